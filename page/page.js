@@ -7,7 +7,7 @@ const $ = id => document.getElementById(id);
 
 // --- text ---
 
-// Characters that would hide or turn around others are written as escapes.
+// Escapes characters that would hide or reverse others.
 function visible(value) {
 	return String(value).replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g,
 		c => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
@@ -44,7 +44,7 @@ function shape(tag, attributes) {
 	return e;
 }
 
-// Changes only what is another: a selection, the focus and a screen reader stay where they are.
+// Changes only text that differs, so that a selection, the focus and a screen reader stay in place.
 function setText(e, text) {
 	const shown = visible(text);
 	if (e.textContent !== shown) e.textContent = shown;
@@ -78,8 +78,8 @@ function table(place, title, columns, rows, none) {
 
 // --- charts ---
 
-// A line for each series over the minutes; a minute that nobody has told of is a gap.
-// A fleet's last one may be on its way, since listeners check in once a minute.
+// Draws a line for each series; a minute that no listener has reported is a gap. The last minute may not be reported yet:
+// listeners check in once a minute.
 function draw(place, title, hour, last, series, print) {
 	const top = Math.max(0, ...hour.flatMap(m => series.map(s => s[1](m) || 0)));
 	const key = JSON.stringify([hour.length, last, top, hour.map(m => series.map(s => s[1](m)))]);
@@ -88,8 +88,8 @@ function draw(place, title, hour, last, series, print) {
 	const svg = shape("svg", {class: "chart", viewBox: "0 0 600 100", preserveAspectRatio: "none", role: "img"});
 	const newest = hour.filter(m => Date.parse(m.at) / 60000 >= last - 2).pop() || {};
 	const clock = minute => new Date(minute * 60000).toISOString().slice(11, 16);
-	svg.setAttribute("aria-label", hour.length ? title + ", in " + hour.length + " minutes at most " + print(top) + "; lately " +
-		series.map(s => s[0] + " " + print(s[1](newest))).join(", ") : title + ": nothing is known yet");
+	svg.setAttribute("aria-label", hour.length ? title + ", at most " + print(top) + " in " + hour.length + " minutes; now " +
+		series.map(s => s[0] + " " + print(s[1](newest))).join(", ") : title + ": no data yet");
 	svg.append(shape("path", {class: "base", d: "M0 99H600"}));
 	series.forEach((s, i) => {
 		let d = "", before = -2;
@@ -108,11 +108,11 @@ function draw(place, title, hour, last, series, print) {
 		return element("li", {}, line, " " + s[0] + " " + (newest.at ? print(s[1](newest)) : "unknown"));
 	}));
 	place.replaceChildren(element("div", {class: "range"}, element("span", {}, "to " + print(top))), svg,
-		element("div", {class: "range"}, element("span", {}, hour.length ? clock(last - 59) : "nothing is known yet: whole minutes count"),
+		element("div", {class: "range"}, element("span", {}, hour.length ? clock(last - 59) : "no data yet: the first minute is not over"),
 			element("span", {}, hour.length ? clock(last) + " UTC" : "")), names);
 }
 
-// --- what is shown all the time ---
+// --- tables ---
 
 const listenerColumns = [
 	["Listener", "", l => l.name], ["Alive", "", l => l.is_alive ? ["yes", "good"] : ["no", "bad"]], ["Version", "", l => l.version],
@@ -138,7 +138,7 @@ function renderServers(s) {
 	rows.push(r ? {name: "Redis", up: r.is_up, latency: r.latency_ms, what: [r.version, r.role, r.used_memory_human && r.used_memory_human + " used", r.maxmemory_policy].filter(Boolean).join(", ")}
 		: {name: "Redis", what: "not used"});
 	table($("table-servers"), "Servers", [["Server", "", x => x.name], ["Up", "", x => x.up === undefined ? "" : x.up ? ["yes", "good"] : ["no", "bad"]],
-		["Answers in", "number", x => x.latency === undefined ? "" : ms(x.latency)], ["What it is", "text", x => x.what]], rows, "");
+		["Answers in", "number", x => x.latency === undefined ? "" : ms(x.latency)], ["Details", "text", x => x.what]], rows, "");
 	const differing = Object.entries(s.differing_settings || {}).flatMap(([flag, values]) => Object.entries(values).map(([value, who]) => ({flag, value, who})));
 	table($("table-settings"), "Settings that differ", [["Setting", "", x => "--" + x.flag], ["Value", "text", x => x.value], ["Listeners", "text", x => x.who.join(", ")]],
 		differing, "All listeners have the same settings.");
@@ -167,7 +167,7 @@ function render(s) {
 	draw($("chart-letters"), "Dead letters per minute", hour, last, [["dead letters", m => m.dead_lettered]], whole);
 	table($("table-listeners"), "Listeners", listenerColumns, s.listeners || [], "No listener has checked in within the last hour.");
 	table($("table-sources"), "Sources", sourceColumns, s.sources || [], "No listener dials a source.");
-	table($("table-targets"), "Outbox by target", targetColumns, s.targets || [], "Nothing waits for a webhook, and nothing was given up.");
+	table($("table-targets"), "Outbox by target", targetColumns, s.targets || [], "No deliveries are pending or dead.");
 	renderServers(s);
 	if (s.dead_letters && (!shown || shown.dead_letters.open !== s.dead_letters.open)) lettersAreOld();
 	shown = s;
@@ -180,7 +180,7 @@ function showAge() {
 	if (stale && heard) $("state").dataset.state = "unknown";
 }
 
-// --- news ---
+// --- polling ---
 
 async function ask(path, options) {
 	const answer = await fetch(path, Object.assign({cache: "no-store", credentials: "omit"}, options));
@@ -189,7 +189,7 @@ async function ask(path, options) {
 	return JSON.parse(text);
 }
 
-// A page that nobody looks at asks less often. One question at a time: an answer may take long.
+// Polls less often while the page is hidden, and never twice at once: an answer may take long.
 let isLooking = false, timer = 0;
 
 async function look() {
@@ -214,7 +214,7 @@ async function begin() {
 	lettersChanged();
 }
 
-// What somebody is at is not taken away; and a flood of letters is not asked for each time.
+// Waits, so that a flood of dead letters causes few questions, and while the focus is in the list.
 let reload = 0;
 
 function lettersAreOld() {
@@ -247,7 +247,7 @@ function showGroups(list) {
 	const what = isDeliveries() ? ["dead delivery", "dead deliveries"] : ["dead letter", "dead letters"], count = list.letters === undefined ? list.deliveries : list.letters;
 	const open = new Set([...$("letters-groups").querySelectorAll("details[open]")].map(d => d.dataset.reason));
 	setText($("letters-said"), count ? some(count, ...what) + (list.newest ? " among the newest " + whole(list.newest) : "") +
-		", " + some(list.reasons, "reason", "reasons") : "There are no such " + what[1] + ".");
+		", " + some(list.reasons, "reason", "reasons") : "No such " + what[1] + ".");
 	$("letters-groups").replaceChildren(...list.groups.map(g => showGroup(g, open)));
 }
 
@@ -307,9 +307,9 @@ let token = "";
 function confirm(verb, count) {
 	const dialog = $("confirm"), form = dialog.querySelector("form"), what = isDeliveries() ? "dead deliver" + (count > 1 ? "ies" : "y") : "dead letter" + (count > 1 ? "s" : "");
 	setText($("confirm-title"), verb + " " + count + " " + what + "?");
-	setText($("confirm-text"), {Retry: "The message goes the ordinary way once more. What was in its way has to be mended before.",
-		Discard: "It is taken off the list and kept in the table. It opens again when the same message comes again.",
-		Reopen: "It is put back on the list."}[verb]);
+	setText($("confirm-text"), {Retry: "Processes the message again. Fix what stopped it first.",
+		Discard: "Takes it off the list and keeps it in the table. It opens again if the same message comes again.",
+		Reopen: "Puts it back on the list."}[verb]);
 	setText($("confirm-yes"), verb);
 	form.elements.token.value = token;
 	form.elements.note.value = "";
@@ -352,9 +352,9 @@ async function explain(id) {
 	setText($("event-said"), "…");
 	try {
 		const h = await ask("/api/explain?id=" + encodeURIComponent(id));
-		setText($("event-said"), h.event_id + ": " + (h.is_stored ? "stored" : h.history.length ? "not stored" : "nothing is known of it"));
+		setText($("event-said"), h.event_id + ": " + (h.is_stored ? "stored" : h.history.length ? "not stored" : "unknown"));
 		if (h.history.length)
-			table(place, "History", [["When", "", m => m.at], ["What", "", m => m.what], ["Of it", "text", m => Object.entries(m).filter(([n, v]) => n !== "at" && n !== "what" && v !== null)
+			table(place, "History", [["When", "", m => m.at], ["What", "", m => m.what], ["Details", "text", m => Object.entries(m).filter(([n, v]) => n !== "at" && n !== "what" && v !== null)
 				.map(([n, v]) => n + "=" + (typeof v === "object" ? JSON.stringify(v) : v)).join("  ")]], h.history, "");
 		place.append(...h.unread.map(u => element("p", {class: "soft"}, "not read: " + u.where + ": " + u.why)));
 	} catch (error) {
