@@ -70,6 +70,7 @@ static const struct purge_options purge_defaults = {
 
 /* What came of a pass. */
 struct tally {
+	struct pass_sql sql;
 	char cutoff[64]; /* rows before it go; "": the pass is not asked for */
 	int64_t age_s;   /* of the cutoff */
 	int64_t done;
@@ -125,9 +126,9 @@ static bool begin(struct purge *p, const char *statement_timeout)
 }
 
 /* One question in a transaction of its own, without a limit. */
-static struct pg_result *ask(struct purge *p, const char *postgres, const char *file, const char *const *values)
+static struct pg_result *ask(struct purge *p, const char *sql, const char *const *values)
 {
-	struct pg_result *rows = begin(p, "0") ? session_ask_either(p->session, postgres, file, 2, values) : NULL;
+	struct pg_result *rows = begin(p, "0") ? session_ask_either(p->session, sql, sql, 2, values) : NULL;
 
 	if (rows && run(p, "COMMIT"))
 		return rows;
@@ -150,7 +151,7 @@ static int change_found(struct purge *p, const struct pass *pass, struct tally *
 	if (pass->marked && !session_is_file(p->session) &&
 	    !(*marked = session_ask(p->session, pass->marked, 3, values)))
 		return -1;
-	rows = session_ask_either(p->session, pass->postgres.change, pass->file.change, 3, values);
+	rows = session_ask_either(p->session, t->sql.change, t->sql.change, 3, values);
 	if (!rows)
 		return -1;
 	t->done += session_number(rows, 0, 0);
@@ -179,8 +180,7 @@ static int step(struct purge *p, const struct pass *pass, struct tally *t, char 
 	bool is_done;
 
 	snprintf(batch, sizeof(batch), "%" PRId64, p->o->batch);
-	if (!begin(p, "60s") ||
-	    !(found = session_ask_either(p->session, pass->postgres.look, pass->file.look, 4, values)))
+	if (!begin(p, "60s") || !(found = session_ask_either(p->session, t->sql.look, t->sql.look, 4, values)))
 		return -1;
 	is_done = change_found(p, pass, t, *last, found, &marked) == 0;
 	t->bytes += session_number(found, 0, 1);
@@ -223,7 +223,7 @@ static int find_range(struct purge *p, const struct pass *pass, struct tally *t,
 	*first = NULL;
 	if (is_idle(t))
 		return 0;
-	rows = ask(p, pass->postgres.range, pass->file.range, values);
+	rows = ask(p, t->sql.range, values);
 	if (!rows)
 		return -1;
 	if (!session_is_null(rows, 0, 0))
@@ -268,11 +268,12 @@ static int set_cutoff(struct purge *p, const struct pass *pass, struct tally *t)
 	struct pg_result *rows;
 
 	if (!is_given(r) || pass->rows == (p->o->is_deleting ? PASS_ROWS_STAY : PASS_ROWS_GO) ||
-	    (session_is_file(p->session) && !pass->file.look))
+	    (session_is_file(p->session) && !pass->file_change))
 		return 0;
+	t->sql = purge_sql(pass, session_is_file(p->session));
 	snprintf(age, sizeof(age), "%" PRId64, r->older_than_us / 1000000);
 	snprintf(keep, sizeof(keep), "%" PRId64, r->keep);
-	rows = ask(p, pass->postgres.cutoff, pass->file.cutoff, values);
+	rows = ask(p, t->sql.cutoff, values);
 	if (!rows)
 		return -1;
 	snprintf(t->cutoff, sizeof(t->cutoff), "%s", session_text(rows, 0, 0));
@@ -390,6 +391,8 @@ static int run_purge(const struct invocation *in)
 		status = prepare(&p);
 	if (p.session && status == STATUS_FINE)
 		status = purge(&p);
+	for (size_t i = 0; i < PURGE_TABLES; i++)
+		purge_sql_free(&p.tallies[i].sql);
 	session_close(p.session);
 	redis_query_close(p.marks);
 	return status;

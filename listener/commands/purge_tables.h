@@ -1,7 +1,8 @@
-/* purge_tables.h: the tables that wsonce purge can go through, each with its statements. */
+/* purge_tables.h: the tables that wsonce purge goes through, and their statements. */
 #ifndef WSONCE_PURGE_TABLES_H
 #define WSONCE_PURGE_TABLES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "commands/retention_guard.h"
@@ -24,23 +25,8 @@ enum purge_table_rows {
 
 #define PASS_FIRST_ID "-9223372036854775808"
 
-/* The statements of a pass. */
-struct pass_sql {
-	/* $1 seconds, $2 rows to keep; NULL: not asked for. Returns the time before which rows go, the later one if
-	 * both are given, and its age in seconds. */
-	const char *cutoff;
-	/* $1 the cutoff, $2 a key before all others. Returns a key before the rows that go, NULL if none does; and the
-	 * last id that goes, NULL if keys are not ids: the pass goes to the end then. Rows in between may stay. */
-	const char *range;
-	/* $1 the last key, $2 the cutoff, $3 the batch, $4 rows to look at. Looks at the next rows for up to $3 that
-	 * are too old. Returns their number, their size, and the key of the last row looked at, NULL at the end. */
-	const char *look;
-	/* $1 the last key, $2 the cutoff, $3 the key that look returned. Changes the rows in between that are too old,
-	 * except those that others have locked. Returns their number. */
-	const char *change;
-};
-
-/* One table, from the first key that may go to the last one. */
+/* One table, from the first key that may go to the last one. Its rows are in two parts, so that an index of
+ * sql/queries/indexes.sql finds each: part goes, and other if if_other holds. */
 struct pass {
 	enum purge_table_name table;
 	enum purge_table_rows rows;
@@ -48,13 +34,31 @@ struct pass {
 	const char *done_as;                          /* what the count says */
 	const char *first;                            /* a key before all others */
 	const struct retention_guard_deletion *guard; /* NULL: without these rows nothing is processed twice */
-	/* The same parameters as change: ids of events whose dead marks in Redis belong to these rows, or to others in
-	 * the range. NULL: there are no marks. */
-	const char *marked;
-	struct pass_sql postgres;
-	struct pass_sql file; /* of SQLite; all NULL: a file has no such table. Open letters go too if there is a
-			       * temporary table wsonce_open_too. */
+	const char *marked;                           /* purge_marked.sql; NULL: there are no marks in Redis */
+
+	/* SQL, in the words of the statements. */
+	const char *from;
+	const char *moment; /* the column whose time counts */
+	const char *size;   /* the expression whose bytes count */
+	const char *change; /* what is done to the rows */
+	const char *part;
+	const char *other;
+	const char *if_other;
+	const char *and;         /* a further condition */
+	const char *file_change; /* of SQLite; NULL: a file has no such table */
+	const char *file_part;
 };
+
+/* The statements of a pass, on the heap; sql/ has what each takes and returns. All NULL if a file has no such table. */
+struct pass_sql {
+	char *cutoff;
+	char *range;
+	char *look;
+	char *change;
+};
+
+struct pass_sql purge_sql(const struct pass *pass, bool is_file);
+void purge_sql_free(struct pass_sql *sql);
 
 #define PURGE_TABLES ((size_t)7)
 
