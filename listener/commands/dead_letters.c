@@ -110,7 +110,7 @@ static int list(const struct dead_letter_walk *w, const struct dead_letters_opti
 {
 	char most[24], examples[24], *ids = dead_letter_ids_array(&w->ids, 0, w->ids.count);
 	const char *values[] = {ids, most, examples};
-	struct json_out json, *out = o->is_json ? &json : NULL;
+	struct json_out json = {false, false}, *out = o->is_json ? &json : NULL;
 	struct pg_result *rows;
 	int64_t groups;
 	int failed;
