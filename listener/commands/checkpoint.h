@@ -1,4 +1,4 @@
-/* checkpoint.h: how far a file has been replayed, in a file of its own that survives a kill. */
+/* checkpoint.h: how far a file has been replayed, kept in a file that survives a kill. */
 #ifndef WSONCE_CHECKPOINT_H
 #define WSONCE_CHECKPOINT_H
 

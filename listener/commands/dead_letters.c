@@ -180,9 +180,7 @@ const struct subcommand dead_letters_list = {
 	.help = "Lists the open dead letters, grouped by reason, with the latest of each group. Reasons that differ\n"
 		"only in numbers and quoted words count as one. With --consumer, it lists those of that consumer's\n"
 		"fleet. With --deliveries, it lists what could not be delivered to webhooks, by target and reason.\n",
-	.options = list_options,
-	.option_count = sizeof(list_options) / sizeof(list_options[0]),
-	.options_size = sizeof(struct dead_letters_options),
+	COMMAND_OPTIONS(list_options, struct dead_letters_options),
 	.defaults = &list_defaults,
 	.check = check_list,
 	.run = run_list,
@@ -364,9 +362,7 @@ const struct subcommand dead_letters_show = {
 		"to it, and its message. With --deliveries, it shows one delivery, its answer and its payload.\n",
 	.least_words = 1,
 	.most_words = 1,
-	.options = show_options,
-	.option_count = sizeof(show_options) / sizeof(show_options[0]),
-	.options_size = sizeof(struct dead_letters_options),
+	COMMAND_OPTIONS(show_options, struct dead_letters_options),
 	.check = check_show,
 	.run = run_show,
 };
@@ -578,9 +574,7 @@ const struct subcommand dead_letters_discard = {
 	.help = "Takes dead letters off the list. They stay in the table, with who did so and when, and are open\n"
 		"again when the same message comes again. With --deliveries, it takes dead deliveries off.\n",
 	.most_words = -1,
-	.options = discard_options,
-	.option_count = sizeof(discard_options) / sizeof(discard_options[0]),
-	.options_size = sizeof(struct dead_letters_options),
+	COMMAND_OPTIONS(discard_options, struct dead_letters_options),
 	.check = check_discard,
 	.run = run_discard,
 };
@@ -591,9 +585,7 @@ const struct subcommand dead_letters_reopen = {
 	.summary = "undo a discard",
 	.help = "Puts what was discarded back on the list: dead letters, or with --deliveries dead deliveries.\n",
 	.most_words = -1,
-	.options = reopen_options,
-	.option_count = sizeof(reopen_options) / sizeof(reopen_options[0]),
-	.options_size = sizeof(struct dead_letters_options),
+	COMMAND_OPTIONS(reopen_options, struct dead_letters_options),
 	.check = check_reopen,
 	.run = run_reopen,
 };

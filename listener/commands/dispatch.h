@@ -43,6 +43,10 @@ struct subcommand {
 	int (*run)(const struct invocation *in);
 };
 
+/* The members for a table of options, and the struct that they fill. */
+#define COMMAND_OPTIONS(table, into) \
+	.options = (table), .option_count = sizeof(table) / sizeof((table)[0]), .options_size = sizeof(into)
+
 /* Runs the command in argv[0] (and argv[1]), if there is one of that name, and sets *status. Returns
  * 0; or -1 if there is none. */
 int dispatch_run(int argc, char **argv, int *status);

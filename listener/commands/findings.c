@@ -1,4 +1,4 @@
-/* findings.c owns the lines of wsonce check and wsonce config lint, and what can be found without a server. */
+/* findings.c owns the lines that wsonce check and wsonce config lint print, and the checks that need no server. */
 #include "commands/findings.h"
 
 #include <errno.h>
@@ -31,7 +31,7 @@ static void on_unknown(void *arg, const char *variable, const char *meant)
 	finding(arg, FINDING_WARNING, "environment", "%s is not a setting%s", variable, meant);
 }
 
-/* Others must not read what is secret: with is_secret, the file. */
+/* is_secret: others must not be able to read the file. */
 static void look_at(struct findings *f, const char *flag, const char *path, bool is_secret)
 {
 	struct stat file;
@@ -80,9 +80,8 @@ const struct subcommand config_lint = {
 	.name = "config lint",
 	.arguments = "",
 	.summary = "check settings and files, without any server",
-	.help = "Reads the settings as a listener does, and says what it finds: a line each, ok, warning or wrong. "
-		"Exit\n"
-		"status 1: something is wrong; 2: the settings cannot be read, and the one line says which.\n",
+	.help = "Reads the settings as a listener does and prints a line for each finding: ok, warning or wrong. The\n"
+		"exit status is 1 if something is wrong, and 2 if the settings cannot be read.\n",
 	.has_all_settings = true,
 	.run = run_lint,
 };

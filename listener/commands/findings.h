@@ -1,4 +1,4 @@
-/* findings.h: what a check has found, a line each: ok, warning or wrong, and what to do. */
+/* findings.h: what a check finds, one line each: ok, warning or wrong, and what to do about it. */
 #ifndef WSONCE_FINDINGS_H
 #define WSONCE_FINDINGS_H
 
@@ -10,14 +10,15 @@ struct findings {
 	unsigned int counts[FINDINGS];
 };
 
-/* Prints a line about what; the rest says how it is and, if it is not ok, what to do. */
+/* Prints a line: what was checked, and in the words of format how it is and, if it is not ok, what to do. */
 void finding(struct findings *f, enum finding how, const char *what, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 
-/* Settings and files, no servers: variables that are no settings, files that cannot be read or that others can. */
+/* Checks settings and files without any server: unknown variables, files that cannot be read or that others can read.
+ */
 void findings_of_settings(struct findings *f, const struct config *config);
 
-/* The exit status: 1 if something is wrong. */
+/* Prints the counts. Returns the exit status: 1 if something is wrong. */
 int findings_status(const struct findings *f);
 
 #endif

@@ -1,5 +1,5 @@
-/* indexes.c owns the making of the indexes that only commands need, on tables that are too large for it to be a part of
- * a migration, which keeps writers waiting. */
+/* indexes.c owns the making of the indexes that only commands need. The tables are too large to do that in a migration,
+ * which keeps writers waiting. */
 #include "commands/indexes.h"
 
 #include "commands/progress.h"
@@ -9,7 +9,7 @@
 
 enum column { REMOVE, MAKE, MAKE_BESIDE };
 
-/* What could not be made beside writers is left half made, and costs them time. */
+/* An index that could not be finished while others write is left invalid, and costs them time: it is dropped first. */
 static int make(struct session *s, const struct pg_result *missing, size_t row)
 {
 	bool is_beside = !session_is_null(missing, row, MAKE_BESIDE);
@@ -21,7 +21,7 @@ static int make(struct session *s, const struct pg_result *missing, size_t row)
 	return session_run_alone(s, sql);
 }
 
-/* It waits for all transactions that are open on the server; not for ever. */
+/* Waits for all open transactions of the server, within limits. */
 int indexes_make(struct session *s)
 {
 	struct pg_result *missing = session_is_file(s) ? NULL : session_ask(s, SQL_INDEXES, 0, NULL);

@@ -4,8 +4,8 @@
 
 struct session;
 
-/* Makes those that are missing, if this role may, while others write. Without them commands find the same, and take
- * longer. Returns 0; or -1 after saying why. */
+/* Makes the missing ones, if this role may, while others write. Without them commands take longer and find the same.
+ * Returns 0; or -1 after saying why. */
 int indexes_make(struct session *s);
 
 #endif

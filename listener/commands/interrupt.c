@@ -1,4 +1,4 @@
-/* interrupt.c owns the signals of commands that have no loop; feeder.c has those of the others. */
+/* interrupt.c owns the signals of commands without a loop. feeder.c has those of the others. */
 #include "commands/interrupt.h"
 
 #include <signal.h>

@@ -1,5 +1,5 @@
-/* migrate.c owns the command that makes the tables, or brings them up to date, as the role that owns them; listeners do
- * it as well, if they may. The rights of the other roles follow. */
+/* migrate.c owns `wsonce migrate`, which makes the tables or brings them up to date and grants rights to the other
+ * roles. It runs as the role that owns the tables. Listeners migrate too, if they may. */
 #include "commands/dispatch.h"
 #include "commands/indexes.h"
 #include "commands/session.h"
@@ -25,10 +25,10 @@ const struct subcommand migrate_command = {
 	.name = "migrate",
 	.arguments = "",
 	.summary = "create the tables, or bring them up to date",
-	.help = "Makes the tables that are missing, brings the others up to date, and grants their rights to the\n"
-		"roles of sql/roles.sql, if there are such. Makes indexes for other commands, while others\n"
-		"write. Run it as the role that owns the tables, before listeners "
-		"of\n"
-		"a new version that may not do so themselves. It can be repeated.\n",
+	.help = "Creates the missing tables, brings the others up to date, and grants rights to the roles of\n"
+		"sql/roles.sql, if they exist. It also makes indexes for other commands, while others write. Run it "
+		"as\n"
+		"the role that owns the tables, before you start listeners of a new version that lack the right to\n"
+		"migrate. It can be repeated.\n",
 	.run = run_migrate,
 };

@@ -1,4 +1,4 @@
-/* progress.c owns the one line on the terminal that changes. */
+/* progress.c owns the one line on the terminal that is overwritten while a command runs. */
 #include "commands/progress.h"
 
 #include <stdarg.h>

@@ -43,9 +43,9 @@ static const struct option purge_options[] = {
 	{"older-than", OLDER_THAN(PASS_EVENTS), "remove payloads of events stored longer ago than this: 30d, 12h"},
 	{"delete-rows", OPTION_SWITCH, offsetof(struct purge_options, is_deleting), NULL, 0, 0, NULL,
 	 "remove whole rows; only where --max-age guards every listener"},
-	{"dead-letters-older-than", OLDER_THAN(PASS_LETTERS),
+	{"dead-letters-older-than", OLDER_THAN(PASS_DEAD_LETTERS),
 	 "remove dead letters last seen longer ago than this, unless they are open"},
-	{"dead-letters-keep", KEEP(PASS_LETTERS), "keep the N dead letters last seen, and all that are open"},
+	{"dead-letters-keep", KEEP(PASS_DEAD_LETTERS), "keep the N dead letters last seen, and all that are open"},
 	{"outbox-older-than", OLDER_THAN(PASS_OUTBOX),
 	 "remove deliveries settled longer ago than this; dead and pending ones stay"},
 	{"outbox-keep", KEEP(PASS_OUTBOX), "keep the N deliveries settled last, and all that are dead"},
@@ -427,9 +427,7 @@ const struct subcommand purge_command = {
 		"every listener runs with a --max-age that is at least a day shorter than --older-than. The same "
 		"holds\n"
 		"for --processed-older-than and --processed-keep, by the age of the youngest row that would go.\n",
-	.options = purge_options,
-	.option_count = sizeof(purge_options) / sizeof(purge_options[0]),
-	.options_size = sizeof(struct purge_options),
+	COMMAND_OPTIONS(purge_options, struct purge_options),
 	.defaults = &purge_defaults,
 	.check = check_purge,
 	.run = run_purge,

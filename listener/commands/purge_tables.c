@@ -121,7 +121,7 @@ const struct pass purge_tables[PURGE_TABLES] = {
 		.file_change = "DELETE FROM events", .file_part = "true",
 	},
 	{
-		.table = PASS_LETTERS, .name = "dead_letters", .done_as = "dead letters deleted",
+		.table = PASS_DEAD_LETTERS, .name = "dead_letters", .done_as = "dead letters deleted",
 		.first = PASS_FIRST_ID, .from = "dead_letters", .moment = "last_seen", .size = "raw",
 		.change = "DELETE FROM :schema.dead_letters", .part = "last_seen <= resolved_at",
 		.other = "resolved_at IS NULL OR last_seen > resolved_at", .if_other = OPEN_TOO,

@@ -9,7 +9,7 @@
 
 enum purge_table_name {
 	PASS_EVENTS,
-	PASS_LETTERS,
+	PASS_DEAD_LETTERS,
 	PASS_OUTBOX,
 	PASS_PROCESSED,
 	PASS_ACTIONS, /* of operators, in two tables */

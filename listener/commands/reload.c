@@ -1,5 +1,5 @@
-/* reload.c owns `wsonce reload`: SIGHUP for a process that is sure to be a listener. What the listener does is
- * reload.c's of listener/. */
+/* reload.c owns `wsonce reload`: it sends SIGHUP to a process that it knows to be a listener. listener/reload.c has
+ * what the listener does then. */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -12,7 +12,7 @@
 
 #define PROC_BYTES 4096
 
-/* The beginning of a file of /proc/PID, with its length. False if it cannot be read. */
+/* Reads the beginning of a file of /proc/PID. Returns false if it cannot be read. */
 static bool read_proc(long pid, const char *name, char *room, size_t *len)
 {
 	char *path = memory_printf("/proc/%ld/%s", pid, name);
@@ -26,7 +26,7 @@ static bool read_proc(long pid, const char *name, char *room, size_t *len)
 	return in != NULL;
 }
 
-/* What follows a name at the beginning of a line of /proc/PID/status; "" if there is no such line. */
+/* What follows a name at the beginning of a line of /proc/PID/status; "" if no line begins so. */
 static const char *find_line(const char *status, const char *name)
 {
 	for (const char *at = status; at; at = strchr(at, '\n')) {
@@ -42,7 +42,7 @@ static bool has_signal(const char *status, const char *name, int number)
 	return strtoull(find_line(status, name), NULL, 16) >> (number - 1) & 1;
 }
 
-/* The words of its command line, which NULs end: is the second one "listen"? */
+/* words is /proc/PID/cmdline, each word with its NUL: is the second one "listen"? */
 static bool is_listening(const char *words, size_t len)
 {
 	size_t first = strlen(words) + 1;
@@ -50,7 +50,7 @@ static bool is_listening(const char *words, size_t len)
 	return first < len && strcmp(words + first, "listen") == 0;
 }
 
-/* NULL, or why this process is not to get the signal. */
+/* NULL, or why this process must not get the signal. */
 static const char *find_objection(long pid)
 {
 	char own[PROC_BYTES], name[PROC_BYTES], words[PROC_BYTES], status[PROC_BYTES];
@@ -100,9 +100,10 @@ const struct subcommand reload_command = {
 	.least_words = 1,
 	.most_words = 1,
 	.summary = "have a listener read settings, tokens and certificates again",
-	.help = "Sends SIGHUP to a process that is sure to be a listener. It reads its settings again and puts to use\n"
-		"what can change while it runs: log-level, log-format, tokens, webhooks, certificates, the secrets of\n"
-		"profiles. Its log says in one line what it did, and which changed settings need a restart. After an\n"
-		"error in any file nothing has changed.\n",
+	.help = "Sends SIGHUP to a process, after checking that it is a listener. The listener reads its settings "
+		"again\n"
+		"and applies those that can change while it runs: log-level, log-format, tokens, webhooks,\n"
+		"certificates, the secrets of profiles. One line of its log says what it did, and which changed\n"
+		"settings need a restart. After an error in any file nothing changes.\n",
 	.run = run_reload,
 };

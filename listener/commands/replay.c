@@ -355,8 +355,6 @@ const struct subcommand replay_command = {
 		"stops it; the same command with the same --checkpoint goes on. Empty lines are skipped.\n",
 	.least_words = 1,
 	.most_words = 1,
-	.options = replay_options,
-	.option_count = sizeof(replay_options) / sizeof(replay_options[0]),
-	.options_size = sizeof(struct replay_options),
+	COMMAND_OPTIONS(replay_options, struct replay_options),
 	.run = run_replay,
 };

@@ -352,7 +352,7 @@ static int retry(struct retry *r)
 	return feed(r, missed);
 }
 
-static int retry_letters(const struct invocation *in)
+static int retry_dead_letters(const struct invocation *in)
 {
 	struct retry r = {.in = in, .o = in->options, .session = session_open(in->config)};
 	int status = r.session ? effects_guard_check(r.session, in->config) : STATUS_FAILED;
@@ -377,7 +377,7 @@ static int run_retry(const struct invocation *in)
 {
 	const struct dead_letters_options *o = in->options;
 
-	return o->filter.is_deliveries ? dead_letters_change(in, "open", "retry", "retried") : retry_letters(in);
+	return o->filter.is_deliveries ? dead_letters_change(in, "open", "retry", "retried") : retry_dead_letters(in);
 }
 
 static const char *check_retry(const struct invocation *in)
@@ -414,9 +414,7 @@ const struct subcommand dead_letters_retry = {
 		"--deliveries, dead deliveries become pending, and the fleet sends them again with the same\n"
 		"Idempotency-Key.\n",
 	.most_words = -1,
-	.options = retry_options,
-	.option_count = sizeof(retry_options) / sizeof(retry_options[0]),
-	.options_size = sizeof(struct dead_letters_options),
+	COMMAND_OPTIONS(retry_options, struct dead_letters_options),
 	.check = check_retry,
 	.run = run_retry,
 };

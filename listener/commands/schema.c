@@ -1,5 +1,5 @@
-/* schema.c owns the command that prints the statements for a new database, for the layouts that a listener does not
- * make by itself. It needs no server. */
+/* schema.c owns `wsonce schema`, which prints the statements for a new database, also in a layout that no listener
+ * makes by itself. It needs no server. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +21,7 @@ static const struct option schema_options[] = {
 
 static const struct schema_options schema_defaults = {.layout = "plain"};
 
-/* How many partitions a layout has: 0 is one table, -1 no layout. */
+/* The number of partitions; 0: one plain table, -1: not a layout. */
 static int count_partitions(const char *layout)
 {
 	static const char spread[] = "partitioned=";
@@ -45,7 +45,7 @@ static const char *check_schema(const struct invocation *in)
 					       : NULL;
 }
 
-/* The table of events where it is partitioned, with the index by which wsonce purge goes through it. */
+/* The partitioned table of events, with the index by which wsonce purge walks it; "" without partitions. */
 static char *make_events(int partitions)
 {
 	char *sql = NULL;
@@ -84,12 +84,11 @@ const struct subcommand schema_command = {
 	.name = "schema",
 	.arguments = "",
 	.summary = "print the statements that make the tables",
-	.help = "Prints the SQL that makes the tables of a new database, with all events in one table or in\n"
-		"hash partitions: wsonce schema --layout partitioned=16 | psql. It asks no server, and fails as a\n"
-		"whole where the tables are there already.\n",
-	.options = schema_options,
-	.option_count = sizeof(schema_options) / sizeof(schema_options[0]),
-	.options_size = sizeof(struct schema_options),
+	.help = "Prints the SQL that creates the tables of a new database, with all events in one table or in hash\n"
+		"partitions: wsonce schema --layout partitioned=16 | psql. It needs no server. The SQL fails as a "
+		"whole\n"
+		"if the tables exist already.\n",
+	COMMAND_OPTIONS(schema_options, struct schema_options),
 	.defaults = &schema_defaults,
 	.check = check_schema,
 	.run = run_schema,
