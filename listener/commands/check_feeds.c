@@ -124,28 +124,13 @@ static void tell_source(struct findings *f, const struct first *first, const cha
 			name, first->messages, first->has_event ? " before its first event" : "", first->fault);
 }
 
-/* As a profile that says nothing but where it is. NULL if its URL would be read as a template. */
-static struct profile *profile_of(const char *url)
-{
-	json_t *root = json_pack("{s:s, s:s, s:[]}", "name", "source", "url", url, "rules");
-	char *text = json_dumps(root, 0);
-	struct profile_fault fault;
-	struct profile *p = strstr(url, "${") ? NULL : profile_parse(text, strlen(text), "--source", NULL, &fault);
-
-	free(text);
-	json_decref(root);
-	return p;
-}
-
 static void check_source(struct findings *f, const struct config *c, const char *url, const char *name)
 {
 	struct first first = {.envelope = envelope_new(&c->id_pointers, c->type_pointer, c->payload_pointer)};
-	struct profile *p = profile_of(url);
+	struct profile *p = profile_of_url(url, "source", true, c->idle_timeout_s);
 	struct live_seen seen;
 
-	if (!p)
-		finding(f, FINDING_OK, "feed", "%s accepts connections", name);
-	else if (live_look(c, p, LOOK_S, on_message, &first, &seen))
+	if (live_look(c, p, LOOK_S, on_message, &first, &seen))
 		finding(f, FINDING_WRONG, "feed", "%s cannot be tried: %s", name, seen.error);
 	else if (!tell_failure(f, &seen, name))
 		tell_source(f, &first, name);

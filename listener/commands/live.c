@@ -71,17 +71,18 @@ static void write_message(struct live *l, const char *message, size_t len)
 		end_soon(l);
 }
 
-static void on_message(void *of, const char *message, size_t len)
+static bool on_message(void *of, const char *message, size_t len)
 {
 	struct live *l = of;
 
 	if (l->is_ending)
-		return;
+		return false;
 	l->messages++;
 	if (l->record)
 		write_message(l, message, len);
 	if (l->look && l->look(l->look_arg, message, len))
 		end_soon(l);
+	return false;
 }
 
 static bool is_new(struct live *l, struct slice id)

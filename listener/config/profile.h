@@ -168,6 +168,9 @@ struct profile {
 	const json_t *ack;           /* template: the answer to a message that was stored, */
 	const json_t *ack_duplicate; /* was a duplicate, */
 	const json_t *ack_error;     /* or became a dead letter; NULL: no answer */
+	/* Of profile_of_url alone, whose messages are envelopes: rules do not read them. */
+	char *shown_url;        /* without secrets; NULL: a profile like any other */
+	const char *row_source; /* what its rows say: its NAME, or shown_url */
 };
 
 /* True if a member is only for producers. */
@@ -183,6 +186,9 @@ struct profile *profile_read_file(const char *path, const json_t *overrides, str
 struct profile *profile_read_named(const char *spec, const json_t *overrides, struct profile_fault *fault);
 /* The same; or, if spec contains a slash, reads a file. */
 struct profile *profile_read_any(const char *spec, struct profile_fault *fault);
+/* Returns the profile of a plain --source. name, of its NAME or host, is for log and status; idle_s is --idle-timeout.
+ */
+struct profile *profile_of_url(const char *url, const char *name, bool has_own_name, int64_t idle_s);
 void profile_free(struct profile *p);
 
 /* Reads a member of "sources" in the settings: {"profile": NAME, "vars": {...}, overrides...} or a whole profile. given

@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/url.h"
 #include "config/profile_reader.h"
 
 #define SUFFIX ".json"
@@ -55,6 +56,41 @@ struct profile *profile_parse(const char *text, size_t len, const char *source, 
 			      struct profile_fault *fault)
 {
 	return parse(text, len, source, overrides, NULL, fault);
+}
+
+/* --- a URL --- */
+
+/* The URL's bytes that are not ASCII percent-encoded, as RFC 3986 wants them. */
+static char *encode_url(const char *url)
+{
+	char *out = memory_alloc(3 * strlen(url) + 1), *at = out;
+
+	for (; *url; url++)
+		at += sprintf(at, (unsigned char)*url < 0x80 ? "%c" : "%%%02X", (unsigned char)*url);
+	*at = '\0';
+	return out;
+}
+
+/* The URL is the value of a variable, because "${" in it is not a placeholder. */
+struct profile *profile_of_url(const char *url, const char *name, bool has_own_name, int64_t idle_s)
+{
+	char *encoded = encode_url(url);
+	json_t *root = json_pack("{s:s, s:s, s:{s:s}, s:[{s:s}]}", "name", name, "url", "${url}", "vars", "url",
+				 encoded, "rules", "name", "message");
+	char *text = json_dumps(root, 0);
+	struct profile_fault fault;
+	struct profile *p = profile_parse(text, strlen(text), "--source", NULL, &fault);
+
+	free(encoded);
+	free(text);
+	json_decref(root);
+	p->idle_timeout.ms = idle_s * 1000;
+	p->backoff.min_ms = 100;
+	p->backoff.max_ms = 10000;
+	p->close_code_on_stop = 1001;
+	p->shown_url = url_redact(url);
+	p->row_source = has_own_name ? p->name : p->shown_url;
+	return p;
 }
 
 /* --- files --- */

@@ -125,6 +125,8 @@ static void judge_end(struct conversation *c, int64_t age_ms)
 	c->is_good = false;
 }
 
+static void on_tick(uv_timer_t *timer);
+
 static void retry_later(struct conversation *c, const char *reason, int64_t asked_ms, bool is_at_once)
 {
 	bool was_open = c->state == STATE_OPEN;
@@ -144,6 +146,8 @@ static void retry_later(struct conversation *c, const char *reason, int64_t aske
 	c->failures++;
 	c->retry_ms = now_ms(c) + wait;
 	set_state(c, STATE_DOWN);
+	if (!c->old) /* there is nothing to look at before */
+		uv_timer_start(&c->tick, on_tick, (uint64_t)wait, TICK_MS);
 }
 
 static void stop_for_good(struct conversation *c, const char *reason)
@@ -491,7 +495,7 @@ struct conversation *conversation_new(const struct conversation_parts *parts)
 	c->has_ready = has_ready(p);
 	c->secrets = secrets_new();
 	secrets_read(c->secrets, p->root);
-	c->shown = memory_strdup("");
+	c->shown = memory_strdup(p->shown_url ? p->shown_url : "");
 	c->rules = memory_calloc(p->rule_count + 1, sizeof(*c->rules));
 	c->numbering = numbering_new(p);
 	uv_timer_init(parts->loop, &c->tick);

@@ -18,8 +18,9 @@ struct line; /* one connection of it */
 struct conversation_sink {
 	/* A connection is open. Returns what the others get as `of`. */
 	void *(*on_open)(void *arg, struct line *line);
-	/* A message begins to be read; then come its events and so on, as in session.h; then it is read. */
-	void (*on_message)(void *of, const char *message, size_t len);
+	/* A message begins to be read; then come its events and so on, as in session.h; then it is read. Of a plain
+	 * source nothing more comes: returns whether the message is an event. */
+	bool (*on_message)(void *of, const char *message, size_t len);
 	void (*on_frame)(void *of);
 	void (*on_event)(void *of, const struct session_event *event);
 	void (*on_reject)(void *of, struct slice bytes, const char *why);

@@ -313,14 +313,27 @@ static void tell_trouble(struct line *line)
 	log_warn("source sends what is ignored", "source=%s reason=%s", line->p->profile->name, trouble);
 }
 
+/* No rule reads an envelope. */
+static void count_envelope(struct line *line, struct slice message, bool is_event)
+{
+	on_rule(line, line->p->profile->rules, message);
+	line->count.events = is_event;
+	end_rule(line);
+}
+
 static void on_message(void *arg, const char *message, size_t len)
 {
 	struct line *line = arg;
 	const struct profile_rule *rule;
+	bool is_event;
 
 	if (*line->fault || (line->action && line->action->action == ACTION_FATAL))
 		return;
-	line->p->sink->on_message(line->of, message, len);
+	is_event = line->p->sink->on_message(line->of, message, len);
+	if (line->p->profile->shown_url) {
+		count_envelope(line, (struct slice){message, len}, is_event);
+		return;
+	}
 	session_read(line->p->session, message, len, &handler, line);
 	rule = line->rule;
 	end_rule(line);
@@ -623,11 +636,14 @@ static int64_t idle_limit_ms(const struct line *line)
 			      fallback);
 }
 
+/* A plain source that answers pings may still have forgotten us. */
 static void look_for_silence(struct line *line)
 {
 	int64_t limit_ms = idle_limit_ms(line), now = now_ms(line);
+	int64_t heard_ms =
+		line->p->profile->shown_url ? dial_message_ms(line->dial, now) : dial_heard_ms(line->dial, now);
 
-	if (limit_ms && now - dial_heard_ms(line->dial, now) >= limit_ms)
+	if (limit_ms && now - heard_ms >= limit_ms)
 		fail_later(line, "the feed was silent for too long", 0);
 }
 

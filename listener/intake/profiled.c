@@ -245,9 +245,12 @@ static void *on_open(void *arg, struct line *line)
 	return o;
 }
 
-static void on_message(void *of, const char *message, size_t len)
+static bool on_message(void *of, const char *message, size_t len)
 {
-	(void)of, (void)message, (void)len;
+	const struct open_line *o = of;
+	const struct profile *p = o->source->profile;
+
+	return p->shown_url && pipeline_receive(o->source->parts.pipeline, message, len, p->row_source, NULL);
 }
 
 static void on_frame(void *of)
@@ -341,9 +344,10 @@ static void on_read(void *of)
 static void on_too_long(void *of, const char *head, size_t len, const uint8_t *digest, uint64_t total)
 {
 	struct open_line *o = of;
+	const struct profile *p = o->source->profile;
 
-	pipeline_refuse_long(o->source->parts.pipeline, o->source->profile->name, head, len, digest, total,
-			     expect_letter(o));
+	pipeline_refuse_long(o->source->parts.pipeline, p->shown_url ? NULL : p->name, head, len, digest, total,
+			     p->shown_url ? NULL : expect_letter(o));
 	ledger_end(o->ledger);
 }
 

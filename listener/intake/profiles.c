@@ -8,7 +8,8 @@
 
 struct profiles {
 	struct pipeline *pipeline;
-	const char **names;
+	const char **names; /* of those that may have a stored cursor */
+	size_t name_count;
 	bool is_reading; /* stored cursors */
 	bool is_wanting; /* they are to be read once more */
 	bool is_closing;
@@ -24,7 +25,7 @@ static void read_cursors(struct profiles *all)
 	all->is_wanting = false;
 	for (size_t i = 0; i < all->count; i++)
 		profiled_begin_reading(all->items[i]);
-	pipeline_read_cursors(all->pipeline, all->names, all->count, on_cursor, all);
+	pipeline_read_cursors(all->pipeline, all->names, all->name_count, on_cursor, all);
 }
 
 static void on_cursor(void *arg, const struct cursor *cursor)
@@ -58,22 +59,23 @@ static void on_forgotten(void *arg)
 		profiled_forget(all->items[i]);
 }
 
-struct profiles *profiles_open(const struct profiled_parts *parts)
+struct profiles *profiles_open(const struct profiled_parts *parts, struct profile *const *profiles, size_t count)
 {
-	const struct config *config = parts->config;
-	struct profiles *all = memory_calloc(1, sizeof(*all) + config->feed_count * sizeof(struct profiled *));
+	struct profiles *all = memory_calloc(1, sizeof(*all) + count * sizeof(struct profiled *));
 	struct profiled_parts own = *parts;
 
 	all->pipeline = parts->pipeline;
-	all->count = config->feed_count;
+	all->count = count;
 	all->names = memory_calloc(all->count + 1, sizeof(char *));
 	own.on_wanting = on_wanting;
 	own.arg = all;
-	pipeline_on_forgotten(all->pipeline, on_forgotten, all);
 	for (size_t i = 0; i < all->count; i++) {
-		all->names[i] = config->feeds[i]->name;
-		all->items[i] = profiled_new(&own, config->feeds[i]);
+		if (!profiles[i]->shown_url)
+			all->names[all->name_count++] = profiles[i]->name;
+		all->items[i] = profiled_new(&own, profiles[i]);
 	}
+	if (all->name_count)
+		pipeline_on_forgotten(all->pipeline, on_forgotten, all);
 	for (size_t i = 0; i < all->count; i++)
 		profiled_start(all->items[i]);
 	return all;

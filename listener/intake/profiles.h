@@ -6,10 +6,10 @@
 
 struct profiles;
 
-/* Connects to each feed of parts->config, when its cursor is known. parts is copied; its on_wanting is not used. */
-struct profiles *profiles_open(const struct profiled_parts *parts);
+/* Connects to the source of each profile, when its cursor is known. parts is copied; its on_wanting is not used. The
+ * profiles must outlive it. */
+struct profiles *profiles_open(const struct profiled_parts *parts, struct profile *const *profiles, size_t count);
 
-/* The one of config's feed i. */
 struct profiled *profiles_at(const struct profiles *all, size_t i);
 
 /* No more connections, no more messages. */

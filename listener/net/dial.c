@@ -42,7 +42,7 @@ struct dial {
 	enum dial_state state;
 	const struct dial_owner *owner;
 	void *arg;
-	const struct upgrade_offer *offer; /* NULL: the settings' */
+	const struct upgrade_offer *offer;
 	struct url url;
 	unsigned int nth;
 	unsigned int redirects;
@@ -66,9 +66,8 @@ struct dialler {
 	struct ws *ws;
 	const struct config *config;
 	struct lws_vhost *vhost;
-	struct tls_trust *trust;    /* NULL: not needed so far */
-	struct url proxy;           /* its text is NULL: none */
-	struct upgrade_offer offer; /* of who has none */
+	struct tls_trust *trust; /* NULL: not needed so far */
+	struct url proxy;        /* its text is NULL: none */
 	struct list dials;
 };
 
@@ -322,8 +321,7 @@ static void want_write(struct dial *d)
 static void open_link(struct dial *d)
 {
 	struct deflate_terms terms = upgrade_deflate(d->upgrade);
-	size_t own = d->offer ? d->offer->max_message : 0;
-	size_t most = own ? own : (size_t)d->all->config->message_bytes;
+	size_t own = d->offer->max_message, most = own ? own : (size_t)d->all->config->message_bytes;
 
 	d->frames = frames_new(&frames_reader, d);
 	if (terms.is_agreed)
@@ -584,7 +582,7 @@ static int prepare(struct dial *d)
 
 	if (is_secure(d) && !all->trust) /* a redirect has led to the first wss:// */
 		load_trust(all, error, sizeof(error));
-	d->upgrade = upgrade_new(&d->url, d->offer ? d->offer : &all->offer);
+	d->upgrade = upgrade_new(&d->url, d->offer);
 	d->tls = is_secure(d) && all->trust ? tls_new(all->trust, d->url.host, "\x08http/1.1") : NULL;
 	if (all->proxy.text)
 		d->tunnel = tunnel_new(&all->proxy, d->url.host, d->url.port ? d->url.port : is_secure(d) ? 443 : 80);
@@ -819,7 +817,6 @@ struct dialler *dialler_open(struct ws *ws, const struct config *config, bool ha
 	*error = '\0';
 	all->ws = ws;
 	all->config = config;
-	all->offer.has_deflate = !config->source_uncompressed;
 	list_init(&all->dials);
 	if (config->source_proxy)
 		url_parse(&all->proxy, config->source_proxy); /* which config.c has checked */

@@ -40,9 +40,9 @@ struct dial_owner {
 	void (*on_end)(void *arg, const struct dial_end *end);
 };
 
-/* Connects to url, a text, within --handshake-timeout. offer must live until on_open or on_end; NULL:
- * nothing but what the settings say. nth: how many attempts have failed: the nth address of its host is tried first,
- * and each 250 ms the next one, too. Redirects to the same host are followed. */
+/* Connects to url, a text, within --handshake-timeout. offer must live until on_open or on_end. nth: how many attempts
+ * have failed: the nth address of its host is tried first, and each 250 ms the next one, too. Redirects to the same
+ * host are followed. */
 struct dial *dial_start(struct dialler *all, const char *url, const struct upgrade_offer *offer, unsigned int nth,
 			const struct dial_owner *owner, void *arg);
 

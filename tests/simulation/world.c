@@ -401,8 +401,9 @@ static void run_listener(uv_loop_t *loop)
 
 	l->pipeline = pipeline_open(loop, &configs[l->process], &on);
 	if (feeds_profile())
-		l->profiles = profiles_open(&(struct profiled_parts){
-			.loop = loop, .config = &configs[l->process], .pipeline = l->pipeline});
+		l->profiles = profiles_open(
+			&(struct profiled_parts){.loop = loop, .config = &configs[l->process], .pipeline = l->pipeline},
+			configs[l->process].feeds, configs[l->process].feed_count);
 	if (configs[l->process].webhooks.count)
 		l->relay = relay_open(loop, &configs[l->process]);
 }

@@ -65,7 +65,7 @@ Test(dial, address_that_does_not_answer_holds_up_the_next_one_for_a_moment, .tim
 	struct ws *ws = ws_open(&loop, &config, &(struct ws_budget){NULL, charge, is_never_full, is_never_full});
 	struct dialler *dialler = dialler_open(ws, &config, false, error, sizeof(error));
 	snprintf(url, sizeof(url), "ws://dead.test:%d/", ntohs(port_of(dead)));
-	struct dial *d = dial_start(dialler, url, NULL, 0, &owner, NULL);
+	struct dial *d = dial_start(dialler, url, &(struct upgrade_offer){0}, 0, &owner, NULL);
 	while (recv(peer, request, 3, 0) != 3) {
 		uv_run(&loop, UV_RUN_ONCE);
 		if (peer < 0)

@@ -331,3 +331,15 @@ Test(session, cursor_of_a_caller_that_holds_for_itself_moves_at_once)
 	cr_assert_eq(session_mark(heard.session).len, 1);
 	end();
 }
+
+Test(session, url_of_a_plain_source_is_no_template)
+{
+	struct session_dial dial;
+
+	profile = profile_of_url("ws://feed.test/${env:HOME}?\xe9", "feed", false, 7);
+	heard.session = session_new(profile, false);
+	session_connect(heard.session, 1, 0, 0, &dial);
+	cr_assert_str_eq(dial.url, "ws://feed.test/${env:HOME}?%E9");
+	cr_assert_str_eq(profile->row_source, profile->shown_url);
+	end();
+}
