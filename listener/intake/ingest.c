@@ -487,7 +487,7 @@ static int on_message(struct ws_link *link, const char *message, size_t len, boo
 	return 0;
 }
 
-static const struct ws_reader reader = {on_message, NULL, false};
+static const struct ws_reader reader = {on_message, NULL, NULL};
 
 /* Bytes of a frame, as libwebsockets hands them over. */
 static int on_bytes(struct session *s, const char *bytes, size_t len)
@@ -844,7 +844,7 @@ static void on_open(struct ingest *i, struct lws *wsi, struct session **at)
 	list_init(&s->rest);
 	s->wants_acks = strcmp(lws_get_protocol(wsi)->name, ACK_PROTOCOL) == 0;
 	setsockopt(lws_get_socket_fd(wsi), SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
-	ws_link_open(i->ws, &s->link, wsi, &reader);
+	ws_link_open(i->ws, &s->link, wsi, lws_get_socket_fd(wsi), &reader);
 	list_append(&i->sessions, &s->open);
 	i->session_count++;
 	counters.ingest_connects++;

@@ -1,8 +1,7 @@
 /* dial.c owns one connection to a feed: the lookup of its name, the way there (perhaps through a proxy), TLS, the
  * handshake with its redirects, and the frames. When to try again is the caller's business.
  *
- * libwebsockets connects and moves bytes; its own client takes frames byte by byte, which cost a third of a listener's
- * time. The bytes go through tunnel.c, tls.c, upgrade.c and frame.c, in this order. */
+ * Its bytes go through tunnel.c, tls.c, upgrade.c and frame.c, in this order. */
 #include "net/dial.h"
 
 #include <stdlib.h>
@@ -16,6 +15,7 @@
 #include "net/redirect.h"
 #include "net/tunnel.h"
 
+#define READ_BYTES     65536      /* read from a socket at once */
 #define RECORD_BYTES   16384      /* of a TLS record, decrypted */
 #define UNSENT_MOST    65536      /* of TLS's own words to a server that does not read */
 #define UNREAD_STOP    (1 << 20)  /* bytes of our messages that a server has not read, at which it is not read from, */
@@ -31,12 +31,24 @@ enum dial_state {
 	DIAL_LOOKUP,     /* of a name */
 	DIAL_CONNECTING, /* TCP, proxy, TLS, handshake */
 	DIAL_OPEN,
-	DIAL_LEAVING, /* the owner is gone; a close frame is on its way */
-	DIAL_DONE,    /* freed when its timer is closed */
+	DIAL_LEAVING,   /* the owner is gone; a close frame is on its way */
+	DIAL_LINGERING, /* all is said: the server is to end the connection, and what it still sends is dropped */
+	DIAL_DONE,      /* freed when its timer is closed */
+};
+
+/* A TCP connection. Freed when its handle is closed. */
+struct conn {
+	uv_tcp_t tcp;
+	uv_connect_t connect;
+	uv_write_t write;
+	bool is_writing; /* rest: what the socket did not take at once */
+	char rest[FRAMES_ROOM];
+	struct dial *d; /* NULL: it is closed */
 };
 
 struct dial {
-	struct list node; /* of struct dialler */
+	struct list node; /* of struct dialler, */
+	struct list due;  /* and if it may have something to write */
 	struct ws_link link;
 	struct dialler *all;
 	enum dial_state state;
@@ -47,14 +59,14 @@ struct dial {
 	unsigned int nth;
 	unsigned int redirects;
 	struct resolve *resolve;
-	char *addresses;               /* that are still to be tried, */
-	char *rest;                    /* from here on; NULL: none */
-	struct lws *tries[TRIES_MOST]; /* connections to some of them, not established yet; or NULL */
-	struct lws *wsi;               /* the one that was first */
-	struct tunnel *tunnel;         /* until the proxy has answered */
-	struct tls *tls;               /* NULL: ws:// */
-	struct upgrade *upgrade;       /* until the answer to the handshake is read */
-	struct frames *frames;         /* from then on */
+	char *addresses;                /* that are still to be tried, */
+	char *rest;                     /* from here on; NULL: none */
+	struct conn *tries[TRIES_MOST]; /* connections to some of them, not established yet; or NULL */
+	struct conn *conn;              /* the one that was first */
+	struct tunnel *tunnel;          /* until the proxy has answered */
+	struct tls *tls;                /* NULL: ws:// */
+	struct upgrade *upgrade;        /* until the answer to the handshake is read */
+	struct frames *frames;          /* from then on */
 	uv_timer_t deadline;
 	int64_t until_ms;  /* loop clock: the handshake is to be over */
 	int64_t heard_ms;  /* loop clock, of any bytes */
@@ -65,10 +77,12 @@ struct dial {
 struct dialler {
 	struct ws *ws;
 	const struct config *config;
-	struct lws_vhost *vhost;
 	struct tls_trust *trust; /* NULL: not needed so far */
 	struct url proxy;        /* its text is NULL: none */
 	struct list dials;
+	struct list due;
+	uv_prepare_t flush; /* runs while some are due: what is said in one turn of the loop goes out together */
+	char room[READ_BYTES];
 };
 
 static int64_t now_ms(const struct dial *d)
@@ -78,13 +92,23 @@ static int64_t now_ms(const struct dial *d)
 
 /* --- the end --- */
 
+static void on_conn_closed(uv_handle_t *handle)
+{
+	free(handle->data);
+}
+
+static void conn_close(struct conn *c)
+{
+	if (!c)
+		return;
+	c->d = NULL;
+	uv_close((uv_handle_t *)&c->tcp, on_conn_closed);
+}
+
 static void stop_trying(struct dial *d)
 {
 	for (size_t i = 0; i < TRIES_MOST; i++) {
-		if (!d->tries[i])
-			continue;
-		lws_set_opaque_user_data(d->tries[i], NULL);
-		ws_kill(d->all->ws, d->tries[i]);
+		conn_close(d->tries[i]);
 		d->tries[i] = NULL;
 	}
 	free(d->addresses);
@@ -102,7 +126,6 @@ static void forget_parts(struct dial *d)
 	d->tls = NULL;
 	d->upgrade = NULL;
 	d->frames = NULL;
-	d->wsi = NULL;
 }
 
 static void dial_free(struct dial *d)
@@ -118,13 +141,10 @@ static void on_timer_closed(uv_handle_t *timer)
 	dial_free(timer->data);
 }
 
-/* What libwebsockets says of this connection later is ignored: it no longer knows us. */
-static struct lws *detach(struct dial *d)
+static void close_conn(struct dial *d)
 {
-	struct lws *wsi = d->wsi;
-
-	lws_set_opaque_user_data(wsi, NULL);
-	return wsi;
+	conn_close(d->conn);
+	d->conn = NULL;
 }
 
 /* A server may repeat what its URL said. */
@@ -140,13 +160,11 @@ static void mask_url(struct dial *d)
 }
 
 /* why may be NULL: it is in d->reason. */
-static void finish(struct dial *d, const char *why)
+static void end_dial(struct dial *d, const char *why, enum dial_state state)
 {
 	enum dial_state before = d->state;
 	struct dial_end end = {.reason = d->reason, .was_open = before == DIAL_OPEN};
 
-	if (before == DIAL_DONE)
-		return;
 	if (d->fault || why)
 		snprintf(d->reason, sizeof(d->reason), "%s", d->fault ? d->fault : why);
 	stop_trying(d);
@@ -154,21 +172,35 @@ static void finish(struct dial *d, const char *why)
 	end.close_code = d->frames ? frames_close_code(d->frames) : 0;
 	end.status = d->upgrade ? upgrade_status(d->upgrade) : 0;
 	end.wait_ms = d->upgrade ? upgrade_wait_s(d->upgrade) * 1000 : 0;
+	list_remove(&d->due);
 	forget_parts(d);
-	d->state = DIAL_DONE;
-	uv_close((uv_handle_t *)&d->deadline, on_timer_closed);
-	if (before != DIAL_LEAVING)
+	d->state = state;
+	if (state == DIAL_DONE) {
+		close_conn(d);
+		uv_close((uv_handle_t *)&d->deadline, on_timer_closed);
+	}
+	if (before < DIAL_LEAVING)
 		d->owner->on_end(d->arg, &end);
+}
+
+static void finish(struct dial *d, const char *why)
+{
+	if (d->state != DIAL_DONE)
+		end_dial(d, why, DIAL_DONE);
 }
 
 static int give_up(struct dial *d, const char *why)
 {
-	detach(d);
 	finish(d, why);
 	return -1;
 }
 
 /* --- messages --- */
+
+static void on_deadline(uv_timer_t *timer);
+static void on_flush(uv_prepare_t *flush);
+static void on_room(uv_handle_t *handle, size_t size, uv_buf_t *buf);
+static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf);
 
 static int on_message(struct ws_link *link, const char *message, size_t len, bool is_text)
 {
@@ -186,7 +218,35 @@ static void on_too_long(struct ws_link *link, const char *head, size_t len, cons
 	d->owner->on_too_long(d->arg, head, len, digest, total);
 }
 
-static const struct ws_reader reader = {on_message, on_too_long, true};
+static void want_write(struct dial *d)
+{
+	list_remove(&d->due);
+	list_append(&d->all->due, &d->due);
+	uv_prepare_start(&d->all->flush, on_flush);
+}
+
+static void on_want_write(struct ws_link *link)
+{
+	want_write(list_entry(link, struct dial, link));
+}
+
+static void on_kill(struct ws_link *link)
+{
+	dial_fail(list_entry(link, struct dial, link), link->fault);
+}
+
+static void set_reading(struct ws_link *link, bool is_reading)
+{
+	uv_stream_t *stream = (uv_stream_t *)&list_entry(link, struct dial, link)->conn->tcp;
+
+	if (is_reading)
+		uv_read_start(stream, on_room, on_read);
+	else
+		uv_read_stop(stream);
+}
+
+static const struct ws_feed feed = {set_reading, on_want_write, on_kill};
+static const struct ws_reader reader = {on_message, on_too_long, &feed};
 
 static void on_piece(void *arg, const struct ws_piece *piece)
 {
@@ -242,7 +302,7 @@ static void check_unsent(struct dial *d, bool is_read)
 {
 	size_t unsent = d->frames ? frames_unsent(d->frames) : 0;
 
-	if (d->state != DIAL_OPEN)
+	if (d->state != DIAL_OPEN || d->fault)
 		return;
 	if (unsent > UNREAD_MOST) {
 		dial_fail(d, is_deaf);
@@ -256,64 +316,94 @@ static void check_unsent(struct dial *d, bool is_read)
 	}
 }
 
+static void on_writable(struct dial *d);
+
+static void on_written(uv_write_t *write, int status)
+{
+	struct conn *c = write->data;
+
+	c->is_writing = false;
+	if (c->d && status == 0)
+		on_writable(c->d);
+}
+
+/* Returns 1 if the socket has not taken all, -1 if the connection is broken. */
+static int write_some(struct conn *c, const char *bytes, size_t len)
+{
+	uv_buf_t buf = uv_buf_init((char *)(uintptr_t)bytes, (unsigned int)len);
+	int n = uv_try_write((uv_stream_t *)&c->tcp, &buf, 1);
+
+	if (n < 0 && n != UV_EAGAIN)
+		return -1;
+	if (n < 0)
+		n = 0;
+	if ((size_t)n == len)
+		return 0;
+	memcpy(c->rest, bytes + n, len - (size_t)n);
+	buf = uv_buf_init(c->rest, (unsigned int)(len - (size_t)n));
+	c->is_writing = uv_write(&c->write, (uv_stream_t *)&c->tcp, &buf, 1, on_written) == 0;
+	return c->is_writing ? 1 : -1;
+}
+
 /* As much of what is due as the socket takes. Returns 1 if more is left, -1 if the connection is broken. */
 static int send_due(struct dial *d)
 {
-	unsigned char room[LWS_PRE + FRAMES_ROOM];
+	char room[FRAMES_ROOM];
+	int result = d->conn->is_writing;
 
-	for (;;) {
-		size_t n;
+	while (!result) {
+		size_t n = take(d, room);
 
-		if (lws_send_pipe_choked(d->wsi)) {
-			lws_callback_on_writable(d->wsi);
-			return 1;
-		}
-		n = take(d, (char *)room + LWS_PRE);
 		if (!n)
 			return 0;
-		if (lws_write(d->wsi, room + LWS_PRE, n, LWS_WRITE_RAW) < (int)n)
-			return -1;
+		result = write_some(d->conn, room, n);
 		check_unsent(d, true);
 	}
+	return result;
 }
 
 /* After a close frame the server is to end the connection (RFC 6455, section 7.1.1), and what it still
  * sends is dropped. The next connection does not wait for that: a feed has no replay. */
-static int linger(struct dial *d, const char *why)
+static void linger(struct dial *d, const char *why)
 {
-	struct lws *wsi;
-
-	if (send_due(d) < 0)
-		return give_up(d, why);
-	wsi = detach(d);
-	lws_rx_flow_control(wsi, 1);
-	lws_set_timeout(wsi, PENDING_TIMEOUT_CLOSE_ACK, LINGER_S);
-	finish(d, why);
-	return 0;
+	if (send_due(d) < 0) {
+		finish(d, why);
+		return;
+	}
+	uv_read_start((uv_stream_t *)&d->conn->tcp, on_room, on_read);
+	uv_timer_start(&d->deadline, on_deadline, (uint64_t)LINGER_S * 1000, 0);
+	end_dial(d, why, DIAL_LINGERING);
 }
 
-static int on_writable(struct dial *d)
+/* What the server had sent before the connection broke is still to be read, and then the end. */
+static void on_writable(struct dial *d)
 {
 	int left;
 
+	if (d->state == DIAL_LINGERING)
+		return;
 	if (d->link.ws && ws_link_take_ping(&d->link))
 		frames_ping(d->frames);
 	left = send_due(d);
-	if (left < 0)
-		return -1;
-	if (!left && d->state == DIAL_LEAVING)
-		return linger(d, "left");
-	if (!d->link.ws)
-		ws_hook(d->all->ws, d->wsi);
-	return 0;
+	if (d->state == DIAL_LEAVING && left < 0)
+		finish(d, "left");
+	else if (d->state == DIAL_LEAVING && !left)
+		linger(d, "left");
 }
 
-static void want_write(struct dial *d)
+static void on_flush(uv_prepare_t *flush)
 {
-	if (d->link.ws)
-		ws_link_want_write(&d->link);
-	else
-		lws_callback_on_writable(d->wsi);
+	struct dialler *all = flush->data;
+
+	list_each(node, after, &all->due) {
+		struct dial *d = list_entry(node, struct dial, due);
+
+		list_remove(&d->due);
+		if (d->conn)
+			on_writable(d);
+	}
+	if (list_is_empty(&all->due))
+		uv_prepare_stop(flush);
 }
 
 /* --- what is received --- */
@@ -321,6 +411,7 @@ static void want_write(struct dial *d)
 static void open_link(struct dial *d)
 {
 	struct deflate_terms terms = upgrade_deflate(d->upgrade);
+	uv_os_fd_t fd = -1;
 	size_t own = d->offer->max_message, most = own ? own : (size_t)d->all->config->message_bytes;
 
 	d->frames = frames_new(&frames_reader, d);
@@ -330,7 +421,8 @@ static void open_link(struct dial *d)
 	d->upgrade = NULL;
 	uv_timer_stop(&d->deadline);
 	d->state = DIAL_OPEN;
-	ws_link_open(d->all->ws, &d->link, d->wsi, &reader);
+	uv_fileno((uv_handle_t *)&d->conn->tcp, &fd);
+	ws_link_open(d->all->ws, &d->link, NULL, fd, &reader);
 	ws_link_set_limit(&d->link, most);
 	d->owner->on_open(d->arg);
 }
@@ -349,7 +441,7 @@ static int redirect(struct dial *d)
 		snprintf(reason, sizeof(reason), "%s, and %s", upgrade_reason(d->upgrade), why);
 		return give_up(d, reason);
 	}
-	detach(d);
+	close_conn(d);
 	forget_parts(d);
 	url_clear(&d->url);
 	url_parse(&d->url, text);
@@ -361,7 +453,9 @@ static int redirect(struct dial *d)
 
 static int on_frames(struct dial *d, const char *bytes, size_t len)
 {
-	return frames_receive(d->frames, bytes, len) == FRAMES_END ? linger(d, frames_reason(d->frames)) : 0;
+	if (frames_receive(d->frames, bytes, len) == FRAMES_END)
+		linger(d, frames_reason(d->frames));
+	return d->state == DIAL_DONE ? -1 : 0;
 }
 
 static int on_plain(struct dial *d, const char *bytes, size_t len)
@@ -422,21 +516,18 @@ static int on_tunnel(struct dial *d, const char **bytes, size_t *len)
 
 /* All of the bytes are taken, also if reading is to stop in the midst of them: that is one buffer of
  * one source for each time, and the budget has room for it. */
-static int on_received(struct dial *d, const char *bytes, size_t len)
+static void on_received(struct dial *d, const char *bytes, size_t len)
 {
 	d->heard_ms = now_ms(d);
 	if (d->tunnel && on_tunnel(d, &bytes, &len))
-		return -1;
+		return;
 	if (!d->tunnel && (d->tls ? on_encrypted(d, bytes, len) : len ? on_plain(d, bytes, len) : 0))
-		return -1;
-	if (d->wsi && (!d->frames || frames_is_due(d->frames) || (d->tls && tls_due(d->tls))))
+		return;
+	if (d->state < DIAL_LINGERING && (!d->frames || frames_is_due(d->frames) || (d->tls && tls_due(d->tls))))
 		want_write(d);
-	return 0;
 }
 
-/* --- libwebsockets --- */
-
-static void on_deadline(uv_timer_t *timer);
+/* --- TCP --- */
 
 /* The timer serves what comes next of the connecting, at the latest its end. */
 static void look_after(struct dial *d, int64_t ms)
@@ -444,32 +535,6 @@ static void look_after(struct dial *d, int64_t ms)
 	int64_t left = d->until_ms - now_ms(d);
 
 	uv_timer_start(&d->deadline, on_deadline, (uint64_t)(ms < left ? ms : left > 0 ? left : 0), 0);
-}
-
-/* Is it one of those that are not established yet? */
-static bool take_try(struct dial *d, const struct lws *wsi)
-{
-	for (size_t i = 0; i < TRIES_MOST; i++)
-		if (d->tries[i] == wsi) {
-			d->tries[i] = NULL;
-			return true;
-		}
-	return false;
-}
-
-/* The first one stays. */
-static int on_connected(struct dial *d, struct lws *wsi)
-{
-	take_try(d, wsi);
-	stop_trying(d);
-	if (d->state == DIAL_CONNECTING)
-		look_after(d, INT64_MAX);
-	d->wsi = wsi;
-	/* The first words of TLS are ours, too. */
-	if (d->tls && tls_read(d->tls, NULL, 0) < 0)
-		return -1;
-	lws_callback_on_writable(wsi);
-	return 0;
 }
 
 static const char cut_off[] = "the connection ended during the handshake";
@@ -480,70 +545,74 @@ static const char *handshake_end(const struct dial *d, const char *why)
 	return d->upgrade && upgrade_status(d->upgrade) ? upgrade_reason(d->upgrade) : why;
 }
 
-/* libwebsockets may drop a connection without another word. */
-static void on_destroyed(struct dial *d, const struct lws *wsi)
+static void on_room(uv_handle_t *handle, size_t size, uv_buf_t *buf)
 {
-	if (d->wsi == wsi)
-		finish(d, handshake_end(d, cut_off));
-	else if (take_try(d, wsi))
-		look_after(d, 0);
+	struct conn *c = handle->data;
+
+	(void)size;
+	*buf = uv_buf_init(c->d->all->room, READ_BYTES);
 }
 
-static void on_closed(struct dial *d)
+static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 {
-	const char *why = d->link.fault ? d->link.fault : "the connection ended without a close frame";
+	struct dial *d = ((struct conn *)stream->data)->d;
 
-	finish(d, d->frames ? why : handshake_end(d, cut_off));
+	if (n < 0)
+		finish(d, d->frames ? "the connection ended without a close frame" : handshake_end(d, cut_off));
+	else if (n && d->state != DIAL_LINGERING)
+		on_received(d, buf->base, (size_t)n);
 }
 
-/* The system's words, where libwebsockets has only its own. Another address may be better. */
-static void on_connection_error(struct dial *d, struct lws *wsi, const char *why)
+/* The first one stays. */
+static void on_connected(struct dial *d, struct conn *c)
 {
-	int error = 0;
-	socklen_t size = sizeof(error);
+	stop_trying(d);
+	if (d->state == DIAL_CONNECTING)
+		look_after(d, INT64_MAX);
+	d->conn = c;
+	/* The first words of TLS are ours, too. */
+	if (d->tls && tls_read(d->tls, NULL, 0) < 0) {
+		finish(d, cut_off);
+		return;
+	}
+	uv_read_start((uv_stream_t *)&c->tcp, on_room, on_read);
+	want_write(d);
+}
 
-	getsockopt(lws_get_socket_fd(wsi), SOL_SOCKET, SO_ERROR, &error, &size);
-	if (error)
-		why = uv_strerror(-error);
-	snprintf(d->reason, sizeof(d->reason), "the connection failed: %s", why);
-	lws_set_opaque_user_data(wsi, NULL);
-	take_try(d, wsi);
+/* Another address may be better. */
+static void fail_try(struct dial *d, struct conn *c, int error)
+{
+	snprintf(d->reason, sizeof(d->reason), "the connection failed: %s", uv_strerror(error));
+	conn_close(c);
 	look_after(d, 0);
 }
 
-static int on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in, size_t len)
+static void on_connect(uv_connect_t *connect, int status)
 {
-	struct dial *d = lws_get_opaque_user_data(wsi);
+	struct conn *c = connect->data;
+	struct dial *d = c->d;
 
-	(void)user;
 	if (!d)
-		return 0;
-	/* An int, not the enum: libwebsockets has some 80 reasons, and a few of them concern us. */
-	switch ((int)reason) {
-	case LWS_CALLBACK_CLIENT_CONNECTION_ERROR:
-		on_connection_error(d, wsi, in && len ? in : "libwebsockets gives no reason");
-		return 0;
-	case LWS_CALLBACK_RAW_CONNECTED:
-		return on_connected(d, wsi);
-	case LWS_CALLBACK_RAW_RX:
-		return d->wsi ? on_received(d, in, len) : -1;
-	case LWS_CALLBACK_RAW_WRITEABLE:
-		return d->wsi ? on_writable(d) : -1;
-	case LWS_CALLBACK_RAW_CLOSE:
-		lws_set_opaque_user_data(wsi, NULL);
-		on_closed(d);
-		return 0;
-	case LWS_CALLBACK_WSI_DESTROY:
-		on_destroyed(d, wsi);
-		return 0;
-	}
-	return 0;
+		return;
+	for (size_t i = 0; i < TRIES_MOST; i++)
+		if (d->tries[i] == c)
+			d->tries[i] = NULL;
+	if (status)
+		fail_try(d, c, status);
+	else
+		on_connected(d, c);
 }
 
-static const struct lws_protocols protocols[] = {
-	{.name = "wsonce-source", .callback = on_lws},
-	{.name = NULL},
-};
+static struct conn *conn_new(struct dial *d)
+{
+	struct conn *c = memory_calloc(1, sizeof(*c));
+
+	uv_tcp_init(ws_loop(d->all->ws), &c->tcp);
+	uv_tcp_nodelay(&c->tcp, 1);
+	c->tcp.data = c->connect.data = c->write.data = c;
+	c->d = d;
+	return c;
+}
 
 /* --- connecting --- */
 
@@ -600,27 +669,24 @@ static int port_of(const struct dial *d)
 static void try_next(struct dial *d)
 {
 	const char *address = strsep(&d->rest, " ");
-	struct lws_client_connect_info info = {0};
-	struct lws *wsi;
+	struct conn *c = conn_new(d);
+	struct sockaddr_storage to;
 	size_t i = 0;
+	int error = uv_ip4_addr(address, port_of(d), (struct sockaddr_in *)&to);
 
-	info.context = ws_context(d->all->ws);
-	info.vhost = d->all->vhost;
-	info.method = "RAW";
-	info.address = info.host = address;
-	info.port = port_of(d);
-	info.local_protocol_name = protocols[0].name;
-	info.retry_and_idle_policy = ws_no_keepalive(d->all->ws);
-	info.opaque_user_data = d;
-	snprintf(d->reason, sizeof(d->reason), "the connection failed");
-	/* The callback may have told the end of it already. */
-	wsi = lws_client_connect_via_info(&info);
-	if (d->state != DIAL_CONNECTING || d->wsi)
+	if (error)
+		error = uv_ip6_addr(address, port_of(d), (struct sockaddr_in6 *)&to);
+	if (!error)
+		error = uv_tcp_connect(&c->connect, &c->tcp, (struct sockaddr *)&to, on_connect);
+	if (error) {
+		fail_try(d, c, error);
 		return;
+	}
+	snprintf(d->reason, sizeof(d->reason), "the connection failed");
 	while (d->tries[i])
 		i++;
-	d->tries[i] = wsi;
-	look_after(d, !wsi ? 0 : d->rest ? NEXT_MS : INT64_MAX);
+	d->tries[i] = c;
+	look_after(d, d->rest ? NEXT_MS : INT64_MAX);
 }
 
 static void on_addresses(void *arg, const char *addresses, const char *error)
@@ -655,8 +721,6 @@ static void stop_connecting(struct dial *d)
 		resolve_cancel(d->resolve);
 	d->resolve = NULL;
 	stop_trying(d);
-	if (d->wsi)
-		ws_kill(d->all->ws, detach(d));
 }
 
 static bool is_trying(const struct dial *d)
@@ -671,7 +735,7 @@ static bool is_trying(const struct dial *d)
 static void on_deadline(uv_timer_t *timer)
 {
 	struct dial *d = timer->data;
-	bool may_go_on = d->state == DIAL_CONNECTING && !d->wsi && now_ms(d) < d->until_ms;
+	bool may_go_on = d->state == DIAL_CONNECTING && !d->conn && now_ms(d) < d->until_ms;
 
 	if (may_go_on && d->rest) {
 		try_next(d);
@@ -699,6 +763,7 @@ struct dial *dial_start(struct dialler *all, const char *url, const struct upgra
 	d->offer = offer;
 	d->nth = nth;
 	list_append(&all->dials, &d->node);
+	list_init(&d->due);
 	list_init(&d->link.link);
 	uv_timer_init(ws_loop(all->ws), &d->deadline);
 	d->deadline.data = d;
@@ -761,7 +826,7 @@ int64_t dial_message_ms(const struct dial *d, int64_t now)
 
 void dial_leave(struct dial *d, unsigned int code)
 {
-	if (d->state == DIAL_DONE || d->state == DIAL_LEAVING)
+	if (d->state >= DIAL_LEAVING)
 		return;
 	if (d->state != DIAL_OPEN) {
 		d->state = DIAL_LEAVING;
@@ -778,7 +843,7 @@ void dial_leave(struct dial *d, unsigned int code)
 
 void dial_cut(struct dial *d)
 {
-	if (d->state == DIAL_DONE)
+	if (d->state >= DIAL_LEAVING)
 		return;
 	d->state = DIAL_LEAVING;
 	if (d->link.ws)
@@ -793,21 +858,22 @@ void dial_fail(struct dial *d, const char *reason)
 	if (d->state != DIAL_OPEN || d->fault)
 		return;
 	d->fault = reason;
-	ws_kill(d->all->ws, d->wsi);
+	uv_timer_start(&d->deadline, on_deadline, 0, 0);
 }
 
 /* --- all of them --- */
 
-static struct lws_vhost *open_vhost(struct ws *ws)
+static void on_close(void *arg)
 {
-	struct lws_context_creation_info info = {0};
+	struct dialler *all = arg;
 
-	info.port = CONTEXT_PORT_NO_LISTEN;
-	info.vhost_name = "source";
-	info.http_proxy_address = ":"; /* or it would take that of http_proxy, whatever no_proxy says */
-	info.protocols = protocols;
-	info.retry_and_idle_policy = ws_no_keepalive(ws);
-	return lws_create_vhost(ws_context(ws), &info);
+	list_each(node, after, &all->dials) {
+		struct dial *d = list_entry(node, struct dial, node);
+
+		stop_connecting(d);
+		finish(d, "the listener ends");
+	}
+	uv_close((uv_handle_t *)&all->flush, NULL);
 }
 
 struct dialler *dialler_open(struct ws *ws, const struct config *config, bool has_tls, char *error, size_t size)
@@ -822,25 +888,21 @@ struct dialler *dialler_open(struct ws *ws, const struct config *config, bool ha
 		url_parse(&all->proxy, config->source_proxy); /* which config.c has checked */
 	if (has_tls)
 		load_trust(all, error, size);
-	all->vhost = *error ? NULL : open_vhost(ws);
-	if (!all->vhost && !*error)
-		snprintf(error, size, "--source: libwebsockets refuses");
-	if (!*error)
-		return all;
-	dialler_free(all);
-	return NULL;
+	if (*error) {
+		dialler_free(all);
+		return NULL;
+	}
+	list_init(&all->due);
+	uv_prepare_init(ws_loop(ws), &all->flush);
+	all->flush.data = all;
+	ws_on_close(ws, on_close, all);
+	return all;
 }
 
 void dialler_free(struct dialler *all)
 {
 	if (!all)
 		return;
-	list_each(node, after, &all->dials) {
-		struct dial *d = list_entry(node, struct dial, node);
-
-		forget_parts(d);
-		dial_free(d);
-	}
 	tls_trust_free(all->trust);
 	url_clear(&all->proxy);
 	free(all);

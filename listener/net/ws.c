@@ -50,6 +50,8 @@ struct ws {
 	int64_t ping_interval_ms;
 	lws_retry_bo_t no_keepalive; /* of libwebsockets; ours is check_life() */
 	uv_timer_t check;
+	void (*on_close)(void *arg); /* NULL: no feeds are dialled */
+	void *arg;
 };
 
 /* --- a socket that has data and an error --- */
@@ -138,16 +140,6 @@ void ws_link_hook(struct ws_link *link)
 	original_poll_cb = watch_replace(link->poll, on_poll);
 }
 
-void ws_hook(struct ws *ws, struct lws *wsi)
-{
-	struct ws_link link = {.ws = ws, .fd = lws_get_socket_fd(wsi)};
-
-	if (link.fd < 0)
-		return;
-	link.poll = watch_find(ws->loop, link.fd);
-	ws_link_hook(&link);
-}
-
 /* --- reading or not --- */
 
 static bool is_held_by(const struct ws_link *link, enum pressure pressure)
@@ -160,12 +152,20 @@ static bool is_held(const struct ws_link *link)
 	return is_held_by(link, link->ws->pressure);
 }
 
-/* What has been read already is looked at again only when libwebsockets is woken: asking for a writable callback does
- * that. It asks for one itself when it keeps frames of a producer, and not for what OpenSSL keeps. To ask costs three
- * system calls more than the three that it takes to stop and go on, for each connection that has been heard lately. */
+static void set_reading(struct ws_link *link, bool is_reading)
+{
+	if (link->feed)
+		link->feed->set_reading(link, is_reading);
+	else
+		lws_rx_flow_control(link->wsi, is_reading);
+}
+
+/* What OpenSSL has read already is looked at again only when libwebsockets is woken: asking for a writable callback
+ * does that. To ask costs three system calls more than the three that it takes to stop and go on, for each connection
+ * that has been heard lately. */
 static bool must_wake(const struct ws_link *link)
 {
-	return link->is_feed || lws_is_ssl(link->wsi);
+	return link->wsi && lws_is_ssl(link->wsi);
 }
 
 /* A connection that was just heard moves to the end of the list. After a stop, those that have waited longest are read
@@ -187,7 +187,7 @@ static void apply_flow(struct ws_link *link)
 
 	if (is_held(link) && list_is_empty(&link->lively))
 		make_lively(link);
-	lws_rx_flow_control(link->wsi, is_reading);
+	set_reading(link, is_reading);
 	if (is_reading) {
 		if (must_wake(link))
 			lws_callback_on_writable(link->wsi);
@@ -202,6 +202,10 @@ static void apply_flow(struct ws_link *link)
 
 void ws_link_want_write(struct ws_link *link)
 {
+	if (link->feed) {
+		link->feed->want_write(link);
+		return;
+	}
 	lws_callback_on_writable(link->wsi);
 	ws_link_hook(link);
 }
@@ -241,7 +245,7 @@ void ws_link_hold(struct ws_link *link, enum ws_hold reason, bool is_held)
 
 /* Under load this happens a hundred times a second, perhaps with ten thousand connections that say
  * nothing. Only those heard lately are worth the system calls: what libwebsockets has read of them
- * already must wait too. Another one is stopped when it speaks: wait_if_held(). */
+ * already must wait too. Another one is stopped when it speaks: wait_if_held(). Feeds are few. */
 void ws_set_pressure(struct ws *ws, enum pressure pressure)
 {
 	enum pressure before = ws->pressure;
@@ -252,7 +256,7 @@ void ws_set_pressure(struct ws *ws, enum pressure pressure)
 
 		if (is_held_by(link, before) == is_held(link))
 			continue;
-		if (!is_held(link) || ++link->quiet <= QUIET_MOST) {
+		if (!is_held(link) || link->feed || ++link->quiet <= QUIET_MOST) {
 			apply_flow(link);
 		} else {
 			list_remove(&link->lively);
@@ -275,6 +279,15 @@ void ws_kill(struct ws *ws, struct lws *wsi)
 {
 	lws_set_timeout(wsi, PENDING_TIMEOUT_USER_OK, LWS_TO_KILL_ASYNC);
 	lws_cancel_service(ws->context);
+}
+
+static void end_link(struct ws_link *link, const char *fault)
+{
+	link->fault = fault;
+	if (link->feed)
+		link->feed->kill(link);
+	else
+		ws_kill(link->ws, link->wsi);
 }
 
 /* libwebsockets can do this too, but each of its timers looks for its place among those of all
@@ -316,8 +329,7 @@ static void check_life(struct ws_link *link, int64_t now)
 	if (link->pinged_ms && now - link->pinged_ms >= interval) {
 		if (ws_link_has_unread(link))
 			return;
-		link->fault = "a ping was not answered in time";
-		ws_kill(link->ws, link->wsi);
+		end_link(link, "a ping was not answered in time");
 	} else if (!link->pinged_ms && now - link->heard_ms >= interval) {
 		link->pinged_ms = now;
 		link->is_ping_due = true;
@@ -383,9 +395,8 @@ static void end_half(struct ws_link *link)
 {
 	forget_message(link);
 	link->has_peer_closed = true;
-	link->fault = "memory is full, and its message that has not ended holds the most";
 	tell_ended(link->ws);
-	ws_kill(link->ws, link->wsi);
+	end_link(link, "memory is full, and its message that has not ended holds the most");
 }
 
 /* Those that hold most are ended, and as many as it takes until no more than `most` is left. Buffers grow by doubling,
@@ -551,24 +562,27 @@ static void on_check(uv_timer_t *timer)
 	make_way(ws);
 }
 
-void ws_link_open(struct ws *ws, struct ws_link *link, struct lws *wsi, const struct ws_reader *reader)
+void ws_link_open(struct ws *ws, struct ws_link *link, struct lws *wsi, int fd, const struct ws_reader *reader)
 {
 	memset(link, 0, sizeof(*link));
 	link->ws = ws;
 	link->wsi = wsi;
-	link->fd = lws_get_socket_fd(wsi);
+	link->fd = fd;
 	link->reader = reader;
-	link->is_feed = reader->is_feed;
+	link->feed = reader->feed;
+	link->is_feed = reader->feed;
 	link->limit = ws->max_message;
 	link->ping_interval_ms = ws->ping_interval_ms;
 	link->last_message_ms = link->heard_ms = (int64_t)uv_now(ws->loop);
 	list_init(&link->lively);
 	list_init(&link->half);
 	list_append(&ws->links, &link->link);
-	ws->by_fd[link->fd] = link;
 	make_lively(link);
-	link->poll = watch_find(ws->loop, link->fd);
-	ws_link_hook(link);
+	if (wsi) {
+		ws->by_fd[fd] = link;
+		link->poll = watch_find(ws->loop, fd);
+		ws_link_hook(link);
+	}
 	if (ws->pressure || ws->is_stopped)
 		apply_flow(link);
 }
@@ -588,7 +602,8 @@ void ws_link_close(struct ws_link *link)
 	forget_message(link);
 	list_remove(&link->lively);
 	list_remove(&link->link);
-	link->ws->by_fd[link->fd] = NULL;
+	if (link->wsi)
+		link->ws->by_fd[link->fd] = NULL;
 	link->ws = NULL;
 	link->wsi = NULL;
 	link->poll = NULL;
@@ -607,12 +622,12 @@ static void drop_too_long(struct ws_link *link, const char *head, size_t len, co
 
 bool ws_link_leave(struct ws_link *link)
 {
-	static const struct ws_reader dropper = {drop_message, drop_too_long, false};
+	static const struct ws_reader dropper = {drop_message, drop_too_long, NULL};
 
 	if (link->reader == &dropper)
 		return false;
 	link->reader = &dropper;
-	lws_rx_flow_control(link->wsi, 1);
+	set_reading(link, true);
 	return true;
 }
 
@@ -718,11 +733,19 @@ const lws_retry_bo_t *ws_no_keepalive(const struct ws *ws)
 	return &ws->no_keepalive;
 }
 
+void ws_on_close(struct ws *ws, void (*on_close)(void *arg), void *arg)
+{
+	ws->on_close = on_close;
+	ws->arg = arg;
+}
+
 /* On a loop that is not its own, libwebsockets closes its handles first and wants to be told once
  * more when the loop has closed them; it then sets context to NULL. */
 void ws_close(struct ws *ws)
 {
 	hooked = NULL;
+	if (ws->on_close)
+		ws->on_close(ws->arg);
 	uv_close((uv_handle_t *)&ws->check, NULL);
 	lws_context_destroy(ws->context);
 }

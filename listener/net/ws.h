@@ -35,8 +35,16 @@ struct ws_reader {
 	/* A message over the limit has ended: its head, the SHA-256 and length of the whole. NULL: such
 	 * a message ends the connection at once with 1009. */
 	void (*on_too_long)(struct ws_link *link, const char *head, size_t len, const uint8_t *digest, uint64_t total);
-	/* Of a feed, which has no replay: it is stopped last, and has the time it needs for a message. */
-	bool is_feed;
+	/* Of a feed, which has no replay: it is stopped last, and has the time it needs for a message. NULL: of a
+	 * producer. */
+	const struct ws_feed *feed;
+};
+
+/* What libwebsockets does for producers. */
+struct ws_feed {
+	void (*set_reading)(struct ws_link *link, bool is_reading);
+	void (*want_write)(struct ws_link *link);
+	void (*kill)(struct ws_link *link); /* not in this call */
 };
 
 /* Reasons not to read from one connection. */
@@ -52,10 +60,11 @@ enum ws_hold {
 struct ws_link {
 	struct list link; /* of struct ws */
 	struct ws *ws;    /* NULL: not open */
-	struct lws *wsi;
-	int fd;          /* of wsi */
+	struct lws *wsi;  /* NULL: of a feed */
+	int fd;
 	uv_poll_t *poll; /* by which libwebsockets waits for it */
 	const struct ws_reader *reader;
+	const struct ws_feed *feed; /* NULL: of a producer */
 	bool is_feed;
 	struct list half; /* of struct ws, while it has an unfinished message */
 	int64_t half_ms;  /* loop clock, when that began, or when we last kept it waiting */
@@ -96,15 +105,15 @@ uv_loop_t *ws_loop(const struct ws *ws);
 /* So many bytes more, or fewer, of the budget are an owner's of connections. */
 void ws_charge(struct ws *ws, long bytes);
 
-/* For a vhost or a client connection: struct ws pings and hangs up itself. */
+/* For a vhost: struct ws pings and hangs up itself. */
 const lws_retry_bo_t *ws_no_keepalive(const struct ws *ws);
 
 /* Sets in info what a vhost needs to listen on ADDR:PORT or unix:PATH. The texts live until the next
  * call. config.c has checked the address. */
 void ws_listen_address(struct lws_context_creation_info *info, const char *address);
 
-/* A connection is open (called in the callback that says so), or gone. */
-void ws_link_open(struct ws *ws, struct ws_link *link, struct lws *wsi, const struct ws_reader *reader);
+/* A connection is open (called in the callback that says so), or gone. wsi is NULL for a feed. */
+void ws_link_open(struct ws *ws, struct ws_link *link, struct lws *wsi, int fd, const struct ws_reader *reader);
 void ws_link_close(struct ws_link *link);
 
 /* Takes a piece of a message. Returns 0, or -1 if the connection must end. */
@@ -125,10 +134,6 @@ void ws_link_heard(struct ws_link *link);
 
 /* To be called after a write outside of a callback: libwebsockets may wait for something else now. */
 void ws_link_hook(struct ws_link *link);
-
-/* The same for a connection that is no WebSocket yet, whose server may send messages behind its answer, and
- * reset. */
-void ws_hook(struct ws *ws, struct lws *wsi);
 
 /* Has the peer reset the connection of this socket? What it had sent before can still be read, unless libwebsockets is
  * made to write to it. */
@@ -162,6 +167,9 @@ void ws_set_pressure(struct ws *ws, enum pressure pressure);
 
 /* As PRESSURE_ALL, for good. */
 void ws_stop(struct ws *ws);
+
+/* Called by ws_close: of the feeds' connections, which are not libwebsockets'. */
+void ws_on_close(struct ws *ws, void (*on_close)(void *arg), void *arg);
 
 /* Ends all connections. The loop must be run until it has nothing more to do. */
 void ws_close(struct ws *ws);
