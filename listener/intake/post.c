@@ -1,5 +1,5 @@
 /* post.c owns events that come by POST /events: who may send, how much, and the list of what became of each, which is
- * the answer. It is given when all have settled, and never before. HTTP itself is net/http_post.c's. */
+ * the answer. It is given when all have settled, and never before. HTTP itself is net/http.c's. */
 #include "intake/post.h"
 
 #include <stdlib.h>

@@ -19,7 +19,7 @@
 #include "base/port.h"
 #include "base/url.h"
 #include "net/bound_socket.h"
-#include "net/http_inside.h"
+#include "net/http_head.h"
 
 #define VISITORS_MAX 64
 #define OF_ONE_HOST  32
@@ -30,6 +30,47 @@
 #define SWEEP_MS     1000
 #define MEMORY_BYTES (32u << 10) /* of a connection: its request has no more */
 #define ROUNDS_MOST  100         /* of libmicrohttpd at once */
+
+struct visitor {
+	int fd; /* -1: the place is free */
+	int64_t since_ms;
+	bool is_waiting; /* for an answer, which is not its fault */
+	bool is_welcome; /* a request of it was not refused */
+	uint64_t address;
+	const void *payer; /* who its place counts for; NULL: its address */
+};
+
+struct http {
+	uv_loop_t *loop;
+	const struct http_site *site;
+	struct url bound; /* the address, but for a path */
+	struct http_names names;
+	int listener;
+	struct MHD_Daemon *daemon;
+	uv_poll_t door;    /* of listener */
+	uv_poll_t traffic; /* of libmicrohttpd's epoll descriptor */
+	uv_timer_t timer;  /* for what it does without a descriptor, and for those who are slow */
+	uv_timer_t retry;
+	struct visitor *visitors;
+	size_t visitors_max;
+	size_t of_one_host; /* most of them */
+	int64_t patience_ms;
+	size_t visitor_count;
+	int64_t told_ms; /* loop clock, when it was last said that none can be accepted; 0: never */
+};
+
+/* A request with a body: read to its end, and then it waits suspended until somebody answers. */
+struct http_ticket {
+	struct http *http;
+	struct MHD_Connection *connection;
+	void *post;
+	bool is_whole;       /* the body is there, and the poster knows */
+	bool is_suspended;   /* and libmicrohttpd waits for http_answer */
+	unsigned int status; /* 0: not answered yet */
+	const char *type;
+	char *text; /* heap */
+	size_t len;
+};
 
 /* --- answers --- */
 
@@ -45,9 +86,10 @@ static enum MHD_Result answer(const struct http *h, struct MHD_Connection *c, co
 }
 
 /* Before the request has been read to its end, so that libmicrohttpd ends the connection. */
-static enum MHD_Result refuse(struct MHD_Connection *c, unsigned int status, const char *why)
+static enum MHD_Result refuse(const struct http *h, struct MHD_Connection *c, struct http_refusal refusal)
 {
-	return http_respond(c, status, NULL, memory_strdup(why), strlen(why), true, "GET, HEAD");
+	return http_respond(c, refusal.status, NULL, memory_strdup(refusal.why), strlen(refusal.why), !h->site->poster,
+			    h->site->poster ? "POST" : "GET, HEAD");
 }
 
 /* --- which requests are answered --- */
@@ -70,23 +112,162 @@ static unsigned int judge(const struct http *h, struct MHD_Connection *c, const 
 	return http_judge_place(&h->names, &head, path, why);
 }
 
+/* --- requests with bodies --- */
+
+static void on_timer(uv_timer_t *timer);
+
+/* The place of a connection; NULL: it has none. */
+static struct visitor *visitor_of(struct MHD_Connection *c)
+{
+	const union MHD_ConnectionInfo *info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+
+	return info ? info->socket_context : NULL;
+}
+
+/* -1: it does not say; -2: it says what is no length. */
+static int64_t read_length(struct MHD_Connection *c)
+{
+	const char *text = MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
+	char *end;
+	int64_t length;
+
+	if (!text)
+		return -1;
+	errno = 0;
+	length = strtoll(text, &end, 10);
+	return !*text || text[strspn(text, "0123456789")] || errno ? -2 : length;
+}
+
+static struct http_refusal judge_post(const struct http *h, struct MHD_Connection *c, const char *path,
+				      const char *method, const char *version, void **post)
+{
+	struct http_request request = {
+		.method = method,
+		.path = path,
+		.authorization = MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_AUTHORIZATION),
+		.origin = MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_ORIGIN),
+		.type = MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_TYPE),
+		.length = read_length(c),
+		.fd = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd,
+	};
+	struct head head = {0};
+
+	/* RFC 9112, section 6.3: a request with both is one that smuggles. */
+	if (!http_read_head(c, version, &head) || request.length == -2 || (head.lengths && head.codings))
+		return (struct http_refusal){MHD_HTTP_BAD_REQUEST,
+					     "malformed HTTP/1.1 request: check the header names, "
+					     "Host, Content-Length and Transfer-Encoding\n"};
+	if (head.is_encoded)
+		return (struct http_refusal){MHD_HTTP_UNSUPPORTED_MEDIA_TYPE,
+					     "a compressed body is not read: send it without Content-Encoding\n"};
+	return h->site->poster->begin(h->site->arg, &request, post);
+}
+
+static void set_welcome(struct visitor *v, const void *payer)
+{
+	v->is_welcome = true;
+	v->payer = payer;
+}
+
+static enum MHD_Result begin_post(struct http *h, struct MHD_Connection *c, const char *path, const char *method,
+				  const char *version, void **state)
+{
+	void *post = NULL;
+	struct http_refusal refusal = judge_post(h, c, path, method, version, &post);
+	struct visitor *v = visitor_of(c);
+	struct http_ticket *ticket;
+
+	if (refusal.status)
+		return refuse(h, c, refusal);
+	if (v)
+		set_welcome(v, h->site->poster->payer ? h->site->poster->payer(post) : NULL);
+	ticket = memory_calloc(1, sizeof(*ticket));
+	*ticket = (struct http_ticket){.http = h, .connection = c, .post = post};
+	*state = ticket;
+	return MHD_YES;
+}
+
+static void set_waiting(const struct http_ticket *ticket, bool is_waiting)
+{
+	struct visitor *v = visitor_of(ticket->connection);
+
+	if (!v)
+		return;
+	v->is_waiting = is_waiting;
+	v->since_ms = (int64_t)uv_now(ticket->http->loop);
+}
+
+static enum MHD_Result on_post(struct http *h, struct MHD_Connection *c, const char *path, const char *method,
+			       const char *version, const char *body, size_t *body_len, void **state)
+{
+	struct http_ticket *ticket = *state;
+
+	if (!ticket)
+		return begin_post(h, c, path, method, version, state);
+	if (*body_len) {
+		h->site->poster->body(ticket->post, body, *body_len);
+		*body_len = 0;
+		return MHD_YES;
+	}
+	if (!ticket->is_whole) {
+		ticket->is_whole = true;
+		h->site->poster->end(ticket->post, ticket);
+	}
+	if (ticket->status) {
+		char *text = ticket->text;
+
+		ticket->text = NULL;
+		return http_respond(c, ticket->status, ticket->type, text, ticket->len, false, "");
+	}
+	if (!ticket->is_suspended) {
+		ticket->is_suspended = true;
+		set_waiting(ticket, true);
+		MHD_suspend_connection(c);
+	}
+	return MHD_YES;
+}
+
+/* NOLINTNEXTLINE(readability-non-const-parameter): the page takes text over */
+void http_answer(struct http_ticket *ticket, unsigned int status, const char *type, char *text, size_t len)
+{
+	ticket->status = status;
+	ticket->type = type;
+	ticket->text = text;
+	ticket->len = len;
+	if (!ticket->is_suspended)
+		return;
+	set_waiting(ticket, false);
+	MHD_resume_connection(ticket->connection);
+	uv_timer_start(&ticket->http->timer, on_timer, 0, 0);
+}
+
+static void end_post(void *state)
+{
+	struct http_ticket *ticket = state;
+
+	ticket->http->site->poster->gone(ticket->post);
+	free(ticket->text);
+	free(ticket);
+}
+
+/* --- requests --- */
+
 /* libmicrohttpd calls it when it has the headers, and again when it has the whole request. */
 static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const char *url, const char *method,
 				  const char *version, const char *body, size_t *body_len, void **state)
 {
 	struct http *h = arg;
-	const char *why;
-	unsigned int status;
+	struct http_refusal refusal;
 
 	if (h->site->poster)
-		return http_post_request(h, c, url, method, version, body, body_len, state);
+		return on_post(h, c, url, method, version, body, body_len, state);
 	if (*state) {
 		*body_len = 0;
 		return answer(h, c, url);
 	}
 	*state = arg;
-	status = judge(h, c, url, method, version, &why);
-	return status ? refuse(c, status, why) : MHD_YES;
+	refusal.status = judge(h, c, url, method, version, &refusal.why);
+	return refusal.status ? refuse(h, c, refusal) : MHD_YES;
 }
 
 /* Paths stay as they are: nothing of ours has escapes. */
@@ -122,27 +303,19 @@ static void on_visitor(void *arg, struct MHD_Connection *c, void **at, enum MHD_
 	*at = v;
 }
 
-struct visitor *http_visitor(struct MHD_Connection *c)
-{
-	const union MHD_ConnectionInfo *info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-
-	return info ? info->socket_context : NULL;
-}
-
 static void on_answered(void *arg, struct MHD_Connection *c, void **state, enum MHD_RequestTerminationCode why)
 {
 	const struct http *h = arg;
-	struct visitor *v = http_visitor(c);
+	struct visitor *v = visitor_of(c);
 
 	(void)why;
 	if (h->site->poster && *state && *state != arg)
-		http_post_end(*state);
+		end_post(*state);
 	*state = NULL;
 	if (v)
 		v->since_ms = (int64_t)uv_now(h->loop);
 }
 
-static void on_timer(uv_timer_t *timer);
 static void run(struct http *h);
 
 /* libmicrohttpd's own patience begins anew with each byte. A stranger has less of it. */
@@ -245,11 +418,6 @@ static void run(struct http *h)
 static void on_timer(uv_timer_t *timer)
 {
 	run(timer->data);
-}
-
-void http_wake(struct http *h)
-{
-	uv_timer_start(&h->timer, on_timer, 0, 0);
 }
 
 static void on_traffic(uv_poll_t *poll, int status, int events)
