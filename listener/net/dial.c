@@ -97,8 +97,12 @@ static void on_conn_closed(uv_handle_t *handle)
 	free(handle->data);
 }
 
-static void conn_close(struct conn *c)
+/* *at may be NULL. */
+static void conn_close(struct conn **at)
 {
+	struct conn *c = *at;
+
+	*at = NULL;
 	if (!c)
 		return;
 	c->d = NULL;
@@ -107,10 +111,8 @@ static void conn_close(struct conn *c)
 
 static void stop_trying(struct dial *d)
 {
-	for (size_t i = 0; i < TRIES_MOST; i++) {
-		conn_close(d->tries[i]);
-		d->tries[i] = NULL;
-	}
+	for (size_t i = 0; i < TRIES_MOST; i++)
+		conn_close(&d->tries[i]);
 	free(d->addresses);
 	d->addresses = d->rest = NULL;
 }
@@ -128,23 +130,13 @@ static void forget_parts(struct dial *d)
 	d->frames = NULL;
 }
 
-static void dial_free(struct dial *d)
-{
-	list_remove(&d->node);
-	free(d->addresses);
-	url_clear(&d->url);
-	free(d);
-}
-
 static void on_timer_closed(uv_handle_t *timer)
 {
-	dial_free(timer->data);
-}
+	struct dial *d = timer->data;
 
-static void close_conn(struct dial *d)
-{
-	conn_close(d->conn);
-	d->conn = NULL;
+	list_remove(&d->node);
+	url_clear(&d->url);
+	free(d);
 }
 
 /* A server may repeat what its URL said. */
@@ -176,7 +168,7 @@ static void end_dial(struct dial *d, const char *why, enum dial_state state)
 	forget_parts(d);
 	d->state = state;
 	if (state == DIAL_DONE) {
-		close_conn(d);
+		conn_close(&d->conn);
 		uv_close((uv_handle_t *)&d->deadline, on_timer_closed);
 	}
 	if (before < DIAL_LEAVING)
@@ -441,7 +433,7 @@ static int redirect(struct dial *d)
 		snprintf(reason, sizeof(reason), "%s, and %s", upgrade_reason(d->upgrade), why);
 		return give_up(d, reason);
 	}
-	close_conn(d);
+	conn_close(&d->conn);
 	forget_parts(d);
 	url_clear(&d->url);
 	url_parse(&d->url, text);
@@ -583,7 +575,7 @@ static void on_connected(struct dial *d, struct conn *c)
 static void fail_try(struct dial *d, struct conn *c, int error)
 {
 	snprintf(d->reason, sizeof(d->reason), "the connection failed: %s", uv_strerror(error));
-	conn_close(c);
+	conn_close(&c);
 	look_after(d, 0);
 }
 

@@ -144,7 +144,7 @@ void ws_link_hook(struct ws_link *link)
 
 static bool is_held_by(const struct ws_link *link, enum pressure pressure)
 {
-	return pressure == PRESSURE_ALL || (pressure == PRESSURE_PRODUCERS && !link->is_feed);
+	return pressure == PRESSURE_ALL || (pressure == PRESSURE_PRODUCERS && !link->feed);
 }
 
 static bool is_held(const struct ws_link *link)
@@ -357,7 +357,7 @@ static void charge(struct ws_link *link, size_t size)
 {
 	struct ws *ws = link->ws;
 
-	ws->half_bytes[link->is_feed] += size - link->size;
+	ws->half_bytes[!!link->feed] += size - link->size;
 	ws->budget.charge(ws->budget.owner, (long)size - (long)link->size);
 	link->size = size;
 }
@@ -431,11 +431,11 @@ static int make_room(struct ws_link *link, size_t needed)
 	link->bytes = memory_realloc(link->bytes, size);
 	if (!link->len) {
 		list_remove(&link->half);
-		list_append(&ws->halves[link->is_feed], &link->half);
+		list_append(&ws->halves[!!link->feed], &link->half);
 		link->half_ms = (int64_t)uv_now(ws->loop);
 	}
 	charge(link, size);
-	if (!link->is_feed && ws->half_bytes[false] > ws->half_limit)
+	if (!link->feed && ws->half_bytes[false] > ws->half_limit)
 		end_halves(ws, false, ws->half_limit - ws->half_limit / 8);
 	return link->has_peer_closed ? -1 : 0;
 }
@@ -570,7 +570,6 @@ void ws_link_open(struct ws *ws, struct ws_link *link, struct lws *wsi, int fd, 
 	link->fd = fd;
 	link->reader = reader;
 	link->feed = reader->feed;
-	link->is_feed = reader->feed;
 	link->limit = ws->max_message;
 	link->ping_interval_ms = ws->ping_interval_ms;
 	link->last_message_ms = link->heard_ms = (int64_t)uv_now(ws->loop);
@@ -591,7 +590,7 @@ void ws_link_open(struct ws *ws, struct ws_link *link, struct lws *wsi, int fd, 
 void ws_link_set_limit(struct ws_link *link, size_t bytes)
 {
 	link->limit = bytes;
-	if (!link->is_feed && link->ws->half_limit < bytes)
+	if (!link->feed && link->ws->half_limit < bytes)
 		link->ws->half_limit = bytes;
 }
 
