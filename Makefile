@@ -294,7 +294,7 @@ $B/simulated/%.o: OUR_CFLAGS += -DWSONCE_SIMULATED
 $B/tests/simulation/rare.o $B/tests/simulation/coverage.o: OUR_CFLAGS += -DWSONCE_SIMULATED
 $B/tests/unit/%.o $B/tests/support/fake_stages.o $B/tests/support/played_%.o: OUR_CFLAGS += -Itests/support
 $B/tests/integration/%.o: OUR_CFLAGS += -Itests/support
-TEXT += $(patsubst %.sql,$B/text/%.sql.h,$(notdir $(wildcard sql/sqlite/*.sql)))
+TEXT += $(patsubst %.sql,$B/text/%.sql.h,$(notdir $(wildcard sql/sqlite/*.sql))) $B/text/examples.h
 define compile
 @mkdir -p $(@D)
 @echo '  CC $@'
@@ -321,6 +321,8 @@ $B/text/%.sql.h: sql/sqlite/%.sql
 	$(call embed,SQL)
 $B/text/page_%.h: page/page.%
 	$(call embed,PAGE)
+$B/text/examples.h: listener/commands/examples.txt
+	$(call embed,TEXT)
 -include $(shell find $B -name '*.d' 2>/dev/null)
 .SECONDARY:
 .DELETE_ON_ERROR:

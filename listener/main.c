@@ -12,26 +12,17 @@
 #include "base/memory.h"
 #include "base/secret.h"
 
-static const char usage[] =
-	"usage: wsonce COMMAND [OPTIONS]\n"
-	"\n"
-	"Listens to WebSocket events with any number of identical processes and stores every event in\n"
-	"Postgres exactly once.\n"
-	"\n"
-	"commands:\n"
-	"  listen                 run a listener\n";
+static const char usage[] = "usage: wsonce COMMAND [OPTIONS]\n"
+			    "\n"
+			    "Listens to WebSocket events with any number of identical processes and stores\n"
+			    "every event in Postgres exactly once.\n"
+			    "\n"
+			    "commands:\n"
+			    "  listen                 run a listener\n";
 
 static const char usage_end[] = "\n"
 				"  -V, --version          print the version\n"
 				"  -h, --help             print this; wsonce help COMMAND has the details\n";
-
-static const char listen_usage[] =
-	"usage: wsonce listen [OPTIONS]\n"
-	"\n"
-	"Runs one listener until SIGTERM. Start as many as you like; give them the same settings. At least\n"
-	"--source, --feed or --ingest is needed. Flags win over the environment, the environment over --config.\n"
-	"With --dry-run it checks all that it needs, as wsonce check does, and ends.\n"
-	"\n";
 
 static void print_usage(FILE *out)
 {
@@ -61,9 +52,8 @@ static int listen_command(int argc, char **argv)
 	bool is_dry = take_switch(&argc, argv, "--dry-run");
 	int status;
 
-	if (argc == 2 && dispatch_is_help(argv[1])) {
-		fputs(listen_usage, stdout);
-		config_help(stdout, "listen");
+	if (argc == 2 && (dispatch_is_help(argv[1]) || strcmp(argv[1], "--help=all") == 0)) {
+		dispatch_listen_help(!dispatch_is_help(argv[1]));
 		return 0;
 	}
 	if (argc == 2 && strcmp(argv[1], "--help=markdown") == 0) {

@@ -26,3 +26,40 @@ char *quote_json(const char *text, size_t len)
 	json_decref(value);
 	return out;
 }
+
+#define WIDTH 80
+
+static void break_line(FILE *out, size_t column)
+{
+	fprintf(out, "\n%*s", (int)column, "");
+}
+
+void text_wrap(FILE *out, const char *head, size_t column, const char *text)
+{
+	size_t at = strlen(head);
+
+	fputs(head, out);
+	if (at >= column && column)
+		break_line(out, column);
+	else
+		fprintf(out, "%*s", (int)(column - at), "");
+	at = column;
+	while (*text) {
+		size_t n = strcspn(text, " \n"), end = n + strspn(text + n, " \n"), next = strcspn(text + end, " \n");
+		bool is_paragraph = text[n] == '\n' && text[n + 1] == '\n' && text[end];
+
+		fwrite(text, 1, n, out);
+		at += n;
+		text += end;
+		if (is_paragraph)
+			fputc('\n', out);
+		if (is_paragraph || (*text && at + 1 + next > WIDTH)) {
+			break_line(out, column);
+			at = column;
+		} else if (*text) {
+			fputc(' ', out);
+			at++;
+		}
+	}
+	fputc('\n', out);
+}

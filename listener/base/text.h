@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistr.h>
 
@@ -41,6 +42,10 @@ static inline void make_line(char *text)
 	if (!is_utf8(text, strlen(text)))
 		make_ascii(text);
 }
+
+/* Prints text in lines of at most 80 columns, broken at blanks, each from a column on. head comes before the first, on
+ * a line of its own if it is too long. A line's end in text is a blank, two of them end a paragraph. */
+void text_wrap(FILE *out, const char *head, size_t column, const char *text);
 
 /* Returns text as a JSON string, after make_ascii if it is not UTF-8. */
 json_t *make_json(const char *text, size_t len);

@@ -183,6 +183,7 @@ const struct subcommand dead_letters_list = {
 	COMMAND_OPTIONS(list_options, struct dead_letters_options),
 	.defaults = &list_defaults,
 	.check = check_list,
+	.settings = SETTINGS_STORE " consumer",
 	.run = run_list,
 };
 
@@ -364,6 +365,7 @@ const struct subcommand dead_letters_show = {
 	.most_words = 1,
 	COMMAND_OPTIONS(show_options, struct dead_letters_options),
 	.check = check_show,
+	.settings = SETTINGS_STORE,
 	.run = run_show,
 };
 
@@ -576,6 +578,7 @@ const struct subcommand dead_letters_discard = {
 	.most_words = -1,
 	COMMAND_OPTIONS(discard_options, struct dead_letters_options),
 	.check = check_discard,
+	.settings = SETTINGS_BOTH " instance-id",
 	.run = run_discard,
 };
 
@@ -587,5 +590,6 @@ const struct subcommand dead_letters_reopen = {
 	.most_words = -1,
 	COMMAND_OPTIONS(reopen_options, struct dead_letters_options),
 	.check = check_reopen,
+	.settings = SETTINGS_BOTH " instance-id",
 	.run = run_reopen,
 };

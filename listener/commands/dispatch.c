@@ -16,6 +16,7 @@
 #include "base/nearest.h"
 #include "commands/progress.h"
 #include "base/text.h"
+#include "examples.h"
 
 extern const struct subcommand audit_command;
 extern const struct subcommand check_command;
@@ -140,13 +141,21 @@ static bool is_family(const char *word)
 	return false;
 }
 
+static void print_entry(FILE *out, const char *name, const char *summary)
+{
+	char head[40];
+
+	snprintf(head, sizeof(head), "  %s", name);
+	text_wrap(out, head, 25, summary);
+}
+
 static void list_matching(FILE *out, const char *word)
 {
 	size_t n = strlen(word);
 
 	for (size_t i = 0; i < COMMANDS; i++)
 		if (!n || (strncmp(commands[i]->name, word, n) == 0 && commands[i]->name[n] == ' '))
-			fprintf(out, "  %-22s %s\n", commands[i]->name, commands[i]->summary);
+			print_entry(out, commands[i]->name, commands[i]->summary);
 }
 
 void dispatch_list(FILE *out)
@@ -160,18 +169,72 @@ static const char *name_for_settings(const struct subcommand *c)
 	return c->has_all_settings ? "listen" : c->name;
 }
 
-static void print_help(const struct subcommand *c)
+static const struct subcommand listen = {
+	.name = "listen",
+	.arguments = "",
+	.summary = "run a listener",
+	.help = "Runs a listener until SIGTERM or SIGINT. Start as many as you like, with the same settings. At least "
+		"--source, --feed, --ingest or --ingest-http is needed. --dry-run checks all that a listener needs, as "
+		"wsonce check does, and ends. Flags win over the environment, the environment over the file of "
+		"--config.",
+	.has_all_settings = true,
+};
+
+/* What most people set. */
+static const char common[] =
+	"source feed readers ingest ingest-http ingest-profile ingest-token-file redis store postgres "
+	"admin dedup-window max-message id-pointer type-pointer payload-pointer time-pointer "
+	"handler consumer config";
+
+/* Calls each for each example of a command. */
+static void each_example(const char *name, void (*each)(void *arg, const char *line, size_t len), void *arg)
 {
-	printf("usage: wsonce %s%s%s [OPTIONS]\n\n%s\noptions:\n", c->name, *c->arguments ? " " : "", c->arguments,
-	       c->help);
+	size_t n = strlen(name), len;
+
+	for (const char *line = TEXT_EXAMPLES; *line; line += len + 1) {
+		const char *word = line + strlen("wsonce ");
+
+		len = strcspn(line, "\n");
+		if (strncmp(word, name, n) == 0 && (word[n] == ' ' || word[n] == '\n'))
+			each(arg, line, len);
+	}
+}
+
+static void print_example(void *arg, const char *line, size_t len)
+{
+	(void)arg;
+	printf("  %.*s\n", (int)len, line);
+}
+
+static void add_example(void *examples, const char *line, size_t len)
+{
+	json_array_append_new(examples, json_stringn(line, len));
+}
+
+static void print_help(const struct subcommand *c, const char *settings)
+{
+	printf("usage: wsonce %s%s%s [OPTIONS]\n\n", c->name, *c->arguments ? " " : "", c->arguments);
+	text_wrap(stdout, "", 0, c->help);
+	if (c->option_count)
+		printf("\nOptions:\n");
 	options_help(c->options, c->option_count, stdout);
-	printf("\nsettings, as of wsonce listen; flags win over the environment, the environment over --config:\n");
-	config_help(stdout, name_for_settings(c));
+	if (!settings || *settings)
+		printf("\nSettings, from flags, the environment or the file of --config:\n");
+	config_help(stdout, name_for_settings(c), settings);
+	printf("\nExamples:\n");
+	each_example(c->name, print_example, NULL);
+}
+
+void dispatch_listen_help(bool is_all)
+{
+	print_help(&listen, is_all ? NULL : common);
+	if (!is_all)
+		printf("\nAll settings: wsonce listen --help=all, or docs/settings.md.\n");
 }
 
 static json_t *describe(const struct subcommand *c)
 {
-	json_t *flags = json_array();
+	json_t *flags = json_array(), *examples = json_array();
 
 	for (size_t i = 0; i < c->option_count; i++) {
 		const struct option *o = &c->options[i];
@@ -179,15 +242,14 @@ static json_t *describe(const struct subcommand *c)
 		json_array_append_new(flags, json_pack("{ss ss ss}", "flag", o->flag, "value", o->value ? o->value : "",
 						       "meaning", o->meaning));
 	}
-	config_describe(name_for_settings(c), flags);
-	return json_pack("{ss ss ss ss so}", "name", c->name, "arguments", c->arguments, "summary", c->summary, "help",
-			 c->help, "flags", flags);
+	config_describe(name_for_settings(c), c->settings, flags);
+	each_example(c->name, add_example, examples);
+	return json_pack("{ss ss ss ss so so}", "name", c->name, "arguments", c->arguments, "summary", c->summary,
+			 "help", c->help, "flags", flags, "examples", examples);
 }
 
 void dispatch_print_json(void)
 {
-	static const struct subcommand listen = {
-		.name = "listen", .arguments = "", .summary = "run a listener", .help = ""};
 	json_t *all = json_array();
 
 	json_array_append_new(all, describe(&listen));
@@ -350,7 +412,7 @@ int dispatch_run(int argc, char **argv, int *status)
 		if (!n)
 			continue;
 		if (argc > n && dispatch_is_help(argv[n])) {
-			print_help(commands[i]);
+			print_help(commands[i], commands[i]->settings);
 			*status = STATUS_FINE;
 		} else {
 			*status = run_command(commands[i], argc - n + 1, argv + n - 1);

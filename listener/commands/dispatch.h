@@ -25,12 +25,19 @@ struct invocation {
 	int word_count;
 };
 
+/* Settings of commands that ask the store, or Redis too. */
+#define SETTINGS_NONE  ""
+#define SETTINGS_STORE "store postgres postgres-file postgres-timeout log-level log-format config"
+#define SETTINGS_BOTH \
+	SETTINGS_STORE " redis redis-file redis-ca redis-cert redis-key redis-timeout claim-prefix consumer"
+
 struct subcommand {
 	const char *name;      /* one word, or two: "dead-letters list" */
 	const char *arguments; /* as shown in the usage line: "[ID ...]"; "" if it takes none */
 	const char *summary;   /* one line, for wsonce --help */
-	const char *help;      /* what it does, in some lines, each with its newline */
-	bool has_all_settings; /* those of listening, too */
+	const char *help;      /* what it does; --help breaks the lines */
+	const char *settings;  /* names of those that it uses, with a blank between; NULL: all that its parser knows */
+	bool has_all_settings; /* also those of listening */
 	int least_words;
 	int most_words; /* -1: any number */
 	const struct option *options;
@@ -63,6 +70,9 @@ const char *dispatch_ask_meant(const char *word);
 
 /* Is this word -h or --help? */
 bool dispatch_is_help(const char *word);
+
+/* Prints the help of listen: the settings that most people use, or all. */
+void dispatch_listen_help(bool is_all);
 
 /* Prints what --help knows of each command, listen first, as JSON for deploy/pages. */
 void dispatch_print_json(void);

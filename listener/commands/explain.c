@@ -240,5 +240,6 @@ const struct subcommand explain_command = {
 	.options = explain_options,
 	.option_count = sizeof(explain_options) / sizeof(explain_options[0]),
 	.options_size = sizeof(struct explain_options),
+	.settings = SETTINGS_BOTH,
 	.run = run_explain,
 };

@@ -30,5 +30,6 @@ const struct subcommand migrate_command = {
 		"as\n"
 		"the role that owns the tables, before you start listeners of a new version that lack the right to\n"
 		"migrate. It can be repeated.\n",
+	.settings = SETTINGS_STORE,
 	.run = run_migrate,
 };

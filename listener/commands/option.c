@@ -9,6 +9,7 @@
 #include "base/quantity.h"
 #include "config/config.h"
 #include "config/value.h"
+#include "base/text.h"
 #include "base/timestamp.h"
 
 #define SPAN_MAX_US (36500 * QUANTITY_DAY)
@@ -169,8 +170,8 @@ void options_help(const struct option *table, size_t count, FILE *out)
 	for (size_t i = 0; i < count; i++) {
 		char head[80];
 
-		snprintf(head, sizeof(head), "--%s%s%s", table[i].flag, table[i].value ? " " : "",
+		snprintf(head, sizeof(head), "  --%s%s%s", table[i].flag, table[i].value ? " " : "",
 			 table[i].value ? table[i].value : "");
-		fprintf(out, "  %-30s %s\n", head, table[i].meaning);
+		text_wrap(out, head, 28, table[i].meaning);
 	}
 }

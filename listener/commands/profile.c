@@ -81,6 +81,7 @@ const struct subcommand profile_list = {
 	.summary = "list the profiles of feeds that come with wsonce",
 	.help = "Prints each shipped profile and what it is for. They lie in $WSONCE_PROFILES, or beside the "
 		"program.\n",
+	.settings = SETTINGS_NONE,
 	.run = run_list,
 };
 
@@ -91,6 +92,7 @@ const struct subcommand profile_show = {
 	.help = "Prints the text of a shipped profile: copy and change it for a feed of your own.\n",
 	.least_words = 1,
 	.most_words = 1,
+	.settings = SETTINGS_NONE,
 	.run = run_show,
 };
 
@@ -104,5 +106,6 @@ const struct subcommand profile_check = {
 		"profile that somebody else wrote.\n",
 	.least_words = 1,
 	.most_words = 1,
+	.settings = SETTINGS_NONE,
 	.run = run_check,
 };

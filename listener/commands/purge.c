@@ -430,5 +430,6 @@ const struct subcommand purge_command = {
 	COMMAND_OPTIONS(purge_options, struct purge_options),
 	.defaults = &purge_defaults,
 	.check = check_purge,
+	.settings = SETTINGS_BOTH " time-pointer max-age",
 	.run = run_purge,
 };

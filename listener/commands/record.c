@@ -76,5 +76,6 @@ const struct subcommand record_command = {
 	.option_count = sizeof(options) / sizeof(options[0]),
 	.options_size = sizeof(struct record_options),
 	.check = check,
+	.settings = "max-message log-level log-format config",
 	.run = run_record,
 };

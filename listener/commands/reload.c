@@ -105,5 +105,6 @@ const struct subcommand reload_command = {
 		"and applies those that can change while it runs: log-level, log-format, tokens, webhooks,\n"
 		"certificates, the secrets of profiles. One line of its log says what it did, and which changed\n"
 		"settings need a restart. After an error in any file nothing changes.\n",
+	.settings = SETTINGS_NONE,
 	.run = run_reload,
 };

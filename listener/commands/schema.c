@@ -91,5 +91,6 @@ const struct subcommand schema_command = {
 	COMMAND_OPTIONS(schema_options, struct schema_options),
 	.defaults = &schema_defaults,
 	.check = check_schema,
+	.settings = SETTINGS_NONE,
 	.run = run_schema,
 };

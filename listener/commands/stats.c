@@ -434,5 +434,6 @@ const struct subcommand stats_duplicates = {
 	.options = stats_options,
 	.option_count = sizeof(stats_options) / sizeof(stats_options[0]),
 	.options_size = sizeof(struct stats_options),
+	.settings = SETTINGS_BOTH " dedup-window",
 	.run = run_stats,
 };

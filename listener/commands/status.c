@@ -87,5 +87,6 @@ const struct subcommand status_command = {
 	.option_count = sizeof(status_options) / sizeof(status_options[0]),
 	.options_size = sizeof(struct status_options),
 	.defaults = &status_defaults,
+	.settings = SETTINGS_BOTH " unsettled-warning",
 	.run = run_status,
 };

@@ -97,5 +97,6 @@ const struct subcommand try_command = {
 	.options_size = sizeof(struct try_options),
 	.defaults = &defaults,
 	.check = check,
+	.settings = "max-message log-level log-format config",
 	.run = run_try,
 };

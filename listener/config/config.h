@@ -140,13 +140,14 @@ void config_change(struct config *config, struct config *fresh, config_change_cb
 /* Overwrites secrets in a command line, which other users can see. The words must not be used afterwards. */
 void config_hide(int argc, char **argv);
 
-/* Prints the settings: those of a command for its --help, or all as a Markdown table. */
-void config_help(FILE *out, const char *command);
+/* Prints the settings: those of a command for its --help, or all as a Markdown table. only lists names, with a blank
+ * between; NULL: all. */
+void config_help(FILE *out, const char *command, const char *only);
 void config_help_markdown(FILE *out);
 /* True if the setting takes no value on the command line. name has no dashes in front. */
 bool config_is_switch(const char *name, size_t len);
 /* Appends {flag, value, meaning} to flags for each setting of a command. value names its value, "" for a switch. */
-void config_describe(const char *command, struct json_t *flags);
+void config_describe(const char *command, const char *only, struct json_t *flags);
 
 /* Sets the log's level, format and instance. */
 void config_start_log(const struct config *c);

@@ -9,27 +9,46 @@
 #include "base/memory.h"
 #include "base/nearest.h"
 #include "base/quantity.h"
+#include "base/text.h"
 #include "base/url.h"
 #include "config/setting.h"
 #include "config/value.h"
 #include "postgres/shown.h"
 
-void config_help(FILE *out, const char *command)
+/* Titles in --help, each above the settings from one on. */
+static const char *const titles[][2] = {
+	{"source", "feeds"},           {"ingest", "producers"},  {"redis", "Redis"},
+	{"store", "storage"},          {"admin", "operators"},   {"claim-prefix", "claims and marks"},
+	{"batch-max", "limits"},       {"id-pointer", "events"}, {"handler", "processing"},
+	{"log-level", "log and file"},
+};
+
+static bool is_named(const char *only, const char *flag)
 {
+	return !only || value_is_choice(only, flag);
+}
+
+void config_help(FILE *out, const char *command, const char *only)
+{
+	const char *title = NULL;
 	const struct setting *s;
 
 	for (size_t i = 0; (s = setting_at(i)); i++) {
 		const char *fallback = setting_fallback(s, command);
-		char head[80];
+		char text[200];
 
-		if (!setting_is_of(s, command))
+		for (size_t k = 0; k < sizeof(titles) / sizeof(titles[0]); k++)
+			title = strcmp(titles[k][0], s->flag) == 0 ? titles[k][1] : title;
+		if (!setting_is_of(s, command) || !is_named(only, s->flag))
 			continue;
-		snprintf(head, sizeof(head), "--%s%s%s", s->flag, *s->value ? " " : "", s->value);
-		fprintf(out, "  %-30s %s\n", head, s->meaning);
-		fprintf(out, "  %-30s [%s", "", s->env);
-		if (fallback && *fallback)
-			fprintf(out, "; default %s", fallback);
-		fprintf(out, "]\n");
+		if (title)
+			fprintf(out, "\n%s:\n", title);
+		title = NULL;
+		snprintf(text, sizeof(text), "  --%s%s%s", s->flag, *s->value ? " " : "", s->value);
+		text_wrap(out, text, 28, s->meaning);
+		snprintf(text, sizeof(text), "[%s%s%s]", s->env, fallback && *fallback ? "; default " : "",
+			 fallback ? fallback : "");
+		text_wrap(out, "", 28, text);
 	}
 }
 
@@ -40,12 +59,12 @@ bool config_is_switch(const char *name, size_t len)
 	return s && s->form.type == VALUE_SWITCH;
 }
 
-void config_describe(const char *command, json_t *flags)
+void config_describe(const char *command, const char *only, json_t *flags)
 {
 	const struct setting *s;
 
 	for (size_t i = 0; (s = setting_at(i)); i++)
-		if (setting_is_of(s, command))
+		if (setting_is_of(s, command) && is_named(only, s->flag))
 			json_array_append_new(flags, json_pack("{ss ss ss}", "flag", s->flag, "value", s->value,
 							       "meaning", s->meaning));
 }

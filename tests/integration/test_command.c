@@ -78,7 +78,7 @@ Test(command, help_of_listen_names_every_option_with_its_variable_and_default)
 		{"--config ", "WSONCE_CONFIG", ""},
 	};
 	static const char *const env[] = {"WSONCE_INGEST_TOKEN=hidden-token", NULL};
-	struct run run = run_in(env, "listen --help");
+	struct run run = run_in(env, "listen --help=all");
 
 	cr_assert_eq(run.status, 0);
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

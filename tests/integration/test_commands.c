@@ -1,4 +1,6 @@
 /* What all operators' commands have in common: help, wrong usage, a database that is away. */
+#include <jansson.h>
+
 #include "support.h"
 
 static const char *const commands[] = {"dead-letters list",
@@ -31,9 +33,74 @@ Test(commands, each_has_a_help_with_its_options_and_the_settings_that_it_shares_
 		cr_expect_eq(run.status, 0);
 		cr_expect_eq(strncmp(run.output, usage, strlen(usage)), 0, "%s", run.output);
 		cr_expect(strstr(run.output, "\n  --json "), "%s", run.output);
-		cr_expect(strstr(run.output, "\n  --postgres ") && strstr(run.output, "\n  --redis "));
+		cr_expect(strstr(run.output, "\n  --postgres "));
+		cr_expect_eq(strstr(run.output, "\n  --redis ") != NULL, i >= 2, "%s", run.output);
 		cr_expect_not(strstr(run.output, "\n  --source ") || strstr(run.output, "\n  --ingest "));
 	}
+}
+
+/* The help that these words print, no line of which is longer than a terminal's. */
+static char *help_of(const char *words)
+{
+	struct run run = run_in(NULL, words);
+
+	cr_assert_eq(run.status, 0, "%s", words);
+	for (char *line = run.output; *line; line += strcspn(line, "\n") + 1)
+		cr_assert_leq(strcspn(line, "\n"), 80, "%s: %.*s", words, (int)strcspn(line, "\n"), line);
+	return run.output;
+}
+
+/* Each flag of an example is one of those that the help lists. */
+static void check_example(const char *help, const char *line)
+{
+	char *copy = suite_text("%.*s", (int)strcspn(line, "\n"), line);
+
+	cr_assert_eq(strncmp(line, "  wsonce ", 9), 0, "%s", copy);
+	for (char *word = strtok(copy, " ="); word; word = strtok(NULL, " ="))
+		if (strncmp(word, "--", 2) == 0 && word[2])
+			cr_assert(strstr(help, suite_text("\n  %s ", word)) ||
+					  strstr(help, suite_text("\n  %s\n", word)) || strstr(copy, "config"),
+				  "%s: the help has no %s", line, word);
+}
+
+static void check_help(const char *name)
+{
+	char *help = help_of(suite_text("%s --help", name));
+	const char *line = strstr(help, "\nExamples:\n");
+
+	cr_assert(line, "%s: no examples", name);
+	line += strlen("\nExamples:\n");
+	for (int i = 0; i < 3; i++, line += strcspn(line, "\n") + 1)
+		check_example(help, line);
+}
+
+Test(commands, each_help_fits_a_terminal_and_has_three_examples)
+{
+	struct run run = run_in(NULL, "--help=json");
+	json_t *all = json_loads(run.output, 0, NULL), *one;
+	int options = 0;
+	size_t i;
+
+	cr_assert_gt(json_array_size(all), 20);
+	json_array_foreach(all, i, one) check_help(json_string_value(json_object_get(one, "name")));
+	help_of("--help");
+	help_of("dead-letters --help");
+	help_of("listen --help=all");
+	for (const char *at = help_of("listen --help"); (at = strstr(at, "\n  --")); at++)
+		options++;
+	cr_assert_eq(options, 20);
+	cr_assert(strstr(help_of("listen --help"), "All settings: wsonce listen --help=all"));
+	json_decref(all);
+}
+
+Test(commands, a_help_lists_no_settings_that_its_command_ignores)
+{
+	static const char *const without[] = {"profile list", "profile show", "profile check", "schema", "reload"};
+
+	for (size_t i = 0; i < sizeof without / sizeof *without; i++)
+		cr_expect_not(strstr(help_of(suite_text("%s --help", without[i])), "WSONCE_R"), "%s", without[i]);
+	cr_expect_not(strstr(help_of("status --help"), "--batch-max"));
+	cr_expect(strstr(help_of("replay --help"), "--batch-max"));
 }
 
 Test(commands, help_of_dead_letters_lists_its_actions)

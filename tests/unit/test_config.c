@@ -1036,12 +1036,12 @@ static char *print(void (*help)(FILE *out))
 
 static void print_listen_help(FILE *out)
 {
-	config_help(out, "listen");
+	config_help(out, "listen", NULL);
 }
 
 static void print_audit_help(FILE *out)
 {
-	config_help(out, "audit");
+	config_help(out, "audit", NULL);
 }
 
 Test(config, help_names_every_flag_and_variable)
