@@ -1,5 +1,4 @@
-/* listen.c owns the life of a listener: open the parts, run the loop, drain on a signal, close the
- * parts in the order of the road. */
+/* listen.c owns the life of a listener: it opens the parts, runs the loop, drains on a signal and closes the parts. */
 #include "listen.h"
 
 #include <fcntl.h>
@@ -29,28 +28,28 @@
 #include "reload.h"
 #include "net/ws.h"
 
-#define GRACE_MS    1000  /* producers without acks are read from for so long after SIGTERM */
-#define TWICE_MS    1000  /* signals so soon after the first are the same wish: a terminal's, make's, and a script's */
-#define GOODBYE_MS  2000  /* for the last acks and close frames */
-#define RELOAD_MS   1000  /* between two reloads: what signals ask for meanwhile is one */
-#define LEAVING_MS  15000 /* beyond the drain timeout, before a service manager may kill: for the last statements */
+#define GRACE_MS    1000  /* how long to read from producers without acks after SIGTERM */
+#define TWICE_MS    1000  /* a second signal this soon is ignored: a terminal, make and a script may each send one */
+#define GOODBYE_MS  2000  /* timeout for the last acks and close frames */
+#define RELOAD_MS   1000  /* at least this long between two reloads; signals in between cause one reload */
+#define LEAVING_MS  15000 /* time for the last statements after the drain timeout, asked of the service manager */
 #define USUAL_FILES 1024
-#define POSTS_FILES 256 /* of --ingest-http */
-#define OTHER_FILES 64  /* besides those of producers: servers, feeds, operators' pages */
+#define POSTS_FILES 256 /* files for --ingest-http */
+#define OTHER_FILES 64  /* files for everything but producers: servers, feeds, admin pages */
 
 struct listener {
 	struct config *config;
-	int64_t asked_connections; /* of producers, */
-	int64_t asked_handshakes;  /* before the limit of open files lowered it */
-	int argc;                  /* the command line */
+	int64_t asked_connections; /* the settings, before the limit of open files lowered them */
+	int64_t asked_handshakes;
+	int argc; /* the command line */
 	char **argv;
 	uv_loop_t loop;
 	struct pipeline *pipeline;
-	struct relay *relay; /* NULL: there are no webhooks */
+	struct relay *relay; /* NULL without webhooks */
 	struct ws *ws;
 	struct sources *sources;
 	struct ingest *ingest;
-	struct posts *posts; /* NULL: there is no --ingest-http */
+	struct posts *posts; /* NULL without --ingest-http */
 	struct admin *admin;
 	struct admin_parts parts;
 	uv_signal_t sigterm;
@@ -60,15 +59,15 @@ struct listener {
 	uv_timer_t goodbye;
 	uv_timer_t second;
 	uv_timer_t reload;
-	uint64_t reloaded_ms; /* loop clock: when it was last; 0: never */
+	uint64_t reloaded_ms; /* loop clock, the last reload; 0 if none */
 	bool has_terminal;
 	struct overdue_watch unsettled;
-	struct service_manager *service_manager; /* NULL: there is none */
+	struct service_manager *service_manager; /* NULL if there is none */
 	struct report report;
 	struct hour hour;
-	uint64_t drain_ms; /* loop clock: when draining began */
+	uint64_t drain_ms; /* loop clock, start of the drain */
 	uint64_t goodbye_until;
-	int draining; /* parts that have not drained yet */
+	int draining; /* number of parts that still drain */
 	int status;
 };
 
@@ -88,8 +87,8 @@ static void on_posted(void *arg)
 		relay_wake(l->relay);
 }
 
-/* A listener that has received events may hold the only copy. It waits for a server that it cannot use (status 2); if
- * it must not go on (status 1), it stores what it has and ends. */
+/* A listener that has received events may hold the only copy. With a wrong setting (status 2) it waits until the server
+ * can be used; if it must not continue (status 1), it stores what it has and exits. */
 static void on_unusable(void *arg, const char *sentence, int status)
 {
 	struct listener *l = arg;
@@ -110,7 +109,7 @@ static void on_part_closed(void *arg)
 	(void)arg;
 }
 
-/* Everything is settled or given up. Only close frames are still on their way. */
+/* All events are settled or abandoned. Only close frames are still being sent. */
 static void close_parts(struct listener *l)
 {
 	uv_close((uv_handle_t *)&l->sigterm, NULL);
@@ -210,7 +209,7 @@ static void leave_at_once(const struct listener *l, int number)
 	_exit(1);
 }
 
-/* A drain may take longer than the unit's TimeoutStopSec. */
+/* A drain may take longer than TimeoutStopSec of the systemd unit, so ask for more time. */
 static void tell_stopping(const struct listener *l)
 {
 	char fields[100];
@@ -249,7 +248,7 @@ static void on_signal(uv_signal_t *handle, int number)
 
 /* --- SIGHUP --- */
 
-/* systemd wants to know since when, by its own clock. */
+/* systemd requires the time of the reload on CLOCK_MONOTONIC. */
 static void tell_reloading(const struct listener *l)
 {
 	char fields[80];
@@ -285,8 +284,7 @@ static bool has_terminal(void)
 	return fd >= 0;
 }
 
-/* It means two things: whoever sent it wants a reload, and the kernel says that the terminal is gone, from which the
- * listener was to be ended. */
+/* SIGHUP means reload, or, if the listener was started from a terminal, that the terminal was closed: then drain. */
 static void on_hangup(uv_signal_t *handle, int number)
 {
 	struct listener *l = handle->data;
@@ -300,7 +298,7 @@ static void on_hangup(uv_signal_t *handle, int number)
 		uv_timer_start(&l->reload, on_reload, due > uv_now(&l->loop) ? due - uv_now(&l->loop) : 0, 0);
 }
 
-/* Handshakes get by with a quarter of what is there for connections; producers get the rest. */
+/* If there are too few files, handshakes get at most a quarter of them and connected producers the rest. */
 static void share_files(struct config *config, rlim_t files, rlim_t others)
 {
 	int64_t room = files > others + OTHER_FILES ? (int64_t)(files - others) : OTHER_FILES;
@@ -316,9 +314,9 @@ static void share_files(struct config *config, rlim_t files, rlim_t others)
 		 "files=%llu producers=%lld", (unsigned long long)files, (long long)config->ingest_connections);
 }
 
-/* As many producers as are allowed need as many sockets, as do requests to webhooks, and the soft limit is often 1024.
- * What the hard limit does not allow is said, and not found out when the connections come. Nor is a limit of a thousand
- * million left as it is, which containers may have: libwebsockets has tables of that size. */
+/* Sets the soft limit of open files, often 1024, to what the allowed producers and webhook requests need. Warns now if
+ * the hard limit is too low. Also lowers a huge limit, as containers may have (10^9): libwebsockets allocates tables of
+ * that size. */
 static void raise_limits(struct config *config)
 {
 	rlim_t others =
@@ -337,7 +335,7 @@ static void raise_limits(struct config *config)
 		share_files(config, files.rlim_cur, others);
 }
 
-/* A process that was started to outlive its terminal (nohup) goes on ignoring SIGHUP. */
+/* A process started with nohup continues to ignore SIGHUP. */
 static bool is_ignored(int number)
 {
 	struct sigaction action;
@@ -391,7 +389,7 @@ static bool is_full_for_producers(const void *owner)
 	return pipeline_is_full_for_producers(owner);
 }
 
-/* Parts that were opened before one that fails go with the process. */
+/* If a part fails to open, the caller exits, so the parts opened before it are not closed. */
 static int open_parts(struct listener *l, char *error, size_t size)
 {
 	const struct pipeline_callbacks on = {on_pressure, on_drained, on_posted, on_unusable, l};
@@ -423,7 +421,7 @@ static int open_parts(struct listener *l, char *error, size_t size)
 	return 0;
 }
 
-/* One that comes before there is a loop waits for it. */
+/* Blocks SIGHUP while there is no loop to handle it; it stays pending. */
 void listen_hold_hangups(bool is_held)
 {
 	sigset_t hangup;

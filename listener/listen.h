@@ -6,13 +6,12 @@
 
 #include "config/config.h"
 
-/* From here on SIGHUP waits until listen_run() can take it, or does so no more. */
+/* Blocks SIGHUP until listen_run() can handle it, or unblocks it. */
 void listen_hold_hangups(bool is_held);
 
-/* Runs a listener until it is told to stop by SIGTERM or SIGINT. Returns the exit status: 0 if
- * nothing was left in memory, 1 otherwise or if it could not start. Lowers the number of producers in
- * config to what the limit of open files allows. argc and argv are what config was read from, and will be again on
- * SIGHUP. */
+/* Runs a listener until SIGTERM or SIGINT. Returns the exit status: 0 if no event was left in memory, else 1; 1 also if
+ * it cannot start. Lowers the number of producers in config to what the limit of open files allows. argc and argv are
+ * the command line that config was read from; it is read again on SIGHUP. */
 int listen_run(struct config *config, int argc, char **argv);
 
 #endif

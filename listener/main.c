@@ -1,4 +1,4 @@
-/* main.c owns the command line: which command, its help, its settings. */
+/* main.c owns the command line: it finds the command and runs it. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ static void print_usage(FILE *out)
 	fputs(usage_end, out);
 }
 
-/* Is it among the words? It is taken out of them. */
+/* Removes the switch from the command line. Returns whether it was there. */
 static bool take_switch(int *argc, char **argv, const char *name)
 {
 	int left = 0;
@@ -95,8 +95,8 @@ static int help_command(int argc, char **argv)
 	return run_word(argc - 1, argv);
 }
 
-/* What is opened next takes the number of a standard stream that was closed: a socket to Postgres, and then
- * what is printed goes there. So these get a file that fails. */
+/* If a standard stream is closed, the next file opened gets its number, and output could go to the socket of Postgres.
+ * So open /dev/null there, in a mode that makes each use fail. */
 static void fill_streams(void)
 {
 	static const int modes[] = {O_WRONLY, O_RDONLY, O_RDONLY};
@@ -106,7 +106,7 @@ static void fill_streams(void)
 			return;
 }
 
-/* Copies the command line, and overwrites what is secret in it. The copy lives as long as the process. */
+/* Copies the command line and overwrites secrets in the original. The copy lives as long as the process. */
 static char **take_words(int argc, char **argv)
 {
 	static char **words, *text;

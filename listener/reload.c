@@ -1,5 +1,5 @@
-/* reload.c owns what a listener does on SIGHUP: all is read before any of it is put to use. What a part takes over is
- * its own business. */
+/* reload.c owns what a listener does on SIGHUP. It reads all files before it changes anything; each part then takes
+ * over what it has read. */
 #include "reload.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@
 
 struct names {
 	struct bytes taken;
-	struct bytes waiting; /* for a restart */
+	struct bytes waiting; /* settings that need a restart */
 };
 
 static void on_change(void *arg, const char *name, bool is_taken)
@@ -26,7 +26,7 @@ static void on_change(void *arg, const char *name, bool is_taken)
 
 /* --- reading --- */
 
-/* Returns 0, or -1 and a sentence: then no part keeps what it has read. */
+/* Returns 0; or -1 and a sentence in error, after dropping what was read. */
 static int read_parts(const struct reload_parts *p, const struct config *fresh, char *error, size_t size)
 {
 	if (tls_trusts_read(error, size))
@@ -41,7 +41,7 @@ static int read_parts(const struct reload_parts *p, const struct config *fresh, 
 	return -1;
 }
 
-/* --- putting to use --- */
+/* --- taking over --- */
 
 static const char *text_of(struct bytes *b)
 {
@@ -55,7 +55,7 @@ static size_t count_tokens(const struct reload_parts *p)
 	return p->posts ? tokens_count(posts_tokens(p->posts)) : 0;
 }
 
-/* With the level that says more, of the old one and the new one. */
+/* Logs the reload at the more verbose of the old and the new log level. */
 static void tell(const struct reload_parts *p, const struct config *old, struct names *n, size_t certificates)
 {
 	const char *levels = "debug info warn error";
@@ -69,7 +69,7 @@ static void tell(const struct reload_parts *p, const struct config *old, struct 
 		config_start_log(p->config);
 }
 
-/* What was asked for then and now is no change. */
+/* If the settings are unchanged, keep the limits that raise_limits() lowered. */
 static void keep_limits(const struct reload_parts *p, struct config *fresh)
 {
 	if (fresh->ingest_connections == p->asked_connections && fresh->ingest_handshakes == p->asked_handshakes) {

@@ -8,22 +8,21 @@
 #include "outbox/relay.h"
 #include "road/pipeline.h"
 
-/* What takes part. NULL: the listener has none. */
+/* The parts that reload. Pointers may be NULL if the listener has no such part. */
 struct reload_parts {
 	struct config *config;
 	int argc; /* the command line that config was read from */
 	char **argv;
-	int64_t asked_connections; /* of producers, before the limit of open files changed it in config, */
-	int64_t asked_handshakes;  /* likewise */
+	int64_t asked_connections; /* the settings, before the limit of open files lowered them in config */
+	int64_t asked_handshakes;
 	struct pipeline *pipeline;
 	struct relay *relay;
 	struct ingest *ingest;
 	struct posts *posts;
 };
 
-/* Reads settings, tokens and certificates again. Puts to use what can change while the listener runs, and says so in
- * one line of the log, with the names of the settings that have changed and need a restart; or, after any error, says
- * that and changes nothing. */
+/* Reads settings, tokens and certificates again, applies what can change while the listener runs, and logs one line
+ * that also names changed settings that need a restart. After any error it logs that and changes nothing. */
 void reload(const struct reload_parts *p);
 
 #endif

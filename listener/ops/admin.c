@@ -1,5 +1,5 @@
-/* admin.c owns the pages for operators. It reads the other parts and changes nothing; no page holds
- * a password, a token or an event, but the id of the oldest that is unsettled. */
+/* admin.c owns the pages for operators. It only reads the other parts. No page contains a password, a token or an
+ * event, except the id of the oldest unsettled event. */
 #include "ops/admin.h"
 
 #include <jansson.h>
@@ -36,7 +36,7 @@ struct admin {
 
 /* --- readiness --- */
 
-/* The name of the first that fails, or NULL. */
+/* The name of the first webhook that fails, or NULL. */
 static const char *failing_webhook(const struct relay *r)
 {
 	for (size_t i = 0; r && i < relay_targets(r); i++)
@@ -45,8 +45,8 @@ static const char *failing_webhook(const struct relay *r)
 	return NULL;
 }
 
-/* Ready is: what comes in can be stored. Redis is not needed for that, the unique key carries on;
- * 503 tells a balancer or compose to wait. */
+/* Ready means that received events can be stored. That does not need Redis, because the unique key finds duplicates.
+ * 503 tells a load balancer to wait. */
 static unsigned int write_ready(const struct admin *a, FILE *out)
 {
 	const struct admin_parts *p = a->parts;
@@ -106,13 +106,13 @@ static void put_json_counter(void *arg, const char *name, const char *meaning, u
 	json_object_set_new(arg, name, json_integer((json_int_t)value));
 }
 
-/* What servers say may be cut off inside a character, or be in another encoding. */
+/* Text from servers may be cut off inside a character or be in another encoding. */
 static json_t *describe_text(const char *text)
 {
 	return make_json(text, strlen(text));
 }
 
-/* In UTC; null for never. */
+/* RFC 3339 in UTC; null if s is 0. */
 static json_t *describe_time(int64_t s)
 {
 	time_t at = (time_t)s;
@@ -125,7 +125,7 @@ static json_t *describe_time(int64_t s)
 	return json_string(text);
 }
 
-/* There is nothing to be up or down with --redis none. */
+/* With --redis none, "up" and "refuses" are left out. */
 static json_t *describe_redis(const struct claim *claim)
 {
 	if (!claim_is_used(claim))
@@ -133,7 +133,7 @@ static json_t *describe_redis(const struct claim *claim)
 	return json_pack("{s:b, s:b, s:b}", "used", 1, "up", claim_is_ready(claim), "refuses", claim_is_refused(claim));
 }
 
-/* null: the source's numbers need not follow each other. */
+/* null if the profile does not say that the source's numbers are contiguous. */
 static json_t *describe_gaps(const struct source_view *view)
 {
 	if (!view->profile || !view->profile->gap.contiguous)

@@ -12,7 +12,7 @@
 #include "outbox/relay.h"
 #include "intake/source.h"
 
-/* What the pages show; sources, ingest and relay may be NULL. Must outlive the admin server. */
+/* The parts that the pages show; sources, ingest and relay may be NULL. Must outlive the admin server. */
 struct admin_parts {
 	const struct config *config;
 	const struct pipeline *pipeline;
@@ -25,13 +25,12 @@ struct admin_parts {
 
 struct admin;
 
-/* Listens on config's admin address. Returns NULL and a sentence in error if it cannot. */
+/* Listens on the address of --admin. Returns NULL and a sentence in error if it cannot. */
 struct admin *admin_open(uv_loop_t *loop, const struct admin_parts *parts, char *error, size_t size);
 
-/* Ends all connections. The loop must be run until it has nothing more to do. */
+/* Closes all connections. Run the loop until it is done, then call admin_free. */
 void admin_close(struct admin *a);
 
-/* After the loop has ended. */
 void admin_free(struct admin *a);
 
 #endif

@@ -1,13 +1,14 @@
-/* hour.c owns the last hour of a listener, minute by minute. It goes to the database with each check-in (report.c), so
- * that a page of the fleet that is opened at night has an hour to show. */
+/* hour.c owns the last hour of a listener, minute by minute. Each check-in reports it to the database (report.c), so
+ * that the dashboard can show an hour as soon as it is opened. */
 #include "ops/hour.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
 
-#define SET_MS 3000 /* more than two clocks differ by in a minute, unless one is set */
+#define SET_MS 3000 /* if two clocks drift apart by more in a minute, one was set */
 
-/* The bound below which so large a share of what came since is; beyond the last one, that one. */
+/* An upper bound of this quantile of the values between two states of a histogram; at most the last bound. -1 if there
+ * are none. */
 static double find_share(const struct histogram *now, const struct histogram *then, double share)
 {
 	static const double bounds[] = HISTOGRAM_BOUNDS_MS;
@@ -37,8 +38,7 @@ static void keep(struct hour *h)
 	};
 }
 
-/* A clock that is set does no harm: a minute in which that happens is not kept, as its length is not known, and minutes
- * that are not of the last hour are left out. */
+/* If the system clock was set during a minute, that minute is dropped, because its length is unknown. */
 void hour_tick(struct hour *h, int64_t now_s, int64_t now_ms)
 {
 	int64_t minute = now_s / 60;

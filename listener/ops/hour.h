@@ -1,4 +1,4 @@
-/* hour.h: what this listener has done in each of the last sixty minutes. */
+/* hour.h: what this listener did in each of the last sixty minutes. */
 #ifndef WSONCE_HOUR_H
 #define WSONCE_HOUR_H
 
@@ -9,27 +9,27 @@
 
 #define HOUR_MINUTES 60
 
-/* Of a whole minute. Latencies are upper bounds of commit_latency's buckets; -1: nothing was stored. */
+/* The counts of one minute. Latencies are upper bounds of commit_latency's buckets; -1 if nothing was stored. */
 struct hour_minute {
-	int64_t number; /* since 1970; 0: there is none */
+	int64_t number; /* minutes since 1970; 0 if unused */
 	int64_t received, stored, duplicates, dead_lettered;
 	double p50_ms, p99_ms;
 };
 
-/* Zero is one that begins now. */
+/* Initialize with zeros. */
 struct hour {
-	struct hour_minute minutes[HOUR_MINUTES]; /* by their number */
-	int64_t at_hand;                          /* the minute that is not over; 0: none has begun */
-	int64_t began_s, began_ms;                /* when it began, by both clocks of hour_tick */
-	struct counters told;
-	struct histogram latency; /* both: when it began */
+	struct hour_minute minutes[HOUR_MINUTES]; /* at number % HOUR_MINUTES */
+	int64_t at_hand;                          /* number of the current minute; 0 before the first tick */
+	int64_t began_s, began_ms;                /* its start, by both clocks of hour_tick */
+	struct counters told;                     /* at its start */
+	struct histogram latency;                 /* at its start */
 };
 
-/* To be called about once a second, with the time since 1970 and the loop clock. */
+/* Call about once a second, with the time since 1970 and the loop clock. */
 void hour_tick(struct hour *h, int64_t now_s, int64_t now_ms);
 
-/* The minutes that are over, the oldest first: [number, received, stored, duplicates, dead letters, p50, p99]; the last
- * two are null where nothing was stored. */
+/* The completed minutes, oldest first: [number, received, stored, duplicates, dead letters, p50, p99]. p50 and p99 are
+ * null if nothing was stored. */
 json_t *hour_describe(const struct hour *h);
 
 #endif

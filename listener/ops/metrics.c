@@ -1,5 +1,4 @@
-/* metrics.c owns /metrics, in Prometheus' text format, version 0.0.4. Each name is written in one place; the list of
- * counters is in base/counters.h. */
+/* metrics.c owns /metrics, in the Prometheus text format, version 0.0.4. The list of counters is in base/counters.h. */
 #include "ops/metrics.h"
 
 #include <dirent.h>
@@ -76,7 +75,7 @@ static void put_source(FILE *out, const char *name, const struct source_view *vi
 	fprintf(out, "\"} %lld\n", (long long)value);
 }
 
-/* A line for each rule of each profile, and one for what matched none: their number is the profiles'. */
+/* A line for each rule of each profile, and one for frames that matched no rule. */
 static void put_rules(FILE *out, const struct sources *s, const char *name, const char *meaning, size_t offset)
 {
 	bool has_type = false;
@@ -104,7 +103,7 @@ static void put_rules(FILE *out, const struct sources *s, const char *name, cons
 	}
 }
 
-/* A line for each profile that says where its numbers are. */
+/* A line for each profile whose sequence numbers are contiguous. */
 static void put_numbering(FILE *out, const struct sources *s, const char *name, const char *meaning, size_t offset)
 {
 	bool has_type = false;
@@ -167,7 +166,7 @@ static void put_sources(FILE *out, const struct sources *s, int64_t now_ms)
 	put_all_rules(out, s);
 }
 
-/* Of the events here, and of the deliveries wherever they are. */
+/* The age of the oldest of this listener's events and of the fleet's pending deliveries. */
 static int64_t oldest_ms(const struct admin_parts *p, int64_t now_ms)
 {
 	int64_t here = overdue_oldest_ms(pipeline_events(p->pipeline), now_ms);
@@ -202,7 +201,7 @@ struct token_sums {
 	uint64_t connections, messages, rejected;
 };
 
-/* Of all tokens with this name, of which there are two while one is replaced by the next. */
+/* Sums over all tokens with this name: there are two while a token is being replaced. */
 static struct token_sums sum_tokens(const struct token *t, const char *name)
 {
 	struct token_sums sums = {0, 0, 0};
@@ -244,7 +243,7 @@ static void put_tokens(FILE *out, const struct token *first)
 	}
 }
 
-/* A metric that each process has under the same name, whatever program it is. */
+/* A metric with the standard name that all programs use. */
 static void put_process(FILE *out, const char *name, const char *type, const char *meaning, double value)
 {
 	fprintf(out, "# HELP process_%s %s\n# TYPE process_%s %s\nprocess_%s %.17g\n", name, meaning, name, type, name,
@@ -260,7 +259,7 @@ static double cpu_seconds(void)
 	       (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
 }
 
-/* The entries of /proc/self/fd, but for the one that is open to count them. */
+/* The entries of /proc/self/fd, without the descriptor that reads them. */
 static size_t open_files(void)
 {
 	DIR *files = opendir("/proc/self/fd");
@@ -274,8 +273,7 @@ static size_t open_files(void)
 	return n ? n - 1 : 0;
 }
 
-/* As Prometheus' own clients have them: instrumentation of processes, "Writing client libraries". Memory is what
- * the kernel counts (proc(5), statm). */
+/* The standard process metrics (Prometheus documentation, "Writing client libraries"). Memory as in proc(5), statm. */
 static void put_processes(FILE *out)
 {
 	double pages[2] = {0, 0}, page = (double)sysconf(_SC_PAGESIZE);
@@ -298,7 +296,7 @@ static void put_processes(FILE *out)
 	put_process(out, "start_time_seconds", "gauge", "Unix time of the start.", (double)started_s);
 }
 
-/* Their classes are few and fixed; the reasons are in the table, and grouped by `wsonce dead-letters list`. */
+/* By class only, because there may be many reasons: `wsonce dead-letters list` groups those. */
 static void put_letters(FILE *out)
 {
 	static const char *const names[] = {REJECTED_CLASS_NAMES};

@@ -1,4 +1,4 @@
-/* metrics.h: what a listener counts and measures, for Prometheus. */
+/* metrics.h: a listener's metrics for Prometheus. */
 #ifndef WSONCE_METRICS_H
 #define WSONCE_METRICS_H
 
@@ -7,10 +7,10 @@
 
 #include "ops/admin.h"
 
-/* Once, when the process starts: the time is that of its start. */
+/* Call once when the process starts; records its start time. */
 void metrics_start(void);
 
-/* Writes all metrics to out. now_ms is the loop's clock. */
+/* Writes all metrics to out. now_ms is the loop clock. */
 void metrics_write(const struct admin_parts *parts, int64_t now_ms, FILE *out);
 
 #endif

@@ -1,5 +1,5 @@
-/* overdue.c owns the question whether events get stuck: a Postgres that refuses, claims of an owner that
- * neither ends nor dies, a feed faster than the store. What is done about it is not its business. */
+/* overdue.c detects and reports events that are stuck: Postgres refuses them, another listener holds their claims
+ * without finishing, or a feed is faster than the store. */
 #include "ops/overdue.h"
 
 #include <stdio.h>

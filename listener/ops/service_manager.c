@@ -1,6 +1,5 @@
-/* service_manager.c owns the conversation with systemd: datagrams to a socket, as sd_notify(3) describes them. That
- * page calls the protocol stable and small enough to be spoken without libsystemd, which would bring its own libraries
- * into each listener. */
+/* service_manager.c sends notifications to systemd: datagrams to a socket, see sd_notify(3). That page declares the
+ * protocol stable and simple enough to implement without libsystemd, which would add its own dependencies. */
 #include "ops/service_manager.h"
 
 #include <errno.h>
@@ -15,21 +14,20 @@
 #include "base/log.h"
 #include "base/memory.h"
 
-#define UNSAID_MOST 8   /* messages that wait; there are no more in a life with a reload */
-#define AGAIN_MS    100 /* between two tries of the first of them */
+#define UNSAID_MOST 8   /* messages in the queue; if it is full, the oldest is dropped */
+#define AGAIN_MS    100 /* between two tries to send the first of them */
 
 struct service_manager {
 	int fd;
 	struct sockaddr_un address;
 	socklen_t length;
 	uv_timer_t watchdog;
-	uv_timer_t again;          /* runs while there is something unsaid */
-	char *unsaid[UNSAID_MOST]; /* in their order: the socket takes only so many datagrams (net.unix.max_dgram_qlen)
-				    */
+	uv_timer_t again;          /* runs while messages are queued */
+	char *unsaid[UNSAID_MOST]; /* queue for when the socket is full (net.unix.max_dgram_qlen) */
 	size_t unsaid_count;
 };
 
-/* The address is a path, or a name in the abstract namespace, for which "@" stands. */
+/* The address is a path, or "@" and a name in the abstract namespace. */
 static int read_address(struct service_manager *m, const char *name)
 {
 	size_t len = strlen(name);
@@ -44,7 +42,7 @@ static int read_address(struct service_manager *m, const char *name)
 	return 0;
 }
 
-/* How often the watchdog is told, in ms; 0 if it does not watch this process. */
+/* The interval of watchdog messages in ms; 0 if the watchdog does not watch this process. */
 static uint64_t read_interval(void)
 {
 	const char *usec = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");
@@ -62,7 +60,7 @@ static bool say(const struct service_manager *m, const char *fields)
 	       (errno != EAGAIN && errno != ENOBUFS);
 }
 
-/* Another one follows. */
+/* If the socket is full, the message is skipped: the next one follows soon. */
 static void on_watchdog(uv_timer_t *timer)
 {
 	const struct service_manager *m = timer->data;
