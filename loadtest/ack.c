@@ -1,5 +1,5 @@
-/* ack.c owns the reading of acks. The two usual forms are recognised byte by byte, since there is
- * one for every message sent; whatever looks different goes through jansson. */
+/* ack.c parses acks. There is one per message, so the two usual forms are matched byte by byte;
+ * anything else goes through jansson. */
 #include "ack.h"
 
 #include <jansson.h>
@@ -24,7 +24,7 @@ const char *ack_name(enum ack_status status)
 	return names[status];
 }
 
-/* "}", or ',"n":' and a number before it: servers without numbers exist. */
+/* Accepts "}", or ',"n":', a number and "}": not all servers number their acks. */
 static int is_end(const char *text, size_t len)
 {
 	static const char number[] = ",\"n\":";

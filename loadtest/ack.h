@@ -1,4 +1,4 @@
-/* ack.h: the answer to one message, as the subprotocol wsonce.ack.v1 has it. */
+/* ack.h: the answer to one message in the subprotocol wsonce.ack.v1. */
 #ifndef WSONCE_ACK_H
 #define WSONCE_ACK_H
 
@@ -20,7 +20,7 @@ struct ack {
 
 const char *ack_name(enum ack_status status);
 
-/* Reads an ack; -1 if it is none. On success the text must live until ack_free(). */
+/* Parses an ack; -1 if text is not one. On success the text must live until ack_free(). */
 int ack_read(const char *text, size_t len, struct ack *ack);
 
 void ack_free(struct ack *ack);

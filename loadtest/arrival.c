@@ -1,5 +1,5 @@
-/* arrival.c owns the question to the kernel. It is a file of its own because <linux/tcp.h>, which
- * has the byte count, and <netinet/tcp.h>, which libwebsockets includes, exclude each other. */
+/* arrival.c asks the kernel. It is a separate file because <linux/tcp.h>, which has the byte count,
+ * conflicts with <netinet/tcp.h>, which libwebsockets includes. */
 #include "arrival.h"
 
 #include <linux/tcp.h>

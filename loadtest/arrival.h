@@ -1,4 +1,4 @@
-/* arrival.h: how much of what was written to a socket has arrived. */
+/* arrival.h: how many bytes written to a socket have arrived. */
 #ifndef WSONCE_ARRIVAL_H
 #define WSONCE_ARRIVAL_H
 
@@ -7,10 +7,10 @@
 
 struct arrival {
 	uint64_t bytes;   /* acknowledged by the other side's kernel, ever */
-	bool is_complete; /* nothing written is still on its way */
+	bool is_complete; /* everything written has been acknowledged */
 };
 
-/* Of a connected TCP socket. One that cannot be asked has got nothing and expects nothing. */
+/* For a connected TCP socket. If the kernel cannot tell, the result is 0 bytes, complete. */
 struct arrival arrival_of(int socket);
 
 #endif

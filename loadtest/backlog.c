@@ -1,6 +1,6 @@
 /* backlog.c owns the messages between the generator and the slowest reader: a list of chunks, each
- * filled once with ready frames and freed when the last reader has left it. It knows no sockets;
- * how long the list may grow is for whoever appends. */
+ * filled once with ready frames and freed when the last reader has left it. It knows no sockets.
+ * The caller limits the length of the list. */
 #include "backlog.h"
 
 #include <stdlib.h>
@@ -13,11 +13,11 @@ enum { CHUNK_BYTES = 64 << 10 }; /* one write; a longer message has a chunk of i
 
 struct chunk {
 	struct list link; /* in backlog.chunks */
-	uint64_t start;   /* bytes that were appended before this chunk */
+	uint64_t start;   /* bytes appended before this chunk */
 	size_t size;      /* of bytes[] */
 	size_t used;
 	size_t messages;      /* in bytes[0..used) */
-	unsigned int readers; /* cursors that are here */
+	unsigned int readers; /* cursors in this chunk */
 	uint8_t bytes[];
 };
 
@@ -62,7 +62,7 @@ static void chunk_drop(struct backlog *b, struct chunk *c)
 		free(c);
 }
 
-/* Drops what every cursor has left behind. */
+/* Frees chunks that every cursor has read. */
 static void trim(struct backlog *b)
 {
 	while (!first(b)->readers && first(b) != last(b))

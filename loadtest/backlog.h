@@ -1,4 +1,4 @@
-/* backlog.h: frames that were made once and are written to many, each reader with a cursor. */
+/* backlog.h: frames that are made once and written to many readers, each with its own cursor. */
 #ifndef WSONCE_BACKLOG_H
 #define WSONCE_BACKLOG_H
 
@@ -9,33 +9,33 @@
 struct backlog;
 struct chunk;
 
-/* Where a reader is. Always between two messages. */
+/* A reader's position, always between two messages. */
 struct cursor {
-	struct chunk *chunk; /* NULL: reads nothing */
-	size_t offset;       /* bytes of the chunk that were read */
-	size_t messages;     /* messages of the chunk that were read */
+	struct chunk *chunk; /* NULL if closed */
+	size_t offset;       /* bytes read of the chunk */
+	size_t messages;     /* messages read of the chunk */
 };
 
-/* What a reader may write next: whole frames. Stays until its cursor moves again or closes. */
+/* Whole frames for a reader to write next. Valid until its cursor moves again or closes. */
 struct span {
 	const uint8_t *bytes;
 	size_t len;
 	size_t messages;
 };
 
-/* NULL when there is no memory. */
+/* NULL if out of memory. */
 struct backlog *backlog_new(void);
 
-/* Adds a text message as a frame, behind all others. Returns -1 when there is no memory. */
+/* Appends a text message as a frame. Returns -1 if out of memory. */
 int backlog_append(struct backlog *b, const char *text, size_t len);
 
-/* Bytes from the slowest cursor (to the grain of a chunk) to the end. */
+/* Bytes from the slowest cursor to the end, rounded up to a chunk. */
 uint64_t backlog_bytes(const struct backlog *b);
 
-/* A new cursor sees what is appended from now on. */
+/* The new cursor reads what is appended from now on. */
 void cursor_open(struct cursor *c, struct backlog *b);
 
-/* Whether there is something to read, and what; the cursor moves behind it. */
+/* Reads the next span and moves the cursor past it. Returns false if there is none. */
 bool cursor_read(struct cursor *c, struct backlog *b, struct span *span);
 
 bool cursor_is_at_end(const struct cursor *c, const struct backlog *b);
@@ -44,7 +44,7 @@ uint64_t cursor_bytes_left(const struct cursor *c, const struct backlog *b);
 /* May be called twice. */
 void cursor_close(struct cursor *c, struct backlog *b);
 
-/* Every cursor must be closed. */
+/* Close all cursors first. */
 void backlog_free(struct backlog *b);
 
 #endif

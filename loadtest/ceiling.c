@@ -1,6 +1,6 @@
-/* ceiling.c is wsonce-ceiling: what Postgres, Redis or SQLite alone takes on this machine, with the
- * same statement, the same rows and the same claim command as the listener, and nothing else. A
- * listener's figures mean something only beside these, from the same run. */
+/* ceiling.c is wsonce-ceiling: it measures how fast Postgres, Redis or SQLite alone is on this machine,
+ * with the listener's statement, rows and claim command. Compare a listener's figures only with these,
+ * from the same run. */
 #include <arpa/inet.h>
 #include <hiredis/hiredis.h>
 #include <libpq-fe.h>
@@ -25,15 +25,15 @@ struct settings {
 	uint64_t count;
 	uint64_t batch;
 	uint64_t payload_bytes;
-	const char *insert; /* conninfo; NULL: not asked for */
-	const char *copy;   /* conninfo; in text form */
-	const char *binary; /* conninfo; COPY in binary form */
+	const char *insert; /* conninfo; NULL in any of these: do not measure it */
+	const char *copy;   /* conninfo; COPY in text format */
+	const char *binary; /* conninfo; COPY in binary format */
 	const char *claim;  /* path of a unix socket */
-	const char *sqlite; /* path of a file that is not there */
+	const char *sqlite; /* path of a file that does not exist */
 	bool json;
 };
 
-/* A row's parts inside a message that message_event() wrote. */
+/* The columns of a row, inside a message from message_event(). */
 struct row {
 	const char *id, *payload;
 	size_t id_len, payload_len;
@@ -86,7 +86,7 @@ static void run(PGconn *conn, PGresult *result, ExecStatusType wanted)
 #define COLUMNS 6
 static const Oid types[COLUMNS + 1] = {ARRAY_TEXT, ARRAY_TEXT, ARRAY_JSONB, ARRAY_TEXT, ARRAY_TIME, ARRAY_TIME, 25};
 
-/* Where a row came from, as a listener says it. */
+/* The source column of a row, as from a listener. */
 #define SOURCE      "ws://127.0.0.1:9001/"
 #define INSTANCE    "ceiling-12345"
 #define RECEIVED_US INT64_C(1800000000000000)
@@ -137,7 +137,7 @@ static double measure_insert(const struct settings *s, const struct message_form
 	return (double)s->count / seconds;
 }
 
-/* The generator's payloads have nothing to escape. */
+/* Generated payloads need no escaping. */
 static size_t put_line(char *out, const struct row *r)
 {
 	return (size_t)sprintf(out, "%.*s\t%s\t%.*s\n", (int)r->id_len, r->id, MESSAGE_TYPE, (int)r->payload_len,
@@ -169,7 +169,7 @@ static size_t put_tuple(char *out, const struct row *r)
 	return (size_t)(at - out);
 }
 
-/* COPY's text form, and its binary one (Postgres's manual, COPY, "Binary Format"). */
+/* COPY's text and binary formats (PostgreSQL manual, COPY, "Binary Format"). */
 struct copy_form {
 	const char *sql;
 	const char *head, *tail;
@@ -194,7 +194,7 @@ static const struct copy_form binary_form = {
 	.put = put_tuple,
 };
 
-/* One COPY for each batch. */
+/* One COPY per batch. */
 static double measure_copy(const struct settings *s, const char *conninfo, const struct copy_form *copy,
 			   const struct message_form *form, char *message)
 {
@@ -223,7 +223,7 @@ static double measure_copy(const struct settings *s, const char *conninfo, const
 	return (double)s->count / seconds;
 }
 
-/* The listener's settings: see set_up() in sqlite/file.c. */
+/* With the listener's settings; see set_up() in sqlite/file.c. */
 static sqlite3 *open_sqlite(const char *path)
 {
 	static const char pragmas[] =
@@ -253,7 +253,7 @@ static void store_row(sqlite3 *db, sqlite3_stmt *insert, const struct row *r)
 		give_up("sqlite", sqlite3_errmsg(db));
 }
 
-/* A transaction for each batch. */
+/* One transaction per batch. */
 static double measure_sqlite(const struct settings *s, const struct message_form *form, char *message)
 {
 	sqlite3 *db = open_sqlite(s->sqlite);
@@ -295,7 +295,7 @@ static void write_claim(struct resp *c, const struct message_form *form, uint64_
 	resp_word(c, "30");
 }
 
-/* Batches of claims in one go, each read back before the next is sent. */
+/* Sends a batch of claims at once and reads all answers before the next batch. */
 static double measure_claim(const struct settings *s, const struct message_form *form)
 {
 	redisContext *redis = redisConnectUnix(s->claim);
@@ -330,11 +330,11 @@ int main(int argc, char **argv)
 	struct settings s = {.count = 100000, .batch = 4000, .payload_bytes = 100};
 	const struct option_row table[] = {
 		{"count", OPTION_COUNT, &s.count, 1, 1e9, "N", "rows or claims"},
-		{"batch", OPTION_COUNT, &s.batch, 1, 100000, "N", "in one statement, or sent at once"},
+		{"batch", OPTION_COUNT, &s.batch, 1, 100000, "N", "rows per statement, or claims sent at once"},
 		{"payload-bytes", OPTION_COUNT, &s.payload_bytes, 1, MESSAGE_PAYLOAD_MOST, "N", "size of each payload"},
 		{"insert", OPTION_TEXT, &s.insert, 0, 0, "CONNINFO", "the listener's INSERT; empties table events"},
 		{"copy", OPTION_TEXT, &s.copy, 0, 0, "CONNINFO", "COPY into table events; empties it"},
-		{"copy-binary", OPTION_TEXT, &s.binary, 0, 0, "CONNINFO", "the same in COPY's binary form"},
+		{"copy-binary", OPTION_TEXT, &s.binary, 0, 0, "CONNINFO", "the same in COPY's binary format"},
 		{"claim", OPTION_TEXT, &s.claim, 0, 0, "SOCKET", "the listener's claim command"},
 		{"sqlite", OPTION_TEXT, &s.sqlite, 0, 0, "FILE", "the listener's INSERT into a new SQLite file"},
 		{"json", OPTION_FLAG, &s.json, 0, 0, NULL, "print the result as JSON"},

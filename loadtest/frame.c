@@ -1,5 +1,5 @@
-/* frame.c owns the encoding of WebSocket frames, since libwebsockets writes one per system call
- * and these programs write hundreds. Handshakes, decoding and control frames are left to it. */
+/* frame.c encodes WebSocket frames. libwebsockets writes one frame per system call, these programs
+ * write hundreds. libwebsockets still does handshakes, decoding and control frames. */
 #include "frame.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* hist.c owns the log-linear histogram: each doubling is cut into equally many cells, so the error
- * is relative, memory is constant, and nothing is ever out of range. */
+/* hist.c is a log-linear histogram: each doubling has the same number of cells, so the relative error
+ * and the memory are constant, and no value is out of range. */
 #include "hist.h"
 
 enum { STEPS_LOG2 = 7 };

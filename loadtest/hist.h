@@ -1,4 +1,4 @@
-/* hist.h: how often each duration occurred, to about one percent. */
+/* hist.h: a histogram of durations, accurate to about one percent. */
 #ifndef WSONCE_HIST_H
 #define WSONCE_HIST_H
 
@@ -15,10 +15,10 @@ struct hist {
 	uint64_t largest; /* exactly */
 };
 
-/* A hist of zeros is an empty one. The unit is whatever is put in. */
+/* Initialize with zeros. Values may have any unit. */
 void hist_add(struct hist *h, uint64_t value);
 
-/* The smallest value (to the precision) that percent of the values do not exceed; 0 when empty. */
+/* The smallest value (within the precision) that percent of the values do not exceed; 0 if empty. */
 uint64_t hist_percentile(const struct hist *h, double percent);
 
 #endif

@@ -1,7 +1,7 @@
-/* link.c owns the producer's connections, and is the only file of wsonce-producer that knows
- * libwebsockets, which does handshakes, control frames and reading. Messages are written as ready
- * frames (LWS_WRITE_RAW), as many as fit into one write, since a system call for each would cost
- * more than all the rest. The messages under way are window.c's, their order is script.c's. */
+/* link.c owns the producer's connections. It is the only file of wsonce-producer that uses
+ * libwebsockets, for handshakes, control frames and reading. Messages are written as ready frames
+ * (LWS_WRITE_RAW), as many as fit into one write, because a system call per message would cost more
+ * than everything else. window.c owns the pending messages, script.c their order. */
 #include "link.h"
 
 #include <libwebsockets.h>
@@ -16,19 +16,19 @@
 
 enum {
 	WRITE_BYTES = 64 << 10, /* one write; more if a message needs it */
-	ACK_MOST = 16 << 10,    /* a longer ack is given up */
-	READ_BYTES = 16 << 10,  /* read at a time */
+	ACK_MOST = 16 << 10,    /* a longer ack is ignored */
+	READ_BYTES = 16 << 10,  /* bytes per read */
 	BACKOFF_BASE_MS = 100,
 	BACKOFF_CAP_MS = 5000,
-	CONNECTING_MOST = 256, /* handshakes at a time; who comes too early */
-	CONNECTING_MS = 20,    /* looks again after so long */
+	CONNECTING_MOST = 256, /* concurrent handshakes; the others */
+	CONNECTING_MS = 20,    /* try again after this */
 };
 
 enum link_state {
 	LINK_DOWN,       /* waits for its next attempt	-> LINK_CONNECTING */
 	LINK_CONNECTING, /* handshake goes on		-> LINK_READY, LINK_DOWN */
 	LINK_READY,      /*				-> LINK_CLOSING, LINK_DOWN */
-	LINK_CLOSING,    /* goodbye is said		-> LINK_DOWN */
+	LINK_CLOSING,    /* close frame sent	-> LINK_DOWN */
 };
 
 struct link {
@@ -43,21 +43,21 @@ struct link {
 	struct backoff backoff;
 	uv_timer_t retry;   /* runs while DOWN */
 	bool was_up;        /* the next handshake is a reconnect */
-	int64_t lost_ns;    /* when it was last up */
-	bool is_waiting;    /* for libwebsockets to say that it may write */
+	int64_t lost_ns;    /* when the connection was lost */
+	bool is_waiting;    /* for libwebsockets to report it writable */
 	char ack[ACK_MOST]; /* the fragments of an ack so far */
-	size_t ack_len;     /* more than ACK_MOST: too long, to be skipped */
+	size_t ack_len;     /* more than ACK_MOST: too long, skip it */
 };
 
 struct links {
 	struct links_settings settings;
-	struct lws_context *context; /* libwebsockets makes it NULL when it is gone */
+	struct lws_context *context; /* libwebsockets sets it to NULL when destroyed */
 	struct link *all;            /* settings.connections of them */
-	struct list rooms;           /* links that can take a message; the first one's turn it is */
-	struct list unsent;          /* links that write before the loop sleeps again */
+	struct list rooms;           /* links that can take a message, the next one first */
+	struct list unsent;          /* links to write to before the loop sleeps */
 	uv_prepare_t flush;
 	unsigned int ready;      /* links in LINK_READY or LINK_CLOSING */
-	unsigned int connecting; /* links */
+	unsigned int connecting; /* links in LINK_CONNECTING */
 	bool is_closing;         /* no more attempts */
 	struct random random;
 	struct links_counts counts;
@@ -76,7 +76,7 @@ static bool is_up(enum link_state state)
 	return state == LINK_READY || state == LINK_CLOSING;
 }
 
-/* To be called when the state or the window's count has changed. Who already has room keeps its turn. */
+/* Call when the state or the window's count has changed. A link that had room before keeps its turn. */
 static void note_room(struct link *k)
 {
 	bool has_room = k->state == LINK_READY && k->window.count < k->links->settings.window;
@@ -128,16 +128,16 @@ static void link_wait(struct link *k)
 	lws_callback_on_writable(k->wsi);
 }
 
-/* It writes when all that the loop has read is worked on. To wait for libwebsockets each time would cost four system
- * calls, which is more than the message does. */
+/* Schedules a write for after the loop has handled its reads. Asking libwebsockets for a writable callback each time
+ * would cost four system calls, more than the message itself. */
 static void link_ask(struct link *k)
 {
 	if (is_up(k->state) && !k->is_waiting && list_is_empty(&k->unsent))
 		list_append(&k->links->unsent, &k->unsent);
 }
 
-/* Each timer of libwebsockets looks for its place among those of all connections, and ten thousand connections that
- * come at once would take a minute: there are no pings of its own, and a few handshakes at a time. */
+/* libwebsockets keeps its timers in a sorted list, so ten thousand simultaneous handshakes would take a minute. So its
+ * pings are off, and only CONNECTING_MOST handshakes run at a time. */
 static const lws_retry_bo_t no_keepalive;
 
 static void link_connect(struct link *k)
@@ -193,7 +193,7 @@ static size_t write_frame(struct links *l, const struct sending *m, uint8_t *out
 	return before + len;
 }
 
-/* m was acked, or will never be. */
+/* m was acked, or gets no ack. */
 static void settle(struct link *k, struct sending *m, const struct ack *ack, int64_t now_ns)
 {
 	note_room(k);
@@ -201,7 +201,7 @@ static void settle(struct link *k, struct sending *m, const struct ack *ack, int
 	free(m);
 }
 
-/* Puts as many messages into the buffer as surely fit; returns the bytes. */
+/* Fills the buffer with as many messages as are sure to fit; returns the bytes. */
 static size_t link_fill(struct link *k, int64_t now_ns)
 {
 	struct links *l = k->links;
@@ -220,7 +220,7 @@ static size_t link_fill(struct link *k, int64_t now_ns)
 	return used;
 }
 
-/* May come twice, if libwebsockets had more to write; the second frame is ignored by everyone. */
+/* May send two close frames if libwebsockets still had data to write; peers ignore the second. */
 static int link_say_goodbye(struct link *k)
 {
 	static const uint8_t mask[4] = {0x5a, 0xc3, 0x3c, 0xa5};
@@ -229,8 +229,8 @@ static int link_say_goodbye(struct link *k)
 	return lws_write(k->wsi, start, frame_close(start, LWS_CLOSE_STATUS_NORMAL, mask), LWS_WRITE_RAW) < 0 ? -1 : 0;
 }
 
-/* What the kernel does not take libwebsockets keeps; then it is time to wait. So it is where no ack will tell when
- * there is room for more. */
+/* libwebsockets buffers what the kernel does not accept; then wait until it is writable. Without acks wait too, because
+ * nothing else tells when there is room. */
 static int link_write(struct link *k)
 {
 	uint8_t *start = k->links->buffer + LWS_PRE;
@@ -287,8 +287,8 @@ static void settle_event(struct link *k, const struct ack *ack, uint64_t n)
 		k->links->counts.stray_acks++;
 }
 
-/* The ack of a malformed message does not say of which, and messages settle in any order: only when
- * all on this connection have theirs is it known that each has. One that was accepted counts at once. */
+/* The ack of a malformed message does not name it, and messages settle in any order. So they are settled
+ * together, once all on this connection have acks. An accepted one is counted at once. */
 static void settle_malformed(struct link *k, const struct ack *ack)
 {
 	struct links *l = k->links;
@@ -328,7 +328,7 @@ static void on_ack(struct link *k, const char *text, size_t len)
 	l->room(l->arg);
 }
 
-/* Puts fragments together; most acks come in one piece and are read where they are. */
+/* Joins fragments. Most acks arrive in one piece and are parsed in place. */
 static void on_bytes(struct link *k, const char *bytes, size_t len)
 {
 	bool is_end = lws_is_final_fragment(k->wsi) && !lws_remaining_packet_payload(k->wsi);
@@ -368,7 +368,7 @@ static int add_token(struct link *k, unsigned char **at, unsigned char *end)
 	return lws_add_http_header_by_token(k->wsi, WSI_TOKEN_HTTP_AUTHORIZATION, (unsigned char *)value, len, at, end);
 }
 
-/* A server that did not agree to acks would leave every message waiting. */
+/* Without the ack subprotocol every message would wait forever. */
 static int refuse_without_acks(struct link *k)
 {
 	char agreed[64] = "";
@@ -392,7 +392,7 @@ static void on_up(struct link *k)
 	link_ask(k);
 }
 
-/* libwebsockets may drop a connection whose handshake was reset without another word. */
+/* If a handshake is reset, this may be libwebsockets' only callback. */
 static void on_destroyed(struct link *k, const struct lws *wsi)
 {
 	if (k->wsi == wsi && k->state == LINK_CONNECTING)
@@ -418,7 +418,7 @@ static int on_event(struct lws *wsi, enum lws_callback_reasons reason, void *use
 	case LWS_CALLBACK_CLIENT_WRITEABLE:
 		return on_writable(k);
 	case LWS_CALLBACK_WS_PEER_INITIATED_CLOSE:
-		/* After our own close frame nothing may follow, not even an answer to this one. */
+		/* After our own close frame, send nothing: not even an answer to this one. */
 		return k->state == LINK_CLOSING ? -1 : 0;
 	case LWS_CALLBACK_CLIENT_CONNECTION_ERROR:
 		note_trouble(k, in ? in : "no connection", in ? len : sizeof("no connection") - 1);
@@ -451,7 +451,7 @@ static struct lws_context *context_new(uv_loop_t *loop, struct links *l)
 		.foreign_loops = loops,
 		.port = CONTEXT_PORT_NO_LISTEN,
 		.protocols = protocols,
-		.http_proxy_address = ":", /* none, not that of http_proxy */
+		.http_proxy_address = ":", /* no proxy; overrides http_proxy */
 		.pt_serv_buf_size = READ_BYTES,
 		.pcontext = &l->context,
 	};
@@ -580,7 +580,7 @@ static struct link *next_ready(const struct links *l)
 	return next_with_room(l);
 }
 
-/* What waits on a dead connection goes to a living one, whatever that does to its window. */
+/* Moves the messages of a dead connection to a living one, even beyond its window. */
 static void link_check(struct links *l, struct link *k, int64_t before_ns)
 {
 	struct link *other;
@@ -633,7 +633,7 @@ void links_close(struct links *l)
 	lws_context_destroy(l->context);
 }
 
-/* On a loop of ours libwebsockets 4.1 leaves the last step of destroying to a second call. */
+/* With a foreign loop, libwebsockets 4.1 needs a second call to finish destroying the context. */
 void links_free(struct links *l)
 {
 	if (!l)

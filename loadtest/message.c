@@ -1,5 +1,5 @@
-/* message.c owns the form of generated events and of malformed messages. It does no I/O and
- * knows no random numbers: a message is a function of its number. */
+/* message.c generates events and malformed messages. It uses no I/O and no random numbers: a message
+ * is a function of its number. */
 #include "message.h"
 
 #include <ctype.h>
@@ -159,7 +159,7 @@ size_t message_event(const struct message_form *form, uint64_t n, char *out)
 	return 0;
 }
 
-/* Every malformed message holds this somewhere, so that no two are the same text. */
+/* Every malformed message contains this, so that no two are equal. */
 static char *put_mark(const struct message_form *form, char *out, uint64_t n)
 {
 	out = put(out, form->prefix);

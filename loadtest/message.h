@@ -1,5 +1,5 @@
-/* message.h: the text of every message a load program sends, told by its number alone, so that
- * who verifies it later needs no copy. */
+/* message.h: the text of each message that a load program sends. It depends only on the message's
+ * number, so verifying needs no copy. */
 #ifndef WSONCE_MESSAGE_H
 #define WSONCE_MESSAGE_H
 
@@ -15,46 +15,46 @@ enum {
 
 #define MESSAGE_TYPE "order.created"
 
-/* What a message looks like. The last two are what real feeds send; profiles read them. */
+/* The form of messages. The last two imitate real feeds, to be read with profiles. */
 enum message_kind {
 	MESSAGE_EVENT,  /* {"event_id":..,"event_type":..,"payload":..} */
-	MESSAGE_COMMIT, /* one of Jetstream's */
-	MESSAGE_TRADES, /* one of Kraken's, with MESSAGE_TRADES_EACH trades */
+	MESSAGE_COMMIT, /* as from Jetstream */
+	MESSAGE_TRADES, /* as from Kraken, with MESSAGE_TRADES_EACH trades */
 };
 
 enum { MESSAGE_TRADES_EACH = 10 };
 
 struct message_form {
-	const char *prefix;   /* of every id; only characters that JSON and LIKE leave alone */
-	size_t payload_bytes; /* size of the payload's JSON, no less than its fixed part */
+	const char *prefix;   /* of every id; only characters without meaning in JSON and LIKE */
+	size_t payload_bytes; /* size of the payload's JSON, at least its fixed part */
 	enum message_kind kind;
 };
 
-/* Whether every character of prefix is a letter, a digit or one of . : - and it is not too long. */
+/* Is prefix short enough, and only letters, digits and . : - ? */
 bool message_is_prefix(const char *prefix);
 
-/* A prefix that no other run has: from the time and the process id. */
+/* A prefix unique to this run, from the time and the process id. */
 void message_make_prefix(char *out, size_t size);
 
-/* No message of this form is longer. */
+/* The maximum length of a message of this form. */
 size_t message_most(const struct message_form *form);
 
-/* Writes event number n, from 1 on, of whatever kind; returns its length. Nothing ends it. */
+/* Writes event n (from 1); returns its length. Writes no NUL. */
 size_t message_event(const struct message_form *form, uint64_t n, char *out);
 
-/* Writes malformed message number n, from 1 on. Each is another text; the kinds (not JSON,
- * truncated, no id, ...) take turns. All of them are valid UTF-8. */
+/* Writes malformed message n (from 1). All texts differ; the kinds (not JSON, truncated, no id, ...)
+ * alternate. All are valid UTF-8. */
 size_t message_malformed(const struct message_form *form, uint64_t n, char *out);
 
-/* Writes the id of event number n. */
+/* Writes the id of event n. */
 size_t message_id(const struct message_form *form, uint64_t n, char *out);
 
-/* The number in an event id of this form; 0 if id is none. */
+/* The number in an event id of this form; 0 if id has another form. */
 uint64_t message_number(const struct message_form *form, const char *id, size_t len);
 
-/* Whether text is the payload of event n to the digit, blanks aside. jsonb's output passes: the
- * payload's members stand in jsonb's own order, and no string in it holds a blank. scratch has
- * room for message_most() bytes. */
+/* Is text exactly the payload of event n, ignoring blanks? Works for jsonb's output, because the
+ * payload's members are in jsonb's order and no string contains a blank. scratch has room for
+ * message_most() bytes. */
 bool message_is_payload(const struct message_form *form, uint64_t n, const char *text, size_t len, char *scratch);
 
 #endif

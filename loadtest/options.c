@@ -1,5 +1,5 @@
-/* options.c owns the command line: it parses the table and prints it. What the values mean, and
- * which of them go together, is left to the programs. */
+/* options.c parses the command line by the table and prints the table. The programs check which
+ * values go together. */
 #include "options.h"
 
 #include <errno.h>
@@ -91,7 +91,7 @@ static int add_text(const struct option_row *row, const char *text)
 	struct option_texts *texts = row->value;
 
 	if (texts->count == OPTION_TEXTS_MOST) {
-		options_complain(row->name, "given too often");
+		options_complain(row->name, "given too many times");
 		return -1;
 	}
 	texts->items[texts->count++] = text;
@@ -136,7 +136,7 @@ static int parse_one(const struct option_row *table, char **argv, int *i)
 	if (!strncmp(word, "--", 2))
 		row = find(table, word + 2, len - 2);
 	if (!row) {
-		fprintf(stderr, "%s: %.*s: no such option; see --help\n", program_invocation_short_name, (int)len,
+		fprintf(stderr, "%s: %.*s: unknown option; see --help\n", program_invocation_short_name, (int)len,
 			word);
 		return -1;
 	}

@@ -1,4 +1,4 @@
-/* options.h: long options from one table, which makes the parser and --help. */
+/* options.h: long options, parsed and documented (--help) from one table. */
 #ifndef WSONCE_OPTIONS_H
 #define WSONCE_OPTIONS_H
 
@@ -8,7 +8,7 @@ enum option_kind {
 	OPTION_COUNT,  /* value is a uint64_t */
 	OPTION_NUMBER, /* value is a double */
 	OPTION_TEXT,   /* value is a const char *, which points into argv */
-	OPTION_TEXTS,  /* value is a struct option_texts; may be given again and again */
+	OPTION_TEXTS,  /* value is a struct option_texts; may be repeated */
 	OPTION_FLAG,   /* value is a bool; takes no argument */
 };
 
@@ -22,20 +22,20 @@ struct option_texts {
 struct option_row {
 	const char *name; /* without the two dashes; NULL ends the table */
 	enum option_kind kind;
-	void *value;            /* holds the default before, the choice after parsing */
-	double lowest, highest; /* of a COUNT or NUMBER */
-	const char *argument;   /* what --help calls the argument */
+	void *value;            /* the default; replaced by parsing */
+	double lowest, highest; /* for a COUNT or NUMBER */
+	const char *argument;   /* name of the argument in --help */
 	const char *meaning;    /* for --help, in a few words */
 };
 
 enum options_result { OPTIONS_GO, OPTIONS_HELP, OPTIONS_WRONG };
 
-/* Reads argv into the table's values. HELP: the help is on standard output. WRONG: one line on
- * standard error says which option is wrong and why. usage is what --help prints above the table. */
+/* Reads argv into the table's values. HELP: printed the help on standard output. WRONG: printed one
+ * line on standard error. --help prints usage above the table. */
 enum options_result options_parse(const struct option_row *table, const char *usage, int argc, char **argv);
 
-/* One line on standard error, "program: --name: why"; for what only the program can judge.
- * Returns 2, the exit status for it. */
+/* Prints "program: --name: why" on standard error, for errors that only the program can detect.
+ * Returns 2, the exit status to use. */
 int options_complain(const char *name, const char *why);
 
 #endif

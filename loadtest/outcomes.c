@@ -1,5 +1,5 @@
-/* outcomes.c owns the memory of what was sent and answered. It is what the ledger is written from
- * and the table is compared with. */
+/* outcomes.c records what was sent and answered. The ledger is written from it, and the table events
+ * is compared with it. */
 #include "outcomes.h"
 
 #include <stdlib.h>

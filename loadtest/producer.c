@@ -1,5 +1,5 @@
-/* producer.c is wsonce-producer: it owns the settings, the tally and the end of a run. What comes
- * next and when is script.c's affair, the connections are link.c's, the table is verify.c's. */
+/* producer.c is wsonce-producer: it owns the settings, the counts and the end of a run. script.c
+ * decides what is sent when, link.c owns the connections, verify.c checks the table. */
 #include <errno.h>
 #include <jansson.h>
 #include <signal.h>
@@ -22,10 +22,10 @@
 
 enum {
 	TICK_MS = 1,       /* of the timetable */
-	IDLE_TICK_MS = 20, /* when the acks set the pace; only for what a wake-up missed */
-	CHECK_MS = 100,    /* between two looks at resends, the timeout, the end */
-	BURST = 2000,      /* messages offered before the loop turns again */
-	GOODBYE_S = 2,     /* for the servers' close frames */
+	IDLE_TICK_MS = 20, /* without a rate, acks set the pace; this catches missed wake-ups */
+	CHECK_MS = 100,    /* between checks for resends, the timeout and the end */
+	BURST = 2000,      /* messages offered per turn of the loop */
+	GOODBYE_S = 2,     /* timeout for the servers' close frames */
 };
 
 struct settings {
@@ -50,11 +50,11 @@ struct settings {
 	bool json;
 };
 
-/* Where the run is; producer_move() is the only one to change it. */
+/* The state of the run; only producer_move() changes it. */
 enum state {
-	PRODUCER_SENDING, /* something is to be sent or not acked	-> PRODUCER_CLOSING */
-	PRODUCER_CLOSING, /* goodbye is said			-> PRODUCER_DONE */
-	PRODUCER_DONE,    /* everything that the loop waits for is being closed */
+	PRODUCER_SENDING, /* messages left to send or unacked	-> PRODUCER_CLOSING */
+	PRODUCER_CLOSING, /* close frames sent			-> PRODUCER_DONE */
+	PRODUCER_DONE,    /* all handles are closing */
 };
 
 struct producer {
@@ -73,17 +73,17 @@ struct producer {
 	struct hist latency;      /* in ns */
 	FILE *refused;            /* or NULL */
 	char *text;               /* room for one message */
-	int64_t start_ns, end_ns; /* of the first offer, of the last ack */
+	int64_t start_ns, end_ns; /* the first offer, the last ack */
 	int64_t start_unix_us;    /* start_ns by the wall clock */
-	int64_t moved_ns;         /* when an ack last came, or none was due */
+	int64_t moved_ns;         /* the last time an ack arrived or none was due */
 	int64_t progress_ns;      /* when progress was last shown */
 	uint64_t offered[3];      /* messages by enum script_kind, resends not counted */
 	uint64_t acks[ACK_STATUSES];
-	uint64_t events_refused;     /* acked as rejected though they are well-formed */
-	uint64_t malformed_accepted; /* acked as stored though they are malformed */
+	uint64_t events_refused;     /* well-formed, but acked as rejected */
+	uint64_t malformed_accepted; /* malformed, but acked as stored */
 	bool was_stopped;            /* by a signal */
 	bool has_timed_out;
-	bool has_failed; /* no memory, or a file cannot be written */
+	bool has_failed; /* out of memory, or a file cannot be written */
 };
 
 static void on_closed(uv_handle_t *handle)
@@ -153,14 +153,15 @@ static unsigned int connections_of(const struct settings *set)
 	return (unsigned int)(set->connections > set->to.count ? set->connections : set->to.count);
 }
 
-/* Are those connections up that the first message waits for? */
+/* Are the connections up that the first message waits for? */
 static bool may_start(const struct producer *p)
 {
 	return links_has_room(p->links) &&
 	       (!p->settings.connect_first || links_ready(p->links) >= connections_of(&p->settings));
 }
 
-/* The timetable begins when the first connection is up, or all: waiting for a server is no latency. */
+/* The timetable begins when the first connection (or all of them) is up, so that waiting for a server is not measured
+ * as latency. */
 static void offer_due(struct producer *p)
 {
 	int64_t now_ns = (int64_t)uv_hrtime();
@@ -179,7 +180,7 @@ static void offer_due(struct producer *p)
 	}
 }
 
-/* With a rate only the tick offers, so that what is due within a millisecond is one write. */
+/* With a rate, only the tick offers messages, so that all that are due in a millisecond become one write. */
 static void on_room(void *arg)
 {
 	struct producer *p = arg;
@@ -255,7 +256,7 @@ static uint64_t acks_all(const struct producer *p)
 	return all;
 }
 
-/* For the servers' close frames. Without acks these alone tell that all was read. */
+/* Timeout for the servers' close frames. Without acks, only a close frame shows that a server has read everything. */
 static double goodbye_s(const struct producer *p)
 {
 	return p->settings.no_acks ? p->settings.timeout_s : GOODBYE_S;
@@ -269,7 +270,7 @@ static void show(struct producer *p, int64_t now_ns)
 	if (!p->start_ns)
 		progress_show("connecting: %s", links_trouble(p->links));
 	else
-		progress_show("%llu acked, %llu under way, %u connected, %.0f/s", (unsigned long long)acks_all(p),
+		progress_show("%llu acked, %llu pending, %u connected, %.0f/s", (unsigned long long)acks_all(p),
 			      (unsigned long long)links_under_way(p->links), links_ready(p->links),
 			      (double)acks_all(p) * 1e9 / (double)(now_ns - p->start_ns));
 }
@@ -290,7 +291,7 @@ static void give_up_or_end(struct producer *p, int64_t now_ns)
 	progress_end();
 	fprintf(stderr, "%s: no ack for %g s, %llu messages unanswered%s%s\n", program_invocation_short_name,
 		p->settings.timeout_s, (unsigned long long)links_under_way(p->links),
-		*links_trouble(p->links) ? "; last trouble: " : "", links_trouble(p->links));
+		*links_trouble(p->links) ? "; last error: " : "", links_trouble(p->links));
 	producer_move(p, PRODUCER_CLOSING);
 }
 
@@ -314,7 +315,7 @@ static void on_check(uv_timer_t *check)
 	}
 }
 
-/* The first signal ends the sending and waits for acks, the second one ends that too. */
+/* The first signal stops sending and waits for acks; the second one stops waiting. */
 static void on_signal(uv_signal_t *handle, int signum)
 {
 	struct producer *p = handle->data;
@@ -407,7 +408,7 @@ static void report(struct producer *p, const struct verify_result *verified)
 	summary_free(out);
 }
 
-/* One line per event: its id, a tab, what became of it. */
+/* One line per event: id, tab, outcome. */
 static int write_ledger(const struct producer *p)
 {
 	FILE *file = fopen(p->settings.ledger, "w");
@@ -421,7 +422,7 @@ static int write_ledger(const struct producer *p)
 	return has_failed ? -1 : 0;
 }
 
-/* The last part: what needs no loop. Returns the exit status. */
+/* The end of the run, after the loop. Returns the exit status. */
 static int conclude(struct producer *p)
 {
 	struct verify_result verified;
@@ -445,14 +446,14 @@ static int read_targets(struct producer *p)
 	const struct option_texts *to = &p->settings.to;
 
 	if (!to->count)
-		return options_complain("to", "needed: where to send, as in ws://127.0.0.1:9800/events");
+		return options_complain("to", "is required, as in ws://127.0.0.1:9800/events");
 	for (size_t i = 0; i < to->count; i++)
 		if (link_read_url(to->items[i], &p->targets[i]))
-			return options_complain("to", "not a URL of the form ws://HOST:PORT/PATH");
+			return options_complain("to", "is not a URL of the form ws://HOST:PORT/PATH");
 	return 0;
 }
 
-/* A file that cannot be written should not be found out after the run. */
+/* Finds out before the run whether the files can be written. */
 static int try_files(struct producer *p)
 {
 	FILE *ledger;
@@ -513,8 +514,8 @@ static void producer_free(struct producer *p)
 
 static const char usage[] =
 	"Usage: wsonce-producer --to URL [OPTION...]\n\n"
-	"Sends made-up events to ingest endpoints and waits for the ack of each. Exit status 1 if some\n"
-	"were not acked, or the table is not what was sent.";
+	"Sends generated events to ingest endpoints and waits for the ack of each. Exits with status 1 if\n"
+	"some were not acked, or if the table does not contain what was sent.";
 
 int main(int argc, char **argv)
 {
@@ -530,14 +531,13 @@ int main(int argc, char **argv)
 	struct settings *set = &p.settings;
 	const struct option_row table[] = {
 		{"to", OPTION_TEXTS, &set->to, 0, 0, "URL", "ws://HOST:PORT/events; may be repeated"},
-		{"connections", OPTION_COUNT, &set->connections, 1, 10000, "N", "in all, at least one to each URL"},
-		{"connect-first", OPTION_FLAG, &set->connect_first, 0, 0, NULL,
-		 "send nothing before all connections are up"},
+		{"connections", OPTION_COUNT, &set->connections, 1, 10000, "N", "in total, at least one to each URL"},
+		{"connect-first", OPTION_FLAG, &set->connect_first, 0, 0, NULL, "wait until all connections are up"},
 		{"count", OPTION_COUNT, &set->count, 0, 1e12, "N", "distinct events; 0 = no end"},
 		{"rate", OPTION_NUMBER, &set->rate, 0, 1e7, "R", "events per second; 0 = as fast as acks come"},
-		{"window", OPTION_COUNT, &set->window, 1, 1e6, "N", "messages without ack, per connection"},
+		{"window", OPTION_COUNT, &set->window, 1, 1e6, "N", "unacked messages per connection"},
 		{"no-acks", OPTION_FLAG, &set->no_acks, 0, 0, NULL,
-		 "offer no subprotocol: what is written counts as sent"},
+		 "offer no subprotocol; a message counts as sent once written"},
 		{"payload-bytes", OPTION_COUNT, &set->payload_bytes, 0, MESSAGE_PAYLOAD_MOST, "N",
 		 "size of each payload"},
 		{"duplicates", OPTION_NUMBER, &set->duplicates, 0, 100, "PCT", "share of events sent twice"},
@@ -545,14 +545,14 @@ int main(int argc, char **argv)
 		 "malformed messages on top, per hundred events"},
 		{"token", OPTION_TEXT, &set->token, 0, 0, "T", "bearer token (or WSONCE_INGEST_TOKEN)"},
 		{"id-prefix", OPTION_TEXT, &set->id_prefix, 0, 0, "P", "ids are P-1, P-2, ... (default from the time)"},
-		{"seed", OPTION_COUNT, &set->seed, 0, 1e15, "N", "of everything random; 0 = another one each time"},
+		{"seed", OPTION_COUNT, &set->seed, 0, 1e15, "N", "of all random numbers; 0 = a new one each time"},
 		{"retry-after", OPTION_NUMBER, &set->retry_after_s, 0.1, 1e6, "S",
-		 "send again what has no ack by then"},
-		{"timeout", OPTION_NUMBER, &set->timeout_s, 0.1, 1e6, "S",
-		 "give up when no ack at all came for so long"},
-		{"refused", OPTION_TEXT, &set->refused, 0, 0, "FILE", "write what was rejected, a JSON object a line"},
-		{"ledger", OPTION_TEXT, &set->ledger, 0, 0, "FILE", "write what became of each event, one a line"},
-		{"verify", OPTION_TEXT, &set->verify, 0, 0, "CONNINFO", "compare with the table events in the end"},
+		 "resend messages without an ack after this"},
+		{"timeout", OPTION_NUMBER, &set->timeout_s, 0.1, 1e6, "S", "give up after this long without any ack"},
+		{"refused", OPTION_TEXT, &set->refused, 0, 0, "FILE",
+		 "write rejected messages, one JSON object per line"},
+		{"ledger", OPTION_TEXT, &set->ledger, 0, 0, "FILE", "write the outcome of each event, one per line"},
+		{"verify", OPTION_TEXT, &set->verify, 0, 0, "CONNINFO", "compare the table events with what was sent"},
 		{"json", OPTION_FLAG, &set->json, 0, 0, NULL, "print the result as JSON"},
 		{0},
 	};
@@ -570,7 +570,8 @@ int main(int argc, char **argv)
 	if (!set->seed)
 		set->seed = uv_hrtime() % 1000000000 + 1;
 	if (set->no_acks && set->verify)
-		return options_complain("verify", "does not go with --no-acks, which cannot know when all is stored");
+		return options_complain("verify",
+					"cannot be used with --no-acks, which does not know when all is stored");
 	if (read_targets(&p) || try_files(&p))
 		return 2; /* NOLINT(clang-analyzer-unix.Stream): the process ends */
 	status = producer_open(&p);

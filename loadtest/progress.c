@@ -1,4 +1,4 @@
-/* progress.c owns the line on the terminal. When to show it, and what, is for the programs. */
+/* progress.c owns the progress line. The programs decide when to show it, and what. */
 #include "progress.h"
 
 #include <stdarg.h>

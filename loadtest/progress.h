@@ -1,16 +1,16 @@
-/* progress.h: one line on standard error that is rewritten while work goes on. */
+/* progress.h: a progress line on standard error, rewritten in place. */
 #ifndef WSONCE_PROGRESS_H
 #define WSONCE_PROGRESS_H
 
 #include <stdbool.h>
 
-/* Whether anybody would see it. */
+/* Is standard error a terminal? */
 bool progress_is_seen(void);
 
 /* Replaces the line. */
 void progress_show(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Takes the line away, so that a result does not begin behind it. */
+/* Erases the line, so that other output does not follow it. */
 void progress_end(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* random.h: numbers that depend on nothing but the seed (splitmix64), so a run can be repeated. */
+/* random.h: random numbers that depend only on the seed (splitmix64), so that a run can be repeated. */
 #ifndef WSONCE_RANDOM_H
 #define WSONCE_RANDOM_H
 
@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 struct random {
-	uint64_t state; /* the seed at first; any value will do */
+	uint64_t state; /* initially the seed; any value works */
 };
 
 static inline uint64_t random_next(struct random *r)
@@ -18,7 +18,7 @@ static inline uint64_t random_next(struct random *r)
 	return z ^ (z >> 31);
 }
 
-/* From 0 up to, not including, 1. */
+/* At least 0 and less than 1. */
 static inline double random_share(struct random *r)
 {
 	return (double)(random_next(r) >> 11) * 0x1p-53;

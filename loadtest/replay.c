@@ -1,4 +1,4 @@
-/* replay.c owns the file of a recorded feed. Lines go out as they stand, valid or not. */
+/* replay.c reads the file of a recorded feed. Lines are sent unchanged, valid or not. */
 #include "replay.h"
 
 #include <stdio.h>

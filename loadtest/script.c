@@ -1,5 +1,5 @@
-/* script.c owns the order of messages and their timetable: what is drawn by lot, what waits for
- * its time. It knows no texts, no sockets and no clock: time is an argument. */
+/* script.c owns the order of messages and their timetable: random choices, and copies that are due
+ * later. It knows no texts, no sockets and no clock: time is an argument. */
 #include "script.h"
 
 #include <stddef.h>
@@ -10,24 +10,24 @@ struct copy {
 	int64_t due_ns;
 };
 
-/* Copies that wait for their time. All wait equally long, so first in is first out. */
+/* Copies that are due later. All have the same delay, so first in is first out. */
 struct waiting {
 	struct copy *ring;
 	size_t size;       /* of the ring; a power of two, or 0 */
-	size_t head, tail; /* copies taken out, put in; ever growing */
+	size_t head, tail; /* copies removed and added so far */
 };
 
 struct script {
 	struct script_form form;
 	struct random random;
 	struct waiting waiting;
-	int64_t start_ns;    /* when the timetable began, or would have without the pause */
+	int64_t start_ns;    /* start of the timetable, moved by the pause */
 	uint64_t events;     /* given out so far */
-	uint64_t late;       /* copies of the warm-up's events given out so far */
+	uint64_t late;       /* copies of warm-up events given out so far */
 	uint64_t malformed;  /* given out so far */
-	bool copy_next;      /* the last event comes again at once */
-	bool malformed_next; /* a malformed message comes at once */
-	bool is_resumed;     /* the warm-up and the pause after it are over */
+	bool copy_next;      /* the next message is a copy of the last event */
+	bool malformed_next; /* the next message is malformed */
+	bool is_resumed;     /* warm-up and pause are over */
 	bool is_stopped;     /* no more events */
 };
 
@@ -117,7 +117,7 @@ static bool has_late_copy(const struct script *s)
 	return (double)(s->late + 1) <= (double)(s->events - s->form.warm_up) * s->form.late / 100;
 }
 
-/* Draws what follows the new event. Without memory to remember a copy, it comes at once. */
+/* Draws what follows the new event. If there is no memory for a delayed copy, it is sent at once. */
 static void draw(struct script *s, int64_t now_ns)
 {
 	if (random_is_hit(&s->random, s->form.duplicates) &&

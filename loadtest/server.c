@@ -1,9 +1,7 @@
-/* server.c owns the connections of the feed, and is the only file of wsonce-source that knows
- * libwebsockets. libwebsockets does handshake, control frames and buffering of a write that the
- * kernel took in part; the data are frames from the backlog, written as they are
- * (LWS_WRITE_RAW), some 64 KiB at a time. Since each write is whole frames, a pong that
- * libwebsockets puts between two writes is where it may be. What the messages are, and how fast
- * they come, is left to the owner. */
+/* server.c owns the connections of the feed. It is the only file of wsonce-source that uses
+ * libwebsockets, for handshakes, control frames and the rest of partial writes. Data are frames from
+ * the backlog, written unchanged (LWS_WRITE_RAW), about 64 KiB at a time. Each write is whole frames,
+ * so libwebsockets may send a pong between two writes. source.c decides what is sent, and how fast. */
 #include "server.h"
 
 #include <libwebsockets.h>
@@ -17,15 +15,15 @@
 #include "frame.h"
 
 enum {
-	WRITE_MOST = 1 << 20, /* bytes to one client before the others have a turn */
+	WRITE_MOST = 1 << 20, /* bytes written to one client per turn */
 	TX_MOST = 128 << 20,  /* bytes of one write; more than any message */
-	FRAME_MOST = 4096,    /* bytes that are read from a client at a time, and ignored */
+	FRAME_MOST = 4096,    /* bytes per read from a client; ignored */
 };
 
 enum client_state {
-	CLIENT_IDLE,    /* has been given everything		-> CLIENT_WRITING, CLIENT_LEAVING */
-	CLIENT_WRITING, /* waits until it may be written to	-> CLIENT_IDLE, CLIENT_LEAVING */
-	CLIENT_LEAVING, /* has been sent a close frame, or is being cut */
+	CLIENT_IDLE,    /* everything is written		-> CLIENT_WRITING, CLIENT_LEAVING */
+	CLIENT_WRITING, /* waits until it is writable		-> CLIENT_IDLE, CLIENT_LEAVING */
+	CLIENT_LEAVING, /* close frame sent, or being dropped */
 	CLIENT_STATES,
 };
 
@@ -35,19 +33,19 @@ struct client {
 	enum client_state state;
 	struct lws *wsi;
 	struct cursor cursor;
-	uint64_t arrived; /* bytes at the client's kernel when last seen */
-	int64_t moved_ns; /* when that number last changed, or nothing was on its way */
+	uint64_t arrived; /* bytes acknowledged by the client's kernel at the last check */
+	int64_t moved_ns; /* the last time that number changed or nothing was pending */
 };
 
 struct server {
 	struct server_settings settings;
-	struct lws_context *context; /* libwebsockets makes it NULL when it is gone */
+	struct lws_context *context; /* libwebsockets sets it to NULL when destroyed */
 	struct lws_vhost *vhost;
 	struct backlog *backlog;
 	struct list clients[CLIENT_STATES];
 	unsigned int open; /* clients in all states */
 	struct server_counts counts;
-	unsigned int goodbye; /* the close code once goodbye was said, else 0 */
+	unsigned int goodbye; /* the close code once close frames were sent, else 0 */
 	server_cb *cb;
 	void *arg;
 };
@@ -78,8 +76,8 @@ static void client_close(struct server *s, struct client *c)
 	s->open--;
 }
 
-/* The frame is our own, because libwebsockets cuts who does not answer its within five seconds; a
- * listener that has much to store first may take longer. */
+/* Writes its own close frame, because libwebsockets drops a client that does not answer its close frame within
+ * five seconds; a listener that has much to store may take longer. */
 static void client_say_goodbye(struct server *s, struct client *c)
 {
 	uint8_t frame[FRAME_CLOSE_MOST];
@@ -88,8 +86,8 @@ static void client_say_goodbye(struct server *s, struct client *c)
 	lws_write(c->wsi, frame, frame_close(frame, s->goodbye, NULL), LWS_WRITE_RAW);
 }
 
-/* Writes until the kernel is full, the client has everything, or others should have a turn. What
- * the kernel takes only in part libwebsockets keeps; then it is time to wait. */
+/* Writes until the kernel's buffer is full, everything is written, or it is another client's turn.
+ * libwebsockets buffers the rest of a partial write; then wait until it is writable. */
 static int client_write(struct server *s, struct client *c)
 {
 	size_t written = 0;
@@ -142,10 +140,10 @@ static int on_event(struct lws *wsi, enum lws_callback_reasons reason, void *use
 	case LWS_CALLBACK_SERVER_WRITEABLE:
 		return on_writable(s, c);
 	case LWS_CALLBACK_WS_PEER_INITIATED_CLOSE:
-		/* After our own close frame nothing may follow, not even an answer to this one. */
+		/* After our own close frame, send nothing: not even an answer to this one. */
 		return c->state == CLIENT_LEAVING ? -1 : 0;
 	case LWS_CALLBACK_CLOSED:
-		if (!c->wsi) /* it was refused, and never opened */
+		if (!c->wsi) /* refused before it was open */
 			return 0;
 		client_close(s, c);
 		s->cb(s->arg);
@@ -228,8 +226,8 @@ const struct server_counts *server_counts(const struct server *s)
 	return &s->counts;
 }
 
-/* Who has everything sleeps on: its callback would ask for more, find none while the slowest is behind,
- * and wake it again. */
+/* Wakes only clients with something to write. The callback of another would ask for more messages, get none while
+ * the slowest client is behind, and wake it again. */
 void server_wake(struct server *s)
 {
 	list_each(node, after, &s->clients[CLIENT_IDLE]) {
@@ -263,7 +261,7 @@ bool server_is_flushed(const struct server *s)
 	return !server_is_behind(s);
 }
 
-/* A reset instead of an orderly end, and nothing that waits is sent any more. */
+/* Resets the connection and discards unsent data. */
 static void client_cut(struct server *s, struct client *c)
 {
 	struct linger at_once = {.l_onoff = 1, .l_linger = 0};
@@ -272,7 +270,7 @@ static void client_cut(struct server *s, struct client *c)
 	client_move(s, c, CLIENT_LEAVING);
 	cursor_close(&c->cursor, s->backlog);
 	lws_set_timeout(c->wsi, PENDING_TIMEOUT_USER_OK, LWS_TO_KILL_ASYNC);
-	lws_cancel_service(s->context); /* a loop with nothing else to do would not look at timeouts */
+	lws_cancel_service(s->context); /* an idle loop would not check timeouts */
 }
 
 void server_cut(struct server *s, uint64_t which)
@@ -329,7 +327,7 @@ void server_close(struct server *s)
 	lws_context_destroy(s->context);
 }
 
-/* On a loop of ours libwebsockets 4.1 leaves the last step of destroying to a second call. */
+/* With a foreign loop, libwebsockets 4.1 needs a second call to finish destroying the context. */
 void server_free(struct server *s)
 {
 	if (s && s->context)

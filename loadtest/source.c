@@ -1,5 +1,5 @@
-/* source.c is wsonce-source: it owns the settings, the pace and the end of a run. What comes next
- * is script.c's or replay.c's affair, what it looks like message.c's, who hears it server.c's. */
+/* source.c is wsonce-source: it owns the settings, the pace and the end of a run. script.c or
+ * replay.c decide what comes next, message.c writes it, server.c sends it. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -21,13 +21,13 @@
 #include "summary.h"
 
 enum {
-	TICK_MS = 2,             /* of the timetable; each one wakes every listener */
-	IDLE_TICK_MS = 20,       /* when the listeners set the pace; only for what a wake-up missed */
-	CHECK_MS = 100,          /* between two looks at stalls, drops, the end */
-	AHEAD_BYTES = 2 << 20,   /* generated ahead of the slowest client, when it sets the pace */
-	BEHIND_BYTES = 64 << 20, /* a client this far behind the timetable is cut off */
-	BURST = 2000,            /* messages made before the loop turns again */
-	GOODBYE_S = 30,          /* for the clients' close frames */
+	TICK_MS = 2,             /* of the timetable; each tick wakes every listener */
+	IDLE_TICK_MS = 20,       /* without a rate, listeners set the pace; this catches missed wake-ups */
+	CHECK_MS = 100,          /* between checks for stalls, drops and the end */
+	AHEAD_BYTES = 2 << 20,   /* without a rate: bytes generated ahead of the slowest client */
+	BEHIND_BYTES = 64 << 20, /* with a rate: drop a client this far behind */
+	BURST = 2000,            /* messages made per turn of the loop */
+	GOODBYE_S = 30,          /* timeout for the clients' close frames */
 	CLOSE_NORMAL = 1000,
 	CLOSE_GOING_AWAY = 1001,
 };
@@ -54,14 +54,14 @@ struct settings {
 	bool json;
 };
 
-/* Where the run is; source_move() is the only one to change it. */
+/* The state of the run; only source_move() changes it. */
 enum state {
 	SOURCE_WAITING,   /* too few listeners yet		-> SOURCE_SENDING, SOURCE_FLUSHING */
-	SOURCE_SENDING,   /* there is more to say		-> SOURCE_FLUSHING */
-	SOURCE_FLUSHING,  /* all is said, not all is heard	-> SOURCE_LINGERING, SOURCE_CLOSING */
-	SOURCE_LINGERING, /* all is heard			-> SOURCE_CLOSING */
-	SOURCE_CLOSING,   /* goodbye is said			-> SOURCE_DONE */
-	SOURCE_DONE,      /* everything that the loop waits for is being closed */
+	SOURCE_SENDING,   /* messages left to send		-> SOURCE_FLUSHING */
+	SOURCE_FLUSHING,  /* all sent, not all received	-> SOURCE_LINGERING, SOURCE_CLOSING */
+	SOURCE_LINGERING, /* all received			-> SOURCE_CLOSING */
+	SOURCE_CLOSING,   /* close frames sent		-> SOURCE_DONE */
+	SOURCE_DONE,      /* all handles are closing */
 };
 
 struct source {
@@ -77,24 +77,24 @@ struct source {
 	struct server *server;
 	struct backlog *backlog;
 	struct script *script;
-	struct replay *replay;    /* NULL: events are generated */
-	struct random random;     /* of drops */
+	struct replay *replay;    /* NULL if events are generated */
+	struct random random;     /* for --drop-every */
 	FILE *ledger;             /* or NULL */
 	char *text;               /* room for one message */
-	int64_t drop_ns;          /* when to cut the next connection */
+	int64_t drop_ns;          /* when to drop the next connection */
 	int64_t start_ns, end_ns; /* of sending, without the warm-up */
 	int64_t start_unix_us;    /* start_ns by the wall clock */
 	int64_t progress_ns;      /* when progress was last shown */
 	unsigned int close_code;
-	uint64_t events;       /* sent while somebody was connected */
-	uint64_t unheard;      /* events that nobody was there for */
+	uint64_t events;       /* sent while a client was connected */
+	uint64_t unheard;      /* events due while no client was connected */
 	uint64_t unheard_last; /* number of the last of them */
 	uint64_t duplicates;
 	uint64_t malformed;
 	uint64_t warm_events;     /* of the events, those before start_ns */
 	uint64_t warm_deliveries; /* written before start_ns */
-	struct hist lag;          /* from an event's place in the timetable to its being written, in ns */
-	bool has_failed;          /* no memory, or the ledger cannot be written */
+	struct hist lag;          /* from an event's due time to its write, in ns */
+	bool has_failed;          /* out of memory, or the ledger cannot be written */
 };
 
 static void on_closed(uv_handle_t *handle)
@@ -189,7 +189,7 @@ static void note(struct source *s, uint64_t n)
 		fail(s, "cannot write the ledger");
 }
 
-/* Nobody is connected, and the timetable goes on. Not in the ledger: it was not sent. */
+/* No client is connected, but the timetable continues. The event is not sent, so it is not in the ledger. */
 static void say_to_nobody(struct source *s, const struct script_step *step)
 {
 	if (step->kind != SCRIPT_EVENT)
@@ -207,7 +207,7 @@ static void say_step(struct source *s, const struct script_step *step)
 		note(s, step->n);
 		return;
 	case SCRIPT_DUPLICATE:
-		if (step->n <= s->unheard_last) /* might be a copy of what was not sent */
+		if (step->n <= s->unheard_last) /* may be a copy of an event that was not sent */
 			return;
 		s->duplicates++;
 		say(s, s->text, message_event(&s->form, step->n, s->text));
@@ -219,7 +219,7 @@ static void say_step(struct source *s, const struct script_step *step)
 	}
 }
 
-/* Without a rate the slowest client sets the pace, and without any client there is none. */
+/* Without a rate the slowest client sets the pace; without clients nothing is sent. */
 static bool has_room(const struct source *s)
 {
 	if (s->settings.rate > 0)
@@ -261,8 +261,8 @@ static void go_on(struct source *s)
 		send_due(s);
 }
 
-/* With a rate only the tick sends: each write would find something newly due, and wake everybody
- * again for a message or two. */
+/* With a rate, only the tick sends. Otherwise each write would find a newly due message or two and
+ * wake all clients again. */
 static void on_server(void *arg)
 {
 	struct source *s = arg;
@@ -276,7 +276,7 @@ static void on_tick(uv_timer_t *tick)
 	go_on(tick->data);
 }
 
-/* The pause after the warm-up is over. At any other time the signal means nothing. */
+/* Ends the pause after the warm-up. Ignored at other times. */
 static void on_resume(uv_signal_t *handle, int signum)
 {
 	struct source *s = handle->data;
@@ -353,7 +353,7 @@ static void on_check(uv_timer_t *check)
 	end_by_steps(s, now_ns);
 }
 
-/* The first signal ends the run in order, the second one at once. */
+/* The first signal ends the run gracefully, the second one at once. */
 static void on_signal(uv_signal_t *handle, int signum)
 {
 	struct source *s = handle->data;
@@ -430,7 +430,7 @@ static void report(struct source *s)
 	summary_free(out);
 }
 
-/* One descriptor per client, and a few. */
+/* One descriptor per client, and a few more. */
 static void raise_descriptors(void)
 {
 	struct rlimit limit;
@@ -495,13 +495,13 @@ static int source_open(struct source *s)
 	};
 
 	if (read_listen(set, address, sizeof(address), &server.port))
-		return options_complain("listen", "not an address and a port, as in 127.0.0.1:9700");
+		return options_complain("listen", "is not ADDRESS:PORT, as in 127.0.0.1:9700");
 	if (!message_is_prefix(s->form.prefix))
 		return options_complain("id-prefix", "not 1 to 100 letters, digits and . : -");
 	if (read_kind(set->form, &s->form.kind))
-		return options_complain("form", "not event, commit or trades");
+		return options_complain("form", "is not event, commit or trades");
 	if (set->replay && set->ledger)
-		return options_complain("ledger", "does not go with --replay, whose ids it does not know");
+		return options_complain("ledger", "cannot be used with --replay, whose ids are unknown");
 	if (set->replay && !(s->replay = replay_open(set->replay)))
 		return options_complain("replay", strerror(errno));
 	if (set->ledger && !(s->ledger = fopen(set->ledger, "w")))
@@ -542,8 +542,8 @@ static void source_run(struct source *s)
 
 static const char usage[] =
 	"Usage: wsonce-source [OPTION...]\n\n"
-	"Sends made-up events to everyone who connects by WebSocket. It has no replay: who comes late\n"
-	"has missed what was sent before. Ends by itself, or by SIGINT or SIGTERM.";
+	"Sends generated events to all WebSocket clients. Nothing is sent again: a client misses what was\n"
+	"sent before it connected. Ends when all is sent, or on SIGINT or SIGTERM.";
 
 int main(int argc, char **argv)
 {
@@ -561,29 +561,31 @@ int main(int argc, char **argv)
 		{"listen", OPTION_TEXT, &set->listen, 0, 0, "ADDR:PORT", "where listeners connect; port 0 = any"},
 		{"count", OPTION_COUNT, &set->count, 0, 1e15, "N", "distinct events; 0 = no end"},
 		{"warm-up", OPTION_COUNT, &set->warm_up, 0, 1e12, "N",
-		 "events on top at first, then a pause until SIGUSR1"},
-		{"rate", OPTION_NUMBER, &set->rate, 0, 1e7, "R", "events per second; 0 = as fast as the slowest reads"},
+		 "send N more events first, then pause until SIGUSR1"},
+		{"rate", OPTION_NUMBER, &set->rate, 0, 1e7, "R",
+		 "events per second; 0 = as fast as the slowest client reads"},
 		{"payload-bytes", OPTION_COUNT, &set->payload_bytes, 0, MESSAGE_PAYLOAD_MOST, "N",
 		 "size of each payload"},
 		{"duplicates", OPTION_NUMBER, &set->duplicates, 0, 100, "PCT", "share of events sent twice"},
 		{"duplicate-delay", OPTION_NUMBER, &set->duplicate_delay_ms, 0, 1e9, "MS",
-		 "from an event to its copy; 0 = right after"},
+		 "delay of a copy; 0 = right after its event"},
 		{"late-duplicates", OPTION_NUMBER, &set->late, 0, 100, "PCT",
-		 "after the pause, copies of the warm-up's events in between, per hundred events"},
+		 "after the pause, also send copies of warm-up events, per hundred events"},
 		{"malformed", OPTION_NUMBER, &set->malformed, 0, 100, "PCT",
 		 "malformed messages on top, per hundred events"},
 		{"drop-every", OPTION_NUMBER, &set->drop_every_s, 0, 1e6, "S",
-		 "cut one connection about every S seconds; 0 = none"},
-		{"wait-listeners", OPTION_COUNT, &set->wait_listeners, 0, 1e6, "N", "begin when so many are connected"},
+		 "drop a connection about every S seconds; 0 = never"},
+		{"wait-listeners", OPTION_COUNT, &set->wait_listeners, 0, 1e6, "N",
+		 "start when N clients are connected"},
 		{"replay", OPTION_TEXT, &set->replay, 0, 0, "FILE", "send the lines of FILE instead"},
 		{"id-prefix", OPTION_TEXT, &set->id_prefix, 0, 0, "P", "ids are P-1, P-2, ... (default from the time)"},
 		{"form", OPTION_TEXT, &set->form, 0, 0, "FORM",
-		 "event, commit (as Jetstream's) or trades (ten a message, as Kraken's)"},
-		{"seed", OPTION_COUNT, &set->seed, 0, 1e15, "N", "of everything random; 0 = another one each time"},
-		{"linger", OPTION_NUMBER, &set->linger_s, 0, 1e6, "S", "stay connected when all has been sent"},
+		 "event, commit (as Jetstream) or trades (ten per message, as Kraken)"},
+		{"seed", OPTION_COUNT, &set->seed, 0, 1e15, "N", "of all random numbers; 0 = a new one each time"},
+		{"linger", OPTION_NUMBER, &set->linger_s, 0, 1e6, "S", "stay connected after all was sent"},
 		{"stall-timeout", OPTION_NUMBER, &set->stall_timeout_s, 0, 1e6, "S",
-		 "cut off who reads nothing for so long; 0 = never"},
-		{"ledger", OPTION_TEXT, &set->ledger, 0, 0, "FILE", "write the id of each event sent, one a line"},
+		 "drop a client that reads nothing for S seconds; 0 = never"},
+		{"ledger", OPTION_TEXT, &set->ledger, 0, 0, "FILE", "write the id of each event sent, one per line"},
 		{"json", OPTION_FLAG, &set->json, 0, 0, NULL, "print the result as JSON"},
 		{0},
 	};

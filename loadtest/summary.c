@@ -1,5 +1,5 @@
-/* summary.c owns the form of a result, so that both programs report alike. It keeps a JSON object,
- * which remembers the order in which the figures came. */
+/* summary.c prints results, so that all programs report alike. It keeps a JSON object, which
+ * preserves the order of the figures. */
 #include "summary.h"
 
 #include <jansson.h>

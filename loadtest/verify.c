@@ -1,6 +1,5 @@
-/* verify.c owns the comparison with Postgres, and is the only file here that knows libpq. It reads
- * the table once, as a stream, and keeps a byte per event; what each row should be is recomputed
- * from its id. */
+/* verify.c compares the table in Postgres; the only file here that uses libpq. It reads the table
+ * once, as a stream, and keeps one byte per event. It computes what each row should be from its id. */
 #include "verify.h"
 
 #include <errno.h>
@@ -45,7 +44,7 @@ static bool is_as_sent(struct verify *v, uint64_t n, struct field type, struct f
 	       message_is_payload(v->form, n, payload.text, payload.len, v->scratch);
 }
 
-/* Whether a row may be there: something was sent, and not refused. */
+/* May the event have a row? Yes if it was sent and not refused. */
 static bool is_expected(const struct verify *v, uint64_t n)
 {
 	switch (outcomes_of(v->outcomes, n)) {
@@ -70,7 +69,7 @@ static void check_row(struct verify *v, const char *line, size_t len)
 	size_t prefix = strlen(v->form->prefix) + 1;
 
 	if (!n && !(id.len > prefix && id.text[prefix] == 'm'))
-		return; /* of a run whose prefix begins like this one */
+		return; /* of another run, whose prefix begins with ours */
 	v->result->rows++;
 	if (!n || !is_expected(v, n)) {
 		find(&v->result->unexpected, id.text, id.len);
@@ -119,7 +118,7 @@ static int read_rows(struct verify *v, PGconn *db)
 	return len;
 }
 
-/* The prefix needs no quoting: message_is_prefix() lets nothing through that means something. */
+/* The prefix needs no quoting: message_is_prefix() allows no special characters. */
 static int copy_out(struct verify *v, PGconn *db)
 {
 	char sql[256];

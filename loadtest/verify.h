@@ -1,4 +1,4 @@
-/* verify.h: compares what was sent with the table. */
+/* verify.h: compares the table events with what was sent. */
 #ifndef WSONCE_VERIFY_H
 #define WSONCE_VERIFY_H
 
@@ -17,15 +17,14 @@ struct verify_finding {
 };
 
 struct verify_result {
-	uint64_t rows;                    /* with an id of this form */
-	struct verify_finding lost;       /* sent, not refused, no row */
+	uint64_t rows;                    /* rows with an id of this form */
+	struct verify_finding lost;       /* sent and not refused, but no row */
 	struct verify_finding doubled;    /* more than one row */
-	struct verify_finding altered;    /* another type or payload than was sent */
-	struct verify_finding unexpected; /* a row for what was refused, malformed or never sent */
+	struct verify_finding altered;    /* type or payload differs from what was sent */
+	struct verify_finding unexpected; /* a row for an event that was refused or never sent */
 };
 
-/* Reads the table events, waiting for it. Returns -1 if that cannot be done; the reason is on
- * standard error. */
+/* Reads the table events; blocks. Returns -1 on an error and prints it on standard error. */
 int verify_run(const char *conninfo, const struct message_form *form, const struct outcomes *outcomes,
 	       struct verify_result *result);
 

@@ -1,5 +1,5 @@
-/* window.c owns the messages between their being due and their ack, by order and by id. Texts and
- * sockets are left to link.c, the size of a window too. */
+/* window.c owns messages from when they are due until their ack, in order and by id. link.c limits the
+ * size of a window and does the I/O. */
 #include "window.h"
 
 #include <stdlib.h>
