@@ -1,5 +1,5 @@
-/* checker.c owns what is right: each id is a register that is written once. It shares no code with the program, and
- * knows of it only what a producer, the tables and Redis's keys show. */
+/* checker.c decides what is right: each id is a register that is written once. It shares no code with the program, and
+ * knows only what a producer, the tables and Redis's keys show. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,33 +12,33 @@
 #define RECEIVED_MAX 20000
 #define LETTERS_MAX  2000
 #define LIVES_MAX    1000
-#define KEYS_MAX     60                 /* events whose keys are compared with each other */
-#define BACKENDS_MAX 8                  /* for each listener */
-#define DUE_MARGIN   (5 * SECOND / 2)   /* over the TTL, until another listener has stored an event */
-#define RARE_MARGIN  (10 * SECOND)      /* where what seldom happens happens often */
-#define BEAT_MARGIN  (7 * SECOND)       /* until an owner that was disturbed is known to live again */
-#define PAST_US      (12 * SECOND / 10) /* for so long a mark of the epoch before may be believed */
+#define KEYS_MAX     60                 /* events whose Redis keys are compared */
+#define BACKENDS_MAX 8                  /* per listener */
+#define DUE_MARGIN   (5 * SECOND / 2)   /* how long after the TTL another listener may store an event */
+#define RARE_MARGIN  (10 * SECOND)      /* the same when rare paths are taken often */
+#define BEAT_MARGIN  (7 * SECOND)       /* until a disturbed owner is known to be alive again */
+#define PAST_US      (12 * SECOND / 10) /* how long marks of the previous epoch may still be believed */
 
-/* What is known of an id. */
+/* The state of an id. */
 struct fact {
 	int commits, acks_persisted, forgotten;
-	int own_commits, effects; /* rows that listeners made, and calls of the handler that were committed */
-	int message;              /* whose bytes are in the row; -1: none */
+	int own_commits, effects; /* rows that listeners inserted, and committed calls of the handler */
+	int message;              /* the message stored in the row; -1 if none */
 	int64_t committed_at, forgotten_at;
-	int64_t received_at; /* first by a listener that nothing disturbed, and since when it could be stored; -1 */
+	int64_t received_at; /* when an undisturbed listener first received it and could store it; -1 if never */
 	int witness, witness_life;
 	bool has_letter;
 };
 
-/* The value of a claim begins with the name of the process, a nonce of its life, and @. */
+/* A claim's value begins with the process's name, the nonce of its life, and @. */
 #define OWNER_MAX 40
 
-/* What is known of an event's delivery to a webhook. */
+/* The state of an event's delivery to a webhook. */
 struct hook_fact {
 	char key[40];
-	int posts, leases;           /* rows that were committed and not forgotten; leases, of the last one */
-	int taken, refused;          /* requests, by the receiver */
-	int may_send[SIM_LISTENERS]; /* leases that no request has used yet */
+	int posts, leases;           /* rows committed and not forgotten; leases of the last one */
+	int taken, refused;          /* requests that the receiver accepted and refused */
+	int may_send[SIM_LISTENERS]; /* leases not used by a request yet */
 	int64_t leased_until[SIM_LISTENERS];
 };
 
@@ -61,8 +61,8 @@ static struct {
 	int letter_count;
 	enum { LIVING, IN_ORDER, LOST } ends[LIVES_MAX];
 	bool has_slow_rows;
-	int too_long[SIM_LISTENERS]; /* statements, since this listener stored a row */
-	int64_t forgotten_at;        /* the last time that the database forgot something; -1 */
+	int too_long[SIM_LISTENERS]; /* timed-out statements since this listener last stored a row */
+	int64_t forgotten_at;        /* when the database last lost commits; -1 if never */
 	char owners[SIM_LISTENERS][OWNER_MAX];
 	int64_t owners_since[SIM_LISTENERS];
 	struct hook_fact hooks[EVENTS_MAX][HOOKS_MAX];
@@ -104,7 +104,7 @@ static int64_t latest(int64_t a, int64_t b)
 
 /* --- what must be stored by now --- */
 
-/* Since when nothing but the listener's own doing has kept the event from its row; -1: something still does. */
+/* Since when only the listener itself delays the event's row; -1 if something else still does. */
 static int64_t free_since(const struct fact *f, int event)
 {
 	int64_t since = f->received_at, touched = world_touched_until(id_of(event));
@@ -119,13 +119,13 @@ static int64_t free_since(const struct fact *f, int event)
 	return latest(latest(since, world_wide_until()), touched);
 }
 
-/* After a spell in which everybody had trouble, an event may wait out the longest of its backoffs. With a handler
- * statements wait for each other, whatever each of them does. */
+/* After a fault that affected all listeners, an event may have to wait for its longest backoff. Statements with a
+ * handler wait for each other. */
 static int64_t time_for(const struct fact *f, int event)
 {
 	const struct settings *s = &checker.plan->settings;
 	int64_t ms = s->ttl_s * SECOND + DUE_MARGIN + s->redis_timeout_ms * 1000;
-	/* all of them may be in the queue before it */
+	/* all other events may be ahead of it */
 	int64_t queue = checker.has_slow_rows ? checker.plan->events * SECOND / 8 : 0;
 	bool was_wide = world_wide_until() > f->received_at - 15 * SECOND && world_wide_until() > SECOND;
 
@@ -138,7 +138,7 @@ void checker_look(void)
 {
 	int most = checker.plan->settings.listeners * BACKENDS_MAX * (checker.plan->settings.hooks ? 2 : 1);
 
-	/* those that a frozen server finds when it goes on have clients that have left */
+	/* a server that was frozen still has backends whose clients are gone */
 	if (sim_backends() > most && !world_was_silent() && world_wide_until() < sim_now() - 3 * SECOND)
 		process_fail("%d backends for %d listeners", sim_backends(), checker.plan->settings.listeners);
 	for (int i = 0; i < checker.plan->events; i++) {
@@ -155,8 +155,8 @@ void checker_look(void)
 	}
 }
 
-/* A good message waits until another one with its id is a dead letter, which may take as long as letters are refused.
- */
+/* Does a good message wait for another one with its id to become a dead letter? That takes as long as dead letters are
+ * refused. */
 static bool has_poison(int event)
 {
 	for (int i = 0; i < checker.plan->message_count; i++)
@@ -173,7 +173,7 @@ void checker_received(int process, int life, int message)
 	if (checker.received_count == RECEIVED_MAX || life >= LIVES_MAX)
 		process_fail("the checker's tables are full");
 	checker.received[checker.received_count++] = (struct received){process, life, message, sim_now()};
-	/* It is to be stored soon if one that nothing disturbs has it. */
+	/* It must be stored soon if an undisturbed listener has it. */
 	if (!f || has_poison(event) || world_disturbed_until(process) > sim_now())
 		return;
 	if (f->received_at < 0 || checker.ends[f->witness_life] != LIVING ||
@@ -213,7 +213,7 @@ void sim_committed_row(int process, const char *id, size_t id_len, const char *p
 		if (m->event == event && m->payload_len == len && memcmp(m->payload, payload, len) == 0)
 			f->message = i;
 	}
-	if (process == SIM_NOBODY) { /* somebody else stored it */
+	if (process == SIM_NOBODY) { /* another program stored it */
 		f->message = f->message < 0 ? 0 : f->message;
 	} else if (f->message < 0) {
 		process_fail("the row of %s has bytes that nobody sent: %.*s", id_of(event), (int)len, payload);
@@ -304,7 +304,7 @@ void sim_committed_effect(int process, const char *id, size_t id_len)
 	checker.facts[event].effects++;
 }
 
-/* --- what producers are told --- */
+/* --- acks --- */
 
 static int64_t received_at(int process, int message)
 {
@@ -404,8 +404,8 @@ void checker_key(int process, const char *id, size_t id_len, const char *value, 
 	}
 }
 
-/* The listener with this claim, if it lived and nothing has disturbed it, Redis or the network for so long before at;
- * else -1. */
+/* The listener that owns this claim, if it was alive and it, Redis and the network were undisturbed for `quiet` before
+ * `at`; else -1. */
 static int calm_owner(const char *value, int64_t at, int64_t quiet)
 {
 	for (int i = 0; i < checker.plan->settings.listeners; i++) {
@@ -420,7 +420,7 @@ static int calm_owner(const char *value, int64_t at, int64_t quiet)
 	return -1;
 }
 
-/* While a listener works it renews its claims. */
+/* A working listener renews its claims, so they must not expire. */
 void checker_lapsed(const char *value, int64_t at)
 {
 	int i = calm_owner(value, at, (checker.plan->settings.ttl_s + 3) * SECOND);
@@ -429,7 +429,7 @@ void checker_lapsed(const char *value, int64_t at)
 		process_fail("the claim %s ran out, though listener %d lives and nothing disturbed it", value, i);
 }
 
-/* While it lives it beats. */
+/* A live listener sends heartbeats, so its claims must not be inherited. */
 void checker_inherited(const char *value)
 {
 	int i = calm_owner(value, sim_now(), BEAT_MARGIN);
@@ -438,7 +438,7 @@ void checker_inherited(const char *value)
 		process_fail("the claim %s is taken over, though listener %d lives and nothing disturbed it", value, i);
 }
 
-/* The largest batch, of some 300, is halved nine times. */
+/* Batches have at most about 300 rows, so a batch can be halved nine times. */
 void sim_took_too_long(int process, size_t rows)
 {
 	if (rows < 2 || world_wide_until() > sim_now() - 2 * SECOND || checker.plan->settings.has_handler ||
@@ -508,7 +508,7 @@ void sim_committed_lease(int process, const char *target, const char *id, int64_
 	h->leases++;
 }
 
-/* A row that cannot be read is given up. */
+/* A row that cannot be read is abandoned. */
 void sim_lease_refused(void)
 {
 	checker.is_lease_refused = true;
@@ -547,7 +547,7 @@ void checker_taken(const char *target, const char *id, int status)
 	h->refused += status == 400 || status == 410 || status == 422;
 }
 
-/* Each row that a listener made has its deliveries, and nobody else's has. */
+/* Each row inserted by a listener has its deliveries, and no other row has any. */
 static void check_posts(int event)
 {
 	const struct fact *f = &checker.facts[event];

@@ -1,17 +1,17 @@
-/* cost.c owns what a history may cost in which nothing is ever broken: how often the listeners ask Redis and Postgres.
- * Claims, marks, batches and the fleet's list are there to save work; without any of them all would still be right, and
- * so the checker cannot miss them. The limits are what ten thousand histories needed, and a little more. */
+/* cost.c limits how often the listeners may ask Redis and Postgres in a history without faults. Claims, marks, batches
+ * and the list of members only save work: without them everything would still be right, so the checker would not
+ * notice. The limits are what ten thousand histories needed, plus a margin. */
 #include <string.h>
 
 #include "feeds.h"
 #include "world.h"
 
 struct limit_of {
-	double once, listener, listener_s; /* for each listener, and for each second of its life, */
-	double connection;                 /* and for each of its connections to Postgres, */
-	double outbox;                     /* for each delivery to a webhook that is due, */
-	double event, delivery;            /* for each time that the feed or a producer sends something, */
-	double copy;                       /* and for each listener that may receive it */
+	double once, listener, listener_s; /* per listener, and per second of its life, */
+	double connection;                 /* per connection to Postgres, */
+	double outbox;                     /* per delivery that is due, */
+	double event, delivery;            /* per message sent by the feed or a producer, */
+	double copy;                       /* per listener that may receive it */
 };
 
 static const struct {
@@ -78,7 +78,7 @@ void sim_cost(const char *name, size_t n)
 			cost.counts[i] += n;
 }
 
-/* How often something was sent; a frame that several connections asked for counts as often as that. */
+/* How many messages were sent. A frame requested by several connections counts once for each. */
 static double count_deliveries(void)
 {
 	double deeds = cost.plan->deed_count, items = feeds_items_read() / (double)cost.plan->settings.listeners;

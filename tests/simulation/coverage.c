@@ -1,5 +1,5 @@
-/* coverage.c owns the question what no history has met: which step of an event's states in which weather, which command
- * of Redis with which answer, which fault. */
+/* coverage.c finds what no history has reached: steps of an event's states in each kind of weather, Redis commands
+ * with each answer, faults. */
 #include <string.h>
 
 #include "base/rare.h"
@@ -12,10 +12,10 @@
 static const char *const families[FAMILIES] = {"in calm", "redis in trouble", "postgres in trouble",
 					       "listeners in trouble"};
 
-/* By event.c's table; a step that is not here is told as a new one. */
+/* From event.c's table. A step that is missing here is reported as new. */
 static const struct {
 	enum event_state from, to;
-	const char *why[FAMILIES]; /* it cannot be, or NULL */
+	const char *why[FAMILIES]; /* why this is impossible, or NULL */
 } steps[] = {
 	{EV_CLAIMING, EV_BATCHED, {NULL}},
 	{EV_CLAIMING, EV_HELD, {NULL}},
@@ -59,7 +59,7 @@ static const char *const commands[] = {"SET",          "MGET",          "INCR", 
 static const char *const answers[] = {"done",     "OOM", "READONLY",  "MISCONF", "LOADING",
 				      "NOSCRIPT", "ERR", "WRONGTYPE", NULL};
 
-/* Pairs that cannot be. NULL stands for every command. */
+/* Impossible pairs. NULL stands for every command. */
 static const struct {
 	const char *what, *met, *why;
 } impossible[] = {
@@ -133,7 +133,7 @@ static const char *reason_for(const char *what, const char *met)
 	return NULL;
 }
 
-/* Returns whether it should have been reached, and was not. */
+/* Returns true if it should have been reached, but was not. */
 static bool tell(FILE *out, const char *what, const char *met, const char *why)
 {
 	fprintf(out, "%-16s %-52s never%s%s\n", what, met, why ? ": " : "", why ? why : "");

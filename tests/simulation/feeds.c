@@ -1,5 +1,5 @@
-/* feeds.c stands in for intake/conversation.c: feeds that number their frames, send from a cursor on, and want acks;
- * and owns what is right of both. What a profile makes of a frame, ledgers and cursors are the program's. */
+/* feeds.c replaces intake/conversation.c: it plays feeds that number their frames, send from a cursor on and want
+ * acks, and checks what listeners do with them. Profiles, ledgers and cursors are the program's own code. */
 #include "feeds.h"
 
 #include <openssl/sha.h>
@@ -15,39 +15,39 @@
 #define FRAMES_MAX 2000
 #define ITEMS_MAX  3
 
-/* What a feed has said once. */
+/* A frame that the feed has sent. */
 struct frame {
 	int64_t number;
 	const char *text;
-	int items[ITEMS_MAX]; /* messages in it */
+	int items[ITEMS_MAX]; /* the messages in it */
 	int count;
 	bool wants_ack;
 	bool is_acked;
-	struct line *line; /* the only one that has it, where each goes to one; NULL: none yet */
+	struct line *line; /* the line it was sent to, if each frame goes to one line; NULL if none yet */
 };
 
 struct line {
 	struct conversation *conversation;
-	void *of; /* NULL: it is not open, or not any more */
+	void *of; /* NULL if not open */
 	int64_t cursor;
-	int next;         /* frame to send; downwards while what was stored is sent */
-	bool is_stored;   /* stored frames are being sent, the newest first */
-	bool is_held;     /* by the listener, who owes too many acks */
-	bool is_on_a_way; /* a frame is */
+	int next;         /* next frame to send; counts down while stored frames are sent */
+	bool is_stored;   /* sending stored frames, newest first */
+	bool is_held;     /* paused, because the listener owes too many acks */
+	bool is_on_a_way; /* a frame is in transit */
 	int sent[FRAMES_MAX];
 	int sent_count;
 };
 
-/* A life's. */
+/* One per life of a listener. */
 struct conversation {
 	struct conversation_parts p;
 	int process;
 	unsigned int life;
 	int64_t began_at;
-	unsigned int attempt; /* what belongs to an older one is void */
+	unsigned int attempt; /* events of older attempts are ignored */
 	bool is_started;
 	struct line *line;
-	struct line *old; /* its predecessor, which is read and acked for a while */
+	struct line *old; /* the previous connection, which is still read and acked for a while */
 };
 
 static struct {
@@ -58,10 +58,10 @@ static struct {
 	struct conversation *current[SIM_LISTENERS];
 	unsigned int lives[SIM_LISTENERS];
 	int64_t deaf_until[SIM_LISTENERS];
-	int turn; /* whose frame is next, where each goes to one */
+	int turn; /* whose turn is next, if each frame goes to one line */
 	struct profile *profile;
 	double items_read;
-	int64_t stored_at; /* a cursor, which has not been forgotten; -1: there is none */
+	int64_t stored_at; /* when a cursor was stored that is not forgotten; -1 if none */
 } feeds;
 
 static const struct feed_settings *settings(void)
@@ -127,7 +127,7 @@ void feeds_start(const struct plan *plan)
 		feeds.profile = make_profile(settings());
 }
 
-/* What an event of a profile is known by: lengths of id and type, both, and the payload. */
+/* The identity of a profile's event: the lengths of id and type, id, type, and payload. */
 void feeds_digest(const char *id, const char *payload, unsigned char digest[32])
 {
 	static const unsigned char lengths[8] = {[7] = 1};
@@ -167,7 +167,7 @@ void sim_forgot_cursor(void)
 	feeds.stored_at = -1;
 }
 
-/* A listener that starts goes on where the fleet is. */
+/* A listener that starts must continue where the fleet was. */
 static void check_dial(const struct conversation *c, const char *url)
 {
 	if (feeds.stored_at >= 0 && feeds.stored_at < c->began_at && !strstr(url, "cursor="))
@@ -197,7 +197,7 @@ double feeds_items_read(void)
 	return feeds.items_read;
 }
 
-/* Nothing is left that some feed would still send. */
+/* No feed has anything left to send. */
 bool feeds_have_settled(void)
 {
 	if (settings()->kind == FEED_PLAIN)
@@ -215,7 +215,7 @@ bool feeds_have_settled(void)
 	return true;
 }
 
-/* Whoever was connected at the end has had all of it. */
+/* Every listener connected at the end must have received everything. */
 void feeds_finish(bool has_forgotten)
 {
 	for (int i = 0; i < feeds.count && !(is_acked_kind() && has_forgotten); i++)
@@ -229,7 +229,7 @@ static void pump(struct line *line);
 struct call {
 	struct conversation *conversation;
 	unsigned int attempt;
-	struct line *line; /* NULL: of the conversation itself */
+	struct line *line; /* NULL for the conversation itself */
 	int frame;         /* -1: none */
 };
 
@@ -394,7 +394,7 @@ static void send_frame(struct line *line, int frame)
 	call_later(line->conversation, sim_between(10, 3000), receive, line, frame);
 }
 
-/* Stored frames go newest first; then comes the end of them, then those that came meanwhile. */
+/* Sends stored frames newest first, then an end marker, then the frames that arrived meanwhile. */
 static void pump_stored(struct line *line)
 {
 	while (line->next >= 0 && feeds.frames[line->next].number > line->cursor) {
@@ -407,7 +407,7 @@ static void pump_stored(struct line *line)
 	call_later(line->conversation, sim_between(10, 3000), receive_end_of_stored, line, -1);
 }
 
-/* Of frames that go to one, the next that is this one's. */
+/* The next frame assigned to this line. */
 static int find_own(const struct line *line)
 {
 	for (int i = 0; i < feeds.count; i++)
@@ -422,7 +422,7 @@ static int find_own(const struct line *line)
 	return -1;
 }
 
-/* One frame at a time is on its way, so that they come in order. */
+/* Sends one frame at a time, to keep them in order. */
 static void pump(struct line *line)
 {
 	int own;
@@ -440,7 +440,7 @@ static void pump(struct line *line)
 	}
 }
 
-/* What nobody has goes to somebody who is there. */
+/* Assigns unassigned frames to open lines. */
 static void assign(void)
 {
 	for (int i = 0; i < feeds.count && is_acked_kind(); i++) {
@@ -581,7 +581,7 @@ void feeds_died(int process)
 	pump_all();
 }
 
-/* --- what is said --- */
+/* --- messages --- */
 
 void feeds_publish(int message, unsigned int to, uint64_t draw)
 {

@@ -1,6 +1,6 @@
-/* libpq.c plays libpq for listener/postgres/: connecting, sending, and the order in which results are told. It judges
- * nothing. The order is that of libpq 15: in a pipeline a NULL stands behind the results of each statement, and an end
- * of its own behind all; else a NULL ends all. What the server does is postgres.c's business. */
+/* libpq.c plays libpq for listener/postgres/: it connects, sends, and returns results in the order of libpq 15. In a
+ * pipeline, a NULL follows the results of each statement, and a separate end follows all; otherwise one NULL ends all.
+ * It judges nothing. postgres.c plays the server. */
 #include "postgres.h"
 #include "process.h"
 
@@ -20,17 +20,17 @@ struct pg_conn {
 	int process;
 	enum phase phase;
 	struct backend *backend;
-	struct message *inbox, **inbox_end;   /* arrived, not read by PQconsumeInput() */
-	struct message *unread, **unread_end; /* read, not told */
+	struct message *inbox, **inbox_end;   /* arrived, but not read by PQconsumeInput() */
+	struct message *unread, **unread_end; /* read, but not returned yet */
 	struct packet *draft;
 	bool is_pipeline;
-	bool is_asking; /* an end has still to come */
-	bool has_left;  /* the server knows that the client is gone */
-	bool is_over;   /* the server has closed, or the connection was cut; seen behind what is in the inbox */
+	bool is_asking; /* waits for an end */
+	bool has_left;  /* the server knows that the client has disconnected */
+	bool is_over;   /* the server closed or the connection was cut; seen after the inbox is read */
 	char error[300];
 };
 
-/* --- the ways --- */
+/* --- transport --- */
 
 struct letter {
 	struct pg_conn *conn;
@@ -46,7 +46,7 @@ static struct letter *letter_new(struct pg_conn *conn)
 	return l;
 }
 
-/* What comes to a server that stands still lies in its socket. */
+/* While the server is frozen, data stay in its socket. */
 static bool is_put_off(void (*fn)(void *arg), void *arg)
 {
 	int64_t until = server_frozen_until();
@@ -125,7 +125,7 @@ static void on_gone(void *arg, bool is_killed)
 	on_server_loss(conn);
 }
 
-/* A kernel goes on trying to tell that a connection is closed. */
+/* The kernel keeps trying to report that a connection is closed. */
 static void on_close_again(void *arg)
 {
 	struct pg_conn *conn = arg;
@@ -168,7 +168,7 @@ static void on_knock(void *arg)
 	conn->backend = server_connect(conn, &error);
 	if (error)
 		snprintf(conn->error, sizeof(conn->error), "connection to server failed: %s", error);
-	if (conn->backend && conn->has_left) /* a server that stood still takes them in any order */
+	if (conn->backend && conn->has_left) /* a server that was frozen handles them in any order */
 		server_lose_client(conn->backend);
 	sim_fd_later(conn->fd, false, on_verdict, conn);
 }
@@ -255,7 +255,7 @@ int PQserverVersion(const PGconn *conn)
 	return 150000;
 }
 
-/* Of one process there is one backend that matters: the played server does not compare. */
+/* Only one backend per process matters: the played server does not compare. */
 int PQbackendPID(const PGconn *conn)
 {
 	return conn->process + 1;
@@ -306,7 +306,7 @@ void PQfreemem(void *block)
 	(void)block;
 }
 
-/* --- giving up: in the place of postgres/hangup.c, whose thread this is not --- */
+/* --- cancelling: replaces postgres/hangup.c, which uses a thread --- */
 
 static void on_cancel(void *arg)
 {
@@ -319,7 +319,7 @@ static void on_cancel(void *arg)
 	on_server_loss(conn);
 }
 
-/* The request goes over a connection of its own, and the old one is closed when it has been answered. */
+/* The request uses a separate connection; the old one is closed when the request is answered. */
 void hangup(PGconn *conn)
 {
 	if (conn->phase != PHASE_UP || sim_link(conn->process, SIM_POSTGRES) != SIM_LINK_UP) {
@@ -331,7 +331,7 @@ void hangup(PGconn *conn)
 	sim_fd_close(conn->fd);
 }
 
-/* --- asking --- */
+/* --- queries --- */
 
 static void on_packet(void *arg)
 {
@@ -368,7 +368,7 @@ int PQsendQuery(PGconn *conn, const char *text)
 	return PQsendQueryParams(conn, text, 0, NULL, NULL, NULL, NULL, 0);
 }
 
-/* The highest of $1, $2 … in the text. */
+/* The highest parameter number ($1, $2, ...) in the text. */
 static int parameters_in(const char *text)
 {
 	int most = 0;
@@ -386,7 +386,7 @@ static uint32_t number_at(const char *at)
 	return ntohl(n);
 }
 
-/* Has an array the elements that its type and its head say? */
+/* Does the array contain the elements that its type and header say? */
 static bool is_sound(Oid type, const char *at, size_t len)
 {
 	static const uint32_t types[][2] = {{1001, 17}, {1009, 25}, {3807, 3802}};
@@ -471,13 +471,13 @@ int PQputCopyEnd(PGconn *conn, const char *error)
 	return flush(conn) ? 1 : -1;
 }
 
-/* Nothing is left in our buffer: the network takes all at once. */
+/* The buffer is always empty: the network accepts everything at once. */
 int PQflush(PGconn *conn)
 {
 	return conn->phase == PHASE_UP ? 0 : -1;
 }
 
-/* --- answers --- */
+/* --- results --- */
 
 static void lose(struct pg_conn *conn)
 {
@@ -488,7 +488,7 @@ static void lose(struct pg_conn *conn)
 	close_socket(conn);
 }
 
-/* As libpq, which reads once: what has arrived first, and the end only the next time. */
+/* Like libpq, reads once: first the data that arrived, and the end only at the next call. */
 int PQconsumeInput(PGconn *conn)
 {
 	if (conn->phase != PHASE_UP)

@@ -1,4 +1,4 @@
-/* main.c owns the options, one history after the other, and what is said of one that is wrong. */
+/* main.c owns the options, runs one history after the other and reports those that are wrong. */
 #include <getopt.h>
 #include <inttypes.h>
 #include <setjmp.h>
@@ -23,7 +23,7 @@ static struct {
 	jmp_buf at_fault;
 	bool has_crashed;
 	char fault[600];
-	const char *kind; /* the format of it: the same kind of fault has the same */
+	const char *kind; /* the format string, which identifies the kind of failure */
 } run;
 
 static struct plan plan;
@@ -40,7 +40,7 @@ void process_fail(const char *format, ...)
 	longjmp(run.at_fault, 1);
 }
 
-/* The program's own doing. What it has left behind may be too broken to go on. */
+/* The program crashed. Its state may be too broken to continue. */
 static void on_crash(int signal)
 {
 	if (run.has_crashed) {
@@ -52,7 +52,7 @@ static void on_crash(int signal)
 	process_fail("signal %d", signal);
 }
 
-/* assert() of the program. */
+/* The program's assert(). */
 void __wrap___assert_fail(const char *what, const char *file, unsigned int line, const char *function);
 void __wrap___assert_fail(const char *what, const char *file, unsigned int line, const char *function)
 {
@@ -60,7 +60,7 @@ void __wrap___assert_fail(const char *what, const char *file, unsigned int line,
 	process_fail("assertion in %s (%s): %s", function, file, what);
 }
 
-/* --- stand-ins for what is beside the road --- */
+/* --- replacements for other parts of the program --- */
 
 void log_setup(enum log_level level, enum log_format format, const char *instance)
 {
@@ -77,7 +77,7 @@ void log_write(enum log_level level, const char *event, const char *fields, ...)
 	va_start(ap, fields);
 	vsnprintf(text, sizeof(text), fields, ap);
 	va_end(ap);
-	/* a debug line is shown, and does not count */
+	/* debug lines are printed, but are not in the digest */
 	if (level == LOG_DEBUG)
 		printf("%3lld.%06lld %s: [%s] %s\n", (long long)(sim_now() / 1000000), (long long)(sim_now() % 1000000),
 		       sim_name(sim_self()), event, text);
@@ -85,7 +85,7 @@ void log_write(enum log_level level, const char *event, const char *fields, ...)
 		sim_log(sim_self(), "[%s] %s", event, text);
 }
 
-/* Statistics of the process, which nothing depends on, with memory that outlives it. */
+/* Statistics that nothing depends on, in memory that outlives the process. */
 void duplicates_seen(const char *id, size_t len, int64_t delay_ms)
 {
 	(void)id, (void)len, (void)delay_ms;
@@ -119,16 +119,16 @@ uint32_t keyed_hash(const void *bytes, size_t len)
 
 /* --- histories --- */
 
-/* The deeds that are left out, by number. */
+/* The deeds left out of a history, by number. */
 struct cut {
 	bool is_out[DEEDS_MAX];
-	uint64_t points;  /* of rare.c, likewise */
-	int count;        /* of deeds, in or out */
-	uint64_t salt;    /* of what is drawn once the plan is made */
-	const char *kind; /* of fault, that it goes wrong with */
+	uint64_t points;  /* the points of rare.c left out */
+	int count;        /* number of deeds, with those left out */
+	uint64_t salt;    /* changes the numbers drawn after the plan is made */
+	const char *kind; /* the kind of failure */
 };
 
-/* Returns true if the history was right. */
+/* Runs a history. Returns true if nothing was wrong. */
 static bool live(uint64_t seed, const struct cut *cut, bool is_shown)
 {
 	bool is_right;
@@ -174,7 +174,7 @@ static void shrink(uint64_t seed, struct cut *cut)
 			}
 			if (!is_less)
 				continue;
-			/* with a deed less all other numbers are drawn: another draw may be needed */
+			/* leaving out a deed changes all later random numbers, so try several salts */
 			for (more.salt = 0; more.salt < SALTS && tries++ < SHRINK_TRIES; more.salt++)
 				if (!live(seed, &more, false) && run.kind == kind) {
 					*cut = more;
@@ -184,7 +184,7 @@ static void shrink(uint64_t seed, struct cut *cut)
 	}
 }
 
-/* Is it wrong without them, too? */
+/* Leaves these points out if the history is still wrong without them. */
 static void leave_points_out(uint64_t seed, struct cut *cut, uint64_t points)
 {
 	struct cut less = *cut;

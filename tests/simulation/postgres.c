@@ -1,17 +1,17 @@
-/* postgres.c plays the server: tables whose rows belong to transactions, backends that run one statement after the
- * other, wait for each other's rows, run out of time, are cancelled, and outlive their clients. The statements are
- * those of sql/queries that listeners send, known by their text; what each means is checked against a real server by
- * tests/simulation/differential.
+/* postgres.c plays the server: tables whose rows belong to transactions, and backends that run statements in order,
+ * wait for each other's rows, time out, are cancelled, and outlive their clients. It knows the statements of
+ * sql/queries that listeners send by their text; tests/simulation/differential compares their results with a real
+ * server's.
  *
- * A backend goes through its phases by itself (step()): between them time passes, in which it can be interrupted.
+ * step() moves a backend through its phases. Time passes between phases, and the backend can be interrupted there.
  *
  *     idle ── packet ──▶ start ──▶ rows ◀── waits for another's row
  *       ▲                  │        └──▶ done ──▶ the next statement, or commit ──▶ committed ──▶ answers
  *       │                  └──▶ copy in ──▶ rows                                                    │
  *       └───────────────────────────────────────────────────────────────────────────────────────────┘
  *
- * What goes wrong, and when, are rules that postgres_faults.c makes. Not played: migrations (the schema is there),
- * what a handler sets for its session, a server that is restored from a dump. */
+ * The rules of postgres_faults.c say what goes wrong, and when. Not played: migrations (the schema exists), settings
+ * that a handler makes for its session, a server restored from a dump. */
 #include "postgres.h"
 
 #include <arpa/inet.h>
@@ -46,9 +46,9 @@
 #include "sim.h"
 
 #define FOREVER     INT64_MAX
-#define BLOCKED     (-1) /* of a phase: the next step is another's */
+#define BLOCKED     (-1) /* returned by a phase that waits for another backend */
 #define DEADLOCK_US 1000000
-#define ASYNC_US    600000 /* thrice wal_writer_delay */
+#define ASYNC_US    600000 /* three times wal_writer_delay */
 
 #define COPY_COLUMNS 7
 
@@ -83,7 +83,7 @@ struct row *table_find(enum table table, const char *key, size_t len)
 	return *place_of(table, key, len);
 }
 
-/* For those that see only what is committed. */
+/* Finds a row as transactions see it that read only committed data. */
 static struct row *find_committed(enum table table, const char *key, size_t len)
 {
 	struct row *row = table_find(table, key, len);
@@ -187,7 +187,7 @@ static void undo(const struct change *c)
 		table_remove(c->row);
 }
 
-/* The changes are kept: the database may forget them. */
+/* Keeps the changes, so that a crash can undo them. */
 static void keep(struct txn *t)
 {
 	struct change *told = NULL;
@@ -227,7 +227,7 @@ void txn_end(struct txn *t, bool is_commit)
 			wake(b, 0);
 }
 
-/* What was committed since then is gone, newest first. Nothing is open meanwhile. */
+/* Undoes what was committed since then, newest first. No transaction is open meanwhile. */
 static void forget_since(int64_t us)
 {
 	for (; server.history && server.history->committed_us > us; server.history = server.history->older)
@@ -247,7 +247,7 @@ static void forget_since(int64_t us)
 		}
 }
 
-/* What was committed without waiting for the disk, unless something behind it did wait. */
+/* Undoes asynchronous commits, except those followed by a synchronous one. */
 static void forget_async(int64_t us)
 {
 	while (server.history && server.history->is_async && server.history->committed_us > us)
@@ -286,7 +286,7 @@ static void send_message(struct backend *b, struct pg_result *result, bool is_en
 	b->answers_end = &m->next;
 }
 
-/* A statement has ended with this result. */
+/* Ends the statement with this result. */
 void send_result(struct backend *b, struct pg_result *result)
 {
 	send_message(b, result, false);
@@ -311,7 +311,7 @@ static void flush(struct backend *b)
 	b->answers_end = &b->answers;
 }
 
-/* All that was asked is answered. */
+/* Everything is answered. */
 static void send_end(struct backend *b)
 {
 	if (b->packet->is_pipeline)
@@ -389,14 +389,14 @@ struct backend *server_connect(struct pg_conn *conn, const char **error)
 	return b;
 }
 
-/* What came behind in the pipeline is not run. */
+/* Skips the rest of the pipeline. */
 static void abort_rest(struct backend *b)
 {
 	for (int i = b->at + 1; b->packet->is_pipeline && i < b->packet->count; i++)
 		send_result(b, result_new(b, PGRES_PIPELINE_ABORTED, NULL, 0, 0));
 }
 
-/* With a last word, if there is one. */
+/* Ends the connection, with an error if sqlstate is set. */
 void backend_terminate(struct backend *b, const char *sqlstate, const char *message)
 {
 	struct pg_conn *conn = b->conn;
@@ -492,7 +492,7 @@ int64_t server_frozen_until(void)
 
 /* --- errors --- */
 
-/* The statement fails, and its transaction is rolled back. */
+/* Fails the statement and rolls back its transaction. */
 static int64_t fail(struct backend *b, const char *sqlstate, const char *message, const char *detail)
 {
 	struct pg_result *r = result_new(b, PGRES_FATAL_ERROR, NULL, 0, 0);
@@ -516,7 +516,7 @@ static int64_t fail(struct backend *b, const char *sqlstate, const char *message
 
 /* --- waiting --- */
 
-/* Which transactions keep b from going on? Calls each until one says true. */
+/* Calls ask for each transaction that blocks b, until one returns true. */
 static bool any_blocker(const struct backend *b, bool (*ask)(const struct txn *t, const struct backend *b, int depth),
 			const struct backend *first, int depth)
 {
@@ -539,7 +539,7 @@ static bool leads_to(const struct txn *t, const struct backend *first, int depth
 	return b == first || (b->is_blocked && any_blocker(b, leads_to, first, depth + 1));
 }
 
-/* Notes that b waits, from now on unless it did so already for the same. */
+/* Notes that b waits, from now on unless it already waits for the same. */
 static int64_t block(struct backend *b, struct row *row, int lock, bool is_table)
 {
 	const void *what = row ? (const void *)row->writer : lock ? (const void *)&server : (const void *)&server.open;
@@ -556,7 +556,7 @@ static int64_t block(struct backend *b, struct row *row, int lock, bool is_table
 	b->wants_row = row;
 	b->wants_lock = lock;
 	b->wants_table = is_table;
-	/* a limit may end it before the server looks for a deadlock */
+	/* a timeout may end it before the deadlock check */
 	if (b->wait_us == sim_now() && any_blocker(b, leads_to, b, 0))
 		sim_deadlocked(b->process);
 	if (row)
@@ -595,7 +595,7 @@ void end_wait(struct backend *b)
 	unblock(b);
 }
 
-/* When it is interrupted next, if it does not go on before. */
+/* When it is interrupted next, if nothing unblocks it before. */
 static int64_t deadline(const struct backend *b)
 {
 	int64_t at = FOREVER;
@@ -613,7 +613,7 @@ static int64_t deadline(const struct backend *b)
 	return b->is_cancelled ? sim_now() : at;
 }
 
-/* Returns whether it was. */
+/* Returns true if it was interrupted. */
 static bool interrupt(struct backend *b)
 {
 	int64_t now = sim_now();
@@ -643,7 +643,7 @@ static bool interrupt(struct backend *b)
 
 /* --- rules --- */
 
-/* COPY says its line behind all else, and a block its statement. */
+/* COPY appends its line to the context, a DO block its statement. */
 static const char *context_of(const struct backend *b, const struct rule *r, enum where where)
 {
 	if (where == AT_DEFERRED && b->task != K_COPY && !b->is_copied)
@@ -673,8 +673,7 @@ static bool is_of(const struct rule *r, const struct backend *b, enum where wher
 	return where == (runs_deferred(b) ? AT_DEFERRED : AT_COMMIT);
 }
 
-/* Does what a rule says of this place. Returns whether b has left the way: it failed, or is gone. *delay grows if it
- * hangs. */
+/* Applies the rules for this place. Returns true if b has failed or is gone. Adds to *delay if it hangs. */
 static bool meet(struct backend *b, enum where where, const char *id, size_t len, bool *is_skipped, int64_t *delay)
 {
 	int64_t hang_us;
@@ -770,8 +769,8 @@ static const char *text_of(const struct value *v)
 	return sim_copy(v->bytes, v->len);
 }
 
-/* What jsonb_in() says to a text that the envelope has passed: only \u0000 is left to refuse, and numbers that are out
- * of numeric's range. */
+/* The error of jsonb_in() for a text that the envelope accepted: only \u0000 and numbers out of numeric's range are
+ * left. */
 static const char *jsonb_fault(const struct value *v, const char **detail, const char **sqlstate)
 {
 	bool is_string = false;
@@ -799,7 +798,7 @@ static const char *jsonb_fault(const struct value *v, const char **detail, const
 	return NULL;
 }
 
-/* Of the arrays of a statement, or the columns of COPY: text, jsonb, bytea, timestamptz. */
+/* The types of a statement's arrays or COPY's columns: text, jsonb, bytea, timestamptz. */
 static const char *types_of(enum kind kind)
 {
 	static const char *const types[KINDS] = {
@@ -809,7 +808,7 @@ static const char *types_of(enum kind kind)
 	return types[kind] ? types[kind] : "";
 }
 
-/* Does its type refuse the value in this column of row i? The statement has failed then. */
+/* Fails the statement if the value in this column of row i is invalid for its type. Returns true if it did. */
 static bool is_bad_value(struct backend *b, int column, size_t i)
 {
 	static const char *const names[] = {"event_id",    "event_type", "payload", "source",
@@ -831,7 +830,7 @@ static bool is_bad_value(struct backend *b, int column, size_t i)
 	return true;
 }
 
-/* Parameters are read one after the other, each with all of its elements. */
+/* Reads the parameters in order, each with all of its elements, like the server. */
 static bool has_bad_parameter(struct backend *b)
 {
 	for (int column = 0; types_of(b->kind)[column]; column++)
@@ -940,7 +939,7 @@ static void set_limits(struct backend *b, const char *text)
 		wake_at(b, b->gone_us + b->check_us);
 }
 
-/* Answers the statement at hand that calls the function that sets. */
+/* Answers the current statement, which calls a function that changes settings. */
 static void answer_calls(struct backend *b)
 {
 	const char *at = b->packet->statements[b->at].text;
@@ -960,7 +959,7 @@ static void answer_block(struct backend *b)
 	send_result(b, b->result);
 }
 
-/* Answers the commands that set something between at and end. */
+/* Answers the commands between at and end that change settings. */
 static void answer_commands(struct backend *b, const char *at, const char *end, const char *command)
 {
 	while ((at = strstr(at, "SET ")) && at < end) {
@@ -970,7 +969,7 @@ static void answer_commands(struct backend *b, const char *at, const char *end, 
 	}
 }
 
-/* Runs what triggers have deferred. Returns whether that failed. */
+/* Runs deferred triggers. Returns true if one failed. */
 static bool run_deferred(struct backend *b)
 {
 	enum kind kind = b->kind;
@@ -983,7 +982,7 @@ static bool run_deferred(struct backend *b)
 	return has_failed;
 }
 
-/* Returns whether the statement has failed. */
+/* Returns true if the statement has failed. */
 static bool end_copy(struct backend *b)
 {
 	const char *text = b->packet->statements[b->at].text;
@@ -1007,7 +1006,7 @@ static struct pg_result *begin_rows(struct backend *b, size_t columns, size_t ro
 	return r;
 }
 
-/* As encode(id, 'escape') writes it. */
+/* In the format of encode(id, 'escape'). */
 static void put_id(struct pg_result *r, const struct value *id)
 {
 	char *text = sim_alloc(4 * id->len + 1);
@@ -1106,7 +1105,7 @@ static void check_effects(struct backend *b)
 	send_result(b, r);
 }
 
-/* Of wsonce_listeners and wsonce_duplicates only the sum of what was told is kept. */
+/* Keeps only the sum of the reported events, instead of wsonce_listeners and wsonce_duplicates. */
 static void check_in(struct backend *b)
 {
 	const struct value *v = &b->packet->statements[b->at].values[0];
@@ -1168,7 +1167,7 @@ static int64_t refuse_twin(struct backend *b, const struct value *id)
 		    sim_print("Key (event_id)=(%.*s) already exists.", (int)id->len, id->bytes));
 }
 
-/* One row of a statement that stores. Returns 0, a delay before the next step, or BLOCKED; *has_left as meet(). */
+/* Stores one row of a statement. Returns 0, a delay before the next step, or BLOCKED; *has_left as in meet(). */
 static int64_t store_row(struct backend *b, bool *has_left)
 {
 	const struct value *id = &b->columns[0][b->row];
@@ -1204,7 +1203,7 @@ static int64_t store_row(struct backend *b, bool *has_left)
 	return 0;
 }
 
-/* A consumer's mark of an event. Behind a COPY there is no ON CONFLICT. */
+/* Stores a consumer's mark. After a COPY there is no ON CONFLICT. */
 static int64_t mark_row(struct backend *b, bool *has_left)
 {
 	const struct value *id = &b->columns[0][b->row];
@@ -1228,8 +1227,8 @@ static int64_t mark_row(struct backend *b, bool *has_left)
 	return 0;
 }
 
-/* The handler sees the row, and counts it in one of a few rows of its own: two batches may want these in another order.
- */
+/* Runs the handler, which counts the row in one of a few rows of its own. Two batches may lock these in different
+ * orders. */
 static int64_t handle_row(struct backend *b, bool *has_left)
 {
 	const struct value *id = &b->columns[0][b->row];
@@ -1350,7 +1349,7 @@ static struct letter_row *letter_value(struct backend *b, size_t i)
 	return l;
 }
 
-/* made: the event has a row, so its letter is passed over. Seen as the statement begins. */
+/* Sets made for letters whose event has a row: they are skipped. Looks when the statement begins. */
 static void find_stored(struct backend *b)
 {
 	const struct statement *s = &b->packet->statements[b->at];
@@ -1366,7 +1365,7 @@ static void find_stored(struct backend *b)
 	}
 }
 
-/* The places of the letters, sorted by digest; of those with the same digest, the first. */
+/* Sorts the indexes of the letters by digest, and keeps the first of each digest. */
 static void sort_letters(struct backend *b)
 {
 	size_t n = 0;
@@ -1448,7 +1447,7 @@ static int compare_cursor_keys(const struct backend *b, size_t i, size_t j)
 	return order ? order : strcmp(a + strlen(a) + 1, c + strlen(c) + 1);
 }
 
-/* In another epoch nothing is written. */
+/* Writes nothing if the epoch differs. */
 static void sort_cursors(struct backend *b)
 {
 	const struct statement *s = &b->packet->statements[b->at];
@@ -1475,7 +1474,7 @@ static bool is_number(const struct value *v)
 	return at == v->len;
 }
 
-/* May value take the place of old? Numbers here have few digits. */
+/* May value replace the stored cursor? Numbers here have few digits. */
 static bool is_further(const struct value *kind, const struct value *value, const struct cursor_row *row)
 {
 	const struct value *old = &row->value;
@@ -1564,7 +1563,7 @@ static int compare_places(const void *a, const void *b)
 	return left->place < right->place ? 1 : -1;
 }
 
-/* A row's number is its place. */
+/* The id of a row is its index. */
 static void read_newest(struct backend *b)
 {
 	const struct statement *s = &b->packet->statements[b->at];
@@ -1591,7 +1590,7 @@ static void read_newest(struct backend *b)
 	send_result(b, r);
 }
 
-/* The listener's other session, if it has one, has no name. */
+/* The listener's other session, if there is one, has no name. */
 static void read_members(struct backend *b)
 {
 	struct pg_result *r = result_new(b, PGRES_TUPLES_OK, "name", 1, (size_t)server.count);
@@ -1641,7 +1640,7 @@ static void take_columns(struct backend *b, int n)
 	b->fresh = sim_alloc(b->rows + 1);
 }
 
-/* Which effects the text of a statement of road/effects.c has. */
+/* Reads the effects from the text of a statement of road/effects.c. */
 static void read_effects(struct backend *b, const struct statement *s)
 {
 	static const char call[] = "(event_id::text, event_type::text, payload)::text";
@@ -1658,7 +1657,7 @@ static void read_effects(struct backend *b, const struct statement *s)
 	b->types = read_array(&s->values[9], &b->targets);
 }
 
-/* The text of a literal in hexadecimal digits, of which the first is *at; then what is behind it. */
+/* Decodes the hexadecimal literal at *at and moves *at past it. */
 static struct value read_hex(const char **at)
 {
 	size_t len = strcspn(*at, "'") / 2;
@@ -1680,7 +1679,7 @@ static const char *find_literal(const char *at, const char *end)
 	return literal && (!end || literal < end) ? literal + sizeof(decode) - 1 : NULL;
 }
 
-/* Of (name, type), where the type may be NULL::text. */
+/* Reads a list of (name, type), where type may be NULL::text. */
 static void read_targets(struct backend *b, const char *at)
 {
 	const char *end = strstr(at, "AS w (");
@@ -1699,7 +1698,7 @@ static void read_targets(struct backend *b, const char *at)
 	b->types = types;
 }
 
-/* Of the statement that road/effects.c sends behind a COPY. Returns false if there is none. */
+/* Reads the statement that road/effects.c sends after a COPY. Returns false if there is none. */
 static bool read_copied(struct backend *b, const struct statement *s)
 {
 	static const char call[] = "(event_id::text, event_type::text, payload))";
@@ -1782,7 +1781,7 @@ static void next_statement(struct backend *b)
 	b->phase = ++b->at < b->packet->count ? PH_START : PH_COMMIT;
 }
 
-/* Those that take no time to speak of, and never wait. */
+/* Runs statements that take almost no time and never wait. */
 static bool run_at_once(struct backend *b)
 {
 	switch (b->kind) {
@@ -1964,7 +1963,7 @@ static int64_t on_copy(struct backend *b)
 			at += len;
 		}
 	}
-	/* Where no trigger wants to see each row, COPY reads many before it stores the first. */
+	/* without row triggers, COPY parses many rows before it stores the first */
 	for (size_t i = 0; i < b->rows && !server.has_keeper; i++)
 		if (has_bad_field(b, i))
 			return 0;
@@ -2031,7 +2030,7 @@ static int64_t on_rows(struct backend *b)
 			return delay;
 		b->row++;
 		b->is_row_begun = false;
-		/* some statements have to wait for their processor again and again */
+		/* some statements are slow because they wait for a processor */
 		if (sim_chance(b->began_us % 8 == 0 ? 300 : 20))
 			return sim_between(10, 3000);
 	}
@@ -2068,7 +2067,7 @@ static int64_t on_done(struct backend *b)
 	return 0;
 }
 
-/* What is asked of the disk takes its time; what was not changed, none. */
+/* A commit with changes takes time on the disk; one without changes takes none. */
 static int64_t on_commit(struct backend *b)
 {
 	bool is_skipped = false;
@@ -2131,7 +2130,7 @@ static void step(struct backend *b)
 {
 	int64_t still_us = server_frozen_until() ? server.frozen_us : sim_now() < server.up_us ? server.up_us : 0;
 
-	/* A pooler keeps what it is sent until there is a server. */
+	/* a pooler holds requests until there is a server */
 	if (still_us) {
 		wake_at(b, still_us);
 		return;
@@ -2181,7 +2180,7 @@ void server_end(struct txn *t, bool is_commit)
 	txn_end(t, is_commit);
 }
 
-/* --- what befalls the server as a whole --- */
+/* --- faults of the whole server --- */
 
 void server_crash(int64_t down_us, int64_t forgotten_us, enum crash how)
 {
@@ -2203,7 +2202,7 @@ void server_crash(int64_t down_us, int64_t forgotten_us, enum crash how)
 	server.up_us = sim_now() + down_us;
 }
 
-/* In order: what is under way is rolled back, and the epoch stays. */
+/* A clean restart: running transactions are rolled back, and the epoch stays. */
 void server_restart(int64_t down_us)
 {
 	while (server.backends)
@@ -2238,14 +2237,14 @@ void sim_postgres_start(void)
 		server.tables[i] = sim_alloc(BUCKETS * sizeof(*server.tables[i]));
 }
 
-/* --- what the checker asks --- */
+/* --- queries of the checker --- */
 
 static const char *or_null(const struct value *v)
 {
 	return v->bytes ? v->bytes : "NULL";
 }
 
-/* In microseconds since 2000, as it was sent. */
+/* Reads a time in microseconds since 2000. */
 static int64_t time_of(const struct value *v)
 {
 	int64_t us = 0;

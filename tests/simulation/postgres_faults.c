@@ -1,5 +1,5 @@
-/* postgres_faults.c owns what can befall the played server: each fault draws all about itself from the number that it
- * is given, and ends by itself. */
+/* postgres_faults.c owns the faults of the played server. Each fault draws everything from the number that it is
+ * given, and ends by itself. */
 #include <stdio.h>
 #include <string.h>
 
@@ -34,7 +34,7 @@ static const char *draw_id(uint64_t *draw)
 	return sim_id_count() ? sim_id(sim_dice(draw, sim_id_count())) : NULL;
 }
 
-/* --- what a function, a trigger or the server itself raises --- */
+/* --- errors from functions, triggers and the server --- */
 
 struct error {
 	const char *sqlstate, *message;
@@ -97,7 +97,7 @@ static void begin_check(uint64_t draw, int64_t lasts_us)
 	raise(r, &error, NULL);
 }
 
-/* A trigger that fails now and then, whatever the row. */
+/* A trigger that fails at random, for any row. */
 static void begin_moody_trigger(uint64_t draw, int64_t lasts_us)
 {
 	struct rule *r = add("a trigger raises now and then", AT_EVENT, RAISE, ROWS, lasts_us);
@@ -124,7 +124,7 @@ static void begin_slow_trigger(uint64_t draw, int64_t lasts_us)
 
 	server.has_keeper = true;
 	r->id = draw_id(&draw);
-	sim_touches("", lasts_us, true); /* others wait for its statement */
+	sim_touches("", lasts_us, true); /* other statements wait for this one */
 	r->context = "PL/pgSQL function delay() line 3 at PERFORM";
 	r->hang_us = 100000 + (int64_t)sim_dice(&draw, 60000000);
 }
@@ -219,7 +219,7 @@ static void begin_read_only_for(uint64_t draw, int64_t lasts_us)
 	sim_at(lasts_us, on_writable, NULL);
 }
 
-/* --- locks of others --- */
+/* --- locks of other programs --- */
 
 static void on_rollback(void *arg)
 {
@@ -262,7 +262,7 @@ static void begin_held_ids(uint64_t draw, int64_t lasts_us)
 	hold_ids(draw, lasts_us, n, on_rollback);
 }
 
-/* Another program stores an event of ours, after a while. */
+/* Another program stores one of our events after a while. */
 static void begin_rival(uint64_t draw, int64_t lasts_us)
 {
 	hold_ids(draw, lasts_us, 1, on_commit);
@@ -345,7 +345,7 @@ static void begin_slow(uint64_t draw, int64_t lasts_us)
 	server.slow_us = 10000 + (int64_t)sim_dice(&draw, 1500000);
 }
 
-/* So many that a batch may take longer than the role's statement_timeout, and a single row does not. */
+/* Rows are so slow that a batch may exceed the role's statement_timeout, but one row does not. */
 static void begin_slow_rows(uint64_t draw, int64_t lasts_us)
 {
 	int64_t most = server.role_statement_ms ? server.role_statement_ms * 250 : 30000;
@@ -407,7 +407,7 @@ static void begin_promotion(uint64_t draw, int64_t lasts_us)
 	server_crash(lasts_us, 0, draw_crash(&draw));
 }
 
-/* A standby that lags. */
+/* A standby that lags behind is promoted. */
 static void begin_lossy_promotion(uint64_t draw, int64_t lasts_us)
 {
 	int64_t lag_us = (int64_t)sim_dice(&draw, 3000000);
@@ -460,7 +460,7 @@ const struct sim_fault sim_postgres_faults[] = {
 	{NULL, 0, NULL, false},
 };
 
-/* synchronous_commit, search_path, a time zone: set_config(..., false). */
+/* A session setting changes, with set_config(..., false): synchronous_commit, search_path or the time zone. */
 static void begin_setting(uint64_t draw, int64_t lasts_us)
 {
 	struct rule *r = add("the handler sets something for its session", AT_HANDLER, SET, ROWS, lasts_us);

@@ -1,6 +1,6 @@
-/* postgres_outbox.c plays what the statements of listener/outbox/relay.c, and those of operators, do to the outbox:
- * sql/queries/lease.sql, peek.sql, record.sql and backlog.sql. A statement's life is postgres.c's business. Not played:
- * numbers that grow when they are written out, so no row is without a body. */
+/* postgres_outbox.c plays the statements of listener/outbox/relay.c and of operators on the outbox:
+ * sql/queries/lease.sql, peek.sql, record.sql and backlog.sql. postgres.c runs the statements. Not played: numbers
+ * that grow when printed, so every row has a body. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@ static bool is_same(const struct value *a, const struct value *b)
 	return a->len == b->len && memcmp(a->bytes, b->bytes, a->len) == 0;
 }
 
-/* As the transaction sees it that is to change it. */
+/* The row's contents as the transaction that will change it sees them. */
 static struct outbox_row *change(struct txn *t, struct row *row)
 {
 	struct outbox_row *o = sim_alloc(sizeof(*o));
@@ -39,7 +39,7 @@ static struct row *find(const struct value *id)
 	return table_find(T_OUTBOX, id->bytes, id->len);
 }
 
-/* --- those that are due --- */
+/* --- due rows --- */
 
 static int compare(const void *a, const void *b)
 {
@@ -51,7 +51,7 @@ static int compare(const void *a, const void *b)
 	return p->number < q->number ? -1 : 1;
 }
 
-/* Committed rows of the lane that nobody has locked, pending and due since, in the order of due_at. */
+/* Committed, unlocked, pending rows of the lane that became due since since_us, in order of due_at. */
 static size_t find_due(struct row **rows, const struct value *target, const struct value *lane, int64_t since_us,
 		       int64_t now_us)
 {
@@ -108,7 +108,7 @@ static void tell_lease(struct backend *b, struct pg_result *r, const struct due 
 	r->rows++;
 }
 
-/* Of one target: what it may have. */
+/* The rows that one target may lease. */
 static size_t find_for(struct due *due, struct row **rows, size_t n, size_t turn, int64_t lease_us)
 {
 	int64_t of_target = 0;
@@ -185,7 +185,7 @@ void outbox_peek(struct backend *b)
 	const struct statement *s = &b->packet->statements[b->at];
 	struct pg_result *r = result_new(b, PGRES_TUPLES_OK, "id", 4, 1);
 
-	/* a row that somebody has locked is seen, as it was: whoever leases it then finds out */
+	/* a locked row is seen in its old state; the lease will find out */
 	if (find_due(rows, &s->values[0], &s->values[2], number_of(&s->values[1]), b->txn->wall_us)) {
 		const struct outbox_row *o = rows[0]->value;
 
@@ -215,7 +215,7 @@ static bool is_outcome(const struct value *v, const char *name)
 	return v->len == strlen(name) && memcmp(v->bytes, name, v->len) == 0;
 }
 
-/* The row's new state, or OUTBOX_STATES: it stays as it is. */
+/* The row's new state, or OUTBOX_STATES if it stays as it is. */
 static enum outbox_state judge(const struct outbox_row *o, const struct value *outcome, int64_t lease)
 {
 	if (is_outcome(outcome, "delivered"))
@@ -297,7 +297,7 @@ void outbox_operate(enum outbox_state from, enum outbox_state to, uint64_t draw)
 	server_end(t, true);
 }
 
-/* --- what the checker asks --- */
+/* --- queries of the checker --- */
 
 int sim_outbox_open(void)
 {

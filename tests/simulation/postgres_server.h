@@ -7,7 +7,7 @@
 enum table { T_EVENTS, T_LETTERS, T_MARKS, T_OUTBOX, T_CURSORS, T_SLOTS, TABLES };
 extern const char *const table_names[TABLES];
 
-/* What a client sends, as far as it matters. */
+/* The kinds of statements that a client sends. */
 enum kind {
 	K_LIMITS,
 	K_RESET,
@@ -66,8 +66,8 @@ struct outbox_row {
 	enum outbox_state state;
 	uint64_t number;
 	int64_t attempts, leases, created_us, due_us;
-	int holder;      /* of the lease that is in force, or SIM_NOBODY */
-	bool has_failed; /* it has an answer */
+	int holder;      /* of the current lease, or SIM_NOBODY */
+	bool has_failed; /* an attempt was answered */
 };
 
 struct row {
@@ -77,30 +77,30 @@ struct row {
 	const char *key;
 	size_t key_len;
 	unsigned int place;
-	struct txn *writer; /* that is not over; NULL: none */
-	bool is_new;        /* made by writer */
+	struct txn *writer; /* the open transaction that changed it, or NULL */
+	bool is_new;        /* inserted by writer */
 	void *value;
 };
 
 struct change {
 	struct change *older, *newer;
-	struct row *row; /* NULL: an effect */
-	void *old;       /* its value before */
+	struct row *row; /* NULL for an effect */
+	void *old;       /* the value before */
 	bool is_insert;
 	struct value effect; /* the id for which the handler ran */
 };
 
 struct txn {
-	struct txn *next;     /* of those that are open */
-	struct txn *older;    /* of those that were committed */
-	struct txn *stranger; /* the next one that is another program's */
+	struct txn *next;     /* next open transaction */
+	struct txn *older;    /* previous committed transaction */
+	struct txn *stranger; /* next transaction of another program */
 	struct backend *backend;
 	int process;
 	struct change *changes; /* newest first */
 	int64_t wall_us;        /* now() */
-	bool is_async;          /* its commit does not wait for the disk */
+	bool is_async;          /* commits without waiting for the disk */
 	int64_t committed_us;
-	int lock;       /* of effects; 0, 1: shared, 2: exclusive */
+	int lock;       /* the lock of effects: 0 none, 1 shared, 2 exclusive */
 	bool has_table; /* ACCESS EXCLUSIVE */
 	bool is_over;
 };
@@ -112,26 +112,26 @@ struct backend {
 	struct pg_conn *conn;
 	int process;
 	bool is_alive;
-	bool is_mute;      /* what it says gets lost */
-	bool is_hanging;   /* in a rule */
-	bool is_cancelled; /* it was asked to stop the statement */
-	bool is_changed;   /* the session, by a handler; and as it was before the transaction */
+	bool is_mute;      /* its answers get lost */
+	bool is_hanging;   /* hangs because of a rule */
+	bool is_cancelled; /* was asked to cancel the statement */
+	bool is_changed;   /* a handler has changed the session; and the value before the transaction */
 	bool was_changed;
 	bool is_async;
-	int64_t gone_us; /* when its client left */
+	int64_t gone_us; /* when its client disconnected */
 	struct packet *packets, **packets_end, *packet;
-	int at; /* the statement of the packet */
+	int at; /* index of the statement in the packet */
 	enum kind kind;
-	enum kind task; /* what the packet is for */
+	enum kind task; /* the kind of the packet */
 	enum phase phase;
 	struct txn *txn;
-	int64_t due_us;  /* of the next phase */
-	int64_t wake_us; /* the next call of step() */
+	int64_t due_us;  /* when the next phase is due */
+	int64_t wake_us; /* when step() is called next */
 	int64_t began_us;
-	int64_t lock_us, statement_us, check_us; /* limits; 0: none */
-	const char *context;                     /* what the server would say of where it is */
+	int64_t lock_us, statement_us, check_us; /* timeouts; 0 if none */
+	const char *context;                     /* CONTEXT of an error */
 	struct message *answers, **answers_end;
-	struct pg_result *result; /* the last one */
+	struct pg_result *result; /* the last result */
 	/* waiting */
 	bool is_blocked, has_looked, wants_table;
 	int wants_lock;
@@ -148,26 +148,26 @@ struct backend {
 	size_t targets;
 	bool *made, *seen, *fresh;
 	const char *handler, *consumer;
-	const char *name; /* application_name; NULL: none */
-	int64_t asked_us; /* when its state changed last */
+	const char *name; /* application_name, or NULL */
+	int64_t asked_us; /* when its state last changed */
 	uint32_t epoch;
 };
 
 enum where { AT_START, AT_EVENT, AT_LETTER, AT_HANDLER, AT_DEFERRED, AT_COMMIT, AT_COMMITTED };
 enum deed { RAISE, SKIP, HANG, CUT, MUTE, TERMINATE, SET };
 
-/* What happens to statements for a while. */
+/* A fault that some statements meet for a while. */
 struct rule {
 	struct rule *next;
 	const char *name;
 	enum where where;
 	enum deed deed;
 	unsigned int kinds; /* bits */
-	int process;        /* SIM_NOBODY: all */
-	bool is_of_rows;    /* only where events were stored */
-	int odds;           /* in 1000; 0: always */
-	int times;          /* left; below 0: any number */
-	const char *id;     /* NULL: all */
+	int process;        /* SIM_NOBODY for all */
+	bool is_of_rows;    /* only for statements that stored events */
+	int odds;           /* per thousand; 0 for always */
+	int times;          /* how many times are left; negative for no limit */
+	const char *id;     /* NULL for all */
 	const char *sqlstate, *message, *context;
 	int64_t hang_us;
 	int64_t until_us;
@@ -182,18 +182,18 @@ struct server {
 	struct txn *open, *strangers;
 	struct txn *history; /* committed, newest first */
 	struct rule *rules;
-	uint32_t epoch; /* 0: the table is empty */
+	uint32_t epoch; /* 0 if the table is empty */
 	uint64_t outbox_id, told_events, told_copies;
-	unsigned int slots; /* rows of the handler's */
+	unsigned int slots; /* rows of the handler's table */
 	bool is_lazy;       /* synchronous_commit = off */
 	bool is_read_only, has_key;
-	bool has_keeper;            /* a trigger that may keep rows back */
-	const char *fault;          /* what an inspection finds */
-	int64_t starting_us, up_us; /* refused until the one, starting until the other */
+	bool has_keeper;            /* there is a trigger that may suppress rows */
+	const char *fault;          /* what the check at connect finds */
+	int64_t starting_us, up_us; /* connections are refused until starting_us, and "starting up" until up_us */
 	int64_t frozen_us;
 	int64_t slow_until_us, slow_us;
-	int64_t rows_until_us, row_us;       /* a slow index: what each row takes */
-	int role_lock_ms, role_statement_ms; /* limits that the role has; 0: none */
+	int64_t rows_until_us, row_us;       /* a slow index: time per row */
+	int role_lock_ms, role_statement_ms; /* the role's timeouts; 0 if none */
 };
 extern struct server server;
 
@@ -211,11 +211,11 @@ struct value *read_array(const struct value *given, size_t *n);
 struct pg_result *result_new(struct backend *b, ExecStatusType status, const char *name, size_t columns, size_t rows);
 void put_text(struct pg_result *r, size_t column, const char *text);
 void send_result(struct backend *b, struct pg_result *result);
-/* For a row that is to be updated. Returns what a phase does. */
+/* Waits for a row to be updated. Returns what a phase returns. */
 int64_t wait_for_row(struct backend *b, struct row *row);
 void end_wait(struct backend *b);
 
-/* postgres_outbox.c: statements that end at once; one that takes its rows one after the other; an operator's. */
+/* postgres_outbox.c: statements that end at once; one that handles rows one by one; an operator's. */
 void outbox_lease(struct backend *b);
 void outbox_peek(struct backend *b);
 void outbox_tell_backlog(struct backend *b);
@@ -225,16 +225,16 @@ void outbox_operate(enum outbox_state from, enum outbox_state to, uint64_t draw)
 void backend_end(struct backend *b);
 void backend_terminate(struct backend *b, const char *sqlstate, const char *message);
 enum crash {
-	CRASH_TOLD,   /* clients see the end of their connections */
-	CRASH_SILENT, /* the machine is gone: they hear nothing any more */
-	CRASH_POOLED, /* a pooler keeps the connections that are idle, and leads them to the next server */
+	CRASH_TOLD,   /* clients see their connections end */
+	CRASH_SILENT, /* the machine is gone: clients are told nothing */
+	CRASH_POOLED, /* a pooler keeps idle connections and passes them to the next server */
 };
-/* What was committed within the last forgotten_us is gone; so is the epoch. */
+/* Commits of the last forgotten_us are lost, and so is the epoch. */
 void server_crash(int64_t down_us, int64_t forgotten_us, enum crash how);
 void server_restart(int64_t down_us);
-/* Whatever they wait for, or hang in, they go on. */
+/* All backends continue, whatever they wait for. */
 void server_wake_all(void);
-/* What hangs goes on. */
+/* Backends that hang continue. */
 void server_wake_hanging(void);
 
 #endif

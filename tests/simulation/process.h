@@ -1,4 +1,4 @@
-/* process.h: what the simulator's own files say to each other: processes, the course of a history, failures. */
+/* process.h: interfaces between the simulator's own files: processes, histories, failures. */
 #ifndef WSONCE_SIM_PROCESS_H
 #define WSONCE_SIM_PROCESS_H
 
@@ -13,9 +13,9 @@
 /* --- sim.c --- */
 
 void sim_begin(uint64_t seed, bool is_shown);
-/* From now on other numbers are drawn. */
+/* Restarts the random numbers from this seed. */
 void sim_seed(uint64_t seed);
-/* Does what is next; false: there is nothing. */
+/* Runs the next event; false if there is none. */
 bool sim_step(void);
 void sim_run_as(int process);
 void sim_break_link(int process, enum sim_server server, enum sim_link state, int64_t lasts_us);
@@ -23,34 +23,34 @@ void sim_slow_link(int process, enum sim_server server, int64_t by_us, int64_t l
 void sim_heal_links(void);
 int sim_fd_flags(int fd);
 void sim_close_fds_of(int process);
-/* As if its machine were gone. */
+/* As if its machine had crashed. */
 void sim_vanish_fds_of(int process);
 bool sim_is_shown(void);
 uint64_t sim_digest(void);
 void sim_print_reached(FILE *out);
-/* Of texts, wherever they are. */
+/* Compares texts, not pointers. */
 uint64_t sim_count_reached(const char *what, const char *met);
 uint64_t sim_hash(const char *text);
-/* The same text, as one that stays. */
+/* A copy of the text that is never freed. */
 const char *sim_known(const char *text);
 
 /* --- uv.c: processes and their loops --- */
 
-/* Begins a process, whose loop runs from now on; main(arg) is called at once, as this process. */
+/* Starts a process. main(loop) is called at once as this process, and its loop runs from now on. */
 void process_start(int process, void (*main)(uv_loop_t *loop));
 /* kill -9: its memory, timers and sockets are gone. */
 void process_kill(int process);
-/* The process that runs ends. */
+/* Ends the current process. */
 void process_exit(void) __attribute__((noreturn));
 bool process_is_alive(int process);
 void process_freeze(int process, int64_t lasts_us);
-/* Its wall clock is so far off. */
+/* Sets its wall clock off by this much. */
 void process_step_clock(int process, int64_t by_us);
 void process_wake(int process);
-/* Calls fn(arg) as the process, from its loop, as soon as it runs; not if it has died meanwhile. */
+/* Calls fn(arg) as the process, from its loop, as soon as possible; not if the process has died meanwhile. */
 void process_call(int process, void (*fn)(void *arg), void *arg);
 bool process_has_calls(int process);
-/* All that processes had is freed. */
+/* Frees all memory of processes. */
 void process_end_all(void);
 /* Turns of loops so far in this history. */
 uint64_t process_turns(void);
@@ -61,9 +61,9 @@ void process_real_free(void *block);
 
 /* --- rare.c --- */
 
-/* Which of the program's rare paths this seed takes, but for those whose bits are set. */
+/* Chooses the program's rare paths that this seed takes, except those whose bits are set. */
 void rare_start(uint64_t seed, uint64_t left_out);
-/* Did it take any? */
+/* Does this history take any? */
 bool rare_is_on(void);
 void rare_cease(void);
 void rare_tell(void);
@@ -72,12 +72,12 @@ const struct rare_point *rare_at(size_t i);
 
 /* --- coverage.c --- */
 
-/* Prints what all histories met and what they did not; returns how much of the latter has no reason. */
+/* Prints what the histories reached and what they did not. Returns the number of pairs not reached without a reason. */
 int coverage_print(FILE *out);
 
 /* --- main.c --- */
 
-/* The history is wrong: it ends here (by longjmp), and its seed is printed. */
+/* Reports a wrong history and ends it (by longjmp); its seed is printed. */
 void process_fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 
 #endif

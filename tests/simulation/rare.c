@@ -1,5 +1,5 @@
-/* rare.c owns how often the points of listener/base/rare.h come true: in one of three histories some of them do, each
- * with odds of its own. They have a stream of numbers of their own, so the other histories are as they were. */
+/* rare.c decides when the points of listener/base/rare.h are true: in one of three histories some of them are, each
+ * with its own odds. They use separate random numbers, so that the other histories do not change. */
 #include "base/rare.h"
 
 #include <stdio.h>
@@ -9,11 +9,12 @@
 
 #define POINTS ((size_t)(__stop_rare_points - __start_rare_points))
 
-extern struct rare_point __start_rare_points[], __stop_rare_points[]; /* the linker's, around the section */
+extern struct rare_point __start_rare_points[],
+	__stop_rare_points[]; /* defined by the linker: the bounds of the section */
 
 #define DEAR_ODDS 10
 
-/* Those that cost up to two seconds each time, or are asked for at each turn. */
+/* Points that cost up to two seconds each time, or are checked at each turn. */
 static const char *const dear[] = {"postgres: the connection ends behind an answer", "redis: an answer is late",
 				   "pipeline: a check-in is due", NULL};
 
@@ -38,7 +39,7 @@ void rare_start(uint64_t seed, uint64_t left_out)
 	for (size_t i = 0; i < POINTS; i++) {
 		struct rare_point *p = &__start_rare_points[i];
 
-		/* its place in the section is the compiler's business, its name is not */
+		/* seed by name: the compiler chooses the order in the section */
 		stream = seed ^ sim_hash(p->name);
 		p->odds = is_on && !(left_out >> i & 1) ? odds[sim_dice(&stream, sizeof(odds) / sizeof(*odds))] : 0;
 		if (is_dear(p->name) && p->odds > DEAR_ODDS)

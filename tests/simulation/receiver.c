@@ -1,5 +1,6 @@
-/* receiver.c stands in for listener/outbox/delivery.c: requests to webhooks, and who receives them. What becomes of
- * each is decided when it begins; the receiver takes it or not, and the answer comes, comes too late, or never. */
+/* receiver.c replaces listener/outbox/delivery.c: it plays requests to webhooks and their receivers. The result of a
+ * request is decided when it begins: the receiver accepts it or not, and the answer arrives in time, too late, or
+ * never. */
 #include <stdio.h>
 #include <string.h>
 
@@ -23,12 +24,12 @@ struct delivery {
 	bool is_over;
 };
 
-/* What a receiver does for a while. */
+/* A fault of the receiver. */
 static struct {
 	int64_t until;
 	uint64_t draw;
-	const char *id; /* NULL: to all */
-	int odds;       /* of a thousand requests */
+	const char *id; /* NULL for all */
+	int odds;       /* per thousand requests */
 	enum fate fate;
 	int status;
 	int64_t retry_after_ms;

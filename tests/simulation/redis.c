@@ -1,5 +1,5 @@
-/* redis.c stands in for hiredis's sockets, and owns SimRedis behind them: keys with expiry, the commands and scripts
- * that the program uses, and what can go wrong with them. Answers are bytes, which hiredis's own reader reads. */
+/* redis.c replaces the sockets of hiredis and plays the Redis behind them: keys with expiry, the commands and scripts
+ * that the program uses, and faults. Answers are bytes, parsed by hiredis's own reader. */
 #include <errno.h>
 #include <hiredis/hiredis.h>
 #include <stdio.h>
@@ -33,12 +33,12 @@ struct bytes {
 struct key {
 	const char *name;
 	size_t len;
-	const char *value; /* NULL: there is none */
+	const char *value; /* NULL if absent */
 	size_t value_len;
-	int64_t expires; /* -1: never */
+	int64_t expires; /* -1 for never */
 };
 
-/* What a write did, so that a promotion can forget it. */
+/* What a write changed, so that a promotion can undo it. */
 struct write {
 	struct write *before;
 	int64_t at;
@@ -52,10 +52,10 @@ struct member {
 };
 
 struct connection {
-	redisContext context; /* first */
+	redisContext context; /* must be first: cast from redisContext */
 	bool is_up, is_refused, is_closed;
-	bool is_lost;       /* its server is gone, and nobody is told */
-	int64_t busy_until; /* its commands are run one after the other */
+	bool is_lost;       /* its server is gone, and the client is not told */
+	int64_t busy_until; /* until when its earlier commands run */
 	char *out, *in;
 	size_t out_len, out_size, in_len, in_at, in_size;
 	int process, number;
@@ -68,12 +68,12 @@ static struct {
 	struct member fleet[MEMBERS];
 	int members;
 	int64_t fleet_expires_ms;
-	char database[48]; /* that our prefix is registered for */
+	char database[48]; /* the database id that our prefix is registered for */
 	bool has_scripts;
-	const char *refusal; /* of writes, or with is_loading of all */
+	const char *refusal; /* the error for writes; with is_loading, for all commands */
 	bool is_loading, is_full;
 	int64_t refusal_until, stalled_until, down_until, slow_until, odd_until;
-	int odd; /* of a thousand commands that get an odd error */
+	int odd; /* per thousand commands that get an unusual error */
 	struct connection *connections[CONNECTIONS];
 	int connection_count;
 } redis;
@@ -550,7 +550,7 @@ static bool is_write(const struct command *c)
 	       !is_word(c, 0, "CLIENT") && !is_word(c, 0, "GETRANGE") && !is_word(c, 0, "TIME");
 }
 
-/* A script that does not say at its beginning what it may do is refused when it comes to a write. Does it? */
+/* Does the script write, without declaring at its beginning that it may? Redis refuses such a write. */
 static bool script_writes(const struct command *c, enum script script)
 {
 	size_t n = (size_t)number(c->words[2]);
@@ -569,14 +569,15 @@ static bool script_writes(const struct command *c, enum script script)
 	return script != RENEW;
 }
 
-/* Under maxmemory, what only frees memory goes on, and scripts that say so, or have freed some before. */
+/* At maxmemory, commands that only free memory are still allowed, and scripts that declare this or have freed memory
+ * before. */
 static bool is_allowed_when_full(const struct command *c, enum script script)
 {
 	return script == RELEASE || script == RENEW || script == REGISTER || script == HEARTBEAT || script == LEASE ||
 	       script == INHERIT || is_word(c, 0, "EXPIRE") || is_word(c, 0, "DEL") || is_word(c, 0, "ZREM");
 }
 
-/* The error that the command gets, without the minus; NULL: none. */
+/* The error for the command, without the minus sign; NULL if none. */
 static const char *refusal_of(const struct command *c)
 {
 	bool is_script = is_word(c, 0, "EVAL") || is_word(c, 0, "EVALSHA");
@@ -642,7 +643,7 @@ static void run(const struct command *c, struct answer *a)
 		run_script(c, script_of(c), a);
 }
 
-/* The command at *at; false: there is no whole one. */
+/* Reads the command at *at. Returns false if it is incomplete. */
 static bool read_command(const char **at, const char *end, struct command *c)
 {
 	const char *p = *at;
@@ -664,7 +665,7 @@ static bool read_command(const char **at, const char *end, struct command *c)
 	return true;
 }
 
-/* --- on the way --- */
+/* --- transport --- */
 
 struct packet {
 	struct connection *connection;
@@ -1019,7 +1020,7 @@ static void forget_writes(int64_t since)
 		redis.keys[redis.writes->key] = redis.writes->old;
 }
 
-/* An asynchronous replica that takes over has not got the last writes. */
+/* A replica takes over. Replication is asynchronous, so the last writes are lost. */
 static void begin_promotion(uint64_t draw, int64_t lasts_us)
 {
 	int64_t lag = (int64_t)sim_dice(&draw, 2000000);
@@ -1038,7 +1039,7 @@ static void begin_slow(uint64_t draw, int64_t lasts_us)
 	redis.slow_until = sim_now() + lasts_us;
 }
 
-/* appendfsync everysec, or no disk at all */
+/* The machine is replaced: with appendfsync everysec, or without a disk. */
 static void begin_machine(uint64_t draw, int64_t lasts_us)
 {
 	int64_t lag = (int64_t)sim_dice(&draw, 1000000);

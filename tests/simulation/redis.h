@@ -1,4 +1,4 @@
-/* redis.h: what redis.c tells the checker, and what is left of a history. */
+/* redis.h: what redis.c tells the checker. */
 #ifndef WSONCE_SIM_REDIS_H
 #define WSONCE_SIM_REDIS_H
 
@@ -7,16 +7,16 @@
 
 /* A value was written under an id's key: a claim, or a mark. */
 void checker_key(int process, const char *id, size_t id_len, const char *value, size_t len, bool was_there);
-/* This value was named in a script that renews or gives back claims. */
+/* A script that renews or releases claims named this value. */
 void checker_own(int process, const char *value, size_t len);
-/* This claim was taken over from its owner as from a dead one. A text. */
+/* This claim was taken over from an owner believed dead. value is a C string. */
 void checker_inherited(const char *value);
-/* A value ran out at this moment, sim_now() or before. */
+/* A value expired at this time, sim_now() or earlier. */
 void checker_lapsed(const char *value, int64_t at);
-/* DEL without a comparison. Both are texts. */
+/* DEL without comparing the value. Both are C strings. */
 void checker_deleted(int process, const char *key, const char *value);
 
-/* hiredis's readers are its own memory. */
+/* Frees the readers of hiredis. */
 void redis_sim_end(void);
 
 #endif

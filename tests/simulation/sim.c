@@ -1,5 +1,5 @@
-/* sim.c owns the clock, chance, the history's memory and digest, played sockets and links. Who runs when is uv.c's
- * business. */
+/* sim.c owns the clock, random numbers, the history's memory and digest, simulated sockets and links. uv.c decides who
+ * runs when. */
 #include "sim.h"
 
 #include <stdarg.h>
@@ -18,26 +18,26 @@
 
 struct moment {
 	int64_t at;
-	uint64_t order; /* chance first, then the order of asking */
+	uint64_t order; /* random first, then in order of requests */
 	void (*fn)(void *arg);
 	void *arg;
 };
 
 struct fd {
 	bool is_open, is_cut;
-	bool is_lossy; /* a silent link kills it, and nobody is told: for ever silent, */
-	bool is_mute;  /* from then on */
+	bool is_lossy; /* a silent link kills it without an error: it stays silent */
+	bool is_mute;  /* it has become silent */
 	int process;
 	enum sim_server server;
 	int flags;
-	int64_t last[2]; /* arrival of the last message to the listener, to the server */
+	int64_t last[2]; /* arrival of the last message, to the listener and to the server */
 	void (*on_gone)(void *arg, bool is_killed);
 	void *arg;
 };
 
 struct link {
 	enum sim_link state;
-	int64_t until; /* it is up again */
+	int64_t until; /* when it is up again */
 	int64_t slow_until;
 	int64_t slow_us;
 };
@@ -58,7 +58,7 @@ static struct {
 	struct moment *heap;
 	size_t count, size;
 	uint64_t asked;
-	struct chunk *chunks, *chunk; /* all, the one in use */
+	struct chunk *chunks, *chunk; /* all chunks, the current one */
 	size_t used;
 	struct fd fds[FDS];
 	int fd_count;
@@ -68,7 +68,7 @@ static struct {
 	int self;
 } sim = {.self = SIM_NOBODY};
 
-static struct pair pairs[PAIRS]; /* of all histories */
+static struct pair pairs[PAIRS]; /* over all histories */
 static const char *const server_names[] = {"redis", "postgres"};
 
 /* --- chance: xoshiro256** (Blackman and Vigna, 2018), seeded by splitmix64 --- */
@@ -406,7 +406,7 @@ void sim_fd_later(int fd, bool to_server, void (*fn)(void *arg), void *arg)
 	f->is_mute |= state == SIM_LINK_SILENT && f->is_lossy;
 	if (f->is_cut || (to_server && !f->is_open) || f->is_mute)
 		return;
-	if (state == SIM_LINK_SILENT) /* TCP sends it again until it gets through */
+	if (state == SIM_LINK_SILENT) /* TCP retransmits it until it arrives */
 		at += link_of(f->process, f->server)->until - sim.now;
 	at = at > f->last[to_server] ? at : f->last[to_server] + 1;
 	f->last[to_server] = at;
@@ -427,7 +427,7 @@ static void tell_gone(void *arg)
 	g->on_gone(g->arg, true);
 }
 
-/* tell makes sure that g is told. */
+/* Calls tell for each, which must notify g. */
 static void close_all_of(int process, void (*tell)(int fd, struct gone *g))
 {
 	for (int i = 0; i < sim.fd_count; i++) {
@@ -450,13 +450,13 @@ static void tell_behind(int fd, struct gone *g)
 	sim_fd_later(fd, true, tell_gone, g);
 }
 
-/* The kernel of a process that died closes its sockets: the server learns it after what was sent before. */
+/* The kernel closes the sockets of a dead process: the server sees that after the data sent before. */
 void sim_close_fds_of(int process)
 {
 	close_all_of(process, tell_behind);
 }
 
-#define KEEPALIVE_US INT64_C(20000000) /* until a server finds out by itself that a machine is gone */
+#define KEEPALIVE_US INT64_C(20000000) /* until a server notices by itself that a machine is gone */
 
 static void tell_late(int fd, struct gone *g)
 {
@@ -464,7 +464,7 @@ static void tell_late(int fd, struct gone *g)
 	sim_at(KEEPALIVE_US, tell_gone, g);
 }
 
-/* Nobody tells the servers. */
+/* The servers are not told. */
 void sim_vanish_fds_of(int process)
 {
 	close_all_of(process, tell_late);
@@ -537,7 +537,7 @@ void sim_begin(uint64_t seed, bool is_shown)
 	sim.self = SIM_NOBODY;
 }
 
-/* --- what was reached: pairs that were met in all histories --- */
+/* --- coverage: pairs reached in all histories --- */
 
 void sim_reached(const char *what, const char *met)
 {
@@ -587,7 +587,7 @@ uint64_t sim_count_reached(const char *what, const char *met)
 	return count;
 }
 
-/* The same texts of two files are two pairs until here. */
+/* Merges equal texts of different files, which have different addresses. */
 void sim_print_reached(FILE *out)
 {
 	qsort(pairs, PAIRS, sizeof(*pairs), compare_pairs);

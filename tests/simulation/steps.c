@@ -1,7 +1,7 @@
-/* steps.c owns the list of what histories did to single events: which answer led from which state to which, and whether
- * the event had a row or a letter by then. tests/simulation/steps compares it with the steps of tests/model/wsonce.pml.
- * Of ids with several messages nothing is kept: that model knows of one. Where a feed has a profile each message has
- * two forms, a producer's and the feed's. */
+/* steps.c records the steps of single events: which answer led from which state to which, and whether the event had a
+ * row or a letter by then. tests/simulation/steps compares them with the steps of tests/model/wsonce.pml. Ids with
+ * several messages are left out, because the model has one message per id. With a profile, each message has two forms:
+ * the producer's and the feed's. */
 #include "steps.h"
 
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include "feeds.h"
 #include "world.h"
 
-#define NONE EVENT_STATES /* not received yet, or settled */
+#define NONE EVENT_STATES /* not received yet, or already settled */
 
 enum asked { RECEIVED, CLAIMED, LOOKED, COUNTED, STORED, BURIED, MOVED, ASKED };
 
@@ -29,7 +29,7 @@ static const char *const burial_answers[] = {"BURIED", "UNBURIED", "HAS_ROW"};
 
 static uint64_t counts[ASKED][ANSWERS][NONE + 1][NONE + 1][4];
 
-/* The callback at hand. */
+/* The current callback. */
 static struct {
 	bool is_on;
 	struct event *ev;
@@ -68,7 +68,7 @@ static void end_hand(enum asked asked, unsigned int answer, int from)
 	at_hand.is_on = false;
 }
 
-/* --- what happens outside of callbacks --- */
+/* --- outside of callbacks --- */
 
 void steps_move(const struct event *ev, enum event_state to)
 {
@@ -153,7 +153,7 @@ static void on_buried(void *arg, struct event *ev, enum store_burial burial)
 	end_hand(BURIED, burial, from);
 }
 
-/* The functions are the same for all listeners; whose they are is in arg. */
+/* All listeners share the callback functions; arg says which listener it is. */
 struct claim *__real_claim_open(uv_loop_t *loop, const struct config *config, const struct claim_callbacks *on);
 struct claim *__wrap_claim_open(uv_loop_t *loop, const struct config *config, const struct claim_callbacks *on);
 struct claim *__wrap_claim_open(uv_loop_t *loop, const struct config *config, const struct claim_callbacks *on)
@@ -167,7 +167,7 @@ struct claim *__wrap_claim_open(uv_loop_t *loop, const struct config *config, co
 	return __real_claim_open(loop, config, &ours);
 }
 
-/* SQLite has no place in a history. */
+/* Histories do not use SQLite. */
 const struct store_kind store_sqlite;
 
 struct store *__real_store_open(uv_loop_t *loop, const struct config *config, const struct store_callbacks *on);

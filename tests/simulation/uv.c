@@ -1,5 +1,5 @@
-/* uv.c stands in for libuv, for clocks and for the memory of processes: a loop does what libuv's does, in the order of
- * its manual ("The I/O loop"), on the virtual clock. */
+/* uv.c replaces libuv, clocks and the memory of processes. A loop works like libuv's, in the order of its manual ("The
+ * I/O loop"), on the virtual clock. */
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #define TIMERS   64
 #define WATCHERS 16
 #define CLOSING  128
-#define FIRST_MS INT64_C(5000000) /* of the monotonic clock: the host has been up for a while */
+#define FIRST_MS INT64_C(5000000) /* start of the monotonic clock: the host has been up for a while */
 
 struct call {
 	struct call *next;
@@ -25,13 +25,13 @@ struct process {
 	uv_loop_t loop;
 	bool is_alive;
 	bool is_running;
-	uint64_t wake; /* number of the moment that counts; older ones are void */
+	uint64_t wake; /* number of the current wake-up; older ones are ignored */
 	int64_t wake_us;
 	int64_t frozen_until;
 	int64_t wall_off_us;
 	int64_t mono_off_ms;
-	int64_t now_ms;   /* as uv_now says */
-	uint64_t started; /* timers, ever */
+	int64_t now_ms;   /* the result of uv_now */
+	uint64_t started; /* timers started so far */
 	uv_timer_t *timers[TIMERS];
 	int timer_count;
 	uv_prepare_t *prepares[WATCHERS];
@@ -47,14 +47,14 @@ struct process {
 	struct block *blocks;
 };
 
-/* In the handle's own fields, as libuv has them: flags. */
+/* Bits in the handle's own flags field, as in libuv. */
 #define ACTIVE 4u
 
 static struct process processes[SIM_LISTENERS];
 static uint64_t turns;
-static jmp_buf at_exit; /* the end of the turn that runs */
+static jmp_buf at_exit; /* where the current turn ends */
 
-/* --- memory: what a process has asked for goes when it dies --- */
+/* --- memory, freed when a process dies --- */
 
 #define MAGIC UINT32_C(0x51b10c4d)
 
@@ -126,7 +126,7 @@ static struct block *block_of(void *at)
 	struct block *b = (struct block *)at - 1;
 
 	if (b->magic != MAGIC)
-		abort(); /* a library's memory */
+		abort(); /* memory allocated by a library */
 	return b;
 }
 
@@ -253,7 +253,7 @@ static int64_t loop_ms(const struct process *p)
 
 static struct process *process_of(const uv_loop_t *loop)
 {
-	return (struct process *)loop; /* its first member */
+	return (struct process *)loop; /* its first member is the loop */
 }
 
 struct moment_of {
@@ -370,7 +370,7 @@ static void run_turn(struct process *p)
 	p->wake_us = -1;
 	if (!p->is_alive)
 		return;
-	if (has_run || p->calls) { /* what has run took its time, and what it began is seen to */
+	if (has_run || p->calls) { /* running took time, and what it began must be handled */
 		wake_at(p, sim_now() + sim_between(1, 40));
 	} else if (first_timer(p)) {
 		int64_t ms = (int64_t)first_timer(p)->timeout - FIRST_MS - p->mono_off_ms;
@@ -430,7 +430,7 @@ void process_start(int process, void (*main)(uv_loop_t *loop))
 
 	free_all(p);
 	memset(p, 0, sizeof(*p));
-	p->wake = wake + 1; /* what was to wake the one before is void */
+	p->wake = wake + 1; /* wake-ups of the previous process are ignored */
 	p->wake_us = -1;
 	p->last_call = &p->calls;
 	p->is_alive = true;
@@ -573,7 +573,7 @@ int uv_prepare_init(uv_loop_t *loop, uv_prepare_t *prepare)
 	return 0;
 }
 
-/* The one that was started last runs first, as in libuv. */
+/* The last one started runs first, as in libuv. */
 int uv_prepare_start(uv_prepare_t *prepare, uv_prepare_cb cb)
 {
 	struct process *p = process_of(prepare->loop);
@@ -682,7 +682,7 @@ int uv_random(uv_loop_t *loop, uv_random_t *req, void *out, size_t len, unsigned
 	return 0;
 }
 
-/* Names are not looked up: the servers have none. */
+/* No name lookups: the servers have no names. */
 int uv_async_init(uv_loop_t *loop, uv_async_t *async, uv_async_cb cb)
 {
 	(void)loop, (void)async, (void)cb;

@@ -1,5 +1,5 @@
-/* world.c owns the plan of a history, and what surrounds the listeners: feeds, producers, the hand that starts, stops
- * and disturbs them. What is right is checker.c's business. */
+/* world.c owns the plan of a history and everything around the listeners: feeds, producers, and what starts, stops and
+ * disturbs listeners. checker.c decides what is right. */
 #include "world.h"
 
 #include <openssl/sha.h>
@@ -19,18 +19,18 @@
 #define TOUCHES_MAX 256
 #define BEHIND_MAX  8
 
-/* A listener as long as it lives. */
+/* One life of a listener. */
 struct life {
 	int process, number;
-	struct pipeline *pipeline; /* its memory goes with the process */
-	struct relay *relay;       /* likewise; NULL: no webhooks */
-	struct profiles *profiles; /* likewise; NULL: the feed is plain */
+	struct pipeline *pipeline; /* freed with the process */
+	struct relay *relay;       /* likewise; NULL without webhooks */
+	struct profiles *profiles; /* likewise; NULL if the feed is plain */
 	bool is_draining, is_over;
-	int parts;   /* that have not drained yet */
-	size_t left; /* by the pipeline */
+	int parts;   /* number of parts that still drain */
+	size_t left; /* events left in the pipeline */
 };
 
-/* A message that a producer sent; the first member is what the program sees. */
+/* A message sent by a producer. The first member must be the program's struct sender. */
 struct sent {
 	struct sender sender;
 	struct producer *producer;
@@ -41,7 +41,7 @@ struct sent {
 
 struct producer {
 	int number, listener;
-	unsigned int connection; /* number of it */
+	unsigned int connection; /* number of the connection */
 	bool is_connected;
 	struct life *life;
 	int unacked[MESSAGES_MAX];
@@ -61,12 +61,12 @@ static struct {
 	struct producer producers[PRODUCERS_MAX];
 	int64_t wide_until, redis_until, postgres_until, disturbed_until[SIM_LISTENERS];
 	int64_t deaf_until[SIM_LISTENERS];
-	int64_t still_us[SIM_LISTENERS]; /* for so long it stands still when it delivers */
+	int64_t still_us[SIM_LISTENERS]; /* how long it freezes when it delivers */
 	struct touch touches[TOUCHES_MAX];
 	int touch_count;
-	bool was_silent; /* Postgres, to a listener */
-	bool may_refuse; /* any event may have become a dead letter */
-	bool is_narrow;  /* the fault that begins has said what it touches */
+	bool was_silent; /* Postgres was silent to a listener */
+	bool may_refuse; /* any event may be a dead letter */
+	bool is_narrow;  /* the starting fault has called sim_touches() */
 	bool is_calm;
 } world;
 
@@ -121,7 +121,7 @@ static void add_message(struct plan *p, int event, const char *bytes, const char
 	SHA256((const unsigned char *)bytes, m->len, m->digest);
 }
 
-/* One event: its message, and now and then others with the same id: other bytes, some of which can never be stored. */
+/* Makes an event: its message, and sometimes other messages with the same id, some of which can never be stored. */
 static void make_event(struct plan *p, int event)
 {
 	int variants = sim_chance(150) ? (int)sim_between(2, 3) : sim_chance(3) ? (int)sim_between(9, 14) : 1;
@@ -147,7 +147,7 @@ static void add_deed(struct plan *p, struct deed d)
 		p->deeds[p->deed_count++] = d;
 }
 
-/* A feed sends to all who listen; some copies get lost, some come again. A producer sends to one of them. */
+/* A feed sends to all listeners, some copies get lost and some are repeated; or a producer sends to one listener. */
 static void make_deliveries(struct plan *p, int message, int producers, int64_t at, int repeats)
 {
 	unsigned int all = (1u << p->settings.listeners) - 1, to = all;
@@ -172,7 +172,7 @@ static void make_deliveries(struct plan *p, int message, int producers, int64_t 
 }
 
 /* Swarm testing (Groce and others, 2012): each history has only some kinds of faults, so that the others do not hide
- * what these can do. */
+ * their effects. */
 static void choose_faults(struct plan *p, const struct sim_fault *faults, int count, bool is_narrow)
 {
 	const struct sim_fault *chosen[64];
@@ -205,7 +205,7 @@ static int compare_deeds(const void *a, const void *b)
 	return x->at != y->at ? (x->at < y->at ? -1 : 1) : x->number - y->number;
 }
 
-/* Drawn last, so that histories without webhooks are as they were before there were any. */
+/* Drawn last, so that histories without webhooks did not change when webhooks were added. */
 static void add_hooks(struct plan *p, int faults)
 {
 	if (!sim_chance(200))
@@ -220,7 +220,7 @@ static void add_hooks(struct plan *p, int faults)
 		choose_faults(p, lease_faults, faults / 8, false);
 }
 
-/* Likewise. The list is put together here: each server's is its own. */
+/* Also drawn last. The list is made here, because each server has its own fault. */
 static void add_machines(struct plan *p, int faults, bool is_narrow)
 {
 	const struct sim_fault machines[] = {listener_machine,
@@ -240,7 +240,7 @@ static const struct sim_fault *find_fault(const struct sim_fault *faults, const 
 	return faults;
 }
 
-/* What was durable is not any more, while listeners leave, and some are still at work on what came with it. */
+/* Commits are no longer durable while listeners leave and others still work on events from before. */
 static void add_forgetting(struct plan *p, int faults)
 {
 	const struct sim_fault some[] = {*find_fault(sim_postgres_faults, "postgres: crashes and forgets"),
@@ -251,7 +251,7 @@ static void add_forgetting(struct plan *p, int faults)
 	choose_faults(p, memcpy(sim_alloc(sizeof(some)), some, sizeof(some)), faults, false);
 }
 
-/* Likewise. */
+/* Also drawn last. */
 static void choose_feed(struct plan *p, int faults, bool is_narrow)
 {
 	struct feed_settings *f = &p->settings.feed;
@@ -277,10 +277,10 @@ static void choose_feed(struct plan *p, int faults, bool is_narrow)
 void plan_make(struct plan *p)
 {
 	int producers = (int)sim_below(PRODUCERS_MAX), faults = (int)sim_below(24);
-	bool is_crowd = sim_chance(100);  /* enough at once for a look before COPY */
-	bool is_narrow = sim_chance(400); /* what happens to some, the others must not notice */
+	bool is_crowd = sim_chance(100);  /* enough events at once that listeners look before COPY */
+	bool is_narrow = sim_chance(400); /* faults of some events must not affect the others */
 	bool has_bursts = sim_chance(400);
-	int repeats = sim_chance(200) ? 700 : 100; /* of a thousand copies; the feed may be one that sends again */
+	int repeats = sim_chance(200) ? 700 : 100; /* repeated copies per thousand; some feeds repeat many */
 	unsigned int kinds = (unsigned int)sim_below(8);
 
 	*p = (struct plan){.events = is_crowd ? (int)sim_between(150, 300) : (int)sim_between(5, 70)};
@@ -439,7 +439,7 @@ static void receive(void *arg)
 
 	if (h->life->is_over || h->life != world.lives[h->life->process])
 		return;
-	if (h->life->is_draining && !h->sent) /* it has left its feeds */
+	if (h->life->is_draining && !h->sent) /* it has closed its feeds */
 		return;
 	sim_log(sim_self(), "receives %.*s%s", (int)m->len, m->bytes, h->sent ? " from a producer" : "");
 	checker_received(sim_self(), h->life->number, h->message);
@@ -484,7 +484,7 @@ static void feed(const struct deed *d)
 	}
 }
 
-/* --- producers: what is not acked is sent again --- */
+/* --- producers, which resend unacked messages --- */
 
 static void connect_producer(void *arg);
 
@@ -532,7 +532,7 @@ static void send_message(struct producer *p, int message)
 	hand_over(p->life, message, s);
 }
 
-/* It notices that its listener is gone, and tries the next one. */
+/* The producer notices that its listener is gone, and tries the next one. */
 static void watch_producer(void *arg)
 {
 	struct producer *p = arg;
@@ -603,7 +603,7 @@ static void drain(void *arg)
 {
 	struct life *l = arg;
 
-	if (l->is_draining) /* listen.c tells once */
+	if (l->is_draining) /* listen.c drains only once */
 		return;
 	sim_log(l->process, "SIGTERM");
 	l->is_draining = true;
@@ -648,7 +648,7 @@ void world_sends(int process)
 	process_freeze(process, lasts_us);
 }
 
-/* It has leased more deliveries than it sends at once, and goes on when the lease has nearly ended. */
+/* A listener leases more deliveries than it can send at once, and continues shortly before the lease ends. */
 static void begin_late_lease(uint64_t draw, int64_t lasts_us)
 {
 	(void)lasts_us;
@@ -666,7 +666,7 @@ static void begin_clock(uint64_t draw, int64_t lasts_us)
 	process_step_clock(process, by * SECOND);
 }
 
-/* Another one takes its place. What it had open with servers they take for alive. */
+/* The listener's machine is replaced. Servers believe that its connections are still alive. */
 static void begin_machine(uint64_t draw, int64_t lasts_us)
 {
 	int process = listener_of(&draw);
@@ -696,7 +696,7 @@ static void break_link(uint64_t draw, int64_t lasts_us, enum sim_server server, 
 {
 	int process = listener_of(&draw);
 
-	/* who is not told finds out by the deadline */
+	/* on a silent link, clients notice by their timeouts */
 	if (state == SIM_LINK_SILENT)
 		disturb(process, lasts_us + SECOND +
 					 1000 * (server == SIM_REDIS ? world.plan->settings.redis_timeout_ms
@@ -727,7 +727,7 @@ static void begin_postgres_silent(uint64_t draw, int64_t lasts_us)
 	break_link(draw, lasts_us, SIM_POSTGRES, SIM_LINK_SILENT);
 }
 
-/* The connection alone ends, and can be made again at once. */
+/* Only the connection ends; it can be made again at once. */
 static void begin_reset(uint64_t draw, int64_t lasts_us)
 {
 	enum sim_server server = (enum sim_server)sim_dice(&draw, SIM_SERVERS);
@@ -745,7 +745,7 @@ static void begin_slow(uint64_t draw, int64_t lasts_us)
 	sim_slow_link(process, server, (int64_t)sim_dice(&draw, 2 * SECOND), lasts_us);
 }
 
-/* All at once: a power cut, or a deployment without manners. */
+/* All listeners are killed at once, as in a power cut. */
 static void begin_kill_all(uint64_t draw, int64_t lasts_us)
 {
 	for (int i = 0; i < world.plan->settings.listeners; i++)
@@ -758,7 +758,7 @@ static void begin_kill_all(uint64_t draw, int64_t lasts_us)
 
 static const struct sim_fault listener_machine = {"listener: its machine is gone", 20, begin_machine, true};
 
-/* Of fleets with webhooks. */
+/* For fleets with webhooks. */
 static const struct sim_fault lease_faults[2] = {
 	{"listener: stands still with a lease", 10, begin_late_lease, true},
 	{NULL, 0, NULL, false},
@@ -806,7 +806,7 @@ bool world_may_refuse(const char *id)
 
 	for (int i = 0; i < world.plan->message_count; i++)
 		variants += world.plan->messages[i].event >= 0 && world.plan->ids[world.plan->messages[i].event] == id;
-	if (variants * (feeds_profile() ? 2 : 1) > BEHIND_MAX) /* the oldest of those that wait becomes a letter */
+	if (variants * (feeds_profile() ? 2 : 1) > BEHIND_MAX) /* the oldest waiting message becomes a dead letter */
 		return true;
 	if (world.may_refuse)
 		return true;
@@ -867,7 +867,7 @@ static void begin_fault(const struct deed *d)
 	sim_reached("fault", d->fault->name);
 	world.is_narrow = d->fault->is_narrow;
 	d->fault->begin(d->draw, d->lasts);
-	/* What fails while others are stored is counted as refused. */
+	/* A row that fails while others are stored counts as refused. */
 	world.may_refuse |= !world.is_narrow && strncmp(d->fault->name, "postgres", 8) == 0;
 	if (strncmp(d->fault->name, "redis", 5) == 0 && world.redis_until < sim_now() + d->lasts)
 		world.redis_until = sim_now() + d->lasts;
@@ -896,7 +896,7 @@ static void do_deed(void *arg)
 	}
 }
 
-/* Everything that was broken is whole again, and everybody is up. */
+/* Ends all faults and starts all listeners. */
 static void calm_down(void *arg)
 {
 	(void)arg;
@@ -971,7 +971,7 @@ const char *world_hook_name(int hook)
 	return hook ? "beta" : "alpha";
 }
 
-/* One wants events of the only type, the other one all. */
+/* One webhook subscribes to the only event type, the other to all. */
 static void configure_hooks(const struct settings *s)
 {
 	static char *type[] = {(char *)"t"};
@@ -1028,7 +1028,7 @@ static void configure(const struct settings *s)
 }
 
 #define EACH_US      250000
-#define HOOK_REST_US (150 * SECOND) /* a target may be paused for a minute, and what fails waits as long */
+#define HOOK_REST_US (150 * SECOND) /* a target may pause for a minute, and a failed delivery waits as long */
 
 void world_run(struct plan *plan)
 {
@@ -1037,7 +1037,7 @@ void world_run(struct plan *plan)
 
 	memset(&world, 0, sizeof(world));
 	world.plan = plan;
-	world.wide_until = SECOND; /* all begin at once, and make their connections */
+	world.wide_until = SECOND; /* all start at once and connect */
 	feeds_start(plan);
 	configure(s);
 	checker_start(plan);
@@ -1058,7 +1058,7 @@ void world_run(struct plan *plan)
 			sim_at(plan->deeds[i].at + 100000, do_deed, &plan->deeds[i]);
 	sim_at(calm_at, calm_down, NULL);
 	limit = calm_at + (2 * s->ttl_s + 30) * SECOND + s->postgres_timeout_ms * 1000 + (s->hooks ? HOOK_REST_US : 0);
-	/* settled for a while, in which what is still on its way arrives */
+	/* stay settled for a while, so that messages in transit arrive */
 	while (sim_now() - settled_at < SECOND / 2) {
 		if (!sim_step())
 			process_fail("nothing happens any more");

@@ -1,4 +1,4 @@
-/* world.h: what a history is made of before it begins, and what the world knows while it runs. */
+/* world.h: the plan of a history, and the state of the world while it runs. */
 #ifndef WSONCE_SIM_WORLD_H
 #define WSONCE_SIM_WORLD_H
 
@@ -15,17 +15,17 @@ enum word { WORD_PERSISTED, WORD_DUPLICATE, WORD_REJECTED };
 struct message {
 	const char *bytes;
 	size_t len;
-	int event; /* -1: it has no id */
+	int event; /* -1 if it has no id */
 	const char *payload;
 	size_t payload_len;
-	bool is_poison; /* Postgres can never store it, or there is no id */
+	bool is_poison; /* Postgres can never store it, or it has no id */
 	unsigned char digest[32];
-	unsigned char feed_digest[32]; /* as an event of a feed that a profile describes */
+	unsigned char feed_digest[32]; /* digest when received from a feed with a profile */
 };
 
 enum deed_kind {
-	DEED_FEED,    /* a message comes to listeners, the bits of to */
-	DEED_PRODUCE, /* a producer, to, sends it and wants an ack */
+	DEED_FEED,    /* a feed sends a message to the listeners in `to`, a bit mask */
+	DEED_PRODUCE, /* producer number `to` sends a message and waits for an ack */
 	DEED_FAULT,
 };
 
@@ -37,24 +37,24 @@ struct deed {
 	const struct sim_fault *fault;
 	uint64_t draw;
 	int64_t lasts;
-	int number;       /* in the order of making */
+	int number;       /* in order of creation */
 	bool is_left_out; /* by the shrinker */
 };
 
 enum feed_kind {
-	FEED_PLAIN,      /* messages go to listeners, and are not sent again */
-	FEED_CURSOR,     /* it sends what is behind a cursor, then what is new */
-	FEED_HELD,       /* the same, and what is stored comes newest first */
-	FEED_ACKED,      /* each frame goes to one listener, until it is acked */
-	FEED_CUMULATIVE, /* the same; an ack is for all before it */
+	FEED_PLAIN,      /* sends messages once */
+	FEED_CURSOR,     /* sends stored frames after a cursor, then new ones */
+	FEED_HELD,       /* the same, but stored frames newest first */
+	FEED_ACKED,      /* sends each frame to one listener, until it is acked */
+	FEED_CUMULATIVE, /* the same, but an ack covers all frames before it */
 };
 
 struct feed_settings {
 	enum feed_kind kind;
-	bool is_last; /* the last cursor counts, not the largest */
+	bool is_last; /* the last cursor is used, not the largest */
 	int rewind;
 	int max_unacked;
-	int overlap_s; /* 0: a connection ends before the next one begins */
+	int overlap_s; /* 0 if a connection ends before the next one begins */
 };
 
 struct settings {
@@ -62,9 +62,9 @@ struct settings {
 	int64_t ttl_s, redis_timeout_ms, postgres_timeout_ms, batch_max, max_attempts, drain_ms;
 	bool has_redis, has_handler;
 	struct feed_settings feed;
-	int hooks; /* webhooks */
+	int hooks; /* number of webhooks */
 	int64_t hook_attempts;
-	int64_t lasts; /* of the load and the faults */
+	int64_t lasts; /* duration of the load and the faults */
 };
 
 struct plan {
@@ -77,30 +77,30 @@ struct plan {
 	int deed_count;
 };
 
-/* The plan of this seed, made at the beginning of the history: from sim_draw(). */
+/* Makes the plan of this seed from sim_draw(), at the beginning of the history. */
 void plan_make(struct plan *plan);
-/* No plan has a Redis; else few are without. */
+/* If set, no plan has a Redis; else few plans have none. */
 extern bool plans_are_without_redis;
 void plan_tell(const struct plan *plan);
 
-/* Lives through the plan; returns when the history is over, and not at all if it is wrong (process_fail). */
+/* Runs the plan. Does not return if the history is wrong (process_fail). */
 void world_run(struct plan *plan);
-/* Of the history at hand: when the last fault that concerns everybody ended, and whether this listener is, and has been
- * since then, without a fault of its own. */
+/* When the last fault that affects all listeners ended, and whether this listener runs and has had no fault of its own
+ * since. */
 int64_t world_wide_until(void);
 int64_t world_disturbed_until(int listener);
-/* Has the network to Postgres been silent? Then a server cannot know that its clients have left. */
+/* Was the network to Postgres silent at some time? Then a server cannot know that its clients are gone. */
 bool world_was_silent(void);
-/* When the last fault of Redis as a whole ended. */
+/* When the last fault of the whole Redis ended. */
 int64_t world_redis_until(void);
 int64_t world_postgres_until(void);
 const struct plan *world_plan(void);
-/* The number of the life that this listener lives. */
+/* The number of this listener's current life: it grows with each restart. */
 int world_life(int process);
-/* The number of a webhook, by its name, and the other way round. */
+/* The number of a webhook by its name, and the reverse. */
 int world_hook(const char *name);
 const char *world_hook_name(int hook);
-/* This listener begins a request to a webhook. */
+/* This listener starts a request to a webhook. */
 void world_sends(int process);
 int64_t world_touched_until(const char *id);
 bool world_may_refuse(const char *id);
@@ -108,31 +108,31 @@ bool world_may_refuse(const char *id);
 /* --- checker.c --- */
 
 void checker_start(const struct plan *plan);
-/* A message was handed to a listener; its life is the listener's incarnation. */
+/* A listener in this life received a message. */
 void checker_received(int process, int life, int message);
 void checker_acked(int process, int message, enum word word);
-/* The life ended: in order, with nothing left, or not. */
+/* The life ended; is_in_order if it drained with nothing left. */
 void checker_ended(int process, int life, bool is_in_order);
-/* A request has begun, which ends until then; the receiver has it, and says so. */
+/* The receiver got a request, which ends by `until`. */
 void checker_requested(int process, const char *target, const char *id, const char *key, int64_t until);
 void checker_taken(const char *target, const char *id, int status);
-/* Is there a row of its event now, or a letter of it? */
+/* Does the message's event have a row or a letter now? */
 bool checker_has(int message);
-/* The same, or has it been forgotten so lately that nobody need know? */
+/* The same, or was it forgotten so recently that no listener can know yet? */
 bool checker_had(int message);
-/* Has Postgres forgotten commits so lately that a listener may not know of it, since nothing has answered it? */
+/* Has Postgres lost commits so recently that a listener cannot know, because nothing has answered it since? */
 bool checker_forgets(void);
-/* Bits: the event has had a row; a dead letter. */
+/* Bits: the event had a row; it had a dead letter. */
 unsigned int checker_knows(int event);
-/* All has settled: the whole history is judged. */
+/* Everything has settled: checks the whole history. */
 void checker_finish(void);
-/* The rows of this moment are committed in time? Called now and then. */
+/* Checks that rows are committed in time. Called now and then. */
 void checker_look(void);
 
 /* --- cost.c --- */
 
 void cost_start(const struct plan *plan);
-/* Judges what sim_cost() counted. */
+/* Checks what sim_cost() counted. */
 void cost_finish(void);
 
 #endif
