@@ -3,6 +3,7 @@
 #include "clock.h"
 #include "played_redis.h"
 #include "road/claim.h"
+#include "loop.h"
 #include "unit.h"
 
 #include <uv.h>
@@ -79,16 +80,10 @@ static void set_up(void)
 	claim_set_epoch(claim, 0xab);
 }
 
-static void on_closed(void *arg)
-{
-	(void)arg;
-}
-
 static void tear_down(void)
 {
-	claim_close(claim, on_closed, NULL);
-	uv_run(&loop, UV_RUN_DEFAULT);
-	cr_assert_eq(uv_loop_close(&loop), 0);
+	claim_close(claim, loop_on_closed, NULL);
+	loop_end(&loop);
 }
 
 TestSuite(claim, .init = set_up, .fini = tear_down, .timeout = 60);
@@ -518,7 +513,7 @@ Test(claim, heartbeats_go_on_until_it_leaves_or_rests)
 
 Test(claim, with_a_key_marks_without_a_mac_by_it_say_nothing)
 {
-	claim_close(claim, on_closed, NULL);
+	claim_close(claim, loop_on_closed, NULL);
 	uv_run(&loop, UV_RUN_DEFAULT);
 	config.marks_key = (char *)"0123456789abcdef0123456789abcdef";
 	claim = open_claim();

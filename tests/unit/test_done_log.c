@@ -2,6 +2,7 @@
 #include "clock.h"
 #include "played_redis.h"
 #include "road/done_log.h"
+#include "loop.h"
 #include "unit.h"
 
 #include <sodium.h>
@@ -65,16 +66,10 @@ static void set_up(void)
 	say_time(SECOND, "300000");
 }
 
-static void on_closed(void *arg)
-{
-	(void)arg;
-}
-
 static void tear_down(void)
 {
-	done_log_close(done_log, on_closed, NULL);
-	uv_run(&loop, UV_RUN_DEFAULT);
-	cr_assert_eq(uv_loop_close(&loop), 0);
+	done_log_close(done_log, loop_on_closed, NULL);
+	loop_end(&loop);
 }
 
 TestSuite(done_log, .init = set_up, .fini = tear_down, .timeout = 60);

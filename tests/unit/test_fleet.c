@@ -1,4 +1,5 @@
 /* Heartbeats of fleet.c: when they are sent, what they say, and when there are no more. */
+#include "loop.h"
 #include "unit.h"
 #include <uv.h>
 
@@ -77,16 +78,10 @@ static void set_up(void)
 	fleet_set_redis(fleet, (struct redis *)&loop);
 }
 
-static void on_closed(void *arg)
-{
-	(void)arg;
-}
-
 static void tear_down(void)
 {
-	fleet_close(fleet, on_closed, NULL);
-	uv_run(&loop, UV_RUN_DEFAULT);
-	cr_assert_eq(uv_loop_close(&loop), 0, "a handle is left");
+	fleet_close(fleet, loop_on_closed, NULL);
+	loop_end(&loop);
 }
 
 TestSuite(fleet, .init = set_up, .fini = tear_down);
@@ -199,7 +194,7 @@ static const char *key_of(const char *const *sources, size_t n)
 
 	fleet_set_redis(f, (struct redis *)&loop);
 	fleet_leave(f);
-	fleet_close(f, on_closed, NULL);
+	fleet_close(f, loop_on_closed, NULL);
 	cr_assert_eq(sscanf(strstr(sent, "wsonce:fleet:"), "%99s", key), 1);
 	return key;
 }

@@ -2,6 +2,7 @@
 #include "clock.h"
 #include "played_redis.h"
 #include "road/owners.h"
+#include "loop.h"
 #include "unit.h"
 
 #include <uv.h>
@@ -101,16 +102,10 @@ static void set_up(void)
 	say(REPLY_STATUS, "OK");
 }
 
-static void on_closed(void *arg)
-{
-	(void)arg;
-}
-
 static void tear_down(void)
 {
-	owners_close(owners, on_closed, NULL);
-	uv_run(&loop, UV_RUN_DEFAULT);
-	cr_assert_eq(uv_loop_close(&loop), 0);
+	owners_close(owners, loop_on_closed, NULL);
+	loop_end(&loop);
 }
 
 TestSuite(owners, .init = set_up, .fini = tear_down, .timeout = 60);

@@ -8,6 +8,7 @@
 #include "peek.sql.h"
 #include "played_postgres.h"
 #include "record.sql.h"
+#include "loop.h"
 #include "unit.h"
 
 #include <uv.h>
@@ -68,16 +69,10 @@ static void set_up(void)
 	played_postgres_set_state(POSTGRES_READY);
 }
 
-static void on_closed(void *arg)
-{
-	(void)arg;
-}
-
 static void tear_down(void)
 {
-	relay_close(relay, on_closed, NULL);
-	uv_run(&loop, UV_RUN_DEFAULT);
-	cr_assert_eq(uv_loop_close(&loop), 0);
+	relay_close(relay, loop_on_closed, NULL);
+	loop_end(&loop);
 }
 
 TestSuite(relay, .init = set_up, .fini = tear_down, .timeout = 60);

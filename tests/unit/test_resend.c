@@ -6,6 +6,7 @@
 #include "played_postgres.h"
 #include "road/batch.h"
 #include "road/store.h"
+#include "loop.h"
 #include "unit.h"
 
 #include <uv.h>
@@ -49,15 +50,9 @@ static void become_ready(void)
 	played_postgres_set_state(POSTGRES_READY);
 }
 
-static void on_closed(void *arg)
-{
-	(void)arg;
-}
-
 static void close_loop(void)
 {
-	uv_run(&loop, UV_RUN_DEFAULT);
-	cr_assert_eq(uv_loop_close(&loop), 0);
+	loop_end(&loop);
 }
 
 /* Has the statement at hand fail; returns the ms until the next one. */
@@ -124,7 +119,7 @@ Test(resend, of_the_store_comes_within_a_second)
 
 		cr_assert_eq(waited, waits[i], "try %d: %lld ms", i, (long long)waited);
 	}
-	store_close(s, on_closed, NULL);
+	store_close(s, loop_on_closed, NULL);
 	batch_free(&batch);
 	close_loop();
 }
@@ -148,7 +143,7 @@ Test(resend, of_the_relay_comes_within_five_seconds)
 		cr_assert(waited >= waits[i] && waited <= (waits[i] < 600 ? 600 : waits[i]), "try %d: %lld ms", i,
 			  (long long)waited);
 	}
-	relay_close(r, on_closed, NULL);
+	relay_close(r, loop_on_closed, NULL);
 	close_loop();
 }
 
@@ -199,6 +194,6 @@ Test(resend, a_look_at_all_rows_that_is_given_up_is_not_made_again_at_once)
 		     (struct postgres_answer){.result = POSTGRES_TROUBLE, .is_late = true, .error = "late (57014)"});
 	cr_assert_str_eq(next_lease(), "3000000");
 	answer_after(0, (struct postgres_answer){.result = POSTGRES_OK});
-	relay_close(r, on_closed, NULL);
+	relay_close(r, loop_on_closed, NULL);
 	close_loop();
 }

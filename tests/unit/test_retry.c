@@ -1,5 +1,6 @@
 /* Who is away is asked again, after waits that grow up to a cap: Redis, Postgres and feeds. */
 #include <arpa/inet.h>
+#include "loop.h"
 #include "unit.h"
 #include <sys/socket.h>
 #include <uv.h>
@@ -21,11 +22,6 @@ static void set_up(void)
 }
 
 TestSuite(retry, .init = set_up);
-
-static void on_closed(void *arg)
-{
-	(void)arg;
-}
 
 static void finish_loop(void)
 {
@@ -109,7 +105,7 @@ Test(retry, of_redis_comes_within_two_seconds)
 	snprintf(url, sizeof(url), "redis://127.0.0.1:%d/0", refusing_port());
 	struct redis *r = redis_open(&loop, &settings);
 	expect_waits_up_to(2000, is_redis_down, r);
-	redis_close(r, on_closed, NULL);
+	redis_close(r, loop_on_closed, NULL);
 	finish_loop();
 }
 
@@ -130,7 +126,7 @@ Test(retry, of_postgres_comes_within_two_seconds)
 	struct postgres *p = postgres_open(&loop, &settings);
 
 	expect_waits_up_to(2000, is_postgres_down, p);
-	postgres_close(p, on_closed, NULL);
+	postgres_close(p, loop_on_closed, NULL);
 	finish_loop();
 }
 

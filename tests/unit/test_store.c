@@ -12,6 +12,7 @@
 #include "postgres/schema.h"
 #include "road/batch.h"
 #include "road/store.h"
+#include "loop.h"
 #include "unit.h"
 
 #include <uv.h>
@@ -135,18 +136,12 @@ static void set_up(void)
 	}
 }
 
-static void on_closed(void *arg)
-{
-	(void)arg;
-}
-
 static void tear_down(void)
 {
-	store_close(store, on_closed, NULL);
+	store_close(store, loop_on_closed, NULL);
 	batch_free(&batch);
 	batch_free(&next_batch);
-	uv_run(&loop, UV_RUN_DEFAULT);
-	cr_assert_eq(uv_loop_close(&loop), 0);
+	loop_end(&loop);
 }
 
 TestSuite(store, .init = set_up, .fini = tear_down, .timeout = 60);
