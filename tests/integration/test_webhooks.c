@@ -7,6 +7,8 @@
 static struct database *db;
 static struct receiver *receiver;
 static json_t *hooks;
+static struct listener *listeners[8]; /* those that were started; NULL: it was stopped */
+static size_t count;
 
 static void init(void)
 {
@@ -15,7 +17,28 @@ static void init(void)
 	hooks = json_array();
 }
 
-TestSuite(webhooks, .init = init, .timeout = 300);
+/* It ends in another way. */
+static void forget(struct listener *l)
+{
+	for (size_t i = 0; i < count; i++)
+		if (listeners[i] == l)
+			listeners[i] = NULL;
+}
+
+static void stop(struct listener *l)
+{
+	forget(l);
+	cr_assert_eq(listener_stop(l), 0, "%s", process_last_words(listener_process(l)));
+}
+
+static void fini(void)
+{
+	for (size_t i = 0; i < count; i++)
+		if (listeners[i])
+			stop(listeners[i]);
+}
+
+TestSuite(webhooks, .init = init, .fini = fini, .timeout = 300);
 
 /* --- listeners --- */
 
@@ -48,12 +71,9 @@ static struct listener *start(const char *flags)
 	snprintf(name, sizeof name, "settings-%d.json", suite_number());
 	char *path = suite_file(name, text);
 	l = listener_start(&(struct listener_options){.database = db, .env = env}, "--config %s %s", path, flags);
+	cr_assert_lt(count, sizeof listeners / sizeof *listeners);
+	listeners[count++] = l;
 	return l;
-}
-
-static void stop(struct listener *l)
-{
-	cr_assert_eq(listener_stop(l), 0, "%s", process_last_words(listener_process(l)));
 }
 
 static int count_logged(struct listener *l, const char *text)
@@ -114,7 +134,7 @@ static const char *header(const json_t *request, const char *name)
 Test(webhooks, traceparent_in_a_payload_goes_along_at_each_attempt_and_nothing_else_does)
 {
 	add_hook("shop", "/fail/500/1", "{s:f}", "backoff", 0.01);
-	struct listener *l = start("--traceparent-pointer /meta/traceparent");
+	start("--traceparent-pointer /meta/traceparent");
 	json_t *requests;
 	size_t i;
 
@@ -133,7 +153,6 @@ Test(webhooks, traceparent_in_a_payload_goes_along_at_each_attempt_and_nothing_e
 		cr_expect(!header(request, "y"));
 	}
 	json_decref(requests);
-	stop(l);
 }
 
 /* --- rows that stop nobody --- */
@@ -142,7 +161,7 @@ Test(webhooks, traceparent_in_a_payload_goes_along_at_each_attempt_and_nothing_e
 Test(webhooks, row_whose_numbers_grow_too_long_is_dead_and_stops_no_other)
 {
 	add_hook("shop", "/ok", "{}");
-	struct listener *l = start("");
+	start("");
 
 	database_exec(db, "insert into outbox (target, event_id, event_type, payload) select 'shop', 'grows', 'x', "
 			  "('[' || string_agg('1e131071', ',') || ']')::jsonb from generate_series(1, 9000)");
@@ -153,7 +172,6 @@ Test(webhooks, row_whose_numbers_grow_too_long_is_dead_and_stops_no_other)
 	wait_rows("event_id = 'grows' and state = 'dead' and answer like '%%numbers%%' and payload is not null", 1,
 		  SOON_MS);
 	cr_assert_eq(receiver_count(receiver, "/ok"), 21);
-	stop(l);
 }
 
 static void refuse_updates(const char *event_id, const char *condition)
@@ -173,11 +191,10 @@ Test(webhooks, row_that_cannot_be_leased_is_dead_and_stops_no_other)
 	refuse_updates("e-3", "new.attempts > old.attempts");
 	add_rows("shop", "e", 20);
 	add_rows("other", "o", 20);
-	struct listener *l = start("");
+	start("");
 
 	wait_rows("state = 'delivered'", 39, SOON_MS);
 	wait_rows("event_id = 'e-3' and state = 'dead' and answer like 'not this one%%'", 1, SOON_MS);
-	stop(l);
 }
 
 Test(webhooks, row_of_which_nothing_can_be_recorded_stops_no_other)
@@ -192,7 +209,6 @@ Test(webhooks, row_of_which_nothing_can_be_recorded_stops_no_other)
 	add_rows("shop", "f", 20);
 	wait_rows("state = 'delivered'", 39, SOON_MS);
 	cr_assert(has_logged(l, "cannot record the outcome"));
-	stop(l);
 }
 
 Test(webhooks, row_whose_attempts_are_lost_again_and_again_is_given_up)
@@ -200,11 +216,10 @@ Test(webhooks, row_whose_attempts_are_lost_again_and_again_is_given_up)
 	add_hook("shop", "/ok", "{s:i}", "attempts", 3);
 	make_tables();
 	database_exec(db, "insert into outbox (target, event_id, event_type, attempts) values ('shop', 'e', '', 8)");
-	struct listener *l = start("");
+	start("");
 
 	wait_rows("state = 'dead' and answer like '%%lost%%'", 1, SOON_MS);
 	cr_assert_eq(receiver_count(receiver, "/ok"), 0);
-	stop(l);
 }
 
 /* --- what a name means --- */
@@ -230,8 +245,6 @@ Test(webhooks, name_that_means_another_url_to_another_listener_is_told)
 	cr_assert(has_logged(second, "targets=shop\n"));
 	char *status = listener_http(second, "/api/status", NULL);
 	cr_assert(strstr(status, "\"targets_with_another_url\": \"shop\""), "%s", status);
-	stop(first);
-	stop(second);
 }
 
 /* --- one delivery --- */
@@ -262,26 +275,24 @@ Test(webhooks, delivery_comes_once_and_signed_and_its_row_is_settled)
 	cr_assert_leq(labs(strtol(header(request, "webhook-timestamp"), NULL, 10) - time(NULL)), 120);
 	cr_assert_null(header(request, "expect"));
 	cr_assert_eq(listener_metric(l, "wsonce_deliveries_total{target=\"shop\",outcome=\"delivered\"}"), 1);
-	stop(l);
 }
 
 Test(webhooks, every_attempt_bears_the_same_key)
 {
 	add_hook("shop", "/fail/500/2", "{s:f}", "backoff", 0.05);
-	struct listener *l = start("");
+	start("");
 
 	add_rows("shop", "e", 3);
 	wait_rows("state = 'delivered' and attempts = 3", 3, SOON_MS);
 	cr_assert_eq(receiver_count(receiver, "/fail/500/2"), 9);
 	cr_assert_eq(receiver_effects(receiver, "/fail/500/2"), 3);
-	stop(l);
 }
 
 Test(webhooks, target_that_resets_or_hangs_is_tried_again)
 {
 	add_hook("resets", "/reset/2", "{s:f}", "backoff", 0.05);
 	add_hook("hangs", "/hang/1", "{s:f, s:f}", "backoff", 0.05, "timeout", 2.0);
-	struct listener *l = start("");
+	start("");
 
 	add_rows("resets", "r", 1);
 	add_rows("hangs", "h", 1);
@@ -290,13 +301,12 @@ Test(webhooks, target_that_resets_or_hangs_is_tried_again)
 	cr_assert_eq(count_rows("target = 'resets' and attempts >= 2"), 1);
 	cr_assert_eq(receiver_effects(receiver, "/reset/2"), 1);
 	cr_assert_eq(receiver_effects(receiver, "/hang/1"), 1);
-	stop(l);
 }
 
 Test(webhooks, refused_delivery_is_dead_at_once_and_keeps_its_payload)
 {
 	add_hook("shop", "/fail/422/99", "{}");
-	struct listener *l = start("");
+	start("");
 
 	add_rows("shop", "e", 1);
 	wait_rows("state = 'dead'", 1, SOON_MS);
@@ -304,14 +314,13 @@ Test(webhooks, refused_delivery_is_dead_at_once_and_keeps_its_payload)
 				"settled_at is not null and payload = '{\"n\": 1}'"),
 		     1);
 	cr_assert_eq(receiver_count(receiver, "/fail/422/99"), 1);
-	stop(l);
 }
 
 Test(webhooks, last_attempt_that_fails_is_dead)
 {
 	add_hook("answers", "/fail/503/99", "{s:f, s:i}", "backoff", 0.05, "attempts", 3);
 	add_hook("hangs", "/hang/99", "{s:f, s:i, s:f}", "backoff", 0.05, "attempts", 2, "timeout", 1.5);
-	struct listener *l = start("");
+	start("");
 
 	add_rows("answers", "e", 1);
 	add_rows("hangs", "e", 1);
@@ -321,42 +330,38 @@ Test(webhooks, last_attempt_that_fails_is_dead)
 		count_rows("target = 'hangs' and attempts = 2 and status is null and answer ilike '%%timed out%%'"), 1);
 	cr_assert_eq(receiver_count(receiver, "/fail/503/99"), 3);
 	cr_assert_eq(receiver_count(receiver, "/hang/99"), 2);
-	stop(l);
 }
 
 Test(webhooks, redirect_is_not_followed)
 {
 	add_hook("shop", "/redirect", "{s:f, s:i}", "backoff", 0.05, "attempts", 2);
-	struct listener *l = start("");
+	start("");
 
 	add_rows("shop", "e", 1);
 	wait_rows("state = 'dead' and status = 302 and attempts = 2", 1, SOON_MS);
 	cr_assert_eq(receiver_count(receiver, "/redirected"), 0);
-	stop(l);
 }
 
 Test(webhooks, head_of_an_answer_ends_with_a_whole_character)
 {
 	add_hook("shop", "/accents", "{}");
-	struct listener *l = start("");
+	start("");
 
 	add_rows("shop", "e", 1);
 	wait_rows("state = 'dead' and answer = 'x' || repeat('\u00e9', 511)", 1, SOON_MS);
-	stop(l);
 }
 
 /* One after the other; the later ones have the handle of an earlier one. */
 Test(webhooks, request_knows_nothing_of_the_one_before)
 {
 	add_hook("shop", "/accents", "{s:i}", "concurrency", 1);
-	struct listener *l = start("");
+	start("");
 
 	for (int i = 1; i <= 4; i++) {
 		add_rows("shop", suite_text("e%d", i), 1);
 		wait_rows("state = 'dead' and answer = 'x' || repeat('\u00e9', 511)", i, SOON_MS);
 	}
 	cr_assert_eq(receiver_effects(receiver, "/accents"), 4);
-	stop(l);
 }
 
 /* Milliseconds between the first two requests to path. */
@@ -372,27 +377,25 @@ static long gap_ms(const char *path)
 Test(webhooks, answer_that_asks_for_ages_gets_six_hours)
 {
 	add_hook("seconds", "/later/2147483648", "{}");
-	struct listener *l = start("");
+	start("");
 
 	add_rows("seconds", "e", 1);
 	wait_rows("attempts = 1 and status = 429 and due_at between now() + interval '5 hours' and now() + interval '7 "
 		  "hours'",
 		  1, SOON_MS);
-	stop(l);
 }
 
 Test(webhooks, next_attempt_waits_for_as_long_as_the_answer_asks)
 {
 	add_hook("seconds", "/later/3", "{s:f}", "backoff", 0.001);
 	add_hook("date", "/date/4", "{s:f}", "backoff", 0.001);
-	struct listener *l = start("");
+	start("");
 
 	add_rows("seconds", "e", 1);
 	add_rows("date", "e", 1);
 	wait_rows("state = 'delivered'", 2, SOON_MS);
 	cr_assert_geq(gap_ms("/later/3"), 2900);
 	cr_assert_geq(gap_ms("/date/4"), 2500); /* dates have whole seconds */
-	stop(l);
 }
 
 Test(webhooks, answer_of_any_length_is_read_to_an_end)
@@ -402,7 +405,7 @@ Test(webhooks, answer_of_any_length_is_read_to_an_end)
 	add_hook("endless-refusal", "/endless/400", "{s:f}", "timeout", 600.0);
 	add_hook("heads", "/heads/200", "{s:f}", "timeout", 600.0);
 	add_hook("trailers", "/trailers/200", "{s:f}", "timeout", 600.0);
-	struct listener *l = start("");
+	start("");
 
 	add_rows("heads", "e", 1);
 	add_rows("trailers", "e", 1);
@@ -417,7 +420,6 @@ Test(webhooks, answer_of_any_length_is_read_to_an_end)
 			      "SELECT count(*) FROM outbox AS o, outbox AS e WHERE o.target IN ('heads', 'trailers') "
 			      "AND e.target = 'endless' AND o.settled_at < e.settled_at"),
 		2, "they are read for as long as a body");
-	stop(l);
 }
 
 /* The answer that nobody asked for waits in the connection when the next request goes out. */
@@ -441,7 +443,7 @@ Test(webhooks, answer_that_was_there_before_the_request_is_not_its_answer)
 	snprintf(url, sizeof url, "https://127.0.0.1:%d/extra/500", receiver_port(tls));
 	add_hook("plain", "/extra/500", "{s:i, s:i}", "attempts", 1, "concurrency", 1);
 	add_hook("tls", "", "{s:s, s:s, s:i, s:i}", "url", url, "ca", authority->cert, "attempts", 1, "concurrency", 1);
-	struct listener *l = start("");
+	start("");
 
 	for (int i = 1; i <= 4; i++) {
 		add_rows("plain", "e", 1);
@@ -453,7 +455,6 @@ Test(webhooks, answer_that_was_there_before_the_request_is_not_its_answer)
 	}
 	cr_assert_eq(count_rows("state = 'dead' and status = 500"), 8);
 	cr_assert_eq(receiver_count(receiver, "/extra/500"), 4);
-	stop(l);
 }
 
 /* How many ports the requests to path came from. */
@@ -481,7 +482,7 @@ Test(webhooks, connection_is_used_again_only_after_a_success)
 	add_hook("ok", "/ok", "{s:i}", "concurrency", 1);
 	add_hook("bad", "/fail/500/9", "{s:i, s:i}", "attempts", 1, "concurrency", 1);
 	add_hook("moved", "/redirect", "{s:i, s:i}", "attempts", 1, "concurrency", 1);
-	struct listener *l = start("");
+	start("");
 
 	for (int i = 1; i <= 3; i++) {
 		add_rows("ok", "e", 1);
@@ -495,7 +496,6 @@ Test(webhooks, connection_is_used_again_only_after_a_success)
 	cr_assert_eq(count_connections("/ok"), 1);
 	cr_assert_eq(count_connections("/fail/500/9"), 3);
 	cr_assert_eq(count_connections("/redirect"), 3);
-	stop(l);
 }
 
 /* The lowest limit that was given to the process is below what it has open, so there is no file for a socket. */
@@ -514,7 +514,6 @@ Test(webhooks, want_of_files_is_no_attempt)
 	cr_assert_eq(receiver_count(receiver, "/ok"), 0);
 	cr_assert_eq(prlimit(pid, RLIMIT_NOFILE, &old, NULL), 0);
 	wait_rows("state = 'delivered' and attempts = 1", 1, SOON_MS);
-	stop(l);
 }
 
 Test(webhooks, fault_on_this_side_is_no_attempt)
@@ -541,13 +540,12 @@ Test(webhooks, certificate_is_verified_against_the_given_authority)
 	snprintf(url, sizeof url, "https://127.0.0.1:%d/ok", receiver_port(tls));
 	add_hook("known", "", "{s:s, s:s}", "url", url, "ca", authority->cert);
 	add_hook("unknown", "", "{s:s, s:i}", "url", url, "attempts", 1);
-	struct listener *l = start("");
+	start("");
 
 	add_rows("known", "e", 1);
 	add_rows("unknown", "e", 1);
 	wait_rows("target = 'known' and state = 'delivered'", 1, SOON_MS);
 	wait_rows("target = 'unknown' and state = 'dead' and answer ilike '%%certificate%%'", 1, SOON_MS);
-	stop(l);
 }
 
 /* --- targets --- */
@@ -567,7 +565,6 @@ Test(webhooks, target_that_fails_is_paused_and_does_not_hold_up_another)
 	cr_assert(has_logged(l, "webhook accepts deliveries again"));
 	cr_assert_eq(database_long(db, "select sum(attempts) from outbox where target = 'down'"), 28);
 	cr_assert_eq(receiver_effects(receiver, "/down/503/8"), 20);
-	stop(l);
 }
 
 struct poison {
@@ -624,7 +621,6 @@ Test(webhooks, webhook_that_fails_is_named)
 	add_rows("shop", "e", 1);
 	wait_rows("state = 'delivered'", 1, SOON_MS);
 	cr_assert(wait_until(strstr(listener_http(l, "/readyz", NULL), "ready\n"), SOON_MS));
-	stop(l);
 }
 
 /* As an ingress does while its backend is away. */
@@ -637,7 +633,6 @@ Test(webhooks, target_that_is_not_found_for_a_while_loses_no_delivery)
 	wait_rows("state = 'delivered'", 200, LEASE_MS);
 	cr_assert(has_logged(l, "webhook fails, pausing it"));
 	cr_assert_eq(receiver_effects(receiver, "/down/404/8"), 200);
-	stop(l);
 }
 
 Test(webhooks, target_that_refuses_everything_is_paused)
@@ -648,19 +643,17 @@ Test(webhooks, target_that_refuses_everything_is_paused)
 	add_rows("down", "d", 200);
 	cr_assert(wait_until(listener_metric(l, "wsonce_webhook_paused") == 1, SOON_MS));
 	cr_assert_leq(count_rows("state = 'dead'"), 20);
-	stop(l);
 }
 
 Test(webhooks, rows_of_a_target_without_settings_are_left_alone)
 {
 	add_hook("shop", "/ok", "{}");
-	struct listener *l = start("");
+	start("");
 
 	add_rows("other", "o", 1);
 	add_rows("shop", "e", 1);
 	wait_rows("state = 'delivered'", 1, SOON_MS);
 	cr_assert_eq(count_rows("target = 'other' and state = 'pending' and attempts = 0"), 1);
-	stop(l);
 }
 
 Test(webhooks, deliveries_that_wait_for_long_are_warned_of)
@@ -675,7 +668,6 @@ Test(webhooks, deliveries_that_wait_for_long_are_warned_of)
 	cr_assert_gt(listener_metric(l, "wsonce_oldest_unsettled_seconds"), 3599);
 	cr_assert_eq(listener_metric(l, "wsonce_outbox_pending"), 2);
 	cr_assert_eq(listener_status(l, "/readyz"), 200);
-	stop(l);
 }
 
 /* Rows of the first by name do not hide the oldest of the last. */
@@ -693,7 +685,6 @@ Test(webhooks, every_target_is_looked_at_for_the_oldest_and_those_of_nobody_are_
 	cr_assert(has_logged(l, "webhooks that no listener has"));
 	cr_assert(has_logged(l, "targets=zzz deliveries=1"));
 	cr_assert_eq(listener_metric(l, "wsonce_outbox_pending"), 10001);
-	stop(l);
 }
 
 Test(webhooks, no_secret_is_told)
@@ -708,7 +699,6 @@ Test(webhooks, no_secret_is_told)
 	cr_assert(strstr(page, "\"name\": \"shop\"") && strstr(metrics, "target=\"shop\""));
 	cr_assert(!strstr(page, key) && !strstr(metrics, key) && !has_logged(l, key));
 	cr_assert(!strstr(page, "swordfish") && !strstr(metrics, "swordfish") && !has_logged(l, "swordfish"));
-	stop(l);
 }
 
 /* --- several listeners --- */
@@ -716,16 +706,13 @@ Test(webhooks, no_secret_is_told)
 Test(webhooks, each_row_is_sent_once_by_many_listeners)
 {
 	add_hook("shop", "/ok", "{}");
-	struct listener *l[3];
 
 	for (int i = 0; i < 3; i++)
-		l[i] = start("");
+		start("");
 	add_rows("shop", "e", 1500);
 	wait_rows("state = 'delivered' and attempts = 1", 1500, LEASE_MS);
 	cr_assert_eq(receiver_count(receiver, "/ok"), 1500);
 	cr_assert_eq(receiver_effects(receiver, "/ok"), 1500);
-	for (int i = 0; i < 3; i++)
-		stop(l[i]);
 }
 
 /* Longer than the claim TTL, and twice as long as a request may take: the receiver gets each event several
@@ -733,17 +720,14 @@ Test(webhooks, each_row_is_sent_once_by_many_listeners)
 Test(webhooks, receiver_slower_than_every_timeout_sees_each_effect_once)
 {
 	add_hook("shop", "/slow/2/2", "{s:f, s:f, s:f}", "timeout", 1.0, "backoff", 0.1, "backoff-cap", 0.2);
-	struct listener *l[2];
 
 	for (int i = 0; i < 2; i++)
-		l[i] = start("--claim-ttl 1");
+		start("--claim-ttl 1");
 	add_rows("shop", "e", 10);
 	wait_rows("state = 'delivered'", 10, 2 * LEASE_MS);
 	cr_assert_eq(receiver_effects(receiver, "/slow/2/2"), 10);
 	cr_assert_geq(receiver_count(receiver, "/slow/2/2"), 30);
 	cr_assert_eq(count_rows("attempts = 3"), 10);
-	for (int i = 0; i < 2; i++)
-		stop(l[i]);
 }
 
 Test(webhooks, what_a_killed_listener_was_sending_is_sent_by_another_under_the_same_key)
@@ -753,12 +737,12 @@ Test(webhooks, what_a_killed_listener_was_sending_is_sent_by_another_under_the_s
 
 	add_rows("shop", "e", 10);
 	cr_assert(wait_until(receiver_count(receiver, "/hold/1") == 10, SOON_MS));
+	forget(l);
 	listener_kill(l);
 	l = start("");
 	wait_rows("state = 'delivered' and attempts = 2", 10, LEASE_MS);
 	cr_assert_eq(receiver_count(receiver, "/hold/1"), 20);
 	cr_assert_eq(receiver_effects(receiver, "/hold/1"), 10);
-	stop(l);
 }
 
 static struct database *lock_outbox(void)
@@ -796,13 +780,13 @@ Test(webhooks, what_a_killed_listener_had_not_recorded_is_sent_again_under_the_s
 	receiver_release(receiver);
 	cr_assert(wait_until(count_answered(receiver, "/hold/1") == 10, SOON_MS));
 	cr_assert(wait_until(count_logged(l, "delivery attempt ended") == 10, SOON_MS));
+	forget(l);
 	listener_kill(l);
 	unlock_outbox(lock);
 	l = start("");
 	wait_rows("state = 'delivered' and attempts = 2", 10, LEASE_MS);
 	cr_assert_eq(receiver_count(receiver, "/hold/1"), 20);
 	cr_assert_eq(receiver_effects(receiver, "/hold/1"), 10);
-	stop(l);
 }
 
 /* The answers are kept while Postgres is away, and recorded when it is back: nothing is sent again. */
@@ -824,13 +808,13 @@ Test(webhooks, answers_outlive_an_outage_of_postgres)
 	database_free(lock);
 	wait_rows("state = 'delivered' and attempts = 1", 10, SOON_MS);
 	cr_assert_eq(receiver_count(receiver, "/hold/1"), 10);
-	stop(l);
 }
 
 Test(webhooks, nothing_is_lost_while_connections_to_postgres_break)
 {
 	add_hook("shop", "/ok", "{}");
-	struct listener *l[2] = {start(""), start("")};
+	start("");
+	start("");
 
 	for (int i = 1; i <= 20; i++) {
 		char prefix[20];
@@ -843,8 +827,6 @@ Test(webhooks, nothing_is_lost_while_connections_to_postgres_break)
 	}
 	wait_rows("state = 'delivered'", 1000, LEASE_MS);
 	cr_assert_eq(receiver_effects(receiver, "/ok"), 1000);
-	for (int i = 0; i < 2; i++)
-		stop(l[i]);
 }
 
 /* An operator had the rows tried again, and somebody else has leased them: it is their first attempt, too. */
@@ -908,8 +890,6 @@ Test(webhooks, stored_event_is_told_to_each_webhook_that_wants_its_type)
 	json_t *all = receiver_requests(receiver, "/ok/"), *one = json_array_get(all, 0);
 	cr_assert_eq(json_array_size(all), 1);
 	cr_assert(strstr(json_string_value(json_object_get(one, "body")), "\"id\":\"e-1\",\"data\":{\"n\": 0.10}}"));
-	peer_free(producer);
-	stop(l);
 }
 
 static void store_one(struct peer *producer, const char *prefix, int i)
@@ -943,7 +923,6 @@ Test(webhooks, events_that_no_webhook_wants_do_not_make_it_look)
 
 	must_store_in_peace(l);
 	cr_assert_eq(count_rows("true"), 0);
-	stop(l);
 }
 
 Test(webhooks, events_for_a_webhook_that_is_paused_do_not_make_it_look)
@@ -955,7 +934,6 @@ Test(webhooks, events_for_a_webhook_that_is_paused_do_not_make_it_look)
 	cr_assert(wait_until(listener_metric(l, "wsonce_webhook_paused") == 1, SOON_MS));
 	must_store_in_peace(l);
 	cr_assert_eq(count_rows("event_id like 'e-%%'"), 200);
-	stop(l);
 }
 
 /* The fastest of ten comes before any look without a reason would find its row. */
@@ -974,8 +952,6 @@ Test(webhooks, event_makes_it_look_at_once)
 			least_ms = wait_now_ms() - began_ms;
 	}
 	cr_assert_lt(least_ms, 350);
-	peer_free(producer);
-	stop(l);
 }
 
 /* The whole road, with a receiver that fails now and then, and listeners killed in the middle of it. */
@@ -1016,6 +992,7 @@ Test(webhooks, listener_that_leaves_waits_for_the_answers_and_takes_no_more)
 	process_signal(listener_process(l), SIGTERM);
 	cr_assert(wait_until(listener_status(l, "/readyz") == 503, SOON_MS));
 	receiver_release(receiver);
+	forget(l);
 	cr_assert_eq(process_wait(listener_process(l), SOON_MS), 0, "%s", process_last_words(listener_process(l)));
 	cr_assert_eq(count_rows("state = 'delivered' and attempts = 1"), 2);
 	cr_assert_eq(count_rows("state = 'pending' and attempts = 0 and due_at <= now()"), 8);
@@ -1035,5 +1012,4 @@ Test(webhooks, what_has_no_answer_when_draining_is_over_is_due_at_once)
 	l = start("");
 	wait_rows("state = 'delivered'", 3, SOON_MS);
 	cr_assert_eq(receiver_effects(receiver, "/hang/1"), 3);
-	stop(l);
 }
