@@ -210,6 +210,15 @@ static void on_too_long(struct ws_link *link, const char *head, size_t len, cons
 	d->owner->on_too_long(d->arg, head, len, digest, total);
 }
 
+/* It ends, but not in this call; reason lives until then. */
+static void fail(struct dial *d, const char *reason)
+{
+	if (d->state != DIAL_OPEN || d->fault)
+		return;
+	d->fault = reason;
+	uv_timer_start(&d->deadline, on_deadline, 0, 0);
+}
+
 static void want_write(struct dial *d)
 {
 	list_remove(&d->due);
@@ -224,7 +233,7 @@ static void on_want_write(struct ws_link *link)
 
 static void on_kill(struct ws_link *link)
 {
-	dial_fail(list_entry(link, struct dial, link), link->fault);
+	fail(list_entry(link, struct dial, link), link->fault);
 }
 
 static void set_reading(struct ws_link *link, bool is_reading)
@@ -285,7 +294,7 @@ static const char is_deaf[] = "the server does not read what is sent to it";
 
 static void on_deaf(uv_timer_t *timer)
 {
-	dial_fail(timer->data, is_deaf);
+	fail(timer->data, is_deaf);
 }
 
 /* A batch that settles is thousands of acks in one turn of the loop: that they are not sent yet says nothing of the
@@ -297,7 +306,7 @@ static void check_unsent(struct dial *d, bool is_read)
 	if (d->state != DIAL_OPEN || d->fault)
 		return;
 	if (unsent > UNREAD_MOST) {
-		dial_fail(d, is_deaf);
+		fail(d, is_deaf);
 	} else if (unsent > UNREAD_STOP || (uv_is_active((uv_handle_t *)&d->deadline) && unsent > UNREAD_STOP / 2)) {
 		ws_link_hold(&d->link, WS_HOLD_UNSENT, true);
 		if (is_read || !uv_is_active((uv_handle_t *)&d->deadline))
@@ -842,14 +851,6 @@ void dial_cut(struct dial *d)
 		ws_link_leave(&d->link);
 	/* Not in this call: it may come from inside of the connection's own. */
 	d->fault = "cut";
-	uv_timer_start(&d->deadline, on_deadline, 0, 0);
-}
-
-void dial_fail(struct dial *d, const char *reason)
-{
-	if (d->state != DIAL_OPEN || d->fault)
-		return;
-	d->fault = reason;
 	uv_timer_start(&d->deadline, on_deadline, 0, 0);
 }
 

@@ -71,7 +71,4 @@ void dial_leave(struct dial *d, unsigned int code);
 /* Ends it at once, without a word, and on_end is not called any more. */
 void dial_cut(struct dial *d);
 
-/* The connection is given up: on_end will be called with this reason, a text that lives until then. */
-void dial_fail(struct dial *d, const char *reason);
-
 #endif
