@@ -406,30 +406,12 @@ static int read_object(struct profile_reader *r, struct key_table t, const char 
 
 /* --- http --- */
 
-static int read_statuses(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
-{
-	struct profile_http *h = (struct profile_http *)((char *)at - k->offset);
-	size_t i;
-	json_t *item;
-
-	if (!json_is_array(value) || json_array_size(value) > sizeof(h->accept_status) / sizeof(h->accept_status[0]))
-		return profile_fail(r, "must be an array of at most 8 statuses");
-	json_array_foreach(value, i, item)
-	{
-		if (!json_is_integer(item) || json_integer_value(item) < 100 || json_integer_value(item) > 599)
-			return profile_fail(r, "a status is a number from 100 to 599");
-		h->accept_status[h->accept_count++] = (uint16_t)json_integer_value(item);
-	}
-	return 0;
-}
-
 static const struct key http_keys[] = {
 	{"method", read_text, HTTP(method), NULL, 0, 0},
 	{"url", read_text_template, HTTP(url), NULL, 0, 0},
 	{"headers", read_text_templates, HTTP(headers), "object", 0, 0},
 	{"body", read_template, HTTP(body), NULL, 0, 0},
 	{"capture", read_capture, HTTP(capture), "pointer", 0, 0},
-	{"accept_status", read_statuses, HTTP(accept_status), NULL, 0, 0},
 };
 
 static int read_call(struct profile_reader *r, const json_t *value, struct profile_http *http)
@@ -719,7 +701,6 @@ static const struct key profile_keys[] = {
 	{"redirect_keeps_subscriptions", read_switch, TOP(redirect_keeps_subscriptions), NULL, 0, 0},
 	{"gap", read_gap, TOP(gap), NULL, 0, 0},
 	{"max_message_bytes", read_number, TOP(max_message_bytes), NULL, 64, 1 << 28},
-	{"id_max_len", read_number, TOP(id_max_len), NULL, 64, 1 << 20},
 	{"max_elements", read_number, TOP(max_elements), NULL, 0, 1e9},
 	{"accept_subprotocols", read_texts, TOP(accept_subprotocols), NULL, 0, 0},
 	{"tokens", read_tokens, TOP(tokens), NULL, 0, 0},
@@ -773,8 +754,6 @@ static void complete(struct profile *p)
 		if (p->rules[i].overlap && !p->overlap_s)
 			p->overlap_s = OVERLAP_S;
 	}
-	if (p->id_max_len > PROFILE_ID_MAX)
-		p->id_max_len = PROFILE_ID_MAX;
 }
 
 /* --- the whole --- */

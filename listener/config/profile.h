@@ -47,8 +47,6 @@ struct profile_http {
 	const json_t *headers; /* object of texts; NULL if none */
 	const json_t *body;    /* template; NULL if none */
 	const json_t *capture; /* object: variable -> pointer into the answer; NULL if none */
-	uint16_t accept_status[8];
-	size_t accept_count;
 };
 
 /* A rule. Its profile owns the json_t and texts. Absent members are NULL. */
@@ -154,7 +152,6 @@ struct profile {
 		bool contiguous;
 	} gap;
 	int64_t max_message_bytes; /* 0: use the setting */
-	int64_t id_max_len;        /* a longer id becomes its SHA-256; 0 if the profile does not say */
 	int64_t max_elements;      /* of one frame; further ones are rejected */
 	struct profile_rule *rules;
 	size_t rule_count;

@@ -177,20 +177,13 @@ static bool has_nul(const struct session *s, struct slice text)
 	return !s->is_recording && text.at && memchr(text.at, '\0', text.len);
 }
 
-static size_t longest_id(const struct session *s)
-{
-	if (s->profile->id_max_len)
-		return (size_t)s->profile->id_max_len;
-	return s->is_recording ? SIZE_MAX : PROFILE_ID_MAX;
-}
-
 /* Fills event. Returns NULL, or why it is not one. */
 static const char *read_event(struct reading *r, const struct place *at, struct session_event *event)
 {
 	const struct rule *rule = r->rule;
 	struct session *s = r->session;
 
-	if (!rule_id(rule, at, longest_id(s), &s->id))
+	if (!rule_id(rule, at, s->is_recording ? SIZE_MAX : PROFILE_ID_MAX, &s->id))
 		return "a part of the id is missing, empty, or neither a text nor an integer: the event has no id";
 	event->id = bytes_slice(&s->id);
 	event->type = part_text(part_value(&rule->type, at), at->arena);

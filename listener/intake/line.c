@@ -525,14 +525,6 @@ static void add_call_header(void *to, char *text)
 		free(text);
 }
 
-static bool is_accepted(const struct profile_http *http, int status)
-{
-	for (size_t i = 0; i < http->accept_count; i++)
-		if (http->accept_status[i] == status)
-			return true;
-	return status / 100 == 2;
-}
-
 /* Before or after the handshake. */
 static void fail_call(struct line *line, const char *what, int64_t wait_ms)
 {
@@ -569,7 +561,7 @@ static void on_answer(void *arg, const struct request_answer *answer)
 	char what[300];
 
 	line->request = NULL;
-	if (!is_accepted(line->call, answer->status)) {
+	if (answer->status / 100 != 2) {
 		snprintf(what, sizeof(what), "answered %d%s%.*s", answer->status, answer->len ? ": " : "",
 			 (int)(answer->len < EXAMPLE_BYTES ? answer->len : EXAMPLE_BYTES),
 			 answer->body ? answer->body : "");

@@ -492,7 +492,6 @@ static int open_listener(struct http *h, char *error, size_t size)
 	return -1;
 }
 
-/* Strict: libmicrohttpd 1.0 redirects who writes a blank into a path, unless it is told to refuse as 0.9 does. */
 static int start_daemon(struct http *h)
 {
 	unsigned int flags = MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET;
@@ -504,7 +503,7 @@ static int start_daemon(struct http *h)
 		MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned int)h->of_one_host, MHD_OPTION_CONNECTION_TIMEOUT,
 		(unsigned int)(h->patience_ms / 1000), MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MEMORY_BYTES,
 		MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL, MHD_OPTION_NOTIFY_CONNECTION, on_visitor, h,
-		MHD_OPTION_NOTIFY_COMPLETED, on_answered, h, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
+		MHD_OPTION_NOTIFY_COMPLETED, on_answered, h, MHD_OPTION_STRICT_FOR_CLIENT, HTTP_STRICT, MHD_OPTION_END);
 	return h->daemon ? 0 : -1;
 }
 

@@ -7,6 +7,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* libmicrohttpd 1.0 redirects a request with a blank in its path unless it is strict. 0.9 refuses it anyway, and if it
+ * is strict, it answers a request without Host by a head that has the head once more behind it. */
+#define HTTP_STRICT (MHD_VERSION >= 0x01000000)
+
 /* What the headers of a request say. */
 struct head {
 	const char *host; /* NULL: none */

@@ -190,7 +190,7 @@ static struct MHD_Daemon *start(struct http_threads *h)
 		MHD_OPTION_PER_IP_CONNECTION_LIMIT, h->hall->visitors / 2, MHD_OPTION_CONNECTION_TIMEOUT,
 		(unsigned int)(PATIENCE_MS / 1000), MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MEMORY_BYTES,
 		MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL, MHD_OPTION_NOTIFY_CONNECTION, on_visitor, h,
-		MHD_OPTION_NOTIFY_COMPLETED, on_answered, h, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
+		MHD_OPTION_NOTIFY_COMPLETED, on_answered, h, MHD_OPTION_STRICT_FOR_CLIENT, HTTP_STRICT, MHD_OPTION_END);
 }
 
 struct http_threads *http_threads_open(const struct http_hall *hall, char *error, size_t size)

@@ -6,6 +6,7 @@
 #include "net/ws.h"
 
 #include <poll.h>
+#include <openssl/ssl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -113,6 +114,22 @@ static bool is_reset(const uv_poll_t *handle)
 	return uv_fileno((const uv_handle_t *)handle, &fd) == 0 && ws_is_reset(fd);
 }
 
+/* RFC 6455, section 5.1: a client masks its frames. libwebsockets does not tell, so the head of a producer's first
+ * frame is looked at before it is read. */
+static void look_for_mask(struct ws_link *link)
+{
+	unsigned char head[2];
+	ssize_t n;
+	SSL *ssl;
+
+	if (link->is_begun || !link->wsi)
+		return;
+	ssl = lws_get_ssl(link->wsi);
+	n = ssl ? SSL_peek(ssl, head, sizeof(head)) : recv(link->fd, head, sizeof(head), MSG_PEEK | MSG_DONTWAIT);
+	link->is_begun = n > 0 || !ssl;
+	link->is_unmasked = n == sizeof(head) && !(head[1] & 0x80);
+}
+
 /* libwebsockets puts its own callback back whenever it waits for something else. It writes before it reads. */
 static void on_poll(uv_poll_t *handle, int status, int events)
 {
@@ -124,6 +141,8 @@ static void on_poll(uv_poll_t *handle, int status, int events)
 	}
 	if (status >= 0 && hooked)
 		events = wait_if_held(handle, events);
+	if (events & UV_READABLE && hooked && link_of(hooked, handle))
+		look_for_mask(link_of(hooked, handle));
 	if ((status < 0 || events) && !uv_is_closing((uv_handle_t *)handle))
 		original_poll_cb(handle, status, events);
 	if (!uv_is_closing((uv_handle_t *)handle))
@@ -483,6 +502,12 @@ int ws_link_receive(struct ws_link *link, const struct ws_piece *piece)
 	bool is_last = piece->rest == 0 && piece->is_final;
 	int result;
 
+	link->is_begun = true;
+	if (link->is_unmasked) {
+		lws_close_reason(link->wsi, LWS_CLOSE_STATUS_PROTOCOL_ERR, (unsigned char *)"a frame without a mask",
+				 22);
+		return -1;
+	}
 	ws_link_hook(link);
 	if (link->has_peer_closed)
 		return 0;

@@ -65,6 +65,8 @@ struct ws_link {
 	uv_poll_t *poll; /* by which libwebsockets waits for it */
 	const struct ws_reader *reader;
 	const struct ws_feed *feed; /* NULL: of a producer */
+	bool is_begun;              /* its first frame has been looked at */
+	bool is_unmasked;           /* that frame has no mask */
 	struct list half;           /* of struct ws, while it has an unfinished message */
 	int64_t half_ms;            /* loop clock, when that began, or when we last kept it waiting */
 	char *bytes;                /* the message so far, if it did not come in one piece */

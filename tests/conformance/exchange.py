@@ -261,12 +261,18 @@ UNMASKED = "non-strict: taken like any other frame"
 violation("a masked frame of a server is refused", "5.1", (TEXT, b"{}", {"mask": True}), sides=["source"])
 
 
-@case("a frame of a client that is not masked is refused", "5.1", ["ingest"], ingest=UNMASKED)
+@case("a frame of a client that is not masked is refused, behind one that is", "5.1", ["ingest"], ingest=UNMASKED)
 async def play(p):
     p.send(TEXT, p.event("before"))
     p.send(TEXT, p.event("unmasked"), mask=False)
     p.allow("expected: close 1002", UNMASKED)
     await p.goes_on()
+
+
+@case("a first frame of a client that is not masked is refused", "5.1", ["ingest"])
+async def play(p):
+    p.send(TEXT, p.never("unmasked"), mask=False)
+    await p.fails(1002)
 
 
 @case("what the listener sends as a client is masked, by a new key each time", "5.3", ["source"])

@@ -79,6 +79,22 @@ static void expect_end(struct peer *p, const char *after)
 
 /* ---- acks ---- */
 
+/* RFC 6455, section 5.1. */
+static void expect_unmasked_refused(struct peer *p)
+{
+	static const char frame[] = "\x81\x17{\"event_id\":\"unmasked\"}";
+
+	cr_assert(peer_send_raw(p, frame, sizeof(frame) - 1));
+	expect_close(p, 1002);
+	cr_assert_eq(rows_like("unmasked"), 0);
+	peer_free(p);
+}
+
+Test(ingest, frame_without_a_mask_closes_with_1002, .init = set_up, .fini = tear_down)
+{
+	expect_unmasked_refused(open_acked());
+}
+
 Test(ingest, acks_say_what_became_of_each_message, .init = set_up, .fini = tear_down)
 {
 	struct peer *p = open_acked();
@@ -907,6 +923,7 @@ Test(ingest, with_a_certificate_producers_connect_by_tls)
 	}
 	cr_assert_eq(rows_like("by-tls-%"), 100);
 	cr_assert_null(peer_open(relay_port(bad), "/events", ACKS, NULL, NULL));
+	expect_unmasked_refused(peer_open_events(relay_port(good), ACKS));
 	peer_free(p);
 	relay_free(good);
 	relay_free(bad);

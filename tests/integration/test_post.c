@@ -106,6 +106,17 @@ Test(post, what_is_said_to_be_one_event_is_not_cut_into_lines)
 	cr_assert_eq(count("dead_letters"), 1);
 }
 
+Test(post, request_without_a_host_gets_one_head)
+{
+	start("--log-level info");
+	char *answer =
+		ask("POST /events HTTP/1.1\r\nConnection: close\r\nContent-Length: 16\r\n", "{\"event_id\":\"e\"}");
+
+	expect_status(answer, 400);
+	cr_assert(!strstr(answer + 1, "HTTP/1.1 400"), "%s", answer);
+	cr_assert(strstr(answer, "malformed HTTP/1.1 request"), "%s", answer);
+}
+
 Test(post, there_is_no_answer_before_the_commit)
 {
 	start("--log-level info");
