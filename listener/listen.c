@@ -170,8 +170,8 @@ static void on_relay_drained(void *arg)
 static void on_drained(void *arg, size_t left)
 {
 	struct listener *l = arg;
-	const char *why = NULL;
-	bool is_missing = left && !pipeline_can_store(l->pipeline, &why);
+	const char *why = pipeline_trouble(l->pipeline);
+	bool is_missing = left && *why;
 
 	l->status = left ? 1 : l->status;
 	log_write(left ? LOG_ERROR : LOG_INFO, "drained",

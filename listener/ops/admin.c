@@ -51,16 +51,17 @@ static unsigned int write_ready(const struct admin *a, FILE *out)
 {
 	const struct admin_parts *p = a->parts;
 	const struct claim *claim = pipeline_claim(p->pipeline);
-	const char *why;
+	const char *why = pipeline_trouble(p->pipeline);
 
 	if (p->is_draining) {
 		fprintf(out, "not ready: draining\n");
 		return STATUS_UNAVAILABLE;
 	}
-	if (!pipeline_can_store(p->pipeline, &why)) {
-		why = *pipeline_holder(p->pipeline) ? pipeline_holder(p->pipeline)
-		      : *why                        ? "cannot store; the log says why"
-						    : "connecting";
+	if (*why) {
+		if (*pipeline_holder(p->pipeline))
+			why = pipeline_holder(p->pipeline);
+		else if (strcmp(why, "connecting") != 0)
+			why = "cannot store; the log says why";
 		fprintf(out, "not ready: %s: %s\n", config_store_path(p->config) ? "sqlite" : "postgres", why);
 		return STATUS_UNAVAILABLE;
 	}
@@ -224,8 +225,7 @@ static json_t *describe_status(const struct admin *a)
 	const struct events *events = pipeline_events(p->pipeline);
 	const struct claim *claim = pipeline_claim(p->pipeline);
 	json_t *root, *counts = json_object();
-	const char *why, *slow;
-	bool is_stored = pipeline_can_store(p->pipeline, &why);
+	const char *why = pipeline_trouble(p->pipeline), *slow;
 
 	pipeline_is_slow(p->pipeline, &slow);
 
@@ -234,7 +234,7 @@ static json_t *describe_status(const struct admin *a)
 		"{s:s, s:o, s:I, s:b, s:{s:b, s:o, s:o, s:o, s:o}, s:o, s:I, s:I, s:I, s:b, s:o, s:I, s:o, s:o}",
 		"version", WSONCE_VERSION, "instance_id", describe_text(p->config->instance_id), "uptime_s",
 		(json_int_t)(((int64_t)uv_now(a->loop) - a->started_ms) / 1000), "draining", p->is_draining, "postgres",
-		"up", is_stored, "error", describe_text(why), "hazards", describe_name(pipeline_hazards(p->pipeline)),
+		"up", !*why, "error", describe_text(why), "hazards", describe_name(pipeline_hazards(p->pipeline)),
 		"holder", describe_name(pipeline_holder(p->pipeline)), "slow", describe_name(slow), "redis",
 		describe_redis(claim), "in_flight", (json_int_t)events->messages, "in_flight_bytes",
 		(json_int_t)pipeline_bytes(p->pipeline), "in_flight_bytes_limit", (json_int_t)p->config->inflight_bytes,

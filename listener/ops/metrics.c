@@ -337,7 +337,7 @@ void metrics_write(const struct admin_parts *p, int64_t now_ms, FILE *out)
 	if (claim_is_used(claim))
 		put_gauge(out, "redis_up", "1 while claims can be made; absent with --redis none.",
 			  claim_is_ready(claim) && !claim_is_refused(claim));
-	put_gauge(out, "postgres_up", "1 while rows can be stored.", pipeline_can_store(p->pipeline, &why));
+	put_gauge(out, "postgres_up", "1 while rows can be stored.", !*pipeline_trouble(p->pipeline));
 	put_gauge(out, "postgres_slow_seconds",
 		  "How long the oldest event has waited for Postgres, while that stores them slower than they come; "
 		  "else 0.",

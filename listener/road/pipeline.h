@@ -102,9 +102,7 @@ const struct events *pipeline_events(const struct pipeline *p);
 size_t pipeline_bytes(const struct pipeline *p);
 bool pipeline_is_full(const struct pipeline *p);
 bool pipeline_is_full_for_producers(const struct pipeline *p);
-/* Are rows stored, as far as the last statements tell? If not, why gets the reason, valid until the next call. */
-bool pipeline_can_store(const struct pipeline *p, const char **why);
-/* Why rows are not stored, "" if they are. Valid until the next call. */
+/* Why rows are not stored, "" if they are, as far as the last statements tell. Valid until the next call. */
 const char *pipeline_trouble(const struct pipeline *p);
 /* Do rows come faster than they are stored? Milliseconds for which the oldest has waited, and a sentence in why, valid
  * until the next call; else 0 and "". */

@@ -508,13 +508,6 @@ void pipeline_probe(struct pipeline *p)
 	}
 }
 
-/* Those that were left to others may not count as held for long: nobody may have had them. */
-static void stop_resting(struct pipeline *p)
-{
-	list_each(node, after, &p->events.lists[EV_HELD])
-		list_entry(node, struct event, link)->held_ms = now_ms(p);
-}
-
 /* Something to store, which Postgres says nothing of. */
 static bool has_rows(const struct pipeline *p)
 {
@@ -533,8 +526,9 @@ void pipeline_check_stall(struct pipeline *p)
 	pipeline_set_life(p, is_stalled ? LIFE_RESTING : LIFE_WORKING);
 	p->probed_ms = now_ms(p);
 	claim_rest(p->claim, is_stalled);
-	if (!is_stalled) {
-		stop_resting(p);
+	if (!is_stalled) { /* events left to others were not held: nobody may have had them */
+		list_each(node, after, &p->events.lists[EV_HELD])
+			list_entry(node, struct event, link)->held_ms = now_ms(p);
 		return;
 	}
 	log_spell_on(&p->rests, now_ms(p), "cannot store, leaving claims to other listeners", pipeline_trouble(p));
@@ -554,20 +548,14 @@ void pipeline_on_watch_timer(uv_timer_t *timer)
 	claim_say(p->claim, pipeline_trouble(p));
 }
 
-bool pipeline_can_store(const struct pipeline *p, const char **why)
-{
-	if (!store_is_ready(p->first.store, why))
-		return false;
-	if (is_resting(p))
-		*why = *store_trouble(p->first.store) ? store_trouble(p->first.store) : "nothing was stored";
-	return !is_resting(p);
-}
-
 const char *pipeline_trouble(const struct pipeline *p)
 {
 	const char *why;
+	bool is_ready = store_is_ready(p->first.store, &why);
 
-	return pipeline_can_store(p, &why) ? "" : *why ? why : "still connecting";
+	if (is_ready)
+		why = is_resting(p) ? store_trouble(p->first.store) : NULL;
+	return !why ? "" : *why ? why : is_ready ? "nothing was stored" : "connecting";
 }
 
 const char *pipeline_hazards(const struct pipeline *p)

@@ -481,9 +481,8 @@ void pipeline_check_slowness(struct pipeline *p)
 {
 	size_t rows;
 	int64_t ms = rows_wait(p, &rows);
-	const char *why;
 
-	if (!pipeline_can_store(p, &why))
+	if (*pipeline_trouble(p))
 		return;
 	if (ms < SLOW_MS || !(is_behind(p) || p->slow.told_ms))
 		end_slowness(p);

@@ -425,20 +425,15 @@ static void forget_fates(struct store *s)
 	}
 }
 
-static void keep_trouble(struct store *s, const char *what)
-{
-	s->busy = s->result == SQLITE_FILE_BUSY ? s->busy + 1 : 0;
-	if (s->busy && s->busy < BUSY_WARN)
-		return;
-	snprintf(s->trouble, sizeof(s->trouble), "%s", s->why);
-	log_spell_on(&s->spell, (int64_t)uv_now(s->loop), what, s->why);
-}
-
 static void retry_later(struct store *s)
 {
 	uint64_t wait = s->result == SQLITE_FILE_BUSY ? 0 : (uint64_t)backoff_next(&s->backoff, backoff_draw());
 
-	keep_trouble(s, "sqlite error, will retry");
+	s->busy = s->result == SQLITE_FILE_BUSY ? s->busy + 1 : 0;
+	if (!s->busy || s->busy >= BUSY_WARN) {
+		snprintf(s->trouble, sizeof(s->trouble), "%s", s->why);
+		log_spell_on(&s->spell, (int64_t)uv_now(s->loop), "sqlite error, will retry", s->why);
+	}
 	counters.store_retries += s->job == JOB_INSERT;
 	for (size_t i = 0; s->job == JOB_INSERT && i < s->batch->count; i++) {
 		free(s->fates[i].why);

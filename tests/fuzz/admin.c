@@ -83,11 +83,10 @@ void pipeline_charge(struct pipeline *p, long bytes)
 	(void)p, (void)bytes;
 }
 
-bool pipeline_can_store(const struct pipeline *p, const char **why)
+const char *pipeline_trouble(const struct pipeline *p)
 {
 	(void)p;
-	*why = state & POSTGRES_IS_AWAY ? "connection refused: \"\xff\"" : "";
-	return !(state & POSTGRES_IS_AWAY);
+	return state & POSTGRES_IS_AWAY ? "connection refused: \"\xff\"" : "";
 }
 
 int64_t pipeline_is_slow(const struct pipeline *p, const char **why)
