@@ -9,7 +9,7 @@
 
 #define ACK_MS 10000
 
-/* A copy of a member's text; NULL if it is JSON's null, or not there. */
+/* A copy of a member's text; NULL if it is null or missing. */
 static char *text_of(const json_t *root, const char *name)
 {
 	const json_t *value = json_object_get(root, name);

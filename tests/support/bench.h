@@ -1,5 +1,5 @@
-/* What most tests are about: a database, a listener on it, and a producer of that. Each is NULL until a test makes it.
- */
+/* What most tests need: a database, a listener on it, and a producer for the listener. Each is NULL until a test makes
+ * it. */
 #ifndef SUPPORT_BENCH_H
 #define SUPPORT_BENCH_H
 
@@ -11,14 +11,14 @@ extern struct database *db;
 extern struct listener *listener;
 extern struct peer *producer;
 
-/* For .init: a new database, and one with the tables of this program. */
+/* For .init: make a new database with empty tables. */
 void bench_open(void);
 void bench_migrate(void);
 
-/* For .fini: the producer leaves, and the listener ends with status 0, if they are there. */
+/* For .fini: closes the producer, and requires that the listener ends with status 0, if there are any. */
 void bench_close(void);
 
-/* Rows of events. */
+/* The number of rows in events. */
 long bench_rows(void);
 
 #endif

@@ -16,7 +16,7 @@
 #define START_MS 15000
 
 struct bouncer {
-	char *directory; /* its socket's */
+	char *directory; /* directory of its socket */
 	struct process *process;
 };
 

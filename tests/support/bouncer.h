@@ -5,13 +5,13 @@
 struct bouncer;
 struct database;
 
-/* Start one in transaction mode with so many server connections for each database. It dies with the test's process. */
+/* Starts one in transaction mode with this many server connections per database. It dies with the test's process. */
 struct bouncer *bouncer_new(int connections);
 
 /* The same with another pool_mode: session or statement. */
 struct bouncer *bouncer_in_mode_new(int connections, const char *mode);
 
-/* The conninfo of db by way of it. */
+/* The conninfo of db through the PgBouncer. */
 char *bouncer_conninfo(const struct bouncer *b, const struct database *db);
 
 #endif

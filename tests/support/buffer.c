@@ -1,4 +1,4 @@
-/* A growing run of bytes. */
+/* A growing buffer. */
 #include "buffer.h"
 
 #include <stdlib.h>

@@ -43,7 +43,7 @@ static void make_self_signed(const struct certificate *c)
 		cr_assert_fail("openssl cannot make a certificate");
 }
 
-/* openssl req asks for a request (-x509 with -CA came later), which x509 then signs. */
+/* openssl req makes a request, which openssl x509 signs (-x509 with -CA is newer). */
 static void make_signed(const struct certificate *c, const struct certificate *authority,
 			const struct certificate_text *text)
 {

@@ -1,5 +1,5 @@
-/* TLS certificates for one test, made by the openssl program in the test's directory: an authority of
- * the test's own, and what it signs. */
+/* TLS certificates for one test, made by the openssl program in the test's directory: an authority, and certificates
+ * that it signs. */
 #ifndef SUPPORT_CERTIFICATE_H
 #define SUPPORT_CERTIFICATE_H
 
@@ -13,19 +13,18 @@ struct certificate {
 /* A new authority. */
 struct certificate *certificate_authority_new(void);
 
-/* A server's certificate, signed by the authority, for these names as openssl writes them:
- * "DNS:localhost,IP:127.0.0.1". */
+/* A server's certificate, signed by the authority, for names in openssl's format: "DNS:localhost,IP:127.0.0.1". */
 struct certificate *certificate_new(const struct certificate *authority, const char *names);
 
-/* What is written into a certificate. */
+/* The contents of a certificate. */
 struct certificate_text {
-	const char *subject; /* as openssl writes it, "/CN=shop"; NULL: "/CN=wsonce test server" */
-	const char *names;   /* subjectAltName; NULL: none */
-	const char *usage;   /* extendedKeyUsage; NULL: none */
-	bool is_expired;     /* since it was made */
+	const char *subject; /* in openssl's format, "/CN=shop"; NULL for "/CN=wsonce test server" */
+	const char *names;   /* subjectAltName, or NULL */
+	const char *usage;   /* extendedKeyUsage, or NULL */
+	bool is_expired;     /* already expired */
 };
 
-/* The same with this text. */
+/* The same with these contents. */
 struct certificate *certificate_new_of(const struct certificate *authority, const struct certificate_text *text);
 
 #endif

@@ -1,4 +1,4 @@
-/* libuv's clock, in place of the C library's. */
+/* Replaces the clock that libuv reads from the C library. */
 #include "clock.h"
 
 #include <stdbool.h>

@@ -8,7 +8,7 @@
  * is due within a millisecond, it asks for the time again and again. */
 void clock_stop(void);
 
-/* So many milliseconds pass at once; a loop sees it at its next uv_run() or uv_update_time(). */
+/* Moves the clock by ms; a loop sees it at its next uv_run() or uv_update_time(). */
 void clock_pass(int64_t ms);
 
 #endif

@@ -1,4 +1,4 @@
-/* A database for one test: made, asked, dropped. The server is somebody else's. */
+/* A database for one test: made, queried, dropped. The server is started elsewhere. */
 #include "database.h"
 #include "suite.h"
 #include "wait.h"
@@ -17,7 +17,7 @@
 
 struct database {
 	char *conninfo;
-	PGconn *conn; /* NULL before the first question and after a broken connection */
+	PGconn *conn; /* NULL before the first query and after a broken connection */
 };
 
 struct database *database_open(const char *conninfo)
@@ -90,7 +90,7 @@ static void disconnect(struct database *db)
 	db->conn = NULL;
 }
 
-/* Notices, and the farewells of servers that tests stop, say nothing about the test. */
+/* Ignores notices and the last messages of servers that tests stop. */
 static void on_notice(void *arg, const char *text)
 {
 	(void)arg, (void)text;
@@ -108,8 +108,8 @@ static PGconn *dial(const struct database *db)
 	return conn;
 }
 
-/* Whether the connection is still there. What the server said when it went has arrived by now, so
- * one look at the socket finds a server that has been restarted since the last question. */
+/* Is the connection still open? If the server closed it, its last message has arrived by now, so one read notices a
+ * server that was restarted since the last query. */
 static bool is_connected(struct database *db)
 {
 	struct pollfd pfd = {.events = POLLIN};
@@ -138,7 +138,7 @@ static void ensure_connected(struct database *db)
 	}
 }
 
-/* Read on until the answer is complete. False if the connection broke. */
+/* Reads until the answer is complete. False if the connection broke. */
 static bool is_answered(struct database *db, const char *sql)
 {
 	int64_t end = wait_end_ms(ANSWER_MS);
@@ -154,7 +154,7 @@ static bool is_answered(struct database *db, const char *sql)
 	return true;
 }
 
-/* Send sql and wait for its (last) result. NULL if the connection broke on the way. */
+/* Sends sql and waits for its last result. NULL if the connection broke. */
 static PGresult *ask(struct database *db, const char *sql)
 {
 	PGresult *last = NULL, *result;
@@ -180,7 +180,7 @@ static bool has_failed(const PGresult *result)
 	return status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK;
 }
 
-/* Whether the server is going away, which ends the connection a moment later. */
+/* Does this result mean that the server is shutting down and will close the connection? */
 static bool is_leaving(const PGresult *result)
 {
 	const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
@@ -188,8 +188,7 @@ static bool is_leaving(const PGresult *result)
 	return state && strncmp(state, "57P0", 4) == 0;
 }
 
-/* Run sql, asking again after a broken connection if the question may be repeated. The result is
- * good; the caller clears it. */
+/* Runs sql, again after a broken connection if may_repeat. The result is good; the caller clears it. */
 static PGresult *run(struct database *db, const char *sql, bool may_repeat)
 {
 	for (;;) {

@@ -1,4 +1,4 @@
-/* Stages in memory: a journal of what pipeline.c asks for, and the answers of the test. */
+/* Stages in memory: a journal of pipeline.c's calls, and the test's answers. */
 #include "fake_stages.h"
 
 #include <criterion/criterion.h>
@@ -9,7 +9,7 @@
 
 #define CALLS_MAX 20000
 
-/* Events whose callback is still to come. */
+/* Events that wait for their callback. */
 struct calls {
 	struct event *events[CALLS_MAX];
 	size_t count;
@@ -27,7 +27,7 @@ struct store {
 	struct store_callbacks on;
 	bool is_noting;
 	char *note;       /* the last text, on the heap */
-	uv_idle_t handle; /* turns while a note has no answer */
+	uv_idle_t handle; /* active while a check-in has no answer */
 	void (*done)(void *arg);
 	void *done_arg;
 };

@@ -1,6 +1,6 @@
-/* A WebSocket feed inside the test: one thread that polls, one lock around everything. The calls of a
- * test only queue frames and wake the thread; the thread alone accepts, reads and writes. It never
- * fails the test, because Criterion can be left from the test's own thread only. */
+/* A WebSocket feed inside the test: one thread that polls, and one lock around everything. Calls of a test only queue
+ * frames and wake the thread; only the thread accepts, reads and writes. It never fails the test, because Criterion
+ * allows that only in the test's own thread. */
 #include "feed.h"
 #include "buffer.h"
 #include "frame.h"
@@ -30,9 +30,9 @@
 #define WRITE_PIECES 64 /* pieces per writev */
 #define READ_BYTES   65536
 
-/* Bytes to send, shared by the queues of all clients that get them. */
+/* Bytes to send, shared by the queues of all receiving clients. */
 struct piece {
-	int owners; /* queues it stands in */
+	int owners; /* number of queues that contain it */
 	size_t len;
 	unsigned char bytes[];
 };
@@ -47,23 +47,23 @@ enum client_state {
 struct client {
 	enum client_state state;
 	int fd;               /* -1 when gone */
-	bool has_our_close;   /* a close frame from us stands in the queue or is sent */
-	struct buffer in;     /* received, not yet understood */
+	bool has_our_close;   /* our close frame is queued or sent */
+	struct buffer in;     /* received, not yet parsed */
 	struct piece **queue; /* to send: queue[first] to queue[last - 1] */
 	size_t first, last, room;
-	size_t offset; /* bytes of queue[first] that are sent */
+	size_t offset; /* bytes of queue[first] already sent */
 };
 
 struct feed {
 	pthread_t thread;
-	pthread_mutex_t lock; /* around all below */
+	pthread_mutex_t lock; /* protects everything below */
 	int port;
 	char url[64];
 	int listen_fd;
-	int wake_fd;               /* eventfd: there is something new for the thread */
+	int wake_fd;               /* eventfd that wakes the thread */
 	struct client **clients;   /* by number; only the thread adds */
 	struct pollfd *polls;      /* the thread's: listen_fd, wake_fd, then one per client */
-	size_t n, room;            /* clients, and what clients and polls have room for */
+	size_t n, room;            /* number of clients; allocated size of clients and polls */
 	int numbered;              /* clients that finished their handshake */
 	struct client **by_number; /* those, in that order */
 	bool is_ending, is_frozen, has_pongs;
@@ -73,11 +73,11 @@ struct feed {
 	long received, pings;
 	size_t backlog; /* bytes in all queues */
 	char *request;  /* head of the latest handshake */
-	char *lines;    /* of each 101; NULL: none more */
-	char *path;     /* handshakes for it are answered by this: */
+	char *lines;    /* extra header lines of each 101, or NULL */
+	char *path;     /* handshakes for this path get this answer: */
 	char *answer;
-	int tunnels;        /* that were asked for by CONNECT */
-	struct buffer said; /* texts of clients, each with a newline */
+	int tunnels;        /* CONNECT requests */
+	struct buffer said; /* texts from clients, each followed by a newline */
 };
 
 /* ---- queues; the lock is held ---- */
@@ -116,8 +116,7 @@ static struct piece *piece_of_bytes(const void *bytes, size_t len)
 	return piece;
 }
 
-/* Make room behind the last piece: by moving the queue to the front where that frees half of the
- * room, otherwise by doubling it. */
+/* Makes room at the end of the queue: moves it to the front if that frees half of the room, else doubles the room. */
 static void make_room(struct client *c)
 {
 	if (c->first > c->room / 2) {
@@ -141,7 +140,7 @@ static void enqueue(struct feed *f, struct client *c, struct piece *piece)
 	f->backlog += piece->len;
 }
 
-/* The kernel took n bytes of the queue. */
+/* The kernel accepted n bytes from the queue. */
 static void dequeue(struct feed *f, struct client *c, size_t n)
 {
 	f->backlog -= n;
@@ -178,7 +177,7 @@ static void leave(struct feed *f, struct client *c)
 	c->state = CLIENT_GONE;
 }
 
-/* End a connection by RST. */
+/* Resets a connection. */
 static void cut(struct feed *f, struct client *c)
 {
 	struct linger none = {.l_onoff = 1, .l_linger = 0};
@@ -340,7 +339,7 @@ static void accept_clients(struct feed *f)
 	}
 }
 
-/* What to wait for: a frozen feed only for being woken. Returns how many entries. */
+/* Fills in what to poll; a frozen feed only waits to be woken. Returns the number of entries. */
 static size_t fill_polls(struct feed *f)
 {
 	f->polls[0] = (struct pollfd){.fd = f->wake_fd, .events = POLLIN};
@@ -443,7 +442,7 @@ bool feed_wait_clients(struct feed *f, int n, int deadline_ms)
 	return wait_until(feed_clients(f) >= n, deadline_ms);
 }
 
-/* Queue a piece for one client (by number) or, if that is -1, for all. Takes the piece. */
+/* Queues a piece for one client (by number), or for all if number is -1. Takes the piece. */
 static void post(struct feed *f, int number, struct piece *piece)
 {
 	pthread_mutex_lock(&f->lock);
@@ -489,8 +488,8 @@ void feed_send_raw(struct feed *f, const void *bytes, size_t len)
 	post(f, -1, piece_of_bytes(bytes, len));
 }
 
-/* Bytes that are not on their way: queued here, or taken by the kernel and held back, as for an acknowledgement
- * that is late. A reset would throw them away. */
+/* Bytes not sent yet: queued here, or held back by the kernel, as for a late acknowledgement. A reset would discard
+ * them. */
 static size_t unsent(struct feed *f)
 {
 	pthread_mutex_lock(&f->lock);
@@ -510,7 +509,7 @@ bool feed_flush(struct feed *f, int deadline_ms)
 	return wait_until(unsent(f) == 0, deadline_ms);
 }
 
-/* Cut one client (by number) or, if that is -1, everybody, also those without a number yet. */
+/* Resets one client (by number), or all if number is -1, also those without a number yet. */
 static void drop(struct feed *f, int number)
 {
 	pthread_mutex_lock(&f->lock);
@@ -557,7 +556,7 @@ void feed_refuse(struct feed *f, int http_status)
 	pthread_mutex_unlock(&f->lock);
 }
 
-/* Replaces a text of the feed's by a copy, which goes with it. */
+/* Replaces a text of the feed by a copy, which the feed owns. */
 static void put(struct feed *f, char **at, const char *text)
 {
 	pthread_mutex_lock(&f->lock);

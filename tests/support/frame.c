@@ -1,4 +1,4 @@
-/* RFC 6455 by hand: frames and the handshake's two computations. No sockets here. */
+/* RFC 6455: frames, and the computations of the handshake. No sockets. */
 #include "frame.h"
 
 #include <openssl/evp.h>

@@ -1,5 +1,5 @@
-/* RFC 6455 by hand: frames as bytes, written and read without judging them, so that tests can also
- * send what no library would. No sockets here. */
+/* RFC 6455 frames as bytes, written and read without validation, so that tests can also send invalid ones. No sockets.
+ */
 #ifndef SUPPORT_FRAME_H
 #define SUPPORT_FRAME_H
 
@@ -18,9 +18,9 @@ enum frame_opcode {
 #define FRAME_HEAD_MAX 14 /* bytes of the longest frame header */
 
 struct frame {
-	int opcode;           /* four bits as they came, known or not */
+	int opcode;           /* the four bits as received, valid or not */
 	bool fin;             /* the last frame of its message */
-	bool masked;          /* came with a mask, which frame_read has taken off */
+	bool masked;          /* was masked; frame_read has removed the mask */
 	unsigned char *bytes; /* the payload, inside the bytes given to frame_read */
 	size_t len;           /* of the payload */
 	size_t size;          /* of header and payload */
@@ -30,8 +30,8 @@ struct frame {
  * NULL (a server). Returns the bytes written. */
 size_t frame_write(unsigned char *out, int opcode, bool fin, const unsigned char *mask, const void *bytes, size_t len);
 
-/* Read the frame at the front of n bytes and unmask its payload in place. Returns false while it is
- * not all there; true fills frame, and is given once per frame (a second call would mask it again). */
+/* Reads the frame at the front of n bytes and unmasks its payload in place. Returns false if it is incomplete. Call it
+ * once per frame: a second call would mask it again. */
 bool frame_read(unsigned char *in, size_t n, struct frame *frame);
 
 /* The code of a close frame; 1005 when it has none. */
@@ -40,8 +40,8 @@ int frame_close_code(const struct frame *frame);
 /* The Sec-WebSocket-Accept that answers a Sec-WebSocket-Key, written to out with its NUL. */
 void frame_accept_key(const char *key, char out[29]);
 
-/* The value of a header in an HTTP head (request or response), without the spaces around it. Case of
- * the name does not matter. Returns NULL if it is not there.otherwise */
+/* The value of a header in an HTTP request or response, without surrounding spaces, or NULL. Ignores the case of the
+ * name. */
 char *frame_header(const char *head, const char *name);
 
 #endif

@@ -1,5 +1,6 @@
-/* full_disk.c is a disk without room, for a Postgres server: a library to load before libc. While the file that
- * WSONCE_FULL_DISK names is there, no file of a table or an index grows: ENOSPC. What is there can be overwritten. */
+/* full_disk.c simulates a full disk for a Postgres server: a library to preload. While the file named by
+ * WSONCE_FULL_DISK exists, writes that would extend a file of a table or index fail with ENOSPC. Existing blocks can
+ * be overwritten. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
@@ -9,7 +10,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* Of the C library, by its name; a cast of its own, as C has none between data and functions. */
+/* Looks up a function of the C library. memcpy, because C has no cast from data to function pointers. */
 static void find(const char *name, void *function)
 {
 	void *found = dlsym(RTLD_NEXT, name);

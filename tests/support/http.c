@@ -1,4 +1,4 @@
-/* One HTTP request: sent, its answer read to the end, lengths and chunks understood. */
+/* One HTTP request and its answer, with lengths and chunks decoded. */
 #include "http.h"
 #include "buffer.h"
 #include "frame.h"
@@ -49,7 +49,7 @@ static bool has_all_chunks(const char *text, size_t len, struct buffer *body)
 	}
 }
 
-/* Whether the answer in in is complete; if so its body is copied. at_end: the server has closed. */
+/* Is the answer complete? If so, copies its body. at_end: the server has closed. */
 static bool is_complete(const struct buffer *in, bool at_end, struct buffer *body)
 {
 	char *text = (char *)in->bytes;
@@ -110,14 +110,14 @@ char *http_get(int port, const char *path, int deadline_ms, int *status)
 	if (ok && status)
 		sscanf((char *)in.bytes, "HTTP/%*s %d", status);
 	if (ok)
-		buffer_append(&body, "", 0); /* an empty body is text, too */
+		buffer_append(&body, "", 0); /* an empty body is also a C string */
 	else
 		buffer_clear(&body);
 	buffer_clear(&in);
 	return (char *)body.bytes;
 }
 
-/* Whether the connection has become a WebSocket: its server has said all that HTTP has to say. */
+/* Is the connection a WebSocket now? Then no more HTTP follows. */
 static bool has_upgraded(const struct buffer *in)
 {
 	static const char line[] = "HTTP/1.1 101 ";
@@ -155,6 +155,6 @@ char *http_ask(int port, const char *request, size_t len, int deadline_ms)
 		return NULL;
 	exchange(fd, request, len, &in, wait_end_ms(deadline_ms));
 	close(fd);
-	buffer_append(&in, "", 0); /* no answer is text, too */
+	buffer_append(&in, "", 0); /* no answer is also a C string */
 	return (char *)in.bytes;
 }

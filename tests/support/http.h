@@ -9,9 +9,9 @@
  * (refused, cut off, late). status may be NULL. */
 char *http_get(int port, const char *path, int deadline_ms, int *status);
 
-/* Send a whole request of one's own, good or bad, to 127.0.0.1:port. Returns all that the server
- * answered until it closed, became a WebSocket, or deadline_ms (stretched) had passed, "" if nothing.
- * NULL if the port refuses. A request that the server does not read to its end is fine. */
+/* Sends a request as given, valid or not, to 127.0.0.1:port. Returns everything the server answered until it closed,
+ * switched to WebSocket, or deadline_ms (stretched) passed; "" if nothing. NULL if the port refuses. The server need
+ * not read the whole request. */
 char *http_ask(int port, const char *request, size_t len, int deadline_ms);
 
 #endif

@@ -28,7 +28,7 @@ struct listener {
 	char ingest_url[64];
 };
 
-/* A command line while it is put together; the strings are its own. */
+/* A command line being built; owns its strings. */
 struct command {
 	char *argv[ARGS_MAX + 1];
 	int argc;
@@ -83,8 +83,8 @@ static void add_options(struct command *c, const struct listener *l, const struc
 		add_address(c, "--ingest", l->ingest_port);
 }
 
-/* What is to be set in its environment, and to be taken out of it: it would warn of the tests' own variables, since
- * they are not settings. The strings to be set are not copied. */
+/* The listener's environment: sets the given variables and removes the tests' own, which are not settings and would
+ * cause warnings. Does not copy the strings to set. */
 static char **make_env(const char *const *more, size_t *own)
 {
 	size_t n = 0, used = 0;
@@ -142,7 +142,7 @@ struct listener *listener_start(const struct listener_options *options, const ch
 	return l;
 }
 
-/* A listener answers 200 as soon as it has Postgres, and may not have found Redis yet. */
+/* /readyz answers 200 once Postgres is connected; Redis may not be connected yet. */
 static bool is_ready(struct listener *l)
 {
 	int status;
@@ -195,7 +195,7 @@ int listener_status(struct listener *l, const char *path)
 	return status;
 }
 
-/* Where the value stands in a line of the metric, or NULL if the line is another's. */
+/* Where the metric's value is in a line, or NULL if the line is about another metric. */
 static const char *value_in_line(const char *line, const char *name)
 {
 	size_t len = strlen(name);

@@ -9,7 +9,7 @@ struct database;
 struct listener;
 struct process;
 
-/* How to start one; what is left zero is the usual. */
+/* How to start one; zeros are the defaults. */
 struct listener_options {
 	const struct database *database; /* --postgres: required, unless .postgres is given */
 	const char *postgres;            /* --postgres, as conninfo, instead of .database */
@@ -24,9 +24,9 @@ struct listener_options {
 	bool is_redis_away;              /* /readyz may say degraded; else it has to say ready */
 };
 
-/* Start a listener with the printf-like flags added (split at spaces; NULL for none) and wait until
- * /readyz says ready, so that Redis is there too. The test fails, with what it logged last, when that does not come
- * within 15 s (stretched) or the process ends. listener_free ends it. */
+/* Starts a listener with the printf-like flags added (split at spaces; NULL for none) and waits until /readyz says
+ * ready, so Redis is up too. Fails the test, and prints the last log lines, if that takes more than 15 s (stretched)
+ * or the process ends. listener_free ends it. */
 struct listener *listener_start(const struct listener_options *options, const char *flags, ...)
 	__attribute__((format(printf, 2, 3)));
 
@@ -52,13 +52,12 @@ char *listener_http(struct listener *l, const char *path, int *status);
 /* The HTTP status of path on the admin port; 0 if there was no answer. */
 int listener_status(struct listener *l, const char *path);
 
-/* Whether the answer to path on the admin port, or what the listener has logged, has this text in it. */
+/* Does the answer to path on the admin port, or the listener's log, contain this text? */
 bool listener_page_has(struct listener *l, const char *path, const char *text);
 bool listener_has_logged(struct listener *l, const char *text);
 
-/* The value of a metric in /metrics, by its name, or by its name with the labels as they are printed
- * there. A name without labels is the sum over all of that name's labels. The test fails when there
- * is no such line or no answer. */
+/* The value of a metric in /metrics, by its name, or by its name with labels as printed there. A name without labels
+ * is the sum over all labels. Fails the test if there is no such line or no answer. */
 double listener_metric(struct listener *l, const char *name);
 
 /* SIGTERM and wait up to 30 s (stretched). Returns the exit status, 128 + signal; fails the test if

@@ -22,21 +22,21 @@
 #define SEND_MS    10000
 #define READ_BYTES 65536
 
-/* Any key and mask will do between two ends of one machine; fixed ones make failures repeatable. */
+/* Fixed key and mask, so that failures are repeatable. */
 static const char key[] = "d3NvbmNlIHRlc3QgcGVlcg==";
 static const unsigned char mask[4] = {0x37, 0xfa, 0x21, 0x3d};
 
 struct peer {
 	int fd;              /* -1 once closed by us */
-	bool has_ended;      /* the connection: end of file, or an error */
-	bool has_sent_close; /* a close frame, as opener or as answer */
+	bool has_ended;      /* end of file, or an error */
+	bool has_sent_close; /* has sent a close frame */
 	int close_code;      /* of the server's close frame; 0 before it */
-	int send_ms;         /* deadline of one sending */
+	int send_ms;         /* deadline of one send */
 	long pongs;
 	char *subprotocol;     /* chosen by the server, or NULL */
-	struct buffer out;     /* not yet taken by the kernel */
-	struct buffer in;      /* received, not yet understood */
-	size_t understood;     /* bytes of in that are done with */
+	struct buffer out;     /* not yet accepted by the kernel */
+	struct buffer in;      /* received, not yet parsed */
+	size_t understood;     /* parsed bytes of in */
 	struct buffer message; /* frames so far of an unfinished message */
 };
 
@@ -52,7 +52,7 @@ struct peer *peer_dial(int port)
 	return p;
 }
 
-/* Read once what has come, waiting until end_ms. False if nothing came. */
+/* Reads once, waiting until end_ms. False if nothing came. */
 static bool read_some(struct peer *p, int64_t end_ms)
 {
 	struct pollfd pfd = {.fd = p->fd, .events = POLLIN};
@@ -89,7 +89,7 @@ static bool is_request_sent(struct peer *p, int port, const char *path, const ch
 	return ok;
 }
 
-/* Wait for the head of the server's answer. The caller frees it; NULL if it does not come. */
+/* Waits for the header of the server's answer. The caller frees it; NULL if it does not come. */
 static char *read_head(struct peer *p)
 {
 	int64_t end = wait_end_ms(CONNECT_MS);
@@ -124,7 +124,7 @@ struct peer *peer_open(int port, const char *path, const char *subprotocol, cons
 	struct peer *p = peer_dial(port);
 	char *head = NULL;
 
-	/* The answer is read even if sending failed: a server may refuse before it has read all. */
+	/* Read the answer even if sending failed: a server may refuse before it has read everything. */
 	if (p) {
 		is_request_sent(p, port, path, subprotocol, token);
 		head = read_head(p);
@@ -211,7 +211,7 @@ void peer_set_deadline(struct peer *p, int ms)
 	p->send_ms = ms;
 }
 
-/* Take in a control frame. */
+/* Handles a control frame. */
 static void on_control(struct peer *p, const struct frame *frame)
 {
 	switch (frame->opcode) {
@@ -229,7 +229,7 @@ static void on_control(struct peer *p, const struct frame *frame)
 	}
 }
 
-/* The next message among the received bytes, or NULL if they hold none that is complete. */
+/* The next complete message among the received bytes, or NULL. */
 static char *next_message(struct peer *p)
 {
 	struct frame frame;

@@ -1,5 +1,5 @@
-/* A WebSocket client inside the test: a producer at /events, well-behaved or not. Each call returns by
- * its deadline; control frames are handled while receiving (a ping is answered, a close echoed). */
+/* A WebSocket client inside the test: a producer at /events, well-behaved or not. Each call returns by its deadline.
+ * Control frames are handled while receiving: pings are answered, a close is echoed. */
 #ifndef SUPPORT_PEER_H
 #define SUPPORT_PEER_H
 
@@ -17,16 +17,15 @@ struct peer *peer_open(int port, const char *path, const char *subprotocol, cons
 /* The same, but a refusal fails the test: the path is /events, there is no token. */
 struct peer *peer_open_events(int port, const char *subprotocol);
 
-/* Connect by TCP alone and say nothing: for half handshakes and garbage by peer_send_raw. NULL if
- * refused. */
+/* Connects by TCP and sends nothing: for half handshakes and garbage with peer_send_raw. NULL if refused. */
 struct peer *peer_dial(int port);
 
 /* The subprotocol that the server chose, or NULL. Lives as long as p. */
 const char *peer_subprotocol(const struct peer *p);
 
-/* Send a text message. Like all that send: true when the kernel took everything within the sending
- * deadline (10 s, stretched; see peer_set_deadline); false when the connection broke, or the server
- * does not read. In the latter case the rest is kept and goes out first at the next call. */
+/* Sends a text message. All sending functions return true when the kernel has accepted everything within the deadline
+ * (10 s, stretched; see peer_set_deadline), and false if the connection broke or the server does not read. Then the
+ * rest is kept and sent first at the next call. */
 bool peer_send_text(struct peer *p, const char *text);
 
 /* The same with a printf-like text. */
@@ -35,25 +34,24 @@ bool peer_sendf(struct peer *p, const char *fmt, ...) __attribute__((format(prin
 /* Send one frame, masked as a client must; opcode is an enum frame_opcode, or a wrong one. */
 bool peer_send(struct peer *p, int opcode, bool fin, const void *bytes, size_t len);
 
-/* Send bytes as they are. */
+/* Sends raw bytes. */
 bool peer_send_raw(struct peer *p, const void *bytes, size_t len);
 
-/* Send what an earlier call had to keep. */
+/* Sends what an earlier call kept. */
 bool peer_flush(struct peer *p);
 
 /* How long sending may take, in milliseconds (stretched). */
 void peer_set_deadline(struct peer *p, int ms);
 
-/* The next text (or binary) message, put together from its frames. NULL when the
- * connection has ended, or none came within deadline_ms (stretched); peer_is_open tells which. */
+/* The next text or binary message, joined from its frames. NULL if the connection has ended or none came within
+ * deadline_ms (stretched); peer_is_open tells which. */
 char *peer_recv(struct peer *p, int deadline_ms);
 
-/* Read on, throwing messages away, until the connection ends. Returns the code of the server's close
- * frame, 1005 if it has none, 1006 if the connection ended without one; 0 if it is still open after
- * deadline_ms (stretched). */
+/* Reads and discards messages until the connection ends. Returns the code of the server's close frame, 1005 if it has
+ * none, 1006 if the connection ended without one; 0 if it is still open after deadline_ms (stretched). */
 int peer_recv_close(struct peer *p, int deadline_ms);
 
-/* Whether neither a close frame nor the end of the connection has been received so far. */
+/* True until a close frame or the end of the connection was received. */
 bool peer_is_open(const struct peer *p);
 
 /* Pongs received so far (while receiving). */

@@ -1,4 +1,4 @@
-/* The connection to Postgres, played. */
+/* A fake of the connection to Postgres. */
 #include "played_postgres.h"
 
 #include <arpa/inet.h>

@@ -1,4 +1,4 @@
-/* The connection to Redis, played. */
+/* A fake of the connection to Redis. */
 #include "played_redis.h"
 
 #include <stdbool.h>
@@ -52,7 +52,7 @@ enum redis_state __wrap_redis_state(const struct redis *r)
 	return is_played ? state : __real_redis_state(r);
 }
 
-/* One server. */
+/* There is only one server. */
 unsigned int __wrap_redis_tag(const struct redis *r, const char *id, size_t len)
 {
 	return is_played ? 0 : __real_redis_tag(r, id, len);
@@ -63,7 +63,7 @@ const char *__wrap_redis_tag_text(const struct redis *r, unsigned int tag)
 	return is_played ? "" : __real_redis_tag_text(r, tag);
 }
 
-/* A claim of the instance i, by a nonce that is not 0. */
+/* Is word a claim of the instance i, with a nonce that is not 0? */
 static bool is_own(const char *word, size_t len)
 {
 	if (len < OWNER_LEN || len >= sizeof(own) || strncmp(word, "i.", 2) != 0 || word[OWNER_LEN - 1] != '@' ||

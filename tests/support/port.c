@@ -1,4 +1,4 @@
-/* Loopback TCP ports. What is spoken on them is for others to know. */
+/* Loopback TCP ports. */
 #include "port.h"
 #include "wait.h"
 
@@ -14,8 +14,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* Below the range from which the kernel takes the ports of outgoing connections, so that no
- * connection of another test sits on a port between its reservation and its use. */
+/* Below the kernel's range for outgoing connections, so that no other connection takes a port between its reservation
+ * and its use. */
 #define PORT_FIRST 20000
 #define PORT_COUNT 10000
 
@@ -28,8 +28,8 @@ static struct sockaddr_in loopback(int port)
 	};
 }
 
-/* Hold the name "port n" among all processes of this machine: an abstract unix socket vanishes with
- * its process. The descriptor is meant to stay open until then. */
+/* Reserves the name "port n" among all processes of this machine with an abstract unix socket, which vanishes with the
+ * process. The descriptor stays open until then. */
 static bool is_held_by_us(int port)
 {
 	struct sockaddr_un name = {.sun_family = AF_UNIX};
@@ -81,7 +81,7 @@ int port_listen(int port)
 	return fd;
 }
 
-/* Whether the connect under way on fd came about by end_ms; errno says why not. */
+/* Does the pending connect on fd succeed by end_ms? If not, errno says why. */
 static bool is_connected(int fd, int64_t end_ms)
 {
 	struct pollfd pfd = {.fd = fd, .events = POLLOUT};

@@ -1,9 +1,9 @@
-/* Loopback TCP ports: one that nobody else will take, and a connection to one. */
+/* Loopback TCP ports: reserving one, listening, connecting. */
 #ifndef SUPPORT_PORT_H
 #define SUPPORT_PORT_H
 
-/* A port on 127.0.0.1 that is free now and that no other test, of this run or of another run on the
- * same machine, is given as long as this process lives. Fails the test when there is none. */
+/* A free port on 127.0.0.1 that no other test on the same machine gets while this process lives. Fails the test if
+ * there is none. */
 int port_reserve(void);
 
 /* A socket that listens on 127.0.0.1:port, non-blocking, closed on exec. Fails the test if it cannot. */

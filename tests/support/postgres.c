@@ -1,4 +1,4 @@
-/* A Postgres server for one test alone: a copy of the suite's template cluster, and its processes. */
+/* A Postgres server for one test: a copy of the suite's template cluster, and its processes. */
 #include "postgres.h"
 #include "database.h"
 #include "process.h"
@@ -23,11 +23,11 @@
 #define STOP_MS  30000
 
 struct postgres {
-	char *directory; /* the socket's, and parent of the data directory */
+	char *directory; /* contains the socket and the data directory */
 	char *data;
 	char *conninfo;
-	char *full; /* the disk is full while this file is there; NULL: it never is */
-	uid_t uid;  /* who owns the cluster, and whom the server must run as */
+	char *full; /* the disk is full while this file exists; NULL if it never is */
+	uid_t uid;  /* the owner of the cluster, and user of the server */
 	gid_t gid;
 	struct process *process; /* the postmaster; NULL while stopped */
 	struct database *database;
@@ -125,7 +125,7 @@ struct postgres *postgres_standby_new(struct postgres *pg)
 	struct postgres *standby;
 
 	database_exec(pg->database, "alter system set wal_level = replica");
-	postgres_restart(pg); /* writes the new level, which the copy has to find */
+	postgres_restart(pg); /* writes the new wal_level, which the copy needs */
 	postgres_stop(pg);
 	standby = new_server(pg->data);
 	make_standby(standby);
@@ -220,7 +220,7 @@ static bool has_stat(pid_t pid, char *state, pid_t *parent)
 		return false;
 	bool ok = fgets(line, sizeof line, file);
 	fclose(file);
-	const char *rest = ok ? strrchr(line, ')') : NULL; /* the name before it may hold anything */
+	const char *rest = ok ? strrchr(line, ')') : NULL; /* the process name before it may contain anything */
 	return rest && sscanf(rest, ") %c %d", state, parent) == 2;
 }
 

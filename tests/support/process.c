@@ -20,14 +20,14 @@ extern char **environ;
 
 struct process {
 	pid_t pid;
-	bool is_reaped; /* status is known, and pid may belong to somebody else by now */
+	bool is_reaped; /* status is known; pid may belong to another process by now */
 	int status;     /* exit status, or 128 + signal */
 	char *output;   /* path of the file with standard output */
 	char *errors;   /* path of the file with standard error */
 };
 
-/* Everything the child needs, made before fork: another thread (a feed's) may hold the heap's lock
- * at that moment, so the child must not allocate. */
+/* Everything the child needs, made before fork. Another thread (a feed's) may hold the heap's lock at that time, so
+ * the child must not allocate. */
 struct launch {
 	const struct process_options *options;
 	char **env;
@@ -93,7 +93,7 @@ static void default_signals(void)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* In the child: become the program, or say why not through report_fd. */
+/* In the child: executes the program, or reports the error through report_fd. */
 static _Noreturn void become(const struct launch *l)
 {
 	const struct process_options *o = l->options;
@@ -131,7 +131,7 @@ static int open_output(const char *path)
 	return fd;
 }
 
-/* Fork; returns the child's pid once it is the program. */
+/* Forks and returns the child's pid once the program is running. */
 static pid_t launch(struct launch *l)
 {
 	int report[2], error;
@@ -247,7 +247,7 @@ static char *read_text(const char *path, long offset)
 	if (!file)
 		cr_assert_fail("cannot read %s: %s", path, strerror(errno));
 	if (offset < 0 && fseek(file, offset, SEEK_END) == -1)
-		rewind(file); /* shorter than that: all of it */
+		rewind(file); /* the file is shorter: read all of it */
 	if (getdelim(&text, &room, '\0', file) == -1) {
 		free(text);
 		text = strdup("");

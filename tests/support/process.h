@@ -1,5 +1,5 @@
-/* Programs that a test starts: their output goes to files in the test's directory, and they die with
- * the test's process, however that ends. */
+/* Programs that a test starts. Their output goes to files in the test's directory, and they die with the test's
+ * process. */
 #ifndef SUPPORT_PROCESS_H
 #define SUPPORT_PROCESS_H
 
@@ -8,21 +8,21 @@
 
 struct process;
 
-/* How a program is started; what is left zero is the usual. */
+/* How a program is started; zeros are the defaults. */
 struct process_options {
-	const char *const *argv; /* NULL at the end; argv[0] is looked for in PATH if it has no slash */
+	const char *const *argv; /* ends in NULL; argv[0] is searched in PATH if it has no slash */
 	const char *const *env;  /* "NAME=value" to set, "NAME" to unset, NULL at the end; or NULL */
 	const char *directory;   /* where to run; NULL = where the test runs */
-	uid_t uid;               /* whom to run as, when the test runs as root; 0 = oneself */
+	uid_t uid;               /* user to run as, if the test runs as root; 0 = unchanged */
 	gid_t gid;
-	int death_signal; /* what it gets when the test's process ends; 0 = SIGKILL */
+	int death_signal; /* signal it gets when the test's process ends; 0 = SIGKILL */
 };
 
-/* Start a program. The test fails, with the reason, when it cannot be executed. Signals have their
- * default actions in it and none is blocked. process_free ends it. */
+/* Starts a program. Fails the test with the reason if it cannot be executed. Its signals have their default actions
+ * and are not blocked. process_free ends it. */
 struct process *process_start(const struct process_options *options);
 
-/* The same with an argv (and env or NULL) alone. */
+/* The same with only an argv (and env or NULL). */
 struct process *process_start_argv(const char *const argv[], const char *const env[]);
 
 /* Run a program to its end. Returns its exit status, or 128 + signal; the test fails after
@@ -42,8 +42,8 @@ int process_wait(struct process *p, int deadline_ms);
 /* Whether it has not ended (a stopped process is alive). */
 bool process_is_alive(struct process *p);
 
-/* By how much more memory a program takes than it does otherwise: AddressSanitizer keeps what was freed,
- * as much as quarantine_size_mb of ASAN_OPTIONS says. */
+/* How much more memory a program uses under AddressSanitizer, which keeps freed memory up to quarantine_size_mb in
+ * ASAN_OPTIONS. */
 #ifdef __SANITIZE_ADDRESS__
 #define PROCESS_MEMORY_FACTOR 4
 #else
@@ -59,16 +59,15 @@ char *process_output(const struct process *p);
 /* What it has written to standard error so far. */
 char *process_errors(const struct process *p);
 
-/* The last 2,000 bytes of standard error, for messages of failed tests.; overwritten
- * by the next call. */
+/* The last 2,000 bytes of standard error, for messages of failed tests. Overwritten by the next call. */
 const char *process_last_words(const struct process *p);
 
 /* Kill it if it is alive (SIGKILL), wait for it and free p. Its output files stay until the run ends.
  * NULL is allowed. */
 void process_free(struct process *p);
 
-/* Allow this process as many open files as the system lets it, for tests with a thousand sockets.
- * Programs started later still get the limit that the test began with. */
+/* Raises this process's limit of open files to the maximum, for tests with a thousand sockets. Programs started later
+ * get the original limit. */
 void process_raise_file_limit(void);
 
 #endif

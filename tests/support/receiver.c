@@ -1,4 +1,4 @@
-/* A receiver.py process, and questions to it. */
+/* A receiver.py process, and requests to it. */
 #include "receiver.h"
 #include "certificate.h"
 #include "http.h"
@@ -74,7 +74,7 @@ long receiver_count(struct receiver *r, const char *path)
 	return n;
 }
 
-/* Sets one of two partners for the other, or requires that it is what it was. */
+/* Requires that one's partner is other; records it if one has no partner yet. */
 static void pair(json_t *partners, const char *one, const char *other)
 {
 	const char *known = json_string_value(json_object_get(partners, one));

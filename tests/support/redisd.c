@@ -22,8 +22,8 @@
 
 struct redisd {
 	int port;
-	int number;      /* of the database */
-	char *directory; /* NULL for the shared server, which is not ours to start or end */
+	int number;      /* database number */
+	char *directory; /* NULL for the shared server, which tests/support/run starts and stops */
 	char *socket;
 	char *url;
 	char *unix_url;
@@ -73,12 +73,12 @@ struct redisd *redisd_new_with(const char *const *options)
 	r->directory = directory;
 	r->options = options;
 	suite_at_end(remove_files, directory);
-	signal(SIGPIPE, SIG_IGN); /* hiredis writes to connections that the server has ended, as at a failover */
+	signal(SIGPIPE, SIG_IGN); /* hiredis writes to connections that the server has closed, as at a failover */
 	redisd_start(r);
 	return r;
 }
 
-/* Looking through the keys of all tests would keep Redis from answering theirs. */
+/* A database of its own, because scanning the keys of all tests would keep Redis from answering them. */
 struct redisd *redisd_shared(void)
 {
 	static struct redisd *shared;
@@ -133,11 +133,11 @@ static void connect_once(struct redisd *r)
 		freeReplyObject(redisCommand(r->context, "SELECT %d", r->number));
 }
 
-/* Whether it answers PING. "LOADING", while it reads its file, is not an answer. */
+/* Does it answer PING? "LOADING" is not an answer. */
 static bool is_answering(struct redisd *r)
 {
 	if (r->process && !process_is_alive(r->process)) {
-		char *log = process_output(r->process); /* Redis complains on standard output */
+		char *log = process_output(r->process); /* Redis logs errors to standard output */
 		cr_assert_fail("Redis has ended instead of starting: %s", log);
 	}
 	if (!r->context || r->context->err)
@@ -173,7 +173,7 @@ const char *redisd_program(void)
 void redisd_start(struct redisd *r)
 {
 	char port[16];
-	/* Where a name such as localhost means both, sentinels take the first. */
+	/* if a name such as localhost has two addresses, sentinels use the first */
 	const char *argv[60] = {
 		redisd_program(), "--port", port,          "--bind", "127.0.0.1", "-::1",         "--unixsocket",
 		r->socket,        "--dir",  r->directory,  "--save", "",          "--appendonly", "no",
@@ -270,7 +270,7 @@ static redisReply *ask(struct redisd *r, const char *fmt, va_list args)
 	return reply;
 }
 
-/* Sentinel closes the ordinary connections to a master that it demotes, at any time, so a GET is asked twice. */
+/* Sentinel closes ordinary connections to a master that it demotes, at any time, so a GET is sent again. */
 static char *run(struct redisd *r, const char *fmt, va_list args)
 {
 	redisReply *reply = ask(r, fmt, args);

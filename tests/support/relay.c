@@ -1,5 +1,4 @@
-/* A TLS relay: one thread accepts, one thread per connection pumps. Like the feed, its threads never
- * fail the test. */
+/* A TLS relay: one thread accepts, and one thread per connection relays. Its threads never fail the test. */
 #include "relay.h"
 #include "certificate.h"
 #include "port.h"
@@ -34,7 +33,7 @@ struct relay {
 	int listen_fd;
 	int port;
 	int to_port;
-	int pump_count; /* the accepting thread's, until it has ended */
+	int pump_count; /* used only by the accepting thread, until it has ended */
 	struct pump pumps[PUMPS_MAX];
 };
 
@@ -56,7 +55,7 @@ static bool send_all(int fd, const char *bytes, ssize_t len)
 	return true;
 }
 
-/* Pass on what has come on either side. False at the end of one of them. */
+/* Relays the data available on either side. False if one side has ended. */
 static bool pass_on(struct pump *p, int tls_fd, int plain_fd)
 {
 	struct pollfd polls[] = {{.fd = tls_fd, .events = POLLIN}, {.fd = plain_fd, .events = POLLIN}};
@@ -79,7 +78,7 @@ static bool pass_on(struct pump *p, int tls_fd, int plain_fd)
 	return true;
 }
 
-/* The sockets are closed by relay_free, so that it can shut them down without racing for numbers. */
+/* relay_free closes the sockets, so that it can shut them down without a race for their numbers. */
 static void *run_pump(void *arg)
 {
 	struct pump *p = arg;
@@ -135,7 +134,7 @@ static struct relay *start(int to_port, SSL_CTX *tls, bool is_server)
 	struct relay *r = calloc(1, sizeof *r);
 	sigset_t all, before;
 
-	/* A record without data (a session ticket) must not make SSL_read wait for one with data. */
+	/* After a record without data (a session ticket), SSL_read must not wait for the next one. */
 	SSL_CTX_clear_mode(tls, SSL_MODE_AUTO_RETRY);
 	r->tls = tls;
 	r->is_server = is_server;

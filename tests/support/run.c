@@ -42,7 +42,7 @@ struct run run_in(const char *const env[], const char *words)
 	return wait_for_end(start(env, words), words, END_MS);
 }
 
-/* Conninfo has spaces in it, so the connections are told by the environment. */
+/* Passes the connections in the environment, because conninfo contains spaces. */
 static struct process *start_on(const struct database *db, const char *words)
 {
 	char *postgres, *redis, *prefix;

@@ -1,5 +1,4 @@
-/* A run of the program from its words to its end: exit status and what it wrote. The program is
- * WSONCE_TEST_BIN, or build/wsonce. */
+/* A complete run of the program: exit status and output. The program is WSONCE_TEST_BIN, or build/wsonce. */
 #ifndef SUPPORT_RUN_H
 #define SUPPORT_RUN_H
 
@@ -9,19 +8,19 @@
 struct database;
 struct process;
 
-/* A run that is over. */
+/* A completed run. */
 struct run {
 	int status;
 	char *output;
 	char *errors;
 };
 
-/* Run the program with these words (split at spaces), and env (as in process.h) or NULL. The test
- * fails if it does not end within 15 s (stretched). */
+/* Runs the program with these words (split at spaces) and env (as in process.h) or NULL. Fails the test if it takes
+ * more than 15 s (stretched). */
 struct run run_in(const char *const env[], const char *words);
 
-/* The same with the printf-like words of an operator's command, on this database, the shared Redis and
- * this test's claim prefix; it has a minute. */
+/* The same with the printf-like words of an operator's command, on this database, the shared Redis and this test's
+ * claim prefix. The timeout is a minute. */
 struct run run_on(const struct database *db, const char *words, ...) __attribute__((format(printf, 2, 3)));
 
 /* Start it without waiting for its end. process_free ends it. */
@@ -30,8 +29,8 @@ struct process *run_start_on(const struct database *db, const char *words, ...) 
 /* Run it as run_on, require this exit status, and read its output. The tree is the caller's. */
 json_t *run_json(const struct database *db, int status, const char *words, ...) __attribute__((format(printf, 3, 4)));
 
-/* Run it as run_on and require this exit status and, if not NULL, that this is in its output. Errors
- * are a part of the message when it fails. */
+/* Like run_on; requires this exit status and, if not NULL, that the output contains this. If it fails, the message
+ * includes standard error. */
 #define run_expect(db, wanted, part, ...) \
 	do { \
 		struct run run_expected = run_on(db, __VA_ARGS__); \
@@ -51,10 +50,10 @@ json_t *run_json(const struct database *db, int status, const char *words, ...) 
 		cr_assert(strstr(run_expected.errors, part), "no \"%s\" in: %s", part, run_expected.errors); \
 	} while (0)
 
-/* Whether text is one line, with its newline and something before it. */
+/* Is text exactly one non-empty line with its newline? */
 bool run_is_one_line(const char *text);
 
-/* Require that these words are refused by one line that names this, with status 2. */
+/* Requires that these words are refused with status 2 and one line that contains this. */
 void run_expect_refusal_in(const char *const env[], const char *words, const char *name);
 
 #endif

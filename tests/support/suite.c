@@ -10,9 +10,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Read by AddressSanitizer at start, if the tests are built with it. A test that fails leaves its
- * memory where it is, and a list of it would bury the reason. The programs under test are their own
- * and look for leaks as usual. */
+/* Options for AddressSanitizer, if the tests are built with it. A failed test leaves its memory allocated, and a list
+ * of leaks would hide the reason. The programs under test look for leaks as usual. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
@@ -37,7 +36,7 @@ const char *suite_directory(void)
 	snprintf(path, sizeof path, "%s/test-XXXXXX", suite_env("WSONCE_TEST_DIR"));
 	if (!mkdtemp(path))
 		cr_assert_fail("cannot make the directory %s: %s", path, strerror(errno));
-	chmod(path, 0755); /* servers that run as another user have to pass through */
+	chmod(path, 0755); /* servers that run as another user must pass through */
 	return path;
 }
 
@@ -87,7 +86,7 @@ int suite_number(void)
 	return ++last;
 }
 
-/* What has to be done in the end. */
+/* A function to call at the end. */
 struct ending {
 	void (*end)(void *thing);
 	void *thing;

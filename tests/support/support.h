@@ -1,4 +1,4 @@
-/* All that an integration test uses: this library, Criterion, and what of the C library is usual. */
+/* Everything that integration tests include: this library, Criterion, and the usual headers of the C library. */
 #ifndef SUPPORT_SUPPORT_H
 #define SUPPORT_SUPPORT_H
 

@@ -1,4 +1,4 @@
-/* What most unit tests use of Criterion and of the C library. */
+/* The headers of Criterion and the C library that most unit tests include. */
 #ifndef SUPPORT_UNIT_H
 #define SUPPORT_UNIT_H
 

@@ -1,4 +1,4 @@
-/* view.h: what envelope_read() makes of a message, for tests without one. */
+/* view.h: makes the result of envelope_read() without a message. */
 #ifndef WSONCE_TESTS_VIEW_H
 #define WSONCE_TESTS_VIEW_H
 
@@ -16,7 +16,7 @@ static inline struct envelope_view view_of(const char *id, const char *type, con
 	return view;
 }
 
-/* The event with this id that is at work now, or NULL. */
+/* The event in flight with this id, or NULL. */
 static inline struct event *find_event(const struct events *es, const char *id)
 {
 	struct envelope_view view = view_of(id, "", "");
