@@ -414,7 +414,8 @@ static struct http_refusal judge(struct posts *all, const struct http_request *r
 		return blame(all, address);
 	if (must_rest(all, *token, address)) {
 		counters.ingest_rests++;
-		return (struct http_refusal){STATUS_TOO_MANY, "most of the messages you sent are not events: try again later\n"};
+		return (struct http_refusal){STATUS_TOO_MANY,
+					     "most of the messages you sent are not events: try again later\n"};
 	}
 	if (r->length > (int64_t)all->message_limit)
 		return (struct http_refusal){STATUS_TOO_LARGE, "the body is longer than --max-message allows\n"};
