@@ -289,9 +289,9 @@ $B/tests/instructions/road: $B/tests/instructions/road.o $B/loadtest/message.o $
 	$(LINK) $$(pkg-config --libs $(LIBS)) -lunistring -lwslay -lm
 $B/tests/instructions/%.o: OUR_CFLAGS += -DROAD_FLAGS='"$(CFLAGS)"'
 
-# The listener's files compiled for the simulator, with the points of listener/base/rare.h.
+# The listener's files compiled for the simulator, with the points of listener/base/fault_point.h.
 $B/simulated/%.o: OUR_CFLAGS += -DWSONCE_SIMULATED
-$B/tests/simulation/rare.o $B/tests/simulation/coverage.o: OUR_CFLAGS += -DWSONCE_SIMULATED
+$B/tests/simulation/fault_point.o $B/tests/simulation/coverage.o: OUR_CFLAGS += -DWSONCE_SIMULATED
 $B/tests/unit/%.o $B/tests/support/fake_stages.o $B/tests/support/played_%.o: OUR_CFLAGS += -Itests/support
 $B/tests/integration/%.o: OUR_CFLAGS += -Itests/support
 TEXT += $(patsubst %.sql,$B/text/%.sql.h,$(notdir $(wildcard sql/sqlite/*.sql))) $B/text/examples.h

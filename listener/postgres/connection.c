@@ -17,7 +17,7 @@
 #include "base/log.h"
 #include "base/log_spell.h"
 #include "base/poll.h"
-#include "base/rare.h"
+#include "base/fault_point.h"
 #include "postgres/complaint.h"
 #include "postgres/hangup.h"
 #include "make_epoch.sql.h"
@@ -348,7 +348,7 @@ static void answer_query(struct postgres *p, const PGresult *result)
 	p->settings.on_answer(p->settings.owner, &answer);
 	if (p->state == POSTGRES_BUSY && is_elsewhere(p, &answer))
 		hang_up(p, "another server answers, or one that was restored");
-	else if (p->state == POSTGRES_READY && RARE("postgres: the connection ends behind an answer"))
+	else if (p->state == POSTGRES_READY && FAULT_POINT("postgres: the connection ends behind an answer"))
 		hang_up(p, "the connection ended");
 }
 
@@ -615,7 +615,7 @@ static bool has_piece(struct postgres *p)
  * buffer, once per write. Returns -1 on error. */
 static int put_piece(struct postgres *p)
 {
-	size_t most = RARE("postgres: rows of a COPY in small pieces") ? 7 : POSTGRES_PIECE;
+	size_t most = FAULT_POINT("postgres: rows of a COPY in small pieces") ? 7 : POSTGRES_PIECE;
 	size_t len = p->piece.len < most ? p->piece.len : most;
 
 	if (PQputCopyData(p->conn, p->piece.at, (int)len) != 1)

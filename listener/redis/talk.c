@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/rare.h"
+#include "base/fault_point.h"
 #include "base/resolve.h"
 #include "base/secret.h"
 #include "redis/reply_arena.h"
@@ -68,7 +68,8 @@ bool reply_is_error(const struct redis_reply *reply, const char *code)
 /* Doubles the ring and moves open requests to their places by the new mask. */
 static void grow_ring(struct talk *s)
 {
-	size_t size = s->requests ? 2 * (s->request_mask + 1) : RARELY_ONE("redis: the ring is small", FIRST_REQUESTS);
+	size_t size =
+		s->requests ? 2 * (s->request_mask + 1) : FAULT_POINT_ONE("redis: the ring is small", FIRST_REQUESTS);
 	struct request *more = memory_alloc(size * sizeof(*more));
 
 	assert(s->requests || s->sent == s->answered);
@@ -147,7 +148,7 @@ static void on_watchdog(uv_timer_t *timer)
 	} else if (s->answered >= s->mark) { /* the marked command was answered: mark the newest */
 		s->mark = s->sent;
 		s->mark_ms = now_ms(s);
-	} else if (late_ms > s->settings.timeout_ms || RARE("redis: an answer is late")) {
+	} else if (late_ms > s->settings.timeout_ms || FAULT_POINT("redis: an answer is late")) {
 		talk_end(s, "no answer within the redis timeout");
 	}
 }
@@ -315,7 +316,7 @@ struct talk *talk_new(uv_loop_t *loop, const struct talk_settings *settings)
 	s->loop = loop;
 	s->settings = *settings;
 	s->answer = (struct arena){.room = s->answer_room,
-				   .size = RARELY_ONE("redis: an answer has no room", sizeof(s->answer_room))};
+				   .size = FAULT_POINT_ONE("redis: an answer has no room", sizeof(s->answer_room))};
 	s->handles = 3;
 	uv_timer_init(loop, &s->begin);
 	uv_timer_init(loop, &s->watchdog);

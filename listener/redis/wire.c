@@ -12,7 +12,7 @@
 
 #include "base/memory.h"
 #include "base/poll.h"
-#include "base/rare.h"
+#include "base/fault_point.h"
 #include "redis/resp.h"
 
 #define READ_BYTES     65536 /* most per read */
@@ -158,7 +158,7 @@ static bool read_answers(struct wire *w)
 	static _Thread_local char bytes[READ_BYTES];
 
 	for (int i = 0; i < READS_PER_TURN; i++) {
-		size_t most = RARELY_ONE("redis: answers come in bytes", sizeof(bytes));
+		size_t most = FAULT_POINT_ONE("redis: answers come in bytes", sizeof(bytes));
 		ssize_t n = recv(w->context->fd, bytes, most, MSG_DONTWAIT);
 
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))

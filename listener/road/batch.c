@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/rare.h"
+#include "base/fault_point.h"
 
 void batch_init(struct batch *b, size_t max_count, size_t max_bytes)
 {
@@ -28,7 +28,7 @@ void batch_clear(struct batch *b)
 bool batch_add(struct batch *b, struct event *ev)
 {
 	if (b->count == b->max_count ||
-	    (b->count && (b->bytes + ev->message_len > b->max_bytes || RARE("batch: full early"))))
+	    (b->count && (b->bytes + ev->message_len > b->max_bytes || FAULT_POINT("batch: full early"))))
 		return false;
 	b->events[b->count++] = ev;
 	b->bytes += ev->message_len;

@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
-#include "base/rare.h"
+#include "base/fault_point.h"
 #include "redis/reply.h"
 #include "redis/resp.h"
 #include "road/done_log.h"
@@ -349,7 +349,7 @@ static void stamp_claim(struct claim *c, struct event *ev)
 
 int claim_take(struct claim *c, struct event *ev)
 {
-	if (!claim_is_ready(c) || RARE("claim: nobody can be asked"))
+	if (!claim_is_ready(c) || FAULT_POINT("claim: nobody can be asked"))
 		return -1;
 	stamp_claim(c, ev);
 	resp_start_ready(&c->command, SET_7, strlen(SET_7));
@@ -431,7 +431,7 @@ static int look_at(struct claim *c, struct event *const *evs, size_t n, unsigned
 
 int claim_look(struct claim *c, struct event *const *evs, size_t n)
 {
-	if (!claim_is_ready(c) || RARE("claim: nobody can be looked up"))
+	if (!claim_is_ready(c) || FAULT_POINT("claim: nobody can be looked up"))
 		return -1;
 	return ask_by_tag(c, evs, n, look_at, 0);
 }
@@ -481,7 +481,7 @@ int claim_count(struct claim *c, struct event *ev)
 {
 	uint64_t digest;
 
-	if (!claim_is_ready(c) || RARE("claim: tries cannot be counted"))
+	if (!claim_is_ready(c) || FAULT_POINT("claim: tries cannot be counted"))
 		return -1;
 	digest = event_digest_head(ev);
 	resp_start(&c->command, 6);

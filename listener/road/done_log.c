@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/rare.h"
+#include "base/fault_point.h"
 #include "redis/reply.h"
 #include "redis/resp.h"
 
@@ -85,7 +85,8 @@ static int64_t now_ms(const struct done_log *l)
 
 static bool is_large(const struct done_log *l)
 {
-	return l->redis && l->has_key && l->has_time && (l->listeners >= LARGE || RARE("done log: the fleet is large"));
+	return l->redis && l->has_key && l->has_time &&
+	       (l->listeners >= LARGE || FAULT_POINT("done log: the fleet is large"));
 }
 
 /* --- what is known --- */

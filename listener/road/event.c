@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/rare.h"
+#include "base/fault_point.h"
 #include "base/sha256.h"
 #include "base/slab.h"
 
@@ -118,7 +118,7 @@ static void put_in_chain(struct events *es, struct event *ev)
  * cache. */
 static void grow_table(struct events *es)
 {
-	size_t chains = es->chains ? 2 * es->chains : RARELY_ONE("event: the table is small", FIRST_CHAINS),
+	size_t chains = es->chains ? 2 * es->chains : FAULT_POINT_ONE("event: the table is small", FIRST_CHAINS),
 	       old_chains = es->chains;
 	struct event **table = memory_calloc(chains, sizeof(*table)), **old = es->table, *next;
 

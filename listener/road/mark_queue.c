@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/rare.h"
+#include "base/fault_point.h"
 
 #define OWED_BYTES (8u << 20)
 
@@ -30,7 +30,7 @@ static int reserve(struct mark_queue *o, size_t more)
 	o->end = used;
 	if (used + more <= o->size / 2)
 		return 0;
-	if (used + more > OWED_BYTES || RARE("marks: the queue is full"))
+	if (used + more > OWED_BYTES || FAULT_POINT("marks: the queue is full"))
 		return -1;
 	o->size = (used + more) * 2;
 	o->bytes = memory_realloc(o->bytes, o->size);

@@ -4,7 +4,7 @@
 #include "base/keyed.h"
 #include "base/log.h"
 #include "base/log_spell.h"
-#include "base/rare.h"
+#include "base/fault_point.h"
 #include "road/pipeline_inside.h"
 
 #define LOOK_CHUNK    512   /* keys of one MGET, claims of one script call */
@@ -219,7 +219,7 @@ void pipeline_claim_or_defer(struct pipeline *p, struct event *ev, bool is_ours)
 		return;
 	}
 	if (is_ours || is_draining(p) ||
-	    claim_prefers_other(p->claim, ev) == RARE("pipeline: the wrong one is preferred")) {
+	    claim_prefers_other(p->claim, ev) == FAULT_POINT("pipeline: the wrong one is preferred")) {
 		pipeline_take_claim(p, ev);
 		return;
 	}
@@ -328,7 +328,7 @@ void pipeline_on_owner_gone(void *arg, uint16_t owner)
 			continue;
 		hold_remove(ev);
 		chunk[n++] = ev;
-		if (n == LOOK_CHUNK || RARE("pipeline: few claims are inherited at once")) {
+		if (n == LOOK_CHUNK || FAULT_POINT("pipeline: few claims are inherited at once")) {
 			inherit(p, owner, chunk, n);
 			n = 0;
 		}
@@ -400,13 +400,13 @@ void pipeline_on_hold_timer(uv_timer_t *timer)
 			try_again(p, ev);
 		} else if (ev->state == EV_BACKING_OFF) {
 			give_back(p, ev);
-		} else if (now - ev->held_ms >= HOLD_TTLS * ttl_ms(p) || RARE("pipeline: held for long")) {
+		} else if (now - ev->held_ms >= HOLD_TTLS * ttl_ms(p) || FAULT_POINT("pipeline: held for long")) {
 			counters.hold_timeouts++;
 			pipeline_send_to_store(p, ev);
 		} else if (!is_in_turn(p, ev) && !is_in_log(p, ev)) {
 			chunk[n++] = ev;
 		}
-		if (n == LOOK_CHUNK || (n && RARE("pipeline: few looks at once"))) {
+		if (n == LOOK_CHUNK || (n && FAULT_POINT("pipeline: few looks at once"))) {
 			look(p, chunk, n);
 			n = 0;
 		}
@@ -432,7 +432,7 @@ static void each_claim(struct pipeline *p, enum event_state state, claim_test *t
 		if (!ev->is_claimed || (test && !test(p, ev)))
 			continue;
 		chunk[n++] = ev;
-		if (n == LOOK_CHUNK || RARE("pipeline: few claims at once")) {
+		if (n == LOOK_CHUNK || FAULT_POINT("pipeline: few claims at once")) {
 			act(p, chunk, n);
 			n = 0;
 		}

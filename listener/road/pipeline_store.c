@@ -6,7 +6,7 @@
 
 #include "base/counters.h"
 #include "base/log.h"
-#include "base/rare.h"
+#include "base/fault_point.h"
 #include "road/duplicates.h"
 #include "road/pipeline_inside.h"
 
@@ -371,7 +371,7 @@ static bool ask_newest(struct pipeline *p)
 static void store_beside(struct pipeline *p)
 {
 	struct writer *w = &p->second;
-	bool is_alone = RARE("pipeline: a second connection");
+	bool is_alone = FAULT_POINT("pipeline: a second connection");
 
 	if (p->config->postgres_connections < 2 || !p->first.epoch || config_store_path(p->config) ||
 	    store_is_idle(p->first.store) || store_is_stalled(p->first.store) ||
@@ -396,7 +396,7 @@ static void store_first(struct pipeline *p)
 {
 	if (!store_is_idle(p->first.store))
 		return;
-	if (p->telling == TELLING_DUE || (p->telling == TELLING_TOLD && RARE("pipeline: a check-in is due"))) {
+	if (p->telling == TELLING_DUE || (p->telling == TELLING_TOLD && FAULT_POINT("pipeline: a check-in is due"))) {
 		send_checkin(p, false);
 		return;
 	}
@@ -671,7 +671,8 @@ void pipeline_on_second_closed(void *arg)
 void pipeline_check_second(struct pipeline *p)
 {
 	struct writer *w = &p->second;
-	bool is_unused = now_ms(p) - w->sent_ms >= UNUSED_MS || RARE("pipeline: the second connection is not used");
+	bool is_unused =
+		now_ms(p) - w->sent_ms >= UNUSED_MS || FAULT_POINT("pipeline: the second connection is not used");
 
 	if (!w->store || w->is_closing || (p->first.epoch && !(is_unused && (!w->epoch || store_is_idle(w->store)))))
 		return;

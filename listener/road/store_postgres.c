@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/rare.h"
+#include "base/fault_point.h"
 #include "base/sha256.h"
 #include "base/text.h"
 #include "postgres/array.h"
@@ -297,7 +297,7 @@ static bool has_unclaimed(const struct batch *b)
 static enum job choose_job(const struct store *s, const struct batch *b)
 {
 	bool is_heavy = b->bytes >= COPY_BYTES;
-	bool is_many = b->count >= RARELY_ONE("store: COPY of few rows", MANY_LEAST) || is_heavy;
+	bool is_many = b->count >= FAULT_POINT_ONE("store: COPY of few rows", MANY_LEAST) || is_heavy;
 	bool is_enough = is_many || (b->count >= COPY_LEAST && !s->has_effects);
 
 	if (s->alone.wait || !is_enough || event_has_failed(b->events[0]) || b->count > s->limit.rows)
@@ -351,7 +351,8 @@ static bool has_forgotten(const struct store *s, const struct postgres_answer *a
 
 static bool is_sure(const struct store *s)
 {
-	return !s->epoch || ((int64_t)uv_now(s->loop) - s->told_ms <= SURE_MS && !RARE("store: the epoch is in doubt"));
+	return !s->epoch ||
+	       ((int64_t)uv_now(s->loop) - s->told_ms <= SURE_MS && !FAULT_POINT("store: the epoch is in doubt"));
 }
 
 /* --- answers --- */
@@ -1099,7 +1100,7 @@ static void send_range(struct store *s)
 	s->is_sent = true;
 	if (s->job == JOB_INSERT && top(s)->to - top(s)->from > s->limit.rows)
 		split(s, s->limit.rows);
-	else if (s->job == JOB_INSERT && top(s)->to - top(s)->from > 1 && RARE("store: a batch in parts"))
+	else if (s->job == JOB_INSERT && top(s)->to - top(s)->from > 1 && FAULT_POINT("store: a batch in parts"))
 		split(s, 1);
 	postgres_set_patience(s->postgres, patience_ms(s));
 	if (s->job == JOB_COPY ? send_copy(s) : send_statement(s))

@@ -15,7 +15,7 @@
 #define KEYS_MAX     60                 /* events whose Redis keys are compared */
 #define BACKENDS_MAX 8                  /* per listener */
 #define DUE_MARGIN   (5 * SECOND / 2)   /* how long after the TTL another listener may store an event */
-#define RARE_MARGIN  (10 * SECOND)      /* the same when rare paths are taken often */
+#define FAULT_MARGIN (10 * SECOND)      /* the same when rare paths are taken often */
 #define BEAT_MARGIN  (7 * SECOND)       /* until a disturbed owner is known to be alive again */
 #define PAST_US      (12 * SECOND / 10) /* how long marks of the previous epoch may still be believed */
 
@@ -131,7 +131,7 @@ static int64_t time_for(const struct fact *f, int event)
 
 	if (was_wide || s->has_handler || s->hooks || world_touched_until(id_of(event)) > 0)
 		ms += 2 * s->ttl_s * SECOND + 13 * SECOND + s->postgres_timeout_ms * 1000;
-	return ms + queue + (rare_is_on() ? RARE_MARGIN : 0);
+	return ms + queue + (fault_point_is_on() ? FAULT_MARGIN : 0);
 }
 
 void checker_look(void)

@@ -66,7 +66,7 @@ void cost_start(const struct plan *plan)
 {
 	memset(&cost, 0, sizeof(cost));
 	cost.plan = plan;
-	cost.is_calm = plan->settings.has_redis && !rare_is_on();
+	cost.is_calm = plan->settings.has_redis && !fault_point_is_on();
 	for (int i = 0; i < plan->deed_count; i++)
 		cost.is_calm &= plan->deeds[i].kind != DEED_FAULT;
 }

@@ -2,7 +2,7 @@
  * with each answer, faults. */
 #include <string.h>
 
-#include "base/rare.h"
+#include "base/fault_point.h"
 #include "road/event.h"
 #include "steps.h"
 #include "world.h"
@@ -186,8 +186,8 @@ int coverage_print(FILE *out)
 	for (const struct sim_fault *f = sim_postgres_faults; f->name; f++)
 		if (!sim_count_reached("fault", f->name))
 			missed += tell(out, "fault", f->name, NULL);
-	for (size_t i = 0; i < rare_count(); i++) {
-		const struct rare_point *p = rare_at(i);
+	for (size_t i = 0; i < fault_point_count(); i++) {
+		const struct fault_point *p = fault_point_at(i);
 
 		if (p->met)
 			fprintf(out, "%-16s %-52s %llu\n", "rare", p->name, (unsigned long long)p->met);

@@ -122,7 +122,7 @@ uint32_t keyed_hash(const void *bytes, size_t len)
 /* The deeds left out of a history, by number. */
 struct cut {
 	bool is_out[DEEDS_MAX];
-	uint64_t points;  /* the points of rare.c left out */
+	uint64_t points;  /* the points of fault_point.c left out */
 	int count;        /* number of deeds, with those left out */
 	uint64_t salt;    /* changes the numbers drawn after the plan is made */
 	const char *kind; /* the kind of failure */
@@ -138,7 +138,7 @@ static bool live(uint64_t seed, const struct cut *cut, bool is_shown)
 	*run.fault = '\0';
 	run.kind = NULL;
 	sim_begin(seed, is_shown);
-	rare_start(seed, cut ? cut->points : 0);
+	fault_point_start(seed, cut ? cut->points : 0);
 	plan_make(&plan);
 	for (int i = 0; cut && i < plan.deed_count; i++)
 		plan.deeds[i].is_left_out = cut->is_out[i];
@@ -146,7 +146,7 @@ static bool live(uint64_t seed, const struct cut *cut, bool is_shown)
 	is_right = !setjmp(run.at_fault);
 	if (is_right) {
 		plan_tell(&plan);
-		rare_tell();
+		fault_point_tell();
 		world_run(&plan);
 	}
 	sim_run_as(SIM_NOBODY);
@@ -201,7 +201,7 @@ static void tell_story(uint64_t seed)
 
 	shrink(seed, &cut);
 	leave_points_out(seed, &cut, UINT64_MAX);
-	for (size_t i = 0; i < rare_count(); i++)
+	for (size_t i = 0; i < fault_point_count(); i++)
 		leave_points_out(seed, &cut, UINT64_C(1) << i);
 	for (int i = 0; i < cut.count; i++)
 		left += !cut.is_out[i];

@@ -59,16 +59,16 @@ uint64_t process_turns(void);
 void *process_real_malloc(size_t size);
 void process_real_free(void *block);
 
-/* --- rare.c --- */
+/* --- fault_point.c --- */
 
 /* Chooses the program's rare paths that this seed takes, except those whose bits are set. */
-void rare_start(uint64_t seed, uint64_t left_out);
+void fault_point_start(uint64_t seed, uint64_t left_out);
 /* Does this history take any? */
-bool rare_is_on(void);
-void rare_cease(void);
-void rare_tell(void);
-size_t rare_count(void);
-const struct rare_point *rare_at(size_t i);
+bool fault_point_is_on(void);
+void fault_point_cease(void);
+void fault_point_tell(void);
+size_t fault_point_count(void);
+const struct fault_point *fault_point_at(size_t i);
 
 /* --- coverage.c --- */
 

@@ -903,7 +903,7 @@ static void calm_down(void *arg)
 	sim_log(SIM_NOBODY, "all faults cease");
 	world.is_calm = true;
 	sim_heal_links();
-	rare_cease();
+	fault_point_cease();
 	sim_redis_calm();
 	sim_postgres_calm();
 	sim_receiver_calm();

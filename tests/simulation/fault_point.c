@@ -1,16 +1,16 @@
-/* rare.c decides when the points of listener/base/rare.h are true: in one of three histories some of them are, each
- * with its own odds. They use separate random numbers, so that the other histories do not change. */
-#include "base/rare.h"
+/* fault_point.c decides when the points of listener/base/fault_point.h are true: in one of three histories some of them
+ * are, each with its own odds. They use separate random numbers, so that the other histories do not change. */
+#include "base/fault_point.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "process.h"
 
-#define POINTS ((size_t)(__stop_rare_points - __start_rare_points))
+#define POINTS ((size_t)(__stop_fault_points - __start_fault_points))
 
-extern struct rare_point __start_rare_points[],
-	__stop_rare_points[]; /* defined by the linker: the bounds of the section */
+extern struct fault_point __start_fault_points[],
+	__stop_fault_points[]; /* defined by the linker: the bounds of the section */
 
 #define DEAR_ODDS 10
 
@@ -29,7 +29,7 @@ static bool is_dear(const char *name)
 	return false;
 }
 
-void rare_start(uint64_t seed, uint64_t left_out)
+void fault_point_start(uint64_t seed, uint64_t left_out)
 {
 	static const uint64_t odds[] = {0, 0, 3, 30, 300};
 	bool has_any = false;
@@ -37,7 +37,7 @@ void rare_start(uint64_t seed, uint64_t left_out)
 	stream = seed ^ UINT64_C(0x72617265);
 	is_on = sim_dice(&stream, 3) == 0;
 	for (size_t i = 0; i < POINTS; i++) {
-		struct rare_point *p = &__start_rare_points[i];
+		struct fault_point *p = &__start_fault_points[i];
 
 		/* seed by name: the compiler chooses the order in the section */
 		stream = seed ^ sim_hash(p->name);
@@ -50,7 +50,7 @@ void rare_start(uint64_t seed, uint64_t left_out)
 	stream = seed ^ UINT64_C(0x6e6f77);
 }
 
-bool rare_is_now(struct rare_point *point)
+bool fault_point_is_now(struct fault_point *point)
 {
 	if (!is_on || !point->odds || sim_dice(&stream, 1000) >= point->odds)
 		return false;
@@ -58,31 +58,31 @@ bool rare_is_now(struct rare_point *point)
 	return true;
 }
 
-bool rare_is_on(void)
+bool fault_point_is_on(void)
 {
 	return is_on;
 }
 
-void rare_cease(void)
+void fault_point_cease(void)
 {
 	for (size_t i = 0; i < POINTS; i++)
-		__start_rare_points[i].odds = 0;
+		__start_fault_points[i].odds = 0;
 }
 
-size_t rare_count(void)
+size_t fault_point_count(void)
 {
 	return POINTS;
 }
 
-void rare_tell(void)
+void fault_point_tell(void)
 {
 	for (size_t i = 0; is_on && i < POINTS; i++)
-		if (__start_rare_points[i].odds)
-			sim_log(SIM_NOBODY, "%d of 1000 times, %s", (int)__start_rare_points[i].odds,
-				__start_rare_points[i].name);
+		if (__start_fault_points[i].odds)
+			sim_log(SIM_NOBODY, "%d of 1000 times, %s", (int)__start_fault_points[i].odds,
+				__start_fault_points[i].name);
 }
 
-const struct rare_point *rare_at(size_t i)
+const struct fault_point *fault_point_at(size_t i)
 {
-	return &__start_rare_points[i];
+	return &__start_fault_points[i];
 }
