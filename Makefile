@@ -56,7 +56,7 @@ TEST_BINARIES := $B/simulate $(DIFFERENTIAL) $B/tests/unit/unit $B/tests/unit/pi
 # The simulator: road/ and what it needs, on simulated libuv, Redis and libpq.
 PLAYED := $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc free strdup strndup asprintf __asprintf_chk json_dumps clock_gettime \
 	recv __recv_chk getsockopt __assert_fail event_move event_new event_finish claim_open store_open)
-SIMULATED := $(patsubst %.c,$B/simulated/%.o,$(filter-out %/duplicates.c %/hangup.c,$(wildcard listener/road/*.c listener/postgres/*.c listener/redis/*.c)) \
+SIMULATED := $(patsubst %.c,$B/simulated/%.o,$(filter-out %/duplicates.c %/cancel.c,$(wildcard listener/road/*.c listener/postgres/*.c listener/redis/*.c)) \
 	$(patsubst %,listener/outbox/%.c,backlog relay signature target traceparent) listener/config/webhook.c listener/base/tls.c \
 	$(patsubst %,listener/intake/%.c,lateness ledger numbering profiled profiles) $(wildcard listener/feed/*.c listener/config/profile*.c) \
 	$(patsubst %,listener/base/%.c,arena backoff counters file json json_scan json_write log_spell memory nearest poll quantity resolve secret slab text timestamp url))
@@ -237,7 +237,7 @@ $B/wsonce-producer: $(PRODUCER_OBJ)
 $B/wsonce-ceiling: $(CEILING_OBJ)
 	$(LINK) $$(pkg-config --libs $(LIBS)) -lunistring -lm
 # Some tests replace the connection to Postgres or Redis.
-$B/tests/unit/unit: LDFLAGS += $(patsubst %,-Wl$(comma)--wrap=%,backoff_draw $(addprefix postgres_,open state identity error set_patience find_by_key begin_with query copy cell text close) \
+$B/tests/unit/unit: LDFLAGS += $(patsubst %,-Wl$(comma)--wrap=%,backoff_draw $(addprefix postgres_,open state identity error set_lock_timeout find_by_key begin_with query copy cell text close) \
 	$(addprefix redis_,open state tag tag_text send client script_sha load_scripts mask unanswered close) delivery_send delivery_cancel pipeline_receive pipeline_receive_event)
 $B/tests/unit/unit: $(UNIT) $(FAKES) $(patsubst %,$B/tests/support/played_%.o,postgres redis) $(MODULES)
 	$(LINK) $$(pkg-config --libs $(TEST_LIBS)) -lunistring -lwslay -lm

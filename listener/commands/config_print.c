@@ -21,12 +21,12 @@ struct printing {
 	struct json_out out;
 };
 
-static bool is_wanted(const struct printing *p, const struct config_shown *shown)
+static bool is_wanted(const struct printing *p, const struct config_redacted *shown)
 {
 	return shown->value && (p->options->with_defaults || shown->origin != FROM_DEFAULT);
 }
 
-static void print_line(void *arg, const struct config_shown *shown)
+static void print_line(void *arg, const struct config_redacted *shown)
 {
 	if (!is_wanted(arg, shown))
 		return;
@@ -35,7 +35,7 @@ static void print_line(void *arg, const struct config_shown *shown)
 	putchar('\n');
 }
 
-static void print_member(void *arg, const struct config_shown *shown)
+static void print_member(void *arg, const struct config_redacted *shown)
 {
 	struct printing *p = arg;
 

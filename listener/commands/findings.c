@@ -47,7 +47,7 @@ static void look_at(struct findings *f, const char *flag, const char *path, bool
 		finding(f, FINDING_OK, flag, "%s", path);
 }
 
-static void on_setting(void *arg, const struct config_shown *shown)
+static void on_setting(void *arg, const struct config_redacted *shown)
 {
 	if (shown->is_file && shown->origin != FROM_DEFAULT)
 		look_at(arg, shown->flag, shown->value, shown->is_key);

@@ -15,7 +15,7 @@
 #include "commands/dispatch.h"
 #include "commands/session_file.h"
 #include "base/log.h"
-#include "postgres/complaint.h"
+#include "postgres/error_text.h"
 #include "postgres/schema.h"
 #include "sqlite/file.h"
 
@@ -41,8 +41,8 @@ struct session {
 static const char *explain(const struct session *s, const PGresult *result, char *why, size_t size)
 {
 	if (!s->file)
-		return complaint_copy(s->conn, result ? PQresultErrorMessage(result) : PQerrorMessage(s->conn), why,
-				      size);
+		return error_text_copy(s->conn, result ? PQresultErrorMessage(result) : PQerrorMessage(s->conn), why,
+				       size);
 	snprintf(why, size, "%s", session_file_why(s->file));
 	return why;
 }

@@ -1,4 +1,4 @@
-/* config.c reads the settings. --help, the table in the docs and the start-up log line (shown.c) and reloads (change.c)
+/* config.c reads the settings. --help, the table in the docs and the start-up log line (print.c) and reloads (change.c)
  * use its table too, so a setting cannot exist in one place only. */
 #include "config/config.h"
 
@@ -18,7 +18,7 @@
 #include "base/quantity.h"
 #include "config/check.h"
 #include "config/setting.h"
-#include "postgres/shown.h"
+#include "postgres/redact.h"
 #include "config/tokens.h"
 #include "config/value.h"
 #include "base/secret.h"

@@ -98,7 +98,7 @@ struct config {
 };
 
 /* A setting in force. Valid during the call. */
-struct config_shown {
+struct config_redacted {
 	const char *flag; /* without the dashes */
 	const char *env;
 	const char *value; /* as --flag takes it, secrets as ***; NULL if there is none */
@@ -109,7 +109,7 @@ struct config_shown {
 };
 
 /* Calls each for each setting, in the order of the table. */
-void config_each(const struct config *c, void (*each)(void *arg, const struct config_shown *shown), void *arg);
+void config_each(const struct config *c, void (*each)(void *arg, const struct config_redacted *shown), void *arg);
 
 /* Calls each for each unknown environment variable that begins with WSONCE_. meant is "; did you mean ...?" or "". */
 void config_each_unknown(const struct config *c, void (*each)(void *arg, const char *variable, const char *meant),

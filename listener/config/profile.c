@@ -786,7 +786,7 @@ void profile_free(struct profile *p)
 		free(p->rules[i].http);
 	free(p->rules);
 	free(p->url_http);
-	free(p->shown_url);
+	free(p->redacted_url);
 	json_decref(p->root);
 	free(p);
 }

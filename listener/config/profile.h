@@ -166,8 +166,8 @@ struct profile {
 	const json_t *ack_duplicate; /* was a duplicate, */
 	const json_t *ack_error;     /* or became a dead letter; NULL: no answer */
 	/* Of profile_of_url alone, whose messages are envelopes: rules do not read them. */
-	char *shown_url;        /* without secrets; NULL: a profile like any other */
-	const char *row_source; /* what its rows say: its NAME, or shown_url */
+	char *redacted_url;     /* without secrets; NULL: a profile like any other */
+	const char *row_source; /* what its rows say: its NAME, or redacted_url */
 };
 
 /* True if a member is only for producers. */

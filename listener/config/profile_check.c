@@ -108,9 +108,9 @@ static int write_fault(struct profile_fault *fault, const char *source, int line
 }
 
 /* Writes where r is and what is wrong there. */
-static __attribute__((format(printf, 3, 0))) void write_complaint(const struct profile_reader *r,
-								  struct profile_fault *fault, const char *format,
-								  va_list ap)
+static __attribute__((format(printf, 3, 0))) void write_error(const struct profile_reader *r,
+							      struct profile_fault *fault, const char *format,
+							      va_list ap)
 {
 	const struct profile_origin *origin = find_origin(r);
 	char what[300], path[160];
@@ -125,7 +125,7 @@ int profile_fail(struct profile_reader *r, const char *format, ...)
 	va_list ap;
 
 	va_start(ap, format);
-	write_complaint(r, r->fault, format, ap);
+	write_error(r, r->fault, format, ap);
 	va_end(ap);
 	return -1;
 }
@@ -137,7 +137,7 @@ int profile_doubt(struct profile_reader *r, const char *format, ...)
 	if (*r->doubt.text)
 		return 0;
 	va_start(ap, format);
-	write_complaint(r, &r->doubt, format, ap);
+	write_error(r, &r->doubt, format, ap);
 	va_end(ap);
 	return 0;
 }

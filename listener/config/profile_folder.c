@@ -88,8 +88,8 @@ struct profile *profile_of_url(const char *url, const char *name, bool has_own_n
 	p->backoff.min_ms = 100;
 	p->backoff.max_ms = 10000;
 	p->close_code_on_stop = 1001;
-	p->shown_url = url_redact(url);
-	p->row_source = has_own_name ? p->name : p->shown_url;
+	p->redacted_url = url_redact(url);
+	p->row_source = has_own_name ? p->name : p->redacted_url;
 	return p;
 }
 

@@ -495,7 +495,7 @@ struct conversation *conversation_new(const struct conversation_parts *parts)
 	c->has_ready = has_ready(p);
 	c->secrets = secrets_new();
 	secrets_read(c->secrets, p->root);
-	c->shown = memory_strdup(p->shown_url ? p->shown_url : "");
+	c->shown = memory_strdup(p->redacted_url ? p->redacted_url : "");
 	c->rules = memory_calloc(p->rule_count + 1, sizeof(*c->rules));
 	c->numbering = numbering_new(p);
 	uv_timer_init(parts->loop, &c->tick);

@@ -330,7 +330,7 @@ static void on_message(void *arg, const char *message, size_t len)
 	if (*line->fault || (line->action && line->action->action == ACTION_FATAL))
 		return;
 	is_event = line->p->sink->on_message(line->of, message, len);
-	if (line->p->profile->shown_url) {
+	if (line->p->profile->redacted_url) {
 		count_envelope(line, (struct slice){message, len}, is_event);
 		return;
 	}
@@ -633,7 +633,7 @@ static void look_for_silence(struct line *line)
 {
 	int64_t limit_ms = idle_limit_ms(line), now = now_ms(line);
 	int64_t heard_ms =
-		line->p->profile->shown_url ? dial_message_ms(line->dial, now) : dial_heard_ms(line->dial, now);
+		line->p->profile->redacted_url ? dial_message_ms(line->dial, now) : dial_heard_ms(line->dial, now);
 
 	if (limit_ms && now - heard_ms >= limit_ms)
 		fail_later(line, "the feed was silent for too long", 0);

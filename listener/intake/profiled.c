@@ -250,7 +250,7 @@ static bool on_message(void *of, const char *message, size_t len)
 	const struct open_line *o = of;
 	const struct profile *p = o->source->profile;
 
-	return p->shown_url && pipeline_receive(o->source->parts.pipeline, message, len, p->row_source, NULL);
+	return p->redacted_url && pipeline_receive(o->source->parts.pipeline, message, len, p->row_source, NULL);
 }
 
 static void on_frame(void *of)
@@ -346,8 +346,8 @@ static void on_too_long(void *of, const char *head, size_t len, const uint8_t *d
 	struct open_line *o = of;
 	const struct profile *p = o->source->profile;
 
-	pipeline_refuse_long(o->source->parts.pipeline, p->shown_url ? NULL : p->name, head, len, digest, total,
-			     p->shown_url ? NULL : expect_letter(o));
+	pipeline_refuse_long(o->source->parts.pipeline, p->redacted_url ? NULL : p->name, head, len, digest, total,
+			     p->redacted_url ? NULL : expect_letter(o));
 	ledger_end(o->ledger);
 }
 

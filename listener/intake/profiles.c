@@ -70,7 +70,7 @@ struct profiles *profiles_open(const struct profiled_parts *parts, struct profil
 	own.on_wanting = on_wanting;
 	own.arg = all;
 	for (size_t i = 0; i < all->count; i++) {
-		if (!profiles[i]->shown_url)
+		if (!profiles[i]->redacted_url)
 			all->names[all->name_count++] = profiles[i]->name;
 		all->items[i] = profiled_new(&own, profiles[i]);
 	}

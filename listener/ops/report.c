@@ -106,7 +106,7 @@ static uint64_t hash_states(const struct report *r)
 
 /* --- settings --- */
 
-static void add_setting(void *arg, const struct config_shown *shown)
+static void add_setting(void *arg, const struct config_redacted *shown)
 {
 	char word[60];
 

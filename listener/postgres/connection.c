@@ -18,8 +18,8 @@
 #include "base/log_spell.h"
 #include "base/poll.h"
 #include "base/fault_point.h"
-#include "postgres/complaint.h"
-#include "postgres/hangup.h"
+#include "postgres/error_text.h"
+#include "postgres/cancel.h"
 #include "make_epoch.sql.h"
 #include "postgres/hosts.h"
 #include "postgres/schema.h"
@@ -53,10 +53,10 @@ struct postgres {
 	struct slice piece;                    /* rest of the current piece of a COPY, owned by the caller */
 	struct slice (*next_piece)(void *arg); /* NULL without a COPY, or when libpq has all of it */
 	void *piece_arg;
-	size_t copied;       /* rows of the current COPY that the server has stored */
-	const char *first;   /* sent in front of the next statement; or NULL */
-	int64_t patience_ms; /* lock timeout of the next statements; 0: the usual one */
-	int64_t lock_ms;     /* the role's limits, 0 if it has none */
+	size_t copied;           /* rows of the current COPY that the server has stored */
+	const char *first;       /* sent in front of the next statement; or NULL */
+	int64_t lock_timeout_ms; /* of the next statements; 0: the usual one */
+	int64_t lock_ms;         /* the role's limits, 0 if it has none */
 	int64_t statement_ms;
 	bool is_copy;         /* the current query is a COPY, */
 	bool is_copying;      /* and the server is taking its rows */
@@ -104,7 +104,7 @@ static void set_state(struct postgres *p, enum postgres_state state)
 
 static void set_error(struct postgres *p, const char *text)
 {
-	complaint_copy(p->conn, text, p->error, sizeof(p->error));
+	error_text_copy(p->conn, text, p->error, sizeof(p->error));
 }
 
 /* --- watching the socket --- */
@@ -222,7 +222,7 @@ static void on_deadline(uv_timer_t *timer)
 		return;
 	}
 	unwatch(p);
-	hangup(p->conn);
+	postgres_cancel(p->conn);
 	p->conn = NULL;
 	lose_with(p, "no answer within the postgres timeout",
 		  (struct postgres_answer){.result = POSTGRES_UNKNOWN, .is_late = true});
@@ -417,7 +417,7 @@ static const char *const by_key[] = {"enable_hashjoin", "enable_mergejoin", "ena
 static const char *print_limits(const struct postgres *p, bool is_copy, char out[LIMITS_SIZE])
 {
 	int64_t ms = p->settings.timeout_ms, statement_ms = least(p->statement_ms, ms * 9 / 10 + 1);
-	int64_t lock_ms = least(p->lock_ms, least(p->patience_ms, statement_ms * 5 / 6 + 1));
+	int64_t lock_ms = least(p->lock_ms, least(p->lock_timeout_ms, statement_ms * 5 / 6 + 1));
 	size_t n = add_setting(out, 0, is_copy, "lock_timeout", lock_ms);
 
 	n = add_setting(out, n, is_copy, "statement_timeout", statement_ms);
@@ -945,9 +945,9 @@ bool postgres_is_conninfo(const char *conninfo)
 	return is_fine;
 }
 
-void postgres_set_patience(struct postgres *p, int64_t lock_ms)
+void postgres_set_lock_timeout(struct postgres *p, int64_t lock_ms)
 {
-	p->patience_ms = lock_ms;
+	p->lock_timeout_ms = lock_ms;
 }
 
 void postgres_find_by_key(struct postgres *p)

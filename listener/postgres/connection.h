@@ -107,7 +107,7 @@ const char *postgres_error(const struct postgres *p);
 int postgres_query(struct postgres *p, const char *sql, const struct postgres_value *values, int n);
 
 /* Sets how long the next statements wait for a lock; 0: most of the timeout. */
-void postgres_set_patience(struct postgres *p, int64_t lock_ms);
+void postgres_set_lock_timeout(struct postgres *p, int64_t lock_ms);
 
 /* Makes the next statement, and only that one, find rows by their keys instead of reading a table as a whole. */
 void postgres_find_by_key(struct postgres *p);

@@ -622,7 +622,7 @@ static void on_bad_row(struct store *s, const struct postgres_answer *answer)
 
 static bool seek_holder(struct store *s)
 {
-	postgres_set_patience(s->postgres, HASTY_LOCK_MS);
+	postgres_set_lock_timeout(s->postgres, HASTY_LOCK_MS);
 	s->is_seeking = postgres_query(s->postgres, SQL_HOLDER, NULL, 0) == 0;
 	return s->is_seeking;
 }
@@ -1080,7 +1080,7 @@ static int send_statement(struct store *s)
 /* How long to wait for a lock: as little as if Postgres were away, because one event's lock would stop all others.
  * While it is being found out whose lock it is, for an event that met one before, and for letters that could not be
  * written, even less. Handlers may need longer; and who needs the lock of all effects alone has to wait for them. */
-static int64_t patience_ms(struct store *s)
+static int64_t lock_timeout_ms(struct store *s)
 {
 	bool is_hasty = s->job == JOB_BURY ? s->has_burial_logged : s->is_isolating;
 	int64_t hasty_ms = s->batch->events[top(s)->from]->put_offs ? AGAIN_LOCK_MS : HASTY_LOCK_MS;
@@ -1102,7 +1102,7 @@ static void send_range(struct store *s)
 		split(s, s->limit.rows);
 	else if (s->job == JOB_INSERT && top(s)->to - top(s)->from > 1 && FAULT_POINT("store: a batch in parts"))
 		split(s, 1);
-	postgres_set_patience(s->postgres, patience_ms(s));
+	postgres_set_lock_timeout(s->postgres, lock_timeout_ms(s));
 	if (s->job == JOB_COPY ? send_copy(s) : send_statement(s))
 		on_unknown(s); /* the connection is lost; sent again when it is back */
 }
@@ -1158,7 +1158,7 @@ static int checkin(struct store *s, const char *text)
 	const struct postgres_value value = {25, text, strlen(text)};
 
 	assert(s->job == JOB_NONE);
-	postgres_set_patience(s->postgres, LOCK_MOST_MS);
+	postgres_set_lock_timeout(s->postgres, LOCK_MOST_MS);
 	postgres_find_by_key(s->postgres);
 	if (postgres_query(s->postgres, SCHEMA_WITH_HAZARDS(SQL_CHECKIN), &value, 1))
 		return -1;
@@ -1172,7 +1172,7 @@ static int ask_epoch(struct store *s)
 	assert(s->job == JOB_NONE);
 	if ((int64_t)uv_now(s->loop) - s->asked_ms < ASK_AGAIN_MS)
 		return 0;
-	postgres_set_patience(s->postgres, LOCK_MOST_MS);
+	postgres_set_lock_timeout(s->postgres, LOCK_MOST_MS);
 	if (postgres_query(s->postgres, SQL_EPOCH, NULL, 0))
 		return -1;
 	s->job = JOB_EPOCH;
@@ -1183,7 +1183,7 @@ static int ask_epoch(struct store *s)
 static int ask(struct store *s, enum job job, const char *sql, const struct postgres_value *values, int n)
 {
 	assert(s->job == JOB_NONE);
-	postgres_set_patience(s->postgres, LOCK_MOST_MS);
+	postgres_set_lock_timeout(s->postgres, LOCK_MOST_MS);
 	if (postgres_query(s->postgres, sql, values, n))
 		return -1;
 	s->job = job;

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "postgres/hangup.h"
+#include "postgres/cancel.h"
 #include "sim.h"
 
 enum phase { PHASE_DIALING, PHASE_REFUSED, PHASE_ACCEPTED, PHASE_UP, PHASE_LOST };
@@ -306,7 +306,7 @@ void PQfreemem(void *block)
 	(void)block;
 }
 
-/* --- cancelling: replaces postgres/hangup.c, which uses a thread --- */
+/* --- cancelling: replaces postgres/cancel.c, which uses a thread --- */
 
 static void on_cancel(void *arg)
 {
@@ -320,7 +320,7 @@ static void on_cancel(void *arg)
 }
 
 /* The request uses a separate connection; the old one is closed when the request is answered. */
-void hangup(PGconn *conn)
+void postgres_cancel(PGconn *conn)
 {
 	if (conn->phase != PHASE_UP || sim_link(conn->process, SIM_POSTGRES) != SIM_LINK_UP) {
 		PQfinish(conn);

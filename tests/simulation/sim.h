@@ -6,7 +6,7 @@
  *
  *     uv.c         libuv: loops, timers, prepare, poll        (the few functions that road/ uses)
  *     redis.c      hiredis's sockets, and SimRedis behind them (bytes of RESP; hiredis's own reader reads the answers)
- *     postgres.c   libpq: every PQ function that postgres/ calls, hangup(), and SimPostgres behind them
+ *     postgres.c   libpq: every PQ function that postgres/ calls, postgres_cancel(), and SimPostgres behind them
  *     world.c      feeds, producers, faults
  *     checker.c    the oracles, which share no code with the program
  *

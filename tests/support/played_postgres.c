@@ -17,7 +17,7 @@ struct postgres *__real_postgres_open(uv_loop_t *l, const struct postgres_settin
 enum postgres_state __real_postgres_state(const struct postgres *p);
 const struct postgres_identity *__real_postgres_identity(const struct postgres *p);
 const char *__real_postgres_error(const struct postgres *p);
-void __real_postgres_set_patience(struct postgres *p, int64_t lock_ms);
+void __real_postgres_set_lock_timeout(struct postgres *p, int64_t lock_ms);
 void __real_postgres_find_by_key(struct postgres *p);
 void __real_postgres_begin_with(struct postgres *p, const char *sql);
 int __real_postgres_query(struct postgres *p, const char *sql, const struct postgres_value *values, int n);
@@ -49,12 +49,12 @@ const char *__wrap_postgres_error(const struct postgres *p)
 	return is_played ? "not connected" : __real_postgres_error(p);
 }
 
-void __wrap_postgres_set_patience(struct postgres *p, int64_t lock_ms)
+void __wrap_postgres_set_lock_timeout(struct postgres *p, int64_t lock_ms)
 {
 	if (is_played)
-		played_postgres.patience_ms = lock_ms;
+		played_postgres.lock_timeout_ms = lock_ms;
 	else
-		__real_postgres_set_patience(p, lock_ms);
+		__real_postgres_set_lock_timeout(p, lock_ms);
 }
 
 void __wrap_postgres_find_by_key(struct postgres *p)

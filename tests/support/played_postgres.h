@@ -14,7 +14,7 @@ struct played_postgres {
 	int n;             /* its values, each followed by a NUL */
 	char *values[POSTGRES_VALUES_MAX];
 	size_t lens[POSTGRES_VALUES_MAX];
-	int64_t patience_ms;
+	int64_t lock_timeout_ms;
 	int by_key;               /* how many statements search rows by key */
 	bool is_lost;             /* statements cannot be sent */
 	const char *const *cells; /* the cells of every row of the next answers; NULL for empty cells, */

@@ -926,7 +926,7 @@ static void give_credential(const char *name, const char *text)
 	setenv("CREDENTIALS_DIRECTORY", folder, 1);
 }
 
-static void show_one(void *arg, const struct config_shown *shown)
+static void show_one(void *arg, const struct config_redacted *shown)
 {
 	if (strcmp(shown->flag, "redis") == 0)
 		*(enum config_origin *)arg = shown->origin;

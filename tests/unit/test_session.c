@@ -340,6 +340,6 @@ Test(session, url_of_a_plain_source_is_no_template)
 	heard.session = session_new(profile, false);
 	session_connect(heard.session, 1, 0, 0, &dial);
 	cr_assert_str_eq(dial.url, "ws://feed.test/${env:HOME}?%E9");
-	cr_assert_str_eq(profile->row_source, profile->shown_url);
+	cr_assert_str_eq(profile->row_source, profile->redacted_url);
 	end();
 }

@@ -421,12 +421,12 @@ Test(store, what_waits_for_a_lock_of_its_server_is_as_any_trouble)
 Test(store, the_row_that_another_transaction_has_is_found_in_haste)
 {
 	insert("abcd");
-	cr_assert_eq(played_postgres.patience_ms, 750);
+	cr_assert_eq(played_postgres.lock_timeout_ms, 750);
 	cr_assert_not(store_is_searching(store));
 	say(blocked);
 	cr_assert(store_is_searching(store));
 	expect_asked("insert a b");
-	cr_assert_eq(played_postgres.patience_ms, 100);
+	cr_assert_eq(played_postgres.lock_timeout_ms, 100);
 	say(blocked);
 	say(blocked);
 	expect_became("a blocked, ");
@@ -441,20 +441,20 @@ Test(store, one_that_was_blocked_waits_even_less)
 {
 	events[0].put_offs = 1;
 	insert("a");
-	cr_assert_eq(played_postgres.patience_ms, 50);
+	cr_assert_eq(played_postgres.lock_timeout_ms, 50);
 }
 
-Test(store, who_was_slow_has_more_patience)
+Test(store, a_slow_server_gets_a_longer_lock_timeout)
 {
 	insert("a");
 	pass(300);
 	say_rows("a");
 	insert("b");
-	cr_assert_eq(played_postgres.patience_ms, 750 + 2 * 300);
+	cr_assert_eq(played_postgres.lock_timeout_ms, 750 + 2 * 300);
 	pass(3000);
 	say_rows("b");
 	insert("c");
-	cr_assert_eq(played_postgres.patience_ms, 2000);
+	cr_assert_eq(played_postgres.lock_timeout_ms, 2000);
 }
 
 /* Where another transaction has many rows, those that are left share the fate of their neighbours. */
@@ -846,7 +846,7 @@ Test(store, a_copy_that_met_a_lock_becomes_an_insert_that_finds_the_row)
 	insert_many();
 	say(blocked);
 	cr_assert(store_is_searching(store));
-	cr_assert_eq(played_postgres.patience_ms, 100);
+	cr_assert_eq(played_postgres.lock_timeout_ms, 100);
 }
 
 Test(store, a_copy_in_which_a_function_takes_too_long_becomes_an_insert_that_finds_the_row)
@@ -854,7 +854,7 @@ Test(store, a_copy_in_which_a_function_takes_too_long_becomes_an_insert_that_fin
 	insert_many();
 	say((struct postgres_answer){.result = POSTGRES_TROUBLE, .is_late = true, .is_local = true});
 	cr_assert_eq(strncmp(played_postgres.sql, SQL_INSERT, sizeof(SQL_INSERT)), 0);
-	cr_assert_eq(played_postgres.patience_ms, 100);
+	cr_assert_eq(played_postgres.lock_timeout_ms, 100);
 }
 
 Test(store, a_copy_whose_outcome_is_unknown_becomes_an_insert)
@@ -893,11 +893,11 @@ Test(store, a_letter_that_cannot_be_written_takes_no_other_with_it)
 	say(its_fault);
 	expect_became("a unburied, ");
 	expect_asked("bury b");
-	cr_assert_eq(played_postgres.patience_ms, 100);
+	cr_assert_eq(played_postgres.lock_timeout_ms, 100);
 	say_rows("");
 	expect_became("b buried, ");
 	bury("c");
-	cr_assert_eq(played_postgres.patience_ms, 750);
+	cr_assert_eq(played_postgres.lock_timeout_ms, 750);
 }
 
 Test(store, letters_that_take_too_long_are_halved)

@@ -1,6 +1,6 @@
-/* hangup.c closes connections in the middle of a statement. A backend that waits for a lock does not notice that its
+/* cancel.c closes connections in the middle of a statement. A backend that waits for a lock does not notice that its
  * client has left. Without a cancel request, each retry would leave another backend behind. */
-#include "postgres/hangup.h"
+#include "postgres/cancel.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -33,7 +33,7 @@ static int start(PGconn *conn)
 	return 0;
 }
 
-void hangup(PGconn *conn)
+void postgres_cancel(PGconn *conn)
 {
 	if (atomic_fetch_add(&waiting, 1) < WAITING_MAX && start(conn) == 0)
 		return;

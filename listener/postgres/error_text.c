@@ -1,5 +1,5 @@
-/* complaint.c cleans libpq's error messages, which have several lines and quote parts of the conninfo. */
-#include "postgres/complaint.h"
+/* error_text.c cleans libpq's error messages, which have several lines and quote parts of the conninfo. */
+#include "postgres/error_text.h"
 
 #include <libpq-fe.h>
 
@@ -15,7 +15,7 @@ static void hide_passwords(PGconn *conn, char *text)
 	PQconninfoFree(options);
 }
 
-char *complaint_copy(struct pg_conn *conn, const char *text, char *out, size_t size)
+char *error_text_copy(struct pg_conn *conn, const char *text, char *out, size_t size)
 {
 	size_t n = 0;
 

@@ -1,5 +1,5 @@
-/* shown.c prints a conninfo. libpq knows which of its keywords are secret. */
-#include "postgres/shown.h"
+/* redact.c prints a conninfo. libpq knows which of its keywords are secret. */
+#include "postgres/redact.h"
 
 #include <libpq-fe.h>
 #include <stdbool.h>
@@ -14,7 +14,7 @@ static const char *value_of(const PQconninfoOption *o)
 	return strchr(o->dispchar, '*') ? "***" : o->val;
 }
 
-char *postgres_show_conninfo(const char *conninfo)
+char *postgres_redact_conninfo(const char *conninfo)
 {
 	PQconninfoOption *options = PQconninfoParse(conninfo, NULL);
 	char *shown = memory_strdup("");

@@ -1,4 +1,4 @@
-/* shown.c prints settings: --help, the table in the docs, the values in force and their origins, and unknown variables.
+/* print.c prints settings: --help, the table in the docs, the values in force and their origins, and unknown variables.
  * It leaves secrets out. */
 #include <jansson.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "base/url.h"
 #include "config/setting.h"
 #include "config/value.h"
-#include "postgres/shown.h"
+#include "postgres/redact.h"
 
 /* Titles in --help, each above the settings from one on. */
 static const char *const titles[][2] = {
@@ -125,7 +125,7 @@ static char *show_text(enum value_type type, const char *text)
 	case VALUE_FEEDS:
 		return memory_printf("%.*s%s", (int)strcspn(text, "?"), text, strchr(text, '?') ? "?***" : "");
 	case VALUE_CONNINFO:
-		return postgres_show_conninfo(text);
+		return postgres_redact_conninfo(text);
 	case VALUE_SECRET:
 		return memory_strdup("***");
 	default:
@@ -175,19 +175,19 @@ static bool holds_secret(const struct setting *s)
 		s->form.type == VALUE_KEY_FILE || (len > 4 && strcmp(s->flag + len - 4, "-key") == 0));
 }
 
-void config_each(const struct config *c, void (*each)(void *arg, const struct config_shown *shown), void *arg)
+void config_each(const struct config *c, void (*each)(void *arg, const struct config_redacted *shown), void *arg)
 {
 	const struct setting *s;
 
 	for (size_t i = 0; (s = setting_at(i)); i++) {
 		char *value = show(c, s, c->files[i]);
-		struct config_shown shown = {.flag = s->flag,
-					     .env = s->env,
-					     .value = value,
-					     .origin = (enum config_origin)c->origins[i],
-					     .is_secret = value && strcmp(value, "***") == 0,
-					     .is_file = setting_is_file(s),
-					     .is_key = holds_secret(s)};
+		struct config_redacted shown = {.flag = s->flag,
+						.env = s->env,
+						.value = value,
+						.origin = (enum config_origin)c->origins[i],
+						.is_secret = value && strcmp(value, "***") == 0,
+						.is_file = setting_is_file(s),
+						.is_key = holds_secret(s)};
 
 		each(arg, &shown);
 		free(value);

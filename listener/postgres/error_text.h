@@ -1,0 +1,12 @@
+/* error_text.h: makes libpq's error messages fit to show. */
+#ifndef WSONCE_ERROR_TEXT_H
+#define WSONCE_ERROR_TEXT_H
+
+#include <stddef.h>
+
+struct pg_conn;
+
+/* Copies text to out as one line, cut to size, and masks the passwords of conn in it. conn may be NULL. Returns out. */
+char *error_text_copy(struct pg_conn *conn, const char *text, char *out, size_t size);
+
+#endif

@@ -1,9 +1,0 @@
-/* shown.h: a conninfo without its secrets. */
-#ifndef WSONCE_POSTGRES_SHOWN_H
-#define WSONCE_POSTGRES_SHOWN_H
-
-/* Returns the settings of a conninfo as key=value pairs in libpq's form, on the heap, passwords as ***. libpq's
- * defaults are not included. */
-char *postgres_show_conninfo(const char *conninfo);
-
-#endif
