@@ -20,8 +20,8 @@
 #include "intake/sink.h"
 #include "net/bound_socket.h"
 #include "net/certificate.h"
-#include "net/gate.h"
-#include "net/invited.h"
+#include "net/accept_pause.h"
+#include "net/http_policy.h"
 #include "net/refused_peers.h"
 #include "road/pipeline.h"
 #include "base/counters.h"
@@ -84,7 +84,7 @@ struct ingest {
 	const struct config *config;
 	struct lws_vhost *vhost;
 	struct addresses *addresses;
-	struct gate *gate;
+	struct accept_pause *accept_pause;
 	struct list handshakes;     /* oldest first */
 	uv_timer_t handshake_timer; /* for the oldest */
 	size_t handshake_count;
@@ -339,7 +339,7 @@ static void on_turn(uv_prepare_t *turn)
 {
 	struct ingest *i = turn->data;
 
-	gate_hook(i->gate);
+	accept_pause_hook(i->accept_pause);
 	list_each(node, after, &i->talkers) {
 		struct session *s = list_entry(node, struct session, talker);
 
@@ -613,7 +613,7 @@ static unsigned int judge_upgrade(const struct ingest *i, struct lws *wsi, struc
 		return HTTP_STATUS_METHOD_NOT_ALLOWED;
 	if (!is_path(wsi))
 		return HTTP_STATUS_NOT_FOUND;
-	if (!invited_is_websocket(wsi))
+	if (!http_policy_is_websocket(wsi))
 		return UPGRADE_REQUIRED;
 	if (!is_origin(i, wsi))
 		return HTTP_STATUS_FORBIDDEN;
@@ -664,7 +664,7 @@ static int refuse_upgrade(const struct ingest *i, struct lws *wsi, unsigned int 
 	struct refusal refusal = {.status = status, .token = h && h->token ? h->token->name : NULL};
 
 	log_refusal(i, lws_get_socket_fd(wsi), refusal);
-	return invited_refuse(wsi, status, headers_of(status));
+	return http_policy_refuse(wsi, status, headers_of(status));
 }
 
 /* The handshake on this socket; NULL if libwebsockets, which may go on with TLS at once, has not told of it yet. */
@@ -1088,7 +1088,7 @@ struct ingest *ingest_open(struct ws *ws, const struct config *config, char *err
 	info.retry_and_idle_policy = ws_no_keepalive(ws);
 	/* libwebsockets' own limit, which is 10 s unless it is told, is not to come before ours. */
 	info.timeout_secs_ah_idle = (unsigned int)config->handshake_timeout_s + 1;
-	invited_only(&info);
+	http_policy_apply(&info);
 	if (config->ingest_cert) {
 		info.options |= LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT;
 		info.ssl_cert_filepath = config->ingest_cert;
@@ -1097,7 +1097,7 @@ struct ingest *ingest_open(struct ws *ws, const struct config *config, char *err
 	i->vhost = lws_create_vhost(ws_context(ws), &info);
 	if (!i->vhost)
 		goto fail;
-	i->gate = gate_open(ws_loop(ws), lws_get_vhost_listen_port(i->vhost));
+	i->accept_pause = accept_pause_open(ws_loop(ws), lws_get_vhost_listen_port(i->vhost));
 	log_info("ingest is open", "address=%s port=%d tls=%d profile=%s", config->ingest,
 		 lws_get_vhost_listen_port(i->vhost), config->ingest_cert != NULL,
 		 config->ingest_profile ? config->ingest_profile->name : NULL);
@@ -1138,8 +1138,8 @@ void ingest_close(struct ingest *i)
 	uv_close((uv_handle_t *)&i->handshake_timer, NULL);
 	uv_close((uv_handle_t *)&i->tokens_timer, NULL);
 	uv_close((uv_handle_t *)&i->rest_timer, NULL);
-	gate_close(i->gate);
-	i->gate = NULL;
+	accept_pause_close(i->accept_pause);
+	i->accept_pause = NULL;
 	uv_close((uv_handle_t *)&i->turn, NULL);
 	list_each(node, after, &i->sessions) {
 		struct session *s = list_entry(node, struct session, open);

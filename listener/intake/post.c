@@ -613,7 +613,7 @@ struct posts *posts_open(struct ws *ws, const struct config *config, struct toke
 		.address = config->ingest_http,
 		.visitors = VISITORS,
 		.of_one_host = config->ingest_per_address ? (unsigned int)config->ingest_per_address : VISITORS,
-		.patience_ms = config->message_timeout_s * 1000,
+		.request_timeout_ms = config->message_timeout_s * 1000,
 		.poster = &poster,
 		.arg = all,
 	};

@@ -23,7 +23,8 @@
 
 #define VISITORS_MAX 64
 #define OF_ONE_HOST  32
-#define PATIENCE_MS  10000 /* usually, for each request: from the connection's begin, or the end of the one before */
+#define REQUEST_TIMEOUT_MS \
+	10000 /* usually, for each request: from the connection's begin, or the end of the one before */
 #define BACKLOG      64
 #define RETRY_MS     1000 /* when no file may be opened */
 #define TELL_MS      60000
@@ -54,7 +55,7 @@ struct http {
 	struct visitor *visitors;
 	size_t visitors_max;
 	size_t of_one_host; /* most of them */
-	int64_t patience_ms;
+	int64_t request_timeout_ms;
 	size_t visitor_count;
 	int64_t told_ms; /* loop clock, when it was last said that none can be accepted; 0: never */
 };
@@ -318,14 +319,16 @@ static void on_answered(void *arg, struct MHD_Connection *c, void **state, enum 
 
 static void run(struct http *h);
 
-/* libmicrohttpd's own patience begins anew with each byte. A stranger has less of it. */
+/* libmicrohttpd's own timeout begins anew with each byte. A stranger has less of it. */
 static void end_the_slow(struct http *h)
 {
 	int64_t now = (int64_t)uv_now(h->loop);
 
 	for (struct visitor *v = h->visitors; v < h->visitors + h->visitors_max; v++)
 		if (v->fd >= 0 && !v->is_waiting &&
-		    now - v->since_ms >= (v->is_welcome || h->patience_ms < PATIENCE_MS ? h->patience_ms : PATIENCE_MS))
+		    now - v->since_ms >= (v->is_welcome || h->request_timeout_ms < REQUEST_TIMEOUT_MS
+						  ? h->request_timeout_ms
+						  : REQUEST_TIMEOUT_MS))
 			shutdown(v->fd, SHUT_RDWR);
 }
 
@@ -501,7 +504,7 @@ static int start_daemon(struct http *h)
 	h->daemon = MHD_start_daemon(
 		flags, 0, NULL, NULL, on_request, h, MHD_OPTION_CONNECTION_LIMIT, (unsigned int)h->visitors_max,
 		MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned int)h->of_one_host, MHD_OPTION_CONNECTION_TIMEOUT,
-		(unsigned int)(h->patience_ms / 1000), MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MEMORY_BYTES,
+		(unsigned int)(h->request_timeout_ms / 1000), MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MEMORY_BYTES,
 		MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL, MHD_OPTION_NOTIFY_CONNECTION, on_visitor, h,
 		MHD_OPTION_NOTIFY_COMPLETED, on_answered, h, MHD_OPTION_STRICT_FOR_CLIENT, HTTP_STRICT, MHD_OPTION_END);
 	return h->daemon ? 0 : -1;
@@ -529,7 +532,7 @@ struct http *http_open(uv_loop_t *loop, const struct http_site *site, char *erro
 	h->listener = -1;
 	h->visitors_max = site->visitors ? site->visitors : VISITORS_MAX;
 	h->of_one_host = site->of_one_host ? site->of_one_host : OF_ONE_HOST;
-	h->patience_ms = site->patience_ms ? site->patience_ms : PATIENCE_MS;
+	h->request_timeout_ms = site->request_timeout_ms ? site->request_timeout_ms : REQUEST_TIMEOUT_MS;
 	h->visitors = memory_calloc(h->visitors_max, sizeof(*h->visitors));
 	for (size_t i = 0; i < h->visitors_max; i++)
 		h->visitors[i].fd = -1;

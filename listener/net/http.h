@@ -49,9 +49,9 @@ struct http_site {
 	const char *flag;    /* of the setting that has the address, for errors */
 	const char *address; /* ADDR:PORT, or unix:PATH */
 	/* 0: as for operators' pages. */
-	size_t visitors;          /* connections at once, */
-	unsigned int of_one_host; /* of them from one address, */
-	int64_t patience_ms;      /* and how long a request may take, without the time that it waits for its answer */
+	size_t visitors;            /* connections at once, */
+	unsigned int of_one_host;   /* of them from one address, */
+	int64_t request_timeout_ms; /* and how long a request may take, without the time that it waits for its answer */
 	const struct http_poster *poster; /* NULL: pages are written */
 	/* Without a poster: names by which the server may be asked for, see http_head.h. */
 	char *const *hosts;

@@ -15,10 +15,10 @@
 #include "base/url.h"
 #include "net/bound_socket.h"
 
-#define PATIENCE_MS  10000
-#define BACKLOG      64
-#define MEMORY_BYTES (32u << 10) /* of a connection: the head of its request has no more */
-#define ALLOWED      "GET, HEAD, POST"
+#define REQUEST_TIMEOUT_MS 10000
+#define BACKLOG            64
+#define MEMORY_BYTES       (32u << 10) /* of a connection: the head of its request has no more */
+#define ALLOWED            "GET, HEAD, POST"
 
 struct visitor {
 	int fd; /* -1: the place is free */
@@ -79,7 +79,7 @@ void http_threads_sweep(struct http_threads *h)
 
 	pthread_mutex_lock(&h->lock);
 	for (struct visitor *v = h->visitors; v < h->visitors + h->hall->visitors; v++)
-		if (v->fd >= 0 && !v->is_answered && now - v->since_ms >= PATIENCE_MS)
+		if (v->fd >= 0 && !v->is_answered && now - v->since_ms >= REQUEST_TIMEOUT_MS)
 			shutdown(v->fd, SHUT_RDWR);
 	pthread_mutex_unlock(&h->lock);
 }
@@ -188,7 +188,7 @@ static struct MHD_Daemon *start(struct http_threads *h)
 		MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL, 0, NULL, NULL,
 		on_request, h, MHD_OPTION_LISTEN_SOCKET, h->listener, MHD_OPTION_CONNECTION_LIMIT, h->hall->visitors,
 		MHD_OPTION_PER_IP_CONNECTION_LIMIT, h->hall->visitors / 2, MHD_OPTION_CONNECTION_TIMEOUT,
-		(unsigned int)(PATIENCE_MS / 1000), MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MEMORY_BYTES,
+		(unsigned int)(REQUEST_TIMEOUT_MS / 1000), MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MEMORY_BYTES,
 		MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL, MHD_OPTION_NOTIFY_CONNECTION, on_visitor, h,
 		MHD_OPTION_NOTIFY_COMPLETED, on_answered, h, MHD_OPTION_STRICT_FOR_CLIENT, HTTP_STRICT, MHD_OPTION_END);
 }

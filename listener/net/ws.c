@@ -45,7 +45,7 @@ struct ws {
 	size_t half_limit;     /* of producers */
 	size_t half_limit_all; /* of each of the two, when reading has stopped */
 	size_t half_most;      /* of both: with more, it would not go on, whatever is settled */
-	int64_t half_patience_ms;
+	int64_t message_timeout_ms;
 	int64_t told_ms;    /* loop clock, of the last line about halves that were ended */
 	unsigned int ended; /* since then */
 	int64_t ping_interval_ms;
@@ -560,7 +560,7 @@ static void end_slow_halves(struct ws *ws)
 	list_each(node, after, &ws->halves[false]) {
 		struct ws_link *link = list_entry(node, struct ws_link, half);
 
-		if (now - link->half_ms >= ws->half_patience_ms && !ws_link_has_unread(link))
+		if (now - link->half_ms >= ws->message_timeout_ms && !ws_link_has_unread(link))
 			end_half(link);
 	}
 }
@@ -676,7 +676,7 @@ struct ws *ws_open(uv_loop_t *loop, const struct config *config, const struct ws
 	ws->loop = loop;
 	ws->budget = *budget;
 	ws->max_message = (size_t)config->message_bytes;
-	ws->half_patience_ms = config->message_timeout_s * 1000;
+	ws->message_timeout_ms = config->message_timeout_s * 1000;
 	ws->half_limit = (size_t)config->inflight_bytes / HALVES_PART;
 	if (ws->half_limit < ws->max_message)
 		ws->half_limit = ws->max_message;

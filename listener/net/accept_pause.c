@@ -1,6 +1,6 @@
-/* gate.c owns the pause in accepting connections. accept() fails while no file descriptor is left and the connection
- * stays in the queue, so the socket is readable at once again: libwebsockets would spin. */
-#include "net/gate.h"
+/* accept_pause.c owns the pause in accepting connections. accept() fails while no file descriptor is left and the
+ * connection stays in the queue, so the socket is readable at once again: libwebsockets would spin. */
+#include "net/accept_pause.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +25,7 @@ struct door {
 	uv_poll_cb original;
 };
 
-struct gate {
+struct accept_pause {
 	int port;
 	struct door doors[DOORS_MOST];
 	size_t count;
@@ -34,11 +34,11 @@ struct gate {
 	uint64_t told_ms; /* loop clock; when it was last said that there is no descriptor, 0: never */
 };
 
-static struct gate *watched; /* libwebsockets has the data of its handle for itself */
+static struct accept_pause *watched; /* libwebsockets has the data of its handle for itself */
 
 static void take_if_listening(uv_handle_t *handle, void *arg)
 {
-	struct gate *g = arg;
+	struct accept_pause *g = arg;
 	int is_listening = 0;
 	socklen_t len = sizeof(is_listening);
 	uv_os_fd_t fd = -1;
@@ -61,15 +61,15 @@ static bool has_descriptor(void)
 
 static void on_pause(uv_timer_t *timer)
 {
-	struct gate *g = timer->data;
+	struct accept_pause *g = timer->data;
 
 	g->is_paused = false;
 	for (size_t i = 0; i < g->count; i++)
 		uv_poll_start(g->doors[i].poll, UV_READABLE, g->doors[i].original);
-	gate_hook(g);
+	accept_pause_hook(g);
 }
 
-static void tell(struct gate *g)
+static void tell(struct accept_pause *g)
 {
 	uint64_t now = uv_now(g->pause.loop);
 
@@ -82,11 +82,11 @@ static void tell(struct gate *g)
 
 static void on_readable(uv_poll_t *poll, int status, int events)
 {
-	struct gate *g = watched;
+	struct accept_pause *g = watched;
 
 	if (has_descriptor()) {
 		g->doors[g->doors[0].poll == poll ? 0 : 1].original(poll, status, events);
-		gate_hook(g);
+		accept_pause_hook(g);
 		return;
 	}
 	tell(g);
@@ -96,7 +96,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
 	uv_timer_start(&g->pause, on_pause, PAUSE_MS, 0);
 }
 
-void gate_hook(struct gate *g)
+void accept_pause_hook(struct accept_pause *g)
 {
 	for (size_t i = 0; g && !g->is_paused && i < g->count; i++) {
 		struct door *d = &g->doors[i];
@@ -106,9 +106,9 @@ void gate_hook(struct gate *g)
 	}
 }
 
-struct gate *gate_open(uv_loop_t *loop, int port)
+struct accept_pause *accept_pause_open(uv_loop_t *loop, int port)
 {
-	struct gate *g = memory_calloc(1, sizeof(*g));
+	struct accept_pause *g = memory_calloc(1, sizeof(*g));
 
 	g->port = port;
 	uv_walk(loop, take_if_listening, g);
@@ -119,7 +119,7 @@ struct gate *gate_open(uv_loop_t *loop, int port)
 	uv_timer_init(loop, &g->pause);
 	g->pause.data = g;
 	watched = g;
-	gate_hook(g);
+	accept_pause_hook(g);
 	return g;
 }
 
@@ -128,7 +128,7 @@ static void on_closed(uv_handle_t *handle)
 	free(handle->data);
 }
 
-void gate_close(struct gate *g)
+void accept_pause_close(struct accept_pause *g)
 {
 	if (!g)
 		return;

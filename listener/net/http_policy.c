@@ -1,21 +1,21 @@
-/* invited.c owns what libwebsockets may speak on our ports. It knows much that nobody here asked for: HTTP/2, by ALPN
- * and by Upgrade: h2c, with WebSockets in its streams; CONNECT, after which it reads bytes; keeping a connection for
- * more requests. What of it can be switched off is switched off here; the rest is refused by who is asked. Who may
+/* http_policy.c owns what libwebsockets may speak on our ports. It knows much that nobody here asked for: HTTP/2, by
+ * ALPN and by Upgrade: h2c, with WebSockets in its streams; CONNECT, after which it reads bytes; keeping a connection
+ * for more requests. What of it can be switched off is switched off here; the rest is refused by who is asked. Who may
  * come at all is the business of intake/. */
-#include "net/invited.h"
+#include "net/http_policy.h"
 
 #include <openssl/ssl.h>
 #include <stdio.h>
 #include <string.h>
 
-void invited_only(struct lws_context_creation_info *info)
+void http_policy_apply(struct lws_context_creation_info *info)
 {
 	info->alpn = "http/1.1";
 	info->ssl_options_set = (long)(SSL_OP_NO_SSLv3 | SSL_OP_NO_TLSv1 | SSL_OP_NO_TLSv1_1 | SSL_OP_NO_RENEGOTIATION);
 }
 
 /* libwebsockets may have given the headers back already, and then knows none. */
-bool invited_is_websocket(struct lws *wsi)
+bool http_policy_is_websocket(struct lws *wsi)
 {
 	char upgrade[16];
 
@@ -47,7 +47,7 @@ static const char *reason_of(unsigned int status)
 }
 
 /* libwebsockets would call it HTTP/1.0, and some clients then tell nobody the status. */
-int invited_refuse(struct lws *wsi, unsigned int status, const char *extra)
+int http_policy_refuse(struct lws *wsi, unsigned int status, const char *extra)
 {
 	char room[LWS_PRE + 512];
 	int n = snprintf(room + LWS_PRE, sizeof(room) - LWS_PRE,

@@ -1,4 +1,4 @@
-"""The cases about protocols that libwebsockets knows and nobody asked for: HTTP/2 over TLS and by Upgrade, CONNECT,
+"""The cases about protocols that libwebsockets speaks and the listener switches off: HTTP/2 over TLS and by Upgrade, CONNECT,
 other upgrades, old TLS; and that whoever is refused can read why."""
 import asyncio
 import socket
