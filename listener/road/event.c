@@ -18,8 +18,8 @@
 #define LENGTHS         8 /* bytes for the lengths of id and type before a profile's event */
 
 static const char *const state_names[EVENT_STATES] = {
-	"claiming", "held",        "behind",  "looking", "batched", "storing",
-	"counting", "backing_off", "refused", "burying", "done",
+	"claiming", "held",        "behind",  "looking",        "batched", "storing",
+	"counting", "backing_off", "refused", "dead_lettering", "done",
 };
 
 #define TO(state) (1u << (state))
@@ -34,8 +34,8 @@ static const unsigned int allowed[EVENT_STATES] = {
 	[EV_STORING] = TO(EV_DONE) | TO(EV_BATCHED) | TO(EV_COUNTING) | TO(EV_BACKING_OFF) | TO(EV_REFUSED),
 	[EV_COUNTING] = TO(EV_BACKING_OFF) | TO(EV_REFUSED) | TO(EV_BEHIND),
 	[EV_BACKING_OFF] = TO(EV_HELD) | TO(EV_BATCHED) | TO(EV_BEHIND),
-	[EV_REFUSED] = TO(EV_BURYING),
-	[EV_BURYING] = TO(EV_DONE) | TO(EV_REFUSED),
+	[EV_REFUSED] = TO(EV_DEAD_LETTERING),
+	[EV_DEAD_LETTERING] = TO(EV_DONE) | TO(EV_REFUSED),
 };
 
 const char *event_state_name(enum event_state state)

@@ -12,17 +12,17 @@
  * event_move() changes it, and asserts that event.c's table allows the step. docs/protocol.md's table is made from
  * these comments and that table by `make readme`. */
 enum event_state {
-	EV_CLAIMING,    /* sent SET NX GET, no answer yet */
-	EV_HELD,        /* another listener is storing it, or should be */
-	EV_BEHIND,      /* waits for another message with the same id */
-	EV_LOOKING,     /* sent an MGET with its key, no answer yet */
-	EV_BATCHED,     /* waits for the next batch */
-	EV_STORING,     /* its batch is sent, no result yet */
-	EV_COUNTING,    /* refused by Postgres; asked Redis how often the fleet tried it */
-	EV_BACKING_OFF, /* waits for its next try with its claim; then releases the claim if Postgres refused it */
-	EV_REFUSED,     /* waits to be recorded as a dead letter */
-	EV_BURYING,     /* its dead letter is sent, no result yet */
-	EV_DONE,        /* committed or a dead letter: answered, then freed */
+	EV_CLAIMING,       /* sent SET NX GET, no answer yet */
+	EV_HELD,           /* another listener is storing it, or should be */
+	EV_BEHIND,         /* waits for another message with the same id */
+	EV_LOOKING,        /* sent an MGET with its key, no answer yet */
+	EV_BATCHED,        /* waits for the next batch */
+	EV_STORING,        /* its batch is sent, no result yet */
+	EV_COUNTING,       /* refused by Postgres; asked Redis how often the fleet tried it */
+	EV_BACKING_OFF,    /* waits for its next try with its claim; then releases the claim if Postgres refused it */
+	EV_REFUSED,        /* waits to be recorded as a dead letter */
+	EV_DEAD_LETTERING, /* its dead letter is sent, no result yet */
+	EV_DONE,           /* committed or a dead letter: answered, then freed */
 	EVENT_STATES
 };
 

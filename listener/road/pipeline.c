@@ -5,7 +5,7 @@
  *     ingest ──┘   bytes to     one entry   └─ other's ─▶ hold ── done ──────▶ settle
  *        │         slices       per id │       ▲ ▲          └──── gone ──▶ claim again
  *        │                             └ left ─┘ └── released after a failed store
- *        └─ refuse ──▶ bury (a dead letter) ──▶ settle
+ *        └─ refuse ──▶ dead_letter ──▶ settle
  *
  * The stages do not know each other; each reports to a function on_x, and only these decide: those of claims and waits
  * are in pipeline_claim.c, those of the store in pipeline_store.c.
@@ -486,9 +486,9 @@ static void start_timers(struct pipeline *p)
 	uv_timer_init(p->loop, &p->renew_timer);
 	uv_timer_init(p->loop, &p->drain_timer);
 	uv_timer_init(p->loop, &p->checkin_timer);
-	uv_timer_init(p->loop, &p->burial_timer);
+	uv_timer_init(p->loop, &p->dead_letter_timer);
 	p->turn.data = p->hold_timer.data = p->renew_timer.data = p->drain_timer.data = p->checkin_timer.data = p;
-	p->burial_timer.data = p;
+	p->dead_letter_timer.data = p;
 	uv_timer_init(p->loop, &p->watch_timer);
 	p->watch_timer.data = p;
 	uv_prepare_start(&p->turn, on_turn);
@@ -568,7 +568,7 @@ void pipeline_close(struct pipeline *p, void (*done)(void *arg), void *arg)
 {
 	uv_handle_t *handles[] = {(uv_handle_t *)&p->turn,          (uv_handle_t *)&p->hold_timer,
 				  (uv_handle_t *)&p->renew_timer,   (uv_handle_t *)&p->drain_timer,
-				  (uv_handle_t *)&p->checkin_timer, (uv_handle_t *)&p->burial_timer,
+				  (uv_handle_t *)&p->checkin_timer, (uv_handle_t *)&p->dead_letter_timer,
 				  (uv_handle_t *)&p->watch_timer};
 
 	p->open = 9 + (p->second.store != NULL);

@@ -454,7 +454,8 @@ static void renew(struct pipeline *p, struct event **evs, size_t n)
 /* Work that takes long keeps its claims: the TTL can be short, and a takeover fast. */
 void pipeline_on_renew_timer(uv_timer_t *timer)
 {
-	static const enum event_state states[] = {EV_BATCHED, EV_STORING, EV_BACKING_OFF, EV_REFUSED, EV_BURYING};
+	static const enum event_state states[] = {EV_BATCHED, EV_STORING, EV_BACKING_OFF, EV_REFUSED,
+						  EV_DEAD_LETTERING};
 	struct pipeline *p = timer->data;
 
 	for (size_t i = 0; claim_is_ready(p->claim) && i < sizeof(states) / sizeof(*states); i++)

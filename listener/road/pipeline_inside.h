@@ -100,16 +100,16 @@ struct pipeline {
 	void (*on_forgotten)(void *arg); /* NULL: nobody wants to know */
 	void *on_forgotten_arg;
 	bool doubts_marks;
-	bool had_suspects;         /* the last batch of events */
-	int64_t came_us;           /* of the last event, since 1970 */
-	int64_t time_told_ms;      /* loop clock, of the last warning about a time; 0: never */
-	unsigned int since_burial; /* batches of events since the last one of dead letters */
-	uv_prepare_t turn;         /* before each wait for I/O: what this turn brought is sent */
+	bool had_suspects;              /* the last batch of events */
+	int64_t came_us;                /* of the last event, since 1970 */
+	int64_t time_told_ms;           /* loop clock, of the last warning about a time; 0: never */
+	unsigned int since_dead_letter; /* batches of events since the last one of dead letters */
+	uv_prepare_t turn;              /* before each wait for I/O: what this turn brought is sent */
 	uv_timer_t hold_timer;
 	uv_timer_t renew_timer;
 	uv_timer_t drain_timer;
 	uv_timer_t checkin_timer;
-	uv_timer_t burial_timer; /* runs while dead letters have to wait */
+	uv_timer_t dead_letter_timer; /* runs while dead letters have to wait */
 	uv_timer_t watch_timer;
 	struct log_spell rests; /* that it could not store */
 	int open;               /* parts left to close */

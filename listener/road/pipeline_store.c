@@ -10,19 +10,19 @@
 #include "road/duplicates.h"
 #include "road/pipeline_inside.h"
 
-#define PUT_OFF_STEP   8     /* and the longest wait of an event that the store puts off: 12.8 s */
-#define RETRY_STEP     2     /* hold step of the first backoff: 50 ms * 2^2 = 200 ms */
-#define NEWEST_LEAST   1000  /* rows that are read as the newest, and twice as many as events are held, */
-#define NEWEST_MOST    50000 /* up to this */
-#define SUSPECTS_MAX   8     /* events that failed before in one statement */
-#define BEHIND_BATCHES 4     /* batches in a row behind which another one waits, before a connection more is opened */
-#define UNUSED_MS      10000 /* after which that is closed, */
-#define USELESS_MS     60000 /* and not opened again for so long, if it had no connection */
-#define BURIAL_BATCHES 4     /* batches of events between two of few dead letters */
-#define BURIAL_WAIT_MS 1000  /* after dead letters that could not be written */
-#define LEAVE_MS       1000  /* for the last check-in */
-#define SLOW_MS        1000  /* that the oldest row waits, for as long, behind a full batch: the store is slow */
-#define SLOW_AGAIN_MS  60000 /* between two lines about that */
+#define PUT_OFF_STEP        8     /* and the longest wait of an event that the store puts off: 12.8 s */
+#define RETRY_STEP          2     /* hold step of the first backoff: 50 ms * 2^2 = 200 ms */
+#define NEWEST_LEAST        1000  /* rows that are read as the newest, and twice as many as events are held, */
+#define NEWEST_MOST         50000 /* up to this */
+#define SUSPECTS_MAX        8     /* events that failed before in one statement */
+#define BEHIND_BATCHES      4 /* batches in a row behind which another one waits, before a connection more is opened */
+#define UNUSED_MS           10000 /* after which that is closed, */
+#define USELESS_MS          60000 /* and not opened again for so long, if it had no connection */
+#define DEAD_LETTER_BATCHES 4     /* batches of events between two of few dead letters */
+#define DEAD_LETTER_WAIT_MS 1000  /* after dead letters that could not be written */
+#define LEAVE_MS            1000  /* for the last check-in */
+#define SLOW_MS             1000  /* that the oldest row waits, for as long, behind a full batch: the store is slow */
+#define SLOW_AGAIN_MS       60000 /* between two lines about that */
 
 static const char *const telling_names[] = {"told", "due", "sent", "last sent", "over"};
 
@@ -213,7 +213,7 @@ static void begin_batch(struct writer *w)
 	batch_clear(w->batch);
 }
 
-static void bury_next(struct pipeline *p)
+static void dead_letter_next(struct pipeline *p)
 {
 	struct writer *w = &p->first;
 
@@ -223,9 +223,9 @@ static void bury_next(struct pipeline *p)
 
 		if (!batch_add(w->batch, ev))
 			break;
-		event_move(&p->events, ev, EV_BURYING);
+		event_move(&p->events, ev, EV_DEAD_LETTERING);
 	}
-	store_bury(w->store, w->batch);
+	store_dead_letter(w->store, w->batch);
 }
 
 static void fill_batch(struct writer *w, bool has_suspects)
@@ -334,13 +334,13 @@ static void insert_next(struct pipeline *p)
 
 /* Dead letters and events take turns. But a statement takes its time however few rows it has, above all
  * where Postgres is far or busy: one client that sends garbage would take every second one. */
-static bool is_burial_due(const struct pipeline *p)
+static bool is_dead_letter_due(const struct pipeline *p)
 {
 	size_t refused = p->events.counts[EV_REFUSED], batched = p->events.counts[EV_BATCHED];
 
-	if (uv_is_active((const uv_handle_t *)&p->burial_timer))
+	if (uv_is_active((const uv_handle_t *)&p->dead_letter_timer))
 		return false;
-	return refused && (!batched || p->since_burial >= (refused < batched ? BURIAL_BATCHES : 1));
+	return refused && (!batched || p->since_dead_letter >= (refused < batched ? DEAD_LETTER_BATCHES : 1));
 }
 
 /* Is there an event whose mark may be read before a batch tells the epoch? */
@@ -410,11 +410,11 @@ static void store_first(struct pipeline *p)
 	}
 	if (ask_members(p) || ask_newest(p))
 		return;
-	if (is_burial_due(p)) {
-		p->since_burial = 0;
-		bury_next(p);
+	if (is_dead_letter_due(p)) {
+		p->since_dead_letter = 0;
+		dead_letter_next(p);
 	} else if (p->events.counts[EV_BATCHED] && pipeline_store_wait(p) == 0) {
-		p->since_burial++;
+		p->since_dead_letter++;
 		insert_next(p);
 	} else if (may_read_marks(p) && !store_is_sure(p->first.store)) {
 		store_ask_epoch(p->first.store);
@@ -558,20 +558,20 @@ static void on_stored(void *arg, struct event *ev, enum store_result result, con
 }
 
 /* The turn that follows sees to them. */
-static void on_burial_timer(uv_timer_t *timer)
+static void on_dead_letter_timer(uv_timer_t *timer)
 {
 	(void)timer;
 }
 
 /* Letters that cannot be written wait beside the events. */
-static void on_buried(void *arg, struct event *ev, enum store_burial burial)
+static void on_dead_lettered(void *arg, struct event *ev, enum store_dead_letter dead_letter)
 {
 	struct pipeline *p = pipeline_of(arg);
-	bool is_stored = burial == STORE_HAS_ROW;
+	bool is_stored = dead_letter == STORE_HAS_ROW;
 
-	if (burial == STORE_UNBURIED) {
+	if (dead_letter == STORE_NOT_DEAD_LETTERED) {
 		event_move(&p->events, ev, EV_REFUSED);
-		uv_timer_start(&p->burial_timer, on_burial_timer, BURIAL_WAIT_MS, 0);
+		uv_timer_start(&p->dead_letter_timer, on_dead_letter_timer, DEAD_LETTER_WAIT_MS, 0);
 		return;
 	}
 	stall_stored(&p->stall);
@@ -639,9 +639,19 @@ static void on_epoch(void *arg, uint32_t epoch)
 
 void pipeline_open_writer(struct pipeline *p, struct writer *w)
 {
-	const struct store_callbacks on = {on_idle,        on_stored,          on_buried, on_checked_in, on_cursors_put,
-					   on_cursor_read, pipeline_on_newest, on_member, on_database,   on_epoch,
-					   on_posted,      on_unusable,        w};
+	const struct store_callbacks on = {on_idle,
+					   on_stored,
+					   on_dead_lettered,
+					   on_checked_in,
+					   on_cursors_put,
+					   on_cursor_read,
+					   pipeline_on_newest,
+					   on_member,
+					   on_database,
+					   on_epoch,
+					   on_posted,
+					   on_unusable,
+					   w};
 
 	w->pipeline = p;
 	w->sent_ms = now_ms(p);

@@ -76,9 +76,9 @@ void store_insert(struct store *s, const struct batch *b)
 	kind_of(s)->insert(s, b);
 }
 
-void store_bury(struct store *s, const struct batch *b)
+void store_dead_letter(struct store *s, const struct batch *b)
 {
-	kind_of(s)->bury(s, b);
+	kind_of(s)->dead_letter(s, b);
 }
 
 int store_checkin(struct store *s, const char *text)

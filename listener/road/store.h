@@ -23,14 +23,14 @@ enum store_result {
 	STORE_UNKNOWN,  /* store_give_up() was called: the row may be stored or not */
 };
 
-enum store_burial {
-	STORE_BURIED,   /* the dead letter is committed */
-	STORE_UNBURIED, /* Postgres cannot write the dead letter now: hand it in again later */
-	STORE_HAS_ROW,  /* the event is stored, as with STORE_PRESENT: no dead letter was written */
+enum store_dead_letter {
+	STORE_DEAD_LETTERED,     /* the dead letter is committed */
+	STORE_NOT_DEAD_LETTERED, /* Postgres cannot write the dead letter now: hand it in again later */
+	STORE_HAS_ROW,           /* the event is stored, as with STORE_PRESENT: no dead letter was written */
 };
 
-/* Called from the loop. If the connection is lost or the statement refused, store_insert and store_bury may also call
- * on_epoch, and on_stored for events that were not stored, before they return. Arguments live for the call. */
+/* Called from the loop. If the connection is lost or the statement refused, store_insert and store_dead_letter may also
+ * call on_epoch, and on_stored for events that were not stored, before they return. Arguments live for the call. */
 struct store_callbacks {
 	/* A batch is stored and the next one can be handed in. Called before or after the on_stored calls of its
 	 * events. May be NULL. */
@@ -38,8 +38,8 @@ struct store_callbacks {
 	/* Once for each event of a batch. why is the server's error text with the last five results. ev may be
 	 * freed. */
 	void (*on_stored)(void *arg, struct event *ev, enum store_result result, const char *why);
-	/* Once for each event handed to store_bury. ev may be freed. */
-	void (*on_buried)(void *arg, struct event *ev, enum store_burial burial);
+	/* Once for each event handed to store_dead_letter. ev may be freed. */
+	void (*on_dead_lettered)(void *arg, struct event *ev, enum store_dead_letter dead_letter);
 	/* The text of store_checkin is committed (is_told) or was given up. answer is the first value of
 	 * sql/queries/checkin.sql, or NULL. */
 	void (*on_checked_in)(void *arg, bool is_told, const char *answer);
@@ -55,7 +55,7 @@ struct store_callbacks {
 	void (*on_member)(void *arg, const char *name, size_t len, bool is_told);
 	/* Connected; id names the database, "" if it has no id. */
 	void (*on_database)(void *arg, const char *id);
-	/* The database's epoch became known (or 0: unknown), or changed. Everything that on_stored and on_buried
+	/* The database's epoch became known (or 0: unknown), or changed. Everything that on_stored and on_dead_lettered
 	 * report until the next call was committed in this epoch. */
 	void (*on_epoch)(void *arg, uint32_t epoch);
 	/* New rows of the outbox were committed with the events that on_stored reported last. */
@@ -111,7 +111,7 @@ void store_give_up(struct store *s);
 /* Stores the events of a sorted batch, or records them as dead letters with their reasons. The store must be idle. b is
  * borrowed until all its events have had their callbacks, each event until its own. */
 void store_insert(struct store *s, const struct batch *b);
-void store_bury(struct store *s, const struct batch *b);
+void store_dead_letter(struct store *s, const struct batch *b);
 
 /* Runs sql/queries/checkin.sql with this text, which is copied. The store must be idle. Returns 0, and on_checked_in is
  * called; or -1 if the connection is lost. A failed check-in is not retried. */

@@ -20,7 +20,7 @@ struct store_kind {
 	int (*ask_epoch)(struct store *s);
 	void (*give_up)(struct store *s); /* NULL: has no connection to lose */
 	void (*insert)(struct store *s, const struct batch *b);
-	void (*bury)(struct store *s, const struct batch *b);
+	void (*dead_letter)(struct store *s, const struct batch *b);
 	int (*checkin)(struct store *s, const char *text);
 	int (*put_cursors)(struct store *s, const struct cursors *cursors, uint32_t epoch);
 	int (*read_cursors)(struct store *s, const char *const *sources, size_t n);

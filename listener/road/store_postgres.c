@@ -14,7 +14,7 @@
 #include "base/text.h"
 #include "postgres/array.h"
 #include "base/backoff.h"
-#include "bury.sql.h"
+#include "write_dead_letters.sql.h"
 #include "road/bulk_load.h"
 #include "check_effects.sql.h"
 #include "copy.sql.h"
@@ -77,7 +77,7 @@ enum job {
 	JOB_COPY,
 	JOB_INSERT,
 	JOB_VERIFY,
-	JOB_BURY,
+	JOB_DEAD_LETTER,
 	/* not of a batch, and not tried again here */
 	JOB_CHECKIN,
 	JOB_EPOCH,
@@ -137,21 +137,21 @@ struct store {
 	unsigned int losses;     /* of the connection, one after the other, while the batch at hand was stored */
 	unsigned int waits;      /* of the batch at hand for rows of other transactions, in vain */
 	bool has_effects;
-	bool is_telling;        /* of events that are stored */
-	bool has_looked;        /* present is known */
-	bool has_posted;        /* the INSERT at hand made rows of the outbox */
-	bool is_checking;       /* the statement at hand is sql/queries/check_effects.sql */
-	bool is_checked;        /* on this connection */
-	bool is_ascii;          /* dead letters: ids and reasons without anything else */
-	bool is_searching;      /* another transaction has a row of the batch at hand */
-	bool is_isolating;      /* a part of the batch at hand took or waited too long */
-	struct log_spell spell; /* errors of any statement */
-	bool has_burial_logged; /* since one failed, none has succeeded */
-	bool is_sent;           /* the batch at hand, and its answer was not seen */
-	bool is_held_up;        /* the last answer came of a lock that was not to be had, */
-	bool is_seeking;        /* and the statement at hand asks whose it is */
-	char holder[300];       /* what was said of that since rows were stored last */
-	char trouble[300];      /* what was logged last */
+	bool is_telling;             /* of events that are stored */
+	bool has_looked;             /* present is known */
+	bool has_posted;             /* the INSERT at hand made rows of the outbox */
+	bool is_checking;            /* the statement at hand is sql/queries/check_effects.sql */
+	bool is_checked;             /* on this connection */
+	bool is_ascii;               /* dead letters: ids and reasons without anything else */
+	bool is_searching;           /* another transaction has a row of the batch at hand */
+	bool is_isolating;           /* a part of the batch at hand took or waited too long */
+	struct log_spell spell;      /* errors of any statement */
+	bool has_dead_letter_logged; /* since one failed, none has succeeded */
+	bool is_sent;                /* the batch at hand, and its answer was not seen */
+	bool is_held_up;             /* the last answer came of a lock that was not to be had, */
+	bool is_seeking;             /* and the statement at hand asks whose it is */
+	char holder[300];            /* what was said of that since rows were stored last */
+	char trouble[300];           /* what was logged last */
 	uv_timer_t retry;
 	struct backoff backoff;
 	int open; /* handles left to close */
@@ -235,7 +235,7 @@ static void add_or_null(struct array *a, const char *text)
 		array_add_null(a);
 }
 
-static int fill_bury(struct store *s, const struct range *r)
+static int fill_dead_letter(struct store *s, const struct range *r)
 {
 	size_t n = r->to - r->from;
 
@@ -566,16 +566,17 @@ static void on_copied(struct store *s, const struct postgres_answer *answer)
 	report_stored(s);
 }
 
-static void on_buried(struct store *s, const struct postgres_answer *answer)
+static void on_dead_lettered(struct store *s, const struct postgres_answer *answer)
 {
 	struct range r = *top(s);
 	size_t len;
 
-	s->has_burial_logged = false;
+	s->has_dead_letter_logged = false;
 	for (size_t row = 0; row < answer->rows; row++)
 		s->present[r.from + strtoul(postgres_text(answer, row, &len), NULL, 10) - 1] = true;
 	for (size_t i = r.from; i < r.to; i++)
-		s->on.on_buried(s->on.arg, s->batch->events[i], s->present[i] ? STORE_HAS_ROW : STORE_BURIED);
+		s->on.on_dead_lettered(s->on.arg, s->batch->events[i],
+				       s->present[i] ? STORE_HAS_ROW : STORE_DEAD_LETTERED);
 	pop_range(s);
 }
 
@@ -743,19 +744,19 @@ static void on_unknown(struct store *s)
 		s->job = JOB_INSERT;
 }
 
-static void report_unburied(struct store *s, const char *why)
+static void report_not_dead_lettered(struct store *s, const char *why)
 {
 	struct range r = *top(s);
 
 	log_spell_on(&s->spell, (int64_t)uv_now(s->loop), "cannot write dead letters, will retry", why);
-	s->has_burial_logged = true;
+	s->has_dead_letter_logged = true;
 	for (size_t i = r.from; i < r.to; i++)
-		s->on.on_buried(s->on.arg, s->batch->events[i], STORE_UNBURIED);
+		s->on.on_dead_lettered(s->on.arg, s->batch->events[i], STORE_NOT_DEAD_LETTERED);
 	pop_range(s);
 }
 
 /* Is it about a single letter? Others are written then. */
-static void on_unburied(struct store *s, const struct postgres_answer *answer)
+static void on_not_dead_lettered(struct store *s, const struct postgres_answer *answer)
 {
 	bool is_letters = answer->result == POSTGRES_BAD_ROW || answer->result == POSTGRES_BAD_VALUE ||
 			  answer->blame == POSTGRES_BLAME_ROW || answer->is_late;
@@ -763,14 +764,14 @@ static void on_unburied(struct store *s, const struct postgres_answer *answer)
 	if (is_letters && halve(s))
 		send_range(s);
 	else
-		report_unburied(s, answer->error);
+		report_not_dead_lettered(s, answer->error);
 }
 
 /* A database that is not UTF8 may be unable to hold an id; the letter itself it can, raw is bytes. */
 static void on_bad_letter(struct store *s, const struct postgres_answer *answer)
 {
 	if (s->is_ascii) {
-		on_unburied(s, answer);
+		on_not_dead_lettered(s, answer);
 		return;
 	}
 	s->is_ascii = true;
@@ -798,8 +799,8 @@ static void on_done(struct store *s, const struct postgres_answer *answer)
 	case JOB_VERIFY:
 		on_verified(s, answer);
 		return;
-	case JOB_BURY:
-		on_buried(s, answer);
+	case JOB_DEAD_LETTER:
+		on_dead_lettered(s, answer);
 		return;
 	case JOB_CHECKIN:
 	case JOB_EPOCH:
@@ -826,7 +827,7 @@ static void on_bad(struct store *s, const struct postgres_answer *answer)
 	case JOB_VERIFY:
 		retry_later(s, answer->error);
 		return;
-	case JOB_BURY:
+	case JOB_DEAD_LETTER:
 		on_bad_letter(s, answer);
 		return;
 	case JOB_CHECKIN:
@@ -996,8 +997,8 @@ static void on_answer(void *owner, const struct postgres_answer *answer)
 			on_bad(s, answer);
 		} else if (s->job == JOB_INSERT) {
 			on_trouble(s, answer);
-		} else if (s->job == JOB_BURY) {
-			on_unburied(s, answer);
+		} else if (s->job == JOB_DEAD_LETTER) {
+			on_not_dead_lettered(s, answer);
 		} else {
 			retry_later(s, answer->error);
 		}
@@ -1008,8 +1009,8 @@ static void on_answer(void *owner, const struct postgres_answer *answer)
 			on_trouble(s, answer);
 		else if (s->job == JOB_INSERT)
 			on_lost(s, answer);
-		if (answer->is_late && s->job == JOB_BURY)
-			on_unburied(s, answer);
+		if (answer->is_late && s->job == JOB_DEAD_LETTER)
+			on_not_dead_lettered(s, answer);
 		return;
 	}
 }
@@ -1043,20 +1044,23 @@ static int send_statement(struct store *s)
 		[JOB_FIND_PRESENT] = {ARRAY_TEXT},
 		[JOB_VERIFY] = {ARRAY_TEXT},
 		[JOB_INSERT] = {ARRAY_TEXT, ARRAY_TEXT, ARRAY_JSONB, ARRAY_TEXT, ARRAY_TIME, ARRAY_TIME},
-		[JOB_BURY] = {ARRAY_BYTEA, ARRAY_TEXT, ARRAY_TEXT, ARRAY_BYTEA, ARRAY_TEXT, ARRAY_TEXT, ARRAY_TEXT},
+		[JOB_DEAD_LETTER] = {ARRAY_BYTEA, ARRAY_TEXT, ARRAY_TEXT, ARRAY_BYTEA, ARRAY_TEXT, ARRAY_TEXT,
+				     ARRAY_TEXT},
 	};
 	static const char *const texts[] = {[JOB_FIND_PRESENT] = SQL_FIND_PRESENT,
 					    [JOB_INSERT] = SQL_INSERT,
 					    [JOB_VERIFY] = SQL_FIND_PRESENT,
-					    [JOB_BURY] = SQL_BURY};
+					    [JOB_DEAD_LETTER] = SQL_WRITE_DEAD_LETTERS};
 	struct postgres_value values[COLUMNS + EFFECTS_VALUES];
 	const char *sql = texts[s->job];
 	bool is_find = s->job == JOB_FIND_PRESENT || s->job == JOB_VERIFY;
-	int n = s->job == JOB_BURY ? fill_bury(s, top(s)) : is_find ? fill_ids(s, top(s)) : fill_rows(s, top(s));
+	int n = s->job == JOB_DEAD_LETTER ? fill_dead_letter(s, top(s))
+		: is_find                 ? fill_ids(s, top(s))
+					  : fill_rows(s, top(s));
 
 	for (int i = 0; i < n; i++)
 		values[i] = (struct postgres_value){types[s->job][i], s->columns[i].bytes, s->columns[i].len};
-	if (s->job == JOB_BURY) {
+	if (s->job == JOB_DEAD_LETTER) {
 		values[n++] = (struct postgres_value){TEXT_OID, s->instance_id, strlen(s->instance_id)};
 		values[n++] = (struct postgres_value){TEXT_OID, s->consumer, strlen(s->consumer)};
 		values[n++] = (struct postgres_value){BOOL_OID, s->is_ascii ? "\0" : "\1", 1};
@@ -1070,7 +1074,7 @@ static int send_statement(struct store *s)
 			n += EFFECTS_VALUES;
 		}
 	}
-	if (is_find || s->job == JOB_BURY)
+	if (is_find || s->job == JOB_DEAD_LETTER)
 		postgres_find_by_key(s->postgres);
 	else if (s->has_effects && s->alone.wait)
 		postgres_begin_with(s->postgres, effects_alone_sql());
@@ -1082,7 +1086,7 @@ static int send_statement(struct store *s)
  * written, even less. Handlers may need longer; and who needs the lock of all effects alone has to wait for them. */
 static int64_t lock_timeout_ms(struct store *s)
 {
-	bool is_hasty = s->job == JOB_BURY ? s->has_burial_logged : s->is_isolating;
+	bool is_hasty = s->job == JOB_DEAD_LETTER ? s->has_dead_letter_logged : s->is_isolating;
 	int64_t hasty_ms = s->batch->events[top(s)->from]->put_offs ? AGAIN_LOCK_MS : HASTY_LOCK_MS;
 	int64_t ms = LOCK_MS + 2 * s->took_ms;
 
@@ -1148,9 +1152,9 @@ static void insert(struct store *s, const struct batch *b)
 	start(s, choose_job(s, b), b);
 }
 
-static void bury(struct store *s, const struct batch *b)
+static void dead_letter(struct store *s, const struct batch *b)
 {
-	start(s, JOB_BURY, b);
+	start(s, JOB_DEAD_LETTER, b);
 }
 
 static int checkin(struct store *s, const char *text)
@@ -1502,7 +1506,7 @@ const struct store_kind store_postgres = {
 	.ask_epoch = ask_epoch,
 	.give_up = give_up,
 	.insert = insert,
-	.bury = bury,
+	.dead_letter = dead_letter,
 	.checkin = checkin,
 	.put_cursors = put_cursors,
 	.read_cursors = read_cursors,

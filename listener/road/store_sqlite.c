@@ -16,7 +16,7 @@
 #include "base/text.h"
 #include "road/store_kind.h"
 #include "sqlite/file.h"
-#include "sqlite_bury.sql.h"
+#include "sqlite_write_dead_letters.sql.h"
 #include "sqlite_find_present.sql.h"
 #include "sqlite_gone.sql.h"
 #include "sqlite_here.sql.h"
@@ -33,7 +33,7 @@ enum job {
 	JOB_NONE,
 	JOB_OPEN,
 	JOB_INSERT,
-	JOB_BURY,
+	JOB_DEAD_LETTER,
 	JOB_CHECKIN,
 	JOB_PUT_CURSORS,
 	JOB_READ_CURSORS,
@@ -191,7 +191,7 @@ static size_t raw_len(const struct event *ev)
 	return ev->id_len || ev->message_len < RAW_BYTES ? ev->message_len : RAW_BYTES;
 }
 
-static enum sqlite_result bury_row(struct store *s, const struct event *ev, struct fate *fate, const char *now)
+static enum sqlite_result dead_letter_row(struct store *s, const struct event *ev, struct fate *fate, const char *now)
 {
 	unsigned char digest[32] = {0};
 	struct sqlite_value values[] = {sqlite_bytes((const char *)digest, 32),
@@ -211,15 +211,15 @@ static enum sqlite_result bury_row(struct store *s, const struct event *ev, stru
 	if (result != SQLITE_FILE_FINE || fate->has_row)
 		return result;
 	event_digest(ev, digest);
-	return sqlite_file_run(s->file, SQL_SQLITE_BURY, values, 9, NULL, NULL);
+	return sqlite_file_run(s->file, SQL_SQLITE_WRITE_DEAD_LETTERS, values, 9, NULL, NULL);
 }
 
-static enum sqlite_result bury_rows(struct store *s, const char *now)
+static enum sqlite_result dead_letter_rows(struct store *s, const char *now)
 {
 	enum sqlite_result result = begin(s);
 
 	for (size_t i = 0; i < s->batch->count && result == SQLITE_FILE_FINE; i++)
-		result = bury_row(s, s->batch->events[i], &s->fates[i], now);
+		result = dead_letter_row(s, s->batch->events[i], &s->fates[i], now);
 	return result == SQLITE_FILE_FINE ? commit(s) : result;
 }
 
@@ -344,8 +344,8 @@ static void do_job(struct store *s, const char *now)
 	case JOB_INSERT:
 		s->result = insert_rows(s, now);
 		break;
-	case JOB_BURY:
-		s->result = bury_rows(s, now);
+	case JOB_DEAD_LETTER:
+		s->result = dead_letter_rows(s, now);
 		break;
 	case JOB_CHECKIN:
 		s->result = check_in(s, now);
@@ -471,17 +471,17 @@ static void report_stored(struct store *s)
 		s->on.on_idle(s->on.arg);
 }
 
-static void report_buried(struct store *s)
+static void report_dead_lettered(struct store *s)
 {
 	bool is_done = s->result == SQLITE_FILE_FINE;
 
 	if (!is_done)
 		log_spell_on(&s->spell, (int64_t)uv_now(s->loop), "cannot write dead letters, will retry", s->why);
 	for (size_t i = 0; i < s->batch->count; i++)
-		s->on.on_buried(s->on.arg, s->batch->events[i],
-				!is_done              ? STORE_UNBURIED
-				: s->fates[i].has_row ? STORE_HAS_ROW
-						      : STORE_BURIED);
+		s->on.on_dead_lettered(s->on.arg, s->batch->events[i],
+				       !is_done              ? STORE_NOT_DEAD_LETTERED
+				       : s->fates[i].has_row ? STORE_HAS_ROW
+							     : STORE_DEAD_LETTERED);
 	forget_fates(s);
 	end_job(s);
 }
@@ -562,8 +562,8 @@ static void report(struct store *s)
 		else
 			retry_later(s);
 		return;
-	case JOB_BURY:
-		report_buried(s);
+	case JOB_DEAD_LETTER:
+		report_dead_lettered(s);
 		return;
 	case JOB_CHECKIN:
 		report_checkin(s);
@@ -637,11 +637,11 @@ static void insert(struct store *s, const struct batch *b)
 	start(s, JOB_INSERT);
 }
 
-static void bury(struct store *s, const struct batch *b)
+static void dead_letter(struct store *s, const struct batch *b)
 {
 	s->batch = b;
 	keep_senders(s, event_sender);
-	start(s, JOB_BURY);
+	start(s, JOB_DEAD_LETTER);
 }
 
 static int checkin(struct store *s, const char *text)
@@ -705,7 +705,7 @@ static bool is_ready(const struct store *s, const char **why)
 
 static bool is_sent(const struct store *s)
 {
-	return s->is_working && (s->job == JOB_INSERT || s->job == JOB_BURY);
+	return s->is_working && (s->job == JOB_INSERT || s->job == JOB_DEAD_LETTER);
 }
 
 /* Another process has the file, which is not trouble. */
@@ -768,7 +768,7 @@ static void on_timer_closed(uv_handle_t *timer)
 /* The last one to close a file tidies it up, which waits for the disk as well. */
 static void close_file(struct store *s)
 {
-	if (s->batch && (s->job == JOB_INSERT || s->job == JOB_BURY))
+	if (s->batch && (s->job == JOB_INSERT || s->job == JOB_DEAD_LETTER))
 		forget_fates(s);
 	s->job = JOB_CLOSE;
 	if (s->file)
@@ -800,7 +800,7 @@ const struct store_kind store_sqlite = {
 	.is_sure = is_sure,
 	.ask_epoch = ask_epoch,
 	.insert = insert,
-	.bury = bury,
+	.dead_letter = dead_letter,
 	.checkin = checkin,
 	.put_cursors = put_cursors,
 	.read_cursors = read_cursors,

@@ -1,6 +1,6 @@
 -- Takes up the dead letters with the ids $1 for a retry. Returns, for each id in order: the id, the message, whether it
 -- is the whole message and can be fed, whether the letter is still open, and the event id, type and source. From here on
--- dead_letters_change.sql leaves those alone that are fed. Locks in the order of bury.sql.
+-- dead_letters_change.sql leaves those alone that are fed. Locks in the order of write_dead_letters.sql.
 WITH wanted AS (
 	SELECT pg_catalog.unnest($1::bigint[]) AS id
 ), locked AS (

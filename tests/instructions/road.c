@@ -335,7 +335,7 @@ void store_give_up(struct store *s)
 	fail("there is one connection, and it is never lost");
 }
 
-void store_bury(struct store *s, const struct batch *b)
+void store_dead_letter(struct store *s, const struct batch *b)
 {
 	(void)s, (void)b;
 	fail("an event became a dead letter");

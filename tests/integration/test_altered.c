@@ -62,7 +62,7 @@ static void send_batch(void)
 
 	database_exec(lock, "BEGIN; LOCK TABLE dead_letters");
 	cr_assert(peer_send_text(producer, "no JSON"));
-	cr_assert(wait_until(listener_metric(listener, "wsonce_events{state=\"burying\"}") == 1, WAIT_MS));
+	cr_assert(wait_until(listener_metric(listener, "wsonce_events{state=\"dead_lettering\"}") == 1, WAIT_MS));
 	for (int i = 0; i < COPIED; i++)
 		cr_assert(peer_sendf(producer, "{\"event_id\":\"e-%03d\",\"payload\":1}", i));
 	cr_assert(wait_until(listener_metric(listener, "wsonce_received_total") == received + COPIED + 1, WAIT_MS));

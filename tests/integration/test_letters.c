@@ -13,7 +13,7 @@ static void set_up_fleet(void)
 }
 
 /* A letter as a listener would have written it; returns its id. raw is SQL for bytes. */
-static long bury(const char *event_id, const char *reason, const char *raw)
+static long dead_letter(const char *event_id, const char *reason, const char *raw)
 {
 	return database_long(db,
 			     "INSERT INTO dead_letters (digest, event_id, reason, raw, instance_id) "
@@ -33,17 +33,17 @@ static bool is_open(long id)
 
 /* ---- list ---- */
 
-static void bury_three(void)
+static void dead_letter_three(void)
 {
-	bury("NULL", "not JSON: \"a\" at 1", "'{\"event_type\":\"order\", \"n\":1}'");
-	bury("NULL", "not JSON: \"b\" at 22", "'{\"event_type\":\"order\", \"n\":2}'");
-	bury("'id-3'", "no room", "'{\"event_id\":\"id-3\",\"event_type\":\"stock\"}'");
+	dead_letter("NULL", "not JSON: \"a\" at 1", "'{\"event_type\":\"order\", \"n\":1}'");
+	dead_letter("NULL", "not JSON: \"b\" at 22", "'{\"event_type\":\"order\", \"n\":2}'");
+	dead_letter("'id-3'", "no room", "'{\"event_id\":\"id-3\",\"event_type\":\"stock\"}'");
 	database_exec(db, "UPDATE dead_letters SET first_seen = '2026-01-01', last_seen = '2026-01-02' WHERE id = 3");
 }
 
 Test(letters, list_groups_them_by_reason_with_counts_and_examples, .init = bench_migrate)
 {
-	bury_three();
+	dead_letter_three();
 	json_t *root = run_json(db, 0, "dead-letters list --json"),
 	       *group = json_array_get(json_object_get(root, "groups"), 0);
 
@@ -59,7 +59,7 @@ Test(letters, list_groups_them_by_reason_with_counts_and_examples, .init = bench
 
 Test(letters, list_filters_by_time_type_reason_and_state, .init = bench_migrate)
 {
-	bury_three();
+	dead_letter_three();
 	run_expect(db, 0, "dead letters: 2,", "dead-letters list --since 1h");
 	run_expect(db, 0, "dead letters: 1,", "dead-letters list --until 2026-02-01T00:00:00Z");
 	run_expect(db, 0, "dead letters: 0,",
@@ -76,7 +76,7 @@ Test(letters, list_filters_by_time_type_reason_and_state, .init = bench_migrate)
 /* With a type, those of it among the newest. */
 Test(letters, list_looks_at_the_newest_and_says_so, .init = bench_migrate)
 {
-	bury_three();
+	dead_letter_three();
 	run_expect(db, 0, "dead letters: 2 of the newest 2, reasons: 2 (--newest 0 looks at all)\n",
 		   "dead-letters list --newest 2");
 	run_expect(db, 0, "dead letters: 1 of the newest 2, reasons: 1", "dead-letters list --newest 2 --type stock");
@@ -91,7 +91,7 @@ Test(letters, list_looks_at_the_newest_and_says_so, .init = bench_migrate)
 
 Test(letters, show_raw_prints_the_exact_bytes, .init = bench_migrate)
 {
-	bury("NULL", "x", "'\\x7b22fe0a0d227d0a'");
+	dead_letter("NULL", "x", "'\\x7b22fe0a0d227d0a'");
 	struct run run = run_on(db, "dead-letters show 1 --raw");
 
 	cr_assert_eq(run.status, 0);
@@ -103,7 +103,7 @@ Test(letters, show_raw_prints_the_exact_bytes, .init = bench_migrate)
 
 Test(letters, show_tells_what_was_done_and_by_whom, .init = bench_migrate)
 {
-	bury("NULL", "x", "'garbage'");
+	dead_letter("NULL", "x", "'garbage'");
 	run_expect(db, 1, "rejected again 1", "dead-letters retry 1 --note first --instance-id desk-1");
 	run_expect(db, 0, "discarded 1", "dead-letters discard 1 --note second --instance-id desk-2");
 	json_t *root = run_json(db, 0, "dead-letters show 1 --json"), *actions = json_object_get(root, "actions"),
@@ -137,7 +137,7 @@ static void allow_rows(void)
 }
 
 /* The fleet has refused bad-1, and said so in Redis. */
-static void bury_by_fleet(void)
+static void dead_letter_by_fleet(void)
 {
 	refuse_rows();
 	feed_send_text(fleet.feed, "{\"event_id\":\"bad-1\",\"event_type\":\"t\",\"payload\":{\"n\":1.50}}");
@@ -149,7 +149,7 @@ static void bury_by_fleet(void)
 
 Test(letters, retry_stores_what_a_fleet_had_refused_although_its_dead_mark_is_there, .init = set_up_fleet)
 {
-	bury_by_fleet();
+	dead_letter_by_fleet();
 	allow_rows();
 	run_expect(db, 0, "retried 1: persisted 1, duplicates 0, rejected again 0", "dead-letters retry --all");
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE payload::text = '{\"n\": 1.50}'"), 1);
@@ -163,7 +163,7 @@ Test(letters, retry_stores_what_a_fleet_had_refused_although_its_dead_mark_is_th
 
 Test(letters, what_is_refused_again_stays_with_its_new_reason_and_count, .init = set_up_fleet)
 {
-	bury_by_fleet();
+	dead_letter_by_fleet();
 	database_exec(db, "UPDATE dead_letters SET reason = 'an older reason', seen = 5");
 	run_expect(db, 1, "1 rejected: not bad-1 (P0001)", "dead-letters retry 1 --max-attempts 1");
 	cr_assert_eq(letters("resolved_at IS NULL AND reason = 'not bad-1 (P0001)' AND seen = 6"), 1);
@@ -177,7 +177,7 @@ Test(letters, what_is_refused_again_stays_with_its_new_reason_and_count, .init =
 #define LENGTH_OF(text) "int4send(octet_length(convert_to(" text ", 'UTF8')))"
 
 /* The digest is of id, type and payload, each of the first two with its length before it. */
-static void bury_event(const char *id, const char *type, const char *payload)
+static void dead_letter_event(const char *id, const char *type, const char *payload)
 {
 	database_exec(
 		db,
@@ -191,8 +191,8 @@ static void bury_event(const char *id, const char *type, const char *payload)
 
 Test(letters, retry_stores_what_a_profile_had_read_with_its_id_and_type, .init = bench_migrate)
 {
-	bury_event("BTC/USD|7", "trade", "{\"price\":1.50,\"event_id\":\"not this\"}");
-	bury_event("BTC/USD|8", "trade", "{\"price\":1.50,\"event_id\":\"not this\"}");
+	dead_letter_event("BTC/USD|7", "trade", "{\"price\":1.50,\"event_id\":\"not this\"}");
+	dead_letter_event("BTC/USD|8", "trade", "{\"price\":1.50,\"event_id\":\"not this\"}");
 	run_expect(db, 0, "dead letters: 2,", "dead-letters list --type trade");
 	run_expect(db, 0, "event_type   trade\n", "dead-letters show 1");
 	run_expect(db, 0, "source       kraken\n", "dead-letters show 1");
@@ -204,7 +204,7 @@ Test(letters, retry_stores_what_a_profile_had_read_with_its_id_and_type, .init =
 
 Test(letters, edited_payload_of_a_profiles_event_keeps_its_id_and_type, .init = bench_migrate)
 {
-	bury_event("7", "trade", "[\"\\u0000\"]");
+	dead_letter_event("7", "trade", "[\"\\u0000\"]");
 	suite_file("edited", "[1]\n");
 	run_expect(db, 1, "rejected again 1", "dead-letters retry 1");
 	cr_assert_eq(letters("seen = 2"), 1, "refused again it is another letter");
@@ -216,7 +216,7 @@ Test(letters, edited_payload_of_a_profiles_event_keeps_its_id_and_type, .init = 
 
 Test(letters, frame_that_its_profile_cannot_read_is_not_fed_by_the_pointers, .init = bench_migrate)
 {
-	bury("NULL", "x", "'{\"event_id\":\"of another feed\"}'");
+	dead_letter("NULL", "x", "'{\"event_id\":\"of another feed\"}'");
 	database_exec(db, "UPDATE dead_letters SET source = 'kraken'");
 	run_expect(db, 1, "1 skipped: it is a frame of a feed that its profile could not read", "dead-letters retry 1");
 	cr_assert(is_open(1));
@@ -225,7 +225,7 @@ Test(letters, frame_that_its_profile_cannot_read_is_not_fed_by_the_pointers, .in
 
 Test(letters, retry_of_what_was_stored_meanwhile_is_a_duplicate_and_off_the_list, .init = set_up_fleet)
 {
-	bury("'e-1'", "x", "'{\"event_id\":\"e-1\",\"payload\":\"of the letter\"}'");
+	dead_letter("'e-1'", "x", "'{\"event_id\":\"e-1\",\"payload\":\"of the letter\"}'");
 	fleet_send(&fleet, 1);
 	fleet_wait_rows(&fleet, 1, SETTLED_MS);
 	json_t *root = run_json(db, 0, "dead-letters retry 1 --json");
@@ -237,15 +237,15 @@ Test(letters, retry_of_what_was_stored_meanwhile_is_a_duplicate_and_off_the_list
 
 Test(letters, each_letter_of_an_id_has_an_outcome_of_its_own, .init = bench_migrate)
 {
-	bury("'twice'", "x", "'{\"event_id\":\"twice\",\"payload\":\"\\\\u0000\"}'");
-	bury("'twice'", "x", "'{\"event_id\":\"twice\",\"payload\":\"fine\"}'");
+	dead_letter("'twice'", "x", "'{\"event_id\":\"twice\",\"payload\":\"\\\\u0000\"}'");
+	dead_letter("'twice'", "x", "'{\"event_id\":\"twice\",\"payload\":\"fine\"}'");
 	run_expect(db, 1, "persisted 1, duplicates 0, rejected again 1", "dead-letters retry --all");
 	cr_assert(is_open(1) && !is_open(2));
 }
 
 Test(letters, a_claim_of_somebody_who_is_at_work_is_waited_for, .init = bench_migrate)
 {
-	bury("'held'", "x", "'{\"event_id\":\"held\"}'");
+	dead_letter("'held'", "x", "'{\"event_id\":\"held\"}'");
 	claims_put(redisd_shared(), "held", "somebody.else@1", 0);
 	struct process *p = run_start_on(db, "dead-letters retry 1");
 
@@ -265,7 +265,7 @@ Test(letters, what_is_discarded_while_a_retry_runs_is_not_stored_by_it, .init = 
 	claims_put(redisd_shared(), "x", "somebody@1", 60000);
 	for (int i = 1; i <= 20; i++) {
 		snprintf(raw, sizeof raw, "'{\"event_id\":\"%s\",\"n\":%d}'", i > 18 ? "y" : "x", i);
-		bury(i > 18 ? "'y'" : "'x'", "why", raw);
+		dead_letter(i > 18 ? "'y'" : "'x'", "why", raw);
 	}
 	struct process *p = run_start_on(db, "dead-letters retry --all");
 	cr_assert(wait_until(letters("retried_at IS NOT NULL") == 16, SETTLED_MS));
@@ -322,9 +322,9 @@ Test(letters, a_retry_that_is_interrupted_tells_what_is_done_and_can_be_run_agai
 
 Test(letters, retry_without_redis_goes_by_the_unique_key, .init = bench_migrate)
 {
-	bury("'a'", "x", "'{\"event_id\":\"a\"}'");
+	dead_letter("'a'", "x", "'{\"event_id\":\"a\"}'");
 	run_expect(db, 0, "persisted 1", "dead-letters retry 1 --redis none");
-	bury("'b'", "x", "'{\"event_id\":\"b\"}'");
+	dead_letter("'b'", "x", "'{\"event_id\":\"b\"}'");
 	run_expect(db, 0, "persisted 1", "dead-letters retry 2 --redis redis://127.0.0.1:1/0 --redis-timeout 0.3");
 }
 
@@ -332,7 +332,7 @@ Test(letters, an_edited_message_settles_its_letter_when_it_is_stored, .init = be
 {
 	char *path = suite_file("edited.json", "{\"event_id\":\"mended\",\"payload\":[0.10]}\n");
 
-	bury("NULL", "x", "'{\"payload\":[0.10]}'");
+	dead_letter("NULL", "x", "'{\"payload\":[0.10]}'");
 	run_expect(db, 0, "persisted 1", "dead-letters retry --id 1 --raw-file %s", path);
 	cr_assert(!is_open(1));
 	cr_assert_eq(
@@ -345,7 +345,7 @@ Test(letters, an_edited_message_that_is_refused_leaves_its_letter_open, .init = 
 {
 	char *path = suite_file("edited.json", "still garbage");
 
-	bury("NULL", "x", "'garbage'");
+	dead_letter("NULL", "x", "'garbage'");
 	run_expect(db, 1, "rejected again 1", "dead-letters retry --id 1 --raw-file %s", path);
 	cr_assert(is_open(1));
 	cr_assert_eq(letters("raw = 'still garbage'"), 1);
@@ -353,7 +353,7 @@ Test(letters, an_edited_message_that_is_refused_leaves_its_letter_open, .init = 
 
 Test(letters, the_head_of_a_message_is_not_fed_as_if_it_were_the_whole, .init = bench_migrate)
 {
-	bury("NULL", "too long", "'{\"event_id\":\"head\"}'");
+	dead_letter("NULL", "too long", "'{\"event_id\":\"head\"}'");
 	database_exec(db, "UPDATE dead_letters SET digest = sha256('the whole')");
 	run_expect(db, 1, "skipped 1", "dead-letters retry 1");
 	cr_assert(is_open(1));
@@ -384,8 +384,8 @@ Test(letters, many_are_retried_at_once_beside_a_fleet_that_gets_them_too, .init 
 
 Test(letters, a_discard_is_taken_back_and_nothing_else_is, .init = bench_migrate)
 {
-	bury("'a'", "x", "'1'");
-	bury("'b'", "x", "'2'");
+	dead_letter("'a'", "x", "'1'");
+	dead_letter("'b'", "x", "'2'");
 	database_exec(db, "UPDATE dead_letters SET resolved_at = now(), resolution = 'persisted' WHERE event_id = 'b'");
 	run_expect_error(db, 2, "--reason", "dead-letters discard --reason=");
 	cr_assert(is_open(1));
@@ -412,7 +412,7 @@ Test(letters, a_discarded_one_is_open_again_when_it_comes_again, .init = set_up_
 /* What a listener of schema 1 sends: it knows nothing of resolved_at. */
 Test(letters, one_that_an_older_listener_sees_again_is_open_again, .init = bench_migrate)
 {
-	bury("NULL", "x", "'garbage'");
+	dead_letter("NULL", "x", "'garbage'");
 	run_expect(db, 0, "discarded 1", "dead-letters discard 1");
 	database_exec(db, "INSERT INTO dead_letters (digest, event_id, reason, raw, instance_id, seen) "
 			  "VALUES (sha256('garbage'), NULL, 'x', 'garbage', 'old', 1) ON CONFLICT (digest) DO UPDATE "
@@ -425,7 +425,7 @@ Test(letters, one_that_an_older_listener_sees_again_is_open_again, .init = bench
 
 Test(letters, those_of_an_older_schema_are_open_after_its_migration, .init = bench_migrate)
 {
-	bury("NULL", "x", "'garbage'");
+	dead_letter("NULL", "x", "'garbage'");
 	database_exec(db, "ALTER TABLE dead_letters DROP COLUMN resolved_at, DROP COLUMN resolution");
 	database_exec(db, "DROP TABLE dead_letter_actions");
 	database_exec(db, "DELETE FROM wsonce_schema WHERE version > 1");
@@ -439,7 +439,7 @@ Test(letters, those_of_an_older_schema_are_open_after_its_migration, .init = ben
 /* ---- those of consumers ---- */
 
 /* As the fleet of a consumer would have written it; its digest is not that of the message. */
-static long bury_of(const char *consumer, const char *event_id, const char *raw)
+static long dead_letter_of(const char *consumer, const char *event_id, const char *raw)
 {
 	return database_long(
 		db,
@@ -450,17 +450,17 @@ static long bury_of(const char *consumer, const char *event_id, const char *raw)
 }
 
 /* Of one message, which three fleets could not store. */
-static void bury_for_three(void)
+static void dead_letter_for_three(void)
 {
-	bury("'same'", "x", "'{\"event_id\":\"same\"}'");
-	bury_of("billing", "'same'", "'{\"event_id\":\"same\"}'");
-	bury_of("search", "'same'", "'{\"event_id\":\"same\"}'");
+	dead_letter("'same'", "x", "'{\"event_id\":\"same\"}'");
+	dead_letter_of("billing", "'same'", "'{\"event_id\":\"same\"}'");
+	dead_letter_of("search", "'same'", "'{\"event_id\":\"same\"}'");
 }
 
 Test(letters, list_has_those_of_its_consumer_and_tells_of_the_others, .init = bench_migrate)
 {
-	bury_for_three();
-	bury_of("search", "NULL", "'other'");
+	dead_letter_for_three();
+	dead_letter_of("search", "NULL", "'other'");
 	run_expect(db, 0, "dead letters: 1,", "dead-letters list");
 	run_expect(db, 0, "\nof other fleets: 1 of billing, 2 of search (--consumer NAME lists them)\n",
 		   "dead-letters list");
@@ -478,7 +478,7 @@ Test(letters, list_has_those_of_its_consumer_and_tells_of_the_others, .init = be
 
 Test(letters, others_are_told_of_only_while_they_are_open, .init = bench_migrate)
 {
-	bury_of("billing", "NULL", "'x'");
+	dead_letter_of("billing", "NULL", "'x'");
 	run_expect(db, 0, "discarded 1\n", "dead-letters discard --consumer billing --all");
 	struct run run = run_on(db, "dead-letters list");
 	cr_assert_str_eq(run.output, "dead letters: 0, reasons: 0\n");
@@ -488,7 +488,7 @@ Test(letters, those_of_another_consumer_are_neither_retried_nor_discarded, .init
 {
 	char *path = suite_file("edited.json", "{\"event_id\":\"same\"}");
 
-	bury_for_three();
+	dead_letter_for_three();
 	run_expect_error(db, 1, "2: this fleet (see --consumer) has no such open dead letter",
 			 "dead-letters retry 2 --redis none");
 	run_expect_error(db, 1, "2: this fleet", "dead-letters retry --id 2 --raw-file %s", path);
@@ -501,7 +501,7 @@ Test(letters, those_of_another_consumer_are_neither_retried_nor_discarded, .init
 
 Test(letters, one_of_a_consumer_is_whole_and_can_be_retried, .init = bench_migrate)
 {
-	bury_of("billing", "'a'", "'{\"event_id\":\"a\"}'");
+	dead_letter_of("billing", "'a'", "'{\"event_id\":\"a\"}'");
 	run_expect(db, 0, "id           1\nconsumer     billing\nevent_id     a\n", "dead-letters show 1");
 	json_t *root = run_json(db, 0, "dead-letters show 1 --json");
 	cr_assert(json_is_true(json_object_get(root, "is_whole")));
@@ -514,8 +514,8 @@ Test(letters, one_of_a_consumer_is_whole_and_can_be_retried, .init = bench_migra
 
 Test(letters, one_of_a_consumer_that_is_refused_again_stays_its_own, .init = bench_migrate)
 {
-	bury_of("billing", "NULL", "'garbage'");
-	bury("NULL", "x", "'garbage'");
+	dead_letter_of("billing", "NULL", "'garbage'");
+	dead_letter("NULL", "x", "'garbage'");
 	run_expect(db, 1, "rejected again 1", "dead-letters retry --all --consumer billing");
 	cr_assert_eq(letters("consumer = 'billing' AND seen = 2 AND reason LIKE 'not JSON%%'"), 1);
 	cr_assert_eq(letters("consumer = '' AND seen = 1"), 1);
@@ -524,7 +524,7 @@ Test(letters, one_of_a_consumer_that_is_refused_again_stays_its_own, .init = ben
 
 Test(letters, one_that_a_consumer_retries_is_processed_by_it_although_the_row_is_there, .init = bench_migrate)
 {
-	bury_for_three();
+	dead_letter_for_three();
 	run_expect(db, 0, "persisted 1, duplicates 0", "dead-letters retry --all");
 	run_expect(db, 0, "persisted 1, duplicates 0", "dead-letters retry --all --consumer billing");
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), 1);
@@ -534,7 +534,7 @@ Test(letters, one_that_a_consumer_retries_is_processed_by_it_although_the_row_is
 
 Test(letters, the_head_of_a_consumers_message_is_known_for_one, .init = bench_migrate)
 {
-	bury_of("billing", "NULL", "'{\"event_id\":\"head\"}'");
+	dead_letter_of("billing", "NULL", "'{\"event_id\":\"head\"}'");
 	database_exec(db, "UPDATE dead_letters SET digest = sha256(raw)");
 	json_t *root = run_json(db, 0, "dead-letters show 1 --json");
 	cr_assert(json_is_false(json_object_get(root, "is_whole")));
@@ -545,7 +545,7 @@ Test(letters, the_head_of_a_consumers_message_is_known_for_one, .init = bench_mi
 
 Test(letters, the_fleet_without_a_name_has_no_consumer_in_its_letters, .init = bench_migrate)
 {
-	bury("NULL", "x", "'garbage'");
+	dead_letter("NULL", "x", "'garbage'");
 	run_expect(db, 0, "id           1\nreason       x\n", "dead-letters show 1");
 	run_expect(db, 0, "\"consumer\":\"\"", "dead-letters show 1 --json");
 }

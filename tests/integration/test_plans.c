@@ -3,7 +3,7 @@
 #include "support.h"
 #include "bench.h"
 #include "backlog.sql.h"
-#include "bury.sql.h"
+#include "write_dead_letters.sql.h"
 #include "checkin.sql.h"
 #include "elsewhere.sql.h"
 #include "epoch.sql.h"
@@ -217,7 +217,7 @@ static void check_storing(void)
 			    "array_fill(''::bytea, '{100}'), array_fill(NULL::text, '{100}'), array_fill(NULL::text, "
 			    "'{100}'), array_fill(NULL::text, '{100}'), 'i', '', true",
 			    digests);
-	must_cost("bury", explain(SQL_BURY, values), 200, 4000);
+	must_cost("dead_letter", explain(SQL_WRITE_DEAD_LETTERS, values), 200, 4000);
 	must_cost("checkin",
 		  explain(SCHEMA_WITH_HAZARDS(SQL_CHECKIN),
 			  "'{\"listener\": \"i\", \"max_age_s\": null, \"dedup_window_s\": 300, "

@@ -292,7 +292,7 @@ Test(purge, where_rows_were_deleted_a_listener_without_the_guard_does_not_start,
 
 /* ---- dead letters ---- */
 
-static void bury(int days, int n)
+static void dead_letter(int days, int n)
 {
 	database_exec(db,
 		      "INSERT INTO dead_letters (digest, reason, raw, instance_id, first_seen, last_seen) SELECT "
@@ -325,8 +325,8 @@ Test(purge, what_nobody_has_dealt_with_stays_unless_it_is_asked_for, .init = ben
 
 Test(purge, dead_letters_go_by_when_they_were_last_seen, .init = bench_migrate)
 {
-	bury(91, 1500);
-	bury(89, 20);
+	dead_letter(91, 1500);
+	dead_letter(89, 20);
 	run_expect(db, 0, "dead letters deleted before", "purge --open-too --dead-letters-older-than 90d");
 	cr_assert_eq(letters("true"), 20);
 }
@@ -350,8 +350,8 @@ Test(purge, message_whose_letter_is_gone_has_one_again_if_it_is_rejected_again, 
 
 Test(purge, dead_letters_go_by_number_the_newest_stay, .init = bench_migrate)
 {
-	bury(5, 30);
-	bury(1, 30);
+	dead_letter(5, 30);
+	dead_letter(1, 30);
 	run_expect(db, 0, ": 0\n", "purge --open-too --dead-letters-keep 60");
 	run_expect(db, 0, ": 25\n", "purge --open-too --dead-letters-keep 35");
 	cr_assert_eq(letters("last_seen > now() - interval '2 days'"), 30);
@@ -528,7 +528,7 @@ static void expect_acts(const char *condition, long letters_of, long deliveries_
 
 Test(purge, records_of_what_is_gone_go_by_age, .init = bench_migrate)
 {
-	bury(1, 20);
+	dead_letter(1, 20);
 	deliver("dead", 1, 20);
 	deliver("pending", 1, 10);
 	act(400, 1500);
@@ -548,7 +548,7 @@ Test(purge, records_of_what_is_gone_go_by_age, .init = bench_migrate)
 
 Test(purge, records_stay_unless_they_are_asked_for_and_go_after_their_rows, .init = bench_migrate)
 {
-	bury(400, 20);
+	dead_letter(400, 20);
 	deliver("dead", 400, 30);
 	act(390, 30);
 	run_expect(db, 0, ": 10\n", "purge --open-too --dead-letters-keep 10");
@@ -565,7 +565,7 @@ Test(purge, all_tables_go_in_one_run, .init = bench_migrate)
 	json_t *root;
 
 	store("old", 10, 31);
-	bury(31, 11);
+	dead_letter(31, 11);
 	deliver("dead", 31, 12);
 	process("billing", 31, 13);
 	root = run_json(

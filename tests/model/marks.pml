@@ -44,8 +44,8 @@
 #define STORE_PRESENT	6	/* or STORE_INSERTED */
 #define STORE_REFUSED	7
 #define EV_REFUSED	8
-#define EV_BURYING	9
-#define STORE_BURIED	10
+#define EV_DEAD_LETTERING	9
+#define STORE_DEAD_LETTERED	10
 #define STORE_HAS_ROW	11
 
 /* What a key holds. epoch 0 is none; in the program epochs are random, here they count. */
@@ -165,12 +165,12 @@ inline commit_insert(v)
 	told[me] = home;
 }
 
-/* sql/queries/bury.sql */
+/* sql/queries/write_dead_letters.sql */
 inline commit_letter(v)
 {
 	if
 	:: row -> state[MESSAGE] = STORE_HAS_ROW;
-	:: else -> letter[v] = 1; write_down(); state[MESSAGE] = STORE_BURIED;
+	:: else -> letter[v] = 1; write_down(); state[MESSAGE] = STORE_DEAD_LETTERED;
 	fi;
 	told[me] = home;
 }
@@ -359,9 +359,9 @@ inline insert_next(v)
 	is_recent[me] = 1;
 }
 
-inline bury_next(v)
+inline dead_letter_next(v)
 {
-	state[MESSAGE] = EV_BURYING;
+	state[MESSAGE] = EV_DEAD_LETTERING;
 	is_recent[me] = 1;
 }
 
@@ -395,7 +395,7 @@ inline on_stored_refused(v)
 	fi;
 }
 
-inline on_buried(v)
+inline on_dead_lettered(v)
 {
 	note_epoch();
 	expect(acks_true, WAS_LETTER(v, epoch[me]));
@@ -403,7 +403,7 @@ inline on_buried(v)
 	settle_rejected(v);
 }
 
-inline on_buried_has_row(v)
+inline on_dead_lettered_has_row(v)
 {
 	note_epoch();
 	expect(acks_true, WAS_ROW(epoch[me]));
@@ -416,7 +416,7 @@ inline lose_statement(v)
 {
 	if
 	:: state[MESSAGE] == EV_STORING -> commit_insert(v);
-	:: state[MESSAGE] == EV_BURYING -> commit_letter(v);
+	:: state[MESSAGE] == EV_DEAD_LETTERING -> commit_letter(v);
 	:: skip;
 	fi;
 	told[me] = 0;
@@ -460,11 +460,11 @@ end_here:
 	:: STEP(state[MESSAGE] == EV_STORING, commit_insert(v))
 	:: STEP(state[MESSAGE] == STORE_PRESENT, on_stored(v))
 	:: STEP(state[MESSAGE] == STORE_REFUSED, on_stored_refused(v))
-	:: STEP(state[MESSAGE] == EV_REFUSED, bury_next(v))
-	:: STEP(state[MESSAGE] == EV_BURYING, commit_letter(v))
-	:: STEP(state[MESSAGE] == STORE_BURIED, on_buried(v))
-	:: STEP(state[MESSAGE] == STORE_HAS_ROW, on_buried_has_row(v))
-	:: STEP(IS_STORMY && (state[MESSAGE] == EV_STORING || state[MESSAGE] == EV_BURYING), lose_statement(v))
+	:: STEP(state[MESSAGE] == EV_REFUSED, dead_letter_next(v))
+	:: STEP(state[MESSAGE] == EV_DEAD_LETTERING, commit_letter(v))
+	:: STEP(state[MESSAGE] == STORE_DEAD_LETTERED, on_dead_lettered(v))
+	:: STEP(state[MESSAGE] == STORE_HAS_ROW, on_dead_lettered_has_row(v))
+	:: STEP(IS_STORMY && (state[MESSAGE] == EV_STORING || state[MESSAGE] == EV_DEAD_LETTERING), lose_statement(v))
 	od
 }
 

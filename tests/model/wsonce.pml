@@ -90,11 +90,11 @@
 #define EV_COUNTING	6
 #define EV_BACKING_OFF	7
 #define EV_REFUSED	8
-#define EV_BURYING	9
+#define EV_DEAD_LETTERING	9
 #define FORGOTTEN	10
-/* EV_STORING and EV_BURYING, committed: the answer is on its way */
+/* EV_STORING and EV_DEAD_LETTERING, committed: the answer is on its way */
 #define STORE_PRESENT	11
-#define STORE_BURIED	12
+#define STORE_DEAD_LETTERED	12
 #define STORE_HAS_ROW	13
 
 /* What a key holds: nothing, a mark, or a claim: the listener and which of its claims it is (in
@@ -115,7 +115,7 @@
 #define SET_DONE	4
 #define SET_DEAD	5
 #define INSERT		6
-#define BURY		7
+#define DEAD_LETTER		7
 #define INHERIT		8
 #define APPEND		9
 
@@ -204,10 +204,10 @@ inline show_state(s)
 	:: s == EV_COUNTING -> printf(" counting");
 	:: s == EV_BACKING_OFF -> printf(" backing off");
 	:: s == EV_REFUSED -> printf(" refused");
-	:: s == EV_BURYING -> printf(" burying");
+	:: s == EV_DEAD_LETTERING -> printf(" dead_lettering");
 	:: s == FORGOTTEN -> printf(" forgotten");
 	:: s == STORE_PRESENT || s == STORE_HAS_ROW -> printf(" present");
-	:: s == STORE_BURIED -> printf(" buried");
+	:: s == STORE_DEAD_LETTERED -> printf(" dead_lettered");
 	fi;
 }
 
@@ -352,8 +352,8 @@ inline insert(e)
 	note_row_or_letter(e);
 }
 
-/* sql/queries/bury.sql: an event that is stored gets no letter */
-inline bury(e)
+/* sql/queries/write_dead_letters.sql: an event that is stored gets no letter */
+inline dead_letter(e)
 {
 	letter[e] = letter[e] || !row[e];
 	note_row_or_letter(e);
@@ -411,7 +411,7 @@ inline arrive(what, value, e)
 	:: what == APPEND -> done_log[e] = 1;
 #endif
 	:: what == INSERT -> insert(e);
-	:: what == BURY -> bury(e);
+	:: what == DEAD_LETTER -> dead_letter(e);
 	fi;
 }
 
@@ -619,7 +619,7 @@ inline claim_inherit_unknown(e)
 
 /* --- pipeline_store.c --- */
 
-#define IS_AT_STORE(s)	((s) == EV_STORING || (s) == EV_BURYING || (s) >= STORE_PRESENT)
+#define IS_AT_STORE(s)	((s) == EV_STORING || (s) == EV_DEAD_LETTERING || (s) >= STORE_PRESENT)
 
 #if EVENTS == 1
 #define STORE_IS_IDLE	(!IS_AT_STORE(state[me]))
@@ -650,9 +650,9 @@ inline insert_next(e)
 #endif
 }
 
-inline bury_next(e)
+inline dead_letter_next(e)
 {
-	fill_batch(e, EV_REFUSED, EV_BURYING);
+	fill_batch(e, EV_REFUSED, EV_DEAD_LETTERING);
 }
 
 /* Postgres commits. STORE_INSERTED and STORE_PRESENT differ in what is counted only. */
@@ -672,14 +672,14 @@ inline on_stored(e)
 
 inline commit_letter(e)
 {
-	bury(e);
-	state[COPY] = (row[e] -> STORE_HAS_ROW : STORE_BURIED);
+	dead_letter(e);
+	state[COPY] = (row[e] -> STORE_HAS_ROW : STORE_DEAD_LETTERED);
 }
 
-inline on_buried(e)
+inline on_dead_lettered(e)
 {
 	if
-	:: state[COPY] == STORE_BURIED -> claim_mark(SET_DEAD, e); d_step { settle(e, letter[e]); }
+	:: state[COPY] == STORE_DEAD_LETTERED -> claim_mark(SET_DEAD, e); d_step { settle(e, letter[e]); }
 	:: state[COPY] == STORE_HAS_ROW -> claim_mark(SET_DONE, e); d_step { settle(e, row[e]); }
 	fi;
 }
@@ -715,8 +715,8 @@ inline put_off(e)
 	state[COPY] = EV_BACKING_OFF;
 }
 
-/* STORE_UNBURIED */
-inline on_unburied(e)
+/* STORE_NOT_DEAD_LETTERED */
+inline on_not_dead_lettered(e)
 {
 	state[COPY] = EV_REFUSED;
 }
@@ -789,14 +789,14 @@ end:	do
 	:: STEP(IS_STORMY && state[COPY] == EV_BACKING_OFF, send_to_store(e))
 	:: STEP(IS_STORMY && state[COPY] == EV_STORING, put_off(e))
 	:: STEP(IS_STORMY && (state[COPY] == EV_STORING || state[COPY] == STORE_PRESENT), hand_over(e))
-	:: STEP(IS_STORMY && state[COPY] == EV_BURYING, on_unburied(e))
+	:: STEP(IS_STORMY && state[COPY] == EV_DEAD_LETTERING, on_not_dead_lettered(e))
 	:: CHOICE(IS_STORMY && state[COPY] == EV_BATCHED, release_and_hold(e))
 	:: STEP(IS_STORMY && state[COPY] == EV_CLAIMING && (key[e] == MARK_DONE || key[e] == MARK_DEAD), hold_on(e))
 	:: STEP(IS_STORMY && state[COPY] == EV_LOOKING && !IS_CLAIM(key[e]), hold_on(e))
 #endif
-	:: CHOICE(state[COPY] == EV_REFUSED && STORE_IS_IDLE, bury_next(e))
-	:: STEP(state[COPY] == EV_BURYING, commit_letter(e))
-	:: CHOICE(state[COPY] == STORE_BURIED || state[COPY] == STORE_HAS_ROW, on_buried(e))
+	:: CHOICE(state[COPY] == EV_REFUSED && STORE_IS_IDLE, dead_letter_next(e))
+	:: STEP(state[COPY] == EV_DEAD_LETTERING, commit_letter(e))
+	:: CHOICE(state[COPY] == STORE_DEAD_LETTERED || state[COPY] == STORE_HAS_ROW, on_dead_lettered(e))
 	:: STEP(IS_STORMY && claim_ms[COPY] && IS_RENEWED(state[COPY]), claim_renew(e))
 	/* The source sends it once more. */
 	:: STEP(IS_STORMY && state[COPY] == FORGOTTEN && redeliveries < REDELIVERIES, redeliveries++; pipeline_receive(e))
@@ -823,8 +823,8 @@ inline lose_statement(e)
 	:: state[COPY] == EV_STORING ->				/* on_unknown() in store_postgres.c */
 		send(INSERT, 0, e);
 	:: state[COPY] == STORE_PRESENT -> state[COPY] = EV_STORING;	/* likewise, and it is sent again */
-	:: state[COPY] == EV_BURYING -> send(BURY, 0, e);
-	:: state[COPY] == STORE_BURIED || state[COPY] == STORE_HAS_ROW -> state[COPY] = EV_BURYING;
+	:: state[COPY] == EV_DEAD_LETTERING -> send(DEAD_LETTER, 0, e);
+	:: state[COPY] == STORE_DEAD_LETTERED || state[COPY] == STORE_HAS_ROW -> state[COPY] = EV_DEAD_LETTERING;
 	:: !IS_AT_STORE(state[COPY])
 	fi;
 }

@@ -24,7 +24,7 @@ static const struct {
 	{"find", {.once = 2}},
 	{"newest", {.once = 0}},
 	{"members", {.once = 0}},
-	{"bury", {.once = 10, .delivery = 1}},
+	{"dead_letter", {.once = 10, .delivery = 1}},
 	{"epoch", {.listener = 3, .listener_s = 1}},
 	{"inspect", {.listener_s = 0.1, .connection = 1}},
 	{"ask version", {.listener_s = 0.1, .connection = 1}},

@@ -21,7 +21,7 @@
 #include <string.h>
 
 #include "backlog.sql.h"
-#include "bury.sql.h"
+#include "write_dead_letters.sql.h"
 #include "check_effects.sql.h"
 #include "checkin.sql.h"
 #include "copy.sql.h"
@@ -802,8 +802,9 @@ static const char *jsonb_fault(const struct value *v, const char **detail, const
 static const char *types_of(enum kind kind)
 {
 	static const char *const types[KINDS] = {
-		[K_FIND] = "t",       [K_INSERT] = "ttjtzz",     [K_COPY] = "ttjtzzt",  [K_EFFECTS] = "ttjtzz",
-		[K_BURY] = "bttbttt", [K_PUT_CURSORS] = "ttttt", [K_READ_CURSORS] = "t"};
+		[K_FIND] = "t",         [K_INSERT] = "ttjtzz",       [K_COPY] = "ttjtzzt",
+		[K_EFFECTS] = "ttjtzz", [K_DEAD_LETTER] = "bttbttt", [K_PUT_CURSORS] = "ttttt",
+		[K_READ_CURSORS] = "t"};
 
 	return types[kind] ? types[kind] : "";
 }
@@ -852,13 +853,13 @@ static bool has_bad_field(struct backend *b, size_t i)
 
 #define ROW_KINDS (1u << K_INSERT | 1u << K_COPY | 1u << K_EFFECTS)
 #define OUTBOX    (1u << K_LEASE | 1u << K_RECORD)
-#define WRITERS   (ROW_KINDS | OUTBOX | 1u << K_BURY | 1u << K_CHECKIN | 1u << K_MAKE_EPOCH)
+#define WRITERS   (ROW_KINDS | OUTBOX | 1u << K_DEAD_LETTER | 1u << K_CHECKIN | 1u << K_MAKE_EPOCH)
 #define READERS   (1u << K_FIND)
 
 const char *const kind_names[KINDS] = {
-	"limits", "reset",  "inspect", "ask version", "identify",      "make epoch", "epoch",   "find",
-	"insert", "copy",   "bury",    "check-in",    "check effects", "alone",      "effects", "lease",
-	"peek",   "record", "backlog", "put cursors", "read cursors",  "newest",     "members", "holder"};
+	"limits", "reset",  "inspect",     "ask version", "identify",      "make epoch", "epoch",   "find",
+	"insert", "copy",   "dead_letter", "check-in",    "check effects", "alone",      "effects", "lease",
+	"peek",   "record", "backlog",     "put cursors", "read cursors",  "newest",     "members", "holder"};
 const char *const table_names[TABLES] = {"events", "dead_letters", "processed_events", "outbox", "cursors", "totals"};
 
 static struct {
@@ -886,7 +887,7 @@ static void learn_all(void)
 	learn(K_EPOCH, SQL_EPOCH);
 	learn(K_FIND, SQL_FIND_PRESENT);
 	learn(K_INSERT, SQL_INSERT);
-	learn(K_BURY, SQL_BURY);
+	learn(K_DEAD_LETTER, SQL_WRITE_DEAD_LETTERS);
 	learn(K_CHECKIN, SCHEMA_WITH_HAZARDS(SQL_CHECKIN));
 	learn(K_PUT_CURSORS, SQL_PUT_CURSORS);
 	learn(K_READ_CURSORS, SQL_READ_CURSORS);
@@ -1388,7 +1389,7 @@ static void sort_letters(struct backend *b)
 	b->steps = n;
 }
 
-static int64_t bury_row(struct backend *b, bool *has_left)
+static int64_t dead_letter_row(struct backend *b, bool *has_left)
 {
 	size_t i = b->order[b->row];
 	const struct value *digest = &b->columns[0][i], *id = &b->columns[1][i];
@@ -1610,7 +1611,7 @@ static void read_members(struct backend *b)
 	send_result(b, r);
 }
 
-static void answer_buried(struct backend *b)
+static void answer_dead_lettered(struct backend *b)
 {
 	struct pg_result *r = begin_rows(b, 1, b->rows);
 
@@ -1732,7 +1733,7 @@ static bool take_parameters(struct backend *b)
 	b->has_marks = b->has_outbox = b->is_row_begun = b->is_copied = false;
 	if (b->kind == K_FIND)
 		take_columns(b, 1);
-	else if (b->kind == K_BURY)
+	else if (b->kind == K_DEAD_LETTER)
 		take_columns(b, 7);
 	else if (b->kind == K_PUT_CURSORS)
 		take_columns(b, 5);
@@ -1842,7 +1843,7 @@ static bool run_at_once(struct backend *b)
 		return true;
 	case K_INSERT:
 	case K_COPY:
-	case K_BURY:
+	case K_DEAD_LETTER:
 	case K_EFFECTS:
 	case K_RECORD:
 	case K_PUT_CURSORS:
@@ -1936,7 +1937,7 @@ static int64_t on_begun(struct backend *b)
 		sort_cursors(b);
 	for (size_t i = 0; i < b->rows && 1u << b->kind & ROW_KINDS; i++)
 		b->seen[i] = find_committed(T_EVENTS, b->columns[0][i].bytes, b->columns[0][i].len);
-	if (b->kind == K_BURY) {
+	if (b->kind == K_DEAD_LETTER) {
 		find_stored(b);
 		sort_letters(b);
 	}
@@ -1983,7 +1984,7 @@ static int64_t run_row(struct backend *b, bool *has_left)
 	case 0:
 		if (b->kind == K_PUT_CURSORS)
 			return put_cursor(b);
-		return b->kind == K_BURY ? bury_row(b, has_left) : store_row(b, has_left);
+		return b->kind == K_DEAD_LETTER ? dead_letter_row(b, has_left) : store_row(b, has_left);
 	case 1:
 		return mark_row(b, has_left);
 	default:
@@ -2048,8 +2049,8 @@ static int64_t on_done(struct backend *b)
 		send_status(b, PGRES_COMMAND_OK, b->posted);
 	} else if (b->kind == K_PUT_CURSORS) {
 		send_result(b, begin_rows(b, 1, 0));
-	} else if (b->kind == K_BURY) {
-		answer_buried(b);
+	} else if (b->kind == K_DEAD_LETTER) {
+		answer_dead_lettered(b);
 	} else if (b->kind == K_COPY) {
 		send_status(b, PGRES_COMMAND_OK, b->stored);
 		tell_epoch(b);

@@ -7,7 +7,7 @@
 #include "sim.h"
 
 #define ROWS         (1u << K_INSERT | 1u << K_COPY | 1u << K_EFFECTS)
-#define LETTERS      (1u << K_BURY)
+#define LETTERS      (1u << K_DEAD_LETTER)
 #define OUTBOX       (1u << K_LEASE | 1u << K_RECORD)
 #define STORING      (ROWS | LETTERS | OUTBOX)
 #define ALL          (~0u << K_INSPECT)

@@ -19,7 +19,7 @@ enum kind {
 	K_FIND,
 	K_INSERT,
 	K_COPY,
-	K_BURY,
+	K_DEAD_LETTER,
 	K_CHECKIN,
 	K_CHECK_EFFECTS,
 	K_ALONE,

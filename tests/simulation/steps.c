@@ -16,14 +16,14 @@
 
 #define NONE EVENT_STATES /* not received yet, or already settled */
 
-enum asked { RECEIVED, CLAIMED, LOOKED, COUNTED, STORED, BURIED, MOVED, ASKED };
+enum asked { RECEIVED, CLAIMED, LOOKED, COUNTED, STORED, DEAD_LETTERED, MOVED, ASKED };
 
-static const char *const asked_names[ASKED] = {"received",  "on_claimed", "on_looked", "on_counted",
-					       "on_stored", "on_buried",  "-"};
+static const char *const asked_names[ASKED] = {"received",  "on_claimed",       "on_looked", "on_counted",
+					       "on_stored", "on_dead_lettered", "-"};
 static const char *const claim_answers[] = {"MINE", "OTHER", "DONE", "DEAD", "ABSENT", "UNKNOWN"};
 static const char *const store_answers[] = {"INSERTED", "PRESENT",  "LATER",  "BLOCKED",
 					    "REFUSED",  "HOPELESS", "UNKNOWN"};
-static const char *const burial_answers[] = {"BURIED", "UNBURIED", "HAS_ROW"};
+static const char *const dead_letter_answers[] = {"DEAD_LETTERED", "NOT_DEAD_LETTERED", "HAS_ROW"};
 
 #define ANSWERS 8
 
@@ -145,12 +145,12 @@ static void on_stored(void *arg, struct event *ev, enum store_result result, con
 	end_hand(STORED, result, from);
 }
 
-static void on_buried(void *arg, struct event *ev, enum store_burial burial)
+static void on_dead_lettered(void *arg, struct event *ev, enum store_dead_letter dead_letter)
 {
 	int from = from_hand(ev);
 
-	store_on.on_buried(arg, ev, burial);
-	end_hand(BURIED, burial, from);
+	store_on.on_dead_lettered(arg, ev, dead_letter);
+	end_hand(DEAD_LETTERED, dead_letter, from);
 }
 
 /* All listeners share the callback functions; arg says which listener it is. */
@@ -178,7 +178,7 @@ struct store *__wrap_store_open(uv_loop_t *loop, const struct config *config, co
 
 	store_on = *on;
 	ours.on_stored = on_stored;
-	ours.on_buried = on_buried;
+	ours.on_dead_lettered = on_dead_lettered;
 	return __real_store_open(loop, config, &ours);
 }
 
@@ -193,7 +193,7 @@ static const char *answer_name(int asked, int answer)
 {
 	return asked == CLAIMED || asked == LOOKED ? claim_answers[answer]
 	       : asked == STORED                   ? store_answers[answer]
-	       : asked == BURIED                   ? burial_answers[answer]
+	       : asked == DEAD_LETTERED            ? dead_letter_answers[answer]
 						   : "-";
 }
 

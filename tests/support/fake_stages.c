@@ -35,7 +35,7 @@ struct store {
 struct fake fake;
 static struct claim the_claim;
 static struct store the_store, the_second;
-static struct calls takes, looks, counts, inserts, burials, besides;
+static struct calls takes, looks, counts, inserts, dead_letters, besides;
 
 /* --- the journal --- */
 
@@ -66,7 +66,7 @@ static void note_call(const char *name, struct event *const *evs, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		note(i ? "," : "");
 		note_id(evs[i]);
-		if (strcmp(name, "bury") == 0)
+		if (strcmp(name, "dead_letter") == 0)
 			note(":%s", evs[i]->reason ? evs[i]->reason : "");
 	}
 	note(")");
@@ -156,9 +156,9 @@ void fake_answer_beside(const char *id, enum store_result result)
 	the_second.on.on_stored(the_second.on.arg, take_out(&besides, id, "beside"), result, NULL);
 }
 
-void fake_answer_bury(const char *id, enum store_burial burial)
+void fake_answer_dead_letter(const char *id, enum store_dead_letter dead_letter)
 {
-	the_store.on.on_buried(the_store.on.arg, take_out(&burials, id, "bury"), burial);
+	the_store.on.on_dead_lettered(the_store.on.arg, take_out(&dead_letters, id, "dead_letter"), dead_letter);
 }
 
 void fake_answer_unusable(const char *sentence)
@@ -367,7 +367,7 @@ bool store_is_idle(const struct store *s)
 {
 	if (s == &the_second)
 		return !besides.count;
-	return !fake.is_postgres_away && !inserts.count && !burials.count && !s->is_noting && !fake.has_cursors &&
+	return !fake.is_postgres_away && !inserts.count && !dead_letters.count && !s->is_noting && !fake.has_cursors &&
 	       !fake.has_question && !fake.is_newest_asked && !fake.is_asked_members;
 }
 
@@ -382,7 +382,7 @@ bool store_is_sent(const struct store *s)
 {
 	if (s == &the_second)
 		return besides.count;
-	return !fake.is_postgres_failing && (inserts.count || burials.count);
+	return !fake.is_postgres_failing && (inserts.count || dead_letters.count);
 }
 
 const char *store_hazards(const struct store *s)
@@ -436,9 +436,9 @@ void store_give_up(struct store *s)
 		s->on.on_stored(s->on.arg, besides.events[--besides.count], STORE_UNKNOWN, "gone");
 }
 
-void store_bury(struct store *s, const struct batch *b)
+void store_dead_letter(struct store *s, const struct batch *b)
 {
-	start(s, "bury", &burials, b);
+	start(s, "dead_letter", &dead_letters, b);
 }
 
 bool store_is_sure(const struct store *s)
@@ -599,7 +599,7 @@ void store_close(struct store *s, void (*done)(void *arg), void *arg)
 {
 	besides.count = 0;
 	if (s == &the_store)
-		inserts.count = burials.count = 0;
+		inserts.count = dead_letters.count = 0;
 	s->handle.data = s;
 	s->done = done;
 	s->done_arg = arg;

@@ -43,8 +43,8 @@ extern struct fake fake;
 
 /* The calls since the last fake_journal(), separated by blanks: "take(a)", "look(a,b)", "count(a)", "renew(a)",
  * "release(a)", "done(a)" and "dead(a)" for marks, "rest" and "wake", "inherit 2 (a,b)" from the second owner,
- * "insert(a,b)", "beside(a,b)" for one by the second store, "bury(a:reason)"; an event without an id is "-". Lives
- * until the next call. */
+ * "insert(a,b)", "beside(a,b)" for one by the second store, "dead_letter(a:reason)"; an event without an id is "-".
+ * Lives until the next call. */
 const char *fake_journal(void);
 
 /* The last text passed to store_checkin, or NULL; then forgets it. Lives until the next call. */
@@ -59,7 +59,7 @@ void fake_end_owner(uint16_t owner);
 void fake_answer_count(const char *id, long attempts);
 void fake_answer_insert(const char *id, enum store_result result);
 void fake_answer_beside(const char *id, enum store_result result); /* from the second store */
-void fake_answer_bury(const char *id, enum store_burial burial);
+void fake_answer_dead_letter(const char *id, enum store_dead_letter dead_letter);
 
 /* Answers the cursors, "cursors(source=value@epoch)" in the journal; and the request for them, "read(source)", with
  * one of kraken. */

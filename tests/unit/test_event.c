@@ -205,7 +205,7 @@ Test(event, event_refused_at_the_door_has_its_id_and_is_not_in_the_table)
 	fresh = add("a", NULL);
 	cr_assert(!fresh->is_loose);
 	cr_assert_eq(find_event(&events, "a"), fresh);
-	event_move(&events, stale, EV_BURYING);
+	event_move(&events, stale, EV_DEAD_LETTERING);
 	finish(stale, OUTCOME_REJECTED);
 	cr_assert_eq(find_event(&events, "a"), fresh);
 	cr_assert_eq(events.messages, 1);
@@ -537,16 +537,21 @@ static const struct {
 	enum event_state from;
 	enum event_state to;
 } steps[] = {
-	{EV_CLAIMING, EV_BATCHED},     {EV_CLAIMING, EV_HELD},    {EV_CLAIMING, EV_DONE},
-	{EV_HELD, EV_LOOKING},         {EV_HELD, EV_BATCHED},     {EV_LOOKING, EV_HELD},
-	{EV_LOOKING, EV_CLAIMING},     {EV_LOOKING, EV_BATCHED},  {EV_LOOKING, EV_DONE},
-	{EV_BATCHED, EV_STORING},      {EV_STORING, EV_BATCHED},  {EV_STORING, EV_DONE},
-	{EV_STORING, EV_COUNTING},     {EV_STORING, EV_REFUSED},  {EV_STORING, EV_BACKING_OFF},
-	{EV_COUNTING, EV_BACKING_OFF}, {EV_COUNTING, EV_REFUSED}, {EV_BACKING_OFF, EV_HELD},
-	{EV_BACKING_OFF, EV_BATCHED},  {EV_REFUSED, EV_BURYING},  {EV_BURYING, EV_DONE},
-	{EV_BURYING, EV_REFUSED},      {EV_HELD, EV_BEHIND},      {EV_COUNTING, EV_BEHIND},
-	{EV_BACKING_OFF, EV_BEHIND},   {EV_BEHIND, EV_CLAIMING},  {EV_BATCHED, EV_HELD},
-	{EV_BEHIND, EV_BATCHED},       {EV_BEHIND, EV_REFUSED},   {EV_BEHIND, EV_DONE},
+	{EV_CLAIMING, EV_BATCHED},    {EV_CLAIMING, EV_HELD},
+	{EV_CLAIMING, EV_DONE},       {EV_HELD, EV_LOOKING},
+	{EV_HELD, EV_BATCHED},        {EV_LOOKING, EV_HELD},
+	{EV_LOOKING, EV_CLAIMING},    {EV_LOOKING, EV_BATCHED},
+	{EV_LOOKING, EV_DONE},        {EV_BATCHED, EV_STORING},
+	{EV_STORING, EV_BATCHED},     {EV_STORING, EV_DONE},
+	{EV_STORING, EV_COUNTING},    {EV_STORING, EV_REFUSED},
+	{EV_STORING, EV_BACKING_OFF}, {EV_COUNTING, EV_BACKING_OFF},
+	{EV_COUNTING, EV_REFUSED},    {EV_BACKING_OFF, EV_HELD},
+	{EV_BACKING_OFF, EV_BATCHED}, {EV_REFUSED, EV_DEAD_LETTERING},
+	{EV_DEAD_LETTERING, EV_DONE}, {EV_DEAD_LETTERING, EV_REFUSED},
+	{EV_HELD, EV_BEHIND},         {EV_COUNTING, EV_BEHIND},
+	{EV_BACKING_OFF, EV_BEHIND},  {EV_BEHIND, EV_CLAIMING},
+	{EV_BATCHED, EV_HELD},        {EV_BEHIND, EV_BATCHED},
+	{EV_BEHIND, EV_REFUSED},      {EV_BEHIND, EV_DONE},
 };
 
 static bool is_step(enum event_state from, enum event_state to)

@@ -73,12 +73,12 @@ Test(overdue, messages_that_become_dead_letters_count_too)
 
 	add("a", EV_CLAIMING, 1200);
 	expect(3000, 3, "", 2000);
-	event_move(&events, garbage, EV_BURYING);
+	event_move(&events, garbage, EV_DEAD_LETTERING);
 	expect(3000, 3, "", 2000);
 	event_move(&events, garbage, EV_DONE);
 	event_finish(&events, garbage, OUTCOME_REJECTED);
 	expect(3000, 2, "s", 1900);
-	event_move(&events, stale, EV_BURYING);
+	event_move(&events, stale, EV_DEAD_LETTERING);
 	expect(3000, 2, "s", 1900);
 }
 

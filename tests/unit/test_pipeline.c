@@ -396,11 +396,12 @@ static void do_insert(const struct step *s)
 	turn();
 }
 
-static void do_bury(const struct step *s)
+static void do_dead_letter(const struct step *s)
 {
-	static const char *const burials[] = {"buried", "unburied", "has_row", NULL};
+	static const char *const dead_letters[] = {"dead_lettered", "not_dead_lettered", "has_row", NULL};
 
-	fake_answer_bury(s->a, s->b[0] ? (enum store_burial)find_word(s, burials, s->b) : STORE_BURIED);
+	fake_answer_dead_letter(s->a, s->b[0] ? (enum store_dead_letter)find_word(s, dead_letters, s->b)
+					      : STORE_DEAD_LETTERED);
 	turn();
 }
 
@@ -674,7 +675,7 @@ static const struct {
 	{"set", do_set}, {"clear", do_clear}, {"config", do_config}, {"unanswered", do_unanswered},
 	{"ruin", do_ruin},
 	/* answers of the stages */
-	{"take", do_take}, {"look", do_look}, {"owner", do_owner}, {"gone", do_gone}, {"rank", do_rank}, {"others", do_others}, {"newest", do_newest}, {"members", do_members}, {"count", do_count}, {"insert", do_insert}, {"bury", do_bury},
+	{"take", do_take}, {"look", do_look}, {"owner", do_owner}, {"gone", do_gone}, {"rank", do_rank}, {"others", do_others}, {"newest", do_newest}, {"members", do_members}, {"count", do_count}, {"insert", do_insert}, {"dead_letter", do_dead_letter},
 	{"put", do_put}, {"read", do_read}, {"epoch", do_epoch}, {"cursor", do_cursor}, {"ask", do_ask},
 	/* several of these: received, and stored, held or in a batch by now */
 	{"store", do_store}, {"hold", do_hold}, {"batch", do_batch}, {"wait", do_wait},
@@ -756,7 +757,7 @@ STORY(other_type_or_payload_of_a_profiles_event_waits_behind_it,
       "p=p; q=d; r=d")
 
 STORY(dead_letter_of_a_payload_speaks_of_one_id,
-      "event a:trade:{} p; event b:trade:{} q; take a mine; take b mine; insert a hopeless; bury a; "
+      "event a:trade:{} p; event b:trade:{} q; take a mine; take b mine; insert a hopeless; dead_letter a; "
       "insert b inserted; p=r; q=p")
 
 /* They may wait for an ack, but another listener gets the event, too; or does not. */
@@ -765,8 +766,9 @@ STORY(event_of_a_feed_is_left_to_another_unless_it_is_shared,
 
 STORY(age_of_a_profiles_event_is_read_in_its_own_unit,
       "config max_age 60; event old:t:{}@100 p; event young:t:{}@10; event never:t:{} q; turn; "
-      "journal take(young) bury(old:stale: the event's time is more than 1m ago,"
-      "never:no time: the event's time is missing or not a string or number); bury old; p=r; bury never; q=r; stale 2")
+      "journal take(young) dead_letter(old:stale: the event's time is more than 1m ago,"
+      "never:no time: the event's time is missing or not a string or number); dead_letter old; p=r; dead_letter never; "
+      "q=r; stale 2")
 
 /* --- cursors --- */
 
@@ -1270,7 +1272,7 @@ STORY(second_copy_joins_the_first_without_asking_redis,
 STORY(copies_join_a_held_event_too, "hold a p; receive a p; pass 50; journal look(a); look a done; p=dd; duplicates 2")
 
 STORY(copies_of_a_dead_letter_are_all_rejected,
-      "store a p; insert a hopeless; receive a p; bury a; p=rr; dead_lettered 2")
+      "store a p; insert a hopeless; receive a p; dead_letter a; p=rr; dead_lettered 2")
 
 STORY(event_that_is_put_off_keeps_its_claim_and_comes_again,
       "store a p; insert a later; receive b; forget; take b mine; insert b inserted; journal insert(b) done(b); "
@@ -1286,11 +1288,12 @@ STORY(event_that_is_put_off_does_not_wait_at_the_end,
       "journal insert(a); insert a inserted")
 
 STORY(dead_letter_that_cannot_be_written_waits_beside_the_events,
-      "store a p; insert a hopeless; bury a unburied; forget; store b; insert b inserted; journal done(b); "
-      "pass 999; journal; pass 1; journal bury(a:the server's words); bury a; journal dead(a); p=r")
+      "store a p; insert a hopeless; dead_letter a not_dead_lettered; forget; store b; insert b inserted; journal "
+      "done(b); "
+      "pass 999; journal; pass 1; journal dead_letter(a:the server's words); dead_letter a; journal dead(a); p=r")
 
-STORY(event_that_turns_out_to_be_stored_when_it_is_buried_is_a_duplicate,
-      "store a p; insert a hopeless; forget; bury a has_row; journal done(a); p=d; dead_lettered 0")
+STORY(event_that_turns_out_to_be_stored_when_it_is_dead_lettered_is_a_duplicate,
+      "store a p; insert a hopeless; forget; dead_letter a has_row; journal done(a); p=d; dead_lettered 0")
 
 STORY(copy_that_comes_after_the_end_is_a_new_event, "store a; insert a inserted; forget; receive a; journal take(a)")
 
@@ -1303,8 +1306,8 @@ STORY(other_message_with_the_id_of_a_row_is_a_duplicate,
       "insert a inserted; journal done(a); p=p; q=ddd; flight 0")
 
 STORY(other_message_with_the_id_of_a_dead_letter_is_tried_itself,
-      "store a p; receive a/1 q; insert a hopeless; bury a; "
-      "journal bury(a:the server's words) dead(a) take(a); p=r; q=; take a mine; insert a inserted; "
+      "store a p; receive a/1 q; insert a hopeless; dead_letter a; "
+      "journal dead_letter(a:the server's words) dead(a) take(a); p=r; q=; take a mine; insert a inserted; "
       "journal insert(a) done(a); p=r; q=p")
 
 STORY(other_message_is_tried_when_a_dead_mark_settles_the_first,
@@ -1335,18 +1338,18 @@ STORY(corrected_message_claims_when_the_refused_one_has_given_its_claim_back,
 STORY(bad_messages_with_one_id_are_tried_in_turns_and_all_become_dead_letters,
       "config max_attempts 2; store a p; receive a/1 q; insert a refused; count a 1; insert a refused; count a 1; "
       "journal count(a) insert(a) count(a); in backing_off 1; pass 200; pass 1600; look a absent; take a mine; "
-      "journal release(a) look(a) take(a) insert(a); insert a refused; count a 2; bury a; q=r; "
-      "take a mine; insert a refused; count a 2; bury a; p=r; flight 0")
+      "journal release(a) look(a) take(a) insert(a); insert a refused; count a 2; dead_letter a; q=r; "
+      "take a mine; insert a refused; count a 2; dead_letter a; p=r; flight 0")
 
 STORY(oldest_of_too_many_messages_with_one_id_becomes_a_dead_letter,
       "store x p; receive x/0 a; receive x/1 b; receive x/2 c; receive x/3 d; receive x/4 e; receive x/5 f; "
       "receive x/6 g; receive x/7 h; receive x/8 i; receive x/9 j; in behind 8; in refused 2; insert x inserted; "
-      "p=p; c=d; j=d; bury x; bury x; a=r; b=r; "
-      "journal done(x) bury(x:newer messages with this event_id came before this one could be stored,"
+      "p=p; c=d; j=d; dead_letter x; dead_letter x; a=r; b=r; "
+      "journal done(x) dead_letter(x:newer messages with this event_id came before this one could be stored,"
       "x:newer messages with this event_id came before this one could be stored)")
 
 STORY(newest_of_the_messages_that_wait_is_tried_first,
-      "store a; receive a/1 q; receive a/2 r; insert a hopeless; bury a; take a mine; insert a inserted; "
+      "store a; receive a/1 q; receive a/2 r; insert a hopeless; dead_letter a; take a mine; insert a inserted; "
       "r=p; q=d")
 
 STORY(messages_with_one_id_do_not_wait_for_redis,
@@ -1378,21 +1381,21 @@ STORY(row_that_was_refused_does_not_share_a_batch_with_others,
       "journal done(a) insert(b)")
 
 STORY(refused_row_becomes_a_dead_letter_after_max_attempts,
-      "store a p; insert a refused; count a 3; journal count(a) bury(a:the server's words); p=; "
-      "bury a; journal dead(a); p=r; reason p the server's words; dead_lettered 1; flight 0")
+      "store a p; insert a refused; count a 3; journal count(a) dead_letter(a:the server's words); p=; "
+      "dead_letter a; journal dead(a); p=r; reason p the server's words; dead_lettered 1; flight 0")
 
 STORY(attempts_are_counted_here_when_redis_is_away,
       "set redis_away; receive a; turn; insert a refused; pass 200; in storing 1; insert a refused; pass 400; "
-      "in storing 1; forget; insert a refused; journal bury(a:the server's words)")
+      "in storing 1; forget; insert a refused; journal dead_letter(a:the server's words)")
 
 STORY(attempts_are_counted_here_when_the_count_has_no_answer,
       "store a; insert a refused; count a -1; in backing_off 1; pass 200; in held 1")
 
 STORY(limit_of_attempts_may_be_above_65535, "config max_attempts 100000; store a; insert a refused; count a 100000; "
-					    "journal count(a) bury(a:the server's words)")
+					    "journal count(a) dead_letter(a:the server's words)")
 
 STORY(hopeless_row_becomes_a_dead_letter_at_once,
-      "store a p; insert a hopeless; journal bury(a:the server's words); bury a; journal dead(a); "
+      "store a p; insert a hopeless; journal dead_letter(a:the server's words); dead_letter a; journal dead(a); "
       "p=r")
 
 STORY(nothing_is_rejected_before_its_dead_letter_is_recorded,
@@ -1401,7 +1404,7 @@ STORY(nothing_is_rejected_before_its_dead_letter_is_recorded,
 /* --- messages that are no events --- */
 
 STORY(message_that_is_no_event_is_recorded_and_never_claimed,
-      "raw p {}; turn; journal bury(-:/event_id is missing: the event has no id); bury -; journal; "
+      "raw p {}; turn; journal dead_letter(-:/event_id is missing: the event has no id); dead_letter -; journal; "
       "p=r; received 1; dead_lettered 1")
 
 Test(pipeline, head_of_a_long_message_keeps_the_digest_and_length_of_the_whole)
@@ -1414,8 +1417,9 @@ Test(pipeline, head_of_a_long_message_keeps_the_digest_and_length_of_the_whole)
 	ev = list_entry(refused->next, struct event, link);
 	cr_assert_eq(memcmp(ev->digest, digest, 32), 0);
 	cr_assert_eq(memcmp(ev->message, "head", 4), 0);
-	tell("turn; journal bury(-:the message has 70000 bytes, more than --max-message allows, so only its first 4 "
-	     "are kept); bury -; p=r; "
+	tell("turn; journal dead_letter(-:the message has 70000 bytes, more than --max-message allows, so only its "
+	     "first 4 "
+	     "are kept); dead_letter -; p=r; "
 	     "reason p the message has 70000 bytes, more than --max-message allows, so only its first 4 are kept");
 }
 
@@ -1423,43 +1427,45 @@ Test(pipeline, head_of_a_long_message_keeps_the_digest_and_length_of_the_whole)
 
 STORY(stale_event_is_a_dead_letter_and_neither_claimed_nor_marked,
       "config max_age 60; receive old@100 p; receive young@10; turn; "
-      "journal take(young) bury(old:stale: /time is more than 1m ago); bury old; journal; p=r; "
+      "journal take(young) dead_letter(old:stale: /time is more than 1m ago); dead_letter old; journal; p=r; "
       "reason p stale: /time is more than 1m ago; stale 1; dead_lettered 1")
 
 STORY(event_without_a_time_is_a_dead_letter_when_ages_count,
-      "config max_age 60; receive timeless; turn; journal bury(timeless:no time: /time is missing or not a string "
+      "config max_age 60; receive timeless; turn; journal dead_letter(timeless:no time: /time is missing or not a "
+      "string "
       "or number); stale 1")
 
 STORY(stale_message_is_rejected_with_the_one_at_work,
-      "config max_age 60; receive a@10 p; receive a@100 q; take a mine; insert a hopeless; bury a; p=r; "
-      "bury a; q=r; reason q stale: /time is more than 1m ago; stale 1")
+      "config max_age 60; receive a@10 p; receive a@100 q; take a mine; insert a hopeless; dead_letter a; p=r; "
+      "dead_letter a; q=r; reason q stale: /time is more than 1m ago; stale 1")
 
 /* The message at work was taken in time; its row, when it is there, is of both. */
 STORY(stale_copy_of_an_event_at_work_joins_it,
       "config max_age 60; receive a@10; receive a@100 p; take a mine; insert a inserted; p=d; stale 0")
 
 STORY(copy_with_a_good_time_is_not_lost_with_a_stale_one,
-      "config max_age 60; receive a@100; receive a@10 p; turn; take a mine; bury a; insert a inserted; p=p")
+      "config max_age 60; receive a@100; receive a@10 p; turn; take a mine; dead_letter a; insert a inserted; p=p")
 
 STORY(dead_letters_and_events_take_turns,
-      "store x; refuse r1; receive a; take a mine; forget; insert x inserted; journal done(x) bury(-:r1); "
-      "refuse r2; bury -; journal insert(a); receive b; take b mine; insert a inserted; "
-      "journal take(b) done(a) bury(-:r2)")
+      "store x; refuse r1; receive a; take a mine; forget; insert x inserted; journal done(x) dead_letter(-:r1); "
+      "refuse r2; dead_letter -; journal insert(a); receive b; take b mine; insert a inserted; "
+      "journal take(b) done(a) dead_letter(-:r2)")
 
 Test(pipeline, few_dead_letters_do_not_take_every_second_statement)
 {
 	static const char *const batches[][2] = {{"a", "b"}, {"c", "d"}, {"e", "f"}, {"g", "h"}, {"i", "j"}};
 	unsigned int inserts = 0;
 
-	tell("store x; refuse r1; insert x inserted; journal done(x) bury(-:r1); refuse r2; batch a; batch b; bury -");
+	tell("store x; refuse r1; insert x inserted; journal done(x) dead_letter(-:r1); refuse r2; batch a; batch b; "
+	     "dead_letter -");
 	while (strstr(fake_journal(), "insert(") && ++inserts < 5)
 		tellf("batch %s; batch %s; forget; insert %s inserted; insert %s inserted", batches[inserts][0],
 		      batches[inserts][1], batches[inserts - 1][0], batches[inserts - 1][1]);
 	cr_assert_eq(inserts, 4);
-	tell("in burying 1");
+	tell("in dead_lettering 1");
 }
 
-STORY(empty_message_is_recorded, "raw -; turn; in burying 1; bury -; dead_lettered 1")
+STORY(empty_message_is_recorded, "raw -; turn; in dead_lettering 1; dead_letter -; dead_lettered 1")
 
 /* --- leases --- */
 
@@ -1492,7 +1498,7 @@ Test(pipeline, claim_of_long_work_is_renewed_at_a_third_of_the_ttl)
 
 STORY(claims_are_renewed_wherever_an_event_waits,
       "store a; slowly 14000; journal rest renew(a); insert a hopeless; slowly 14000; "
-      "journal wake bury(a:the server's words) renew(a)")
+      "journal wake dead_letter(a:the server's words) renew(a)")
 
 STORY(lease_lasts_through_a_long_backoff,
       "config max_attempts 1000; store a; insert a refused; count a 900; forget; slowly 14000; journal renew(a)")
@@ -1791,8 +1797,8 @@ static void move_one(struct event *ev, const char *id)
 	case EV_COUNTING:
 		fake_answer_count(id, pick(5) - 1);
 		return;
-	case EV_BURYING:
-		fake_answer_bury(id, STORE_BURIED);
+	case EV_DEAD_LETTERING:
+		fake_answer_dead_letter(id, STORE_DEAD_LETTERED);
 		return;
 	case EV_HELD:
 	case EV_BEHIND:
@@ -1809,13 +1815,13 @@ static void move_one(struct event *ev, const char *id)
 static void move_any(void)
 {
 	char id[20];
-	const struct list *burials = &pipeline_events(pipeline)->lists[EV_BURYING];
+	const struct list *dead_letters = &pipeline_events(pipeline)->lists[EV_DEAD_LETTERING];
 	struct event *ev;
 
 	snprintf(id, sizeof(id), "r%d", pick(30));
 	ev = find_event(pipeline_events(pipeline), id);
-	if (!list_is_empty(burials)) { /* of one that is in no table, too */
-		ev = list_entry(burials->next, struct event, link);
+	if (!list_is_empty(dead_letters)) { /* of one that is in no table, too */
+		ev = list_entry(dead_letters->next, struct event, link);
 		snprintf(id, sizeof(id), "%.*s", (int)ev->id_len, ev->id);
 	}
 	if (ev)

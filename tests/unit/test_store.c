@@ -1,7 +1,7 @@
 /* What the store asks of Postgres, one statement after the other, and what it makes of each answer. */
 #include "clock.h"
 #include "copy.sql.h"
-#include "bury.sql.h"
+#include "write_dead_letters.sql.h"
 #include "checkin.sql.h"
 #include "epoch.sql.h"
 #include "find_present.sql.h"
@@ -52,12 +52,12 @@ static void on_stored(void *arg, struct event *ev, enum store_result result, con
 	ev->put_offs += result == STORE_LATER || result == STORE_BLOCKED;
 }
 
-static void on_buried(void *arg, struct event *ev, enum store_burial burial)
+static void on_dead_lettered(void *arg, struct event *ev, enum store_dead_letter dead_letter)
 {
-	static const char *const words[] = {"buried", "unburied", "has a row"};
+	static const char *const words[] = {"dead_lettered", "not_dead_lettered", "has a row"};
 
 	(void)arg;
-	note("%.*s %s, ", (int)ev->id_len, ev->id, words[burial]);
+	note("%.*s %s, ", (int)ev->id_len, ev->id, words[dead_letter]);
 }
 
 static void on_checked_in(void *arg, bool is_told, const char *answer)
@@ -107,7 +107,7 @@ static void set_up(void)
 {
 	const struct store_callbacks on = {.on_idle = on_idle,
 					   .on_stored = on_stored,
-					   .on_buried = on_buried,
+					   .on_dead_lettered = on_dead_lettered,
 					   .on_checked_in = on_checked_in,
 					   .on_newest = on_newest,
 					   .on_member = on_member,
@@ -165,10 +165,10 @@ static void insert(const char *ids)
 	store_insert(store, &batch);
 }
 
-static void bury(const char *ids)
+static void dead_letter(const char *ids)
 {
 	fill(ids);
-	store_bury(store, &batch);
+	store_dead_letter(store, &batch);
 }
 
 /* The statement that waits for its answer. */
@@ -190,8 +190,8 @@ static void expect_asked(const char *expected)
 		snprintf(text, sizeof(text), "holder");
 	else if (strcmp(sql, SCHEMA_WITH_HAZARDS(SQL_CHECKIN)) == 0)
 		snprintf(text, sizeof(text), "check in %s", played_postgres.values[0]);
-	else if (strcmp(sql, SQL_BURY) == 0)
-		snprintf(text, sizeof(text), "bury %s", played_postgres_texts(1));
+	else if (strcmp(sql, SQL_WRITE_DEAD_LETTERS) == 0)
+		snprintf(text, sizeof(text), "dead_letter %s", played_postgres_texts(1));
 	else
 		snprintf(text, sizeof(text), "%s %s",
 			 strcmp(sql, SQL_INSERT) == 0         ? "insert"
@@ -512,9 +512,9 @@ Test(store, one_that_is_late_alone_is_given_back)
 	say(late);
 	expect_became("a later, ");
 	played_postgres_set_state(POSTGRES_READY);
-	bury("b");
+	dead_letter("b");
 	say(late);
-	cr_assert_str_eq(strstr(became, "b "), "b unburied, ");
+	cr_assert_str_eq(strstr(became, "b "), "b not_dead_lettered, ");
 }
 
 Test(store, a_statement_that_cannot_be_sent_is_sent_on_the_next_connection)
@@ -871,8 +871,8 @@ Test(store, letters_are_written_unless_there_is_a_row)
 {
 	events[1].id_len = 0;
 	events[1].source = events[2].source = "feed"; /* of a profile, whose letters keep the type */
-	bury("abc");
-	expect_asked("bury a - c");
+	dead_letter("abc");
+	expect_asked("dead_letter a - c");
 	cr_assert_str_eq(played_postgres_texts(2), "no no no");
 	cr_assert_str_eq(played_postgres_texts(3), "{} {} {}");
 	cr_assert_str_eq(played_postgres_texts(4), "- - -");
@@ -881,51 +881,51 @@ Test(store, letters_are_written_unless_there_is_a_row)
 	cr_assert_str_eq(played_postgres.values[played_postgres.n - 3], "i");
 	cr_assert_eq(*played_postgres.values[played_postgres.n - 1], 1);
 	say_rows("3"); /* by its number */
-	expect_became("a buried,  buried, c has a row, ");
+	expect_became("a dead_lettered,  dead_lettered, c has a row, ");
 	cr_assert(store_is_idle(store));
 }
 
 Test(store, a_letter_that_cannot_be_written_takes_no_other_with_it)
 {
-	bury("ab");
+	dead_letter("ab");
 	say(its_fault);
-	expect_asked("bury a");
+	expect_asked("dead_letter a");
 	say(its_fault);
-	expect_became("a unburied, ");
-	expect_asked("bury b");
+	expect_became("a not_dead_lettered, ");
+	expect_asked("dead_letter b");
 	cr_assert_eq(played_postgres.lock_timeout_ms, 100);
 	say_rows("");
-	expect_became("b buried, ");
-	bury("c");
+	expect_became("b dead_lettered, ");
+	dead_letter("c");
 	cr_assert_eq(played_postgres.lock_timeout_ms, 750);
 }
 
 Test(store, letters_that_take_too_long_are_halved)
 {
-	bury("ab");
+	dead_letter("ab");
 	say(too_long);
-	expect_asked("bury a");
+	expect_asked("dead_letter a");
 	say_rows("");
-	expect_asked("bury b");
+	expect_asked("dead_letter b");
 }
 
 Test(store, letters_that_a_server_in_trouble_does_not_take_are_given_back)
 {
-	bury("ab");
+	dead_letter("ab");
 	say(trouble);
-	expect_became("a unburied, b unburied, ");
+	expect_became("a not_dead_lettered, b not_dead_lettered, ");
 	cr_assert(store_is_idle(store));
 }
 
 /* The database's encoding may lack a letter's characters. */
 Test(store, a_letter_is_tried_in_ascii_before_it_is_given_back)
 {
-	bury("a");
+	dead_letter("a");
 	say((struct postgres_answer){.result = POSTGRES_BAD_VALUE});
-	expect_asked("bury a");
+	expect_asked("dead_letter a");
 	cr_assert_eq(*played_postgres.values[played_postgres.n - 1], 0);
 	say((struct postgres_answer){.result = POSTGRES_BAD_VALUE});
-	expect_became("a unburied, ");
+	expect_became("a not_dead_lettered, ");
 }
 
 Test(store, only_the_head_is_kept_of_a_long_message_without_an_id)
@@ -937,10 +937,10 @@ Test(store, only_the_head_is_kept_of_a_long_message_without_an_id)
 		events[i].message_len = sizeof(text);
 		events[i].id_len = (uint16_t)i;
 	}
-	bury("a");
+	dead_letter("a");
 	cr_assert_eq(played_postgres.lens[3], 24 + 65536);
 	say_rows("");
-	bury("b");
+	dead_letter("b");
 	cr_assert_eq(played_postgres.lens[3], 24 + sizeof(text));
 }
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bury.sql.h"
+#include "write_dead_letters.sql.h"
 #include "check_effects.sql.h"
 #include "checkin.sql.h"
 #include "copy.sql.h"
@@ -525,7 +525,7 @@ static void newest(struct connection *c)
 	c->asks_newest = true;
 }
 
-static void bury(struct connection *c, int lock_ms)
+static void dead_letter(struct connection *c, int lock_ms)
 {
 	static struct array columns[7];
 	static const enum array_type types[] = {ARRAY_BYTEA, ARRAY_TEXT, ARRAY_TEXT, ARRAY_BYTEA,
@@ -536,7 +536,7 @@ static void bury(struct connection *c, int lock_ms)
 	int n = 1 + below(4);
 	bool is_exact = below(5);
 
-	printf("%d %d bury for <%s>%s", ++steps, (int)(c - connections), consumer, is_exact ? "" : " in ASCII");
+	printf("%d %d dead_letter for <%s>%s", ++steps, (int)(c - connections), consumer, is_exact ? "" : " in ASCII");
 	for (int i = 0; i < 7; i++)
 		array_start(&columns[i], types[i], (size_t)n);
 	for (int i = 0; i < n; i++) {
@@ -566,7 +566,7 @@ static void bury(struct connection *c, int lock_ms)
 	values[7] = text_value(c == connections ? "first" : "other");
 	values[8] = text_value(consumer);
 	values[9] = (struct postgres_value){BOOL_OID, is_exact ? "\1" : "\0", 1};
-	send_statement(c, SQL_BURY, values, 10, lock_ms);
+	send_statement(c, SQL_WRITE_DEAD_LETTERS, values, 10, lock_ms);
 }
 
 static void put_cursors(struct connection *c, int lock_ms)
@@ -888,7 +888,7 @@ static void step(void)
 	else if (kind < 20)
 		find(c, lock_ms);
 	else if (kind < 25)
-		bury(c, lock_ms);
+		dead_letter(c, lock_ms);
 	else if (kind < 31)
 		store_with_effects(c, -1, lock_ms);
 	else if (kind == 31)
