@@ -99,6 +99,12 @@ static bool is_name(const char *host)
 	return !host[strspn(host, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._")];
 }
 
+/* RFC 3986, section 3.1. libcurl reads http:/a/x://b as http://a/. */
+static bool is_scheme(const char *text)
+{
+	return !text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-.")];
+}
+
 /* True if host, from between brackets, is an IPv6 address, perhaps with a zone (RFC 6874). */
 static bool is_v6(const char *host)
 {
@@ -129,6 +135,8 @@ int url_parse(struct url *u, const char *text)
 	*authority = '\0';
 	authority += 3;
 	u->scheme = u->text;
+	if (!is_scheme(u->scheme))
+		return -1;
 	end = authority + strcspn(authority, "/?#");
 	/* The path keeps its first character. So move the authority one byte to the left, to end it with a NUL. */
 	memmove(authority - 1, authority, (size_t)(end - authority));

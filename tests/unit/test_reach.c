@@ -75,3 +75,13 @@ Test(reach, what_is_no_url_leads_nowhere)
 	cr_assert(strstr(judge(OWN, "wss://a.example/\r\nX"), "blank") != NULL);
 	cr_assert(strstr(judge(OWN, ""), "blank") != NULL);
 }
+
+/* libcurl reads both that are refused as http://b.example/. */
+Test(reach, a_path_is_not_taken_for_a_scheme)
+{
+	const char *own = "\"url\": \"ws://a.example/\"";
+
+	cr_assert_str_eq(judge(own, "http://a.example/"), "");
+	cr_assert(strstr(judge(own, "http:/b.example/x://a.example/"), "no host") != NULL);
+	cr_assert(strstr(judge(own, "b.example/x://a.example/"), "no host") != NULL);
+}
