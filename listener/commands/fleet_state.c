@@ -244,6 +244,8 @@ static void judge_listener(struct reading *r, const json_t *row, const char *tro
 		note(r, FLEET_DEGRADED, "%s does not read: the memory limit is reached", name);
 	if (*member_text(report, "slow"))
 		note(r, FLEET_DEGRADED, "%s: %s", name, member_text(report, "slow"));
+	if (*member_text(report, "rejected"))
+		note(r, FLEET_DEGRADED, "%s: %s", name, member_text(report, "rejected"));
 	if (r->config->unsettled_warning_s &&
 	    member_number(report, "oldest_ms") > r->config->unsettled_warning_s * 1000)
 		note(r, FLEET_DEGRADED, "%s has an event that is unsettled for %lld s", name,

@@ -2,14 +2,17 @@
  * commands/status.c reads it. */
 #include "ops/report.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "base/text.h"
 #include "ops/overdue.h"
+#include "road/rejected.h"
 
-#define PAUSE_MS 5000 /* between two reports */
+#define PAUSE_MS     5000 /* between two reports */
+#define REJECTED_RUN 10   /* dead letters without a stored event between them that are worth a report */
 
 /* Settings that are each listener's own. */
 static const char own[] = " instance-id admin admin-host config log-level log-format ingest ingest-http ";
@@ -81,6 +84,16 @@ static json_t *describe_failing_webhooks(const struct relay *r)
 	return all;
 }
 
+/* Why nothing that comes is stored; "" if something is. */
+static const char *describe_rejected(char *text, size_t size)
+{
+	const char *reason;
+	uint64_t n = rejected_run(&reason);
+
+	snprintf(text, size, "the last %llu messages became dead letters: %s", (unsigned long long)n, reason);
+	return n < REJECTED_RUN ? "" : text;
+}
+
 static uint64_t add_text(uint64_t hash, const char *text)
 {
 	for (; *text; text++)
@@ -94,9 +107,12 @@ static uint64_t hash_states(const struct report *r)
 	const char *why;
 
 	hash = add_text(hash, pipeline_is_slow(r->parts->pipeline, &why) ? "+" : "-");
+	hash = add_text(hash, rejected_run(&why) >= REJECTED_RUN ? "+" : "-");
+	for (size_t i = 0; r->parts->sources && i < sources_count(r->parts->sources); i++) {
+		struct source_view view = sources_view(r->parts->sources, i);
 
-	for (size_t i = 0; r->parts->sources && i < sources_count(r->parts->sources); i++)
-		hash = add_text(hash, sources_view(r->parts->sources, i).is_ready ? "+" : "-");
+		hash = add_text(hash, view.is_ready ? "+" : *view.error ? "!" : "-");
+	}
 	for (size_t i = 0; r->parts->relay && i < relay_targets(r->parts->relay); i++)
 		hash = add_text(hash,
 				target_webhook_state(relay_target(r->parts->relay, i)) == TARGET_OPEN ? "+" : "-");
@@ -132,6 +148,7 @@ json_t *report_describe(void *arg)
 	const struct counters told = r->told;
 	int64_t now = (int64_t)uv_now(r->loop);
 	const char *slow;
+	char rejected[260];
 	json_t *report = json_pack("{s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:I}", "version", WSONCE_VERSION, "owner",
 				   describe_text(claim_owner(pipeline_claim(p->pipeline))), "period_ms",
 				   (json_int_t)(now - r->told_ms), "uptime_s", (json_int_t)((now - r->began_ms) / 1000),
@@ -148,6 +165,7 @@ json_t *report_describe(void *arg)
 	json_object_set_new(report, "is_paused", json_boolean(pipeline_is_full(p->pipeline)));
 	if (pipeline_is_slow(p->pipeline, &slow))
 		json_object_set_new(report, "slow", json_string(slow));
+	json_object_set_new(report, "rejected", describe_text(describe_rejected(rejected, sizeof(rejected))));
 	json_object_set_new(report, "trouble", describe_text(pipeline_trouble(p->pipeline)));
 	json_object_set_new(report, "redis", json_string(name_redis(r)));
 	json_object_set_new(report, "producers",

@@ -24,10 +24,13 @@ struct reason {
 
 static struct {
 	struct reason reasons[REASONS];
-	uint64_t count;   /* messages since since_ms */
-	int64_t since_ms; /* loop clock */
-	uint64_t stored;  /* stored_count() at since_ms */
-	int64_t told_ms;  /* loop clock, the last log line; 0 if none */
+	uint64_t count;      /* messages since since_ms */
+	int64_t since_ms;    /* loop clock */
+	uint64_t stored;     /* stored_count() at since_ms */
+	int64_t told_ms;     /* loop clock, the last log line; 0 if none */
+	uint64_t run;        /* messages since an event was last stored */
+	uint64_t run_stored; /* stored_count() at that time */
+	char last[REASON_BYTES];
 } rejected;
 
 static uint64_t classes[REJECTED_CLASSES];
@@ -40,6 +43,17 @@ void rejected_add(enum rejected_class class, uint64_t messages)
 uint64_t rejected_count(enum rejected_class class)
 {
 	return classes[class];
+}
+
+static uint64_t stored_count(void)
+{
+	return counters.persisted + counters.duplicates;
+}
+
+uint64_t rejected_run(const char **reason)
+{
+	*reason = rejected.last;
+	return rejected.run_stored == stored_count() ? rejected.run : 0;
 }
 
 /* The entry of this reason, or the one to replace. */
@@ -72,7 +86,11 @@ static void keep_example(struct reason *r, const char *message, size_t len)
 void rejected_checkin(const char *reason, const char *message, size_t len)
 {
 	struct reason *r = find(reason);
+	const char *last;
 
+	rejected.run = rejected_run(&last) + 1;
+	rejected.run_stored = stored_count();
+	snprintf(rejected.last, sizeof(rejected.last), "%s", reason);
 	rejected.count++;
 	if (!r->count++ || strncmp(r->text, reason, REASON_BYTES - 1) != 0) {
 		snprintf(r->text, sizeof(r->text), "%s", reason);
@@ -88,11 +106,6 @@ static const struct reason *find_commonest(void)
 		if (rejected.reasons[i].count > commonest->count)
 			commonest = &rejected.reasons[i];
 	return commonest;
-}
-
-static uint64_t stored_count(void)
-{
-	return counters.persisted + counters.duplicates;
 }
 
 static void begin(int64_t now_ms)

@@ -22,6 +22,9 @@ uint64_t rejected_count(enum rejected_class class);
 /* A message became a dead letter for this reason. Keeps the beginning of both. */
 void rejected_checkin(const char *reason, const char *message, size_t len);
 
+/* How many messages became dead letters since an event was last stored, and the reason of the last one. */
+uint64_t rejected_run(const char **reason);
+
 /* Logs how many messages became dead letters since the last such line, the commonest reason and an example: at once,
  * but at most once a minute. A warning if nothing was stored in that time, else info. Call it every second; now_ms is
  * the loop clock. */

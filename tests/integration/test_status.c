@@ -69,6 +69,39 @@ Test(status, a_fleet_that_works_is_ok_and_each_listener_and_source_is_in_it)
 	cr_assert_eq(listener_stop(a), 0);
 }
 
+Test(status, a_source_that_fails_after_the_first_check_in_is_told_with_its_reason, .init = bench_migrate)
+{
+	int silent = port_reserve(), fd = port_listen(silent);
+
+	struct listener *a = listener_start(
+		&(struct listener_options){
+			.database = db, .source = suite_text("ws://127.0.0.1:%d/", silent), .without_waiting = true},
+		"--instance-id web-1");
+
+	cr_assert(wait_until(says("is connecting"), WAIT_MS), "%s", run_on(db, "status").output);
+	/* The handshake fails after ten seconds, and the next check-in of its own would be a minute away. */
+	cr_assert(wait_until(says("the handshake was not answered in time"), WAIT_MS), "%s",
+		  run_on(db, "status").output);
+	cr_assert_eq(listener_stop(a), 0);
+	close(fd);
+}
+
+Test(status, a_listener_that_stores_nothing_but_dead_letters_is_told_with_the_reason, .fini = bench_close)
+{
+	listener = start("web-1", "--id-pointer /wrong", NULL);
+	producer = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
+	for (int i = 0; i < 9; i++)
+		peer_sendf(producer, "{\"event_id\":\"e-%d\"}", i);
+	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM dead_letters") == 9, WAIT_MS));
+	json_decref(read_state(0)); /* a few odd messages are no reason to wake somebody */
+	peer_sendf(producer, "{\"event_id\":\"e-9\"}");
+	cr_assert(wait_until(says("! web-1: the last 10 messages became dead letters: /wrong is missing"), WAIT_MS),
+		  "%s", run_on(db, "status").output);
+	json_decref(read_state(1));
+	peer_sendf(producer, "{\"wrong\":\"e-10\"}");
+	cr_assert(wait_until(run_on(db, "status").status == 0, WAIT_MS), "%s", run_on(db, "status").output);
+}
+
 Test(status, a_listener_that_was_killed_is_missed_and_without_any_the_fleet_is_down)
 {
 	struct listener *a = start("web-1", "", NULL), *b = start("web-2", "", NULL);

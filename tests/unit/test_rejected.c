@@ -64,6 +64,21 @@ Test(rejected, it_is_no_warning_where_others_are_stored)
 		  "%s", lines);
 }
 
+Test(rejected, a_run_lasts_until_an_event_is_stored)
+{
+	const char *reason;
+
+	cr_assert_eq(rejected_run(&reason), 0);
+	note("odd", "x");
+	note("other", "x");
+	cr_assert_eq(rejected_run(&reason), 2);
+	cr_assert_str_eq(reason, "other");
+	counters.duplicates++;
+	cr_assert_eq(rejected_run(&reason), 0);
+	note("odd", "x");
+	cr_assert_eq(rejected_run(&reason), 1);
+}
+
 Test(rejected, there_is_one_line_a_minute)
 {
 	note("odd", "x");
