@@ -75,6 +75,7 @@ static const struct subcommand *const commands[] = {
 
 /* Where the command that this thread calls prints. NULL: standard output and standard error. */
 static _Thread_local FILE *command_out, *command_errors;
+static _Thread_local char last_failure[600];
 
 /* One command's own options, which no command has more of. */
 union room {
@@ -100,16 +101,20 @@ FILE *dispatch_out(void)
 
 int dispatch_fail(const char *format, ...)
 {
-	char text[600];
 	va_list ap;
 
 	va_start(ap, format);
-	vsnprintf(text, sizeof(text), format, ap);
+	vsnprintf(last_failure, sizeof(last_failure), format, ap);
 	va_end(ap);
-	calm(text);
+	calm(last_failure);
 	progress_clear();
-	fprintf(command_errors ? command_errors : stderr, "wsonce: %s\n", text);
+	fprintf(command_errors ? command_errors : stderr, "wsonce: %s\n", last_failure);
 	return STATUS_FAILED;
+}
+
+const char *dispatch_failure(void)
+{
+	return last_failure;
 }
 
 static int refuse(const char *what)

@@ -82,5 +82,7 @@ void dispatch_list(FILE *out);
 
 /* Prints one line to standard error: "wsonce: " and what went wrong. Returns STATUS_FAILED. */
 int dispatch_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* What this thread's last call of dispatch_fail() said. Valid until the next. */
+const char *dispatch_failure(void);
 
 #endif

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/timestamp.h"
+#include "commands/dispatch.h"
 #include "commands/json_out.h"
 #include "commands/redis_query.h"
 #include "commands/session.h"
@@ -110,7 +111,7 @@ static void ask_store(struct reading *r)
 	char why[400];
 
 	if (!s) {
-		note(r, FLEET_DOWN, "postgres cannot be reached, or is not wsonce's");
+		note(r, FLEET_DOWN, "%s", dispatch_failure());
 		return;
 	}
 	began = clock_us(CLOCK_MONOTONIC);

@@ -11,8 +11,10 @@
 #include "commands/dispatch.h"
 #include "commands/fleet_state.h"
 #include "commands/interrupt.h"
+#include "commands/session.h"
 
-#define WIDTH 80
+#define WIDTH    80
+#define LIMIT_MS 8000 /* of one look */
 
 struct status_options {
 	bool is_json;
@@ -42,8 +44,10 @@ static enum fleet_health show(const struct invocation *in)
 {
 	const struct status_options *o = in->options;
 	enum fleet_health health;
-	json_t *state = fleet_state_read(in->config, &health);
+	json_t *state;
 
+	session_limit(LIMIT_MS, true);
+	state = fleet_state_read(in->config, &health);
 	/* Home, and then each line over the old one: no flicker, and what is not a terminal gets plain text. */
 	if (o->is_watching && isatty(STDOUT_FILENO))
 		fputs("\033[H\033[2J", stdout);
