@@ -58,7 +58,7 @@ PLAYED := $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc free strdup str
 	recv __recv_chk getsockopt __assert_fail event_move event_new event_finish claim_open store_open)
 SIMULATED := $(patsubst %.c,$B/simulated/%.o,$(filter-out %/duplicates.c %/cancel.c,$(wildcard listener/road/*.c listener/postgres/*.c listener/redis/*.c)) \
 	$(patsubst %,listener/outbox/%.c,backlog relay signature target traceparent) listener/config/webhook.c listener/base/tls.c \
-	$(patsubst %,listener/intake/%.c,lateness ledger numbering profiled profiles) $(wildcard listener/feed/*.c listener/config/profile*.c) \
+	$(patsubst %,listener/intake/%.c,lateness ledger sequence_gaps profiled profiles) $(wildcard listener/feed/*.c listener/config/profile*.c) \
 	$(patsubst %,listener/base/%.c,arena backoff counters file json json_scan json_write log_spell memory nearest poll quantity resolve secret slab text timestamp url))
 SIMULATION := $(call objects,$(wildcard tests/simulation/*.c))
 FUZZERS := $(addprefix $B/,envelope settings ack admin feed deflate producer redis webhook replay timestamp profile)
@@ -257,7 +257,7 @@ $B/settings: $(filter-out %/log.o,$(MODULES))
 $B/ack: $(MODULES) $B/loadtest/ack.o
 $B/admin: $(patsubst %,$B/listener/%.o,ops/admin ops/hour ops/metrics ops/overdue road/rejected net/http net/http_head net/bound_socket road/event outbox/target $(addprefix base/,keyed log memory port slab counters url text backoff))
 $B/feed: $B/tests/fuzz/book.o $(MODULES)
-$B/producer: $B/tests/fuzz/book.o $(filter-out %/log.o $(addprefix %/,source.o profiled.o profiles.o conversation.o line.o ledger.o post.o),$(filter $B/listener/base/% $B/listener/net/% $B/listener/intake/% $B/listener/feed/% %/tokens.o $B/listener/config/profile%,$(MODULES)))
+$B/producer: $B/tests/fuzz/book.o $(filter-out %/log.o $(addprefix %/,source.o profiled.o profiles.o feed_client.o feed_connection.o ledger.o post.o),$(filter $B/listener/base/% $B/listener/net/% $B/listener/intake/% $B/listener/feed/% %/tokens.o $B/listener/config/profile%,$(MODULES)))
 $B/redis: $(filter-out %/log.o,$(MODULES))
 $B/webhook: $(MODULES)
 $B/replay: $(patsubst %,$B/listener/%.o,commands/ndjson commands/checkpoint base/log base/memory)

@@ -13,7 +13,7 @@
 
 #include "base/memory.h"
 #include "commands/json_out.h"
-#include "intake/conversation.h"
+#include "intake/feed_client.h"
 
 #define SAMPLES      3
 #define SAMPLE_BYTES 80
@@ -30,7 +30,7 @@ struct live {
 	struct requests *requests;
 	struct session *session;
 	bool is_held; /* the cursor, by hold_until */
-	struct conversation *conversation;
+	struct feed_client *client;
 	uv_timer_t end;
 	uv_timer_t tell;
 	uv_signal_t interrupts[2];
@@ -48,13 +48,13 @@ struct live {
 	char rejected[200]; /* the last reason */
 };
 
-/* --- the sink --- */
+/* --- what the feed brings --- */
 
-static void *on_open(void *arg, struct line *line)
+static void *on_open(void *arg, struct feed_connection *conn)
 {
 	struct live *l = arg;
 
-	(void)line;
+	(void)conn;
 	l->is_held = l->profile->cursor.hold_until != NULL;
 	return l;
 }
@@ -173,7 +173,7 @@ static bool is_owing(void *of)
 	return false;
 }
 
-static const struct conversation_sink sink = {
+static const struct feed_callbacks callbacks = {
 	.on_open = on_open,
 	.on_message = on_message,
 	.on_frame = on_nothing,
@@ -202,7 +202,7 @@ static const char *rule_name(const struct live *l, size_t i)
 static void tell_now(uv_timer_t *timer)
 {
 	const struct live *l = timer->data;
-	struct conversation_view v = conversation_view(l->conversation);
+	struct feed_client_view v = feed_client_view(l->client);
 
 	fprintf(stderr, "\r\033[K%s %s: %" PRIu64 " messages, %" PRIu64 " events, %" PRIu64 " duplicates%s%s", v.state,
 		v.url, l->messages, l->events, l->duplicates, *v.error ? ": " : "", v.error);
@@ -216,7 +216,7 @@ static json_t *describe_rule(const struct live *l, const struct rule_count *coun
 			 (json_int_t)count->filtered, "replies", (json_int_t)count->sends);
 }
 
-static void print_json(struct live *l, const struct conversation_view *v)
+static void print_json(struct live *l, const struct feed_client_view *v)
 {
 	struct slice cursor = session_cursor(l->session);
 	char *text = cursor.at ? memory_strndup(cursor.at, cursor.len) : NULL;
@@ -236,8 +236,8 @@ static void print_json(struct live *l, const struct conversation_view *v)
 	json_out_member(&o, "too_long", json_integer((json_int_t)l->too_long));
 	json_out_member(&o, "replies", json_integer((json_int_t)v->replies));
 	json_out_member(&o, "acks_owed", json_integer((json_int_t)l->acks));
-	json_out_member(&o, "gaps", json_integer((json_int_t)v->numbering.gaps));
-	json_out_member(&o, "missing", json_integer((json_int_t)v->numbering.missing));
+	json_out_member(&o, "gaps", json_integer((json_int_t)v->gaps.gaps));
+	json_out_member(&o, "missing", json_integer((json_int_t)v->gaps.missing));
 	json_out_member(&o, "sample_ids", samples);
 	json_out_member(&o, "rejected_because", json_out_string(*l->rejected ? l->rejected : NULL));
 	json_out_member_text(&o, "cursor", text ? text : "null");
@@ -258,7 +258,7 @@ static void print_line(const char *name, const char *text)
 	putchar('\n');
 }
 
-static void print_text(struct live *l, const struct conversation_view *v)
+static void print_text(struct live *l, const struct feed_client_view *v)
 {
 	struct slice cursor = session_cursor(l->session);
 
@@ -280,8 +280,8 @@ static void print_text(struct live *l, const struct conversation_view *v)
 	for (size_t i = 0; i < l->sample_count; i++)
 		print_line("id", l->samples[i]);
 	print_line("rejected", l->rejected);
-	if (v->numbering.gaps)
-		printf("%-12s%" PRIu64 ", with %" PRIu64 " numbers\n", "gaps", v->numbering.gaps, v->numbering.missing);
+	if (v->gaps.gaps)
+		printf("%-12s%" PRIu64 ", with %" PRIu64 " numbers\n", "gaps", v->gaps.gaps, v->gaps.missing);
 	if (cursor.at)
 		printf("%-12s%.*s\n", "cursor", (int)cursor.len, cursor.at);
 }
@@ -292,7 +292,7 @@ static void close_all(uv_timer_t *timer)
 {
 	struct live *l = timer->data;
 
-	conversation_close(l->conversation);
+	feed_client_close(l->client);
 	requests_close(l->requests);
 	ws_close(l->ws);
 	uv_close((uv_handle_t *)&l->end, NULL);
@@ -306,7 +306,7 @@ static void on_end(uv_timer_t *timer)
 {
 	struct live *l = timer->data;
 
-	conversation_stop(l->conversation, (unsigned int)l->profile->close_code_on_stop);
+	feed_client_stop(l->client, (unsigned int)l->profile->close_code_on_stop);
 	uv_timer_start(timer, close_all, GOODBYE_MS, 0);
 }
 
@@ -352,8 +352,8 @@ static int open_parts(struct live *l, const struct config *config, char *error, 
 	l->requests = requests_open(&l->loop, config);
 	l->session = session_new(l->profile, false);
 	l->seen = json_object();
-	l->conversation = conversation_new(&(struct conversation_parts){&l->loop, config, l->dialler, l->requests,
-									l->profile, l->session, &sink, l});
+	l->client = feed_client_new(&(struct feed_client_parts){&l->loop, config, l->dialler, l->requests, l->profile,
+								l->session, &callbacks, l});
 	return 0;
 }
 
@@ -361,7 +361,7 @@ static int open_parts(struct live *l, const struct config *config, char *error, 
 static void look_again(uv_timer_t *timer)
 {
 	struct live *l = timer->data;
-	struct conversation_view v = conversation_view(l->conversation);
+	struct feed_client_view v = feed_client_view(l->client);
 
 	if (v.is_stopped || (*v.error && !v.is_open))
 		end_soon(l);
@@ -390,7 +390,7 @@ static void start_timers(struct live *l, int64_t seconds)
 static void forget(struct live *l)
 {
 	json_decref(l->seen);
-	conversation_free(l->conversation);
+	feed_client_free(l->client);
 	session_free(l->session);
 	dialler_free(l->dialler);
 	ws_free(l->ws);
@@ -405,7 +405,7 @@ static int talk(struct live *l, const struct config *config, int64_t seconds, ch
 	if (uv_loop_init(&l->loop) || open_parts(l, config, error, size))
 		return -1;
 	start_timers(l, seconds);
-	conversation_start(l->conversation);
+	feed_client_start(l->client);
 	uv_run(&l->loop, UV_RUN_DEFAULT);
 	if (!l->is_look && isatty(STDERR_FILENO))
 		fprintf(stderr, "\r\033[K");
@@ -425,13 +425,13 @@ struct profile *live_profile(const char *file, const char *feed)
 int live_try(const struct invocation *in, const struct profile *p, int64_t seconds, bool is_json)
 {
 	struct live l = {.profile = p};
-	struct conversation_view v;
+	struct feed_client_view v;
 	char error[400];
 	int status;
 
 	if (talk(&l, in->config, seconds, error, sizeof(error)))
 		return dispatch_fail("%s", error);
-	v = conversation_view(l.conversation);
+	v = feed_client_view(l.client);
 	if (is_json)
 		print_json(&l, &v);
 	else
@@ -450,8 +450,8 @@ int live_record(const struct invocation *in, const struct profile *p, FILE *out,
 	if (talk(&l, in->config, seconds, error, sizeof(error)))
 		return dispatch_fail("%s", error);
 	if (!l.messages)
-		status = dispatch_fail("nothing was recorded: %s", *conversation_view(l.conversation).error
-									   ? conversation_view(l.conversation).error
+		status = dispatch_fail("nothing was recorded: %s", *feed_client_view(l.client).error
+									   ? feed_client_view(l.client).error
 									   : "no message came");
 	forget(&l);
 	return status;
@@ -461,12 +461,12 @@ int live_look(const struct config *config, const struct profile *p, int64_t seco
 	      bool (*look)(void *arg, const char *message, size_t len), void *arg, struct live_seen *seen)
 {
 	struct live l = {.profile = p, .is_look = true, .look = look, .look_arg = arg};
-	struct conversation_view v;
+	struct feed_client_view v;
 
 	*seen = (struct live_seen){.connects = 0};
 	if (talk(&l, config, seconds, seen->error, sizeof(seen->error)))
 		return -1;
-	v = conversation_view(l.conversation);
+	v = feed_client_view(l.client);
 	seen->connects = v.connects;
 	seen->messages = l.messages;
 	seen->events = l.events;

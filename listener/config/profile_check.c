@@ -193,7 +193,7 @@ static void collect_names(json_t *into, const json_t *object)
 
 json_t *profile_collect_variables(const json_t *root)
 {
-	static const char *const of_acks[] = {"event_id", "reason", "n"}; /* set by intake/sink.c */
+	static const char *const of_acks[] = {"event_id", "reason", "n"}; /* set by intake/producer_profile.c */
 	json_t *all = json_object(), *rule, *call;
 	size_t i, j;
 

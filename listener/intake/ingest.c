@@ -16,8 +16,8 @@
 #include "intake/acks.h"
 #include "intake/addresses.h"
 #include "intake/lateness.h"
-#include "intake/patience.h"
-#include "intake/sink.h"
+#include "intake/producer_credit.h"
+#include "intake/producer_profile.h"
 #include "net/bound_socket.h"
 #include "net/certificate.h"
 #include "net/accept_pause.h"
@@ -58,7 +58,7 @@ struct session {
 	uint64_t received; /* messages so far: the number of each is in its ack */
 	bool wants_acks;
 	bool is_gone; /* nothing that is said to it arrives */
-	struct patience patience;
+	struct producer_credit credit;
 	struct list rest; /* of struct ingest, while it is not read from for a while */
 	int64_t rest_until_ms;
 	unsigned int leave_code; /* not 0: it is not read from, and to be closed with this when all is answered */
@@ -66,7 +66,7 @@ struct session {
 	size_t pending;          /* messages not yet answered */
 	struct list talker;      /* of struct ingest, while it has acks for this turn of the loop */
 	struct acks acks;
-	struct sink_visitor visitor; /* of the profile, if there is one */
+	struct producer_visitor visitor; /* of the profile, if there is one */
 };
 
 /* A socket that is not a WebSocket yet; found by it as its opaque user data. */
@@ -89,7 +89,7 @@ struct ingest {
 	uv_timer_t handshake_timer; /* for the oldest */
 	size_t handshake_count;
 	struct list sessions;  /* open ones */
-	struct list resting;   /* sessions, the first to be read from again first */
+	struct list paused;    /* sessions, the first to be read from again first */
 	uv_timer_t rest_timer; /* for that one */
 	struct list talkers;
 	uv_prepare_t turn; /* before each wait for I/O: acks go out */
@@ -100,7 +100,7 @@ struct ingest {
 	struct tokens *tokens;
 	struct tokens *fresh; /* read again, not yet in use; NULL: none */
 	struct certificate_rules certificates;
-	struct sink *sink; /* NULL: what producers send is read by the pointers */
+	struct producer_profile *profile; /* NULL: what producers send is read by the pointers */
 	struct lateness lateness;
 	struct lws_protocols *protocols;
 	uv_timer_t tokens_timer;
@@ -160,7 +160,7 @@ static void check_acks(struct session *s, bool is_stuck)
 
 static void check_rest(struct session *s)
 {
-	bool is_read = !s->leave_code && patience_allows(&s->patience, s->pending);
+	bool is_read = !s->leave_code && producer_credit_allows(&s->credit, s->pending);
 
 	ws_link_hold(&s->link, WS_HOLD_REST, !is_read);
 }
@@ -170,7 +170,7 @@ static void on_rest_timer(uv_timer_t *timer)
 	struct ingest *i = timer->data;
 	int64_t now = (int64_t)uv_now(timer->loop);
 
-	list_each(node, after, &i->resting) {
+	list_each(node, after, &i->paused) {
 		struct session *s = list_entry(node, struct session, rest);
 
 		if (s->rest_until_ms > now) {
@@ -178,7 +178,7 @@ static void on_rest_timer(uv_timer_t *timer)
 			return;
 		}
 		list_remove(&s->rest);
-		patience_rested(&s->patience);
+		producer_credit_resume(&s->credit);
 		check_rest(s);
 	}
 }
@@ -188,10 +188,10 @@ static void begin_rest(struct session *s)
 	struct ingest *i = s->ingest;
 
 	counters.ingest_rests++;
-	s->rest_until_ms = (int64_t)uv_now(ws_loop(i->ws)) + PATIENCE_REST_MS;
-	list_append(&i->resting, &s->rest);
+	s->rest_until_ms = (int64_t)uv_now(ws_loop(i->ws)) + PRODUCER_CREDIT_PAUSE_MS;
+	list_append(&i->paused, &s->rest);
 	if (!uv_is_active((uv_handle_t *)&i->rest_timer))
-		uv_timer_start(&i->rest_timer, on_rest_timer, PATIENCE_REST_MS, 0);
+		uv_timer_start(&i->rest_timer, on_rest_timer, PRODUCER_CREDIT_PAUSE_MS, 0);
 }
 
 static void dismiss(struct session *s)
@@ -221,21 +221,21 @@ static void check_leave(struct session *s)
 
 static void judge_message(struct session *s, int cost)
 {
-	bool had_rested = s->patience.spells;
+	bool had_rested = s->credit.pauses;
 
 	if (s->ingest->is_draining)
 		return;
-	switch (patience_take(&s->patience, cost, s->pending)) {
-	case PATIENCE_GO_ON:
+	switch (producer_credit_take(&s->credit, cost, s->pending)) {
+	case PRODUCER_GO_ON:
 		break;
-	case PATIENCE_REST:
+	case PRODUCER_PAUSE:
 		begin_rest(s);
 		break;
-	case PATIENCE_END:
+	case PRODUCER_END:
 		dismiss(s);
 		break;
 	}
-	if (had_rested || s->patience.spells)
+	if (had_rested || s->credit.pauses)
 		check_rest(s);
 	check_leave(s);
 }
@@ -263,7 +263,7 @@ static void note_answer(struct session *s, const struct event *ev, enum outcome 
 			free(s);
 		return;
 	}
-	judge_message(s, is_garbage(ev, outcome) ? patience_cost(ev->message_len) : 0);
+	judge_message(s, is_garbage(ev, outcome) ? producer_credit_cost(ev->message_len) : 0);
 	if (!s->wants_acks)
 		return;
 	queue_ack(s, ev, outcome, n);
@@ -444,13 +444,14 @@ static void on_leave(void *arg, bool is_fatal)
 	s->leave_code = is_fatal ? LWS_CLOSE_STATUS_POLICY_VIOLATION : LWS_CLOSE_STATUS_NORMAL;
 }
 
-static const struct sink_owner sink_owner = {{on_say, on_settled, now_ms, on_charge}, on_reply, on_leave};
+static const struct producer_profile_owner producer_profile_owner = {
+	{on_say, on_settled, now_ms, on_charge}, on_reply, on_leave};
 
 static void read_by_profile(struct session *s, const char *message, size_t len)
 {
 	if (s->leave_code)
 		return;
-	s->pending += sink_read(s->ingest->sink, &s->visitor, message, len, s->received);
+	s->pending += producer_profile_read(s->ingest->profile, &s->visitor, message, len, s->received);
 	check_owed(s);
 	check_rest(s);
 	check_leave(s);
@@ -476,13 +477,13 @@ static int on_message(struct ws_link *link, const char *message, size_t len, boo
 	/* RFC 6455, section 8.1: text that is not UTF-8 fails the connection. */
 	if (is_text && !is_utf8(message, len))
 		return refuse_text(s, message, len);
-	if (s->ingest->sink) {
+	if (s->ingest->profile) {
 		read_by_profile(s, message, len);
 		return 0;
 	}
 	s->pending++;
 	pipeline_receive(ws_owner(link->ws), message, len, "ingest", &s->sender);
-	if (s->patience.spells)
+	if (s->credit.pauses)
 		check_rest(s);
 	return 0;
 }
@@ -854,10 +855,11 @@ static void on_open(struct ingest *i, struct lws *wsi, struct session **at)
 		s->sender.name = s->token->name;
 	}
 	s->address = take_address(i, h);
-	if (i->sink && i->config->ingest_profile->max_message_bytes)
+	if (i->profile && i->config->ingest_profile->max_message_bytes)
 		ws_link_set_limit(&s->link, (size_t)i->config->ingest_profile->max_message_bytes);
-	if (i->sink)
-		sink_enter(i->sink, &s->visitor, s->sender.name, sink_has_words(i->sink) && !s->wants_acks, s);
+	if (i->profile)
+		producer_profile_enter(i->profile, &s->visitor, s->sender.name,
+				       producer_profile_has_words(i->profile) && !s->wants_acks, s);
 	log_open(s);
 	*at = s;
 }
@@ -873,8 +875,8 @@ static void on_closed(struct session *s)
 		s->token->connections--;
 	addresses_leave(s->ingest->addresses, s->address);
 	ws_link_close(&s->link);
-	if (s->ingest->sink)
-		sink_leave(s->ingest->sink, &s->visitor);
+	if (s->ingest->profile)
+		producer_profile_leave(s->ingest->profile, &s->visitor);
 	clear_acks(s);
 	if (!s->pending)
 		free(s);
@@ -919,7 +921,7 @@ static void on_tokens_timer(uv_timer_t *timer)
 int ingest_read_again(struct ingest *i, const struct config *fresh, char *error, size_t size)
 {
 	i->fresh = tokens_new(fresh->ingest_token, fresh->ingest_token_file, true, error, size);
-	if (i->fresh && !(i->sink && sink_add_tokens(i->sink, i->fresh, error, size)) &&
+	if (i->fresh && !(i->profile && producer_profile_add_tokens(i->profile, i->fresh, error, size)) &&
 	    !(i->config->ingest_cert && certificate_read(&i->certificates, error, size)))
 		return 0;
 	ingest_leave(i);
@@ -1051,8 +1053,8 @@ struct ingest *ingest_open(struct ws *ws, const struct config *config, char *err
 	if (!i->tokens)
 		goto fail;
 	if (config->ingest_profile)
-		i->sink = sink_open(config->ingest_profile, ws_owner(ws), &sink_owner);
-	if (i->sink && sink_add_tokens(i->sink, i->tokens, error, size))
+		i->profile = producer_profile_open(config->ingest_profile, ws_owner(ws), &producer_profile_owner);
+	if (i->profile && producer_profile_add_tokens(i->profile, i->tokens, error, size))
 		goto fail;
 	ws_listen_address(&info, config->ingest);
 	if (try_address(config->ingest)) {
@@ -1066,7 +1068,7 @@ struct ingest *ingest_open(struct ws *ws, const struct config *config, char *err
 	i->acks_limit = (size_t)config->inflight_bytes / ACKS_PART;
 	list_init(&i->sessions);
 	list_init(&i->talkers);
-	list_init(&i->resting);
+	list_init(&i->paused);
 	list_init(&i->handshakes);
 	uv_prepare_init(ws_loop(ws), &i->turn);
 	i->turn.data = i;
@@ -1160,7 +1162,7 @@ void ingest_free(struct ingest *i)
 	if (!i)
 		return;
 	refused_peers_free(i->refusals);
-	sink_free(i->sink);
+	producer_profile_free(i->profile);
 	free(i->protocols);
 	tokens_free(i->tokens);
 	certificate_clear(&i->certificates);

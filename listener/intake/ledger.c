@@ -187,7 +187,7 @@ static void check_full(struct ledger *l)
 	if (l->is_left || !most || (l->is_full ? l->unacked > most * 3 / 4 : l->unacked < most))
 		return;
 	l->is_full = !l->is_full;
-	l->settings.on_full(l->settings.line_arg, l->is_full);
+	l->settings.on_full(l->settings.conn_arg, l->is_full);
 }
 
 /* The ack of e is due. Of those that stand for all before them only the last one is sent. */
@@ -302,7 +302,7 @@ static void on_durable(struct ledger *l, struct entry *e)
 	if (l->is_left && list_is_empty(&l->entries))
 		ledger_free(l);
 	else if (!l->is_left && !list_is_empty(&l->due))
-		l->settings.on_ack_due(l->settings.line_arg);
+		l->settings.on_ack_due(l->settings.conn_arg);
 }
 
 static void on_answer(struct sender *sender, const struct event *ev, enum outcome outcome)
@@ -388,7 +388,7 @@ void ledger_end(struct ledger *l)
 	if (is_durable(e))
 		on_durable(l, e);
 	else if (!list_is_empty(&l->due))
-		l->settings.on_ack_due(l->settings.line_arg);
+		l->settings.on_ack_due(l->settings.conn_arg);
 }
 
 /* --- life --- */

@@ -28,7 +28,7 @@ struct ledger_settings {
 	/* So many frames are unacked that no more may be read; or no longer. */
 	void (*on_full)(void *arg, bool is_full);
 	void *arg;      /* of on_cursor; outlives it */
-	void *line_arg; /* of the other two, which are not called any more after ledger_leave */
+	void *conn_arg; /* of the other two, which are not called any more after ledger_leave */
 };
 
 struct ledger *ledger_new(const struct ledger_settings *settings);

@@ -16,16 +16,17 @@
 #include "base/text.h"
 #include "intake/acks.h"
 #include "intake/addresses.h"
-#include "intake/patience.h"
-#include "intake/sink.h"
+#include "intake/producer_credit.h"
+#include "intake/producer_profile.h"
 #include "net/http.h"
 #include "road/pipeline.h"
 
 #define VISITORS    256
-#define LINES_MAX   10000                               /* of a body: each that is not an event becomes a dead letter */
-#define BODIES_PART 8                                   /* of the budget, that all bodies may have */
-#define RESULT_OVER 48                                  /* bytes of memory of a result, beside its text */
-#define GARBAGE_MS  (PATIENCE_REST_MS / PATIENCE_AGAIN) /* after which one message of garbage is forgiven */
+#define LINES_MAX   10000 /* of a body: each that is not an event becomes a dead letter */
+#define BODIES_PART 8     /* of the budget, that all bodies may have */
+#define RESULT_OVER 48    /* bytes of memory of a result, beside its text */
+#define GARBAGE_MS \
+	(PRODUCER_CREDIT_PAUSE_MS / PRODUCER_CREDIT_AGAIN) /* after which one message of garbage is forgiven */
 
 enum {
 	STATUS_OK = 200,
@@ -66,7 +67,7 @@ struct post {
 	struct result *results;
 	size_t count;
 	size_t size;
-	struct sink_visitor visitor;
+	struct producer_visitor visitor;
 };
 
 struct posts {
@@ -77,8 +78,8 @@ struct posts {
 	struct http *http;
 	struct tokens *tokens;
 	bool has_own_tokens;
-	struct tokens *fresh; /* read again, not yet in use; NULL: none */
-	struct sink *sink;    /* NULL: the pointers say what is sent */
+	struct tokens *fresh;             /* read again, not yet in use; NULL: none */
+	struct producer_profile *profile; /* NULL: the pointers say what is sent */
 	struct list all;
 	struct addresses *addresses; /* their wrong tokens and their garbage */
 	int64_t debt_ms;             /* of those without a token and an address */
@@ -161,14 +162,14 @@ static void note_debt(const struct post *p, const struct event *ev, enum outcome
 	bool is_garbage = outcome == OUTCOME_REJECTED && ev->reason && !ev->attempts;
 
 	if (is_garbage)
-		*debt = (*debt > now ? *debt : now) + (int64_t)patience_cost(ev->message_len) * GARBAGE_MS;
+		*debt = (*debt > now ? *debt : now) + (int64_t)producer_credit_cost(ev->message_len) * GARBAGE_MS;
 	else if (*debt > now)
 		*debt -= GARBAGE_MS;
 }
 
 static bool must_rest(struct posts *all, struct token *token, struct address *address)
 {
-	return *debt_of(all, token, address) - clock_of(all) > (int64_t)PATIENCE_CREDIT * GARBAGE_MS;
+	return *debt_of(all, token, address) - clock_of(all) > (int64_t)PRODUCER_CREDIT * GARBAGE_MS;
 }
 
 /* --- the answer --- */
@@ -285,7 +286,8 @@ static void on_leave(void *arg, bool is_fatal)
 	(void)arg, (void)is_fatal;
 }
 
-static const struct sink_owner sink_owner = {{on_say, on_settled, now_ms, on_charge}, on_reply, on_leave};
+static const struct producer_profile_owner producer_profile_owner = {
+	{on_say, on_settled, now_ms, on_charge}, on_reply, on_leave};
 
 /* --- the body --- */
 
@@ -299,8 +301,8 @@ static void read_line(struct post *p, const char *line, size_t len, uint64_t n)
 		p->token->messages++;
 	if (!is_utf8(line, len))
 		pipeline_refuse(all->pipeline, line, len, "the message is text and not valid UTF-8", &p->sender);
-	else if (all->sink)
-		handed = sink_read(all->sink, &p->visitor, line, len, n);
+	else if (all->profile)
+		handed = producer_profile_read(all->profile, &p->visitor, line, len, n);
 	else
 		pipeline_receive(all->pipeline, line, len, "ingest", &p->sender);
 	p->pending += handed;
@@ -454,8 +456,8 @@ static struct http_refusal on_begin(void *arg, const struct http_request *r, voi
 	p->is_lines = has_type(r->type, "application/x-ndjson") || has_type(r->type, "application/jsonl");
 	p->is_one = has_type(r->type, "application/json");
 	list_append(&all->all, &p->link);
-	if (all->sink)
-		sink_enter(all->sink, &p->visitor, p->sender.name, false, p);
+	if (all->profile)
+		producer_profile_enter(all->profile, &p->visitor, p->sender.name, false, p);
 	*post = p;
 	return refusal;
 }
@@ -530,8 +532,8 @@ static void on_gone(void *post)
 {
 	struct post *p = post;
 
-	if (p->posts->sink)
-		sink_leave(p->posts->sink, &p->visitor);
+	if (p->posts->profile)
+		producer_profile_leave(p->posts->profile, &p->visitor);
 	p->is_gone = true;
 	if (!p->pending)
 		give_back(p);
@@ -553,7 +555,7 @@ static struct tokens *read_tokens(struct posts *all, const struct config *c, cha
 {
 	struct tokens *t = tokens_new(c->ingest_token, c->ingest_token_file, true, error, size);
 
-	if (!t || !all->sink || !sink_add_tokens(all->sink, t, error, size))
+	if (!t || !all->profile || !producer_profile_add_tokens(all->profile, t, error, size))
 		return t;
 	tokens_free(t);
 	return NULL;
@@ -607,7 +609,7 @@ struct posts *posts_open(struct ws *ws, const struct config *config, struct toke
 	if (all->bodies_limit < 3 * all->message_limit) /* a growing body has up to twice its bytes, and some more */
 		all->bodies_limit = 3 * all->message_limit;
 	if (profile)
-		all->sink = sink_open(profile, all->pipeline, &sink_owner);
+		all->profile = producer_profile_open(profile, all->pipeline, &producer_profile_owner);
 	all->site = (struct http_site){
 		.flag = "--ingest-http",
 		.address = config->ingest_http,
@@ -667,7 +669,7 @@ void posts_free(struct posts *all)
 		post_free(list_entry(node, struct post, link));
 	http_free(all->http);
 	addresses_free(all->addresses);
-	sink_free(all->sink);
+	producer_profile_free(all->profile);
 	if (all->has_own_tokens)
 		tokens_free(all->tokens);
 	free(all);

@@ -11,13 +11,13 @@
 #include "base/url.h"
 #include "intake/lateness.h"
 #include "intake/ledger.h"
-#include "intake/taken.h"
+#include "intake/feed_event.h"
 #include "road/lease.h"
 
 /* One connection that is open. */
-struct open_line {
+struct open_connection {
 	struct profiled *source;
-	struct line *line;
+	struct feed_connection *conn;
 	struct ledger *ledger;
 	bool is_held;     /* no cursor counts yet */
 	bool is_released; /* the frame that ends that is in the message at hand */
@@ -34,7 +34,7 @@ struct profiled {
 	struct profiled_parts parts;
 	const struct profile *profile;
 	struct session *session;
-	struct conversation *conversation;
+	struct feed_client *client;
 	struct lease *lease; /* NULL: the source is not exclusive */
 	enum want want;
 	bool is_off_turn;    /* others read it */
@@ -120,14 +120,14 @@ void profiled_end_reading(struct profiled *s)
 	if (s->want != WANT_THESE)
 		return;
 	s->want = WANT_NOTHING;
-	conversation_start(s->conversation);
+	feed_client_start(s->client);
 }
 
 /* Connects, with its cursor if it has one. */
 static void go(struct profiled *s)
 {
 	if (s->profile->cursor.kind == CURSOR_NONE) {
-		conversation_start(s->conversation);
+		feed_client_start(s->client);
 		return;
 	}
 	s->want = WANT_CURSORS;
@@ -138,7 +138,7 @@ static void renew_session(struct profiled *s)
 {
 	session_free(s->session);
 	s->session = session_new(s->profile, false);
-	conversation_set_session(s->conversation, s->session);
+	feed_client_set_session(s->client, s->session);
 }
 
 /* What is durable in the old history must not count in the new one, nor be acked: the ack of a frame may wait for those
@@ -150,7 +150,7 @@ void profiled_forget(struct profiled *s)
 	ledgers_forget_cursors(&s->ledgers, NULL);
 	if (s->is_closed)
 		return;
-	conversation_stop(s->conversation, (unsigned int)s->profile->close_code_on_stop);
+	feed_client_stop(s->client, (unsigned int)s->profile->close_code_on_stop);
 	renew_session(s);
 	if (!s->is_off_turn && (!s->lease || lease_is_held(s->lease)))
 		go(s);
@@ -162,7 +162,7 @@ void profiled_forget(struct profiled *s)
 static void leave_it(struct profiled *s, unsigned int code)
 {
 	s->want = WANT_NOTHING;
-	conversation_stop(s->conversation, code);
+	feed_client_stop(s->client, code);
 	renew_session(s);
 }
 
@@ -199,34 +199,34 @@ static void on_lease_closed(void *arg)
 
 static void on_ack_due(void *arg)
 {
-	struct open_line *o = arg;
+	struct open_connection *o = arg;
 	struct profiled *s = o->source;
 	struct slice ack;
 
 	while ((ack = ledger_take_ack(o->ledger)).at) {
 		lateness_note(&s->lateness, s->profile->name, ledger_taken_ms(o->ledger),
 			      (int64_t)uv_now(s->parts.loop), s->profile->ack_deadline_ms);
-		line_send(o->line, ack);
+		feed_connection_send(o->conn, ack);
 	}
 }
 
 static void on_full(void *arg, bool is_full)
 {
-	struct open_line *o = arg;
+	struct open_connection *o = arg;
 
-	line_hold(o->line, is_full);
+	feed_connection_hold(o->conn, is_full);
 }
 
-/* --- the sink of the conversation --- */
+/* --- the client's callbacks --- */
 
-static void *on_open(void *arg, struct line *line)
+static void *on_open(void *arg, struct feed_connection *conn)
 {
 	struct profiled *s = arg;
-	struct open_line *o = memory_calloc(1, sizeof(*o));
+	struct open_connection *o = memory_calloc(1, sizeof(*o));
 	const struct profile *p = s->profile;
 
 	o->source = s;
-	o->line = line;
+	o->conn = conn;
 	o->is_held = p->cursor.hold_until != NULL;
 	o->ledger = ledger_new(&(struct ledger_settings){
 		.is_last = p->cursor.kind == CURSOR_LAST,
@@ -240,14 +240,14 @@ static void *on_open(void *arg, struct line *line)
 		.on_ack_due = on_ack_due,
 		.on_full = on_full,
 		.arg = s,
-		.line_arg = o,
+		.conn_arg = o,
 	});
 	return o;
 }
 
 static bool on_message(void *of, const char *message, size_t len)
 {
-	const struct open_line *o = of;
+	const struct open_connection *o = of;
 	const struct profile *p = o->source->profile;
 
 	return p->redacted_url && pipeline_receive(o->source->parts.pipeline, message, len, p->row_source, NULL);
@@ -255,25 +255,26 @@ static bool on_message(void *of, const char *message, size_t len)
 
 static void on_frame(void *of)
 {
-	struct open_line *o = of;
+	struct open_connection *o = of;
 
 	ledger_begin_frame(o->ledger);
 }
 
 static void on_event(void *of, const struct session_event *event)
 {
-	struct open_line *o = of;
+	struct open_connection *o = of;
 	const struct profile *p = o->source->profile;
-	const struct feed_event taken = taken_event(event, p, p->fleet == FLEET_SHARED || p->fleet == FLEET_EXCLUSIVE);
+	const struct feed_event read =
+		feed_event_from(event, p, p->fleet == FLEET_SHARED || p->fleet == FLEET_EXCLUSIVE);
 	struct sender *sender = ledger_expect(o->ledger);
 
 	if (event->cursor.at)
 		ledger_note_cursor(o->ledger, event->cursor);
-	pipeline_receive_event(o->source->parts.pipeline, &taken, sender);
+	pipeline_receive_event(o->source->parts.pipeline, &read, sender);
 }
 
 /* Who is answered when the letter is written that a part of a frame, or all of it, becomes. */
-static struct sender *expect_letter(struct open_line *o)
+static struct sender *expect_letter(struct open_connection *o)
 {
 	ledger_reject(o->ledger);
 	return ledger_expect(o->ledger);
@@ -281,7 +282,7 @@ static struct sender *expect_letter(struct open_line *o)
 
 static void on_reject(void *of, struct slice bytes, const char *why)
 {
-	struct open_line *o = of;
+	struct open_connection *o = of;
 
 	pipeline_refuse_frame(o->source->parts.pipeline, o->source->profile->name, bytes.at, bytes.len, why,
 			      expect_letter(o));
@@ -289,14 +290,14 @@ static void on_reject(void *of, struct slice bytes, const char *why)
 
 static void on_cursor(void *of, struct slice cursor)
 {
-	struct open_line *o = of;
+	struct open_connection *o = of;
 
 	ledger_note_cursor(o->ledger, cursor);
 }
 
 static void on_ack(void *of, struct slice frame)
 {
-	struct open_line *o = of;
+	struct open_connection *o = of;
 
 	ledger_tick(o->ledger, (int64_t)uv_now(o->source->parts.loop));
 	ledger_owe_ack(o->ledger, frame);
@@ -305,7 +306,7 @@ static void on_ack(void *of, struct slice frame)
 static void on_clear(void *arg, void *of, const json_t *names)
 {
 	struct profiled *s = arg;
-	struct open_line *o = of;
+	struct open_connection *o = of;
 	size_t i;
 	json_t *name;
 
@@ -320,19 +321,19 @@ static void on_clear(void *arg, void *of, const json_t *names)
 
 static bool is_held(void *of)
 {
-	const struct open_line *o = of;
+	const struct open_connection *o = of;
 
 	return o->is_held && !o->is_released;
 }
 
 static void on_release(void *of)
 {
-	((struct open_line *)of)->is_released = true;
+	((struct open_connection *)of)->is_released = true;
 }
 
 static void on_read(void *of)
 {
-	struct open_line *o = of;
+	struct open_connection *o = of;
 
 	if (o->is_held && o->is_released) {
 		o->is_held = false;
@@ -343,7 +344,7 @@ static void on_read(void *of)
 
 static void on_too_long(void *of, const char *head, size_t len, const uint8_t *digest, uint64_t total)
 {
-	struct open_line *o = of;
+	struct open_connection *o = of;
 	const struct profile *p = o->source->profile;
 
 	pipeline_refuse_long(o->source->parts.pipeline, p->redacted_url ? NULL : p->name, head, len, digest, total,
@@ -353,20 +354,20 @@ static void on_too_long(void *of, const char *head, size_t len, const uint8_t *d
 
 static bool is_owing(void *of)
 {
-	struct open_line *o = of;
+	struct open_connection *o = of;
 
 	return o->source->profile->ack_mode != ACK_MODE_NONE;
 }
 
 static void on_close(void *of)
 {
-	struct open_line *o = of;
+	struct open_connection *o = of;
 
 	ledger_leave(o->ledger);
 	free(o);
 }
 
-static const struct conversation_sink sink = {
+static const struct feed_callbacks callbacks = {
 	.on_open = on_open,
 	.on_message = on_message,
 	.on_frame = on_frame,
@@ -396,14 +397,14 @@ struct profiled *profiled_new(const struct profiled_parts *parts, const struct p
 	for (int is_anew = 0; is_anew < 2; is_anew++)
 		s->kinds[is_anew] = session_cursor_kind(profile, is_anew);
 	s->session = session_new(profile, false);
-	s->conversation = conversation_new(&(struct conversation_parts){
+	s->client = feed_client_new(&(struct feed_client_parts){
 		.loop = parts->loop,
 		.config = parts->config,
 		.dialler = parts->dialler,
 		.requests = parts->requests,
 		.profile = profile,
 		.session = s->session,
-		.sink = &sink,
+		.callbacks = &callbacks,
 		.arg = s,
 	});
 	return s;
@@ -425,8 +426,8 @@ void profiled_close(struct profiled *s)
 {
 	s->want = WANT_NOTHING;
 	s->is_closed = true;
-	conversation_stop(s->conversation, (unsigned int)s->profile->close_code_on_stop);
-	conversation_close(s->conversation);
+	feed_client_stop(s->client, (unsigned int)s->profile->close_code_on_stop);
+	feed_client_close(s->client);
 	if (s->lease)
 		lease_close(s->lease, on_lease_closed, NULL);
 	s->lease = NULL;
@@ -437,7 +438,7 @@ void profiled_free(struct profiled *s)
 	if (!s)
 		return;
 	ledgers_free(&s->ledgers);
-	conversation_free(s->conversation);
+	feed_client_free(s->client);
 	session_free(s->session);
 	free(s->kinds[false]);
 	free(s->kinds[true]);
@@ -449,7 +450,7 @@ const struct profile *profiled_profile(const struct profiled *s)
 	return s->profile;
 }
 
-struct conversation_view profiled_view(const struct profiled *s)
+struct feed_client_view profiled_view(const struct profiled *s)
 {
-	return conversation_view(s->conversation);
+	return feed_client_view(s->client);
 }

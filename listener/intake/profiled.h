@@ -3,7 +3,7 @@
 #define WSONCE_PROFILED_H
 
 #include "base/slice.h"
-#include "intake/conversation.h"
+#include "intake/feed_client.h"
 #include "road/pipeline.h"
 
 struct profiled;
@@ -45,6 +45,6 @@ void profiled_close(struct profiled *s);
 void profiled_free(struct profiled *s);
 
 const struct profile *profiled_profile(const struct profiled *s);
-struct conversation_view profiled_view(const struct profiled *s);
+struct feed_client_view profiled_view(const struct profiled *s);
 
 #endif

@@ -1,5 +1,5 @@
 /* receipt.c owns the frames of a producer until all their events have settled, and what is said of them then. Which
- * words those are is sink.c's, when they go out ingest.c's business. */
+ * words those are is producer_profile.c's, when they go out ingest.c's business. */
 #include "intake/receipt.h"
 
 #include <stdlib.h>

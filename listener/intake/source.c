@@ -123,7 +123,7 @@ static bool may_stand_by(const struct sources *all)
 
 struct source_view sources_view(const struct sources *s, size_t i)
 {
-	struct conversation_view view = profiled_view(profiles_at(s->profiles, i));
+	struct feed_client_view view = profiled_view(profiles_at(s->profiles, i));
 	bool is_plain = i < s->config->sources.count;
 
 	return (struct source_view){
@@ -138,7 +138,7 @@ struct source_view sources_view(const struct sources *s, size_t i)
 		.connects = view.connects,
 		.profile = is_plain ? NULL : s->items[i],
 		.rules = view.rules,
-		.numbering = view.numbering,
+		.gaps = view.gaps,
 	};
 }
 

@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 #include "config/config.h"
-#include "intake/conversation.h"
+#include "intake/feed_client.h"
 #include "net/ws.h"
 
 struct sources;
@@ -28,8 +28,8 @@ struct source_view {
 	uint64_t messages; /* of one without a profile; its rules count the others */
 	/* Of one that a profile describes; else NULL: */
 	const struct profile *profile;
-	const struct rule_count *rules; /* as in struct conversation_view */
-	struct numbering_count numbering;
+	const struct rule_count *rules; /* as in struct feed_client_view */
+	struct sequence_gaps_count gaps;
 };
 
 size_t sources_count(const struct sources *s);

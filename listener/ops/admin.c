@@ -139,8 +139,7 @@ static json_t *describe_gaps(const struct source_view *view)
 {
 	if (!view->profile || !view->profile->gap.contiguous)
 		return json_null();
-	return json_pack("{s:I, s:I}", "count", (json_int_t)view->numbering.gaps, "missing",
-			 (json_int_t)view->numbering.missing);
+	return json_pack("{s:I, s:I}", "count", (json_int_t)view->gaps.gaps, "missing", (json_int_t)view->gaps.missing);
 }
 
 static json_t *describe_sources(const struct sources *s, int64_t now_ms)

@@ -104,7 +104,7 @@ static void put_rules(FILE *out, const struct sources *s, const char *name, cons
 }
 
 /* A line for each profile whose sequence numbers are contiguous. */
-static void put_numbering(FILE *out, const struct sources *s, const char *name, const char *meaning, size_t offset)
+static void put_gaps(FILE *out, const struct sources *s, const char *name, const char *meaning, size_t offset)
 {
 	bool has_type = false;
 
@@ -119,7 +119,7 @@ static void put_numbering(FILE *out, const struct sources *s, const char *name, 
 		fprintf(out, "wsonce_%s{source=\"", name);
 		put_label(out, view.profile->name);
 		fprintf(out, "\"} %llu\n",
-			(unsigned long long)*(const uint64_t *)(const void *)((const char *)&view.numbering + offset));
+			(unsigned long long)*(const uint64_t *)(const void *)((const char *)&view.gaps + offset));
 	}
 }
 
@@ -133,10 +133,10 @@ static void put_all_rules(FILE *out, const struct sources *s)
 	put_rules(out, s, "feed_rejected_total", "Dead letters that they became, whole or in part.",
 		  offsetof(struct rule_count, rejected));
 	put_rules(out, s, "feed_replies_total", "Replies to them.", offsetof(struct rule_count, sends));
-	put_numbering(out, s, "feed_gaps_total", "Holes in the source's numbering.",
-		      offsetof(struct numbering_count, gaps));
-	put_numbering(out, s, "feed_missing_total", "Numbers in those holes.",
-		      offsetof(struct numbering_count, missing));
+	put_gaps(out, s, "feed_gaps_total", "Holes in the source's numbering.",
+		 offsetof(struct sequence_gaps_count, gaps));
+	put_gaps(out, s, "feed_missing_total", "Numbers in those holes.",
+		 offsetof(struct sequence_gaps_count, missing));
 }
 
 static void put_sources(FILE *out, const struct sources *s, int64_t now_ms)

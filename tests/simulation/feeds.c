@@ -1,4 +1,4 @@
-/* feeds.c replaces intake/conversation.c: it plays feeds that number their frames, send from a cursor on and want
+/* feeds.c replaces intake/feed_client.c: it plays feeds that number their frames, send from a cursor on and want
  * acks, and checks what listeners do with them. Profiles, ledgers and cursors are the program's own code. */
 #include "feeds.h"
 
@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "feed/session.h"
-#include "intake/conversation.h"
+#include "intake/feed_client.h"
 #include "steps.h"
 
 #define SECOND     INT64_C(1000000)
@@ -23,11 +23,11 @@ struct frame {
 	int count;
 	bool wants_ack;
 	bool is_acked;
-	struct line *line; /* the line it was sent to, if each frame goes to one line; NULL if none yet */
+	struct feed_connection *conn; /* the connection it was sent to, if each frame goes to one; NULL if none yet */
 };
 
-struct line {
-	struct conversation *conversation;
+struct feed_connection {
+	struct feed_client *client;
 	void *of; /* NULL if not open */
 	int64_t cursor;
 	int next;         /* next frame to send; counts down while stored frames are sent */
@@ -39,15 +39,15 @@ struct line {
 };
 
 /* One per life of a listener. */
-struct conversation {
-	struct conversation_parts p;
+struct feed_client {
+	struct feed_client_parts p;
 	int process;
 	unsigned int life;
 	int64_t began_at;
 	unsigned int attempt; /* events of older attempts are ignored */
 	bool is_started;
-	struct line *line;
-	struct line *old; /* the previous connection, which is still read and acked for a while */
+	struct feed_connection *conn;
+	struct feed_connection *old; /* the previous connection, which is still read and acked for a while */
 };
 
 static struct {
@@ -55,10 +55,10 @@ static struct {
 	struct frame frames[FRAMES_MAX];
 	int count;
 	int64_t number;
-	struct conversation *current[SIM_LISTENERS];
+	struct feed_client *current[SIM_LISTENERS];
 	unsigned int lives[SIM_LISTENERS];
 	int64_t deaf_until[SIM_LISTENERS];
-	int turn; /* whose turn is next, if each frame goes to one line */
+	int turn; /* whose turn is next, if each frame goes to one connection */
 	struct profile *profile;
 	double items_read;
 	int64_t stored_at; /* when a cursor was stored that is not forgotten; -1 if none */
@@ -168,23 +168,23 @@ void sim_forgot_cursor(void)
 }
 
 /* A listener that starts must continue where the fleet was. */
-static void check_dial(const struct conversation *c, const char *url)
+static void check_dial(const struct feed_client *c, const char *url)
 {
 	if (feeds.stored_at >= 0 && feeds.stored_at < c->began_at && !strstr(url, "cursor="))
 		process_fail("listener %d begins anew, though a cursor was stored before it started", c->process);
 }
 
-static void check_ack(struct line *line, int64_t number)
+static void check_ack(struct feed_connection *conn, int64_t number)
 {
-	int place = line->sent_count - 1;
+	int place = conn->sent_count - 1;
 
-	while (place >= 0 && feeds.frames[line->sent[place]].number != number)
+	while (place >= 0 && feeds.frames[conn->sent[place]].number != number)
 		place--;
 	if (place < 0)
 		process_fail("an ack of frame %lld, which was not sent over this connection", (long long)number);
 	sim_reached("feed", "a frame is acked");
 	for (int i = settings()->kind == FEED_CUMULATIVE ? 0 : place; i <= place; i++) {
-		struct frame *f = &feeds.frames[line->sent[i]];
+		struct frame *f = &feeds.frames[conn->sent[i]];
 
 		if (!f->is_acked)
 			check_frame(f, "the ack is of", number, checker_had);
@@ -203,10 +203,10 @@ bool feeds_have_settled(void)
 	if (settings()->kind == FEED_PLAIN)
 		return true;
 	for (int i = 0; i < feeds.plan->settings.listeners; i++) {
-		const struct conversation *c = feeds.current[i];
+		const struct feed_client *c = feeds.current[i];
 
-		if (!c || !c->line || !c->line->of || c->line->is_stored ||
-		    (!is_acked_kind() && c->line->next < feeds.count))
+		if (!c || !c->conn || !c->conn->of || c->conn->is_stored ||
+		    (!is_acked_kind() && c->conn->next < feeds.count))
 			return false;
 	}
 	for (int i = 0; i < feeds.count && is_acked_kind(); i++)
@@ -224,22 +224,22 @@ void feeds_finish(bool has_forgotten)
 
 /* --- the server's side --- */
 
-static void pump(struct line *line);
+static void pump(struct feed_connection *conn);
 
 struct call {
-	struct conversation *conversation;
+	struct feed_client *client;
 	unsigned int attempt;
-	struct line *line; /* NULL for the conversation itself */
-	int frame;         /* -1: none */
+	struct feed_connection *conn; /* NULL for the client itself */
+	int frame;                    /* -1: none */
 };
 
 static bool is_void(const struct call *call)
 {
-	const struct conversation *c = call->conversation;
+	const struct feed_client *c = call->client;
 
 	if (feeds.lives[c->process] != c->life)
 		return true;
-	return call->line ? !call->line->of : c->attempt != call->attempt;
+	return call->conn ? !call->conn->of : c->attempt != call->attempt;
 }
 
 struct later {
@@ -252,57 +252,58 @@ static void go_to_listener(void *arg)
 	struct later *l = arg;
 
 	if (!is_void(&l->call))
-		process_call(l->call.conversation->process, l->fn, &l->call);
+		process_call(l->call.client->process, l->fn, &l->call);
 }
 
-static void call_later(struct conversation *c, int64_t delay_us, void (*fn)(void *arg), struct line *line, int frame)
+static void call_later(struct feed_client *c, int64_t delay_us, void (*fn)(void *arg), struct feed_connection *conn,
+		       int frame)
 {
 	struct later *l = sim_alloc(sizeof(*l));
 
-	*l = (struct later){fn, {c, c->attempt, line, frame}};
+	*l = (struct later){fn, {c, c->attempt, conn, frame}};
 	sim_at(delay_us, go_to_listener, l);
 }
 
 static void on_event(void *ctx, const struct session_event *event)
 {
-	const struct line *line = ctx;
+	const struct feed_connection *conn = ctx;
 
-	line->conversation->p.sink->on_event(line->of, event);
+	conn->client->p.callbacks->on_event(conn->of, event);
 }
 
 static void on_reject(void *ctx, struct slice bytes, const char *why)
 {
-	const struct line *line = ctx;
+	const struct feed_connection *conn = ctx;
 
-	line->conversation->p.sink->on_reject(line->of, bytes, why);
+	conn->client->p.callbacks->on_reject(conn->of, bytes, why);
 }
 
 static void on_cursor(void *ctx, struct slice cursor)
 {
-	const struct line *line = ctx;
+	const struct feed_connection *conn = ctx;
 
-	line->conversation->p.sink->on_cursor(line->of, cursor);
+	conn->client->p.callbacks->on_cursor(conn->of, cursor);
 }
 
 static void on_ack(void *ctx, struct slice frame)
 {
-	const struct line *line = ctx;
+	const struct feed_connection *conn = ctx;
 
-	line->conversation->p.sink->on_ack(line->of, frame);
+	conn->client->p.callbacks->on_ack(conn->of, frame);
 }
 
 static bool is_held(void *ctx)
 {
-	const struct line *line = ctx;
+	const struct feed_connection *conn = ctx;
 
-	return line->conversation->p.sink->is_held(line->of);
+	return conn->client->p.callbacks->is_held(conn->of);
 }
 
 static void on_release(void *ctx)
 {
-	const struct line *line = ctx;
+	const struct feed_connection *conn = ctx;
 
-	line->conversation->p.sink->on_release(line->of);
+	conn->client->p.callbacks->on_release(conn->of);
 }
 
 static void on_nothing(void *ctx)
@@ -334,88 +335,88 @@ static const struct session_handler handler = {
 };
 
 /* In the listener's loop. */
-static void read_text(struct line *line, const char *text)
+static void read_text(struct feed_connection *conn, const char *text)
 {
-	struct conversation *c = line->conversation;
+	struct feed_client *c = conn->client;
 
 	sim_log(c->process, "reads %s", text);
-	c->p.sink->on_message(line->of, text, strlen(text));
-	session_read(c->p.session, text, strlen(text), &handler, line);
-	c->p.sink->on_read(line->of);
+	c->p.callbacks->on_message(conn->of, text, strlen(text));
+	session_read(c->p.session, text, strlen(text), &handler, conn);
+	c->p.callbacks->on_read(conn->of);
 }
 
 static void receive(void *arg)
 {
 	const struct call *call = arg;
-	struct line *line = is_void(call) ? NULL : call->line;
+	struct feed_connection *conn = is_void(call) ? NULL : call->conn;
 	const struct frame *f = &feeds.frames[call->frame];
 
-	if (!line)
+	if (!conn)
 		return;
-	line->is_on_a_way = false;
-	line->sent[line->sent_count++] = call->frame;
+	conn->is_on_a_way = false;
+	conn->sent[conn->sent_count++] = call->frame;
 	for (int i = 0; i < f->count; i++)
-		checker_received(line->conversation->process, world_life(line->conversation->process), f->items[i]);
+		checker_received(conn->client->process, world_life(conn->client->process), f->items[i]);
 	feeds.items_read += f->count;
-	read_text(line, f->text);
+	read_text(conn, f->text);
 	steps_received();
-	pump(line);
+	pump(conn);
 }
 
 static void receive_end_of_stored(void *arg)
 {
 	const struct call *call = arg;
-	struct line *line = is_void(call) ? NULL : call->line;
+	struct feed_connection *conn = is_void(call) ? NULL : call->conn;
 
-	if (!line)
+	if (!conn)
 		return;
-	line->is_on_a_way = false;
-	read_text(line, "{\"eose\":1}");
-	pump(line);
+	conn->is_on_a_way = false;
+	read_text(conn, "{\"eose\":1}");
+	pump(conn);
 }
 
-static int count_unacked(const struct line *line)
+static int count_unacked(const struct feed_connection *conn)
 {
 	int n = 0;
 
-	for (int i = 0; i < line->sent_count; i++)
-		n += feeds.frames[line->sent[i]].wants_ack && !feeds.frames[line->sent[i]].is_acked;
+	for (int i = 0; i < conn->sent_count; i++)
+		n += feeds.frames[conn->sent[i]].wants_ack && !feeds.frames[conn->sent[i]].is_acked;
 	return n;
 }
 
-static void send_frame(struct line *line, int frame)
+static void send_frame(struct feed_connection *conn, int frame)
 {
 	int most = is_acked_kind() ? settings()->max_unacked : 0;
 
-	if (most && count_unacked(line) >= most)
-		process_fail("listener %d reads a connection that waits for %d acks", line->conversation->process,
-			     count_unacked(line));
-	line->is_on_a_way = true;
-	call_later(line->conversation, sim_between(10, 3000), receive, line, frame);
+	if (most && count_unacked(conn) >= most)
+		process_fail("listener %d reads a connection that waits for %d acks", conn->client->process,
+			     count_unacked(conn));
+	conn->is_on_a_way = true;
+	call_later(conn->client, sim_between(10, 3000), receive, conn, frame);
 }
 
 /* Sends stored frames newest first, then an end marker, then the frames that arrived meanwhile. */
-static void pump_stored(struct line *line)
+static void pump_stored(struct feed_connection *conn)
 {
-	while (line->next >= 0 && feeds.frames[line->next].number > line->cursor) {
-		send_frame(line, line->next--);
+	while (conn->next >= 0 && feeds.frames[conn->next].number > conn->cursor) {
+		send_frame(conn, conn->next--);
 		return;
 	}
-	line->is_stored = false;
-	line->is_on_a_way = true;
-	line->next = line->sent_count ? line->sent[0] + 1 : line->next + 1;
-	call_later(line->conversation, sim_between(10, 3000), receive_end_of_stored, line, -1);
+	conn->is_stored = false;
+	conn->is_on_a_way = true;
+	conn->next = conn->sent_count ? conn->sent[0] + 1 : conn->next + 1;
+	call_later(conn->client, sim_between(10, 3000), receive_end_of_stored, conn, -1);
 }
 
-/* The next frame assigned to this line. */
-static int find_own(const struct line *line)
+/* The next frame assigned to this connection. */
+static int find_own(const struct feed_connection *conn)
 {
 	for (int i = 0; i < feeds.count; i++)
-		if (feeds.frames[i].line == line && !feeds.frames[i].is_acked) {
+		if (feeds.frames[i].conn == conn && !feeds.frames[i].is_acked) {
 			bool is_sent = false;
 
-			for (int k = 0; k < line->sent_count; k++)
-				is_sent |= line->sent[k] == i;
+			for (int k = 0; k < conn->sent_count; k++)
+				is_sent |= conn->sent[k] == i;
 			if (!is_sent)
 				return i;
 		}
@@ -423,34 +424,34 @@ static int find_own(const struct line *line)
 }
 
 /* Sends one frame at a time, to keep them in order. */
-static void pump(struct line *line)
+static void pump(struct feed_connection *conn)
 {
 	int own;
 
-	if (!line->of || line->is_held || line->is_on_a_way)
+	if (!conn->of || conn->is_held || conn->is_on_a_way)
 		return;
-	if (line->is_stored) {
-		pump_stored(line);
+	if (conn->is_stored) {
+		pump_stored(conn);
 	} else if (is_acked_kind()) {
-		own = find_own(line);
+		own = find_own(conn);
 		if (own >= 0)
-			send_frame(line, own);
-	} else if (line->next < feeds.count) {
-		send_frame(line, line->next++);
+			send_frame(conn, own);
+	} else if (conn->next < feeds.count) {
+		send_frame(conn, conn->next++);
 	}
 }
 
-/* Assigns unassigned frames to open lines. */
+/* Assigns unassigned frames to open connections. */
 static void assign(void)
 {
 	for (int i = 0; i < feeds.count && is_acked_kind(); i++) {
 		struct frame *f = &feeds.frames[i];
 
-		for (int k = 0; k < feeds.plan->settings.listeners && !f->line && !f->is_acked; k++) {
-			const struct conversation *c = feeds.current[(feeds.turn + k) % feeds.plan->settings.listeners];
+		for (int k = 0; k < feeds.plan->settings.listeners && !f->conn && !f->is_acked; k++) {
+			const struct feed_client *c = feeds.current[(feeds.turn + k) % feeds.plan->settings.listeners];
 
-			if (c && c->line && c->line->of)
-				f->line = c->line;
+			if (c && c->conn && c->conn->of)
+				f->conn = c->conn;
 		}
 		feeds.turn++;
 	}
@@ -461,27 +462,27 @@ static void pump_all(void)
 	assign();
 	for (int i = 0; i < SIM_LISTENERS; i++)
 		for (int k = 0; k < 2 && feeds.current[i]; k++) {
-			struct line *line = k ? feeds.current[i]->old : feeds.current[i]->line;
+			struct feed_connection *conn = k ? feeds.current[i]->old : feeds.current[i]->conn;
 
-			if (line)
-				pump(line);
+			if (conn)
+				pump(conn);
 		}
 }
 
 /* --- connections --- */
 
-static void end_line(struct conversation *c, struct line **at)
+static void end_connection(struct feed_client *c, struct feed_connection **at)
 {
-	struct line *line = *at;
+	struct feed_connection *conn = *at;
 
 	*at = NULL;
 	for (int i = 0; i < feeds.count; i++)
-		if (feeds.frames[i].line == line && line)
-			feeds.frames[i].line = NULL;
-	if (line && line->of)
-		c->p.sink->on_close(line->of);
-	if (line)
-		line->of = NULL;
+		if (feeds.frames[i].conn == conn && conn)
+			feeds.frames[i].conn = NULL;
+	if (conn && conn->of)
+		c->p.callbacks->on_close(conn->of);
+	if (conn)
+		conn->of = NULL;
 	pump_all();
 }
 
@@ -489,8 +490,8 @@ static void end_old(void *arg)
 {
 	const struct call *call = arg;
 
-	if (!is_void(call) && call->line == call->conversation->old)
-		end_line(call->conversation, &call->conversation->old);
+	if (!is_void(call) && call->conn == call->client->old)
+		end_connection(call->client, &call->client->old);
 }
 
 static int64_t cursor_of(const char *url)
@@ -513,9 +514,9 @@ static int first_behind(int64_t cursor)
 static void connect_now(void *arg)
 {
 	const struct call *call = arg;
-	struct conversation *c = call->conversation;
+	struct feed_client *c = call->client;
 	struct session_dial dial;
-	struct line *line;
+	struct feed_connection *conn;
 
 	if (is_void(call))
 		return;
@@ -525,13 +526,13 @@ static void connect_now(void *arg)
 	}
 	session_connect(c->p.session, sim_wall() / 1000, 0, 0, &dial);
 	check_dial(c, dial.url);
-	line = sim_alloc(sizeof(*line));
-	*line = (struct line){.conversation = c, .cursor = cursor_of(dial.url)};
-	line->is_stored = settings()->kind == FEED_HELD;
-	line->next = line->is_stored ? feeds.count - 1 : first_behind(line->cursor);
-	c->line = line;
+	conn = sim_alloc(sizeof(*conn));
+	*conn = (struct feed_connection){.client = c, .cursor = cursor_of(dial.url)};
+	conn->is_stored = settings()->kind == FEED_HELD;
+	conn->next = conn->is_stored ? feeds.count - 1 : first_behind(conn->cursor);
+	c->conn = conn;
 	sim_log(c->process, "dials %s", dial.url);
-	line->of = c->p.sink->on_open(c->p.arg, line);
+	conn->of = c->p.callbacks->on_open(c->p.arg, conn);
 	pump_all();
 }
 
@@ -539,19 +540,19 @@ static void connect_now(void *arg)
 static void lose_connection(void *arg)
 {
 	const struct call *call = arg;
-	struct conversation *c = call->conversation;
+	struct feed_client *c = call->client;
 
-	if (is_void(call) || !c->line)
+	if (is_void(call) || !c->conn)
 		return;
 	c->attempt++;
 	if (c->p.profile->overlap_s && !c->old && sim_now() >= feeds.deaf_until[c->process]) {
 		sim_log(c->process, "connects once more");
-		c->old = c->line;
-		c->line = NULL;
+		c->old = c->conn;
+		c->conn = NULL;
 		call_later(c, sim_between(SECOND / 2, 2 * SECOND), end_old, c->old, -1);
 	} else {
 		sim_log(c->process, "has lost its feed");
-		end_line(c, &c->line);
+		end_connection(c, &c->conn);
 	}
 	call_later(c, sim_between(1000, SECOND / 2), connect_now, NULL, -1);
 }
@@ -560,7 +561,7 @@ void feeds_cut(int process, int64_t lasts_us)
 {
 	if (lasts_us && feeds.deaf_until[process] < sim_now() + lasts_us)
 		feeds.deaf_until[process] = sim_now() + lasts_us;
-	if (feeds.current[process] && feeds.current[process]->line)
+	if (feeds.current[process] && feeds.current[process]->conn)
 		call_later(feeds.current[process], 1, lose_connection, NULL, -1);
 }
 
@@ -571,13 +572,13 @@ void feeds_calm(void)
 
 void feeds_died(int process)
 {
-	struct conversation *c = feeds.current[process];
+	struct feed_client *c = feeds.current[process];
 
 	feeds.lives[process]++;
 	feeds.current[process] = NULL;
 	for (int i = 0; c && i < feeds.count; i++)
-		if (feeds.frames[i].line && feeds.frames[i].line->conversation == c)
-			feeds.frames[i].line = NULL;
+		if (feeds.frames[i].conn && feeds.frames[i].conn->client == c)
+			feeds.frames[i].conn = NULL;
 	pump_all();
 }
 
@@ -610,19 +611,19 @@ void feeds_publish(int message, unsigned int to, uint64_t draw)
 	pump_all();
 }
 
-/* --- intake/conversation.h --- */
+/* --- intake/feed_client.h --- */
 
-struct conversation *conversation_new(const struct conversation_parts *parts)
+struct feed_client *feed_client_new(const struct feed_client_parts *parts)
 {
-	struct conversation *c = sim_alloc(sizeof(*c));
+	struct feed_client *c = sim_alloc(sizeof(*c));
 
-	*c = (struct conversation){
+	*c = (struct feed_client){
 		.p = *parts, .process = sim_self(), .life = feeds.lives[sim_self()], .began_at = sim_now()};
 	feeds.current[c->process] = c;
 	return c;
 }
 
-void conversation_start(struct conversation *c)
+void feed_client_start(struct feed_client *c)
 {
 	if (c->is_started)
 		return;
@@ -630,44 +631,44 @@ void conversation_start(struct conversation *c)
 	call_later(c, sim_between(100, 5000), connect_now, NULL, -1);
 }
 
-void conversation_stop(struct conversation *c, unsigned int code)
+void feed_client_stop(struct feed_client *c, unsigned int code)
 {
 	(void)code;
 	c->is_started = false;
 	c->attempt++;
-	end_line(c, &c->line);
-	end_line(c, &c->old);
+	end_connection(c, &c->conn);
+	end_connection(c, &c->old);
 }
 
-void conversation_set_session(struct conversation *c, struct session *session)
+void feed_client_set_session(struct feed_client *c, struct session *session)
 {
 	c->p.session = session;
 }
 
-void conversation_close(struct conversation *c)
+void feed_client_close(struct feed_client *c)
 {
 	(void)c;
 }
 
-void conversation_free(struct conversation *c)
+void feed_client_free(struct feed_client *c)
 {
 	(void)c;
 }
 
-struct conversation_view conversation_view(const struct conversation *c)
+struct feed_client_view feed_client_view(const struct feed_client *c)
 {
 	(void)c;
-	return (struct conversation_view){.url = ""};
+	return (struct feed_client_view){.url = ""};
 }
 
-void line_send(struct line *line, struct slice frame)
+void feed_connection_send(struct feed_connection *conn, struct slice frame)
 {
 	char *text = sim_copy(frame.at, frame.len);
 
 	sim_log(sim_self(), "sends %s", text);
 	if (strncmp(text, "{\"seq\":", 7) != 0)
 		process_fail("an ack that is none: %s", text);
-	check_ack(line, strtoll(text + 7, NULL, 10));
+	check_ack(conn, strtoll(text + 7, NULL, 10));
 }
 
 static void read_again(void *arg)
@@ -675,13 +676,13 @@ static void read_again(void *arg)
 	const struct call *call = arg;
 
 	if (!is_void(call))
-		pump(call->line);
+		pump(call->conn);
 }
 
-void line_hold(struct line *line, bool is_held)
+void feed_connection_hold(struct feed_connection *conn, bool is_held)
 {
 	sim_reached("feed", is_held ? "it is not read any more" : "it is read again");
-	line->is_held = is_held;
+	conn->is_held = is_held;
 	if (!is_held)
-		call_later(line->conversation, 10, read_again, line, -1);
+		call_later(conn->client, 10, read_again, conn, -1);
 }

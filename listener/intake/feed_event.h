@@ -1,12 +1,13 @@
-/* taken.h: what a profile has read, as the pipeline takes it. */
-#ifndef WSONCE_TAKEN_H
-#define WSONCE_TAKEN_H
+/* feed_event.h: what a profile has read, as the pipeline takes it. */
+#ifndef WSONCE_FEED_EVENT_H
+#define WSONCE_FEED_EVENT_H
 
 #include "feed/session.h"
 #include "road/pipeline.h"
 
 /* The texts are event's. p outlives the pipeline; for is_shared see struct feed_event. */
-static inline struct feed_event taken_event(const struct session_event *event, const struct profile *p, bool is_shared)
+static inline struct feed_event feed_event_from(const struct session_event *event, const struct profile *p,
+						bool is_shared)
 {
 	return (struct feed_event){
 		.id = event->id,

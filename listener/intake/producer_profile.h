@@ -1,6 +1,6 @@
-/* sink.h: the profile of the producers: what their messages are, and what they are told. */
-#ifndef WSONCE_SINK_H
-#define WSONCE_SINK_H
+/* producer_profile.h: the profile of the producers: what their messages are, and what they are told. */
+#ifndef WSONCE_PRODUCER_PROFILE_H
+#define WSONCE_PRODUCER_PROFILE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,10 +12,10 @@
 #include "intake/receipt.h"
 #include "road/pipeline.h"
 
-struct sink;
+struct producer_profile;
 
-/* Called from sink_read, and when an event settles. */
-struct sink_owner {
+/* Called from producer_profile_read, and when an event settles. */
+struct producer_profile_owner {
 	struct receipts_owner receipts;
 	/* A rule sends this at once. Lives for the call. */
 	void (*on_reply)(void *arg, struct slice text);
@@ -24,7 +24,7 @@ struct sink_owner {
 };
 
 /* A producer's part of it; a member of its owner's struct. */
-struct sink_visitor {
+struct producer_visitor {
 	struct receipts receipts;
 	struct session_self self;
 	size_t self_bytes; /* of its variables, as they were charged */
@@ -32,21 +32,24 @@ struct sink_visitor {
 };
 
 /* profile and pipeline must outlive it. */
-struct sink *sink_open(const struct profile *profile, struct pipeline *pipeline, const struct sink_owner *owner);
-void sink_free(struct sink *s); /* NULL is allowed */
+struct producer_profile *producer_profile_open(const struct profile *profile, struct pipeline *pipeline,
+					       const struct producer_profile_owner *owner);
+void producer_profile_free(struct producer_profile *s); /* NULL is allowed */
 
 /* The tokens that the profile names. Returns 0; or -1 and a sentence, if one cannot be read. */
-int sink_add_tokens(struct sink *s, struct tokens *t, char *error, size_t size);
+int producer_profile_add_tokens(struct producer_profile *s, struct tokens *t, char *error, size_t size);
 
 /* A producer has come. name: of its token, or NULL; it and arg live until its last event has settled. */
-void sink_enter(struct sink *s, struct sink_visitor *v, const char *name, bool is_told, void *arg);
+void producer_profile_enter(struct producer_profile *s, struct producer_visitor *v, const char *name, bool is_told,
+			    void *arg);
 /* Its connection is gone. */
-void sink_leave(struct sink *s, struct sink_visitor *v);
+void producer_profile_leave(struct producer_profile *s, struct producer_visitor *v);
 
 /* Reads its message n. Returns how many times on_answer will be called for it, later. */
-size_t sink_read(struct sink *s, struct sink_visitor *v, const char *message, size_t len, uint64_t n);
+size_t producer_profile_read(struct producer_profile *s, struct producer_visitor *v, const char *message, size_t len,
+			     uint64_t n);
 
 /* Has the profile words for the producers? */
-bool sink_has_words(const struct sink *s);
+bool producer_profile_has_words(const struct producer_profile *s);
 
 #endif

@@ -1,12 +1,12 @@
-/* conversation.c owns the conversation with a feed that a profile describes: when to connect, and where to; what to say
+/* feed_client.c owns the conversation with a feed that a profile describes: when to connect, and where to; what to say
  * when, and when to hang up. What frames mean is feed/session.c's, a single connection net/dial.c's, what is sent
- * intake/line.c's.
+ * intake/feed_connection.c's.
  *
  *	down ──▶ calling (HTTP) ──▶ connecting ──▶ open ──▶ down …            and with overlap_s
  *	                                            └──▶ open, with a successor ──▶ open (the successor)
  *
  * One timer looks at all deadlines ten times a second. */
-#include "intake/conversation.h"
+#include "intake/feed_client.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@
 #include "base/text.h"
 #include "base/timestamp.h"
 #include "feed/secrets.h"
-#include "intake/line.h"
+#include "intake/feed_connection.h"
 
 #define TICK_MS       100
 #define MIN_MS        250 /* between the ends of connections that were no good and the next, at first */
@@ -33,13 +33,13 @@
 enum state { STATE_STANDBY, STATE_DOWN, STATE_CALLING, STATE_CONNECTING, STATE_OPEN, STATE_STOPPED };
 static const char *const state_names[] = {"standby", "down", "calling", "connecting", "open", "stopped"};
 
-struct conversation {
-	struct conversation_parts p;
+struct feed_client {
+	struct feed_client_parts p;
 	enum state state;
 	uv_timer_t tick;
-	struct line *now;  /* NULL: none */
-	struct line *next; /* its successor */
-	struct line *old;  /* its predecessor, which may owe acks */
+	struct feed_connection *now;  /* NULL: none */
+	struct feed_connection *next; /* its successor */
+	struct feed_connection *old;  /* its predecessor, which may owe acks */
 	struct backoff backoff;
 	int64_t retry_ms;  /* loop clock, when a connection is to be made; 0: not */
 	int64_t closed_ms; /* loop clock, when the last one ended; 0: there was none */
@@ -55,7 +55,7 @@ struct conversation {
 	uint64_t connects;
 	uint64_t replies;
 	struct rule_count *rules;
-	struct numbering *numbering; /* NULL: its numbers need not follow each other */
+	struct sequence_gaps *gaps; /* NULL: its numbers need not follow each other */
 	/* Frames that match no rule, since the last line about them: */
 	int64_t told_ms;
 	uint64_t unmatched;
@@ -63,17 +63,17 @@ struct conversation {
 	char example[EXAMPLE_BYTES + 1];
 };
 
-static int64_t now_ms(const struct conversation *c)
+static int64_t now_ms(const struct feed_client *c)
 {
 	return (int64_t)uv_now(c->p.loop);
 }
 
-static const char *name_of(const struct conversation *c)
+static const char *name_of(const struct feed_client *c)
 {
 	return c->p.profile->name;
 }
 
-static void set_state(struct conversation *c, enum state state)
+static void set_state(struct feed_client *c, enum state state)
 {
 	enum state old = c->state;
 
@@ -86,21 +86,21 @@ static void set_state(struct conversation *c, enum state state)
 
 /* --- ends --- */
 
-static void drop(struct line **at, unsigned int code)
+static void drop(struct feed_connection **at, unsigned int code)
 {
-	struct line *line = *at;
+	struct feed_connection *conn = *at;
 
 	*at = NULL;
-	if (line)
-		line_free(line, code);
+	if (conn)
+		feed_connection_free(conn, code);
 }
 
-static unsigned int code_of(const struct conversation *c)
+static unsigned int code_of(const struct feed_client *c)
 {
 	return (unsigned int)c->p.profile->close_code_on_stop;
 }
 
-static void keep_error(struct conversation *c, const char *reason)
+static void keep_error(struct feed_client *c, const char *reason)
 {
 	snprintf(c->error, sizeof(c->error), "%s", reason);
 	secrets_mask(c->secrets, c->error);
@@ -108,7 +108,7 @@ static void keep_error(struct conversation *c, const char *reason)
 }
 
 /* Evenly drawn, or, without jitter, the most that it can be. */
-static int64_t draw_wait(struct conversation *c)
+static int64_t draw_wait(struct feed_client *c)
 {
 	if (c->p.profile->backoff.jitter)
 		return backoff_next(&c->backoff, backoff_draw());
@@ -116,7 +116,7 @@ static int64_t draw_wait(struct conversation *c)
 }
 
 /* The connection at hand has ended after so long. */
-static void judge_end(struct conversation *c, int64_t age_ms)
+static void judge_end(struct feed_client *c, int64_t age_ms)
 {
 	if (backoff_judge(&c->backoff, c->is_good, age_ms)) {
 		c->has_error_logged = false;
@@ -127,7 +127,7 @@ static void judge_end(struct conversation *c, int64_t age_ms)
 
 static void on_tick(uv_timer_t *timer);
 
-static void retry_later(struct conversation *c, const char *reason, int64_t asked_ms, bool is_at_once)
+static void retry_later(struct feed_client *c, const char *reason, int64_t asked_ms, bool is_at_once)
 {
 	bool was_open = c->state == STATE_OPEN;
 	bool may_hurry = is_at_once && !c->backoff.tries; /* once: the wait that is drawn counts as a try */
@@ -150,7 +150,7 @@ static void retry_later(struct conversation *c, const char *reason, int64_t aske
 		uv_timer_start(&c->tick, on_tick, (uint64_t)wait, TICK_MS);
 }
 
-static void stop_for_good(struct conversation *c, const char *reason)
+static void stop_for_good(struct feed_client *c, const char *reason)
 {
 	keep_error(c, reason);
 	log_error("source has stopped for good: mend the profile or the account, then restart the listener",
@@ -176,14 +176,14 @@ static bool names_cursor(const char *words)
 
 /* Do the last words of a connection that brought nothing refuse the cursor? Each feed has words of its own: an answer
  * to the handshake, a close frame, an error message. */
-static bool refuses_cursor(const struct conversation *c, const struct dial_end *end)
+static bool refuses_cursor(const struct feed_client *c, const struct dial_end *end)
 {
 	bool has_said = end && (end->close_code || (end->status / 100 == 4 && end->status != 429));
 
 	return (has_said && names_cursor(end->reason)) || (names_cursor(c->words) && strcasestr(c->words, "error"));
 }
 
-static void drop_cursor(struct conversation *c, const char *words)
+static void drop_cursor(struct feed_client *c, const char *words)
 {
 	struct slice mark = session_mark(c->p.session);
 	json_t *names = json_pack("[s]", "cursor");
@@ -196,12 +196,12 @@ static void drop_cursor(struct conversation *c, const char *words)
 		 timestamp_print(session_moved_s(c->p.session) * 1000000, from),
 		 timestamp_print((int64_t)time(NULL) * 1000000, to), cursor, c->error);
 	session_clear(c->p.session, names);
-	c->p.sink->on_clear(c->p.arg, NULL, names);
+	c->p.callbacks->on_clear(c->p.arg, NULL, names);
 	json_decref(names);
 }
 
 /* The connection at hand ends. The same cursor would be refused again. */
-static void judge_cursor(struct conversation *c, const struct dial_end *end)
+static void judge_cursor(struct feed_client *c, const struct dial_end *end)
 {
 	if (!c->is_good && session_mark(c->p.session).at && refuses_cursor(c, end))
 		drop_cursor(c, *c->words ? c->words : end->reason);
@@ -211,19 +211,19 @@ static void judge_cursor(struct conversation *c, const struct dial_end *end)
 /* --- connections and their successors --- */
 
 /* There are three connections at most, and none goes before it is read. */
-static bool must_wait(const struct conversation *c)
+static bool must_wait(const struct feed_client *c)
 {
-	return c->now && c->old && line_is_behind(c->old);
+	return c->now && c->old && feed_connection_is_behind(c->old);
 }
 
 /* The predecessor stays for the acks that it is owed. */
-static void promote(struct conversation *c)
+static void promote(struct feed_client *c)
 {
 	if (c->now) {
 		drop(&c->old, code_of(c));
 		c->old = c->now;
-		judge_end(c, now_ms(c) - line_since_ms(c->old));
-		line_retire(c->old, now_ms(c) + OWING_MS);
+		judge_end(c, now_ms(c) - feed_connection_since_ms(c->old));
+		feed_connection_retire(c->old, now_ms(c) + OWING_MS);
 	}
 	c->now = c->next;
 	c->next = NULL;
@@ -231,43 +231,43 @@ static void promote(struct conversation *c)
 	log_info("source connection has a successor", "source=%s url=%s", name_of(c), c->shown);
 }
 
-static void on_line_open(void *arg, struct line *line)
+static void on_connection_open(void *arg, struct feed_connection *conn)
 {
-	struct conversation *c = arg;
+	struct feed_client *c = arg;
 
 	c->connects++;
 	counters.source_connects++;
-	if (line == c->next)
+	if (conn == c->next)
 		return;
 	c->error[0] = '\0';
 	set_state(c, STATE_OPEN);
 }
 
 /* The successor failed; the connection at hand goes on while the feed lets it. */
-static void on_successor_end(struct conversation *c, const char *reason)
+static void on_successor_end(struct feed_client *c, const char *reason)
 {
 	keep_error(c, reason);
 	c->retry_ms = now_ms(c) + draw_wait(c);
 	log_info("source connection gets no successor yet, will retry", "source=%s reason=%s", name_of(c), c->error);
 }
 
-static void on_line_end(void *arg, struct line *line, const struct dial_end *end)
+static void on_connection_end(void *arg, struct feed_connection *conn, const struct dial_end *end)
 {
-	struct conversation *c = arg;
+	struct feed_client *c = arg;
 	int what = end->close_code ? profile_close(c->p.profile, (int)end->close_code) : -1;
-	struct line **at = line == c->old ? &c->old : line == c->next ? &c->next : &c->now;
+	struct feed_connection **at = conn == c->old ? &c->old : conn == c->next ? &c->next : &c->now;
 	bool is_successor = at == &c->next, is_now = at == &c->now;
 	char reason[400];
 
 	snprintf(reason, sizeof(reason), "%s", end->reason);
 	if (is_now) {
 		judge_cursor(c, end);
-		judge_end(c, now_ms(c) - line_since_ms(line));
+		judge_end(c, now_ms(c) - feed_connection_since_ms(conn));
 	}
 	drop(at, 0);
 	if (what == CLOSE_RESET) {
 		session_clear(c->p.session, c->p.profile->reset_clear);
-		c->p.sink->on_clear(c->p.arg, NULL, c->p.profile->reset_clear);
+		c->p.callbacks->on_clear(c->p.arg, NULL, c->p.profile->reset_clear);
 	}
 	if (what == CLOSE_FATAL)
 		stop_for_good(c, reason);
@@ -280,37 +280,38 @@ static void on_line_end(void *arg, struct line *line, const struct dial_end *end
 }
 
 /* What a profile says of frames that mean something for the connection. */
-static void on_line_ready(void *arg, struct line *line, bool is_ready)
+static void on_connection_ready(void *arg, struct feed_connection *conn, bool is_ready)
 {
-	struct conversation *c = arg;
+	struct feed_client *c = arg;
 
-	if (line == c->next && (is_ready || !c->has_ready) && !must_wait(c))
+	if (conn == c->next && (is_ready || !c->has_ready) && !must_wait(c))
 		promote(c);
 }
 
-static int64_t soonest_successor(const struct conversation *c)
+static int64_t soonest_successor(const struct feed_client *c)
 {
-	int64_t soonest = line_since_ms(c->now) + SUCCESSOR_MS;
+	int64_t soonest = feed_connection_since_ms(c->now) + SUCCESSOR_MS;
 
 	return soonest > now_ms(c) ? soonest : now_ms(c);
 }
 
-static void reconnect(struct conversation *c, struct line *line, const struct profile_rule *rule, const char *reason)
+static void reconnect(struct feed_client *c, struct feed_connection *conn, const struct profile_rule *rule,
+		      const char *reason)
 {
-	if (line == c->old)
+	if (conn == c->old)
 		return;
-	if (line == c->now && rule->overlap && c->p.profile->overlap_s) {
+	if (conn == c->now && rule->overlap && c->p.profile->overlap_s) {
 		if (!c->next && !c->retry_ms)
 			c->retry_ms = soonest_successor(c);
 		return;
 	}
-	if (line == c->next) {
+	if (conn == c->next) {
 		drop(&c->next, code_of(c));
 		on_successor_end(c, reason);
 		return;
 	}
 	judge_cursor(c, NULL);
-	judge_end(c, now_ms(c) - line_since_ms(line));
+	judge_end(c, now_ms(c) - feed_connection_since_ms(conn));
 	drop(&c->now, code_of(c));
 	if (c->next)
 		promote(c);
@@ -318,23 +319,24 @@ static void reconnect(struct conversation *c, struct line *line, const struct pr
 		retry_later(c, reason, 0, false);
 }
 
-static void on_line_action(void *arg, struct line *line, const struct profile_rule *rule, const char *frame)
+static void on_connection_action(void *arg, struct feed_connection *conn, const struct profile_rule *rule,
+				 const char *frame)
 {
-	struct conversation *c = arg;
+	struct feed_client *c = arg;
 	char reason[300];
 
 	/* Another URL may be a secret. */
 	snprintf(reason, sizeof(reason), "rule %s: %s", rule->name ? rule->name : "default",
 		 rule->url ? "the feed names another URL" : frame);
 	if (rule->action == ACTION_RECONNECT)
-		reconnect(c, line, rule, reason);
+		reconnect(c, conn, rule, reason);
 	else
 		stop_for_good(c, reason);
 }
 
 /* --- counts --- */
 
-static struct rule_count *count_of(struct conversation *c, const struct profile_rule *rule)
+static struct rule_count *count_of(struct feed_client *c, const struct profile_rule *rule)
 {
 	const struct profile *p = c->p.profile;
 
@@ -344,7 +346,7 @@ static struct rule_count *count_of(struct conversation *c, const struct profile_
 
 static void on_line_rule(void *arg, const struct profile_rule *rule, struct slice frame)
 {
-	struct conversation *c = arg;
+	struct feed_client *c = arg;
 
 	c->last_message_ms = now_ms(c);
 	count_of(c, rule)->frames++;
@@ -360,7 +362,7 @@ static void on_line_rule(void *arg, const struct profile_rule *rule, struct slic
 
 static void on_line_count(void *arg, const struct profile_rule *rule, const struct rule_count *more)
 {
-	struct conversation *c = arg;
+	struct feed_client *c = arg;
 	struct rule_count *count = count_of(c, rule);
 
 	count->events += more->events;
@@ -375,20 +377,20 @@ static void on_line_count(void *arg, const struct profile_rule *rule, const stru
 
 static void on_line_number(void *arg, const struct session_event *event)
 {
-	struct conversation *c = arg;
+	struct feed_client *c = arg;
 
-	numbering_note(c->numbering, event);
+	sequence_gaps_note(c->gaps, event);
 }
 
 static void on_line_secret(void *arg, const char *text, size_t len)
 {
-	struct conversation *c = arg;
+	struct feed_client *c = arg;
 
 	secrets_add(c->secrets, text, len);
 }
 
 /* At most a line a minute; a warning if nothing else has come in that time. */
-static void tell_unmatched(struct conversation *c)
+static void tell_unmatched(struct feed_client *c)
 {
 	if (!c->unmatched || (c->told_ms && now_ms(c) - c->told_ms < TELL_MS))
 		return;
@@ -400,17 +402,17 @@ static void tell_unmatched(struct conversation *c)
 	c->unmatched = c->events = 0;
 }
 
-static const struct line_owner line_owner = {
-	on_line_open, on_line_end,   on_line_ready,  on_line_action,
-	on_line_rule, on_line_count, on_line_number, on_line_secret,
+static const struct feed_connection_owner feed_connection_owner = {
+	on_connection_open, on_connection_end, on_connection_ready, on_connection_action,
+	on_line_rule,       on_line_count,     on_line_number,      on_line_secret,
 };
 
 /* --- connecting --- */
 
-static void connect_now(struct conversation *c)
+static void connect_now(struct feed_client *c)
 {
 	struct session_dial dial = {0};
-	struct line **at = c->now ? &c->next : &c->now;
+	struct feed_connection **at = c->now ? &c->next : &c->now;
 
 	c->retry_ms = 0;
 	session_connect(c->p.session, now_ms(c), c->closed_ms, c->failures, &dial);
@@ -419,18 +421,18 @@ static void connect_now(struct conversation *c)
 	c->shown = memory_strdup(dial.shown ? dial.shown : "");
 	if (at == &c->now)
 		set_state(c, dial.how == HOW_HTTP ? STATE_CALLING : STATE_CONNECTING);
-	*at = line_new(&c->p, &dial, c->failures, &line_owner, c);
+	*at = feed_connection_new(&c->p, &dial, c->failures, &feed_connection_owner, c);
 }
 
 /* --- deadlines --- */
 
-static void look_at_successor(struct conversation *c)
+static void look_at_successor(struct feed_client *c)
 {
 	int64_t limit_ms = c->p.profile->overlap_s * 1000;
 
-	if (!c->next || now_ms(c) - line_since_ms(c->next) < limit_ms || must_wait(c))
+	if (!c->next || now_ms(c) - feed_connection_since_ms(c->next) < limit_ms || must_wait(c))
 		return;
-	if (line_is_open(c->next)) {
+	if (feed_connection_is_open(c->next)) {
 		promote(c);
 		return;
 	}
@@ -439,37 +441,37 @@ static void look_at_successor(struct conversation *c)
 }
 
 /* The connection is old enough: with overlap_s another one is made first. */
-static void look_at_age(struct conversation *c)
+static void look_at_age(struct feed_client *c)
 {
-	if (!c->now || c->next || c->retry_ms || !line_is_too_old(c->now))
+	if (!c->now || c->next || c->retry_ms || !feed_connection_is_too_old(c->now))
 		return;
 	if (c->p.profile->overlap_s) {
 		c->retry_ms = now_ms(c);
 		return;
 	}
-	if (line_is_behind(c->now))
+	if (feed_connection_is_behind(c->now))
 		return;
-	judge_end(c, now_ms(c) - line_since_ms(c->now));
+	judge_end(c, now_ms(c) - feed_connection_since_ms(c->now));
 	drop(&c->now, code_of(c));
 	retry_later(c, "the connection is as old as max_age_s allows", 0, true);
 }
 
 static void on_tick(uv_timer_t *timer)
 {
-	struct conversation *c = timer->data;
+	struct feed_client *c = timer->data;
 
 	if (c->now)
-		line_tick(c->now);
+		feed_connection_tick(c->now);
 	if (c->next)
-		line_tick(c->next);
+		feed_connection_tick(c->next);
 	if (c->old)
-		line_tick(c->old);
-	if (c->old && line_is_done(c->old))
+		feed_connection_tick(c->old);
+	if (c->old && feed_connection_is_done(c->old))
 		drop(&c->old, code_of(c));
 	look_at_successor(c);
 	look_at_age(c);
 	tell_unmatched(c);
-	numbering_tell(c->numbering, c->secrets, now_ms(c));
+	sequence_gaps_tell(c->gaps, c->secrets, now_ms(c));
 	if (c->retry_ms && now_ms(c) >= c->retry_ms && !c->next && !must_wait(c))
 		connect_now(c);
 }
@@ -484,9 +486,9 @@ static bool has_ready(const struct profile *p)
 	return false;
 }
 
-struct conversation *conversation_new(const struct conversation_parts *parts)
+struct feed_client *feed_client_new(const struct feed_client_parts *parts)
 {
-	struct conversation *c = memory_calloc(1, sizeof(*c));
+	struct feed_client *c = memory_calloc(1, sizeof(*c));
 	const struct profile *p = parts->profile;
 
 	c->p = *parts;
@@ -497,13 +499,13 @@ struct conversation *conversation_new(const struct conversation_parts *parts)
 	secrets_read(c->secrets, p->root);
 	c->shown = memory_strdup(p->redacted_url ? p->redacted_url : "");
 	c->rules = memory_calloc(p->rule_count + 1, sizeof(*c->rules));
-	c->numbering = numbering_new(p);
+	c->gaps = sequence_gaps_new(p);
 	uv_timer_init(parts->loop, &c->tick);
 	c->tick.data = c;
 	return c;
 }
 
-void conversation_start(struct conversation *c)
+void feed_client_start(struct feed_client *c)
 {
 	if (c->state != STATE_STANDBY)
 		return;
@@ -512,7 +514,7 @@ void conversation_start(struct conversation *c)
 	uv_timer_start(&c->tick, on_tick, 0, TICK_MS);
 }
 
-void conversation_stop(struct conversation *c, unsigned int code)
+void feed_client_stop(struct feed_client *c, unsigned int code)
 {
 	uv_timer_stop(&c->tick);
 	drop(&c->old, code);
@@ -523,31 +525,31 @@ void conversation_stop(struct conversation *c, unsigned int code)
 		set_state(c, STATE_STANDBY);
 }
 
-void conversation_set_session(struct conversation *c, struct session *session)
+void feed_client_set_session(struct feed_client *c, struct session *session)
 {
 	c->p.session = session;
 	c->closed_ms = 0;
 }
 
-void conversation_close(struct conversation *c)
+void feed_client_close(struct feed_client *c)
 {
 	uv_close((uv_handle_t *)&c->tick, NULL);
 }
 
-void conversation_free(struct conversation *c)
+void feed_client_free(struct feed_client *c)
 {
 	if (!c)
 		return;
 	secrets_free(c->secrets);
 	free(c->shown);
 	free(c->rules);
-	numbering_free(c->numbering);
+	sequence_gaps_free(c->gaps);
 	free(c);
 }
 
-struct conversation_view conversation_view(const struct conversation *c)
+struct feed_client_view feed_client_view(const struct feed_client *c)
 {
-	return (struct conversation_view){
+	return (struct feed_client_view){
 		.url = c->shown,
 		.state = state_names[c->state],
 		.error = c->error,
@@ -558,6 +560,6 @@ struct conversation_view conversation_view(const struct conversation *c)
 		.rules = c->rules,
 		.connects = c->connects,
 		.replies = c->replies,
-		.numbering = numbering_count(c->numbering),
+		.gaps = sequence_gaps_count(c->gaps),
 	};
 }

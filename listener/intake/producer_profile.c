@@ -1,7 +1,8 @@
-/* sink.c owns the reading of what producers send where a profile says what it is. They share one session: what differs
- * from producer to producer are its variables, which are exchanged for each message, if rules set any. What they are
- * told is written when a frame has been read, in all three forms, and kept by receipt.c until it is known which. */
-#include "intake/sink.h"
+/* producer_profile.c owns the reading of what producers send where a profile says what it is. They share one session:
+ * what differs from producer to producer are its variables, which are exchanged for each message, if rules set any.
+ * What they are told is written when a frame has been read, in all three forms, and kept by receipt.c until it is known
+ * which. */
+#include "intake/producer_profile.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,21 +13,21 @@
 #include "base/json_write.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "intake/taken.h"
+#include "intake/feed_event.h"
 
 #define VARIABLES_MAX (16u << 10) /* bytes of a producer's variables */
 
-struct sink {
+struct producer_profile {
 	const struct profile *profile;
 	struct pipeline *pipeline;
-	struct sink_owner owner;
+	struct producer_profile_owner owner;
 	struct session *session;
 	bool has_variables; /* rules change them */
 	bool has_id;        /* words have ${event_id}, */
 	bool has_number;    /* or ${n} */
 	bool has_told;      /* of trouble */
 	/* The message at hand: */
-	struct sink_visitor *visitor;
+	struct producer_visitor *visitor;
 	uint64_t n;
 	size_t handed;
 	bool has_event;                  /* the frame has had one */
@@ -40,7 +41,7 @@ struct sink {
 /* --- words --- */
 
 /* A template's words at NULL if it says nothing. */
-static struct slice render(struct sink *s, const json_t *t, struct bytes *into)
+static struct slice render(struct producer_profile *s, const json_t *t, struct bytes *into)
 {
 	struct slice text = t ? session_render_frame(s->session, t, s->frame) : (struct slice){NULL, 0};
 
@@ -51,7 +52,7 @@ static struct slice render(struct sink *s, const json_t *t, struct bytes *into)
 	return bytes_slice(into);
 }
 
-static void set_text(struct sink *s, const char *name, struct slice text)
+static void set_text(struct producer_profile *s, const char *name, struct slice text)
 {
 	struct bytes json = {NULL, 0, 0};
 
@@ -61,7 +62,7 @@ static void set_text(struct sink *s, const char *name, struct slice text)
 }
 
 /* A rule's own ack goes before the profile's. */
-static struct receipt_words make_words(struct sink *s)
+static struct receipt_words make_words(struct producer_profile *s)
 {
 	const struct profile *p = s->profile;
 	const json_t *own = s->rule ? s->rule->ack : NULL;
@@ -78,7 +79,7 @@ static struct receipt_words make_words(struct sink *s)
 
 /* --- a frame --- */
 
-static void end_frame(struct sink *s)
+static void end_frame(struct producer_profile *s)
 {
 	struct receipt_words words = {{NULL, 0}, {NULL, 0}, {NULL, 0}};
 
@@ -94,7 +95,7 @@ static void end_frame(struct sink *s)
 
 static void on_frame(void *ctx)
 {
-	struct sink *s = ctx;
+	struct producer_profile *s = ctx;
 
 	end_frame(s);
 	s->is_frame = true;
@@ -107,14 +108,14 @@ static void on_frame(void *ctx)
 
 static void on_rule(void *ctx, const struct profile_rule *rule, struct slice frame)
 {
-	struct sink *s = ctx;
+	struct producer_profile *s = ctx;
 
 	s->rule = rule;
 	s->frame = frame;
 	s->is_owed = rule->action == ACTION_EVENT;
 }
 
-static struct sender *expect(struct sink *s)
+static struct sender *expect(struct producer_profile *s)
 {
 	s->handed++;
 	return receipts_expect(&s->visitor->receipts);
@@ -122,7 +123,7 @@ static struct sender *expect(struct sink *s)
 
 static void on_reject(void *ctx, struct slice bytes, const char *why)
 {
-	struct sink *s = ctx;
+	struct producer_profile *s = ctx;
 
 	s->is_owed = true;
 	pipeline_refuse_frame(s->pipeline, s->profile->name, bytes.at, bytes.len, why, expect(s));
@@ -130,25 +131,25 @@ static void on_reject(void *ctx, struct slice bytes, const char *why)
 
 static void on_event(void *ctx, const struct session_event *event)
 {
-	struct sink *s = ctx;
-	const struct feed_event taken = taken_event(event, s->profile, true); /* it waits for an answer */
+	struct producer_profile *s = ctx;
+	const struct feed_event read = feed_event_from(event, s->profile, true); /* it waits for an answer */
 
 	if (s->has_id && !s->has_event)
 		set_text(s, "event_id", event->id);
 	s->has_event = true;
-	pipeline_receive_event(s->pipeline, &taken, expect(s));
+	pipeline_receive_event(s->pipeline, &read, expect(s));
 }
 
 static void on_send(void *ctx, struct slice frame)
 {
-	const struct sink *s = ctx;
+	const struct producer_profile *s = ctx;
 
 	s->owner.on_reply(s->visitor->receipts.arg, frame);
 }
 
 static void on_action(void *ctx, const struct profile_rule *rule, struct slice frame)
 {
-	const struct sink *s = ctx;
+	const struct producer_profile *s = ctx;
 
 	(void)frame;
 	s->owner.on_leave(s->visitor->receipts.arg, rule->action == ACTION_FATAL);
@@ -179,7 +180,7 @@ static const struct session_handler handler = {
 /* --- a message --- */
 
 /* Has it more frames than it may have? One message could otherwise become a dead letter for every two of its bytes. */
-static bool has_too_many(const struct sink *s, const char *message, size_t len)
+static bool has_too_many(const struct producer_profile *s, const char *message, size_t len)
 {
 	struct slice value;
 	size_t count = 0;
@@ -196,7 +197,7 @@ static bool has_too_many(const struct sink *s, const char *message, size_t len)
 	return s->profile->max_elements && count > (size_t)s->profile->max_elements;
 }
 
-static void tell_trouble(struct sink *s)
+static void tell_trouble(struct producer_profile *s)
 {
 	const char *trouble = session_trouble(s->session);
 
@@ -206,7 +207,7 @@ static void tell_trouble(struct sink *s)
 	s->has_told |= trouble != NULL;
 }
 
-static void charge_variables(struct sink *s, struct sink_visitor *v)
+static void charge_variables(struct producer_profile *s, struct producer_visitor *v)
 {
 	size_t now = session_self_bytes(&v->self);
 
@@ -217,7 +218,7 @@ static void charge_variables(struct sink *s, struct sink_visitor *v)
 		s->owner.on_leave(v->receipts.arg, true);
 }
 
-static void read_frames(struct sink *s, const char *message, size_t len)
+static void read_frames(struct producer_profile *s, const char *message, size_t len)
 {
 	char number[24];
 
@@ -234,7 +235,8 @@ static void read_frames(struct sink *s, const char *message, size_t len)
 	end_frame(s);
 }
 
-size_t sink_read(struct sink *s, struct sink_visitor *v, const char *message, size_t len, uint64_t n)
+size_t producer_profile_read(struct producer_profile *s, struct producer_visitor *v, const char *message, size_t len,
+			     uint64_t n)
 {
 	s->visitor = v;
 	s->n = n;
@@ -273,9 +275,10 @@ static bool has_variable(const struct profile *p, const char *name)
 	return result;
 }
 
-struct sink *sink_open(const struct profile *profile, struct pipeline *pipeline, const struct sink_owner *owner)
+struct producer_profile *producer_profile_open(const struct profile *profile, struct pipeline *pipeline,
+					       const struct producer_profile_owner *owner)
 {
-	struct sink *s = memory_calloc(1, sizeof(*s));
+	struct producer_profile *s = memory_calloc(1, sizeof(*s));
 
 	s->profile = profile;
 	s->pipeline = pipeline;
@@ -287,7 +290,8 @@ struct sink *sink_open(const struct profile *profile, struct pipeline *pipeline,
 	return s;
 }
 
-static int add_token(struct sink *s, struct tokens *t, const char *name, const json_t *token, char *error, size_t size)
+static int add_token(struct producer_profile *s, struct tokens *t, const char *name, const json_t *token, char *error,
+		     size_t size)
 {
 	const char *fault, *text = session_render_text(s->session, json_string_value(token), false, &fault);
 
@@ -299,7 +303,7 @@ static int add_token(struct sink *s, struct tokens *t, const char *name, const j
 	return -1;
 }
 
-int sink_add_tokens(struct sink *s, struct tokens *t, char *error, size_t size)
+int producer_profile_add_tokens(struct producer_profile *s, struct tokens *t, char *error, size_t size)
 {
 	const json_t *tokens = s->profile->tokens;
 	const char *name;
@@ -313,7 +317,7 @@ int sink_add_tokens(struct sink *s, struct tokens *t, char *error, size_t size)
 	return result;
 }
 
-void sink_free(struct sink *s)
+void producer_profile_free(struct producer_profile *s)
 {
 	if (!s)
 		return;
@@ -323,7 +327,8 @@ void sink_free(struct sink *s)
 	free(s);
 }
 
-void sink_enter(struct sink *s, struct sink_visitor *v, const char *name, bool is_told, void *arg)
+void producer_profile_enter(struct producer_profile *s, struct producer_visitor *v, const char *name, bool is_told,
+			    void *arg)
 {
 	v->is_told = is_told;
 	v->receipts = (struct receipts){
@@ -335,7 +340,7 @@ void sink_enter(struct sink *s, struct sink_visitor *v, const char *name, bool i
 	receipts_init(&v->receipts);
 }
 
-void sink_leave(struct sink *s, struct sink_visitor *v)
+void producer_profile_leave(struct producer_profile *s, struct producer_visitor *v)
 {
 	receipts_leave(&v->receipts);
 	if (v->self_bytes)
@@ -344,7 +349,7 @@ void sink_leave(struct sink *s, struct sink_visitor *v)
 	session_self_free(&v->self);
 }
 
-bool sink_has_words(const struct sink *s)
+bool producer_profile_has_words(const struct producer_profile *s)
 {
 	const struct profile *p = s->profile;
 

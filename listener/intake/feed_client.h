@@ -1,23 +1,23 @@
-/* conversation.h: what is said with a feed that a profile describes, over one connection after another. */
-#ifndef WSONCE_CONVERSATION_H
-#define WSONCE_CONVERSATION_H
+/* feed_client.h: what is said with a feed that a profile describes, over one connection after another. */
+#ifndef WSONCE_FEED_CLIENT_H
+#define WSONCE_FEED_CLIENT_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "feed/session.h"
-#include "intake/numbering.h"
+#include "intake/sequence_gaps.h"
 #include "net/dial.h"
 #include "net/request.h"
 
-struct conversation;
-struct line; /* one connection of it */
+struct feed_client;
+struct feed_connection; /* one connection of it */
 
 /* Where what it brings goes. The functions are called from the loop. */
-struct conversation_sink {
+struct feed_callbacks {
 	/* A connection is open. Returns what the others get as `of`. */
-	void *(*on_open)(void *arg, struct line *line);
+	void *(*on_open)(void *arg, struct feed_connection *conn);
 	/* A message begins to be read; then come its events and so on, as in session.h; then it is read. Of a plain
 	 * source nothing more comes: returns whether the message is an event. */
 	bool (*on_message)(void *of, const char *message, size_t len);
@@ -38,37 +38,37 @@ struct conversation_sink {
 	void (*on_close)(void *of);
 };
 
-struct conversation_parts {
+struct feed_client_parts {
 	uv_loop_t *loop;
 	const struct config *config;
 	struct dialler *dialler;
 	struct requests *requests;
 	const struct profile *profile;
 	struct session *session;
-	const struct conversation_sink *sink;
-	void *arg; /* of the sink */
+	const struct feed_callbacks *callbacks;
+	void *arg; /* passed to the callbacks */
 };
 
 /* parts is copied; what it points to must outlive the conversation. Nothing is dialled yet. */
-struct conversation *conversation_new(const struct conversation_parts *parts);
+struct feed_client *feed_client_new(const struct feed_client_parts *parts);
 
-/* Connects, and comes back for ever, until conversation_stop; code is that of the close frame, 0: none is sent. It may
+/* Connects, and comes back for ever, until feed_client_stop; code is that of the close frame, 0: none is sent. It may
  * be started again. */
-void conversation_start(struct conversation *c);
-void conversation_stop(struct conversation *c, unsigned int code);
+void feed_client_start(struct feed_client *c);
+void feed_client_stop(struct feed_client *c, unsigned int code);
 
 /* While it is stopped: another session, in the place of the one that is freed. */
-void conversation_set_session(struct conversation *c, struct session *session);
+void feed_client_set_session(struct feed_client *c, struct session *session);
 
-/* After conversation_stop: no timer is left. The loop must be run until it has nothing more to do. */
-void conversation_close(struct conversation *c);
+/* After feed_client_stop: no timer is left. The loop must be run until it has nothing more to do. */
+void feed_client_close(struct feed_client *c);
 /* After the loop has ended. NULL is allowed. */
-void conversation_free(struct conversation *c);
+void feed_client_free(struct feed_client *c);
 
 /* Sends an ack, as the profile's send_rate_per_s allows. */
-void line_send(struct line *line, struct slice frame);
+void feed_connection_send(struct feed_connection *conn, struct slice frame);
 /* Stops reading from it for a while: too many acks are owed. */
-void line_hold(struct line *line, bool is_held);
+void feed_connection_hold(struct feed_connection *conn, bool is_held);
 
 /* What became of the frames that a rule matched. */
 struct rule_count {
@@ -80,7 +80,7 @@ struct rule_count {
 	uint64_t sends;
 };
 
-struct conversation_view {
+struct feed_client_view {
 	const char *url; /* without secrets; "" before the first connection */
 	const char *state;
 	const char *error; /* of the last attempt; "" */
@@ -91,10 +91,10 @@ struct conversation_view {
 	const struct rule_count *rules; /* one for each of the profile's, and one for frames that match none */
 	uint64_t connects;
 	uint64_t replies;
-	struct numbering_count numbering;
+	struct sequence_gaps_count gaps;
 };
 
 /* The texts live until the next call into the loop. */
-struct conversation_view conversation_view(const struct conversation *c);
+struct feed_client_view feed_client_view(const struct feed_client *c);
 
 #endif

@@ -53,11 +53,11 @@ static const char *page_profile(void)
 	return begin + 8;
 }
 
-TestSuite(sink, .init = bench_open, .fini = bench_close, .timeout = 120);
+TestSuite(producer_profile, .init = bench_open, .fini = bench_close, .timeout = 120);
 
 #define NOTE(id) "[\"EVENT\",{\"id\":\"" id "\",\"kind\":1,\"created_at\":1700000000,\"content\":\"0.10\"}]"
 
-Test(sink, a_nostr_client_is_answered_as_by_a_relay)
+Test(producer_profile, a_nostr_client_is_answered_as_by_a_relay)
 {
 	listen_by(page_profile(), NULL);
 	open_producer(NULL);
@@ -83,7 +83,7 @@ Test(sink, a_nostr_client_is_answered_as_by_a_relay)
 }
 
 /* The reason is Postgres's own text, with quotes in it. */
-Test(sink, an_event_that_postgres_refuses_is_answered_by_the_error_with_its_reason)
+Test(producer_profile, an_event_that_postgres_refuses_is_answered_by_the_error_with_its_reason)
 {
 	listen_by(page_profile(), "--max-attempts 1");
 	database_exec(db, "ALTER TABLE events ADD CONSTRAINT \"no 'bb'\" CHECK (event_id <> 'bb')");
@@ -104,7 +104,7 @@ Test(sink, an_event_that_postgres_refuses_is_answered_by_the_error_with_its_reas
 	"\"rules\": [{\"when\": {\"/list\": {\"type\": \"array\"}}, \"action\": \"event\", \"explode\": \"/list/*\", " \
 	"\"where\": {\"/skip\": {\"exists\": false}}, \"id\": [[\"=b\", \"/id\"], [\"/alt\"]], \"payload\": \"\"}]}"
 
-Test(sink, a_frame_of_many_is_answered_once_when_all_of_them_are_stored)
+Test(producer_profile, a_frame_of_many_is_answered_once_when_all_of_them_are_stored)
 {
 	listen_by(suite_text(BATCH, ""), NULL);
 	open_producer(NULL);
@@ -127,7 +127,7 @@ Test(sink, a_frame_of_many_is_answered_once_when_all_of_them_are_stored)
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters WHERE source = 'batch'"), 1);
 }
 
-Test(sink, no_ack_goes_out_before_the_commit)
+Test(producer_profile, no_ack_goes_out_before_the_commit)
 {
 	struct database *lock;
 
@@ -141,7 +141,7 @@ Test(sink, no_ack_goes_out_before_the_commit)
 	expect("{\"ok\":1,\"n\":1,\"first\":\"b|1\"}");
 }
 
-Test(sink, a_late_ack_is_sent_and_counted)
+Test(producer_profile, a_late_ack_is_sent_and_counted)
 {
 	struct database *lock;
 
@@ -159,7 +159,7 @@ Test(sink, a_late_ack_is_sent_and_counted)
 	cr_assert(listener_has_logged(listener, "source=batch acks=1"));
 }
 
-Test(sink, the_profile_has_its_own_limit_of_a_message)
+Test(producer_profile, the_profile_has_its_own_limit_of_a_message)
 {
 	listen_by(suite_text(BATCH, "\"max_message_bytes\": 2000000, "), "--max-message 1KiB");
 	open_producer(NULL);
@@ -170,7 +170,7 @@ Test(sink, the_profile_has_its_own_limit_of_a_message)
 	cr_assert_eq(bench_rows(), 1);
 }
 
-Test(sink, cumulative_acks_speak_for_all_before_them)
+Test(producer_profile, cumulative_acks_speak_for_all_before_them)
 {
 	struct database *lock;
 
@@ -194,7 +194,7 @@ Test(sink, cumulative_acks_speak_for_all_before_them)
 	cr_assert_eq(bench_rows(), 5);
 }
 
-Test(sink, so_many_unacked_messages_are_read_and_no_more)
+Test(producer_profile, so_many_unacked_messages_are_read_and_no_more)
 {
 	struct database *lock;
 
@@ -227,7 +227,7 @@ static struct peer *open_with(const char *subprotocol, const char *token, int *s
 	return peer_open(listener_ingest_port(listener), "/events", subprotocol, token, status);
 }
 
-Test(sink, subprotocols_and_tokens_are_the_profiles_own)
+Test(producer_profile, subprotocols_and_tokens_are_the_profiles_own)
 {
 	const char *const env[] = {"SINK_TOKEN=a-token-of-its-own", NULL};
 	int status;
@@ -247,7 +247,7 @@ Test(sink, subprotocols_and_tokens_are_the_profiles_own)
 	cr_assert(!listener_has_logged(listener, "a-token-of-its-own"));
 }
 
-Test(sink, a_producer_that_asks_for_the_listeners_own_acks_gets_them)
+Test(producer_profile, a_producer_that_asks_for_the_listeners_own_acks_gets_them)
 {
 	listen_by(suite_text(BATCH, ""), NULL);
 	open_producer("wsonce.ack.v1");
@@ -269,7 +269,7 @@ Test(sink, a_producer_that_asks_for_the_listeners_own_acks_gets_them)
 	"{\"when\": {\"/op\": \"boo\"}, \"action\": \"fatal\"}, " \
 	"{\"when\": {\"/op\": \"put\"}, \"action\": \"event\", \"id\": [[\"$who\", \"/id\"]]}]}"
 
-Test(sink, variables_are_each_connections_own)
+Test(producer_profile, variables_are_each_connections_own)
 {
 	struct peer *other;
 
@@ -305,14 +305,14 @@ static void expect_end(const char *op, int code)
 	peer_free(p);
 }
 
-Test(sink, rules_end_a_connection_when_all_is_answered)
+Test(producer_profile, rules_end_a_connection_when_all_is_answered)
 {
 	listen_by(MOODS, NULL);
 	expect_end("bye", 1000);
 	expect_end("boo", 1008);
 }
 
-Test(sink, a_producer_that_fills_its_variables_is_sent_away)
+Test(producer_profile, a_producer_that_fills_its_variables_is_sent_away)
 {
 	char *name = malloc(20001);
 
@@ -327,7 +327,7 @@ Test(sink, a_producer_that_fills_its_variables_is_sent_away)
 
 /* ---- bad input ---- */
 
-Test(sink, a_frame_of_too_many_elements_is_one_dead_letter)
+Test(producer_profile, a_frame_of_too_many_elements_is_one_dead_letter)
 {
 	char *text = malloc(200000), *at = text;
 
@@ -342,7 +342,7 @@ Test(sink, a_frame_of_too_many_elements_is_one_dead_letter)
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters"), 1);
 }
 
-Test(sink, a_split_message_is_answered_frame_by_frame_and_has_a_limit)
+Test(producer_profile, a_split_message_is_answered_frame_by_frame_and_has_a_limit)
 {
 	char *text = malloc(300000), *at = text;
 
@@ -369,7 +369,7 @@ Test(sink, a_split_message_is_answered_frame_by_frame_and_has_a_limit)
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters"), 2);
 }
 
-Test(sink, a_producer_that_reads_no_answers_stops_nobody_else)
+Test(producer_profile, a_producer_that_reads_no_answers_stops_nobody_else)
 {
 	struct peer *deaf;
 	char *filling = malloc(4001);
@@ -393,7 +393,7 @@ Test(sink, a_producer_that_reads_no_answers_stops_nobody_else)
 	peer_free(deaf);
 }
 
-Test(sink, a_producer_that_leaves_before_its_answer_loses_nothing)
+Test(producer_profile, a_producer_that_leaves_before_its_answer_loses_nothing)
 {
 	struct database *lock;
 
@@ -408,7 +408,7 @@ Test(sink, a_producer_that_leaves_before_its_answer_loses_nothing)
 	cr_assert(wait_until(listener_metric(listener, "wsonce_in_flight_bytes") == 0, WAIT_MS));
 }
 
-Test(sink, a_listener_that_drains_answers_what_it_has_taken)
+Test(producer_profile, a_listener_that_drains_answers_what_it_has_taken)
 {
 	listen_by(suite_text(BATCH, ""), NULL);
 	open_producer(NULL);
@@ -425,7 +425,7 @@ Test(sink, a_listener_that_drains_answers_what_it_has_taken)
 	cr_assert(answers > 0 && answers * 2 == bench_rows(), "%ld answers, %ld rows", answers, bench_rows());
 }
 
-Test(sink, a_shipped_profile_serves_producers_too)
+Test(producer_profile, a_shipped_profile_serves_producers_too)
 {
 	listener = listener_start(&(struct listener_options){.database = db}, "--ingest-profile cloudevents");
 	open_producer("wsonce.ack.v1");

@@ -32,7 +32,7 @@ static void set_up(void)
 	feed = feed_new();
 }
 
-TestSuite(conversation, .init = set_up, .fini = bench_close, .timeout = 120);
+TestSuite(feed_client, .init = set_up, .fini = bench_close, .timeout = 120);
 
 #define URL "\"url\": \"ws://127.0.0.1:%d/feed\", "
 #define EVENT \
@@ -57,7 +57,7 @@ static void expect_status(const char *text)
 
 /* ---- what is said ---- */
 
-Test(conversation, headers_subprotocols_and_first_words_are_the_profile_s)
+Test(feed_client, headers_subprotocols_and_first_words_are_the_profile_s)
 {
 	feed_accept_with(feed, "Sec-WebSocket-Protocol: b\r\n");
 	start(URL "\"headers\": {\"X-Key\": \"k ${env:FEED_SECRET}\"}, \"subprotocols\": [\"a\", \"b\"], "
@@ -70,7 +70,7 @@ Test(conversation, headers_subprotocols_and_first_words_are_the_profile_s)
 	cr_assert(wait_until(feed_has_heard(feed, "{\"say\":\"" SECRET "\"}\n[\"REQ\"]\n"), SETTLED_MS));
 }
 
-Test(conversation, a_server_that_chooses_no_subprotocol_is_refused)
+Test(feed_client, a_server_that_chooses_no_subprotocol_is_refused)
 {
 	start(URL "\"subprotocols\": [\"a\"], " RULES, feed_port(feed));
 	expect_status("chooses none of the subprotocols");
@@ -79,7 +79,7 @@ Test(conversation, a_server_that_chooses_no_subprotocol_is_refused)
 	expect_heard("then"); /* not by one that is about to be refused */
 }
 
-Test(conversation, who_may_never_send_sends_nothing)
+Test(feed_client, who_may_never_send_sends_nothing)
 {
 	start(URL "\"never_send\": true, \"ws_ping_s\": 1, \"on_open\": [1], "
 		  "\"ping\": {\"every_s\": 1, \"send\": 2}, \"rules\": [{\"when\": {\"/x\": 1}, \"send\": [3]}, " EVENT
@@ -91,7 +91,7 @@ Test(conversation, who_may_never_send_sends_nothing)
 	cr_assert_eq(feed_received(feed) + feed_pings(feed), 0);
 }
 
-Test(conversation, pings_of_the_application_count_and_are_missed)
+Test(feed_client, pings_of_the_application_count_and_are_missed)
 {
 	start(URL "\"ws_ping_s\": 0, \"counter_start\": 7, \"ping\": {\"every_s\": 1, \"send\": {\"ping\": "
 		  "\"${counter}\"}}, "
@@ -105,7 +105,7 @@ Test(conversation, pings_of_the_application_count_and_are_missed)
 	cr_assert(listener_has_logged(listener, "did not answer a ping"));
 }
 
-Test(conversation, silence_ends_a_connection)
+Test(feed_client, silence_ends_a_connection)
 {
 	start(URL "\"ws_ping_s\": 0, \"idle_timeout_s\": 1, " RULES, feed_port(feed));
 	cr_assert(wait_until(feed_connections(feed) >= 3, SETTLED_MS));
@@ -113,7 +113,7 @@ Test(conversation, silence_ends_a_connection)
 }
 
 /* Its pong is behind what is not read of it. */
-Test(conversation, a_feed_that_waits_for_its_acks_is_not_ended_by_a_ping)
+Test(feed_client, a_feed_that_waits_for_its_acks_is_not_ended_by_a_ping)
 {
 	struct database *lock;
 
@@ -132,7 +132,7 @@ Test(conversation, a_feed_that_waits_for_its_acks_is_not_ended_by_a_ping)
 }
 
 /* A letter is never acked, and what comes behind it in the same message is. */
-Test(conversation, an_element_that_cannot_be_read_takes_no_ack_from_the_next)
+Test(feed_client, an_element_that_cannot_be_read_takes_no_ack_from_the_next)
 {
 	start(URL
 	      "\"split\": \"array\", \"ack_mode\": \"each\", \"rules\": [{\"action\": \"event\", \"id\": [[\"/id\"]], "
@@ -161,7 +161,7 @@ static void send_many(int n)
 		feed_sendf(feed, "{\"id\":\"e-%d\"}", i);
 }
 
-Test(conversation, a_feed_that_reads_its_acks_gets_megabytes_of_them_at_once)
+Test(feed_client, a_feed_that_reads_its_acks_gets_megabytes_of_them_at_once)
 {
 	struct database *lock;
 
@@ -175,7 +175,7 @@ Test(conversation, a_feed_that_reads_its_acks_gets_megabytes_of_them_at_once)
 	cr_assert_eq(feed_connections(feed), 1);
 }
 
-Test(conversation, a_feed_that_reads_no_acks_is_left)
+Test(feed_client, a_feed_that_reads_no_acks_is_left)
 {
 	struct database *lock;
 
@@ -198,7 +198,7 @@ static char *message_of(const char *id, int filling)
 	return suite_text("{\"id\":\"%s\",\"filling\":\"%0*d\"}", id, filling, 0);
 }
 
-Test(conversation, a_source_has_its_own_limit_of_a_message)
+Test(feed_client, a_source_has_its_own_limit_of_a_message)
 {
 	start(URL "\"max_message_bytes\": 2000, " RULES, feed_port(feed));
 	expect_heard("first");
@@ -212,7 +212,7 @@ Test(conversation, a_source_has_its_own_limit_of_a_message)
 			     SETTLED_MS));
 }
 
-Test(conversation, a_source_s_own_limit_may_be_above_the_settings)
+Test(feed_client, a_source_s_own_limit_may_be_above_the_settings)
 {
 	start(URL "\"max_message_bytes\": 4000000, " RULES, feed_port(feed));
 	expect_heard("first");
@@ -221,7 +221,7 @@ Test(conversation, a_source_s_own_limit_may_be_above_the_settings)
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE event_id = 'long'"), 1);
 }
 
-Test(conversation, an_ack_that_cannot_go_out_in_time_is_sent_late_and_counted)
+Test(feed_client, an_ack_that_cannot_go_out_in_time_is_sent_late_and_counted)
 {
 	struct database *lock;
 
@@ -241,7 +241,7 @@ Test(conversation, an_ack_that_cannot_go_out_in_time_is_sent_late_and_counted)
 
 /* ---- coming back ---- */
 
-Test(conversation, a_successor_comes_before_the_connection_is_too_old)
+Test(feed_client, a_successor_comes_before_the_connection_is_too_old)
 {
 	int64_t began = wait_now_ms(), end = began + SETTLED_MS;
 
@@ -296,17 +296,17 @@ static void expect_read_first(const char *overlap, int connections)
 	cr_assert(wait_until(feed_connections(feed) >= 2, SETTLED_MS));
 }
 
-Test(conversation, one_that_is_too_old_while_it_is_not_read_from_is_read_first)
+Test(feed_client, one_that_is_too_old_while_it_is_not_read_from_is_read_first)
 {
 	expect_read_first("", 1);
 }
 
-Test(conversation, one_with_a_successor_is_read_to_its_end_though_it_is_not_read_from_at_first)
+Test(feed_client, one_with_a_successor_is_read_to_its_end_though_it_is_not_read_from_at_first)
 {
 	expect_read_first("\"overlap_s\": 1, ", 2);
 }
 
-Test(conversation, a_rule_leads_to_another_url_and_keeps_what_was_subscribed)
+Test(feed_client, a_rule_leads_to_another_url_and_keeps_what_was_subscribed)
 {
 	start(URL "\"redirect_keeps_subscriptions\": true, \"on_open\": [{\"subscribe\": 1}], \"rules\": [{\"name\": "
 		  "\"move\", "
@@ -326,7 +326,7 @@ Test(conversation, a_rule_leads_to_another_url_and_keeps_what_was_subscribed)
 	"\"rules\": [{\"name\": \"move\", \"when\": {\"/move\": {\"exists\": true}}, \"action\": \"reconnect\", " \
 	"\"url\": \"${/move}\"}, " EVENT "]"
 
-Test(conversation, a_feed_writes_no_lines_into_a_connection_to_a_redis)
+Test(feed_client, a_feed_writes_no_lines_into_a_connection_to_a_redis)
 {
 	struct redisd *redis = redisd_new();
 
@@ -338,7 +338,7 @@ Test(conversation, a_feed_writes_no_lines_into_a_connection_to_a_redis)
 	expect_heard("two");
 }
 
-Test(conversation, a_feed_leads_nowhere_but_to_hosts_that_the_profile_names)
+Test(feed_client, a_feed_leads_nowhere_but_to_hosts_that_the_profile_names)
 {
 	struct feed *other = feed_new();
 
@@ -351,7 +351,7 @@ Test(conversation, a_feed_leads_nowhere_but_to_hosts_that_the_profile_names)
 	cr_assert_null(feed_request(other));
 }
 
-Test(conversation, a_feed_leads_to_a_host_that_the_profile_lists)
+Test(feed_client, a_feed_leads_to_a_host_that_the_profile_lists)
 {
 	struct feed *other = feed_new();
 
@@ -366,7 +366,7 @@ Test(conversation, a_feed_leads_to_a_host_that_the_profile_lists)
 	cr_assert_null(frame_header(feed_request(other), "X-Secret"), "a host of the feed's choice gets the secret");
 }
 
-Test(conversation, what_a_feed_sent_is_percent_encoded_in_a_url)
+Test(feed_client, what_a_feed_sent_is_percent_encoded_in_a_url)
 {
 	start(URL "\"rules\": [{\"when\": {\"/s\": {\"exists\": true}}, \"action\": \"reconnect\", \"url\": "
 		  "\"ws://127.0.0.1:%d/?s=${/s}&t=u\"}, " EVENT "]",
@@ -379,7 +379,7 @@ Test(conversation, what_a_feed_sent_is_percent_encoded_in_a_url)
 		"%s", feed_request(feed));
 }
 
-Test(conversation, a_rule_that_reconnects_tells_the_words_of_the_feed)
+Test(feed_client, a_rule_that_reconnects_tells_the_words_of_the_feed)
 {
 	start(URL "\"backoff\": {\"min_ms\": 5000, \"max_ms\": 5000}, \"rules\": [{\"name\": \"bye\", \"when\": "
 		  "{\"/bye\": {\"exists\": true}}, \"action\": \"reconnect\"}, " EVENT "]",
@@ -390,7 +390,7 @@ Test(conversation, a_rule_that_reconnects_tells_the_words_of_the_feed)
 	expect_status("maintenance");
 }
 
-Test(conversation, what_is_fatal_ends_it_for_good)
+Test(feed_client, what_is_fatal_ends_it_for_good)
 {
 	start(URL "\"rules\": [{\"name\": \"refused\", \"when\": {\"/error\": {\"exists\": true}}, \"action\": "
 		  "\"fatal\"}, " EVENT "]",
@@ -404,7 +404,7 @@ Test(conversation, what_is_fatal_ends_it_for_good)
 	cr_assert_eq(listener_status(listener, "/readyz"), 503);
 }
 
-Test(conversation, close_codes_mean_what_the_profile_says)
+Test(feed_client, close_codes_mean_what_the_profile_says)
 {
 	start(URL "\"fatal_close\": [4004], \"close_policy\": {\"4200-4299\": \"at_once\"}, " RULES, feed_port(feed));
 	expect_heard("one");
@@ -425,7 +425,7 @@ static void expect_next_request(const char *path)
 	cr_assert(strncmp(feed_request(feed) + 4, path, strlen(path)) == 0, "%s", feed_request(feed));
 }
 
-Test(conversation, a_code_that_resets_drops_the_variables_that_the_profile_names_and_no_other_code_does)
+Test(feed_client, a_code_that_resets_drops_the_variables_that_the_profile_names_and_no_other_code_does)
 {
 	start(URL
 	      "\"url_resume\": \"ws://127.0.0.1:%d/resume?s=${s}\", \"reset_close\": {\"codes\": [4007], \"clear\": "
@@ -443,7 +443,7 @@ Test(conversation, a_code_that_resets_drops_the_variables_that_the_profile_names
 
 /* ---- feeds that mean harm ---- */
 
-Test(conversation, one_that_accepts_and_closes_is_left_alone_for_longer_each_time)
+Test(feed_client, one_that_accepts_and_closes_is_left_alone_for_longer_each_time)
 {
 	start(URL "\"rules\": [{\"name\": \"welcome\", \"when\": {\"/welcome\": 1}}, " EVENT "]", feed_port(feed));
 	int64_t end = wait_now_ms() + 10000;
@@ -456,7 +456,7 @@ Test(conversation, one_that_accepts_and_closes_is_left_alone_for_longer_each_tim
 }
 
 /* And says ready each time: good words before a hasty goodbye do not make the next wait short. */
-Test(conversation, one_that_says_ready_sends_an_event_and_closes_is_not_dialled_without_end)
+Test(feed_client, one_that_says_ready_sends_an_event_and_closes_is_not_dialled_without_end)
 {
 	start(URL
 	      "\"close_policy\": {\"4000\": \"at_once\"}, \"rules\": [{\"name\": \"ready\", \"when\": {\"/ready\": 1}, "
@@ -473,7 +473,7 @@ Test(conversation, one_that_says_ready_sends_an_event_and_closes_is_not_dialled_
 }
 
 /* A successor a second at most. */
-Test(conversation, one_that_always_asks_for_a_successor_is_not_dialled_without_end)
+Test(feed_client, one_that_always_asks_for_a_successor_is_not_dialled_without_end)
 {
 	start(URL "\"overlap_s\": 5, \"rules\": [{\"name\": \"ready\", \"when\": {\"/ready\": 1}, \"ready\": true}, "
 		  "{\"name\": "
@@ -489,7 +489,7 @@ Test(conversation, one_that_always_asks_for_a_successor_is_not_dialled_without_e
 	cr_assert_geq(feed_connections(feed), 2);
 }
 
-Test(conversation, replies_that_are_provoked_are_bounded)
+Test(feed_client, replies_that_are_provoked_are_bounded)
 {
 	start(URL "\"rules\": [{\"name\": \"echo\", \"when\": {\"/x\": 1}, \"send\": [{\"y\": 1}]}, " EVENT "]",
 	      feed_port(feed));
@@ -515,7 +515,7 @@ static void start_with_call(void)
 	      feed_port(feed));
 }
 
-Test(conversation, a_url_that_is_asked_for_may_be_refused_be_html_or_lack_what_is_wanted)
+Test(feed_client, a_url_that_is_asked_for_may_be_refused_be_html_or_lack_what_is_wanted)
 {
 	static const char *const answers[][2] = {
 		{"HTTP/1.1 500 No\r\nContent-Length: 2\r\n\r\nno", "before connecting: answered 500: no"},
@@ -539,7 +539,7 @@ Test(conversation, a_url_that_is_asked_for_may_be_refused_be_html_or_lack_what_i
 	expect_heard("at last");
 }
 
-Test(conversation, a_url_that_is_asked_for_may_never_come)
+Test(feed_client, a_url_that_is_asked_for_may_never_come)
 {
 	feed_freeze(feed);
 	start("\"url\": \"${url}\", \"url_http\": {\"method\": \"GET\", \"url\": \"http://127.0.0.1:%d/open\", "
@@ -581,7 +581,7 @@ static bool has_rows(const char *condition, long count)
 	return wait_until(database_long(db, "SELECT count(*) FROM events WHERE %s", condition) == count, SETTLED_MS);
 }
 
-Test(conversation, frames_of_ten_thousand_elements_are_stored_and_larger_ones_are_letters)
+Test(feed_client, frames_of_ten_thousand_elements_are_stored_and_larger_ones_are_letters)
 {
 	start(URL ITEMS, feed_port(feed));
 	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
@@ -594,7 +594,7 @@ Test(conversation, frames_of_ten_thousand_elements_are_stored_and_larger_ones_ar
 	cr_assert(wait_until(feed_has_heard(feed, "{\"got\":1,\"with\":null}"), SETTLED_MS));
 }
 
-Test(conversation, odd_cursors_captures_and_ids_change_nothing_else)
+Test(feed_client, odd_cursors_captures_and_ids_change_nothing_else)
 {
 	char *long_text = suite_text("%0300000d", 7), *long_id = suite_text("%0600d", 7);
 
@@ -616,7 +616,7 @@ Test(conversation, odd_cursors_captures_and_ids_change_nothing_else)
 
 /* ---- loud, and without secrets ---- */
 
-Test(conversation, frames_without_a_rule_are_told_and_counted)
+Test(feed_client, frames_without_a_rule_are_told_and_counted)
 {
 	start(URL RULES, feed_port(feed));
 	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
@@ -630,7 +630,7 @@ Test(conversation, frames_without_a_rule_are_told_and_counted)
 	cr_assert_eq(listener_metric(listener, "wsonce_feed_events_total{source=\"played\",rule=\"event\"}"), 1);
 }
 
-Test(conversation, holes_in_a_numbering_are_told_and_counted)
+Test(feed_client, holes_in_a_numbering_are_told_and_counted)
 {
 	start(URL "\"gap\": {\"key\": \"/of\", \"seq\": \"/n\", \"contiguous\": true}, " RULES, feed_port(feed));
 	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
@@ -659,7 +659,7 @@ static void expect_no_secret(const char *where, const char *text)
 	cr_assert(!at, "%s has the secret: %.200s", where, at && at - text > 100 ? at - 100 : text);
 }
 
-Test(conversation, no_secret_is_told_anywhere)
+Test(feed_client, no_secret_is_told_anywhere)
 {
 	start("\"url\": \"ws://127.0.0.1:%d/feed/${env:FEED_SECRET}?token=${env:FEED_SECRET}\", \"headers\": "
 	      "{\"X-Key\": "

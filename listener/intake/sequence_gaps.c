@@ -1,6 +1,6 @@
-/* numbering.c owns the count of what a source left out of its numbering, and the line that says so. Which number is the
- * next is feed/gap.c's. */
-#include "intake/numbering.h"
+/* sequence_gaps.c owns the count of what a source left out of its numbering, and the line that says so. Which number is
+ * the next is feed/gap.c's. */
+#include "intake/sequence_gaps.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,18 +12,18 @@
 #define TELL_MS   60000
 #define KEY_BYTES 60
 
-struct numbering {
+struct sequence_gaps {
 	struct gaps *seen;
 	const char *source;
-	struct numbering_count all;
-	struct numbering_count told; /* of all */
-	int64_t told_ms;             /* loop clock; 0: never */
+	struct sequence_gaps_count all;
+	struct sequence_gaps_count told; /* of all */
+	int64_t told_ms;                 /* loop clock; 0: never */
 	char example[KEY_BYTES + 2 * GAP_NUMBER_BYTES + 20];
 };
 
-struct numbering *numbering_new(const struct profile *p)
+struct sequence_gaps *sequence_gaps_new(const struct profile *p)
 {
-	struct numbering *n;
+	struct sequence_gaps *n;
 
 	if (!p->gap.seq || !p->gap.contiguous)
 		return NULL;
@@ -33,7 +33,7 @@ struct numbering *numbering_new(const struct profile *p)
 	return n;
 }
 
-void numbering_free(struct numbering *n)
+void sequence_gaps_free(struct sequence_gaps *n)
 {
 	if (!n)
 		return;
@@ -41,7 +41,7 @@ void numbering_free(struct numbering *n)
 	free(n);
 }
 
-static void keep_example(struct numbering *n, struct slice key, const struct gap *gap)
+static void keep_example(struct sequence_gaps *n, struct slice key, const struct gap *gap)
 {
 	char first[GAP_NUMBER_BYTES], last[GAP_NUMBER_BYTES];
 
@@ -49,7 +49,7 @@ static void keep_example(struct numbering *n, struct slice key, const struct gap
 		 key.at ? key.at : "", gap_write(gap->first, first), gap_write(gap->last, last));
 }
 
-void numbering_note(struct numbering *n, const struct session_event *event)
+void sequence_gaps_note(struct sequence_gaps *n, const struct session_event *event)
 {
 	unsigned __int128 missing;
 	struct gap gap;
@@ -63,7 +63,7 @@ void numbering_note(struct numbering *n, const struct session_event *event)
 	n->all.missing = missing > INT64_MAX - n->all.missing ? INT64_MAX : n->all.missing + (uint64_t)missing;
 }
 
-void numbering_tell(struct numbering *n, struct secrets *secrets, int64_t now_ms)
+void sequence_gaps_tell(struct sequence_gaps *n, struct secrets *secrets, int64_t now_ms)
 {
 	if (!n || n->all.gaps == n->told.gaps || (n->told_ms && now_ms - n->told_ms < TELL_MS))
 		return;
@@ -76,7 +76,7 @@ void numbering_tell(struct numbering *n, struct secrets *secrets, int64_t now_ms
 	n->told_ms = now_ms;
 }
 
-struct numbering_count numbering_count(const struct numbering *n)
+struct sequence_gaps_count sequence_gaps_count(const struct sequence_gaps *n)
 {
-	return n ? n->all : (struct numbering_count){0, 0};
+	return n ? n->all : (struct sequence_gaps_count){0, 0};
 }

@@ -1,0 +1,746 @@
+/* feed_connection.c owns one connection of a conversation: the HTTP calls before and after the handshake, what is sent and how
+ * fast, pings of the application, silence, and the frames on their way from the connection to the session and from
+ * there to the sink. When to connect is intake/feed_client.c's.
+ *
+ * What a frame calls for that ends the connection is done after the message is read: the session is not entered twice.
+ */
+#include "intake/feed_connection.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/backoff.h"
+#include "feed/reach.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "intake/rate_limit.h"
+
+#define IDLE_MS       90000  /* by default, where pings are answered; */
+#define SILENT_MS     600000 /* where there are none */
+#define CATCH_UP_MS   5000   /* to read what came while it was not read from, before it may go */
+#define TELL_MS       60000
+#define EXAMPLE_BYTES 200
+
+struct feed_connection {
+	const struct feed_client_parts *p;
+	const struct feed_connection_owner *owner;
+	void *arg;
+	struct dial *dial; /* NULL: none yet, or none any more */
+	void *of;          /* the callbacks'; NULL: it is not open */
+	size_t mirror;     /* which of them, and which of a name's addresses */
+	bool is_bare;      /* a redirect that keeps subscriptions: nothing is said */
+	char **on_open;
+	size_t on_open_count;
+	char *headers;
+	char **subprotocols;
+	struct upgrade_offer offer;
+	int64_t since_ms; /* loop clock, begun */
+	int64_t opened_ms;
+	int64_t age_ms;  /* at which it is too old; 0: never */
+	int64_t ping_ms; /* loop clock, of the next ping; 0: not known */
+	int64_t pinged_ms;
+	int64_t told_ms;  /* loop clock, of the last line about what is ignored */
+	int64_t held_ms;  /* loop clock, when it was last seen not to be read from; 0: never */
+	int64_t until_ms; /* loop clock, it has a successor; 0: it has none */
+	struct rate_limit rate_limit;
+	/* HTTP: */
+	const struct profile_http *call; /* at work or next; NULL: none */
+	size_t calls_left;               /* with it */
+	struct request *request;
+	/* Of the message at hand: */
+	const struct profile_rule *rule; /* the last that matched */
+	struct rule_count count;         /* of it */
+	bool is_ready;
+	const struct profile_rule *http_rule;
+	const struct profile_rule *action;
+	char action_frame[EXAMPLE_BYTES + 1];
+	char fault[400]; /* to be told at the next tick; "": none */
+	int64_t fault_wait_ms;
+};
+
+static int64_t now_ms(const struct feed_connection *conn)
+{
+	return (int64_t)uv_now(conn->p->loop);
+}
+
+/* --- the end --- */
+
+static void close_sink(struct feed_connection *conn)
+{
+	if (conn->of)
+		conn->p->callbacks->on_close(conn->of);
+	conn->of = NULL;
+}
+
+void feed_connection_free(struct feed_connection *conn, unsigned int code)
+{
+	if (conn->request)
+		request_cancel(conn->request);
+	if (conn->dial && code)
+		dial_leave(conn->dial, code);
+	else if (conn->dial)
+		dial_cut(conn->dial);
+	close_sink(conn);
+	for (size_t i = 0; i < conn->on_open_count; i++)
+		free(conn->on_open[i]);
+	for (size_t i = 0; i < conn->offer.subprotocol_count; i++)
+		free(conn->subprotocols[i]);
+	free(conn->on_open);
+	free(conn->subprotocols);
+	free(conn->headers);
+	rate_limit_clear(&conn->rate_limit);
+	free(conn);
+}
+
+static void fail_later(struct feed_connection *conn, const char *reason, int64_t wait_ms)
+{
+	if (*conn->fault)
+		return;
+	snprintf(conn->fault, sizeof(conn->fault), "%s", reason);
+	conn->fault_wait_ms = wait_ms;
+}
+
+static void tell_fault(struct feed_connection *conn)
+{
+	struct dial_end end = {.reason = conn->fault, .was_open = conn->of, .wait_ms = conn->fault_wait_ms};
+
+	if (conn->dial)
+		dial_leave(conn->dial, (unsigned int)conn->p->profile->close_code_on_stop);
+	conn->dial = NULL;
+	close_sink(conn);
+	conn->owner->on_end(conn->arg, conn, &end);
+}
+
+/* --- what is sent --- */
+
+static void send_now(void *arg, const char *text, size_t len)
+{
+	struct feed_connection *conn = arg;
+
+	if (conn->dial)
+		dial_send(conn->dial, text, len);
+}
+
+static void say(struct feed_connection *conn, struct slice text, enum rate_limit_kind kind)
+{
+	if (!text.at || conn->p->profile->never_send || !conn->of)
+		return;
+	if (rate_limit_send(&conn->rate_limit, text.at, text.len, kind, now_ms(conn), send_now, conn))
+		fail_later(conn, "the feed provokes more replies than may be sent", 0);
+}
+
+void feed_connection_send(struct feed_connection *conn, struct slice frame)
+{
+	say(conn, frame, RATE_LIMIT_ACK);
+}
+
+void feed_connection_hold(struct feed_connection *conn, bool is_held)
+{
+	if (conn->dial)
+		dial_hold(conn->dial, is_held);
+}
+
+static void say_first_words(struct feed_connection *conn)
+{
+	for (size_t i = 0; i < conn->on_open_count; i++)
+		say(conn, (struct slice){conn->on_open[i], strlen(conn->on_open[i])}, RATE_LIMIT_OWN);
+}
+
+/* --- frames --- */
+
+static void end_rule(struct feed_connection *conn)
+{
+	if (!conn->rule)
+		return;
+	conn->count.nothing = !conn->count.events;
+	conn->owner->on_count(conn->arg, conn->rule, &conn->count);
+	conn->rule = NULL;
+	conn->count = (struct rule_count){0};
+}
+
+static void on_rule(void *ctx, const struct profile_rule *rule, struct slice frame)
+{
+	struct feed_connection *conn = ctx;
+
+	end_rule(conn);
+	conn->rule = rule;
+	conn->is_ready |= rule->ready;
+	if (rule->http_count)
+		conn->http_rule = rule;
+	if (rule->clear && conn->of)
+		conn->p->callbacks->on_clear(conn->p->arg, conn->of, rule->clear);
+	conn->owner->on_rule(conn->arg, rule, frame);
+}
+
+static void on_frame(void *ctx)
+{
+	struct feed_connection *conn = ctx;
+
+	conn->p->callbacks->on_frame(conn->of);
+}
+
+static void on_event(void *ctx, const struct session_event *event)
+{
+	struct feed_connection *conn = ctx;
+
+	conn->count.events++;
+	if (event->gap_seq.at)
+		conn->owner->on_number(conn->arg, event);
+	conn->p->callbacks->on_event(conn->of, event);
+}
+
+static void on_reject(void *ctx, struct slice bytes, const char *why)
+{
+	struct feed_connection *conn = ctx;
+
+	conn->count.rejected++;
+	conn->p->callbacks->on_reject(conn->of, bytes, why);
+}
+
+static void on_send(void *ctx, struct slice frame)
+{
+	struct feed_connection *conn = ctx;
+
+	conn->count.sends++;
+	say(conn, frame, RATE_LIMIT_REPLY);
+}
+
+static void on_action(void *ctx, const struct profile_rule *rule, struct slice frame)
+{
+	struct feed_connection *conn = ctx;
+
+	if (conn->action && conn->action->action == ACTION_FATAL)
+		return;
+	conn->action = rule;
+	snprintf(conn->action_frame, sizeof(conn->action_frame), "%.*s",
+		 (int)(frame.len < EXAMPLE_BYTES ? frame.len : EXAMPLE_BYTES), frame.at);
+}
+
+static void on_cursor(void *ctx, struct slice cursor)
+{
+	struct feed_connection *conn = ctx;
+
+	conn->p->callbacks->on_cursor(conn->of, cursor);
+}
+
+static void on_ack(void *ctx, struct slice frame)
+{
+	struct feed_connection *conn = ctx;
+
+	conn->p->callbacks->on_ack(conn->of, frame);
+}
+
+static void on_filtered(void *ctx)
+{
+	struct feed_connection *conn = ctx;
+
+	conn->count.filtered++;
+}
+
+static bool is_held(void *ctx)
+{
+	const struct feed_connection *conn = ctx;
+
+	return conn->p->callbacks->is_held(conn->of);
+}
+
+static void on_release(void *ctx)
+{
+	struct feed_connection *conn = ctx;
+
+	conn->p->callbacks->on_release(conn->of);
+}
+
+static const struct session_handler handler = {
+	.on_event = on_event,
+	.on_reject = on_reject,
+	.on_send = on_send,
+	.on_action = on_action,
+	.on_cursor = on_cursor,
+	.on_ack = on_ack,
+	.on_rule = on_rule,
+	.on_filtered = on_filtered,
+	.on_frame = on_frame,
+	.is_held = is_held,
+	.on_release = on_release,
+};
+
+/* Texts that a server gave: a ticket, a token, or nothing of the kind. */
+static void tell_secrets(struct feed_connection *conn, const json_t *capture)
+{
+	const char *name;
+	json_t *part;
+
+	json_object_foreach((json_t *)(uintptr_t)capture, name, part)
+	{
+		struct slice value = session_var(conn->p->session, name);
+
+		if (value.len > 2 && *value.at == '"')
+			conn->owner->on_secret(conn->arg, value.at + 1, value.len - 2);
+	}
+}
+
+static void start_calls(struct feed_connection *conn);
+
+/* What a message called for. The owner may free the line in the last step. */
+static void after_message(struct feed_connection *conn)
+{
+	const struct profile_rule *http = conn->http_rule, *action = conn->action;
+	bool is_ready = conn->is_ready;
+
+	conn->http_rule = conn->action = NULL;
+	conn->is_ready = false;
+	if (http && !conn->is_bare && !conn->call) {
+		conn->call = http->http;
+		conn->calls_left = http->http_count;
+		start_calls(conn);
+	}
+	conn->owner->on_ready(conn->arg, conn, is_ready);
+	if (action)
+		conn->owner->on_action(conn->arg, conn, action, conn->action_frame);
+}
+
+/* Once a minute. */
+static void tell_trouble(struct feed_connection *conn)
+{
+	const char *trouble = session_trouble(conn->p->session);
+
+	if (!trouble || (conn->told_ms && now_ms(conn) - conn->told_ms < TELL_MS))
+		return;
+	conn->told_ms = now_ms(conn);
+	log_warn("source sends what is ignored", "source=%s reason=%s", conn->p->profile->name, trouble);
+}
+
+/* No rule reads an envelope. */
+static void count_envelope(struct feed_connection *conn, struct slice message, bool is_event)
+{
+	on_rule(conn, conn->p->profile->rules, message);
+	conn->count.events = is_event;
+	end_rule(conn);
+}
+
+static void on_message(void *arg, const char *message, size_t len)
+{
+	struct feed_connection *conn = arg;
+	const struct profile_rule *rule;
+	bool is_event;
+
+	if (*conn->fault || (conn->action && conn->action->action == ACTION_FATAL))
+		return;
+	is_event = conn->p->callbacks->on_message(conn->of, message, len);
+	if (conn->p->profile->redacted_url) {
+		count_envelope(conn, (struct slice){message, len}, is_event);
+		return;
+	}
+	session_read(conn->p->session, message, len, &handler, conn);
+	rule = conn->rule;
+	end_rule(conn);
+	tell_trouble(conn);
+	conn->p->callbacks->on_read(conn->of);
+	if (rule)
+		tell_secrets(conn, rule->capture);
+	after_message(conn);
+}
+
+static void on_too_long(void *arg, const char *head, size_t len, const uint8_t *digest, uint64_t total)
+{
+	struct feed_connection *conn = arg;
+
+	conn->p->callbacks->on_too_long(conn->of, head, len, digest, total);
+}
+
+/* --- the connection --- */
+
+/* A fleet that connected at the same time is not to leave at the same time. */
+static int64_t draw_age(const struct profile *p)
+{
+	return p->max_age_s * 1000 - (int64_t)(backoff_draw() % (uint64_t)(p->max_age_s * 100 + 1));
+}
+
+static void on_open(void *arg)
+{
+	struct feed_connection *conn = arg;
+	const struct profile *p = conn->p->profile;
+
+	conn->opened_ms = now_ms(conn);
+	conn->age_ms = p->max_age_s ? draw_age(p) : 0;
+	if (p->never_send)
+		dial_set_ping(conn->dial, 0);
+	else if (p->ws_ping_s >= 0)
+		dial_set_ping(conn->dial, p->ws_ping_s * 1000);
+	conn->of = conn->p->callbacks->on_open(conn->p->arg, conn);
+	say_first_words(conn);
+	conn->owner->on_open(conn->arg, conn);
+}
+
+static void on_end(void *arg, const struct dial_end *end)
+{
+	struct feed_connection *conn = arg;
+
+	conn->dial = NULL;
+	close_sink(conn);
+	conn->owner->on_end(conn->arg, conn, end);
+}
+
+static const struct dial_owner dial_owner = {on_open, on_message, on_too_long, on_end};
+
+static bool is_token(const char *text)
+{
+	return *text &&
+	       !text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$%&'*+-.^_`|~")];
+}
+
+/* A value of a header: a file may end its line. NULL: it is none. */
+static char *header_value(const char *text)
+{
+	char *value = memory_strdup(text);
+	size_t n = strlen(value);
+
+	while (n && (value[n - 1] == '\n' || value[n - 1] == '\r'))
+		value[--n] = '\0';
+	for (const char *c = value; *c; c++)
+		if (((unsigned char)*c < ' ' && *c != '\t') || *c == 0x7f) {
+			free(value);
+			return NULL;
+		}
+	return value;
+}
+
+static bool has_secret(const char *template)
+{
+	return strstr(template, "${env:") || strstr(template, "${file:");
+}
+
+/* Hands the lines of a profile's headers to add, one by one; stops at what cannot be sent and returns its name. Those
+ * with secrets are for the profile's own hosts. */
+static const char *write_headers(struct feed_connection *conn, const json_t *headers, bool is_own,
+				 void (*add)(void *to, char *text), void *to)
+{
+	const char *name, *fault = NULL;
+	json_t *item;
+
+	json_object_foreach((json_t *)(uintptr_t)headers, name, item)
+	{
+		const char *text;
+		char *value;
+
+		if (!is_own && has_secret(json_string_value(item)))
+			continue;
+		text = session_render_text(conn->p->session, json_string_value(item), false, &fault);
+		value = text && !fault ? header_value(text) : NULL;
+
+		if (!value || !is_token(name) || !upgrade_allows_header(name)) {
+			free(value);
+			return name;
+		}
+		add(to, memory_printf("%s: %s", name, value));
+		free(value);
+	}
+	return NULL;
+}
+
+static void add_line(void *to, char *text)
+{
+	char **lines = to, *longer = memory_printf("%s%s\r\n", *lines ? *lines : "", text);
+
+	free(text);
+	free(*lines);
+	*lines = longer;
+}
+
+static void set_offer(struct feed_connection *conn)
+{
+	const json_t *names = conn->p->profile->subprotocols;
+	size_t count = json_array_size(names);
+
+	conn->subprotocols = memory_calloc(count + 1, sizeof(*conn->subprotocols));
+	for (size_t i = 0; i < count; i++)
+		conn->subprotocols[i] = memory_strdup(json_string_value(json_array_get(names, i)));
+	conn->offer = (struct upgrade_offer){
+		.headers = conn->headers,
+		.subprotocols = conn->subprotocols,
+		.subprotocol_count = count,
+		.has_deflate = !conn->p->config->source_uncompressed,
+		.max_message = (size_t)conn->p->profile->max_message_bytes,
+	};
+}
+
+/* What is said at first is said when the connection is open, and lives only until the next one is decided on. */
+static void keep_first_words(struct feed_connection *conn, const struct session_dial *how)
+{
+	conn->on_open = memory_calloc(how->on_open_count + 1, sizeof(*conn->on_open));
+	for (; conn->on_open_count < how->on_open_count; conn->on_open_count++)
+		conn->on_open[conn->on_open_count] =
+			memory_strndup(how->on_open[conn->on_open_count].at, how->on_open[conn->on_open_count].len);
+}
+
+static void dial(struct feed_connection *conn, const struct session_dial *how)
+{
+	bool is_own = false;
+	const char *fault = how->url ? reach_fault(conn->p->profile, how->url, &is_own) : NULL;
+	const char *wrong = write_headers(conn, conn->p->profile->headers, is_own, add_line, &conn->headers);
+	char reason[160];
+
+	keep_first_words(conn, how);
+	set_offer(conn);
+	if (how->fault) {
+		fail_later(conn, how->fault, 0);
+		return;
+	}
+	if (wrong || !how->url) {
+		snprintf(reason, sizeof(reason), wrong ? "header %.60s cannot be sent: %s" : "%.0s%s",
+			 wrong ? wrong : "",
+			 wrong ? "a secret cannot be read, or holds a control character"
+			       : "the feed's URL is not known");
+		fail_later(conn, reason, 0);
+		return;
+	}
+	if (fault) {
+		snprintf(reason, sizeof(reason), "the URL %s", fault);
+		fail_later(conn, reason, 0);
+		return;
+	}
+	conn->dial =
+		dial_start(conn->p->dialler, how->url, &conn->offer, (unsigned int)conn->mirror, &dial_owner, conn);
+}
+
+/* --- HTTP --- */
+
+#define CALL_HEADERS 32
+
+struct call_headers {
+	char *lines[CALL_HEADERS + 1];
+	size_t count;
+};
+
+static void add_call_header(void *to, char *text)
+{
+	struct call_headers *h = to;
+
+	if (h->count < CALL_HEADERS)
+		h->lines[h->count++] = text;
+	else
+		free(text);
+}
+
+/* Before or after the handshake. */
+static void fail_call(struct feed_connection *conn, const char *what, int64_t wait_ms)
+{
+	char reason[400];
+
+	snprintf(reason, sizeof(reason), "the HTTP call %s: %s",
+		 conn->of ? "that a rule asks for" : "before connecting", what);
+	fail_later(conn, reason, wait_ms);
+	conn->call = NULL;
+}
+
+static void dial_with_answer(struct feed_connection *conn)
+{
+	struct session_dial how = {0};
+
+	session_renew(conn->p->session, conn->mirror, &how);
+	dial(conn, &how);
+}
+
+/* Of an answer that may hold a token no more is told than its own member "error". */
+static void describe_answer(char *what, size_t size, const struct request_answer *answer)
+{
+	json_t *root = json_loadb(answer->body, answer->len, 0, NULL);
+	const char *error = json_string_value(json_object_get(root, "error"));
+
+	snprintf(what, size, "the answer is not JSON, or lacks what is to be captured%s%.*s",
+		 error ? "; its error: " : "", EXAMPLE_BYTES, error ? error : "");
+	json_decref(root);
+}
+
+static void on_answer(void *arg, const struct request_answer *answer)
+{
+	struct feed_connection *conn = arg;
+	char what[300];
+
+	conn->request = NULL;
+	if (answer->status / 100 != 2) {
+		snprintf(what, sizeof(what), "answered %d%s%.*s", answer->status, answer->len ? ": " : "",
+			 (int)(answer->len < EXAMPLE_BYTES ? answer->len : EXAMPLE_BYTES),
+			 answer->body ? answer->body : "");
+		fail_call(conn, answer->status ? what : answer->reason, answer->wait_ms);
+		return;
+	}
+	if (!session_answer(conn->p->session, conn->call, answer->body, answer->len)) {
+		describe_answer(what, sizeof(what), answer);
+		fail_call(conn, what, 0);
+		return;
+	}
+	tell_secrets(conn, conn->call->capture);
+	conn->call = --conn->calls_left ? conn->call + 1 : NULL;
+	if (conn->call)
+		start_calls(conn);
+	else if (!conn->dial)
+		dial_with_answer(conn);
+}
+
+static void start_calls(struct feed_connection *conn)
+{
+	const struct profile_http *http = conn->call;
+	const char *fault = NULL, *text = session_render_text(conn->p->session, http->url, true, &fault);
+	char *url = text ? memory_strdup(text) : NULL;
+	struct call_headers headers = {0};
+	bool is_own = false;
+	const char *wrong;
+	struct slice body = {0};
+
+	if (!fault)
+		fault = reach_fault(conn->p->profile, url ? url : "", &is_own);
+	wrong = write_headers(conn, http->headers, is_own, add_call_header, &headers);
+	if (!fault && http->body)
+		body = session_render(conn->p->session, http->body, &fault);
+	if (url && !fault && !wrong)
+		conn->request = request_send(conn->p->requests,
+					     &(struct request_call){.method = http->method,
+								    .url = url,
+								    .headers = (const char *const *)headers.lines,
+								    .body = body.at,
+								    .body_len = body.len},
+					     on_answer, conn);
+	if (!conn->request)
+		fail_call(conn, fault ? fault : wrong ? "a header cannot be sent" : "its URL is not one for HTTP", 0);
+	for (size_t i = 0; i < headers.count; i++)
+		free(headers.lines[i]);
+	free(url);
+}
+
+/* --- deadlines --- */
+
+static int64_t idle_limit_ms(const struct feed_connection *conn)
+{
+	const struct profile *p = conn->p->profile;
+	bool is_pinged = !p->never_send && (p->ws_ping_s || p->ping.send);
+	int64_t fallback = p->idle_timeout.ms >= 0           ? p->idle_timeout.ms
+			   : conn->p->config->idle_timeout_s ? conn->p->config->idle_timeout_s * 1000
+			   : is_pinged                       ? IDLE_MS
+							     : SILENT_MS;
+
+	if (!p->idle_timeout.var)
+		return fallback;
+	return session_var_ms(conn->p->session, p->idle_timeout.var, p->idle_timeout.unit_ms, p->idle_timeout.factor,
+			      fallback);
+}
+
+/* A plain source that answers pings may still have forgotten us. */
+static void look_for_silence(struct feed_connection *conn)
+{
+	int64_t limit_ms = idle_limit_ms(conn), now = now_ms(conn);
+	int64_t heard_ms =
+		conn->p->profile->redacted_url ? dial_message_ms(conn->dial, now) : dial_heard_ms(conn->dial, now);
+
+	if (limit_ms && now - heard_ms >= limit_ms)
+		fail_later(conn, "the feed was silent for too long", 0);
+}
+
+static int64_t ping_interval_ms(const struct feed_connection *conn)
+{
+	const struct profile *p = conn->p->profile;
+
+	if (!p->ping.send || p->never_send)
+		return 0;
+	if (!p->ping.var)
+		return p->ping.every_ms;
+	return session_var_ms(conn->p->session, p->ping.var, p->ping.unit_ms, 1, p->ping.every_ms);
+}
+
+/* Anything at all since the last ping shows that the feed lives. */
+static void ping_if_due(struct feed_connection *conn)
+{
+	int64_t interval = ping_interval_ms(conn), now = now_ms(conn);
+	const char *fault = NULL;
+
+	if (interval <= 0)
+		return;
+	if (!conn->ping_ms)
+		conn->ping_ms =
+			now + (conn->p->profile->ping.first_jitter ? (int64_t)(backoff_draw() % (uint64_t)interval)
+								   : interval);
+	if (now < conn->ping_ms)
+		return;
+	if (conn->pinged_ms && dial_heard_ms(conn->dial, now) < conn->pinged_ms) {
+		fail_later(conn, "the feed did not answer a ping", 0);
+		return;
+	}
+	say(conn, session_render(conn->p->session, conn->p->profile->ping.send, &fault), RATE_LIMIT_OWN);
+	conn->pinged_ms = now;
+	conn->ping_ms = now + interval;
+}
+
+void feed_connection_tick(struct feed_connection *conn)
+{
+	if (conn->of && conn->dial && !*conn->fault) {
+		if (dial_is_held(conn->dial))
+			conn->held_ms = now_ms(conn);
+		rate_limit_resume(&conn->rate_limit, now_ms(conn), send_now, conn);
+		look_for_silence(conn);
+		ping_if_due(conn);
+		tell_trouble(conn); /* with a cursor, long after its message */
+	}
+	if (*conn->fault)
+		tell_fault(conn);
+}
+
+bool feed_connection_is_open(const struct feed_connection *conn)
+{
+	return conn->of != NULL;
+}
+
+int64_t feed_connection_since_ms(const struct feed_connection *conn)
+{
+	return conn->since_ms;
+}
+
+bool feed_connection_is_behind(const struct feed_connection *conn)
+{
+	if (!conn->dial)
+		return false;
+	return dial_is_held(conn->dial) ||
+	       (conn->held_ms && now_ms(conn) - conn->held_ms < CATCH_UP_MS && dial_has_unread(conn->dial));
+}
+
+bool feed_connection_is_too_old(const struct feed_connection *conn)
+{
+	return conn->of && conn->age_ms && now_ms(conn) - conn->opened_ms >= conn->age_ms;
+}
+
+void feed_connection_retire(struct feed_connection *conn, int64_t until_ms)
+{
+	conn->until_ms = until_ms;
+}
+
+bool feed_connection_is_done(const struct feed_connection *conn)
+{
+	return !conn->of || (!feed_connection_is_behind(conn) &&
+			     (now_ms(conn) >= conn->until_ms || !conn->p->callbacks->is_owing(conn->of)));
+}
+
+/* --- the beginning --- */
+
+struct feed_connection *feed_connection_new(const struct feed_client_parts *parts, const struct session_dial *how,
+					    size_t mirror, const struct feed_connection_owner *owner, void *arg)
+{
+	struct feed_connection *conn = memory_calloc(1, sizeof(*conn));
+
+	conn->p = parts;
+	conn->owner = owner;
+	conn->arg = arg;
+	conn->mirror = mirror;
+	conn->since_ms = now_ms(conn);
+	conn->is_bare = how->how == HOW_REDIRECT && parts->profile->redirect_keeps_subscriptions;
+	rate_limit_init(&conn->rate_limit, parts->profile->send_rate_per_s, conn->since_ms);
+	if (how->how == HOW_HTTP && !how->fault) {
+		conn->call = parts->profile->url_http;
+		conn->calls_left = 1;
+		start_calls(conn);
+		return conn;
+	}
+	dial(conn, how);
+	return conn;
+}

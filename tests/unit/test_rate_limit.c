@@ -1,0 +1,87 @@
+/* How fast rate_limit.c lets messages go, and what waits. */
+#include "intake/rate_limit.h"
+
+#include "unit.h"
+
+static struct rate_limit rate_limit;
+static char said[100000];
+
+static void on_say(void *arg, const char *text, size_t len)
+{
+	cr_assert_eq(arg, &rate_limit);
+	strncat(said, text, len);
+}
+
+static int say(const char *text, enum rate_limit_kind kind, int64_t now_ms)
+{
+	return rate_limit_send(&rate_limit, text, strlen(text), kind, now_ms, on_say, &rate_limit);
+}
+
+static void go_on(int64_t now_ms)
+{
+	rate_limit_resume(&rate_limit, now_ms, on_say, &rate_limit);
+}
+
+static void fini(void)
+{
+	rate_limit_clear(&rate_limit);
+}
+
+TestSuite(rate_limit, .fini = fini, .timeout = 60);
+
+Test(rate_limit, a_rate_holds_for_all_kinds_in_order)
+{
+	rate_limit_init(&rate_limit, 2, 1000);
+	cr_assert_eq(say("a", RATE_LIMIT_OWN, 1000), 0);
+	cr_assert_eq(say("b", RATE_LIMIT_ACK, 1000), 0);
+	cr_assert_eq(say("c", RATE_LIMIT_REPLY, 1000), 0);
+	cr_assert_eq(say("d", RATE_LIMIT_OWN, 1400), 0);
+	cr_assert_str_eq(said, "ab");
+	go_on(1500);
+	cr_assert_str_eq(said, "abc");
+	say("e", RATE_LIMIT_OWN, 1999);
+	go_on(1999);
+	cr_assert_str_eq(said, "abc");
+	go_on(2500);
+	cr_assert_str_eq(said, "abcde");
+}
+
+Test(rate_limit, an_hour_of_silence_saves_up_one_second)
+{
+	rate_limit_init(&rate_limit, 3, 0);
+	for (int i = 0; i < 10; i++)
+		say("x", RATE_LIMIT_OWN, 3600000);
+	cr_assert_str_eq(said, "xxx");
+}
+
+Test(rate_limit, less_than_one_a_second_is_still_one)
+{
+	rate_limit_init(&rate_limit, 0.5, 0);
+	say("a", RATE_LIMIT_OWN, 0);
+	say("b", RATE_LIMIT_OWN, 0);
+	go_on(1900);
+	cr_assert_str_eq(said, "a");
+	go_on(2000);
+	cr_assert_str_eq(said, "ab");
+}
+
+Test(rate_limit, without_a_rate_replies_alone_are_bounded)
+{
+	rate_limit_init(&rate_limit, 0, 0);
+	for (int i = 0; i < 2 * RATE_LIMIT_REPLIES; i++)
+		cr_assert_eq(say("r", RATE_LIMIT_REPLY, 0), 0);
+	cr_assert_eq(strlen(said), RATE_LIMIT_REPLIES);
+	for (int i = 0; i < 500; i++)
+		cr_assert_eq(say("a", i % 2 ? RATE_LIMIT_ACK : RATE_LIMIT_OWN, 0), 0);
+	cr_assert_eq(strlen(said), RATE_LIMIT_REPLIES + 500);
+	go_on(1000);
+	cr_assert_eq(strlen(said), 2 * RATE_LIMIT_REPLIES + 500);
+}
+
+Test(rate_limit, who_provokes_more_is_told_so)
+{
+	rate_limit_init(&rate_limit, 0, 0);
+	for (int i = 0; i < RATE_LIMIT_REPLIES + RATE_LIMIT_WAITING; i++)
+		cr_assert_eq(say("r", RATE_LIMIT_REPLY, 0), 0);
+	cr_assert_eq(say("r", RATE_LIMIT_REPLY, 0), -1);
+}
