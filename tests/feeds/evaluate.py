@@ -10,7 +10,6 @@ import argparse
 import hashlib
 import json
 import re
-import sys
 import textwrap
 import urllib.parse
 
@@ -453,21 +452,29 @@ def evaluate(profile, recording, starts, now):
     return source.result()
 
 
-def show(value, indent=0):
-    """JSON with an array or object in one line where it fits, and words of an array filled up to the width."""
-    text = json.dumps(value, ensure_ascii=False)
-    if len(text) + indent < WIDTH or not value or not isinstance(value, (dict, list)):
-        return text
-    pad = " " * (indent + 1)
-    if isinstance(value, dict):
-        inner = ",\n".join(f"{pad}{json.dumps(key)}: {show(one, indent + 1)}" for key, one in value.items())
-    elif any(isinstance(one, (dict, list)) for one in value):
-        inner = ",\n".join(pad + show(one, indent + 1) for one in value)
-    else:
-        words = ", ".join(json.dumps(one, ensure_ascii=False).replace(" ", "\0") for one in value)     # a text is not broken
-        inner = textwrap.fill(words, WIDTH, initial_indent=pad, subsequent_indent=pad, break_long_words=False,
-                              break_on_hyphens=False).replace("\0", " ")
-    return f"{text[0]}\n{inner}\n{' ' * indent}{text[-1]}"
+def filled(texts):
+    """The texts with commas between them, in lines as long as fit; no text is broken."""
+    return textwrap.fill(", ".join(text.replace(" ", "\0") for text in texts), WIDTH - 1, initial_indent=" ", subsequent_indent=" ",
+                         break_long_words=False, break_on_hyphens=False).replace("\0", " ")
+
+
+def show(result):
+    """JSON: each array in lines of its own, with an element that is an object in each, and what is short in one line."""
+    blocks, short = [], []
+    for key, value in result.items():
+        text = f"{json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}"
+        if not isinstance(value, list) or len(text) < WIDTH:
+            short.append(text)
+            continue
+        if short:
+            blocks.append(filled(short))
+        short = []
+        words = [json.dumps(one, ensure_ascii=False) for one in value]
+        inner = ",\n".join(f"  {word}" for word in words) if isinstance(value[0], dict) else filled(words)
+        blocks.append(f" {json.dumps(key)}: [\n{inner}\n ]")
+    if short:
+        blocks.append(filled(short))
+    return "{\n" + ",\n".join(blocks) + "\n}"
 
 
 def main():
