@@ -22,6 +22,7 @@
 #include "net/certificate.h"
 #include "net/accept_pause.h"
 #include "net/http_policy.h"
+#include "net/long_head.h"
 #include "net/refused_peers.h"
 #include "road/pipeline.h"
 #include "base/counters.h"
@@ -46,6 +47,7 @@
 
 #define UPGRADE_REQUIRED  426 /* libwebsockets has no names for these */
 #define TOO_MANY_REQUESTS 429
+#define HEAD_TOO_LARGE    431
 
 /* A producer's connection. It outlives the socket while messages of it are in flight. */
 struct session {
@@ -72,6 +74,7 @@ struct session {
 /* A socket that is not a WebSocket yet; found by it as its opaque user data. */
 struct handshake {
 	struct list link; /* of struct ingest */
+	struct long_head head;
 	struct lws *wsi;
 	struct token *token; /* that opened the door */
 	struct address *address;
@@ -333,6 +336,8 @@ static int send_acks(struct session *s)
 	return 0;
 }
 
+static void watch_heads(const struct ingest *i);
+
 /* Asking libwebsockets for a writable callback costs four system calls, which is more than the write:
  * only who has something left waits for one. */
 static void on_turn(uv_prepare_t *turn)
@@ -340,6 +345,7 @@ static void on_turn(uv_prepare_t *turn)
 	struct ingest *i = turn->data;
 
 	accept_pause_hook(i->accept_pause);
+	watch_heads(i);
 	list_each(node, after, &i->talkers) {
 		struct session *s = list_entry(node, struct session, talker);
 
@@ -744,6 +750,7 @@ static struct address *take_address(struct ingest *i, struct handshake *h)
 	struct address *address = h->address;
 
 	lws_set_opaque_user_data(h->wsi, NULL);
+	long_head_leave(&h->head);
 	list_remove(&h->link);
 	free(h);
 	i->handshake_count--;
@@ -782,6 +789,27 @@ static void on_handshake_timer(uv_timer_t *timer)
 		give_up_handshake(i, h);
 	}
 	await_oldest(i);
+}
+
+static void on_long_head(struct long_head *head)
+{
+	struct handshake *h = list_entry(head, struct handshake, head);
+	struct ingest *i = lws_vhost_user(lws_get_vhost(h->wsi));
+
+	log_refusal(i, lws_get_socket_fd(h->wsi), (struct refusal){.status = HEAD_TOO_LARGE});
+	long_head_refuse(head);
+	give_up_handshake(i, h);
+}
+
+/* libwebsockets waits for a socket only after it has told of it: those that came in this turn of the loop. */
+static void watch_heads(const struct ingest *i)
+{
+	for (struct list *node = i->handshakes.prev; node != &i->handshakes; node = node->prev) {
+		struct handshake *h = list_entry(node, struct handshake, link);
+
+		if (h->head.is_watched || long_head_watch(&h->head, ws_loop(i->ws), h->wsi, on_long_head) == 0)
+			return;
+	}
 }
 
 /* libwebsockets' own timeout starts anew with each byte, and each of its timers is put into its place
@@ -1161,6 +1189,7 @@ void ingest_free(struct ingest *i)
 {
 	if (!i)
 		return;
+	long_head_end();
 	refused_peers_free(i->refusals);
 	producer_profile_free(i->profile);
 	free(i->protocols);

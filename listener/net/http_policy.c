@@ -40,6 +40,8 @@ static const char *reason_of(unsigned int status)
 		return "Upgrade Required";
 	case 429:
 		return "Too Many Requests";
+	case 431:
+		return "Request Header Fields Too Large";
 	case HTTP_STATUS_SERVICE_UNAVAILABLE:
 		return "Service Unavailable";
 	}

@@ -18,6 +18,7 @@
 #include "base/sha256.h"
 #include "base/url.h"
 #include "base/text.h"
+#include "net/long_head.h"
 #include "net/watch.h"
 
 #define READ_BYTES  65536 /* read from a socket at once */
@@ -693,6 +694,7 @@ struct ws *ws_open(uv_loop_t *loop, const struct config *config, const struct ws
 		info.options |= LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT;
 	info.foreign_loops = loops;
 	info.pt_serv_buf_size = READ_BYTES;
+	info.max_http_header_data = LONG_HEAD_ROOM;
 	info.timeout_secs = (unsigned int)config->handshake_timeout_s;
 	info.connect_timeout_secs = (unsigned int)config->handshake_timeout_s;
 	info.pcontext = &ws->context;

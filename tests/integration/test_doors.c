@@ -288,6 +288,21 @@ static int status_from(const char *address, const char *token)
 	return status;
 }
 
+Test(doors, a_head_that_comes_in_pieces_and_grows_too_long_is_told_431)
+{
+	int fd;
+
+	start("");
+	fd = dial_from("127.0.0.1");
+	dprintf(fd, "GET /events HTTP/1.1\r\n");
+	for (int i = 0; i < 25 && status_on(fd, 20) < 0; i++)
+		dprintf(fd, "X-%d: %0200d\r\n", i, 0);
+	cr_assert_eq(listener_metric(listener, "wsonce_ingest_refused_total"), 1);
+	cr_assert(listener_has_logged(listener, "status=431"));
+	close(fd);
+	expect_status(NULL, 101);
+}
+
 /* 503 sends a producer to another listener, or to this one again; 401 would end it. */
 Test(doors, a_handshake_that_ends_while_the_listener_drains_is_told_503)
 {

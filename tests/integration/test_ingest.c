@@ -903,6 +903,33 @@ Test(ingest, on_sigterm_an_idle_producer_is_closed_by_1001)
 
 /* ---- TLS ---- */
 
+static void expect_status_of_head(int port, size_t len, int wanted)
+{
+	static const char before[] =
+		"GET /events HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: d3NvbmNlIHRlc3QgcGVlcg==\r\nX-Long: ";
+	char request[20000];
+	char *answer;
+	int status = 0;
+
+	memcpy(request, before, sizeof before - 1);
+	memset(request + sizeof before - 1, 'x', len - (sizeof before - 1) - 4);
+	memcpy(request + len - 4, "\r\n\r\n", 4);
+	answer = http_ask(port, request, len, SETTLED_MS);
+	sscanf(answer ? answer : "", "HTTP/%*s %d", &status);
+	cr_assert_eq(status, wanted, "a head of %zu bytes: %d", len, status);
+}
+
+Test(ingest, a_head_over_4_kib_is_answered_431_and_logged, .init = set_up, .fini = tear_down)
+{
+	int port = listener_ingest_port(listener);
+
+	expect_status_of_head(port, 4096, 101);
+	expect_status_of_head(port, 4097, 431);
+	expect_status_of_head(port, 20000, 431);
+	cr_assert(listener_has_logged(listener, "status=431"));
+}
+
 Test(ingest, with_a_certificate_producers_connect_by_tls)
 {
 	struct certificate *authority = certificate_authority_new();
@@ -924,6 +951,8 @@ Test(ingest, with_a_certificate_producers_connect_by_tls)
 	cr_assert_eq(rows_like("by-tls-%"), 100);
 	cr_assert_null(peer_open(relay_port(bad), "/events", ACKS, NULL, NULL));
 	expect_unmasked_refused(peer_open_events(relay_port(good), ACKS));
+	expect_status_of_head(relay_port(good), 4096, 101);
+	expect_status_of_head(relay_port(good), 20000, 431);
 	peer_free(p);
 	relay_free(good);
 	relay_free(bad);
