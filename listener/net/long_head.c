@@ -5,23 +5,24 @@
 
 #include <openssl/ssl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/memory.h"
-#include "net/invited.h"
+#include "net/http_policy.h"
 #include "net/watch.h"
 
 #define TAKEN_MOST 64 /* times 4 KiB, of a head that is refused */
 
-static struct long_head **by_fd; /* what is not used costs nothing */
+static struct long_head **by_fd;
+static size_t room; /* in it */
 static uv_poll_cb original;
 
 static struct long_head *find(const uv_poll_t *handle)
 {
 	uv_os_fd_t fd;
 
-	return by_fd && uv_fileno((const uv_handle_t *)handle, &fd) == 0 ? by_fd[fd] : NULL;
+	return uv_fileno((const uv_handle_t *)handle, &fd) == 0 && (size_t)fd < room ? by_fd[fd] : NULL;
 }
 
 /* RFC 9112, section 2.2: empty lines may come before the first one, and the empty line after it ends the head. */
@@ -70,6 +71,17 @@ static void on_poll(uv_poll_t *handle, int status, int events)
 		watch_replace(handle, on_poll);
 }
 
+static void make_room(size_t fd)
+{
+	size_t more = fd + 1 > room ? 2 * (fd + 1) : room;
+
+	if (more == room)
+		return;
+	by_fd = memory_realloc(by_fd, more * sizeof(struct long_head *));
+	memset(by_fd + room, 0, (more - room) * sizeof(struct long_head *));
+	room = more;
+}
+
 int long_head_watch(struct long_head *head, uv_loop_t *loop, struct lws *wsi, void (*on_long)(struct long_head *head))
 {
 	int fd = lws_get_socket_fd(wsi);
@@ -77,8 +89,7 @@ int long_head_watch(struct long_head *head, uv_loop_t *loop, struct lws *wsi, vo
 
 	if (!handle)
 		return -1;
-	if (!by_fd)
-		by_fd = memory_calloc((size_t)getdtablesize(), sizeof(struct long_head *));
+	make_room((size_t)fd);
 	head->is_watched = true;
 	head->fd = fd;
 	head->wsi = wsi;
@@ -99,7 +110,7 @@ void long_head_refuse(struct long_head *head)
 {
 	char bytes[LONG_HEAD_BYTES];
 
-	invited_refuse(head->wsi, 431, "");
+	http_policy_refuse(head->wsi, 431, "");
 	for (int i = 0; i < TAKEN_MOST && recv(head->fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0; i++)
 		;
 }
@@ -108,4 +119,5 @@ void long_head_end(void)
 {
 	free(by_fd);
 	by_fd = NULL;
+	room = 0;
 }
