@@ -29,6 +29,7 @@
 
 #define IDENTIFY     SCHEMA_WITH_HAZARDS(SQL_IDENTIFY)
 #define TROUBLES_MAX 5
+#define VETTED_MS    60000
 
 static const char *const state_names[] = {"down", "connecting", "preparing", "ready", "busy", "closing"};
 
@@ -70,6 +71,7 @@ struct postgres {
 	char warned[400];     /* the last problem logged since it was READY */
 	char schema[SCHEMA_QUOTED_SIZE]; /* the schema of our tables */
 	int troubles;                    /* POSTGRES_TROUBLE in a row */
+	int64_t vetted_ms;               /* loop clock, when a NULL last led to an inspection; 0: never */
 	struct log_spell losses;         /* of the connection */
 	bool is_loss_told;               /* the last loss was logged, so the next connection is, too */
 	struct postgres_identity identity;
@@ -253,6 +255,14 @@ static void describe(const PGresult *result, char *out, size_t size)
 
 /* --- answers --- */
 
+/* A NULL in a column may be the event's, or the column may be one that nobody fills any more. Only an inspection tells,
+ * so the first NULL in a while is the table's, and leads to one. */
+static bool is_unvetted_null(const struct postgres *p, const char *sqlstate, const char *context)
+{
+	return sqlstate_is_null(sqlstate, context) &&
+	       (!p->vetted_ms || (int64_t)uv_now(p->loop) - p->vetted_ms >= VETTED_MS);
+}
+
 /* Rows come before the commit: without rows, it was not attempted. */
 static void judge(const struct postgres *p, const PGresult *result, struct postgres_answer *answer)
 {
@@ -260,7 +270,7 @@ static void judge(const struct postgres *p, const PGresult *result, struct postg
 	const char *context = PQresultErrorField(result, PG_DIAG_CONTEXT);
 	const struct sqlstate_violation violation = {sqlstate, PQresultErrorField(result, PG_DIAG_CONSTRAINT_NAME),
 						     PQresultErrorField(result, PG_DIAG_MESSAGE_DETAIL)};
-	bool is_of_table = sqlstate_is_of_table(&violation, context);
+	bool is_of_table = sqlstate_is_of_table(&violation, context) || is_unvetted_null(p, sqlstate, context);
 
 	answer->result = is_of_table ? POSTGRES_TROUBLE : sqlstate_judge(sqlstate, context);
 	answer->blame = is_of_table ? POSTGRES_BLAME_NOBODY : sqlstate_blame(sqlstate, context);
@@ -305,14 +315,21 @@ static bool is_elsewhere(const struct postgres *p, const struct postgres_answer 
 }
 
 /* Repeated trouble may be the session's: settings that a function made, or a stale catalogue. A wait for a lock has
- * other causes. Without the unique key (42P10), reconnect, so that the inspection finds out what became of it. */
+ * other causes. Without the unique key (42P10), and for a NULL that was not vetted (23502), reconnect, so that the
+ * inspection finds out what became of the table. */
 static bool wants_fresh_session(struct postgres *p, const PGresult *result, const struct postgres_answer *answer)
 {
+	const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+	bool is_null;
+
 	if (answer->result != POSTGRES_TROUBLE)
 		return false;
 	if (answer->blame != POSTGRES_BLAME_ROW && !answer->is_late)
 		p->troubles++;
-	return p->troubles >= TROUBLES_MAX || strcmp(PQresultErrorField(result, PG_DIAG_SQLSTATE), "42P10") == 0;
+	is_null = strcmp(sqlstate, "23502") == 0;
+	if (is_null)
+		p->vetted_ms = (int64_t)uv_now(p->loop);
+	return is_null || p->troubles >= TROUBLES_MAX || strcmp(sqlstate, "42P10") == 0;
 }
 
 static void answer_query(struct postgres *p, const PGresult *result)

@@ -60,6 +60,11 @@ bool sqlstate_is_of_table(const struct sqlstate_violation *v, const char *contex
 	return strcmp(v->sqlstate, "23505") == 0 && columns && strncmp(columns, ID_TAKEN, strlen(ID_TAKEN)) == 0;
 }
 
+bool sqlstate_is_null(const char *sqlstate, const char *context)
+{
+	return sqlstate && strcmp(sqlstate, "23502") == 0 && !is_in_function(context);
+}
+
 /* A data error in Bind names the parameter in its context: that text will never be accepted. What a trigger, a handler
  * or a constraint refuses may pass later. An error of another class belongs to a row only if a function raised it; a
  * missing table or a full disk is no row's fault. Nor is anything that the operator, the disk or another transaction

@@ -25,6 +25,9 @@ struct sqlstate_violation {
  * POSTGRES_BLAME_NOBODY, whatever the functions below say. */
 bool sqlstate_is_of_table(const struct sqlstate_violation *violation, const char *context);
 
+/* True if a column must not be NULL, and no function is to blame. */
+bool sqlstate_is_null(const char *sqlstate, const char *context);
+
 /* Returns whose fault an error is; see connection.h. */
 enum postgres_blame sqlstate_blame(const char *sqlstate, const char *context);
 

@@ -447,6 +447,34 @@ Test(trouble, a_sequence_behind_its_table_is_no_events_fault)
 	cr_assert_eq(letters(), 0);
 }
 
+/* As after the second step of: add a column with a default, then drop the default. */
+Test(trouble, a_column_that_nobody_fills_is_no_events_fault)
+{
+	start("none", "--max-attempts 1");
+	database_exec(db, "ALTER TABLE events ADD COLUMN tenant text NOT NULL DEFAULT 'x'");
+	send_event("early");
+	ack_expect(producer, "early", "persisted");
+	database_exec(db, "ALTER TABLE events ALTER COLUMN tenant DROP DEFAULT");
+	send_event("late");
+	cr_assert(wait_until(listener_has_logged(listener, "tenant") && is_unready(), WAIT_MS), "nobody is told");
+	cr_assert_eq(letters(), 0);
+	database_exec(db, "ALTER TABLE events ALTER COLUMN tenant SET DEFAULT 'x'");
+	ack_expect(producer, "late", "persisted");
+	cr_assert_eq(letters(), 0);
+}
+
+/* A column that is made of the payload is the event's own. */
+Test(trouble, a_generated_column_without_a_value_is_the_events_fault)
+{
+	start("none", "--max-attempts 1");
+	database_exec(db, "ALTER TABLE events ADD COLUMN n text NOT NULL "
+			  "GENERATED ALWAYS AS (nullif(event_id, 'bad')) STORED");
+	send_event("bad");
+	ack_expect(producer, "bad", "rejected");
+	send_event("fine");
+	ack_expect(producer, "fine", "persisted");
+}
+
 static void start_in_partitions(void)
 {
 	struct run run = run_in(NULL, "schema --layout partitioned=2");
