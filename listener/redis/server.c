@@ -178,8 +178,12 @@ static void on_server_info(void *owner, void *arg, const struct redis_reply *rep
 	char version[32], what[100];
 
 	(void)owner;
-	if (reply_is_error(reply, "LOADING")) {
+	if (reply_is_error(reply, "LOADING") || reply_is_error(reply, "BUSY")) {
 		talk_end(s->talk, reply->str);
+		return;
+	}
+	if (reply_is_error(reply, "NOAUTH")) {
+		refuse(s, reply->str);
 		return;
 	}
 	find_info(s, reply, "run_id:", s->run, sizeof(s->run));
@@ -217,13 +221,18 @@ static void on_role(void *owner, void *arg, const struct redis_reply *reply)
 		talk_end(s->talk, "the server is a replica");
 }
 
-/* An evicted claim costs speed, not safety, but the operator should know. */
+/* An evicted claim costs speed, not safety, but the operator should know. A replica is left before the connection is
+ * ready: else it would be ready and lost again at each try. */
 static void on_memory_info(void *owner, void *arg, const struct redis_reply *reply)
 {
 	struct server *s = arg;
 	char policy[40], most[40];
 
 	(void)owner;
+	if (!s->is_cluster && find_info(s, reply, "slave_read_only:", policy, sizeof(policy)) && *policy == '1') {
+		talk_end(s->talk, TALK_REPLICA);
+		return;
+	}
 	if (s->is_policy_logged || !find_info(s, reply, "maxmemory_policy:", policy, sizeof(policy)) ||
 	    !find_info(s, reply, "maxmemory:", most, sizeof(most)))
 		return;
@@ -307,7 +316,7 @@ static void log_in(struct server *s)
 	SEND(s, on_client_id, "CLIENT", "ID");
 	if (!s->settings.host && (a->is_sentinel || a->count > 1))
 		SEND(s, on_role, "ROLE");
-	SEND(s, on_memory_info, "INFO", "memory");
+	SEND(s, on_memory_info, "INFO", "memory", "replication");
 	server_load_scripts(s);
 }
 

@@ -200,7 +200,7 @@ static bool answer_those_read(struct talk *s, const struct wire *wire, redisRead
 		if (s->wire != wire)
 			return false;
 		if (is_replica) {
-			talk_end(s, "the server is a replica and takes no claims (READONLY)");
+			talk_end(s, TALK_REPLICA);
 			return false;
 		}
 	}

@@ -39,6 +39,8 @@ int talk_ask(struct talk *s, const char *bytes, size_t len, redis_cb *cb, void *
 /* Returns the number of commands without an answer. */
 uint64_t talk_unanswered(const struct talk *s);
 
+#define TALK_REPLICA "the server is a replica and takes no claims (READONLY)"
+
 /* Ends the connection, if there is one. why is passed to on_end. */
 void talk_end(struct talk *s, const char *why);
 

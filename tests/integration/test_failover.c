@@ -332,16 +332,34 @@ Test(failover, standbys_that_commits_do_not_wait_for_are_warned_of_wherever_one_
 
 /* --- Redis --- */
 
+/* Connections to it so far. */
+static long connections(struct redisd *redis)
+{
+	return strtol(strstr(redisd_command(redis, "INFO stats"), "total_connections_received:") + 27, NULL, 10);
+}
+
+static int count_lines(const char *part)
+{
+	int n = 0;
+
+	for (char *at = process_errors(listener_process(listener)); (at = strstr(at, part)); at++)
+		n++;
+	return n;
+}
+
 Test(failover, a_master_that_became_a_replica_is_left)
 {
 	struct redisd *redis = redisd_new();
+	long before;
 
 	start(&(struct listener_options){.database = db, .redis = redisd_url(redis)}, "");
 	redisd_command(redis, "REPLICAOF 127.0.0.1 1");
 	send_event("a");
 	must_be_acked("\"persisted\"");
 	cr_assert(wait_until(listener_has_logged(listener, "READONLY"), WAIT_MS));
-	cr_assert(wait_until(listener_metric(listener, "wsonce_redis_connects_total") >= 2, WAIT_MS));
+	before = connections(redis);
+	cr_assert(wait_until(connections(redis) >= before + 5, WAIT_MS));
+	cr_assert_leq(count_lines("event=\"redis connection\""), 3, "%s", process_errors(listener_process(listener)));
 	redisd_command(redis, "REPLICAOF NO ONE");
 	for (int i = 0; listener_metric(listener, "wsonce_claims_won_total") < 1 && i < 500; i++) {
 		char id[20];
@@ -351,6 +369,18 @@ Test(failover, a_master_that_became_a_replica_is_left)
 		must_be_acked("\"persisted\"");
 	}
 	cr_assert_geq(listener_metric(listener, "wsonce_claims_won_total"), 1);
+}
+
+Test(failover, a_redis_that_wants_a_password_is_told_once)
+{
+	struct redisd *redis = redisd_new();
+
+	redisd_command(redis, "CONFIG SET requirepass nobody-knows");
+	start(&(struct listener_options){.database = db, .redis = redisd_url(redis), .is_redis_away = true}, "");
+	cr_assert(wait_until(listener_has_logged(listener, "redis refused the login"), WAIT_MS));
+	cr_assert(listener_has_logged(listener, "NOAUTH"));
+	cr_assert_eq(count_lines("rejected a script"), 0, "%s", process_errors(listener_process(listener)));
+	cr_assert(listener_page_has(listener, "/readyz", "redis is down"));
 }
 
 /* --- what is said --- */
