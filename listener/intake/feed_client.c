@@ -28,6 +28,7 @@
 #define SUCCESSOR_MS  1000 /* a connection has no successor sooner than that */
 #define OWING_MS      2000 /* for the acks of a connection that has a successor */
 #define TELL_MS       60000
+#define FLAPS         3 /* failures in a row; of more, opening and ending are no lines of their own */
 #define EXAMPLE_BYTES 160
 
 enum state { STATE_STANDBY, STATE_DOWN, STATE_CALLING, STATE_CONNECTING, STATE_OPEN, STATE_STOPPED };
@@ -50,7 +51,8 @@ struct feed_client {
 	struct secrets *secrets;
 	char *shown;
 	char error[400];
-	bool has_error_logged;
+	int64_t warned_ms; /* loop clock, the last warning that it fails; 0: it works */
+	bool is_flapping;  /* connections open and end, again and again: a line for each is too much */
 	int64_t last_message_ms;
 	uint64_t connects;
 	uint64_t replies;
@@ -80,8 +82,8 @@ static void set_state(struct feed_client *c, enum state state)
 	if (old == state)
 		return;
 	c->state = state;
-	log_write(state == STATE_OPEN ? LOG_INFO : LOG_DEBUG, "source connection", "source=%s from=%s to=%s url=%s",
-		  name_of(c), state_names[old], state_names[state], c->shown);
+	log_write(state == STATE_OPEN && !c->is_flapping ? LOG_INFO : LOG_DEBUG, "source connection",
+		  "source=%s from=%s to=%s url=%s", name_of(c), state_names[old], state_names[state], c->shown);
 }
 
 /* --- ends --- */
@@ -119,7 +121,8 @@ static int64_t draw_wait(struct feed_client *c)
 static void judge_end(struct feed_client *c, int64_t age_ms)
 {
 	if (backoff_judge(&c->backoff, c->is_good, age_ms)) {
-		c->has_error_logged = false;
+		c->warned_ms = 0;
+		c->is_flapping = false;
 		c->failures = 0;
 	}
 	c->is_good = false;
@@ -131,19 +134,22 @@ static void retry_later(struct feed_client *c, const char *reason, int64_t asked
 {
 	bool was_open = c->state == STATE_OPEN;
 	bool may_hurry = is_at_once && !c->backoff.tries; /* once: the wait that is drawn counts as a try */
+	bool is_warning = !c->warned_ms || now_ms(c) - c->warned_ms >= TELL_MS || asked_ms > c->backoff.cap_ms;
 	int64_t wait = draw_wait(c) + asked_ms;
 
 	wait = may_hurry && wait > TICK_MS ? TICK_MS : wait;
 	keep_error(c, reason);
 	counters.source_disconnects++;
-	log_write(!c->has_error_logged || asked_ms > c->backoff.cap_ms ? LOG_WARN
-		  : was_open                                           ? LOG_INFO
-								       : LOG_DEBUG,
-		  "cannot connect to source, will retry", "source=%s url=%s reason=%s retry_ms=%lld", name_of(c),
-		  c->shown, c->error, (long long)wait);
-	c->has_error_logged = true;
-	c->closed_ms = now_ms(c);
 	c->failures++;
+	c->is_flapping = was_open && c->failures > FLAPS;
+	log_write(is_warning                    ? LOG_WARN
+		  : was_open && !c->is_flapping ? LOG_INFO
+						: LOG_DEBUG,
+		  was_open ? "source connection has ended, will retry" : "cannot connect to source, will retry",
+		  "source=%s url=%s reason=%s retry_ms=%lld failures=%zu", name_of(c), c->shown, c->error,
+		  (long long)wait, c->failures);
+	c->warned_ms = is_warning ? now_ms(c) : c->warned_ms;
+	c->closed_ms = now_ms(c);
 	c->retry_ms = now_ms(c) + wait;
 	set_state(c, STATE_DOWN);
 	if (!c->old) /* there is nothing to look at before */
@@ -456,6 +462,350 @@ static void look_at_age(struct feed_client *c)
 	retry_later(c, "the connection is as old as max_age_s allows", 0, true);
 }
 
+/* The end of a spell whose connections were not logged. */
+static void on_tick(uv_timer_t *timer);
+
+static void retry_later(struct feed_client *c, const char *reason, int64_t asked_ms, bool is_at_once)
+{
+	bool was_open = c->state == STATE_OPEN;
+	bool may_hurry = is_at_once && !c->backoff.tries; /* once: the wait that is drawn counts as a try */
+	bool is_warning = !c->warned_ms || now_ms(c) - c->warned_ms >= TELL_MS || asked_ms > c->backoff.cap_ms;
+	int64_t wait = draw_wait(c) + asked_ms;
+
+	wait = may_hurry && wait > TICK_MS ? TICK_MS : wait;
+	keep_error(c, reason);
+	counters.source_disconnects++;
+	c->failures++;
+	c->is_flapping = was_open && c->failures > FLAPS;
+	log_write(is_warning                    ? LOG_WARN
+		  : was_open && !c->is_flapping ? LOG_INFO
+						: LOG_DEBUG,
+		  was_open ? "source connection has ended, will retry" : "cannot connect to source, will retry",
+		  "source=%s url=%s reason=%s retry_ms=%lld failures=%zu", name_of(c), c->shown, c->error,
+		  (long long)wait, c->failures);
+	c->warned_ms = is_warning ? now_ms(c) : c->warned_ms;
+	c->closed_ms = now_ms(c);
+	c->retry_ms = now_ms(c) + wait;
+	set_state(c, STATE_DOWN);
+	if (!c->old) /* there is nothing to look at before */
+		uv_timer_start(&c->tick, on_tick, (uint64_t)wait, TICK_MS);
+}
+
+static void stop_for_good(struct feed_client *c, const char *reason)
+{
+	keep_error(c, reason);
+	log_error("source has stopped for good: mend the profile or the account, then restart the listener",
+		  "source=%s url=%s reason=%s", name_of(c), c->shown, c->error);
+	drop(&c->old, code_of(c));
+	drop(&c->next, code_of(c));
+	drop(&c->now, code_of(c));
+	c->retry_ms = 0;
+	set_state(c, STATE_STOPPED);
+}
+
+/* --- a cursor that the feed does not take --- */
+
+/* A query that is repeated is no answer. */
+static bool names_cursor(const char *words)
+{
+	const char *at = words;
+
+	while ((at = strcasestr(at, "cursor")) && at[6] == '=')
+		at += 6;
+	return at;
+}
+
+/* Do the last words of a connection that brought nothing refuse the cursor? Each feed has words of its own: an answer
+ * to the handshake, a close frame, an error message. */
+static bool refuses_cursor(const struct feed_client *c, const struct dial_end *end)
+{
+	bool has_said = end && (end->close_code || (end->status / 100 == 4 && end->status != 429));
+
+	return (has_said && names_cursor(end->reason)) || (names_cursor(c->words) && strcasestr(c->words, "error"));
+}
+
+static void drop_cursor(struct feed_client *c, const char *words)
+{
+	struct slice mark = session_mark(c->p.session);
+	json_t *names = json_pack("[s]", "cursor");
+	char from[TIMESTAMP_SIZE], to[TIMESTAMP_SIZE], cursor[EXAMPLE_BYTES];
+
+	snprintf(cursor, sizeof(cursor), "%.*s", (int)mark.len, mark.at);
+	keep_error(c, words);
+	log_warn("source refuses the cursor and is read without it: events of this time may be missing",
+		 "source=%s from=%s to=%s cursor=%s reason=%s", name_of(c),
+		 timestamp_print(session_moved_s(c->p.session) * 1000000, from),
+		 timestamp_print((int64_t)time(NULL) * 1000000, to), cursor, c->error);
+	session_clear(c->p.session, names);
+	c->p.callbacks->on_clear(c->p.arg, NULL, names);
+	json_decref(names);
+}
+
+/* The connection at hand ends. The same cursor would be refused again. */
+static void judge_cursor(struct feed_client *c, const struct dial_end *end)
+{
+	if (!c->is_good && session_mark(c->p.session).at && refuses_cursor(c, end))
+		drop_cursor(c, *c->words ? c->words : end->reason);
+	*c->words = '\0';
+}
+
+/* --- connections and their successors --- */
+
+/* There are three connections at most, and none goes before it is read. */
+static bool must_wait(const struct feed_client *c)
+{
+	return c->now && c->old && feed_connection_is_behind(c->old);
+}
+
+/* The predecessor stays for the acks that it is owed. */
+static void promote(struct feed_client *c)
+{
+	if (c->now) {
+		drop(&c->old, code_of(c));
+		c->old = c->now;
+		judge_end(c, now_ms(c) - feed_connection_since_ms(c->old));
+		feed_connection_retire(c->old, now_ms(c) + OWING_MS);
+	}
+	c->now = c->next;
+	c->next = NULL;
+	c->retry_ms = 0;
+	log_info("source connection has a successor", "source=%s url=%s", name_of(c), c->shown);
+}
+
+static void on_connection_open(void *arg, struct feed_connection *conn)
+{
+	struct feed_client *c = arg;
+
+	c->connects++;
+	counters.source_connects++;
+	if (conn == c->next)
+		return;
+	c->error[0] = '\0';
+	set_state(c, STATE_OPEN);
+}
+
+/* The successor failed; the connection at hand goes on while the feed lets it. */
+static void on_successor_end(struct feed_client *c, const char *reason)
+{
+	keep_error(c, reason);
+	c->retry_ms = now_ms(c) + draw_wait(c);
+	log_info("source connection gets no successor yet, will retry", "source=%s reason=%s", name_of(c), c->error);
+}
+
+static void on_connection_end(void *arg, struct feed_connection *conn, const struct dial_end *end)
+{
+	struct feed_client *c = arg;
+	int what = end->close_code ? profile_close(c->p.profile, (int)end->close_code) : -1;
+	struct feed_connection **at = conn == c->old ? &c->old : conn == c->next ? &c->next : &c->now;
+	bool is_successor = at == &c->next, is_now = at == &c->now;
+	char reason[400];
+
+	snprintf(reason, sizeof(reason), "%s", end->reason);
+	if (is_now) {
+		judge_cursor(c, end);
+		judge_end(c, now_ms(c) - feed_connection_since_ms(conn));
+	}
+	drop(at, 0);
+	if (what == CLOSE_RESET) {
+		session_clear(c->p.session, c->p.profile->reset_clear);
+		c->p.callbacks->on_clear(c->p.arg, NULL, c->p.profile->reset_clear);
+	}
+	if (what == CLOSE_FATAL)
+		stop_for_good(c, reason);
+	else if (is_successor)
+		on_successor_end(c, reason);
+	else if (is_now && c->next)
+		promote(c);
+	else if (is_now)
+		retry_later(c, reason, end->wait_ms, what == CLOSE_AT_ONCE);
+}
+
+/* What a profile says of frames that mean something for the connection. */
+static void on_connection_ready(void *arg, struct feed_connection *conn, bool is_ready)
+{
+	struct feed_client *c = arg;
+
+	if (conn == c->next && (is_ready || !c->has_ready) && !must_wait(c))
+		promote(c);
+}
+
+static int64_t soonest_successor(const struct feed_client *c)
+{
+	int64_t soonest = feed_connection_since_ms(c->now) + SUCCESSOR_MS;
+
+	return soonest > now_ms(c) ? soonest : now_ms(c);
+}
+
+static void reconnect(struct feed_client *c, struct feed_connection *conn, const struct profile_rule *rule,
+		      const char *reason)
+{
+	if (conn == c->old)
+		return;
+	if (conn == c->now && rule->overlap && c->p.profile->overlap_s) {
+		if (!c->next && !c->retry_ms)
+			c->retry_ms = soonest_successor(c);
+		return;
+	}
+	if (conn == c->next) {
+		drop(&c->next, code_of(c));
+		on_successor_end(c, reason);
+		return;
+	}
+	judge_cursor(c, NULL);
+	judge_end(c, now_ms(c) - feed_connection_since_ms(conn));
+	drop(&c->now, code_of(c));
+	if (c->next)
+		promote(c);
+	else
+		retry_later(c, reason, 0, false);
+}
+
+static void on_connection_action(void *arg, struct feed_connection *conn, const struct profile_rule *rule,
+				 const char *frame)
+{
+	struct feed_client *c = arg;
+	char reason[300];
+
+	/* Another URL may be a secret. */
+	snprintf(reason, sizeof(reason), "rule %s: %s", rule->name ? rule->name : "default",
+		 rule->url ? "the feed names another URL" : frame);
+	if (rule->action == ACTION_RECONNECT)
+		reconnect(c, conn, rule, reason);
+	else
+		stop_for_good(c, reason);
+}
+
+/* --- counts --- */
+
+static struct rule_count *count_of(struct feed_client *c, const struct profile_rule *rule)
+{
+	const struct profile *p = c->p.profile;
+
+	return &c->rules[rule >= p->rules && rule < p->rules + p->rule_count ? (size_t)(rule - p->rules)
+									     : p->rule_count];
+}
+
+static void on_line_rule(void *arg, const struct profile_rule *rule, struct slice frame)
+{
+	struct feed_client *c = arg;
+
+	c->last_message_ms = now_ms(c);
+	count_of(c, rule)->frames++;
+	if (!c->is_good)
+		snprintf(c->words, sizeof(c->words), "%.*s",
+			 (int)(frame.len < EXAMPLE_BYTES ? frame.len : EXAMPLE_BYTES), frame.at);
+	if (count_of(c, rule) != &c->rules[c->p.profile->rule_count])
+		return;
+	if (!c->unmatched++)
+		snprintf(c->example, sizeof(c->example), "%.*s",
+			 (int)(frame.len < EXAMPLE_BYTES ? frame.len : EXAMPLE_BYTES), frame.at);
+}
+
+static void on_line_count(void *arg, const struct profile_rule *rule, const struct rule_count *more)
+{
+	struct feed_client *c = arg;
+	struct rule_count *count = count_of(c, rule);
+
+	count->events += more->events;
+	count->nothing += more->nothing;
+	count->rejected += more->rejected;
+	count->filtered += more->filtered;
+	count->sends += more->sends;
+	c->replies += more->sends;
+	c->events += more->events;
+	c->is_good |= more->events || rule->ready;
+}
+
+static void on_line_number(void *arg, const struct session_event *event)
+{
+	struct feed_client *c = arg;
+
+	sequence_gaps_note(c->gaps, event);
+}
+
+static void on_line_secret(void *arg, const char *text, size_t len)
+{
+	struct feed_client *c = arg;
+
+	secrets_add(c->secrets, text, len);
+}
+
+/* At most a line a minute; a warning if nothing else has come in that time. */
+static void tell_unmatched(struct feed_client *c)
+{
+	if (!c->unmatched || (c->told_ms && now_ms(c) - c->told_ms < TELL_MS))
+		return;
+	secrets_mask(c->secrets, c->example);
+	log_write(c->events ? LOG_INFO : LOG_WARN, "frames of a source match no rule of its profile",
+		  "source=%s frames=%llu events=%llu example=%s", name_of(c), (unsigned long long)c->unmatched,
+		  (unsigned long long)c->events, c->example);
+	c->told_ms = now_ms(c);
+	c->unmatched = c->events = 0;
+}
+
+static const struct feed_connection_owner feed_connection_owner = {
+	on_connection_open, on_connection_end, on_connection_ready, on_connection_action,
+	on_line_rule,       on_line_count,     on_line_number,      on_line_secret,
+};
+
+/* --- connecting --- */
+
+static void connect_now(struct feed_client *c)
+{
+	struct session_dial dial = {0};
+	struct feed_connection **at = c->now ? &c->next : &c->now;
+
+	c->retry_ms = 0;
+	session_connect(c->p.session, now_ms(c), c->closed_ms, c->failures, &dial);
+	secrets_read(c->secrets, c->p.profile->root);
+	free(c->shown);
+	c->shown = memory_strdup(dial.shown ? dial.shown : "");
+	if (at == &c->now)
+		set_state(c, dial.how == HOW_HTTP ? STATE_CALLING : STATE_CONNECTING);
+	*at = feed_connection_new(&c->p, &dial, c->failures, &feed_connection_owner, c);
+}
+
+/* --- deadlines --- */
+
+static void look_at_successor(struct feed_client *c)
+{
+	int64_t limit_ms = c->p.profile->overlap_s * 1000;
+
+	if (!c->next || now_ms(c) - feed_connection_since_ms(c->next) < limit_ms || must_wait(c))
+		return;
+	if (feed_connection_is_open(c->next)) {
+		promote(c);
+		return;
+	}
+	drop(&c->next, code_of(c));
+	on_successor_end(c, "the successor was not ready in time");
+}
+
+/* The connection is old enough: with overlap_s another one is made first. */
+static void look_at_age(struct feed_client *c)
+{
+	if (!c->now || c->next || c->retry_ms || !feed_connection_is_too_old(c->now))
+		return;
+	if (c->p.profile->overlap_s) {
+		c->retry_ms = now_ms(c);
+		return;
+	}
+	if (feed_connection_is_behind(c->now))
+		return;
+	judge_end(c, now_ms(c) - feed_connection_since_ms(c->now));
+	drop(&c->now, code_of(c));
+	retry_later(c, "the connection is as old as max_age_s allows", 0, true);
+}
+
+/* The end of a spell whose connections were not logged. */
+static void tell_recovery(struct conversation *c)
+{
+	if (!c->is_flapping || c->state != STATE_OPEN || now_ms(c) - line_since_ms(c->now) < BACKOFF_GOOD_MS)
+		return;
+	log_info("source connection lasts again", "source=%s url=%s failures=%zu", name_of(c), c->shown, c->failures);
+	c->is_flapping = false;
+}
+
 static void on_tick(uv_timer_t *timer)
 {
 	struct feed_client *c = timer->data;
@@ -471,6 +821,7 @@ static void on_tick(uv_timer_t *timer)
 	look_at_successor(c);
 	look_at_age(c);
 	tell_unmatched(c);
+	tell_recovery(c);
 	sequence_gaps_tell(c->gaps, c->secrets, now_ms(c));
 	if (c->retry_ms && now_ms(c) >= c->retry_ms && !c->next && !must_wait(c))
 		connect_now(c);

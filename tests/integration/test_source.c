@@ -177,6 +177,26 @@ Test(source, a_spell_of_failures_is_one_warning)
 	bench_close();
 }
 
+static int count_lines(const char *part)
+{
+	int n = 0;
+
+	for (char *at = process_errors(listener_process(listener)); (at = strstr(at, part)); at++)
+		n++;
+	return n;
+}
+
+Test(source, one_that_opens_and_closes_again_and_again_is_told_a_few_times, .init = set_up, .fini = bench_close)
+{
+	for (int i = 2; i <= 8; i++) {
+		feed_close_all(feed, 1013);
+		cr_assert(wait_until(feed_connections(feed) >= i, SETTLED_MS));
+	}
+	cr_assert_leq(count_lines("to=open"), 5, "%s", process_errors(listener_process(listener)));
+	cr_assert_eq(count_lines("cannot connect to source"), 0);
+	cr_assert_leq(count_lines("source connection has ended, will retry"), 4);
+}
+
 Test(source, one_that_sends_an_event_and_closes_is_left_alone_for_longer_each_time, .init = set_up, .fini = bench_close)
 {
 	int64_t end = wait_now_ms() + 3000;
