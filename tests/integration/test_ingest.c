@@ -90,11 +90,6 @@ static void expect_unmasked_refused(struct peer *p)
 	peer_free(p);
 }
 
-Test(ingest, frame_without_a_mask_closes_with_1002, .init = set_up, .fini = tear_down)
-{
-	expect_unmasked_refused(open_acked());
-}
-
 Test(ingest, acks_say_what_became_of_each_message, .init = set_up, .fini = tear_down)
 {
 	struct peer *p = open_acked();
@@ -107,16 +102,6 @@ Test(ingest, acks_say_what_became_of_each_message, .init = set_up, .fini = tear_
 	peer_send_text(p, "garbage");
 	ack_expect_rejected(p, NULL, "not JSON");
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE event_id = 'one' AND payload = '1'"), 1);
-	peer_free(p);
-}
-
-Test(ingest, a_producer_may_offer_other_subprotocols_too, .init = set_up, .fini = tear_down)
-{
-	struct peer *p = peer_open_events(listener_ingest_port(listener), "chat, wsonce.ack.v1, soap");
-
-	cr_assert_str_eq(peer_subprotocol(p), ACKS);
-	peer_send_text(p, "{\"event_id\":\"one\"}");
-	ack_expect(p, "one", "persisted");
 	peer_free(p);
 }
 
@@ -368,19 +353,6 @@ Test(ingest, only_the_token_opens_the_door)
 	bench_close();
 }
 
-Test(ingest, a_very_long_token_is_just_wrong)
-{
-	char *token = malloc(3001);
-
-	memset(token, 't', 3000);
-	token[3000] = '\0';
-	start("--ingest-token tttttttttttttttttttttttttttttttt");
-	int status = status_of("/events", token);
-	cr_assert(status != 101 && status != 200, "%d", status);
-	cr_assert_eq(status_of("/events", "tttttttttttttttttttttttttttttttt"), 101);
-	bench_close();
-}
-
 Test(ingest, other_paths_are_not_found, .init = set_up, .fini = tear_down)
 {
 	cr_assert_eq(status_of("/", NULL), 404);
@@ -391,104 +363,7 @@ Test(ingest, other_paths_are_not_found, .init = set_up, .fini = tear_down)
 	cr_assert_eq(status_of("/events?from=here", NULL), 101);
 }
 
-Test(ingest, a_plain_request_is_told_to_upgrade, .init = set_up, .fini = tear_down)
-{
-	int status;
-
-	http_get(listener_ingest_port(listener), "/events", 5000, &status);
-	cr_assert_eq(status, 426, "%d", status);
-	http_get(listener_ingest_port(listener), "/other", 5000, &status);
-	cr_assert_eq(status, 404, "%d", status);
-}
-
-/* The answer to a handshake by hand. */
-static void expect_answer(const char *line, const char *key, const char *version, const char *expected)
-{
-	char *request, *answer;
-	int len = asprintf(&request,
-			   "%s\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-			   "Sec-WebSocket-Version: %s\r\nSec-WebSocket-Key: %s\r\n\r\n",
-			   line, version, key);
-
-	answer = http_ask(listener_ingest_port(listener), request, (size_t)len, CLOSE_MS);
-	cr_assert(answer && strstr(answer, expected), "%s, version %s, key %s: %s", line, version, key, answer);
-}
-
-/* RFC 6455, sections 4.2.1 and 4.4. */
-Test(ingest, a_handshake_that_is_wrong_is_refused, .init = set_up, .fini = tear_down)
-{
-	const char *get = "GET /events HTTP/1.1", *key = "d3NvbmNlIHRlc3QgcGVlcg==";
-
-	expect_answer(get, key, "13", " 101 ");
-	expect_answer(get, key, "8", " 426 ");
-	expect_answer(get, key, "14", "Sec-WebSocket-Version: 13");
-	expect_answer(get, "c2hvcnQ=", "13", " 400 ");
-	expect_answer(get, "!!!!!!!!!!!!!!!!!!!!!!!!", "13", " 400 ");
-	expect_answer("GET /events HTTP/1.0", key, "13", " 426 ");
-	expect_answer("POST /events HTTP/1.1", key, "13", " 405 ");
-}
-
-Test(ingest, half_a_handshake_hurts_nobody, .init = set_up, .fini = tear_down)
-{
-	static const char *const parts[] = {
-		"GET /events HTTP/1.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
-		"GET /events HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-		"Sec-WebSocket-Version: 99\r\nSec-WebSocket-Key: d3NvbmNlIHRlc3QgcGVlcg==\r\n\r\n",
-		"GET /events HT",
-		"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
-		"POST /events HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello",
-	};
-
-	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-		struct peer *p = peer_dial(listener_ingest_port(listener));
-
-		peer_send_raw(p, parts[i], strlen(parts[i]));
-		peer_reset(p);
-		peer_free(p);
-	}
-}
-
 /* ---- limits ---- */
-
-/* A message of exactly len bytes. */
-static char *message_of(const char *id, size_t len)
-{
-	char *text = malloc(len + 1);
-	int n = snprintf(text, len, "{\"event_id\":\"%s\",\"payload\":\"", id);
-
-	memset(text + n, 'x', len - (size_t)n);
-	strcpy(text + len - 2, "\"}");
-	return text;
-}
-
-Test(ingest, a_message_of_exactly_the_limit_is_accepted, .init = set_up, .fini = tear_down)
-{
-	char *text = message_of("limit", 64 << 10);
-	struct peer *p = open_acked();
-
-	peer_send_text(p, text);
-	ack_expect(p, "limit", "persisted");
-	for (size_t at = 0; at < 64 << 10; at += 1000)
-		peer_send(p, at ? FRAME_CONTINUATION : FRAME_TEXT, at + 1000 >= 64 << 10, text + at,
-			  at + 1000 < 64 << 10 ? 1000 : (64 << 10) - at);
-	ack_expect(p, "limit", "duplicate");
-	cr_assert_eq(database_long(db, "SELECT length(payload #>> '{}') > 65000 FROM events WHERE event_id = 'limit'"),
-		     1);
-	peer_free(p);
-}
-
-Test(ingest, a_bigger_message_is_closed_by_1009, .init = set_up, .fini = tear_down)
-{
-	char *text = message_of("big", (64 << 10) + 1);
-	struct peer *p = open_acked();
-
-	peer_send_text(p, "{\"event_id\":\"before\"}");
-	peer_send_text(p, text);
-	expect_close(p, 1009);
-	peer_free(p);
-	cr_assert(wait_until(rows_like("before") == 1, SETTLED_MS));
-	cr_assert_eq(rows_like("big"), 0);
-}
 
 Test(ingest, a_header_that_claims_a_terabyte_is_closed_by_1009, .init = set_up, .fini = tear_down)
 {
@@ -575,22 +450,6 @@ Test(ingest, a_handshake_may_be_given_more_than_ten_seconds)
 
 /* ---- texts and frames ---- */
 
-Test(ingest, text_that_is_not_utf8_is_closed_by_1007, .init = set_up, .fini = tear_down)
-{
-	static const char *const texts[] = {"{\"event_id\":\"bad\xff\"}", "\xc0\xaf", "\xed\xa0\x80",
-					    "\xf4\x90\x80\x80", "{\"event_id\":\"cut\xe2\x82"};
-
-	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-		struct peer *p = open_acked();
-
-		peer_sendf(p, "{\"event_id\":\"before-%zu\"}", i);
-		peer_send(p, FRAME_TEXT, true, texts[i], strlen(texts[i]));
-		expect_close(p, 1007);
-		peer_free(p);
-	}
-	cr_assert(wait_until(rows_like("before-%") == 5, SETTLED_MS));
-}
-
 Test(ingest, binary_that_is_not_utf8_is_a_dead_letter, .init = set_up, .fini = tear_down)
 {
 	struct peer *p = open_acked();
@@ -603,69 +462,6 @@ Test(ingest, binary_that_is_not_utf8_is_a_dead_letter, .init = set_up, .fini = t
 	ack_expect(p, "good", "persisted");
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters"), 2);
 	peer_free(p);
-}
-
-Test(ingest, an_empty_message_is_a_dead_letter, .init = set_up, .fini = tear_down)
-{
-	struct peer *p = open_acked();
-
-	peer_send_text(p, "");
-	ack_expect_rejected(p, NULL, "");
-	peer_send(p, FRAME_BINARY, true, "", 0);
-	ack_expect_rejected(p, NULL, "");
-	peer_send(p, FRAME_TEXT, false, "", 0);
-	peer_send(p, FRAME_CONTINUATION, true, "", 0);
-	ack_expect_rejected(p, NULL, "");
-	peer_send_text(p, "{\"event_id\":\"good\"}");
-	ack_expect(p, "good", "persisted");
-	cr_assert_eq(database_long(db, "SELECT seen FROM dead_letters WHERE length(raw) = 0"), 3);
-	peer_free(p);
-}
-
-Test(ingest, broken_frames_end_their_connection_only, .init = set_up, .fini = tear_down)
-{
-	static const struct {
-		const char *name;
-		size_t len;
-		unsigned char bytes[16];
-	} frames[] = {
-		{"reserved bit 1", 8, {0xc1, 0x82, 1, 2, 3, 4, '{' ^ 1, '}' ^ 2}},
-		{"reserved bit 2", 8, {0xa1, 0x82, 1, 2, 3, 4, '{' ^ 1, '}' ^ 2}},
-		{"reserved bit 3", 8, {0x91, 0x82, 1, 2, 3, 4, '{' ^ 1, '}' ^ 2}},
-		{"opcode 3", 8, {0x83, 0x82, 1, 2, 3, 4, '{' ^ 1, '}' ^ 2}},
-		{"opcode 11", 8, {0x8b, 0x82, 1, 2, 3, 4, '{' ^ 1, '}' ^ 2}},
-		{"a ping in fragments", 8, {0x09, 0x82, 1, 2, 3, 4, 0, 0}},
-		{"a ping of 126 bytes", 8, {0x89, 0xfe, 0, 126, 1, 2, 3, 4}},
-		{"a continuation without a message", 8, {0x80, 0x82, 1, 2, 3, 4, '{' ^ 1, '}' ^ 2}},
-		{"a text within a text", 14, {0x01, 0x81, 1, 2, 3, 4, '{' ^ 1, 0x81, 0x81, 1, 2, 3, 4, '}' ^ 1}},
-		{"a close frame of one byte", 7, {0x88, 0x81, 1, 2, 3, 4, 5}},
-	};
-
-	for (size_t i = 0; i < sizeof frames / sizeof *frames; i++) {
-		struct peer *p = open_acked();
-
-		peer_send_raw(p, frames[i].bytes, frames[i].len);
-		expect_end(p, frames[i].name);
-	}
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters"), 0);
-}
-
-Test(ingest, a_close_frame_of_any_code_ends_the_connection, .init = set_up, .fini = tear_down)
-{
-	static const int codes[] = {1000, 1001, 1002, 1003, 1007, 1008, 1009, 1010, 1011, 1012, 3000, 3999,
-				    4000, 4999, 0,    999,  1004, 1005, 1006, 1015, 2999, 5000, 65535};
-	int n = sizeof codes / sizeof *codes;
-
-	for (int i = 0; i < n; i++) {
-		struct peer *p = open_acked();
-		char after[40];
-
-		peer_sendf(p, "{\"event_id\":\"closed-%d\"}", codes[i]);
-		peer_send_close(p, codes[i]);
-		snprintf(after, sizeof after, "a close frame of code %d", codes[i]);
-		expect_end(p, after);
-	}
-	cr_assert(wait_until(rows_like("closed-%") == n, SETTLED_MS));
 }
 
 Test(ingest, half_a_message_and_a_reset_store_nothing, .init = set_up, .fini = tear_down)

@@ -120,33 +120,6 @@ Test(source, it_comes_back_whenever_the_connection_is_cut, .init = set_up, .fini
 	cr_assert_geq(listener_metric(listener, "wsonce_source_disconnects_total"), 6);
 }
 
-Test(source, it_comes_back_after_a_close_frame_of_any_code, .init = set_up, .fini = bench_close)
-{
-	static const int codes[] = {1000, 1001, 1008, 1011, 1013, 4000};
-
-	for (int i = 0; i < 6; i++) {
-		feed_close_all(feed, codes[i]);
-		cr_assert(wait_until(feed_connections(feed) == i + 2, SETTLED_MS), "not after %d", codes[i]);
-	}
-	expect_heard("in the end");
-}
-
-Test(source, it_keeps_trying_while_handshakes_are_refused, .init = set_up, .fini = bench_close)
-{
-	static const int statuses[] = {503, 401, 404, 301, 200};
-
-	for (int i = 0; i < 5; i++) {
-		int before = feed_refusals(feed);
-
-		feed_refuse(feed, statuses[i]);
-		feed_drop_all(feed);
-		cr_assert(wait_until(feed_refusals(feed) > before, SETTLED_MS), "not after %d", statuses[i]);
-	}
-	feed_refuse(feed, 0);
-	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
-	expect_heard("in the end");
-}
-
 Test(source, it_waits_for_a_feed_that_is_not_there_yet)
 {
 	int port = port_reserve();
@@ -250,16 +223,6 @@ Test(source, the_time_of_its_last_message_is_told, .init = set_up, .fini = bench
 
 /* ---- silence ---- */
 
-Test(source, one_that_does_not_answer_pings_is_left)
-{
-	start_connected("--ping-interval 1");
-	feed_answer_pings(feed, false);
-	cr_assert(wait_until(feed_connections(feed) >= 2, 8000));
-	feed_answer_pings(feed, true);
-	expect_heard("after the silence");
-	bench_close();
-}
-
 Test(source, one_that_freezes_is_left)
 {
 	start_connected("--ping-interval 1 --handshake-timeout 1");
@@ -268,15 +231,6 @@ Test(source, one_that_freezes_is_left)
 	feed_thaw(feed);
 	cr_assert(wait_until(listener_status(listener, "/readyz") == 200, SETTLED_MS));
 	expect_heard("after the thaw");
-	bench_close();
-}
-
-Test(source, a_quiet_one_that_answers_pings_is_kept)
-{
-	start_connected("--ping-interval 2");
-	cr_assert(wait_until(feed_pings(feed) >= 4, SETTLED_MS));
-	cr_assert_eq(feed_connections(feed), 1);
-	expect_heard("after a while");
 	bench_close();
 }
 
@@ -345,100 +299,11 @@ Test(source, unfinished_messages_wait_while_postgres_is_away)
 
 /* ---- messages ---- */
 
-Test(source, text_and_binary_and_fragments_are_messages, .init = set_up, .fini = bench_close)
-{
-	static const char text[] = "{\"event_id\":\"é€😀\",\"payload\":\"é€😀\"}";
-	size_t len = sizeof text - 1;
-
-	feed_send(feed, FRAME_TEXT, true, "{\"event_id\":\"text\"}", 19);
-	feed_send(feed, FRAME_BINARY, true, "{\"event_id\":\"binary\"}", 21);
-	for (size_t i = 0; i < len; i++) {
-		feed_send(feed, i ? FRAME_CONTINUATION : FRAME_TEXT, i + 1 == len, text + i, 1);
-		if (i + 1 < len)
-			feed_send(feed, FRAME_PING, true, "between", 7);
-	}
-	feed_send(feed, FRAME_BINARY, false, "", 0);
-	feed_send(feed, FRAME_CONTINUATION, false, "{\"event_id\":", 12);
-	feed_send(feed, FRAME_CONTINUATION, false, "", 0);
-	feed_send(feed, FRAME_CONTINUATION, true, "\"pieces\"}", 9);
-	wait_rows(4);
-	cr_assert_eq(database_long(db, "SELECT payload = '\"é€😀\"' FROM events WHERE event_id = 'é€😀'"), 1);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters"), 0);
-}
-
 Test(source, messages_that_come_with_the_handshake_are_not_lost, .init = set_up, .fini = bench_close)
 {
 	for (int i = 0; i < 2000; i++)
 		feed_sendf(feed, "{\"event_id\":\"burst-%d\",\"payload\":%d}", i, i);
 	wait_rows(2000);
-}
-
-/* Send bytes as one message of n fragments. */
-static void send_in_fragments(const char *bytes, size_t len, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		size_t from = len * i / n, to = len * (i + 1) / n;
-
-		feed_send(feed, i ? FRAME_CONTINUATION : FRAME_TEXT, i + 1 == n, bytes + from, to - from);
-	}
-}
-
-Test(source, an_over_long_message_is_a_dead_letter_with_its_head, .init = set_up, .fini = bench_close)
-{
-	size_t len = 3 << 20;
-	char *text = malloc(len + 1);
-
-	for (size_t i = 0; i < len; i++)
-		text[i] = (char)('a' + i % 26);
-	text[len] = '\0';
-	feed_send_text(feed, "{\"event_id\":\"before\"}");
-	feed_send_text(feed, text);
-	feed_send_text(feed, "{\"event_id\":\"between\"}");
-	send_in_fragments(text, len, 100);
-	feed_send_text(feed, "{\"event_id\":\"after\"}");
-	wait_rows(3);
-	cr_assert(wait_until(listener_metric(listener, "wsonce_in_flight") == 0, SETTLED_MS));
-	text[4096] = '\0';
-	cr_assert_eq(database_long(db,
-				   "SELECT count(*) FROM dead_letters WHERE raw = '%s' AND seen = 2 "
-				   "AND reason LIKE '%%3145728 bytes%%'",
-				   text),
-		     1);
-	cr_assert_eq(feed_connections(feed), 1);
-}
-
-Test(source, a_message_of_exactly_the_limit_is_an_event, .init = set_up, .fini = bench_close)
-{
-	size_t len = 64 << 10;
-	char *text = malloc(len + 2);
-	int n = sprintf(text, "{\"event_id\":\"limit\",\"payload\":\"");
-
-	memset(text + n, 'x', len - (size_t)n);
-	strcpy(text + len - 2, "\"}");
-	feed_send_text(feed, text);
-	wait_rows(1);
-	send_in_fragments(text, len, 50);
-	cr_assert(wait_until(listener_metric(listener, "wsonce_duplicates_total") == 1, SETTLED_MS));
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters"), 0);
-}
-
-Test(source, half_a_message_is_nothing, .init = set_up, .fini = bench_close)
-{
-	static const unsigned char half[] = {0x81, 126, 1, 0, '{', '"', 'e'};
-
-	feed_send_text(feed, "{\"event_id\":\"whole\"}");
-	feed_send_raw(feed, half, sizeof half);
-	wait_rows(1);
-	feed_drop_all(feed);
-	cr_assert(wait_until(feed_connections(feed) == 2, SETTLED_MS));
-	feed_send(feed, FRAME_TEXT, false, "{\"event_id\":\"half\"}", 19);
-	cr_assert(feed_flush(feed, SETTLED_MS));
-	feed_drop_all(feed);
-	cr_assert(wait_until(feed_connections(feed) == 3, SETTLED_MS));
-	expect_heard("afterwards");
-	cr_assert_eq(bench_rows(), 2);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters"), 0);
-	cr_assert_eq(listener_metric(listener, "wsonce_in_flight_bytes"), 0);
 }
 
 Test(source, what_was_sent_before_a_cut_is_stored, .init = set_up, .fini = bench_close)
@@ -482,27 +347,6 @@ Test(source, what_was_sent_with_the_answer_to_the_handshake_and_before_a_cut_is_
 	process_signal(listener_process(listener), SIGCONT);
 	cr_assert(wait_until(feed_connections(feed) == 3, SETTLED_MS));
 	wait_rows(50);
-}
-
-Test(source, broken_frames_end_the_connection_and_it_comes_back, .init = set_up, .fini = bench_close)
-{
-	static const struct {
-		const char *name;
-		size_t len;
-		unsigned char bytes[8];
-	} frames[] = {
-		{"a reserved bit", 4, {0xc1, 2, '{', '}'}},
-		{"an unknown opcode", 4, {0x83, 2, '{', '}'}},
-		{"an unknown control opcode", 4, {0x8b, 2, '{', '}'}},
-		{"a continuation without a message", 4, {0x80, 2, '{', '}'}},
-		{"a ping of 126 bytes", 4, {0x89, 126, 0, 126}},
-	};
-
-	for (size_t i = 0; i < sizeof frames / sizeof *frames; i++) {
-		feed_send_raw(feed, frames[i].bytes, frames[i].len);
-		cr_assert(wait_until(feed_connections(feed) == (int)i + 2, SETTLED_MS), "not after %s", frames[i].name);
-	}
-	expect_heard("afterwards");
 }
 
 /* ---- secrets ---- */
