@@ -6,19 +6,15 @@
  * client sends. */
 #include "ops/admin.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "fuzz.h"
 #include "base/log.h"
-
-#define QUIET_TURNS 3 /* of the loop, in which nothing comes: nothing more will */
+#include "client.h"
+#include "fuzz.h"
 
 static uv_loop_t loop;
 static struct sockaddr_in address = {.sin_family = AF_INET};
@@ -182,76 +178,11 @@ const struct backlog *relay_backlog(const struct relay *r)
 	return &backlog;
 }
 
-/* --- a client --- */
+static struct client client = {.loop = &loop};
 
-struct client {
-	int fd;
-	bool is_ended; /* by the server */
-	size_t len;
-	char answer[1 << 19];
-};
-
-static struct client client;
-
-/* It leaves by a reset, so that its port is free at once. */
-static void client_open(struct client *c)
+static void leave(void)
 {
-	static const struct linger at_once = {1, 0};
-	int failed;
-
-	c->fd = socket(AF_INET, SOCK_STREAM, 0);
-	do /* libFuzzer's timer interrupts it */
-		failed = connect(c->fd, (struct sockaddr *)&address, sizeof(address));
-	while (failed && (errno == EINTR || errno == EALREADY));
-	must(!failed || errno == EISCONN, "cannot connect: %s", strerror(errno));
-	fcntl(c->fd, F_SETFL, O_NONBLOCK);
-	setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
-	c->is_ended = false;
-	c->len = 0;
-}
-
-/* Turns the loop, and takes what came. Returns whether anything did. */
-static bool client_turn(struct client *c)
-{
-	ssize_t n;
-
-	uv_run(&loop, UV_RUN_NOWAIT);
-	must(c->len < sizeof(c->answer) - 1, "an answer without an end");
-	n = recv(c->fd, c->answer + c->len, sizeof(c->answer) - 1 - c->len, 0);
-	if (n > 0)
-		c->len += (size_t)n;
-	else if (n == 0 || errno != EAGAIN)
-		c->is_ended = true;
-	c->answer[c->len] = '\0';
-	return n > 0;
-}
-
-static void client_await_quiet(struct client *c)
-{
-	for (int quiet = 0; quiet < QUIET_TURNS && !c->is_ended; quiet++)
-		if (client_turn(c))
-			quiet = 0;
-}
-
-static void client_send(struct client *c, const char *bytes, size_t len, unsigned int pieces)
-{
-	while (len && !c->is_ended) {
-		size_t n = pieces ? 1 + (pieces = pieces * 1103515245 + 12345) / 65536 % (len / 3 + 1) : len;
-		ssize_t sent = send(c->fd, bytes, n, MSG_NOSIGNAL);
-
-		if (sent < 0 && errno != EAGAIN)
-			break;
-		if (sent > 0) {
-			bytes += sent;
-			len -= (size_t)sent;
-		}
-		client_turn(c);
-	}
-}
-
-static void client_close(struct client *c)
-{
-	close(c->fd);
+	close(client.fd);
 	uv_run(&loop, UV_RUN_NOWAIT);
 	uv_run(&loop, UV_RUN_NOWAIT);
 }
@@ -447,13 +378,13 @@ static void check_health(void)
 {
 	static const char request[] = "GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n";
 
-	client_open(&client);
+	client_open(&client, &address);
 	client_send(&client, request, sizeof(request) - 1, 0);
 	for (int turns = 0; turns < 100 && !strstr(client.answer, "alive\n"); turns++)
 		client_turn(&client);
 	must(strncmp(client.answer, "HTTP/1.1 200 ", 13) == 0 && strstr(client.answer, "alive\n"),
 	     "the server is not well: %.100s", client.answer);
-	client_close(&client);
+	leave();
 }
 
 /* --- the fuzzer --- */
@@ -484,12 +415,12 @@ void try_input(const uint8_t *data, size_t size)
 	parts.is_draining = state & IS_DRAINING;
 	parts.ingest = state & HAS_INGEST ? (const struct ingest *)&config : NULL;
 	parts.relay = state & HAS_INGEST ? (const struct relay *)&config : NULL;
-	client_open(&client);
+	client_open(&client, &address);
 	client_send(&client, request, size - 2, data[1]);
 	client_await_quiet(&client);
 	shutdown(client.fd, SHUT_WR);
 	client_await_quiet(&client);
 	check_answer(&client, request, size - 2);
-	client_close(&client);
+	leave();
 	check_health();
 }

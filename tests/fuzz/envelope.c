@@ -1,5 +1,4 @@
-/* The envelope against jansson. json.c says where the values are, jansson what they are; envelope.c must come to
- * the same. */
+/* The envelope against jansson, which says what is JSON and what the values are. json.c finds where they are. */
 #include "road/envelope.h"
 
 #include <jansson.h>
@@ -43,50 +42,17 @@ struct audit_list {
 
 /* --- jansson and JSON --- */
 
-/* Where jansson refuses what RFC 8259 allows. Everything else is a finding. The listener passes these
- * on, since it must not judge what Postgres can store; README.md says what becomes of them. */
-static bool is_allowed_to_differ(const json_error_t *error, const struct json_facts *facts)
-{
-	switch (json_error_code(error)) {
-	case json_error_numeric_overflow: /* 1e400: jsonb's numeric may hold it */
-		return facts->has_huge_number;
-	case json_error_stack_overflow: /* jansson counts a scalar as a level of its own */
-		return facts->values > ENVELOPE_DEPTH_MAX;
-	case json_error_null_byte_in_key: /* {"\u0000":1}, whatever the flags */
-		return facts->has_nul_in_name;
-	case json_error_invalid_syntax: /* "\ud800": JSON by its grammar */
-		return facts->has_half_pair && strncmp(error->text, "invalid Unicode ", 16) == 0;
-	default:
-		return false;
-	}
-}
-
-/* The tree of the message, or NULL if jansson refuses it; json.c must agree on which it is. The one
- * thing that jansson takes and RFC 8259 does not: a NUL byte behind a number, which it loses. */
-static json_t *load(struct span message, const struct json_facts *facts)
-{
-	json_error_t error;
-	json_t *tree =
-		json_loadb(message.at, message.len, JSON_DECODE_ANY | JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &error);
-
-	if (tree)
-		must(facts->is_json || memchr(message.at, '\0', message.len), "jansson takes what json.c refuses");
-	else if (facts->is_json)
-		must(is_allowed_to_differ(&error, facts), "jansson refuses what json.c takes: %s", error.text);
-	return tree;
-}
-
-/* yyjson, where Debian has it, refuses what is not UTF-8 and half of a surrogate pair, too. */
-static void ask_yyjson(struct span message, const struct json_facts *facts)
+/* yyjson, where Debian has it, judges the grammar and half of a surrogate pair. */
+static void ask_yyjson(struct span message, enum json_is is, const json_t *tree)
 {
 #if __has_include(<yyjson.h>)
 	yyjson_doc *doc = yyjson_read(message.at, message.len, YYJSON_READ_NUMBER_AS_RAW);
-	bool is_utf8 = !u8_check((const uint8_t *)message.at, message.len);
 
-	must((doc != NULL) == (facts->is_json && is_utf8 && !facts->has_half_pair), "yyjson judges in another way");
+	must(!doc || is != JSON_IS_NOT, "yyjson takes what jansson refuses");
+	must(doc || !tree || is != JSON_IS, "yyjson refuses what jansson takes");
 	yyjson_doc_free(doc);
 #else
-	(void)message, (void)facts;
+	(void)message, (void)is, (void)tree;
 #endif
 }
 
@@ -177,15 +143,15 @@ static void expect_id(struct audit_list *e, const struct pointers *p)
 	}
 }
 
-static void expect(struct audit_list *e, const struct pointers *p, const struct json_facts *facts)
+static void expect(struct audit_list *e, const struct pointers *p, enum json_is is)
 {
 	if (u8_check((const uint8_t *)p->message.at, p->message.len))
 		e->faults |= NOT_UTF8;
-	if (!facts->is_json)
+	if (is == JSON_IS_NOT)
 		e->faults |= NOT_JSON;
-	if (facts->containers > ENVELOPE_DEPTH_MAX)
+	if (is == JSON_IS && oracle_depth(p->message) > ENVELOPE_DEPTH_MAX)
 		e->faults |= TOO_DEEP;
-	if (!facts->is_json)
+	if (is != JSON_IS)
 		return;
 	expect_id(e, p);
 	e->faults |= expect_text(p->message, p->type, &e->type, &e->type_len);
@@ -256,6 +222,15 @@ static void check_refusal(const char *why, const struct audit_list *e, const str
 		must(e->faults & classify(why), "refused for another reason than %x: %s", e->faults, why);
 }
 
+/* Of a message that is more than jansson can hold. */
+static void check_depth(const char *why, struct span message)
+{
+	bool is_deep = oracle_depth(message) > ENVELOPE_DEPTH_MAX;
+
+	must(why || !is_deep, "taken, and it is too deep");
+	must(!why || classify(why) != TOO_DEEP || is_deep, "refused as too deep, and it is not");
+}
+
 static void check_event(const struct audit_list *e, const struct envelope_view *view)
 {
 	must(is_slice(view->id, e->id, e->id_len), "id is '%.*s', not '%.*s'", (int)view->id.len, view->id.at,
@@ -298,7 +273,7 @@ static void check_tree(json_t *tree, const struct pointers *p, const struct enve
 static void check_message(struct envelope *reader, struct pointers *p)
 {
 	char *kept = malloc(p->message.len ? p->message.len : 1);
-	struct json_facts facts;
+	enum json_is is;
 	struct audit_list e = {.faults = 0};
 	struct envelope_view view;
 	const char *why;
@@ -306,11 +281,14 @@ static void check_message(struct envelope *reader, struct pointers *p)
 
 	memcpy(kept, p->message.at, p->message.len);
 	p->message.at = kept;
-	facts = oracle_examine(kept, p->message.len);
-	tree = load(p->message, &facts);
-	ask_yyjson(p->message, &facts);
-	expect(&e, p, &facts);
+	tree = oracle_load(p->message, &is);
+	ask_yyjson(p->message, is, tree);
+	expect(&e, p, is);
 	why = envelope_read(reader, kept, p->message.len, &view);
+	if (is == JSON_UNKNOWN && !(e.faults & NOT_UTF8)) {
+		check_depth(why, p->message);
+		goto end;
+	}
 	if (why)
 		must(e.faults, "refused, and it is an event: %s", why);
 	else
@@ -323,6 +301,7 @@ static void check_message(struct envelope *reader, struct pointers *p)
 		check_time(&e, envelope_time(reader));
 	if (!why && tree)
 		check_tree(tree, p, &view);
+end:
 	json_decref(tree);
 	free(e.type);
 	free(e.time);

@@ -1,211 +1,111 @@
-/* json.c owns the second opinion: one function per rule of the grammar, each of which returns where
- * its part of the text ends, or NULL if it is none. */
+/* json.c owns the second opinion on JSON. jansson judges and decodes; this file only finds the place of a value, which
+ * jansson does not tell, in a text that jansson has taken. */
 #include "json.h"
 
-#include <jansson.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistr.h>
 
-struct walk {
-	const char *end;
-	struct json_facts facts;
-};
+#define LOAD (JSON_DECODE_ANY | JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL)
 
-static const char *skip_value(struct walk *w, const char *at, int depth);
-
-static const char *skip_blanks(const struct walk *w, const char *at)
+/* RFC 8259 allows three things that jansson refuses: half a surrogate pair, \u0000 in a name, and a number beyond a
+ * double. Puts other digits of the same number in their place, so that only the grammar is left to judge. */
+static void soften(char *text, size_t len)
 {
-	while (at < w->end && (*at == ' ' || *at == '\t' || *at == '\r' || *at == '\n'))
-		at++;
-	return at;
-}
+	static const char surrogates[] = "89abcdefABCDEF";
 
-static bool is_next(const struct walk *w, const char *at, char c)
-{
-	return at < w->end && *at == c;
-}
+	for (char *at = text, *end = text + len; at < end; at++) {
+		if (*at == '\\' && end - at >= 6 && at[1] == 'u') {
+			bool is_surrogate = (at[2] | 0x20) == 'd' && at[3] && strchr(surrogates, at[3]);
 
-static bool is_digit(const struct walk *w, const char *at)
-{
-	return at < w->end && *at >= '0' && *at <= '9';
-}
-
-static const char *skip_digits(const struct walk *w, const char *at)
-{
-	if (!is_digit(w, at))
-		return NULL;
-	while (is_digit(w, at))
-		at++;
-	return at;
-}
-
-static void note_number(struct walk *w, const char *begin, const char *end)
-{
-	char *text = strndup(begin, (size_t)(end - begin));
-
-	if (isinf(strtod(text, NULL)))
-		w->facts.has_huge_number = true;
-	free(text);
-}
-
-static const char *skip_number(struct walk *w, const char *at)
-{
-	const char *begin = at;
-
-	if (is_next(w, at, '-'))
-		at++;
-	if (is_next(w, at, '0'))
-		at++;
-	else if (!(at = skip_digits(w, at)))
-		return NULL;
-	if (is_next(w, at, '.') && !(at = skip_digits(w, at + 1)))
-		return NULL;
-	if (is_next(w, at, 'e') || is_next(w, at, 'E')) {
-		at++;
-		if (is_next(w, at, '+') || is_next(w, at, '-'))
+			if (memcmp(at + 2, "0000", 4) == 0 ||
+			    (is_surrogate && strspn(at + 4, "0123456789abcdefABCDEF") >= 2))
+				memcpy(at + 2, "0041", 4);
+			at += 5;
+		} else if (*at == '\\') {
 			at++;
-		if (!(at = skip_digits(w, at)))
-			return NULL;
+		} else if (*at == 'e' || *at == 'E') {
+			at += end - at > 1 && (at[1] == '+' || at[1] == '-');
+			while (end - at > 1 && at[1] >= '0' && at[1] <= '9')
+				*++at = '0';
+		}
 	}
-	note_number(w, begin, at);
+}
+
+static enum json_is judge(struct span text)
+{
+	char *copy = strndup(text.at, text.len);
+	json_error_t error;
+	json_t *tree;
+	enum json_is is = JSON_IS;
+
+	soften(copy, text.len);
+	tree = json_loadb(copy, text.len, LOAD, &error);
+	if (!tree)
+		is = json_error_code(&error) == json_error_stack_overflow ||
+				     json_error_code(&error) == json_error_numeric_overflow
+			     ? JSON_UNKNOWN
+			     : JSON_IS_NOT;
+	json_decref(tree);
+	free(copy);
+	return is;
+}
+
+json_t *oracle_load(struct span text, enum json_is *is)
+{
+	/* jansson loses a NUL byte behind a number. */
+	*is = memchr(text.at, '\0', text.len) ? JSON_IS_NOT : judge(text);
+	return json_loadb(text.at, text.len, LOAD, NULL);
+}
+
+/* A string's end; at is its first quote. */
+static const char *skip_string(const char *at, const char *end)
+{
+	for (at++; at < end && *at != '"'; at++)
+		at += *at == '\\';
+	return at < end ? at + 1 : end;
+}
+
+int oracle_depth(struct span text)
+{
+	int depth = 0, most = 0;
+
+	for (const char *at = text.at, *end = at + text.len; at < end;) {
+		depth += *at == '{' || *at == '[';
+		depth -= *at == '}' || *at == ']';
+		most = depth > most ? depth : most;
+		at = *at == '"' ? skip_string(at, end) : at + 1;
+	}
+	return most;
+}
+
+static bool is_blank(char c)
+{
+	return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+static const char *skip_blanks(const char *at, const char *end)
+{
+	while (at < end && is_blank(*at))
+		at++;
 	return at;
 }
 
-/* The four digits of a \u escape; -1 if they are none. */
-static long read_unit(const struct walk *w, const char *at)
+/* A value's end. */
+static const char *skip_value(const char *at, const char *end)
 {
-	long unit = 0;
+	int depth = 0;
 
-	if (w->end - at < 4)
-		return -1;
-	for (int i = 0; i < 4; i++) {
-		const char *digits = "0123456789abcdef";
-		const char *digit = at[i] ? strchr(digits, at[i] | 0x20) : NULL;
-
-		if (!digit || at[i] < '0')
-			return -1;
-		unit = unit * 16 + (digit - digits);
-	}
-	return unit;
-}
-
-/* What follows \u; a low surrogate belongs to the high one before it. */
-static const char *skip_unit(struct walk *w, const char *at, bool is_name)
-{
-	long unit = read_unit(w, at), low = -1;
-
-	if (unit < 0)
-		return NULL;
-	at += 4;
-	if (unit == 0 && is_name)
-		w->facts.has_nul_in_name = true;
-	if (unit < 0xd800 || unit > 0xdfff)
-		return at;
-	if (unit <= 0xdbff && w->end - at >= 6 && at[0] == '\\' && at[1] == 'u')
-		low = read_unit(w, at + 2);
-	if (low >= 0xdc00 && low <= 0xdfff)
-		return at + 6;
-	w->facts.has_half_pair = true;
-	return at;
-}
-
-static const char *skip_string(struct walk *w, const char *at, bool is_name)
-{
-	if (!is_next(w, at, '"'))
-		return NULL;
-	for (at++; at && at < w->end && *at != '"';) {
-		if ((unsigned char)*at < 0x20)
-			return NULL;
-		if (*at++ != '\\')
+	for (; at < end; at++) {
+		if (*at == '"') {
+			at = skip_string(at, end) - 1;
 			continue;
-		if (is_next(w, at, 'u'))
-			at = skip_unit(w, at + 1, is_name);
-		else if (at < w->end && *at && strchr("\"\\/bfnrt", *at))
-			at++;
-		else
-			return NULL;
+		}
+		if (!depth && (is_blank(*at) || strchr(",:]}", *at)))
+			break;
+		depth += *at == '{' || *at == '[';
+		depth -= *at == '}' || *at == ']';
 	}
-	return at && at < w->end ? at + 1 : NULL;
-}
-
-static const char *skip_word(const struct walk *w, const char *at, const char *word)
-{
-	size_t n = strlen(word);
-
-	return (size_t)(w->end - at) >= n && memcmp(at, word, n) == 0 ? at + n : NULL;
-}
-
-/* One member or element, blanks around it; at is behind the bracket or comma. */
-static const char *skip_item(struct walk *w, const char *at, bool is_object, int depth)
-{
-	at = skip_blanks(w, at);
-	if (is_object) {
-		if (!(at = skip_string(w, at, true)))
-			return NULL;
-		at = skip_blanks(w, at);
-		if (!is_next(w, at, ':'))
-			return NULL;
-		at = skip_blanks(w, at + 1);
-	}
-	at = skip_value(w, at, depth);
-	return at ? skip_blanks(w, at) : NULL;
-}
-
-static const char *skip_container(struct walk *w, const char *at, int depth)
-{
-	bool is_object = *at == '{';
-	char close = is_object ? '}' : ']';
-
-	if (depth > w->facts.containers)
-		w->facts.containers = depth;
-	at = skip_blanks(w, at + 1);
-	if (is_next(w, at, close))
-		return at + 1;
-	for (;;) {
-		at = skip_item(w, at, is_object, depth + 1);
-		if (!at)
-			return NULL;
-		if (is_next(w, at, close))
-			return at + 1;
-		if (!is_next(w, at, ','))
-			return NULL;
-		at++;
-	}
-}
-
-/* depth is 1 for the whole text. */
-static const char *skip_value(struct walk *w, const char *at, int depth)
-{
-	if (at == w->end)
-		return NULL;
-	if (depth > w->facts.values)
-		w->facts.values = depth;
-	switch (*at) {
-	case '{':
-	case '[':
-		return skip_container(w, at, depth);
-	case '"':
-		return skip_string(w, at, false);
-	case 't':
-		return skip_word(w, at, "true");
-	case 'f':
-		return skip_word(w, at, "false");
-	case 'n':
-		return skip_word(w, at, "null");
-	default:
-		return skip_number(w, at);
-	}
-}
-
-struct json_facts oracle_examine(const char *text, size_t len)
-{
-	struct walk w = {.end = text + len};
-	const char *at = skip_value(&w, skip_blanks(&w, text), 1);
-
-	w.facts.is_json = at && skip_blanks(&w, at) == w.end && !u8_check((const uint8_t *)text, len);
-	return w.facts;
+	return at;
 }
 
 char *oracle_decode(struct span quoted, size_t *len)
@@ -254,39 +154,38 @@ static bool is_index(size_t index, const char *token, size_t n)
 	return (size_t)snprintf(text, sizeof(text), "%zu", index) == n && memcmp(text, token, n) == 0;
 }
 
-/* What the reference token names in the container, which is JSON: how many, and the last of them. */
+/* What the reference token names in the container: how many, and the last of them. */
 static int find_step(struct span container, const char *token, size_t n, struct span *value)
 {
-	struct walk w = {.end = container.at + container.len};
+	const char *end = container.at + container.len;
 	bool is_object = *container.at == '{';
 	int found = 0;
 	size_t index = 0;
 
-	for (const char *at = skip_blanks(&w, container.at + 1); *at != '}' && *at != ']'; index++) {
-		const char *begin = at = skip_blanks(&w, at + (*at == ','));
+	for (const char *at = skip_blanks(container.at + 1, end); *at != '}' && *at != ']'; index++) {
+		const char *begin = at = skip_blanks(at + (*at == ','), end);
 		bool is_it = !is_object && is_index(index, token, n);
 
 		if (is_object) {
-			at = skip_string(&w, at, true);
+			at = skip_string(at, end);
 			is_it = is_name((struct span){begin, (size_t)(at - begin)}, token, n);
-			begin = at = skip_blanks(&w, skip_blanks(&w, at) + 1);
+			begin = at = skip_blanks(skip_blanks(at, end) + 1, end);
 		}
-		at = skip_value(&w, at, 1);
+		at = skip_value(at, end);
 		if (is_it) {
 			*value = (struct span){begin, (size_t)(at - begin)};
 			found++;
 		}
-		at = skip_blanks(&w, at);
+		at = skip_blanks(at, end);
 	}
 	return found;
 }
 
 enum json_found oracle_find(struct span text, const char *pointer, struct span *value)
 {
-	struct walk w = {.end = text.at + text.len};
-	const char *begin = skip_blanks(&w, text.at);
+	const char *end = text.at + text.len, *begin = skip_blanks(text.at, end);
 
-	*value = (struct span){begin, (size_t)(skip_value(&w, begin, 1) - begin)};
+	*value = (struct span){begin, (size_t)(skip_value(begin, end) - begin)};
 	while (*pointer) {
 		size_t n = strcspn(pointer + 1, "/");
 		int found;

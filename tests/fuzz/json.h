@@ -1,8 +1,8 @@
-/* json.h: a second opinion on JSON (RFC 8259) and JSON pointers (RFC 6901), which shares nothing with
- * the listener's: it goes through the text again for each question, and builds nothing. */
+/* json.h: jansson as the second reader of JSON, and where in a text the value at a JSON pointer (RFC 6901) is. */
 #ifndef FUZZ_JSON_H
 #define FUZZ_JSON_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -12,17 +12,17 @@ struct span {
 	size_t len;
 };
 
-/* What a text is, and what is in it that JSON allows and parsers may not. */
-struct json_facts {
-	bool is_json;
-	bool has_half_pair;   /* a \u escape of half a surrogate pair, in a string or a name */
-	bool has_nul_in_name; /* \u0000 */
-	bool has_huge_number; /* beyond a double's range */
-	int containers;       /* arrays and objects inside each other */
-	int values;           /* the same, the innermost scalar counted */
+enum json_is {
+	JSON_IS,
+	JSON_IS_NOT,
+	JSON_UNKNOWN, /* jansson refuses it for a limit of its own: levels, or an integer beyond a double */
 };
 
-struct json_facts oracle_examine(const char *text, size_t len);
+/* The tree of the text, or NULL if jansson refuses it; *is says whether RFC 8259 allows the text. */
+json_t *oracle_load(struct span text, enum json_is *is);
+
+/* How many arrays and objects are inside each other. The text need not be JSON. */
+int oracle_depth(struct span text);
 
 enum json_found {
 	JSON_FOUND,

@@ -4,10 +4,6 @@
  *
  * An input is a byte whose bits are enum flag, a byte that cuts, and what the client sends, in which each of the first
  * four bytes 0x1a stands for the token. */
-#include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <netinet/tcp.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <string.h>
@@ -17,13 +13,13 @@
 
 #include "base/log.h"
 #include "book.h"
+#include "client.h"
 #include "fuzz.h"
 #include "intake/ingest.h"
 #include "road/pipeline.h"
 
 #define TOKEN        "hunter2-and-more"
 #define MESSAGE_MOST 300 /* bytes: --max-message */
-#define QUIET_TURNS  3   /* of the loop, in which nothing comes: nothing more will */
 #define PENDING_MOST 65536
 #define TOKENS_MOST  4 /* in one input */
 
@@ -34,6 +30,7 @@ enum flag {
 };
 
 static uv_loop_t loop;
+static unsigned int flags; /* of the input: enum flag */
 static struct ws *ws;
 static struct ingest *ingest;
 static struct sockaddr_in address = {.sin_family = AF_INET};
@@ -145,79 +142,16 @@ void log_write(enum log_level level, const char *event, const char *fields, ...)
 	must(!strstr(text, TOKEN), "the token is in the log: %s %s", event, text);
 }
 
-/* --- a client --- */
-
-struct client {
-	int fd;
-	bool is_ended; /* by the server */
-	size_t len;
-	char answer[1 << 16];
-};
-
-static struct client client;
-
-/* Each is another address, so that wrong tokens make nobody wait; and leaves by a reset, so that its port is free. */
-static void client_open(struct client *c)
+/* Whether messages came with the last turn of the loop. Their answers go out now. */
+static bool on_turn(void)
 {
-	static const struct linger at_once = {1, 0};
-	static uint32_t number;
-	struct sockaddr_in from = {.sin_family = AF_INET};
-	int failed;
+	bool has_pending = taken.pending;
 
-	from.sin_addr.s_addr = htonl(0x7f010000 + number++ % 0xfe0000);
-	c->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	must(bind(c->fd, (struct sockaddr *)&from, sizeof(from)) == 0, "no address: %s", strerror(errno));
-	do /* libFuzzer's timer interrupts it */
-		failed = connect(c->fd, (struct sockaddr *)&address, sizeof(address));
-	while (failed && (errno == EINTR || errno == EALREADY));
-	must(!failed || errno == EISCONN, "cannot connect: %s", strerror(errno));
-	fcntl(c->fd, F_SETFL, O_NONBLOCK);
-	setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
-	setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
-	c->is_ended = false;
-	c->len = 0;
-}
-
-/* Turns the loop, and takes what came. Returns whether anything did. */
-static bool client_turn(struct client *c, unsigned int flags)
-{
-	size_t messages = taken.messages;
-	ssize_t n;
-
-	uv_run(&loop, UV_RUN_NOWAIT);
 	settle(flags & REJECTS);
-	must(c->len < sizeof(c->answer) - 1, "an answer without an end");
-	n = recv(c->fd, c->answer + c->len, sizeof(c->answer) - 1 - c->len, 0);
-	if (n > 0)
-		c->len += (size_t)n;
-	else if (n == 0 || errno != EAGAIN)
-		c->is_ended = true;
-	c->answer[c->len] = '\0';
-	return n > 0 || taken.messages > messages;
+	return has_pending;
 }
 
-static void client_await_quiet(struct client *c, unsigned int flags)
-{
-	for (int quiet = 0; quiet < QUIET_TURNS; quiet++)
-		if (client_turn(c, flags))
-			quiet = 0;
-}
-
-static void client_send(struct client *c, const uint8_t *bytes, size_t len, unsigned int cut, unsigned int flags)
-{
-	while (len && !c->is_ended) {
-		size_t n = cut ? 1 + (cut = cut * 1103515245 + 12345) / 65536 % (len / 3 + 1) : len;
-		ssize_t sent = send(c->fd, bytes, n, MSG_NOSIGNAL);
-
-		if (sent < 0 && errno != EAGAIN)
-			break;
-		if (sent > 0) {
-			bytes += sent;
-			len -= (size_t)sent;
-		}
-		client_turn(c, flags);
-	}
-}
+static struct client client = {.loop = &loop, .on_turn = on_turn};
 
 /* --- the judgement, by a second reader --- */
 
@@ -366,7 +300,7 @@ static void check_request(const struct client *c, const char *sent, size_t len)
 }
 
 /* The first frame of the server's that is no ack: pongs and a goodbye. */
-static void check_frames(const struct client *c, unsigned int flags)
+static void check_frames(const struct client *c)
 {
 	const char *frames = strstr(c->answer, "\r\n\r\n");
 	size_t len = c->len - (size_t)(frames + 4 - c->answer);
@@ -388,7 +322,7 @@ static void check_frames(const struct client *c, unsigned int flags)
 }
 
 /* The messages among these are what was taken, as far as a rule of the book is not broken, or a limit of ours met. */
-static void check_messages(const struct client *c, const uint8_t *sent, size_t len, unsigned int flags)
+static void check_messages(const struct client *c, const uint8_t *sent, size_t len)
 {
 	char *text = malloc(3 * len + 3);
 	struct meaning m;
@@ -432,16 +366,16 @@ static const char handshake[] = "GET /events HTTP/1.1\r\nHost: h\r\nUpgrade: web
 				"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n"
 				"Authorization: Bearer " TOKEN "\r\n";
 
-static void shake_hands(struct client *c, unsigned int flags)
+static void shake_hands(struct client *c)
 {
 	static const char acks[] = "Sec-WebSocket-Protocol: wsonce.ack.v1\r\n";
 
-	client_send(c, (const uint8_t *)handshake, sizeof(handshake) - 1, 0, flags);
+	client_send(c, handshake, sizeof(handshake) - 1, 0);
 	if (flags & WANTS_ACKS)
-		client_send(c, (const uint8_t *)acks, sizeof(acks) - 1, 0, flags);
-	client_send(c, (const uint8_t *)"\r\n", 2, 0, flags);
+		client_send(c, acks, sizeof(acks) - 1, 0);
+	client_send(c, "\r\n", 2, 0);
 	for (int turns = 0; turns < 1000 && !strstr(c->answer, "\r\n\r\n"); turns++)
-		client_turn(c, flags);
+		client_turn(c);
 	must(is_open(c), "the server is not well: %.100s", c->answer);
 }
 
@@ -490,7 +424,6 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 
 void try_input(const uint8_t *data, size_t size)
 {
-	unsigned int flags;
 	uint8_t *bytes;
 	size_t len;
 
@@ -499,20 +432,20 @@ void try_input(const uint8_t *data, size_t size)
 	flags = data[0];
 	taken.len = taken.messages = 0;
 	bytes = flags & SHAKEN ? memcpy(malloc(size), data + 2, len = size - 2) : reveal(data + 2, size - 2, &len);
-	client_open(&client);
+	client_open(&client, &address);
 	if (flags & SHAKEN)
-		shake_hands(&client, flags);
-	client_send(&client, bytes, len, data[1], flags);
-	client_await_quiet(&client, flags);
+		shake_hands(&client);
+	client_send(&client, bytes, len, data[1]);
+	client_await_quiet(&client);
 	if (!is_open(&client)) /* some refusals are sent when the client is silent */
 		shutdown(client.fd, SHUT_WR);
-	client_await_quiet(&client, flags);
+	client_await_quiet(&client);
 	if (flags & SHAKEN)
-		check_messages(&client, bytes, len, flags);
+		check_messages(&client, bytes, len);
 	else
 		check_request(&client, (const char *)bytes, len);
 	if (is_open(&client))
-		check_frames(&client, flags);
+		check_frames(&client);
 	close(client.fd);
 	await_end();
 	free(bytes);
