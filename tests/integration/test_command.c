@@ -51,50 +51,6 @@ Test(command, version_is_one_line)
 	cr_assert_eq(sscanf(run.output, "wsonce %d.%d.%d", &major, &minor, &patch), 3);
 }
 
-Test(command, help_of_listen_names_every_option_with_its_variable_and_default)
-{
-	static const char *const rows[][3] = {
-		{"--source ", "WSONCE_SOURCE", ""},
-		{"--ingest ", "WSONCE_INGEST", ""},
-		{"--ingest-token ", "WSONCE_INGEST_TOKEN", ""},
-		{"--redis ", "WSONCE_REDIS", "redis://127.0.0.1:6379/0"},
-		{"--postgres ", "WSONCE_POSTGRES", ""},
-		{"--admin ", "WSONCE_ADMIN", ""},
-		{"--instance-id ", "WSONCE_INSTANCE_ID", ""},
-		{"--claim-prefix ", "WSONCE_CLAIM_PREFIX", "dedup:"},
-		{"--claim-ttl ", "WSONCE_CLAIM_TTL", "30"},
-		{"--dedup-window ", "WSONCE_DEDUP_WINDOW", "300"},
-		{"--redis-timeout ", "WSONCE_REDIS_TIMEOUT", "2"},
-		{"--batch-max ", "WSONCE_BATCH_MAX", "4000"},
-		{"--max-inflight-bytes ", "WSONCE_MAX_INFLIGHT_BYTES", "256MiB"},
-		{"--max-message ", "WSONCE_MAX_MESSAGE", "1MiB"},
-		{"--max-attempts ", "WSONCE_MAX_ATTEMPTS", "5"},
-		{"--drain-timeout ", "WSONCE_DRAIN_TIMEOUT", "10"},
-		{"--id-pointer ", "WSONCE_ID_POINTER", "/event_id"},
-		{"--type-pointer ", "WSONCE_TYPE_POINTER", "/event_type"},
-		{"--payload-pointer ", "WSONCE_PAYLOAD_POINTER", "/payload"},
-		{"--log-level ", "WSONCE_LOG_LEVEL", "info"},
-		{"--log-format ", "WSONCE_LOG_FORMAT", "text"},
-		{"--config ", "WSONCE_CONFIG", ""},
-	};
-	static const char *const env[] = {"WSONCE_INGEST_TOKEN=hidden-token", NULL};
-	struct run run = run_in(env, "listen --help=all");
-
-	cr_assert_eq(run.status, 0);
-	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-		char flag[60], expected[100];
-
-		snprintf(flag, sizeof flag, "\n  %s", rows[i][0]);
-		const char *at = strstr(run.output, flag);
-
-		cr_assert(at, "no %s in: %s", rows[i][0], run.output);
-		snprintf(expected, sizeof expected, *rows[i][2] ? "[%s; default %s]" : "[%s]", rows[i][1], rows[i][2]);
-		const char *details = strstr(at, expected);
-		cr_assert(details && details - at < 400, "no %s behind %s", expected, rows[i][0]);
-	}
-	cr_assert(!strstr(run.output, "hidden-token"));
-}
-
 Test(command, a_command_is_needed_and_must_be_known)
 {
 	struct run run = run_in(NULL, "");
