@@ -1,6 +1,6 @@
-/* feed_connection.c owns one connection of a conversation: the HTTP calls before and after the handshake, what is sent and how
- * fast, pings of the application, silence, and the frames on their way from the connection to the session and from
- * there to the sink. When to connect is intake/feed_client.c's.
+/* feed_connection.c owns one connection of a conversation: the HTTP calls before and after the handshake, what is sent
+ * and how fast, pings of the application, silence, and the frames on their way from the connection to the session and
+ * from there to the sink. When to connect is intake/feed_client.c's.
  *
  * What a frame calls for that ends the connection is done after the message is read: the session is not entered twice.
  */
