@@ -275,9 +275,9 @@ $B/tests/simulation/%.o: OUR_CFLAGS += -Itests/simulation -Wno-missing-field-ini
 $(ASKS)/postgres-real $(ASKS)/postgres-played: $(ASKS)/postgres.o $(patsubst %,$B/listener/%.o,postgres/schema postgres/array road/effects base/memory base/log)
 $(ASKS)/redis-real $(ASKS)/redis-played: $(ASKS)/redis.o
 $(ASKS)/postgres-real: $(ASKS)/real.o
-$(ASKS)/postgres-played: $(patsubst %,$(ASKS)/%.o,played sim) $(patsubst %,$B/tests/simulation/%.o,libpq postgres postgres_faults postgres_outbox)
+$(ASKS)/postgres-played: $(patsubst %,$(ASKS)/%.o,played hooks) $(patsubst %,$B/tests/simulation/%.o,sim libpq postgres postgres_faults postgres_outbox)
 $(ASKS)/redis-real: $(ASKS)/redis_real.o
-$(ASKS)/redis-played: $(patsubst %,$(ASKS)/%.o,redis_played sim)
+$(ASKS)/redis-played: $(patsubst %,$(ASKS)/%.o,redis_played hooks) $B/tests/simulation/sim.o
 $(DIFFERENTIAL):
 	$(LINK) $$(pkg-config --libs hiredis jansson $(if $(filter %-real,$@),libpq)) -lunistring
 
