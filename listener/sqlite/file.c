@@ -39,6 +39,7 @@ struct sqlite_file {
 	bool is_synced;  /* this connection has committed, so everything before is on the disk */
 	int64_t commits; /* to the file, as the last transaction left them; see sqlite_file_commits */
 	int64_t changes; /* rows changed by this connection before the last transaction began */
+	ino_t log;       /* inode of the write-ahead log; 0: not known yet */
 	char id[40];
 	char why[SQLITE_FILE_WHY];
 };
@@ -198,6 +199,16 @@ static enum sqlite_result run_prepared(struct sqlite_file *f, sqlite3_stmt *stat
 	return code == SQLITE_DONE ? SQLITE_FILE_FINE : explain(f, sqlite3_extended_errcode(f->db));
 }
 
+/* Does the statement still fit the tables? SQLite prepares it anew when they have changed. */
+static bool fits_tables(struct sqlite_file *f, const char *sql)
+{
+	sqlite3_stmt *statement = NULL;
+	bool fits = sqlite3_prepare_v2(f->db, sql, -1, &statement, NULL) == SQLITE_OK;
+
+	sqlite3_finalize(statement);
+	return fits;
+}
+
 enum sqlite_result sqlite_file_run(struct sqlite_file *f, const char *sql, const struct sqlite_value *values, int n,
 				   sqlite_row_fn *row, void *arg)
 {
@@ -209,6 +220,8 @@ enum sqlite_result sqlite_file_run(struct sqlite_file *f, const char *sql, const
 	result = run_prepared(f, statement, values, n, row, arg);
 	sqlite3_reset(statement);
 	sqlite3_clear_bindings(statement);
+	if (result == SQLITE_FILE_REFUSED && f->code == SQLITE_ERROR && !fits_tables(f, sql))
+		return SQLITE_FILE_TROUBLE;
 	return result;
 }
 
@@ -265,12 +278,28 @@ const char *sqlite_file_why(const struct sqlite_file *f)
 
 /* --- transactions --- */
 
-/* Was the file renamed, deleted or replaced? Nobody would find what is written to it then. */
+static ino_t log_inode(const struct sqlite_file *f)
+{
+	struct stat st;
+
+	return stat(sqlite3_filename_wal(sqlite3_db_filename(f->db, "main")), &st) ? 0 : st.st_ino;
+}
+
+/* Was the file, or its log, renamed, deleted or replaced? Nobody would find what is written to it then. While a
+ * connection is open, SQLite itself keeps the log. */
 static bool has_moved(struct sqlite_file *f)
 {
 	int moved = 0;
 
-	return sqlite3_file_control(f->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_OK && moved;
+	return (sqlite3_file_control(f->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_OK && moved) ||
+	       (f->log && log_inode(f) != f->log);
+}
+
+/* What is in a log that is gone does not belong to the file that took its place. */
+static enum sqlite_result fail_moved(struct sqlite_file *f)
+{
+	sqlite3_db_config(f->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+	return fail(f, SQLITE_FILE_TROUBLE, "is gone: it, or its -wal, was moved, deleted or replaced");
 }
 
 static bool take_number(void *arg, const struct sqlite_value *cells, int n)
@@ -290,8 +319,10 @@ enum sqlite_result sqlite_file_begin(struct sqlite_file *f)
 	enum sqlite_result result;
 
 	if (has_moved(f))
-		return fail(f, SQLITE_FILE_TROUBLE, "is gone: it was moved, deleted or replaced");
+		return fail_moved(f);
 	result = sqlite_file_run(f, "BEGIN IMMEDIATE", NULL, 0, NULL, NULL);
+	if (!f->log && result == SQLITE_FILE_FINE)
+		f->log = log_inode(f);
 	f->changes = sqlite3_total_changes64(f->db);
 	return result == SQLITE_FILE_FINE ? ask(f, "SELECT opened FROM wsonce_database", &f->commits) : result;
 }
@@ -315,6 +346,8 @@ enum sqlite_result sqlite_file_commit(struct sqlite_file *f)
 
 	if (result == SQLITE_FILE_FINE)
 		result = sqlite_file_run(f, "COMMIT", NULL, 0, NULL, NULL);
+	if (result == SQLITE_FILE_FINE && has_moved(f))
+		result = fail_moved(f);
 	f->is_synced |= result == SQLITE_FILE_FINE;
 	f->commits += is_counted && result == SQLITE_FILE_FINE;
 	return result == SQLITE_FILE_REFUSED ? SQLITE_FILE_TROUBLE : result;

@@ -1,6 +1,7 @@
 /* Whose an SQLite file is, and where its path may lead. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -65,5 +66,55 @@ Test(sqlite_file, a_link_to_its_folder_is)
 	f = open_file(at);
 	unlink(link);
 	cr_assert(f);
+	sqlite_file_close(f);
+}
+
+static enum sqlite_result write_once(struct sqlite_file *f)
+{
+	return sqlite_file_run(f, "UPDATE wsonce_retention SET rows_deleted_s = 7", NULL, 0, NULL, NULL);
+}
+
+static void delete_log(void)
+{
+	char log[80];
+
+	snprintf(log, sizeof(log), "%s-wal", path);
+	cr_assert_eq(unlink(log), 0);
+	snprintf(log, sizeof(log), "%s-shm", path);
+	cr_assert_eq(unlink(log), 0);
+}
+
+/* As when a backup is copied over the file, and its log deleted. What is written to that log is lost. */
+Test(sqlite_file, nothing_is_committed_to_a_log_that_was_deleted)
+{
+	struct sqlite_file *f = open_file(path);
+
+	cr_assert_eq(sqlite_file_begin(f), SQLITE_FILE_FINE);
+	cr_assert_eq(sqlite_file_commit(f), SQLITE_FILE_FINE);
+	cr_assert_eq(sqlite_file_begin(f), SQLITE_FILE_FINE);
+	cr_assert_eq(write_once(f), SQLITE_FILE_FINE);
+	delete_log();
+	cr_assert_eq(sqlite_file_commit(f), SQLITE_FILE_TROUBLE);
+	cr_assert(strstr(sqlite_file_why(f), "is gone"), "%s", sqlite_file_why(f));
+	cr_assert_eq(sqlite_file_begin(f), SQLITE_FILE_TROUBLE);
+	sqlite_file_close(f);
+}
+
+Test(sqlite_file, a_column_that_is_gone_is_no_row_s_fault)
+{
+	static const char sql[] = "UPDATE wsonce_retention SET rows_deleted_s = 7";
+	struct sqlite_file *f = open_file(path), *other_one = open_file(path);
+
+	cr_assert_eq(sqlite_file_begin(f), SQLITE_FILE_FINE);
+	cr_assert_eq(sqlite_file_run(f, sql, NULL, 0, NULL, NULL), SQLITE_FILE_FINE);
+	cr_assert_eq(sqlite_file_commit(f), SQLITE_FILE_FINE);
+	cr_assert_eq(sqlite_file_run_all(other_one, "ALTER TABLE wsonce_retention RENAME COLUMN rows_deleted_s TO x",
+					 NULL, 0, NULL, NULL),
+		     SQLITE_FILE_FINE);
+	cr_assert_eq(sqlite_file_begin(f), SQLITE_FILE_FINE);
+	cr_assert_eq(sqlite_file_run(f, sql, NULL, 0, NULL, NULL), SQLITE_FILE_TROUBLE);
+	cr_assert(strstr(sqlite_file_why(f), "no such column"), "%s", sqlite_file_why(f));
+	sqlite_file_roll_back(f);
+	sqlite_file_close(other_one);
 	sqlite_file_close(f);
 }
