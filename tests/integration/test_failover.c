@@ -361,6 +361,7 @@ Test(failover, a_master_that_became_a_replica_is_left)
 	cr_assert(wait_until(connections(redis) >= before + 5, WAIT_MS));
 	cr_assert_leq(count_lines("event=\"redis connection\""), 3, "%s", process_errors(listener_process(listener)));
 	redisd_command(redis, "REPLICAOF NO ONE");
+	cr_assert(wait_until(listener_metric(listener, "wsonce_redis_connects_total") >= 2, WAIT_MS));
 	for (int i = 0; listener_metric(listener, "wsonce_claims_won_total") < 1 && i < 500; i++) {
 		char id[20];
 
