@@ -13,6 +13,7 @@
 #include "commands/findings.h"
 #include "commands/redis_query.h"
 #include "commands/session.h"
+#include "check_effects.sql.h"
 #include "hazards.sql.h"
 #include "postgres/schema.h"
 #include "redis/rights.h"
@@ -137,6 +138,20 @@ static void check_server(struct findings *f, struct session *s)
 	session_drop(rows);
 }
 
+static void check_handler(struct findings *f, struct session *s, const char *handler)
+{
+	struct pg_result *rows = session_ask(s, SQL_CHECK_EFFECTS, 1, &handler);
+	const char *said = rows ? text_at(rows, 0) : "it cannot be looked up";
+
+	if (*said == '=')
+		finding(f, FINDING_OK, "handler", "%s", said + 1);
+	else
+		finding(f, FINDING_WRONG, "handler",
+			"%s: %s; a handler is a function (event_id text, event_type text, payload jsonb) RETURNS void",
+			handler, said);
+	session_drop(rows);
+}
+
 static void check_postgres(struct findings *f, const struct config *c)
 {
 	struct pg_result *seen;
@@ -153,6 +168,8 @@ static void check_postgres(struct findings *f, const struct config *c)
 	if (seen && session_flag(seen, 0, SCHEMA_IS_OURS))
 		check_version(f, s);
 	check_tables(f, s, seen);
+	if (c->handler)
+		check_handler(f, s, c->handler);
 	session_drop(seen);
 	session_close(s);
 }

@@ -38,6 +38,20 @@ static bool has_key(const struct config *c)
 	       (c->ingest_profile && c->ingest_profile->tokens);
 }
 
+/* Two addresses of one port: the second could not be opened. */
+static const char *check_ports(const struct config *c)
+{
+	const char *const all[] = {c->ingest, c->ingest_http, c->admin};
+
+	for (size_t i = 0; i < 3; i++)
+		for (size_t k = i + 1; k < 3; k++)
+			if (all[i] && all[k] && strcmp(all[i], all[k]) == 0 &&
+			    (strlen(all[i]) < 2 || strcmp(all[i] + strlen(all[i]) - 2, ":0") != 0))
+				return "--ingest, --ingest-http, --admin: two of them are the same address; each needs "
+				       "a port of its own";
+	return NULL;
+}
+
 /* No producer may send by accident. */
 static const char *check_ingest(const struct config *c)
 {
@@ -163,6 +177,7 @@ const char *check_settings(const struct config *c, bool is_listen)
 		return fault;
 	if (c->readers && strcmp(c->redis, "none") == 0)
 		return "--readers: needs --redis, through which the listeners find each other";
-	fault = check_ingest(c);
+	fault = check_ports(c);
+	fault = fault ? fault : check_ingest(c);
 	return fault ? fault : check_sources(c);
 }

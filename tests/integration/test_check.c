@@ -152,6 +152,22 @@ Test(check, a_feed_is_judged_by_what_it_sends_first)
 	feed_free(feed);
 }
 
+Test(check, a_handler_is_looked_up, .init = bench_migrate)
+{
+	database_exec(db, "CREATE FUNCTION public.handle(text, text, jsonb) RETURNS void LANGUAGE sql AS ''");
+	expect(0, "ok       handler        public.handle\n", servers(),
+	       "check --ingest 127.0.0.1:0 --handler public.handle");
+	expect(1, "wrong    handler        public.handel: there is no such function", servers(),
+	       "check --ingest 127.0.0.1:0 --handler public.handel");
+}
+
+Test(check, two_of_its_own_addresses_must_not_be_the_same)
+{
+	expect(2, "two of them are the same address", NULL,
+	       "config lint --ingest 127.0.0.1:8080 --ingest-http 127.0.0.1:8080");
+	expect(0, "0 wrong", NULL, "config lint --ingest 127.0.0.1:0 --admin 127.0.0.1:0");
+}
+
 Test(check, ports_are_tried_and_one_in_use_is_a_warning)
 {
 	const char *const nothing[] = {"WSONCE_POSTGRES=host=/nowhere", "WSONCE_REDIS=none", NULL};
