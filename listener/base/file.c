@@ -3,8 +3,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "base/memory.h"
 
 #define FILE_MOST (64 << 20) /* bytes */
 
@@ -39,6 +42,28 @@ FILE *file_open(const char *path)
 	if (fault)
 		errno = fault;
 	return NULL;
+}
+
+char *file_read(const char *path, size_t most, size_t *len)
+{
+	FILE *in = file_open(path);
+	char *text = in ? memory_alloc(most + 2) : NULL;
+
+	if (!in)
+		return NULL;
+	*len = fread(text, 1, most + 1, in);
+	if (ferror(in) || *len > most) {
+		int fault = ferror(in) ? errno : EFBIG;
+
+		free(text);
+		text = NULL;
+		errno = fault;
+	} else {
+		text[*len] = '\0';
+		text = memory_realloc(text, *len + 1);
+	}
+	fclose(in);
+	return text;
 }
 
 bool file_is_readable(const char *path)

@@ -27,6 +27,31 @@ char *quote_json(const char *text, size_t len)
 	return out;
 }
 
+bool is_one_of(const char *words, const char *text)
+{
+	size_t n;
+
+	for (; *words; words += n + (words[n] == ' ')) {
+		n = strcspn(words, " ");
+		if (strlen(text) == n && strncmp(words, text, n) == 0)
+			return true;
+	}
+	return false;
+}
+
+bool is_name(const char *text, size_t most)
+{
+	size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
+
+	return n && n <= most && !text[n];
+}
+
+void write_hex(char *out, const void *bytes, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		sprintf(out + 2 * i, "%02x", ((const unsigned char *)bytes)[i]);
+}
+
 #define WIDTH 80
 
 static void break_line(FILE *out, size_t column)

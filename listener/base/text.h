@@ -43,6 +43,21 @@ static inline void make_line(char *text)
 		make_ascii(text);
 }
 
+/* True if text is one of words, which have one blank between them. */
+bool is_one_of(const char *words, const char *text);
+
+/* True if text is 1 to most letters, digits, dots, underscores and dashes. */
+bool is_name(const char *text, size_t most);
+
+/* True if both are NULL or the same text. */
+static inline bool is_same_text(const char *a, const char *b)
+{
+	return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+/* Writes len bytes as 2 * len hexadecimal digits and a NUL. */
+void write_hex(char *out, const void *bytes, size_t len);
+
 /* Prints text in lines of at most 80 columns, broken at blanks, each from a column on. head comes before the first, on
  * a line of its own if it is too long. A line's end in text is a blank, two of them end a paragraph. */
 void text_wrap(FILE *out, const char *head, size_t column, const char *text);

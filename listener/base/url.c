@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 
 static int hex(char c)
 {
@@ -18,22 +19,20 @@ static int hex(char c)
 
 int url_decode(char *text)
 {
-	char *out = text, *s = text;
+	char *out = text;
+	int result = 0;
 
-	for (; *s; s++) {
-		if (*s == '%') {
-			int high = hex(s[1]), low = high < 0 ? -1 : hex(s[2]);
+	for (const char *s = text; *s; s++) {
+		int high = *s == '%' ? hex(s[1]) : -1, low = high < 0 ? -1 : hex(s[2]), byte = high << 4 | low;
+		bool is_code = low >= 0 && byte;
 
-			if (low < 0 || (high == 0 && low == 0))
-				return -1;
-			*out++ = (char)(high << 4 | low);
-			s += 2;
-		} else {
-			*out++ = *s;
-		}
+		if (*s == '%' && !is_code)
+			result = -1;
+		*out++ = is_code ? (char)byte : *s;
+		s += is_code ? 2 : 0;
 	}
 	*out = '\0';
-	return 0;
+	return result;
 }
 
 static int parse_port(const char *text, int *port)
@@ -94,7 +93,7 @@ static bool has_control(const char *text)
 	return false;
 }
 
-static bool is_name(const char *host)
+static bool is_host_name(const char *host)
 {
 	return !host[strspn(host, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._")];
 }
@@ -112,7 +111,7 @@ static bool is_v6(const char *host)
 	char address[INET6_ADDRSTRLEN] = "";
 	struct in6_addr unused;
 
-	if (len >= sizeof(address) || (host[len] && !is_name(host + len + 1)))
+	if (len >= sizeof(address) || (host[len] && !is_host_name(host + len + 1)))
 		return false;
 	memcpy(address, host, len);
 	return inet_pton(AF_INET6, address, &unused) == 1;
@@ -153,7 +152,7 @@ int url_parse(struct url *u, const char *text)
 	is_bracketed = *authority == '[';
 	if (split_host(u, authority, false))
 		return -1;
-	return (is_bracketed ? is_v6(u->host) : is_name(u->host)) ? 0 : -1;
+	return (is_bracketed ? is_v6(u->host) : is_host_name(u->host)) ? 0 : -1;
 }
 
 int url_parse_address(struct url *u, const char *text)
@@ -172,14 +171,7 @@ void url_clear(struct url *u)
 
 bool url_has_scheme(const struct url *u, const char *words)
 {
-	size_t n;
-
-	for (; *words; words += n + (words[n] == ' ')) {
-		n = strcspn(words, " ");
-		if (strlen(u->scheme) == n && strncmp(words, u->scheme, n) == 0)
-			return true;
-	}
-	return false;
+	return is_one_of(words, u->scheme);
 }
 
 bool url_is_database(const struct url *u)

@@ -55,9 +55,8 @@ static size_t put_hex(char *out, const char *head, const uint8_t *digest)
 {
 	char *put = stpcpy(out, head);
 
-	for (int i = 0; i < SHA256_BYTES; i++)
-		put += sprintf(put, "%02x", digest[i]);
-	return (size_t)(put - out);
+	write_hex(put, digest, SHA256_BYTES);
+	return (size_t)(put - out) + 2 * SHA256_BYTES;
 }
 
 /* A line that is no event. The digest of its dead letter includes the consumer: see sql/migrations/004_effects.sql. */

@@ -12,6 +12,7 @@
 
 #include "base/memory.h"
 #include "base/sha256.h"
+#include "base/text.h"
 #include "commands/dispatch.h"
 
 #define CHUNK_BYTES  65536
@@ -375,8 +376,7 @@ static void write_digest(const char *bytes, size_t n, char hex[65])
 	unsigned char digest[SHA256_BYTES];
 
 	sha256(bytes, n, digest);
-	for (int i = 0; i < 32; i++)
-		sprintf(hex + 2 * (size_t)i, "%02x", digest[i]);
+	write_hex(hex, digest, SHA256_BYTES);
 }
 
 int ndjson_fingerprint(struct ndjson *l, uint64_t up_to, char hex[65])

@@ -10,6 +10,7 @@
 #include "base/json_write.h"
 #include "base/memory.h"
 #include "base/sha256.h"
+#include "base/text.h"
 #include "commands/dispatch.h"
 #include "feed/gap.h"
 #include "feed/session.h"
@@ -106,8 +107,7 @@ static void add_digest(struct bytes *out, struct slice payload)
 		add_text(out, "payload_sha256", slice_of(NULL));
 	} else {
 		sha256(bytes_text(&canonical), canonical.len, digest);
-		for (size_t i = 0; i < SHA256_BYTES; i++)
-			sprintf(hex + 2 * i, "%02x", digest[i]);
+		write_hex(hex, digest, SHA256_BYTES);
 		add_text(out, "payload_sha256", slice_of(hex));
 	}
 	bytes_free(&canonical);

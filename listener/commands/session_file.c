@@ -10,6 +10,7 @@
 
 #include "base/memory.h"
 #include "base/sha256.h"
+#include "base/text.h"
 #include "sqlite/file.h"
 
 #define BUSY_TRIES  60 /* each of half a second */
@@ -140,11 +141,10 @@ static PGresult *make_rows(int columns)
 
 static void set_bytes(PGresult *rows, int row, int column, const struct sqlite_value *v)
 {
-	char *text = memory_alloc(v->len * 2 + 3), *put = stpcpy(text, "\\x");
+	char *text = memory_alloc(v->len * 2 + 3);
 
-	for (size_t i = 0; i < v->len; i++)
-		put += sprintf(put, "%02x", (unsigned char)v->at[i]);
-	PQsetvalue(rows, row, column, text, (int)(put - text));
+	write_hex(stpcpy(text, "\\x"), v->at, v->len);
+	PQsetvalue(rows, row, column, text, (int)(v->len * 2 + 2));
 	free(text);
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 #include "config/setting.h"
 
 /* All others are built into parts of the program, such as sizes and addresses, and need a restart. The contents of
@@ -15,11 +16,6 @@ struct change {
 	config_change_cb *each;
 	void *arg;
 };
-
-static bool is_same_text(const char *a, const char *b)
-{
-	return a == b || (a && b && strcmp(a, b) == 0);
-}
 
 static bool is_same_list(const struct config_list *a, const struct config_list *b)
 {
@@ -118,7 +114,7 @@ void config_change(struct config *config, struct config *fresh, config_change_cb
 	const struct setting *s;
 
 	for (size_t i = 0; (s = setting_at(i)); i++) {
-		bool is_taken = value_is_choice(changeable, s->flag);
+		bool is_taken = is_one_of(changeable, s->flag);
 
 		if (is_same(&c, s) || (strcmp(s->flag, "ingest-profile") == 0 && fresh->ingest_profile))
 			continue;

@@ -23,6 +23,7 @@
 #include "config/value.h"
 #include "base/secret.h"
 #include "base/url.h"
+#include "base/text.h"
 #include "base/timestamp.h"
 
 #define KEY_BYTES_MIN 16
@@ -255,7 +256,7 @@ static bool is_listen(const char *command)
 
 bool setting_is_of(const struct setting *s, const char *command)
 {
-	return is_listen(command) || !value_is_choice(listen_only, s->flag);
+	return is_listen(command) || !is_one_of(listen_only, s->flag);
 }
 
 /* Returns "; did you mean --claim-ttl?" or "", valid until the next call. */
@@ -409,11 +410,11 @@ static int set_switch(struct reader *r, const struct setting *s, enum config_ori
 	bool *at = setting_member(r->config, s);
 	char what[120];
 
-	if (!value_is_choice("yes true 1 no false 0", text)) {
+	if (!is_one_of("yes true 1 no false 0", text)) {
 		snprintf(what, sizeof(what), "\"%.40s\" is neither yes (true, 1) nor no (false, 0)", text);
 		return fail(r, s, origin, what);
 	}
-	*at = value_is_choice("yes true 1", text);
+	*at = is_one_of("yes true 1", text);
 	return 0;
 }
 
@@ -652,26 +653,11 @@ static int refuse_file(struct reader *r, const json_error_t *where)
 /* Returns the whole file, on the heap, or NULL after an error. */
 static char *read_file_text(struct reader *r, size_t *len)
 {
-	FILE *in = file_open(r->config->file);
-	size_t size = 4096, n = 1;
-	char *text = memory_alloc(size);
+	char *text = file_read(r->config->file, FILE_TEXT_MAX, len);
 
-	*len = 0;
-	while (in && n > 0 && *len < FILE_TEXT_MAX) {
-		if (*len == size)
-			text = memory_realloc(text, size *= 2);
-		*len += n = fread(text + *len, 1, size - *len, in);
-	}
-	if (in && !ferror(in) && *len < FILE_TEXT_MAX) {
-		fclose(in);
-		return text;
-	}
-	snprintf(r->error, r->error_size, "--config: %s cannot be read: %s", r->config->file,
-		 in && !ferror(in) ? "it is too long" : strerror(errno));
-	if (in)
-		fclose(in);
-	free(text);
-	return NULL;
+	if (!text)
+		snprintf(r->error, r->error_size, "--config: %s cannot be read: %s", r->config->file, strerror(errno));
+	return text;
 }
 
 static int read_members(struct reader *r, json_t *root)

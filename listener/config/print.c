@@ -25,7 +25,7 @@ static const char *const titles[][2] = {
 
 static bool is_named(const char *only, const char *flag)
 {
-	return !only || value_is_choice(only, flag);
+	return !only || is_one_of(only, flag);
 }
 
 void config_help(FILE *out, const char *command, const char *only)
@@ -171,7 +171,7 @@ static bool holds_secret(const struct setting *s)
 	size_t len = strlen(s->flag);
 
 	return setting_is_file(s) &&
-	       (value_is_choice("config ingest-token-file", s->flag) || s->form.type == VALUE_FILE_OF ||
+	       (is_one_of("config ingest-token-file", s->flag) || s->form.type == VALUE_FILE_OF ||
 		s->form.type == VALUE_KEY_FILE || (len > 4 && strcmp(s->flag + len - 4, "-key") == 0));
 }
 

@@ -1,5 +1,4 @@
 /* profile_folder.c finds profiles: files, shipped ones, and those in the settings file. */
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
@@ -98,23 +97,12 @@ struct profile *profile_of_url(const char *url, const char *name, bool has_own_n
 /* Returns the text of a file, on the heap, or NULL after filling fault. */
 static char *read_text(const char *path, size_t *len, struct profile_fault *fault)
 {
-	FILE *file = file_open(path);
-	char *text;
+	char *text = file_read(path, PROFILE_TEXT_MAX, len);
 
-	if (!file) {
+	if (!text && errno == EFBIG)
+		profile_fail_at(fault, path, 0, "is longer than 1 MiB");
+	else if (!text)
 		profile_fail_at(fault, path, 0, "cannot be read: %s", strerror(errno));
-		return NULL;
-	}
-	text = memory_alloc(PROFILE_TEXT_MAX + 1);
-	*len = fread(text, 1, PROFILE_TEXT_MAX + 1, file);
-	if (ferror(file) || *len > PROFILE_TEXT_MAX) {
-		profile_fail_at(fault, path, 0, ferror(file) ? "cannot be read" : "is longer than 1 MiB");
-		free(text);
-		text = NULL;
-	} else {
-		text[*len] = '\0';
-	}
-	fclose(file);
 	return text;
 }
 
@@ -227,26 +215,6 @@ char *profile_text(const char *name, struct profile_fault *fault)
 
 /* --- NAME?var=value&... --- */
 
-/* Percent-decodes in place. */
-static void decode(char *text)
-{
-	char *out = text;
-
-	for (; *text; text++) {
-		bool is_code = *text == '%' && isxdigit((unsigned char)text[1]) && isxdigit((unsigned char)text[2]);
-		char hex[3] = "";
-		long byte = is_code ? strtol(memcpy(hex, text + 1, 2), NULL, 16) : 0;
-
-		*out = *text;
-		if (byte) {
-			*out = (char)byte;
-			text += 2;
-		}
-		out++;
-	}
-	*out = '\0';
-}
-
 /* Converts text to the type of the initial value. Returns NULL if it does not fit. */
 static json_t *make_like(const json_t *first, const char *text)
 {
@@ -268,12 +236,12 @@ static json_t *make_value(const json_t *first, char *text)
 	char *rest = text;
 
 	if (!json_is_array(first)) {
-		decode(text);
+		url_decode(text);
 		return make_like(first, text);
 	}
 	array = json_array();
 	for (char *part = strsep(&rest, ","); part; part = strsep(&rest, ",")) {
-		decode(part);
+		url_decode(part);
 		item = make_like(json_array_get(first, 0), part);
 		if (!item) {
 			json_decref(array);
@@ -297,7 +265,7 @@ static int read_query(char *query, const json_t *own, json_t *vars, json_t *all,
 		if (!text)
 			return profile_fail_at(fault, source, 0, "\"%.60s\" is not VARIABLE=VALUE", pair);
 		*text++ = '\0';
-		decode(pair);
+		url_decode(pair);
 		value = make_value(json_object_get(own, pair), text);
 		if (!value)
 			return profile_fail_at(

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <openssl/crypto.h>
-#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,12 +11,13 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/sha256.h"
+#include "base/text.h"
 
 #define LINE_MAX_BYTES 1024
 #define DEFAULT_NAME   "default"
 #define OTHERS_NAME    "others" /* for certificates beyond the limit */
 #define BLANKS         " \t\r\n"
-#define NAME_LETTERS   "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 
 struct tokens {
 	struct token *first;
@@ -29,7 +29,7 @@ struct tokens {
 
 static void digest_of(const char *text, uint8_t *digest)
 {
-	crypto_hash_sha256(digest, (const unsigned char *)text, strlen(text));
+	sha256(text, strlen(text), digest);
 }
 
 static void free_list(struct token *first)
@@ -66,7 +66,7 @@ static const char *find_fault(const char *name, const char *rest)
 {
 	if (rest)
 		return "is not \"name token\"";
-	if (strlen(name) > TOKEN_NAME_MAX || name[strspn(name, NAME_LETTERS)])
+	if (!is_name(name, TOKEN_NAME_MAX))
 		return "has a name that is not 1 to 64 letters, digits, dots, underscores and dashes";
 	return NULL;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/quantity.h"
+#include "base/text.h"
 #include "base/url.h"
 #include "config/config.h"
 #include "postgres/connection.h"
@@ -25,18 +26,6 @@ bool value_is_secret(enum value_type type)
 {
 	return type == VALUE_SECRET || type == VALUE_REDIS || type == VALUE_CONNINFO || type == VALUE_URLS ||
 	       type == VALUE_FEEDS || type == VALUE_KEY_FILE || type == VALUE_PROXY;
-}
-
-bool value_is_choice(const char *choices, const char *text)
-{
-	size_t n;
-
-	for (; *choices; choices += n + (choices[n] == ' ')) {
-		n = strcspn(choices, " ");
-		if (strlen(text) == n && strncmp(choices, text, n) == 0)
-			return true;
-	}
-	return false;
 }
 
 static int64_t unit_us(enum value_type type)
@@ -113,13 +102,6 @@ static bool is_function(const char *text)
 
 	end = end && *end == '.' ? skip_identifier(end + 1) : NULL;
 	return end && !*end;
-}
-
-static bool is_consumer(const char *text)
-{
-	size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
-
-	return n <= CONFIG_CONSUMER_MAX && !text[n];
 }
 
 static const char *find_redis_fault(const char *text)
@@ -209,10 +191,11 @@ const char *value_fault(const struct value_form *form, const char *text, int64_t
 	case VALUE_FUNCTION:
 		return is_function(text) ? NULL : "is not SCHEMA.FUNCTION";
 	case VALUE_NAME:
-		return is_consumer(text) ? NULL
-					 : "is not a name of up to 64 letters, digits, dots, underscores and dashes";
+		return !*text || is_name(text, CONFIG_CONSUMER_MAX)
+			       ? NULL
+			       : "is not a name of up to 64 letters, digits, dots, underscores and dashes";
 	case VALUE_CHOICE:
-		if (value_is_choice(form->choices, text))
+		if (is_one_of(form->choices, text))
 			return NULL;
 		snprintf(not_one, sizeof(not_one), "is not one of: %s", form->choices);
 		return not_one;

@@ -44,9 +44,6 @@ bool value_is_number(enum value_type type);
 /* True if the value may contain a secret and must not be shown. */
 bool value_is_secret(enum value_type type);
 
-/* True if text is one of the words in choices, separated by blanks. */
-bool value_is_choice(const char *choices, const char *text);
-
 /* Returns NULL if text is valid, else the rest of a sentence that begins with the text, valid until the next call. A
  * number is written to *number unless that is NULL. */
 const char *value_fault(const struct value_form *form, const char *text, int64_t *number);

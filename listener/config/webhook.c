@@ -5,7 +5,6 @@
 #include <math.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
-#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,8 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/secret.h"
+#include "base/sha256.h"
+#include "base/text.h"
 #include "base/url.h"
 
 #define SECRET_MARK  "whsec_"
@@ -101,39 +102,28 @@ static int read_secret_env(const struct reader *r, const char *key, const char *
 
 static int read_secret_file(const struct reader *r, const char *key, const char *path)
 {
-	char text[SECRETS_FILE], what[300];
-	FILE *file;
-	size_t n;
+	char *text, what[300];
+	size_t len;
 	int result;
 
 	if (!r->has_secrets)
 		return 0;
-	file = file_open(path);
-	if (!file) {
+	text = file_read(path, SECRETS_FILE, &len);
+	if (!text) {
 		snprintf(what, sizeof(what), "%.200s cannot be read: %s", path, strerror(errno));
 		return fail(r, key, what);
 	}
-	n = fread(text, 1, sizeof(text) - 1, file);
-	fclose(file);
-	text[n] = '\0';
 	result = decode_secrets(r, key, text);
-	OPENSSL_cleanse(text, sizeof(text));
+	OPENSSL_cleanse(text, len);
+	free(text);
 	return result;
 }
 
 /* --- members --- */
 
-static bool is_name(const char *text)
-{
-	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
-	size_t n = strspn(text, letters);
-
-	return n && n <= 64 && !text[n];
-}
-
 static int read_name(const struct reader *r, const char *key, const char *text)
 {
-	if (!is_name(text))
+	if (!is_name(text, 64))
 		return fail(r, key, "a name has 1 to 64 letters, digits, dots, underscores and dashes");
 	r->webhook->name = memory_strdup(text);
 	return 0;
@@ -142,13 +132,12 @@ static int read_name(const struct reader *r, const char *key, const char *text)
 /* Tells destinations apart in a table for people. */
 static void digest_url(struct webhook *w, const struct url *url)
 {
-	unsigned char digest[crypto_hash_sha256_BYTES];
+	uint8_t digest[SHA256_BYTES];
 	char text[4096];
 	int len = snprintf(text, sizeof(text), "%s %s %d %s", url->scheme, url->host, url->port, url->path);
 
-	crypto_hash_sha256(digest, (unsigned char *)text, len < (int)sizeof(text) ? (size_t)len : sizeof(text) - 1);
-	for (size_t i = 0; i < 16; i++)
-		sprintf(w->digest + 2 * i, "%02x", digest[i]);
+	sha256(text, len < (int)sizeof(text) ? (size_t)len : sizeof(text) - 1, digest);
+	write_hex(w->digest, digest, 16);
 }
 
 /* Errors do not show the URL, since it may contain a token. */
@@ -157,8 +146,6 @@ static int read_url(const struct reader *r, const char *key, const char *text)
 	struct url url;
 	bool is_good = url_parse(&url, text) == 0 && url_has_scheme(&url, "http https") && url.host[0];
 
-	for (const char *c = text; *c; c++)
-		is_good = is_good && (unsigned char)*c > ' ' && *c != 0x7f;
 	if (is_good) {
 		digest_url(r->webhook, &url);
 		r->webhook->url = memory_strdup(text);
@@ -335,11 +322,6 @@ void webhook_copy(struct webhook *copy, const struct webhook *of)
 	copy->types = memory_calloc(of->type_count + 1, sizeof(*copy->types)); /* size must not be 0 */
 	for (size_t i = 0; i < of->type_count; i++)
 		copy->types[i] = memory_strdup(of->types[i]);
-}
-
-static bool is_same_text(const char *a, const char *b)
-{
-	return a == b || (a && b && strcmp(a, b) == 0);
 }
 
 static bool is_same_secrets(const struct webhook *a, const struct webhook *b)

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "forget.lua.h"
 #include "heartbeat.lua.h"
 #include "inherit.lua.h"
@@ -29,8 +30,7 @@ static bool has_sha(const char *script, const char *sha)
 	char text[SHA_LEN + 1];
 
 	SHA1((const unsigned char *)script, strlen(script), digest);
-	for (size_t i = 0; i < sizeof(digest); i++)
-		snprintf(text + 2 * i, 3, "%02x", digest[i]);
+	write_hex(text, digest, sizeof(digest));
 	return strncmp(text, sha, SHA_LEN) == 0;
 }
 
