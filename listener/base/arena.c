@@ -1,53 +1,32 @@
-/* arena.c allocates for libraries that want many small pieces and free them together, such as hiredis for a reply. */
+/* arena.c allocates many small pieces that are freed together, such as those of an answer of Redis. */
 #include "base/arena.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/memory.h"
 
 struct arena_block {
-	struct arena_block *next;
-};
-
-/* The header of a piece. Its size keeps the piece aligned. */
-struct piece {
-	_Alignas(16) size_t size; /* for arena_realloc */
+	_Alignas(16) struct arena_block *next; /* which keeps the piece behind it aligned */
 };
 
 static void *take_block(struct arena *a, size_t need)
 {
-	struct arena_block *block = memory_alloc(sizeof(struct piece) + need);
+	struct arena_block *block = memory_alloc(sizeof(*block) + need);
 
 	block->next = a->blocks;
 	a->blocks = block;
 	a->taken += need;
-	return (char *)block + sizeof(struct piece);
+	return block + 1;
 }
 
 void *arena_alloc(struct arena *a, size_t size)
 {
-	size_t need = (sizeof(struct piece) + size + 15) & ~(size_t)15;
-	struct piece *piece;
+	size_t need = (size + !size + 15) & ~(size_t)15;
 
-	if (need <= a->size - a->used) {
-		piece = (struct piece *)(void *)(a->room + a->used);
-		a->used += need;
-	} else {
-		piece = take_block(a, need);
-	}
-	piece->size = size;
-	return piece + 1;
-}
-
-void *arena_realloc(struct arena *a, void *old, size_t size)
-{
-	void *fresh = arena_alloc(a, size);
-	size_t had = old ? ((struct piece *)old - 1)->size : 0;
-
-	if (had)
-		memcpy(fresh, old, had < size ? had : size);
-	return fresh;
+	if (need > a->size - a->used)
+		return take_block(a, need);
+	a->used += need;
+	return a->room + a->used - need;
 }
 
 void arena_clear(struct arena *a)

@@ -15,8 +15,6 @@ struct arena {
 
 /* Returns size bytes, aligned for any type. They stay valid until arena_clear. */
 void *arena_alloc(struct arena *a, size_t size);
-/* Like realloc(3), for a piece of this arena or NULL. It always copies, and the old piece stays valid. */
-void *arena_realloc(struct arena *a, void *old, size_t size);
 void arena_clear(struct arena *a);
 
 #endif
