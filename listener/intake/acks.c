@@ -1,5 +1,5 @@
-/* acks.c owns what is said to a producer of each of its messages: the JSON, its frame, and the queue. When it goes out,
- * and who pays for the memory, is ingest.c's business. */
+/* acks.c owns the acks to a producer: the JSON, the WebSocket frame, and the queue. ingest.c decides when they go out
+ * and charges for the memory. */
 #include "intake/acks.h"
 
 #include <stdio.h>
@@ -9,10 +9,10 @@
 #include "base/memory.h"
 #include "base/text.h"
 
-#define FIRST_BYTES 512  /* of memory; then a fourth more than is needed */
-#define KEPT_BYTES  4096 /* of it, when nothing waits */
+#define FIRST_BYTES 512  /* first allocation; later ones are a quarter more than needed */
+#define KEPT_BYTES  4096 /* kept when the queue is empty */
 
-#define NUMBER_DIGITS 20 /* of 64 bits */
+#define NUMBER_DIGITS 20 /* of a 64-bit number */
 
 /* --- into the queue --- */
 
@@ -66,11 +66,11 @@ static void reserve(struct acks *a, size_t more)
 	a->bytes = memory_realloc(a->bytes, a->size);
 }
 
-/* The frame is written as bytes, and not by libwebsockets, so that many acks go out in one write:
- * RFC 6455, section 5.2, a whole text message, not masked. Returns room for its payload. */
+/* Writes the head of an unmasked text frame (RFC 6455, section 5.2) and returns room for its payload. libwebsockets is
+ * not used because it sends each frame by its own write. */
 static char *start_frame(struct acks *a, size_t len)
 {
-	size_t head = len < 126 ? 0 : len <= UINT16_MAX ? 2 : 8; /* bytes of the length beyond the first */
+	size_t head = len < 126 ? 0 : len <= UINT16_MAX ? 2 : 8; /* extra bytes of the length field */
 	char *at;
 
 	reserve(a, 2 + head + len);
@@ -83,7 +83,7 @@ static char *start_frame(struct acks *a, size_t len)
 	return at;
 }
 
-/* The bytes of the frame that begins there. */
+/* Returns the size of the frame that begins at `at`. */
 static size_t frame_bytes(const unsigned char *at)
 {
 	size_t head = at[1] < 126 ? 0 : at[1] == 126 ? 2 : 8, len = head ? 0 : at[1];
@@ -93,7 +93,7 @@ static size_t frame_bytes(const unsigned char *at)
 	return 2 + head + len;
 }
 
-/* The digits of n at the end of room; returns where they begin. */
+/* Writes n in decimal to the end of room. Returns the first digit. */
 static char *write_number(char room[NUMBER_DIGITS], uint64_t n)
 {
 	char *at = room + NUMBER_DIGITS;
@@ -104,7 +104,7 @@ static char *write_number(char room[NUMBER_DIGITS], uint64_t n)
 	return at;
 }
 
-/* An id that needs no escapes, which is nearly all of them, and nothing to explain. */
+/* The usual ack: the id needs no escapes and there is no reason to add. */
 static void add_usual(struct acks *a, const struct event *ev, enum outcome outcome, uint64_t n)
 {
 	static const char head[] = "{\"event_id\":\"", middle[] = "\",\"status\":\"", tail[] = "\",\"n\":";

@@ -1,4 +1,4 @@
-/* acks.h: the acks of one producer that are not sent yet. */
+/* acks.h: the acks of one producer that have not been sent yet. */
 #ifndef WSONCE_ACKS_H
 #define WSONCE_ACKS_H
 
@@ -6,34 +6,34 @@
 
 #include "road/event.h"
 
-/* Frames, one for each ack; zero at first. */
+/* WebSocket frames, one for each ack. Starts as all zeros. */
 struct acks {
 	char *bytes;
-	size_t begin; /* not sent from here on */
+	size_t begin; /* first byte not sent yet */
 	size_t end;
-	size_t size; /* of the memory */
+	size_t size; /* of the allocation */
 };
 
-/* Adds what became of message n of the connection, which is this event's. */
+/* Adds the ack for event ev, which came as message n of the connection. */
 void acks_add(struct acks *a, const struct event *ev, enum outcome outcome, uint64_t n);
 
-/* The JSON of such an ack, on the heap. */
+/* Returns the JSON of such an ack, on the heap. */
 char *ack_text(const struct event *ev, enum outcome outcome, uint64_t n);
 
-/* Adds a whole text message of other words. */
+/* Adds a text message that is not an ack in this form. */
 void acks_add_text(struct acks *a, const char *text, size_t len);
 
-/* Bytes of memory that are to be paid for: all, but nothing for a small buffer, which each connection may have. */
+/* Bytes to charge to the memory budget. A small buffer, which every connection may have, is free. */
 size_t acks_memory(const struct acks *a);
 
-/* How many bytes wait. */
+/* Bytes that wait to be sent. */
 size_t acks_waiting(const struct acks *a);
 
-/* The first whole frames, at most so many bytes unless the first frame is longer: how many bytes, and how many frames.
- */
+/* Returns the first whole frames: as many as fit in `most` bytes, but at least one. Sets len in bytes and count in
+ * frames. */
 char *acks_first(const struct acks *a, size_t most, size_t *len, size_t *count);
 
-/* So many bytes are sent. When none waits, memory beyond a small buffer is given back. */
+/* Removes len bytes that were sent. When nothing waits, frees memory beyond a small buffer. */
 void acks_sent(struct acks *a, size_t len);
 
 void acks_clear(struct acks *a);

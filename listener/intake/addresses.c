@@ -1,5 +1,5 @@
-/* addresses.c owns the memory of addresses: how many sockets each has, and who showed wrong tokens lately. What
- * follows from that is ingest.c's to decide. */
+/* addresses.c owns the table of addresses: how many sockets each has, and which sent wrong tokens lately. ingest.c
+ * decides what follows from that. */
 #include "intake/addresses.h"
 
 #include <arpa/inet.h>
@@ -14,21 +14,21 @@
 #define HASH_FUNCTION(keyptr, keylen, hashv) ((hashv) = keyed_hash(keyptr, keylen))
 #include <uthash.h>
 
-#define BLAMED_MAX 4096 /* addresses without a socket that are remembered */
+#define BLAMED_MAX 4096 /* addresses without a socket that are kept */
 
 struct address {
 	uint64_t key;
 	size_t sockets;
-	size_t handshakes;     /* of them */
-	unsigned int failures; /* in a row, with less than a spell between two */
-	int64_t failed_ms;     /* loop clock, the last of them */
+	size_t handshakes;     /* of those, still in the handshake */
+	unsigned int failures; /* in a row, each within ADDRESS_SPELL_MS of the last */
+	int64_t failed_ms;     /* loop clock, last failure */
 	int64_t debt_ms;
 	UT_hash_handle hh;
 };
 
 struct addresses {
-	struct address *table; /* in the order in which they came */
-	size_t blamed;         /* of them, those without a socket */
+	struct address *table; /* oldest first */
+	size_t blamed;         /* entries without a socket */
 };
 
 struct addresses *addresses_new(void)
@@ -82,7 +82,7 @@ struct address *addresses_enter(struct addresses *a, uint64_t key)
 	return at;
 }
 
-/* Of those without a socket the one that came first. */
+/* Drops the oldest entry without a socket. */
 static void forget_oldest(struct addresses *a)
 {
 	struct address *at = a->table;
@@ -114,7 +114,7 @@ void addresses_leave(struct addresses *a, struct address *address)
 		forget_oldest(a);
 }
 
-/* As port_peer_key() has it. */
+/* key is from port_peer_key(). */
 static void tell(uint64_t key)
 {
 	struct in6_addr v6 = {0};
@@ -126,7 +126,8 @@ static void tell(uint64_t key)
 		inet_ntop(AF_INET, &v4, text, sizeof(text));
 	else
 		inet_ntop(AF_INET6, &v6, text, sizeof(text));
-	log_warn("an address shows wrong tokens or certificates; more wrong tokens get 429", "address=%s", text);
+	log_warn("an address sent too many wrong tokens or certificates: more wrong tokens get 429", "address=%s",
+		 text);
 }
 
 bool addresses_blame(struct address *address, int64_t now_ms)

@@ -1,11 +1,10 @@
-/* feed_client.c owns the conversation with a feed that a profile describes: when to connect, and where to; what to say
- * when, and when to hang up. What frames mean is feed/session.c's, a single connection net/dial.c's, what is sent
- * intake/feed_connection.c's.
+/* feed_client.c owns the client of a feed that a profile describes: when to connect, to which URL, and when to hang up.
+ * feed/session.c reads frames, net/dial.c makes a connection, and intake/feed_connection.c sends on it.
  *
  *	down ──▶ calling (HTTP) ──▶ connecting ──▶ open ──▶ down …            and with overlap_s
  *	                                            └──▶ open, with a successor ──▶ open (the successor)
  *
- * One timer looks at all deadlines ten times a second. */
+ * One timer checks all deadlines ten times a second. */
 #include "intake/feed_client.h"
 
 #include <stdio.h>
@@ -23,10 +22,10 @@
 #include "intake/feed_connection.h"
 
 #define TICK_MS       100
-#define MIN_MS        250 /* between the ends of connections that were no good and the next, at first */
+#define MIN_MS        250 /* first wait after a connection that brought nothing */
 #define MAX_MS        30000
-#define SUCCESSOR_MS  1000 /* a connection has no successor sooner than that */
-#define OWING_MS      2000 /* for the acks of a connection that has a successor */
+#define SUCCESSOR_MS  1000 /* minimum age of a connection before it gets a successor */
+#define OWING_MS      2000 /* how long a replaced connection may stay to send its acks */
 #define TELL_MS       60000
 #define FLAPS         3 /* failures in a row; of more, opening and ending are no lines of their own */
 #define EXAMPLE_BYTES 160
@@ -40,14 +39,14 @@ struct feed_client {
 	uv_timer_t tick;
 	struct feed_connection *now;  /* NULL: none */
 	struct feed_connection *next; /* its successor */
-	struct feed_connection *old;  /* its predecessor, which may owe acks */
+	struct feed_connection *old;  /* its predecessor, which may still owe acks */
 	struct backoff backoff;
-	int64_t retry_ms;  /* loop clock, when a connection is to be made; 0: not */
-	int64_t closed_ms; /* loop clock, when the last one ended; 0: there was none */
-	size_t failures;   /* since a connection was good: which mirror is next */
-	bool is_good;      /* the connection at hand: an event has come, or a frame that says that all is well */
-	bool has_ready;    /* a rule says when a connection is good */
-	char words[EXAMPLE_BYTES + 1]; /* the last frame, while the connection is not good */
+	int64_t retry_ms;              /* loop clock, when to connect next; 0: not planned */
+	int64_t closed_ms;             /* loop clock, when the last connection ended; 0: none yet */
+	size_t failures;               /* since the last good connection; selects the mirror */
+	bool is_good;                  /* this connection has brought an event or a `ready` frame */
+	bool has_ready;                /* the profile has a `ready` rule */
+	char words[EXAMPLE_BYTES + 1]; /* last frame, kept until the connection is good */
 	struct secrets *secrets;
 	char *shown;
 	char error[400];
@@ -57,8 +56,8 @@ struct feed_client {
 	uint64_t connects;
 	uint64_t replies;
 	struct rule_count *rules;
-	struct sequence_gaps *gaps; /* NULL: its numbers need not follow each other */
-	/* Frames that match no rule, since the last line about them: */
+	struct sequence_gaps *gaps; /* NULL: no contiguous `gap` */
+	/* Frames that match no rule, since they were last logged: */
 	int64_t told_ms;
 	uint64_t unmatched;
 	uint64_t events;
@@ -109,7 +108,7 @@ static void keep_error(struct feed_client *c, const char *reason)
 	make_line(c->error);
 }
 
-/* Evenly drawn, or, without jitter, the most that it can be. */
+/* Draws a uniform wait; without jitter, returns its maximum. */
 static int64_t draw_wait(struct feed_client *c)
 {
 	if (c->p.profile->backoff.jitter)
@@ -117,7 +116,7 @@ static int64_t draw_wait(struct feed_client *c)
 	return backoff_longest(&c->backoff);
 }
 
-/* The connection at hand has ended after so long. */
+/* The current connection has ended at this age. */
 static void judge_end(struct feed_client *c, int64_t age_ms)
 {
 	if (backoff_judge(&c->backoff, c->is_good, age_ms)) {
@@ -152,14 +151,14 @@ static void retry_later(struct feed_client *c, const char *reason, int64_t asked
 	c->closed_ms = now_ms(c);
 	c->retry_ms = now_ms(c) + wait;
 	set_state(c, STATE_DOWN);
-	if (!c->old) /* there is nothing to look at before */
+	if (!c->old) /* no deadline to check before then */
 		uv_timer_start(&c->tick, on_tick, (uint64_t)wait, TICK_MS);
 }
 
 static void stop_for_good(struct feed_client *c, const char *reason)
 {
 	keep_error(c, reason);
-	log_error("source has stopped for good: mend the profile or the account, then restart the listener",
+	log_error("source has stopped for good: fix the profile or the account, then restart the listener",
 		  "source=%s url=%s reason=%s", name_of(c), c->shown, c->error);
 	drop(&c->old, code_of(c));
 	drop(&c->next, code_of(c));
@@ -168,9 +167,9 @@ static void stop_for_good(struct feed_client *c, const char *reason)
 	set_state(c, STATE_STOPPED);
 }
 
-/* --- a cursor that the feed does not take --- */
+/* --- a cursor that the feed refuses --- */
 
-/* A query that is repeated is no answer. */
+/* A feed that echoes the query has not refused the cursor. */
 static bool names_cursor(const char *words)
 {
 	const char *at = words;
@@ -180,8 +179,8 @@ static bool names_cursor(const char *words)
 	return at;
 }
 
-/* Do the last words of a connection that brought nothing refuse the cursor? Each feed has words of its own: an answer
- * to the handshake, a close frame, an error message. */
+/* Did a connection that brought nothing end because the feed refused the cursor? Feeds say so in the answer to the
+ * handshake, in a close frame, or in an error message. */
 static bool refuses_cursor(const struct feed_client *c, const struct dial_end *end)
 {
 	bool has_said = end && (end->close_code || (end->status / 100 == 4 && end->status != 429));
@@ -197,7 +196,7 @@ static void drop_cursor(struct feed_client *c, const char *words)
 
 	snprintf(cursor, sizeof(cursor), "%.*s", (int)mark.len, mark.at);
 	keep_error(c, words);
-	log_warn("source refuses the cursor and is read without it: events of this time may be missing",
+	log_warn("source refused the cursor and is read without it: events in between may be missing",
 		 "source=%s from=%s to=%s cursor=%s reason=%s", name_of(c),
 		 timestamp_print(session_moved_s(c->p.session) * 1000000, from),
 		 timestamp_print((int64_t)time(NULL) * 1000000, to), cursor, c->error);
@@ -206,7 +205,7 @@ static void drop_cursor(struct feed_client *c, const char *words)
 	json_decref(names);
 }
 
-/* The connection at hand ends. The same cursor would be refused again. */
+/* The current connection ends. If the feed refused the cursor, drop it: the feed would refuse it again. */
 static void judge_cursor(struct feed_client *c, const struct dial_end *end)
 {
 	if (!c->is_good && session_mark(c->p.session).at && refuses_cursor(c, end))
@@ -216,13 +215,13 @@ static void judge_cursor(struct feed_client *c, const struct dial_end *end)
 
 /* --- connections and their successors --- */
 
-/* There are three connections at most, and none goes before it is read. */
+/* Waits for the old connection to be read to its end: there are at most three connections. */
 static bool must_wait(const struct feed_client *c)
 {
 	return c->now && c->old && feed_connection_is_behind(c->old);
 }
 
-/* The predecessor stays for the acks that it is owed. */
+/* The predecessor stays until its acks are sent. */
 static void promote(struct feed_client *c)
 {
 	if (c->now) {
@@ -249,12 +248,13 @@ static void on_connection_open(void *arg, struct feed_connection *conn)
 	set_state(c, STATE_OPEN);
 }
 
-/* The successor failed; the connection at hand goes on while the feed lets it. */
+/* The successor failed; keep the current connection as long as the feed does. */
 static void on_successor_end(struct feed_client *c, const char *reason)
 {
 	keep_error(c, reason);
 	c->retry_ms = now_ms(c) + draw_wait(c);
-	log_info("source connection gets no successor yet, will retry", "source=%s reason=%s", name_of(c), c->error);
+	log_info("cannot connect the successor of a source connection, will retry", "source=%s reason=%s", name_of(c),
+		 c->error);
 }
 
 static void on_connection_end(void *arg, struct feed_connection *conn, const struct dial_end *end)
@@ -285,7 +285,7 @@ static void on_connection_end(void *arg, struct feed_connection *conn, const str
 		retry_later(c, reason, end->wait_ms, what == CLOSE_AT_ONCE);
 }
 
-/* What a profile says of frames that mean something for the connection. */
+/* A message was read; a `ready` frame completes the handover to a successor. */
 static void on_connection_ready(void *arg, struct feed_connection *conn, bool is_ready)
 {
 	struct feed_client *c = arg;
@@ -331,7 +331,7 @@ static void on_connection_action(void *arg, struct feed_connection *conn, const 
 	struct feed_client *c = arg;
 	char reason[300];
 
-	/* Another URL may be a secret. */
+	/* The URL may hold a secret. */
 	snprintf(reason, sizeof(reason), "rule %s: %s", rule->name ? rule->name : "default",
 		 rule->url ? "the feed names another URL" : frame);
 	if (rule->action == ACTION_RECONNECT)
@@ -395,7 +395,7 @@ static void on_line_secret(void *arg, const char *text, size_t len)
 	secrets_add(c->secrets, text, len);
 }
 
-/* At most a line a minute; a warning if nothing else has come in that time. */
+/* Logs at most once a minute; a warning if no event has come in that time. */
 static void tell_unmatched(struct feed_client *c)
 {
 	if (!c->unmatched || (c->told_ms && now_ms(c) - c->told_ms < TELL_MS))
@@ -446,7 +446,7 @@ static void look_at_successor(struct feed_client *c)
 	on_successor_end(c, "the successor was not ready in time");
 }
 
-/* The connection is old enough: with overlap_s another one is made first. */
+/* Replaces a connection that has reached max_age_s; with overlap_s, connects its successor first. */
 static void look_at_age(struct feed_client *c)
 {
 	if (!c->now || c->next || c->retry_ms || !feed_connection_is_too_old(c->now))
@@ -459,7 +459,7 @@ static void look_at_age(struct feed_client *c)
 		return;
 	judge_end(c, now_ms(c) - feed_connection_since_ms(c->now));
 	drop(&c->now, code_of(c));
-	retry_later(c, "the connection is as old as max_age_s allows", 0, true);
+	retry_later(c, "the connection has reached max_age_s", 0, true);
 }
 
 /* The end of a spell whose connections were not logged. */

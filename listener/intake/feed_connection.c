@@ -1,8 +1,8 @@
-/* feed_connection.c owns one connection of a conversation: the HTTP calls before and after the handshake, what is sent
- * and how fast, pings of the application, silence, and the frames on their way from the connection to the session and
- * from there to the sink. When to connect is intake/feed_client.c's.
+/* feed_connection.c owns one connection to a feed: the HTTP calls before and after the handshake, what is sent and how
+ * fast, application pings, the silence timeout, and passing frames to the session and its results to the callbacks.
+ * intake/feed_client.c decides when to connect.
  *
- * What a frame calls for that ends the connection is done after the message is read: the session is not entered twice.
+ * A rule that ends the connection takes effect after the whole message is read, because the session is not reentrant.
  */
 #include "intake/feed_connection.h"
 
@@ -17,9 +17,9 @@
 #include "base/memory.h"
 #include "intake/rate_limit.h"
 
-#define IDLE_MS       90000  /* by default, where pings are answered; */
-#define SILENT_MS     600000 /* where there are none */
-#define CATCH_UP_MS   5000   /* to read what came while it was not read from, before it may go */
+#define IDLE_MS       90000  /* default silence limit if the feed answers pings */
+#define SILENT_MS     600000 /* if it does not */
+#define CATCH_UP_MS   5000   /* time to read the backlog after a pause before it may be closed */
 #define TELL_MS       60000
 #define EXAMPLE_BYTES 200
 
@@ -27,36 +27,36 @@ struct feed_connection {
 	const struct feed_client_parts *p;
 	const struct feed_connection_owner *owner;
 	void *arg;
-	struct dial *dial; /* NULL: none yet, or none any more */
-	void *of;          /* the callbacks'; NULL: it is not open */
-	size_t mirror;     /* which of them, and which of a name's addresses */
-	bool is_bare;      /* a redirect that keeps subscriptions: nothing is said */
+	struct dial *dial; /* NULL: not connected */
+	void *of;          /* from on_open; NULL: not open */
+	size_t mirror;     /* selects the mirror and the address of its host */
+	bool is_bare;      /* redirected with its subscriptions kept: send no first messages */
 	char **on_open;
 	size_t on_open_count;
 	char *headers;
 	char **subprotocols;
 	struct upgrade_offer offer;
-	int64_t since_ms; /* loop clock, begun */
+	int64_t since_ms; /* loop clock, created */
 	int64_t opened_ms;
-	int64_t age_ms;  /* at which it is too old; 0: never */
-	int64_t ping_ms; /* loop clock, of the next ping; 0: not known */
+	int64_t age_ms;  /* maximum age; 0: none */
+	int64_t ping_ms; /* loop clock, next ping; 0: not known */
 	int64_t pinged_ms;
-	int64_t told_ms;  /* loop clock, of the last line about what is ignored */
-	int64_t held_ms;  /* loop clock, when it was last seen not to be read from; 0: never */
-	int64_t until_ms; /* loop clock, it has a successor; 0: it has none */
+	int64_t told_ms;  /* loop clock, when ignored data was last logged */
+	int64_t held_ms;  /* loop clock, when reading was last paused; 0: never */
+	int64_t until_ms; /* loop clock, when to close it, because it has a successor; 0: none */
 	struct rate_limit rate_limit;
 	/* HTTP: */
-	const struct profile_http *call; /* at work or next; NULL: none */
-	size_t calls_left;               /* with it */
+	const struct profile_http *call; /* current or next; NULL: none */
+	size_t calls_left;               /* including call */
 	struct request *request;
-	/* Of the message at hand: */
-	const struct profile_rule *rule; /* the last that matched */
-	struct rule_count count;         /* of it */
+	/* Of the current message: */
+	const struct profile_rule *rule; /* last rule that matched */
+	struct rule_count count;         /* of rule */
 	bool is_ready;
 	const struct profile_rule *http_rule;
 	const struct profile_rule *action;
 	char action_frame[EXAMPLE_BYTES + 1];
-	char fault[400]; /* to be told at the next tick; "": none */
+	char fault[400]; /* reason to end at the next tick, or "" */
 	int64_t fault_wait_ms;
 };
 
@@ -128,7 +128,7 @@ static void say(struct feed_connection *conn, struct slice text, enum rate_limit
 	if (!text.at || conn->p->profile->never_send || !conn->of)
 		return;
 	if (rate_limit_send(&conn->rate_limit, text.at, text.len, kind, now_ms(conn), send_now, conn))
-		fail_later(conn, "the feed provokes more replies than may be sent", 0);
+		fail_later(conn, "the feed asks for more replies than the rate limit allows", 0);
 }
 
 void feed_connection_send(struct feed_connection *conn, struct slice frame)
@@ -267,7 +267,7 @@ static const struct session_handler handler = {
 	.on_release = on_release,
 };
 
-/* Texts that a server gave: a ticket, a token, or nothing of the kind. */
+/* Reports captured texts, which may be tokens. */
 static void tell_secrets(struct feed_connection *conn, const json_t *capture)
 {
 	const char *name;
@@ -284,7 +284,7 @@ static void tell_secrets(struct feed_connection *conn, const json_t *capture)
 
 static void start_calls(struct feed_connection *conn);
 
-/* What a message called for. The owner may free the line in the last step. */
+/* Does what the message called for. The owner may free conn in the last step. */
 static void after_message(struct feed_connection *conn)
 {
 	const struct profile_rule *http = conn->http_rule, *action = conn->action;
@@ -302,7 +302,7 @@ static void after_message(struct feed_connection *conn)
 		conn->owner->on_action(conn->arg, conn, action, conn->action_frame);
 }
 
-/* Once a minute. */
+/* Logs at most once a minute. */
 static void tell_trouble(struct feed_connection *conn)
 {
 	const char *trouble = session_trouble(conn->p->session);
@@ -310,10 +310,10 @@ static void tell_trouble(struct feed_connection *conn)
 	if (!trouble || (conn->told_ms && now_ms(conn) - conn->told_ms < TELL_MS))
 		return;
 	conn->told_ms = now_ms(conn);
-	log_warn("source sends what is ignored", "source=%s reason=%s", conn->p->profile->name, trouble);
+	log_warn("ignoring invalid data from a source", "source=%s reason=%s", conn->p->profile->name, trouble);
 }
 
-/* No rule reads an envelope. */
+/* Counts a message of a plain source, which has no rules. */
 static void count_envelope(struct feed_connection *conn, struct slice message, bool is_event)
 {
 	on_rule(conn, conn->p->profile->rules, message);
@@ -353,7 +353,7 @@ static void on_too_long(void *arg, const char *head, size_t len, const uint8_t *
 
 /* --- the connection --- */
 
-/* A fleet that connected at the same time is not to leave at the same time. */
+/* Jitter keeps a fleet that connected together from reconnecting together. */
 static int64_t draw_age(const struct profile *p)
 {
 	return p->max_age_s * 1000 - (int64_t)(backoff_draw() % (uint64_t)(p->max_age_s * 100 + 1));
@@ -392,7 +392,7 @@ static bool is_token(const char *text)
 	       !text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$%&'*+-.^_`|~")];
 }
 
-/* A value of a header: a file may end its line. NULL: it is none. */
+/* Copies a header value without the newline that a file may end with. NULL if it is not a valid value. */
 static char *header_value(const char *text)
 {
 	char *value = memory_strdup(text);
@@ -413,8 +413,8 @@ static bool has_secret(const char *template)
 	return strstr(template, "${env:") || strstr(template, "${file:");
 }
 
-/* Hands the lines of a profile's headers to add, one by one; stops at what cannot be sent and returns its name. Those
- * with secrets are for the profile's own hosts. */
+/* Passes each header line of the profile to add. Returns the name of the first header that cannot be sent, or NULL.
+ * Headers with secrets go to the profile's own hosts only. */
 static const char *write_headers(struct feed_connection *conn, const json_t *headers, bool is_own,
 				 void (*add)(void *to, char *text), void *to)
 {
@@ -467,7 +467,7 @@ static void set_offer(struct feed_connection *conn)
 	};
 }
 
-/* What is said at first is said when the connection is open, and lives only until the next one is decided on. */
+/* Copies the first messages: how's live only until the next session_connect. */
 static void keep_first_words(struct feed_connection *conn, const struct session_dial *how)
 {
 	conn->on_open = memory_calloc(how->on_open_count + 1, sizeof(*conn->on_open));
@@ -525,7 +525,7 @@ static void add_call_header(void *to, char *text)
 		free(text);
 }
 
-/* Before or after the handshake. */
+/* Ends the connection, or its attempt, because an HTTP call failed. */
 static void fail_call(struct feed_connection *conn, const char *what, int64_t wait_ms)
 {
 	char reason[400];
@@ -544,14 +544,14 @@ static void dial_with_answer(struct feed_connection *conn)
 	dial(conn, &how);
 }
 
-/* Of an answer that may hold a token no more is told than its own member "error". */
+/* An answer may hold a token, so only its member "error" is shown. */
 static void describe_answer(char *what, size_t size, const struct request_answer *answer)
 {
 	json_t *root = json_loadb(answer->body, answer->len, 0, NULL);
 	const char *error = json_string_value(json_object_get(root, "error"));
 
-	snprintf(what, size, "the answer is not JSON, or lacks what is to be captured%s%.*s",
-		 error ? "; its error: " : "", EXAMPLE_BYTES, error ? error : "");
+	snprintf(what, size, "the answer is not JSON, or lacks a value to capture%s%.*s", error ? "; its error: " : "",
+		 EXAMPLE_BYTES, error ? error : "");
 	json_decref(root);
 }
 
@@ -605,7 +605,11 @@ static void start_calls(struct feed_connection *conn)
 								    .body_len = body.len},
 					     on_answer, conn);
 	if (!conn->request)
-		fail_call(conn, fault ? fault : wrong ? "a header cannot be sent" : "its URL is not one for HTTP", 0);
+		fail_call(conn,
+			  fault   ? fault
+			  : wrong ? "a header cannot be sent"
+				  : "its URL is not http:// or https://",
+			  0);
 	for (size_t i = 0; i < headers.count; i++)
 		free(headers.lines[i]);
 	free(url);
@@ -628,7 +632,7 @@ static int64_t idle_limit_ms(const struct feed_connection *conn)
 			      fallback);
 }
 
-/* A plain source that answers pings may still have forgotten us. */
+/* A plain source may answer pings after it has dropped the subscription, so only messages count for it. */
 static void look_for_silence(struct feed_connection *conn)
 {
 	int64_t limit_ms = idle_limit_ms(conn), now = now_ms(conn);
@@ -650,7 +654,7 @@ static int64_t ping_interval_ms(const struct feed_connection *conn)
 	return session_var_ms(conn->p->session, p->ping.var, p->ping.unit_ms, 1, p->ping.every_ms);
 }
 
-/* Anything at all since the last ping shows that the feed lives. */
+/* Any data since the last ping counts as an answer. */
 static void ping_if_due(struct feed_connection *conn)
 {
 	int64_t interval = ping_interval_ms(conn), now = now_ms(conn);
@@ -681,7 +685,7 @@ void feed_connection_tick(struct feed_connection *conn)
 		rate_limit_resume(&conn->rate_limit, now_ms(conn), send_now, conn);
 		look_for_silence(conn);
 		ping_if_due(conn);
-		tell_trouble(conn); /* with a cursor, long after its message */
+		tell_trouble(conn); /* a cursor is judged long after its message */
 	}
 	if (*conn->fault)
 		tell_fault(conn);

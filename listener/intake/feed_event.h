@@ -1,11 +1,11 @@
-/* feed_event.h: what a profile has read, as the pipeline takes it. */
+/* feed_event.h: turns an event that a profile has read into one for the pipeline. */
 #ifndef WSONCE_FEED_EVENT_H
 #define WSONCE_FEED_EVENT_H
 
 #include "feed/session.h"
 #include "road/pipeline.h"
 
-/* The texts are event's. p outlives the pipeline; for is_shared see struct feed_event. */
+/* The result points into event and p; p must outlive the pipeline. is_shared: see struct feed_event. */
 static inline struct feed_event feed_event_from(const struct session_event *event, const struct profile *p,
 						bool is_shared)
 {

@@ -1,4 +1,4 @@
-/* ingest.c owns the producers: who may connect, and telling them how each message ended. */
+/* ingest.c owns the producers' WebSocket connections: who may connect, and the acks for their messages. */
 #include "intake/ingest.h"
 
 #include <assert.h>
@@ -28,58 +28,58 @@
 #include "base/counters.h"
 #include "base/text.h"
 
-#define RECEIVE_BYTES 1024 /* handed over at once; each connection holds a buffer of this size */
-/* The most that a record of TLS has (RFC 8446, section 5.1). libwebsockets goes on for ever with one of which it has
- * read a part when reading stops. */
+#define RECEIVE_BYTES 1024 /* libwebsockets' read buffer, one per connection */
+/* Maximum size of a TLS record (RFC 8446, section 5.1). libwebsockets loops for ever if reading stops in the middle of
+ * one. */
 #define RECORD_BYTES 16384
-#define ACKS_STOP    (256u << 10) /* bytes of waiting acks at which a producer is not read from */
+#define ACKS_STOP    (256u << 10) /* bytes of queued acks at which reading from the producer stops */
 #define ACKS_GO      (64u << 10)
-#define ACKS_PART    8 /* of the budget, that all acks may have before who has any that wait is not read from */
-#define SEND_BYTES   (256u << 10) /* of acks in the kernel; by itself it would take megabytes before it says stop */
-#define WRITE_BYTES  (16u << 10)  /* of acks at once: what the kernel does not take of them, libwebsockets keeps */
+#define ACKS_PART    8 /* 1/8 of the budget for all acks; beyond it, producers with queued acks are not read */
+#define SEND_BYTES   (256u << 10) /* send buffer in the kernel, which would otherwise grow to megabytes */
+#define WRITE_BYTES  (16u << 10)  /* of acks per write: libwebsockets buffers what the kernel does not take */
 #define ACK_PROTOCOL "wsonce.ack.v1"
-#define KEY_CHARS    24 /* of a Sec-WebSocket-Key, */
-#define KEY_BYTES    16 /* which are so many in base64 */
+#define KEY_CHARS    24 /* length of a Sec-WebSocket-Key: */
+#define KEY_BYTES    16 /* these in base64 */
 
-#define LINGER_S 2 /* in which a producer that has to go may end the connection */
+#define LINGER_S 2 /* time for a dismissed producer to close the connection itself */
 
-#define TOKENS_MS 1000 /* between two looks at the file of tokens */
+#define TOKENS_MS 1000 /* how often to check the token file for changes */
 
-#define UPGRADE_REQUIRED  426 /* libwebsockets has no names for these */
+#define UPGRADE_REQUIRED  426 /* libwebsockets does not define these */
 #define TOO_MANY_REQUESTS 429
 #define HEAD_TOO_LARGE    431
 
-/* A producer's connection. It outlives the socket while messages of it are in flight. */
+/* A producer's connection. It outlives the socket while its messages are in flight. */
 struct session {
-	struct sender sender; /* must be first: answers come with it */
+	struct sender sender; /* must be first: cast from sender */
 	struct list open;     /* of struct ingest, while the socket is open */
 	struct ws_link link;
 	struct ingest *ingest;
-	struct token *token; /* that it showed; NULL: none is demanded */
+	struct token *token; /* it authenticated with; NULL: none is required */
 	struct address *address;
-	uint64_t received; /* messages so far: the number of each is in its ack */
+	uint64_t received; /* messages so far; an ack holds the number of its message */
 	bool wants_acks;
-	bool is_gone; /* nothing that is said to it arrives */
+	bool is_gone; /* the socket is closed: acks are dropped */
 	struct producer_credit credit;
-	struct list rest; /* of struct ingest, while it is not read from for a while */
+	struct list rest; /* of ingest->paused */
 	int64_t rest_until_ms;
-	unsigned int leave_code; /* not 0: it is not read from, and to be closed with this when all is answered */
-	unsigned int close_code; /* as soon as its acks are out; 0: it stays */
+	unsigned int leave_code; /* not 0: stop reading, and close with this code when all is answered */
+	unsigned int close_code; /* close with this code once the acks are sent; 0: do not */
 	size_t pending;          /* messages not yet answered */
-	struct list talker;      /* of struct ingest, while it has acks for this turn of the loop */
+	struct list talker;      /* of struct ingest, while it has acks to send in this turn */
 	struct acks acks;
-	struct producer_visitor visitor; /* of the profile, if there is one */
+	struct producer_visitor visitor; /* used if there is a profile */
 };
 
-/* A socket that is not a WebSocket yet; found by it as its opaque user data. */
+/* A socket that is not a WebSocket yet. It is the opaque user data of its wsi. */
 struct handshake {
 	struct list link; /* of struct ingest */
 	struct long_head head;
 	struct lws *wsi;
-	struct token *token; /* that opened the door */
+	struct token *token; /* that authorized it */
 	struct address *address;
-	int64_t due_ms; /* loop clock; when it has taken too long */
-	bool is_judged; /* its upgrade, and it may go on */
+	int64_t due_ms; /* loop clock, deadline */
+	bool is_judged; /* its upgrade was accepted */
 };
 
 struct ingest {
@@ -92,18 +92,18 @@ struct ingest {
 	uv_timer_t handshake_timer; /* for the oldest */
 	size_t handshake_count;
 	struct list sessions;  /* open ones */
-	struct list paused;    /* sessions, the first to be read from again first */
-	uv_timer_t rest_timer; /* for that one */
+	struct list paused;    /* sessions, by the time when reading resumes */
+	uv_timer_t rest_timer; /* for the first of them */
 	struct list talkers;
 	uv_prepare_t turn; /* before each wait for I/O: acks go out */
 	size_t session_count;
-	size_t acks_bytes; /* memory of all acks, which is a part of the budget, */
-	size_t acks_limit; /* and beyond this, who has any that the kernel does not take is not read from */
+	size_t acks_bytes; /* memory of all acks, part of the budget */
+	size_t acks_limit; /* above this, producers with acks that the kernel does not take are not read */
 	struct refused_peers *refusals;
 	struct tokens *tokens;
 	struct tokens *fresh; /* read again, not yet in use; NULL: none */
 	struct certificate_rules certificates;
-	struct producer_profile *profile; /* NULL: what producers send is read by the pointers */
+	struct producer_profile *profile; /* NULL: messages are envelopes */
 	struct lateness lateness;
 	struct lws_protocols *protocols;
 	uv_timer_t tokens_timer;
@@ -112,7 +112,7 @@ struct ingest {
 
 /* --- acks --- */
 
-/* Their memory was `before`. */
+/* Charges the change since `before` bytes. */
 static void charge_acks(const struct session *s, size_t before)
 {
 	struct ingest *i = s->ingest;
@@ -148,7 +148,7 @@ static void clear_acks(struct session *s)
 	charge_acks(s, before);
 }
 
-/* A producer that reads no acks is not read from either; the others are. is_stuck: the kernel takes no more of them. */
+/* Stops reading from a producer that does not read its acks. is_stuck: the kernel takes no more of them. */
 static void check_acks(struct session *s, bool is_stuck)
 {
 	size_t waiting = acks_waiting(&s->acks);
@@ -159,7 +159,7 @@ static void check_acks(struct session *s, bool is_stuck)
 		ws_link_hold(&s->link, WS_HOLD_ACKS, false);
 }
 
-/* --- producers of what is no event --- */
+/* --- producers that send garbage --- */
 
 static void check_rest(struct session *s)
 {
@@ -208,7 +208,7 @@ static void dismiss(struct session *s)
 		 s->token ? s->token->name : NULL);
 }
 
-/* Refused as it came, and not by a handler or trigger, nor elsewhere. */
+/* Refused on arrival, not by a handler, a trigger or another listener. */
 static bool is_garbage(const struct event *ev, enum outcome outcome)
 {
 	return outcome == OUTCOME_REJECTED && ev->reason && !ev->attempts;
@@ -243,7 +243,7 @@ static void judge_message(struct session *s, int cost)
 	check_leave(s);
 }
 
-/* It has something to be sent in this turn of the loop. */
+/* Schedules sending at the end of this turn of the loop. */
 static void talk(struct session *s)
 {
 	if (s->is_gone) {
@@ -255,7 +255,7 @@ static void talk(struct session *s)
 	check_acks(s, false);
 }
 
-/* Its message n has settled, or an event in it. */
+/* Message n has settled, or an event in it. */
 static void note_answer(struct session *s, const struct event *ev, enum outcome outcome, uint64_t n)
 {
 	s->pending--;
@@ -278,7 +278,7 @@ static void answer(struct sender *sender, const struct event *ev, enum outcome o
 	note_answer((struct session *)sender, ev, outcome, sender->n);
 }
 
-/* It is gone: what it had sent before is read until its end. */
+/* The producer is gone: send nothing more, but read what it sent before. */
 static void stop_talking(struct session *s)
 {
 	s->is_gone = true;
@@ -286,15 +286,15 @@ static void stop_talking(struct session *s)
 	check_acks(s, false);
 }
 
-/* Is it no more than that the kernel cannot take the bytes now? */
+/* Is this a temporary error: the kernel takes no bytes now? */
 static bool is_passing(int error)
 {
 	return error == EAGAIN || error == EINTR || error == ENOBUFS || error == ENOMEM;
 }
 
-/* When a write of libwebsockets fails, it reads nothing any more of what the peer had sent before. So acks go to the
- * kernel; what that does not take, libwebsockets keeps, and writes before all else. By TLS they are not written to a
- * connection that is known to be reset. */
+/* After a failed write libwebsockets does not read what the peer sent before. So this writes to the kernel directly;
+ * what the kernel does not take, libwebsockets buffers and writes first. With TLS, which only libwebsockets can write,
+ * nothing is written to a connection that is known to be reset. */
 static int write_acks(struct session *s, char *at, size_t len)
 {
 	struct lws *wsi = s->link.wsi;
@@ -312,7 +312,7 @@ static int write_acks(struct session *s, char *at, size_t len)
 		       : 0;
 }
 
-/* Writes until all is out, or the kernel is full and libwebsockets keeps a part: that goes first. */
+/* Writes until all acks are out, or until libwebsockets has to buffer a part. */
 static int send_acks(struct session *s)
 {
 	list_remove(&s->talker);
@@ -367,8 +367,8 @@ static int send_ping(struct session *s)
 	return lws_write(s->link.wsi, room + LWS_PRE, len, LWS_WRITE_PING) < 0 ? -1 : 0;
 }
 
-/* The frame is written as bytes, since libwebsockets' own way sends none from a writable callback, and
- * gives the peer too little time. */
+/* Writes the close frame itself: libwebsockets sends none from a writable callback, and gives the peer too little
+ * time. */
 static void say_goodbye(struct session *s)
 {
 	const unsigned char frame[] = {0x88, 2, (unsigned char)(s->close_code >> 8), (unsigned char)s->close_code};
@@ -391,7 +391,7 @@ static int on_writable(struct session *s)
 	return 0;
 }
 
-/* --- by a profile --- */
+/* --- messages read by a profile --- */
 
 static void check_owed(struct session *s)
 {
@@ -480,7 +480,7 @@ static int on_message(struct ws_link *link, const char *message, size_t len, boo
 	s->sender.n = ++s->received;
 	if (s->token)
 		s->token->messages++;
-	/* RFC 6455, section 8.1: text that is not UTF-8 fails the connection. */
+	/* RFC 6455, section 8.1: invalid UTF-8 fails the connection. */
 	if (is_text && !is_utf8(message, len))
 		return refuse_text(s, message, len);
 	if (s->ingest->profile) {
@@ -496,7 +496,7 @@ static int on_message(struct ws_link *link, const char *message, size_t len, boo
 
 static const struct ws_reader reader = {on_message, NULL, NULL};
 
-/* Bytes of a frame, as libwebsockets hands them over. */
+/* Takes bytes of a frame from libwebsockets. */
 static int on_bytes(struct session *s, const char *bytes, size_t len)
 {
 	struct ws_piece piece = {
@@ -510,14 +510,14 @@ static int on_bytes(struct session *s, const char *bytes, size_t len)
 	return ws_link_receive(&s->link, &piece);
 }
 
-/* The peer's close frame, which libwebsockets would send back whatever it is. */
+/* Judges the peer's close frame, which libwebsockets would echo even if it is invalid. */
 static int on_close_frame(struct session *s, const char *in, size_t len)
 {
 	unsigned int code = ws_judge_close(in, len);
 	const char *reason = code == LWS_CLOSE_STATUS_PROTOCOL_ERR ? "bad close" : "invalid UTF-8";
 
 	if (s->close_code)
-		return -1; /* the answer to ours: no more frames */
+		return -1; /* it answers ours: no frames follow */
 	ws_link_ignore(&s->link);
 	if (!code)
 		return 0;
@@ -527,8 +527,8 @@ static int on_close_frame(struct session *s, const char *in, size_t len)
 
 /* --- who may connect --- */
 
-/* Has it shown a certificate, which is still accepted, or does the request show a token that is valid, or is neither
- * demanded? Sets the token of h. Where there are no tokens, TLS ends without a certificate. */
+/* Returns true if the client has an accepted certificate or a valid token, or if neither is required, and sets the
+ * token of h. If no tokens are configured, TLS itself refuses clients without a certificate. */
 static bool is_authorized(const struct ingest *i, struct lws *wsi, struct handshake *h)
 {
 	char header[1024], name[TOKEN_NAME_MAX + 1];
@@ -547,8 +547,8 @@ static bool is_authorized(const struct ingest *i, struct lws *wsi, struct handsh
 	return h->token != NULL;
 }
 
-/* A browser says which page it acts for, and sends what that page wants to any address that it can reach: also to
- * this one, behind a firewall or on loopback. Other clients send no Origin. */
+/* Is the Origin allowed? A browser connects for any page to any address that it can reach, including this one behind a
+ * firewall or on loopback, and names the page in Origin. Other clients send no Origin. */
 static bool is_origin(const struct ingest *i, struct lws *wsi)
 {
 	const struct config_list *origins = &i->config->ingest_origins;
@@ -571,7 +571,7 @@ static bool is_path(struct lws *wsi)
 	return lws_hdr_copy(wsi, path, sizeof(path), WSI_TOKEN_GET_URI) > 0 && strcmp(path, "/events") == 0;
 }
 
-/* Whether a list of words, as Connection has one (RFC 9110, section 5.6.1), has this one. */
+/* Does a comma-separated list such as Connection (RFC 9110, section 5.6.1) contain this word? */
 static bool has_word(const char *list, const char *word)
 {
 	for (size_t len; *list; list += len + strspn(list + len, ", \t")) {
@@ -582,7 +582,7 @@ static bool has_word(const char *list, const char *word)
 	return false;
 }
 
-/* What libwebsockets does not look at (RFC 6455, section 4.2.1), and what it would refuse without a status. */
+/* Checks what libwebsockets does not (RFC 6455, section 4.2.1), and what it would refuse without a status. */
 static unsigned int judge_handshake(struct lws *wsi)
 {
 	char text[128], key[64];
@@ -611,7 +611,7 @@ static unsigned int judge_room(const struct ingest *i, const struct handshake *h
 	return most && address_producers(h->address) >= most ? TOO_MANY_REQUESTS : 0;
 }
 
-/* 0: the upgrade may go on; else the status that refuses it. */
+/* Returns 0 to accept the upgrade, or the HTTP status to refuse it with. */
 static unsigned int judge_upgrade(const struct ingest *i, struct lws *wsi, struct handshake *h)
 {
 	unsigned int status;
@@ -630,7 +630,7 @@ static unsigned int judge_upgrade(const struct ingest *i, struct lws *wsi, struc
 	return status ? status : judge_room(i, h);
 }
 
-/* The headers that go with a status: RFC 6455, section 4.4; RFC 9110, sections 15.5.2, 15.5.6, 15.5.22; RFC
+/* Headers for a status: RFC 6455, section 4.4; RFC 9110, sections 15.5.2, 15.5.6, 15.5.22; RFC
  * 6585, section 4. */
 static const char *headers_of(unsigned int status)
 {
@@ -647,7 +647,7 @@ static const char *headers_of(unsigned int status)
 	return "";
 }
 
-/* The status for a request that is no handshake. */
+/* The status for a request that is not a handshake. */
 static unsigned int judge_plain(struct lws *wsi)
 {
 	if (lws_hdr_total_length(wsi, WSI_TOKEN_GET_URI) <= 0)
@@ -674,7 +674,7 @@ static int refuse_upgrade(const struct ingest *i, struct lws *wsi, unsigned int 
 	return http_policy_refuse(wsi, status, headers_of(status));
 }
 
-/* The handshake on this socket; NULL if libwebsockets, which may go on with TLS at once, has not told of it yet. */
+/* The handshake on this socket. NULL if libwebsockets has started TLS before it announced the socket. */
 static const struct handshake *find_handshake(const struct ingest *i, int fd)
 {
 	for (struct list *node = i->handshakes.prev; node != &i->handshakes; node = node->prev) {
@@ -686,8 +686,8 @@ static const struct handshake *find_handshake(const struct ingest *i, int fd)
 	return NULL;
 }
 
-/* It shows no certificate, or a wrong one, which is as good as a wrong token. The handshake knows its address also when
- * the socket was reset, and does not tell it any more. */
+/* A client without an accepted certificate counts like a wrong token. Takes the address from the handshake, because a
+ * reset socket no longer has one. */
 static void on_refused(void *owner, int fd, const char *why)
 {
 	struct ingest *i = owner;
@@ -702,7 +702,7 @@ static void on_refused(void *owner, int fd, const char *why)
 	log_refusal(i, fd, (struct refusal){.reason = why});
 }
 
-/* Returns 0 if the upgrade may go on, which is remembered, else -1. */
+/* Returns 0 and marks the handshake as judged if the upgrade is accepted, else -1. */
 static int answer_upgrade(const struct ingest *i, struct lws *wsi)
 {
 	struct handshake *h = lws_get_opaque_user_data(wsi);
@@ -718,8 +718,8 @@ static int answer_upgrade(const struct ingest *i, struct lws *wsi)
 	return 0;
 }
 
-/* libwebsockets may come here by ways of its own, as by a stream of HTTP/2: only a socket whose upgrade has been
- * judged becomes a producer. Returns 0 or -1. */
+/* libwebsockets has other ways to open a WebSocket, such as an HTTP/2 stream. Only a socket whose upgrade was judged
+ * becomes a producer. Returns 0 or -1. */
 static int check_judged(struct lws *wsi)
 {
 	const struct handshake *h = lws_get_opaque_user_data(wsi);
@@ -730,7 +730,7 @@ static int check_judged(struct lws *wsi)
 	return -1;
 }
 
-/* --- how long it may take --- */
+/* --- handshake deadlines --- */
 
 static void on_handshake_timer(uv_timer_t *timer);
 
@@ -744,7 +744,7 @@ static void await_oldest(struct ingest *i)
 	uv_timer_start(&i->handshake_timer, on_handshake_timer, wait > 0 ? (uint64_t)wait : 0, 0);
 }
 
-/* Takes h off the list, and gives its address to the caller. */
+/* Unlinks h. The caller takes over its address. */
 static struct address *take_address(struct ingest *i, struct handshake *h)
 {
 	struct address *address = h->address;
@@ -766,7 +766,7 @@ static void end_handshake(struct ingest *i, struct lws *wsi)
 		addresses_leave(i->addresses, take_address(i, h));
 }
 
-/* It never became a WebSocket. */
+/* The socket closes without having become a WebSocket. */
 static void give_up_handshake(struct ingest *i, const struct handshake *h)
 {
 	struct lws *wsi = h->wsi;
@@ -823,8 +823,8 @@ static void start_handshake(struct ingest *i, struct handshake *h)
 		await_oldest(i);
 }
 
-/* The oldest handshake makes room: that of the same address if it has a quarter of all, so that nobody can drive
- * out the others alone. */
+/* Ends the oldest handshake to make room: of the same address if that has a quarter of all, so that one address cannot
+ * displace the others. */
 static void displace(struct ingest *i, const struct address *address)
 {
 	bool is_greedy = address_handshakes(address) > (size_t)i->config->ingest_handshakes / 4;
@@ -910,15 +910,15 @@ static void on_closed(struct session *s)
 		free(s);
 }
 
-/* Why a producer that is connected could not connect now; NULL: it could. */
+/* Why a connected producer would be refused now; NULL if it would not. */
 static const char *find_objection(const struct ingest *i, const struct session *s)
 {
 	if (!s->token)
-		return tokens_are_demanded(i->tokens) ? "a token is needed now" : NULL;
+		return tokens_are_demanded(i->tokens) ? "a token is required now" : NULL;
 	if (!s->token->is_valid)
 		return "its token was removed";
 	return s->token->is_certificate && !certificate_is_accepted(s->link.wsi, &i->certificates)
-		       ? "its certificate is not accepted any more"
+		       ? "its certificate is no longer accepted"
 		       : NULL;
 }
 
@@ -944,7 +944,7 @@ static void on_tokens_timer(uv_timer_t *timer)
 		disconnect_strangers(i);
 }
 
-/* --- settings that are read again --- */
+/* --- reload --- */
 
 int ingest_read_again(struct ingest *i, const struct config *fresh, char *error, size_t size)
 {
@@ -983,7 +983,7 @@ static int on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user,
 
 	if (!i)
 		return 0;
-	/* An int, not the enum: libwebsockets has some 80 reasons, and a few of them concern us. */
+	/* cast to int: of some 80 reasons only these matter */
 	switch ((int)reason) {
 	case LWS_CALLBACK_FILTER_NETWORK_CONNECTION:
 		if (!i->is_draining)
@@ -1042,7 +1042,8 @@ static struct lws_protocols make_protocol(const struct config *config, const cha
 	};
 }
 
-/* The first is for producers that offer no subprotocol; a profile may have more. The last has no name. */
+/* The first entry serves producers that offer no subprotocol; a profile may add others. An entry without a name ends
+ * the list. */
 static struct lws_protocols *make_protocols(const struct config *config)
 {
 	const struct profile *p = config->ingest_profile;
@@ -1058,8 +1059,8 @@ static struct lws_protocols *make_protocols(const struct config *config)
 	return all;
 }
 
-/* libwebsockets deletes a file that has the name of a unix socket, and 4.3 tries for ever to bind to an address that
- * this host does not have. */
+/* Binds once before libwebsockets does: it would delete a file at the path of a Unix socket, and 4.3 retries for ever
+ * if the host does not have the address. */
 static int try_address(const char *address)
 {
 	int fd = bound_socket(address);
@@ -1090,7 +1091,7 @@ struct ingest *ingest_open(struct ws *ws, const struct config *config, char *err
 		goto fail;
 	}
 	snprintf(error, size, "--ingest: cannot listen on %s%s", config->ingest,
-		 config->ingest_cert ? ": --ingest-cert and --ingest-key are no pair" : "");
+		 config->ingest_cert ? ": --ingest-cert and --ingest-key do not match" : "");
 	i->ws = ws;
 	i->config = config;
 	i->acks_limit = (size_t)config->inflight_bytes / ACKS_PART;
@@ -1116,7 +1117,7 @@ struct ingest *ingest_open(struct ws *ws, const struct config *config, char *err
 	info.user = i;
 	info.protocols = i->protocols = make_protocols(config);
 	info.retry_and_idle_policy = ws_no_keepalive(ws);
-	/* libwebsockets' own limit, which is 10 s unless it is told, is not to come before ours. */
+	/* libwebsockets' own limit, 10 s by default, must not end before ours. */
 	info.timeout_secs_ah_idle = (unsigned int)config->handshake_timeout_s + 1;
 	http_policy_apply(&info);
 	if (config->ingest_cert) {
@@ -1175,7 +1176,7 @@ void ingest_close(struct ingest *i)
 		struct session *s = list_entry(node, struct session, open);
 
 		s->close_code = LWS_CLOSE_STATUS_GOINGAWAY;
-		ws_link_ignore(&s->link); /* what it had sent before a reset, the pipeline takes no more */
+		ws_link_ignore(&s->link); /* the pipeline takes nothing more, not even data from before a reset */
 		ws_link_want_write(&s->link);
 	}
 }

@@ -11,32 +11,32 @@
 
 struct ingest;
 
-/* Listens. Returns NULL and a sentence in error if it cannot. */
+/* Listens. On failure returns NULL with a sentence in error. */
 struct ingest *ingest_open(struct ws *ws, const struct config *config, char *error, size_t size);
 
 size_t ingest_connections(const struct ingest *i);
 
-/* The tokens that producers show, with what each has been used for, linked by next; NULL: none is demanded. */
+/* The tokens and their counters, linked by next. NULL: no token is required. */
 const struct token *ingest_tokens(const struct ingest *i);
-/* The same, for who lets in producers by another door. */
+/* The same list, for the other intake (post.c). */
 struct tokens *ingest_token_list(struct ingest *i);
 
-/* Reads tokens and the server's certificates again, by fresh settings. Returns 0, and then ingest_take() puts them to
- * use, and disconnects producers that could not connect with them, or ingest_leave() forgets them; or -1 and a
- * sentence, and nothing has changed. */
+/* Reads tokens and certificates again, with fresh settings. Returns 0; then call ingest_take() to use them, which
+ * disconnects producers that could not connect with them, or ingest_leave() to discard them. Returns -1 and a sentence
+ * if something cannot be read; nothing has changed then. */
 int ingest_read_again(struct ingest *i, const struct config *fresh, char *error, size_t size);
 void ingest_take(struct ingest *i);
 void ingest_leave(struct ingest *i);
 
-/* No new connections, and no more messages from those that are told of each one's end: what they
- * have not been told of they send elsewhere. */
+/* Accepts no new connections and stops reading from producers that get acks: they send unacked messages to another
+ * listener. */
 void ingest_drain(struct ingest *i);
 
-/* Sends the acks that wait, then ends every connection with 1001. */
+/* Sends the queued acks, then closes every connection with 1001. */
 void ingest_close(struct ingest *i);
 bool ingest_is_closed(const struct ingest *i);
 
-/* After the loop has ended. */
+/* Call after the loop has ended. */
 void ingest_free(struct ingest *i);
 
 #endif

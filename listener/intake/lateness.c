@@ -1,5 +1,5 @@
-/* lateness.c owns what is said of late acks. They are sent all the same: who sends again until it is acked stops then,
- * and to send one sooner would be to say that a row is there that is not. */
+/* lateness.c counts late acks and logs them. A late ack is still sent, because it stops the sender from resending. It
+ * cannot go out sooner, because the row is not committed yet. */
 #include "intake/lateness.h"
 
 #include "base/counters.h"
@@ -17,7 +17,7 @@ void lateness_note(struct lateness *l, const char *source, int64_t came_ms, int6
 		l->longest_ms = now_ms - came_ms;
 	if (l->told_ms && now_ms - l->told_ms < TELL_MS)
 		return;
-	log_warn("acks go out later than ack_deadline_ms: the sender will send again",
+	log_warn("acks are later than ack_deadline_ms allows: the sender will resend",
 		 "source=%s acks=%llu longest_ms=%lld", source, (unsigned long long)l->late, (long long)l->longest_ms);
 	*l = (struct lateness){.told_ms = now_ms};
 }

@@ -1,9 +1,9 @@
-/* ledger.c owns the order of a connection's frames: which are durable, and what follows for cursor and acks. What a
- * cursor means to the source is feed/session.c's business, and when events are durable the pipeline's.
+/* ledger.c owns the order of a connection's frames: which are durable, and what follows for the cursor and the acks.
+ * feed/session.c knows what a cursor means, and the pipeline says when an event is durable.
  *
- * A frame is durable when all its events are. The durable ones at the beginning are taken off, and move the cursor;
- * behind one that is not, those next to each other become one, so there are never many more of them than events that
- * are not settled. */
+ * A frame is durable when all its events are. Durable frames at the front are removed and move the cursor. Behind a
+ * frame that is not durable, adjacent durable frames are joined, so the number of entries stays close to the number of
+ * unsettled events. */
 #include "intake/ledger.h"
 
 #include <ctype.h>
@@ -12,23 +12,23 @@
 
 #include "base/memory.h"
 
-/* A text on the heap; at NULL: none. */
+/* A text on the heap; at is NULL if there is none. */
 struct kept {
 	char *at;
 	size_t len;
 };
 
-/* A frame, or several next to each other that are durable. */
+/* A frame, or several adjacent durable ones. */
 struct entry {
-	struct sender sender; /* the first member: what the pipeline answers to */
-	struct list link;     /* of the ledger, in the order of coming; or of the acks that are due */
+	struct sender sender; /* must be first: cast from sender */
+	struct list link;     /* of the ledger, in order of arrival; or of due */
 	struct ledger *ledger;
 	size_t unsettled; /* events */
-	size_t owed;      /* acks that ack stands for */
-	int64_t came_ms;  /* when the frame of ack did; loop clock */
+	size_t owed;      /* number of acks that ack replaces */
+	int64_t came_ms;  /* loop clock, when the frame of ack came */
 	struct kept cursor;
 	struct kept ack;
-	bool is_open; /* more may come of it */
+	bool is_open; /* its message is still being read */
 	bool is_rejected;
 	bool is_release;
 };
@@ -36,17 +36,17 @@ struct entry {
 struct ledger {
 	struct list link; /* of settings.ledgers */
 	struct ledger_settings settings;
-	int64_t now_ms; /* loop clock, as it was told last */
+	int64_t now_ms; /* loop clock, from ledger_tick */
 	struct list entries;
-	struct list due;     /* entries that are left with their ack alone */
+	struct list due;     /* entries of which only the ack is left */
 	struct entry *open;  /* the last one, or NULL */
-	struct entry *taken; /* whose ack was taken last */
-	struct kept cursor;  /* of what was taken off, not yet told */
+	struct entry *taken; /* its ack was taken last */
+	struct kept cursor;  /* of removed frames, not reported yet */
 	size_t unacked;
-	bool is_released; /* the frame that ends settings.is_held has come, though it may not be durable */
+	bool is_released; /* ledger_release was called; the frame may not be durable yet */
 	bool is_full;
 	bool is_left;
-	bool is_outdated; /* no cursor of it counts any more */
+	bool is_outdated; /* its cursors are discarded */
 };
 
 static void keep(struct kept *k, struct slice text)
@@ -86,7 +86,7 @@ static struct slice from(struct slice text, size_t n)
 	return (struct slice){text.at + n, text.len - n};
 }
 
-/* Puts the digits of a number into text, without its sign, zeros at the beginning, quotes and 0x. */
+/* Reduces text to the digits of a number: without sign, leading zeros, quotes and 0x. */
 static enum form form_of(struct slice *text, bool *is_negative)
 {
 	enum form form = FORM_OTHER;
@@ -190,7 +190,7 @@ static void check_full(struct ledger *l)
 	l->settings.on_full(l->settings.conn_arg, l->is_full);
 }
 
-/* The ack of e is due. Of those that stand for all before them only the last one is sent. */
+/* The ack of e is due. If acks are cumulative, it replaces an earlier one. */
 static void make_due(struct ledger *l, struct entry *e)
 {
 	struct entry *due = memory_calloc(1, sizeof(*due));
@@ -234,7 +234,7 @@ void ledger_tick(struct ledger *l, int64_t now_ms)
 
 /* --- what is durable --- */
 
-/* e joins the one before it. */
+/* Joins e to the entry before it. */
 static void join(struct ledger *l, struct entry *before, struct entry *e)
 {
 	if (e->cursor.at)
@@ -260,7 +260,7 @@ static void join_neighbours(struct ledger *l, struct entry *e)
 		join(l, before, e);
 }
 
-/* Takes the durable ones off the beginning. */
+/* Removes the durable frames at the front. */
 static void take_off(struct ledger *l)
 {
 	list_each(node, after, &l->entries) {
@@ -289,7 +289,7 @@ static void tell_cursor(struct ledger *l)
 	drop(&cursor);
 }
 
-/* e has become durable. The ledger may be gone afterwards. */
+/* e has become durable. May free the ledger. */
 static void on_durable(struct ledger *l, struct entry *e)
 {
 	if (e->ack.at && !l->settings.is_cumulative)

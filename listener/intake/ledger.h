@@ -1,5 +1,5 @@
-/* ledger.h: the frames of one connection in the order in which they came, until all in them is stored: from where the
- * source is to be asked again, and what it is told. No I/O. */
+/* ledger.h: the frames of one connection in order of arrival, until all their events are stored. It decides which
+ * cursor to resume from and which acks to send. No I/O. */
 #ifndef WSONCE_LEDGER_H
 #define WSONCE_LEDGER_H
 
@@ -12,65 +12,66 @@
 
 struct ledger;
 
-/* All callbacks may come from inside ledger_end, and when an event settles; never from inside another call. */
+/* Callbacks run inside ledger_end and when an event settles, never inside another call. */
 struct ledger_settings {
-	bool is_last;         /* the cursor is the value that came last; else the largest */
-	bool is_lasting;      /* it goes on when the connection is gone: a largest value that all connections share */
-	bool is_held;         /* no cursor counts before ledger_release */
-	bool is_cumulative;   /* an ack is for all frames before it; else for its own */
-	bool is_at_once;      /* an ack is due when its frame has come; else when it is durable */
-	size_t max_unacked;   /* frames whose acks were not taken; 0: any number */
-	struct list *ledgers; /* where it is until it is freed */
-	/* All that came before this cursor on the connection is durable. Lives for the call. */
+	bool is_last;         /* the cursor is the latest value, not the largest */
+	bool is_lasting;      /* the cursor is shared by all connections, so it still moves after this one ends */
+	bool is_held;         /* cursors do not count until ledger_release */
+	bool is_cumulative;   /* an ack covers all frames before it, too */
+	bool is_at_once;      /* an ack is due on arrival, not when its frame is durable */
+	size_t max_unacked;   /* limit of frames whose acks were not taken; 0: none */
+	struct list *ledgers; /* the list it stays in until it is freed */
+	/* All frames up to this cursor are durable. cursor lives for the call. */
 	void (*on_cursor)(void *arg, struct slice cursor);
-	/* There is something for ledger_take_ack. */
+	/* ledger_take_ack has an ack. */
 	void (*on_ack_due)(void *arg);
-	/* So many frames are unacked that no more may be read; or no longer. */
+	/* max_unacked is reached: stop reading; or no longer: resume. */
 	void (*on_full)(void *arg, bool is_full);
-	void *arg;      /* of on_cursor; outlives it */
-	void *conn_arg; /* of the other two, which are not called any more after ledger_leave */
+	void *arg;      /* for on_cursor; must outlive the ledger */
+	void *conn_arg; /* for the other two, which are not called after ledger_leave */
 };
 
 struct ledger *ledger_new(const struct ledger_settings *settings);
 
-/* Loop clock: frames that come from here on came then. */
+/* Sets the arrival time of the frames that follow (loop clock). */
 void ledger_tick(struct ledger *l, int64_t now_ms);
 
-/* A message comes in: its frames, each with calls of the next five, and its end. */
+/* For each message: ledger_begin_frame, then any of the next five, for each of its frames, and ledger_end. */
 
-/* What was rejected so far is of another frame. */
+/* A new frame begins: earlier rejections do not concern it. */
 void ledger_begin_frame(struct ledger *l);
 
-/* One more event of it, or the dead letter that it becomes, is handed to the pipeline with this sender, once. */
+/* Returns the sender for one more event or dead letter of the frame. Pass it to the pipeline exactly once. */
 struct sender *ledger_expect(struct ledger *l);
-/* An event of it, or the frame itself, says this cursor, JSON. Copied. */
+/* The frame or an event in it has this cursor (JSON). Copied. */
 void ledger_note_cursor(struct ledger *l, struct slice cursor);
-/* The source waits for this ack of what came of the frame so far. Copied. What comes of it later is as of a frame of
- * its own. */
+/* The source expects this ack for the events of the frame so far. Copied. Later events of the frame count as another
+ * frame. */
 void ledger_owe_ack(struct ledger *l, struct slice ack);
-/* A part of it cannot be read: it is never acked. */
+/* A part of the frame cannot be read: never ack it. */
 void ledger_reject(struct ledger *l);
-/* It ends the time in which cursors do not count, when all before it is durable. */
+/* Cursors count once everything before this frame is durable. */
 void ledger_release(struct ledger *l);
 void ledger_end(struct ledger *l);
 
-/* The next ack to send, in a moment when it can be sent; at NULL: none is due. Lives until the next call. */
+/* The next ack to send; call it only when it can be sent at once. at is NULL if none is due. Lives until the next
+ * call. */
 struct slice ledger_take_ack(struct ledger *l);
-/* When the frame of that ack came. */
+/* When the frame of that ack arrived. */
 int64_t ledger_taken_ms(const struct ledger *l);
 
-/* No cursor that came so far counts, on any connection, gone or not: the source has said so, or the database has
- * forgotten. Nor do those that come later on connections older than first; NULL: they do. */
+/* Discards all cursors so far, on every connection, because the source said so or the database lost data. Cursors that
+ * come later on connections older than first are discarded, too; if first is NULL, they count. */
 void ledgers_forget_cursors(struct list *ledgers, const struct ledger *first);
 
-/* The connection is gone: nothing more comes, and no acks go out. Freed when its last event has settled. */
+/* The connection is gone. The ledger is freed when its last event has settled. */
 void ledger_leave(struct ledger *l);
 
-/* Frees all that are left, when no event can settle any more. */
+/* Frees all remaining ledgers, when no event can settle. */
 void ledgers_free(struct list *ledgers);
 
-/* Is the cursor b, JSON, ahead of a? Numbers by their size, also hexadecimal ones in strings; strings by their bytes;
- * of two forms the second: the source has changed it. */
+/* Is cursor b (JSON) ahead of a? Compares numbers by value, including hexadecimal ones in strings, and strings by
+ * bytes. If their forms differ, the source has changed its format and b is ahead. */
 bool ledger_is_ahead(struct slice a, struct slice b);
 
 #endif

@@ -1,5 +1,5 @@
-/* post.c owns events that come by POST /events: who may send, how much, and the list of what became of each, which is
- * the answer. It is given when all have settled, and never before. HTTP itself is net/http.c's. */
+/* post.c owns POST /events: who may send, how much, and the answer, which lists the outcome of each event. The answer
+ * is sent when all events have settled, never before. net/http.c speaks HTTP. */
 #include "intake/post.h"
 
 #include <stdlib.h>
@@ -22,11 +22,10 @@
 #include "road/pipeline.h"
 
 #define VISITORS    256
-#define LINES_MAX   10000 /* of a body: each that is not an event becomes a dead letter */
-#define BODIES_PART 8     /* of the budget, that all bodies may have */
-#define RESULT_OVER 48    /* bytes of memory of a result, beside its text */
-#define GARBAGE_MS \
-	(PRODUCER_CREDIT_PAUSE_MS / PRODUCER_CREDIT_AGAIN) /* after which one message of garbage is forgiven */
+#define LINES_MAX   10000 /* per body: each line that is not an event becomes a dead letter */
+#define BODIES_PART 8     /* 1/8 of the budget for all bodies */
+#define RESULT_OVER 48    /* bytes of a result besides its text */
+#define GARBAGE_MS  (PRODUCER_CREDIT_PAUSE_MS / PRODUCER_CREDIT_AGAIN) /* time that pays for one garbage message */
 
 enum {
 	STATUS_OK = 200,
@@ -40,30 +39,30 @@ enum {
 	STATUS_UNAVAILABLE = 503,
 };
 
-/* What became of an event. */
+/* The outcome of an event. */
 struct result {
-	uint64_t n;   /* of its line */
-	size_t place; /* in the order of settling */
+	uint64_t n;   /* line number */
+	size_t place; /* order of settling */
 	char *text;   /* heap */
 };
 
 /* A request. It outlives the connection while its events are in flight. */
 struct post {
-	struct sender sender; /* must be first: answers come with it */
+	struct sender sender; /* must be first: cast from sender */
 	struct list link;     /* of struct posts */
 	struct posts *posts;
-	struct token *token; /* that it showed; NULL: none is demanded */
+	struct token *token; /* it authenticated with; NULL: none is required */
 	struct address *address;
 	struct http_ticket *ticket;
-	struct http_refusal refusal; /* to be answered when the body is over */
-	bool is_lines;               /* its type says so, */
-	bool is_one;                 /* or that it is one event */
+	struct http_refusal refusal; /* sent when the whole body has been read */
+	bool is_lines;               /* Content-Type says: one event per line */
+	bool is_one;                 /* Content-Type says: one event */
 	bool is_read;
 	bool is_answered;
 	bool is_gone;
 	struct bytes body;
-	size_t charged; /* for body and results */
-	size_t pending; /* events */
+	size_t charged; /* memory of body and results */
+	size_t pending; /* events not settled */
 	struct result *results;
 	size_t count;
 	size_t size;
@@ -79,11 +78,11 @@ struct posts {
 	struct tokens *tokens;
 	bool has_own_tokens;
 	struct tokens *fresh;             /* read again, not yet in use; NULL: none */
-	struct producer_profile *profile; /* NULL: the pointers say what is sent */
+	struct producer_profile *profile; /* NULL: messages are envelopes */
 	struct list all;
-	struct addresses *addresses; /* their wrong tokens and their garbage */
-	int64_t debt_ms;             /* of those without a token and an address */
-	size_t bodies;               /* bytes of memory, */
+	struct addresses *addresses; /* wrong tokens and garbage, by address */
+	int64_t debt_ms;             /* of producers with neither token nor address */
+	size_t bodies;               /* bytes of memory */
 	size_t bodies_limit;
 	size_t message_limit;
 	bool is_draining;
@@ -142,7 +141,7 @@ static void give_back(struct post *p)
 
 /* --- producers of garbage --- */
 
-/* When all garbage of this producer is forgiven (loop clock). */
+/* When this producer's debt is paid off (loop clock). */
 static int64_t *debt_of(struct posts *all, struct token *token, struct address *address)
 {
 	if (token)
@@ -155,7 +154,7 @@ static int64_t clock_of(const struct posts *all)
 	return (int64_t)uv_now(ws_loop(all->ws));
 }
 
-/* A message has settled: garbage adds to the debt, an event pays some of it back. */
+/* A message has settled: garbage adds to the debt, an event reduces it. */
 static void note_debt(const struct post *p, const struct event *ev, enum outcome outcome)
 {
 	int64_t *debt = debt_of(p->posts, p->token, p->address), now = clock_of(p->posts);
@@ -183,7 +182,7 @@ static int compare(const void *one, const void *other)
 	return a->place < b->place ? -1 : a->place > b->place;
 }
 
-/* A JSON array, an event a line, in the order of the body. */
+/* Writes a JSON array, one event per line, in the order of the body. */
 static void write_results(struct post *p, struct bytes *out)
 {
 	if (p->count)
@@ -226,7 +225,7 @@ static void add_result(struct post *p, uint64_t n, char *text)
 	charge(p, (long)strlen(text) + RESULT_OVER);
 }
 
-/* An event of line n has settled. */
+/* The event on line n has settled. */
 static void note_answer(struct post *p, const struct event *ev, enum outcome outcome, uint64_t n)
 {
 	p->pending--;
@@ -249,9 +248,9 @@ static void on_answer(struct sender *sender, const struct event *ev, enum outcom
 	note_answer((struct post *)sender, ev, outcome, sender->n);
 }
 
-/* --- by a profile --- */
+/* --- messages read by a profile --- */
 
-/* There are no words of a profile here: the list of statuses is the answer. */
+/* Over HTTP the answer is the list of outcomes, not the profile's acks. */
 static void on_say(void *arg, struct slice text, int64_t came_ms)
 {
 	(void)arg, (void)text, (void)came_ms;
@@ -320,7 +319,7 @@ static bool is_blank(const char *text, size_t len)
 	return true;
 }
 
-/* Calls read, if it is not NULL, for each line that is not blank. Returns how many there are. */
+/* Calls read, which may be NULL, for each line that is not blank. Returns their number. */
 static size_t each_line(struct post *p, void (*read)(struct post *p, const char *line, size_t len, uint64_t n))
 {
 	const char *at = p->body.at, *end = at + p->body.len, *next;
@@ -339,7 +338,7 @@ static size_t each_line(struct post *p, void (*read)(struct post *p, const char 
 	return count;
 }
 
-/* One JSON text, on one line or several, is an event; anything else that has several lines is an event on each. */
+/* If the body is one JSON text, on one or several lines, it is one event; otherwise each line is an event. */
 static bool has_lines(const struct post *p)
 {
 	struct slice value;
@@ -377,7 +376,7 @@ static bool is_authorized(struct posts *all, const char *authorization, struct t
 	return *token != NULL;
 }
 
-/* A valid token is never made to wait for the wrong ones of its address. */
+/* Counts a wrong token. A valid token is accepted even if its address has sent too many wrong ones. */
 static struct http_refusal blame(const struct posts *all, struct address *address)
 {
 	bool has_too_many = addresses_blame(address, clock_of(all));
@@ -385,10 +384,10 @@ static struct http_refusal blame(const struct posts *all, struct address *addres
 	counters.ingest_slowed += has_too_many;
 	if (has_too_many)
 		return (struct http_refusal){STATUS_TOO_MANY, "too many wrong tokens come from this address\n"};
-	return (struct http_refusal){STATUS_UNAUTHORIZED, "show a token: Authorization: Bearer\n"};
+	return (struct http_refusal){STATUS_UNAUTHORIZED, "send a token: Authorization: Bearer\n"};
 }
 
-/* As for a WebSocket: a page in a browser sends where it is told to. */
+/* As for a WebSocket: a browser sends for any page to any address. */
 static bool is_origin(const struct posts *all, const char *origin)
 {
 	const struct config_list *origins = &all->config->ingest_origins;
@@ -407,7 +406,7 @@ static struct http_refusal judge(struct posts *all, const struct http_request *r
 	if (all->is_draining)
 		return (struct http_refusal){STATUS_UNAVAILABLE, "the listener is stopping: try another one\n"};
 	if (strcmp(r->path, "/events") != 0)
-		return (struct http_refusal){STATUS_NOT_FOUND, "events are sent to /events\n"};
+		return (struct http_refusal){STATUS_NOT_FOUND, "send events to /events\n"};
 	if (strcmp(r->method, "POST") != 0)
 		return (struct http_refusal){STATUS_NOT_ALLOWED, "only POST is allowed\n"};
 	if (!is_origin(all, r->origin))
@@ -468,7 +467,7 @@ static void refuse_body(struct post *p, unsigned int status, const char *why)
 	drop_body(p);
 }
 
-/* The largest body that is not yet whole goes, whoever's it is, so that one producer cannot keep out the others. */
+/* Refuses the largest unfinished body of any producer, so that one producer cannot keep out the others. */
 static void refuse_largest(struct posts *all)
 {
 	struct post *largest = NULL;
@@ -483,7 +482,7 @@ static void refuse_largest(struct posts *all)
 		refuse_body(largest, STATUS_UNAVAILABLE, is_full);
 }
 
-/* What is too much is read to its end and dropped, so that the answer arrives. */
+/* A body that is too long is read to its end and dropped, so that the client gets the answer. */
 static void on_body(void *post, const char *bytes, size_t len)
 {
 	struct post *p = post;
@@ -501,7 +500,7 @@ static void on_body(void *post, const char *bytes, size_t len)
 		refuse_largest(p->posts);
 }
 
-/* May the events of a body that is whole go to the pipeline? They take more memory there than their text. */
+/* May the events of a complete body go to the pipeline? They take more memory there than their text. */
 static struct http_refusal judge_whole(const struct posts *all)
 {
 	if (all->is_draining)
@@ -550,7 +549,7 @@ static const struct http_poster poster = {on_begin, on_body, on_end, on_gone, pa
 
 /* --- life --- */
 
-/* NULL after a sentence. */
+/* On failure returns NULL with a sentence in error. */
 static struct tokens *read_tokens(struct posts *all, const struct config *c, char *error, size_t size)
 {
 	struct tokens *t = tokens_new(c->ingest_token, c->ingest_token_file, true, error, size);
@@ -606,7 +605,7 @@ struct posts *posts_open(struct ws *ws, const struct config *config, struct toke
 	all->message_limit = profile && profile->max_message_bytes ? (size_t)profile->max_message_bytes
 								   : (size_t)config->message_bytes;
 	all->bodies_limit = (size_t)config->inflight_bytes / BODIES_PART;
-	if (all->bodies_limit < 3 * all->message_limit) /* a growing body has up to twice its bytes, and some more */
+	if (all->bodies_limit < 3 * all->message_limit) /* a growing buffer has up to twice the bytes of its body */
 		all->bodies_limit = 3 * all->message_limit;
 	if (profile)
 		all->profile = producer_profile_open(profile, all->pipeline, &producer_profile_owner);
@@ -639,7 +638,7 @@ void posts_give_up(struct posts *all)
 
 		if (p->ticket && !p->is_gone && !p->is_answered)
 			answer_refusal(p, (struct http_refusal){STATUS_UNAVAILABLE,
-								"the listener stops, and not all of it is known to be "
+								"the listener is stopping, and some events may not be "
 								"committed: send it again\n"});
 	}
 }

@@ -1,4 +1,4 @@
-/* post.h: the server of producers without WebSocket: POST /events, answered when all of it is committed. */
+/* post.h: the HTTP server for producers: POST /events, answered when all its events are committed. */
 #ifndef WSONCE_POST_H
 #define WSONCE_POST_H
 
@@ -11,31 +11,31 @@
 
 struct posts;
 
-/* Listens on --ingest-http. tokens: those of the other producers, or NULL: it has its own. NULL and a sentence in error
- * if it cannot. */
+/* Listens on --ingest-http. tokens: the list of ingest.h, or NULL to read its own. On failure returns NULL with a
+ * sentence in error. */
 struct posts *posts_open(struct ws *ws, const struct config *config, struct tokens *tokens, char *error, size_t size);
 
-/* As ingest_read_again() and what follows it in ingest.h; tokens that are those of the other producers are theirs. */
+/* As ingest_read_again(), ingest_take() and ingest_leave(). Tokens that belong to ingest.h are left to it. */
 int posts_read_again(struct posts *all, const struct config *fresh, char *error, size_t size);
 void posts_take(struct posts *all);
 void posts_leave(struct posts *all);
 
-/* Those that posts have, for operators. */
+/* The tokens in use, for the admin pages. */
 const struct tokens *posts_tokens(const struct posts *all);
 
-/* Requests are refused from now on; those that were taken are answered as they settle. */
+/* Refuses new requests. Accepted ones are answered as they settle. */
 void posts_drain(struct posts *all);
 
-/* What has not settled is not committed, as far as is known: says so to those who wait. */
+/* Answers the waiting requests that their unsettled events may not be committed. */
 void posts_give_up(struct posts *all);
 
-/* Has everybody got an answer? */
+/* Are all requests answered? */
 bool posts_are_answered(const struct posts *all);
 
-/* Ends all connections. The loop must be run until it has nothing more to do. */
+/* Closes all connections. Run the loop until nothing is left to do. */
 void posts_close(struct posts *all);
 
-/* After the loop has ended. NULL is allowed. */
+/* Call after the loop has ended. NULL is allowed. */
 void posts_free(struct posts *all);
 
 #endif

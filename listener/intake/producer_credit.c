@@ -1,4 +1,4 @@
-/* producer_credit.c owns the arithmetic of a producer's credit: what follows from it is ingest.c's business. */
+/* producer_credit.c owns the arithmetic of a producer's credit. ingest.c pauses and disconnects. */
 #include "intake/producer_credit.h"
 
 static void regain(struct producer_credit *p)

@@ -1,43 +1,43 @@
-/* producer_credit.h: how long a producer is listened to that sends what is no event. No I/O. */
+/* producer_credit.h: how much garbage a producer may send before it is paused, and then disconnected. Garbage is a
+ * message that is not an event. No I/O. */
 #ifndef WSONCE_PRODUCER_CREDIT_H
 #define WSONCE_PRODUCER_CREDIT_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-#define PRODUCER_CREDIT       1000 /* messages that are no events, less those that are, before a producer has to rest; */
-#define PRODUCER_CREDIT_AGAIN 100  /* after which it has so many */
-#define PRODUCER_CREDIT_SAVED \
-	9000 /* by events, at most, since messages do not settle in the order in which they came */
-#define PRODUCER_CREDIT_PAUSES   5 /* of rest, at the last of which it has to go */
+#define PRODUCER_CREDIT          1000 /* garbage messages, less events, before a pause */
+#define PRODUCER_CREDIT_AGAIN    100  /* credit after a pause */
+#define PRODUCER_CREDIT_SAVED    9000 /* most credit that events can add; messages settle out of order */
+#define PRODUCER_CREDIT_PAUSES   5    /* at the last one the producer is disconnected */
 #define PRODUCER_CREDIT_PAUSE_MS 500
-#define PRODUCER_CREDIT_BYTES    1024 /* of a message that is no event cost as much as one more; */
-#define PRODUCER_CREDIT_MOST     64   /* but so many at most, since no more of it is kept */
+#define PRODUCER_CREDIT_BYTES    1024 /* of garbage that cost one credit more */
+#define PRODUCER_CREDIT_MOST     64   /* upper limit of that, because not more is kept */
 
-/* Of one producer; zero at first. */
+/* For one producer. Starts as all zeros. */
 struct producer_credit {
-	int spent;           /* of the credit; negative: events were more */
-	unsigned int pauses; /* since nothing was spent */
+	int spent;           /* credit used; negative if events prevail */
+	unsigned int pauses; /* since spent was last 0 or less */
 	bool is_paused;
 };
 
 enum producer_credit_verdict {
 	PRODUCER_GO_ON,
-	PRODUCER_PAUSE, /* is not read from until producer_credit_resume */
-	PRODUCER_END,   /* is to be disconnected */
+	PRODUCER_PAUSE, /* stop reading until producer_credit_resume */
+	PRODUCER_END,   /* disconnect */
 };
 
-/* What a message of so many bytes costs that is no event. */
+/* The cost of a garbage message of this size. */
 int producer_credit_cost(size_t bytes);
 
-/* One message is settled: it was an event (cost 0), or it was none. What is still unanswered may be events, which take
- * longer, so it counts for the producer. During a rest nothing is counted: what was read before it cannot be helped. */
+/* Counts one settled message: an event (cost 0) or garbage. Events take longer to settle than garbage, so `unanswered`
+ * messages count in the producer's favour. Garbage is not counted during a pause: it was read before. */
 enum producer_credit_verdict producer_credit_take(struct producer_credit *p, int cost, size_t unanswered);
 
 void producer_credit_resume(struct producer_credit *p);
 
-/* May the producer be read from while so many of its messages are unanswered? Who had to rest before is read from only
- * as far as its credit goes. */
+/* May the producer be read while this many of its messages are unanswered? After a pause it may have no more of them
+ * than it has credit. */
 bool producer_credit_allows(const struct producer_credit *p, size_t unanswered);
 
 #endif

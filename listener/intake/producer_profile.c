@@ -1,7 +1,6 @@
-/* producer_profile.c owns the reading of what producers send where a profile says what it is. They share one session:
- * what differs from producer to producer are its variables, which are exchanged for each message, if rules set any.
- * What they are told is written when a frame has been read, in all three forms, and kept by receipt.c until it is known
- * which. */
+/* producer_profile.c reads producers' messages by a profile. All producers share one session. If rules set variables,
+ * the producer's own are swapped in for each message. The acks for a frame are rendered when it has been read, one for
+ * each outcome, and receipt.c keeps them until the outcome is known. */
 #include "intake/producer_profile.h"
 
 #include <stdio.h>
@@ -22,25 +21,25 @@ struct producer_profile {
 	struct pipeline *pipeline;
 	struct producer_profile_owner owner;
 	struct session *session;
-	bool has_variables; /* rules change them */
-	bool has_id;        /* words have ${event_id}, */
-	bool has_number;    /* or ${n} */
-	bool has_told;      /* of trouble */
-	/* The message at hand: */
+	bool has_variables; /* rules set variables */
+	bool has_id;        /* acks use ${event_id} */
+	bool has_number;    /* acks use ${n} */
+	bool has_told;      /* trouble was logged */
+	/* The current message: */
 	struct producer_visitor *visitor;
 	uint64_t n;
 	size_t handed;
-	bool has_event;                  /* the frame has had one */
-	const struct profile_rule *rule; /* of the frame; NULL: no rule was asked */
+	bool has_event;                  /* the frame has an event */
+	const struct profile_rule *rule; /* that the frame matched; NULL: none was tried */
 	struct slice frame;
-	bool is_frame; /* one is being read */
-	bool is_owed;  /* it is an event, or a dead letter */
+	bool is_frame; /* a frame is being read */
+	bool is_owed;  /* the frame gave an event or a dead letter */
 	struct bytes words[3];
 };
 
 /* --- words --- */
 
-/* A template's words at NULL if it says nothing. */
+/* Renders a template. at is NULL if it has no value. */
 static struct slice render(struct producer_profile *s, const json_t *t, struct bytes *into)
 {
 	struct slice text = t ? session_render_frame(s->session, t, s->frame) : (struct slice){NULL, 0};
@@ -61,7 +60,7 @@ static void set_text(struct producer_profile *s, const char *name, struct slice 
 	bytes_free(&json);
 }
 
-/* A rule's own ack goes before the profile's. */
+/* A rule's ack takes precedence over the profile's. */
 static struct receipt_words make_words(struct producer_profile *s)
 {
 	const struct profile *p = s->profile;
@@ -132,7 +131,8 @@ static void on_reject(void *ctx, struct slice bytes, const char *why)
 static void on_event(void *ctx, const struct session_event *event)
 {
 	struct producer_profile *s = ctx;
-	const struct feed_event read = feed_event_from(event, s->profile, true); /* it waits for an answer */
+	const struct feed_event read =
+		feed_event_from(event, s->profile, true); /* shared, because the producer waits for an answer */
 
 	if (s->has_id && !s->has_event)
 		set_text(s, "event_id", event->id);
@@ -179,7 +179,7 @@ static const struct session_handler handler = {
 
 /* --- a message --- */
 
-/* Has it more frames than it may have? One message could otherwise become a dead letter for every two of its bytes. */
+/* Does the message have more frames than max_elements? Without a limit, every two bytes could become a dead letter. */
 static bool has_too_many(const struct producer_profile *s, const char *message, size_t len)
 {
 	struct slice value;
@@ -202,8 +202,8 @@ static void tell_trouble(struct producer_profile *s)
 	const char *trouble = session_trouble(s->session);
 
 	if (trouble && !s->has_told)
-		log_warn("producers send what is ignored, or their profile cannot be followed", "profile=%s reason=%s",
-			 s->profile->name, trouble);
+		log_warn("ignoring invalid data from producers, or a template of their profile fails",
+			 "profile=%s reason=%s", s->profile->name, trouble);
 	s->has_told |= trouble != NULL;
 }
 
@@ -262,7 +262,7 @@ static bool changes_variables(const struct profile *p)
 	return false;
 }
 
-/* Is ${name}, or as a condition "$name", in the profile? */
+/* Does the profile use ${name}, or "$name" in a condition? */
 static bool has_variable(const struct profile *p, const char *name)
 {
 	char *text = json_dumps(p->root, 0), *braced = memory_printf("${%s}", name),

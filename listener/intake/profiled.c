@@ -1,5 +1,5 @@
-/* profiled.c owns a source that a profile describes: what its conversation brings goes into the pipeline, each
- * connection's frames through a ledger, and from there cursors and acks come back when all before them is stored. */
+/* profiled.c owns a source that a profile describes. It passes the client's events to the pipeline and keeps a ledger
+ * of each connection's frames, which says when everything before a cursor or an ack is stored. */
 #include "intake/profiled.h"
 
 #include <stdio.h>
@@ -14,20 +14,20 @@
 #include "intake/feed_event.h"
 #include "road/lease.h"
 
-/* One connection that is open. */
+/* An open connection. */
 struct open_connection {
 	struct profiled *source;
 	struct feed_connection *conn;
 	struct ledger *ledger;
-	bool is_held;     /* no cursor counts yet */
-	bool is_released; /* the frame that ends that is in the message at hand */
+	bool is_held;     /* cursors do not count yet */
+	bool is_released; /* the current message has the frame that ends is_held */
 };
 
-/* Of the stored cursor. */
+/* Does the source wait for its stored cursor? */
 enum want {
 	WANT_NOTHING,
-	WANT_CURSORS, /* that are read from now on */
-	WANT_THESE,   /* that are being read */
+	WANT_CURSORS, /* it waits for the next reading */
+	WANT_THESE,   /* it waits for the current reading */
 };
 
 struct profiled {
@@ -37,18 +37,18 @@ struct profiled {
 	struct feed_client *client;
 	struct lease *lease; /* NULL: the source is not exclusive */
 	enum want want;
-	bool is_off_turn;    /* others read it */
+	bool is_off_turn;    /* another listener's turn */
 	bool is_closed;      /* events of gone connections may still settle */
-	struct list ledgers; /* also of connections that are gone */
+	struct list ledgers; /* of all connections, including closed ones */
 	struct lateness lateness;
-	char host[256]; /* of its URL, before variables; for cursors of one host */
-	char *kinds[2]; /* of its cursor: as the profile says, and after the source has begun anew */
+	char host[256]; /* of its URL without variables; scope of its cursor */
+	char *kinds[2]; /* of its cursor: from the profile, and after a restart of the source */
 	bool is_anew;
 };
 
 /* --- cursors --- */
 
-/* The host that the source is dialled at first: cursors of other hosts mean nothing to it. */
+/* Writes the host of the source's first URL: cursors of other hosts mean nothing to it. */
 static void write_host(const struct profiled *s, char *host, size_t size)
 {
 	struct url url;
@@ -57,7 +57,7 @@ static void write_host(const struct profiled *s, char *host, size_t size)
 	url_clear(&url);
 }
 
-/* What a cursor is stored for. */
+/* The scope under which the cursor is stored. */
 static const char *scope_of(const struct profiled *s)
 {
 	switch (s->profile->cursor.scope) {
@@ -89,7 +89,7 @@ static void on_cursor_durable(void *arg, struct slice cursor)
 		pipeline_put_cursor(s->parts.pipeline, &put);
 }
 
-/* What is stored would be larger than what comes now. */
+/* Deletes the stored cursor, which would be ahead of new ones. */
 static void forget_cursor(struct profiled *s)
 {
 	s->is_anew = true;
@@ -123,7 +123,7 @@ void profiled_end_reading(struct profiled *s)
 	feed_client_start(s->client);
 }
 
-/* Connects, with its cursor if it has one. */
+/* Connects, from the cursor if there is one. */
 static void go(struct profiled *s)
 {
 	if (s->profile->cursor.kind == CURSOR_NONE) {
@@ -141,8 +141,7 @@ static void renew_session(struct profiled *s)
 	feed_client_set_session(s->client, s->session);
 }
 
-/* What is durable in the old history must not count in the new one, nor be acked: the ack of a frame may wait for those
- * before it. */
+/* Frames of the lost history must neither move the cursor nor be acked. */
 void profiled_forget(struct profiled *s)
 {
 	if (s->profile->cursor.kind == CURSOR_NONE && s->profile->ack_mode == ACK_MODE_NONE)
@@ -158,7 +157,8 @@ void profiled_forget(struct profiled *s)
 
 /* --- its turn --- */
 
-/* Another may have it from now on, and what it knows by then, this one does not. */
+/* Disconnects: another listener may read the source from now on. Its cursor must be read again before the next
+ * connection. */
 static void leave_it(struct profiled *s, unsigned int code)
 {
 	s->want = WANT_NOTHING;
@@ -184,7 +184,7 @@ static void on_acquired(void *arg)
 	go(arg);
 }
 
-/* No goodbye: it may be another's at once. */
+/* Sends no close frame: another listener may connect at once. */
 static void on_lost(void *arg)
 {
 	leave_it(arg, 0);
@@ -195,7 +195,7 @@ static void on_lease_closed(void *arg)
 	(void)arg;
 }
 
-/* --- what comes back --- */
+/* --- cursors and acks --- */
 
 static void on_ack_due(void *arg)
 {
@@ -273,7 +273,7 @@ static void on_event(void *of, const struct session_event *event)
 	pipeline_receive_event(o->source->parts.pipeline, &read, sender);
 }
 
-/* Who is answered when the letter is written that a part of a frame, or all of it, becomes. */
+/* The sender for a dead letter of a frame or of a part of it. */
 static struct sender *expect_letter(struct open_connection *o)
 {
 	ledger_reject(o->ledger);

@@ -1,4 +1,4 @@
-/* profiled.h: one source of this listener that a profile describes. */
+/* profiled.h: one source that a profile describes. */
 #ifndef WSONCE_PROFILED_H
 #define WSONCE_PROFILED_H
 
@@ -14,34 +14,36 @@ struct profiled_parts {
 	struct pipeline *pipeline;
 	struct dialler *dialler;
 	struct requests *requests;
-	/* A source is to connect, and its stored cursor must be known before. */
+	/* A source wants to connect and first needs its stored cursor. */
 	void (*on_wanting)(void *arg);
 	void *arg;
 };
 
-/* parts is copied; what it points to, and profile, must outlive the source. Nothing is dialled yet. */
+/* parts is copied; what it points to, and profile, must outlive the source. Does not connect yet. */
 struct profiled *profiled_new(const struct profiled_parts *parts, const struct profile *profile);
 
-/* Connects, and comes back for ever; an exclusive source only while no other listener has it, and with --readers one
- * that is not exclusive only when it is this listener's turn. */
+/* Connects and reconnects for ever. An exclusive source connects only while this listener holds its lease. With
+ * --readers, any other source connects only while it is this listener's turn. */
 void profiled_start(struct profiled *s);
 
-/* With --readers: it is this listener's turn to read it, or no longer. An exclusive source has its lease for that. */
+/* With --readers: this listener's turn to read the source begins or ends. Not for exclusive sources, which have a
+ * lease. */
 void profiled_set_turn(struct profiled *s, bool is_ours);
 
-/* Stored cursors are being read; this is one of them; that were all. Those that wanted them before that connect. */
+/* Reading the stored cursors begins; this is one of them; reading has ended. A source that asked for its cursor before
+ * reading began now connects. */
 void profiled_begin_reading(struct profiled *s);
 void profiled_restore(struct profiled *s, const struct cursor *cursor);
 void profiled_end_reading(struct profiled *s);
 
-/* The database has forgotten what was durable: cursors and acks of what came so far do not count, and the connection is
- * made anew from what is stored now, unless the source is closed. */
+/* The database has lost durable data: drops the cursors and acks so far and, unless the source is closed, reconnects
+ * from the cursor that is stored now. */
 void profiled_forget(struct profiled *s);
 
-/* No more connections, no more messages. */
+/* Disconnects for good. */
 void profiled_close(struct profiled *s);
 
-/* After the loop has ended. NULL is allowed. */
+/* Call after the loop has ended. NULL is allowed. */
 void profiled_free(struct profiled *s);
 
 const struct profile *profiled_profile(const struct profiled *s);

@@ -1,5 +1,5 @@
-/* profiles.c owns when stored cursors are read, for all sources that profiles describe in one question, and that all of
- * them hear when the database has forgotten. */
+/* profiles.c reads the stored cursors of all sources in one query, and tells all sources when the database has lost
+ * data. */
 #include "intake/profiles.h"
 
 #include <stdlib.h>
@@ -8,10 +8,10 @@
 
 struct profiles {
 	struct pipeline *pipeline;
-	const char **names; /* of those that may have a stored cursor */
+	const char **names; /* of sources that may have a stored cursor */
 	size_t name_count;
-	bool is_reading; /* stored cursors */
-	bool is_wanting; /* they are to be read once more */
+	bool is_reading; /* a query for the cursors is running */
+	bool is_wanting; /* read them again afterwards */
 	bool is_closing;
 	size_t count;
 	struct profiled *items[];

@@ -1,5 +1,4 @@
-/* rate_limit.c owns the arithmetic of sending slowly: a bucket that fills with time, and what waits for it, in order.
- */
+/* rate_limit.c owns a token bucket and the queue of messages that wait for it. */
 #include "intake/rate_limit.h"
 
 #include <stdlib.h>
@@ -37,7 +36,7 @@ void rate_limit_clear(struct rate_limit *c)
 		drop_first(c);
 }
 
-/* What is not used is lost, but for a second's worth. */
+/* The bucket holds at most one second's worth. */
 static bool may_send(struct rate_limit *c, int64_t now_ms)
 {
 	double rate = c->rate > 0 ? c->rate : RATE_LIMIT_REPLIES, most = rate > 1 ? rate : 1;

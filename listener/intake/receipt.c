@@ -1,5 +1,5 @@
-/* receipt.c owns the frames of a producer until all their events have settled, and what is said of them then. Which
- * words those are is producer_profile.c's, when they go out ingest.c's business. */
+/* receipt.c keeps the frames of a producer until all their events have settled, and picks the ack for each. The acks
+ * are made by producer_profile.c and sent by ingest.c. */
 #include "intake/receipt.h"
 
 #include <stdlib.h>
@@ -11,19 +11,19 @@
 
 /* A frame. */
 struct receipt {
-	struct sender sender; /* must be first: answers come with it */
+	struct sender sender; /* must be first: cast from sender */
 	struct list link;
 	struct receipts *receipts;
-	uint64_t n;       /* of its message */
+	uint64_t n;       /* number of its message */
 	int64_t came_ms;  /* loop clock */
 	size_t unsettled; /* events */
-	bool is_open;     /* it is being read */
-	bool has_new;     /* an event that was not there before */
+	bool is_open;     /* still being read */
+	bool has_new;     /* an event was not stored before */
 	bool has_error;
-	char *reason; /* of the first error; heap */
-	char *text;   /* all words, one after the other; heap */
+	char *reason; /* first error; heap */
+	char *text;   /* all acks, one after the other; heap */
 	struct receipt_words words;
-	size_t bytes; /* that were charged */
+	size_t bytes; /* memory charged */
 };
 
 static void receipt_free(struct receipt *f)
@@ -39,9 +39,9 @@ static void receipt_free(struct receipt *f)
 	free(f);
 }
 
-/* --- what is said --- */
+/* --- acks --- */
 
-/* The reason as it may stand within the quotes of a JSON string, in place of the words that stand for it. */
+/* Puts the reason, escaped for a JSON string, in place of RECEIPT_REASON. */
 static void say_error(const struct receipts *r, const struct receipt *f)
 {
 	const char *why = f->reason ? f->reason : "rejected by another listener: see dead_letters";
@@ -77,7 +77,7 @@ static bool is_settled(const struct receipt *f)
 	return !f->is_open && !f->unsettled;
 }
 
-/* Of frames next to each other the last one speaks for all, but for errors, each of which is said. */
+/* Sends the acks of the settled frames at the front: each error, and one ack for each run of frames without error. */
 static void say_prefix(struct receipts *r)
 {
 	list_each(node, after, &r->frames) {
@@ -186,7 +186,7 @@ void receipts_end(struct receipts *r, const struct receipt_words *words)
 	r->open = NULL;
 	f->is_open = false;
 	keep_words(f, words);
-	f->has_new |= !f->unsettled; /* what has no events is new each time */
+	f->has_new |= !f->unsettled; /* a frame without events always counts as new */
 	check_settled(f);
 }
 

@@ -1,4 +1,4 @@
-/* receipt.h: what a producer is told of the frames that it sent, where a profile gives the words. No I/O. */
+/* receipt.h: the acks that a profile describes for a producer's frames. No I/O. */
 #ifndef WSONCE_RECEIPT_H
 #define WSONCE_RECEIPT_H
 
@@ -10,52 +10,52 @@
 #include "base/slice.h"
 #include "road/event.h"
 
-/* Stands in the words of an error for the reason, which is known when the event settles. Words that hold it because a
- * producer sent it tell that producer its reason twice. */
+/* Placeholder in an error ack for the reason, which is known when the event settles. If a producer's own text contains
+ * it, that producer sees the reason there, too. */
 #define RECEIPT_REASON "@wsonce-reason@"
 
-/* Called when an event settles, or from receipts_end. */
+/* The callbacks run when an event settles, or inside receipts_end. */
 struct receipts_owner {
-	/* To be sent now, of a frame that came then, on the loop clock. Lives for the call. */
+	/* Send this now. came_ms: when its frame came (loop clock). text lives for the call. */
 	void (*say)(void *arg, struct slice text, int64_t came_ms);
-	/* One event of a frame, or dead letter, has settled; n: the number of its message. What was to be said of its
-	 * frame has been said. The receipts may be gone afterwards. */
+	/* An event or dead letter of message n has settled, and the ack of its frame was passed to say. May free the
+	 * receipts. */
 	void (*on_answer)(void *arg, const struct event *ev, enum outcome outcome, uint64_t n);
 	/* The loop clock. */
 	int64_t (*now_ms)(void *arg);
-	/* The words that wait have so many bytes of memory more, or fewer. */
+	/* The memory of waiting acks has changed by this many bytes. */
 	void (*charge)(void *arg, long bytes);
 };
 
-/* Of one connection; a member of its owner's struct. */
+/* For one connection; a member of its owner's struct. */
 struct receipts {
 	const struct receipts_owner *owner;
 	void *arg;
-	const char *name;   /* of the sender's token; NULL: none */
-	bool is_cumulative; /* what is said of a frame is for all before it, too */
-	bool is_left;       /* nothing is said any more */
-	struct list frames; /* in the order in which they came, that have not settled; or, if cumulative, whose words
+	const char *name;   /* of the producer's token; NULL: none */
+	bool is_cumulative; /* an ack covers all frames before it, too */
+	bool is_left;       /* the connection is gone: send nothing */
+	struct list frames; /* unsettled frames in order of arrival; if cumulative, also frames whose acks
 			       wait */
 	size_t count;       /* of frames */
 	struct receipt *open;
 	uint64_t n;
 };
 
-/* What is to be said of a frame; at NULL: nothing. */
+/* The acks for a frame, one for each outcome. at is NULL: send nothing. */
 struct receipt_words {
-	struct slice stored;    /* its events are, and one of them was new */
-	struct slice duplicate; /* all of them were there */
-	struct slice error;     /* one has become a dead letter */
+	struct slice stored;    /* all events are stored, at least one is new */
+	struct slice duplicate; /* all events were stored before */
+	struct slice error;     /* an event became a dead letter */
 };
 
-/* The members above `frames` are the caller's to set before. */
+/* The caller sets the members above `frames` first. */
 void receipts_init(struct receipts *r);
 
-/* A frame of message n begins. */
+/* Begins a frame of message n. */
 void receipts_begin(struct receipts *r, uint64_t n);
-/* One more event of it, or the dead letter that it becomes, is handed to the pipeline with this sender, once. */
+/* Returns the sender for one more event or dead letter of the frame. Pass it to the pipeline exactly once. */
 struct sender *receipts_expect(struct receipts *r);
-/* It ends. Words are copied. */
+/* Ends the frame. words are copied. */
 void receipts_end(struct receipts *r, const struct receipt_words *words);
 
 /* The connection is gone. Frames are freed as their events settle. */

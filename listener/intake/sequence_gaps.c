@@ -1,5 +1,4 @@
-/* sequence_gaps.c owns the count of what a source left out of its numbering, and the line that says so. Which number is
- * the next is feed/gap.c's. */
+/* sequence_gaps.c counts the gaps of a source and logs them. feed/gap.c finds them. */
 #include "intake/sequence_gaps.h"
 
 #include <stdio.h>
@@ -16,8 +15,8 @@ struct sequence_gaps {
 	struct gaps *seen;
 	const char *source;
 	struct sequence_gaps_count all;
-	struct sequence_gaps_count told; /* of all */
-	int64_t told_ms;                 /* loop clock; 0: never */
+	struct sequence_gaps_count told; /* part of all that was logged */
+	int64_t told_ms;                 /* loop clock, last logged; 0: never */
 	char example[KEY_BYTES + 2 * GAP_NUMBER_BYTES + 20];
 };
 
@@ -68,7 +67,7 @@ void sequence_gaps_tell(struct sequence_gaps *n, struct secrets *secrets, int64_
 	if (!n || n->all.gaps == n->told.gaps || (n->told_ms && now_ms - n->told_ms < TELL_MS))
 		return;
 	secrets_mask(secrets, n->example);
-	log_warn("numbers of a source are missing: events were lost, or are still to come",
+	log_warn("sequence numbers of a source are missing: events were lost or will come later",
 		 "source=%s gaps=%llu missing=%llu example=%s", n->source,
 		 (unsigned long long)(n->all.gaps - n->told.gaps),
 		 (unsigned long long)(n->all.missing - n->told.missing), n->example);

@@ -1,4 +1,4 @@
-/* sequence_gaps.h: the holes in a source's own numbering of its events, as the profile's gap says where it is. */
+/* sequence_gaps.h: counts gaps in the sequence numbers of a source, which the profile's `gap` points to. */
 #ifndef WSONCE_SEQUENCE_GAPS_H
 #define WSONCE_SEQUENCE_GAPS_H
 
@@ -9,20 +9,20 @@
 
 struct sequence_gaps;
 
-/* Since the start. */
+/* Totals since the start. */
 struct sequence_gaps_count {
 	uint64_t gaps;
-	uint64_t missing; /* numbers in them */
+	uint64_t missing; /* numbers in those gaps */
 };
 
-/* NULL if the profile's numbers need not follow each other; all other functions take NULL. */
+/* Returns NULL unless the profile has a contiguous `gap`. All other functions accept NULL. */
 struct sequence_gaps *sequence_gaps_new(const struct profile *p);
 void sequence_gaps_free(struct sequence_gaps *n);
 
-/* An event has come. Its number is compared with the largest one before it, on any connection. */
+/* Compares the event's number with the largest one so far, on any connection. */
 void sequence_gaps_note(struct sequence_gaps *n, const struct session_event *event);
 
-/* Warns of new gaps, with one as an example, once a minute at most. now_ms: loop clock. */
+/* Logs new gaps with an example, at most once a minute. now_ms: loop clock. */
 void sequence_gaps_tell(struct sequence_gaps *n, struct secrets *secrets, int64_t now_ms);
 
 struct sequence_gaps_count sequence_gaps_count(const struct sequence_gaps *n);

@@ -1,5 +1,5 @@
-/* source.c owns the dialled feeds: which there are, whose turn it is to read them, and what is shown of them. A plain
- * --source is a feed with a profile of its own. */
+/* source.c owns the list of dialled feeds, whose turn it is to read them, and what the admin pages show. A plain
+ * --source is a feed with a built-in profile. */
 #include "intake/source.h"
 
 #include <stdlib.h>
@@ -16,11 +16,11 @@ struct sources {
 	struct ws *ws;
 	const struct config *config;
 	struct dialler *dialler;
-	struct requests *requests; /* NULL: no profile makes HTTP calls */
+	struct requests *requests; /* NULL: no profile makes an HTTP call */
 	struct profiles *profiles;
-	struct readers *readers; /* NULL: each source is read by all listeners */
+	struct readers *readers; /* NULL: every listener reads every source */
 	size_t count;
-	struct profile *items[]; /* those of --source first, which are ours */
+	struct profile *items[]; /* those of --source first, which this file frees */
 };
 
 /* --- whose turn it is to read --- */
@@ -29,7 +29,7 @@ static void on_turn(void *arg, size_t i, bool is_ours)
 {
 	struct sources *all = arg;
 
-	log_info(is_ours ? "reading a source" : "a source is left to others", "source=%s url=%s",
+	log_info(is_ours ? "reading a source" : "leaving a source to another listener", "source=%s url=%s",
 		 sources_view(all, i).name, sources_view(all, i).url);
 	profiled_set_turn(profiles_at(all->profiles, i), is_ours);
 }
@@ -43,7 +43,7 @@ static struct reading on_ask(void *arg, size_t i)
 				.last_message_ms = view.last_message_ms};
 }
 
-/* One that is exclusive has a lease instead: it is all its own. */
+/* Starts sharing sources by turns. Exclusive sources have a lease instead. */
 static void open_readers(struct sources *all)
 {
 	const struct config *config = all->config;
@@ -115,7 +115,7 @@ size_t sources_count(const struct sources *s)
 	return s->count;
 }
 
-/* A listener that does not know yet whose turn it is has nothing that it may leave to others. */
+/* Until a listener knows whose turn it is, it cannot leave a source to others. */
 static bool may_stand_by(const struct sources *all)
 {
 	return !all->readers || readers_know(all->readers);

@@ -11,22 +11,21 @@
 
 struct sources;
 
-/* Dials every URL and every feed of config, for ever. NULL and a sentence in error if it cannot. */
+/* Connects to every URL and feed of config, for ever. On failure returns NULL with a sentence in error. */
 struct sources *sources_open(struct ws *ws, const struct config *config, char *error, size_t size);
 
-/* What the admin pages show of source i: those that are URLs first. The texts live until the next call into the loop.
- */
+/* What the admin pages show about source i. Plain URLs come first. The texts live until the loop runs again. */
 struct source_view {
 	const char *name;
 	const char *url; /* without secrets */
 	const char *state;
-	const char *error; /* of the last attempt; "" */
+	const char *error; /* of the last attempt, or "" */
 	bool is_open;
-	bool is_ready;           /* it is open, or another listener has it */
-	int64_t last_message_ms; /* loop clock; 0: none so far */
+	bool is_ready;           /* open, or read by another listener */
+	int64_t last_message_ms; /* loop clock; 0: none yet */
 	uint64_t connects;
-	uint64_t messages; /* of one without a profile; its rules count the others */
-	/* Of one that a profile describes; else NULL: */
+	uint64_t messages; /* of a plain URL; for a profile see rules */
+	/* NULL for a plain URL: */
 	const struct profile *profile;
 	const struct rule_count *rules; /* as in struct feed_client_view */
 	struct sequence_gaps_count gaps;
@@ -35,10 +34,10 @@ struct source_view {
 size_t sources_count(const struct sources *s);
 struct source_view sources_view(const struct sources *s, size_t i);
 
-/* No more attempts, no more messages. */
+/* Disconnects all sources for good. */
 void sources_close(struct sources *all);
 
-/* After the loop has ended. */
+/* Call after the loop has ended. */
 void sources_free(struct sources *all);
 
 #endif

@@ -171,7 +171,7 @@ static void expect_a_beginning_without_cursor(const char *words)
 {
 	cr_assert(wait_until(feed_clients(feed) == 1 && !strstr(feed_request(feed), "cursor"), SETTLED_MS), "%s",
 		  process_last_words(listener_process(dialled)));
-	cr_assert(listener_has_logged(dialled, "source refuses the cursor"));
+	cr_assert(listener_has_logged(dialled, "source refused the cursor"));
 	cr_assert(listener_has_logged(dialled, words));
 	cr_assert(listener_has_logged(dialled, "from=20"));
 	cr_assert(wait_until(cursor() == 0, SETTLED_MS));

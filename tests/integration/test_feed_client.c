@@ -236,7 +236,7 @@ Test(feed_client, an_ack_that_cannot_go_out_in_time_is_sent_late_and_counted)
 	cr_assert(!wait_until(feed_has_heard(feed, "\"late\""), 300), "acked before the commit");
 	fleet_unlock(lock);
 	cr_assert(wait_until(feed_has_heard(feed, "{\"got\":\"late\"}"), SETTLED_MS));
-	cr_assert(wait_until(listener_has_logged(listener, "acks go out later than ack_deadline_ms"), SETTLED_MS));
+	cr_assert(wait_until(listener_has_logged(listener, "acks are later than ack_deadline_ms allows"), SETTLED_MS));
 }
 
 /* ---- coming back ---- */
@@ -501,7 +501,7 @@ Test(feed_client, replies_that_are_provoked_are_bounded)
 	cr_assert_leq(feed_received(feed), 50 * (wait_now_ms() - begin) / 1000 + 60);
 	for (int i = 0; i < 2000; i++)
 		feed_send_text(feed, "{\"x\":1}");
-	cr_assert(wait_until(listener_has_logged(listener, "provokes more replies than may be sent"), SETTLED_MS));
+	cr_assert(wait_until(listener_has_logged(listener, "asks for more replies than the rate limit allows"), SETTLED_MS));
 	cr_assert(wait_until(feed_connections(feed) >= 2, SETTLED_MS));
 	expect_heard("afterwards");
 }
@@ -520,7 +520,7 @@ Test(feed_client, a_url_that_is_asked_for_may_be_refused_be_html_or_lack_what_is
 	static const char *const answers[][2] = {
 		{"HTTP/1.1 500 No\r\nContent-Length: 2\r\n\r\nno", "before connecting: answered 500: no"},
 		{"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\n<html></html>", "not JSON"},
-		{"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\n{\"ok\":1}", "lacks what is to be captured"},
+		{"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\n{\"ok\":1}", "lacks a value to capture"},
 		{"HTTP/1.1 200 OK\r\nContent-Length: 35\r\n\r\n{\"ok\":false,\"error\":\"invalid_auth\"}",
 		 "its error: invalid_auth"},
 		{"HTTP/1.1 302 Moved\r\nLocation: http://127.0.0.1:1/\r\n\r\n", "answered 302"},

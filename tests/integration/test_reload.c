@@ -262,7 +262,7 @@ Test(reload, another_authority_of_clients_ends_those_that_the_old_one_signed)
 	peer_send_raw(slow, request + sizeof(request) - 5, 4);
 	cr_expect(wait_until(listener_metric(listener, "wsonce_ingest_refused_total") == refused + 1, SOON_MS));
 	cr_expect_eq(peer_recv_close(open, SOON_MS), 1006);
-	expect_logged("its certificate is not accepted any more");
+	expect_logged("its certificate is no longer accepted");
 	cr_expect_eq(status_of(authority, old), 0);
 	cr_expect_eq(status_of(authority, NULL), 0);
 	cr_expect_eq(status_of(authority, new), 101);
