@@ -8,7 +8,7 @@ SELECT pg_catalog.json_build_object('id', id, 'target', target, 'event_id', even
 			THEN pg_catalog.to_char(due_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') END,
 		'settled_at', pg_catalog.to_char(settled_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
 		'webhook_id', 'msg_' || pg_catalog.encode(substring(pg_catalog.sha256(pg_catalog.convert_to(target, 'UTF8')
-			|| '\x00'::bytea || pg_catalog.convert_to(event_id, 'UTF8')) FROM 1 FOR 16), 'hex'),
+			|| pg_catalog.decode('00', 'hex') || pg_catalog.convert_to(event_id, 'UTF8')) FROM 1 FOR 16), 'hex'),
 		'actions', (SELECT coalesce(pg_catalog.json_agg(pg_catalog.json_strip_nulls(pg_catalog.json_build_object(
 				'done_at', pg_catalog.to_char(done_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
 				'action', action, 'db_user', db_user, 'instance_id', instance_id, 'note', note)) ORDER BY a.id), '[]')

@@ -73,6 +73,17 @@ Test(deliveries, targets_with_the_same_reason_have_examples_of_their_own, .init 
 	run_expect(db, 0, "\n          9  o-4\n          8  o-3\n          7  o-2\n", "dead-letters list --deliveries");
 }
 
+/* A role or a database may have it so. */
+Test(deliveries, backslashes_in_strings_may_be_escapes, .init = bench_migrate)
+{
+	prepare();
+	database_exec(db, "DO $$ BEGIN EXECUTE format('ALTER DATABASE %%I SET standard_conforming_strings = off', "
+			  "current_database()); END $$");
+	run_expect(db, 0, "dead deliveries: 4, reasons: 2\n", "dead-letters list --deliveries");
+	run_expect(db, 0, "msg_", "dead-letters show --deliveries --json 1");
+	run_expect(db, 0, "dead letters: 0", "dead-letters list");
+}
+
 Test(deliveries, list_in_json_has_status_and_examples, .init = bench_migrate)
 {
 	const char *target, *reason;
