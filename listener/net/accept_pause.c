@@ -1,5 +1,5 @@
-/* accept_pause.c owns the pause in accepting connections. accept() fails while no file descriptor is left and the
- * connection stays in the queue, so the socket is readable at once again: libwebsockets would spin. */
+/* accept_pause.c pauses accepting. Without a free file descriptor accept() fails and the connection stays in the queue,
+ * so the socket stays readable and libwebsockets would spin. */
 #include "net/accept_pause.h"
 
 #include <errno.h>
@@ -16,12 +16,12 @@
 #include "net/watch.h"
 
 #define PAUSE_MS 200
-#define TOLD_MS  60000 /* one line in this time */
+#define TOLD_MS  60000 /* between two log lines */
 
-#define DOORS_MOST 2 /* libwebsockets 4.3 has a socket for each version of IP */
+#define DOORS_MOST 2 /* libwebsockets 4.3 has a socket for IPv4 and one for IPv6 */
 
 struct door {
-	uv_poll_t *poll; /* libwebsockets' */
+	uv_poll_t *poll; /* made by libwebsockets */
 	uv_poll_cb original;
 };
 
@@ -31,10 +31,10 @@ struct accept_pause {
 	size_t count;
 	uv_timer_t pause;
 	bool is_paused;
-	uint64_t told_ms; /* loop clock; when it was last said that there is no descriptor, 0: never */
+	uint64_t told_ms; /* loop clock, last logged; 0: never */
 };
 
-static struct accept_pause *watched; /* libwebsockets has the data of its handle for itself */
+static struct accept_pause *watched; /* the handle's data pointer belongs to libwebsockets */
 
 static void take_if_listening(uv_handle_t *handle, void *arg)
 {

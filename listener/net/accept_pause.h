@@ -1,4 +1,4 @@
-/* accept_pause.h: accepting connections, or not for a while. */
+/* accept_pause.h: pauses accepting while the process is out of file descriptors. */
 #ifndef WSONCE_ACCEPT_PAUSE_H
 #define WSONCE_ACCEPT_PAUSE_H
 
@@ -6,15 +6,15 @@
 
 struct accept_pause;
 
-/* Watches over the listening sockets on this port, 0 for a Unix socket, that libwebsockets waits for on this loop:
- * while the process or the system has no file descriptor left, nothing is accepted. There is one gate in a process.
- * NULL if there is no such socket. */
+/* Watches libwebsockets' listening sockets on this port of the loop; port 0 is a Unix socket. While the process or the
+ * system has no file descriptor left, no connection is accepted. Only one may exist per process. Returns NULL if there
+ * is no such socket. */
 struct accept_pause *accept_pause_open(uv_loop_t *loop, int port);
 
-/* libwebsockets may have begun to wait anew, without us: called once a turn of the loop. NULL is allowed. */
+/* Call once per turn of the loop, because libwebsockets may have restarted its poll handles. NULL is allowed. */
 void accept_pause_hook(struct accept_pause *g);
 
-/* Before libwebsockets closes the socket. NULL is allowed. The memory goes with the loop. */
+/* Call before libwebsockets closes the socket. NULL is allowed. The memory is freed with the loop. */
 void accept_pause_close(struct accept_pause *g);
 
 #endif

@@ -1,4 +1,4 @@
-/* bound_socket.c owns how an address of the settings becomes one of a socket. */
+/* bound_socket.c turns an address from the settings into a bound socket. */
 #include "net/bound_socket.h"
 
 #include <errno.h>
@@ -83,7 +83,7 @@ static int bind_host(const char *host, int port)
 	return fd;
 }
 
-/* * and :: are IPv4, too, and also where there is no IPv6. */
+/* * and :: include IPv4, and work on hosts without IPv6. */
 static int bind_tcp(const struct url *url)
 {
 	const char *host = strcmp(url->host, "localhost") == 0 ? "127.0.0.1" : url->host;

@@ -1,13 +1,13 @@
-/* bound_socket.h: a socket at an address of the settings. */
+/* bound_socket.h: binds a socket to an address from the settings. */
 #ifndef WSONCE_BOUND_SOCKET_H
 #define WSONCE_BOUND_SOCKET_H
 
-/* A socket that is bound to ADDR:PORT or unix:PATH, does not block, and does not listen yet. * and :: are all addresses
- * of both versions of IP, localhost is 127.0.0.1. A socket at PATH is replaced. The caller closes it. Returns -1, and
- * errno says why. */
+/* Returns a non-blocking socket bound to ADDR:PORT or unix:PATH that does not listen yet; the caller closes it. * and
+ * :: are all IPv4 and IPv6 addresses, localhost is 127.0.0.1. Replaces a socket at PATH. Returns -1 and sets errno on
+ * failure. */
 int bound_socket(const char *address);
 
-/* That errno as a text. */
+/* Describes that errno. */
 const char *bound_socket_error(int error);
 
 #endif

@@ -1,9 +1,9 @@
-/* certificate.c owns the certificates of a TLS server, by OpenSSL: its own, whose it accepts, and the name in one. What
- * a name may do is the business of intake/.
+/* certificate.c owns a TLS server's certificates, with OpenSSL: its own, the accepted authorities, and the name in a
+ * client certificate. intake/ decides what a name may do.
  *
- * libwebsockets has a context that it cannot replace, and OpenSSL keeps a certificate for each kind of key in one: an
- * old one with RSA would stay beside a new one with another key. So files that are read again go into a context of
- * their own, from which each handshake takes what it needs. */
+ * libwebsockets cannot replace its SSL_CTX, and OpenSSL keeps one certificate per key type in it: an old RSA
+ * certificate would stay beside a new one of another type. So reloaded files go into a second SSL_CTX, and each
+ * handshake takes its certificate from there. */
 #include "net/certificate.h"
 
 #include <openssl/err.h>
@@ -18,7 +18,7 @@
 
 /* --- who is accepted --- */
 
-/* OpenSSL asks nobody when a client shows no certificate, but says which alert it sends. */
+/* OpenSSL calls no verify callback if the client sends no certificate, but it reports the alert that it sends. */
 static void on_info(const SSL *ssl, int where, int alert)
 {
 	const struct certificate_rules *rules = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
@@ -32,7 +32,7 @@ static void on_info(const SSL *ssl, int where, int alert)
 		rules->on_refused(rules->owner, SSL_get_fd(ssl), "no certificate");
 }
 
-/* Only the authorities in the file, and not those of the system; also one that another has signed. */
+/* Trusts only the authorities in the file, including intermediate ones, and not those of the system. */
 static int trust(SSL_CTX *tls, const char *ca_file)
 {
 	STACK_OF(X509_NAME) *names = file_is_readable(ca_file) ? SSL_load_client_CA_file(ca_file) : NULL;
@@ -49,7 +49,7 @@ static int trust(SSL_CTX *tls, const char *ca_file)
 	return 0;
 }
 
-/* A session that goes on where another ended would show no certificate, also after it has expired. */
+/* A resumed session sends no certificate, even if the first one has expired, so resumption is off. */
 static int ask_clients(SSL_CTX *tls, struct certificate_rules *rules)
 {
 	if (trust(tls, rules->ca_file))
@@ -62,7 +62,7 @@ static int ask_clients(SSL_CTX *tls, struct certificate_rules *rules)
 	return 0;
 }
 
-/* Has this handshake use what is in a context that is not its own. */
+/* Uses the certificate and authorities of another context for this handshake. */
 static bool show_from(SSL *ssl, SSL_CTX *from)
 {
 	STACK_OF(X509) *chain = NULL;
@@ -78,7 +78,7 @@ static bool trust_from(SSL *ssl, SSL_CTX *from)
 	return SSL_set1_verify_cert_store(ssl, SSL_CTX_get_cert_store(from)) == 1;
 }
 
-/* OpenSSL calls it when the client has said hello, before a certificate is chosen. */
+/* Called by OpenSSL after the ClientHello, before it chooses a certificate. */
 static int on_choice(SSL *ssl, void *arg)
 {
 	const struct certificate_rules *rules = arg;
@@ -152,7 +152,7 @@ static bool is_printable(unsigned char c)
 	return c > ' ' && c < 0x7f && c != '"' && c != '\\';
 }
 
-/* False if there is nothing in it. */
+/* Returns false if the name is empty. */
 static bool take(const ASN1_STRING *from, char *name, size_t size)
 {
 	unsigned char *text = NULL;

@@ -1,7 +1,7 @@
-/* deflate.c owns permessage-deflate of a dialled feed (RFC 7692), by zlib: the terms of the server's answer, and
- * compressed bytes to the bytes of a message. How many of these may be is the caller's to say.
+/* deflate.c implements permessage-deflate of a dialled feed (RFC 7692) with zlib: it parses the server's answer and
+ * inflates messages. The caller limits their size.
  *
- * A window of 32 KiB inflates what any smaller one has compressed, so the sizes that are agreed do not matter. */
+ * A 32 KiB window inflates data of any smaller window, so the negotiated sizes do not matter. */
 #include "net/deflate.h"
 
 #include <stdint.h>
@@ -11,24 +11,24 @@
 
 #include "base/memory.h"
 
-#define ROOM_BYTES   65536 /* of one part of a message */
+#define ROOM_BYTES   65536 /* size of one part of a message */
 #define WINDOW_BITS  15
 #define WINDOW_BYTES (1 << WINDOW_BITS)
-#define FINALS_MOST  64 /* blocks of a message that say that they are the last: each costs a copy of the window */
+#define FINALS_MOST  64 /* limit of BFINAL blocks per message: each costs a copy of the window */
 
 struct inflater {
 	z_stream stream;
 	bool is_forgetful;
-	unsigned int finals; /* in the message at hand */
+	unsigned int finals; /* in the current message */
 };
 
-/* Made anew for each part, and never kept: one for all. */
+/* Output buffer for one part; shared, because no part outlives its callback. */
 static char room[ROOM_BYTES];
 
 /* --- the terms --- */
 
-/* The next word of a list that semicolons part, without blanks and quotes around its value, cut out in place; NULL at
- * the end. *value is NULL if it has none. */
+/* Cuts the next parameter out of a semicolon-separated list, in place, without blanks and quotes around its value.
+ * Returns NULL at the end. *value is NULL if the parameter has none. */
 static char *next_word(char **at, char **value)
 {
 	char *word = *at, *end, *equals;
@@ -62,7 +62,7 @@ static bool is_window(const char *value)
 	       (strlen(value) == 2 && value[0] == '1' && value[1] >= '0' && value[1] <= '5');
 }
 
-/* Each of them once. Returns the number of the parameter as a bit, 0 if it is none. */
+/* Returns the bit of a valid parameter, so that the caller can see duplicates, or 0. */
 static unsigned int judge_parameter(const char *name, const char *value)
 {
 	static const char *const flags[] = {"server_no_context_takeover", "client_no_context_takeover"};
@@ -116,8 +116,8 @@ void inflater_free(struct inflater *i)
 	free(i);
 }
 
-/* A block may say that it is the last one (section 7.2.3.4). What follows may still refer to what was before it, which
- * zlib forgets when it begins anew. */
+/* A block may be marked as the last one (section 7.2.3.4), and later blocks may still refer to earlier data. zlib drops
+ * its window on reset, so it is restored here. */
 static void begin_anew(struct inflater *i)
 {
 	Bytef window[WINDOW_BYTES];
@@ -129,8 +129,7 @@ static void begin_anew(struct inflater *i)
 		inflateSetDictionary(&i->stream, window, len);
 }
 
-/* Everything that the input makes, all of it but the last part to take. Returns how many bytes are left in room, or
- * -1. */
+/* Inflates all input and passes each full part to take. Returns the number of bytes left in room, or -1. */
 static ssize_t inflate_all(struct inflater *i, size_t used, inflater_cb *take, void *arg)
 {
 	for (;;) {
@@ -158,7 +157,7 @@ static ssize_t inflate_all(struct inflater *i, size_t used, inflater_cb *take, v
 	}
 }
 
-/* Between two blocks, where alone a message may end (zlib.h, data_type). */
+/* Is the stream between two blocks (zlib.h, data_type)? A message may only end there. */
 static bool is_between_blocks(const struct inflater *i)
 {
 	return i->stream.data_type & 128;
@@ -166,7 +165,7 @@ static bool is_between_blocks(const struct inflater *i)
 
 int inflater_receive(struct inflater *i, const char *bytes, size_t len, bool is_last, inflater_cb *take, void *arg)
 {
-	static const unsigned char tail[4] = {0x00, 0x00, 0xff, 0xff}; /* which the server left out */
+	static const unsigned char tail[4] = {0x00, 0x00, 0xff, 0xff}; /* the server leaves these bytes out */
 	ssize_t used;
 
 	i->stream.next_in = (Bytef *)(uintptr_t)bytes;

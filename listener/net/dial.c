@@ -1,7 +1,7 @@
-/* dial.c owns one connection to a feed: the lookup of its name, the way there (perhaps through a proxy), TLS, the
- * handshake with its redirects, and the frames. When to try again is the caller's business.
+/* dial.c owns one connection to a feed: name lookup, TCP, a proxy, TLS, the handshake with its redirects, and the
+ * frames. The caller decides when to try again.
  *
- * Its bytes go through tunnel.c, tls.c, upgrade.c and frame.c, in this order. */
+ * Bytes pass through tunnel.c, tls.c, upgrade.c and frame.c, in this order. */
 #include "net/dial.h"
 
 #include <stdlib.h>
@@ -15,40 +15,40 @@
 #include "net/redirect.h"
 #include "net/tunnel.h"
 
-#define READ_BYTES     65536      /* read from a socket at once */
-#define RECORD_BYTES   16384      /* of a TLS record, decrypted */
-#define UNSENT_MOST    65536      /* of TLS's own words to a server that does not read */
-#define UNREAD_STOP    (1 << 20)  /* bytes of our messages that a server has not read, at which it is not read from, */
-#define UNREAD_MOST    (16 << 20) /* and at which it is given up, */
-#define UNREAD_MS      10000      /* as when it has read none of so many for so long */
-#define LINGER_S       2          /* in which a server may end a connection that we are done with */
+#define READ_BYTES     65536      /* per read from a socket */
+#define RECORD_BYTES   16384      /* maximum of a TLS record, decrypted */
+#define UNSENT_MOST    65536      /* of pending TLS output if the server does not read */
+#define UNREAD_STOP    (1 << 20)  /* unsent bytes at which reading stops */
+#define UNREAD_MOST    (16 << 20) /* unsent bytes at which the connection ends */
+#define UNREAD_MS      10000      /* or if the server reads nothing for this long */
+#define LINGER_S       2          /* time for the server to close after our close frame */
 #define REDIRECTS_MOST 5
-#define NEXT_MS        250 /* after which the next address is tried, too */
+#define NEXT_MS        250 /* until the next address is tried in parallel */
 #define TRIES_MOST     8
-#define BOMB_TIMES     16 /* --max-message: what a message may inflate to, before its connection ends */
+#define BOMB_TIMES     16 /* times --max-message: largest inflated message */
 
 enum dial_state {
-	DIAL_LOOKUP,     /* of a name */
+	DIAL_LOOKUP,     /* looking up the name */
 	DIAL_CONNECTING, /* TCP, proxy, TLS, handshake */
 	DIAL_OPEN,
-	DIAL_LEAVING,   /* the owner is gone; a close frame is on its way */
-	DIAL_LINGERING, /* all is said: the server is to end the connection, and what it still sends is dropped */
+	DIAL_LEAVING,   /* dial_leave was called; sending a close frame */
+	DIAL_LINGERING, /* close frame sent: dropping data until the server closes */
 	DIAL_DONE,      /* freed when its timer is closed */
 };
 
-/* A TCP connection. Freed when its handle is closed. */
+/* A TCP connection. Freed once its handle is closed. */
 struct conn {
 	uv_tcp_t tcp;
 	uv_connect_t connect;
 	uv_write_t write;
-	bool is_writing; /* rest: what the socket did not take at once */
+	bool is_writing; /* a uv_write of bytes that the socket did not take at once */
 	char rest[FRAMES_ROOM];
-	struct dial *d; /* NULL: it is closed */
+	struct dial *d; /* NULL: closed */
 };
 
 struct dial {
-	struct list node; /* of struct dialler, */
-	struct list due;  /* and if it may have something to write */
+	struct list node; /* of struct dialler */
+	struct list due;  /* of struct dialler, if there may be data to write */
 	struct ws_link link;
 	struct dialler *all;
 	enum dial_state state;
@@ -59,29 +59,29 @@ struct dial {
 	unsigned int nth;
 	unsigned int redirects;
 	struct resolve *resolve;
-	char *addresses;                /* that are still to be tried, */
-	char *rest;                     /* from here on; NULL: none */
-	struct conn *tries[TRIES_MOST]; /* connections to some of them, not established yet; or NULL */
-	struct conn *conn;              /* the one that was first */
-	struct tunnel *tunnel;          /* until the proxy has answered */
+	char *addresses;                /* from the lookup */
+	char *rest;                     /* next address to try; NULL: none */
+	struct conn *tries[TRIES_MOST]; /* attempts in progress, or NULL */
+	struct conn *conn;              /* the established one */
+	struct tunnel *tunnel;          /* NULL after the proxy's answer */
 	struct tls *tls;                /* NULL: ws:// */
-	struct upgrade *upgrade;        /* until the answer to the handshake is read */
-	struct frames *frames;          /* from then on */
+	struct upgrade *upgrade;        /* NULL after the handshake */
+	struct frames *frames;          /* after the handshake */
 	uv_timer_t deadline;
-	int64_t until_ms;  /* loop clock: the handshake is to be over */
-	int64_t heard_ms;  /* loop clock, of any bytes */
-	const char *fault; /* why it is given up; NULL: it is not */
+	int64_t until_ms;  /* loop clock, deadline of the handshake */
+	int64_t heard_ms;  /* loop clock, last data received */
+	const char *fault; /* reason to end it from the timer; NULL: none */
 	char reason[400];
 };
 
 struct dialler {
 	struct ws *ws;
 	const struct config *config;
-	struct tls_trust *trust; /* NULL: not needed so far */
-	struct url proxy;        /* its text is NULL: none */
+	struct tls_trust *trust; /* NULL: not needed yet */
+	struct url proxy;        /* text is NULL if there is none */
 	struct list dials;
 	struct list due;
-	uv_prepare_t flush; /* runs while some are due: what is said in one turn of the loop goes out together */
+	uv_prepare_t flush; /* active while data is due: batches the writes of one turn of the loop */
 	char room[READ_BYTES];
 };
 
@@ -139,7 +139,7 @@ static void on_timer_closed(uv_handle_t *timer)
 	free(d);
 }
 
-/* A server may repeat what its URL said. */
+/* Masks secrets of the URL in the reason, because a server may echo its URL. */
 static void mask_url(struct dial *d)
 {
 	const char *query = d->url.path ? strchr(d->url.path, '?') : NULL;
@@ -151,7 +151,7 @@ static void mask_url(struct dial *d)
 	free(values);
 }
 
-/* why may be NULL: it is in d->reason. */
+/* why is NULL if d->reason has the reason. */
 static void end_dial(struct dial *d, const char *why, enum dial_state state)
 {
 	enum dial_state before = d->state;
@@ -210,7 +210,7 @@ static void on_too_long(struct ws_link *link, const char *head, size_t len, cons
 	d->owner->on_too_long(d->arg, head, len, digest, total);
 }
 
-/* It ends, but not in this call; reason lives until then. */
+/* Ends the connection from the timer, not in this call. reason must live until then. */
 static void fail(struct dial *d, const char *reason)
 {
 	if (d->state != DIAL_OPEN || d->fault)
@@ -297,8 +297,8 @@ static void on_deaf(uv_timer_t *timer)
 	fail(timer->data, is_deaf);
 }
 
-/* A batch that settles is thousands of acks in one turn of the loop: that they are not sent yet says nothing of the
- * server. Until it has read half of them nothing is read of it. */
+/* Stops reading while too many bytes are unsent, until half of them are gone. A settled batch queues thousands of acks
+ * in one turn of the loop, so unsent bytes alone do not mean that the server is stuck. */
 static void check_unsent(struct dial *d, bool is_read)
 {
 	size_t unsent = d->frames ? frames_unsent(d->frames) : 0;
@@ -328,7 +328,7 @@ static void on_written(uv_write_t *write, int status)
 		on_writable(c->d);
 }
 
-/* Returns 1 if the socket has not taken all, -1 if the connection is broken. */
+/* Returns 1 if the socket did not take all bytes, -1 if the connection is broken. */
 static int write_some(struct conn *c, const char *bytes, size_t len)
 {
 	uv_buf_t buf = uv_buf_init((char *)(uintptr_t)bytes, (unsigned int)len);
@@ -346,7 +346,7 @@ static int write_some(struct conn *c, const char *bytes, size_t len)
 	return c->is_writing ? 1 : -1;
 }
 
-/* As much of what is due as the socket takes. Returns 1 if more is left, -1 if the connection is broken. */
+/* Writes as much as the socket takes. Returns 1 if data is left, -1 if the connection is broken. */
 static int send_due(struct dial *d)
 {
 	char room[FRAMES_ROOM];
@@ -363,8 +363,8 @@ static int send_due(struct dial *d)
 	return result;
 }
 
-/* After a close frame the server is to end the connection (RFC 6455, section 7.1.1), and what it still
- * sends is dropped. The next connection does not wait for that: a feed has no replay. */
+/* Waits for the server to close after the close frame (RFC 6455, section 7.1.1) and drops what it still sends. The
+ * owner is told at once, so that it can reconnect: a feed has no replay. */
 static void linger(struct dial *d, const char *why)
 {
 	if (send_due(d) < 0) {
@@ -376,7 +376,7 @@ static void linger(struct dial *d, const char *why)
 	end_dial(d, why, DIAL_LINGERING);
 }
 
-/* What the server had sent before the connection broke is still to be read, and then the end. */
+/* A failed write does not end the connection: data from before the failure must be read first. */
 static void on_writable(struct dial *d)
 {
 	int left;
@@ -430,7 +430,7 @@ static void open_link(struct dial *d)
 
 static int look_up(struct dial *d);
 
-/* The connection at hand is closed, and another one made within the same deadline. */
+/* Closes the connection and opens another one within the same deadline. */
 static int redirect(struct dial *d)
 {
 	const char *why = "its redirects have no end";
@@ -488,11 +488,11 @@ static int on_encrypted(struct dial *d, const char *bytes, size_t len)
 	while ((n = tls_read(d->tls, plain, sizeof(plain))) > 0)
 		if (on_plain(d, plain, (size_t)n))
 			return -1;
-		else if (!d->tls) /* it has been left */
+		else if (!d->tls) /* dial_leave was called */
 			return 0;
 	if (!n && tls_due(d->tls) < UNSENT_MOST)
 		return 0;
-	send_due(d); /* TLS tells the server, too, why it ends */
+	send_due(d); /* sends the TLS alert */
 	return give_up(d, n ? tls_reason(d->tls) : "the server sends pings and does not read the answers");
 }
 
@@ -515,8 +515,8 @@ static int on_tunnel(struct dial *d, const char **bytes, size_t *len)
 	return 0;
 }
 
-/* All of the bytes are taken, also if reading is to stop in the midst of them: that is one buffer of
- * one source for each time, and the budget has room for it. */
+/* Takes all bytes even if reading is stopped in between. That is one buffer per source, and the budget has room for it.
+ */
 static void on_received(struct dial *d, const char *bytes, size_t len)
 {
 	d->heard_ms = now_ms(d);
@@ -530,7 +530,7 @@ static void on_received(struct dial *d, const char *bytes, size_t len)
 
 /* --- TCP --- */
 
-/* The timer serves what comes next of the connecting, at the latest its end. */
+/* Sets the timer to ms, but not past the handshake deadline. */
 static void look_after(struct dial *d, int64_t ms)
 {
 	int64_t left = d->until_ms - now_ms(d);
@@ -540,7 +540,7 @@ static void look_after(struct dial *d, int64_t ms)
 
 static const char cut_off[] = "the connection ended during the handshake";
 
-/* A refusal may say in its head that it has a body, and not send it. */
+/* Returns why, or the refusal that was received if its announced body never came. */
 static const char *handshake_end(const struct dial *d, const char *why)
 {
 	return d->upgrade && upgrade_status(d->upgrade) ? upgrade_reason(d->upgrade) : why;
@@ -564,14 +564,14 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 		on_received(d, buf->base, (size_t)n);
 }
 
-/* The first one stays. */
+/* The first attempt that connects is kept. */
 static void on_connected(struct dial *d, struct conn *c)
 {
 	stop_trying(d);
 	if (d->state == DIAL_CONNECTING)
 		look_after(d, INT64_MAX);
 	d->conn = c;
-	/* The first words of TLS are ours, too. */
+	/* TLS: the client speaks first. */
 	if (d->tls && tls_read(d->tls, NULL, 0) < 0) {
 		finish(d, cut_off);
 		return;
@@ -580,7 +580,7 @@ static void on_connected(struct dial *d, struct conn *c)
 	want_write(d);
 }
 
-/* Another address may be better. */
+/* This attempt failed; try the next address. */
 static void fail_try(struct dial *d, struct conn *c, int error)
 {
 	snprintf(d->reason, sizeof(d->reason), "the connection failed: %s", uv_strerror(error));
@@ -622,7 +622,7 @@ static bool is_secure(const struct dial *d)
 	return strcmp(d->url.scheme, "wss") == 0;
 }
 
-/* A sentence in error if the settings' certificates cannot be used; else "". */
+/* Loads the certificates of the settings. Sets error to a sentence if they cannot be used, else to "". */
 static void load_trust(struct dialler *all, char *error, size_t size)
 {
 	const struct config *c = all->config;
@@ -644,13 +644,13 @@ static void load_trust(struct dialler *all, char *error, size_t size)
 	}
 }
 
-/* What speaks over the connection at hand. */
+/* Creates the protocol layers of the connection. */
 static int prepare(struct dial *d)
 {
 	struct dialler *all = d->all;
 	char error[300];
 
-	if (is_secure(d) && !all->trust) /* a redirect has led to the first wss:// */
+	if (is_secure(d) && !all->trust) /* first wss:// URL, after a redirect */
 		load_trust(all, error, sizeof(error));
 	d->upgrade = upgrade_new(&d->url, d->offer);
 	d->tls = is_secure(d) && all->trust ? tls_new(all->trust, d->url.host, "\x08http/1.1") : NULL;
@@ -666,7 +666,7 @@ static int port_of(const struct dial *d)
 	return d->url.port ? d->url.port : is_secure(d) ? 443 : 80;
 }
 
-/* To the next address, beside those that have not answered yet (RFC 8305, section 5). */
+/* Tries the next address in parallel with those that have not answered (RFC 8305, section 5). */
 static void try_next(struct dial *d)
 {
 	const char *address = strsep(&d->rest, " ");
@@ -732,7 +732,7 @@ static bool is_trying(const struct dial *d)
 	return false;
 }
 
-/* A handshake that is never answered, or another address's turn. */
+/* The handshake has timed out, or it is time for the next address. */
 static void on_deadline(uv_timer_t *timer)
 {
 	struct dial *d = timer->data;
@@ -809,7 +809,7 @@ bool dial_has_unread(const struct dial *d)
 	return d->state == DIAL_OPEN && ws_link_has_unread(&d->link);
 }
 
-/* While it is not read from, nothing can be heard; and what is there to be read, will be. */
+/* While reading is stopped or data is unread, the server counts as heard now. */
 static int64_t heard_at(const struct dial *d, int64_t last_ms, int64_t now)
 {
 	return dial_is_held(d) || dial_has_unread(d) ? now : last_ms;
@@ -849,7 +849,7 @@ void dial_cut(struct dial *d)
 	d->state = DIAL_LEAVING;
 	if (d->link.ws)
 		ws_link_leave(&d->link);
-	/* Not in this call: it may come from inside of the connection's own. */
+	/* not in this call, which may come from the connection's own callback */
 	d->fault = "cut";
 	uv_timer_start(&d->deadline, on_deadline, 0, 0);
 }
@@ -878,7 +878,7 @@ struct dialler *dialler_open(struct ws *ws, const struct config *config, bool ha
 	all->config = config;
 	list_init(&all->dials);
 	if (config->source_proxy)
-		url_parse(&all->proxy, config->source_proxy); /* which config.c has checked */
+		url_parse(&all->proxy, config->source_proxy); /* validated by config.c */
 	if (has_tls)
 		load_trust(all, error, size);
 	if (*error) {

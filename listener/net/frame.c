@@ -1,9 +1,8 @@
-/* frame.c owns the frames of a dialled feed (RFC 6455, section 5), by wslay: bytes become pieces of
- * messages, pings are answered, and what breaks the rules is answered with the close code for it. It
- * knows no sockets.
+/* frame.c owns the frames of a dialled feed (RFC 6455, section 5), with wslay: it turns bytes into pieces of messages,
+ * answers pings, and answers violations with the matching close code. It does no I/O.
  *
- * wslay takes bytes through a buffer of 4096 of its own and hands a frame over in the pieces that it
- * finds there. It looks at lengths and at the form of control frames; the rest is looked at here. */
+ * wslay reads through its own 4096-byte buffer and returns a frame in the pieces it finds there. It checks lengths and
+ * the form of control frames; everything else is checked here. */
 #include "net/frame.h"
 
 #include <stdlib.h>
@@ -13,7 +12,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 
-#define CONTROL_BYTES 125 /* that a control frame may have (section 5.5) */
+#define CONTROL_BYTES 125 /* maximum payload of a control frame (section 5.5) */
 
 struct control {
 	char bytes[CONTROL_BYTES];
@@ -21,7 +20,7 @@ struct control {
 	bool is_due;
 };
 
-/* A message of ours, as it is written. */
+/* An outgoing message, already masked. */
 struct outgoing {
 	struct outgoing *next;
 	size_t len;
@@ -33,24 +32,24 @@ struct frames {
 	wslay_frame_context_ptr wslay;
 	const struct frames_reader *reader;
 	void *arg;
-	const char *in; /* given by the caller and not yet taken by wslay */
+	const char *in; /* input that wslay has not taken yet */
 	size_t in_len;
-	uint64_t rest;             /* of the frame at hand, still to come */
-	uint8_t message;           /* WSLAY_TEXT_FRAME or WSLAY_BINARY_FRAME: one has begun; 0: none */
+	uint64_t rest;             /* of the current frame, still to come */
+	uint8_t message;           /* opcode of the unfinished message; 0: none */
 	bool is_compressed;        /* that message */
 	struct inflater *inflater; /* NULL: compression was not agreed */
-	size_t inflated;           /* bytes of that message */
+	size_t inflated;           /* bytes of that message so far */
 	size_t inflated_most;
-	struct outgoing *first; /* messages to be written */
+	struct outgoing *first; /* queue of messages to write */
 	struct outgoing **last;
-	size_t unsent;         /* bytes of them */
-	struct control heard;  /* the control frame at hand */
-	struct control pong;   /* for the newest ping: only that one needs an answer (section 5.5.3) */
-	struct control ping;   /* ours */
+	size_t unsent;         /* bytes in that queue */
+	struct control heard;  /* control frame being received */
+	struct control pong;   /* answer to the newest ping; older ones need none (section 5.5.3) */
+	struct control ping;   /* to send */
 	struct control ending; /* the close frame; nothing is written after it */
 	bool is_ending;
-	unsigned int close_code; /* of the server; 0: none */
-	char *out;               /* where wslay writes */
+	unsigned int close_code; /* from the server; 0: none */
+	char *out;               /* wslay's output buffer */
 	char reason[200];
 };
 
@@ -79,7 +78,7 @@ static ssize_t on_bytes(const uint8_t *bytes, size_t len, int flags, void *arg)
 	return (ssize_t)len;
 }
 
-/* Section 5.3: a key that nobody foresees. */
+/* Section 5.3: the key must be unpredictable. */
 static int on_mask(uint8_t *key, size_t len, void *arg)
 {
 	(void)arg;
@@ -156,7 +155,7 @@ bool frames_is_due(const struct frames *f)
 	return f->pong.is_due || f->ping.is_due || f->ending.is_due || f->first;
 }
 
-/* Section 5.2: a final text frame with its length in as few bytes as do. */
+/* Section 5.2: the head of a final text frame, with the shortest length field. */
 static size_t write_head(char *out, size_t len)
 {
 	size_t n = 2;
@@ -193,7 +192,7 @@ size_t frames_unsent(const struct frames *f)
 	return f->unsent;
 }
 
-/* As much of the messages as fits. Nothing stands between the bytes of one (section 5.4). */
+/* Writes as much of the queued messages as fits. No other frame may interrupt one (section 5.4). */
 static void take_messages(struct frames *f, size_t size)
 {
 	while (f->first && size) {
@@ -252,7 +251,7 @@ static enum frames_result refuse(struct frames *f, unsigned int code, const char
 	return FRAMES_END;
 }
 
-/* With the code and the words of the server, if it gave any. */
+/* Sets the reason, with the server's code and text if it sent them. */
 static void describe_close(struct frames *f)
 {
 	const char *bytes = f->heard.bytes;
@@ -267,7 +266,7 @@ static void describe_close(struct frames *f)
 	make_line(f->reason);
 }
 
-/* The answer to a close frame has the same code, or none if that had none (section 5.5.1). */
+/* Answers a close frame with its own code, or with none if it has none (section 5.5.1). */
 static enum frames_result take_close(struct frames *f)
 {
 	unsigned int code = ws_judge_close(f->heard.bytes, f->heard.len);
@@ -341,14 +340,14 @@ static void take_message_piece(struct frames *f, const struct wslay_frame_iocb *
 	f->reader->on_piece(f->arg, &piece);
 }
 
-/* RFC 7692, section 6: the first frame of a message tells by RSV1 whether it is compressed. */
+/* RFC 7692, section 6: RSV1 in a message's first frame marks it as compressed. */
 static bool may_have_rsv(const struct frames *f, const struct wslay_frame_iocb *frame)
 {
 	return f->inflater && frame->rsv == WSLAY_RSV1_BIT &&
 	       (frame->opcode == WSLAY_TEXT_FRAME || frame->opcode == WSLAY_BINARY_FRAME);
 }
 
-/* What is wrong with a frame that begins; NULL if nothing is. */
+/* Checks the head of a frame. Returns what is wrong with it, or NULL. */
 static const char *judge_head(const struct frames *f, const struct wslay_frame_iocb *frame)
 {
 	if (frame->rsv && !may_have_rsv(f, frame))

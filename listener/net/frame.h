@@ -1,4 +1,4 @@
-/* frame.h: the frames of a dialled feed, from bytes and to bytes. */
+/* frame.h: parses and writes the WebSocket frames of a dialled feed. */
 #ifndef WSONCE_FRAME_H
 #define WSONCE_FRAME_H
 
@@ -8,11 +8,11 @@
 #include "net/deflate.h"
 #include "net/ws.h"
 
-#define FRAMES_ROOM 512 /* bytes that frames_take may write */
+#define FRAMES_ROOM 512 /* size of the buffer for frames_take */
 
 struct frames;
 
-/* Who takes what the frames bring. */
+/* Callbacks for parsed frames. */
 struct frames_reader {
 	/* A part of a message. */
 	void (*on_piece)(void *arg, const struct ws_piece *piece);
@@ -21,8 +21,8 @@ struct frames_reader {
 };
 
 enum frames_result {
-	FRAMES_MORE, /* all is read */
-	FRAMES_END,  /* no more is read: what is due is to be written, then the server ends the connection */
+	FRAMES_MORE, /* all bytes were taken */
+	FRAMES_END,  /* stop reading; write what is due, then the server closes */
 };
 
 /* For one connection. reader must outlive it. */
@@ -30,35 +30,34 @@ struct frames *frames_new(const struct frames_reader *reader, void *arg);
 
 void frames_free(struct frames *f);
 
-/* To be called before the first byte if compression was agreed. A message that inflates to more than so many bytes
- * ends where it passes them, and the connection with it (1009). */
+/* Call before the first byte if compression was agreed. A message that inflates to more than `most` bytes is cut there
+ * and ends the connection with 1009. */
 void frames_inflate(struct frames *f, const struct deflate_terms *terms, size_t most);
 
-/* Reads all of the bytes, which begin where the last ones ended. Not called again after it has returned
- * anything but FRAMES_MORE. */
+/* Parses the next bytes of the stream. Do not call again after a result other than FRAMES_MORE. */
 enum frames_result frames_receive(struct frames *f, const char *bytes, size_t len);
 
-/* Why frames_receive returned FRAMES_END: one sentence, control characters replaced. */
+/* Why frames_receive returned FRAMES_END: one sentence without control characters. */
 const char *frames_reason(const struct frames *f);
 
-/* The code of the server's close frame; 0: none came, or it had none. */
+/* The code of the server's close frame; 0 if none came or it had no code. */
 unsigned int frames_close_code(const struct frames *f);
 
 /* Queues a text message, masked. */
 void frames_send(struct frames *f, const char *text, size_t len);
 
-/* Bytes of messages that are queued. */
+/* Bytes of queued messages. */
 size_t frames_unsent(const struct frames *f);
 
 void frames_ping(struct frames *f);
 
-/* Says goodbye with this code. What comes until the server answers is still read. */
+/* Queues a close frame. Frames are still read until the server answers it. */
 void frames_close(struct frames *f, unsigned int code);
 
 /* Is there something to write? */
 bool frames_is_due(const struct frames *f);
 
-/* Writes what is due into room, of FRAMES_ROOM bytes. Returns its length. */
+/* Writes due bytes into room, of FRAMES_ROOM bytes. Returns their number. */
 size_t frames_take(struct frames *f, char *room);
 
 #endif

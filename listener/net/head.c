@@ -1,14 +1,14 @@
-/* head.c owns the reading of an HTTP answer's head (RFC 9112): one status line and a few headers. Debian 12 and 13
- * share no parser of HTTP that is still looked after, and this little of it is read here. */
+/* head.c parses the head of an HTTP response (RFC 9112): a status line and a few headers. Debian 12 and 13 have no
+ * maintained HTTP parser in common, and this much is easily parsed here. */
 #include "net/head.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#define WAIT_CAP_S 3600 /* whatever Retry-After says */
+#define WAIT_CAP_S 3600 /* limit for Retry-After */
 
-/* Where the empty line ends that ends the head, looking from byte number from on; NULL: not there yet. */
+/* Finds the end of the empty line that ends the head, from byte `from` on. NULL if it has not come yet. */
 static const char *find_end(const char *bytes, size_t from)
 {
 	const char *at = bytes + (from > 2 ? from - 2 : 0);
@@ -38,7 +38,7 @@ enum head_result head_receive(struct head *h, const char *bytes, size_t len, siz
 	memcpy(h->bytes + h->len, bytes, n);
 	h->len += n;
 	h->bytes[h->len] = '\0';
-	/* Who speaks something else may never send an empty line. */
+	/* A server that does not speak HTTP may never send an empty line. */
 	if (strncmp(h->bytes, begin, h->len < strlen(begin) ? h->len : strlen(begin)) != 0)
 		return refuse(h, "not HTTP");
 	end = find_end(h->bytes, before);
@@ -54,7 +54,7 @@ enum head_result head_receive(struct head *h, const char *bytes, size_t len, siz
 	return HEAD_MORE;
 }
 
-/* The next line, without its end, which may be a mere LF (RFC 9112, section 2.2). */
+/* Returns the next line without its end, CR LF or LF (RFC 9112, section 2.2). */
 static char *next_line(struct head *h)
 {
 	char *line = h->at, *end = line + strcspn(line, "\n");
@@ -77,7 +77,7 @@ int head_status(struct head *h)
 	return (int)strtol(line + 9, NULL, 10);
 }
 
-/* RFC 9112, section 5: a name, a colon without a blank before it, a value with blanks around it. */
+/* RFC 9112, section 5: a name, a colon with no blank before it, and a value, with optional blanks around it. */
 static char *split_header(char *line)
 {
 	char *colon = strchr(line, ':'), *value;

@@ -1,4 +1,4 @@
-/* head.h: the head of an HTTP answer that a dialled feed or a proxy gives. */
+/* head.h: parses the head of an HTTP response from a feed or a proxy. */
 #ifndef WSONCE_HEAD_H
 #define WSONCE_HEAD_H
 
@@ -6,9 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define HEAD_BYTES 8192 /* an answer's head may have */
+#define HEAD_BYTES 8192 /* maximum size of a head */
 
-/* Zero at first. */
+/* Starts as all zeros. */
 struct head {
 	char bytes[HEAD_BYTES + 1];
 	size_t len;
@@ -17,23 +17,24 @@ struct head {
 };
 
 enum head_result {
-	HEAD_MORE, /* it is not complete */
+	HEAD_MORE, /* not complete */
 	HEAD_DONE,
-	HEAD_BAD, /* this is no HTTP, or longer than the limit */
+	HEAD_BAD, /* not HTTP, or longer than HEAD_BYTES */
 };
 
-/* Keeps bytes; *used of them belong to the head. Not called again after it has returned anything but HEAD_MORE. */
+/* Adds bytes and sets *used to how many of them belong to the head. Do not call again after a result other than
+ * HEAD_MORE. */
 enum head_result head_receive(struct head *h, const char *bytes, size_t len, size_t *used);
 
-/* After HEAD_DONE, once: the status, or -1 if the first line is no status line. */
+/* Call once, after HEAD_DONE. Returns the status, or -1 if the first line is not a status line. */
 int head_status(struct head *h);
 
-/* Then the headers, one a call: their name and value, without the blanks around it. False at the end. A line that is
- * no header has the name NULL. */
+/* Call after head_status: returns one header per call, its value without surrounding blanks. Returns false at the end.
+ * name is NULL for a line that is not a header. */
 bool head_next(struct head *h, char **name, char **value);
 
-/* The seconds that a Retry-After asks for, by RFC 9110, section 10.2.3: an hour at most, 0 if it is neither a number
- * nor a date. */
+/* The seconds of a Retry-After header (RFC 9110, section 10.2.3), at most an hour; 0 if it is neither a number nor a
+ * date. */
 int64_t head_retry_after(const char *value);
 
 #endif

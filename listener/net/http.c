@@ -1,8 +1,7 @@
-/* http.c owns the server of a listener's own pages and of POST /events: who may connect and for how long, and which
- * requests are answered. libmicrohttpd reads and writes HTTP, without a thread: the loop watches its epoll descriptor.
- * What the pages say is the business of ops/.
+/* http.c owns the server of the admin pages and of POST /events: who may connect, for how long, and which requests are
+ * answered. libmicrohttpd speaks HTTP, without a thread: the loop watches its epoll descriptor. ops/ writes the pages.
  *
- * Sockets are accepted here, since libmicrohttpd 0.9 spins when no more files may be open. */
+ * Connections are accepted here, because libmicrohttpd 0.9 spins when it is out of file descriptors. */
 #include "net/http.h"
 
 #include <errno.h>
@@ -24,49 +23,49 @@
 #define VISITORS_MAX 64
 #define OF_ONE_HOST  32
 #define REQUEST_TIMEOUT_MS \
-	10000 /* usually, for each request: from the connection's begin, or the end of the one before */
+	10000 /* default time for each request, from the start of the connection or the end of the request before */
 #define BACKLOG      64
-#define RETRY_MS     1000 /* when no file may be opened */
+#define RETRY_MS     1000 /* when out of file descriptors */
 #define TELL_MS      60000
 #define SWEEP_MS     1000
-#define MEMORY_BYTES (32u << 10) /* of a connection: its request has no more */
-#define ROUNDS_MOST  100         /* of libmicrohttpd at once */
+#define MEMORY_BYTES (32u << 10) /* per connection, which limits the size of a request's head */
+#define ROUNDS_MOST  100         /* runs of libmicrohttpd per turn */
 
 struct visitor {
-	int fd; /* -1: the place is free */
+	int fd; /* -1: free */
 	int64_t since_ms;
-	bool is_waiting; /* for an answer, which is not its fault */
-	bool is_welcome; /* a request of it was not refused */
+	bool is_waiting; /* for an answer; no timeout applies */
+	bool is_welcome; /* one of its requests was not refused */
 	uint64_t address;
-	const void *payer; /* who its place counts for; NULL: its address */
+	const void *payer; /* who it counts against; NULL: its address */
 };
 
 struct http {
 	uv_loop_t *loop;
 	const struct http_site *site;
-	struct url bound; /* the address, but for a path */
+	struct url bound; /* the address, unless it is a Unix socket */
 	struct http_names names;
 	int listener;
 	struct MHD_Daemon *daemon;
-	uv_poll_t door;    /* of listener */
-	uv_poll_t traffic; /* of libmicrohttpd's epoll descriptor */
-	uv_timer_t timer;  /* for what it does without a descriptor, and for those who are slow */
+	uv_poll_t door;    /* the listening socket */
+	uv_poll_t traffic; /* libmicrohttpd's epoll descriptor */
+	uv_timer_t timer;  /* libmicrohttpd's timers, and slow clients */
 	uv_timer_t retry;
 	struct visitor *visitors;
 	size_t visitors_max;
-	size_t of_one_host; /* most of them */
+	size_t of_one_host; /* maximum from one address */
 	int64_t request_timeout_ms;
 	size_t visitor_count;
-	int64_t told_ms; /* loop clock, when it was last said that none can be accepted; 0: never */
+	int64_t told_ms; /* loop clock, last logged; 0: never */
 };
 
-/* A request with a body: read to its end, and then it waits suspended until somebody answers. */
+/* A request with a body. It is read to its end and then suspended until http_answer. */
 struct http_ticket {
 	struct http *http;
 	struct MHD_Connection *connection;
 	void *post;
-	bool is_whole;       /* the body is there, and the poster knows */
-	bool is_suspended;   /* and libmicrohttpd waits for http_answer */
+	bool is_whole;       /* the body is complete and poster->end was called */
+	bool is_suspended;   /* libmicrohttpd waits for http_answer */
 	unsigned int status; /* 0: not answered yet */
 	const char *type;
 	char *text; /* heap */
@@ -86,7 +85,7 @@ static enum MHD_Result answer(const struct http *h, struct MHD_Connection *c, co
 	return http_respond(c, status, type, page.at, page.len, true, "");
 }
 
-/* Before the request has been read to its end, so that libmicrohttpd ends the connection. */
+/* Answers before the request is read to its end, which makes libmicrohttpd close the connection. */
 static enum MHD_Result refuse(const struct http *h, struct MHD_Connection *c, struct http_refusal refusal)
 {
 	return http_respond(c, refusal.status, NULL, memory_strdup(refusal.why), strlen(refusal.why), !h->site->poster,
@@ -117,7 +116,7 @@ static unsigned int judge(const struct http *h, struct MHD_Connection *c, const 
 
 static void on_timer(uv_timer_t *timer);
 
-/* The place of a connection; NULL: it has none. */
+/* Returns the entry of a connection, or NULL. */
 static struct visitor *visitor_of(struct MHD_Connection *c)
 {
 	const union MHD_ConnectionInfo *info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
@@ -125,7 +124,7 @@ static struct visitor *visitor_of(struct MHD_Connection *c)
 	return info ? info->socket_context : NULL;
 }
 
-/* -1: it does not say; -2: it says what is no length. */
+/* Returns Content-Length, -1 if there is none, or -2 if it is invalid. */
 static int64_t read_length(struct MHD_Connection *c)
 {
 	const char *text = MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
@@ -153,7 +152,7 @@ static struct http_refusal judge_post(const struct http *h, struct MHD_Connectio
 	};
 	struct head head = {0};
 
-	/* RFC 9112, section 6.3: a request with both is one that smuggles. */
+	/* RFC 9112, section 6.3: both together are request smuggling. */
 	if (!http_read_head(c, version, &head) || request.length == -2 || (head.lengths && head.codings))
 		return (struct http_refusal){MHD_HTTP_BAD_REQUEST,
 					     "malformed HTTP/1.1 request: check the header names, "
@@ -253,7 +252,7 @@ static void end_post(void *state)
 
 /* --- requests --- */
 
-/* libmicrohttpd calls it when it has the headers, and again when it has the whole request. */
+/* Called by libmicrohttpd when it has the headers, and again when it has the whole request. */
 static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const char *url, const char *method,
 				  const char *version, const char *body, size_t *body_len, void **state)
 {
@@ -271,7 +270,7 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
 	return refusal.status ? refuse(h, c, refusal) : MHD_YES;
 }
 
-/* Paths stay as they are: nothing of ours has escapes. */
+/* Does not decode paths: none of ours has escapes. */
 static size_t keep_escapes(void *arg, struct MHD_Connection *c, char *text)
 {
 	(void)arg, (void)c;
@@ -319,7 +318,8 @@ static void on_answered(void *arg, struct MHD_Connection *c, void **state, enum 
 
 static void run(struct http *h);
 
-/* libmicrohttpd's own timeout begins anew with each byte. A stranger has less of it. */
+/* Closes slow connections: libmicrohttpd's own timeout restarts with each byte. A stranger has at most
+ * REQUEST_TIMEOUT_MS. */
 static void end_the_slow(struct http *h)
 {
 	int64_t now = (int64_t)uv_now(h->loop);
@@ -337,7 +337,7 @@ static bool has_same_payer(const struct visitor *a, const struct visitor *b)
 	return a->payer || b->payer ? a->payer == b->payer : a->address == b->address;
 }
 
-/* Places of who has this one. */
+/* The number of connections with the same owner. */
 static size_t count_places(const struct http *h, const struct visitor *whose)
 {
 	size_t n = 0;
@@ -347,8 +347,8 @@ static size_t count_places(const struct http *h, const struct visitor *whose)
 	return n;
 }
 
-/* Whoever has most places, and more than a quarter of limit, makes room by the oldest of them; else the oldest stranger
- * does. address: only who is there; 0: anybody. */
+/* Finds the connection to close for a new one: the oldest of whoever has most connections, if that is more than a
+ * quarter of limit, else the oldest stranger. address: only connections from there; 0: any. */
 static struct visitor *find_displaced(const struct http *h, uint64_t address, size_t limit)
 {
 	struct visitor *oldest = NULL, *stranger = NULL;
@@ -379,7 +379,7 @@ static size_t count_address(const struct http *h, uint64_t address)
 	return n;
 }
 
-/* Makes a place for a new connection from this address. Returns true if another one was hung up on for it. */
+/* Makes room for a new connection from this address. Returns true if another one was closed for it. */
 static bool make_room(struct http *h, uint64_t address)
 {
 	bool is_host_full = address && count_address(h, address) >= h->of_one_host;
@@ -392,14 +392,14 @@ static bool make_room(struct http *h, uint64_t address)
 	if (!v)
 		return false;
 	shutdown(v->fd, SHUT_RDWR);
-	v->is_waiting = true; /* its end, which libmicrohttpd sees when it is run */
+	v->is_waiting = true; /* libmicrohttpd sees its end when it runs next */
 	run(h);
 	return true;
 }
 
 /* --- the loop --- */
 
-/* Lets libmicrohttpd work on all that is there, and sees when it wants to do so again. */
+/* Runs libmicrohttpd until it has nothing to do, and sets the timer for its next run. */
 static void run(struct http *h)
 {
 	MHD_UNSIGNED_LONG_LONG wait = 1;
@@ -438,7 +438,7 @@ static void on_retry(uv_timer_t *timer)
 	uv_poll_start(&h->door, UV_READABLE, on_door);
 }
 
-/* No file may be opened, or the kernel has no memory left: others are served meanwhile. */
+/* Out of file descriptors or kernel memory: stops accepting for a while, and serves the others. */
 static void pause_door(struct http *h)
 {
 	int64_t now = (int64_t)uv_now(h->loop);
@@ -451,8 +451,8 @@ static void pause_door(struct http *h)
 	uv_timer_start(&h->retry, on_retry, RETRY_MS, 0);
 }
 
-/* Making room serves those who are in, and they may come back at once. So only one is hung up on in a turn of the loop,
- * or a crowd would keep it here. libmicrohttpd hangs up on connections beyond its limit. */
+/* Closing a connection also serves others, which may reconnect at once. So at most one is closed per turn of the loop;
+ * a crowd would otherwise keep the loop here. libmicrohttpd closes connections beyond its limit. */
 static void on_door(uv_poll_t *poll, int status, int events)
 {
 	struct http *h = poll->data;
@@ -475,14 +475,14 @@ static void on_door(uv_poll_t *poll, int status, int events)
 
 /* --- listening --- */
 
-/* What is there and is no socket stays. */
+/* Never replaces a file that is not a socket. */
 static int open_listener(struct http *h, char *error, size_t size)
 {
 	const char *address = h->site->address;
 	int fd;
 
 	if (strncmp(address, "unix:", 5) != 0)
-		url_parse_address(&h->bound, address); /* which config.c has checked */
+		url_parse_address(&h->bound, address); /* validated by config.c */
 	h->names = (struct http_names){h->bound.host, h->site->hosts, h->site->host_count};
 	fd = bound_socket(address);
 	if (fd >= 0 && listen(fd, BACKLOG) == 0) {

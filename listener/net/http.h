@@ -1,5 +1,5 @@
-/* http.h: a small HTTP server on the loop: a listener's own pages by GET and HEAD, or requests with bodies whose
- * answers may take a while. */
+/* http.h: a small HTTP server on the loop. It serves pages by GET and HEAD, or requests with bodies that are answered
+ * later. */
 #ifndef WSONCE_HTTP_H
 #define WSONCE_HTTP_H
 
@@ -11,70 +11,71 @@
 
 struct http;
 
-/* A request with a body, as far as its head goes. The texts live for the call; NULL: there is none. */
+/* The head of a request with a body. The texts live for the call and are NULL if missing. */
 struct http_request {
 	const char *method;
 	const char *path;
 	const char *authorization;
 	const char *origin;
 	const char *type;
-	int64_t length; /* -1: it does not say */
-	int fd;         /* of its connection */
+	int64_t length; /* Content-Length; -1: none */
+	int fd;         /* its connection's socket */
 };
 
-/* A status that refuses, and why, one line; 0: it does not. */
+/* The status of a refusal and one line of text; status 0: not refused. */
 struct http_refusal {
 	unsigned int status;
 	const char *why;
 };
 
-/* A request that waits for its answer. */
+/* A request that waits for http_answer. */
 struct http_ticket;
 
-/* Who takes requests with bodies. Called from the loop. */
+/* The handler of requests with bodies. Called from the loop. */
 struct http_poster {
-	/* A head has come. Sets *post if it does not refuse. */
+	/* A head has come. Refuse it, or set *post. */
 	struct http_refusal (*begin)(void *arg, const struct http_request *request, void **post);
 	void (*body)(void *post, const char *bytes, size_t len);
-	/* The body is whole: to be answered by http_answer, once, now or later. */
+	/* The body is complete. Call http_answer once, now or later. */
 	void (*end)(void *post, struct http_ticket *ticket);
-	/* It is over, one way or another; the ticket is no more. Always the last call for post. */
+	/* The request is over and the ticket is invalid. Always the last call for post. */
 	void (*gone)(void *post);
-	/* Whom the place of its connection counts for, to be compared alone. NULL, or returns NULL: its address. */
+	/* Returns an identity that the connection counts against; only compared. If it or its result is NULL, the
+	 * connection counts against its address. */
 	const void *(*payer)(const void *post);
 };
 
-/* What is served, and to whom. Must outlive the server, but for its address. */
+/* What is served, and to whom. All but address must outlive the server. */
 struct http_site {
-	const char *flag;    /* of the setting that has the address, for errors */
+	const char *flag;    /* the setting with the address, for errors */
 	const char *address; /* ADDR:PORT, or unix:PATH */
-	/* 0: as for operators' pages. */
-	size_t visitors;            /* connections at once, */
-	unsigned int of_one_host;   /* of them from one address, */
-	int64_t request_timeout_ms; /* and how long a request may take, without the time that it waits for its answer */
-	const struct http_poster *poster; /* NULL: pages are written */
-	/* Without a poster: names by which the server may be asked for, see http_head.h. */
+	/* 0: the limits for operators' pages. */
+	size_t visitors;                  /* maximum of connections */
+	unsigned int of_one_host;         /* of those, from one address */
+	int64_t request_timeout_ms;       /* for reading a request, not for answering it */
+	const struct http_poster *poster; /* NULL: serve pages with write */
+	/* Without a poster: allowed names in Host, see http_head.h. */
 	char *const *hosts;
 	size_t host_count;
-	/* Writes the page at path, which is as the client wrote it and without its query, and sets its type. Returns
-	 * the HTTP status. The text may end where memory does: nothing of it is sent then. */
+	/* Writes the page at path and sets its type. path is not decoded and has no query. Returns the HTTP status.
+	 * If memory runs out, nothing is sent. */
 	unsigned int (*write)(void *arg, const char *path, FILE *out, const char **type);
 	void *arg;
 };
 
-/* Listens. Returns NULL and a sentence in error if it cannot. */
+/* Listens. On failure returns NULL with a sentence in error. */
 struct http *http_open(uv_loop_t *loop, const struct http_site *site, char *error, size_t size);
 
-/* 0 for a socket of a path. */
+/* 0 for a Unix socket. */
 int http_port(const struct http *h);
 
-/* Answers. Takes text, on the heap, over. type: NULL: it is one line of plain text. */
+/* Answers and frees text. type NULL means plain text of one line. */
 void http_answer(struct http_ticket *ticket, unsigned int status, const char *type, char *text, size_t len);
 
-/* Ends all connections. The loop must be run until it has nothing more to do. */
+/* Closes all connections. Run the loop until nothing is left to do. */
 void http_close(struct http *h);
 
-/* After the loop has ended. NULL is allowed. */
+/* Call after the loop has ended. NULL is allowed. */
 void http_free(struct http *h);
 
 #endif

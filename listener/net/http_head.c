@@ -1,8 +1,8 @@
-/* http_head.c owns what is checked in the head of a request, and the headers of an answer.
+/* http_head.c checks the head of a request and sets the headers of an answer.
  *
- * libmicrohttpd 0.9 lets through what http_read_head() refuses: several lengths, folded ones, codings, blanks before a
- * colon. Its own check of Host is off, as it then says the head of its answer twice; it does so still for a length that
- * is not a number. */
+ * libmicrohttpd 0.9 accepts what http_read_head() refuses: several lengths, folded headers, codings, blanks before a
+ * colon. Its own check of Host is off because it would send the head of its answer twice, as it still does for a length
+ * that is not a number. */
 #include "net/http_head.h"
 
 #include <arpa/inet.h>
@@ -22,7 +22,7 @@ static bool is_longer(const char *text, const char *part)
 	return strncasecmp(text, part, len) == 0 && text[len];
 }
 
-/* libmicrohttpd 0.9 appends a folded line to the name of its header. */
+/* libmicrohttpd 0.9 appends a folded line to the header's name. */
 static bool is_folded(const char *name)
 {
 	return is_longer(name, MHD_HTTP_HEADER_CONTENT_LENGTH) || is_longer(name, MHD_HTTP_HEADER_TRANSFER_ENCODING);
@@ -70,8 +70,8 @@ static bool is_address(const char *host)
 	return inet_pton(AF_INET, host, &address) == 1 || inet_pton(AF_INET6, host, &address) == 1;
 }
 
-/* The name in a Host header, without port and brackets, into room. Returns false if it is none: what brackets hold is
- * an address of IPv6 (RFC 3986, 3.2.2). */
+/* Copies the name of a Host header to room, without port and brackets. Returns false if it is invalid: brackets hold an
+ * IPv6 address (RFC 3986, section 3.2.2). */
 static bool copy_name(const char *host, char *room, size_t size)
 {
 	struct in6_addr v6;
@@ -102,7 +102,7 @@ static bool is_our_name(const struct http_names *names, const char *host)
 	return false;
 }
 
-/* RFC 6454, section 7: is the page that asks one of this Host? Behind a proxy that ends TLS, the scheme is another. */
+/* RFC 6454, section 7: does Origin match Host? The scheme is ignored: it differs behind a proxy that terminates TLS. */
 static bool is_our_origin(const struct head *head)
 {
 	const char *authority = strstr(head->origin, "://");
@@ -128,8 +128,8 @@ unsigned int http_judge_place(const struct http_names *names, const struct head 
 
 /* --- answers --- */
 
-/* The program's own script and style are all that a page may use, and no page elsewhere may use ours: CSP level 3,
- * HTML's X-Frame-Options for browsers without it. */
+/* Pages may load only our own script and style, and other sites may not embed our pages: CSP level 3, and
+ * X-Frame-Options for browsers without it. */
 static void add_browsed(struct MHD_Response *response)
 {
 	static const char *const browsed[][2] = {
@@ -147,14 +147,14 @@ static void add_browsed(struct MHD_Response *response)
 		MHD_add_response_header(response, browsed[i][0], browsed[i][1]);
 }
 
-/* The headers that go with a status: RFC 9110, sections 10.2.3, 11.6.1, 15.5.6 and 15.5.16. */
+/* Headers for a status: RFC 9110, sections 10.2.3, 11.6.1, 15.5.6 and 15.5.16. */
 static void add_of_status(struct MHD_Response *response, unsigned int status, const char *allowed)
 {
 	if (status == MHD_HTTP_UNAUTHORIZED)
 		MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
 	if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
 		MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, allowed);
-	/* The end of its body is unknown; one guess of a token for each connection. */
+	/* The end of the body may be unknown; and a connection may try only one token. */
 	if (status == MHD_HTTP_BAD_REQUEST || status == MHD_HTTP_UNAUTHORIZED || status == MHD_HTTP_TOO_MANY_REQUESTS)
 		MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
 	if (status == MHD_HTTP_UNSUPPORTED_MEDIA_TYPE)

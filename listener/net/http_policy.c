@@ -1,7 +1,6 @@
-/* http_policy.c owns what libwebsockets may speak on our ports. It knows much that nobody here asked for: HTTP/2, by
- * ALPN and by Upgrade: h2c, with WebSockets in its streams; CONNECT, after which it reads bytes; keeping a connection
- * for more requests. What of it can be switched off is switched off here; the rest is refused by who is asked. Who may
- * come at all is the business of intake/. */
+/* http_policy.c restricts what libwebsockets speaks on our ports. It also supports HTTP/2 by ALPN and by Upgrade: h2c,
+ * with WebSockets in streams; CONNECT with raw bytes; and keep-alive. What can be switched off is switched off here;
+ * ingest.c refuses the rest, and decides who may connect. */
 #include "net/http_policy.h"
 
 #include <openssl/ssl.h>
@@ -14,7 +13,7 @@ void http_policy_apply(struct lws_context_creation_info *info)
 	info->ssl_options_set = (long)(SSL_OP_NO_SSLv3 | SSL_OP_NO_TLSv1 | SSL_OP_NO_TLSv1_1 | SSL_OP_NO_RENEGOTIATION);
 }
 
-/* libwebsockets may have given the headers back already, and then knows none. */
+/* libwebsockets may have freed the headers already and then reports none. */
 bool http_policy_is_websocket(struct lws *wsi)
 {
 	char upgrade[16];
@@ -48,7 +47,7 @@ static const char *reason_of(unsigned int status)
 	return "Refused";
 }
 
-/* libwebsockets would call it HTTP/1.0, and some clients then tell nobody the status. */
+/* Writes the answer itself: libwebsockets would send HTTP/1.0, and some clients do not report the status then. */
 int http_policy_refuse(struct lws *wsi, unsigned int status, const char *extra)
 {
 	char room[LWS_PRE + 512];

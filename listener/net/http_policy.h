@@ -1,18 +1,18 @@
-/* http_policy.h: what may be spoken on a port that libwebsockets serves: WebSocket over HTTP/1.1, and nothing else. */
+/* http_policy.h: restricts a port that libwebsockets serves to WebSocket over HTTP/1.1. */
 #ifndef WSONCE_HTTP_POLICY_H
 #define WSONCE_HTTP_POLICY_H
 
 #include <libwebsockets.h>
 #include <stdbool.h>
 
-/* Sets in info what keeps a vhost to HTTP/1.1, and to TLS 1.2 or later if it has TLS. */
+/* Sets info so that the vhost speaks HTTP/1.1 only, and TLS 1.2 or later if it has TLS. */
 void http_policy_apply(struct lws_context_creation_info *info);
 
-/* Does the request that is being read ask for WebSocket, and for nothing else? */
+/* Is the current request an upgrade to WebSocket and nothing else? */
 bool http_policy_is_websocket(struct lws *wsi);
 
-/* Answers a request by a status, with the header lines in extra ("" for none, else each with its CR LF), and says that
- * the connection ends. Returns -1, for libwebsockets to end it. */
+/* Answers with a status, Connection: close, and the header lines in extra (each with its CR LF, or ""). Returns -1,
+ * which tells libwebsockets to close the connection. */
 int http_policy_refuse(struct lws *wsi, unsigned int status, const char *extra);
 
 #endif

@@ -1,5 +1,4 @@
-/* http_threads.c owns a server whose connections have a thread each. What is answered is the business of
- * commands/dashboard.c. */
+/* http_threads.c owns a server with one thread per connection. commands/dashboard.c answers. */
 #include "net/http_threads.h"
 
 #include <errno.h>
@@ -17,13 +16,13 @@
 
 #define REQUEST_TIMEOUT_MS 10000
 #define BACKLOG            64
-#define MEMORY_BYTES       (32u << 10) /* of a connection: the head of its request has no more */
+#define MEMORY_BYTES       (32u << 10) /* per connection, which limits the size of a request's head */
 #define ALLOWED            "GET, HEAD, POST"
 
 struct visitor {
-	int fd; /* -1: the place is free */
+	int fd; /* -1: free */
 	int64_t since_ms;
-	bool is_answered; /* its request is whole */
+	bool is_answered; /* its request is complete */
 };
 
 struct http_threads {
@@ -31,7 +30,7 @@ struct http_threads {
 	struct url bound;
 	struct http_names names;
 	int listener;
-	pthread_mutex_t lock; /* of the visitors */
+	pthread_mutex_t lock; /* guards visitors */
 	struct visitor visitors[];
 };
 
@@ -91,8 +90,8 @@ static enum MHD_Result refuse(struct MHD_Connection *c, unsigned int status, con
 	return http_respond(c, status, NULL, memory_strdup(why), strlen(why), true, ALLOWED);
 }
 
-/* Returns 0, or the status that refuses a head, with why. RFC 9112, section 6.3: a request with a length and a coding
- * is one that smuggles. */
+/* Returns 0, or the status of the refusal, and sets why. RFC 9112, section 6.3: a length together with a transfer
+ * coding is request smuggling. */
 static unsigned int judge(const struct http_threads *h, struct MHD_Connection *c, const char *path, const char *version,
 			  const char **why)
 {
@@ -135,8 +134,8 @@ static enum MHD_Result answer(struct http_threads *h, struct MHD_Connection *c, 
 	return http_respond(c, reply.status, reply.type, reply.text, reply.len, true, ALLOWED);
 }
 
-/* libmicrohttpd calls it when it has the headers, with each part of the body, and when it has the whole request. A body
- * that is too large is read to its end and dropped, so that the answer arrives. */
+/* Called by libmicrohttpd with the headers, with each part of the body, and at the end of the request. A body that is
+ * too large is read to its end and dropped, so that the client gets the answer. */
 static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const char *path, const char *method,
 				  const char *version, const char *body, size_t *body_len, void **state)
 {
@@ -173,7 +172,7 @@ static void on_answered(void *arg, struct MHD_Connection *c, void **state, enum 
 	*state = NULL;
 }
 
-/* Paths and arguments stay as they are: dashboard.c decodes the latter. */
+/* Decodes neither paths nor arguments; dashboard.c decodes arguments. */
 static size_t keep_escapes(void *arg, struct MHD_Connection *c, char *text)
 {
 	(void)arg, (void)c;
@@ -202,7 +201,7 @@ struct http_threads *http_threads_open(const struct http_hall *hall, char *error
 	for (size_t i = 0; i < hall->visitors; i++)
 		h->visitors[i].fd = -1;
 	if (strncmp(hall->address, "unix:", 5) != 0)
-		url_parse_address(&h->bound, hall->address); /* which the caller has checked */
+		url_parse_address(&h->bound, hall->address); /* validated by the caller */
 	h->names = (struct http_names){h->bound.host, hall->hosts, hall->host_count};
 	h->listener = bound_socket(hall->address);
 	if (h->listener >= 0 && listen(h->listener, BACKLOG) == 0 && start(h))

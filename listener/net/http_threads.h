@@ -1,5 +1,5 @@
-/* http_threads.h: a small HTTP server for browsers that answers each connection on a thread of libmicrohttpd, so that
- * an answer may wait for a database without holding up the others. */
+/* http_threads.h: a small HTTP server for browsers with one thread of libmicrohttpd per connection, so that an answer
+ * can wait for a database without delaying others. */
 #ifndef WSONCE_HTTP_THREADS_H
 #define WSONCE_HTTP_THREADS_H
 
@@ -11,21 +11,21 @@
 
 #define HTTP_ARGUMENTS_MAX 12
 
-/* Of a query, as the client wrote it. */
+/* A query parameter, not decoded. */
 struct http_argument {
 	const char *name;
-	const char *value; /* NULL: there is no = */
+	const char *value; /* NULL: no = */
 };
 
-/* A whole request whose Host and Origin are fine. NULL: there is none. */
+/* A complete request with an allowed Host and Origin. Missing texts are NULL. */
 struct http_question {
 	const char *method;
 	const char *path;
 	const char *authorization;
 	const char *type;
-	uint64_t address; /* as port_peer_key() has it */
+	uint64_t address; /* from port_peer_key() */
 	struct http_argument arguments[HTTP_ARGUMENTS_MAX];
-	size_t argument_count; /* more than HTTP_ARGUMENTS_MAX: the others are not here */
+	size_t argument_count; /* may exceed HTTP_ARGUMENTS_MAX; the rest are dropped */
 	struct bytes body;
 };
 
@@ -38,11 +38,11 @@ struct http_reply {
 
 /* What is served, and to whom. Must outlive the server. */
 struct http_hall {
-	const char *flag;    /* of the setting that has the address, for errors */
+	const char *flag;    /* the setting with the address, for errors */
 	const char *address; /* ADDR:PORT, or unix:PATH */
 	char *const *hosts;  /* see http_head.h */
 	size_t host_count;
-	unsigned int visitors; /* connections at once; half of them from one address */
+	unsigned int visitors; /* maximum of connections; half as many from one address */
 	size_t body_max;
 	/* Called on several threads at once. */
 	struct http_reply (*answer)(void *arg, const struct http_question *question);
@@ -51,14 +51,14 @@ struct http_hall {
 
 struct http_threads;
 
-/* Listens until the process ends. Returns NULL and a sentence in error if it cannot. */
+/* Listens until the process ends. On failure returns NULL with a sentence in error. */
 struct http_threads *http_threads_open(const struct http_hall *hall, char *error, size_t size);
 
-/* 0 for a socket of a path. */
+/* 0 for a Unix socket. */
 int http_threads_port(const struct http_threads *h);
 
-/* To be called once a second: ends the connections whose request takes too long to arrive. libmicrohttpd's own limit
- * starts anew with each byte. */
+/* Call once a second. Closes connections whose request takes too long to arrive; libmicrohttpd's own timeout restarts
+ * with each byte. */
 void http_threads_sweep(struct http_threads *h);
 
 #endif

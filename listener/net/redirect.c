@@ -1,5 +1,5 @@
-/* redirect.c owns the judgement on a redirect of the handshake: only the same host and port is followed, or from ws://
- * to wss:// on the same host. */
+/* redirect.c decides which redirects of a handshake are followed: to the same host and port, or from ws:// to wss:// on
+ * the same host. */
 #include "net/redirect.h"
 
 #include <stdio.h>
@@ -44,7 +44,7 @@ static char *write_url(const struct url *from, const char *scheme, const char *p
 	return text;
 }
 
-/* The same place, with this path. */
+/* The URL with this path. */
 static char *stay(const struct url *from, const char *path)
 {
 	char port[20] = "";
@@ -54,7 +54,7 @@ static char *stay(const struct url *from, const char *path)
 	return write_url(from, from->scheme, port, path);
 }
 
-/* A reference without a host: an absolute path, a query, or a path beside the one that was asked for. */
+/* Resolves a reference without a host: an absolute path, a query, or a relative path. */
 static char *follow_path(const struct url *from, const char *location)
 {
 	int path = (int)strcspn(from->path, "?#"), folder = path;

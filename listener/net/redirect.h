@@ -1,11 +1,11 @@
-/* redirect.h: where a redirect of a feed's handshake leads. */
+/* redirect.h: follows a redirect of a feed's handshake. */
 #ifndef WSONCE_REDIRECT_H
 #define WSONCE_REDIRECT_H
 
 #include "base/url.h"
 
-/* The URL that location means as an answer to a request for url, with the same user and password, on the heap. NULL
- * and the reason in why if it leads elsewhere: what we say to a feed, nobody else is to hear. */
+/* Resolves location against url and keeps its user and password. Returns the URL on the heap; or NULL with a reason in
+ * why if it leads to another server, which must not get our credentials. */
 char *redirect_follow(const struct url *url, const char *location, const char **why);
 
 #endif

@@ -1,4 +1,4 @@
-/* refused_peers.c owns the memory of who was refused lately; the counting is stats' business. */
+/* refused_peers.c remembers which peers were logged in the last minute. */
 #include "net/refused_peers.h"
 
 #include <stdbool.h>
@@ -18,8 +18,8 @@ struct peer {
 };
 
 struct refused_peers {
-	struct peer *peers; /* named in this spell */
-	int64_t spell_ms;   /* when it began */
+	struct peer *peers; /* logged in this minute */
+	int64_t spell_ms;   /* when the minute began */
 	unsigned long unnamed;
 };
 
@@ -43,7 +43,7 @@ static void begin_spell(struct refused_peers *r, int64_t now_ms)
 	forget(r);
 }
 
-/* False if it is known in this spell, or they are too many. */
+/* Returns false if the peer was logged in this minute, or there are too many. */
 static bool remember(struct refused_peers *r, const char *address)
 {
 	struct peer *peer;

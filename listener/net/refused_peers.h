@@ -1,4 +1,4 @@
-/* refused_peers.h: a log line for a producer that was turned away, and not more than that. */
+/* refused_peers.h: logs refused producers, with a rate limit. */
 #ifndef WSONCE_REFUSED_PEERS_H
 #define WSONCE_REFUSED_PEERS_H
 
@@ -11,13 +11,13 @@ void refused_peers_free(struct refused_peers *r);
 
 struct refusal {
 	const char *peer;
-	unsigned int status; /* of HTTP; 0: TLS ended before there was one, */
-	const char *reason;  /* for this reason */
-	const char *token;   /* the name of the token or certificate that was shown; NULL: none that is known */
+	unsigned int status; /* HTTP status; 0: the TLS handshake failed */
+	const char *reason;  /* if status is 0 */
+	const char *token;   /* name of its token or certificate; NULL: unknown */
 };
 
-/* Logs it: once a minute for each peer, and for at most 20 peers a minute, so that nobody can fill the log from
- * outside. now_ms is the loop clock. */
+/* Logs a refusal at most once a minute per peer, and at most 20 peers a minute, so that strangers cannot fill the log.
+ * now_ms is the loop clock. */
 void refused_peers_log(struct refused_peers *r, const struct refusal *what, int64_t now_ms);
 
 #endif

@@ -1,5 +1,5 @@
-/* request.c owns the HTTP calls of feeds that hand out their address, or want to be told what to send, by HTTP. One
- * connection for each: they are rare. */
+/* request.c makes the HTTP calls of profiles, such as for a feed's address or a ticket. Calls are rare, so each has its
+ * own connection. */
 #include "net/request.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "base/curl_loop.h"
 #include "base/memory.h"
 
-#define BODY_BYTES (1 << 20) /* of an answer */
+#define BODY_BYTES (1 << 20) /* maximum of an answer */
 #define WAIT_CAP_S 3600
 #define BUSY_MS    1000 /* after 429 or 503 without Retry-After */
 
@@ -56,7 +56,7 @@ static const char *reason_of(const struct request *r, CURLcode result)
 	return result ? curl_easy_strerror(result) : "the answer has no status";
 }
 
-/* 0 if there is none, or it did not come whole. */
+/* Completes a call. The status is 0 if the answer is missing or incomplete. */
 static void on_done(CURL *easy, CURLcode result)
 {
 	struct request *r = NULL;

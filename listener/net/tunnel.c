@@ -1,5 +1,4 @@
-/* tunnel.c owns the request to an HTTP proxy for a connection to a feed (CONNECT: RFC 9110, section 9.3.6), and its
- * answer. */
+/* tunnel.c owns the CONNECT request to an HTTP proxy (RFC 9110, section 9.3.6) and reads its answer. */
 #include "net/tunnel.h"
 
 #include <openssl/evp.h>
@@ -12,12 +11,12 @@
 
 struct tunnel {
 	char *request;
-	size_t sent; /* of it */
+	size_t sent; /* bytes of the request */
 	struct head head;
 	char reason[120];
 };
 
-/* The header for the user and password of the proxy's URL, "" if it has none, on the heap. */
+/* The header for the user and password of the proxy's URL, or "", on the heap. */
 static char *write_authorization(const struct url *proxy)
 {
 	char *plain, *coded, *header;

@@ -1,4 +1,4 @@
-/* tunnel.h: the way to a feed through an HTTP proxy. */
+/* tunnel.h: connects to a feed through an HTTP proxy. */
 #ifndef WSONCE_TUNNEL_H
 #define WSONCE_TUNNEL_H
 
@@ -9,12 +9,12 @@
 struct tunnel;
 
 enum tunnel_result {
-	TUNNEL_MORE, /* the proxy's answer is not complete */
-	TUNNEL_OPEN, /* from here on the bytes are the feed's */
+	TUNNEL_MORE, /* the proxy's answer is incomplete */
+	TUNNEL_OPEN, /* all further bytes are the feed's */
 	TUNNEL_REFUSED,
 };
 
-/* Asks proxy for a connection to host and port. */
+/* Prepares a CONNECT request to host and port. */
 struct tunnel *tunnel_new(const struct url *proxy, const char *host, int port);
 void tunnel_free(struct tunnel *t);
 
@@ -22,7 +22,7 @@ void tunnel_free(struct tunnel *t);
 size_t tunnel_take(struct tunnel *t, char *room, size_t size);
 enum tunnel_result tunnel_receive(struct tunnel *t, const char *bytes, size_t len, size_t *used);
 
-/* Why it is refused: one sentence, without anything the proxy wrote. */
+/* Why the proxy refused: one sentence that does not quote the proxy. */
 const char *tunnel_reason(const struct tunnel *t);
 
 #endif

@@ -1,5 +1,5 @@
-/* upgrade.c owns the opening handshake of a dialled feed (RFC 6455, sections 4.1 and 4.2.2): the request, and whether
- * the answer accepts it. Where a redirect leads is the caller's to judge. */
+/* upgrade.c owns the opening handshake with a feed (RFC 6455, sections 4.1 and 4.2.2): it writes the request and checks
+ * the answer. The caller follows redirects. */
 #include "net/upgrade.h"
 
 #include <openssl/evp.h>
@@ -15,27 +15,27 @@
 #define KEY_BYTES   16
 #define MAGIC       "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 #define BUSY_WAIT_S 1   /* after 429 or 503 without Retry-After */
-#define WORDS_MOST  200 /* bytes of a refusal's body that are told */
+#define WORDS_MOST  200 /* bytes of a refusal's body that are quoted */
 
-#define CODED(n) (((n) + 2) / 3 * 4 + 1) /* bytes that n of them take in base64, with a NUL */
+#define CODED(n) (((n) + 2) / 3 * 4 + 1) /* size of n bytes in base64, with a NUL */
 
 struct upgrade {
 	char *request;
-	size_t sent;                         /* of it */
-	char accept[CODED(EVP_MAX_MD_SIZE)]; /* what the answer must say */
+	size_t sent;                         /* bytes of the request */
+	char accept[CODED(EVP_MAX_MD_SIZE)]; /* expected Sec-WebSocket-Accept */
 	char **subprotocols;                 /* offered */
 	size_t subprotocol_count;
 	bool has_deflate;           /* offered */
 	struct deflate_terms terms; /* agreed */
 	struct head head;           /* the answer's */
-	bool has_upgrade;           /* the answer */
+	bool has_upgrade;           /* the answer has Upgrade: websocket */
 	bool has_connection;
 	bool has_accept;
 	bool has_subprotocol;
 	char *location;
-	int64_t wait_s; /* that the answer asks for */
-	int status;     /* of an answer that refuses; 0: there is none */
-	bool has_body;  /* that answer */
+	int64_t wait_s; /* from Retry-After */
+	int status;     /* of a refusal; 0: none */
+	bool has_body;  /* that answer has a body */
 	char reason[120 + WORDS_MOST];
 };
 
@@ -51,7 +51,7 @@ bool upgrade_allows_header(const char *name)
 	return strncasecmp(name, "Sec-WebSocket-", 14) != 0;
 }
 
-/* Is a header of this name among these lines? */
+/* Is there a header of this name in these lines? */
 static bool has_header(const char *lines, const char *name)
 {
 	size_t n = strlen(name);
@@ -67,7 +67,7 @@ static void encode(char *out, const void *bytes, size_t len)
 	EVP_EncodeBlock((unsigned char *)out, bytes, (int)len);
 }
 
-/* The header for the user and password of url, "" if it has none, on the heap. */
+/* The header for the user and password of url, or "", on the heap. */
 static char *write_authorization(const struct url *url, const char *headers)
 {
 	char *plain, *coded, *header;
@@ -83,7 +83,7 @@ static char *write_authorization(const struct url *url, const char *headers)
 	return header;
 }
 
-/* The header for the subprotocols, "" if there is none, on the heap. */
+/* The header for the subprotocols, or "", on the heap. */
 static char *write_subprotocols(const struct upgrade *u)
 {
 	char *list = memory_strdup("");
@@ -117,7 +117,7 @@ static void write_request(struct upgrade *u, const struct url *url, const char *
 	free(subprotocols);
 }
 
-/* What proves that the answer is to this request: base64(SHA-1(key and the RFC's magic)). */
+/* Computes the Sec-WebSocket-Accept for key: base64(SHA-1(key and the RFC's GUID)). */
 static void write_accept(struct upgrade *u, const char *key)
 {
 	unsigned char digest[EVP_MAX_MD_SIZE];
@@ -183,7 +183,7 @@ static enum upgrade_result refuse(struct upgrade *u, const char *why)
 	return UPGRADE_REFUSED;
 }
 
-/* Is word, in any case, in a list with commas? */
+/* Does a comma-separated list contain word? Ignores case. */
 static bool has_word(const char *list, const char *word)
 {
 	size_t n;
@@ -263,7 +263,7 @@ static enum upgrade_result judge_acceptance(struct upgrade *u)
 	return UPGRADE_DONE;
 }
 
-/* RFC 9110, section 15.4: the statuses by which a request is to be made again elsewhere. */
+/* RFC 9110, section 15.4: redirects. */
 static bool is_redirect(int status)
 {
 	return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
@@ -286,7 +286,7 @@ static enum upgrade_result judge_refusal(struct upgrade *u, int status)
 	return u->location && is_redirect(status) ? UPGRADE_MOVED : UPGRADE_REFUSED;
 }
 
-/* The body's first words: those of its first packet. */
+/* Adds the start of the body, as far as it came in the first packet. */
 static void add_words(struct upgrade *u, const char *body, size_t len)
 {
 	size_t n = strlen(u->reason);
@@ -297,7 +297,7 @@ static void add_words(struct upgrade *u, const char *body, size_t len)
 	make_line(u->reason);
 }
 
-/* body is what came behind the head, of len bytes. */
+/* body is what came after the head. */
 static enum upgrade_result judge_answer(struct upgrade *u, const char *body, size_t len)
 {
 	int status = head_status(&u->head);

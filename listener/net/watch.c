@@ -1,7 +1,6 @@
-/* watch.c owns what we have to know of libuv's insides, since libwebsockets makes its poll handles itself: which one
- * waits for a socket, and its callback. libuv has no functions for either. To walk over all handles for each new
- * connection is quadratic, and uv_poll_start with another callback would change what is waited for, behind
- * libwebsockets' back. */
+/* watch.c is the only file that uses libuv's internals. libwebsockets creates its poll handles itself, and libuv has no
+ * function to find the handle of a socket or to read and replace its callback. Walking over all handles for each new
+ * connection would be quadratic, and uv_poll_start would also change the events that libwebsockets waits for. */
 #include "net/watch.h"
 
 #include <stddef.h>

@@ -1,17 +1,17 @@
-/* watch.h: the poll handles that libwebsockets makes on our loop. */
+/* watch.h: access to the poll handles that libwebsockets creates on our loop. */
 #ifndef WSONCE_WATCH_H
 #define WSONCE_WATCH_H
 
 #include <stdbool.h>
 #include <uv.h>
 
-/* The handle by which the loop waits for this socket, or NULL. */
+/* Returns the poll handle of this socket, or NULL. */
 uv_poll_t *watch_find(uv_loop_t *loop, int fd);
 
-/* Puts cb in the place of a handle's callback, and leaves what it waits for as it is. Returns the one before. */
+/* Replaces the callback of a handle but not its events. Returns the old callback. */
 uv_poll_cb watch_replace(uv_poll_t *poll, uv_poll_cb cb);
 
-/* Is cb its callback? */
+/* Is cb the handle's callback? */
 bool watch_is(const uv_poll_t *poll, uv_poll_cb cb);
 
 #endif

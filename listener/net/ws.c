@@ -1,8 +1,8 @@
-/* ws.c owns the libwebsockets context and what source.c and ingest.c would otherwise both write:
- * messages from frames, the limit on their size, reading and not reading.
+/* ws.c owns the libwebsockets context and what feeds and producers share: assembling messages from frames, the limit on
+ * their size, and stopping to read.
  *
- * Producers are offered no extension, and what a feed has compressed comes here inflated: the bytes that count are
- * those of the message. */
+ * Producers are offered no extension, and a feed's compressed messages arrive here inflated, so all sizes are those of
+ * the message. */
 #include "net/ws.h"
 
 #include <poll.h>
@@ -21,15 +21,13 @@
 #include "net/long_head.h"
 #include "net/watch.h"
 
-#define READ_BYTES  65536 /* read from a socket at once */
-#define HEAD_BYTES  4096  /* kept of a message that is over the limit */
+#define READ_BYTES  65536 /* per read from a socket */
+#define HEAD_BYTES  4096  /* kept of a message over the limit */
 #define CHECK_MS    1000
-#define FIRST_BYTES 4096 /* of a buffer for a message in pieces */
-#define HALVES_PART \
-	4 /* unfinished messages of producers have the budget's fourth part, and room for one in any case \
-	   */
-#define TELL_MS    60000
-#define QUIET_MOST 8 /* stops of all reading after which who said nothing meanwhile counts as quiet */
+#define FIRST_BYTES 4096 /* first size of a buffer for a message in pieces */
+#define HALVES_PART 4    /* a quarter of the budget for producers' unfinished messages, but always room for one */
+#define TELL_MS     60000
+#define QUIET_MOST  8 /* a connection that sent nothing during this many stops counts as quiet */
 
 struct ws {
 	uv_loop_t *loop;
@@ -37,31 +35,30 @@ struct ws {
 	struct ws_budget budget;
 	size_t max_message;
 	struct list links;
-	struct list lively;     /* those that have been heard lately, or are stopped */
-	struct ws_link **by_fd; /* links by their socket */
+	struct list lively;     /* links that have sent data lately, or are stopped */
+	struct ws_link **by_fd; /* links by socket */
 	enum pressure pressure;
 	bool is_stopped;
 	struct list halves[2]; /* links with an unfinished message: of producers, of feeds */
 	size_t half_bytes[2];
-	size_t half_limit;     /* of producers */
-	size_t half_limit_all; /* of each of the two, when reading has stopped */
-	size_t half_most;      /* of both: with more, it would not go on, whatever is settled */
+	size_t half_limit;     /* for producers */
+	size_t half_limit_all; /* for each of the two while reading is stopped */
+	size_t half_most;      /* for both: above it, reading could not resume even if all events settle */
 	int64_t message_timeout_ms;
-	int64_t told_ms;    /* loop clock, of the last line about halves that were ended */
+	int64_t told_ms;    /* loop clock, when ended halves were last logged */
 	unsigned int ended; /* since then */
 	int64_t ping_interval_ms;
-	lws_retry_bo_t no_keepalive; /* of libwebsockets; ours is check_life() */
+	lws_retry_bo_t no_keepalive; /* turns off libwebsockets' own; see check_life() */
 	uv_timer_t check;
-	void (*on_close)(void *arg); /* NULL: no feeds are dialled */
+	void (*on_close)(void *arg); /* NULL: no feeds */
 	void *arg;
 };
 
 /* --- a socket that has data and an error --- */
 
-/* libuv reports a reset connection as an error without saying that it is readable, and
- * libwebsockets then closes it: what the peer had sent before would be lost with it, though the
- * kernel still has it, as when a producer sends and resets at once. So libwebsockets'
- * poll handle, which is found by its socket, gets our callback in front of its own. */
+/* libuv reports a reset connection as an error and not as readable, and libwebsockets then closes it. Data that the
+ * peer sent before, which the kernel still holds, would be lost. So our callback goes in front of libwebsockets' own in
+ * its poll handle. */
 static struct ws *hooked;
 static uv_poll_cb original_poll_cb;
 
@@ -78,13 +75,13 @@ static bool must_wait(const struct ws_link *link);
 static void put_off(struct ws_link *link);
 static int wait_if_held(const uv_poll_t *handle, int events);
 
-/* Reads what libwebsockets keeps, and then what the kernel has, until it closes the connection. Returns false if there
- * is no memory for more: the rest and the end wait. */
+/* Reads what libwebsockets has buffered and then what the kernel has, until libwebsockets closes the connection.
+ * Returns false if there is no memory for more; the rest is read later. */
 static bool read_rest(uv_poll_t *handle)
 {
 	uv_os_fd_t fd;
 
-	/* No more than the socket's buffer is there. */
+	/* bounded by the size of the socket's buffer */
 	for (int i = 0; i < 10000 && !uv_fileno((uv_handle_t *)handle, &fd); i++) {
 		struct lws_pollfd ready = {.fd = fd, .events = POLLIN, .revents = POLLIN};
 		struct ws_link *link = link_of(hooked, handle);
@@ -96,7 +93,7 @@ static bool read_rest(uv_poll_t *handle)
 		if (link)
 			lws_rx_flow_control(link->wsi, 1);
 		if (lws_service_fd(hooked->context, &ready))
-			break; /* it has closed the connection, or does so when it is told of the error */
+			break; /* it has closed the connection, or will when it gets the error */
 	}
 	return true;
 }
@@ -115,8 +112,8 @@ static bool is_reset(const uv_poll_t *handle)
 	return uv_fileno((const uv_handle_t *)handle, &fd) == 0 && ws_is_reset(fd);
 }
 
-/* RFC 6455, section 5.1: a client masks its frames. libwebsockets does not tell, so the head of a producer's first
- * frame is looked at before it is read. */
+/* RFC 6455, section 5.1: a client must mask its frames. libwebsockets does not report the mask, so this peeks at a
+ * producer's first frame before it is read. */
 static void look_for_mask(struct ws_link *link)
 {
 	unsigned char head[2];
@@ -131,13 +128,13 @@ static void look_for_mask(struct ws_link *link)
 	link->is_unmasked = n == sizeof(head) && !(head[1] & 0x80);
 }
 
-/* libwebsockets puts its own callback back whenever it waits for something else. It writes before it reads. */
+/* Our callback in front of libwebsockets' own, which writes before it reads. */
 static void on_poll(uv_poll_t *handle, int status, int events)
 {
 	if (status >= 0 && hooked && events & UV_WRITABLE && is_reset(handle))
 		status = UV_ECONNRESET;
 	if (status < 0 && hooked && !read_rest(handle)) {
-		uv_poll_stop(handle); /* it would tell of the error again and again */
+		uv_poll_stop(handle); /* or the error would be reported again and again */
 		return;
 	}
 	if (status >= 0 && hooked)
@@ -150,8 +147,8 @@ static void on_poll(uv_poll_t *handle, int status, int events)
 		watch_replace(handle, on_poll);
 }
 
-/* libwebsockets puts its own callback back whenever it changes what it waits for: after each of its
- * calls that may do so, ours goes in front again. */
+/* libwebsockets restores its own callback whenever it changes the events it waits for, so ours is put in front again
+ * after each call that may do so. */
 void ws_link_hook(struct ws_link *link)
 {
 	if (!link->poll || watch_is(link->poll, on_poll))
@@ -180,16 +177,15 @@ static void set_reading(struct ws_link *link, bool is_reading)
 		lws_rx_flow_control(link->wsi, is_reading);
 }
 
-/* What OpenSSL has read already is looked at again only when libwebsockets is woken: asking for a writable callback
- * does that. To ask costs three system calls more than the three that it takes to stop and go on, for each connection
- * that has been heard lately. */
+/* libwebsockets looks at data that OpenSSL has already read only when it is woken, by asking for a writable callback.
+ * That costs three system calls more than stopping and resuming, for each connection that has sent data lately. */
 static bool must_wake(const struct ws_link *link)
 {
 	return link->wsi && lws_is_ssl(link->wsi);
 }
 
-/* A connection that was just heard moves to the end of the list. After a stop, those that have waited longest are read
- * first: the kernel returns sockets in the order in which they were added, and the first few may be all that is read
+/* Moves a connection that has just sent data to the end of the list, so that those that waited longest are read first
+ * after a stop. The kernel returns sockets in the order in which they were added, and only the first few may be read
  * before the next stop. */
 static void make_lively(struct ws_link *link)
 {
@@ -198,8 +194,8 @@ static void make_lively(struct ws_link *link)
 	list_append(&link->ws->lively, &link->lively);
 }
 
-/* Those that are stopped together go on together, and whoever counts as quiet is not one of them: when it is stopped
- * after all, it becomes one. */
+/* Connections that were stopped together resume together. A quiet connection is not among them until it is stopped
+ * itself. */
 static void apply_flow(struct ws_link *link)
 {
 	bool is_reading = !link->holds && !is_held(link) && !link->ws->is_stopped;
@@ -235,14 +231,14 @@ static bool must_wait(const struct ws_link *link)
 	return is_held(link) && !link->ws->is_stopped;
 }
 
-/* Nothing is read of it until the others are read again. */
+/* Stops reading from this connection until the others resume. */
 static void put_off(struct ws_link *link)
 {
 	make_lively(link);
 	apply_flow(link);
 }
 
-/* All are held, and one that was quiet until now has something to read: it waits like the others. */
+/* While all reading is stopped, a quiet connection that becomes readable is stopped, too. */
 static int wait_if_held(const uv_poll_t *handle, int events)
 {
 	struct ws_link *link = link_of(hooked, handle);
@@ -263,9 +259,9 @@ void ws_link_hold(struct ws_link *link, enum ws_hold reason, bool is_held)
 	apply_flow(link);
 }
 
-/* Under load this happens a hundred times a second, perhaps with ten thousand connections that say
- * nothing. Only those heard lately are worth the system calls: what libwebsockets has read of them
- * already must wait too. Another one is stopped when it speaks: wait_if_held(). Feeds are few. */
+/* Under load this runs a hundred times a second, perhaps with ten thousand silent connections. Only those that sent
+ * data lately are worth the system calls; libwebsockets may have buffered data of theirs, which must wait, too. The
+ * others are stopped when they send: wait_if_held(). Feeds are few. */
 void ws_set_pressure(struct ws *ws, enum pressure pressure)
 {
 	enum pressure before = ws->pressure;
@@ -294,7 +290,7 @@ void ws_stop(struct ws *ws)
 
 /* --- signs of life --- */
 
-/* libwebsockets looks at its timers when it has been at work, and not because there is a new one. */
+/* libwebsockets checks its timers only after other work, so this also wakes it. */
 void ws_kill(struct ws *ws, struct lws *wsi)
 {
 	lws_set_timeout(wsi, PENDING_TIMEOUT_USER_OK, LWS_TO_KILL_ASYNC);
@@ -310,8 +306,8 @@ static void end_link(struct ws_link *link, const char *fault)
 		ws_kill(link->ws, link->wsi);
 }
 
-/* libwebsockets can do this too, but each of its timers looks for its place among those of all
- * connections, and with ten thousand of them a round of pings stops everything else for seconds. */
+/* libwebsockets could do this, but it keeps its timers in one sorted list, so a round of pings to ten thousand
+ * connections would block the loop for seconds. */
 
 bool ws_link_has_unread(const struct ws_link *link)
 {
@@ -326,9 +322,8 @@ void ws_link_heard(struct ws_link *link)
 	link->pinged_ms = 0;
 }
 
-/* Whom we do not read from cannot show that it is alive: its answer is behind all that it has sent.
- * Not so a quiet one, which is read from until it speaks, and a producer that reads no acks, which has
- * itself to blame. */
+/* Don't time out a paused peer: its pong is queued behind unread data. This does not apply to a quiet connection, which
+ * is read until it sends something, nor to a producer that is paused because it does not read its acks. */
 static bool is_kept_waiting(const struct ws_link *link)
 {
 	if (link->holds & WS_HOLD_ACKS)
@@ -395,7 +390,7 @@ static void forget_message(struct ws_link *link)
 	link->digest = NULL;
 }
 
-/* At most a line a minute: who is ended may come again. */
+/* Logs at most once a minute, because the peers may reconnect. */
 static void tell_ended(struct ws *ws)
 {
 	int64_t now = (int64_t)uv_now(ws->loop);
@@ -410,7 +405,7 @@ static void tell_ended(struct ws *ws)
 	ws->ended = 0;
 }
 
-/* Its memory is free at once; its connection ends soon. */
+/* Frees the unfinished message at once and closes the connection soon. */
 static void end_half(struct ws_link *link)
 {
 	forget_message(link);
@@ -419,8 +414,8 @@ static void end_half(struct ws_link *link)
 	end_link(link, "memory is full, and its message that has not ended holds the most");
 }
 
-/* Those that hold most are ended, and as many as it takes until no more than `most` is left. Buffers grow by doubling,
- * so a walk for each size is enough. */
+/* Ends the connections that hold most until no more than `most` is left. Buffers grow by doubling, so one pass per size
+ * is enough. */
 static void end_halves(struct ws *ws, bool is_feed, size_t most)
 {
 	for (size_t size = ws->max_message; size && ws->half_bytes[is_feed] > most; size /= 2)
@@ -432,7 +427,7 @@ static void end_halves(struct ws *ws, bool is_feed, size_t most)
 		}
 }
 
-/* How large a buffer for this many bytes becomes. */
+/* Returns the buffer size for this many bytes. */
 static size_t grow(const struct ws_link *link, size_t needed)
 {
 	size_t size = link->size ? link->size : FIRST_BYTES;
@@ -442,7 +437,7 @@ static size_t grow(const struct ws_link *link, size_t needed)
 	return size > link->limit && needed <= link->limit ? link->limit : size;
 }
 
-/* Returns -1 if this connection was one of those that hold too much. */
+/* Returns -1 if this connection itself was ended for holding too much. */
 static int make_room(struct ws_link *link, size_t needed)
 {
 	struct ws *ws = link->ws;
@@ -486,7 +481,7 @@ static int receive_too_long(struct ws_link *link, const char *in, size_t len, bo
 		lws_close_reason(link->wsi, LWS_CLOSE_STATUS_MESSAGE_TOO_LARGE, (unsigned char *)"message too big", 15);
 		return -1;
 	}
-	if (!link->digest) { /* it has just passed the limit: from here on only its digest grows */
+	if (!link->digest) { /* just over the limit: from here on only the digest is updated */
 		link->digest = sha256_begin();
 		EVP_DigestUpdate(link->digest, link->bytes, link->len);
 	}
@@ -518,7 +513,7 @@ int ws_link_receive(struct ws_link *link, const struct ws_piece *piece)
 	link->total += piece->len;
 	if (link->digest || link->total + piece->rest > link->limit)
 		return receive_too_long(link, piece->bytes, piece->len, is_last);
-	if (is_last && !link->len) { /* the ordinary case: the whole message is here */
+	if (is_last && !link->len) { /* the usual case: a whole message */
 		link->total = 0;
 		return link->reader->on_message(link, piece->bytes, piece->len, piece->is_text);
 	}
@@ -531,7 +526,7 @@ int ws_link_receive(struct ws_link *link, const struct ws_piece *piece)
 	return result;
 }
 
-/* RFC 6455, section 7.4: codes that a close frame may have. 1000 to 1015 are registered one by one. */
+/* RFC 6455, section 7.4: the codes allowed in a close frame. 1000 to 1015 are registered individually. */
 static bool is_close_code(unsigned int code)
 {
 	if (code == 1004 || code == 1005 || code == 1006)
@@ -553,7 +548,7 @@ void ws_link_ignore(struct ws_link *link)
 	link->has_peer_closed = true;
 }
 
-/* Who begins a message has so long to end it. */
+/* Ends connections whose message has been unfinished for --message-timeout. */
 static void end_slow_halves(struct ws *ws)
 {
 	int64_t now = (int64_t)uv_now(ws->loop);
@@ -566,8 +561,9 @@ static void end_slow_halves(struct ws *ws)
 	}
 }
 
-/* When the rest of the messages in pieces must be read to make room, and is not read for lack of room, some of
- * them go. Those of feeds, which have no replay, only if there will be no room when all else has settled. */
+/* Breaks a deadlock: unfinished messages need memory to be completed, and reading is stopped for lack of memory. Ends
+ * some of them. Those of feeds, which have no replay, only if there will be no room even when all events have settled.
+ */
 static void make_way(struct ws *ws)
 {
 	size_t most = ws->half_limit_all;
@@ -612,7 +608,7 @@ void ws_link_open(struct ws *ws, struct ws_link *link, struct lws *wsi, int fd, 
 		apply_flow(link);
 }
 
-/* What unfinished messages of producers may hold is enough for one of them. */
+/* Raises the limit for unfinished messages, which must leave room for at least one. */
 void ws_link_set_limit(struct ws_link *link, size_t bytes)
 {
 	link->limit = bytes;
@@ -672,8 +668,7 @@ struct ws *ws_open(uv_loop_t *loop, const struct config *config, const struct ws
 	struct ws *ws = memory_calloc(1, sizeof(*ws));
 	void *loops[] = {loop};
 
-	ws->by_fd =
-		memory_calloc((size_t)getdtablesize(), sizeof(struct ws_link *)); /* what is not used costs nothing */
+	ws->by_fd = memory_calloc((size_t)getdtablesize(), sizeof(struct ws_link *)); /* unused pages cost nothing */
 	ws->loop = loop;
 	ws->budget = *budget;
 	ws->max_message = (size_t)config->message_bytes;
@@ -690,7 +685,7 @@ struct ws *ws_open(uv_loop_t *loop, const struct config *config, const struct ws
 	ws->ping_interval_ms = config->ping_interval_s * 1000;
 	lws_set_log_level(LLL_ERR | LLL_WARN, on_lws_log);
 	info.options = LWS_SERVER_OPTION_LIBUV | LWS_SERVER_OPTION_EXPLICIT_VHOSTS;
-	if (config->ingest_cert) /* it loads megabytes of OpenSSL; feeds have a context of their own, in tls.c */
+	if (config->ingest_cert) /* loads megabytes of OpenSSL; feeds have their own context in tls.c */
 		info.options |= LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT;
 	info.foreign_loops = loops;
 	info.pt_serv_buf_size = READ_BYTES;
@@ -765,8 +760,8 @@ void ws_on_close(struct ws *ws, void (*on_close)(void *arg), void *arg)
 	ws->arg = arg;
 }
 
-/* On a loop that is not its own, libwebsockets closes its handles first and wants to be told once
- * more when the loop has closed them; it then sets context to NULL. */
+/* On a foreign loop libwebsockets first closes its handles and must be called once more when they are closed; it then
+ * sets context to NULL. */
 void ws_close(struct ws *ws)
 {
 	hooked = NULL;

@@ -1,5 +1,5 @@
-/* ws.h: what all WebSocket connections share: the libwebsockets context, the assembly of messages
- * from frames, and when to read. */
+/* ws.h: what all WebSocket connections share: the libwebsockets context, the assembly of messages from frames, and when
+ * to read. */
 #ifndef WSONCE_WS_H
 #define WSONCE_WS_H
 
@@ -14,12 +14,12 @@
 #include "base/list.h"
 #include "base/pressure.h"
 
-#define WS_PING_PAYLOAD "wsonce" /* libwebsockets tells of no pong without one */
+#define WS_PING_PAYLOAD "wsonce" /* libwebsockets does not report a pong without a payload */
 
 struct ws;
 struct ws_link;
 
-/* Bytes of a message, as they come: a whole frame of it or a part of one. */
+/* Bytes of a message as they arrive: a whole frame or a part of one. */
 struct ws_piece {
 	const char *bytes; /* may be NULL if there are none */
 	size_t len;
@@ -28,19 +28,19 @@ struct ws_piece {
 	bool is_text;  /* the message is */
 };
 
-/* How an owner of connections takes messages. */
+/* How the owner of a connection takes messages. */
 struct ws_reader {
 	/* A whole message; bytes live for the call. Returns 0, or -1 to end the connection. */
 	int (*on_message)(struct ws_link *link, const char *message, size_t len, bool is_text);
-	/* A message over the limit has ended: its head, the SHA-256 and length of the whole. NULL: such
-	 * a message ends the connection at once with 1009. */
+	/* A message over the limit has ended: its head, and the SHA-256 and length of the whole. If NULL, such a
+	 * message ends the connection at once with 1009. */
 	void (*on_too_long)(struct ws_link *link, const char *head, size_t len, const uint8_t *digest, uint64_t total);
-	/* Of a feed, which has no replay: it is stopped last, and has the time it needs for a message. NULL: of a
+	/* Set for a feed, which has no replay: reading from it stops last, and a message may take any time. NULL: a
 	 * producer. */
 	const struct ws_feed *feed;
 };
 
-/* What libwebsockets does for producers. */
+/* Functions that libwebsockets provides for producers. */
 struct ws_feed {
 	void (*set_reading)(struct ws_link *link, bool is_reading);
 	void (*want_write)(struct ws_link *link);
@@ -50,132 +50,132 @@ struct ws_feed {
 /* Reasons not to read from one connection. */
 enum ws_hold {
 	WS_HOLD_ACKS = 1,    /* its acks pile up */
-	WS_HOLD_DRAIN = 2,   /* what it sends now, it will be told to send elsewhere */
-	WS_HOLD_REST = 4,    /* too much of what it sent is no event */
-	WS_HOLD_OWED = 8,    /* so many of its messages are not answered, or as a feed not acked, by us */
-	WS_HOLD_UNSENT = 16, /* a feed has not read so much of what we sent */
+	WS_HOLD_DRAIN = 2,   /* the listener is stopping */
+	WS_HOLD_REST = 4,    /* it sends too much garbage */
+	WS_HOLD_OWED = 8,    /* we owe too many answers to a producer, or acks to a feed */
+	WS_HOLD_UNSENT = 16, /* a feed has not read too much of what we sent */
 };
 
 /* One open WebSocket connection; a member of its owner's struct. */
 struct ws_link {
 	struct list link; /* of struct ws */
 	struct ws *ws;    /* NULL: not open */
-	struct lws *wsi;  /* NULL: of a feed */
+	struct lws *wsi;  /* NULL: a feed */
 	int fd;
-	uv_poll_t *poll; /* by which libwebsockets waits for it */
+	uv_poll_t *poll; /* made by libwebsockets */
 	const struct ws_reader *reader;
-	const struct ws_feed *feed; /* NULL: of a producer */
-	bool is_begun;              /* its first frame has been looked at */
+	const struct ws_feed *feed; /* NULL: a producer */
+	bool is_begun;              /* its first frame was checked */
 	bool is_unmasked;           /* that frame has no mask */
 	struct list half;           /* of struct ws, while it has an unfinished message */
-	int64_t half_ms;            /* loop clock, when that began, or when we last kept it waiting */
-	char *bytes;                /* the message so far, if it did not come in one piece */
+	int64_t half_ms;            /* loop clock, when that began, or when reading last resumed */
+	char *bytes;                /* the message so far, if it comes in pieces */
 	size_t len;
 	size_t size;
-	size_t limit;             /* bytes of a message */
-	uint64_t total;           /* bytes of the message so far, also of what is not kept */
+	size_t limit;             /* maximum bytes of a message */
+	uint64_t total;           /* bytes of the message so far, including dropped ones */
 	EVP_MD_CTX *digest;       /* not NULL: the message is over the limit, only the head is kept */
 	unsigned int holds;       /* enum ws_hold */
-	bool has_peer_closed;     /* by a close frame, or we by force: what comes after it is not read */
-	struct list lively;       /* of struct ws, if it has been heard lately */
-	unsigned int quiet;       /* times that all were stopped since then */
-	int64_t heard_ms;         /* loop clock, last sign of life, or when we last kept it waiting */
-	int64_t pinged_ms;        /* loop clock, when it was to be pinged since then; 0: not */
-	const char *fault;        /* why its connection is ended on this side; NULL: it is not */
-	int64_t ping_interval_ms; /* 0: it is not pinged */
-	bool is_ping_due;         /* at the next writable callback */
-	int64_t last_message_ms;  /* loop clock; set when the connection opens, too, and later by the time unread */
-	int64_t unread_ms;        /* loop clock, since when it is not read from; 0: it is */
+	bool has_peer_closed;     /* it sent a close frame, or ws_link_ignore: read nothing more */
+	struct list lively;       /* of struct ws, if it has sent data lately */
+	unsigned int quiet;       /* stops of all reading since then */
+	int64_t heard_ms;         /* loop clock, last sign of life, or when reading last resumed */
+	int64_t pinged_ms;        /* loop clock, first ping since then; 0: none */
+	const char *fault;        /* why we end the connection; NULL: we do not */
+	int64_t ping_interval_ms; /* 0: no pings */
+	bool is_ping_due;         /* send it in the next writable callback */
+	int64_t last_message_ms;  /* loop clock; starts at the opening, moved by the time during which reading was
+				     stopped */
+	int64_t unread_ms;        /* loop clock, since when reading is stopped; 0: it is not */
 };
 
-/* Whose memory the messages in pieces are a part of. The functions are called with owner, from the loop. */
+/* The budget that unfinished messages are charged to. The functions are called with owner, from the loop. */
 struct ws_budget {
 	void *owner;
-	void (*charge)(void *owner, long bytes); /* so many more, or fewer */
+	void (*charge)(void *owner, long bytes); /* bytes more, or fewer */
 	bool (*is_full)(const void *owner);
-	bool (*is_full_for_producers)(const void *owner); /* sooner */
+	bool (*is_full_for_producers)(const void *owner); /* true sooner than is_full */
 };
 
-/* Makes the context on loop. config and the budget's owner must outlive it; budget is copied. NULL if it cannot. */
+/* Creates the context on loop. config and the budget's owner must outlive it; budget is copied. Returns NULL on
+ * failure. */
 struct ws *ws_open(uv_loop_t *loop, const struct config *config, const struct ws_budget *budget);
 
 struct lws_context *ws_context(const struct ws *ws);
-void *ws_owner(const struct ws *ws); /* of the budget */
+void *ws_owner(const struct ws *ws); /* the budget's owner */
 uv_loop_t *ws_loop(const struct ws *ws);
 
-/* So many bytes more, or fewer, of the budget are an owner's of connections. */
+/* Charges bytes (negative: returns them) to the budget for an owner of connections. */
 void ws_charge(struct ws *ws, long bytes);
 
-/* For a vhost: struct ws pings and hangs up itself. */
+/* For a vhost: turns off libwebsockets' own pings and timeouts. */
 const lws_retry_bo_t *ws_no_keepalive(const struct ws *ws);
 
-/* Sets in info what a vhost needs to listen on ADDR:PORT or unix:PATH. The texts live until the next
- * call. config.c has checked the address. */
+/* Sets info so that a vhost listens on ADDR:PORT or unix:PATH, which config.c has validated. The texts live until the
+ * next call. */
 void ws_listen_address(struct lws_context_creation_info *info, const char *address);
 
-/* A connection is open (called in the callback that says so), or gone. wsi is NULL for a feed. */
+/* A connection was opened (call it in that callback) or is gone. wsi is NULL for a feed. */
 void ws_link_open(struct ws *ws, struct ws_link *link, struct lws *wsi, int fd, const struct ws_reader *reader);
 void ws_link_close(struct ws_link *link);
 
-/* Takes a piece of a message. Returns 0, or -1 if the connection must end. */
+/* Adds a piece of a message. Returns 0, or -1 if the connection must end. */
 int ws_link_receive(struct ws_link *link, const struct ws_piece *piece);
 
-/* What a close frame's payload is worth: 0 if it is right, else the code that says what is wrong. */
+/* Checks a close frame's payload. Returns 0 if it is valid, else the close code to answer with. */
 unsigned int ws_judge_close(const char *in, size_t len);
 
-/* From now on nothing is read that comes, as after a close frame. */
+/* Drops everything that still comes, as after a close frame. */
 void ws_link_ignore(struct ws_link *link);
 
-/* Does the kernel have something of the peer that was not read yet? A loop that stood still (SIGSTOP, a machine that
- * was paused) runs its timers before it reads. */
+/* Does the kernel hold unread data? After SIGSTOP or a paused machine, the loop runs its timers before it reads. */
 bool ws_link_has_unread(const struct ws_link *link);
 
 /* The peer has answered a ping. */
 void ws_link_heard(struct ws_link *link);
 
-/* To be called after a write outside of a callback: libwebsockets may wait for something else now. */
+/* Call after a write outside of a callback, because libwebsockets may have restarted its poll handle. */
 void ws_link_hook(struct ws_link *link);
 
-/* Has the peer reset the connection of this socket? What it had sent before can still be read, unless libwebsockets is
- * made to write to it. */
+/* Has the peer reset this socket? Data from before can still be read as long as libwebsockets does not write to it. */
 bool ws_is_reset(int fd);
 
 /* Asks for a writable callback. */
 void ws_link_want_write(struct ws_link *link);
 
-/* Pings this often instead of by --ping-interval; 0: never. */
+/* Sets the ping interval in place of --ping-interval; 0: no pings. */
 void ws_link_set_ping(struct ws_link *link, int64_t interval_ms);
 
-/* Takes messages of so many bytes instead of --max-message. */
+/* Sets the maximum message size in place of --max-message. */
 void ws_link_set_limit(struct ws_link *link, size_t bytes);
 
-/* Is a ping due? Says so once. */
+/* Is a ping due? Returns true once per ping. */
 bool ws_link_take_ping(struct ws_link *link);
 
-/* Stops reading from this connection for a reason, or takes the reason back. */
+/* Adds a reason not to read from this connection, or removes it. */
 void ws_link_hold(struct ws_link *link, enum ws_hold reason, bool is_held);
 
-/* A close frame with 1001 is on its way: from now on reads and drops until the peer ends the
- * connection. Closing a socket that has something unread would send a RST, which takes the last acks and
- * the close frame with it. Returns false if it is so already. */
+/* Call after sending a close frame with 1001: reads and drops data until the peer closes. Closing a socket with unread
+ * data would send a RST, which can destroy the last acks and the close frame. Returns false if this was called before.
+ */
 bool ws_link_leave(struct ws_link *link);
 
-/* Ends a connection, also one that is no WebSocket yet, from the loop, at once but not in this call. */
+/* Closes a connection soon, from the loop, not in this call. It need not be a WebSocket yet. */
 void ws_kill(struct ws *ws, struct lws *wsi);
 
-/* Stops reading from all connections of producers, or from all, also new ones; or goes on. */
+/* Stops or resumes reading from all producers, or from all connections. New connections are included. */
 void ws_set_pressure(struct ws *ws, enum pressure pressure);
 
-/* As PRESSURE_ALL, for good. */
+/* Stops all reading for good. */
 void ws_stop(struct ws *ws);
 
-/* Called by ws_close: of the feeds' connections, which are not libwebsockets'. */
+/* Sets a function that ws_close calls to close the feeds' connections, which libwebsockets does not know. */
 void ws_on_close(struct ws *ws, void (*on_close)(void *arg), void *arg);
 
-/* Ends all connections. The loop must be run until it has nothing more to do. */
+/* Closes all connections. Run the loop until nothing is left to do. */
 void ws_close(struct ws *ws);
 
-/* After the loop has ended. */
+/* Call after the loop has ended. */
 void ws_free(struct ws *ws);
 
 #endif
