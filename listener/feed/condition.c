@@ -1,5 +1,5 @@
-/* condition.c owns the comparison of values with conditions. A value equals one of the same type alone: 1 is not "1",
- * 1.0 or true. Below the top, and for `not`, numbers are equal if they are the same number, and true is 1. */
+/* condition.c compares values with conditions. At the top level, values are equal only if they have the same type: 1 is
+ * not "1", 1.0 or true. Inside arrays and objects, and for `not`, numbers are compared by value, and true is 1. */
 #include "feed/condition.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 struct condition {
 	int slot;
 	const json_t *want;
-	struct bytes plain; /* what is wanted is this text, as JSON without an escape; empty: it is something else */
+	struct bytes plain; /* the wanted text as JSON without escapes; empty: not a text */
 };
 
 static void note_plain(struct condition *c)
@@ -70,7 +70,7 @@ static bool equals_text(struct slice v, const char *text, size_t len)
 	return is_equal;
 }
 
-/* A number, or true and false as 1 and 0: -1, 0 or 1 as v is less, equal or more. */
+/* Compares numbers, with true as 1 and false as 0. Returns -1, 0 or 1 if v is less, equal or greater. */
 static int compare(struct slice v, const json_t *want)
 {
 	enum json_kind kind = json_kind(v);
@@ -107,7 +107,7 @@ static bool equals_array(struct slice v, const json_t *want)
 	return i == json_array_size(want);
 }
 
-/* Every name of either is in the other, with an equal value. */
+/* Both have the same names with equal values. */
 static bool equals_object(struct slice v, const json_t *want)
 {
 	struct json_walk w = json_walk(v);
@@ -157,7 +157,7 @@ static bool equals(struct slice v, const json_t *want)
 
 /* NOLINTEND(misc-no-recursion) */
 
-/* The same, and of the same type. */
+/* Equal and of the same type. */
 static bool is_same(struct slice v, const json_t *want)
 {
 	switch (json_kind(v)) {
@@ -253,7 +253,7 @@ static bool holds(struct slice v, const json_t *want)
 	return true;
 }
 
-/* What is a text is mostly written as short as it can be; with escapes it is longer. */
+/* Texts usually have no escapes, so a plain comparison is tried first; with escapes a text is longer. */
 static bool is_met(const struct condition *c, struct slice v)
 {
 	if (!c->plain.len || v.len > c->plain.len)

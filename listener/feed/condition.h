@@ -1,4 +1,4 @@
-/* condition.h: does a document say what a profile's `when`, `where` or `hold_until` asks for? */
+/* condition.h: matches a document against a profile's `when`, `where` or `hold_until`. */
 #ifndef WSONCE_FEED_CONDITION_H
 #define WSONCE_FEED_CONDITION_H
 
@@ -9,17 +9,17 @@
 #include "base/slice.h"
 #include "feed/pointers.h"
 
-/* An object of pointers and what must be there. */
+/* Pointers and the values they must have. */
 struct conditions {
 	struct condition *items;
 	size_t count; /* 0: always true */
 };
 
-/* object: checked by the profile's reader, and living as long; NULL: no condition. */
+/* object is validated by the profile's reader and must outlive c. NULL means no condition. */
 void conditions_compile(struct conditions *c, const json_t *object, struct pointers *pointers);
 void conditions_free(struct conditions *c);
 
-/* Of what was read last by those pointers. */
+/* Tests the values that these pointers read last. */
 bool conditions_hold(const struct conditions *c, const struct slice *slots);
 
 #endif

@@ -1,4 +1,4 @@
-/* cursor.c owns the arithmetic of cursors: which of two is farther, holding, clamping, rewinding, hexadecimal. */
+/* cursor.c owns the arithmetic of cursors: comparing, holding, clamping, rewinding, hexadecimal. */
 #include "feed/cursor.h"
 
 #include <stdio.h>
@@ -57,7 +57,7 @@ static bool read_hex(struct slice v, __int128 *number)
 	return true;
 }
 
-/* m's json borrows value. */
+/* m->json points into value. */
 static bool read_mark(struct mark *m, struct slice value, bool is_hex)
 {
 	enum json_kind kind = json_kind(value);
@@ -116,7 +116,7 @@ static bool is_beyond(const struct mark *m, const struct mark *than)
 
 /* --- moving --- */
 
-/* Moves to, unless it is farther. */
+/* Moves `to` forward to m, never back. */
 static bool advance(const struct cursor *c, struct mark *to, const struct mark *m)
 {
 	bool is_free =
@@ -176,7 +176,7 @@ bool cursor_restore(struct cursor *c, struct slice value, int64_t since_s)
 
 /* --- showing --- */
 
-/* number is not negative but for MARK_INTEGER without a rewind. */
+/* number is negative only for MARK_INTEGER without a rewind. */
 static void print(struct bytes *out, __int128 number, unsigned base)
 {
 	char text[48], *at = text + sizeof(text);

@@ -9,37 +9,38 @@
 #include "base/slice.h"
 #include "config/profile.h"
 
-/* One value. What is not an integer is compared, and given back as it came. */
+/* A cursor value. Non-integers are compared and returned as they came. */
 struct mark {
 	enum { MARK_NONE, MARK_INTEGER, MARK_REAL, MARK_TEXT, MARK_OTHER } kind;
 	__int128 number;
-	struct bytes json; /* of all but integers */
+	struct bytes json; /* for non-integers */
 };
 
 struct cursor {
 	const struct profile *profile;
-	struct mark mark;    /* all up to here is durable */
-	struct mark pending; /* what it becomes when it is no longer held */
+	struct mark mark;    /* everything up to here is durable */
+	struct mark pending; /* becomes mark when it is released */
 	bool is_held;
-	bool is_restored; /* mark is from the store: another profile may have written it */
-	int64_t moved_s;  /* when mark was set last; since 1970 */
+	bool is_restored; /* mark is from the store; an older profile may have written it */
+	int64_t moved_s;  /* Unix time when mark last changed */
 	struct bytes shown;
 };
 
 void cursor_free(struct cursor *c);
-/* A connection begins: hold_until holds the cursor again. */
+/* A connection begins: hold the cursor until hold_until matches. */
 void cursor_connect(struct cursor *c);
 /* A frame matched hold_until. */
 void cursor_release(struct cursor *c);
 void cursor_clear(struct cursor *c);
 
-/* Up to value, as the source wrote it; is_held: not before cursor_release. false: it is of another kind than the cursor
- * or its format, and is ignored. */
+/* Advances to value, as the source wrote it; is_held: only at cursor_release. Returns false and ignores value if its
+ * kind differs from that of the cursor or its format. */
 bool cursor_advance(struct cursor *c, struct slice value, int64_t now_s, bool is_held);
-/* Takes a mark that cursor_mark gave at that time. The first cursor that comes takes its place, larger or not. */
+/* Restores a mark that cursor_mark returned at since_s. The next cursor replaces it even if it is smaller. */
 bool cursor_restore(struct cursor *c, struct slice mark, int64_t since_s);
 
-/* As JSON, {NULL, 0} if there is none; lives until the next call. _next is rewound and in the profile's format. */
+/* Return the cursor as JSON, or {NULL, 0}; it lives until the next call. cursor_next rewinds it and uses the profile's
+ * format. */
 struct slice cursor_mark(struct cursor *c);
 struct slice cursor_next(struct cursor *c);
 

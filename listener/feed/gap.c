@@ -1,4 +1,5 @@
-/* gap.c owns the last number of each series. A source with more series than GAPS_MAX is watched for the first ones. */
+/* gap.c keeps the last number of each series. Of a source with more than GAPS_MAX series, only the first are watched.
+ */
 #include "feed/gap.h"
 
 #include <stdio.h>
@@ -53,7 +54,7 @@ static struct series *series_new(struct slice key, __int128 seq)
 	return s;
 }
 
-/* The series; a new one that begins at seq if it is the first number, or NULL if there are too many. */
+/* Returns the series, or a new one that starts at seq, or NULL if there are too many. */
 static struct series *find_or_add(struct gaps *g, struct slice key, __int128 seq)
 {
 	struct series *s;

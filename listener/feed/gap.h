@@ -1,4 +1,4 @@
-/* gap.h: holes in the numbering of a source. */
+/* gap.h: gaps in the sequence numbers of a source. */
 #ifndef WSONCE_FEED_GAP_H
 #define WSONCE_FEED_GAP_H
 
@@ -8,7 +8,7 @@
 
 struct gaps;
 
-/* The numbers that were not seen. */
+/* The missing numbers. */
 struct gap {
 	__int128 first;
 	__int128 last;
@@ -17,13 +17,13 @@ struct gap {
 struct gaps *gaps_new(void);
 void gaps_free(struct gaps *g);
 
-/* An event with this number of this series (a text; at NULL is a series, too). seq is JSON; what is not an integer does
- * not count. true: numbers were left out before it. */
+/* Notes an event with number seq (JSON) of the series key (a text; at NULL is a series, too). Ignores a seq that is not
+ * an integer. Returns true and sets gap if numbers before it are missing. */
 bool gaps_note(struct gaps *g, struct slice key, struct slice seq, struct gap *gap);
 
 #define GAP_NUMBER_BYTES 48
 
-/* Writes one of its numbers in decimal. Returns text. */
+/* Writes a number of a gap in decimal. Returns text. */
 char *gap_write(__int128 number, char text[GAP_NUMBER_BYTES]);
 
 #endif

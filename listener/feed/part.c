@@ -1,4 +1,4 @@
-/* part.c owns the parts of ids, types, times, payloads and cursors. */
+/* part.c evaluates the parts of ids, types, times, payloads and cursors. */
 #include "feed/part.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* part.h: one value of an event, as a profile names it: /x of the element, ^/x of the frame, =text, $variable, @ (the
- * index of the element) or #/x (the SHA-256 of it in canonical form). */
+/* part.h: a value that a profile refers to: /x of the element, ^/x of the frame, =text, $variable, @ (the index of the
+ * element) or #/x (the SHA-256 of /x in canonical form). */
 #ifndef WSONCE_FEED_PART_H
 #define WSONCE_FEED_PART_H
 
@@ -15,12 +15,12 @@ enum part_kind { PART_NONE, PART_ELEMENT, PART_FRAME, PART_LITERAL, PART_VARIABL
 
 struct part {
 	enum part_kind kind;
-	int slot;             /* -1: looked for when it is asked for */
-	const char *text;     /* the pointer or the name; the profile's */
-	struct bytes literal; /* as JSON */
+	int slot;             /* -1: searched when it is used */
+	const char *text;     /* pointer or name, owned by the profile */
+	struct bytes literal; /* the text as JSON */
 };
 
-/* Where parts are looked for. */
+/* Where the values of parts come from. */
 struct place {
 	struct slice frame;
 	struct slice element;
@@ -28,17 +28,17 @@ struct place {
 	const struct slice *frame_slots;
 	const struct slice *element_slots;
 	const struct vars *vars;
-	struct arena *arena; /* for what has to be decoded or computed */
+	struct arena *arena; /* for decoded or computed values */
 };
 
-/* text: NULL: no part. element and frame: where its pointers are added, NULL: nowhere. */
+/* Compiles a part; text NULL means none. Adds its pointer to element or frame, which may be NULL. */
 void part_compile(struct part *p, const char *text, struct pointers *element, struct pointers *frame);
 void part_free(struct part *p);
 
-/* The value as JSON; at is NULL if it is missing, or nested too deeply for a hash. */
+/* Returns the value as JSON. at is NULL if the value is missing, or nested too deeply to hash. */
 struct slice part_value(const struct part *p, const struct place *at);
-/* The text of a value that may be a part of an id, a type or a time: a string, an integer, true or false; {NULL, 0} of
- * all others, and of "". */
+/* Returns the text of a value that can be part of an id, a type or a time: a string, an integer, true or false.
+ * {NULL, 0} for any other value and for "". */
 struct slice part_text(struct slice value, struct arena *a);
 
 #endif

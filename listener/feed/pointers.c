@@ -1,5 +1,5 @@
-/* pointers.c owns the tree of a profile's pointers, and the walk over a document that fills their slots. What no
- * pointer leads into is skipped. */
+/* pointers.c owns the tree of a profile's pointers and the pass over a document that fills their slots. Values that no
+ * pointer leads into are skipped. */
 #include "feed/pointers.h"
 
 #include <stdlib.h>
@@ -10,12 +10,12 @@
 
 #define NONE (-1)
 
-/* One step of one or more pointers. The root has no step. */
+/* A step of one or more pointers. The root has none. */
 struct node {
 	struct json_step step;
-	int child; /* the first; NONE: nothing below is wanted */
-	int next;  /* of the same parent */
-	int slot;  /* NONE: only on the way to others */
+	int child; /* first child, or NONE */
+	int next;  /* next sibling, or NONE */
+	int slot;  /* NONE: no pointer ends here */
 };
 
 struct pointers {
@@ -51,7 +51,7 @@ void pointers_free(struct pointers *p)
 	free(p);
 }
 
-/* The child of a node by a step, which is taken over. */
+/* Returns the child of a node for a step. Takes over the step. */
 static int add_step(struct pointers *p, int parent, struct json_step step)
 {
 	int child = p->nodes[parent].child;
@@ -95,7 +95,7 @@ const struct slice *pointers_slots(const struct pointers *p)
 
 static const char *walk(struct pointers *p, int node, const char *at, const char *end);
 
-/* A member of the same name was there before: what was found in it does not count. */
+/* A duplicate member: drops what was found in the earlier one. */
 static void forget(struct pointers *p, int node)
 {
 	for (int child = p->nodes[node].child; child != NONE; child = p->nodes[child].next) {

@@ -1,4 +1,4 @@
-/* pointers.h: what is at many JSON pointers of a document, found in one walk over it. */
+/* pointers.h: finds the values at many JSON pointers in one pass over a document. */
 #ifndef WSONCE_FEED_POINTERS_H
 #define WSONCE_FEED_POINTERS_H
 
@@ -9,12 +9,12 @@ struct pointers;
 struct pointers *pointers_new(void);
 void pointers_free(struct pointers *p);
 
-/* Adds a pointer, which the profile's reader has checked; returns its slot, the same for the same pointer. */
+/* Adds a pointer that the profile's reader has validated. Returns its slot; equal pointers share one. */
 int pointers_add(struct pointers *p, const char *pointer);
 
-/* Reads the value that begins at `at`, of a text that json_check has passed; returns where it ends. Then slots[n] is
- * what is at the pointer of slot n, or {NULL, 0}; of members of the same name the last counts. They live until the next
- * call. */
+/* Reads the value at `at`, in a text that json_check has accepted, and returns its end. Sets slots[n] to the value at
+ * the pointer of slot n, or to {NULL, 0}; of several members with the same name the last counts. The slots live until
+ * the next call. */
 const char *pointers_read(struct pointers *p, const char *at, const char *end);
 const struct slice *pointers_slots(const struct pointers *p);
 

@@ -1,5 +1,5 @@
-/* reach.c owns the judgement on a URL that a feed may have had a say in: what a profile sends may hold secrets, and a
- * request may be a command to another server. */
+/* reach.c checks URLs that a feed can influence: a profile may send secrets there, and a request could be a command to
+ * another server. */
 #include "feed/reach.h"
 
 #include <stdlib.h>
@@ -12,14 +12,14 @@
 #include "base/url.h"
 #include "feed/template.h"
 
-/* What the profile's own URLs say of a host. */
+/* What the profile's own URLs say about a host. */
 struct reach {
 	const struct profile *profile;
-	struct vars first; /* none that the feed has set */
+	struct vars first; /* the profile's initial variables */
 	struct url to;
-	bool is_own;    /* one of them is on the same host */
-	bool is_sealed; /* and all of those have TLS */
-	bool has_tls;   /* one of them has, on any host */
+	bool is_own;    /* one of them has the same host */
+	bool is_sealed; /* all of those have TLS */
+	bool has_tls;   /* any of them has TLS, on any host */
 };
 
 static bool has_tls(const struct url *url)
@@ -27,7 +27,7 @@ static bool has_tls(const struct url *url)
 	return url_has_scheme(url, "wss https");
 }
 
-/* text is a template of the profile, or NULL. */
+/* Takes a URL of the profile into account. text is a template or NULL. */
 static void take_own(struct reach *r, const char *text)
 {
 	struct template_scope scope = {.vars = &r->first};
@@ -71,7 +71,7 @@ static void take_all(struct reach *r)
 			take_own(r, p->rules[i].http[k].url);
 }
 
-/* One host, or *. and a domain. */
+/* pattern is a host, or *. and a domain. */
 static bool fits(const char *pattern, const char *host)
 {
 	size_t len = strlen(host), most;

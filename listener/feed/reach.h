@@ -1,4 +1,4 @@
-/* reach.h: where a feed may lead its listeners, and what they say with secrets in it. */
+/* reach.h: which URLs a feed may send its listeners to, and which of them may get secrets. */
 #ifndef WSONCE_FEED_REACH_H
 #define WSONCE_FEED_REACH_H
 
@@ -6,9 +6,9 @@
 
 #include "config/profile.h"
 
-/* May this URL be connected to? NULL: yes. Else the reason, which goes on from "the URL". Only the hosts that the
- * profile's own URLs name with its first variables, and those of "hosts"; and none without TLS if the profile's URL for
- * that host has it. is_own: whether it is one of the profile's own hosts, which alone get headers with secrets. */
+/* Returns NULL if url may be used, else a reason that continues "the URL ...". Allowed are the hosts in the profile's
+ * own URLs, with its initial variables, and those in "hosts"; and TLS is required if the profile's URL for the host has
+ * it. Sets is_own if it is one of the profile's own hosts; only those get headers with secrets. */
 const char *reach_fault(const struct profile *p, const char *url, bool *is_own);
 
 #endif

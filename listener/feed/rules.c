@@ -1,5 +1,5 @@
-/* rules.c owns the rules of a profile as they are used: all pointers of all rules are found in one walk over the
- * frame, those of elements in one walk over each. */
+/* rules.c compiles and matches the rules of a profile. One pass over a frame finds the pointers of all rules, and one
+ * pass over each element finds those of the element. */
 #include "feed/rules.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 /* --- making ready --- */
 
-/* "/events/" and two stars with "/trades/" between: the slot of /events, and the steps *, trades, *. */
+/* For "/events/", a star, "/trades/" and a star: the slot of /events, and the steps *, trades, *. */
 static void compile_explode(struct rule *rule, struct pointers *frame)
 {
 	const char *text = rule->profile->explode;
@@ -49,7 +49,7 @@ static void compile_ids(struct rule *rule, struct pointers *frame)
 	}
 }
 
-/* Variables are taken of matching frames alone, so their pointers are not looked for in all. */
+/* Captures are searched only in matching frames, so their pointers are not added to the pass over every frame. */
 static void compile_captures(struct rule *rule)
 {
 	const json_t *capture = rule->profile->capture;
@@ -66,7 +66,7 @@ static void compile_captures(struct rule *rule)
 	}
 }
 
-/* A part that is "" is none, but for the payload. */
+/* "" means no part, except for the payload. */
 static const char *unless_empty(const char *part)
 {
 	return part && *part ? part : NULL;
@@ -176,7 +176,7 @@ struct explosion {
 
 static void explode(const struct explosion *x, int level, struct slice value, size_t index);
 
-/* The elements themselves: where each ends is known when it is read. */
+/* Reads the elements of an array. The end of each is known only after reading it. */
 static void read_elements(const struct explosion *x, struct slice array)
 {
 	const char *end = array.at + array.len, *at = json_next(array.at + 1, end);
@@ -250,7 +250,7 @@ static void add_text(struct bytes *id, struct slice text, bool is_escaped)
 	id->len = (size_t)(out - id->at);
 }
 
-/* Is it complete? Then id has it. */
+/* Joins an alternative into id. Returns false if a part is missing. */
 static bool join(const struct alternative *a, const char *with, const struct place *at, struct bytes *id)
 {
 	bool is_escaped = strcmp(with, "|") == 0;

@@ -1,5 +1,5 @@
-/* rules.h: a profile's rules, made ready: which of them a frame matches, which elements are in it, and what their ids
- * are. Nothing here remembers a frame. */
+/* rules.h: a profile's compiled rules: which rule a frame matches, its elements, and their ids. Keeps nothing from
+ * frame to frame. */
 #ifndef WSONCE_FEED_RULES_H
 #define WSONCE_FEED_RULES_H
 
@@ -36,32 +36,32 @@ struct rule {
 	struct part gap_seq;
 	struct capture *captures;
 	size_t capture_count;
-	struct pointers *element; /* of the element; without explode the frame's own */
-	int container;            /* the frame's slot of what explode begins with */
-	struct json_step *steps;  /* of explode, from there on */
+	struct pointers *element; /* of the element; without explode, of the frame */
+	int container;            /* frame slot of the value that explode starts from */
+	struct json_step *steps;  /* the rest of explode */
 	int step_count;
 };
 
 struct rules {
 	struct pointers *frame;
-	struct rule *items; /* the last one is the fallback */
-	size_t count;       /* without it */
+	struct rule *items; /* the last is the fallback */
+	size_t count;       /* without the fallback */
 };
 
 struct rules *rules_new(const struct profile *p);
 void rules_free(struct rules *r);
 
-/* Reads a frame, which json_check has passed: the first rule that it matches, or the fallback. The slots of r->frame
- * are the frame's until the next call. */
+/* Reads a frame that json_check has accepted. Returns the first rule that it matches, or the fallback. r->frame holds
+ * the frame's slots until the next call. */
 const struct rule *rules_match(struct rules *r, struct slice frame);
 
-/* Calls on_element for each element of the frame that was read last: of what explode names, else once, with the frame.
- * The slots of rule->element are the element's then. */
+/* Calls on_element for each element of the last frame: those that explode names, or the frame itself. rule->element
+ * holds the element's slots during the call. */
 void rule_explode(const struct rules *r, const struct rule *rule, struct slice frame,
 		  void (*on_element)(void *ctx, struct slice element, size_t index), void *ctx);
 
-/* Writes the id into id: the first alternative of which no part is missing; its SHA-256 in hex if it has more than
- * most bytes. false: there is none. */
+/* Sets id to the first alternative without a missing part, or to its SHA-256 in hex if it is longer than `most` bytes.
+ * Returns false if there is none. */
 bool rule_id(const struct rule *rule, const struct place *at, size_t most, struct bytes *id);
 
 #endif

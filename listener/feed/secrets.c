@@ -1,5 +1,5 @@
-/* secrets.c owns the list of a profile's secrets. It reads them for itself, so that no path by which a value gets into
- * a text has to tell. */
+/* secrets.c owns the list of a profile's secrets. It reads them itself, so that code that puts a value into a text need
+ * not report it. */
 #include "feed/secrets.h"
 
 #include <stdbool.h>
@@ -11,14 +11,14 @@
 #include "base/secret.h"
 
 #define SECRETS_MOST 256
-#define GIVEN_MOST   64 /* the newest ones */
-#define TOKEN_SHORT  8  /* bytes; a shorter one that a server gave is a number or a word */
+#define GIVEN_MOST   64 /* secrets from servers that are kept */
+#define TOKEN_SHORT  8  /* bytes; a shorter value from a server is a number or a word, not a token */
 
 struct secrets {
 	char *texts[SECRETS_MOST];
 	size_t count;
-	char *given[GIVEN_MOST]; /* by servers; NULL: none yet */
-	size_t next;             /* of them to be replaced */
+	char *given[GIVEN_MOST]; /* from servers; NULL: free */
+	size_t next;             /* the entry to replace next */
 };
 
 static bool is_known(const struct secrets *s, const char *text)
@@ -29,7 +29,7 @@ static bool is_known(const struct secrets *s, const char *text)
 	return false;
 }
 
-/* Takes text. */
+/* Takes over text. */
 static void keep(struct secrets *s, char *text)
 {
 	if (text && s->count < SECRETS_MOST && !is_known(s, text))
@@ -52,7 +52,7 @@ static void visit_text(const char *text, secrets_fn *fn, void *arg)
 	}
 }
 
-/* NOLINTNEXTLINE(misc-no-recursion): jansson lets nothing be deeper than 2048 */
+/* NOLINTNEXTLINE(misc-no-recursion): jansson limits the depth to 2048 */
 void secrets_each(const json_t *value, secrets_fn *fn, void *arg)
 {
 	const char *key;

@@ -1,5 +1,5 @@
-/* session.c owns what is remembered of a source from connection to connection: its variables, its cursor, where the
- * next connection goes and what is said on it. Messages are session_read.c's. */
+/* session.c owns the state of a source between connections: variables, cursor, the next URL and the messages to send
+ * first. session_read.c reads messages. */
 #include "feed/session.h"
 
 #include <stdio.h>
@@ -17,7 +17,7 @@ const char *const session_how_names[] = {"fresh", "redirect", "resume", "http-bo
 
 /* --- life --- */
 
-/* Does a template or a part of the rules ask for the cursor? Only then it is worth printing for each frame. */
+/* Does a template or a part of a rule use $cursor? Only then is it printed for each frame. */
 static bool has_cursor_var(const struct profile *p)
 {
 	char *text = json_dumps(json_object_get(p->root, "rules"), 0);
@@ -84,7 +84,7 @@ struct template_scope session_scope(struct session *s, struct slice frame)
 	};
 }
 
-/* The text of a JSON string, on the heap; NULL of all else, and of "". */
+/* The text of a JSON string, on the heap. NULL for anything else and for "". */
 static char *make_text(struct slice json)
 {
 	struct arena a = {.room = NULL};
@@ -153,7 +153,7 @@ static bool may_resume(const struct session *s, int64_t now_ms, int64_t closed_m
 	return s->is_recording || !p->resume_window_s || (closed_ms && now_ms - closed_ms <= p->resume_window_s * 1000);
 }
 
-/* Null, "", 0, false, [] and {} lead nowhere. */
+/* null, "", 0, false, [] and {} are not a URL. */
 static bool leads_somewhere(struct slice url)
 {
 	static const char *const nowhere[] = {"null", "\"\"", "0", "false", "[]", "{}"};
@@ -173,7 +173,7 @@ static enum session_how choose(const struct session *s, int64_t now_ms, int64_t 
 	return s->profile->url_http ? HOW_HTTP : HOW_FRESH;
 }
 
-/* A mirror says scheme, host and path; the query is the URL's. */
+/* A mirror replaces scheme, host and path; the URL's query is kept. */
 static void use_mirror(struct session *s, size_t mirror, struct template_scope *scope)
 {
 	size_t count = json_array_size(s->profile->mirrors);
@@ -204,7 +204,7 @@ static void render_url(struct session *s, enum session_how how, size_t mirror, s
 	else if (text)
 		template_render_text(&s->url_json, text, scope);
 	else
-		bytes_add_text(&s->url_json, "null"); /* of producers alone */
+		bytes_add_text(&s->url_json, "null"); /* only producers have no URL */
 	s->url = make_text(bytes_slice(&s->url_json));
 	if (how != HOW_REDIRECT)
 		use_mirror(s, mirror, scope);
@@ -461,7 +461,7 @@ static void add_part(struct bytes *kind, const char *part)
 	bytes_add_text(kind, part);
 }
 
-/* The parts of frames that it is read from tell its unit. */
+/* The unit of a cursor follows from the parts of frames it is read from. */
 char *session_cursor_kind(const struct profile *p, bool is_anew)
 {
 	struct bytes parts = {NULL, 0, 0};

@@ -1,5 +1,5 @@
-/* session.h: the conversation with one source, as its profile wants it: variables, cursor, which URL is next, what to
- * say; and from each message to the events in it. No I/O and no clock: intake/ and `wsonce try` do those. */
+/* session.h: the state of one source by its profile: variables, cursor, the next URL and the messages to send; and the
+ * parsing of messages into events. No I/O and no clock: intake/ has those. */
 #ifndef WSONCE_FEED_SESSION_H
 #define WSONCE_FEED_SESSION_H
 
@@ -14,7 +14,7 @@
 struct session;
 struct variable;
 
-/* p lives as long as the session. is_recording: for `try --frames`; secrets stay symbolic, as ${env:X}. */
+/* p must outlive the session. is_recording: for `try --frames`; secrets stay symbolic, as ${env:X}. */
 struct session *session_new(const struct profile *p, bool is_recording);
 void session_free(struct session *s);
 
@@ -23,134 +23,135 @@ void session_free(struct session *s);
 enum session_how { HOW_FRESH, HOW_REDIRECT, HOW_RESUME, HOW_HTTP };
 extern const char *const session_how_names[];
 
-/* What the next connection is to be. All of it lives until the next call of session_connect or session_renew. */
+/* The next connection. Valid until the next call of session_connect or session_renew. */
 struct session_dial {
 	enum session_how how;
-	const char *url;       /* secrets and all; NULL: it cannot be known, or, with HOW_HTTP, not before the call */
-	const char *shown;     /* the same for logs, without secrets; NULL with url */
-	struct slice url_json; /* the URL as JSON; null if it cannot be known */
-	const struct slice *on_open; /* JSON texts to send after the upgrade, in order */
+	const char *url;             /* with secrets; NULL: unknown, or with HOW_HTTP known only after the call */
+	const char *shown;           /* url without secrets, for logs; NULL with url */
+	struct slice url_json;       /* the URL as JSON; null if unknown */
+	const struct slice *on_open; /* JSON texts to send after the handshake, in order */
 	size_t on_open_count;
-	const char *fault; /* a secret that cannot be read: one sentence; do not connect then */
+	const char *fault; /* a secret cannot be read: one sentence; do not connect */
 };
 
-/* Decides on the next connection. Call it once for each. A redirect that a rule has named is used once. now_ms and
- * closed_ms, when the last connection ended (0: there was none), are of one clock, for resume_window_s. mirror: 0 is
- * the url itself, n the n-th mirror, counted round. With HOW_HTTP make the call of url_http, give its answer to
- * session_answer, and then call session_renew. */
+/* Decides on the next connection. Call it once for each connection. A redirect from a rule is used once. closed_ms is
+ * when the last connection ended (0: never), on the same clock as now_ms; both are for resume_window_s. mirror 0 is the
+ * url itself and n the n-th mirror, modulo their number. With HOW_HTTP, make the call of url_http, pass its answer to
+ * session_answer, and call session_renew. */
 void session_connect(struct session *s, int64_t now_ms, int64_t closed_ms, size_t mirror, struct session_dial *dial);
-/* The same connection with the variables of now: after session_answer. */
+/* The same connection with the current variables. Call after session_answer. */
 void session_renew(struct session *s, size_t mirror, struct session_dial *dial);
-/* The URL that a rule has named for the next connection, as JSON; {NULL, 0}: none. */
+/* The URL that a rule has set for the next connection, as JSON, or {NULL, 0}. */
 struct slice session_redirect(struct session *s);
 
-/* A template rendered as JSON; {NULL, 0} if it says nothing, or a secret cannot be read (then *fault is a sentence,
- * else NULL). Each ${counter} of it is the next number. Lives until the next call. */
+/* Renders a template as JSON. Returns {NULL, 0} if it has no value, or if a secret cannot be read: then *fault is a
+ * sentence, else NULL. Each ${counter} takes the next number. Valid until the next call. */
 struct slice session_render(struct session *s, const json_t *t, const char **fault);
-/* The same of a text: the text itself, not as JSON. */
+/* The same for a text, which is returned as a plain text, not as JSON. */
 const char *session_render_text(struct session *s, const char *t, bool is_url, const char **fault);
 
-/* Takes variables from the answer to an HTTP call. false: it is not JSON, or lacks one of them. */
+/* Captures variables from the answer to an HTTP call. Returns false if it is not JSON or lacks one of them. */
 bool session_answer(struct session *s, const struct profile_http *http, const char *body, size_t len);
 
-/* A variable as JSON; {NULL, 0}: not set. Lives until the variable changes. */
+/* A variable as JSON, or {NULL, 0} if it is not set. Valid until the variable changes. */
 struct slice session_var(const struct session *s, const char *name);
-/* A number in a variable times factor, in milliseconds of unit_ms each; fallback if it is not a number from 1 ms to a
- * day. */
+/* Returns the variable's number times factor and unit_ms, in milliseconds; or fallback if the result is not from 1 ms
+ * to one day. */
 int64_t session_var_ms(const struct session *s, const char *name, int64_t unit_ms, double factor, int64_t fallback);
-/* Drops variables, as a rule's clear does: names is an array. One of the profile's vars gets its first value back. */
+/* Clears the variables in the array names, as a rule's `clear` does. Those in the profile's `vars` return to their
+ * initial value. */
 void session_clear(struct session *s, const json_t *names);
 
-/* The variables that the source has set, as a JSON object, for a listener that goes on in another's place; secrets are
- * not in it unless the source has sent them. Lives until the next call. */
+/* The variables that the source has set, as a JSON object, for a listener that takes over. It has no secrets except
+ * those that the source has sent. Valid until the next call. */
 struct slice session_save(struct session *s);
 bool session_load(struct session *s, struct slice saved);
 
-/* What the source did wrong since the last call and was ignored (a value too long to be kept, a cursor of another
+/* Something invalid from the source that was ignored since the last call (a value too long to keep, a cursor of another
  * kind): one sentence, or NULL. */
 const char *session_trouble(struct session *s);
 
 /* --- messages --- */
 
-/* One event of a message. All of it lives until the callback returns. */
+/* One event of a message. Valid until the callback returns. */
 struct session_event {
 	struct slice id;
 	struct slice type; /* "" if there is none */
-	struct slice time; /* as written, decoded; at NULL: none */
+	struct slice time; /* decoded; at NULL: none */
 	enum timestamp_unit time_unit;
-	struct slice payload; /* JSON; at NULL: there is none */
-	struct slice cursor;  /* JSON, for session_advance once this event is durable; at NULL: none */
+	struct slice payload; /* JSON; at NULL: none */
+	struct slice cursor;  /* JSON; pass it to session_advance once this event is durable; at NULL: none */
 	struct slice gap_key; /* decoded; at NULL: none */
 	struct slice gap_seq; /* JSON; with gap_key for gaps_note */
 };
 
-/* What a message calls for, in the order in which it is to be done. Every function is needed. */
+/* Callbacks for what a message calls for, in the order in which to do it. All are required unless noted. */
 struct session_handler {
 	void (*on_event)(void *ctx, const struct session_event *event);
-	/* A dead letter: bytes of the message, or all of it, and one sentence. */
+	/* A dead letter: the message or a part of it, and a reason in one sentence. */
 	void (*on_reject)(void *ctx, struct slice bytes, const char *why);
-	/* To be sent now; JSON. */
+	/* Send this JSON now. */
 	void (*on_send)(void *ctx, struct slice frame);
-	/* ACTION_RECONNECT or ACTION_FATAL, and the frame that said it. The session has kept the rule's url. */
+	/* The frame matched a rule with ACTION_RECONNECT or ACTION_FATAL. The session has kept the rule's url. */
 	void (*on_action)(void *ctx, const struct profile_rule *rule, struct slice frame);
-	/* A control frame carried a cursor: for session_advance when all before it is durable. */
+	/* A control frame has a cursor: pass it to session_advance when everything before it is durable. */
 	void (*on_cursor)(void *ctx, struct slice cursor);
-	/* To be sent when all events of this message so far are durable; JSON. */
+	/* Send this JSON when all events of this message so far are durable. */
 	void (*on_ack)(void *ctx, struct slice frame);
-	/* This rule matched (the fallback if none did): for counters, `ready`, `http`. Called before the others. */
+	/* This rule matched, or the fallback. For counters, `ready` and `http`. Called before the others. */
 	void (*on_rule)(void *ctx, const struct profile_rule *rule, struct slice frame);
-	/* An element that `where` leaves out. */
+	/* `where` has filtered out an element. */
 	void (*on_filtered)(void *ctx);
-	/* A frame of the message begins, before all that is called for it. NULL: nobody cares. */
+	/* A frame of the message begins; called before its other callbacks. May be NULL. */
 	void (*on_frame)(void *ctx);
-	/* Of a caller that reads several connections in one session: whether hold_until holds the cursor of the one
-	 * that the message came by, and that a frame of it has ended that. NULL: there is one connection at a time, and
-	 * session_advance holds the cursor. */
+	/* For a caller that reads several connections in one session. is_held: does hold_until still hold the cursor of
+	 * the connection that the message came from? on_release: a frame of it has ended that. NULL: there is one
+	 * connection at a time, and session_advance holds the cursor. */
 	bool (*is_held)(void *ctx);
 	void (*on_release)(void *ctx);
 };
 
-/* Reads one WebSocket message: of the text that came, whatever it is. Returns its events, after calling handler for all
- * that it calls for. */
+/* Reads one WebSocket message, which may be any bytes. Returns its number of events, after all calls of handler. */
 size_t session_read(struct session *s, const char *message, size_t len, const struct session_handler *handler,
 		    void *ctx);
 
-/* The same as session_render, of a template that points into frame, the one at hand or the last of the message. */
+/* As session_render, for a template that points into frame, the current or the last frame of the message. */
 struct slice session_render_frame(struct session *s, const json_t *t, struct slice frame);
 
-/* What many producers who share a session do not share. Zero at first. */
+/* The part of a session that producers do not share. Starts as all zeros. */
 struct session_self {
 	struct variable *variables;
 	size_t count;
 	int64_t counted;
-	bool is_known; /* it has been here before */
+	bool is_known; /* it was exchanged before */
 };
 
-/* Exchanges what the session remembers for self's. Before and after the reading of its message. */
+/* Swaps the session's state with self. Call before and after reading a message of self. */
 void session_exchange(struct session *s, struct session_self *self);
 void session_self_free(struct session_self *self);
-/* Bytes of memory of its variables. */
+/* Memory of its variables in bytes. */
 size_t session_self_bytes(const struct session_self *self);
-/* Sets a variable: JSON. */
+/* Sets a variable to a JSON value. */
 void session_set(struct session *s, const char *name, struct slice value);
 
 /* --- the cursor --- */
 
-/* All up to this cursor is durable: of the session that sent it, in its order. */
+/* Everything up to this cursor is durable. Call in the order in which this session returned the cursors. */
 void session_advance(struct session *s, struct slice cursor, int64_t now_s);
-/* The same, by a caller that keeps what is held to itself. */
+/* The same, for a caller that does the holding itself. */
 void session_advance_at_once(struct session *s, struct slice cursor, int64_t now_s);
-/* What session_advance holds counts from now on. */
+/* Releases the cursor that session_advance holds. */
 void session_release(struct session *s);
-/* The cursor to ask from next time, rewound, as JSON; {NULL, 0}: none. Lives until the next call. */
+/* The cursor to resume from, rewound, as JSON, or {NULL, 0}. Valid until the next call. */
 struct slice session_cursor(struct session *s);
-/* The high-water mark itself, as it is to be stored; and from the store, before the first connection, with the time of
- * storing. */
+/* session_mark: the high-water mark, to be stored. session_restore: sets it from the store, before the first
+ * connection, with the time when it was stored. */
 struct slice session_mark(struct session *s);
 bool session_restore(struct session *s, struct slice mark, int64_t since_s);
-/* What its values are, on the heap: two of different kinds cannot be compared. is_anew: they take the place of any. */
+/* The kind of the cursor's values, on the heap. Values of different kinds cannot be compared. is_anew: the kind whose
+ * values replace any other. */
 char *session_cursor_kind(const struct profile *p, bool is_anew);
-/* When the mark moved last, by the times that were told. */
+/* When the mark last moved, by the times passed in. */
 int64_t session_moved_s(const struct session *s);
 
 #endif

@@ -1,13 +1,12 @@
-/* session_read.c owns the way from a message to what it calls for. The order is the profile's language's: decode,
- * split, json_strings, hold_until, the first matching rule, capture, clear, send, explode and where, id, cursor, ack.
- */
+/* session_read.c reads messages. The order is that of the profile language: decode, split, json_strings, hold_until,
+ * the first matching rule, capture, clear, send, explode and where, id, cursor, ack. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/json.h"
 #include "feed/session_state.h"
 
-/* One message, and the frame of it that is at hand. */
+/* The current message and frame. */
 struct reading {
 	struct session *session;
 	const struct session_handler *handler;
@@ -27,7 +26,7 @@ static void reject(struct reading *r, struct slice bytes, const char *why)
 
 /* --- json_strings --- */
 
-/* Puts the JSON inside the string v, if it is JSON, in the string's place. */
+/* Replaces the string v by the JSON inside it, if it is JSON. */
 static struct slice splice(struct session *s, struct slice frame, struct slice v)
 {
 	struct bytes *into = &s->spliced[frame.at == s->spliced[0].at];
@@ -109,7 +108,7 @@ static void capture(struct reading *r)
 		session_set_cursor_var(s);
 }
 
-/* A template of the rule, rendered; at is NULL if it says nothing. A secret that cannot be read is trouble. */
+/* Renders a template of the rule. at is NULL if it has no value. If a secret cannot be read, sets trouble. */
 static struct slice render(struct reading *r, const json_t *t)
 {
 	return session_render_frame(r->session, t, r->frame);
@@ -129,7 +128,7 @@ static void send_replies(struct reading *r)
 	}
 }
 
-/* The next connection goes there. */
+/* Sets the URL of the next connection. */
 static void keep_redirect(struct reading *r, const char *url)
 {
 	struct session *s = r->session;
@@ -163,7 +162,7 @@ static bool is_ack(const json_t *t)
 
 /* --- events --- */
 
-/* The cursor of an event or a frame; null is none. */
+/* The cursor of an event or a frame; null counts as none. */
 static struct slice find_cursor(const struct reading *r, const struct place *at)
 {
 	struct slice value = part_value(&r->rule->cursor, at);
@@ -171,13 +170,13 @@ static struct slice find_cursor(const struct reading *r, const struct place *at)
 	return json_kind(value) > KIND_NULL ? value : (struct slice){NULL, 0};
 }
 
-/* What Postgres cannot store as a text. A recording is shown as it is. */
+/* Postgres cannot store \u0000 in a text. A recording is printed unchanged. */
 static bool has_nul(const struct session *s, struct slice text)
 {
 	return !s->is_recording && text.at && memchr(text.at, '\0', text.len);
 }
 
-/* Fills event. Returns NULL, or why it is not one. */
+/* Fills event. Returns NULL, or why it is not an event. */
 static const char *read_event(struct reading *r, const struct place *at, struct session_event *event)
 {
 	const struct rule *rule = r->rule;
@@ -265,7 +264,7 @@ static void begin_frame(const struct reading *r)
 		r->handler->on_frame(r->ctx);
 }
 
-/* What a rule that yields no events does. */
+/* Handles a frame whose rule yields no events. */
 static void read_control(struct reading *r)
 {
 	struct place place = frame_place(r);
@@ -309,7 +308,7 @@ static void read_frame(struct reading *r, struct slice frame)
 		read_control(r);
 }
 
-/* One JSON text: a message, or a line of one. */
+/* Reads one JSON text: a message, or a line of it. */
 static void read_text(struct reading *r, const char *text, size_t len)
 {
 	struct slice value;

@@ -1,4 +1,4 @@
-/* session_state.h: what a session remembers. For session.c and session_read.c alone. */
+/* session_state.h: the state of a session. Only for session.c and session_read.c. */
 #ifndef WSONCE_FEED_SESSION_STATE_H
 #define WSONCE_FEED_SESSION_STATE_H
 
@@ -10,20 +10,20 @@
 #include "feed/template.h"
 #include "feed/vars.h"
 
-#define SCRATCH_BYTES 4096 /* for the decoded parts of an event of ordinary size */
+#define SCRATCH_BYTES 4096 /* for the decoded parts of a usual event */
 
 struct session {
 	const struct profile *profile;
 	bool is_recording;
-	bool has_cursor_var; /* a rule asks for $cursor */
+	bool has_cursor_var; /* a rule uses $cursor */
 	struct rules *rules;
 	struct vars vars;
 	struct cursor cursor;
 	int64_t counter;
-	struct bytes redirect; /* JSON of the URL that a rule has named; empty: none */
+	struct bytes redirect; /* JSON of the URL that a rule has set; empty: none */
 	char trouble[200];     /* "" : none */
 
-	/* The dial at hand. */
+	/* The current struct session_dial. */
 	struct bytes url_json;
 	char *url;
 	char *shown;
@@ -31,22 +31,22 @@ struct session {
 	struct slice *on_open;
 	char fault[300];
 
-	/* What lives until the next call. */
+	/* Results that live until the next call. */
 	struct bytes rendered;
 	char *rendered_text;
 
-	/* The frame at hand. */
+	/* The current frame. */
 	struct pointers *hold_pointers;
 	struct conditions hold;  /* of hold_until */
-	struct bytes spliced[2]; /* the frame with its json_strings decoded */
+	struct bytes spliced[2]; /* buffers for the frame with its json_strings decoded */
 	struct bytes id;
 	struct arena arena;
 	_Alignas(16) char scratch[SCRATCH_BYTES];
 };
 
-/* Sets the variable cursor to what the next connection would ask for; without a cursor it stays. */
+/* Sets the variable `cursor` to the cursor that the next connection would resume from; leaves it if there is none. */
 void session_set_cursor_var(struct session *s);
-/* What templates of a frame may use. */
+/* The scope for templates of a frame. */
 struct template_scope session_scope(struct session *s, struct slice frame);
 
 #endif

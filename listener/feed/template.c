@@ -1,5 +1,5 @@
-/* template.c owns the filling in of templates. What a source sent is put in as it is and never read as a template
- * again, so that it cannot ask for secrets. */
+/* template.c renders templates. A value from a source is inserted as it is and never rendered again, so that a source
+ * cannot read secrets. */
 #include "feed/template.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 struct placeholder {
 	const char *begin;
 	const char *name;
-	size_t len;      /* of the name */
+	size_t len;      /* length of the name */
 	const char *end; /* after the brace */
 };
 
@@ -46,7 +46,7 @@ static bool is_secret(const struct placeholder *p)
 
 /* --- values --- */
 
-/* The text of ${env:X} or ${file:P}, on the heap. */
+/* Reads the secret ${env:X} or ${file:P}. Returns it on the heap. */
 static char *read_secret(const struct placeholder *p, struct template_scope *scope)
 {
 	bool is_env = has_prefix(p, "env:");
@@ -64,7 +64,7 @@ static char *read_secret(const struct placeholder *p, struct template_scope *sco
 	return text ? text : memory_strdup("");
 }
 
-/* What a placeholder that is not a secret stands for, as JSON; at is NULL if there is nothing. */
+/* The value of a placeholder that is not a secret, as JSON. at is NULL if there is none. */
 static struct slice find_value(const struct placeholder *p, struct template_scope *scope, char number[24])
 {
 	char *pointer;
@@ -80,7 +80,7 @@ static struct slice find_value(const struct placeholder *p, struct template_scop
 	return value;
 }
 
-/* A lone placeholder: its value keeps its type. */
+/* The text is only a placeholder: the value keeps its type. */
 static void write_value(struct bytes *out, const struct placeholder *p, struct template_scope *scope)
 {
 	char number[24];
@@ -97,13 +97,13 @@ static void write_value(struct bytes *out, const struct placeholder *p, struct t
 	}
 }
 
-/* Is it a value that the feed sent? */
+/* Did the feed send this value? */
 static bool is_foreign(const struct placeholder *p, const struct template_scope *scope)
 {
 	return !is_secret(p) && !vars_is_first(scope->vars, p->name, p->len);
 }
 
-/* RFC 3986, section 2.1. A host may have a port. */
+/* RFC 3986, section 2.1. A host may have a port, so : is kept. */
 static void add_encoded(struct bytes *out, const char *text, size_t len)
 {
 	static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~:";
@@ -118,7 +118,7 @@ static void add_encoded(struct bytes *out, const char *text, size_t len)
 	}
 }
 
-/* Inside a text: strings as they are, all else as JSON, and nothing for null. */
+/* Inside a text: strings are inserted as they are, null as nothing, and anything else as JSON. */
 static void write_inside(struct bytes *out, const struct placeholder *p, struct template_scope *scope)
 {
 	struct arena a = {.room = NULL};
@@ -178,7 +178,7 @@ bool template_is_complete(const char *text, const struct vars *vars)
 
 /* --- trees --- */
 
-/* The branch of {"if": "$x", "then": ..., "else": ...}; t itself if it is not of this form. */
+/* Returns the chosen branch of {"if": "$x", "then": ..., "else": ...}, or t itself if it does not have this form. */
 static const json_t *choose(const json_t *t, const struct template_scope *scope)
 {
 	const char *name = json_string_value(json_object_get(t, "if"));

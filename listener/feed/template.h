@@ -1,4 +1,4 @@
-/* template.h: messages to the source, made from a profile's templates. */
+/* template.h: renders a profile's templates. */
 #ifndef WSONCE_FEED_TEMPLATE_H
 #define WSONCE_FEED_TEMPLATE_H
 
@@ -10,23 +10,23 @@
 #include "base/slice.h"
 #include "feed/vars.h"
 
-/* What ${...} may stand for. */
+/* What ${...} can refer to. */
 struct template_scope {
-	struct slice frame; /* at NULL: there is none */
+	struct slice frame; /* at NULL: none */
 	const struct vars *vars;
-	int64_t *counter;   /* ${counter} takes the next number from it; NULL: it is a variable like others */
-	bool keeps_secrets; /* ${env:X} and ${file:P} stay as they are written */
-	bool is_url;     /* what the feed sent is percent-encoded, but at the beginning of a text, where it is a URL */
-	char fault[200]; /* a secret that could not be read, one sentence; "" */
+	int64_t *counter;   /* source of ${counter}; NULL: an ordinary variable */
+	bool keeps_secrets; /* leave ${env:X} and ${file:P} as they are */
+	bool is_url;        /* percent-encode the feed's values, except at the start of a text, where they are a URL */
+	char fault[200];    /* a secret cannot be read: one sentence, or "" */
 };
 
-/* Appends t as JSON. false: it says nothing (the branch of an "if" that is null), and out is as it was. */
+/* Appends t as JSON. Returns false and leaves out unchanged if t has no value (an "if" branch that is null). */
 bool template_render(struct bytes *out, const json_t *t, struct template_scope *scope);
 
-/* The same for a text, which is JSON then: a lone ${x} keeps its type. */
+/* The same for a text. A text that is only ${x} keeps the type of x. */
 void template_render_text(struct bytes *out, const char *text, struct template_scope *scope);
 
-/* Are all variables of a text set? */
+/* Are all variables in a text set? */
 bool template_is_complete(const char *text, const struct vars *vars);
 
 #endif

@@ -1,4 +1,4 @@
-/* vars.c owns the variables of a source. There are a dozen at most, so they are looked for one by one. */
+/* vars.c owns the variables of a source. There are at most a dozen, so lookup is linear. */
 #include "feed/vars.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 struct variable {
 	char *name;
 	struct bytes value; /* JSON; empty: not set */
-	bool is_first;      /* the profile's own value */
+	bool is_first;      /* initial value, from the profile */
 };
 
 static struct variable *find(const struct vars *v, const char *name, size_t len)

@@ -1,4 +1,4 @@
-/* vars.h: the variables of a source: JSON values by name. They survive reconnects until they are cleared. */
+/* vars.h: the variables of a source: named JSON values that survive reconnects until they are cleared. */
 #ifndef WSONCE_FEED_VARS_H
 #define WSONCE_FEED_VARS_H
 
@@ -9,30 +9,30 @@
 #include "base/bytes.h"
 #include "base/slice.h"
 
-#define VARS_BYTES_MAX (64 << 10) /* of one value: what a source can make us keep */
+#define VARS_BYTES_MAX (64 << 10) /* limit of one value, which a source may set */
 
 struct vars {
 	struct variable *items;
 	size_t count;
-	const json_t *first; /* the profile's values, to which a cleared variable returns */
+	const json_t *first; /* initial values, from the profile; `clear` restores them */
 };
 
-/* first: an object that lives as long; or NULL. */
+/* first is an object that must outlive v, or NULL. */
 void vars_init(struct vars *v, const json_t *first);
 void vars_free(struct vars *v);
 
-/* The value as JSON; {NULL, 0}: not set. Lives until the variable changes. */
+/* The value as JSON, or {NULL, 0} if it is not set. Valid until the variable changes. */
 struct slice vars_get(const struct vars *v, const char *name, size_t len);
-/* Is it the profile's own value, which nothing that the feed sent has replaced? */
+/* Does the variable still have its initial value, not one from the feed? */
 bool vars_is_first(const struct vars *v, const char *name, size_t len);
-/* Copies value. false: it is too long, and the variable is as it was. */
+/* Copies value. Returns false and leaves the variable unchanged if value is too long. */
 bool vars_set(struct vars *v, const char *name, struct slice value);
 void vars_clear(struct vars *v, const char *name);
 
-/* Bytes of memory. */
+/* Memory in bytes. */
 size_t vars_bytes(const struct vars *v);
 
-/* Writes those that are not the profile's own as a JSON object. */
+/* Writes the variables that do not have their initial value as a JSON object. */
 void vars_save(const struct vars *v, struct bytes *out);
 
 #endif
