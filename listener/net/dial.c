@@ -433,7 +433,7 @@ static int look_up(struct dial *d);
 /* Closes the connection and opens another one within the same deadline. */
 static int redirect(struct dial *d)
 {
-	const char *why = "its redirects have no end";
+	const char *why = "it redirects too often";
 	char reason[200];
 	char *text =
 		d->redirects++ < REDIRECTS_MOST ? redirect_follow(&d->url, upgrade_location(d->upgrade), &why) : NULL;
@@ -448,7 +448,7 @@ static int redirect(struct dial *d)
 	url_parse(&d->url, text);
 	free(text);
 	if (look_up(d))
-		finish(d, "no name can be looked up");
+		finish(d, "the name lookup cannot start");
 	return -1;
 }
 
@@ -771,7 +771,7 @@ struct dial *dial_start(struct dialler *all, const char *url, const struct upgra
 	if (url_parse(&d->url, url) || !url_has_scheme(&d->url, "ws wss") || !d->url.host[0])
 		d->fault = "its URL is not a ws:// or wss:// URL with a host";
 	else if (look_up(d))
-		d->fault = "no name can be looked up";
+		d->fault = "the name lookup cannot start";
 	d->until_ms = now_ms(d) + all->config->handshake_timeout_s * 1000;
 	look_after(d, d->fault ? 0 : INT64_MAX);
 	return d;

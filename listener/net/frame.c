@@ -318,7 +318,7 @@ static enum frames_result take_compressed_piece(struct frames *f, const struct w
 
 	if (inflater_receive(f->inflater, (const char *)frame->data, frame->data_length, is_last, on_inflated, f))
 		return f->inflated > f->inflated_most
-			       ? refuse(f, WSLAY_CODE_MESSAGE_TOO_BIG, "a message that inflates to too much")
+			       ? refuse(f, WSLAY_CODE_MESSAGE_TOO_BIG, "a message that inflates to too many bytes")
 			       : refuse(f, WSLAY_CODE_INVALID_FRAME_PAYLOAD_DATA, "a message that does not inflate");
 	if (is_last)
 		f->message = 0;

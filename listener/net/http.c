@@ -159,7 +159,7 @@ static struct http_refusal judge_post(const struct http *h, struct MHD_Connectio
 					     "Host, Content-Length and Transfer-Encoding\n"};
 	if (head.is_encoded)
 		return (struct http_refusal){MHD_HTTP_UNSUPPORTED_MEDIA_TYPE,
-					     "a compressed body is not read: send it without Content-Encoding\n"};
+					     "compressed bodies are not supported: send it without Content-Encoding\n"};
 	return h->site->poster->begin(h->site->arg, &request, post);
 }
 
@@ -541,7 +541,7 @@ struct http *http_open(uv_loop_t *loop, const struct http_site *site, char *erro
 		return NULL;
 	}
 	if (start_daemon(h)) {
-		snprintf(error, size, "%s: libmicrohttpd cannot start: out of memory or of files", site->flag);
+		snprintf(error, size, "%s: libmicrohttpd cannot start: out of memory or file descriptors", site->flag);
 		close(h->listener);
 		http_free(h);
 		return NULL;

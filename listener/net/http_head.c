@@ -117,7 +117,7 @@ unsigned int http_judge_place(const struct http_names *names, const struct head 
 	       "dashboard\n";
 	if (head->host && !is_our_name(names, head->host))
 		return MHD_HTTP_FORBIDDEN;
-	*why = "this Origin is not allowed: only pages of this server may ask\n";
+	*why = "this Origin is not allowed: only pages of this server may send requests\n";
 	if (head->origin && !is_our_origin(head))
 		return MHD_HTTP_FORBIDDEN;
 	*why = "a page of another site may link to /, and to no other path\n";

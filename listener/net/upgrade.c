@@ -227,13 +227,13 @@ static enum upgrade_result judge_header(struct upgrade *u, const char *name, con
 		return refuse(u, "a header of the server's answer is not HTTP");
 	if (strcasecmp(name, "Upgrade") == 0) {
 		if (strcasecmp(value, "websocket") != 0)
-			return refuse(u, "the server's answer upgrades to something else than websocket");
+			return refuse(u, "the server's answer upgrades to something other than websocket");
 		u->has_upgrade = true;
 	} else if (strcasecmp(name, "Connection") == 0) {
 		u->has_connection |= has_word(value, "upgrade");
 	} else if (strcasecmp(name, "Sec-WebSocket-Accept") == 0) {
 		if (u->has_accept || strcmp(value, u->accept) != 0)
-			return refuse(u, "Sec-WebSocket-Accept in the server's answer is not for our key");
+			return refuse(u, "Sec-WebSocket-Accept in the server's answer does not match our key");
 		u->has_accept = true;
 	} else if (strcasecmp(name, "Sec-WebSocket-Extensions") == 0 && *value) {
 		return judge_extensions(u, value);

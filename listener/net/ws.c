@@ -411,7 +411,7 @@ static void end_half(struct ws_link *link)
 	forget_message(link);
 	link->has_peer_closed = true;
 	tell_ended(link->ws);
-	end_link(link, "memory is full, and its message that has not ended holds the most");
+	end_link(link, "memory is full and its unfinished message holds the most");
 }
 
 /* Ends the connections that hold most until no more than `most` is left. Buffers grow by doubling, so one pass per size
