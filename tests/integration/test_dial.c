@@ -181,7 +181,8 @@ Test(dial, a_bomb_ends_its_connection_as_too_long)
 {
 	start_packed();
 	send_packed(long_text(40 << 20));
-	cr_assert(wait_until(listener_has_logged(listener, "inflates to too many bytes: closed with 1009"), SETTLED_MS));
+	cr_assert(
+		wait_until(listener_has_logged(listener, "inflates to too many bytes: closed with 1009"), SETTLED_MS));
 	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM dead_letters") == 1, SETTLED_MS));
 	cr_assert(wait_until(feed_connections(feed) == 2, SETTLED_MS));
 	expect_heard("after the bomb");

@@ -501,7 +501,8 @@ Test(feed_client, replies_that_are_provoked_are_bounded)
 	cr_assert_leq(feed_received(feed), 50 * (wait_now_ms() - begin) / 1000 + 60);
 	for (int i = 0; i < 2000; i++)
 		feed_send_text(feed, "{\"x\":1}");
-	cr_assert(wait_until(listener_has_logged(listener, "asks for more replies than the rate limit allows"), SETTLED_MS));
+	cr_assert(wait_until(listener_has_logged(listener, "asks for more replies than the rate limit allows"),
+			     SETTLED_MS));
 	cr_assert(wait_until(feed_connections(feed) >= 2, SETTLED_MS));
 	expect_heard("afterwards");
 }

@@ -1,4 +1,5 @@
-/* hooks.c is what the played servers need beside the simulator's clock and sockets: nobody dies, and nobody looks on. */
+/* hooks.c is what the played servers need beside the simulator's clock and sockets: nobody dies, and nobody looks on.
+ */
 #include "sim.h"
 
 #include <stdarg.h>
