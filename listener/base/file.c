@@ -47,11 +47,17 @@ FILE *file_open(const char *path)
 char *file_read(const char *path, size_t most, size_t *len)
 {
 	FILE *in = file_open(path);
-	char *text = in ? memory_alloc(most + 2) : NULL;
+	char *text = NULL;
+	size_t n = 1;
 
 	if (!in)
 		return NULL;
-	*len = fread(text, 1, most + 1, in);
+	for (*len = 0; n && *len <= most; *len += n) {
+		size_t room = *len + 4096 < most + 1 ? 2 * *len + 4096 : most + 1;
+
+		text = memory_realloc(text, room + 1);
+		n = fread(text + *len, 1, room - *len, in);
+	}
 	if (ferror(in) || *len > most) {
 		int fault = ferror(in) ? errno : EFBIG;
 
@@ -60,7 +66,6 @@ char *file_read(const char *path, size_t most, size_t *len)
 		errno = fault;
 	} else {
 		text[*len] = '\0';
-		text = memory_realloc(text, *len + 1);
 	}
 	fclose(in);
 	return text;

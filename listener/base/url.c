@@ -23,7 +23,8 @@ int url_decode(char *text)
 	int result = 0;
 
 	for (const char *s = text; *s; s++) {
-		int high = *s == '%' ? hex(s[1]) : -1, low = high < 0 ? -1 : hex(s[2]), byte = high << 4 | low;
+		int high = *s == '%' ? hex(s[1]) : -1, low = high < 0 ? -1 : hex(s[2]);
+		int byte = low < 0 ? 0 : high << 4 | low;
 		bool is_code = low >= 0 && byte;
 
 		if (*s == '%' && !is_code)

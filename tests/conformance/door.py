@@ -64,7 +64,7 @@ async def play(rig):
     for data in (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(600), b"\x00" * 9000, b"\xff" * 9000,
                  b"GET\r\n\r\n", b"GET /events\r\n\r\n", b"\r\n\r\n\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(99),
                  b"GET /events HTTP/1.1\r\n: nameless\r\n\r\n", b"GET /events HTTP/1.1\r\nno colon\r\n\r\n"):
-        await expect(port, data, 400, 403, 404, 405, 426, None)
+        await expect(port, data, 400, 403, 404, 405, 426, 431, None)
         await rig.is_healthy()
 
 
