@@ -51,12 +51,12 @@ static int add_id(struct loader *l, const struct ndjson_line *line, struct slice
 	return -1;
 }
 
-static size_t put_hex(char *out, const char *head, const uint8_t *digest)
+static struct slice put_hex(char *out, const char *head, const uint8_t *digest)
 {
 	char *put = stpcpy(out, head);
 
 	write_hex(put, digest, SHA256_BYTES);
-	return (size_t)(put - out) + 2 * SHA256_BYTES;
+	return (struct slice){out, (size_t)(put - out) + 2 * SHA256_BYTES};
 }
 
 /* A line that is no event. The digest of its dead letter includes the consumer: see sql/migrations/004_effects.sql. */
@@ -64,14 +64,14 @@ static int add_digest(struct loader *l, const struct ndjson_line *line, const ui
 {
 	char name[sizeof(NAME) + 2 * SHA256_BYTES], hex[3 + 2 * SHA256_BYTES];
 	uint8_t own[SHA256_BYTES + CONFIG_CONSUMER_MAX];
-	struct slice of_line = {name, put_hex(name, NAME, digest)};
+	struct slice of_line = put_hex(name, NAME, digest);
 	size_t len = strlen(l->consumer);
 
 	memcpy(own, digest, SHA256_BYTES);
 	memcpy(own + SHA256_BYTES, l->consumer, len);
 	if (len)
 		sha256(own, SHA256_BYTES + len, own);
-	return add(l, line->begin, (struct slice){NULL, 0}, of_line, (struct slice){hex, put_hex(hex, "\\x", own)});
+	return add(l, line->begin, (struct slice){NULL, 0}, of_line, put_hex(hex, "\\x", own));
 }
 
 /* --- lines --- */

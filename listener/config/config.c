@@ -642,8 +642,8 @@ static int read_member(struct reader *r, const char *key, const json_t *value)
 /* jansson quotes the text around an error. We keep it only for a duplicate name, since it may be a password. */
 static int refuse_file(struct reader *r, const json_error_t *where)
 {
-	bool is_name = json_error_code(where) == json_error_duplicate_key;
-	const char *near = is_name ? NULL : strstr(where->text, " near '");
+	bool is_double = json_error_code(where) == json_error_duplicate_key;
+	const char *near = is_double ? NULL : strstr(where->text, " near '");
 
 	snprintf(r->error, r->error_size, "--config: %s, line %d, column %d: %.*s", r->config->file, where->line,
 		 where->column, (int)(near ? near - where->text : INT_MAX), where->text);

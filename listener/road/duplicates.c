@@ -35,7 +35,8 @@ static struct copy closest, farthest;
 static void keep(struct copy *c, const char *id, size_t len, int64_t ms)
 {
 	free(c->id);
-	*c = (struct copy){memcpy(memory_alloc(len), id, len), len, ms};
+	*c = (struct copy){memory_alloc(len), len, ms};
+	memcpy(c->id, id, len);
 }
 
 /* Equal on all listeners. Each copy takes it, so it reads words, not bytes. */
