@@ -29,7 +29,10 @@ int url_decode(char *text)
 
 		if (*s == '%' && !is_code)
 			result = -1;
-		*out++ = is_code ? (char)byte : *s;
+		*out = *s;
+		if (is_code)
+			*out = (char)byte;
+		out++;
 		s += is_code ? 2 : 0;
 	}
 	*out = '\0';

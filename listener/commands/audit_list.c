@@ -56,13 +56,13 @@ static struct slice put_hex(char *out, const char *head, const uint8_t *digest)
 	char *put = stpcpy(out, head);
 
 	write_hex(put, digest, SHA256_BYTES);
-	return (struct slice){out, (size_t)(put - out) + 2 * SHA256_BYTES};
+	return (struct slice){out, (size_t)(put - out) + 2UL * SHA256_BYTES};
 }
 
 /* A line that is no event. The digest of its dead letter includes the consumer: see sql/migrations/004_effects.sql. */
 static int add_digest(struct loader *l, const struct ndjson_line *line, const uint8_t *digest)
 {
-	char name[sizeof(NAME) + 2 * SHA256_BYTES], hex[3 + 2 * SHA256_BYTES];
+	char name[sizeof(NAME) + 2UL * SHA256_BYTES], hex[3 + 2UL * SHA256_BYTES];
 	uint8_t own[SHA256_BYTES + CONFIG_CONSUMER_MAX];
 	struct slice of_line = put_hex(name, NAME, digest);
 	size_t len = strlen(l->consumer);

@@ -500,9 +500,12 @@ static void copy_field(struct bytes *out, struct slice field)
 	for (size_t i = 0; field.at && i < field.len; i++) {
 		const char *found = memchr(special, field.at[i], 4);
 
-		if (found)
-			bytes_add_byte(out, '\\');
-		bytes_add_byte(out, found ? letters[found - special] : field.at[i]);
+		if (!found) {
+			bytes_add_byte(out, field.at[i]);
+			continue;
+		}
+		bytes_add_byte(out, '\\');
+		bytes_add_byte(out, letters[found - special]);
 	}
 }
 

@@ -412,16 +412,16 @@ static int run_stats(const struct invocation *in)
 	int failed = !s || read_days(s, o, &d) || read_window(s, in->config, &d);
 
 	session_close(s);
-	if (failed)
-		return STATUS_FAILED;
-	measure_mark(in->config, &d);
-	if (o->is_json)
-		print_json(&d);
-	else
-		print_text(&d);
+	if (!failed) {
+		measure_mark(in->config, &d);
+		if (o->is_json)
+			print_json(&d);
+		else
+			print_text(&d);
+	}
 	free(d.closest.id);
 	free(d.farthest.id);
-	return STATUS_FINE;
+	return failed ? STATUS_FAILED : STATUS_FINE;
 }
 
 const struct subcommand stats_duplicates = {
