@@ -1,3 +1,4 @@
+/* log_spell.c owns how often a failure that repeats is logged. */
 #include "base/log_spell.h"
 
 #include "base/log.h"
