@@ -29,7 +29,7 @@
 	X(claims_inherited, "Held events whose claim was taken over because its owner was found dead.") \
 	X(holds, "Events held because another listener had claimed them.") \
 	X(deferred, "Events left to their preferred instance, and looked at again later.") \
-	X(done_logged, "Held events settled by the commit log that large fleets keep.") \
+	X(done_told, "Copies settled because another listener told of its commit on the done channel.") \
 	X(turns_saved, \
 	  "Events left to other listeners while Redis was unreachable, whose rows were then found in the table.") \
 	X(deferred_in_vain, "Deferred events found unclaimed when they were looked at again.") \

@@ -17,6 +17,7 @@
 #include "hazards.sql.h"
 #include "postgres/schema.h"
 #include "redis/rights.h"
+#include "road/done_channel.h"
 #include "road/owners.h"
 
 #define OFFSET_MS   2000 /* of clocks, that is worth a word */
@@ -265,14 +266,17 @@ static void judge_info(struct findings *f, const char *info)
 /* What listeners send, on one key after the other. % stands for a key of claims. The digest is of the script
  * "return". */
 static const char tries[] =
-	"SET % check NX GET EX 5;GET %;MGET %;EXPIRE % 5;PEXPIRE % 5000;APPEND % -;GETRANGE % 0 1;DEL %;INCR %;DEL %;"
+	"SET % check NX GET EX 5;GET %;MGET %;EXPIRE % 5;PEXPIRE % 5000;DEL %;INCR %;DEL %;"
 	"HSET % check 1;HGET % check;HGETALL %;DEL %;ZADD % 1 check;ZRANGE % 0 -1;ZREMRANGEBYSCORE % 0 0;ZREM % check;"
 	"TIME;CLIENT ID;CLIENT LIST ID 1;SCRIPT LOAD return;EVAL return 1 %;"
-	"EVALSHA 63143b6f8007b98c53ca2149822777b3566f9241 1 %";
+	"EVALSHA 63143b6f8007b98c53ca2149822777b3566f9241 1 %;PING";
+
+/* % stands for a channel to which nobody listens. The last one, as the connection then takes no other command. */
+static const char channel_tries[] = "PUBLISH % check;SUBSCRIBE %";
 
 /* The beginnings of other keys. An ACL may have a pattern for each. */
-static const char *const other_keys[] = {"wsonce:prefixes", "wsonce:attempts:", "wsonce:fleet:",  "wsonce:readers:",
-					 "wsonce:lease:",   "wsonce:{done}:",   OWNERS_KEY_PREFIX};
+static const char *const other_keys[] = {
+	"wsonce:prefixes", "wsonce:attempts:", "wsonce:fleet:", "wsonce:readers:", "wsonce:lease:", OWNERS_KEY_PREFIX};
 
 struct rights {
 	struct redis_query *redis;
@@ -306,11 +310,21 @@ static void try_command(struct rights *r, const char *command, const char *key, 
 	if (redis_query_command(r->redis, words, n, text, sizeof(text), &number)) {
 		if (!rights_read(text, right, sizeof(right)))
 			snprintf(r->trouble, TEXT, "%s: %.400s", words[0], *text ? text : "no answer");
-		else if (*right == '~')
-			note_missing(r, "~", pattern, "*");
+		else if (*right == '~' || *right == '&')
+			note_missing(r, right, pattern, "*");
 		else
 			note_missing(r, "+", right, "");
 	}
+	free(copy);
+}
+
+/* Sends commands with semicolons between them. */
+static void try_commands(struct rights *r, const char *commands, const char *key, const char *pattern)
+{
+	char *copy = memory_strdup(commands), *rest = copy;
+
+	for (const char *one; (one = strsep(&rest, ";"));)
+		try_command(r, one, key, pattern);
 	free(copy);
 }
 
@@ -318,12 +332,12 @@ static void try_command(struct rights *r, const char *command, const char *key, 
 static void check_rights(struct findings *f, const struct config *c, struct redis_query *q)
 {
 	struct rights r = {.redis = q};
-	char *key = memory_printf("%s" TRY_KEY, c->claim_prefix), *copy = memory_strdup(tries), *rest = copy;
+	char *key = memory_printf("%s" TRY_KEY, c->claim_prefix);
 
-	for (const char *one; (one = strsep(&rest, ";"));)
-		try_command(&r, one, key, c->claim_prefix);
+	try_commands(&r, tries, key, c->claim_prefix);
 	for (size_t i = 0; i < sizeof(other_keys) / sizeof(other_keys[0]); i++)
 		try_command(&r, "EVAL return 1 %", other_keys[i], other_keys[i]);
+	try_commands(&r, channel_tries, DONE_CHANNEL_PREFIX TRY_KEY, DONE_CHANNEL_PREFIX);
 	if (*r.missing)
 		finding(f, FINDING_WRONG, "redis rights",
 			"the user lacks%s: grant them with ACL SETUSER (docs/security.md)", r.missing);
@@ -331,8 +345,7 @@ static void check_rights(struct findings *f, const struct config *c, struct redi
 		finding(f, FINDING_WRONG, "redis rights", "%s", r.trouble);
 	else
 		finding(f, FINDING_OK, "redis rights",
-			"the user may run every command, on every key that listeners use");
-	free(copy);
+			"the user may run every command, on every key and channel that listeners use");
 	free(key);
 }
 

@@ -11,7 +11,6 @@
 #include "base/memory.h"
 #include "commands/dispatch.h"
 #include "commands/session.h"
-#include "base/keyed.h"
 #include "base/list.h"
 
 #define PULLS_PER_TURN 256
@@ -169,7 +168,7 @@ bool feeder_has(struct feeder *f, struct slice id)
 {
 	struct envelope_view view = {.id = id};
 
-	view.id_hash = keyed_hash(id.at, id.len);
+	events_hash(pipeline_events(f->pipeline), &view);
 	return event_find(pipeline_events(f->pipeline), &view) != NULL;
 }
 

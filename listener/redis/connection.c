@@ -65,7 +65,7 @@ static void on_state(void *owner, enum redis_state state)
 {
 	struct redis *r = owner;
 
-	if (state == REDIS_READY && !r->cluster && server_is_cluster(r->server))
+	if (state == REDIS_READY && !r->cluster && !r->settings.on_message && server_is_cluster(r->server))
 		open_cluster(r);
 	if (!r->cluster || state == REDIS_CLOSING)
 		r->settings.on_state(r->settings.owner, state);
@@ -88,6 +88,7 @@ struct redis *redis_open(uv_loop_t *loop, const struct redis_settings *settings)
 	struct server_settings of_server = {.address = &r->address,
 					    .timeout_ms = settings->timeout_ms,
 					    .on_state = on_state,
+					    .on_message = settings->on_message,
 					    .owner = r,
 					    .asker = settings->owner};
 

@@ -31,6 +31,10 @@ struct redis_settings {
 	int64_t timeout_ms;
 	/* Called after each change of state; on a cluster also with REDIS_READY for each further ready master. */
 	void (*on_state)(void *owner, enum redis_state state);
+	/* Called for each message of a channel that the owner has subscribed to; bytes are valid during the call. Such
+	 * a connection takes no other commands but PING, and on a cluster it stays with one server. NULL: no
+	 * subscriptions. */
+	void (*on_message)(void *owner, const char *bytes, size_t len);
 	void *owner;
 };
 

@@ -79,6 +79,8 @@ bool rights_read(const char *error, char *out, size_t size)
 	if (command) {
 		command += strlen("to run the '");
 		snprintf(out, size, "%.*s", (int)strcspn(command, "'"), command);
+	} else if (strstr(error, "channel")) {
+		snprintf(out, size, "&");
 	} else if (strstr(error, "access")) {
 		snprintf(out, size, "~");
 	}

@@ -436,6 +436,7 @@ static void open_parts(struct server *s)
 		.on_open = on_open,
 		.on_end = on_end,
 		.on_error = on_error,
+		.on_message = s->settings.on_message,
 		.owner = s,
 		.asker = s->settings.asker,
 	};

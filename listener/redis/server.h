@@ -15,6 +15,7 @@ struct server_settings {
 	const struct tls_trust *trust; /* NULL without TLS */
 	int64_t timeout_ms;
 	void (*on_state)(void *owner, enum redis_state state);
+	void (*on_message)(void *asker, const char *bytes, size_t len); /* as in connection.h; may be NULL */
 	void *owner;
 	void *asker; /* passed to callbacks as owner */
 };

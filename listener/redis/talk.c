@@ -171,6 +171,18 @@ static void tell_error(const struct talk *s, char *text)
 		s->settings.on_error(s->settings.owner, text);
 }
 
+/* What a channel brings stands between the answers. Returns whether reply was that. */
+static bool take_message(const struct talk *s, const struct redis_reply *reply)
+{
+	const struct redis_reply *text = reply->type == REPLY_ARRAY && reply->elements == 3 ? reply->element[2] : NULL;
+
+	if (!s->settings.on_message || !text || text->type != REPLY_STRING || reply->element[0]->type != REPLY_STRING ||
+	    strcmp(reply->element[0]->str, "message") != 0)
+		return false;
+	s->settings.on_message(s->settings.asker, text->str, text->len);
+	return true;
+}
+
 static const char too_large[] = "an answer is larger than 16 MiB";
 
 /* Returns false if the connection has ended, which a callback may do. */
@@ -186,6 +198,10 @@ static bool answer_those_read(struct talk *s, const struct wire *wire, redisRead
 		}
 		if (!reply)
 			return true;
+		if (take_message(s, reply)) {
+			arena_clear(&s->answer);
+			continue;
+		}
 		if (s->answered == s->sent) {
 			talk_end(s, "an answer without a command");
 			return false;

@@ -23,6 +23,8 @@ struct talk_settings {
 	void (*on_end)(void *owner, const char *why);
 	/* Called for each error, before the callback of its command. May be NULL. */
 	void (*on_error)(void *owner, const char *text);
+	/* Called for each message of a subscribed channel, with asker. NULL: no subscriptions. */
+	void (*on_message)(void *asker, const char *bytes, size_t len);
 	void *owner;
 	void *asker; /* passed to callbacks as owner */
 };

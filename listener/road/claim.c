@@ -15,7 +15,7 @@
 #include "base/fault_point.h"
 #include "redis/reply.h"
 #include "redis/resp.h"
-#include "road/done_log.h"
+#include "road/done_channel.h"
 #include "road/duplicates.h"
 #include "road/fleets.h"
 #include "base/log.h"
@@ -46,7 +46,7 @@ struct claim {
 	struct redis *redis;   /* NULL: --redis none */
 	struct fleets *fleets; /* NULL as well, */
 	struct owners *owners; /* and NULL */
-	struct done_log *log;
+	struct done_channel *channel;
 	struct registry registry;
 	struct claim_callbacks on;
 	const char *prefix;
@@ -642,7 +642,7 @@ void claim_mark(struct claim *c, struct event *ev, enum claim_mark kind)
 		claim_release(c, &ev, 1);
 	send_mark(c, &mark);
 	if (!mark.is_dead)
-		done_log_add(c->log, ev->id, ev->id_len);
+		done_channel_add(c->channel, &(const struct done){ev->id_hash, ev->came_us / 1000});
 	if (mark.is_dead || ev->attempts)
 		forget_attempts(c, ev);
 }
@@ -656,7 +656,7 @@ static void on_redis_state(void *owner, enum redis_state state)
 		fleets_set_redis(c->fleets, state == REDIS_READY ? c->redis : NULL);
 	if (c->owners)
 		owners_set_redis(c->owners, state == REDIS_READY ? c->redis : NULL);
-	done_log_set_redis(c->log, state == REDIS_READY ? c->redis : NULL);
+	done_channel_set_redis(c->channel, state == REDIS_READY ? c->redis : NULL);
 	if (state != REDIS_READY)
 		return;
 	registry_enter(&c->registry);
@@ -667,7 +667,7 @@ static void on_redis_state(void *owner, enum redis_state state)
 void claim_set_database(struct claim *c, const char *id)
 {
 	registry_set_database(&c->registry, id);
-	done_log_set_place(c->log, id, c->epoch);
+	done_channel_set_place(c->channel, id, c->epoch);
 }
 
 void claim_restore(struct claim *c)
@@ -678,7 +678,7 @@ void claim_restore(struct claim *c)
 void claim_set_epoch(struct claim *c, uint32_t epoch)
 {
 	c->epoch = epoch;
-	done_log_set_place(c->log, c->registry.database, epoch);
+	done_channel_set_place(c->channel, c->registry.database, epoch);
 }
 
 bool claim_prefers_other(struct claim *c, const struct event *ev)
@@ -688,6 +688,7 @@ bool claim_prefers_other(struct claim *c, const struct event *ev)
 	if (!claim_is_ready(c))
 		return false;
 	f = fleets_of(c->fleets, ev);
+	owners_set_fleet(c->owners, fleets_size(c->fleets) + 1);
 	fleet_hear(f);
 	return fleet_prefers_other(f, ev->id, ev->id_len);
 }
@@ -702,23 +703,33 @@ size_t claim_others(const struct claim *c)
 	return c->fleets && !claim_is_ready(c) ? fleets_size(c->fleets) : 0;
 }
 
-bool claim_expect_log(struct claim *c)
+bool claim_hears_done(const struct claim *c)
 {
-	if (!claim_is_ready(c))
-		return false;
-	done_log_set_fleet(c->log, fleets_size(c->fleets) + 1);
-	owners_set_fleet(c->owners, fleets_size(c->fleets) + 1);
-	return done_log_expect(c->log);
+	return done_channel_is_heard(c->channel);
 }
 
-void claim_learn(struct claim *c, const char *id, size_t len)
+const struct id_hash_key *claim_id_key(const struct claim *c)
 {
-	done_log_learn(c->log, id, len);
+	return done_channel_key(c->channel);
 }
 
-bool claim_is_logged(const struct claim *c, const struct event *ev)
+void claim_learn(struct claim *c, const struct id_hash *hash, int64_t came_ms)
 {
-	return done_log_has(c->log, ev->id, ev->id_len);
+	done_channel_learn(c->channel, &(const struct done){*hash, came_ms});
+}
+
+bool claim_is_told(const struct claim *c, const struct id_hash *hash, int64_t *came_ms)
+{
+	const struct done *done = done_channel_find(c->channel, hash);
+
+	if (done && came_ms)
+		*came_ms = done->came_ms;
+	return done;
+}
+
+void claim_publish(struct claim *c)
+{
+	done_channel_publish(c->channel);
 }
 
 void claim_rest(struct claim *c, bool is_resting)
@@ -790,6 +801,13 @@ static void on_owner_gone(void *arg, uint16_t owner)
 	c->on.on_owner_gone(c->on.arg, owner);
 }
 
+static size_t on_done(void *arg, struct done *events, size_t n)
+{
+	struct claim *c = arg;
+
+	return c->on.on_done(c->on.arg, events, n);
+}
+
 struct claim *claim_open(uv_loop_t *loop, const struct config *config, const struct claim_callbacks *callbacks)
 {
 	struct claim *c = memory_calloc(1, sizeof(*c));
@@ -818,7 +836,7 @@ struct claim *claim_open(uv_loop_t *loop, const struct config *config, const str
 	snprintf(c->ttl, sizeof(c->ttl), "%lld", (long long)config->claim_ttl_s);
 	write_tail(c->take_tail, sizeof(c->take_tail), "$2\r\nNX\r\n$3\r\nGET\r\n", config->claim_ttl_s);
 	write_tail(c->mark_tail, sizeof(c->mark_tail), "", config->dedup_window_s);
-	c->log = done_log_open(loop, c->prefix, config->marks_key);
+	c->channel = done_channel_open(loop, config, on_done, c);
 	if (strcmp(config->redis, "none") == 0)
 		return c;
 	c->fleets = fleets_open(loop, config, c->owner);
@@ -847,7 +865,7 @@ void claim_close(struct claim *c, void (*done)(void *arg), void *arg)
 	c->done = done;
 	c->done_arg = arg;
 	c->open = c->redis ? 4 : 1;
-	done_log_close(c->log, on_part_closed, c);
+	done_channel_close(c->channel, on_part_closed, c);
 	if (!c->redis)
 		return;
 	redis_close(c->redis, on_part_closed, c);

@@ -8,6 +8,7 @@
 #include <uv.h>
 
 #include "config/config.h"
+#include "road/done_channel.h"
 #include "road/event.h"
 
 struct claim;
@@ -31,6 +32,8 @@ struct claim_callbacks {
 	void (*on_counted)(void *arg, struct event *ev, long attempts);
 	/* Not for a call below, and maybe again and again: the owner of claims that events were held for is dead. */
 	void (*on_owner_gone)(void *arg, uint16_t owner);
+	/* Others have committed n events; as in done_channel.h. */
+	done_cb *on_done;
 	/* At the start: the claims in this Redis are another database's; sentence says so and lives for the call. */
 	void (*on_foreign)(void *arg, const char *sentence);
 	void *arg;
@@ -57,13 +60,17 @@ bool claim_prefers_other(struct claim *c, const struct event *ev);
 size_t claim_rank(const struct claim *c, const struct event *ev);
 /* And how many there were. */
 size_t claim_others(const struct claim *c);
-/* ev was left to the instance that is preferred. Returns whether its commit will be told in the log that large fleets
- * keep: then claim_is_logged() soon says so, and nobody need look. */
-bool claim_expect_log(struct claim *c);
-/* Postgres has told that the event with this id has a row. */
-void claim_learn(struct claim *c, const char *id, size_t len);
-/* Has the log, or Postgres, told of late that ev is committed? It is knowledge, as a done mark of this epoch is. */
-bool claim_is_logged(const struct claim *c, const struct event *ev);
+/* Does this listener hear the done channel now? Then it is soon told of what others commit, and need not look. */
+bool claim_hears_done(const struct claim *c);
+/* The key for the hashes of events; NULL while the database or its epoch is unknown. */
+const struct id_hash_key *claim_id_key(const struct claim *c);
+/* Postgres has told that this event, received at came_ms (since 1970), has a row. */
+void claim_learn(struct claim *c, const struct id_hash *hash, int64_t came_ms);
+/* Is the event known to be committed in this epoch, from the done channel or Postgres? That is knowledge, as a done
+ * mark of this epoch is. Sets *came_ms, if it is not NULL, to when its listener received it, in ms since 1970. */
+bool claim_is_told(const struct claim *c, const struct id_hash *hash, int64_t *came_ms);
+/* Tells the fleet of the events marked as done since the last call. To be called after each batch. */
+void claim_publish(struct claim *c);
 /* This instance cannot store now, or can again: meanwhile the others need not leave any to it. */
 void claim_rest(struct claim *c, bool is_resting);
 /* No more messages are taken: the others need not leave any to this instance. */

@@ -11,7 +11,6 @@
 
 #include "base/arena.h"
 #include "base/json.h"
-#include "base/keyed.h"
 #include "base/memory.h"
 #include "config/config.h"
 
@@ -335,7 +334,6 @@ const char *envelope_read(struct envelope *e, const char *message, size_t len, s
 		return why;
 	}
 	view->source = NULL;
-	view->id_hash = keyed_hash(view->id.at, view->id.len);
 	view->type = type->value.at ? type->value : (struct slice){"", 0};
 	view->payload = payload->value.at ? payload->value : (struct slice){"{}", 2};
 	return NULL;

@@ -8,6 +8,7 @@
 
 #include "base/slice.h"
 #include "config/config.h"
+#include "road/id_hash.h"
 
 #define ENVELOPE_DEPTH_MAX 2048 /* nested arrays and objects, as in jansson */
 
@@ -19,7 +20,7 @@ struct envelope_view {
 	struct slice id;
 	struct slice type;
 	struct slice payload;
-	uint32_t id_hash; /* keyed_hash() of the id */
+	struct id_hash id_hash; /* set by events_hash() */
 	/* The source's name if a profile's rules read the event; it outlives all events. The message is then only the
 	 * payload, which is the same on all connections. Else NULL. */
 	const char *source;

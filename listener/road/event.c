@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include <uv.h>
 
 #include "base/memory.h"
 #include "base/fault_point.h"
@@ -46,6 +47,7 @@ const char *event_state_name(enum event_state state)
 void events_init(struct events *es)
 {
 	memset(es, 0, sizeof(*es));
+	uv_random(NULL, NULL, &es->key, sizeof(es->key), 0, NULL);
 	for (int i = 0; i < EVENT_STATES; i++)
 		list_init(&es->lists[i]);
 	list_init(&es->ordered);
@@ -101,14 +103,14 @@ static void fill(struct event *ev, const char *message, size_t len, const struct
 
 /* --- the table --- */
 
-static struct event **chain_of(const struct events *es, uint32_t id_hash)
+static struct event **chain_of(const struct events *es, const struct id_hash *hash)
 {
-	return &es->table[id_hash & (es->chains - 1)];
+	return &es->table[hash->half[0] & (es->chains - 1)];
 }
 
 static void put_in_chain(struct events *es, struct event *ev)
 {
-	struct event **chain = chain_of(es, ev->id_hash);
+	struct event **chain = chain_of(es, &ev->id_hash);
 
 	ev->in_chain = *chain;
 	*chain = ev;
@@ -143,7 +145,7 @@ static void put_in_table(struct events *es, struct event *ev)
 
 static void take_out_of_table(struct events *es, struct event *ev)
 {
-	struct event **at = chain_of(es, ev->id_hash);
+	struct event **at = chain_of(es, &ev->id_hash);
 
 	while (*at != ev)
 		at = &(*at)->in_chain;
@@ -154,12 +156,55 @@ static void take_out_of_table(struct events *es, struct event *ev)
 
 struct event *event_find(const struct events *es, const struct envelope_view *view)
 {
-	struct event *ev = es->chains ? *chain_of(es, view->id_hash) : NULL;
+	struct event *ev = es->chains ? *chain_of(es, &view->id_hash) : NULL;
 
-	while (ev && (ev->id_hash != view->id_hash || ev->id_len != view->id.len ||
+	while (ev && (!id_hash_is_equal(&ev->id_hash, &view->id_hash) || ev->id_len != view->id.len ||
 		      memcmp(ev->id, view->id.at, view->id.len) != 0))
 		ev = ev->in_chain;
 	return ev;
+}
+
+struct event *event_find_hash(const struct events *es, const struct id_hash *hash)
+{
+	struct event *ev = es->chains ? *chain_of(es, hash) : NULL;
+
+	while (ev && !id_hash_is_equal(&ev->id_hash, hash))
+		ev = ev->in_chain;
+	return ev;
+}
+
+void events_fetch_chain(const struct events *es, const struct id_hash *hash)
+{
+	if (es->chains)
+		__builtin_prefetch(chain_of(es, hash));
+}
+
+void events_fetch_event(const struct events *es, const struct id_hash *hash)
+{
+	if (es->chains)
+		event_fetch(*chain_of(es, hash));
+}
+
+void events_hash(const struct events *es, struct envelope_view *view)
+{
+	view->id_hash = id_hash_of(&es->key, view->id.at, view->id.len);
+}
+
+void events_set_key(struct events *es, const struct id_hash_key *key)
+{
+	if (memcmp(&es->key, key, sizeof(*key)) == 0)
+		return;
+	es->key = *key;
+	if (es->chains)
+		memset(es->table, 0, es->chains * sizeof(*es->table));
+	for (int i = 0; i < EVENT_STATES; i++)
+		list_each(node, after, &es->lists[i]) {
+			struct event *ev = list_entry(node, struct event, link);
+
+			ev->id_hash = id_hash_of(key, ev->id, ev->id_len);
+			if (ev->is_in_table)
+				put_in_chain(es, ev);
+		}
 }
 
 /* --- new events --- */

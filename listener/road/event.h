@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "road/envelope.h"
+#include "road/id_hash.h"
 #include "base/list.h"
 
 /* Where an event is. Each value is also a list in struct events, so "how many wait for Redis" is a length. Only
@@ -77,7 +78,7 @@ struct event {
 	bool has_time;
 	bool is_put_off;        /* in EV_BACKING_OFF: keep the claim afterwards */
 	bool is_handed;         /* the second connection did not store it; the first one tries */
-	uint32_t id_hash;       /* keyed_hash() of the id */
+	struct id_hash id_hash; /* by the key of struct events */
 	struct event *in_chain; /* next in its chain of the hash table */
 	const char *id;
 	const void *ahead;      /* prefetch hint: an event some places behind it in hold.c's queue; may be freed */
@@ -110,7 +111,8 @@ struct events {
 	struct list lists[EVENT_STATES];
 	size_t counts[EVENT_STATES];
 	size_t message_bytes[EVENT_STATES];
-	struct event **table; /* hash table by id: heads of chains */
+	struct id_hash_key key;
+	struct event **table; /* hash table by id_hash: heads of chains */
 	size_t chains;        /* size of the table: a power of two, or 0 */
 	size_t in_table;      /* events in the table */
 	struct list ordered;  /* all events but strays, in order of arrival */
@@ -160,8 +162,19 @@ uint64_t event_digest_head(const struct event *ev);
 /* The name of the first sender that has one, or NULL. */
 const char *event_sender(const struct event *ev);
 
+/* Sets the key of the hashes, and hashes all events again. It is random at first. */
+void events_set_key(struct events *es, const struct id_hash_key *key);
+
+/* Sets view's id_hash. event_find() and event_new() need it. */
+void events_hash(const struct events *es, struct envelope_view *view);
+
 /* The event in the table with this view's id, or NULL. */
 struct event *event_find(const struct events *es, const struct envelope_view *view);
+/* The same by the hash alone. */
+struct event *event_find_hash(const struct events *es, const struct id_hash *hash);
+/* Prefetches the head of the hash's chain, or its first event. */
+void events_fetch_chain(const struct events *es, const struct id_hash *hash);
+void events_fetch_event(const struct events *es, const struct id_hash *hash);
 
 /* Of ev and the events behind it, the one with exactly this message (and, with a profile, this type); or NULL. */
 struct event *event_with_message(struct event *ev, const char *message, size_t len, const struct envelope_view *view);

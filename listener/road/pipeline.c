@@ -20,7 +20,6 @@
 
 #include "base/clock.h"
 #include "base/counters.h"
-#include "base/keyed.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "road/duplicates.h"
@@ -315,16 +314,30 @@ static void note_origin(struct pipeline *p, struct event *ev, const struct feed_
 		tell_time(p, time, unit, event ? event->source : from);
 }
 
+/* A copy that nobody waits for, of an event that another listener has received at came_ms and committed. */
+static void drop(const struct envelope_view *view, int64_t came_ms)
+{
+	counters.done_told++;
+	counters.duplicates++;
+	if (came_ms)
+		duplicates_seen(view->id.at, view->id.len, clock_ms(CLOCK_REALTIME_COARSE) - came_ms);
+}
+
 /* Takes a message that was read: by the pointers, or as event by the rules of a profile. */
-static void take(struct pipeline *p, const char *message, size_t len, const struct envelope_view *view,
+static void take(struct pipeline *p, const char *message, size_t len, struct envelope_view *view,
 		 const struct feed_event *event, const char *from, struct sender *sender)
 {
-	struct event *lead = event_find(&p->events, view);
-	struct event *ev = event_with_message(lead, message, len, view);
+	struct event *lead, *ev;
 	const char *why;
+	int64_t came_ms;
 
+	events_hash(&p->events, view);
+	lead = event_find(&p->events, view);
+	ev = event_with_message(lead, message, len, view);
 	if (ev) {
 		join(p, ev, sender);
+	} else if (!lead && !sender && pipeline_is_done(p, &view->id_hash, &came_ms)) {
+		drop(view, came_ms);
 	} else if ((why = find_stale(p, event)) && !lead) {
 		counters.stale++;
 		take_refused(p, message, len, view, NULL, why, sender);
@@ -360,7 +373,6 @@ void pipeline_receive_event(struct pipeline *p, const struct feed_event *event, 
 	struct envelope_view view = {.id = event->id,
 				     .type = event->type,
 				     .payload = event->payload.at ? event->payload : (struct slice){"{}", 2},
-				     .id_hash = keyed_hash(event->id.at, event->id.len),
 				     .source = event->source};
 
 	assert(view.id.len && view.id.len <= ENVELOPE_ID_MAX && view.source);
@@ -499,8 +511,13 @@ static void start_timers(struct pipeline *p)
 
 static void open_stages(struct pipeline *p)
 {
-	const struct claim_callbacks claim_on = {pipeline_on_claimed,    pipeline_on_looked, pipeline_on_counted,
-						 pipeline_on_owner_gone, on_foreign,         p};
+	const struct claim_callbacks claim_on = {pipeline_on_claimed,
+						 pipeline_on_looked,
+						 pipeline_on_counted,
+						 pipeline_on_owner_gone,
+						 pipeline_on_done,
+						 on_foreign,
+						 p};
 	const struct config *c = p->config;
 
 	age_limit_init(&p->stale, c);

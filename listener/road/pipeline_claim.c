@@ -1,17 +1,17 @@
 /* pipeline_claim.c owns what follows from the answers of Redis, and the waits of events that others have: who claims,
  * who looks again and when, what a mark is worth, leases, and what a listener that cannot store leaves to others. */
 #include "base/counters.h"
-#include "base/keyed.h"
 #include "base/log.h"
 #include "base/log_spell.h"
 #include "base/fault_point.h"
+#include "road/duplicates.h"
 #include "road/pipeline_inside.h"
 
 #define LOOK_CHUNK    512   /* keys of one MGET, claims of one script call */
-#define DEFER_STEP    0     /* 50 ms, in which the preferred instance claims and often commits; */
-#define DEFER_LOOKS   2     /* 100 and 200 ms more for one that lags behind, */
-#define LOG_LOOKS     4     /* and 400 and 800 more where the log of a large fleet is late */
-#define LATE_FADES    1024  /* of how late it is, each copy that it settles takes so small a part away */
+#define DEFER_STEP    0     /* hold step: 50 ms for the preferred listener to claim and often to commit, */
+#define DEFER_LOOKS   2     /* then 100 and 200 ms more for one that lags behind */
+#define CHANNEL_STEP  2     /* hold step where the done channel is heard: 200 ms, then as long again */
+#define FETCH_CHAIN   12    /* prefetch distance, in events of a message */
 #define DOUBTS        4     /* 50, 100, 200 and 400 ms for Postgres to tell its epoch */
 #define GIVE_WAY_STEP 5     /* 1.6 s, which is more than hold_look_step() ever waits */
 #define PROBE_MS      1000  /* between two tries of a listener that stalls */
@@ -40,6 +40,12 @@ void pipeline_hold(struct pipeline *p, struct event *ev)
 	hold_add(&p->hold, ev, now_ms(p), hold_look_step(ev, ttl_ms(p)));
 }
 
+/* May a mark settle an event now, without asking the store first? */
+static bool may_settle(const struct pipeline *p)
+{
+	return store_is_sure(p->first.store) && !p->doubts_marks;
+}
+
 /* A mark is knowledge of the epoch that the database was in when it last said so. If that is a while ago, it is asked
  * first (see store_first), and the event waits. It is given to the store where marks are not believed, and when 50 ms
  * later the store is neither sure nor at work. What is at work there may tell the epoch, and a batch would wait for it
@@ -48,7 +54,7 @@ static void on_mark(struct pipeline *p, struct event *ev, enum outcome outcome)
 {
 	bool may_wait = ev->doubts < DOUBTS && !(ev->doubts && store_is_idle(p->first.store));
 
-	if (store_is_sure(p->first.store) && !p->doubts_marks) {
+	if (may_settle(p)) {
 		pipeline_settle(p, ev, outcome);
 	} else if (p->doubts_marks || !may_wait || is_draining(p)) {
 		pipeline_send_to_store(p, ev);
@@ -59,6 +65,53 @@ static void on_mark(struct pipeline *p, struct event *ev, enum outcome outcome)
 			ev->held_ms = now_ms(p);
 		hold_add(&p->hold, ev, now_ms(p), ev->doubts++);
 	}
+}
+
+bool pipeline_is_done(const struct pipeline *p, const struct id_hash *hash, int64_t *came_ms)
+{
+	return may_settle(p) && claim_is_told(p->claim, hash, came_ms);
+}
+
+static bool is_told(const struct pipeline *p, const struct event *ev)
+{
+	return claim_is_told(p->claim, &ev->id_hash, NULL);
+}
+
+/* Another listener, which received ev at came_ms (0 if unknown), has committed it. ev is in EV_HELD, but not in a queue
+ * of hold.c. */
+static void settle_told(struct pipeline *p, struct event *ev, int64_t came_ms)
+{
+	counters.done_told++;
+	if (came_ms && !ev->is_counted) {
+		duplicates_seen(ev->id, ev->id_len, ev->came_us / 1000 - came_ms);
+		ev->is_counted = true;
+	}
+	event_move(&p->events, ev, EV_LOOKING);
+	on_mark(p, ev, OUTCOME_DUPLICATE);
+}
+
+/* Settles the copies of these events. Others' copies have not arrived yet, or are not held: they stay known. */
+size_t pipeline_on_done(void *arg, struct done *events, size_t n)
+{
+	struct pipeline *p = arg;
+	size_t left = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct event *ev;
+
+		if (i + FETCH_CHAIN < n)
+			events_fetch_chain(&p->events, &events[i + FETCH_CHAIN].hash);
+		if (i + EVENT_FETCH < n)
+			events_fetch_event(&p->events, &events[i + EVENT_FETCH].hash);
+		ev = event_find_hash(&p->events, &events[i].hash);
+		if (!ev || ev->state != EV_HELD || !may_settle(p)) {
+			events[left++] = events[i];
+			continue;
+		}
+		hold_remove(ev);
+		settle_told(p, ev, events[i].came_ms);
+	}
+	return left;
 }
 
 /* The claim is ours: but who stalls leaves the event to others. */
@@ -116,7 +169,7 @@ static void wait_for_turn(struct pipeline *p, struct event *ev, size_t rank)
 {
 	p->in_turn += !ev->has_turn;
 	ev->has_turn = true;
-	hold_add(&p->hold, ev, now_ms(p), claim_is_logged(p->claim, ev) ? DEFER_STEP : turns_step(&p->turns, rank));
+	hold_add(&p->hold, ev, now_ms(p), is_told(p, ev) ? DEFER_STEP : turns_step(&p->turns, rank));
 }
 
 static void leave_without_redis(struct pipeline *p, struct event *ev, size_t rank)
@@ -163,8 +216,8 @@ void pipeline_on_newest(void *arg, const char *id, size_t len)
 		pipeline_end_turns(p);
 		return;
 	}
-	claim_learn(p->claim, id, len);
-	view.id_hash = keyed_hash(id, len);
+	events_hash(&p->events, &view);
+	claim_learn(p->claim, &view.id_hash, 0);
 	ev = event_find(&p->events, &view);
 	if (!ev || ev->state != EV_HELD)
 		return;
@@ -184,7 +237,7 @@ static bool is_in_turn(struct pipeline *p, struct event *ev)
 
 	if (claim_is_ready(p->claim) || is_draining(p))
 		return false;
-	if (ev->has_turn && claim_is_logged(p->claim, ev)) {
+	if (ev->has_turn && is_told(p, ev)) {
 		counters.turns_saved++;
 		event_move(&p->events, ev, EV_LOOKING);
 		on_mark(p, ev, OUTCOME_DUPLICATE);
@@ -226,11 +279,10 @@ void pipeline_claim_or_defer(struct pipeline *p, struct event *ev, bool is_ours)
 	counters.deferred++;
 	p->deferred++;
 	ev->is_deferred = true;
-	ev->looks = DEFER_STEP;
+	ev->looks = claim_hears_done(p->claim) ? CHANNEL_STEP - 1 : DEFER_STEP;
 	ev->held_ms = now_ms(p);
-	claim_expect_log(p->claim);
 	event_move(&p->events, ev, EV_HELD);
-	hold_add(&p->hold, ev, now_ms(p), DEFER_STEP);
+	hold_add(&p->hold, ev, now_ms(p), claim_hears_done(p->claim) ? CHANNEL_STEP : DEFER_STEP);
 }
 
 /* Nobody holds the claim of an event that waits: the preferred instance is not there yet, or never will
@@ -251,15 +303,6 @@ static void take_over(struct pipeline *p, struct event *ev)
 	pipeline_take_claim(p, ev);
 }
 
-/* ev is done, as a look has found. */
-static void note_log_late(struct pipeline *p, const struct event *ev)
-{
-	int64_t us = (now_ms(p) - ev->held_ms) * 1000;
-
-	if (ev->is_deferred && ev->looks >= DEFER_LOOKS && us > p->log_late_us)
-		p->log_late_us = us;
-}
-
 void pipeline_on_looked(void *arg, struct event *ev, enum claim_result result)
 {
 	struct pipeline *p = arg;
@@ -277,7 +320,6 @@ void pipeline_on_looked(void *arg, struct event *ev, enum claim_result result)
 		take_over(p, ev);
 		return;
 	case CLAIM_DONE:
-		note_log_late(p, ev);
 		on_mark(p, ev, OUTCOME_DUPLICATE);
 		return;
 	case CLAIM_DEAD:
@@ -362,37 +404,12 @@ static void try_again(struct pipeline *p, struct event *ev)
 		give_back(p, ev);
 }
 
-/* A fleet whose members are late would be later still if each of them looked for each event. */
-static bool may_wait_for_log(const struct pipeline *p, const struct event *ev)
-{
-	return ev->looks < DEFER_LOOKS ||
-	       (ev->looks < LOG_LOOKS && (now_ms(p) - ev->held_ms) * 1000 < 2 * p->log_late_us);
-}
-
-/* What the log of a large fleet has told need not be looked at; nor what it may tell until the next look. Returns
- * whether that is all for now. */
-static bool is_in_log(struct pipeline *p, struct event *ev)
-{
-	if (claim_is_logged(p->claim, ev)) {
-		counters.done_logged++;
-		p->log_late_us -= p->log_late_us / LATE_FADES;
-		event_move(&p->events, ev, EV_LOOKING);
-		pipeline_on_looked(p, ev, CLAIM_DONE);
-		return true;
-	}
-	if (!ev->is_deferred || !may_wait_for_log(p, ev) || !claim_expect_log(p->claim))
-		return false;
-	ev->looks++;
-	hold_add(&p->hold, ev, now_ms(p), hold_look_step(ev, ttl_ms(p)));
-	return true;
-}
-
 /* Events whose wait is over: looked up in chunks, given back, or sent to the store. */
 void pipeline_on_hold_timer(uv_timer_t *timer)
 {
 	struct pipeline *p = timer->data;
 	struct event *chunk[LOOK_CHUNK], *ev;
-	int64_t now = now_ms(p);
+	int64_t now = now_ms(p), came_ms;
 	size_t n = 0;
 
 	while ((ev = hold_due(&p->hold, now))) {
@@ -403,7 +420,11 @@ void pipeline_on_hold_timer(uv_timer_t *timer)
 		} else if (now - ev->held_ms >= HOLD_TTLS * ttl_ms(p) || FAULT_POINT("pipeline: held for long")) {
 			counters.hold_timeouts++;
 			pipeline_send_to_store(p, ev);
-		} else if (!is_in_turn(p, ev) && !is_in_log(p, ev)) {
+		} else if (is_in_turn(p, ev)) {
+			continue;
+		} else if (claim_is_told(p->claim, &ev->id_hash, &came_ms)) {
+			settle_told(p, ev, came_ms);
+		} else {
 			chunk[n++] = ev;
 		}
 		if (n == LOOK_CHUNK || (n && FAULT_POINT("pipeline: few looks at once"))) {

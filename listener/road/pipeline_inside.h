@@ -80,9 +80,8 @@ struct pipeline {
 	struct gate producers, all;
 	bool is_behind; /* producers wait for Redis, Postgres or other listeners */
 	enum pressure pressure;
-	size_t deferred;     /* events left to others and not yet looked at, */
-	size_t in_turn;      /* and without Redis, that wait for their turn */
-	int64_t log_late_us; /* how old they were that the log should have told and a look found done */
+	size_t deferred; /* events left to others and not yet looked at, */
+	size_t in_turn;  /* and without Redis, that wait for their turn */
 	enum life life;
 	struct stall stall;
 	struct slowness slow;
@@ -171,6 +170,9 @@ void pipeline_on_part_closed(void *arg);
 /* pipeline_claim.c */
 /* ev goes into a batch: it has a claim, or the unique key is to decide. */
 void pipeline_send_to_store(struct pipeline *p, struct event *ev);
+/* Is the event with this hash known to be committed, by another listener that received it at *came_ms (since 1970, 0 if
+ * unknown)? */
+bool pipeline_is_done(const struct pipeline *p, const struct id_hash *hash, int64_t *came_ms);
 /* ev waits for the one who has claimed it. */
 void pipeline_hold(struct pipeline *p, struct event *ev);
 void pipeline_take_claim(struct pipeline *p, struct event *ev);
@@ -191,6 +193,7 @@ void pipeline_on_newest(void *arg, const char *id, size_t len);
 void pipeline_on_claimed(void *arg, struct event *ev, enum claim_result result);
 void pipeline_on_looked(void *arg, struct event *ev, enum claim_result result);
 void pipeline_on_owner_gone(void *arg, uint16_t owner);
+size_t pipeline_on_done(void *arg, struct done *events, size_t n);
 void pipeline_on_hold_timer(uv_timer_t *timer);
 void pipeline_on_renew_timer(uv_timer_t *timer);
 void pipeline_on_watch_timer(uv_timer_t *timer);

@@ -557,6 +557,11 @@ static void on_stored(void *arg, struct event *ev, enum store_result result, con
 	}
 }
 
+static void on_reported(void *arg)
+{
+	claim_publish(pipeline_of(arg)->claim);
+}
+
 /* The turn that follows sees to them. */
 static void on_dead_letter_timer(uv_timer_t *timer)
 {
@@ -602,6 +607,15 @@ static void on_unusable(void *arg, const char *sentence, int status)
 	p->on.on_unusable(p->on.arg, sentence, status);
 }
 
+/* The fleet agrees on the hashes of events as soon as the database and its epoch are known. */
+static void set_id_key(struct pipeline *p)
+{
+	const struct id_hash_key *key = claim_id_key(p->claim);
+
+	if (key)
+		events_set_key(&p->events, key);
+}
+
 static void on_database(void *arg, const char *id)
 {
 	struct writer *w = arg;
@@ -610,6 +624,7 @@ static void on_database(void *arg, const char *id)
 	if (w == &p->second)
 		return;
 	claim_set_database(p->claim, id);
+	set_id_key(p);
 	members_set_database(&p->members, id);
 }
 
@@ -628,6 +643,7 @@ static void on_epoch(void *arg, uint32_t epoch)
 	}
 	if (!config_store_path(p->config)) /* a file is the only one to know what is stored */
 		claim_set_epoch(p->claim, epoch);
+	set_id_key(p);
 	if (epoch)
 		p->epoch = epoch;
 	if (!is_other)
@@ -639,19 +655,13 @@ static void on_epoch(void *arg, uint32_t epoch)
 
 void pipeline_open_writer(struct pipeline *p, struct writer *w)
 {
-	const struct store_callbacks on = {on_idle,
-					   on_stored,
-					   on_dead_lettered,
-					   on_checked_in,
-					   on_cursors_put,
-					   on_cursor_read,
-					   pipeline_on_newest,
-					   on_member,
-					   on_database,
-					   on_epoch,
-					   on_posted,
-					   on_unusable,
-					   w};
+	const struct store_callbacks on = {on_idle,        on_stored,
+					   on_reported,    on_dead_lettered,
+					   on_checked_in,  on_cursors_put,
+					   on_cursor_read, pipeline_on_newest,
+					   on_member,      on_database,
+					   on_epoch,       on_posted,
+					   on_unusable,    w};
 
 	w->pipeline = p;
 	w->sent_ms = now_ms(p);

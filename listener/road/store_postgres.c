@@ -480,6 +480,8 @@ static void report_stored(struct store *s)
 			s->on.on_stored(s->on.arg, evs[i], present[i] ? STORE_PRESENT : STORE_INSERTED, NULL);
 	}
 	s->is_telling = false;
+	if (s->on.on_reported)
+		s->on.on_reported(s->on.arg);
 	if (s->epoch != epoch)
 		s->on.on_epoch(s->on.arg, s->epoch);
 	if (has_posted)

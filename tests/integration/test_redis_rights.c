@@ -91,6 +91,16 @@ Test(redis_rights, one_less_is_named_and_nothing_is_lost_zadd)
 	must_name("zadd", "missing=zadd ");
 }
 
+Test(redis_rights, one_less_is_named_and_nothing_is_lost_publish)
+{
+	must_name("publish", "missing=publish ");
+}
+
+Test(redis_rights, one_less_is_named_and_nothing_is_lost_subscribe)
+{
+	must_name("subscribe", "missing=subscribe ");
+}
+
 Test(redis_rights, one_less_is_named_and_nothing_is_lost_expire)
 {
 	must_name("expire", "missing=expire ");

@@ -49,7 +49,7 @@
  *     no listener gives its events to others because it cannot store, and no mark is in doubt.
  *   - Without HEIRS, nobody takes a dead owner's claim over before it expires. With it, any owner may be taken for
  *     dead at any time, since a pause or a lost connection looks like death; SYMMETRY does not know of it.
- *   - Without LOG, no log of commits is kept, and nobody reads the newest rows. With it, what they tell is never
+ *   - Without LOG, no done channel is heard, and nobody reads the newest rows. With it, what they tell is never
  *     forgotten, and known to all at once.
  *   - Memory, reading that stops, and messages without an id are not modelled.
  * And without loss: SYMMETRY sorts the listeners after each step, since their names decide nothing. */
@@ -128,7 +128,7 @@ byte key[EVENTS];
 byte row[EVENTS];
 bit letter[EVENTS];
 #ifdef LOG
-bit done_log[EVENTS];			/* it has an entry in the log of commits */
+bit done_log[EVENTS];			/* the done channel has told of it */
 #endif
 
 /* Listeners */
@@ -438,7 +438,7 @@ inline claim_mark(what, e)
 	send(what, 0, e);
 }
 
-/* done_log_add() */
+/* done_channel_add() */
 inline log_done(e)
 {
 #ifdef LOG
@@ -764,7 +764,7 @@ end:	do
 	:: STEP(state[COPY] == EV_HELD && MAY_LOOK, look(e))
 	:: STEP(state[COPY] == EV_LOOKING, on_looked(e))
 #ifdef LOG
-	:: STEP(state[COPY] == EV_HELD && done_log[e], settle(e, row[e]))	/* is_in_log() */
+	:: STEP(state[COPY] == EV_HELD && done_log[e], settle(e, row[e]))	/* settle_told() */
 #ifdef NEWEST_UNSEEN_SETTLES
 	:: STEP(state[COPY] == EV_HELD, settle(e, row[e]))
 #else

@@ -52,10 +52,10 @@ static const struct {
 
 static uint64_t counts[EVENT_STATES][EVENT_STATES][FAMILIES];
 
-static const char *const commands[] = {"SET",          "MGET",          "INCR",        "DEL",       "ZREM",
-				       "SCRIPT",       "heartbeat.lua", "release.lua", "renew.lua", "seize.lua",
-				       "register.lua", "inherit.lua",   "CLIENT",      "APPEND",    "GETRANGE",
-				       "EXPIRE",       "TIME",          NULL};
+static const char *const commands[] = {
+	"SET",         "MGET",      "INCR",      "DEL",          "ZREM",        "SCRIPT", "heartbeat.lua",
+	"release.lua", "renew.lua", "seize.lua", "register.lua", "inherit.lua", "CLIENT", "PUBLISH",
+	"SUBSCRIBE",   "PING",      NULL};
 static const char *const answers[] = {"done",     "OOM", "READONLY",  "MISCONF", "LOADING",
 				      "NOSCRIPT", "ERR", "WRONGTYPE", NULL};
 
@@ -90,17 +90,18 @@ static const struct {
 	{"inherit.lua", "NOSCRIPT", "sent by EVAL"},
 	{"inherit.lua", "OOM", "has allow-oom"},
 	{"inherit.lua", "READONLY", "the beats get this first, which ends the connection"},
-	{"APPEND", "NOSCRIPT", "no script"},
-	{"GETRANGE", "OOM", "a read"},
-	{"GETRANGE", "READONLY", "a read"},
-	{"GETRANGE", "MISCONF", "a read"},
-	{"GETRANGE", "NOSCRIPT", "no script"},
-	{"EXPIRE", "OOM", "needs no memory"},
-	{"EXPIRE", "NOSCRIPT", "no script"},
-	{"TIME", "OOM", "not a write"},
-	{"TIME", "READONLY", "not a write"},
-	{"TIME", "MISCONF", "not a write"},
-	{"TIME", "NOSCRIPT", "no script"},
+	{"PUBLISH", "OOM", "not a write"},
+	{"PUBLISH", "READONLY", "not a write"},
+	{"PUBLISH", "MISCONF", "not a write"},
+	{"PUBLISH", "NOSCRIPT", "no script"},
+	{"SUBSCRIBE", "OOM", "not a write"},
+	{"SUBSCRIBE", "READONLY", "not a write"},
+	{"SUBSCRIBE", "MISCONF", "not a write"},
+	{"SUBSCRIBE", "NOSCRIPT", "no script"},
+	{"PING", "OOM", "not a write"},
+	{"PING", "READONLY", "not a write"},
+	{"PING", "MISCONF", "not a write"},
+	{"PING", "NOSCRIPT", "no script"},
 	{"CLIENT", "OOM", "not a write"},
 	{"CLIENT", "READONLY", "not a write"},
 	{"CLIENT", "MISCONF", "not a write"},

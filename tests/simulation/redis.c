@@ -59,6 +59,7 @@ struct connection {
 	char *out, *in;
 	size_t out_len, out_size, in_len, in_at, in_size;
 	int process, number;
+	bool is_subscriber;
 };
 
 static struct {
@@ -72,7 +73,7 @@ static struct {
 	bool has_scripts;
 	const char *refusal; /* the error for writes; with is_loading, for all commands */
 	bool is_loading, is_full;
-	int64_t refusal_until, stalled_until, down_until, slow_until, odd_until;
+	int64_t refusal_until, stalled_until, down_until, slow_until, odd_until, deaf_until;
 	int odd; /* per thousand commands that get an unusual error */
 	struct connection *connections[CONNECTIONS];
 	int connection_count;
@@ -246,51 +247,24 @@ static void run_incr(const struct command *c, struct answer *a)
 	add_number(a, ':', n);
 }
 
-static void run_append(const struct command *c, struct answer *a)
-{
-	struct key *k = find_key(c->words[1]);
-	int64_t expires = k->value ? k->expires : -1;
-	size_t old = k->value ? k->value_len : 0;
-	char *text = sim_alloc(old + c->words[2].len + 1);
+/* To every subscriber, whichever channel: there is one. Defined below, with the transport. */
+static void run_publish(const struct command *c, struct answer *a);
 
-	if (old)
-		memcpy(text, k->value, old);
-	memcpy(text + old, c->words[2].at, c->words[2].len);
-	put_value(k, (struct bytes){text, old + c->words[2].len}, -1);
-	k->expires = expires;
-	add_number(a, ':', (long long)k->value_len);
+static void run_subscribe(const struct command *c, struct answer *a)
+{
+	redis.connections[c->connection - 1]->is_subscriber = true;
+	add_number(a, '*', 3);
+	add_value(a, "subscribe", 9);
+	add_value(a, c->words[1].at, c->words[1].len);
+	add_number(a, ':', 1);
 }
 
-/* GETRANGE key from to, neither of them negative */
-static void run_getrange(const struct command *c, struct answer *a)
+/* As RESP2 answers a connection that has subscribed. */
+static void run_ping(struct answer *a)
 {
-	const struct key *k = find_key(c->words[1]);
-	size_t from = (size_t)number(c->words[2]), end = (size_t)number(c->words[3]) + 1;
-
-	if (!k->value || from >= k->value_len || from >= end)
-		add_value(a, "", 0);
-	else
-		add_value(a, k->value + from, (end < k->value_len ? end : k->value_len) - from);
-}
-
-static void run_expire(const struct command *c, struct answer *a)
-{
-	struct key *k = find_key(c->words[1]);
-
-	if (k->value) {
-		note_write(k);
-		k->expires = sim_now() + number(c->words[2]) * 1000000;
-	}
-	add_number(a, ':', k->value != NULL);
-}
-
-static void run_time(struct answer *a)
-{
-	char text[24];
-
 	add_number(a, '*', 2);
-	add_value(a, text, (size_t)snprintf(text, sizeof(text), "%lld", (long long)(sim_wall() / 1000000)));
-	add_value(a, text, (size_t)snprintf(text, sizeof(text), "%lld", (long long)(sim_wall() % 1000000)));
+	add_value(a, "pong", 4);
+	add_value(a, "", 0);
 }
 
 static void run_del(const struct command *c, struct answer *a)
@@ -533,8 +507,8 @@ static const char *name_of(const struct command *c)
 {
 	static const char *const scripts[] = {"heartbeat.lua", "release.lua",  "renew.lua", "seize.lua",
 					      "inherit.lua",   "register.lua", "lease.lua", "?"};
-	static const char *const names[] = {"SET",    "MGET",   "INCR",     "DEL",    "ZREM", "INFO", "SCRIPT",
-					    "CLIENT", "APPEND", "GETRANGE", "EXPIRE", "TIME", NULL};
+	static const char *const names[] = {"SET",    "MGET",   "INCR",    "DEL",       "ZREM", "INFO",
+					    "SCRIPT", "CLIENT", "PUBLISH", "SUBSCRIBE", "PING", NULL};
 
 	if (is_word(c, 0, "EVAL") || is_word(c, 0, "EVALSHA"))
 		return scripts[script_of(c)];
@@ -547,7 +521,8 @@ static const char *name_of(const struct command *c)
 static bool is_write(const struct command *c)
 {
 	return !is_word(c, 0, "MGET") && !is_word(c, 0, "INFO") && !is_word(c, 0, "SCRIPT") &&
-	       !is_word(c, 0, "CLIENT") && !is_word(c, 0, "GETRANGE") && !is_word(c, 0, "TIME");
+	       !is_word(c, 0, "CLIENT") && !is_word(c, 0, "PUBLISH") && !is_word(c, 0, "SUBSCRIBE") &&
+	       !is_word(c, 0, "PING");
 }
 
 /* Does the script write, without declaring at its beginning that it may? Redis refuses such a write. */
@@ -574,7 +549,7 @@ static bool script_writes(const struct command *c, enum script script)
 static bool is_allowed_when_full(const struct command *c, enum script script)
 {
 	return script == RELEASE || script == RENEW || script == REGISTER || script == HEARTBEAT || script == LEASE ||
-	       script == INHERIT || is_word(c, 0, "EXPIRE") || is_word(c, 0, "DEL") || is_word(c, 0, "ZREM");
+	       script == INHERIT || is_word(c, 0, "DEL") || is_word(c, 0, "ZREM");
 }
 
 /* The error for the command, without the minus sign; NULL if none. */
@@ -631,14 +606,12 @@ static void run(const struct command *c, struct answer *a)
 		run_load(c, a);
 	else if (is_word(c, 0, "CLIENT"))
 		run_client(c, a);
-	else if (is_word(c, 0, "APPEND"))
-		run_append(c, a);
-	else if (is_word(c, 0, "GETRANGE"))
-		run_getrange(c, a);
-	else if (is_word(c, 0, "EXPIRE"))
-		run_expire(c, a);
-	else if (is_word(c, 0, "TIME"))
-		run_time(a);
+	else if (is_word(c, 0, "PUBLISH"))
+		run_publish(c, a);
+	else if (is_word(c, 0, "SUBSCRIBE"))
+		run_subscribe(c, a);
+	else if (is_word(c, 0, "PING"))
+		run_ping(a);
 	else
 		run_script(c, script_of(c), a);
 }
@@ -698,6 +671,42 @@ static void send_bytes(struct connection *c, const char *bytes, size_t len, bool
 	sim_fd_later(c->context.fd, to_server, fn, p);
 }
 
+/* The client sees the end of the connection. */
+static void on_end(void *arg)
+{
+	struct connection *c = arg;
+
+	c->is_closed = true;
+	if (sim_fd_is_open(c->context.fd))
+		sim_fd_set(c->context.fd, SIM_READABLE | SIM_WRITABLE);
+}
+
+/* A subscriber that lags is cut off by the server, now and then, and then misses messages. */
+static void run_publish(const struct command *c, struct answer *a)
+{
+	struct answer message = {0};
+	long long heard = 0;
+
+	add_number(&message, '*', 3);
+	add_value(&message, "message", 7);
+	add_value(&message, c->words[1].at, c->words[1].len);
+	add_value(&message, c->words[2].at, c->words[2].len);
+	for (int i = 0; i < redis.connection_count; i++) {
+		struct connection *to = redis.connections[i];
+
+		if (!to->is_subscriber || to->is_closed || to->is_lost)
+			continue;
+		if (sim_now() < redis.deaf_until && sim_chance(200)) {
+			sim_reached("subscriber", "cut off");
+			on_end(to);
+			continue;
+		}
+		send_bytes(to, message.bytes, message.len, false, on_answer);
+		heard++;
+	}
+	add_number(a, ':', heard);
+}
+
 static void run_commands(void *arg)
 {
 	static struct command command;
@@ -739,16 +748,6 @@ static void on_commands(void *arg)
 	}
 	c->busy_until = at + 1;
 	sim_at(at - sim_now(), run_commands, arg);
-}
-
-/* The client sees the end of the connection. */
-static void on_end(void *arg)
-{
-	struct connection *c = arg;
-
-	c->is_closed = true;
-	if (sim_fd_is_open(c->context.fd))
-		sim_fd_set(c->context.fd, SIM_READABLE | SIM_WRITABLE);
 }
 
 static void on_gone(void *arg, bool is_killed)
@@ -1032,6 +1031,13 @@ static void begin_promotion(uint64_t draw, int64_t lasts_us)
 	redis.has_scripts = sim_dice(&draw, 2);
 }
 
+static void begin_deaf(uint64_t draw, int64_t lasts_us)
+{
+	(void)draw;
+	sim_log(SIM_NOBODY, "redis cuts subscribers off for %.1f s", (double)lasts_us / 1e6);
+	redis.deaf_until = sim_now() + lasts_us;
+}
+
 static void begin_slow(uint64_t draw, int64_t lasts_us)
 {
 	(void)draw;
@@ -1070,6 +1076,7 @@ const struct sim_fault sim_redis_faults[] = {
 	{"redis: keys evicted", 10, begin_eviction, false},
 	{"redis: stands still", 10, begin_stall, false},
 	{"redis: slow", 5, begin_slow, false},
+	{"redis: subscribers cut off", 10, begin_deaf, false},
 	{"redis: killed", 10, begin_kill, false},
 	{"redis: replica promoted", 10, begin_promotion, false},
 	{NULL, 0, NULL, false},
@@ -1077,7 +1084,8 @@ const struct sim_fault sim_redis_faults[] = {
 
 void sim_redis_calm(void)
 {
-	redis.refusal_until = redis.stalled_until = redis.down_until = redis.slow_until = redis.odd_until = sim_now();
+	redis.refusal_until = redis.stalled_until = redis.down_until = redis.slow_until = redis.odd_until =
+		redis.deaf_until = sim_now();
 }
 
 void sim_redis_start(void)

@@ -13,13 +13,12 @@
 
 /* The behaviour of the fakes; a test may change it at any time. */
 struct fake {
-	bool is_redis_away;       /* claim_take, claim_look and claim_count return -1 */
-	bool is_other_preferred;  /* claim_prefers_other */
-	size_t rank, others;      /* claim_rank, claim_others */
-	bool has_log;             /* claim_expect_log */
-	bool is_logged;           /* claim_is_logged is true for every event; else for those learned */
-	char known[1000];         /* the ids passed to claim_learn, each followed by a blank */
-	size_t learned;           /* bytes in known */
+	bool is_redis_away;      /* claim_take, claim_look and claim_count return -1 */
+	bool is_other_preferred; /* claim_prefers_other */
+	size_t rank, others;     /* claim_rank, claim_others */
+	bool hears_done;         /* claim_hears_done */
+	struct done known[100];  /* for claim_is_told */
+	size_t known_count;
 	bool is_redis_full;       /* claim_mark releases the claim first */
 	bool is_postgres_away;    /* the store is not idle, and stalled */
 	bool is_postgres_failing; /* batches come back from the server and wait to be sent again */
@@ -56,6 +55,8 @@ void fake_answer_look(const char *id, enum claim_result result); /* for "look" a
 /* The lookup of the event found a claim of this owner; or the owner is dead. */
 void fake_set_owner(const char *id, uint16_t owner);
 void fake_end_owner(uint16_t owner);
+/* Another listener tells of a commit. */
+void fake_tell_done(const struct done *event);
 void fake_answer_count(const char *id, long attempts);
 void fake_answer_insert(const char *id, enum store_result result);
 void fake_answer_beside(const char *id, enum store_result result); /* from the second store */

@@ -19,9 +19,9 @@ struct command {
 	void *arg;
 };
 
-static bool is_played, has_beats;
+static bool is_played, has_beats, is_subscription_refused;
 static const char *client;
-static struct redis_settings settings;
+static struct redis_settings settings, subscriber;
 static enum redis_state state;
 static struct command commands[COMMANDS];
 static int sent, seen, answered, loads;
@@ -43,6 +43,10 @@ struct redis *__wrap_redis_open(uv_loop_t *loop, const struct redis_settings *s)
 {
 	if (!is_played)
 		return __real_redis_open(loop, s);
+	if (s->on_message) {
+		subscriber = *s;
+		return (struct redis *)&subscriber;
+	}
 	settings = *s;
 	return (struct redis *)&settings;
 }
@@ -92,6 +96,17 @@ static void add_word(char *text, size_t size, const char *word, size_t len)
 		snprintf(text + n, size - n, " %.*s", (int)len, word);
 }
 
+/* The subscriber's commands are shown as the others are, and answered at once. */
+static void subscribe(const char *bytes, size_t len, redis_cb *cb, void *arg)
+{
+	char no[] = "NOPERM";
+	struct redis_reply answer = {.type = is_subscription_refused ? REPLY_ERROR : REPLY_ARRAY, .str = no};
+
+	(void)len;
+	if (strstr(bytes, "SUBSCRIBE"))
+		cb(subscriber.owner, arg, &answer);
+}
+
 int __wrap_redis_send(struct redis *r, const char *bytes, size_t len, redis_cb *cb, void *arg)
 {
 	struct command *c = &commands[sent];
@@ -100,6 +115,10 @@ int __wrap_redis_send(struct redis *r, const char *bytes, size_t len, redis_cb *
 
 	if (!is_played)
 		return __real_redis_send(r, bytes, len, cb, arg);
+	if (r == (struct redis *)&subscriber) {
+		subscribe(bytes, len, cb, arg);
+		return 0;
+	}
 	if (state != REDIS_READY || sent == COMMANDS)
 		return -1;
 	for (int words = atoi(bytes + 1); words; words--) {
@@ -157,7 +176,7 @@ void __wrap_redis_close(struct redis *r, void (*done)(void *arg), void *arg)
 		__real_redis_close(r, done, arg);
 		return;
 	}
-	while (answered < sent)
+	while (r != (struct redis *)&subscriber && answered < sent)
 		played_redis_answer(NULL);
 	done(arg);
 }
@@ -180,6 +199,17 @@ void played_redis_set_state(enum redis_state to)
 {
 	state = to;
 	settings.on_state(settings.owner, to);
+}
+
+void played_redis_subscribe(bool is_refused)
+{
+	is_subscription_refused = is_refused;
+	subscriber.on_state(subscriber.owner, REDIS_READY);
+}
+
+void played_redis_say(const char *bytes, size_t len)
+{
+	subscriber.on_message(subscriber.owner, bytes, len);
 }
 
 const char *played_redis_next(void)

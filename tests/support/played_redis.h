@@ -10,6 +10,11 @@ void played_redis_start(void);
 /* From now on also shows heartbeats of road/owners.c and time requests; the connection has this client id. */
 void played_redis_show_beats(const char *client);
 void played_redis_set_state(enum redis_state state);
+/* The connection for subscriptions is ready. It is another one than that for commands, and its commands are not shown.
+ */
+void played_redis_subscribe(bool is_refused);
+/* A message on the channel. */
+void played_redis_say(const char *bytes, size_t len);
 
 /* The oldest command not returned yet, or "": its words separated by blanks, a script as its name, this process's own
  * values as "me", and the times of marks as T. */

@@ -3,23 +3,23 @@
 #define WSONCE_TESTS_VIEW_H
 
 #include <string.h>
-#include "base/keyed.h"
 
 #include "road/event.h"
 
-static inline struct envelope_view view_of(const char *id, const char *type, const char *payload)
+static inline struct envelope_view view_of(const struct events *es, const char *id, const char *type,
+					   const char *payload)
 {
 	struct envelope_view view = {
 		.id = {id, strlen(id)}, .type = {type, strlen(type)}, .payload = {payload, strlen(payload)}};
 
-	view.id_hash = keyed_hash(view.id.at, view.id.len);
+	events_hash(es, &view);
 	return view;
 }
 
 /* The event in flight with this id, or NULL. */
 static inline struct event *find_event(const struct events *es, const char *id)
 {
-	struct envelope_view view = view_of(id, "", "");
+	struct envelope_view view = view_of(es, id, "", "");
 
 	return event_find(es, &view);
 }

@@ -45,6 +45,12 @@ static void on_owner_gone(void *arg, uint16_t owner)
 	note("gone", NULL);
 }
 
+static size_t on_done(void *arg, struct done *of, size_t n)
+{
+	(void)arg, (void)of;
+	return n;
+}
+
 static void on_foreign(void *arg, const char *sentence)
 {
 	(void)arg;
@@ -54,7 +60,8 @@ static void on_foreign(void *arg, const char *sentence)
 
 static struct claim *open_claim(void)
 {
-	const struct claim_callbacks on = {on_claimed, on_claimed, on_counted, on_owner_gone, on_foreign, NULL};
+	const struct claim_callbacks on = {on_claimed, on_claimed, on_counted, on_owner_gone,
+					   on_done,    on_foreign, NULL};
 
 	return claim_open(&loop, &config, &on);
 }

@@ -53,7 +53,7 @@ TestSuite(event, .init = init, .fini = fini, .timeout = 60);
 
 static struct event *add(const char *id, struct sender *sender)
 {
-	struct envelope_view view = view_of(id, "type", "{}");
+	struct envelope_view view = view_of(&events, id, "type", "{}");
 
 	return event_new(&events, EV_CLAIMING, "message", 7, &view, sender, 5);
 }
@@ -102,7 +102,7 @@ Test(event, ids_that_are_made_to_collide_do_not)
 		make_colliding_id(n, id);
 		HASH_JEN(id, sizeof(id), hash);
 		cr_assert_eq(hash, common);
-		view.id_hash = keyed_hash(id, sizeof(id));
+		events_hash(&events, &view);
 		cr_assert(event_new(&events, EV_CLAIMING, "m", 1, &view, NULL, 5));
 	}
 	cr_assert_leq(longest_chain(), 15);
@@ -156,7 +156,7 @@ static void assert_counts_are_lengths(void)
 Test(event, new_event_has_copies_of_all_its_parts)
 {
 	char message[] = "{\"event_id\":\"a\",\"payload\":[1,2]}", id[] = "a", type[] = "t";
-	struct envelope_view view = view_of(id, type, "");
+	struct envelope_view view = view_of(&events, id, type, "");
 	view.payload = (struct slice){message + 26, 5};
 	struct event *ev = event_new(&events, EV_CLAIMING, message, strlen(message), &view, NULL, 1234);
 
@@ -177,7 +177,7 @@ Test(event, new_event_has_copies_of_all_its_parts)
 Test(event, payload_that_is_not_in_the_message_stays_where_it_is)
 {
 	static const char constant[] = "{}";
-	struct envelope_view view = view_of("a", "", constant);
+	struct envelope_view view = view_of(&events, "a", "", constant);
 	struct event *ev = event_new(&events, EV_CLAIMING, "message", 7, &view, NULL, 0);
 
 	cr_assert_eq(ev->payload.at, constant);
@@ -195,7 +195,7 @@ Test(event, message_without_an_id_is_not_in_the_table)
 
 Test(event, event_refused_at_the_door_has_its_id_and_is_not_in_the_table)
 {
-	struct envelope_view view = view_of("a", "", "{}");
+	struct envelope_view view = view_of(&events, "a", "", "{}");
 	struct event *stale = event_new(&events, EV_REFUSED, "message", 7, &view, NULL, 0);
 	struct event *fresh;
 
@@ -291,7 +291,7 @@ Test(event, list_of_a_state_is_in_the_order_of_coming)
 Test(event, bytes_are_the_sum_of_what_the_events_take)
 {
 	struct event *small = add("a", NULL), *big;
-	struct envelope_view view = view_of("b", "", "{}");
+	struct envelope_view view = view_of(&events, "b", "", "{}");
 	char message[1000] = "";
 	size_t before;
 
@@ -422,7 +422,7 @@ Test(event, clearing_answers_nobody)
 
 static struct event *add_behind(struct event *lead, const char *message, int64_t now_us)
 {
-	struct envelope_view view = view_of("a", "type", "{}");
+	struct envelope_view view = view_of(&events, "a", "type", "{}");
 	struct event *ev = event_new(&events, EV_BEHIND, message, strlen(message), &view, NULL, now_us);
 
 	cr_assert_null(event_put_behind(lead, ev, true));
@@ -431,14 +431,14 @@ static struct event *add_behind(struct event *lead, const char *message, int64_t
 
 static struct event *add_at(const char *id, int64_t now_us)
 {
-	struct envelope_view view = view_of(id, "type", "{}");
+	struct envelope_view view = view_of(&events, id, "type", "{}");
 
 	return event_new(&events, EV_CLAIMING, "message", 7, &view, NULL, now_us);
 }
 
 Test(event, message_is_found_to_the_byte)
 {
-	const struct envelope_view plain = view_of("a", "type", "{}");
+	const struct envelope_view plain = view_of(&events, "a", "type", "{}");
 	struct event *lead = add("a", NULL), *other = add_behind(lead, "other", 6);
 
 	cr_assert_eq(event_with_message(lead, "message", 7, &plain), lead);
@@ -490,7 +490,7 @@ Test(event, digest_head_is_the_begin_of_sha_256)
 
 static struct event *add_read(const char *id, const char *type, const char *payload)
 {
-	struct envelope_view view = view_of(id, type, payload);
+	struct envelope_view view = view_of(&events, id, type, payload);
 	struct event *lead, *ev;
 
 	view.source = "kraken";
@@ -505,7 +505,7 @@ Test(event, message_of_a_profile_is_id_type_and_payload)
 {
 	struct event *ev = add_read("ab", "c", "{}"), *other = add_read("a", "bc", "{}"),
 		     *third = add_read("x", "c", "{}");
-	struct envelope_view view = view_of("ab", "c", "{}");
+	struct envelope_view view = view_of(&events, "ab", "c", "{}");
 
 	cr_assert_str_eq(ev->source, "kraken");
 	cr_assert(ev->payload.at == ev->message && ev->payload.len == 2 && ev->message_len == 2);

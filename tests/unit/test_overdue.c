@@ -22,7 +22,7 @@ TestSuite(overdue, .init = init, .fini = fini, .timeout = 60);
 /* An event that came at this moment of the loop clock. */
 static struct event *add(const char *id, enum event_state state, int64_t came_ms)
 {
-	struct envelope_view view = view_of(id, "", "{}");
+	struct envelope_view view = view_of(&events, id, "", "{}");
 
 	return event_new(&events, state, "message", 7, *id ? &view : NULL, NULL, came_ms * 1000);
 }

@@ -382,6 +382,15 @@ static void do_gone(const struct step *s)
 	turn();
 }
 
+/* Another listener, which received it a second before this one's clock began, has committed it. */
+static void do_told(const struct step *s)
+{
+	struct envelope_view view = view_of(pipeline_events(pipeline), s->a, "", "");
+
+	fake_tell_done(&(const struct done){view.id_hash, 1});
+	turn();
+}
+
 static void do_count(const struct step *s)
 {
 	fake_answer_count(s->a, atol(s->b));
@@ -487,11 +496,11 @@ static void put_flag(const struct step *s, bool value)
 {
 	bool *const flags[] = {&fake.is_redis_away,      &fake.is_postgres_away, &fake.is_postgres_failing,
 			       &fake.is_other_preferred, &fake.is_unsure,        &fake.is_epoch_silent,
-			       &fake.is_checkin_slow,    &fake.has_log,          &fake.is_logged,
-			       &fake.tells_newest,       &fake.tells_members};
-	static const char *const names[] = {"redis_away", "postgres_away", "postgres_failing", "other_preferred",
-					    "unsure",     "epoch_silent",  "checkin_slow",     "log",
-					    "logged",     "newest",        "members",          NULL};
+			       &fake.is_checkin_slow,    &fake.hears_done,       &fake.tells_newest,
+			       &fake.tells_members};
+	static const char *const names[] = {
+		"redis_away",   "postgres_away", "postgres_failing", "other_preferred", "unsure", "epoch_silent",
+		"checkin_slow", "channel",       "newest",           "members",         NULL};
 
 	*flags[find_word(s, names, s->a)] = value;
 }
@@ -675,7 +684,7 @@ static const struct {
 	{"set", do_set}, {"clear", do_clear}, {"config", do_config}, {"unanswered", do_unanswered},
 	{"ruin", do_ruin},
 	/* answers of the stages */
-	{"take", do_take}, {"look", do_look}, {"owner", do_owner}, {"gone", do_gone}, {"rank", do_rank}, {"others", do_others}, {"newest", do_newest}, {"members", do_members}, {"count", do_count}, {"insert", do_insert}, {"dead_letter", do_dead_letter},
+	{"take", do_take}, {"look", do_look}, {"owner", do_owner}, {"gone", do_gone}, {"rank", do_rank}, {"others", do_others}, {"newest", do_newest}, {"members", do_members}, {"told", do_told}, {"count", do_count}, {"insert", do_insert}, {"dead_letter", do_dead_letter},
 	{"put", do_put}, {"read", do_read}, {"epoch", do_epoch}, {"cursor", do_cursor}, {"ask", do_ask},
 	/* several of these: received, and stored, held or in a batch by now */
 	{"store", do_store}, {"hold", do_hold}, {"batch", do_batch}, {"wait", do_wait},
@@ -1069,8 +1078,9 @@ STORY(without_redis_the_second_and_the_third_wait_for_the_first,
       "journal insert(d); insert d inserted; journal done(d); pass 200; journal insert(a); insert a present; forget; "
       "pass 200; journal insert(b); insert b present; forget; pass 2800; journal insert(c)")
 STORY(without_redis_a_row_that_was_told_before_its_copy_came_settles_it,
-      "set redis_away; set newest; rank 1; receive a; pass 200; journal newest; newest ab; rank 3; receive b; pass 49; "
-      "flight 1; pass 1; flight 0; turns_saved 2; duplicates 2; journal")
+      "set redis_away; set newest; rank 1; receive a; pass 200; journal newest; newest ab; rank 3; receive b; flight "
+      "0; "
+      "turns_saved 1; done_told 1; duplicates 2; journal")
 STORY(without_redis_a_row_that_was_told_before_the_epoch_was_in_doubt_goes_to_the_store_if_that_lasts,
       "set redis_away; set newest; rank 1; receive a; pass 200; newest ab; set unsure; set epoch_silent; forget; rank "
       "3; "
@@ -1136,22 +1146,22 @@ STORY(what_waits_for_its_turn_goes_to_the_store_at_the_end,
       "insert(a,b)")
 STORY(without_redis_what_nobody_else_gets_is_stored_at_once,
       "set redis_away; rank 1; receive a p; turn; journal insert(a)")
-STORY(copy_left_to_another_settles_by_the_log_of_a_large_fleet,
-      "set log; wait a; pass 50; journal; in held 1; set logged; pass 100; journal; duplicates 1; flight 0; "
-      "done_logged 1")
-STORY(where_the_log_was_late_copies_are_looked_at_later, "set log; wait a; pass 50; pass 100; pass 200; look a done; "
-							 "journal look(a); wait b; pass 50; pass 100; pass 200; "
-							 "journal; pass 400; look b absent; journal look(b) take(b)")
-STORY(a_log_that_is_late_is_waited_for_no_longer_than_a_second_and_a_half,
-      "set log; wait a; pass 50; pass 100; pass 200; look a done; forget; wait b; pass 50; pass 100; pass 200; pass "
-      "400; "
-      "look b done; forget; wait c; pass 50; pass 100; pass 200; pass 400; journal; pass 800; look c done; forget; "
-      "wait d; "
-      "pass 50; pass 100; pass 200; pass 400; pass 800; journal look(d)")
-STORY(copy_that_is_not_in_the_log_is_looked_at_once,
-      "set log; wait a; pass 50; journal; pass 100; journal; pass 200; journal look(a); look a absent; journal take(a)")
-STORY(what_is_in_the_log_is_asked_of_postgres_where_marks_are_in_doubt,
-      "set log; wait a; set logged; set unsure; set epoch_silent; pass 50; in held 1; pass 50; journal insert(a)")
+STORY(copy_left_to_another_settles_when_the_channel_tells_of_its_commit,
+      "set channel; wait a; pass 20; told a; flight 0; journal; duplicates 1; done_told 1")
+STORY(copy_that_lost_its_claim_settles_when_the_channel_tells_of_its_commit,
+      "hold a p; told a; p=d; flight 0; pass 5000; journal")
+STORY(copy_that_comes_after_the_channel_told_of_its_commit_is_dropped,
+      "set channel; told a; receive a; flight 0; journal; received 1; duplicates 1; done_told 1; persisted 0")
+STORY(copy_whose_answer_is_on_its_way_settles_when_the_channel_told_of_its_commit,
+      "set channel; receive a; told a; flight 1; take a other; forget; pass 50; flight 0; journal; duplicates 1")
+STORY(copy_of_which_the_channel_does_not_tell_is_looked_at_after_200_ms_and_claimed_after_400,
+      "set channel; wait a; pass 199; journal; pass 1; journal look(a); look a absent; pass 199; journal; pass 1; "
+      "journal look(a); look a absent; journal take(a); deferred_in_vain 1")
+STORY(what_the_channel_tells_is_asked_of_postgres_where_marks_are_in_doubt,
+      "set channel; wait a; set unsure; set epoch_silent; told a; in held 1; pass 200; in held 1; journal; pass 50; "
+      "journal insert(a)")
+STORY(row_that_is_ours_by_now_is_not_settled_by_the_channel,
+      "receive a p; take a mine; told a; p=; insert a present; p=d")
 
 STORY(events_held_for_a_dead_owner_are_taken_over_at_once,
       "hold a; hold b; hold c; pass 50; owner a 1; owner b 1; owner c 2; look a other; look b other; look c other; "

@@ -215,20 +215,48 @@ static void alive(void)
 	show(false);
 }
 
-/* The log of commits. */
-static void log_commits(void)
+static redisReply *hear_by_words(void)
 {
-	static const char *const keys[] = {"wsonce:{done}:dedup:1", "wsonce:{done}:dedup:2"},
-				 *const at[] = {"0", "5", "16", "900"},
-				 *const entries[] = {"0123456789abcdef", "0123456789abcdef0123456789ABCDEF"};
-	int kind = below(5);
+	char *command;
+	long long len = redisFormatCommandArgv(&command, count, words, NULL);
+	redisReply *r = side_hear(command, (size_t)len);
 
-	begin(kind < 2 ? "APPEND" : kind < 4 ? "GETRANGE" : "EXPIRE");
-	add(draw(keys, 2));
-	if (kind >= 2 && kind < 4)
-		add(draw(at, 4));
-	add(kind < 2 ? draw(entries, 2) : kind < 4 ? draw(at, 4) : below(2) ? "60" : "1");
+	redisFreeCommand(command);
+	return r;
+}
+
+/* The done channel: one publishes, the other has subscribed, and may ping. */
+static void publish(void)
+{
+	static const char *const texts[] = {"wsd1", "wsd1 0123456789abcdef", ""};
+	redisReply *r;
+
+	begin("PUBLISH");
+	add("wsonce:done:dedup:");
+	add(draw(texts, 3));
 	show(false);
+	r = side_hear(NULL, 0);
+	printf("heard");
+	put(r);
+	freeReplyObject(r);
+	begin("PING");
+	r = hear_by_words();
+	put(r);
+	freeReplyObject(r);
+	printf("\n");
+}
+
+static void subscribe(void)
+{
+	redisReply *r;
+
+	begin("SUBSCRIBE");
+	add("wsonce:done:dedup:");
+	r = hear_by_words();
+	printf("subscribed");
+	put(r);
+	freeReplyObject(r);
+	printf("\n");
 }
 
 /* Each server has its own numbers, and its own words after them. */
@@ -358,7 +386,7 @@ static void step(void)
 	} kinds[] = {
 		{7, take},         {3, mark},  {4, look},      {2, drop},        {2, count_attempt},   {3, release},
 		{3, renew},        {3, seize}, {1, heartbeat}, {1, leave_fleet}, {1, register_prefix}, {2, lease},
-		{1, list_clients}, {3, alive}, {2, inherit},   {2, log_commits},
+		{1, list_clients}, {3, alive}, {2, inherit},   {2, publish},
 	};
 	int sum = 0, at, i = 0;
 
@@ -384,6 +412,7 @@ int main(int argc, char **argv)
 	snprintf(shas[0], sizeof(shas[0]), "0123456789012345678901234567890123456789");
 	heartbeat();
 	load();
+	subscribe();
 	for (int round = 0; round < rounds; round++) {
 		run_steps(400, "");
 		side_pass(2);

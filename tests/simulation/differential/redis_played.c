@@ -3,27 +3,53 @@
 
 #include "side.h"
 
-redisReply *side_ask(const char *command, size_t len)
+enum { ASKER, HEARER };
+
+static redisReply *read_answer(const char *bytes, size_t len)
 {
-	static struct command c;
-	struct answer a = {0};
 	redisReader *reader = redisReaderCreate();
-	const char *at = command;
 	void *reply = NULL;
 
-	if (!read_command(&at, command + len, &c))
-		abort();
-	static struct connection own = {.number = 1};
-
-	redis.connections[0] = &own;
-	redis.connection_count = 1;
-	c.connection = own.number;
-	sim_pass(1000);
-	run(&c, &a);
-	redisReaderFeed(reader, a.bytes, a.len);
+	redisReaderFeed(reader, bytes, len);
 	if (redisReaderGetReply(reader, &reply) != REDIS_OK || !reply)
 		abort();
 	redisReaderFree(reader);
+	return reply;
+}
+
+static redisReply *ask_by(int connection, const char *command, size_t len)
+{
+	static struct command c;
+	struct answer a = {0};
+	const char *at = command;
+
+	while (redis.connection_count <= HEARER)
+		redisConnectUnixNonBlock("");
+	if (!read_command(&at, command + len, &c))
+		abort();
+	c.connection = connection + 1;
+	sim_pass(1000);
+	run(&c, &a);
+	return read_answer(a.bytes, a.len);
+}
+
+redisReply *side_ask(const char *command, size_t len)
+{
+	return ask_by(ASKER, command, len);
+}
+
+redisReply *side_hear(const char *command, size_t len)
+{
+	struct connection *c;
+	redisReply *reply;
+
+	if (command)
+		return ask_by(HEARER, command, len);
+	c = redis.connections[HEARER];
+	for (int i = 0; !c->in_len && i < 1000; i++)
+		sim_pass(1000);
+	reply = read_answer(c->in, c->in_len);
+	c->in_len = 0;
 	return reply;
 }
 

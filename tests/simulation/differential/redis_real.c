@@ -7,14 +7,11 @@
 
 #include "side.h"
 
-static redisContext *connect_once(void)
+static redisContext *connect_to_server(void)
 {
-	static redisContext *context;
 	const char *path = getenv("WSONCE_TEST_REDIS_SOCKET");
+	redisContext *context = path ? redisConnectUnix(path) : NULL;
 
-	if (context)
-		return context;
-	context = path ? redisConnectUnix(path) : NULL;
 	if (!context || context->err) {
 		printf("start it by tests/simulation/differential/run\n");
 		exit(2);
@@ -22,16 +19,38 @@ static redisContext *connect_once(void)
 	return context;
 }
 
-redisReply *side_ask(const char *command, size_t len)
+static redisContext *connect_once(void)
+{
+	static redisContext *context;
+
+	return context ? context : (context = connect_to_server());
+}
+
+static redisReply *ask_by(redisContext *context, const char *command, size_t len)
 {
 	void *reply = NULL;
 
-	redisAppendFormattedCommand(connect_once(), command, len);
-	if (redisGetReply(connect_once(), &reply) != REDIS_OK) {
-		printf("%s\n", connect_once()->errstr);
+	if (command)
+		redisAppendFormattedCommand(context, command, len);
+	if (redisGetReply(context, &reply) != REDIS_OK) {
+		printf("%s\n", context->errstr);
 		exit(1);
 	}
 	return reply;
+}
+
+redisReply *side_ask(const char *command, size_t len)
+{
+	return ask_by(connect_once(), command, len);
+}
+
+redisReply *side_hear(const char *command, size_t len)
+{
+	static redisContext *context;
+
+	if (!context)
+		context = connect_to_server();
+	return ask_by(context, command, len);
 }
 
 static void configure(const char *command)

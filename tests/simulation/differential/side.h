@@ -46,6 +46,8 @@ struct redisReply;
 
 /* The answer to a command in RESP, by hiredis's reader; to be freed. */
 struct redisReply *side_ask(const char *command, size_t len);
+/* The same by a second connection; command NULL: what comes to it without one. */
+struct redisReply *side_hear(const char *command, size_t len);
 void side_pass(int seconds);
 /* From now on the server refuses so: OOM, READONLY, or NULL: not at all. */
 void side_refuse(const char *why);
