@@ -28,7 +28,7 @@
 	X(claims_taken_over, "Held events whose claim was found missing.") \
 	X(claims_inherited, "Held events whose claim was taken over because its owner was found dead.") \
 	X(holds, "Events held because another listener had claimed them.") \
-	X(deferred, "Events left to their preferred instance, and looked at again later.") \
+	X(deferred, "Events left to the leader of their source.") \
 	X(done_told, "Copies settled because another listener told of its commit on the done channel.") \
 	X(turns_saved, \
 	  "Events left to other listeners while Redis was unreachable, whose rows were then found in the table.") \

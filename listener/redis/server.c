@@ -73,6 +73,12 @@ static bool is_news(struct server *s, enum redis_state state, const char *why)
 	return is_new;
 }
 
+/* A connection for subscriptions comes and goes with the other one, whose lines say the same. */
+static enum log_level level_of(const struct server *s, enum log_level level)
+{
+	return s->settings.on_message ? LOG_DEBUG : level;
+}
+
 static void set_state(struct server *s, enum redis_state state, const char *why)
 {
 	enum redis_state old = s->state;
@@ -82,7 +88,7 @@ static void set_state(struct server *s, enum redis_state state, const char *why)
 		return;
 	s->state = state;
 	if (state == REDIS_READY || old == REDIS_READY || is_news(s, state, why))
-		level = state == REDIS_DOWN ? LOG_WARN : LOG_INFO;
+		level = level_of(s, state == REDIS_DOWN ? LOG_WARN : LOG_INFO);
 	if (*s->name)
 		log_write(level, "redis connection", "from=%s to=%s url=%s server=%s reason=%s", state_names[old],
 			  state_names[state], s->shown, s->name, why);
@@ -136,8 +142,8 @@ static void refuse(struct server *s, const char *said)
 	char what[200];
 
 	snprintf(what, sizeof(what), "%s", said);
-	log_write(s->was_refused ? LOG_DEBUG : LOG_ERROR, "redis refused the login", "url=%s reason=%s", s->shown,
-		  what);
+	log_write(s->was_refused ? LOG_DEBUG : level_of(s, LOG_ERROR), "redis refused the login", "url=%s reason=%s",
+		  s->shown, what);
 	s->was_refused = true;
 	snprintf(s->warned, sizeof(s->warned), "%s", what);
 	talk_end(s->talk, what);
@@ -233,7 +239,8 @@ static void on_memory_info(void *owner, void *arg, const struct redis_reply *rep
 		talk_end(s->talk, TALK_REPLICA);
 		return;
 	}
-	if (s->is_policy_logged || !find_info(s, reply, "maxmemory_policy:", policy, sizeof(policy)) ||
+	if (s->is_policy_logged || s->settings.on_message ||
+	    !find_info(s, reply, "maxmemory_policy:", policy, sizeof(policy)) ||
 	    !find_info(s, reply, "maxmemory:", most, sizeof(most)))
 		return;
 	s->is_policy_logged = true;
@@ -265,19 +272,24 @@ static void on_release_loaded(void *owner, void *arg, const struct redis_reply *
 }
 
 /* The last answer of the login. */
-static void on_renew_loaded(void *owner, void *arg, const struct redis_reply *reply)
+static void on_logged_in(void *owner, void *arg, const struct redis_reply *reply)
 {
 	struct server *s = arg;
 
 	(void)owner;
-	on_script(s, REDIS_RENEW, reply);
 	if (!reply || s->state != REDIS_CONNECTING)
 		return;
 	s->was_refused = false;
 	s->warned[0] = '\0';
 	s->ready_ms = (int64_t)uv_now(s->loop);
-	counters.redis_connects++;
+	counters.redis_connects += !s->settings.on_message;
 	set_state(s, REDIS_READY, NULL);
+}
+
+static void on_renew_loaded(void *owner, void *arg, const struct redis_reply *reply)
+{
+	on_script(arg, REDIS_RENEW, reply);
+	on_logged_in(owner, arg, reply);
 }
 
 static void send_words(struct server *s, redis_cb *cb, size_t count, const char *const *words)
@@ -317,12 +329,21 @@ static void log_in(struct server *s)
 	if (!s->settings.host && (a->is_sentinel || a->count > 1))
 		SEND(s, on_role, "ROLE");
 	SEND(s, on_memory_info, "INFO", "memory", "replication");
-	server_load_scripts(s);
+	if (s->settings.on_message)
+		SEND(s, on_logged_in, "PING");
+	else
+		server_load_scripts(s);
 }
 
 static void on_open(void *owner)
 {
 	log_in(owner);
+}
+
+/* Rights that both connections need. */
+static bool is_of_login(const char *missing)
+{
+	return strcmp(missing, "info") == 0 || strncmp(missing, "client", 6) == 0 || strcmp(missing, "role") == 0;
 }
 
 /* Logs each missing right once: the errors repeat with every event. */
@@ -332,7 +353,7 @@ static void on_error(void *owner, const char *text)
 	char missing[60];
 	uint64_t hash;
 
-	if (!rights_read(text, missing, sizeof(missing)))
+	if (!rights_read(text, missing, sizeof(missing)) || (s->settings.on_message && is_of_login(missing)))
 		return;
 	hash = hash_text(missing, strlen(missing));
 	for (size_t i = 0; i < s->rights_count; i++)
@@ -421,7 +442,7 @@ static void on_not_named(void *owner, const char *why)
 	struct server *s = owner;
 
 	if (s->state != REDIS_READY && is_news(s, REDIS_DOWN, why))
-		log_warn("no sentinel names a master", "url=%s reason=%s", s->shown, why);
+		log_write(level_of(s, LOG_WARN), "no sentinel names a master", "url=%s reason=%s", s->shown, why);
 }
 
 /* --- life --- */

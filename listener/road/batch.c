@@ -35,39 +35,35 @@ bool batch_add(struct batch *b, struct event *ev)
 	return true;
 }
 
-static int compare(const char *a, size_t a_len, const char *b, size_t b_len)
-{
-	int order = memcmp(a, b, a_len < b_len ? a_len : b_len);
-
-	return order ? order : (a_len > b_len) - (a_len < b_len);
-}
-
 static int compare_events(const void *a, const void *b)
 {
 	const struct event *x = *(struct event *const *)a, *y = *(struct event *const *)b;
+	int order = memcmp(x->id, y->id, x->id_len < y->id_len ? x->id_len : y->id_len);
 
-	return compare(x->id, x->id_len, y->id, y->id_len);
+	return order ? order : (x->id_len > y->id_len) - (x->id_len < y->id_len);
 }
 
-void batch_sort(struct batch *b)
+void batch_order(struct batch *b)
 {
-	qsort(b->events, b->count, sizeof(*b->events), compare_events);
+	bool are_claimed = true;
+
+	for (size_t i = 0; i < b->count; i++)
+		are_claimed &= b->events[i]->is_claimed;
+	if (!are_claimed)
+		qsort(b->events, b->count, sizeof(*b->events), compare_events);
+}
+
+static long find(const struct batch *b, size_t from, size_t to, const char *id, size_t len)
+{
+	for (size_t i = from; i < to; i++)
+		if (b->events[i]->id_len == len && memcmp(b->events[i]->id, id, len) == 0)
+			return (long)i;
+	return -1;
 }
 
 long batch_find(const struct batch *b, size_t from, size_t to, size_t guess, const char *id, size_t len)
 {
-	if (guess >= from && guess < to && compare(id, len, b->events[guess]->id, b->events[guess]->id_len) == 0)
-		return (long)guess;
-	while (from < to) {
-		size_t mid = from + (to - from) / 2;
-		int order = compare(id, len, b->events[mid]->id, b->events[mid]->id_len);
+	long at = guess >= from && guess < to ? find(b, guess, to, id, len) : -1;
 
-		if (order == 0)
-			return (long)mid;
-		if (order < 0)
-			to = mid;
-		else
-			from = mid + 1;
-	}
-	return -1;
+	return at < 0 ? find(b, from, to, id, len) : at;
 }

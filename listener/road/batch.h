@@ -23,12 +23,12 @@ void batch_clear(struct batch *b);
 /* Returns false if ev does not fit. */
 bool batch_add(struct batch *b, struct event *ev);
 
-/* Sorts by id, bytewise. Two listeners that insert the same ids in different orders would deadlock, and Postgres would
- * cancel one of them (40P01). */
-void batch_sort(struct batch *b);
+/* Keeps the order of arrival if all events are claimed. Otherwise sorts by id, bytewise: two listeners that insert the
+ * same ids in different orders would deadlock, and Postgres would cancel one of them (40P01). */
+void batch_order(struct batch *b);
 
-/* The index of the event with this id in the sorted events [from, to), or -1. Tries guess first, because results
- * usually come in the order of the rows. */
+/* The index of the event with this id in [from, to), or -1. Looks from guess on first, because results come in the
+ * order of the rows. */
 long batch_find(const struct batch *b, size_t from, size_t to, size_t guess, const char *id, size_t len);
 
 #endif

@@ -681,16 +681,22 @@ void claim_set_epoch(struct claim *c, uint32_t epoch)
 	done_channel_set_place(c->channel, c->registry.database, epoch);
 }
 
-bool claim_prefers_other(struct claim *c, const struct event *ev)
+bool claim_has_other_leader(struct claim *c, const char *source)
 {
 	struct fleet *f;
 
 	if (!claim_is_ready(c))
 		return false;
-	f = fleets_of(c->fleets, ev);
+	f = fleets_of(c->fleets, source);
 	owners_set_fleet(c->owners, fleets_size(c->fleets) + 1);
 	fleet_hear(f);
-	return fleet_prefers_other(f, ev->id, ev->id_len);
+	return fleet_has_other_leader(f, source);
+}
+
+void claim_suspect_leader(struct claim *c, const char *source)
+{
+	if (claim_is_ready(c))
+		fleet_suspect_leader(fleets_of(c->fleets, source), source);
 }
 
 size_t claim_rank(const struct claim *c, const struct event *ev)
@@ -797,7 +803,10 @@ static void write_tail(char *tail, size_t size, const char *before, int64_t seco
 static void on_owner_gone(void *arg, uint16_t owner)
 {
 	struct claim *c = arg;
+	const char *name = owners_name(c->owners, owner);
 
+	if (*name)
+		fleets_suspect(c->fleets, name, strlen(name));
 	c->on.on_owner_gone(c->on.arg, owner);
 }
 

@@ -52,9 +52,11 @@ void claim_say(struct claim *c, const char *trouble);
 /* Is there a Redis at all? false: --redis none. */
 bool claim_is_used(const struct claim *c);
 
-/* Is another instance, which hears the same feeds, preferred for ev? It then claims ev at once, unless it
- * is dead or has not received it, which nobody may depend on. Only for messages of a feed. */
-bool claim_prefers_other(struct claim *c, const struct event *ev);
+/* Does another instance, which hears the same feeds, lead this source of events (see event_origin())? It then claims
+ * the events at once, unless it is dead or has not received them, which nobody may depend on. */
+bool claim_has_other_leader(struct claim *c, const char *source);
+/* The leader of the source did not claim an event in time: for some seconds another instance leads. */
+void claim_suspect_leader(struct claim *c, const char *source);
 /* While Redis is away: how many of the instances that were alive when it went come before this one for ev. 0 while it
  * is there. */
 size_t claim_rank(const struct claim *c, const struct event *ev);

@@ -67,7 +67,7 @@ struct event {
 	uint16_t owner;    /* owner of the claim that it was last held for, as in owners.h; 0 if none */
 	uint16_t put_offs; /* how often the store postponed it, as far as known for no fault of its own */
 	bool is_claimed;   /* as far as we know, our claim is in Redis */
-	bool is_deferred;  /* left to the preferred instance, and not looked up since */
+	bool is_deferred;  /* left to the leader of its source, and not looked up since */
 	bool has_turn;     /* Redis is away: left to other listeners until it is our turn */
 	bool is_unseen;    /* a consumer's statement neither inserted nor saw its row, and is sent once more */
 	uint8_t doubts;    /* marks found but not trusted, because the database's epoch was unknown */
@@ -137,6 +137,12 @@ static inline void event_fetch(const void *ev)
 	__builtin_prefetch(ev);
 	__builtin_prefetch((const char *)ev + 64);
 	__builtin_prefetch((const char *)ev + 128);
+}
+
+/* The name of the source or sender that ev came from first; "" if there is none. */
+static inline const char *event_origin(const struct event *ev)
+{
+	return ev->source ? ev->source : ev->from ? ev->from : "";
 }
 
 void events_init(struct events *es);

@@ -1,10 +1,10 @@
-/* fleet.c owns the knowledge of who else hears the same feeds, by heartbeats in Redis, and the
- * choice of one of them for each id. The one that is chosen claims at once; what the others do
- * meanwhile is pipeline_claim.c's business. Nothing but speed depends on it.
+/* fleet.c knows who else hears the same feeds, by heartbeats in Redis, and which of them leads each source. The leader
+ * claims the source's events at once; pipeline_claim.c decides what the others do meanwhile. Only speed and order
+ * depend on it.
  *
- * The choice is rendezvous hashing (Thaler and Ravishankar, "Using name-based mappings to increase
- * hit rates", 1998): each instance has a score for the id, and the highest wins. All that know the
- * same instances choose the same one, and one that leaves hands its ids out evenly. */
+ * The leader is chosen by rendezvous hashing (Thaler and Ravishankar, "Using name-based mappings to increase hit
+ * rates", 1998): each instance has a score for the source, and the highest wins. All that know the same instances
+ * choose the same leader, and the sources of one that leaves are spread over the others. */
 #include "road/fleet.h"
 
 #include <stdlib.h>
@@ -20,8 +20,9 @@
 #define BEAT_MS     1000
 #define SOON_MS     100 /* to the second one, by when the others have sent their first */
 #define ALIVE_MS    "3000"
-#define QUIET_BEATS 5   /* heartbeats without a message, after which there are no more */
-#define MEMBERS_MAX 256 /* more are not looked at: their ids are claimed by everybody */
+#define SUSPECT_MS  4000 /* more than ALIVE_MS and a beat: by then a dead one is not listed */
+#define QUIET_BEATS 5    /* heartbeats without a message, after which there are no more */
+#define MEMBERS_MAX 256  /* more are not looked at: their ids are claimed by everybody */
 
 struct fleet {
 	uv_timer_t timer;
@@ -33,6 +34,8 @@ struct fleet {
 	size_t count;
 	uint64_t last[MEMBERS_MAX]; /* those others when Redis went away */
 	size_t last_count;
+	uint64_t suspect;   /* the seed of one that does not lead; */
+	int64_t suspect_ms; /* loop clock, since when; 0: there is none */
 	unsigned int beats; /* to come, unless something is heard; 0: none is sent */
 	bool is_resting;
 	bool has_left;
@@ -46,15 +49,50 @@ static uint64_t score(uint64_t seed, uint64_t id_hash)
 	return hash_mix(seed ^ id_hash * UINT64_C(0x9e3779b97f4a7c15));
 }
 
-bool fleet_prefers_other(const struct fleet *f, const char *id, size_t len)
+static int64_t now_ms(const struct fleet *f)
 {
-	uint64_t id_hash = hash_text(id, len);
-	uint64_t own = score(f->seed, id_hash);
+	return (int64_t)uv_now(f->timer.loop);
+}
+
+static bool is_suspect(const struct fleet *f, uint64_t seed)
+{
+	return f->suspect_ms && seed == f->suspect && now_ms(f) - f->suspect_ms < SUSPECT_MS;
+}
+
+/* The seed of the leader, which may be our own. */
+static uint64_t leader_of(const struct fleet *f, const char *source)
+{
+	uint64_t hash = hash_text(source, strlen(source)), leader = f->seed, most = score(f->seed, hash);
 
 	for (size_t i = 0; i < f->count; i++)
-		if (score(f->others[i], id_hash) > own)
-			return true;
-	return false;
+		if (score(f->others[i], hash) > most && !is_suspect(f, f->others[i])) {
+			leader = f->others[i];
+			most = score(leader, hash);
+		}
+	return leader;
+}
+
+bool fleet_has_other_leader(const struct fleet *f, const char *source)
+{
+	return f->count && leader_of(f, source) != f->seed;
+}
+
+static void suspect(struct fleet *f, uint64_t seed)
+{
+	if (seed == f->seed)
+		return;
+	f->suspect = seed;
+	f->suspect_ms = now_ms(f);
+}
+
+void fleet_suspect_leader(struct fleet *f, const char *source)
+{
+	suspect(f, leader_of(f, source));
+}
+
+void fleet_suspect(struct fleet *f, const char *name, size_t len)
+{
+	suspect(f, hash_text(name, len));
 }
 
 size_t fleet_size(const struct fleet *f)

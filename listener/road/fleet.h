@@ -1,4 +1,4 @@
-/* fleet.h: which instances hear the same feeds, and which of them is preferred for an event. */
+/* fleet.h: which instances hear the same feeds, and which of them leads a source. */
 #ifndef WSONCE_FLEET_H
 #define WSONCE_FLEET_H
 
@@ -20,9 +20,14 @@ uint64_t fleet_source_id(const char *url, const char *name);
  * sender as events have it; NULL: who hears what config says. */
 struct fleet *fleet_open(uv_loop_t *loop, const struct config *config, const char *source, const char *name);
 
-/* Is an instance other than this one preferred for the event with this id? All instances that know of
- * each other say the same. It is no promise: the other may be dead, or not have received the event. */
-bool fleet_prefers_other(const struct fleet *f, const char *id, size_t len);
+/* Does another instance lead the source, so that it stores the source's events first? All instances that know of each
+ * other agree on the leader. It is no promise: the leader may be dead, or not have received the event. */
+bool fleet_has_other_leader(const struct fleet *f, const char *source);
+
+/* The leader of the source does not store its events: another one leads, until this one's heartbeat has expired. */
+void fleet_suspect_leader(struct fleet *f, const char *source);
+/* The same of the instance with this name. */
+void fleet_suspect(struct fleet *f, const char *name, size_t len);
 
 /* How many others of those that were alive when Redis went away come before this one for the event with this id. No
  * promise, either: they may be dead by now. */

@@ -1,6 +1,5 @@
-/* fleets.c owns which fleet an event belongs to. With --readers a listener hears some of the sources, so who may be
- * preferred for an event are those who hear its source: they are a fleet of their own, which is made when the source is
- * first heard. */
+/* fleets.c owns which fleet an event belongs to. With --readers a listener hears some of the sources, and only those
+ * who hear a source may lead it: they are a fleet of their own, which is made when the source is first heard. */
 #include "road/fleets.h"
 
 #include <stdlib.h>
@@ -26,15 +25,10 @@ struct fleets {
 	void *done_arg;
 };
 
-static const char *source_of(const struct fleets *all, const struct event *ev)
-{
-	if (!all->config->readers)
-		return NULL;
-	return ev->source ? ev->source : ev->from;
-}
-
 static struct fleet *find(const struct fleets *all, const char *source)
 {
+	if (!all->config->readers)
+		source = NULL;
 	for (size_t i = 0; i < all->count; i++)
 		if (all->items[i].source == source)
 			return all->items[i].fleet;
@@ -55,9 +49,8 @@ static struct fleet *add(struct fleets *all, const char *source)
 	return f;
 }
 
-struct fleet *fleets_of(struct fleets *all, const struct event *ev)
+struct fleet *fleets_of(struct fleets *all, const char *source)
 {
-	const char *source = source_of(all, ev);
 	struct fleet *f = find(all, source);
 
 	return f ? f : add(all, source);
@@ -75,9 +68,15 @@ size_t fleets_size(const struct fleets *all)
 
 size_t fleets_rank(const struct fleets *all, const struct event *ev)
 {
-	const struct fleet *f = find(all, source_of(all, ev));
+	const struct fleet *f = find(all, event_origin(ev));
 
 	return f ? fleet_rank(f, ev->id, ev->id_len) : (size_t)all->config->readers;
+}
+
+void fleets_suspect(struct fleets *all, const char *name, size_t len)
+{
+	for (size_t i = 0; i < all->count; i++)
+		fleet_suspect(all->items[i].fleet, name, len);
 }
 
 void fleets_set_redis(struct fleets *all, struct redis *redis)

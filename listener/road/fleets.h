@@ -10,11 +10,14 @@ struct fleets;
 /* As fleet_open. */
 struct fleets *fleets_open(uv_loop_t *loop, const struct config *config, const char *name);
 
-/* The fleet of those who hear the source of ev. */
-struct fleet *fleets_of(struct fleets *all, const struct event *ev);
+/* The fleet of those who hear this source, which is known by its address. */
+struct fleet *fleets_of(struct fleets *all, const char *source);
 
 /* The most others that are known to be alive in one of them. */
 size_t fleets_size(const struct fleets *all);
+
+/* The instance with this name is dead. */
+void fleets_suspect(struct fleets *all, const char *name, size_t len);
 
 /* While Redis is away: see fleet_rank(). With --readers, who begins to hear the source only then comes last. */
 size_t fleets_rank(const struct fleets *all, const struct event *ev);

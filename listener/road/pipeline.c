@@ -336,6 +336,7 @@ static void take(struct pipeline *p, const char *message, size_t len, struct env
 	ev = event_with_message(lead, message, len, view);
 	if (ev) {
 		join(p, ev, sender);
+		pipeline_lead(p, ev, view->source ? view->source : from ? from : "");
 	} else if (!lead && !sender && pipeline_is_done(p, &view->id_hash, &came_ms)) {
 		drop(view, came_ms);
 	} else if ((why = find_stale(p, event)) && !lead) {
@@ -455,7 +456,7 @@ static void on_turn(uv_prepare_t *turn)
 	pipeline_store_next(p);
 	check_budget(p);
 	check_drained(p);
-	wait = sooner(hold_wait(&p->hold, now_ms(p)), turns_wait(p));
+	wait = sooner(sooner(hold_wait(&p->hold, now_ms(p)), pipeline_left_wait(p)), turns_wait(p));
 	if (wait < 0)
 		uv_timer_stop(&p->hold_timer);
 	else
@@ -553,6 +554,7 @@ struct pipeline *pipeline_open(uv_loop_t *loop, const struct config *config, con
 	events_init(&p->events);
 	hold_init(&p->hold);
 	turns_init(&p->turns);
+	list_init(&p->left);
 	open_stages(p);
 	start_timers(p);
 	return p;

@@ -8,9 +8,10 @@
 #include "road/pipeline_inside.h"
 
 #define LOOK_CHUNK    512   /* keys of one MGET, claims of one script call */
-#define DEFER_STEP    0     /* hold step: 50 ms for the preferred listener to claim and often to commit, */
-#define DEFER_LOOKS   2     /* then 100 and 200 ms more for one that lags behind */
-#define CHANNEL_STEP  2     /* hold step where the done channel is heard: 200 ms, then as long again */
+#define DEFER_STEP    0     /* hold step, without the done channel: 50 ms for the leader to claim and often to commit */
+#define OVERDUE_MS    350   /* after which an event that nobody has claimed is claimed, and the channel is silent */
+#define LEFT_MS       200   /* for which an event of another leader is left to the done channel */
+#define LEFT_CHECK_MS 50    /* between two checks of those that are older */
 #define FETCH_CHAIN   12    /* prefetch distance, in events of a message */
 #define DOUBTS        4     /* 50, 100, 200 and 400 ms for Postgres to tell its epoch */
 #define GIVE_WAY_STEP 5     /* 1.6 s, which is more than hold_look_step() ever waits */
@@ -90,6 +91,13 @@ static void settle_told(struct pipeline *p, struct event *ev, int64_t came_ms)
 	on_mark(p, ev, OUTCOME_DUPLICATE);
 }
 
+static void note_told(struct pipeline *p, const struct event *ev)
+{
+	p->told_ms = now_ms(p);
+	if (ev->held_ms > p->arrived_ms)
+		p->arrived_ms = ev->held_ms;
+}
+
 /* Settles the copies of these events. Others' copies have not arrived yet, or are not held: they stay known. */
 size_t pipeline_on_done(void *arg, struct done *events, size_t n)
 {
@@ -108,6 +116,8 @@ size_t pipeline_on_done(void *arg, struct done *events, size_t n)
 			events[left++] = events[i];
 			continue;
 		}
+		if (ev->is_deferred)
+			note_told(p, ev);
 		hold_remove(ev);
 		settle_told(p, ev, events[i].came_ms);
 	}
@@ -252,9 +262,9 @@ static bool is_in_turn(struct pipeline *p, struct event *ev)
 	return ev->has_turn;
 }
 
-/* One instance of the fleet claims at once, and the others ask once, when it is probably done: N claims for
- * one event, of which N - 1 are in vain, would cost Redis and everybody most of their time. What nobody else gets, or
- * whose producer waits for an ack, is ours: it does not wait for somebody else first. */
+/* The leader of a source claims its events at once, and the others leave them to it: N claims for one event, of which
+ * N - 1 are in vain, would cost Redis and everybody most of their time. An event that nobody else gets, or whose
+ * producer waits for an ack, is ours: it does not wait for anyone. */
 void pipeline_claim_or_defer(struct pipeline *p, struct event *ev, bool is_ours)
 {
 	size_t rank = is_ours || is_draining(p) ? 0 : pipeline_rank_of(p, ev);
@@ -272,41 +282,85 @@ void pipeline_claim_or_defer(struct pipeline *p, struct event *ev, bool is_ours)
 		return;
 	}
 	if (is_ours || is_draining(p) ||
-	    claim_prefers_other(p->claim, ev) == FAULT_POINT("pipeline: the wrong one is preferred")) {
+	    claim_has_other_leader(p->claim, event_origin(ev)) == FAULT_POINT("pipeline: the wrong one leads")) {
 		pipeline_take_claim(p, ev);
 		return;
 	}
 	counters.deferred++;
 	p->deferred++;
 	ev->is_deferred = true;
-	ev->looks = claim_hears_done(p->claim) ? CHANNEL_STEP - 1 : DEFER_STEP;
 	ev->held_ms = now_ms(p);
 	event_move(&p->events, ev, EV_HELD);
-	hold_add(&p->hold, ev, now_ms(p), claim_hears_done(p->claim) ? CHANNEL_STEP : DEFER_STEP);
+	if (!claim_hears_done(p->claim)) {
+		ev->looks = DEFER_STEP;
+		hold_add(&p->hold, ev, now_ms(p), DEFER_STEP);
+		return;
+	}
+	ev->looks = 1; /* so that the second look comes 200 ms after the first */
+	ev->due_ms = now_ms(p) + LEFT_MS;
+	list_append(&p->left, &ev->wait_link);
 }
 
-/* Nobody holds the claim of an event that waits: the preferred instance is not there yet, or never will
- * be; or the owner died, or gave it back. */
+/* ev, which was left to another leader, is claimed. */
+static void claim_left(struct pipeline *p, struct event *ev)
+{
+	end_deferral(p, ev);
+	hold_remove(ev);
+	event_move(&p->events, ev, EV_LOOKING);
+	event_move(&p->events, ev, EV_CLAIMING);
+	pipeline_take_claim(p, ev);
+}
+
+void pipeline_lead(struct pipeline *p, struct event *ev, const char *source)
+{
+	if (ev->is_deferred && ev->state == EV_HELD && !is_resting(p) && claim_is_ready(p->claim) &&
+	    !claim_has_other_leader(p->claim, source))
+		claim_left(p, ev);
+}
+
+/* Claims what was left to a leader that leads no more. */
+static void lead_anew(struct pipeline *p)
+{
+	if (is_resting(p) || !claim_is_ready(p->claim))
+		return;
+	list_each(node, after, &p->left) {
+		struct event *ev = list_entry(node, struct event, wait_link);
+
+		if (!claim_has_other_leader(p->claim, event_origin(ev)))
+			claim_left(p, ev);
+	}
+}
+
+/* Nobody holds the claim of an event that waits: its leader has not received it yet, or never will; or the owner died,
+ * or gave it back. */
 static void take_over(struct pipeline *p, struct event *ev)
 {
-	if (is_resting(p) || (ev->is_deferred && ev->looks < DEFER_LOOKS)) {
+	bool is_left = ev->is_deferred;
+
+	if (is_resting(p) || (is_left && now_ms(p) - ev->held_ms < OVERDUE_MS)) {
 		ev->looks++;
 		pipeline_hold(p, ev);
 		return;
 	}
-	if (ev->is_deferred)
+	if (is_left)
 		counters.deferred_in_vain++;
 	else
 		counters.claims_taken_over++;
 	end_deferral(p, ev);
 	event_move(&p->events, ev, EV_CLAIMING);
 	pipeline_take_claim(p, ev);
+	if (!is_left || !claim_has_other_leader(p->claim, event_origin(ev)))
+		return;
+	claim_suspect_leader(p->claim, event_origin(ev));
+	lead_anew(p);
 }
 
 void pipeline_on_looked(void *arg, struct event *ev, enum claim_result result)
 {
 	struct pipeline *p = arg;
 
+	if (ev->is_deferred)
+		p->left_free_ms = result == CLAIM_OTHER ? 0 : now_ms(p);
 	switch (result) {
 	case CLAIM_MINE:
 		on_mine(p, ev);
@@ -376,6 +430,7 @@ void pipeline_on_owner_gone(void *arg, uint16_t owner)
 		}
 	}
 	inherit(p, owner, chunk, n);
+	lead_anew(p);
 }
 
 /* The backoff of a failed store is over: any instance may try now. This one looks again only after
@@ -404,35 +459,96 @@ static void try_again(struct pipeline *p, struct event *ev)
 		give_back(p, ev);
 }
 
-/* Events whose wait is over: looked up in chunks, given back, or sent to the store. */
+struct looks {
+	struct event *events[LOOK_CHUNK];
+	size_t count;
+};
+
+static void end_looks(struct pipeline *p, struct looks *l)
+{
+	look(p, l->events, l->count);
+	l->count = 0;
+}
+
+/* The wait of ev is over: it is looked up in a chunk, settled, given back, or sent to the store. */
+static void on_due(struct pipeline *p, struct event *ev, struct looks *l)
+{
+	int64_t came_ms;
+
+	if (ev->state == EV_BACKING_OFF && ev->is_put_off) {
+		try_again(p, ev);
+	} else if (ev->state == EV_BACKING_OFF) {
+		give_back(p, ev);
+	} else if (now_ms(p) - ev->held_ms >= HOLD_TTLS * ttl_ms(p) || FAULT_POINT("pipeline: held for long")) {
+		counters.hold_timeouts++;
+		pipeline_send_to_store(p, ev);
+	} else if (is_in_turn(p, ev)) {
+		return;
+	} else if (claim_is_told(p->claim, &ev->id_hash, &came_ms)) {
+		settle_told(p, ev, came_ms);
+	} else {
+		l->events[l->count++] = ev;
+		if (l->count == LOOK_CHUNK || FAULT_POINT("pipeline: few looks at once"))
+			end_looks(p, l);
+	}
+}
+
+/* May ev, which was left to a leader, be looked at? If the channel moves, it is overdue by position: the channel has
+ * told of a copy that arrived here long after it. By the clock alone, a leader that is slow would be asked for
+ * everything that it is about to store. If the channel is silent, one is looked at now and then, and the others if that
+ * one is not at work elsewhere. */
+static bool is_overdue(struct pipeline *p, const struct event *ev)
+{
+	int64_t now = now_ms(p);
+
+	if (!claim_hears_done(p->claim) || !claim_is_ready(p->claim) || now - ev->held_ms >= HOLD_TTLS * ttl_ms(p))
+		return true;
+	if (now - p->told_ms < OVERDUE_MS)
+		return ev->held_ms < p->arrived_ms - OVERDUE_MS;
+	if (p->left_free_ms && now - p->left_free_ms < LEFT_MS)
+		return true;
+	if (now - p->left_probed_ms < LEFT_MS)
+		return false;
+	p->left_probed_ms = now;
+	return true;
+}
+
+static struct event *left_due(struct pipeline *p)
+{
+	struct event *ev = list_is_empty(&p->left) ? NULL : list_entry(p->left.next, struct event, wait_link);
+
+	if (!ev || ev->due_ms > now_ms(p) || !is_overdue(p, ev))
+		return NULL;
+	hold_remove(ev);
+	return ev;
+}
+
+int64_t pipeline_left_wait(const struct pipeline *p)
+{
+	int64_t due = p->left_checked_ms + LEFT_CHECK_MS;
+	const struct event *first;
+
+	if (list_is_empty(&p->left))
+		return -1;
+	first = list_entry(p->left.next, struct event, wait_link);
+	if (first->due_ms > due)
+		due = first->due_ms;
+	return due > now_ms(p) ? due - now_ms(p) : 0;
+}
+
 void pipeline_on_hold_timer(uv_timer_t *timer)
 {
 	struct pipeline *p = timer->data;
-	struct event *chunk[LOOK_CHUNK], *ev;
-	int64_t now = now_ms(p), came_ms;
-	size_t n = 0;
+	struct looks looks = {.count = 0};
+	int64_t now = now_ms(p);
+	struct event *ev;
 
-	while ((ev = hold_due(&p->hold, now))) {
-		if (ev->state == EV_BACKING_OFF && ev->is_put_off) {
-			try_again(p, ev);
-		} else if (ev->state == EV_BACKING_OFF) {
-			give_back(p, ev);
-		} else if (now - ev->held_ms >= HOLD_TTLS * ttl_ms(p) || FAULT_POINT("pipeline: held for long")) {
-			counters.hold_timeouts++;
-			pipeline_send_to_store(p, ev);
-		} else if (is_in_turn(p, ev)) {
-			continue;
-		} else if (claim_is_told(p->claim, &ev->id_hash, &came_ms)) {
-			settle_told(p, ev, came_ms);
-		} else {
-			chunk[n++] = ev;
-		}
-		if (n == LOOK_CHUNK || (n && FAULT_POINT("pipeline: few looks at once"))) {
-			look(p, chunk, n);
-			n = 0;
-		}
-	}
-	look(p, chunk, n);
+	while ((ev = hold_due(&p->hold, now)))
+		on_due(p, ev, &looks);
+	p->left_checked_ms = now;
+	while ((ev = left_due(p)))
+		on_due(p, ev, &looks);
+	end_looks(p, &looks);
 }
 
 /* --- leases --- */

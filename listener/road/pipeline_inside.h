@@ -80,8 +80,14 @@ struct pipeline {
 	struct gate producers, all;
 	bool is_behind; /* producers wait for Redis, Postgres or other listeners */
 	enum pressure pressure;
-	size_t deferred; /* events left to others and not yet looked at, */
-	size_t in_turn;  /* and without Redis, that wait for their turn */
+	struct list left;        /* of those, the ones of which the done channel may tell, oldest first, by wait_link */
+	int64_t told_ms;         /* loop clock: the channel last told of a copy here, */
+	int64_t arrived_ms;      /* and when the newest of those copies had arrived */
+	int64_t left_checked_ms; /* loop clock: when it was last seen which of them are due, */
+	int64_t left_probed_ms;  /* when one was looked at because the channel was silent, */
+	int64_t left_free_ms;    /* and when one last turned out not to be at work elsewhere; 0: it was */
+	size_t deferred;         /* events left to others and not yet looked at, */
+	size_t in_turn;          /* and without Redis, that wait for their turn */
 	enum life life;
 	struct stall stall;
 	struct slowness slow;
@@ -176,12 +182,17 @@ bool pipeline_is_done(const struct pipeline *p, const struct id_hash *hash, int6
 /* ev waits for the one who has claimed it. */
 void pipeline_hold(struct pipeline *p, struct event *ev);
 void pipeline_take_claim(struct pipeline *p, struct event *ev);
-/* A new event: claims it, or leaves it to the instance that is preferred. is_ours: nobody else gets it, or a producer
- * waits for its ack. */
+/* A new event: claims it, or leaves it to the leader of its source. is_ours: nobody else gets it, or a producer waits
+ * for its ack. */
 void pipeline_claim_or_defer(struct pipeline *p, struct event *ev, bool is_ours);
 /* Those whose turn had come, without Redis, and that were not seen among the newest rows go to the store. */
 void pipeline_end_turns(struct pipeline *p);
 void pipeline_check_turns(struct pipeline *p);
+/* Another copy of ev has come, from this source: claims ev if it was left to another leader, and we lead this source.
+ */
+void pipeline_lead(struct pipeline *p, struct event *ev, const char *source);
+/* Milliseconds until one of the events that the done channel may tell of is due; -1: there is none. */
+int64_t pipeline_left_wait(const struct pipeline *p);
 /* Rests if nothing can be stored, and works again if it can. */
 void pipeline_check_stall(struct pipeline *p);
 /* Of a listener that rests: one of the events that it has left to others finds out how Postgres is. */

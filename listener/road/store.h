@@ -110,7 +110,7 @@ int store_ask_epoch(struct store *s);
  * connection is lost, or right before store_close. */
 void store_give_up(struct store *s);
 
-/* Stores the events of a sorted batch, or records them as dead letters with their reasons. The store must be idle. b is
+/* Stores the events of a batch, or records them as dead letters with their reasons. The store must be idle. b is
  * borrowed until all its events have had their callbacks, each event until its own. */
 void store_insert(struct store *s, const struct batch *b);
 void store_dead_letter(struct store *s, const struct batch *b);

@@ -1,4 +1,4 @@
--- Finds which events are stored. $1 ids, sorted; $2 the consumer that must have processed them, "" if the row is
+-- Finds which events are stored. $1 ids; $2 the consumer that must have processed them, "" if the row is
 -- enough. Looks up each id in the index: see postgres_find_by_key() in listener/postgres/connection.h. Returns the
 -- epoch (see epoch.sql) and the ids found, as insert.sql does, in their order.
 --

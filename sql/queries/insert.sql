@@ -1,4 +1,4 @@
--- Inserts a batch. $1 ids, sorted; $2 types; $3 payloads; $4 sources; $5 times received; $6 times of the events (NULL
+-- Inserts a batch. $1 ids; $2 types; $3 payloads; $4 sources; $5 times received; $6 times of the events (NULL
 -- if there is none); $7 this instance. Returns the epoch (see epoch.sql) and the ids that were new.
 --
 -- The ids are returned in ASCII, because an AFTER trigger or a handler may change client_encoding before they are sent.

@@ -298,7 +298,7 @@ static void take_step(struct claim *c, uint8_t step)
 		claim_mark(c, a->ev, (step & 15) == MARK_DONE ? CLAIM_MARK_DONE : CLAIM_MARK_DEAD);
 		return;
 	case HEAR:
-		claim_prefers_other(c, a->ev);
+		claim_has_other_leader(c, event_origin(a->ev));
 		return;
 	case REST:
 		claim_rest(c, step >> 4);

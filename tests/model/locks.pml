@@ -2,7 +2,7 @@
  * same two events, received in any order. A statement locks the ids one by one in the order of its
  * rows, waits for an id that an open transaction has inserted, and lets go of all at its end.
  *
- * Property: no deadlock (an invalid end state). batch_sort() sees to it: without it (UNSORTED_BATCHES)
+ * Property: no deadlock (an invalid end state). batch_order() sees to it: without it (UNSORTED_BATCHES)
  * two statements wait for each other. Postgres would then cancel one after deadlock_timeout, and
  * store_postgres.c would send it again: nothing is lost, but a second passes each time. */
 
@@ -30,7 +30,7 @@ proctype listener()
 	:: first = 1;
 	fi;
 #ifndef UNSORTED_BATCHES
-	first = 0;			/* batch_sort() */
+	first = 0;			/* batch_order() */
 #endif
 	/* store_insert() */
 	lock_row(first);

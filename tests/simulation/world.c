@@ -415,6 +415,7 @@ static void start_listener(int process)
 	*l = (struct life){.process = process, .number = world.life_count++};
 	world.lives[process] = l;
 	sim_log(process, "starts");
+	checker_started(process);
 	process_start(process, run_listener);
 }
 

@@ -108,6 +108,8 @@ bool world_may_refuse(const char *id);
 /* --- checker.c --- */
 
 void checker_start(const struct plan *plan);
+/* A process of the listener starts: the claims of the one before are those of a dead owner. */
+void checker_started(int process);
 /* A listener in this life received a message. */
 void checker_received(int process, int life, int message);
 void checker_acked(int process, int message, enum word word);

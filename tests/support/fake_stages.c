@@ -184,10 +184,17 @@ struct claim *claim_open(uv_loop_t *loop, const struct config *config, const str
 	return &the_claim;
 }
 
-bool claim_prefers_other(struct claim *c, const struct event *ev)
+bool claim_has_other_leader(struct claim *c, const char *source)
 {
-	(void)c, (void)ev;
-	return fake.is_other_preferred;
+	(void)c, (void)source;
+	return fake.has_other_leader;
+}
+
+/* Then this one leads. */
+void claim_suspect_leader(struct claim *c, const char *source)
+{
+	(void)c, (void)source;
+	fake.has_other_leader = false;
 }
 
 size_t claim_others(const struct claim *c)

@@ -13,11 +13,11 @@
 
 /* The behaviour of the fakes; a test may change it at any time. */
 struct fake {
-	bool is_redis_away;      /* claim_take, claim_look and claim_count return -1 */
-	bool is_other_preferred; /* claim_prefers_other */
-	size_t rank, others;     /* claim_rank, claim_others */
-	bool hears_done;         /* claim_hears_done */
-	struct done known[100];  /* for claim_is_told */
+	bool is_redis_away;     /* claim_take, claim_look and claim_count return -1 */
+	bool has_other_leader;  /* claim_has_other_leader */
+	size_t rank, others;    /* claim_rank, claim_others */
+	bool hears_done;        /* claim_hears_done */
+	struct done known[100]; /* for claim_is_told */
 	size_t known_count;
 	bool is_redis_full;       /* claim_mark releases the claim first */
 	bool is_postgres_away;    /* the store is not idle, and stalled */

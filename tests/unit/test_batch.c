@@ -28,7 +28,7 @@ static const char *sorted(struct event *evs, size_t n)
 
 	for (size_t i = 0; i < n; i++)
 		cr_assert(batch_add(&batch, &evs[i]));
-	batch_sort(&batch);
+	batch_order(&batch);
 	text[0] = '\0';
 	for (size_t i = 0; i < n; i++)
 		strncat(strcat(text, i ? "," : ""), batch.events[i]->id, batch.events[i]->id_len);
@@ -106,6 +106,18 @@ Test(batch, order_does_not_depend_on_the_order_of_coming)
 	cr_assert_str_eq(sorted(one, 3), "x,y,z");
 	batch_clear(&batch);
 	cr_assert_str_eq(sorted(two, 3), "x,y,z");
+}
+
+Test(batch, events_that_are_claimed_keep_the_order_of_arrival)
+{
+	struct event evs[] = {event_of("b"), event_of("c"), event_of("a")};
+
+	for (int i = 0; i < 3; i++)
+		evs[i].is_claimed = true;
+	cr_assert_str_eq(sorted(evs, 3), "b,c,a");
+	evs[1].is_claimed = false;
+	batch_clear(&batch);
+	cr_assert_str_eq(sorted(evs, 3), "a,b,c");
 }
 
 /* 50 events "000", "002", ... "098". */

@@ -52,14 +52,14 @@ static void answer_with_another(void)
 	answer(NULL, answer_arg, &(struct redis_reply){.type = REPLY_ARRAY, .elements = 2, .element = elements});
 }
 
-/* Of a hundred ids. */
+/* Of a hundred sources. */
 static int left_to_others(void)
 {
 	char id[20];
 	int n = 0;
 
 	for (int i = 0; i < 100; i++)
-		n += fleet_prefers_other(fleet, id, (size_t)snprintf(id, sizeof(id), "e-%d", i));
+		n += (snprintf(id, sizeof(id), "feed#%d", i), fleet_has_other_leader(fleet, id));
 	return n;
 }
 
@@ -156,9 +156,41 @@ Test(fleet, those_that_were_there_are_remembered_when_redis_has_gone)
 	for (int i = 0; i < 100; i++) {
 		char id[20];
 
-		others -= (int)fleet_rank(fleet, id, (size_t)snprintf(id, sizeof(id), "e-%d", i));
+		others -= (int)fleet_rank(fleet, id, (size_t)snprintf(id, sizeof(id), "feed#%d", i));
 	}
-	cr_assert_eq(others, 0, "the same are preferred");
+	cr_assert_eq(others, 0, "the same come first");
+}
+
+Test(fleet, who_does_not_lead_is_suspected_until_its_heartbeat_has_expired)
+{
+	fleet_hear(fleet);
+	answer_with_another();
+	cr_assert(is_another_preferred_for_some());
+	fleet_suspect(fleet, "you", 3);
+	cr_assert_eq(left_to_others(), 0);
+	clock_pass(3999);
+	uv_update_time(&loop);
+	cr_assert_eq(left_to_others(), 0);
+	clock_pass(1);
+	uv_update_time(&loop);
+	cr_assert(is_another_preferred_for_some());
+}
+
+Test(fleet, the_leader_of_a_source_is_suspected_and_oneself_never)
+{
+	char id[20];
+	int n = 0;
+
+	fleet_hear(fleet);
+	answer_with_another();
+	while (snprintf(id, sizeof(id), "feed#%d", n), !fleet_has_other_leader(fleet, id))
+		n++;
+	fleet_suspect(fleet, "me", 2);
+	cr_assert(fleet_has_other_leader(fleet, id));
+	fleet_suspect_leader(fleet, id);
+	cr_assert_not(fleet_has_other_leader(fleet, id));
+	fleet_suspect_leader(fleet, id);
+	cr_assert_not(fleet_has_other_leader(fleet, id));
 }
 
 Test(fleet, who_has_left_is_silent)

@@ -460,7 +460,7 @@ static void do_batch(const struct step *s)
 /* Another instance is preferred for it, so this one asks later. */
 static void do_wait(const struct step *s)
 {
-	tellf("set other_preferred; receive %s; clear other_preferred; turn; journal; in held 1", s->a);
+	tellf("set other_leader; receive %s; clear other_leader; turn; journal; in held 1", s->a);
 }
 
 static void do_pass(const struct step *s)
@@ -494,13 +494,13 @@ static void do_charge(const struct step *s)
 
 static void put_flag(const struct step *s, bool value)
 {
-	bool *const flags[] = {&fake.is_redis_away,      &fake.is_postgres_away, &fake.is_postgres_failing,
-			       &fake.is_other_preferred, &fake.is_unsure,        &fake.is_epoch_silent,
-			       &fake.is_checkin_slow,    &fake.hears_done,       &fake.tells_newest,
+	bool *const flags[] = {&fake.is_redis_away,    &fake.is_postgres_away, &fake.is_postgres_failing,
+			       &fake.has_other_leader, &fake.is_unsure,        &fake.is_epoch_silent,
+			       &fake.is_checkin_slow,  &fake.hears_done,       &fake.tells_newest,
 			       &fake.tells_members};
 	static const char *const names[] = {
-		"redis_away",   "postgres_away", "postgres_failing", "other_preferred", "unsure", "epoch_silent",
-		"checkin_slow", "channel",       "newest",           "members",         NULL};
+		"redis_away",   "postgres_away", "postgres_failing", "other_leader", "unsure", "epoch_silent",
+		"checkin_slow", "channel",       "newest",           "members",      NULL};
 
 	*flags[find_word(s, names, s->a)] = value;
 }
@@ -771,7 +771,7 @@ STORY(dead_letter_of_a_payload_speaks_of_one_id,
 
 /* They may wait for an ack, but another listener gets the event, too; or does not. */
 STORY(event_of_a_feed_is_left_to_another_unless_it_is_shared,
-      "set other_preferred; event a:trade:{} p; in held 1; event +b:trade:{} q; journal take(b)")
+      "set other_leader; event a:trade:{} p; in held 1; event +b:trade:{} q; journal take(b)")
 
 STORY(age_of_a_profiles_event_is_read_in_its_own_unit,
       "config max_age 60; event old:t:{}@100 p; event young:t:{}@10; event never:t:{} q; turn; "
@@ -822,9 +822,9 @@ STORY(row_that_was_there_is_a_duplicate_and_is_marked,
 STORY(nothing_is_settled_or_marked_while_the_store_is_at_work,
       "store a p; pass 1000; receive a p; pass 60000; without done(; p=; flight 2")
 
-STORY(next_batch_fills_while_one_is_at_work_and_is_sorted,
+STORY(next_batch_fills_while_one_is_at_work_and_keeps_the_order_of_arrival,
       "store m; receive c; receive a; receive b; take c mine; take a mine; take b mine; "
-      "journal take(c) take(a) take(b); insert m inserted; journal done(m) insert(a,b,c)")
+      "journal take(c) take(a) take(b); insert m inserted; journal done(m) insert(c,a,b)")
 
 /* 20 rows are in a statement, and others come. */
 static void store_many(const char *more, const char *sender)
@@ -1157,6 +1157,35 @@ STORY(copy_whose_answer_is_on_its_way_settles_when_the_channel_told_of_its_commi
 STORY(copy_of_which_the_channel_does_not_tell_is_looked_at_after_200_ms_and_claimed_after_400,
       "set channel; wait a; pass 199; journal; pass 1; journal look(a); look a absent; pass 199; journal; pass 1; "
       "journal look(a); look a absent; journal take(a); deferred_in_vain 1")
+STORY(while_the_channel_moves_a_copy_is_overdue_by_its_position,
+      "set channel; set other_leader; receive a; pass 100; receive b; told b; pass 100; receive c; told c; pass 100; "
+      "receive d; told d; pass 100; journal; receive e; told e; pass 50; journal look(a)")
+STORY(while_the_channel_is_silent_one_copy_is_looked_at_now_and_then,
+      "set channel; set other_leader; receive a; receive b; receive c; pass 190; told c; pass 349; journal; pass 51; "
+      "journal look(a); look a other; pass 150; journal; pass 50; journal look(a,b)")
+STORY(while_the_channel_is_silent_all_are_looked_at_if_one_is_not_at_work_elsewhere,
+      "set channel; set other_leader; receive a; receive b; receive c; pass 200; journal look(a); look a done; "
+      "pass 50; journal look(b,c)")
+STORY(when_the_leader_does_not_claim_all_that_was_left_to_it_is_claimed,
+      "set channel; set other_leader; receive a; pass 200; look a absent; pass 100; receive b; pass 100; "
+      "journal look(a) look(a); look a absent; journal take(a) take(b); deferred_in_vain 1")
+STORY(when_the_leader_is_dead_all_that_was_left_to_it_is_claimed,
+      "set channel; set other_leader; receive a; receive b; pass 200; owner a 1; look a other; clear other_leader; "
+      "forget; gone 1; journal inherit 1 (a) take(b)")
+STORY(without_the_channel_all_that_it_did_not_tell_of_is_looked_at,
+      "set channel; set other_leader; receive a; receive b; clear channel; pass 200; journal look(a,b)")
+
+Test(pipeline, copy_of_a_source_that_this_one_leads_is_claimed_though_another_leads_the_first_ones)
+{
+	static const char text[] = "{\"event_id\":\"a\",\"event_type\":\"t\",\"payload\":{}}";
+
+	tell("set channel; set other_leader");
+	pipeline_receive(pipeline, text, strlen(text), "one", NULL);
+	tell("journal; clear other_leader");
+	pipeline_receive(pipeline, text, strlen(text), "two", NULL);
+	tell("journal take(a); flight 2");
+}
+
 STORY(what_the_channel_tells_is_asked_of_postgres_where_marks_are_in_doubt,
       "set channel; wait a; set unsure; set epoch_silent; told a; in held 1; pass 200; in held 1; journal; pass 50; "
       "journal insert(a)")
@@ -1195,14 +1224,14 @@ STORY(event_whose_preferred_instance_dies_after_its_claim_is_taken_over,
 
 Test(pipeline, producers_wait_when_too_many_events_are_left_to_others_and_go_on_when_they_were_looked_at)
 {
-	tell("config inflight_bytes 100000000; set other_preferred; receive 0..6143; pressure none; "
+	tell("config inflight_bytes 100000000; set other_leader; receive 0..6143; pressure none; "
 	     "receive 6143..6144; pressure producers; pass 50");
 	for (int i = 0; i < 3100; i++)
 		fake_answer_look(id_of("a", i), CLAIM_DONE);
 	tell("turn; pressure none");
 }
 
-STORY(event_that_a_producer_waits_for_is_never_left_to_another, "set other_preferred; receive a p; journal take(a)")
+STORY(event_that_a_producer_waits_for_is_never_left_to_another, "set other_leader; receive a p; journal take(a)")
 
 STORY(event_left_to_another_goes_to_the_store_when_draining, "wait a; drain; turn; journal insert(a)")
 

@@ -110,7 +110,7 @@ Test(resend, of_the_store_comes_within_a_second)
 		events[i].payload = (struct slice){"{}", 2};
 		cr_assert(batch_add(&batch, &events[i]));
 	}
-	batch_sort(&batch);
+	batch_order(&batch);
 	become_ready();
 	store_insert(s, &batch);
 	cr_assert_eq(fail_and_wait(), 0); /* of a COPY, after which it inserts */
