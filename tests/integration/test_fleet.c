@@ -24,28 +24,6 @@ Test(fleet, five_listeners_on_one_feed_make_one_row_of_each_event, .timeout = 12
 
 /* --- one instance leads the feed --- */
 
-static struct listener *leader; /* of the feed, as the last call found out */
-
-/* How many listeners have left an event to another. The last one that has not is the leader. */
-static int followers(struct fleet *f)
-{
-	int n = 0;
-
-	for (int i = 0; i < f->size; i++)
-		if (listener_metric(f->listeners[i], "wsonce_deferred_total") > 0)
-			n++;
-		else
-			leader = f->listeners[i];
-	return n;
-}
-
-/* Sends one event at a time until all but the leader leave some to it. */
-static void send_until_one_leads(struct fleet *f)
-{
-	cr_assert(wait_until((fleet_send(f, 1), followers(f) == f->size - 1), WHOLE_MS), "%d of %d follow",
-		  followers(f), f->size);
-}
-
 /* Sends so many events, each of which one listener wins. Returns how many claims on them the others lost. */
 static double claims_lost_of(struct fleet *f, long events)
 {
@@ -60,7 +38,7 @@ static double claims_lost_of(struct fleet *f, long events)
 Test(fleet, listeners_that_know_each_other_claim_each_event_once, .timeout = 120)
 {
 	fleet_start(&fleet, 3, NULL, NULL, "");
-	send_until_one_leads(&fleet);
+	fleet_leader(&fleet, WHOLE_MS);
 	fleet_must_be_whole(&fleet, WHOLE_MS);
 	/* On a slow machine the preferred one may come late, and then others claim as well: not each time. */
 	cr_assert(wait_until(claims_lost_of(&fleet, 100) == 0, WHOLE_MS), "claims are lost however often it is tried");
@@ -82,7 +60,7 @@ Test(fleet, events_are_stored_in_the_order_in_which_the_leader_received_them, .t
 	long before;
 
 	fleet_start(&fleet, 3, NULL, NULL, "");
-	send_until_one_leads(&fleet);
+	fleet_leader(&fleet, WHOLE_MS);
 	fleet_must_be_whole(&fleet, WHOLE_MS);
 	before = database_long(fleet.rows, "SELECT max(id) FROM events");
 	fleet_send(&fleet, 3000);
@@ -100,8 +78,10 @@ Test(fleet, copies_settle_by_the_done_channel, .timeout = 120)
 
 Test(fleet, events_of_a_leader_that_has_stopped_are_stored_by_the_others, .timeout = 120)
 {
+	struct listener *leader;
+
 	fleet_start(&fleet, 3, NULL, NULL, "");
-	send_until_one_leads(&fleet);
+	leader = fleet.listeners[fleet_leader(&fleet, WHOLE_MS)];
 	fleet_must_be_whole(&fleet, WHOLE_MS);
 	process_signal(listener_process(leader), SIGSTOP);
 	fleet_send(&fleet, 100);
@@ -393,7 +373,7 @@ static void start_without_redis(int size)
 	struct listener_options options = {.redis = redisd_url(own_redis)};
 
 	fleet_start(&fleet, size, NULL, &options, "");
-	send_until_one_leads(&fleet);
+	fleet_leader(&fleet, WHOLE_MS);
 	fleet_must_be_whole(&fleet, WHOLE_MS);
 	redisd_kill(own_redis);
 	cr_assert(wait_until(fleet_metric(&fleet, "wsonce_redis_up") == 0, WHOLE_MS));

@@ -190,6 +190,28 @@ void fleet_must_claim(struct fleet *f, struct redisd *redis, int deadline_ms)
 	cr_assert(wait_until(is_next_claimed(f, redis, deadline_ms), deadline_ms), "new events are not claimed");
 }
 
+/* How many listeners have left an event to another. *leader becomes the last one that has not. */
+static int followers(struct fleet *f, int *leader)
+{
+	int n = 0;
+
+	for (int i = 0; i < f->size; i++)
+		if (listener_metric(f->listeners[i], "wsonce_deferred_total") > 0)
+			n++;
+		else
+			*leader = i;
+	return n;
+}
+
+int fleet_leader(struct fleet *f, int deadline_ms)
+{
+	int leader = 0;
+
+	cr_assert(wait_until((fleet_send(f, 1), followers(f, &leader) == f->size - 1), deadline_ms),
+		  "%d of %d listeners follow", followers(f, &leader), f->size);
+	return leader;
+}
+
 void fleet_end(struct fleet *f)
 {
 	for (int i = 0; i < f->size; i++)

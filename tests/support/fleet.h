@@ -70,6 +70,10 @@ void fleet_must_be_whole(struct fleet *f, int deadline_ms);
  * happen within deadline_ms (stretched), or if an event is stored twice. */
 void fleet_must_claim(struct fleet *f, struct redisd *redis, int deadline_ms);
 
+/* Sends one event at a time until one listener leads the feed and all others leave events to it. Returns its index.
+ * Fails the test if that does not happen within deadline_ms (stretched). */
+int fleet_leader(struct fleet *f, int deadline_ms);
+
 /* End the feed and the listeners (SIGKILL). */
 void fleet_end(struct fleet *f);
 
