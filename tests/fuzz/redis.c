@@ -204,6 +204,12 @@ static void on_counted(void *arg, struct event *ev, long attempts)
 	a->question = NOT_ASKED;
 }
 
+static size_t on_done(void *arg, struct done *events, size_t n)
+{
+	(void)arg, (void)events;
+	return n;
+}
+
 static void on_owner_gone(void *arg, uint16_t owner)
 {
 	(void)arg;
@@ -453,8 +459,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 
 void try_input(const uint8_t *data, size_t size)
 {
-	static const struct claim_callbacks callbacks = {on_claimed,    on_looked,  on_counted,
-							 on_owner_gone, on_foreign, NULL};
+	static const struct claim_callbacks callbacks = {on_claimed, on_looked,  on_counted, on_owner_gone,
+							 on_done,    on_foreign, NULL};
 	size_t steps = size < 2 ? 0 : data[1] % STEPS_MOST;
 	char *bytes;
 	struct claim *c;
