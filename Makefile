@@ -59,7 +59,7 @@ PLAYED := $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc free strdup str
 SIMULATED := $(patsubst %.c,$B/simulated/%.o,$(filter-out %/duplicates.c %/cancel.c,$(wildcard listener/road/*.c listener/postgres/*.c listener/redis/*.c)) \
 	$(patsubst %,listener/outbox/%.c,backlog relay signature target traceparent) listener/config/webhook.c listener/base/tls.c \
 	$(patsubst %,listener/intake/%.c,lateness ledger sequence_gaps profiled profiles) $(wildcard listener/feed/*.c listener/config/profile*.c) \
-	$(patsubst %,listener/base/%.c,arena backoff counters file json json_scan json_write log_spell memory nearest poll quantity resolve secret slab text timestamp url))
+	$(patsubst %,listener/base/%.c,arena backoff counters file json json_scan json_write log_spell memory nearest poll quantity resolve secret slab sort_key text timestamp url))
 SIMULATION := $(call objects,$(wildcard tests/simulation/*.c))
 FUZZERS := $(addprefix $B/,envelope settings ack admin feed deflate producer redis webhook replay timestamp profile)
 
@@ -261,7 +261,7 @@ $B/producer: $(patsubst %,$B/tests/fuzz/%.o,book client) $(filter-out %/log.o $(
 $B/redis: $(filter-out %/log.o,$(MODULES))
 $B/webhook: $(MODULES)
 $B/replay: $(patsubst %,$B/listener/%.o,commands/ndjson commands/checkpoint base/log base/memory base/text)
-$B/profile: $(filter $B/listener/feed/% $B/listener/config/profile%,$(MODULES)) $(patsubst %,$B/listener/base/%.o,arena file json json_scan json_write keyed log memory nearest secret text timestamp url)
+$B/profile: $(filter $B/listener/feed/% $B/listener/config/profile%,$(MODULES)) $(patsubst %,$B/listener/base/%.o,arena file json json_scan json_write keyed log memory nearest secret sort_key text timestamp url)
 $B/deflate: $(patsubst %,$B/listener/%.o,net/deflate base/log base/memory)
 $B/timestamp: $(patsubst %,$B/listener/base/%.o,quantity timestamp)
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/sort_key.h"
 
 static void mark_set(struct mark *to, const struct mark *from)
 {
@@ -72,27 +73,34 @@ static bool read_mark(struct mark *m, struct slice value, bool is_hex)
 	return true;
 }
 
-/* --- comparing --- */
+/* --- printing --- */
 
-static struct slice mark_json(const struct mark *m)
+/* number is negative only for MARK_INTEGER without a rewind. */
+static void print(struct bytes *out, __int128 number, unsigned base)
 {
-	return (struct slice){m->json.at, m->json.len};
+	char text[48], *at = text + sizeof(text);
+	bool is_negative = number < 0;
+
+	for (; number || at == text + sizeof(text); number /= base)
+		*--at = "0123456789abcdef"[number % base < 0 ? -(number % base) : number % base];
+	if (is_negative)
+		*--at = '-';
+	bytes_add(out, at, (size_t)(text + sizeof(text) - at));
 }
 
-static double to_real(const struct mark *m)
-{
-	return m->kind == MARK_INTEGER ? (double)m->number : json_to_real(mark_json(m));
-}
+/* --- comparing, as the store does --- */
 
-static bool is_text_beyond(const struct mark *m, const struct mark *than)
+/* Postgres has no texts with a NUL or half of a surrogate pair, and its numbers end somewhere. */
+static bool is_storable(const struct mark *m)
 {
-	struct arena a = {.room = NULL};
-	struct slice x = json_text(mark_json(m), &a), y = json_text(mark_json(than), &a);
-	int order = memcmp(x.at, y.at, x.len < y.len ? x.len : y.len);
-	bool result = order > 0 || (order == 0 && x.len > y.len);
+	struct slice json = {m->json.at, m->json.len};
+	const char *exponent = m->kind == MARK_REAL ? memchr(json.at, 'e', json.len) : NULL;
 
-	arena_clear(&a);
-	return result;
+	if (m->kind == MARK_TEXT)
+		return !json_has_half_pair(json.at, json.len) && !memmem(json.at, json.len, "\\u0000", 6);
+	if (m->kind == MARK_REAL && !exponent)
+		exponent = memchr(json.at, 'E', json.len);
+	return m->kind != MARK_REAL || (json.len <= 100 && (!exponent || json.at + json.len - exponent <= 5));
 }
 
 static bool is_number(const struct mark *m)
@@ -105,13 +113,34 @@ static bool is_comparable(const struct mark *a, const struct mark *b)
 	return (is_number(a) && is_number(b)) || (a->kind == MARK_TEXT && b->kind == MARK_TEXT);
 }
 
+static struct bytes key_of(const struct mark *m)
+{
+	struct bytes shown = {NULL, 0, 0}, key = {NULL, 0, 0};
+	struct slice json = {m->json.at, m->json.len};
+
+	if (m->kind == MARK_INTEGER) {
+		print(&shown, m->number, 10);
+		json = bytes_slice(&shown);
+	}
+	key.len = sort_key(json, bytes_reserve(&key, json.len + SORT_KEY_ROOM));
+	bytes_free(&shown);
+	return key;
+}
+
 static bool is_beyond(const struct mark *m, const struct mark *than)
 {
-	if (m->kind == MARK_TEXT)
-		return is_text_beyond(m, than);
+	struct bytes a, b;
+	int order;
+
 	if (m->kind == MARK_INTEGER && than->kind == MARK_INTEGER)
 		return m->number > than->number;
-	return to_real(m) > to_real(than);
+	a = key_of(m);
+	b = key_of(than);
+	order = memcmp(a.at, b.at, a.len < b.len ? a.len : b.len);
+	order = order ? order : a.len > b.len;
+	bytes_free(&a);
+	bytes_free(&b);
+	return order > 0;
 }
 
 /* --- moving --- */
@@ -143,7 +172,8 @@ bool cursor_advance(struct cursor *c, struct slice value, int64_t now_s, bool is
 
 	if (json_kind(value) <= KIND_NULL)
 		return true;
-	if (!read_mark(&m, value, c->profile->cursor.format == FORMAT_HEX))
+	if (!read_mark(&m, value, c->profile->cursor.format == FORMAT_HEX) ||
+	    (c->profile->cursor.kind == CURSOR_MAX && !is_storable(&m)))
 		return false;
 	if (c->profile->cursor.clamp_now && m.kind == MARK_INTEGER && m.number > now_s)
 		m.number = now_s;
@@ -175,19 +205,6 @@ bool cursor_restore(struct cursor *c, struct slice value, int64_t since_s)
 }
 
 /* --- showing --- */
-
-/* number is negative only for MARK_INTEGER without a rewind. */
-static void print(struct bytes *out, __int128 number, unsigned base)
-{
-	char text[48], *at = text + sizeof(text);
-	bool is_negative = number < 0;
-
-	for (; number || at == text + sizeof(text); number /= base)
-		*--at = "0123456789abcdef"[number % base < 0 ? -(number % base) : number % base];
-	if (is_negative)
-		*--at = '-';
-	bytes_add(out, at, (size_t)(text + sizeof(text) - at));
-}
 
 struct slice cursor_mark(struct cursor *c)
 {

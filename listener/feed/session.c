@@ -412,7 +412,8 @@ size_t session_self_bytes(const struct session_self *self)
 static void advance(struct session *s, struct slice cursor, int64_t now_s, bool is_held)
 {
 	if (!cursor_advance(&s->cursor, cursor, now_s, is_held))
-		snprintf(s->trouble, sizeof(s->trouble), "the cursor %.*s is of another kind and was ignored",
+		snprintf(s->trouble, sizeof(s->trouble),
+			 "the cursor %.*s is of another kind, or cannot be stored, and was ignored",
 			 (int)(cursor.len < 60 ? cursor.len : 60), cursor.at);
 }
 

@@ -14,7 +14,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/json.h"
 #include "base/memory.h"
+#include "base/sort_key.h"
 #include "sqlite_schema.sql.h"
 
 #define APPLICATION_ID 0x77736f6e /* "wson", in the file's header */
@@ -264,6 +266,14 @@ void sqlite_file_add_function(struct sqlite_file *f, const char *name, sqlite_fu
 	*kept = (struct function){function, is_bytes};
 	sqlite3_create_function_v2(f->db, name, 1, SQLITE_UTF8 | SQLITE_DETERMINISTIC, kept, call_function, NULL, NULL,
 				   free);
+}
+
+/* A value that is not JSON comes before all others. */
+static size_t key_of_json(const char *in, size_t len, char *out)
+{
+	struct slice value;
+
+	return json_check(in, len, &value) ? 0 : sort_key(value, out);
 }
 
 int64_t sqlite_file_changed(const struct sqlite_file *f)
@@ -594,6 +604,7 @@ struct sqlite_file *sqlite_file_open(const char *path, bool may_create, const at
 	code = open_database(f, may_create);
 	sqlite3_extended_result_codes(f->db, 1);
 	sqlite3_busy_handler(f->db, on_busy, f);
+	sqlite_file_add_function(f, "wsonce_sort_key", key_of_json, true);
 	*result = code ? explain(f, sqlite3_extended_errcode(f->db)) : look(f, may_create);
 	if (*result == SQLITE_FILE_FINE)
 		return f;

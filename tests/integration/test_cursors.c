@@ -1,6 +1,8 @@
 /* Cursors beside the rows: what they cover is stored, whenever the listener is killed. */
 #include "support.h"
 #include "bench.h"
+#include "cursor_order.h"
+#include "put_cursors.sql.h"
 
 #define SETTLED_MS 15000
 
@@ -199,4 +201,43 @@ Test(cursors, cursor_that_a_message_refuses_is_dropped)
 	feed_send_text(feed, "{\"error\":\"FutureCursor\",\"message\":\"Cursor in the future.\"}");
 	feed_close_all(feed, 1008);
 	expect_a_beginning_without_cursor("FutureCursor");
+}
+
+/* --- which is larger --- */
+
+static char *in_search_path(const char *sql)
+{
+	char *text = strdup(sql);
+
+	for (char *at = text; (at = strstr(at, ":schema."));)
+		memmove(at, at + strlen(":schema."), strlen(at + strlen(":schema.")) + 1);
+	return text;
+}
+
+/* Puts the cursors of "given" whose order is this, one for each source. */
+static void put_all(const char *order)
+{
+	database_exec(db,
+		      "DO $$ DECLARE put record; BEGIN EXECUTE (SELECT format('EXECUTE put(%%L, %%L, %%L, %%L, %%L, "
+		      "%%L, %%L)', array_agg(source), array_agg(''::text), array_agg('max/n'::text), array_agg(%s), "
+		      "array_agg(NULL::text), (SELECT epoch FROM wsonce_epoch WHERE xmin = home), 'i') FROM given) "
+		      "INTO put; END $$",
+		      order);
+}
+
+Test(cursors, larger_cursor_replaces_a_smaller_one)
+{
+	database_exec(db, "CREATE TEMPORARY TABLE given (source text, old text, new text, is_beyond boolean)");
+	for (size_t i = 0; i < CURSORS_IN_ORDER; i++)
+		for (size_t j = 0; j < CURSORS_IN_ORDER; j++)
+			database_exec(db, "INSERT INTO given VALUES ('%zu-%zu', $$%s$$, $$%s$$, %d::boolean)", i, j,
+				      cursor_in_order(i), cursor_in_order(j), cursor_is_beyond(i, j));
+	database_exec(db, "PREPARE put AS %s", in_search_path(SQL_PUT_CURSORS));
+	put_all("old");
+	put_all("new");
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM given JOIN cursors USING (source)"),
+		     (long)(CURSORS_IN_ORDER * CURSORS_IN_ORDER));
+	cr_assert_null(database_text(db, "SELECT string_agg(new || ' after ' || old || ': ' || value, ', ') FROM given "
+					 "JOIN cursors USING (source) WHERE value <> CASE WHEN is_beyond THEN new ELSE "
+					 "old END"));
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "cursor_order.h"
 #include "feed/session.h"
 
 /* All that was called for, a line each. */
@@ -258,6 +259,46 @@ Test(session, cursor_of_another_kind_is_ignored_and_told, .fini = end)
 	cr_assert_str_eq(session_mark(heard.session).at, "12");
 	EXPECT("{\"id\": 3}", "event 3\n");
 	cr_assert_str_eq(session_mark(heard.session).at, "12");
+}
+
+static bool is_like(struct slice mark, const char *text)
+{
+	return mark.len == strlen(text) && memcmp(mark.at, text, mark.len) == 0;
+}
+
+/* A session ignores a string after a number; a store takes it, as that of another profile. */
+Test(session, largest_cursor_is_the_one_that_the_stores_take_for_it, .fini = end)
+{
+	begin(RESUME);
+	for (size_t i = 0; i < CURSORS_IN_ORDER; i++)
+		for (size_t j = 0; j < CURSORS_IN_ORDER; j++) {
+			const char *old = cursor_in_order(i), *new = cursor_in_order(j);
+			bool is_new = cursor_is_beyond(i, j) && (*old == '"') == (*new == '"');
+			struct session *s = session_new(profile, false);
+			struct slice mark;
+
+			session_advance(s, (struct slice){old, strlen(old)}, 0);
+			session_advance(s, (struct slice){new, strlen(new)}, 0);
+			mark = session_mark(s);
+			cr_expect(is_like(mark, is_new ? new : old), "%s after %s: %.*s", new, old, (int)mark.len,
+				  mark.at);
+			session_free(s);
+		}
+}
+
+/* A statement with one of them would fail, and no cursor of any source would be stored. */
+Test(session, cursor_that_postgres_cannot_compare_is_ignored, .fini = end)
+{
+	static const char *const wrong[] = {"1e99999", "1E-99999", "\"a\\u0000\"", "\"\\ud83d\""};
+	char long_one[200] = "0.";
+
+	begin(RESUME);
+	memset(long_one + 2, '1', 150);
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++)
+		session_advance(heard.session, (struct slice){wrong[i], strlen(wrong[i])}, 0);
+	session_advance(heard.session, (struct slice){long_one, strlen(long_one)}, 0);
+	cr_assert_null(session_mark(heard.session).at);
+	cr_assert(strstr(session_trouble(heard.session), "0.111"));
 }
 
 /* Two connections in one session: what each holds is its own. */

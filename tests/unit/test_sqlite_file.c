@@ -5,7 +5,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cursor_order.h"
 #include "sqlite/file.h"
+#include "sqlite_put_cursor.sql.h"
 #include "unit.h"
 
 static char folder[] = "/tmp/wsonce-file-XXXXXX";
@@ -116,5 +118,32 @@ Test(sqlite_file, a_column_that_is_gone_is_no_row_s_fault)
 	cr_assert(strstr(sqlite_file_why(f), "no such column"), "%s", sqlite_file_why(f));
 	sqlite_file_roll_back(f);
 	sqlite_file_close(other_one);
+	sqlite_file_close(f);
+}
+
+static enum sqlite_result put_cursor(struct sqlite_file *f, const char *source, const char *value)
+{
+	const struct sqlite_value values[] = {sqlite_string(source), sqlite_string(""),   sqlite_string("max/n"),
+					      sqlite_string(value),  sqlite_string(NULL), sqlite_string("i"),
+					      sqlite_string("now")};
+
+	return sqlite_file_run(f, SQL_SQLITE_PUT_CURSOR, values, 7, NULL, NULL);
+}
+
+Test(sqlite_file, larger_cursor_replaces_a_smaller_one)
+{
+	struct sqlite_file *f = open_file(path);
+
+	cr_assert_eq(sqlite_file_begin(f), SQLITE_FILE_FINE);
+	for (size_t i = 0; i < CURSORS_IN_ORDER; i++)
+		for (size_t j = 0; j < CURSORS_IN_ORDER; j++) {
+			const char *old = cursor_in_order(i), *new = cursor_in_order(j);
+			char source[40];
+
+			snprintf(source, sizeof(source), "%zu-%zu", i, j);
+			cr_assert_eq(put_cursor(f, source, old), SQLITE_FILE_FINE);
+			cr_assert_eq(put_cursor(f, source, new), SQLITE_FILE_FINE, "%s", sqlite_file_why(f));
+			cr_expect_eq(sqlite_file_changed(f), cursor_is_beyond(i, j), "%s after %s", new, old);
+		}
 	sqlite_file_close(f);
 }
