@@ -31,11 +31,14 @@
 #define MEMORY_BYTES (32u << 10) /* per connection, which limits the size of a request's head */
 #define ROUNDS_MOST  100         /* runs of libmicrohttpd per turn */
 
+static const char is_crowded[] = "too many of your requests wait for their answers: send this one again\n";
+
 struct visitor {
 	int fd; /* -1: free */
 	int64_t since_ms;
-	bool is_waiting; /* for an answer; no timeout applies */
-	bool is_welcome; /* one of its requests was not refused */
+	bool is_waiting;            /* for an answer; no timeout applies */
+	struct http_ticket *ticket; /* NULL, or what it waits for */
+	bool is_welcome;            /* one of its requests was not refused */
 	uint64_t address;
 	const void *payer; /* who it counts against; NULL: its address */
 };
@@ -187,13 +190,14 @@ static enum MHD_Result begin_post(struct http *h, struct MHD_Connection *c, cons
 	return MHD_YES;
 }
 
-static void set_waiting(const struct http_ticket *ticket, bool is_waiting)
+static void set_waiting(struct http_ticket *ticket, bool is_waiting)
 {
 	struct visitor *v = visitor_of(ticket->connection);
 
 	if (!v)
 		return;
 	v->is_waiting = is_waiting;
+	v->ticket = is_waiting ? ticket : NULL;
 	v->since_ms = (int64_t)uv_now(ticket->http->loop);
 }
 
@@ -230,6 +234,10 @@ static enum MHD_Result on_post(struct http *h, struct MHD_Connection *c, const c
 /* NOLINTNEXTLINE(readability-non-const-parameter): the page takes text over */
 void http_answer(struct http_ticket *ticket, unsigned int status, const char *type, char *text, size_t len)
 {
+	if (ticket->status) {
+		free(text); /* it had to make room */
+		return;
+	}
 	ticket->status = status;
 	ticket->type = type;
 	ticket->text = text;
@@ -300,6 +308,7 @@ static void on_visitor(void *arg, struct MHD_Connection *c, void **at, enum MHD_
 	v->is_waiting = v->is_welcome = false;
 	v->address = port_peer_key(v->fd);
 	v->payer = NULL;
+	v->ticket = NULL;
 	*at = v;
 }
 
@@ -347,27 +356,36 @@ static size_t count_places(const struct http *h, const struct visitor *whose)
 	return n;
 }
 
-/* Finds the connection to close for a new one: the oldest of whoever has most connections, if that is more than a
- * quarter of limit, else the oldest stranger. address: only connections from there; 0: any. */
+/* Of two connections of one owner, should v make room before other? The oldest does, but one that waits for its answer
+ * only if all do, and then the last. */
+static bool is_before(const struct visitor *v, const struct visitor *other)
+{
+	if (v->is_waiting != other->is_waiting)
+		return !v->is_waiting;
+	return v->is_waiting ? v->since_ms > other->since_ms : v->since_ms < other->since_ms;
+}
+
+/* Finds the connection to close for a new one: of whoever has most connections, if that is more than a quarter of
+ * limit, else the oldest stranger. address: only connections from there; 0: any. */
 static struct visitor *find_displaced(const struct http *h, uint64_t address, size_t limit)
 {
-	struct visitor *oldest = NULL, *stranger = NULL;
+	struct visitor *found = NULL, *stranger = NULL;
 	size_t most = limit / 4 + 1;
 
 	for (struct visitor *v = h->visitors; v < h->visitors + h->visitors_max; v++) {
 		size_t n;
 
-		if (v->fd < 0 || v->is_waiting || (address && v->address != address))
+		if (v->fd < 0 || (v->is_waiting && !v->ticket) || (address && v->address != address))
 			continue;
 		n = count_places(h, v);
-		if (n > most || (n == most && (!oldest || v->since_ms < oldest->since_ms))) {
-			oldest = v;
+		if (n > most || (n == most && (!found || is_before(v, found)))) {
+			found = v;
 			most = n;
 		}
 		if (!v->is_welcome && (!stranger || v->since_ms < stranger->since_ms))
 			stranger = v;
 	}
-	return oldest ? oldest : stranger;
+	return found ? found : stranger;
 }
 
 static size_t count_address(const struct http *h, uint64_t address)
@@ -391,7 +409,12 @@ static bool make_room(struct http *h, uint64_t address)
 		v = find_displaced(h, 0, h->visitors_max);
 	if (!v)
 		return false;
-	shutdown(v->fd, SHUT_RDWR);
+	if (v->ticket) {
+		http_answer(v->ticket, MHD_HTTP_SERVICE_UNAVAILABLE, NULL, memory_strdup(is_crowded),
+			    sizeof(is_crowded) - 1);
+	} else {
+		shutdown(v->fd, SHUT_RDWR);
+	}
 	v->is_waiting = true; /* libmicrohttpd sees its end when it runs next */
 	run(h);
 	return true;

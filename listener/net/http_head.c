@@ -154,8 +154,10 @@ static void add_of_status(struct MHD_Response *response, unsigned int status, co
 		MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
 	if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
 		MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, allowed);
-	/* The end of the body may be unknown; and a connection may try only one token. */
-	if (status == MHD_HTTP_BAD_REQUEST || status == MHD_HTTP_UNAUTHORIZED || status == MHD_HTTP_TOO_MANY_REQUESTS)
+	/* The end of the body may be unknown; a connection may try only one token; and who comes later needs no place
+	 * now. */
+	if (status == MHD_HTTP_BAD_REQUEST || status == MHD_HTTP_UNAUTHORIZED || status == MHD_HTTP_TOO_MANY_REQUESTS ||
+	    status == MHD_HTTP_SERVICE_UNAVAILABLE)
 		MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
 	if (status == MHD_HTTP_UNSUPPORTED_MEDIA_TYPE)
 		MHD_add_response_header(response, MHD_HTTP_HEADER_ACCEPT_ENCODING, "identity");

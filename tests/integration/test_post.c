@@ -503,6 +503,52 @@ Test(post, half_requests_of_one_token_make_room_for_others)
 		close(halves[i]);
 }
 
+/* The first of them keep waiting and get their answers. */
+Test(post, whole_requests_of_one_token_make_room_for_others)
+{
+	char *path = suite_file("tokens", "greedy a-greedy-one\nmodest a-modest-one\n");
+	const char *modest = "POST /events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer a-modest-one\r\n"
+			     "Content-Length: 16\r\n\r\n{\"event_id\":\"m\"}";
+	int whole[256], others[40];
+	char answer[500];
+	ssize_t n;
+
+	start("--ingest-token-file %s --postgres-timeout 60", path);
+	struct database *lock = fleet_lock(db);
+	for (int i = 0; i < 256; i++) {
+		const char *request =
+			suite_text("POST /events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer a-greedy-one\r\n"
+				   "Content-Length: 18\r\n\r\n{\"event_id\":\"%03d\"}",
+				   i);
+
+		whole[i] = connect_to_it();
+		cr_assert_gt(write(whole[i], request, strlen(request)), 0);
+	}
+	cr_assert(wait_until(listener_metric(listener, "wsonce_received_total") == 256, WAIT_MS));
+	for (int i = 0; i < 40; i++) {
+		others[i] = connect_to_it();
+		cr_assert_gt(write(others[i], modest, strlen(modest)), 0);
+	}
+	cr_assert(wait_until(listener_metric(listener, "wsonce_received_total") == 296, WAIT_MS));
+	cr_assert_gt(n = read(whole[255], answer, sizeof(answer) - 1), 0);
+	answer[n] = '\0';
+	expect_status(answer, 503);
+	cr_assert(strstr(answer, "Retry-After: 1\r\n"));
+	fleet_unlock(lock);
+	for (int i = 0; i < 40; i++) {
+		cr_assert_gt(n = read(others[i], answer, sizeof(answer) - 1), 0);
+		answer[n] = '\0';
+		expect_status(answer, 200);
+		close(others[i]);
+	}
+	cr_assert_gt(n = read(whole[0], answer, sizeof(answer) - 1), 0);
+	answer[n] = '\0';
+	expect_status(answer, 200);
+	cr_assert(wait_until(bench_rows() == 257, WAIT_MS));
+	for (int i = 0; i < 256; i++)
+		close(whole[i]);
+}
+
 Test(post, a_connection_serves_one_request_after_the_other)
 {
 	const char *request = "POST /events HTTP/1.1\r\nHost: x\r\nContent-Length: 16\r\n\r\n{\"event_id\":\"e\"}";
