@@ -65,6 +65,8 @@
 
 #define LOSSES_MOST 4 /* of the connection under the same INSERT, before the batch is halved */
 
+#define FIRST_ROWS 16 /* of a statement with effects, until it is known how long they take */
+
 #define COPY_LEAST    24           /* rows: fewer are not worth the question whether the server is ready, */
 #define MANY_LEAST    64           /* nor fewer than these a look which rows are there, or effects; */
 #define COPY_BYTES    (256u << 10) /* of messages are worth all that, however few they are */
@@ -459,8 +461,6 @@ static void report_stored(struct store *s)
 
 	s->has_posted = false;
 	s->is_telling = true;
-	limit_raise(&s->limit, r.to - r.from);
-	s->took_ms = (int64_t)uv_now(s->loop) - s->asked_ms;
 	counters.batches++;
 	for (size_t i = r.from; i < r.to; i++)
 		s->passed += !suppressed[i] && !present[i];
@@ -488,15 +488,25 @@ static void report_stored(struct store *s)
 		s->on.on_posted(s->on.arg);
 }
 
+/* The statement at hand has stored so many rows. */
+static void measure(struct store *s, size_t rows)
+{
+	s->took_ms = (int64_t)uv_now(s->loop) - s->asked_ms;
+	limit_raise(&s->limit, rows, s->took_ms);
+}
+
 /* RETURNING names the rows that are new. The others were there, or a trigger kept them back: the table knows. */
 static void on_inserted(struct store *s, const struct postgres_answer *answer)
 {
 	struct range r = *top(s);
+	size_t stored;
 	bool is_all_new;
 
 	s->has_posted = s->has_effects && effects_have_posted(answer);
 	fill_flags(s, s->present, true);
-	is_all_new = read_ids(s, answer, s->present, false) == r.to - r.from;
+	stored = read_ids(s, answer, s->present, false);
+	is_all_new = stored == r.to - r.from;
+	measure(s, stored);
 	adapt_copy_wait(s, !is_all_new);
 	if (s->looked.wait)
 		s->looked.wait--;
@@ -562,6 +572,7 @@ static void on_copied(struct store *s, const struct postgres_answer *answer)
 		return;
 	}
 	counters.copy_statements++;
+	measure(s, s->absent);
 	caution_lower(s->has_looked ? &s->looked : &s->blind);
 	caution_lower(&s->alone);
 	s->has_posted = s->has_effects && effects_have_posted(answer);
@@ -1443,7 +1454,6 @@ static struct store *open_store(uv_loop_t *loop, const struct config *config, co
 	s->shown_id = memory_strdup(config->instance_id);
 	make_ascii(s->shown_id);
 	s->consumer = config->consumer;
-	limit_init(&s->limit, (size_t)config->batch_max);
 	s->backoff = (struct backoff){.base_ms = 50, .cap_ms = 1000};
 	s->blind.penalty = s->looked.penalty = s->alone.penalty = CAUTION_LEAST;
 	s->present = memory_calloc((size_t)config->batch_max, sizeof(*s->present));
@@ -1453,6 +1463,8 @@ static struct store *open_store(uv_loop_t *loop, const struct config *config, co
 	effects_init(&s->effects, config);
 	s->postgres = postgres_open(loop, &settings);
 	s->has_effects = effects_exist(&s->effects);
+	limit_init(&s->limit, (size_t)(s->has_effects ? FIRST_ROWS : config->batch_max), (size_t)config->batch_max,
+		   config->postgres_timeout_ms);
 	uv_timer_init(loop, &s->retry);
 	s->retry.data = s;
 	return s;

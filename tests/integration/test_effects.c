@@ -141,6 +141,18 @@ Test(effects, handler_that_hangs_fails_only_its_own_event)
 		1);
 }
 
+/* All of them in one statement would take five times what it may. */
+Test(effects, batches_of_a_slow_handler_stay_within_the_timeout)
+{
+	make_handler("public.handle", "PERFORM pg_sleep(0.05);");
+	fleet_start(&fleet, 1, db, NULL, "--handler public.handle --postgres-timeout 3");
+	fleet_send(&fleet, 240);
+	fleet_wait_rows(&fleet, 240, SETTLED_MS);
+	must_have_effects(240);
+	cr_assert_eq(fleet_metric(&fleet, "wsonce_store_retries_total"), 0);
+	cr_assert_eq(fleet_metric(&fleet, "wsonce_batch_splits_total"), 0);
+}
+
 /* Each batch changes the two rows in the order of its own events, which is another one in each listener. */
 Test(effects, handlers_that_lock_each_other_out_all_get_through)
 {
