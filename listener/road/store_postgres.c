@@ -144,6 +144,7 @@ struct store {
 	bool has_posted;             /* the INSERT at hand made rows of the outbox */
 	bool is_checking;            /* the statement at hand is sql/queries/check_effects.sql */
 	bool is_checked;             /* on this connection */
+	bool is_unusable;            /* the handler was not when it was checked last */
 	bool is_ascii;               /* dead letters: ids and reasons without anything else */
 	bool is_searching;           /* another transaction has a row of the batch at hand */
 	bool is_isolating;           /* a part of the batch at hand took or waited too long */
@@ -1308,10 +1309,15 @@ static void on_check_again(uv_timer_t *timer)
 
 	if (postgres_state(s->postgres) == POSTGRES_READY)
 		check_effects(s);
+	else
+		uv_timer_start(timer, on_check_again, CHECK_AGAIN_MS, 0);
 }
 
+/* Meanwhile the listener checks in, so that its trouble is known, and stores nothing. */
 static void check_later(struct store *s, const char *why)
 {
+	s->is_unusable = true;
+	snprintf(s->trouble, sizeof(s->trouble), "%s", why);
 	log_spell_on(&s->spell, (int64_t)uv_now(s->loop), "cannot use the handler, will retry", why);
 	uv_timer_start(&s->retry, on_check_again, CHECK_AGAIN_MS, 0);
 }
@@ -1341,6 +1347,7 @@ static void on_checked(struct store *s, const struct postgres_answer *answer)
 	if (*text != '=')
 		log_warn("handler changed since startup", "reason=%s", text);
 	s->is_checked = true;
+	s->is_unusable = false;
 	go_on(s);
 }
 
@@ -1350,7 +1357,7 @@ static void on_postgres_state(void *owner, enum postgres_state state)
 {
 	struct store *s = owner;
 
-	s->is_checked = false;
+	s->is_checked = s->is_unusable = false;
 	s->newest = 0;
 	s->newest_from_ms = s->members_from_ms = 0;
 	if (state == POSTGRES_PREPARING)
@@ -1376,8 +1383,8 @@ static bool is_ready(const struct store *s, const char **why)
 {
 	enum postgres_state state = postgres_state(s->postgres);
 
-	*why = postgres_error(s->postgres);
-	return state == POSTGRES_READY || state == POSTGRES_BUSY;
+	*why = s->is_unusable ? s->trouble : postgres_error(s->postgres);
+	return !s->is_unusable && (state == POSTGRES_READY || state == POSTGRES_BUSY);
 }
 
 static const char *hazards(const struct store *s)
@@ -1416,7 +1423,7 @@ static bool is_stalled(const struct store *s)
 static bool is_idle(const struct store *s)
 {
 	return s->job == JOB_NONE && postgres_state(s->postgres) == POSTGRES_READY &&
-	       (s->is_checked || !s->has_effects);
+	       (s->is_checked || s->is_unusable || !s->has_effects);
 }
 
 /* The text of a text[]. */

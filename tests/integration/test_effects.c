@@ -141,6 +141,38 @@ Test(effects, handler_that_hangs_fails_only_its_own_event)
 		1);
 }
 
+/* The listener has the only copy of an event, so it does not exit. */
+Test(effects, handler_that_is_missing_is_named_while_events_wait)
+{
+	struct postgres *postgres = postgres_new();
+	struct run run;
+
+	db = postgres_database(postgres);
+	run_expect(db, 0, NULL, "migrate");
+	postgres_stop(postgres);
+	listener = listener_start(
+		&(struct listener_options){.postgres = postgres_conninfo(postgres), .without_waiting = true},
+		"--handler public.nosuch");
+	cr_assert(
+		wait_until(producer = peer_open(listener_ingest_port(listener), "/events", "wsonce.ack.v1", NULL, NULL),
+			   SETTLED_MS));
+	peer_send_text(producer, "{\"event_id\":\"e-1\"}");
+	cr_assert(wait_until(listener_metric(listener, "wsonce_received_total") == 1, SETTLED_MS));
+	postgres_start(postgres);
+	cr_assert(wait_until(
+		listener_has_logged(listener, "leaving claims to other listeners\" reason=\"--handler public.nosuch: "),
+		SETTLED_MS));
+	cr_assert_eq(listener_status(listener, "/readyz"), 503);
+	cr_assert(wait_until((run = run_on(db, "status"), strstr(run.output, ": --handler public.nosuch")), SETTLED_MS),
+		  "%s", run.output);
+	cr_assert(!listener_has_logged(listener, "nothing was stored"));
+	make_handler("public.nosuch", "");
+	ack_expect(producer, "e-1", "persisted");
+	cr_assert_eq(effects("true"), 1);
+	peer_free(producer);
+	cr_assert_eq(listener_stop(listener), 0);
+}
+
 /* All of them in one statement would take five times what it may. */
 Test(effects, batches_of_a_slow_handler_stay_within_the_timeout)
 {
