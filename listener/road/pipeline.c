@@ -283,6 +283,7 @@ static void wait_behind(struct pipeline *p, struct event *lead, struct event *ev
 }
 
 #define TIME_AGAIN_MS 60000
+#define CLOCK_STEP_US 1000000 /* a clock that is adjusted goes back by less, and is waited for */
 
 /* Warns about an event's time that cannot be read, at most once a minute. */
 static void tell_time(struct pipeline *p, struct slice time, enum timestamp_unit unit, const char *source)
@@ -299,15 +300,27 @@ static void tell_time(struct pipeline *p, struct slice time, enum timestamp_unit
 		 (unsigned long long)counters.times_unread);
 }
 
-/* What its row is to say of when and where it came from. Whatever is done to the clock, events come one after another.
- */
+/* The time of the next event, always later than that of the one before, unless the system clock was set back. */
+static int64_t next_time(struct pipeline *p)
+{
+	int64_t now_us = clock_us(CLOCK_REALTIME), ahead_us = p->came_us - now_us;
+
+	if (ahead_us > CLOCK_STEP_US)
+		log_warn("the system clock was set back, and received_at follows it", "by_ms=%lld",
+			 (long long)ahead_us / 1000);
+	else if (ahead_us >= 0)
+		now_us = p->came_us + 1;
+	p->came_us = now_us;
+	return now_us;
+}
+
+/* What its row is to say of when and where it came from. */
 static void note_origin(struct pipeline *p, struct event *ev, const struct feed_event *event, const char *from)
 {
-	int64_t now_us = clock_us(CLOCK_REALTIME);
 	struct slice time = event ? event->time : envelope_time(p->envelope);
 	enum timestamp_unit unit = event ? event->unit : p->time_unit;
 
-	ev->came_us = p->came_us = now_us > p->came_us ? now_us : p->came_us + 1;
+	ev->came_us = next_time(p);
 	ev->from = from;
 	ev->has_time = time.at && timestamp_parse(time.at, time.len, unit, &ev->time_us);
 	if (time.at && !ev->has_time)

@@ -8,12 +8,14 @@
 
 static bool is_stopped;
 static int64_t passed_ms; /* by clock_pass() */
+static int64_t wrong_s;   /* the wall clock, by clock_set_wrong() */
 
 int clock_gettime(clockid_t clock, struct timespec *now)
 {
 	int failed = (int)syscall(SYS_clock_gettime, clock, now);
 	int64_t ns;
 
+	now->tv_sec += clock == CLOCK_REALTIME ? wrong_s : 0;
 	if (clock != CLOCK_MONOTONIC && clock != CLOCK_MONOTONIC_COARSE)
 		return failed;
 	ns = (is_stopped ? 0 : now->tv_nsec) + passed_ms % 1000 * 1000000;
@@ -30,4 +32,9 @@ void clock_stop(void)
 void clock_pass(int64_t ms)
 {
 	passed_ms += ms;
+}
+
+void clock_set_wrong(int64_t s)
+{
+	wrong_s = s;
 }

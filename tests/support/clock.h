@@ -11,4 +11,7 @@ void clock_stop(void);
 /* Moves the clock by ms; a loop sees it at its next uv_run() or uv_update_time(). */
 void clock_pass(int64_t ms);
 
+/* The wall clock is ahead of the true one by s seconds. */
+void clock_set_wrong(int64_t s);
+
 #endif

@@ -1867,6 +1867,29 @@ static void move_any(void)
 		move_one(ev, id);
 }
 
+/* When the next event is said to have come, in microseconds since 1970. */
+static int64_t next_time(const char *id)
+{
+	receive(id);
+	return list_entry(pipeline_events(pipeline)->lists[EV_CLAIMING].prev, struct event, link)->came_us;
+}
+
+Test(pipeline, time_of_an_event_follows_a_clock_that_is_set_back_by_more_than_a_second)
+{
+	int64_t first = next_time("a"), ahead, back;
+
+	clock_set_wrong(3600);
+	ahead = next_time("b");
+	cr_assert_geq(ahead, first + 3600 * INT64_C(1000000));
+	clock_set_wrong(3599);
+	cr_assert_gt(next_time("c"), ahead, "no more than a second");
+	clock_set_wrong(0);
+	back = next_time("d");
+	cr_assert(back > first && back < ahead - 3500 * INT64_C(1000000), "%lld after %lld", (long long)back,
+		  (long long)first);
+	cr_assert_gt(next_time("e"), back);
+}
+
 Test(pipeline, whatever_the_stages_answer_nothing_is_lost_or_answered_twice)
 {
 	static struct producer producers[3000];
