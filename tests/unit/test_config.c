@@ -537,6 +537,26 @@ Test(config, webhook_takes_several_secrets_of_a_file)
 	cr_assert_str_eq(config.webhooks.items[0].types[1], "y");
 }
 
+/* Cut off, it would sign with the secrets at its beginning. */
+Test(config, file_of_secrets_has_no_more_than_4_KiB)
+{
+	char secrets[4098], text[400];
+
+	memset(secrets, '\n', sizeof(secrets));
+	memcpy(secrets, "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz", 38);
+	secrets[4096] = '\0';
+	snprintf(text, sizeof(text),
+		 "{\"webhooks\": [{\"name\": \"a\", \"url\": \"http://h\", \"secret-file\": \"%s\"}]}",
+		 file_of(secrets));
+	cr_assert_eq(read_webhooks(text), 0, "%s", error);
+	secrets[4096] = '\n';
+	secrets[4097] = '\0';
+	snprintf(text, sizeof(text),
+		 "{\"webhooks\": [{\"name\": \"a\", \"url\": \"http://h\", \"secret-file\": \"%s\"}]}",
+		 file_of(secrets));
+	assert_wrong(read_webhooks(text), "File too large");
+}
+
 Test(config, wrong_webhook_is_named_and_its_secret_is_not_told)
 {
 	static const struct {
