@@ -143,6 +143,13 @@ static bool is_beyond(const struct mark *m, const struct mark *than)
 	return order > 0;
 }
 
+bool cursor_is_ahead(struct slice a, struct slice b, bool is_hex)
+{
+	struct mark x, y;
+
+	return !read_mark(&x, a, is_hex) || !read_mark(&y, b, is_hex) || !is_comparable(&x, &y) || is_beyond(&y, &x);
+}
+
 /* --- moving --- */
 
 /* Moves `to` forward to m, never back. */

@@ -16,6 +16,9 @@ struct mark {
 	struct bytes json; /* for non-integers */
 };
 
+/* Is b beyond a, or cannot be compared with it? is_hex: both are hexadecimal numbers in strings. */
+bool cursor_is_ahead(struct slice a, struct slice b, bool is_hex);
+
 struct cursor {
 	const struct profile *profile;
 	struct mark mark;    /* everything up to here is durable */

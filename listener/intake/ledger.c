@@ -6,11 +6,11 @@
  * unsettled events. */
 #include "intake/ledger.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
+#include "feed/cursor.h"
 
 /* A text on the heap; at is NULL if there is none. */
 struct kept {
@@ -69,80 +69,12 @@ static struct slice slice_of(const struct kept *k)
 	return (struct slice){k->at, k->len};
 }
 
-/* --- which of two cursors is ahead --- */
-
-enum form { FORM_NUMBER, FORM_HEX, FORM_STRING, FORM_OTHER };
-
-static bool are_all(struct slice text, int (*is_one)(int c))
-{
-	for (size_t i = 0; i < text.len; i++)
-		if (!is_one((unsigned char)text.at[i]))
-			return false;
-	return text.len;
-}
-
-static struct slice from(struct slice text, size_t n)
-{
-	return (struct slice){text.at + n, text.len - n};
-}
-
-/* Reduces text to the digits of a number: without sign, leading zeros, quotes and 0x. */
-static enum form form_of(struct slice *text, bool *is_negative)
-{
-	enum form form = FORM_OTHER;
-	struct slice digits;
-
-	*is_negative = text->len > 1 && *text->at == '-';
-	digits = from(*text, *is_negative);
-	if (text->len >= 2 && *text->at == '"') {
-		*text = (struct slice){text->at + 1, text->len - 2};
-		form = FORM_STRING;
-		digits = text->len > 2 && text->at[0] == '0' && (text->at[1] | 0x20) == 'x' ? from(*text, 2)
-											    : from(*text, text->len);
-	}
-	if (!are_all(digits, form == FORM_STRING ? isxdigit : isdigit))
-		return form;
-	while (digits.len > 1 && *digits.at == '0')
-		digits = from(digits, 1);
-	*text = digits;
-	return form == FORM_STRING ? FORM_HEX : FORM_NUMBER;
-}
-
-static int compare_bytes(struct slice a, struct slice b)
-{
-	int order = memcmp(a.at, b.at, a.len < b.len ? a.len : b.len);
-
-	return order ? order : (a.len > b.len) - (a.len < b.len);
-}
-
-static int compare_digits(struct slice a, struct slice b)
-{
-	int order = (a.len > b.len) - (a.len < b.len);
-
-	for (size_t i = 0; !order && i < a.len; i++)
-		order = tolower((unsigned char)a.at[i]) - tolower((unsigned char)b.at[i]);
-	return order;
-}
-
-bool ledger_is_ahead(struct slice a, struct slice b)
-{
-	bool is_a_negative, is_b_negative;
-	enum form form = form_of(&a, &is_a_negative);
-
-	if (form_of(&b, &is_b_negative) != form || form == FORM_OTHER)
-		return true;
-	if (form == FORM_STRING)
-		return compare_bytes(b, a) > 0;
-	if (is_a_negative != is_b_negative)
-		return is_a_negative;
-	return is_a_negative ? compare_digits(b, a) < 0 : compare_digits(b, a) > 0;
-}
-
 /* --- entries --- */
 
 static void note(const struct ledger *l, struct kept *k, struct slice cursor)
 {
-	if (!l->is_outdated && (!k->at || l->settings.is_last || ledger_is_ahead(slice_of(k), cursor)))
+	if (!l->is_outdated &&
+	    (!k->at || l->settings.is_last || cursor_is_ahead(slice_of(k), cursor, l->settings.is_hex)))
 		keep(k, cursor);
 }
 

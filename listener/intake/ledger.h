@@ -15,6 +15,7 @@ struct ledger;
 /* Callbacks run inside ledger_end and when an event settles, never inside another call. */
 struct ledger_settings {
 	bool is_last;         /* the cursor is the latest value, not the largest */
+	bool is_hex;          /* cursors are hexadecimal numbers in strings */
 	bool is_lasting;      /* the cursor is shared by all connections, so it still moves after this one ends */
 	bool is_held;         /* cursors do not count until ledger_release */
 	bool is_cumulative;   /* an ack covers all frames before it, too */
@@ -69,9 +70,5 @@ void ledger_leave(struct ledger *l);
 
 /* Frees all remaining ledgers, when no event can settle. */
 void ledgers_free(struct list *ledgers);
-
-/* Is cursor b (JSON) ahead of a? Compares numbers by value, including hexadecimal ones in strings, and strings by
- * bytes. If their forms differ, the source has changed its format and b is ahead. */
-bool ledger_is_ahead(struct slice a, struct slice b);
 
 #endif

@@ -230,6 +230,7 @@ static void *on_open(void *arg, struct feed_connection *conn)
 	o->is_held = p->cursor.hold_until != NULL;
 	o->ledger = ledger_new(&(struct ledger_settings){
 		.is_last = p->cursor.kind == CURSOR_LAST,
+		.is_hex = p->cursor.format == FORMAT_HEX,
 		.is_lasting = p->cursor.kind == CURSOR_MAX && p->cursor.scope == SCOPE_SOURCE,
 		.is_held = o->is_held,
 		.is_cumulative = p->ack_mode == ACK_MODE_CUMULATIVE,

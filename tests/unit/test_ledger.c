@@ -1,4 +1,6 @@
 /* What a ledger tells of its frames: stories of frames that come, of events that settle, and of what must be told. */
+#include "cursor_order.h"
+#include "feed/cursor.h"
 #include "intake/ledger.h"
 
 #include <ctype.h>
@@ -265,24 +267,25 @@ Test(ledger, frames_behind_one_that_is_stuck_become_one)
 
 static bool is_ahead(const char *a, const char *b)
 {
-	return ledger_is_ahead(slice(a), slice(b));
+	return cursor_is_ahead(slice(a), slice(b), false);
 }
 
-Test(ledger, numbers_are_ahead_by_their_size)
+static bool is_ahead_hex(const char *a, const char *b)
 {
-	cr_assert(is_ahead("9", "10") && !is_ahead("10", "9") && !is_ahead("7", "7"));
-	cr_assert(is_ahead("-10", "-9") && !is_ahead("-9", "-10") && is_ahead("-1", "0") && !is_ahead("0", "-1"));
-	cr_assert(is_ahead("18446744073709551615", "18446744073709551616"));
-	cr_assert(is_ahead("\"0x9\"", "\"0x1b4\"") && !is_ahead("\"0x00001B4\"", "\"0x1b4\""));
+	return cursor_is_ahead(slice(a), slice(b), true);
 }
 
-Test(ledger, strings_are_ahead_by_their_bytes)
+/* A cursor of another kind takes the place of the one before. */
+Test(ledger, cursor_is_ahead_as_in_the_stores)
 {
-	cr_assert(is_ahead("\"ab\"", "\"abc\"") && !is_ahead("\"b\"", "\"abc\"") && !is_ahead("\"\"", "\"\""));
-	cr_assert(is_ahead("\"10\"", "\"9\""));
+	for (size_t i = 0; i < CURSORS_IN_ORDER; i++)
+		for (size_t j = 0; j < CURSORS_IN_ORDER; j++)
+			cr_expect_eq(is_ahead(cursor_in_order(i), cursor_in_order(j)), cursor_is_beyond(i, j),
+				     "%s after %s", cursor_in_order(j), cursor_in_order(i));
 }
 
-Test(ledger, cursor_of_another_form_is_ahead)
+Test(ledger, hexadecimal_cursors_are_ahead_by_their_size)
 {
-	cr_assert(is_ahead("9", "\"a\"") && is_ahead("\"a\"", "9") && is_ahead("1.5", "1") && is_ahead("1", "1.5"));
+	cr_assert(is_ahead_hex("\"0x9\"", "\"0x1b4\"") && !is_ahead_hex("\"0x00001B4\"", "\"0x1b4\""));
+	cr_assert(is_ahead_hex("\"ff\"", "\"100\"") && is_ahead_hex("\"x\"", "\"1\""));
 }
