@@ -414,8 +414,8 @@ static bool make_room(struct http *h, uint64_t address)
 			    sizeof(is_crowded) - 1);
 	} else {
 		shutdown(v->fd, SHUT_RDWR);
+		v->is_waiting = true; /* libmicrohttpd sees its end when it runs next */
 	}
-	v->is_waiting = true; /* libmicrohttpd sees its end when it runs next */
 	run(h);
 	return true;
 }
