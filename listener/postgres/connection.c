@@ -302,10 +302,8 @@ static void read_rows(const struct postgres *p, const PGresult *result, struct p
 		answer->epoch = read_epoch(result);
 	if (p->is_copy)
 		answer->rows = p->copied;
-	else if (PQresultStatus(result) == PGRES_TUPLES_OK)
-		answer->rows = (size_t)PQntuples(result) - answer->has_epoch;
 	else
-		answer->rows = strtoul(PQcmdTuples((PGresult *)result), NULL, 10);
+		answer->rows = (size_t)PQntuples(result) - answer->has_epoch;
 }
 
 /* True if another server answered. A server's crash ends its connections, but a pooler in between keeps ours. */
@@ -593,6 +591,8 @@ static void on_step_answer(struct postgres *p, PGresult *result)
 		snprintf(why, sizeof(why), "%s%s%s", p->step < STEP_LOCK ? "" : "cannot migrate the schema: ", error,
 			 advise(p, result));
 		lose(p, why);
+	} else if (p->step != STEP_UPGRADE && !PQntuples(result)) {
+		lose(p, "the server answers without a row: check that --postgres leads to Postgres");
 	} else if (p->step == STEP_INSPECT) {
 		on_inspected(p, result);
 	} else if (p->step == STEP_UPGRADE) {

@@ -31,8 +31,9 @@ enum moment {
 	AT_SETTINGS, /* of a transaction */
 };
 
-enum fault { CUT, END, FATAL, ERROR, SILENCE, HALF, HALF_SILENCE, FAULTS };
-static const char *const fault_names[] = {"cut", "end", "fatal", "error", "silence", "half", "half, then silence"};
+enum fault { CUT, END, FATAL, ERROR, SILENCE, HALF, HALF_SILENCE, FAULTS, NO_ROW };
+static const char *const fault_names[] = {"cut", "end",   "fatal", "error", "silence", "half", "half, then silence",
+					  NULL,  "no row"};
 
 /* What must hold; or on_answer is called once, with an enum postgres_result, and the connection is lost. A lost
  * connection is DOWN once and then READY, and nothing of the old one is left. */
@@ -235,6 +236,13 @@ static void fail(struct conn *c, enum moment moment)
 		break;
 	case SILENCE:
 		is_standing_still = c->is_failed = true;
+		break;
+	case NO_ROW:
+		out_len = 0;
+		add_done("SELECT 0");
+		if (moment != AT_INSPECT && moment != AT_INSPECT_AGAIN)
+			add_ready();
+		send_all(c, out, out_len);
 		break;
 	case FAULTS:
 		break;
@@ -681,6 +689,20 @@ LOSS(AT_QUERY)
 LOSS(AT_COPY)
 LOSS(AT_ROWS)
 LOSS(AT_COPIED)
+
+/* As of a pooler that makes answers of its own. */
+Test(postgres_loss, answer_without_its_row_ends_the_connection)
+{
+	static const enum moment moments[] = {AT_INSPECT, AT_ASK, AT_LOCK, AT_INSPECT_AGAIN, AT_IDENTIFY, AT_EPOCH};
+
+	for (size_t i = 0; i < sizeof(moments) / sizeof(*moments); i++) {
+		open_all(moments[i], NO_ROW);
+		reach(moments[i]);
+		check_lost(REDIAL);
+		use();
+		close_all();
+	}
+}
 
 Test(postgres_loss, each_state_has_a_row)
 {
