@@ -207,7 +207,7 @@ static int count(struct audit *a)
 
 static void lose_redis(struct audit *a, const char *what)
 {
-	dispatch_fail("redis does not answer; %s", what);
+	dispatch_fail("cannot ask redis: %s; %s", redis_query_failure(), what);
 	redis_query_close(a->marks);
 	a->marks = NULL;
 }

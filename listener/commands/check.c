@@ -363,7 +363,7 @@ static void check_redis(struct findings *f, const struct config *c)
 	fflush(stdout);
 	q = redis_query_open(c);
 	if (!q) {
-		finding(f, FINDING_WRONG, "redis", "cannot be reached within --redis-timeout: check --redis");
+		finding(f, FINDING_WRONG, "redis", "cannot be used: %s: check --redis", redis_query_failure());
 		return;
 	}
 	text = memory_calloc(1, INFO_BYTES);

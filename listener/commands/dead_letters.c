@@ -383,7 +383,7 @@ void dead_letters_forget(struct redis_query **marks, const struct slice *ids, si
 {
 	if (redis_query_forget(*marks, ids, n, false) == 0)
 		return;
-	dispatch_fail("redis does not answer; its dead marks are not deleted");
+	dispatch_fail("cannot ask redis: %s; its dead marks are not deleted", redis_query_failure());
 	redis_query_close(*marks);
 	*marks = NULL;
 }

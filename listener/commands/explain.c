@@ -102,7 +102,7 @@ static void ask_redis(struct history *h, const struct config *config, struct sli
 	}
 	q = redis_query_open(config);
 	if (!q || redis_query_read(q, id, value, sizeof(value), &ttl_ms))
-		add_unread(h, "redis", q ? "it does not say" : "it cannot be reached");
+		add_unread(h, "redis", redis_query_failure());
 	else if (*value && mark_read(&mark, value, strlen(value)))
 		take_mark(h, value, &mark, ttl_ms);
 	else if (*value)

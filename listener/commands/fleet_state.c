@@ -165,7 +165,8 @@ static struct redis_query *ask_redis(struct reading *r)
 	if (!q) {
 		json_object_set_new(r->state, "redis", is_used ? json_pack("{s:b}", "is_up", 0) : json_null());
 		if (is_used)
-			note(r, FLEET_DEGRADED, "redis cannot be reached: the unique key decides alone");
+			note(r, FLEET_DEGRADED, "redis cannot be used: %s; the unique key decides alone",
+			     redis_query_failure());
 		return NULL;
 	}
 	text = memory_alloc(INFO_BYTES);

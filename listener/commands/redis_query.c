@@ -18,6 +18,8 @@
  * bytes by MEMORY USAGE, used_memory grew by 160 to 165 bytes. */
 #define TABLE_BYTES 60
 
+static _Thread_local char failure[240]; /* what redis_query_failure() returns */
+
 struct redis_query {
 	uv_loop_t loop;
 	uv_timer_t deadline;
@@ -33,6 +35,16 @@ struct redis_query {
 	bool is_answered;
 	uint64_t timeout_ms;
 };
+
+const char *redis_query_failure(void)
+{
+	return failure;
+}
+
+static void fail(const char *why)
+{
+	snprintf(failure, sizeof(failure), "%s", why);
+}
 
 static void on_state(void *owner, enum redis_state state)
 {
@@ -57,6 +69,8 @@ static void wait(struct redis_query *m)
 		uv_run(&m->loop, UV_RUN_ONCE);
 }
 
+static const char no_answer[] = "no answer within --redis-timeout";
+
 /* The loop does not run between questions, so this first learns what happened to the connection meanwhile. */
 static bool become_ready(struct redis_query *m)
 {
@@ -66,7 +80,10 @@ static bool become_ready(struct redis_query *m)
 	uv_timer_start(&m->deadline, on_deadline, m->timeout_ms, 0);
 	wait(m);
 	uv_timer_stop(&m->deadline);
-	return redis_state(m->redis) == REDIS_READY;
+	if (redis_state(m->redis) == REDIS_READY)
+		return true;
+	fail(*redis_trouble(m->redis) ? redis_trouble(m->redis) : no_answer);
+	return false;
 }
 
 static void on_closed(void *arg)
@@ -113,7 +130,7 @@ struct redis_query *redis_query_open(const struct config *config)
 	m->redis = redis_open(&m->loop, &settings);
 	if (become_ready(m))
 		return m;
-	log_warn("cannot ask redis", "reason=%s", "it does not answer within --redis-timeout");
+	log_warn("cannot ask redis", "reason=%s", failure);
 	redis_query_close(m);
 	return NULL;
 }
@@ -133,6 +150,8 @@ static void on_answer(void *owner, void *arg, const struct redis_reply *reply)
 	(void)arg;
 	m->is_waiting = false;
 	m->is_answered = reply && reply->type != REPLY_ERROR;
+	if (!m->is_answered)
+		fail(reply ? reply->str : no_answer);
 	m->number = reply && reply->type == REPLY_INTEGER ? reply->integer : 0;
 	if (m->text)
 		snprintf(m->text, m->text_size, "%.*s", reply && reply->str ? (int)reply->len : 0,

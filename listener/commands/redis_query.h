@@ -16,7 +16,10 @@ struct redis_query;
 struct redis_query *redis_query_open(const struct config *config);
 void redis_query_close(struct redis_query *m);
 
-/* Which of n events have been claimed? Returns 0; or -1 if Redis does not answer. */
+/* What Redis answered, or why there was no answer, when the last call on this thread failed. Valid until the next. */
+const char *redis_query_failure(void);
+
+/* Which of n events have been claimed? Returns 0, or -1 if Redis does not answer or refuses. */
 int redis_query_find_claimed(struct redis_query *m, const struct slice *ids, size_t n, bool *is_claimed);
 
 /* Reads the key of an event: a claim or a mark (road/mark.h), "" if there is none, cut to fit; and its time to live.

@@ -40,6 +40,11 @@ enum redis_state redis_state(const struct redis *r)
 	return r->cluster ? cluster_state(r) : server_state(r->server);
 }
 
+const char *redis_trouble(const struct redis *r)
+{
+	return server_trouble(r->server);
+}
+
 static void on_change(void *owner)
 {
 	struct redis *r = owner;

@@ -43,6 +43,9 @@ struct redis *redis_open(uv_loop_t *loop, const struct redis_settings *settings)
 
 enum redis_state redis_state(const struct redis *r);
 
+/* Returns why the server in the URL is not ready, "" if nothing is known. Valid until the loop runs. */
+const char *redis_trouble(const struct redis *r);
+
 /* Returns the part of the key space that holds the key of an event, the same in each process: 0 with one server, one of
  * REDIS_TAGS on a cluster. One command may name keys of one part only. */
 unsigned int redis_tag(const struct redis *r, const char *id, size_t len);

@@ -45,12 +45,13 @@ struct server {
 	struct backoff backoff;
 	uv_timer_t retry;
 	char sha[REDIS_SCRIPTS][41];
-	char run[9];     /* the first 8 digits of the server's run_id, "" if unknown */
-	char client[40]; /* what redis_client() returns */
+	unsigned int scripts_answered; /* times SCRIPT LOAD was answered */
+	char run[9];                   /* the first 8 digits of the server's run_id, "" if unknown */
+	char client[40];               /* what redis_client() returns */
 	struct resp command;
 	bool is_cluster;
 	bool was_refused;            /* the server refused the login, and that was logged */
-	char warned[200];            /* the last problem logged since it was REDIS_READY */
+	char warned[200];            /* the last problem since it was REDIS_READY; logged */
 	uint64_t rights[RIGHTS_MAX]; /* hashes of the missing rights that were logged */
 	size_t rights_count;
 	int64_t ready_ms; /* when it became REDIS_READY */
@@ -103,6 +104,11 @@ static void set_state(struct server *s, enum redis_state state, const char *why)
 enum redis_state server_state(const struct server *s)
 {
 	return s->state;
+}
+
+const char *server_trouble(const struct server *s)
+{
+	return s->warned;
 }
 
 const char *server_host(const struct server *s)
@@ -249,28 +255,6 @@ static void on_memory_info(void *owner, void *arg, const struct redis_reply *rep
 			 most);
 }
 
-static void on_script(struct server *s, enum redis_script script, const struct redis_reply *reply)
-{
-	if (!reply)
-		return;
-	if (reply->type == REPLY_STRING && reply->len == 40)
-		memcpy(s->sha[script], reply->str, 41);
-	else if (is_error(reply))
-		log_warn("redis rejected a script; claims end by their TTL only", "reason=%s", reply->str);
-}
-
-static void on_heartbeat_loaded(void *owner, void *arg, const struct redis_reply *reply)
-{
-	(void)owner;
-	on_script(arg, REDIS_HEARTBEAT, reply);
-}
-
-static void on_release_loaded(void *owner, void *arg, const struct redis_reply *reply)
-{
-	(void)owner;
-	on_script(arg, REDIS_RELEASE, reply);
-}
-
 /* The last answer of the login. */
 static void on_logged_in(void *owner, void *arg, const struct redis_reply *reply)
 {
@@ -286,10 +270,20 @@ static void on_logged_in(void *owner, void *arg, const struct redis_reply *reply
 	set_state(s, REDIS_READY, NULL);
 }
 
-static void on_renew_loaded(void *owner, void *arg, const struct redis_reply *reply)
+/* Answers come in the order of the scripts. The last one ends the login. */
+static void on_script(void *owner, void *arg, const struct redis_reply *reply)
 {
-	on_script(arg, REDIS_RENEW, reply);
-	on_logged_in(owner, arg, reply);
+	struct server *s = arg;
+	enum redis_script script = s->scripts_answered++ % REDIS_SCRIPTS;
+
+	if (!reply)
+		return;
+	if (reply->type == REPLY_STRING && reply->len == 40)
+		memcpy(s->sha[script], reply->str, 41);
+	else if (is_error(reply))
+		log_warn("redis rejected a script; claims end by their TTL only", "reason=%s", reply->str);
+	if (script == REDIS_SCRIPTS - 1)
+		on_logged_in(owner, arg, reply);
 }
 
 static void send_words(struct server *s, redis_cb *cb, size_t count, const char *const *words)
@@ -305,10 +299,8 @@ static void send_words(struct server *s, redis_cb *cb, size_t count, const char 
 
 void server_load_scripts(struct server *s)
 {
-	static redis_cb *const loaded[] = {on_heartbeat_loaded, on_release_loaded, on_renew_loaded};
-
 	for (int i = 0; i < REDIS_SCRIPTS; i++)
-		SEND(s, loaded[i], "SCRIPT", "LOAD", script_texts[i]);
+		SEND(s, on_script, "SCRIPT", "LOAD", script_texts[i]);
 }
 
 static void log_in(struct server *s)

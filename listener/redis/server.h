@@ -25,6 +25,9 @@ struct server *server_open(uv_loop_t *loop, const struct server_settings *settin
 
 enum redis_state server_state(const struct server *s);
 
+/* Returns why the last connection ended, "" if none has ended since the server was ready. */
+const char *server_trouble(const struct server *s);
+
 /* True if the server belongs to a cluster. Known once it is ready. */
 bool server_is_cluster(const struct server *s);
 

@@ -196,6 +196,12 @@ int redis_send(struct redis *r, const char *bytes, size_t len, redis_cb *cb, voi
 	return 0;
 }
 
+const char *redis_trouble(const struct redis *r)
+{
+	(void)r;
+	return "";
+}
+
 const char *redis_client(const struct redis *r)
 {
 	(void)r;

@@ -95,6 +95,30 @@ Test(check, what_is_away_or_wrong_is_status_1)
 	expect(2, "--claim-ttl: \"x\"", servers(), "check --ingest 127.0.0.1:0 --claim-ttl x");
 }
 
+/* Each command that asks Redis says what it answered. */
+Test(check, what_redis_refuses_is_said, .init = bench_migrate)
+{
+	static const struct {
+		const char *login, *database, *said;
+	} cases[] = {{"", "0", "NOAUTH Authentication required."},
+		     {":geheim@", "0", "WRONGPASS "},
+		     {":sesame99@", "77", "ERR DB index is out of range"}};
+	struct redisd *redis = redisd_new();
+
+	free(redisd_command(redis, "CONFIG SET requirepass sesame99"));
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const char *const env[] = {suite_text("WSONCE_POSTGRES=%s", database_conninfo(db)),
+					   suite_text("WSONCE_REDIS=redis://%s127.0.0.1:%d/%s", cases[i].login,
+						      redisd_port(redis), cases[i].database),
+					   NULL};
+
+		expect(1, suite_text("wrong    redis          cannot be used: %s", cases[i].said), env,
+		       "check --ingest 127.0.0.1:0");
+		expect(2, suite_text("! redis cannot be used: %s", cases[i].said), env, "status");
+		expect(1, suite_text("not read: redis: %s", cases[i].said), env, "explain nothing");
+	}
+}
+
 Test(check, an_empty_database_gets_its_tables_from_a_listener)
 {
 	const char *env[] = {NULL, "WSONCE_REDIS=none", NULL};
