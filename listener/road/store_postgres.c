@@ -34,6 +34,7 @@
 #include "put_cursors.sql.h"
 #include "read_cursors.sql.h"
 #include "postgres/connection.h"
+#include "postgres/jsonb.h"
 #include "postgres/schema.h"
 #include "base/counters.h"
 
@@ -626,10 +627,48 @@ static void refuse_row(struct store *s, const struct postgres_answer *answer)
 	pop_range(s);
 }
 
-/* A refused row takes its statement down with it: halve until it is alone. */
+/* Moves the events that jsonb cannot hold to the front of the range, with the others behind them, both still sorted.
+ * Returns their number. */
+static size_t sort_out(struct store *s)
+{
+	struct range r = *top(s);
+	struct event **evs = s->batch->events, **others = memory_alloc((r.to - r.from) * sizeof(struct event *));
+	size_t n = 0, kept = 0;
+
+	for (size_t i = r.from; i < r.to; i++)
+		if (jsonb_fault(evs[i]->payload))
+			evs[r.from + n++] = evs[i];
+		else
+			others[kept++] = evs[i];
+	memcpy(evs + r.from + n, others, kept * sizeof(struct event *));
+	free(others);
+	return n;
+}
+
+/* The first n events of the range can never be stored. */
+static void refuse_first(struct store *s, size_t n)
+{
+	for (; n; n--) {
+		struct event *ev = s->batch->events[top(s)->from++];
+
+		counters.rows_refused++;
+		s->on.on_stored(s->on.arg, ev, STORE_HOPELESS, jsonb_fault(ev->payload));
+	}
+	if (top(s)->from == top(s)->to)
+		pop_range(s);
+	else
+		send_range(s);
+}
+
+/* A refused row takes its statement down with it. What jsonb cannot hold is found here, at once: to halve until it is
+ * alone takes thousands of statements if there is much of it. */
 static void on_bad_row(struct store *s, const struct postgres_answer *answer)
 {
-	if (halve(s))
+	size_t n = answer->result == POSTGRES_BAD_VALUE ? sort_out(s) : 0;
+
+	if (n)
+		refuse_first(s, n);
+	else if (halve(s))
 		send_range(s);
 	else
 		refuse_row(s, answer);

@@ -158,6 +158,16 @@ Test(copy_in, a_payload_that_postgres_refuses_is_a_dead_letter_and_the_others_of
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters WHERE event_id = 'e-150'"), 1);
 }
 
+/* Halving for each of them would take two statements an event, while everybody waits. */
+Test(copy_in, a_batch_full_of_payloads_that_postgres_refuses_is_not_halved)
+{
+	ordinary = "\"\\u0000\"";
+	send_batch("1");
+	expect_acks(1, 0, EVENTS - 1);
+	cr_assert_eq(listener_metric(listener, "wsonce_batch_splits_total"), 0);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters WHERE event_id LIKE 'e-%%'"), EVENTS - 1);
+}
+
 /* Row-level security does not bind the owner of the servers, so this listener is somebody else. */
 static void become_ordinary_user(void)
 {

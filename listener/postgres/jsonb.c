@@ -1,0 +1,88 @@
+/* jsonb.c finds what jsonb cannot hold: \u0000, half of a surrogate pair, and a number beyond numeric. */
+#include "postgres/jsonb.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/json.h"
+
+/* numeric of Postgres (numeric.c): digits before the decimal point, without leading zeros, and behind it. */
+#define DIGITS_BEFORE 131072
+#define DIGITS_BEHIND 16383
+#define EXPONENT_MOST 1073741823
+
+static bool has_nul(const char *at, const char *end)
+{
+	for (at = memchr(at, '\\', (size_t)(end - at)); at; at = memchr(at + 2, '\\', (size_t)(end - at - 2)))
+		if (end - at > 5 && memcmp(at + 1, "u0000", 5) == 0)
+			return true;
+	return false;
+}
+
+static long count_digits(const char **at, const char *end)
+{
+	const char *begin = *at;
+
+	while (*at < end && **at >= '0' && **at <= '9')
+		++*at;
+	return *at - begin;
+}
+
+/* Reads an exponent, with its e. Beyond EXPONENT_MOST the digits no longer count. */
+static long read_exponent(const char **at, const char *end)
+{
+	long exponent = 0;
+	bool is_negative;
+
+	if (*at == end || (**at | 0x20) != 'e')
+		return 0;
+	++*at;
+	is_negative = **at == '-';
+	*at += **at == '-' || **at == '+';
+	for (; *at < end && **at >= '0' && **at <= '9'; ++*at)
+		if (exponent < EXPONENT_MOST)
+			exponent = exponent * 10 + (**at - '0');
+	return is_negative ? -exponent : exponent;
+}
+
+/* Moves *at behind the number. */
+static bool is_beyond(const char **at, const char *end)
+{
+	const char *digits = *at + (**at == '-'), *first = digits;
+	long before, behind = 0, zeros, exponent;
+	bool is_zero;
+
+	*at = digits;
+	before = count_digits(at, end);
+	if (*at < end && **at == '.') {
+		++*at;
+		behind = count_digits(at, end);
+	}
+	while (first < *at && (*first == '0' || *first == '.'))
+		first++;
+	is_zero = first == *at;
+	zeros = first - digits - (first - digits > before); /* leading ones, without the point */
+	exponent = read_exponent(at, end);
+	return exponent >= EXPONENT_MOST || exponent <= -EXPONENT_MOST || behind - exponent > DIGITS_BEHIND ||
+	       (!is_zero && before - zeros + exponent > DIGITS_BEFORE);
+}
+
+const char *jsonb_fault(struct slice value)
+{
+	const char *at = value.at, *end = at + value.len;
+	bool has_escape;
+
+	if (has_nul(at, end))
+		return "the payload holds \\u0000, which Postgres cannot store";
+	if (json_has_half_pair(at, value.len))
+		return "the payload holds half of a surrogate pair";
+	while (at < end) {
+		if (*at == '"')
+			at = json_skip_string(at, &has_escape);
+		else if (*at != '-' && (*at < '0' || *at > '9'))
+			at++;
+		else if (is_beyond(&at, end))
+			return "the payload holds a number that is out of Postgres's range";
+	}
+	return NULL;
+}
