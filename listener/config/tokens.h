@@ -21,7 +21,7 @@ struct token {
 	uint64_t connections; /* open now */
 	uint64_t messages;
 	uint64_t rejected; /* of messages */
-	int64_t debt_ms;   /* of producer patience, kept by intake/post.c */
+	int64_t debt_ms;   /* for garbage: see intake/producer_credit.h */
 };
 
 struct tokens;

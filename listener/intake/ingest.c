@@ -222,13 +222,26 @@ static void check_leave(struct session *s)
 	ws_link_want_write(&s->link);
 }
 
+static int64_t clock_of(const struct ingest *i)
+{
+	return (int64_t)uv_now(ws_loop(i->ws));
+}
+
+/* A connection has credit of its own. Further ones of a token that owes for twice as much have none. */
+static enum producer_credit_verdict take_credit(struct session *s, int cost)
+{
+	if (cost && s->token && !s->leave_code && producer_debt_is_over(s->token->debt_ms, 2, clock_of(s->ingest)))
+		return PRODUCER_END;
+	return producer_credit_take(&s->credit, cost, s->pending);
+}
+
 static void judge_message(struct session *s, int cost)
 {
 	bool had_rested = s->credit.pauses;
 
 	if (s->ingest->is_draining)
 		return;
-	switch (producer_credit_take(&s->credit, cost, s->pending)) {
+	switch (take_credit(s, cost)) {
 	case PRODUCER_GO_ON:
 		break;
 	case PRODUCER_PAUSE:
@@ -258,15 +271,19 @@ static void talk(struct session *s)
 /* Message n has settled, or an event in it. */
 static void note_answer(struct session *s, const struct event *ev, enum outcome outcome, uint64_t n)
 {
+	int cost = is_garbage(ev, outcome) ? producer_credit_cost(ev->message_len) : 0;
+
 	s->pending--;
-	if (s->token)
+	if (s->token) {
 		s->token->rejected += outcome == OUTCOME_REJECTED;
+		producer_debt_note(&s->token->debt_ms, cost, clock_of(s->ingest));
+	}
 	if (!s->link.ws) {
 		if (!s->pending)
 			free(s);
 		return;
 	}
-	judge_message(s, is_garbage(ev, outcome) ? producer_credit_cost(ev->message_len) : 0);
+	judge_message(s, cost);
 	if (!s->wants_acks)
 		return;
 	queue_ack(s, ev, outcome, n);
@@ -608,6 +625,8 @@ static unsigned int judge_room(const struct ingest *i, const struct handshake *h
 
 	if (i->is_draining || i->session_count >= (size_t)i->config->ingest_connections)
 		return HTTP_STATUS_SERVICE_UNAVAILABLE;
+	if (h->token && producer_debt_is_over(h->token->debt_ms, 1, clock_of(i)))
+		return TOO_MANY_REQUESTS;
 	return most && address_producers(h->address) >= most ? TOO_MANY_REQUESTS : 0;
 }
 

@@ -25,7 +25,6 @@
 #define LINES_MAX   10000 /* per body: each line that is not an event becomes a dead letter */
 #define BODIES_PART 8     /* 1/8 of the budget for all bodies */
 #define RESULT_OVER 48    /* bytes of a result besides its text */
-#define GARBAGE_MS  (PRODUCER_CREDIT_PAUSE_MS / PRODUCER_CREDIT_AGAIN) /* time that pays for one garbage message */
 
 enum {
 	STATUS_OK = 200,
@@ -154,21 +153,17 @@ static int64_t clock_of(const struct posts *all)
 	return (int64_t)uv_now(ws_loop(all->ws));
 }
 
-/* A message has settled: garbage adds to the debt, an event reduces it. */
 static void note_debt(const struct post *p, const struct event *ev, enum outcome outcome)
 {
-	int64_t *debt = debt_of(p->posts, p->token, p->address), now = clock_of(p->posts);
 	bool is_garbage = outcome == OUTCOME_REJECTED && ev->reason && !ev->attempts;
 
-	if (is_garbage)
-		*debt = (*debt > now ? *debt : now) + (int64_t)producer_credit_cost(ev->message_len) * GARBAGE_MS;
-	else if (*debt > now)
-		*debt -= GARBAGE_MS;
+	producer_debt_note(debt_of(p->posts, p->token, p->address),
+			   is_garbage ? producer_credit_cost(ev->message_len) : 0, clock_of(p->posts));
 }
 
 static bool must_rest(struct posts *all, struct token *token, struct address *address)
 {
-	return *debt_of(all, token, address) - clock_of(all) > (int64_t)PRODUCER_CREDIT * GARBAGE_MS;
+	return producer_debt_is_over(*debt_of(all, token, address), 1, clock_of(all));
 }
 
 /* --- the answer --- */

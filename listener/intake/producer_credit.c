@@ -1,6 +1,8 @@
 /* producer_credit.c owns the arithmetic of a producer's credit. ingest.c pauses and disconnects. */
 #include "intake/producer_credit.h"
 
+#define GARBAGE_MS (PRODUCER_CREDIT_PAUSE_MS / PRODUCER_CREDIT_AGAIN) /* time that pays for one garbage message */
+
 static void regain(struct producer_credit *p)
 {
 	if (p->spent > -PRODUCER_CREDIT_SAVED)
@@ -42,4 +44,17 @@ bool producer_credit_allows(const struct producer_credit *p, size_t unanswered)
 	size_t left = p->spent < PRODUCER_CREDIT ? (size_t)(PRODUCER_CREDIT - p->spent) : 0;
 
 	return !p->is_paused && (!p->pauses || !unanswered || unanswered < left);
+}
+
+void producer_debt_note(int64_t *debt_ms, int cost, int64_t now_ms)
+{
+	if (cost)
+		*debt_ms = (*debt_ms > now_ms ? *debt_ms : now_ms) + (int64_t)cost * GARBAGE_MS;
+	else if (*debt_ms > now_ms)
+		*debt_ms -= GARBAGE_MS;
+}
+
+bool producer_debt_is_over(int64_t debt_ms, int times, int64_t now_ms)
+{
+	return debt_ms - now_ms > (int64_t)PRODUCER_CREDIT * GARBAGE_MS * times;
 }

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define PRODUCER_CREDIT          1000 /* garbage messages, less events, before a pause */
 #define PRODUCER_CREDIT_AGAIN    100  /* credit after a pause */
@@ -14,7 +15,7 @@
 #define PRODUCER_CREDIT_BYTES    1024 /* of garbage that cost one credit more */
 #define PRODUCER_CREDIT_MOST     64   /* upper limit of that, because not more is kept */
 
-/* For one producer. Starts as all zeros. */
+/* For one connection. Starts as all zeros. */
 struct producer_credit {
 	int spent;           /* credit used; negative if events prevail */
 	unsigned int pauses; /* since spent was last 0 or less */
@@ -39,5 +40,12 @@ void producer_credit_resume(struct producer_credit *p);
 /* May the producer be read while this many of its messages are unanswered? After a pause it may have no more of them
  * than it has credit. */
 bool producer_credit_allows(const struct producer_credit *p, size_t unanswered);
+
+/* What all connections and requests of one token owe for garbage: until when it takes to pay it off (loop clock), at
+ * PRODUCER_CREDIT_AGAIN messages for each PRODUCER_CREDIT_PAUSE_MS. Counts one settled message, an event if cost is 0.
+ */
+void producer_debt_note(int64_t *debt_ms, int cost, int64_t now_ms);
+/* Does it owe more than PRODUCER_CREDIT messages, this many times? Then it must not send. */
+bool producer_debt_is_over(int64_t debt_ms, int times, int64_t now_ms);
 
 #endif

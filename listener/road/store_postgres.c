@@ -627,47 +627,34 @@ static void refuse_row(struct store *s, const struct postgres_answer *answer)
 	pop_range(s);
 }
 
-/* Moves the events that jsonb cannot hold to the front of the range, with the others behind them, both still sorted.
- * Returns their number. */
-static size_t sort_out(struct store *s)
+/* Refuses the events of the range that jsonb cannot hold, and keeps the others, still sorted, as the range. To halve it
+ * until each is alone takes thousands of statements if there are many. */
+static bool refuse_hopeless(struct store *s)
 {
 	struct range r = *top(s);
-	struct event **evs = s->batch->events, **others = memory_alloc((r.to - r.from) * sizeof(struct event *));
-	size_t n = 0, kept = 0;
+	struct event **evs = s->batch->events;
+	const char *why;
 
-	for (size_t i = r.from; i < r.to; i++)
-		if (jsonb_fault(evs[i]->payload))
-			evs[r.from + n++] = evs[i];
-		else
-			others[kept++] = evs[i];
-	memcpy(evs + r.from + n, others, kept * sizeof(struct event *));
-	free(others);
-	return n;
+	top(s)->from = r.to;
+	for (size_t i = r.to; i-- > r.from;)
+		if ((why = jsonb_fault(evs[i]->payload))) {
+			counters.rows_refused++;
+			s->on.on_stored(s->on.arg, evs[i], STORE_HOPELESS, why);
+		} else {
+			evs[--top(s)->from] = evs[i];
+		}
+	return top(s)->from > r.from;
 }
 
-/* The first n events of the range can never be stored. */
-static void refuse_first(struct store *s, size_t n)
-{
-	for (; n; n--) {
-		struct event *ev = s->batch->events[top(s)->from++];
-
-		counters.rows_refused++;
-		s->on.on_stored(s->on.arg, ev, STORE_HOPELESS, jsonb_fault(ev->payload));
-	}
-	if (top(s)->from == top(s)->to)
-		pop_range(s);
-	else
-		send_range(s);
-}
-
-/* A refused row takes its statement down with it. What jsonb cannot hold is found here, at once: to halve until it is
- * alone takes thousands of statements if there is much of it. */
+/* A refused row takes its statement down with it: halve until it is alone. */
 static void on_bad_row(struct store *s, const struct postgres_answer *answer)
 {
-	size_t n = answer->result == POSTGRES_BAD_VALUE ? sort_out(s) : 0;
+	bool is_less = answer->result == POSTGRES_BAD_VALUE && refuse_hopeless(s);
 
-	if (n)
-		refuse_first(s, n);
+	if (top(s)->from == top(s)->to)
+		pop_range(s);
+	else if (is_less)
+		send_range(s);
 	else if (halve(s))
 		send_range(s);
 	else

@@ -164,6 +164,40 @@ Test(doors, a_dead_letter_has_the_name_of_who_sent_it)
 		   database_long(db, "SELECT id FROM dead_letters WHERE event_id = 'nul'"));
 }
 
+static void send_garbage(struct peer *p, int count)
+{
+	for (int i = 0; i < count; i++)
+		peer_send_text(p, "garbage");
+}
+
+/* Its credit would begin anew with each connection. */
+Test(doors, garbage_counts_for_all_connections_of_a_token)
+{
+	start_with_tokens("shop the-token-of-the-shop\ntill the-token-of-the-till\n");
+	for (int i = 0; i < 3; i++) {
+		struct peer *shop = open_with("the-token-of-the-shop", NULL);
+
+		send_garbage(shop, 500);
+		cr_assert(wait_until(listener_metric(listener, "wsonce_dead_lettered_total") == 500 * (i + 1),
+				     SETTLED_MS));
+		peer_free(shop);
+	}
+	expect_status("the-token-of-the-shop", 429);
+	expect_status("the-token-of-the-till", 101);
+}
+
+Test(doors, one_of_many_connections_of_garbage_has_no_credit_of_its_own)
+{
+	struct peer *shop[3];
+
+	start_with_tokens("shop the-token-of-the-shop\n");
+	for (int i = 0; i < 3; i++)
+		shop[i] = open_with("the-token-of-the-shop", NULL);
+	for (int i = 0; i < 3; i++)
+		send_garbage(shop[i], 990);
+	cr_assert_eq(peer_recv_close(shop[2], SETTLED_MS), 1008);
+}
+
 Test(doors, a_token_that_is_taken_out_of_the_file_ends_its_connections)
 {
 	start_with_tokens("shop the-token-of-the-shop\ntill the-token-of-the-till\n");

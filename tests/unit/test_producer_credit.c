@@ -105,3 +105,18 @@ Test(producer_credit, large_messages_cost_what_is_kept_of_them)
 	}
 	cr_assert_leq(n, 30, "%d", n);
 }
+
+Test(producer_credit, a_debt_grows_with_garbage_and_time_and_events_pay_it_off)
+{
+	int64_t debt_ms = 0;
+
+	for (int i = 0; i < PRODUCER_CREDIT; i++)
+		producer_debt_note(&debt_ms, 1, 1000);
+	cr_assert(!producer_debt_is_over(debt_ms, 1, 1000));
+	producer_debt_note(&debt_ms, 1, 1000);
+	cr_assert(producer_debt_is_over(debt_ms, 1, 1000) && !producer_debt_is_over(debt_ms, 2, 1000));
+	producer_debt_note(&debt_ms, 0, 1000);
+	cr_assert(!producer_debt_is_over(debt_ms, 1, 1000));
+	producer_debt_note(&debt_ms, PRODUCER_CREDIT + 1, 1000);
+	cr_assert(producer_debt_is_over(debt_ms, 2, 1000) && !producer_debt_is_over(debt_ms, 1, 7000));
+}
