@@ -6,6 +6,11 @@
 #include "base/json.h"
 #include "feed/session_state.h"
 
+#define ELEMENTS_ANY \
+	10000            /* events that a message may hold however short it is, unless max_elements says otherwise, \
+			  */
+#define ELEMENT_BYTES 64 /* and one more for so many bytes: an event takes 500 bytes of memory, an element but two */
+
 /* The current message and frame. */
 struct reading {
 	struct session *session;
@@ -14,6 +19,8 @@ struct reading {
 	const struct rule *rule;
 	struct slice frame;
 	size_t events;   /* of the message */
+	size_t given;    /* of the message, dead letters included */
+	size_t most;     /* of those */
 	size_t rejected; /* of the frame */
 	size_t elements;
 };
@@ -21,6 +28,7 @@ struct reading {
 static void reject(struct reading *r, struct slice bytes, const char *why)
 {
 	r->rejected++;
+	r->given++;
 	r->handler->on_reject(r->ctx, bytes, why);
 }
 
@@ -219,6 +227,7 @@ static void on_element(void *ctx, struct slice element, size_t index)
 		reject(r, element, why);
 	} else {
 		r->events++;
+		r->given++;
 		r->handler->on_event(r->ctx, &event);
 	}
 	arena_clear(&s->arena);
@@ -230,21 +239,24 @@ static void count_element(void *ctx, struct slice element, size_t index)
 	((struct reading *)ctx)->elements++;
 }
 
+/* Of a short frame the elements need not be counted: each has a comma. */
 static bool has_too_many(struct reading *r)
 {
-	int64_t most = r->session->profile->max_elements;
+	size_t own = (size_t)r->session->profile->max_elements, left = r->most > r->given ? r->most - r->given : 0;
+	size_t most = own && own < left ? own : left;
 
-	if (!most)
-		return false;
 	r->elements = 0;
-	rule_explode(r->session->rules, r->rule, r->frame, count_element, r);
-	return r->elements > (size_t)most;
+	if (r->frame.len / 2 > most)
+		rule_explode(r->session->rules, r->rule, r->frame, count_element, r);
+	return r->elements > most;
 }
 
 static void read_events(struct reading *r)
 {
 	if (has_too_many(r)) {
-		reject(r, r->frame, "the frame has more elements than max_elements");
+		reject(r, r->frame,
+		       r->session->profile->max_elements ? "the frame has more elements than max_elements"
+							 : "the frame has too many elements for its length");
 		return;
 	}
 	rule_explode(r->session->rules, r->rule, r->frame, on_element, r);
@@ -308,33 +320,65 @@ static void read_frame(struct reading *r, struct slice frame)
 		read_control(r);
 }
 
+/* Passes a message, or a line, that cannot be read. */
+static void reject_whole(struct reading *r, const char *text, size_t len, const char *why)
+{
+	begin_frame(r);
+	reject(r, (struct slice){text, len}, why);
+}
+
+/* May a message have so many frames? If not, it is a dead letter. */
+static bool may_have(struct reading *r, const char *message, size_t len, size_t frames)
+{
+	size_t own = (size_t)r->session->profile->max_elements;
+
+	if (frames <= (own ? own : r->most))
+		return true;
+	reject_whole(r, message, len,
+		     own ? "the message has more frames than max_elements"
+			 : "the message has too many frames for its length");
+	return false;
+}
+
+static void read_frames(struct reading *r, struct slice array)
+{
+	struct json_walk w = json_walk(array);
+	size_t count = 0;
+
+	while (json_walk_next(&w))
+		count++;
+	if (!may_have(r, array.at, array.len, count))
+		return;
+	w = json_walk(array);
+	while (json_walk_next(&w))
+		read_frame(r, w.value);
+}
+
 /* Reads one JSON text: a message, or a line of it. */
 static void read_text(struct reading *r, const char *text, size_t len)
 {
 	struct slice value;
 	const char *why = json_check(text, len, &value);
-	struct json_walk w;
 
 	if (!why && json_has_half_pair(text, len))
 		why = "it holds half of a surrogate pair";
-	if (why) {
-		begin_frame(r);
-		reject(r, (struct slice){text, len}, why);
-		return;
-	}
-	if (r->session->profile->split != SPLIT_ARRAY || *value.at != '[') {
+	if (why)
+		reject_whole(r, text, len, why);
+	else if (r->session->profile->split == SPLIT_ARRAY && *value.at == '[')
+		read_frames(r, value);
+	else
 		read_frame(r, value);
-		return;
-	}
-	w = json_walk(value);
-	while (json_walk_next(&w))
-		read_frame(r, w.value);
 }
 
 static void read_lines(struct reading *r, const char *text, size_t len)
 {
 	const char *end = text + len;
+	size_t count = 0;
 
+	for (const char *at = text; (at = memchr(at, '\n', (size_t)(end - at))); at++)
+		count++;
+	if (!may_have(r, text, len, count))
+		return;
 	while (text < end) {
 		const char *line_end = memchr(text, '\n', (size_t)(end - text));
 
@@ -349,7 +393,8 @@ static void read_lines(struct reading *r, const char *text, size_t len)
 size_t session_read(struct session *s, const char *message, size_t len, const struct session_handler *handler,
 		    void *ctx)
 {
-	struct reading r = {.session = s, .handler = handler, .ctx = ctx};
+	size_t own = (size_t)s->profile->max_elements, usual = ELEMENTS_ANY + len / ELEMENT_BYTES;
+	struct reading r = {.session = s, .handler = handler, .ctx = ctx, .most = own > usual ? own : usual};
 
 	if (s->profile->split == SPLIT_NDJSON && memchr(message, '\n', len))
 		read_lines(&r, message, len);

@@ -179,24 +179,6 @@ static const struct session_handler handler = {
 
 /* --- a message --- */
 
-/* Does the message have more frames than max_elements? Without a limit, every two bytes could become a dead letter. */
-static bool has_too_many(const struct producer_profile *s, const char *message, size_t len)
-{
-	struct slice value;
-	size_t count = 0;
-
-	if (s->profile->split == SPLIT_NDJSON)
-		for (const char *at = message; (at = memchr(at, '\n', (size_t)(message + len - at))); at++)
-			count++;
-	if (s->profile->split == SPLIT_ARRAY && !json_check(message, len, &value) && *value.at == '[') {
-		struct json_walk w = json_walk(value);
-
-		while (json_walk_next(&w))
-			count++;
-	}
-	return s->profile->max_elements && count > (size_t)s->profile->max_elements;
-}
-
 static void tell_trouble(struct producer_profile *s)
 {
 	const char *trouble = session_trouble(s->session);
@@ -226,12 +208,7 @@ static void read_frames(struct producer_profile *s, const char *message, size_t 
 		session_set(s->session, "n",
 			    (struct slice){number,
 					   (size_t)snprintf(number, sizeof(number), "%llu", (unsigned long long)s->n)});
-	if (!has_too_many(s, message, len)) {
-		session_read(s->session, message, len, &handler, s);
-	} else {
-		on_frame(s);
-		on_reject(s, (struct slice){message, len}, "the message has more frames than max_elements");
-	}
+	session_read(s->session, message, len, &handler, s);
 	end_frame(s);
 }
 

@@ -150,6 +150,52 @@ Test(session, frame_of_too_many_elements_is_one_letter, .fini = end)
 	EXPECT("[1,2,3]", "reject [1,2,3]\n");
 }
 
+/* [1,1,...] */
+static char *make_ones(size_t count)
+{
+	char *text = malloc(2 * count + 2), *at = text;
+
+	for (size_t i = 0; i < count; i++)
+		at = mempcpy(at, i ? ",1" : "[1", 2);
+	memcpy(at, "]", 2);
+	return text;
+}
+
+static void expect_one_letter(const char *message)
+{
+	char *heard_text = memory_printf("reject %s\n", message);
+
+	EXPECT(message, heard_text);
+	free(heard_text);
+}
+
+/* Two bytes would take 500 of memory. */
+Test(session, frame_of_tiny_elements_is_one_letter, .fini = end)
+{
+	begin("\"rules\": [{\"action\": \"event\", \"explode\": \"/*\", \"id\": [[\"/id\"]]}]");
+	EXPECT("[{\"id\":1},2]", "event 1\nreject 2\n");
+	expect_one_letter(make_ones(20000));
+}
+
+Test(session, message_of_tiny_frames_is_one_letter, .fini = end)
+{
+	begin("\"split\": \"array\", \"default\": \"reject\", " EVENT);
+	expect_one_letter(make_ones(20000));
+}
+
+/* Each frame has less than 10,000. */
+Test(session, tiny_elements_count_for_all_frames_of_a_message, .fini = end)
+{
+	char *ones = make_ones(9000), *message = memory_printf("%s\n%s\n%s\n", ones, ones, ones);
+	size_t letters = 0;
+
+	begin("\"split\": \"ndjson\", \"rules\": [{\"action\": \"event\", \"explode\": \"/*\", \"id\": [[\"/id\"]]}]");
+	session_read(heard.session, message, strlen(message), &handler, &heard);
+	for (const char *at = bytes_text(&heard.lines); (at = strstr(at, "reject")); at++)
+		letters++;
+	cr_assert_eq(letters, 9002, "%zu", letters);
+}
+
 Test(session, value_too_long_to_be_kept_leaves_the_variable, .fini = end)
 {
 	char *message = memory_printf("{\"x\": \"%0*d\"}", 70000, 0);
