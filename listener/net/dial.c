@@ -238,9 +238,12 @@ static void on_kill(struct ws_link *link)
 
 static void set_reading(struct ws_link *link, bool is_reading)
 {
-	uv_stream_t *stream = (uv_stream_t *)&list_entry(link, struct dial, link)->conn->tcp;
+	struct dial *d = list_entry(link, struct dial, link);
+	uv_stream_t *stream = (uv_stream_t *)&d->conn->tcp;
 
-	if (is_reading)
+	if (is_reading && frames_are_kept(d->frames))
+		want_write(d); /* they come first */
+	else if (is_reading)
 		uv_read_start(stream, on_room, on_read);
 	else
 		uv_read_stop(stream);
@@ -263,7 +266,14 @@ static void on_pong(void *arg)
 	ws_link_heard(&d->link);
 }
 
-static const struct frames_reader frames_reader = {on_piece, on_pong};
+static bool is_held(void *arg)
+{
+	const struct dial *d = arg;
+
+	return d->state == DIAL_OPEN && d->link.unread_ms;
+}
+
+static const struct frames_reader frames_reader = {on_piece, on_pong, is_held};
 
 /* --- what is sent --- */
 
@@ -392,6 +402,8 @@ static void on_writable(struct dial *d)
 		linger(d, "left");
 }
 
+static void take_kept(struct dial *d);
+
 static void on_flush(uv_prepare_t *flush)
 {
 	struct dialler *all = flush->data;
@@ -400,6 +412,8 @@ static void on_flush(uv_prepare_t *flush)
 		struct dial *d = list_entry(node, struct dial, due);
 
 		list_remove(&d->due);
+		if (d->frames && frames_are_kept(d->frames) && !is_held(d))
+			take_kept(d);
 		if (d->conn)
 			on_writable(d);
 	}
@@ -488,7 +502,8 @@ static int on_encrypted(struct dial *d, const char *bytes, size_t len)
 	while ((n = tls_read(d->tls, plain, sizeof(plain))) > 0)
 		if (on_plain(d, plain, (size_t)n))
 			return -1;
-		else if (!d->tls) /* dial_leave was called */
+		else if (!d->tls ||
+			 (d->frames && frames_are_kept(d->frames))) /* dial_leave was called, or reading is stopped */
 			return 0;
 	if (!n && tls_due(d->tls) < UNSENT_MOST)
 		return 0;
@@ -515,8 +530,7 @@ static int on_tunnel(struct dial *d, const char **bytes, size_t *len)
 	return 0;
 }
 
-/* Takes all bytes even if reading is stopped in between. That is one buffer per source, and the budget has room for it.
- */
+/* Reading may be stopped in between: see frames_receive(). */
 static void on_received(struct dial *d, const char *bytes, size_t len)
 {
 	d->heard_ms = now_ms(d);
@@ -526,6 +540,17 @@ static void on_received(struct dial *d, const char *bytes, size_t len)
 		return;
 	if (d->state < DIAL_LINGERING && (!d->frames || frames_is_due(d->frames) || (d->tls && tls_due(d->tls))))
 		want_write(d);
+}
+
+/* Reading is allowed again: takes what was received before. */
+static void take_kept(struct dial *d)
+{
+	if (on_frames(d, "", 0) || !d->frames)
+		return;
+	if (d->tls && !frames_are_kept(d->frames))
+		on_received(d, "", 0);
+	if (d->frames && !frames_are_kept(d->frames))
+		set_reading(&d->link, true);
 }
 
 /* --- TCP --- */
@@ -806,7 +831,7 @@ bool dial_is_held(const struct dial *d)
 
 bool dial_has_unread(const struct dial *d)
 {
-	return d->state == DIAL_OPEN && ws_link_has_unread(&d->link);
+	return d->state == DIAL_OPEN && (frames_are_kept(d->frames) || ws_link_has_unread(&d->link));
 }
 
 /* While reading is stopped or data is unread, the server counts as heard now. */

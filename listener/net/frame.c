@@ -9,6 +9,7 @@
 #include <string.h>
 #include <wslay/wslay.h>
 
+#include "base/bytes.h"
 #include "base/memory.h"
 #include "base/text.h"
 
@@ -34,6 +35,8 @@ struct frames {
 	void *arg;
 	const char *in; /* input that wslay has not taken yet */
 	size_t in_len;
+	struct bytes kept; /* of it, because reading is stopped */
+	bool is_kept;
 	uint64_t rest;             /* of the current frame, still to come */
 	uint8_t message;           /* opcode of the unfinished message; 0: none */
 	bool is_compressed;        /* that message */
@@ -115,6 +118,7 @@ void frames_free(struct frames *f)
 		return;
 	while (f->first)
 		drop_first(f);
+	bytes_free(&f->kept);
 	inflater_free(f->inflater);
 	wslay_frame_context_free(f->wslay);
 	free(f);
@@ -398,22 +402,47 @@ static enum frames_result take_piece(struct frames *f, const struct wslay_frame_
 	return FRAMES_MORE;
 }
 
-enum frames_result frames_receive(struct frames *f, const char *bytes, size_t len)
+static enum frames_result take_frames(struct frames *f)
 {
 	enum frames_result result = FRAMES_MORE;
 
-	f->in = bytes;
-	f->in_len = len;
 	while (result == FRAMES_MORE) {
 		struct wslay_frame_iocb piece = {0};
-		ssize_t n = wslay_frame_recv(f->wslay, &piece);
+		ssize_t n;
 
+		f->is_kept = f->reader->is_held && f->reader->is_held(f->arg);
+		n = f->is_kept ? WSLAY_ERR_WANT_READ : wslay_frame_recv(f->wslay, &piece);
 		if (n == WSLAY_ERR_WANT_READ)
 			return FRAMES_MORE;
 		result = n < 0 ? refuse(f, WSLAY_CODE_PROTOCOL_ERROR, "a frame of a wrong length")
 			       : take_piece(f, &piece);
 	}
 	return result;
+}
+
+enum frames_result frames_receive(struct frames *f, const char *bytes, size_t len)
+{
+	struct bytes before = f->kept;
+	enum frames_result result;
+
+	if (f->is_kept) {
+		bytes_add(&before, bytes, len);
+		bytes = before.at;
+		len = before.len;
+	}
+	f->kept = (struct bytes){NULL, 0, 0};
+	f->in = bytes;
+	f->in_len = len;
+	result = take_frames(f);
+	if (f->is_kept)
+		bytes_add(&f->kept, f->in, f->in_len);
+	bytes_free(&before);
+	return result;
+}
+
+bool frames_are_kept(const struct frames *f)
+{
+	return f->is_kept;
 }
 
 const char *frames_reason(const struct frames *f)

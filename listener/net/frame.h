@@ -18,6 +18,8 @@ struct frames_reader {
 	void (*on_piece)(void *arg, const struct ws_piece *piece);
 	/* The server has answered a ping. */
 	void (*on_pong)(void *arg);
+	/* Is reading stopped? Asked before each frame. NULL: never. */
+	bool (*is_held)(void *arg);
 };
 
 enum frames_result {
@@ -34,8 +36,13 @@ void frames_free(struct frames *f);
  * and ends the connection with 1009. */
 void frames_inflate(struct frames *f, const struct deflate_terms *terms, size_t most);
 
-/* Parses the next bytes of the stream. Do not call again after a result other than FRAMES_MORE. */
+/* Parses the next bytes of the stream. Do not call again after a result other than FRAMES_MORE. While reading is
+ * stopped, keeps what it has not parsed for the next call, which may bring no bytes: 64 KiB of compressed frames can
+ * hold more than the memory. */
 enum frames_result frames_receive(struct frames *f, const char *bytes, size_t len);
+
+/* Did the last call keep some? */
+bool frames_are_kept(const struct frames *f);
 
 /* Why frames_receive returned FRAMES_END: one sentence without control characters. */
 const char *frames_reason(const struct frames *f);

@@ -328,7 +328,7 @@ static size_t shake_hands(struct handshake *h, const struct input *in, size_t *s
 
 static void read_frames(const struct input *in, size_t begin, size_t step)
 {
-	static const struct frames_reader reader = {on_piece, on_pong};
+	static const struct frames_reader reader = {on_piece, on_pong, NULL};
 	size_t size = 3 * (in->len - begin) + 3, at = begin;
 	struct feed f = {.text = malloc(size), .text_size = size};
 	char *text = malloc(size);

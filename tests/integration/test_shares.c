@@ -138,6 +138,27 @@ Test(shares, feeds_are_not_stopped_for_the_sake_of_producers)
 	bench_close();
 }
 
+#define TINY 3000 /* events, which a listener could read at once */
+
+/* What it read at once may be more than the memory: compressed, 64 KiB can be gigabytes. */
+Test(shares, a_feed_is_not_read_beyond_the_memory_not_even_what_came_at_once)
+{
+	struct feed *feed = feed_new();
+
+	start(feed_url(feed), "--max-inflight-bytes 64KiB --max-message 60KiB");
+	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
+	lock = fleet_lock(db);
+	process_signal(listener_process(listener), SIGSTOP);
+	for (int i = 0; i < TINY; i++)
+		feed_sendf(feed, "{\"event_id\":\"%d\"}", i);
+	process_signal(listener_process(listener), SIGCONT);
+	cr_assert(wait_until(metric("wsonce_paused") == 1, SETTLED_MS));
+	cr_assert_lt(metric("wsonce_in_flight_bytes"), 2 * (64 << 10));
+	fleet_unlock(lock);
+	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM events") == TINY, SETTLED_MS));
+	bench_close();
+}
+
 /* ---- acks ---- */
 
 #define DEAF       12

@@ -27,7 +27,7 @@ static void on_pong(void *arg)
 
 static void init(void)
 {
-	static const struct frames_reader reader = {on_piece, on_pong};
+	static const struct frames_reader reader = {on_piece, on_pong, NULL};
 
 	text[0] = '\0';
 	text_len = pieces = pongs = 0;
@@ -62,6 +62,42 @@ static const char *take(void)
 	}
 	*at = '\0';
 	return out;
+}
+
+static bool is_stopped;
+
+static bool is_held(void *arg)
+{
+	(void)arg;
+	return is_stopped;
+}
+
+static void on_last_piece(void *arg, const struct ws_piece *piece)
+{
+	on_piece(arg, piece);
+	is_stopped = piece->is_final && !piece->rest;
+}
+
+Test(frame, while_reading_is_stopped_the_rest_is_kept)
+{
+	static const struct frames_reader reader = {on_last_piece, on_pong, is_held};
+
+	frames_free(frames);
+	frames = frames_new(&reader, &frames);
+	cr_assert_eq(RECEIVE("\x81\1a\x81\1b\x81\2c"), FRAMES_MORE);
+	cr_assert(frames_are_kept(frames));
+	cr_assert_str_eq(text, "a|");
+	cr_assert_eq(RECEIVE("d"), FRAMES_MORE);
+	cr_assert_str_eq(text, "a|");
+	is_stopped = false;
+	cr_assert_eq(frames_receive(frames, "", 0), FRAMES_MORE);
+	cr_assert_str_eq(text, "a|b|");
+	is_stopped = false;
+	cr_assert_eq(frames_receive(frames, "", 0), FRAMES_MORE);
+	cr_assert_str_eq(text, "a|b|cd|");
+	is_stopped = false;
+	cr_assert_eq(frames_receive(frames, "", 0), FRAMES_MORE);
+	cr_assert(!frames_are_kept(frames));
 }
 
 Test(frame, messages_of_one_frame_are_one_piece_each)
