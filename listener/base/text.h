@@ -37,7 +37,8 @@ static inline void make_ascii(char *text)
 static inline void make_line(char *text)
 {
 	for (char *at = text; *at; at++)
-		if ((unsigned char)*at < ' ' || *at == 0x7f)
+		if ((unsigned char)*at < ' ' || *at == 0x7f ||
+		    ((unsigned char)*at == 0xc2 && (unsigned char)at[1] < 0xa0))
 			*at = '?';
 	if (!is_utf8(text, strlen(text)))
 		make_ascii(text);

@@ -97,8 +97,11 @@ static int print_elsewhere(const struct dead_letter_walk *w, struct json_out *ou
 		json_out_member(out, "of_other_consumers", json_loads(session_text(rows, 0, 0), 0, NULL));
 		json_out_member(out, "dead_deliveries", json_integer((json_int_t)deliveries));
 	} else {
-		if (!session_is_null(rows, 0, 1))
-			printf("\nof other fleets: %s (--consumer NAME lists them)\n", session_text(rows, 0, 1));
+		if (!session_is_null(rows, 0, 1)) {
+			fputs("\nof other fleets: ", stdout);
+			json_out_text(session_text(rows, 0, 1), strlen(session_text(rows, 0, 1)), true);
+			puts(" (--consumer NAME lists them)");
+		}
 		if (deliveries)
 			printf("\ndead deliveries: %s (--deliveries lists them)\n", session_text(rows, 0, 3));
 	}

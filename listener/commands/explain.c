@@ -67,13 +67,21 @@ static void take_table(void *arg, const char *table, const struct pg_result *row
 	h->has_letter |= n && strcmp(table, "dead_letters") == 0;
 }
 
+/* The microseconds of a time that Redis says, in milliseconds; 0 if it is none. */
+static int64_t read_ms(const char *text)
+{
+	int64_t ms = strtoll(text, NULL, 10);
+
+	return ms >= 0 && ms <= INT64_C(253402300799999) ? ms * 1000 : 0;
+}
+
 /* Of a claim, instance.nonce@ms. */
 static void take_claim(struct history *h, const char *value, json_int_t ttl_ms)
 {
 	const char *at = strrchr(value, '@'), *end = at ? at : value + strlen(value);
 	char *owner = memory_strndup(value, (size_t)(end - value));
 
-	add_moment(h, at ? strtoll(at + 1, NULL, 10) * 1000 : 0, "claimed",
+	add_moment(h, at ? read_ms(at + 1) : 0, "claimed",
 		   json_pack("{s:o, s:I}", "listener", json_out_string(owner), "expires_in_ms", ttl_ms));
 	free(owner);
 }
@@ -85,8 +93,8 @@ static void take_mark(struct history *h, const char *value, const struct mark *m
 
 	snprintf(epoch, sizeof(epoch), "%08" PRIx32, mark->epoch);
 	json_object_set_new(fields, "epoch", json_string(epoch));
-	add_moment(h, strtoll(value + sizeof(MARK_DONE_HEAD) - 1, NULL, 10) * 1000,
-		   mark->is_dead ? "marked dead" : "marked done", fields);
+	add_moment(h, read_ms(value + sizeof(MARK_DONE_HEAD) - 1), mark->is_dead ? "marked dead" : "marked done",
+		   fields);
 }
 
 static void ask_redis(struct history *h, const struct config *config, struct slice id)

@@ -6,16 +6,6 @@
 #include "commands/fleet_state.h"
 #include "commands/json_out.h"
 
-/* Text of outside, in so many columns: cut off, or filled up. */
-static void put(const char *text, int width)
-{
-	int used = 0;
-
-	for (; text && *text && used < width; text++, used++)
-		putchar((unsigned char)*text >= ' ' && (unsigned char)*text < 0x7f ? *text : '?');
-	printf("%*s", width - used, "");
-}
-
 static double real_of(const json_t *object, const char *name)
 {
 	return json_number_value(json_object_get(object, name));
@@ -46,6 +36,18 @@ static void print_hazards(const char *at)
 	}
 }
 
+static void print_redis(const json_t *redis)
+{
+	json_out_word(member_text(redis, "version"), 20);
+	putchar(' ');
+	json_out_word(member_text(redis, "role"), 20);
+	printf(", %.1f ms, ", real_of(redis, "latency_ms"));
+	json_out_word(member_text(redis, "used_memory_human"), 20);
+	fputs(" used, ", stdout);
+	json_out_word(member_text(redis, "maxmemory_policy"), 20);
+	putchar('\n');
+}
+
 static void print_servers(const json_t *state)
 {
 	const json_t *postgres = json_object_get(state, "postgres"), *redis = json_object_get(state, "redis");
@@ -58,7 +60,7 @@ static void print_servers(const json_t *state)
 		printf("%.20s, %.1f ms, schema %lld\n", member_text(postgres, "version"),
 		       real_of(postgres, "latency_ms"), (long long)member_number(postgres, "schema_version"));
 	} else {
-		put(member_text(postgres, "version"), (int)strcspn(member_text(postgres, "version"), " "));
+		json_out_word(member_text(postgres, "version"), (int)strcspn(member_text(postgres, "version"), " "));
 		printf(" %s, %.1f ms, synchronous_commit %s, schema %lld\n", member_text(postgres, "role"),
 		       real_of(postgres, "latency_ms"), member_text(postgres, "synchronous_commit"),
 		       (long long)member_number(postgres, "schema_version"));
@@ -70,9 +72,7 @@ static void print_servers(const json_t *state)
 	else if (!json_is_true(json_object_get(redis, "is_up")))
 		fputs("down\n", stdout);
 	else
-		printf("%.20s %.20s, %.1f ms, %.20s used, %.20s\n", member_text(redis, "version"),
-		       member_text(redis, "role"), real_of(redis, "latency_ms"),
-		       member_text(redis, "used_memory_human"), member_text(redis, "maxmemory_policy"));
+		print_redis(redis);
 }
 
 static void print_listeners(const json_t *all)
@@ -85,9 +85,9 @@ static void print_listeners(const json_t *all)
 	       "stored/s", "oldest");
 	json_array_foreach(all, i, one)
 	{
-		put(member_text(one, "name"), 20);
+		json_out_column(member_text(one, "name"), 20);
 		putchar(' ');
-		put(member_text(one, "version"), 7);
+		json_out_column(member_text(one, "version"), 7);
 		printf(" %7s %8s %5s %8.1f %8.1f %6.1f s\n", print_age(member_number(one, "uptime_s"), up),
 		       print_age(member_number(one, "checkin_s"), checkin),
 		       json_is_true(json_object_get(one, "is_alive")) ? "yes" : "no", real_of(one, "received_per_s"),
@@ -106,19 +106,17 @@ static void print_sources(const json_t *all, int width)
 	printf("\n%-28s %-14s %-10s %8s %8s\n", "source", "listener", "state", "last", "msg/s");
 	json_array_foreach(all, i, one)
 	{
-		put(member_text(one, "name"), 28);
+		json_out_column(member_text(one, "name"), 28);
 		putchar(' ');
-		put(member_text(one, "listener"), 14);
+		json_out_column(member_text(one, "listener"), 14);
 		putchar(' ');
-		put(member_text(one, "state"), 10);
+		json_out_column(member_text(one, "state"), 10);
 		printf(" %8s %8.1f\n",
 		       json_object_get(one, "silent_s") ? print_age(member_number(one, "silent_s"), age) : "never",
 		       real_of(one, "messages_per_s"));
 		if (*member_text(one, "error")) {
 			fputs("  ", stdout);
-			put(member_text(one, "error"), width - 2 < (int)strlen(member_text(one, "error"))
-							       ? width - 2
-							       : (int)strlen(member_text(one, "error")));
+			json_out_word(member_text(one, "error"), width - 2);
 			putchar('\n');
 		}
 	}
@@ -164,14 +162,18 @@ static void print_differing(const json_t *all, int width)
 
 	json_object_foreach((json_t *)all, flag, values)
 	{
-		printf("\n--%s differs:\n", flag);
+		fputs("\n--", stdout);
+		json_out_word(flag, 40);
+		puts(" differs:");
 		json_object_foreach(values, value, who)
 		{
 			size_t n = json_array_size(who);
 
 			fputs("  ", stdout);
-			put(value, (int)strlen(value) < width - 40 ? (int)strlen(value) : width - 40);
-			printf(" (%zu: %.20s%s)\n", n, json_string_value(json_array_get(who, 0)), n > 1 ? ", ..." : "");
+			json_out_word(value, width - 40);
+			printf(" (%zu: ", n);
+			json_out_word(json_string_value(json_array_get(who, 0)), 20);
+			puts(n > 1 ? ", ...)" : ")");
 		}
 	}
 }
@@ -187,7 +189,7 @@ void fleet_state_print(const json_t *state, int width)
 		const char *text = json_string_value(problem);
 
 		fputs("! ", stdout);
-		put(text, (int)strlen(text) < width - 2 ? (int)strlen(text) : width - 2);
+		json_out_word(text, width - 2);
 		putchar('\n');
 	}
 	putchar('\n');

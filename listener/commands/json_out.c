@@ -101,3 +101,19 @@ void json_out_text(const char *text, size_t len, bool is_line)
 		fwrite(text, 1, n, stdout);
 	}
 }
+
+void json_out_column(const char *text, int width)
+{
+	int used = 0;
+
+	for (; text && *text && used < width; text++, used++)
+		putchar((unsigned char)*text >= ' ' && (unsigned char)*text < 0x7f ? *text : '?');
+	printf("%*s", width - used, "");
+}
+
+void json_out_word(const char *text, int most)
+{
+	int len = text ? (int)strlen(text) : 0;
+
+	json_out_column(text, len < most ? len : most);
+}

@@ -34,4 +34,10 @@ json_int_t member_number(const json_t *object, const char *name);
  * printed as they are unless is_line. */
 void json_out_text(const char *text, size_t len, bool is_line);
 
+/* Prints a text from outside in so many columns: cut off or filled up, with ? for what is not ASCII. */
+void json_out_column(const char *text, int width);
+
+/* The same in as many columns as the text needs, but at most this many. */
+void json_out_word(const char *text, int most);
+
 #endif

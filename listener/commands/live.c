@@ -273,8 +273,9 @@ static void print_text(struct live *l, const struct feed_client_view *v)
 	for (size_t i = 0; i <= l->profile->rule_count; i++) {
 		const struct rule_count *n = &v->rules[i];
 
-		printf("%-20s %10" PRIu64 " %10" PRIu64 " %10" PRIu64 " %10" PRIu64 " %10" PRIu64 " %10" PRIu64 "\n",
-		       rule_name(l, i), n->frames, n->events, n->nothing, n->rejected, n->filtered, n->sends);
+		json_out_column(rule_name(l, i), 20);
+		printf(" %10" PRIu64 " %10" PRIu64 " %10" PRIu64 " %10" PRIu64 " %10" PRIu64 " %10" PRIu64 "\n",
+		       n->frames, n->events, n->nothing, n->rejected, n->filtered, n->sends);
 	}
 	putchar('\n');
 	for (size_t i = 0; i < l->sample_count; i++)
@@ -282,8 +283,11 @@ static void print_text(struct live *l, const struct feed_client_view *v)
 	print_line("rejected", l->rejected);
 	if (v->gaps.gaps)
 		printf("%-12s%" PRIu64 ", with %" PRIu64 " numbers\n", "gaps", v->gaps.gaps, v->gaps.missing);
-	if (cursor.at)
-		printf("%-12s%.*s\n", "cursor", (int)cursor.len, cursor.at);
+	if (cursor.at) {
+		printf("%-12s", "cursor");
+		json_out_text(cursor.at, cursor.len, true);
+		putchar('\n');
+	}
 }
 
 /* --- the loop --- */

@@ -4,6 +4,7 @@
 
 #include "base/memory.h"
 #include "commands/dispatch.h"
+#include "commands/json_out.h"
 #include "config/profile.h"
 #include "feed/secrets.h"
 
@@ -50,8 +51,11 @@ static void print_read(void *arg, const char *name, size_t len)
 	bool is_file = strncmp(name, "file:", strlen("file:")) == 0;
 	size_t skip = strcspn(name, ":") + 1;
 
-	if (!json_object_get(arg, key))
-		printf("reads the %s %s\n", is_file ? "file" : "variable", key + skip);
+	if (!json_object_get(arg, key)) {
+		printf("reads the %s ", is_file ? "file" : "variable");
+		json_out_text(key + skip, strlen(key + skip), true);
+		putchar('\n');
+	}
 	json_object_set_new(arg, key, json_true());
 	free(key);
 }

@@ -425,6 +425,7 @@ static void connect_now(struct feed_client *c)
 	secrets_read(c->secrets, c->p.profile->root);
 	free(c->shown);
 	c->shown = memory_strdup(dial.shown ? dial.shown : "");
+	make_line(c->shown); /* a feed may have named it */
 	if (at == &c->now)
 		set_state(c, dial.how == HOW_HTTP ? STATE_CALLING : STATE_CONNECTING);
 	*at = feed_connection_new(&c->p, &dial, c->failures, &feed_connection_owner, c);

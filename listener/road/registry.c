@@ -11,6 +11,12 @@
 
 #define KEY "wsonce:prefixes"
 
+/* A shell would run what is in it, if the command were copied. */
+static bool is_plain(const char *text)
+{
+	return !text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:._-")];
+}
+
 static void find_foreign(struct registry *r, const char *prefix, const char *database)
 {
 	char sentence[1200];
@@ -18,8 +24,10 @@ static void find_foreign(struct registry *r, const char *prefix, const char *dat
 	snprintf(sentence, sizeof(sentence),
 		 "--claim-prefix %.300s: in this Redis %.300s is the prefix of another database, with the id %.40s; "
 		 "choose "
-		 "another prefix, or, if that database is no more, run redis-cli HDEL " KEY " %.300s",
-		 r->prefix, prefix, database, prefix);
+		 "another prefix, or, if that database is no more, %s%.300s",
+		 r->prefix, prefix, database,
+		 is_plain(prefix) ? "run redis-cli HDEL " KEY " " : "delete that field of the hash " KEY,
+		 is_plain(prefix) ? prefix : "");
 	redis_mask(r->redis, sentence);
 	if (r->is_foreign)
 		return; /* that is known */

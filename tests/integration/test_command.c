@@ -14,9 +14,9 @@ static void expect_refusal(const char *words, const char *name)
 
 Test(command, profile_check_says_what_a_profile_reads)
 {
-	static const char profile[] =
-		"{\"url\": \"ws://localhost/${env:PATH}\", \"headers\": {\"A\": \"${env:PATH}\", "
-		"\"B\": \"x ${file:/etc/shadow}\"}, \"rules\": [{\"name\": \"r\", \"action\": \"ignore\"}]}";
+	static const char profile[] = "{\"url\": \"ws://localhost/${env:PATH}\", \"headers\": {\"A\": \"${env:PATH}\", "
+				      "\"B\": \"x ${file:/etc/shadow}\", \"C\": \"${file:a\\u001b[1A\\u001b[2Kb}\"}, "
+				      "\"rules\": [{\"name\": \"r\", \"action\": \"ignore\"}]}";
 	char path[] = "/tmp/wsonce-profile-XXXXXX", words[64];
 	int fd = mkstemp(path);
 	struct run run;
@@ -27,7 +27,9 @@ Test(command, profile_check_says_what_a_profile_reads)
 	run = run_in(NULL, words);
 	unlink(path);
 	cr_assert_eq(run.status, 0, "%s", run.errors);
-	cr_assert(strstr(run.output, "\nreads the variable PATH\nreads the file /etc/shadow\n"), "%s", run.output);
+	cr_assert(strstr(run.output, "\nreads the variable PATH\nreads the file /etc/shadow\n"
+				     "reads the file a\\x1b[1A\\x1b[2Kb\n"),
+		  "%s", run.output);
 }
 
 /* ---- help ---- */

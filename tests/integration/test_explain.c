@@ -64,6 +64,14 @@ Test(explain, long_numbers_are_not_printed_to_be_measured, .init = bench_migrate
 	cr_assert(strstr(run.output, "type=t") && !strstr(run.output, "bytes="), "%s", run.output);
 }
 
+/* Who can write to Redis can say any time. */
+Test(explain, a_claim_without_a_time_that_can_be, .init = bench_migrate)
+{
+	redisd_command(redisd_shared(), "SET %sodd x@9223372036854775807", redisd_prefix());
+	cr_assert(strstr(run_on(db, "explain odd").output, "1970-01-01T00:00:00.000000Z  claimed"), "%s",
+		  run_on(db, "explain odd").output);
+}
+
 Test(explain, a_letter_and_what_was_done_to_it)
 {
 	static const char *const parts[] = {"event bad: not stored; a dead letter has it\n",

@@ -102,6 +102,19 @@ Test(prefixes, a_prefix_whose_database_is_no_more_can_be_freed)
 	listener_free(start(other, prefix));
 }
 
+Test(prefixes, a_prefix_that_a_shell_would_run_is_no_part_of_a_command)
+{
+	struct listener *l;
+
+	redisd_command(redisd_shared(), "HSET " KEY " %s:$(id) another-database", redisd_prefix());
+	l = listener_start(&(struct listener_options){.database = db, .without_waiting = true}, NULL);
+	cr_assert_eq(process_wait(listener_process(l), 20000), 2, "%s", process_last_words(listener_process(l)));
+	cr_assert(strstr(process_errors(listener_process(l)), "delete that field of the hash " KEY) &&
+			  !strstr(process_errors(listener_process(l)), "HDEL"),
+		  "%s", process_errors(listener_process(l)));
+	redisd_command(redisd_shared(), "HDEL " KEY " %s:$(id)", redisd_prefix());
+}
+
 /* Somebody flushed Redis, and another fleet was faster: events that are here already are not given up. */
 Test(prefixes, a_listener_that_works_goes_on_without_redis)
 {

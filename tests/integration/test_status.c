@@ -69,6 +69,19 @@ Test(status, a_fleet_that_works_is_ok_and_each_listener_and_source_is_in_it)
 	cr_assert_eq(listener_stop(a), 0);
 }
 
+/* A terminal would take them for commands. */
+Test(status, control_characters_of_outside_are_not_printed)
+{
+	struct listener *a = start("web-1", "", NULL), *b = start("web-2", "--claim-ttl 20", NULL);
+
+	cr_assert(wait_until(says("--claim-ttl differs"), WAIT_MS));
+	database_exec(db, "UPDATE wsonce_listeners SET listener = E'\\x1b[31m' || listener");
+	cr_assert(wait_until(says("[31mweb-2"), WAIT_MS));
+	cr_assert(says("--claim-ttl differs") && !says("\x1b"), "%s", run_on(db, "status").output);
+	listener_free(a);
+	listener_free(b);
+}
+
 Test(status, a_source_that_fails_after_the_first_check_in_is_told_with_its_reason, .init = bench_migrate)
 {
 	int silent = port_reserve(), fd = port_listen(silent);
