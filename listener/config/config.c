@@ -76,7 +76,7 @@ static const struct setting settings[] = {
 	TEXT("ingest-http", "WSONCE_INGEST_HTTP", VALUE_ADDRESS, ingest_http, "ADDR:PORT", NULL,
 	     "accept producers by POST http://ADDR:PORT/events, one event or one per line; unix:/PATH for a "
 	     "socket"),
-	TEXT("ingest-profile", "WSONCE_INGEST_PROFILE", VALUE_TEXT, ingest_profile_spec, "PROFILE", NULL,
+	TEXT("ingest-profile", "WSONCE_INGEST_PROFILE", VALUE_PROFILE, ingest_profile_spec, "PROFILE", NULL,
 	     "read and answer producers by a profile: NAME[?var=value&...] of a shipped one, or the path of a file"),
 	TEXT("ingest-token", "WSONCE_INGEST_TOKEN", VALUE_SECRET, ingest_token, "T", NULL,
 	     "require Authorization: Bearer T"),

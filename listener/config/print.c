@@ -123,6 +123,7 @@ static char *show_text(enum value_type type, const char *text)
 	case VALUE_URLS:
 		return url_redact(text);
 	case VALUE_FEEDS:
+	case VALUE_PROFILE:
 		return memory_printf("%.*s%s", (int)strcspn(text, "?"), text, strchr(text, '?') ? "?***" : "");
 	case VALUE_CONNINFO:
 		return postgres_redact_conninfo(text);

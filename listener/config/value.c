@@ -25,7 +25,7 @@ bool value_is_number(enum value_type type)
 bool value_is_secret(enum value_type type)
 {
 	return type == VALUE_SECRET || type == VALUE_REDIS || type == VALUE_CONNINFO || type == VALUE_URLS ||
-	       type == VALUE_FEEDS || type == VALUE_KEY_FILE || type == VALUE_PROXY;
+	       type == VALUE_FEEDS || type == VALUE_PROFILE || type == VALUE_KEY_FILE || type == VALUE_PROXY;
 }
 
 static int64_t unit_us(enum value_type type)
@@ -160,6 +160,7 @@ const char *value_fault(const struct value_form *form, const char *text, int64_t
 		url_clear(&url);
 		return fault;
 	case VALUE_FEEDS:
+	case VALUE_PROFILE:
 		return *text && *text != '?' ? NULL : "does not name a profile";
 	case VALUE_HOSTS:
 		return *text && !text[strcspn(text, " /:[]@")] ? NULL : "is not a host name without a port";

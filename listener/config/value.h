@@ -15,6 +15,7 @@ enum value_type {
 	VALUE_URLS,     /* URLs: the flag may be repeated; commas in the environment */
 	VALUE_ORIGINS,  /* origins of web pages, scheme://host[:port]; a list like URLs */
 	VALUE_FEEDS,    /* shipped profiles with variables, which may contain commas: blanks in the environment */
+	VALUE_PROFILE,  /* a profile with variables, which are not shown */
 	VALUE_SWITCH,   /* a flag without a value */
 	VALUE_HOSTS,    /* host names; a list like URLs */
 	VALUE_FILE_OF,  /* a file whose first line is the value of the setting without -file */

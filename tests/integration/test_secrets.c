@@ -77,6 +77,18 @@ Test(secrets, are_shown_nowhere_while_all_goes_well)
 	expect_clean_listener(l);
 }
 
+Test(secrets, in_variables_of_a_producers_profile_are_not_shown)
+{
+	struct listener *l = listener_start(&(struct listener_options){.database = db},
+					    "--ingest-profile nostr?relay=planted-in-a-profile");
+
+	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM wsonce_listeners WHERE report IS NOT NULL") > 0,
+			     SETTLED_MS));
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM wsonce_listeners WHERE report::text LIKE '%%planted%%'"),
+		     0);
+	expect_clean_listener(l);
+}
+
 /* A feed that cannot be reached, a Redis that refuses the password, a Postgres that is not there. */
 Test(secrets, are_shown_nowhere_while_nothing_can_be_reached)
 {
