@@ -6,8 +6,10 @@
 #include <stdlib.h>
 
 #include "base/json.h"
+#include "base/keyed.h"
 #include "base/memory.h"
 
+#define HASH_FUNCTION(keyptr, keylen, hashv) ((hashv) = keyed_hash(keyptr, keylen))
 #include <uthash.h> /* after memory.h, which says what it allocates by */
 
 #define GAPS_MAX      100000
