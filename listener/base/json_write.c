@@ -137,6 +137,8 @@ static void write_real(struct bytes *out, double number)
 		return;
 	}
 	number = fabs(number);
+	snprintf(text, sizeof(text), "%.14e", number);
+	precision = strtod(text, NULL) == number ? 0 : 15; /* few numbers need all, but a feed may send only those */
 	do
 		snprintf(text, sizeof(text), "%.*e", precision, number);
 	while (strtod(text, NULL) != number && ++precision < 17);
