@@ -21,6 +21,18 @@ void secret_mask(char *text, const char *secret)
 		memset(at, '*', n);
 }
 
+void secret_mask_path(char *text, const char *path)
+{
+	char *copy = memory_strdup(path), *rest = copy;
+
+	for (char *part; (part = strsep(&rest, "?&#"));) {
+		const char *value = part == copy ? NULL : strchr(part, '=');
+
+		secret_mask(text, value ? value + 1 : part);
+	}
+	free(copy);
+}
+
 void secret_hide(char *text)
 {
 	memset(text, '*', strlen(text));

@@ -8,6 +8,8 @@
 
 /* Overwrites each occurrence of secret in text with asterisks. Ignores NULL and secrets shorter than SECRET_SHORT. */
 void secret_mask(char *text, const char *secret);
+/* The same of the path and of the values of the query of a URL: a server may echo them. */
+void secret_mask_path(char *text, const char *path);
 
 /* Overwrites a text with asterisks. */
 void secret_hide(char *text);

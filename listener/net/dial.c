@@ -142,13 +142,8 @@ static void on_timer_closed(uv_handle_t *timer)
 /* Masks secrets of the URL in the reason, because a server may echo its URL. */
 static void mask_url(struct dial *d)
 {
-	const char *query = d->url.path ? strchr(d->url.path, '?') : NULL;
-	char *values = memory_strdup(query ? query + 1 : ""), *rest = values;
-
 	secret_mask(d->reason, d->url.password);
-	for (char *value; (value = strsep(&rest, "&#"));)
-		secret_mask(d->reason, strchr(value, '=') ? strchr(value, '=') + 1 : value);
-	free(values);
+	secret_mask_path(d->reason, d->url.path ? d->url.path : "");
 }
 
 /* why is NULL if d->reason has the reason. */

@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/port.h"
+#include "base/secret.h"
 #include "outbox/signature.h"
 #include "outbox/traceparent.h"
 #include "base/text.h"
@@ -126,10 +127,12 @@ void delivery_cancel(struct delivery *d)
 	delivery_free(d);
 }
 
-/* Makes text for Postgres: UTF-8 without NUL, and without a last character that may be cut. */
+/* Makes text for Postgres: UTF-8 without NUL, without a last character that may be cut, and without the path of the
+ * webhook, which may be a token. */
 static void clean_head(struct delivery *d)
 {
 	size_t n = d->head_len;
+	const char *path;
 
 	if (d->body_len > n) {
 		while (n && ((unsigned char)d->head[n - 1] & 0xc0) == 0x80)
@@ -143,6 +146,8 @@ static void clean_head(struct delivery *d)
 			d->head[i] = ' ';
 	if (!is_utf8(d->head, n))
 		make_ascii(d->head);
+	path = strchr(strstr(d->webhook->url, "://") + 3, '/');
+	secret_mask_path(d->head, path ? path : "");
 }
 
 /* Is this host unable to make any request? libcurl does not tell whether socket() failed or the connection was refused,

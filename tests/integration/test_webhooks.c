@@ -351,6 +351,17 @@ Test(webhooks, head_of_an_answer_ends_with_a_whole_character)
 	wait_rows("state = 'dead' and answer = 'x' || repeat('\u00e9', 511)", 1, SOON_MS);
 }
 
+/* As of many servers that do not know a path; everybody who may read the outbox sees it. */
+Test(webhooks, path_that_a_receiver_echoes_is_masked)
+{
+	add_hook("shop", "/echo/a-token-in-the-path?key=a-token-in-the-query", "{}");
+	start("");
+
+	add_rows("shop", "e", 1);
+	wait_rows("state = 'dead' and answer like 'Cannot POST **%%?key=**%%' and answer not like '%%token%%'", 1,
+		  SOON_MS);
+}
+
 /* One after the other; the later ones have the handle of an earlier one. */
 Test(webhooks, request_knows_nothing_of_the_one_before)
 {

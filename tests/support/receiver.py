@@ -16,6 +16,7 @@
     /extra/STATUS       that status, and after the next SIGUSR1 a 200 that nobody asked for; then it prints a line
     /redirect           302 to /redirected
     /accents            400 and a body of an x and 1,000 é
+    /echo               400 and a body with the target of the request
     /huge               200 and a body of 8 MiB
     /endless/STATUS     that status, and a body that does not end
 
@@ -53,6 +54,7 @@ class Receiver:
         if method == "GET":
             self.tell(caller, target)
             return
+        self.target = target
         task = asyncio.get_running_loop().create_task(self.play(caller, target.partition("?")[0], headers, body))
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
@@ -130,6 +132,9 @@ class Receiver:
 
     async def on_accents(self, caller, number, total):
         caller.answer(400, ("x" + "é" * 1000).encode())
+
+    async def on_echo(self, caller, number, total, *words):
+        caller.answer(400, f"Cannot POST {self.target}".encode())
 
     async def on_huge(self, caller, number, total):
         caller.answer(200, b"x" * (8 << 20))

@@ -69,3 +69,11 @@ Test(secret, a_file_that_has_none_is_told_from_one_that_is_not_there)
 	cr_assert_null(secret_read("/"));
 	cr_assert_eq(errno, EISDIR);
 }
+
+Test(secret, the_path_and_the_query_of_a_url_are_masked_where_they_are_echoed)
+{
+	char text[] = "Cannot GET /hook/token?key=value-1&x=1#frag: value-1";
+
+	secret_mask_path(text, "/hook/token?key=value-1&x=1#frag");
+	cr_assert_str_eq(text, "Cannot GET ***********?key=*******&x=1#****: *******");
+}
