@@ -15,6 +15,7 @@
 
 #include "base/counters.h"
 #include "base/fault_point.h"
+#include "base/keyed.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "redis/reply.h"
@@ -79,10 +80,11 @@ static bool is_free(const struct done *e)
 	return !e->hash.half[0] && !e->hash.half[1];
 }
 
-/* Returns the slot of the hash, or the free one where it would be. */
+/* Returns the slot of the hash, or the free one where it would be. Hashes that somebody published may be chosen, so
+ * they are hashed with a key of this process. */
 static struct done *find_slot(const struct generation *g, const struct id_hash *hash)
 {
-	size_t i = hash->half[0] & (g->size - 1);
+	size_t i = keyed_hash(hash, sizeof(*hash)) & (g->size - 1);
 
 	while (!is_free(&g->slots[i]) && !id_hash_is_equal(&g->slots[i].hash, hash))
 		i = (i + 1) & (g->size - 1);
@@ -244,7 +246,7 @@ static bool read_header(const struct done_channel *c, const char *bytes, size_t 
 	memcpy(&epoch, bytes + 4, 4);
 	memcpy(&publisher, bytes + 8, 8);
 	memcpy(&base, bytes + 16, 8);
-	*base_ms = (int64_t)le64toh(base);
+	*base_ms = (int64_t)(le64toh(base) & (INT64_MAX >> 8)); /* so that no sum of it overflows */
 	return c->has_key && le32toh(epoch) == c->epoch && le64toh(publisher) != c->publisher;
 }
 

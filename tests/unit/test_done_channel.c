@@ -267,3 +267,20 @@ Test(done_channel, it_is_heard_when_redis_lets_it_subscribe)
 	played_redis_subscribe(true);
 	cr_assert_not(done_channel_is_heard(channel));
 }
+
+/* Seconds of processor time that so many hashes take. shift: where in them the numbers are. */
+static double learn_all(int shift)
+{
+	clock_t began = clock();
+
+	for (uint64_t n = 1; n <= 20000; n++)
+		done_channel_learn(channel, &(struct done){{{n << shift, n}}, CAME_MS});
+	return (double)(clock() - began) / CLOCKS_PER_SEC;
+}
+
+Test(done_channel, hashes_that_are_made_to_collide_cost_no_more)
+{
+	double usual = learn_all(0), colliding = learn_all(40);
+
+	cr_assert_lt(colliding, 10 * usual + 0.1, "%.3f s, not %.3f s", colliding, usual);
+}
