@@ -9,24 +9,25 @@ WITH place AS MATERIALIZED (
 	LEFT JOIN pg_catalog.pg_class AS v ON v.oid = versions
 	LEFT JOIN pg_catalog.pg_namespace AS n ON n.oid = v.relnamespace
 		OR (v.oid IS NULL AND n.nspname = pg_catalog.current_schema())
-), wanted (name, fields) AS (
+), wanted (name, fields, filled) AS (
 	VALUES ('events', '{"id": "bigint", "event_id": "text", "event_type": "text", "payload": "jsonb",
-			"processed_at": "time"}'::jsonb),
+			"processed_at": "time"}'::jsonb, '{event_id,event_type,payload}'::text[]),
 		('dead_letters', '{"id": "bigint", "digest": "bytea", "event_id": "text", "reason": "text", "raw": "bytea",
-			"seen": "bigint"}'),
-		('processed_events', '{"consumer": "text", "event_id": "text", "processed_at": "time"}'),
+			"seen": "bigint"}', '{digest,reason,raw,instance_id,consumer,seen}'),
+		('processed_events', '{"consumer": "text", "event_id": "text", "processed_at": "time"}', '{consumer,event_id}'),
 		('outbox', '{"id": "bigint", "target": "text", "event_id": "text", "event_type": "text", "payload": "jsonb",
-			"state": "text"}'),
-		('cursors', '{"source": "text", "scope": "text", "kind": "text", "value": "text", "variables": "text"}')
+			"state": "text"}', '{target,event_id,event_type,payload}'),
+		('cursors', '{"source": "text", "scope": "text", "kind": "text", "value": "text", "variables": "text"}',
+			'{source,scope,kind,value,instance_id}')
 ), tables AS MATERIALIZED (
 	SELECT c.oid, p.name || '.' || pg_catalog.quote_ident(c.relname) AS title, c.relname AS name, relkind,
-		relpersistence, w.fields
+		relpersistence, w.fields, w.filled
 	FROM place AS p
 	JOIN pg_catalog.pg_class AS c ON c.relnamespace = p.schema
 	LEFT JOIN wanted AS w ON w.name = c.relname
 	WHERE w.name IS NOT NULL OR c.relname = ANY ($1::text[])
 ), fields AS (
-	SELECT t.title, t.name AS table_name, t.fields ? a.attname AS is_ours, a.attname AS name, a.*,
+	SELECT t.title, t.name AS table_name, a.attname = ANY (t.filled) AS is_filled, a.attname AS name, a.*,
 		CASE y.name
 		WHEN 'character varying' THEN 'text' WHEN 'integer' THEN 'bigint'
 		WHEN 'timestamp with time zone' THEN 'time' ELSE y.name END AS type
@@ -61,7 +62,7 @@ WITH place AS MATERIALIZED (
 	SELECT 3, pg_catalog.format('the table %s has a column %s that wsonce does not fill: give it a default, or let it '
 		'be NULL', title, pg_catalog.quote_ident(name))
 	FROM fields
-	WHERE table_name = 'events' AND attnotnull AND NOT atthasdef AND attidentity = '' AND NOT is_ours
+	WHERE table_name = ANY ($1::text[]) AND attnotnull AND NOT atthasdef AND attidentity = '' AND NOT is_filled
 	UNION ALL
 	SELECT 4, pg_catalog.format('the table %s lets an event be stored twice: it has no valid unique index on event_id '
 		'alone; ' || CASE WHEN relkind = 'p' AND pg_catalog.pg_get_partkeydef(oid) NOT LIKE '%%(event_id)'

@@ -463,6 +463,39 @@ Test(trouble, a_column_that_nobody_fills_is_no_events_fault)
 	cr_assert_eq(letters(), 0);
 }
 
+/* Of a column that the program leaves to its default. */
+static void drop_default(const char *flags, const char *table, const char *column)
+{
+	char *fault = suite_text("the table public.%s has a column %s that wsonce does not fill", table, column);
+	char *value = strcmp(column, "id") == 0 ? suite_text("nextval('%s_id_seq')", table) : "now()";
+
+	start("none", flags);
+	send_event("early");
+	ack_expect(producer, "early", "persisted");
+	database_exec(db, "ALTER TABLE %s ALTER COLUMN %s DROP DEFAULT", table, column);
+	send_event("late");
+	cr_assert(wait_until(listener_has_logged(listener, fault) && is_unready(), WAIT_MS), "nobody is told");
+	cr_assert_eq(letters(), 0);
+	database_exec(db, "ALTER TABLE %s ALTER COLUMN %s SET DEFAULT %s", table, column, value);
+	ack_expect(producer, "late", "persisted");
+	cr_assert_eq(letters(), 0);
+}
+
+Test(trouble, an_id_without_a_default_is_no_events_fault)
+{
+	drop_default("--max-attempts 1", "events", "id");
+}
+
+Test(trouble, a_time_without_a_default_is_no_events_fault)
+{
+	drop_default("--max-attempts 1", "events", "processed_at");
+}
+
+Test(trouble, a_mark_without_a_default_is_no_events_fault)
+{
+	drop_default("--max-attempts 1 --consumer books", "processed_events", "processed_at");
+}
+
 /* A column that is made of the payload is the event's own. */
 Test(trouble, a_generated_column_without_a_value_is_the_events_fault)
 {
