@@ -169,22 +169,6 @@ static enum sqlite_result insert_row(struct store *s, const struct event *ev, st
 	return result;
 }
 
-/* Rows that were refused stay out. One whose refusal took the others down with it is refused, and they begin anew. */
-static enum sqlite_result insert_rows(struct store *s, const char *now)
-{
-	enum sqlite_result result = begin(s);
-
-	for (size_t i = 0; i < s->batch->count && result == SQLITE_FILE_FINE; i++) {
-		if (!s->fates[i].why)
-			result = insert_row(s, s->batch->events[i], &s->fates[i], now);
-		if (result == SQLITE_FILE_REFUSED) {
-			result = begin(s);
-			i = (size_t)-1;
-		}
-	}
-	return result == SQLITE_FILE_FINE ? commit(s) : result;
-}
-
 /* Of what has no id the head will do, and the digest of the whole. What has one keeps every byte. */
 static size_t raw_len(const struct event *ev)
 {
@@ -211,15 +195,30 @@ static enum sqlite_result dead_letter_row(struct store *s, const struct event *e
 	if (result != SQLITE_FILE_FINE || fate->has_row)
 		return result;
 	event_digest(ev, digest);
-	return sqlite_file_run(s->file, SQL_SQLITE_WRITE_DEAD_LETTERS, values, 9, NULL, NULL);
+	result = sqlite_file_run(s->file, SQL_SQLITE_WRITE_DEAD_LETTERS, values, 9, NULL, NULL);
+	if (result == SQLITE_FILE_REFUSED) {
+		refuse_row(fate, sqlite_file_why(s->file));
+		return sqlite_file_is_undone(s->file) ? SQLITE_FILE_REFUSED : SQLITE_FILE_FINE;
+	}
+	if (result == SQLITE_FILE_FINE && !sqlite_file_changed(s->file))
+		refuse_row(fate, "a trigger suppressed one and raised no error");
+	return result;
 }
 
-static enum sqlite_result dead_letter_rows(struct store *s, const char *now)
+/* Rows that were refused stay out. One whose refusal took the others down with it is refused, and they begin anew. */
+static enum sqlite_result write_rows(struct store *s, const char *now)
 {
 	enum sqlite_result result = begin(s);
 
-	for (size_t i = 0; i < s->batch->count && result == SQLITE_FILE_FINE; i++)
-		result = dead_letter_row(s, s->batch->events[i], &s->fates[i], now);
+	for (size_t i = 0; i < s->batch->count && result == SQLITE_FILE_FINE; i++) {
+		if (!s->fates[i].why)
+			result = (s->job == JOB_INSERT ? insert_row : dead_letter_row)(s, s->batch->events[i],
+										       &s->fates[i], now);
+		if (result == SQLITE_FILE_REFUSED) {
+			result = begin(s);
+			i = (size_t)-1;
+		}
+	}
 	return result == SQLITE_FILE_FINE ? commit(s) : result;
 }
 
@@ -342,10 +341,8 @@ static void do_job(struct store *s, const char *now)
 {
 	switch (s->job) {
 	case JOB_INSERT:
-		s->result = insert_rows(s, now);
-		break;
 	case JOB_DEAD_LETTER:
-		s->result = dead_letter_rows(s, now);
+		s->result = write_rows(s, now);
 		break;
 	case JOB_CHECKIN:
 		s->result = check_in(s, now);
@@ -475,13 +472,17 @@ static void report_dead_lettered(struct store *s)
 {
 	bool is_done = s->result == SQLITE_FILE_FINE;
 
-	if (!is_done)
-		log_spell_on(&s->spell, (int64_t)uv_now(s->loop), "cannot write dead letters, will retry", s->why);
-	for (size_t i = 0; i < s->batch->count; i++)
+	for (size_t i = 0; i < s->batch->count; i++) {
+		const struct fate *fate = &s->fates[i];
+		const char *why = is_done ? fate->why : s->why;
+
+		if (why)
+			log_spell_on(&s->spell, (int64_t)uv_now(s->loop), "cannot write dead letters, will retry", why);
 		s->on.on_dead_lettered(s->on.arg, s->batch->events[i],
-				       !is_done              ? STORE_NOT_DEAD_LETTERED
-				       : s->fates[i].has_row ? STORE_HAS_ROW
-							     : STORE_DEAD_LETTERED);
+				       why             ? STORE_NOT_DEAD_LETTERED
+				       : fate->has_row ? STORE_HAS_ROW
+						       : STORE_DEAD_LETTERED);
+	}
 	forget_fates(s);
 	end_job(s);
 }

@@ -44,6 +44,7 @@ class Producer(Client):
         self.prefix = prefix
         self.next = 1
         self.acked = {}
+        self.answers = []
         self.reading = None
 
     def event_id(self, n):
@@ -60,6 +61,7 @@ class Producer(Client):
 
     def on_ack(self, ack):
         self.acked[ack["event_id"]] = ack["status"]
+        self.answers.append(ack["status"])
 
     def unacked(self):
         return [n for n in range(1, self.next) if self.event_id(n) not in self.acked]

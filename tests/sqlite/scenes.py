@@ -250,6 +250,39 @@ async def triggers(rig):
     return None if "not this" in letters["t-3"] and "nor this" in letters["t-5"] else f"{letters}"
 
 
+async def letters_that_triggers_refuse(rig):
+    """They are not acked until they are written, and hold up no other."""
+    file = f"{rig.directory}/letters.db"
+    listener, producer = Listener(rig, "letters"), Producer("l")
+    await listener.start(file)
+    await comes_true(listener.is_ready, END_S)
+    make(file, *(f"CREATE TRIGGER {how} BEFORE INSERT ON dead_letters WHEN instr(CAST(new.raw AS TEXT), '{how} it') "
+                 f"BEGIN SELECT raise({words}); END" for how, words in
+                 (("abort", "ABORT, 'no'"), ("rollback", "ROLLBACK, 'no'"), ("ignore", "IGNORE"))))
+    await producer.open(listener.port)
+
+    def letters():
+        return sorted(bytes(row[0]).decode() for row in ask(file, "SELECT raw FROM dead_letters"))
+
+    async def others_are_written():
+        return letters() == ["begin", "end"]
+
+    for text in ("begin", "abort it", "rollback it", "ignore it", "end"):
+        producer.send(TEXT, text.encode())
+    if not await comes_true(others_are_written, END_S) or len(producer.answers) > 2:
+        return f"letters {letters()}, {len(producer.answers)} acks"
+    make(file, *(f"DROP TRIGGER {how}" for how in ("abort", "rollback", "ignore")))
+
+    async def all_are_acked():
+        return len(producer.answers) == 5
+
+    if not await comes_true(all_are_acked, END_S):
+        return f"{len(producer.answers)} acks: {listener.last_words()}"
+    await producer.close()
+    await listener.end(signal.SIGTERM, END_S)
+    return None if len(letters()) == 5 else f"letters {letters()}"
+
+
 class Numbers(Connection):
     """A feed of the numbers from 1 on, which begins behind the one that the path says."""
     last = 0
@@ -377,4 +410,5 @@ async def commands(rig):
 
 
 SCENES = [commands, files_of_others, settings_that_need_postgres, a_file_that_cannot_be_written, a_full_disk,
-          a_disk_that_fails_to_sync, a_file_that_is_moved_away, a_file_that_is_locked, a_fleet_on_one_file, triggers, a_backup_that_is_restored]
+          a_disk_that_fails_to_sync, a_file_that_is_moved_away, a_file_that_is_locked, a_fleet_on_one_file, triggers,
+          letters_that_triggers_refuse, a_backup_that_is_restored]
