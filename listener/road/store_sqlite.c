@@ -155,10 +155,6 @@ static enum sqlite_result insert_row(struct store *s, const struct event *ev, st
 	bool is_present;
 
 	result = sqlite_file_run(s->file, SQL_SQLITE_INSERT, values, 8, NULL, NULL);
-	if (result == SQLITE_FILE_REFUSED) {
-		refuse_row(fate, sqlite_file_why(s->file));
-		return sqlite_file_is_undone(s->file) ? SQLITE_FILE_REFUSED : SQLITE_FILE_FINE;
-	}
 	fate->result = STORE_INSERTED;
 	if (result != SQLITE_FILE_FINE || sqlite_file_changed(s->file))
 		return result;
@@ -196,10 +192,6 @@ static enum sqlite_result dead_letter_row(struct store *s, const struct event *e
 		return result;
 	event_digest(ev, digest);
 	result = sqlite_file_run(s->file, SQL_SQLITE_WRITE_DEAD_LETTERS, values, 9, NULL, NULL);
-	if (result == SQLITE_FILE_REFUSED) {
-		refuse_row(fate, sqlite_file_why(s->file));
-		return sqlite_file_is_undone(s->file) ? SQLITE_FILE_REFUSED : SQLITE_FILE_FINE;
-	}
 	if (result == SQLITE_FILE_FINE && !sqlite_file_changed(s->file))
 		refuse_row(fate, "a trigger suppressed one and raised no error");
 	return result;
@@ -214,7 +206,11 @@ static enum sqlite_result write_rows(struct store *s, const char *now)
 		if (!s->fates[i].why)
 			result = (s->job == JOB_INSERT ? insert_row : dead_letter_row)(s, s->batch->events[i],
 										       &s->fates[i], now);
-		if (result == SQLITE_FILE_REFUSED) {
+		if (result != SQLITE_FILE_REFUSED)
+			continue;
+		refuse_row(&s->fates[i], sqlite_file_why(s->file));
+		result = SQLITE_FILE_FINE;
+		if (sqlite_file_is_undone(s->file)) {
 			result = begin(s);
 			i = (size_t)-1;
 		}
@@ -470,11 +466,9 @@ static void report_stored(struct store *s)
 
 static void report_dead_lettered(struct store *s)
 {
-	bool is_done = s->result == SQLITE_FILE_FINE;
-
 	for (size_t i = 0; i < s->batch->count; i++) {
 		const struct fate *fate = &s->fates[i];
-		const char *why = is_done ? fate->why : s->why;
+		const char *why = s->result == SQLITE_FILE_FINE ? fate->why : s->why;
 
 		if (why)
 			log_spell_on(&s->spell, (int64_t)uv_now(s->loop), "cannot write dead letters, will retry", why);
