@@ -95,8 +95,10 @@ static const char copied_end_sql[] =
 	" UNION ALL SELECT (1 / (count(*) = pg_catalog.current_setting('wsonce.rows')::bigint)::int)::text, %s%s%s%s "
 	"FROM fresh%s";
 
-/* Insert the marks before the handler runs, so that it sees them. */
-static const char behind_marks_sql[] = " WHERE (SELECT count(*) FROM marked) >= 0";
+/* Insert the marks before the handler runs, so that it sees them. A division by zero aborts the transaction if a
+ * trigger suppressed one. */
+static const char behind_marks_sql[] =
+	" WHERE (SELECT 1 / (count(*) = pg_catalog.current_setting('wsonce.rows')::bigint)::int FROM marked) = 1";
 
 /* --- webhooks --- */
 

@@ -17,6 +17,7 @@
 #include "write_dead_letters.sql.h"
 #include "road/bulk_load.h"
 #include "check_effects.sql.h"
+#include "copied.sql.h"
 #include "copy.sql.h"
 #include "road/effects.h"
 #include "epoch.sql.h"
@@ -581,18 +582,34 @@ static void on_copied(struct store *s, const struct postgres_answer *answer)
 	report_stored(s);
 }
 
-static void on_dead_lettered(struct store *s, const struct postgres_answer *answer)
+/* why: some are not written; or NULL. */
+static void report_dead_letters(struct store *s, const char *why)
 {
 	struct range r = *top(s);
-	size_t len;
 
-	s->has_dead_letter_logged = false;
-	for (size_t row = 0; row < answer->rows; row++)
-		s->present[r.from + strtoul(postgres_text(answer, row, &len), NULL, 10) - 1] = true;
+	s->has_dead_letter_logged = why;
+	if (why)
+		log_spell_on(&s->spell, (int64_t)uv_now(s->loop), "cannot write dead letters, will retry", why);
 	for (size_t i = r.from; i < r.to; i++)
 		s->on.on_dead_lettered(s->on.arg, s->batch->events[i],
-				       s->present[i] ? STORE_HAS_ROW : STORE_DEAD_LETTERED);
+				       s->suppressed[i] ? STORE_NOT_DEAD_LETTERED
+				       : s->present[i]  ? STORE_HAS_ROW
+							: STORE_DEAD_LETTERED);
 	pop_range(s);
+}
+
+static void on_dead_lettered(struct store *s, const struct postgres_answer *answer)
+{
+	const char *why = NULL;
+	size_t len;
+
+	for (size_t row = 0; row < answer->rows; row++) {
+		long place = strtol(postgres_text(answer, row, &len), NULL, 10);
+
+		(place < 0 ? s->suppressed : s->present)[top(s)->from + (size_t)labs(place) - 1] = true;
+		why = place < 0 ? "a trigger suppressed one and raised no error" : why;
+	}
+	report_dead_letters(s, why);
 }
 
 /* The first n events of the range are sent before the others. */
@@ -784,27 +801,18 @@ static void on_unknown(struct store *s)
 		s->job = JOB_INSERT;
 }
 
-static void report_not_dead_lettered(struct store *s, const char *why)
-{
-	struct range r = *top(s);
-
-	log_spell_on(&s->spell, (int64_t)uv_now(s->loop), "cannot write dead letters, will retry", why);
-	s->has_dead_letter_logged = true;
-	for (size_t i = r.from; i < r.to; i++)
-		s->on.on_dead_lettered(s->on.arg, s->batch->events[i], STORE_NOT_DEAD_LETTERED);
-	pop_range(s);
-}
-
 /* Is it about a single letter? Others are written then. */
 static void on_not_dead_lettered(struct store *s, const struct postgres_answer *answer)
 {
 	bool is_letters = answer->result == POSTGRES_BAD_ROW || answer->result == POSTGRES_BAD_VALUE ||
 			  answer->blame == POSTGRES_BLAME_ROW || answer->is_late;
 
-	if (is_letters && halve(s))
+	if (is_letters && halve(s)) {
 		send_range(s);
-	else
-		report_not_dead_lettered(s, answer->error);
+		return;
+	}
+	fill_flags(s, s->suppressed, true);
+	report_dead_letters(s, answer->error);
 }
 
 /* A database that is not UTF8 may be unable to hold an id; the letter itself it can, raw is bytes. */
@@ -1073,7 +1081,7 @@ static int send_copy(struct store *s)
 	int failed;
 
 	s->copy = (struct copy_stream){s->batch->events + r.from, s->present + r.from, r.to - r.from, s->shown_id, 0};
-	failed = postgres_copy(s->postgres, sql ? sql : SQL_COPY "; " SQL_EPOCH, write_rows, s);
+	failed = postgres_copy(s->postgres, sql ? sql : SQL_COPY "; " SQL_COPIED, write_rows, s);
 	free(sql);
 	return failed;
 }

@@ -5,10 +5,13 @@
 -- A row can be visible before a synchronous standby has it, if its transaction's wait was cancelled or ended with the
 -- server. Before we report it as stored we must wait, too, and the server makes only transactions wait that write. So,
 -- if there is a row to report, the statement writes a message that nobody reads.
+--
+-- The second comparison is for a table whose column was given a collation by which other ids are equal.
 WITH wanted AS MATERIALIZED (
 	SELECT id, place FROM pg_catalog.unnest($1::text[]) WITH ORDINALITY AS w (id, place)
 ), present AS MATERIALIZED (
 	SELECT place, wanted.id FROM wanted JOIN :schema.events AS e ON e.event_id = wanted.id WHERE $2::text = ''
+		AND e.event_id COLLATE "C" = wanted.id COLLATE "C"
 	UNION ALL
 	SELECT place, wanted.id FROM wanted JOIN :schema.processed_events AS p ON p.event_id = wanted.id
 	WHERE $2::text <> '' AND p.consumer = $2

@@ -2,13 +2,14 @@
 -- unknown), $6 types and $7 sources of what a profile read (else NULL), $8 this instance, $9 its consumer, $10 whether
 -- the ids are exact. Sorts by digest, so that two listeners do not wait for each other's rows. Counts equal digests in
 -- the batch, since ON CONFLICT cannot update a row twice. A letter that comes again is open again, with the new reason.
--- A stored event gets no letter. Returns the epoch (see epoch.sql) and the places of stored events in the arrays, from
--- 1.
+-- A stored event gets no letter. Returns the epoch (see epoch.sql), the places of stored events in the arrays, from 1,
+-- and with a minus the places of letters that a trigger suppressed.
 WITH letter AS MATERIALIZED (
 	SELECT * FROM unnest($1::bytea[], $2::text[], $3::text[], $4::bytea[], $5::text[], $6::text[], $7::text[])
 	WITH ORDINALITY AS l (digest, event_id, reason, raw, sender, event_type, source, place)
 ), stored AS MATERIALIZED (
-	SELECT place FROM letter JOIN :schema.events AS e USING (event_id) WHERE $10::bool AND $9::text = ''
+	SELECT place FROM letter JOIN :schema.events AS e USING (event_id)
+	WHERE $10::bool AND $9::text = '' AND e.event_id COLLATE "C" = letter.event_id COLLATE "C"
 	UNION ALL
 	SELECT place FROM letter JOIN :schema.processed_events AS p USING (event_id)
 	WHERE $10::bool AND $9::text <> '' AND p.consumer = $9
@@ -29,6 +30,7 @@ WITH letter AS MATERIALIZED (
 		source = coalesce(excluded.source, dead_letters.source),
 		resolved_at = NULL,
 		resolution = NULL
+	RETURNING digest
 )
 SELECT (SELECT epoch FROM :schema.wsonce_epoch WHERE xmin = home) AS wsonce_epoch UNION ALL SELECT place::text || (
 		-- Waits for the standby to have those rows, as find_present.sql does.
@@ -36,3 +38,6 @@ SELECT (SELECT epoch FROM :schema.wsonce_epoch WHERE xmin = home) AS wsonce_epoc
 			ELSE pg_catalog.left(pg_catalog.pg_logical_emit_message(true, 'wsonce', ''::text)::text, 0) END
 	)
 FROM stored
+UNION ALL SELECT (-place)::text FROM letter
+WHERE place NOT IN (SELECT place FROM stored) AND digest NOT IN (SELECT digest FROM written)
+	AND NOT EXISTS (SELECT FROM :schema.dead_letters AS d WHERE d.digest = letter.digest)

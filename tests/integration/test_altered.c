@@ -186,3 +186,18 @@ Test(altered, a_right_that_a_new_connection_misses_is_named_until_it_is_granted)
 	ack_expect(producer, "a", "persisted");
 	expect_back();
 }
+
+/* --- another collation --- */
+
+/* The unique key keeps the second one from being stored, but it is not the first. */
+Test(altered_plain, an_event_that_a_collation_takes_for_another_is_no_duplicate)
+{
+	send_event("a");
+	ack_expect(producer, "a", "persisted");
+	database_exec(db, "CREATE COLLATION nocase (provider = icu, locale = 'und-u-ks-level2', deterministic = false);"
+			  "ALTER TABLE events ALTER COLUMN event_id TYPE varchar COLLATE nocase");
+	send_event("A");
+	ack_expect_rejected(producer, "A", "suppressed");
+	send_event("a");
+	ack_expect(producer, "a", "duplicate");
+}

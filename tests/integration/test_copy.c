@@ -195,6 +195,16 @@ Test(copy_in, where_row_level_security_forbids_copy_insert_does_it)
 }
 
 /* While Postgres waits for rows it looks at none of its own limits. */
+/* COPY would take the bytes of a jsonb for those of a text. */
+Test(copy_in, a_column_whose_type_was_changed_is_not_copied_into)
+{
+	database_exec(db, "ALTER TABLE events ALTER COLUMN payload TYPE text");
+	send_batch("1");
+	expect_acks(EVENTS, 0, 0);
+	expect_copies(0, 1);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE payload = '1'"), EVENTS);
+}
+
 Test(copy_in, postgres_is_told_to_ask_whether_our_host_is_there)
 {
 	database_exec(db, "CREATE TABLE sources (source text)");
@@ -337,6 +347,17 @@ Test(copy_effects, a_row_that_a_trigger_keeps_back_has_none)
 			  "CREATE TRIGGER keep BEFORE INSERT ON events FOR EACH ROW WHEN (NEW.payload = '13') "
 			  "EXECUTE FUNCTION keep()");
 	send_batch("13");
+	expect_acks(EVENTS - 1, 0, 1);
+	expect_copies(0, 1);
+	expect_effects(EVENTS - 1);
+}
+
+Test(copy_effects, a_mark_that_a_trigger_keeps_back_is_refused)
+{
+	database_exec(db, "CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS $f$ BEGIN RETURN NULL; END $f$;"
+			  "CREATE TRIGGER keep BEFORE INSERT ON processed_events FOR EACH ROW "
+			  "WHEN (NEW.event_id = 'e-150') EXECUTE FUNCTION keep()");
+	send_batch("1");
 	expect_acks(EVENTS - 1, 0, 1);
 	expect_copies(0, 1);
 	expect_effects(EVENTS - 1);

@@ -217,7 +217,7 @@ static void check_storing(void)
 			    "array_fill(''::bytea, '{100}'), array_fill(NULL::text, '{100}'), array_fill(NULL::text, "
 			    "'{100}'), array_fill(NULL::text, '{100}'), 'i', '', true",
 			    digests);
-	must_cost("dead_letter", explain(SQL_WRITE_DEAD_LETTERS, values), 200, 4000);
+	must_cost("dead_letter", explain(SQL_WRITE_DEAD_LETTERS, values), 200, 6000);
 	must_cost("checkin",
 		  explain(SCHEMA_WITH_HAZARDS(SQL_CHECKIN),
 			  "'{\"listener\": \"i\", \"max_age_s\": null, \"dedup_window_s\": 300, "

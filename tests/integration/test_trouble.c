@@ -239,15 +239,15 @@ Test(trouble, what_a_trigger_keeps_back_of_a_copy_is_refused)
 	cr_assert_eq(listener_metric(listener, "wsonce_store_retries_total"), 0, "there was no trouble");
 }
 
-/* Which rows are new is told by their ids, not by how many there are. Not by COPY, which tells only that. */
-Test(trouble, what_a_trigger_stores_under_another_id_is_refused)
+static void make_changer(void)
 {
-	struct database *lock;
-
-	run_expect(db, 0, NULL, "migrate");
 	make_trigger("events", "IF NEW.event_id = 'changed' THEN NEW.event_id := 'another'; END IF;");
-	start(NULL, "--max-attempts 1");
-	lock = hold_back_batch(200);
+}
+
+static void send_changed(void)
+{
+	struct database *lock = hold_back_batch(200);
+
 	send_event("changed");
 	cr_assert(wait_until(listener_metric(listener, "wsonce_events{state=\"batched\"}") == 201, WAIT_MS));
 	fleet_unlock(lock);
@@ -255,6 +255,24 @@ Test(trouble, what_a_trigger_stores_under_another_id_is_refused)
 	for (int i = 0; i < 200; i++)
 		cr_assert_str_eq(ack_read(producer, WAIT_MS)->status, "persisted");
 	ack_expect_rejected(producer, "changed", "suppressed");
+}
+
+/* Which rows are new is told by their ids, not by how many there are. Not by COPY, which tells only that. */
+Test(trouble, what_a_trigger_stores_under_another_id_is_refused)
+{
+	run_expect(db, 0, NULL, "migrate");
+	make_changer();
+	start(NULL, "--max-attempts 1");
+	send_changed();
+	cr_assert_eq(listener_metric(listener, "wsonce_copy_statements_refused_total"), 0);
+}
+
+Test(trouble, what_a_new_trigger_stores_under_another_id_is_refused)
+{
+	start(NULL, "--max-attempts 1");
+	make_changer();
+	send_changed();
+	cr_assert_eq(listener_metric(listener, "wsonce_copy_statements_refused_total"), 1);
 }
 
 /* --- one event that fails, whatever it says --- */
@@ -677,4 +695,19 @@ Test(trouble, a_letter_that_cannot_be_written_does_not_hold_up_others)
 	cr_assert(wait_until(letters() == 4, WAIT_MS));
 	database_exec(db, "DROP TRIGGER watch ON dead_letters");
 	cr_assert(wait_until(letters() == 5, WAIT_MS));
+}
+
+/* Nor is it acked. */
+Test(trouble, a_letter_that_a_trigger_suppresses_is_written_when_the_trigger_is_gone)
+{
+	start("none", "");
+	make_trigger("dead_letters", "IF NEW.event_id = 'bad' THEN RETURN NULL; END IF;");
+	send_bad("bad");
+	cr_assert(wait_until(listener_has_logged(listener, "a trigger suppressed one"), WAIT_MS));
+	send_bad("other");
+	ack_expect(producer, "other", "rejected");
+	cr_assert_eq(letters(), 1);
+	database_exec(db, "DROP TRIGGER watch ON dead_letters");
+	ack_expect(producer, "bad", "rejected");
+	cr_assert_eq(letters(), 2);
 }

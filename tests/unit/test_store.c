@@ -1,5 +1,6 @@
 /* What the store asks of Postgres, one statement after the other, and what it makes of each answer. */
 #include "clock.h"
+#include "copied.sql.h"
 #include "copy.sql.h"
 #include "write_dead_letters.sql.h"
 #include "checkin.sql.h"
@@ -182,7 +183,7 @@ static void expect_asked(const char *expected)
 		return;
 	}
 	cr_assert_eq(played_postgres.state, POSTGRES_BUSY, "nothing is asked, not %s", expected);
-	if (strcmp(sql, SQL_COPY "; " SQL_EPOCH) == 0)
+	if (strcmp(sql, SQL_COPY "; " SQL_COPIED) == 0)
 		snprintf(text, sizeof(text), "copy");
 	else if (strcmp(sql, SQL_EPOCH) == 0)
 		snprintf(text, sizeof(text), "epoch");
