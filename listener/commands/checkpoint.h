@@ -10,7 +10,7 @@ struct checkpoint {
 	char fingerprint[65]; /* of the file's beginning */
 	char before[65];      /* fingerprint of the bytes before the offset; "": of a pipe */
 	char database[65];    /* its id; "": in checkpoints of version 0.1 */
-	char epoch[20];       /* of the database; "": of an SQLite file, or in older checkpoints */
+	char epoch[20];       /* of the database, or how many commits an SQLite file had; "": in older checkpoints */
 	char consumer[257];
 };
 

@@ -56,6 +56,8 @@ struct replay {
 	int64_t paced_ms; /* when the first line was due, by the rate */
 	int64_t written_ms;
 	bool has_failed;
+	bool is_forgotten;            /* some of what has settled */
+	struct session *file;         /* NULL: Postgres */
 	struct checkpoint checkpoint; /* what is the same in all checkpoints of this run */
 };
 
@@ -94,13 +96,37 @@ static void ring_remove(struct ring *ring, uint64_t number, uint64_t *offset)
 		*offset = ring->ends[ring->first & ring->mask] & ~SETTLED;
 }
 
+/* A file that has lost commits has fewer of them. */
+static bool has_forgotten(const struct replay *r, const char *known, const char *now)
+{
+	return *known && (r->file ? strtoll(known, NULL, 10) > strtoll(now, NULL, 10) : strcmp(known, now) != 0);
+}
+
+/* Reads how many commits the file has. Returns false if no checkpoint can be written now. */
+static bool count_commits(struct replay *r)
+{
+	char why[200], *known = r->checkpoint.epoch;
+	struct pg_result *rows = session_try(r->file, "SELECT opened FROM wsonce_database", 0, NULL, why, sizeof(why));
+	bool is_read = rows;
+
+	if (is_read && has_forgotten(r, known, session_text(rows, 0, 0)))
+		r->is_forgotten = true;
+	else if (is_read)
+		snprintf(known, sizeof(r->checkpoint.epoch), "%s", session_text(rows, 0, 0));
+	session_drop(rows);
+	return is_read && !r->is_forgotten;
+}
+
 static int write_checkpoint(struct replay *r)
 {
-	struct checkpoint c = r->checkpoint;
+	struct checkpoint c;
 
 	if (!r->o->checkpoint || r->settled == r->written)
 		return 0;
 	r->written_ms = clock_ms(CLOCK_MONOTONIC);
+	if (r->file && !count_commits(r))
+		return 0;
+	c = r->checkpoint;
 	c.offset = r->settled;
 	if (ndjson_fingerprint(r->lines, c.offset, c.fingerprint) || ndjson_before(r->lines, c.offset, c.before) ||
 	    checkpoint_write(r->o->checkpoint, &c))
@@ -147,7 +173,7 @@ static int resume(struct replay *r)
 		return -1;
 	if (known.offset && check_place(r, &known))
 		return -1;
-	if (known.offset && *known.epoch && strcmp(known.epoch, r->checkpoint.epoch) != 0) {
+	if (known.offset && has_forgotten(r, known.epoch, r->checkpoint.epoch)) {
 		log_warn("the database may have lost commits since the checkpoint, starting over", "checkpoint=%s",
 			 r->o->checkpoint);
 		known.offset = 0;
@@ -270,6 +296,43 @@ static int print_summary(const struct replay *r, const struct feeder_count *coun
 	return is_whole && !count->rejected ? STATUS_FINE : STATUS_FAILED;
 }
 
+/* Reads which database the checkpoint is about, and its epoch, since another history may lack what has settled here. */
+static int identify(const struct replay *r, struct session *s, struct checkpoint *c)
+{
+	bool has_epoch = !session_is_file(s);
+	struct pg_result *made = has_epoch ? session_ask(s, SQL_MAKE_EPOCH, 0, NULL) : NULL;
+	struct pg_result *rows = has_epoch && !made
+					 ? NULL
+					 : session_ask_either(s,
+							      "SELECT id, epoch FROM :schema.wsonce_database"
+							      " LEFT JOIN :schema.wsonce_epoch AS e ON e.xmin = home",
+							      "SELECT id, opened FROM wsonce_database", 0, NULL);
+
+	snprintf(c->consumer, sizeof(c->consumer), "%s", r->config->consumer);
+	if (rows && session_count(rows)) {
+		snprintf(c->database, sizeof(c->database), "%s", session_text(rows, 0, 0));
+		snprintf(c->epoch, sizeof(c->epoch), "%s", session_text(rows, 0, 1));
+	}
+	session_drop(made);
+	session_drop(rows);
+	return rows ? 0 : -1;
+}
+
+/* Says so if the database has lost commits meanwhile. */
+static int check_history(struct replay *r)
+{
+	struct session *s = r->file ? NULL : session_open_to_read(r->config);
+	struct checkpoint now = {.offset = 0};
+	int failed = !r->file && (!s || identify(r, s, &now));
+
+	session_close(s);
+	if (s && !failed)
+		r->is_forgotten = has_forgotten(r, r->checkpoint.epoch, now.epoch);
+	if (r->is_forgotten)
+		dispatch_fail("the database may have lost commits meanwhile; run the same command again");
+	return failed || r->is_forgotten ? -1 : 0;
+}
+
 static int replay(struct replay *r)
 {
 	const struct feeder_owner owner = {pull, on_settled, on_tick, r, "replay"};
@@ -282,30 +345,8 @@ static int replay(struct replay *r)
 	if (feeder_run(r->config, &owner, &count))
 		return STATUS_FAILED;
 	failed = write_checkpoint(r);
-	return print_summary(r, &count) || failed ? STATUS_FAILED : STATUS_FINE;
-}
-
-/* Reads which database the checkpoint is about, and its epoch, since another history may lack what has settled here. */
-static int identify(struct replay *r, struct session *s)
-{
-	struct checkpoint *c = &r->checkpoint;
-	bool has_epoch = r->o->checkpoint && !session_is_file(s);
-	struct pg_result *made = has_epoch ? session_ask(s, SQL_MAKE_EPOCH, 0, NULL) : NULL;
-	struct pg_result *rows = has_epoch && !made
-					 ? NULL
-					 : session_ask_either(s,
-							      "SELECT id, epoch FROM :schema.wsonce_database"
-							      " LEFT JOIN :schema.wsonce_epoch AS e ON e.xmin = home",
-							      "SELECT id, '' FROM wsonce_database", 0, NULL);
-
-	snprintf(c->consumer, sizeof(c->consumer), "%s", r->config->consumer);
-	if (rows && session_count(rows)) {
-		snprintf(c->database, sizeof(c->database), "%s", session_text(rows, 0, 0));
-		snprintf(c->epoch, sizeof(c->epoch), "%s", has_epoch ? session_text(rows, 0, 1) : "");
-	}
-	session_drop(made);
-	session_drop(rows);
-	return rows ? 0 : -1;
+	failed |= print_summary(r, &count) != STATUS_FINE;
+	return (!count.is_interrupted && check_history(r)) || failed ? STATUS_FAILED : STATUS_FINE;
 }
 
 /* Would writing the checkpoint destroy what is replayed? */
@@ -330,11 +371,14 @@ static int run_replay(const struct invocation *in)
 	struct replay r = {.o = in->options, .config = in->config};
 	int status = s ? effects_guard_check(s, in->config) : STATUS_FAILED;
 
-	if (status == STATUS_FINE && identify(&r, s))
+	if (status == STATUS_FINE && identify(&r, s, &r.checkpoint))
 		status = STATUS_FAILED;
 	if (status == STATUS_FINE)
 		r.lines = ndjson_open(in->words[0], (size_t)in->config->message_bytes);
-	session_close(s);
+	if (s && session_is_file(s))
+		r.file = s;
+	else
+		session_close(s);
 	if (r.lines && is_own_checkpoint(&r))
 		status = STATUS_USAGE;
 	else if (r.lines)
@@ -342,6 +386,7 @@ static int run_replay(const struct invocation *in)
 	else if (status == STATUS_FINE)
 		status = STATUS_FAILED;
 	ndjson_close(r.lines);
+	session_close(r.file);
 	free(r.unsettled.ends);
 	return status;
 }

@@ -349,6 +349,33 @@ def add_hours(file):
                        (f"{name}.0123456789abcdef", now, now, json.dumps({"hour": [[minute, received, 60, 0, 0, 1.0, 2.0]]})))
 
 
+async def tells(rig, file, status, words, *command):
+    child = await asyncio.create_subprocess_exec(
+        f"{rig.programs}/wsonce", *command, "--store", f"sqlite://{file}", stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT, env=clean_environment())
+    said = " ".join((await child.communicate())[0].decode().split())
+    return None if child.returncode == status and words in said else f"{command}: {child.returncode}, {said}"
+
+
+async def a_replay_and_a_backup(rig):
+    """A checkpoint is not believed when the file has lost commits since."""
+    file, lines = f"{rig.directory}/replayed.db", f"{rig.directory}/lines"
+    replay = ("replay", lines, "--checkpoint", f"{lines}.at")
+    for first in (0, 100):
+        with open(lines, "a", encoding="ascii") as out:
+            out.write("".join(f'{{"event_id": "e{n}", "payload": {n}}}\n' for n in range(first, first + 100)))
+        fault = await tells(rig, file, 0, "persisted 100,", *replay)
+        if fault:
+            return fault
+        if first == 0:
+            with sqlite3.connect(file) as now, sqlite3.connect(f"{file}.copy") as copy:
+                now.backup(copy)
+    with sqlite3.connect(file) as now, sqlite3.connect(f"{file}.copy") as copy:
+        copy.backup(now)
+    return (await tells(rig, file, 0, "replayed 200: persisted 100, duplicates 100,", *replay)
+            or await tells(rig, file, 0, "replayed 0:", *replay))
+
+
 async def commands(rig):
     """Each command, with what it prints and its exit status, in the order of a day."""
     d = rig.directory
@@ -365,11 +392,7 @@ async def commands(rig):
         out.write('{"event_id": "edited", "event_type": "t", "payload": 1}')
 
     async def run(status, words, *command, to=file):
-        child = await asyncio.create_subprocess_exec(
-            f"{rig.programs}/wsonce", *command, "--store", f"sqlite://{to}", stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT, env=clean_environment())
-        said = " ".join((await child.communicate())[0].decode().split())
-        return None if child.returncode == status and words in said else f"{command}: {child.returncode}, {said}"
+        return await tells(rig, to, status, words, *command)
     return (
         await run(1, "cannot be opened", "audit", "--expected", f"{d}/ids")
         or await run(1, "persisted 501, duplicates 0, rejected 2", "replay", f"{d}/events")
@@ -409,6 +432,6 @@ async def commands(rig):
         or (None if len(stored_ids(file)) == 503 else f"{len(stored_ids(file))} rows"))
 
 
-SCENES = [commands, files_of_others, settings_that_need_postgres, a_file_that_cannot_be_written, a_full_disk,
-          a_disk_that_fails_to_sync, a_file_that_is_moved_away, a_file_that_is_locked, a_fleet_on_one_file, triggers,
-          letters_that_triggers_refuse, a_backup_that_is_restored]
+SCENES = [commands, a_replay_and_a_backup, files_of_others, settings_that_need_postgres, a_file_that_cannot_be_written,
+          a_full_disk, a_disk_that_fails_to_sync, a_file_that_is_moved_away, a_file_that_is_locked, a_fleet_on_one_file,
+          triggers, letters_that_triggers_refuse, a_backup_that_is_restored]
