@@ -127,7 +127,7 @@ const sourceColumns = [
 	["Messages/s", "number", s => s.messages_per_s === undefined ? "" : rate(s.messages_per_s)], ["Error", "text", s => [s.error || "", "bad"]],
 ];
 const targetColumns = [
-	["Target", "", t => t.target], ["Pending", "number", t => whole(t.pending)], ["Oldest", "number", t => span(t.oldest_s)],
+	["Target", "", t => t.target], ["Pending", "number", t => whole(t.pending) + (t.is_more ? " or more" : "")], ["Oldest", "number", t => span(t.oldest_s)],
 	["Dead", "number", t => [whole(t.dead), t.dead ? "bad" : ""]],
 ];
 

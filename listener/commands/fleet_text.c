@@ -132,6 +132,12 @@ static double sum_of(const json_t *all, const char *name)
 	return sum;
 }
 
+/* Counting ends somewhere. */
+static const char *or_more(const json_t *counts)
+{
+	return json_is_true(json_object_get(counts, "is_more")) ? " (or more)" : "";
+}
+
 static void print_counts(const json_t *state)
 {
 	const json_t *listeners = json_object_get(state, "listeners"), *outbox = json_object_get(state, "outbox"),
@@ -145,14 +151,15 @@ static void print_counts(const json_t *state)
 	printf("\nstored %.1f/s, duplicates %.1f/s, dead letters %.1f/min, ", sum_of(listeners, "stored_per_s"),
 	       sum_of(listeners, "duplicates_per_s"), 60 * sum_of(listeners, "dead_lettered_per_s"));
 	if (json_is_object(letters))
-		printf("%lld open\n", (long long)member_number(letters, "open"));
+		printf("%lld open%s\n", (long long)member_number(letters, "open"), or_more(letters));
 	else
 		puts("how many are open is not known");
 	if (!json_is_object(outbox))
 		puts("outbox not known");
 	else
-		printf("outbox %lld pending, oldest %s, %lld dead\n", (long long)member_number(outbox, "pending"),
-		       print_age(member_number(outbox, "oldest_s"), age), (long long)member_number(outbox, "dead"));
+		printf("outbox %lld pending, oldest %s, %lld dead%s\n", (long long)member_number(outbox, "pending"),
+		       print_age(member_number(outbox, "oldest_s"), age), (long long)member_number(outbox, "dead"),
+		       or_more(outbox));
 }
 
 static void print_differing(const json_t *all, int width)

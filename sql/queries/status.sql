@@ -1,5 +1,6 @@
 -- The parts of wsonce status. Each is run separately and returns an object of members of what --json prints; of each
--- listener its last report as well.
+-- listener its last report as well. Counts end at 10,000 letters, 10,000 dead deliveries, and 20,000 pending ones, shared
+-- among the targets; is_more says so.
 -- part server
 SELECT pg_catalog.json_build_object('postgres', pg_catalog.json_build_object(
 	'version', pg_catalog.current_setting('server_version'),
@@ -9,7 +10,8 @@ SELECT pg_catalog.json_build_object('postgres', pg_catalog.json_build_object(
 	'is_read_only', pg_catalog.current_setting('transaction_read_only') = 'on',
 	'schema_version', (SELECT pg_catalog.max(version) FROM :schema.wsonce_schema)))
 -- part letters
-SELECT pg_catalog.json_build_object('dead_letters', pg_catalog.json_build_object('open', count(*))) FROM (
+SELECT pg_catalog.json_build_object('dead_letters', pg_catalog.json_build_object('open', count(*), 'is_more',
+	count(*) = 10000)) FROM (
 	SELECT FROM :schema.dead_letters WHERE resolved_at IS NULL OR last_seen > resolved_at
 	ORDER BY consumer, id LIMIT 10000) AS l
 -- part outbox
@@ -45,10 +47,13 @@ WITH RECURSIVE names AS (
 	(SELECT target, 0, 1, NULL FROM :schema.outbox WHERE state = 'dead' ORDER BY id LIMIT 10000)
 )
 SELECT pg_catalog.json_build_object('outbox', pg_catalog.json_build_object(
-		'pending', coalesce(pg_catalog.sum(pending), 0), 'oldest_s', coalesce(pg_catalog.max(oldest_s), 0), 'dead', coalesce(pg_catalog.sum(dead), 0)),
+		'pending', coalesce(pg_catalog.sum(pending), 0), 'oldest_s', coalesce(pg_catalog.max(oldest_s), 0),
+		'dead', coalesce(pg_catalog.sum(dead), 0), 'is_more', coalesce(pg_catalog.bool_or(is_more), false)
+			OR coalesce(pg_catalog.sum(dead), 0) = 10000),
 	'targets', coalesce(pg_catalog.json_agg(t ORDER BY target), '[]'))
 FROM (
-	SELECT target, pg_catalog.sum(pending) AS pending, pg_catalog.sum(dead) AS dead,
+	SELECT target, pg_catalog.sum(pending) AS pending, pg_catalog.sum(dead) AS dead, pg_catalog.sum(pending)
+			= nullif(pg_catalog.current_setting('wsonce.wanted', true), '')::bigint AS is_more,
 		coalesce(pg_catalog.floor(extract(epoch FROM now() - pg_catalog.min(created_at))), 0) AS oldest_s
 	FROM found GROUP BY target
 ) AS t

@@ -3,10 +3,11 @@
 SELECT json_object('postgres', json_object('version', sqlite_version(), 'role', 'file', 'is_read_only', json('false'),
 	'schema_version', (SELECT user_version FROM pragma_user_version)))
 -- part letters
-SELECT json_object('dead_letters', json_object('open', count(*))) FROM (
+SELECT json_object('dead_letters', json_object('open', count(*), 'is_more', json(iif(count(*) = 10000, 'true', 'false'))))
+FROM (
 	SELECT 1 FROM dead_letters WHERE resolved_at IS NULL OR last_seen > resolved_at LIMIT 10000)
 -- part outbox
-SELECT json_object('outbox', json_object('pending', 0, 'oldest_s', 0, 'dead', 0), 'targets', json('[]'))
+SELECT json_object('outbox', json_object('pending', 0, 'oldest_s', 0, 'dead', 0, 'is_more', json('false')), 'targets', json('[]'))
 -- part listeners
 SELECT json_object('listeners', json_group_array(json_object('name', substr(listener, 1, length(listener) - 17),
 	'listener', listener, 'checkin_s', max(unixepoch('now') - unixepoch(seen_at), 0),

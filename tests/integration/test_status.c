@@ -313,3 +313,19 @@ Test(status, a_full_disk_of_postgres_is_logged_when_it_begins_and_ends, .fini = 
 			     WAIT_MS),
 		  "%s", process_errors(listener_process(listener)));
 }
+
+Test(status, where_counting_ends_it_says_so, .init = bench_migrate)
+{
+	database_exec(db, "INSERT INTO dead_letters (digest, reason, raw, instance_id) SELECT int8send(i), '', '', '' "
+			  "FROM generate_series(1, 9999) AS i;"
+			  "INSERT INTO outbox (target, event_id, event_type) SELECT 't' || i %% 2, i, '' "
+			  "FROM generate_series(1, 19998) AS i");
+	cr_assert(says("9999 open\n") && says("outbox 19998 pending,") && says(" 0 dead\n"), "%s",
+		  run_on(db, "status").output);
+	database_exec(db, "INSERT INTO dead_letters (digest, reason, raw, instance_id) SELECT int8send(i), '', '', '' "
+			  "FROM generate_series(10000, 12345) AS i;"
+			  "INSERT INTO outbox (target, event_id, event_type) SELECT 't0', i, '' "
+			  "FROM generate_series(1, 5000) AS i");
+	cr_assert(says("10000 open (or more)\n") && says("outbox 19999 pending,") && says(" 0 dead (or more)\n"), "%s",
+		  run_on(db, "status").output);
+}
