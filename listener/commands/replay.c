@@ -326,8 +326,7 @@ static int check_history(struct replay *r)
 	int failed = !r->file && (!s || identify(r, s, &now));
 
 	session_close(s);
-	if (s && !failed)
-		r->is_forgotten = has_forgotten(r, r->checkpoint.epoch, now.epoch);
+	r->is_forgotten |= s && !failed && has_forgotten(r, r->checkpoint.epoch, now.epoch);
 	if (r->is_forgotten)
 		dispatch_fail("the database may have lost commits meanwhile; run the same command again");
 	return failed || r->is_forgotten ? -1 : 0;
