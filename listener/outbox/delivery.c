@@ -25,6 +25,7 @@
 #include "outbox/signature.h"
 #include "outbox/traceparent.h"
 #include "base/text.h"
+#include "base/url.h"
 
 #define HEAD_BYTES        1024  /* of an answer's body that are kept */
 #define BODY_BYTES        65536 /* of an answer's body that are read, to reuse the connection, */
@@ -176,6 +177,24 @@ static const char *reason_of(const struct delivery *d, CURLcode result)
 	return result ? curl_easy_strerror(result) : "the answer has no status";
 }
 
+/* Replaces the body of a redirect by where it leads. Paths and queries may be secret. */
+static void tell_redirect(struct delivery *d)
+{
+	const char *where = NULL;
+	char *shown;
+
+	curl_easy_getinfo(d->easy, CURLINFO_REDIRECT_URL, &where);
+	if (!where)
+		return;
+	shown = url_redact(where);
+	d->head_len = (size_t)snprintf(d->head, sizeof(d->head),
+				       "redirects are not followed: set the webhook's url to where this one leads, "
+				       "%.300s",
+				       shown);
+	d->body_len = d->head_len;
+	free(shown);
+}
+
 /* A status counts even if the rest of the answer was cut off by us, the receiver, or the timeout. libcurl reads the
  * status 2001 from "HTTP/22001". */
 static void finish(struct delivery *d, CURLcode result)
@@ -191,6 +210,7 @@ static void finish(struct delivery *d, CURLcode result)
 		if (retry_after > RETRY_AFTER_MAX_S)
 			retry_after = RETRY_AFTER_MAX_S;
 		answer.retry_after_ms = retry_after > 0 ? (int64_t)retry_after * 1000 : 0;
+		tell_redirect(d);
 	} else {
 		d->head_len = (size_t)snprintf(d->head, sizeof(d->head), "%s", reason_of(d, result));
 		d->body_len = d->head_len;
@@ -253,8 +273,8 @@ static size_t on_head(char *line, size_t size, size_t n, void *arg)
 	curl_easy_getinfo(d->easy, CURLINFO_RESPONSE_CODE, &status);
 	if ((*line != '\r' && *line != '\n') || status < 200 || d->answered_ms)
 		return n;
-	if (status >=
-	    300) /* a failing receiver may answer twice: the second one would be taken for the next request's */
+	/* A failing receiver may answer twice: the second answer would be taken for the next request's. */
+	if (status >= 300)
 		curl_easy_setopt(d->easy, CURLOPT_FORBID_REUSE, 1L);
 	d->answered_ms = (int64_t)uv_now(d->all->loop);
 	list_append(&d->all->answered, &d->node);

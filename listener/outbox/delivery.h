@@ -21,8 +21,8 @@ struct delivery_request {
 	const char *trace; /* traceparent of the event; NULL: none */
 };
 
-/* answer lives for the call. Its reason is the start of the body, as UTF-8 without NUL, or what went wrong if there was
- * no answer. */
+/* answer lives for the call. Its reason is the start of the body, as UTF-8 without NUL, where a redirect
+ * leads, or what went wrong if there was no answer. */
 typedef void delivery_cb(void *arg, const struct target_answer *answer);
 
 /* connections: how many may stay open for reuse. */
