@@ -30,6 +30,8 @@
 #define IDENTIFY     SCHEMA_WITH_HAZARDS(SQL_IDENTIFY)
 #define TROUBLES_MAX 5
 #define VETTED_MS    60000
+#define WARN_MS      60000 /* in which at most */
+#define WARNINGS_MAX 4     /* problems are logged */
 
 static const char *const state_names[] = {"down", "connecting", "preparing", "ready", "busy", "closing"};
 
@@ -69,6 +71,8 @@ struct postgres {
 	bool is_upgraded;     /* on this connection */
 	char error[400];      /* of the last attempt to connect */
 	char warned[400];     /* the last problem logged since it was READY */
+	int64_t warned_ms;    /* loop clock: the minute in which problems were logged last began, */
+	int warnings;         /* and their lines in it */
 	char schema[SCHEMA_QUOTED_SIZE]; /* the schema of our tables */
 	int troubles;                    /* POSTGRES_TROUBLE in a row */
 	int64_t vetted_ms;               /* loop clock, when a NULL last led to an inspection; 0: never */
@@ -160,11 +164,20 @@ static void disconnect(struct postgres *p)
 	p->conn = NULL;
 }
 
-/* Logs a lasting problem once. */
-static void warn_once(struct postgres *p)
+/* Logs a lasting problem once a minute, and another one at once, but of several hosts each has its own. */
+static void warn(struct postgres *p)
 {
-	log_write(strcmp(p->warned, p->error) == 0 ? LOG_DEBUG : LOG_WARN, "cannot use postgres, will retry",
-		  "reason=%s", p->error);
+	int64_t now = (int64_t)uv_now(p->loop);
+	bool is_new = strcmp(p->warned, p->error) != 0;
+
+	if (!p->warned_ms || now - p->warned_ms >= WARN_MS) {
+		p->warned_ms = now;
+		p->warnings = 0;
+	}
+	is_new = !p->warnings || (is_new && p->warnings < WARNINGS_MAX);
+	p->warnings += is_new;
+	log_write(is_new ? LOG_WARN : LOG_DEBUG, "cannot use postgres, will retry", "failures=%zu reason=%s",
+		  p->failed + 1, p->error);
 	memcpy(p->warned, p->error, sizeof(p->warned));
 }
 
@@ -193,7 +206,7 @@ static void hang_up(struct postgres *p, const char *why)
 	disconnect(p);
 	set_state(p, POSTGRES_DOWN);
 	if (!was_up)
-		warn_once(p);
+		warn(p);
 	try_again(p, was_up);
 }
 

@@ -71,6 +71,30 @@ Test(failover, hosts_that_refuse_do_not_hide_the_one_between_them)
 	must_be_acked("\"persisted\"");
 }
 
+static int lines_at(const char *level, const char *part)
+{
+	char *log = process_errors(listener_process(listener));
+	int n = 0;
+
+	for (char *line = strtok(log, "\n"); line; line = strtok(NULL, "\n"))
+		n += strstr(line, level) && strstr(line, part);
+	return n;
+}
+
+/* Each has a reason of its own. */
+Test(failover, hosts_that_all_refuse_are_four_lines_a_minute)
+{
+	int ports[4] = {port_reserve(), port_reserve(), port_reserve(), port_reserve()};
+	char *conninfo = suite_text("host=127.0.0.1,127.0.0.1,127.0.0.1,127.0.0.1 port=%d,%d,%d,%d", ports[0], ports[1],
+				    ports[2], ports[3]);
+
+	listener = listener_start(
+		&(struct listener_options){.postgres = conninfo, .redis = "none", .without_waiting = true},
+		"--log-level debug");
+	cr_assert(wait_until(lines_at("level=debug", "cannot use postgres") >= 16, WAIT_MS));
+	cr_assert_eq(lines_at("level=warn", "cannot use postgres"), 4);
+}
+
 static const char *folder_of(struct postgres *pg)
 {
 	return strchr(postgres_conninfo(pg), '=') + 1;
@@ -338,7 +362,7 @@ static long connections(struct redisd *redis)
 	return strtol(strstr(redisd_command(redis, "INFO stats"), "total_connections_received:") + 27, NULL, 10);
 }
 
-static int count_lines(const char *part)
+static int lines_with(const char *part)
 {
 	int n = 0;
 
@@ -359,7 +383,7 @@ Test(failover, a_master_that_became_a_replica_is_left)
 	cr_assert(wait_until(listener_has_logged(listener, "READONLY"), WAIT_MS));
 	before = connections(redis);
 	cr_assert(wait_until(connections(redis) >= before + 5, WAIT_MS));
-	cr_assert_leq(count_lines("event=\"redis connection\""), 3, "%s", process_errors(listener_process(listener)));
+	cr_assert_leq(lines_with("event=\"redis connection\""), 3, "%s", process_errors(listener_process(listener)));
 	redisd_command(redis, "REPLICAOF NO ONE");
 	cr_assert(wait_until(listener_metric(listener, "wsonce_redis_connects_total") >= 2, WAIT_MS));
 	for (int i = 0; listener_metric(listener, "wsonce_claims_won_total") < 1 && i < 500; i++) {
@@ -380,7 +404,7 @@ Test(failover, a_redis_that_wants_a_password_is_told_once)
 	start(&(struct listener_options){.database = db, .redis = redisd_url(redis), .is_redis_away = true}, "");
 	cr_assert(wait_until(listener_has_logged(listener, "redis refused the login"), WAIT_MS));
 	cr_assert(listener_has_logged(listener, "NOAUTH"));
-	cr_assert_eq(count_lines("rejected a script"), 0, "%s", process_errors(listener_process(listener)));
+	cr_assert_eq(lines_with("rejected a script"), 0, "%s", process_errors(listener_process(listener)));
 	cr_assert(listener_page_has(listener, "/readyz", "redis is down"));
 }
 
