@@ -234,6 +234,8 @@ static void judge_listener(struct reading *r, const json_t *row, const char *tro
 
 	if (*trouble)
 		note(r, FLEET_DEGRADED, "%s cannot store: %s", name, trouble);
+	if (*member_text(report, "deliveries"))
+		note(r, FLEET_DEGRADED, "%s: deliveries to webhooks wait: %s", name, member_text(report, "deliveries"));
 	json_array_foreach(json_object_get(report, "failing_webhooks"), i, webhook)
 		note(r, FLEET_DEGRADED, "%s: webhook %s fails", name, json_string_value(webhook));
 	if (member_number(row, "checkin_s") > CHECKIN_LATE_S)

@@ -81,6 +81,8 @@ static unsigned int write_ready(const struct admin *a, FILE *out)
 		fprintf(out, "degraded: redis is down, the unique key decides\n");
 	else if (claim_is_refused(claim))
 		fprintf(out, "degraded: redis rejects claims, the unique key decides\n");
+	else if (p->relay && *relay_error(p->relay))
+		fprintf(out, "degraded: deliveries to webhooks wait for postgres; the log says why\n");
 	else if (failing_webhook(p->relay))
 		fprintf(out, "degraded: webhook %s fails\n", failing_webhook(p->relay));
 	else
@@ -211,7 +213,8 @@ static json_t *describe_backlog(const struct admin *a)
 {
 	const struct backlog *b = relay_backlog(a->parts->relay);
 
-	return json_pack("{s:b, s:I, s:I, s:f, s:o, s:o, s:o, s:o}", "warning", b->overdue > 0, "pending",
+	return json_pack("{s:o, s:b, s:I, s:I, s:f, s:o, s:o, s:o, s:o}", "error",
+			 describe_name(relay_error(a->parts->relay)), "warning", b->overdue > 0, "pending",
 			 (json_int_t)b->pending, "overdue", (json_int_t)b->overdue, "oldest_s",
 			 (double)b->oldest_ms / 1000, "oldest_id", describe_name(b->oldest_id), "oldest_target",
 			 describe_name(b->oldest_target), "targets_of_nobody", describe_name(b->strays),

@@ -84,6 +84,12 @@ static json_t *describe_failing_webhooks(const struct relay *r)
 	return all;
 }
 
+/* Why no webhook gets anything; "" if they do, or if events cannot be stored either. */
+static const char *describe_relay(const struct admin_parts *p)
+{
+	return p->relay && !*pipeline_trouble(p->pipeline) ? relay_error(p->relay) : "";
+}
+
 /* Why nothing that comes is stored; "" if something is. */
 static const char *describe_rejected(char *text, size_t size)
 {
@@ -117,6 +123,7 @@ static uint64_t hash_states(const struct report *r)
 		hash = add_text(hash,
 				target_webhook_state(relay_target(r->parts->relay, i)) == TARGET_OPEN ? "+" : "-");
 	hash = add_text(hash, *pipeline_trouble(r->parts->pipeline) ? "+" : "-");
+	hash = add_text(hash, *describe_relay(r->parts) ? "+" : "-");
 	return hash;
 }
 
@@ -171,6 +178,7 @@ json_t *report_describe(void *arg)
 	json_object_set_new(report, "producers",
 			    json_integer(p->ingest ? (json_int_t)ingest_connections(p->ingest) : 0));
 	json_object_set_new(report, "sources", describe_sources(r));
+	json_object_set_new(report, "deliveries", describe_text(describe_relay(p)));
 	json_object_set_new(report, "failing_webhooks", describe_failing_webhooks(p->relay));
 	json_object_set_new(report, "settings", describe_settings(p->config));
 	r->told = counters;

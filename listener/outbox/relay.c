@@ -23,6 +23,7 @@
 #include "lease.sql.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "base/log_spell.h"
 #include "peek.sql.h"
 #include "postgres/connection.h"
 #include "record.sql.h"
@@ -39,6 +40,8 @@
 #define UNSENT_WAIT_MS  1000  /* before retrying a request that could not begin */
 #define LOOK_MS         15000 /* between queries of the backlog */
 #define RECORD_MS       1000  /* for the last records after the drain timeout */
+#define LASTING_MS      2000  /* a statement that has failed for this long is told to operators, */
+#define OVER_MS         10000 /* until it has worked for this long */
 #define FOREVER_MS      INT64_C(1000000000000)
 
 #define LEASE_BYTES   (4 << 20)             /* of bodies in a lease */
@@ -63,6 +66,8 @@ struct trouble {
 	struct backoff backoff;
 	int64_t resume_ms;     /* loop clock: not before this */
 	unsigned int failures; /* in a row */
+	struct log_spell spell;
+	char reason[300];
 };
 
 /* The new rows of a webhook, or its retries. */
@@ -413,21 +418,32 @@ static struct postgres_value text_value(const char *text)
 	return (struct postgres_value){TEXT_OID, text, strlen(text)};
 }
 
-/* Retries later. Of failures in a row the first is a warning. */
 static void wait_out(struct relay *r, struct trouble *t, const char *why)
 {
 	counters.relay_retries++;
-	log_write(t->failures++ ? LOG_DEBUG : LOG_WARN,
-		  t == &r->recording_trouble ? "cannot record delivery outcomes, will retry"
-					     : "cannot lease deliveries, will retry",
-		  "attempts=%zu reason=%s", list_length(&r->ended), why);
+	t->failures++;
+	snprintf(t->reason, sizeof(t->reason), "%s", why);
+	log_spell_on(&t->spell, now_ms(r),
+		     t == &r->recording_trouble ? "cannot record delivery outcomes, will retry"
+						: "cannot lease deliveries, will retry",
+		     why);
 	t->resume_ms = now_ms(r) + backoff_next(&t->backoff, backoff_draw());
 }
 
-static void be_well(struct trouble *t)
+static void be_well(const struct relay *r, struct trouble *t)
 {
 	t->failures = 0;
 	backoff_reset(&t->backoff);
+	log_spell_off(&t->spell, now_ms(r),
+		      t == &r->recording_trouble ? "delivery outcomes are recorded again"
+						 : "deliveries are leased again");
+}
+
+/* Has it failed again and again, and not worked since? Rows are looked up between failed leases, and that works. */
+static bool is_lasting(const struct relay *r, const struct trouble *t)
+{
+	return t->spell.times && t->spell.last_ms - t->spell.began_ms >= LASTING_MS &&
+	       (t->failures || now_ms(r) - t->spell.last_ms < OVER_MS);
 }
 
 /* Sends a statement whose first parameters are r->columns. Returns -1 if it cannot be sent now. */
@@ -491,7 +507,7 @@ static void start_record(struct relay *r)
 
 static void on_recorded(struct relay *r)
 {
-	be_well(&r->recording_trouble);
+	be_well(r, &r->recording_trouble);
 	r->round_ms = now_ms(r) + ROUND_MS;
 	free_all(&r->recording);
 	if (list_is_empty(&r->ended))
@@ -510,6 +526,7 @@ static void on_not_recorded(struct relay *r, const struct postgres_answer *answe
 {
 	if (is_refusal(answer->result) && r->is_alone) {
 		log_warn("cannot record the outcome of a delivery, will deliver it again", "reason=%s", answer->error);
+		be_well(r, &r->recording_trouble);
 		free_all(&r->recording);
 		return;
 	}
@@ -624,7 +641,7 @@ static void on_leased(struct relay *r, const struct postgres_answer *answer)
 {
 	size_t lanes = count_lanes(r);
 
-	be_well(&r->leasing_trouble);
+	be_well(r, &r->leasing_trouble);
 	counters.relay_rounds++;
 	r->round_ms = now_ms(r) + ROUND_MS;
 	adapt_pace(r);
@@ -688,7 +705,7 @@ static void on_peeked(struct relay *r, const struct postgres_answer *answer)
 {
 	size_t len;
 
-	be_well(&r->leasing_trouble);
+	be_well(r, &r->leasing_trouble);
 	r->careful--;
 	if (!answer->rows) {
 		r->peeked = NULL;
@@ -713,11 +730,14 @@ static bool is_rows_fault(const struct postgres_answer *answer)
 /* Makes the row that could not be leased alone dead, or delays it, so that those behind it go on. */
 static void blame(struct relay *r, const struct postgres_answer *answer)
 {
-	struct attempt *a = new_attempt(r, r->peeked, r->peeked_row, r->peeked_attempts);
+	struct attempt *a;
 
-	if (strcmp(r->blamed_row, r->peeked_row) == 0)
+	if (strcmp(r->blamed_row, r->peeked_row) == 0 || r->recording_trouble.failures)
 		r->peeked->since_us = r->peeked_us + 1; /* its outcome cannot be recorded either: skip it */
+	if (r->recording_trouble.failures)
+		return;
 	snprintf(r->blamed_row, sizeof(r->blamed_row), "%s", r->peeked_row);
+	a = new_attempt(r, r->peeked, r->peeked_row, r->peeked_attempts);
 	a->lease = r->peeked_lease;
 	if (is_rows_fault(answer)) {
 		give_up(a, answer->error);
@@ -979,6 +999,17 @@ size_t relay_targets(const struct relay *r)
 const struct target *relay_target(const struct relay *r, size_t i)
 {
 	return &r->hooks[i]->lanes[0].target;
+}
+
+const char *relay_error(const struct relay *r)
+{
+	enum postgres_state state = postgres_state(r->postgres);
+
+	if (state != POSTGRES_READY && state != POSTGRES_BUSY)
+		return postgres_error(r->postgres);
+	if (is_lasting(r, &r->leasing_trouble))
+		return r->leasing_trouble.reason;
+	return is_lasting(r, &r->recording_trouble) ? r->recording_trouble.reason : "";
 }
 
 const struct backlog *relay_backlog(const struct relay *r)

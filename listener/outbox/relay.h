@@ -29,6 +29,8 @@ void relay_drain(struct relay *r, void (*done)(void *arg), void *arg);
 /* For operators. */
 size_t relay_targets(const struct relay *r);
 const struct target *relay_target(const struct relay *r, size_t i);
+/* Why deliveries cannot be taken from the outbox, or their outcomes not be recorded; "" if they can. */
+const char *relay_error(const struct relay *r);
 const struct backlog *relay_backlog(const struct relay *r);
 
 /* Cancels all requests. done is called from the loop when r is freed. */

@@ -637,6 +637,25 @@ Test(webhooks, webhook_that_fails_is_named)
 	cr_assert(wait_until(strstr(listener_http(l, "/readyz", NULL), "ready\n"), SOON_MS));
 }
 
+/* A table that somebody has changed, or a right that is gone. */
+Test(webhooks, outbox_that_cannot_be_used_is_told)
+{
+	add_hook("shop", "/ok", "{}");
+	struct listener *l = start("");
+
+	database_exec(db, "alter table outbox rename column leases to others");
+	add_rows("shop", "e", 3);
+	cr_assert(wait_until(strstr(listener_http(l, "/readyz", NULL), "degraded: deliveries to webhooks wait"),
+			     SOON_MS));
+	cr_assert_eq(listener_status(l, "/readyz"), 200);
+	cr_assert(strstr(listener_http(l, "/api/status", NULL), "leases"));
+	cr_assert(wait_until(strstr(run_on(db, "status").output, "deliveries to webhooks wait: "), SOON_MS));
+	cr_assert_eq(run_on(db, "status").status, 1);
+	database_exec(db, "alter table outbox rename column others to leases");
+	wait_rows("state = 'delivered'", 3, LEASE_MS);
+	cr_assert(wait_until(strstr(listener_http(l, "/readyz", NULL), "ready\n"), SOON_MS));
+}
+
 /* As an ingress does while its backend is away. */
 Test(webhooks, target_that_is_not_found_for_a_while_loses_no_delivery)
 {

@@ -297,6 +297,48 @@ Test(relay, slow_leases_are_halved_and_quick_ones_doubled)
 	cr_assert_str_eq(played_postgres.values[7], "4194304");
 }
 
+/* As when the role loses its right to change the outbox. */
+static void refuse_all(int64_t ms)
+{
+	uint64_t until = uv_now(&loop) + (uint64_t)ms;
+
+	while (uv_now(&loop) < until) {
+		if (played_postgres.state != POSTGRES_BUSY)
+			clock_pass(uv_backend_timeout(&loop));
+		else if (strcmp(played_postgres.sql, SQL_PEEK) == 0)
+			say((struct postgres_answer){.result = POSTGRES_OK}, peeked);
+		else
+			say((struct postgres_answer){.result = POSTGRES_TROUBLE}, NULL);
+		uv_run(&loop, UV_RUN_NOWAIT);
+	}
+}
+
+Test(relay, a_row_that_can_be_neither_leased_nor_recorded_is_kept_once)
+{
+	refuse_all(100000);
+	wait_for(SQL_RECORD);
+	expect_columns(2, "[9][90]");
+}
+
+Test(relay, what_keeps_it_from_working_is_told_until_it_has_worked_for_ten_seconds)
+{
+	int64_t worked = 0;
+
+	cr_assert_str_eq(relay_error(relay), "");
+	refuse_all(1000);
+	cr_assert_str_eq(relay_error(relay), "", "that may be a connection that breaks");
+	refuse_all(9000);
+	cr_assert_str_eq(relay_error(relay), "no (42501)");
+	for (uint64_t from = uv_now(&loop); *relay_error(relay); worked = (int64_t)(uv_now(&loop) - from)) {
+		cr_assert_lt(worked, 20000);
+		wait_for(SQL_LEASE);
+		say((struct postgres_answer){.result = POSTGRES_OK}, NULL);
+	}
+	cr_assert_gt(worked, 5000);
+	played_postgres_set_state(POSTGRES_DOWN);
+	cr_assert_str_eq(relay_error(relay), postgres_error(NULL));
+}
+
 /* --- draining --- */
 
 static void on_drained(void *arg)
