@@ -398,7 +398,8 @@ const char *postgres_text(const struct postgres_answer *answer, size_t row, size
 static void begin_step(struct postgres *p, enum step step, int is_sent)
 {
 	p->step = step;
-	start_deadline(p);
+	uv_timer_start(&p->timer, on_deadline,
+		       step == STEP_UPGRADE ? POSTGRES_UPGRADE_MS : (uint64_t)p->settings.timeout_ms, 0);
 	if (is_sent)
 		watch(p, UV_READABLE | (PQflush(p->conn) == 1 ? UV_WRITABLE : 0), true);
 	else

@@ -10,6 +10,7 @@
 #include "base/slice.h"
 
 #define POSTGRES_VALUES_MAX 10
+#define POSTGRES_UPGRADE_MS 600000 /* for a migration: an index of a large table takes longer than an answer may */
 
 struct postgres;
 

@@ -107,7 +107,8 @@ static char *make_migrations(int version)
 char *schema_upgrade_sql(int version)
 {
 	char *steps = make_migrations(version);
-	char *sql = memory_printf("%s%sCOMMIT", *steps ? "SET LOCAL lock_timeout = '200ms';\n" : "", steps);
+	const char *limits = *steps ? "SET LOCAL lock_timeout = '200ms';\nSET LOCAL statement_timeout = 0;\n" : "";
+	char *sql = memory_printf("%s%sCOMMIT", limits, steps);
 
 	free(steps);
 	return sql;

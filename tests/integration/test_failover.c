@@ -71,6 +71,15 @@ Test(failover, hosts_that_refuse_do_not_hide_the_one_between_them)
 	must_be_acked("\"persisted\"");
 }
 
+static int lines_with(const char *part)
+{
+	int n = 0;
+
+	for (char *at = process_errors(listener_process(listener)); (at = strstr(at, part)); at++)
+		n++;
+	return n;
+}
+
 static int lines_at(const char *level, const char *part)
 {
 	char *log = process_errors(listener_process(listener));
@@ -213,6 +222,22 @@ Test(failover, a_migration_behind_a_reader_does_not_hold_up_inserts)
 	database_exec(reader, "COMMIT");
 	database_free(reader);
 	listener_wait_ready(listener);
+}
+
+/* An index of a large table. Neither --postgres-timeout nor the role's own limit ends it. */
+Test(failover, a_migration_that_takes_long_is_made_once)
+{
+	struct listener_options options = {.database = db, .redis = "none"};
+
+	listener = listener_start(&options, NULL);
+	cr_assert_eq(listener_stop(listener), 0);
+	database_exec(db, "DELETE FROM wsonce_schema WHERE version > 11; DROP INDEX outbox_lanes; "
+			  "CREATE FUNCTION delay() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN PERFORM "
+			  "pg_sleep(2.5); END'; CREATE EVENT TRIGGER delay ON ddl_command_end WHEN TAG IN "
+			  "('CREATE INDEX') EXECUTE FUNCTION delay()");
+	listener = listener_start(&options, "--postgres-timeout 1s");
+	cr_assert_eq(lines_with("migrating the schema"), 1);
+	database_exec(db, "DROP EVENT TRIGGER delay");
 }
 
 /* Any role that can connect may have any advisory lock. */
@@ -360,15 +385,6 @@ Test(failover, standbys_that_commits_do_not_wait_for_are_warned_of_wherever_one_
 static long connections(struct redisd *redis)
 {
 	return strtol(strstr(redisd_command(redis, "INFO stats"), "total_connections_received:") + 27, NULL, 10);
-}
-
-static int lines_with(const char *part)
-{
-	int n = 0;
-
-	for (char *at = process_errors(listener_process(listener)); (at = strstr(at, part)); at++)
-		n++;
-	return n;
 }
 
 Test(failover, a_master_that_became_a_replica_is_left)

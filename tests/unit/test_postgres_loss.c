@@ -637,7 +637,7 @@ static void check_lost(int must)
 	bool is_silent = fault == SILENCE || fault == HALF_SILENCE;
 
 	if (is_silent)
-		clock_pass(TIMEOUT_MS + 1);
+		clock_pass(fails_at == AT_UPGRADE ? POSTGRES_UPGRADE_MS + 1 : TIMEOUT_MS + 1);
 	AWAIT(downs);
 	is_standing_still = false;
 	cr_assert(*postgres_error(p));
