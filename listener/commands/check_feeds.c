@@ -11,15 +11,19 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/timestamp.h"
 #include "base/url.h"
 #include "commands/live.h"
 #include "net/bound_socket.h"
+#include "road/age_limit.h"
 #include "road/envelope.h"
 
 #define CONNECT_MS 5000
 #define LOOK_S     5
+#define ALL_MS     60000 /* further feeds are not tried after this */
 
 /* --- connections alone --- */
 
@@ -78,8 +82,10 @@ static bool is_out_of_reach(struct findings *f, const struct config *c, const ch
 
 struct first {
 	struct envelope *envelope;
+	struct age_limit age;
 	uint64_t messages; /* that are no events */
 	bool has_event;
+	bool has_time;   /* one that can be read */
 	char fault[200]; /* of the first of them */
 };
 
@@ -89,8 +95,13 @@ static bool on_message(void *arg, const char *message, size_t len)
 	struct first *first = arg;
 	struct envelope_view view;
 	const char *fault = envelope_read(first->envelope, message, len, &view);
+	struct slice time = envelope_time(first->envelope);
+	int64_t us;
 
+	if (!fault)
+		fault = age_limit_reason(&first->age, time, first->age.unit, clock_us(CLOCK_REALTIME));
 	first->has_event = !fault;
+	first->has_time = !fault && time.at && timestamp_parse(time.at, time.len, first->age.unit, &us);
 	if (fault && !first->messages++)
 		snprintf(first->fault, sizeof(first->fault), "%s", fault);
 	return !fault;
@@ -113,15 +124,22 @@ static bool tell_failure(struct findings *f, const struct live_seen *seen, const
 	return true;
 }
 
-static void tell_source(struct findings *f, const struct first *first, const char *name)
+static void tell_source(struct findings *f, const struct config *c, const struct first *first, const char *name)
 {
-	if (!first->messages)
+	if (!first->messages && c->time_pointer && !first->has_time)
+		finding(f, FINDING_WARNING, "feed",
+			"%s sent an event whose time cannot be read, so it would be stored without event_time: "
+			"--time-pointer or --time-unit may not fit",
+			name);
+	else if (!first->messages)
 		finding(f, FINDING_OK, "feed", "%s was connected to; its first message is an event", name);
 	else
 		finding(f, FINDING_WARNING, "feed",
-			"%s sent %" PRIu64 " that would be a dead letter%s: %s: --id-pointer may not fit, or it needs "
-			"a profile",
-			name, first->messages, first->has_event ? " before its first event" : "", first->fault);
+			"%s sent %" PRIu64 " that would be a dead letter%s: %s: %s may not fit, or it needs a profile",
+			name, first->messages, first->has_event ? " before its first event" : "", first->fault,
+			strncmp(first->fault, "no time: ", 9) == 0 || strncmp(first->fault, "stale: ", 7) == 0
+				? "--time-pointer or --time-unit"
+				: "--id-pointer");
 }
 
 static void check_source(struct findings *f, const struct config *c, const char *url, const char *name)
@@ -130,10 +148,14 @@ static void check_source(struct findings *f, const struct config *c, const char 
 	struct profile *p = profile_of_url(url, "source", true, c->idle_timeout_s);
 	struct live_seen seen;
 
+	age_limit_init(&first.age, c);
+	first.age.unit = timestamp_unit_named(c->time_unit);
+	if (c->time_pointer)
+		envelope_add_time(first.envelope, c->time_pointer);
 	if (live_look(c, p, LOOK_S, on_message, &first, &seen))
 		finding(f, FINDING_WRONG, "feed", "%s cannot be tried: %s", name, seen.error);
 	else if (!tell_failure(f, &seen, name))
-		tell_source(f, &first, name);
+		tell_source(f, c, &first, name);
 	profile_free(p);
 	envelope_free(first.envelope);
 }
@@ -163,23 +185,34 @@ static void check_profile(struct findings *f, const struct config *c, const stru
 			seen.events ? "an event is" : "no event is", seen.messages);
 }
 
+static void check_one(struct findings *f, const struct config *c, size_t i)
+{
+	const char *url = config_source_url(c, i);
+	char *own = config_source_name(c, i), *shown = url_redact(url), *name = memory_printf("%s (%s)", own, shown);
+
+	if (!is_out_of_reach(f, c, url, name))
+		check_source(f, c, url, name);
+	free(own);
+	free(shown);
+	free(name);
+}
+
+/* One after the other: a feed that is quiet or does not answer takes five seconds, and there may be a thousand. */
 void check_feeds(struct findings *f, const struct config *c)
 {
+	int64_t until_ms = clock_ms(CLOCK_MONOTONIC) + ALL_MS;
+	size_t i = 0, n = c->sources.count + c->feed_count;
+
 	fflush(stdout);
 	log_setup(LOG_ERROR, LOG_TEXT, NULL); /* what there is to say is in the findings */
-	for (size_t i = 0; i < c->sources.count; i++) {
-		const char *url = config_source_url(c, i);
-		char *own = config_source_name(c, i), *shown = url_redact(url),
-		     *name = memory_printf("%s (%s)", own, shown);
-
-		if (!is_out_of_reach(f, c, url, name))
-			check_source(f, c, url, name);
-		free(own);
-		free(shown);
-		free(name);
+	for (; i < n && clock_ms(CLOCK_MONOTONIC) < until_ms; i++) {
+		if (i < c->sources.count)
+			check_one(f, c, i);
+		else
+			check_profile(f, c, c->feeds[i - c->sources.count]);
 	}
-	for (size_t i = 0; i < c->feed_count; i++)
-		check_profile(f, c, c->feeds[i]);
+	if (i < n)
+		finding(f, FINDING_WARNING, "feed", "%zu more were not tried, since the others took a minute", n - i);
 }
 
 /* --- ports --- */

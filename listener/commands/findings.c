@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/tls.h"
 #include "commands/dispatch.h"
 #include "commands/json_out.h"
 
@@ -31,9 +32,18 @@ static void on_unknown(void *arg, const char *variable, const char *meant)
 	finding(arg, FINDING_WARNING, "environment", "%s is not a setting%s", variable, meant);
 }
 
+static bool has_certificates(const char *path)
+{
+	struct tls_trust *trust = tls_trust_new(path);
+
+	tls_trust_free(trust);
+	return trust;
+}
+
 /* is_secret: others must not be able to read the file. */
 static void look_at(struct findings *f, const char *flag, const char *path, bool is_secret)
 {
+	const char *end = flag + strlen(flag) - 2;
 	struct stat file;
 
 	if (!path || !*path)
@@ -43,6 +53,8 @@ static void look_at(struct findings *f, const char *flag, const char *path, bool
 	else if (is_secret && file.st_mode & (S_IRWXO | S_IWGRP))
 		finding(f, FINDING_WARNING, flag, "%s has mode %03o: others may read or change it: chmod 640 %s", path,
 			(unsigned int)file.st_mode & 0777, path);
+	else if (strcmp(end, "ca") == 0 && !has_certificates(path))
+		finding(f, FINDING_WRONG, flag, "%s holds no certificates (PEM)", path);
 	else
 		finding(f, FINDING_OK, flag, "%s", path);
 }
@@ -59,6 +71,8 @@ void findings_of_settings(struct findings *f, const struct config *c)
 		c->file ? c->file : "");
 	config_each_unknown(c, on_unknown, f);
 	config_each(c, on_setting, f);
+	for (size_t i = 0; i < c->webhooks.count; i++)
+		look_at(f, "webhook ca", c->webhooks.items[i].ca, false);
 }
 
 int findings_status(const struct findings *f)

@@ -11,9 +11,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "commands/json_out.h"
 #include "intake/feed_client.h"
+#include "road/age_limit.h"
 
 #define SAMPLES      3
 #define SAMPLE_BYTES 80
@@ -37,6 +39,7 @@ struct live {
 	FILE *record;          /* NULL: try */
 	int64_t messages_left; /* 0: any number */
 	bool is_look;          /* it ends with what it was to find, */
+	struct age_limit age;  /* then */
 	bool (*look)(void *arg, const char *message, size_t len);
 	void *look_arg;
 	bool is_ending;
@@ -94,10 +97,25 @@ static bool is_new(struct live *l, struct slice id)
 	return true;
 }
 
-static void on_event(void *of, const struct session_event *event)
+static void on_reject(void *of, struct slice bytes, const char *why)
 {
 	struct live *l = of;
 
+	(void)bytes;
+	snprintf(l->rejected, sizeof(l->rejected), "%s", why);
+	if (l->is_look)
+		end_soon(l);
+}
+
+static void on_event(void *of, const struct session_event *event)
+{
+	struct live *l = of;
+	const char *stale = age_limit_reason(&l->age, event->time, event->time_unit, clock_us(CLOCK_REALTIME));
+
+	if (stale) {
+		on_reject(of, event->payload, stale);
+		return;
+	}
 	l->events++;
 	if (l->is_look)
 		end_soon(l);
@@ -108,16 +126,6 @@ static void on_event(void *of, const struct session_event *event)
 			 (int)(event->id.len < SAMPLE_BYTES ? event->id.len : SAMPLE_BYTES), event->id.at);
 	if (event->cursor.at)
 		session_advance(l->session, event->cursor, time(NULL));
-}
-
-static void on_reject(void *of, struct slice bytes, const char *why)
-{
-	struct live *l = of;
-
-	(void)bytes;
-	snprintf(l->rejected, sizeof(l->rejected), "%s", why);
-	if (l->is_look)
-		end_soon(l);
 }
 
 static void on_cursor(void *of, struct slice cursor)
@@ -468,6 +476,7 @@ int live_look(const struct config *config, const struct profile *p, int64_t seco
 	struct feed_client_view v;
 
 	*seen = (struct live_seen){.connects = 0};
+	age_limit_init_feeds(&l.age, config);
 	if (talk(&l, config, seconds, seen->error, sizeof(seen->error)))
 		return -1;
 	v = feed_client_view(l.client);

@@ -154,12 +154,18 @@ static char *line_of_feed(struct feed *feed, const char *message, const char *mo
 	return line - 8;
 }
 
-static void expect_line(struct feed *feed, const char *message, const char *how, const char *says)
+static void expect_line_with(struct feed *feed, const char *message, const char *flags, const char *how,
+			     const char *says)
 {
-	char *line = line_of_feed(feed, message, "?key=geheim");
+	char *line = line_of_feed(feed, message, suite_text("?key=geheim%s", flags));
 
 	cr_assert(strncmp(line, how, strlen(how)) == 0 && strstr(line, says), "%s", line);
 	cr_assert(!strstr(line, "geheim"), "%s", line);
+}
+
+static void expect_line(struct feed *feed, const char *message, const char *how, const char *says)
+{
+	expect_line_with(feed, message, "", how, says);
 }
 
 Test(check, a_feed_is_judged_by_what_it_sends_first)
@@ -170,6 +176,14 @@ Test(check, a_feed_is_judged_by_what_it_sends_first)
 	expect_line(feed, "{\"hello\": 1}", "warning ", "sent 1 that would be a dead letter: ");
 	expect_line(feed, "{\"hello\": 1}", "warning ", "--id-pointer may not fit");
 	expect_line(feed, NULL, "ok ", "was connected to; it sent nothing within 5 s\n");
+	expect_line_with(feed, "{\"event_id\": \"1\"}", " --max-age 30d --time-pointer /at", "warning ",
+			 "sent 1 that would be a dead letter: no time: /at is missing");
+	expect_line_with(feed, "{\"event_id\": \"1\", \"at\": \"2020-01-01T00:00:00Z\"}",
+			 " --max-age 30d --time-pointer /at", "warning ", "is more than 30d ago: --time-pointer or");
+	expect_line_with(feed, "{\"event_id\": \"1\", \"at\": 1795677028}", " --time-pointer /at", "warning ",
+			 "would be stored without event_time: ");
+	expect_line_with(feed, "{\"event_id\": \"1\", \"at\": 1795677028}", " --time-pointer /at --time-unit s", "ok ",
+			 "its first message is an event\n");
 	feed_refuse(feed, 401);
 	expect(1, "cannot be connected to: ", NULL,
 	       suite_text("check --postgres host=/nowhere --redis none --source %s", feed_url(feed)));
@@ -219,6 +233,22 @@ Test(check, files_that_others_may_read_and_misspelt_variables_are_warned_of)
 	expect(0, "ok       config         /", env, suite_text("config lint --config %s", file));
 	file = suite_file("misspelt.json", "{\"ingets\": \"127.0.0.1:0\"}");
 	expect(2, "no such setting; did you mean ingest?", NULL, suite_text("config lint --config %s", file));
+}
+
+Test(check, files_of_authorities_hold_certificates)
+{
+	char *file = suite_file("empty.pem", "no certificate\n"), *settings;
+
+	expect(1, "empty.pem holds no certificates (PEM)\n", NULL,
+	       suite_text("config lint --ingest 127.0.0.1:0 --source-ca %s", file));
+	settings =
+		suite_file("hook.json", suite_text("{\"webhooks\": [{\"name\": \"w\", \"url\": \"https://127.0.0.1/\", "
+						   "\"ca\": \"%s\", \"secret-env\": \"SECRET\"}]}",
+						   file));
+	expect(1, "wrong    webhook ca ", (const char *[]){"SECRET=whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz", NULL},
+	       suite_text("config lint --ingest 127.0.0.1:0 --config %s", settings));
+	expect(0, "ok       source-ca ", NULL,
+	       suite_text("config lint --ingest 127.0.0.1:0 --source-ca %s", certificate_authority_new()->cert));
 }
 
 Test(check, a_file_with_a_secret_is_shown_by_its_path_and_its_mode_is_looked_at)
