@@ -272,6 +272,10 @@ static void add_sources(struct reading *r, const json_t *row)
 			json_object_set_new(
 				source, "silent_s",
 				json_integer(member_number(source, "silent_s") + member_number(row, "checkin_s")));
+		if (member_number(source, "barren"))
+			note(r, FLEET_DEGRADED, "%s: source %s: the last %lld messages became dead letters",
+			     member_text(row, "name"), member_text(source, "name"),
+			     (long long)member_number(source, "barren"));
 		json_object_del(source, "messages");
 		json_array_append(all, source);
 		if (!json_is_true(json_object_get(source, "is_ready")))

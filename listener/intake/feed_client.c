@@ -61,6 +61,7 @@ struct feed_client {
 	int64_t told_ms;
 	uint64_t unmatched;
 	uint64_t events;
+	uint64_t barren; /* dead letters since the last event */
 	char example[EXAMPLE_BYTES + 1];
 };
 
@@ -378,6 +379,7 @@ static void on_line_count(void *arg, const struct profile_rule *rule, const stru
 	count->sends += more->sends;
 	c->replies += more->sends;
 	c->events += more->events;
+	c->barren = more->events ? 0 : c->barren + more->rejected;
 	c->is_good |= more->events || rule->ready;
 }
 
@@ -574,6 +576,7 @@ struct feed_client_view feed_client_view(const struct feed_client *c)
 		.is_standby = c->state == STATE_STANDBY,
 		.is_stopped = c->state == STATE_STOPPED,
 		.last_message_ms = c->last_message_ms,
+		.barren = c->barren,
 		.rules = c->rules,
 		.connects = c->connects,
 		.replies = c->replies,

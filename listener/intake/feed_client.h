@@ -90,6 +90,7 @@ struct feed_client_view {
 	int64_t last_message_ms;
 	const struct rule_count *rules; /* one for each rule of the profile, then one for unmatched frames */
 	uint64_t connects;
+	uint64_t barren; /* messages that became dead letters since the last event came */
 	uint64_t replies;
 	struct sequence_gaps_count gaps;
 };

@@ -318,6 +318,7 @@ static void count_envelope(struct feed_connection *conn, struct slice message, b
 {
 	on_rule(conn, conn->p->profile->rules, message);
 	conn->count.events = is_event;
+	conn->count.rejected = !is_event;
 	end_rule(conn);
 }
 

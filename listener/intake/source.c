@@ -136,6 +136,7 @@ struct source_view sources_view(const struct sources *s, size_t i)
 		.last_message_ms = view.last_message_ms,
 		.messages = is_plain ? view.rules->frames : 0,
 		.connects = view.connects,
+		.barren = view.barren,
 		.profile = is_plain ? NULL : s->items[i],
 		.rules = view.rules,
 		.gaps = view.gaps,

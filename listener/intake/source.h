@@ -24,6 +24,7 @@ struct source_view {
 	bool is_ready;           /* open, or read by another listener */
 	int64_t last_message_ms; /* loop clock; 0: none yet */
 	uint64_t connects;
+	uint64_t barren;   /* as in struct feed_client_view */
 	uint64_t messages; /* of a plain URL; for a profile see rules */
 	/* NULL for a plain URL: */
 	const struct profile *profile;

@@ -115,6 +115,28 @@ Test(status, a_listener_that_stores_nothing_but_dead_letters_is_told_with_the_re
 	cr_assert(wait_until(run_on(db, "status").status == 0, WAIT_MS), "%s", run_on(db, "status").output);
 }
 
+/* Events of another one do not hide it. */
+Test(status, a_source_whose_messages_all_become_dead_letters_is_named)
+{
+	struct feed *feeds[2] = {feed_new(), feed_new()};
+
+	start("web-1", suite_text("--source bad=%s", feed_url(feeds[1])), feed_url(feeds[0]));
+	for (int i = 0; i < 2; i++)
+		cr_assert(feed_wait_clients(feeds[i], 1, WAIT_MS));
+	for (int i = 0; i < 10; i++) {
+		feed_send_text(feeds[1], suite_text("{\"hello\": %d}", i));
+		feed_send_text(feeds[0], suite_text("{\"event_id\": \"e-%d\"}", i));
+		cr_assert(wait_until(database_long(db, "SELECT count(*) FROM events") == i + 1, WAIT_MS));
+	}
+	cr_assert(wait_until(says("! web-1: source bad: the last 10 messages became dead letters\n"), WAIT_MS), "%s",
+		  run_on(db, "status").output);
+	cr_assert_eq(run_on(db, "status").status, 1);
+	feed_send_text(feeds[1], "{\"event_id\": \"b-1\"}");
+	cr_assert(wait_until(!says("became dead letters"), WAIT_MS));
+	for (int i = 0; i < 2; i++)
+		feed_free(feeds[i]);
+}
+
 Test(status, a_listener_that_was_killed_is_missed_and_without_any_the_fleet_is_down)
 {
 	struct listener *a = start("web-1", "", NULL), *b = start("web-2", "", NULL);
