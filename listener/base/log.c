@@ -2,7 +2,9 @@
 #include "base/log.h"
 
 #include <ctype.h>
+#include <poll.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -177,6 +179,18 @@ static void put_time(struct ndjson_line *l)
 	put_field(l, "time", text, false);
 }
 
+/* Whoever reads standard error may stand still: a pipe that is full must not stop the listener. The first line waits
+ * for a moment, those behind it are lost until there is room again. */
+#define STUCK_MS 1000
+static atomic_uint lost;
+
+static bool has_room(void)
+{
+	struct pollfd err = {STDERR_FILENO, POLLOUT, 0};
+
+	return poll(&err, 1, atomic_load(&lost) ? 0 : STUCK_MS) != 0;
+}
+
 void log_write(enum log_level level, const char *event, const char *fields, ...)
 {
 	struct ndjson_line l = {.len = 0};
@@ -197,7 +211,12 @@ void log_write(enum log_level level, const char *event, const char *fields, ...)
 	if (settings.format == LOG_JSON)
 		l.text[l.len++] = '}';
 	l.text[l.len++] = '\n';
-	/* One write, so that lines of several processes on a terminal do not mix. */
-	if (write(STDERR_FILENO, l.text, l.len) < 0)
+	if (!has_room()) {
+		atomic_fetch_add(&lost, 1);
 		return;
+	}
+	/* One write, so that lines of several processes on a terminal do not mix. */
+	if (write(STDERR_FILENO, l.text, l.len) >= 0 && atomic_load(&lost))
+		log_warn("log lines were lost, since nobody read standard error", "lines=%u",
+			 atomic_exchange(&lost, 0));
 }

@@ -3,6 +3,7 @@
 #include "base/log_spell.h"
 
 #include "unit.h"
+#include <fcntl.h>
 #include <jansson.h>
 
 static int kept_stderr, capture;
@@ -54,6 +55,33 @@ static const char *written_after(const char *begin, size_t time_len)
 static const char *written_text(void)
 {
 	return written_after("time=20", 30);
+}
+
+/* As of a pipe into a program that was stopped. */
+Test(log, lines_that_nobody_reads_are_lost_and_counted)
+{
+	static char room[1 << 20];
+	ssize_t n;
+	int ends[2];
+
+	cr_assert_eq(pipe2(ends, O_NONBLOCK), 0);
+	while (write(ends[1], room, sizeof(room)) > 0)
+		;
+	cr_assert_eq(fcntl(ends[1], F_SETFL, 0), 0);
+	dup2(ends[1], STDERR_FILENO);
+	for (int i = 0; i < 3; i++)
+		log_warn("nobody", "n=%d", i);
+	while (read(ends[0], room, sizeof(room)) > 0)
+		;
+	log_warn("somebody", "n=%d", 1);
+	log_warn("again", "n=%d", 2);
+	n = read(ends[0], room, sizeof(room) - 1);
+	cr_assert_gt(n, 0);
+	room[n] = '\0';
+	cr_assert(strstr(room, "event=somebody n=1\n") && strstr(room, "event=again n=2\n"), "%s", room);
+	cr_assert(strstr(room, "event=\"log lines were lost, since nobody read standard error\" lines=3\n"), "%s",
+		  room);
+	cr_assert_null(strstr(room, "event=nobody"));
 }
 
 Test(log, a_spell_is_logged_when_it_begins_each_minute_and_when_it_ends)
