@@ -21,7 +21,10 @@
 #include "release.lua.h"
 #include "renew.lua.h"
 
-#define RIGHTS_MAX 16   /* missing rights that are logged */
+#define RIGHTS_MAX 16 /* missing rights that are logged */
+#define FLAPS      3  /* short connections in a row; of more, coming and going is logged once a minute */
+#define SHORT_MS   10000
+#define AGAIN_MS   60000
 #define SOON_MS    500  /* longest wait between tries if another server may take over */
 #define LATE_MS    2000 /* longest wait otherwise */
 
@@ -54,7 +57,10 @@ struct server {
 	char warned[200];            /* the last problem since it was REDIS_READY; logged */
 	uint64_t rights[RIGHTS_MAX]; /* hashes of the missing rights that were logged */
 	size_t rights_count;
-	int64_t ready_ms; /* when it became REDIS_READY */
+	int64_t ready_ms;   /* when it became REDIS_READY */
+	int64_t lost_ms;    /* the last loss that was logged; 0: none */
+	unsigned int flaps; /* connections in a row that were short */
+	bool is_quiet;      /* the last of them was not logged */
 	bool is_policy_logged;
 	enum redis_state state;
 	int parts; /* still to close */
@@ -80,6 +86,22 @@ static enum log_level level_of(const struct server *s, enum log_level level)
 	return s->settings.on_message ? LOG_DEBUG : level;
 }
 
+/* A server may log in anybody, and then answer nothing. */
+static bool is_told(struct server *s, enum redis_state old, enum redis_state state, const char *why)
+{
+	int64_t now = (int64_t)uv_now(s->loop);
+
+	if (old == REDIS_READY && state == REDIS_DOWN) {
+		s->flaps = now - s->ready_ms < SHORT_MS ? s->flaps + 1 : 0;
+		s->is_quiet = s->flaps > FLAPS && s->lost_ms && now - s->lost_ms < AGAIN_MS;
+		if (!s->is_quiet)
+			s->lost_ms = now;
+	}
+	if (state == REDIS_READY || old == REDIS_READY)
+		return !s->is_quiet || state == REDIS_CLOSING;
+	return is_news(s, state, why) && !s->is_quiet;
+}
+
 static void set_state(struct server *s, enum redis_state state, const char *why)
 {
 	enum redis_state old = s->state;
@@ -88,7 +110,7 @@ static void set_state(struct server *s, enum redis_state state, const char *why)
 	if (old == state)
 		return;
 	s->state = state;
-	if (state == REDIS_READY || old == REDIS_READY || is_news(s, state, why))
+	if (is_told(s, old, state, why))
 		level = level_of(s, state == REDIS_DOWN ? LOG_WARN : LOG_INFO);
 	if (*s->name)
 		log_write(level, "redis connection", "from=%s to=%s url=%s server=%s reason=%s", state_names[old],
@@ -123,6 +145,11 @@ bool server_is_cluster(const struct server *s)
 
 int server_send(struct server *s, const char *bytes, size_t len, redis_cb *cb, void *arg)
 {
+	if (s->is_quiet && s->state == REDIS_READY && (int64_t)uv_now(s->loop) - s->ready_ms >= SHORT_MS) {
+		s->is_quiet = false;
+		log_write(level_of(s, LOG_INFO), "redis connection holds", "url=%s short_ones_before=%u", s->shown,
+			  s->flaps);
+	}
 	return s->state == REDIS_READY ? talk_ask(s->talk, bytes, len, cb, arg) : -1;
 }
 
