@@ -110,6 +110,8 @@ static void ask_store(struct reading *r)
 	int64_t began;
 	char why[400];
 
+	if (config_store_path(r->config))
+		json_object_set_new(server, "role", json_string("file"));
 	if (!s) {
 		note(r, FLEET_DOWN, "%s", dispatch_failure());
 		return;

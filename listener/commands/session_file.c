@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "base/sha256.h"
 #include "base/text.h"
+#include "commands/session.h"
 #include "sqlite/file.h"
 
 #define BUSY_TRIES  60 /* each of half a second */
@@ -98,7 +99,7 @@ struct session_file *session_file_open(const char *path, bool may_create, char *
 	struct sqlite_file *file = NULL;
 	struct session_file *f;
 
-	for (int i = 0; i < BUSY_TRIES && result == SQLITE_FILE_BUSY; i++)
+	for (int i = 0; i < BUSY_TRIES && result == SQLITE_FILE_BUSY && !(i && session_is_late()); i++)
 		file = sqlite_file_open(path, may_create, NULL, &result, why);
 	if (!file)
 		return NULL;
@@ -198,6 +199,11 @@ static enum sqlite_result dispatch(struct session_file *f, const char *sql, cons
 	return SQLITE_FILE_FINE;
 }
 
+const char *session_file_why(const struct session_file *f)
+{
+	return sqlite_file_why(f->file);
+}
+
 struct pg_result *session_file_ask(struct session_file *f, const char *sql, int n, const char *const *values)
 {
 	struct sqlite_value bound[COLUMNS_MAX];
@@ -206,7 +212,8 @@ struct pg_result *session_file_ask(struct session_file *f, const char *sql, int 
 
 	for (int i = 0; i < n && i < COLUMNS_MAX; i++)
 		bound[i] = sqlite_string(values[i]);
-	for (int i = 0; i < BUSY_TRIES && result == SQLITE_FILE_BUSY; i++)
+	for (int i = 0;
+	     i < BUSY_TRIES && result == SQLITE_FILE_BUSY && !((i || *session_file_why(f)) && session_is_late()); i++)
 		result = dispatch(f, sql, bound, n, &a);
 	if (result == SQLITE_FILE_FINE)
 		return a.rows;
@@ -221,9 +228,4 @@ int session_file_put(struct session_file *f, const char *sql, const struct slice
 	for (int i = 0; i < n; i++)
 		bound[i] = fields[i].at ? sqlite_text(fields[i].at, fields[i].len) : sqlite_string(NULL);
 	return sqlite_file_run(f->file, sql, bound, n, NULL, NULL) == SQLITE_FILE_FINE ? 0 : -1;
-}
-
-const char *session_file_why(const struct session_file *f)
-{
-	return sqlite_file_why(f->file);
 }

@@ -200,6 +200,26 @@ async def a_file_that_is_locked(rig):
     return f"it complains: {listener.last_words()}" if "level=warn" in listener.log() else None
 
 
+async def status_of_a_file_that_is_locked(rig):
+    """It gives the reason within ten seconds."""
+    file = f"{rig.directory}/held.db"
+    listener = Listener(rig, "held")
+    await listener.start(file)
+    if not await comes_true(listener.is_ready, END_S) or await listener.end(signal.SIGTERM, END_S):
+        return f"it does not make a file: {listener.last_words()}"
+    db = sqlite3.connect(file, isolation_level=None)
+    db.execute("BEGIN IMMEDIATE")
+    began = time.monotonic()
+    child = await asyncio.create_subprocess_exec(
+        f"{rig.programs}/wsonce", "status", "--store", f"sqlite://{file}", stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL, env=clean_environment())
+    said, took = (await child.communicate())[0].decode(), time.monotonic() - began
+    db.close()
+    if child.returncode == 2 and "is locked by" in said and "sqlite    down" in said and took < 10:
+        return None
+    return f"status {child.returncode} after {took:.0f} s: {said}"
+
+
 async def a_fleet_on_one_file(rig):
     """The same events to three listeners at once: a row for each; letters, too, and one that leaves."""
     file = f"{rig.directory}/fleet.db"
@@ -433,5 +453,6 @@ async def commands(rig):
 
 
 SCENES = [commands, a_replay_and_a_backup, files_of_others, settings_that_need_postgres, a_file_that_cannot_be_written,
-          a_full_disk, a_disk_that_fails_to_sync, a_file_that_is_moved_away, a_file_that_is_locked, a_fleet_on_one_file,
-          triggers, letters_that_triggers_refuse, a_backup_that_is_restored]
+          a_full_disk, a_disk_that_fails_to_sync, a_file_that_is_moved_away, a_file_that_is_locked,
+          status_of_a_file_that_is_locked, a_fleet_on_one_file, triggers, letters_that_triggers_refuse,
+          a_backup_that_is_restored]
