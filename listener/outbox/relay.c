@@ -953,9 +953,11 @@ void relay_wake(struct relay *r)
 static void on_record_deadline(uv_timer_t *timer)
 {
 	struct relay *r = timer->data;
+	size_t attempts = list_length(&r->ended) + list_length(&r->recording);
 
-	log_warn("outcomes of deliveries were not recorded, the fleet will repeat these deliveries", "attempts=%zu",
-		 list_length(&r->ended) + list_length(&r->recording));
+	if (attempts)
+		log_warn("outcomes of deliveries were not recorded, the fleet will repeat these deliveries",
+			 "attempts=%zu", attempts);
 	tell_drained(r);
 }
 

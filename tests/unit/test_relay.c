@@ -373,3 +373,22 @@ Test(relay, what_ends_in_time_is_recorded_before_it_leaves)
 	say((struct postgres_answer){.result = POSTGRES_OK}, NULL);
 	cr_assert(is_drained);
 }
+
+Test(relay, of_a_statement_without_an_answer_no_outcome_is_missed)
+{
+	char text[1000] = "";
+	int capture = memfd_create("log", 0), kept = dup(STDERR_FILENO);
+
+	wait_for(SQL_LEASE);
+	log_setup(LOG_WARN, LOG_TEXT, NULL);
+	dup2(capture, STDERR_FILENO);
+	relay_drain(relay, on_drained, NULL);
+	for (int turns = 0; !is_drained; turns++) {
+		cr_assert_lt(turns, 1000);
+		clock_pass(uv_backend_timeout(&loop));
+		uv_run(&loop, UV_RUN_NOWAIT);
+	}
+	dup2(kept, STDERR_FILENO);
+	cr_assert_geq(pread(capture, text, sizeof(text) - 1, 0), 0);
+	cr_assert_null(strstr(text, "outcomes of deliveries"), "%s", text);
+}
