@@ -357,6 +357,8 @@ static void read_listeners(struct reading *r, struct redis_query *q)
 		add_sources(r, row);
 		add_settings(settings, row);
 	}
+	if (q && session_is_late())
+		note(r, FLEET_DEGRADED, "redis answers slowly: not every listener was asked about");
 	if (rows && !alive)
 		note(r, FLEET_DOWN, "no listener is running");
 	else if (rows && !storing)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "commands/session.h"
 #include "redis/reply.h"
 #include "redis/resp.h"
 #include "forget.lua.h"
@@ -163,11 +164,12 @@ static void on_answer(void *owner, void *arg, const struct redis_reply *reply)
 		m->is_claimed[i] = is_claim(reply->element[i]);
 }
 
-/* Sends the command and waits; redis/connection.c gives up after --redis-timeout. */
+/* Sends the command and waits; redis/connection.c gives up after --redis-timeout, this after session_limit(). */
 static int ask(struct redis_query *m)
 {
 	m->is_answered = false;
-	if (!become_ready(m) || redis_send(m->redis, m->command.bytes, m->command.len, on_answer, NULL))
+	if (session_is_late() || !become_ready(m) ||
+	    redis_send(m->redis, m->command.bytes, m->command.len, on_answer, NULL))
 		return -1;
 	wait(m);
 	return m->is_answered ? 0 : -1;

@@ -351,3 +351,31 @@ Test(status, where_counting_ends_it_says_so, .init = bench_migrate)
 	cr_assert(says("10000 open (or more)\n") && says("outbox 19999 pending,") && says(" 0 dead (or more)\n"), "%s",
 		  run_on(db, "status").output);
 }
+
+/* Each answer takes 0.7 s. */
+Test(status, a_slow_redis_is_told_within_ten_seconds)
+{
+	struct redisd *redis = redisd_new();
+	char *words = suite_text("exec redis-cli -p %d -r 1000 CLIENT PAUSE 700 ALL", redisd_port(redis));
+	const char *const env[] = {suite_text("WSONCE_POSTGRES=%s", database_conninfo(db)),
+				   suite_text("WSONCE_REDIS=%s", redisd_url(redis)), NULL};
+	struct listener *l = listener_start(&(struct listener_options){.database = db, .redis = redisd_url(redis)},
+					    "--instance-id web-1");
+	struct process *p;
+	struct run run;
+	int64_t began;
+
+	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM wsonce_listeners WHERE report IS NOT NULL") == 1,
+			     WAIT_MS));
+	database_exec(db, "INSERT INTO wsonce_listeners (listener, dedup_window_s, report) SELECT 'x.' || to_char(i, "
+			  "'FM0000000000000000'), 300, report FROM "
+			  "wsonce_listeners, generate_series(1, 40) AS i WHERE report IS NOT NULL");
+	p = process_start_argv((const char *[]){"sh", "-c", words, NULL}, NULL);
+	cr_assert(wait_until(listener_page_has(l, "/readyz", "degraded") || strstr(process_output(p), "OK"), WAIT_MS));
+	began = wait_now_ms();
+	run = run_in(env, "status");
+	cr_assert_lt(wait_now_ms() - began, 12000, "%lld ms", (long long)(wait_now_ms() - began));
+	cr_assert(strstr(run.output, "redis answers slowly: not every listener was asked about"), "%s%s", run.output,
+		  run.errors);
+	process_free(p);
+}
