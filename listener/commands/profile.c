@@ -63,7 +63,7 @@ static void print_read(void *arg, const char *name, size_t len)
 static int run_check(const struct invocation *in)
 {
 	struct profile_fault fault;
-	struct profile *p = profile_read_file(in->words[0], NULL, &fault);
+	struct profile *p = profile_read_any(in->words[0], &fault);
 	json_t *printed;
 
 	if (!p || *p->doubt.text) {
@@ -102,12 +102,11 @@ const struct subcommand profile_show = {
 
 const struct subcommand profile_check = {
 	.name = "profile check",
-	.arguments = "FILE",
+	.arguments = "PROFILE",
 	.summary = "say what is wrong with a profile",
-	.help = "Reads the file of a profile. A wrong one is named by key and line on standard error, with status 2. "
-		"Otherwise prints which files and environment variables the profile reads: look at them before you run "
-		"a "
-		"profile that somebody else wrote.\n",
+	.help = "Reads a profile: a file, or the name of a shipped one. What is wrong is named by key and line on "
+		"standard error, with status 2. Otherwise prints which files and environment variables the profile "
+		"reads: look at them before you run a profile that somebody else wrote.\n",
 	.least_words = 1,
 	.most_words = 1,
 	.settings = SETTINGS_NONE,

@@ -16,7 +16,8 @@ struct record_options {
 };
 
 static const struct option options[] = {
-	{"profile", OPTION_TEXT, offsetof(struct record_options, profile), "FILE", 0, 0, NULL, "the file of a profile"},
+	{"profile", OPTION_TEXT, offsetof(struct record_options, profile), "FILE", 0, 0, NULL,
+	 "a profile: a file, or the name of a shipped one"},
 	{"feed", OPTION_TEXT, offsetof(struct record_options, feed), "NAME", 0, 0, NULL,
 	 "a shipped profile, NAME or NAME?var=value&...; wsonce profile list"},
 	{"seconds", OPTION_NUMBER, offsetof(struct record_options, seconds), "S", 0, 86400, NULL,

@@ -21,7 +21,8 @@ struct try_options {
 };
 
 static const struct option options[] = {
-	{"profile", OPTION_TEXT, offsetof(struct try_options, profile), "FILE", 0, 0, NULL, "the file of a profile"},
+	{"profile", OPTION_TEXT, offsetof(struct try_options, profile), "FILE", 0, 0, NULL,
+	 "a profile: a file, or the name of a shipped one"},
 	{"feed", OPTION_TEXT, offsetof(struct try_options, feed), "NAME", 0, 0, NULL,
 	 "a shipped profile, NAME or NAME?var=value&...; wsonce profile list"},
 	{"frames", OPTION_TEXT, offsetof(struct try_options, frames), "FILE", 0, 0, NULL,

@@ -77,7 +77,7 @@ static const struct setting settings[] = {
 	     "accept producers by POST http://ADDR:PORT/events, one event or one per line; unix:/PATH for a "
 	     "socket"),
 	TEXT("ingest-profile", "WSONCE_INGEST_PROFILE", VALUE_PROFILE, ingest_profile_spec, "PROFILE", NULL,
-	     "read and answer producers by a profile: NAME[?var=value&...] of a shipped one, or the path of a file"),
+	     "read and answer producers by a profile: NAME[?var=value&...] of a shipped one, or a file"),
 	TEXT("ingest-token", "WSONCE_INGEST_TOKEN", VALUE_SECRET, ingest_token, "T", NULL,
 	     "require Authorization: Bearer T"),
 	TEXT("ingest-token-file", "WSONCE_INGEST_TOKEN_FILE", VALUE_TEXT, ingest_token_file, "FILE", NULL,

@@ -365,11 +365,7 @@ static const char *next_key(const void *ctx, size_t i)
 
 static int refuse_key(struct profile_reader *r, const struct key_table *t, const char *name, const char *what)
 {
-	const char *near = profile_nearest(name, next_key, t);
-
-	if (near)
-		return profile_fail(r, "%s has no key \"%.60s\"; did you mean \"%s\"?", what, name, near);
-	return profile_fail(r, "%s has no key \"%.60s\"", what, name);
+	return profile_fail(r, "%s has no key \"%.60s\"%s", what, name, profile_meant(name, next_key, t));
 }
 
 /* Reads the members of an object into at. what names the kind of object in errors. */

@@ -181,7 +181,7 @@ struct profile *profile_parse(const char *text, size_t len, const char *source, 
 struct profile *profile_read_file(const char *path, const json_t *overrides, struct profile_fault *fault);
 /* Reads a shipped profile. spec is NAME or NAME?var=value&... */
 struct profile *profile_read_named(const char *spec, const json_t *overrides, struct profile_fault *fault);
-/* The same; or, if spec contains a slash, reads a file. */
+/* The same; or reads a file, if spec contains a slash or there is no such profile. */
 struct profile *profile_read_any(const char *spec, struct profile_fault *fault);
 /* Returns the profile of a plain --source. name, of its NAME or host, is for log and status; idle_s is --idle-timeout.
  */

@@ -169,8 +169,9 @@ void profile_leave(struct profile_reader *r)
 
 /* --- the nearest word --- */
 
-const char *profile_nearest(const char *word, const char *(*next)(const void *ctx, size_t i), const void *ctx)
+const char *profile_meant(const char *word, const char *(*next)(const void *ctx, size_t i), const void *ctx)
 {
+	static _Thread_local char text[120];
 	const char *candidate;
 	struct nearest n;
 
@@ -178,7 +179,10 @@ const char *profile_nearest(const char *word, const char *(*next)(const void *ct
 	n.distance = strlen(word) / 2 + 1; /* profiles have few words, and they differ much */
 	for (size_t i = 0; (candidate = next(ctx, i)) != NULL; i++)
 		nearest_offer(&n, candidate);
-	return n.best;
+	*text = '\0';
+	if (n.best)
+		snprintf(text, sizeof(text), "; did you mean \"%.90s\"?", n.best);
+	return text;
 }
 
 /* --- variables --- */
@@ -226,14 +230,11 @@ static const char *next_variable(const void *ctx, size_t i)
 int profile_check_variable(struct profile_reader *r, const char *name, size_t len)
 {
 	char *word = memory_strndup(name, len);
-	const char *near;
 	int result = 0;
 
-	if (!json_object_get(r->variables, word)) {
-		near = profile_nearest(word, next_variable, r->variables);
-		result = profile_doubt(r, "nothing sets a variable \"%.60s\"%s%s%s", word,
-				       near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
-	}
+	if (!json_object_get(r->variables, word))
+		result = profile_doubt(r, "nothing sets a variable \"%.60s\"%s", word,
+				       profile_meant(word, next_variable, r->variables));
 	free(word);
 	return result;
 }
@@ -287,14 +288,6 @@ int profile_check_part(struct profile_reader *r, const char *part)
 
 /* --- conditions --- */
 
-static const char *next_operator(const void *ctx, size_t i)
-{
-	static const char *const words[] = {"exists", "not", "prefix", "type", "gte", "lt", NULL};
-
-	(void)ctx;
-	return words[i];
-}
-
 static bool is_type_word(const char *word)
 {
 	static const char *const words[] = {"object", "array", "string", "boolean", "integer"};
@@ -307,8 +300,6 @@ static bool is_type_word(const char *word)
 
 static int check_operator(struct profile_reader *r, const char *name, const json_t *value)
 {
-	const char *near;
-
 	if (strcmp(name, "not") == 0)
 		return 0;
 	if (strcmp(name, "exists") == 0)
@@ -321,9 +312,7 @@ static int check_operator(struct profile_reader *r, const char *name, const json
 			       : profile_fail(r, "must be object, array, string, boolean or integer");
 	if (strcmp(name, "gte") == 0 || strcmp(name, "lt") == 0)
 		return json_is_number(value) ? 0 : profile_fail(r, "must be a number");
-	near = profile_nearest(name, next_operator, NULL);
-	return profile_fail(r, "is not a condition%s%s%s; the conditions are exists, not, prefix, type, gte and lt",
-			    near ? ", did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+	return profile_fail(r, "is not a condition: these are exists, not, prefix, type, gte and lt");
 }
 
 static int check_condition(struct profile_reader *r, const json_t *want)

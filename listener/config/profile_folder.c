@@ -176,21 +176,20 @@ static const char *next_profile(const void *ctx, size_t i)
 	return ((char *const *)ctx)[i];
 }
 
-static void refuse_name(const char *name, struct profile_fault *fault)
+static void refuse_name(const char *name, const char *what, struct profile_fault *fault)
 {
 	size_t count;
 	char **names = profile_names(&count);
-	const char *near = profile_nearest(name, next_profile, names);
 
-	profile_fail_at(fault, name, 0, "no profile of this name in %.120s%s%s%s; wsonce profile list shows them all",
-			profile_folder(), near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+	profile_fail_at(fault, name, 0, "%s %.120s (wsonce profile list shows them)%s", what, profile_folder(),
+			profile_meant(name, next_profile, names));
 	for (size_t i = 0; i < count; i++)
 		free(names[i]);
 	free(names);
 }
 
-/* Returns the path of a shipped profile, on the heap, or NULL after filling fault. */
-static char *find_file(const char *name, struct profile_fault *fault)
+/* Returns the path of a shipped profile, on the heap, or NULL. */
+static char *find_shipped(const char *name)
 {
 	char *path = strpbrk(name, "/%") || *name == '.' || !*name
 			     ? NULL
@@ -199,8 +198,17 @@ static char *find_file(const char *name, struct profile_fault *fault)
 	if (path && access(path, R_OK) == 0)
 		return path;
 	free(path);
-	refuse_name(name, fault);
 	return NULL;
+}
+
+/* The same, but fills fault if there is none. */
+static char *find_file(const char *name, struct profile_fault *fault)
+{
+	char *path = find_shipped(name);
+
+	if (!path)
+		refuse_name(name, "no profile of this name in", fault);
+	return path;
 }
 
 char *profile_text(const char *name, struct profile_fault *fault)
@@ -318,7 +326,15 @@ struct profile *profile_read_named(const char *spec, const json_t *overrides, st
 
 struct profile *profile_read_any(const char *spec, struct profile_fault *fault)
 {
-	return strchr(spec, '/') ? profile_read_file(spec, NULL, fault) : profile_read_named(spec, NULL, fault);
+	char *path = find_shipped(spec);
+	bool is_file = strchr(spec, '/') || (!path && access(spec, F_OK) == 0);
+	bool is_named = path || (!is_file && strchr(spec, '?'));
+
+	free(path);
+	if (is_named || is_file)
+		return is_named ? profile_read_named(spec, NULL, fault) : profile_read_file(spec, NULL, fault);
+	refuse_name(spec, "neither a file nor a profile in", fault);
+	return NULL;
 }
 
 /* --- the settings file --- */

@@ -19,11 +19,9 @@ static const char *next_name(const void *ctx, size_t i)
 
 static int override_var(struct profile_reader *r, json_t *own, const char *name, json_t *value)
 {
-	const char *near = profile_nearest(name, next_name, own);
-
 	if (!json_object_get(own, name))
-		return profile_fail(r, "the profile has no variable \"%.60s\"%s%s%s", name,
-				    near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+		return profile_fail(r, "the profile has no variable \"%.60s\"%s", name,
+				    profile_meant(name, next_name, own));
 	return json_object_set(own, name, value);
 }
 

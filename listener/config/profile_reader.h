@@ -42,8 +42,9 @@ int profile_fail_at(struct profile_fault *fault, const char *source, int line, c
 void profile_enter(struct profile_reader *r, const char *name, size_t index);
 void profile_leave(struct profile_reader *r);
 
-/* Returns the word most like this one, or NULL. next(ctx, i) returns the i-th candidate, NULL at the end. */
-const char *profile_nearest(const char *word, const char *(*next)(const void *ctx, size_t i), const void *ctx);
+/* Returns "; did you mean \"X\"?", X being most like word, or "". Valid until the next call. next(ctx, i) returns the
+ * i-th candidate, NULL at the end. */
+const char *profile_meant(const char *word, const char *(*next)(const void *ctx, size_t i), const void *ctx);
 
 /* Returns a new reference to an object whose names are all variables that a profile can set. */
 json_t *profile_collect_variables(const json_t *root);

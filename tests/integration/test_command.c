@@ -32,6 +32,31 @@ Test(command, profile_check_says_what_a_profile_reads)
 		  "%s", run.output);
 }
 
+Test(command, a_profile_is_a_file_or_the_name_of_a_shipped_one)
+{
+	static const struct {
+		const char *words, *said;
+		int status;
+	} cases[] = {
+		{"profile check coinbase", "coinbase: ", 0},
+		{"profile check tests/feeds/../../profiles/coinbase.json", "coinbase: ", 0},
+		{"profile check coinbas", "coinbas: neither a file nor a profile in ", 2},
+		{"profile check coinbas", "; did you mean \"coinbase\"?\n", 2},
+		{"profile check ./coinbase", "./coinbase: cannot be read: No such file or directory\n", 2},
+		{"try --profile coinbas", "; did you mean \"coinbase\"?\n", 2},
+		{"record --profile coinbas x", "; did you mean \"coinbase\"?\n", 2},
+		{"listen --ingest-profile coinbas", "; did you mean \"coinbase\"?\n", 2},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct run run = run_in(NULL, cases[i].words);
+
+		cr_assert_eq(run.status, cases[i].status, "%s: %s", cases[i].words, run.errors);
+		cr_assert(strstr(run.output, cases[i].said) || strstr(run.errors, cases[i].said), "%s: %s%s",
+			  cases[i].words, run.output, run.errors);
+	}
+}
+
 /* ---- help ---- */
 
 Test(command, help_goes_to_standard_output)

@@ -69,7 +69,7 @@ static const struct {
 	{"{\"url\": \"wss://h/\", \"rules\": [\n{\"whem\": {}}]}",
 	 "p.json, line 2, rules[0].whem: a rule has no key \"whem\"; did you mean \"when\"?"},
 	{"{\"url\": \"wss://h/\", \"rules\": [{\"when\": {\n\"/a\": {\"exist\": true}}}]}",
-	 "p.json, line 2, rules[0].when./a.exist: is not a condition, did you mean \"exists\"?; ..."},
+	 "p.json, line 2, rules[0].when./a.exist: is not a condition: these are exists, ..."},
 	{"{\"url\": \"wss://h/\", \"rules\": [{\"when\": {\"/a\": []}}]}",
 	 "p.json, line 1, rules[0].when./a: an empty list matches nothing"},
 	{"{\"url\": \"wss://h/\", \"rules\": [{\"when\": {\"/a\": {\"type\": \"number\"}}}]}",
