@@ -49,7 +49,7 @@ static const struct option audit_options[] = {
 	 "ids"},
 	{"grace", OPTION_SPAN, offsetof(struct audit_options, grace_us), "AGE", 0, 0, NULL,
 	 "leave out events younger than this (12h), by --time-pointer: they may be on their way"},
-	{"horizon", OPTION_SPAN, offsetof(struct audit_options, horizon_us), "AGE", 0, 0, NULL,
+	{"horizon", OPTION_SPAN, offsetof(struct audit_options, horizon_us), "AGE", 1, 0, NULL,
 	 "leave out events older than this (30d), by --time-pointer: their rows may be deleted"},
 	{"resubmit", OPTION_SWITCH, offsetof(struct audit_options, is_resubmit), NULL, 0, 0, NULL,
 	 "store missing events and retry dead letters; needs whole events"},
@@ -625,6 +625,8 @@ static const char *check_audit(const struct invocation *in)
 	    !(o->format && strcmp(o->format, "csv") == 0))
 		return "--grace and --horizon need --time-pointer, which says where an event's time is, or --format "
 		       "csv";
+	if (o->grace_us && o->horizon_us && o->grace_us >= o->horizon_us)
+		return "--grace must be shorter than --horizon: together they leave out all events";
 	return NULL;
 }
 

@@ -38,6 +38,8 @@ const char *dead_letters_check(const struct dead_letter_filter *filter, char **w
 
 	if (filter->target && !filter->is_deliveries)
 		return "--target goes with --deliveries";
+	if (filter->since_us && filter->until_us && filter->since_us >= filter->until_us)
+		return "--since must be before --until; an age such as 7d is a time before now";
 	for (int i = 0; i < word_count; i++) {
 		size_t n = strspn(words[i], "0123456789");
 

@@ -88,10 +88,14 @@ static int set_value(struct reader *r, const struct option *o, const char *text)
 			 (long long)o->highest);
 		return parse_rate(&number, text, at) ? fail(r, o, text, what) : 0;
 	case OPTION_SPAN:
-		return parse_span(text, at) ? fail(r, o, text, "is not a time as in 90s, 30m, 12h or 7d") : 0;
+		if (parse_span(text, at))
+			return fail(r, o, text, "is not a time as in 90s, 30m, 12h or 7d");
+		return *(int64_t *)at < o->lowest ? fail(r, o, text, "must be longer than 0") : 0;
 	case OPTION_MOMENT:
-		if (parse_moment(text, at) == 0)
+		if (parse_moment(text, at) == 0) {
+			*(int64_t *)at += !*(int64_t *)at; /* 0 is an option that is not given */
 			return 0;
+		}
 		return fail(r, o, text, "is neither RFC 3339, as in 2026-11-21T08:30:00Z, nor as in 30m, 12h or 7d");
 	case OPTION_CHOICE:
 		*(const char **)at = text;

@@ -21,7 +21,7 @@ struct option {
 	enum option_type type;
 	size_t offset;     /* in the command's struct of options */
 	const char *value; /* how the value is called in --help; NULL for a switch */
-	int64_t lowest;    /* numbers and rates */
+	int64_t lowest;    /* numbers and rates; of a span 1 if it must not be 0 */
 	int64_t highest;
 	const char *choices; /* OPTION_CHOICE: words with one blank between */
 	const char *meaning;

@@ -36,7 +36,7 @@ struct purge_options {
 	bool is_json;
 };
 
-#define OLDER_THAN(table) OPTION_SPAN, offsetof(struct purge_options, retention[table].older_than_us), "AGE", 0, 0, NULL
+#define OLDER_THAN(table) OPTION_SPAN, offsetof(struct purge_options, retention[table].older_than_us), "AGE", 1, 0, NULL
 #define KEEP(table)       OPTION_NUMBER, offsetof(struct purge_options, retention[table].keep), "N", 0, INT64_MAX, NULL
 
 static const struct option purge_options[] = {

@@ -15,6 +15,7 @@
 
 #define WIDTH    80
 #define LIMIT_MS 8000 /* of one look */
+#define EVERY_US 2000000
 
 struct status_options {
 	bool is_json;
@@ -26,11 +27,9 @@ static const struct option status_options[] = {
 	{"json", OPTION_SWITCH, offsetof(struct status_options, is_json), NULL, 0, 0, NULL, "one JSON object"},
 	{"watch", OPTION_SWITCH, offsetof(struct status_options, is_watching), NULL, 0, 0, NULL,
 	 "show it again and again, until interrupted"},
-	{"every", OPTION_SPAN, offsetof(struct status_options, every_us), "TIME", 0, 0, NULL,
+	{"every", OPTION_SPAN, offsetof(struct status_options, every_us), "TIME", 1, 0, NULL,
 	 "how often with --watch; default 2s"},
 };
-
-static const struct status_options status_defaults = {.every_us = 2000000};
 
 /* At least 80, which every column is made for. */
 static int find_width(void)
@@ -65,7 +64,8 @@ static enum fleet_health show(const struct invocation *in)
 static int run_status(const struct invocation *in)
 {
 	const struct status_options *o = in->options;
-	struct timespec pause = {o->every_us / 1000000, o->every_us % 1000000 * 1000};
+	int64_t every_us = o->every_us ? o->every_us : EVERY_US;
+	struct timespec pause = {every_us / 1000000, every_us % 1000000 * 1000};
 	enum fleet_health health;
 
 	if (o->is_watching)
@@ -76,6 +76,13 @@ static int run_status(const struct invocation *in)
 			nanosleep(&pause, NULL);
 	} while (o->is_watching && !interrupt_has_come() && !ferror(stdout));
 	return (int)health;
+}
+
+static const char *check_status(const struct invocation *in)
+{
+	const struct status_options *o = in->options;
+
+	return o->every_us && !o->is_watching ? "--every goes with --watch" : NULL;
 }
 
 const struct subcommand status_command = {
@@ -90,7 +97,7 @@ const struct subcommand status_command = {
 	.options = status_options,
 	.option_count = sizeof(status_options) / sizeof(status_options[0]),
 	.options_size = sizeof(struct status_options),
-	.defaults = &status_defaults,
+	.check = check_status,
 	.settings = SETTINGS_BOTH " unsettled-warning",
 	.run = run_status,
 };

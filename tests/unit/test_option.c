@@ -17,6 +17,7 @@ static const struct option table[] = {
 	{"text", OPTION_TEXT, offsetof(struct wanted, text), "TEXT", 0, 0, NULL, "a text"},
 	{"number", OPTION_NUMBER, offsetof(struct wanted, number), "N", 5, 10, NULL, "a number"},
 	{"span", OPTION_SPAN, offsetof(struct wanted, span), "AGE", 0, 0, NULL, "a span"},
+	{"time", OPTION_SPAN, offsetof(struct wanted, span), "TIME", 1, 0, NULL, "a span that is not 0"},
 	{"moment", OPTION_MOMENT, offsetof(struct wanted, moment), "TIME", 0, 0, NULL, "a moment"},
 	{"rate", OPTION_RATE, offsetof(struct wanted, rate), "N/s", 1, 1000, NULL, "a rate"},
 	{"choice", OPTION_CHOICE, offsetof(struct wanted, choice), "WORD", 0, 0, "red green", "a choice"},
@@ -56,6 +57,13 @@ Test(option, values_of_every_type_are_read_with_a_blank_or_an_equals_sign)
 	cr_assert_eq(got.moment, 1000000);
 	cr_assert_eq(argc, 1);
 	cr_assert_eq(word_count, 0);
+}
+
+/* In the struct, 0 is an option that is not given: --until 1970-01-01T00:00:00Z must not match everything. */
+Test(option, the_first_moment_is_given)
+{
+	cr_assert_eq(read_text("--span 0s --moment 1970-01-01T00:00:00Z"), 0);
+	cr_assert_eq(got.moment, 1);
 }
 
 Test(option, a_moment_may_be_so_long_ago)
@@ -109,6 +117,7 @@ Test(option, wrong_values_are_named)
 		{"--number 99999999999999999999", "--number"},
 		{"--span 12", "--span: \"12\""},
 		{"--span 1y", "--span: \"1y\""},
+		{"--time 0s", "--time: \"0s\" must be longer than 0"},
 		{"--moment now", "--moment: \"now\""},
 		{"--rate 0", "--rate: \"0\""},
 		{"--rate 5/m", "--rate: \"5/m\""},
