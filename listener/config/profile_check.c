@@ -241,13 +241,27 @@ int profile_check_variable(struct profile_reader *r, const char *name, size_t le
 
 /* --- pointers and parts --- */
 
-int profile_check_steps(struct profile_reader *r, const char *pointer)
+bool profile_is_pointer(const char *text)
 {
 	struct json_step steps[JSON_STEPS_MAX];
-	int count = json_steps(pointer, steps, JSON_STEPS_MAX);
+	int count = json_steps(text, steps, JSON_STEPS_MAX);
 
 	json_steps_free(steps, count);
-	if (count >= 0)
+	return count >= 0;
+}
+
+const char *profile_find_star(const char *pointer)
+{
+	const char *star = strstr(pointer, "/*");
+
+	while (star && star[2] && star[2] != '/')
+		star = strstr(star + 1, "/*");
+	return star;
+}
+
+int profile_check_steps(struct profile_reader *r, const char *pointer)
+{
+	if (profile_is_pointer(pointer))
 		return 0;
 	return profile_fail(r,
 			    "\"%.80s\" is not a JSON pointer: it is \"\" or begins with /, has at most %d steps, and ~ "
@@ -257,12 +271,10 @@ int profile_check_steps(struct profile_reader *r, const char *pointer)
 
 int profile_check_pointer(struct profile_reader *r, const char *pointer)
 {
-	const char *star = strstr(pointer, "/*");
+	const char *star = profile_find_star(pointer);
 
 	if (profile_check_steps(r, pointer))
 		return -1;
-	while (star && star[2] && star[2] != '/')
-		star = strstr(star + 1, "/*");
 	return star ? profile_doubt(r,
 				    "\"%.80s\": * means each element only in explode; set explode to \"%.*s\", and "
 				    "this to \"%.60s\"",

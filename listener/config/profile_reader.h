@@ -49,6 +49,10 @@ const char *profile_meant(const char *word, const char *(*next)(const void *ctx,
 /* Returns a new reference to an object whose names are all variables that a profile can set. */
 json_t *profile_collect_variables(const json_t *root);
 
+bool profile_is_pointer(const char *text);
+/* Returns the step * in a JSON pointer, from its slash on, or NULL. */
+const char *profile_find_star(const char *pointer);
+
 /* Each returns 0, or -1 after profile_fail. */
 int profile_check_steps(struct profile_reader *r, const char *pointer);
 /* The same, and doubts a *. */

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "base/url.h"
 #include "config/config.h"
+#include "config/profile_reader.h"
 #include "postgres/connection.h"
 #include "redis/address.h"
 
@@ -63,20 +64,6 @@ static const char *find_number_fault(const struct value_form *f, const char *tex
 		snprintf(fault, sizeof(fault), "is not a number from %lld to %lld%s", (long long)f->lowest,
 			 (long long)f->highest, f->type == VALUE_BYTES ? ", such as 65536, 64K or 64MiB" : "");
 	return fault;
-}
-
-static bool is_pointer(const char *text)
-{
-	int steps = 0;
-
-	if (*text && *text != '/')
-		return false;
-	for (; *text; text++) {
-		steps += *text == '/';
-		if (*text == '~' && text[1] != '0' && text[1] != '1')
-			return false;
-	}
-	return steps <= POINTER_STEPS_MAX;
 }
 
 /* Skips an SQL identifier, plain or quoted. Returns what follows, or NULL if there is none. */
@@ -186,9 +173,12 @@ const char *value_fault(const struct value_form *form, const char *text, int64_t
 		return fault;
 	case VALUE_POINTER:
 	case VALUE_POINTERS:
-		return is_pointer(text)
-			       ? NULL
-			       : "is not a JSON pointer of up to 16 steps: it begins with / and has ~ only as ~0 or ~1";
+		if (!profile_is_pointer(text))
+			return "is not a JSON pointer of up to 16 steps: it begins with / and has ~ only as ~0 or ~1";
+		return profile_find_star(text)
+			       ? "would name a member \"*\", and not each element: for messages of many "
+				 "events write a profile with explode (docs/feeds/profiles.md)"
+			       : NULL;
 	case VALUE_FUNCTION:
 		return is_function(text) ? NULL : "is not SCHEMA.FUNCTION";
 	case VALUE_NAME:

@@ -619,6 +619,10 @@ Test(config, pointers_are_checked)
 	assert_wrong(TRY("--id-pointer", "a"), "--id-pointer");
 	assert_wrong(TRY("--id-pointer", "/a~"), "--id-pointer");
 	assert_wrong(TRY("--type-pointer", "/~x"), "--type-pointer");
+	assert_wrong(TRY("--id-pointer", "/a/*/b"), "--id-pointer: \"/a/*/b\" would name a member");
+	assert_wrong(TRY("--time-pointer", "/*"), "write a profile with explode");
+	assert_wrong(TRY("--traceparent-pointer", "/a/*"), "write a profile with explode");
+	cr_assert_eq(TRY("--id-pointer", "/*a/b*", "--type-pointer", "/**"), 0);
 	cr_assert_eq(TRY("--type-pointer", "/~0~1/", "--payload-pointer", "/1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16"),
 		     0);
 }
