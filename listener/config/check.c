@@ -62,8 +62,7 @@ static const char *check_ingest(const struct config *c)
 		       "--ingest-token-file (or --ingest-token), or --ingest-open if that is what you want";
 	if (c->ingest_http && c->ingest_client_ca && !c->ingest_token && !c->ingest_token_file)
 		return "--ingest-http: --ingest-client-ca requires certificates, which HTTP producers cannot show: "
-		       "give "
-		       "--ingest-token-file, too";
+		       "give --ingest-token-file, too";
 	if (c->ingest_token && c->ingest_token_file)
 		return "--ingest-token and --ingest-token-file exclude each other: put the token into the file";
 	if (c->ingest && !has_key(c) && !c->ingest_open && !url_is_loopback(c->ingest))
@@ -132,20 +131,6 @@ static const char *check_redis(const struct config *c)
 	return fault;
 }
 
-/* Handlers, consumers and webhooks need Postgres. */
-static const char *check_store(const struct config *c)
-{
-	if (!config_store_path(c))
-		return NULL;
-	if (c->handler)
-		return "--handler: needs Postgres, which runs the function; it does not work with --store sqlite://";
-	if (*c->consumer)
-		return "--consumer: needs Postgres; it does not work with --store sqlite://";
-	if (c->webhooks.count)
-		return "webhooks: need Postgres, which has the outbox; they do not work with --store sqlite://";
-	return NULL;
-}
-
 /* True if events may come that no profile describes. Other commands do not read the feeds in the file. */
 static bool has_plain_events(const struct config *c, bool is_listen)
 {
@@ -170,9 +155,11 @@ const char *check_settings(const struct config *c, bool is_listen)
 		return "--claim-prefix: must not begin with wsonce:, like the program's own keys";
 	if (c->max_age_s && !c->time_pointer && has_plain_events(c, is_listen))
 		return "--max-age: needs --time-pointer, which says where an event's time is";
+	if (*c->consumer && config_store_path(c))
+		return "--consumer: needs Postgres; it does not work with --store sqlite://";
+	if (c->webhooks.count && config_store_path(c))
+		return "webhooks: need Postgres, which has the outbox; they do not work with --store sqlite://";
 	fault = check_redis(c);
-	if (!fault)
-		fault = check_store(c);
 	if (fault || !is_listen)
 		return fault;
 	if (c->readers && strcmp(c->redis, "none") == 0)

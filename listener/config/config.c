@@ -74,8 +74,7 @@ static const struct setting settings[] = {
 	TEXT("ingest", "WSONCE_INGEST", VALUE_ADDRESS, ingest, "ADDR:PORT", NULL,
 	     "accept producers at ws://ADDR:PORT/events"),
 	TEXT("ingest-http", "WSONCE_INGEST_HTTP", VALUE_ADDRESS, ingest_http, "ADDR:PORT", NULL,
-	     "accept producers by POST http://ADDR:PORT/events, one event or one per line; unix:/PATH for a "
-	     "socket"),
+	     "accept producers by POST http://ADDR:PORT/events, one event or one per line; or at unix:/PATH"),
 	TEXT("ingest-profile", "WSONCE_INGEST_PROFILE", VALUE_PROFILE, ingest_profile_spec, "PROFILE", NULL,
 	     "read and answer producers by a profile: NAME[?var=value&...] of a shipped one, or a file"),
 	TEXT("ingest-token", "WSONCE_INGEST_TOKEN", VALUE_SECRET, ingest_token, "T", NULL,
@@ -158,8 +157,7 @@ static const struct setting settings[] = {
 	TEXT("payload-pointer", "WSONCE_PAYLOAD_POINTER", VALUE_POINTER, payload_pointer, "POINTER", "/payload",
 	     "JSON pointer to the payload; an empty pointer is the whole message"),
 	TEXT("traceparent-pointer", "WSONCE_TRACEPARENT_POINTER", VALUE_POINTER, traceparent_pointer, "POINTER", NULL,
-	     "JSON pointer, within the payload, to the event's traceparent (W3C Trace Context), which webhooks get as "
-	     "a header"),
+	     "JSON pointer, within the payload, to the event's traceparent (W3C Trace Context), sent to webhooks"),
 	TEXT("time-pointer", "WSONCE_TIME_POINTER", VALUE_POINTER, time_pointer, "POINTER", NULL,
 	     "JSON pointer to the event's own time, a string or a number; needed by --max-age"),
 	CHOICE("time-unit", "WSONCE_TIME_UNIT", time_unit, "UNIT", "rfc3339", TIMESTAMP_UNITS,
@@ -194,11 +192,9 @@ const struct setting *setting_at(size_t i)
  * and the file, which a fleet shares with its commands. */
 static const char listen_only[] =
 	"source feed source-file feed-file source-ca source-cert source-key source-proxy source-proxy-file "
-	"source-uncompressed readers ping-interval idle-timeout "
-	"ingest "
-	"ingest-http ingest-profile ingest-token ingest-token-file "
-	"ingest-open ingest-origin ingest-cert ingest-key ingest-client-ca ingest-max-connections "
-	"traceparent-pointer ingest-max-handshakes ingest-max-per-address handshake-timeout message-timeout admin "
+	"source-uncompressed readers ping-interval idle-timeout ingest ingest-http ingest-profile ingest-token "
+	"ingest-token-file ingest-open ingest-origin ingest-cert ingest-key ingest-client-ca ingest-max-connections "
+	"ingest-max-handshakes ingest-max-per-address handshake-timeout message-timeout traceparent-pointer admin "
 	"admin-host";
 
 struct reader {
@@ -803,6 +799,25 @@ static int set_none(struct reader *r)
 	return r->config->origins[redis - settings] == FROM_DEFAULT ? set_value(r, redis, FROM_DEFAULT, "none") : 0;
 }
 
+/* A flag of --store may replace the Postgres of the environment; what asks for more than a connection is refused
+ * wherever it is given. */
+static int refuse_postgres(struct reader *r)
+{
+	static const char connection[] = "postgres postgres-file postgres-timeout postgres-connections";
+	const struct setting *store = setting_find("store", 5);
+
+	assert(store);
+	for (size_t i = SETTINGS; i--;) {
+		unsigned char origin = r->config->origins[i];
+
+		if (origin != FROM_DEFAULT &&
+		    (is_one_of("handler traceparent-pointer", settings[i].flag) ||
+		     (is_one_of(connection, settings[i].flag) && origin >= r->config->origins[store - settings])))
+			return fail(r, &settings[i], origin, "needs Postgres; it does not work with --store sqlite://");
+	}
+	return 0;
+}
+
 /* NOLINTNEXTLINE(readability-non-const-parameter): r.error writes to it */
 static int config_read_all(struct config *c, int argc, char **argv, char *error, size_t size)
 {
@@ -822,7 +837,7 @@ static int config_read_all(struct config *c, int argc, char **argv, char *error,
 		return -1;
 	if (read_credentials(&r) || read_environment(&r) || each_flag(&r, argc, argv, set_flag))
 		return -1;
-	if (config_store_path(c) && set_none(&r))
+	if (config_store_path(c) && (set_none(&r) || refuse_postgres(&r)))
 		return -1;
 	if (read_feeds(&r) || read_named_ingest_profile(&r) || check_whole(&r))
 		return -1;

@@ -415,6 +415,17 @@ Test(config, a_file_needs_no_redis_and_no_postgres)
 	cr_assert_null(config_store_path(&config));
 	assert_wrong(TRY("--store", "sqlite:///e.db", "--handler", "a.b"), "--handler");
 	assert_wrong(TRY("--store", "sqlite:///e.db", "--consumer", "b"), "--consumer");
+	cr_assert_eq(TRY("--store", "sqlite:///e.db", "--consumer", ""), 0, "%s", error);
+	assert_wrong(TRY("--store", "sqlite:///e.db", "--postgres", "host=h"), "--postgres: needs Postgres");
+	assert_wrong(TRY("--store", "sqlite:///e.db", "--postgres-timeout", "5"), "--postgres-timeout: needs");
+	assert_wrong(TRY("--store", "sqlite:///e.db", "--traceparent-pointer", "/t"), "--traceparent-pointer: needs");
+	setenv("WSONCE_POSTGRES", "host=h", 1);
+	cr_assert_eq(TRY("--store", "sqlite:///e.db"), 0, "%s", error); /* the flag replaces it */
+	setenv("WSONCE_STORE", "sqlite:///e.db", 1);
+	assert_wrong(TRY("--log-level", "info"), "WSONCE_POSTGRES: needs Postgres");
+	unsetenv("WSONCE_POSTGRES");
+	cr_assert_eq(TRY("--log-level", "info"), 0, "%s", error);
+	unsetenv("WSONCE_STORE");
 	assert_wrong(TRY("--store", "sqlite:///var/"), "--store");
 	assert_wrong(TRY("--store", "sqlite:///e.db?mode=ro"), "--store");
 }
