@@ -383,6 +383,7 @@ static int print(struct audit *a, struct json_out *out)
 	const int64_t dead = a->open + a->no_event;
 	const struct figure figures[] = {
 		{"lines", (int64_t)e->lines, false, NULL},
+		{"header", e->has_header, true, "  line, the first one, left out"},
 		{"too young", e->too_young, true, "  left out by --grace"},
 		{"too old", e->too_old, true, "  left out by --horizon"},
 		{"without time", e->without_time, true, "  not left out"},

@@ -20,6 +20,9 @@ static const char sql_copy[] = "COPY wsonce_expected (at, id, name, digest) FROM
 static const char lite_copy[] =
 	"INSERT INTO wsonce_expected VALUES (?1, ?2, ?3, iif(?4 IS NULL, NULL, wsonce_bytes(?4)))";
 
+/* It was copied before the second line told what it is. */
+static const char sql_header[] = "DELETE FROM wsonce_expected WHERE at = (SELECT min(at) FROM wsonce_expected)";
+
 struct loader {
 	struct audit_list *e;
 	struct session *session;
@@ -131,6 +134,15 @@ static const char *read_field(const char *at, const char *end, char *out, struct
 	return *at == ',' ? at + 1 : NULL;
 }
 
+/* A first line is a header if it has a word where the second line has a time. Of a list without times, no line is left
+ * out. */
+static void find_header(struct loader *l, struct slice time)
+{
+	bool is_word = time.len && (*time.at < '0' || *time.at > '9');
+
+	l->e->has_header = l->e->lines == 1 ? is_word : l->e->has_header && time.len && !is_word;
+}
+
 /* KEY or KEY,TIME and further columns, as in an inventory of S3. */
 static int load_csv(struct loader *l, const struct ndjson_line *line)
 {
@@ -140,8 +152,11 @@ static int load_csv(struct loader *l, const struct ndjson_line *line)
 
 	if (!line->digest)
 		at = read_field(line->bytes, end, key_text, &key);
-	if (at && (at == end || read_field(at, end, time_text, &time)))
+	if (at && (at == end || read_field(at, end, time_text, &time))) {
+		if (l->e->lines <= 2)
+			find_header(l, time);
 		return is_asked_for(l, time) ? add_id(l, line, key) : 0;
+	}
 	l->e->is_wrong_use = true;
 	dispatch_fail("line %" PRIu64 " is not CSV whose first field is an id of at most %d bytes", line->number,
 		      ENVELOPE_ID_MAX);
@@ -209,5 +224,10 @@ int audit_list_load(struct audit_list *e, struct ndjson *lines, struct session *
 		envelope_add_time(l.envelope, config->time_pointer);
 	failed = copy_lines(&l, lines);
 	envelope_free(l.envelope);
+	e->has_header = e->has_header && e->lines > 1;
+	if (!failed && e->has_header) {
+		e->without_time -= l.has_time;
+		failed = session_run(session, sql_header, sql_header);
+	}
 	return failed;
 }

@@ -15,6 +15,7 @@ struct audit_list {
 	int64_t after_us;     /* leaves out older events; 0: none */
 	int64_t before_us;    /* leaves out younger events; 0: none */
 	uint64_t lines;       /* read */
+	bool has_header;      /* the first line names columns, and is left out */
 	int64_t too_old;      /* left out */
 	int64_t too_young;    /* left out */
 	int64_t without_time; /* not left out: their time could not be read */

@@ -309,6 +309,32 @@ Test(audit, keys_with_times_are_read_as_an_inventory_has_them, .init = bench_mig
 	run_expect_error(db, 2, "needs whole events", "audit --expected %s --format csv --resubmit", path);
 }
 
+Test(audit, a_header_of_a_list_of_keys_is_left_out_and_told, .init = bench_migrate)
+{
+	static const struct {
+		const char *text, *part;
+		int status;
+	} cases[] = {
+		{"key,time\na,2026-03-01T00:00:00Z\n", "header                    1  line, the first one, left out\n",
+		 0},
+		{"key,time\na,2026-03-01T00:00:00Z\n", "expected                  1  different events\n", 0},
+		{"\"Key\",\"Time\"\n\"a\",\"1772323200\"\n", "expected                  1  different events\n", 0},
+		{"key,time\na\n", "missing                   1\n\nkey\n", 1},
+		{"new,paid\na,open\n", "missing                   1\n\nnew\n", 1},
+		{"key,time\n", "missing                   1\n\nkey\n", 1},
+		{"a,2026-03-01T00:00:00Z\nkey,time\n", "missing                   1\n\nkey\n", 1},
+	};
+
+	database_exec(db, "INSERT INTO events (event_id, event_type, payload) VALUES ('a', '', '1')");
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		run_expect(db, cases[i].status, cases[i].part, "audit --expected %s --format csv",
+			   suite_file("keys", cases[i].text));
+	run_expect(db, 0, "\"header\":1", "audit --json --expected %s --format csv --grace 1d",
+		   suite_file("keys", cases[0].text));
+	run_expect(db, 0, "\"without_time\":0", "audit --json --expected %s --format csv --grace 1d",
+		   suite_file("keys", cases[0].text));
+}
+
 /* As when the database was put back to yesterday's: Redis knows better, and is wrong. */
 Test(audit, resubmit_is_not_held_off_by_a_done_mark_without_a_row, .init = bench_migrate)
 {
