@@ -69,7 +69,7 @@ static unsigned int write_ready(const struct admin *a, FILE *out)
 		struct source_view s = sources_view(p->sources, i);
 
 		if (!s.is_ready) {
-			fprintf(out, "not ready: source %s: %s\n", s.name, s.state);
+			fprintf(out, "not ready: source %s: %s%s%s\n", s.name, s.state, *s.error ? ": " : "", s.error);
 			return STATUS_UNAVAILABLE;
 		}
 	}
