@@ -169,7 +169,6 @@ json_t *report_describe(void *arg)
 
 	json_object_set_new(report, "in_flight", json_integer((json_int_t)pipeline_events(p->pipeline)->messages));
 	json_object_set_new(report, "held", json_integer((json_int_t)pipeline_events(p->pipeline)->counts[EV_HELD]));
-	json_object_set_new(report, "hour", hour_describe(p->hour));
 	json_object_set_new(report, "oldest_ms",
 			    json_integer((json_int_t)overdue_oldest_ms(pipeline_events(p->pipeline), now)));
 	json_object_set_new(report, "is_paused", json_boolean(pipeline_is_full(p->pipeline)));
@@ -183,7 +182,10 @@ json_t *report_describe(void *arg)
 	json_object_set_new(report, "sources", describe_sources(r));
 	json_object_set_new(report, "deliveries", describe_text(describe_relay(p)));
 	json_object_set_new(report, "failing_webhooks", describe_failing_webhooks(p->relay));
-	json_object_set_new(report, "settings", describe_settings(p->config));
+	if (!*pipeline_trouble(p->pipeline)) { /* these are long: see road/checkin.c */
+		json_object_set_new(report, "hour", hour_describe(p->hour));
+		json_object_set_new(report, "settings", describe_settings(p->config));
+	}
 	r->told = counters;
 	r->told_ms = now;
 	r->states = hash_states(r);

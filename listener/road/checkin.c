@@ -43,23 +43,32 @@ static void describe_effects(json_t *object, const struct config *c)
 		json_object_set_new(object, "handler", make_json(c->handler, strlen(c->handler)));
 }
 
+static void add_counts(struct checkin *n, json_t *object, int64_t now_ms)
+{
+	json_object_set_new(object, "events", json_integer((json_int_t)(counters.persisted - n->told_events)));
+	n->told_events = counters.persisted;
+	duplicates_describe(object, now_ms);
+	duplicates_clear();
+}
+
 char *checkin_write(struct checkin *n, bool is_leaving, int64_t now_ms)
 {
 	const struct config *c = n->config;
-	json_t *object = json_pack("{s:s, s:I, s:b, s:I}", "listener", n->listener, "dedup_window_s",
-				   (json_int_t)c->dedup_window_s, "is_leaving", is_leaving, "events",
-				   (json_int_t)(counters.persisted - n->told_events));
+	json_t *object = json_pack("{s:s, s:I, s:b}", "listener", n->listener, "dedup_window_s",
+				   (json_int_t)c->dedup_window_s, "is_leaving", is_leaving);
+	json_t *report = n->describe && !is_leaving ? n->describe(n->arg) : NULL;
+	/* Postgres can still update a short row if its disk is full. The counts wait. */
+	bool is_short = json_string_length(json_object_get(report, "trouble"));
 	char *text;
 
 	if (c->max_age_s)
 		json_object_set_new(object, "max_age_s", json_integer((json_int_t)c->max_age_s));
 	describe_effects(object, c);
-	if (n->describe && !is_leaving)
-		json_object_set_new(object, "report", n->describe(n->arg));
-	duplicates_describe(object, now_ms);
+	if (report)
+		json_object_set_new(object, "report", report);
+	if (!is_short)
+		add_counts(n, object, now_ms);
 	text = json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(15));
-	n->told_events = counters.persisted;
-	duplicates_clear();
 	json_decref(object);
 	return text;
 }

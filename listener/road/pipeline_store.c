@@ -69,6 +69,14 @@ static void on_checked_in(void *arg, bool is_told, const char *answer)
 		p->on.on_unusable(p->on.arg, why, 1);
 }
 
+static void on_pause(void *arg)
+{
+	struct pipeline *p = pipeline_of(arg);
+
+	if (arg == &p->first && p->telling == TELLING_DUE)
+		send_checkin(p, false);
+}
+
 void pipeline_on_checkin(struct pipeline *p, json_t *(*describe)(void *arg), void *arg)
 {
 	p->checkin.describe = describe;
@@ -655,13 +663,23 @@ static void on_epoch(void *arg, uint32_t epoch)
 
 void pipeline_open_writer(struct pipeline *p, struct writer *w)
 {
-	const struct store_callbacks on = {on_idle,        on_stored,
-					   on_reported,    on_dead_lettered,
-					   on_checked_in,  on_cursors_put,
-					   on_cursor_read, pipeline_on_newest,
-					   on_member,      on_database,
-					   on_epoch,       on_posted,
-					   on_unusable,    w};
+	const struct store_callbacks on = {
+		.on_idle = on_idle,
+		.on_pause = on_pause,
+		.on_stored = on_stored,
+		.on_reported = on_reported,
+		.on_dead_lettered = on_dead_lettered,
+		.on_checked_in = on_checked_in,
+		.on_cursors_put = on_cursors_put,
+		.on_cursor_read = on_cursor_read,
+		.on_newest = pipeline_on_newest,
+		.on_member = on_member,
+		.on_database = on_database,
+		.on_epoch = on_epoch,
+		.on_posted = on_posted,
+		.on_unusable = on_unusable,
+		.arg = w,
+	};
 
 	w->pipeline = p;
 	w->sent_ms = now_ms(p);

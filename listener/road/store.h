@@ -35,6 +35,8 @@ struct store_callbacks {
 	/* A batch is stored and the next one can be handed in. Called before or after the on_stored calls of its
 	 * events. May be NULL. */
 	void (*on_idle)(void *arg);
+	/* The store waits before it tries its batch again. store_checkin may be called now. May be NULL. */
+	void (*on_pause)(void *arg);
 	/* Once for each event of a batch. why is the server's error text with the last five results. ev may be
 	 * freed. */
 	void (*on_stored)(void *arg, struct event *ev, enum store_result result, const char *why);
@@ -115,8 +117,8 @@ void store_give_up(struct store *s);
 void store_insert(struct store *s, const struct batch *b);
 void store_dead_letter(struct store *s, const struct batch *b);
 
-/* Runs sql/queries/checkin.sql with this text, which is copied. The store must be idle. Returns 0, and on_checked_in is
- * called; or -1 if the connection is lost. A failed check-in is not retried. */
+/* Runs sql/queries/checkin.sql with this text, which is copied. The store must be idle, or call on_pause. Returns 0,
+ * and on_checked_in is called; or -1 if the connection is lost. A failed check-in is not retried. */
 int store_checkin(struct store *s, const char *text);
 
 /* Stores the cursors that are CURSOR_SENT. All events before them were stored in epoch; if the database has another

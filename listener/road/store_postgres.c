@@ -155,6 +155,7 @@ struct store {
 	bool is_sent;                /* the batch at hand, and its answer was not seen */
 	bool is_held_up;             /* the last answer came of a lock that was not to be had, */
 	bool is_seeking;             /* and the statement at hand asks whose it is */
+	bool is_reporting;           /* the statement at hand is a check-in, amid the tries of a batch */
 	char holder[300];            /* what was said of that since rows were stored last */
 	char trouble[300];           /* what was logged last */
 	uv_timer_t retry;
@@ -685,6 +686,12 @@ static bool seek_holder(struct store *s)
 	return s->is_seeking;
 }
 
+static void go_on(struct store *s)
+{
+	if (s->job != JOB_NONE)
+		send_range(s);
+}
+
 static void on_holder(struct store *s, const struct postgres_answer *answer)
 {
 	size_t len;
@@ -694,15 +701,18 @@ static void on_holder(struct store *s, const struct postgres_answer *answer)
 	if (*name && strcmp(name, s->holder) != 0)
 		log_warn("statements wait for a lock", "holder=%s", name);
 	snprintf(s->holder, sizeof(s->holder), "%s", name);
-	if (s->job != JOB_NONE)
-		send_range(s);
+	go_on(s);
 }
 
 static void on_retry(uv_timer_t *timer)
 {
 	struct store *s = timer->data;
 
-	if (!s->is_held_up || !seek_holder(s))
+	if (s->is_held_up && seek_holder(s))
+		return;
+	if (s->on.on_pause && postgres_state(s->postgres) == POSTGRES_READY)
+		s->on.on_pause(s->on.arg);
+	if (!s->is_reporting)
 		send_range(s);
 }
 
@@ -901,18 +911,23 @@ static void on_checkin(struct store *s, const struct postgres_answer *answer)
 {
 	bool is_told = answer->result == POSTGRES_OK;
 	const char *deleted_s = "";
+	bool is_amid = s->is_reporting;
 	size_t len;
 
-	s->job = JOB_NONE;
-	if (is_told)
+	s->is_reporting = false;
+	if (!is_amid)
+		s->job = JOB_NONE;
+	if (is_told && !is_amid)
 		log_spell_off(&s->spell, (int64_t)uv_now(s->loop), "postgres stores again");
-	else
+	else if (!is_told)
 		log_spell_on(&s->spell, (int64_t)uv_now(s->loop), "check-in lost", answer->error);
 	if (is_told && answer->rows) {
 		warn_of_hazards(s, postgres_cell(answer, 0, 1, &len));
 		deleted_s = postgres_cell(answer, 0, 0, &len);
 	}
 	s->on.on_checked_in(s->on.arg, is_told, *deleted_s ? deleted_s : NULL);
+	if (is_amid)
+		go_on(s);
 }
 
 static struct slice cell(const struct postgres_answer *answer, size_t row, int column)
@@ -1001,6 +1016,10 @@ static void on_answer(void *owner, const struct postgres_answer *answer)
 	}
 	if (s->is_seeking) {
 		on_holder(s, answer);
+		return;
+	}
+	if (s->is_reporting) {
+		on_checkin(s, answer);
 		return;
 	}
 	s->is_held_up = answer->is_locked;
@@ -1209,12 +1228,13 @@ static int checkin(struct store *s, const char *text)
 {
 	const struct postgres_value value = {25, text, strlen(text)};
 
-	assert(s->job == JOB_NONE);
 	postgres_set_lock_timeout(s->postgres, LOCK_MOST_MS);
 	postgres_find_by_key(s->postgres);
 	if (postgres_query(s->postgres, SCHEMA_WITH_HAZARDS(SQL_CHECKIN), &value, 1))
 		return -1;
-	s->job = JOB_CHECKIN;
+	s->is_reporting = s->job != JOB_NONE;
+	if (!s->is_reporting)
+		s->job = JOB_CHECKIN;
 	s->sent_ms = (int64_t)uv_now(s->loop);
 	return 0;
 }
@@ -1312,12 +1332,6 @@ static int read_members(struct store *s, const char *name)
 }
 
 /* --- a new connection --- */
-
-static void go_on(struct store *s)
-{
-	if (s->job != JOB_NONE)
-		send_range(s);
-}
 
 static void learn_identity(struct store *s)
 {

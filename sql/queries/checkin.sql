@@ -1,9 +1,9 @@
 -- A listener's report, once a minute. $1 is a JSON object: listener, max_age_s, dedup_window_s, is_leaving; consumer,
 -- handler, targets and target_urls (digests by target), which say what it does with an event; report (see
--- ops/report.c); events and copies, counted since the last report; late, [id, ms ago] of copies that only the unique
--- key found, each of which stands for late_weight copies; keys, closest and farthest, as in
--- sql/migrations/014_duplicate_keys.sql. Returns the age at which rows were deleted, NULL if none were; the listener adds
--- the hazards.
+-- ops/report.c); and unless the listener cannot store: events and copies, counted since the last report; late, [id,
+-- ms ago] of copies that only the unique key found, each of which stands for late_weight copies; keys, closest and
+-- farthest, as in sql/migrations/014_duplicate_keys.sql. Returns the age at which rows were deleted, NULL if none were;
+-- the listener adds the hazards.
 WITH checkin AS MATERIALIZED (
 	SELECT n, n->>'listener' AS name, (n->>'is_leaving')::boolean AS is_leaving,
 		(n->>'late_weight')::numeric AS weight, pg_catalog.jsonb_array_length(n->'copies') AS places

@@ -280,10 +280,11 @@ static int count_lines(const char *part)
 	return n;
 }
 
-static void start_on(struct postgres *pg)
+static void start_on(struct postgres *pg, const char *redis)
 {
 	db = postgres_database(pg);
-	listener = listener_start(&(struct listener_options){.postgres = postgres_conninfo(pg)}, "--instance-id web-1");
+	listener = listener_start(&(struct listener_options){.postgres = postgres_conninfo(pg), .redis = redis},
+				  "--instance-id web-1");
 	producer = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
 }
 
@@ -295,11 +296,11 @@ static bool says_both(const char *one, const char *other)
 	return run.status == 2 && strstr(run.output, one) && strstr(run.output, other);
 }
 
-Test(status, a_full_disk_of_postgres_is_told_within_ten_seconds, .fini = bench_close)
+static void expect_full_disk_told(const char *redis)
 {
 	struct postgres *pg = postgres_new_on_disk();
 
-	start_on(pg);
+	start_on(pg, redis);
 	send_events(100);
 	cr_assert(wait_until(bench_rows() == 100, WAIT_MS));
 	json_decref(read_state(0));
@@ -314,13 +315,24 @@ Test(status, a_full_disk_of_postgres_is_told_within_ten_seconds, .fini = bench_c
 	cr_assert(wait_until(run_on(db, "status").status == 0, WAIT_MS), "%s", run_on(db, "status").output);
 }
 
+Test(status, a_full_disk_of_postgres_is_told_within_ten_seconds, .fini = bench_close)
+{
+	expect_full_disk_told(NULL);
+}
+
+/* The listener can tell only Postgres. */
+Test(status, a_full_disk_of_postgres_is_told_without_redis, .fini = bench_close)
+{
+	expect_full_disk_told("none");
+}
+
 /* 50 lines a minute would be many more. */
 Test(status, a_full_disk_of_postgres_is_logged_when_it_begins_and_ends, .fini = bench_close)
 {
 	struct postgres *pg = postgres_new_on_disk();
 	int begun;
 
-	start_on(pg);
+	start_on(pg, NULL);
 	send_events(1);
 	cr_assert(wait_until(bench_rows() == 1, WAIT_MS));
 	begun = count_lines("\n");

@@ -120,3 +120,29 @@ Test(checkin, listener_without_the_guard_cannot_work_where_rows_were_deleted)
 	use(29 * DAY);
 	cr_assert_null(checkin_read(&note, "2592000"));
 }
+
+static json_t *describe(void *arg)
+{
+	return json_pack("{s:s}", "trouble", (const char *)arg);
+}
+
+/* A row of a table whose disk is full can only be updated while it is short. */
+Test(checkin, without_room_for_rows_the_counts_wait)
+{
+	static char full[] = "the disk is full", none[] = "";
+	json_t *object;
+
+	use(0);
+	counters.persisted = 5;
+	note.describe = describe;
+	note.arg = full;
+	object = write_checkin(false);
+	cr_assert_null(json_object_get(object, "events"));
+	cr_assert_null(json_object_get(object, "copies"));
+	json_decref(object);
+	note.arg = none;
+	object = write_checkin(false);
+	cr_assert_eq(json_integer_value(json_object_get(object, "events")), 5);
+	cr_assert_not_null(json_object_get(object, "copies"));
+	json_decref(object);
+}

@@ -24,7 +24,8 @@ static uv_loop_t loop;
 static struct store *store;
 static struct event events[26]; /* a to z */
 static struct batch batch;
-static const char *next_ids; /* of a batch that is given as soon as the store is idle; NULL: there is none */
+static const char *next_ids;     /* of a batch that is given as soon as the store is idle; NULL: there is none */
+static const char *next_checkin; /* that is sent in the next pause; NULL: there is none */
 static struct batch next_batch;
 static bool is_lost_by_next; /* sending that batch finds the connection lost */
 static char became[400];     /* what was reported, in the order */
@@ -90,6 +91,14 @@ static void on_epoch(void *arg, uint32_t epoch)
 	note("epoch %u, ", epoch);
 }
 
+static void on_pause(void *arg)
+{
+	(void)arg;
+	if (next_checkin)
+		cr_assert_eq(store_checkin(store, next_checkin), 0);
+	next_checkin = NULL;
+}
+
 static void on_idle(void *arg)
 {
 	(void)arg;
@@ -107,6 +116,7 @@ static void on_idle(void *arg)
 static void set_up(void)
 {
 	const struct store_callbacks on = {.on_idle = on_idle,
+					   .on_pause = on_pause,
 					   .on_stored = on_stored,
 					   .on_dead_lettered = on_dead_lettered,
 					   .on_checked_in = on_checked_in,
@@ -960,6 +970,36 @@ Test(store, a_checkin_is_told_or_lost_and_not_repeated)
 	played_postgres_set_state(POSTGRES_READY);
 	expect_asked(NULL);
 	expect_became("lost nothing, ");
+}
+
+/* Else nobody would hear of a disk that is full. */
+Test(store, a_checkin_may_come_between_two_tries_of_a_batch)
+{
+	insert("ab");
+	say(trouble);
+	next_checkin = "x";
+	wait_for_next();
+	expect_asked("check in x");
+	say_rows("k");
+	expect_became("told k, ");
+	expect_asked("insert a b");
+	say(trouble);
+	next_checkin = "y";
+	wait_for_next();
+	expect_asked("check in y");
+	say(trouble);
+	expect_became("lost nothing, ");
+	expect_asked("insert a b");
+	say(trouble);
+	next_checkin = "z";
+	wait_for_next();
+	say(unknown);
+	expect_became("lost nothing, ");
+	played_postgres_set_state(POSTGRES_READY);
+	expect_asked("insert a b");
+	say_rows("ab");
+	expect_became("a inserted, b inserted, ");
+	cr_assert(store_is_idle(store));
 }
 
 Test(store, a_checkin_learns_by_what_commits_may_vanish)
