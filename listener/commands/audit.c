@@ -638,9 +638,7 @@ const struct subcommand audit_command = {
 	.help = "Compares a list of events with what is stored, and counts those that are stored, dead letters,\n"
 		"in flight (a listener has claimed them in Redis) and missing. Exit status 1 if any is not stored.\n"
 		"With --consumer NAME, stored means processed by that consumer.\n",
-	.options = audit_options,
-	.option_count = sizeof(audit_options) / sizeof(audit_options[0]),
-	.options_size = sizeof(struct audit_options),
+	COMMAND_OPTIONS(audit_options, struct audit_options),
 	.defaults = &audit_defaults,
 	.check = check_audit,
 	.run = run_audit,

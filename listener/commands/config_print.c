@@ -68,8 +68,6 @@ const struct subcommand config_print = {
 		"***.\n"
 		"Give it the flags, the environment and the --config of the listener.\n",
 	.has_all_settings = true,
-	.options = print_options,
-	.option_count = sizeof(print_options) / sizeof(print_options[0]),
-	.options_size = sizeof(struct print_options),
+	COMMAND_OPTIONS(print_options, struct print_options),
 	.run = run_print,
 };

@@ -537,9 +537,7 @@ const struct subcommand dashboard_command = {
 	.help = "Serves a web page of the whole fleet, from what Postgres and Redis know: listeners, sources, rates\n"
 		"and latency, dead letters with their messages, deliveries, the history of an event. It is\n"
 		"read-only without --admin-token-file; with it, dead letters can be retried, discarded and reopened.\n",
-	.options = dashboard_options,
-	.option_count = sizeof(dashboard_options) / sizeof(dashboard_options[0]),
-	.options_size = sizeof(struct dashboard_options),
+	COMMAND_OPTIONS(dashboard_options, struct dashboard_options),
 	.defaults = &dashboard_defaults,
 	.check = check_dashboard,
 	.run = run_dashboard,

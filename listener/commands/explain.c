@@ -245,9 +245,7 @@ const struct subcommand explain_command = {
 		"What\n"
 		"cannot be read is named. Exit status 1: nothing is known of it. An id that begins with - comes after "
 		"--.\n",
-	.options = explain_options,
-	.option_count = sizeof(explain_options) / sizeof(explain_options[0]),
-	.options_size = sizeof(struct explain_options),
+	COMMAND_OPTIONS(explain_options, struct explain_options),
 	.settings = SETTINGS_BOTH,
 	.run = run_explain,
 };

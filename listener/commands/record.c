@@ -73,9 +73,7 @@ const struct subcommand record_command = {
 	/* clang-format on */
 	.least_words = 1,
 	.most_words = 1,
-	.options = options,
-	.option_count = sizeof(options) / sizeof(options[0]),
-	.options_size = sizeof(struct record_options),
+	COMMAND_OPTIONS(options, struct record_options),
 	.check = check,
 	.settings = "max-message log-level log-format config",
 	.run = run_record,

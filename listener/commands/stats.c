@@ -431,9 +431,7 @@ const struct subcommand stats_duplicates = {
 	.help = "Shows how many further copies of events came, how many ids came two, three or more times, how long\n"
 		"after the first the copies came, and which --dedup-window fits. Listeners report once a minute and\n"
 		"when they stop. On a feed each listener gets every event, and these copies count too.\n",
-	.options = stats_options,
-	.option_count = sizeof(stats_options) / sizeof(stats_options[0]),
-	.options_size = sizeof(struct stats_options),
+	COMMAND_OPTIONS(stats_options, struct stats_options),
 	.settings = SETTINGS_BOTH " dedup-window",
 	.run = run_stats,
 };

@@ -94,9 +94,7 @@ const struct subcommand status_command = {
 		"what waits, both servers, and settings that differ. Exit status 0: all is well; 1: degraded, events "
 		"are\n"
 		"stored all the same; 2: down.\n",
-	.options = status_options,
-	.option_count = sizeof(status_options) / sizeof(status_options[0]),
-	.options_size = sizeof(struct status_options),
+	COMMAND_OPTIONS(status_options, struct status_options),
 	.check = check_status,
 	.settings = SETTINGS_BOTH " unsettled-warning",
 	.run = run_status,

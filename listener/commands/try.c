@@ -93,9 +93,7 @@ const struct subcommand try_command = {
 		"With --frames it reads a recording instead, a frame a line, and prints as JSON what the profile makes of it:\n"
 		"frames, events with their ids, duplicates, replies, acks, cursors, gaps. Needs neither Redis nor Postgres.\n",
 	/* clang-format on */
-	.options = options,
-	.option_count = sizeof(options) / sizeof(options[0]),
-	.options_size = sizeof(struct try_options),
+	COMMAND_OPTIONS(options, struct try_options),
 	.defaults = &defaults,
 	.check = check,
 	.settings = "max-message log-level log-format config",
