@@ -1,10 +1,24 @@
 /* fleet_text.c owns how the state of the fleet is shown to people: aligned columns that fit a terminal of 80, no
  * colour, nothing that a terminal could take for a command. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
+#include "base/text.h"
 #include "commands/fleet_state.h"
 #include "commands/json_out.h"
+
+/* Text of outside, in lines of 80 columns. */
+static void put_lines(const char *head, const char *text)
+{
+	char *copy = memory_strdup(text);
+
+	make_line(copy);
+	make_ascii(copy);
+	text_wrap(stdout, head, 2, copy);
+	free(copy);
+}
 
 static double real_of(const json_t *object, const char *name)
 {
@@ -95,7 +109,7 @@ static void print_listeners(const json_t *all)
 	}
 }
 
-static void print_sources(const json_t *all, int width)
+static void print_sources(const json_t *all)
 {
 	size_t i;
 	json_t *one;
@@ -114,11 +128,8 @@ static void print_sources(const json_t *all, int width)
 		printf(" %8s %8.1f\n",
 		       json_object_get(one, "silent_s") ? print_age(member_number(one, "silent_s"), age) : "never",
 		       real_of(one, "messages_per_s"));
-		if (*member_text(one, "error")) {
-			fputs("  ", stdout);
-			json_out_word(member_text(one, "error"), width - 2);
-			putchar('\n');
-		}
+		if (*member_text(one, "error"))
+			put_lines("", member_text(one, "error"));
 	}
 }
 
@@ -191,18 +202,11 @@ void fleet_state_print(const json_t *state, int width)
 	json_t *problem;
 
 	printf("%-20s %*s\n", member_text(state, "status"), width - 22, member_text(state, "at"));
-	json_array_foreach(json_object_get(state, "problems"), i, problem)
-	{
-		const char *text = json_string_value(problem);
-
-		fputs("! ", stdout);
-		json_out_word(text, width - 2);
-		putchar('\n');
-	}
+	json_array_foreach(json_object_get(state, "problems"), i, problem) put_lines("!", json_string_value(problem));
 	putchar('\n');
 	print_servers(state);
 	print_listeners(json_object_get(state, "listeners"));
-	print_sources(json_object_get(state, "sources"), width);
+	print_sources(json_object_get(state, "sources"));
 	print_counts(state);
 	print_differing(json_object_get(state, "differing_settings"), width);
 }

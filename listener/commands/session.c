@@ -230,7 +230,9 @@ static int prepare(struct session *s, enum aim aim)
 	if (!is_ours && aim == AIM_LOOK)
 		return 0;
 	if (!is_ours && aim != AIM_CREATE)
-		return dispatch_fail("database %s has no tables of wsonce: check --postgres", PQdb(s->conn));
+		return dispatch_fail(
+			"database %s has no tables of wsonce: check --postgres, or make them by wsonce migrate",
+			PQdb(s->conn));
 	if (is_ours && ask_version(s, &version))
 		return -1;
 	if (version > schema_version())

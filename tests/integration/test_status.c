@@ -164,6 +164,7 @@ Test(status, servers_that_are_away_are_said, .init = bench_migrate)
 	cr_assert(strstr(run.output, "postgres  down\n") && strstr(run.output, "redis     down\n"), "%s", run.output);
 	cr_assert(strstr(run.output, "! cannot reach postgres: connection to server at \"127.0.0.1\""), "%s",
 		  run.output);
+	cr_assert(strstr(run.output, "\n  Connection refused "), "lines are broken, not cut off: %s", run.output);
 }
 
 Test(status, a_postgres_that_does_not_answer_is_down_within_ten_seconds)
