@@ -314,26 +314,34 @@ static int run_family(int argc, char **argv)
 	return STATUS_USAGE;
 }
 
-static const char *check_words(const struct subcommand *c, int count)
+/* Reads options and words. Returns -1 with a sentence in error if they are wrong. */
+static int read_words(const struct subcommand *c, int *argc, char **argv, struct invocation *in, void *into,
+		      char *error, size_t size)
 {
-	static _Thread_local char sentence[160];
+	struct options options = {c->options, c->option_count, into};
+	int count;
 
+	if (c->defaults)
+		memcpy(into, c->defaults, c->options_size);
+	if (options_read(&options, c->name, argc, argv, in->words, &in->word_count, error, size))
+		return -1;
+	count = in->word_count;
+	for (int i = 0; i < count; i++)
+		if (!*in->words[i]) {
+			snprintf(error, size, "argument %d is empty; is a shell variable not set?", i + 1);
+			return -1;
+		}
 	if (count >= c->least_words && (c->most_words < 0 || count <= c->most_words))
-		return NULL;
-	if (!*c->arguments)
-		snprintf(sentence, sizeof(sentence), "%s takes no arguments; see wsonce %s --help", c->name, c->name);
-	else
-		snprintf(sentence, sizeof(sentence), "%s takes %s; see wsonce %s --help", c->name, c->arguments,
-			 c->name);
-	return sentence;
+		return 0;
+	snprintf(error, size, "%s takes %s; see wsonce %s --help", c->name,
+		 *c->arguments ? c->arguments : "no arguments", c->name);
+	return -1;
 }
 
 static int run_read(const struct subcommand *c, const struct invocation *in)
 {
-	const char *what = check_words(c, in->word_count);
+	const char *what = c->check ? c->check(in) : NULL;
 
-	if (!what && c->check)
-		what = c->check(in);
 	return what ? refuse(what) : c->run(in);
 }
 
@@ -357,7 +365,6 @@ static int run_command(const struct subcommand *c, int argc, char **argv)
 {
 	char **words = memory_calloc((size_t)argc, sizeof(*words));
 	union room room = {.bytes = {0}};
-	struct options options = {c->options, c->option_count, &room};
 	struct config config = {.file = NULL};
 	struct invocation in = {.config = &config, .options = &room, .words = words};
 	char error[400];
@@ -365,10 +372,8 @@ static int run_command(const struct subcommand *c, int argc, char **argv)
 
 	assert(c->options_size <= sizeof(room));
 	signal(SIGPIPE, SIG_IGN); /* a server that goes away is no reason to end */
-	if (c->defaults)
-		memcpy(&room, c->defaults, c->options_size);
 	argv[0] = (char *)name_for_settings(c);
-	if (options_read(&options, c->name, &argc, argv, words, &in.word_count, error, sizeof(error)) ||
+	if (read_words(c, &argc, argv, &in, &room, error, sizeof(error)) ||
 	    config_read(&config, argc, argv, error, sizeof(error)))
 		status = refuse(error);
 	else {
@@ -394,13 +399,8 @@ int dispatch_call(const struct config *config, int argc, char **argv, FILE *out,
 	for (size_t i = 0; i < COMMANDS && !n; i++)
 		if ((n = match(commands[i], argc, argv)))
 			c = commands[i];
-	if (c && c->defaults)
-		memcpy(&room, c->defaults, c->options_size);
 	argc -= n - 1;
-	if (!c ||
-	    options_read(&(struct options){c->options, c->option_count, &room}, c->name, &argc, argv + n - 1, words,
-			 &in.word_count, error, sizeof(error)) ||
-	    argc > 1)
+	if (!c || read_words(c, &argc, argv + n - 1, &in, &room, error, sizeof(error)) || argc > 1)
 		refuse(error);
 	else
 		status = run_read(c, &in);

@@ -159,6 +159,7 @@ Test(commands, wrong_usage_is_refused_by_one_line_and_status_2)
 		{"dead-letters list --since 1h --until 2h", "--since must be before --until"},
 		{"dead-letters discard --since 1h --until 1970-01-01T00:00:00Z", "--since must be before --until"},
 		{"audit file", "takes no arguments"},
+		{"config print nosuch", "config print takes no arguments"},
 		{"replay", "takes FILE|-"},
 		{"replay a b", "takes FILE|-"},
 		{"replay a --rate fast", "--rate"},

@@ -54,3 +54,27 @@ Test(dispatch, of_what_is_no_utf8_a_failure_shows_the_ascii)
 	end_capture();
 	cr_assert_str_eq(text, "wsonce: a?2J?\r\n");
 }
+
+static void expect_refused(char *argv[], const char *expected)
+{
+	char *said = NULL;
+	size_t len;
+	FILE *errors = open_memstream(&said, &len);
+	int argc = 0;
+
+	while (argv[argc])
+		argc++;
+	cr_assert_eq(dispatch_call(&(struct config){.file = NULL}, argc, argv, stdout, errors), STATUS_USAGE);
+	fclose(errors);
+	cr_assert_str_eq(said, expected);
+	free(said);
+}
+
+Test(dispatch, arguments_that_are_empty_or_too_many_are_refused)
+{
+	expect_refused((char *[]){"explain", "", NULL}, "wsonce: argument 1 is empty; is a shell variable not set?\n");
+	expect_refused((char *[]){"dead-letters", "discard", "7", "", NULL},
+		       "wsonce: argument 2 is empty; is a shell variable not set?\n");
+	expect_refused((char *[]){"explain", "a", "b", NULL},
+		       "wsonce: explain takes EVENT_ID; see wsonce explain --help\n");
+}
