@@ -416,10 +416,10 @@ const struct subcommand check_command = {
 	.name = "check",
 	.arguments = "",
 	.summary = "test whether a listener with these settings could work",
-	.help = "Asks everything that a listener with these settings needs: files, Postgres, Redis, feeds, ports, the\n"
-		"clock, the limit of open files. Feeds are connected to until their first event, for five seconds at\n"
-		"most. A line each: ok, warning or wrong, and what to do. Exit status 1: something is wrong; 2: the\n"
-		"settings cannot be read. wsonce listen --dry-run is the same.\n",
+	.help = "Asks everything that a listener with these settings needs: files, Postgres, Redis, feeds, ports, the "
+		"clock, the limit of open files. Feeds are connected to until their first event, for five seconds at "
+		"most. A line each: ok, warning or wrong, and what to do. Exit status 1: something is wrong; 2: the "
+		"settings cannot be read. wsonce listen --dry-run is the same.",
 	.has_all_settings = true,
 	.run = run_check,
 };

@@ -65,8 +65,7 @@ const struct subcommand config_print = {
 	.arguments = "",
 	.summary = "print the settings in force, and where each comes from",
 	.help = "Prints each setting that is not its default, with its origin: file, environment or flag. Secrets are "
-		"***.\n"
-		"Give it the flags, the environment and the --config of the listener.\n",
+		"***. Give it the flags, the environment and the --config of the listener.",
 	.has_all_settings = true,
 	COMMAND_OPTIONS(print_options, struct print_options),
 	.run = run_print,

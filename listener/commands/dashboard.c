@@ -534,9 +534,10 @@ const struct subcommand dashboard_command = {
 	.name = "dashboard",
 	.arguments = "",
 	.summary = "serve a web page of the whole fleet",
-	.help = "Serves a web page of the whole fleet, from what Postgres and Redis know: listeners, sources, rates\n"
-		"and latency, dead letters with their messages, deliveries, the history of an event. It is\n"
-		"read-only without --admin-token-file; with it, dead letters can be retried, discarded and reopened.\n",
+	.help = "Serves a web page of the whole fleet, from what Postgres and Redis know: listeners, sources, rates "
+		"and "
+		"latency, dead letters with their messages, deliveries, the history of an event. It is read-only "
+		"without --admin-token-file; with it, dead letters can be retried, discarded and reopened.",
 	COMMAND_OPTIONS(dashboard_options, struct dashboard_options),
 	.defaults = &dashboard_defaults,
 	.check = check_dashboard,

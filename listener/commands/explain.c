@@ -240,11 +240,10 @@ const struct subcommand explain_command = {
 	.least_words = 1,
 	.most_words = 1,
 	.summary = "show what is known about one event, in order of time",
-	.help = "Tells what is known of an event: when it happened and came, from which source, which listener stored\n"
+	.help = "Tells what is known of an event: when it happened and came, from which source, which listener stored "
 		"it, what Redis says of it, deliveries with their attempts, dead letters and what was done to them. "
-		"What\n"
-		"cannot be read is named. Exit status 1: nothing is known of it. An id that begins with - comes after "
-		"--.\n",
+		"What cannot be read is named. Exit status 1: nothing is known of it. An id that begins with - comes "
+		"after --.",
 	COMMAND_OPTIONS(explain_options, struct explain_options),
 	.settings = SETTINGS_BOTH,
 	.run = run_explain,

@@ -25,11 +25,10 @@ const struct subcommand migrate_command = {
 	.name = "migrate",
 	.arguments = "",
 	.summary = "create the tables, or bring them up to date",
-	.help = "Creates the missing tables, brings the others up to date, and grants rights to the roles of\n"
-		"sql/roles.sql, if they exist. It also makes indexes for other commands, while others write. Run it "
-		"as\n"
-		"the role that owns the tables, before you start listeners of a new version that lack the right to\n"
-		"migrate. It can be repeated.\n",
+	.help = "Creates the missing tables, brings the others up to date, and grants rights to the roles of "
+		"sql/roles.sql, if they exist. It also makes indexes for other commands, while others write. Run it as "
+		"the role that owns the tables, before you start listeners of a new version that lack the right to "
+		"migrate. It can be repeated.",
 	.settings = SETTINGS_STORE,
 	.run = run_migrate,
 };

@@ -83,8 +83,7 @@ const struct subcommand profile_list = {
 	.name = "profile list",
 	.arguments = "",
 	.summary = "list the profiles of feeds that come with wsonce",
-	.help = "Prints each shipped profile and what it is for. They lie in $WSONCE_PROFILES, or beside the "
-		"program.\n",
+	.help = "Prints each shipped profile and what it is for. They lie in $WSONCE_PROFILES, or beside the program.",
 	.settings = SETTINGS_NONE,
 	.run = run_list,
 };
@@ -93,7 +92,7 @@ const struct subcommand profile_show = {
 	.name = "profile show",
 	.arguments = "NAME",
 	.summary = "print a profile",
-	.help = "Prints the text of a shipped profile: copy and change it for a feed of your own.\n",
+	.help = "Prints the text of a shipped profile: copy and change it for a feed of your own.",
 	.least_words = 1,
 	.most_words = 1,
 	.settings = SETTINGS_NONE,
@@ -106,7 +105,7 @@ const struct subcommand profile_check = {
 	.summary = "say what is wrong with a profile",
 	.help = "Reads a profile: a file, or the name of a shipped one. What is wrong is named by key and line on "
 		"standard error, with status 2. Otherwise prints which files and environment variables the profile "
-		"reads: look at them before you run a profile that somebody else wrote.\n",
+		"reads: look at them before you run a profile that somebody else wrote.",
 	.least_words = 1,
 	.most_words = 1,
 	.settings = SETTINGS_NONE,

@@ -101,10 +101,10 @@ const struct subcommand reload_command = {
 	.most_words = 1,
 	.summary = "have a listener read settings, tokens and certificates again",
 	.help = "Sends SIGHUP to a process, after checking that it is a listener. The listener reads its settings "
-		"again\n"
-		"and applies those that can change while it runs: log-level, log-format, tokens, webhooks,\n"
-		"certificates, the secrets of profiles. One line of its log says what it did, and which changed\n"
-		"settings need a restart. After an error in any file nothing changes.\n",
+		"again "
+		"and applies those that can change while it runs: log-level, log-format, tokens, webhooks, "
+		"certificates, the secrets of profiles. One line of its log says what it did, and which changed "
+		"settings need a restart. After an error in any file nothing changes.",
 	.settings = SETTINGS_NONE,
 	.run = run_reload,
 };

@@ -394,9 +394,9 @@ const struct subcommand replay_command = {
 	.name = "replay",
 	.arguments = "FILE|-",
 	.summary = "feed the lines of a file as if they came from a feed",
-	.help = "Feeds the messages in FILE, one a line, through the ordinary way: claims, batches, the unique key;\n"
-		"so it can be repeated, and run beside a fleet. A line that is no event becomes a dead letter. Ctrl-C\n"
-		"stops it; the same command with the same --checkpoint goes on. Empty lines are skipped.\n",
+	.help = "Feeds the messages in FILE, one a line, through the ordinary way: claims, batches, the unique key; so "
+		"it can be repeated, and run beside a fleet. A line that is no event becomes a dead letter. Ctrl-C "
+		"stops it; the same command with the same --checkpoint goes on. Empty lines are skipped.",
 	.least_words = 1,
 	.most_words = 1,
 	COMMAND_OPTIONS(replay_options, struct replay_options),

@@ -84,10 +84,9 @@ const struct subcommand schema_command = {
 	.name = "schema",
 	.arguments = "",
 	.summary = "print the statements that make the tables",
-	.help = "Prints the SQL that creates the tables of a new database, with all events in one table or in hash\n"
+	.help = "Prints the SQL that creates the tables of a new database, with all events in one table or in hash "
 		"partitions: wsonce schema --layout partitioned=16 | psql. It needs no server. The SQL fails as a "
-		"whole\n"
-		"if the tables exist already.\n",
+		"whole if the tables exist already.",
 	COMMAND_OPTIONS(schema_options, struct schema_options),
 	.defaults = &schema_defaults,
 	.check = check_schema,

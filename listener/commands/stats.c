@@ -428,9 +428,9 @@ const struct subcommand stats_duplicates = {
 	.name = "stats duplicates",
 	.arguments = "",
 	.summary = "show how often and how late further copies come",
-	.help = "Shows how many further copies of events came, how many ids came two, three or more times, how long\n"
-		"after the first the copies came, and which --dedup-window fits. Listeners report once a minute and\n"
-		"when they stop. On a feed each listener gets every event, and these copies count too.\n",
+	.help = "Shows how many further copies of events came, how many ids came two, three or more times, how long "
+		"after the first the copies came, and which --dedup-window fits. Listeners report once a minute and "
+		"when they stop. On a feed each listener gets every event, and these copies count too.",
 	COMMAND_OPTIONS(stats_options, struct stats_options),
 	.settings = SETTINGS_BOTH " dedup-window",
 	.run = run_stats,

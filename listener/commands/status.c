@@ -90,10 +90,9 @@ const struct subcommand status_command = {
 	.arguments = "",
 	.summary = "show the state of the whole fleet",
 	.help = "Tells how the fleet is, as far as Postgres and Redis know: each listener, each source, what is "
-		"stored,\n"
+		"stored, "
 		"what waits, both servers, and settings that differ. Exit status 0: all is well; 1: degraded, events "
-		"are\n"
-		"stored all the same; 2: down.\n",
+		"are stored all the same; 2: down.",
 	COMMAND_OPTIONS(status_options, struct status_options),
 	.check = check_status,
 	.settings = SETTINGS_BOTH " unsettled-warning",
