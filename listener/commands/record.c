@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "commands/dispatch.h"
 #include "commands/live.h"
@@ -54,9 +55,12 @@ static int run_record(const struct invocation *in)
 	out = strcmp(path, "-") == 0 ? stdout : open_new(path);
 	if (!out) {
 		profile_free(p);
-		return dispatch_fail("%s: %s", path, strerror(errno));
+		return errno == EEXIST ? dispatch_fail("%s is there already: give the name of a new file", path)
+				       : dispatch_fail("%s: %s", path, strerror(errno));
 	}
 	status = live_record(in, p, out, o->messages, o->seconds);
+	if (out != stdout && ftell(out) == 0)
+		unlink(path); /* or the next try would find it */
 	if (ferror(out) | (out == stdout ? fflush(out) : fclose(out)))
 		status = dispatch_fail("%s: cannot be written: %s", path, strerror(errno));
 	profile_free(p);
@@ -67,10 +71,8 @@ const struct subcommand record_command = {
 	.name = "record",
 	.arguments = "FILE",
 	.summary = "write what a feed sends into a file, a message a line",
-	/* clang-format off */
-	.help = "Connects to a feed as its profile says, and writes each message into FILE, which must not exist (-: standard\n"
-		"output). wsonce try --frames FILE reads it. Needs neither Redis nor Postgres.\n",
-	/* clang-format on */
+	.help = "Connects to a feed as its profile says, and writes each message into FILE, which must not exist (-: "
+		"standard output). wsonce try --frames FILE reads it. Needs neither Redis nor Postgres.",
 	.least_words = 1,
 	.most_words = 1,
 	COMMAND_OPTIONS(options, struct record_options),

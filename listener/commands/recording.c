@@ -346,16 +346,20 @@ int recording_try(const struct profile *p, const char *path, const int64_t *star
 {
 	struct account a = {.profile = p, .now_s = now_s, .seen = json_object()};
 	FILE *file = fopen(path, "re");
+	int first = file ? getc(file) : EOF;
 
-	if (!file) {
+	if (!file || ferror(file)) { /* a folder can be opened */
 		dispatch_fail("--frames: cannot read %.200s: %s", path, strerror(errno));
-		return -1;
+		if (file)
+			fclose(file);
+		return STATUS_FAILED;
 	}
+	ungetc(first, file);
 	a.session = session_new(p, true);
 	a.gaps = gaps_new();
 	read_lines(&a, file, starts, count);
 	fclose(file);
 	print(&a);
 	close_account(&a);
-	return 0;
+	return STATUS_FINE;
 }

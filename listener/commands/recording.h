@@ -8,7 +8,8 @@
 #include "config/profile.h"
 
 /* Reads the file, a frame a line, and prints what was found in it as one JSON object. starts: the lines with which
- * connections begin, count of them. Returns 0; or -1 after saying why. */
+ * connections begin, count of them. Returns an exit status, after saying why it is
+ * not STATUS_FINE. */
 int recording_try(const struct profile *p, const char *path, const int64_t *starts, size_t count, int64_t now_s);
 
 #endif

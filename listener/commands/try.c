@@ -36,18 +36,25 @@ static const struct option options[] = {
 	{"json", OPTION_SWITCH, offsetof(struct try_options, is_json), "", 0, 0, NULL, "without --frames: print JSON"},
 };
 
-static const struct try_options defaults = {.connections = "1", .now_s = 1790000000, .seconds = 20};
+#define NOT_GIVEN (-1)
+#define NOW_S     1790000000
+#define SECONDS   20
 
-/* The numbers of a list such as 1,9; -1 if it is not one. */
+static const struct try_options defaults = {.now_s = NOT_GIVEN, .seconds = NOT_GIVEN};
+
+/* Returns how many numbers a list such as 1,9 has; -1 if it is not one, or they do not ascend. NULL is 1. */
 static int read_starts(const char *text, int64_t *starts)
 {
 	int count = 0;
 	char *end;
 
-	for (;; text = end + 1) {
+	for (text = text ? text : "1";; text = end + 1) {
 		if (count == CONNECTIONS_MAX || *text < '0' || *text > '9')
 			return -1;
-		starts[count++] = strtoll(text, &end, 10);
+		starts[count] = strtoll(text, &end, 10);
+		if (starts[count] <= (count ? starts[count - 1] : 0))
+			return -1;
+		count++;
 		if (!*end)
 			return count;
 		if (*end != ',')
@@ -63,7 +70,11 @@ static const char *check(const struct invocation *in)
 	if (!o->profile == !o->feed)
 		return "try needs --profile FILE or --feed NAME, one of the two";
 	if (read_starts(o->connections, starts) < 0)
-		return "--connections: must be line numbers with commas between, such as 1,9";
+		return "--connections: must be line numbers, ascending, with commas between, such as 1,9";
+	if (o->frames && o->seconds != NOT_GIVEN)
+		return "--seconds does not go with --frames, which are read at once";
+	if (!o->frames && (o->connections || o->now_s != NOT_GIVEN))
+		return "--connections and --now go with --frames";
 	return NULL;
 }
 
@@ -77,9 +88,9 @@ static int run_try(const struct invocation *in)
 	if (!p)
 		return STATUS_USAGE;
 	if (o->frames)
-		result = recording_try(p, o->frames, starts, (size_t)count, o->now_s) ? STATUS_FAILED : STATUS_FINE;
+		result = recording_try(p, o->frames, starts, (size_t)count, o->now_s == NOT_GIVEN ? NOW_S : o->now_s);
 	else
-		result = live_try(in, p, o->seconds, o->is_json);
+		result = live_try(in, p, o->seconds == NOT_GIVEN ? SECONDS : o->seconds, o->is_json);
 	profile_free(p);
 	return result;
 }
@@ -88,11 +99,10 @@ const struct subcommand try_command = {
 	.name = "try",
 	.arguments = "",
 	.summary = "show what a profile makes of a feed, without storing anything",
-	/* clang-format off */
-	.help = "Connects to a feed as its profile says, for --seconds, and shows what came of each rule. Nothing is acked.\n"
-		"With --frames it reads a recording instead, a frame a line, and prints as JSON what the profile makes of it:\n"
-		"frames, events with their ids, duplicates, replies, acks, cursors, gaps. Needs neither Redis nor Postgres.\n",
-	/* clang-format on */
+	.help = "Connects to a feed as its profile says, for --seconds, and shows what came of each rule. Nothing is "
+		"acked. With --frames it reads a recording instead, a frame a line, and prints as JSON what the "
+		"profile makes of it: frames, events with their ids, duplicates, replies, acks, cursors, gaps. Needs "
+		"neither Redis nor Postgres.",
 	COMMAND_OPTIONS(options, struct try_options),
 	.defaults = &defaults,
 	.check = check,

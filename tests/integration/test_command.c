@@ -32,7 +32,7 @@ Test(command, profile_check_says_what_a_profile_reads)
 		  "%s", run.output);
 }
 
-Test(command, a_profile_is_a_file_or_the_name_of_a_shipped_one)
+Test(command, what_a_feed_is_tried_with_is_checked)
 {
 	static const struct {
 		const char *words, *said;
@@ -45,6 +45,12 @@ Test(command, a_profile_is_a_file_or_the_name_of_a_shipped_one)
 		{"profile check ./coinbase", "./coinbase: cannot be read: No such file or directory\n", 2},
 		{"try --profile coinbas", "; did you mean \"coinbase\"?\n", 2},
 		{"record --profile coinbas x", "; did you mean \"coinbase\"?\n", 2},
+		{"try --profile coinbase --frames /tmp", "--frames: cannot read /tmp: Is a directory\n", 1},
+		{"try --profile coinbase --frames f --connections 0", "--connections: must be line numbers", 2},
+		{"try --profile coinbase --frames f --connections 5,2", "--connections: must be line numbers", 2},
+		{"try --profile coinbase --frames f --seconds 5", "--seconds does not go with --frames", 2},
+		{"try --profile coinbase --now 5", "--connections and --now go with --frames\n", 2},
+		{"record --profile coinbase Makefile", "Makefile is there already: give the name of a new file\n", 1},
 		{"listen --ingest-profile coinbas", "; did you mean \"coinbase\"?\n", 2},
 	};
 
@@ -55,6 +61,17 @@ Test(command, a_profile_is_a_file_or_the_name_of_a_shipped_one)
 		cr_assert(strstr(run.output, cases[i].said) || strstr(run.errors, cases[i].said), "%s: %s%s",
 			  cases[i].words, run.output, run.errors);
 	}
+}
+
+Test(command, a_recording_without_a_message_leaves_no_file)
+{
+	char *profile = suite_file("refused.json", "{\"url\": \"ws://127.0.0.1:1/\", \"rules\": [{\"name\": \"r\"}]}"),
+	     *path = suite_path("recording");
+	struct run run = run_in(NULL, suite_text("record --profile %s --seconds 1 %s", profile, path));
+
+	cr_assert_eq(run.status, 1);
+	cr_assert(strstr(run.errors, "nothing was recorded: "), "%s", run.errors);
+	cr_assert_neq(access(path, F_OK), 0);
 }
 
 /* ---- help ---- */
