@@ -243,6 +243,8 @@ static int compare_ids(const void *a, const void *b)
 
 int dead_letter_walk_missed(const struct dead_letter_walk *w)
 {
+	bool is_deliveries = w->filter.is_deliveries;
+	const char *state = w->filter.state ? w->filter.state : "open";
 	int missed = 0;
 
 	for (int i = 0; i < w->filter.word_count; i++) {
@@ -251,9 +253,9 @@ int dead_letter_walk_missed(const struct dead_letter_walk *w)
 
 		if (w->ids.count && bsearch(&id, w->ids.at, w->ids.count, sizeof(id), compare_ids))
 			continue;
-		dispatch_fail("%s: %s", word,
-			      w->filter.is_deliveries ? "there is no such dead delivery"
-						      : "this fleet (see --consumer) has no such open dead letter");
+		dispatch_fail(is_deliveries ? "%s: there is no such %s delivery"
+					    : "%s: this fleet (see --consumer) has no such %s dead letter",
+			      word, is_deliveries && strcmp(state, "open") == 0 ? "dead" : state);
 		missed++;
 	}
 	return missed;

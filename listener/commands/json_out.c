@@ -11,7 +11,7 @@
 
 static void print_json(json_t *value)
 {
-	char *text = value ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+	char *text = value ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(15)) : NULL;
 
 	fputs(text ? text : "null", dispatch_out());
 	free(text);

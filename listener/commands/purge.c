@@ -339,8 +339,10 @@ static void print_text(const struct purge *p)
 
 		if (!is_asked_for(t))
 			continue;
-		printf("%s%s before %s: %" PRId64, p->o->is_dry ? "would be " : "", purge_tables[i].done_as, t->cutoff,
-		       t->done);
+		printf("%s%s", p->o->is_dry ? "dry run: " : "", purge_tables[i].done_as);
+		if (!strstr(t->cutoff, "infinity")) /* --X-keep alone may keep all or none */
+			printf(" before %s", t->cutoff);
+		printf(": %" PRId64, t->done);
 		if (p->o->is_dry)
 			printf(" (%.1f MiB)", (double)t->bytes / 1048576);
 		if (t->locked)
@@ -411,6 +413,9 @@ static const char *check_purge(const struct invocation *in)
 	if (config_store_path(in->config) &&
 	    (is_given(&o->retention[PASS_OUTBOX]) || is_given(&o->retention[PASS_PROCESSED])))
 		return "the outbox and processed events are in Postgres: they do not go with --store sqlite://";
+	if (o->is_open_too && !is_given(&o->retention[PASS_DEAD_LETTERS]) && !is_given(&o->retention[PASS_OUTBOX]))
+		return "--open-too goes with --dead-letters-older-than, --dead-letters-keep, --outbox-older-than or "
+		       "--outbox-keep";
 	if (o->is_deleting && !is_given(&o->retention[PASS_EVENTS]))
 		return "--delete-rows: needs --older-than";
 	return NULL;

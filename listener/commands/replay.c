@@ -180,7 +180,8 @@ static int resume(struct replay *r)
 	}
 	if (known.offset && check_file(r, &known))
 		return -1;
-	r->start = r->settled = r->written = known.offset;
+	r->start = r->settled = known.offset;
+	r->written = UINT64_MAX; /* nothing yet */
 	return 0;
 }
 
@@ -292,7 +293,7 @@ static int print_summary(const struct replay *r, const struct feeder_count *coun
 	if (!is_whole)
 		dispatch_fail("stopped before the end; run the same command again for the rest");
 	else if (count->rejected)
-		dispatch_fail("%" PRIu64 " lines were rejected; see wsonce dead-letters list", count->rejected);
+		dispatch_fail("rejected lines: %" PRIu64 "; see wsonce dead-letters list", count->rejected);
 	return is_whole && !count->rejected ? STATUS_FINE : STATUS_FAILED;
 }
 
@@ -338,7 +339,7 @@ static int replay(struct replay *r)
 	struct feeder_count count;
 	int failed;
 
-	if (resume(r))
+	if (resume(r) || write_checkpoint(r)) /* what cannot be written is found before a line is fed */
 		return STATUS_FAILED;
 	r->start_ms = r->paced_ms = r->written_ms = clock_ms(CLOCK_MONOTONIC);
 	if (feeder_run(r->config, &owner, &count))

@@ -323,12 +323,13 @@ static void print_windows(const struct duplicates *d)
 			print_window(d, windows[i]);
 }
 
-static void print_text(const struct duplicates *d)
+static void print_text(const struct duplicates *d, bool is_since)
 {
 	char advice[400];
 
 	if (!*d->first_day) {
-		printf("nothing is counted yet; listeners report once a minute and when they stop\n");
+		printf("nothing is counted %s; listeners report once a minute and when they stop\n",
+		       is_since ? "since then" : "yet");
 		return;
 	}
 	printf("duplicates from %s to %s (UTC)\n\n", d->first_day, d->last_day);
@@ -417,7 +418,7 @@ static int run_stats(const struct invocation *in)
 		if (o->is_json)
 			print_json(&d);
 		else
-			print_text(&d);
+			print_text(&d, o->since_us);
 	}
 	free(d.closest.id);
 	free(d.farthest.id);

@@ -491,6 +491,8 @@ Test(letters, those_of_another_consumer_are_neither_retried_nor_discarded, .init
 	dead_letter_for_three();
 	run_expect_error(db, 1, "2: this fleet (see --consumer) has no such open dead letter",
 			 "dead-letters retry 2 --redis none");
+	run_expect_error(db, 1, "1: this fleet (see --consumer) has no such resolved dead letter",
+			 "dead-letters reopen 1");
 	run_expect_error(db, 1, "2: this fleet", "dead-letters retry --id 2 --raw-file %s", path);
 	run_expect_error(db, 1, "1: this fleet", "dead-letters discard 1 --consumer billing");
 	run_expect(db, 0, "retried 1:", "dead-letters retry --all");

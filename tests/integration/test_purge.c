@@ -48,7 +48,7 @@ Test(purge, dry_run_counts_and_changes_nothing, .init = bench_migrate)
 {
 	store("old", 1500, 31);
 	store("young", 10, 1);
-	run_expect(db, 0, "would be payloads removed", "purge --older-than 30d --dry-run");
+	run_expect(db, 0, "dry run: payloads removed", "purge --older-than 30d --dry-run");
 	run_expect(db, 0, "\"done\":1500", "purge --older-than 30d --dry-run --json");
 	cr_assert_eq(count(IS_WHOLE), 1510);
 }
@@ -387,7 +387,7 @@ Test(purge, settled_deliveries_go_by_age_and_pending_ones_stay, .init = bench_mi
 	deliver("discarded", 31, 3);
 	deliver("delivered", 29, 11);
 	deliver("dead", 29, 13);
-	run_expect(db, 0, "would be deliveries deleted before", "purge --open-too --outbox-older-than 30d --dry-run");
+	run_expect(db, 0, "dry run: deliveries deleted before", "purge --open-too --outbox-older-than 30d --dry-run");
 	cr_assert_eq(deliveries("true"), 1554);
 	run_expect(db, 0, "deliveries deleted before", "purge --open-too --outbox-older-than 30d");
 	cr_assert_eq(deliveries("state = 'pending'"), 20);
@@ -400,6 +400,7 @@ Test(purge, settled_deliveries_go_by_number_whatever_is_pending, .init = bench_m
 	deliver("delivered", 5, 30);
 	deliver("pending", 5, 100);
 	deliver("dead", 1, 30);
+	run_expect(db, 0, "deliveries deleted: 0\n", "purge --open-too --outbox-keep 1000");
 	run_expect(db, 0, ": 0\n", "purge --open-too --outbox-keep 60");
 	run_expect(db, 0, ": 25\n", "purge --open-too --outbox-keep 35");
 	cr_assert_eq(deliveries("state = 'dead'"), 30);
@@ -585,6 +586,7 @@ Test(purge, it_needs_to_know_what, .init = bench_migrate)
 	run_expect_error(db, 2, "purge what?", "purge");
 	run_expect_error(db, 2, "--older-than", "purge --older-than 30");
 	run_expect_error(db, 2, "--older-than", "purge --open-too --delete-rows --dead-letters-keep 3");
+	run_expect_error(db, 2, "--open-too goes with", "purge --open-too --older-than 30d");
 	run_expect_error(db, 2, "takes no arguments", "purge 30d");
 	run_expect_error(db, 2, "--batch", "purge --older-than 30d --batch 0");
 	run_expect(db, 0, "usage: wsonce purge", "purge --help");

@@ -53,6 +53,9 @@ Test(replay, checkpoint_is_of_one_database_one_consumer_and_one_file, .init = be
 	cr_assert_eq(system(command), 0);
 	run_expect_error(db, 1, "another file", "replay %s --checkpoint %s", path, checkpoint);
 	run_expect_error(db, 2, "the file to replay", "replay %s --checkpoint %s", path, path);
+	run_expect_error(other, 1, "--checkpoint: cannot write /nowhere/x: No such file",
+			 "replay %s --checkpoint /nowhere/x", path);
+	cr_assert_eq(database_long(other, "SELECT count(*) FROM events"), 0); /* before a line is fed */
 }
 
 /* The marks of the first run say that all is done; the table says that nothing is. */
@@ -258,13 +261,17 @@ Test(replay, a_checkpoint_that_cannot_be_written_is_status_1_also_at_the_very_en
 {
 	struct redisd *redis = redisd_new();
 	struct database *lock = fleet_lock(db);
-	char *path = fleet_file("events", 10);
-	struct process *p = run_start_on(db, "replay %s --redis %s --redis-timeout 3 --checkpoint /nowhere/checkpoint",
-					 path, redisd_url(redis));
+	char *path = fleet_file("events", 10), *folder = suite_path("folder");
+	struct process *p;
+
+	cr_assert_eq(mkdir(folder, 0700), 0);
+	p = run_start_on(db, "replay %s --redis %s --redis-timeout 3 --checkpoint %s/checkpoint", path,
+			 redisd_url(redis), folder);
 
 	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM pg_locks WHERE NOT granted AND database = "
 					       "(SELECT oid FROM pg_database WHERE datname = current_database())") > 0,
 			     SETTLED_MS));
+	suite_remove(folder);
 	redisd_pause(redis);
 	fleet_unlock(lock);
 	cr_assert_eq(process_wait(p, END_MS), 1, "%s", process_last_words(p));
