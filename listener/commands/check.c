@@ -161,7 +161,7 @@ static void check_postgres(struct findings *f, const struct config *c)
 	fflush(stdout);
 	s = session_open_to_look(c);
 	if (!s) {
-		finding(f, FINDING_WRONG, "postgres", "cannot be used, see the line on standard error");
+		finding(f, FINDING_WRONG, "postgres", "%s", dispatch_failure());
 		return;
 	}
 	seen = inspect(c, s);
@@ -207,7 +207,7 @@ static void check_file(struct findings *f, const struct config *c, const char *p
 	if (s)
 		rows = session_ask_either(s, "", "SELECT sqlite_version()", 0, NULL);
 	if (!rows)
-		finding(f, FINDING_WRONG, "sqlite", "%s cannot be used, see the line on standard error", path);
+		finding(f, FINDING_WRONG, "sqlite", "%s", dispatch_failure());
 	else if (access(path, W_OK))
 		finding(f, FINDING_WRONG, "sqlite", "%s cannot be written: %s", path, strerror(errno));
 	else

@@ -374,8 +374,9 @@ json_t *fleet_state_read(const struct config *config, enum fleet_health *health)
 	struct redis_query *q;
 	char now[TIMESTAMP_SIZE];
 
-	r.state = json_pack("{s:{s:b}, s:n, s:n, s:n, s:[], s:[]}", "postgres", "is_up", 0, "dead_letters", "outbox",
-			    "targets", "sources", "hour");
+	r.state = json_pack("{s:{s:b, s:s*}, s:n, s:n, s:n, s:[], s:[]}", "postgres", "is_up", 0, "role",
+			    config_store_path(config) ? "file" : NULL, "dead_letters", "outbox", "targets", "sources",
+			    "hour");
 	ask_store(&r);
 	q = ask_redis(&r);
 	read_listeners(&r, q);

@@ -83,7 +83,9 @@ Test(check, what_is_away_or_wrong_is_status_1)
 	int port = port_reserve();
 	char *words = suite_text("check --source ws://127.0.0.1:%d/", port);
 
-	expect(1, "wrong    postgres ", nothing, words);
+	expect(1,
+	       "wrong    postgres       cannot reach postgres: connection to server at \"127.0.0.1\", port 1 failed: ",
+	       nothing, words);
 	expect(1, "wrong    redis ", nothing, words);
 	expect(1,
 	       suite_text(
