@@ -2,11 +2,13 @@
  * reconnect: a command that loses its database says so and ends. An SQLite file is session_file.c's. */
 #include "commands/session.h"
 
+#include <errno.h>
 #include <libpq-fe.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 #include <uv.h>
 
 #include "base/bytes.h"
@@ -276,6 +278,8 @@ static struct session *open_file(const char *path, bool may_create)
 
 	if (s)
 		s->file = file;
+	else if (!may_create && access(path, F_OK) && errno == ENOENT)
+		dispatch_fail("sqlite: there is no file %s: check --store; the first listener makes it", path);
 	else
 		dispatch_fail("sqlite: %s", why);
 	return s;

@@ -477,7 +477,7 @@ static int read_item(struct reader *r, const struct setting *s, const json_t *va
 		snprintf(number, sizeof(number), "%.6f", json_real_value(value));
 		return set_value(r, s, FROM_FILE, number);
 	}
-	return fail(r, s, FROM_FILE, value_is_number(s->form.type) ? "not a number" : "not a text");
+	return fail(r, s, FROM_FILE, value_is_number(s->form.type) ? "must be a number or a text" : "must be a text");
 }
 
 static int read_webhooks(struct reader *r, const json_t *value)

@@ -167,6 +167,7 @@ Test(status, servers_that_are_away_are_said, .init = bench_migrate)
 	cr_assert(strstr(run.output, "\n  Connection refused "), "lines are broken, not cut off: %s", run.output);
 	run = run_in(NULL, "status --store sqlite:///nowhere/x.db");
 	cr_assert(run.status == 2 && strstr(run.output, "\nsqlite    down\n"), "%s", run.output);
+	cr_assert(strstr(run.output, "! sqlite: there is no file /nowhere/x.db: check --store;"), "%s", run.output);
 }
 
 Test(status, a_postgres_that_does_not_answer_is_down_within_ten_seconds)

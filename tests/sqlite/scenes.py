@@ -414,7 +414,7 @@ async def commands(rig):
     async def run(status, words, *command, to=file):
         return await tells(rig, to, status, words, *command)
     return (
-        await run(1, "cannot be opened", "audit", "--expected", f"{d}/ids")
+        await run(1, "there is no file", "audit", "--expected", f"{d}/ids")
         or await run(1, "persisted 501, duplicates 0, rejected 2", "replay", f"{d}/events")
         or await run(1, "persisted 0, duplicates 501, rejected 2", "replay", f"{d}/events")
         or await run(1, "expected 3 different events stored 2 dead letters 0 in flight not known missing 1 e-new", "audit",
