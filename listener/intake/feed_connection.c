@@ -22,6 +22,7 @@
 #define CATCH_UP_MS   5000   /* time to read the backlog after a pause before it may be closed */
 #define TELL_MS       60000
 #define EXAMPLE_BYTES 200
+#define REASON_BYTES  300
 
 struct feed_connection {
 	const struct feed_client_parts *p;
@@ -414,10 +415,10 @@ static bool has_secret(const char *template)
 	return strstr(template, "${env:") || strstr(template, "${file:");
 }
 
-/* Passes each header line of the profile to add. Returns the name of the first header that cannot be sent, or NULL.
- * Headers with secrets go to the profile's own hosts only. */
-static const char *write_headers(struct feed_connection *conn, const json_t *headers, bool is_own,
-				 void (*add)(void *to, char *text), void *to)
+/* Passes each header line of the profile to add. why gets the reason if one cannot be sent, else "". Headers with
+ * secrets go to the profile's own hosts only. */
+static void write_headers(struct feed_connection *conn, const json_t *headers, bool is_own,
+			  void (*add)(void *to, char *text), void *to, char why[REASON_BYTES])
 {
 	const char *name, *fault = NULL;
 	json_t *item;
@@ -432,14 +433,15 @@ static const char *write_headers(struct feed_connection *conn, const json_t *hea
 		text = session_render_text(conn->p->session, json_string_value(item), false, &fault);
 		value = text && !fault ? header_value(text) : NULL;
 
-		if (!value || !is_token(name) || !upgrade_allows_header(name)) {
-			free(value);
-			return name;
-		}
-		add(to, memory_printf("%s: %s", name, value));
+		if (value && is_token(name) && upgrade_allows_header(name))
+			add(to, memory_printf("%s: %s", name, value));
+		else
+			snprintf(why, REASON_BYTES, "header %.60s cannot be sent: %s", name,
+				 fault    ? fault
+				 : !value ? "it has no value, or holds a control character"
+					  : "it is the program's own, or not a name");
 		free(value);
 	}
-	return NULL;
 }
 
 static void add_line(void *to, char *text)
@@ -481,21 +483,13 @@ static void dial(struct feed_connection *conn, const struct session_dial *how)
 {
 	bool is_own = false;
 	const char *fault = how->url ? reach_fault(conn->p->profile, how->url, &is_own) : NULL;
-	const char *wrong = write_headers(conn, conn->p->profile->headers, is_own, add_line, &conn->headers);
-	char reason[160];
+	char reason[REASON_BYTES] = "";
 
+	write_headers(conn, conn->p->profile->headers, is_own, add_line, &conn->headers, reason);
 	keep_first_words(conn, how);
 	set_offer(conn);
-	if (how->fault) {
-		fail_later(conn, how->fault, 0);
-		return;
-	}
-	if (wrong || !how->url) {
-		snprintf(reason, sizeof(reason), wrong ? "header %.60s cannot be sent: %s" : "%.0s%s",
-			 wrong ? wrong : "",
-			 wrong ? "a secret cannot be read, or holds a control character"
-			       : "the feed's URL is not known");
-		fail_later(conn, reason, 0);
+	if (how->fault || *reason || !how->url) {
+		fail_later(conn, how->fault ? how->fault : *reason ? reason : "the feed's URL is not known", 0);
 		return;
 	}
 	if (fault) {
@@ -589,15 +583,15 @@ static void start_calls(struct feed_connection *conn)
 	char *url = text ? memory_strdup(text) : NULL;
 	struct call_headers headers = {0};
 	bool is_own = false;
-	const char *wrong;
+	char wrong[REASON_BYTES] = "";
 	struct slice body = {0};
 
 	if (!fault)
 		fault = reach_fault(conn->p->profile, url ? url : "", &is_own);
-	wrong = write_headers(conn, http->headers, is_own, add_call_header, &headers);
+	write_headers(conn, http->headers, is_own, add_call_header, &headers, wrong);
 	if (!fault && http->body)
 		body = session_render(conn->p->session, http->body, &fault);
-	if (url && !fault && !wrong)
+	if (url && !fault && !*wrong)
 		conn->request = request_send(conn->p->requests,
 					     &(struct request_call){.method = http->method,
 								    .url = url,
@@ -606,11 +600,7 @@ static void start_calls(struct feed_connection *conn)
 								    .body_len = body.len},
 					     on_answer, conn);
 	if (!conn->request)
-		fail_call(conn,
-			  fault   ? fault
-			  : wrong ? "a header cannot be sent"
-				  : "its URL is not http:// or https://",
-			  0);
+		fail_call(conn, fault ? fault : *wrong ? wrong : "its URL is not http:// or https://", 0);
 	for (size_t i = 0; i < headers.count; i++)
 		free(headers.lines[i]);
 	free(url);

@@ -193,6 +193,17 @@ Test(check, a_feed_is_judged_by_what_it_sends_first)
 	feed_free(feed);
 }
 
+Test(check, a_secret_that_is_not_set_is_named)
+{
+	expect(1,
+	       "cannot be connected to: header Authorization cannot be sent: the variable MASTODON_TOKEN is not set\n",
+	       NULL, "check --postgres host=/nowhere --redis none --feed mastodon");
+	expect(1,
+	       "the HTTP call before connecting: header Authorization cannot be sent: the variable SLACK_APP_TOKEN is "
+	       "not",
+	       NULL, "try --feed slack --seconds 1");
+}
+
 Test(check, a_handler_is_looked_up, .init = bench_migrate)
 {
 	database_exec(db, "CREATE FUNCTION public.handle(text, text, jsonb) RETURNS void LANGUAGE sql AS ''");
