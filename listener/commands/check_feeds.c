@@ -14,16 +14,19 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/secret.h"
 #include "base/timestamp.h"
 #include "base/url.h"
 #include "commands/live.h"
+#include "feed/secrets.h"
 #include "net/bound_socket.h"
 #include "road/age_limit.h"
 #include "road/envelope.h"
 
-#define CONNECT_MS 5000
-#define LOOK_S     5
-#define ALL_MS     60000 /* further feeds are not tried after this */
+#define CONNECT_MS   5000
+#define LOOK_S       5
+#define ALL_MS       60000 /* further feeds are not tried after this */
+#define UNREAD_BYTES 200
 
 /* --- connections alone --- */
 
@@ -162,14 +165,32 @@ static void check_source(struct findings *f, const struct config *c, const char 
 
 /* --- feeds with a profile --- */
 
+/* arg gets the last secret that cannot be read. */
+static void find_unread(void *arg, const char *name, size_t len)
+{
+	bool is_env = strncmp(name, "env:", 4) == 0;
+	char *key = memory_strndup(name, len), *text = is_env ? secret_named(key + 4) : secret_read(key + 5);
+
+	if (!text)
+		snprintf(arg, UNREAD_BYTES, is_env ? "the variable %s is not set" : "the file %s cannot be read",
+			 strchr(key, ':') + 1);
+	free(text);
+	free(key);
+}
+
 static void check_profile(struct findings *f, const struct config *c, const struct profile *p)
 {
 	bool is_divided = p->fleet == FLEET_SHARED || p->fleet == FLEET_EXCLUSIVE;
+	char unread[UNREAD_BYTES] = "";
 	struct live_seen seen;
 
 	if (is_out_of_reach(f, c, p->url, p->name))
 		return;
 	if (is_divided)
+		secrets_each(p->root, find_unread, unread);
+	if (*unread)
+		finding(f, FINDING_WRONG, "feed", "%s: %s", p->name, unread);
+	else if (is_divided)
 		finding(f, FINDING_OK, "feed",
 			"%s was not connected to, since that would take events from the fleet: wsonce try does",
 			p->name);

@@ -202,6 +202,8 @@ Test(check, a_secret_that_is_not_set_is_named)
 	       "the HTTP call before connecting: header Authorization cannot be sent: the variable SLACK_APP_TOKEN is "
 	       "not",
 	       NULL, "try --feed slack --seconds 1");
+	expect(1, "wrong    feed           slack: the variable SLACK_APP_TOKEN is not set\n", NULL,
+	       "check --postgres host=/nowhere --redis none --feed slack");
 }
 
 Test(check, a_handler_is_looked_up, .init = bench_migrate)
