@@ -80,7 +80,11 @@ static int run_word(int argc, char **argv)
 		return listen_command(argc, argv);
 	if (dispatch_run(argc, argv, &status) == 0)
 		return status;
-	dispatch_fail("unknown command \"%.80s\"%s; see wsonce --help", argv[0], dispatch_ask_meant(argv[0]));
+	if (*argv[0] == '-')
+		dispatch_fail("\"%.80s\" is not a command: options come behind the command; see wsonce --help",
+			      argv[0]);
+	else
+		dispatch_fail("unknown command \"%.80s\"%s; see wsonce --help", argv[0], dispatch_ask_meant(argv[0]));
 	return 2;
 }
 

@@ -547,6 +547,8 @@ const char *dead_letters_check_choice(const struct invocation *in, const char *n
 
 	if (!o->is_all && !in->word_count && !f->since_us && !f->until_us && !f->type && !f->reason && !f->target)
 		return nothing;
+	if (o->is_all && in->word_count)
+		return "--all and ids exclude each other: give either";
 	return dead_letters_check(f, in->words, in->word_count);
 }
 
