@@ -49,17 +49,25 @@ struct ledger {
 	bool is_outdated; /* its cursors are discarded */
 };
 
-static void keep(struct kept *k, struct slice text)
+static void charge(const struct ledger *l, size_t before, size_t now)
+{
+	if (l->settings.charge && now != before)
+		l->settings.charge(l->settings.arg, (long)now - (long)before);
+}
+
+static void keep(const struct ledger *l, struct kept *k, struct slice text)
 {
 	char *copy = memory_alloc(text.len + 1);
 
 	memcpy(copy, text.at, text.len);
+	charge(l, k->len, text.len);
 	free(k->at);
 	*k = (struct kept){copy, text.len};
 }
 
-static void drop(struct kept *k)
+static void drop(const struct ledger *l, struct kept *k)
 {
+	charge(l, k->len, 0);
 	free(k->at);
 	*k = (struct kept){NULL, 0};
 }
@@ -75,7 +83,7 @@ static void note(const struct ledger *l, struct kept *k, struct slice cursor)
 {
 	if (!l->is_outdated &&
 	    (!k->at || l->settings.is_last || cursor_is_ahead(slice_of(k), cursor, l->settings.is_hex)))
-		keep(k, cursor);
+		keep(l, k, cursor);
 }
 
 static bool is_durable(const struct entry *e)
@@ -93,8 +101,8 @@ static void entry_free(struct entry *e)
 	if (!e)
 		return;
 	list_remove(&e->link);
-	drop(&e->cursor);
-	drop(&e->ack);
+	drop(e->ledger, &e->cursor);
+	drop(e->ledger, &e->ack);
 	free(e);
 }
 
@@ -105,7 +113,7 @@ static void ledger_free(struct ledger *l)
 	list_each(node, after, &l->due)
 		entry_free(list_entry(node, struct entry, link));
 	entry_free(l->taken);
-	drop(&l->cursor);
+	drop(l, &l->cursor);
 	list_remove(&l->link);
 	free(l);
 }
@@ -127,6 +135,7 @@ static void make_due(struct ledger *l, struct entry *e)
 {
 	struct entry *due = memory_calloc(1, sizeof(*due));
 
+	due->ledger = l;
 	due->ack = e->ack;
 	due->owed = e->owed;
 	due->came_ms = e->came_ms;
@@ -172,7 +181,7 @@ static void join(struct ledger *l, struct entry *before, struct entry *e)
 	if (e->cursor.at)
 		note(l, &before->cursor, slice_of(&e->cursor));
 	if (e->ack.at) {
-		drop(&before->ack);
+		drop(l, &before->ack);
 		before->ack = e->ack;
 		before->came_ms = e->came_ms;
 		before->owed += e->owed;
@@ -218,7 +227,7 @@ static void tell_cursor(struct ledger *l)
 		return;
 	l->cursor = (struct kept){NULL, 0};
 	l->settings.on_cursor(l->settings.arg, slice_of(&cursor));
-	drop(&cursor);
+	drop(l, &cursor);
 }
 
 /* e has become durable. May free the ledger. */
@@ -298,7 +307,7 @@ void ledger_owe_ack(struct ledger *l, struct slice ack)
 	struct entry *e = open_entry(l);
 
 	if (!e->is_rejected) {
-		keep(&e->ack, ack);
+		keep(l, &e->ack, ack);
 		e->came_ms = l->now_ms;
 		e->owed = 1;
 		l->unacked++;
@@ -327,9 +336,9 @@ void ledger_end(struct ledger *l)
 
 static void forget_cursors(struct ledger *l)
 {
-	drop(&l->cursor);
+	drop(l, &l->cursor);
 	list_each(node, after, &l->entries)
-		drop(&list_entry(node, struct entry, link)->cursor);
+		drop(l, &list_entry(node, struct entry, link)->cursor);
 }
 
 void ledgers_forget_cursors(struct list *ledgers, const struct ledger *first)
@@ -366,6 +375,10 @@ void ledger_leave(struct ledger *l)
 
 void ledgers_free(struct list *ledgers)
 {
-	list_each(node, after, ledgers)
-		ledger_free(list_entry(node, struct ledger, link));
+	list_each(node, after, ledgers) {
+		struct ledger *l = list_entry(node, struct ledger, link);
+
+		l->settings.charge = NULL; /* who counts it may be gone */
+		ledger_free(l);
+	}
 }

@@ -22,13 +22,15 @@ struct ledger_settings {
 	bool is_at_once;      /* an ack is due on arrival, not when its frame is durable */
 	size_t max_unacked;   /* limit of frames whose acks were not taken; 0: none */
 	struct list *ledgers; /* the list it stays in until it is freed */
+	/* Memory of cursors and acks was taken (positive) or freed. A feed chooses their length. NULL: not counted. */
+	void (*charge)(void *arg, long bytes);
 	/* All frames up to this cursor are durable. cursor lives for the call. */
 	void (*on_cursor)(void *arg, struct slice cursor);
 	/* ledger_take_ack has an ack. */
 	void (*on_ack_due)(void *arg);
 	/* max_unacked is reached: stop reading; or no longer: resume. */
 	void (*on_full)(void *arg, bool is_full);
-	void *arg;      /* for on_cursor; must outlive the ledger */
+	void *arg;      /* for on_cursor and charge; must outlive the ledger */
 	void *conn_arg; /* for the other two, which are not called after ledger_leave */
 };
 

@@ -217,6 +217,13 @@ static void on_full(void *arg, bool is_full)
 	feed_connection_hold(o->conn, is_full);
 }
 
+static void on_charge(void *arg, long bytes)
+{
+	const struct profiled *s = arg;
+
+	pipeline_charge(s->parts.pipeline, bytes);
+}
+
 /* --- the client's callbacks --- */
 
 static void *on_open(void *arg, struct feed_connection *conn)
@@ -237,6 +244,7 @@ static void *on_open(void *arg, struct feed_connection *conn)
 		.is_at_once = p->ack_on == ACK_ON_RECEIVE,
 		.max_unacked = (size_t)p->max_unacked,
 		.ledgers = &s->ledgers,
+		.charge = on_charge,
 		.on_cursor = on_cursor_durable,
 		.on_ack_due = on_ack_due,
 		.on_full = on_full,

@@ -15,6 +15,7 @@ static struct sender *senders['z' - 'a' + 1]; /* of events whose names are lette
 static char cursors[200], acks[200];
 static int calls_due;
 static bool is_full;
+static long charged;
 
 static void on_cursor(void *arg, struct slice cursor)
 {
@@ -36,11 +37,20 @@ static void on_full(void *arg, bool full)
 	is_full = full;
 }
 
+static void on_charge(void *arg, long bytes)
+{
+	(void)arg;
+	charged += bytes;
+}
+
 static void open_ledger(void)
 {
 	list_init(&ledgers);
-	settings = (struct ledger_settings){
-		.ledgers = &ledgers, .on_cursor = on_cursor, .on_ack_due = on_ack_due, .on_full = on_full};
+	settings = (struct ledger_settings){.ledgers = &ledgers,
+					    .charge = on_charge,
+					    .on_cursor = on_cursor,
+					    .on_ack_due = on_ack_due,
+					    .on_full = on_full};
 	ledger = ledger_new(&settings);
 }
 
@@ -50,6 +60,25 @@ static void close_ledger(void)
 }
 
 TestSuite(ledger, .init = open_ledger, .fini = close_ledger);
+
+/* A feed chooses how long they are. */
+Test(ledger, memory_of_cursors_and_acks_counts_until_it_is_freed)
+{
+	struct slice cursor = {"12345", 5}, ack = {"ack", 3};
+	struct sender *sender;
+
+	ledger_note_cursor(ledger, cursor);
+	sender = ledger_expect(ledger);
+	cr_assert_eq(charged, 5);
+	ledger_owe_ack(ledger, ack);
+	cr_assert_eq(charged, 8);
+	sender->answer(sender, NULL, OUTCOME_PERSISTED);
+	cr_assert_eq(charged, 3, "%ld", charged);
+	cr_assert_eq(ledger_take_ack(ledger).len, 3);
+	cr_assert_null(ledger_take_ack(ledger).at);
+	cr_assert_eq(charged, 0, "%ld", charged);
+	ledger_leave(ledger);
+}
 
 /* --- stories --- */
 
