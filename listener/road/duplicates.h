@@ -12,7 +12,7 @@
 /* A copy arrived delay_ms after the original was claimed or committed. */
 void duplicates_seen(const char *id, size_t len, int64_t delay_ms);
 
-/* A copy arrived that only the unique key found; Postgres computes its delay from the row. now_ms is the loop clock. */
+/* A copy arrived at now_ms (loop clock) of an event in Postgres, which computes its delay from the row. */
 void duplicates_late(const char *id, size_t len, int64_t now_ms);
 
 /* Adds what was counted since the last duplicates_clear to object, for sql/queries/checkin.sql. */

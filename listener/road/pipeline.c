@@ -327,13 +327,16 @@ static void note_origin(struct pipeline *p, struct event *ev, const struct feed_
 		tell_time(p, time, unit, event ? event->source : from);
 }
 
-/* A copy that nobody waits for, of an event that another listener has received at came_ms and committed. */
-static void drop(const struct envelope_view *view, int64_t came_ms)
+/* A copy that nobody waits for, of an event that another listener has received at came_ms (0 if unknown) and committed.
+ */
+static void drop(const struct pipeline *p, const struct envelope_view *view, int64_t came_ms)
 {
 	counters.done_told++;
 	counters.duplicates++;
 	if (came_ms)
 		duplicates_seen(view->id.at, view->id.len, clock_ms(CLOCK_REALTIME_COARSE) - came_ms);
+	else
+		duplicates_late(view->id.at, view->id.len, now_ms(p));
 }
 
 /* Takes a message that was read: by the pointers, or as event by the rules of a profile. */
@@ -351,7 +354,7 @@ static void take(struct pipeline *p, const char *message, size_t len, struct env
 		join(p, ev, sender);
 		pipeline_lead(p, ev, view->source ? view->source : from ? from : "");
 	} else if (!lead && !sender && pipeline_is_done(p, &view->id_hash, &came_ms)) {
-		drop(view, came_ms);
+		drop(p, view, came_ms);
 	} else if ((why = find_stale(p, event)) && !lead) {
 		counters.stale++;
 		take_refused(p, message, len, view, NULL, why, sender);

@@ -78,15 +78,22 @@ static bool is_told(const struct pipeline *p, const struct event *ev)
 	return claim_is_told(p->claim, &ev->id_hash, NULL);
 }
 
+/* came_ms: when the listener that stored ev received it, 0 if unknown. */
+static void count_copy(struct event *ev, int64_t came_ms)
+{
+	if (!ev->is_counted && came_ms)
+		duplicates_seen(ev->id, ev->id_len, ev->came_us / 1000 - came_ms);
+	else if (!ev->is_counted)
+		duplicates_late(ev->id, ev->id_len, ev->received_us / 1000);
+	ev->is_counted = true;
+}
+
 /* Another listener, which received ev at came_ms (0 if unknown), has committed it. ev is in EV_HELD, but not in a queue
  * of hold.c. */
 static void settle_told(struct pipeline *p, struct event *ev, int64_t came_ms)
 {
 	counters.done_told++;
-	if (came_ms && !ev->is_counted) {
-		duplicates_seen(ev->id, ev->id_len, ev->came_us / 1000 - came_ms);
-		ev->is_counted = true;
-	}
+	count_copy(ev, came_ms);
 	event_move(&p->events, ev, EV_LOOKING);
 	on_mark(p, ev, OUTCOME_DUPLICATE);
 }
@@ -235,6 +242,7 @@ void pipeline_on_newest(void *arg, const char *id, size_t len)
 	if (ev->has_turn)
 		turns_saw(&p->turns, ev->held_ms);
 	hold_remove(ev);
+	count_copy(ev, 0);
 	event_move(&p->events, ev, EV_LOOKING);
 	pipeline_settle(p, ev, OUTCOME_DUPLICATE);
 }
@@ -249,6 +257,7 @@ static bool is_in_turn(struct pipeline *p, struct event *ev)
 		return false;
 	if (ev->has_turn && is_told(p, ev)) {
 		counters.turns_saved++;
+		count_copy(ev, 0);
 		event_move(&p->events, ev, EV_LOOKING);
 		on_mark(p, ev, OUTCOME_DUPLICATE);
 		return true;

@@ -606,7 +606,8 @@ Test(feed_client, odd_cursors_captures_and_ids_change_nothing_else)
 	send_items("\"7f\"", "c", 1);
 	send_items("null", "d", 1);
 	cr_assert(has_rows("true", 4));
-	cr_assert(wait_until(listener_has_logged(listener, "is of another kind, or cannot be stored, and was ignored"), SETTLED_MS));
+	cr_assert(wait_until(listener_has_logged(listener, "is of another kind, or cannot be stored, and was ignored"),
+			     SETTLED_MS));
 	cr_assert(wait_until(database_long(db, "SELECT value::int FROM cursors") == 50, SETTLED_MS));
 	feed_sendf(feed, "{\"ticket\":\"%s\",\"items\":[{\"id\":\"e\"}]}", long_text);
 	feed_sendf(feed, "{\"seq\":51,\"items\":[{\"id\":\"%s\"}]}", long_id);

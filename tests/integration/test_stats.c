@@ -106,6 +106,33 @@ Test(stats, copies_beyond_the_window_are_counted_by_the_age_of_the_row, .init = 
 	cr_assert_not_null(strstr(json_string_value(json_object_get(told, "advice")), "--dedup-window 259200 "));
 }
 
+/* They settle the copies of rows that the other one has stored without a look, and see when those were stored. */
+Test(stats, copies_of_listeners_without_redis_are_all_counted, .init = bench_open)
+{
+	struct feed *feed = feed_new();
+	struct listener *fleet[2];
+
+	for (int i = 0; i < 2; i++)
+		fleet[i] = listener_start(
+			&(struct listener_options){.database = db, .redis = "none", .without_ingest = true},
+			"--source %s", feed_url(feed));
+	cr_assert(feed_wait_clients(feed, 2, SETTLED_MS));
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < 60; i++)
+			feed_sendf(feed, "{\"event_id\":\"%d\"}", i);
+		cr_assert(wait_until(listener_metric(fleet[0], "wsonce_received_total") == 60 * (round + 1) &&
+					     listener_metric(fleet[1], "wsonce_received_total") == 60 * (round + 1) &&
+					     listener_metric(fleet[0], "wsonce_in_flight") == 0 &&
+					     listener_metric(fleet[1], "wsonce_in_flight") == 0,
+				     SETTLED_MS));
+	}
+	for (int i = 0; i < 2; i++)
+		cr_assert_eq(listener_stop(fleet[i]), 0);
+	ask();
+	cr_assert_eq(number("events"), 60);
+	cr_assert_eq(number("copies"), 2 * 3 * 60 - 60, "%ld", number("copies"));
+}
+
 static void expect_pair(const char *name, const char *id, long low, long high)
 {
 	const json_t *pair = json_object_get(told, name);
