@@ -27,7 +27,7 @@
 #define SUCCESSOR_MS  1000 /* minimum age of a connection before it gets a successor */
 #define OWING_MS      2000 /* how long a replaced connection may stay to send its acks */
 #define TELL_MS       60000
-#define FLAPS         3 /* failures in a row; of more, opening and ending are no lines of their own */
+#define TOLD_ENDS     3 /* opening and ending of more connections in a row are no lines of their own */
 #define EXAMPLE_BYTES 160
 
 enum state { STATE_STANDBY, STATE_DOWN, STATE_CALLING, STATE_CONNECTING, STATE_OPEN, STATE_STOPPED };
@@ -50,8 +50,9 @@ struct feed_client {
 	struct secrets *secrets;
 	char *shown;
 	char error[400];
-	int64_t warned_ms; /* loop clock, the last warning that it fails; 0: it works */
-	bool is_flapping;  /* connections open and end, again and again: a line for each is too much */
+	int64_t warned_ms;  /* loop clock, the last warning that it fails; 0: it works */
+	size_t ends;        /* open connections that ended since the last good one */
+	int64_t trouble_ms; /* loop clock, when invalid data was last logged; 0: never */
 	int64_t last_message_ms;
 	uint64_t connects;
 	uint64_t replies;
@@ -82,7 +83,7 @@ static void set_state(struct feed_client *c, enum state state)
 	if (old == state)
 		return;
 	c->state = state;
-	log_write(state == STATE_OPEN && !c->is_flapping ? LOG_INFO : LOG_DEBUG, "source connection",
+	log_write(state == STATE_OPEN && c->ends <= TOLD_ENDS ? LOG_INFO : LOG_DEBUG, "source connection",
 		  "source=%s from=%s to=%s url=%s", name_of(c), state_names[old], state_names[state], c->shown);
 }
 
@@ -122,8 +123,7 @@ static void judge_end(struct feed_client *c, int64_t age_ms)
 {
 	if (backoff_judge(&c->backoff, c->is_good, age_ms)) {
 		c->warned_ms = 0;
-		c->is_flapping = false;
-		c->failures = 0;
+		c->ends = c->failures = 0;
 	}
 	c->is_good = false;
 }
@@ -141,10 +141,10 @@ static void retry_later(struct feed_client *c, const char *reason, int64_t asked
 	keep_error(c, reason);
 	counters.source_disconnects++;
 	c->failures++;
-	c->is_flapping = was_open && c->failures > FLAPS;
-	log_write(is_warning                    ? LOG_WARN
-		  : was_open && !c->is_flapping ? LOG_INFO
-						: LOG_DEBUG,
+	c->ends += was_open;
+	log_write(is_warning                         ? LOG_WARN
+		  : was_open && c->ends <= TOLD_ENDS ? LOG_INFO
+						     : LOG_DEBUG,
 		  was_open ? "source connection has ended, will retry" : "cannot connect to source, will retry",
 		  "source=%s url=%s reason=%s retry_ms=%lld failures=%zu", name_of(c), c->shown, c->error,
 		  (long long)wait, c->failures);
@@ -397,6 +397,17 @@ static void on_line_secret(void *arg, const char *text, size_t len)
 	secrets_add(c->secrets, text, len);
 }
 
+/* Logs at most once a minute. */
+static void on_line_trouble(void *arg, const char *trouble)
+{
+	struct feed_client *c = arg;
+
+	if (c->trouble_ms && now_ms(c) - c->trouble_ms < TELL_MS)
+		return;
+	c->trouble_ms = now_ms(c);
+	log_warn("ignoring invalid data from a source", "source=%s reason=%s", name_of(c), trouble);
+}
+
 /* Logs at most once a minute; a warning if no event has come in that time. */
 static void tell_unmatched(struct feed_client *c)
 {
@@ -411,8 +422,8 @@ static void tell_unmatched(struct feed_client *c)
 }
 
 static const struct feed_connection_owner feed_connection_owner = {
-	on_connection_open, on_connection_end, on_connection_ready, on_connection_action,
-	on_line_rule,       on_line_count,     on_line_number,      on_line_secret,
+	on_connection_open, on_connection_end, on_connection_ready, on_connection_action, on_line_rule,
+	on_line_count,      on_line_number,    on_line_secret,      on_line_trouble,
 };
 
 /* --- connecting --- */
@@ -468,10 +479,11 @@ static void look_at_age(struct feed_client *c)
 /* The end of a spell whose connections were not logged. */
 static void tell_recovery(struct feed_client *c)
 {
-	if (!c->is_flapping || c->state != STATE_OPEN || now_ms(c) - feed_connection_since_ms(c->now) < BACKOFF_GOOD_MS)
+	if (c->ends <= TOLD_ENDS || c->state != STATE_OPEN ||
+	    now_ms(c) - feed_connection_since_ms(c->now) < BACKOFF_GOOD_MS)
 		return;
 	log_info("source connection lasts again", "source=%s url=%s failures=%zu", name_of(c), c->shown, c->failures);
-	c->is_flapping = false;
+	c->ends = 0;
 }
 
 static void on_tick(uv_timer_t *timer)

@@ -20,7 +20,6 @@
 #define IDLE_MS       90000  /* default silence limit if the feed answers pings */
 #define SILENT_MS     600000 /* if it does not */
 #define CATCH_UP_MS   5000   /* time to read the backlog after a pause before it may be closed */
-#define TELL_MS       60000
 #define EXAMPLE_BYTES 200
 #define REASON_BYTES  300
 
@@ -42,7 +41,6 @@ struct feed_connection {
 	int64_t age_ms;  /* maximum age; 0: none */
 	int64_t ping_ms; /* loop clock, next ping; 0: not known */
 	int64_t pinged_ms;
-	int64_t told_ms;  /* loop clock, when ignored data was last logged */
 	int64_t held_ms;  /* loop clock, when reading was last paused; 0: never */
 	int64_t until_ms; /* loop clock, when to close it, because it has a successor; 0: none */
 	struct rate_limit rate_limit;
@@ -303,15 +301,12 @@ static void after_message(struct feed_connection *conn)
 		conn->owner->on_action(conn->arg, conn, action, conn->action_frame);
 }
 
-/* Logs at most once a minute. */
 static void tell_trouble(struct feed_connection *conn)
 {
 	const char *trouble = session_trouble(conn->p->session);
 
-	if (!trouble || (conn->told_ms && now_ms(conn) - conn->told_ms < TELL_MS))
-		return;
-	conn->told_ms = now_ms(conn);
-	log_warn("ignoring invalid data from a source", "source=%s reason=%s", conn->p->profile->name, trouble);
+	if (trouble)
+		conn->owner->on_trouble(conn->arg, trouble);
 }
 
 /* Counts a message of a plain source, which has no rules. */

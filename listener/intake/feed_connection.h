@@ -20,6 +20,8 @@ struct feed_connection_owner {
 	void (*on_number)(void *arg, const struct session_event *event);
 	/* The server sent a value that may be a token. */
 	void (*on_secret)(void *arg, const char *text, size_t len);
+	/* The server sent data that was ignored. */
+	void (*on_trouble)(void *arg, const char *trouble);
 };
 
 /* Connects as `how` says, after its HTTP call if it has one. parts must outlive the connection; how is copied. */

@@ -616,6 +616,35 @@ Test(feed_client, odd_cursors_captures_and_ids_change_nothing_else)
 	expect_status("\"open\"");
 }
 
+static int count_lines(const char *level, const char *part)
+{
+	int n = 0;
+	char *rest = process_errors(listener_process(listener));
+
+	for (char *line; (line = strsep(&rest, "\n"));)
+		n += strstr(line, level) && strstr(line, part);
+	return n;
+}
+
+/* Each of its connections brings data that is ignored, and behind each the feed refuses for a while. */
+Test(feed_client, one_that_fails_in_turn_at_and_after_its_handshake_is_told_a_few_times)
+{
+	start(URL "\"backoff\": {\"min_ms\": 10, \"max_ms\": 20}, \"cursor\": {\"kind\": \"max\", \"scope\": "
+		  "\"source\"}, \"rules\": [{\"when\": {\"/c\": {\"exists\": true}}, \"cursor\": \"/c\"}, " EVENT "]",
+	      feed_port(feed));
+	for (int i = 1; i <= 8; i++) {
+		cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
+		feed_send_text(feed, "{\"c\":1e99999}");
+		feed_refuse(feed, 500);
+		feed_close_all(feed, 1013);
+		cr_assert(
+			wait_until(listener_metric(listener, "wsonce_source_disconnects_total") >= 2 * i, SETTLED_MS));
+		feed_refuse(feed, 0);
+	}
+	cr_assert_leq(count_lines("level=info", "to=open"), 4);
+	cr_assert_eq(count_lines("level=warn", "ignoring invalid data from a source"), 1);
+}
+
 /* ---- loud, and without secrets ---- */
 
 Test(feed_client, frames_without_a_rule_are_told_and_counted)
