@@ -204,9 +204,9 @@ static void on_counted(void *arg, struct event *ev, long attempts)
 	a->question = NOT_ASKED;
 }
 
-static size_t on_done(void *arg, struct done *events, size_t n)
+static size_t on_done(void *arg, struct done *told, size_t n)
 {
-	(void)arg, (void)events;
+	(void)arg, (void)told;
 	return n;
 }
 
