@@ -62,10 +62,12 @@ static void expect_acks(int persisted, int duplicate, int rejected)
 		  counts[1], counts[2]);
 }
 
+static double stored_before, refused_before; /* by set_up_effects */
+
 static void expect_copies(double stored, double refused)
 {
-	cr_assert_eq(listener_metric(listener, "wsonce_copy_statements_total"), stored);
-	cr_assert_eq(listener_metric(listener, "wsonce_copy_statements_refused_total"), refused);
+	cr_assert_eq(listener_metric(listener, "wsonce_copy_statements_total") - stored_before, stored);
+	cr_assert_eq(listener_metric(listener, "wsonce_copy_statements_refused_total") - refused_before, refused);
 }
 
 Test(copy_in, a_batch_without_a_known_row_is_copied)
@@ -254,6 +256,18 @@ Test(copy_into_partitions, does_not_go_what_nobody_claims)
 #define TYPE  "it's \\u00e9"
 #define FLAGS "--batch-max 1000 --handler public.handle --consumer one --max-attempts 1 --config %s"
 
+/* The first statements with effects have few rows. After these, one has as many as EVENTS. */
+static void learn(void)
+{
+	for (char letter = 'v'; letter <= 'w'; letter++) {
+		send_batch_of(letter, "1");
+		expect_acks(EVENTS, 0, 0);
+	}
+	database_exec(db, "DELETE FROM effects; DELETE FROM outbox; DELETE FROM processed_events; DELETE FROM events");
+	stored_before = listener_metric(listener, "wsonce_copy_statements_total");
+	refused_before = listener_metric(listener, "wsonce_copy_statements_refused_total");
+}
+
 /* A handler that writes a row for each call, a consumer, and three webhooks, of which the last is for other types. */
 static void set_up_effects(void)
 {
@@ -277,6 +291,7 @@ static void set_up_effects(void)
 	free(path);
 	event_type = TYPE;
 	producer = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
+	learn();
 }
 
 TestSuite(copy_effects, .init = set_up_effects, .fini = bench_close, .timeout = 120);
