@@ -169,6 +169,12 @@ const struct target *relay_target(const struct relay *r, size_t i)
 	return &target;
 }
 
+const char *relay_error(const struct relay *r)
+{
+	(void)r;
+	return "permission denied for table outbox";
+}
+
 const struct backlog *relay_backlog(const struct relay *r)
 {
 	static const struct backlog backlog = {
