@@ -191,32 +191,55 @@ static bool has_room(void)
 	return poll(&err, 1, atomic_load(&lost) ? 0 : STUCK_MS) != 0;
 }
 
-void log_write(enum log_level level, const char *event, const char *fields, ...)
+static void compose(struct ndjson_line *l, enum log_level level, const char *event, const char *fields, va_list *ap)
+{
+	if (settings.format == LOG_JSON)
+		put_char(l, '{');
+	put_time(l);
+	put_field(l, "level", level_names[level], false);
+	if (settings.instance)
+		put_field(l, "instance", settings.instance, false);
+	put_field(l, "event", event, false);
+	put_fields(l, fields, ap);
+	if (settings.format == LOG_JSON)
+		l->text[l->len++] = '}';
+	l->text[l->len++] = '\n';
+}
+
+/* One write, so that lines of several processes on a terminal do not mix. Returns whether the line was written. */
+static bool put_line(const struct ndjson_line *l)
+{
+	if (has_room())
+		return write(STDERR_FILENO, l->text, l->len) >= 0;
+	atomic_fetch_add(&lost, 1);
+	return false;
+}
+
+static void put_lost(const char *fields, ...)
 {
 	struct ndjson_line l = {.len = 0};
 	va_list ap;
 
+	va_start(ap, fields);
+	compose(&l, LOG_WARN, "log lines were lost, since nobody read standard error", fields, &ap);
+	va_end(ap);
+	put_line(&l);
+}
+
+void log_write(enum log_level level, const char *event, const char *fields, ...)
+{
+	struct ndjson_line l = {.len = 0};
+	unsigned int n;
+	va_list ap;
+
 	if (level < settings.level)
 		return;
-	if (settings.format == LOG_JSON)
-		put_char(&l, '{');
-	put_time(&l);
-	put_field(&l, "level", level_names[level], false);
-	if (settings.instance)
-		put_field(&l, "instance", settings.instance, false);
-	put_field(&l, "event", event, false);
 	va_start(ap, fields);
-	put_fields(&l, fields, &ap);
+	compose(&l, level, event, fields, &ap);
 	va_end(ap);
-	if (settings.format == LOG_JSON)
-		l.text[l.len++] = '}';
-	l.text[l.len++] = '\n';
-	if (!has_room()) {
-		atomic_fetch_add(&lost, 1);
+	if (!put_line(&l))
 		return;
-	}
-	/* One write, so that lines of several processes on a terminal do not mix. */
-	if (write(STDERR_FILENO, l.text, l.len) >= 0 && atomic_load(&lost))
-		log_warn("log lines were lost, since nobody read standard error", "lines=%u",
-			 atomic_exchange(&lost, 0));
+	n = atomic_exchange(&lost, 0);
+	if (n)
+		put_lost("lines=%u", n);
 }

@@ -42,7 +42,9 @@ static size_t number_key(struct slice value, char *out)
 	}
 	while (n && digits[n - 1] == '0')
 		n--;
-	*out = n ? is_negative ? '0' : '2' : '1';
+	*out = '1';
+	if (n)
+		*out = is_negative ? '0' : '2';
 	if (!n)
 		return 1;
 	if (at < end)

@@ -1,6 +1,7 @@
 /* cursor.c owns the arithmetic of cursors: comparing, holding, clamping, rewinding, hexadecimal. */
 #include "feed/cursor.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -136,6 +137,7 @@ static bool is_beyond(const struct mark *m, const struct mark *than)
 		return m->number > than->number;
 	a = key_of(m);
 	b = key_of(than);
+	assert(a.at && b.at);
 	order = memcmp(a.at, b.at, a.len < b.len ? a.len : b.len);
 	order = order ? order : a.len > b.len;
 	bytes_free(&a);

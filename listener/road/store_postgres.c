@@ -671,9 +671,7 @@ static void on_bad_row(struct store *s, const struct postgres_answer *answer)
 
 	if (top(s)->from == top(s)->to)
 		pop_range(s);
-	else if (is_less)
-		send_range(s);
-	else if (halve(s))
+	else if (is_less || halve(s))
 		send_range(s);
 	else
 		refuse_row(s, answer);
