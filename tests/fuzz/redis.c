@@ -79,6 +79,7 @@ static struct asker {
 	char digest[18]; /* as a dead mark says it */
 } askers[EVENTS];
 
+static int ear = -1;     /* the server's end of the connection for the done channel, the first to be made; silent */
 static const char *sent; /* by the server, all of it */
 static size_t sent_len;
 static char signed_mark[MARK_TEXT_SIZE + MAC_LEN + 1]; /* the first event's done mark */
@@ -113,9 +114,13 @@ redisContext *redisConnectUnixNonBlock(const char *path)
 	(void)path;
 	must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) == 0, "no socket: %s",
 	     strerror(errno));
-	if (server >= 0)
-		close(server);
-	server = pair[1];
+	if (ear < 0) {
+		ear = pair[1];
+	} else {
+		if (server >= 0)
+			close(server);
+		server = pair[1];
+	}
 	context = redisConnectFd(pair[0]);
 	context->flags &= ~REDIS_BLOCK;
 	return context;
@@ -471,6 +476,9 @@ void try_input(const uint8_t *data, size_t size)
 	config.marks_key = flags_now & HAS_KEY ? (char *)KEY : NULL;
 	reset_events();
 	sent = bytes = reveal(data + 2 + steps, size - 2 - steps, &sent_len);
+	if (ear >= 0)
+		close(ear);
+	ear = -1;
 	c = claim_open(&loop, &config, &callbacks);
 	claim_set_epoch(c, data[0] & EPOCH_IS_KNOWN ? EPOCH : 0);
 	claim_set_database(c, data[0] & DATABASE_IS_KNOWN ? DATABASE : "");
