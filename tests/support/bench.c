@@ -20,7 +20,7 @@ void bench_close(void)
 {
 	peer_free(producer);
 	if (listener)
-		cr_assert_eq(listener_stop(listener), 0);
+		cr_assert_eq(listener_stop(listener), 0, "%s", process_last_words(listener_process(listener)));
 }
 
 long bench_rows(void)
