@@ -119,13 +119,18 @@ size_t pipeline_on_done(void *arg, struct done *events, size_t n)
 		if (i + EVENT_FETCH < n)
 			events_fetch_event(&p->events, &events[i + EVENT_FETCH].hash);
 		ev = event_find_hash(&p->events, &events[i].hash);
-		if (!ev || ev->state != EV_HELD || !may_settle(p)) {
+		if (!ev || ev->state != EV_HELD) {
 			events[left++] = events[i];
 			continue;
 		}
 		if (ev->is_deferred)
 			note_told(p, ev);
 		hold_remove(ev);
+		if (!may_settle(p)) { /* by then Postgres has mostly told its epoch */
+			events[left++] = events[i];
+			hold_add(&p->hold, ev, now_ms(p), DEFER_STEP);
+			continue;
+		}
 		settle_told(p, ev, events[i].came_ms);
 	}
 	return left;
@@ -300,7 +305,7 @@ void pipeline_claim_or_defer(struct pipeline *p, struct event *ev, bool is_ours)
 	ev->is_deferred = true;
 	ev->held_ms = now_ms(p);
 	event_move(&p->events, ev, EV_HELD);
-	if (!claim_hears_done(p->claim)) {
+	if (!claim_hears_done(p->claim) || is_told(p, ev)) {
 		ev->looks = DEFER_STEP;
 		hold_add(&p->hold, ev, now_ms(p), DEFER_STEP);
 		return;

@@ -1187,8 +1187,14 @@ Test(pipeline, copy_of_a_source_that_this_one_leads_is_claimed_though_another_le
 }
 
 STORY(what_the_channel_tells_is_asked_of_postgres_where_marks_are_in_doubt,
-      "set channel; wait a; set unsure; set epoch_silent; told a; in held 1; pass 200; in held 1; journal; pass 50; "
+      "set channel; wait a; set unsure; set epoch_silent; told a; in held 1; pass 50; in held 1; journal; pass 50; "
       "journal insert(a)")
+STORY(what_the_channel_tells_while_the_epoch_is_asked_for_settles_soon,
+      "set channel; set other_leader; receive a; receive b; receive c; set unsure; set epoch_silent; told b; told c; "
+      "in held 3; clear unsure; pass 50; in held 1; journal; duplicates 2")
+STORY(copy_that_comes_after_the_channel_told_of_it_while_the_epoch_is_asked_for_settles_soon,
+      "set channel; set other_leader; set unsure; set epoch_silent; told a; receive a; in held 1; clear unsure; pass "
+      "50; flight 0; journal; duplicates 1")
 STORY(row_that_is_ours_by_now_is_not_settled_by_the_channel,
       "receive a p; take a mine; told a; p=; insert a present; p=d")
 
