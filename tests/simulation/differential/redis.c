@@ -88,14 +88,21 @@ static void put(const redisReply *r)
 	}
 }
 
-static redisReply *ask(void)
+typedef redisReply *send_fn(const char *command, size_t len);
+
+static redisReply *send_words(send_fn *send)
 {
 	char *command;
 	long long len = redisFormatCommandArgv(&command, count, words, NULL);
-	redisReply *r = side_ask(command, (size_t)len);
+	redisReply *r = send(command, (size_t)len);
 
 	redisFreeCommand(command);
 	return r;
+}
+
+static redisReply *ask(void)
+{
+	return send_words(side_ask);
 }
 
 /* Names come in the order of their times, which two servers do not share. */
@@ -215,16 +222,6 @@ static void alive(void)
 	show(false);
 }
 
-static redisReply *hear_by_words(void)
-{
-	char *command;
-	long long len = redisFormatCommandArgv(&command, count, words, NULL);
-	redisReply *r = side_hear(command, (size_t)len);
-
-	redisFreeCommand(command);
-	return r;
-}
-
 /* The done channel: one publishes, the other has subscribed, and may ping. */
 static void publish(void)
 {
@@ -240,7 +237,7 @@ static void publish(void)
 	put(r);
 	freeReplyObject(r);
 	begin("PING");
-	r = hear_by_words();
+	r = send_words(side_hear);
 	put(r);
 	freeReplyObject(r);
 	printf("\n");
@@ -252,7 +249,7 @@ static void subscribe(void)
 
 	begin("SUBSCRIBE");
 	add("wsonce:done:dedup:");
-	r = hear_by_words();
+	r = send_words(side_hear);
 	printf("subscribed");
 	put(r);
 	freeReplyObject(r);
