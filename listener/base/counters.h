@@ -25,14 +25,12 @@
 	X(claims_renewed, "Leases extended while their events were in flight.") \
 	X(claims_expired, "Own claims found missing when they were renewed.") \
 	X(claims_released, "Own claims released after a failed store or at shutdown.") \
-	X(claims_taken_over, "Held events whose claim was found missing.") \
+	X(claims_taken_over, "Held events whose claim another listener had given up.") \
 	X(claims_inherited, "Held events whose claim was taken over because its owner was found dead.") \
 	X(holds, "Events held because another listener had claimed them.") \
 	X(deferred, "Events left to the leader of their source.") \
 	X(done_told, "Copies settled because another listener told of its commit on the done channel.") \
-	X(turns_saved, \
-	  "Events left to other listeners while Redis was unreachable, whose rows were then found in the table.") \
-	X(deferred_in_vain, "Deferred events found unclaimed when they were looked at again.") \
+	X(deferred_in_vain, "Deferred events that their leader had not claimed.") \
 	X(hold_timeouts, "Held events sent to the store after twice the claim TTL.") \
 	X(batches, "INSERT and COPY statements that succeeded.") \
 	X(copy_statements, "Batches stored by COPY.") \

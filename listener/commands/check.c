@@ -275,8 +275,8 @@ static const char tries[] =
 static const char channel_tries[] = "PUBLISH % check;SUBSCRIBE %";
 
 /* The beginnings of other keys. An ACL may have a pattern for each. */
-static const char *const other_keys[] = {
-	"wsonce:prefixes", "wsonce:attempts:", "wsonce:fleet:", "wsonce:readers:", "wsonce:lease:", OWNERS_KEY_PREFIX};
+static const char *const other_keys[] = {"wsonce:prefixes",
+					 "wsonce:fleet:", "wsonce:readers:", "wsonce:lease:", OWNERS_KEY_PREFIX};
 
 struct rights {
 	struct redis_query *redis;

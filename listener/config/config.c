@@ -147,7 +147,7 @@ static const struct setting settings[] = {
 	       "most bytes of a message; a larger one closes a producer's connection with 1009, or becomes a dead "
 	       "letter with its start (source)"),
 	NUMBER("max-attempts", "WSONCE_MAX_ATTEMPTS", VALUE_NUMBER, max_attempts, "N", "5", 1, 1000000,
-	       "tries of the whole fleet to store an event before it becomes a dead letter"),
+	       "tries of one listener to store an event before it becomes a dead letter"),
 	NUMBER("drain-timeout", "WSONCE_DRAIN_TIMEOUT", VALUE_MS, drain_timeout_ms, "TIME", "10", 1, 1000 * DAY,
 	       "time to finish what is in memory after SIGTERM"),
 	TEXT("id-pointer", "WSONCE_ID_POINTER", VALUE_POINTERS, id_pointers, "POINTER", "/event_id",

@@ -30,10 +30,8 @@
 #include "road/mac.h"
 #include "base/counters.h"
 
-#define ATTEMPTS_PREFIX "wsonce:attempts:"
-#define ATTEMPTS_TTL_S  "3600"
-#define TELL_MS         60000 /* between two warnings about bad MACs */
-#define REFUSED_MS      3000  /* after an error Redis counts as refusing for so long */
+#define TELL_MS    60000 /* between two warnings about bad MACs */
+#define REFUSED_MS 3000  /* after an error Redis counts as refusing for so long */
 
 struct stamp {
 	int64_t ms;
@@ -53,8 +51,7 @@ struct claim {
 	size_t prefix_len;
 	struct slice
 		heads[REDIS_TAGS]; /* on a cluster, of keys: the prefix with a tag; those that were needed so far */
-	char *attempts_prefix;
-	char *owner; /* "<instance>.<nonce>@" */
+	char *owner;               /* "<instance>.<nonce>@" */
 	size_t owner_len;
 	char ttl[24];
 	char take_tail[64]; /* of a claim command, as it goes over the wire; of a mark: */
@@ -259,6 +256,7 @@ static enum claim_result read_value(struct claim *c, struct event *ev, const str
 static void note_owner(struct claim *c, struct event *ev, enum claim_result result, const struct redis_reply *value)
 {
 	ev->owner = result == CLAIM_OTHER ? owners_find(c->owners, value->str, value->len) : 0;
+	owners_wait(c->owners, ev->owner);
 }
 
 /* Somebody else's claim or mark is seen for the first time: how long was it there when ev came? */
@@ -267,7 +265,7 @@ static void count_duplicate(const struct claim *c, struct event *ev, enum claim_
 {
 	int64_t age_ms = (int64_t)uv_now(c->loop) - ev->received_us / 1000;
 
-	if (result != CLAIM_OTHER && result != CLAIM_DONE && result != CLAIM_DEAD)
+	if (ev->is_counted || (result != CLAIM_OTHER && result != CLAIM_DONE && result != CLAIM_DEAD))
 		return;
 	duplicates_seen(ev->id, ev->id_len, stamp_ms(c) - age_ms - value_ms(value));
 	ev->is_counted = true;
@@ -359,85 +357,38 @@ int claim_take(struct claim *c, struct event *ev)
 	return send_command(c, on_take, ev);
 }
 
-struct look {
-	bool takes; /* what it finds absent: claim_inherit */
+/* A call of inherit.lua. */
+struct inheritance {
 	size_t count;
 	struct event *events[];
 };
 
-static enum claim_result read_element(struct claim *c, const struct look *look, struct event *ev,
-				      const struct redis_reply *value)
-{
-	enum claim_result result;
-
-	if (value->type == REPLY_NIL) {
-		ev->owner = 0;
-		return look->takes ? CLAIM_MINE : CLAIM_ABSENT;
-	}
-	result = read_value(c, ev, value);
-	if (ev->is_deferred)
-		count_duplicate(c, ev, result, value);
-	note_owner(c, ev, result, value);
-	if (ev->looks)
-		owners_wait(c->owners, ev->owner);
-	return result;
-}
-
-static void on_look(void *owner, void *arg, const struct redis_reply *reply)
+static void on_inherited(void *owner, void *arg, const struct redis_reply *reply)
 {
 	struct claim *c = owner;
-	struct look *look = arg;
-	bool is_whole = reply && reply->type == REPLY_ARRAY && reply->elements == look->count;
+	struct inheritance *all = arg;
+	bool is_whole = reply && reply->type == REPLY_ARRAY && reply->elements == all->count;
 
 	if (reply && reply->type == REPLY_ERROR)
 		log_error_answer(c, reply);
-	for (size_t i = 0; i < look->count; i++) {
-		struct event *ev = look->events[i];
-		enum claim_result result = CLAIM_UNKNOWN;
+	for (size_t i = 0; i < all->count; i++) {
+		struct event *ev = all->events[i];
+		const struct redis_reply *value = is_whole ? reply->element[i] : NULL;
+		enum claim_result result = !value                     ? CLAIM_UNKNOWN
+					   : value->type == REPLY_NIL ? CLAIM_MINE
+								      : read_value(c, ev, value);
 
-		if (i + EVENT_FETCH < look->count)
-			event_fetch(look->events[i + EVENT_FETCH]);
-		if (is_whole)
-			result = read_element(c, look, ev, reply->element[i]);
-		ev->is_claimed = result == CLAIM_MINE || (look->takes && !reply);
-		c->on.on_looked(c->on.arg, ev, result);
+		if (i + EVENT_FETCH < all->count)
+			event_fetch(all->events[i + EVENT_FETCH]);
+		finish_take(c, ev, result, value);
 	}
-	free(look);
-}
-
-/* Sends the command at hand. */
-static int send_look(struct claim *c, struct event *const *evs, size_t n, bool takes)
-{
-	struct look *look = memory_alloc(sizeof(*look) + n * sizeof(struct event *));
-
-	look->takes = takes;
-	look->count = n;
-	memcpy(look->events, evs, n * sizeof(struct event *));
-	if (send_command(c, on_look, look) == 0)
-		return 0;
-	free(look);
-	return -1;
-}
-
-static int look_at(struct claim *c, struct event *const *evs, size_t n, unsigned int with)
-{
-	(void)with;
-	resp_start(&c->command, n + 1);
-	resp_word(&c->command, "MGET");
-	for (size_t i = 0; i < n; i++)
-		put_key(c, evs[i]);
-	return send_look(c, evs, n, false);
-}
-
-int claim_look(struct claim *c, struct event *const *evs, size_t n)
-{
-	if (!claim_is_ready(c) || FAULT_POINT("claim: nobody can be looked up"))
-		return -1;
-	return ask_by_tag(c, evs, n, look_at, 0);
+	free(all);
 }
 
 static int inherit(struct claim *c, struct event *const *evs, size_t n, unsigned int owner)
 {
+	struct inheritance *all;
+
 	resp_start(&c->command, 5 + 2 * n);
 	resp_word(&c->command, "EVAL");
 	resp_word(&c->command, LUA_INHERIT);
@@ -450,53 +401,18 @@ static int inherit(struct claim *c, struct event *const *evs, size_t n, unsigned
 		stamp_claim(c, evs[i]);
 		put_value(c, evs[i]);
 	}
-	return send_look(c, evs, n, true);
+	all = memory_alloc(sizeof(*all) + n * sizeof(struct event *));
+	all->count = n;
+	memcpy(all->events, evs, n * sizeof(struct event *));
+	if (send_command(c, on_inherited, all) == 0)
+		return 0;
+	free(all);
+	return -1;
 }
 
 int claim_inherit(struct claim *c, uint16_t owner, struct event *const *evs, size_t n)
 {
 	return claim_is_ready(c) ? ask_by_tag(c, evs, n, inherit, owner) : -1;
-}
-
-/* Tries are of a message: others with its id have counters of their own. */
-static void put_attempts_key(struct claim *c, const struct event *ev, uint64_t digest)
-{
-	char tail[ENVELOPE_ID_MAX + 20];
-
-	memcpy(tail, ev->id, ev->id_len);
-	snprintf(tail + ev->id_len, 20, "/%016" PRIx64, digest);
-	resp_joined(&c->command, c->attempts_prefix, strlen(c->attempts_prefix), tail, ev->id_len + 17u);
-}
-
-static void on_count(void *owner, void *arg, const struct redis_reply *reply)
-{
-	struct claim *c = owner;
-	bool is_count = reply && reply->type == REPLY_INTEGER && reply->integer >= 0;
-
-	c->on.on_counted(c->on.arg, arg, is_count ? (long)reply->integer : -1);
-}
-
-/* The counter gets its TTL before it is counted up, so that no crash leaves one for ever. */
-int claim_count(struct claim *c, struct event *ev)
-{
-	uint64_t digest;
-
-	if (!claim_is_ready(c) || FAULT_POINT("claim: tries cannot be counted"))
-		return -1;
-	digest = event_digest_head(ev);
-	resp_start(&c->command, 6);
-	resp_word(&c->command, "SET");
-	put_attempts_key(c, ev, digest);
-	resp_word(&c->command, "0");
-	resp_word(&c->command, "NX");
-	resp_word(&c->command, "EX");
-	resp_word(&c->command, ATTEMPTS_TTL_S);
-	if (send_command(c, NULL, NULL))
-		return -1;
-	resp_start(&c->command, 2);
-	resp_word(&c->command, "INCR");
-	put_attempts_key(c, ev, digest);
-	return send_command(c, on_count, ev);
 }
 
 /* A script call, kept until it is answered: the server may have forgotten the script. */
@@ -618,14 +534,6 @@ static void send_mark(struct claim *c, const struct queued_mark *mark)
 		mark_queue_undo(sent, mark);
 }
 
-static void forget_attempts(struct claim *c, const struct event *ev)
-{
-	resp_start(&c->command, 2);
-	resp_word(&c->command, "DEL");
-	put_attempts_key(c, ev, event_digest_head(ev));
-	send_command(c, NULL, NULL);
-}
-
 void claim_mark(struct claim *c, struct event *ev, enum claim_mark kind)
 {
 	bool is_dead = kind == CLAIM_MARK_DEAD;
@@ -643,8 +551,6 @@ void claim_mark(struct claim *c, struct event *ev, enum claim_mark kind)
 	send_mark(c, &mark);
 	if (!mark.is_dead)
 		done_channel_add(c->channel, &(const struct done){ev->id_hash, ev->came_us / 1000});
-	if (mark.is_dead || ev->attempts)
-		forget_attempts(c, ev);
 }
 
 static void on_redis_state(void *owner, enum redis_state state)
@@ -685,11 +591,12 @@ bool claim_has_other_leader(struct claim *c, const char *source)
 {
 	struct fleet *f;
 
-	if (!claim_is_ready(c))
+	if (!c->fleets || c->registry.is_foreign)
 		return false;
 	f = fleets_of(c->fleets, source);
 	owners_set_fleet(c->owners, fleets_size(c->fleets) + 1);
-	fleet_hear(f);
+	if (claim_is_ready(c))
+		fleet_hear(f);
 	return fleet_has_other_leader(f, source);
 }
 
@@ -697,16 +604,6 @@ void claim_suspect_leader(struct claim *c, const char *source)
 {
 	if (claim_is_ready(c))
 		fleet_suspect_leader(fleets_of(c->fleets, source), source);
-}
-
-size_t claim_rank(const struct claim *c, const struct event *ev)
-{
-	return c->fleets && !claim_is_ready(c) ? fleets_rank(c->fleets, ev) : 0;
-}
-
-size_t claim_others(const struct claim *c)
-{
-	return c->fleets && !claim_is_ready(c) ? fleets_size(c->fleets) : 0;
 }
 
 bool claim_hears_done(const struct claim *c)
@@ -717,11 +614,6 @@ bool claim_hears_done(const struct claim *c)
 const struct id_hash_key *claim_id_key(const struct claim *c)
 {
 	return done_channel_key(c->channel);
-}
-
-void claim_learn(struct claim *c, const struct id_hash *hash, int64_t came_ms)
-{
-	done_channel_learn(c->channel, &(const struct done){*hash, came_ms});
 }
 
 bool claim_is_told(const struct claim *c, const struct id_hash *hash, int64_t *came_ms)
@@ -785,7 +677,6 @@ static void claim_free(struct claim *c)
 		free((char *)c->heads[tag].at);
 	}
 	mark_queue_free(&c->owed);
-	free(c->attempts_prefix);
 	free(c->owner);
 	free(c->key);
 	free(c);
@@ -831,7 +722,6 @@ struct claim *claim_open(uv_loop_t *loop, const struct config *config, const str
 
 	uv_random(NULL, NULL, &nonce, sizeof(nonce), 0, NULL);
 	c->owner = memory_printf("%s.%016llx@", config->instance_id, (unsigned long long)nonce);
-	c->attempts_prefix = memory_printf(ATTEMPTS_PREFIX "%s", config->claim_prefix);
 	if (config->marks_key) {
 		c->key = memory_alloc(sizeof(*c->key));
 		mac_key_make(c->key, config->marks_key);

@@ -18,7 +18,7 @@ enum claim_result {
 	CLAIM_OTHER,   /* another instance is at work on the event, which is not yet stored */
 	CLAIM_DONE,    /* a done mark: the event is committed */
 	CLAIM_DEAD,    /* a dead mark: the event is recorded as a dead letter */
-	CLAIM_ABSENT,  /* looked up only: nobody holds it */
+	CLAIM_ABSENT,  /* internal: a mark that says nothing of this event */
 	CLAIM_UNKNOWN, /* Redis could not be asked, or its answer was lost, or is a mark and the epoch is not known */
 };
 
@@ -27,9 +27,6 @@ enum claim_mark { CLAIM_MARK_DONE, CLAIM_MARK_DEAD };
 /* All are called from the loop, each once for its call below, never from inside it. */
 struct claim_callbacks {
 	void (*on_claimed)(void *arg, struct event *ev, enum claim_result result);
-	void (*on_looked)(void *arg, struct event *ev, enum claim_result result);
-	/* attempts: failed tries of the whole fleet; -1: unknown. */
-	void (*on_counted)(void *arg, struct event *ev, long attempts);
 	/* Not for a call below, and maybe again and again: the owner of claims that events were held for is dead. */
 	void (*on_owner_gone)(void *arg, uint16_t owner);
 	/* Others have committed n events; as in done_channel.h. */
@@ -57,18 +54,11 @@ bool claim_is_used(const struct claim *c);
 bool claim_has_other_leader(struct claim *c, const char *source);
 /* The leader of the source did not claim an event in time: for some seconds another instance leads. */
 void claim_suspect_leader(struct claim *c, const char *source);
-/* While Redis is away: how many of the instances that were alive when it went come before this one for ev. 0 while it
- * is there. */
-size_t claim_rank(const struct claim *c, const struct event *ev);
-/* And how many there were. */
-size_t claim_others(const struct claim *c);
 /* Does this listener hear the done channel now? Then it is soon told of what others commit, and need not look. */
 bool claim_hears_done(const struct claim *c);
 /* The key for the hashes of events; NULL while the database or its epoch is unknown. */
 const struct id_hash_key *claim_id_key(const struct claim *c);
-/* Postgres has told that this event, received at came_ms (since 1970), has a row. */
-void claim_learn(struct claim *c, const struct id_hash *hash, int64_t came_ms);
-/* Is the event known to be committed in this epoch, from the done channel or Postgres? That is knowledge, as a done
+/* Is the event known to be committed in this epoch, from the done channel? That is knowledge, as a done
  * mark of this epoch is. Sets *came_ms, if it is not NULL, to when its listener received it, in ms since 1970. */
 bool claim_is_told(const struct claim *c, const struct id_hash *hash, int64_t *came_ms);
 /* Tells the fleet of the events marked as done since the last call. To be called after each batch. */
@@ -83,16 +73,9 @@ void claim_leave(struct claim *c);
  * before the command was sent. */
 int claim_take(struct claim *c, struct event *ev);
 
-/* Looks at the claims of n events in one command. Returns 0 and calls on_looked for each; or -1
- * and calls it for none. The events live until then; the array may be gone. */
-int claim_look(struct claim *c, struct event *const *evs, size_t n);
-
-/* Takes the claims of n events over from their owner, which is dead: those that are still its own, or nobody's. Else as
- * claim_look, with on_looked: CLAIM_MINE for those that were taken. */
+/* Takes the claims of n events over from their owner, which is dead: those that are still its own, or nobody's. Returns
+ * 0 and calls on_claimed for each, CLAIM_MINE for those that were taken; or -1 and calls it for none. */
 int claim_inherit(struct claim *c, uint16_t owner, struct event *const *evs, size_t n);
-
-/* Counts one more failed try of the fleet. Returns as claim_take, with on_counted. */
-int claim_count(struct claim *c, struct event *ev);
 
 /* The rest is sent and forgotten; ev may be freed at once. While Redis is away nothing is sent:
  * marks are made up for when it is back, claims end by their TTL. */

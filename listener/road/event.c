@@ -19,8 +19,7 @@
 #define LENGTHS         8 /* bytes for the lengths of id and type before a profile's event */
 
 static const char *const state_names[EVENT_STATES] = {
-	"claiming", "held",        "behind",  "looking",        "batched", "storing",
-	"counting", "backing_off", "refused", "dead_lettering", "done",
+	"claiming", "held", "behind", "batched", "storing", "backing_off", "refused", "dead_lettering", "done",
 };
 
 #define TO(state) (1u << (state))
@@ -28,13 +27,11 @@ static const char *const state_names[EVENT_STATES] = {
 /* The allowed steps between states. */
 static const unsigned int allowed[EVENT_STATES] = {
 	[EV_CLAIMING] = TO(EV_BATCHED) | TO(EV_HELD) | TO(EV_DONE),
-	[EV_HELD] = TO(EV_LOOKING) | TO(EV_BATCHED) | TO(EV_BEHIND),
+	[EV_HELD] = TO(EV_HELD) | TO(EV_CLAIMING) | TO(EV_BATCHED) | TO(EV_BEHIND) | TO(EV_DONE),
 	[EV_BEHIND] = TO(EV_CLAIMING) | TO(EV_BATCHED) | TO(EV_REFUSED) | TO(EV_DONE),
-	[EV_LOOKING] = TO(EV_CLAIMING) | TO(EV_HELD) | TO(EV_BATCHED) | TO(EV_DONE),
 	[EV_BATCHED] = TO(EV_STORING) | TO(EV_HELD),
-	[EV_STORING] = TO(EV_DONE) | TO(EV_BATCHED) | TO(EV_COUNTING) | TO(EV_BACKING_OFF) | TO(EV_REFUSED),
-	[EV_COUNTING] = TO(EV_BACKING_OFF) | TO(EV_REFUSED) | TO(EV_BEHIND),
-	[EV_BACKING_OFF] = TO(EV_HELD) | TO(EV_BATCHED) | TO(EV_BEHIND),
+	[EV_STORING] = TO(EV_DONE) | TO(EV_BATCHED) | TO(EV_BACKING_OFF) | TO(EV_REFUSED) | TO(EV_BEHIND),
+	[EV_BACKING_OFF] = TO(EV_CLAIMING) | TO(EV_HELD) | TO(EV_BATCHED) | TO(EV_BEHIND),
 	[EV_REFUSED] = TO(EV_DEAD_LETTERING),
 	[EV_DEAD_LETTERING] = TO(EV_DONE) | TO(EV_REFUSED),
 };

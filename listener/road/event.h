@@ -16,15 +16,23 @@ enum event_state {
 	EV_CLAIMING,       /* sent SET NX GET, no answer yet */
 	EV_HELD,           /* another listener is storing it, or should be */
 	EV_BEHIND,         /* waits for another message with the same id */
-	EV_LOOKING,        /* sent an MGET with its key, no answer yet */
 	EV_BATCHED,        /* waits for the next batch */
 	EV_STORING,        /* its batch is sent, no result yet */
-	EV_COUNTING,       /* refused by Postgres; asked Redis how often the fleet tried it */
 	EV_BACKING_OFF,    /* waits for its next try with its claim; then releases the claim if Postgres refused it */
 	EV_REFUSED,        /* waits to be recorded as a dead letter */
 	EV_DEAD_LETTERING, /* its dead letter is sent, no result yet */
 	EV_DONE,           /* committed or a dead letter: answered, then freed */
 	EVENT_STATES
+};
+
+/* What an event in EV_HELD or EV_BACKING_OFF waits for; kept while the claim that ends the wait is sent. */
+enum wait {
+	WAIT_NONE,
+	WAIT_LEADER, /* the leader of its source; it has not been claimed here */
+	WAIT_OWNER,  /* another listener that has its claim */
+	WAIT_EPOCH,  /* the database's epoch: it is known to be committed, if that is the same */
+	WAIT_RETRY,  /* its backoff: Postgres refused it */
+	WAIT_SERVER, /* its backoff: Postgres could not store it, as far as known for no fault of its own */
 };
 
 /* How an event ended. */
@@ -63,20 +71,18 @@ struct event {
 	size_t message_len;
 	enum event_state state;
 	uint16_t id_len;   /* 0: the message has no usable id, and becomes a dead letter */
-	uint16_t looks;    /* MGETs since it was held; sets the next delay */
+	uint16_t asks;     /* answers that named another owner; sets the next delay */
 	uint16_t owner;    /* owner of the claim that it was last held for, as in owners.h; 0 if none */
 	uint16_t put_offs; /* how often the store postponed it, as far as known for no fault of its own */
 	bool is_claimed;   /* as far as we know, our claim is in Redis */
-	bool is_deferred;  /* left to the leader of its source, and not looked up since */
-	bool has_turn;     /* Redis is away: left to other listeners until it is our turn */
-	bool is_unseen;    /* a consumer's statement neither inserted nor saw its row, and is sent once more */
-	uint8_t doubts;    /* marks found but not trusted, because the database's epoch was unknown */
-	bool is_counted;   /* counted as a duplicate because a claim or mark was found */
+	enum wait wait;
+	bool is_unseen;  /* a consumer's statement neither inserted nor saw its row, and is sent once more */
+	uint8_t doubts;  /* marks found but not trusted, because the database's epoch was unknown */
+	bool is_counted; /* counted as a duplicate because a claim or mark was found */
 	bool is_in_table;
 	bool is_stray; /* arrived without an id or behind another event, or was refused on arrival */
 	bool is_loose; /* has an id, was refused without a claim, and is not in the table */
 	bool has_time;
-	bool is_put_off;        /* in EV_BACKING_OFF: keep the claim afterwards */
 	bool is_handed;         /* the second connection did not store it; the first one tries */
 	struct id_hash id_hash; /* by the key of struct events */
 	struct event *in_chain; /* next in its chain of the hash table */
@@ -86,7 +92,7 @@ struct event {
 	int64_t held_ms;        /* loop clock, when it was first held */
 	struct list order_link; /* in events.strays or events.ordered */
 	unsigned int copies;    /* messages that settle with it */
-	uint32_t attempts;      /* failed stores: the fleet's count if Redis told it, else ours */
+	uint32_t attempts;      /* failed stores, by this listener */
 	struct copy first;
 	struct event *behind;  /* the newest event that waits behind it; a list. Owned by struct events */
 	size_t bytes;          /* memory charged to the budget, with its copies */

@@ -32,8 +32,6 @@ struct fleet {
 	uint64_t seed;
 	uint64_t others[MEMBERS_MAX]; /* seeds of those alive */
 	size_t count;
-	uint64_t last[MEMBERS_MAX]; /* those others when Redis went away */
-	size_t last_count;
 	uint64_t suspect;   /* the seed of one that does not lead; */
 	int64_t suspect_ms; /* loop clock, since when; 0: there is none */
 	unsigned int beats; /* to come, unless something is heard; 0: none is sent */
@@ -97,22 +95,7 @@ void fleet_suspect(struct fleet *f, const char *name, size_t len)
 
 size_t fleet_size(const struct fleet *f)
 {
-	return f->redis ? f->count : f->last_count;
-}
-
-size_t fleet_rank_among(const uint64_t *others, size_t n, uint64_t seed, const char *id, size_t len)
-{
-	uint64_t id_hash = hash_text(id, len), own = score(seed, id_hash);
-	size_t rank = 0;
-
-	for (size_t i = 0; i < n; i++)
-		rank += score(others[i], id_hash) > own;
-	return rank;
-}
-
-size_t fleet_rank(const struct fleet *f, const char *id, size_t len)
-{
-	return fleet_rank_among(f->last, f->last_count, f->seed, id, len);
+	return f->count;
 }
 
 /* --- heartbeats --- */
@@ -142,7 +125,8 @@ static void on_members(void *owner, void *arg, const struct redis_reply *reply)
 		keep_members(f, reply);
 		return;
 	}
-	f->count = 0;
+	if (reply)
+		f->count = 0;
 	if (reply && reply->type == REPLY_ERROR) {
 		log_debug("redis rejects the heartbeat", "reason=%s", reply->str);
 		if (f->redis && strncmp(reply->str, "NOSCRIPT", 8) == 0)
@@ -169,7 +153,8 @@ static void on_beat(uv_timer_t *timer)
 	struct fleet *f = timer->data;
 
 	if (!f->redis || f->has_left || f->is_resting || !f->beats) {
-		f->count = 0;
+		if (f->redis)
+			f->count = 0;
 		uv_timer_stop(timer);
 		return;
 	}
@@ -189,11 +174,6 @@ void fleet_hear(struct fleet *f)
 void fleet_set_redis(struct fleet *f, struct redis *redis)
 {
 	f->redis = redis;
-	if (f->count) {
-		memcpy(f->last, f->others, f->count * sizeof(*f->last));
-		f->last_count = f->count;
-	}
-	f->count = 0;
 }
 
 static void withdraw(struct fleet *f)

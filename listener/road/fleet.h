@@ -29,20 +29,13 @@ void fleet_suspect_leader(struct fleet *f, const char *source);
 /* The same of the instance with this name. */
 void fleet_suspect(struct fleet *f, const char *name, size_t len);
 
-/* How many others of those that were alive when Redis went away come before this one for the event with this id. No
- * promise, either: they may be dead by now. */
-size_t fleet_rank(const struct fleet *f, const char *id, size_t len);
-
-/* The same of any listeners, by the hashes of their names: how many of n others come before the one with this seed. */
-size_t fleet_rank_among(const uint64_t *others, size_t n, uint64_t seed, const char *id, size_t len);
-
 /* How many others are known to be alive; while Redis is away, were when it went. */
 size_t fleet_size(const struct fleet *f);
 
 /* A message of a feed has come: only who hears something says that it is there. */
 void fleet_hear(struct fleet *f);
 
-/* Redis is ready; or with NULL, gone: then nobody is known any more. */
+/* Redis is ready; or with NULL, gone: then those who were alive before lead on. */
 void fleet_set_redis(struct fleet *f, struct redis *redis);
 
 /* Tells the others that this instance takes no events for now; or, when it hears one again, that it does. */

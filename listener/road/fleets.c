@@ -66,13 +66,6 @@ size_t fleets_size(const struct fleets *all)
 	return most;
 }
 
-size_t fleets_rank(const struct fleets *all, const struct event *ev)
-{
-	const struct fleet *f = find(all, event_origin(ev));
-
-	return f ? fleet_rank(f, ev->id, ev->id_len) : (size_t)all->config->readers;
-}
-
 void fleets_suspect(struct fleets *all, const char *name, size_t len)
 {
 	for (size_t i = 0; i < all->count; i++)

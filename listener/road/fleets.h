@@ -19,9 +19,6 @@ size_t fleets_size(const struct fleets *all);
 /* The instance with this name is dead. */
 void fleets_suspect(struct fleets *all, const char *name, size_t len);
 
-/* While Redis is away: see fleet_rank(). With --readers, who begins to hear the source only then comes last. */
-size_t fleets_rank(const struct fleets *all, const struct event *ev);
-
 /* As those of fleet.h, for all. */
 void fleets_set_redis(struct fleets *all, struct redis *redis);
 void fleets_rest(struct fleets *all, bool is_resting);

@@ -1,8 +1,6 @@
 /* hold.c keeps events that wait and says which are due. pipeline_claim.c decides what happens to them. */
 #include "road/hold.h"
 
-#define LOOK_CAP_MS 1000
-
 void hold_init(struct hold *h)
 {
 	for (int i = 0; i < HOLD_STEPS; i++)
@@ -71,14 +69,4 @@ int64_t hold_wait(const struct hold *h, int64_t now_ms)
 			soonest = wait;
 	}
 	return soonest;
-}
-
-unsigned int hold_look_step(const struct event *ev, int64_t ttl_ms)
-{
-	int64_t cap = ttl_ms < LOOK_CAP_MS ? ttl_ms : LOOK_CAP_MS;
-	unsigned int step = ev->looks < HOLD_STEPS ? ev->looks : HOLD_STEPS - 1;
-
-	while (step > 0 && (int64_t)HOLD_FIRST_MS << step > cap)
-		step--;
-	return step;
 }

@@ -26,8 +26,4 @@ struct event *hold_due(struct hold *h, int64_t now_ms);
 /* Milliseconds until the next event is due, 0 if one is; -1 if none waits. */
 int64_t hold_wait(const struct hold *h, int64_t now_ms);
 
-/* The step for a held event's next lookup: 50 ms at first, doubling each time, at most one second or the claim's TTL.
- * The maximum bounds how late an expired claim of a dead owner is noticed. */
-unsigned int hold_look_step(const struct event *ev, int64_t ttl_ms);
-
 #endif

@@ -27,7 +27,7 @@
 #define ASK_MS       100  /* between two questions, or 10 ms for each listener: a hundred a second in all, */
 #define ASK_MOST_MS  400  /* until this is reached */
 #define ASK_MAX      16   /* owners in one question; the others have their turn in the next one */
-#define WAIT_MS      1000 /* since an event was last seen to wait; more than between two looks of hold.c */
+#define WAIT_MS      2000 /* since an event was last seen to wait; more than between two of its claims */
 #define OWNERS_MAX   256  /* a further one takes the place of that which was met longest ago */
 #define NAME_MAX_LEN 300  /* of an instance id, its nonce and @; longer ones are not ours */
 #define RUN_LEN      8

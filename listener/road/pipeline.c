@@ -27,7 +27,7 @@
 #include "road/rejected.h"
 
 #define CLAIM_WINDOW    8192 /* claims unanswered at which producers are not read from, */
-#define DEFER_WINDOW    6144 /* or events left to others and not yet looked at, */
+#define DEFER_WINDOW    6144 /* or events left to others, */
 #define BACKLOG_BATCHES 4    /* or batches that wait for a Postgres that works */
 #define WHOLE           8    /* eighths of all limits */
 #define OF_PRODUCERS    6    /* eighths that producers may fill where there are feeds */
@@ -93,8 +93,7 @@ static bool is_over(const struct pipeline *p, size_t eighths)
 	bool is_backed_up = p->events.counts[EV_BATCHED] >= rows || p->events.message_bytes[EV_BATCHED] >= bytes;
 
 	return p->events.counts[EV_CLAIMING] >= CLAIM_WINDOW / WHOLE * eighths ||
-	       p->deferred >= DEFER_WINDOW / WHOLE * eighths ||
-	       ((is_backed_up || p->in_turn >= TURN_WINDOW / WHOLE * eighths) && !store_is_stalled(p->first.store));
+	       p->deferred >= DEFER_WINDOW / WHOLE * eighths || (is_backed_up && !store_is_stalled(p->first.store));
 }
 
 static void check_budget(struct pipeline *p)
@@ -137,8 +136,7 @@ static void check_drained(struct pipeline *p)
 
 static void finish(struct pipeline *p, struct event *ev, enum outcome outcome)
 {
-	end_deferral(p, ev);
-	end_turn(p, ev);
+	pipeline_set_wait(p, ev, WAIT_NONE);
 	switch (outcome) {
 	case OUTCOME_PERSISTED:
 		counters.persisted++;
@@ -419,13 +417,13 @@ static void on_drain_timeout(uv_timer_t *timer)
 	uv_timer_start(&p->drain_timer, on_last_answers, 200, 0);
 }
 
-/* What waits for pipeline_others, or for the server, waits no longer. */
+/* What waits for others, or for the server, waits no longer. */
 static void hurry(struct pipeline *p, enum event_state state)
 {
 	list_each(node, after, &p->events.lists[state]) {
 		struct event *ev = list_entry(node, struct event, link);
 
-		if (state == EV_BACKING_OFF && !ev->is_put_off)
+		if (ev->wait == WAIT_RETRY)
 			continue;
 		hold_remove(ev);
 		pipeline_send_to_store(p, ev);
@@ -448,15 +446,10 @@ static int64_t sooner(int64_t wait, int64_t other)
 	return wait < 0 || (other >= 0 && other < wait) ? other : wait;
 }
 
-/* Milliseconds until the store is to be given what it could be given already; -1: there is nothing. */
-static int64_t turns_wait(struct pipeline *p)
+/* Milliseconds until the store is to be given rows that wait already; -1: there are none. */
+static int64_t rows_wait(struct pipeline *p)
 {
-	int64_t ask = turns_ask_wait(&p->turns, pipeline_others(p), p->in_turn >= TURN_WINDOW / 4, now_ms(p));
-	int64_t wait = sooner(ask, p->events.counts[EV_BATCHED] ? pipeline_store_wait(p) : -1);
-
-	if (!is_draining(p))
-		wait = sooner(wait, members_wait(&p->members, now_ms(p)));
-	return store_is_idle(p->first.store) ? wait : -1;
+	return p->events.counts[EV_BATCHED] && store_is_idle(p->first.store) ? pipeline_store_wait(p) : -1;
 }
 
 static void on_turn(uv_prepare_t *turn)
@@ -467,12 +460,11 @@ static void on_turn(uv_prepare_t *turn)
 	pipeline_check_stall(p);
 	if (is_resting(p))
 		pipeline_probe(p);
-	pipeline_check_turns(p);
 	pipeline_check_second(p);
 	pipeline_store_next(p);
 	check_budget(p);
 	check_drained(p);
-	wait = sooner(sooner(hold_wait(&p->hold, now_ms(p)), pipeline_left_wait(p)), turns_wait(p));
+	wait = sooner(sooner(hold_wait(&p->hold, now_ms(p)), pipeline_left_wait(p)), rows_wait(p));
 	if (wait < 0)
 		uv_timer_stop(&p->hold_timer);
 	else
@@ -528,13 +520,8 @@ static void start_timers(struct pipeline *p)
 
 static void open_stages(struct pipeline *p)
 {
-	const struct claim_callbacks claim_on = {pipeline_on_claimed,
-						 pipeline_on_looked,
-						 pipeline_on_counted,
-						 pipeline_on_owner_gone,
-						 pipeline_on_done,
-						 on_foreign,
-						 p};
+	const struct claim_callbacks claim_on = {pipeline_on_claimed, pipeline_on_owner_gone, pipeline_on_done,
+						 on_foreign, p};
 	const struct config *c = p->config;
 
 	age_limit_init(&p->stale, c);
@@ -549,7 +536,6 @@ static void open_stages(struct pipeline *p)
 			envelope_forgive_time(p->envelope);
 	}
 	p->claim = claim_open(p->loop, c, &claim_on);
-	members_init(&p->members, c, claim_owner(p->claim));
 	pipeline_open_writer(p, &p->first);
 }
 
@@ -569,7 +555,6 @@ struct pipeline *pipeline_open(uv_loop_t *loop, const struct config *config, con
 	p->on = *callbacks;
 	events_init(&p->events);
 	hold_init(&p->hold);
-	turns_init(&p->turns);
 	list_init(&p->left);
 	open_stages(p);
 	start_timers(p);

@@ -1,5 +1,5 @@
-/* pipeline_claim.c owns what follows from the answers of Redis, and the waits of events that others have: who claims,
- * who looks again and when, what a mark is worth, leases, and what a listener that cannot store leaves to others. */
+/* pipeline_claim.c owns what follows from the answers of Redis, and the waits of events that others have: who claims
+ * and when, what a mark is worth, leases, and what a listener that cannot store leaves to others. */
 #include "base/counters.h"
 #include "base/log.h"
 #include "base/log_spell.h"
@@ -7,14 +7,15 @@
 #include "road/duplicates.h"
 #include "road/pipeline_inside.h"
 
-#define LOOK_CHUNK    512   /* keys of one MGET, claims of one script call */
-#define DEFER_STEP    0     /* hold step, without the done channel: 50 ms for the leader to claim and often to commit */
+#define CHUNK         512   /* claims of one script call */
 #define OVERDUE_MS    350   /* after which an event that nobody has claimed is claimed, and the channel is silent */
-#define LEFT_MS       200   /* for which an event of another leader is left to the done channel */
+#define ASK_LEFT_MS   200   /* between two of those that are claimed while the channel is silent */
+#define ALONE_MS      1000  /* the same without Redis: then it goes to the store */
 #define LEFT_CHECK_MS 50    /* between two checks of those that are older */
 #define FETCH_CHAIN   12    /* prefetch distance, in events of a message */
 #define DOUBTS        4     /* 50, 100, 200 and 400 ms for Postgres to tell its epoch */
-#define GIVE_WAY_STEP 5     /* 1.6 s, which is more than hold_look_step() ever waits */
+#define ASK_STEP      3     /* hold steps until another's claim is asked for again: 400 ms, */
+#define ASK_STEP_MOST 5     /* 800 ms, then 1.6 s, but at most the claim's TTL */
 #define PROBE_MS      1000  /* between two tries of a listener that stalls */
 #define REST_MS       10000 /* for so long one that has nothing to try rests */
 #define HOLD_TTLS     2     /* claim TTLs after which a held copy goes to the store */
@@ -23,10 +24,19 @@
 
 void pipeline_send_to_store(struct pipeline *p, struct event *ev)
 {
-	end_deferral(p, ev);
-	end_turn(p, ev);
-	ev->is_put_off = false;
+	pipeline_set_wait(p, ev, WAIT_NONE);
 	event_move(&p->events, ev, EV_BATCHED);
+}
+
+static unsigned int ask_step(const struct pipeline *p, const struct event *ev)
+{
+	unsigned int step = ASK_STEP + ev->asks;
+
+	if (step > ASK_STEP_MOST)
+		step = ASK_STEP_MOST;
+	while (step > 0 && (int64_t)HOLD_FIRST_MS << step > ttl_ms(p))
+		step--;
+	return step;
 }
 
 void pipeline_hold(struct pipeline *p, struct event *ev)
@@ -37,8 +47,10 @@ void pipeline_hold(struct pipeline *p, struct event *ev)
 	}
 	if (!ev->held_ms)
 		ev->held_ms = now_ms(p);
+	pipeline_set_wait(p, ev, WAIT_OWNER);
 	event_move(&p->events, ev, EV_HELD);
-	hold_add(&p->hold, ev, now_ms(p), hold_look_step(ev, ttl_ms(p)));
+	hold_add(&p->hold, ev, now_ms(p), ask_step(p, ev));
+	ev->asks += ev->asks < UINT16_MAX;
 }
 
 /* May a mark settle an event now, without asking the store first? */
@@ -60,7 +72,7 @@ static void on_mark(struct pipeline *p, struct event *ev, enum outcome outcome)
 	} else if (p->doubts_marks || !may_wait || is_draining(p)) {
 		pipeline_send_to_store(p, ev);
 	} else {
-		end_deferral(p, ev);
+		pipeline_set_wait(p, ev, WAIT_EPOCH);
 		event_move(&p->events, ev, EV_HELD);
 		if (!ev->held_ms)
 			ev->held_ms = now_ms(p);
@@ -71,11 +83,6 @@ static void on_mark(struct pipeline *p, struct event *ev, enum outcome outcome)
 bool pipeline_is_done(const struct pipeline *p, const struct id_hash *hash, int64_t *came_ms)
 {
 	return may_settle(p) && claim_is_told(p->claim, hash, came_ms);
-}
-
-static bool is_told(const struct pipeline *p, const struct event *ev)
-{
-	return claim_is_told(p->claim, &ev->id_hash, NULL);
 }
 
 /* came_ms: when the listener that stored ev received it, 0 if unknown. */
@@ -94,7 +101,6 @@ static void settle_told(struct pipeline *p, struct event *ev, int64_t came_ms)
 {
 	counters.done_told++;
 	count_copy(ev, came_ms);
-	event_move(&p->events, ev, EV_LOOKING);
 	on_mark(p, ev, OUTCOME_DUPLICATE);
 }
 
@@ -123,12 +129,13 @@ size_t pipeline_on_done(void *arg, struct done *events, size_t n)
 			events[left++] = events[i];
 			continue;
 		}
-		if (ev->is_deferred)
+		if (ev->wait == WAIT_LEADER)
 			note_told(p, ev);
 		hold_remove(ev);
-		if (!may_settle(p)) { /* by then Postgres has mostly told its epoch */
+		if (!may_settle(p)) {
 			events[left++] = events[i];
-			hold_add(&p->hold, ev, now_ms(p), DEFER_STEP);
+			pipeline_set_wait(p, ev, WAIT_EPOCH);
+			hold_add(&p->hold, ev, now_ms(p), 0);
 			continue;
 		}
 		settle_told(p, ev, events[i].came_ms);
@@ -136,9 +143,49 @@ size_t pipeline_on_done(void *arg, struct done *events, size_t n)
 	return left;
 }
 
-/* The claim is ours: but who stalls leaves the event to others. */
+/* ev, which is held, is claimed. */
+static void claim_held(struct pipeline *p, struct event *ev)
+{
+	hold_remove(ev);
+	pipeline_set_wait(p, ev, WAIT_NONE);
+	event_move(&p->events, ev, EV_CLAIMING);
+	pipeline_take_claim(p, ev);
+}
+
+/* Claims what was left to a leader that leads no more. */
+static void lead_anew(struct pipeline *p)
+{
+	if (is_resting(p) || !claim_is_ready(p->claim))
+		return;
+	list_each(node, after, &p->left) {
+		struct event *ev = list_entry(node, struct event, wait_link);
+
+		if (!claim_has_other_leader(p->claim, event_origin(ev)))
+			claim_held(p, ev);
+	}
+}
+
+/* Nobody had the claim of ev, which waited for somebody: the leader has not received it yet or never will, or the owner
+ * of the claim died or gave it back. */
+static void note_takeover(struct pipeline *p, struct event *ev)
+{
+	if (ev->wait == WAIT_OWNER)
+		counters.claims_taken_over++;
+	if (ev->wait != WAIT_LEADER)
+		return;
+	pipeline_set_wait(p, ev, WAIT_NONE);
+	counters.deferred_in_vain++;
+	if (claim_has_other_leader(p->claim, event_origin(ev))) {
+		claim_suspect_leader(p->claim, event_origin(ev));
+		lead_anew(p);
+	}
+}
+
+/* A listener that rests leaves events to the others, also where it has the claim. */
 static void on_mine(struct pipeline *p, struct event *ev)
 {
+	counters.claims_won++;
+	note_takeover(p, ev);
 	if (!is_resting(p)) {
 		pipeline_send_to_store(p, ev);
 		return;
@@ -151,13 +198,14 @@ void pipeline_on_claimed(void *arg, struct event *ev, enum claim_result result)
 {
 	struct pipeline *p = arg;
 
+	if (ev->wait == WAIT_LEADER)
+		p->left_free_ms = result == CLAIM_OTHER ? 0 : now_ms(p);
 	switch (result) {
 	case CLAIM_MINE:
-		counters.claims_won++;
 		on_mine(p, ev);
 		return;
 	case CLAIM_OTHER: /* being stored elsewhere, which is not yet stored */
-		counters.claims_lost++;
+		counters.claims_lost += ev->wait != WAIT_OWNER;
 		counters.holds += !ev->held_ms;
 		pipeline_hold(p, ev);
 		return;
@@ -169,7 +217,7 @@ void pipeline_on_claimed(void *arg, struct event *ev, enum claim_result result)
 		counters.claims_done++;
 		on_mark(p, ev, OUTCOME_REJECTED);
 		return;
-	case CLAIM_ABSENT:  /* only a look says so */
+	case CLAIM_ABSENT:
 	case CLAIM_UNKNOWN: /* Redis is gone: the unique key decides instead */
 		counters.claims_skipped++;
 		pipeline_send_to_store(p, ev);
@@ -185,95 +233,18 @@ void pipeline_take_claim(struct pipeline *p, struct event *ev)
 	}
 }
 
-/* Without Redis one instance of those that were there stores at once. What the others have waits for its turn; by then
- * it was mostly seen among the newest rows. */
-static void wait_for_turn(struct pipeline *p, struct event *ev, size_t rank)
-{
-	p->in_turn += !ev->has_turn;
-	ev->has_turn = true;
-	hold_add(&p->hold, ev, now_ms(p), is_told(p, ev) ? DEFER_STEP : turns_step(&p->turns, rank));
-}
-
-static void leave_without_redis(struct pipeline *p, struct event *ev, size_t rank)
+static void leave(struct pipeline *p, struct event *ev)
 {
 	counters.deferred++;
 	ev->held_ms = now_ms(p);
 	event_move(&p->events, ev, EV_HELD);
-	wait_for_turn(p, ev, rank);
-}
-
-/* Of those whose turn had come, what was not seen goes to the store; or, if Redis is back, is looked at. */
-void pipeline_end_turns(struct pipeline *p)
-{
-	struct event *ev;
-
-	while ((ev = turns_answered(&p->turns))) {
-		end_turn(p, ev);
-		if (claim_is_ready(p->claim))
-			hold_add(&p->hold, ev, now_ms(p), DEFER_STEP);
-		else
-			pipeline_send_to_store(p, ev);
+	if (claim_is_told(p->claim, &ev->id_hash, NULL)) { /* by then Postgres has mostly told its epoch */
+		pipeline_set_wait(p, ev, WAIT_EPOCH);
+		hold_add(&p->hold, ev, now_ms(p), 0);
+	} else {
+		pipeline_set_wait(p, ev, WAIT_LEADER);
+		list_append(&p->left, &ev->wait_link);
 	}
-}
-
-/* Redis is back, and nobody need wait for Postgres. */
-void pipeline_check_turns(struct pipeline *p)
-{
-	if (claim_is_ready(p->claim))
-		members_forget(&p->members);
-	if (!claim_is_ready(p->claim) || p->turns.is_asked || list_is_empty(&p->turns.due))
-		return;
-	turns_asked(&p->turns, now_ms(p));
-	pipeline_end_turns(p);
-}
-
-/* A row that somebody has committed. */
-void pipeline_on_newest(void *arg, const char *id, size_t len)
-{
-	struct pipeline *p = pipeline_of(arg);
-	struct envelope_view view = {.id = {id, len}};
-	struct event *ev;
-
-	if (!id) {
-		pipeline_end_turns(p);
-		return;
-	}
-	events_hash(&p->events, &view);
-	claim_learn(p->claim, &view.id_hash, 0);
-	ev = event_find(&p->events, &view);
-	if (!ev || ev->state != EV_HELD)
-		return;
-	counters.turns_saved += ev->has_turn;
-	if (ev->has_turn)
-		turns_saw(&p->turns, ev->held_ms);
-	hold_remove(ev);
-	count_copy(ev, 0);
-	event_move(&p->events, ev, EV_LOOKING);
-	pipeline_settle(p, ev, OUTCOME_DUPLICATE);
-}
-
-/* Redis is away, or is back while events wait for their turn: then they wait as ever. Returns whether ev, whose wait is
- * over, goes on to wait. */
-static bool is_in_turn(struct pipeline *p, struct event *ev)
-{
-	size_t rank = ev->is_deferred ? pipeline_rank_of(p, ev) : 0;
-
-	if (claim_is_ready(p->claim) || is_draining(p))
-		return false;
-	if (ev->has_turn && is_told(p, ev)) {
-		counters.turns_saved++;
-		count_copy(ev, 0);
-		event_move(&p->events, ev, EV_LOOKING);
-		on_mark(p, ev, OUTCOME_DUPLICATE);
-		return true;
-	}
-	if (ev->has_turn) {
-		turns_add(&p->turns, ev, now_ms(p));
-	} else if (rank) {
-		end_deferral(p, ev);
-		wait_for_turn(p, ev, rank);
-	}
-	return ev->has_turn;
 }
 
 /* The leader of a source claims its events at once, and the others leave them to it: N claims for one event, of which
@@ -281,144 +252,33 @@ static bool is_in_turn(struct pipeline *p, struct event *ev)
  * producer waits for an ack, is ours: it does not wait for anyone. */
 void pipeline_claim_or_defer(struct pipeline *p, struct event *ev, bool is_ours)
 {
-	size_t rank = is_ours || is_draining(p) ? 0 : pipeline_rank_of(p, ev);
-
 	if (is_ours)
 		pace_await(&p->pace, now_ms(p));
-	if (!is_ours && !claim_is_ready(p->claim))
-		members_hear(&p->members, now_ms(p));
-	if (rank) {
-		leave_without_redis(p, ev, rank);
-		return;
-	}
-	if (is_resting(p) && claim_is_ready(p->claim)) {
+	if (is_resting(p) && claim_is_ready(p->claim))
 		pipeline_hold(p, ev);
-		return;
-	}
-	if (is_ours || is_draining(p) ||
-	    claim_has_other_leader(p->claim, event_origin(ev)) == FAULT_POINT("pipeline: the wrong one leads")) {
+	else if (is_ours || is_draining(p) ||
+		 claim_has_other_leader(p->claim, event_origin(ev)) == FAULT_POINT("pipeline: the wrong one leads"))
 		pipeline_take_claim(p, ev);
-		return;
-	}
-	counters.deferred++;
-	p->deferred++;
-	ev->is_deferred = true;
-	ev->held_ms = now_ms(p);
-	event_move(&p->events, ev, EV_HELD);
-	if (!claim_hears_done(p->claim) || is_told(p, ev)) {
-		ev->looks = DEFER_STEP;
-		hold_add(&p->hold, ev, now_ms(p), DEFER_STEP);
-		return;
-	}
-	ev->looks = 1; /* so that the second look comes 200 ms after the first */
-	ev->due_ms = now_ms(p) + LEFT_MS;
-	list_append(&p->left, &ev->wait_link);
-}
-
-/* ev, which was left to another leader, is claimed. */
-static void claim_left(struct pipeline *p, struct event *ev)
-{
-	end_deferral(p, ev);
-	hold_remove(ev);
-	event_move(&p->events, ev, EV_LOOKING);
-	event_move(&p->events, ev, EV_CLAIMING);
-	pipeline_take_claim(p, ev);
+	else
+		leave(p, ev);
 }
 
 void pipeline_lead(struct pipeline *p, struct event *ev, const char *source)
 {
-	if (ev->is_deferred && ev->state == EV_HELD && !is_resting(p) && claim_is_ready(p->claim) &&
+	if (ev->wait == WAIT_LEADER && ev->state == EV_HELD && !is_resting(p) && claim_is_ready(p->claim) &&
 	    !claim_has_other_leader(p->claim, source))
-		claim_left(p, ev);
-}
-
-/* Claims what was left to a leader that leads no more. */
-static void lead_anew(struct pipeline *p)
-{
-	if (is_resting(p) || !claim_is_ready(p->claim))
-		return;
-	list_each(node, after, &p->left) {
-		struct event *ev = list_entry(node, struct event, wait_link);
-
-		if (!claim_has_other_leader(p->claim, event_origin(ev)))
-			claim_left(p, ev);
-	}
-}
-
-/* Nobody holds the claim of an event that waits: its leader has not received it yet, or never will; or the owner died,
- * or gave it back. */
-static void take_over(struct pipeline *p, struct event *ev)
-{
-	bool is_left = ev->is_deferred;
-
-	if (is_resting(p) || (is_left && now_ms(p) - ev->held_ms < OVERDUE_MS)) {
-		ev->looks++;
-		pipeline_hold(p, ev);
-		return;
-	}
-	if (is_left)
-		counters.deferred_in_vain++;
-	else
-		counters.claims_taken_over++;
-	end_deferral(p, ev);
-	event_move(&p->events, ev, EV_CLAIMING);
-	pipeline_take_claim(p, ev);
-	if (!is_left || !claim_has_other_leader(p->claim, event_origin(ev)))
-		return;
-	claim_suspect_leader(p->claim, event_origin(ev));
-	lead_anew(p);
-}
-
-void pipeline_on_looked(void *arg, struct event *ev, enum claim_result result)
-{
-	struct pipeline *p = arg;
-
-	if (ev->is_deferred)
-		p->left_free_ms = result == CLAIM_OTHER ? 0 : now_ms(p);
-	switch (result) {
-	case CLAIM_MINE:
-		on_mine(p, ev);
-		return;
-	case CLAIM_OTHER:
-		end_deferral(p, ev);
-		ev->looks++;
-		pipeline_hold(p, ev);
-		return;
-	case CLAIM_ABSENT:
-		take_over(p, ev);
-		return;
-	case CLAIM_DONE:
-		on_mark(p, ev, OUTCOME_DUPLICATE);
-		return;
-	case CLAIM_DEAD:
-		on_mark(p, ev, OUTCOME_REJECTED);
-		return;
-	case CLAIM_UNKNOWN:
-		counters.claims_skipped++;
-		pipeline_send_to_store(p, ev);
-		return;
-	}
-}
-
-static void look(struct pipeline *p, struct event **evs, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		event_move(&p->events, evs[i], EV_LOOKING);
-	if (!n || claim_look(p->claim, evs, n) == 0)
-		return;
-	for (size_t i = 0; i < n; i++)
-		pipeline_on_looked(p, evs[i], CLAIM_UNKNOWN);
+		claim_held(p, ev);
 }
 
 static void inherit(struct pipeline *p, uint16_t owner, struct event **evs, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		event_move(&p->events, evs[i], EV_LOOKING);
+		event_move(&p->events, evs[i], EV_CLAIMING);
 	counters.claims_inherited += n;
 	if (!n || claim_inherit(p->claim, owner, evs, n) == 0)
 		return;
 	for (size_t i = 0; i < n; i++)
-		pipeline_on_looked(p, evs[i], CLAIM_UNKNOWN);
+		pipeline_on_claimed(p, evs[i], CLAIM_UNKNOWN);
 }
 
 /* What was held for a dead owner is not held until its claims have expired. Whose claims are already another's are held
@@ -426,7 +286,7 @@ static void inherit(struct pipeline *p, uint16_t owner, struct event **evs, size
 void pipeline_on_owner_gone(void *arg, uint16_t owner)
 {
 	struct pipeline *p = arg;
-	struct event *chunk[LOOK_CHUNK];
+	struct event *chunk[CHUNK];
 	size_t n = 0;
 
 	if (is_resting(p))
@@ -438,7 +298,7 @@ void pipeline_on_owner_gone(void *arg, uint16_t owner)
 			continue;
 		hold_remove(ev);
 		chunk[n++] = ev;
-		if (n == LOOK_CHUNK || FAULT_POINT("pipeline: few claims are inherited at once")) {
+		if (n == CHUNK || FAULT_POINT("pipeline: few claims are inherited at once")) {
 			inherit(p, owner, chunk, n);
 			n = 0;
 		}
@@ -447,91 +307,95 @@ void pipeline_on_owner_gone(void *arg, uint16_t owner)
 	lead_anew(p);
 }
 
-/* The backoff of a failed store is over: any instance may try now. This one looks again only after
- * every other has looked: what it cannot store, another may be able to. */
+/* Postgres refused ev: any listener may try now. This one claims it again only after the longest wait of the others:
+ * what it cannot store, another may be able to. */
 static void give_back(struct pipeline *p, struct event *ev)
 {
 	claim_release(p->claim, &ev, 1);
-	ev->looks = 0;
 	ev->held_ms = now_ms(p);
-	if (is_draining(p) || !claim_is_ready(p->claim)) {
+	ev->asks = ASK_STEP_MOST;
+	if (claim_is_ready(p->claim))
+		pipeline_hold(p, ev);
+	else
 		pipeline_send_to_store(p, ev);
-		return;
-	}
-	event_move(&p->events, ev, EV_HELD);
-	hold_add(&p->hold, ev, now_ms(p), GIVE_WAY_STEP);
 }
 
-/* An event that was put off. If its claim was given back meanwhile, its mark may say by now what became of it. */
+/* The backoff of ev is over. Its claim may have been given back meanwhile, and its mark may say by now what became of
+ * it. */
 static void try_again(struct pipeline *p, struct event *ev)
 {
+	if (ev->wait == WAIT_RETRY) {
+		give_back(p, ev);
+		return;
+	}
 	if (pipeline_try_other(p, ev))
 		return;
-	if (ev->is_claimed)
+	if (ev->is_claimed || !claim_is_ready(p->claim)) {
 		pipeline_send_to_store(p, ev);
-	else
-		give_back(p, ev);
+	} else if (is_resting(p)) {
+		pipeline_hold(p, ev);
+	} else {
+		event_move(&p->events, ev, EV_CLAIMING);
+		pipeline_take_claim(p, ev);
+	}
 }
 
-struct looks {
-	struct event *events[LOOK_CHUNK];
-	size_t count;
-};
-
-static void end_looks(struct pipeline *p, struct looks *l)
-{
-	look(p, l->events, l->count);
-	l->count = 0;
-}
-
-/* The wait of ev is over: it is looked up in a chunk, settled, given back, or sent to the store. */
-static void on_due(struct pipeline *p, struct event *ev, struct looks *l)
+/* The wait of ev is over: it is settled, claimed, tried again, or sent to the store. */
+static void on_due(struct pipeline *p, struct event *ev)
 {
 	int64_t came_ms;
 
-	if (ev->state == EV_BACKING_OFF && ev->is_put_off) {
+	if (ev->state == EV_BACKING_OFF) {
 		try_again(p, ev);
-	} else if (ev->state == EV_BACKING_OFF) {
-		give_back(p, ev);
 	} else if (now_ms(p) - ev->held_ms >= HOLD_TTLS * ttl_ms(p) || FAULT_POINT("pipeline: held for long")) {
 		counters.hold_timeouts++;
 		pipeline_send_to_store(p, ev);
-	} else if (is_in_turn(p, ev)) {
-		return;
 	} else if (claim_is_told(p->claim, &ev->id_hash, &came_ms)) {
 		settle_told(p, ev, came_ms);
+	} else if (is_resting(p) && claim_is_ready(p->claim)) {
+		pipeline_hold(p, ev);
 	} else {
-		l->events[l->count++] = ev;
-		if (l->count == LOOK_CHUNK || FAULT_POINT("pipeline: few looks at once"))
-			end_looks(p, l);
+		event_move(&p->events, ev, EV_CLAIMING);
+		pipeline_take_claim(p, ev);
 	}
 }
 
-/* May ev, which was left to a leader, be looked at? If the channel moves, it is overdue by position: the channel has
- * told of a copy that arrived here long after it. By the clock alone, a leader that is slow would be asked for
- * everything that it is about to store. If the channel is silent, one is looked at now and then, and the others if that
- * one is not at work elsewhere. */
+/* Is it time to claim ev, which was left to a leader? If the channel moves, it is overdue by position: the channel has
+ * told of a copy that arrived here long after it. By the clock alone, everything that a slow leader is about to store
+ * would be asked for. If the channel is silent, one is claimed now and then, and the others if nobody had that one. */
 static bool is_overdue(struct pipeline *p, const struct event *ev)
 {
 	int64_t now = now_ms(p);
 
-	if (!claim_hears_done(p->claim) || !claim_is_ready(p->claim) || now - ev->held_ms >= HOLD_TTLS * ttl_ms(p))
+	if (!claim_is_ready(p->claim) || !claim_hears_done(p->claim) || now - ev->held_ms >= HOLD_TTLS * ttl_ms(p))
 		return true;
 	if (now - p->told_ms < OVERDUE_MS)
 		return ev->held_ms < p->arrived_ms - OVERDUE_MS;
-	if (p->left_free_ms && now - p->left_free_ms < LEFT_MS)
+	if (p->left_free_ms && now - p->left_free_ms < ASK_LEFT_MS)
 		return true;
-	if (now - p->left_probed_ms < LEFT_MS)
+	if (now - p->left_probed_ms < ASK_LEFT_MS)
 		return false;
 	p->left_probed_ms = now;
 	return true;
 }
 
+/* When the event that was left first is due at the soonest (loop clock); INT64_MAX if none was left. */
+static int64_t left_due_ms(const struct pipeline *p)
+{
+	if (list_is_empty(&p->left))
+		return INT64_MAX;
+	return list_entry(p->left.next, struct event, wait_link)->held_ms +
+	       (claim_is_ready(p->claim) ? OVERDUE_MS : ALONE_MS);
+}
+
 static struct event *left_due(struct pipeline *p)
 {
-	struct event *ev = list_is_empty(&p->left) ? NULL : list_entry(p->left.next, struct event, wait_link);
+	struct event *ev;
 
-	if (!ev || ev->due_ms > now_ms(p) || !is_overdue(p, ev))
+	if (left_due_ms(p) > now_ms(p))
+		return NULL;
+	ev = list_entry(p->left.next, struct event, wait_link);
+	if (!is_overdue(p, ev))
 		return NULL;
 	hold_remove(ev);
 	return ev;
@@ -540,41 +404,37 @@ static struct event *left_due(struct pipeline *p)
 int64_t pipeline_left_wait(const struct pipeline *p)
 {
 	int64_t due = p->left_checked_ms + LEFT_CHECK_MS;
-	const struct event *first;
 
 	if (list_is_empty(&p->left))
 		return -1;
-	first = list_entry(p->left.next, struct event, wait_link);
-	if (first->due_ms > due)
-		due = first->due_ms;
+	if (left_due_ms(p) > due)
+		due = left_due_ms(p);
 	return due > now_ms(p) ? due - now_ms(p) : 0;
 }
 
 void pipeline_on_hold_timer(uv_timer_t *timer)
 {
 	struct pipeline *p = timer->data;
-	struct looks looks = {.count = 0};
 	int64_t now = now_ms(p);
 	struct event *ev;
 
 	while ((ev = hold_due(&p->hold, now)))
-		on_due(p, ev, &looks);
+		on_due(p, ev);
 	p->left_checked_ms = now;
 	while ((ev = left_due(p)))
-		on_due(p, ev, &looks);
-	end_looks(p, &looks);
+		on_due(p, ev);
 }
 
 /* --- leases --- */
 
-/* Up to LOOK_CHUNK events, whose claims are for one command. */
+/* Up to CHUNK events, whose claims are for one command. */
 typedef void claims_fn(struct pipeline *p, struct event **evs, size_t n);
 typedef bool claim_test(const struct pipeline *p, const struct event *ev);
 
 /* Calls act with those events of a state that have a claim and pass the test, if there is one. */
 static void each_claim(struct pipeline *p, enum event_state state, claim_test *test, claims_fn *act)
 {
-	struct event *chunk[LOOK_CHUNK];
+	struct event *chunk[CHUNK];
 	size_t n = 0;
 
 	list_each(node, after, &p->events.lists[state]) {
@@ -583,7 +443,7 @@ static void each_claim(struct pipeline *p, enum event_state state, claim_test *t
 		if (!ev->is_claimed || (test && !test(p, ev)))
 			continue;
 		chunk[n++] = ev;
-		if (n == LOOK_CHUNK || FAULT_POINT("pipeline: few claims at once")) {
+		if (n == CHUNK || FAULT_POINT("pipeline: few claims at once")) {
 			act(p, chunk, n);
 			n = 0;
 		}
@@ -626,7 +486,7 @@ static void release_and_hold(struct pipeline *p, struct event **evs, size_t n)
 	claim_release(p->claim, evs, n);
 	for (size_t i = 0; i < n; i++) {
 		evs[i]->held_ms = now_ms(p);
-		evs[i]->looks = 0;
+		evs[i]->asks = 0;
 		pipeline_hold(p, evs[i]);
 	}
 }

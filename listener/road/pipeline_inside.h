@@ -8,14 +8,11 @@
 #include "road/checkin.h"
 #include "road/envelope.h"
 #include "road/hold.h"
-#include "road/members.h"
 #include "road/pace.h"
 #include "road/pipeline.h"
 #include "road/stall.h"
-#include "road/turns.h"
 
 #define BATCH_BYTES (8u << 20) /* of messages in one statement */
-#define TURN_WINDOW 8192       /* or, without Redis, not yet seen stored */
 
 /* When reading stops: for all at the limits, for producers earlier where there are feeds. A feed has no replay,
  * and so is not stopped for the sake of producers. */
@@ -73,9 +70,7 @@ struct pipeline {
 	unsigned int behind;    /* batches in a row behind which as many rows waited */
 	int64_t second_from_ms; /* loop clock: that one is not opened before, because it could not be used */
 	struct hold hold;
-	struct turns turns;
 	struct pace pace;
-	struct members members;
 	long partial_bytes; /* of messages that are not yet complete */
 	struct gate producers, all;
 	bool is_behind; /* producers wait for Redis, Postgres or other listeners */
@@ -84,10 +79,9 @@ struct pipeline {
 	int64_t told_ms;         /* loop clock: the channel last told of a copy here, */
 	int64_t arrived_ms;      /* and when the newest of those copies had arrived */
 	int64_t left_checked_ms; /* loop clock: when it was last seen which of them are due, */
-	int64_t left_probed_ms;  /* when one was looked at because the channel was silent, */
+	int64_t left_probed_ms;  /* when one was claimed because the channel was silent, */
 	int64_t left_free_ms;    /* and when one last turned out not to be at work elsewhere; 0: it was */
-	size_t deferred;         /* events left to others and not yet looked at, */
-	size_t in_turn;          /* and without Redis, that wait for their turn */
+	size_t deferred;         /* events left to the leaders of their sources */
 	enum life life;
 	struct stall stall;
 	struct slowness slow;
@@ -148,18 +142,11 @@ static inline bool is_draining(const struct pipeline *p)
 	return p->life >= LIFE_DRAINING;
 }
 
-/* ev is not left to another listener any more. */
-static inline void end_deferral(struct pipeline *p, struct event *ev)
+/* The only way to change what ev waits for. */
+static inline void pipeline_set_wait(struct pipeline *p, struct event *ev, enum wait wait)
 {
-	p->deferred -= ev->is_deferred;
-	ev->is_deferred = false;
-}
-
-/* ev does not wait for its turn any more. */
-static inline void end_turn(struct pipeline *p, struct event *ev)
-{
-	p->in_turn -= ev->has_turn;
-	ev->has_turn = false;
+	p->deferred += (wait == WAIT_LEADER) - (size_t)(ev->wait == WAIT_LEADER);
+	ev->wait = wait;
 }
 
 /* pipeline.c */
@@ -185,9 +172,6 @@ void pipeline_take_claim(struct pipeline *p, struct event *ev);
 /* A new event: claims it, or leaves it to the leader of its source. is_ours: nobody else gets it, or a producer waits
  * for its ack. */
 void pipeline_claim_or_defer(struct pipeline *p, struct event *ev, bool is_ours);
-/* Those whose turn had come, without Redis, and that were not seen among the newest rows go to the store. */
-void pipeline_end_turns(struct pipeline *p);
-void pipeline_check_turns(struct pipeline *p);
 /* Another copy of ev has come, from this source: claims ev if it was left to another leader, and we lead this source.
  */
 void pipeline_lead(struct pipeline *p, struct event *ev, const char *source);
@@ -199,10 +183,8 @@ void pipeline_check_stall(struct pipeline *p);
 void pipeline_probe(struct pipeline *p);
 /* Gives back the claims of all events that are left. */
 void pipeline_release_left(struct pipeline *p);
-/* Callbacks of store.h, of claim.h and of timers. */
-void pipeline_on_newest(void *arg, const char *id, size_t len);
+/* Callbacks of claim.h and of timers. */
 void pipeline_on_claimed(void *arg, struct event *ev, enum claim_result result);
-void pipeline_on_looked(void *arg, struct event *ev, enum claim_result result);
 void pipeline_on_owner_gone(void *arg, uint16_t owner);
 size_t pipeline_on_done(void *arg, struct done *events, size_t n);
 void pipeline_on_hold_timer(uv_timer_t *timer);
@@ -214,10 +196,6 @@ void pipeline_on_watch_timer(uv_timer_t *timer);
 void pipeline_store_next(struct pipeline *p);
 /* Milliseconds for which a batch is still to grow. */
 int64_t pipeline_store_wait(struct pipeline *p);
-/* Instances besides this one, as Redis said last, or Postgres where Redis is away. */
-size_t pipeline_others(const struct pipeline *p);
-/* The place of this instance among those that may store ev; 0: the first. */
-size_t pipeline_rank_of(const struct pipeline *p, const struct event *ev);
 /* Another message with the id of ev, which was refused or put off, is tried in its place: the backoff is for a message,
  * and what was wrong may be in its bytes. Returns false if each was tried as often as ev. */
 bool pipeline_try_other(struct pipeline *p, struct event *ev);
@@ -231,7 +209,6 @@ void pipeline_close_writer(struct writer *w);
 void pipeline_check_second(struct pipeline *p);
 /* Callbacks of store.h, claim.h and a timer. */
 void pipeline_on_second_closed(void *arg);
-void pipeline_on_counted(void *arg, struct event *ev, long attempts);
 void pipeline_on_checkin_timer(uv_timer_t *timer);
 
 #endif

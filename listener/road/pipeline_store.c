@@ -1,5 +1,5 @@
 /* pipeline_store.c owns what the store is given next, and what follows from its answers: for events and dead letters,
- * and for what else it is asked and told (check-ins, cursors, members, the newest rows). A second connection helps with
+ * and for what else it is asked and told (check-ins, cursors). A second connection helps with
  * events where one backend of Postgres is not enough. */
 #include <assert.h>
 #include <stdlib.h>
@@ -10,11 +10,9 @@
 #include "road/duplicates.h"
 #include "road/pipeline_inside.h"
 
-#define PUT_OFF_STEP        8     /* and the longest wait of an event that the store puts off: 12.8 s */
-#define RETRY_STEP          2     /* hold step of the first backoff: 50 ms * 2^2 = 200 ms */
-#define NEWEST_LEAST        1000  /* rows that are read as the newest, and twice as many as events are held, */
-#define NEWEST_MOST         50000 /* up to this */
-#define SUSPECTS_MAX        8     /* events that failed before in one statement */
+#define PUT_OFF_STEP        8 /* and the longest wait of an event that the store puts off: 12.8 s */
+#define RETRY_STEP          2 /* hold step of the first backoff: 50 ms * 2^2 = 200 ms */
+#define SUSPECTS_MAX        8 /* events that failed before in one statement */
 #define BEHIND_BATCHES      4 /* batches in a row behind which another one waits, before a connection more is opened */
 #define UNUSED_MS           10000 /* after which that is closed, */
 #define USELESS_MS          60000 /* and not opened again for so long, if it had no connection */
@@ -154,7 +152,7 @@ bool pipeline_has_left(struct pipeline *p)
 	return p->telling != TELLING_SENT && p->telling != TELLING_LAST_SENT;
 }
 
-/* --- a failed store: count, wait, give the claim back, try again --- */
+/* --- a failed store: wait, try again --- */
 
 /* Another message with the id of ev, which was refused or put off, need not wait until ev is tried again: the backoff
  * is for a message, and what was wrong may be in its bytes. Returns false if each was tried as often as ev. */
@@ -171,33 +169,22 @@ bool pipeline_try_other(struct pipeline *p, struct event *ev)
 	return true;
 }
 
-void pipeline_on_counted(void *arg, struct event *ev, long attempts)
+static void fail_store(struct pipeline *p, struct event *ev, const char *why)
 {
-	struct pipeline *p = arg;
-	unsigned int tries;
-
-	ev->attempts = (uint32_t)(attempts > ev->attempts ? attempts : ev->attempts + 1);
+	log_debug("row refused", "reason=%s", why);
+	event_set_reason(ev, why);
+	ev->attempts++;
 	if (ev->attempts >= p->config->max_attempts) {
 		pipeline_refuse_event(p, ev, NULL);
 		return;
 	}
 	if (pipeline_try_other(p, ev))
 		return;
-	/* The claim is kept for the backoff, so that the fleet as a whole waits, and N instances do
-	 * not try one after the other at once. */
-	tries = ev->attempts;
-	ev->is_put_off = false;
+	/* The claim is kept for the backoff, so that the fleet as a whole waits, and N listeners do not try one after
+	 * the other at once. */
+	pipeline_set_wait(p, ev, WAIT_RETRY);
 	event_move(&p->events, ev, EV_BACKING_OFF);
-	hold_add(&p->hold, ev, now_ms(p), RETRY_STEP + tries - 1);
-}
-
-static void fail_store(struct pipeline *p, struct event *ev, const char *why)
-{
-	log_debug("row refused", "reason=%s", why);
-	event_set_reason(ev, why);
-	event_move(&p->events, ev, EV_COUNTING);
-	if (claim_count(p->claim, ev))
-		pipeline_on_counted(p, ev, -1);
+	hold_add(&p->hold, ev, now_ms(p), RETRY_STEP + ev->attempts - 1);
 }
 
 /* What the server cannot do for this listener it can seldom do for another one: the claim is kept. */
@@ -207,7 +194,7 @@ static void put_off(struct pipeline *p, struct event *ev, const char *why)
 
 	log_debug("event postponed", "reason=%s", why);
 	ev->put_offs += ev->put_offs < UINT16_MAX;
-	ev->is_put_off = true;
+	pipeline_set_wait(p, ev, WAIT_SERVER);
 	event_move(&p->events, ev, EV_BACKING_OFF);
 	hold_add(&p->hold, ev, now_ms(p), is_draining(p) ? RETRY_STEP : step < PUT_OFF_STEP ? step : PUT_OFF_STEP);
 }
@@ -252,65 +239,23 @@ static void fill_batch(struct writer *w, bool has_suspects)
 	}
 }
 
-/* --- who else is there, without Redis --- */
-
-/* Those who were there when Redis went are followed until all of them can have told Postgres that they are. */
-static bool follows_members(const struct pipeline *p)
-{
-	return !claim_is_ready(p->claim) &&
-	       (claim_others(p->claim) ? members_are_all(&p->members) : members_are_told(&p->members));
-}
-
-size_t pipeline_others(const struct pipeline *p)
-{
-	return follows_members(p) ? members_size(&p->members) : claim_others(p->claim);
-}
-
-size_t pipeline_rank_of(const struct pipeline *p, const struct event *ev)
-{
-	return follows_members(p) ? members_rank(&p->members, ev->id, ev->id_len) : claim_rank(p->claim, ev);
-}
-
-static bool ask_members(struct pipeline *p)
-{
-	if (is_draining(p) || members_wait(&p->members, now_ms(p)))
-		return false;
-	if (store_read_members(p->first.store, members_asked(&p->members, now_ms(p))) == 0)
-		return true;
-	members_answered(&p->members, false);
-	return false;
-}
-
-static void on_member(void *arg, const char *name, size_t len, bool is_told)
-{
-	struct pipeline *p = pipeline_of(arg);
-
-	if (name)
-		members_found(&p->members, name, len);
-	else
-		members_answered(&p->members, is_told);
-}
-
 /* --- what is stored next --- */
 
-/* Many small statements would cost more than few. Without Redis each listener of a fleet stores its part. */
+/* Many small statements would cost more than few. */
 int64_t pipeline_store_wait(struct pipeline *p)
 {
 	size_t rows = p->events.counts[EV_BATCHED];
-	int64_t pause, turn;
 
 	if (is_draining(p) || rows >= (size_t)p->config->batch_max)
 		return 0;
-	pause = pace_wait(&p->pace, rows, now_ms(p));
-	turn = turns_store_wait(&p->turns, pipeline_others(p), now_ms(p));
-	return pause > turn ? pause : turn;
+	return pace_wait(&p->pace, rows, now_ms(p));
 }
 
 static void insert_batch(struct writer *w)
 {
 	struct pipeline *p = w->pipeline;
 
-	w->sent_ms = p->turns.stored_ms = now_ms(p);
+	w->sent_ms = now_ms(p);
 	batch_order(w->batch);
 	store_insert(w->store, w->batch);
 	pace_sent(&p->pace, w->batch->count, now_ms(p));
@@ -323,7 +268,7 @@ static bool is_behind(const struct pipeline *p)
 	       p->events.message_bytes[EV_BATCHED] >= BATCH_BYTES;
 }
 
-/* Events that failed before take turns with the pipeline_others, a few at a time: each may wait for a lock again. */
+/* Events that failed before take turns with the others, a few at a time: each may wait for a lock again. */
 static void insert_next(struct pipeline *p)
 {
 	const struct event *first = list_entry(p->events.lists[EV_BATCHED].next, struct event, link);
@@ -356,34 +301,19 @@ static bool may_read_marks(const struct pipeline *p)
 {
 	const size_t *counts = p->events.counts;
 
-	return (counts[EV_CLAIMING] || counts[EV_HELD] || counts[EV_LOOKING]) && claim_is_ready(p->claim);
-}
-
-/* What others have stored while Redis is away is seen at once, and need not be looked for. */
-static bool ask_newest(struct pipeline *p)
-{
-	size_t most = NEWEST_LEAST + 2 * p->events.counts[EV_HELD];
-
-	if (turns_ask_wait(&p->turns, pipeline_others(p), p->in_turn >= TURN_WINDOW / 4, now_ms(p)))
-		return false;
-	turns_asked(&p->turns, now_ms(p));
-	if (store_read_newest(p->first.store, most < NEWEST_MOST ? most : NEWEST_MOST) == 0)
-		return true;
-	pipeline_end_turns(p);
-	return false;
+	return (counts[EV_CLAIMING] || counts[EV_HELD]) && claim_is_ready(p->claim);
 }
 
 /* One backend of Postgres runs on one core, and is idle during its commit and until the next batch arrives. If rows
  * arrive faster than it stores them, a second backend stores every other batch. The second one is not used while the
- * first is stalled, nor in a fleet without Redis, where each listener has one statement at a time. */
+ * first is stalled. */
 static void store_beside(struct pipeline *p)
 {
 	struct writer *w = &p->second;
 	bool is_alone = FAULT_POINT("pipeline: a second connection");
 
 	if (p->config->postgres_connections < 2 || !p->first.epoch || config_store_path(p->config) ||
-	    store_is_idle(p->first.store) || store_is_stalled(p->first.store) ||
-	    (!claim_is_ready(p->claim) && pipeline_others(p)))
+	    store_is_idle(p->first.store) || store_is_stalled(p->first.store))
 		return;
 	if (!w->store && now_ms(p) >= p->second_from_ms && (p->behind >= BEHIND_BATCHES || is_alone)) {
 		log_info("rows come faster than one connection stores them, opening a second one", "rows=%zu",
@@ -416,8 +346,6 @@ static void store_first(struct pipeline *p)
 		send_cursors(p);
 		return;
 	}
-	if (ask_members(p) || ask_newest(p))
-		return;
 	if (is_dead_letter_due(p)) {
 		p->since_dead_letter = 0;
 		dead_letter_next(p);
@@ -633,7 +561,6 @@ static void on_database(void *arg, const char *id)
 		return;
 	claim_set_database(p->claim, id);
 	set_id_key(p);
-	members_set_database(&p->members, id);
 }
 
 /* What was durable in another epoch may not be any more. */
@@ -672,8 +599,6 @@ void pipeline_open_writer(struct pipeline *p, struct writer *w)
 		.on_checked_in = on_checked_in,
 		.on_cursors_put = on_cursors_put,
 		.on_cursor_read = on_cursor_read,
-		.on_newest = pipeline_on_newest,
-		.on_member = on_member,
 		.on_database = on_database,
 		.on_epoch = on_epoch,
 		.on_posted = on_posted,

@@ -96,16 +96,6 @@ int store_read_cursors(struct store *s, const char *const *sources, size_t n)
 	return kind_of(s)->read_cursors(s, sources, n);
 }
 
-int store_read_newest(struct store *s, size_t most)
-{
-	return kind_of(s)->read_newest ? kind_of(s)->read_newest(s, most) : -1;
-}
-
-int store_read_members(struct store *s, const char *name)
-{
-	return kind_of(s)->read_members ? kind_of(s)->read_members(s, name) : -1;
-}
-
 void store_close(struct store *s, void (*done)(void *arg), void *arg)
 {
 	kind_of(s)->close(s, done, arg);

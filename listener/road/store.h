@@ -52,11 +52,6 @@ struct store_callbacks {
 	/* Once for each cursor found by store_read_cursors, then with NULL; is_read says whether the list is
 	 * complete. */
 	void (*on_cursor_read)(void *arg, const struct cursor *cursor, bool is_read);
-	/* Once for each row found by store_read_newest, then with a NULL id, also after an error. */
-	void (*on_newest)(void *arg, const char *id, size_t len);
-	/* Once for each other session found by store_read_members, then with a NULL name; is_told says whether the list
-	 * is complete. */
-	void (*on_member)(void *arg, const char *name, size_t len, bool is_told);
 	/* Connected; id names the database, "" if it has no id. */
 	void (*on_database)(void *arg, const char *id);
 	/* The database's epoch became known (or 0: unknown), or changed. Everything that on_stored and on_dead_lettered
@@ -127,16 +122,6 @@ int store_checkin(struct store *s, const char *text);
 int store_put_cursors(struct store *s, const struct cursors *cursors, uint32_t epoch);
 /* Reads the cursors of n sources. Returns 0, and on_cursor_read is called; or -1. */
 int store_read_cursors(struct store *s, const char *const *sources, size_t n);
-
-/* Reads the newest rows, at most this many, that on_newest has not reported on this connection. Some earlier rows are
- * read again, because rows with lower ids may be committed later. The store must be idle. Returns 0, and on_newest is
- * called; or -1 if a row does not prove that an event is done (--consumer), the store cannot read rows, or the
- * connection is lost. */
-int store_read_newest(struct store *s, size_t most);
-
-/* Names our own session and reads the names of others that begin alike; see sql/queries/members.sql. The store must be
- * idle. Returns 0, and on_member is called; or -1 if this connection's sessions cannot be told apart, or it is lost. */
-int store_read_members(struct store *s, const char *name);
 
 /* Abandons the current batch without callbacks. done is called from the loop once s is freed. */
 void store_close(struct store *s, void (*done)(void *arg), void *arg);

@@ -24,8 +24,6 @@ struct store_kind {
 	int (*checkin)(struct store *s, const char *text);
 	int (*put_cursors)(struct store *s, const struct cursors *cursors, uint32_t epoch);
 	int (*read_cursors)(struct store *s, const char *const *sources, size_t n);
-	int (*read_newest)(struct store *s, size_t most);       /* NULL: always -1 */
-	int (*read_members)(struct store *s, const char *name); /* NULL: always -1 */
 	void (*close)(struct store *s, void (*done)(void *arg), void *arg);
 };
 

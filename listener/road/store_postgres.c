@@ -30,8 +30,6 @@
 #include "base/log.h"
 #include "base/log_spell.h"
 #include "checkin.sql.h"
-#include "members.sql.h"
-#include "newest.sql.h"
 #include "put_cursors.sql.h"
 #include "read_cursors.sql.h"
 #include "postgres/connection.h"
@@ -53,10 +51,6 @@
 #define LOCK_MOST_MS  2000 /* and more where statements take longer; */
 #define HASTY_LOCK_MS 100  /* while others would wait for what is blocked, */
 #define AGAIN_LOCK_MS 50   /* and for events that were blocked before */
-
-#define HIDE_MS 10000 /* after a question for the newest rows, or for other sessions, that failed */
-
-#define NEWEST_AGAIN 2 /* of what was new the last time, half is read again */
 
 #define BOOL_OID 16
 #define TEXT_OID 25
@@ -87,8 +81,6 @@ enum job {
 	JOB_EPOCH,
 	JOB_PUT_CURSORS,
 	JOB_READ_CURSORS,
-	JOB_NEWEST,
-	JOB_MEMBERS,
 };
 
 /* How long not to try something that was refused. */
@@ -133,13 +125,10 @@ struct store {
 	bool *suppressed;              /* per event of the batch: the INSERT said nothing of it, and there is no row */
 	bool *spare[2];                /* what they are of the next batch, which may begin before this one is told of */
 	uint64_t passed;               /* rows stored, ever */
-	uint64_t newest;               /* rows up to this number were told, on this connection */
-	int64_t newest_from_ms;  /* loop clock: they are not asked for before, because that failed; 0: it did not */
-	int64_t members_from_ms; /* the same of other sessions; INT64_MAX: this one cannot be named */
-	int64_t took_ms;         /* the last statement that stored rows */
-	unsigned int tries;      /* of the batch at hand, as it is, that failed */
-	unsigned int losses;     /* of the connection, one after the other, while the batch at hand was stored */
-	unsigned int waits;      /* of the batch at hand for rows of other transactions, in vain */
+	int64_t took_ms;               /* the last statement that stored rows */
+	unsigned int tries;            /* of the batch at hand, as it is, that failed */
+	unsigned int losses;           /* of the connection, one after the other, while the batch at hand was stored */
+	unsigned int waits;            /* of the batch at hand for rows of other transactions, in vain */
 	bool has_effects;
 	bool is_telling;             /* of events that are stored */
 	bool has_looked;             /* present is known */
@@ -862,8 +851,6 @@ static void on_done(struct store *s, const struct postgres_answer *answer)
 	case JOB_EPOCH:
 	case JOB_PUT_CURSORS:
 	case JOB_READ_CURSORS:
-	case JOB_NEWEST:
-	case JOB_MEMBERS:
 	case JOB_NONE:
 		return;
 	}
@@ -890,8 +877,6 @@ static void on_bad(struct store *s, const struct postgres_answer *answer)
 	case JOB_EPOCH:
 	case JOB_PUT_CURSORS:
 	case JOB_READ_CURSORS:
-	case JOB_NEWEST:
-	case JOB_MEMBERS:
 	case JOB_NONE:
 		return;
 	}
@@ -955,45 +940,6 @@ static void on_cursors_read(struct store *s, const struct postgres_answer *answe
 	s->on.on_cursor_read(s->on.arg, NULL, is_read);
 }
 
-/* Rows with lower numbers may be committed after this. */
-static void on_newest(struct store *s, const struct postgres_answer *answer)
-{
-	bool is_read = answer->result == POSTGRES_OK;
-	size_t len;
-
-	s->job = JOB_NONE;
-	s->newest_from_ms = is_read ? 0 : (int64_t)uv_now(s->loop) + HIDE_MS;
-	if (!is_read)
-		log_info("cannot read the newest rows, each is looked for", "reason=%s", answer->error);
-	else if (answer->rows)
-		s->newest = strtoull(postgres_text(answer, 0, &len), NULL, 10) - answer->rows / NEWEST_AGAIN;
-	for (size_t i = 1; is_read && i < answer->rows; i++) {
-		const char *id = postgres_text(answer, i, &len);
-
-		s->on.on_newest(s->on.arg, id, len);
-	}
-	s->on.on_newest(s->on.arg, NULL, 0);
-}
-
-static void on_members(struct store *s, const struct postgres_answer *answer)
-{
-	bool is_told = answer->result == POSTGRES_OK && answer->rows;
-	size_t len;
-
-	s->job = JOB_NONE;
-	s->members_from_ms = is_told                         ? 0
-			     : answer->result == POSTGRES_OK ? INT64_MAX
-							     : (int64_t)uv_now(s->loop) + HIDE_MS;
-	if (answer->result != POSTGRES_OK)
-		log_info("cannot read who else is there, storing without turns", "reason=%s", answer->error);
-	for (size_t i = 1; is_told && i < answer->rows; i++) {
-		const char *name = postgres_text(answer, i, &len);
-
-		s->on.on_member(s->on.arg, name, len, true);
-	}
-	s->on.on_member(s->on.arg, NULL, 0, is_told);
-}
-
 static void on_cursors_put(struct store *s, const struct postgres_answer *answer)
 {
 	bool is_stored = answer->result == POSTGRES_OK;
@@ -1030,10 +976,6 @@ static void on_answer(void *owner, const struct postgres_answer *answer)
 	}
 	if (s->job == JOB_PUT_CURSORS || s->job == JOB_READ_CURSORS) {
 		(s->job == JOB_PUT_CURSORS ? on_cursors_put : on_cursors_read)(s, answer);
-		return;
-	}
-	if (s->job == JOB_NEWEST || s->job == JOB_MEMBERS) {
-		(s->job == JOB_NEWEST ? on_newest : on_members)(s, answer);
 		return;
 	}
 	s->is_sent = answer->result == POSTGRES_UNKNOWN;
@@ -1305,30 +1247,6 @@ static int read_cursors(struct store *s, const char *const *sources, size_t n)
 	return ask(s, JOB_READ_CURSORS, SQL_READ_CURSORS, &value, 1);
 }
 
-static int read_newest(struct store *s, size_t most)
-{
-	char newest[24], limit[24];
-	struct postgres_value values[2] = {{.type = TEXT_OID, .bytes = newest}, {.type = TEXT_OID, .bytes = limit}};
-
-	if (*s->consumer || (int64_t)uv_now(s->loop) < s->newest_from_ms)
-		return -1;
-	values[0].len = (size_t)snprintf(newest, sizeof(newest), "%llu", (unsigned long long)s->newest);
-	values[1].len = (size_t)snprintf(limit, sizeof(limit), "%zu", most);
-	postgres_find_by_key(s->postgres);
-	return ask(s, JOB_NEWEST, SQL_NEWEST, values, 2);
-}
-
-static int read_members(struct store *s, const char *name)
-{
-	char backend[12];
-	struct postgres_value values[2] = {{TEXT_OID, name, strlen(name)}, {.type = TEXT_OID, .bytes = backend}};
-
-	if ((int64_t)uv_now(s->loop) < s->members_from_ms)
-		return -1;
-	values[1].len = (size_t)snprintf(backend, sizeof(backend), "%d", postgres_identity(s->postgres)->backend);
-	return ask(s, JOB_MEMBERS, SQL_MEMBERS, values, 2);
-}
-
 /* --- a new connection --- */
 
 static void learn_identity(struct store *s)
@@ -1404,8 +1322,6 @@ static void on_postgres_state(void *owner, enum postgres_state state)
 	struct store *s = owner;
 
 	s->is_checked = s->is_unusable = false;
-	s->newest = 0;
-	s->newest_from_ms = s->members_from_ms = 0;
 	if (state == POSTGRES_PREPARING)
 		s->asked_ms = (int64_t)uv_now(s->loop);
 	if (state == POSTGRES_READY)
@@ -1577,7 +1493,5 @@ const struct store_kind store_postgres = {
 	.checkin = checkin,
 	.put_cursors = put_cursors,
 	.read_cursors = read_cursors,
-	.read_newest = read_newest,
-	.read_members = read_members,
 	.close = close_store,
 };

@@ -42,8 +42,8 @@ enum flag {
 
 enum step {
 	TAKE,
-	LOOK,
-	COUNT,
+	INHERIT,
+	RESTORE,
 	RENEW,
 	RELEASE,
 	MARK_DONE,
@@ -71,7 +71,7 @@ static struct events events;
 
 /* --- the rest of a listener --- */
 
-enum question { NOT_ASKED, ASKED_TO_TAKE, ASKED_TO_LOOK, ASKED_TO_COUNT };
+enum question { NOT_ASKED, ASKED };
 
 static struct asker {
 	struct event *ev;
@@ -183,30 +183,10 @@ static void on_claimed(void *arg, struct event *ev, enum claim_result result)
 	struct asker *a = asker_of(ev);
 
 	(void)arg;
-	must(a->question == ASKED_TO_TAKE, "an answer that nobody waits for");
+	must(a->question == ASKED, "an answer that nobody waits for");
 	must(result != CLAIM_ABSENT, "a claim that nobody has, and not we");
 	a->question = NOT_ASKED;
 	check_result(a, result, flags_now);
-}
-
-static void on_looked(void *arg, struct event *ev, enum claim_result result)
-{
-	struct asker *a = asker_of(ev);
-
-	(void)arg;
-	must(a->question == ASKED_TO_LOOK, "a look that nobody waits for");
-	a->question = NOT_ASKED;
-	check_result(a, result, flags_now);
-}
-
-static void on_counted(void *arg, struct event *ev, long attempts)
-{
-	struct asker *a = asker_of(ev);
-
-	(void)arg;
-	must(a->question == ASKED_TO_COUNT, "a count that nobody waits for");
-	must(attempts >= -1, "%ld attempts", attempts);
-	a->question = NOT_ASKED;
 }
 
 static size_t on_done(void *arg, struct done *told, size_t n)
@@ -236,38 +216,32 @@ static void on_closed(void *arg)
 
 /* --- what is asked --- */
 
-static size_t pick(enum question question, size_t n, struct event **evs)
+/* From owner 1, whether there is one or not. */
+static void inherit(struct claim *c, size_t n)
 {
+	struct event *evs[EVENTS];
 	size_t count = 0;
 
 	for (size_t i = 0; i < EVENTS && count < n; i++)
 		if (askers[i].question == NOT_ASKED) {
-			askers[i].question = question;
+			askers[i].question = ASKED;
 			evs[count++] = askers[i].ev;
 		}
-	return count;
-}
-
-static void look(struct claim *c, size_t n)
-{
-	struct event *evs[EVENTS];
-	size_t count = pick(ASKED_TO_LOOK, n, evs);
-
-	if (count && claim_look(c, evs, count) == 0)
+	if (count && claim_inherit(c, 1, evs, count) == 0)
 		return;
 	for (size_t i = 0; i < count; i++)
 		asker_of(evs[i])->question = NOT_ASKED;
 }
 
-static void ask_one(struct claim *c, struct asker *a, enum question question)
+static void take(struct claim *c, struct asker *a)
 {
 	int failed;
 
 	if (a->question != NOT_ASKED)
 		return;
-	a->question = question; /* before: it must not be answered from inside */
-	failed = question == ASKED_TO_TAKE ? claim_take(c, a->ev) : claim_count(c, a->ev);
-	must(a->question == question, "an answer from inside the question");
+	a->question = ASKED; /* before: it must not be answered from inside */
+	failed = claim_take(c, a->ev);
+	must(a->question == ASKED, "an answer from inside the question");
 	if (failed)
 		a->question = NOT_ASKED;
 }
@@ -291,13 +265,13 @@ static void take_step(struct claim *c, uint8_t step)
 
 	switch ((enum step)(step & 15)) {
 	case TAKE:
-		ask_one(c, a, ASKED_TO_TAKE);
+		take(c, a);
 		return;
-	case LOOK:
-		look(c, 1U + (step >> 4) % EVENTS);
+	case INHERIT:
+		inherit(c, 1U + (step >> 4) % EVENTS);
 		return;
-	case COUNT:
-		ask_one(c, a, ASKED_TO_COUNT);
+	case RESTORE:
+		claim_restore(c);
 		return;
 	case RENEW:
 	case RELEASE:
@@ -406,7 +380,7 @@ static void reset_events(void)
 	for (size_t i = 0; i < EVENTS; i++) {
 		askers[i].question = NOT_ASKED;
 		askers[i].ev->is_claimed = false;
-		askers[i].ev->is_deferred = i % 2;
+		askers[i].ev->wait = i % 2 ? WAIT_LEADER : WAIT_NONE;
 		askers[i].ev->claim_ms = askers[i].ev->lease_ms = 0;
 	}
 	memset(&counters, 0, sizeof(counters));
@@ -464,8 +438,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 
 void try_input(const uint8_t *data, size_t size)
 {
-	static const struct claim_callbacks callbacks = {on_claimed, on_looked,  on_counted, on_owner_gone,
-							 on_done,    on_foreign, NULL};
+	static const struct claim_callbacks callbacks = {on_claimed, on_owner_gone, on_done, on_foreign, NULL};
 	size_t steps = size < 2 ? 0 : data[1] % STEPS_MOST;
 	char *bytes;
 	struct claim *c;

@@ -379,7 +379,7 @@ static void start_without_redis(int size)
 	cr_assert(wait_until(fleet_metric(&fleet, "wsonce_redis_up") == 0, WHOLE_MS));
 }
 
-Test(fleet, without_redis_listeners_see_what_others_have_stored, .timeout = 120)
+Test(fleet, without_redis_listeners_leave_events_to_the_leader_they_had, .timeout = 120)
 {
 	start_without_redis(5);
 	for (int i = 0; i < 10; i++) {
@@ -387,7 +387,7 @@ Test(fleet, without_redis_listeners_see_what_others_have_stored, .timeout = 120)
 		fleet_wait_rows(&fleet, fleet.sent, WHOLE_MS);
 	}
 	fleet_must_be_whole(&fleet, WHOLE_MS);
-	cr_assert_gt(fleet_metric(&fleet, "wsonce_turns_saved_total"), 1000, "of 2,000 copies");
+	cr_assert_gt(fleet_metric(&fleet, "wsonce_deferred_total"), 1000, "of 2,000 copies");
 }
 
 Test(fleet, without_redis_events_of_a_frozen_listener_are_stored_by_the_others, .timeout = 120)
@@ -413,54 +413,6 @@ Test(fleet, a_redis_that_comes_and_goes_costs_no_event, .timeout = 120)
 	}
 	redisd_start(own_redis);
 	fleet_must_be_whole(&fleet, WHOLE_MS);
-}
-
-/* A fleet without --redis; sessions that have names of their own are left alone. */
-static void start_with_none(int size, const char *name)
-{
-	static const char *env[2];
-	struct listener_options options = {.redis = "none", .env = env};
-
-	env[0] = name;
-	fleet_start(&fleet, size, NULL, &options, "");
-}
-
-static double turns_saved_of(long events)
-{
-	double before = fleet_metric(&fleet, "wsonce_turns_saved_total");
-
-	fleet_send(&fleet, events);
-	fleet_must_be_whole(&fleet, WHOLE_MS);
-	return fleet_metric(&fleet, "wsonce_turns_saved_total") - before;
-}
-
-/* The two of three that do not store an event see its row. */
-Test(fleet, listeners_that_never_had_redis_learn_of_each_other_from_postgres, .timeout = 120)
-{
-	start_with_none(3, "PGAPPNAME=wsonce");
-	cr_assert(wait_until(turns_saved_of(100) >= 180, WHOLE_MS), "they do not leave events to each other");
-}
-
-Test(fleet, listeners_that_have_a_name_of_their_own_in_postgres_do_not_learn_of_each_other, .timeout = 120)
-{
-	start_with_none(2, "PGAPPNAME=mine");
-	for (int i = 0; i < 10; i++)
-		cr_assert_eq(turns_saved_of(100), 0);
-	cr_assert_eq(database_long(fleet.rows, "SELECT count(*) FROM pg_stat_activity WHERE datname = "
-					       "current_database() AND application_name = 'mine'"),
-		     2);
-}
-
-Test(fleet, events_left_to_a_listener_that_is_killed_without_redis_are_stored_and_then_left_to_others, .timeout = 120)
-{
-	start_with_none(3, "PGAPPNAME=wsonce");
-	cr_assert(wait_until(turns_saved_of(100) >= 180, WHOLE_MS));
-	process_signal(listener_process(fleet.listeners[0]), SIGKILL);
-	fleet_send(&fleet, 200);
-	fleet_wait_rows(&fleet, fleet.sent, 3000);
-	fleet_launch_one(&fleet, 0);
-	fleet_wait_ready(&fleet);
-	cr_assert(wait_until(turns_saved_of(100) >= 180, WHOLE_MS), "the new one is not known");
 }
 
 /* --- an event that Postgres never takes --- */
@@ -493,7 +445,7 @@ static void must_be_rejected(struct listener *l, const char *id)
 	peer_free(p);
 }
 
-Test(fleet, tries_are_counted_for_the_whole_fleet_and_end_in_one_dead_letter, .timeout = 120)
+Test(fleet, tries_of_an_event_are_bounded_and_end_in_one_dead_letter, .timeout = 120)
 {
 	fleet_start(&fleet, 3, NULL, NULL, "--max-attempts 3 --claim-ttl 5");
 	refuse_bad_rows(fleet.rows);
@@ -501,8 +453,8 @@ Test(fleet, tries_are_counted_for_the_whole_fleet_and_end_in_one_dead_letter, .t
 	cr_assert(wait_until(dead_letters(fleet.rows, "bad") == 1, WHOLE_MS), "no dead letter of it");
 	cr_assert(wait_until(fleet_metric(&fleet, "wsonce_dead_lettered_total") == 3, WHOLE_MS),
 		  "not settled everywhere");
-	cr_assert_eq(database_long(fleet.rows, "select last_value from tries"), 3, "tried %ld times",
-		     database_long(fleet.rows, "select last_value from tries"));
+	long tries = database_long(fleet.rows, "select last_value from tries");
+	cr_assert(tries >= 3 && tries <= 3 * 3, "tried %ld times", tries);
 	cr_assert(claims_begins(redisd_shared(), "bad", "dead@"));
 	for (int i = 0; i < 3; i++)
 		must_be_rejected(fleet.listeners[i], "bad");

@@ -29,8 +29,6 @@
 #include "find_present.sql.h"
 #include "hazards.sql.h"
 #include "holder.sql.h"
-#include "members.sql.h"
-#include "newest.sql.h"
 #include "identify.sql.h"
 #include "insert.sql.h"
 #include "lease.sql.h"
@@ -859,7 +857,7 @@ static bool has_bad_field(struct backend *b, size_t i)
 const char *const kind_names[KINDS] = {
 	"limits", "reset",  "inspect",     "ask version", "identify",      "make epoch", "epoch",   "find",
 	"insert", "copy",   "dead_letter", "check-in",    "check effects", "alone",      "effects", "lease",
-	"peek",   "record", "backlog",     "put cursors", "read cursors",  "newest",     "members", "holder"};
+	"peek",   "record", "backlog",     "put cursors", "read cursors",  "holder"};
 const char *const table_names[TABLES] = {"events", "dead_letters", "processed_events", "outbox", "cursors", "totals"};
 
 static struct {
@@ -891,8 +889,6 @@ static void learn_all(void)
 	learn(K_CHECKIN, SCHEMA_WITH_HAZARDS(SQL_CHECKIN));
 	learn(K_PUT_CURSORS, SQL_PUT_CURSORS);
 	learn(K_READ_CURSORS, SQL_READ_CURSORS);
-	learn(K_NEWEST, SQL_NEWEST);
-	learn(K_MEMBERS, SQL_MEMBERS);
 	learn(K_HOLDER, SQL_HOLDER);
 	learn(K_CHECK_EFFECTS, SQL_CHECK_EFFECTS);
 	learn(K_ALONE, effects_alone_sql());
@@ -1557,60 +1553,6 @@ static void read_cursors(struct backend *b)
 	send_result(b, r);
 }
 
-static int compare_places(const void *a, const void *b)
-{
-	const struct row *left = *(struct row *const *)a, *right = *(struct row *const *)b;
-
-	return left->place < right->place ? 1 : -1;
-}
-
-/* The id of a row is its index. */
-static void read_newest(struct backend *b)
-{
-	const struct statement *s = &b->packet->statements[b->at];
-	uint64_t after = strtoull(text_of(&s->values[0]), NULL, 10), most = strtoull(text_of(&s->values[1]), NULL, 10);
-	struct row **found = sim_alloc((server.places[T_EVENTS] + 1) * sizeof(struct row *));
-	size_t n = 0;
-	struct pg_result *r;
-
-	for (int i = 0; i < BUCKETS; i++)
-		for (struct row *row = server.tables[T_EVENTS][i]; row; row = row->next)
-			if (!row->is_new && row->place > after)
-				found[n++] = row;
-	qsort(found, n, sizeof(struct row *), compare_places);
-	n = n < most ? n : most;
-	r = begin_rows(b, 1, n + 1);
-	if (n) {
-		put_text(r, 0, sim_print("%u", found[0]->place));
-		r->rows++;
-	}
-	for (size_t i = 0; i < n; i++) {
-		put_value(r, 0, found[i]->key, found[i]->key_len);
-		r->rows++;
-	}
-	send_result(b, r);
-}
-
-/* The listener's other session, if there is one, has no name. */
-static void read_members(struct backend *b)
-{
-	struct pg_result *r = result_new(b, PGRES_TUPLES_OK, "name", 1, (size_t)server.count);
-	const char *name = text_of(&b->packet->statements[b->at].values[0]);
-
-	b->name = sim_print("%s", name);
-	put_text(r, 0, b->name);
-	r->rows = 1;
-	for (struct backend *other = server.backends; other; other = other->next) {
-		if (other == b || !other->name || strncmp(other->name, name, 24) != 0 ||
-		    sim_now() - other->asked_us >= 5000000)
-			continue;
-		put_text(r, 0, other->name);
-		r->rows++;
-	}
-	sim_reached("postgres", r->rows > 1 ? "a listener sees others" : "a listener sees nobody else");
-	send_result(b, r);
-}
-
 static void answer_dead_lettered(struct backend *b)
 {
 	struct pg_result *r = begin_rows(b, 1, b->rows);
@@ -1832,14 +1774,8 @@ static bool run_at_once(struct backend *b)
 	case K_READ_CURSORS:
 		read_cursors(b);
 		return true;
-	case K_NEWEST:
-		read_newest(b);
-		return true;
 	case K_HOLDER:
 		send_result(b, result_new(b, PGRES_TUPLES_OK, "concat", 1, 0));
-		return true;
-	case K_MEMBERS:
-		read_members(b);
 		return true;
 	case K_INSERT:
 	case K_COPY:
@@ -1859,7 +1795,6 @@ static int64_t on_start(struct backend *b)
 	bool is_skipped = false;
 	int64_t delay = 0;
 
-	b->asked_us = sim_now();
 	b->kind = kind_of(s->text);
 	if (b->kind == K_LIMITS || b->kind == K_COPY)
 		set_limits(b, s->text);

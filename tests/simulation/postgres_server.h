@@ -30,8 +30,6 @@ enum kind {
 	K_BACKLOG,
 	K_PUT_CURSORS,
 	K_READ_CURSORS,
-	K_NEWEST,
-	K_MEMBERS,
 	K_HOLDER,
 	KINDS
 };
@@ -148,8 +146,6 @@ struct backend {
 	size_t targets;
 	bool *made, *seen, *fresh;
 	const char *handler, *consumer;
-	const char *name; /* application_name, or NULL */
-	int64_t asked_us; /* when its state last changed */
 	uint32_t epoch;
 };
 

@@ -235,18 +235,6 @@ static void run_set(const struct command *c, struct answer *a)
 		k->expires = sim_now() + ms * 1000;
 }
 
-static void run_incr(const struct command *c, struct answer *a)
-{
-	struct key *k = find_key(c->words[1]);
-	int64_t expires = k->value ? k->expires : -1;
-	long long n = (k->value ? strtoll(k->value, NULL, 10) : 0) + 1;
-	char text[24];
-
-	put_value(k, (struct bytes){text, (size_t)snprintf(text, sizeof(text), "%lld", n)}, -1);
-	k->expires = expires;
-	add_number(a, ':', n);
-}
-
 /* To every subscriber, whichever channel: there is one. Defined below, with the transport. */
 static void run_publish(const struct command *c, struct answer *a);
 
@@ -265,22 +253,6 @@ static void run_ping(struct answer *a)
 	add_number(a, '*', 2);
 	add_value(a, "pong", 4);
 	add_value(a, "", 0);
-}
-
-static void run_del(const struct command *c, struct answer *a)
-{
-	long long deleted = 0;
-
-	for (size_t i = 1; i < c->count; i++) {
-		struct key *k = find_key(c->words[i]);
-
-		if (!k->value)
-			continue;
-		checker_deleted(c->process, k->name, k->value);
-		delete_key(k);
-		deleted++;
-	}
-	add_number(a, ':', deleted);
 }
 
 static void run_mget(const struct command *c, struct answer *a)
@@ -507,8 +479,8 @@ static const char *name_of(const struct command *c)
 {
 	static const char *const scripts[] = {"heartbeat.lua", "release.lua",  "renew.lua", "seize.lua",
 					      "inherit.lua",   "register.lua", "lease.lua", "?"};
-	static const char *const names[] = {"SET",    "MGET",   "INCR",    "DEL",       "ZREM", "INFO",
-					    "SCRIPT", "CLIENT", "PUBLISH", "SUBSCRIBE", "PING", NULL};
+	static const char *const names[] = {"SET",    "MGET",    "ZREM",      "INFO", "SCRIPT",
+					    "CLIENT", "PUBLISH", "SUBSCRIBE", "PING", NULL};
 
 	if (is_word(c, 0, "EVAL") || is_word(c, 0, "EVALSHA"))
 		return scripts[script_of(c)];
@@ -594,10 +566,6 @@ static void run(const struct command *c, struct answer *a)
 		run_set(c, a);
 	else if (is_word(c, 0, "MGET"))
 		run_mget(c, a);
-	else if (is_word(c, 0, "INCR"))
-		run_incr(c, a);
-	else if (is_word(c, 0, "DEL"))
-		run_del(c, a);
 	else if (is_word(c, 0, "ZREM"))
 		run_zrem(c, a);
 	else if (is_word(c, 0, "INFO"))

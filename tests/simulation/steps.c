@@ -16,10 +16,9 @@
 
 #define NONE EVENT_STATES /* not received yet, or already settled */
 
-enum asked { RECEIVED, CLAIMED, LOOKED, COUNTED, STORED, DEAD_LETTERED, MOVED, ASKED };
+enum asked { RECEIVED, CLAIMED, STORED, DEAD_LETTERED, MOVED, ASKED };
 
-static const char *const asked_names[ASKED] = {"received",  "on_claimed",       "on_looked", "on_counted",
-					       "on_stored", "on_dead_lettered", "-"};
+static const char *const asked_names[ASKED] = {"received", "on_claimed", "on_stored", "on_dead_lettered", "-"};
 static const char *const claim_answers[] = {"MINE", "OTHER", "DONE", "DEAD", "ABSENT", "UNKNOWN"};
 static const char *const store_answers[] = {"INSERTED", "PRESENT",  "LATER",  "BLOCKED",
 					    "REFUSED",  "HOPELESS", "UNKNOWN"};
@@ -121,22 +120,6 @@ static void on_claimed(void *arg, struct event *ev, enum claim_result result)
 	end_hand(CLAIMED, result, from);
 }
 
-static void on_looked(void *arg, struct event *ev, enum claim_result result)
-{
-	int from = from_hand(ev);
-
-	claim_on.on_looked(arg, ev, result);
-	end_hand(LOOKED, result, from);
-}
-
-static void on_counted(void *arg, struct event *ev, long attempts)
-{
-	int from = from_hand(ev);
-
-	claim_on.on_counted(arg, ev, attempts);
-	end_hand(COUNTED, 0, from);
-}
-
 static void on_stored(void *arg, struct event *ev, enum store_result result, const char *why)
 {
 	int from = from_hand(ev);
@@ -162,8 +145,6 @@ struct claim *__wrap_claim_open(uv_loop_t *loop, const struct config *config, co
 
 	claim_on = *on;
 	ours.on_claimed = on_claimed;
-	ours.on_looked = on_looked;
-	ours.on_counted = on_counted;
 	return __real_claim_open(loop, config, &ours);
 }
 
@@ -191,10 +172,10 @@ void steps_start(void)
 
 static const char *answer_name(int asked, int answer)
 {
-	return asked == CLAIMED || asked == LOOKED ? claim_answers[answer]
-	       : asked == STORED                   ? store_answers[answer]
-	       : asked == DEAD_LETTERED            ? dead_letter_answers[answer]
-						   : "-";
+	return asked == CLAIMED         ? claim_answers[answer]
+	       : asked == STORED        ? store_answers[answer]
+	       : asked == DEAD_LETTERED ? dead_letter_answers[answer]
+					: "-";
 }
 
 static const char *state_name(int state)

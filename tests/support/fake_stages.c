@@ -35,7 +35,7 @@ struct store {
 struct fake fake;
 static struct claim the_claim;
 static struct store the_store, the_second;
-static struct calls takes, looks, counts, inserts, dead_letters, besides;
+static struct calls takes, inserts, dead_letters, besides;
 
 /* --- the journal --- */
 
@@ -119,29 +119,16 @@ void fake_answer_take(const char *id, enum claim_result result)
 	the_claim.on.on_claimed(the_claim.on.arg, ev, result);
 }
 
-void fake_answer_look(const char *id, enum claim_result result)
-{
-	struct event *ev = take_out(&looks, id, "look");
-
-	ev->is_claimed = result == CLAIM_MINE;
-	the_claim.on.on_looked(the_claim.on.arg, ev, result);
-}
-
 void fake_set_owner(const char *id, uint16_t owner)
 {
-	for (size_t i = 0; i < looks.count; i++)
-		if (is_named(looks.events[i], id))
-			looks.events[i]->owner = owner;
+	for (size_t i = 0; i < takes.count; i++)
+		if (is_named(takes.events[i], id))
+			takes.events[i]->owner = owner;
 }
 
 void fake_end_owner(uint16_t owner)
 {
 	the_claim.on.on_owner_gone(the_claim.on.arg, owner);
-}
-
-void fake_answer_count(const char *id, long attempts)
-{
-	the_claim.on.on_counted(the_claim.on.arg, take_out(&counts, id, "count"), attempts);
 }
 
 void fake_answer_insert(const char *id, enum store_result result)
@@ -151,12 +138,18 @@ void fake_answer_insert(const char *id, enum store_result result)
 	the_store.on.on_stored(the_store.on.arg, take_out(&inserts, id, "insert"), result, why);
 }
 
+static void learn(const struct done *done)
+{
+	cr_assert_lt(fake.known_count, sizeof(fake.known) / sizeof(*fake.known));
+	fake.known[fake.known_count++] = *done;
+}
+
 void fake_tell_done(const struct done *event)
 {
 	struct done done = *event;
 
 	if (the_claim.on.on_done(the_claim.on.arg, &done, 1))
-		claim_learn(&the_claim, &done.hash, done.came_ms);
+		learn(&done);
 }
 
 void fake_answer_beside(const char *id, enum store_result result)
@@ -197,18 +190,6 @@ void claim_suspect_leader(struct claim *c, const char *source)
 	fake.has_other_leader = false;
 }
 
-size_t claim_others(const struct claim *c)
-{
-	(void)c;
-	return fake.is_redis_away ? fake.others : 0;
-}
-
-size_t claim_rank(const struct claim *c, const struct event *ev)
-{
-	(void)c, (void)ev;
-	return fake.is_redis_away ? fake.rank : 0;
-}
-
 bool claim_hears_done(const struct claim *c)
 {
 	(void)c;
@@ -219,13 +200,6 @@ const struct id_hash_key *claim_id_key(const struct claim *c)
 {
 	(void)c;
 	return NULL;
-}
-
-void claim_learn(struct claim *c, const struct id_hash *hash, int64_t came_ms)
-{
-	(void)c;
-	cr_assert_lt(fake.known_count, sizeof(fake.known) / sizeof(*fake.known));
-	fake.known[fake.known_count++] = (struct done){*hash, came_ms};
 }
 
 bool claim_is_told(const struct claim *c, const struct id_hash *hash, int64_t *came_ms)
@@ -289,17 +263,6 @@ int claim_take(struct claim *c, struct event *ev)
 	return 0;
 }
 
-int claim_look(struct claim *c, struct event *const *evs, size_t n)
-{
-	(void)c;
-	if (fake.is_redis_away)
-		return -1;
-	note_call("look", evs, n);
-	for (size_t i = 0; i < n; i++)
-		call(&looks, evs[i]);
-	return 0;
-}
-
 int claim_inherit(struct claim *c, uint16_t owner, struct event *const *evs, size_t n)
 {
 	char name[24];
@@ -310,17 +273,7 @@ int claim_inherit(struct claim *c, uint16_t owner, struct event *const *evs, siz
 	snprintf(name, sizeof(name), "inherit %u ", owner);
 	note_call(name, evs, n);
 	for (size_t i = 0; i < n; i++)
-		call(&looks, evs[i]);
-	return 0;
-}
-
-int claim_count(struct claim *c, struct event *ev)
-{
-	(void)c;
-	if (fake.is_redis_away)
-		return -1;
-	note_call("count", &ev, 1);
-	call(&counts, ev);
+		call(&takes, evs[i]);
 	return 0;
 }
 
@@ -364,7 +317,7 @@ void claim_set_epoch(struct claim *c, uint32_t epoch)
 uint64_t claim_unanswered(const struct claim *c)
 {
 	(void)c;
-	return fake.is_redis_away ? 0 : fake.unanswered + takes.count + looks.count + counts.count;
+	return fake.is_redis_away ? 0 : fake.unanswered + takes.count;
 }
 
 static void on_claim_closed(uv_handle_t *handle)
@@ -397,7 +350,7 @@ bool store_is_idle(const struct store *s)
 	if (s == &the_second)
 		return !besides.count;
 	return !fake.is_postgres_away && !inserts.count && !dead_letters.count && !s->is_noting && !fake.has_cursors &&
-	       !fake.has_question && !fake.is_newest_asked && !fake.is_asked_members;
+	       !fake.has_question;
 }
 
 bool store_is_ready(const struct store *s, const char **why)
@@ -523,51 +476,6 @@ int store_read_cursors(struct store *s, const char *const *sources, size_t n)
 		note("%sread(%s)", journal_len ? " " : "", sources[i]);
 	fake.has_question = true;
 	return 0;
-}
-
-int store_read_newest(struct store *s, size_t most)
-{
-	cr_assert(store_is_idle(s), "a question while the store is at work");
-	cr_assert_geq(most, 1000);
-	if (!fake.tells_newest)
-		return -1;
-	note("%snewest", journal_len ? " " : "");
-	fake.is_newest_asked = true;
-	return 0;
-}
-
-void fake_answer_newest(const char *ids)
-{
-	cr_assert(fake.is_newest_asked, "nobody asks for the newest rows");
-	fake.is_newest_asked = false;
-	for (const char *at = ids; *at; at++)
-		the_store.on.on_newest(the_store.on.arg, at, 1);
-	the_store.on.on_newest(the_store.on.arg, NULL, 0);
-}
-
-int store_read_members(struct store *s, const char *name)
-{
-	cr_assert(store_is_idle(s), "a question while the store is at work");
-	if (!fake.tells_members)
-		return -1;
-	note("%smembers%s", journal_len ? " " : "", strcmp(name, "wsonce") == 0 ? "(left)" : "");
-	snprintf(fake.name, sizeof(fake.name), "%s", name);
-	fake.is_asked_members = true;
-	return 0;
-}
-
-void fake_answer_members(int n)
-{
-	char name[MEMBERS_NAME];
-
-	cr_assert(fake.is_asked_members, "nobody asks who else is there");
-	fake.is_asked_members = false;
-	for (int i = 0; i < n; i++) {
-		int len = snprintf(name, sizeof(name), "%.24s%016x", fake.name, i + 1);
-
-		the_store.on.on_member(the_store.on.arg, name, (size_t)len, true);
-	}
-	the_store.on.on_member(the_store.on.arg, NULL, 0, n >= 0);
 }
 
 void fake_answer_put(bool is_stored)

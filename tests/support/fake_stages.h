@@ -8,14 +8,12 @@
 #include <uv.h>
 
 #include "road/claim.h"
-#include "road/members.h"
 #include "road/store.h"
 
 /* The behaviour of the fakes; a test may change it at any time. */
 struct fake {
-	bool is_redis_away;     /* claim_take, claim_look and claim_count return -1 */
+	bool is_redis_away;     /* claim_take returns -1 */
 	bool has_other_leader;  /* claim_has_other_leader */
-	size_t rank, others;    /* claim_rank, claim_others */
 	bool hears_done;        /* claim_hears_done */
 	struct done known[100]; /* for claim_is_told */
 	size_t known_count;
@@ -30,17 +28,13 @@ struct fake {
 	const char *note;     /* the answer; NULL for no row */
 	bool has_cursors;     /* cursors were sent or requested, and not answered: the store is not idle */
 	bool has_question;
-	bool tells_newest;                    /* store_read_newest can be answered, */
-	bool is_newest_asked;                 /* and was asked, but not answered: the store is not idle */
-	bool tells_members, is_asked_members; /* the same for store_read_members, */
-	char name[MEMBERS_NAME];              /* with this name */
-	uint64_t unanswered;                  /* other commands without an answer */
-	int stores;                           /* open stores; the second one is never unreachable or stalled */
+	uint64_t unanswered; /* other commands without an answer */
+	int stores;          /* open stores; the second one is never unreachable or stalled */
 };
 
 extern struct fake fake;
 
-/* The calls since the last fake_journal(), separated by blanks: "take(a)", "look(a,b)", "count(a)", "renew(a)",
+/* The calls since the last fake_journal(), separated by blanks: "take(a)", "renew(a)",
  * "release(a)", "done(a)" and "dead(a)" for marks, "rest" and "wake", "inherit 2 (a,b)" from the second owner,
  * "insert(a,b)", "beside(a,b)" for one by the second store, "dead_letter(a:reason)"; an event without an id is "-".
  * Lives until the next call. */
@@ -50,14 +44,12 @@ const char *fake_journal(void);
 const char *fake_checkin(void);
 
 /* Answers the oldest unanswered call for the event with this id ("-" for none). Fails the test if there is none. */
-void fake_answer_take(const char *id, enum claim_result result);
-void fake_answer_look(const char *id, enum claim_result result); /* for "look" and "inherit" */
-/* The lookup of the event found a claim of this owner; or the owner is dead. */
+void fake_answer_take(const char *id, enum claim_result result); /* for "take" and "inherit" */
+/* The claim of the event that is under way finds a claim of this owner; or the owner is dead. */
 void fake_set_owner(const char *id, uint16_t owner);
 void fake_end_owner(uint16_t owner);
 /* Another listener tells of a commit. */
 void fake_tell_done(const struct done *event);
-void fake_answer_count(const char *id, long attempts);
 void fake_answer_insert(const char *id, enum store_result result);
 void fake_answer_beside(const char *id, enum store_result result); /* from the second store */
 void fake_answer_dead_letter(const char *id, enum store_dead_letter dead_letter);
@@ -66,10 +58,6 @@ void fake_answer_dead_letter(const char *id, enum store_dead_letter dead_letter)
  * one of kraken. */
 void fake_answer_put(bool is_stored);
 void fake_answer_read(const char *value, bool is_read);
-/* Answers "newest" with rows that have these ids of one letter. */
-void fake_answer_newest(const char *ids);
-/* Answers "members" with n other sessions; -1 if nothing is known. */
-void fake_answer_members(int n);
 void fake_set_epoch(uint32_t epoch);
 /* The same for the second store; 0 if its connection is lost. */
 void fake_set_second_epoch(uint32_t epoch);

@@ -30,15 +30,6 @@ static void on_claimed(void *arg, struct event *ev, enum claim_result result)
 	note(results[result], ev);
 }
 
-static void on_counted(void *arg, struct event *ev, long attempts)
-{
-	char number[24];
-
-	(void)arg;
-	snprintf(number, sizeof(number), "%ld", attempts);
-	note(number, ev);
-}
-
 static void on_owner_gone(void *arg, uint16_t owner)
 {
 	(void)arg, (void)owner;
@@ -60,8 +51,7 @@ static void on_foreign(void *arg, const char *sentence)
 
 static struct claim *open_claim(void)
 {
-	const struct claim_callbacks on = {on_claimed, on_claimed, on_counted, on_owner_gone,
-					   on_done,    on_foreign, NULL};
+	const struct claim_callbacks on = {on_claimed, on_owner_gone, on_done, on_foreign, NULL};
 
 	return claim_open(&loop, &config, &on);
 }
@@ -293,64 +283,11 @@ Test(claim, values_are_never_the_same_twice)
 
 Test(claim, nobody_is_asked_while_redis_is_away)
 {
-	struct event *all[] = {&events[0]};
-
 	played_redis_set_state(REDIS_DOWN);
 	cr_assert_not(claim_is_ready(claim));
 	cr_assert_eq(claim_take(claim, &events[0]), -1);
-	cr_assert_eq(claim_look(claim, all, 1), -1);
-	cr_assert_eq(claim_count(claim, &events[0]), -1);
 	cr_assert_eq(claim_unanswered(claim), 0);
 	cr_assert(claim_is_used(claim));
-}
-
-Test(claim, a_look_is_of_all_at_once)
-{
-	struct event *all[] = {&events[0], &events[1], &events[2]};
-
-	events[0].is_claimed = true;
-	cr_assert_eq(claim_look(claim, all, 3), 0);
-	expect_sent("MGET dedup:a dedup:b dedup:c");
-	SAY_ARRAY("j.0123456789abcdef@17", "-", "done@1.000000ab");
-	expect_became("a another's, b absent, c done, ");
-	cr_assert_not(events[0].is_claimed);
-}
-
-Test(claim, a_look_whose_answer_is_no_such_array_says_nothing)
-{
-	struct event *all[] = {&events[0], &events[1]};
-
-	for (int i = 0; i < 4; i++) {
-		cr_assert_eq(claim_look(claim, all, 2), 0);
-		if (i == 0)
-			SAY_ARRAY("-");
-		else if (i == 1)
-			say(REPLY_ERROR, "LOADING");
-		else if (i == 2)
-			say_number(2);
-		else
-			played_redis_answer(NULL);
-		expect_became("a unknown, b unknown, ");
-		cr_assert_eq(claim_is_refused(claim), i > 0);
-	}
-}
-
-Test(claim, tries_are_counted_by_message)
-{
-	cr_assert_eq(claim_count(claim, &events[0]), 0);
-	expect_sent("SET wsonce:attempts:dedup:a/0123456789abcdef 0 NX EX 3600");
-	expect_sent("INCR wsonce:attempts:dedup:a/0123456789abcdef");
-	say(REPLY_STATUS, "OK");
-	say_number(4);
-	expect_became("a 4, ");
-	claim_count(claim, &events[0]);
-	say(REPLY_STATUS, "OK");
-	say(REPLY_ERROR, "ERR not an integer");
-	expect_became("a -1, ");
-	claim_count(claim, &events[0]);
-	say(REPLY_STATUS, "OK");
-	say_number(-1);
-	expect_became("a -1, ");
 }
 
 /* --- scripts --- */
@@ -397,11 +334,6 @@ Test(claim, marks_say_the_epoch_and_a_dead_one_the_message)
 	expect_sent("SET dedup:a done@T.000000ab EX 300");
 	claim_mark(claim, &events[1], CLAIM_MARK_DEAD);
 	expect_sent("SET dedup:b dead@T.000000ab/0123456789abcdef EX 300");
-	expect_sent("DEL wsonce:attempts:dedup:b/0123456789abcdef");
-	events[2].attempts = 1;
-	claim_mark(claim, &events[2], CLAIM_MARK_DONE);
-	expect_sent("SET dedup:c done@T.000000ab EX 300");
-	expect_sent("DEL wsonce:attempts:dedup:c/0123456789abcdef");
 	expect_sent("");
 }
 

@@ -143,22 +143,16 @@ Test(fleet, each_has_its_share)
 	cr_assert(left_to_others() > 70 && left_to_others() < 90, "%d of 100", left_to_others());
 }
 
-Test(fleet, those_that_were_there_are_remembered_when_redis_has_gone)
+Test(fleet, those_that_were_there_lead_on_when_redis_has_gone)
 {
-	int others = 0;
+	int others;
 
 	fleet_hear(fleet);
 	answer_with_another();
-	cr_assert(is_another_preferred_for_some());
 	others = left_to_others();
+	cr_assert_gt(others, 0);
 	fleet_set_redis(fleet, NULL);
-	cr_assert_eq(left_to_others(), 0);
-	for (int i = 0; i < 100; i++) {
-		char id[20];
-
-		others -= (int)fleet_rank(fleet, id, (size_t)snprintf(id, sizeof(id), "feed#%d", i));
-	}
-	cr_assert_eq(others, 0, "the same come first");
+	cr_assert_eq(left_to_others(), others);
 }
 
 Test(fleet, who_does_not_lead_is_suspected_until_its_heartbeat_has_expired)

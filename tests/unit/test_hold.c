@@ -99,27 +99,6 @@ Test(hold, removed_event_is_not_handed_out)
 	cr_assert_null(hold_due(&hold, 2000));
 }
 
-Test(hold, looks_begin_at_50_ms_and_back_off_to_less_than_a_second)
-{
-	static const unsigned int steps[] = {0, 1, 2, 3, 4, 4, 4};
-	struct event ev = {0};
-
-	for (ev.looks = 0; ev.looks < 7; ev.looks++)
-		cr_assert_eq(hold_look_step(&ev, 30000), steps[ev.looks], "look %u", ev.looks);
-	ev.looks = UINT16_MAX;
-	cr_assert_eq(hold_look_step(&ev, 30000), 4);
-}
-
-Test(hold, looks_are_never_further_apart_than_the_ttl)
-{
-	struct event ev = {.looks = 100};
-
-	cr_assert_eq(hold_look_step(&ev, 800), 4);
-	cr_assert_eq(hold_look_step(&ev, 799), 3);
-	cr_assert_eq(hold_look_step(&ev, 100), 1);
-	cr_assert_eq(hold_look_step(&ev, 1), 0);
-}
-
 Test(hold, event_says_which_one_is_needed_a_while_after_it)
 {
 	struct event evs[EVENT_FETCH + 2] = {0};

@@ -56,7 +56,7 @@ Test(overdue, oldest_is_the_one_that_came_first_whatever_its_state)
 	expect(3200, 2, "a", 2200);
 	event_move(&events, b, EV_BATCHED);
 	event_move(&events, a, EV_HELD);
-	event_move(&events, a, EV_LOOKING);
+	event_move(&events, a, EV_CLAIMING);
 	event_move(&events, a, EV_HELD);
 	expect(3200, 2, "a", 2200);
 	event_move(&events, a, EV_BATCHED);

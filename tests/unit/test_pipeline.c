@@ -340,40 +340,10 @@ static void do_take(const struct step *s)
 	turn();
 }
 
-static void do_look(const struct step *s)
-{
-	fake_answer_look(s->a, claim_word(s));
-	turn();
-}
-
-/* ID OWNER: the look that is under way finds that owner's claim. */
+/* ID OWNER: the claim that is under way finds that owner's claim. */
 static void do_owner(const struct step *s)
 {
 	fake_set_owner(s->a, (uint16_t)atol(s->b));
-}
-
-static void do_rank(const struct step *s)
-{
-	fake.rank = (size_t)atol(s->a);
-}
-
-static void do_others(const struct step *s)
-{
-	fake.others = (size_t)atol(s->a);
-}
-
-/* IDS of rows, or none. */
-static void do_newest(const struct step *s)
-{
-	fake_answer_newest(s->a);
-	turn();
-}
-
-/* N: so many others; -1: that cannot be told. */
-static void do_members(const struct step *s)
-{
-	fake_answer_members((int)atol(s->a));
-	turn();
 }
 
 static void do_gone(const struct step *s)
@@ -391,18 +361,26 @@ static void do_told(const struct step *s)
 	turn();
 }
 
-static void do_count(const struct step *s)
-{
-	fake_answer_count(s->a, atol(s->b));
-	turn();
-}
-
 static void do_insert(const struct step *s)
 {
 	static const char *const results[] = {"inserted", "present", "later", "blocked", "refused", "hopeless", NULL};
 
 	fake_answer_insert(s->a, (enum store_result)find_word(s, results, s->b));
 	turn();
+}
+
+/* ID N: it is refused N times, each time after its backoff. */
+static void do_refuse_times(const struct step *s)
+{
+	for (long n = atol(s->b); n > 0; n--) {
+		while (!in_state(EV_STORING)) {
+			pass(100);
+			if (in_state(EV_CLAIMING))
+				fake_answer_take(s->a, CLAIM_MINE);
+		}
+		fake_answer_insert(s->a, STORE_REFUSED);
+		turn();
+	}
 }
 
 static void do_dead_letter(const struct step *s)
@@ -447,9 +425,14 @@ static void do_store(const struct step *s)
 	tellf("receive %s; take %s mine; state %s storing; forget", s->rest, s->a, s->a);
 }
 
+/* ID [PRODUCER | OWNER] */
 static void do_hold(const struct step *s)
 {
-	tellf("receive %s; take %s other; state %s held; forget", s->rest, s->a, s->a);
+	bool has_owner = s->b[0] >= '0' && s->b[0] <= '9';
+
+	tellf("receive %s", has_owner ? s->a : s->rest);
+	fake_set_owner(s->a, has_owner ? (uint16_t)atol(s->b) : 0);
+	tellf("take %s other; state %s held; forget", s->a, s->a);
 }
 
 static void do_batch(const struct step *s)
@@ -496,11 +479,10 @@ static void put_flag(const struct step *s, bool value)
 {
 	bool *const flags[] = {&fake.is_redis_away,    &fake.is_postgres_away, &fake.is_postgres_failing,
 			       &fake.has_other_leader, &fake.is_unsure,        &fake.is_epoch_silent,
-			       &fake.is_checkin_slow,  &fake.hears_done,       &fake.tells_newest,
-			       &fake.tells_members};
-	static const char *const names[] = {
-		"redis_away",   "postgres_away", "postgres_failing", "other_leader", "unsure", "epoch_silent",
-		"checkin_slow", "channel",       "newest",           "members",      NULL};
+			       &fake.is_checkin_slow,  &fake.hears_done};
+	static const char *const names[] = {"redis_away",   "postgres_away", "postgres_failing",
+					    "other_leader", "unsure",        "epoch_silent",
+					    "checkin_slow", "channel",       NULL};
 
 	*flags[find_word(s, names, s->a)] = value;
 }
@@ -684,7 +666,7 @@ static const struct {
 	{"set", do_set}, {"clear", do_clear}, {"config", do_config}, {"unanswered", do_unanswered},
 	{"ruin", do_ruin},
 	/* answers of the stages */
-	{"take", do_take}, {"look", do_look}, {"owner", do_owner}, {"gone", do_gone}, {"rank", do_rank}, {"others", do_others}, {"newest", do_newest}, {"members", do_members}, {"told", do_told}, {"count", do_count}, {"insert", do_insert}, {"dead_letter", do_dead_letter},
+	{"take", do_take}, {"owner", do_owner}, {"gone", do_gone}, {"told", do_told}, {"insert", do_insert}, {"refuse_times", do_refuse_times}, {"dead_letter", do_dead_letter},
 	{"put", do_put}, {"read", do_read}, {"epoch", do_epoch}, {"cursor", do_cursor}, {"ask", do_ask},
 	/* several of these: received, and stored, held or in a batch by now */
 	{"store", do_store}, {"hold", do_hold}, {"batch", do_batch}, {"wait", do_wait},
@@ -846,16 +828,6 @@ Test(pipeline, what_a_producer_waits_for_has_no_pause)
 {
 	store_many("b", "p");
 	tell("in storing 1");
-}
-
-Test(pipeline, without_redis_a_batch_that_is_full_does_not_wait)
-{
-	tellf("set redis_away; others 19; receive a; turn; insert a inserted; forget");
-	for (int i = 0; i < config.batch_max; i++) {
-		cr_assert_str_eq(fake_journal(), "");
-		tellf("receive %s; turn", id_of("b", i));
-	}
-	tellf("in storing %d", (int)config.batch_max);
 }
 
 Test(pipeline, batch_has_at_most_batch_max_rows)
@@ -1031,15 +1003,6 @@ Test(pipeline, a_second_connection_that_hangs_is_no_stall)
 	tell("journal");
 }
 
-Test(pipeline, a_fleet_without_redis_stores_by_one_connection)
-{
-	be_behind(2);
-	fake_set_second_epoch(7);
-	tell("set redis_away; others 1; turn; in storing 2");
-	fake.others = 0;
-	tell("turn; in storing 4");
-}
-
 Test(pipeline, a_few_rows_are_no_reason_for_the_second_connection)
 {
 	be_behind(2);
@@ -1063,89 +1026,26 @@ STORY(event_with_a_done_mark_is_a_duplicate, "receive a p; take a done; journal 
 STORY(event_with_a_dead_mark_is_rejected, "receive a p; take a dead; journal take(a); p=r; dead_lettered 1")
 
 STORY(event_of_another_owner_is_held_and_not_answered,
-      "hold a p; pass 49; journal; pass 1; journal look(a); p=; holds 1; claims_lost 1")
+      "hold a p; pass 399; journal; pass 1; journal take(a); p=; holds 1; claims_lost 1")
 
-STORY(held_event_settles_when_its_done_mark_is_seen, "hold a p; pass 50; look a done; journal look(a); p=d; flight 0")
+STORY(held_event_settles_when_its_done_mark_is_seen, "hold a p; pass 400; take a done; journal take(a); p=d; flight 0")
 
-STORY(held_event_is_rejected_when_its_dead_mark_is_seen, "hold a p; pass 50; look a dead; p=r")
+STORY(held_event_is_rejected_when_its_dead_mark_is_seen, "hold a p; pass 400; take a dead; p=r")
 
-STORY(held_event_whose_claim_is_gone_is_claimed_again,
-      "hold a p; pass 50; look a absent; journal look(a) take(a); take a mine; insert a inserted; "
-      "journal insert(a) done(a); p=p; claims_taken_over 1")
+STORY(held_event_whose_claim_is_gone_is_claimed_again, "hold a p; pass 400; take a mine; journal take(a) insert(a); "
+						       "insert a inserted; journal done(a); p=p; claims_taken_over 1")
 
-STORY(without_redis_the_second_and_the_third_wait_for_the_first,
-      "set redis_away; rank 1; receive a; rank 2; receive b; rank 3; receive c; rank 0; receive d; turn; "
-      "journal insert(d); insert d inserted; journal done(d); pass 200; journal insert(a); insert a present; forget; "
-      "pass 200; journal insert(b); insert b present; forget; pass 2800; journal insert(c)")
-STORY(without_redis_a_row_that_was_told_before_its_copy_came_settles_it,
-      "set redis_away; set newest; rank 1; receive a; pass 200; journal newest; newest ab; rank 3; receive b; flight "
-      "0; "
-      "turns_saved 1; done_told 1; duplicates 2; journal")
-STORY(without_redis_a_row_that_was_told_before_the_epoch_was_in_doubt_goes_to_the_store_if_that_lasts,
-      "set redis_away; set newest; rank 1; receive a; pass 200; newest ab; set unsure; set epoch_silent; forget; rank "
-      "3; "
-      "receive b; pass 50; journal; pass 50; journal insert(b)")
-
-Test(pipeline, without_redis_producers_wait_when_too_many_wait_for_others)
-{
-	tell("config inflight_bytes 100000000; set redis_away; set newest; rank 3; receive 0..2047; journal; receive "
-	     "2047..8191; "
-	     "pressure none; pass 100; journal newest; newest; receive 8191..8192; pressure producers; "
-	     "set postgres_away; turn; pressure none");
-}
-
-STORY(a_fleet_that_never_had_redis_asks_postgres_who_is_there,
-      "set redis_away; set members; receive a; turn; journal members; members 200; journal insert(a); insert a "
-      "inserted; "
-      "forget; receive b; pass 100; journal members; members 200; journal; pass 1999; journal; pass 1; journal "
-      "members; members 200; pass 1100; journal insert(b)")
-STORY(without_redis_what_postgres_tells_of_members_replaces_what_redis_told,
-      "set redis_away; set members; others 3; rank 3; receive a; turn; journal members; members 0; pass 100; members "
-      "0; "
-      "pass 1000; members 0; pass 1000; members 0; forget; receive b; turn; journal; pass 1000; members 0; pass 1000; "
-      "members 0; insert a inserted; forget; receive c; pass 10; journal insert(c)")
-STORY(who_cannot_be_told_who_is_there_stores_at_once,
-      "set redis_away; set members; receive a; turn; members -1; insert a inserted; forget; receive b; turn; "
-      "journal insert(b)")
-STORY(who_hears_nothing_for_a_while_asks_no_more,
-      "set redis_away; set members; receive a; turn; members 0; insert a inserted; pass 100; members 0; "
-      "pass 1000; members 0; pass 1000; members 0; pass 1000; members 0; pass 1000; members 0; forget; pass 1000; "
-      "journal members(left); members 0; pass 100000; journal")
-STORY(when_redis_is_back_nobody_is_asked_who_is_there,
-      "set redis_away; set members; receive a; turn; members 2; insert a inserted; clear redis_away; forget; pass "
-      "1000; journal members(left); members 0; receive b; take b mine; forget; insert b inserted; journal done(b); "
-      "pass 10000; journal")
-
-STORY(without_redis_what_others_have_stored_is_seen_among_the_newest_rows,
-      "set redis_away; set newest; rank 1; receive a; rank 3; receive b; receive c; receive d; pass 200; journal "
-      "newest; "
-      "newest adb; journal; flight 1; duplicates 3; turns_saved 3; pass 3000; journal newest; newest; journal "
-      "insert(c)")
-STORY(without_redis_what_is_not_seen_waits_for_its_own_turn,
-      "set redis_away; set newest; rank 1; receive a; pass 100; receive b; pass 100; journal newest; newest; "
-      "journal insert(a); insert a inserted; journal done(a); pass 100; journal; pass 100; journal newest; newest; "
-      "journal insert(b)")
-STORY(without_redis_the_newest_rows_are_read_less_often_by_large_fleets,
-      "set redis_away; set newest; others 29; rank 1; receive a; pass 200; journal newest; newest; insert a inserted; "
-      "forget; receive b; pass 599; journal; pass 1; journal newest")
-STORY(without_redis_the_statements_of_large_fleets_are_fewer,
-      "set redis_away; others 19; receive a; turn; insert a inserted; forget; receive b; pass 20; receive c; pass 26; "
-      "journal; pass 1; journal insert(b,c)")
-STORY(copy_left_to_another_waits_for_its_turn_when_redis_goes,
-      "set newest; wait a; set redis_away; rank 2; pass 50; journal; pass 400; journal newest; newest a; journal; "
-      "flight 0")
-STORY(what_waits_for_its_turn_is_looked_at_when_redis_is_back,
-      "set redis_away; set newest; rank 1; receive a; clear redis_away; pass 200; look a done; journal look(a); flight "
-      "0")
-STORY(what_waits_for_postgres_is_looked_at_when_redis_is_back,
-      "set redis_away; set newest; rank 1; receive a; set postgres_away; pass 400; journal; clear redis_away; turn; "
-      "pass 50; "
-      "look a done; journal look(a); flight 0")
-STORY(what_waits_for_its_turn_goes_to_the_store_at_the_end,
-      "set redis_away; set newest; rank 3; receive a; rank 1; receive b; pass 200; drain; newest; journal newest "
-      "insert(a,b)")
+STORY(without_redis_what_another_leads_is_asked_of_the_store_a_second_later,
+      "set redis_away; set other_leader; receive a; pass 100; receive b p; turn; journal insert(b); insert b inserted; "
+      "p=p; forget; pass 899; journal; pass 1; journal insert(a)")
+STORY(copy_left_to_another_goes_to_the_store_a_second_later_when_redis_goes,
+      "wait a; pass 300; set redis_away; turn; pass 699; journal; pass 1; journal insert(a)")
+STORY(what_another_leads_is_claimed_when_redis_is_back,
+      "set redis_away; set other_leader; receive a; pass 500; clear redis_away; turn; journal take(a)")
+STORY(without_redis_what_another_leads_goes_to_the_store_at_the_end,
+      "set redis_away; set other_leader; receive a; pass 200; journal; drain; turn; journal insert(a)")
 STORY(without_redis_what_nobody_else_gets_is_stored_at_once,
-      "set redis_away; rank 1; receive a p; turn; journal insert(a)")
+      "set redis_away; set other_leader; receive a p; turn; journal insert(a)")
 STORY(copy_left_to_another_settles_when_the_channel_tells_of_its_commit,
       "set channel; wait a; pass 20; told a; flight 0; journal; duplicates 1; done_told 1")
 STORY(copy_that_lost_its_claim_settles_when_the_channel_tells_of_its_commit,
@@ -1153,27 +1053,27 @@ STORY(copy_that_lost_its_claim_settles_when_the_channel_tells_of_its_commit,
 STORY(copy_that_comes_after_the_channel_told_of_its_commit_is_dropped,
       "set channel; told a; receive a; flight 0; journal; received 1; duplicates 1; done_told 1; persisted 0")
 STORY(copy_whose_answer_is_on_its_way_settles_when_the_channel_told_of_its_commit,
-      "set channel; receive a; told a; flight 1; take a other; forget; pass 50; flight 0; journal; duplicates 1")
-STORY(copy_of_which_the_channel_does_not_tell_is_looked_at_after_200_ms_and_claimed_after_400,
-      "set channel; wait a; pass 199; journal; pass 1; journal look(a); look a absent; pass 199; journal; pass 1; "
-      "journal look(a); look a absent; journal take(a); deferred_in_vain 1")
+      "set channel; receive a; told a; flight 1; take a other; forget; pass 400; flight 0; journal; duplicates 1")
+STORY(copy_of_which_the_channel_does_not_tell_is_claimed_after_350_ms,
+      "set channel; wait a; pass 349; journal; pass 1; journal take(a); take a mine; journal insert(a); "
+      "deferred_in_vain 1")
 STORY(while_the_channel_moves_a_copy_is_overdue_by_its_position,
       "set channel; set other_leader; receive a; pass 100; receive b; told b; pass 100; receive c; told c; pass 100; "
-      "receive d; told d; pass 100; journal; receive e; told e; pass 50; journal look(a)")
-STORY(while_the_channel_is_silent_one_copy_is_looked_at_now_and_then,
+      "receive d; told d; pass 100; journal; receive e; told e; pass 50; journal take(a)")
+STORY(while_the_channel_is_silent_one_copy_is_claimed_now_and_then,
       "set channel; set other_leader; receive a; receive b; receive c; pass 190; told c; pass 349; journal; pass 51; "
-      "journal look(a); look a other; pass 150; journal; pass 50; journal look(a,b)")
-STORY(while_the_channel_is_silent_all_are_looked_at_if_one_is_not_at_work_elsewhere,
-      "set channel; set other_leader; receive a; receive b; receive c; pass 200; journal look(a); look a done; "
-      "pass 50; journal look(b,c)")
+      "journal take(a); take a other; pass 150; journal; pass 50; journal take(b); take b other; flight 2")
+STORY(while_the_channel_is_silent_all_are_claimed_if_one_is_not_at_work_elsewhere,
+      "set channel; set other_leader; receive a; receive b; receive c; pass 350; journal take(a); take a done; pass "
+      "50; journal take(b) take(c)")
 STORY(when_the_leader_does_not_claim_all_that_was_left_to_it_is_claimed,
-      "set channel; set other_leader; receive a; pass 200; look a absent; pass 100; receive b; pass 100; "
-      "journal look(a) look(a); look a absent; journal take(a) take(b); deferred_in_vain 1")
+      "set channel; set other_leader; receive a; pass 300; receive b; pass 50; journal take(a); take a mine; journal "
+      "take(b) insert(a); deferred_in_vain 1")
 STORY(when_the_leader_is_dead_all_that_was_left_to_it_is_claimed,
-      "set channel; set other_leader; receive a; receive b; pass 200; owner a 1; look a other; clear other_leader; "
+      "set channel; set other_leader; receive a; receive b; pass 350; owner a 1; take a other; clear other_leader; "
       "forget; gone 1; journal inherit 1 (a) take(b)")
-STORY(without_the_channel_all_that_it_did_not_tell_of_is_looked_at,
-      "set channel; set other_leader; receive a; receive b; clear channel; pass 200; journal look(a,b)")
+STORY(without_the_channel_all_that_it_did_not_tell_of_is_claimed,
+      "set channel; set other_leader; receive a; receive b; clear channel; pass 350; journal take(a) take(b)")
 
 Test(pipeline, copy_of_a_source_that_this_one_leads_is_claimed_though_another_leads_the_first_ones)
 {
@@ -1199,41 +1099,36 @@ STORY(row_that_is_ours_by_now_is_not_settled_by_the_channel,
       "receive a p; take a mine; told a; p=; insert a present; p=d")
 
 STORY(events_held_for_a_dead_owner_are_taken_over_at_once,
-      "hold a; hold b; hold c; pass 50; owner a 1; owner b 1; owner c 2; look a other; look b other; look c other; "
-      "forget; gone 1; journal inherit 1 (a,b); look a mine; journal insert(a); look b other; in held 2; "
-      "claims_inherited 2")
+      "hold a 1; hold b 1; hold c 2; gone 1; journal inherit 1 (a,b); take a mine; journal insert(a); take b other; in "
+      "held 2; claims_inherited 2")
 STORY(event_of_a_dead_owner_that_is_done_settles,
-      "hold a p; pass 50; owner a 1; look a other; gone 1; look a done; p=d; flight 0")
+      "receive a p; owner a 1; take a other; gone 1; take a done; p=d; flight 0")
 STORY(event_of_a_dead_owner_whose_claim_may_be_ours_goes_to_the_store,
-      "hold a; pass 50; owner a 1; look a other; forget; gone 1; look a unknown; journal inherit 1 (a) insert(a)")
+      "hold a 1; gone 1; take a unknown; journal inherit 1 (a) insert(a)")
 STORY(event_of_a_dead_owner_that_redis_cannot_be_asked_for_goes_to_the_store,
-      "hold a; pass 50; owner a 1; look a other; forget; set redis_away; gone 1; journal insert(a)")
+      "hold a 1; set redis_away; gone 1; journal insert(a)")
 STORY(who_cannot_store_takes_nothing_over,
-      "hold a; pass 50; owner a 1; look a other; set postgres_away; batch x; slowly 6000; forget; gone 1; "
-      "without inherit")
+      "hold a 1; set postgres_away; batch x; slowly 6000; forget; gone 1; without inherit")
 
 STORY(held_event_that_another_takes_over_is_held_on,
-      "hold a; pass 50; look a absent; take a other; in held 1; holds 1; forget; pass 50; journal look(a)")
+      "hold a; pass 400; take a other; in held 1; holds 1; forget; pass 799; journal; pass 1; journal take(a)")
 
-STORY(event_of_the_preferred_instance_is_looked_at_once_and_settled,
-      "wait a; pass 49; journal; pass 1; journal look(a); look a done; flight 0; deferred 1; deferred_in_vain 0; "
-      "claims_taken_over 0")
+STORY(event_that_the_leader_has_stored_is_claimed_once_and_settled,
+      "wait a; pass 350; journal take(a); take a done; flight 0; deferred 1; deferred_in_vain 0; claims_taken_over 0")
 
-STORY(event_that_the_preferred_instance_does_not_claim_in_350_ms_is_claimed,
-      "wait a; pass 50; look a absent; pass 100; look a absent; journal look(a) look(a); pass 200; look a absent; "
-      "journal look(a) take(a); take a mine; insert a inserted; persisted 1; deferred_in_vain 1; "
-      "claims_taken_over 0")
+STORY(event_that_the_leader_does_not_claim_in_350_ms_is_claimed,
+      "wait a; pass 350; take a mine; insert a inserted; persisted 1; deferred_in_vain 1; claims_taken_over 0")
 
-STORY(event_whose_preferred_instance_dies_after_its_claim_is_taken_over,
-      "wait a; pass 50; look a other; pass 100; look a absent; journal look(a) look(a) take(a); "
-      "claims_taken_over 1; deferred_in_vain 0")
+STORY(event_whose_leader_dies_after_its_claim_is_taken_over,
+      "wait a; pass 350; take a other; pass 400; take a mine; journal take(a) take(a) insert(a); claims_taken_over 1; "
+      "deferred_in_vain 0")
 
-Test(pipeline, producers_wait_when_too_many_events_are_left_to_others_and_go_on_when_they_were_looked_at)
+Test(pipeline, producers_wait_when_too_many_events_are_left_to_others_and_go_on_when_they_have_settled)
 {
 	tell("config inflight_bytes 100000000; set other_leader; receive 0..6143; pressure none; "
-	     "receive 6143..6144; pressure producers; pass 50");
+	     "receive 6143..6144; pressure producers; pass 350");
 	for (int i = 0; i < 3100; i++)
-		fake_answer_look(id_of("a", i), CLAIM_DONE);
+		fake_answer_take(id_of("a", i), CLAIM_DONE);
 	tell("turn; pressure none");
 }
 
@@ -1242,32 +1137,27 @@ STORY(event_that_a_producer_waits_for_is_never_left_to_another, "set other_leade
 STORY(event_left_to_another_goes_to_the_store_when_draining, "wait a; drain; turn; journal insert(a)")
 
 STORY(event_left_to_another_goes_to_the_store_when_redis_does_not_answer,
-      "wait a; pass 50; look a unknown; journal look(a) insert(a)")
+      "wait a; pass 350; take a unknown; journal take(a) insert(a)")
 
-STORY(held_event_whose_claim_turns_out_to_be_ours_is_stored, "hold a; pass 50; look a mine; journal look(a) insert(a)")
-
-STORY(looks_back_off_while_another_owner_is_at_work,
-      "hold a; pass 50; look a other; forget; pass 99; journal; pass 1; journal look(a); look a other; pass 199; "
-      "journal; pass 1; journal look(a)")
-
-STORY(held_events_are_looked_up_together,
-      "hold a; hold b; hold c; pass 50; journal look(a,b,c); look b done; in looking 2")
+STORY(claims_back_off_while_another_owner_is_at_work,
+      "hold a; pass 400; take a other; forget; pass 799; journal; pass 1; journal take(a); take a other; pass 1599; "
+      "journal; pass 1; journal take(a); take a other; pass 1599; journal; pass 1; journal take(a)")
 
 Test(pipeline, event_held_for_twice_the_ttl_goes_to_the_store)
 {
-	int looks = 0;
+	int asks = 0;
 
 	tell("hold a");
-	while (in_state(EV_HELD) || in_state(EV_LOOKING)) {
+	while (in_state(EV_HELD) || in_state(EV_CLAIMING)) {
 		pass(50);
-		if (in_state(EV_LOOKING)) {
-			fake_answer_look("a", CLAIM_OTHER);
-			looks++;
+		if (in_state(EV_CLAIMING)) {
+			fake_answer_take("a", CLAIM_OTHER);
+			asks++;
 		}
-		cr_assert_lt(looks, 1000, "held for ever");
+		cr_assert_lt(asks, 1000, "held for ever");
 	}
 	cr_assert_geq((int64_t)uv_now(&loop), 1000000 + 2 * TTL_MS);
-	cr_assert_leq((int64_t)uv_now(&loop), 1000000 + 2 * TTL_MS + 1000);
+	cr_assert_leq((int64_t)uv_now(&loop), 1000000 + 2 * TTL_MS + 1600);
 	cr_assert_not_null(strstr(fake_journal(), " insert(a)"));
 	tell("hold_timeouts 1");
 }
@@ -1275,20 +1165,19 @@ Test(pipeline, event_held_for_twice_the_ttl_goes_to_the_store)
 /* --- marks of a database that was not asked of late --- */
 
 STORY(mark_that_is_in_doubt_waits_for_the_epoch,
-      "set unsure; set epoch_silent; receive a p; take a done; asked 1; journal take(a); in held 1; clear unsure; "
-      "pass 50; look a done; journal look(a); p=d")
+      "set unsure; set epoch_silent; receive a p; take a done; asked 1; journal take(a); in held 1; clear unsure; pass "
+      "50; take a done; journal take(a); p=d")
 
 STORY(mark_that_stays_in_doubt_leaves_it_to_the_store,
-      "set unsure; set epoch_silent; receive a; take a dead; pass 50; look a dead; "
-      "journal take(a) look(a) insert(a)")
+      "set unsure; set epoch_silent; receive a; take a dead; pass 50; take a dead; journal take(a) take(a) insert(a)")
 
 STORY(mark_that_is_in_doubt_waits_for_what_the_store_is_at_work_at,
-      "store b; set unsure; set epoch_silent; receive a p; take a done; forget; pass 50; look a done; in held 1; "
-      "pass 99; journal look(a); pass 1; journal look(a); clear unsure; look a done; p=d; in storing 1")
+      "store b; set unsure; set epoch_silent; receive a p; take a done; forget; pass 50; take a done; in held 1; pass "
+      "99; journal take(a); pass 1; journal take(a); clear unsure; take a done; p=d; in storing 1")
 STORY(mark_that_stays_in_doubt_beside_a_busy_store_is_left_to_it_after_0_75_s,
-      "store b; set unsure; set epoch_silent; receive a; take a done; forget; pass 50; look a done; pass 100; "
-      "look a done; pass 200; look a done; in held 1; pass 400; look a done; in held 0; in batched 1; "
-      "journal look(a) look(a) look(a) look(a)")
+      "store b; set unsure; set epoch_silent; receive a; take a done; forget; pass 50; take a done; pass 100; take a "
+      "done; pass 200; take a done; in held 1; pass 400; take a done; in held 0; in batched 1; journal take(a) take(a) "
+      "take(a) take(a)")
 STORY(epoch_is_asked_for_as_soon_as_a_mark_may_be_read,
       "set unsure; turn; asked 0; receive a; turn; asked 1; take a done; journal take(a); flight 0")
 
@@ -1300,13 +1189,10 @@ STORY(event_goes_to_the_store_when_redis_is_away,
 STORY(event_whose_claim_has_no_answer_goes_to_the_store,
       "receive a; take a unknown; journal take(a) insert(a); claims_skipped 1")
 
-STORY(held_event_whose_look_has_no_answer_goes_to_the_store,
-      "hold a; pass 50; look a unknown; journal look(a) insert(a)")
+STORY(held_event_whose_claim_has_no_answer_goes_to_the_store,
+      "hold a; pass 400; take a unknown; journal take(a) insert(a)")
 
-STORY(held_event_that_cannot_be_looked_up_goes_to_the_store, "hold a; set redis_away; pass 50; journal insert(a)")
-
-STORY(taken_over_event_goes_to_the_store_when_redis_is_away_by_then,
-      "hold a; pass 50; set redis_away; look a absent; journal look(a) insert(a)")
+STORY(held_event_goes_to_the_store_when_redis_is_away, "hold a; set redis_away; pass 400; journal insert(a)")
 
 /* --- copies --- */
 
@@ -1314,7 +1200,7 @@ STORY(second_copy_joins_the_first_without_asking_redis,
       "receive a p; receive a q; turn; journal take(a); take a mine; receive a q; insert a inserted; p=p; "
       "q=dd; coalesced 2; persisted 1; duplicates 2")
 
-STORY(copies_join_a_held_event_too, "hold a p; receive a p; pass 50; journal look(a); look a done; p=dd; duplicates 2")
+STORY(copies_join_a_held_event_too, "hold a p; receive a p; pass 400; journal take(a); take a done; p=dd; duplicates 2")
 
 STORY(copies_of_a_dead_letter_are_all_rejected,
       "store a p; insert a hopeless; receive a p; dead_letter a; p=rr; dead_lettered 2")
@@ -1325,8 +1211,8 @@ STORY(event_that_is_put_off_keeps_its_claim_and_comes_again,
       "insert a inserted; journal done(a); p=p")
 
 STORY(event_that_is_put_off_without_a_claim_learns_what_became_of_it,
-      "set redis_away; receive a p; turn; clear redis_away; insert a later; forget; pass 200; journal release(a); "
-      "pass 2000; journal look(a); look a done; p=d")
+      "set redis_away; receive a p; turn; clear redis_away; insert a later; forget; pass 200; journal take(a); take a "
+      "done; p=d")
 
 STORY(event_that_is_put_off_does_not_wait_at_the_end,
       "store a; insert a later; pass 400; insert a later; pass 400; insert a later; forget; drain; turn; "
@@ -1360,8 +1246,8 @@ STORY(other_message_is_tried_when_a_dead_mark_settles_the_first,
       "insert a inserted; q=p")
 
 STORY(corrected_message_does_not_wait_for_the_backoff_of_the_refused_one,
-      "store a p; insert a refused; count a 1; journal count(a); receive a/1 q; turn; journal insert(a); "
-      "insert a inserted; journal done(a); q=p; p=d")
+      "store a p; insert a refused; journal; receive a/1 q; turn; journal insert(a); insert a inserted; journal "
+      "done(a); q=p; p=d")
 
 STORY(message_that_comes_while_another_is_put_off_is_tried_at_once,
       "store a p; insert a later; forget; receive a/1 q; turn; journal insert(a); insert a inserted; "
@@ -1372,19 +1258,17 @@ STORY(messages_with_one_id_that_are_put_off_take_turns,
       "journal insert(a); insert a inserted; journal done(a); p=d; q=p")
 
 STORY(message_that_waits_is_tried_under_the_claim_of_the_refused_one,
-      "store a; receive a/1; insert a refused; count a 1; journal count(a) insert(a); claimed a; slowly 15000; "
-      "journal rest renew(a)")
+      "store a; receive a/1; insert a refused; journal insert(a); claimed a; slowly 15000; journal rest renew(a)")
 
 STORY(corrected_message_claims_when_the_refused_one_has_given_its_claim_back,
-      "store a; insert a refused; count a 1; pass 200; journal count(a) release(a); receive a/1 q; "
-      "journal take(a); take a mine; insert a inserted; q=p; pass 60000; journal insert(a) done(a)")
+      "store a; insert a refused; pass 200; journal release(a); receive a/1 q; journal take(a); take a mine; insert a "
+      "inserted; q=p; pass 60000; journal insert(a) done(a)")
 
 /* Each in its turn, with one backoff for all of them. */
 STORY(bad_messages_with_one_id_are_tried_in_turns_and_all_become_dead_letters,
-      "config max_attempts 2; store a p; receive a/1 q; insert a refused; count a 1; insert a refused; count a 1; "
-      "journal count(a) insert(a) count(a); in backing_off 1; pass 200; pass 1600; look a absent; take a mine; "
-      "journal release(a) look(a) take(a) insert(a); insert a refused; count a 2; dead_letter a; q=r; "
-      "take a mine; insert a refused; count a 2; dead_letter a; p=r; flight 0")
+      "config max_attempts 2; store a p; receive a/1 q; insert a refused; insert a refused; journal insert(a); in "
+      "backing_off 1; pass 200; pass 1600; take a mine; journal release(a) take(a) insert(a); insert a refused; "
+      "dead_letter a; q=r; take a mine; insert a refused; dead_letter a; p=r; flight 0")
 
 STORY(oldest_of_too_many_messages_with_one_id_becomes_a_dead_letter,
       "store x p; receive x/0 a; receive x/1 b; receive x/2 c; receive x/3 d; receive x/4 e; receive x/5 f; "
@@ -1403,41 +1287,32 @@ STORY(messages_with_one_id_do_not_wait_for_redis,
 
 /* --- a refused row --- */
 
-STORY(refused_row_is_counted_waits_is_released_and_tried_again,
-      "store a p; insert a refused; journal count(a); count a 1; in backing_off 1; pass 199; journal; pass 1; "
-      "journal release(a); in held 1; pass 1599; journal; pass 1; journal look(a); look a absent; take a mine; "
-      "journal take(a) insert(a); insert a inserted; journal done(a); p=p; reason p the server's words")
+STORY(refused_row_waits_is_released_and_tried_again,
+      "store a p; insert a refused; in backing_off 1; pass 199; journal; pass 1; journal release(a); in held 1; pass "
+      "1599; journal; pass 1; journal take(a); take a mine; insert a inserted; journal insert(a) done(a); p=p; reason "
+      "p the server's words")
 
 STORY(backoff_of_a_refused_row_doubles,
-      "store a; insert a refused; count a 2; forget; pass 399; journal; pass 1; journal release(a)")
+      "config max_attempts 9; store a; refuse_times a 2; forget; pass 399; journal; pass 1; journal release(a)")
 
 STORY(other_instance_may_store_what_was_refused_here,
-      "store a p; insert a refused; count a 1; pass 200; pass 1600; look a other; pass 100; look a done; "
-      "p=d")
+      "store a p; insert a refused; pass 200; pass 1600; take a other; pass 1600; take a done; p=d")
 
 STORY(good_rows_of_a_batch_settle_and_the_refused_one_does_not,
-      "set postgres_away; receive a p; receive b q; take a mine; take b mine; clear postgres_away; turn; "
-      "journal take(a) take(b) insert(a,b); insert a refused; insert b inserted; journal count(a) done(b); "
-      "p=; q=p")
+      "set postgres_away; receive a p; receive b q; take a mine; take b mine; clear postgres_away; turn; journal "
+      "take(a) take(b) insert(a,b); insert a refused; insert b inserted; journal done(b); p=; q=p")
 
 STORY(row_that_was_refused_does_not_share_a_batch_with_others,
-      "store a; insert a refused; count a 1; pass 200; pass 1600; store x; look a absent; take a mine; receive b; "
-      "take b mine; forget; insert x inserted; journal done(x) insert(a); insert a inserted; "
-      "journal done(a) insert(b)")
+      "store a; insert a refused; pass 200; pass 1600; store x; take a mine; receive b; take b mine; forget; insert x "
+      "inserted; journal done(x) insert(a); insert a inserted; journal done(a) insert(b)")
 
 STORY(refused_row_becomes_a_dead_letter_after_max_attempts,
-      "store a p; insert a refused; count a 3; journal count(a) dead_letter(a:the server's words); p=; "
-      "dead_letter a; journal dead(a); p=r; reason p the server's words; dead_lettered 1; flight 0")
+      "store a p; refuse_times a 3; forget; p=; dead_letter a; journal dead(a); p=r; reason p the server's words; "
+      "dead_lettered 1; flight 0")
 
 STORY(attempts_are_counted_here_when_redis_is_away,
       "set redis_away; receive a; turn; insert a refused; pass 200; in storing 1; insert a refused; pass 400; "
       "in storing 1; forget; insert a refused; journal dead_letter(a:the server's words)")
-
-STORY(attempts_are_counted_here_when_the_count_has_no_answer,
-      "store a; insert a refused; count a -1; in backing_off 1; pass 200; in held 1")
-
-STORY(limit_of_attempts_may_be_above_65535, "config max_attempts 100000; store a; insert a refused; count a 100000; "
-					    "journal count(a) dead_letter(a:the server's words)")
 
 STORY(hopeless_row_becomes_a_dead_letter_at_once,
       "store a p; insert a hopeless; journal dead_letter(a:the server's words); dead_letter a; journal dead(a); "
@@ -1546,7 +1421,7 @@ STORY(claims_are_renewed_wherever_an_event_waits,
       "journal wake dead_letter(a:the server's words) renew(a)")
 
 STORY(lease_lasts_through_a_long_backoff,
-      "config max_attempts 1000; store a; insert a refused; count a 900; forget; slowly 14000; journal renew(a)")
+      "config max_attempts 1000; store a; refuse_times a 8; forget; slowly 14000; journal renew(a)")
 
 STORY(claim_that_is_not_ours_is_not_renewed,
       "set redis_away; receive a; turn; clear redis_away; slowly 30000; journal insert(a) rest")
@@ -1556,13 +1431,12 @@ STORY(nothing_is_renewed_while_redis_is_away, "store a; set redis_away; slowly 3
 /* --- a listener that cannot store --- */
 
 STORY(what_waits_behind_a_batch_without_an_answer_is_given_back,
-      "store x; receive a; take a mine; journal take(a); slowly 500; journal; slowly 500; journal rest release(a); "
-      "in held 1; pass 50; look a done; duplicates 1; in storing 1")
+      "store x; receive a; take a mine; journal take(a); slowly 500; journal; slowly 500; journal rest release(a); in "
+      "held 1; told a; duplicates 1; in storing 1")
 
 STORY(who_cannot_store_makes_no_claim_and_goes_on_when_it_can,
-      "store x; slowly 1000; journal rest; receive a p; pass 50; look a absent; journal look(a); pass 100; "
-      "look a absent; journal look(a); insert x inserted; journal done(x) wake; pass 200; look a absent; "
-      "journal look(a) take(a); take a mine; insert a inserted; p=p")
+      "store x; slowly 1000; journal rest; receive a p; pass 400; journal; insert x inserted; journal done(x) wake; "
+      "pass 800; journal take(a); take a mine; insert a inserted; p=p")
 
 STORY(claim_that_is_got_too_late_is_given_back,
       "store x; receive a; slowly 1000; take a mine; journal take(a) rest release(a); in held 1")
@@ -1573,29 +1447,25 @@ STORY(batch_that_postgres_cannot_store_is_left_to_others,
 
 STORY(who_can_only_put_events_off_leaves_them_to_others,
       "store x; insert x later; pass 200; insert x later; pass 400; insert x later; forget; slowly 700; "
-      "journal rest release(x) release(x)")
+      "journal rest release(x)")
 
 STORY(an_event_that_is_blocked_says_nothing_of_others, "store a; insert a blocked; pass 200; insert a blocked; pass "
 						       "400; insert a blocked; forget; slowly 700; journal insert(a)")
 
 STORY(what_was_left_to_others_may_be_held_for_long_again,
-      "store x; receive a; take a other; slowly 1000; forget; slowly 61000; look a other; insert x inserted; forget; "
-      "slowly 1000; journal look(a)")
+      "store x; receive a; take a other; slowly 1000; slowly 58500; insert x inserted; slowly 1600; in claiming 1; "
+      "hold_timeouts 0")
 
 STORY(batch_that_may_be_committed_is_not_left_to_others, "store x; set postgres_away; slowly 1000; journal rest")
 
 STORY(one_event_finds_out_whether_rows_can_be_stored_again,
-      "set postgres_away; receive a; receive b; take a mine; take b mine; slowly 1000; "
-      "journal take(a) take(b) rest release(a,b); clear postgres_away; "
-      "pass 50; look a absent; look b absent; journal look(a,b); "
-      "pass 100; look a absent; look b absent; journal look(a,b); "
-      "pass 200; look a absent; look b absent; journal look(a,b); "
-      "pass 400; look a absent; look b absent; journal look(a,b); "
-      "pass 300; journal insert(a); insert a inserted; journal done(a) wake")
+      "set postgres_away; receive a; receive b; take a mine; take b mine; slowly 1000; journal take(a) take(b) rest "
+      "release(a,b); clear postgres_away; pass 900; journal; pass 150; journal insert(a); insert a inserted; journal "
+      "done(a) wake")
 
 STORY(who_could_not_store_and_has_nothing_to_try_claims_again_after_a_while,
-      "set postgres_away; receive a; take a mine; slowly 1000; journal take(a) rest release(a); pass 50; "
-      "look a done; clear postgres_away; slowly 8000; journal look(a); slowly 2500; journal wake")
+      "set postgres_away; receive a; take a mine; slowly 1000; journal take(a) rest release(a); told a; clear "
+      "postgres_away; slowly 8000; journal; slowly 2500; journal wake")
 
 STORY(who_leaves_stores_what_it_can,
       "set postgres_away; receive a; take a mine; slowly 1000; drain; turn; forget; clear postgres_away; turn; "
@@ -1751,7 +1621,7 @@ STORY(rows_may_pile_up_before_a_postgres_that_stalls,
 /* --- draining --- */
 
 STORY(row_that_waits_for_its_backoff_goes_to_the_store_while_draining,
-      "store a; insert a refused; count a 1; forget; drain; pass 200; journal release(a) insert(a)")
+      "store a; insert a refused; forget; drain; pass 200; journal release(a) insert(a)")
 
 STORY(idle_pipeline_is_drained_at_once, "drain; turn; left 0")
 
@@ -1761,8 +1631,8 @@ STORY(drain_sends_held_events_to_the_store,
 STORY(event_that_would_be_held_while_draining_goes_to_the_store,
       "receive a; drain; take a other; journal take(a) insert(a)")
 
-STORY(held_event_that_is_being_looked_up_goes_to_the_store_too,
-      "hold a; pass 50; drain; look a other; journal look(a) insert(a)")
+STORY(held_event_that_is_being_claimed_goes_to_the_store_too,
+      "hold a; pass 400; drain; take a other; journal take(a) insert(a)")
 
 STORY(drain_waits_for_the_answers_of_redis, "unanswered 1; drain; turn; left -1; unanswered 0; turn; left 0")
 
@@ -1824,8 +1694,6 @@ static void move_one(struct event *ev, const char *id)
 {
 	static const enum claim_result takes[] = {CLAIM_MINE, CLAIM_MINE, CLAIM_OTHER,
 						  CLAIM_DONE, CLAIM_DEAD, CLAIM_UNKNOWN};
-	static const enum claim_result looks[] = {CLAIM_MINE, CLAIM_ABSENT, CLAIM_OTHER,
-						  CLAIM_DONE, CLAIM_DEAD,   CLAIM_UNKNOWN};
 	static const enum store_result rows[] = {STORE_INSERTED, STORE_INSERTED, STORE_PRESENT, STORE_REFUSED,
 						 STORE_HOPELESS};
 
@@ -1833,14 +1701,8 @@ static void move_one(struct event *ev, const char *id)
 	case EV_CLAIMING:
 		fake_answer_take(id, takes[pick(6)]);
 		return;
-	case EV_LOOKING:
-		fake_answer_look(id, looks[pick(6)]);
-		return;
 	case EV_STORING:
 		fake_answer_insert(id, rows[pick(5)]);
-		return;
-	case EV_COUNTING:
-		fake_answer_count(id, pick(5) - 1);
 		return;
 	case EV_DEAD_LETTERING:
 		fake_answer_dead_letter(id, STORE_DEAD_LETTERED);

@@ -68,18 +68,6 @@ static void on_checked_in(void *arg, bool is_told, const char *answer)
 	note("%s %s, ", is_told ? "told" : "lost", answer ? answer : "nothing");
 }
 
-static void on_newest(void *arg, const char *id, size_t len)
-{
-	(void)arg;
-	note("%.*s, ", id ? (int)len : 3, id ? id : "end");
-}
-
-static void on_member(void *arg, const char *name, size_t len, bool is_told)
-{
-	(void)arg;
-	note("%.*s, ", name ? (int)len : 4, name ? name : is_told ? "all" : "none");
-}
-
 static void on_database(void *arg, const char *id)
 {
 	(void)arg, (void)id;
@@ -120,8 +108,6 @@ static void set_up(void)
 					   .on_stored = on_stored,
 					   .on_dead_lettered = on_dead_lettered,
 					   .on_checked_in = on_checked_in,
-					   .on_newest = on_newest,
-					   .on_member = on_member,
 					   .on_database = on_database,
 					   .on_epoch = on_epoch};
 
@@ -1017,90 +1003,4 @@ Test(store, a_checkin_learns_by_what_commits_may_vanish)
 	say_copied(1);
 	cr_assert_str_eq(store_hazards(store), "");
 	expect_became("told 3600, ");
-}
-
-/* --- the newest rows --- */
-
-static void ask_newest(const char *expected)
-{
-	cr_assert_eq(store_read_newest(store, 1000), 0);
-	cr_assert_eq(played_postgres.state, POSTGRES_BUSY);
-	cr_assert_str_eq(played_postgres.values[0], expected);
-	cr_assert_str_eq(played_postgres.values[1], "1000");
-}
-
-/* The first row is the highest number. Of the last ones half are asked for again: what is committed later may have a
- * lower number than what was told. */
-Test(store, the_newest_rows_are_told_each_time_from_a_little_before_the_last_ones)
-{
-	ask_newest("0");
-	cr_assert_eq(played_postgres.by_key, 1);
-	cr_assert_not(store_is_idle(store));
-	say_rows("9abcdefg");
-	expect_became("a, b, c, d, e, f, g, end, ");
-	ask_newest("5");
-	say_rows("");
-	expect_became("end, ");
-	ask_newest("5");
-}
-
-/* --- who else is there --- */
-
-/* The first row is the own name. */
-Test(store, the_names_of_other_sessions_are_told)
-{
-	played_postgres.identity.backend = 1234;
-	cr_assert_eq(store_read_members(store, "wsonce x"), 0);
-	cr_assert_str_eq(played_postgres.values[0], "wsonce x");
-	cr_assert_str_eq(played_postgres.values[1], "1234");
-	cr_assert_not(store_is_idle(store));
-	say_rows("xabc");
-	expect_became("a, b, c, all, ");
-	cr_assert(store_is_idle(store));
-	cr_assert_eq(store_read_members(store, "wsonce"), 0);
-	say_rows("w");
-	expect_became("all, ");
-}
-
-/* No row: the backend is a pooler's, or the session has a name of its own. */
-Test(store, sessions_that_cannot_be_named_are_not_asked_for_again_on_that_connection_and_after_an_error_later)
-{
-	cr_assert_eq(store_read_members(store, "wsonce x"), 0);
-	say_rows("");
-	expect_became("none, ");
-	pass(60000);
-	cr_assert_eq(store_read_members(store, "wsonce x"), -1);
-	played_postgres_set_state(POSTGRES_DOWN);
-	played_postgres_set_state(POSTGRES_READY);
-	*became = '\0';
-	cr_assert_eq(store_read_members(store, "wsonce x"), 0);
-	say((struct postgres_answer){.result = POSTGRES_BAD_ROW, .error = "no"});
-	expect_became("none, ");
-	cr_assert_eq(store_read_members(store, "wsonce x"), -1);
-	insert("a");
-	say_rows("a");
-	pass(10000);
-	cr_assert_eq(store_read_members(store, "wsonce x"), 0);
-}
-
-Test(store, newest_rows_that_cannot_be_told_are_asked_for_again_10_s_later_or_on_the_next_connection)
-{
-	ask_newest("0");
-	say((struct postgres_answer){.result = POSTGRES_BAD_ROW, .error = "no"});
-	expect_became("end, ");
-	cr_assert_eq(store_read_newest(store, 1000), -1);
-	insert("a");
-	say_rows("a");
-	pass(9999);
-	cr_assert_eq(store_read_newest(store, 1000), -1);
-	pass(1);
-	ask_newest("0");
-	say((struct postgres_answer){.result = POSTGRES_BAD_ROW, .error = "no"});
-	*became = '\0';
-	played_postgres_set_state(POSTGRES_DOWN);
-	played_postgres_set_state(POSTGRES_READY);
-	*became = '\0';
-	ask_newest("0");
-	say(unknown);
-	expect_became("end, ");
 }

@@ -15,7 +15,6 @@
 #include "epoch.sql.h"
 #include "find_present.sql.h"
 #include "hazards.sql.h"
-#include "newest.sql.h"
 #include "identify.sql.h"
 #include "insert.sql.h"
 #include "lease.sql.h"
@@ -38,7 +37,7 @@
 
 static struct connection {
 	PGconn *conn;
-	bool is_busy, asks_newest;
+	bool is_busy;
 	char line[20000]; /* what has come back */
 	size_t used;
 } connections[CONNECTIONS];
@@ -141,8 +140,7 @@ static void put_rows(struct connection *c, const PGresult *r)
 	}
 }
 
-#define LEASES_MAX  400
-#define NEWEST_MOST 1000
+#define LEASES_MAX 400
 
 /* Rows of the last lease, sorted by target and event: their ids are each server's own. */
 static struct leased {
@@ -171,25 +169,6 @@ static void put_leases(struct connection *c, const PGresult *r)
 		put(c, "%s %s lease %s", i ? ";" : "", leases[i].what, leases[i].lease);
 }
 
-static int compare_texts(const void *a, const void *b)
-{
-	return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-/* Numbers are each server's own, and so is the order of rows that were stored at one time. */
-static void put_newest(struct connection *c, const PGresult *r)
-{
-	const char *ids[NEWEST_MOST];
-	size_t n = 0;
-
-	for (int row = 2; row < PQntuples(r) && n < NEWEST_MOST; row++)
-		ids[n++] = PQgetvalue(r, row, 0);
-	qsort(ids, n, sizeof(*ids), compare_texts);
-	put(c, "newest %s:", PQgetisnull(r, 0, 0) ? "NULL" : name_epoch(PQgetvalue(r, 0, 0)));
-	for (size_t i = 0; i < n; i++)
-		put(c, " %s", ids[i]);
-}
-
 static void put_result(struct connection *c, PGresult *r)
 {
 	if (!r) {
@@ -203,8 +182,6 @@ static void put_result(struct connection *c, PGresult *r)
 			put(c, "plan");
 		else if (PQnfields(r) == 9 && strcmp(PQfname(r, 0), "id") == 0)
 			put_leases(c, r);
-		else if (c->asks_newest && strcmp(PQfname(r, 0), "wsonce_epoch") == 0)
-			put_newest(c, r);
 		else
 			put_rows(c, r);
 		put(c, "]");
@@ -274,7 +251,6 @@ static void send_statement(struct connection *c, const char *sql, const struct p
 	PQflush(c->conn);
 	free(text);
 	c->is_busy = true;
-	c->asks_newest = false;
 }
 
 static void send_simple(struct connection *c, const char *sql)
@@ -516,15 +492,6 @@ static void find(struct connection *c, int lock_ms)
 	values[0] = value_of(&r.ids, ARRAY_TEXT);
 	values[1] = text_value(consumer);
 	send_statement(c, SQL_FIND_PRESENT, values, 2, lock_ms);
-}
-
-static void newest(struct connection *c)
-{
-	struct postgres_value values[2] = {text_value("0"), text_value("1000")};
-
-	printf("%d %d newest\n", ++steps, (int)(c - connections));
-	send_statement(c, SQL_NEWEST, values, 2, 30000);
-	c->asks_newest = true;
 }
 
 static void dead_letter(struct connection *c, int lock_ms)
@@ -881,7 +848,7 @@ static void step(void)
 {
 	struct connection *c = idle();
 	bool is_hasty = is_held && below(4) == 0;
-	int lock_ms = is_hasty ? 30 : 30000, kind = below(56);
+	int lock_ms = is_hasty ? 30 : 30000, kind = below(54);
 
 	if (kind < 10)
 		insert(c, -1, lock_ms);
@@ -905,8 +872,6 @@ static void step(void)
 		ask_simple(c, "identify", SCHEMA_WITH_HAZARDS(SQL_IDENTIFY));
 	else if (kind == 36)
 		ask_epoch(c);
-	else if (kind >= 54)
-		newest(c);
 	else if (kind >= 46)
 		relay(c);
 	else if (kind >= 42)

@@ -297,29 +297,6 @@ static void look(void)
 	show(false);
 }
 
-static void drop(void)
-{
-	begin("DEL");
-	add(draw_key());
-	show(false);
-}
-
-static void count_attempt(void)
-{
-	static const char *const attempts[] = {"wsonce:attempts:dedup:a/1", "wsonce:attempts:dedup:b/1"};
-
-	begin("SET");
-	add(draw(attempts, 2));
-	add("0");
-	add("NX");
-	add("EX");
-	add("86400");
-	show(false);
-	begin("INCR");
-	add(draw(attempts, 2));
-	show(false);
-}
-
 static void release(void)
 {
 	claims(1);
@@ -381,9 +358,9 @@ static void step(void)
 		int weight;
 		void (*run)(void);
 	} kinds[] = {
-		{7, take},         {3, mark},  {4, look},      {2, drop},        {2, count_attempt},   {3, release},
-		{3, renew},        {3, seize}, {1, heartbeat}, {1, leave_fleet}, {1, register_prefix}, {2, lease},
-		{1, list_clients}, {3, alive}, {2, inherit},   {2, publish},
+		{7, take},         {3, mark},      {4, look},        {3, release},         {3, renew},
+		{3, seize},        {1, heartbeat}, {1, leave_fleet}, {1, register_prefix}, {2, lease},
+		{1, list_clients}, {3, alive},     {2, inherit},     {2, publish},
 	};
 	int sum = 0, at, i = 0;
 
