@@ -316,17 +316,6 @@ static int write_missing(struct audit *a)
 	return failed;
 }
 
-/* Would --missing-to overwrite the --expected file? */
-static bool is_overwriting(const struct audit *a)
-{
-	char part[4100];
-
-	if (!a->o->missing_to)
-		return false;
-	snprintf(part, sizeof(part), "%s.part", a->o->missing_to);
-	return ndjson_is_file(a->lines, a->o->missing_to) || ndjson_is_file(a->lines, part);
-}
-
 /* A line of the report. */
 struct figure {
 	const char *name; /* in text; with _ for a blank, in JSON */
@@ -446,11 +435,6 @@ static enum feeder_pull pull(void *owner, struct feeder *f, struct feeder_messag
 	return FEEDER_MESSAGE;
 }
 
-static void on_settled(void *owner, uint64_t tag, enum outcome outcome, const char *reason)
-{
-	(void)owner, (void)tag, (void)outcome, (void)reason;
-}
-
 static void on_tick(void *owner)
 {
 	const struct audit *a = owner;
@@ -469,7 +453,7 @@ static int close_letters(struct audit *a)
 
 static int resubmit(struct audit *a, struct json_out *out)
 {
-	const struct feeder_owner owner = {pull, on_settled, on_tick, a, "audit"};
+	const struct feeder_owner owner = {pull, NULL, on_tick, a, "audit"};
 	struct feeder_count c;
 	int64_t left;
 
@@ -598,7 +582,7 @@ static int run_audit(const struct invocation *in)
 	a.expected.before_us = o->grace_us ? clock_us(CLOCK_REALTIME) - o->grace_us : 0;
 	a.expected.after_us = o->horizon_us ? clock_us(CLOCK_REALTIME) - o->horizon_us : 0;
 	a.lines = open_lines(&a);
-	if (a.lines && is_overwriting(&a)) {
+	if (a.lines && o->missing_to && ndjson_would_lose(a.lines, o->missing_to)) {
 		ndjson_close(a.lines);
 		dispatch_fail("--missing-to: %s (or its temporary file) is the --expected file itself", o->missing_to);
 		return STATUS_USAGE;

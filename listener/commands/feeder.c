@@ -1,5 +1,5 @@
-/* feeder.c owns the feeding of a pipeline by a command: when to pull the next message, whose outcome is
- * whose, and the end. It is to messages at rest what listen.c and the sockets are to a feed. */
+/* feeder.c owns the feeding of a pipeline by a command: when to pull the next message, which outcome belongs to which
+ * message, and the end. */
 #include "commands/feeder.h"
 
 #include <pthread.h>
@@ -16,10 +16,10 @@
 #define PULLS_PER_TURN 256
 #define TICK_MS        200
 
-/* Who waits for the outcome of one message. */
+/* A message without an outcome. */
 struct ticket {
-	struct sender sender; /* the first member: what the pipeline answers to */
-	struct list link;     /* of all that wait */
+	struct sender sender; /* must be first: cast from sender to ticket */
+	struct list link;     /* of feeder.tickets */
 	struct feeder *feeder;
 	uint64_t tag;
 };
@@ -30,18 +30,17 @@ struct feeder {
 	struct feeder_owner owner;
 	struct feeder_count *count;
 	struct pipeline *pipeline;
-	struct list tickets;
-	uv_idle_t pulling; /* runs while messages are pulled */
+	struct list tickets; /* in the order in which they were fed */
+	uv_idle_t pulling;   /* runs while messages are pulled */
 	uv_prepare_t turn;
-	uv_timer_t later; /* until pull is asked again, or the claims are ready */
+	uv_timer_t later; /* until the next pull */
 	uv_timer_t tick;
 	uv_signal_t sigint;
 	uv_signal_t sigterm;
-	uint64_t settled;
-	uint64_t claims_until; /* loop clock, how long Redis is waited for */
-	bool is_held;          /* by the pipeline: no room */
-	bool is_later;         /* by the timer */
-	bool is_over;          /* nothing more is pulled */
+	uint64_t claims_until; /* how long to wait for Redis (loop clock) */
+	bool is_held;          /* the pipeline has no room */
+	bool is_later;         /* the timer runs */
+	bool is_over;          /* no more messages are pulled */
 	bool is_draining;
 	bool is_unusable;
 };
@@ -83,8 +82,9 @@ static void on_answer(struct sender *sender, const struct event *ev, enum outcom
 		f->count->rejected++;
 		break;
 	}
-	f->settled++;
-	f->owner.on_settled(f->owner.owner, ticket->tag, outcome, outcome == OUTCOME_REJECTED ? ev->reason : NULL);
+	if (f->owner.on_settled)
+		f->owner.on_settled(f->owner.owner, ticket->tag, outcome,
+				    outcome == OUTCOME_REJECTED ? ev->reason : NULL);
 	ticket_free(ticket);
 }
 
@@ -133,11 +133,23 @@ static void wait_ms(struct feeder *f, uint64_t ms)
 	uv_timer_start(&f->later, on_later, ms, 0);
 }
 
-/* Takes one message over; returns whether to go on. */
+/* Messages that are fed before Redis answers go to the unique key alone, so it gets a moment. */
+static bool is_waiting_for_claims(const struct feeder *f)
+{
+	const struct claim *claim = pipeline_claim(f->pipeline);
+
+	return claim_is_used(claim) && !claim_is_ready(claim) && uv_now(&f->loop) < f->claims_until;
+}
+
+/* Pulls one message. Returns whether to pull the next one at once. */
 static bool pull(struct feeder *f)
 {
 	struct feeder_message m = {.wait_ms = 10};
 
+	if (is_waiting_for_claims(f)) {
+		wait_ms(f, 2);
+		return false;
+	}
 	switch (f->owner.pull(f->owner.owner, f, &m)) {
 	case FEEDER_MESSAGE:
 		feed(f, &m);
@@ -194,7 +206,7 @@ static void on_posted(void *arg)
 
 static void on_close(uv_timer_t *timer);
 
-/* Nothing can be stored, and waiting would not help. */
+/* Nothing can be stored, now or later. */
 static void on_unusable(void *arg, const char *sentence, int status)
 {
 	struct feeder *f = arg;
@@ -240,12 +252,12 @@ static void drain(struct feeder *f)
 	pipeline_drain(f->pipeline);
 }
 
-/* All has settled: the marks of the last events are still to be told to Redis, which draining waits for. */
+/* When all messages have settled, draining still waits until Redis has the marks of the last events. */
 static void on_turn(uv_prepare_t *turn)
 {
 	struct feeder *f = turn->data;
 
-	if (f->is_over && f->settled == f->count->fed)
+	if (f->is_over && list_is_empty(&f->tickets))
 		drain(f);
 }
 
@@ -256,10 +268,17 @@ static void interrupt(struct feeder *f)
 	drain(f);
 }
 
+/* Returns the tag of the oldest message without an outcome, or UINT64_MAX. */
+static uint64_t oldest(const struct feeder *f)
+{
+	return list_is_empty(&f->tickets) ? UINT64_MAX : list_entry(f->tickets.next, struct ticket, link)->tag;
+}
+
 static void on_tick(uv_timer_t *timer)
 {
 	struct feeder *f = timer->data;
 
+	f->count->oldest = oldest(f);
 	f->owner.on_tick(f->owner.owner);
 	if (session_is_late())
 		interrupt(f);
@@ -275,25 +294,6 @@ static void on_signal(uv_signal_t *handle, int number)
 		_exit(STATUS_FAILED);
 	}
 	interrupt(f);
-}
-
-/* Messages that are fed before Redis answers go to the unique key alone: it is given a moment. */
-static void on_waiting_for_claims(uv_timer_t *timer)
-{
-	struct feeder *f = timer->data;
-	const struct claim *claim = pipeline_claim(f->pipeline);
-
-	if (!claim_is_used(claim) || claim_is_ready(claim) || uv_now(&f->loop) >= f->claims_until)
-		on_later(timer);
-	else
-		uv_timer_start(timer, on_waiting_for_claims, 2, 0);
-}
-
-static void wait_for_claims(struct feeder *f)
-{
-	f->claims_until = uv_now(&f->loop) + (uint64_t)f->config->redis_timeout_ms;
-	f->is_later = true;
-	uv_timer_start(&f->later, on_waiting_for_claims, 0, 0);
 }
 
 static void start_handles(struct feeder *f)
@@ -316,7 +316,7 @@ int feeder_run(const struct config *config, const struct feeder_owner *owner, st
 	struct feeder f = {.config = config, .owner = *owner, .count = count};
 	const struct pipeline_callbacks on = {on_pressure, on_drained, on_posted, on_unusable, &f};
 
-	*count = (struct feeder_count){.fed = 0};
+	*count = (struct feeder_count){.oldest = UINT64_MAX};
 	if (uv_loop_init(&f.loop)) {
 		dispatch_fail("the event loop cannot start");
 		return -1;
@@ -326,10 +326,12 @@ int feeder_run(const struct config *config, const struct feeder_owner *owner, st
 	pthread_mutex_lock(&pipeline_lock);
 	f.pipeline = pipeline_open(&f.loop, config, &on);
 	pipeline_doubt_marks(f.pipeline);
-	wait_for_claims(&f);
+	f.claims_until = uv_now(&f.loop) + (uint64_t)config->redis_timeout_ms;
+	set_pulling(&f);
 	uv_run(&f.loop, UV_RUN_DEFAULT);
 	uv_loop_close(&f.loop);
-	list_each(node, after, &f.tickets) /* of what had no outcome when the time was over */
+	count->oldest = oldest(&f);
+	list_each(node, after, &f.tickets) /* those without an outcome when --drain-timeout was over */
 		ticket_free(list_entry(node, struct ticket, link));
 	pthread_mutex_unlock(&pipeline_lock);
 	return f.is_unusable ? -1 : 0;

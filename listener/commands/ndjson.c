@@ -1,5 +1,4 @@
-/* ndjson.c owns the reading of a file by lines: where each begins and ends, and what is too long. What
- * lines mean is for others. */
+/* ndjson.c owns the reading of a file by lines: where each begins and ends, and what is too long. */
 #include "commands/ndjson.h"
 
 #include <errno.h>
@@ -17,9 +16,9 @@
 
 #define CHUNK_BYTES  65536
 #define HEAD_BYTES   4096        /* kept of a line that is over the limit, as of such a message */
-#define FIRST_BYTES  4096        /* that a file is known by */
-#define BEFORE_BYTES 16384       /* before an offset that the file is known by, too */
-#define TURN_BYTES   (16u << 20) /* read without a line: then the caller has a turn, with its signals */
+#define FIRST_BYTES  4096        /* a pipe is recognized by these */
+#define BEFORE_BYTES 16384       /* a file is recognized by these before an offset */
+#define TURN_BYTES   (16u << 20) /* after these without a line the caller has a turn, to look at its signals */
 
 struct ndjson {
 	int fd;
@@ -27,17 +26,18 @@ struct ndjson {
 	bool is_file;
 	bool is_at_end;
 	size_t max_bytes;
-	char *bytes; /* what was read: [from, to) is not yet handed out */
+	char *bytes; /* read: [from, to) is not yet handed out */
 	size_t size;
 	size_t from;
 	size_t to;
-	size_t turn;     /* bytes read since the last line, or NDJSON_LATER, was handed out */
-	uint64_t offset; /* in the file, of bytes[from] */
-	uint64_t count;  /* lines handed out */
-	char first[FIRST_BYTES];
+	size_t turn;             /* bytes read since the last line, or NDJSON_LATER, was handed out */
+	uint64_t offset;         /* in the file, of bytes[from] */
+	uint64_t count;          /* lines handed out */
+	char first[FIRST_BYTES]; /* of a pipe */
 	size_t first_len;
-	EVP_MD_CTX *digest; /* of a line over the limit; NULL: none is at hand */
-	bool has_cr;        /* it ends, so far, in a \r that is not yet in the digest */
+	/* A line over the limit. */
+	EVP_MD_CTX *digest; /* NULL: the current line is within the limit */
+	bool has_cr;        /* its last byte so far is a \r, which is not yet in the digest */
 	uint64_t total;
 	uint64_t begin;
 	char head[HEAD_BYTES];
@@ -59,6 +59,7 @@ struct ndjson *ndjson_open(const char *path, size_t max_bytes)
 
 	l->path = memory_strdup(strcmp(path, "-") == 0 ? "standard input" : path);
 	l->max_bytes = max_bytes;
+	l->bytes = memory_alloc(l->size = CHUNK_BYTES);
 	l->fd = strcmp(path, "-") == 0 ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0) : open(path, O_RDONLY | O_CLOEXEC);
 	if (l->fd < 0 || fstat(l->fd, &st)) {
 		dispatch_fail("%s: %s", path, strerror(errno));
@@ -95,12 +96,21 @@ uint64_t ndjson_size(const struct ndjson *l)
 	return l->is_file && fstat(l->fd, &st) == 0 ? (uint64_t)st.st_size : 0;
 }
 
-bool ndjson_is_file(const struct ndjson *l, const char *path)
+static bool is_file(const struct ndjson *l, const char *path)
 {
 	struct stat ours, other;
 
 	return l->is_file && fstat(l->fd, &ours) == 0 && stat(path, &other) == 0 && ours.st_dev == other.st_dev &&
 	       ours.st_ino == other.st_ino;
+}
+
+bool ndjson_would_lose(const struct ndjson *l, const char *path)
+{
+	char *part = memory_printf("%s.part", path);
+	bool would = is_file(l, path) || is_file(l, part);
+
+	free(part);
+	return would;
 }
 
 /* --- reading --- */
@@ -121,18 +131,16 @@ static void reserve(struct ndjson *l)
 	l->bytes = memory_realloc(l->bytes, l->size);
 }
 
-static void keep_first(struct ndjson *l, uint64_t offset, const char *bytes, size_t len)
+static void keep_first(struct ndjson *l, const char *bytes, size_t len)
 {
 	size_t n = FIRST_BYTES - l->first_len;
 
-	if (offset != l->first_len)
-		return;
 	n = n < len ? n : len;
 	memcpy(l->first + l->first_len, bytes, n);
 	l->first_len += n;
 }
 
-/* What a file that is no text of lines in UTF-8 begins with; NULL if it does not. */
+/* Returns why bytes do not begin a text in UTF-8, or NULL. */
 static const char *find_magic(const char *bytes, size_t len)
 {
 	static const struct {
@@ -152,7 +160,7 @@ static const char *find_magic(const char *bytes, size_t len)
 	return NULL;
 }
 
-/* The first bytes came: those of a byte order mark are none of the first line. */
+/* The first bytes have come. A byte order mark is not part of the first line. */
 static enum ndjson_result look_at_first(struct ndjson *l)
 {
 	const char *magic = find_magic(l->bytes + l->from, l->to - l->from);
@@ -166,7 +174,7 @@ static enum ndjson_result look_at_first(struct ndjson *l)
 	return NDJSON_LINE;
 }
 
-/* NDJSON_LINE: something came. */
+/* Returns NDJSON_LINE if something came. */
 static enum ndjson_result fill(struct ndjson *l)
 {
 	struct pollfd fd = {l->fd, POLLIN, 0};
@@ -185,7 +193,8 @@ static enum ndjson_result fill(struct ndjson *l)
 		l->is_at_end = true;
 		return NDJSON_END;
 	}
-	keep_first(l, offset, l->bytes + l->to, (size_t)n);
+	if (!l->is_file)
+		keep_first(l, l->bytes + l->to, (size_t)n);
 	l->to += (size_t)n;
 	l->turn += (size_t)n;
 	return offset == 0 ? look_at_first(l) : NDJSON_LINE;
@@ -207,9 +216,10 @@ static void begin_long(struct ndjson *l)
 	l->begin = l->offset;
 }
 
-/* A \r counts only when something else than the end of the line follows. */
-static void add_long(struct ndjson *l, const char *bytes, size_t len)
+/* Takes len bytes of the line. A \r counts only if something other than the end of the line follows. */
+static void take_long(struct ndjson *l, size_t len)
 {
+	const char *bytes = l->bytes + l->from;
 	bool ends_in_cr = len && bytes[len - 1] == '\r';
 	size_t n;
 
@@ -222,85 +232,64 @@ static void add_long(struct ndjson *l, const char *bytes, size_t len)
 	n = l->total < HEAD_BYTES ? HEAD_BYTES - (size_t)l->total : 0;
 	memcpy(l->head + (HEAD_BYTES - n), bytes, n < len ? n : len);
 	l->total += len;
+	advance(l, len);
 }
 
-static void end_long(struct ndjson *l, struct ndjson_line *line, bool is_ended)
+static void end_long(struct ndjson *l, struct ndjson_line *line)
 {
 	sha256_end(&l->digest, l->sha256);
-	l->total -= l->has_cr;
-	*line = (struct ndjson_line){l->head,    l->total < HEAD_BYTES ? (size_t)l->total : HEAD_BYTES,
-				     l->sha256,  l->total,
-				     l->begin,   l->offset,
-				     ++l->count, is_ended};
+	line->bytes = l->head;
+	line->digest = l->sha256;
+	line->total = l->total - l->has_cr;
+	line->len = line->total < HEAD_BYTES ? (size_t)line->total : HEAD_BYTES;
+	line->begin = l->begin;
 }
 
 /* --- lines --- */
 
-/* Takes the rest of a line over the limit, as far as it is there. */
-static enum ndjson_result next_long(struct ndjson *l, struct ndjson_line *line)
-{
-	enum ndjson_result result;
-
-	for (;;) {
-		size_t len = l->to - l->from;
-		char *end = len ? memchr(l->bytes + l->from, '\n', len) : NULL;
-
-		if (end)
-			len = (size_t)(end - l->bytes) - l->from;
-		if (len)
-			add_long(l, l->bytes + l->from, len);
-		advance(l, len + (end != NULL));
-		result = end || l->is_at_end ? NDJSON_LINE : fill(l);
-		if (result == NDJSON_END)
-			continue;
-		if (end || l->is_at_end)
-			end_long(l, line, end);
-		if (result != NDJSON_LINE || end || l->is_at_end)
-			return result;
-	}
-}
-
-/* A whole line of len bytes is there, then what ends it. */
-static void take(struct ndjson *l, struct ndjson_line *line, size_t len, size_t with_end)
+/* Hands out a line, whose last len bytes are in the buffer. */
+static void take(struct ndjson *l, struct ndjson_line *line, size_t len, bool is_ended)
 {
 	const char *at = l->bytes + l->from;
 	uint64_t begin = l->offset;
-	bool is_ended = with_end > len;
 
-	advance(l, with_end);
+	advance(l, len + is_ended);
 	if (len && at[len - 1] == '\r')
 		len--;
 	*line = (struct ndjson_line){at, len, NULL, len, begin, l->offset, ++l->count, is_ended};
+	if (l->digest)
+		end_long(l, line);
 }
 
 static enum ndjson_result next_raw(struct ndjson *l, struct ndjson_line *line)
 {
+	enum ndjson_result result = NDJSON_LINE;
 	size_t scanned = 0;
 
-	if (l->digest)
-		return next_long(l, line);
-	for (;;) {
-		size_t held = l->to - l->from;
-		char *end = held > scanned ? memchr(l->bytes + l->from + scanned, '\n', held - scanned) : NULL;
-		size_t len = end ? (size_t)(end - l->bytes) - l->from : held;
-		enum ndjson_result result;
+	while (result == NDJSON_LINE || result == NDJSON_END) {
+		size_t held = l->to - l->from, len = held;
+		const char *at = l->bytes + l->from;
+		const char *end = held > scanned ? memchr(at + scanned, '\n', held - scanned) : NULL;
+		bool is_whole = end || l->is_at_end;
 
-		if (len > l->max_bytes + 1 ||
-		    (len > l->max_bytes && (end || l->is_at_end) && l->bytes[l->from + len - 1] != '\r')) {
+		if (end)
+			len = (size_t)(end - at);
+		if (!l->digest && (len > l->max_bytes + 1 || (len > l->max_bytes && is_whole && at[len - 1] != '\r')))
 			begin_long(l);
-			return next_long(l, line);
+		if (l->digest) {
+			take_long(l, len);
+			len = 0;
 		}
-		if (end || (l->is_at_end && held)) {
-			take(l, line, len, len + (end != NULL));
+		if (end || (is_whole && (len || l->digest))) {
+			take(l, line, len, end);
 			return NDJSON_LINE;
 		}
-		if (l->is_at_end)
+		if (is_whole)
 			return NDJSON_END;
-		scanned = held;
+		scanned = len;
 		result = fill(l);
-		if (result == NDJSON_LATER || result == NDJSON_FAILED)
-			return result;
 	}
+	return result;
 }
 
 enum ndjson_result ndjson_next(struct ndjson *l, struct ndjson_line *line)
@@ -314,100 +303,68 @@ enum ndjson_result ndjson_next(struct ndjson *l, struct ndjson_line *line)
 	return result;
 }
 
+static void wait_for_bytes(const struct ndjson *l)
+{
+	struct pollfd fd = {l->fd, POLLIN, 0};
+
+	poll(&fd, 1, -1);
+}
+
 enum ndjson_result ndjson_wait(struct ndjson *l, struct ndjson_line *line)
 {
 	enum ndjson_result result;
 
-	while ((result = ndjson_next(l, line)) == NDJSON_LATER) {
-		struct pollfd fd = {l->fd, POLLIN, 0};
-
-		poll(&fd, 1, -1);
-	}
+	while ((result = ndjson_next(l, line)) == NDJSON_LATER)
+		wait_for_bytes(l);
 	return result;
 }
 
 /* --- places in the file --- */
 
-static int skip_file(struct ndjson *l, uint64_t offset)
+static int end_early(const struct ndjson *l)
 {
-	uint64_t ahead = offset - l->offset;
-
-	if (offset > ndjson_size(l)) {
-		fail(l, "ends before the place to go on from: is it another file?");
-		return -1;
-	}
-	if (offset >= l->offset && ahead <= l->to - l->from) {
-		advance(l, (size_t)ahead);
-		return 0;
-	}
-	l->from = l->to = 0;
-	l->offset = offset;
-	l->is_at_end = false;
-	return 0;
+	fail(l, "ends before the place to go on from: is it another file?");
+	return -1;
 }
 
 int ndjson_skip(struct ndjson *l, uint64_t offset)
 {
-	struct pollfd fd = {l->fd, POLLIN, 0};
+	enum ndjson_result result = NDJSON_LINE;
 
-	if (l->is_file)
-		return skip_file(l, offset);
-	while (l->offset < offset) {
+	if (l->is_file && (offset < l->offset || offset - l->offset > l->to - l->from)) {
+		if (offset > ndjson_size(l))
+			return end_early(l);
+		l->from = l->to = 0;
+		l->offset = offset;
+		l->is_at_end = false;
+	}
+	while (l->offset < offset && result != NDJSON_END && result != NDJSON_FAILED) {
+		size_t held = l->to - l->from;
 		uint64_t ahead = offset - l->offset;
-		enum ndjson_result result;
 
-		if (l->from < l->to) {
-			advance(l, ahead < l->to - l->from ? (size_t)ahead : l->to - l->from);
-			continue;
-		}
-		poll(&fd, 1, -1);
+		advance(l, ahead < held ? (size_t)ahead : held);
+		if (ahead <= held)
+			return 0;
+		wait_for_bytes(l);
 		l->turn = 0;
 		result = fill(l);
-		if (result == NDJSON_END)
-			fail(l, "ends before the place to go on from: is it another file?");
-		if (result == NDJSON_END || result == NDJSON_FAILED)
-			return -1;
 	}
-	return 0;
+	if (result == NDJSON_END)
+		end_early(l);
+	return l->offset < offset ? -1 : 0;
 }
 
-static void write_digest(const char *bytes, size_t n, char hex[65])
+int ndjson_fingerprint(struct ndjson *l, uint64_t offset, char hex[65])
 {
-	unsigned char digest[SHA256_BYTES];
+	size_t most = l->is_file ? BEFORE_BYTES : l->first_len, n = offset < most ? (size_t)offset : most;
+	char before[BEFORE_BYTES];
+	uint8_t digest[SHA256_BYTES];
 
-	sha256(bytes, n, digest);
+	if (l->is_file && pread(l->fd, before, n, (off_t)(offset - n)) != (ssize_t)n) {
+		fail(l, "cannot read the bytes before the place to go on from");
+		return -1;
+	}
+	sha256(l->is_file ? before : l->first, n, digest);
 	write_hex(hex, digest, SHA256_BYTES);
-}
-
-int ndjson_fingerprint(struct ndjson *l, uint64_t up_to, char hex[65])
-{
-	size_t n = up_to < FIRST_BYTES ? (size_t)up_to : FIRST_BYTES;
-
-	if (l->is_file && l->first_len < n) {
-		ssize_t got = pread(l->fd, l->first, n, 0);
-
-		l->first_len = got > 0 ? (size_t)got : 0;
-	}
-	if (l->first_len < n) {
-		fail(l, "its beginning cannot be read");
-		return -1;
-	}
-	write_digest(l->first, n, hex);
-	return 0;
-}
-
-int ndjson_before(struct ndjson *l, uint64_t offset, char hex[65])
-{
-	size_t n = offset < BEFORE_BYTES ? (size_t)offset : BEFORE_BYTES;
-	char bytes[BEFORE_BYTES];
-
-	*hex = '\0';
-	if (!l->is_file)
-		return 0;
-	if (pread(l->fd, bytes, n, (off_t)(offset - n)) != (ssize_t)n) {
-		fail(l, "what stands before the place to go on from cannot be read");
-		return -1;
-	}
-	write_digest(bytes, n, hex);
 	return 0;
 }

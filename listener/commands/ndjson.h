@@ -12,44 +12,39 @@ struct ndjson;
 struct ndjson_line {
 	const char *bytes;
 	size_t len;
-	const uint8_t *digest; /* SHA-256 of the whole, if it is over the limit and bytes are only its head */
-	uint64_t total;        /* bytes of the whole then */
-	uint64_t begin;        /* where it begins in the file */
-	uint64_t end;          /* where the next one does */
-	uint64_t number;       /* from 1, of those read here */
-	bool is_ended;         /* by a newline: else it is the last, and may be half of what is to come */
+	const uint8_t *digest; /* SHA-256 of the line if it is over the limit, and bytes are its head; else NULL */
+	uint64_t total;        /* length of the line */
+	uint64_t begin;        /* offset in the file */
+	uint64_t end;          /* offset of the next line */
+	uint64_t number;       /* of lines read, from 1 */
+	bool is_ended;         /* by a newline; if not, it is the last line and may still be written */
 };
 
 enum ndjson_result { NDJSON_LINE, NDJSON_END, NDJSON_LATER, NDJSON_FAILED };
 
-/* Opens path, or standard input if it is "-". max_bytes: of a line; more is too long. NULL after
- * saying why. */
+/* Opens path, or standard input if it is "-". Lines over max_bytes are too long. Returns NULL after printing why. */
 struct ndjson *ndjson_open(const char *path, size_t max_bytes);
 void ndjson_close(struct ndjson *l);
 
-/* The next line that is not empty. NDJSON_LATER: a pipe has nothing just now, or there was no line in many
- * megabytes. NDJSON_FAILED: it cannot be read, which has been told. */
+/* Returns the next line that is not empty. NDJSON_LATER: a pipe has no whole line now, or many megabytes had none.
+ * NDJSON_FAILED: it cannot be read, and why was printed. */
 enum ndjson_result ndjson_next(struct ndjson *l, struct ndjson_line *line);
-
-/* The same, waiting for it. */
+/* The same, but waits and never returns NDJSON_LATER. */
 enum ndjson_result ndjson_wait(struct ndjson *l, struct ndjson_line *line);
 
-/* Goes to an offset: of a file at once, of a pipe by reading so far. Returns 0; or -1 after saying
- * why, also if it ends before. */
+/* Goes to an offset, in a pipe by reading up to it. Returns 0; or -1 after printing why, also if the file ends before.
+ */
 int ndjson_skip(struct ndjson *l, uint64_t offset);
 
-/* The SHA-256 of its first bytes, at most a few thousand and at most up_to, in hex: by that it is known
- * again when it has grown. up_to is not beyond what was read or skipped. Returns -1 after saying why. */
-int ndjson_fingerprint(struct ndjson *l, uint64_t up_to, char hex[65]);
+/* Writes the SHA-256, in hex, by which the file is recognized when it has grown: of a file that of up to 16 KiB before
+ * the offset, of a pipe that of its first 4 KiB. The offset must not be beyond what was read or skipped. Returns -1
+ * after printing why. */
+int ndjson_fingerprint(struct ndjson *l, uint64_t offset, char hex[65]);
 
-/* The same of the bytes before an offset, up to some thousands, so that it is known whether the file is still the one
- * that was read; of a pipe it is "". */
-int ndjson_before(struct ndjson *l, uint64_t offset, char hex[65]);
+/* Is path, or path with .part behind it, the file that is read, by whatever name? */
+bool ndjson_would_lose(const struct ndjson *l, const char *path);
 
-/* Is path the same file, by whatever name? */
-bool ndjson_is_file(const struct ndjson *l, const char *path);
-
-/* Bytes in all; 0 if that is not known, of a pipe. */
+/* Returns its length in bytes, or 0 if it is a pipe. */
 uint64_t ndjson_size(const struct ndjson *l);
 
 #endif

@@ -195,18 +195,19 @@ Test(replay, interrupted_it_ends_with_status_1_and_can_be_gone_on_with, .init = 
 	must_be_whole(3000);
 }
 
-/* The first event is somebody else's for a while. */
-Test(replay, lines_behind_one_that_is_held_are_fed_as_far_as_memory_is_theirs, .init = bench_migrate)
+/* Another instance holds the first event for a while. */
+Test(replay, lines_behind_one_that_is_held_are_stored_and_the_checkpoint_stays_before_it, .init = bench_migrate)
 {
-	char *path = fleet_file("events", 3000);
+	char *path = fleet_file("events", 3000), *checkpoint = suite_path("checkpoint");
 
 	claims_put(redisd_shared(), "e-1", "somebody.else@1", 0);
-	struct process *p = run_start_on(db, "replay %s --max-inflight-bytes 64KiB", path);
-	cr_assert(wait_until(bench_rows() == 1023, SETTLED_MS), "%ld rows: %s", bench_rows(), process_last_words(p));
-	wait_pause_ms(300);
-	cr_assert_eq(bench_rows(), 1023);
+	struct process *p = run_start_on(db, "replay %s --max-inflight-bytes 64KiB --checkpoint %s", path, checkpoint);
+	cr_assert(wait_until(bench_rows() == 2999, SETTLED_MS), "%ld rows: %s", bench_rows(), process_last_words(p));
+	wait_pause_ms(600);
+	cr_assert_eq(checkpoint_offset(checkpoint), 0);
 	claims_put(redisd_shared(), "e-1", "somebody.else@1", 1);
 	cr_assert_eq(process_wait(p, END_MS), 0, "%s", process_last_words(p));
+	cr_assert_gt(checkpoint_offset(checkpoint), 0);
 	must_be_whole(3000);
 }
 

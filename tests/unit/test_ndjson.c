@@ -243,6 +243,34 @@ Test(ndjson, a_file_that_has_grown_has_the_same_fingerprint_and_another_one_has_
 	ndjson_close(c);
 }
 
+/* Goes to an offset in a pipe with this text. */
+static void take_fingerprint(const char *text, uint64_t offset, char hex[65])
+{
+	int ends[2];
+	char path[40];
+
+	cr_assert_eq(pipe(ends), 0);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", ends[0]);
+	struct ndjson *l = ndjson_open(path, LIMIT);
+	cr_assert_eq(write(ends[1], text, strlen(text)), (ssize_t)strlen(text));
+	close(ends[1]);
+	cr_assert_eq(ndjson_skip(l, offset), 0);
+	cr_assert_eq(ndjson_fingerprint(l, offset, hex), 0);
+	ndjson_close(l);
+	close(ends[0]);
+}
+
+Test(ndjson, a_pipe_is_recognized_by_its_first_bytes)
+{
+	char first[65], again[65], other[65];
+
+	take_fingerprint("one\ntwo\n", 4, first);
+	take_fingerprint("one\ntwo\nthree\n", 4, again);
+	take_fingerprint("oni\ntwo\n", 4, other);
+	cr_assert_str_eq(first, again);
+	cr_assert_neq(strcmp(first, other), 0);
+}
+
 Test(ndjson, what_cannot_be_opened_is_told)
 {
 	cr_assert_null(ndjson_open("/nowhere", LIMIT));
