@@ -2,14 +2,13 @@
 #ifndef WSONCE_RECORDING_H
 #define WSONCE_RECORDING_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 #include "config/profile.h"
 
-/* Reads the file, a frame a line, and prints what was found in it as one JSON object. starts: the lines with which
- * connections begin, count of them. Returns an exit status, after saying why it is
+/* Reads the file, a frame per line, and prints what was found in it as one JSON object. starts are the numbers of the
+ * lines with which connections begin, ascending, with commas between. Returns an exit status, after printing why it is
  * not STATUS_FINE. */
-int recording_try(const struct profile *p, const char *path, const int64_t *starts, size_t count, int64_t now_s);
+int recording_try(const struct profile *p, const char *path, const char *starts, int64_t now_s);
 
 #endif

@@ -1,14 +1,19 @@
-/* try.c owns the command that shows what a profile makes of a feed, without Redis or Postgres: of a recording, or live.
- */
+/* try.c owns `wsonce try` and `wsonce record`: they show what a profile makes of a feed or of a recording, and make a
+ * recording, without Redis or Postgres. */
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "commands/dispatch.h"
 #include "commands/live.h"
 #include "commands/recording.h"
 #include "config/profile.h"
 
-#define CONNECTIONS_MAX 1000
+#define NOT_GIVEN (-1)
+#define NOW_S     1790000000
+#define SECONDS   20
 
 struct try_options {
 	const char *profile;
@@ -17,59 +22,61 @@ struct try_options {
 	const char *connections;
 	int64_t now_s;
 	int64_t seconds;
+	int64_t messages;
 	bool is_json;
 };
 
-static const struct option options[] = {
-	{"profile", OPTION_TEXT, offsetof(struct try_options, profile), "FILE", 0, 0, NULL,
-	 "a profile: a file, or the name of a shipped one"},
-	{"feed", OPTION_TEXT, offsetof(struct try_options, feed), "NAME", 0, 0, NULL,
-	 "a shipped profile, NAME or NAME?var=value&...; wsonce profile list"},
-	{"frames", OPTION_TEXT, offsetof(struct try_options, frames), "FILE", 0, 0, NULL,
-	 "a recording, a frame a line, instead of the feed"},
-	{"connections", OPTION_TEXT, offsetof(struct try_options, connections), "LINES", 0, 0, NULL,
+/* clang-format off */
+#define TRY_OPTION(type, member) OPTION_##type, offsetof(struct try_options, member)
+#define TRY_PROFILE \
+	{"profile", TRY_OPTION(TEXT, profile), "FILE", 0, 0, NULL, "a profile: a file, or the name of a shipped one"}, \
+	{"feed", TRY_OPTION(TEXT, feed), "NAME", 0, 0, NULL, \
+	 "a shipped profile, NAME or NAME?var=value&...; wsonce profile list"}
+/* clang-format on */
+
+static const struct option try_options[] = {
+	TRY_PROFILE,
+	{"frames", TRY_OPTION(TEXT, frames), "FILE", 0, 0, NULL, "read a recording, a frame per line, not the feed"},
+	{"connections", TRY_OPTION(TEXT, connections), "LINES", 0, 0, NULL,
 	 "with --frames: the lines with which connections begin, such as 1,9"},
-	{"now", OPTION_NUMBER, offsetof(struct try_options, now_s), "SECONDS", 0, INT64_C(1) << 40, NULL,
+	{"now", TRY_OPTION(NUMBER, now_s), "SECONDS", 0, INT64_C(1) << 40, NULL,
 	 "with --frames: the time, in seconds since 1970"},
-	{"seconds", OPTION_NUMBER, offsetof(struct try_options, seconds), "S", 0, 86400, NULL,
-	 "without --frames: how long to listen; 0: until Ctrl-C"},
-	{"json", OPTION_SWITCH, offsetof(struct try_options, is_json), "", 0, 0, NULL, "without --frames: print JSON"},
+	{"seconds", TRY_OPTION(NUMBER, seconds), "S", 0, 86400, NULL,
+	 "without --frames: listen for S seconds (20); 0: until Ctrl-C"},
+	{"json", TRY_OPTION(SWITCH, is_json), "", 0, 0, NULL, "without --frames: print JSON"},
 };
 
-#define NOT_GIVEN (-1)
-#define NOW_S     1790000000
-#define SECONDS   20
+static const struct option record_options[] = {
+	TRY_PROFILE,
+	{"seconds", TRY_OPTION(NUMBER, seconds), "S", 0, 86400, NULL, "stop after S seconds; 0 (default): on Ctrl-C"},
+	{"messages", TRY_OPTION(NUMBER, messages), "N", 0, INT64_C(1) << 40, NULL,
+	 "stop after N messages; 0 (default): on Ctrl-C"},
+};
 
-static const struct try_options defaults = {.now_s = NOT_GIVEN, .seconds = NOT_GIVEN};
+static const struct try_options try_defaults = {.now_s = NOT_GIVEN, .seconds = NOT_GIVEN, .connections = NULL};
 
-/* Returns how many numbers a list such as 1,9 has; -1 if it is not one, or they do not ascend. NULL is 1. */
-static int read_starts(const char *text, int64_t *starts)
+/* Is it a list such as 1,9, of which each number is greater than the one before? */
+static bool is_ascending(const char *list)
 {
-	int count = 0;
+	int64_t last = 0, number;
 	char *end;
 
-	for (text = text ? text : "1";; text = end + 1) {
-		if (count == CONNECTIONS_MAX || *text < '0' || *text > '9')
-			return -1;
-		starts[count] = strtoll(text, &end, 10);
-		if (starts[count] <= (count ? starts[count - 1] : 0))
-			return -1;
-		count++;
+	for (;; list = end + 1, last = number) {
+		number = *list >= '0' && *list <= '9' ? strtoll(list, &end, 10) : 0;
+		if (number <= last || (*end && *end != ','))
+			return false;
 		if (!*end)
-			return count;
-		if (*end != ',')
-			return -1;
+			return true;
 	}
 }
 
-static const char *check(const struct invocation *in)
+static const char *check_try(const struct invocation *in)
 {
 	const struct try_options *o = in->options;
-	int64_t starts[CONNECTIONS_MAX];
 
 	if (!o->profile == !o->feed)
 		return "try needs --profile FILE or --feed NAME, one of the two";
-	if (read_starts(o->connections, starts) < 0)
+	if (o->connections && !is_ascending(o->connections))
 		return "--connections: must be line numbers, ascending, with commas between, such as 1,9";
 	if (o->frames && o->seconds != NOT_GIVEN)
 		return "--seconds does not go with --frames, which are read at once";
@@ -82,30 +89,85 @@ static int run_try(const struct invocation *in)
 {
 	const struct try_options *o = in->options;
 	struct profile *p = live_profile(o->profile, o->feed);
-	int64_t starts[CONNECTIONS_MAX];
-	int count = read_starts(o->connections, starts), result;
+	int result;
 
 	if (!p)
 		return STATUS_USAGE;
 	if (o->frames)
-		result = recording_try(p, o->frames, starts, (size_t)count, o->now_s == NOT_GIVEN ? NOW_S : o->now_s);
+		result = recording_try(p, o->frames, o->connections ? o->connections : "1",
+				       o->now_s == NOT_GIVEN ? NOW_S : o->now_s);
 	else
 		result = live_try(in, p, o->seconds == NOT_GIVEN ? SECONDS : o->seconds, o->is_json);
 	profile_free(p);
 	return result;
 }
 
+static const char *check_record(const struct invocation *in)
+{
+	const struct try_options *o = in->options;
+
+	return !o->profile == !o->feed ? "record needs --profile FILE or --feed NAME, one of the two" : NULL;
+}
+
+/* Opens a new file that nobody else may read, since a message may hold secrets. Does not follow a link. */
+static FILE *open_new(const char *path)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+	return fd < 0 ? NULL : fdopen(fd, "w");
+}
+
+static int run_record(const struct invocation *in)
+{
+	const struct try_options *o = in->options;
+	const char *path = in->words[0];
+	struct profile *p = live_profile(o->profile, o->feed);
+	FILE *out;
+	int status;
+
+	if (!p)
+		return STATUS_USAGE;
+	out = strcmp(path, "-") == 0 ? stdout : open_new(path);
+	if (!out) {
+		profile_free(p);
+		return errno == EEXIST ? dispatch_fail("%s is there already: give the name of a new file", path)
+				       : dispatch_fail("%s: %s", path, strerror(errno));
+	}
+	status = live_record(in, p, out, o->messages, o->seconds);
+	if (out != stdout && ftell(out) == 0)
+		unlink(path); /* so that the next attempt does not find it */
+	if (ferror(out) | (out == stdout ? fflush(out) : fclose(out)))
+		status = dispatch_fail("%s: cannot be written: %s", path, strerror(errno));
+	profile_free(p);
+	return status;
+}
+
 const struct subcommand try_command = {
 	.name = "try",
 	.arguments = "",
 	.summary = "show what a profile makes of a feed, without storing anything",
-	.help = "Connects to a feed as its profile says, for --seconds, and shows what came of each rule. Nothing is "
-		"acked. With --frames it reads a recording instead, a frame a line, and prints as JSON what the "
-		"profile makes of it: frames, events with their ids, duplicates, replies, acks, cursors, gaps. Needs "
-		"neither Redis nor Postgres.",
-	COMMAND_OPTIONS(options, struct try_options),
-	.defaults = &defaults,
-	.check = check,
+	.help = "Connects to a feed as its profile says, for --seconds, and counts what each rule matched. Acks "
+		"nothing. "
+		"With --frames it reads a recording instead, a frame per line, and prints as JSON what the profile "
+		"makes of it: frames, events with their ids, duplicates, replies, acks, cursors, gaps. Needs neither "
+		"Redis nor Postgres.",
+	COMMAND_OPTIONS(try_options, struct try_options),
+	.defaults = &try_defaults,
+	.check = check_try,
 	.settings = "max-message log-level log-format config",
 	.run = run_try,
+};
+
+const struct subcommand record_command = {
+	.name = "record",
+	.arguments = "FILE",
+	.summary = "write the messages of a feed into a file, one per line",
+	.help = "Connects to a feed as its profile says, and writes each message into FILE, which must not exist (-: "
+		"standard output). wsonce try --frames FILE reads it. Needs neither Redis nor Postgres.",
+	.least_words = 1,
+	.most_words = 1,
+	COMMAND_OPTIONS(record_options, struct try_options),
+	.check = check_record,
+	.settings = "max-message log-level log-format config",
+	.run = run_record,
 };
