@@ -1,21 +1,23 @@
-/* audit.c owns `wsonce audit`: which expected events are stored, and what happened to the others.
+/* audit.c owns `wsonce audit`: which expected events are stored, and what happened to the others. The list is joined in
+ * the database; sql/queries/audit_begin.sql has the tables.
  *
  * It asks the database, then Redis about missing events, then the database again: an event that is stored meanwhile had
  * a claim when Redis was asked, or has a row the second time. */
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
+#include "audit_again.sql.h"
 #include "audit_begin.sql.h"
 #include "audit_close.sql.h"
+#include "audit_compare.sql.h"
+#include "audit_count.sql.h"
 #include "audit_letters.sql.h"
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "commands/audit_list.h"
-#include "commands/dead_letters.h"
 #include "commands/dispatch.h"
 #include "commands/effects_guard.h"
 #include "commands/feeder.h"
@@ -62,6 +64,21 @@ static const struct option audit_options[] = {
 
 static const struct audit_options audit_defaults = {.limit = 100};
 
+/* Columns of audit_count.sql. */
+enum count {
+	EXPECTED,
+	STORED,
+	DEAD_LETTERS,
+	DISCARDED,
+	RESOLVED,
+	IN_FLIGHT,
+	MISSING,
+	OPEN,     /* dead letters with an id */
+	NO_EVENT, /* dead letters of lines that are not events */
+	COUNTS,
+	DELETED_DAYS = COUNTS,
+};
+
 struct audit {
 	const struct invocation *in;
 	const struct audit_options *o;
@@ -69,21 +86,14 @@ struct audit {
 	struct redis_query *marks; /* NULL: Redis cannot be asked */
 	struct ndjson *lines;
 	struct audit_list expected;
-	int64_t distinct;
-	int64_t stored;
-	int64_t missing;
-	int64_t in_flight;
-	int64_t open;     /* dead letters that have an id */
-	int64_t no_event; /* dead letters of lines that are no events */
-	int64_t discarded;
-	int64_t resolved; /* stored by an edited dead letter */
+	int64_t counts[COUNTS];
 	/* Rows of wsonce_suspects that are being read. */
 	struct pg_result *page;
 	size_t row;
 	char last[24]; /* at of the page's last row */
 };
 
-/* --- the database; see sql/queries/audit_begin.sql --- */
+/* --- the database --- */
 
 /* Indexed by whether there is a consumer: without one, a row in events means stored. */
 static const char *const sql_stored[] = {
@@ -91,22 +101,6 @@ static const char *const sql_stored[] = {
 	"CREATE TEMPORARY VIEW wsonce_stored AS SELECT event_id FROM :schema.processed_events"
 	" WHERE consumer = pg_catalog.current_setting('wsonce.consumer')",
 };
-
-static const char sql_distinct[] = "SELECT count(DISTINCT id) + count(DISTINCT digest) FROM wsonce_expected";
-
-static const char sql_suspects[] = "INSERT INTO wsonce_suspects (at, id, name, digest, found)"
-				   " SELECT min(x.at), x.id, min(x.name), x.digest, 'missing' FROM wsonce_expected AS x"
-				   " LEFT JOIN wsonce_stored AS e ON e.event_id = x.id WHERE e.event_id IS NULL"
-				   " GROUP BY x.id, x.digest ORDER BY min(x.at)";
-
-static const char sql_stored_now[] =
-	"DELETE FROM wsonce_suspects WHERE found = 'missing'"
-	" AND EXISTS (SELECT 1 FROM wsonce_stored AS e WHERE e.event_id = wsonce_suspects.id)";
-
-static const char sql_counts[] =
-	"SELECT count(*), count(*) FILTER (WHERE found = 'missing'), count(*) FILTER (WHERE found = 'in flight'),"
-	" count(*) FILTER (WHERE found = 'open'), count(*) FILTER (WHERE found = 'no event'),"
-	" count(*) FILTER (WHERE found = 'discarded'), count(*) FILTER (WHERE found = 'resolved') FROM wsonce_suspects";
 
 /* The next rows that have one of the states in the second parameter. */
 #define NEXT_PAGE(mark) \
@@ -120,12 +114,10 @@ static const char sql_in_flight[] = "UPDATE wsonce_suspects SET found = 'in flig
 static const char lite_in_flight[] = "UPDATE wsonce_suspects SET found = 'in flight' WHERE at IN"
 				     " (SELECT value FROM json_each('[' || trim(?1, '{}') || ']'))";
 
-static const char sql_deleted[] = "SELECT rows_deleted_s / 86400 FROM :schema.wsonce_retention";
-
-/* Runs a statement that Postgres and SQLite understand. */
+/* Runs statements that Postgres and SQLite understand. */
 static int run(struct audit *a, const char *sql)
 {
-	return session_run(a->session, sql, sql);
+	return session_is_file(a->session) ? session_run(a->session, NULL, sql) : session_run_alone(a->session, sql);
 }
 
 static int begin(struct audit *a)
@@ -134,34 +126,18 @@ static int begin(struct audit *a)
 	struct pg_result *set;
 
 	if (session_is_file(a->session))
-		return session_run(a->session, NULL, SQL_SQLITE_AUDIT_BEGIN);
+		return run(a, SQL_SQLITE_AUDIT_BEGIN);
 	set = session_ask(a->session, "SELECT pg_catalog.set_config('wsonce.consumer', $1::text, false)", 1, &consumer);
 	session_drop(set);
-	return !set || session_run_alone(a->session, SQL_AUDIT_BEGIN) ||
-			       session_run(a->session, sql_stored[*consumer != '\0'], NULL)
-		       ? -1
-		       : 0;
+	return !set || run(a, SQL_AUDIT_BEGIN) || run(a, sql_stored[*consumer != '\0']) ? -1 : 0;
 }
 
-/* Nothing else makes statistics of a temporary table, and wrong ones make the joins slow. */
-static int compare(struct audit *a)
-{
-	struct pg_result *rows;
-
-	progress_show("counting %" PRIu64 " lines", a->expected.lines);
-	rows = session_ask_either(a->session, sql_distinct, sql_distinct, 0, NULL);
-	if (!rows)
-		return -1;
-	a->distinct = session_number(rows, 0, 0);
-	session_drop(rows);
-	progress_show("comparing with the table");
-	return run(a, sql_suspects) || run(a, "ANALYZE wsonce_suspects") || run(a, SQL_AUDIT_LETTERS) ? -1 : 0;
-}
-
+/* Goes before the first row of wsonce_suspects. */
 static void rewind_rows(struct audit *a)
 {
 	session_drop(a->page);
 	a->page = NULL;
+	a->row = 0;
 	snprintf(a->last, sizeof(a->last), "-1");
 }
 
@@ -182,6 +158,16 @@ static int next_page(struct audit *a, const char *states)
 	return (int)n;
 }
 
+/* Sets *name to the id or the digest of the next row. Returns 1; 0 at the end; or -1. */
+static int next_name(struct audit *a, const char *states, const char **name)
+{
+	int found = a->page && a->row < session_count(a->page) ? 1 : next_page(a, states);
+
+	if (found > 0)
+		*name = session_text(a->page, a->row++, 2);
+	return found;
+}
+
 static struct slice id_in(const struct audit *a, size_t row)
 {
 	const char *id = session_text(a->page, row, 1);
@@ -189,16 +175,19 @@ static struct slice id_in(const struct audit *a, size_t row)
 	return (struct slice){id, strlen(id)};
 }
 
+/* Nothing tells a row that purge deleted from an event that never came. */
 static int count(struct audit *a)
 {
-	int64_t *const counts[] = {&a->missing, &a->in_flight, &a->open, &a->no_event, &a->discarded, &a->resolved};
-	struct pg_result *rows = session_ask_either(a->session, sql_counts, sql_counts, 0, NULL);
+	struct pg_result *rows = session_ask_either(a->session, SQL_AUDIT_COUNT, SQL_AUDIT_COUNT, 0, NULL);
 
 	if (!rows)
 		return -1;
-	a->stored = a->distinct - session_number(rows, 0, 0);
-	for (int i = 0; i < 6; i++)
-		*counts[i] = session_number(rows, 0, i + 1);
+	for (int i = 0; i < COUNTS; i++)
+		a->counts[i] = session_number(rows, 0, i);
+	if (a->counts[MISSING] && !session_is_null(rows, 0, DELETED_DAYS))
+		dispatch_fail("rows of events older than %s days were deleted by purge --delete-rows: they count as "
+			      "missing (--horizon leaves them out)",
+			      session_text(rows, 0, DELETED_DAYS));
 	session_drop(rows);
 	return 0;
 }
@@ -214,12 +203,11 @@ static void lose_redis(struct audit *a, const char *what)
 
 static int mark_in_flight(struct audit *a, int n)
 {
+	struct bytes claimed = {NULL, 0, 0};
 	bool is_claimed[PAGE];
-	int64_t offsets[PAGE];
-	struct dead_letter_ids claimed = {.at = offsets};
 	struct slice ids[PAGE] = {{NULL, 0}};
 	struct pg_result *done;
-	char *array;
+	const char *values[1];
 
 	for (int i = 0; i < n; i++)
 		ids[i] = id_in(a, (size_t)i);
@@ -228,14 +216,17 @@ static int mark_in_flight(struct audit *a, int n)
 		return 0;
 	}
 	for (int i = 0; i < n; i++)
-		if (is_claimed[i])
-			offsets[claimed.count++] = session_number(a->page, (size_t)i, 0);
-	if (!claimed.count)
+		if (is_claimed[i]) {
+			bytes_add_text(&claimed, claimed.len ? "," : "{");
+			bytes_add_text(&claimed, session_text(a->page, (size_t)i, 0));
+		}
+	if (!claimed.len)
 		return 0;
-	array = dead_letter_ids_array(&claimed, 0, claimed.count);
-	done = session_ask_either(a->session, sql_in_flight, lite_in_flight, 1, (const char *[]){array});
-	free(array);
+	bytes_add_text(&claimed, "}");
+	values[0] = bytes_text(&claimed);
+	done = session_ask_either(a->session, sql_in_flight, lite_in_flight, 1, values);
 	session_drop(done);
+	bytes_free(&claimed);
 	return done ? 0 : -1;
 }
 
@@ -258,38 +249,12 @@ static int find_all(struct audit *a)
 		return -1;
 	if (!a->expected.lines)
 		return dispatch_fail("%s: the list of expected events is empty", a->o->expected);
-	return compare(a) || find_in_flight(a) || run(a, sql_stored_now) || run(a, SQL_AUDIT_LETTERS) || count(a);
+	progress_show("comparing %" PRIu64 " lines with the table", a->expected.lines);
+	return run(a, SQL_AUDIT_COMPARE) || run(a, SQL_AUDIT_LETTERS) || find_in_flight(a) || run(a, SQL_AUDIT_AGAIN) ||
+	       run(a, SQL_AUDIT_LETTERS) || count(a);
 }
 
 /* --- the report --- */
-
-/* Calls put for at most limit rows. Returns 0 or -1. */
-static int each(struct audit *a, const char *states, int64_t limit, void (*put)(void *arg, const char *id), void *arg)
-{
-	int n = 0;
-
-	rewind_rows(a);
-	while (limit > 0 && (n = next_page(a, states)) > 0)
-		for (int i = 0; i < n && limit > 0; i++, limit--)
-			put(arg, session_text(a->page, (size_t)i, 2));
-	return n < 0 ? -1 : 0;
-}
-
-static void put_json(void *arg, const char *id)
-{
-	json_out_item(arg, json_out_string(id));
-}
-
-static void put_text(void *arg, const char *id)
-{
-	json_out_text(id, strlen(id), true);
-	puts(arg);
-}
-
-static void put_file(void *arg, const char *id)
-{
-	fprintf(arg, "%s\n", id);
-}
 
 static int cannot_write(const struct audit *a)
 {
@@ -299,35 +264,37 @@ static int cannot_write(const struct audit *a)
 /* Writes a file beside the old one and renames it at the end; writes directly to a device or pipe. */
 static int write_missing(struct audit *a)
 {
-	const char *path = a->o->missing_to;
+	const char *path = a->o->missing_to, *name;
 	struct stat st;
 	bool is_beside = stat(path, &st) || S_ISREG(st.st_mode);
 	char part[4100];
 	FILE *out;
-	int failed;
+	int found;
 
 	snprintf(part, sizeof(part), is_beside ? "%s.part" : "%s", path);
 	out = fopen(part, "we");
 	if (!out)
 		return cannot_write(a);
-	failed = each(a, missing, INT64_MAX, put_file, out);
-	if (ferror(out) | fclose(out) || (!failed && is_beside && rename(part, path)))
+	rewind_rows(a);
+	while ((found = next_name(a, missing, &name)) > 0)
+		fprintf(out, "%s\n", name);
+	if (ferror(out) | fclose(out) || (!found && is_beside && rename(part, path)))
 		return cannot_write(a);
-	return failed;
+	return found;
 }
 
 /* A line of the report. */
 struct figure {
 	const char *name; /* in text; with _ for a blank, in JSON */
-	int64_t value;
-	bool is_optional;   /* text leaves out a zero */
-	const char *remark; /* in text */
+	int64_t value;    /* -1: not known */
+	bool is_optional; /* text leaves out a zero */
+	const char *remark;
 };
 
 static void print_text(const struct figure *f)
 {
 	if (f->value >= 0)
-		printf("%-14s %12" PRId64 "%s\n", f->name, f->value, f->remark ? f->remark : "");
+		printf("%-14s %12" PRId64 "%s\n", f->name, f->value, f->remark);
 	else
 		printf("%-14s %12s\n", f->name, "not known");
 }
@@ -342,25 +309,42 @@ static void print_json(const struct figure *f, struct json_out *out)
 	json_out_member(out, name, f->value >= 0 ? json_integer((json_int_t)f->value) : json_null());
 }
 
-static int list_json(struct audit *a, struct json_out *out, const char *name, const char *states)
+static int list_json(struct audit *a, struct json_out *out, const char *list, const char *states)
 {
-	int failed;
+	const char *name;
+	int found;
 
-	json_out_list(out, name);
-	failed = each(a, states, INT64_MAX, put_json, out);
+	json_out_list(out, list);
+	rewind_rows(a);
+	while ((found = next_name(a, states, &name)) > 0)
+		json_out_item(out, json_out_string(name));
 	json_out_list_end(out);
-	return failed;
+	return found;
 }
 
-static int list_text(struct audit *a, int64_t unstored)
+/* Prints at most limit names. */
+static int list_text(struct audit *a, const char *states, int64_t limit, const char *remark)
 {
-	int64_t limit = a->o->limit;
+	const char *name;
+	int found = 0;
+
+	rewind_rows(a);
+	for (; limit > 0 && (found = next_name(a, states, &name)) > 0; limit--) {
+		json_out_text(name, strlen(name), true);
+		puts(remark);
+	}
+	return found < 0 ? -1 : 0;
+}
+
+static int list_both(struct audit *a)
+{
+	int64_t limit = a->o->limit, unstored = a->counts[MISSING] + a->counts[DEAD_LETTERS];
 	int failed;
 
 	if (unstored && limit)
 		putchar('\n');
-	failed = each(a, missing, limit, put_text, "") ||
-		 each(a, dead_lettered, limit - a->missing, put_text, "  (dead letter)");
+	failed = list_text(a, missing, limit, "") ||
+		 list_text(a, dead_lettered, limit - a->counts[MISSING], "  (dead letter)");
 	if (unstored > limit)
 		printf("and %" PRId64 " more: --json has all\n", unstored - limit);
 	return failed;
@@ -369,20 +353,20 @@ static int list_text(struct audit *a, int64_t unstored)
 static int print(struct audit *a, struct json_out *out)
 {
 	const struct audit_list *e = &a->expected;
-	const int64_t dead = a->open + a->no_event;
+	const int64_t *n = a->counts;
 	const struct figure figures[] = {
-		{"lines", (int64_t)e->lines, false, NULL},
+		{"lines", (int64_t)e->lines, false, ""},
 		{"header", e->has_header, true, "  line, the first one, left out"},
 		{"too young", e->too_young, true, "  left out by --grace"},
 		{"too old", e->too_old, true, "  left out by --horizon"},
 		{"without time", e->without_time, true, "  not left out"},
-		{"expected", a->distinct, false, "  different events"},
-		{"stored", a->stored, false, NULL},
-		{"dead letters", dead, false, NULL},
-		{"discarded", a->discarded, true, NULL},
-		{"resolved", a->resolved, true, "  stored by an edited message"},
-		{"in flight", a->marks ? a->in_flight : -1, false, NULL},
-		{"missing", a->missing, false, NULL},
+		{"expected", n[EXPECTED], false, "  different events"},
+		{"stored", n[STORED], false, ""},
+		{"dead letters", n[DEAD_LETTERS], false, ""},
+		{"discarded", n[DISCARDED], true, ""},
+		{"resolved", n[RESOLVED], true, "  stored by an edited message"},
+		{"in flight", a->marks ? n[IN_FLIGHT] : -1, false, ""},
+		{"missing", n[MISSING], false, ""},
 	};
 
 	if (a->o->is_json) {
@@ -395,7 +379,7 @@ static int print(struct audit *a, struct json_out *out)
 		else if (figures[i].value || !figures[i].is_optional)
 			print_text(&figures[i]);
 	if (!a->o->is_json)
-		return list_text(a, a->missing + dead);
+		return list_both(a);
 	return list_json(a, out, "missing_ids", missing) || list_json(a, out, "dead_letter_ids", dead_lettered);
 }
 
@@ -439,7 +423,7 @@ static void on_tick(void *owner)
 {
 	const struct audit *a = owner;
 
-	progress_show("resubmitting %" PRId64 ": line at byte %s", a->missing + a->open, a->last);
+	progress_show("resubmitting %" PRId64 ": line at byte %s", a->counts[MISSING] + a->counts[OPEN], a->last);
 }
 
 static int close_letters(struct audit *a)
@@ -461,9 +445,9 @@ static int resubmit(struct audit *a, struct json_out *out)
 	if (feeder_run(a->in->config, &owner, &c))
 		return STATUS_FAILED;
 	progress_clear();
-	if (a->open && close_letters(a))
+	if (a->counts[OPEN] && close_letters(a))
 		return STATUS_FAILED;
-	left = a->missing + a->open - (int64_t)(c.persisted + c.duplicates + c.rejected);
+	left = a->counts[MISSING] + a->counts[OPEN] - (int64_t)(c.persisted + c.duplicates + c.rejected);
 	if (a->o->is_json)
 		json_out_member(out, "resubmitted",
 				json_pack("{s:I, s:I, s:I, s:I}", "persisted", (json_int_t)c.persisted, "duplicates",
@@ -475,36 +459,23 @@ static int resubmit(struct audit *a, struct json_out *out)
 		       c.fed, c.persisted, c.duplicates, c.rejected);
 	if (left)
 		dispatch_fail("%" PRId64 " were not resubmitted or have no outcome yet; run again", left);
-	return left || c.rejected || a->no_event ? STATUS_FAILED : STATUS_FINE;
+	return left || c.rejected || a->counts[NO_EVENT] ? STATUS_FAILED : STATUS_FINE;
 }
 
 /* --- the command --- */
 
-/* Nothing tells a row that purge deleted from an event that never came. */
-static void warn_of_purge(struct audit *a)
-{
-	struct pg_result *rows = a->missing ? session_ask_either(a->session, sql_deleted, sql_deleted, 0, NULL) : NULL;
-
-	if (rows && session_count(rows))
-		dispatch_fail(
-			"rows of events older than %s days were deleted by purge --delete-rows: they count as missing "
-			"(--horizon leaves them out)",
-			session_text(rows, 0, 0));
-	session_drop(rows);
-}
-
 static int report(struct audit *a)
 {
-	int status = a->missing || a->in_flight || a->open || a->no_event ? STATUS_FAILED : STATUS_FINE;
+	const int64_t *n = a->counts;
+	int status = n[MISSING] || n[IN_FLIGHT] || n[DEAD_LETTERS] ? STATUS_FAILED : STATUS_FINE;
 	struct json_out out;
 
-	warn_of_purge(a);
 	progress_clear();
 	if (a->o->missing_to && write_missing(a))
 		return STATUS_FAILED;
 	if (print(a, &out))
 		status = STATUS_FAILED;
-	else if (a->o->is_resubmit && (a->missing || a->open))
+	else if (a->o->is_resubmit && (n[MISSING] || n[OPEN]))
 		status = resubmit(a, &out);
 	if (a->o->is_json)
 		json_out_close(&out);
@@ -519,59 +490,6 @@ static int audit(struct audit *a)
 	return a->expected.is_wrong_use ? STATUS_USAGE : STATUS_FAILED;
 }
 
-static bool copy_all(int in, int out)
-{
-	char buffer[65536];
-	ssize_t n;
-
-	while ((n = read(in, buffer, sizeof(buffer))) > 0)
-		for (ssize_t put = 0, done = 0; done < n; done += put)
-			if ((put = write(out, buffer + done, (size_t)(n - done))) < 0)
-				return false;
-	return n == 0;
-}
-
-/* Resubmitting reads the list twice, which a pipe does not allow: copies it to a file without a name. */
-static struct ndjson *open_copy(const char *path, size_t max_bytes)
-{
-	const char *given = getenv("TMPDIR"), *folder = given ? given : "/tmp";
-	int in = strcmp(path, "-") == 0 ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC);
-	int out = in < 0 ? -1 : open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-	struct ndjson *lines = NULL;
-	char name[40];
-
-	snprintf(name, sizeof(name), "/proc/self/fd/%d", out);
-	if (in < 0)
-		dispatch_fail("%s: %s", path, strerror(errno));
-	else if (out < 0 || !copy_all(in, out))
-		dispatch_fail("cannot copy %s to %s for resubmitting: %s", path, folder, strerror(errno));
-	else
-		lines = ndjson_open(name, max_bytes);
-	if (out >= 0)
-		close(out);
-	if (in >= 0)
-		close(in);
-	return lines;
-}
-
-/* Asked before opening: a pipe that is opened twice loses what it holds. */
-static bool is_stream(const char *path)
-{
-	struct stat st;
-	int failed = strcmp(path, "-") == 0 ? fstat(STDIN_FILENO, &st) : stat(path, &st);
-
-	return !failed && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
-}
-
-static struct ndjson *open_lines(const struct audit *a)
-{
-	size_t max_bytes = (size_t)a->in->config->message_bytes;
-
-	if (a->o->is_resubmit && is_stream(a->o->expected))
-		return open_copy(a->o->expected, max_bytes);
-	return ndjson_open(a->o->expected, max_bytes);
-}
-
 static int run_audit(const struct invocation *in)
 {
 	const struct audit_options *o = in->options;
@@ -581,13 +499,13 @@ static int run_audit(const struct invocation *in)
 	a.expected.needs_events = o->is_resubmit;
 	a.expected.before_us = o->grace_us ? clock_us(CLOCK_REALTIME) - o->grace_us : 0;
 	a.expected.after_us = o->horizon_us ? clock_us(CLOCK_REALTIME) - o->horizon_us : 0;
-	a.lines = open_lines(&a);
+	a.lines = ndjson_open(o->expected, (size_t)in->config->message_bytes);
 	if (a.lines && o->missing_to && ndjson_would_lose(a.lines, o->missing_to)) {
 		ndjson_close(a.lines);
 		dispatch_fail("--missing-to: %s (or its temporary file) is the --expected file itself", o->missing_to);
 		return STATUS_USAGE;
 	}
-	if (a.lines)
+	if (a.lines && (!o->is_resubmit || ndjson_keep(a.lines) == 0))
 		a.session = session_open(in->config);
 	if (a.session)
 		status = o->is_resubmit ? effects_guard_check(a.session, in->config) : STATUS_FINE;

@@ -16,9 +16,8 @@
 #define TICK_LINES 65536
 #define NAME       "sha256:"
 
-static const char sql_copy[] = "COPY wsonce_expected (at, id, name, digest) FROM STDIN";
-static const char lite_copy[] =
-	"INSERT INTO wsonce_expected VALUES (?1, ?2, ?3, iif(?4 IS NULL, NULL, wsonce_bytes(?4)))";
+static const char sql_copy[] = "COPY wsonce_expected (at, id, name) FROM STDIN";
+static const char lite_copy[] = "INSERT INTO wsonce_expected VALUES (?1, ?2, ?3)";
 
 /* It was copied before the second line told what it is. */
 static const char sql_header[] = "DELETE FROM wsonce_expected WHERE at = (SELECT min(at) FROM wsonce_expected)";
@@ -26,7 +25,6 @@ static const char sql_header[] = "DELETE FROM wsonce_expected WHERE at = (SELECT
 struct loader {
 	struct audit_list *e;
 	struct session *session;
-	const char *consumer;
 	struct envelope *envelope;
 	bool has_time; /* --grace or --horizon was given */
 	enum timestamp_unit unit;
@@ -34,47 +32,31 @@ struct loader {
 
 /* --- rows --- */
 
-static int add(struct loader *l, uint64_t at, struct slice id, struct slice name, struct slice digest)
+static int add(struct loader *l, uint64_t at, struct slice id, struct slice name)
 {
 	char offset[24];
 	int len = snprintf(offset, sizeof(offset), "%" PRIu64, at);
-	const struct slice fields[] = {{offset, (size_t)len}, id, name, digest};
+	const struct slice fields[] = {{offset, (size_t)len}, id, name};
 
-	return session_copy_row(l->session, fields, 4);
+	return session_copy_row(l->session, fields, 3);
 }
 
 static int add_id(struct loader *l, const struct ndjson_line *line, struct slice id)
 {
-	const struct slice none = {NULL, 0};
-
 	if (!line->digest && id.len <= ENVELOPE_ID_MAX && is_utf8(id.at, id.len) && !memchr(id.at, '\0', id.len))
-		return add(l, line->begin, id, none, none);
+		return add(l, line->begin, id, (struct slice){NULL, 0});
 	l->e->is_wrong_use = true;
 	dispatch_fail("line %" PRIu64 " is not an id: UTF-8 of at most %d bytes", line->number, ENVELOPE_ID_MAX);
 	return -1;
 }
 
-static struct slice put_hex(char *out, const char *head, const uint8_t *digest)
-{
-	char *put = stpcpy(out, head);
-
-	write_hex(put, digest, SHA256_BYTES);
-	return (struct slice){out, (size_t)(put - out) + 2UL * SHA256_BYTES};
-}
-
-/* A line that is no event. The digest of its dead letter includes the consumer: see sql/migrations/004_effects.sql. */
+/* A line that is not an event. */
 static int add_digest(struct loader *l, const struct ndjson_line *line, const uint8_t *digest)
 {
-	char name[sizeof(NAME) + 2UL * SHA256_BYTES], hex[3 + 2UL * SHA256_BYTES];
-	uint8_t own[SHA256_BYTES + CONFIG_CONSUMER_MAX];
-	struct slice of_line = put_hex(name, NAME, digest);
-	size_t len = strlen(l->consumer);
+	char name[sizeof(NAME) + 2UL * SHA256_BYTES];
 
-	memcpy(own, digest, SHA256_BYTES);
-	memcpy(own + SHA256_BYTES, l->consumer, len);
-	if (len)
-		sha256(own, SHA256_BYTES + len, own);
-	return add(l, line->begin, (struct slice){NULL, 0}, of_line, put_hex(hex, "\\x", own));
+	write_hex(stpcpy(name, NAME), digest, SHA256_BYTES);
+	return add(l, line->begin, (struct slice){NULL, 0}, (struct slice){name, strlen(name)});
 }
 
 /* --- lines --- */
@@ -214,7 +196,6 @@ int audit_list_load(struct audit_list *e, struct ndjson *lines, struct session *
 {
 	struct loader l = {.e = e,
 			   .session = session,
-			   .consumer = session_is_file(session) ? "" : config->consumer,
 			   .has_time = e->after_us || e->before_us,
 			   .unit = timestamp_unit_named(config->time_unit)};
 	int failed;

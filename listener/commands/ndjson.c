@@ -22,6 +22,7 @@
 
 struct ndjson {
 	int fd;
+	int copy; /* of a pipe that is to be read again, else -1 */
 	char *path;
 	bool is_file;
 	bool is_at_end;
@@ -59,6 +60,7 @@ struct ndjson *ndjson_open(const char *path, size_t max_bytes)
 
 	l->path = memory_strdup(strcmp(path, "-") == 0 ? "standard input" : path);
 	l->max_bytes = max_bytes;
+	l->copy = -1;
 	l->bytes = memory_alloc(l->size = CHUNK_BYTES);
 	l->fd = strcmp(path, "-") == 0 ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0) : open(path, O_RDONLY | O_CLOEXEC);
 	if (l->fd < 0 || fstat(l->fd, &st)) {
@@ -83,10 +85,24 @@ void ndjson_close(struct ndjson *l)
 		return;
 	if (l->fd >= 0)
 		close(l->fd);
+	if (l->copy >= 0)
+		close(l->copy);
 	EVP_MD_CTX_free(l->digest);
 	free(l->bytes);
 	free(l->path);
 	free(l);
+}
+
+int ndjson_keep(struct ndjson *l)
+{
+	const char *given = getenv("TMPDIR");
+
+	if (l->is_file)
+		return 0;
+	l->copy = open(given ? given : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	if (l->copy < 0)
+		fail(l, "cannot be copied to the temporary directory");
+	return l->copy < 0 ? -1 : 0;
 }
 
 uint64_t ndjson_size(const struct ndjson *l)
@@ -174,6 +190,15 @@ static enum ndjson_result look_at_first(struct ndjson *l)
 	return NDJSON_LINE;
 }
 
+/* From here on the copy is read. */
+static enum ndjson_result end(struct ndjson *l)
+{
+	l->is_at_end = true;
+	if (l->copy >= 0 && !l->is_file)
+		l->is_file = dup2(l->copy, l->fd) >= 0;
+	return NDJSON_END;
+}
+
 /* Returns NDJSON_LINE if something came. */
 static enum ndjson_result fill(struct ndjson *l)
 {
@@ -189,10 +214,10 @@ static enum ndjson_result fill(struct ndjson *l)
 		       : read(l->fd, l->bytes + l->to, CHUNK_BYTES);
 	if (n < 0)
 		return errno == EINTR || errno == EAGAIN ? NDJSON_LATER : fail(l, strerror(errno));
-	if (n == 0) {
-		l->is_at_end = true;
-		return NDJSON_END;
-	}
+	if (n == 0)
+		return end(l);
+	if (l->copy >= 0 && write(l->copy, l->bytes + l->to, (size_t)n) != n)
+		return fail(l, "cannot be copied to the temporary directory");
 	if (!l->is_file)
 		keep_first(l, l->bytes + l->to, (size_t)n);
 	l->to += (size_t)n;

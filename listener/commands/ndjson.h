@@ -26,6 +26,10 @@ enum ndjson_result { NDJSON_LINE, NDJSON_END, NDJSON_LATER, NDJSON_FAILED };
 struct ndjson *ndjson_open(const char *path, size_t max_bytes);
 void ndjson_close(struct ndjson *l);
 
+/* Copies a pipe to a temporary file as it is read, so that ndjson_skip can go back once the end has come. Call it
+ * before the first line. Returns 0; or -1 after printing why. */
+int ndjson_keep(struct ndjson *l);
+
 /* Returns the next line that is not empty. NDJSON_LATER: a pipe has no whole line now, or many megabytes had none.
  * NDJSON_FAILED: it cannot be read, and why was printed. */
 enum ndjson_result ndjson_next(struct ndjson *l, struct ndjson_line *line);

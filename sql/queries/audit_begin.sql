@@ -1,6 +1,7 @@
--- The session of wsonce audit. wsonce_expected holds the expected events, as read: at is the offset of the line, digest
--- that of the dead letter of a line that is no event, name what the report calls it. wsonce_suspects holds those without
--- a row, once each. wsonce_letters grades dead letters: 4 open, 3 discarded, 2 stored after an edit, 1 stored as it was.
+-- The session of wsonce audit. wsonce_expected holds the expected events, as read: at is the offset of the line, name
+-- is sha256: and the digest of a line that is not an event. wsonce_lines adds the digest of its dead letter, which
+-- includes the consumer (sql/migrations/004_effects.sql). wsonce_suspects holds those without a row, once each.
+-- wsonce_letters grades dead letters: 4 open, 3 discarded, 2 stored after an edit, 1 stored as it was.
 SET work_mem = '64MB';
 SET temp_buffers = '32MB';
 SET statement_timeout = 0;
@@ -9,7 +10,12 @@ SELECT pg_catalog.set_config(name, '1s', false) FROM pg_catalog.pg_settings
 WHERE name = 'client_connection_check_interval';
 -- Ids have the collation of the table, so that its index can be used.
 CREATE TEMPORARY TABLE wsonce_expected AS
-	SELECT 0::bigint AS at, event_id::text AS id, ''::text AS name, ''::bytea AS digest FROM :schema.events WITH NO DATA;
+	SELECT 0::bigint AS at, event_id::text AS id, ''::text AS name FROM :schema.events WITH NO DATA;
+CREATE TEMPORARY VIEW wsonce_lines AS
+	SELECT at, id, name, CASE consumer WHEN '' THEN own
+		ELSE pg_catalog.sha256(own || pg_catalog.convert_to(consumer, 'UTF8')) END AS digest
+	FROM wsonce_expected, LATERAL (SELECT pg_catalog.decode(substring(name FROM 8), 'hex'),
+		pg_catalog.current_setting('wsonce.consumer')) AS of_line (own, consumer);
 -- These have the default collation, as dead_letters.event_id has.
 CREATE TEMPORARY TABLE wsonce_suspects (at bigint PRIMARY KEY, id text, name text, digest bytea, found text NOT NULL);
 CREATE TEMPORARY VIEW wsonce_letters AS SELECT id, event_id, digest, CASE

@@ -1,5 +1,7 @@
 -- The tables and views of sql/queries/audit_begin.sql.
-CREATE TEMPORARY TABLE wsonce_expected (at INTEGER, id TEXT, name TEXT, digest BLOB);
+CREATE TEMPORARY TABLE wsonce_expected (at INTEGER, id TEXT, name TEXT);
+CREATE TEMPORARY VIEW wsonce_lines AS
+	SELECT at, id, name, iif(name IS NULL, NULL, wsonce_bytes('\x' || substr(name, 8))) AS digest FROM wsonce_expected;
 CREATE TEMPORARY TABLE wsonce_suspects (at INTEGER PRIMARY KEY, id TEXT, name TEXT, digest BLOB, found TEXT NOT NULL);
 CREATE TEMPORARY VIEW wsonce_stored AS SELECT event_id FROM events;
 CREATE TEMPORARY VIEW wsonce_letters AS SELECT id, event_id, digest, CASE

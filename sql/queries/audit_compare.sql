@@ -1,0 +1,7 @@
+-- Finds the expected events without a row, for Postgres and SQLite. Nothing else makes statistics of a temporary table,
+-- and wrong ones make the joins slow.
+INSERT INTO wsonce_suspects (at, id, name, digest, found)
+SELECT min(x.at), x.id, min(x.name), x.digest, 'missing'
+FROM wsonce_lines AS x LEFT JOIN wsonce_stored AS e ON e.event_id = x.id
+WHERE e.event_id IS NULL GROUP BY x.id, x.digest ORDER BY min(x.at);
+ANALYZE wsonce_suspects
