@@ -158,21 +158,20 @@ static int next_page(struct audit *a, const char *states)
 	return (int)n;
 }
 
-/* Sets *name to the id or the digest of the next row. Returns 1; 0 at the end; or -1. */
+/* Turns the page if no row is left in it. Returns 0 at the end, or -1. */
+static int find_row(struct audit *a, const char *states)
+{
+	return a->page && a->row < session_count(a->page) ? 1 : next_page(a, states);
+}
+
+/* Sets *name to the id or the digest of the next row. Returns as above. */
 static int next_name(struct audit *a, const char *states, const char **name)
 {
-	int found = a->page && a->row < session_count(a->page) ? 1 : next_page(a, states);
+	int found = find_row(a, states);
 
 	if (found > 0)
 		*name = session_text(a->page, a->row++, 2);
 	return found;
-}
-
-static struct slice id_in(const struct audit *a, size_t row)
-{
-	const char *id = session_text(a->page, row, 1);
-
-	return (struct slice){id, strlen(id)};
 }
 
 /* Nothing tells a row that purge deleted from an event that never came. */
@@ -194,13 +193,6 @@ static int count(struct audit *a)
 
 /* --- Redis --- */
 
-static void lose_redis(struct audit *a, const char *what)
-{
-	dispatch_fail("cannot ask redis: %s; %s", redis_query_failure(), what);
-	redis_query_close(a->marks);
-	a->marks = NULL;
-}
-
 static int mark_in_flight(struct audit *a, int n)
 {
 	struct bytes claimed = {NULL, 0, 0};
@@ -209,10 +201,14 @@ static int mark_in_flight(struct audit *a, int n)
 	struct pg_result *done;
 	const char *values[1];
 
-	for (int i = 0; i < n; i++)
-		ids[i] = id_in(a, (size_t)i);
+	for (int i = 0; i < n; i++) {
+		ids[i].at = session_text(a->page, (size_t)i, 1);
+		ids[i].len = strlen(ids[i].at);
+	}
 	if (redis_query_find_claimed(a->marks, ids, (size_t)n, is_claimed)) {
-		lose_redis(a, "cannot tell what is in flight");
+		dispatch_fail("cannot ask redis: %s; cannot tell what is in flight", redis_query_failure());
+		redis_query_close(a->marks);
+		a->marks = NULL;
 		return 0;
 	}
 	for (int i = 0; i < n; i++)
@@ -385,34 +381,17 @@ static int print(struct audit *a, struct json_out *out)
 
 /* --- resubmitting --- */
 
-/* If Redis says that a missing event is done, it is wrong (the database may have been restored), and the event would
- * settle at once as a duplicate. */
-static void forget_marks(struct audit *a)
-{
-	struct slice ids[PAGE];
-	size_t n = 0;
-
-	for (size_t i = 0; i < session_count(a->page); i++)
-		if (!session_is_null(a->page, i, 1))
-			ids[n++] = id_in(a, i);
-	if (n && redis_query_forget(a->marks, ids, n, true))
-		lose_redis(a, "its marks are not deleted");
-}
-
+/* The pipeline asks the store about events with marks, which are wrong if the database was restored. */
 static enum feeder_pull pull(void *owner, struct feeder *f, struct feeder_message *m)
 {
 	struct audit *a = owner;
 	struct ndjson_line line;
+	int found = find_row(a, resubmitted);
 
 	(void)f;
-	if (!a->page || a->row == session_count(a->page)) {
-		int n = next_page(a, resubmitted);
-
-		if (n <= 0)
-			return n ? FEEDER_FAILED : FEEDER_END;
-		forget_marks(a);
-	}
-	if (ndjson_skip(a->lines, (uint64_t)session_number(a->page, a->row++, 0)) ||
+	if (!found)
+		return FEEDER_END;
+	if (found < 0 || ndjson_skip(a->lines, (uint64_t)session_number(a->page, a->row++, 0)) ||
 	    ndjson_wait(a->lines, &line) != NDJSON_LINE)
 		return FEEDER_FAILED;
 	*m = (struct feeder_message){line.bytes, line.len, NULL, line.digest, line.total, 0, 0};

@@ -382,16 +382,7 @@ struct change {
 	int64_t done;
 };
 
-void dead_letters_forget(struct redis_query **marks, const struct slice *ids, size_t n)
-{
-	if (redis_query_forget(*marks, ids, n, false) == 0)
-		return;
-	dispatch_fail("cannot ask redis: %s; its dead marks are not deleted", redis_query_failure());
-	redis_query_close(*marks);
-	*marks = NULL;
-}
-
-void dead_letters_forget_rows(struct redis_query **marks, const struct pg_result *rows, int column)
+void dead_letters_forget(struct redis_query **marks, const struct pg_result *rows, int column)
 {
 	struct slice *ids = memory_calloc(session_count(rows) + 1, sizeof(*ids));
 	size_t n = 0;
@@ -402,8 +393,11 @@ void dead_letters_forget_rows(struct redis_query **marks, const struct pg_result
 			ids[n].len = strlen(ids[n].at);
 			n++;
 		}
-	if (n)
-		dead_letters_forget(marks, ids, n);
+	if (n && redis_query_forget(*marks, ids, n)) {
+		dispatch_fail("cannot ask redis: %s; its dead marks are not deleted", redis_query_failure());
+		redis_query_close(*marks);
+		*marks = NULL;
+	}
 	free(ids);
 }
 
@@ -426,7 +420,7 @@ static int change_page(struct change *c, const struct dead_letters_options *o)
 			return -1;
 		c->done += (int64_t)session_count(rows);
 		if (c->marks)
-			dead_letters_forget_rows(&c->marks, rows, 1);
+			dead_letters_forget(&c->marks, rows, 1);
 		session_drop(rows);
 		progress_show("%s: %" PRId64 ", up to id %" PRId64, c->done_as, c->done, w->ids.at[i]);
 	}

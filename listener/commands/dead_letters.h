@@ -121,11 +121,9 @@ struct envelope *dead_letters_type_reader(const struct config *config);
 /* The type in a message that no profile has read; empty if there is none. Lives until the next call. */
 struct slice dead_letters_type(struct envelope *reader, const char *message, size_t len);
 
-/* Deletes the dead marks of events, which would settle copies of letters that are gone. If Redis does not answer, says
- * so, closes *marks, and sets it to NULL, with which the next call does nothing. */
-void dead_letters_forget(struct redis_query **marks, const struct slice *ids, size_t n);
-/* The same for the event ids in a column. */
-void dead_letters_forget_rows(struct redis_query **marks, const struct pg_result *rows, int column);
+/* Deletes the dead marks of the events whose ids are in a column: copies would be rejected without a letter. If Redis
+ * does not answer, prints so, closes *marks, and sets it to NULL, with which the next call does nothing. */
+void dead_letters_forget(struct redis_query **marks, const struct pg_result *rows, int column);
 
 /* Applies an action (retry, discard, reopen) to deliveries, or discard or reopen to letters: each page of ids is a
  * transaction. Prints the count as done_as, also after an interrupt or a failure. Returns the exit status. */

@@ -184,11 +184,6 @@ bool feeder_has(struct feeder *f, struct slice id)
 	return event_find(pipeline_events(f->pipeline), &view) != NULL;
 }
 
-bool feeder_is_quiet(const struct feeder *f)
-{
-	return claim_unanswered(pipeline_claim(f->pipeline)) == 0;
-}
-
 /* --- the pipeline's callbacks --- */
 
 static void on_pressure(void *arg, enum pressure pressure)

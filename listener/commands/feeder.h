@@ -55,14 +55,12 @@ struct feeder_count {
 
 /* Feeds all messages and waits until they have settled, however long Postgres is away. At the first SIGINT or SIGTERM
  * it stops pulling, and messages that have not settled after --drain-timeout count as fed only. Returns 0; or -1 after
- * printing why nothing can be stored. Only one runs at a time: other threads wait. */
+ * printing why nothing can be stored. Marks in Redis are not trusted: the store decides. Only one runs at a time: other
+ * threads wait. */
 int feeder_run(const struct config *config, const struct feeder_owner *owner, struct feeder_count *count);
 
 /* Does an event with this id have no outcome yet? A message that is fed meanwhile would share its outcome. Call it from
  * pull. */
 bool feeder_has(struct feeder *f, struct slice id);
-
-/* Has Redis answered all commands of the pipeline, including the marks of settled events? Call it from pull. */
-bool feeder_is_quiet(const struct feeder *f);
 
 #endif

@@ -168,7 +168,7 @@ static void forget_marks(struct purge *p, const struct pg_result *marked)
 	if (!p->has_asked_redis)
 		p->marks = redis_query_open(p->config);
 	p->has_asked_redis = true;
-	dead_letters_forget_rows(&p->marks, marked, 0);
+	dead_letters_forget(&p->marks, marked, 0);
 }
 
 /* From the key last, which becomes the next one, or NULL at the end. */

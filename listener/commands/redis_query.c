@@ -200,11 +200,10 @@ static size_t pick(const struct redis_query *m, unsigned int tag, const struct s
 	return count;
 }
 
-typedef int(ask_fn)(struct redis_query *m, const struct slice *ids, size_t n, bool with_done);
+typedef int(ask_fn)(struct redis_query *m, const struct slice *ids, size_t n);
 
 /* Sends one command for each tag. is_claimed may be NULL. */
-static int ask_by_tag(struct redis_query *m, const struct slice *ids, size_t n, bool *is_claimed, ask_fn *fn,
-		      bool with_done)
+static int ask_by_tag(struct redis_query *m, const struct slice *ids, size_t n, bool *is_claimed, ask_fn *fn)
 {
 	struct slice *picked = memory_alloc((n + 1) * sizeof(*picked));
 	size_t *places = memory_alloc((n + 1) * sizeof(*places));
@@ -216,7 +215,7 @@ static int ask_by_tag(struct redis_query *m, const struct slice *ids, size_t n, 
 
 		m->count = count;
 		m->is_claimed = is_claimed ? found : NULL;
-		failed = count ? fn(m, picked, count, with_done) : 0;
+		failed = count ? fn(m, picked, count) : 0;
 		for (size_t i = 0; i < count && is_claimed && !failed; i++)
 			is_claimed[places[i]] = found[i];
 	}
@@ -226,9 +225,8 @@ static int ask_by_tag(struct redis_query *m, const struct slice *ids, size_t n, 
 	return failed;
 }
 
-static int look(struct redis_query *m, const struct slice *ids, size_t n, bool with_done)
+static int look(struct redis_query *m, const struct slice *ids, size_t n)
 {
-	(void)with_done;
 	resp_start(&m->command, n + 1);
 	resp_word(&m->command, "MGET");
 	put_keys(m, ids, n);
@@ -237,7 +235,7 @@ static int look(struct redis_query *m, const struct slice *ids, size_t n, bool w
 
 int redis_query_find_claimed(struct redis_query *m, const struct slice *ids, size_t n, bool *is_claimed)
 {
-	return ask_by_tag(m, ids, n, is_claimed, look, false);
+	return ask_by_tag(m, ids, n, is_claimed, look);
 }
 
 static int ask_of_key(struct redis_query *m, const char *command, struct slice id)
@@ -263,22 +261,20 @@ int redis_query_read(struct redis_query *m, struct slice id, char *value, size_t
 	return failed;
 }
 
-static int forget(struct redis_query *m, const struct slice *ids, size_t n, bool with_done)
+static int forget(struct redis_query *m, const struct slice *ids, size_t n)
 {
-	resp_start(&m->command, n + 4 + with_done);
+	resp_start(&m->command, n + 4);
 	resp_word(&m->command, "EVAL");
 	resp_word(&m->command, LUA_FORGET);
 	resp_number(&m->command, (int64_t)n);
 	put_keys(m, ids, n);
 	resp_word(&m->command, MARK_DEAD_HEAD);
-	if (with_done)
-		resp_word(&m->command, MARK_DONE_HEAD);
 	return ask(m);
 }
 
-int redis_query_forget(struct redis_query *m, const struct slice *ids, size_t n, bool with_done)
+int redis_query_forget(struct redis_query *m, const struct slice *ids, size_t n)
 {
-	return m ? ask_by_tag(m, ids, n, NULL, forget, with_done) : 0;
+	return m ? ask_by_tag(m, ids, n, NULL, forget) : 0;
 }
 
 /* Adds the prefix as a pattern for SCAN, with its special characters escaped. */

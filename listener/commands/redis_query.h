@@ -26,9 +26,8 @@ int redis_query_find_claimed(struct redis_query *m, const struct slice *ids, siz
  * Returns as above. */
 int redis_query_read(struct redis_query *m, struct slice id, char *value, size_t size, int64_t *ttl_ms);
 
-/* Deletes the dead marks of n events, with_done also the done marks. The caller knows that they are wrong. Claims stay.
- * m may be NULL. Returns as above. */
-int redis_query_forget(struct redis_query *m, const struct slice *ids, size_t n, bool with_done);
+/* Deletes the dead marks of n events. Claims and done marks stay. m may be NULL. Returns as above. */
+int redis_query_forget(struct redis_query *m, const struct slice *ids, size_t n);
 
 /* Runs a command of n words. text gets an answer that is text, cut to fit; *number one that is a number. Returns as
  * above. */

@@ -1,17 +1,16 @@
-/* retry.c owns `wsonce dead-letters retry`: dead letters through the ordinary way once more, and the
- * record of what became of each. */
+/* retry.c owns `wsonce dead-letters retry`: it feeds dead letters to a pipeline and records the outcome of each. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/memory.h"
 #include "commands/dead_letters.h"
 #include "commands/effects_guard.h"
 #include "commands/feeder.h"
 #include "commands/json_out.h"
 #include "commands/progress.h"
-#include "commands/redis_query.h"
 #include "retry_record.sql.h"
 #include "retry_take.sql.h"
 #include "sqlite_retry_record.sql.h"
@@ -27,22 +26,20 @@ struct retry {
 	const struct invocation *in;
 	const struct dead_letters_options *o;
 	struct session *session;
-	struct redis_query *marks; /* NULL: no Redis */
-	struct envelope *envelope; /* finds the id whose dead mark is in the way */
+	struct envelope *envelope; /* reads the ids of messages */
 	struct dead_letter_walk walk;
-	size_t next;            /* of the walk's ids, not yet fetched */
-	struct pg_result *page; /* fetched letters; NULL: none yet */
-	size_t row;             /* of page, the next one */
-	char *bytes;            /* the message handed over last, or the one that waits; heap */
+	size_t next;            /* the first of the walk's ids that is not in page */
+	struct pg_result *page; /* letters; NULL: none yet */
+	size_t row;             /* the next one in page */
+	char *bytes;            /* the current message; heap */
 	size_t len;
 	int64_t id;                 /* of its letter */
 	struct feed_event event;    /* what a profile has read; source is NULL if none has */
-	struct config_list sources; /* names of sources, which events in flight refer to */
-	bool is_waiting;            /* until another event of the same id settles */
+	struct config_list sources; /* names, to which events in flight refer */
+	bool is_waiting;            /* the current message waits for another one with the same id to settle */
 	json_t *told;               /* outcomes that are not yet recorded */
-	bool is_marking;            /* Redis may not have answered all dead marks of this run */
 	bool is_lost;               /* an outcome could not be recorded */
-	bool is_whole;              /* all letters were handed over */
+	bool is_whole;              /* all letters were fed */
 	uint64_t skipped;           /* letters that cannot be fed, or are no longer open */
 	struct json_out out;
 };
@@ -83,7 +80,6 @@ static void on_settled(void *owner, uint64_t tag, enum outcome outcome, const ch
 	struct retry *r = owner;
 	const char *why = outcome != OUTCOME_REJECTED ? NULL : reason ? reason : "another listener has rejected it";
 
-	r->is_marking = r->is_marking || outcome == OUTCOME_REJECTED;
 	print_outcome(r, (int64_t)tag, names[outcome], why);
 	json_array_append_new(r->told, json_pack("{s:I, s:s, s:o*}", "id", (json_int_t)tag, "outcome", names[outcome],
 						 "why", json_out_string(why)));
@@ -201,25 +197,20 @@ static int fetch(struct retry *r)
 	return 1;
 }
 
-/* A letter's own dead mark would settle it at once, as rejected. The mark is deleted over another connection than the
- * pipeline's, so one that the pipeline has just sent must have arrived before. */
+/* The pipeline asks the store about events with marks, so the letter's own dead mark is not in the way. */
 static enum feeder_pull hand_over(struct retry *r, struct feeder *f, struct feeder_message *m)
 {
 	struct envelope_view view = {.id = r->event.id};
 	bool is_event = r->event.source, has_id = is_event || !envelope_read(r->envelope, r->bytes, r->len, &view);
 
-	r->is_marking = r->is_marking && !feeder_is_quiet(f);
-	r->is_waiting = has_id && (r->is_marking || feeder_has(f, view.id));
-	m->wait_ms = 1;
-	if (r->is_waiting)
+	r->is_waiting = has_id && feeder_has(f, view.id);
+	if (r->is_waiting) {
+		m->wait_ms = 1;
 		return FEEDER_LATER;
-	if (has_id)
-		dead_letters_forget(&r->marks, &view.id, 1);
-	m->bytes = r->bytes;
-	m->len = r->len;
+	}
 	r->event.payload = (struct slice){r->bytes, r->len};
-	m->event = is_event ? &r->event : NULL;
-	m->tag = (uint64_t)r->id;
+	*m = (struct feeder_message){
+		.bytes = r->bytes, .len = r->len, .event = is_event ? &r->event : NULL, .tag = (uint64_t)r->id};
 	return FEEDER_MESSAGE;
 }
 
@@ -248,34 +239,17 @@ static enum feeder_pull pull(void *owner, struct feeder *f, struct feeder_messag
 
 /* --- the command --- */
 
-/* Reads the whole edited message. A newline that an editor has left at its end does not matter to JSON. */
-static int read_stream(struct retry *r, FILE *in)
+/* Reads the edited message. A newline that an editor has left at its end does not matter to JSON. */
+static int read_edited(struct retry *r)
 {
-	size_t limit = (size_t)r->in->config->message_bytes;
+	const char *path = r->o->raw_file;
 
-	while (!feof(in) && !ferror(in) && r->len <= limit) {
-		r->bytes = memory_realloc(r->bytes, r->len + 65536);
-		r->len += fread(r->bytes + r->len, 1, 65536, in);
-	}
-	if (ferror(in))
-		return dispatch_fail("--raw-file: cannot read %s", r->o->raw_file);
-	if (r->len > limit)
-		return dispatch_fail("--raw-file: %s is longer than --max-message allows", r->o->raw_file);
+	r->bytes =
+		file_read(strcmp(path, "-") == 0 ? "/dev/stdin" : path, (size_t)r->in->config->message_bytes, &r->len);
+	if (!r->bytes)
+		return dispatch_fail("--raw-file: %s: %s", path,
+				     errno == EFBIG ? "it is longer than --max-message" : strerror(errno));
 	return 0;
-}
-
-static int read_file(struct retry *r)
-{
-	bool is_stdin = strcmp(r->o->raw_file, "-") == 0;
-	FILE *in = is_stdin ? stdin : fopen(r->o->raw_file, "re");
-	int result;
-
-	if (!in)
-		return dispatch_fail("--raw-file: %s: %s", r->o->raw_file, strerror(errno));
-	result = read_stream(r, in);
-	if (!is_stdin)
-		fclose(in);
-	return result;
 }
 
 static int print_summary(struct retry *r, const struct feeder_count *count, int missed)
@@ -339,7 +313,7 @@ static int retry(struct retry *r)
 		filter.state = "all";
 	r->envelope = envelope_new(&c->id_pointers, c->type_pointer, c->payload_pointer);
 	r->told = json_array();
-	if ((r->o->raw_file && read_file(r)) || dead_letter_walk_begin(&r->walk, r->session, c, &filter))
+	if ((r->o->raw_file && read_edited(r)) || dead_letter_walk_begin(&r->walk, r->session, c, &filter))
 		return STATUS_FAILED;
 	missed = dead_letter_walk_missed(&r->walk);
 	if (id && missed)
@@ -348,7 +322,6 @@ static int retry(struct retry *r)
 		r->id = r->walk.ids.at[0];
 	if (id && fetch_edited(r))
 		return STATUS_FAILED;
-	r->marks = redis_query_open(c);
 	return feed(r, missed);
 }
 
@@ -361,7 +334,6 @@ static int retry_dead_letters(const struct invocation *in)
 		status = retry(&r);
 	dead_letter_walk_end(&r.walk);
 	session_drop(r.page);
-	redis_query_close(r.marks);
 	envelope_free(r.envelope);
 	json_decref(r.told);
 	free(r.bytes);
