@@ -10,27 +10,41 @@
 #include "deliveries_find.sql.h"
 #include "sqlite_dead_letters_find.sql.h"
 
-#define MESSAGES 16     /* read at once: each may be as long as --max-message */
-#define IDS      100000 /* in a page */
-#define IDS_READ 1000   /* if their messages are read for the type */
+#define PAGE          100000 /* ids */
+#define MESSAGES      1000   /* in a page with messages, */
+#define MESSAGE_BYTES "8388608"
 
-/* The oldest and the newest of the ids that a statement finds. The planner takes a LIMIT that it does not know for a
- * small one (see lease.sql), and so reads no further than it must. */
-#define OLDEST(find) find " ORDER BY id LIMIT nullif($8::bigint, 0)"
+/* What the commands find, from the lowest id on. The planner takes a LIMIT that it does not know for a small one (see
+ * lease.sql), and so reads no further than it must. */
+#define IDS(find) "SELECT id, NULL, NULL FROM (" find ") AS found ORDER BY id LIMIT $8::bigint"
+/* The same with messages of about MESSAGE_BYTES in all. */
+#define WITH_MESSAGES(find, most) \
+	"SELECT id, event_type, raw FROM (SELECT *, sum(length(raw)) OVER (ORDER BY id) - length(raw) AS before FROM " \
+	"(" find " ORDER BY id LIMIT " most ") AS found) AS page WHERE before < " MESSAGE_BYTES " ORDER BY id"
+/* Their number, but not more than are wanted, and the lowest of these newest ids. */
 #define NEWEST(find) \
 	"WITH wanted AS MATERIALIZED (SELECT 1 WHERE pg_catalog.set_config('wsonce.wanted', $8::text, true) <> '')" \
-	" SELECT id FROM wanted, LATERAL (" find " ORDER BY id DESC LIMIT" \
-	" coalesce(nullif(pg_catalog.current_setting('wsonce.wanted', true), ''), '1')::bigint) AS newest ORDER BY id"
-#define LITE_OLDEST(find) find " ORDER BY id LIMIT coalesce(nullif(CAST(?8 AS INTEGER), 0), -1)"
+	" SELECT count(*), min(id) FROM wanted, LATERAL (SELECT id FROM (" find ") AS found ORDER BY id DESC LIMIT" \
+	" coalesce(nullif(pg_catalog.current_setting('wsonce.wanted', true), ''), '1')::bigint) AS newest"
+#define LITE_IDS(find) "SELECT id, NULL, NULL FROM (" find ") ORDER BY id LIMIT CAST(?8 AS INTEGER)"
 #define LITE_NEWEST(find) \
-	"SELECT id FROM (" find " ORDER BY id DESC LIMIT coalesce(nullif(CAST(?8 AS INTEGER), 0), -1)) ORDER BY id"
+	"SELECT count(*), min(id) FROM (SELECT id FROM (" find ") ORDER BY id DESC LIMIT CAST(?8 AS INTEGER))"
 
-static const char *const find_sql[2][2] = {
-	{OLDEST(SQL_DEAD_LETTERS_FIND), NEWEST(SQL_DEAD_LETTERS_FIND)},
-	{OLDEST(SQL_DELIVERIES_FIND), NEWEST(SQL_DELIVERIES_FIND)},
-};
-static const char *const lite_find_sql[2] = {LITE_OLDEST(SQL_SQLITE_DEAD_LETTERS_FIND),
-					     LITE_NEWEST(SQL_SQLITE_DEAD_LETTERS_FIND)};
+/* For Postgres and SQLite. */
+static const struct statements {
+	const char *ids[2];
+	const char *with_messages[2];
+	const char *newest[2];
+	const char *last[2]; /* the highest id */
+} of_letters = {{IDS(SQL_DEAD_LETTERS_FIND), LITE_IDS(SQL_SQLITE_DEAD_LETTERS_FIND)},
+		{WITH_MESSAGES(SQL_DEAD_LETTERS_FIND, "$8::bigint"),
+		 WITH_MESSAGES(SQL_SQLITE_DEAD_LETTERS_FIND, "CAST(?8 AS INTEGER)")},
+		{NEWEST(SQL_DEAD_LETTERS_FIND), LITE_NEWEST(SQL_SQLITE_DEAD_LETTERS_FIND)},
+		{"SELECT pg_catalog.max(id) FROM :schema.dead_letters", "SELECT max(id) FROM dead_letters"}},
+  of_deliveries = {{IDS(SQL_DELIVERIES_FIND), NULL},
+		   {NULL, NULL},
+		   {NEWEST(SQL_DELIVERIES_FIND), NULL},
+		   {"SELECT pg_catalog.max(id) FROM :schema.outbox", NULL}};
 
 const char *dead_letters_check(const struct dead_letter_filter *filter, char **words, int word_count)
 {
@@ -105,6 +119,7 @@ struct slice dead_letters_type(struct envelope *reader, const char *message, siz
 	return envelope_read(reader, message, len, &view) ? (struct slice){"", 0} : view.id;
 }
 
+/* Does the letter in a row have the type that the filter names? */
 static bool has_type(const struct dead_letter_walk *w, const struct pg_result *rows, size_t row)
 {
 	const char *type = w->filter.type;
@@ -113,46 +128,20 @@ static bool has_type(const struct dead_letter_walk *w, const struct pg_result *r
 	size_t len;
 	char *raw;
 
-	if (!session_is_null(rows, row, 2))
-		return strcmp(session_text(rows, row, 2), type) == 0;
-	raw = session_bytes(rows, row, 1, &len);
+	if (!session_is_null(rows, row, 1))
+		return true; /* the statement has compared it */
+	raw = session_bytes(rows, row, 2, &len);
 	found = dead_letters_type(w->reader, raw, len);
 	is_equal = found.len == strlen(type) && memcmp(found.at, type, found.len) == 0;
 	free(raw);
 	return is_equal;
 }
 
-/* Keeps those of the page that have the type, at most limit. */
-static int keep_type(struct dead_letter_walk *w, int64_t limit)
-{
-	struct dead_letter_ids *ids = &w->ids;
-	size_t kept = 0;
-
-	for (size_t i = 0; i < ids->count && (int64_t)kept < limit; i += MESSAGES) {
-		char *array = dead_letter_ids_array(ids, i, MESSAGES);
-		struct pg_result *rows = session_ask_either(
-			w->session,
-			"SELECT id, raw, event_type FROM :schema.dead_letters WHERE id = ANY($1::bigint[]) ORDER BY id",
-			"SELECT id, raw, event_type FROM dead_letters"
-			" WHERE id IN (SELECT value FROM json_each('[' || trim(?1, '{}') || ']')) ORDER BY id",
-			1, (const char *[]){array});
-
-		free(array);
-		if (!rows)
-			return -1;
-		for (size_t row = 0; row < session_count(rows) && (int64_t)kept < limit; row++)
-			if (has_type(w, rows, row))
-				ids->at[kept++] = session_number(rows, row, 0);
-		session_drop(rows);
-	}
-	ids->count = kept;
-	return 0;
-}
-
 /* --- pages --- */
 
-/* Finds up to limit ids from w->after to w->end; limit 0: all. */
-static int find(struct dead_letter_walk *w, int64_t limit)
+/* Runs a statement with the filter's parameters. */
+static struct pg_result *ask(const struct dead_letter_walk *w, const char *const sql[2], const char *type,
+			     int64_t limit)
 {
 	const struct dead_letter_filter *f = &w->filter;
 	char since[24], until[24], most[24], after[24], end[24];
@@ -162,68 +151,85 @@ static int find(struct dead_letter_walk *w, int64_t limit)
 				f->state ? f->state : "open",
 				w->words,
 				f->is_deliveries ? f->target : w->config->consumer,
-				f->is_deliveries ? f->type : NULL,
+				type,
 				most,
 				after,
 				end};
-	struct pg_result *rows;
 
 	snprintf(since, sizeof(since), "%" PRId64, f->since_us);
 	snprintf(until, sizeof(until), "%" PRId64, f->until_us);
 	snprintf(most, sizeof(most), "%" PRId64, limit);
 	snprintf(after, sizeof(after), "%" PRId64, w->after);
 	snprintf(end, sizeof(end), "%" PRId64, w->end);
-	rows = session_ask_either(w->session, find_sql[f->is_deliveries][f->newest > 0],
-				  f->is_deliveries ? NULL : lite_find_sql[f->newest > 0], 10, values);
-	w->ids.count = 0;
-	w->looked_at = rows && f->newest && session_count(rows) > (size_t)f->newest ? (size_t)f->newest : 0;
-	for (size_t i = w->looked_at > 0; rows && i < session_count(rows); i++)
-		add_id(&w->ids, session_number(rows, i, 0));
+	return session_ask_either(w->session, sql[0], sql[1], 10, values);
+}
+
+/* Adds what the next statement finds. */
+static int read_page(struct dead_letter_walk *w)
+{
+	const struct statements *s = w->filter.is_deliveries ? &of_deliveries : &of_letters;
+	int64_t left = w->filter.limit ? w->filter.limit - w->found : INT64_MAX, most = left < PAGE ? left : PAGE;
+	struct pg_result *rows =
+		ask(w, w->reader ? s->with_messages : s->ids, w->filter.type, w->reader ? MESSAGES : most);
+	size_t count = rows ? session_count(rows) : 0;
+
+	w->is_over = !count || (!w->reader && (int64_t)count < most);
+	for (size_t i = 0; i < count && left; i++) {
+		w->after = session_number(rows, i, 0);
+		if (w->reader && !has_type(w, rows, i))
+			continue;
+		add_id(&w->ids, w->after);
+		w->found++;
+		left--;
+	}
+	w->is_over = w->is_over || !left;
 	session_drop(rows);
 	return rows ? 0 : -1;
 }
 
 int dead_letter_walk_next(struct dead_letter_walk *w)
 {
-	int64_t limit = w->filter.limit, left = limit ? limit - w->found : INT64_MAX;
-	int64_t page = w->words || w->filter.is_one_page ? 0 : w->reader ? IDS_READ : left < IDS ? left : IDS;
-	/* One more than the newest, to tell whether those are all. */
-	int64_t most = page || w->reader ? page : limit;
-
 	w->ids.count = 0;
-	if (w->is_over)
-		return 0;
-	if (find(w, w->filter.newest ? w->filter.newest + 1 : most))
-		return -1;
-	w->is_over = !page || (int64_t)w->ids.count < page;
-	if (w->ids.count)
-		w->after = w->ids.at[w->ids.count - 1];
-	if (w->reader && keep_type(w, left))
-		return -1;
-	w->found += (int64_t)w->ids.count;
-	w->is_over = w->is_over || (limit && w->found == limit);
+	while (!w->is_over) {
+		if (read_page(w))
+			return -1;
+		if (!w->words && !w->filter.is_one_page)
+			break;
+	}
 	return 0;
+}
+
+/* Begins after those that are not among the newest. Of letters, the type does not matter for that. */
+static int begin_at_newest(struct dead_letter_walk *w, const struct statements *s)
+{
+	const struct dead_letter_filter *f = &w->filter;
+	struct pg_result *rows = ask(w, s->newest, f->is_deliveries ? f->type : NULL, f->newest + 1);
+
+	if (rows && session_number(rows, 0, 0) > f->newest) {
+		w->looked_at = (size_t)f->newest;
+		w->after = session_number(rows, 0, 1);
+	}
+	session_drop(rows);
+	return rows ? 0 : -1;
 }
 
 int dead_letter_walk_begin(struct dead_letter_walk *w, struct session *s, const struct config *config,
 			   const struct dead_letter_filter *filter)
 {
-	bool is_deliveries = filter->is_deliveries;
-	struct pg_result *rows;
+	const struct statements *sql = filter->is_deliveries ? &of_deliveries : &of_letters;
+	struct pg_result *rows = session_ask_either(s, sql->last[0], sql->last[1], 0, NULL);
 
 	*w = (struct dead_letter_walk){.session = s, .config = config, .filter = *filter, .after = -1};
-	if (filter->word_count)
-		w->words = words_array(filter);
-	if (filter->type && !is_deliveries)
-		w->reader = dead_letters_type_reader(config);
-	rows = session_ask_either(s,
-				  is_deliveries ? "SELECT pg_catalog.max(id) FROM :schema.outbox"
-						: "SELECT pg_catalog.max(id) FROM :schema.dead_letters",
-				  is_deliveries ? NULL : "SELECT max(id) FROM dead_letters", 0, NULL);
 	if (!rows)
 		return -1;
 	w->end = session_number(rows, 0, 0);
 	session_drop(rows);
+	if (filter->word_count)
+		w->words = words_array(filter);
+	if (filter->type && !filter->is_deliveries)
+		w->reader = dead_letters_type_reader(config);
+	if (filter->newest && begin_at_newest(w, sql))
+		return -1;
 	return dead_letter_walk_next(w);
 }
 

@@ -30,8 +30,8 @@ struct dead_letter_filter {
 	const char *target; /* of deliveries */
 	const char *state;  /* open, resolved or all; of deliveries also pending; NULL: open */
 	int64_t limit;      /* the oldest N */
-	bool is_one_page;   /* all in one page: */
-	int64_t newest;     /* of the newest N, those of the type; 0: of all */
+	bool is_one_page;   /* find all at once */
+	int64_t newest;     /* among the newest N; 0: among all */
 	char **words;       /* ids, checked by dead_letters_check() */
 	int word_count;
 };

@@ -73,6 +73,35 @@ Test(letters, list_filters_by_time_type_reason_and_state, .init = bench_migrate)
 	run_expect(db, 0, "dead letters: 3,", "dead-letters list --state all");
 }
 
+Test(letters, type_is_that_of_the_event_and_no_other_text_in_the_message, .init = bench_migrate)
+{
+	dead_letter("NULL", "a", "'{\"event_type\":\"\\\\u006frder\"}'");
+	dead_letter("NULL", "b", "'{\"event_type\":\"stock\",\"of\":\"order\"}'");
+	dead_letter("NULL", "c", "'order'");
+	dead_letter("NULL", "d", "'{}'");
+	database_exec(db, "UPDATE dead_letters SET event_type = 'order' WHERE id = 4");
+	json_t *root = run_json(db, 0, "dead-letters list --type order --json"),
+	       *groups = json_object_get(root, "groups");
+
+	cr_assert_eq(json_array_size(groups), 2);
+	cr_assert_str_eq(json_string_value(json_object_get(json_array_get(groups, 0), "reason")), "a");
+	cr_assert_str_eq(json_string_value(json_object_get(json_array_get(groups, 1), "reason")), "d");
+}
+
+/* A page of letters has a thousand messages, or fewer if they are large. */
+Test(letters, those_of_a_type_are_found_on_all_pages, .init = bench_migrate)
+{
+	database_exec(db,
+		      "INSERT INTO dead_letters (digest, reason, raw, instance_id) SELECT int8send(i), 'bad', "
+		      "convert_to('{\"event_type\":\"' || CASE i %% 3 WHEN 0 THEN 'a' ELSE 'b' END || '\",\"n\":\"' || "
+		      "repeat(i::text, 2000) || '\"}', 'UTF8'), 'i' FROM generate_series(1, 3600) AS i");
+	run_expect(db, 0, "dead letters: 2400, reasons: 1\n", "dead-letters list --type b");
+	run_expect(db, 0, "dead letters: 1 of the newest 3, reasons: 1", "dead-letters list --type a --newest 3");
+	run_expect(db, 0, "discarded 1100\n", "dead-letters discard --type a --limit 1100");
+	run_expect(db, 0, "discarded 100\n", "dead-letters discard --type a");
+	cr_assert_eq(letters("resolved_at IS NULL"), 2400);
+}
+
 /* With a type, those of it among the newest. */
 Test(letters, list_looks_at_the_newest_and_says_so, .init = bench_migrate)
 {
