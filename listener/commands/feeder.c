@@ -31,32 +31,19 @@ struct feeder {
 	struct feeder_count *count;
 	struct pipeline *pipeline;
 	struct list tickets; /* in the order in which they were fed */
-	uv_idle_t pulling;   /* runs while messages are pulled */
-	uv_prepare_t turn;
-	uv_timer_t later; /* until the next pull */
+	uv_timer_t wait;     /* until the next pull */
 	uv_timer_t tick;
-	uv_signal_t sigint;
-	uv_signal_t sigterm;
+	uv_signal_t signals[2];
 	uint64_t claims_until; /* how long to wait for Redis (loop clock) */
 	bool is_held;          /* the pipeline has no room */
-	bool is_later;         /* the timer runs */
 	bool is_over;          /* no more messages are pulled */
 	bool is_draining;
-	bool is_unusable;
+	bool is_finished; /* drained, or unusable */
+	bool is_unusable; /* nothing can be stored, now or later */
 };
 
 /* A process has one pipeline at a time, since base/slab.h and others keep memory for one thread. */
 static pthread_mutex_t pipeline_lock = PTHREAD_MUTEX_INITIALIZER;
-
-static void on_pulling(uv_idle_t *idle);
-
-static void set_pulling(struct feeder *f)
-{
-	if (f->is_held || f->is_later || f->is_over)
-		uv_idle_stop(&f->pulling);
-	else
-		uv_idle_start(&f->pulling, on_pulling);
-}
 
 /* --- messages in, outcomes out --- */
 
@@ -112,25 +99,19 @@ static void feed(struct feeder *f, const struct feeder_message *m)
 	f->count->fed++;
 }
 
-static void stop(struct feeder *f)
+static void on_waited(uv_timer_t *timer)
 {
-	f->is_over = true;
-	set_pulling(f);
+	(void)timer;
 }
 
-static void on_later(uv_timer_t *timer)
+static void wait_ms(struct feeder *f, int ms)
 {
-	struct feeder *f = timer->data;
-
-	f->is_later = false;
-	set_pulling(f);
+	uv_timer_start(&f->wait, on_waited, (uint64_t)ms, 0);
 }
 
-static void wait_ms(struct feeder *f, uint64_t ms)
+static bool may_pull(const struct feeder *f)
 {
-	f->is_later = true;
-	set_pulling(f);
-	uv_timer_start(&f->later, on_later, ms, 0);
+	return !f->is_held && !f->is_over && !uv_is_active((const uv_handle_t *)&f->wait);
 }
 
 /* Messages that are fed before Redis answers go to the unique key alone, so it gets a moment. */
@@ -141,39 +122,28 @@ static bool is_waiting_for_claims(const struct feeder *f)
 	return claim_is_used(claim) && !claim_is_ready(claim) && uv_now(&f->loop) < f->claims_until;
 }
 
-/* Pulls one message. Returns whether to pull the next one at once. */
-static bool pull(struct feeder *f)
+static void pull(struct feeder *f)
 {
 	struct feeder_message m = {.wait_ms = 10};
 
 	if (is_waiting_for_claims(f)) {
 		wait_ms(f, 2);
-		return false;
+		return;
 	}
 	switch (f->owner.pull(f->owner.owner, f, &m)) {
 	case FEEDER_MESSAGE:
 		feed(f, &m);
-		return !f->is_held;
+		return;
 	case FEEDER_LATER:
-		wait_ms(f, (uint64_t)m.wait_ms);
-		return false;
-	case FEEDER_END:
-		stop(f);
-		return false;
+		wait_ms(f, m.wait_ms);
+		return;
 	case FEEDER_FAILED:
+		f->count->has_failed = true;
+		break;
+	case FEEDER_END:
 		break;
 	}
-	f->count->has_failed = true;
-	stop(f);
-	return false;
-}
-
-static void on_pulling(uv_idle_t *idle)
-{
-	struct feeder *f = idle->data;
-
-	for (int i = 0; i < PULLS_PER_TURN && pull(f); i++)
-		;
+	f->is_over = true;
 }
 
 bool feeder_has(struct feeder *f, struct slice id)
@@ -184,14 +154,11 @@ bool feeder_has(struct feeder *f, struct slice id)
 	return event_find(pipeline_events(f->pipeline), &view) != NULL;
 }
 
-/* --- the pipeline's callbacks --- */
+/* --- callbacks --- */
 
 static void on_pressure(void *arg, enum pressure pressure)
 {
-	struct feeder *f = arg;
-
-	f->is_held = pressure != PRESSURE_NONE;
-	set_pulling(f);
+	((struct feeder *)arg)->is_held = pressure != PRESSURE_NONE;
 }
 
 static void on_posted(void *arg)
@@ -199,68 +166,24 @@ static void on_posted(void *arg)
 	(void)arg;
 }
 
-static void on_close(uv_timer_t *timer);
-
-/* Nothing can be stored, now or later. */
 static void on_unusable(void *arg, const char *sentence, int status)
 {
 	struct feeder *f = arg;
 
 	(void)status;
 	dispatch_fail("%s", sentence);
-	f->is_unusable = true;
-	stop(f);
-	uv_timer_start(&f->later, on_close, 0, 0);
+	f->is_unusable = f->is_finished = f->is_over = true;
+}
+
+static void on_drained(void *arg, size_t left)
+{
+	(void)left;
+	((struct feeder *)arg)->is_finished = true;
 }
 
 static void on_pipeline_closed(void *arg)
 {
 	(void)arg;
-}
-
-static void on_close(uv_timer_t *timer)
-{
-	struct feeder *f = timer->data;
-	uv_handle_t *handles[] = {(uv_handle_t *)&f->pulling, (uv_handle_t *)&f->turn,   (uv_handle_t *)&f->later,
-				  (uv_handle_t *)&f->tick,    (uv_handle_t *)&f->sigint, (uv_handle_t *)&f->sigterm};
-
-	for (size_t i = 0; i < sizeof(handles) / sizeof(handles[0]); i++)
-		uv_close(handles[i], NULL);
-	pipeline_close(f->pipeline, on_pipeline_closed, NULL);
-}
-
-static void on_drained(void *arg, size_t left)
-{
-	struct feeder *f = arg;
-
-	(void)left;
-	uv_timer_start(&f->later, on_close, 0, 0);
-}
-
-/* --- life --- */
-
-static void drain(struct feeder *f)
-{
-	if (f->is_draining)
-		return;
-	f->is_draining = true;
-	pipeline_drain(f->pipeline);
-}
-
-/* When all messages have settled, draining still waits until Redis has the marks of the last events. */
-static void on_turn(uv_prepare_t *turn)
-{
-	struct feeder *f = turn->data;
-
-	if (f->is_over && list_is_empty(&f->tickets))
-		drain(f);
-}
-
-static void interrupt(struct feeder *f)
-{
-	f->count->is_interrupted = true;
-	stop(f);
-	drain(f);
 }
 
 /* Returns the tag of the oldest message without an outcome, or UINT64_MAX. */
@@ -275,8 +198,7 @@ static void on_tick(uv_timer_t *timer)
 
 	f->count->oldest = oldest(f);
 	f->owner.on_tick(f->owner.owner);
-	if (session_is_late())
-		interrupt(f);
+	f->count->is_interrupted = f->count->is_interrupted || session_is_late();
 }
 
 static void on_signal(uv_signal_t *handle, int number)
@@ -288,22 +210,53 @@ static void on_signal(uv_signal_t *handle, int number)
 		fflush(stdout);
 		_exit(STATUS_FAILED);
 	}
-	interrupt(f);
+	f->count->is_interrupted = true;
 }
+
+/* --- life --- */
 
 static void start_handles(struct feeder *f)
 {
-	uv_idle_init(&f->loop, &f->pulling);
-	uv_prepare_init(&f->loop, &f->turn);
-	uv_timer_init(&f->loop, &f->later);
+	static const int numbers[2] = {SIGINT, SIGTERM};
+
+	uv_timer_init(&f->loop, &f->wait);
 	uv_timer_init(&f->loop, &f->tick);
-	uv_signal_init(&f->loop, &f->sigint);
-	uv_signal_init(&f->loop, &f->sigterm);
-	f->pulling.data = f->turn.data = f->later.data = f->tick.data = f->sigint.data = f->sigterm.data = f;
-	uv_prepare_start(&f->turn, on_turn);
+	f->tick.data = f;
 	uv_timer_start(&f->tick, on_tick, TICK_MS, TICK_MS);
-	uv_signal_start(&f->sigint, on_signal, SIGINT);
-	uv_signal_start(&f->sigterm, on_signal, SIGTERM);
+	for (int i = 0; i < 2; i++) {
+		uv_signal_init(&f->loop, &f->signals[i]);
+		f->signals[i].data = f;
+		uv_signal_start(&f->signals[i], on_signal, numbers[i]);
+	}
+}
+
+/* When all messages have settled, draining still waits until Redis has the marks of the last events. */
+static void run(struct feeder *f)
+{
+	while (!f->is_finished) {
+		for (int i = 0; i < PULLS_PER_TURN && may_pull(f); i++)
+			pull(f);
+		f->is_over = f->is_over || f->count->is_interrupted;
+		if (!f->is_draining && (f->count->is_interrupted || (f->is_over && list_is_empty(&f->tickets)))) {
+			f->is_draining = true;
+			pipeline_drain(f->pipeline);
+		}
+		uv_run(&f->loop, may_pull(f) || f->is_finished ? UV_RUN_NOWAIT : UV_RUN_ONCE);
+	}
+}
+
+static void end(struct feeder *f)
+{
+	uv_close((uv_handle_t *)&f->wait, NULL);
+	uv_close((uv_handle_t *)&f->tick, NULL);
+	for (int i = 0; i < 2; i++)
+		uv_close((uv_handle_t *)&f->signals[i], NULL);
+	pipeline_close(f->pipeline, on_pipeline_closed, NULL);
+	uv_run(&f->loop, UV_RUN_DEFAULT);
+	uv_loop_close(&f->loop);
+	f->count->oldest = oldest(f);
+	list_each(node, after, &f->tickets) /* those without an outcome when --drain-timeout was over */
+		ticket_free(list_entry(node, struct ticket, link));
 }
 
 int feeder_run(const struct config *config, const struct feeder_owner *owner, struct feeder_count *count)
@@ -322,12 +275,8 @@ int feeder_run(const struct config *config, const struct feeder_owner *owner, st
 	f.pipeline = pipeline_open(&f.loop, config, &on);
 	pipeline_doubt_marks(f.pipeline);
 	f.claims_until = uv_now(&f.loop) + (uint64_t)config->redis_timeout_ms;
-	set_pulling(&f);
-	uv_run(&f.loop, UV_RUN_DEFAULT);
-	uv_loop_close(&f.loop);
-	count->oldest = oldest(&f);
-	list_each(node, after, &f.tickets) /* those without an outcome when --drain-timeout was over */
-		ticket_free(list_entry(node, struct ticket, link));
+	run(&f);
+	end(&f);
 	pthread_mutex_unlock(&pipeline_lock);
 	return f.is_unusable ? -1 : 0;
 }
