@@ -101,12 +101,11 @@ static bool run(struct purge *p, const char *sql)
 
 /* Nothing here waits for long: rows that others have locked are skipped, and a table that is locked as a whole ends the
  * command, which can be run again. The limits are those of the transaction, since behind a pooler the connection is not
- * ours. So is the form of times: a cutoff comes as text and goes back as text, and in other forms than ISO a zone has a
- * name that may mean another zone as well. Without the hints to the planner, Postgres reads a table of half a million
- * rows as a whole to find the next thousand. */
+ * ours. So is the form of times: a cutoff comes as text and goes back as text, and in other forms than ISO the name of
+ * a zone may mean another zone as well. Without the hints to the planner, Postgres reads a table of half a million rows
+ * as a whole to find the next thousand. */
 static bool begin(struct purge *p, const char *statement_timeout)
 {
-	const char *values[] = {statement_timeout, p->o->is_open_too ? "on" : "off"};
 	struct pg_result *rows;
 
 	if (!run(p, "BEGIN"))
@@ -118,14 +117,13 @@ static bool begin(struct purge *p, const char *statement_timeout)
 			   " pg_catalog.set_config('lock_timeout', '2s', true),"
 			   " pg_catalog.set_config('enable_seqscan', 'off', true),"
 			   " pg_catalog.set_config('enable_bitmapscan', 'off', true),"
-			   " pg_catalog.set_config('statement_timeout', $1::text, true),"
-			   " pg_catalog.set_config('wsonce.open_too', $2::text, true)",
-			   2, values);
+			   " pg_catalog.set_config('statement_timeout', $1::text, true)",
+			   1, &statement_timeout);
 	session_drop(rows);
 	return rows;
 }
 
-/* One question in a transaction of its own, without a limit. */
+/* Runs a statement in a transaction of its own, without a limit. */
 static struct pg_result *ask(struct purge *p, const char *sql, const char *const *values)
 {
 	struct pg_result *rows = begin(p, "0") ? session_ask_either(p->session, sql, sql, 2, values) : NULL;
@@ -136,62 +134,58 @@ static struct pg_result *ask(struct purge *p, const char *sql, const char *const
 	return NULL;
 }
 
-/* Changes what look has found after the key last. *marked gets the events whose dead marks are to go; NULL: none. */
-static int change_found(struct purge *p, const struct pass *pass, struct tally *t, const char *last,
-			const struct pg_result *found, struct pg_result **marked)
+/* The mark of a deleted letter would reject copies without a letter that tells about them. */
+static void forget_marks(struct purge *p, const struct pg_result *changed)
 {
-	const char *values[] = {last, t->cutoff, session_text(found, 0, 2)};
-	int64_t count = session_number(found, 0, 0);
-	struct pg_result *rows;
-
-	if (p->o->is_dry || !count) {
-		t->done += count;
-		return 0;
-	}
-	if (pass->marked && !session_is_file(p->session) &&
-	    !(*marked = session_ask(p->session, pass->marked, 3, values)))
-		return -1;
-	rows = session_ask_either(p->session, t->sql.change, t->sql.change, 3, values);
-	if (!rows)
-		return -1;
-	t->done += session_number(rows, 0, 0);
-	t->locked += count - session_number(rows, 0, 0);
-	session_drop(rows);
-	return 0;
-}
-
-/* The mark of a letter that is deleted would reject copies without a letter that tells about them. */
-static void forget_marks(struct purge *p, const struct pg_result *marked)
-{
-	if (!session_count(marked))
+	if (session_count(changed) < 2)
 		return;
 	if (!p->has_asked_redis)
 		p->marks = redis_query_open(p->config);
 	p->has_asked_redis = true;
-	dead_letters_forget(&p->marks, marked, 0);
+	dead_letters_forget(&p->marks, changed, 1);
 }
 
-/* From the key last, which becomes the next one, or NULL at the end. */
-static int step(struct purge *p, const struct pass *pass, struct tally *t, char **last)
+/* Changes the count rows that look has found from the key *last on; *last becomes the next key, or NULL at the end. */
+static int change(struct purge *p, struct tally *t, char **last, const struct pg_result *found)
+{
+	const char *values[] = {*last, t->cutoff, session_text(found, 0, 2)};
+	int64_t count = session_number(found, 0, 0), done = count;
+	struct pg_result *changed = NULL;
+	bool is_changed;
+
+	if (!p->o->is_dry && count)
+		changed = session_ask_either(p->session, t->sql.change, t->sql.change, 3, values);
+	is_changed = p->o->is_dry || !count || changed;
+	if (!is_changed || !run(p, "COMMIT")) {
+		session_drop(changed);
+		return -1;
+	}
+	if (changed) {
+		done = session_number(changed, 0, 0);
+		forget_marks(p, changed);
+	}
+	t->done += done;
+	t->locked += count - done;
+	t->bytes += session_number(found, 0, 1);
+	session_drop(changed);
+	free(*last);
+	*last = session_is_null(found, 0, 2) ? NULL : memory_strdup(session_text(found, 0, 2));
+	return 0;
+}
+
+static int step(struct purge *p, struct tally *t, char **last)
 {
 	char batch[24];
 	const char *values[] = {*last, t->cutoff, p->o->is_dry ? STEP_LOOK : batch, STEP_LOOK};
-	struct pg_result *found, *marked = NULL;
-	bool is_done;
+	struct pg_result *found = NULL;
+	int failed;
 
 	snprintf(batch, sizeof(batch), "%" PRId64, p->o->batch);
-	if (!begin(p, "60s") || !(found = session_ask_either(p->session, t->sql.look, t->sql.look, 4, values)))
-		return -1;
-	is_done = change_found(p, pass, t, *last, found, &marked) == 0;
-	t->bytes += session_number(found, 0, 1);
-	free(*last);
-	*last = session_is_null(found, 0, 2) ? NULL : memory_strdup(session_text(found, 0, 2));
+	if (begin(p, "60s"))
+		found = session_ask_either(p->session, t->sql.look, t->sql.look, 4, values);
+	failed = found ? change(p, t, last, found) : -1;
 	session_drop(found);
-	is_done = is_done && run(p, "COMMIT");
-	if (is_done && marked)
-		forget_marks(p, marked);
-	session_drop(marked);
-	return is_done ? 0 : -1;
+	return failed;
 }
 
 static void show(const struct purge *p, const struct pass *pass, const struct tally *t, const char *last)
@@ -233,18 +227,14 @@ static int find_range(struct purge *p, const struct pass *pass, struct tally *t,
 	return 0;
 }
 
-static bool is_behind(const struct tally *t, const char *last)
-{
-	return t->last != INT64_MAX && strtoll(last, NULL, 10) >= t->last;
-}
-
 static int walk(struct purge *p, const struct pass *pass, struct tally *t)
 {
 	char *last;
 	int failed = find_range(p, pass, t, &last);
 
-	while (last && !failed && !interrupt_has_come() && !is_behind(t, last)) {
-		failed = step(p, pass, t, &last);
+	while (last && !failed && !interrupt_has_come() &&
+	       (t->last == INT64_MAX || strtoll(last, NULL, 10) < t->last)) {
+		failed = step(p, t, &last);
 		if (last)
 			show(p, pass, t, last);
 	}
@@ -270,7 +260,7 @@ static int set_cutoff(struct purge *p, const struct pass *pass, struct tally *t)
 	if (!is_given(r) || pass->rows == (p->o->is_deleting ? PASS_ROWS_STAY : PASS_ROWS_GO) ||
 	    (session_is_file(p->session) && !pass->file_change))
 		return 0;
-	t->sql = purge_sql(pass, session_is_file(p->session));
+	t->sql = purge_sql(pass, session_is_file(p->session), p->o->is_open_too);
 	snprintf(age, sizeof(age), "%" PRId64, r->older_than_us / 1000000);
 	snprintf(keep, sizeof(keep), "%" PRId64, r->keep);
 	rows = ask(p, t->sql.cutoff, values);
@@ -282,28 +272,24 @@ static int set_cutoff(struct purge *p, const struct pass *pass, struct tally *t)
 	return 0;
 }
 
-/* May all rows go? With is_to_stay the database remembers it. */
-static int ask_guards(struct purge *p, bool is_to_stay)
+/* If one guard refuses, nothing changes, not even what another one would have the database remember. */
+static int ask_guards(struct purge *p)
 {
-	int status = STATUS_FINE;
+	int status = run(p, "BEGIN") ? STATUS_FINE : STATUS_FAILED;
 
 	for (size_t i = 0; i < PURGE_TABLES && status == STATUS_FINE; i++)
 		if (purge_tables[i].guard && !is_idle(&p->tallies[i]))
 			status = retention_guard_check(p->session, p->config, purge_tables[i].guard,
-						       p->tallies[i].age_s, is_to_stay);
-	return status;
+						       p->tallies[i].age_s);
+	return run(p, status == STATUS_FINE && !p->o->is_dry ? "COMMIT" : "ROLLBACK") ? status : STATUS_FAILED;
 }
 
-/* If one guard refuses, nothing changes, not even what another one would have the database remember. */
 static int prepare(struct purge *p)
 {
-	int status;
-
 	for (size_t i = 0; i < PURGE_TABLES; i++)
 		if (set_cutoff(p, &purge_tables[i], &p->tallies[i]))
 			return STATUS_FAILED;
-	status = ask_guards(p, false);
-	return status == STATUS_FINE && !p->o->is_dry ? ask_guards(p, true) : status;
+	return ask_guards(p);
 }
 
 /* --- the report --- */
@@ -368,18 +354,6 @@ static int purge(struct purge *p)
 	return failed || interrupt_has_come() ? STATUS_FAILED : STATUS_FINE;
 }
 
-/* How a file's statements know it; those of Postgres read a setting of the transaction. */
-static bool allow_open(struct purge *p)
-{
-	struct pg_result *rows;
-
-	if (!session_is_file(p->session) || !p->o->is_open_too)
-		return true;
-	rows = session_ask_either(p->session, NULL, "CREATE TEMPORARY TABLE wsonce_open_too (x)", 0, NULL);
-	session_drop(rows);
-	return rows;
-}
-
 static int run_purge(const struct invocation *in)
 {
 	struct purge p = {.session = session_open(in->config), .config = in->config, .o = in->options};
@@ -389,7 +363,7 @@ static int run_purge(const struct invocation *in)
 	p.started_ms = clock_ms(CLOCK_MONOTONIC);
 	if (p.session && !p.o->is_dry)
 		indexes_make(p.session); /* without them it takes longer and finds the same */
-	if (p.session && allow_open(&p))
+	if (p.session)
 		status = prepare(&p);
 	if (p.session && status == STATUS_FINE)
 		status = purge(&p);

@@ -10,7 +10,6 @@
 #include "purge_change.sql.h"
 #include "purge_cutoff.sql.h"
 #include "purge_look.sql.h"
-#include "purge_marked.sql.h"
 #include "purge_range.sql.h"
 #include "purge_range_pair.sql.h"
 #include "sqlite_purge_change.sql.h"
@@ -18,18 +17,18 @@
 #include "sqlite_purge_look.sql.h"
 #include "sqlite_purge_range.sql.h"
 
-/* Does what is still open go as well? A transaction in Postgres has a setting, a file a temporary table. */
-#define OPEN_TOO "pg_catalog.current_setting('wsonce.open_too', true) = 'on'"
-#define LITE_CLOSED \
-	"(coalesce(last_seen <= resolved_at, false) OR EXISTS" \
-	" (SELECT 1 FROM sqlite_temp_schema WHERE name = 'wsonce_open_too'))"
+/* The event of a deleted letter, if its dead mark may still be in Redis: marks are no older than the dedup window of
+ * the listeners, and an hour is for clocks that differ. */
+#define MARKED \
+	"CASE WHEN last_seen > now() - interval '1 hour' - interval '1 second' * (SELECT" \
+	" coalesce(pg_catalog.max(dedup_window_s), 0) FROM :schema.wsonce_listeners) THEN event_id END AS event_id"
 
-/* A key that is no id, in JSON [consumer, event_id], and the last one of some rows. */
+/* A key that is not an id, in JSON [consumer, event_id], and the last one of some rows. */
 #define PAIR "consumer, event_id"
 #define LAST_PAIR \
 	"(pg_catalog.array_agg(pg_catalog.json_build_array(" PAIR ") ORDER BY consumer DESC, event_id DESC))[1]"
 
-/* As long as a row is there, dead-letters show tells what was done to it. */
+/* While a row is there, dead-letters show prints the actions on it. */
 #define GONE(table, id) " AND NOT EXISTS (SELECT FROM :schema." table " AS o WHERE o.id = t." id ")"
 
 static const struct retention_guard_deletion deletes_rows = {
@@ -45,10 +44,10 @@ static const struct retention_guard_deletion forgets_processed = {
 	.harm = "A late copy of an event that is no longer known to be processed would be processed again:",
 };
 
-/* Puts the words of a pass into a statement: "{table}". */
-static char *expand(const char *sql, const struct pass *p)
+/* Puts the words of a pass into a statement: "{table}". On the heap. */
+static char *expand(const char *sql, const struct pass *p, bool is_open_too)
 {
-	bool is_id = strcmp(p->first, PASS_FIRST_ID) == 0;
+	bool is_id = strcmp(p->first, PASS_FIRST_ID) == 0, goes = !p->is_other_open || is_open_too;
 	const char *const words[][2] = {
 		{"table", p->from},
 		{"moment", p->moment},
@@ -56,10 +55,11 @@ static char *expand(const char *sql, const struct pass *p)
 		{"change", p->change},
 		{"part", p->part},
 		{"other", p->other ? p->other : "false"},
-		{"if_other", p->if_other ? p->if_other : "false"},
+		{"if_other", p->other && goes ? "true" : "false"},
 		{"and", p->and ? p->and : ""},
+		{"marked", p->marked ? p->marked : "NULL::text AS event_id"},
 		{"file_change", p->file_change},
-		{"file_part", p->file_part},
+		{"file_part", goes && p->is_other_open ? "true" : p->file_part},
 		{"key", is_id ? "id" : PAIR},
 		{"after", is_id ? "id > $1::bigint" : "(" PAIR ") > ($1::json->>0, $1::json->>1)"},
 		{"up_to", is_id ? "id <= $3::bigint" : "(" PAIR ") <= ($3::json->>0, $3::json->>1)"},
@@ -82,18 +82,16 @@ static char *expand(const char *sql, const struct pass *p)
 	return text;
 }
 
-struct pass_sql purge_sql(const struct pass *p, bool is_file)
+struct pass_sql purge_sql(const struct pass *p, bool is_file, bool is_open_too)
 {
-	bool is_id = strcmp(p->first, PASS_FIRST_ID) == 0;
+	const char *range = strcmp(p->first, PASS_FIRST_ID) == 0 ? SQL_PURGE_RANGE : SQL_PURGE_RANGE_PAIR;
 
-	if (!is_file)
-		return (struct pass_sql){expand(SQL_PURGE_CUTOFF, p),
-					 expand(is_id ? SQL_PURGE_RANGE : SQL_PURGE_RANGE_PAIR, p),
-					 expand(SQL_PURGE_LOOK, p), expand(SQL_PURGE_CHANGE, p)};
-	if (!p->file_change)
-		return (struct pass_sql){NULL, NULL, NULL, NULL};
-	return (struct pass_sql){expand(SQL_SQLITE_PURGE_CUTOFF, p), expand(SQL_SQLITE_PURGE_RANGE, p),
-				 expand(SQL_SQLITE_PURGE_LOOK, p), expand(SQL_SQLITE_PURGE_CHANGE, p)};
+	if (is_file)
+		return (struct pass_sql){
+			expand(SQL_SQLITE_PURGE_CUTOFF, p, is_open_too), expand(SQL_SQLITE_PURGE_RANGE, p, is_open_too),
+			expand(SQL_SQLITE_PURGE_LOOK, p, is_open_too), expand(SQL_SQLITE_PURGE_CHANGE, p, is_open_too)};
+	return (struct pass_sql){expand(SQL_PURGE_CUTOFF, p, is_open_too), expand(range, p, is_open_too),
+				 expand(SQL_PURGE_LOOK, p, is_open_too), expand(SQL_PURGE_CHANGE, p, is_open_too)};
 }
 
 void purge_sql_free(struct pass_sql *sql)
@@ -117,21 +115,21 @@ const struct pass purge_tables[PURGE_TABLES] = {
 		.table = PASS_EVENTS, .rows = PASS_ROWS_GO, .name = "rows", .done_as = "rows deleted",
 		.first = PASS_FIRST_ID, .from = "events", .moment = "processed_at", .size = "payload",
 		.guard = &deletes_rows, .change = "DELETE FROM :schema.events", .part = "purged_at IS NULL",
-		.other = "purged_at IS NOT NULL", .if_other = "true",
+		.other = "purged_at IS NOT NULL",
 		.file_change = "DELETE FROM events", .file_part = "true",
 	},
 	{
 		.table = PASS_DEAD_LETTERS, .name = "dead_letters", .done_as = "dead letters deleted",
 		.first = PASS_FIRST_ID, .from = "dead_letters", .moment = "last_seen", .size = "raw",
 		.change = "DELETE FROM :schema.dead_letters", .part = "last_seen <= resolved_at",
-		.other = "resolved_at IS NULL OR last_seen > resolved_at", .if_other = OPEN_TOO,
-		.marked = SQL_PURGE_MARKED, .file_change = "DELETE FROM dead_letters", .file_part = LITE_CLOSED,
+		.other = "resolved_at IS NULL OR last_seen > resolved_at", .is_other_open = true, .marked = MARKED,
+		.file_change = "DELETE FROM dead_letters", .file_part = "coalesce(last_seen <= resolved_at, false)",
 	},
 	{
 		.table = PASS_OUTBOX, .name = "outbox", .done_as = "deliveries deleted",
 		.first = PASS_FIRST_ID, .from = "outbox", .moment = "settled_at", .size = "t",
 		.change = "DELETE FROM :schema.outbox", .part = "state <> 'pending' AND state <> 'dead'",
-		.other = "state = 'dead'", .if_other = OPEN_TOO,
+		.other = "state = 'dead'", .is_other_open = true,
 	},
 	{
 		.table = PASS_PROCESSED, .name = "processed_events", .done_as = "processed events forgotten",

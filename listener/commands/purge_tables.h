@@ -26,7 +26,7 @@ enum purge_table_rows {
 #define PASS_FIRST_ID "-9223372036854775808"
 
 /* One table, from the first key that may go to the last one. Its rows are in two parts, so that an index of
- * sql/queries/indexes.sql finds each: part goes, and other if if_other holds. */
+ * sql/queries/indexes.sql finds each: part goes, and other goes if it is not what is open, or with --open-too. */
 struct pass {
 	enum purge_table_name table;
 	enum purge_table_rows rows;
@@ -34,7 +34,7 @@ struct pass {
 	const char *done_as;                          /* what the count says */
 	const char *first;                            /* a key before all others */
 	const struct retention_guard_deletion *guard; /* NULL: without these rows nothing is processed twice */
-	const char *marked;                           /* purge_marked.sql; NULL: there are no marks in Redis */
+	bool is_other_open;
 
 	/* SQL, in the words of the statements. */
 	const char *from;
@@ -42,14 +42,14 @@ struct pass {
 	const char *size;   /* the expression whose bytes count */
 	const char *change; /* what is done to the rows */
 	const char *part;
-	const char *other;
-	const char *if_other;
+	const char *other;       /* NULL: there is no other part */
 	const char *and;         /* a further condition */
+	const char *marked;      /* what purge_change.sql returns of a row; NULL: nothing */
 	const char *file_change; /* of SQLite; NULL: a file has no such table */
 	const char *file_part;
 };
 
-/* The statements of a pass, on the heap; sql/ has what each takes and returns. All NULL if a file has no such table. */
+/* The statements of a pass, on the heap; sql/ says what each takes and returns. */
 struct pass_sql {
 	char *cutoff;
 	char *range;
@@ -57,7 +57,8 @@ struct pass_sql {
 	char *change;
 };
 
-struct pass_sql purge_sql(const struct pass *pass, bool is_file);
+/* A file must have the table: see file_change. */
+struct pass_sql purge_sql(const struct pass *pass, bool is_file, bool is_open_too);
 void purge_sql_free(struct pass_sql *sql);
 
 #define PURGE_TABLES ((size_t)7)

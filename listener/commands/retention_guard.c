@@ -1,6 +1,6 @@
-/* retention_guard.c owns the question before rows are deleted by which events are known. Without its row an event's id
- * is gone, and only --max-age keeps a late copy from being stored as a new event. Listeners check in to
- * wsonce_listeners (see checkin.c); the age that they must guard against is in wsonce_retention. */
+/* retention_guard.c decides whether rows by which events are known may be deleted. Without its row an event's id is
+ * gone, and only --max-age keeps a late copy from being stored as a new event. Listeners check in to wsonce_listeners
+ * (see checkin.c); the age that they must guard against is in wsonce_retention. */
 #include "commands/retention_guard.h"
 
 #include <stdio.h>
@@ -13,27 +13,19 @@
 #include "sqlite_retention_ask.sql.h"
 #include "sqlite_retention_keep.sql.h"
 
-/* May rows go that are at least so old? */
+/* May rows go that are at least age_s old? */
 struct question {
 	const struct config *config;
 	const struct retention_guard_deletion *deletion;
 	int64_t age_s;
 };
 
-static bool run(struct session *s, const char *sql)
-{
-	struct pg_result *rows = session_ask(s, sql, 0, NULL);
-
-	session_drop(rows);
-	return rows;
-}
-
-/* While the lock is held no listener can check in. One that does so later sees the age that is written here, since a
- * statement takes its snapshot after its locks. A file's transaction keeps all others from writing. */
+/* While the lock is held, no listener can check in. One that checks in later sees the age that is written here, since a
+ * statement takes its snapshot after its locks. The transaction of a file keeps all others from writing. */
 static bool keep_others_out(struct session *s)
 {
-	return session_is_file(s) || (run(s, "SELECT pg_catalog.set_config('lock_timeout', '10s', true)") &&
-				      run(s, "LOCK TABLE :schema.wsonce_listeners IN SHARE MODE"));
+	return session_is_file(s) || !session_run_alone(s, "SET LOCAL lock_timeout = '10s';"
+							   "LOCK TABLE :schema.wsonce_listeners IN SHARE MODE");
 }
 
 static int refuse(const struct question *q, const char *who, const char *what)
@@ -69,32 +61,13 @@ static int judge(const struct question *q, const struct pg_result *rows)
 	return STATUS_FINE;
 }
 
-static int check(struct session *s, const struct question *q, bool is_to_stay)
-{
-	char greatest[24], age[24];
-	struct pg_result *rows = NULL;
-	int status;
-
-	snprintf(greatest, sizeof(greatest), "%lld", (long long)(q->age_s - CHECKIN_MARGIN_S));
-	snprintf(age, sizeof(age), "%lld", (long long)q->age_s);
-	if (keep_others_out(s))
-		rows = session_ask_either(s, SQL_RETENTION_ASK, SQL_SQLITE_RETENTION_ASK, 1,
-					  (const char *[]){greatest});
-	if (!rows)
-		return STATUS_FAILED;
-	status = judge(q, rows);
-	session_drop(rows);
-	if (status != STATUS_FINE || !is_to_stay)
-		return status;
-	rows = session_ask_either(s, SQL_RETENTION_KEEP, SQL_SQLITE_RETENTION_KEEP, 1, (const char *[]){age});
-	session_drop(rows);
-	return rows ? STATUS_FINE : STATUS_FAILED;
-}
-
 int retention_guard_check(struct session *s, const struct config *config,
-			  const struct retention_guard_deletion *deletion, int64_t age_s, bool is_to_stay)
+			  const struct retention_guard_deletion *deletion, int64_t age_s)
 {
 	const struct question question = {config, deletion, age_s};
+	char greatest[24], age[24];
+	const char *values[] = {greatest}, *kept[] = {age};
+	struct pg_result *rows = NULL;
 	int status;
 
 	if (age_s <= CHECKIN_MARGIN_S) {
@@ -103,8 +76,15 @@ int retention_guard_check(struct session *s, const struct config *config,
 			      deletion->option, deletion->age);
 		return STATUS_USAGE;
 	}
-	if (!run(s, "BEGIN"))
-		return STATUS_FAILED;
-	status = check(s, &question, is_to_stay);
-	return run(s, status == STATUS_FINE ? "COMMIT" : "ROLLBACK") ? status : STATUS_FAILED;
+	snprintf(greatest, sizeof(greatest), "%lld", (long long)(age_s - CHECKIN_MARGIN_S));
+	snprintf(age, sizeof(age), "%lld", (long long)age_s);
+	if (keep_others_out(s))
+		rows = session_ask_either(s, SQL_RETENTION_ASK, SQL_SQLITE_RETENTION_ASK, 1, values);
+	status = rows ? judge(&question, rows) : STATUS_FAILED;
+	session_drop(rows);
+	if (status != STATUS_FINE)
+		return status;
+	rows = session_ask_either(s, SQL_RETENTION_KEEP, SQL_SQLITE_RETENTION_KEEP, 1, kept);
+	session_drop(rows);
+	return rows ? STATUS_FINE : STATUS_FAILED;
 }

@@ -238,7 +238,7 @@ static void check_storing(void)
 /* A step that finds as many as it changes, at its worst: the rows are in no order of their other keys. */
 static void check_purge_step(const struct pass *pass)
 {
-	struct pass_sql sql = purge_sql(pass, false);
+	struct pass_sql sql = purge_sql(pass, false, false);
 	bool is_id = strcmp(pass->first, PASS_FIRST_ID) == 0;
 	char *look = suite_text("'%s', now() - interval '9 days', 1000, 20000", is_id ? "0" : pass->first),
 	     *end = is_id ? "1000" : "[\"c0\",\"e11\"]",
@@ -258,7 +258,8 @@ static void check_purge(void)
 		check_purge_step(&purge_tables[i]);
 		if (purge_tables[i].table != PASS_ACTIONS && purge_tables[i].table != PASS_EVENTS)
 			must_cost(purge_tables[i].name,
-				  explain(purge_sql(&purge_tables[i], false).cutoff, "NULL, '1000'"), 1000, 2200);
+				  explain(purge_sql(&purge_tables[i], false, false).cutoff, "NULL, '1000'"), 1000,
+				  2200);
 	}
 	database_exec(db, "reset enable_seqscan; reset enable_bitmapscan");
 }
