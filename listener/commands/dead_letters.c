@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "commands/interrupt.h"
@@ -26,7 +27,28 @@
 #include "sqlite_dead_letters_show.sql.h"
 #include "unattended.sql.h"
 
-#define PAGE 1000 /* rows changed in one transaction, so that nobody waits for an operator who changes a million */
+#define PAGE 1000 /* rows changed in one transaction, so that others wait for milliseconds only */
+
+/* What differs between letters and deliveries. Statements are for Postgres and SQLite. */
+/* clang-format off */
+static const struct family {
+	const char *title, *one, *member, *times;
+	const char *list[2], *show[2], *change[2];
+} families[2] = {
+	{"dead letters", "dead letter", "letters", "seen", {SQL_DEAD_LETTERS_LIST, SQL_SQLITE_DEAD_LETTERS_LIST},
+	 {SQL_DEAD_LETTERS_SHOW, SQL_SQLITE_DEAD_LETTERS_SHOW},
+	 {SQL_DEAD_LETTERS_CHANGE, SQL_SQLITE_DEAD_LETTERS_CHANGE}},
+	{"dead deliveries", "delivery", "deliveries", "tried", {SQL_DELIVERIES_LIST}, {SQL_DELIVERIES_SHOW},
+	 {SQL_DELIVERIES_CHANGE}},
+};
+/* clang-format on */
+
+static void print_line(const char *name, const char *text)
+{
+	printf("%-12s ", name);
+	json_out_text(text, strlen(text), true);
+	putchar('\n');
+}
 
 /* --- list --- */
 
@@ -44,11 +66,10 @@ static void print_group(const struct pg_result *rows, size_t row, const char *ti
 	       session_text(rows, row, FIRST), session_text(rows, row, LAST));
 	json_array_foreach(json_object_get(group, "examples"), i, example)
 	{
-		const json_t *event_id = json_object_get(example, "event_id");
+		const char *event_id = member_text(example, "event_id");
 
-		printf("          %" JSON_INTEGER_FORMAT "%s", json_integer_value(json_object_get(example, "id")),
-		       json_is_string(event_id) ? "  " : "");
-		json_out_text(json_string_value(event_id), json_string_length(event_id), true);
+		printf("          %" JSON_INTEGER_FORMAT "%s", member_number(example, "id"), *event_id ? "  " : "");
+		json_out_text(event_id, strlen(event_id), true);
 		putchar('\n');
 	}
 	json_decref(group);
@@ -56,17 +77,16 @@ static void print_group(const struct pg_result *rows, size_t row, const char *ti
 
 static void print_groups(const struct dead_letter_walk *w, const struct pg_result *rows, int64_t groups)
 {
-	bool is_deliveries = w->filter.is_deliveries;
-	const char *title = is_deliveries ? "dead deliveries" : "dead letters";
+	const struct family *family = &families[w->filter.is_deliveries];
 	int64_t more = groups - (int64_t)session_count(rows);
 
 	if (w->looked_at)
-		printf("%s: %zu of the newest %zu, reasons: %" PRId64 " (--newest 0 looks at all)\n", title,
+		printf("%s: %zu of the newest %zu, reasons: %" PRId64 " (--newest 0 looks at all)\n", family->title,
 		       w->ids.count, w->looked_at, groups);
 	else
-		printf("%s: %zu, reasons: %" PRId64 "\n", title, w->ids.count, groups);
+		printf("%s: %zu, reasons: %" PRId64 "\n", family->title, w->ids.count, groups);
 	for (size_t i = 0; i < session_count(rows); i++)
-		print_group(rows, i, is_deliveries ? "tried" : "seen");
+		print_group(rows, i, family->times);
 	if (more)
 		printf("\nand %" PRId64 " more reasons: --limit\n", more);
 }
@@ -74,9 +94,9 @@ static void print_groups(const struct dead_letter_walk *w, const struct pg_resul
 static void print_groups_json(const struct dead_letter_walk *w, const struct pg_result *rows, int64_t groups,
 			      struct json_out *out)
 {
-	json_out_member(out, w->filter.is_deliveries ? "deliveries" : "letters",
-			json_integer((json_int_t)w->ids.count));
-	json_out_member(out, "newest", w->looked_at ? json_integer((json_int_t)w->looked_at) : json_null());
+	json_out_open(out);
+	json_out_member(out, families[w->filter.is_deliveries].member, json_integer((json_int_t)w->ids.count));
+	json_out_member(out, "newest", w->looked_at ? json_integer((json_int_t)w->looked_at) : NULL);
 	json_out_member(out, "reasons", json_integer(groups));
 	json_out_list(out, "groups");
 	for (size_t i = 0; i < session_count(rows); i++)
@@ -84,59 +104,60 @@ static void print_groups_json(const struct dead_letter_walk *w, const struct pg_
 	json_out_list_end(out);
 }
 
-/* What is open and not on this list. out is NULL for text. */
+/* Columns of elsewhere.sql. */
+enum elsewhere { CONSUMERS, IN_WORDS, DELIVERIES, DELIVERIES_IN_WORDS };
+
+/* Prints what is open and not on this list. out is NULL for text. */
 static int print_elsewhere(const struct dead_letter_walk *w, struct json_out *out)
 {
 	const char *values[] = {w->config->consumer};
 	struct pg_result *rows = session_ask_either(w->session, SQL_ELSEWHERE, "SELECT '[]', NULL, 0, '0'", 1, values);
-	int64_t deliveries = rows ? session_number(rows, 0, 2) : 0;
 
 	if (!rows)
-		return -1;
+		return STATUS_FAILED;
 	if (out) {
-		json_out_member(out, "of_other_consumers", json_loads(session_text(rows, 0, 0), 0, NULL));
-		json_out_member(out, "dead_deliveries", json_integer((json_int_t)deliveries));
+		json_out_member_text(out, "of_other_consumers", session_text(rows, 0, CONSUMERS));
+		json_out_member(out, "dead_deliveries", json_integer(session_number(rows, 0, DELIVERIES)));
 	} else {
-		if (!session_is_null(rows, 0, 1)) {
+		if (!session_is_null(rows, 0, IN_WORDS)) {
 			fputs("\nof other fleets: ", stdout);
-			json_out_text(session_text(rows, 0, 1), strlen(session_text(rows, 0, 1)), true);
+			json_out_text(session_text(rows, 0, IN_WORDS), strlen(session_text(rows, 0, IN_WORDS)), true);
 			puts(" (--consumer NAME lists them)");
 		}
-		if (deliveries)
-			printf("\ndead deliveries: %s (--deliveries lists them)\n", session_text(rows, 0, 3));
+		if (session_number(rows, 0, DELIVERIES))
+			printf("\ndead deliveries: %s (--deliveries lists them)\n",
+			       session_text(rows, 0, DELIVERIES_IN_WORDS));
 	}
 	session_drop(rows);
-	return 0;
+	return STATUS_FINE;
 }
 
 static int list(const struct dead_letter_walk *w, const struct dead_letters_options *o)
 {
+	const struct family *family = &families[w->filter.is_deliveries];
 	char most[24], examples[24], *ids = dead_letter_ids_array(&w->ids, 0, w->ids.count);
 	const char *values[] = {ids, most, examples};
-	struct json_out json = {false, false}, *out = o->is_json ? &json : NULL;
+	struct json_out json;
 	struct pg_result *rows;
 	int64_t groups;
-	int failed;
+	int status;
 
 	snprintf(most, sizeof(most), "%" PRId64, o->groups);
 	snprintf(examples, sizeof(examples), "%" PRId64, o->examples);
-	rows = session_ask_either(w->session, w->filter.is_deliveries ? SQL_DELIVERIES_LIST : SQL_DEAD_LETTERS_LIST,
-				  w->filter.is_deliveries ? NULL : SQL_SQLITE_DEAD_LETTERS_LIST, 3, values);
+	rows = session_ask_either(w->session, family->list[0], family->list[1], 3, values);
 	free(ids);
 	if (!rows)
 		return STATUS_FAILED;
 	groups = session_count(rows) ? session_number(rows, 0, GROUPS) : 0;
-	if (out) {
-		json_out_open(out);
-		print_groups_json(w, rows, groups, out);
-	} else {
+	if (o->is_json)
+		print_groups_json(w, rows, groups, &json);
+	else
 		print_groups(w, rows, groups);
-	}
 	session_drop(rows);
-	failed = !w->filter.is_deliveries && print_elsewhere(w, out);
-	if (out)
-		json_out_close(out);
-	return failed ? STATUS_FAILED : STATUS_FINE;
+	status = w->filter.is_deliveries ? STATUS_FINE : print_elsewhere(w, o->is_json ? &json : NULL);
+	if (o->is_json)
+		json_out_close(&json);
+	return status;
 }
 
 static int run_list(const struct invocation *in)
@@ -226,50 +247,31 @@ static void show_json(const json_t *fields, const char *body, size_t len, bool i
 	json_out_close(&out);
 }
 
-static void print_string(const json_t *value)
-{
-	json_out_text(json_string_value(value), json_string_length(value), true);
-}
-
-/* Prints nothing for what is empty, yes or no, or a list. */
-static void print_field(const char *name, const json_t *value)
-{
-	if (!json_is_integer(value) && !json_string_length(value))
-		return;
-	printf("%-12s ", name);
-	if (json_is_integer(value))
-		printf("%" JSON_INTEGER_FORMAT, json_integer_value(value));
-	else
-		print_string(value);
-	putchar('\n');
-}
-
 static void print_action(const json_t *action)
 {
-	const json_t *outcome = json_object_get(action, "outcome"), *note = json_object_get(action, "note");
+	const char *outcome = member_text(action, "outcome"), *note = member_text(action, "note");
+	char *text = memory_printf("%s %s%s%s, by %s as %s%s%s", member_text(action, "done_at"),
+				   member_text(action, "action"), *outcome ? ": " : "", outcome,
+				   member_text(action, "db_user"), member_text(action, "instance_id"),
+				   *note ? ": " : "", note);
 
-	printf("%-12s %s %s%s%s, by ", "action", json_string_value(json_object_get(action, "done_at")),
-	       json_string_value(json_object_get(action, "action")), outcome ? ": " : "",
-	       outcome ? json_string_value(outcome) : "");
-	print_string(json_object_get(action, "db_user"));
-	fputs(" as ", stdout);
-	print_string(json_object_get(action, "instance_id"));
-	if (note)
-		fputs(": ", stdout);
-	print_string(note);
-	putchar('\n');
+	print_line("action", text);
+	free(text);
 }
 
+/* Leaves out members that are empty, true or false. */
 static void show_text(const json_t *fields, const char *body, size_t len, const char *why_not)
 {
 	const char *name;
 	json_t *value;
 	size_t i;
 
-	json_object_foreach((json_t *)fields, name, value) print_field(name, value);
+	json_object_foreach((json_t *)fields, name, value) if (json_is_integer(value))
+		printf("%-12s %" JSON_INTEGER_FORMAT "\n", name, json_integer_value(value));
+	else if (json_string_length(value)) print_line(name, json_string_value(value));
 	json_array_foreach(json_object_get(fields, "actions"), i, value) print_action(value);
 	if (json_is_false(json_object_get(fields, "is_whole")))
-		puts("\nThe message was over --max-message: this is the head of it.");
+		puts("\nThe message was over --max-message: this is its head.");
 	putchar('\n');
 	if (why_not)
 		printf("The payload is not printed: %s.", why_not);
@@ -312,29 +314,33 @@ static int show_row(const struct invocation *in, const struct pg_result *row, co
 	return STATUS_FINE;
 }
 
+/* Returns the message of a letter, or the payload of a delivery or NULL; on the heap. */
+static char *copy_body(const struct pg_result *row, bool is_delivery, size_t *len)
+{
+	if (!is_delivery)
+		return session_bytes(row, 0, BODY, len);
+	*len = strlen(session_text(row, 0, BODY));
+	return session_is_null(row, 0, BODY) ? NULL : memory_strdup(session_text(row, 0, BODY));
+}
+
 static int run_show(const struct invocation *in)
 {
-	bool is_delivery = ((const struct dead_letters_options *)in->options)->filter.is_deliveries;
+	const struct dead_letters_options *o = in->options;
+	const struct family *family = &families[o->filter.is_deliveries];
 	const char *values[] = {in->words[0]};
 	struct session *s = session_open(in->config);
-	struct pg_result *row = s ? session_ask_either(s, is_delivery ? SQL_DELIVERIES_SHOW : SQL_DEAD_LETTERS_SHOW,
-						       is_delivery ? NULL : SQL_SQLITE_DEAD_LETTERS_SHOW, 1, values)
-				  : NULL;
+	struct pg_result *row = s ? session_ask_either(s, family->show[0], family->show[1], 1, values) : NULL;
 	int status = STATUS_FAILED;
-	char *body = NULL;
-	size_t len = 0;
 
 	if (row && !session_count(row)) {
-		dispatch_fail(is_delivery ? "no delivery %s" : "no dead letter %s", in->words[0]);
+		dispatch_fail("no %s %s", family->one, in->words[0]);
 	} else if (row) {
-		if (!is_delivery)
-			body = session_bytes(row, 0, BODY, &len);
-		else if (!session_is_null(row, 0, BODY))
-			body = memory_strdup(session_text(row, 0, BODY));
-		len = is_delivery && body ? strlen(body) : len;
+		size_t len;
+		char *body = copy_body(row, o->filter.is_deliveries, &len);
+
 		status = show_row(in, row, body, len);
+		free(body);
 	}
-	free(body);
 	session_drop(row);
 	session_close(s);
 	return status;
@@ -380,6 +386,7 @@ struct change {
 	const char *action;
 	const char *done_as;
 	int64_t done;
+	int64_t started_ms;
 };
 
 void dead_letters_forget(struct redis_query **marks, const struct pg_result *rows, int column)
@@ -401,19 +408,16 @@ void dead_letters_forget(struct redis_query **marks, const struct pg_result *row
 	free(ids);
 }
 
-/* The ids of the current page. */
+/* Changes the current page of ids, PAGE in each transaction. */
 static int change_page(struct change *c, const struct dead_letters_options *o)
 {
 	const struct dead_letter_walk *w = &c->walk;
-	bool is_deliveries = w->filter.is_deliveries;
+	const char *const *sql = families[w->filter.is_deliveries].change;
 
 	for (size_t i = 0; i < w->ids.count && !interrupt_has_come(); i += PAGE) {
 		char *ids = dead_letter_ids_array(&w->ids, i, PAGE);
-		const char *values[] = {ids, o->note, w->config->instance_id, c->action,
-					w->filter.state ? w->filter.state : "open"};
-		struct pg_result *rows =
-			session_ask_either(w->session, is_deliveries ? SQL_DELIVERIES_CHANGE : SQL_DEAD_LETTERS_CHANGE,
-					   is_deliveries ? NULL : SQL_SQLITE_DEAD_LETTERS_CHANGE, 5, values);
+		const char *values[] = {ids, o->note, w->config->instance_id, c->action, w->filter.state};
+		struct pg_result *rows = session_ask_either(w->session, sql[0], sql[1], 5, values);
 
 		free(ids);
 		if (!rows)
@@ -451,24 +455,15 @@ static void print_done(const struct change *c, bool is_json)
 	json_out_close(&out);
 }
 
-static int64_t find_last_action(struct session *s)
+/* Deliveries that were retried wait if no running listener has their target. */
+static void warn_of_unattended(const struct change *c)
 {
-	struct pg_result *rows = session_ask(s, "SELECT pg_catalog.max(id) FROM :schema.delivery_actions", 0, NULL);
-	int64_t id = rows ? session_number(rows, 0, 0) : -1;
-
-	session_drop(rows);
-	return id;
-}
-
-/* Deliveries retried since that action wait if no running listener has their target. */
-static void warn_of_unattended(struct session *s, int64_t last_action)
-{
-	char id[24];
-	const char *values[] = {id};
+	char age[24];
+	const char *values[] = {age};
 	struct pg_result *rows;
 
-	snprintf(id, sizeof(id), "%" PRId64, last_action);
-	rows = session_ask(s, SQL_UNATTENDED, 1, values);
+	snprintf(age, sizeof(age), "%" PRId64, clock_ms(CLOCK_MONOTONIC) - c->started_ms);
+	rows = session_ask(c->walk.session, SQL_UNATTENDED, 1, values);
 	if (rows && !session_is_null(rows, 0, 0))
 		dispatch_fail("no running listener delivers to %s; these deliveries wait until one does",
 			      session_text(rows, 0, 0));
@@ -477,13 +472,9 @@ static void warn_of_unattended(struct session *s, int64_t last_action)
 
 static int change(struct change *c, const struct dead_letters_options *o)
 {
-	bool is_discard = strcmp(c->action, "discard") == 0, is_retry = strcmp(c->action, "retry") == 0;
-	int64_t last_action = is_retry ? find_last_action(c->walk.session) : 0;
 	int failed;
 
-	if (last_action < 0)
-		return STATUS_FAILED;
-	if (is_discard && !c->walk.filter.is_deliveries && c->walk.ids.count)
+	if (strcmp(c->action, "discard") == 0 && !c->walk.filter.is_deliveries && c->walk.ids.count)
 		c->marks = redis_query_open(c->walk.config);
 	failed = change_pages(c, o);
 	redis_query_close(c->marks);
@@ -494,8 +485,8 @@ static int change(struct change *c, const struct dead_letters_options *o)
 			      c->done_as, PAGE);
 	else if (interrupt_has_come())
 		dispatch_fail("interrupted; the count above is complete, run again for the rest");
-	if (c->done && is_retry && !failed)
-		warn_of_unattended(c->walk.session, last_action);
+	if (c->done && strcmp(c->action, "retry") == 0 && !failed)
+		warn_of_unattended(c);
 	return failed || interrupt_has_come() ? STATUS_FAILED : STATUS_FINE;
 }
 
@@ -503,7 +494,7 @@ int dead_letters_change(const struct invocation *in, const char *state, const ch
 {
 	const struct dead_letters_options *o = in->options;
 	struct dead_letter_filter filter = o->filter;
-	struct change c = {.action = action, .done_as = done_as};
+	struct change c = {.action = action, .done_as = done_as, .started_ms = clock_ms(CLOCK_MONOTONIC)};
 	struct session *s = session_open(in->config);
 	int status = STATUS_FAILED;
 

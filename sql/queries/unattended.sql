@@ -1,8 +1,9 @@
--- Returns the targets to which this role has retried deliveries since action $1 and to which no running listener
--- delivers, or NULL. Listeners check in once a minute. Their consumer does not matter: any that has the target among its
--- webhooks delivers to it.
+-- Returns the targets to which this role has retried deliveries within the last $1 milliseconds, and to which no
+-- running listener delivers, or NULL. Listeners check in once a minute. Their consumer does not matter: any that
+-- has the target among its webhooks delivers to it.
 SELECT pg_catalog.string_agg(target, ', ' ORDER BY target)
 FROM (SELECT DISTINCT target FROM :schema.delivery_actions
-	WHERE id > $1::bigint AND db_user = session_user AND action = 'retry') AS retried
+	WHERE done_at > now() - $1::bigint * interval '1 millisecond' AND db_user = session_user
+		AND action = 'retry') AS retried
 WHERE NOT EXISTS (SELECT FROM :schema.wsonce_listeners
 	WHERE target = ANY(targets) AND seen_at > now() - interval '3 minutes')
