@@ -99,10 +99,10 @@ static void on_tick(void *owner)
 static int fetch_page(struct retry *r)
 {
 	char *ids = dead_letter_ids_array(&r->walk.ids, r->next, PAGE);
-	const char *values[] = {ids};
+	const char *values[] = {ids, r->o->raw_file ? "t" : "f"};
 
 	session_drop(r->page);
-	r->page = session_ask_either(r->session, SQL_RETRY_TAKE, SQL_SQLITE_RETRY_TAKE, 1, values);
+	r->page = session_ask_either(r->session, SQL_RETRY_TAKE, SQL_SQLITE_RETRY_TAKE, 2, values);
 	free(ids);
 	r->row = 0;
 	r->next += r->walk.ids.count - r->next < PAGE ? r->walk.ids.count - r->next : PAGE;
@@ -125,7 +125,7 @@ static struct slice text_of(const struct pg_result *page, size_t row, int column
 	return (struct slice){text, strlen(text)};
 }
 
-/* What a profile has read of the letter. Its time is not kept: --max-age refuses it again. */
+/* Gets what a profile has read. The event's time was not kept, so --max-age refuses it again. */
 static void fetch_event(struct retry *r, size_t row)
 {
 	r->event = (struct feed_event){.is_shared = true};
@@ -136,43 +136,28 @@ static void fetch_event(struct retry *r, size_t row)
 	r->event.type = text_of(r->page, row, EVENT_TYPE);
 }
 
-/* The letter that an edited message replaces. */
-static int fetch_edited(struct retry *r)
-{
-	const char *values[] = {r->o->id};
-
-	r->page = session_ask_either(
-		r->session,
-		"SELECT NULL, NULL, NULL, NULL, event_id, event_type, source FROM :schema.dead_letters"
-		" WHERE id = $1::bigint",
-		"SELECT NULL, NULL, NULL, NULL, event_id, event_type, source FROM dead_letters"
-		" WHERE id = CAST(?1 AS INTEGER)",
-		1, values);
-	if (r->page && session_count(r->page))
-		fetch_event(r, 0);
-	return r->page ? 0 : -1;
-}
-
-/* Could no profile read the frame? The pointers are for other sources and say nothing about it. */
+/* Is it a frame that its profile could not read? The pointers are for other sources and say nothing about it. */
 static bool is_frame(const struct pg_result *page, size_t row)
 {
 	return session_is_null(page, row, EVENT_TYPE) && !session_is_null(page, row, SOURCE);
 }
 
-/* NULL, or why the letter cannot be fed. The head of a message would become a letter of its own. */
+/* Returns why the letter cannot be fed, or NULL. The head of a message would become a letter of its own. */
 static const char *find_objection(const struct retry *r)
 {
+	if (r->o->raw_file)
+		return NULL;
 	if (!session_flag(r->page, r->row, IS_OPEN))
 		return "it is no longer open";
 	if (is_frame(r->page, r->row))
-		return "it is a frame of a feed that its profile could not read; store its event by another way, or "
+		return "it is a frame of a feed that its profile could not read; store its event in another way, or "
 		       "discard it";
 	if (!session_flag(r->page, r->row, IS_WHOLE))
 		return "it was over --max-message and only its head is kept; give the whole by --raw-file";
 	return NULL;
 }
 
-/* Gets the next letter's message into r->bytes. Returns 1, 0 at the end of the page of ids, -1 if it cannot. */
+/* Gets the next letter and, unless it was edited, its message. Returns 1; 0 at the end of the page of ids; or -1. */
 static int fetch(struct retry *r)
 {
 	const char *why;
@@ -191,8 +176,10 @@ static int fetch(struct retry *r)
 		print_outcome(r, r->id, "skipped", why);
 		r->skipped++;
 	}
-	free(r->bytes);
-	r->bytes = session_bytes(r->page, r->row, RAW, &r->len);
+	if (!r->o->raw_file) {
+		free(r->bytes);
+		r->bytes = session_bytes(r->page, r->row, RAW, &r->len);
+	}
 	fetch_event(r, r->row++);
 	return 1;
 }
@@ -214,10 +201,10 @@ static enum feeder_pull hand_over(struct retry *r, struct feeder *f, struct feed
 	return FEEDER_MESSAGE;
 }
 
-/* Turns to the next page of ids. Its letters are fetched at the next call, so that signals are seen in between. */
+/* Turns to the next page of ids. Its letters are fetched by the next call, after signals. */
 static enum feeder_pull turn_page(struct retry *r, struct feeder_message *m)
 {
-	r->is_whole = r->o->raw_file || r->walk.is_over;
+	r->is_whole = r->walk.is_over;
 	if (r->is_whole)
 		return FEEDER_END;
 	m->wait_ms = 0;
@@ -228,10 +215,8 @@ static enum feeder_pull turn_page(struct retry *r, struct feeder_message *m)
 static enum feeder_pull pull(void *owner, struct feeder *f, struct feeder_message *m)
 {
 	struct retry *r = owner;
-	int found = 1;
+	int found = r->is_waiting ? 1 : fetch(r);
 
-	if (!r->is_waiting)
-		found = r->o->raw_file ? r->next++ == 0 : fetch(r);
 	if (found <= 0)
 		return found ? FEEDER_FAILED : turn_page(r, m);
 	return hand_over(r, f, m);
@@ -316,13 +301,7 @@ static int retry(struct retry *r)
 	if ((r->o->raw_file && read_edited(r)) || dead_letter_walk_begin(&r->walk, r->session, c, &filter))
 		return STATUS_FAILED;
 	missed = dead_letter_walk_missed(&r->walk);
-	if (id && missed)
-		return STATUS_FAILED;
-	if (id)
-		r->id = r->walk.ids.at[0];
-	if (id && fetch_edited(r))
-		return STATUS_FAILED;
-	return feed(r, missed);
+	return id && missed ? STATUS_FAILED : feed(r, missed);
 }
 
 static int retry_dead_letters(const struct invocation *in)
@@ -344,7 +323,7 @@ static int retry_dead_letters(const struct invocation *in)
 	return status;
 }
 
-/* A delivery becomes pending, and the listeners send it. */
+/* Deliveries become pending, and the listeners send them. */
 static int run_retry(const struct invocation *in)
 {
 	const struct dead_letters_options *o = in->options;

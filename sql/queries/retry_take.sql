@@ -1,12 +1,13 @@
--- Takes up the dead letters with the ids $1 for a retry. Returns, for each id in order: the id, the message, whether it
--- is the whole message and can be fed, whether the letter is still open, and the event id, type and source. From here on
--- dead_letters_change.sql leaves those alone that are fed. Locks in the order of write_dead_letters.sql.
+-- Takes up the dead letters with the ids $1 for a retry, also resolved ones if $2. Returns, for each id in order: the id,
+-- the message, whether it is the whole message and can be fed, whether the letter is still open (or $2), and the event
+-- id, type and source. From here on dead_letters_change.sql leaves those alone that are fed. Locks in the order of
+-- write_dead_letters.sql.
 WITH wanted AS (
 	SELECT pg_catalog.unnest($1::bigint[]) AS id
 ), locked AS (
 	SELECT id, event_type IS NOT NULL OR digest = CASE consumer WHEN '' THEN pg_catalog.sha256(raw)
 		ELSE pg_catalog.sha256(pg_catalog.sha256(raw) || pg_catalog.convert_to(consumer, 'UTF8')) END AS is_whole
-	FROM :schema.dead_letters WHERE id = ANY($1::bigint[]) AND (resolved_at IS NULL OR last_seen > resolved_at)
+	FROM :schema.dead_letters WHERE id = ANY($1::bigint[]) AND ($2::boolean OR resolved_at IS NULL OR last_seen > resolved_at)
 	ORDER BY digest FOR UPDATE
 ), open AS (
 	UPDATE :schema.dead_letters AS d SET retried_at = CASE WHEN is_whole AND (event_type IS NOT NULL OR source IS NULL)
