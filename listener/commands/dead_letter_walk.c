@@ -46,24 +46,73 @@ static const struct statements {
 		   {NEWEST(SQL_DELIVERIES_FIND), NULL},
 		   {"SELECT pg_catalog.max(id) FROM :schema.outbox", NULL}};
 
-const char *dead_letters_check(const struct dead_letter_filter *filter, char **words, int word_count)
+/* --- options --- */
+
+static bool is_filtered(const struct dead_letter_filter *f)
+{
+	return f->since_us || f->until_us || f->type || f->reason || f->target;
+}
+
+static bool is_id(const char *word)
+{
+	size_t n = strspn(word, "0123456789");
+
+	return n && !word[n] && n < 19;
+}
+
+static const char *check_ids(const struct invocation *in)
 {
 	static _Thread_local char sentence[160];
+	const struct dead_letters_options *o = in->options;
+	const char *wrong = o->id && !is_id(o->id) ? o->id : NULL;
 
-	if (filter->target && !filter->is_deliveries)
+	for (int i = 0; i < in->word_count && !wrong; i++)
+		wrong = is_id(in->words[i]) ? NULL : in->words[i];
+	if (!wrong)
+		return NULL;
+	snprintf(sentence, sizeof(sentence), "\"%.80s\" is not the id of a dead %s, which is a number", wrong,
+		 o->filter.is_deliveries ? "delivery" : "letter");
+	return sentence;
+}
+
+/* Is it clear what to change? */
+static const char *check_choice(const struct invocation *in)
+{
+	static _Thread_local char sentence[80];
+	const struct dead_letters_options *o = in->options;
+	bool is_chosen = o->is_all || in->word_count || is_filtered(&o->filter);
+
+	if (!o->raw_file != !o->id)
+		return "--raw-file FILE and --id ID go together: one of them is missing";
+	if (o->id && o->filter.is_deliveries)
+		return "--raw-file and --id do not go with --deliveries, which sends the stored payload";
+	if (o->id && is_chosen)
+		return "--id chooses one letter; drop the other ids and filters";
+	if (o->is_all && in->word_count)
+		return "--all and ids exclude each other: give either";
+	snprintf(sentence, sizeof(sentence), "nothing chosen to %s: give ids, a filter, or --all", o->action);
+	return o->id || is_chosen ? NULL : sentence;
+}
+
+const char *dead_letters_check(const struct invocation *in)
+{
+	const struct dead_letters_options *o = in->options;
+	const struct dead_letter_filter *f = &o->filter;
+	const char *wrong = NULL;
+
+	if (o->is_pending && !(f->is_deliveries && f->target))
+		wrong = "--pending goes with --deliveries and --target";
+	else if (o->action)
+		wrong = check_choice(in);
+	if (wrong)
+		return wrong;
+	if (o->is_raw && o->is_json)
+		return "--raw and --json do not go together";
+	if (f->target && !f->is_deliveries)
 		return "--target goes with --deliveries";
-	if (filter->since_us && filter->until_us && filter->since_us >= filter->until_us)
+	if (f->since_us && f->until_us && f->since_us >= f->until_us)
 		return "--since must be before --until; an age such as 7d is a time before now";
-	for (int i = 0; i < word_count; i++) {
-		size_t n = strspn(words[i], "0123456789");
-
-		if (n && !words[i][n] && n < 19)
-			continue;
-		snprintf(sentence, sizeof(sentence), "\"%.80s\" is not the id of a dead %s, which is a number",
-			 words[i], filter->is_deliveries ? "delivery" : "letter");
-		return sentence;
-	}
-	return NULL;
+	return check_ids(in);
 }
 
 /* --- ids --- */
@@ -89,13 +138,13 @@ char *dead_letter_ids_array(const struct dead_letter_ids *ids, size_t first, siz
 	return text;
 }
 
-static char *words_array(const struct dead_letter_filter *filter)
+static char *words_array(char **words, int count)
 {
 	struct dead_letter_ids given = {NULL, 0, 0};
 	char *text;
 
-	for (int i = 0; i < filter->word_count; i++)
-		add_id(&given, strtoll(filter->words[i], NULL, 10));
+	for (int i = 0; i < count; i++)
+		add_id(&given, strtoll(words[i], NULL, 10));
 	text = dead_letter_ids_array(&given, 0, given.count);
 	free(given.at);
 	return text;
@@ -145,15 +194,9 @@ static struct pg_result *ask(const struct dead_letter_walk *w, const char *const
 {
 	const struct dead_letter_filter *f = &w->filter;
 	char since[24], until[24], most[24], after[24], end[24];
-	const char *values[] = {since,
-				until,
-				f->reason ? f->reason : "",
-				f->state ? f->state : "open",
-				w->words,
-				f->is_deliveries ? f->target : w->config->consumer,
-				type,
-				most,
-				after,
+	const char *values[] = {since,    until,    f->reason ? f->reason : "",
+				f->state, w->words, f->is_deliveries ? f->target : w->config->consumer,
+				type,     most,     after,
 				end};
 
 	snprintf(since, sizeof(since), "%" PRId64, f->since_us);
@@ -193,7 +236,7 @@ int dead_letter_walk_next(struct dead_letter_walk *w)
 	while (!w->is_over) {
 		if (read_page(w))
 			return -1;
-		if (!w->words && !w->filter.is_one_page)
+		if (!w->is_one_page)
 			break;
 	}
 	return 0;
@@ -213,26 +256,6 @@ static int begin_at_newest(struct dead_letter_walk *w, const struct statements *
 	return rows ? 0 : -1;
 }
 
-int dead_letter_walk_begin(struct dead_letter_walk *w, struct session *s, const struct config *config,
-			   const struct dead_letter_filter *filter)
-{
-	const struct statements *sql = filter->is_deliveries ? &of_deliveries : &of_letters;
-	struct pg_result *rows = session_ask_either(s, sql->last[0], sql->last[1], 0, NULL);
-
-	*w = (struct dead_letter_walk){.session = s, .config = config, .filter = *filter, .after = -1};
-	if (!rows)
-		return -1;
-	w->end = session_number(rows, 0, 0);
-	session_drop(rows);
-	if (filter->word_count)
-		w->words = words_array(filter);
-	if (filter->type && !filter->is_deliveries)
-		w->reader = dead_letters_type_reader(config);
-	if (filter->newest && begin_at_newest(w, sql))
-		return -1;
-	return dead_letter_walk_next(w);
-}
-
 void dead_letter_walk_end(struct dead_letter_walk *w)
 {
 	envelope_free(w->reader);
@@ -247,22 +270,46 @@ static int compare_ids(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-int dead_letter_walk_missed(const struct dead_letter_walk *w)
+/* Prints which of the given ids are not among those that were found. */
+static void tell_missed(struct dead_letter_walk *w, char **words, int count)
 {
+	const char *state = w->filter.state;
 	bool is_deliveries = w->filter.is_deliveries;
-	const char *state = w->filter.state ? w->filter.state : "open";
-	int missed = 0;
 
-	for (int i = 0; i < w->filter.word_count; i++) {
-		const char *word = w->filter.words[i];
-		int64_t id = strtoll(word, NULL, 10);
+	for (int i = 0; i < count; i++) {
+		int64_t id = strtoll(words[i], NULL, 10);
 
 		if (w->ids.count && bsearch(&id, w->ids.at, w->ids.count, sizeof(id), compare_ids))
 			continue;
 		dispatch_fail(is_deliveries ? "%s: there is no such %s delivery"
 					    : "%s: this fleet (see --consumer) has no such %s dead letter",
-			      word, is_deliveries && strcmp(state, "open") == 0 ? "dead" : state);
-		missed++;
+			      words[i], is_deliveries && strcmp(state, "open") == 0 ? "dead" : state);
+		w->missed++;
 	}
-	return missed;
+}
+
+int dead_letter_walk_begin(struct dead_letter_walk *w, struct session *s, const struct invocation *in)
+{
+	const struct dead_letters_options *o = in->options;
+	const struct statements *sql = o->filter.is_deliveries ? &of_deliveries : &of_letters;
+	struct pg_result *rows = session_ask_either(s, sql->last[0], sql->last[1], 0, NULL);
+	char *id = (char *)o->id, **words = id ? &id : in->words;
+	int count = id ? 1 : in->word_count;
+
+	*w = (struct dead_letter_walk){.session = s, .config = in->config, .filter = o->filter, .after = -1};
+	if (!rows)
+		return -1;
+	w->end = session_number(rows, 0, 0);
+	session_drop(rows);
+	if (o->is_pending || id)
+		w->filter.state = id ? "all" : "pending";
+	if (count)
+		w->words = words_array(words, count);
+	w->is_one_page = count || !o->action;
+	if (o->filter.type && !o->filter.is_deliveries)
+		w->reader = dead_letters_type_reader(in->config);
+	if ((o->filter.newest && begin_at_newest(w, sql)) || dead_letter_walk_next(w))
+		return -1;
+	tell_missed(w, words, count);
+	return 0;
 }

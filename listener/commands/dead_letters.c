@@ -162,25 +162,15 @@ static int list(const struct dead_letter_walk *w, const struct dead_letters_opti
 
 static int run_list(const struct invocation *in)
 {
-	const struct dead_letters_options *o = in->options;
-	struct dead_letter_filter filter = o->filter;
 	struct dead_letter_walk walk = {.is_over = true};
 	struct session *s = session_open(in->config);
 	int status = STATUS_FAILED;
 
-	filter.is_one_page = true;
-	if (s && dead_letter_walk_begin(&walk, s, in->config, &filter) == 0)
-		status = list(&walk, o);
+	if (s && dead_letter_walk_begin(&walk, s, in) == 0)
+		status = list(&walk, in->options);
 	dead_letter_walk_end(&walk);
 	session_close(s);
 	return status;
-}
-
-static const char *check_list(const struct invocation *in)
-{
-	const struct dead_letters_options *o = in->options;
-
-	return dead_letters_check(&o->filter, NULL, 0);
 }
 
 static const struct option list_options[] = {
@@ -195,7 +185,8 @@ static const struct option list_options[] = {
 	DEAD_LETTERS_JSON,
 };
 
-static const struct dead_letters_options list_defaults = {.filter = {.newest = 20000}, .groups = 20, .examples = 3};
+static const struct dead_letters_options list_defaults = {
+	.filter = {.state = "open", .newest = 20000}, .groups = 20, .examples = 3};
 
 const struct subcommand dead_letters_list = {
 	.name = "dead-letters list",
@@ -206,7 +197,7 @@ const struct subcommand dead_letters_list = {
 		"fleet. With --deliveries, it lists what could not be delivered to webhooks, by target and reason.",
 	COMMAND_OPTIONS(list_options, struct dead_letters_options),
 	.defaults = &list_defaults,
-	.check = check_list,
+	.check = dead_letters_check,
 	.settings = SETTINGS_STORE " consumer",
 	.run = run_list,
 };
@@ -346,15 +337,6 @@ static int run_show(const struct invocation *in)
 	return status;
 }
 
-static const char *check_show(const struct invocation *in)
-{
-	const struct dead_letters_options *o = in->options;
-
-	if (o->is_raw && o->is_json)
-		return "--raw and --json do not go together";
-	return dead_letters_check(&o->filter, in->words, in->word_count);
-}
-
 static const struct option show_options[] = {
 	{"deliveries", DEAD_LETTERS_OPTION(SWITCH, filter.is_deliveries), NULL, 0, 0, NULL,
 	 "ID is that of a webhook delivery"},
@@ -373,7 +355,7 @@ const struct subcommand dead_letters_show = {
 	.least_words = 1,
 	.most_words = 1,
 	COMMAND_OPTIONS(show_options, struct dead_letters_options),
-	.check = check_show,
+	.check = dead_letters_check,
 	.settings = SETTINGS_STORE,
 	.run = run_show,
 };
@@ -383,8 +365,6 @@ const struct subcommand dead_letters_show = {
 struct change {
 	struct dead_letter_walk walk;
 	struct redis_query *marks; /* of letters that are discarded, which must open again; else NULL */
-	const char *action;
-	const char *done_as;
 	int64_t done;
 	int64_t started_ms;
 };
@@ -416,7 +396,7 @@ static int change_page(struct change *c, const struct dead_letters_options *o)
 
 	for (size_t i = 0; i < w->ids.count && !interrupt_has_come(); i += PAGE) {
 		char *ids = dead_letter_ids_array(&w->ids, i, PAGE);
-		const char *values[] = {ids, o->note, w->config->instance_id, c->action, w->filter.state};
+		const char *values[] = {ids, o->note, w->config->instance_id, o->action, w->filter.state};
 		struct pg_result *rows = session_ask_either(w->session, sql[0], sql[1], 5, values);
 
 		free(ids);
@@ -426,7 +406,7 @@ static int change_page(struct change *c, const struct dead_letters_options *o)
 		if (c->marks)
 			dead_letters_forget(&c->marks, rows, 1);
 		session_drop(rows);
-		progress_show("%s: %" PRId64 ", up to id %" PRId64, c->done_as, c->done, w->ids.at[i]);
+		progress_show("%s: %" PRId64 ", up to id %" PRId64, o->done_as, c->done, w->ids.at[i]);
 	}
 	return 0;
 }
@@ -441,16 +421,16 @@ static int change_pages(struct change *c, const struct dead_letters_options *o)
 	return failed;
 }
 
-static void print_done(const struct change *c, bool is_json)
+static void print_done(const struct change *c, const struct dead_letters_options *o)
 {
 	struct json_out out;
 
-	if (!is_json) {
-		printf("%s %" PRId64 "\n", c->done_as, c->done);
+	if (!o->is_json) {
+		printf("%s %" PRId64 "\n", o->done_as, c->done);
 		return;
 	}
 	json_out_open(&out);
-	json_out_member(&out, c->done_as, json_integer((json_int_t)c->done));
+	json_out_member(&out, o->done_as, json_integer((json_int_t)c->done));
 	json_out_member(&out, "interrupted", json_boolean(interrupt_has_come()));
 	json_out_close(&out);
 }
@@ -474,81 +454,34 @@ static int change(struct change *c, const struct dead_letters_options *o)
 {
 	int failed;
 
-	if (strcmp(c->action, "discard") == 0 && !c->walk.filter.is_deliveries && c->walk.ids.count)
+	if (strcmp(o->action, "discard") == 0 && !c->walk.filter.is_deliveries && c->walk.ids.count)
 		c->marks = redis_query_open(c->walk.config);
 	failed = change_pages(c, o);
 	redis_query_close(c->marks);
-	print_done(c, o->is_json);
+	print_done(c, o);
 	if (failed)
 		dispatch_fail("stopped before the end: those that are counted are %s, and perhaps %d more; run again "
 			      "for the rest",
-			      c->done_as, PAGE);
+			      o->done_as, PAGE);
 	else if (interrupt_has_come())
 		dispatch_fail("interrupted; the count above is complete, run again for the rest");
-	if (c->done && strcmp(c->action, "retry") == 0 && !failed)
+	if (c->done && strcmp(o->action, "retry") == 0 && !failed)
 		warn_of_unattended(c);
 	return failed || interrupt_has_come() ? STATUS_FAILED : STATUS_FINE;
 }
 
-int dead_letters_change(const struct invocation *in, const char *state, const char *action, const char *done_as)
+int dead_letters_change(const struct invocation *in)
 {
-	const struct dead_letters_options *o = in->options;
-	struct dead_letter_filter filter = o->filter;
-	struct change c = {.action = action, .done_as = done_as, .started_ms = clock_ms(CLOCK_MONOTONIC)};
+	struct change c = {.started_ms = clock_ms(CLOCK_MONOTONIC)};
 	struct session *s = session_open(in->config);
 	int status = STATUS_FAILED;
 
-	filter.state = state;
-	filter.words = in->words;
-	filter.word_count = in->word_count;
 	interrupt_watch();
-	if (s && dead_letter_walk_begin(&c.walk, s, in->config, &filter) == 0) {
-		int missed = dead_letter_walk_missed(&c.walk);
-
-		status = change(&c, o);
-		status = missed ? STATUS_FAILED : status;
-	}
+	if (s && dead_letter_walk_begin(&c.walk, s, in) == 0)
+		status = change(&c, in->options);
 	dead_letter_walk_end(&c.walk);
 	session_close(s);
-	return status;
-}
-
-static int run_discard(const struct invocation *in)
-{
-	const struct dead_letters_options *o = in->options;
-
-	return dead_letters_change(in, o->is_pending ? "pending" : "open", "discard", "discarded");
-}
-
-static int run_reopen(const struct invocation *in)
-{
-	return dead_letters_change(in, "resolved", "reopen", "reopened");
-}
-
-const char *dead_letters_check_choice(const struct invocation *in, const char *nothing)
-{
-	const struct dead_letters_options *o = in->options;
-	const struct dead_letter_filter *f = &o->filter;
-
-	if (!o->is_all && !in->word_count && !f->since_us && !f->until_us && !f->type && !f->reason && !f->target)
-		return nothing;
-	if (o->is_all && in->word_count)
-		return "--all and ids exclude each other: give either";
-	return dead_letters_check(f, in->words, in->word_count);
-}
-
-static const char *check_discard(const struct invocation *in)
-{
-	const struct dead_letters_options *o = in->options;
-
-	if (o->is_pending && !(o->filter.is_deliveries && o->filter.target))
-		return "--pending goes with --deliveries and --target";
-	return dead_letters_check_choice(in, "nothing chosen to discard: give ids, a filter, or --all");
-}
-
-static const char *check_reopen(const struct invocation *in)
-{
-	return dead_letters_check_choice(in, "nothing chosen to reopen: give ids, a filter, or --all");
+	return c.walk.missed ? STATUS_FAILED : status;
 }
 
 static const struct option discard_options[] = {
@@ -559,6 +492,11 @@ static const struct option discard_options[] = {
 
 static const struct option reopen_options[] = {DEAD_LETTERS_CHANGE("all that were discarded")};
 
+static const struct dead_letters_options discard_defaults = {
+	.filter = {.state = "open"}, .action = "discard", .done_as = "discarded"};
+static const struct dead_letters_options reopen_defaults = {
+	.filter = {.state = "resolved"}, .action = "reopen", .done_as = "reopened"};
+
 const struct subcommand dead_letters_discard = {
 	.name = "dead-letters discard",
 	.arguments = "[ID ...]",
@@ -567,9 +505,10 @@ const struct subcommand dead_letters_discard = {
 		"when the same message comes again. With --deliveries, it takes dead deliveries off.",
 	.most_words = -1,
 	COMMAND_OPTIONS(discard_options, struct dead_letters_options),
-	.check = check_discard,
+	.defaults = &discard_defaults,
+	.check = dead_letters_check,
 	.settings = SETTINGS_BOTH " instance-id",
-	.run = run_discard,
+	.run = dead_letters_change,
 };
 
 const struct subcommand dead_letters_reopen = {
@@ -579,7 +518,8 @@ const struct subcommand dead_letters_reopen = {
 	.help = "Puts what was discarded back on the list: dead letters, or with --deliveries dead deliveries.",
 	.most_words = -1,
 	COMMAND_OPTIONS(reopen_options, struct dead_letters_options),
-	.check = check_reopen,
+	.defaults = &reopen_defaults,
+	.check = dead_letters_check,
 	.settings = SETTINGS_BOTH " instance-id",
-	.run = run_reopen,
+	.run = dead_letters_change,
 };

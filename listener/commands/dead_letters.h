@@ -14,13 +14,7 @@
 
 struct redis_query;
 
-/* SQL: is a dead letter open? See sql/002. */
-#define DEAD_LETTERS_OPEN "(resolved_at IS NULL OR last_seen > resolved_at)"
-
-/* SQLite's now, as the tables have it. */
-#define DEAD_LETTERS_LITE_NOW "strftime('%Y-%m-%dT%H:%M:%f000Z')"
-
-/* Which dead letters or deliveries. What is 0 or NULL does not matter. */
+/* Which dead letters or deliveries. 0 and NULL choose any. */
 struct dead_letter_filter {
 	bool is_deliveries;
 	int64_t since_us;   /* last seen at or after; a delivery: settled */
@@ -28,17 +22,16 @@ struct dead_letter_filter {
 	const char *type;   /* of the event, if the message has one */
 	const char *reason; /* a part of the reason, in any case */
 	const char *target; /* of deliveries */
-	const char *state;  /* open, resolved or all; of deliveries also pending; NULL: open */
+	const char *state;  /* open, resolved or all; of deliveries also pending */
 	int64_t limit;      /* the oldest N */
-	bool is_one_page;   /* find all at once */
 	int64_t newest;     /* among the newest N; 0: among all */
-	char **words;       /* ids, checked by dead_letters_check() */
-	int word_count;
 };
 
 /* The options of the commands of the family; each has some of them. */
 struct dead_letters_options {
 	struct dead_letter_filter filter;
+	const char *action;  /* retry, discard or reopen, by the command's defaults; NULL: it changes nothing */
+	const char *done_as; /* retried, discarded or reopened */
 	int64_t groups;
 	int64_t examples;
 	const char *note;
@@ -54,7 +47,7 @@ struct dead_letters_options {
 #define DEAD_LETTERS_OPTION(type, member) OPTION_##type, offsetof(struct dead_letters_options, member)
 #define DEAD_LETTERS_FILTER \
 	{"deliveries", DEAD_LETTERS_OPTION(SWITCH, filter.is_deliveries), NULL, 0, 0, NULL, \
-	 "dead deliveries to webhooks in place of dead letters"}, \
+	 "dead deliveries to webhooks, not dead letters"}, \
 	{"since", DEAD_LETTERS_OPTION(MOMENT, filter.since_us), "TIME", 0, 0, NULL, \
 	 "last seen (a delivery: dead) since TIME: RFC 3339, or an age: 30m, 12h, 7d"}, \
 	{"until", DEAD_LETTERS_OPTION(MOMENT, filter.until_us), "TIME", 0, 0, NULL, "last seen before TIME"}, \
@@ -65,7 +58,7 @@ struct dead_letters_options {
 	{"target", DEAD_LETTERS_OPTION(TEXT, filter.target), "NAME", 0, 0, NULL, \
 	 "with --deliveries: only those to this webhook"}
 #define DEAD_LETTERS_JSON {"json", DEAD_LETTERS_OPTION(SWITCH, is_json), NULL, 0, 0, NULL, "print one JSON object"}
-/* Of commands that change what they find; all says what --all means. */
+/* Of commands that change what they find; all is the meaning of --all. */
 #define DEAD_LETTERS_CHANGE(all) \
 	DEAD_LETTERS_FILTER, \
 	{"limit", DEAD_LETTERS_OPTION(NUMBER, filter.limit), "N", 1, INT64_MAX, NULL, "at most N, the oldest first"}, \
@@ -74,11 +67,8 @@ struct dead_letters_options {
 	DEAD_LETTERS_JSON
 /* clang-format on */
 
-/* Checks what no single option can tell. Returns NULL, or what is wrong, one sentence. */
-const char *dead_letters_check(const struct dead_letter_filter *filter, char **words, int word_count);
-
-/* The same for a command that changes what is chosen: nothing is the sentence if the user has chosen nothing. */
-const char *dead_letters_check_choice(const struct invocation *in, const char *nothing);
+/* Checks the options of a command of the family together. Returns NULL, or what is wrong, one sentence. */
+const char *dead_letters_check(const struct invocation *in);
 
 /* Ids, ascending. */
 struct dead_letter_ids {
@@ -95,8 +85,10 @@ struct dead_letter_walk {
 	struct session *session;
 	const struct config *config;
 	struct dead_letter_filter filter;
+	bool is_one_page;
 	struct envelope *reader;    /* of types in messages; NULL: not needed */
 	char *words;                /* the given ids, as an array; NULL: any */
+	int missed;                 /* given ids that were not found */
 	struct dead_letter_ids ids; /* the current page */
 	size_t looked_at;           /* the filter's newest, if there are more; else 0 */
 	int64_t after;              /* the last id that was examined */
@@ -105,16 +97,13 @@ struct dead_letter_walk {
 	bool is_over; /* this is the last page */
 };
 
-/* Finds the first page: all ids, if the filter has words. Letters are those of config's consumer. Returns 0; or -1
- * after saying why. Call dead_letter_walk_end() in both cases. */
-int dead_letter_walk_begin(struct dead_letter_walk *w, struct session *s, const struct config *config,
-			   const struct dead_letter_filter *filter);
+/* Finds the first page by the options and words of a command, in one page if it changes nothing or has ids. Prints
+ * which ids it does not find. Letters are those of the consumer's fleet. Returns 0; or -1 after printing why. Call
+ * dead_letter_walk_end() in both cases. */
+int dead_letter_walk_begin(struct dead_letter_walk *w, struct session *s, const struct invocation *in);
 /* Finds the next page, which may be empty before the walk is over. Returns 0 or -1. */
 int dead_letter_walk_next(struct dead_letter_walk *w);
 void dead_letter_walk_end(struct dead_letter_walk *w);
-
-/* Says which of the filter's words the first page lacks. Returns how many. */
-int dead_letter_walk_missed(const struct dead_letter_walk *w);
 
 /* Reads the type in messages, which need not be events. */
 struct envelope *dead_letters_type_reader(const struct config *config);
@@ -125,8 +114,8 @@ struct slice dead_letters_type(struct envelope *reader, const char *message, siz
  * does not answer, prints so, closes *marks, and sets it to NULL, with which the next call does nothing. */
 void dead_letters_forget(struct redis_query **marks, const struct pg_result *rows, int column);
 
-/* Applies an action (retry, discard, reopen) to deliveries, or discard or reopen to letters: each page of ids is a
- * transaction. Prints the count as done_as, also after an interrupt or a failure. Returns the exit status. */
-int dead_letters_change(const struct invocation *in, const char *state, const char *action, const char *done_as);
+/* Applies the action to deliveries, or discard or reopen to letters: each page of ids is a transaction. Prints the
+ * count, also after an interrupt or a failure. Returns the exit status. */
+int dead_letters_change(const struct invocation *in);
 
 #endif

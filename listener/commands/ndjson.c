@@ -51,6 +51,19 @@ static enum ndjson_result fail(const struct ndjson *l, const char *what)
 	return NDJSON_FAILED;
 }
 
+static const char *temporary_folder(void)
+{
+	const char *given = getenv("TMPDIR");
+
+	return given ? given : "/tmp";
+}
+
+static enum ndjson_result fail_to_copy(const struct ndjson *l)
+{
+	dispatch_fail("cannot copy %s to %s for resubmitting: %s", l->path, temporary_folder(), strerror(errno));
+	return NDJSON_FAILED;
+}
+
 /* --- life --- */
 
 struct ndjson *ndjson_open(const char *path, size_t max_bytes)
@@ -95,14 +108,12 @@ void ndjson_close(struct ndjson *l)
 
 int ndjson_keep(struct ndjson *l)
 {
-	const char *given = getenv("TMPDIR");
-
-	if (l->is_file)
+	if (!l->is_file)
+		l->copy = open(temporary_folder(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	if (l->is_file || l->copy >= 0)
 		return 0;
-	l->copy = open(given ? given : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-	if (l->copy < 0)
-		fail(l, "cannot be copied to the temporary directory");
-	return l->copy < 0 ? -1 : 0;
+	fail_to_copy(l);
+	return -1;
 }
 
 uint64_t ndjson_size(const struct ndjson *l)
@@ -190,6 +201,16 @@ static enum ndjson_result look_at_first(struct ndjson *l)
 	return NDJSON_LINE;
 }
 
+static bool copy(const struct ndjson *l, size_t n)
+{
+	const char *at = l->bytes + l->to, *end = at + n;
+
+	for (ssize_t put; at < end; at += put)
+		if ((put = write(l->copy, at, (size_t)(end - at))) < 0)
+			return false;
+	return true;
+}
+
 /* From here on the copy is read. */
 static enum ndjson_result end(struct ndjson *l)
 {
@@ -216,8 +237,8 @@ static enum ndjson_result fill(struct ndjson *l)
 		return errno == EINTR || errno == EAGAIN ? NDJSON_LATER : fail(l, strerror(errno));
 	if (n == 0)
 		return end(l);
-	if (l->copy >= 0 && write(l->copy, l->bytes + l->to, (size_t)n) != n)
-		return fail(l, "cannot be copied to the temporary directory");
+	if (l->copy >= 0 && !copy(l, (size_t)n))
+		return fail_to_copy(l);
 	if (!l->is_file)
 		keep_first(l, l->bytes + l->to, (size_t)n);
 	l->to += (size_t)n;

@@ -237,7 +237,7 @@ static int read_edited(struct retry *r)
 	return 0;
 }
 
-static int print_summary(struct retry *r, const struct feeder_count *count, int missed)
+static int print_summary(struct retry *r, const struct feeder_count *count)
 {
 	uint64_t left = count->fed - count->persisted - count->duplicates - count->rejected;
 
@@ -260,11 +260,11 @@ static int print_summary(struct retry *r, const struct feeder_count *count, int 
 		dispatch_fail("%" PRIu64 " have no outcome yet; run again", left);
 	if (!r->is_whole)
 		dispatch_fail("stopped before the end; run again for the rest");
-	return left || !r->is_whole || missed || count->rejected || r->skipped || r->is_lost ? STATUS_FAILED
-											     : STATUS_FINE;
+	return left || !r->is_whole || r->walk.missed || count->rejected || r->skipped || r->is_lost ? STATUS_FAILED
+												     : STATUS_FINE;
 }
 
-static int feed(struct retry *r, int missed)
+static int feed(struct retry *r)
 {
 	const struct feeder_owner owner = {pull, on_settled, on_tick, r, "retry"};
 	struct feeder_count count;
@@ -282,26 +282,18 @@ static int feed(struct retry *r, int missed)
 		record(r);
 	if (r->is_lost)
 		dispatch_fail("cannot record the outcome of some letters; run again");
-	return print_summary(r, &count, missed);
+	return print_summary(r, &count);
 }
 
 static int retry(struct retry *r)
 {
 	const struct config *c = r->in->config;
-	struct dead_letter_filter filter = r->o->filter;
-	char *id = (char *)r->o->id;
-	int missed;
 
-	filter.words = id ? &id : r->in->words;
-	filter.word_count = id ? 1 : r->in->word_count;
-	if (id)
-		filter.state = "all";
 	r->envelope = envelope_new(&c->id_pointers, c->type_pointer, c->payload_pointer);
 	r->told = json_array();
-	if ((r->o->raw_file && read_edited(r)) || dead_letter_walk_begin(&r->walk, r->session, c, &filter))
+	if ((r->o->raw_file && read_edited(r)) || dead_letter_walk_begin(&r->walk, r->session, r->in))
 		return STATUS_FAILED;
-	missed = dead_letter_walk_missed(&r->walk);
-	return id && missed ? STATUS_FAILED : feed(r, missed);
+	return r->o->id && r->walk.missed ? STATUS_FAILED : feed(r);
 }
 
 static int retry_dead_letters(const struct invocation *in)
@@ -328,24 +320,7 @@ static int run_retry(const struct invocation *in)
 {
 	const struct dead_letters_options *o = in->options;
 
-	return o->filter.is_deliveries ? dead_letters_change(in, "open", "retry", "retried") : retry_dead_letters(in);
-}
-
-static const char *check_retry(const struct invocation *in)
-{
-	static const char nothing[] = "nothing chosen to retry: give ids, a filter, or --all";
-	const struct dead_letters_options *o = in->options;
-	char *id = (char *)o->id;
-
-	if (!o->raw_file != !id)
-		return "--raw-file FILE and --id ID go together: one of them is missing";
-	if (!id)
-		return dead_letters_check_choice(in, nothing);
-	if (o->filter.is_deliveries)
-		return "--raw-file and --id do not go with --deliveries, which sends the stored payload";
-	if (dead_letters_check_choice(in, nothing) != nothing)
-		return "--id chooses one letter; drop the other ids and filters";
-	return dead_letters_check(&o->filter, &id, 1);
+	return o->filter.is_deliveries ? dead_letters_change(in) : retry_dead_letters(in);
 }
 
 static const struct option retry_options[] = {
@@ -354,6 +329,9 @@ static const struct option retry_options[] = {
 	 "with --id: feed this edited message instead of the kept one"},
 	{"id", DEAD_LETTERS_OPTION(TEXT, id), "ID", 0, 0, NULL, "the letter that --raw-file replaces"},
 };
+
+static const struct dead_letters_options retry_defaults = {
+	.filter = {.state = "open"}, .action = "retry", .done_as = "retried"};
 
 const struct subcommand dead_letters_retry = {
 	.name = "dead-letters retry",
@@ -365,6 +343,7 @@ const struct subcommand dead_letters_retry = {
 		"dead deliveries become pending, and the fleet sends them again with the same Idempotency-Key.",
 	.most_words = -1,
 	COMMAND_OPTIONS(retry_options, struct dead_letters_options),
-	.check = check_retry,
+	.defaults = &retry_defaults,
+	.check = dead_letters_check,
 	.run = run_retry,
 };
