@@ -16,6 +16,7 @@
 #include "commands/json_out.h"
 #include "intake/feed_client.h"
 #include "road/age_limit.h"
+#include "road/envelope.h"
 
 #define SAMPLES      3
 #define SAMPLE_BYTES 80
@@ -38,10 +39,10 @@ struct live {
 	uv_signal_t interrupts[2];
 	FILE *record;          /* NULL: try */
 	int64_t messages_left; /* 0: any number */
-	bool is_look;          /* it ends with what it was to find, */
-	struct age_limit age;  /* then */
-	bool (*look)(void *arg, const char *message, size_t len);
-	void *look_arg;
+	bool is_look;          /* ends with the first event or dead letter */
+	struct age_limit age;
+	struct envelope *envelope; /* of a plain source; NULL: rules read the messages */
+	bool has_time;             /* the last event has a time that can be read */
 	bool is_ending;
 	struct slice ack; /* unused but for counting */
 	uint64_t messages, events, duplicates, acks, too_long;
@@ -74,20 +75,6 @@ static void write_message(struct live *l, const char *message, size_t len)
 		end_soon(l);
 }
 
-static bool on_message(void *of, const char *message, size_t len)
-{
-	struct live *l = of;
-
-	if (l->is_ending)
-		return false;
-	l->messages++;
-	if (l->record)
-		write_message(l, message, len);
-	if (l->look && l->look(l->look_arg, message, len))
-		end_soon(l);
-	return false;
-}
-
 static bool is_new(struct live *l, struct slice id)
 {
 	if (json_object_getn(l->seen, id.at, id.len))
@@ -111,7 +98,9 @@ static void on_event(void *of, const struct session_event *event)
 {
 	struct live *l = of;
 	const char *stale = age_limit_reason(&l->age, event->time, event->time_unit, clock_us(CLOCK_REALTIME));
+	int64_t us;
 
+	l->has_time = event->time.at && timestamp_parse(event->time.at, event->time.len, event->time_unit, &us);
 	if (stale) {
 		on_reject(of, event->payload, stale);
 		return;
@@ -126,6 +115,34 @@ static void on_event(void *of, const struct session_event *event)
 			 (int)(event->id.len < SAMPLE_BYTES ? event->id.len : SAMPLE_BYTES), event->id.at);
 	if (event->cursor.at)
 		session_advance(l->session, event->cursor, time(NULL));
+}
+
+/* Reads a message of a plain source as the pipeline does. */
+static bool read_envelope(struct live *l, const char *message, size_t len)
+{
+	struct envelope_view view;
+	const char *fault = envelope_read(l->envelope, message, len, &view);
+
+	if (fault)
+		on_reject(l, (struct slice){message, len}, fault);
+	else
+		on_event(l, &(struct session_event){.id = view.id,
+						    .payload = view.payload,
+						    .time = envelope_time(l->envelope),
+						    .time_unit = l->age.unit});
+	return !fault;
+}
+
+static bool on_message(void *of, const char *message, size_t len)
+{
+	struct live *l = of;
+
+	if (l->is_ending)
+		return false;
+	l->messages++;
+	if (l->record)
+		write_message(l, message, len);
+	return l->envelope && read_envelope(l, message, len);
 }
 
 static void on_cursor(void *of, struct slice cursor)
@@ -469,23 +486,38 @@ int live_record(const struct invocation *in, const struct profile *p, FILE *out,
 	return status;
 }
 
-int live_look(const struct config *config, const struct profile *p, int64_t seconds,
-	      bool (*look)(void *arg, const char *message, size_t len), void *arg, struct live_seen *seen)
+/* Reads envelopes and their times as a listener with these settings does. */
+static void read_as_listener(struct live *l, const struct config *config)
 {
-	struct live l = {.profile = p, .is_look = true, .look = look, .look_arg = arg};
+	if (!l->profile->redacted_url) {
+		age_limit_init_feeds(&l->age, config);
+		return;
+	}
+	age_limit_init(&l->age, config);
+	l->age.unit = timestamp_unit_named(config->time_unit);
+	l->envelope = envelope_new(&config->id_pointers, config->type_pointer, config->payload_pointer);
+	if (config->time_pointer)
+		envelope_add_time(l->envelope, config->time_pointer);
+}
+
+int live_look(const struct config *config, const struct profile *p, int64_t seconds, struct live_seen *seen)
+{
+	struct live l = {.profile = p, .is_look = true};
 	struct feed_client_view v;
 
 	*seen = (struct live_seen){.connects = 0};
-	age_limit_init_feeds(&l.age, config);
+	read_as_listener(&l, config);
 	if (talk(&l, config, seconds, seen->error, sizeof(seen->error)))
 		return -1;
 	v = feed_client_view(l.client);
 	seen->connects = v.connects;
 	seen->messages = l.messages;
 	seen->events = l.events;
+	seen->has_time = l.has_time;
 	seen->is_stopped = v.is_stopped;
 	snprintf(seen->error, sizeof(seen->error), "%s", v.error);
 	snprintf(seen->rejected, sizeof(seen->rejected), "%s", l.rejected);
+	envelope_free(l.envelope);
 	forget(&l);
 	return 0;
 }

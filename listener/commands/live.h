@@ -24,15 +24,14 @@ struct live_seen {
 	uint64_t connects;
 	uint64_t messages;
 	uint64_t events;
-	bool is_stopped;    /* for good: a rule or a close code said so */
+	bool has_time;      /* the last event has a time that can be read */
+	bool is_stopped;    /* a rule or a close code ended the feed for good */
 	char error[300];    /* of the last attempt to connect, or of the connection; "": none */
-	char rejected[200]; /* why what a rule matched is no event; "": nothing was */
+	char rejected[200]; /* why a message would be a dead letter; "": none would */
 };
 
-/* Talks to the feed of a profile until its first event, or something that keeps it from coming, and so many seconds at
- * most. look gets each message, and ends it by true; NULL: nobody does. Returns 0; or -1 and a sentence in
- * seen->error if nothing could be tried. */
-int live_look(const struct config *config, const struct profile *p, int64_t seconds,
-	      bool (*look)(void *arg, const char *message, size_t len), void *arg, struct live_seen *seen);
+/* Connects to the feed of a profile, a plain --source too, until its first event or dead letter, an error, or the end
+ * of so many seconds. Returns 0; or -1 with a sentence in seen->error if nothing could be tried. */
+int live_look(const struct config *config, const struct profile *p, int64_t seconds, struct live_seen *seen);
 
 #endif
