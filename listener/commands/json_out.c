@@ -36,6 +36,15 @@ void json_out_member(struct json_out *o, const char *name, json_t *value)
 	print_json(value);
 }
 
+void json_out_members(struct json_out *o, json_t *object)
+{
+	const char *name;
+	json_t *value;
+
+	json_object_foreach(object, name, value) json_out_member(o, name, json_incref(value));
+	json_decref(object);
+}
+
 void json_out_member_text(struct json_out *o, const char *name, const char *json)
 {
 	name_member(o, name);

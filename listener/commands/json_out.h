@@ -16,7 +16,9 @@ struct json_out {
 void json_out_open(struct json_out *o);
 /* Takes ownership of value; NULL is written as null. */
 void json_out_member(struct json_out *o, const char *name, json_t *value);
-/* The same with a value that is JSON already. */
+/* Writes all members of an object, and takes ownership of it. */
+void json_out_members(struct json_out *o, json_t *object);
+/* As json_out_member, with a value that is JSON already. */
 void json_out_member_text(struct json_out *o, const char *name, const char *json);
 void json_out_list(struct json_out *o, const char *name);
 void json_out_item(struct json_out *o, json_t *value);

@@ -1,29 +1,27 @@
-/* live.c owns what `wsonce try`, `wsonce record` and `wsonce check` do with a feed: the loop, and a sink of the
- * conversation that counts, or writes down, and stores nothing. Durable is what was seen. */
+/* live.c connects to a feed for `wsonce try`, `wsonce record` and `wsonce check`: it owns a loop, and the callbacks
+ * that count messages or write them to a file. Nothing is stored, so cursors advance as soon as an event is seen. */
 #include "commands/live.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "commands/interrupt.h"
 #include "commands/json_out.h"
+#include "commands/progress.h"
 #include "intake/feed_client.h"
 #include "road/age_limit.h"
 #include "road/envelope.h"
 
 #define SAMPLES      3
 #define SAMPLE_BYTES 80
-#define IDS_MOST     1000000 /* that duplicates are looked for among */
-#define TELL_MS      1000
+#define IDS_MOST     1000000 /* ids remembered to find duplicates */
 #define GOODBYE_MS   300
-#define LOOK_MS      50
+#define TICK_MS      50
 
 struct live {
 	uv_loop_t loop;
@@ -35,8 +33,7 @@ struct live {
 	bool is_held; /* the cursor, by hold_until */
 	struct feed_client *client;
 	uv_timer_t end;
-	uv_timer_t tell;
-	uv_signal_t interrupts[2];
+	uv_timer_t tick;
 	FILE *record;          /* NULL: try */
 	int64_t messages_left; /* 0: any number */
 	bool is_look;          /* ends with the first event or dead letter */
@@ -44,7 +41,6 @@ struct live {
 	struct envelope *envelope; /* of a plain source; NULL: rules read the messages */
 	bool has_time;             /* the last event has a time that can be read */
 	bool is_ending;
-	struct slice ack; /* unused but for counting */
 	uint64_t messages, events, duplicates, acks, too_long;
 	json_t *seen; /* ids, the names of an object */
 	char samples[SAMPLES][SAMPLE_BYTES + 1];
@@ -65,7 +61,7 @@ static void *on_open(void *arg, struct feed_connection *conn)
 
 static void end_soon(struct live *l);
 
-/* A message that holds newlines, which JSON allows between its words, is still one line. */
+/* Newlines, which JSON allows between tokens, become blanks: a message is one line. */
 static void write_message(struct live *l, const char *message, size_t len)
 {
 	for (size_t i = 0; i < len; i++)
@@ -152,7 +148,7 @@ static void on_cursor(void *of, struct slice cursor)
 	session_advance(l->session, cursor, time(NULL));
 }
 
-/* Nothing is stored, so nothing is acked: whoever is to have the events still gets them. */
+/* Counts acks and sends none, because nothing is stored: the feed keeps the events for the fleet. */
 static void on_ack(void *of, struct slice frame)
 {
 	struct live *l = of;
@@ -224,15 +220,6 @@ static const char *rule_name(const struct live *l, size_t i)
 	return l->profile->rules[i].name ? l->profile->rules[i].name : "(without a name)";
 }
 
-static void tell_now(uv_timer_t *timer)
-{
-	const struct live *l = timer->data;
-	struct feed_client_view v = feed_client_view(l->client);
-
-	fprintf(stderr, "\r\033[K%s %s: %" PRIu64 " messages, %" PRIu64 " events, %" PRIu64 " duplicates%s%s", v.state,
-		v.url, l->messages, l->events, l->duplicates, *v.error ? ": " : "", v.error);
-}
-
 static json_t *describe_rule(const struct live *l, const struct rule_count *count, size_t i)
 {
 	return json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:I}", "rule", json_out_string(rule_name(l, i)), "frames",
@@ -245,41 +232,35 @@ static void print_json(struct live *l, const struct feed_client_view *v)
 {
 	struct slice cursor = session_cursor(l->session);
 	char *text = cursor.at ? memory_strndup(cursor.at, cursor.len) : NULL;
-	json_t *samples = json_array();
+	json_t *samples = json_array(), *rules = json_array();
 	struct json_out o;
 
 	for (size_t i = 0; i < l->sample_count; i++)
 		json_array_append_new(samples, json_out_string(l->samples[i]));
-	json_out_open(&o);
-	json_out_member(&o, "source", json_out_string(l->profile->name));
-	json_out_member(&o, "url", json_out_string(v->url));
-	json_out_member(&o, "connections", json_integer((json_int_t)v->connects));
-	json_out_member(&o, "error", json_out_string(*v->error ? v->error : NULL));
-	json_out_member(&o, "messages", json_integer((json_int_t)l->messages));
-	json_out_member(&o, "events", json_integer((json_int_t)l->events));
-	json_out_member(&o, "duplicates", json_integer((json_int_t)l->duplicates));
-	json_out_member(&o, "too_long", json_integer((json_int_t)l->too_long));
-	json_out_member(&o, "replies", json_integer((json_int_t)v->replies));
-	json_out_member(&o, "acks_owed", json_integer((json_int_t)l->acks));
-	json_out_member(&o, "gaps", json_integer((json_int_t)v->gaps.gaps));
-	json_out_member(&o, "missing", json_integer((json_int_t)v->gaps.missing));
-	json_out_member(&o, "sample_ids", samples);
-	json_out_member(&o, "rejected_because", json_out_string(*l->rejected ? l->rejected : NULL));
-	json_out_member_text(&o, "cursor", text ? text : "null");
-	json_out_list(&o, "rules");
 	for (size_t i = 0; i <= l->profile->rule_count; i++)
-		json_out_item(&o, describe_rule(l, &v->rules[i], i));
-	json_out_list_end(&o);
+		json_array_append_new(rules, describe_rule(l, &v->rules[i], i));
+	json_out_open(&o);
+	json_out_members(&o,
+			 json_pack("{so so sI so? sI sI sI sI sI sI sI sI so so?}", "source",
+				   json_out_string(l->profile->name), "url", json_out_string(v->url), "connections",
+				   (json_int_t)v->connects, "error", json_out_string(*v->error ? v->error : NULL),
+				   "messages", (json_int_t)l->messages, "events", (json_int_t)l->events, "duplicates",
+				   (json_int_t)l->duplicates, "too_long", (json_int_t)l->too_long, "replies",
+				   (json_int_t)v->replies, "acks_owed", (json_int_t)l->acks, "gaps",
+				   (json_int_t)v->gaps.gaps, "missing", (json_int_t)v->gaps.missing, "sample_ids",
+				   samples, "rejected_because", json_out_string(*l->rejected ? l->rejected : NULL)));
+	json_out_member_text(&o, "cursor", text ? text : "null");
+	json_out_member(&o, "rules", rules);
 	json_out_close(&o);
 	free(text);
 }
 
-static void print_line(const char *name, const char *text)
+static void print_line(const char *name, const char *text, size_t len)
 {
-	if (!*text)
+	if (!len)
 		return;
 	printf("%-12s", name);
-	json_out_text(text, strlen(text), true);
+	json_out_text(text, len, true);
 	putchar('\n');
 }
 
@@ -287,9 +268,9 @@ static void print_text(struct live *l, const struct feed_client_view *v)
 {
 	struct slice cursor = session_cursor(l->session);
 
-	print_line("source", l->profile->name);
-	print_line("url", v->url);
-	print_line("error", v->error);
+	print_line("source", l->profile->name, strlen(l->profile->name));
+	print_line("url", v->url, strlen(v->url));
+	print_line("error", v->error, strlen(v->error));
 	printf("connections %" PRIu64 ", messages %" PRIu64 ", events %" PRIu64 ", duplicates %" PRIu64
 	       ", replies %" PRIu64 ", acks owed %" PRIu64 "\n\n",
 	       v->connects, l->messages, l->events, l->duplicates, v->replies, l->acks);
@@ -304,15 +285,11 @@ static void print_text(struct live *l, const struct feed_client_view *v)
 	}
 	putchar('\n');
 	for (size_t i = 0; i < l->sample_count; i++)
-		print_line("id", l->samples[i]);
-	print_line("rejected", l->rejected);
+		print_line("id", l->samples[i], strlen(l->samples[i]));
+	print_line("rejected", l->rejected, strlen(l->rejected));
 	if (v->gaps.gaps)
 		printf("%-12s%" PRIu64 ", with %" PRIu64 " numbers\n", "gaps", v->gaps.gaps, v->gaps.missing);
-	if (cursor.at) {
-		printf("%-12s", "cursor");
-		json_out_text(cursor.at, cursor.len, true);
-		putchar('\n');
-	}
+	print_line("cursor", cursor.at, cursor.len);
 }
 
 /* --- the loop --- */
@@ -325,12 +302,10 @@ static void close_all(uv_timer_t *timer)
 	requests_close(l->requests);
 	ws_close(l->ws);
 	uv_close((uv_handle_t *)&l->end, NULL);
-	uv_close((uv_handle_t *)&l->tell, NULL);
-	for (size_t i = 0; i < 2; i++)
-		uv_close((uv_handle_t *)&l->interrupts[i], NULL);
+	uv_close((uv_handle_t *)&l->tick, NULL);
 }
 
-/* Not at once: a rule may be at work, and the feed is told goodbye. */
+/* Sends a close frame, and leaves it some time before everything is closed. */
 static void on_end(uv_timer_t *timer)
 {
 	struct live *l = timer->data;
@@ -345,13 +320,6 @@ static void end_soon(struct live *l)
 		return;
 	l->is_ending = true;
 	uv_timer_start(&l->end, on_end, 0, 0);
-}
-
-static void on_interrupt(uv_signal_t *handle, int number)
-{
-	(void)number;
-	uv_signal_stop(handle);
-	end_soon(handle->data);
 }
 
 static void charge(void *owner, long bytes)
@@ -386,34 +354,28 @@ static int open_parts(struct live *l, const struct config *config, char *error, 
 	return 0;
 }
 
-/* What failed would fail again. */
-static void look_again(uv_timer_t *timer)
+/* Ends a look at a feed that failed: it would fail again. */
+static void on_tick(uv_timer_t *timer)
 {
 	struct live *l = timer->data;
 	struct feed_client_view v = feed_client_view(l->client);
 
-	if (v.is_stopped || (*v.error && !v.is_open))
+	if (interrupt_has_come() || (l->is_look && (v.is_stopped || (*v.error && !v.is_open))))
 		end_soon(l);
+	if (!l->is_look)
+		progress_show("%s %s: %" PRIu64 " messages, %" PRIu64 " events, %" PRIu64 " duplicates%s%s", v.state,
+			      v.url, l->messages, l->events, l->duplicates, *v.error ? ": " : "", v.error);
 }
 
 static void start_timers(struct live *l, int64_t seconds)
 {
-	static const int numbers[2] = {SIGINT, SIGTERM};
-
 	uv_timer_init(&l->loop, &l->end);
-	uv_timer_init(&l->loop, &l->tell);
-	l->end.data = l->tell.data = l;
+	uv_timer_init(&l->loop, &l->tick);
+	l->end.data = l->tick.data = l;
 	if (seconds)
 		uv_timer_start(&l->end, on_end, (uint64_t)seconds * 1000, 0);
-	if (l->is_look)
-		uv_timer_start(&l->tell, look_again, LOOK_MS, LOOK_MS);
-	else if (isatty(STDERR_FILENO))
-		uv_timer_start(&l->tell, tell_now, TELL_MS, TELL_MS);
-	for (size_t i = 0; i < 2; i++) {
-		uv_signal_init(&l->loop, &l->interrupts[i]);
-		l->interrupts[i].data = l;
-		uv_signal_start(&l->interrupts[i], on_interrupt, numbers[i]);
-	}
+	uv_timer_start(&l->tick, on_tick, TICK_MS, TICK_MS);
+	interrupt_watch();
 }
 
 static void forget(struct live *l)
@@ -436,8 +398,7 @@ static int talk(struct live *l, const struct config *config, int64_t seconds, ch
 	start_timers(l, seconds);
 	feed_client_start(l->client);
 	uv_run(&l->loop, UV_RUN_DEFAULT);
-	if (!l->is_look && isatty(STDERR_FILENO))
-		fprintf(stderr, "\r\033[K");
+	progress_clear();
 	return 0;
 }
 
