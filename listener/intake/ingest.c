@@ -18,9 +18,8 @@
 #include "intake/lateness.h"
 #include "intake/producer_credit.h"
 #include "intake/producer_profile.h"
-#include "net/bound_socket.h"
+#include "net/acceptor.h"
 #include "net/certificate.h"
-#include "net/accept_pause.h"
 #include "net/http_policy.h"
 #include "net/long_head.h"
 #include "net/refused_peers.h"
@@ -87,7 +86,7 @@ struct ingest {
 	const struct config *config;
 	struct lws_vhost *vhost;
 	struct addresses *addresses;
-	struct accept_pause *accept_pause;
+	struct acceptor *acceptor;
 	struct list handshakes;     /* oldest first */
 	uv_timer_t handshake_timer; /* for the oldest */
 	size_t handshake_count;
@@ -353,16 +352,12 @@ static int send_acks(struct session *s)
 	return 0;
 }
 
-static void watch_heads(const struct ingest *i);
-
 /* Asking libwebsockets for a writable callback costs four system calls, which is more than the write:
  * only who has something left waits for one. */
 static void on_turn(uv_prepare_t *turn)
 {
 	struct ingest *i = turn->data;
 
-	accept_pause_hook(i->accept_pause);
-	watch_heads(i);
 	list_each(node, after, &i->talkers) {
 		struct session *s = list_entry(node, struct session, talker);
 
@@ -820,17 +815,6 @@ static void on_long_head(struct long_head *head)
 	give_up_handshake(i, h);
 }
 
-/* libwebsockets waits for a socket only after it has told of it: those that came in this turn of the loop. */
-static void watch_heads(const struct ingest *i)
-{
-	for (struct list *node = i->handshakes.prev; node != &i->handshakes; node = node->prev) {
-		struct handshake *h = list_entry(node, struct handshake, link);
-
-		if (h->head.is_watched || long_head_watch(&h->head, ws_loop(i->ws), h->wsi, on_long_head) == 0)
-			return;
-	}
-}
-
 /* libwebsockets' own timeout starts anew with each byte, and each of its timers is put into its place
  * in one list of all of them: a timer of its own for each of ten thousand connections that come at
  * once would take seconds. Ours are all equally long, so the newest goes to the end. */
@@ -870,6 +854,23 @@ static void begin_handshake(struct ingest *i, struct lws *wsi)
 	lws_set_opaque_user_data(wsi, h);
 	i->handshake_count++;
 	start_handshake(i, h);
+}
+
+/* libwebsockets closes a socket that it does not take. */
+static bool on_connection(void *owner, int fd, const struct sockaddr *peer, socklen_t len)
+{
+	struct ingest *i = owner;
+	struct lws *wsi = i->is_draining ? NULL : lws_adopt_socket_vhost(i->vhost, fd);
+	struct handshake *h = wsi ? lws_get_opaque_user_data(wsi) : NULL;
+
+	(void)peer, (void)len;
+	if (h)
+		long_head_watch(&h->head, ws_loop(i->ws), wsi, on_long_head);
+	if (i->is_draining) {
+		counters.ingest_refused++;
+		close(fd);
+	}
+	return true;
 }
 
 static void log_open(const struct session *s)
@@ -1004,11 +1005,6 @@ static int on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user,
 		return 0;
 	/* cast to int: of some 80 reasons only these matter */
 	switch ((int)reason) {
-	case LWS_CALLBACK_FILTER_NETWORK_CONNECTION:
-		if (!i->is_draining)
-			return 0;
-		counters.ingest_refused++;
-		return -1;
 	case LWS_CALLBACK_OPENSSL_LOAD_EXTRA_SERVER_VERIFY_CERTS:
 		return certificate_demand(user, &i->certificates);
 	case LWS_CALLBACK_SERVER_NEW_CLIENT_INSTANTIATED:
@@ -1078,18 +1074,6 @@ static struct lws_protocols *make_protocols(const struct config *config)
 	return all;
 }
 
-/* Binds once before libwebsockets does: it would delete a file at the path of a Unix socket, and 4.3 retries for ever
- * if the host does not have the address. */
-static int try_address(const char *address)
-{
-	int fd = bound_socket(address);
-
-	if (fd < 0)
-		return -1;
-	close(fd);
-	return 0;
-}
-
 struct ingest *ingest_open(struct ws *ws, const struct config *config, char *error, size_t size)
 {
 	struct lws_context_creation_info info = {0};
@@ -1104,12 +1088,10 @@ struct ingest *ingest_open(struct ws *ws, const struct config *config, char *err
 		i->profile = producer_profile_open(config->ingest_profile, ws_owner(ws), &producer_profile_owner);
 	if (i->profile && producer_profile_add_tokens(i->profile, i->tokens, error, size))
 		goto fail;
-	ws_listen_address(&info, config->ingest);
-	if (try_address(config->ingest)) {
-		snprintf(error, size, "--ingest: cannot listen on %s: %s", config->ingest, bound_socket_error(errno));
+	i->acceptor = acceptor_open(ws_loop(ws), "--ingest", config->ingest, on_connection, i, error, size);
+	if (!i->acceptor)
 		goto fail;
-	}
-	snprintf(error, size, "--ingest: cannot listen on %s%s", config->ingest,
+	snprintf(error, size, "--ingest: libwebsockets cannot start%s",
 		 config->ingest_cert ? ": --ingest-cert and --ingest-key do not match" : "");
 	i->ws = ws;
 	i->config = config;
@@ -1133,6 +1115,7 @@ struct ingest *ingest_open(struct ws *ws, const struct config *config, char *err
 						     .on_refused = on_refused,
 						     .owner = i};
 	info.vhost_name = "ingest";
+	info.port = CONTEXT_PORT_NO_LISTEN_SERVER;
 	info.user = i;
 	info.protocols = i->protocols = make_protocols(config);
 	info.retry_and_idle_policy = ws_no_keepalive(ws);
@@ -1147,12 +1130,11 @@ struct ingest *ingest_open(struct ws *ws, const struct config *config, char *err
 	i->vhost = lws_create_vhost(ws_context(ws), &info);
 	if (!i->vhost)
 		goto fail;
-	i->accept_pause = accept_pause_open(ws_loop(ws), lws_get_vhost_listen_port(i->vhost));
-	log_info("ingest is open", "address=%s port=%d tls=%d profile=%s", config->ingest,
-		 lws_get_vhost_listen_port(i->vhost), config->ingest_cert != NULL,
-		 config->ingest_profile ? config->ingest_profile->name : NULL);
+	log_info("ingest is open", "address=%s port=%d tls=%d profile=%s", config->ingest, acceptor_port(i->acceptor),
+		 config->ingest_cert != NULL, config->ingest_profile ? config->ingest_profile->name : NULL);
 	return i;
 fail:
+	acceptor_close(i->acceptor);
 	ingest_free(i);
 	return NULL;
 }
@@ -1188,8 +1170,7 @@ void ingest_close(struct ingest *i)
 	uv_close((uv_handle_t *)&i->handshake_timer, NULL);
 	uv_close((uv_handle_t *)&i->tokens_timer, NULL);
 	uv_close((uv_handle_t *)&i->rest_timer, NULL);
-	accept_pause_close(i->accept_pause);
-	i->accept_pause = NULL;
+	acceptor_close(i->acceptor);
 	uv_close((uv_handle_t *)&i->turn, NULL);
 	list_each(node, after, &i->sessions) {
 		struct session *s = list_entry(node, struct session, open);

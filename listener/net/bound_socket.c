@@ -111,3 +111,15 @@ const char *bound_socket_error(int error)
 {
 	return error == EEXIST ? "a file of this name exists and is not a socket" : strerror(error);
 }
+
+int listening_socket(const char *flag, const char *address, char *error, size_t size)
+{
+	int fd = bound_socket(address);
+
+	if (fd >= 0 && listen(fd, SOMAXCONN) == 0)
+		return fd;
+	snprintf(error, size, "%s: cannot listen on %s: %s", flag, address, bound_socket_error(errno));
+	if (fd >= 0)
+		close(fd);
+	return -1;
+}

@@ -1,7 +1,6 @@
 /* http.c owns the server of the admin pages and of POST /events: who may connect, for how long, and which requests are
  * answered. libmicrohttpd speaks HTTP, without a thread: the loop watches its epoll descriptor. ops/ writes the pages.
- *
- * Connections are accepted here, because libmicrohttpd 0.9 spins when it is out of file descriptors. */
+ * acceptor.c accepts, because libmicrohttpd 0.9 spins when it is out of file descriptors. */
 #include "net/http.h"
 
 #include <errno.h>
@@ -17,16 +16,13 @@
 #include "base/memory.h"
 #include "base/port.h"
 #include "base/url.h"
-#include "net/bound_socket.h"
+#include "net/acceptor.h"
 #include "net/http_head.h"
 
 #define VISITORS_MAX 64
 #define OF_ONE_HOST  32
 #define REQUEST_TIMEOUT_MS \
 	10000 /* default time for each request, from the start of the connection or the end of the request before */
-#define BACKLOG      64
-#define RETRY_MS     1000 /* when out of file descriptors */
-#define TELL_MS      60000
 #define SWEEP_MS     1000
 #define MEMORY_BYTES (32u << 10) /* per connection, which limits the size of a request's head */
 #define ROUNDS_MOST  100         /* runs of libmicrohttpd per turn */
@@ -48,18 +44,15 @@ struct http {
 	const struct http_site *site;
 	struct url bound; /* the address, unless it is a Unix socket */
 	struct http_names names;
-	int listener;
+	struct acceptor *acceptor;
 	struct MHD_Daemon *daemon;
-	uv_poll_t door;    /* the listening socket */
 	uv_poll_t traffic; /* libmicrohttpd's epoll descriptor */
 	uv_timer_t timer;  /* libmicrohttpd's timers, and slow clients */
-	uv_timer_t retry;
 	struct visitor *visitors;
 	size_t visitors_max;
 	size_t of_one_host; /* maximum from one address */
 	int64_t request_timeout_ms;
 	size_t visitor_count;
-	int64_t told_ms; /* loop clock, last logged; 0: never */
 };
 
 /* A request with a body. It is read to its end and then suspended until http_answer. */
@@ -452,71 +445,19 @@ static void on_traffic(uv_poll_t *poll, int status, int events)
 	run(poll->data);
 }
 
-static void on_door(uv_poll_t *poll, int status, int events);
-
-static void on_retry(uv_timer_t *timer)
-{
-	struct http *h = timer->data;
-
-	uv_poll_start(&h->door, UV_READABLE, on_door);
-}
-
-/* Out of file descriptors or kernel memory: stops accepting for a while, and serves the others. */
-static void pause_door(struct http *h)
-{
-	int64_t now = (int64_t)uv_now(h->loop);
-
-	if (!h->told_ms || now - h->told_ms >= TELL_MS) {
-		log_warn("cannot accept HTTP connections", "address=%s reason=%s", h->site->address, strerror(errno));
-		h->told_ms = now;
-	}
-	uv_poll_stop(&h->door);
-	uv_timer_start(&h->retry, on_retry, RETRY_MS, 0);
-}
-
 /* Closing a connection also serves others, which may reconnect at once. So at most one is closed per turn of the loop;
  * a crowd would otherwise keep the loop here. libmicrohttpd closes connections beyond its limit. */
-static void on_door(uv_poll_t *poll, int status, int events)
+static bool on_connection(void *owner, int fd, const struct sockaddr *peer, socklen_t len)
 {
-	struct http *h = poll->data;
-	struct sockaddr_storage peer;
-	socklen_t len = sizeof(peer);
-	bool is_enough = false;
-	int fd = 0;
+	struct http *h = owner;
+	bool is_enough = make_room(h, port_peer_key(fd));
 
-	(void)status, (void)events;
-	while (!is_enough &&
-	       (fd = accept4(h->listener, (struct sockaddr *)&peer, &len, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
-		is_enough = make_room(h, port_peer_key(fd));
-		MHD_add_connection(h->daemon, fd, (struct sockaddr *)&peer, len);
-		len = sizeof(peer);
-	}
-	if (fd < 0 && errno != EAGAIN && errno != ECONNABORTED && errno != EINTR && errno != EPROTO)
-		pause_door(h);
-	run(h);
+	MHD_add_connection(h->daemon, fd, peer, len);
+	uv_timer_start(&h->timer, on_timer, 0, 0);
+	return !is_enough;
 }
 
 /* --- listening --- */
-
-/* Never replaces a file that is not a socket. */
-static int open_listener(struct http *h, char *error, size_t size)
-{
-	const char *address = h->site->address;
-	int fd;
-
-	if (strncmp(address, "unix:", 5) != 0)
-		url_parse_address(&h->bound, address); /* validated by config.c */
-	h->names = (struct http_names){h->bound.host, h->site->hosts, h->site->host_count};
-	fd = bound_socket(address);
-	if (fd >= 0 && listen(fd, BACKLOG) == 0) {
-		h->listener = fd;
-		return 0;
-	}
-	snprintf(error, size, "%s: cannot listen on %s: %s", h->site->flag, address, bound_socket_error(errno));
-	if (fd >= 0)
-		close(fd);
-	return -1;
-}
 
 static int start_daemon(struct http *h)
 {
@@ -537,12 +478,9 @@ static void start_watching(struct http *h)
 {
 	int epoll = MHD_get_daemon_info(h->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
 
-	h->door.data = h->traffic.data = h->timer.data = h->retry.data = h;
+	h->traffic.data = h->timer.data = h;
 	uv_timer_init(h->loop, &h->timer);
-	uv_timer_init(h->loop, &h->retry);
-	uv_poll_init(h->loop, &h->door, h->listener);
 	uv_poll_init(h->loop, &h->traffic, epoll);
-	uv_poll_start(&h->door, UV_READABLE, on_door);
 	uv_poll_start(&h->traffic, UV_READABLE, on_traffic);
 }
 
@@ -552,20 +490,23 @@ struct http *http_open(uv_loop_t *loop, const struct http_site *site, char *erro
 
 	h->loop = loop;
 	h->site = site;
-	h->listener = -1;
 	h->visitors_max = site->visitors ? site->visitors : VISITORS_MAX;
 	h->of_one_host = site->of_one_host ? site->of_one_host : OF_ONE_HOST;
 	h->request_timeout_ms = site->request_timeout_ms ? site->request_timeout_ms : REQUEST_TIMEOUT_MS;
 	h->visitors = memory_calloc(h->visitors_max, sizeof(*h->visitors));
 	for (size_t i = 0; i < h->visitors_max; i++)
 		h->visitors[i].fd = -1;
-	if (open_listener(h, error, size)) {
+	if (strncmp(site->address, "unix:", 5) != 0)
+		url_parse_address(&h->bound, site->address); /* validated by config.c */
+	h->names = (struct http_names){h->bound.host, site->hosts, site->host_count};
+	if (start_daemon(h)) {
+		snprintf(error, size, "%s: libmicrohttpd cannot start: out of memory or file descriptors", site->flag);
 		http_free(h);
 		return NULL;
 	}
-	if (start_daemon(h)) {
-		snprintf(error, size, "%s: libmicrohttpd cannot start: out of memory or file descriptors", site->flag);
-		close(h->listener);
+	h->acceptor = acceptor_open(loop, site->flag, site->address, on_connection, h, error, size);
+	if (!h->acceptor) {
+		MHD_stop_daemon(h->daemon);
 		http_free(h);
 		return NULL;
 	}
@@ -575,18 +516,14 @@ struct http *http_open(uv_loop_t *loop, const struct http_site *site, char *erro
 
 int http_port(const struct http *h)
 {
-	int port = h->bound.host ? port_of_socket(h->listener) : 0;
-
-	return port > 0 ? port : 0;
+	return acceptor_port(h->acceptor);
 }
 
 void http_close(struct http *h)
 {
-	uv_close((uv_handle_t *)&h->door, NULL);
+	acceptor_close(h->acceptor);
 	uv_close((uv_handle_t *)&h->traffic, NULL);
 	uv_close((uv_handle_t *)&h->timer, NULL);
-	uv_close((uv_handle_t *)&h->retry, NULL);
-	close(h->listener);
 	MHD_stop_daemon(h->daemon);
 }
 

@@ -15,7 +15,6 @@
 #include "net/bound_socket.h"
 
 #define REQUEST_TIMEOUT_MS 10000
-#define BACKLOG            64
 #define MEMORY_BYTES       (32u << 10) /* per connection, which limits the size of a request's head */
 #define ALLOWED            "GET, HEAD, POST"
 
@@ -203,10 +202,11 @@ struct http_threads *http_threads_open(const struct http_hall *hall, char *error
 	if (strncmp(hall->address, "unix:", 5) != 0)
 		url_parse_address(&h->bound, hall->address); /* validated by the caller */
 	h->names = (struct http_names){h->bound.host, hall->hosts, hall->host_count};
-	h->listener = bound_socket(hall->address);
-	if (h->listener >= 0 && listen(h->listener, BACKLOG) == 0 && start(h))
+	h->listener = listening_socket(hall->flag, hall->address, error, size);
+	if (h->listener >= 0 && start(h))
 		return h;
-	snprintf(error, size, "%s: cannot listen on %s: %s", hall->flag, hall->address, bound_socket_error(errno));
+	if (h->listener >= 0)
+		snprintf(error, size, "%s: libmicrohttpd cannot start on %s", hall->flag, hall->address);
 	if (h->listener >= 0)
 		close(h->listener);
 	url_clear(&h->bound);
@@ -216,7 +216,5 @@ struct http_threads *http_threads_open(const struct http_hall *hall, char *error
 
 int http_threads_port(const struct http_threads *h)
 {
-	int port = h->bound.host ? port_of_socket(h->listener) : 0;
-
-	return port > 0 ? port : 0;
+	return port_of_socket(h->listener);
 }

@@ -16,7 +16,6 @@
 #include "base/counters.h"
 #include "base/memory.h"
 #include "base/sha256.h"
-#include "base/url.h"
 #include "base/text.h"
 #include "net/long_head.h"
 #include "net/watch.h"
@@ -703,30 +702,6 @@ struct ws *ws_open(uv_loop_t *loop, const struct config *config, const struct ws
 	ws->check.data = ws;
 	uv_timer_start(&ws->check, on_check, CHECK_MS, CHECK_MS);
 	return ws;
-}
-
-void ws_listen_address(struct lws_context_creation_info *info, const char *address)
-{
-	static struct url url;
-
-	url_clear(&url);
-	if (strncmp(address, "unix:", 5) == 0) {
-		info->iface = address + 5;
-		info->options |= LWS_SERVER_OPTION_UNIX_SOCK | LWS_SERVER_OPTION_FAIL_UPON_UNABLE_TO_BIND;
-		return;
-	}
-	url_parse_address(&url, address);
-	info->port = url.port;
-	info->iface = url.host;
-	if (strcmp(url.host, "localhost") == 0)
-		info->iface = "127.0.0.1";
-	else if (strcmp(url.host, "*") == 0 || strcmp(url.host, "::") == 0)
-		info->iface = NULL;
-	info->options |= LWS_SERVER_OPTION_FAIL_UPON_UNABLE_TO_BIND;
-	if (info->iface && !strchr(info->iface, ':'))
-		info->options |= LWS_SERVER_OPTION_DISABLE_IPV6;
-	if (info->iface && strcmp(info->iface, "0.0.0.0") == 0)
-		info->iface = NULL;
 }
 
 struct lws_context *ws_context(const struct ws *ws)

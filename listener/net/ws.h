@@ -111,10 +111,6 @@ void ws_charge(struct ws *ws, long bytes);
 /* For a vhost: turns off libwebsockets' own pings and timeouts. */
 const lws_retry_bo_t *ws_no_keepalive(const struct ws *ws);
 
-/* Sets info so that a vhost listens on ADDR:PORT or unix:PATH, which config.c has validated. The texts live until the
- * next call. */
-void ws_listen_address(struct lws_context_creation_info *info, const char *address);
-
 /* A connection was opened (call it in that callback) or is gone. wsi is NULL for a feed. */
 void ws_link_open(struct ws *ws, struct ws_link *link, struct lws *wsi, int fd, const struct ws_reader *reader);
 void ws_link_close(struct ws_link *link);

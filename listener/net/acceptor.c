@@ -1,0 +1,122 @@
+/* acceptor.c accepts connections. Without a free file descriptor accept() fails and the connection stays in the queue,
+ * so the socket stays readable. Accepting then pauses, because the loop would spin. */
+#include "net/acceptor.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/port.h"
+#include "net/bound_socket.h"
+
+#define PAUSE_MS  200
+#define TELL_MS   60000 /* between two log lines */
+#define TURN_MOST 100   /* connections per turn of the loop */
+
+struct acceptor {
+	int fd;
+	const char *address;
+	acceptor_cb *cb;
+	void *owner;
+	uv_poll_t poll;
+	uv_timer_t pause;
+	int64_t told_ms; /* loop clock, last logged; 0: never */
+};
+
+static void on_ready(uv_poll_t *poll, int status, int events);
+
+static void on_pause(uv_timer_t *timer)
+{
+	struct acceptor *a = timer->data;
+
+	uv_poll_start(&a->poll, UV_READABLE, on_ready);
+}
+
+static void pause_accepting(struct acceptor *a)
+{
+	int64_t now = (int64_t)uv_now(a->pause.loop);
+
+	if (!a->told_ms || now - a->told_ms >= TELL_MS) {
+		log_warn("out of file descriptors, new connections wait; raise the limit of open files (ulimit -n)",
+			 "address=%s reason=%s", a->address, strerror(errno));
+		a->told_ms = now;
+	}
+	uv_poll_stop(&a->poll);
+	uv_timer_start(&a->pause, on_pause, PAUSE_MS, 0);
+}
+
+/* Did accept4() fail because of this one connection, or because there is none? */
+static bool is_passing(int error)
+{
+	return error == EAGAIN || error == ECONNABORTED || error == EINTR || error == EPROTO;
+}
+
+static void on_ready(uv_poll_t *poll, int status, int events)
+{
+	struct acceptor *a = poll->data;
+	bool is_more = true;
+	int on = 1;
+
+	(void)status, (void)events;
+	for (int i = 0; i < TURN_MOST && is_more; i++) {
+		struct sockaddr_storage peer;
+		socklen_t len = sizeof(peer);
+		int fd = accept4(a->fd, (struct sockaddr *)&peer, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+		if (fd < 0) {
+			if (!is_passing(errno))
+				pause_accepting(a);
+			return;
+		}
+		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)); /* fails on a Unix socket */
+		is_more = a->cb(a->owner, fd, (struct sockaddr *)&peer, len);
+	}
+}
+
+struct acceptor *acceptor_open(uv_loop_t *loop, const char *flag, const char *address, acceptor_cb *cb, void *owner,
+			       char *error, size_t size)
+{
+	int fd = listening_socket(flag, address, error, size);
+	struct acceptor *a;
+
+	if (fd < 0)
+		return NULL;
+	a = memory_calloc(1, sizeof(*a));
+	*a = (struct acceptor){.fd = fd, .address = address, .cb = cb, .owner = owner};
+	uv_timer_init(loop, &a->pause);
+	uv_poll_init(loop, &a->poll, fd);
+	a->pause.data = a->poll.data = a;
+	uv_poll_start(&a->poll, UV_READABLE, on_ready);
+	return a;
+}
+
+int acceptor_port(const struct acceptor *a)
+{
+	return port_of_socket(a->fd);
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+	free(handle->data);
+}
+
+static void on_poll_closed(uv_handle_t *handle)
+{
+	struct acceptor *a = handle->data;
+
+	uv_close((uv_handle_t *)&a->pause, on_timer_closed);
+}
+
+void acceptor_close(struct acceptor *a)
+{
+	if (!a)
+		return;
+	uv_close((uv_handle_t *)&a->poll, on_poll_closed);
+	uv_timer_stop(&a->pause);
+	close(a->fd);
+}
