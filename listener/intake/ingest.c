@@ -98,7 +98,7 @@ struct ingest {
 	size_t session_count;
 	size_t acks_bytes; /* memory of all acks, part of the budget */
 	size_t acks_limit; /* above this, producers with acks that the kernel does not take are not read */
-	struct refused_peers *refusals;
+	struct refused_peers refusals;
 	struct tokens *tokens;
 	struct tokens *fresh; /* read again, not yet in use; NULL: none */
 	struct certificate_rules certificates;
@@ -669,17 +669,17 @@ static unsigned int judge_plain(struct lws *wsi)
 	return is_path(wsi) ? UPGRADE_REQUIRED : HTTP_STATUS_NOT_FOUND;
 }
 
-static void log_refusal(const struct ingest *i, int fd, struct refusal refusal)
+static void log_refusal(struct ingest *i, int fd, struct refusal refusal)
 {
 	char peer[64] = "";
 
 	lws_get_peer_simple_fd(fd, peer, sizeof(peer));
 	refusal.peer = peer;
 	counters.ingest_refused++;
-	refused_peers_log(i->refusals, &refusal, (int64_t)uv_now(ws_loop(i->ws)));
+	refused_peers_log(&i->refusals, &refusal, (int64_t)uv_now(ws_loop(i->ws)));
 }
 
-static int refuse_upgrade(const struct ingest *i, struct lws *wsi, unsigned int status)
+static int refuse_upgrade(struct ingest *i, struct lws *wsi, unsigned int status)
 {
 	const struct handshake *h = lws_get_opaque_user_data(wsi);
 	struct refusal refusal = {.status = status, .token = h && h->token ? h->token->name : NULL};
@@ -717,7 +717,7 @@ static void on_refused(void *owner, int fd, const char *why)
 }
 
 /* Returns 0 and marks the handshake as judged if the upgrade is accepted, else -1. */
-static int answer_upgrade(const struct ingest *i, struct lws *wsi)
+static int answer_upgrade(struct ingest *i, struct lws *wsi)
 {
 	struct handshake *h = lws_get_opaque_user_data(wsi);
 	unsigned int status = h ? judge_upgrade(i, wsi, h) : HTTP_STATUS_BAD_REQUEST;
@@ -1080,7 +1080,6 @@ struct ingest *ingest_open(struct ws *ws, const struct config *config, char *err
 	struct ingest *i = memory_calloc(1, sizeof(*i));
 
 	i->addresses = addresses_new();
-	i->refusals = refused_peers_new();
 	i->tokens = tokens_new(config->ingest_token, config->ingest_token_file, true, error, size);
 	if (!i->tokens)
 		goto fail;
@@ -1191,7 +1190,6 @@ void ingest_free(struct ingest *i)
 	if (!i)
 		return;
 	long_head_end();
-	refused_peers_free(i->refusals);
 	producer_profile_free(i->profile);
 	free(i->protocols);
 	tokens_free(i->tokens);

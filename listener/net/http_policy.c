@@ -3,6 +3,7 @@
  * ingest.c refuses the rest, and decides who may connect. */
 #include "net/http_policy.h"
 
+#include <microhttpd.h>
 #include <openssl/ssl.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,38 +23,13 @@ bool http_policy_is_websocket(struct lws *wsi)
 	       strcasecmp(upgrade, "websocket") == 0;
 }
 
-static const char *reason_of(unsigned int status)
-{
-	switch (status) {
-	case HTTP_STATUS_BAD_REQUEST:
-		return "Bad Request";
-	case HTTP_STATUS_UNAUTHORIZED:
-		return "Unauthorized";
-	case HTTP_STATUS_FORBIDDEN:
-		return "Forbidden";
-	case HTTP_STATUS_NOT_FOUND:
-		return "Not Found";
-	case HTTP_STATUS_METHOD_NOT_ALLOWED:
-		return "Method Not Allowed";
-	case 426:
-		return "Upgrade Required";
-	case 429:
-		return "Too Many Requests";
-	case 431:
-		return "Request Header Fields Too Large";
-	case HTTP_STATUS_SERVICE_UNAVAILABLE:
-		return "Service Unavailable";
-	}
-	return "Refused";
-}
-
 /* Writes the answer itself: libwebsockets would send HTTP/1.0, and some clients do not report the status then. */
 int http_policy_refuse(struct lws *wsi, unsigned int status, const char *extra)
 {
 	char room[LWS_PRE + 512];
 	int n = snprintf(room + LWS_PRE, sizeof(room) - LWS_PRE,
 			 "HTTP/1.1 %u %s\r\nContent-Length: 0\r\n%sConnection: close\r\n\r\n", status,
-			 reason_of(status), extra);
+			 MHD_get_reason_phrase_for(status), extra);
 
 	if (n > 0 && (size_t)n < sizeof(room) - LWS_PRE)
 		lws_write(wsi, (unsigned char *)room + LWS_PRE, (size_t)n, LWS_WRITE_RAW);

@@ -2,12 +2,18 @@
 #ifndef WSONCE_REFUSED_PEERS_H
 #define WSONCE_REFUSED_PEERS_H
 
+#include <stddef.h>
 #include <stdint.h>
 
-struct refused_peers;
+#define REFUSED_PEERS_MOST 20 /* logged in a minute */
 
-struct refused_peers *refused_peers_new(void);
-void refused_peers_free(struct refused_peers *r);
+/* All zeros at first. */
+struct refused_peers {
+	char logged[REFUSED_PEERS_MOST][64]; /* their addresses, in this minute */
+	size_t count;
+	int64_t since_ms; /* loop clock, when the minute began */
+	unsigned long unnamed;
+};
 
 struct refusal {
 	const char *peer;
@@ -16,8 +22,8 @@ struct refusal {
 	const char *token;   /* name of its token or certificate; NULL: unknown */
 };
 
-/* Logs a refusal at most once a minute per peer, and at most 20 peers a minute, so that strangers cannot fill the log.
- * now_ms is the loop clock. */
+/* Logs a refusal at most once a minute per peer, and at most REFUSED_PEERS_MOST peers a minute, so that strangers
+ * cannot fill the log. now_ms is the loop clock. */
 void refused_peers_log(struct refused_peers *r, const struct refusal *what, int64_t now_ms);
 
 #endif

@@ -2,13 +2,12 @@
 #include "net/refused_peers.h"
 #include "unit.h"
 
-static struct refused_peers *refusals;
+static struct refused_peers refusals;
 static int kept_stderr, capture;
 static char lines[10000];
 
 static void init(void)
 {
-	refusals = refused_peers_new();
 	capture = memfd_create("log", 0);
 	kept_stderr = dup(STDERR_FILENO);
 	dup2(capture, STDERR_FILENO);
@@ -17,7 +16,6 @@ static void init(void)
 static void fini(void)
 {
 	dup2(kept_stderr, STDERR_FILENO);
-	refused_peers_free(refusals);
 }
 
 TestSuite(refused_peers, .init = init, .fini = fini, .timeout = 60);
@@ -37,7 +35,7 @@ static int logged(const char *text)
 
 static void refuse(const char *peer, unsigned int status, int64_t now_ms)
 {
-	refused_peers_log(refusals, &(struct refusal){.peer = peer, .status = status}, now_ms);
+	refused_peers_log(&refusals, &(struct refusal){.peer = peer, .status = status}, now_ms);
 }
 
 Test(refused_peers, first_refusal_of_a_peer_is_logged_with_its_status)
@@ -48,8 +46,8 @@ Test(refused_peers, first_refusal_of_a_peer_is_logged_with_its_status)
 
 Test(refused_peers, name_of_a_token_and_the_reason_of_tls_are_logged)
 {
-	refused_peers_log(refusals, &(struct refusal){.peer = "10.0.0.1", .status = 503, .token = "shop"}, 5);
-	refused_peers_log(refusals, &(struct refusal){.peer = "10.0.0.2", .reason = "no certificate"}, 5);
+	refused_peers_log(&refusals, &(struct refusal){.peer = "10.0.0.1", .status = 503, .token = "shop"}, 5);
+	refused_peers_log(&refusals, &(struct refusal){.peer = "10.0.0.2", .reason = "no certificate"}, 5);
 	cr_assert_eq(logged("peer=10.0.0.1 status=503 token=shop\n"), 1, "%s", lines);
 	cr_assert_eq(logged("peer=10.0.0.2 reason=\"no certificate\"\n"), 1, "%s", lines);
 }
