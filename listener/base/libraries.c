@@ -12,47 +12,26 @@
 
 #include "base/memory.h"
 
-static void *check(void *block, size_t size, const char *library)
-{
-	if (!block && size)
-		memory_exhausted(library, size);
-	return block;
-}
-
-static void *uv_allocate(size_t size)
-{
-	return check(malloc(size), size, "libuv");
-}
-
-static void *uv_reallocate(void *block, size_t size)
-{
-	return check(realloc(block, size), size, "libuv");
-}
-
-static void *uv_clear_allocate(size_t count, size_t size)
-{
-	return check(calloc(count, size), count * size, "libuv");
-}
-
 /* libwebsockets passes a size of 0 to free. */
 static void *lws_reallocate(void *block, size_t size, const char *reason)
 {
 	(void)reason;
 	if (size)
-		return check(realloc(block, size), size, "libwebsockets");
+		return memory_realloc(block, size);
 	free(block);
 	return NULL;
-}
-
-static void *jansson_allocate(size_t size)
-{
-	return check(malloc(size), size, "jansson");
 }
 
 static void *openssl_allocate(size_t size, const char *file, int line)
 {
 	(void)file, (void)line;
-	return size ? check(malloc(size), size, "OpenSSL") : NULL;
+	return size ? memory_alloc(size) : NULL;
+}
+
+static void *openssl_reallocate(void *block, size_t size, const char *file, int line)
+{
+	(void)line;
+	return lws_reallocate(block, size, file);
 }
 
 static void openssl_free(void *block, const char *file, int line)
@@ -61,53 +40,24 @@ static void openssl_free(void *block, const char *file, int line)
 	free(block);
 }
 
-static void *openssl_reallocate(void *block, size_t size, const char *file, int line)
-{
-	if (size)
-		return check(realloc(block, size), size, "OpenSSL");
-	openssl_free(block, file, line);
-	return NULL;
-}
-
 /* hiredis 1.0 has a hook. 0.14 calls exported functions that abort, and the ones below replace them. For its buffers
  * 0.14 calls malloc() and reports most failures. */
 #if HIREDIS_MAJOR >= 1
-static void *hiredis_allocate(size_t size)
-{
-	return check(malloc(size), size, "hiredis");
-}
-
-static void *hiredis_clear_allocate(size_t count, size_t size)
-{
-	return check(calloc(count, size), count * size, "hiredis");
-}
-
-static void *hiredis_reallocate(void *block, size_t size)
-{
-	return check(realloc(block, size), size, "hiredis");
-}
-
-static char *hiredis_copy(const char *text)
-{
-	return check(strdup(text), strlen(text) + 1, "hiredis");
-}
-
 static void setup_hiredis(void)
 {
-	hiredisAllocFuncs functions = {hiredis_allocate, hiredis_clear_allocate, hiredis_reallocate, hiredis_copy,
-				       free};
+	hiredisAllocFuncs functions = {memory_alloc, memory_calloc, memory_realloc, memory_strdup, free};
 
 	hiredisSetAllocators(&functions);
 }
 #else
 void *hi_malloc(size_t size)
 {
-	return check(malloc(size), size, "hiredis");
+	return memory_alloc(size);
 }
 
 char *hi_strdup(const char *str)
 {
-	return check(strdup(str), strlen(str) + 1, "hiredis");
+	return memory_strdup(str);
 }
 
 static void setup_hiredis(void)
@@ -118,9 +68,9 @@ static void setup_hiredis(void)
 void libraries_setup(void)
 {
 	setup_hiredis();
-	uv_replace_allocator(uv_allocate, uv_reallocate, uv_clear_allocate, free);
+	uv_replace_allocator(memory_alloc, memory_realloc, memory_calloc, free);
 	lws_set_allocator(lws_reallocate);
-	json_set_alloc_funcs(jansson_allocate, free);
+	json_set_alloc_funcs(memory_alloc, free);
 	/* OpenSSL refuses this once it has allocated, which it does not do before main. */
 	CRYPTO_set_mem_functions(openssl_allocate, openssl_reallocate, openssl_free);
 }

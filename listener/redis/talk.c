@@ -34,10 +34,9 @@ struct talk {
 	bool is_open;
 	struct resolve *resolve;
 	struct wire *wire; /* NULL before the address is known */
-	uv_timer_t begin;  /* ends from the loop what could not begin */
 	uv_timer_t watchdog;
 	uv_prepare_t flush; /* sends this turn's commands before the loop waits for I/O */
-	char why[120];
+	char why[120];      /* why it could not begin, which the watchdog reports; else "" */
 	/* Redis answers in order, so the callbacks wait in a ring. */
 	struct request *requests;
 	size_t request_mask; /* size of the ring, a power of two, less one */
@@ -128,7 +127,6 @@ void talk_end(struct talk *s, const char *why)
 	if (s->resolve)
 		resolve_cancel(s->resolve);
 	s->resolve = NULL;
-	uv_timer_stop(&s->begin);
 	uv_timer_stop(&s->watchdog);
 	uv_prepare_stop(&s->flush);
 	s->settings.on_end(s->settings.owner, why);
@@ -142,7 +140,9 @@ static void on_watchdog(uv_timer_t *timer)
 	struct talk *s = timer->data;
 	int64_t late_ms = now_ms(s) - s->mark_ms;
 
-	if (!s->is_open) {
+	if (*s->why) {
+		talk_end(s, s->why);
+	} else if (!s->is_open) {
 		if (late_ms > s->settings.timeout_ms)
 			talk_end(s, "no answer while connecting");
 	} else if (s->answered >= s->mark) { /* the marked command was answered: mark the newest */
@@ -262,13 +262,6 @@ static void on_fault(void *arg, const char *why)
 	talk_end(arg, why);
 }
 
-static void on_not_begun(uv_timer_t *timer)
-{
-	struct talk *s = timer->data;
-
-	talk_end(s, s->why);
-}
-
 static void open_wire(struct talk *s, const char *address, const char *path)
 {
 	const struct wire_callbacks callbacks = {on_open, on_bytes, on_fault, s};
@@ -279,10 +272,8 @@ static void open_wire(struct talk *s, const char *address, const char *path)
 		wire_close(s->wire);
 		s->wire = NULL;
 	}
-	if (!s->wire) {
-		uv_timer_start(&s->begin, on_not_begun, 0, 0);
+	if (!s->wire)
 		return;
-	}
 	arena_clear(&s->answer);
 	reply_use_arena(wire_reader(s->wire), &s->answer);
 	uv_prepare_start(&s->flush, on_turn);
@@ -310,6 +301,7 @@ void talk_connect(struct talk *s, const char *host, int port, unsigned int nth, 
 	s->is_begun = true;
 	s->host = host;
 	s->port = port;
+	s->why[0] = '\0';
 	s->mark_ms = now_ms(s);
 	uv_timer_start(&s->watchdog, on_watchdog, tick, tick);
 	if (!host) {
@@ -317,10 +309,8 @@ void talk_connect(struct talk *s, const char *host, int port, unsigned int nth, 
 		return;
 	}
 	s->resolve = resolve_start(s->loop, host, nth, on_addresses, s);
-	if (s->resolve)
-		return;
-	snprintf(s->why, sizeof(s->why), "the name lookup could not start");
-	uv_timer_start(&s->begin, on_not_begun, 0, 0);
+	if (!s->resolve)
+		snprintf(s->why, sizeof(s->why), "the name lookup could not start");
 }
 
 /* --- life --- */
@@ -333,11 +323,10 @@ struct talk *talk_new(uv_loop_t *loop, const struct talk_settings *settings)
 	s->settings = *settings;
 	s->answer = (struct arena){.room = s->answer_room,
 				   .size = FAULT_POINT_ONE("redis: an answer has no room", sizeof(s->answer_room))};
-	s->handles = 3;
-	uv_timer_init(loop, &s->begin);
+	s->handles = 2;
 	uv_timer_init(loop, &s->watchdog);
 	uv_prepare_init(loop, &s->flush);
-	s->begin.data = s->watchdog.data = s->flush.data = s;
+	s->watchdog.data = s->flush.data = s;
 	return s;
 }
 
@@ -358,7 +347,6 @@ void talk_free(struct talk *s, void (*done)(void *arg), void *arg)
 	s->done = done;
 	s->done_arg = arg;
 	talk_end(s, NULL);
-	uv_close((uv_handle_t *)&s->begin, on_handle_closed);
 	uv_close((uv_handle_t *)&s->watchdog, on_handle_closed);
 	uv_close((uv_handle_t *)&s->flush, on_handle_closed);
 }
