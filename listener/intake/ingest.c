@@ -764,7 +764,7 @@ static struct address *take_address(struct ingest *i, struct handshake *h)
 	struct address *address = h->address;
 
 	lws_set_opaque_user_data(h->wsi, NULL);
-	long_head_leave(&h->head);
+	watch_end(&h->head.watch);
 	list_remove(&h->link);
 	free(h);
 	i->handshake_count--;
@@ -1189,7 +1189,6 @@ void ingest_free(struct ingest *i)
 {
 	if (!i)
 		return;
-	long_head_end();
 	producer_profile_free(i->profile);
 	free(i->protocols);
 	tokens_free(i->tokens);

@@ -1,29 +1,14 @@
 /* long_head.c owns the answer to a handshake whose head is too long. libwebsockets closes such a connection without
- * one, and tells nobody before. So the bytes of a head are counted before libwebsockets reads them: its poll handle
- * gets our callback in front of its own, which it puts back whenever it waits for something else. */
+ * one, and tells nobody before. So the bytes of a head are counted before libwebsockets reads them. */
 #include "net/long_head.h"
 
 #include <openssl/ssl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 
-#include "base/memory.h"
+#include "base/list.h"
 #include "net/http_policy.h"
-#include "net/watch.h"
 
 #define TAKEN_MOST 64 /* times 4 KiB, of a head that is refused */
-
-static struct long_head **by_fd;
-static size_t room; /* in it */
-static uv_poll_cb original;
-
-static struct long_head *find(const uv_poll_t *handle)
-{
-	uv_os_fd_t fd;
-
-	return uv_fileno((const uv_handle_t *)handle, &fd) == 0 && (size_t)fd < room ? by_fd[fd] : NULL;
-}
 
 /* RFC 9112, section 2.2: empty lines may come before the first one, and the empty line after it ends the head. */
 static void count(struct long_head *head, const char *bytes, size_t len)
@@ -49,7 +34,7 @@ static bool is_too_long(struct long_head *head)
 	ssize_t n = -1;
 
 	if (!ssl)
-		n = recv(head->fd, bytes, sizeof(bytes), MSG_PEEK | MSG_DONTWAIT);
+		n = recv(head->watch.fd, bytes, sizeof(bytes), MSG_PEEK | MSG_DONTWAIT);
 	else if (SSL_is_init_finished(ssl))
 		n = SSL_peek(ssl, bytes, sizeof(bytes));
 	if (n > 0)
@@ -57,53 +42,22 @@ static bool is_too_long(struct long_head *head)
 	return head->len > LONG_HEAD_BYTES;
 }
 
-static void on_poll(uv_poll_t *handle, int status, int events)
+static bool on_poll(struct watch *w, int *status, int *events)
 {
-	struct long_head *head = find(handle);
+	struct long_head *head = list_entry(w, struct long_head, watch);
 
-	watch_replace(handle, original);
-	if (head && events & UV_READABLE && is_too_long(head)) {
-		head->on_long(head);
-		return;
-	}
-	original(handle, status, events);
-	if (head && !uv_is_closing((uv_handle_t *)handle) && find(handle) == head && !head->is_whole)
-		watch_replace(handle, on_poll);
+	(void)status;
+	if (head->is_whole || !(*events & UV_READABLE) || !is_too_long(head))
+		return true;
+	head->on_long(head);
+	return false;
 }
 
-static void make_room(size_t fd)
+void long_head_watch(struct long_head *head, uv_loop_t *loop, struct lws *wsi, void (*on_long)(struct long_head *head))
 {
-	size_t more = fd + 1 > room ? 2 * (fd + 1) : room;
-
-	if (more == room)
-		return;
-	by_fd = memory_realloc(by_fd, more * sizeof(struct long_head *));
-	memset(by_fd + room, 0, (more - room) * sizeof(struct long_head *));
-	room = more;
-}
-
-int long_head_watch(struct long_head *head, uv_loop_t *loop, struct lws *wsi, void (*on_long)(struct long_head *head))
-{
-	int fd = lws_get_socket_fd(wsi);
-	uv_poll_t *handle = watch_find(loop, fd);
-
-	if (!handle)
-		return -1;
-	make_room((size_t)fd);
-	head->is_watched = true;
-	head->fd = fd;
 	head->wsi = wsi;
 	head->on_long = on_long;
-	by_fd[fd] = head;
-	original = watch_replace(handle, on_poll);
-	return 0;
-}
-
-/* Its handle may be gone, and its socket be another one's. */
-void long_head_leave(struct long_head *head)
-{
-	if (head->is_watched && by_fd[head->fd] == head)
-		by_fd[head->fd] = NULL;
+	watch_begin(&head->watch, loop, lws_get_socket_fd(wsi), on_poll);
 }
 
 void long_head_refuse(struct long_head *head)
@@ -111,13 +65,6 @@ void long_head_refuse(struct long_head *head)
 	char bytes[LONG_HEAD_BYTES];
 
 	http_policy_refuse(head->wsi, 431, "");
-	for (int i = 0; i < TAKEN_MOST && recv(head->fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0; i++)
+	for (int i = 0; i < TAKEN_MOST && recv(head->watch.fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0; i++)
 		;
-}
-
-void long_head_end(void)
-{
-	free(by_fd);
-	by_fd = NULL;
-	room = 0;
 }

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <uv.h>
 
+#include "net/watch.h"
+
 #define LONG_HEAD_BYTES 4096 /* a head may have, */
 /* and libwebsockets needs no more room than this for it: each line of four bytes or more takes at most eleven. */
 #define LONG_HEAD_ROOM (4 * LONG_HEAD_BYTES)
@@ -14,8 +16,7 @@
 /* A handshake; a member of its owner's struct. Zero: it is not watched. */
 struct long_head {
 	struct lws *wsi;
-	bool is_watched;
-	int fd;
+	struct watch watch;
 	void (*on_long)(struct long_head *head);
 	size_t len;  /* bytes so far */
 	size_t line; /* bytes of the line that has not ended */
@@ -24,16 +25,11 @@ struct long_head {
 };
 
 /* Watches a connection that has sent nothing yet. on_long is called once, later, before libwebsockets reads the bytes
- * beyond the limit; it has to end the connection. Returns 0, or -1 if libwebsockets does not wait for it yet. */
-int long_head_watch(struct long_head *head, uv_loop_t *loop, struct lws *wsi, void (*on_long)(struct long_head *head));
-
-/* Before the struct goes, and before the connection becomes something else. */
-void long_head_leave(struct long_head *head);
+ * beyond the limit; it must end the connection. End the watch before the struct is freed, and before the connection
+ * becomes a WebSocket. */
+void long_head_watch(struct long_head *head, uv_loop_t *loop, struct lws *wsi, void (*on_long)(struct long_head *head));
 
 /* Refuses it with 431, and takes what has come, since closing a socket with unread bytes can destroy the answer. */
 void long_head_refuse(struct long_head *head);
-
-/* When all connections are gone. */
-void long_head_end(void);
 
 #endif

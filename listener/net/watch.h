@@ -1,17 +1,31 @@
-/* watch.h: access to the poll handles that libwebsockets creates on our loop. */
+/* watch.h: sees the events of libwebsockets' sockets before libwebsockets does. */
 #ifndef WSONCE_WATCH_H
 #define WSONCE_WATCH_H
 
 #include <stdbool.h>
 #include <uv.h>
 
-/* Returns the poll handle of this socket, or NULL. */
-uv_poll_t *watch_find(uv_loop_t *loop, int fd);
+/* One socket; a member of its owner's struct. Zero: not watched. */
+struct watch {
+	int fd;
+	uv_poll_t *poll; /* made by libwebsockets; NULL: not watched */
+	/* Called for each event, with libuv's status and events, which it may change. Returns true if libwebsockets
+	 * gets them. May end the watch. */
+	bool (*on_poll)(struct watch *w, int *status, int *events);
+};
 
-/* Replaces the callback of a handle but not its events. Returns the old callback. */
-uv_poll_cb watch_replace(uv_poll_t *poll, uv_poll_cb cb);
+/* Begins to watch a socket for which libwebsockets waits; another watch of the same socket ends. */
+void watch_begin(struct watch *w, uv_loop_t *loop, int fd, bool (*cb)(struct watch *w, int *status, int *events));
 
-/* Is cb the handle's callback? */
-bool watch_is(const uv_poll_t *poll, uv_poll_cb cb);
+/* Call after whatever may make libwebsockets wait for other events: it then restores its own callback. */
+void watch_hook(struct watch *w);
+
+void watch_end(struct watch *w);
+
+/* Returns the watch of a socket, or NULL. */
+struct watch *watch_of(int fd);
+
+/* Ends all watches. */
+void watch_end_all(void);
 
 #endif

@@ -18,7 +18,6 @@
 #include "base/sha256.h"
 #include "base/text.h"
 #include "net/long_head.h"
-#include "net/watch.h"
 
 #define READ_BYTES  65536 /* per read from a socket */
 #define HEAD_BYTES  4096  /* kept of a message over the limit */
@@ -34,8 +33,7 @@ struct ws {
 	struct ws_budget budget;
 	size_t max_message;
 	struct list links;
-	struct list lively;     /* links that have sent data lately, or are stopped */
-	struct ws_link **by_fd; /* links by socket */
+	struct list lively; /* links that have sent data lately, or are stopped */
 	enum pressure pressure;
 	bool is_stopped;
 	struct list halves[2]; /* links with an unfinished message: of producers, of feeds */
@@ -55,43 +53,30 @@ struct ws {
 
 /* --- a socket that has data and an error --- */
 
-/* libuv reports a reset connection as an error and not as readable, and libwebsockets then closes it. Data that the
- * peer sent before, which the kernel still holds, would be lost. So our callback goes in front of libwebsockets' own in
- * its poll handle. */
-static struct ws *hooked;
-static uv_poll_cb original_poll_cb;
-
-static struct ws_link *link_of(const struct ws *ws, const uv_poll_t *handle)
-{
-	uv_os_fd_t fd;
-
-	if (uv_fileno((const uv_handle_t *)handle, &fd))
-		return NULL;
-	return ws->by_fd[fd];
-}
-
 static bool must_wait(const struct ws_link *link);
 static void put_off(struct ws_link *link);
-static int wait_if_held(const uv_poll_t *handle, int events);
+static int wait_if_held(struct ws_link *link, int events);
 
-/* Reads what libwebsockets has buffered and then what the kernel has, until libwebsockets closes the connection.
- * Returns false if there is no memory for more; the rest is read later. */
-static bool read_rest(uv_poll_t *handle)
+/* libuv reports a reset connection as an error and not as readable, and libwebsockets then closes it. Data that the
+ * peer sent before, which the kernel still holds, would be lost. So this reads what libwebsockets has buffered and then
+ * what the kernel has, until libwebsockets closes the connection. Returns false if there is no memory for more; the
+ * rest is read later. */
+static bool read_rest(struct ws_link *link)
 {
-	uv_os_fd_t fd;
+	struct lws_context *context = link->ws->context;
+	struct watch *w = &link->watch;
+	int fd = link->fd;
 
 	/* bounded by the size of the socket's buffer */
-	for (int i = 0; i < 10000 && !uv_fileno((uv_handle_t *)handle, &fd); i++) {
+	for (int i = 0; i < 10000 && watch_of(fd) == w; i++) {
 		struct lws_pollfd ready = {.fd = fd, .events = POLLIN, .revents = POLLIN};
-		struct ws_link *link = link_of(hooked, handle);
 
-		if (link && must_wait(link)) {
+		if (must_wait(link)) {
 			put_off(link);
 			return false;
 		}
-		if (link)
-			lws_rx_flow_control(link->wsi, 1);
-		if (lws_service_fd(hooked->context, &ready))
+		lws_rx_flow_control(link->wsi, 1);
+		if (lws_service_fd(context, &ready))
 			break; /* it has closed the connection, or will when it gets the error */
 	}
 	return true;
@@ -102,13 +87,6 @@ bool ws_is_reset(int fd)
 	struct pollfd p = {.fd = fd};
 
 	return poll(&p, 1, 0) == 1 && p.revents & (POLLERR | POLLHUP);
-}
-
-static bool is_reset(const uv_poll_t *handle)
-{
-	uv_os_fd_t fd;
-
-	return uv_fileno((const uv_handle_t *)handle, &fd) == 0 && ws_is_reset(fd);
 }
 
 /* RFC 6455, section 5.1: a client must mask its frames. libwebsockets does not report the mask, so this peeks at a
@@ -127,33 +105,29 @@ static void look_for_mask(struct ws_link *link)
 	link->is_unmasked = n == sizeof(head) && !(head[1] & 0x80);
 }
 
-/* Our callback in front of libwebsockets' own, which writes before it reads. */
-static void on_poll(uv_poll_t *handle, int status, int events)
+/* libwebsockets writes before it reads, so it must not see that a reset connection is writable. */
+static bool on_poll(struct watch *w, int *status, int *events)
 {
-	if (status >= 0 && hooked && events & UV_WRITABLE && is_reset(handle))
-		status = UV_ECONNRESET;
-	if (status < 0 && hooked && !read_rest(handle)) {
-		uv_poll_stop(handle); /* or the error would be reported again and again */
-		return;
+	struct ws_link *link = list_entry(w, struct ws_link, watch);
+	uv_poll_t *handle = w->poll;
+
+	if (*status >= 0 && *events & UV_WRITABLE && ws_is_reset(link->fd))
+		*status = UV_ECONNRESET;
+	if (*status >= 0) {
+		*events = wait_if_held(link, *events);
+		if (*events & UV_READABLE)
+			look_for_mask(link);
+		return *events;
 	}
-	if (status >= 0 && hooked)
-		events = wait_if_held(handle, events);
-	if (events & UV_READABLE && hooked && link_of(hooked, handle))
-		look_for_mask(link_of(hooked, handle));
-	if ((status < 0 || events) && !uv_is_closing((uv_handle_t *)handle))
-		original_poll_cb(handle, status, events);
-	if (!uv_is_closing((uv_handle_t *)handle))
-		watch_replace(handle, on_poll);
+	if (read_rest(link))
+		return !uv_is_closing((uv_handle_t *)handle);
+	uv_poll_stop(handle); /* or the error would be reported again and again */
+	return false;
 }
 
-/* libwebsockets restores its own callback whenever it changes the events it waits for, so ours is put in front again
- * after each call that may do so. */
 void ws_link_hook(struct ws_link *link)
 {
-	if (!link->poll || watch_is(link->poll, on_poll))
-		return;
-	hooked = link->ws;
-	original_poll_cb = watch_replace(link->poll, on_poll);
+	watch_hook(&link->watch);
 }
 
 /* --- reading or not --- */
@@ -238,11 +212,9 @@ static void put_off(struct ws_link *link)
 }
 
 /* While all reading is stopped, a quiet connection that becomes readable is stopped, too. */
-static int wait_if_held(const uv_poll_t *handle, int events)
+static int wait_if_held(struct ws_link *link, int events)
 {
-	struct ws_link *link = link_of(hooked, handle);
-
-	if (!link || !is_held(link) || !list_is_empty(&link->lively) || !(events & UV_READABLE))
+	if (!is_held(link) || !list_is_empty(&link->lively) || !(events & UV_READABLE))
 		return events;
 	put_off(link);
 	return events & ~UV_READABLE;
@@ -598,11 +570,8 @@ void ws_link_open(struct ws *ws, struct ws_link *link, struct lws *wsi, int fd, 
 	list_init(&link->half);
 	list_append(&ws->links, &link->link);
 	make_lively(link);
-	if (wsi) {
-		ws->by_fd[fd] = link;
-		link->poll = watch_find(ws->loop, fd);
-		ws_link_hook(link);
-	}
+	if (wsi)
+		watch_begin(&link->watch, ws->loop, fd, on_poll);
 	if (ws->pressure || ws->is_stopped)
 		apply_flow(link);
 }
@@ -622,11 +591,9 @@ void ws_link_close(struct ws_link *link)
 	forget_message(link);
 	list_remove(&link->lively);
 	list_remove(&link->link);
-	if (link->wsi)
-		link->ws->by_fd[link->fd] = NULL;
+	watch_end(&link->watch);
 	link->ws = NULL;
 	link->wsi = NULL;
-	link->poll = NULL;
 }
 
 static int drop_message(struct ws_link *link, const char *message, size_t len, bool is_text)
@@ -667,7 +634,6 @@ struct ws *ws_open(uv_loop_t *loop, const struct config *config, const struct ws
 	struct ws *ws = memory_calloc(1, sizeof(*ws));
 	void *loops[] = {loop};
 
-	ws->by_fd = memory_calloc((size_t)getdtablesize(), sizeof(struct ws_link *)); /* unused pages cost nothing */
 	ws->loop = loop;
 	ws->budget = *budget;
 	ws->max_message = (size_t)config->message_bytes;
@@ -694,7 +660,6 @@ struct ws *ws_open(uv_loop_t *loop, const struct config *config, const struct ws
 	info.pcontext = &ws->context;
 	ws->context = lws_create_context(&info);
 	if (!ws->context) {
-		free(ws->by_fd);
 		free(ws);
 		return NULL;
 	}
@@ -739,7 +704,7 @@ void ws_on_close(struct ws *ws, void (*on_close)(void *arg), void *arg)
  * sets context to NULL. */
 void ws_close(struct ws *ws)
 {
-	hooked = NULL;
+	watch_end_all();
 	if (ws->on_close)
 		ws->on_close(ws->arg);
 	uv_close((uv_handle_t *)&ws->check, NULL);
@@ -750,6 +715,5 @@ void ws_free(struct ws *ws)
 {
 	if (ws->context)
 		lws_context_destroy(ws->context);
-	free(ws->by_fd);
 	free(ws);
 }

@@ -13,6 +13,7 @@
 #include "config/config.h"
 #include "base/list.h"
 #include "base/pressure.h"
+#include "net/watch.h"
 
 #define WS_PING_PAYLOAD "wsonce" /* libwebsockets does not report a pong without a payload */
 
@@ -62,7 +63,7 @@ struct ws_link {
 	struct ws *ws;    /* NULL: not open */
 	struct lws *wsi;  /* NULL: a feed */
 	int fd;
-	uv_poll_t *poll; /* made by libwebsockets */
+	struct watch watch; /* of a producer */
 	const struct ws_reader *reader;
 	const struct ws_feed *feed; /* NULL: a producer */
 	bool is_begun;              /* its first frame was checked */
