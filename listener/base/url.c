@@ -173,6 +173,18 @@ void url_clear(struct url *u)
 	memset(u, 0, sizeof(*u));
 }
 
+int url_port(const struct url *u)
+{
+	return u->port ? u->port : strcmp(u->scheme, "wss") == 0 ? 443 : 80;
+}
+
+char *url_authority(const char *host, int port)
+{
+	bool is_v6 = strchr(host, ':') != NULL;
+
+	return memory_printf(port ? "%s%s%s:%d" : "%s%s%s", is_v6 ? "[" : "", host, is_v6 ? "]" : "", port);
+}
+
 bool url_has_scheme(const struct url *u, const char *words)
 {
 	return is_one_of(words, u->scheme);

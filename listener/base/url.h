@@ -27,6 +27,12 @@ int url_parse_address(struct url *u, const char *text);
 
 void url_clear(struct url *u);
 
+/* Returns the port, or the default of the scheme: 443 for wss://, else 80. */
+int url_port(const struct url *u);
+
+/* Returns host:port, or host if port is 0, on the heap. An IPv6 address gets brackets. */
+char *url_authority(const char *host, int port);
+
 /* True if only this machine can reach ADDR:PORT or unix:PATH. False for names other than localhost. */
 bool url_is_loopback(const char *address);
 

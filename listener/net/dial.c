@@ -675,15 +675,8 @@ static int prepare(struct dial *d)
 	d->upgrade = upgrade_new(&d->url, d->offer);
 	d->tls = is_secure(d) && all->trust ? tls_new(all->trust, d->url.host, "\x08http/1.1") : NULL;
 	if (all->proxy.text)
-		d->tunnel = tunnel_new(&all->proxy, d->url.host, d->url.port ? d->url.port : is_secure(d) ? 443 : 80);
+		d->tunnel = tunnel_new(&all->proxy, d->url.host, url_port(&d->url));
 	return d->upgrade && (d->tls || !is_secure(d)) ? 0 : -1;
-}
-
-static int port_of(const struct dial *d)
-{
-	if (d->all->proxy.text)
-		return d->all->proxy.port ? d->all->proxy.port : 80;
-	return d->url.port ? d->url.port : is_secure(d) ? 443 : 80;
 }
 
 /* Tries the next address in parallel with those that have not answered (RFC 8305, section 5). */
@@ -693,10 +686,11 @@ static void try_next(struct dial *d)
 	struct conn *c = conn_new(d);
 	struct sockaddr_storage to;
 	size_t i = 0;
-	int error = uv_ip4_addr(address, port_of(d), (struct sockaddr_in *)&to);
+	int port = url_port(d->all->proxy.text ? &d->all->proxy : &d->url);
+	int error = uv_ip4_addr(address, port, (struct sockaddr_in *)&to);
 
 	if (error)
-		error = uv_ip6_addr(address, port_of(d), (struct sockaddr_in6 *)&to);
+		error = uv_ip6_addr(address, port, (struct sockaddr_in6 *)&to);
 	if (!error)
 		error = uv_tcp_connect(&c->connect, &c->tcp, (struct sockaddr *)&to, on_connect);
 	if (error) {

@@ -1,12 +1,39 @@
-/* head.c parses the head of an HTTP response (RFC 9112): a status line and a few headers. Debian 12 and 13 have no
- * maintained HTTP parser in common, and this much is easily parsed here. */
+/* head.c sends an HTTP request and parses the head of the answer (RFC 9112): a status line and a few headers. Debian 12
+ * and 13 have no maintained HTTP parser in common, and this much is easily parsed here. */
 #include "net/head.h"
 
+#include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "base/memory.h"
+
 #define WAIT_CAP_S 3600 /* limit for Retry-After */
+
+char *head_authorization(const char *name, const struct url *url)
+{
+	char *plain, *coded, *header;
+
+	if (!url->user)
+		return memory_strdup("");
+	plain = memory_printf("%s:%s", url->user, url->password ? url->password : "");
+	coded = memory_alloc((strlen(plain) + 2) / 3 * 4 + 1);
+	EVP_EncodeBlock((unsigned char *)coded, (const unsigned char *)plain, (int)strlen(plain));
+	header = memory_printf("%s: Basic %s\r\n", name, coded);
+	free(coded);
+	free(plain);
+	return header;
+}
+
+size_t head_take(struct head *h, char *room, size_t size)
+{
+	size_t n = strnlen(h->request + h->sent, size);
+
+	memcpy(room, h->request + h->sent, n);
+	h->sent += n;
+	return n;
+}
 
 /* Finds the end of the empty line that ends the head, from byte `from` on. NULL if it has not come yet. */
 static const char *find_end(const char *bytes, size_t from)

@@ -1,4 +1,4 @@
-/* head.h: parses the head of an HTTP response from a feed or a proxy. */
+/* head.h: one HTTP request to a feed or a proxy, and the head of the answer. */
 #ifndef WSONCE_HEAD_H
 #define WSONCE_HEAD_H
 
@@ -6,10 +6,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/url.h"
+
 #define HEAD_BYTES 8192 /* maximum size of a head */
 
-/* Starts as all zeros. */
+/* Starts as all zeros but for the request. */
 struct head {
+	char *request; /* on the heap; freed by the owner */
+	size_t sent;   /* bytes of it */
 	char bytes[HEAD_BYTES + 1];
 	size_t len;
 	char *at;           /* the next header */
@@ -22,8 +26,15 @@ enum head_result {
 	HEAD_BAD, /* not HTTP, or longer than HEAD_BYTES */
 };
 
-/* Adds bytes and sets *used to how many of them belong to the head. Do not call again after a result other than
- * HEAD_MORE. */
+/* Returns a header of this name with the user and password of url for Basic authentication, or "" if url has none, on
+ * the heap. */
+char *head_authorization(const char *name, const struct url *url);
+
+/* Copies the next unsent bytes of the request to room. Returns their number, 0 at the end. */
+size_t head_take(struct head *h, char *room, size_t size);
+
+/* Adds bytes of the answer and sets *used to how many of them belong to the head. Do not call again after a result
+ * other than HEAD_MORE. */
 enum head_result head_receive(struct head *h, const char *bytes, size_t len, size_t *used);
 
 /* Call once, after HEAD_DONE. Returns the status, or -1 if the first line is not a status line. */

@@ -13,11 +13,6 @@ static bool is_secure(const struct url *url)
 	return strcmp(url->scheme, "wss") == 0;
 }
 
-static int port_of(const struct url *url)
-{
-	return url->port ? url->port : is_secure(url) ? 443 : 80;
-}
-
 /* RFC 3986, section 3.2.1: everything else is percent-encoded. */
 static char *encode(const char *text)
 {
@@ -30,43 +25,32 @@ static char *encode(const char *text)
 	return out;
 }
 
-/* scheme://user:password@host:port and path, on the heap. */
-static char *write_url(const struct url *from, const char *scheme, const char *port, const char *path)
+/* Writes the URL with user and password, on the heap. */
+static char *write_url(const struct url *from, const char *scheme, int port, const char *path)
 {
 	char *user = from->user ? encode(from->user) : NULL, *password = from->password ? encode(from->password) : NULL;
-	bool is_v6 = strchr(from->host, ':') != NULL;
-	char *text = memory_printf("%s://%s%s%s%s%s%s%s%s%.*s", scheme, user ? user : "", password ? ":" : "",
-				   password ? password : "", user ? "@" : "", is_v6 ? "[" : "", from->host,
-				   is_v6 ? "]" : "", port, (int)strcspn(path, "#"), path);
+	char *authority = url_authority(from->host, port);
+	char *text = memory_printf("%s://%s%s%s%s%s%.*s", scheme, user ? user : "", password ? ":" : "",
+				   password ? password : "", user ? "@" : "", authority, (int)strcspn(path, "#"), path);
 
 	free(user);
 	free(password);
+	free(authority);
 	return text;
-}
-
-/* The URL with this path. */
-static char *stay(const struct url *from, const char *path)
-{
-	char port[20] = "";
-
-	if (from->port)
-		snprintf(port, sizeof(port), ":%d", from->port);
-	return write_url(from, from->scheme, port, path);
 }
 
 /* Resolves a reference without a host: an absolute path, a query, or a relative path. */
 static char *follow_path(const struct url *from, const char *location)
 {
-	int path = (int)strcspn(from->path, "?#"), folder = path;
-	char *joined, *text;
+	bool is_absolute = *location == '/';
+	int folder = is_absolute ? 0 : (int)strcspn(from->path, "?#");
+	char *path, *text;
 
-	if (*location == '/')
-		return stay(from, location);
 	while (*location != '?' && folder && from->path[folder - 1] != '/')
 		folder--;
-	joined = memory_printf("%s%.*s%s", folder ? "" : "/", folder, from->path, location);
-	text = stay(from, joined);
-	free(joined);
+	path = memory_printf("%s%.*s%s", folder || is_absolute ? "" : "/", folder, from->path, location);
+	text = write_url(from, from->scheme, from->port, path);
+	free(path);
 	return text;
 }
 
@@ -76,7 +60,7 @@ static const char *judge(const struct url *from, const struct url *to)
 		return "its redirect to another host is not followed";
 	if (is_secure(from) && !is_secure(to))
 		return "its redirect to a connection without TLS is not followed";
-	if (is_secure(from) == is_secure(to) && port_of(from) != port_of(to))
+	if (is_secure(from) == is_secure(to) && url_port(from) != url_port(to))
 		return "its redirect to another port is not followed";
 	return NULL;
 }
@@ -88,16 +72,12 @@ static char *follow_url(const struct url *from, const char *location, const char
 	bool is_http = strncasecmp(text, "http", 4) == 0;
 	char *as_ws = memory_printf("%s%s", is_http ? "ws" : "", text + (is_http ? 4 : 0)), *result = NULL;
 	struct url to;
-	char port[20] = "";
 
 	*why = "its redirect leads nowhere";
 	if (url_parse(&to, as_ws) == 0 && url_has_scheme(&to, "ws wss") && to.host[0])
 		*why = judge(from, &to);
-	if (!*why) {
-		if (to.port)
-			snprintf(port, sizeof(port), ":%d", to.port);
-		result = write_url(from, to.scheme, port, to.path);
-	}
+	if (!*why)
+		result = write_url(from, to.scheme, to.port, to.path);
 	url_clear(&to);
 	free(as_ws);
 	free(text);

@@ -20,8 +20,6 @@
 #define CODED(n) (((n) + 2) / 3 * 4 + 1) /* size of n bytes in base64, with a NUL */
 
 struct upgrade {
-	char *request;
-	size_t sent;                         /* bytes of the request */
 	char accept[CODED(EVP_MAX_MD_SIZE)]; /* expected Sec-WebSocket-Accept */
 	char **subprotocols;                 /* offered */
 	size_t subprotocol_count;
@@ -67,22 +65,6 @@ static void encode(char *out, const void *bytes, size_t len)
 	EVP_EncodeBlock((unsigned char *)out, bytes, (int)len);
 }
 
-/* The header for the user and password of url, or "", on the heap. */
-static char *write_authorization(const struct url *url, const char *headers)
-{
-	char *plain, *coded, *header;
-
-	if (!url->user || has_header(headers, "Authorization"))
-		return memory_strdup("");
-	plain = memory_printf("%s:%s", url->user, url->password ? url->password : "");
-	coded = memory_alloc(CODED(strlen(plain)));
-	encode(coded, plain, strlen(plain));
-	header = memory_printf("Authorization: Basic %s\r\n", coded);
-	free(coded);
-	free(plain);
-	return header;
-}
-
 /* The header for the subprotocols, or "", on the heap. */
 static char *write_subprotocols(const struct upgrade *u)
 {
@@ -100,13 +82,11 @@ static char *write_subprotocols(const struct upgrade *u)
 
 static void write_request(struct upgrade *u, const struct url *url, const char *headers, const char *key)
 {
-	bool is_v6 = strchr(url->host, ':') != NULL;
-	char *authorization = write_authorization(url, headers), *subprotocols = write_subprotocols(u);
-	char host[300];
+	char *authorization =
+		has_header(headers, "Authorization") ? memory_strdup("") : head_authorization("Authorization", url);
+	char *subprotocols = write_subprotocols(u), *host = url_authority(url->host, url->port);
 
-	snprintf(host, sizeof(host), url->port ? "%s%s%s:%d" : "%s%s%s", is_v6 ? "[" : "", url->host, is_v6 ? "]" : "",
-		 url->port);
-	u->request =
+	u->head.request =
 		memory_printf("GET %s%.*s HTTP/1.1\r\nHost: %s\r\n%sConnection: Upgrade\r\nUpgrade: websocket\r\n"
 			      "Sec-WebSocket-Key: %s\r\nSec-WebSocket-Version: 13\r\n%s%s%s%s\r\n",
 			      url->path[0] == '/' ? "" : "/", (int)strcspn(url->path, "#"), url->path, host,
@@ -115,6 +95,7 @@ static void write_request(struct upgrade *u, const struct url *url, const char *
 			      headers ? headers : "", authorization);
 	free(authorization);
 	free(subprotocols);
+	free(host);
 }
 
 /* Computes the Sec-WebSocket-Accept for key: base64(SHA-1(key and the RFC's GUID)). */
@@ -161,18 +142,14 @@ void upgrade_free(struct upgrade *u)
 	for (size_t i = 0; i < u->subprotocol_count; i++)
 		free(u->subprotocols[i]);
 	free(u->subprotocols);
-	free(u->request);
+	free(u->head.request);
 	free(u->location);
 	free(u);
 }
 
 size_t upgrade_take(struct upgrade *u, char *room, size_t size)
 {
-	size_t n = strnlen(u->request + u->sent, size);
-
-	memcpy(room, u->request + u->sent, n);
-	u->sent += n;
-	return n;
+	return head_take(&u->head, room, size);
 }
 
 /* --- the answer --- */
