@@ -27,8 +27,8 @@ uint32_t backoff_draw(void);
 /* Call this after a success: the next wait is short again. */
 void backoff_reset(struct backoff *b);
 
-/* Call this when a connection has ended that lived this long. Resets b after a success, and returns whether it was one.
- * A connection that brought nothing is none: a server that greets and hangs up must not be dialled without end. */
+/* Call this when a connection has ended, with how long it lived. Resets b and returns true if the connection was a
+ * success. One that brought nothing was not: a server that greets and hangs up must not be dialled without end. */
 bool backoff_judge(struct backoff *b, bool has_brought, int64_t lived_ms);
 
 #endif

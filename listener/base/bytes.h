@@ -64,7 +64,7 @@ static inline ssize_t bytes_write(void *cookie, const char *text, size_t len)
 	return (ssize_t)len;
 }
 
-/* A stream that appends. Unlike open_memstream's, its text has no gaps where memory is out: the process ends. */
+/* Returns a stream that appends to b. open_memstream's loses text when memory runs out; this one ends the process. */
 static inline FILE *bytes_stream(struct bytes *b)
 {
 	return memory_given(fopencookie(b, "w", (cookie_io_functions_t){.write = bytes_write}), "libc");

@@ -18,7 +18,8 @@ static inline int64_t clock_ms(clockid_t clock)
 	return clock_us(clock) / 1000;
 }
 
-/* Since 1970, to be shown: a moment of the loop clock, whose now_ms it is; 0: never. */
+/* Converts ms, a time of the loop clock, to milliseconds since 1970, for display. now_ms is the loop clock's time now.
+ * 0 (never) stays 0. */
 static inline int64_t clock_shown_ms(int64_t ms, int64_t now_ms)
 {
 	return ms ? clock_ms(CLOCK_REALTIME) - (now_ms - ms) : 0;

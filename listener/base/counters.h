@@ -88,7 +88,7 @@ struct histogram {
 extern struct histogram commit_latency;  /* from message received to row committed */
 extern struct histogram duplicate_delay; /* from the claim of the original to the arrival of a copy */
 
-/* Records one observation. A negative one, from clocks of two hosts that differ, counts as 0. */
+/* Records one observation. A negative value, which differing clocks of two hosts can cause, counts as 0. */
 void histogram_observe(struct histogram *h, double ms);
 
 /* Calls put once for each counter, in the order of the list. */

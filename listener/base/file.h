@@ -8,8 +8,8 @@
 /* Opens a file for reading. Returns NULL and errno if it cannot be opened, is a directory, or exceeds 64 MiB. */
 FILE *file_open(const char *path);
 
-/* Returns the whole file with a NUL behind it, on the heap. NULL and errno as file_open; EFBIG if it has more than most
- * bytes. */
+/* Returns the whole file, followed by a NUL, on the heap. Returns NULL and errno like file_open, or with EFBIG if the
+ * file has more than `most` bytes. */
 char *file_read(const char *path, size_t most, size_t *len);
 
 /* True if file_open can open the file. If not, errno says why. */

@@ -9,7 +9,7 @@
 
 struct scan {
 	const char *end;
-	const char *wrong; /* what is wrong, and where, after a function has returned NULL */
+	const char *wrong; /* set when a function returns NULL: what is wrong, and where */
 	const char *wrong_at;
 	unsigned int depth;                /* open containers */
 	uint8_t kinds[JSON_DEPTH_MAX / 8]; /* a bit for each container, set for an object */

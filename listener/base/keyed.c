@@ -1,5 +1,5 @@
-/* keyed.c holds the key of the hash of ids. uthash's own hash has no key: 60,000 ids made to collide formed one chain,
- * and each further id walked all the chain. hash.h has the hashes on which a fleet must agree. */
+/* keyed.c holds the key for hashing ids. uthash's own hash has no key: 60,000 ids made to collide formed one chain,
+ * which each new id had to walk. hash.h has the hashes on which a fleet must agree. */
 #include "base/keyed.h"
 
 #include <sodium.h>

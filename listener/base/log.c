@@ -179,8 +179,8 @@ static void put_time(struct ndjson_line *l)
 	put_field(l, "time", text, false);
 }
 
-/* Whoever reads standard error may stand still: a pipe that is full must not stop the listener. The first line waits
- * for a moment, those behind it are lost until there is room again. */
+/* A full pipe must not stop the listener. If standard error is a pipe that nobody reads, the first line waits for
+ * STUCK_MS; further lines are lost until the pipe has room again. */
 #define STUCK_MS 1000
 static atomic_uint lost;
 

@@ -11,12 +11,12 @@ struct log_spell {
 	int64_t began_ms;
 	int64_t told_ms; /* of the last line */
 	int64_t last_ms; /* of the last failure */
-	int64_t times;   /* failures since it began; 0: there is no spell */
+	int64_t times;   /* failures since it began; 0: not failing */
 };
 
 /* Something failed. Returns true if that was logged. */
 bool log_spell_on(struct log_spell *s, int64_t now_ms, const char *event, const char *reason);
-/* Something worked. Ends the spell if nothing has failed for ten seconds; with NULL without a line. */
+/* Something worked. Ends the spell if nothing has failed for ten seconds. event is logged then, unless it is NULL. */
 void log_spell_off(struct log_spell *s, int64_t now_ms, const char *event);
 
 #endif

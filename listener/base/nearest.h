@@ -8,7 +8,7 @@ struct nearest {
 	const char *word; /* len bytes, not copied */
 	size_t len;
 	const char *best; /* the nearest name so far, or NULL if none is near enough */
-	size_t distance;  /* of best; at first the distance that is too far, which callers may change */
+	size_t distance;  /* of best; initially the smallest distance that is too far, which callers may change */
 };
 
 /* Begins a search for word, which must outlive n. */

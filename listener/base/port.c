@@ -1,4 +1,4 @@
-/* port.c reads socket addresses of both versions of IP. */
+/* port.c reads socket addresses of IPv4 and IPv6. */
 #include "base/port.h"
 
 #include <netinet/in.h>

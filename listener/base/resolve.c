@@ -1,5 +1,5 @@
 /* resolve.c looks up names. getaddrinfo blocks, for half a minute and more if a name server does not answer, so each
- * lookup has a thread of its own. In libuv's thread pool two of them could hold up all others, and the exit of the
+ * lookup has a thread of its own. In libuv's thread pool, a few of them would hold up all others and the exit of the
  * process. */
 #include "base/resolve.h"
 
@@ -28,7 +28,7 @@ struct resolve {
 	void *arg;
 };
 
-/* Starts over behind the last. */
+/* Wraps around at the end of the list. */
 static const struct addrinfo *find_nth(const struct addrinfo *found, unsigned int nth)
 {
 	const struct addrinfo *at = found;

@@ -4,11 +4,11 @@
 
 #include <stddef.h>
 
-#define SECRET_SHORT 4 /* bytes; anything shorter occurs in too many words */
+#define SECRET_SHORT 4 /* bytes; a shorter secret occurs in too many words */
 
 /* Overwrites each occurrence of secret in text with asterisks. Ignores NULL and secrets shorter than SECRET_SHORT. */
 void secret_mask(char *text, const char *secret);
-/* The same of the path and of the values of the query of a URL: a server may echo them. */
+/* Does the same with the path and the query values of a URL, because a server may echo them. */
 void secret_mask_path(char *text, const char *path);
 
 /* Overwrites a text with asterisks. */

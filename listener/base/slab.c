@@ -11,10 +11,10 @@
 #include "base/list.h"
 #include "base/memory.h"
 
-#define SLAB_BYTES (64u << 10) /* and the alignment of a slab, so that a piece's address gives its slab */
+#define SLAB_BYTES (64u << 10) /* size and alignment of a slab, so that a piece's address gives its slab */
 #define LINE       64u
 #define SIZES      64u /* of pieces, in lines: 1 to SIZES */
-#define SPARES     64u /* what a batch or two of events free */
+#define SPARES     64u /* as many as one or two batches of events free */
 
 struct piece {
 	struct piece *next;
@@ -39,8 +39,7 @@ static unsigned int lines_of(size_t size)
 	return (unsigned int)((size + LINE - 1) / LINE);
 }
 
-/* The sanitizer must see each piece, and the simulator frees all memory of a process that dies. Large pieces are rare,
- * or cost more elsewhere. */
+/* The sanitizer must see each piece, and the simulator frees all memory of a dead process. Large pieces are rare. */
 static bool is_for_malloc(size_t size)
 {
 #if defined(__SANITIZE_ADDRESS__) || defined(WSONCE_SIMULATED)

@@ -1,5 +1,5 @@
-/* sort_key.c owns the keys by which JSON numbers and strings are compared. A number is 0.DIGITS times 10^exponent,
- * where the first digit is not 0; a negative one has the complement of each digit. */
+/* sort_key.c makes the keys by which JSON numbers and strings are compared. A number becomes 0.DIGITS times
+ * 10^exponent, where the first digit is not 0; if it is negative, each digit is replaced by its complement. */
 #include "base/sort_key.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "base/json.h"
 
 #define EXPONENT_DIGITS 9
-#define EXPONENT_MAX    400000000 /* beyond it all exponents are the same */
+#define EXPONENT_MAX    400000000 /* larger exponents count as this one */
 
 static long read_exponent(const char *at, const char *end)
 {

@@ -6,11 +6,11 @@
 
 #include "base/slice.h"
 
-#define SORT_KEY_ROOM 16 /* bytes that a key may have more than its value */
+#define SORT_KEY_ROOM 16 /* how much longer a key may be than its value */
 
 /* Writes a key to out, which has room for value.len + SORT_KEY_ROOM bytes, and returns its length; 0 if value is
- * neither a number nor a string. Numbers are compared exactly: 1e1 and 10.0 have one key. Strings are compared without
- * quotes and escapes, byte by byte, and come behind all numbers. value is JSON that json_check has accepted. */
+ * neither a number nor a string. Numbers are compared exactly: 1e1 and 10.0 have the same key. Strings are compared
+ * byte by byte, without quotes and escapes, and come after all numbers. json_check must have accepted value. */
 size_t sort_key(struct slice value, char *out);
 
 #endif

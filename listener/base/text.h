@@ -1,4 +1,4 @@
-/* text.h: checks for UTF-8, and makes other text fit to show. */
+/* text.h: checks UTF-8, and makes other text presentable. */
 #ifndef WSONCE_TEXT_H
 #define WSONCE_TEXT_H
 
@@ -59,8 +59,8 @@ static inline bool is_same_text(const char *a, const char *b)
 /* Writes len bytes as 2 * len hexadecimal digits and a NUL. */
 void write_hex(char *out, const void *bytes, size_t len);
 
-/* Prints text in lines of at most 80 columns, broken at blanks, each from a column on. head comes before the first, on
- * a line of its own if it is too long. A line's end in text is a blank, two of them end a paragraph. */
+/* Prints text in lines of at most 80 columns, broken at blanks and indented to column. head precedes the first line, or
+ * stands on a line of its own if it is too long. In text, a newline is a blank, and two end a paragraph. */
 void text_wrap(FILE *out, const char *head, size_t column, const char *text);
 
 /* Returns text as a JSON string, after make_ascii if it is not UTF-8. */

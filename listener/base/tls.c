@@ -1,6 +1,5 @@
-/* tls.c is the client's side of TLS, by OpenSSL: the handshake, the check of the server's certificate, and the
- * encryption. It knows no sockets: feeds use those of libwebsockets, which in 4.1 has no TLS on raw connections, and
- * Redis uses those of hiredis, which has no TLS. */
+/* tls.c is the client's side of TLS, with OpenSSL: the handshake, the check of the server's certificate, and the
+ * encryption. It knows no sockets: dial.c and wire.c have their own. */
 #include "base/tls.h"
 
 #include <arpa/inet.h>
@@ -35,7 +34,7 @@ struct tls {
 	char reason[200];
 };
 
-/* OpenSSL would otherwise ask at the terminal, and wait. */
+/* Without this, OpenSSL asks for the password at the terminal and blocks. */
 /* NOLINTNEXTLINE(readability-non-const-parameter): the type is OpenSSL's */
 static int on_password(char *room, int size, int is_writing, void *arg)
 {

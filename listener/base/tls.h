@@ -13,15 +13,15 @@ struct tls;
 /* Trusts the certificates in a file. Returns NULL if it holds none. */
 struct tls_trust *tls_trust_new(const char *ca_file);
 
-/* From now on presents a certificate (with its chain) to servers that ask for one. Returns 0, or -1 if the files are
- * not a certificate and its key. */
+/* Presents a certificate (with its chain) to servers that ask for one. Returns 0, or -1 if the files are not a
+ * certificate and its key. */
 int tls_trust_identify(struct tls_trust *trust, const char *cert_file, const char *key_file);
 
 void tls_trust_free(struct tls_trust *trust);
 
-/* Reads the files of every trust again. Returns 0; then tls_trusts_take() makes new connections use them and returns
- * the number of trusts, or tls_trusts_leave() forgets them. If a file is bad, returns -1 and an error, and changes
- * nothing. */
+/* Reads the files of all trusts again. If it returns 0, call tls_trusts_take() to use them for new connections, which
+ * returns the number of trusts, or tls_trusts_leave() to discard them. If a file is bad, returns -1 and an error, and
+ * changes nothing. */
 int tls_trusts_read(char *error, size_t size);
 size_t tls_trusts_take(void);
 void tls_trusts_leave(void);

@@ -141,7 +141,7 @@ int url_parse(struct url *u, const char *text)
 	if (!is_scheme(u->scheme))
 		return -1;
 	end = authority + strcspn(authority, "/?#");
-	/* The path keeps its first character. So move the authority one byte to the left, to end it with a NUL. */
+	/* Moves the authority one byte to the left, so that its NUL does not overwrite the path's first character. */
 	memmove(authority - 1, authority, (size_t)(end - authority));
 	end[-1] = '\0';
 	authority--;

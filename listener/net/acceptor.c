@@ -50,7 +50,7 @@ static void pause_accepting(struct acceptor *a)
 	uv_timer_start(&a->pause, on_pause, PAUSE_MS, 0);
 }
 
-/* Did accept4() fail because of this one connection, or because there is none? */
+/* Is the error about one connection, or is there none? */
 static bool is_passing(int error)
 {
 	return error == EAGAIN || error == ECONNABORTED || error == EINTR || error == EPROTO;

@@ -12,7 +12,7 @@ int bound_socket(const char *address);
 /* Describes that errno. */
 const char *bound_socket_error(int error);
 
-/* The same, but listens. flag is the setting with the address. On failure returns -1 with a sentence in error. */
+/* Like bound_socket, but listens. flag is the setting with the address. On failure sets error to a sentence. */
 int listening_socket(const char *flag, const char *address, char *error, size_t size);
 
 #endif

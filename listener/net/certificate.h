@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The server's certificate, which client certificates it accepts, and who is told of refusals. Must outlive the server.
- */
+/* The server's certificate, which client certificates it accepts, and whom to notify of refusals. Must outlive the
+ * server. */
 struct certificate_rules {
 	const char *cert_file; /* PEM: the server's chain */
 	const char *key_file;
@@ -21,8 +21,8 @@ struct certificate_rules {
 	SSL_CTX *next;
 };
 
-/* Applies the rules to a server that has its own certificate. Session resumption is off if client certificates are
- * requested, so every handshake checks one. Returns 0, or -1 if ca_file holds no certificate or memory is out. */
+/* Applies the rules to a server that has its own certificate. If client certificates are requested, turns off session
+ * resumption, so that every handshake checks one. Returns 0, or -1 if ca_file holds no certificate. */
 int certificate_demand(SSL_CTX *tls, struct certificate_rules *rules);
 
 /* Reads the files again. Returns 0; then call certificate_take() to use them for new connections, or

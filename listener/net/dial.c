@@ -81,7 +81,7 @@ struct dialler {
 	struct url proxy;        /* text is NULL if there is none */
 	struct list dials;
 	struct list due;
-	uv_prepare_t flush; /* active while data is due: batches the writes of one turn of the loop */
+	uv_prepare_t flush; /* active while data is due; batches the writes of one turn of the loop */
 	char room[READ_BYTES];
 };
 
@@ -237,7 +237,7 @@ static void set_reading(struct ws_link *link, bool is_reading)
 	uv_stream_t *stream = (uv_stream_t *)&d->conn->tcp;
 
 	if (is_reading && frames_are_kept(d->frames))
-		want_write(d); /* they come first */
+		want_write(d); /* kept data first */
 	else if (is_reading)
 		uv_read_start(stream, on_room, on_read);
 	else

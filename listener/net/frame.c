@@ -33,13 +33,13 @@ struct frames {
 	wslay_frame_context_ptr wslay;
 	const struct frames_reader *reader;
 	void *arg;
-	const char *in; /* input that wslay has not taken yet */
+	const char *in; /* input that wslay has not read yet */
 	size_t in_len;
-	struct bytes kept; /* of it, because reading is stopped */
+	struct bytes kept; /* a copy of that input while reading is stopped */
 	bool is_kept;
 	uint64_t rest;             /* of the current frame, still to come */
 	uint8_t message;           /* opcode of the unfinished message; 0: none */
-	bool is_compressed;        /* that message */
+	bool is_compressed;        /* of the unfinished message */
 	struct inflater *inflater; /* NULL: compression was not agreed */
 	size_t inflated;           /* bytes of that message so far */
 	size_t inflated_most;

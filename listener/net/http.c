@@ -22,7 +22,7 @@
 #define VISITORS_MAX 64
 #define OF_ONE_HOST  32
 #define REQUEST_TIMEOUT_MS \
-	10000 /* default time for each request, from the start of the connection or the end of the request before */
+	10000 /* default for each request, from the start of the connection or the end of the previous request */
 #define SWEEP_MS     1000
 #define MEMORY_BYTES (32u << 10) /* per connection, which limits the size of a request's head */
 #define ROUNDS_MOST  100         /* runs of libmicrohttpd per turn */
@@ -36,7 +36,7 @@ struct visitor {
 	struct http_ticket *ticket; /* NULL, or what it waits for */
 	bool is_welcome;            /* one of its requests was not refused */
 	uint64_t address;
-	const void *payer; /* who it counts against; NULL: its address */
+	const void *payer; /* the owner it counts against; NULL: its address */
 };
 
 struct http {
@@ -148,7 +148,7 @@ static struct http_refusal judge_post(const struct http *h, struct MHD_Connectio
 	};
 	struct head head = {0};
 
-	/* RFC 9112, section 6.3: both together are request smuggling. */
+	/* RFC 9112, section 6.3: Content-Length with Transfer-Encoding is request smuggling. */
 	if (!http_read_head(c, version, &head) || request.length == -2 || (head.lengths && head.codings))
 		return (struct http_refusal){MHD_HTTP_BAD_REQUEST,
 					     "malformed HTTP/1.1 request: check the header names, "
@@ -228,7 +228,7 @@ static enum MHD_Result on_post(struct http *h, struct MHD_Connection *c, const c
 void http_answer(struct http_ticket *ticket, unsigned int status, const char *type, char *text, size_t len)
 {
 	if (ticket->status) {
-		free(text); /* it had to make room */
+		free(text); /* it was answered with 503 to make room */
 		return;
 	}
 	ticket->status = status;
@@ -349,8 +349,8 @@ static size_t count_places(const struct http *h, const struct visitor *whose)
 	return n;
 }
 
-/* Of two connections of one owner, should v make room before other? The oldest does, but one that waits for its answer
- * only if all do, and then the last. */
+/* Of two connections of one owner, should v be closed before other? The oldest idle one is closed first; if all wait
+ * for answers, the one that began to wait last. */
 static bool is_before(const struct visitor *v, const struct visitor *other)
 {
 	if (v->is_waiting != other->is_waiting)
@@ -358,8 +358,8 @@ static bool is_before(const struct visitor *v, const struct visitor *other)
 	return v->is_waiting ? v->since_ms > other->since_ms : v->since_ms < other->since_ms;
 }
 
-/* Finds the connection to close for a new one: of whoever has most connections, if that is more than a quarter of
- * limit, else the oldest stranger. address: only connections from there; 0: any. */
+/* Finds the connection to close for a new one: one of the owner with the most connections, if those are more than a
+ * quarter of limit, else the oldest stranger. address: consider only connections from there; 0: all. */
 static struct visitor *find_displaced(const struct http *h, uint64_t address, size_t limit)
 {
 	struct visitor *found = NULL, *stranger = NULL;

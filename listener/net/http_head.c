@@ -154,8 +154,8 @@ static void add_of_status(struct MHD_Response *response, unsigned int status, co
 		MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
 	if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
 		MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, allowed);
-	/* The end of the body may be unknown; a connection may try only one token; and who comes later needs no place
-	 * now. */
+	/* The connection closes, because the end of the body may be unknown (400), because a connection may try only
+	 * one token (401), or to free its place (429, 503). */
 	if (status == MHD_HTTP_BAD_REQUEST || status == MHD_HTTP_UNAUTHORIZED || status == MHD_HTTP_TOO_MANY_REQUESTS ||
 	    status == MHD_HTTP_SERVICE_UNAVAILABLE)
 		MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");

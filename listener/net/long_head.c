@@ -1,5 +1,5 @@
-/* long_head.c owns the answer to a handshake whose head is too long. libwebsockets closes such a connection without
- * one, and tells nobody before. So the bytes of a head are counted before libwebsockets reads them. */
+/* long_head.c answers handshakes whose head is too long. libwebsockets closes such a connection without an answer and
+ * without notice. So this counts the bytes of a head before libwebsockets reads them. */
 #include "net/long_head.h"
 
 #include <openssl/ssl.h>
@@ -8,7 +8,7 @@
 #include "base/list.h"
 #include "net/http_policy.h"
 
-#define TAKEN_MOST 64 /* times 4 KiB, of a head that is refused */
+#define TAKEN_MOST 64 /* reads of 4 KiB, to drain a refused head */
 
 /* RFC 9112, section 2.2: empty lines may come before the first one, and the empty line after it ends the head. */
 static void count(struct long_head *head, const char *bytes, size_t len)
@@ -26,7 +26,7 @@ static void count(struct long_head *head, const char *bytes, size_t len)
 	}
 }
 
-/* Of TLS, a record at a time is seen, and read. */
+/* With TLS, each event shows one record. */
 static bool is_too_long(struct long_head *head)
 {
 	SSL *ssl = lws_get_ssl(head->wsi);

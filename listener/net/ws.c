@@ -25,7 +25,7 @@
 #define FIRST_BYTES 4096 /* first size of a buffer for a message in pieces */
 #define HALVES_PART 4    /* a quarter of the budget for producers' unfinished messages, but always room for one */
 #define TELL_MS     60000
-#define QUIET_MOST  8 /* a connection that sent nothing during this many stops counts as quiet */
+#define QUIET_MOST  8 /* a connection is quiet if it sent nothing during this many stops */
 
 struct ws {
 	uv_loop_t *loop;
@@ -39,8 +39,8 @@ struct ws {
 	struct list halves[2]; /* links with an unfinished message: of producers, of feeds */
 	size_t half_bytes[2];
 	size_t half_limit;     /* for producers */
-	size_t half_limit_all; /* for each of the two while reading is stopped */
-	size_t half_most;      /* for both: above it, reading could not resume even if all events settle */
+	size_t half_limit_all; /* for producers or feeds while reading is stopped */
+	size_t half_most;      /* for both together; above it, reading could not resume even if all events settled */
 	int64_t message_timeout_ms;
 	int64_t told_ms;    /* loop clock, when ended halves were last logged */
 	unsigned int ended; /* since then */
@@ -231,8 +231,8 @@ void ws_link_hold(struct ws_link *link, enum ws_hold reason, bool is_held)
 }
 
 /* Under load this runs a hundred times a second, perhaps with ten thousand silent connections. Only those that sent
- * data lately are worth the system calls; libwebsockets may have buffered data of theirs, which must wait, too. The
- * others are stopped when they send: wait_if_held(). Feeds are few. */
+ * data lately are worth the system calls; they also include those whose data libwebsockets has buffered, which must
+ * wait, too. The others are stopped when they send: wait_if_held(). Feeds are few. */
 void ws_set_pressure(struct ws *ws, enum pressure pressure)
 {
 	enum pressure before = ws->pressure;
@@ -277,7 +277,7 @@ static void end_link(struct ws_link *link, const char *fault)
 		ws_kill(link->ws, link->wsi);
 }
 
-/* libwebsockets could do this, but it keeps its timers in one sorted list, so a round of pings to ten thousand
+/* libwebsockets has pings of its own, but it keeps its timers in one sorted list, so a round of pings to ten thousand
  * connections would block the loop for seconds. */
 
 bool ws_link_has_unread(const struct ws_link *link)

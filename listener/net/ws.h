@@ -77,17 +77,16 @@ struct ws_link {
 	uint64_t total;           /* bytes of the message so far, including dropped ones */
 	EVP_MD_CTX *digest;       /* not NULL: the message is over the limit, only the head is kept */
 	unsigned int holds;       /* enum ws_hold */
-	bool has_peer_closed;     /* it sent a close frame, or ws_link_ignore: read nothing more */
+	bool has_peer_closed;     /* read nothing more: it sent a close frame, or ws_link_ignore was called */
 	struct list lively;       /* of struct ws, if it has sent data lately */
 	unsigned int quiet;       /* stops of all reading since then */
 	int64_t heard_ms;         /* loop clock, last sign of life, or when reading last resumed */
 	int64_t pinged_ms;        /* loop clock, first ping since then; 0: none */
-	const char *fault;        /* why we end the connection; NULL: we do not */
+	const char *fault;        /* why this side ends the connection; NULL: it does not */
 	int64_t ping_interval_ms; /* 0: no pings */
 	bool is_ping_due;         /* send it in the next writable callback */
-	int64_t last_message_ms;  /* loop clock; starts at the opening, moved by the time during which reading was
-				     stopped */
-	int64_t unread_ms;        /* loop clock, since when reading is stopped; 0: it is not */
+	int64_t last_message_ms;  /* loop clock, at first of the opening; does not count the time of stopped reading */
+	int64_t unread_ms;        /* loop clock, when reading was stopped; 0: it is not */
 };
 
 /* The budget that unfinished messages are charged to. The functions are called with owner, from the loop. */

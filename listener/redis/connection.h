@@ -26,7 +26,7 @@ enum redis_script { REDIS_HEARTBEAT, REDIS_RELEASE, REDIS_RENEW, REDIS_SCRIPTS }
 struct redis_settings {
 	const char *url;  /* checked by config.c */
 	const char *ca;   /* for TLS: file of trusted certificates, checked by config.c */
-	const char *cert; /* for TLS: file of our certificate, or NULL, as is key */
+	const char *cert; /* for TLS: file of our certificate; NULL, like key, if there is none */
 	const char *key;
 	int64_t timeout_ms;
 	/* Called after each change of state; on a cluster also with REDIS_READY for each further ready master. */

@@ -74,7 +74,7 @@ static void *new_integer(const redisReadTask *task, long long value)
 	return reply;
 }
 
-/* The task's type is what the value would have been: a string or an array. */
+/* task->type is the type that the value would have had: string or array. */
 static void *new_nil(const redisReadTask *task)
 {
 	struct redis_reply *reply = new_reply(task);

@@ -7,7 +7,7 @@
 #include "base/arena.h"
 #include "redis/reply.h"
 
-#define REPLY_BYTES ((size_t)16 << 20) /* most for one answer; ours are below 1 MiB */
+#define REPLY_BYTES ((size_t)16 << 20) /* limit for one answer; ours are below 1 MiB */
 
 /* Makes reader allocate its answers, as struct redis_reply, in a. Call arena_clear as soon as an answer has been used,
  * before asking reader for the next: parts of that may be allocated from then on. An answer that needs more than

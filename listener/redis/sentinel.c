@@ -1,7 +1,7 @@
-/* sentinel.c asks where the master is, over one connection to one sentinel. It asks repeatedly, because a subscription
- * can be lost without notice and a frozen master looks like a slow one. If a sentinel does not answer in time, the next
- * one is asked. While there is no master, each request goes to the next sentinel, since they learn of a failover one
- * after the other; the epoch tells which answer is newest. server.c acts on the answers. */
+/* sentinel.c asks where the master is, over one connection to one sentinel. It polls, because a subscription can be
+ * lost without notice and a frozen master looks like a slow one. If a sentinel does not answer in time, it asks the
+ * next. While there is no master, each request goes to the next sentinel, because they learn of a failover one after
+ * the other; the epoch tells which answer is newest. server.c acts on the answers. */
 #include "redis/sentinel.h"
 
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #define TIMEOUT_MS 300 /* for one sentinel */
 #define TICK_MS    100
 #define CALM_TICKS 5
-#define LOST_TICKS 50 /* without a master, until epochs are forgotten: the sentinel with the newest may be gone */
+#define LOST_TICKS 50 /* without a master, until the epoch is reset: the sentinel that had the newest may be gone */
 
 struct sentinel {
 	const struct redis_address *address;

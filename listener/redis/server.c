@@ -22,7 +22,7 @@
 #include "renew.lua.h"
 
 #define RIGHTS_MAX 16 /* missing rights that are logged */
-#define FLAPS      3  /* short connections in a row; of more, coming and going is logged once a minute */
+#define FLAPS      3  /* after more short connections in a row, losses are logged once a minute */
 #define SHORT_MS   10000
 #define AGAIN_MS   60000
 #define SOON_MS    500  /* longest wait between tries if another server may take over */
@@ -80,13 +80,13 @@ static bool is_news(struct server *s, enum redis_state state, const char *why)
 	return is_new;
 }
 
-/* A connection for subscriptions comes and goes with the other one, whose lines say the same. */
+/* The connection for subscriptions is lost together with the main one, which already logs it. */
 static enum log_level level_of(const struct server *s, enum log_level level)
 {
 	return s->settings.on_message ? LOG_DEBUG : level;
 }
 
-/* A server may log in anybody, and then answer nothing. */
+/* Limits the log for a server that accepts every login and then answers nothing. */
 static bool is_told(struct server *s, enum redis_state old, enum redis_state state, const char *why)
 {
 	int64_t now = (int64_t)uv_now(s->loop);
@@ -261,7 +261,7 @@ static void on_role(void *owner, void *arg, const struct redis_reply *reply)
 }
 
 /* An evicted claim costs speed, not safety, but the operator should know. A replica is left before the connection is
- * ready: else it would be ready and lost again at each try. */
+ * ready; otherwise each try would log that it is ready and lost. */
 static void on_memory_info(void *owner, void *arg, const struct redis_reply *reply)
 {
 	struct server *s = arg;
@@ -391,7 +391,7 @@ static void on_end(void *owner, const char *why)
 {
 	struct server *s = owner;
 
-	/* A connection that outlived the longest wait was useful. One to a replica comes up and ends at once. */
+	/* A connection that outlived the longest wait counts as a success. One to a replica ends at once. */
 	if (s->state == REDIS_READY && (int64_t)uv_now(s->loop) - s->ready_ms > s->backoff.cap_ms)
 		backoff_reset(&s->backoff);
 	if (s->state == REDIS_CLOSING)

@@ -7,7 +7,8 @@
 #define SLOTS     16384
 #define SLOT_TAGS 64
 
-/* Returns the slot of a key, or of its first braces unless empty (Redis Cluster Specification, "Hash tags"). */
+/* Returns the slot of a key, or of the text in its first braces unless that is empty (Redis Cluster Specification,
+ * "Hash tags"). */
 unsigned int slot_of_key(const char *key, size_t len);
 
 /* Returns the slot of the first key in a formatted command, or -1 if it names none. */

@@ -14,7 +14,7 @@
 #include "redis/reply_arena.h"
 #include "redis/wire.h"
 
-#define FEED_BYTES     16384 /* to hiredis at a time: after each kilobyte it moves all that are left */
+#define FEED_BYTES     16384 /* bytes per call of hiredis, which moves all unread bytes after each kilobyte */
 #define ANSWER_BYTES   65536 /* for one answer; a longer one needs malloc */
 #define FIRST_REQUESTS 1024
 
@@ -171,7 +171,7 @@ static void tell_error(const struct talk *s, char *text)
 		s->settings.on_error(s->settings.owner, text);
 }
 
-/* What a channel brings stands between the answers. Returns whether reply was that. */
+/* Messages of a channel come between the answers. Returns true if reply is one. */
 static bool take_message(const struct talk *s, const struct redis_reply *reply)
 {
 	const struct redis_reply *text = reply->type == REPLY_ARRAY && reply->elements == 3 ? reply->element[2] : NULL;
@@ -211,7 +211,7 @@ static bool answer_those_read(struct talk *s, const struct wire *wire, redisRead
 		/* After a failover the name may belong to another server, which only a new connection finds. */
 		is_replica = reply_is_error(reply, "READONLY");
 		answer(s, reply);
-		/* Not earlier: until the rest is read, part of the next answer may be here. */
+		/* Not earlier: part of the next answer may be in the arena until that one is complete. */
 		arena_clear(&s->answer);
 		if (s->wire != wire)
 			return false;

@@ -20,7 +20,7 @@
 #define PLAIN_BYTES    16384 /* of one TLS record, decrypted */
 
 struct wire {
-	redisContext *context; /* its output buffer goes to the socket: commands, or TLS records */
+	redisContext *context; /* its output buffer holds commands or TLS records */
 	struct poll *poll;
 	struct tls *tls;   /* NULL without TLS */
 	struct resp plain; /* TLS: commands not yet encrypted */

@@ -13,7 +13,7 @@ struct wire;
 
 /* All are called from the loop, with arg. Each may close the wire. */
 struct wire_callbacks {
-	/* The wire is connected. What is written from inside goes out at once. */
+	/* The wire is connected. Bytes written from inside this callback go out at once. */
 	void (*on_open)(void *arg);
 	/* Received bytes, valid during the call. Returns false if it has closed the wire. */
 	bool (*on_bytes)(void *arg, const char *bytes, size_t len);
@@ -22,19 +22,19 @@ struct wire_callbacks {
 	void *arg;
 };
 
-/* Begins to connect to address and port or, if address is NULL, to the socket at path. Returns NULL if it cannot begin,
- * and why says why. wire_use_tls adds TLS, with the server's certificate for host, and returns 0 or -1. */
+/* Begins to connect to address and port or, if address is NULL, to the socket at path. Returns NULL with the reason in
+ * why if it cannot begin. wire_use_tls adds TLS and expects the server's certificate for host. It returns 0 or -1. */
 struct wire *wire_open(uv_loop_t *loop, const char *address, int port, const char *path,
 		       const struct wire_callbacks *callbacks, char *why, size_t size);
 int wire_use_tls(struct wire *w, const struct tls_trust *trust, const char *host);
 
-/* Returns the reader of answers. The owner sets what it makes of them. */
+/* Returns the reader of answers. The owner decides how it stores them. */
 redisReader *wire_reader(const struct wire *w);
 
 /* Copies bytes, for wire_flush() to send. */
 void wire_write(struct wire *w, const char *bytes, size_t len);
 
-/* Sends what the socket takes now, the rest later. Calls on_fault if the wire is broken. Call it before waiting for
+/* Sends what the socket takes now, and the rest later. Calls on_fault if the wire is broken. Call it before waiting for
  * I/O. */
 void wire_flush(struct wire *w);
 
