@@ -2,6 +2,7 @@
  * so the socket stays readable. Accepting then pauses, because the loop would spin. */
 #include "net/acceptor.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -11,6 +12,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/poll.h"
 #include "base/port.h"
 #include "net/bound_socket.h"
 
@@ -23,18 +25,16 @@ struct acceptor {
 	const char *address;
 	acceptor_cb *cb;
 	void *owner;
-	uv_poll_t poll;
+	struct poll *poll;
 	uv_timer_t pause;
 	int64_t told_ms; /* loop clock, last logged; 0: never */
 };
-
-static void on_ready(uv_poll_t *poll, int status, int events);
 
 static void on_pause(uv_timer_t *timer)
 {
 	struct acceptor *a = timer->data;
 
-	uv_poll_start(&a->poll, UV_READABLE, on_ready);
+	poll_for(a->poll, UV_READABLE);
 }
 
 static void pause_accepting(struct acceptor *a)
@@ -46,7 +46,7 @@ static void pause_accepting(struct acceptor *a)
 			 "address=%s reason=%s", a->address, strerror(errno));
 		a->told_ms = now;
 	}
-	uv_poll_stop(&a->poll);
+	poll_for(a->poll, 0);
 	uv_timer_start(&a->pause, on_pause, PAUSE_MS, 0);
 }
 
@@ -56,9 +56,9 @@ static bool is_passing(int error)
 	return error == EAGAIN || error == ECONNABORTED || error == EINTR || error == EPROTO;
 }
 
-static void on_ready(uv_poll_t *poll, int status, int events)
+static void on_ready(void *arg, int listener, int status, int events)
 {
-	struct acceptor *a = poll->data;
+	struct acceptor *a = arg;
 	bool is_more = true;
 	int on = 1;
 
@@ -66,7 +66,7 @@ static void on_ready(uv_poll_t *poll, int status, int events)
 	for (int i = 0; i < TURN_MOST && is_more; i++) {
 		struct sockaddr_storage peer;
 		socklen_t len = sizeof(peer);
-		int fd = accept4(a->fd, (struct sockaddr *)&peer, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		int fd = accept4(listener, (struct sockaddr *)&peer, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 		if (fd < 0) {
 			if (!is_passing(errno))
@@ -89,9 +89,10 @@ struct acceptor *acceptor_open(uv_loop_t *loop, const char *flag, const char *ad
 	a = memory_calloc(1, sizeof(*a));
 	*a = (struct acceptor){.fd = fd, .address = address, .cb = cb, .owner = owner};
 	uv_timer_init(loop, &a->pause);
-	uv_poll_init(loop, &a->poll, fd);
-	a->pause.data = a->poll.data = a;
-	uv_poll_start(&a->poll, UV_READABLE, on_ready);
+	a->pause.data = a;
+	a->poll = poll_open(loop, fd, on_ready, a);
+	assert(a->poll);
+	poll_for(a->poll, UV_READABLE);
 	return a;
 }
 
@@ -100,23 +101,16 @@ int acceptor_port(const struct acceptor *a)
 	return port_of_socket(a->fd);
 }
 
-static void on_timer_closed(uv_handle_t *handle)
+static void on_closed(uv_handle_t *handle)
 {
 	free(handle->data);
-}
-
-static void on_poll_closed(uv_handle_t *handle)
-{
-	struct acceptor *a = handle->data;
-
-	uv_close((uv_handle_t *)&a->pause, on_timer_closed);
 }
 
 void acceptor_close(struct acceptor *a)
 {
 	if (!a)
 		return;
-	uv_close((uv_handle_t *)&a->poll, on_poll_closed);
-	uv_timer_stop(&a->pause);
+	poll_close(a->poll);
+	uv_close((uv_handle_t *)&a->pause, on_closed);
 	close(a->fd);
 }

@@ -3,6 +3,7 @@
  * acceptor.c accepts, because libmicrohttpd 0.9 spins when it is out of file descriptors. */
 #include "net/http.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <microhttpd.h>
 #include <stdbool.h>
@@ -14,6 +15,7 @@
 #include "base/bytes.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/poll.h"
 #include "base/port.h"
 #include "base/url.h"
 #include "net/acceptor.h"
@@ -46,8 +48,8 @@ struct http {
 	struct http_names names;
 	struct acceptor *acceptor;
 	struct MHD_Daemon *daemon;
-	uv_poll_t traffic; /* libmicrohttpd's epoll descriptor */
-	uv_timer_t timer;  /* libmicrohttpd's timers, and slow clients */
+	struct poll *traffic; /* libmicrohttpd's epoll descriptor */
+	uv_timer_t timer;     /* libmicrohttpd's timers, and slow clients */
 	struct visitor *visitors;
 	size_t visitors_max;
 	size_t of_one_host; /* maximum from one address */
@@ -439,10 +441,10 @@ static void on_timer(uv_timer_t *timer)
 	run(timer->data);
 }
 
-static void on_traffic(uv_poll_t *poll, int status, int events)
+static void on_traffic(void *arg, int fd, int status, int events)
 {
-	(void)status, (void)events;
-	run(poll->data);
+	(void)fd, (void)status, (void)events;
+	run(arg);
 }
 
 /* Closing a connection also serves others, which may reconnect at once. So at most one is closed per turn of the loop;
@@ -478,10 +480,11 @@ static void start_watching(struct http *h)
 {
 	int epoll = MHD_get_daemon_info(h->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
 
-	h->traffic.data = h->timer.data = h;
+	h->timer.data = h;
 	uv_timer_init(h->loop, &h->timer);
-	uv_poll_init(h->loop, &h->traffic, epoll);
-	uv_poll_start(&h->traffic, UV_READABLE, on_traffic);
+	h->traffic = poll_open(h->loop, epoll, on_traffic, h);
+	assert(h->traffic);
+	poll_for(h->traffic, UV_READABLE);
 }
 
 struct http *http_open(uv_loop_t *loop, const struct http_site *site, char *error, size_t size)
@@ -522,7 +525,7 @@ int http_port(const struct http *h)
 void http_close(struct http *h)
 {
 	acceptor_close(h->acceptor);
-	uv_close((uv_handle_t *)&h->traffic, NULL);
+	poll_close(h->traffic);
 	uv_close((uv_handle_t *)&h->timer, NULL);
 	MHD_stop_daemon(h->daemon);
 }

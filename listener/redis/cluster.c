@@ -9,7 +9,6 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "redis/resp.h"
 #include "redis/slots.h"
 #include "redis/talk.h"
 
@@ -47,7 +46,6 @@ struct cluster {
 	uv_timer_t timer;
 	uv_timer_t later; /* runs while unasked is not empty */
 	struct list unasked;
-	struct resp command;
 	size_t turn;        /* the node to ask for the map next */
 	unsigned int ticks; /* since the last request for the map */
 	unsigned int age;   /* ticks since the first map */
@@ -137,7 +135,6 @@ static void on_part_closed(void *arg)
 	if (--c->parts || !c->is_closing)
 		return;
 	c->done(c->done_arg);
-	resp_free(&c->command);
 	free(c);
 }
 
@@ -213,15 +210,14 @@ static void on_map(void *asker, void *arg, const struct redis_reply *reply)
 /* Each request goes to the next server, so that a frozen one does not block the others. */
 static void ask_map(struct cluster *c)
 {
-	resp_start(&c->command, 2);
-	resp_word(&c->command, "CLUSTER");
-	resp_word(&c->command, "SLOTS");
+	static const char slots[] = "*2\r\n$7\r\nCLUSTER\r\n$5\r\nSLOTS\r\n";
+
 	c->ticks = 0;
 	for (size_t i = 0; i <= c->count; i++) {
 		size_t at = c->turn++ % (c->count + 1);
 		struct server *s = at == c->count ? c->seed : c->nodes[at]->server;
 
-		if (server_send(s, c->command.bytes, c->command.len, on_map, c) == 0)
+		if (server_send(s, slots, strlen(slots), on_map, c) == 0)
 			return;
 	}
 }

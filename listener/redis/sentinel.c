@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "redis/resp.h"
 #include "redis/talk.h"
 
 #define TIMEOUT_MS 300 /* for one sentinel */
@@ -31,7 +30,6 @@ struct sentinel {
 	bool is_connected;
 	bool is_asking;
 	bool is_closing;
-	struct resp command;
 	sentinel_named_cb *on_named;
 	sentinel_failed_cb *on_failed;
 	void *owner;
@@ -93,20 +91,10 @@ static void on_answer(void *asker, void *arg, const struct redis_reply *reply)
 	talk_end(s->talk, why);
 }
 
-static void write_question(struct sentinel *s, const char *what)
-{
-	resp_start(&s->command, 3);
-	resp_word(&s->command, "SENTINEL");
-	resp_word(&s->command, what);
-	resp_word(&s->command, s->address->master);
-}
-
 static void ask(struct sentinel *s)
 {
-	write_question(s, "MASTER");
-	talk_ask(s->talk, s->command.bytes, s->command.len, on_master, s);
-	write_question(s, "get-master-addr-by-name");
-	s->is_asking = talk_ask(s->talk, s->command.bytes, s->command.len, on_answer, s) == 0;
+	TALK_SAY(s->talk, on_master, s, "SENTINEL", "MASTER", s->address->master);
+	s->is_asking = TALK_SAY(s->talk, on_answer, s, "SENTINEL", "get-master-addr-by-name", s->address->master) == 0;
 	s->ticks = 0;
 }
 
@@ -114,17 +102,8 @@ static void ask(struct sentinel *s)
 static void on_open(void *owner)
 {
 	struct sentinel *s = owner;
-	const struct url *login = url_of(s);
-	bool has_user = login->user && *login->user;
 
-	if (login->password) {
-		resp_start(&s->command, 2 + has_user);
-		resp_word(&s->command, "AUTH");
-		if (has_user)
-			resp_word(&s->command, login->user);
-		resp_word(&s->command, login->password);
-		talk_ask(s->talk, s->command.bytes, s->command.len, NULL, NULL);
-	}
+	talk_log_in(s->talk, url_of(s), NULL, NULL);
 	ask(s);
 }
 
@@ -201,7 +180,6 @@ static void on_part_closed(void *arg)
 	if (--s->parts)
 		return;
 	s->done(s->done_arg);
-	resp_free(&s->command);
 	free(s);
 }
 

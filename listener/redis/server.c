@@ -14,7 +14,6 @@
 #include "base/memory.h"
 #include "base/secret.h"
 #include "heartbeat.lua.h"
-#include "redis/resp.h"
 #include "redis/rights.h"
 #include "redis/sentinel.h"
 #include "redis/talk.h"
@@ -51,7 +50,6 @@ struct server {
 	unsigned int scripts_answered; /* times SCRIPT LOAD was answered */
 	char run[9];                   /* the first 8 digits of the server's run_id, "" if unknown */
 	char client[40];               /* what redis_client() returns */
-	struct resp command;
 	bool is_cluster;
 	bool was_refused;            /* the server refused the login, and that was logged */
 	char warned[200];            /* the last problem since it was REDIS_READY; logged */
@@ -313,50 +311,31 @@ static void on_script(void *owner, void *arg, const struct redis_reply *reply)
 		on_logged_in(owner, arg, reply);
 }
 
-static void send_words(struct server *s, redis_cb *cb, size_t count, const char *const *words)
-{
-	resp_start(&s->command, count);
-	for (size_t i = 0; i < count; i++)
-		resp_word(&s->command, words[i]);
-	talk_ask(s->talk, s->command.bytes, s->command.len, cb, s);
-}
-
-#define SEND(s, cb, ...) \
-	send_words(s, cb, sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *), (const char *[]){__VA_ARGS__})
-
 void server_load_scripts(struct server *s)
 {
 	for (int i = 0; i < REDIS_SCRIPTS; i++)
-		SEND(s, on_script, "SCRIPT", "LOAD", script_texts[i]);
-}
-
-static void log_in(struct server *s)
-{
-	const struct redis_address *a = s->settings.address;
-	const struct url *login = &a->urls[0];
-
-	s->is_cluster = false;
-	s->run[0] = s->client[0] = '\0';
-	if (login->password && login->user && *login->user)
-		SEND(s, on_login, "AUTH", login->user, login->password);
-	else if (login->password)
-		SEND(s, on_login, "AUTH", login->password);
-	if (strcmp(a->db, "0") != 0)
-		SEND(s, on_login, "SELECT", a->db);
-	SEND(s, on_server_info, "INFO", "server");
-	SEND(s, on_client_id, "CLIENT", "ID");
-	if (!s->settings.host && (a->is_sentinel || a->count > 1))
-		SEND(s, on_role, "ROLE");
-	SEND(s, on_memory_info, "INFO", "memory", "replication");
-	if (s->settings.on_message)
-		SEND(s, on_logged_in, "PING");
-	else
-		server_load_scripts(s);
+		TALK_SAY(s->talk, on_script, s, "SCRIPT", "LOAD", script_texts[i]);
 }
 
 static void on_open(void *owner)
 {
-	log_in(owner);
+	struct server *s = owner;
+	const struct redis_address *a = s->settings.address;
+
+	s->is_cluster = false;
+	s->run[0] = s->client[0] = '\0';
+	talk_log_in(s->talk, &a->urls[0], on_login, s);
+	if (strcmp(a->db, "0") != 0)
+		TALK_SAY(s->talk, on_login, s, "SELECT", a->db);
+	TALK_SAY(s->talk, on_server_info, s, "INFO", "server");
+	TALK_SAY(s->talk, on_client_id, s, "CLIENT", "ID");
+	if (!s->settings.host && (a->is_sentinel || a->count > 1))
+		TALK_SAY(s->talk, on_role, s, "ROLE");
+	TALK_SAY(s->talk, on_memory_info, s, "INFO", "memory", "replication");
+	if (s->settings.on_message)
+		TALK_SAY(s->talk, on_logged_in, s, "PING");
+	else
+		server_load_scripts(s);
 }
 
 /* Rights that both connections need. */
@@ -511,7 +490,6 @@ static void on_part_closed(void *arg)
 	if (--s->parts)
 		return;
 	s->done(s->done_arg);
-	resp_free(&s->command);
 	free(s);
 }
 

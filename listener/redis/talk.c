@@ -12,6 +12,7 @@
 #include "base/resolve.h"
 #include "base/secret.h"
 #include "redis/reply_arena.h"
+#include "redis/resp.h"
 #include "redis/wire.h"
 
 #define FEED_BYTES     16384 /* bytes per call of hiredis, which moves all unread bytes after each kilobyte */
@@ -47,7 +48,8 @@ struct talk {
 	uint64_t mark;
 	int64_t mark_ms;
 	struct arena answer;
-	int handles; /* still to close */
+	struct resp command; /* of talk_say */
+	int handles;         /* still to close */
 	void (*done)(void *arg);
 	void *done_arg;
 };
@@ -88,6 +90,26 @@ int talk_ask(struct talk *s, const char *bytes, size_t len, redis_cb *cb, void *
 	wire_write(s->wire, bytes, len);
 	s->requests[s->sent++ & s->request_mask] = (struct request){cb, arg};
 	return 0;
+}
+
+int talk_say(struct talk *s, redis_cb *cb, void *arg, const char *const *words)
+{
+	size_t count = 0;
+
+	while (words[count])
+		count++;
+	resp_start(&s->command, count);
+	for (size_t i = 0; i < count; i++)
+		resp_word(&s->command, words[i]);
+	return talk_ask(s, s->command.bytes, s->command.len, cb, arg);
+}
+
+void talk_log_in(struct talk *s, const struct url *login, redis_cb *cb, void *arg)
+{
+	if (login->password && login->user && *login->user)
+		TALK_SAY(s, cb, arg, "AUTH", login->user, login->password);
+	else if (login->password)
+		TALK_SAY(s, cb, arg, "AUTH", login->password);
 }
 
 uint64_t talk_unanswered(const struct talk *s)
@@ -339,6 +361,7 @@ static void on_handle_closed(uv_handle_t *handle)
 	s->done(s->done_arg);
 	arena_clear(&s->answer);
 	free(s->requests);
+	resp_free(&s->command);
 	free(s);
 }
 

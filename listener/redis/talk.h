@@ -8,6 +8,7 @@
 #include <uv.h>
 
 #include "base/tls.h"
+#include "base/url.h"
 #include "redis/reply.h"
 
 struct talk;
@@ -37,6 +38,13 @@ void talk_connect(struct talk *s, const char *host, int port, unsigned int nth, 
 
 /* Sends a command. Like redis_send(). */
 int talk_ask(struct talk *s, const char *bytes, size_t len, redis_cb *cb, void *arg);
+
+/* Formats and sends a command of these words. */
+#define TALK_SAY(s, cb, arg, ...) talk_say(s, cb, arg, (const char *const[]){__VA_ARGS__, NULL})
+int talk_say(struct talk *s, redis_cb *cb, void *arg, const char *const *words);
+
+/* Sends AUTH, if login has a password. */
+void talk_log_in(struct talk *s, const struct url *login, redis_cb *cb, void *arg);
 
 /* Returns the number of commands without an answer. */
 uint64_t talk_unanswered(const struct talk *s);
