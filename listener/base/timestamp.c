@@ -22,16 +22,19 @@ static bool is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* Takes exactly n digits. */
-static bool take_digits(struct rest *r, int n, int *value)
+/* Takes text of this shape, in which 0 stands for a digit, and the numbers in it. */
+static bool take_shape(struct rest *r, const char *shape, int *numbers)
 {
-	*value = 0;
-	if (r->end - r->at < n)
-		return false;
-	for (; n; n--, r->at++) {
-		if (!is_digit(*r->at))
+	*numbers = 0;
+	for (; *shape; shape++, r->at++) {
+		if (r->at == r->end)
 			return false;
-		*value = *value * 10 + (*r->at - '0');
+		if (*shape == '0' && is_digit(*r->at))
+			*numbers = *numbers * 10 + (*r->at - '0');
+		else if (*shape != '0' && *shape == *r->at)
+			*++numbers = 0;
+		else
+			return false;
 	}
 	return true;
 }
@@ -66,28 +69,24 @@ static int64_t days_since_1970(int year, int month, int day)
 
 static bool take_date(struct rest *r, int64_t *days)
 {
-	int year, month, day;
+	int n[3]; /* year, month, day */
 
-	if (!take_digits(r, 4, &year) || !take_one(r, "-") || !take_digits(r, 2, &month) || !take_one(r, "-") ||
-	    !take_digits(r, 2, &day))
+	if (!take_shape(r, "0000-00-00", n) || n[1] < 1 || n[1] > 12 || n[2] < 1 || n[2] > days_of_month(n[0], n[1]))
 		return false;
-	if (month < 1 || month > 12 || day < 1 || day > days_of_month(year, month))
-		return false;
-	*days = days_since_1970(year, month, day);
+	*days = days_since_1970(n[0], n[1], n[2]);
 	return true;
 }
 
 /* Takes hh:mm:ss, as seconds since midnight. */
 static bool take_clock(struct rest *r, int *seconds, bool *is_leap)
 {
-	int hour, minute, second;
+	int n[3];
 
-	if (!take_digits(r, 2, &hour) || !take_one(r, ":") || !take_digits(r, 2, &minute) || !take_one(r, ":") ||
-	    !take_digits(r, 2, &second))
+	if (!take_shape(r, "00:00:00", n))
 		return false;
-	*seconds = hour * 3600 + minute * 60 + second;
-	*is_leap = second == 60;
-	return hour <= 23 && minute <= 59 && second <= 60;
+	*seconds = n[0] * 3600 + n[1] * 60 + n[2];
+	*is_leap = n[2] == 60;
+	return n[0] <= 23 && n[1] <= 59 && n[2] <= 60;
 }
 
 /* Takes a point and digits, if there is a point, as microseconds. */
@@ -110,17 +109,16 @@ static bool take_fraction(struct rest *r, int *us)
 /* Takes the UTC offset, in seconds. */
 static bool take_offset(struct rest *r, int *seconds)
 {
-	int hours, minutes;
-	bool is_behind;
+	bool is_behind = r->at < r->end && *r->at == '-';
+	int n[2];
 
 	*seconds = 0;
 	if (take_one(r, "Zz"))
 		return true;
-	is_behind = r->at < r->end && *r->at == '-';
-	if (!take_one(r, "+-") || !take_digits(r, 2, &hours) || !take_one(r, ":") || !take_digits(r, 2, &minutes))
+	if (!take_one(r, "+-") || !take_shape(r, "00:00", n))
 		return false;
-	*seconds = (hours * 3600 + minutes * 60) * (is_behind ? -1 : 1);
-	return hours <= 23 && minutes <= 59;
+	*seconds = (n[0] * 3600 + n[1] * 60) * (is_behind ? -1 : 1);
+	return n[0] <= 23 && n[1] <= 59;
 }
 
 static bool parse_rfc3339(struct rest r, int64_t *us)

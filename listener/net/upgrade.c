@@ -21,9 +21,7 @@
 
 struct upgrade {
 	char accept[CODED(EVP_MAX_MD_SIZE)]; /* expected Sec-WebSocket-Accept */
-	char **subprotocols;                 /* offered */
-	size_t subprotocol_count;
-	bool has_deflate;           /* offered */
+	const struct upgrade_offer *offer;
 	struct deflate_terms terms; /* agreed */
 	struct head head;           /* the answer's */
 	bool has_upgrade;           /* the answer has Upgrade: websocket */
@@ -66,13 +64,13 @@ static void encode(char *out, const void *bytes, size_t len)
 }
 
 /* The header for the subprotocols, or "", on the heap. */
-static char *write_subprotocols(const struct upgrade *u)
+static char *write_subprotocols(const struct upgrade_offer *offer)
 {
 	char *list = memory_strdup("");
 
-	for (size_t i = 0; i < u->subprotocol_count; i++) {
+	for (size_t i = 0; i < offer->subprotocol_count; i++) {
 		char *longer = memory_printf("%s%s%s%s", i ? list : "Sec-WebSocket-Protocol: ", i ? ", " : "",
-					     u->subprotocols[i], i + 1 == u->subprotocol_count ? "\r\n" : "");
+					     offer->subprotocols[i], i + 1 == offer->subprotocol_count ? "\r\n" : "");
 
 		free(list);
 		list = longer;
@@ -80,19 +78,20 @@ static char *write_subprotocols(const struct upgrade *u)
 	return list;
 }
 
-static void write_request(struct upgrade *u, const struct url *url, const char *headers, const char *key)
+static void write_request(struct upgrade *u, const struct url *url, const char *key)
 {
+	const char *headers = u->offer->headers;
 	char *authorization =
 		has_header(headers, "Authorization") ? memory_strdup("") : head_authorization("Authorization", url);
-	char *subprotocols = write_subprotocols(u), *host = url_authority(url->host, url->port);
+	char *subprotocols = write_subprotocols(u->offer), *host = url_authority(url->host, url->port);
 
-	u->head.request =
-		memory_printf("GET %s%.*s HTTP/1.1\r\nHost: %s\r\n%sConnection: Upgrade\r\nUpgrade: websocket\r\n"
-			      "Sec-WebSocket-Key: %s\r\nSec-WebSocket-Version: 13\r\n%s%s%s%s\r\n",
-			      url->path[0] == '/' ? "" : "/", (int)strcspn(url->path, "#"), url->path, host,
-			      has_header(headers, "User-Agent") ? "" : "User-Agent: wsonce/" WSONCE_VERSION "\r\n", key,
-			      subprotocols, u->has_deflate ? "Sec-WebSocket-Extensions: " DEFLATE_OFFER "\r\n" : "",
-			      headers ? headers : "", authorization);
+	u->head.request = memory_printf(
+		"GET %s%.*s HTTP/1.1\r\nHost: %s\r\n%sConnection: Upgrade\r\nUpgrade: websocket\r\n"
+		"Sec-WebSocket-Key: %s\r\nSec-WebSocket-Version: 13\r\n%s%s%s%s\r\n",
+		url->path[0] == '/' ? "" : "/", (int)strcspn(url->path, "#"), url->path, host,
+		has_header(headers, "User-Agent") ? "" : "User-Agent: wsonce/" WSONCE_VERSION "\r\n", key, subprotocols,
+		u->offer->has_deflate ? "Sec-WebSocket-Extensions: " DEFLATE_OFFER "\r\n" : "", headers ? headers : "",
+		authorization);
 	free(authorization);
 	free(subprotocols);
 	free(host);
@@ -113,35 +112,24 @@ static void write_accept(struct upgrade *u, const char *key)
 
 struct upgrade *upgrade_new(const struct url *url, const struct upgrade_offer *offer)
 {
-	struct upgrade *u = memory_calloc(1, sizeof(*u));
 	unsigned char random[KEY_BYTES];
 	char key[CODED(KEY_BYTES)];
+	struct upgrade *u;
 
 	if (uv_random(NULL, NULL, random, sizeof(random), 0, NULL))
-		goto fail;
+		return NULL;
 	encode(key, random, sizeof(random));
-	if (offer && offer->subprotocol_count) {
-		u->subprotocols = memory_calloc(offer->subprotocol_count, sizeof(*u->subprotocols));
-		for (; u->subprotocol_count < offer->subprotocol_count; u->subprotocol_count++)
-			u->subprotocols[u->subprotocol_count] =
-				memory_strdup(offer->subprotocols[u->subprotocol_count]);
-	}
-	u->has_deflate = offer && offer->has_deflate;
-	write_request(u, url, offer ? offer->headers : NULL, key);
+	u = memory_calloc(1, sizeof(*u));
+	u->offer = offer;
+	write_request(u, url, key);
 	write_accept(u, key);
 	return u;
-fail:
-	upgrade_free(u);
-	return NULL;
 }
 
 void upgrade_free(struct upgrade *u)
 {
 	if (!u)
 		return;
-	for (size_t i = 0; i < u->subprotocol_count; i++)
-		free(u->subprotocols[i]);
-	free(u->subprotocols);
 	free(u->head.request);
 	free(u->location);
 	free(u);
@@ -177,8 +165,8 @@ static bool has_word(const char *list, const char *word)
 
 static bool is_offered(const struct upgrade *u, const char *subprotocol)
 {
-	for (size_t i = 0; i < u->subprotocol_count; i++)
-		if (strcmp(u->subprotocols[i], subprotocol) == 0)
+	for (size_t i = 0; i < u->offer->subprotocol_count; i++)
+		if (strcmp(u->offer->subprotocols[i], subprotocol) == 0)
 			return true;
 	return false;
 }
@@ -193,7 +181,7 @@ static enum upgrade_result judge_subprotocol(struct upgrade *u, const char *valu
 
 static enum upgrade_result judge_extensions(struct upgrade *u, const char *value)
 {
-	if (!u->has_deflate || u->terms.is_agreed || deflate_read_terms(value, &u->terms))
+	if (!u->offer->has_deflate || u->terms.is_agreed || deflate_read_terms(value, &u->terms))
 		return refuse(u, "the server's answer has an extension that was not offered");
 	return UPGRADE_DONE;
 }
@@ -235,7 +223,7 @@ static enum upgrade_result judge_acceptance(struct upgrade *u)
 		return refuse(u, "the server's answer has no Connection: Upgrade");
 	if (!u->has_accept)
 		return refuse(u, "the server's answer has no Sec-WebSocket-Accept");
-	if (u->subprotocol_count && !u->has_subprotocol)
+	if (u->offer->subprotocol_count && !u->has_subprotocol)
 		return refuse(u, "the server's answer chooses none of the subprotocols that were offered");
 	return UPGRADE_DONE;
 }

@@ -30,7 +30,7 @@ enum upgrade_result {
 /* May an offer have a header of this name? Headers of the handshake itself are not allowed. */
 bool upgrade_allows_header(const char *name);
 
-/* Prepares the handshake for url; offer may be NULL. Returns NULL if the system has no random bytes. */
+/* Prepares the handshake for url. offer must outlive it. Returns NULL if the system has no random bytes. */
 struct upgrade *upgrade_new(const struct url *url, const struct upgrade_offer *offer);
 
 void upgrade_free(struct upgrade *u);

@@ -238,12 +238,13 @@ static enum upgrade_result judge(const char *at, size_t n, const char *accept, s
 static void ask(struct handshake *h)
 {
 	static const char magic[] = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+	static const struct upgrade_offer offer;
 	char request[1000], key[16], coded[sizeof(magic) + 30];
 	unsigned char digest[SHA_DIGEST_LENGTH];
 	size_t n = 0, more;
 	const char *at;
 
-	must(url_parse(&h->url, "ws://u:p@h:1/feed?x") == 0 && (h->upgrade = upgrade_new(&h->url, NULL)),
+	must(url_parse(&h->url, "ws://u:p@h:1/feed?x") == 0 && (h->upgrade = upgrade_new(&h->url, &offer)),
 	     "no handshake");
 	while ((more = upgrade_take(h->upgrade, request + n, 1 + key_byte)))
 		n += more;
