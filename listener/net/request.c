@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/curl_loop.h"
 #include "base/memory.h"
 
@@ -25,9 +26,7 @@ struct request {
 	char *sent; /* the body */
 	request_cb *cb;
 	void *arg;
-	char *body;
-	size_t len;
-	size_t size;
+	struct bytes body;
 	bool is_too_long;
 	char error[CURL_ERROR_SIZE];
 };
@@ -38,7 +37,7 @@ static void request_free(struct request *r)
 	curl_easy_cleanup(r->easy);
 	curl_slist_free_all(r->headers);
 	free(r->sent);
-	free(r->body);
+	bytes_free(&r->body);
 	free(r);
 }
 
@@ -74,8 +73,8 @@ static void on_done(CURL *easy, CURLcode result)
 	if (retry_after > 0)
 		answer.wait_ms = 1000 * (int64_t)(retry_after < WAIT_CAP_S ? retry_after : WAIT_CAP_S);
 	answer.reason = reason_of(r, result);
-	answer.body = r->body ? r->body : "";
-	answer.len = r->len;
+	answer.body = bytes_text(&r->body);
+	answer.len = r->body.len;
 	r->cb(r->arg, &answer);
 	request_free(r);
 }
@@ -85,16 +84,10 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *arg)
 	struct request *r = arg;
 
 	(void)size;
-	r->is_too_long = r->len + n > BODY_BYTES;
+	r->is_too_long = r->body.len + n > BODY_BYTES;
 	if (r->is_too_long)
 		return 0;
-	if (r->len + n + 1 > r->size) {
-		r->size = 2 * (r->len + n + 1);
-		r->body = memory_realloc(r->body, r->size);
-	}
-	memcpy(r->body + r->len, bytes, n);
-	r->len += n;
-	r->body[r->len] = '\0';
+	bytes_add(&r->body, bytes, n);
 	return n;
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <uv.h>
 
+#include "base/bytes.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "net/head.h"
@@ -66,16 +67,15 @@ static void encode(char *out, const void *bytes, size_t len)
 /* The header for the subprotocols, or "", on the heap. */
 static char *write_subprotocols(const struct upgrade_offer *offer)
 {
-	char *list = memory_strdup("");
+	struct bytes list = {NULL, 0, 0};
 
 	for (size_t i = 0; i < offer->subprotocol_count; i++) {
-		char *longer = memory_printf("%s%s%s%s", i ? list : "Sec-WebSocket-Protocol: ", i ? ", " : "",
-					     offer->subprotocols[i], i + 1 == offer->subprotocol_count ? "\r\n" : "");
-
-		free(list);
-		list = longer;
+		bytes_add_text(&list, i ? ", " : "Sec-WebSocket-Protocol: ");
+		bytes_add_text(&list, offer->subprotocols[i]);
 	}
-	return list;
+	bytes_add_text(&list, list.len ? "\r\n" : "");
+	bytes_text(&list);
+	return list.at;
 }
 
 static void write_request(struct upgrade *u, const struct url *url, const char *key)
