@@ -190,15 +190,6 @@ bool url_has_scheme(const struct url *u, const char *words)
 	return is_one_of(words, u->scheme);
 }
 
-bool url_is_database(const struct url *u)
-{
-	const char *number = u->path + (u->path[0] == '/');
-
-	if (strcmp(u->scheme, "unix") == 0)
-		return u->path[0] == '/' && !u->host[0] && !u->has_port;
-	return strlen(number) < 6 && number[strspn(number, "0123456789")] == '\0';
-}
-
 char *url_redact(const char *text)
 {
 	const char *authority = strstr(text, "://");

@@ -39,9 +39,6 @@ bool url_is_loopback(const char *address);
 /* True if the scheme is one of words, which have one blank between them. */
 bool url_has_scheme(const struct url *u, const char *words);
 
-/* For Redis: true if the path is empty or / and a database number, or with unix:// the path of a socket. */
-bool url_is_database(const struct url *u);
-
 /* Returns a copy of text, on the heap, that may be shown: *** replaces user and password, the path and the query, where
  * tokens may be. The path of a Redis URL stays: it is a database number or a socket. */
 char *url_redact(const char *text);

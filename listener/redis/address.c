@@ -51,8 +51,9 @@ static const char *take_path(struct redis_address *a)
 	a->db = url->path + (url->path[0] == '/');
 	if (a->is_socket) {
 		a->db = "";
-		return a->count == 1 && url_is_database(url) ? NULL
-							     : "names no socket: write three slashes, unix:///PATH";
+		return a->count == 1 && url->path[0] == '/' && !url->host[0] && !url->has_port
+			       ? NULL
+			       : "names no socket: write three slashes, unix:///PATH";
 	}
 	if (strpbrk(url->path, "?#"))
 		return "has options (?...), which are not supported: use --redis-timeout and other flags; certificates "

@@ -156,19 +156,6 @@ Test(url, several_words_are_no_scheme)
 	cr_assert(parse("ws wss://h") || !url_has_scheme(&url, "ws wss"));
 }
 
-Test(url, database_is_a_number_or_nothing)
-{
-	static const char *const good[] = {"redis://h", "redis://h/", "redis://h/0", "redis://h/15", "unix:///run/x"};
-	static const char *const bad[] = {"redis://h/a",     "redis://h/1a",     "redis://h/-1", "redis://h/1/2",
-					  "redis://h/0?x=1", "redis://h/123456", "unix://",      "unix://x",
-					  "unix://x/y",      "unix://:1/c",      "unix://p@:0/c"};
-
-	for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++)
-		cr_assert(parse(good[i]) == 0 && url_is_database(&url), "%s", good[i]);
-	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
-		cr_assert(parse(bad[i]) || !url_is_database(&url), "%s", bad[i]);
-}
-
 static void assert_shown(const char *text, const char *shown)
 {
 	char *out = url_redact(text);
