@@ -7,8 +7,7 @@
 
 static void set_up(void)
 {
-	db = database_new();
-	listener = listener_start(&(struct listener_options){.database = db}, NULL);
+	bench_start("%s", "");
 }
 
 /* Whether a page answers by this status and its text holds this. */
@@ -136,125 +135,11 @@ Test(admin, without_its_source_a_listener_is_not_ready)
 
 /* ---- metrics ---- */
 
-#define METRICS_MAX 200
-
-/* What a /metrics page has said so far. */
-struct scrape {
-	char help[METRICS_MAX][80]; /* names with a HELP line */
-	char type[METRICS_MAX][80]; /* names with a TYPE line */
-	char kind[METRICS_MAX][20]; /* their types */
-	int helps, types, samples;
-};
-
-static bool is_name(const char *s, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (!isalnum((unsigned char)s[i]) && s[i] != '_' && s[i] != ':')
-			return false;
-	return (n > 7 && strncmp(s, "wsonce_", 7) == 0) || (n > 8 && strncmp(s, "process_", 8) == 0);
-}
-
-static int find(char (*names)[80], int n, const char *name)
-{
-	for (int i = 0; i < n; i++)
-		if (strcmp(names[i], name) == 0)
-			return i;
-	return -1;
-}
-
-/* {name="value",...}: returns what is behind it, or NULL. Values here hold no escapes. */
-static const char *skip_labels(const char *at)
-{
-	while (*at++ != '}') {
-		size_t n = strspn(at, "abcdefghijklmnopqrstuvwxyz_");
-		const char *end = at[n] == '=' && at[n + 1] == '"' ? strchr(at + n + 2, '"') : NULL;
-
-		if (!n || !end || (end[1] != ',' && end[1] != '}'))
-			return NULL;
-		at = end + 1;
-	}
-	return at;
-}
-
 static bool ends_with(const char *s, const char *end)
 {
 	size_t n = strlen(s), m = strlen(end);
 
 	return n >= m && strcmp(s + n - m, end) == 0;
-}
-
-/* The name that TYPE gives to a sample: a histogram's samples have endings. */
-static int find_type(struct scrape *s, const char *name)
-{
-	static const char *const endings[] = {"_bucket", "_sum", "_count"};
-	int at = find(s->type, s->types, name);
-
-	for (int i = 0; i < 3 && at < 0; i++) {
-		char base[80];
-
-		if (!ends_with(name, endings[i]))
-			continue;
-		snprintf(base, sizeof base, "%.*s", (int)(strlen(name) - strlen(endings[i])), name);
-		at = find(s->type, s->types, base);
-		if (at >= 0 && strcmp(s->kind[at], "histogram") != 0)
-			at = -1;
-	}
-	return at;
-}
-
-static void check_sample(struct scrape *s, const char *line)
-{
-	size_t n = strcspn(line, "{ ");
-	char name[80], *end;
-	const char *at = line[n] == '{' ? skip_labels(line + n) : line + n;
-
-	cr_assert(is_name(line, n) && at && *at == ' ', "not a sample: %s", line);
-	strtod(at + 1, &end);
-	cr_assert(end > at + 1 && *end == '\0', "not a value: %s", line);
-	snprintf(name, sizeof name, "%.*s", (int)n, line);
-	int type = find_type(s, name);
-	cr_assert_geq(type, 0, "a sample before its TYPE: %s", line);
-	if (strcmp(s->kind[type], "counter") == 0)
-		cr_assert(ends_with(name, "_total"), "%s", line);
-	s->samples++;
-}
-
-static void check_line(struct scrape *s, const char *line)
-{
-	char name[80], kind[20];
-	int rest = 0;
-
-	if (sscanf(line, "# HELP %79s %n", name, &rest) == 1 && rest && line[rest]) {
-		cr_assert(is_name(name, strlen(name)), "%s", line);
-		cr_assert_lt(find(s->help, s->helps, name), 0, "twice: %s", line);
-		strcpy(s->help[s->helps++], name);
-	} else if (sscanf(line, "# TYPE %79s %19s%n", name, kind, &rest) == 2) {
-		cr_assert(!line[rest] && strstr(" counter gauge histogram ", kind), "%s", line);
-		cr_assert_lt(find(s->type, s->types, name), 0, "twice: %s", line);
-		cr_assert_geq(find(s->help, s->helps, name), 0, "TYPE without HELP: %s", line);
-		strcpy(s->kind[s->types], kind);
-		strcpy(s->type[s->types++], name);
-	} else {
-		check_sample(s, line);
-	}
-	cr_assert_lt(s->helps + s->types, METRICS_MAX);
-}
-
-Test(admin, metrics_are_prometheus_text, .init = set_up, .fini = bench_close)
-{
-	static struct scrape scrape;
-	struct peer *p = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
-	char *at;
-
-	peer_send_text(p, "{\"event_id\":\"one\"}");
-	ack_expect(p, "one", "persisted");
-	char *body = listener_http(listener, "/metrics", NULL);
-	cr_assert(ends_with(body, "\n"));
-	for (char *line = strtok_r(body, "\n", &at); line; line = strtok_r(NULL, "\n", &at))
-		check_line(&scrape, line);
-	cr_assert_eq(scrape.helps, scrape.types);
-	cr_assert_gt(scrape.samples, 40);
-	peer_free(p);
 }
 
 Test(admin, metrics_say_their_content_type, .init = set_up, .fini = bench_close)
@@ -297,28 +182,23 @@ static void send_of_each_kind(struct peer *p)
 		ack_read(p, SETTLED_MS);
 }
 
-static double metric(const char *name)
-{
-	return listener_metric(listener, name);
-}
-
 Test(admin, what_was_received_is_persisted_or_duplicate_or_dead_or_in_flight, .init = set_up, .fini = bench_close)
 {
 	struct peer *p = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
 
 	send_of_each_kind(p);
-	cr_assert_eq(metric("wsonce_received_total"), 60);
-	cr_assert_eq(metric("wsonce_persisted_total"), 20);
-	cr_assert_eq(metric("wsonce_duplicates_total"), 20);
-	cr_assert_eq(metric("wsonce_dead_lettered_total"), 20);
-	cr_assert_eq(metric("wsonce_in_flight"), 0);
-	cr_assert_eq(metric("wsonce_in_flight_bytes"), 0);
-	cr_assert_eq(metric("wsonce_events"), 0);
-	cr_assert_eq(metric("wsonce_acks_sent_total"), 60);
-	cr_assert_eq(metric("wsonce_ingest_connections"), 1);
+	cr_assert_eq(bench_metric("wsonce_received_total"), 60);
+	cr_assert_eq(bench_metric("wsonce_persisted_total"), 20);
+	cr_assert_eq(bench_metric("wsonce_duplicates_total"), 20);
+	cr_assert_eq(bench_metric("wsonce_dead_lettered_total"), 20);
+	cr_assert_eq(bench_metric("wsonce_in_flight"), 0);
+	cr_assert_eq(bench_metric("wsonce_in_flight_bytes"), 0);
+	cr_assert_eq(bench_metric("wsonce_events"), 0);
+	cr_assert_eq(bench_metric("wsonce_acks_sent_total"), 60);
+	cr_assert_eq(bench_metric("wsonce_ingest_connections"), 1);
 	check_histogram("wsonce_commit_latency_seconds", 20);
 	peer_free(p);
-	cr_assert(wait_until(metric("wsonce_ingest_connections") == 0, SETTLED_MS));
+	cr_assert(wait_until(bench_metric("wsonce_ingest_connections") == 0, SETTLED_MS));
 }
 
 /* One page is one moment: the four add up in it, whatever is going on. */
@@ -348,7 +228,8 @@ Test(admin, the_counters_add_up_at_any_moment, .init = set_up, .fini = bench_clo
 		char *body = listener_http(listener, "/metrics", NULL);
 		cr_assert(body && is_balanced(body), "%s", body);
 	}
-	cr_assert(wait_until(metric("wsonce_received_total") == 6000 && metric("wsonce_in_flight") == 0, SETTLED_MS));
+	cr_assert(wait_until(bench_metric("wsonce_received_total") == 6000 && bench_metric("wsonce_in_flight") == 0,
+			     SETTLED_MS));
 	peer_free(p);
 }
 
@@ -361,14 +242,14 @@ Test(admin, what_is_in_flight_while_postgres_stands_still_is_counted)
 	postgres_pause(postgres);
 	for (int i = 0; i < 10; i++)
 		peer_sendf(p, "{\"event_id\":\"waiting-%d\"}", i % 9);
-	cr_assert(wait_until(metric("wsonce_in_flight") == 10, SETTLED_MS));
-	cr_assert_eq(metric("wsonce_received_total"), 10);
-	cr_assert_eq(metric("wsonce_events"), 9);
-	cr_assert_gt(metric("wsonce_in_flight_bytes"), 0);
+	cr_assert(wait_until(bench_metric("wsonce_in_flight") == 10, SETTLED_MS));
+	cr_assert_eq(bench_metric("wsonce_received_total"), 10);
+	cr_assert_eq(bench_metric("wsonce_events"), 9);
+	cr_assert_gt(bench_metric("wsonce_in_flight_bytes"), 0);
 	postgres_resume(postgres);
-	cr_assert(wait_until(metric("wsonce_in_flight") == 0, SETTLED_MS));
-	cr_assert_eq(metric("wsonce_persisted_total"), 9);
-	cr_assert_eq(metric("wsonce_duplicates_total"), 1);
+	cr_assert(wait_until(bench_metric("wsonce_in_flight") == 0, SETTLED_MS));
+	cr_assert_eq(bench_metric("wsonce_persisted_total"), 9);
+	cr_assert_eq(bench_metric("wsonce_duplicates_total"), 1);
 	peer_free(p);
 	cr_assert_eq(listener_stop(listener), 0);
 }
@@ -409,7 +290,7 @@ Test(admin, status_is_json_and_holds_no_secret)
 		"--log-level debug");
 	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
 	feed_send_text(feed, "{\"event_id\":\"one\"}");
-	cr_assert(wait_until(metric("wsonce_persisted_total") == 1, SETTLED_MS));
+	cr_assert(wait_until(bench_metric("wsonce_persisted_total") == 1, SETTLED_MS));
 	static const char *const paths[] = {"/api/status", "/metrics", "/readyz", "/healthz", "/"};
 	for (int i = 0; i < 5; i++) {
 		char *body = listener_http(listener, paths[i], NULL);
@@ -519,79 +400,6 @@ Test(admin, a_websocket_is_not_opened, .init = set_up, .fini = bench_close)
 	cr_assert_eq(listener_status(listener, "/healthz"), 200);
 }
 
-Test(admin, huge_requests_hurt_nobody, .init = set_up, .fini = bench_close)
-{
-	size_t len = 200000;
-	char *long_text = malloc(len + 1);
-	char *headers;
-
-	memset(long_text, 'x', len);
-	long_text[len] = '\0';
-	expect_reply(long_text, len, "");
-	*long_text = '/';
-	expect_reply_to("GET", long_text, "", "");
-	headers = suite_text("X-Long: %s\r\n", long_text);
-	expect_reply_to("GET", "/healthz", headers, "");
-	headers = suite_text("Authorization: %s\r\nCookie: %s\r\n", long_text, long_text);
-	expect_reply_to("GET", "/healthz", headers, "");
-	memset(long_text, 0xff, len);
-	expect_reply(long_text, len, "");
-	memset(long_text, 0, len);
-	expect_reply(long_text, len, "");
-}
-
-Test(admin, odd_requests_hurt_nobody, .init = set_up, .fini = bench_close)
-{
-	static const char *const requests[] = {
-		"GET\r\n\r\n",
-		"GET /healthz\r\n\r\n",
-		"GET /healthz HTTP/9.9\r\n\r\n",
-		"GET  HTTP/1.1\r\n\r\n",
-		"GET /%zz%1 HTTP/1.1\r\nHost: localhost\r\n\r\n",
-		"GET /healthz HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
-		"GET /healthz HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n",
-		"GET /healthz HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-		"\r\n\r\n\r\n",
-		"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-		"GET /healthz HTTP/1.1\r\nConnection: close\r\nUpgrade: h2c\r\nHTTP2-Settings: AAAA\r\n\r\n",
-	};
-
-	for (size_t i = 0; i < sizeof requests / sizeof *requests; i++) {
-		http_ask(listener_admin_port(listener), requests[i], strlen(requests[i]), 300);
-		cr_assert_eq(listener_status(listener, "/healthz"), 200, "after: %s", requests[i]);
-	}
-}
-
-/* Nothing here takes a body, so nobody can be of two minds about where a request ends. */
-Test(admin, what_could_be_read_in_two_ways_is_refused, .init = set_up, .fini = bench_close)
-{
-	static const char *const headers[] = {
-		"Content-Length: 5\r\nContent-Length: 6\r\n",
-		"Content-Length: 0\r\nContent-Length: 0\r\n",
-		"Content-Length: 0x35\r\n",
-		"Content-Length: +5\r\n",
-		"Content-Length : 5\r\n",
-		"Host : localhost\r\n",
-		"Content-Length: 5\r\n",
-		"Transfer-Encoding: chunked\r\n",
-		"Transfer-Encoding: identity\r\n",
-		"Transfer-Encoding : chunked\r\n",
-		"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n",
-		"Host: 127.0.0.1\r\n",
-	};
-	static const char second[] = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
-
-	for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
-		char request[400];
-		int len = snprintf(request, sizeof request, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n%s\r\n%s",
-				   headers[i], second);
-		char *answer = http_ask(listener_admin_port(listener), request, (size_t)len, 5000);
-
-		cr_assert(strncmp(answer, "HTTP/1.1 4", 10) == 0, "%s: %.200s", headers[i], answer);
-		cr_assert(!strstr(answer, " 200 "), "%s: %s", headers[i], answer);
-	}
-}
-
 Test(admin, connect_is_refused_and_its_connection_ends, .init = set_up, .fini = bench_close)
 {
 	static const char request[] = "CONNECT localhost:22 HTTP/1.1\r\nHost: localhost:22\r\n\r\nmore";
@@ -652,25 +460,11 @@ Test(admin, one_address_has_half_of_the_places_and_its_oldest_makes_room, .init 
 		peer_free(peers[i]);
 }
 
-/* A connection to the admin port from this address of loopback. */
-static int dial_from(const char *address)
-{
-	struct sockaddr_in own = {.sin_family = AF_INET}, to = {.sin_family = AF_INET};
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	inet_pton(AF_INET, address, &own.sin_addr);
-	inet_pton(AF_INET, "127.0.0.1", &to.sin_addr);
-	to.sin_port = htons((uint16_t)listener_admin_port(listener));
-	cr_assert_eq(bind(fd, (struct sockaddr *)&own, sizeof own), 0);
-	cr_assert_eq(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
-	return fd;
-}
-
 /* Asks once. */
 static void expect_probe(void)
 {
 	const char *request = "GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
-	struct pollfd wait = {.fd = dial_from("127.0.0.4"), .events = POLLIN};
+	struct pollfd wait = {.fd = port_connect_from("127.0.0.4", listener_admin_port(listener)), .events = POLLIN};
 	char answer[13] = "";
 
 	cr_assert_gt(write(wait.fd, request, strlen(request)), 0);
@@ -682,18 +476,18 @@ static void expect_probe(void)
 
 Test(admin, probes_get_through_beside_idle_connections_of_two_addresses, .init = set_up, .fini = bench_close)
 {
-	int idle[2][34];
+	int idle[2][34], port = listener_admin_port(listener);
 
 	for (int i = 0; i < 34; i++) {
-		idle[0][i] = dial_from("127.0.0.2");
-		idle[1][i] = dial_from("127.0.0.3");
+		idle[0][i] = port_connect_from("127.0.0.2", port);
+		idle[1][i] = port_connect_from("127.0.0.3", port);
 	}
 	for (int i = 0; i < 34; i++) {
 		expect_probe();
 		close(idle[0][i]); /* and is there again */
 		close(idle[1][i]);
-		idle[0][i] = dial_from("127.0.0.2");
-		idle[1][i] = dial_from("127.0.0.3");
+		idle[0][i] = port_connect_from("127.0.0.2", port);
+		idle[1][i] = port_connect_from("127.0.0.3", port);
 	}
 	for (int i = 0; i < 34; i++) {
 		close(idle[0][i]);
@@ -701,47 +495,21 @@ Test(admin, probes_get_through_beside_idle_connections_of_two_addresses, .init =
 	}
 }
 
-static void limit_files(rlim_t most)
-{
-	struct rlimit limit;
-	pid_t pid = process_id(listener_process(listener));
-
-	cr_assert_eq(prlimit(pid, RLIMIT_NOFILE, NULL, &limit), 0);
-	limit.rlim_cur = most;
-	cr_assert_eq(prlimit(pid, RLIMIT_NOFILE, &limit, NULL), 0);
-}
-
 Test(admin, without_descriptors_a_request_waits, .init = set_up, .fini = bench_close)
 {
 	static const char request[] = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
 	char answer[200] = "";
 
-	limit_files(8);
+	process_limit_files(listener_process(listener), 8);
 	int fd = port_connect(listener_admin_port(listener), 5000);
 	cr_assert_eq(send(fd, request, sizeof request - 1, 0), (ssize_t)sizeof request - 1);
 	struct pollfd ready = {.fd = fd, .events = POLLIN};
 	cr_assert_eq(poll(&ready, 1, 300), 0, "answered without a descriptor");
-	limit_files(1000);
+	process_limit_files(listener_process(listener), 1000);
 	cr_assert_eq(poll(&ready, 1, (int)wait_stretch_ms(5000)), 1, "not answered");
 	cr_assert_gt(recv(fd, answer, sizeof answer - 1, 0), 0);
 	cr_assert(strncmp(answer, "HTTP/1.1 200 ", 13) == 0, "%s", answer);
 	close(fd);
-}
-
-Test(admin, a_body_behind_another_request_stops_nobody, .init = set_up, .fini = bench_close)
-{
-	static const char *const requests[] = {"GET /healthz", "HEAD /readyz", "POST /healthz", "PUT /nothing"};
-	static const char *const lengths[] = {"1", "-1", "99999999999999999999999999"};
-
-	for (size_t i = 0; i < 4 * 3; i++) {
-		char request[200];
-		int len = snprintf(request, sizeof request,
-				   "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
-				   "%s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %s\r\n\r\n",
-				   requests[i / 3], lengths[i % 3]);
-
-		expect_reply(request, (size_t)len, "HTTP/1.1 200");
-	}
 }
 
 Test(admin, one_connection_may_ask_often, .init = set_up, .fini = bench_close)

@@ -23,11 +23,6 @@ static void tear_down(void)
 
 TestSuite(doors, .init = set_up, .fini = tear_down);
 
-static void start(const char *flags)
-{
-	listener = listener_start(&(struct listener_options){.database = db}, "%s", flags);
-}
-
 static struct peer *open_with(const char *token, int *status)
 {
 	return peer_open(listener_ingest_port(listener), "/events", ACKS, token, status);
@@ -86,11 +81,8 @@ static void write_tokens(const char *text)
 
 static void start_with_tokens(const char *text)
 {
-	char flags[100];
-
 	write_tokens(text);
-	snprintf(flags, sizeof flags, "--ingest-token-file %s --log-level debug", tokens);
-	start(flags);
+	bench_start("--ingest-token-file %s --log-level debug", tokens);
 }
 
 static double count_of(const char *metric, const char *name)
@@ -124,11 +116,8 @@ Test(doors, each_token_has_a_name_in_metrics_and_log)
 
 Test(doors, who_is_refused_is_named_in_the_log_if_it_showed_a_token)
 {
-	char flags[120];
-
 	write_tokens("shop the-token-of-the-shop\ntill the-token-of-the-till\n");
-	snprintf(flags, sizeof flags, "--ingest-token-file %s --ingest-max-connections 1", tokens);
-	start(flags);
+	bench_start("--ingest-token-file %s --ingest-max-connections 1", tokens);
 	open_with("the-token-of-the-shop", NULL);
 	expect_status("the-token-of-the-till", 503);
 	cr_assert(listener_has_logged(listener, "status=503 token=till"));
@@ -238,21 +227,14 @@ Test(doors, tokens_are_checked_before_anything_starts)
 
 static void expect_status_of_origin(const char *origin, int wanted)
 {
-	char request[400];
-	int status = 0;
-	int len = snprintf(request, sizeof request,
-			   "GET /events HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-			   "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: d3NvbmNlIHRlc3QgcGVlcg==\r\n%s\r\n",
-			   origin);
-	char *answer = http_ask(listener_ingest_port(listener), request, (size_t)len, SETTLED_MS);
+	int status = http_handshake(listener_ingest_port(listener), origin);
 
-	sscanf(answer ? answer : "", "HTTP/%*s %d", &status);
 	cr_assert_eq(status, wanted, "%s: %d", origin, status);
 }
 
 Test(doors, pages_may_send_only_if_their_origin_is_listed)
 {
-	start("--ingest-origin https://shop.example --ingest-origin http://localhost:8080");
+	bench_start("--ingest-origin https://shop.example --ingest-origin http://localhost:8080");
 	expect_status_of_origin("", 101);
 	expect_status_of_origin("Origin: https://shop.example\r\n", 101);
 	expect_status_of_origin("Origin: http://localhost:8080\r\n", 101);
@@ -267,7 +249,7 @@ Test(doors, pages_may_send_only_if_their_origin_is_listed)
 
 Test(doors, no_page_may_send_by_default)
 {
-	start("--log-level info");
+	bench_start("--log-level info");
 	expect_status_of_origin("Origin: http://127.0.0.1\r\n", 403);
 	expect_status_of_origin("Origin: x\r\n", 403);
 }
@@ -277,15 +259,7 @@ Test(doors, no_page_may_send_by_default)
 /* A connection from this address of loopback. The caller closes it. */
 static int dial_from(const char *address)
 {
-	struct sockaddr_in own = {.sin_family = AF_INET}, to = {.sin_family = AF_INET};
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	inet_pton(AF_INET, address, &own.sin_addr);
-	inet_pton(AF_INET, "127.0.0.1", &to.sin_addr);
-	to.sin_port = htons((uint16_t)listener_ingest_port(listener));
-	cr_assert_eq(bind(fd, (struct sockaddr *)&own, sizeof own), 0);
-	cr_assert_eq(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
-	return fd;
+	return port_connect_from(address, listener_ingest_port(listener));
 }
 
 static void ask(int fd, const char *token)
@@ -326,7 +300,7 @@ Test(doors, a_head_that_comes_in_pieces_and_grows_too_long_is_told_431)
 {
 	int fd;
 
-	start("");
+	bench_start("%s", "");
 	fd = dial_from("127.0.0.1");
 	dprintf(fd, "GET /events HTTP/1.1\r\n");
 	for (int i = 0; i < 25 && status_on(fd, 20) < 0; i++)
@@ -341,10 +315,7 @@ Test(doors, a_head_that_comes_in_pieces_and_grows_too_long_is_told_431)
 Test(doors, a_handshake_that_ends_while_the_listener_drains_is_told_503)
 {
 	write_tokens("sensor-a Token-A-0123456789-ABCDEFGHIJ\n");
-	char flags[100];
-
-	snprintf(flags, sizeof flags, "--drain-timeout 60 --ingest-token-file %s", tokens);
-	start(flags);
+	bench_start("--drain-timeout 60 --ingest-token-file %s", tokens);
 	int late = dial_from("127.0.0.1"), wrong = dial_from("127.0.0.1");
 	struct peer *p = open_with("Token-A-0123456789-ABCDEFGHIJ", NULL); /* accepted after those */
 	struct database *lock = fleet_lock(db);
@@ -369,7 +340,7 @@ Test(doors, strangers_who_say_nothing_take_no_producers_place)
 {
 	int silent[SILENT];
 
-	start("--ingest-max-connections 2 --ingest-max-handshakes 8");
+	bench_start("--ingest-max-connections 2 --ingest-max-handshakes 8");
 	for (int i = 0; i < SILENT; i++)
 		silent[i] = dial_from("127.0.0.2");
 	struct peer *first = open_with(NULL, NULL), *second = open_with(NULL, NULL);
@@ -386,7 +357,7 @@ Test(doors, who_has_a_quarter_of_the_handshakes_makes_room_himself)
 {
 	int patient, greedy[SILENT];
 
-	start("--ingest-max-handshakes 8");
+	bench_start("--ingest-max-handshakes 8");
 	patient = dial_from("127.0.0.3");
 	for (int i = 0; i < SILENT; i++)
 		greedy[i] = dial_from("127.0.0.2");
@@ -400,7 +371,7 @@ Test(doors, who_has_a_quarter_of_the_handshakes_makes_room_himself)
 
 Test(doors, one_address_has_so_many_producers_and_not_more)
 {
-	start("--ingest-max-per-address 2");
+	bench_start("--ingest-max-per-address 2");
 	open_with(NULL, NULL);
 	struct peer *second = open_with(NULL, NULL);
 
@@ -414,7 +385,7 @@ Test(doors, who_guesses_is_told_429_and_its_neighbour_with_a_token_waits_for_not
 {
 	int guesses[SILENT];
 
-	start("--ingest-token the-token-of-many-bytes");
+	bench_start("--ingest-token the-token-of-many-bytes");
 	for (int i = 0; i < 5; i++)
 		cr_assert_eq(status_from("127.0.0.2", "a-guess"), 401);
 	for (int i = 0; i < SILENT; i++) {
@@ -434,16 +405,6 @@ Test(doors, who_guesses_is_told_429_and_its_neighbour_with_a_token_waits_for_not
 
 /* ---- no descriptors ---- */
 
-static void limit_files(rlim_t most)
-{
-	struct rlimit limit;
-	pid_t pid = process_id(listener_process(listener));
-
-	cr_assert_eq(prlimit(pid, RLIMIT_NOFILE, NULL, &limit), 0);
-	limit.rlim_cur = most;
-	cr_assert_eq(prlimit(pid, RLIMIT_NOFILE, &limit, NULL), 0);
-}
-
 /* Clock ticks of processor time that the listener has used. */
 static long used_ticks(void)
 {
@@ -461,7 +422,7 @@ static void expect_wait_without_descriptors(void)
 {
 	producer = open_with(NULL, NULL);
 
-	limit_files(8);
+	process_limit_files(listener_process(listener), 8);
 	int fd = dial_from("127.0.0.2");
 	ask(fd, "any");
 	cr_assert(wait_until(listener_has_logged(listener, "out of file descriptors"), SETTLED_MS));
@@ -470,7 +431,7 @@ static void expect_wait_without_descriptors(void)
 	cr_assert_leq(used_ticks() - before, 15, "%ld ticks", used_ticks() - before);
 	peer_send_text(producer, "{\"event_id\":\"still-here\"}");
 	ack_expect(producer, "still-here", "persisted");
-	limit_files(1000);
+	process_limit_files(listener_process(listener), 1000);
 	cr_assert_eq(status_on(fd, SETTLED_MS), 101);
 	close(fd);
 	peer_free(producer);
@@ -478,7 +439,7 @@ static void expect_wait_without_descriptors(void)
 
 Test(doors, without_descriptors_new_connections_wait_and_nothing_spins)
 {
-	start("--log-level info");
+	bench_start("--log-level info");
 	expect_wait_without_descriptors();
 }
 

@@ -16,6 +16,23 @@ void bench_migrate(void)
 	bench_open();
 }
 
+void bench_start(const char *flags, ...)
+{
+	va_list args;
+
+	va_start(args, flags);
+	char *text = suite_vtext(flags, args);
+	va_end(args);
+	if (!db)
+		bench_open();
+	listener = listener_start(&(struct listener_options){.database = db}, "%s", text);
+}
+
+double bench_metric(const char *name)
+{
+	return listener_metric(listener, name);
+}
+
 void bench_close(void)
 {
 	peer_free(producer);

@@ -15,6 +15,12 @@ extern struct peer *producer;
 void bench_open(void);
 void bench_migrate(void);
 
+/* Starts the listener with these printf-like flags, on a new database if there is none yet. */
+void bench_start(const char *flags, ...) __attribute__((format(printf, 1, 2)));
+
+/* A metric of the listener. */
+double bench_metric(const char *name);
+
 /* For .fini: closes the producer, and requires that the listener ends with status 0, if there are any. */
 void bench_close(void);
 

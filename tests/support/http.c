@@ -158,3 +158,19 @@ char *http_ask(int port, const char *request, size_t len, int deadline_ms)
 	buffer_append(&in, "", 0); /* no answer is also a C string */
 	return (char *)in.bytes;
 }
+
+int http_handshake(int port, const char *headers)
+{
+	char *request, *answer;
+	int status = 0;
+	int len = asprintf(&request,
+			   "GET /events HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+			   "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: d3NvbmNlIHRlc3QgcGVlcg==\r\n%s\r\n",
+			   headers);
+
+	answer = http_ask(port, request, (size_t)len, 20000);
+	sscanf(answer ? answer : "", "HTTP/%*s %d", &status);
+	free(request);
+	free(answer);
+	return status;
+}

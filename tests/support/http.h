@@ -14,4 +14,8 @@ char *http_get(int port, const char *path, int deadline_ms, int *status);
  * not read the whole request. */
 char *http_ask(int port, const char *request, size_t len, int deadline_ms);
 
+/* The status that answers a WebSocket handshake at /events with these header lines, each ended by CRLF, in it; 0 if
+ * there was no answer. */
+int http_handshake(int port, const char *headers);
+
 #endif

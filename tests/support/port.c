@@ -116,3 +116,16 @@ int port_connect(int port, int deadline_ms)
 	errno = error;
 	return -1;
 }
+
+int port_connect_from(const char *address, int port)
+{
+	struct sockaddr_in own = {.sin_family = AF_INET}, to = {.sin_family = AF_INET};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	inet_pton(AF_INET, address, &own.sin_addr);
+	inet_pton(AF_INET, "127.0.0.1", &to.sin_addr);
+	to.sin_port = htons((uint16_t)port);
+	cr_assert_eq(bind(fd, (struct sockaddr *)&own, sizeof own), 0);
+	cr_assert_eq(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+	return fd;
+}

@@ -13,4 +13,7 @@ int port_listen(int port);
  * or ETIMEDOUT after deadline_ms (stretched). The caller closes it. */
 int port_connect(int port, int deadline_ms);
 
+/* A blocking socket connected to 127.0.0.1:port from this address of loopback. Fails the test if it is refused. */
+int port_connect_from(const char *address, int port);
+
 #endif

@@ -303,3 +303,12 @@ void process_free(struct process *p)
 	free(p->errors);
 	free(p);
 }
+
+void process_limit_files(const struct process *p, long most)
+{
+	struct rlimit limit;
+
+	cr_assert_eq(prlimit(process_id(p), RLIMIT_NOFILE, NULL, &limit), 0);
+	limit.rlim_cur = (rlim_t)most;
+	cr_assert_eq(prlimit(process_id(p), RLIMIT_NOFILE, &limit, NULL), 0);
+}

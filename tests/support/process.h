@@ -66,6 +66,9 @@ const char *process_last_words(const struct process *p);
  * NULL is allowed. */
 void process_free(struct process *p);
 
+/* Sets its limit of open files. */
+void process_limit_files(const struct process *p, long most);
+
 /* Raises this process's limit of open files to the maximum, for tests with a thousand sockets. Programs started later
  * get the original limit. */
 void process_raise_file_limit(void);
