@@ -62,7 +62,7 @@ SIMULATED := $(patsubst %.c,$B/simulated/%.o,$(filter-out %/duplicates.c %/cance
 	$(patsubst %,listener/intake/%.c,lateness ledger sequence_gaps profiled profiles) $(wildcard listener/feed/*.c listener/config/profile*.c) \
 	$(patsubst %,listener/base/%.c,arena backoff counters file json json_scan json_write log_spell memory nearest poll quantity resolve secret slab sort_key text timestamp url))
 SIMULATION := $(call objects,$(wildcard tests/simulation/*.c))
-FUZZERS := $(addprefix $B/,envelope settings ack admin feed deflate producer redis webhook replay timestamp profile)
+FUZZERS := $(addprefix $B/,envelope ack admin feed deflate producer redis webhook replay timestamp profile)
 
 all: ## build everything; installs nothing
 	@demo/deps libraries $(LIBS)
@@ -254,7 +254,6 @@ $(FUZZERS): LDFLAGS += -fsanitize=fuzzer
 $(FUZZERS): $B/%: $B/tests/fuzz/%.o $B/tests/fuzz/driver.o
 	$(LINK) $$(pkg-config --libs $(LIBS)) $$(pkg-config --libs yyjson 2>/dev/null) -lunistring -lwslay -lm
 $B/envelope: $(call objects,$(patsubst %,tests/fuzz/%.c,json pointers sample)) $(patsubst %,$B/listener/%.o,road/envelope $(addprefix base/,arena json json_scan keyed log memory))
-$B/settings: $(filter-out %/log.o,$(MODULES))
 $B/ack: $(MODULES) $B/loadtest/ack.o
 $B/admin: $B/tests/fuzz/client.o $(patsubst %,$B/listener/%.o,ops/admin ops/hour ops/metrics ops/overdue road/rejected net/http net/http_head net/acceptor net/bound_socket road/event outbox/target $(addprefix base/,keyed log memory poll port slab counters url text backoff))
 $B/feed: $B/tests/fuzz/book.o $(MODULES)
