@@ -161,9 +161,6 @@ plans: check-deps tests ## check what each statement reads in large tables: make
 	@TMPDIR=$${TMPDIR:-/tmp} WSONCE_TEST_BIN=$B/wsonce WSONCE_TEST_ROWS=$(or $(ROWS),100000) WSONCE_TEST_SLOW=20 \
 		tests/support/run $B/tests/integration/integration -j1 --filter 'plans/*'
 
-readers: check-deps programs ## for ten minutes, kill two at a time of twenty listeners that share thirty feeds
-	tests/feeds/readers --minutes 10
-
 reliability: check-deps programs ## measure takeover, outages and restarts, each against its limit: make reliability [FILE=x.json]
 	@tests/fault/figures all $(if $(FILE),--json $(FILE))
 
@@ -326,7 +323,7 @@ $B/text/examples.h: listener/commands/examples.txt
 -include $(shell find $B -name '*.d' 2>/dev/null)
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: kube readers kube-deps producers-go go-deps powercuts file-deps sqlite-figure
+.PHONY: kube kube-deps producers-go go-deps powercuts file-deps sqlite-figure
 .PHONY: nightly unit test unit-tests compose-deps
 .PHONY: all programs tests fuzzers deps check-deps bench-deps deb-deps page-deps demo run check prove simulate mutants torture failovers audit-figure letters-figure plans reliability allocation conformance fuzz hostile \
 	instructions bench shares lint install dist deb fmt readme clean help
