@@ -121,28 +121,6 @@ Test(deflate, the_examples_of_the_rfc_inflate)
 	expect("", 0);
 }
 
-Test(deflate, the_window_goes_over_a_last_block)
-{
-	cr_assert_eq(take("\xf3\x48\xcd\xc9\xc9\x07\x00\x00", 8, true), 0);
-	expect("Hello", 5);
-	cr_assert_eq(take("\xf2\x00\x11\x00\x00", 5, true), 0);
-	expect("Hello", 5);
-}
-
-Test(deflate, a_message_may_come_byte_by_byte)
-{
-	char message[1000];
-
-	for (int round = 0; round < 3; round++) {
-		for (size_t i = 0; i < sizeof message; i++)
-			message[i] = (char)('a' + (i * i + (size_t)round) % 26);
-		size_t n = pack(message, sizeof message);
-		for (size_t i = 0; i < n; i++)
-			cr_assert_eq(take(packed + i, 1, i + 1 == n), 0);
-		expect(message, sizeof message);
-	}
-}
-
 Test(deflate, a_long_message_comes_in_parts)
 {
 	static char message[200000];
@@ -155,28 +133,6 @@ Test(deflate, a_long_message_comes_in_parts)
 	n = pack(message, 65536);
 	cr_assert_eq(take(packed, n, true), 0);
 	expect(message, 65536);
-}
-
-Test(deflate, who_takes_may_stop)
-{
-	static char message[200000];
-	size_t n = pack(message, sizeof message);
-
-	parts_most = 2;
-	cr_assert_eq(take(packed, n, true), -1);
-	cr_assert_eq(parts, 2);
-}
-
-Test(deflate, what_is_not_deflated_is_refused)
-{
-	cr_assert_eq(take("\xff\xff\xff\xff", 4, true), -1);
-}
-
-Test(deflate, half_a_message_is_refused)
-{
-	size_t n = pack("a message that is cut off in its midst", 38);
-
-	cr_assert_eq(take(packed, n - 6, true), -1);
 }
 
 /* Each costs a copy of the window. */

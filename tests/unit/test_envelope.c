@@ -110,13 +110,6 @@ TestSuite(envelope, .init = open_reader, .fini = close_reader, .timeout = 60);
 
 /* --- members --- */
 
-Test(envelope, members_are_found_in_any_order)
-{
-	assert_event("{\"event_id\":\"a\",\"event_type\":\"t\",\"payload\":{\"x\":1}}", "a", "t", "{\"x\":1}");
-	assert_event("{\"payload\":[1],\"event_type\":\"t\",\"event_id\":\"a\"}", "a", "t", "[1]");
-	assert_event("{\"o\":[{\"event_id\":\"no\"}],\"event_id\":\"a\",\"z\":{\"payload\":1}}", "a", "", "{}");
-}
-
 Test(envelope, absent_type_is_empty_and_absent_payload_is_an_empty_object)
 {
 	assert_event("{\"event_id\":\"a\"}", "a", "", "{}");
@@ -142,24 +135,6 @@ Test(envelope, id_is_a_string_or_a_number)
 	assert_refused("{\"event_id\":\"a\",\"event_type\":{}}", "/event_type is not a string or a number");
 }
 
-Test(envelope, number_as_id_is_kept_as_it_is_written)
-{
-	static const char *const numbers[] = {"1",
-					      "1.0",
-					      "-0",
-					      "1e5",
-					      "1E+05",
-					      "0.10",
-					      "18446744073709551616",
-					      "12345678901234567890123456789012345678.90"};
-	char message[200];
-
-	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
-		snprintf(message, sizeof(message), "{\"event_id\":%s,\"event_type\":%s}", numbers[i], numbers[i]);
-		assert_event(message, numbers[i], numbers[i], "{}");
-	}
-}
-
 Test(envelope, nothing_is_folded_in_an_id)
 {
 	assert_id("{\"event_id\":\" a A \"}", " a A ");
@@ -176,44 +151,10 @@ Test(envelope, escapes_in_an_id_are_decoded)
 
 /* --- the payload as it was sent --- */
 
-Test(envelope, payload_of_any_kind_is_kept_byte_for_byte)
-{
-	static const char *const payloads[] = {
-		"{ \"a\" : [1, 2 ,{}]\t}",
-		"[ ]",
-		"\"\"",
-		"\"\\u00e9 \\\"} , \xc3\xa9\"",
-		"true",
-		"false",
-		"null",
-		"0",
-		"-0.1",
-		"0.10",
-		"1E400",
-		"18446744073709551615",
-		"1234567890123456789012345678901234567890.1234567890",
-		"{\"a\":1,\"a\":2}",
-	};
-	static const char *const ends[] = {"}", " }", "\n\t}", ",\"x\":1}", " , \"x\" : [] }"};
-	char message[200];
-
-	for (size_t i = 0; i < sizeof(payloads) / sizeof(*payloads); i++)
-		for (size_t k = 0; k < sizeof(ends) / sizeof(*ends); k++) {
-			snprintf(message, sizeof(message), "{\"event_id\":\"a\",\"payload\" : \r\n%s%s", payloads[i],
-				 ends[k]);
-			assert_payload(message, payloads[i]);
-		}
-}
-
 Test(envelope, payload_points_into_the_message)
 {
 	assert_payload("{\"event_id\":\"a\",\"payload\":{\"x\":1}}", "{\"x\":1}");
 	cr_assert_eq(view.payload.at, kept + 26);
-}
-
-Test(envelope, payload_may_hold_what_an_id_may_not)
-{
-	assert_payload("{\"event_id\":\"a\",\"payload\":\"\\u0000 \\ud800\"}", "\"\\u0000 \\ud800\"");
 }
 
 Test(envelope, payload_that_holds_the_id_is_kept_whole)
@@ -407,13 +348,6 @@ Test(envelope, nul_in_an_id_or_type_is_refused)
 	assert_refused("{\"event_id\":\"a\",\"event_type\":\"\\u0000\"}", "/event_type holds \\u0000");
 }
 
-Test(envelope, nul_byte_in_a_message_is_refused)
-{
-	cr_assert_not_null(read_bytes("{\"event_id\":\"a\0\"}", 17));
-	cr_assert_not_null(read_bytes("{\"event_id\":\"a\"}\0", 17));
-	cr_assert_not_null(read_bytes("{\"event_id\":\0\"a\"}", 17));
-}
-
 /* --- limits --- */
 
 /* An id of n times text: is it taken, as it is? */
@@ -495,104 +429,6 @@ Test(envelope, nesting_of_2048_levels_is_taken_and_of_2049_refused)
 
 /* --- what is not JSON --- */
 
-Test(envelope, message_cut_off_anywhere_is_refused)
-{
-	const char *whole = "{\"event_id\":\"a\\u00e9\",\"event_type\":\"t\",\"n\":-1.5e3,"
-			    "\"payload\":{\"x\":[true,null,{}],\"\xc3\xa9\":\"\\ud83d\\ude00\"}}";
-
-	cr_assert_null(read_text(whole));
-	for (size_t len = 0; len < strlen(whole); len++) {
-		cr_assert_not_null(read_bytes(whole, len), "cut off after %zu bytes and taken", len);
-		cr_assert_eq(view.id.len, 0);
-	}
-}
-
-Test(envelope, anything_behind_the_message_is_refused)
-{
-	static const char *const tails[] = {"x",  "{}",   " {}", ",",    "}",     "]",       "1",
-					    "\"", " \"b", "tru", "\x01", "/* */", " \n null"};
-	char message[100];
-
-	for (size_t i = 0; i < sizeof(tails) / sizeof(*tails); i++) {
-		snprintf(message, sizeof(message), "{\"event_id\":\"a\"}%s", tails[i]);
-		assert_refused(message, "not JSON");
-	}
-	assert_id("{\"event_id\":\"a\"} \t\r\n", "a");
-}
-
-Test(envelope, what_is_almost_json_is_refused)
-{
-	static const char *const tails[] = {
-		"{'event_id':'a'}",
-		"{event_id:\"a\"}",
-		"{\"event_id\":\"a\",}",
-		"{\"event_id\" \"a\"}",
-		"{\"event_id\":01}",
-		"{\"event_id\":+1}",
-		"{\"event_id\":.5}",
-		"{\"event_id\":1.}",
-		"{\"event_id\":NaN}",
-		"{\"event_id\":0x1}",
-		"{\"event_id\":\"a\tb\"}",
-		"{\"event_id\":\"\\x41\"}",
-		"{\"event_id\":\"\\u12g4\"}",
-		"{/**/\"event_id\":\"a\"}",
-		"{\"event_id\":\"a\",\"x\":True}",
-		"\xef\xbb\xbf{\"event_id\":\"a\"}",
-		"",
-		" ",
-		"[\"a\",]",
-		"{\"event_id\":\"a\",\"x\":[1 2]}",
-	};
-
-	for (size_t i = 0; i < sizeof(tails) / sizeof(*tails); i++)
-		assert_refused(tails[i], "not JSON");
-}
-
-Test(envelope, vertical_tab_and_form_feed_are_no_blanks)
-{
-	static const char *const messages[] = {
-		"\f{\"event_id\":\"a\"}",
-		"{\"event_id\":\v\"a\"}",
-		"{\"event_id\":\"a\",\"payload\":\v{}}",
-		"{\"event_id\":\"a\",\"other\":[1,\f2]}",
-		"{\"event_id\":\"a\"}\v",
-	};
-
-	for (size_t i = 0; i < sizeof(messages) / sizeof(*messages); i++)
-		assert_refused(messages[i], "not JSON");
-	assert_id("{\"event_id\":\"\\f\\u000b\"}", "\f\v");
-}
-
-Test(envelope, message_that_is_not_utf8_is_refused)
-{
-	static const char *const bytes[] = {
-		"\xff", "\x80", "\xc3", "\xe2\x28\xa1", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80"};
-	char message[100];
-
-	for (size_t i = 0; i < sizeof(bytes) / sizeof(*bytes); i++) {
-		snprintf(message, sizeof(message), "{\"event_id\":\"%s\"}", bytes[i]);
-		assert_refused(message, "not valid UTF-8");
-		snprintf(message, sizeof(message), "{\"event_id\":\"a\",\"payload\":\"%s\"}", bytes[i]);
-		assert_refused(message, "not valid UTF-8");
-	}
-	assert_refused("{\"event_id\":\"a\"}\xff", "not valid UTF-8");
-}
-
-Test(envelope, one_wrong_byte_anywhere_is_seen)
-{
-	char message[] = "{\"event_id\":\"0123456789012345678901234567\xc3\xa9\"}";
-
-	cr_assert_null(read_text(message));
-	for (size_t i = 0; i < strlen(message); i++) {
-		char kept_byte = message[i];
-
-		message[i] = '\xff';
-		assert_refused(message, "not valid UTF-8");
-		message[i] = kept_byte;
-	}
-}
-
 /* --- the time --- */
 
 static void assert_time(const char *message, const char *time)
@@ -657,21 +493,6 @@ Test(envelope, time_may_be_what_the_id_is_or_the_whole_message)
 
 /* --- a reader is used for many messages --- */
 
-/* id, and a payload whose escapes make the parser decode len bytes into a buffer of its own. */
-static void assert_long_message(int number, size_t len)
-{
-	char *message = malloc(2 * len + 100), *at = message, id[20];
-
-	snprintf(id, sizeof(id), "id-%d", number);
-	at += sprintf(at, "{\"payload\":\"");
-	for (size_t i = 0; i < len; i++)
-		at += sprintf(at, "\\n");
-	sprintf(at, "\",\"event_type\":\"%d\",\"event_id\":\"%s\"}", number, id);
-	assert_id(message, id);
-	cr_assert_eq(view.payload.len, 2 * len + 2);
-	free(message);
-}
-
 Test(envelope, one_message_leaves_nothing_to_the_next)
 {
 	assert_event("{\"event_id\":\"a\",\"event_type\":\"t\",\"payload\":1}", "a", "t", "1");
@@ -680,27 +501,6 @@ Test(envelope, one_message_leaves_nothing_to_the_next)
 	assert_refused("{\"event_id\":\"c\",\"payload\":{", "not JSON");
 	assert_refused("{\"event_id\":\"d\",\"event_id\":\"d\"}", "named twice");
 	assert_event("{\"event_id\":\"e\"}", "e", "", "{}");
-}
-
-Test(envelope, messages_of_all_sizes_may_follow_each_other)
-{
-	for (int i = 0; i < 300; i++) {
-		assert_long_message(i, (size_t)(i * 7919 % 20000));
-		cr_assert_null(read_nested("[", (size_t)(i * 31 % 2047), "]", (size_t)(i * 31 % 2047)));
-		cr_assert_not_null(read_nested("[{\"a\":", 700, "", 0));
-	}
-	assert_long_message(300, 1000000);
-	assert_long_message(301, 1);
-}
-
-Test(envelope, long_type_is_taken_whole)
-{
-	char message[5100];
-
-	snprintf(message, sizeof(message), "{\"event_id\":\"a\",\"event_type\":\"%05000d\"}", 7);
-	cr_assert_null(read_text(message));
-	cr_assert_eq(view.type.len, 5000);
-	assert_event("{\"event_id\":\"b\",\"event_type\":\"t\"}", "b", "t", "{}");
 }
 
 /* --- cases from tests/data --- */

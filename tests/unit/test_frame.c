@@ -100,79 +100,6 @@ Test(frame, while_reading_is_stopped_the_rest_is_kept)
 	cr_assert(!frames_are_kept(frames));
 }
 
-Test(frame, messages_of_one_frame_are_one_piece_each)
-{
-	cr_assert_eq(RECEIVE("\x81\x03one\x82\x03two\x81\x00\x81\x05three"), FRAMES_MORE);
-	cr_assert_str_eq(text, "one|two#|three|");
-	cr_assert_eq(pieces, 4);
-	cr_assert(!frames_is_due(frames));
-}
-
-Test(frame, bytes_may_come_one_by_one)
-{
-	static const char bytes[] = "\x01\x02on\x89\x02hi\x00\x00\x80\x01"
-				    "e\x81\x7e\x00\x7e";
-
-	for (size_t i = 0; i < sizeof(bytes) - 1; i++)
-		cr_assert_eq(frames_receive(frames, bytes + i, 1), FRAMES_MORE);
-	for (int i = 0; i < 126; i++)
-		cr_assert_eq(frames_receive(frames, "x", 1), FRAMES_MORE);
-	cr_assert_eq(strspn(text, "one"), 3);
-	cr_assert_eq(text_len, 3 + 1 + 126 + 1);
-	cr_assert_str_eq(take(), "a:hi");
-}
-
-Test(frame, a_long_frame_is_whole_with_what_follows_it)
-{
-	static char bytes[10 + 100000 + 4] = "\x82\x7f\x00\x00\x00\x00\x00\x01\x86\xa0";
-
-	for (int i = 0; i < 100000; i++)
-		bytes[10 + i] = (char)('a' + i % 23);
-	memcpy(bytes + 10 + 100000, "\x81\x02ok", 4);
-	cr_assert_eq(frames_receive(frames, bytes, sizeof(bytes)), FRAMES_MORE);
-	cr_assert_eq(memcmp(text, bytes + 10, 100000), 0);
-	cr_assert_str_eq(text + 100000, "#ok|");
-}
-
-Test(frame, what_breaks_the_rules_is_closed_with_1002)
-{
-	static const struct {
-		const char *name, *bytes;
-		size_t len;
-	} cases[] = {
-#define CASE(name, bytes) {name, bytes, sizeof(bytes) - 1}
-		CASE("a reserved bit", "\xc1\x01x"),
-		CASE("a mask", "\x81\x81\x01\x02\x03\x04x"),
-		CASE("a continuation without a message", "\x80\x01x"),
-		CASE("a message within a message", "\x01\x01x\x81\x01x"),
-		CASE("an unknown opcode", "\x83\x01x"),
-		CASE("an unknown control opcode", "\x8b\x01x"),
-		CASE("a ping of 126 bytes", "\x89\x7e\x00\x7e"),
-		CASE("a ping in fragments", "\x09\x01x"),
-		CASE("a length with the top bit", "\x82\x7f\x80\x00\x00\x00\x00\x00\x00\x01x"),
-		CASE("a length in too many bytes", "\x82\x7e\x00\x01x"),
-		CASE("a close frame of one byte", "\x88\x01x"),
-		CASE("a close frame with 1005", "\x88\x02\x03\xed"),
-	};
-
-	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		cr_assert_eq(frames_receive(frames, cases[i].bytes, cases[i].len), FRAMES_END, "%s", cases[i].name);
-		cr_assert_str_eq(take(), "8:\x03\xea", "%s", cases[i].name);
-		cr_assert(strstr(frames_reason(frames), "1002"), "%s: %s", cases[i].name, frames_reason(frames));
-		fini();
-		init();
-	}
-}
-
-Test(frame, nothing_behind_a_violation_is_read)
-{
-	cr_assert_eq(RECEIVE("\x81\x01"
-			     "a\xf1\x01x\x81\x01"
-			     "b"),
-		     FRAMES_END);
-	cr_assert_str_eq(text, "a|");
-}
-
 Test(frame, of_many_pings_the_newest_is_answered)
 {
 	cr_assert_eq(RECEIVE("\x89\x01x\x89\x01y\x89\x00\x89\x02zz"), FRAMES_MORE);
@@ -188,35 +115,6 @@ Test(frame, a_pong_is_told_and_our_ping_has_a_payload)
 	cr_assert_str_eq(take(), "9:wsonce");
 	cr_assert_eq(RECEIVE("\x8a\x06wsonce"), FRAMES_MORE);
 	cr_assert_eq(pongs, 1);
-}
-
-Test(frame, a_close_frame_is_answered_by_its_code_alone)
-{
-	cr_assert_eq(RECEIVE("\x88\x05\x03\xe9"
-			     "bye"),
-		     FRAMES_END);
-	cr_assert_str_eq(take(), "8:\x03\xe9");
-	cr_assert_str_eq(frames_reason(frames), "the server closed the connection with 1001: bye");
-}
-
-Test(frame, a_close_frame_in_two_segments_is_one)
-{
-	cr_assert_eq(RECEIVE("\x88\x02\x03"), FRAMES_MORE);
-	cr_assert(!frames_is_due(frames));
-	cr_assert_eq(RECEIVE("\xe8"), FRAMES_END);
-	cr_assert_str_eq(take(), "8:\x03\xe8");
-}
-
-Test(frame, a_close_frame_without_a_code_is_answered_by_one_without)
-{
-	cr_assert_eq(RECEIVE("\x88\x00"), FRAMES_END);
-	cr_assert_str_eq(take(), "8:");
-}
-
-Test(frame, a_close_frame_whose_reason_is_no_utf8_is_answered_by_1007)
-{
-	cr_assert_eq(RECEIVE("\x88\x03\x03\xe8\xff"), FRAMES_END);
-	cr_assert_str_eq(take(), "8:\x03\xef");
 }
 
 Test(frame, after_our_goodbye_nothing_more_is_said)
@@ -295,27 +193,6 @@ Test(frame, a_compressed_message_may_be_in_fragments)
 	cr_assert_eq(RECEIVE("\x41\x03\xf2\x48\xcd\x89\x02hi\x00\x00\x80\x04\xc9\xc9\x07\x00\x81\x02on"), FRAMES_MORE);
 	cr_assert_str_eq(text, "Hello|on|");
 	cr_assert_str_eq(take(), "a:hi");
-}
-
-Test(frame, reserved_bits_elsewhere_are_refused_with_compression_too)
-{
-	static const char *const wrong[] = {"\xa1\x01x", "\xe1\x01x", "\xc9\x01x", "\x41\x01\xf2\xc0\x01x",
-					    "\xc8\x02\x03\xe8"};
-
-	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-		agree(1000);
-		cr_assert_eq(frames_receive(frames, wrong[i], strlen(wrong[i])), FRAMES_END);
-		cr_assert(strstr(frames_reason(frames), "1002"), "%s", frames_reason(frames));
-		fini();
-		init();
-	}
-}
-
-Test(frame, what_does_not_inflate_is_closed_with_1007)
-{
-	agree(1000);
-	cr_assert_eq(RECEIVE("\xc1\x04\xff\xff\xff\xff"), FRAMES_END);
-	cr_assert_str_eq(take(), "8:\x03\xef");
 }
 
 /* The message ends where it passes the limit. */

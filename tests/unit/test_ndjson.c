@@ -49,54 +49,6 @@ static void expect_end(struct ndjson *l)
 	ndjson_close(l);
 }
 
-Test(ndjson, each_is_handed_out_without_its_end_and_empty_ones_are_not)
-{
-	struct ndjson *l = open_text("one\n\n\r\ntwo\r\nth\rree\nlast");
-
-	expect_line(l, "one", 0, 4);
-	expect_line(l, "two", 7, 12);
-	expect_line(l, "th\rree", 12, 19);
-	expect_line(l, "last", 19, 23);
-	expect_end(l);
-}
-
-Test(ndjson, only_the_last_one_may_have_no_newline_and_that_is_told)
-{
-	struct ndjson *l = open_text("one\ntwo\r\nhalf");
-	char text[2 * LIMIT + 10];
-	struct ndjson_line line;
-
-	cr_assert(expect_line(l, "one", 0, 4).is_ended);
-	cr_assert(expect_line(l, "two", 4, 9).is_ended);
-	cr_assert_not(expect_line(l, "half", 9, 13).is_ended);
-	expect_end(l);
-	for (int i = 0; i < 2; i++) {
-		snprintf(text, sizeof(text), "%0*d%s", LIMIT + 1, 7, i ? "" : "\n");
-		l = open_text(text);
-		cr_assert_eq(ndjson_next(l, &line), NDJSON_LINE);
-		cr_assert(line.digest);
-		cr_assert_eq(line.is_ended, i == 0);
-		expect_end(l);
-	}
-}
-
-Test(ndjson, an_empty_file_has_none)
-{
-	expect_end(open_text(""));
-}
-
-Test(ndjson, the_limit_is_of_the_line_without_its_end)
-{
-	char text[2 * LIMIT + 10], line[LIMIT + 1] = "";
-
-	memset(line, 'x', LIMIT);
-	snprintf(text, sizeof(text), "%s\r\n%s", line, line);
-	struct ndjson *l = open_text(text);
-	expect_line(l, line, 0, LIMIT + 2);
-	expect_line(l, line, LIMIT + 2, 2 * LIMIT + 2);
-	expect_end(l);
-}
-
 /* A line of n bytes over the limit, then a short one. */
 static void expect_long(size_t n, const char *end)
 {

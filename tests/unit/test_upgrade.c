@@ -76,40 +76,6 @@ Test(upgrade, the_request_has_what_rfc_6455_demands)
 	cr_assert(strstr(request, "==\r\nSec-WebSocket-Version: 13\r\n\r\n"), "%s", request);
 }
 
-Test(upgrade, a_path_is_made_up_where_there_is_none)
-{
-	ask("ws://[::1]?x=1");
-	cr_assert(strstr(request, "GET /?x=1 HTTP/1.1\r\nHost: [::1]\r\n") == request, "%s", request);
-}
-
-Test(upgrade, user_and_password_become_basic_authorization)
-{
-	ask("ws://us%65r:p%3Ass%40word@h/");
-	cr_assert(strstr(request, "\r\nAuthorization: Basic dXNlcjpwOnNzQHdvcmQ=\r\n\r\n"), "%s", request);
-}
-
-Test(upgrade, each_request_has_a_key_of_its_own)
-{
-	char before[40];
-
-	strcpy(before, accept);
-	init();
-	cr_assert_str_neq(accept, before);
-}
-
-Test(upgrade, right_answers_are_taken)
-{
-	static const char *const answers[] = {
-		"HTTP/1.1 101 Switching Protocols\r\n" RIGHT "\r\n",
-		"HTTP/1.1 101\r\n" RIGHT "\r\n",
-		"HTTP/1.1 101 \nupgrade:WebSocket\nCONNECTION:\tkeep-alive , upgrade\nsec-websocket-accept:%s \n\n",
-		"HTTP/1.1 101 x\r\nConnection: x\r\n" RIGHT "X-Empty:\r\nSec-WebSocket-Extensions:\r\n\r\n",
-	};
-
-	for (size_t i = 0; i < sizeof answers / sizeof *answers; i++)
-		cr_assert_eq(judge(answers[i]), UPGRADE_DONE, "number %zu: %s", i, upgrade_reason(upgrade));
-}
-
 Test(upgrade, wrong_answers_are_refused_with_the_reason)
 {
 	static const struct {
@@ -140,19 +106,6 @@ Test(upgrade, wrong_answers_are_refused_with_the_reason)
 	}
 }
 
-Test(upgrade, an_answer_may_come_byte_by_byte_and_frames_behind_it_are_left)
-{
-	char answer[300];
-	size_t used = 0;
-	int n = snprintf(answer, sizeof answer, "HTTP/1.1 101 x\r\n" RIGHT "\r\n", accept);
-
-	for (int i = 0; i + 1 < n; i++)
-		cr_assert_eq(upgrade_receive(upgrade, answer + i, 1, &used), UPGRADE_MORE);
-	memcpy(answer + n, "\x81\x00\n\n", 4);
-	cr_assert_eq(upgrade_receive(upgrade, answer + n - 1, 5, &used), UPGRADE_DONE);
-	cr_assert_eq(used, 1);
-}
-
 Test(upgrade, an_answer_has_an_end)
 {
 	static const char header[] = "X: a header of the server\r\n";
@@ -163,13 +116,6 @@ Test(upgrade, an_answer_has_an_end)
 	while (upgrade_receive(upgrade, header, strlen(header), &used) == UPGRADE_MORE)
 		cr_assert_lt(lines++, 500);
 	cr_assert(strstr(upgrade_reason(upgrade), "longer than 8 KiB"), "%s", upgrade_reason(upgrade));
-}
-
-Test(upgrade, a_zero_byte_is_no_http)
-{
-	size_t used = 0;
-
-	cr_assert_eq(upgrade_receive(upgrade, "HTTP/1.1 101 x\0\r\n\r\n", 19, &used), UPGRADE_REFUSED);
 }
 
 /* --- what may be offered --- */
