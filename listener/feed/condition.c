@@ -107,7 +107,7 @@ static bool equals_array(struct slice v, const json_t *want)
 	return i == json_array_size(want);
 }
 
-/* Both have the same names with equal values. */
+/* True if both have the same names with equal values. */
 static bool equals_object(struct slice v, const json_t *want)
 {
 	struct json_walk w = json_walk(v);
@@ -157,7 +157,7 @@ static bool equals(struct slice v, const json_t *want)
 
 /* NOLINTEND(misc-no-recursion) */
 
-/* Equal and of the same type. */
+/* True if both are equal and of the same type. */
 static bool is_same(struct slice v, const json_t *want)
 {
 	switch (json_kind(v)) {
@@ -253,7 +253,7 @@ static bool holds(struct slice v, const json_t *want)
 	return true;
 }
 
-/* Texts usually have no escapes, so a plain comparison is tried first; with escapes a text is longer. */
+/* Most texts have no escapes, so compare bytes first. Escapes only make a text longer. */
 static bool is_met(const struct condition *c, struct slice v)
 {
 	if (!c->plain.len || v.len > c->plain.len)

@@ -9,7 +9,7 @@
 #include "base/slice.h"
 #include "feed/pointers.h"
 
-/* Pointers and the values they must have. */
+/* Pointers, each with the condition that its value must meet. */
 struct conditions {
 	struct condition *items;
 	size_t count; /* 0: always true */

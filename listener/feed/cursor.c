@@ -20,7 +20,7 @@ void cursor_free(struct cursor *c)
 {
 	bytes_free(&c->mark.json);
 	bytes_free(&c->pending.json);
-	bytes_free(&c->shown);
+	bytes_free(&c->printed);
 }
 
 void cursor_clear(struct cursor *c)
@@ -36,7 +36,7 @@ void cursor_connect(struct cursor *c)
 
 /* --- reading --- */
 
-/* Inside a string: 0x1b4, or 1b4. */
+/* Reads the string "0x1b4" or "1b4". */
 static bool read_hex(struct slice v, __int128 *number)
 {
 	size_t i = 1, end = v.len - 1;
@@ -91,7 +91,7 @@ static void print(struct bytes *out, __int128 number, unsigned base)
 
 /* --- comparing, as the store does --- */
 
-/* Postgres has no texts with a NUL or half of a surrogate pair, and its numbers end somewhere. */
+/* Postgres stores no text with a NUL or an unpaired surrogate, and no number beyond numeric. */
 static bool is_storable(const struct mark *m)
 {
 	struct slice json = {m->json.at, m->json.len};
@@ -116,15 +116,15 @@ static bool is_comparable(const struct mark *a, const struct mark *b)
 
 static struct bytes key_of(const struct mark *m)
 {
-	struct bytes shown = {NULL, 0, 0}, key = {NULL, 0, 0};
+	struct bytes printed = {NULL, 0, 0}, key = {NULL, 0, 0};
 	struct slice json = {m->json.at, m->json.len};
 
 	if (m->kind == MARK_INTEGER) {
-		print(&shown, m->number, 10);
-		json = bytes_slice(&shown);
+		print(&printed, m->number, 10);
+		json = bytes_slice(&printed);
 	}
 	key.len = sort_key(json, bytes_reserve(&key, json.len + SORT_KEY_ROOM));
-	bytes_free(&shown);
+	bytes_free(&printed);
 	return key;
 }
 
@@ -213,7 +213,7 @@ bool cursor_restore(struct cursor *c, struct slice value, int64_t since_s)
 	return true;
 }
 
-/* --- showing --- */
+/* --- writing --- */
 
 struct slice cursor_mark(struct cursor *c)
 {
@@ -221,9 +221,9 @@ struct slice cursor_mark(struct cursor *c)
 		return (struct slice){NULL, 0};
 	if (c->mark.kind != MARK_INTEGER)
 		return bytes_slice(&c->mark.json);
-	c->shown.len = 0;
-	print(&c->shown, c->mark.number, 10);
-	return bytes_slice(&c->shown);
+	c->printed.len = 0;
+	print(&c->printed, c->mark.number, 10);
+	return bytes_slice(&c->printed);
 }
 
 struct slice cursor_next(struct cursor *c)
@@ -234,13 +234,13 @@ struct slice cursor_next(struct cursor *c)
 		return cursor_mark(c);
 	if (number < 0)
 		number = 0;
-	c->shown.len = 0;
+	c->printed.len = 0;
 	if (c->profile->cursor.format == FORMAT_HEX) {
-		bytes_add_text(&c->shown, "\"0x");
-		print(&c->shown, number, 16);
-		bytes_add_byte(&c->shown, '"');
+		bytes_add_text(&c->printed, "\"0x");
+		print(&c->printed, number, 16);
+		bytes_add_byte(&c->printed, '"');
 	} else {
-		print(&c->shown, number, 10);
+		print(&c->printed, number, 10);
 	}
-	return bytes_slice(&c->shown);
+	return bytes_slice(&c->printed);
 }

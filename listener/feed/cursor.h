@@ -16,34 +16,34 @@ struct mark {
 	struct bytes json; /* for non-integers */
 };
 
-/* Is b beyond a, or cannot be compared with it? is_hex: both are hexadecimal numbers in strings. */
+/* True if b is ahead of a, or if they cannot be compared. is_hex: both are hexadecimal numbers in strings. */
 bool cursor_is_ahead(struct slice a, struct slice b, bool is_hex);
 
 struct cursor {
 	const struct profile *profile;
 	struct mark mark;    /* everything up to here is durable */
-	struct mark pending; /* becomes mark when it is released */
+	struct mark pending; /* becomes mark at cursor_release */
 	bool is_held;
 	bool is_restored; /* mark is from the store; an older profile may have written it */
 	int64_t moved_s;  /* Unix time when mark last changed */
-	struct bytes shown;
+	struct bytes printed;
 };
 
 void cursor_free(struct cursor *c);
-/* A connection begins: hold the cursor until hold_until matches. */
+/* Call for each new connection: holds the cursor until hold_until matches. */
 void cursor_connect(struct cursor *c);
-/* A frame matched hold_until. */
+/* Call when a frame matches hold_until. */
 void cursor_release(struct cursor *c);
 void cursor_clear(struct cursor *c);
 
-/* Advances to value, as the source wrote it; is_held: only at cursor_release. Returns false and ignores value if its
- * kind differs from that of the cursor or its format. */
+/* Advances to value, the source's JSON; if is_held, only at the next cursor_release. Returns false and ignores value if
+ * it has the wrong kind or format for this cursor. */
 bool cursor_advance(struct cursor *c, struct slice value, int64_t now_s, bool is_held);
 /* Restores a mark that cursor_mark returned at since_s. The next cursor replaces it even if it is smaller. */
 bool cursor_restore(struct cursor *c, struct slice mark, int64_t since_s);
 
-/* Return the cursor as JSON, or {NULL, 0}; it lives until the next call. cursor_next rewinds it and uses the profile's
- * format. */
+/* Return the cursor as JSON, or {NULL, 0}, valid until the next call. cursor_next rewinds it and writes it in the
+ * profile's format. */
 struct slice cursor_mark(struct cursor *c);
 struct slice cursor_next(struct cursor *c);
 

@@ -1,5 +1,4 @@
-/* gap.c keeps the last number of each series. Of a source with more than GAPS_MAX series, only the first are watched.
- */
+/* gap.c keeps the last number of each series. It watches only the first GAPS_MAX series of a source. */
 #include "feed/gap.h"
 
 #include <stdio.h>
@@ -10,7 +9,7 @@
 #include "base/memory.h"
 
 #define HASH_FUNCTION(keyptr, keylen, hashv) ((hashv) = keyed_hash(keyptr, keylen))
-#include <uthash.h> /* after memory.h, which says what it allocates by */
+#include <uthash.h> /* after memory.h, which defines its allocator */
 
 #define GAPS_MAX      100000
 #define GAP_KEY_BYTES 1024 /* a series with a longer name is not watched */
@@ -39,7 +38,7 @@ void gaps_free(struct gaps *g)
 		return;
 	HASH_ITER(hh, g->all, s, after)
 	{
-		HASH_DEL(g->all, s); /* NOLINT(clang-analyzer-unix.Malloc): the macro looks ahead */
+		HASH_DEL(g->all, s); /* NOLINT(clang-analyzer-unix.Malloc): the macro reads s->hh.next first */
 		free(s);
 	}
 	free(g->nameless);

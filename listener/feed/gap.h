@@ -17,13 +17,13 @@ struct gap {
 struct gaps *gaps_new(void);
 void gaps_free(struct gaps *g);
 
-/* Notes an event with number seq (JSON) of the series key (a text; at NULL is a series, too). Ignores a seq that is not
- * an integer. Returns true and sets gap if numbers before it are missing. */
+/* Records the sequence number seq (JSON) of the series key, a text; {NULL, 0} is a series like any other. Ignores a seq
+ * that is not an integer. Returns true and sets gap if numbers before seq are missing. */
 bool gaps_note(struct gaps *g, struct slice key, struct slice seq, struct gap *gap);
 
 #define GAP_NUMBER_BYTES 48
 
-/* Writes a number of a gap in decimal. Returns text. */
+/* Writes number in decimal to text and returns text. */
 char *gap_write(__int128 number, char text[GAP_NUMBER_BYTES]);
 
 #endif

@@ -15,7 +15,7 @@ enum part_kind { PART_NONE, PART_ELEMENT, PART_FRAME, PART_LITERAL, PART_VARIABL
 
 struct part {
 	enum part_kind kind;
-	int slot;             /* -1: searched when it is used */
+	int slot;             /* -1: no slot, so searched for when used */
 	const char *text;     /* pointer or name, owned by the profile */
 	struct bytes literal; /* the text as JSON */
 };

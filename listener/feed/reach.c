@@ -1,5 +1,5 @@
-/* reach.c checks URLs that a feed can influence: a profile may send secrets there, and a request could be a command to
- * another server. */
+/* reach.c checks URLs that a feed can influence: a profile may send secrets there, and a request could make another
+ * server act on it. */
 #include "feed/reach.h"
 
 #include <stdlib.h>
@@ -17,9 +17,9 @@ struct reach {
 	const struct profile *profile;
 	struct vars first; /* the profile's initial variables */
 	struct url to;
-	bool is_own;    /* one of them has the same host */
-	bool is_sealed; /* all of those have TLS */
-	bool has_tls;   /* any of them has TLS, on any host */
+	bool is_own;    /* a URL of the profile has this host */
+	bool needs_tls; /* every such URL has TLS */
+	bool has_tls;   /* a URL of the profile has TLS, on any host */
 };
 
 static bool has_tls(const struct url *url)
@@ -27,7 +27,7 @@ static bool has_tls(const struct url *url)
 	return url_has_scheme(url, "wss https");
 }
 
-/* Takes a URL of the profile into account. text is a template or NULL. */
+/* Adds what one of the profile's URLs says. text is a template or NULL. */
 static void take_own(struct reach *r, const char *text)
 {
 	struct template_scope scope = {.vars = &r->first};
@@ -47,7 +47,7 @@ static void take_own(struct reach *r, const char *text)
 		bool is_same = strcasecmp(own.host, r->to.host) == 0;
 
 		r->is_own |= is_same;
-		r->is_sealed &= !is_same || has_tls(&own);
+		r->needs_tls &= !is_same || has_tls(&own);
 		r->has_tls |= has_tls(&own);
 	}
 	url_clear(&own);
@@ -71,7 +71,7 @@ static void take_all(struct reach *r)
 			take_own(r, p->rules[i].http[k].url);
 }
 
-/* pattern is a host, or *. and a domain. */
+/* pattern is HOST or *.DOMAIN. */
 static bool fits(const char *pattern, const char *host)
 {
 	size_t len = strlen(host), most;
@@ -94,18 +94,18 @@ static bool is_listed(const struct reach *r)
 static const char *judge(struct reach *r, const char *url)
 {
 	if (url_parse(&r->to, url) || !r->to.host[0])
-		return "holds a blank or a control character, or no host that is a name or an address";
+		return "contains a blank or a control character, or no valid host";
 	take_all(r);
 	if (!r->is_own && !is_listed(r))
 		return "leads to a host that the profile does not name: list it in hosts if you trust it";
-	if (!has_tls(&r->to) && (r->is_own ? r->is_sealed : r->has_tls))
+	if (!has_tls(&r->to) && (r->is_own ? r->needs_tls : r->has_tls))
 		return "leads to a connection without TLS";
 	return NULL;
 }
 
 const char *reach_fault(const struct profile *p, const char *url, bool *is_own)
 {
-	struct reach r = {.profile = p, .is_sealed = true};
+	struct reach r = {.profile = p, .needs_tls = true};
 	const char *fault;
 
 	vars_init(&r.first, p->vars);

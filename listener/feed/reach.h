@@ -1,4 +1,4 @@
-/* reach.h: which URLs a feed may send its listeners to, and which of them may get secrets. */
+/* reach.h: which URLs a feed may send a listener to, and which of those may receive secrets. */
 #ifndef WSONCE_FEED_REACH_H
 #define WSONCE_FEED_REACH_H
 
@@ -6,9 +6,9 @@
 
 #include "config/profile.h"
 
-/* Returns NULL if url may be used, else a reason that continues "the URL ...". Allowed are the hosts in the profile's
- * own URLs, with its initial variables, and those in "hosts"; and TLS is required if the profile's URL for the host has
- * it. Sets is_own if it is one of the profile's own hosts; only those get headers with secrets. */
+/* Returns NULL if url may be used, else a reason that continues "the URL ...". The hosts in the profile's own URLs
+ * (with its initial variables) and in "hosts" are allowed, and TLS is required if the profile's URL for the host has
+ * it. Sets is_own if the host is in one of the profile's own URLs: only those hosts get headers with secrets. */
 const char *reach_fault(const struct profile *p, const char *url, bool *is_own);
 
 #endif

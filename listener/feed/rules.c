@@ -10,9 +10,9 @@
 #include "base/memory.h"
 #include "base/sha256.h"
 
-/* --- making ready --- */
+/* --- compiling --- */
 
-/* For "/events/", a star, "/trades/" and a star: the slot of /events, and the steps *, trades, *. */
+/* Splits explode at its first *: the container is what comes before, the steps are the rest. */
 static void compile_explode(struct rule *rule, struct pointers *frame)
 {
 	const char *text = rule->profile->explode;
@@ -66,7 +66,7 @@ static void compile_captures(struct rule *rule)
 	}
 }
 
-/* "" means no part, except for the payload. */
+/* An empty text means no part, except for the payload. */
 static const char *unless_empty(const char *part)
 {
 	return part && *part ? part : NULL;

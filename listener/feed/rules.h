@@ -36,9 +36,9 @@ struct rule {
 	struct part gap_seq;
 	struct capture *captures;
 	size_t capture_count;
-	struct pointers *element; /* of the element; without explode, of the frame */
-	int container;            /* frame slot of the value that explode starts from */
-	struct json_step *steps;  /* the rest of explode */
+	struct pointers *element; /* into the element, or without explode into the frame */
+	int container;            /* frame slot of the value above the first * of explode */
+	struct json_step *steps;  /* of explode, from its first * on */
 	int step_count;
 };
 

@@ -1,5 +1,5 @@
-/* secrets.c owns the list of a profile's secrets. It reads them itself, so that code that puts a value into a text need
- * not report it. */
+/* secrets.c owns the list of a profile's secrets. It reads the values itself, so that the code that renders them need
+ * not register them. */
 #include "feed/secrets.h"
 
 #include <stdbool.h>

@@ -6,7 +6,6 @@
 
 struct secrets;
 
-/* Creates an empty list. */
 struct secrets *secrets_new(void);
 void secrets_free(struct secrets *s);
 

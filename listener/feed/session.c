@@ -17,7 +17,7 @@ const char *const session_how_names[] = {"fresh", "redirect", "resume", "http-bo
 
 /* --- life --- */
 
-/* Does a template or a part of a rule use $cursor? Only then is it printed for each frame. */
+/* True if a template or a part of a rule uses $cursor. Only then is it rendered for each frame. */
 static bool has_cursor_var(const struct profile *p)
 {
 	char *text = json_dumps(json_object_get(p->root, "rules"), 0);
@@ -47,9 +47,9 @@ struct session *session_new(const struct profile *p, bool is_recording)
 static void forget_dial(struct session *s)
 {
 	free(s->url);
-	free(s->shown);
+	free(s->redacted_url);
 	free(s->on_open);
-	s->url = s->shown = NULL;
+	s->url = s->redacted_url = NULL;
 	s->on_open = NULL;
 	s->url_json.len = s->texts.len = 0;
 	*s->fault = '\0';
@@ -208,7 +208,7 @@ static void render_url(struct session *s, enum session_how how, size_t mirror, s
 	s->url = make_text(bytes_slice(&s->url_json));
 	if (how != HOW_REDIRECT)
 		use_mirror(s, mirror, scope);
-	s->shown = s->url ? url_redact(s->url) : NULL;
+	s->redacted_url = s->url ? url_redact(s->url) : NULL;
 }
 
 static size_t render_on_open(struct session *s, enum session_how how, struct template_scope *scope)
@@ -242,7 +242,7 @@ static void prepare(struct session *s, enum session_how how, size_t mirror, stru
 	scope.is_url = false;
 	dial->on_open_count = render_on_open(s, how, &scope);
 	dial->url = s->url;
-	dial->shown = s->shown;
+	dial->redacted_url = s->redacted_url;
 	dial->url_json = bytes_slice(&s->url_json);
 	dial->on_open = s->on_open;
 	dial->fault = take_fault(s, &scope);
@@ -370,7 +370,7 @@ void session_set(struct session *s, const char *name, struct slice value)
 	vars_set(&s->vars, name, value);
 }
 
-/* --- of many producers --- */
+/* --- shared by producers --- */
 
 void session_exchange(struct session *s, struct session_self *self)
 {
@@ -413,7 +413,7 @@ static void advance(struct session *s, struct slice cursor, int64_t now_s, bool 
 {
 	if (!cursor_advance(&s->cursor, cursor, now_s, is_held))
 		snprintf(s->trouble, sizeof(s->trouble),
-			 "the cursor %.*s is of another kind, or cannot be stored, and was ignored",
+			 "ignored the cursor %.*s, which is of another kind or cannot be stored",
 			 (int)(cursor.len < 60 ? cursor.len : 60), cursor.at);
 }
 
@@ -462,7 +462,7 @@ static void add_part(struct bytes *kind, const char *part)
 	bytes_add_text(kind, part);
 }
 
-/* The unit of a cursor follows from the parts of frames it is read from. */
+/* Two cursors can be compared if the same parts of frames supply them. */
 char *session_cursor_kind(const struct profile *p, bool is_anew)
 {
 	struct bytes parts = {NULL, 0, 0};

@@ -27,16 +27,16 @@ extern const char *const session_how_names[];
 struct session_dial {
 	enum session_how how;
 	const char *url;             /* with secrets; NULL: unknown, or with HOW_HTTP known only after the call */
-	const char *shown;           /* url without secrets, for logs; NULL with url */
+	const char *redacted_url;    /* url without secrets, for logs; NULL with url */
 	struct slice url_json;       /* the URL as JSON; null if unknown */
 	const struct slice *on_open; /* JSON texts to send after the handshake, in order */
 	size_t on_open_count;
 	const char *fault; /* a secret cannot be read: one sentence; do not connect */
 };
 
-/* Decides on the next connection. Call it once for each connection. A redirect from a rule is used once. closed_ms is
- * when the last connection ended (0: never), on the same clock as now_ms; both are for resume_window_s. mirror 0 is the
- * url itself and n the n-th mirror, modulo their number. With HOW_HTTP, make the call of url_http, pass its answer to
+/* Chooses the next connection. Call it once per connection, since it uses up a redirect from a rule. closed_ms is when
+ * the last connection ended (0: never), on the clock of now_ms; both are for resume_window_s. mirror is 0 for the url
+ * itself and n for the n-th mirror, modulo their number. With HOW_HTTP, make the call of url_http, pass its answer to
  * session_answer, and call session_renew. */
 void session_connect(struct session *s, int64_t now_ms, int64_t closed_ms, size_t mirror, struct session_dial *dial);
 /* The same connection with the current variables. Call after session_answer. */
@@ -67,8 +67,8 @@ void session_clear(struct session *s, const json_t *names);
 struct slice session_save(struct session *s);
 bool session_load(struct session *s, struct slice saved);
 
-/* Something invalid from the source that was ignored since the last call (a value too long to keep, a cursor of another
- * kind): one sentence, or NULL. */
+/* Returns a sentence about invalid input ignored since the last call (a value too long to keep, a cursor of another
+ * kind), or NULL. */
 const char *session_trouble(struct session *s);
 
 /* --- messages --- */
@@ -85,10 +85,10 @@ struct session_event {
 	struct slice gap_seq; /* JSON; with gap_key for gaps_note */
 };
 
-/* Callbacks for what a message calls for, in the order in which to do it. All are required unless noted. */
+/* Callbacks, called in the order in which their work must be done. All are required unless noted. */
 struct session_handler {
 	void (*on_event)(void *ctx, const struct session_event *event);
-	/* A dead letter: the message or a part of it, and a reason in one sentence. */
+	/* Write a dead letter: the message or a part of it, and a reason in one sentence. */
 	void (*on_reject)(void *ctx, struct slice bytes, const char *why);
 	/* Send this JSON now. */
 	void (*on_send)(void *ctx, struct slice frame);
@@ -98,14 +98,14 @@ struct session_handler {
 	void (*on_cursor)(void *ctx, struct slice cursor);
 	/* Send this JSON when all events of this message so far are durable. */
 	void (*on_ack)(void *ctx, struct slice frame);
-	/* This rule matched, or the fallback. For counters, `ready` and `http`. Called before the others. */
+	/* This rule or the fallback matched. For counters, `ready` and `http`. Called before the others. */
 	void (*on_rule)(void *ctx, const struct profile_rule *rule, struct slice frame);
 	/* `where` has filtered out an element. */
 	void (*on_filtered)(void *ctx);
 	/* A frame of the message begins; called before its other callbacks. May be NULL. */
 	void (*on_frame)(void *ctx);
-	/* For a caller that reads several connections in one session. is_held: does hold_until still hold the cursor of
-	 * the connection that the message came from? on_release: a frame of it has ended that. NULL: there is one
+	/* For a caller that reads several connections in one session. is_held: true while hold_until holds the cursor
+	 * of the message's connection. on_release: a frame of the message matched hold_until. NULL: there is one
 	 * connection at a time, and session_advance holds the cursor. */
 	bool (*is_held)(void *ctx);
 	void (*on_release)(void *ctx);
@@ -123,7 +123,7 @@ struct session_self {
 	struct variable *variables;
 	size_t count;
 	int64_t counted;
-	bool is_known; /* it was exchanged before */
+	bool is_known; /* it has been exchanged before */
 };
 
 /* Swaps the session's state with self. Call before and after reading a message of self. */
@@ -136,9 +136,9 @@ void session_set(struct session *s, const char *name, struct slice value);
 
 /* --- the cursor --- */
 
-/* Everything up to this cursor is durable. Call in the order in which this session returned the cursors. */
+/* Call when everything up to this cursor is durable, in the order in which this session returned the cursors. */
 void session_advance(struct session *s, struct slice cursor, int64_t now_s);
-/* The same, for a caller that does the holding itself. */
+/* The same, but never held: for a caller with several connections. */
 void session_advance_at_once(struct session *s, struct slice cursor, int64_t now_s);
 /* Releases the cursor that session_advance holds. */
 void session_release(struct session *s);
@@ -148,10 +148,10 @@ struct slice session_cursor(struct session *s);
  * connection, with the time when it was stored. */
 struct slice session_mark(struct session *s);
 bool session_restore(struct session *s, struct slice mark, int64_t since_s);
-/* The kind of the cursor's values, on the heap. Values of different kinds cannot be compared. is_anew: the kind whose
- * values replace any other. */
+/* The kind of the cursor's values, on the heap. Values of different kinds cannot be compared. is_anew: a kind of which
+ * each value replaces the last, even a larger one. */
 char *session_cursor_kind(const struct profile *p, bool is_anew);
-/* When the mark last moved, by the times passed in. */
+/* Unix time when the mark last moved. */
 int64_t session_moved_s(const struct session *s);
 
 #endif

@@ -6,10 +6,10 @@
 #include "base/json.h"
 #include "feed/session_state.h"
 
-#define ELEMENTS_ANY \
-	10000            /* events that a message may hold however short it is, unless max_elements says otherwise, \
-			  */
-#define ELEMENT_BYTES 64 /* and one more for so many bytes: an event takes 500 bytes of memory, an element but two */
+/* Without max_elements, a message may hold ELEMENTS_ANY events, and one more per ELEMENT_BYTES of its length: an event
+ * takes 500 bytes of memory, but an element as few as two. */
+#define ELEMENTS_ANY  10000
+#define ELEMENT_BYTES 64
 
 /* The current message and frame. */
 struct reading {
@@ -19,8 +19,8 @@ struct reading {
 	const struct rule *rule;
 	struct slice frame;
 	size_t events;   /* of the message */
-	size_t given;    /* of the message, dead letters included */
-	size_t most;     /* of those */
+	size_t given;    /* events and dead letters of the message */
+	size_t most;     /* limit of given */
 	size_t rejected; /* of the frame */
 	size_t elements;
 };
@@ -66,7 +66,7 @@ static struct slice decode_strings(struct session *s, struct slice frame)
 	return frame;
 }
 
-/* --- what a rule does beside events --- */
+/* --- a rule's other effects --- */
 
 static struct place frame_place(const struct reading *r)
 {
@@ -158,7 +158,7 @@ static void act(struct reading *r)
 	r->handler->on_action(r->ctx, r->rule->profile, r->frame);
 }
 
-/* "", 0, false, [], {} and null are no ack. */
+/* "", 0, false, [], {} and null are not acks. */
 static bool is_ack(const json_t *t)
 {
 	if (json_is_string(t))
@@ -239,7 +239,7 @@ static void count_element(void *ctx, struct slice element, size_t index)
 	((struct reading *)ctx)->elements++;
 }
 
-/* Of a short frame the elements need not be counted: each has a comma. */
+/* A short frame cannot have too many elements, since each takes a comma: skip the count. */
 static bool has_too_many(struct reading *r)
 {
 	size_t own = (size_t)r->session->profile->max_elements, left = r->most > r->given ? r->most - r->given : 0;
@@ -320,14 +320,14 @@ static void read_frame(struct reading *r, struct slice frame)
 		read_control(r);
 }
 
-/* Passes a message, or a line, that cannot be read. */
+/* Makes a dead letter of a message or a line that cannot be read. */
 static void reject_whole(struct reading *r, const char *text, size_t len, const char *why)
 {
 	begin_frame(r);
 	reject(r, (struct slice){text, len}, why);
 }
 
-/* May a message have so many frames? If not, it is a dead letter. */
+/* True if a message may have this many frames. Otherwise it becomes a dead letter. */
 static bool may_have(struct reading *r, const char *message, size_t len, size_t frames)
 {
 	size_t own = (size_t)r->session->profile->max_elements;

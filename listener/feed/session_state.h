@@ -10,7 +10,7 @@
 #include "feed/template.h"
 #include "feed/vars.h"
 
-#define SCRATCH_BYTES 4096 /* for the decoded parts of a usual event */
+#define SCRATCH_BYTES 4096 /* for the decoded parts of a typical event */
 
 struct session {
 	const struct profile *profile;
@@ -26,7 +26,7 @@ struct session {
 	/* The current struct session_dial. */
 	struct bytes url_json;
 	char *url;
-	char *shown;
+	char *redacted_url;
 	struct bytes texts; /* all of on_open, one after the other */
 	struct slice *on_open;
 	char fault[300];

@@ -97,7 +97,7 @@ static void write_value(struct bytes *out, const struct placeholder *p, struct t
 	}
 }
 
-/* Did the feed send this value? */
+/* True if the feed sent this value. */
 static bool is_foreign(const struct placeholder *p, const struct template_scope *scope)
 {
 	return !is_secret(p) && !vars_is_first(scope->vars, p->name, p->len);

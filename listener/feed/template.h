@@ -14,9 +14,9 @@
 struct template_scope {
 	struct slice frame; /* at NULL: none */
 	const struct vars *vars;
-	int64_t *counter;   /* source of ${counter}; NULL: an ordinary variable */
+	int64_t *counter;   /* source of ${counter}; NULL: `counter` is an ordinary variable */
 	bool keeps_secrets; /* leave ${env:X} and ${file:P} as they are */
-	bool is_url;        /* percent-encode the feed's values, except at the start of a text, where they are a URL */
+	bool is_url;        /* percent-encode the feed's values, except one at the start, which is a URL */
 	char fault[200];    /* a secret cannot be read: one sentence, or "" */
 };
 
@@ -26,7 +26,7 @@ bool template_render(struct bytes *out, const json_t *t, struct template_scope *
 /* The same for a text. A text that is only ${x} keeps the type of x. */
 void template_render_text(struct bytes *out, const char *text, struct template_scope *scope);
 
-/* Are all variables in a text set? */
+/* True if all variables in text are set. */
 bool template_is_complete(const char *text, const struct vars *vars);
 
 #endif

@@ -9,7 +9,7 @@
 #include "base/bytes.h"
 #include "base/slice.h"
 
-#define VARS_BYTES_MAX (64 << 10) /* limit of one value, which a source may set */
+#define VARS_BYTES_MAX (64 << 10) /* of one value, since a source may set it */
 
 struct vars {
 	struct variable *items;
@@ -23,7 +23,7 @@ void vars_free(struct vars *v);
 
 /* The value as JSON, or {NULL, 0} if it is not set. Valid until the variable changes. */
 struct slice vars_get(const struct vars *v, const char *name, size_t len);
-/* Does the variable still have its initial value, not one from the feed? */
+/* True if the variable still has its initial value. */
 bool vars_is_first(const struct vars *v, const char *name, size_t len);
 /* Copies value. Returns false and leaves the variable unchanged if value is too long. */
 bool vars_set(struct vars *v, const char *name, struct slice value);

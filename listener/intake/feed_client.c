@@ -437,7 +437,7 @@ static void connect_now(struct feed_client *c)
 	session_connect(c->p.session, now_ms(c), c->closed_ms, c->failures, &dial);
 	secrets_read(c->secrets, c->p.profile->root);
 	free(c->shown);
-	c->shown = memory_strdup(dial.shown ? dial.shown : "");
+	c->shown = memory_strdup(dial.redacted_url ? dial.redacted_url : "");
 	make_line(c->shown); /* a feed may have named it */
 	if (at == &c->now)
 		set_state(c, dial.how == HOW_HTTP ? STATE_CALLING : STATE_CONNECTING);
