@@ -134,58 +134,45 @@ static struct pg_result *ask(struct purge *p, const char *sql, const char *const
 	return NULL;
 }
 
+/* Columns of purge_step.sql. */
+enum step_column { FOUND, BYTES, LAST, CHANGED, MARKED };
+
 /* The mark of a deleted letter would reject copies without a letter that tells about them. */
-static void forget_marks(struct purge *p, const struct pg_result *changed)
+static void forget_marks(struct purge *p, const struct pg_result *rows)
 {
-	if (session_count(changed) < 2)
-		return;
 	if (!p->has_asked_redis)
 		p->marks = redis_query_open(p->config);
 	p->has_asked_redis = true;
-	dead_letters_forget(&p->marks, changed, 1);
+	dead_letters_forget(&p->marks, rows, MARKED);
 }
 
-/* Changes the count rows that look has found from the key *last on; *last becomes the next key, or NULL at the end. */
-static int change(struct purge *p, struct tally *t, char **last, const struct pg_result *found)
-{
-	const char *values[] = {*last, t->cutoff, session_text(found, 0, 2)};
-	int64_t count = session_number(found, 0, 0), done = count;
-	struct pg_result *changed = NULL;
-	bool is_changed;
-
-	if (!p->o->is_dry && count)
-		changed = session_ask_either(p->session, t->sql.change, t->sql.change, 3, values);
-	is_changed = p->o->is_dry || !count || changed;
-	if (!is_changed || !run(p, "COMMIT")) {
-		session_drop(changed);
-		return -1;
-	}
-	if (changed) {
-		done = session_number(changed, 0, 0);
-		forget_marks(p, changed);
-	}
-	t->done += done;
-	t->locked += count - done;
-	t->bytes += session_number(found, 0, 1);
-	session_drop(changed);
-	free(*last);
-	*last = session_is_null(found, 0, 2) ? NULL : memory_strdup(session_text(found, 0, 2));
-	return 0;
-}
-
+/* Goes on from the key *last, which becomes the next one, or NULL at the end. */
 static int step(struct purge *p, struct tally *t, char **last)
 {
+	bool is_dry = p->o->is_dry;
 	char batch[24];
-	const char *values[] = {*last, t->cutoff, p->o->is_dry ? STEP_LOOK : batch, STEP_LOOK};
-	struct pg_result *found = NULL;
-	int failed;
+	const char *values[] = {*last, t->cutoff, is_dry ? STEP_LOOK : batch, STEP_LOOK, is_dry ? "f" : "t"};
+	struct pg_result *rows = NULL;
+	int64_t found, done;
 
 	snprintf(batch, sizeof(batch), "%" PRId64, p->o->batch);
 	if (begin(p, "60s"))
-		found = session_ask_either(p->session, t->sql.look, t->sql.look, 4, values);
-	failed = found ? change(p, t, last, found) : -1;
-	session_drop(found);
-	return failed;
+		rows = session_ask_either(p->session, t->sql.step, t->sql.step, 5, values);
+	if (!rows || !run(p, "COMMIT")) {
+		session_drop(rows);
+		return -1;
+	}
+	if (session_count(rows) > 1)
+		forget_marks(p, rows);
+	found = session_number(rows, 0, FOUND);
+	done = is_dry ? found : session_number(rows, 0, CHANGED);
+	t->done += done;
+	t->locked += found - done;
+	t->bytes += session_number(rows, 0, BYTES);
+	free(*last);
+	*last = session_is_null(rows, 0, LAST) ? NULL : memory_strdup(session_text(rows, 0, LAST));
+	session_drop(rows);
+	return 0;
 }
 
 static void show(const struct purge *p, const struct pass *pass, const struct tally *t, const char *last)

@@ -7,15 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "purge_change.sql.h"
 #include "purge_cutoff.sql.h"
-#include "purge_look.sql.h"
 #include "purge_range.sql.h"
 #include "purge_range_pair.sql.h"
-#include "sqlite_purge_change.sql.h"
+#include "purge_step.sql.h"
 #include "sqlite_purge_cutoff.sql.h"
-#include "sqlite_purge_look.sql.h"
 #include "sqlite_purge_range.sql.h"
+#include "sqlite_purge_step.sql.h"
 
 /* The event of a deleted letter, if its dead mark may still be in Redis: marks are no older than the dedup window of
  * the listeners, and an hour is for clocks that differ. */
@@ -62,7 +60,8 @@ static char *expand(const char *sql, const struct pass *p, bool is_open_too)
 		{"file_part", goes && p->is_other_open ? "true" : p->file_part},
 		{"key", is_id ? "id" : PAIR},
 		{"after", is_id ? "id > $1::bigint" : "(" PAIR ") > ($1::json->>0, $1::json->>1)"},
-		{"up_to", is_id ? "id <= $3::bigint" : "(" PAIR ") <= ($3::json->>0, $3::json->>1)"},
+		{"up_to", is_id ? "id <= (SELECT last FROM looked)"
+				: "(" PAIR ") <= ((SELECT last->>0 FROM looked), (SELECT last->>1 FROM looked))"},
 		{"last", is_id ? "pg_catalog.max(id)" : LAST_PAIR},
 	};
 	char *text = NULL;
@@ -87,19 +86,18 @@ struct pass_sql purge_sql(const struct pass *p, bool is_file, bool is_open_too)
 	const char *range = strcmp(p->first, PASS_FIRST_ID) == 0 ? SQL_PURGE_RANGE : SQL_PURGE_RANGE_PAIR;
 
 	if (is_file)
-		return (struct pass_sql){
-			expand(SQL_SQLITE_PURGE_CUTOFF, p, is_open_too), expand(SQL_SQLITE_PURGE_RANGE, p, is_open_too),
-			expand(SQL_SQLITE_PURGE_LOOK, p, is_open_too), expand(SQL_SQLITE_PURGE_CHANGE, p, is_open_too)};
+		return (struct pass_sql){expand(SQL_SQLITE_PURGE_CUTOFF, p, is_open_too),
+					 expand(SQL_SQLITE_PURGE_RANGE, p, is_open_too),
+					 expand(SQL_SQLITE_PURGE_STEP, p, is_open_too)};
 	return (struct pass_sql){expand(SQL_PURGE_CUTOFF, p, is_open_too), expand(range, p, is_open_too),
-				 expand(SQL_PURGE_LOOK, p, is_open_too), expand(SQL_PURGE_CHANGE, p, is_open_too)};
+				 expand(SQL_PURGE_STEP, p, is_open_too)};
 }
 
 void purge_sql_free(struct pass_sql *sql)
 {
 	free(sql->cutoff);
 	free(sql->range);
-	free(sql->look);
-	free(sql->change);
+	free(sql->step);
 }
 
 /* clang-format off */

@@ -44,7 +44,7 @@ struct pass {
 	const char *part;
 	const char *other;       /* NULL: there is no other part */
 	const char *and;         /* a further condition */
-	const char *marked;      /* what purge_change.sql returns of a row; NULL: nothing */
+	const char *marked;      /* what purge_step.sql returns of a row; NULL: nothing */
 	const char *file_change; /* of SQLite; NULL: a file has no such table */
 	const char *file_part;
 };
@@ -53,8 +53,7 @@ struct pass {
 struct pass_sql {
 	char *cutoff;
 	char *range;
-	char *look;
-	char *change;
+	char *step;
 };
 
 /* A file must have the table: see file_change. */
