@@ -382,20 +382,18 @@ static int print(struct audit *a, struct json_out *out)
 /* --- resubmitting --- */
 
 /* The pipeline asks the store about events with marks, which are wrong if the database was restored. */
-static enum feeder_pull pull(void *owner, struct feeder *f, struct feeder_message *m)
+static void feed_lines(struct audit *a, struct feeder *f)
 {
-	struct audit *a = owner;
 	struct ndjson_line line;
-	int found = find_row(a, resubmitted);
 
-	(void)f;
-	if (!found)
-		return FEEDER_END;
-	if (found < 0 || ndjson_skip(a->lines, (uint64_t)session_number(a->page, a->row++, 0)) ||
-	    ndjson_wait(a->lines, &line) != NDJSON_LINE)
-		return FEEDER_FAILED;
-	*m = (struct feeder_message){line.bytes, line.len, NULL, line.digest, line.total, 0, 0};
-	return FEEDER_MESSAGE;
+	rewind_rows(a);
+	while (find_row(a, resubmitted) > 0 && feeder_has_room(f) &&
+	       !ndjson_skip(a->lines, (uint64_t)session_number(a->page, a->row++, 0)) &&
+	       ndjson_wait(a->lines, &line) == NDJSON_LINE) {
+		const struct feeder_message m = {line.bytes, line.len, NULL, line.digest, line.total, 0};
+
+		feeder_feed(f, &m);
+	}
 }
 
 static void on_tick(void *owner)
@@ -416,12 +414,14 @@ static int close_letters(struct audit *a)
 
 static int resubmit(struct audit *a, struct json_out *out)
 {
-	const struct feeder_owner owner = {pull, NULL, on_tick, a, "audit"};
+	const struct feeder_owner owner = {NULL, on_tick, a, "audit"};
 	struct feeder_count c;
+	struct feeder *f = feeder_open(a->in->config, &owner, &c);
 	int64_t left;
 
-	rewind_rows(a);
-	if (feeder_run(a->in->config, &owner, &c))
+	if (f)
+		feed_lines(a, f);
+	if (!f || feeder_close(f))
 		return STATUS_FAILED;
 	progress_clear();
 	if (a->counts[OPEN] && close_letters(a))

@@ -1,5 +1,5 @@
-/* feeder.c owns the feeding of a pipeline by a command: when to pull the next message, which outcome belongs to which
- * message, and the end. */
+/* feeder.c owns the feeding of a pipeline by a command: when there is room, which outcome belongs to which message, and
+ * the end. */
 #include "commands/feeder.h"
 
 #include <pthread.h>
@@ -13,8 +13,8 @@
 #include "commands/session.h"
 #include "base/list.h"
 
-#define PULLS_PER_TURN 256
-#define TICK_MS        200
+#define FED_PER_TURN 256
+#define TICK_MS      200
 
 /* A message without an outcome. */
 struct ticket {
@@ -27,18 +27,15 @@ struct ticket {
 struct feeder {
 	uv_loop_t loop;
 	const struct config *config;
-	struct feeder_owner owner;
+	const struct feeder_owner *owner;
 	struct feeder_count *count;
 	struct pipeline *pipeline;
 	struct list tickets; /* in the order in which they were fed */
-	uv_timer_t wait;     /* until the next pull */
+	uv_timer_t pause;
 	uv_timer_t tick;
 	uv_signal_t signals[2];
-	uint64_t claims_until; /* how long to wait for Redis (loop clock) */
-	bool is_held;          /* the pipeline has no room */
-	bool is_over;          /* no more messages are pulled */
-	bool is_draining;
-	bool is_finished; /* drained, or unusable */
+	bool is_held; /* the pipeline has no room */
+	bool is_drained;
 	bool is_unusable; /* nothing can be stored, now or later */
 };
 
@@ -69,9 +66,9 @@ static void on_answer(struct sender *sender, const struct event *ev, enum outcom
 		f->count->rejected++;
 		break;
 	}
-	if (f->owner.on_settled)
-		f->owner.on_settled(f->owner.owner, ticket->tag, outcome,
-				    outcome == OUTCOME_REJECTED ? ev->reason : NULL);
+	if (f->owner->on_settled)
+		f->owner->on_settled(f->owner->owner, ticket->tag, outcome,
+				     outcome == OUTCOME_REJECTED ? ev->reason : NULL);
 	ticket_free(ticket);
 }
 
@@ -86,7 +83,7 @@ static struct ticket *ticket_new(struct feeder *f, uint64_t tag)
 	return ticket;
 }
 
-static void feed(struct feeder *f, const struct feeder_message *m)
+void feeder_feed(struct feeder *f, const struct feeder_message *m)
 {
 	struct ticket *ticket = ticket_new(f, m->tag);
 
@@ -95,55 +92,8 @@ static void feed(struct feeder *f, const struct feeder_message *m)
 	else if (m->event)
 		pipeline_receive_event(f->pipeline, m->event, &ticket->sender);
 	else
-		pipeline_receive(f->pipeline, m->bytes, m->len, f->owner.from, &ticket->sender);
+		pipeline_receive(f->pipeline, m->bytes, m->len, f->owner->from, &ticket->sender);
 	f->count->fed++;
-}
-
-static void on_waited(uv_timer_t *timer)
-{
-	(void)timer;
-}
-
-static void wait_ms(struct feeder *f, int ms)
-{
-	uv_timer_start(&f->wait, on_waited, (uint64_t)ms, 0);
-}
-
-static bool may_pull(const struct feeder *f)
-{
-	return !f->is_held && !f->is_over && !uv_is_active((const uv_handle_t *)&f->wait);
-}
-
-/* Messages that are fed before Redis answers go to the unique key alone, so it gets a moment. */
-static bool is_waiting_for_claims(const struct feeder *f)
-{
-	const struct claim *claim = pipeline_claim(f->pipeline);
-
-	return claim_is_used(claim) && !claim_is_ready(claim) && uv_now(&f->loop) < f->claims_until;
-}
-
-static void pull(struct feeder *f)
-{
-	struct feeder_message m = {.wait_ms = 10};
-
-	if (is_waiting_for_claims(f)) {
-		wait_ms(f, 2);
-		return;
-	}
-	switch (f->owner.pull(f->owner.owner, f, &m)) {
-	case FEEDER_MESSAGE:
-		feed(f, &m);
-		return;
-	case FEEDER_LATER:
-		wait_ms(f, m.wait_ms);
-		return;
-	case FEEDER_FAILED:
-		f->count->has_failed = true;
-		break;
-	case FEEDER_END:
-		break;
-	}
-	f->is_over = true;
 }
 
 bool feeder_has(struct feeder *f, struct slice id)
@@ -152,6 +102,34 @@ bool feeder_has(struct feeder *f, struct slice id)
 
 	events_hash(pipeline_events(f->pipeline), &view);
 	return event_find(pipeline_events(f->pipeline), &view) != NULL;
+}
+
+static bool may_feed(const struct feeder *f)
+{
+	return !f->count->is_interrupted && !f->is_unusable;
+}
+
+bool feeder_has_room(struct feeder *f)
+{
+	if (f->count->fed % FED_PER_TURN == 0)
+		uv_run(&f->loop, UV_RUN_NOWAIT);
+	while (f->is_held && may_feed(f))
+		uv_run(&f->loop, UV_RUN_ONCE);
+	return may_feed(f);
+}
+
+static void on_paused(uv_timer_t *timer)
+{
+	(void)timer;
+}
+
+bool feeder_pause(struct feeder *f, int64_t ms)
+{
+	uv_timer_start(&f->pause, on_paused, (uint64_t)ms, 0);
+	while (uv_is_active((uv_handle_t *)&f->pause) && may_feed(f))
+		uv_run(&f->loop, UV_RUN_ONCE);
+	uv_timer_stop(&f->pause);
+	return may_feed(f);
 }
 
 /* --- callbacks --- */
@@ -172,13 +150,13 @@ static void on_unusable(void *arg, const char *sentence, int status)
 
 	(void)status;
 	dispatch_fail("%s", sentence);
-	f->is_unusable = f->is_finished = f->is_over = true;
+	f->is_unusable = true;
 }
 
 static void on_drained(void *arg, size_t left)
 {
 	(void)left;
-	((struct feeder *)arg)->is_finished = true;
+	((struct feeder *)arg)->is_drained = true;
 }
 
 static void on_pipeline_closed(void *arg)
@@ -197,7 +175,7 @@ static void on_tick(uv_timer_t *timer)
 	struct feeder *f = timer->data;
 
 	f->count->oldest = oldest(f);
-	f->owner.on_tick(f->owner.owner);
+	f->owner->on_tick(f->owner->owner);
 	f->count->is_interrupted = f->count->is_interrupted || session_is_late();
 }
 
@@ -219,7 +197,7 @@ static void start_handles(struct feeder *f)
 {
 	static const int numbers[2] = {SIGINT, SIGTERM};
 
-	uv_timer_init(&f->loop, &f->wait);
+	uv_timer_init(&f->loop, &f->pause);
 	uv_timer_init(&f->loop, &f->tick);
 	f->tick.data = f;
 	uv_timer_start(&f->tick, on_tick, TICK_MS, TICK_MS);
@@ -230,24 +208,56 @@ static void start_handles(struct feeder *f)
 	}
 }
 
-/* When all messages have settled, draining still waits until Redis has the marks of the last events. */
-static void run(struct feeder *f)
+/* Messages that are fed before Redis answers go to the unique key alone, so it gets a moment. */
+static void wait_for_claims(struct feeder *f)
 {
-	while (!f->is_finished) {
-		for (int i = 0; i < PULLS_PER_TURN && may_pull(f); i++)
-			pull(f);
-		f->is_over = f->is_over || f->count->is_interrupted;
-		if (!f->is_draining && (f->count->is_interrupted || (f->is_over && list_is_empty(&f->tickets)))) {
-			f->is_draining = true;
-			pipeline_drain(f->pipeline);
-		}
-		uv_run(&f->loop, may_pull(f) || f->is_finished ? UV_RUN_NOWAIT : UV_RUN_ONCE);
-	}
+	const struct claim *claim = pipeline_claim(f->pipeline);
+	uint64_t until = uv_now(&f->loop) + (uint64_t)f->config->redis_timeout_ms;
+
+	while (claim_is_used(claim) && !claim_is_ready(claim) && uv_now(&f->loop) < until && feeder_pause(f, 2))
+		;
 }
 
-static void end(struct feeder *f)
+struct feeder *feeder_open(const struct config *config, const struct feeder_owner *owner, struct feeder_count *count)
 {
-	uv_close((uv_handle_t *)&f->wait, NULL);
+	struct feeder *f = memory_calloc(1, sizeof(*f));
+	const struct pipeline_callbacks on = {on_pressure, on_drained, on_posted, on_unusable, f};
+
+	if (uv_loop_init(&f->loop)) {
+		dispatch_fail("the event loop cannot start");
+		free(f);
+		return NULL;
+	}
+	*count = (struct feeder_count){.oldest = UINT64_MAX};
+	f->config = config;
+	f->owner = owner;
+	f->count = count;
+	list_init(&f->tickets);
+	start_handles(f);
+	pthread_mutex_lock(&pipeline_lock);
+	f->pipeline = pipeline_open(&f->loop, config, &on);
+	pipeline_doubt_marks(f->pipeline);
+	wait_for_claims(f);
+	return f;
+}
+
+/* When all messages have settled, draining still waits until Redis has the marks of the last events. */
+static void settle(struct feeder *f)
+{
+	while (may_feed(f) && !list_is_empty(&f->tickets))
+		uv_run(&f->loop, UV_RUN_ONCE);
+	if (!f->is_unusable)
+		pipeline_drain(f->pipeline);
+	while (!f->is_unusable && !f->is_drained)
+		uv_run(&f->loop, UV_RUN_ONCE);
+}
+
+int feeder_close(struct feeder *f)
+{
+	int failed;
+
+	settle(f);
+	uv_close((uv_handle_t *)&f->pause, NULL);
 	uv_close((uv_handle_t *)&f->tick, NULL);
 	for (int i = 0; i < 2; i++)
 		uv_close((uv_handle_t *)&f->signals[i], NULL);
@@ -257,26 +267,8 @@ static void end(struct feeder *f)
 	f->count->oldest = oldest(f);
 	list_each(node, after, &f->tickets) /* those without an outcome when --drain-timeout was over */
 		ticket_free(list_entry(node, struct ticket, link));
-}
-
-int feeder_run(const struct config *config, const struct feeder_owner *owner, struct feeder_count *count)
-{
-	struct feeder f = {.config = config, .owner = *owner, .count = count};
-	const struct pipeline_callbacks on = {on_pressure, on_drained, on_posted, on_unusable, &f};
-
-	*count = (struct feeder_count){.oldest = UINT64_MAX};
-	if (uv_loop_init(&f.loop)) {
-		dispatch_fail("the event loop cannot start");
-		return -1;
-	}
-	list_init(&f.tickets);
-	start_handles(&f);
-	pthread_mutex_lock(&pipeline_lock);
-	f.pipeline = pipeline_open(&f.loop, config, &on);
-	pipeline_doubt_marks(f.pipeline);
-	f.claims_until = uv_now(&f.loop) + (uint64_t)config->redis_timeout_ms;
-	run(&f);
-	end(&f);
 	pthread_mutex_unlock(&pipeline_lock);
-	return f.is_unusable ? -1 : 0;
+	failed = f->is_unusable ? -1 : 0;
+	free(f);
+	return failed;
 }

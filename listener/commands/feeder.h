@@ -13,26 +13,17 @@
 
 struct feeder;
 
-enum feeder_pull {
-	FEEDER_MESSAGE, /* m is filled in */
-	FEEDER_LATER,   /* none now: pull again after wait_ms */
-	FEEDER_END,     /* there are no more */
-	FEEDER_FAILED,  /* the rest cannot be read, and why was printed */
-};
-
 struct feeder_message {
-	const char *bytes; /* live until the next pull */
+	const char *bytes;
 	size_t len;
 	const struct feed_event *event; /* what a profile has read; NULL: bytes are a message */
 	const uint8_t *digest;          /* SHA-256 of the message if it is over --max-message and bytes are its head */
 	uint64_t total;                 /* length of the message then */
 	uint64_t tag;                   /* the owner's, passed to on_settled */
-	int wait_ms;                    /* with FEEDER_LATER */
 };
 
-/* All are called from feeder_run, with owner. */
+/* Called from the functions below that wait, and from feeder_close. */
 struct feeder_owner {
-	enum feeder_pull (*pull)(void *owner, struct feeder *f, struct feeder_message *m);
 	/* Once for each message, in the order in which they settle. reason is NULL except with OUTCOME_REJECTED, and
 	 * also then if another listener has rejected the event. The function may be NULL. */
 	void (*on_settled)(void *owner, uint64_t tag, enum outcome outcome, const char *reason);
@@ -49,18 +40,28 @@ struct feeder_count {
 	uint64_t duplicates;
 	uint64_t rejected;
 	uint64_t oldest;     /* tag of the oldest message without an outcome, as of the last tick; UINT64_MAX: none */
-	bool is_interrupted; /* by SIGINT or SIGTERM */
-	bool has_failed;     /* the rest could not be read */
+	bool is_interrupted; /* by SIGINT or SIGTERM, or the deadline of session_limit() has passed */
 };
 
-/* Feeds all messages and waits until they have settled, however long Postgres is away. At the first SIGINT or SIGTERM
- * it stops pulling, and messages that have not settled after --drain-timeout count as fed only. Returns 0; or -1 after
- * printing why nothing can be stored. Marks in Redis are not trusted: the store decides. Only one runs at a time: other
- * threads wait. */
-int feeder_run(const struct config *config, const struct feeder_owner *owner, struct feeder_count *count);
+/* Opens a pipeline, and waits a moment for Redis. Marks in Redis are not trusted: the store decides. Only one is open
+ * at a time: other threads wait. *count changes as messages settle. The owner, config and count must outlive the
+ * feeder. Returns NULL after printing why. */
+struct feeder *feeder_open(const struct config *config, const struct feeder_owner *owner, struct feeder_count *count);
 
-/* Does an event with this id have no outcome yet? A message that is fed meanwhile would share its outcome. Call it from
- * pull. */
+/* Waits until there is room for a message. Returns false if no more should be fed: after SIGINT or SIGTERM, or if
+ * nothing can be stored. */
+bool feeder_has_room(struct feeder *f);
+/* Waits so many milliseconds; 0: only looks for signals. Returns as above. */
+bool feeder_pause(struct feeder *f, int64_t ms);
+
+/* Does an event with this id have no outcome yet? A message that is fed meanwhile would share its outcome. */
 bool feeder_has(struct feeder *f, struct slice id);
+/* Takes a message, which is copied. */
+void feeder_feed(struct feeder *f, const struct feeder_message *m);
+
+/* Waits until all messages have settled, however long Postgres is away, and closes the feeder. After a signal, messages
+ * that have not settled within --drain-timeout count as fed only. Returns 0; or -1 if nothing can be stored, and why
+ * was printed. */
+int feeder_close(struct feeder *f);
 
 #endif

@@ -17,6 +17,7 @@
 #include "make_epoch.sql.h"
 
 #define CHECKPOINT_MS 500
+#define LATER_MS      10
 #define BEHIND_MS     100 /* --rate does not make up for a longer delay */
 
 struct replay_options {
@@ -45,7 +46,8 @@ struct replay {
 	int64_t start_ms;
 	int64_t paced_ms; /* when the first line was due, by the rate */
 	int64_t written_ms;
-	bool has_failed;
+	bool has_failed;      /* a checkpoint could not be written */
+	bool is_whole;        /* all lines were fed */
 	bool is_forgotten;    /* the database may have lost commits of this run */
 	struct session *file; /* NULL: Postgres */
 	json_t *place;        /* members of the checkpoint: database, epoch and consumer */
@@ -187,32 +189,33 @@ static int64_t wait_ms(struct replay *r)
 
 /* The tag of a line is where to go on if it has not settled. A last line without a newline may still be written: the
  * checkpoint stays before it, so that the next run feeds it again when it is whole. */
-static enum feeder_pull pull(void *owner, struct feeder *f, struct feeder_message *m)
+static void feed_line(struct replay *r, struct feeder *f, const struct ndjson_line *line)
 {
-	struct replay *r = owner;
-	int64_t wait = wait_ms(r);
-	struct ndjson_line line;
+	const struct feeder_message m = {line->bytes, line->len, NULL, line->digest, line->total, line->begin};
 
-	(void)f;
-	if (r->has_failed)
-		return FEEDER_FAILED;
-	if (wait > 0) {
-		m->wait_ms = (int)(wait < 1000 ? wait : 1000);
-		return FEEDER_LATER;
+	feeder_feed(f, &m);
+	r->end = line->is_ended ? line->end : line->begin;
+}
+
+static void feed_lines(struct replay *r, struct feeder *f)
+{
+	enum ndjson_result result = NDJSON_LATER;
+
+	while (feeder_has_room(f) && !r->has_failed && (result == NDJSON_LATER || result == NDJSON_LINE)) {
+		int64_t wait = wait_ms(r);
+		struct ndjson_line line;
+
+		if (wait > 0) {
+			feeder_pause(f, wait);
+			continue;
+		}
+		result = ndjson_next(r->lines, &line);
+		if (result == NDJSON_LINE)
+			feed_line(r, f, &line);
+		else if (result == NDJSON_LATER)
+			feeder_pause(f, LATER_MS);
 	}
-	switch (ndjson_next(r->lines, &line)) {
-	case NDJSON_LATER:
-		return FEEDER_LATER;
-	case NDJSON_END:
-		return FEEDER_END;
-	case NDJSON_FAILED:
-		return FEEDER_FAILED;
-	case NDJSON_LINE:
-		break;
-	}
-	*m = (struct feeder_message){line.bytes, line.len, NULL, line.digest, line.total, line.begin, 0};
-	r->end = line.is_ended ? line.end : line.begin;
-	return FEEDER_MESSAGE;
+	r->is_whole = result == NDJSON_END;
 }
 
 static void set_settled(struct replay *r)
@@ -242,7 +245,7 @@ static void on_tick(void *owner)
 static int print_summary(const struct replay *r)
 {
 	const struct feeder_count *count = &r->count;
-	bool is_whole = !count->is_interrupted && !count->has_failed;
+	bool is_whole = r->is_whole && !count->is_interrupted;
 	struct json_out out;
 
 	progress_clear();
@@ -271,7 +274,8 @@ static int print_summary(const struct replay *r)
 
 static int replay(struct replay *r)
 {
-	const struct feeder_owner owner = {pull, NULL, on_tick, r, "replay"};
+	const struct feeder_owner owner = {NULL, on_tick, r, "replay"};
+	struct feeder *f;
 	int status;
 
 	if (ndjson_would_lose(r->lines, r->o->checkpoint ? r->o->checkpoint : "")) {
@@ -281,7 +285,10 @@ static int replay(struct replay *r)
 	if (resume(r) || write_checkpoint(r)) /* a name that cannot be written fails before a line is fed */
 		return STATUS_FAILED;
 	r->start_ms = r->paced_ms = r->written_ms = clock_ms(CLOCK_MONOTONIC);
-	if (feeder_run(r->config, &owner, &r->count))
+	f = feeder_open(r->config, &owner, &r->count);
+	if (f)
+		feed_lines(r, f);
+	if (!f || feeder_close(f))
 		return STATUS_FAILED;
 	set_settled(r);
 	status = write_checkpoint(r) ? STATUS_FAILED : STATUS_FINE;

@@ -28,19 +28,15 @@ struct retry {
 	struct session *session;
 	struct envelope *envelope; /* reads the ids of messages */
 	struct dead_letter_walk walk;
-	size_t next;            /* the first of the walk's ids that is not in page */
-	struct pg_result *page; /* letters; NULL: none yet */
-	size_t row;             /* the next one in page */
-	char *bytes;            /* the current message; heap */
-	size_t len;
-	int64_t id;                 /* of its letter */
-	struct feed_event event;    /* what a profile has read; source is NULL if none has */
+	char *edited; /* the message of --raw-file; NULL: none */
+	size_t edited_len;
+	int64_t id;                 /* of the letter that was fed last */
 	struct config_list sources; /* names, to which events in flight refer */
-	bool is_waiting;            /* the current message waits for another one with the same id to settle */
 	json_t *told;               /* outcomes that are not yet recorded */
+	uint64_t skipped;           /* letters that cannot be fed, or are no longer open */
 	bool is_lost;               /* an outcome could not be recorded */
 	bool is_whole;              /* all letters were fed */
-	uint64_t skipped;           /* letters that cannot be fed, or are no longer open */
+	struct feeder_count count;
 	struct json_out out;
 };
 
@@ -91,23 +87,10 @@ static void on_tick(void *owner)
 {
 	const struct retry *r = owner;
 
-	progress_show("%" PRId64 ", up to id %" PRId64, r->walk.found - (int64_t)(r->walk.ids.count - r->next), r->id);
+	progress_show("%" PRIu64 ", up to id %" PRId64, r->count.fed + r->skipped, r->id);
 }
 
 /* --- letters in --- */
-
-static int fetch_page(struct retry *r)
-{
-	char *ids = dead_letter_ids_array(&r->walk.ids, r->next, PAGE);
-	const char *values[] = {ids, r->o->raw_file ? "t" : "f"};
-
-	session_drop(r->page);
-	r->page = session_ask_either(r->session, SQL_RETRY_TAKE, SQL_SQLITE_RETRY_TAKE, 2, values);
-	free(ids);
-	r->row = 0;
-	r->next += r->walk.ids.count - r->next < PAGE ? r->walk.ids.count - r->next : PAGE;
-	return r->page ? 0 : -1;
-}
 
 static const char *keep_source(struct retry *r, const char *name)
 {
@@ -125,101 +108,95 @@ static struct slice text_of(const struct pg_result *page, size_t row, int column
 	return (struct slice){text, strlen(text)};
 }
 
-/* Gets what a profile has read. The event's time was not kept, so --max-age refuses it again. */
-static void fetch_event(struct retry *r, size_t row)
-{
-	r->event = (struct feed_event){.is_shared = true};
-	if (session_is_null(r->page, row, EVENT_TYPE))
-		return;
-	r->event.source = keep_source(r, session_text(r->page, row, SOURCE));
-	r->event.id = text_of(r->page, row, EVENT_ID);
-	r->event.type = text_of(r->page, row, EVENT_TYPE);
-}
-
 /* Is it a frame that its profile could not read? The pointers are for other sources and say nothing about it. */
 static bool is_frame(const struct pg_result *page, size_t row)
 {
 	return session_is_null(page, row, EVENT_TYPE) && !session_is_null(page, row, SOURCE);
 }
 
-/* Returns why the letter cannot be fed, or NULL. The head of a message would become a letter of its own. */
-static const char *find_objection(const struct retry *r)
+/* Returns why a letter cannot be fed, or NULL. The head of a message would become a letter of its own. */
+static const char *find_objection(const struct pg_result *page, size_t row)
 {
-	if (r->o->raw_file)
-		return NULL;
-	if (!session_flag(r->page, r->row, IS_OPEN))
+	if (!session_flag(page, row, IS_OPEN))
 		return "it is no longer open";
-	if (is_frame(r->page, r->row))
+	if (is_frame(page, row))
 		return "it is a frame of a feed that its profile could not read; store its event in another way, or "
 		       "discard it";
-	if (!session_flag(r->page, r->row, IS_WHOLE))
+	if (!session_flag(page, row, IS_WHOLE))
 		return "it was over --max-message and only its head is kept; give the whole by --raw-file";
 	return NULL;
 }
 
-/* Gets the next letter and, unless it was edited, its message. Returns 1; 0 at the end of the page of ids; or -1. */
-static int fetch(struct retry *r)
+/* Feeds a message, or the payload of what a profile has read. Waits while another event with its id has no outcome. The
+ * pipeline asks the store about events with marks, so the letter's own dead mark is not in the way. The event's time
+ * was not kept, so --max-age refuses it again. Returns false after a signal. */
+static bool feed_message(struct retry *r, struct feeder *f, const struct pg_result *page, size_t row,
+			 struct slice message)
 {
-	const char *why;
+	struct feed_event event = {.is_shared = true, .payload = message};
+	struct feeder_message m = {.bytes = message.at, .len = message.len, .tag = (uint64_t)r->id};
+	struct envelope_view view;
+	bool has_id = true;
 
-	for (;; r->row++) {
-		while (!r->page || r->row == session_count(r->page)) {
-			if (r->next == r->walk.ids.count)
-				return 0;
-			if (fetch_page(r))
-				return -1;
-		}
-		r->id = session_number(r->page, r->row, ID);
-		why = find_objection(r);
-		if (!why)
-			break;
+	if (!session_is_null(page, row, EVENT_TYPE)) {
+		event.source = keep_source(r, session_text(page, row, SOURCE));
+		event.id = view.id = text_of(page, row, EVENT_ID);
+		event.type = text_of(page, row, EVENT_TYPE);
+		m.event = &event;
+	} else {
+		has_id = !envelope_read(r->envelope, message.at, message.len, &view);
+	}
+	while (has_id && feeder_has(f, view.id))
+		if (!feeder_pause(f, 1))
+			return false;
+	feeder_feed(f, &m);
+	return true;
+}
+
+static bool feed_letter(struct retry *r, struct feeder *f, const struct pg_result *page, size_t row)
+{
+	const char *why = r->edited ? NULL : find_objection(page, row);
+	struct slice message = {r->edited, r->edited_len};
+	char *raw = NULL;
+	bool is_fed;
+
+	r->id = session_number(page, row, ID);
+	if (why) {
 		print_outcome(r, r->id, "skipped", why);
 		r->skipped++;
+		return true;
 	}
-	if (!r->o->raw_file) {
-		free(r->bytes);
-		r->bytes = session_bytes(r->page, r->row, RAW, &r->len);
-	}
-	fetch_event(r, r->row++);
-	return 1;
+	if (!r->edited)
+		message.at = raw = session_bytes(page, row, RAW, &message.len);
+	is_fed = feed_message(r, f, page, row, message);
+	free(raw);
+	return is_fed;
 }
 
-/* The pipeline asks the store about events with marks, so the letter's own dead mark is not in the way. */
-static enum feeder_pull hand_over(struct retry *r, struct feeder *f, struct feeder_message *m)
+/* Feeds some of the walk's ids, from the first on. */
+static bool feed_some(struct retry *r, struct feeder *f, size_t first)
 {
-	struct envelope_view view = {.id = r->event.id};
-	bool is_event = r->event.source, has_id = is_event || !envelope_read(r->envelope, r->bytes, r->len, &view);
+	char *ids = dead_letter_ids_array(&r->walk.ids, first, PAGE);
+	const char *values[] = {ids, r->edited ? "t" : "f"};
+	struct pg_result *page = session_ask_either(r->session, SQL_RETRY_TAKE, SQL_SQLITE_RETRY_TAKE, 2, values);
+	bool is_fed = page;
 
-	r->is_waiting = has_id && feeder_has(f, view.id);
-	if (r->is_waiting) {
-		m->wait_ms = 1;
-		return FEEDER_LATER;
-	}
-	r->event.payload = (struct slice){r->bytes, r->len};
-	*m = (struct feeder_message){
-		.bytes = r->bytes, .len = r->len, .event = is_event ? &r->event : NULL, .tag = (uint64_t)r->id};
-	return FEEDER_MESSAGE;
+	for (size_t row = 0; is_fed && row < session_count(page); row++)
+		is_fed = feeder_has_room(f) && feed_letter(r, f, page, row);
+	session_drop(page);
+	free(ids);
+	return is_fed;
 }
 
-/* Turns to the next page of ids. Its letters are fetched by the next call, after signals. */
-static enum feeder_pull turn_page(struct retry *r, struct feeder_message *m)
+static void feed_all(struct retry *r, struct feeder *f)
 {
-	r->is_whole = r->walk.is_over;
-	if (r->is_whole)
-		return FEEDER_END;
-	m->wait_ms = 0;
-	r->next = 0;
-	return dead_letter_walk_next(&r->walk) ? FEEDER_FAILED : FEEDER_LATER;
-}
+	bool is_fed = true;
 
-static enum feeder_pull pull(void *owner, struct feeder *f, struct feeder_message *m)
-{
-	struct retry *r = owner;
-	int found = r->is_waiting ? 1 : fetch(r);
-
-	if (found <= 0)
-		return found ? FEEDER_FAILED : turn_page(r, m);
-	return hand_over(r, f, m);
+	do {
+		for (size_t i = 0; is_fed && i < r->walk.ids.count; i += PAGE)
+			is_fed = feed_some(r, f, i);
+		r->is_whole = is_fed && r->walk.is_over;
+	} while (is_fed && !r->is_whole && feeder_pause(f, 0) && !dead_letter_walk_next(&r->walk));
 }
 
 /* --- the command --- */
@@ -229,16 +206,17 @@ static int read_edited(struct retry *r)
 {
 	const char *path = r->o->raw_file;
 
-	r->bytes =
-		file_read(strcmp(path, "-") == 0 ? "/dev/stdin" : path, (size_t)r->in->config->message_bytes, &r->len);
-	if (!r->bytes)
+	r->edited = file_read(strcmp(path, "-") == 0 ? "/dev/stdin" : path, (size_t)r->in->config->message_bytes,
+			      &r->edited_len);
+	if (!r->edited)
 		return dispatch_fail("--raw-file: %s: %s", path,
 				     errno == EFBIG ? "it is longer than --max-message" : strerror(errno));
 	return 0;
 }
 
-static int print_summary(struct retry *r, const struct feeder_count *count)
+static int print_summary(struct retry *r)
 {
+	const struct feeder_count *count = &r->count;
 	uint64_t left = count->fed - count->persisted - count->duplicates - count->rejected;
 
 	progress_clear();
@@ -266,14 +244,17 @@ static int print_summary(struct retry *r, const struct feeder_count *count)
 
 static int feed(struct retry *r)
 {
-	const struct feeder_owner owner = {pull, on_settled, on_tick, r, "retry"};
-	struct feeder_count count;
+	const struct feeder_owner owner = {on_settled, on_tick, r, "retry"};
+	struct feeder *f;
 
 	if (r->o->is_json) {
 		json_out_open(&r->out);
 		json_out_list(&r->out, "letters");
 	}
-	if (feeder_run(r->in->config, &owner, &count)) {
+	f = feeder_open(r->in->config, &owner, &r->count);
+	if (f)
+		feed_all(r, f);
+	if (!f || feeder_close(f)) {
 		if (r->o->is_json)
 			json_out_list_end(&r->out), json_out_close(&r->out);
 		return STATUS_FAILED;
@@ -282,7 +263,7 @@ static int feed(struct retry *r)
 		record(r);
 	if (r->is_lost)
 		dispatch_fail("cannot record the outcome of some letters; run again");
-	return print_summary(r, &count);
+	return print_summary(r);
 }
 
 static int retry(struct retry *r)
@@ -304,10 +285,9 @@ static int retry_dead_letters(const struct invocation *in)
 	if (status == STATUS_FINE)
 		status = retry(&r);
 	dead_letter_walk_end(&r.walk);
-	session_drop(r.page);
 	envelope_free(r.envelope);
 	json_decref(r.told);
-	free(r.bytes);
+	free(r.edited);
 	for (size_t i = 0; i < r.sources.count; i++)
 		free(r.sources.items[i]);
 	free(r.sources.items);
