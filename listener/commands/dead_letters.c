@@ -228,7 +228,7 @@ static void show_json(const json_t *fields, const char *body, size_t len, bool i
 	json_out_open(&out);
 	json_object_foreach((json_t *)fields, name, value) json_out_member(&out, name, json_incref(value));
 	if (is_delivery)
-		json_out_member_text(&out, "payload", body ? body : "null");
+		json_out_member_text(&out, "payload", *body ? body : "null");
 	else if (is_utf8(body, len))
 		json_out_member(&out, "raw", json_stringn(body, len));
 	else
@@ -257,16 +257,20 @@ static void show_text(const json_t *fields, const char *body, size_t len, const 
 	json_t *value;
 	size_t i;
 
-	json_object_foreach((json_t *)fields, name, value) if (json_is_integer(value))
-		printf("%-12s %" JSON_INTEGER_FORMAT "\n", name, json_integer_value(value));
-	else if (json_string_length(value)) print_line(name, json_string_value(value));
+	json_object_foreach((json_t *)fields, name, value)
+	{
+		if (json_is_integer(value))
+			printf("%-12s %" JSON_INTEGER_FORMAT "\n", name, json_integer_value(value));
+		else if (json_string_length(value))
+			print_line(name, json_string_value(value));
+	}
 	json_array_foreach(json_object_get(fields, "actions"), i, value) print_action(value);
 	if (json_is_false(json_object_get(fields, "is_whole")))
 		puts("\nThe message was over --max-message: this is its head.");
 	putchar('\n');
 	if (why_not)
 		printf("The payload is not printed: %s.", why_not);
-	json_out_text(body ? body : "", len, false);
+	json_out_text(body, len, false);
 	putchar('\n');
 }
 
@@ -291,7 +295,7 @@ static int show_row(const struct invocation *in, const struct pg_result *row, co
 	if (o->is_raw && why_not)
 		return dispatch_fail("the payload of delivery %s is not printed: %s", in->words[0], why_not);
 	if (o->is_raw)
-		return fwrite(body ? body : "", 1, len, stdout) == len ? STATUS_FINE : STATUS_FAILED;
+		return fwrite(body, 1, len, stdout) == len ? STATUS_FINE : STATUS_FAILED;
 	fields = json_loads(session_text(row, 0, FIELDS), 0, NULL);
 	if (!fields)
 		return dispatch_fail("the row cannot be shown");
@@ -305,13 +309,13 @@ static int show_row(const struct invocation *in, const struct pg_result *row, co
 	return STATUS_FINE;
 }
 
-/* Returns the message of a letter, or the payload of a delivery or NULL; on the heap. */
+/* Returns the message of a letter, or the payload of a delivery, "" if it has none or it is left out; on the heap. */
 static char *copy_body(const struct pg_result *row, bool is_delivery, size_t *len)
 {
 	if (!is_delivery)
 		return session_bytes(row, 0, BODY, len);
 	*len = strlen(session_text(row, 0, BODY));
-	return session_is_null(row, 0, BODY) ? NULL : memory_strdup(session_text(row, 0, BODY));
+	return memory_strdup(session_text(row, 0, BODY));
 }
 
 static int run_show(const struct invocation *in)

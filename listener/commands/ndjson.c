@@ -212,7 +212,7 @@ static bool copy(const struct ndjson *l, size_t n)
 }
 
 /* From here on the copy is read. */
-static enum ndjson_result end(struct ndjson *l)
+static enum ndjson_result reach_end(struct ndjson *l)
 {
 	l->is_at_end = true;
 	if (l->copy >= 0 && !l->is_file)
@@ -236,7 +236,7 @@ static enum ndjson_result fill(struct ndjson *l)
 	if (n < 0)
 		return errno == EINTR || errno == EAGAIN ? NDJSON_LATER : fail(l, strerror(errno));
 	if (n == 0)
-		return end(l);
+		return reach_end(l);
 	if (l->copy >= 0 && !copy(l, (size_t)n))
 		return fail_to_copy(l);
 	if (!l->is_file)
