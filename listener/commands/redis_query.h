@@ -1,4 +1,4 @@
-/* redis_query.h: questions to Redis about events, for commands, which wait for the answer. */
+/* redis_query.h: queries to Redis for commands. Every call waits for the answer. */
 #ifndef WSONCE_REDIS_QUERY_H
 #define WSONCE_REDIS_QUERY_H
 
@@ -11,31 +11,30 @@
 
 struct redis_query;
 
-/* Connects, waiting at most --redis-timeout. Returns NULL with --redis none, or if it cannot connect, which is logged.
- */
+/* Connects, waiting at most --redis-timeout. Returns NULL with --redis none, or after logging why it cannot connect. */
 struct redis_query *redis_query_open(const struct config *config);
 void redis_query_close(struct redis_query *m);
 
-/* What Redis answered, or why there was no answer, when the last call on this thread failed. Valid until the next. */
+/* Returns why the last call on this thread failed: the error that Redis sent, or why there was no answer. Valid until
+ * the next call. */
 const char *redis_query_failure(void);
 
-/* Which of n events have been claimed? Returns 0, or -1 if Redis does not answer or refuses. */
+/* Finds out which of n events are claimed. Returns 0, or -1 if Redis does not answer or refuses. */
 int redis_query_find_claimed(struct redis_query *m, const struct slice *ids, size_t n, bool *is_claimed);
 
-/* Reads the key of an event: a claim or a mark (road/mark.h), "" if there is none, cut to fit; and its time to live.
+/* Reads the key of an event, cut to size, and its time to live: a claim or a mark (road/mark.h), "" if there is none.
  * Returns as above. */
 int redis_query_read(struct redis_query *m, struct slice id, char *value, size_t size, int64_t *ttl_ms);
 
 /* Deletes the dead marks of n events. Claims and done marks stay. m may be NULL. Returns as above. */
 int redis_query_forget(struct redis_query *m, const struct slice *ids, size_t n);
 
-/* Runs a command of n words. text gets an answer that is text, cut to fit; *number one that is a number. Returns as
- * above. */
+/* Runs a command of n words. text gets a text answer, cut to size, and *number a numeric one. Returns as above. */
 int redis_query_command(struct redis_query *m, const char *const *words, size_t n, char *text, size_t size,
 			int64_t *number);
 
-/* Measures how many bytes of Redis's memory a done mark takes. Returns 0 if there is none or Redis does not answer. m
- * may be NULL. */
+/* Returns the bytes of Redis's memory that a done mark takes, or 0 if there is none or Redis does not answer. m may be
+ * NULL. */
 int64_t redis_query_measure(struct redis_query *m);
 
 #endif
