@@ -20,11 +20,6 @@ static void put_lines(const char *head, const char *text)
 	free(copy);
 }
 
-static double real_of(const json_t *object, const char *name)
-{
-	return json_number_value(json_object_get(object, name));
-}
-
 /* 12s, 5m12s, 3h04m, 12d03h: seven columns for years. */
 static const char *print_age(json_int_t s, char out[24])
 {
@@ -55,7 +50,7 @@ static void print_redis(const json_t *redis)
 	json_out_word(member_text(redis, "version"), 20);
 	putchar(' ');
 	json_out_word(member_text(redis, "role"), 20);
-	printf(", %.1f ms, ", real_of(redis, "latency_ms"));
+	printf(", %.1f ms, ", member_real(redis, "latency_ms"));
 	json_out_word(member_text(redis, "used_memory_human"), 20);
 	fputs(" used, ", stdout);
 	json_out_word(member_text(redis, "maxmemory_policy"), 20);
@@ -72,11 +67,11 @@ static void print_servers(const json_t *state)
 		fputs("down\n", stdout);
 	} else if (is_file) {
 		printf("%.20s, %.1f ms, schema %lld\n", member_text(postgres, "version"),
-		       real_of(postgres, "latency_ms"), (long long)member_number(postgres, "schema_version"));
+		       member_real(postgres, "latency_ms"), (long long)member_number(postgres, "schema_version"));
 	} else {
 		json_out_word(member_text(postgres, "version"), (int)strcspn(member_text(postgres, "version"), " "));
 		printf(" %s, %.1f ms, synchronous_commit %s, schema %lld\n", member_text(postgres, "role"),
-		       real_of(postgres, "latency_ms"), member_text(postgres, "synchronous_commit"),
+		       member_real(postgres, "latency_ms"), member_text(postgres, "synchronous_commit"),
 		       (long long)member_number(postgres, "schema_version"));
 		print_hazards(member_text(postgres, "hazards"));
 	}
@@ -104,8 +99,9 @@ static void print_listeners(const json_t *all)
 		json_out_column(member_text(one, "version"), 7);
 		printf(" %7s %8s %5s %8.1f %8.1f %6.1f s\n", print_age(member_number(one, "uptime_s"), up),
 		       print_age(member_number(one, "checkin_s"), checkin),
-		       json_is_true(json_object_get(one, "is_alive")) ? "yes" : "no", real_of(one, "received_per_s"),
-		       real_of(one, "stored_per_s"), (double)member_number(one, "oldest_ms") / 1000);
+		       json_is_true(json_object_get(one, "is_alive")) ? "yes" : "no",
+		       member_real(one, "received_per_s"), member_real(one, "stored_per_s"),
+		       (double)member_number(one, "oldest_ms") / 1000);
 	}
 }
 
@@ -127,7 +123,7 @@ static void print_sources(const json_t *all)
 		json_out_column(member_text(one, "state"), 10);
 		printf(" %8s %8.1f\n",
 		       json_object_get(one, "silent_s") ? print_age(member_number(one, "silent_s"), age) : "never",
-		       real_of(one, "messages_per_s"));
+		       member_real(one, "messages_per_s"));
 		if (*member_text(one, "error"))
 			put_lines("", member_text(one, "error"));
 	}
@@ -139,7 +135,7 @@ static double sum_of(const json_t *all, const char *name)
 	size_t i;
 	json_t *one;
 
-	json_array_foreach(all, i, one) sum += real_of(one, name);
+	json_array_foreach(all, i, one) sum += member_real(one, name);
 	return sum;
 }
 

@@ -94,6 +94,11 @@ json_int_t member_number(const json_t *object, const char *name)
 	return json_integer_value(json_object_get(object, name));
 }
 
+double member_real(const json_t *object, const char *name)
+{
+	return json_number_value(json_object_get(object, name));
+}
+
 void json_out_text(const char *text, size_t len, bool is_line)
 {
 	for (size_t n = 0; len; text += n, len -= n) {

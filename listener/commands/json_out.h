@@ -28,9 +28,10 @@ void json_out_close(struct json_out *o);
 /* Makes a JSON string of a text from outside; replaces what is not UTF-8. NULL becomes null. */
 json_t *json_out_string(const char *text);
 
-/* A member of an object: "" if it is not a text, 0 if it is not an integer. */
+/* A member of an object: "" if it is not a text, 0 if it is not an integer or a number. */
 const char *member_text(const json_t *object, const char *name);
 json_int_t member_number(const json_t *object, const char *name);
+double member_real(const json_t *object, const char *name);
 
 /* Prints bytes to standard output, with \xNN for what is not UTF-8 and for control characters; tabs and newlines are
  * printed as they are unless is_line. */
