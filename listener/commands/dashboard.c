@@ -1,6 +1,7 @@
-/* dashboard.c owns `wsonce dashboard`: the web page of a whole fleet, whose files (page/) are compiled in. A request
- * for data runs a command on the request's own thread (net/http_threads.c) and returns what the command prints. The
- * state of the fleet is read once for all visitors. */
+/* dashboard.c owns `wsonce dashboard`: the web page of a whole fleet, whose files (page/) are compiled in. Each request
+ * has a thread (net/http_threads.c), which runs a command and returns what it prints. The state of the fleet is read
+ * once for all visitors. */
+#include <assert.h>
 #include <jansson.h>
 #include <pthread.h>
 #include <signal.h>
@@ -76,14 +77,13 @@ static const struct dashboard_options dashboard_defaults = {.address = "127.0.0.
 struct dashboard {
 	const struct config *config;
 	struct http_hall hall;
-	atomic_uint questions; /* being answered */
-	pthread_mutex_t lock;  /* guards all below */
-	pthread_cond_t has_state;
-	struct tokens *tokens; /* NULL: read-only */
+	atomic_uint questions;      /* being answered */
+	pthread_mutex_t token_lock; /* guards tokens and addresses */
+	struct tokens *tokens;      /* NULL: read-only */
 	struct addresses *addresses;
-	char *state;      /* of the fleet, as JSON; NULL: not read yet */
-	int64_t state_ms; /* when (monotonic) */
-	bool is_reading;  /* a thread reads a new state */
+	pthread_mutex_t state_lock; /* guards the state; held while a new one is read */
+	char *state;                /* of the fleet, as JSON; NULL: not read yet */
+	int64_t state_ms;           /* when (monotonic) */
 };
 
 /* The arguments of a command. */
@@ -152,12 +152,11 @@ static struct http_reply reply_json(const char *text, const char *complaint)
 
 /* --- commands --- */
 
+/* Takes ownership of word. */
 static void add_word(struct words *words, char *word)
 {
-	if (words->count < WORDS_MAX)
-		words->at[words->count++] = word;
-	else
-		free(word);
+	assert(words->count < WORDS_MAX);
+	words->at[words->count++] = word;
 } /* NOLINT(clang-analyzer-unix.Malloc): answer() frees the words */
 
 static void add_command(struct words *words, const struct endpoint *e)
@@ -203,22 +202,16 @@ static struct http_reply ask(struct dashboard *d, const struct endpoint *e, stru
 
 /* --- the state of the fleet --- */
 
-/* Called with the lock, which it releases while it reads. */
 static void renew_state(struct dashboard *d)
 {
 	enum fleet_health health;
 	json_t *state;
 
-	d->is_reading = true;
-	pthread_mutex_unlock(&d->lock);
 	session_limit(READ_LIMIT_MS, true);
 	state = fleet_state_read(d->config, &health);
-	pthread_mutex_lock(&d->lock);
 	free(d->state);
 	d->state = memory_given(json_dumps(state, JSON_INDENT(2) | JSON_REAL_PRECISION(15)), "jansson");
 	d->state_ms = clock_ms(CLOCK_MONOTONIC);
-	d->is_reading = false;
-	pthread_cond_broadcast(&d->has_state);
 	json_decref(state);
 }
 
@@ -226,13 +219,11 @@ static struct http_reply answer_state(struct dashboard *d)
 {
 	struct http_reply r;
 
-	pthread_mutex_lock(&d->lock);
-	while (d->is_reading)
-		pthread_cond_wait(&d->has_state, &d->lock);
+	pthread_mutex_lock(&d->state_lock);
 	if (!d->state || clock_ms(CLOCK_MONOTONIC) - d->state_ms >= FRESH_MS)
 		renew_state(d);
 	r = reply(HTTP_OK, "application/json", d->state);
-	pthread_mutex_unlock(&d->lock);
+	pthread_mutex_unlock(&d->state_lock);
 	return r;
 }
 
@@ -273,14 +264,8 @@ static const char *read_query(const struct endpoint *e, const struct http_questi
 	char *word = NULL;
 
 	add_command(words, e);
-	for (size_t i = 0; !fault && i < q->argument_count; i++) {
-		const struct http_argument *a = &q->arguments[i];
-		char *value = memory_strdup(a->value ? a->value : "");
-
-		fault = url_decode(value) ? "a % must be followed by two hexadecimal digits that are not 00\n"
-					  : add_argument(e, words, a->name, value, &word);
-		free(value);
-	}
+	for (size_t i = 0; !fault && i < q->argument_count; i++)
+		fault = add_argument(e, words, q->arguments[i].name, q->arguments[i].value, &word);
 	if (!fault && e->word && !(word && *word))
 		fault = "the argument id is missing\n";
 	if (word) {
@@ -335,7 +320,7 @@ static const char *read_change(const struct endpoint *e, const json_t *body, con
 	return NULL;
 }
 
-/* As in intake/post.c: wrong tokens of an address do not delay a valid one. Called with the lock. */
+/* As in intake/post.c: wrong tokens of an address do not delay a valid one. Called with token_lock. */
 static unsigned int blame(struct dashboard *d, uint64_t key)
 {
 	struct address *address = addresses_enter(d->addresses, key);
@@ -355,7 +340,7 @@ static unsigned int check_token(struct dashboard *d, const struct http_question 
 	const struct token *token = NULL;
 	unsigned int status = 0;
 
-	pthread_mutex_lock(&d->lock);
+	pthread_mutex_lock(&d->token_lock);
 	tokens_refresh(d->tokens);
 	if (given && strncasecmp(given, scheme, sizeof(scheme) - 1) == 0)
 		token = tokens_find(d->tokens, given + sizeof(scheme) - 1);
@@ -363,7 +348,7 @@ static unsigned int check_token(struct dashboard *d, const struct http_question 
 		*name = token->name;
 	else
 		status = blame(d, q->address);
-	pthread_mutex_unlock(&d->lock);
+	pthread_mutex_unlock(&d->token_lock);
 	return status;
 }
 
@@ -483,7 +468,7 @@ static int run_dashboard(const struct invocation *in)
 {
 	const struct dashboard_options *o = in->options;
 	struct dashboard d = {
-		.config = in->config, .lock = PTHREAD_MUTEX_INITIALIZER, .has_state = PTHREAD_COND_INITIALIZER};
+		.config = in->config, .token_lock = PTHREAD_MUTEX_INITIALIZER, .state_lock = PTHREAD_MUTEX_INITIALIZER};
 	struct http_threads *http;
 	char error[400];
 	sigset_t ends;
@@ -500,8 +485,8 @@ static int run_dashboard(const struct invocation *in)
 				    .answer = answer,
 				    .arg = &d};
 	d.hall.hosts = split_hosts(o->hosts, &d.hall.host_count);
-	keyed_hash("", 0);   /* draws its key before there are threads, */
-	json_object_seed(0); /* and so does jansson */
+	keyed_hash("", 0); /* both draw their keys before there are threads */
+	json_object_seed(0);
 	sigemptyset(&ends);
 	sigaddset(&ends, SIGINT);
 	sigaddset(&ends, SIGTERM);

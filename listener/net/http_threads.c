@@ -111,7 +111,7 @@ static enum MHD_Result read_argument(void *arg, enum MHD_ValueKind kind, const c
 
 	(void)kind;
 	if (q->argument_count < HTTP_ARGUMENTS_MAX)
-		q->arguments[q->argument_count] = (struct http_argument){name, value};
+		q->arguments[q->argument_count] = (struct http_argument){name, value ? value : ""};
 	q->argument_count++;
 	return MHD_YES;
 }
@@ -171,24 +171,17 @@ static void on_answered(void *arg, struct MHD_Connection *c, void **state, enum 
 	*state = NULL;
 }
 
-/* Decodes neither paths nor arguments; dashboard.c decodes arguments. */
-static size_t keep_escapes(void *arg, struct MHD_Connection *c, char *text)
-{
-	(void)arg, (void)c;
-	return strlen(text);
-}
-
 /* --- listening --- */
 
 static struct MHD_Daemon *start(struct http_threads *h)
 {
-	return MHD_start_daemon(
-		MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL, 0, NULL, NULL,
-		on_request, h, MHD_OPTION_LISTEN_SOCKET, h->listener, MHD_OPTION_CONNECTION_LIMIT, h->hall->visitors,
-		MHD_OPTION_PER_IP_CONNECTION_LIMIT, h->hall->visitors / 2, MHD_OPTION_CONNECTION_TIMEOUT,
-		(unsigned int)(REQUEST_TIMEOUT_MS / 1000), MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MEMORY_BYTES,
-		MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL, MHD_OPTION_NOTIFY_CONNECTION, on_visitor, h,
-		MHD_OPTION_NOTIFY_COMPLETED, on_answered, h, MHD_OPTION_STRICT_FOR_CLIENT, HTTP_STRICT, MHD_OPTION_END);
+	return MHD_start_daemon(MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL, 0, NULL,
+				NULL, on_request, h, MHD_OPTION_LISTEN_SOCKET, h->listener, MHD_OPTION_CONNECTION_LIMIT,
+				h->hall->visitors, MHD_OPTION_PER_IP_CONNECTION_LIMIT, h->hall->visitors / 2,
+				MHD_OPTION_CONNECTION_TIMEOUT, (unsigned int)(REQUEST_TIMEOUT_MS / 1000),
+				MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MEMORY_BYTES, MHD_OPTION_NOTIFY_CONNECTION,
+				on_visitor, h, MHD_OPTION_NOTIFY_COMPLETED, on_answered, h,
+				MHD_OPTION_STRICT_FOR_CLIENT, HTTP_STRICT, MHD_OPTION_END);
 }
 
 struct http_threads *http_threads_open(const struct http_hall *hall, char *error, size_t size)

@@ -11,10 +11,10 @@
 
 #define HTTP_ARGUMENTS_MAX 12
 
-/* A query parameter, not decoded. */
+/* A query parameter, decoded. */
 struct http_argument {
 	const char *name;
-	const char *value; /* NULL: no = */
+	const char *value;
 };
 
 /* A complete request with an allowed Host and Origin. Missing texts are NULL. */
