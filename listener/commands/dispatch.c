@@ -1,5 +1,5 @@
-/* dispatch.c owns the way from a command line to a command: which it is, its help, its options and
- * settings. What commands do is in the other files of this folder, one for each. */
+/* dispatch.c finds the command in a command line, prints its help, and runs it with its options and settings. Each
+ * command has a file of its own in this folder. */
 #include "commands/dispatch.h"
 
 #include <assert.h>
@@ -73,18 +73,17 @@ static const struct subcommand *const commands[] = {
 
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
-/* Where the command that this thread calls prints. NULL: standard output and standard error. */
+/* Where the command on this thread prints. NULL: standard output and standard error. */
 static _Thread_local FILE *command_out, *command_errors;
 static _Thread_local char last_failure[600];
 
-/* One command's own options, which no command has more of. */
+/* Large enough for the options of any command. */
 union room {
 	max_align_t align;
 	char bytes[512];
 };
 
-/* What a text from outside could tell a terminal to do becomes blanks: also the control characters of
- * U+0080 to U+009F, which are C2 80 to C2 9F. */
+/* Replaces control characters, which a terminal would obey, by blanks; U+0080 to U+009F are C2 80 to C2 9F. */
 static void calm(char *text)
 {
 	if (!is_utf8(text, strlen(text)))
@@ -123,7 +122,7 @@ static int refuse(const char *what)
 	return STATUS_USAGE;
 }
 
-/* How many words of argv the command's name is; 0 if it is another. */
+/* Returns how many words of argv are the command's name; 0 if it is another. */
 static int match(const struct subcommand *c, int argc, char **argv)
 {
 	size_t n = strcspn(c->name, " ");
@@ -135,13 +134,27 @@ static int match(const struct subcommand *c, int argc, char **argv)
 	return argc > 1 && strcmp(c->name + n + 1, argv[1]) == 0 ? 2 : 0;
 }
 
-/* Is it the first word of commands of two words? */
+/* Finds the command in argv[0] and argv[1], and sets *n to the number of its words. NULL: there is none. */
+static const struct subcommand *find_command(int argc, char **argv, int *n)
+{
+	for (size_t i = 0; i < COMMANDS; i++)
+		if ((*n = match(commands[i], argc, argv)))
+			return commands[i];
+	return NULL;
+}
+
+/* True if family is the first of the name's two words. */
+static bool is_of_family(const char *name, const char *family)
+{
+	size_t n = strlen(family);
+
+	return strncmp(name, family, n) == 0 && name[n] == ' ';
+}
+
 static bool is_family(const char *word)
 {
-	size_t n = strlen(word);
-
 	for (size_t i = 0; i < COMMANDS; i++)
-		if (strncmp(commands[i]->name, word, n) == 0 && commands[i]->name[n] == ' ')
+		if (is_of_family(commands[i]->name, word))
 			return true;
 	return false;
 }
@@ -154,12 +167,11 @@ static void print_entry(FILE *out, const char *name, const char *summary)
 	text_wrap(out, head, 25, summary);
 }
 
-static void list_matching(FILE *out, const char *word)
+/* family: ""; all commands. */
+static void list_matching(FILE *out, const char *family)
 {
-	size_t n = strlen(word);
-
 	for (size_t i = 0; i < COMMANDS; i++)
-		if (!n || (strncmp(commands[i]->name, word, n) == 0 && commands[i]->name[n] == ' '))
+		if (!*family || is_of_family(commands[i]->name, family))
 			print_entry(out, commands[i]->name, commands[i]->summary);
 }
 
@@ -168,7 +180,7 @@ void dispatch_list(FILE *out)
 	list_matching(out, "");
 }
 
-/* As whose settings its settings are read. */
+/* The command under whose name config.c reads its settings. */
 static const char *name_for_settings(const struct subcommand *c)
 {
 	return c->has_all_settings ? "listen" : c->name;
@@ -179,8 +191,9 @@ static const struct subcommand listen = {
 	.arguments = "",
 	.summary = "run a listener",
 	.help = "Runs a listener until SIGTERM or SIGINT. Start as many as you like, with the same settings. At least "
-		"--source, --feed, --ingest or --ingest-http is needed. --dry-run checks all that a listener needs, as "
-		"wsonce check does, and ends. Flags win over the environment, the environment over the file of "
+		"--source, --feed, --ingest or --ingest-http is needed. --dry-run checks everything that a listener "
+		"needs, as wsonce check does, and exits. Flags win over the environment, the environment over the file "
+		"of "
 		"--config.",
 	.has_all_settings = true,
 };
@@ -191,7 +204,7 @@ static const char common[] =
 	"admin dedup-window max-message id-pointer type-pointer payload-pointer time-pointer "
 	"handler consumer config";
 
-/* Calls each for each example of a command. */
+/* Calls each for every example of a command. */
 static void each_example(const char *name, void (*each)(void *arg, const char *line, size_t len), void *arg)
 {
 	size_t n = strlen(name), len;
@@ -269,33 +282,32 @@ bool dispatch_is_help(const char *word)
 	return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
 }
 
-const char *dispatch_ask_meant(const char *word)
+/* Suggests an action of a family, or of the commands' first words if family is "". */
+static const char *ask_meant(const char *family, const char *word)
 {
 	static char text[100];
-	char names[COMMANDS + 1][32];
+	char names[COMMANDS][32];
+	size_t len = strlen(family);
 	struct nearest n;
 
 	nearest_init(&n, word, strlen(word));
-	nearest_offer(&n, "listen");
+	if (!len)
+		nearest_offer(&n, "listen");
 	for (size_t i = 0; i < COMMANDS; i++) {
-		snprintf(names[i], sizeof(names[i]), "%.*s", (int)strcspn(commands[i]->name, " "), commands[i]->name);
+		const char *name = commands[i]->name;
+
+		if (len && !is_of_family(name, family))
+			continue;
+		name += len ? len + 1 : 0;
+		snprintf(names[i], sizeof(names[i]), "%.*s", (int)strcspn(name, " "), name);
 		nearest_offer(&n, names[i]);
 	}
 	return nearest_ask(&n, "", text, sizeof(text));
 }
 
-/* Of the actions of a family. */
-static const char *ask_action(const char *family, const char *word)
+const char *dispatch_ask_meant(const char *word)
 {
-	static char text[100];
-	size_t len = strlen(family);
-	struct nearest n;
-
-	nearest_init(&n, word, strlen(word));
-	for (size_t i = 0; i < COMMANDS; i++)
-		if (strncmp(commands[i]->name, family, len) == 0 && commands[i]->name[len] == ' ')
-			nearest_offer(&n, commands[i]->name + len + 1);
-	return nearest_ask(&n, "", text, sizeof(text));
+	return ask_meant("", word);
 }
 
 static int run_family(int argc, char **argv)
@@ -308,7 +320,7 @@ static int run_family(int argc, char **argv)
 	}
 	if (argc > 1)
 		dispatch_fail("unknown action \"%.80s\" of %s%s; see wsonce %s --help", argv[1], argv[0],
-			      ask_action(argv[0], argv[1]), argv[0]);
+			      ask_meant(argv[0], argv[1]), argv[0]);
 	else
 		dispatch_fail("%s needs an action; see wsonce %s --help", argv[0], argv[0]);
 	return STATUS_USAGE;
@@ -338,14 +350,7 @@ static int read_words(const struct subcommand *c, int *argc, char **argv, struct
 	return -1;
 }
 
-static int run_read(const struct subcommand *c, const struct invocation *in)
-{
-	const char *what = c->check ? c->check(in) : NULL;
-
-	return what ? refuse(what) : c->run(in);
-}
-
-/* Who reads a pipe, as head does, may have had enough: that is nothing to tell of. */
+/* A closed pipe (`head`) is not an error. */
 static bool has_reader(void)
 {
 	struct pollfd out = {STDOUT_FILENO, 0, 0};
@@ -360,72 +365,58 @@ static int check_output(int status)
 	return has_reader() ? dispatch_fail("cannot write to standard output") : STATUS_FAILED;
 }
 
-/* argv[0] is the last word of the command's name. */
-static int run_command(const struct subcommand *c, int argc, char **argv)
+/* argv[0] is the last word of the command's name. given: the settings; NULL: they are in argv, too. */
+static int run_command(const struct subcommand *c, const struct config *given, int argc, char **argv)
 {
 	char **words = memory_calloc((size_t)argc, sizeof(*words));
 	union room room = {.bytes = {0}};
-	struct config config = {.file = NULL};
-	struct invocation in = {.config = &config, .options = &room, .words = words};
-	char error[400];
+	struct config own = {.file = NULL};
+	struct invocation in = {.config = given ? given : &own, .options = &room, .words = words};
+	char error[400] = "settings are not allowed here";
+	const char *what = error;
 	int status;
 
 	assert(c->options_size <= sizeof(room));
-	signal(SIGPIPE, SIG_IGN); /* a server that goes away is no reason to end */
 	argv[0] = (char *)name_for_settings(c);
-	if (read_words(c, &argc, argv, &in, &room, error, sizeof(error)) ||
-	    config_read(&config, argc, argv, error, sizeof(error)))
-		status = refuse(error);
-	else {
-		config_start_log(&config);
-		status = run_read(c, &in);
+	if (!read_words(c, &argc, argv, &in, &room, error, sizeof(error)) &&
+	    !(given ? argc > 1 : config_read(&own, argc, argv, error, sizeof(error)))) {
+		if (!given)
+			config_start_log(&own);
+		what = c->check ? c->check(&in) : NULL;
 	}
-	config_free(&config);
+	status = what ? refuse(what) : c->run(&in);
+	config_free(&own);
 	free(words);
-	return check_output(status);
+	return status;
 }
 
 int dispatch_call(const struct config *config, int argc, char **argv, FILE *out, FILE *errors)
 {
-	const struct subcommand *c = NULL;
-	char **words = memory_calloc((size_t)argc, sizeof(*words));
-	union room room = {.bytes = {0}};
-	struct invocation in = {.config = config, .options = &room, .words = words};
-	char error[400] = "this command cannot be called";
-	int n = 0, status = STATUS_USAGE;
+	int n, status;
+	const struct subcommand *c = find_command(argc, argv, &n);
 
 	command_out = out;
 	command_errors = errors;
-	for (size_t i = 0; i < COMMANDS && !n; i++)
-		if ((n = match(commands[i], argc, argv)))
-			c = commands[i];
-	argc -= n - 1;
-	if (!c || read_words(c, &argc, argv + n - 1, &in, &room, error, sizeof(error)) || argc > 1)
-		refuse(error);
-	else
-		status = run_read(c, &in);
-	free(words);
+	status = c ? run_command(c, config, argc - n + 1, argv + n - 1) : refuse("there is no such command");
 	command_out = command_errors = NULL;
 	return status;
 }
 
 int dispatch_run(int argc, char **argv, int *status)
 {
-	for (size_t i = 0; i < COMMANDS; i++) {
-		int n = match(commands[i], argc, argv);
+	int n;
+	const struct subcommand *c = find_command(argc, argv, &n);
 
-		if (!n)
-			continue;
-		if (argc > n && dispatch_is_help(argv[n])) {
-			print_help(commands[i], commands[i]->settings);
-			*status = STATUS_FINE;
-		} else {
-			*status = run_command(commands[i], argc - n + 1, argv + n - 1);
-		}
-		return 0;
-	}
-	if (!is_family(argv[0]))
+	if (c && argc > n && dispatch_is_help(argv[n])) {
+		print_help(c, c->settings);
+		*status = STATUS_FINE;
+	} else if (c) {
+		signal(SIGPIPE, SIG_IGN); /* a server that goes away does not end the command */
+		*status = check_output(run_command(c, NULL, argc - n + 1, argv + n - 1));
+	} else if (is_family(argv[0])) {
+		*status = run_family(argc, argv);
+	} else {
 		return -1;
-	*status = run_family(argc, argv);
+	}
 	return 0;
 }
