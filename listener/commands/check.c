@@ -11,6 +11,7 @@
 #include "commands/check_feeds.h"
 #include "commands/dispatch.h"
 #include "commands/findings.h"
+#include "commands/json_out.h"
 #include "commands/redis_query.h"
 #include "commands/session.h"
 #include "check_effects.sql.h"
@@ -21,7 +22,6 @@
 #include "road/owners.h"
 
 #define OFFSET_MS   2000 /* of clocks, that is worth a word */
-#define INFO_BYTES  32768
 #define OTHER_FILES 128
 
 /* --- Postgres --- */
@@ -219,25 +219,11 @@ static void check_file(struct findings *f, const struct config *c, const char *p
 
 /* --- Redis --- */
 
-static void read_info(const char *info, const char *name, char *value, size_t size)
+static void judge_info(struct findings *f, const json_t *info)
 {
-	const char *at = strstr(info, name);
+	const char *version = member_text(info, "redis_version"), *role = member_text(info, "role"),
+		   *policy = member_text(info, "maxmemory_policy");
 
-	*value = '\0';
-	if (at && at[strlen(name)] == ':') {
-		at += strlen(name) + 1;
-		snprintf(value, size, "%.*s", (int)strcspn(at, "\r\n"), at);
-	}
-}
-
-static void judge_info(struct findings *f, const char *info)
-{
-	char version[40], role[20], policy[40], aof[8];
-
-	read_info(info, "redis_version", version, sizeof(version));
-	read_info(info, "role", role, sizeof(role));
-	read_info(info, "maxmemory_policy", policy, sizeof(policy));
-	read_info(info, "aof_enabled", aof, sizeof(aof));
 	if (!*version) {
 		finding(f, FINDING_WARNING, "redis", "INFO says nothing: this user may not run it (ACL +info)");
 		return;
@@ -248,7 +234,9 @@ static void judge_info(struct findings *f, const char *info)
 		finding(f, FINDING_WRONG, "redis", "%s is a replica: name the master", version);
 	else
 		finding(f, FINDING_OK, "redis", "%s %s%s", version, role,
-			strcmp(aof, "1") == 0 ? "; append-only file on, which wsonce does not need" : "");
+			strcmp(member_text(info, "aof_enabled"), "1") == 0
+				? "; append-only file on, which wsonce does not need"
+				: "");
 	if (strcmp(policy, "noeviction") == 0 || strncmp(policy, "volatile-ttl", 12) == 0)
 		finding(f, FINDING_OK, "eviction", "%s", policy);
 	else
@@ -351,10 +339,8 @@ static void check_rights(struct findings *f, const struct config *c, struct redi
 
 static void check_redis(struct findings *f, const struct config *c)
 {
-	static const char *const info[] = {"INFO"};
 	struct redis_query *q;
-	int64_t number;
-	char *text;
+	json_t *info;
 
 	if (strcmp(c->redis, "none") == 0) {
 		finding(f, FINDING_OK, "redis", "none: the unique key decides alone");
@@ -366,11 +352,10 @@ static void check_redis(struct findings *f, const struct config *c)
 		finding(f, FINDING_WRONG, "redis", "cannot be used: %s: check --redis", redis_query_failure());
 		return;
 	}
-	text = memory_calloc(1, INFO_BYTES);
-	redis_query_command(q, info, 1, text, INFO_BYTES, &number);
-	judge_info(f, text);
+	info = redis_query_info(q);
+	judge_info(f, info);
 	check_rights(f, c, q);
-	free(text);
+	json_decref(info);
 	redis_query_close(q);
 }
 

@@ -24,7 +24,6 @@
 #define CHECKIN_LATE_S 150   /* one a minute, and one may be late */
 #define LOST_S         600   /* for so long the end of a listener that did not leave is a problem */
 #define DISK_LEAST     65536 /* bytes that must be left of it */
-#define INFO_BYTES     32768
 
 struct reading {
 	const struct config *config;
@@ -128,56 +127,35 @@ static void ask_store(struct reading *r)
 
 /* --- Redis --- */
 
-/* A member of INFO's answer, name:value in a line. */
-static json_t *find_info(const char *info, const char *name)
-{
-	char *head = memory_printf("\n%s:", name);
-	const char *at = strstr(info, head);
-	json_t *value = NULL;
-
-	if (at) {
-		at += strlen(head);
-		value = json_stringn(at, strcspn(at, "\r\n"));
-	}
-	free(head);
-	return value ? value : json_null();
-}
-
-static void describe_redis(struct reading *r, const char *info, double latency_ms)
-{
-	json_t *redis = json_pack("{s:b, s:f, s:o, s:o, s:o, s:o, s:o}", "is_up", 1, "latency_ms", latency_ms,
-				  "version", find_info(info, "redis_version"), "role", find_info(info, "role"),
-				  "maxmemory_policy", find_info(info, "maxmemory_policy"), "used_memory_human",
-				  find_info(info, "used_memory_human"), "aof_enabled", find_info(info, "aof_enabled"));
-
-	json_object_set_new(r->state, "redis", redis);
-	if (strcmp(member_text(redis, "role"), "slave") == 0)
-		note(r, FLEET_DEGRADED, "redis is a replica: claims are refused");
-}
-
-/* NULL: there is none to ask for heartbeats. */
+/* Returns NULL if Redis cannot be asked for heartbeats. */
 static struct redis_query *ask_redis(struct reading *r)
 {
-	static const char *const ping[] = {"PING"}, *const info[] = {"INFO"};
+	static const char *const ping[] = {"PING"};
+	static const char *const fields[] = {"redis_version", "role", "maxmemory_policy", "used_memory_human",
+					     "aof_enabled"};
 	bool is_used = strcmp(r->config->redis, "none") != 0;
 	struct redis_query *q = is_used ? redis_query_open(r->config) : NULL;
+	json_t *redis = is_used ? json_pack("{s:b}", "is_up", q != NULL) : json_null(), *info;
 	int64_t began = clock_us(CLOCK_MONOTONIC), number;
-	char *text;
+	char text[100];
 
-	if (!q) {
-		json_object_set_new(r->state, "redis", is_used ? json_pack("{s:b}", "is_up", 0) : json_null());
-		if (is_used)
-			note(r, FLEET_DEGRADED, "redis cannot be used: %s; the unique key decides alone",
-			     redis_query_failure());
+	json_object_set_new(r->state, "redis", redis);
+	if (is_used && !q)
+		note(r, FLEET_DEGRADED, "redis cannot be used: %s; the unique key decides alone",
+		     redis_query_failure());
+	if (!q)
 		return NULL;
+	redis_query_command(q, ping, 1, text, sizeof(text), &number);
+	json_object_set_new(redis, "latency_ms", json_real(ms_since(began)));
+	info = redis_query_info(q);
+	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+		json_t *value = json_object_get(info, fields[i]);
+
+		json_object_set(redis, i ? fields[i] : "version", value ? value : json_null());
 	}
-	text = memory_alloc(INFO_BYTES);
-	redis_query_command(q, ping, 1, text, INFO_BYTES, &number);
-	double latency_ms = ms_since(began);
-	*text = '\0';
-	redis_query_command(q, info, 1, text, INFO_BYTES, &number);
-	describe_redis(r, text, latency_ms);
-	free(text);
+	json_decref(info);
+	if (strcmp(member_text(redis, "role"), "slave") == 0)
+		note(r, FLEET_DEGRADED, "redis is a replica: claims are refused");
 	return q;
 }
 
@@ -217,13 +195,6 @@ static bool is_alive(const json_t *row, int heartbeat)
 	if (heartbeat == 1)
 		return true;
 	return member_number(row, "checkin_s") <= CHECKIN_LATE_S && (heartbeat < 0 || strcmp(redis, "up") != 0);
-}
-
-static double rate_of(const json_t *report, const char *name)
-{
-	json_int_t ms = member_number(report, "period_ms");
-
-	return ms > 0 ? (double)member_number(report, name) * 1000 / (double)ms : 0;
 }
 
 /* One that is there. */
@@ -287,58 +258,21 @@ static void add_sources(struct reading *r, const json_t *row)
 	}
 }
 
-static json_t *describe_listener(const json_t *row, bool is_here)
+/* Turns a row of status.sql into a listener of the state. */
+static void describe_listener(json_t *row, bool is_here)
 {
-	static const char *const rates[] = {"received", "stored", "duplicates", "dead_lettered"};
-	const json_t *report = json_object_get(row, "report");
-	json_t *one = json_pack("{s:s, s:s, s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:s}", "name", member_text(row, "name"),
-				"version", member_text(report, "version"), "consumer", member_text(row, "consumer"),
-				"is_alive", is_here, "uptime_s", member_number(row, "uptime_s"), "checkin_s",
-				member_number(row, "checkin_s"), "in_flight", member_number(report, "in_flight"),
-				"held", member_number(report, "held"), "oldest_ms", member_number(report, "oldest_ms"),
-				"redis", member_text(report, "redis"));
+	static const char *const rates[] = {"received_per_s", "stored_per_s", "duplicates_per_s",
+					    "dead_lettered_per_s"};
 
-	for (size_t i = 0; i < sizeof(rates) / sizeof(rates[0]); i++) {
-		char *name = memory_printf("%s_per_s", rates[i]);
-
-		json_object_set_new(one, name, json_real(is_here ? rate_of(report, rates[i]) : 0));
-		free(name);
-	}
-	return one;
-}
-
-/* Who has which value of each setting: {"claim-ttl": {"30s": ["a"], "20s": ["b"]}}. */
-static void add_settings(json_t *all, const json_t *row)
-{
-	const char *flag;
-	json_t *value;
-
-	json_object_foreach(json_object_get(json_object_get(row, "report"), "settings"), flag, value)
-	{
-		json_t *values = json_object_get(all, flag), *who;
-
-		if (!values)
-			json_object_set_new(all, flag, values = json_object());
-		who = json_object_get(values, json_string_value(value));
-		if (!who)
-			json_object_set_new(values, json_string_value(value), who = json_array());
-		json_array_append_new(who, json_string(member_text(row, "name")));
-	}
-}
-
-static json_t *keep_differing(json_t *all)
-{
-	const char *flag;
-	json_t *values;
-	void *next;
-
-	json_object_foreach_safe(all, next, flag, values) if (json_object_size(values) < 2) json_object_del(all, flag);
-	return all;
+	for (size_t i = 0; !is_here && i < sizeof(rates) / sizeof(rates[0]); i++)
+		json_object_set_new(row, rates[i], json_real(0));
+	json_object_set_new(row, "is_alive", json_boolean(is_here));
+	json_object_del(row, "report");
 }
 
 static void read_listeners(struct reading *r, struct redis_query *q)
 {
-	json_t *rows = json_object_get(r->state, "listeners"), *all = json_array(), *settings = json_object(), *row;
+	json_t *rows = json_object_get(r->state, "listeners"), *row; /* null: they could not be read */
 	size_t i, alive = 0, storing = 0;
 
 	json_array_foreach(rows, i, row)
@@ -348,23 +282,20 @@ static void read_listeners(struct reading *r, struct redis_query *q)
 
 		alive += is_here;
 		storing += is_here && !*beat.trouble;
-		json_array_append_new(all, describe_listener(row, is_here));
 		if (!is_here && member_number(row, "checkin_s") < LOST_S)
 			note(r, FLEET_DEGRADED, "%s is gone and has not said goodbye", member_text(row, "name"));
-		if (!is_here)
-			continue;
-		judge_listener(r, row, beat.trouble);
-		add_sources(r, row);
-		add_settings(settings, row);
+		if (is_here) {
+			judge_listener(r, row, beat.trouble);
+			add_sources(r, row);
+		}
+		describe_listener(row, is_here);
 	}
 	if (q && session_is_late())
 		note(r, FLEET_DEGRADED, "redis answers slowly: not every listener was asked about");
-	if (rows && !alive)
+	if (json_is_array(rows) && !alive)
 		note(r, FLEET_DOWN, "no listener is running");
-	else if (rows && !storing)
+	else if (json_is_array(rows) && !storing)
 		note(r, FLEET_DOWN, "no listener can store");
-	json_object_set_new(r->state, "listeners", all);
-	json_object_set_new(r->state, "differing_settings", keep_differing(settings));
 }
 
 json_t *fleet_state_read(const struct config *config, enum fleet_health *health)
@@ -374,13 +305,15 @@ json_t *fleet_state_read(const struct config *config, enum fleet_health *health)
 	struct redis_query *q;
 	char now[TIMESTAMP_SIZE];
 
-	r.state = json_pack("{s:{s:b, s:s*}, s:n, s:n, s:n, s:[], s:[]}", "postgres", "is_up", 0, "role",
-			    config_store_path(config) ? "file" : NULL, "dead_letters", "outbox", "targets", "sources",
-			    "hour");
+	r.state = json_pack("{s:{s:b, s:s*}, s:n, s:n, s:n, s:n, s:[], s:[], s:{}}", "postgres", "is_up", 0, "role",
+			    config_store_path(config) ? "file" : NULL, "dead_letters", "outbox", "targets", "listeners",
+			    "sources", "hour", "differing_settings");
 	ask_store(&r);
 	q = ask_redis(&r);
 	read_listeners(&r, q);
 	redis_query_close(q);
+	if (!json_is_array(json_object_get(r.state, "listeners")))
+		json_object_set_new(r.state, "listeners", json_array());
 	json_object_set_new(r.state, "status", json_string(names[r.health]));
 	json_object_set_new(r.state, "at", json_string(timestamp_print(clock_us(CLOCK_REALTIME), now)));
 	json_object_set_new(r.state, "problems", r.problems);

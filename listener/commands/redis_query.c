@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 #include "commands/session.h"
 #include "redis/reply.h"
 #include "redis/resp.h"
@@ -18,6 +19,8 @@
 /* What MEMORY USAGE leaves out of a key with a time to live: an entry and the slots in two tables. For keys of 104
  * bytes by MEMORY USAGE, used_memory grew by 160 to 165 bytes. */
 #define TABLE_BYTES 60
+
+#define INFO_BYTES 32768
 
 static _Thread_local char failure[240]; /* what redis_query_failure() returns */
 
@@ -279,4 +282,24 @@ int redis_query_command(struct redis_query *m, const char *const *words, size_t 
 	m->text = NULL;
 	*number = m->number;
 	return failed;
+}
+
+json_t *redis_query_info(struct redis_query *m)
+{
+	static const char *const info[] = {"INFO"};
+	char *text = memory_calloc(1, INFO_BYTES), *rest = text;
+	json_t *fields = json_object();
+	int64_t number;
+
+	redis_query_command(m, info, 1, text, INFO_BYTES, &number);
+	for (char *line; (line = strsep(&rest, "\r\n"));) {
+		char *value = strchr(line, ':');
+
+		if (!value)
+			continue;
+		*value++ = '\0';
+		json_object_set_new(fields, line, make_json(value, strlen(value)));
+	}
+	free(text);
+	return fields;
 }

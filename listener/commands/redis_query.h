@@ -2,6 +2,7 @@
 #ifndef WSONCE_REDIS_QUERY_H
 #define WSONCE_REDIS_QUERY_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -32,6 +33,9 @@ int redis_query_forget(struct redis_query *m, const struct slice *ids, size_t n)
 /* Runs a command of n words. text gets a text answer, cut to size, and *number a numeric one. Returns as above. */
 int redis_query_command(struct redis_query *m, const char *const *words, size_t n, char *text, size_t size,
 			int64_t *number);
+
+/* Returns the fields of INFO as an object of strings, for the caller to free; {} if the user may not run INFO. */
+json_t *redis_query_info(struct redis_query *m);
 
 /* Returns the bytes of Redis's memory that a done mark takes, or 0 if there is none or Redis does not answer. m may be
  * NULL. */

@@ -1,5 +1,5 @@
--- The parts of wsonce status. Each is run separately and returns an object of members of what --json prints; of each
--- listener its last report as well. Counts end at 10,000 letters, 10,000 dead deliveries, and 20,000 pending ones, shared
+-- The parts of wsonce status. Each is run separately and returns an object with members of what --json prints, and with
+-- the last report of each listener. Counts end at 10,000 letters, 10,000 dead deliveries, and 20,000 pending ones, shared
 -- among the targets; is_more says so.
 -- part server
 SELECT pg_catalog.json_build_object('postgres', pg_catalog.json_build_object(
@@ -59,11 +59,29 @@ FROM (
 ) AS t
 -- part listeners
 SELECT pg_catalog.json_build_object('listeners', coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
-	'name', pg_catalog.left(listener, -17), 'listener', listener,
+	'name', pg_catalog.left(listener, -17), 'consumer', consumer,
 	'checkin_s', greatest(pg_catalog.floor(extract(epoch FROM now() - seen_at)), 0),
 	'uptime_s', greatest(pg_catalog.floor(extract(epoch FROM now() - started_at)), 0),
-	'consumer', consumer, 'report', report) ORDER BY listener), '[]'))
-FROM :schema.wsonce_listeners WHERE seen_at > now() - interval '1 hour'
+	'version', coalesce(report->>'version', ''), 'redis', coalesce(report->>'redis', ''),
+	'in_flight', coalesce((report->>'in_flight')::bigint, 0), 'held', coalesce((report->>'held')::bigint, 0),
+	'oldest_ms', coalesce((report->>'oldest_ms')::bigint, 0),
+	'received_per_s', coalesce((report->>'received')::float8 / period_s, 0),
+	'stored_per_s', coalesce((report->>'stored')::float8 / period_s, 0),
+	'duplicates_per_s', coalesce((report->>'duplicates')::float8 / period_s, 0),
+	'dead_lettered_per_s', coalesce((report->>'dead_lettered')::float8 / period_s, 0),
+	'report', report) ORDER BY listener), '[]'))
+FROM :schema.wsonce_listeners, LATERAL (SELECT nullif((report->>'period_ms')::float8, 0) / 1000) AS p (period_s)
+WHERE seen_at > now() - interval '1 hour'
+-- part settings
+-- Those that differ between listeners which check in, and who has which value: {"claim-ttl": {"30s": ["a"], "20s": ["b"]}}.
+SELECT pg_catalog.json_build_object('differing_settings', coalesce(pg_catalog.json_object_agg(flag, values), '{}')) FROM (
+	SELECT flag, pg_catalog.json_object_agg(value, names) AS values FROM (
+		SELECT flag, value, pg_catalog.json_agg(pg_catalog.left(listener, -17) ORDER BY listener) AS names
+		FROM :schema.wsonce_listeners, LATERAL pg_catalog.jsonb_each_text(CASE WHEN
+			pg_catalog.jsonb_typeof(report->'settings') = 'object' THEN report->'settings' END) AS s (flag, value)
+		WHERE seen_at > now() - interval '150 s' GROUP BY flag, value
+	) AS v GROUP BY flag HAVING count(*) > 1
+) AS f
 -- part hour
 -- Latencies are those of the slowest listener. Listeners that left have taken their row with them.
 SELECT pg_catalog.json_build_object('hour', coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(

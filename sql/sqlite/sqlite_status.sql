@@ -10,10 +10,24 @@ FROM (
 SELECT json_object('outbox', json_object('pending', 0, 'oldest_s', 0, 'dead', 0, 'is_more', json('false')), 'targets', json('[]'))
 -- part listeners
 SELECT json_object('listeners', json_group_array(json_object('name', substr(listener, 1, length(listener) - 17),
-	'listener', listener, 'checkin_s', max(unixepoch('now') - unixepoch(seen_at), 0),
-	'uptime_s', max(unixepoch('now') - unixepoch(started_at), 0), 'consumer', '', 'report', json(report))))
-FROM (SELECT * FROM wsonce_listeners WHERE seen_at > strftime('%Y-%m-%dT%H:%M:%f000Z', 'now', '-1 hour')
-	ORDER BY listener)
+	'consumer', '', 'checkin_s', max(unixepoch('now') - unixepoch(seen_at), 0),
+	'uptime_s', max(unixepoch('now') - unixepoch(started_at), 0),
+	'version', ifnull(report->>'version', ''), 'redis', ifnull(report->>'redis', ''),
+	'in_flight', ifnull(report->>'in_flight', 0), 'held', ifnull(report->>'held', 0),
+	'oldest_ms', ifnull(report->>'oldest_ms', 0),
+	'received_per_s', ifnull((report->>'received') / period_s, 0), 'stored_per_s', ifnull((report->>'stored') / period_s, 0),
+	'duplicates_per_s', ifnull((report->>'duplicates') / period_s, 0),
+	'dead_lettered_per_s', ifnull((report->>'dead_lettered') / period_s, 0), 'report', json(report))))
+FROM (SELECT *, nullif(report->>'period_ms', 0) / 1000.0 AS period_s FROM wsonce_listeners
+	WHERE seen_at > strftime('%Y-%m-%dT%H:%M:%f000Z', 'now', '-1 hour') ORDER BY listener)
+-- part settings
+SELECT json_object('differing_settings', json_group_object(flag, json(vals))) FROM (
+	SELECT flag, json_group_object(value, json(names)) AS vals FROM (
+		SELECT s.key AS flag, s.value AS value, json_group_array(substr(listener, 1, length(listener) - 17)) AS names
+		FROM wsonce_listeners, json_each(report, '$.settings') AS s
+		WHERE seen_at > strftime('%Y-%m-%dT%H:%M:%f000Z', 'now', '-150 seconds') GROUP BY s.key, s.value
+	) GROUP BY flag HAVING count(*) > 1
+)
 -- part hour
 SELECT json_object('hour', json_group_array(json_object(
 	'at', strftime('%Y-%m-%dT%H:%M:%f000Z', minute * 60, 'unixepoch'),
