@@ -1,5 +1,5 @@
-/* explain.c owns `wsonce explain`: what Postgres and Redis know of one event, in order of time. Each table is asked by
- * itself, so that a right that is missing hides one part and not the rest. */
+/* explain.c owns `wsonce explain`: what Postgres and Redis know about one event, in order of time. Each table is
+ * queried separately, so a missing right hides one part and not the rest. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -25,14 +25,14 @@ static const struct option explain_options[] = {
 
 struct history {
 	json_t *moments; /* in order of time, with us since 1970 */
-	json_t *unread;  /* what could not be asked, and why */
+	json_t *unread;  /* {where, why}: what could not be read */
 	bool is_stored;
 	bool has_letter;
 };
 
-/* --- what is known --- */
+/* --- queries --- */
 
-/* Of two at the same time, the first found comes first. */
+/* Takes ownership of fields. Moments with the same time stay in the order in which they were added. */
 static void add_moment(struct history *h, int64_t us, const char *what, json_t *fields)
 {
 	char at[TIMESTAMP_SIZE];
@@ -52,7 +52,7 @@ static void add_unread(struct history *h, const char *where, const char *why)
 	json_array_append_new(h->unread, json_pack("{s:s, s:o}", "where", where, "why", json_out_string(why)));
 }
 
-/* A part of sql/queries/explain.sql: microseconds since 1970, what happened, and a JSON object. */
+/* Rows of a part of sql/queries/explain.sql: microseconds since 1970, what happened, and a JSON object. */
 static void take_table(void *arg, const char *table, const struct pg_result *rows, const char *why)
 {
 	struct history *h = arg;
@@ -67,7 +67,7 @@ static void take_table(void *arg, const char *table, const struct pg_result *row
 	h->has_letter |= n && strcmp(table, "dead_letters") == 0;
 }
 
-/* The microseconds of a time that Redis says, in milliseconds; 0 if it is none. */
+/* Returns the microseconds of a time in milliseconds that Redis has; 0 if it is out of range. */
 static int64_t read_ms(const char *text)
 {
 	int64_t ms = strtoll(text, NULL, 10);
@@ -75,7 +75,7 @@ static int64_t read_ms(const char *text)
 	return ms >= 0 && ms <= INT64_C(253402300799999) ? ms * 1000 : 0;
 }
 
-/* Of a claim, instance.nonce@ms. */
+/* value is instance.nonce@ms. */
 static void take_claim(struct history *h, const char *value, json_int_t ttl_ms)
 {
 	const char *at = strrchr(value, '@'), *end = at ? at : value + strlen(value);
@@ -88,13 +88,11 @@ static void take_claim(struct history *h, const char *value, json_int_t ttl_ms)
 
 static void take_mark(struct history *h, const char *value, const struct mark *mark, json_int_t ttl_ms)
 {
-	json_t *fields = json_pack("{s:I}", "expires_in_ms", ttl_ms);
-	char epoch[12];
+	char *epoch = memory_printf("%08" PRIx32, mark->epoch);
 
-	snprintf(epoch, sizeof(epoch), "%08" PRIx32, mark->epoch);
-	json_object_set_new(fields, "epoch", json_string(epoch));
 	add_moment(h, read_ms(value + sizeof(MARK_DONE_HEAD) - 1), mark->is_dead ? "marked dead" : "marked done",
-		   fields);
+		   json_pack("{s:I, s:s}", "expires_in_ms", ttl_ms, "epoch", epoch));
+	free(epoch);
 }
 
 static void ask_redis(struct history *h, const struct config *config, struct slice id)
@@ -105,7 +103,7 @@ static void ask_redis(struct history *h, const struct config *config, struct sli
 	char value[600];
 
 	if (strcmp(config->redis, "none") == 0) {
-		add_unread(h, "redis", "--redis none: claims and marks are not asked for");
+		add_unread(h, "redis", "--redis none, so claims and marks are unknown");
 		return;
 	}
 	q = redis_query_open(config);
@@ -120,10 +118,11 @@ static void ask_redis(struct history *h, const struct config *config, struct sli
 
 /* --- output --- */
 
-static void print_value(const json_t *value)
+static void print_member(const char *name, const json_t *value)
 {
 	char *text = json_is_string(value) ? NULL : json_dumps(value, JSON_ENCODE_ANY);
 
+	printf(" %s=", name);
 	if (text)
 		fputs(text, stdout);
 	else
@@ -145,21 +144,18 @@ static void print_text(const struct history *h, struct slice id)
 						      : "not stored");
 	json_array_foreach(h->moments, i, item)
 	{
-		printf("%s  %-19s", json_string_value(json_object_get(item, "at")),
-		       json_string_value(json_object_get(item, "what")));
+		printf("%s  %-19s", member_text(item, "at"), member_text(item, "what"));
 		json_object_foreach(item, name, value)
 		{
-			if (strcmp(name, "at") == 0 || strcmp(name, "what") == 0)
-				continue;
-			printf(" %s=", name);
-			print_value(value);
+			if (strcmp(name, "at") != 0 && strcmp(name, "what") != 0)
+				print_member(name, value);
 		}
 		putchar('\n');
 	}
 	json_array_foreach(h->unread, i, item)
 	{
-		printf("not read: %s: ", json_string_value(json_object_get(item, "where")));
-		print_value(json_object_get(item, "why"));
+		printf("not read: %s: ", member_text(item, "where"));
+		json_out_text(member_text(item, "why"), strlen(member_text(item, "why")), true);
 		putchar('\n');
 	}
 }
@@ -182,19 +178,17 @@ static void print_json(const struct history *h, const char *id)
 
 /* --- the command --- */
 
-/* What Postgres takes: of bytes that are not UTF-8 no row can be, but letters keep them as question marks. */
+/* Postgres takes UTF-8 only. Dead letters have ? for bytes of an id that are not UTF-8, so that is what is searched. */
 static char *make_text(struct history *h, const char *id)
 {
 	char *text = memory_strdup(id);
-	uint8_t *at = (uint8_t *)text, *bad;
 
 	if (is_utf8(id, strlen(id)))
 		return text;
-	add_unread(h, "events", "the id is not UTF-8, so no row can have it; letters have it with ? for such bytes");
-	while ((bad = (uint8_t *)u8_check(at, strlen((char *)at)))) {
-		*bad = '?';
-		at = bad + 1;
-	}
+	add_unread(h, "events",
+		   "the id is not UTF-8, so no row can have it; dead letters have it with ? for such bytes");
+	for (uint8_t *at = (uint8_t *)text; (at = (uint8_t *)u8_check(at, strlen((char *)at)));)
+		*at++ = '?';
 	return text;
 }
 
@@ -240,10 +234,11 @@ const struct subcommand explain_command = {
 	.least_words = 1,
 	.most_words = 1,
 	.summary = "show what is known about one event, in order of time",
-	.help = "Tells what is known of an event: when it happened and came, from which source, which listener stored "
-		"it, what Redis says of it, deliveries with their attempts, dead letters and what was done to them. "
-		"What cannot be read is named. Exit status 1: nothing is known of it. An id that begins with - comes "
-		"after --.",
+	.help = "Shows when an event happened and arrived, from which source, which listener stored it, what Redis "
+		"knows "
+		"about it, its deliveries with their attempts, and its dead letters with the actions on them. Parts "
+		"that cannot be read are listed with the reason. The exit status is 1 if nothing is known about the "
+		"event. Put -- before an id that begins with -.",
 	COMMAND_OPTIONS(explain_options, struct explain_options),
 	.settings = SETTINGS_BOTH,
 	.run = run_explain,
