@@ -1,5 +1,6 @@
-/* check.c owns `wsonce check`: whether a listener with these settings could work, asked of everything that it needs. */
+/* check.c owns `wsonce check`: it tests everything that a listener with these settings needs. */
 #include <errno.h>
+#include <libgen.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -21,8 +22,10 @@
 #include "road/done_channel.h"
 #include "road/owners.h"
 
-#define OFFSET_MS   2000 /* of clocks, that is worth a word */
+#define OFFSET_MS   2000 /* between clocks, that is worth a warning */
 #define OTHER_FILES 128
+#define TABLES \
+	"events,dead_letters,wsonce_listeners,wsonce_duplicates,wsonce_retention,wsonce_database,wsonce_epoch,cursors"
 
 /* --- Postgres --- */
 
@@ -31,14 +34,10 @@ static const char *text_at(const struct pg_result *rows, int column)
 	return session_text(rows, 0, column);
 }
 
-/* Asks as a listener does on each connection: $1 are the tables that it writes. */
+/* Runs the query that a listener runs on each connection. $1: the tables that it writes. */
 static struct pg_result *inspect(const struct config *c, struct session *s)
 {
-	const char *tables = c->webhooks.count
-				     ? "{events,dead_letters,wsonce_listeners,wsonce_duplicates,wsonce_retention,"
-				       "wsonce_database,wsonce_epoch,cursors,outbox}"
-				     : "{events,dead_letters,wsonce_listeners,wsonce_duplicates,wsonce_retention,"
-				       "wsonce_database,wsonce_epoch,cursors}";
+	const char *tables = c->webhooks.count ? "{" TABLES ",outbox}" : "{" TABLES "}";
 
 	return session_ask(s, schema_inspect_sql(), 1, &tables);
 }
@@ -53,7 +52,7 @@ static void check_creation(struct findings *f, struct session *s)
 			    0, NULL);
 
 	if (!rows)
-		finding(f, FINDING_WRONG, "tables", "they cannot be looked up");
+		finding(f, FINDING_WRONG, "tables", "cannot be inspected");
 	else if (session_flag(rows, 0, 2))
 		finding(f, FINDING_OK, "tables",
 			"there are none yet: the first listener, or wsonce migrate, creates them in the schema %s",
@@ -69,11 +68,12 @@ static void check_creation(struct findings *f, struct session *s)
 static void check_tables(struct findings *f, struct session *s, const struct pg_result *seen)
 {
 	if (!seen)
-		finding(f, FINDING_WRONG, "tables", "they cannot be looked up");
+		finding(f, FINDING_WRONG, "tables", "cannot be inspected");
 	else if (!session_is_null(seen, 0, SCHEMA_FAULT))
 		finding(f, FINDING_WRONG, "tables", "%s", text_at(seen, SCHEMA_FAULT));
 	else if (session_flag(seen, 0, SCHEMA_IS_READ_ONLY))
-		finding(f, FINDING_WRONG, "tables", "the server is read-only: a standby? name the primary");
+		finding(f, FINDING_WRONG, "tables",
+			"the server is read-only, perhaps a standby: connect to the primary");
 	else if (!session_flag(seen, 0, SCHEMA_IS_OURS))
 		check_creation(f, s);
 	else
@@ -88,11 +88,13 @@ static void check_version(struct findings *f, struct session *s)
 	int version = rows ? (int)session_number(rows, 0, 0) : 0;
 
 	if (version > schema_version())
-		finding(f, FINDING_WRONG, "schema", "version %d, and this program knows %d: start a newer wsonce",
-			version, schema_version());
+		finding(f, FINDING_WRONG, "schema",
+			"version %d is newer than this program, which knows %d: use a newer wsonce", version,
+			schema_version());
 	else if (version < schema_version())
-		finding(f, FINDING_WARNING, "schema", "version %d; a listener brings it to %d, or wsonce migrate does",
-			version, schema_version());
+		finding(f, FINDING_WARNING, "schema",
+			"version %d; the next listener, or wsonce migrate, upgrades it to %d", version,
+			schema_version());
 	else
 		finding(f, FINDING_OK, "schema", "version %d", version);
 	session_drop(rows);
@@ -103,7 +105,7 @@ static void check_clock(struct findings *f, const struct pg_result *rows)
 	int64_t offset_ms = session_number(rows, 0, 3) - clock_ms(CLOCK_REALTIME);
 
 	if (llabs(offset_ms) > OFFSET_MS)
-		finding(f, FINDING_WARNING, "clock", "%lld ms off Postgres's: set one of them right (NTP)",
+		finding(f, FINDING_WARNING, "clock", "%lld ms off Postgres's: correct one of them (NTP)",
 			(long long)offset_ms);
 	else
 		finding(f, FINDING_OK, "clock", "%lld ms off Postgres's", (long long)offset_ms);
@@ -129,8 +131,8 @@ static void check_server(struct findings *f, struct session *s)
 			session_is_pooled(s) ? ", behind a pooler" : "");
 	if (strcmp(text_at(rows, 1), "UTF8") != 0)
 		finding(f, FINDING_WARNING, "encoding",
-			"%s: events with other characters become dead letters; make the "
-			"database with ENCODING UTF8",
+			"%s: events with characters outside of it become dead letters; create the database with "
+			"ENCODING UTF8",
 			text_at(rows, 1));
 	if (*text_at(rows, 5))
 		finding(f, FINDING_WARNING, "durability",
@@ -142,7 +144,7 @@ static void check_server(struct findings *f, struct session *s)
 static void check_handler(struct findings *f, struct session *s, const char *handler)
 {
 	struct pg_result *rows = session_ask(s, SQL_CHECK_EFFECTS, 1, &handler);
-	const char *said = rows ? text_at(rows, 0) : "it cannot be looked up";
+	const char *said = rows ? text_at(rows, 0) : "it cannot be inspected";
 
 	if (*said == '=')
 		finding(f, FINDING_OK, "handler", "%s", said + 1);
@@ -158,7 +160,6 @@ static void check_postgres(struct findings *f, const struct config *c)
 	struct pg_result *seen;
 	struct session *s;
 
-	fflush(stdout);
 	s = session_open_to_look(c);
 	if (!s) {
 		finding(f, FINDING_WRONG, "postgres", "%s", dispatch_failure());
@@ -177,32 +178,29 @@ static void check_postgres(struct findings *f, const struct config *c)
 
 /* --- an SQLite file --- */
 
-/* One that is not there yet is made by the first listener. */
+/* The first listener creates a missing file, if it may write the folder. */
 static void check_folder(struct findings *f, const char *path)
 {
-	const char *slash = strrchr(path, '/');
-	char *folder = slash == path ? memory_strdup("/")
-		       : slash       ? memory_printf("%.*s", (int)(slash - path), path)
-				     : memory_strdup(".");
+	char *copy = memory_strdup(path);
+	const char *folder = dirname(copy);
 
 	if (access(folder, W_OK | X_OK))
-		finding(f, FINDING_WRONG, "sqlite", "%s: %s: make this folder, for the user that listens", folder,
+		finding(f, FINDING_WRONG, "sqlite", "%s: %s: create this folder for the user of the listener", folder,
 			strerror(errno));
 	else
-		finding(f, FINDING_OK, "sqlite", "%s is not there yet: the first listener makes it", path);
-	free(folder);
+		finding(f, FINDING_OK, "sqlite", "%s is not there yet: the first listener creates it", path);
+	free(copy);
 }
 
 static void check_file(struct findings *f, const struct config *c, const char *path)
 {
 	struct pg_result *rows = NULL;
-	struct session *s = NULL;
+	struct session *s;
 
 	if (access(path, F_OK)) {
 		check_folder(f, path);
 		return;
 	}
-	fflush(stdout);
 	s = session_open_to_read(c);
 	if (s)
 		rows = session_ask_either(s, "", "SELECT sqlite_version()", 0, NULL);
@@ -213,8 +211,7 @@ static void check_file(struct findings *f, const struct config *c, const char *p
 	else
 		finding(f, FINDING_OK, "sqlite", "%s, SQLite %s", path, text_at(rows, 0));
 	session_drop(rows);
-	if (s)
-		session_close(s);
+	session_close(s);
 }
 
 /* --- Redis --- */
@@ -225,13 +222,13 @@ static void judge_info(struct findings *f, const json_t *info)
 		   *policy = member_text(info, "maxmemory_policy");
 
 	if (!*version) {
-		finding(f, FINDING_WARNING, "redis", "INFO says nothing: this user may not run it (ACL +info)");
+		finding(f, FINDING_WARNING, "redis", "unknown version: the user may not run INFO (ACL +info)");
 		return;
 	}
 	if (strtol(version, NULL, 10) < 7)
-		finding(f, FINDING_WRONG, "redis", "%s is too old: claims need 7.0 or later, or Valkey", version);
+		finding(f, FINDING_WRONG, "redis", "%s is too old: claims need Redis 7.0 or later, or Valkey", version);
 	else if (strcmp(role, "slave") == 0)
-		finding(f, FINDING_WRONG, "redis", "%s is a replica: name the master", version);
+		finding(f, FINDING_WRONG, "redis", "%s is a replica: connect to the master", version);
 	else
 		finding(f, FINDING_OK, "redis", "%s %s%s", version, role,
 			strcmp(member_text(info, "aof_enabled"), "1") == 0
@@ -241,8 +238,8 @@ static void judge_info(struct findings *f, const json_t *info)
 		finding(f, FINDING_OK, "eviction", "%s", policy);
 	else
 		finding(f, FINDING_WARNING, "eviction",
-			"%s may drop claims at work, which costs work done twice: set "
-			"maxmemory-policy noeviction or volatile-ttl",
+			"%s may drop claims at work, so that work is done twice: set maxmemory-policy noeviction or "
+			"volatile-ttl",
 			policy);
 }
 
@@ -251,25 +248,25 @@ static void judge_info(struct findings *f, const json_t *info)
 #define TRY_KEY "wsonce-check"
 #define TEXT    500
 
-/* What listeners send, on one key after the other. % stands for a key of claims. The digest is of the script
- * "return". */
+/* The commands of listeners. % stands for a claim's key. The digest is of the script "return". */
 static const char tries[] =
 	"SET % check NX GET EX 5;GET %;MGET %;EXPIRE % 5;PEXPIRE % 5000;DEL %;INCR %;DEL %;"
 	"HSET % check 1;HGET % check;HGETALL %;DEL %;ZADD % 1 check;ZRANGE % 0 -1;ZREMRANGEBYSCORE % 0 0;ZREM % check;"
 	"TIME;CLIENT ID;CLIENT LIST ID 1;SCRIPT LOAD return;EVAL return 1 %;"
 	"EVALSHA 63143b6f8007b98c53ca2149822777b3566f9241 1 %;PING";
 
-/* % stands for a channel to which nobody listens. The last one, as the connection then takes no other command. */
+/* % stands for a channel without subscribers. SUBSCRIBE comes last, because the connection then accepts no other
+ * command. */
 static const char channel_tries[] = "PUBLISH % check;SUBSCRIBE %";
 
-/* The beginnings of other keys. An ACL may have a pattern for each. */
+/* Prefixes of the other keys. An ACL may have a pattern for each. */
 static const char *const other_keys[] = {"wsonce:prefixes",
 					 "wsonce:fleet:", "wsonce:readers:", "wsonce:lease:", OWNERS_KEY_PREFIX};
 
 struct rights {
 	struct redis_query *redis;
-	char missing[TEXT]; /* as ACL SETUSER takes them, with a blank before each */
-	char trouble[TEXT]; /* an error that is not about rights */
+	char missing[TEXT]; /* rights, as ACL SETUSER takes them, each after a blank */
+	char trouble[TEXT]; /* an error that is not about rights; "": none */
 };
 
 static void note_missing(struct rights *r, const char *sign, const char *right, const char *rest)
@@ -282,7 +279,7 @@ static void note_missing(struct rights *r, const char *sign, const char *right, 
 		memcpy(r->missing + len, one, n + 1);
 }
 
-/* Sends a command. pattern is the beginning of its key. */
+/* Sends a command, with key in place of %. pattern is the prefix of the key. */
 static void try_command(struct rights *r, const char *command, const char *key, const char *pattern)
 {
 	char *copy = memory_strdup(command), *rest = copy, text[TEXT], right[60];
@@ -306,7 +303,7 @@ static void try_command(struct rights *r, const char *command, const char *key, 
 	free(copy);
 }
 
-/* Sends commands with semicolons between them. */
+/* Sends commands that are separated by semicolons. */
 static void try_commands(struct rights *r, const char *commands, const char *key, const char *pattern)
 {
 	char *copy = memory_strdup(commands), *rest = copy;
@@ -316,7 +313,7 @@ static void try_commands(struct rights *r, const char *commands, const char *key
 	free(copy);
 }
 
-/* A script that does nothing needs access to the keys that it names, so it writes nothing to them. */
+/* The other keys are named by scripts that do nothing: Redis checks access to them and nothing is written. */
 static void check_rights(struct findings *f, const struct config *c, struct redis_query *q)
 {
 	struct rights r = {.redis = q};
@@ -343,10 +340,9 @@ static void check_redis(struct findings *f, const struct config *c)
 	json_t *info;
 
 	if (strcmp(c->redis, "none") == 0) {
-		finding(f, FINDING_OK, "redis", "none: the unique key decides alone");
+		finding(f, FINDING_OK, "redis", "none: only the unique key finds duplicates");
 		return;
 	}
-	fflush(stdout);
 	q = redis_query_open(c);
 	if (!q) {
 		finding(f, FINDING_WRONG, "redis", "cannot be used: %s: check --redis", redis_query_failure());
@@ -380,6 +376,7 @@ int check_all(const struct config *config)
 	const char *path = config_store_path(config);
 	struct findings f = {{0}};
 
+	setvbuf(stdout, NULL, _IOLBF, 0); /* show each finding at once: the next one may take seconds */
 	findings_of_settings(&f, config);
 	check_files(&f, config);
 	if (path)
@@ -401,10 +398,10 @@ const struct subcommand check_command = {
 	.name = "check",
 	.arguments = "",
 	.summary = "test whether a listener with these settings could work",
-	.help = "Asks everything that a listener with these settings needs: files, Postgres, Redis, feeds, ports, the "
-		"clock, the limit of open files. Feeds are connected to until their first event, for five seconds at "
-		"most. A line each: ok, warning or wrong, and what to do. Exit status 1: something is wrong; 2: the "
-		"settings cannot be read. wsonce listen --dry-run is the same.",
+	.help = "Tests everything that a listener with these settings needs: files, Postgres, Redis, feeds, ports, the "
+		"clock, and the limit of open files. Each feed is read until its first event, for at most five "
+		"seconds. Prints a line for each finding: ok, warning or wrong, and what to do. The exit status is 1 "
+		"if something is wrong, and 2 if the settings cannot be read. wsonce listen --dry-run does the same.",
 	.has_all_settings = true,
 	.run = run_check,
 };

@@ -126,7 +126,6 @@ void check_feeds(struct findings *f, const struct config *c)
 	int64_t until_ms = clock_ms(CLOCK_MONOTONIC) + ALL_MS;
 	size_t i = 0, n = c->sources.count + c->feed_count;
 
-	fflush(stdout);
 	log_setup(LOG_ERROR, LOG_TEXT, NULL); /* the findings repeat the rest */
 	for (; i < n && clock_ms(CLOCK_MONOTONIC) < until_ms; i++) {
 		if (i < c->sources.count)
