@@ -1,5 +1,5 @@
-/* fleet_state.c owns what is known of the whole fleet from outside: Postgres has what listeners tell of themselves
- * (ops/report.c), Redis their heartbeats (road/owners.c). How it is printed is fleet_text.c's business. */
+/* fleet_state.c collects the state of the fleet: Postgres has the reports of listeners (ops/report.c), Redis their
+ * heartbeats (road/owners.c). It decides what is a problem; fleet_text.c prints. */
 #include "commands/fleet_state.h"
 
 #include <stdarg.h>
@@ -21,9 +21,9 @@
 #include "sqlite_status.sql.h"
 #include "status.sql.h"
 
-#define CHECKIN_LATE_S 150   /* one a minute, and one may be late */
-#define LOST_S         600   /* for so long the end of a listener that did not leave is a problem */
-#define DISK_LEAST     65536 /* bytes that must be left of it */
+#define CHECKIN_LATE_S 150   /* one comes each minute, and one may be late */
+#define LOST_S         600   /* a listener that vanished is a problem for this long */
+#define DISK_LEAST     65536 /* free bytes that an SQLite file needs */
 
 struct reading {
 	const struct config *config;
@@ -80,7 +80,7 @@ static void judge_server(struct reading *r, const json_t *server)
 	    member_number(server, "schema_version") != schema_version())
 		note(r, FLEET_DEGRADED, "the schema has version %lld, this program knows %d",
 		     (long long)member_number(server, "schema_version"), schema_version());
-	/* What has no room can still be read. */
+	/* A file on a full disk can still be read. */
 	if (path && statvfs(path, &disk) == 0 && disk.f_bavail * disk.f_frsize < DISK_LEAST)
 		note(r, FLEET_DOWN, "the disk of %s is full", path);
 }
@@ -159,10 +159,10 @@ static struct redis_query *ask_redis(struct reading *r)
 	return q;
 }
 
-/* What Redis knows of a listener by its own word. */
+/* What a listener told Redis about itself. */
 struct heartbeat {
-	int is_there;      /* -1: nobody knows */
-	char trouble[300]; /* why it cannot store; "": it can */
+	int is_there;      /* -1: unknown */
+	char trouble[300]; /* why it cannot store, or "" */
 };
 
 static struct heartbeat read_heartbeat(struct redis_query *q, const json_t *report)
@@ -187,7 +187,7 @@ static struct heartbeat read_heartbeat(struct redis_query *q, const json_t *repo
 
 /* --- listeners --- */
 
-/* Without a heartbeat, who can be heard by Redis is dead; of the others the last check-in tells. */
+/* Without a heartbeat, a listener that reached Redis is dead. For others the last check-in decides. */
 static bool is_alive(const json_t *row, int heartbeat)
 {
 	const char *redis = member_text(json_object_get(row, "report"), "redis");
@@ -197,7 +197,7 @@ static bool is_alive(const json_t *row, int heartbeat)
 	return member_number(row, "checkin_s") <= CHECKIN_LATE_S && (heartbeat < 0 || strcmp(redis, "up") != 0);
 }
 
-/* One that is there. */
+/* Adds the problems of a listener that is alive. */
 static void judge_listener(struct reading *r, const json_t *row, const char *trouble)
 {
 	const json_t *report = json_object_get(row, "report");
@@ -218,14 +218,14 @@ static void judge_listener(struct reading *r, const json_t *row, const char *tro
 		note(r, FLEET_DEGRADED, "%s: redis %s", name,
 		     strcmp(redis, "down") == 0 ? "is down" : "refuses claims");
 	if (json_is_true(json_object_get(report, "is_paused")))
-		note(r, FLEET_DEGRADED, "%s does not read: the memory limit is reached", name);
+		note(r, FLEET_DEGRADED, "%s does not read: it has reached its memory limit", name);
 	if (*member_text(report, "slow"))
 		note(r, FLEET_DEGRADED, "%s: %s", name, member_text(report, "slow"));
 	if (*member_text(report, "rejected"))
 		note(r, FLEET_DEGRADED, "%s: %s", name, member_text(report, "rejected"));
 	if (r->config->unsettled_warning_s &&
 	    member_number(report, "oldest_ms") > r->config->unsettled_warning_s * 1000)
-		note(r, FLEET_DEGRADED, "%s has an event that is unsettled for %lld s", name,
+		note(r, FLEET_DEGRADED, "%s has an event that has been unsettled for %lld s", name,
 		     (long long)member_number(report, "oldest_ms") / 1000);
 }
 
@@ -258,7 +258,7 @@ static void add_sources(struct reading *r, const json_t *row)
 	}
 }
 
-/* Turns a row of status.sql into a listener of the state. */
+/* Completes a listener from status.sql. */
 static void describe_listener(json_t *row, bool is_here)
 {
 	static const char *const rates[] = {"received_per_s", "stored_per_s", "duplicates_per_s",

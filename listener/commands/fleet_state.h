@@ -1,4 +1,4 @@
-/* fleet_state.h: what Postgres and Redis know of the whole fleet, as one JSON object, and how bad that is. */
+/* fleet_state.h: the state of the whole fleet, as Postgres and Redis know it. */
 #ifndef WSONCE_FLEET_STATE_H
 #define WSONCE_FLEET_STATE_H
 
@@ -8,14 +8,14 @@
 
 enum fleet_health {
 	FLEET_FINE,
-	FLEET_DEGRADED, /* something is missing, and events are stored all the same */
+	FLEET_DEGRADED, /* something is wrong, but events are stored */
 	FLEET_DOWN,     /* no event can be stored */
 };
 
-/* Asks both servers. The object is docs/commands/status.md's, and the caller's. */
+/* Queries both servers. Returns the object that status --json prints, for the caller to free. */
 json_t *fleet_state_read(const struct config *config, enum fleet_health *health);
 
-/* The same for people, on standard output, width columns wide. */
+/* Prints the state as text, width columns wide. */
 void fleet_state_print(const json_t *state, int width);
 
 #endif

@@ -1,5 +1,5 @@
-/* fleet_text.c owns how the state of the fleet is shown to people: aligned columns that fit a terminal of 80, no
- * colour, nothing that a terminal could take for a command. */
+/* fleet_text.c prints the state of the fleet as text: columns that fit a terminal of 80, no colour, and no control
+ * characters from outside. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "commands/fleet_state.h"
 #include "commands/json_out.h"
 
-/* Text of outside, in lines of 80 columns. */
+/* Prints a text from outside in lines of 80 columns. */
 static void put_lines(const char *head, const char *text)
 {
 	char *copy = memory_strdup(text);
@@ -20,7 +20,7 @@ static void put_lines(const char *head, const char *text)
 	free(copy);
 }
 
-/* 12s, 5m12s, 3h04m, 12d03h: seven columns for years. */
+/* Prints 12s, 5m12s, 3h04m or 12d03h: at most seven columns for years. */
 static const char *print_age(json_int_t s, char out[24])
 {
 	long long n = s;
@@ -36,7 +36,7 @@ static const char *print_age(json_int_t s, char out[24])
 	return out;
 }
 
-/* A line each. */
+/* Prints a line for each. */
 static void print_hazards(const char *at)
 {
 	for (size_t len; *at; at += len + strspn(at + len, ", ")) {
@@ -139,7 +139,7 @@ static double sum_of(const json_t *all, const char *name)
 	return sum;
 }
 
-/* Counting ends somewhere. */
+/* The statements stop counting at a limit. */
 static const char *or_more(const json_t *counts)
 {
 	return json_is_true(json_object_get(counts, "is_more")) ? " (or more)" : "";
@@ -152,7 +152,7 @@ static void print_counts(const json_t *state)
 	char age[24];
 
 	if (!json_is_true(json_object_get(json_object_get(state, "postgres"), "is_up"))) {
-		puts("\nwhat is stored, dead letters and the outbox are not known");
+		puts("\nrates, dead letters and the outbox are unknown");
 		return;
 	}
 	printf("\nstored %.1f/s, duplicates %.1f/s, dead letters %.1f/min, ", sum_of(listeners, "stored_per_s"),
@@ -160,9 +160,9 @@ static void print_counts(const json_t *state)
 	if (json_is_object(letters))
 		printf("%lld open%s\n", (long long)member_number(letters, "open"), or_more(letters));
 	else
-		puts("how many are open is not known");
+		puts("open ones unknown");
 	if (!json_is_object(outbox))
-		puts("outbox not known");
+		puts("outbox unknown");
 	else
 		printf("outbox %lld pending, oldest %s, %lld dead%s\n", (long long)member_number(outbox, "pending"),
 		       print_age(member_number(outbox, "oldest_s"), age), (long long)member_number(outbox, "dead"),

@@ -1,5 +1,5 @@
 /* session.c owns a command's connection to Postgres. Unlike postgres/connection.c it waits for answers and does not
- * reconnect: a command that loses its database says so and ends. An SQLite file is session_file.c's. */
+ * reconnect: a command that loses its database says so and ends. session_file.c has SQLite files. */
 #include "commands/session.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@
 #include "sqlite/file.h"
 
 #define UPGRADE_AGAIN_MS 500
-#define SPARE_MS         2000 /* left to a statement after the deadline, to record what was done */
+#define SPARE_MS         2000 /* for a statement after the deadline, to record what was done */
 #define COPY_BYTES       65536
 
 /* Set by session_limit(). */
@@ -32,14 +32,14 @@ static _Thread_local bool is_reading;
 struct session {
 	struct session_file *file; /* NULL: Postgres */
 	PGconn *conn;
-	char schema[SCHEMA_QUOTED_SIZE]; /* "" of a file */
-	bool is_in_use;                  /* the last statement of run() did not get its table lock in time */
+	char schema[SCHEMA_QUOTED_SIZE]; /* "" for a file */
+	bool is_in_use;                  /* the last run() failed because it got no table lock in time */
 	int64_t lock_timeout_ms;
 	struct bytes copied; /* not sent yet */
-	const char *insert;  /* of a file: the statement that session_copy_row runs */
+	const char *insert;  /* the statement that session_copy_row runs in a file */
 };
 
-/* Why the last statement failed. result: its answer, or NULL. */
+/* Returns why the last statement failed. result: its answer, or NULL. */
 static const char *explain(const struct session *s, const PGresult *result, char *why, size_t size)
 {
 	if (!s->file)
@@ -70,7 +70,7 @@ static void on_notice(void *arg, const char *message)
 
 /* --- statements --- */
 
-/* 0: no limit. */
+/* Returns the milliseconds until the deadline, at least SPARE_MS; 0 if there is none. */
 static int64_t left_ms(void)
 {
 	int64_t left = deadline_ms - clock_ms(CLOCK_MONOTONIC);
@@ -120,8 +120,8 @@ static PGresult *end_pipeline(PGconn *conn)
 	return kept;
 }
 
-/* Lifts the role's statement_timeout for this transaction only: behind a pooler the session is not ours. An open
- * transaction has its own limits. */
+/* Replaces the role's statement_timeout, but only for this transaction: behind a pooler, other clients use the same
+ * session. An open transaction has its own timeouts. */
 static PGresult *ask(struct session *s, const char *text, int n, const char *const *values)
 {
 	static const char limited[] = "SELECT pg_catalog.set_config('statement_timeout', $1, true)";
@@ -150,7 +150,7 @@ static PGresult *execute(struct session *s, const char *sql)
 	return result;
 }
 
-/* Runs statements; the last one's first value is *version, or -1 if it has none. Returns -1 if they fail. */
+/* Runs statements. *version gets the first value of the last one; -1 if it has none. Returns 0 or -1. */
 static int run(struct session *s, const char *sql, int *version)
 {
 	PGresult *result = execute(s, sql);
@@ -176,7 +176,7 @@ static int try_upgrade(struct session *s)
 	return failed;
 }
 
-/* A table cannot be altered while somebody reads it (pg_dump), so this waits for the lock. */
+/* A table that somebody reads (pg_dump) cannot be altered, so this tries again until the lock is free. */
 static int upgrade(struct session *s)
 {
 	int64_t end = s->lock_timeout_ms;
@@ -191,7 +191,7 @@ static int upgrade(struct session *s)
 	return failed ? fail(s, "cannot bring the schema up to date", NULL) : 0;
 }
 
-/* Can this database be used? *is_ours: it has our tables. Whether the role may write them, statements find out. */
+/* Checks that the database can be used. *is_ours: it has our tables. Does not check the role's rights on them. */
 static int inspect(struct session *s, bool *is_ours)
 {
 	const char *const tables[] = {"{}"};
@@ -219,7 +219,7 @@ static int ask_version(struct session *s, int *version)
 	return rows ? 0 : -1;
 }
 
-/* What may be done to the schema. */
+/* What this session may do with the schema. */
 enum aim { AIM_LOOK, AIM_READ, AIM_UPGRADE, AIM_CREATE };
 
 static int prepare(struct session *s, enum aim aim)
@@ -233,7 +233,7 @@ static int prepare(struct session *s, enum aim aim)
 		return 0;
 	if (!is_ours && aim != AIM_CREATE)
 		return dispatch_fail(
-			"database %s has no tables of wsonce: check --postgres, or make them by wsonce migrate",
+			"database %s has no tables of wsonce: check --postgres, or create them with wsonce migrate",
 			PQdb(s->conn));
 	if (is_ours && ask_version(s, &version))
 		return -1;
@@ -279,7 +279,7 @@ static struct session *open_file(const char *path, bool may_create)
 	if (s)
 		s->file = file;
 	else if (!may_create && access(path, F_OK) && errno == ENOENT)
-		dispatch_fail("sqlite: there is no file %s: check --store; the first listener makes it", path);
+		dispatch_fail("sqlite: there is no file %s: check --store; the first listener creates it", path);
 	else
 		dispatch_fail("sqlite: %s", why);
 	return s;
@@ -340,26 +340,19 @@ void session_close(struct session *s)
 
 /* --- questions --- */
 
-/* Runs it in either; returns NULL after failing. */
-static struct pg_result *answer(struct session *s, const char *sql, int n, const char *const *values, char *why,
-				size_t size)
+struct pg_result *session_try(struct session *s, const char *sql, int n, const char *const *values, char *why,
+			      size_t size)
 {
 	char *text = schema_expand(sql, s->schema);
 	struct pg_result *rows = s->file ? session_file_ask(s->file, text, n, values) : ask(s, text, n, values);
 
 	free(text);
+	*why = '\0';
 	if (s->file ? rows != NULL : is_fine(rows))
 		return rows;
 	explain(s, rows, why, size);
 	PQclear(rows);
 	return NULL;
-}
-
-struct pg_result *session_try(struct session *s, const char *sql, int n, const char *const *values, char *why,
-			      size_t size)
-{
-	*why = '\0';
-	return answer(s, sql, n, values, why, size);
 }
 
 static int refuse(void)
@@ -378,7 +371,7 @@ struct pg_result *session_ask_either(struct session *s, const char *sql, const c
 		refuse();
 		return NULL;
 	}
-	rows = answer(s, s->file ? sqlite : sql, n, values, why, sizeof(why));
+	rows = session_try(s, s->file ? sqlite : sql, n, values, why, sizeof(why));
 	if (!rows)
 		dispatch_fail("%s: %s", name_of(s), why);
 	return rows;
@@ -470,7 +463,7 @@ char *session_bytes(const struct pg_result *rows, size_t row, int column, size_t
 	return copy;
 }
 
-/* A pooler makes up the backend's process id that it gives to clients. */
+/* A pooler gives clients an invented process id of the backend. */
 bool session_is_pooled(struct session *s)
 {
 	struct pg_result *rows = s->file ? NULL : session_ask(s, "SELECT pg_catalog.pg_backend_pid()", 0, NULL);
@@ -496,7 +489,7 @@ int session_copy_begin(struct session *s, const char *sql, const char *sqlite)
 	return s->file ? session_run(s, NULL, "BEGIN") : expect(s, execute(s, sql), PGRES_COPY_IN);
 }
 
-/* COPY's text form has another meaning for four characters: those get a backslash. */
+/* In COPY's text format, four characters are escaped by a backslash. */
 static void copy_field(struct bytes *out, struct slice field)
 {
 	static const char special[] = "\\\n\r\t", letters[] = "\\nrt";

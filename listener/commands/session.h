@@ -21,53 +21,52 @@ struct session *session_open_or_create(const struct config *config);
 struct session *session_open_to_read(const struct config *config);
 /* As session_open_to_read, but the tables may be missing. */
 struct session *session_open_to_look(const struct config *config);
-/* Gives the statements of this thread a common deadline, ms from now. With is_to_read, session_open is
- * session_open_to_read. */
+/* Sets a deadline for all statements of this thread together, ms from now. With is_to_read, session_open does what
+ * session_open_to_read does. */
 void session_limit(int64_t ms, bool is_to_read);
-/* Has the deadline passed? */
+/* True if the deadline has passed. */
 bool session_is_late(void);
 void session_close(struct session *s);
 
-/* Is it an SQLite file? */
+/* True for an SQLite file. */
 bool session_is_file(const struct session *s);
 
-/* Runs one statement of Postgres; a file refuses all but BEGIN, COMMIT and ROLLBACK. The n values are texts, NULL for
- * an SQL NULL. Returns its rows, which the caller gives to session_drop; or NULL. Outside of a transaction the role's
+/* Runs one statement in Postgres; a file accepts only BEGIN, COMMIT and ROLLBACK. The n values are texts, NULL for an
+ * SQL NULL. Returns the rows, which the caller passes to session_drop; or NULL. Outside of a transaction the role's
  * statement_timeout does not apply. */
 struct pg_result *session_ask(struct session *s, const char *sql, int n, const char *const *values);
-/* Runs sql in Postgres, or sqlite in a file: there it may be several statements, which run in one transaction, have ?1
- * for $1, and return the rows of the last one that has any. Both may be the same text. If sqlite is NULL, a file is
- * refused. */
+/* Runs sql in Postgres, or sqlite in a file. sqlite may be several statements, with ?1 for $1: they run in one
+ * transaction and return the rows of the last one that has any. If sqlite is NULL, a file is refused. */
 struct pg_result *session_ask_either(struct session *s, const char *sql, const char *sqlite, int n,
 				     const char *const *values);
-/* As session_ask_either with the same text for both, but prints nothing: why gets the reason. */
+/* As session_ask_either with the same text for both, but prints nothing; why gets the reason of a failure. */
 struct pg_result *session_try(struct session *s, const char *sql, int n, const char *const *values, char *why,
 			      size_t size);
-/* Runs the statements of a text separately, each after a line of head and a name, as session_try does: a missing right
- * hides one part only. take gets the rows, which live for the call; or NULL and why. */
+/* Runs the parts of a text separately, as session_try does, so that a missing right hides one part only. Each part
+ * begins with a line of head and its name. take gets the rows, valid during the call; or NULL and why. */
 void session_each_part(struct session *s, const char *text, const char *head, int n, const char *const *values,
 		       void (*take)(void *arg, const char *name, const struct pg_result *rows, const char *why),
 		       void *arg);
-/* As session_ask_either, for statements without values and rows. Returns 0 or -1. */
+/* As session_ask_either, without values and rows. Returns 0 or -1. */
 int session_run(struct session *s, const char *sql, const char *sqlite);
-/* Runs statements of Postgres within the limits of the session, and not in a transaction if it is one, as CREATE INDEX
- * CONCURRENTLY requires. Returns 0 or -1. */
+/* Runs statements in Postgres with the session's own timeouts; a single one runs outside of a transaction, as CREATE
+ * INDEX CONCURRENTLY requires. Returns 0 or -1. */
 int session_run_alone(struct session *s, const char *sql);
 void session_drop(struct pg_result *rows);
 
-/* What is in the rows. A NULL is "", 0 and false. */
+/* The contents of rows. An SQL NULL reads as "", 0 and false. */
 size_t session_count(const struct pg_result *rows);
 bool session_is_null(const struct pg_result *rows, size_t row, int column);
 const char *session_text(const struct pg_result *rows, size_t row, int column);
 int64_t session_number(const struct pg_result *rows, size_t row, int column);
 bool session_flag(const struct pg_result *rows, size_t row, int column);
-/* The bytes of a bytea, on the heap. */
+/* Returns the bytes of a bytea, on the heap. */
 char *session_bytes(const struct pg_result *rows, size_t row, int column, size_t *len);
 
-/* Is there a pooler between this connection and its server? */
+/* True if there is a pooler between this connection and its server. */
 bool session_is_pooled(struct session *s);
 
-/* Loads rows: sql is a COPY ... FROM STDIN, sqlite an INSERT with ?1 to ?n. The n fields of a row are texts; NULL is an
+/* Load rows: sql is a COPY ... FROM STDIN, sqlite an INSERT with ?1 to ?n. The n fields of a row are texts, NULL for an
  * SQL NULL. Each returns 0 or -1. */
 int session_copy_begin(struct session *s, const char *sql, const char *sqlite);
 int session_copy_row(struct session *s, const struct slice *fields, int n);

@@ -1,5 +1,5 @@
 /* session_file.c owns a command's SQLite file. Answers become libpq results, which need no server, so commands read
- * both alike; a BLOB becomes \x and hexadecimal digits, as a bytea does. */
+ * both alike. A BLOB becomes \x and hexadecimal digits, like a bytea. */
 #include "commands/session_file.h"
 
 #include <libpq-fe.h>
@@ -31,7 +31,7 @@ static bool is_end_of_reason(const char *at, const char *end)
 	return at + 1 == end && *at == ')';
 }
 
-/* As dead_letters_list.sql: replaces quoted words and numbers by an ellipsis, except in the code at the end. */
+/* Replaces quoted words and numbers by an ellipsis, except in the code at the end, as dead_letters_list.sql does. */
 static size_t fold(const char *in, size_t len, char *out)
 {
 	const char *at = in, *end = in + len;
@@ -81,7 +81,7 @@ static size_t undo_hex(const char *in, size_t len, char *out)
 	return n;
 }
 
-/* The name of the user who runs the command. */
+/* Returns the name of the user who runs the command. */
 static size_t name_user(const char *in, size_t len, char *out)
 {
 	const struct passwd *user = getpwuid(geteuid());

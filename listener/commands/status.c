@@ -1,4 +1,4 @@
-/* status.c owns `wsonce status`: the state of the fleet once, or again and again on a terminal. */
+/* status.c owns `wsonce status`: it prints the state of the fleet once or repeatedly. */
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include "commands/session.h"
 
 #define WIDTH    80
-#define LIMIT_MS 8000 /* of one look */
+#define LIMIT_MS 8000 /* for both servers to answer */
 #define EVERY_US 2000000
 
 struct status_options {
@@ -26,12 +26,12 @@ struct status_options {
 static const struct option status_options[] = {
 	{"json", OPTION_SWITCH, offsetof(struct status_options, is_json), NULL, 0, 0, NULL, "one JSON object"},
 	{"watch", OPTION_SWITCH, offsetof(struct status_options, is_watching), NULL, 0, 0, NULL,
-	 "show it again and again, until interrupted"},
+	 "repeat until interrupted"},
 	{"every", OPTION_SPAN, offsetof(struct status_options, every_us), "TIME", 1, 0, NULL,
-	 "how often with --watch; default 2s"},
+	 "with --watch: how often; default 2s"},
 };
 
-/* At least 80, which every column is made for. */
+/* The columns need 80. */
 static int find_width(void)
 {
 	struct winsize size;
@@ -47,7 +47,7 @@ static enum fleet_health show(const struct invocation *in)
 
 	session_limit(LIMIT_MS, true);
 	state = fleet_state_read(in->config, &health);
-	/* Home, and then each line over the old one: no flicker, and what is not a terminal gets plain text. */
+	/* Only a terminal is cleared. */
 	if (o->is_watching && isatty(STDOUT_FILENO))
 		fputs("\033[H\033[2J", stdout);
 	if (o->is_json) {
@@ -89,10 +89,9 @@ const struct subcommand status_command = {
 	.name = "status",
 	.arguments = "",
 	.summary = "show the state of the whole fleet",
-	.help = "Tells how the fleet is, as far as Postgres and Redis know: each listener, each source, what is "
-		"stored, "
-		"what waits, both servers, and settings that differ. Exit status 0: all is well; 1: degraded, events "
-		"are stored all the same; 2: down.",
+	.help = "Shows the fleet as Postgres and Redis know it: listeners, sources, rates, both servers, dead letters, "
+		"pending deliveries, and settings that differ between listeners. The exit status is 0 if all is well, "
+		"1 if something is degraded but events are stored, and 2 if no event can be stored.",
 	COMMAND_OPTIONS(status_options, struct status_options),
 	.check = check_status,
 	.settings = SETTINGS_BOTH " unsettled-warning",
