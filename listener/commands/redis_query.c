@@ -12,13 +12,8 @@
 #include "redis/resp.h"
 #include "forget.lua.h"
 #include "base/log.h"
-#include "measure.lua.h"
 #include "redis/connection.h"
 #include "road/mark.h"
-
-/* What MEMORY USAGE leaves out of a key with a time to live: an entry and the slots in two tables. For keys of 104
- * bytes by MEMORY USAGE, used_memory grew by 160 to 165 bytes. */
-#define TABLE_BYTES 60
 
 #define INFO_BYTES 32768
 
@@ -238,34 +233,6 @@ int redis_query_forget(struct redis_query *m, const struct slice *ids, size_t n)
 		send_command(m, NULL);
 	}
 	return finish(m);
-}
-
-/* Adds the prefix as a pattern for SCAN, with its special characters escaped. */
-static void put_pattern(struct redis_query *m)
-{
-	char pattern[600];
-	size_t n = 0;
-
-	for (const char *c = m->prefix; *c && n < sizeof(pattern) - 3; c++) {
-		if (strchr("*?[]\\^", *c))
-			pattern[n++] = '\\';
-		pattern[n++] = *c;
-	}
-	pattern[n++] = '*';
-	resp_bytes(&m->command, pattern, n);
-}
-
-int64_t redis_query_measure(struct redis_query *m)
-{
-	if (!m)
-		return 0;
-	resp_start(&m->command, 5);
-	resp_word(&m->command, "EVAL");
-	resp_word(&m->command, LUA_MEASURE);
-	resp_word(&m->command, "0");
-	put_pattern(m);
-	resp_word(&m->command, MARK_DONE_HEAD);
-	return ask(m) == 0 && m->number ? m->number + TABLE_BYTES : 0;
 }
 
 int redis_query_command(struct redis_query *m, const char *const *words, size_t n, char *text, size_t size,

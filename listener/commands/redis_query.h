@@ -37,8 +37,4 @@ int redis_query_command(struct redis_query *m, const char *const *words, size_t 
 /* Returns the fields of INFO as an object of strings, for the caller to free; {} if the user may not run INFO. */
 json_t *redis_query_info(struct redis_query *m);
 
-/* Returns the bytes of Redis's memory that a done mark takes, or 0 if there is none or Redis does not answer. m may be
- * NULL. */
-int64_t redis_query_measure(struct redis_query *m);
-
 #endif

@@ -9,12 +9,10 @@
 #include "base/memory.h"
 #include "commands/dispatch.h"
 #include "commands/json_out.h"
-#include "commands/redis_query.h"
 #include "commands/session.h"
 #include "duplicates.sql.h"
 
 #define BAR_WIDTH    40
-#define USUAL_BYTES  165 /* of a done mark with an id of 14 bytes, measured */
 #define WANTED_SHARE 0.99
 #define MIB          1048576.0
 
@@ -31,29 +29,17 @@ static const struct option stats_options[] = {
 
 /* --- reading --- */
 
-/* Returns the bytes that a done mark takes in Redis; 0: unknown. */
-static int64_t measure_mark(const struct config *config)
-{
-	struct redis_query *marks = redis_query_open(config);
-	int64_t bytes = redis_query_measure(marks);
-
-	redis_query_close(marks);
-	return bytes;
-}
-
 /* NULL after saying why. */
 static json_t *read_duplicates(struct session *s, const struct config *config, int64_t since_us)
 {
-	char since[24], bytes[24], window[24];
-	int64_t measured = measure_mark(config);
-	const char *values[] = {since, bytes, measured ? "true" : "false", window};
+	char since[24], window[24];
+	const char *values[] = {since, window};
 	struct pg_result *rows;
 	json_t *found;
 
 	snprintf(since, sizeof(since), "%" PRId64, since_us);
-	snprintf(bytes, sizeof(bytes), "%" PRId64, measured ? measured : USUAL_BYTES);
 	snprintf(window, sizeof(window), "%" PRId64, config->dedup_window_s);
-	rows = session_ask(s, SQL_DUPLICATES, 4, values);
+	rows = session_ask(s, SQL_DUPLICATES, 2, values);
 	found = rows ? json_loads(session_text(rows, 0, 0), 0, NULL) : NULL;
 	session_drop(rows);
 	return found;
@@ -173,9 +159,8 @@ static void print_windows(const json_t *d)
 	json_t *window;
 	size_t i;
 
-	printf("\n  --dedup-window    copies within    Redis, at %.*f events/s (%lld bytes a mark, %s)\n",
-	       rate < 10 ? 2 : 0, rate, (long long)member_number(d, "bytes_per_mark"),
-	       json_is_true(json_object_get(d, "is_measured")) ? "measured" : "as usual");
+	printf("\n  --dedup-window    copies within    Redis, at %.*f events/s (%lld bytes a mark)\n",
+	       rate < 10 ? 2 : 0, rate, (long long)member_number(d, "bytes_per_mark"));
 	json_array_foreach(json_object_get(d, "windows"), i, window)
 	{
 		json_int_t seconds = member_number(window, "seconds");
@@ -244,6 +229,6 @@ const struct subcommand stats_duplicates = {
 		"after the first the copies came, and which --dedup-window fits. Listeners report once a minute and "
 		"when they stop. On a feed each listener gets every event, and these copies count too.",
 	COMMAND_OPTIONS(stats_options, struct stats_options),
-	.settings = SETTINGS_BOTH " dedup-window",
+	.settings = SETTINGS_STORE " dedup-window",
 	.run = run_stats,
 };

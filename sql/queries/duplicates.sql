@@ -1,12 +1,12 @@
 -- What listeners counted of further copies of events, for wsonce stats duplicates.
--- $1      microseconds since 1970: only days (UTC) from this one on; 0: all days
--- $2, $3  bytes that a mark takes in Redis; whether they were measured
--- $4      --dedup-window, if no listener has told its own
+-- $1  microseconds since 1970: only days (UTC) from this one on; 0: all days
+-- $2  --dedup-window, if no listener has told its own
 -- Result  one object: what --json prints, without "advice"
 --
 -- The rate of a day is over the seconds until now or its end, but at least an hour: the first check-in of a day reports
 -- what came in the last minute of the day before. Within a bucket of delays, copies are assumed to be spread evenly. Bucket
 -- n has those from 2^(n - 2) ms on; the last one, 41, has no end, so its copies are within no window.
+-- A mark of an id of 14 characters takes 165 bytes of Redis's memory (measured).
 -- keys has the 256 smallest hashes, see sql/migrations/014_duplicate_keys.sql. Hashes are spread evenly: if 256 of them are
 -- below some number, as many are in each part of that size.
 WITH days AS MATERIALIZED (
@@ -18,14 +18,14 @@ WITH days AS MATERIALIZED (
 	SELECT pg_catalog.to_char(pg_catalog.min(day), 'YYYY-MM-DD') AS first_day,
 		pg_catalog.to_char(pg_catalog.max(day), 'YYYY-MM-DD') AS last_day, coalesce(pg_catalog.sum(events), 0) AS events,
 		coalesce(pg_catalog.max(rate), 0) AS rate, coalesce((SELECT dedup_window_s FROM :schema.wsonce_listeners
-			ORDER BY seen_at DESC, listener LIMIT 1), $4::bigint) AS window_s
+			ORDER BY seen_at DESC, listener LIMIT 1), $2::bigint) AS window_s, 165 AS bytes_per_mark
 	FROM days
 ), delays AS (
 	SELECT pg_catalog.sum(c.copies) AS copies, CASE WHEN n > 1 THEN 2::float8 ^ (n - 2) ELSE 0 END AS from_ms,
 		CASE WHEN n < 41 THEN 2::float8 ^ (n - 1) END AS to_ms
 	FROM days, LATERAL pg_catalog.unnest(days.copies) WITH ORDINALITY AS c (copies, n) WHERE n <= 41 GROUP BY n
 ), windows AS (
-	SELECT seconds, pg_catalog.round(rate * seconds * $2::bigint)::bigint AS redis_bytes, coalesce((
+	SELECT seconds, pg_catalog.round(rate * seconds * bytes_per_mark)::bigint AS redis_bytes, coalesce((
 		SELECT pg_catalog.sum(copies * least(1, greatest(0, (seconds * 1000 - from_ms) / (to_ms - from_ms))))
 			/ nullif(pg_catalog.sum(copies), 0) FROM delays
 	)::float8, 1) AS share
@@ -52,7 +52,7 @@ SELECT pg_catalog.json_build_object('first_day', first_day, 'last_day', last_day
 	'delays', (SELECT coalesce(pg_catalog.json_agg(pg_catalog.json_build_object('from_ms', from_ms::bigint, 'copies', copies)
 		ORDER BY from_ms), '[]') FROM delays WHERE copies > 0),
 	'dedup_window_s', window_s, 'share_within', (SELECT share FROM windows WHERE seconds = window_s),
-	'events_per_second', rate, 'bytes_per_mark', $2::bigint, 'is_measured', $3::boolean,
+	'events_per_second', rate, 'bytes_per_mark', bytes_per_mark,
 	'windows', (SELECT pg_catalog.json_agg(pg_catalog.json_build_object('seconds', seconds, 'share_within', share,
 		'redis_bytes', redis_bytes) ORDER BY seconds) FROM windows))
 FROM total, found

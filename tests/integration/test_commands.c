@@ -3,14 +3,15 @@
 
 #include "support.h"
 
+/* The first three do not use Redis. */
 static const char *const commands[] = {"dead-letters list",
 				       "dead-letters show",
+				       "stats duplicates",
 				       "dead-letters retry",
 				       "dead-letters discard",
 				       "audit",
 				       "replay",
-				       "purge",
-				       "stats duplicates"};
+				       "purge"};
 
 #define COMMANDS (sizeof commands / sizeof *commands)
 
@@ -34,7 +35,7 @@ Test(commands, each_has_a_help_with_its_options_and_the_settings_that_it_shares_
 		cr_expect_eq(strncmp(run.output, usage, strlen(usage)), 0, "%s", run.output);
 		cr_expect(strstr(run.output, "\n  --json "), "%s", run.output);
 		cr_expect(strstr(run.output, "\n  --postgres "));
-		cr_expect_eq(strstr(run.output, "\n  --redis ") != NULL, i >= 2, "%s", run.output);
+		cr_expect_eq(strstr(run.output, "\n  --redis ") != NULL, i >= 3, "%s", run.output);
 		cr_expect_not(strstr(run.output, "\n  --source ") || strstr(run.output, "\n  --ingest "));
 	}
 }
@@ -108,9 +109,8 @@ Test(commands, help_of_dead_letters_lists_its_actions)
 	struct run run = run_in(NULL, "dead-letters --help");
 
 	cr_assert_eq(run.status, 0);
-	for (size_t i = 0; i < 4; i++)
-		cr_expect(strstr(run.output, commands[i]));
-	cr_expect_not(strstr(run.output, "replay"));
+	for (size_t i = 0; i < COMMANDS; i++)
+		cr_expect_eq(strstr(run.output, commands[i]) != NULL, strncmp(commands[i], "dead-letters ", 13) == 0);
 }
 
 Test(commands, wrong_usage_is_refused_by_one_line_and_status_2)

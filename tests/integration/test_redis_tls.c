@@ -124,8 +124,8 @@ Test(redis_tls, commands_ask_by_tls_too)
 	const char *url = suite_text("rediss://localhost:%d/0", tls_port);
 	struct listener *l = start_listener("localhost", suite_text("--redis-ca %s", authority->cert));
 	const char *argv[] = {suite_env("WSONCE_TEST_BIN"),
-			      "stats",
-			      "duplicates",
+			      "explain",
+			      "x",
 			      "--postgres",
 			      database_conninfo(db),
 			      "--redis",
@@ -137,7 +137,7 @@ Test(redis_tls, commands_ask_by_tls_too)
 			      NULL};
 
 	must_claim(l, redis);
-	cr_expect_eq(process_run(argv, READY_MS), 0);
-	cr_expect(strstr(redisd_command(redis, "INFO commandstats"), "cmdstat_scan:"), "it has not asked");
+	cr_expect_eq(process_run(argv, READY_MS), 1, "nothing is known about x");
+	cr_expect(strstr(redisd_command(redis, "INFO commandstats"), "cmdstat_pttl:"), "it has not asked");
 	cr_expect_eq(listener_stop(l), 0);
 }
