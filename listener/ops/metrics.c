@@ -48,15 +48,6 @@ static void put_histogram(FILE *out, const char *name, const char *meaning, cons
 		(unsigned long long)h->count);
 }
 
-static size_t sources_open_count(const struct sources *s)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; s && i < sources_count(s); i++)
-		n += sources_view(s, i).is_open;
-	return n;
-}
-
 static void put_label(FILE *out, const char *text)
 {
 	for (; *text; text++)
@@ -66,104 +57,102 @@ static void put_label(FILE *out, const char *text)
 			fputc((unsigned char)*text < ' ' || (unsigned char)*text > '~' ? '?' : *text, out);
 }
 
-static void put_source(FILE *out, const char *name, const struct source_view *view, int64_t value)
+/* Begins a line: a metric, its source and one more label. */
+static void put_source(FILE *out, const char *name, const char *source, const char *label, const char *value)
 {
 	fprintf(out, "wsonce_%s{source=\"", name);
-	put_label(out, view->name);
-	fprintf(out, "\",url=\"");
-	put_label(out, view->url);
-	fprintf(out, "\"} %lld\n", (long long)value);
+	put_label(out, source);
+	fprintf(out, "\",%s=\"", label);
+	put_label(out, value);
+	fprintf(out, "\"} ");
 }
 
-/* A line for each rule of each profile, and one for frames that matched no rule. */
-static void put_rules(FILE *out, const struct sources *s, const char *name, const char *meaning, size_t offset)
+/* Writes a line for each rule of a profile, and one with rule "" for frames that matched none. which: see put_rules. */
+static void put_rules_of(FILE *out, const char *name, const struct source_view *view, size_t which)
 {
-	bool has_type = false;
+	for (size_t r = 0; r <= view->profile->rule_count; r++) {
+		const struct rule_count *n = &view->rules[r];
+		const uint64_t values[] = {n->frames, n->events, n->nothing, n->rejected, n->sends};
+		const char *rule = r == view->profile->rule_count ? "" : view->profile->rules[r].name;
+		char number[24];
 
-	for (size_t i = 0; s && i < sources_count(s); i++) {
-		struct source_view view = sources_view(s, i);
+		snprintf(number, sizeof(number), "#%zu", r + 1);
+		put_source(out, name, view->profile->name, "rule", rule ? rule : number);
+		fprintf(out, "%llu\n", (unsigned long long)values[which]);
+	}
+}
 
-		for (size_t r = 0; view.profile && r <= view.profile->rule_count; r++) {
-			const char *rule = r == view.profile->rule_count ? "" : view.profile->rules[r].name;
-			char number[24];
+static void put_rules(FILE *out, const struct sources *s)
+{
+	static const char *const metrics[][2] = {
+		{"feed_frames_total", "Frames that matched this rule; rule \"\": none."},
+		{"feed_events_total", "Events in these frames."},
+		{"feed_frames_without_events_total", "Frames of these without an event."},
+		{"feed_rejected_total", "Dead letters that these frames became, whole or in part."},
+		{"feed_replies_total", "Replies to these frames."},
+	};
 
-			snprintf(number, sizeof(number), "#%zu", r + 1);
+	for (size_t m = 0; m < sizeof(metrics) / sizeof(metrics[0]); m++) {
+		put_type(out, metrics[m][0], "counter", metrics[m][1]);
+		for (size_t i = 0; i < sources_count(s); i++) {
+			struct source_view view = sources_view(s, i);
 
-			if (!has_type)
-				put_type(out, name, "counter", meaning);
-			has_type = true;
-			fprintf(out, "wsonce_%s{source=\"", name);
-			put_label(out, view.profile->name);
-			fprintf(out, "\",rule=\"");
-			put_label(out, rule ? rule : number);
-			fprintf(out, "\"} %llu\n",
-				(unsigned long long)*(const uint64_t *)(const void *)((const char *)&view.rules[r] +
-										      offset));
+			if (view.profile)
+				put_rules_of(out, metrics[m][0], &view, m);
 		}
 	}
 }
 
-/* A line for each profile whose sequence numbers are contiguous. */
-static void put_gaps(FILE *out, const struct sources *s, const char *name, const char *meaning, size_t offset)
+/* Only for profiles that say that sequence numbers are contiguous. */
+static void put_gaps(FILE *out, const struct sources *s)
 {
-	bool has_type = false;
+	static const char *const metrics[][2] = {{"feed_gaps_total", "Gaps in the source's sequence numbers."},
+						 {"feed_missing_total", "Numbers missing in these gaps."}};
 
-	for (size_t i = 0; s && i < sources_count(s); i++) {
-		struct source_view view = sources_view(s, i);
+	for (size_t m = 0; m < 2; m++) {
+		put_type(out, metrics[m][0], "counter", metrics[m][1]);
+		for (size_t i = 0; i < sources_count(s); i++) {
+			struct source_view view = sources_view(s, i);
+			const uint64_t values[] = {view.gaps.gaps, view.gaps.missing};
 
-		if (!view.profile || !view.profile->gap.contiguous)
-			continue;
-		if (!has_type)
-			put_type(out, name, "counter", meaning);
-		has_type = true;
-		fprintf(out, "wsonce_%s{source=\"", name);
-		put_label(out, view.profile->name);
-		fprintf(out, "\"} %llu\n",
-			(unsigned long long)*(const uint64_t *)(const void *)((const char *)&view.gaps + offset));
+			if (!view.profile || !view.profile->gap.contiguous)
+				continue;
+			fprintf(out, "wsonce_%s{source=\"", metrics[m][0]);
+			put_label(out, view.profile->name);
+			fprintf(out, "\"} %llu\n", (unsigned long long)values[m]);
+		}
 	}
-}
-
-static void put_all_rules(FILE *out, const struct sources *s)
-{
-	put_rules(out, s, "feed_frames_total", "Frames that matched this rule; rule \"\": none.",
-		  offsetof(struct rule_count, frames));
-	put_rules(out, s, "feed_events_total", "Events in them.", offsetof(struct rule_count, events));
-	put_rules(out, s, "feed_frames_without_events_total", "Those of them that held no event.",
-		  offsetof(struct rule_count, nothing));
-	put_rules(out, s, "feed_rejected_total", "Dead letters that they became, whole or in part.",
-		  offsetof(struct rule_count, rejected));
-	put_rules(out, s, "feed_replies_total", "Replies to them.", offsetof(struct rule_count, sends));
-	put_gaps(out, s, "feed_gaps_total", "Holes in the source's numbering.",
-		 offsetof(struct sequence_gaps_count, gaps));
-	put_gaps(out, s, "feed_missing_total", "Numbers in those holes.",
-		 offsetof(struct sequence_gaps_count, missing));
 }
 
 static void put_sources(FILE *out, const struct sources *s, int64_t now_ms)
 {
-	size_t count = s ? sources_count(s) : 0;
-	struct source_view view;
+	static const char *const metrics[][2] = {
+		{"source_up", "1 while this source is connected."},
+		{"source_standby", "1 while this source is left to other listeners."},
+		{"source_last_message_timestamp_seconds",
+		 "Unix time of this source's last message; 0 if there was none."},
+	};
+	size_t count = s ? sources_count(s) : 0, open = 0;
 
+	for (size_t i = 0; i < count; i++)
+		open += sources_view(s, i).is_open;
 	put_gauge(out, "sources", "Sources configured.", (double)count);
-	put_gauge(out, "sources_open", "Sources connected.", (double)sources_open_count(s));
-	put_type(out, "source_up", "gauge", "1 while this source is connected.");
-	for (size_t i = 0; i < count; i++) {
-		view = sources_view(s, i);
-		put_source(out, "source_up", &view, view.is_open);
+	put_gauge(out, "sources_open", "Sources connected.", (double)open);
+	for (size_t m = 0; m < 3; m++) {
+		put_type(out, metrics[m][0], "gauge", metrics[m][1]);
+		for (size_t i = 0; i < count; i++) {
+			struct source_view view = sources_view(s, i);
+			const int64_t values[] = {view.is_open, view.is_ready && !view.is_open,
+						  clock_shown_ms(view.last_message_ms, now_ms) / 1000};
+
+			put_source(out, metrics[m][0], view.name, "url", view.url);
+			fprintf(out, "%lld\n", (long long)values[m]);
+		}
 	}
-	put_type(out, "source_standby", "gauge", "1 while this source is left to other listeners.");
-	for (size_t i = 0; i < count; i++) {
-		view = sources_view(s, i);
-		put_source(out, "source_standby", &view, view.is_ready && !view.is_open);
+	if (count) {
+		put_rules(out, s);
+		put_gaps(out, s);
 	}
-	put_type(out, "source_last_message_timestamp_seconds", "gauge",
-		 "Unix time of this source's last message; 0 if there was none.");
-	for (size_t i = 0; i < count; i++) {
-		view = sources_view(s, i);
-		put_source(out, "source_last_message_timestamp_seconds", &view,
-			   clock_shown_ms(view.last_message_ms, now_ms) / 1000);
-	}
-	put_all_rules(out, s);
 }
 
 /* The age of the oldest of this listener's events and of the fleet's pending deliveries. */
