@@ -31,7 +31,7 @@
 #include "page_svg.h"
 
 #define VISITORS      128
-#define QUESTIONS     16 /* at once; each has a connection to Postgres */
+#define QUESTIONS     16 /* at once, each with a connection to Postgres */
 #define FRESH_MS      2000
 #define BODY_MAX      (64u << 10)
 #define IDS_MAX       100
@@ -69,7 +69,7 @@ static const struct option dashboard_options[] = {
 	 "allow retry, discard and reopen with one of the tokens in FILE, lines \"name token\"; reloaded when it "
 	 "changes"},
 	{"open", OPTION_SWITCH, offsetof(struct dashboard_options, is_open), NULL, 0, 0, NULL,
-	 "allow an address that is not loopback: everybody who reaches it can read all events and dead letters"},
+	 "allow an address that is not loopback; everybody who can reach it can read all events and dead letters"},
 };
 
 static const struct dashboard_options dashboard_defaults = {.address = "127.0.0.1:9090"};
@@ -96,19 +96,19 @@ struct words {
 struct endpoint {
 	const char *path;
 	const char *command; /* and its fixed options */
-	const char *options; /* allowed in the query, separated by blanks; switches end with ! */
-	const char *word;    /* name of the required argument that is not an option; NULL: none */
+	const char *options; /* allowed in the query, with blanks around each */
+	bool has_id;         /* the query has an id, which is the command's argument */
 	bool changes;        /* by POST, with a token */
 };
 
 static const struct endpoint endpoints[] = {
-	{"/api/explain", "explain --json", "", "id", false},
+	{"/api/explain", "explain --json", "", true, false},
 	{"/api/dead-letters", "dead-letters list --json",
-	 "since until type reason target state limit examples deliveries!", NULL, false},
-	{"/api/dead-letters/show", "dead-letters show --json", "deliveries!", "id", false},
-	{"/api/dead-letters/retry", "dead-letters retry --json", "", NULL, true},
-	{"/api/dead-letters/discard", "dead-letters discard --json", "", NULL, true},
-	{"/api/dead-letters/reopen", "dead-letters reopen --json", "", NULL, true},
+	 " since until type reason target state limit examples deliveries ", false, false},
+	{"/api/dead-letters/show", "dead-letters show --json", " deliveries ", true, false},
+	{"/api/dead-letters/retry", "dead-letters retry --json", "", false, true},
+	{"/api/dead-letters/discard", "dead-letters discard --json", "", false, true},
+	{"/api/dead-letters/reopen", "dead-letters reopen --json", "", false, true},
 };
 
 static const struct {
@@ -229,50 +229,44 @@ static struct http_reply answer_state(struct dashboard *d)
 
 /* --- questions --- */
 
-/* Returns 1 for an option with a value, 2 for a switch, 0 for a name that is not allowed. */
-static int find_kind(const char *options, const char *name)
+static bool is_allowed(const struct endpoint *e, const char *name)
 {
-	size_t len = strlen(name);
+	char word[40];
 
-	for (const char *at = options; len && (at = strstr(at, name)); at++)
-		if ((at == options || at[-1] == ' ') && (!at[len] || strchr(" !", at[len])))
-			return at[len] == '!' ? 2 : 1;
-	return 0;
+	return !strchr(name, ' ') && snprintf(word, sizeof(word), " %s ", name) < (int)sizeof(word) &&
+	       strstr(e->options, word);
 }
 
-/* A value follows = or --, so it cannot be taken for an option. */
-static const char *add_argument(const struct endpoint *e, struct words *words, const char *name, const char *value,
-				char **word)
+/* A value follows =, so it cannot be taken for an option. */
+static void add_option(struct words *words, const struct http_argument *a)
 {
-	int kind = find_kind(e->options, name);
-
-	if (e->word && strcmp(name, e->word) == 0 && !*word) {
-		*word = memory_strdup(value);
-		return NULL;
-	}
-	if (!kind)
-		return "no such argument for this page\n";
-	if (*value)
-		add_word(words, kind == 2 ? memory_printf("--%s", name) : memory_printf("--%s=%s", name, value));
-	return NULL;
+	if (strcmp(a->name, "deliveries") == 0)
+		add_word(words, memory_strdup("--deliveries"));
+	else
+		add_word(words, memory_printf("--%s=%s", a->name, a->value));
 }
 
 /* Turns a GET into the words of its command. Returns NULL or what is wrong. */
 static const char *read_query(const struct endpoint *e, const struct http_question *q, struct words *words)
 {
-	const char *fault = q->argument_count > HTTP_ARGUMENTS_MAX ? "too many arguments\n" : NULL;
-	char *word = NULL;
+	const char *id = "";
 
+	if (q->argument_count > HTTP_ARGUMENTS_MAX)
+		return "too many arguments\n";
 	add_command(words, e);
-	for (size_t i = 0; !fault && i < q->argument_count; i++)
-		fault = add_argument(e, words, q->arguments[i].name, q->arguments[i].value, &word);
-	if (!fault && e->word && !(word && *word))
-		fault = "the argument id is missing\n";
-	if (word) {
-		add_word(words, memory_strdup("--"));
-		add_word(words, word);
+	for (const struct http_argument *a = q->arguments; a < q->arguments + q->argument_count; a++) {
+		if (e->has_id && strcmp(a->name, "id") == 0 && !*id)
+			id = a->value;
+		else if (!is_allowed(e, a->name))
+			return "this page has no such argument\n";
+		else if (*a->value)
+			add_option(words, a);
 	}
-	return fault;
+	if (!e->has_id)
+		return NULL;
+	add_word(words, memory_strdup("--"));
+	add_word(words, memory_strdup(id));
+	return *id ? NULL : "the argument id is missing\n";
 }
 
 static struct http_reply answer_question(struct dashboard *d, const struct endpoint *e, const struct http_question *q,
@@ -352,7 +346,7 @@ static unsigned int check_token(struct dashboard *d, const struct http_question 
 	return status;
 }
 
-/* A form on another site cannot send this type. */
+/* Requires a Content-Type that a form on another site cannot send. */
 static struct http_reply change(struct dashboard *d, const struct endpoint *e, const struct http_question *q,
 				const char *token_name, struct words *words)
 {
@@ -423,7 +417,7 @@ static struct http_reply answer(void *arg, const struct http_question *q)
 	if ((!posts && strcmp(q->method, "GET") != 0 && strcmp(q->method, "HEAD") != 0) || posts != (e && e->changes))
 		return refuse(HTTP_NOT_ALLOWED, "this method is not allowed here\n");
 	if (!posts && q->body.len)
-		return refuse(HTTP_BAD_REQUEST, "requests of this page have no body\n");
+		return refuse(HTTP_BAD_REQUEST, "a GET has no body\n");
 	if (!e)
 		return answer_plain(arg, q);
 	r = posts ? answer_change(arg, e, q, &words) : answer_question(arg, e, q, &words);
@@ -519,10 +513,9 @@ const struct subcommand dashboard_command = {
 	.name = "dashboard",
 	.arguments = "",
 	.summary = "serve a web page of the whole fleet",
-	.help = "Serves a web page of the whole fleet, from what Postgres and Redis know: listeners, sources, rates "
-		"and "
-		"latency, dead letters with their messages, deliveries, the history of an event. It is read-only "
-		"without --admin-token-file; with it, dead letters can be retried, discarded and reopened.",
+	.help = "Serves a web page that shows the fleet as Postgres and Redis know it: listeners, sources, rates, "
+		"latency, dead letters with their messages, deliveries, and the history of an event. The page is "
+		"read-only; with --admin-token-file, dead letters can be retried, discarded and reopened.",
 	COMMAND_OPTIONS(dashboard_options, struct dashboard_options),
 	.defaults = &dashboard_defaults,
 	.check = check_dashboard,

@@ -1,5 +1,5 @@
-/* reload.c owns `wsonce reload`: it sends SIGHUP to a process that it knows to be a listener. listener/reload.c has
- * what the listener does then. */
+/* reload.c owns `wsonce reload`: it sends SIGHUP to a process after checking that it is a listener. listener/reload.c
+ * is the listener's part. */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -12,7 +12,7 @@
 
 #define PROC_BYTES 4096
 
-/* Reads the beginning of a file of /proc/PID. Returns false if it cannot be read. */
+/* Reads the first bytes of a file in /proc/PID. Returns false if it cannot be read. */
 static bool read_proc(long pid, const char *name, char *room, size_t *len)
 {
 	char *path = memory_printf("/proc/%ld/%s", pid, name);
@@ -26,7 +26,7 @@ static bool read_proc(long pid, const char *name, char *room, size_t *len)
 	return in != NULL;
 }
 
-/* What follows a name at the beginning of a line of /proc/PID/status; "" if no line begins so. */
+/* Returns what follows name in its line of /proc/PID/status, or "". */
 static const char *find_line(const char *status, const char *name)
 {
 	for (const char *at = status; at; at = strchr(at, '\n')) {
@@ -42,7 +42,7 @@ static bool has_signal(const char *status, const char *name, int number)
 	return strtoull(find_line(status, name), NULL, 16) >> (number - 1) & 1;
 }
 
-/* words is /proc/PID/cmdline, each word with its NUL: is the second one "listen"? */
+/* True if the second word of /proc/PID/cmdline, whose words end with NUL, is "listen". */
 static bool is_listening(const char *words, size_t len)
 {
 	size_t first = strlen(words) + 1;
@@ -50,7 +50,7 @@ static bool is_listening(const char *words, size_t len)
 	return first < len && strcmp(words + first, "listen") == 0;
 }
 
-/* NULL, or why this process must not get the signal. */
+/* Returns why this process must not get the signal, or NULL. */
 static const char *find_objection(long pid)
 {
 	char own[PROC_BYTES], name[PROC_BYTES], words[PROC_BYTES], status[PROC_BYTES];
@@ -60,16 +60,13 @@ static const char *find_objection(long pid)
 		return "there is no such process";
 	if (!read_proc(pid, "status", status, &len) || !read_proc(pid, "comm", name, &len) ||
 	    !read_proc(pid, "cmdline", words, &words_len) || !read_proc(getpid(), "comm", own, &own_len))
-		return "/proc does not show the process, so that it cannot be known to be a listener: "
-		       "kill -HUP sends the signal to any process";
+		return "/proc hides it, so it may not be a listener: if you are sure, use kill -HUP";
 	if (strtol(find_line(status, "Tgid:"), NULL, 10) != pid)
 		return "it is a thread, not a process";
-	if (*find_line(status, "State:") == 'Z')
-		return "it has ended";
 	if ((strcmp(name, own) != 0 && strcmp(name, "wsonce\n") != 0) || !is_listening(words, words_len))
 		return "it is not a wsonce listener";
 	if (has_signal(status, "SigIgn:", SIGHUP))
-		return "it ignores SIGHUP, as a process does that nohup started: restart it";
+		return "it ignores SIGHUP, because nohup started it: restart it";
 	return has_signal(status, "SigCgt:", SIGHUP) ? NULL : "it has only just started: try again";
 }
 
@@ -85,7 +82,7 @@ static int run_reload(const struct invocation *in)
 	}
 	why = find_objection(pid);
 	if (!why && kill((pid_t)pid, SIGHUP))
-		why = errno == EPERM ? "it is another user's" : strerror(errno);
+		why = errno == EPERM ? "it belongs to another user" : strerror(errno);
 	if (why)
 		return dispatch_fail("process %ld was not sent the signal: %s", pid, why);
 	printf("process %ld was sent SIGHUP; its log says what it reloaded, and wsonce_reloads_failed_total in its "
@@ -99,12 +96,11 @@ const struct subcommand reload_command = {
 	.arguments = "PID",
 	.least_words = 1,
 	.most_words = 1,
-	.summary = "have a listener read settings, tokens and certificates again",
+	.summary = "make a listener read settings, tokens and certificates again",
 	.help = "Sends SIGHUP to a process, after checking that it is a listener. The listener reads its settings "
-		"again "
-		"and applies those that can change while it runs: log-level, log-format, tokens, webhooks, "
-		"certificates, the secrets of profiles. One line of its log says what it did, and which changed "
-		"settings need a restart. After an error in any file nothing changes.",
+		"again and applies those that can change while it runs: log-level, log-format, tokens, webhooks, "
+		"certificates, and the secrets of profiles. It logs in one line what it applied, and which changed "
+		"settings need a restart. If any file has an error, nothing changes.",
 	.settings = SETTINGS_NONE,
 	.run = run_reload,
 };
