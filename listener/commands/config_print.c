@@ -1,4 +1,4 @@
-/* config_print.c owns `wsonce config print`: the settings that are in force, where each comes from, and no secret. */
+/* config_print.c owns `wsonce config print`: the settings in force and their origins, without secrets. */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@ struct print_options {
 static const struct option print_options[] = {
 	{"json", OPTION_SWITCH, offsetof(struct print_options, is_json), NULL, 0, 0, NULL, "one JSON object"},
 	{"all", OPTION_SWITCH, offsetof(struct print_options, with_defaults), NULL, 0, 0, NULL,
-	 "also those that have their default"},
+	 "also settings with their default values"},
 };
 
 struct printing {
@@ -64,8 +64,9 @@ const struct subcommand config_print = {
 	.name = "config print",
 	.arguments = "",
 	.summary = "print the settings in force, and where each comes from",
-	.help = "Prints each setting that is not its default, with its origin: file, environment or flag. Secrets are "
-		"***. Give it the flags, the environment and the --config of the listener.",
+	.help = "Prints each setting that differs from its default, with its origin: file, credential, environment or "
+		"flag. Secrets are shown as ***. Run it with the flags, the environment and the --config of the "
+		"listener.",
 	.has_all_settings = true,
 	COMMAND_OPTIONS(print_options, struct print_options),
 	.run = run_print,

@@ -1,5 +1,5 @@
-/* indexes.c owns the making of the indexes that only commands need. The tables are too large to do that in a migration,
- * which keeps writers waiting. */
+/* indexes.c creates the indexes that only commands need. A migration would block writers while it indexes large tables.
+ */
 #include "commands/indexes.h"
 
 #include "commands/progress.h"
@@ -9,7 +9,7 @@
 
 enum column { REMOVE, MAKE, MAKE_BESIDE };
 
-/* An index that could not be finished while others write is left invalid, and costs them time: it is dropped first. */
+/* Drops an invalid index first: CREATE INDEX CONCURRENTLY leaves one when it fails, and it slows down writers. */
 static int make(struct session *s, const struct pg_result *missing, size_t row)
 {
 	bool is_beside = !session_is_null(missing, row, MAKE_BESIDE);
@@ -21,7 +21,7 @@ static int make(struct session *s, const struct pg_result *missing, size_t row)
 	return session_run_alone(s, sql);
 }
 
-/* Waits for all open transactions of the server, within limits. */
+/* CREATE INDEX CONCURRENTLY waits for all open transactions of the server; lock_timeout limits that. */
 int indexes_make(struct session *s)
 {
 	struct pg_result *missing = session_is_file(s) ? NULL : session_ask(s, SQL_INDEXES, 0, NULL);

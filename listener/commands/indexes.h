@@ -1,11 +1,11 @@
-/* indexes.h: the indexes that only commands need. */
+/* indexes.h: creates the indexes that only commands need. */
 #ifndef WSONCE_INDEXES_H
 #define WSONCE_INDEXES_H
 
 struct session;
 
-/* Makes the missing ones, if this role may, while others write. Without them commands take longer and find the same.
- * Returns 0; or -1 after saying why. */
+/* Creates the missing indexes if this role may, without blocking writers. Commands work without them, but take longer.
+ * Returns 0; or -1 after printing why. */
 int indexes_make(struct session *s);
 
 #endif

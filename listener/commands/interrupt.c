@@ -1,4 +1,4 @@
-/* interrupt.c owns the signals of commands without a loop. feeder.c has those of the others. */
+/* interrupt.c owns the signals of commands, except of those that use feeder.c. */
 #include "commands/interrupt.h"
 
 #include <signal.h>

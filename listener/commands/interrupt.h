@@ -1,13 +1,13 @@
-/* interrupt.h: Ctrl-C in a command that works in steps. */
+/* interrupt.h: Ctrl-C in commands that work in steps. */
 #ifndef WSONCE_INTERRUPT_H
 #define WSONCE_INTERRUPT_H
 
 #include <stdbool.h>
 
-/* From now on the first SIGINT or SIGTERM sets a flag. The second one ends the process. */
+/* Makes the first SIGINT or SIGTERM set a flag. The second one ends the process. */
 void interrupt_watch(void);
 
-/* Has one come? Then finish the current step and print the counts. */
+/* True after the first signal: finish the current step and print the counts. */
 bool interrupt_has_come(void);
 
 #endif

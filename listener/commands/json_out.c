@@ -1,4 +1,4 @@
-/* json_out.c owns how commands print JSON and text from outside. */
+/* json_out.c prints JSON and text from outside for commands. */
 #include "commands/json_out.h"
 
 #include <stdio.h>

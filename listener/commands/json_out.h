@@ -1,4 +1,4 @@
-/* json_out.h: output of commands: one JSON object, whose lists are written item by item, or text that is safe for a
+/* json_out.h: output of commands: one JSON object, whose lists are written item by item; and text that is safe for a
  * terminal. */
 #ifndef WSONCE_JSON_OUT_H
 #define WSONCE_JSON_OUT_H
@@ -25,7 +25,7 @@ void json_out_item(struct json_out *o, json_t *value);
 void json_out_list_end(struct json_out *o);
 void json_out_close(struct json_out *o);
 
-/* Makes a JSON string of a text from outside; replaces what is not UTF-8. NULL becomes null. */
+/* Returns a JSON string of a text from outside, with bytes that are not UTF-8 replaced. NULL if text is NULL. */
 json_t *json_out_string(const char *text);
 
 /* A member of an object: "" if it is not a text, 0 if it is not an integer or a number. */
@@ -33,14 +33,14 @@ const char *member_text(const json_t *object, const char *name);
 json_int_t member_number(const json_t *object, const char *name);
 double member_real(const json_t *object, const char *name);
 
-/* Prints bytes to standard output, with \xNN for what is not UTF-8 and for control characters; tabs and newlines are
- * printed as they are unless is_line. */
+/* Prints bytes to standard output, with \xNN for control characters and for bytes that are not UTF-8. Without is_line,
+ * tabs and newlines are printed as they are. */
 void json_out_text(const char *text, size_t len, bool is_line);
 
-/* Prints a text from outside in so many columns: cut off or filled up, with ? for what is not ASCII. */
+/* Prints a text from outside in width columns, cut or padded, with ? for characters that are not printable ASCII. */
 void json_out_column(const char *text, int width);
 
-/* The same in as many columns as the text needs, but at most this many. */
+/* The same in as many columns as the text needs, but at most most. */
 void json_out_word(const char *text, int most);
 
 #endif

@@ -1,5 +1,5 @@
-/* migrate.c owns `wsonce migrate`, which makes the tables or brings them up to date and grants rights to the other
- * roles. It runs as the role that owns the tables. Listeners migrate too, if they may. */
+/* migrate.c owns `wsonce migrate`: as the role that owns the tables, it creates or upgrades them and grants rights to
+ * the other roles. Listeners migrate too, if they have the rights. */
 #include "commands/dispatch.h"
 #include "commands/indexes.h"
 #include "commands/session.h"
@@ -10,7 +10,7 @@
 static int run_migrate(const struct invocation *in)
 {
 	struct session *s = session_open_or_create(in->config);
-	bool is_file = s && session_is_file(s); /* rights are those of the file */
+	bool is_file = s && session_is_file(s); /* rights are those in the file system */
 	struct pg_result *granted = s && !is_file ? session_ask(s, SQL_GRANTS, 0, NULL) : NULL;
 	int status = is_file || (granted && indexes_make(s) == 0) ? STATUS_FINE : STATUS_FAILED;
 
@@ -25,10 +25,10 @@ const struct subcommand migrate_command = {
 	.name = "migrate",
 	.arguments = "",
 	.summary = "create the tables, or bring them up to date",
-	.help = "Creates the missing tables, brings the others up to date, and grants rights to the roles of "
-		"sql/roles.sql, if they exist. It also makes indexes for other commands, while others write. Run it as "
-		"the role that owns the tables, before you start listeners of a new version that lack the right to "
-		"migrate. It can be repeated.",
+	.help = "Creates missing tables, upgrades the others, and grants rights to the roles of sql/roles.sql that "
+		"exist. It also creates the indexes of other commands, without blocking writers. Run it as the role "
+		"that owns the tables, before you start listeners of a new version that have no right to migrate. It "
+		"can be repeated.",
 	.settings = SETTINGS_STORE,
 	.run = run_migrate,
 };

@@ -1,5 +1,5 @@
-/* option.c owns the reading of a command's own options. Each command has a table of them, which the
- * parser and --help both read; what is not in it is left to config.c. */
+/* option.c reads a command's own options. The parser and --help use the same table; options that are not in it are left
+ * to config.c. */
 #include "commands/option.h"
 
 #include <stdbool.h>
@@ -26,7 +26,7 @@ static int fail(struct reader *r, const struct option *o, const char *text, cons
 	return -1;
 }
 
-/* What goes by its age needs the unit: a forgotten letter would be the difference between a minute and an hour. */
+/* Requires a unit, because a forgotten letter could turn minutes into hours. */
 static int parse_span(const char *text, int64_t *us)
 {
 	int64_t span;
@@ -89,14 +89,15 @@ static int set_value(struct reader *r, const struct option *o, const char *text)
 		return parse_rate(&number, text, at) ? fail(r, o, text, what) : 0;
 	case OPTION_SPAN:
 		if (parse_span(text, at))
-			return fail(r, o, text, "is not a time as in 90s, 30m, 12h or 7d");
+			return fail(r, o, text, "is not a time such as 90s, 30m, 12h or 7d");
 		return *(int64_t *)at < o->lowest ? fail(r, o, text, "must be longer than 0") : 0;
 	case OPTION_MOMENT:
 		if (parse_moment(text, at) == 0) {
-			*(int64_t *)at += !*(int64_t *)at; /* 0 is an option that is not given */
+			*(int64_t *)at += !*(int64_t *)at; /* 0 means not given */
 			return 0;
 		}
-		return fail(r, o, text, "is neither RFC 3339, as in 2026-11-21T08:30:00Z, nor as in 30m, 12h or 7d");
+		return fail(r, o, text,
+			    "is neither RFC 3339, such as 2026-11-21T08:30:00Z, nor an age such as 30m, 12h or 7d");
 	case OPTION_CHOICE:
 		*(const char **)at = text;
 		fault = value_fault(&choice, text, NULL);
@@ -113,7 +114,7 @@ static const struct option *find_option(const struct options *options, const cha
 	return NULL;
 }
 
-/* The option argv[*i], with its value, which may be the next word. */
+/* Reads the option argv[*i] and its value, which may be the next word. */
 static int read_option(struct reader *r, const struct option *o, int argc, char **argv, int *i)
 {
 	const char *value = strchr(argv[*i], '=');
@@ -131,7 +132,7 @@ static int read_option(struct reader *r, const struct option *o, int argc, char 
 	return set_value(r, o, value);
 }
 
-/* A setting without = takes the next word with it, unless it is a switch, as config.c reads it. */
+/* As in config.c, the value of a setting without = is the next word, unless the setting is a switch. */
 int options_read(const struct options *options, const char *command, int *argc, char **argv, char **words,
 		 int *word_count, char *error, size_t size)
 {

@@ -1,4 +1,4 @@
-/* option.h: the options that a command has of its own, beside the settings of config.h. */
+/* option.h: a command's own options, besides the settings of config.h. */
 #ifndef WSONCE_OPTION_H
 #define WSONCE_OPTION_H
 
@@ -8,22 +8,22 @@
 
 enum option_type {
 	OPTION_SWITCH, /* bool; takes no value */
-	OPTION_TEXT,   /* const char *, inside argv; NULL if it is not given */
+	OPTION_TEXT,   /* const char *, inside argv; NULL: not given */
 	OPTION_NUMBER, /* int64_t */
-	OPTION_SPAN,   /* int64_t, microseconds: 90s, 30m, 12h or 7d; 0 if it is not given */
+	OPTION_SPAN,   /* int64_t, microseconds: 90s, 30m, 12h or 7d; 0: not given */
 	OPTION_MOMENT, /* int64_t, microseconds since 1970: RFC 3339, or a span before now; 0: not given */
 	OPTION_RATE,   /* int64_t, per second: 500/s or 500 */
-	OPTION_CHOICE, /* const char *: one of the words in choices */
+	OPTION_CHOICE, /* const char *, one of choices */
 };
 
 struct option {
 	const char *flag; /* without the dashes */
 	enum option_type type;
 	size_t offset;     /* in the command's struct of options */
-	const char *value; /* how the value is called in --help; NULL for a switch */
-	int64_t lowest;    /* numbers and rates; of a span 1 if it must not be 0 */
+	const char *value; /* name of the value in --help; NULL for a switch */
+	int64_t lowest;    /* of numbers and rates; 1 for a span that must not be 0 */
 	int64_t highest;
-	const char *choices; /* OPTION_CHOICE: words with one blank between */
+	const char *choices; /* OPTION_CHOICE: words separated by one blank */
 	const char *meaning;
 };
 
@@ -33,9 +33,9 @@ struct options {
 	void *into; /* the command's struct, zero or with its defaults */
 };
 
-/* Takes out of argv[1..*argc-1] what is of these options, and the words that are none ("-" is a word,
- * and so is all after "--"). What is left, for config_read, stays in argv and *argc; words and
- * *word_count get the words. Returns 0; or -1 with one sentence in error. command is for that. */
+/* Removes these options and the words that are not options from argv[1..*argc-1]; "-" and everything after "--" are
+ * words. The settings stay in argv and *argc for config_read. Returns 0; or -1 with one sentence in error, which names
+ * command. */
 int options_read(const struct options *options, const char *command, int *argc, char **argv, char **words,
 		 int *word_count, char *error, size_t size);
 

@@ -1,4 +1,4 @@
-/* profile.c owns the commands about profiles: which there are, what one says, whether one is right. */
+/* profile.c owns the commands that list, show and check profiles. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,7 +44,7 @@ static int run_show(const struct invocation *in)
 	return STATUS_FINE;
 }
 
-/* arg holds those that have been printed, as the keys of an object. */
+/* arg: an object whose keys are those that have been printed. */
 static void print_read(void *arg, const char *name, size_t len)
 {
 	char *key = memory_strndup(name, len);
@@ -83,7 +83,9 @@ const struct subcommand profile_list = {
 	.name = "profile list",
 	.arguments = "",
 	.summary = "list the profiles of feeds that come with wsonce",
-	.help = "Prints each shipped profile and what it is for. They lie in $WSONCE_PROFILES, or beside the program.",
+	.help = "Prints the name and the purpose of each shipped profile. They are in $WSONCE_PROFILES, or in the "
+		"folder "
+		"profiles beside the program.",
 	.settings = SETTINGS_NONE,
 	.run = run_list,
 };
@@ -92,7 +94,7 @@ const struct subcommand profile_show = {
 	.name = "profile show",
 	.arguments = "NAME",
 	.summary = "print a profile",
-	.help = "Prints the text of a shipped profile: copy and change it for a feed of your own.",
+	.help = "Prints the text of a shipped profile, which you can copy and change for your own feed.",
 	.least_words = 1,
 	.most_words = 1,
 	.settings = SETTINGS_NONE,
@@ -102,10 +104,10 @@ const struct subcommand profile_show = {
 const struct subcommand profile_check = {
 	.name = "profile check",
 	.arguments = "PROFILE",
-	.summary = "say what is wrong with a profile",
-	.help = "Reads a profile: a file, or the name of a shipped one. What is wrong is named by key and line on "
-		"standard error, with status 2. Otherwise prints which files and environment variables the profile "
-		"reads: look at them before you run a profile that somebody else wrote.",
+	.summary = "check a profile for mistakes",
+	.help = "Reads a profile: a file, or the name of a shipped one. A mistake is reported with its key and line on "
+		"standard error, and the exit status is 2. Otherwise prints which files and environment variables the "
+		"profile reads: look at them before you run a profile that somebody else wrote.",
 	.least_words = 1,
 	.most_words = 1,
 	.settings = SETTINGS_NONE,

@@ -1,4 +1,4 @@
-/* progress.c owns the one line on the terminal that is overwritten while a command runs. */
+/* progress.c owns the line on the terminal that shows progress. */
 #include "commands/progress.h"
 
 #include <stdarg.h>

@@ -1,11 +1,11 @@
-/* progress.h: how far a command has come, shown on a terminal only. */
+/* progress.h: shows a command's progress on a terminal. */
 #ifndef WSONCE_PROGRESS_H
 #define WSONCE_PROGRESS_H
 
-/* Writes a line over the last one, at most a few times a second. Does nothing if standard error is not a terminal. */
+/* Overwrites the last line, at most a few times a second. Does nothing if standard error is not a terminal. */
 void progress_show(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Clears the line, before something else is printed. */
+/* Clears the line. Call it before you print something else. */
 void progress_clear(void);
 
 #endif

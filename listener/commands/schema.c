@@ -1,5 +1,5 @@
-/* schema.c owns `wsonce schema`, which prints the statements for a new database, also in a layout that no listener
- * makes by itself. It needs no server. */
+/* schema.c owns `wsonce schema`: it prints the statements for a new database, in a layout that listeners do not create
+ * themselves, too. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +21,7 @@ static const struct option schema_options[] = {
 
 static const struct schema_options schema_defaults = {.layout = "plain"};
 
-/* The number of partitions; 0: one plain table, -1: not a layout. */
+/* Returns the number of partitions: 0 for one plain table, -1 if layout is not valid. */
 static int count_partitions(const char *layout)
 {
 	static const char spread[] = "partitioned=";
@@ -41,11 +41,12 @@ static const char *check_schema(const struct invocation *in)
 {
 	const struct schema_options *o = in->options;
 
-	return count_partitions(o->layout) < 0 ? "--layout: plain, or partitioned=N with N from 2 to 1024, is expected"
+	return count_partitions(o->layout) < 0 ? "--layout: must be plain, or partitioned=N with N from 2 to 1024"
 					       : NULL;
 }
 
-/* The partitioned table of events, with the index by which wsonce purge walks it; "" without partitions. */
+/* Returns the statements for a partitioned table of events, with the index that wsonce purge uses; "" without
+ * partitions. Free it. */
 static char *make_events(int partitions)
 {
 	char *sql = NULL;
@@ -83,7 +84,7 @@ static int run_schema(const struct invocation *in)
 const struct subcommand schema_command = {
 	.name = "schema",
 	.arguments = "",
-	.summary = "print the statements that make the tables",
+	.summary = "print the statements that create the tables",
 	.help = "Prints the SQL that creates the tables of a new database, with all events in one table or in hash "
 		"partitions: wsonce schema --layout partitioned=16 | psql. It needs no server. The SQL fails as a "
 		"whole if the tables exist already.",

@@ -27,8 +27,8 @@ static double find_share(const struct histogram *now, const struct histogram *th
 
 static void keep(struct hour *h)
 {
-	h->minutes[h->at_hand % HOUR_MINUTES] = (struct hour_minute){
-		.number = h->at_hand,
+	h->minutes[h->current % HOUR_MINUTES] = (struct hour_minute){
+		.number = h->current,
 		.received = (int64_t)(counters.received - h->told.received),
 		.stored = (int64_t)(counters.persisted - h->told.persisted),
 		.duplicates = (int64_t)(counters.duplicates - h->told.duplicates),
@@ -44,11 +44,11 @@ void hour_tick(struct hour *h, int64_t now_s, int64_t now_ms)
 	int64_t minute = now_s / 60;
 	bool was_set = llabs((now_s - h->began_s) * 1000 - (now_ms - h->began_ms)) > SET_MS;
 
-	if (minute == h->at_hand)
+	if (minute == h->current)
 		return;
-	if (h->at_hand && !was_set)
+	if (h->current && !was_set)
 		keep(h);
-	h->at_hand = minute;
+	h->current = minute;
 	h->began_s = now_s;
 	h->began_ms = now_ms;
 	h->told = counters;
@@ -64,7 +64,7 @@ json_t *hour_describe(const struct hour *h)
 {
 	json_t *all = json_array();
 
-	for (int64_t n = h->at_hand - HOUR_MINUTES; h->at_hand && n < h->at_hand; n++) {
+	for (int64_t n = h->current - HOUR_MINUTES; h->current && n < h->current; n++) {
 		const struct hour_minute *m = &h->minutes[n % HOUR_MINUTES];
 
 		if (m->number == n)

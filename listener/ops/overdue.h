@@ -14,7 +14,7 @@ struct overdue {
 	char oldest_id[ENVELOPE_ID_MAX + 1]; /* its id; "" if it has none */
 };
 
-/* The age of the oldest event, in constant time. now_ms is the loop clock. */
+/* Returns the age of the oldest event, in constant time. now_ms is the loop clock. */
 int64_t overdue_oldest_ms(const struct events *es, int64_t now_ms);
 
 /* Fills in u. Takes time in proportion to the number of overdue events. */

@@ -1,5 +1,5 @@
-/* report.c owns what a listener tells of itself at each check-in. The way there is road/checkin.c's, and
- * commands/status.c reads it. */
+/* report.c collects what a listener reports about itself at each check-in. road/checkin.c stores the report, and
+ * commands/fleet_state.c reads it. */
 #include "ops/report.h"
 
 #include <stdio.h>
@@ -11,10 +11,10 @@
 #include "ops/overdue.h"
 #include "road/rejected.h"
 
-#define PAUSE_MS     5000 /* between two reports */
-#define REJECTED_RUN 10   /* dead letters without a stored event between them that are worth a report */
+#define PAUSE_MS     5000 /* at least, between two reports */
+#define REJECTED_RUN 10   /* dead letters in a row that are a problem */
 
-/* Settings that are each listener's own. */
+/* Settings that may differ between listeners. */
 static const char own[] = " instance-id admin admin-host config log-level log-format ingest ingest-http ";
 
 static json_t *describe_text(const char *text)
@@ -75,7 +75,7 @@ static json_t *describe_sources(struct report *r)
 	return all;
 }
 
-/* Names. */
+/* Returns their names. */
 static json_t *describe_failing_webhooks(const struct relay *r)
 {
 	json_t *all = json_array();
@@ -86,13 +86,13 @@ static json_t *describe_failing_webhooks(const struct relay *r)
 	return all;
 }
 
-/* Why no webhook gets anything; "" if they do, or if events cannot be stored either. */
+/* Returns why no delivery is made; "" if they are made, or if events cannot be stored either. */
 static const char *describe_relay(const struct admin_parts *p)
 {
 	return p->relay && !*pipeline_trouble(p->pipeline) ? relay_error(p->relay) : "";
 }
 
-/* Why nothing that comes is stored; "" if something is. */
+/* Returns why only dead letters are stored; "" if events are stored. */
 static const char *describe_rejected(char *text, size_t size)
 {
 	const char *reason;
@@ -182,7 +182,7 @@ json_t *report_describe(void *arg)
 	json_object_set_new(report, "sources", describe_sources(r));
 	json_object_set_new(report, "deliveries", describe_text(describe_relay(p)));
 	json_object_set_new(report, "failing_webhooks", describe_failing_webhooks(p->relay));
-	if (!*pipeline_trouble(p->pipeline)) { /* these are long: see road/checkin.c */
+	if (!*pipeline_trouble(p->pipeline)) { /* leaves these out, because they are long: see road/checkin.c */
 		json_object_set_new(report, "hour", hour_describe(p->hour));
 		json_object_set_new(report, "settings", describe_settings(p->config));
 	}

@@ -1,4 +1,4 @@
-/* report.h: what a listener tells of itself at each check-in, for wsonce status. */
+/* report.h: what a listener reports about itself at each check-in, for wsonce status. */
 #ifndef WSONCE_REPORT_H
 #define WSONCE_REPORT_H
 
@@ -13,20 +13,20 @@ struct report {
 	uv_loop_t *loop;
 	struct counters told; /* at the last report */
 	int64_t began_ms;     /* loop clock */
-	int64_t told_ms;      /* loop clock, of the last report */
-	uint64_t *messages;   /* of each source, by then; heap */
-	uint64_t states;      /* a hash of the states that the last one told */
+	int64_t told_ms;      /* loop clock, time of the last report */
+	uint64_t *messages;   /* of each source at the last report; heap */
+	uint64_t states;      /* hash of the states in the last report */
 };
 
 /* parts must outlive it. */
 void report_init(struct report *r, uv_loop_t *loop, const struct admin_parts *parts);
 
-/* The report, for pipeline_on_checkin; arg is a struct report. Rates count from one to the next. */
+/* Returns the report, for pipeline_on_checkin; arg is a struct report. Its counts are those since the last report. */
 json_t *report_describe(void *arg);
 
 void report_free(struct report *r);
 
-/* Is there news, such as a source that is down, since the last report, which is some seconds old? */
+/* True if a state has changed since the last report, such as a source that is down, and that was some seconds ago. */
 bool report_is_due(const struct report *r);
 
 #endif
