@@ -1,5 +1,5 @@
 /* fleet_state.c collects the state of the fleet: Postgres has the reports of listeners (ops/report.c), Redis their
- * heartbeats (road/owners.c). It decides what is a problem; fleet_text.c prints. */
+ * heartbeats (road/owners.c). It decides what is a problem; status.c prints. */
 #include "commands/fleet_state.h"
 
 #include <stdarg.h>

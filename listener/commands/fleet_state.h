@@ -15,7 +15,4 @@ enum fleet_health {
 /* Queries both servers. Returns the object that status --json prints, for the caller to free. */
 json_t *fleet_state_read(const struct config *config, enum fleet_health *health);
 
-/* Prints the state as text, width columns wide. */
-void fleet_state_print(const json_t *state, int width);
-
 #endif
