@@ -36,23 +36,27 @@ static const struct option status_options[] = {
 
 /* --- text: columns that fit a terminal of 80, no colour, and no control characters from outside --- */
 
-/* Makes all texts in a value one line of ASCII. */
-static void make_printable(json_t *value)
+/* Returns a copy with ? for control characters and all beyond ASCII. In JSON these are escapes, except for DEL. */
+static json_t *make_printable(const json_t *state)
 {
-	const char *name;
-	char *text;
-	json_t *item;
-	size_t i;
+	char *text = memory_given(json_dumps(state, JSON_ENSURE_ASCII), "jansson"), *put = text;
+	json_t *copy;
 
-	json_array_foreach(value, i, item) make_printable(item);
-	json_object_foreach(value, name, item) make_printable(item);
-	if (!json_is_string(value))
-		return;
-	text = memory_strdup(json_string_value(value));
-	make_line(text);
-	make_ascii(text);
-	json_string_set(value, text);
+	for (const char *at = text; *at;) {
+		if (*at == '\\' && (at[1] == '"' || at[1] == '\\')) {
+			*put++ = *at++;
+			*put++ = *at++;
+		} else if (*at == '\\' || *at == 0x7f) {
+			*put++ = '?';
+			at += *at == 0x7f ? 1 : at[1] == 'u' ? 6 : 2;
+		} else {
+			*put++ = *at++;
+		}
+	}
+	*put = '\0';
+	copy = json_loads(text, 0, NULL);
 	free(text);
+	return copy;
 }
 
 /* Prints 12s, 5m12s, 3h04m or 12d03h: at most seven columns for years. */
@@ -189,34 +193,25 @@ static void print_counts(const json_t *state)
 		       or_more(outbox));
 }
 
-static void print_differing(const json_t *all, int width)
+static void print_differing(json_t *all, int width)
 {
 	const char *flag, *value;
 	json_t *values, *who;
 
-	json_object_foreach((json_t *)all, flag, values)
+	json_object_foreach(all, flag, values)
 	{
-		fputs("\n--", stdout);
-		json_out_word(flag, 40);
-		puts(" differs:");
+		printf("\n--%.40s differs:\n", flag);
 		json_object_foreach(values, value, who)
-		{
-			size_t n = json_array_size(who);
-
-			fputs("  ", stdout);
-			json_out_word(value, width - 40);
-			printf(" (%zu: %.20s%s\n", n, json_string_value(json_array_get(who, 0)),
-			       n > 1 ? ", ...)" : ")");
-		}
+			printf("  %.*s (%zu: %.20s%s\n", width - 40, value, json_array_size(who),
+			       json_string_value(json_array_get(who, 0)), json_array_size(who) > 1 ? ", ...)" : ")");
 	}
 }
 
-static void print_text(json_t *state, int width)
+static void print_text(const json_t *from, int width)
 {
+	json_t *state = make_printable(from), *problem;
 	size_t i;
-	json_t *problem;
 
-	make_printable(state);
 	printf("%-20s %*s\n", member_text(state, "status"), width - 22, member_text(state, "at"));
 	json_array_foreach(json_object_get(state, "problems"), i, problem)
 		text_wrap(stdout, "!", 2, json_string_value(problem));
@@ -226,6 +221,7 @@ static void print_text(json_t *state, int width)
 	print_sources(json_object_get(state, "sources"));
 	print_counts(state);
 	print_differing(json_object_get(state, "differing_settings"), width);
+	json_decref(state);
 }
 
 /* --- the command --- */
