@@ -231,12 +231,15 @@ static void add_example(void *examples, const char *line, size_t len)
 
 static void print_help(const struct subcommand *c, const char *settings)
 {
-	printf("usage: wsonce %s%s%s [OPTIONS]\n\n", c->name, *c->arguments ? " " : "", c->arguments);
+	bool has_settings = !settings || *settings;
+
+	printf("usage: wsonce %s%s%s%s\n\n", c->name, *c->arguments ? " " : "", c->arguments,
+	       c->option_count || has_settings ? " [OPTIONS]" : "");
 	text_wrap(stdout, "", 0, c->help);
 	if (c->option_count)
 		printf("\nOptions:\n");
 	options_help(c->options, c->option_count, stdout);
-	if (!settings || *settings)
+	if (has_settings)
 		printf("\nSettings, from flags, the environment or the file of --config:\n");
 	config_help(stdout, name_for_settings(c), settings);
 	printf("\nExamples:\n");

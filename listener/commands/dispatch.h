@@ -25,11 +25,11 @@ struct invocation {
 	int word_count;
 };
 
-/* Settings of commands that use neither server, the store, or the store and Redis. */
-#define SETTINGS_NONE  ""
-#define SETTINGS_STORE "store postgres postgres-file postgres-timeout log-level log-format config"
-#define SETTINGS_BOTH \
-	SETTINGS_STORE " redis redis-file redis-ca redis-cert redis-key redis-timeout claim-prefix consumer"
+/* Settings of commands that use neither server, the store, the store and Redis, or both for one consumer's events. */
+#define SETTINGS_NONE    ""
+#define SETTINGS_STORE   "store postgres postgres-file postgres-timeout log-level log-format config"
+#define SETTINGS_SERVERS SETTINGS_STORE " redis redis-file redis-ca redis-cert redis-key redis-timeout"
+#define SETTINGS_BOTH    SETTINGS_SERVERS " claim-prefix consumer"
 
 struct subcommand {
 	const char *name;      /* one word, or two: "dead-letters list" */

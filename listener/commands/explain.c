@@ -240,6 +240,6 @@ const struct subcommand explain_command = {
 		"that cannot be read are listed with the reason. The exit status is 1 if nothing is known about the "
 		"event. Put -- before an id that begins with -.",
 	COMMAND_OPTIONS(explain_options, struct explain_options),
-	.settings = SETTINGS_BOTH,
+	.settings = SETTINGS_SERVERS " claim-prefix",
 	.run = run_explain,
 };

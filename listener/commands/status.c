@@ -289,6 +289,6 @@ const struct subcommand status_command = {
 		"1 if something is degraded but events are stored, and 2 if no event can be stored.",
 	COMMAND_OPTIONS(status_options, struct status_options),
 	.check = check_status,
-	.settings = SETTINGS_BOTH " unsettled-warning",
+	.settings = SETTINGS_SERVERS " unsettled-warning",
 	.run = run_status,
 };
