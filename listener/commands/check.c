@@ -185,7 +185,7 @@ static void check_folder(struct findings *f, const char *path)
 	const char *folder = dirname(copy);
 
 	if (access(folder, W_OK | X_OK))
-		finding(f, FINDING_WRONG, "sqlite", "%s: %s: create this folder for the user of the listener", folder,
+		finding(f, FINDING_WRONG, "sqlite", "%s: %s: make this folder for the user of the listener", folder,
 			strerror(errno));
 	else
 		finding(f, FINDING_OK, "sqlite", "%s is not there yet: the first listener creates it", path);

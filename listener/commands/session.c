@@ -273,7 +273,7 @@ static struct session *connect_to(const struct config *config, enum aim aim)
 static struct session *open_file(const char *path, bool may_create)
 {
 	char why[SQLITE_FILE_WHY];
-	struct session_file *file = session_file_open(path, may_create, why);
+	struct session_file *file = session_file_open(path, may_create, deadline_ms, why);
 	struct session *s = file ? memory_calloc(1, sizeof(*s)) : NULL;
 
 	if (s)
@@ -344,7 +344,8 @@ struct pg_result *session_try(struct session *s, const char *sql, int n, const c
 			      size_t size)
 {
 	char *text = schema_expand(sql, s->schema);
-	struct pg_result *rows = s->file ? session_file_ask(s->file, text, n, values) : ask(s, text, n, values);
+	struct pg_result *rows =
+		s->file ? session_file_ask(s->file, text, n, values, deadline_ms) : ask(s, text, n, values);
 
 	free(text);
 	*why = '\0';

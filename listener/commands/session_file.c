@@ -8,10 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/sha256.h"
 #include "base/text.h"
-#include "commands/session.h"
 #include "sqlite/file.h"
 
 #define BUSY_TRIES  60 /* each of half a second */
@@ -93,13 +93,18 @@ static size_t name_user(const char *in, size_t len, char *out)
 
 /* --- life --- */
 
-struct session_file *session_file_open(const char *path, bool may_create, char *why)
+static bool is_late(int64_t until_ms)
+{
+	return until_ms && clock_ms(CLOCK_MONOTONIC) >= until_ms;
+}
+
+struct session_file *session_file_open(const char *path, bool may_create, int64_t until_ms, char *why)
 {
 	enum sqlite_result result = SQLITE_FILE_BUSY;
 	struct sqlite_file *file = NULL;
 	struct session_file *f;
 
-	for (int i = 0; i < BUSY_TRIES && result == SQLITE_FILE_BUSY && !(i && session_is_late()); i++)
+	for (int i = 0; i < BUSY_TRIES && result == SQLITE_FILE_BUSY && !(i && is_late(until_ms)); i++)
 		file = sqlite_file_open(path, may_create, NULL, &result, why);
 	if (!file)
 		return NULL;
@@ -204,7 +209,8 @@ const char *session_file_why(const struct session_file *f)
 	return sqlite_file_why(f->file);
 }
 
-struct pg_result *session_file_ask(struct session_file *f, const char *sql, int n, const char *const *values)
+struct pg_result *session_file_ask(struct session_file *f, const char *sql, int n, const char *const *values,
+				   int64_t until_ms)
 {
 	struct sqlite_value bound[COLUMNS_MAX];
 	enum sqlite_result result = SQLITE_FILE_BUSY;
@@ -213,7 +219,7 @@ struct pg_result *session_file_ask(struct session_file *f, const char *sql, int 
 	for (int i = 0; i < n && i < COLUMNS_MAX; i++)
 		bound[i] = sqlite_string(values[i]);
 	for (int i = 0;
-	     i < BUSY_TRIES && result == SQLITE_FILE_BUSY && !((i || *session_file_why(f)) && session_is_late()); i++)
+	     i < BUSY_TRIES && result == SQLITE_FILE_BUSY && !((i || *session_file_why(f)) && is_late(until_ms)); i++)
 		result = dispatch(f, sql, bound, n, &a);
 	if (result == SQLITE_FILE_FINE)
 		return a.rows;
