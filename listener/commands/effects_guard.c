@@ -3,27 +3,11 @@
  * the handler and webhooks of each listener (see checkin.c). */
 #include "commands/effects_guard.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/bytes.h"
 #include "commands/dispatch.h"
 #include "other_effects.sql.h"
-
-/* Returns the names, which contain no blanks, separated by blanks. Free it. */
-static char *join_webhooks(const struct webhooks *w)
-{
-	size_t size = 1, used = 0;
-	char *names;
-
-	for (size_t i = 0; i < w->count; i++)
-		size += strlen(w->items[i].name) + 1;
-	names = memory_calloc(1, size);
-	for (size_t i = 0; i < w->count; i++)
-		used += (size_t)sprintf(names + used, "%s%s", i ? " " : "", w->items[i].name);
-	return names;
-}
 
 static int judge(const struct pg_result *rows)
 {
@@ -38,14 +22,23 @@ static int judge(const struct pg_result *rows)
 
 int effects_guard_check(struct session *s, const struct config *config)
 {
-	char *names = join_webhooks(&config->webhooks);
-	const char *values[] = {config->consumer, config->handler, names};
-	struct pg_result *rows = session_is_file(s) ? NULL : session_ask(s, SQL_OTHER_EFFECTS, 3, values);
-	int status = rows                 ? judge(rows)
-		     : session_is_file(s) ? STATUS_FINE
-					  : STATUS_FAILED; /* events in a file have no effects */
+	struct bytes names = {NULL, 0, 0}; /* of webhooks, each with a blank behind it */
+	const char *values[] = {config->consumer, config->handler, NULL};
+	struct pg_result *rows;
+	int status;
 
+	if (session_is_file(s))
+		return STATUS_FINE; /* events in a file have no effects */
+	for (size_t i = 0; i < config->webhooks.count; i++) {
+		const char *name = config->webhooks.items[i].name;
+
+		bytes_add(&names, name, strlen(name));
+		bytes_add_byte(&names, ' ');
+	}
+	values[2] = bytes_text(&names);
+	rows = session_ask(s, SQL_OTHER_EFFECTS, 3, values);
+	status = rows ? judge(rows) : STATUS_FAILED;
 	session_drop(rows);
-	free(names);
+	bytes_free(&names);
 	return status;
 }

@@ -1,5 +1,5 @@
 -- Returns the listener of consumer $1 that was last seen with another handler than $2 or other webhooks than $3 (names
--- with a blank between), and its handler and webhooks in words. A listener checks in once a minute, and deletes its row
+-- with a blank after each), and its handler and webhooks in words. A listener checks in once a minute, and deletes its row
 -- when it leaves. One that was killed does not: it counts until others have checked in for three minutes since.
 SELECT listener, coalesce('--handler ' || handler, 'no handler'),
 	CASE WHEN targets = '{}' THEN 'no webhooks'
@@ -7,5 +7,5 @@ SELECT listener, coalesce('--handler ' || handler, 'no handler'),
 FROM (SELECT *, pg_catalog.max(seen_at) OVER () AS latest FROM :schema.wsonce_listeners
 	WHERE consumer = $1::text AND seen_at > now() - interval '1 hour') AS recent
 WHERE seen_at > latest - interval '3 minutes' AND (handler IS DISTINCT FROM $2::text OR targets <> ARRAY(
-	SELECT t FROM pg_catalog.unnest(pg_catalog.string_to_array($3::text, ' ')) AS t ORDER BY t)::varchar[])
+	SELECT t FROM pg_catalog.unnest(pg_catalog.string_to_array(pg_catalog.rtrim($3::text), ' ')) AS t ORDER BY t)::varchar[])
 ORDER BY seen_at DESC, listener LIMIT 1
