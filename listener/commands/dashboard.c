@@ -504,7 +504,8 @@ static const char *check_dashboard(const struct invocation *in)
 		return sentence;
 	}
 	if (!o->is_open && !url_is_loopback(o->address))
-		return "--listen: this address is not loopback, so anybody who reaches it could read events and dead "
+		return "--listen: this address is not loopback, so everybody who can reach it could read events and "
+		       "dead "
 		       "letters: put a server with a login in front of a loopback address, or add --open";
 	return NULL;
 }

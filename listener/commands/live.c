@@ -48,7 +48,7 @@ struct live {
 	char rejected[200]; /* the last reason */
 };
 
-/* --- what the feed brings --- */
+/* --- callbacks of the feed --- */
 
 static void *on_open(void *arg, struct feed_connection *conn)
 {
@@ -211,7 +211,7 @@ static const struct feed_callbacks callbacks = {
 	.on_close = on_nothing,
 };
 
-/* --- what is told --- */
+/* --- output --- */
 
 static const char *rule_name(const struct live *l, size_t i)
 {

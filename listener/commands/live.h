@@ -11,12 +11,12 @@
  * after printing why: the exit status is STATUS_USAGE. */
 struct profile *live_profile(const char *file, const char *feed);
 
-/* Connects to the feed for so many seconds (0: until Ctrl-C), then prints what each rule did, as text or JSON. Returns
- * the exit status: STATUS_FAILED if no connection was made. */
+/* Connects to the feed for some seconds (0: until Ctrl-C), then prints what each rule did, as text or JSON. Returns the
+ * exit status: STATUS_FAILED if no connection was made. */
 int live_try(const struct invocation *in, const struct profile *p, int64_t seconds, bool is_json);
 
-/* Writes each message of the feed to out, one a line, until so many have come (0: any number), the seconds are over (0:
- * never), or Ctrl-C. */
+/* Writes the messages of the feed to out, one per line, until there are enough (messages; 0: any number), the time is
+ * over (seconds; 0: never), or Ctrl-C. Returns the exit status. */
 int live_record(const struct invocation *in, const struct profile *p, FILE *out, int64_t messages, int64_t seconds);
 
 /* What a feed did within some seconds. */
@@ -30,8 +30,8 @@ struct live_seen {
 	char rejected[200]; /* why a message would be a dead letter; "": none would */
 };
 
-/* Connects to the feed of a profile, a plain --source too, until its first event or dead letter, an error, or the end
- * of so many seconds. Returns 0; or -1 with a sentence in seen->error if nothing could be tried. */
+/* Connects to the feed of a profile or of a plain --source, until its first event or dead letter, an error, or the time
+ * is over. Returns 0; or -1 with a sentence in seen->error if it could not try. */
 int live_look(const struct config *config, const struct profile *p, int64_t seconds, struct live_seen *seen);
 
 #endif

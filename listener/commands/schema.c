@@ -72,8 +72,8 @@ static int run_schema(const struct invocation *in)
 	char *all = schema_create_sql(events), *sql = schema_expand(all, "");
 
 	printf("-- The tables of wsonce %s for a new database, schema version %d, layout %s. Run it as the role that "
-	       "is to own\n"
-	       "-- them, then wsonce migrate, which grants their rights.\n%s",
+	       "will own\n"
+	       "-- them, then run wsonce migrate, which grants the rights on them.\n%s",
 	       WSONCE_VERSION, schema_version(), o->layout, sql);
 	free(sql);
 	free(all);
