@@ -127,8 +127,7 @@ static void check_server(struct findings *f, struct session *s)
 	if (!session_flag(rows, 0, 4))
 		finding(f, FINDING_WRONG, "postgres", "%s is too old: 13 or later is needed", text_at(rows, 0));
 	else
-		finding(f, FINDING_OK, "postgres", "%s, time zone %s%s", text_at(rows, 0), text_at(rows, 2),
-			session_is_pooled(s) ? ", behind a pooler" : "");
+		finding(f, FINDING_OK, "postgres", "%s, time zone %s", text_at(rows, 0), text_at(rows, 2));
 	if (strcmp(text_at(rows, 1), "UTF8") != 0)
 		finding(f, FINDING_WARNING, "encoding",
 			"%s: events with characters outside of it become dead letters; create the database with "

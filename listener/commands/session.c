@@ -464,16 +464,6 @@ char *session_bytes(const struct pg_result *rows, size_t row, int column, size_t
 	return copy;
 }
 
-/* A pooler gives clients an invented process id of the backend. */
-bool session_is_pooled(struct session *s)
-{
-	struct pg_result *rows = s->file ? NULL : session_ask(s, "SELECT pg_catalog.pg_backend_pid()", 0, NULL);
-	bool is_pooled = rows && session_number(rows, 0, 0) != PQbackendPID(s->conn);
-
-	session_drop(rows);
-	return is_pooled;
-}
-
 /* --- COPY --- */
 
 static int expect(struct session *s, PGresult *result, ExecStatusType status)

@@ -63,9 +63,6 @@ bool session_flag(const struct pg_result *rows, size_t row, int column);
 /* Returns the bytes of a bytea, on the heap. */
 char *session_bytes(const struct pg_result *rows, size_t row, int column, size_t *len);
 
-/* True if there is a pooler between this connection and its server. */
-bool session_is_pooled(struct session *s);
-
 /* Load rows: sql is a COPY ... FROM STDIN, sqlite an INSERT with ?1 to ?n. The n fields of a row are texts, NULL for an
  * SQL NULL. Each returns 0 or -1. */
 int session_copy_begin(struct session *s, const char *sql, const char *sqlite);
