@@ -88,8 +88,8 @@ struct dashboard {
 
 /* The arguments of a command. */
 struct words {
-	char *at[WORDS_MAX]; /* heap */
-	int count;
+	struct bytes text; /* each word ends with a NUL */
+	FILE *out;         /* appends to text */
 };
 
 /* A path and its command. */
@@ -152,20 +152,11 @@ static struct http_reply reply_json(const char *text, const char *complaint)
 
 /* --- commands --- */
 
-/* Takes ownership of word. */
-static void add_word(struct words *words, char *word)
-{
-	assert(words->count < WORDS_MAX);
-	words->at[words->count++] = word;
-} /* NOLINT(clang-analyzer-unix.Malloc): answer() frees the words */
-
 static void add_command(struct words *words, const struct endpoint *e)
 {
-	char *text = memory_strdup(e->command), *at;
-
-	for (const char *word = strtok_r(text, " ", &at); word; word = strtok_r(NULL, " ", &at))
-		add_word(words, memory_strdup(word));
-	free(text);
+	for (const char *at = e->command; *at; at++)
+		fputc(*at == ' ' ? '\0' : *at, words->out);
+	fputc('\0', words->out);
 }
 
 /* If a command prints no JSON, it has failed and its error is the answer. */
@@ -173,12 +164,17 @@ static struct http_reply call(const struct dashboard *d, const struct endpoint *
 {
 	struct bytes text = {NULL, 0, 0}, complaint = {NULL, 0, 0};
 	FILE *out = bytes_stream(&text), *errors = bytes_stream(&complaint);
-	struct words given = *words; /* options_read() moves them */
+	char *argv[WORDS_MAX];
 	struct http_reply r;
-	int status;
+	int status, argc = 0;
 
+	fflush(words->out);
+	for (char *at = words->text.at; at < words->text.at + words->text.len; at += strlen(at) + 1) {
+		assert(argc < WORDS_MAX);
+		argv[argc++] = at;
+	}
 	session_limit(e->changes ? WORK_LIMIT_MS : READ_LIMIT_MS, !e->changes);
-	status = dispatch_call(d->config, given.count, given.at, out, errors);
+	status = dispatch_call(d->config, argc, argv, out, errors);
 	fclose(out);
 	fclose(errors);
 	if (*bytes_text(&text) == '{')
@@ -241,9 +237,9 @@ static bool is_allowed(const struct endpoint *e, const char *name)
 static void add_option(struct words *words, const struct http_argument *a)
 {
 	if (strcmp(a->name, "deliveries") == 0)
-		add_word(words, memory_strdup("--deliveries"));
+		fprintf(words->out, "--deliveries%c", 0);
 	else
-		add_word(words, memory_printf("--%s=%s", a->name, a->value));
+		fprintf(words->out, "--%s=%s%c", a->name, a->value, 0);
 }
 
 /* Turns a GET into the words of its command. Returns NULL or what is wrong. */
@@ -264,8 +260,7 @@ static const char *read_query(const struct endpoint *e, const struct http_questi
 	}
 	if (!e->has_id)
 		return NULL;
-	add_word(words, memory_strdup("--"));
-	add_word(words, memory_strdup(id));
+	fprintf(words->out, "--%c%s%c", 0, id, 0);
 	return *id ? NULL : "the argument id is missing\n";
 }
 
@@ -300,16 +295,15 @@ static const char *read_change(const struct endpoint *e, const json_t *body, con
 		return "the body must be {\"ids\": [1, 2, ...], \"note\": \"...\"} with 1 to 100 ids\n";
 	add_command(words, e);
 	if (json_is_true(json_object_get(body, "deliveries")))
-		add_word(words, memory_strdup("--deliveries"));
-	add_word(words, memory_printf("--note=dashboard, %s%s%.*s", token_name, note && *note ? ": " : "",
-				      note ? cut(note, NOTE_MAX) : 0, note ? note : ""));
-	add_word(words, memory_strdup("--"));
+		fprintf(words->out, "--deliveries%c", 0);
+	fprintf(words->out, "--note=dashboard, %s%s%.*s%c--%c", token_name, note && *note ? ": " : "",
+		note ? cut(note, NOTE_MAX) : 0, note ? note : "", 0, 0);
 	for (size_t i = 0; i < json_array_size(ids); i++) {
 		json_int_t id = json_integer_value(json_array_get(ids, i));
 
 		if (id <= 0)
 			return "an id is a whole number above 0\n";
-		add_word(words, memory_printf("%lld", (long long)id));
+		fprintf(words->out, "%lld%c", (long long)id, 0);
 	}
 	return NULL;
 }
@@ -352,6 +346,7 @@ static struct http_reply change(struct dashboard *d, const struct endpoint *e, c
 {
 	json_t *body;
 	const char *fault;
+	size_t ids;
 
 	if (!q->type || strncasecmp(q->type, "application/json", 16) != 0)
 		return refuse(HTTP_UNSUPPORTED, "the Content-Type must be application/json\n");
@@ -359,10 +354,11 @@ static struct http_reply change(struct dashboard *d, const struct endpoint *e, c
 		return refuse(HTTP_BAD_REQUEST, "arguments are in the body\n");
 	body = json_loadb(q->body.len ? q->body.at : "", q->body.len, JSON_REJECT_DUPLICATES, NULL);
 	fault = read_change(e, body, token_name, words);
+	ids = json_array_size(json_object_get(body, "ids"));
 	json_decref(body);
 	if (fault)
 		return refuse(HTTP_BAD_REQUEST, fault);
-	log_info("the page changes dead letters", "command=%s token=%s words=%d", e->command, token_name, words->count);
+	log_info("the page changes dead letters", "command=%s token=%s ids=%zu", e->command, token_name, ids);
 	return ask(d, e, words);
 }
 
@@ -411,7 +407,7 @@ static struct http_reply answer(void *arg, const struct http_question *q)
 {
 	const struct endpoint *e = find_endpoint(q->path);
 	bool posts = strcmp(q->method, "POST") == 0;
-	struct words words = {.count = 0};
+	struct words words = {{NULL, 0, 0}, NULL};
 	struct http_reply r;
 
 	if ((!posts && strcmp(q->method, "GET") != 0 && strcmp(q->method, "HEAD") != 0) || posts != (e && e->changes))
@@ -420,9 +416,10 @@ static struct http_reply answer(void *arg, const struct http_question *q)
 		return refuse(HTTP_BAD_REQUEST, "a GET has no body\n");
 	if (!e)
 		return answer_plain(arg, q);
+	words.out = bytes_stream(&words.text);
 	r = posts ? answer_change(arg, e, q, &words) : answer_question(arg, e, q, &words);
-	for (int i = 0; i < words.count; i++)
-		free(words.at[i]);
+	fclose(words.out);
+	bytes_free(&words.text);
 	return r;
 }
 

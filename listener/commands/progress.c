@@ -11,7 +11,7 @@
 
 #define EVERY_MS 200
 
-static _Thread_local bool is_silent;
+static _Thread_local bool is_off;
 static bool is_shown;
 static int64_t last_ms;
 
@@ -19,7 +19,7 @@ void progress_show(const char *format, ...)
 {
 	va_list ap;
 
-	if (is_silent || clock_ms(CLOCK_MONOTONIC_COARSE) - last_ms < EVERY_MS || !isatty(STDERR_FILENO))
+	if (is_off || clock_ms(CLOCK_MONOTONIC_COARSE) - last_ms < EVERY_MS || !isatty(STDERR_FILENO))
 		return;
 	last_ms = clock_ms(CLOCK_MONOTONIC_COARSE);
 	is_shown = true;
@@ -32,7 +32,7 @@ void progress_show(const char *format, ...)
 
 void progress_clear(void)
 {
-	if (is_silent)
+	if (is_off)
 		return;
 	if (is_shown)
 		fputs("\r\033[K", stderr);
@@ -40,7 +40,7 @@ void progress_clear(void)
 	last_ms = 0;
 }
 
-void progress_silence(bool is_to_be_silent)
+void progress_silence(bool is_silent)
 {
-	is_silent = is_to_be_silent;
+	is_off = is_silent;
 }
