@@ -11,6 +11,7 @@
 #include "base/counters.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/log_spell.h"
 #include "base/memory.h"
 #include "base/secret.h"
 #include "heartbeat.lua.h"
@@ -20,10 +21,7 @@
 #include "release.lua.h"
 #include "renew.lua.h"
 
-#define RIGHTS_MAX 16 /* missing rights that are logged */
-#define FLAPS      3  /* after more short connections in a row, losses are logged once a minute */
-#define SHORT_MS   10000
-#define AGAIN_MS   60000
+#define RIGHTS_MAX 16   /* missing rights that are logged */
 #define SOON_MS    500  /* longest wait between tries if another server may take over */
 #define LATE_MS    2000 /* longest wait otherwise */
 
@@ -55,10 +53,9 @@ struct server {
 	char warned[200];            /* the last problem since it was REDIS_READY; logged */
 	uint64_t rights[RIGHTS_MAX]; /* hashes of the missing rights that were logged */
 	size_t rights_count;
-	int64_t ready_ms;   /* when it became REDIS_READY */
-	int64_t lost_ms;    /* the last loss that was logged; 0: none */
-	unsigned int flaps; /* connections in a row that were short */
-	bool is_quiet;      /* the last of them was not logged */
+	int64_t ready_ms; /* when it became REDIS_READY */
+	struct log_spell losses;
+	bool is_loss_told; /* the last loss was logged, so the next connection is, too */
 	bool is_policy_logged;
 	enum redis_state state;
 	int parts; /* still to close */
@@ -69,9 +66,9 @@ struct server {
 static void retry_later(struct server *s);
 
 /* Returns true if why was not logged last, so that a lasting problem is logged once. */
-static bool is_news(struct server *s, enum redis_state state, const char *why)
+static bool is_news(struct server *s, const char *why)
 {
-	bool is_new = state == REDIS_DOWN && why && strncmp(s->warned, why, sizeof(s->warned) - 1) != 0;
+	bool is_new = why && strncmp(s->warned, why, sizeof(s->warned) - 1) != 0;
 
 	if (is_new)
 		snprintf(s->warned, sizeof(s->warned), "%s", why);
@@ -84,38 +81,39 @@ static enum log_level level_of(const struct server *s, enum log_level level)
 	return s->settings.on_message ? LOG_DEBUG : level;
 }
 
-/* Limits the log for a server that accepts every login and then answers nothing. */
-static bool is_told(struct server *s, enum redis_state old, enum redis_state state, const char *why)
+static void tell_loss(struct server *s, const char *why)
 {
-	int64_t now = (int64_t)uv_now(s->loop);
+	char reason[600];
 
-	if (old == REDIS_READY && state == REDIS_DOWN) {
-		s->flaps = now - s->ready_ms < SHORT_MS ? s->flaps + 1 : 0;
-		s->is_quiet = s->flaps > FLAPS && s->lost_ms && now - s->lost_ms < AGAIN_MS;
-		if (!s->is_quiet)
-			s->lost_ms = now;
-	}
-	if (state == REDIS_READY || old == REDIS_READY)
-		return !s->is_quiet || state == REDIS_CLOSING;
-	return is_news(s, state, why) && !s->is_quiet;
+	snprintf(reason, sizeof(reason), "%s%s%.300s", s->name, *s->name ? ": " : "", why);
+	s->is_loss_told = log_spell_on(&s->losses, (int64_t)uv_now(s->loop), "redis connection is lost", reason);
+}
+
+/* Losses are logged by tell_loss(). A server may accept each login and then answer nothing. */
+static enum log_level level_of_step(struct server *s, enum redis_state old, enum redis_state state, const char *why)
+{
+	bool is_told = s->is_loss_told || !s->losses.times;
+
+	if (state == REDIS_DOWN)
+		return old != REDIS_READY && is_news(s, why) && is_told ? LOG_WARN : LOG_DEBUG;
+	if (state == REDIS_READY)
+		return is_told ? LOG_INFO : LOG_DEBUG;
+	return old == REDIS_READY ? LOG_INFO : LOG_DEBUG;
 }
 
 static void set_state(struct server *s, enum redis_state state, const char *why)
 {
 	enum redis_state old = s->state;
-	enum log_level level = LOG_DEBUG;
+	enum log_level level;
 
 	if (old == state)
 		return;
 	s->state = state;
-	if (is_told(s, old, state, why))
-		level = level_of(s, state == REDIS_DOWN ? LOG_WARN : LOG_INFO);
-	if (*s->name)
-		log_write(level, "redis connection", "from=%s to=%s url=%s server=%s reason=%s", state_names[old],
-			  state_names[state], s->shown, s->name, why);
-	else
-		log_write(level, "redis connection", "from=%s to=%s url=%s reason=%s", state_names[old],
-			  state_names[state], s->shown, why);
+	if (old == REDIS_READY && state == REDIS_DOWN && !s->settings.on_message)
+		tell_loss(s, why);
+	level = level_of(s, level_of_step(s, old, state, why));
+	log_write(level, "redis connection", "from=%s to=%s url=%s server=%s reason=%s", state_names[old],
+		  state_names[state], s->shown, *s->name ? s->name : NULL, why);
 	if (s->sentinel)
 		sentinel_hurry(s->sentinel, state != REDIS_READY);
 	s->settings.on_state(s->settings.owner, state);
@@ -143,11 +141,9 @@ bool server_is_cluster(const struct server *s)
 
 int server_send(struct server *s, const char *bytes, size_t len, redis_cb *cb, void *arg)
 {
-	if (s->is_quiet && s->state == REDIS_READY && (int64_t)uv_now(s->loop) - s->ready_ms >= SHORT_MS) {
-		s->is_quiet = false;
-		log_write(level_of(s, LOG_INFO), "redis connection holds", "url=%s short_ones_before=%u", s->shown,
-			  s->flaps);
-	}
+	if (s->losses.times && s->state == REDIS_READY)
+		log_spell_off(&s->losses, (int64_t)uv_now(s->loop),
+			      s->losses.times > 1 ? "redis connection holds" : NULL);
 	return s->state == REDIS_READY ? talk_ask(s->talk, bytes, len, cb, arg) : -1;
 }
 
@@ -439,7 +435,7 @@ static void on_not_named(void *owner, const char *why)
 {
 	struct server *s = owner;
 
-	if (s->state != REDIS_READY && is_news(s, REDIS_DOWN, why))
+	if (s->state != REDIS_READY && is_news(s, why))
 		log_write(level_of(s, LOG_WARN), "no sentinel names a master", "url=%s reason=%s", s->shown, why);
 }
 
