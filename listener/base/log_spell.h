@@ -14,7 +14,7 @@ struct log_spell {
 	int64_t times;   /* failures since it began; 0: not failing */
 };
 
-/* Something failed. Returns true if that was logged. */
+/* Something failed, for a reason, which may be NULL. Returns true if that was logged. */
 bool log_spell_on(struct log_spell *s, int64_t now_ms, const char *event, const char *reason);
 /* Something worked. Ends the spell if nothing has failed for ten seconds. event is logged then, unless it is NULL. */
 void log_spell_off(struct log_spell *s, int64_t now_ms, const char *event);

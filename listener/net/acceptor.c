@@ -10,24 +10,22 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/log.h"
+#include "base/log_spell.h"
 #include "base/memory.h"
 #include "base/poll.h"
 #include "base/port.h"
 #include "net/bound_socket.h"
 
 #define PAUSE_MS  200
-#define TELL_MS   60000 /* between two log lines */
-#define TURN_MOST 100   /* connections per turn of the loop */
+#define TURN_MOST 100 /* connections per turn of the loop */
 
 struct acceptor {
 	int fd;
-	const char *address;
 	acceptor_cb *cb;
 	void *owner;
 	struct poll *poll;
 	uv_timer_t pause;
-	int64_t told_ms; /* loop clock, last logged; 0: never */
+	struct log_spell spell; /* of no free file descriptor */
 };
 
 static void on_pause(uv_timer_t *timer)
@@ -39,13 +37,9 @@ static void on_pause(uv_timer_t *timer)
 
 static void pause_accepting(struct acceptor *a)
 {
-	int64_t now = (int64_t)uv_now(a->pause.loop);
-
-	if (!a->told_ms || now - a->told_ms >= TELL_MS) {
-		log_warn("out of file descriptors, new connections wait; raise the limit of open files (ulimit -n)",
-			 "address=%s reason=%s", a->address, strerror(errno));
-		a->told_ms = now;
-	}
+	log_spell_on(&a->spell, (int64_t)uv_now(a->pause.loop),
+		     "out of file descriptors, new connections wait; raise the limit of open files (ulimit -n)",
+		     strerror(errno));
 	poll_for(a->poll, 0);
 	uv_timer_start(&a->pause, on_pause, PAUSE_MS, 0);
 }
@@ -74,6 +68,7 @@ static void on_ready(void *arg, int listener, int status, int events)
 			return;
 		}
 		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)); /* fails on a Unix socket */
+		log_spell_off(&a->spell, (int64_t)uv_now(a->pause.loop), "accepting connections again");
 		is_more = a->cb(a->owner, fd, (struct sockaddr *)&peer, len);
 	}
 }
@@ -87,7 +82,7 @@ struct acceptor *acceptor_open(uv_loop_t *loop, const char *flag, const char *ad
 	if (fd < 0)
 		return NULL;
 	a = memory_calloc(1, sizeof(*a));
-	*a = (struct acceptor){.fd = fd, .address = address, .cb = cb, .owner = owner};
+	*a = (struct acceptor){.fd = fd, .cb = cb, .owner = owner};
 	uv_timer_init(loop, &a->pause);
 	a->pause.data = a;
 	a->poll = poll_open(loop, fd, on_ready, a);

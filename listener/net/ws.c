@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 
 #include "base/log.h"
+#include "base/log_spell.h"
 #include "base/counters.h"
 #include "base/memory.h"
 #include "base/sha256.h"
@@ -24,8 +25,7 @@
 #define CHECK_MS    1000
 #define FIRST_BYTES 4096 /* first size of a buffer for a message in pieces */
 #define HALVES_PART 4    /* a quarter of the budget for producers' unfinished messages, but always room for one */
-#define TELL_MS     60000
-#define QUIET_MOST  8 /* a connection is quiet if it sent nothing during this many stops */
+#define QUIET_MOST  8    /* a connection is quiet if it sent nothing during this many stops */
 
 struct ws {
 	uv_loop_t *loop;
@@ -42,8 +42,7 @@ struct ws {
 	size_t half_limit_all; /* for producers or feeds while reading is stopped */
 	size_t half_most;      /* for both together; above it, reading could not resume even if all events settled */
 	int64_t message_timeout_ms;
-	int64_t told_ms;    /* loop clock, when ended halves were last logged */
-	unsigned int ended; /* since then */
+	struct log_spell ended; /* connections, for their unfinished messages */
 	int64_t ping_interval_ms;
 	lws_retry_bo_t no_keepalive; /* turns off libwebsockets' own; see check_life() */
 	uv_timer_t check;
@@ -361,27 +360,14 @@ static void forget_message(struct ws_link *link)
 	link->digest = NULL;
 }
 
-/* Logs at most once a minute, because the peers may reconnect. */
-static void tell_ended(struct ws *ws)
-{
-	int64_t now = (int64_t)uv_now(ws->loop);
-
-	ws->ended++;
-	counters.ingest_unfinished++;
-	if (ws->told_ms && now - ws->told_ms < TELL_MS)
-		return;
-	log_warn("closing connections whose unfinished messages take too much memory or time", "connections=%u",
-		 ws->ended);
-	ws->told_ms = now;
-	ws->ended = 0;
-}
-
 /* Frees the unfinished message at once and closes the connection soon. */
 static void end_half(struct ws_link *link)
 {
 	forget_message(link);
 	link->has_peer_closed = true;
-	tell_ended(link->ws);
+	counters.ingest_unfinished++;
+	log_spell_on(&link->ws->ended, (int64_t)uv_now(link->ws->loop),
+		     "closing connections whose unfinished messages take too much memory or time", NULL);
 	end_link(link, "memory is full and its unfinished message holds the most");
 }
 
@@ -553,6 +539,7 @@ static void on_check(uv_timer_t *timer)
 		check_life(list_entry(node, struct ws_link, link), (int64_t)uv_now(ws->loop));
 	end_slow_halves(ws);
 	make_way(ws);
+	log_spell_off(&ws->ended, (int64_t)uv_now(ws->loop), NULL);
 }
 
 void ws_link_open(struct ws *ws, struct ws_link *link, struct lws *wsi, int fd, const struct ws_reader *reader)
