@@ -455,7 +455,7 @@ static bool on_connection(void *owner, int fd, const struct sockaddr *peer, sock
 	bool is_enough = make_room(h, port_peer_key(fd));
 
 	MHD_add_connection(h->daemon, fd, peer, len);
-	uv_timer_start(&h->timer, on_timer, 0, 0);
+	run(h); /* libmicrohttpd 1.0 counts the connection only then */
 	return !is_enough;
 }
 
