@@ -26,8 +26,6 @@ enum {
 	MESSAGE_BYTES = 160,
 	STEP_MS = 1000, /* of the slow ones: a byte each */
 	READ_BYTES = 16384,
-	HALF_HEADER = 14,
-	HALF_BYTES = 1 << 20,
 };
 
 enum kind {
@@ -39,7 +37,6 @@ enum kind {
 	KIND_DEAF,           /* floods, wants acks and never reads one */
 	KIND_FLOOD,          /* floods with events, without acks */
 	KIND_GARBAGE,        /* floods with what is no event */
-	KIND_HALF,           /* all but the last byte of a message of 1 MiB; who is hung up on comes again */
 	KIND_RESET,          /* connects and resets, COUNT times */
 	KIND_GUESS,          /* a handshake with a wrong token, again and again */
 	KIND_ASK,            /* asks the admin port for a page, again and again */
@@ -47,7 +44,7 @@ enum kind {
 };
 
 static const char *const names[KINDS] = {"idle",  "mute",    "silent", "slow-handshake", "slow-frame", "deaf",
-					 "flood", "garbage", "half",   "reset",          "guess",      "ask"};
+					 "flood", "garbage", "reset",  "guess",          "ask"};
 
 enum stage { STAGE_DIALLING, STAGE_SHAKING, STAGE_OPEN };
 
@@ -85,8 +82,6 @@ static const char page[] = "GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nConnecti
 
 /* The header of a masked text frame of 60,000 bytes: a body that never comes to its end. */
 static const char slow_frame[] = "\x81\xfe\xea\x60\0\0\0\0{\"event_id\":\"slow\",\"payload\":\"";
-
-static char half[HALF_HEADER + HALF_BYTES - 1] = "\x82\xff\0\0\0\0\0\x10\0\0\0\0\0"; /* of zeros */
 
 static void on_signal(int number)
 {
@@ -281,20 +276,13 @@ static void flood(struct crowd *c, struct client *cl)
 	push(c, cl, cl->burst, cl->burst_len, cl->burst_len);
 }
 
-static void send_half(struct crowd *c, struct client *cl)
-{
-	push(c, cl, half, sizeof(half), sizeof(half));
-	if (cl->fd >= 0 && cl->at == sizeof(half))
-		watch(c, cl, EPOLL_CTL_MOD, EPOLLIN);
-}
-
 /* --- events --- */
 
 static uint32_t wanted(const struct crowd *c)
 {
 	if (c->kind == KIND_DEAF)
 		return EPOLLOUT;
-	return is_flooding(c) || c->kind == KIND_HALF ? EPOLLIN | EPOLLOUT : EPOLLIN;
+	return is_flooding(c) ? EPOLLIN | EPOLLOUT : EPOLLIN;
 }
 
 static void on_open(struct crowd *c, struct client *cl)
@@ -399,18 +387,14 @@ static void on_event(struct crowd *c, struct client *cl, uint32_t events)
 		on_readable(c, cl);
 	if (cl->fd >= 0 && events & EPOLLOUT && cl->stage == STAGE_OPEN && is_flooding(c))
 		flood(c, cl);
-	if (cl->fd >= 0 && events & EPOLLOUT && cl->stage == STAGE_OPEN && c->kind == KIND_HALF)
-		send_half(c, cl);
 }
 
-/* A byte of each slow client, and who was hung up on with half a message comes again. */
+/* A byte of each slow client. */
 static void step(struct crowd *c)
 {
 	for (size_t i = 0; i < c->count; i++) {
 		struct client *cl = &c->clients[i];
 
-		if (cl->fd < 0 && c->kind == KIND_HALF && i < c->next)
-			dial(c, cl);
 		if (cl->fd < 0)
 			continue;
 		if (c->kind == KIND_SLOW_HANDSHAKE && cl->stage == STAGE_SHAKING)

@@ -1,26 +1,59 @@
 """Strangers at each door, beside a feed or producers that have to be served: owns the scenes, which are a flood of requests to the
-admin port, no file descriptor left, and guesses of tokens with idle connections."""
+admin port, and guesses of tokens with idle connections."""
 import asyncio
-import resource
 import signal
 import time
 
 from clients import Crowd
-from halves import Feed
 from listener import Listener
-from rig.load import Producer
+from rig.load import Producer, Source
+from rig.process import read_text
 from rig.sockets import free_port
 
+RATE = 600                          # of the feed, events a second
 KEPT = 0.9                          # of what the feed sent in the same window
 LATE_S = 5                          # within which an operator elsewhere has the page, and a producer its place
-SPIN = 0.5                          # of a core, beyond what the feed took before
-ASKING, IDLE, SILENT, GUESSING = 60, 300, 2000, 200
+ASKING, SILENT, GUESSING = 60, 2000, 200
 PRODUCERS = 100                     # as many as --ingest-max-connections
 TOKEN = "a-token-that-nobody-guesses"
 
 
 def window(rig):
     return 8 if rig.options.quick else 20
+
+
+class Feed(Source):
+    def __init__(self, rig, name):
+        super().__init__(f"{rig.directory}/{name}")
+        self.rig = rig
+
+    async def begin(self):
+        await self.start(self.rig.programs, "--count", "0", "--rate", str(RATE), "--ledger", self.ledger)
+
+    def lines(self):
+        return read_text(self.ledger).count("\n")
+
+    async def sent(self):
+        """How many events it has sent. The ledger is written in blocks: it is exact when one has just come."""
+        before = self.lines()
+        while self.lines() == before and self.is_alive:
+            await asyncio.sleep(0.02)
+        return self.lines()
+
+    async def rows(self):
+        return int(await self.rig.sql(f"SELECT count(*) FROM events WHERE event_id LIKE '{self.name}-%'"))
+
+    async def share(self, seconds):
+        """What part of the events that it sends in these seconds is stored in them, and how many it sends."""
+        first_sent, first_rows = await self.sent(), await self.rows()
+        await asyncio.sleep(seconds)
+        sent, rows = await self.sent() - first_sent, await self.rows() - first_rows
+        return rows / max(sent, 1), sent
+
+    async def finish(self):
+        """What it says of itself."""
+        await self.end(signal.SIGINT, 60)
+        return self.told()
 
 
 class Scene:
@@ -91,30 +124,6 @@ async def flood_admin(rig):
         rig.check(crowd.figure("messages") > 0, "the crowd gets answers, too", f"{crowd.figure('messages'):.0f}")
 
 
-def limit_files(pid, most):
-    hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)[1]
-    resource.prlimit(pid, resource.RLIMIT_NOFILE, (most, hard))
-
-
-async def use_up_files(rig):
-    async with Scene(rig, "no-files") as scene:
-        listener = scene.listener
-        soft = resource.prlimit(listener.process.pid, resource.RLIMIT_NOFILE)[0]
-        began, cpu = time.monotonic(), listener.cpu_s()
-        await asyncio.sleep(3)
-        before = (listener.cpu_s() - cpu) / (time.monotonic() - began)
-        limit_files(listener.process.pid, listener.files() + 2)
-        crowd = await scene.bring("idle", IDLE, listener.port)
-        began, cpu = time.monotonic(), listener.cpu_s()
-        await scene.judge_feed("while no file descriptor is left")
-        share = (listener.cpu_s() - cpu) / (time.monotonic() - began)
-        rig.check(share <= before + SPIN, "nothing spins", f"{100 * share:.0f} % of a core, {100 * before:.0f} % before")
-        rig.check(crowd.figure("opened") < IDLE, "clients wait", f"{crowd.figure('opened'):.0f} of {IDLE} are in")
-        limit_files(listener.process.pid, soft)
-        came = await rig.wait_for(lambda: crowd.figure("opened") == IDLE, 30)
-        rig.check(came, "they come in when there are descriptors again", f"{crowd.figure('opened'):.0f} of {IDLE}")
-
-
 async def guess_tokens(rig):
     """As many producers as there are places, behind strangers who say nothing and others who guess."""
     listener = Listener(rig, "guesses", "--ingest-token", TOKEN, "--ingest-max-connections", str(PRODUCERS))
@@ -153,5 +162,4 @@ async def guess_tokens(rig):
 
 async def play(rig):
     await flood_admin(rig)
-    await use_up_files(rig)
     await guess_tokens(rig)
