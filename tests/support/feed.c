@@ -24,18 +24,11 @@
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
-#define WRITE_PIECES 64 /* pieces per writev */
-#define READ_BYTES   65536
-
-/* Bytes to send, shared by the queues of all receiving clients. */
-struct piece {
-	int owners; /* number of queues that contain it */
-	size_t len;
-	unsigned char bytes[];
-};
+#define RAW         -1 /* no frame */
+#define READ_BYTES  65536
+#define SPARE_BYTES (1 << 20) /* sent bytes that are kept in front of the others */
 
 enum client_state {
 	CLIENT_SHAKING, /* its request is not complete             -> CLIENT_OPEN, CLIENT_GONE    */
@@ -46,12 +39,11 @@ enum client_state {
 
 struct client {
 	enum client_state state;
-	int fd;               /* -1 when gone */
-	bool has_our_close;   /* our close frame is queued or sent */
-	struct buffer in;     /* received, not yet parsed */
-	struct piece **queue; /* to send: queue[first] to queue[last - 1] */
-	size_t first, last, room;
-	size_t offset; /* bytes of queue[first] already sent */
+	int fd;             /* -1 when gone */
+	bool has_our_close; /* our close frame is queued or sent */
+	struct buffer in;   /* received, not yet parsed */
+	struct buffer out;  /* to send, behind the first sent bytes */
+	size_t sent;
 };
 
 struct feed {
@@ -82,76 +74,23 @@ struct feed {
 
 /* ---- queues; the lock is held ---- */
 
-static struct piece *piece_new(size_t room)
+static void enqueue(struct feed *f, struct client *c, const void *bytes, size_t len)
 {
-	struct piece *piece = malloc(sizeof *piece + room);
-
-	if (!piece)
-		abort();
-	piece->owners = 0;
-	piece->len = 0;
-	return piece;
+	buffer_append(&c->out, bytes, len);
+	f->backlog += len;
 }
 
-static void piece_release(struct piece *piece)
+static void enqueue_frame(struct feed *f, struct client *c, int opcode, bool fin, const void *bytes, size_t len)
 {
-	if (--piece->owners == 0)
-		free(piece);
+	size_t n = frame_write(buffer_reserve(&c->out, FRAME_HEAD_MAX + len), opcode, fin, NULL, bytes, len);
+
+	buffer_grow(&c->out, n);
+	f->backlog += n;
 }
 
-static struct piece *piece_of_frame(int opcode, bool fin, const void *bytes, size_t len)
+static bool has_queue(const struct client *c)
 {
-	struct piece *piece = piece_new(FRAME_HEAD_MAX + len);
-
-	piece->len = frame_write(piece->bytes, opcode, fin, NULL, bytes, len);
-	return piece;
-}
-
-static struct piece *piece_of_bytes(const void *bytes, size_t len)
-{
-	struct piece *piece = piece_new(len);
-
-	memcpy(piece->bytes, bytes, len);
-	piece->len = len;
-	return piece;
-}
-
-/* Makes room at the end of the queue: moves it to the front if that frees half of the room, else doubles the room. */
-static void make_room(struct client *c)
-{
-	if (c->first > c->room / 2) {
-		memmove(c->queue, c->queue + c->first, (c->last - c->first) * sizeof *c->queue);
-		c->last -= c->first;
-		c->first = 0;
-		return;
-	}
-	c->room = c->room ? c->room * 2 : 64;
-	c->queue = realloc(c->queue, c->room * sizeof *c->queue);
-	if (!c->queue)
-		abort();
-}
-
-static void enqueue(struct feed *f, struct client *c, struct piece *piece)
-{
-	if (c->last == c->room)
-		make_room(c);
-	piece->owners++;
-	c->queue[c->last++] = piece;
-	f->backlog += piece->len;
-}
-
-/* The kernel accepted n bytes from the queue. */
-static void dequeue(struct feed *f, struct client *c, size_t n)
-{
-	f->backlog -= n;
-	n += c->offset;
-	while (c->first < c->last && n >= c->queue[c->first]->len) {
-		n -= c->queue[c->first]->len;
-		piece_release(c->queue[c->first++]);
-	}
-	c->offset = n;
-	if (c->first == c->last)
-		c->first = c->last = 0;
+	return c->sent < c->out.len;
 }
 
 static bool is_connected(const struct client *c)
@@ -165,12 +104,9 @@ static void leave(struct feed *f, struct client *c)
 		return;
 	if (is_connected(c))
 		f->open--;
-	for (size_t i = c->first; i < c->last; i++) {
-		f->backlog -= c->queue[i]->len;
-		piece_release(c->queue[i]);
-	}
-	f->backlog += c->offset;
-	c->first = c->last = c->offset = 0;
+	f->backlog -= c->out.len - c->sent;
+	c->sent = 0;
+	buffer_clear(&c->out);
 	buffer_clear(&c->in);
 	close(c->fd);
 	c->fd = -1;
@@ -192,23 +128,21 @@ static void cut(struct feed *f, struct client *c)
 
 static void send_queue(struct feed *f, struct client *c)
 {
-	while (c->first < c->last) {
-		struct iovec parts[WRITE_PIECES];
-		struct msghdr message = {.msg_iov = parts};
+	while (has_queue(c)) {
+		ssize_t n = send(c->fd, c->out.bytes + c->sent, c->out.len - c->sent, MSG_NOSIGNAL | MSG_DONTWAIT);
 
-		for (size_t i = c->first; i < c->last && message.msg_iovlen < WRITE_PIECES; i++) {
-			size_t skip = i == c->first ? c->offset : 0;
-			parts[message.msg_iovlen].iov_base = c->queue[i]->bytes + skip;
-			parts[message.msg_iovlen++].iov_len = c->queue[i]->len - skip;
-		}
-		ssize_t n = sendmsg(c->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 		if (n == -1 && errno == EAGAIN)
 			return;
 		if (n == -1) {
 			leave(f, c);
 			return;
 		}
-		dequeue(f, c, (size_t)n);
+		f->backlog -= (size_t)n;
+		c->sent += (size_t)n;
+		if (!has_queue(c) || c->sent > SPARE_BYTES) {
+			buffer_consume(&c->out, c->sent);
+			c->sent = 0;
+		}
 	}
 	if (c->state == CLIENT_CLOSING)
 		leave(f, c);
@@ -236,7 +170,7 @@ static void accept_handshake(struct feed *f, struct client *c, const char *key)
 			   "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
 			   "Sec-WebSocket-Accept: %s\r\n%s\r\n",
 			   accept, f->lines ? f->lines : "");
-	enqueue(f, c, piece_of_bytes(answer, (size_t)len));
+	enqueue(f, c, answer, (size_t)len);
 	c->state = CLIENT_OPEN;
 	f->by_number[f->numbered++] = c;
 	f->open++;
@@ -253,7 +187,7 @@ static void read_handshake(struct feed *f, struct client *c)
 	buffer_consume(&c->in, strlen(f->request) + 2);
 	if (strncmp(f->request, "CONNECT ", 8) == 0) {
 		f->tunnels++;
-		enqueue(f, c, piece_of_bytes("HTTP/1.1 200 OK\r\n\r\n", 19));
+		enqueue(f, c, "HTTP/1.1 200 OK\r\n\r\n", 19);
 		return;
 	}
 	char *key = frame_header(f->request, "Sec-WebSocket-Key");
@@ -268,18 +202,15 @@ static void read_handshake(struct feed *f, struct client *c)
 static void on_close_frame(struct feed *f, struct client *c, const struct frame *frame)
 {
 	if (!c->has_our_close)
-		enqueue(f, c, piece_of_frame(FRAME_CLOSE, true, frame->bytes, frame->len < 2 ? 0 : 2));
+		enqueue_frame(f, c, FRAME_CLOSE, true, frame->bytes, frame->len < 2 ? 0 : 2);
 	c->state = CLIENT_CLOSING;
 }
 
 static void keep_text(struct feed *f, const struct frame *frame)
 {
-	unsigned char *room = buffer_reserve(&f->said, frame->len + 1);
-
 	f->received++;
-	memcpy(room, frame->bytes, frame->len);
-	room[frame->len] = '\n';
-	buffer_grow(&f->said, frame->len + 1);
+	buffer_append(&f->said, frame->bytes, frame->len);
+	buffer_append(&f->said, "\n", 1);
 }
 
 static void read_frames(struct feed *f, struct client *c)
@@ -294,7 +225,7 @@ static void read_frames(struct feed *f, struct client *c)
 		if (frame.opcode == FRAME_PING) {
 			f->pings++;
 			if (f->has_pongs)
-				enqueue(f, c, piece_of_frame(FRAME_PONG, true, frame.bytes, frame.len));
+				enqueue_frame(f, c, FRAME_PONG, true, frame.bytes, frame.len);
 		}
 		if (frame.opcode == FRAME_CLOSE)
 			on_close_frame(f, c, &frame);
@@ -348,7 +279,7 @@ static size_t fill_polls(struct feed *f)
 	f->polls[1] = (struct pollfd){.fd = f->listen_fd, .events = POLLIN};
 	for (size_t i = 0; i < f->n; i++) {
 		struct client *c = f->clients[i];
-		short out = c->first < c->last ? POLLOUT : 0;
+		short out = has_queue(c) ? POLLOUT : 0;
 
 		f->polls[i + 2] = (struct pollfd){.fd = c->fd, .events = POLLIN | out};
 	}
@@ -366,7 +297,7 @@ static void serve(struct feed *f, size_t polled)
 
 		if (f->polls[i].revents & (POLLIN | POLLHUP | POLLERR) && c->state != CLIENT_GONE)
 			receive(f, c);
-		if (c->first < c->last || c->state == CLIENT_CLOSING)
+		if (has_queue(c) || c->state == CLIENT_CLOSING)
 			send_queue(f, c);
 	}
 	if (polled > 1 && f->polls[1].revents && !f->is_frozen)
@@ -442,15 +373,20 @@ bool feed_wait_clients(struct feed *f, int n, int deadline_ms)
 	return wait_until(feed_clients(f) >= n, deadline_ms);
 }
 
-/* Queues a piece for one client (by number), or for all if number is -1. Takes the piece. */
-static void post(struct feed *f, int number, struct piece *piece)
+/* Queues bytes for one client (by number), or for all if number is -1; in a frame unless opcode is RAW. */
+static void post(struct feed *f, int number, int opcode, bool fin, const void *bytes, size_t len)
 {
 	pthread_mutex_lock(&f->lock);
-	piece->owners++;
-	for (int i = 0; i < f->numbered; i++)
-		if ((number == -1 || number == i) && f->by_number[i]->state == CLIENT_OPEN)
-			enqueue(f, f->by_number[i], piece);
-	piece_release(piece);
+	for (int i = 0; i < f->numbered; i++) {
+		struct client *c = f->by_number[i];
+
+		if ((number != -1 && number != i) || c->state != CLIENT_OPEN)
+			continue;
+		if (opcode == RAW)
+			enqueue(f, c, bytes, len);
+		else
+			enqueue_frame(f, c, opcode, fin, bytes, len);
+	}
 	wake(f);
 	pthread_mutex_unlock(&f->lock);
 }
@@ -473,19 +409,19 @@ void feed_sendf(struct feed *f, const char *fmt, ...)
 
 void feed_send(struct feed *f, int opcode, bool fin, const void *bytes, size_t len)
 {
-	post(f, -1, piece_of_frame(opcode, fin, bytes, len));
+	post(f, -1, opcode, fin, bytes, len);
 }
 
 void feed_send_to(struct feed *f, int client, int opcode, bool fin, const void *bytes, size_t len)
 {
 	if (client < 0)
 		cr_assert_fail("feed_send_to: there is no client %d", client);
-	post(f, client, piece_of_frame(opcode, fin, bytes, len));
+	post(f, client, opcode, fin, bytes, len);
 }
 
 void feed_send_raw(struct feed *f, const void *bytes, size_t len)
 {
-	post(f, -1, piece_of_bytes(bytes, len));
+	post(f, -1, RAW, true, bytes, len);
 }
 
 /* Bytes not sent yet: queued here, or held back by the kernel, as for a late acknowledgement. A reset would discard
@@ -542,7 +478,7 @@ void feed_close_all(struct feed *f, int code)
 
 		if (c->state != CLIENT_OPEN || c->has_our_close)
 			continue;
-		enqueue(f, c, piece_of_frame(FRAME_CLOSE, true, bytes, sizeof bytes));
+		enqueue_frame(f, c, FRAME_CLOSE, true, bytes, sizeof bytes);
 		c->has_our_close = true;
 	}
 	wake(f);
@@ -645,7 +581,6 @@ void feed_free(struct feed *f)
 	pthread_join(f->thread, NULL);
 	for (size_t i = 0; i < f->n; i++) {
 		cut(f, f->clients[i]);
-		free(f->clients[i]->queue);
 		free(f->clients[i]);
 	}
 	pthread_mutex_destroy(&f->lock);
