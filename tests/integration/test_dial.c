@@ -14,27 +14,11 @@
 
 static struct feed *feed;
 
-static __attribute__((format(printf, 1, 2))) void start(const char *flags, ...)
-{
-	va_list args;
-
-	va_start(args, flags);
-	char *text = suite_vtext(flags, args);
-	va_end(args);
-	db = database_new();
-	listener = listener_start(
-		&(struct listener_options){
-			.database = db, .redis = "none", .without_ingest = true, .without_waiting = true},
-		"--max-message 64KiB --log-level debug %s", text);
-	cr_assert(wait_until(listener_status(listener, "/healthz") == 200, SETTLED_MS), "no page: %s",
-		  process_last_words(listener_process(listener)));
-	cr_assert(wait_until(database_long(db, "SELECT to_regclass('events') IS NOT NULL"), SETTLED_MS),
-		  "it makes no tables: %s", process_last_words(listener_process(listener)));
-}
+#define START(flags, ...) bench_dial(NULL, NULL, "--max-message 64KiB --log-level debug " flags, __VA_ARGS__)
 
 static void start_feed(const char *flags)
 {
-	start("--source %s %s", feed_url(feed), flags);
+	START("--source %s %s", feed_url(feed), flags);
 }
 
 static void set_up(void)
@@ -44,45 +28,18 @@ static void set_up(void)
 
 TestSuite(dial, .init = set_up, .fini = bench_close, .timeout = 120);
 
-static void expect_heard(const char *event_id)
-{
-	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS), "not connected for %s: %s", event_id,
-		  process_last_words(listener_process(listener)));
-	feed_sendf(feed, "{\"event_id\":\"%s\"}", event_id);
-	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM events WHERE event_id = '%s'", event_id) == 1,
-			     SETTLED_MS),
-		  "%s is not stored", event_id);
-}
-
-static void expect_status(const char *text)
-{
-	cr_assert(wait_until(listener_page_has(listener, "/api/status", text), SETTLED_MS), "%s",
-		  listener_http(listener, "/api/status", NULL));
-}
-
-/* ---- the request ---- */
-
-Test(dial, it_says_who_it_is_and_from_no_page)
-{
-	start_feed("");
-	expect_heard("one");
-	char *request = feed_request(feed);
-	cr_assert(strstr(frame_header(request, "User-Agent"), "wsonce/") != NULL);
-	cr_assert_null(frame_header(request, "Origin"));
-}
-
 /* ---- redirects ---- */
 
 Test(dial, a_redirect_on_the_same_host_is_followed)
 {
 	feed_answer(feed, "/feed", "HTTP/1.1 307 There\r\nLocation: /there?x=1\r\n\r\n");
 	start_feed("");
-	expect_heard("there");
+	bench_expect_heard(feed, "event_id", "there");
 	cr_assert(strncmp(feed_request(feed), "GET /there?x=1 HTTP/1.1\r\n", 25) == 0, "%s", feed_request(feed));
 	cr_assert_eq(feed_refusals(feed), 1);
 	feed_drop_all(feed);
 	cr_assert(wait_until(feed_refusals(feed) == 2, SETTLED_MS), "it begins where it was told to");
-	expect_heard("there-again");
+	bench_expect_heard(feed, "event_id", "there-again");
 }
 
 Test(dial, a_redirect_to_another_host_is_refused)
@@ -94,7 +51,7 @@ Test(dial, a_redirect_to_another_host_is_refused)
 		 feed_port(other));
 	feed_answer(feed, "/feed", answer);
 	start_feed("");
-	expect_status("answered 301 instead of 101, and its redirect to another host is not followed");
+	bench_expect_status("answered 301 instead of 101, and its redirect to another host is not followed");
 	cr_assert(wait_until(feed_refusals(feed) >= 2, SETTLED_MS));
 	cr_assert_null(feed_request(other));
 }
@@ -103,9 +60,9 @@ Test(dial, redirects_in_a_circle_end)
 {
 	feed_answer(feed, "/", "HTTP/1.1 302 There\r\nLocation: /round\r\n\r\n");
 	start_feed("");
-	expect_status("it redirects too often");
+	bench_expect_status("it redirects too often");
 	feed_answer(feed, "/not", "");
-	expect_heard("after the circle");
+	bench_expect_heard(feed, "event_id", "after the circle");
 	cr_assert_leq(feed_refusals(feed), 6 * 12);
 }
 
@@ -148,7 +105,7 @@ Test(dial, what_is_compressed_is_heard)
 	for (int i = 0; i < 300; i++)
 		send_packed(suite_text("{\"event_id\":\"packed-%d\",\"payload\":\"%0300d\"}", i, i));
 	cr_assert(wait_until(bench_rows() == 300, SETTLED_MS), "%ld", bench_rows());
-	expect_heard("plain between");
+	bench_expect_heard(feed, "event_id", "plain between");
 	send_packed("{\"event_id\":\"at last\"}");
 	cr_assert(wait_until(bench_rows() == 302, SETTLED_MS));
 	cr_assert_eq(feed_connections(feed), 1);
@@ -185,13 +142,13 @@ Test(dial, a_bomb_ends_its_connection_as_too_long)
 		wait_until(listener_has_logged(listener, "inflates to too many bytes: closed with 1009"), SETTLED_MS));
 	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM dead_letters") == 1, SETTLED_MS));
 	cr_assert(wait_until(feed_connections(feed) == 2, SETTLED_MS));
-	expect_heard("after the bomb");
+	bench_expect_heard(feed, "event_id", "after the bomb");
 }
 
 Test(dial, compression_need_not_be_offered)
 {
 	start_feed("--source-uncompressed");
-	expect_heard("one");
+	bench_expect_heard(feed, "event_id", "one");
 	cr_assert_null(frame_header(feed_request(feed), "Sec-WebSocket-Extensions"));
 }
 
@@ -199,8 +156,8 @@ Test(dial, compression_need_not_be_offered)
 
 Test(dial, a_proxy_is_asked_for_the_way)
 {
-	start("--source ws://feed.invalid:8080/x --source-proxy http://u:p@127.0.0.1:%d", feed_port(feed));
-	expect_heard("by-proxy");
+	START("--source ws://feed.invalid:8080/x --source-proxy http://u:p@127.0.0.1:%d", feed_port(feed));
+	bench_expect_heard(feed, "event_id", "by-proxy");
 	cr_assert_eq(feed_tunnels(feed), 1);
 	cr_assert_str_eq(frame_header(feed_request(feed), "Host"), "feed.invalid:8080");
 	cr_assert_null(frame_header(feed_request(feed), "Proxy-Authorization"), "that is for the proxy alone");
@@ -245,39 +202,33 @@ Test(dial, a_proxy_leads_to_tls)
 	struct certificate *authority = certificate_authority_new();
 	struct relay *front = relay_new_in_front(feed_port(feed), certificate_new(authority, "DNS:feed.invalid"));
 
-	start("--source wss://feed.invalid/x --source-ca %s --source-proxy http://127.0.0.1:%d", authority->cert,
+	START("--source wss://feed.invalid/x --source-ca %s --source-proxy http://127.0.0.1:%d", authority->cert,
 	      start_proxy(relay_port(front)));
-	expect_heard("through-both");
+	bench_expect_heard(feed, "event_id", "through-both");
 }
 
 Test(dial, a_proxy_that_refuses_is_told)
 {
 	feed_answer(feed, "nothing", "");
-	start("--source ws://127.0.0.1:%d/x --source-proxy http://127.0.0.1:%d", feed_port(feed), port_reserve());
+	START("--source ws://127.0.0.1:%d/x --source-proxy http://127.0.0.1:%d", feed_port(feed), port_reserve());
 	cr_assert(wait_until(listener_metric(listener, "wsonce_source_disconnects_total") >= 2, SETTLED_MS));
 	cr_assert_null(feed_request(feed), "past the proxy nobody is asked");
 }
 
 /* ---- why there is no connection ---- */
 
-Test(dial, who_refuses_the_connection_is_told)
-{
-	start("--source ws://127.0.0.1:%d/x", port_reserve());
-	expect_status("the connection failed: connection refused");
-}
-
 Test(dial, a_ping_without_an_answer_is_told)
 {
 	feed_answer_pings(feed, false);
 	start_feed("--ping-interval 1s");
-	expect_status("a ping was not answered in time");
+	bench_expect_status("a ping was not answered in time");
 }
 
 Test(dial, words_of_a_refusal_are_told_without_what_is_secret)
 {
 	feed_answer(feed, "/x", "HTTP/1.1 403 No\r\n\r\nthe\ttoken sesame17 has expired");
-	start("--source ws://127.0.0.1:%d/x?token=sesame17", feed_port(feed));
-	expect_status("the server answered 403 instead of 101: the?token ******** has expired");
+	START("--source ws://127.0.0.1:%d/x?token=sesame17", feed_port(feed));
+	bench_expect_status("the server answered 403 instead of 101: the?token ******** has expired");
 }
 
 /* ---- a certificate of its own ---- */
@@ -288,12 +239,12 @@ Test(dial, a_certificate_is_shown_to_who_asks)
 	struct certificate *ours = certificate_new_of(authority, &(struct certificate_text){.subject = "/CN=fleet"});
 	struct relay *front = relay_new_asking(feed_port(feed), certificate_new(authority, "IP:127.0.0.1"), authority);
 
-	start("--source wss://127.0.0.1:%d/x --source-ca %s --source-cert %s --source-key %s", relay_port(front),
+	START("--source wss://127.0.0.1:%d/x --source-ca %s --source-cert %s --source-key %s", relay_port(front),
 	      authority->cert, ours->cert, ours->key);
-	expect_heard("known");
+	bench_expect_heard(feed, "event_id", "known");
 	cr_assert_eq(listener_stop(listener), 0);
 	database_free(db);
-	start("--source wss://127.0.0.1:%d/x --source-ca %s", relay_port(front), authority->cert);
+	START("--source wss://127.0.0.1:%d/x --source-ca %s", relay_port(front), authority->cert);
 	cr_assert(wait_until(listener_metric(listener, "wsonce_source_disconnects_total") >= 2, SETTLED_MS));
 	cr_assert_eq(listener_metric(listener, "wsonce_sources_open"), 0);
 }

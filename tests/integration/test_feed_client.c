@@ -7,25 +7,13 @@
 #define SECRET     "a-very-secret-word"
 
 static struct feed *feed;
+static const char *const env[] = {"FEED_SECRET=" SECRET, NULL};
 
-/* A fleet of one with a profile of these members; %d in them is the feed's port. */
-static __attribute__((format(printf, 1, 2))) void start(const char *members, ...)
-{
-	static const char *const env[] = {"FEED_SECRET=" SECRET, NULL};
-	va_list args;
-
-	va_start(args, members);
-	char *text = suite_vtext(members, args);
-	va_end(args);
-	char *config = suite_file("sources.json", suite_text("{\"sources\": [{\"name\": \"played\", %s}]}", text));
-	db = database_new();
-	listener = listener_start(
-		&(struct listener_options){
-			.database = db, .redis = "none", .env = env, .without_ingest = true, .without_waiting = true},
-		"--log-level debug --config %s", config);
-	cr_assert(wait_until(database_long(db, "SELECT to_regclass('events') IS NOT NULL"), SETTLED_MS),
-		  "it makes no tables: %s", process_last_words(listener_process(listener)));
-}
+/* A fleet of one with a profile of these printf-like members; %d in them is the feed's port. */
+#define START(...) \
+	bench_dial(NULL, env, "--log-level debug --config %s", \
+		   suite_file("sources.json", \
+			      suite_text("{\"sources\": [{\"name\": \"played\", %s}]}", suite_text(__VA_ARGS__))))
 
 static void set_up(void)
 {
@@ -39,31 +27,15 @@ TestSuite(feed_client, .init = set_up, .fini = bench_close, .timeout = 120);
 	"{\"name\": \"event\", \"when\": {\"/id\": {\"exists\": true}}, \"action\": \"event\", \"id\": [[\"/id\"]]}"
 #define RULES "\"rules\": [" EVENT "]"
 
-static void expect_heard(const char *id)
-{
-	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS), "not connected for %s: %s", id,
-		  process_last_words(listener_process(listener)));
-	feed_sendf(feed, "{\"id\":\"%s\"}", id);
-	cr_assert(
-		wait_until(database_long(db, "SELECT count(*) FROM events WHERE event_id = '%s'", id) == 1, SETTLED_MS),
-		"%s is not stored: %s", id, process_last_words(listener_process(listener)));
-}
-
-static void expect_status(const char *text)
-{
-	cr_assert(wait_until(listener_page_has(listener, "/api/status", text), SETTLED_MS), "not %s: %s", text,
-		  listener_http(listener, "/api/status", NULL));
-}
-
 /* ---- what is said ---- */
 
 Test(feed_client, headers_subprotocols_and_first_words_are_the_profile_s)
 {
 	feed_accept_with(feed, "Sec-WebSocket-Protocol: b\r\n");
-	start(URL "\"headers\": {\"X-Key\": \"k ${env:FEED_SECRET}\"}, \"subprotocols\": [\"a\", \"b\"], "
+	START(URL "\"headers\": {\"X-Key\": \"k ${env:FEED_SECRET}\"}, \"subprotocols\": [\"a\", \"b\"], "
 		  "\"on_open\": [{\"say\": \"${env:FEED_SECRET}\"}, [\"REQ\"]], " RULES,
 	      feed_port(feed));
-	expect_heard("one");
+	bench_expect_heard(feed, "id", "one");
 	char *request = feed_request(feed);
 	cr_assert_str_eq(frame_header(request, "X-Key"), "k " SECRET);
 	cr_assert_str_eq(frame_header(request, "Sec-WebSocket-Protocol"), "a, b");
@@ -72,20 +44,20 @@ Test(feed_client, headers_subprotocols_and_first_words_are_the_profile_s)
 
 Test(feed_client, a_server_that_chooses_no_subprotocol_is_refused)
 {
-	start(URL "\"subprotocols\": [\"a\"], " RULES, feed_port(feed));
-	expect_status("chooses none of the subprotocols");
+	START(URL "\"subprotocols\": [\"a\"], " RULES, feed_port(feed));
+	bench_expect_status("chooses none of the subprotocols");
 	feed_accept_with(feed, "Sec-WebSocket-Protocol: a\r\n");
 	cr_assert(wait_until(listener_has_logged(listener, "from=connecting to=open"), SETTLED_MS));
-	expect_heard("then"); /* not by one that is about to be refused */
+	bench_expect_heard(feed, "id", "then"); /* not by one that is about to be refused */
 }
 
 Test(feed_client, who_may_never_send_sends_nothing)
 {
-	start(URL "\"never_send\": true, \"ws_ping_s\": 1, \"on_open\": [1], "
+	START(URL "\"never_send\": true, \"ws_ping_s\": 1, \"on_open\": [1], "
 		  "\"ping\": {\"every_s\": 1, \"send\": 2}, \"rules\": [{\"when\": {\"/x\": 1}, \"send\": [3]}, " EVENT
 		  "]",
 	      feed_port(feed));
-	expect_heard("one");
+	bench_expect_heard(feed, "id", "one");
 	feed_send_text(feed, "{\"x\":1}");
 	wait_pause_ms(2500);
 	cr_assert_eq(feed_received(feed) + feed_pings(feed), 0);
@@ -93,11 +65,11 @@ Test(feed_client, who_may_never_send_sends_nothing)
 
 Test(feed_client, pings_of_the_application_count_and_are_missed)
 {
-	start(URL "\"ws_ping_s\": 0, \"counter_start\": 7, \"ping\": {\"every_s\": 1, \"send\": {\"ping\": "
+	START(URL "\"ws_ping_s\": 0, \"counter_start\": 7, \"ping\": {\"every_s\": 1, \"send\": {\"ping\": "
 		  "\"${counter}\"}}, "
 		  "\"rules\": [{\"when\": {\"/pong\": 1}}, " EVENT "]",
 	      feed_port(feed));
-	expect_heard("one");
+	bench_expect_heard(feed, "id", "one");
 	cr_assert(wait_until(feed_has_heard(feed, "{\"ping\":7}"), SETTLED_MS));
 	feed_send_text(feed, "{\"pong\":1}");
 	cr_assert(wait_until(feed_has_heard(feed, "{\"ping\":8}"), SETTLED_MS));
@@ -107,7 +79,7 @@ Test(feed_client, pings_of_the_application_count_and_are_missed)
 
 Test(feed_client, silence_ends_a_connection)
 {
-	start(URL "\"ws_ping_s\": 0, \"idle_timeout_s\": 1, " RULES, feed_port(feed));
+	START(URL "\"ws_ping_s\": 0, \"idle_timeout_s\": 1, " RULES, feed_port(feed));
 	cr_assert(wait_until(feed_connections(feed) >= 3, SETTLED_MS));
 	cr_assert(listener_has_logged(listener, "silent for too long"));
 }
@@ -117,10 +89,10 @@ Test(feed_client, a_feed_that_waits_for_its_acks_is_not_ended_by_a_ping)
 {
 	struct database *lock;
 
-	start(URL "\"ws_ping_s\": 1, \"ack_mode\": \"each\", \"max_unacked\": 3, \"rules\": [{\"action\": \"event\", "
+	START(URL "\"ws_ping_s\": 1, \"ack_mode\": \"each\", \"max_unacked\": 3, \"rules\": [{\"action\": \"event\", "
 		  "\"id\": [[\"/id\"]], \"ack\": {\"ack\": \"${/id}\"}}]",
 	      feed_port(feed));
-	expect_heard("one");
+	bench_expect_heard(feed, "id", "one");
 	lock = database_open(database_conninfo(db));
 	database_exec(lock, "BEGIN; LOCK TABLE events");
 	for (int i = 0; i < 200; i++)
@@ -134,7 +106,7 @@ Test(feed_client, a_feed_that_waits_for_its_acks_is_not_ended_by_a_ping)
 /* A letter is never acked, and what comes behind it in the same message is. */
 Test(feed_client, an_element_that_cannot_be_read_takes_no_ack_from_the_next)
 {
-	start(URL
+	START(URL
 	      "\"split\": \"array\", \"ack_mode\": \"each\", \"rules\": [{\"action\": \"event\", \"id\": [[\"/id\"]], "
 	      "\"ack\": {\"ack\": \"${/id}\"}}]",
 	      feed_port(feed));
@@ -149,7 +121,7 @@ Test(feed_client, an_element_that_cannot_be_read_takes_no_ack_from_the_next)
 /* Acks of a kilobyte, of which a batch has megabytes at once. */
 static void start_acked(void)
 {
-	start(URL "\"ws_ping_s\": 0, \"ack_mode\": \"each\", \"rules\": [{\"action\": \"event\", \"id\": [[\"/id\"]], "
+	START(URL "\"ws_ping_s\": 0, \"ack_mode\": \"each\", \"rules\": [{\"action\": \"event\", \"id\": [[\"/id\"]], "
 		  "\"ack\": {\"ack\": \"${/id}\", \"filling\": \"%01000d\"}}]",
 	      feed_port(feed), 0);
 	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
@@ -200,11 +172,11 @@ static char *message_of(const char *id, int filling)
 
 Test(feed_client, a_source_has_its_own_limit_of_a_message)
 {
-	start(URL "\"max_message_bytes\": 2000, " RULES, feed_port(feed));
-	expect_heard("first");
+	START(URL "\"max_message_bytes\": 2000, " RULES, feed_port(feed));
+	bench_expect_heard(feed, "id", "first");
 	feed_send_text(feed, message_of("long", 2100));
 	feed_send_text(feed, message_of("short", 1800));
-	expect_heard("last");
+	bench_expect_heard(feed, "id", "last");
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE event_id = 'short'"), 1);
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), 3);
 	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM dead_letters WHERE source = 'played' AND reason "
@@ -214,10 +186,10 @@ Test(feed_client, a_source_has_its_own_limit_of_a_message)
 
 Test(feed_client, a_source_s_own_limit_may_be_above_the_settings)
 {
-	start(URL "\"max_message_bytes\": 4000000, " RULES, feed_port(feed));
-	expect_heard("first");
+	START(URL "\"max_message_bytes\": 4000000, " RULES, feed_port(feed));
+	bench_expect_heard(feed, "id", "first");
 	feed_send_text(feed, message_of("long", 3000000));
-	expect_heard("last");
+	bench_expect_heard(feed, "id", "last");
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE event_id = 'long'"), 1);
 }
 
@@ -225,10 +197,10 @@ Test(feed_client, an_ack_that_cannot_go_out_in_time_is_sent_late_and_counted)
 {
 	struct database *lock;
 
-	start(URL "\"ack_deadline_ms\": 200, \"rules\": [{\"action\": \"event\", \"id\": [[\"/id\"]], \"ack\": "
+	START(URL "\"ack_deadline_ms\": 200, \"rules\": [{\"action\": \"event\", \"id\": [[\"/id\"]], \"ack\": "
 		  "{\"got\": \"${/id}\"}}]",
 	      feed_port(feed));
-	expect_heard("in-time");
+	bench_expect_heard(feed, "id", "in-time");
 	cr_assert(wait_until(feed_has_heard(feed, "{\"got\":\"in-time\"}"), SETTLED_MS));
 	lock = fleet_lock(db);
 	feed_send_text(feed, "{\"id\":\"late\"}");
@@ -245,7 +217,7 @@ Test(feed_client, a_successor_comes_before_the_connection_is_too_old)
 {
 	int64_t began = wait_now_ms(), end = began + SETTLED_MS;
 
-	start(URL "\"max_age_s\": 1, \"overlap_s\": 5, " RULES, feed_port(feed));
+	START(URL "\"max_age_s\": 1, \"overlap_s\": 5, " RULES, feed_port(feed));
 	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
 	for (int i = 0; feed_connections(feed) < 4 && wait_now_ms() < end; i++) {
 		cr_assert_geq(feed_clients(feed), 1, "there was a moment without a connection");
@@ -285,7 +257,7 @@ static void expect_read_first(const char *overlap, int connections)
 	int sent = 0;
 
 	setenv("WSONCE_MAX_INFLIGHT_BYTES", "256KiB", 1);
-	start(URL "\"max_age_s\": 3, %s" RULES, feed_port(feed), overlap);
+	START(URL "\"max_age_s\": 3, %s" RULES, feed_port(feed), overlap);
 	lock = fill_memory(&sent);
 	cr_assert(feed_wait_clients(feed, connections, SETTLED_MS));
 	cr_assert_not(wait_until(feed_clients(feed) < connections || feed_connections(feed) > connections, 5000),
@@ -308,16 +280,16 @@ Test(feed_client, one_with_a_successor_is_read_to_its_end_though_it_is_not_read_
 
 Test(feed_client, a_rule_leads_to_another_url_and_keeps_what_was_subscribed)
 {
-	start(URL "\"redirect_keeps_subscriptions\": true, \"on_open\": [{\"subscribe\": 1}], \"rules\": [{\"name\": "
+	START(URL "\"redirect_keeps_subscriptions\": true, \"on_open\": [{\"subscribe\": 1}], \"rules\": [{\"name\": "
 		  "\"move\", "
 		  "\"when\": {\"/move\": {\"exists\": true}}, \"action\": \"reconnect\", \"url\": \"${/move}\"}, " EVENT
 		  "]",
 	      feed_port(feed));
-	expect_heard("one");
+	bench_expect_heard(feed, "id", "one");
 	cr_assert_eq(feed_received(feed), 1);
 	feed_sendf(feed, "{\"move\":\"ws://127.0.0.1:%d/moved\"}", feed_port(feed));
 	cr_assert(wait_until(feed_connections(feed) == 2, SETTLED_MS));
-	expect_heard("two");
+	bench_expect_heard(feed, "id", "two");
 	cr_assert(strncmp(feed_request(feed), "GET /moved ", 11) == 0, "%s", feed_request(feed));
 	cr_assert_eq(feed_received(feed), 1);
 }
@@ -330,24 +302,24 @@ Test(feed_client, a_feed_writes_no_lines_into_a_connection_to_a_redis)
 {
 	struct redisd *redis = redisd_new();
 
-	start(URL MOVE, feed_port(feed));
-	expect_heard("one");
+	START(URL MOVE, feed_port(feed));
+	bench_expect_heard(feed, "id", "one");
 	feed_sendf(feed, "{\"move\":\"ws://127.0.0.1:%d/\\r\\nSET pwned 1\\r\\nX\"}", redisd_port(redis));
 	cr_assert(wait_until(listener_has_logged(listener, "the URL contains a blank"), SETTLED_MS));
 	cr_assert_eq(redisd_long(redis, "EXISTS pwned"), 0);
-	expect_heard("two");
+	bench_expect_heard(feed, "id", "two");
 }
 
 Test(feed_client, a_feed_leads_nowhere_but_to_hosts_that_the_profile_names)
 {
 	struct feed *other = feed_new();
 
-	start(URL MOVE, feed_port(feed));
-	expect_heard("one");
+	START(URL MOVE, feed_port(feed));
+	bench_expect_heard(feed, "id", "one");
 	feed_sendf(feed, "{\"move\":\"ws://localhost:%d/\"}", feed_port(other));
 	cr_assert(wait_until(listener_has_logged(listener, "leads to a host that the profile does not name"),
 			     SETTLED_MS));
-	expect_heard("two");
+	bench_expect_heard(feed, "id", "two");
 	cr_assert_null(feed_request(other));
 }
 
@@ -355,10 +327,10 @@ Test(feed_client, a_feed_leads_to_a_host_that_the_profile_lists)
 {
 	struct feed *other = feed_new();
 
-	start(URL "\"hosts\": [\"localhost\"], \"headers\": {\"X-Secret\": \"${env:FEED_SECRET}\", \"X-Plain\": "
+	START(URL "\"hosts\": [\"localhost\"], \"headers\": {\"X-Secret\": \"${env:FEED_SECRET}\", \"X-Plain\": "
 		  "\"p\"}, " MOVE,
 	      feed_port(feed));
-	expect_heard("one");
+	bench_expect_heard(feed, "id", "one");
 	cr_assert_not_null(frame_header(feed_request(feed), "X-Secret"));
 	feed_sendf(feed, "{\"move\":\"ws://localhost:%d/there\"}", feed_port(other));
 	cr_assert(feed_wait_clients(other, 1, SETTLED_MS));
@@ -368,10 +340,10 @@ Test(feed_client, a_feed_leads_to_a_host_that_the_profile_lists)
 
 Test(feed_client, what_a_feed_sent_is_percent_encoded_in_a_url)
 {
-	start(URL "\"rules\": [{\"when\": {\"/s\": {\"exists\": true}}, \"action\": \"reconnect\", \"url\": "
+	START(URL "\"rules\": [{\"when\": {\"/s\": {\"exists\": true}}, \"action\": \"reconnect\", \"url\": "
 		  "\"ws://127.0.0.1:%d/?s=${/s}&t=u\"}, " EVENT "]",
 	      feed_port(feed), feed_port(feed));
-	expect_heard("one");
+	bench_expect_heard(feed, "id", "one");
 	feed_send_text(feed, "{\"s\":\"a&b=c#d /\\r\\nX: \\u00e9\"}");
 	cr_assert(
 		wait_until(strstr(feed_request(feed), "GET /?s=a%26b%3Dc%23d%20%2F%0D%0AX:%20%C3%A9&t=u HTTP/1.1\r\n"),
@@ -381,24 +353,24 @@ Test(feed_client, what_a_feed_sent_is_percent_encoded_in_a_url)
 
 Test(feed_client, a_rule_that_reconnects_tells_the_words_of_the_feed)
 {
-	start(URL "\"backoff\": {\"min_ms\": 5000, \"max_ms\": 5000}, \"rules\": [{\"name\": \"bye\", \"when\": "
+	START(URL "\"backoff\": {\"min_ms\": 5000, \"max_ms\": 5000}, \"rules\": [{\"name\": \"bye\", \"when\": "
 		  "{\"/bye\": {\"exists\": true}}, \"action\": \"reconnect\"}, " EVENT "]",
 	      feed_port(feed));
-	expect_heard("one");
+	bench_expect_heard(feed, "id", "one");
 	feed_send_text(feed, "{\"bye\":\n1, \"why\": \"maintenance\"}");
-	expect_status("rule bye: ");
-	expect_status("maintenance");
+	bench_expect_status("rule bye: ");
+	bench_expect_status("maintenance");
 }
 
 Test(feed_client, what_is_fatal_ends_it_for_good)
 {
-	start(URL "\"rules\": [{\"name\": \"refused\", \"when\": {\"/error\": {\"exists\": true}}, \"action\": "
+	START(URL "\"rules\": [{\"name\": \"refused\", \"when\": {\"/error\": {\"exists\": true}}, \"action\": "
 		  "\"fatal\"}, " EVENT "]",
 	      feed_port(feed));
-	expect_heard("one");
+	bench_expect_heard(feed, "id", "one");
 	feed_send_text(feed, "{\"error\":\"no such account " SECRET "\"}");
-	expect_status("\"stopped\"");
-	expect_status("no such account");
+	bench_expect_status("\"stopped\"");
+	bench_expect_status("no such account");
 	wait_pause_ms(1500);
 	cr_assert_eq(feed_connections(feed), 1);
 	cr_assert_eq(listener_status(listener, "/readyz"), 503);
@@ -406,13 +378,13 @@ Test(feed_client, what_is_fatal_ends_it_for_good)
 
 Test(feed_client, close_codes_mean_what_the_profile_says)
 {
-	start(URL "\"fatal_close\": [4004], \"close_policy\": {\"4200-4299\": \"at_once\"}, " RULES, feed_port(feed));
-	expect_heard("one");
+	START(URL "\"fatal_close\": [4004], \"close_policy\": {\"4200-4299\": \"at_once\"}, " RULES, feed_port(feed));
+	bench_expect_heard(feed, "id", "one");
 	feed_close_all(feed, 4200);
 	cr_assert(wait_until(feed_connections(feed) == 2, SETTLED_MS));
-	expect_heard("two");
+	bench_expect_heard(feed, "id", "two");
 	feed_close_all(feed, 4004);
-	expect_status("\"stopped\"");
+	bench_expect_status("\"stopped\"");
 }
 
 static void expect_next_request(const char *path)
@@ -421,20 +393,20 @@ static void expect_next_request(const char *path)
 
 	cr_assert(wait_until(feed_connections(feed) == n + 1, SETTLED_MS));
 	n++;
-	expect_heard(suite_text("event-%d", n));
+	bench_expect_heard(feed, "id", suite_text("event-%d", n));
 	cr_assert(strncmp(feed_request(feed) + 4, path, strlen(path)) == 0, "%s", feed_request(feed));
 }
 
 Test(feed_client, a_code_that_resets_drops_the_variables_that_the_profile_names_and_no_other_code_does)
 {
-	start(URL
+	START(URL
 	      "\"url_resume\": \"ws://127.0.0.1:%d/resume?s=${s}\", \"reset_close\": {\"codes\": [4007], \"clear\": "
 	      "[\"s\"]}, \"rules\": [{\"name\": \"hello\", \"when\": {\"/s\": {\"exists\": true}}, \"capture\": "
 	      "{\"s\": \"/s\"}}, " EVENT "]",
 	      feed_port(feed), feed_port(feed));
-	expect_heard("one");
+	bench_expect_heard(feed, "id", "one");
 	feed_send_text(feed, "{\"s\":\"abc\"}");
-	expect_heard("two");
+	bench_expect_heard(feed, "id", "two");
 	feed_close_all(feed, 4006);
 	expect_next_request("/resume?s=abc ");
 	feed_close_all(feed, 4007);
@@ -443,22 +415,10 @@ Test(feed_client, a_code_that_resets_drops_the_variables_that_the_profile_names_
 
 /* ---- feeds that mean harm ---- */
 
-Test(feed_client, one_that_accepts_and_closes_is_left_alone_for_longer_each_time)
-{
-	start(URL "\"rules\": [{\"name\": \"welcome\", \"when\": {\"/welcome\": 1}}, " EVENT "]", feed_port(feed));
-	int64_t end = wait_now_ms() + 10000;
-	while (wait_now_ms() < end) {
-		feed_send_text(feed, "{\"welcome\":1}");
-		feed_close_all(feed, 1013);
-		wait_pause_ms(5);
-	}
-	cr_assert_leq(feed_connections(feed), 20, "%d connections in 10 s", feed_connections(feed));
-}
-
 /* And says ready each time: good words before a hasty goodbye do not make the next wait short. */
 Test(feed_client, one_that_says_ready_sends_an_event_and_closes_is_not_dialled_without_end)
 {
-	start(URL
+	START(URL
 	      "\"close_policy\": {\"4000\": \"at_once\"}, \"rules\": [{\"name\": \"ready\", \"when\": {\"/ready\": 1}, "
 	      "\"ready\": true}, " EVENT "]",
 	      feed_port(feed));
@@ -475,7 +435,7 @@ Test(feed_client, one_that_says_ready_sends_an_event_and_closes_is_not_dialled_w
 /* A successor a second at most. */
 Test(feed_client, one_that_always_asks_for_a_successor_is_not_dialled_without_end)
 {
-	start(URL "\"overlap_s\": 5, \"rules\": [{\"name\": \"ready\", \"when\": {\"/ready\": 1}, \"ready\": true}, "
+	START(URL "\"overlap_s\": 5, \"rules\": [{\"name\": \"ready\", \"when\": {\"/ready\": 1}, \"ready\": true}, "
 		  "{\"name\": "
 		  "\"refresh\", \"when\": {\"/refresh\": 1}, \"action\": \"reconnect\", \"overlap\": true}, " EVENT "]",
 	      feed_port(feed));
@@ -491,9 +451,9 @@ Test(feed_client, one_that_always_asks_for_a_successor_is_not_dialled_without_en
 
 Test(feed_client, replies_that_are_provoked_are_bounded)
 {
-	start(URL "\"rules\": [{\"name\": \"echo\", \"when\": {\"/x\": 1}, \"send\": [{\"y\": 1}]}, " EVENT "]",
+	START(URL "\"rules\": [{\"name\": \"echo\", \"when\": {\"/x\": 1}, \"send\": [{\"y\": 1}]}, " EVENT "]",
 	      feed_port(feed));
-	expect_heard("one");
+	bench_expect_heard(feed, "id", "one");
 	int64_t begin = wait_now_ms();
 	for (int i = 0; i < 500; i++)
 		feed_send_text(feed, "{\"x\":1}");
@@ -504,12 +464,12 @@ Test(feed_client, replies_that_are_provoked_are_bounded)
 	cr_assert(wait_until(listener_has_logged(listener, "asks for more replies than the rate limit allows"),
 			     SETTLED_MS));
 	cr_assert(wait_until(feed_connections(feed) >= 2, SETTLED_MS));
-	expect_heard("afterwards");
+	bench_expect_heard(feed, "id", "afterwards");
 }
 
 static void start_with_call(void)
 {
-	start("\"url\": \"${url}\", \"backoff\": {\"min_ms\": 50, \"max_ms\": 300}, \"url_http\": {\"method\": "
+	START("\"url\": \"${url}\", \"backoff\": {\"min_ms\": 50, \"max_ms\": 300}, \"url_http\": {\"method\": "
 	      "\"POST\", \"url\": \"http://127.0.0.1:%d/open\", "
 	      "\"headers\": "
 	      "{\"Authorization\": \"Bearer ${env:FEED_SECRET}\"}, \"capture\": {\"url\": \"/url\"}}, " RULES,
@@ -534,20 +494,20 @@ Test(feed_client, a_url_that_is_asked_for_may_be_refused_be_html_or_lack_what_is
 	start_with_call();
 	for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
 		feed_answer(feed, "/open", answers[i][0]);
-		expect_status(answers[i][1]);
+		bench_expect_status(answers[i][1]);
 	}
 	feed_answer(feed, "/open", suite_text("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", n, good));
-	expect_heard("at last");
+	bench_expect_heard(feed, "id", "at last");
 }
 
 Test(feed_client, a_url_that_is_asked_for_may_never_come)
 {
 	feed_freeze(feed);
-	start("\"url\": \"${url}\", \"url_http\": {\"method\": \"GET\", \"url\": \"http://127.0.0.1:%d/open\", "
+	START("\"url\": \"${url}\", \"url_http\": {\"method\": \"GET\", \"url\": \"http://127.0.0.1:%d/open\", "
 	      "\"capture\": {\"url\": \"/url\"}}, " RULES,
 	      feed_port(feed));
-	expect_status("\"calling\"");
-	expect_status("the HTTP call before connecting");
+	bench_expect_status("\"calling\"");
+	bench_expect_status("the HTTP call before connecting");
 	cr_assert_eq(listener_stop(listener), 0);
 }
 
@@ -584,7 +544,7 @@ static bool has_rows(const char *condition, long count)
 
 Test(feed_client, frames_of_ten_thousand_elements_are_stored_and_larger_ones_are_letters)
 {
-	start(URL ITEMS, feed_port(feed));
+	START(URL ITEMS, feed_port(feed));
 	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
 	send_items("1", "a", 10000);
 	cr_assert(has_rows("event_id LIKE 'a%'", 10000));
@@ -599,7 +559,7 @@ Test(feed_client, odd_cursors_captures_and_ids_change_nothing_else)
 {
 	char *long_text = suite_text("%0300000d", 7), *long_id = suite_text("%0600d", 7);
 
-	start(URL ITEMS, feed_port(feed));
+	START(URL ITEMS, feed_port(feed));
 	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
 	send_items("50", "a", 1);
 	send_items("7", "b", 1);
@@ -613,7 +573,7 @@ Test(feed_client, odd_cursors_captures_and_ids_change_nothing_else)
 	feed_sendf(feed, "{\"seq\":51,\"items\":[{\"id\":\"%s\"}]}", long_id);
 	cr_assert(has_rows("event_id = 'e' OR length(event_id) = 64", 2), "an id that is too long is its SHA-256");
 	cr_assert(wait_until(database_long(db, "SELECT value::int FROM cursors") == 51, SETTLED_MS));
-	expect_status("\"open\"");
+	bench_expect_status("\"open\"");
 }
 
 static int count_lines(const char *level, const char *part)
@@ -629,7 +589,7 @@ static int count_lines(const char *level, const char *part)
 /* Each of its connections brings data that is ignored, and behind each the feed refuses for a while. */
 Test(feed_client, one_that_fails_in_turn_at_and_after_its_handshake_is_told_a_few_times)
 {
-	start(URL "\"backoff\": {\"min_ms\": 10, \"max_ms\": 20}, \"cursor\": {\"kind\": \"max\", \"scope\": "
+	START(URL "\"backoff\": {\"min_ms\": 10, \"max_ms\": 20}, \"cursor\": {\"kind\": \"max\", \"scope\": "
 		  "\"source\"}, \"rules\": [{\"when\": {\"/c\": {\"exists\": true}}, \"cursor\": \"/c\"}, " EVENT "]",
 	      feed_port(feed));
 	for (int i = 1; i <= 8; i++) {
@@ -649,7 +609,7 @@ Test(feed_client, one_that_fails_in_turn_at_and_after_its_handshake_is_told_a_fe
 
 Test(feed_client, frames_without_a_rule_are_told_and_counted)
 {
-	start(URL RULES, feed_port(feed));
+	START(URL RULES, feed_port(feed));
 	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
 	for (int i = 0; i < 30; i++)
 		feed_sendf(feed, "{\"what\":\"%s\",\"n\":%d}", SECRET, i);
@@ -657,13 +617,13 @@ Test(feed_client, frames_without_a_rule_are_told_and_counted)
 	cr_assert(wait_until(
 		listener_metric(listener, "wsonce_feed_frames_without_events_total{source=\"played\",rule=\"\"}") == 30,
 		SETTLED_MS));
-	expect_heard("one");
+	bench_expect_heard(feed, "id", "one");
 	cr_assert_eq(listener_metric(listener, "wsonce_feed_events_total{source=\"played\",rule=\"event\"}"), 1);
 }
 
 Test(feed_client, holes_in_a_numbering_are_told_and_counted)
 {
-	start(URL "\"gap\": {\"key\": \"/of\", \"seq\": \"/n\", \"contiguous\": true}, " RULES, feed_port(feed));
+	START(URL "\"gap\": {\"key\": \"/of\", \"seq\": \"/n\", \"contiguous\": true}, " RULES, feed_port(feed));
 	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
 	static const char *const events[] = {"a 4", "b 90", "a 5", "a 8", "a 8", "a 7", "b 91", "b 93"};
 	for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++)
@@ -672,9 +632,9 @@ Test(feed_client, holes_in_a_numbering_are_told_and_counted)
 	cr_assert_eq(listener_metric(listener, "wsonce_feed_missing_total{source=\"played\"}"), 3);
 	cr_assert(wait_until(listener_has_logged(listener, "numbers of a source are missing"), SETTLED_MS));
 	cr_assert(listener_has_logged(listener, "a 6 to 7"));
-	expect_status("\"missing\": 3");
+	bench_expect_status("\"missing\": 3");
 	feed_drop_all(feed);
-	expect_heard("again");
+	bench_expect_heard(feed, "id", "again");
 	feed_send_text(feed, "{\"id\":\"after\",\"of\":\"b\",\"n\":99}");
 	cr_assert(wait_until(listener_metric(listener, "wsonce_feed_gaps_total{source=\"played\"}") == 3, SETTLED_MS),
 		  "what was sent while nobody was connected is missing, too");
@@ -692,22 +652,22 @@ static void expect_no_secret(const char *where, const char *text)
 
 Test(feed_client, no_secret_is_told_anywhere)
 {
-	start("\"url\": \"ws://127.0.0.1:%d/feed/${env:FEED_SECRET}?token=${env:FEED_SECRET}\", \"headers\": "
+	START("\"url\": \"ws://127.0.0.1:%d/feed/${env:FEED_SECRET}?token=${env:FEED_SECRET}\", \"headers\": "
 	      "{\"X-Key\": "
 	      "\"${env:FEED_SECRET}\"}, \"on_open\": [\"${env:FEED_SECRET}\"], \"rules\": [{\"name\": \"bad\", "
 	      "\"when\": "
 	      "{\"/bad\": 1}, \"action\": \"reject\"}, {\"name\": \"end\", \"when\": {\"/end\": 1}, \"action\": "
 	      "\"fatal\"}, " EVENT "]",
 	      feed_port(feed));
-	expect_heard("one");
+	bench_expect_heard(feed, "id", "one");
 	feed_send_text(feed, "{\"unknown\":\"" SECRET "\"}");
 	cr_assert(wait_until(listener_has_logged(listener, "match no rule"), SETTLED_MS));
 	feed_send(feed, FRAME_CLOSE, true, "\x0f\xa0wrong " SECRET, 8 + strlen(SECRET));
 	cr_assert(wait_until(listener_has_logged(listener, "closed the connection with 4000: wrong "), SETTLED_MS));
 	expect_no_secret("/api/status", listener_http(listener, "/api/status", NULL));
-	expect_heard("two");
+	bench_expect_heard(feed, "id", "two");
 	feed_send_text(feed, "{\"end\":1,\"why\":\"" SECRET "\"}");
-	expect_status("\"stopped\"");
+	bench_expect_status("\"stopped\"");
 	expect_no_secret("/api/status", listener_http(listener, "/api/status", NULL));
 	expect_no_secret("/metrics", listener_http(listener, "/metrics", NULL));
 	expect_no_secret("the log", process_errors(listener_process(listener)));

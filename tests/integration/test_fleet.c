@@ -8,20 +8,6 @@
 
 static struct fleet fleet;
 
-/* --- the same event to all --- */
-
-Test(fleet, five_listeners_on_one_feed_make_one_row_of_each_event, .timeout = 120)
-{
-	fleet_start(&fleet, 5, NULL, NULL, "");
-	fleet_send(&fleet, 1);
-	fleet_wait_rows(&fleet, 1, WHOLE_MS);
-	fleet_send(&fleet, 2000);
-	cr_assert(wait_until(fleet_metric(&fleet, "wsonce_received_total") == 5 * 2001, WHOLE_MS));
-	fleet_must_be_whole(&fleet, WHOLE_MS);
-	cr_assert_eq(fleet_metric(&fleet, "wsonce_persisted_total"), 2001);
-	cr_assert_eq(fleet_metric(&fleet, "wsonce_duplicates_total"), 4 * 2001);
-}
-
 /* --- one instance leads the feed --- */
 
 /* Sends so many events, each of which one listener wins. Returns how many claims on them the others lost. */
@@ -285,51 +271,6 @@ Test(fleet, the_last_holder_stores_everything_when_all_others_are_killed, .timeo
 	cr_assert_eq(fleet_rows(&fleet), fleet.sent);
 }
 
-/* Effects in the transaction of the insert are counted by a trigger. */
-static void count_effects(struct database *db)
-{
-	database_exec(db, "create table effects (event_id text)");
-	database_exec(db, "create function effect() returns trigger language plpgsql as $$ begin "
-			  "insert into effects values (new.event_id); return new; end $$");
-	database_exec(db, "create trigger effect after insert on events for each row execute function effect()");
-}
-
-Test(fleet, a_listener_stopped_past_its_ttl_finds_its_events_stored_by_others, .timeout = 120)
-{
-	fleet_start(&fleet, 3, NULL, NULL, "--claim-ttl 1");
-	count_effects(fleet.rows);
-	struct database *lock = fleet_lock(fleet.rows);
-	fleet_send(&fleet, 300);
-	cr_assert(wait_until(all_are_claimed(&fleet), WHOLE_MS), "not all are claimed");
-	int sleeper = owner_of(1);
-	process_signal(listener_process(fleet.listeners[sleeper]), SIGSTOP);
-	end_backends_of(lock, sleeper);
-	fleet_unlock(lock);
-	fleet_wait_rows(&fleet, fleet.sent, 1000 + SOON_MS);
-	process_signal(listener_process(fleet.listeners[sleeper]), SIGCONT);
-	fleet_must_be_whole(&fleet, WHOLE_MS);
-	cr_assert_eq(database_long(fleet.rows, "select count(*) from effects"), fleet.sent);
-}
-
-Test(fleet, listeners_killed_again_and_again_under_load_lose_and_double_nothing, .timeout = 120)
-{
-	fleet_start(&fleet, 3, NULL, NULL, "--claim-ttl 1 --batch-max 100");
-	count_effects(fleet.rows);
-	for (int round = 0; round < 3; round++) {
-		int victim = round % 3;
-
-		fleet_send(&fleet, 500);
-		fleet_wait_rows(&fleet, fleet.sent - 400, WHOLE_MS); /* in the middle of it */
-		listener_kill(fleet.listeners[victim]);
-		fleet_send(&fleet, 200);
-		fleet_launch_one(&fleet, victim);
-		fleet_wait_ready(&fleet);
-		fleet_wait_rows(&fleet, fleet.sent, 1000 + SOON_MS); /* from here on nobody needs who is killed next */
-	}
-	fleet_must_be_whole(&fleet, WHOLE_MS);
-	cr_assert_eq(database_long(fleet.rows, "select count(*) from effects"), fleet.sent);
-}
-
 /* --- without Redis --- */
 
 /* The ids in an order of its own for each listener: up, down, and by steps of a prime. */
@@ -397,21 +338,6 @@ Test(fleet, without_redis_events_of_a_frozen_listener_are_stored_by_the_others, 
 	fleet_send(&fleet, 200);
 	fleet_wait_rows(&fleet, fleet.sent, 3000);
 	process_signal(listener_process(fleet.listeners[0]), SIGCONT);
-	fleet_must_be_whole(&fleet, WHOLE_MS);
-}
-
-Test(fleet, a_redis_that_comes_and_goes_costs_no_event, .timeout = 120)
-{
-	start_without_redis(3);
-	for (int i = 0; i < 6; i++) {
-		fleet_send(&fleet, 100);
-		redisd_start(own_redis);
-		fleet_send(&fleet, 100);
-		if (i % 2)
-			fleet_wait_rows(&fleet, fleet.sent, WHOLE_MS);
-		redisd_kill(own_redis);
-	}
-	redisd_start(own_redis);
 	fleet_must_be_whole(&fleet, WHOLE_MS);
 }
 

@@ -43,50 +43,6 @@ static void must_work_again(struct bench *b)
 		  fleet_metric(&b->fleet, "wsonce_persisted_total"), (long)b->fleet.sent);
 }
 
-/* --- restarted, killed, cut off --- */
-
-Test(postgres_faults, a_restart_in_the_middle_of_a_stream_does_no_harm, .timeout = 120)
-{
-	struct bench b;
-
-	start(&b, "");
-	for (int i = 0; i < 2; i++) {
-		send_some(&b);
-		postgres_restart(b.postgres);
-	}
-	send_some(&b);
-	must_work_again(&b);
-}
-
-Test(postgres_faults, a_crash_in_the_middle_of_a_stream_does_no_harm, .timeout = 120)
-{
-	struct bench b;
-
-	start(&b, "");
-	for (int i = 0; i < 2; i++) {
-		send_some(&b);
-		postgres_kill(b.postgres);
-		fleet_send(&b.fleet, 200); /* to listeners that have no database */
-		postgres_start(b.postgres);
-	}
-	must_work_again(&b);
-}
-
-Test(postgres_faults, connections_ended_again_and_again_do_no_harm, .timeout = 120)
-{
-	struct bench b;
-	long ended = 0;
-
-	start(&b, "--batch-max 50");
-	for (int i = 0; i < 12; i++) {
-		fleet_send(&b.fleet, 250);
-		ended += postgres_terminate_backends(b.postgres);
-		fleet_wait_rows(&b.fleet, b.fleet.sent - 200, WHOLE_MS);
-	}
-	cr_assert_gt(ended, 12);
-	must_work_again(&b);
-}
-
 /* --- two connections of a listener --- */
 
 #define STORING "application_name = 'listener-0' and datname = current_database()"
@@ -159,19 +115,6 @@ Test(postgres_faults, a_pause_of_postgres_does_no_harm, .timeout = 120)
 	/* Those of the batches at work: who stalls gives the others back. */
 	cr_assert(wait_until(fleet_metric(&b.fleet, "wsonce_claims_renewed_total") >= renewed + 20, WHOLE_MS));
 	cr_assert_eq(fleet_metric(&b.fleet, "wsonce_claims_expired_total"), 0, "claims were lost meanwhile");
-	postgres_resume(b.postgres);
-	must_work_again(&b);
-}
-
-Test(postgres_faults, a_pause_longer_than_the_postgres_timeout_does_no_harm, .timeout = 120)
-{
-	struct bench b;
-
-	start(&b, "--postgres-timeout 1");
-	send_some(&b);
-	postgres_pause(b.postgres);
-	fleet_send(&b.fleet, 1000);
-	cr_assert(wait_until(fleet_metric(&b.fleet, "wsonce_postgres_up") < 3, WHOLE_MS), "nobody noticed");
 	postgres_resume(b.postgres);
 	must_work_again(&b);
 }
@@ -369,29 +312,6 @@ Test(postgres_faults, a_listener_that_has_events_waits_until_its_database_is_men
 	database_exec(rows, "create function public.handle(text, text, jsonb) returns void language sql as ''");
 	ack_expect(p, "a", "persisted");
 	cr_assert_eq(listener_stop(l), 0);
-}
-
-static void set_read_only(struct database *db, const char *value)
-{
-	database_exec(db, "alter system set default_transaction_read_only = %s", value);
-	database_exec(db, "select pg_reload_conf()");
-}
-
-Test(postgres_faults, events_wait_while_postgres_is_read_only, .timeout = 120)
-{
-	struct bench b;
-
-	start(&b, "");
-	send_some(&b);
-	fleet_must_be_whole(&b.fleet, WHOLE_MS);
-	set_read_only(b.rows, "on");
-	cr_assert(
-		wait_until(database_long(b.rows, "select current_setting('transaction_read_only') = 'on'"), WHOLE_MS));
-	fleet_send(&b.fleet, 1000);
-	cr_assert(wait_until(fleet_metric(&b.fleet, "wsonce_postgres_up") < b.fleet.size, WHOLE_MS),
-		  "the leader has not noticed");
-	set_read_only(b.rows, "off");
-	must_work_again(&b);
 }
 
 /* --- the memory limit --- */

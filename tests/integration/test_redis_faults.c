@@ -52,32 +52,6 @@ static void send_some(struct bench *b)
 	fleet_wait_rows(&b->fleet, b->fleet.sent - 900, WHOLE_MS);
 }
 
-Test(redis_faults, a_flush_in_the_middle_of_a_stream_does_no_harm, .timeout = 120)
-{
-	struct bench b;
-
-	start(&b, "");
-	for (int i = 0; i < 4; i++) {
-		send_some(&b);
-		redisd_command(b.redis, "FLUSHALL");
-	}
-	send_some(&b);
-	must_work_again(&b);
-}
-
-Test(redis_faults, a_restart_in_the_middle_of_a_stream_does_no_harm, .timeout = 120)
-{
-	struct bench b;
-
-	start(&b, "");
-	for (int i = 0; i < 2; i++) {
-		send_some(&b);
-		redisd_restart(b.redis);
-	}
-	send_some(&b);
-	must_work_again(&b);
-}
-
 Test(redis_faults, events_are_stored_while_redis_is_gone, .timeout = 120)
 {
 	struct bench b;
@@ -155,15 +129,6 @@ Test(redis_faults, events_are_stored_while_redis_refuses_writes, .timeout = 120)
 	must_work_again(&b);
 }
 
-static int count_logged(struct listener *l, const char *part)
-{
-	int n = 0;
-
-	for (char *at = process_errors(listener_process(l)); (at = strstr(at, part)); at++)
-		n++;
-	return n;
-}
-
 Test(redis_faults, each_spell_of_refused_writes_is_logged, .timeout = 120)
 {
 	struct database *rows = database_new();
@@ -177,13 +142,13 @@ Test(redis_faults, each_spell_of_refused_writes_is_logged, .timeout = 120)
 		redisd_command(redis, "CONFIG SET maxmemory 1");
 		for (int i = 0; i < 20; i++)
 			peer_sendf(producer, "{\"event_id\":\"%d\",\"payload\":1}", suite_number());
-		cr_assert(
-			wait_until(count_logged(l, "\"redis rejects claims; the unique key decides\" reason=") == spell,
-				   WHOLE_MS),
-			"%d: %s", spell, process_errors(listener_process(l)));
+		cr_assert(wait_until(listener_count_logged(
+					     l, "\"redis rejects claims; the unique key decides\" reason=") == spell,
+				     WHOLE_MS),
+			  "%d: %s", spell, process_errors(listener_process(l)));
 		redisd_command(redis, "CONFIG SET maxmemory 0");
 		cr_assert(wait_until((peer_sendf(producer, "{\"event_id\":\"%d\",\"payload\":1}", suite_number()),
-				      count_logged(l, "\"redis takes claims again\" times=") == spell),
+				      listener_count_logged(l, "\"redis takes claims again\" times=") == spell),
 				     WHOLE_MS),
 			  "%d: %s", spell, process_errors(listener_process(l)));
 	}

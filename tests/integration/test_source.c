@@ -7,29 +7,13 @@
 
 static struct feed *feed;
 
-static __attribute__((format(printf, 1, 2))) void start(const char *flags, ...)
-{
-	va_list args;
-
-	va_start(args, flags);
-	char *text = suite_vtext(flags, args);
-	va_end(args);
-	db = database_new();
-	listener = listener_start(&(struct listener_options){.database = db,
-							     .redis = "none",
-							     .source = feed ? feed_url(feed) : NULL,
-							     .without_ingest = true,
-							     .without_waiting = true},
-				  "--max-message 64KiB %s", text);
-	cr_assert(wait_until(database_long(db, "SELECT to_regclass('events') IS NOT NULL"), SETTLED_MS),
-		  "it makes no tables: %s", process_last_words(listener_process(listener)));
-}
+#define START(...) bench_dial(feed ? feed_url(feed) : NULL, NULL, "--max-message 64KiB " __VA_ARGS__)
 
 /* With the feed, connected. */
 static void start_connected(const char *flags)
 {
 	feed = feed_new();
-	start("%s", flags);
+	START("%s", flags);
 	listener_wait_ready(listener);
 }
 
@@ -43,17 +27,6 @@ static void wait_rows(long n)
 	cr_assert(wait_until(bench_rows() == n, SETTLED_MS), "%ld rows, not %ld", bench_rows(), n);
 }
 
-/* The feed, once connected, is heard. */
-static void expect_heard(const char *event_id)
-{
-	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS), "not connected for %s: %s", event_id,
-		  process_last_words(listener_process(listener)));
-	feed_sendf(feed, "{\"event_id\":\"%s\"}", event_id);
-	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM events WHERE event_id = '%s'", event_id) == 1,
-			     SETTLED_MS),
-		  "%s is not stored", event_id);
-}
-
 /* ---- several ---- */
 
 Test(source, one_process_listens_to_several)
@@ -61,7 +34,7 @@ Test(source, one_process_listens_to_several)
 	struct feed *others[2] = {feed_new(), feed_new()};
 
 	feed = feed_new();
-	start("--source %s --source %s", feed_url(others[0]), feed_url(others[1]));
+	START("--source %s --source %s", feed_url(others[0]), feed_url(others[1]));
 	listener_wait_ready(listener);
 	cr_assert_eq(listener_metric(listener, "wsonce_sources_open"), 3);
 	feed_send_text(feed, "{\"event_id\":\"first\"}");
@@ -73,7 +46,7 @@ Test(source, one_process_listens_to_several)
 	wait_rows(4);
 	feed_free(others[0]);
 	cr_assert(wait_until(listener_status(listener, "/readyz") == 503, SETTLED_MS));
-	expect_heard("while-another-is-away");
+	bench_expect_heard(feed, "event_id", "while-another-is-away");
 	bench_close();
 }
 
@@ -83,7 +56,7 @@ Test(source, is_dialled_past_the_proxy_of_the_environment)
 	setenv("http_proxy", "http://127.0.0.1:1", 1);
 	setenv("all_proxy", "http://127.0.0.1:1", 1);
 	set_up();
-	expect_heard("past-the-proxy");
+	bench_expect_heard(feed, "event_id", "past-the-proxy");
 	bench_close();
 }
 
@@ -93,10 +66,10 @@ Test(source, a_url_without_path_and_a_host_name_will_do)
 
 	struct feed *named = feed_new();
 	snprintf(flags, sizeof flags, "--source ws://localhost:%d", feed_port(named));
-	start("%s", flags);
+	START("%s", flags);
 	listener_wait_ready(listener);
 	feed = named;
-	expect_heard("one");
+	bench_expect_heard(feed, "event_id", "one");
 	char *request = feed_request(feed);
 	cr_assert(strncmp(request, "GET / HTTP/1.1\r\n", 16) == 0, "%s", request);
 	char *host = frame_header(request, "Host");
@@ -113,7 +86,7 @@ Test(source, it_comes_back_whenever_the_connection_is_cut, .init = set_up, .fini
 
 	for (int i = 0; i < 6; i++) {
 		snprintf(id, sizeof id, "round-%d", i);
-		expect_heard(id);
+		bench_expect_heard(feed, "event_id", id);
 		feed_drop_all(feed);
 		cr_assert(wait_until(feed_connections(feed) == i + 2, SETTLED_MS));
 	}
@@ -124,39 +97,15 @@ Test(source, it_waits_for_a_feed_that_is_not_there_yet)
 {
 	int port = port_reserve();
 
-	start("--source ws://127.0.0.1:%d/feed", port);
+	START("--source ws://127.0.0.1:%d/feed", port);
 	cr_assert(wait_until(listener_status(listener, "/readyz") == 503 &&
-				     listener_metric(listener, "wsonce_source_disconnects_total") >= 3,
-			     SETTLED_MS));
-	feed = feed_new_at(port);
-	expect_heard("at last");
-	cr_assert(wait_until(listener_status(listener, "/readyz") == 200, SETTLED_MS));
-	bench_close();
-}
-
-/* One line for a spell of failures, not one per try. */
-Test(source, a_spell_of_failures_is_one_warning)
-{
-	int port = port_reserve(), warnings = 0;
-
-	start("--source ws://127.0.0.1:%d/feed", port);
-	cr_assert(wait_until(listener_status(listener, "/healthz") == 200 &&
 				     listener_metric(listener, "wsonce_source_disconnects_total") >= 4,
 			     SETTLED_MS));
-	char *log = process_errors(listener_process(listener));
-	for (char *at = log; (at = strstr(at, "cannot connect to source, will retry")); at++)
-		warnings++;
-	cr_assert_eq(warnings, 1, "%s", log);
+	cr_assert_eq(listener_count_logged(listener, "cannot connect to source, will retry"), 1, "not one per try");
+	feed = feed_new_at(port);
+	bench_expect_heard(feed, "event_id", "at last");
+	cr_assert(wait_until(listener_status(listener, "/readyz") == 200, SETTLED_MS));
 	bench_close();
-}
-
-static int count_lines(const char *part)
-{
-	int n = 0;
-
-	for (char *at = process_errors(listener_process(listener)); (at = strstr(at, part)); at++)
-		n++;
-	return n;
 }
 
 Test(source, one_that_opens_and_closes_again_and_again_is_told_a_few_times, .init = set_up, .fini = bench_close)
@@ -165,9 +114,9 @@ Test(source, one_that_opens_and_closes_again_and_again_is_told_a_few_times, .ini
 		feed_close_all(feed, 1013);
 		cr_assert(wait_until(feed_connections(feed) >= i, SETTLED_MS));
 	}
-	cr_assert_leq(count_lines("to=open"), 5, "%s", process_errors(listener_process(listener)));
-	cr_assert_eq(count_lines("cannot connect to source"), 0);
-	cr_assert_leq(count_lines("source connection has ended, will retry"), 4);
+	cr_assert_leq(listener_count_logged(listener, "to=open"), 5, "%s", process_errors(listener_process(listener)));
+	cr_assert_eq(listener_count_logged(listener, "cannot connect to source"), 0);
+	cr_assert_leq(listener_count_logged(listener, "source connection has ended, will retry"), 4);
 }
 
 Test(source, one_that_sends_an_event_and_closes_is_left_alone_for_longer_each_time, .init = set_up, .fini = bench_close)
@@ -180,7 +129,7 @@ Test(source, one_that_sends_an_event_and_closes_is_left_alone_for_longer_each_ti
 		wait_pause_ms(5);
 	}
 	cr_assert_leq(feed_connections(feed), 15);
-	expect_heard("it works");
+	bench_expect_heard(feed, "event_id", "it works");
 }
 
 Test(source, one_that_is_busy_is_given_time, .init = set_up, .fini = bench_close)
@@ -216,7 +165,7 @@ Test(source, the_time_of_its_last_message_is_told, .init = set_up, .fini = bench
 	cr_assert_eq(listener_metric(listener, "wsonce_source_up"), 1);
 	cr_assert(has_metric("wsonce_source_last_message_timestamp_seconds", false));
 	cr_assert(listener_page_has(listener, "/api/status", "\"last_message_at\": null"));
-	expect_heard("one");
+	bench_expect_heard(feed, "event_id", "one");
 	cr_assert(has_metric("wsonce_source_last_message_timestamp_seconds", true));
 	cr_assert(listener_page_has(listener, "/api/status", "\"last_message_at\": \"20"));
 }
@@ -230,7 +179,7 @@ Test(source, one_that_freezes_is_left)
 	cr_assert(wait_until(listener_status(listener, "/readyz") == 503, 8000));
 	feed_thaw(feed);
 	cr_assert(wait_until(listener_status(listener, "/readyz") == 200, SETTLED_MS));
-	expect_heard("after the thaw");
+	bench_expect_heard(feed, "event_id", "after the thaw");
 	bench_close();
 }
 
@@ -275,7 +224,7 @@ Test(source, unfinished_messages_wait_while_postgres_is_away)
 	struct database *lock;
 
 	feed = feed_new();
-	start("--source %s --source %s --max-inflight-bytes 1MiB --max-message 320KiB", feed_url(large[0]),
+	START("--source %s --source %s --max-inflight-bytes 1MiB --max-message 320KiB", feed_url(large[0]),
 	      feed_url(large[1]));
 	listener_wait_ready(listener);
 	lock = database_open(database_conninfo(db));
@@ -355,11 +304,11 @@ Test(source, user_and_password_become_basic_authorization_and_are_shown_nowhere)
 {
 	struct feed *guarded = feed_new();
 
-	start("--log-level debug --source ws://us%%65r:p%%3Ass%%40word@127.0.0.1:%d/feed?key=topsecret&n=1",
+	START("--log-level debug --source ws://us%%65r:p%%3Ass%%40word@127.0.0.1:%d/feed?key=topsecret&n=1",
 	      feed_port(guarded));
 	listener_wait_ready(listener);
 	feed = guarded;
-	expect_heard("one");
+	bench_expect_heard(feed, "event_id", "one");
 	char *request = feed_request(feed);
 	char *value = frame_header(request, "Authorization");
 	cr_assert_str_eq(value, "Basic dXNlcjpwOnNzQHdvcmQ=", "%s", request); /* user:p:ss@word */
@@ -391,7 +340,7 @@ static void start_tls(const char *names, const char *ca, const char *host)
 	struct feed *plain = feed_new();
 
 	front = relay_new_in_front(feed_port(plain), server);
-	start("--log-level debug --source-ca %s --handshake-timeout 2 --source wss://%s:%d/feed", ca, host,
+	START("--log-level debug --source-ca %s --handshake-timeout 2 --source wss://%s:%d/feed", ca, host,
 	      relay_port(front));
 	feed = plain;
 }
@@ -406,13 +355,13 @@ Test(source, a_feed_by_tls_is_heard)
 	authority = certificate_authority_new();
 	start_tls("DNS:localhost", authority->cert, "localhost");
 	listener_wait_ready(listener);
-	expect_heard("by-tls");
+	bench_expect_heard(feed, "event_id", "by-tls");
 	for (int i = 0; i < 500; i++)
 		feed_sendf(feed, "{\"event_id\":\"burst-%d\",\"payload\":\"%01000d\"}", i, i);
 	wait_rows(501);
 	feed_drop_all(feed);
 	cr_assert(wait_until(feed_connections(feed) == 2, SETTLED_MS));
-	expect_heard("again");
+	bench_expect_heard(feed, "event_id", "again");
 	tear_down_tls();
 }
 
@@ -421,15 +370,15 @@ Test(source, a_feed_by_tls_may_be_named_by_its_address)
 	authority = certificate_authority_new();
 	start_tls("IP:127.0.0.1", authority->cert, "127.0.0.1");
 	listener_wait_ready(listener);
-	expect_heard("by-address");
+	bench_expect_heard(feed, "event_id", "by-address");
 	tear_down_tls();
 }
 
-/* The listener says why, again and again tries, and nothing is heard. */
-/* Where localhost is ::1 first, every other attempt finds nobody. */
-static void expect_distrust(void)
+/* The listener says why, tries again and again, and nothing is heard. Where localhost is ::1 first, every other attempt
+ * finds nobody. */
+static void expect_distrust(const char *names, const char *ca, const char *host)
 {
-	cr_assert(wait_until(listener_status(listener, "/healthz") == 200, SETTLED_MS));
+	start_tls(names, ca, host);
 	cr_assert(wait_until(listener_metric(listener, "wsonce_source_disconnects_total") >= 2, SETTLED_MS));
 	cr_assert(wait_until(listener_page_has(listener, "/api/status", "ertificate") ||
 				     listener_page_has(listener, "/api/status", "ostname"),
@@ -443,34 +392,16 @@ static void expect_distrust(void)
 	tear_down_tls();
 }
 
-Test(source, a_certificate_of_an_unknown_authority_is_not_trusted)
+/* Of an unknown authority, of another host, of one that is named only as its common name, of another address. */
+Test(source, a_certificate_that_is_not_for_the_host_is_not_trusted)
 {
 	struct certificate *stranger = certificate_authority_new();
 
 	authority = certificate_authority_new();
-	start_tls("DNS:localhost", stranger->cert, "localhost");
-	expect_distrust();
-}
-
-Test(source, a_certificate_of_another_host_is_not_trusted)
-{
-	authority = certificate_authority_new();
-	start_tls("DNS:other.example", authority->cert, "localhost");
-	expect_distrust();
-}
-
-Test(source, a_certificate_that_names_its_host_only_as_its_common_name_is_not_trusted)
-{
-	authority = certificate_authority_new();
-	start_tls(NULL, authority->cert, "localhost");
-	expect_distrust();
-}
-
-Test(source, a_certificate_of_another_address_is_not_trusted)
-{
-	authority = certificate_authority_new();
-	start_tls("IP:127.0.0.9,DNS:localhost", authority->cert, "127.0.0.1");
-	expect_distrust();
+	expect_distrust("DNS:localhost", stranger->cert, "localhost");
+	expect_distrust("DNS:other.example", authority->cert, "localhost");
+	expect_distrust(NULL, authority->cert, "localhost");
+	expect_distrust("IP:127.0.0.9,DNS:localhost", authority->cert, "127.0.0.1");
 }
 
 Test(source, a_feed_without_tls_is_not_taken_for_one_with_it)
@@ -478,7 +409,7 @@ Test(source, a_feed_without_tls_is_not_taken_for_one_with_it)
 	struct feed *plain = feed_new();
 
 	authority = certificate_authority_new();
-	start("--log-level debug --source-ca %s --handshake-timeout 2 --source wss://localhost:%d/feed",
+	START("--log-level debug --source-ca %s --handshake-timeout 2 --source wss://localhost:%d/feed",
 	      authority->cert, feed_port(plain));
 	feed = plain;
 	cr_assert(wait_until(listener_status(listener, "/healthz") == 200 &&

@@ -275,15 +275,6 @@ static void send_events(int n)
 	}
 }
 
-static int count_lines(const char *part)
-{
-	int n = 0;
-
-	for (char *at = process_errors(listener_process(listener)); (at = strstr(at, part)); at++)
-		n++;
-	return n;
-}
-
 static void start_on(struct postgres *pg, const char *redis)
 {
 	db = postgres_database(pg);
@@ -339,12 +330,12 @@ Test(status, a_full_disk_of_postgres_is_logged_when_it_begins_and_ends, .fini = 
 	start_on(pg, NULL);
 	send_events(1);
 	cr_assert(wait_until(bench_rows() == 1, WAIT_MS));
-	begun = count_lines("\n");
+	begun = listener_count_logged(listener, "\n");
 	postgres_fill_disk(pg);
 	send_events(300);
 	cr_assert(wait_until(listener_metric(listener, "wsonce_store_retries_total") >= 20, 3 * WAIT_MS));
-	cr_assert_leq(count_lines("\n") - begun, 8, "%s", process_errors(listener_process(listener)));
-	cr_assert_eq(count_lines("event=\"postgres error, will retry the batch\""), 1);
+	cr_assert_leq(listener_count_logged(listener, "\n") - begun, 8, "%s", process_errors(listener_process(listener)));
+	cr_assert_eq(listener_count_logged(listener, "event=\"postgres error, will retry the batch\""), 1);
 	postgres_empty_disk(pg);
 	cr_assert(wait_until(bench_rows() == 301, WAIT_MS));
 	cr_assert(wait_until((send_events(1), listener_has_logged(listener, "event=\"postgres stores again\" times=")),

@@ -76,21 +76,6 @@ static struct listener *start(const char *flags)
 	return l;
 }
 
-static int count_logged(struct listener *l, const char *text)
-{
-	char *log = process_errors(listener_process(l));
-	int n = 0;
-
-	for (const char *at = log; (at = strstr(at, text)); at++)
-		n++;
-	return n;
-}
-
-static bool has_logged(struct listener *l, const char *text)
-{
-	return count_logged(l, text) > 0;
-}
-
 /* A listener makes the tables. */
 static void make_tables(void)
 {
@@ -208,7 +193,7 @@ Test(webhooks, row_of_which_nothing_can_be_recorded_stops_no_other)
 	wait_rows("state = 'delivered'", 19, SOON_MS);
 	add_rows("shop", "f", 20);
 	wait_rows("state = 'delivered'", 39, SOON_MS);
-	cr_assert(has_logged(l, "cannot record the outcome"));
+	cr_assert(listener_has_logged(l, "cannot record the outcome"));
 }
 
 Test(webhooks, row_whose_attempts_are_lost_again_and_again_is_given_up)
@@ -239,10 +224,10 @@ Test(webhooks, name_that_means_another_url_to_another_listener_is_told)
 	add_hook("other", "", "{s:s}", "url", url);
 	struct listener *second = start("");
 
-	cr_assert(wait_until(has_logged(second, "another URL with another listener") &&
-				     has_logged(first, "another URL with another listener"),
+	cr_assert(wait_until(listener_has_logged(second, "another URL with another listener") &&
+				     listener_has_logged(first, "another URL with another listener"),
 			     LEASE_MS));
-	cr_assert(has_logged(second, "targets=shop\n"));
+	cr_assert(listener_has_logged(second, "targets=shop\n"));
 	char *status = listener_http(second, "/api/status", NULL);
 	cr_assert(strstr(status, "\"targets_with_another_url\": \"shop\""), "%s", status);
 }
@@ -275,17 +260,6 @@ Test(webhooks, delivery_comes_once_and_signed_and_its_row_is_settled)
 	cr_assert_leq(labs(strtol(header(request, "webhook-timestamp"), NULL, 10) - time(NULL)), 120);
 	cr_assert_null(header(request, "expect"));
 	cr_assert_eq(listener_metric(l, "wsonce_deliveries_total{target=\"shop\",outcome=\"delivered\"}"), 1);
-}
-
-Test(webhooks, every_attempt_bears_the_same_key)
-{
-	add_hook("shop", "/fail/500/2", "{s:f}", "backoff", 0.05);
-	start("");
-
-	add_rows("shop", "e", 3);
-	wait_rows("state = 'delivered' and attempts = 3", 3, SOON_MS);
-	cr_assert_eq(receiver_count(receiver, "/fail/500/2"), 9);
-	cr_assert_eq(receiver_effects(receiver, "/fail/500/2"), 3);
 }
 
 Test(webhooks, target_that_resets_or_hangs_is_tried_again)
@@ -343,15 +317,6 @@ Test(webhooks, redirect_is_not_followed)
 			     receiver_port(receiver)),
 		  1, SOON_MS);
 	cr_assert_eq(receiver_count(receiver, "/redirected"), 0);
-}
-
-Test(webhooks, head_of_an_answer_ends_with_a_whole_character)
-{
-	add_hook("shop", "/accents", "{}");
-	start("");
-
-	add_rows("shop", "e", 1);
-	wait_rows("state = 'dead' and answer = 'x' || repeat('\u00e9', 511)", 1, SOON_MS);
 }
 
 /* As of many servers that do not know a path; everybody who may read the outbox sees it. */
@@ -517,16 +482,12 @@ Test(webhooks, want_of_files_is_no_attempt)
 {
 	add_hook("shop", "/ok", "{s:i}", "attempts", 1);
 	struct listener *l = start("");
-	struct rlimit few, old;
-	pid_t pid = process_id(listener_process(l));
 
-	cr_assert_eq(prlimit(pid, RLIMIT_NOFILE, NULL, &old), 0);
-	few = (struct rlimit){3, old.rlim_max};
-	cr_assert_eq(prlimit(pid, RLIMIT_NOFILE, &few, NULL), 0);
+	process_limit_files(listener_process(l), 3);
 	add_rows("shop", "e", 1);
-	cr_assert(wait_until(has_logged(l, "cannot make requests"), SOON_MS));
+	cr_assert(wait_until(listener_has_logged(l, "cannot make requests"), SOON_MS));
 	cr_assert_eq(receiver_count(receiver, "/ok"), 0);
-	cr_assert_eq(prlimit(pid, RLIMIT_NOFILE, &old, NULL), 0);
+	process_limit_files(listener_process(l), 1000);
 	wait_rows("state = 'delivered' and attempts = 1", 1, SOON_MS);
 }
 
@@ -539,7 +500,7 @@ Test(webhooks, fault_on_this_side_is_no_attempt)
 	struct listener *l = start("");
 
 	add_rows("shop", "e", 1);
-	cr_assert(wait_until(has_logged(l, "cannot make requests"), SOON_MS));
+	cr_assert(wait_until(listener_has_logged(l, "cannot make requests"), SOON_MS));
 	stop(l);
 	cr_assert_eq(count_rows("state = 'pending' and attempts = 0"), 1);
 }
@@ -575,8 +536,8 @@ Test(webhooks, target_that_fails_is_paused_and_does_not_hold_up_another)
 	add_rows("up", "u", 50);
 	wait_rows("target = 'up' and state = 'delivered'", 50, SOON_MS);
 	wait_rows("target = 'down' and state = 'delivered'", 20, LEASE_MS);
-	cr_assert(has_logged(l, "webhook fails, pausing it"));
-	cr_assert(has_logged(l, "webhook accepts deliveries again"));
+	cr_assert(listener_has_logged(l, "webhook fails, pausing it"));
+	cr_assert(listener_has_logged(l, "webhook accepts deliveries again"));
 	cr_assert_eq(database_long(db, "select sum(attempts) from outbox where target = 'down'"), 28);
 	cr_assert_eq(receiver_effects(receiver, "/down/503/8"), 20);
 }
@@ -656,18 +617,6 @@ Test(webhooks, outbox_that_cannot_be_used_is_told)
 	cr_assert(wait_until(strstr(listener_http(l, "/readyz", NULL), "ready\n"), SOON_MS));
 }
 
-/* As an ingress does while its backend is away. */
-Test(webhooks, target_that_is_not_found_for_a_while_loses_no_delivery)
-{
-	add_hook("down", "/down/404/8", "{s:f, s:i}", "backoff", 0.01, "concurrency", 4);
-	struct listener *l = start("");
-
-	add_rows("down", "d", 200);
-	wait_rows("state = 'delivered'", 200, LEASE_MS);
-	cr_assert(has_logged(l, "webhook fails, pausing it"));
-	cr_assert_eq(receiver_effects(receiver, "/down/404/8"), 200);
-}
-
 Test(webhooks, target_that_refuses_everything_is_paused)
 {
 	add_hook("down", "/fail/400/99", "{s:i}", "concurrency", 4);
@@ -696,8 +645,8 @@ Test(webhooks, deliveries_that_wait_for_long_are_warned_of)
 
 	database_exec(db, "insert into outbox (target, event_id, event_type, payload, created_at) values "
 			  "('shop', 'old-1', '', '{}', now() - interval '1 hour'), ('shop', 'new-1', '', '{}', now())");
-	cr_assert(wait_until(has_logged(l, "deliveries are overdue"), LEASE_MS));
-	cr_assert(has_logged(l, "oldest=old-1 target=shop"));
+	cr_assert(wait_until(listener_has_logged(l, "deliveries are overdue"), LEASE_MS));
+	cr_assert(listener_has_logged(l, "oldest=old-1 target=shop"));
 	cr_assert_gt(listener_metric(l, "wsonce_oldest_unsettled_seconds"), 3599);
 	cr_assert_eq(listener_metric(l, "wsonce_outbox_pending"), 2);
 	cr_assert_eq(listener_status(l, "/readyz"), 200);
@@ -714,9 +663,9 @@ Test(webhooks, every_target_is_looked_at_for_the_oldest_and_those_of_nobody_are_
 			  "('zzz', 'old', '', now() - interval '2 days')");
 	struct listener *l = start("--unsettled-warning 1h");
 
-	cr_assert(wait_until(has_logged(l, "oldest=old target=zzz"), LEASE_MS));
-	cr_assert(has_logged(l, "webhooks that no listener has"));
-	cr_assert(has_logged(l, "targets=zzz deliveries=1"));
+	cr_assert(wait_until(listener_has_logged(l, "oldest=old target=zzz"), LEASE_MS));
+	cr_assert(listener_has_logged(l, "webhooks that no listener has"));
+	cr_assert(listener_has_logged(l, "targets=zzz deliveries=1"));
 	cr_assert_eq(listener_metric(l, "wsonce_outbox_pending"), 10001);
 }
 
@@ -730,8 +679,8 @@ Test(webhooks, no_secret_is_told)
 	char *page = listener_http(l, "/api/status", NULL), *metrics = listener_http(l, "/metrics", NULL);
 	const char *key = RECEIVER_SECRET + strlen("whsec_");
 	cr_assert(strstr(page, "\"name\": \"shop\"") && strstr(metrics, "target=\"shop\""));
-	cr_assert(!strstr(page, key) && !strstr(metrics, key) && !has_logged(l, key));
-	cr_assert(!strstr(page, "swordfish") && !strstr(metrics, "swordfish") && !has_logged(l, "swordfish"));
+	cr_assert(!strstr(page, key) && !strstr(metrics, key) && !listener_has_logged(l, key));
+	cr_assert(!strstr(page, "swordfish") && !strstr(metrics, "swordfish") && !listener_has_logged(l, "swordfish"));
 }
 
 /* --- several listeners --- */
@@ -812,7 +761,7 @@ Test(webhooks, what_a_killed_listener_had_not_recorded_is_sent_again_under_the_s
 	cr_assert(wait_until(is_relay_waiting(), SOON_MS));
 	receiver_release(receiver);
 	cr_assert(wait_until(count_answered(receiver, "/hold/1") == 10, SOON_MS));
-	cr_assert(wait_until(count_logged(l, "delivery attempt ended") == 10, SOON_MS));
+	cr_assert(wait_until(listener_count_logged(l, "delivery attempt ended") == 10, SOON_MS));
 	forget(l);
 	listener_kill(l);
 	unlock_outbox(lock);
@@ -836,30 +785,11 @@ Test(webhooks, answers_outlive_an_outage_of_postgres)
 	/* The first may have been on its way before the answers, which are in the second. */
 	double tries = listener_metric(l, "wsonce_relay_retries_total");
 	cr_assert(wait_until(listener_metric(l, "wsonce_relay_retries_total") >= tries + 2, SOON_MS));
-	cr_assert(has_logged(l, "cannot record delivery outcomes"));
+	cr_assert(listener_has_logged(l, "cannot record delivery outcomes"));
 	database_terminate_backends(db); /* the lock's, and those that would still record */
 	database_free(lock);
 	wait_rows("state = 'delivered' and attempts = 1", 10, SOON_MS);
 	cr_assert_eq(receiver_count(receiver, "/hold/1"), 10);
-}
-
-Test(webhooks, nothing_is_lost_while_connections_to_postgres_break)
-{
-	add_hook("shop", "/ok", "{}");
-	start("");
-	start("");
-
-	for (int i = 1; i <= 20; i++) {
-		char prefix[20];
-
-		snprintf(prefix, sizeof prefix, "e%d", i);
-		long before = receiver_count(receiver, "/ok");
-		add_rows("shop", prefix, 50);
-		database_terminate_backends(db);
-		cr_assert(wait_until(receiver_count(receiver, "/ok") > before, LEASE_MS));
-	}
-	wait_rows("state = 'delivered'", 1000, LEASE_MS);
-	cr_assert_eq(receiver_effects(receiver, "/ok"), 1000);
 }
 
 /* An operator had the rows tried again, and somebody else has leased them: it is their first attempt, too. */
@@ -985,32 +915,6 @@ Test(webhooks, event_makes_it_look_at_once)
 			least_ms = wait_now_ms() - began_ms;
 	}
 	cr_assert_lt(least_ms, 350);
-}
-
-/* The whole road, with a receiver that fails now and then, and listeners killed in the middle of it. */
-Test(webhooks, fleet_that_is_killed_and_started_again_has_each_effect_once)
-{
-	struct fleet f;
-	char *secret = suite_file("secret", RECEIVER_SECRET), *settings, flags[200];
-
-	settings = suite_text("{\"webhooks\": [{\"name\": \"shop\", \"url\": \"http://127.0.0.1:%d/fail/500/1\", "
-			      "\"secret-file\": \"%s\", \"timeout\": 2, \"backoff\": 0.1}]}",
-			      receiver_port(receiver), secret);
-	char *path = suite_file("fleet.json", settings);
-	snprintf(flags, sizeof flags, "--claim-ttl 2 --config %s", path);
-	fleet_start(&f, 3, db, NULL, flags);
-	for (int i = 0; i < 3; i++) {
-		fleet_send(&f, 100);
-		fleet_wait_rows(&f, 100 * i + 1, SOON_MS);
-		listener_kill(f.listeners[i]);
-		fleet_launch_one(&f, i);
-		fleet_wait_ready(&f);
-		fleet_wait_rows(&f, f.sent, LEASE_MS); /* or the next ones to die have the only copies */
-	}
-	fleet_must_be_whole(&f, LEASE_MS);
-	wait_rows("state = 'delivered'", f.sent, 2 * LEASE_MS);
-	cr_assert_eq(count_rows("true"), f.sent);
-	cr_assert_eq(receiver_effects(receiver, "/fail/500/1"), f.sent);
 }
 
 /* --- draining --- */

@@ -4,6 +4,7 @@
 #define SUPPORT_BENCH_H
 
 struct database;
+struct feed;
 struct listener;
 struct peer;
 
@@ -17,6 +18,17 @@ void bench_migrate(void);
 
 /* Starts the listener with these printf-like flags, on a new database if there is none yet. */
 void bench_start(const char *flags, ...) __attribute__((format(printf, 1, 2)));
+
+/* The same without Redis and an ingest port. Waits for the tables, and not for the sources, of which source (or NULL)
+ * is one. env as in process.h, or NULL. */
+void bench_dial(const char *source, const char *const *env, const char *flags, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* Requires that the feed is connected, and that an event of it is stored, whose id is in this member of its message. */
+void bench_expect_heard(struct feed *feed, const char *member, const char *id);
+
+/* Waits until /api/status has this text. */
+void bench_expect_status(const char *text);
 
 /* A metric of the listener. */
 double bench_metric(const char *name);

@@ -229,6 +229,17 @@ bool listener_has_logged(struct listener *l, const char *text)
 	return has(process_errors(l->process), text);
 }
 
+int listener_count_logged(struct listener *l, const char *text)
+{
+	char *log = process_errors(l->process);
+	int n = 0;
+
+	for (const char *at = log; (at = strstr(at, text)); at++)
+		n++;
+	free(log);
+	return n;
+}
+
 double listener_metric(struct listener *l, const char *name)
 {
 	int status, found = 0;

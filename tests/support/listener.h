@@ -56,6 +56,9 @@ int listener_status(struct listener *l, const char *path);
 bool listener_page_has(struct listener *l, const char *path, const char *text);
 bool listener_has_logged(struct listener *l, const char *text);
 
+/* How often its log has this text. */
+int listener_count_logged(struct listener *l, const char *text);
+
 /* The value of a metric in /metrics, by its name, or by its name with labels as printed there. A name without labels
  * is the sum over all labels. Fails the test if there is no such line or no answer. */
 double listener_metric(struct listener *l, const char *name);
