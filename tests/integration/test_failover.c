@@ -390,7 +390,8 @@ Test(failover, a_master_that_became_a_replica_is_left)
 	cr_assert(wait_until(listener_has_logged(listener, "READONLY"), WAIT_MS));
 	before = connections(redis);
 	cr_assert(wait_until(connections(redis) >= before + 5, WAIT_MS));
-	cr_assert_leq(listener_count_logged(listener, "event=\"redis connection\""), 3, "%s", process_errors(listener_process(listener)));
+	cr_assert_leq(listener_count_logged(listener, "event=\"redis connection\""), 3, "%s",
+		      process_errors(listener_process(listener)));
 	redisd_command(redis, "REPLICAOF NO ONE");
 	cr_assert(wait_until(listener_metric(listener, "wsonce_redis_connects_total") >= 2, WAIT_MS));
 	for (int i = 0; listener_metric(listener, "wsonce_claims_won_total") < 1 && i < 500; i++) {
@@ -421,7 +422,8 @@ Test(failover, a_redis_that_answers_only_the_login_is_four_pairs_of_lines)
 	start(&(struct listener_options){.database = db, .redis = redisd_url(redis)}, "--redis-timeout 0.2");
 	free(redisd_command(redis, "CLIENT PAUSE 100000 WRITE"));
 	cr_assert(wait_until(has_connected(9), WAIT_MS));
-	cr_assert_leq(listener_count_logged(listener, "event=\"redis connection\""), 9, "%s", process_errors(listener_process(listener)));
+	cr_assert_leq(listener_count_logged(listener, "event=\"redis connection\""), 9, "%s",
+		      process_errors(listener_process(listener)));
 	free(redisd_command(redis, "CLIENT UNPAUSE"));
 	cr_assert(wait_until(listener_has_logged(listener, "redis connection holds"), WAIT_MS));
 }
@@ -434,7 +436,8 @@ Test(failover, a_redis_that_wants_a_password_is_told_once)
 	start(&(struct listener_options){.database = db, .redis = redisd_url(redis), .is_redis_away = true}, "");
 	cr_assert(wait_until(listener_has_logged(listener, "redis refused the login"), WAIT_MS));
 	cr_assert(listener_has_logged(listener, "NOAUTH"));
-	cr_assert_eq(listener_count_logged(listener, "rejected a script"), 0, "%s", process_errors(listener_process(listener)));
+	cr_assert_eq(listener_count_logged(listener, "rejected a script"), 0, "%s",
+		     process_errors(listener_process(listener)));
 	cr_assert(listener_page_has(listener, "/readyz", "redis is down"));
 }
 
