@@ -373,14 +373,14 @@ bool feed_wait_clients(struct feed *f, int n, int deadline_ms)
 	return wait_until(feed_clients(f) >= n, deadline_ms);
 }
 
-/* Queues bytes for one client (by number), or for all if number is -1; in a frame unless opcode is RAW. */
-static void post(struct feed *f, int number, int opcode, bool fin, const void *bytes, size_t len)
+/* Queues bytes for all clients, in a frame unless opcode is RAW. */
+static void post(struct feed *f, int opcode, bool fin, const void *bytes, size_t len)
 {
 	pthread_mutex_lock(&f->lock);
 	for (int i = 0; i < f->numbered; i++) {
 		struct client *c = f->by_number[i];
 
-		if ((number != -1 && number != i) || c->state != CLIENT_OPEN)
+		if (c->state != CLIENT_OPEN)
 			continue;
 		if (opcode == RAW)
 			enqueue(f, c, bytes, len);
@@ -409,19 +409,12 @@ void feed_sendf(struct feed *f, const char *fmt, ...)
 
 void feed_send(struct feed *f, int opcode, bool fin, const void *bytes, size_t len)
 {
-	post(f, -1, opcode, fin, bytes, len);
-}
-
-void feed_send_to(struct feed *f, int client, int opcode, bool fin, const void *bytes, size_t len)
-{
-	if (client < 0)
-		cr_assert_fail("feed_send_to: there is no client %d", client);
-	post(f, client, opcode, fin, bytes, len);
+	post(f, opcode, fin, bytes, len);
 }
 
 void feed_send_raw(struct feed *f, const void *bytes, size_t len)
 {
-	post(f, -1, RAW, true, bytes, len);
+	post(f, RAW, true, bytes, len);
 }
 
 /* Bytes not sent yet: queued here, or held back by the kernel, as for a late acknowledgement. A reset would discard
@@ -445,27 +438,13 @@ bool feed_flush(struct feed *f, int deadline_ms)
 	return wait_until(unsent(f) == 0, deadline_ms);
 }
 
-/* Resets one client (by number), or all if number is -1, also those without a number yet. */
-static void drop(struct feed *f, int number)
+void feed_drop_all(struct feed *f)
 {
 	pthread_mutex_lock(&f->lock);
 	for (size_t i = 0; i < f->n; i++)
-		if (number == -1 || (number < f->numbered && f->clients[i] == f->by_number[number]))
-			cut(f, f->clients[i]);
+		cut(f, f->clients[i]);
 	wake(f);
 	pthread_mutex_unlock(&f->lock);
-}
-
-void feed_drop(struct feed *f, int client)
-{
-	if (client < 0)
-		cr_assert_fail("feed_drop: there is no client %d", client);
-	drop(f, client);
-}
-
-void feed_drop_all(struct feed *f)
-{
-	drop(f, -1);
 }
 
 void feed_close_all(struct feed *f, int code)
@@ -550,7 +529,6 @@ COUNT(int, feed_connections, numbered)
 COUNT(int, feed_clients, open)
 COUNT(long, feed_received, received)
 COUNT(long, feed_pings, pings)
-COUNT(size_t, feed_backlog, backlog)
 COUNT(int, feed_refusals, refusals)
 COUNT(int, feed_tunnels, tunnels)
 

@@ -1,6 +1,5 @@
 /* A WebSocket feed inside the test: the server that listeners connect to as --source. Its own thread serves the
- * clients and queues what they do not read yet, so no call here waits for a client unless it says so. Clients are
- * numbered from 0 in the order in which they connected; numbers are not reused. */
+ * clients and queues what they do not read yet, so no call here waits for a client unless it says so. */
 #ifndef SUPPORT_FEED_H
 #define SUPPORT_FEED_H
 
@@ -34,9 +33,6 @@ void feed_sendf(struct feed *f, const char *fmt, ...) __attribute__((format(prin
 /* Sends one frame to all connected clients; opcode is an enum frame_opcode, or an invalid one. */
 void feed_send(struct feed *f, int opcode, bool fin, const void *bytes, size_t len);
 
-/* Sends one frame to one client; does nothing if it is gone. */
-void feed_send_to(struct feed *f, int client, int opcode, bool fin, const void *bytes, size_t len);
-
 /* Sends raw bytes to all connected clients: broken frames, half frames. */
 void feed_send_raw(struct feed *f, const void *bytes, size_t len);
 
@@ -44,8 +40,7 @@ void feed_send_raw(struct feed *f, const void *bytes, size_t len);
  * deadline_ms (stretched). */
 bool feed_flush(struct feed *f, int deadline_ms);
 
-/* Resets the connection of one client or of all, and discards queued data. */
-void feed_drop(struct feed *f, int client);
+/* Resets the connections of all clients, and discards queued data. */
 void feed_drop_all(struct feed *f);
 
 /* Send a close frame with this code to all; each connection ends when the client has answered. */
@@ -67,13 +62,12 @@ void feed_answer_pings(struct feed *f, bool answer);
 void feed_freeze(struct feed *f);
 void feed_thaw(struct feed *f);
 
-/* Counts: completed handshakes, open connections, text and binary frames and pings received from clients, bytes sent
- * but not yet accepted by the kernel, refused handshakes. */
+/* Counts: completed handshakes, open connections, text and binary frames and pings received from clients,
+ * refused handshakes. */
 int feed_connections(struct feed *f);
 int feed_clients(struct feed *f);
 long feed_received(struct feed *f);
 long feed_pings(struct feed *f);
-size_t feed_backlog(struct feed *f);
 int feed_refusals(struct feed *f);
 
 /* Has a client sent a message that contains this text? */

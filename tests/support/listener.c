@@ -25,7 +25,6 @@ struct listener {
 	int ingest_port;
 	int admin_port;
 	bool is_redis_away;
-	char ingest_url[64];
 };
 
 /* A command line being built; owns its strings. */
@@ -126,7 +125,6 @@ struct listener *listener_start(const struct listener_options *options, const ch
 	l->ingest_port = options->ingest_port ? options->ingest_port : port_reserve();
 	l->is_redis_away = options->is_redis_away;
 	l->admin_port = options->admin_port ? options->admin_port : port_reserve();
-	snprintf(l->ingest_url, sizeof l->ingest_url, "ws://127.0.0.1:%d/events", l->ingest_port);
 	add_options(&c, l, options);
 	va_start(args, flags);
 	if (flags && vasprintf(&text, flags, args) >= 0) {
@@ -170,11 +168,6 @@ struct process *listener_process(struct listener *l)
 int listener_ingest_port(const struct listener *l)
 {
 	return l->ingest_port;
-}
-
-const char *listener_ingest_url(const struct listener *l)
-{
-	return l->ingest_url;
 }
 
 int listener_admin_port(const struct listener *l)

@@ -39,9 +39,6 @@ struct process *listener_process(struct listener *l);
 /* The port of --ingest, for peer_open(). */
 int listener_ingest_port(const struct listener *l);
 
-/* ws://127.0.0.1:PORT/events. Lives as long as l. */
-const char *listener_ingest_url(const struct listener *l);
-
 /* The port of --admin. */
 int listener_admin_port(const struct listener *l);
 
