@@ -107,24 +107,6 @@ Test(drain, held_events_are_stored_before_leaving, .timeout = 120)
 	cr_assert_eq(claims_open(redisd_shared()), 0);
 }
 
-Test(drain, producers_get_their_acks_and_then_1001, .timeout = 120)
-{
-	fleet_start(&fleet, 1, NULL, NULL, "");
-	struct peer *p = peer_open_events(listener_ingest_port(fleet.listeners[0]), "wsonce.ack.v1");
-	struct database *lock = fleet_lock(fleet.rows);
-	peer_send_text(p, "{\"event_id\":\"id\",\"payload\":{}}");
-	cr_assert(wait_until(claims_has(redisd_shared(), "id"), WHOLE_MS));
-	process_signal(listener_process(fleet.listeners[0]), SIGTERM);
-	cr_assert(wait_until(listener_status(fleet.listeners[0], "/readyz") == 503, WHOLE_MS),
-		  "it does not say that it leaves");
-	fleet_unlock(lock);
-	char *ack = peer_recv(p, WHOLE_MS);
-	cr_assert(ack && strstr(ack, "\"persisted\""), "the ack is %s", ack);
-	int code = peer_recv_close(p, WHOLE_MS);
-	cr_assert_eq(code, 1001, "the connection ends by %d", code);
-	cr_assert_eq(process_wait(listener_process(fleet.listeners[0]), WHOLE_MS), 0);
-}
-
 /* A listener that drains and cannot, since its row is locked. */
 static struct database *begin_drain(struct fleet *f, struct database *rows)
 {
