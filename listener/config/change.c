@@ -6,8 +6,8 @@
 #include "base/text.h"
 #include "config/setting.h"
 
-/* All others are built into parts of the program, such as sizes and addresses, and need a restart. The contents of
- * files that settings name, such as tokens and certificates, are reloaded elsewhere. */
+/* Other settings, such as sizes and addresses, need a restart. The contents of files, such as tokens and certificates,
+ * are reloaded elsewhere. */
 static const char changeable[] = "log-level log-format ingest-token ingest-token-file";
 
 struct change {
@@ -54,8 +54,8 @@ static void change_setting(const struct change *c, const struct setting *s, size
 
 /* --- webhooks --- */
 
-/* A listener that has webhooks asks Postgres for other things when it connects than one that has none. So a change from
- * none to some, or back, needs a restart. */
+/* Going from no webhook to some, or back, needs a restart: what a listener checks and prepares in Postgres when it
+ * connects depends on it. */
 static void change_webhooks(const struct change *c)
 {
 	struct webhooks old = c->config->webhooks;

@@ -38,7 +38,7 @@ static bool has_key(const struct config *c)
 	       (c->ingest_profile && c->ingest_profile->tokens);
 }
 
-/* Two addresses of one port: the second could not be opened. */
+/* Two servers cannot open the same port. */
 static const char *check_ports(const struct config *c)
 {
 	const char *const all[] = {c->ingest, c->ingest_http, c->admin};
@@ -47,12 +47,13 @@ static const char *check_ports(const struct config *c)
 		for (size_t k = i + 1; k < 3; k++)
 			if (all[i] && all[k] && strcmp(all[i], all[k]) == 0 &&
 			    (strlen(all[i]) < 2 || strcmp(all[i] + strlen(all[i]) - 2, ":0") != 0))
-				return "--ingest, --ingest-http, --admin: two of them are the same address; each needs "
-				       "a port of its own";
+				return "--ingest, --ingest-http, --admin: two of them have the same address; give each "
+				       "its own "
+				       "port";
 	return NULL;
 }
 
-/* No producer may send by accident. */
+/* A listener must not accept producers from everywhere by accident. */
 static const char *check_ingest(const struct config *c)
 {
 	if (c->ingest_profile && !c->ingest && !c->ingest_http)
@@ -61,7 +62,7 @@ static const char *check_ingest(const struct config *c)
 		return "--ingest-http: the address is not loopback and there is no token, so anybody could send: give "
 		       "--ingest-token-file (or --ingest-token), or --ingest-open if that is what you want";
 	if (c->ingest_http && c->ingest_client_ca && !c->ingest_token && !c->ingest_token_file)
-		return "--ingest-http: --ingest-client-ca requires certificates, which HTTP producers cannot show: "
+		return "--ingest-http: --ingest-client-ca requires certificates, which HTTP producers cannot send: "
 		       "give --ingest-token-file, too";
 	if (c->ingest_token && c->ingest_token_file)
 		return "--ingest-token and --ingest-token-file exclude each other: put the token into the file";
@@ -76,7 +77,7 @@ static const char *check_ingest(const struct config *c)
 	if (c->ingest_key && !file_is_readable(c->ingest_key))
 		return "--ingest-key: cannot read the file";
 	if (c->ingest_client_ca && !c->ingest_cert)
-		return "--ingest-client-ca: needs --ingest-cert, since certificates are shown in TLS";
+		return "--ingest-client-ca: needs --ingest-cert, since certificates are part of TLS";
 	if (c->ingest_client_ca && !is_certificate(c->ingest_client_ca))
 		return "--ingest-client-ca: the file cannot be read, or holds no certificate";
 	if (c->ingest_cert && !is_pair(c->ingest_cert, c->ingest_key))
@@ -112,7 +113,7 @@ static const char *check_sources(const struct config *c)
 	return NULL;
 }
 
-/* With TLS, checks the certificates that we trust and show. */
+/* With TLS, checks the authorities we trust and our own certificate. */
 static const char *check_redis(const struct config *c)
 {
 	struct tls_trust *trust;
@@ -131,7 +132,7 @@ static const char *check_redis(const struct config *c)
 	return fault;
 }
 
-/* True if events may come that no profile describes. Other commands do not read the feeds in the file. */
+/* True if some events may come without a profile. Commands other than listen do not read the feeds in the file. */
 static bool has_plain_events(const struct config *c, bool is_listen)
 {
 	if (!is_listen)

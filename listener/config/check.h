@@ -6,7 +6,7 @@
 
 #include "config/config.h"
 
-/* Returns why settings that are each valid do not fit together, or NULL. is_listen: they are a listener's. */
+/* Returns why the settings, each valid by itself, do not fit together, or NULL. is_listen: they are a listener's. */
 const char *check_settings(const struct config *c, bool is_listen);
 
 #endif

@@ -27,7 +27,7 @@
 #include "base/timestamp.h"
 
 #define KEY_BYTES_MIN 16
-#define CREDENTIAL    "wsonce."  /* begins the names of credentials */
+#define CREDENTIAL    "wsonce."  /* prefix of credential names */
 #define FILE_TEXT_MAX (64 << 20) /* bytes of the settings file */
 
 #define AT(member) offsetof(struct config, member)
@@ -51,7 +51,7 @@ static const struct setting settings[] = {
 	TEXT("source-file", "WSONCE_SOURCE_FILE", VALUE_FILE_OF, sources, "FILE", NULL,
 	     "read --source from the lines of FILE, to keep secrets in URLs off the command line"),
 	TEXT("feed-file", "WSONCE_FEED_FILE", VALUE_FILE_OF, feed_specs, "FILE", NULL,
-	     "read --feed from the lines of FILE, likewise"),
+	     "read --feed from the lines of FILE, to keep secrets off the command line"),
 	TEXT("source-ca", "WSONCE_SOURCE_CA", VALUE_TEXT, source_ca, "FILE", "/etc/ssl/certs/ca-certificates.crt",
 	     "PEM certificates that wss:// sources are verified against"),
 	TEXT("source-cert", "WSONCE_SOURCE_CERT", VALUE_TEXT, source_cert, "FILE", NULL,
@@ -68,15 +68,15 @@ static const struct setting settings[] = {
 	NUMBER("readers", "WSONCE_READERS", VALUE_NUMBER, readers, "K", "0", 0, 1000,
 	       "most listeners of a fleet that read one source (docs/scaling.md); 0: all"),
 	NUMBER("ping-interval", "WSONCE_PING_INTERVAL", VALUE_SECONDS, ping_interval_s, "TIME", "20", 1, DAY,
-	       "ping a connection that was quiet for this long; close it if no answer comes in the same time"),
+	       "ping a connection that has been silent for this long; close it after as long again without an answer"),
 	NUMBER("idle-timeout", "WSONCE_IDLE_TIMEOUT", VALUE_SECONDS, idle_timeout_s, "TIME", "0", 0, 30 * DAY,
-	       "reconnect to a source that sent no message for this long, even if it answers pings; 0: never"),
+	       "reconnect to a source that has sent no message for this long, even if it answers pings; 0: never"),
 	TEXT("ingest", "WSONCE_INGEST", VALUE_ADDRESS, ingest, "ADDR:PORT", NULL,
 	     "accept producers at ws://ADDR:PORT/events"),
 	TEXT("ingest-http", "WSONCE_INGEST_HTTP", VALUE_ADDRESS, ingest_http, "ADDR:PORT", NULL,
 	     "accept producers by POST http://ADDR:PORT/events, one event or one per line; or at unix:/PATH"),
 	TEXT("ingest-profile", "WSONCE_INGEST_PROFILE", VALUE_PROFILE, ingest_profile_spec, "PROFILE", NULL,
-	     "read and answer producers by a profile: NAME[?var=value&...] of a shipped one, or a file"),
+	     "profile that describes producers' messages and acks: a file, or a shipped one as NAME[?var=value&...]"),
 	TEXT("ingest-token", "WSONCE_INGEST_TOKEN", VALUE_SECRET, ingest_token, "T", NULL,
 	     "require Authorization: Bearer T"),
 	TEXT("ingest-token-file", "WSONCE_INGEST_TOKEN_FILE", VALUE_TEXT, ingest_token_file, "FILE", NULL,
@@ -94,7 +94,7 @@ static const struct setting settings[] = {
 	NUMBER("ingest-max-connections", "WSONCE_INGEST_MAX_CONNECTIONS", VALUE_NUMBER, ingest_connections, "N",
 	       "10000", 1, 1000000, "most producers connected at once; more are refused"),
 	NUMBER("ingest-max-handshakes", "WSONCE_INGEST_MAX_HANDSHAKES", VALUE_NUMBER, ingest_handshakes, "N", "4096", 1,
-	       1000000, "most connections that are not WebSockets yet; a further one replaces the oldest"),
+	       1000000, "most handshakes at once; a further one replaces the oldest"),
 	NUMBER("ingest-max-per-address", "WSONCE_INGEST_MAX_PER_ADDRESS", VALUE_NUMBER, ingest_per_address, "N", "0", 0,
 	       1000000, "most producers from one address (IPv6: one /64); 0: no limit"),
 	NUMBER("handshake-timeout", "WSONCE_HANDSHAKE_TIMEOUT", VALUE_SECONDS, handshake_timeout_s, "TIME", "10", 1,
@@ -131,13 +131,13 @@ static const struct setting settings[] = {
 	TEXT("instance-id", "WSONCE_INSTANCE_ID", VALUE_TEXT, instance_id, "ID", NULL,
 	     "name of this listener in claims, dead letters and logs; default: host name and pid"),
 	TEXT("claim-prefix", "WSONCE_CLAIM_PREFIX", VALUE_TEXT, claim_prefix, "P",
-	     "dedup:", "prefix of the keys in Redis; a : is added if it does not end in one"),
+	     "dedup:", "prefix of the keys in Redis; a colon is added if it does not end in one"),
 	NUMBER("claim-ttl", "WSONCE_CLAIM_TTL", VALUE_SECONDS, claim_ttl_s, "TIME", "30", 1, DAY,
 	       "lease of a claim, renewed while its event is in flight"),
 	NUMBER("dedup-window", "WSONCE_DEDUP_WINDOW", VALUE_SECONDS, dedup_window_s, "TIME", "300", 1, 365 * DAY,
-	       "how long done marks stay in Redis (about 165 bytes each); later duplicates meet the unique key"),
+	       "how long done marks stay in Redis (about 165 bytes each); the unique key catches later duplicates"),
 	TEXT("marks-key-file", "WSONCE_MARKS_KEY_FILE", VALUE_KEY_FILE, marks_key, "FILE", NULL,
-	     "add a MAC to each mark in Redis, by the key in the first line of FILE (16 bytes or more, the same for "
+	     "add a MAC to each mark in Redis, with the key in the first line of FILE (16 bytes or more, the same for "
 	     "the whole fleet); ignore marks without one"),
 	NUMBER("batch-max", "WSONCE_BATCH_MAX", VALUE_NUMBER, batch_max, "N", "4000", 1, 100000,
 	       "most rows in a batch"),
@@ -161,7 +161,7 @@ static const struct setting settings[] = {
 	TEXT("time-pointer", "WSONCE_TIME_POINTER", VALUE_POINTER, time_pointer, "POINTER", NULL,
 	     "JSON pointer to the event's own time, a string or a number; needed by --max-age"),
 	CHOICE("time-unit", "WSONCE_TIME_UNIT", time_unit, "UNIT", "rfc3339", TIMESTAMP_UNITS,
-	       "how that time is written: rfc3339, a number since 1970 in s, ms, us or ns, or hex_s"),
+	       "format of that time: rfc3339, a number since 1970 in s, ms, us or ns, or hex_s"),
 	NUMBER("max-age", "WSONCE_MAX_AGE", VALUE_SECONDS, max_age_s, "AGE", NULL, 1, 3650 * DAY,
 	       "an event older than this (30d, 12h, 15m, 45s) becomes a dead letter; default: no limit"),
 	NUMBER("unsettled-warning", "WSONCE_UNSETTLED_WARNING", VALUE_SECONDS, unsettled_warning_s, "AGE", "60s", 0,
@@ -170,7 +170,7 @@ static const struct setting settings[] = {
 	     "SQL function (event_id text, event_type text, payload jsonb) RETURNS void that is called once for each "
 	     "event, in the transaction that stores it"),
 	TEXT("consumer", "WSONCE_CONSUMER", VALUE_NAME, consumer, "NAME", "",
-	     "name of this fleet, if several fleets process the same events in one database, each of them once"),
+	     "name of this fleet, if several fleets share a database and each processes every event once"),
 	CHOICE("log-level", "WSONCE_LOG_LEVEL", log_level, "LEVEL", "info", "debug info warn error",
 	       "debug, info, warn or error; to standard error"),
 	CHOICE("log-format", "WSONCE_LOG_FORMAT", log_format, "FORMAT", "text", "text json", "text or json"),
@@ -188,8 +188,8 @@ const struct setting *setting_at(size_t i)
 	return i < SETTINGS ? &settings[i] : NULL;
 }
 
-/* Settings that only a listener has. Other commands do not know them as flags, and only check them in the environment
- * and the file, which a fleet shares with its commands. */
+/* Settings that only a listener has. Other commands do not have them as flags, but accept them in the environment and
+ * the file, which they share with the listeners. */
 static const char listen_only[] =
 	"source feed source-file feed-file source-ca source-cert source-key source-proxy source-proxy-file "
 	"source-uncompressed readers ping-interval idle-timeout ingest ingest-http ingest-profile ingest-token "
@@ -200,13 +200,13 @@ static const char listen_only[] =
 struct reader {
 	struct config *config;
 	const char *command;
-	enum config_origin list_origin[SETTINGS]; /* what filled the list last */
+	enum config_origin list_origin[SETTINGS]; /* origin of the list's current items */
 	struct slice file_text;
 	char *error;
 	size_t error_size;
 };
 
-/* Returns the length of a setting's name without -file, which is also the name of its credential. */
+/* Returns the length of a setting's name without -file: the name of its credential. */
 static size_t credential_length(const struct setting *s)
 {
 	const char *end = strstr(s->flag, "-file");
@@ -282,7 +282,7 @@ static void list_add(struct config_list *l, const char *text, size_t len)
 	l->items[l->count++] = memory_strndup(text, len);
 }
 
-/* Errors show the value only if it cannot be secret. */
+/* Errors quote the value only if it cannot be secret. */
 static int check(struct reader *r, const struct setting *s, enum config_origin origin, const char *text,
 		 int64_t *number)
 {
@@ -314,7 +314,7 @@ static int add_item(struct reader *r, const struct setting *s, enum config_origi
 	struct config_list *l = setting_member(r->config, s);
 	enum config_origin *last = &r->list_origin[s - settings];
 
-	if (*last != origin) /* replaces the list of a weaker origin */
+	if (*last != origin) /* replaces the list from a weaker origin */
 		list_free(l);
 	*last = origin;
 	list_add(l, text, len);
@@ -356,7 +356,7 @@ static int set_text_from(struct reader *r, const struct setting *s, const struct
 	return 0;
 }
 
-/* Reads a list from the lines of a file, without empty lines and those that begin with #. */
+/* Reads a list from the lines of a file, skipping empty lines and those that begin with #. */
 static int set_items_from(struct reader *r, const struct setting *s, const struct setting *other,
 			  enum config_origin origin, const char *path)
 {
@@ -500,7 +500,7 @@ static bool has_feed(const struct config *c, const char *name)
 	return false;
 }
 
-/* Checks that p can be used. p is NULL if it was not read, and fault says why. Returns 0; or -1, and p is freed. */
+/* Checks a profile. p is NULL if it could not be read; then fault says why. Returns 0, or frees p and returns -1. */
 static int judge_profile(struct reader *r, struct profile *p, const struct profile_fault *fault)
 {
 	if (p && !*p->doubt.text)
@@ -510,7 +510,8 @@ static int judge_profile(struct reader *r, struct profile *p, const struct profi
 	return -1;
 }
 
-/* Adds a feed and takes over p, as judge_profile. Its name tells rows and cursors apart, so it must be unique. */
+/* Adds a feed and takes over p; p and fault as in judge_profile. The feed's name identifies its rows and cursor, so it
+ * must be unique. */
 static int add_feed(struct reader *r, struct profile *p, const struct profile_fault *fault)
 {
 	struct config *c = r->config;
@@ -570,10 +571,11 @@ static int read_feeds(struct reader *r)
 
 /* --- producers --- */
 
-/* Each element that is not an event becomes a dead letter. The limit keeps one message from making a million. */
+/* Each element that is not an event becomes a dead letter. Without a limit, one message could cause a million of
+ * them. */
 #define PRODUCER_ELEMENTS_MAX 10000
 
-/* Sets the profile and takes over p, as judge_profile. */
+/* Sets the profile and takes over p; p and fault as in judge_profile. */
 static int set_ingest_profile(struct reader *r, struct profile *p, const struct profile_fault *fault)
 {
 	if (judge_profile(r, p, fault))
@@ -635,7 +637,7 @@ static int read_member(struct reader *r, const char *key, const json_t *value)
 	return 0;
 }
 
-/* jansson quotes the text around an error. We keep it only for a duplicate name, since it may be a password. */
+/* jansson quotes the text near an error. Keep it only for a duplicate name: elsewhere it may be a password. */
 static int refuse_file(struct reader *r, const json_error_t *where)
 {
 	bool is_double = json_error_code(where) == json_error_duplicate_key;
@@ -646,7 +648,7 @@ static int refuse_file(struct reader *r, const json_error_t *where)
 	return -1;
 }
 
-/* Returns the whole file, on the heap, or NULL after an error. */
+/* Returns the whole file on the heap, or NULL after setting the error. */
 static char *read_file_text(struct reader *r, size_t *len)
 {
 	char *text = file_read(r->config->file, FILE_TEXT_MAX, len);
@@ -686,7 +688,7 @@ static int read_file(struct reader *r)
 	return result;
 }
 
-/* systemd's credentials are in a folder only for the service: LoadCredential=wsonce.redis:PATH sets --redis-file. */
+/* Reads systemd credentials: LoadCredential=wsonce.redis:PATH sets --redis-file. */
 static int read_credentials(struct reader *r)
 {
 	const char *folder = getenv("CREDENTIALS_DIRECTORY");
@@ -704,7 +706,7 @@ static int read_credentials(struct reader *r)
 	return 0;
 }
 
-/* An empty variable counts as unset: compose files pass it for "not given". */
+/* An empty variable counts as unset, because compose files pass "" for a variable that is not set. */
 static int read_environment(struct reader *r)
 {
 	for (size_t i = 0; i < SETTINGS; i++) {
@@ -717,7 +719,7 @@ static int read_environment(struct reader *r)
 	return 0;
 }
 
-/* Calls set for each --flag value and --flag=value. A switch needs no value. */
+/* Calls set for each --flag value, --flag=value, and --switch. */
 static int each_flag(struct reader *r, int argc, char **argv,
 		     int (*set)(struct reader *r, const struct setting *s, const char *text))
 {
@@ -777,8 +779,8 @@ static int check_whole(struct reader *r)
 	return what || check_tokens(r) ? -1 : 0;
 }
 
-/* Ends the prefix with a colon, so that "app" with the id "2-x" differs from "app2" with "-x". Puts the consumer's name
- * in front, to keep its claims and marks apart: behind the prefix it could be the beginning of an id. */
+/* Ends the prefix with a colon, so that "app" with the id "2-x" differs from "app2" with "-x". The consumer's name,
+ * which keeps its claims and marks apart, goes in front: after the prefix it could be the beginning of an id. */
 static void name_claims(struct config *c)
 {
 	size_t len = strlen(c->claim_prefix);
@@ -790,7 +792,7 @@ static void name_claims(struct config *c)
 	c->claim_prefix = prefix;
 }
 
-/* Without --redis, SQLite uses none: its processes are on one host, and the unique key decides. */
+/* With SQLite, --redis defaults to none: all processes are on one host, where the unique key is enough. */
 static int set_none(struct reader *r)
 {
 	const struct setting *redis = setting_find("redis", 5);
@@ -799,8 +801,8 @@ static int set_none(struct reader *r)
 	return r->config->origins[redis - settings] == FROM_DEFAULT ? set_value(r, redis, FROM_DEFAULT, "none") : 0;
 }
 
-/* A flag of --store may replace the Postgres of the environment; what asks for more than a connection is refused
- * wherever it is given. */
+/* Refuses settings that need Postgres. Connection settings are refused only if their origin is at least as strong as
+ * that of --store: a flag --store may override a Postgres in the environment. */
 static int refuse_postgres(struct reader *r)
 {
 	static const char connection[] = "postgres postgres-file postgres-timeout postgres-connections";

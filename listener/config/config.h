@@ -24,7 +24,7 @@ struct config_list {
 	size_t count;
 };
 
-/* Where a value comes from. Later ones override earlier ones. */
+/* Where a value comes from. Later origins override earlier ones. */
 enum config_origin { FROM_DEFAULT, FROM_FILE, FROM_CREDENTIAL, FROM_ENV, FROM_FLAG };
 
 #define CONFIG_SETTINGS_MAX 96
@@ -36,7 +36,7 @@ struct config {
 	size_t feed_count;
 	char *ingest;                   /* ADDR:PORT; NULL if not given */
 	char *ingest_profile_spec;      /* --ingest-profile, as written */
-	struct profile *ingest_profile; /* from it or the file, only in listen; NULL: the pointers describe messages */
+	struct profile *ingest_profile; /* from the spec or the file, only in listen; NULL: messages are envelopes */
 	char *ingest_http;              /* ADDR:PORT; NULL if not given */
 	char *ingest_token;             /* NULL if not given */
 	char *ingest_token_file;
@@ -44,23 +44,23 @@ struct config {
 	struct config_list ingest_origins;
 	char *ingest_cert;
 	char *ingest_key;
-	char *ingest_client_ca; /* signs producers' certificates; NULL if they show none */
+	char *ingest_client_ca; /* signs producers' certificates; NULL if they need none */
 	int64_t ingest_connections;
 	int64_t ingest_handshakes;
 	int64_t ingest_per_address; /* 0: no limit */
 	int64_t handshake_timeout_s;
 	int64_t message_timeout_s;
 	char *source_ca;
-	char *source_cert; /* NULL, like the key, if none is shown */
+	char *source_cert; /* NULL, like the key, if there is none */
 	char *source_key;
 	char *source_proxy;       /* URL; NULL if not given */
 	bool source_uncompressed; /* do not offer permessage-deflate */
 	int64_t readers;          /* most listeners that read one source; 0: all */
 	int64_t ping_interval_s;
-	int64_t idle_timeout_s; /* 0: a silent source may stay connected while it answers pings */
+	int64_t idle_timeout_s; /* 0: no limit while the source answers pings */
 	char *redis;            /* URL, or "none" */
 	char *redis_ca;
-	char *redis_cert; /* NULL, like the key: none is shown */
+	char *redis_cert; /* NULL, like the key, if there is none */
 	char *redis_key;
 	int64_t redis_timeout_ms;
 	char *store;    /* "postgres" or sqlite://PATH; see config_store_path() */
@@ -69,10 +69,10 @@ struct config {
 	char *admin;
 	struct config_list admin_hosts;
 	char *instance_id;
-	char *claim_prefix; /* with the consumer's name, if there is one */
+	char *claim_prefix; /* includes the consumer's name, if there is one */
 	int64_t claim_ttl_s;
 	int64_t dedup_window_s;
-	char *marks_key; /* the text of the file; NULL if marks have no MAC */
+	char *marks_key; /* contents of the key file; NULL if marks have no MAC */
 	int64_t batch_max;
 	int64_t postgres_connections;
 	int64_t inflight_bytes;
@@ -101,17 +101,17 @@ struct config {
 struct config_redacted {
 	const char *flag; /* without the dashes */
 	const char *env;
-	const char *value; /* as --flag takes it, secrets as ***; NULL if there is none */
+	const char *value; /* as --flag takes it, with secrets as ***; NULL if there is none */
 	enum config_origin origin;
 	bool is_secret; /* value is *** */
 	bool is_file;   /* value is a path */
-	bool is_key;    /* of a file that holds a secret */
+	bool is_key;    /* value is the path of a file that holds a secret */
 };
 
-/* Calls each for each setting, in the order of the table. */
-void config_each(const struct config *c, void (*each)(void *arg, const struct config_redacted *shown), void *arg);
+/* Calls each for every setting, in the order of the table. */
+void config_each(const struct config *c, void (*each)(void *arg, const struct config_redacted *setting), void *arg);
 
-/* Calls each for each unknown environment variable that begins with WSONCE_. meant is "; did you mean ...?" or "". */
+/* Calls each for every unknown environment variable that begins with WSONCE_. meant is "; did you mean ...?" or "". */
 void config_each_unknown(const struct config *c, void (*each)(void *arg, const char *variable, const char *meant),
 			 void *arg);
 
@@ -119,8 +119,8 @@ void config_each_unknown(const struct config *c, void (*each)(void *arg, const c
 const char *config_origin_name(enum config_origin origin);
 
 /* Fills c from the defaults, then the file, credentials, the environment, and the flags argv[1..argc-1]. argv[0] is the
- * command: "listen" has all settings, others lack those that only a listener uses. Returns 0, or -1 with one sentence
- * in error that names the option. Call config_free in both cases; texts are valid until then. */
+ * command: "listen" has all settings; others lack those that only a listener uses. Returns 0, or -1 with a sentence in
+ * error that names the option. Call config_free in both cases; the texts in c are valid until then. */
 int config_read(struct config *c, int argc, char **argv, char *error, size_t size);
 void config_free(struct config *c);
 
@@ -130,21 +130,22 @@ static inline const char *config_store_path(const struct config *c)
 	return c->store && strncmp(c->store, "sqlite://", 9) == 0 ? c->store + 9 : NULL;
 }
 
-/* Called for a setting that has changed. is_taken: config now has the new value; else it needs a restart. */
+/* Called for a setting that has changed. is_taken: config now has the new value; otherwise the change needs a
+ * restart. */
 typedef void config_change_cb(void *arg, const char *name, bool is_taken);
 
 /* Compares a running listener's settings with fresh ones, and moves those that can change at run time (log-level,
  * log-format, tokens and webhooks) to config. fresh gets the old values: free it once they are no longer used. */
 void config_change(struct config *config, struct config *fresh, config_change_cb *each, void *arg);
 
-/* Overwrites secrets in a command line, which other users can see. The words must not be used afterwards. */
+/* Overwrites secrets in argv, which other users can see. Do not use argv afterwards. */
 void config_hide(int argc, char **argv);
 
-/* Prints the settings: those of a command for its --help, or all as a Markdown table. only lists names, with a blank
- * between; NULL: all. */
+/* Prints the settings: those of a command for its --help, or all as a Markdown table. only is a list of names separated
+ * by blanks; NULL: all. */
 void config_help(FILE *out, const char *command, const char *only);
 void config_help_markdown(FILE *out);
-/* True if the setting takes no value on the command line. name has no dashes in front. */
+/* True if the setting takes no value on the command line. name has no leading dashes. */
 bool config_is_switch(const char *name, size_t len);
 /* Appends {flag, value, meaning} to flags for each setting of a command. value names its value, "" for a switch. */
 void config_describe(const char *command, const char *only, struct json_t *flags);
@@ -155,7 +156,7 @@ void config_start_log(const struct config *c);
 /* Logs the main settings in one line, without secrets, and warns about WSONCE_ variables that are not settings. */
 void config_log(const struct config *c);
 
-/* Returns the URL in [NAME=]URL. */
+/* Returns the URL of [NAME=]URL. */
 static inline const char *config_behind_name(const char *text)
 {
 	const char *sign = strpbrk(text, "=:");

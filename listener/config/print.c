@@ -15,7 +15,7 @@
 #include "config/value.h"
 #include "postgres/redact.h"
 
-/* Titles in --help, each above the settings from one on. */
+/* The first setting of each group in --help, and the group's title. */
 static const char *const titles[][2] = {
 	{"source", "feeds"},           {"ingest", "producers"},  {"redis", "Redis"},
 	{"store", "storage"},          {"admin", "operators"},   {"claim-prefix", "claims and marks"},
@@ -96,7 +96,7 @@ void config_start_log(const struct config *c)
 	log_setup(level, strcmp(c->log_format, "json") == 0 ? LOG_JSON : LOG_TEXT, c->instance_id);
 }
 
-/* --- what is in force --- */
+/* --- values in force --- */
 
 const char *config_origin_name(enum config_origin origin)
 {
@@ -114,8 +114,8 @@ static char *show_number(enum value_type type, int64_t n)
 	return memory_printf("%lld%s", (long long)n, type == VALUE_MS ? "ms" : "");
 }
 
-/* Variables of a feed may be keys, and so may the path and query of a URL. */
-static char *show_text(enum value_type type, const char *text)
+/* Redacts what may be a secret: variables of a feed, and the path and query of a URL. */
+static char *redact_text(enum value_type type, const char *text)
 {
 	switch (type) {
 	case VALUE_REDIS:
@@ -139,7 +139,7 @@ static char *show_list(enum value_type type, const struct config_list *l)
 	char *all = NULL;
 
 	for (size_t i = 0; i < l->count; i++) {
-		char *one = show_text(type, l->items[i]);
+		char *one = redact_text(type, l->items[i]);
 		char *more = memory_printf("%s%s%s", all ? all : "", all ? "," : "", one);
 
 		free(one);
@@ -164,7 +164,7 @@ static char *show(const struct config *c, const struct setting *s, const char *f
 	if (s->form.type == VALUE_FILE_OF || s->form.type == VALUE_KEY_FILE)
 		return file ? memory_strdup(file) : NULL;
 	text = *(const char *const *)at;
-	return text ? show_text(s->form.type, text) : NULL;
+	return text ? redact_text(s->form.type, text) : NULL;
 }
 
 static bool holds_secret(const struct setting *s)
@@ -176,26 +176,26 @@ static bool holds_secret(const struct setting *s)
 		s->form.type == VALUE_KEY_FILE || (len > 4 && strcmp(s->flag + len - 4, "-key") == 0));
 }
 
-void config_each(const struct config *c, void (*each)(void *arg, const struct config_redacted *shown), void *arg)
+void config_each(const struct config *c, void (*each)(void *arg, const struct config_redacted *setting), void *arg)
 {
 	const struct setting *s;
 
 	for (size_t i = 0; (s = setting_at(i)); i++) {
 		char *value = show(c, s, c->files[i]);
-		struct config_redacted shown = {.flag = s->flag,
-						.env = s->env,
-						.value = value,
-						.origin = (enum config_origin)c->origins[i],
-						.is_secret = value && strcmp(value, "***") == 0,
-						.is_file = setting_is_file(s),
-						.is_key = holds_secret(s)};
+		struct config_redacted redacted = {.flag = s->flag,
+						   .env = s->env,
+						   .value = value,
+						   .origin = (enum config_origin)c->origins[i],
+						   .is_secret = value && strcmp(value, "***") == 0,
+						   .is_file = setting_is_file(s),
+						   .is_key = holds_secret(s)};
 
-		each(arg, &shown);
+		each(arg, &redacted);
 		free(value);
 	}
 }
 
-/* A secret is in a variable, or in the file that the variable with _FILE names. */
+/* at is the end of a webhook's secret-env, or its suffix _FILE, which names a file with the secret. */
 static bool is_variable_end(const char *at, const char *end)
 {
 	return at == end || (end - at == 5 && strncmp(at, "_FILE", 5) == 0);
@@ -249,7 +249,7 @@ void config_each_unknown(const struct config *c, void (*each)(void *arg, const c
 	}
 }
 
-/* A misspelled setting would otherwise go unnoticed. */
+/* Without this warning a misspelled setting would go unnoticed. */
 static void log_unknown(void *arg, const char *variable, const char *meant)
 {
 	(void)arg;
@@ -259,16 +259,16 @@ static void log_unknown(void *arg, const char *variable, const char *meant)
 
 void config_log(const struct config *c)
 {
-	char *shown = c->sources.count ? url_redact(config_source_url(c, 0)) : NULL;
+	char *redacted = c->sources.count ? url_redact(config_source_url(c, 0)) : NULL;
 	char *redis = url_redact(c->redis);
 
 	log_info("starting",
 		 "version=%s source=%s sources=%zu feeds=%zu ingest=%s admin=%s store=%s redis=%s claim_ttl_s=%lld "
 		 "batch_max=%lld max_inflight_bytes=%lld consumer=%s handler=%s webhooks=%zu",
-		 WSONCE_VERSION, shown, c->sources.count, c->feed_count, c->ingest, c->admin, c->store, redis,
+		 WSONCE_VERSION, redacted, c->sources.count, c->feed_count, c->ingest, c->admin, c->store, redis,
 		 (long long)c->claim_ttl_s, (long long)c->batch_max, (long long)c->inflight_bytes,
 		 *c->consumer ? c->consumer : NULL, c->handler, c->webhooks.count);
-	free(shown);
+	free(redacted);
 	free(redis);
 	config_each_unknown(c, log_unknown, NULL);
 }

@@ -14,7 +14,7 @@ struct key {
 	/* Reads value into at. Returns 0, or -1 after profile_fail. */
 	int (*read)(struct profile_reader *r, const struct key *k, const json_t *value, void *at);
 	size_t offset;     /* in the struct that at points into */
-	const char *words; /* choices in the order of the enum, one blank between; or a note to read */
+	const char *words; /* choices in the order of the enum, separated by one blank; or an option of read */
 	double lowest;
 	double highest;
 };
@@ -24,7 +24,7 @@ struct key_table {
 	size_t count;
 };
 
-/* --- values of one kind each --- */
+/* --- kinds of values --- */
 
 static int read_text(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
 {
@@ -81,7 +81,7 @@ static int read_switch(struct profile_reader *r, const struct key *k, const json
 	return 0;
 }
 
-/* Returns the place of a word in words, -1 if it is not one of them. */
+/* Returns the index of word in words, or -1. */
 static int find_word(const char *words, const char *word)
 {
 	size_t len = strlen(word);
@@ -139,7 +139,7 @@ static int read_hosts(struct profile_reader *r, const struct key *k, const json_
 
 		host += strncmp(host, "*.", 2) == 0 ? 2 : 0;
 		if (!*host || host[strcspn(host, "*/@[] ")])
-			return profile_fail(r, "a host is a name or an address without a port, or *. and a domain");
+			return profile_fail(r, "a host is a name or an address without a port, or *.DOMAIN");
 	}
 	return 0;
 }
@@ -213,7 +213,7 @@ static int check_pointer_item(struct profile_reader *r, const json_t *item)
 	return read_text(r, NULL, item, &pointer) || profile_check_pointer(r, pointer);
 }
 
-/* words is "frame" if they may point into a frame. */
+/* words is "frame" if the templates may point into a frame. */
 static int read_templates(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
 {
 	if (!json_is_array(value))
@@ -263,7 +263,7 @@ static int read_conditions(struct profile_reader *r, const struct key *k, const 
 static int read_capture(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
 {
 	if (!json_is_object(value))
-		return profile_fail(r, "must be an object of variables, each with where its value is");
+		return profile_fail(r, "must be an object of variables and the parts or pointers with their values");
 	return check_each(r, value, k->words ? check_pointer_item : check_part_item) || keep_json(value, at);
 }
 
@@ -321,11 +321,11 @@ static int read_vars(struct profile_reader *r, const struct key *k, const json_t
 {
 	(void)k;
 	if (!json_is_object(value))
-		return profile_fail(r, "must be an object of variables and their first values");
+		return profile_fail(r, "must be an object of variables and their initial values");
 	return check_each(r, value, check_var) || keep_json(value, at);
 }
 
-/* The profile must not contain the token, only where it is. */
+/* The profile must not contain the token itself, only where to find it. */
 static int check_token(struct profile_reader *r, const json_t *item)
 {
 	const char *text = json_string_value(item);
@@ -347,7 +347,7 @@ static int read_tokens(struct profile_reader *r, const struct key *k, const json
 	return check_each(r, value, check_token) || keep_json(value, at);
 }
 
-/* Accepts anything: the member is for people. */
+/* Accepts anything: the member is only documentation. */
 static int read_any(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
 {
 	(void)r, (void)k, (void)value, (void)at;
@@ -368,7 +368,7 @@ static int refuse_key(struct profile_reader *r, const struct key_table *t, const
 	return profile_fail(r, "%s has no key \"%.60s\"%s", what, name, profile_meant(name, next_key, t));
 }
 
-/* Reads the members of an object into at. what names the kind of object in errors. */
+/* Reads the members of an object into at. what is the kind of object, for errors. */
 static int read_object(struct profile_reader *r, struct key_table t, const char *what, const json_t *value, void *at)
 {
 	const char *name;
@@ -451,7 +451,7 @@ static int read_calls(struct profile_reader *r, const struct key *k, const json_
 
 /* --- rules --- */
 
-/* Keys of a rule for events. A profile has them too, for its default. */
+/* Keys for events, in a rule and, for its default, in the profile. */
 /* clang-format 14 and 19 lay this out differently. */
 /* clang-format off */
 #define EVENT_KEYS(AT) \
@@ -517,7 +517,7 @@ static int read_rules(struct profile_reader *r, const struct key *k, const json_
 	return result;
 }
 
-/* --- the rest of the profile --- */
+/* --- other members --- */
 
 static const struct key every_keys[] = {
 	{"var", read_variable, TOP(ping.var), NULL, 0, 0},
@@ -752,7 +752,7 @@ static void complete(struct profile *p)
 	}
 }
 
-/* --- the whole --- */
+/* --- the profile --- */
 
 struct profile *profile_from_json(json_t *root, struct profile_reader *r)
 {

@@ -20,7 +20,7 @@ enum profile_fleet {
 	FLEET_BROADCAST, /* every connection gets all events */
 	FLEET_SHARED,    /* each event goes to one of the connections */
 	FLEET_EXCLUSIVE, /* one listener connects, the others stand by */
-	FLEET_SESSION,   /* like broadcast, but each connection has its own numbering */
+	FLEET_SESSION,   /* like broadcast, but each connection has its own sequence numbers */
 };
 
 enum profile_action {
@@ -37,7 +37,7 @@ enum profile_cursor_scope { SCOPE_SOURCE, SCOPE_HOST, SCOPE_SESSION };
 enum profile_cursor_format { FORMAT_PLAIN, FORMAT_HEX };
 enum profile_ack_mode { ACK_MODE_NONE, ACK_MODE_EACH, ACK_MODE_CUMULATIVE };
 enum profile_ack_on { ACK_ON_DURABLE, ACK_ON_RECEIVE };
-/* What to do after a close code: wait as usual, connect at once, stop, or clear the session's variables and connect. */
+/* After a close code: wait as usual, connect at once, stop for good, or clear the session's variables and connect. */
 enum profile_close { CLOSE_BACKOFF, CLOSE_AT_ONCE, CLOSE_FATAL, CLOSE_RESET };
 
 /* One HTTP call: url_http, or an item of a rule's http. Its texts are templates, rendered by feed/session.h. */
@@ -156,35 +156,35 @@ struct profile {
 	struct profile_rule *rules;
 	size_t rule_count;
 	struct profile_rule fallback; /* the profile's default, for frames that match no rule */
-	/* What is valid but surely a mistake, such as a variable that nothing sets; or "". No listener starts with
-	 * it. */
+	/* Something valid that must be a mistake, such as a variable that nothing sets; "" if none. A listener does not
+	 * start with it. */
 	struct profile_fault doubt;
 	/* For producers that the profile describes: */
-	const json_t *accept_subprotocols; /* allowed besides none and the listener's own; NULL if no others */
+	const json_t *accept_subprotocols; /* accepted besides none and the listener's own; NULL if no others */
 	const json_t *tokens;        /* object: name -> template of a secret; or an array of templates; NULL if none */
-	const json_t *ack;           /* template: the answer to a message that was stored, */
+	const json_t *ack;           /* template of the answer to a message that was stored, */
 	const json_t *ack_duplicate; /* was a duplicate, */
 	const json_t *ack_error;     /* or became a dead letter; NULL: no answer */
-	/* Of profile_of_url alone, whose messages are envelopes: rules do not read them. */
-	char *redacted_url;     /* without secrets; NULL: a profile like any other */
-	const char *row_source; /* what its rows say: its NAME, or redacted_url */
+	/* Only from profile_of_url, whose messages are envelopes that no rule reads: */
+	char *redacted_url;     /* without secrets; NULL in other profiles */
+	const char *row_source; /* source of its rows: its NAME, or redacted_url */
 };
 
-/* True if a member is only for producers. */
+/* True if the profile has a member that is only for producers. */
 bool profile_is_server(const struct profile *p);
 
 /* Reads a profile from text. source, a file or a name, is used in errors. overrides is an object or NULL; its members
- * replace those of the profile, its vars variables one by one. Returns NULL and fills fault on error, like the
- * functions below. */
+ * replace those of the profile, except that vars replaces only the variables it names. On error, this and the functions
+ * below fill fault and return NULL. */
 struct profile *profile_parse(const char *text, size_t len, const char *source, const json_t *overrides,
 			      struct profile_fault *fault);
 struct profile *profile_read_file(const char *path, const json_t *overrides, struct profile_fault *fault);
 /* Reads a shipped profile. spec is NAME or NAME?var=value&... */
 struct profile *profile_read_named(const char *spec, const json_t *overrides, struct profile_fault *fault);
-/* The same; or reads a file, if spec contains a slash or there is no such profile. */
+/* The same, but reads a file if spec contains a slash or no shipped profile has this name. */
 struct profile *profile_read_any(const char *spec, struct profile_fault *fault);
-/* Returns the profile of a plain --source. name, of its NAME or host, is for log and status; idle_s is --idle-timeout.
- */
+/* Returns the profile of a plain --source. name, its NAME or host, appears in the log and the status; idle_s is
+ * --idle-timeout. */
 struct profile *profile_of_url(const char *url, const char *name, bool has_own_name, int64_t idle_s);
 void profile_free(struct profile *p);
 
@@ -197,8 +197,7 @@ struct profile_origin profile_origin_of_member(const char *file, struct slice te
 /* Returns the origin of sources[i] in the text of a settings file. Writes its path to path, which must outlive it. */
 struct profile_origin profile_origin_of_source(const char *file, struct slice text, size_t i, char *path, size_t size);
 
-/* Returns what a close code means, an enum profile_close, by fatal_close, reset_close and close_policy; -1 if the
- * profile does not say. */
+/* Returns the enum profile_close for a close code, or -1 if the profile does not mention it. */
 int profile_close(const struct profile *p, int code);
 
 /* Return the folder of the shipped profiles, and their names, sorted. The caller frees each name and the array. */

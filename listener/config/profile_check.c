@@ -8,7 +8,7 @@
 #include "base/nearest.h"
 #include "config/profile_reader.h"
 
-/* --- complaints --- */
+/* --- errors --- */
 
 static struct slice find_child(struct slice value, const char *name, size_t index)
 {
@@ -107,7 +107,7 @@ static int write_fault(struct profile_fault *fault, const char *source, int line
 	return -1;
 }
 
-/* Writes where r is and what is wrong there. */
+/* Fills fault with r's position and the formatted sentence. */
 static __attribute__((format(printf, 3, 0))) void write_error(const struct profile_reader *r,
 							      struct profile_fault *fault, const char *format,
 							      va_list ap)
@@ -167,7 +167,7 @@ void profile_leave(struct profile_reader *r)
 	r->depth--;
 }
 
-/* --- the nearest word --- */
+/* --- suggestions --- */
 
 const char *profile_meant(const char *word, const char *(*next)(const void *ctx, size_t i), const void *ctx)
 {
@@ -176,7 +176,7 @@ const char *profile_meant(const char *word, const char *(*next)(const void *ctx,
 	struct nearest n;
 
 	nearest_init(&n, word, strlen(word));
-	n.distance = strlen(word) / 2 + 1; /* profiles have few words, and they differ much */
+	n.distance = strlen(word) / 2 + 1; /* profiles have few keys, which differ a lot */
 	for (size_t i = 0; (candidate = next(ctx, i)) != NULL; i++)
 		nearest_offer(&n, candidate);
 	*text = '\0';
@@ -386,7 +386,7 @@ static int check_placeholder(struct profile_reader *r, const char *name, size_t 
 	if (len && *name != '/')
 		return profile_check_variable(r, name, len);
 	if (!has_frame)
-		return profile_doubt(r, "${%.*s}: there is no frame here to point into", (int)len, name);
+		return profile_doubt(r, "${%.*s}: a template here has no frame to point into", (int)len, name);
 	pointer = memory_strndup(name, len);
 	result = profile_check_pointer(r, pointer);
 	free(pointer);

@@ -27,7 +27,7 @@ static void refuse_text(const char *source, const json_error_t *e, struct profil
 			       : e->text);
 }
 
-/* given is where the overrides are written, NULL if that has no lines. */
+/* given is the origin of the overrides, or NULL if they are not in a file. */
 static struct profile *parse(const char *text, size_t len, const char *source, const json_t *overrides,
 			     const struct profile_origin *given, struct profile_fault *fault)
 {
@@ -59,7 +59,7 @@ struct profile *profile_parse(const char *text, size_t len, const char *source, 
 
 /* --- a URL --- */
 
-/* The URL's bytes that are not ASCII percent-encoded, as RFC 3986 wants them. */
+/* Percent-encodes bytes that are not ASCII (RFC 3986, section 2.1). */
 static char *encode_url(const char *url)
 {
 	char *out = memory_alloc(3 * strlen(url) + 1), *at = out;
@@ -70,7 +70,7 @@ static char *encode_url(const char *url)
 	return out;
 }
 
-/* The URL is the value of a variable, because "${" in it is not a placeholder. */
+/* Passes the URL in a variable, so that "${" in it is not taken for a placeholder. */
 struct profile *profile_of_url(const char *url, const char *name, bool has_own_name, int64_t idle_s)
 {
 	char *encoded = encode_url(url);
@@ -122,7 +122,7 @@ struct profile *profile_read_file(const char *path, const json_t *overrides, str
 	return parse_file(path, overrides, NULL, fault);
 }
 
-/* --- the shipped ones --- */
+/* --- shipped profiles --- */
 
 /* Looks for the folder relative to the program: where make install puts it, or in the source tree. */
 const char *profile_folder(void)
@@ -237,7 +237,7 @@ static json_t *make_like(const json_t *first, const char *text)
 	return NULL;
 }
 
-/* The same, and for an array, its items are separated by commas. */
+/* The same, but also for an array, whose items are separated by commas. */
 static json_t *make_value(const json_t *first, char *text)
 {
 	json_t *array, *item;
@@ -260,7 +260,7 @@ static json_t *make_value(const json_t *first, char *text)
 	return array;
 }
 
-/* Reads var=value&... from query, and overwrites it. Variables go into vars, the feed's name into all. */
+/* Reads var=value&... from query, and overwrites it. Puts variables into vars and the feed's name into all. */
 static int read_query(char *query, const json_t *own, json_t *vars, json_t *all, const char *source,
 		      struct profile_fault *fault)
 {
@@ -339,7 +339,7 @@ struct profile *profile_read_any(const char *spec, struct profile_fault *fault)
 
 /* --- the settings file --- */
 
-/* Reads a shipped profile or a file, and overrides members with those of source. */
+/* Reads a shipped profile or a file and overrides its members with those of source. */
 static struct profile *read_changed(const json_t *source, const struct profile_origin *given,
 				    struct profile_fault *fault)
 {

@@ -1,5 +1,5 @@
-/* profile_override.c replaces members of a profile: by those beside "profile" in the settings file, and variables by
- * --feed NAME?variable=value. */
+/* profile_override.c overrides members of a profile with those beside "profile" in the settings file, and variables
+ * with --feed NAME?variable=value. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,7 +42,7 @@ static int override_vars(struct profile_reader *r, json_t *own, const json_t *va
 	return result;
 }
 
-/* --- another url --- */
+/* --- url --- */
 
 /* Returns the length of scheme://host:port in a template, 0 if it does not begin with that. */
 static size_t origin_of(const char *url)
@@ -61,7 +61,7 @@ static size_t origin_of(const char *url)
 	return len;
 }
 
-/* Moves url_resume to the new host, with its path. If url_resume is a variable, the feed sets it, and it stays. */
+/* Moves url_resume to the new host, keeping its path. A url_resume that the feed sets, in a variable, stays. */
 static int move_resume(struct profile_reader *r, json_t *root, const char *url, const char *new_url)
 {
 	const char *resume = json_string_value(json_object_get(root, "url_resume"));
@@ -73,7 +73,7 @@ static int move_resume(struct profile_reader *r, json_t *root, const char *url, 
 	if (!old || !len || origin_of(resume) != old || strncmp(resume, url, old) != 0) {
 		profile_enter(r, "url", 0);
 		return profile_fail(r, "the profile's url_resume cannot be moved to this host: give url_resume, too, "
-				       "or null to connect without it");
+				       "or set it to null");
 	}
 	moved = memory_printf("%.*s%s", (int)len, new_url, resume + old);
 	json_object_set_new(root, "url_resume", json_string(moved));
@@ -81,7 +81,7 @@ static int move_resume(struct profile_reader *r, json_t *root, const char *url, 
 	return 0;
 }
 
-/* If overrides replace url, drops or moves everything that points to the old host. */
+/* If overrides replace url, drops or moves every URL of the old host. */
 static int move_url(struct profile_reader *r, json_t *root)
 {
 	const char *url = json_string_value(json_object_get(root, "url"));

@@ -1,5 +1,5 @@
-/* profile_reader.h: shared by config/profile*.c only: the reader's position, its errors, and the checks of the
- * language's small forms. */
+/* profile_reader.h: for config/profile*.c only: the reader's position, its errors, and the checks of pointers, parts,
+ * conditions and templates. */
 #ifndef WSONCE_PROFILE_READER_H
 #define WSONCE_PROFILE_READER_H
 
@@ -15,7 +15,7 @@ struct profile_reader {
 	struct profile_origin own;   /* of the profile */
 	struct profile_origin given; /* of the overrides */
 	const json_t *overrides;     /* NULL if there are none */
-	const char *name;            /* default name of the profile, must outlive it */
+	const char *name;            /* default name of the profile; must outlive it */
 	struct profile_fault *fault;
 	struct profile_fault doubt; /* the first one; "" if none */
 	struct {
@@ -31,31 +31,31 @@ int profile_override(struct profile_reader *r, json_t *root);
 /* Takes over root. Returns NULL after filling r->fault. */
 struct profile *profile_from_json(json_t *root, struct profile_reader *r);
 
-/* Writes the fault: source, line, path and sentence. Returns -1. */
+/* Fills r->fault: source, line, path and sentence. Returns -1. */
 int profile_fail(struct profile_reader *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Records a doubt in the same form. Returns 0. */
 int profile_doubt(struct profile_reader *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Writes a fault that has no path. Returns -1. */
+/* Fills fault without a path. Returns -1. */
 int profile_fail_at(struct profile_fault *fault, const char *source, int line, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 
 void profile_enter(struct profile_reader *r, const char *name, size_t index);
 void profile_leave(struct profile_reader *r);
 
-/* Returns "; did you mean \"X\"?", X being most like word, or "". Valid until the next call. next(ctx, i) returns the
- * i-th candidate, NULL at the end. */
+/* Returns "; did you mean \"X\"?" with the candidate nearest to word, or "". Valid until the next call. next(ctx, i)
+ * returns the i-th candidate, NULL at the end. */
 const char *profile_meant(const char *word, const char *(*next)(const void *ctx, size_t i), const void *ctx);
 
 /* Returns a new reference to an object whose names are all variables that a profile can set. */
 json_t *profile_collect_variables(const json_t *root);
 
 bool profile_is_pointer(const char *text);
-/* Returns the step * in a JSON pointer, from its slash on, or NULL. */
+/* Returns the first step * of a JSON pointer, beginning with its slash, or NULL. */
 const char *profile_find_star(const char *pointer);
 
 /* Each returns 0, or -1 after profile_fail. */
 int profile_check_steps(struct profile_reader *r, const char *pointer);
-/* The same, and doubts a *. */
+/* The same, but a step * is a doubt. */
 int profile_check_pointer(struct profile_reader *r, const char *pointer);
 int profile_check_part(struct profile_reader *r, const char *part);
 int profile_check_conditions(struct profile_reader *r, const json_t *when);

@@ -19,25 +19,25 @@ struct setting {
 	const char *meaning;
 };
 
-/* Returns the setting at a place in the table, NULL behind the last. */
+/* Returns setting i of the table, or NULL at the end. */
 const struct setting *setting_at(size_t i);
 
-/* Returns the setting with a name, which has no dashes in front; NULL if there is none. */
+/* Returns the setting with this name, without leading dashes, or NULL. */
 const struct setting *setting_find(const char *name, size_t len);
 
 /* True if the command has the setting as a flag. */
 bool setting_is_of(const struct setting *s, const char *command);
 
-/* Returns the default in a command, as text; NULL if there is none. */
+/* Returns the default for a command as text, or NULL if there is none. */
 const char *setting_fallback(const struct setting *s, const char *command);
 
-/* Returns the setting's member in a struct config: a text, list, number or switch, by its form. */
+/* Returns the setting's member of c: a text, list, number or switch, depending on its form. */
 static inline void *setting_member(struct config *c, const struct setting *s)
 {
 	return (char *)c + s->offset;
 }
 
-/* True if the setting has no text in struct config. */
+/* True if the setting fills the member of another setting. */
 static inline bool setting_is_of_other(const struct setting *s)
 {
 	return s->form.type == VALUE_SWITCH || s->form.type == VALUE_FILE_OF;

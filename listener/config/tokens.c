@@ -16,14 +16,14 @@
 
 #define LINE_MAX_BYTES 1024
 #define DEFAULT_NAME   "default"
-#define OTHERS_NAME    "others" /* for certificates beyond the limit */
+#define OTHERS_NAME    "others" /* name for all certificates beyond the limit */
 #define BLANKS         " \t\r\n"
 
 struct tokens {
 	struct token *first;
 	size_t certified; /* number of names of certificates */
 	char *file;       /* NULL if there is none */
-	struct stat seen; /* of the file when last read */
+	struct stat seen; /* state of the file when last read */
 	bool is_warning;
 };
 
@@ -40,7 +40,7 @@ static void free_list(struct token *first)
 	}
 }
 
-/* Puts a new token in front of *first. */
+/* Prepends a new token to *first. */
 static struct token *add(struct token **first, const char *name, const char *token)
 {
 	struct token *new = memory_calloc(1, sizeof(*new));
@@ -71,7 +71,7 @@ static const char *find_fault(const char *name, const char *rest)
 	return NULL;
 }
 
-/* Puts the token of a line, if there is one, in front of *first. Returns what is wrong, or NULL. */
+/* Prepends the token of a line, if there is one, to *first. Returns NULL or an error. */
 static const char *read_line(const struct tokens *t, char *line, struct token **first)
 {
 	static char default_name[] = DEFAULT_NAME;
@@ -94,7 +94,7 @@ static const char *read_line(const struct tokens *t, char *line, struct token **
 	return NULL;
 }
 
-/* Reads all lines; the last one comes first. Returns the number of tokens, or -1 and a sentence. */
+/* Reads all lines into *first, last line first. Returns the number of tokens, or -1 and a sentence in error. */
 static int read_lines(const struct tokens *t, FILE *in, struct token **first, char *error, size_t size)
 {
 	char line[LINE_MAX_BYTES];
@@ -108,7 +108,7 @@ static int read_lines(const struct tokens *t, FILE *in, struct token **first, ch
 		fault = strchr(line, '\n') || feof(in) ? read_line(t, line, first) : "is longer than 1023 bytes";
 		count += *first != before;
 		if (!fault && count > TOKENS_MAX)
-			fault = "is one too many: 1000 tokens at most";
+			fault = "is one token too many: the limit is 1000";
 	}
 	OPENSSL_cleanse(line, sizeof(line));
 	if (fault)
@@ -118,7 +118,7 @@ static int read_lines(const struct tokens *t, FILE *in, struct token **first, ch
 	return fault || !count ? -1 : count;
 }
 
-/* Reads the file into a new list. Returns NULL and a sentence if that fails. */
+/* Reads the file into a new list. On failure returns NULL and a sentence in error. */
 static struct token *read_file(struct tokens *t, char *error, size_t size)
 {
 	struct token *first = NULL;
@@ -145,7 +145,7 @@ static bool is_same(const struct token *a, const struct token *b)
 	       CRYPTO_memcmp(a->digest, b->digest, sizeof(a->digest)) == 0;
 }
 
-/* Tokens that are still there keep their counters and connections; others become invalid. */
+/* Tokens that are also in fresh keep their counters and connections; others become invalid. */
 static void take_over(struct tokens *t, struct token *fresh)
 {
 	for (struct token *old = t->first; old; old = old->next)
@@ -197,7 +197,7 @@ static bool has_changed(const struct stat *a, const struct stat *b)
 	       a->st_ctim.tv_sec != b->st_ctim.tv_sec || a->st_ctim.tv_nsec != b->st_ctim.tv_nsec;
 }
 
-/* A file that is missing, as while it is being replaced, does not count as changed. */
+/* A missing file does not count as changed: it may be about to be replaced. */
 bool tokens_refresh(struct tokens *t)
 {
 	struct token *fresh;
@@ -217,7 +217,7 @@ bool tokens_refresh(struct tokens *t)
 	return true;
 }
 
-/* --- whose it is --- */
+/* --- lookup --- */
 
 struct tokens *tokens_new(const char *token, const char *file, bool is_warning, char *error, size_t size)
 {

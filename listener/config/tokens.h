@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TOKENS_MAX      1000 /* valid tokens; also the most names of certificates */
+#define TOKENS_MAX      1000 /* limit of valid tokens, and of names in certificates */
 #define TOKEN_NAME_MAX  64   /* bytes */
 #define TOKEN_BYTES_MIN 16   /* shorter tokens can be guessed and cause a warning */
 
@@ -21,14 +21,14 @@ struct token {
 	uint64_t connections; /* open now */
 	uint64_t messages;
 	uint64_t rejected; /* of messages */
-	int64_t debt_ms;   /* for garbage: see intake/producer_credit.h */
+	int64_t debt_ms;   /* when its debt for garbage is paid off; see intake/producer_credit.h */
 };
 
 struct tokens;
 
-/* Reads a token, a file, or neither (NULL). A line of the file is "name token", or a token alone, which gets the name
- * "default", as does the one token. Lines that begin with # are comments. is_warning: log short tokens. Returns NULL
- * and a sentence in error, which names file and line and never a token. */
+/* Reads a token, a file, or neither (NULL). A line of the file is "name token" or a token alone. A token without a name
+ * is called "default". Lines that begin with # are comments. is_warning: log short tokens. Returns NULL and a sentence
+ * in error, which names file and line and never a token. */
 struct tokens *tokens_new(const char *token, const char *file, bool is_warning, char *error, size_t size);
 void tokens_free(struct tokens *t);
 
@@ -46,16 +46,16 @@ void tokens_replace(struct tokens *t, struct tokens *fresh);
 /* Returns the number of valid tokens. */
 size_t tokens_count(const struct tokens *t);
 
-/* True if producers must show a token. */
+/* True if producers must send a token. */
 bool tokens_are_demanded(const struct tokens *t);
 
-/* Returns the valid token with these bytes, or NULL. The time does not depend on where given differs. */
+/* Returns the valid token that equals given, or NULL, in constant time. */
 struct token *tokens_find(struct tokens *t, const char *given);
 
 /* Returns the token that stands for certificates with this name. Beyond TOKENS_MAX names, all share "others". */
 struct token *tokens_certified(struct tokens *t, const char *name);
 
-/* Returns the first token, valid or not; next leads to the others. Names may repeat. */
+/* Returns the first token of the list, which includes invalid ones. Names may repeat. */
 const struct token *tokens_first(const struct tokens *t);
 
 #endif

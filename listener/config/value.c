@@ -34,7 +34,7 @@ static int64_t unit_us(enum value_type type)
 	return type == VALUE_SECONDS ? QUANTITY_S : QUANTITY_MS;
 }
 
-/* A duration finer than the unit it is kept in is refused. */
+/* Refuses a duration that is finer than the unit it is kept in. */
 static bool read_duration(enum value_type type, const char *text, int64_t *value)
 {
 	int64_t us;
@@ -66,7 +66,7 @@ static const char *find_number_fault(const struct value_form *f, const char *tex
 	return fault;
 }
 
-/* Skips an SQL identifier, plain or quoted. Returns what follows, or NULL if there is none. */
+/* Skips an SQL identifier, plain or quoted. Returns what follows it, or NULL if there is no identifier. */
 static const char *skip_identifier(const char *at)
 {
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789$";
@@ -176,7 +176,7 @@ const char *value_fault(const struct value_form *form, const char *text, int64_t
 		if (!profile_is_pointer(text))
 			return "is not a JSON pointer of up to 16 steps: it begins with / and has ~ only as ~0 or ~1";
 		return profile_find_star(text)
-			       ? "would name a member \"*\", and not each element: for messages of many "
+			       ? "would name a member \"*\", not every element: for messages with several "
 				 "events write a profile with explode (docs/feeds/profiles.md)"
 			       : NULL;
 	case VALUE_FUNCTION:

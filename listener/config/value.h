@@ -7,29 +7,29 @@
 
 enum value_type {
 	VALUE_TEXT,
-	VALUE_SECRET,   /* a text that is never shown */
-	VALUE_REDIS,    /* a URL shown without its password, or none */
-	VALUE_PROXY,    /* the URL of an HTTP proxy, shown likewise */
+	VALUE_SECRET,   /* a text, never printed */
+	VALUE_REDIS,    /* a URL, printed without its password; or none */
+	VALUE_PROXY,    /* the URL of an HTTP proxy, printed without its password */
 	VALUE_STORE,    /* postgres, or sqlite://PATH */
-	VALUE_CONNINFO, /* a connection string for libpq, never shown */
-	VALUE_URLS,     /* URLs: the flag may be repeated; commas in the environment */
+	VALUE_CONNINFO, /* a connection string for libpq, never printed */
+	VALUE_URLS,     /* URLs: the flag is repeatable; separated by commas in the environment */
 	VALUE_ORIGINS,  /* origins of web pages, scheme://host[:port]; a list like URLs */
-	VALUE_FEEDS,    /* shipped profiles with variables, which may contain commas: blanks in the environment */
-	VALUE_PROFILE,  /* a profile with variables, which are not shown */
+	VALUE_FEEDS,    /* shipped profiles with variables; separated by blanks, since a variable may contain a comma */
+	VALUE_PROFILE,  /* a profile with variables, which are not printed */
 	VALUE_SWITCH,   /* a flag without a value */
 	VALUE_HOSTS,    /* host names; a list like URLs */
-	VALUE_FILE_OF,  /* a file whose first line is the value of the setting without -file */
-	VALUE_KEY_FILE, /* a file whose first line is a key; only the path is shown */
+	VALUE_FILE_OF,  /* a file whose first line is the value of another setting */
+	VALUE_KEY_FILE, /* a file whose first line is a key; only the path is printed */
 	VALUE_NUMBER,
 	VALUE_BYTES,   /* a number with an optional unit: 64M, 64MiB */
 	VALUE_SECONDS, /* a duration such as 90, 90s, 15m, 12h or 30d, kept in seconds */
-	VALUE_MS,      /* the same, kept in milliseconds */
+	VALUE_MS,      /* a duration, kept in milliseconds */
 	VALUE_POINTER, /* RFC 6901 */
 	VALUE_POINTERS,
 	VALUE_ADDRESS,  /* ADDR:PORT, or unix:/path */
 	VALUE_FUNCTION, /* the name of an SQL function, with its schema */
-	VALUE_NAME,     /* of a consumer; may be empty */
-	VALUE_CHOICE,   /* one of some words */
+	VALUE_NAME,     /* the name of a consumer; may be empty */
+	VALUE_CHOICE,   /* one of the words in choices */
 };
 
 /* What a value must be. */
@@ -37,16 +37,16 @@ struct value_form {
 	enum value_type type;
 	int64_t lowest; /* of numbers and durations, in the unit they are kept in */
 	int64_t highest;
-	const char *choices; /* VALUE_CHOICE: words with one blank between */
+	const char *choices; /* VALUE_CHOICE: words separated by one blank */
 };
 
 bool value_is_list(enum value_type type);
 bool value_is_number(enum value_type type);
-/* True if the value may contain a secret and must not be shown. */
+/* True if the value may contain a secret and must not be printed. */
 bool value_is_secret(enum value_type type);
 
-/* Returns NULL if text is valid, else the rest of a sentence that begins with the text, valid until the next call. A
- * number is written to *number unless that is NULL. */
+/* Returns NULL if text is valid, else a predicate for an error ("is not a number ..."), valid until the next call.
+ * Writes a number to *number unless number is NULL. */
 const char *value_fault(const struct value_form *form, const char *text, int64_t *number);
 
 #endif

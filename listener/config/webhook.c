@@ -17,7 +17,7 @@
 #include "base/url.h"
 
 #define SECRET_MARK  "whsec_"
-#define SECRET_LEAST 24 /* bytes, by Standard Webhooks; struct webhook_secret has the most */
+#define SECRET_LEAST 24 /* bytes, by Standard Webhooks; the array in struct webhook_secret is the upper limit */
 #define SECRETS_FILE 4096
 
 struct reader {
@@ -41,7 +41,7 @@ static int fail(const struct reader *r, const char *key, const char *what)
 
 /* --- secrets --- */
 
-/* A secret is whsec_ and base64 (Standard Webhooks). */
+/* A secret is whsec_ followed by base64 (Standard Webhooks). */
 static bool decode_secret(const char *text, size_t len, struct webhook_secret *secret)
 {
 	unsigned char bytes[sizeof(secret->bytes) + 3];
@@ -64,7 +64,7 @@ static bool decode_secret(const char *text, size_t len, struct webhook_secret *s
 	return true;
 }
 
-/* Each of several secrets, separated by blanks, signs. So a secret can be replaced without a gap. */
+/* Reads secrets separated by blanks. Every one signs, so that a secret can be replaced without a gap. */
 static int decode_secrets(const struct reader *r, const char *key, const char *text)
 {
 	static const char blanks[] = " \t\r\n";
@@ -76,7 +76,7 @@ static int decode_secrets(const struct reader *r, const char *key, const char *t
 		if (t->secret_count == WEBHOOK_SECRETS_MAX)
 			return fail(r, key, "there are more than 4 secrets");
 		if (!decode_secret(text, len, &t->secrets[t->secret_count]))
-			return fail(r, key, "a secret must be whsec_ and 24 to 64 bytes in base64");
+			return fail(r, key, "a secret must be whsec_ followed by 24 to 64 bytes in base64");
 		t->secret_count++;
 		text += len;
 	}
@@ -129,7 +129,7 @@ static int read_name(const struct reader *r, const char *key, const char *text)
 	return 0;
 }
 
-/* Tells destinations apart in a table for people. */
+/* The digest identifies the destination in tables and commands without showing the URL. */
 static void digest_url(struct webhook *w, const struct url *url)
 {
 	uint8_t digest[SHA256_BYTES];
@@ -140,7 +140,7 @@ static void digest_url(struct webhook *w, const struct url *url)
 	write_hex(w->digest, digest, 16);
 }
 
-/* Errors do not show the URL, since it may contain a token. */
+/* Errors do not quote the URL, since it may contain a token. */
 static int read_url(const struct reader *r, const char *key, const char *text)
 {
 	struct url url;

@@ -25,13 +25,13 @@ struct webhook {
 	size_t type_count; /* 0: events of every type */
 	char *secret_env;  /* variable with the secrets; NULL if they are in a file */
 	struct webhook_secret secrets[WEBHOOK_SECRETS_MAX];
-	size_t secret_count; /* each signs; 0 only if secrets were not read */
+	size_t secret_count; /* every one signs; 0 only if secrets were not read */
 	int64_t timeout_ms;  /* of one attempt */
 	int64_t concurrency; /* most requests of one listener at once */
-	int64_t attempts;    /* after the last one the delivery is dead */
+	int64_t attempts;    /* the delivery is dead after the last one */
 	int64_t backoff_ms;  /* upper bound of the first wait; doubles with each attempt */
 	int64_t backoff_cap_ms;
-	char *ca; /* PEM certificates that https is verified against; NULL: the system's */
+	char *ca; /* PEM certificates for verifying https; NULL: the system's */
 };
 
 struct webhooks {
@@ -40,8 +40,9 @@ struct webhooks {
 	unsigned int version; /* how often they changed while the listener ran */
 };
 
-/* Reads "webhooks" of the settings file, an array of objects. Reads secrets only if has_secrets: operators' commands do
- * not deliver. Returns 0; or -1 with one sentence in error, without secrets. Call webhooks_free in both cases. */
+/* Reads "webhooks" of the settings file, an array of objects. Reads secrets only if has_secrets, since operators'
+ * commands do not deliver. Returns 0, or -1 with a sentence without secrets in error. Call webhooks_free in both
+ * cases. */
 int webhooks_read(struct webhooks *t, const json_t *value, bool has_secrets, char *error, size_t size);
 void webhooks_free(struct webhooks *t);
 
@@ -52,7 +53,7 @@ void webhook_clear(struct webhook *t);
 /* True if all settings, secrets and the order are the same. */
 bool webhooks_are_same(const struct webhooks *a, const struct webhooks *b);
 
-/* Returns the most requests of one listener at once, over all webhooks. */
+/* Returns the sum of all webhooks' concurrency. */
 size_t webhooks_concurrency(const struct webhooks *t);
 
 #endif

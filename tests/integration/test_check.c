@@ -214,7 +214,7 @@ Test(check, a_handler_is_looked_up, .init = bench_migrate)
 
 Test(check, two_of_its_own_addresses_must_not_be_the_same)
 {
-	expect(2, "two of them are the same address", NULL,
+	expect(2, "two of them have the same address", NULL,
 	       "config lint --ingest 127.0.0.1:8080 --ingest-http 127.0.0.1:8080");
 	expect(0, "0 wrong", NULL, "config lint --ingest 127.0.0.1:0 --admin 127.0.0.1:0");
 }

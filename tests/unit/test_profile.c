@@ -29,7 +29,7 @@ static const struct {
 	{WITH("\"on_open\": [{\"a\":\n[\"${nobody}\"]}]"), "doubt p.json, line 3, on_open[0].a[0]: nothing sets a "
 							   "variable \"nobody\""},
 	{WITH("\"on_open\": [\"${/a}\"]"),
-	 "doubt p.json, line 2, on_open[0]: ${/a}: there is no frame here to point into"},
+	 "doubt p.json, line 2, on_open[0]: ${/a}: a template here has no frame to point into"},
 	{WITH("\"on_open\": [\"${a\"]"), "p.json, line 2, on_open[0]: \"${a\": a ${ without its }"},
 	{WITH("\"on_open\": [\"${env:}\"]"), "p.json, line 2, on_open[0]: ${env:} names nothing"},
 	{WITH("\"headers\": {\"A\": 1}"), "p.json, line 2, headers.A: must be a text"},
@@ -224,7 +224,7 @@ Test(profile, url_without_a_host_asks_where_to_resume)
 	cr_assert_null(profile_parse(JETS, strlen(JETS), "p.json", over, &fault));
 	cr_assert_str_eq(fault.text,
 			 "p.json, url: the profile's url_resume cannot be moved to this host: give url_resume, too, "
-			 "or null to connect without it");
+			 "or set it to null");
 	json_decref(over);
 }
 
