@@ -9,12 +9,12 @@
 #include "base/memory.h"
 #include "base/text.h"
 
-#define FIRST_BYTES 512  /* first allocation; later ones are a quarter more than needed */
+#define FIRST_BYTES 512  /* first allocation; later ones add a quarter */
 #define KEPT_BYTES  4096 /* kept when the queue is empty */
 
 #define NUMBER_DIGITS 20 /* of a 64-bit number */
 
-/* --- into the queue --- */
+/* --- adding --- */
 
 static bool is_plain(const char *s, size_t len)
 {
@@ -66,8 +66,8 @@ static void reserve(struct acks *a, size_t more)
 	a->bytes = memory_realloc(a->bytes, a->size);
 }
 
-/* Writes the head of an unmasked text frame (RFC 6455, section 5.2) and returns room for its payload. libwebsockets is
- * not used because it sends each frame by its own write. */
+/* Writes the head of an unmasked text frame (RFC 6455, section 5.2) and returns room for its payload. libwebsockets
+ * would need a write for each frame. */
 static char *start_frame(struct acks *a, size_t len)
 {
 	size_t head = len < 126 ? 0 : len <= UINT16_MAX ? 2 : 8; /* extra bytes of the length field */
@@ -104,7 +104,7 @@ static char *write_number(char room[NUMBER_DIGITS], uint64_t n)
 	return at;
 }
 
-/* The usual ack: the id needs no escapes and there is no reason to add. */
+/* Fast path: the id needs no escapes and there is no reason to add. */
 static void add_usual(struct acks *a, const struct event *ev, enum outcome outcome, uint64_t n)
 {
 	static const char head[] = "{\"event_id\":\"", middle[] = "\",\"status\":\"", tail[] = "\",\"n\":";
@@ -144,7 +144,7 @@ void acks_add(struct acks *a, const struct event *ev, enum outcome outcome, uint
 		add_quoted(a, ev, outcome, n);
 }
 
-/* --- out of the queue --- */
+/* --- sending --- */
 
 size_t acks_memory(const struct acks *a)
 {

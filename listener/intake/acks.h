@@ -20,10 +20,10 @@ void acks_add(struct acks *a, const struct event *ev, enum outcome outcome, uint
 /* Returns the JSON of such an ack, on the heap. */
 char *ack_text(const struct event *ev, enum outcome outcome, uint64_t n);
 
-/* Adds a text message that is not an ack in this form. */
+/* Adds any other text message. */
 void acks_add_text(struct acks *a, const char *text, size_t len);
 
-/* Bytes to charge to the memory budget. A small buffer, which every connection may have, is free. */
+/* Bytes to charge to the memory budget. A small buffer per connection is not charged. */
 size_t acks_memory(const struct acks *a);
 
 /* Bytes that wait to be sent. */

@@ -22,12 +22,12 @@
 #include "intake/feed_connection.h"
 
 #define TICK_MS       100
-#define MIN_MS        250 /* first wait after a connection that brought nothing */
+#define MIN_MS        250 /* first wait after a connection without an event or a `ready` frame */
 #define MAX_MS        30000
 #define SUCCESSOR_MS  1000 /* minimum age of a connection before it gets a successor */
 #define OWING_MS      2000 /* how long a replaced connection may stay to send its acks */
 #define TELL_MS       60000
-#define TOLD_ENDS     3 /* opening and ending of more connections in a row are no lines of their own */
+#define TOLD_ENDS     3 /* connections in a row whose opening and end are logged; later ones only at debug */
 #define EXAMPLE_BYTES 160
 
 enum state { STATE_STANDBY, STATE_DOWN, STATE_CALLING, STATE_CONNECTING, STATE_OPEN, STATE_STOPPED };
@@ -48,9 +48,9 @@ struct feed_client {
 	bool has_ready;                /* the profile has a `ready` rule */
 	char words[EXAMPLE_BYTES + 1]; /* last frame, kept until the connection is good */
 	struct secrets *secrets;
-	char *shown;
+	char *redacted_url;
 	char error[400];
-	int64_t warned_ms;  /* loop clock, the last warning that it fails; 0: it works */
+	int64_t warned_ms;  /* loop clock, when a failure was last logged as a warning; 0: it works */
 	size_t ends;        /* open connections that ended since the last good one */
 	int64_t trouble_ms; /* loop clock, when invalid data was last logged; 0: never */
 	int64_t last_message_ms;
@@ -84,7 +84,7 @@ static void set_state(struct feed_client *c, enum state state)
 		return;
 	c->state = state;
 	log_write(state == STATE_OPEN && c->ends <= TOLD_ENDS ? LOG_INFO : LOG_DEBUG, "source connection",
-		  "source=%s from=%s to=%s url=%s", name_of(c), state_names[old], state_names[state], c->shown);
+		  "source=%s from=%s to=%s url=%s", name_of(c), state_names[old], state_names[state], c->redacted_url);
 }
 
 /* --- ends --- */
@@ -110,7 +110,7 @@ static void keep_error(struct feed_client *c, const char *reason)
 	make_line(c->error);
 }
 
-/* Draws a uniform wait; without jitter, returns its maximum. */
+/* Returns a random wait, or the maximum if the profile wants no jitter. */
 static int64_t draw_wait(struct feed_client *c)
 {
 	if (c->p.profile->backoff.jitter)
@@ -118,7 +118,7 @@ static int64_t draw_wait(struct feed_client *c)
 	return backoff_longest(&c->backoff);
 }
 
-/* The current connection has ended at this age. */
+/* Updates the failures after the current connection has ended at this age. */
 static void judge_end(struct feed_client *c, int64_t age_ms)
 {
 	if (backoff_judge(&c->backoff, c->is_good, age_ms)) {
@@ -133,7 +133,7 @@ static void on_tick(uv_timer_t *timer);
 static void retry_later(struct feed_client *c, const char *reason, int64_t asked_ms, bool is_at_once)
 {
 	bool was_open = c->state == STATE_OPEN;
-	bool may_hurry = is_at_once && !c->backoff.tries; /* once: the wait that is drawn counts as a try */
+	bool may_hurry = is_at_once && !c->backoff.tries; /* only once, because the drawn wait counts as a try */
 	bool is_warning = !c->warned_ms || now_ms(c) - c->warned_ms >= TELL_MS || asked_ms > c->backoff.cap_ms;
 	int64_t wait = draw_wait(c) + asked_ms;
 
@@ -146,13 +146,13 @@ static void retry_later(struct feed_client *c, const char *reason, int64_t asked
 		  : was_open && c->ends <= TOLD_ENDS ? LOG_INFO
 						     : LOG_DEBUG,
 		  was_open ? "source connection has ended, will retry" : "cannot connect to source, will retry",
-		  "source=%s url=%s reason=%s retry_ms=%lld failures=%zu", name_of(c), c->shown, c->error,
+		  "source=%s url=%s reason=%s retry_ms=%lld failures=%zu", name_of(c), c->redacted_url, c->error,
 		  (long long)wait, c->failures);
 	c->warned_ms = is_warning ? now_ms(c) : c->warned_ms;
 	c->closed_ms = now_ms(c);
 	c->retry_ms = now_ms(c) + wait;
 	set_state(c, STATE_DOWN);
-	if (!c->old) /* no deadline to check before then */
+	if (!c->old) /* without a predecessor there is no deadline before then */
 		uv_timer_start(&c->tick, on_tick, (uint64_t)wait, TICK_MS);
 }
 
@@ -160,7 +160,7 @@ static void stop_for_good(struct feed_client *c, const char *reason)
 {
 	keep_error(c, reason);
 	log_error("source has stopped for good: fix the profile or the account, then restart the listener",
-		  "source=%s url=%s reason=%s", name_of(c), c->shown, c->error);
+		  "source=%s url=%s reason=%s", name_of(c), c->redacted_url, c->error);
 	drop(&c->old, code_of(c));
 	drop(&c->next, code_of(c));
 	drop(&c->now, code_of(c));
@@ -170,7 +170,7 @@ static void stop_for_good(struct feed_client *c, const char *reason)
 
 /* --- a cursor that the feed refuses --- */
 
-/* A feed that echoes the query has not refused the cursor. */
+/* The word must not be part of an echoed query string. */
 static bool names_cursor(const char *words)
 {
 	const char *at = words;
@@ -180,7 +180,7 @@ static bool names_cursor(const char *words)
 	return at;
 }
 
-/* Did a connection that brought nothing end because the feed refused the cursor? Feeds say so in the answer to the
+/* True if a connection without events ended because the feed refused the cursor. Feeds say so in the answer to the
  * handshake, in a close frame, or in an error message. */
 static bool refuses_cursor(const struct feed_client *c, const struct dial_end *end)
 {
@@ -197,7 +197,7 @@ static void drop_cursor(struct feed_client *c, const char *words)
 
 	snprintf(cursor, sizeof(cursor), "%.*s", (int)mark.len, mark.at);
 	keep_error(c, words);
-	log_warn("source refused the cursor and is read without it: events in between may be missing",
+	log_warn("source refused the cursor, reading on without it: events may be missing",
 		 "source=%s from=%s to=%s cursor=%s reason=%s", name_of(c),
 		 timestamp_print(session_moved_s(c->p.session) * 1000000, from),
 		 timestamp_print((int64_t)time(NULL) * 1000000, to), cursor, c->error);
@@ -206,7 +206,7 @@ static void drop_cursor(struct feed_client *c, const char *words)
 	json_decref(names);
 }
 
-/* The current connection ends. If the feed refused the cursor, drop it: the feed would refuse it again. */
+/* Drops the cursor if the feed refused it, since it would refuse it again. */
 static void judge_cursor(struct feed_client *c, const struct dial_end *end)
 {
 	if (!c->is_good && session_mark(c->p.session).at && refuses_cursor(c, end))
@@ -216,13 +216,13 @@ static void judge_cursor(struct feed_client *c, const struct dial_end *end)
 
 /* --- connections and their successors --- */
 
-/* Waits for the old connection to be read to its end: there are at most three connections. */
+/* True while the predecessor is still being read: at most three connections at once. */
 static bool must_wait(const struct feed_client *c)
 {
 	return c->now && c->old && feed_connection_is_behind(c->old);
 }
 
-/* The predecessor stays until its acks are sent. */
+/* Makes the successor the current connection. The old one stays until its acks are sent. */
 static void promote(struct feed_client *c)
 {
 	if (c->now) {
@@ -234,7 +234,7 @@ static void promote(struct feed_client *c)
 	c->now = c->next;
 	c->next = NULL;
 	c->retry_ms = 0;
-	log_info("source connection has a successor", "source=%s url=%s", name_of(c), c->shown);
+	log_info("source connection has a successor", "source=%s url=%s", name_of(c), c->redacted_url);
 }
 
 static void on_connection_open(void *arg, struct feed_connection *conn)
@@ -249,7 +249,7 @@ static void on_connection_open(void *arg, struct feed_connection *conn)
 	set_state(c, STATE_OPEN);
 }
 
-/* The successor failed; keep the current connection as long as the feed does. */
+/* The successor failed: keep the current connection until the feed closes it. */
 static void on_successor_end(struct feed_client *c, const char *reason)
 {
 	keep_error(c, reason);
@@ -286,7 +286,7 @@ static void on_connection_end(void *arg, struct feed_connection *conn, const str
 		retry_later(c, reason, end->wait_ms, what == CLOSE_AT_ONCE);
 }
 
-/* A message was read; a `ready` frame completes the handover to a successor. */
+/* A `ready` frame completes the handover to a successor. */
 static void on_connection_ready(void *arg, struct feed_connection *conn, bool is_ready)
 {
 	struct feed_client *c = arg;
@@ -408,7 +408,7 @@ static void on_line_trouble(void *arg, const char *trouble)
 	log_warn("ignoring invalid data from a source", "source=%s reason=%s", name_of(c), trouble);
 }
 
-/* Logs at most once a minute; a warning if no event has come in that time. */
+/* Logs at most once a minute, as a warning if no event came in that time. */
 static void tell_unmatched(struct feed_client *c)
 {
 	if (!c->unmatched || (c->told_ms && now_ms(c) - c->told_ms < TELL_MS))
@@ -436,9 +436,9 @@ static void connect_now(struct feed_client *c)
 	c->retry_ms = 0;
 	session_connect(c->p.session, now_ms(c), c->closed_ms, c->failures, &dial);
 	secrets_read(c->secrets, c->p.profile->root);
-	free(c->shown);
-	c->shown = memory_strdup(dial.redacted_url ? dial.redacted_url : "");
-	make_line(c->shown); /* a feed may have named it */
+	free(c->redacted_url);
+	c->redacted_url = memory_strdup(dial.redacted_url ? dial.redacted_url : "");
+	make_line(c->redacted_url); /* a feed may have named it */
 	if (at == &c->now)
 		set_state(c, dial.how == HOW_HTTP ? STATE_CALLING : STATE_CONNECTING);
 	*at = feed_connection_new(&c->p, &dial, c->failures, &feed_connection_owner, c);
@@ -476,13 +476,14 @@ static void look_at_age(struct feed_client *c)
 	retry_later(c, "the connection has reached max_age_s", 0, true);
 }
 
-/* The end of a spell whose connections were not logged. */
+/* Logs the end of a series of failures that were not logged one by one. */
 static void tell_recovery(struct feed_client *c)
 {
 	if (c->ends <= TOLD_ENDS || c->state != STATE_OPEN ||
 	    now_ms(c) - feed_connection_since_ms(c->now) < BACKOFF_GOOD_MS)
 		return;
-	log_info("source connection lasts again", "source=%s url=%s failures=%zu", name_of(c), c->shown, c->failures);
+	log_info("source connection is stable again", "source=%s url=%s failures=%zu", name_of(c), c->redacted_url,
+		 c->failures);
 	c->ends = 0;
 }
 
@@ -528,7 +529,7 @@ struct feed_client *feed_client_new(const struct feed_client_parts *parts)
 	c->has_ready = has_ready(p);
 	c->secrets = secrets_new();
 	secrets_read(c->secrets, p->root);
-	c->shown = memory_strdup(p->redacted_url ? p->redacted_url : "");
+	c->redacted_url = memory_strdup(p->redacted_url ? p->redacted_url : "");
 	c->rules = memory_calloc(p->rule_count + 1, sizeof(*c->rules));
 	c->gaps = sequence_gaps_new(p);
 	uv_timer_init(parts->loop, &c->tick);
@@ -572,7 +573,7 @@ void feed_client_free(struct feed_client *c)
 	if (!c)
 		return;
 	secrets_free(c->secrets);
-	free(c->shown);
+	free(c->redacted_url);
 	free(c->rules);
 	sequence_gaps_free(c->gaps);
 	free(c);
@@ -581,7 +582,7 @@ void feed_client_free(struct feed_client *c)
 struct feed_client_view feed_client_view(const struct feed_client *c)
 {
 	return (struct feed_client_view){
-		.url = c->shown,
+		.url = c->redacted_url,
 		.state = state_names[c->state],
 		.error = c->error,
 		.is_open = c->state == STATE_OPEN,

@@ -1,4 +1,4 @@
-/* feed_client.h: the client of one feed that a profile describes. It makes one connection after another. */
+/* feed_client.h: the client of one feed that a profile describes. It connects and reconnects. */
 #ifndef WSONCE_FEED_CLIENT_H
 #define WSONCE_FEED_CLIENT_H
 
@@ -14,26 +14,26 @@
 struct feed_client;
 struct feed_connection;
 
-/* What the client calls as data arrives. All are called from the loop. */
+/* Callbacks for arriving data, called from the loop. */
 struct feed_callbacks {
 	/* A connection is open. The result is passed to the other callbacks as `of`. */
 	void *(*on_open)(void *arg, struct feed_connection *conn);
-	/* A message has come. The calls for its events follow, as in session.h, and then on_read. A plain source gets
-	 * only on_read after this; return whether the message is an event. */
+	/* A message has come. The callbacks for its events follow, as in session.h, and then on_read. A plain source
+	 * gets only on_read; its on_message returns true if the message is an event. */
 	bool (*on_message)(void *of, const char *message, size_t len);
 	void (*on_frame)(void *of);
 	void (*on_event)(void *of, const struct session_event *event);
 	void (*on_reject)(void *of, struct slice bytes, const char *why);
 	void (*on_cursor)(void *of, struct slice cursor);
 	void (*on_ack)(void *of, struct slice frame);
-	/* Drop these variables: a rule says so on the connection `of`, or (of is NULL) a connection has ended. */
+	/* Drop these variables: a rule on the connection `of` says so, or, if of is NULL, a connection has ended. */
 	void (*on_clear)(void *arg, void *of, const json_t *names);
 	/* As in session.h. */
 	bool (*is_held)(void *of);
 	void (*on_release)(void *of);
 	void (*on_read)(void *of);
 	void (*on_too_long)(void *of, const char *head, size_t len, const uint8_t *digest, uint64_t total);
-	/* Does this connection still owe acks? If so, it is not closed at once. */
+	/* Returns true if the connection still owes acks. Then it is not closed at once. */
 	bool (*is_owing)(void *of);
 	void (*on_close)(void *of);
 };
@@ -52,7 +52,7 @@ struct feed_client_parts {
 /* parts is copied; what it points to must outlive the client. Does not connect yet. */
 struct feed_client *feed_client_new(const struct feed_client_parts *parts);
 
-/* Connects and reconnects until feed_client_stop, which sends a close frame with this code; code 0 sends none. A
+/* Connects and reconnects until feed_client_stop, which sends a close frame with this code, or none if it is 0. A
  * stopped client can be started again. */
 void feed_client_start(struct feed_client *c);
 void feed_client_stop(struct feed_client *c, unsigned int code);
@@ -60,14 +60,14 @@ void feed_client_stop(struct feed_client *c, unsigned int code);
 /* Replaces the session, which the caller frees. Only while the client is stopped. */
 void feed_client_set_session(struct feed_client *c, struct session *session);
 
-/* Call after feed_client_stop. Closes the timer; run the loop until nothing is left to do. */
+/* Call after feed_client_stop. Closes the timer; run the loop until it has no more handles. */
 void feed_client_close(struct feed_client *c);
 /* Call after the loop has ended. NULL is allowed. */
 void feed_client_free(struct feed_client *c);
 
 /* Sends an ack, as the profile's send_rate_per_s allows. */
 void feed_connection_send(struct feed_connection *conn, struct slice frame);
-/* Stops reading from the connection while too many acks are owed, or starts again. */
+/* Stops or resumes reading from the connection, which stops while too many acks are owed. */
 void feed_connection_hold(struct feed_connection *conn, bool is_held);
 
 /* Counters for the frames that a rule matched. */
@@ -90,7 +90,7 @@ struct feed_client_view {
 	int64_t last_message_ms;
 	const struct rule_count *rules; /* one for each rule of the profile, then one for unmatched frames */
 	uint64_t connects;
-	uint64_t barren; /* messages that became dead letters since the last event came */
+	uint64_t barren; /* dead letters since the last event */
 	uint64_t replies;
 	struct sequence_gaps_count gaps;
 };

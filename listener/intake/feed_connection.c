@@ -19,7 +19,7 @@
 
 #define IDLE_MS       90000  /* default silence limit if the feed answers pings */
 #define SILENT_MS     600000 /* if it does not */
-#define CATCH_UP_MS   5000   /* time to read the backlog after a pause before it may be closed */
+#define CATCH_UP_MS   5000   /* after a pause, time to read the backlog before the connection may be closed */
 #define EXAMPLE_BYTES 200
 #define REASON_BYTES  300
 
@@ -30,7 +30,7 @@ struct feed_connection {
 	struct dial *dial; /* NULL: not connected */
 	void *of;          /* from on_open; NULL: not open */
 	size_t mirror;     /* selects the mirror and the address of its host */
-	bool is_bare;      /* redirected with its subscriptions kept: send no first messages */
+	bool is_bare;      /* redirected, and the feed keeps the subscriptions: send no first messages */
 	char **on_open;
 	size_t on_open_count;
 	char *headers;
@@ -42,7 +42,7 @@ struct feed_connection {
 	int64_t ping_ms; /* loop clock, next ping; 0: not known */
 	int64_t pinged_ms;
 	int64_t held_ms;  /* loop clock, when reading was last paused; 0: never */
-	int64_t until_ms; /* loop clock, when to close it, because it has a successor; 0: none */
+	int64_t until_ms; /* loop clock, deadline for closing a connection with a successor; 0: none */
 	struct rate_limit rate_limit;
 	/* HTTP: */
 	const struct profile_http *call; /* current or next; NULL: none */
@@ -266,7 +266,7 @@ static const struct session_handler handler = {
 	.on_release = on_release,
 };
 
-/* Reports captured texts, which may be tokens. */
+/* Reports captured texts to on_secret, since they may be tokens. */
 static void tell_secrets(struct feed_connection *conn, const json_t *capture)
 {
 	const char *name;
@@ -283,7 +283,7 @@ static void tell_secrets(struct feed_connection *conn, const json_t *capture)
 
 static void start_calls(struct feed_connection *conn);
 
-/* Does what the message called for. The owner may free conn in the last step. */
+/* Runs the delayed effects of a message. The owner may free conn in the last step. */
 static void after_message(struct feed_connection *conn)
 {
 	const struct profile_rule *http = conn->http_rule, *action = conn->action;
@@ -389,7 +389,7 @@ static bool is_token(const char *text)
 	       !text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$%&'*+-.^_`|~")];
 }
 
-/* Copies a header value without the newline that a file may end with. NULL if it is not a valid value. */
+/* Returns a copy of a header value without a final newline, which a file may have; NULL if it is not valid. */
 static char *header_value(const char *text)
 {
 	char *value = memory_strdup(text);
@@ -410,8 +410,8 @@ static bool has_secret(const char *template)
 	return strstr(template, "${env:") || strstr(template, "${file:");
 }
 
-/* Passes each header line of the profile to add. why gets the reason if one cannot be sent, else "". Headers with
- * secrets go to the profile's own hosts only. */
+/* Calls add for each header line of the profile. Sets why to the reason if one cannot be sent, else to "". Only the
+ * profile's own hosts get headers with secrets. */
 static void write_headers(struct feed_connection *conn, const json_t *headers, bool is_own,
 			  void (*add)(void *to, char *text), void *to, char why[REASON_BYTES])
 {
@@ -434,7 +434,7 @@ static void write_headers(struct feed_connection *conn, const json_t *headers, b
 			snprintf(why, REASON_BYTES, "header %.60s cannot be sent: %s", name,
 				 fault    ? fault
 				 : !value ? "it has no value, or holds a control character"
-					  : "it is the program's own, or not a name");
+					  : "the name is invalid or reserved");
 		free(value);
 	}
 }
@@ -465,7 +465,7 @@ static void set_offer(struct feed_connection *conn)
 	};
 }
 
-/* Copies the first messages: how's live only until the next session_connect. */
+/* Copies the first messages, because those in how live only until the next session_connect. */
 static void keep_first_words(struct feed_connection *conn, const struct session_dial *how)
 {
 	conn->on_open = memory_calloc(how->on_open_count + 1, sizeof(*conn->on_open));
@@ -515,13 +515,12 @@ static void add_call_header(void *to, char *text)
 		free(text);
 }
 
-/* Ends the connection, or its attempt, because an HTTP call failed. */
+/* Ends the connection or the attempt to connect because an HTTP call failed. */
 static void fail_call(struct feed_connection *conn, const char *what, int64_t wait_ms)
 {
 	char reason[400];
 
-	snprintf(reason, sizeof(reason), "the HTTP call %s: %s",
-		 conn->of ? "that a rule asks for" : "before connecting", what);
+	snprintf(reason, sizeof(reason), "the HTTP call %s: %s", conn->of ? "of a rule" : "before connecting", what);
 	fail_later(conn, reason, wait_ms);
 	conn->call = NULL;
 }
@@ -534,7 +533,7 @@ static void dial_with_answer(struct feed_connection *conn)
 	dial(conn, &how);
 }
 
-/* An answer may hold a token, so only its member "error" is shown. */
+/* An answer may hold a token, so the log quotes only its member "error". */
 static void describe_answer(char *what, size_t size, const struct request_answer *answer)
 {
 	json_t *root = json_loadb(answer->body, answer->len, 0, NULL);
@@ -618,7 +617,7 @@ static int64_t idle_limit_ms(const struct feed_connection *conn)
 			      fallback);
 }
 
-/* A plain source may answer pings after it has dropped the subscription, so only messages count for it. */
+/* For a plain source only messages count: it may answer pings after it has dropped the subscription. */
 static void look_for_silence(struct feed_connection *conn)
 {
 	int64_t limit_ms = idle_limit_ms(conn), now = now_ms(conn);
@@ -671,7 +670,7 @@ void feed_connection_tick(struct feed_connection *conn)
 		rate_limit_resume(&conn->rate_limit, now_ms(conn), send_now, conn);
 		look_for_silence(conn);
 		ping_if_due(conn);
-		tell_trouble(conn); /* a cursor is judged long after its message */
+		tell_trouble(conn); /* a bad cursor is found long after its message */
 	}
 	if (*conn->fault)
 		tell_fault(conn);
@@ -711,7 +710,7 @@ bool feed_connection_is_done(const struct feed_connection *conn)
 			     (now_ms(conn) >= conn->until_ms || !conn->p->callbacks->is_owing(conn->of)));
 }
 
-/* --- the beginning --- */
+/* --- opening --- */
 
 struct feed_connection *feed_connection_new(const struct feed_client_parts *parts, const struct session_dial *how,
 					    size_t mirror, const struct feed_connection_owner *owner, void *arg)

@@ -9,9 +9,10 @@ struct feed_connection_owner {
 	void (*on_open)(void *arg, struct feed_connection *conn);
 	/* The connection failed or ended. The owner frees it, here or later. */
 	void (*on_end)(void *arg, struct feed_connection *conn, const struct dial_end *end);
-	/* A message was read. is_ready: a rule with `ready` matched. */
+	/* A message was read. is_ready: a rule with `ready` matched in it. */
 	void (*on_ready)(void *arg, struct feed_connection *conn, bool is_ready);
-	/* A rule reconnects or is fatal. frame is the start of the matched frame. The owner may free the connection. */
+	/* A rule with ACTION_RECONNECT or ACTION_FATAL matched. frame is the start of the matched frame. The owner may
+	 * free the connection. */
 	void (*on_action)(void *arg, struct feed_connection *conn, const struct profile_rule *rule, const char *frame);
 	void (*on_rule)(void *arg, const struct profile_rule *rule, struct slice frame);
 	/* Adds to the counters of this rule. */
@@ -24,7 +25,7 @@ struct feed_connection_owner {
 	void (*on_trouble)(void *arg, const char *trouble);
 };
 
-/* Connects as `how` says, after its HTTP call if it has one. parts must outlive the connection; how is copied. */
+/* Makes the HTTP call of how, if it has one, and connects. parts must outlive the connection; how is copied. */
 struct feed_connection *feed_connection_new(const struct feed_client_parts *parts, const struct session_dial *how,
 					    size_t mirror, const struct feed_connection_owner *owner, void *arg);
 
@@ -37,10 +38,10 @@ void feed_connection_tick(struct feed_connection *conn);
 bool feed_connection_is_open(const struct feed_connection *conn);
 int64_t feed_connection_since_ms(const struct feed_connection *conn); /* loop clock, when it was created */
 
-/* Is it older than max_age_s allows? */
+/* True if it is older than max_age_s allows. */
 bool feed_connection_is_too_old(const struct feed_connection *conn);
 
-/* Is reading paused, or has it resumed less than 5 s ago with data still unread? */
+/* True if reading is paused, or resumed less than 5 s ago and data is still unread. */
 bool feed_connection_is_behind(const struct feed_connection *conn);
 
 /* The connection has a successor. It stays until its acks are sent or until_ms has passed, and longer while it is

@@ -31,14 +31,15 @@
 /* Maximum size of a TLS record (RFC 8446, section 5.1). libwebsockets loops for ever if reading stops in the middle of
  * one. */
 #define RECORD_BYTES 16384
-#define ACKS_STOP    (256u << 10) /* bytes of queued acks at which reading from the producer stops */
+#define ACKS_STOP    (256u << 10) /* bytes of queued acks at which we stop reading from the producer */
 #define ACKS_GO      (64u << 10)
-#define ACKS_PART    8 /* 1/8 of the budget for all acks; beyond it, producers with queued acks are not read */
-#define SEND_BYTES   (256u << 10) /* send buffer in the kernel, which would otherwise grow to megabytes */
+#define ACKS_PART \
+	8 /* all acks may take 1/8 of the budget; beyond that, we don't read from producers with queued acks */
+#define SEND_BYTES   (256u << 10) /* send buffer in the kernel; by default it grows to megabytes */
 #define WRITE_BYTES  (16u << 10)  /* of acks per write: libwebsockets buffers what the kernel does not take */
 #define ACK_PROTOCOL "wsonce.ack.v1"
-#define KEY_CHARS    24 /* length of a Sec-WebSocket-Key: */
-#define KEY_BYTES    16 /* these in base64 */
+#define KEY_CHARS    24 /* length of a Sec-WebSocket-Key, */
+#define KEY_BYTES    16 /* which is this many bytes in base64 */
 
 #define LINGER_S 2 /* time for a dismissed producer to close the connection itself */
 
@@ -54,18 +55,18 @@ struct session {
 	struct list open;     /* of struct ingest, while the socket is open */
 	struct ws_link link;
 	struct ingest *ingest;
-	struct token *token; /* it authenticated with; NULL: none is required */
+	struct token *token; /* the token it authenticated with; NULL: none is required */
 	struct address *address;
-	uint64_t received; /* messages so far; an ack holds the number of its message */
+	uint64_t received; /* messages so far; an ack contains the number of its message */
 	bool wants_acks;
 	bool is_gone; /* the socket is closed: acks are dropped */
 	struct producer_credit credit;
 	struct list rest; /* of ingest->paused */
 	int64_t rest_until_ms;
-	unsigned int leave_code; /* not 0: stop reading, and close with this code when all is answered */
+	unsigned int leave_code; /* not 0: stop reading, and close with this code when all messages are answered */
 	unsigned int close_code; /* close with this code once the acks are sent; 0: do not */
 	size_t pending;          /* messages not yet answered */
-	struct list talker;      /* of struct ingest, while it has acks to send in this turn */
+	struct list talker;      /* of struct ingest, while it has acks to send in this turn of the loop */
 	struct acks acks;
 	struct producer_visitor visitor; /* used if there is a profile */
 };
@@ -91,13 +92,13 @@ struct ingest {
 	uv_timer_t handshake_timer; /* for the oldest */
 	size_t handshake_count;
 	struct list sessions;  /* open ones */
-	struct list paused;    /* sessions, by the time when reading resumes */
+	struct list paused;    /* sessions of paused producers, ordered by the time when they resume */
 	uv_timer_t rest_timer; /* for the first of them */
 	struct list talkers;
 	uv_prepare_t turn; /* before each wait for I/O: acks go out */
 	size_t session_count;
 	size_t acks_bytes; /* memory of all acks, part of the budget */
-	size_t acks_limit; /* above this, producers with acks that the kernel does not take are not read */
+	size_t acks_limit; /* above this, don't read from producers whose acks the kernel does not take */
 	struct refused_peers refusals;
 	struct tokens *tokens;
 	struct tokens *fresh; /* read again, not yet in use; NULL: none */
@@ -207,7 +208,7 @@ static void dismiss(struct session *s)
 		 s->token ? s->token->name : NULL);
 }
 
-/* Refused on arrival, not by a handler, a trigger or another listener. */
+/* True if the message was refused on arrival, not by a handler, a trigger or another listener. */
 static bool is_garbage(const struct event *ev, enum outcome outcome)
 {
 	return outcome == OUTCOME_REJECTED && ev->reason && !ev->attempts;
@@ -226,7 +227,7 @@ static int64_t clock_of(const struct ingest *i)
 	return (int64_t)uv_now(ws_loop(i->ws));
 }
 
-/* A connection has credit of its own. Further ones of a token that owes for twice as much have none. */
+/* Each connection has its own credit, but none if its token's debt is twice the credit. */
 static enum producer_credit_verdict take_credit(struct session *s, int cost)
 {
 	if (cost && s->token && !s->leave_code && producer_debt_is_over(s->token->debt_ms, 2, clock_of(s->ingest)))
@@ -267,7 +268,7 @@ static void talk(struct session *s)
 	check_acks(s, false);
 }
 
-/* Message n has settled, or an event in it. */
+/* Message n or an event in it has settled. */
 static void note_answer(struct session *s, const struct event *ev, enum outcome outcome, uint64_t n)
 {
 	int cost = is_garbage(ev, outcome) ? producer_credit_cost(ev->message_len) : 0;
@@ -302,15 +303,15 @@ static void stop_talking(struct session *s)
 	check_acks(s, false);
 }
 
-/* Is this a temporary error: the kernel takes no bytes now? */
+/* True if the kernel only takes no bytes now. */
 static bool is_passing(int error)
 {
 	return error == EAGAIN || error == EINTR || error == ENOBUFS || error == ENOMEM;
 }
 
-/* After a failed write libwebsockets does not read what the peer sent before. So this writes to the kernel directly;
- * what the kernel does not take, libwebsockets buffers and writes first. With TLS, which only libwebsockets can write,
- * nothing is written to a connection that is known to be reset. */
+/* After a failed write, libwebsockets does not read what the peer had sent. So write to the kernel directly, and let
+ * libwebsockets buffer only what the kernel does not take. TLS needs libwebsockets; there, don't write to a connection
+ * that is known to be reset. */
 static int write_acks(struct session *s, char *at, size_t len)
 {
 	struct lws *wsi = s->link.wsi;
@@ -352,8 +353,8 @@ static int send_acks(struct session *s)
 	return 0;
 }
 
-/* Asking libwebsockets for a writable callback costs four system calls, which is more than the write:
- * only who has something left waits for one. */
+/* A writable callback from libwebsockets costs four system calls, more than the write itself, so only sessions with
+ * unsent acks wait for one. */
 static void on_turn(uv_prepare_t *turn)
 {
 	struct ingest *i = turn->data;
@@ -508,7 +509,7 @@ static int on_message(struct ws_link *link, const char *message, size_t len, boo
 
 static const struct ws_reader reader = {on_message, NULL, NULL};
 
-/* Takes bytes of a frame from libwebsockets. */
+/* Handles bytes of a frame from libwebsockets. */
 static int on_bytes(struct session *s, const char *bytes, size_t len)
 {
 	struct ws_piece piece = {
@@ -522,14 +523,14 @@ static int on_bytes(struct session *s, const char *bytes, size_t len)
 	return ws_link_receive(&s->link, &piece);
 }
 
-/* Judges the peer's close frame, which libwebsockets would echo even if it is invalid. */
+/* Checks the peer's close frame, which libwebsockets would echo even if it is invalid. */
 static int on_close_frame(struct session *s, const char *in, size_t len)
 {
 	unsigned int code = ws_judge_close(in, len);
 	const char *reason = code == LWS_CLOSE_STATUS_PROTOCOL_ERR ? "bad close" : "invalid UTF-8";
 
 	if (s->close_code)
-		return -1; /* it answers ours: no frames follow */
+		return -1; /* it answers ours, so no frames follow */
 	ws_link_ignore(&s->link);
 	if (!code)
 		return 0;
@@ -559,8 +560,8 @@ static bool is_authorized(const struct ingest *i, struct lws *wsi, struct handsh
 	return h->token != NULL;
 }
 
-/* Is the Origin allowed? A browser connects for any page to any address that it can reach, including this one behind a
- * firewall or on loopback, and names the page in Origin. Other clients send no Origin. */
+/* True if the Origin is allowed. Any page can make a browser connect to any address it can reach, such as this one
+ * behind a firewall or on loopback; the browser names the page in Origin. Other clients send no Origin. */
 static bool is_origin(const struct ingest *i, struct lws *wsi)
 {
 	const struct config_list *origins = &i->config->ingest_origins;
@@ -583,7 +584,7 @@ static bool is_path(struct lws *wsi)
 	return lws_hdr_copy(wsi, path, sizeof(path), WSI_TOKEN_GET_URI) > 0 && strcmp(path, "/events") == 0;
 }
 
-/* Does a comma-separated list such as Connection (RFC 9110, section 5.6.1) contain this word? */
+/* True if a comma-separated list such as Connection (RFC 9110, section 5.6.1) contains this word. */
 static bool has_word(const char *list, const char *word)
 {
 	for (size_t len; *list; list += len + strspn(list + len, ", \t")) {
@@ -613,7 +614,7 @@ static unsigned int judge_handshake(struct lws *wsi)
 	return 0;
 }
 
-/* Is there room for one more producer? */
+/* Returns 0 if there is room for one more producer, else the HTTP status to refuse it with. */
 static unsigned int judge_room(const struct ingest *i, const struct handshake *h)
 {
 	size_t most = (size_t)i->config->ingest_per_address;
@@ -688,7 +689,7 @@ static int refuse_upgrade(struct ingest *i, struct lws *wsi, unsigned int status
 	return http_policy_refuse(wsi, status, headers_of(status));
 }
 
-/* The handshake on this socket. NULL if libwebsockets has started TLS before it announced the socket. */
+/* Returns the handshake on this socket, or NULL if libwebsockets started TLS before it announced the socket. */
 static const struct handshake *find_handshake(const struct ingest *i, int fd)
 {
 	for (struct list *node = i->handshakes.prev; node != &i->handshakes; node = node->prev) {
@@ -700,7 +701,7 @@ static const struct handshake *find_handshake(const struct ingest *i, int fd)
 	return NULL;
 }
 
-/* A client without an accepted certificate counts like a wrong token. Takes the address from the handshake, because a
+/* Counts a client without an accepted certificate like a wrong token. The address comes from the handshake, because a
  * reset socket no longer has one. */
 static void on_refused(void *owner, int fd, const char *why)
 {
@@ -732,8 +733,8 @@ static int answer_upgrade(struct ingest *i, struct lws *wsi)
 	return 0;
 }
 
-/* libwebsockets has other ways to open a WebSocket, such as an HTTP/2 stream. Only a socket whose upgrade was judged
- * becomes a producer. Returns 0 or -1. */
+/* Returns 0 if the upgrade was judged, else -1: libwebsockets has other ways to open a WebSocket, such as an HTTP/2
+ * stream. */
 static int check_judged(struct lws *wsi)
 {
 	const struct handshake *h = lws_get_opaque_user_data(wsi);
@@ -815,9 +816,8 @@ static void on_long_head(struct long_head *head)
 	give_up_handshake(i, h);
 }
 
-/* libwebsockets' own timeout starts anew with each byte, and each of its timers is put into its place
- * in one list of all of them: a timer of its own for each of ten thousand connections that come at
- * once would take seconds. Ours are all equally long, so the newest goes to the end. */
+/* libwebsockets' own timeout restarts with each byte, and inserting ten thousand timers into its one sorted list takes
+ * seconds. Our deadlines are equally long, so a new one goes to the end of the list. */
 static void start_handshake(struct ingest *i, struct handshake *h)
 {
 	h->due_ms = (int64_t)uv_now(ws_loop(i->ws)) + i->config->handshake_timeout_s * 1000;
@@ -826,8 +826,8 @@ static void start_handshake(struct ingest *i, struct handshake *h)
 		await_oldest(i);
 }
 
-/* Ends the oldest handshake to make room: of the same address if that has a quarter of all, so that one address cannot
- * displace the others. */
+/* Ends the oldest handshake to make room. If the new one's address has a quarter of all handshakes, ends the oldest of
+ * that address, so that one address cannot displace the others. */
 static void displace(struct ingest *i, const struct address *address)
 {
 	bool is_greedy = address_handshakes(address) > (size_t)i->config->ingest_handshakes / 4;
@@ -930,7 +930,7 @@ static void on_closed(struct session *s)
 		free(s);
 }
 
-/* Why a connected producer would be refused now; NULL if it would not. */
+/* Returns why a connected producer would be refused now, or NULL. */
 static const char *find_objection(const struct ingest *i, const struct session *s)
 {
 	if (!s->token)
@@ -950,7 +950,7 @@ static void disconnect_strangers(struct ingest *i)
 
 		if (!why)
 			continue;
-		log_info("disconnecting a producer that could not connect now", "token=%s reason=%s",
+		log_info("disconnecting a producer that the new settings refuse", "token=%s reason=%s",
 			 s->token ? s->token->name : NULL, why);
 		ws_kill(i->ws, s->link.wsi);
 	}
@@ -1003,7 +1003,7 @@ static int on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user,
 
 	if (!i)
 		return 0;
-	/* cast to int: of some 80 reasons only these matter */
+	/* cast to int, since only these of some 80 reasons matter */
 	switch ((int)reason) {
 	case LWS_CALLBACK_OPENSSL_LOAD_EXTRA_SERVER_VERIFY_CERTS:
 		return certificate_demand(user, &i->certificates);
@@ -1175,7 +1175,8 @@ void ingest_close(struct ingest *i)
 		struct session *s = list_entry(node, struct session, open);
 
 		s->close_code = LWS_CLOSE_STATUS_GOINGAWAY;
-		ws_link_ignore(&s->link); /* the pipeline takes nothing more, not even data from before a reset */
+		ws_link_ignore(
+			&s->link); /* the pipeline takes no more messages, not even data that came before a reset */
 		ws_link_want_write(&s->link);
 	}
 }

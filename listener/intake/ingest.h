@@ -18,18 +18,18 @@ size_t ingest_connections(const struct ingest *i);
 
 /* The tokens and their counters, linked by next. NULL: no token is required. */
 const struct token *ingest_tokens(const struct ingest *i);
-/* The same list, for the other intake (post.c). */
+/* The same list, for post.c. */
 struct tokens *ingest_token_list(struct ingest *i);
 
 /* Reads tokens and certificates again, with fresh settings. Returns 0; then call ingest_take() to use them, which
- * disconnects producers that could not connect with them, or ingest_leave() to discard them. Returns -1 and a sentence
- * if something cannot be read; nothing has changed then. */
+ * disconnects producers that they would refuse, or ingest_leave() to discard them. If something cannot be read, changes
+ * nothing and returns -1 with a sentence in error. */
 int ingest_read_again(struct ingest *i, const struct config *fresh, char *error, size_t size);
 void ingest_take(struct ingest *i);
 void ingest_leave(struct ingest *i);
 
-/* Accepts no new connections and stops reading from producers that get acks: they send unacked messages to another
- * listener. */
+/* Accepts no new connections and stops reading from producers that get acks, since they send unacked messages again to
+ * another listener. */
 void ingest_drain(struct ingest *i);
 
 /* Sends the queued acks, then closes every connection with 1001. */

@@ -1,5 +1,5 @@
 /* lateness.c counts late acks and logs them. A late ack is still sent, because it stops the sender from resending. It
- * cannot go out sooner, because the row is not committed yet. */
+ * cannot go out before the row is committed. */
 #include "intake/lateness.h"
 
 #include "base/counters.h"

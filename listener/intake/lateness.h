@@ -11,7 +11,7 @@ struct lateness {
 	int64_t longest_ms;
 };
 
-/* An ack for a frame that came at came_ms goes out now; both are on the loop clock. deadline_ms 0 means none. */
+/* Call when an ack goes out for a frame that came at came_ms (loop clock). deadline_ms 0 means none. */
 void lateness_note(struct lateness *l, const char *source, int64_t came_ms, int64_t now_ms, int64_t deadline_ms);
 
 #endif

@@ -38,10 +38,10 @@ struct ledger {
 	struct ledger_settings settings;
 	int64_t now_ms; /* loop clock, from ledger_tick */
 	struct list entries;
-	struct list due;     /* entries of which only the ack is left */
+	struct list due;     /* durable entries whose acks were not taken yet */
 	struct entry *open;  /* the last one, or NULL */
-	struct entry *taken; /* its ack was taken last */
-	struct kept cursor;  /* of removed frames, not reported yet */
+	struct entry *taken; /* the one whose ack was taken last */
+	struct kept cursor;  /* of frames that were removed, not reported yet */
 	size_t unacked;
 	bool is_released; /* ledger_release was called; the frame may not be durable yet */
 	bool is_full;
@@ -173,7 +173,7 @@ void ledger_tick(struct ledger *l, int64_t now_ms)
 	l->now_ms = now_ms;
 }
 
-/* --- what is durable --- */
+/* --- durable frames --- */
 
 /* Joins e to the entry before it. */
 static void join(struct ledger *l, struct entry *before, struct entry *e)
@@ -378,7 +378,7 @@ void ledgers_free(struct list *ledgers)
 	list_each(node, after, ledgers) {
 		struct ledger *l = list_entry(node, struct ledger, link);
 
-		l->settings.charge = NULL; /* who counts it may be gone */
+		l->settings.charge = NULL; /* the pipeline that counts it may be gone */
 		ledger_free(l);
 	}
 }

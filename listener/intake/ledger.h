@@ -22,16 +22,17 @@ struct ledger_settings {
 	bool is_at_once;      /* an ack is due on arrival, not when its frame is durable */
 	size_t max_unacked;   /* limit of frames whose acks were not taken; 0: none */
 	struct list *ledgers; /* the list it stays in until it is freed */
-	/* Memory of cursors and acks was taken (positive) or freed. A feed chooses their length. NULL: not counted. */
+	/* The memory of cursors and acks, whose length the feed chooses, has changed by this many bytes. NULL: do not
+	 * charge. */
 	void (*charge)(void *arg, long bytes);
 	/* All frames up to this cursor are durable. cursor lives for the call. */
 	void (*on_cursor)(void *arg, struct slice cursor);
 	/* ledger_take_ack has an ack. */
 	void (*on_ack_due)(void *arg);
-	/* max_unacked is reached: stop reading; or no longer: resume. */
+	/* is_full: max_unacked is reached, stop reading. Otherwise resume. */
 	void (*on_full)(void *arg, bool is_full);
 	void *arg;      /* for on_cursor and charge; must outlive the ledger */
-	void *conn_arg; /* for the other two, which are not called after ledger_leave */
+	void *conn_arg; /* for on_ack_due and on_full, which are not called after ledger_leave */
 };
 
 struct ledger *ledger_new(const struct ledger_settings *settings);
@@ -39,19 +40,19 @@ struct ledger *ledger_new(const struct ledger_settings *settings);
 /* Sets the arrival time of the frames that follow (loop clock). */
 void ledger_tick(struct ledger *l, int64_t now_ms);
 
-/* For each message: ledger_begin_frame, then any of the next five, for each of its frames, and ledger_end. */
+/* For each frame of a message call ledger_begin_frame and then any of the next five; after the message, ledger_end. */
 
-/* A new frame begins: earlier rejections do not concern it. */
+/* Begins a frame. ledger_reject applies to this frame only. */
 void ledger_begin_frame(struct ledger *l);
 
 /* Returns the sender for one more event or dead letter of the frame. Pass it to the pipeline exactly once. */
 struct sender *ledger_expect(struct ledger *l);
-/* The frame or an event in it has this cursor (JSON). Copied. */
+/* Copies the cursor (JSON) of the frame or of an event in it. */
 void ledger_note_cursor(struct ledger *l, struct slice cursor);
-/* The source expects this ack for the events of the frame so far. Copied. Later events of the frame count as another
+/* Copies the ack that the source expects for the events of the frame so far. Later events of the frame count as another
  * frame. */
 void ledger_owe_ack(struct ledger *l, struct slice ack);
-/* A part of the frame cannot be read: never ack it. */
+/* A part of the frame cannot be read, so never ack the frame. */
 void ledger_reject(struct ledger *l);
 /* Cursors count once everything before this frame is durable. */
 void ledger_release(struct ledger *l);
@@ -60,11 +61,11 @@ void ledger_end(struct ledger *l);
 /* The next ack to send; call it only when it can be sent at once. at is NULL if none is due. Lives until the next
  * call. */
 struct slice ledger_take_ack(struct ledger *l);
-/* When the frame of that ack arrived. */
+/* Loop clock, when the frame of that ack arrived. */
 int64_t ledger_taken_ms(const struct ledger *l);
 
-/* Discards all cursors so far, on every connection, because the source said so or the database lost data. Cursors that
- * come later on connections older than first are discarded, too; if first is NULL, they count. */
+/* Discards all cursors so far, on every connection, because the source said so or the database lost data. Also discards
+ * later cursors of connections older than first, unless first is NULL. */
 void ledgers_forget_cursors(struct list *ledgers, const struct ledger *first);
 
 /* The connection is gone. The ledger is freed when its last event has settled. */

@@ -24,7 +24,7 @@
 #define VISITORS    256
 #define LINES_MAX   10000 /* per body: each line that is not an event becomes a dead letter */
 #define BODIES_PART 8     /* 1/8 of the budget for all bodies */
-#define RESULT_OVER 48    /* bytes of a result besides its text */
+#define RESULT_OVER 48    /* bytes of a result in addition to its text */
 
 enum {
 	STATUS_OK = 200,
@@ -138,7 +138,7 @@ static void give_back(struct post *p)
 	post_free(p);
 }
 
-/* --- producers of garbage --- */
+/* --- garbage --- */
 
 /* When this producer's debt is paid off (loop clock). */
 static int64_t *debt_of(struct posts *all, struct token *token, struct address *address)
@@ -382,7 +382,7 @@ static struct http_refusal blame(const struct posts *all, struct address *addres
 	return (struct http_refusal){STATUS_UNAUTHORIZED, "send a token: Authorization: Bearer\n"};
 }
 
-/* As for a WebSocket: a browser sends for any page to any address. */
+/* As for a WebSocket: any page can make a browser send to any address. */
 static bool is_origin(const struct posts *all, const char *origin)
 {
 	const struct config_list *origins = &all->config->ingest_origins;
@@ -495,7 +495,7 @@ static void on_body(void *post, const char *bytes, size_t len)
 		refuse_largest(p->posts);
 }
 
-/* May the events of a complete body go to the pipeline? They take more memory there than their text. */
+/* Decides if the events of a complete body may go to the pipeline, where they take more memory than their text. */
 static struct http_refusal judge_whole(const struct posts *all)
 {
 	if (all->is_draining)

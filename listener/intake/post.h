@@ -15,7 +15,7 @@ struct posts;
  * sentence in error. */
 struct posts *posts_open(struct ws *ws, const struct config *config, struct tokens *tokens, char *error, size_t size);
 
-/* As ingest_read_again(), ingest_take() and ingest_leave(). Tokens that belong to ingest.h are left to it. */
+/* Like ingest_read_again(), ingest_take() and ingest_leave(), which handle the tokens of a shared list. */
 int posts_read_again(struct posts *all, const struct config *fresh, char *error, size_t size);
 void posts_take(struct posts *all);
 void posts_leave(struct posts *all);
@@ -26,13 +26,13 @@ const struct tokens *posts_tokens(const struct posts *all);
 /* Refuses new requests. Accepted ones are answered as they settle. */
 void posts_drain(struct posts *all);
 
-/* Answers the waiting requests that their unsettled events may not be committed. */
+/* Answers all waiting requests with 503: some of their events may not be committed. */
 void posts_give_up(struct posts *all);
 
-/* Are all requests answered? */
+/* True if all requests are answered. */
 bool posts_are_answered(const struct posts *all);
 
-/* Closes all connections. Run the loop until nothing is left to do. */
+/* Closes all connections. Run the loop until it has no more handles. */
 void posts_close(struct posts *all);
 
 /* Call after the loop has ended. NULL is allowed. */

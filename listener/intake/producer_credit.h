@@ -12,12 +12,12 @@
 #define PRODUCER_CREDIT_SAVED    9000 /* most credit that events can add; messages settle out of order */
 #define PRODUCER_CREDIT_PAUSES   5    /* at the last one the producer is disconnected */
 #define PRODUCER_CREDIT_PAUSE_MS 500
-#define PRODUCER_CREDIT_BYTES    1024 /* of garbage that cost one credit more */
-#define PRODUCER_CREDIT_MOST     64   /* upper limit of that, because not more is kept */
+#define PRODUCER_CREDIT_BYTES    1024 /* garbage costs one more credit for each of these */
+#define PRODUCER_CREDIT_MOST     64   /* upper limit of that surcharge: a dead letter keeps no more bytes */
 
 /* For one connection. Starts as all zeros. */
 struct producer_credit {
-	int spent;           /* credit used; negative if events prevail */
+	int spent;           /* credit used; negative if events outnumber garbage */
 	unsigned int pauses; /* since spent was last 0 or less */
 	bool is_paused;
 };
@@ -37,15 +37,15 @@ enum producer_credit_verdict producer_credit_take(struct producer_credit *p, int
 
 void producer_credit_resume(struct producer_credit *p);
 
-/* May the producer be read while this many of its messages are unanswered? After a pause it may have no more of them
- * than it has credit. */
+/* True if the producer may be read while this many of its messages are unanswered. After a pause it may have no more of
+ * them than it has credit. */
 bool producer_credit_allows(const struct producer_credit *p, size_t unanswered);
 
-/* What all connections and requests of one token owe for garbage: until when it takes to pay it off (loop clock), at
- * PRODUCER_CREDIT_AGAIN messages for each PRODUCER_CREDIT_PAUSE_MS. Counts one settled message, an event if cost is 0.
- */
+/* Counts one settled message (an event if cost is 0) in the debt that all connections and requests of one token share.
+ * The debt is the time (loop clock) at which it is paid off, at PRODUCER_CREDIT_AGAIN messages per
+ * PRODUCER_CREDIT_PAUSE_MS. */
 void producer_debt_note(int64_t *debt_ms, int cost, int64_t now_ms);
-/* Does it owe more than PRODUCER_CREDIT messages, this many times? Then it must not send. */
+/* True if the debt is more than `times` times PRODUCER_CREDIT messages. Then the producer must not send. */
 bool producer_debt_is_over(int64_t debt_ms, int times, int64_t now_ms);
 
 #endif

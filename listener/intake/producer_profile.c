@@ -1,5 +1,5 @@
-/* producer_profile.c reads producers' messages by a profile. All producers share one session. If rules set variables,
- * the producer's own are swapped in for each message. The acks for a frame are rendered when it has been read, one for
+/* producer_profile.c reads producers' messages with a profile. All producers share one session; if rules set variables,
+ * it swaps in the producer's own for each message. The acks for a frame are rendered when it has been read, one for
  * each outcome, and receipt.c keeps them until the outcome is known. */
 #include "intake/producer_profile.h"
 
@@ -30,14 +30,14 @@ struct producer_profile {
 	uint64_t n;
 	size_t handed;
 	bool has_event;                  /* the frame has an event */
-	const struct profile_rule *rule; /* that the frame matched; NULL: none was tried */
+	const struct profile_rule *rule; /* rule that the frame matched; NULL: not matched yet */
 	struct slice frame;
 	bool is_frame; /* a frame is being read */
-	bool is_owed;  /* the frame gave an event or a dead letter */
+	bool is_owed;  /* the frame contained an event or a dead letter */
 	struct bytes words[3];
 };
 
-/* --- words --- */
+/* --- texts of acks --- */
 
 /* Renders a template. at is NULL if it has no value. */
 static struct slice render(struct producer_profile *s, const json_t *t, struct bytes *into)
@@ -132,7 +132,7 @@ static void on_event(void *ctx, const struct session_event *event)
 {
 	struct producer_profile *s = ctx;
 	const struct feed_event read =
-		feed_event_from(event, s->profile, true); /* shared, because the producer waits for an answer */
+		feed_event_from(event, s->profile, true); /* shared: the producer waits for an answer */
 
 	if (s->has_id && !s->has_event)
 		set_text(s, "event_id", event->id);
@@ -239,7 +239,7 @@ static bool changes_variables(const struct profile *p)
 	return false;
 }
 
-/* Does the profile use ${name}, or "$name" in a condition? */
+/* True if the profile uses ${name}, or "$name" in a condition. */
 static bool has_variable(const struct profile *p, const char *name)
 {
 	char *text = json_dumps(p->root, 0), *braced = memory_printf("${%s}", name),

@@ -1,4 +1,5 @@
-/* producer_profile.h: reads producers' messages by the profile of --ingest-profile, and makes the acks it describes. */
+/* producer_profile.h: reads producers' messages with the profile of --ingest-profile, and makes the acks it
+ * describes. */
 #ifndef WSONCE_PRODUCER_PROFILE_H
 #define WSONCE_PRODUCER_PROFILE_H
 
@@ -17,9 +18,9 @@ struct producer_profile;
 /* The callbacks run inside producer_profile_read and when an event settles. */
 struct producer_profile_owner {
 	struct receipts_owner receipts;
-	/* A rule sends this text now. It lives for the call. */
+	/* Send this text of a rule now. It lives for the call. */
 	void (*on_reply)(void *arg, struct slice text);
-	/* A rule disconnects the producer. Unless is_fatal, it may reconnect. */
+	/* Disconnect the producer, because a rule says so. Unless is_fatal, it may reconnect. */
 	void (*on_leave)(void *arg, bool is_fatal);
 };
 
@@ -39,17 +40,18 @@ void producer_profile_free(struct producer_profile *s); /* NULL is allowed */
 /* Adds the tokens of the profile to t. Returns 0, or -1 and a sentence if one cannot be read. */
 int producer_profile_add_tokens(struct producer_profile *s, struct tokens *t, char *error, size_t size);
 
-/* A producer has connected. name is its token's name or NULL. name and arg live until its last event has settled. */
+/* Call when a producer has connected. name is its token's name or NULL. name and arg must live until its last event has
+ * settled. */
 void producer_profile_enter(struct producer_profile *s, struct producer_visitor *v, const char *name, bool is_told,
 			    void *arg);
-/* The producer's connection is gone. */
+/* Call when the producer's connection is gone. */
 void producer_profile_leave(struct producer_profile *s, struct producer_visitor *v);
 
-/* Reads message n of the producer. Returns how often on_answer will be called for it, later. */
+/* Reads message n of the producer. Returns how often on_answer will be called for it later. */
 size_t producer_profile_read(struct producer_profile *s, struct producer_visitor *v, const char *message, size_t len,
 			     uint64_t n);
 
-/* Does the profile describe acks? */
+/* True if the profile describes acks. */
 bool producer_profile_has_words(const struct producer_profile *s);
 
 #endif

@@ -19,11 +19,11 @@ struct open_connection {
 	struct profiled *source;
 	struct feed_connection *conn;
 	struct ledger *ledger;
-	bool is_held;     /* cursors do not count yet */
+	bool is_held;     /* cursors do not count yet (hold_until) */
 	bool is_released; /* the current message has the frame that ends is_held */
 };
 
-/* Does the source wait for its stored cursor? */
+/* If the source waits for its stored cursor. */
 enum want {
 	WANT_NOTHING,
 	WANT_CURSORS, /* it waits for the next reading */
@@ -37,18 +37,18 @@ struct profiled {
 	struct feed_client *client;
 	struct lease *lease; /* NULL: the source is not exclusive */
 	enum want want;
-	bool is_off_turn;    /* another listener's turn */
+	bool is_off_turn;    /* it is another listener's turn */
 	bool is_closed;      /* events of gone connections may still settle */
 	struct list ledgers; /* of all connections, including closed ones */
 	struct lateness lateness;
-	char host[256]; /* of its URL without variables; scope of its cursor */
-	char *kinds[2]; /* of its cursor: from the profile, and after a restart of the source */
+	char host[256]; /* scope of its cursor: the host of its first URL */
+	char *kinds[2]; /* kind of its cursor, [is_anew] */
 	bool is_anew;
 };
 
 /* --- cursors --- */
 
-/* Writes the host of the source's first URL: cursors of other hosts mean nothing to it. */
+/* Writes the host of the source's first URL. Cursors of other hosts mean nothing to it. */
 static void write_host(const struct profiled *s, char *host, size_t size)
 {
 	struct url url;
@@ -89,7 +89,7 @@ static void on_cursor_durable(void *arg, struct slice cursor)
 		pipeline_put_cursor(s->parts.pipeline, &put);
 }
 
-/* Deletes the stored cursor, which would be ahead of new ones. */
+/* Deletes the stored cursor, which may be ahead of new ones. */
 static void forget_cursor(struct profiled *s)
 {
 	s->is_anew = true;
@@ -123,7 +123,7 @@ void profiled_end_reading(struct profiled *s)
 	feed_client_start(s->client);
 }
 
-/* Connects, from the cursor if there is one. */
+/* Connects, after reading the stored cursor if the profile has cursors. */
 static void go(struct profiled *s)
 {
 	if (s->profile->cursor.kind == CURSOR_NONE) {
@@ -155,10 +155,10 @@ void profiled_forget(struct profiled *s)
 		go(s);
 }
 
-/* --- its turn --- */
+/* --- turns --- */
 
-/* Disconnects: another listener may read the source from now on. Its cursor must be read again before the next
- * connection. */
+/* Disconnects, since another listener may read the source from now on and move the cursor: the next connection reads it
+ * again. */
 static void leave_it(struct profiled *s, unsigned int code)
 {
 	s->want = WANT_NOTHING;
@@ -282,7 +282,7 @@ static void on_event(void *of, const struct session_event *event)
 	pipeline_receive_event(o->source->parts.pipeline, &read, sender);
 }
 
-/* The sender for a dead letter of a frame or of a part of it. */
+/* Returns the sender for a dead letter of a frame or of a part of a frame. */
 static struct sender *expect_letter(struct open_connection *o)
 {
 	ledger_reject(o->ledger);

@@ -30,8 +30,8 @@ void profiled_start(struct profiled *s);
  * lease. */
 void profiled_set_turn(struct profiled *s, bool is_ours);
 
-/* Reading the stored cursors begins; this is one of them; reading has ended. A source that asked for its cursor before
- * reading began now connects. */
+/* Pass the stored cursors: call begin, then restore for each cursor, of any source, and end. A source that asked for
+ * its cursor before begin connects at end. */
 void profiled_begin_reading(struct profiled *s);
 void profiled_restore(struct profiled *s, const struct cursor *cursor);
 void profiled_end_reading(struct profiled *s);

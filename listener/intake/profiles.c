@@ -11,7 +11,7 @@ struct profiles {
 	const char **names; /* of sources that may have a stored cursor */
 	size_t name_count;
 	bool is_reading; /* a query for the cursors is running */
-	bool is_wanting; /* read them again afterwards */
+	bool is_wanting; /* a source wants its cursor: read them again afterwards */
 	bool is_closing;
 	size_t count;
 	struct profiled *items[];

@@ -10,9 +10,9 @@
 #define RATE_LIMIT_WAITING 1000 /* messages that may be queued */
 
 enum rate_limit_kind {
-	RATE_LIMIT_OWN,   /* first messages and pings */
+	RATE_LIMIT_OWN,   /* our first messages and pings */
 	RATE_LIMIT_ACK,   /* for events */
-	RATE_LIMIT_REPLY, /* to a frame, so the feed decides how many there are */
+	RATE_LIMIT_REPLY, /* answers to frames: the feed decides how many */
 };
 
 /* For one connection; see rate_limit_init. */
@@ -34,7 +34,7 @@ void rate_limit_clear(struct rate_limit *c);
 int rate_limit_send(struct rate_limit *c, const char *text, size_t len, enum rate_limit_kind kind, int64_t now_ms,
 		    rate_limit_cb *send, void *arg);
 
-/* Sends the queued messages that the rate allows by now. */
+/* Sends the queued messages that the rate allows now. */
 void rate_limit_resume(struct rate_limit *c, int64_t now_ms, rate_limit_cb *send, void *arg);
 
 #endif

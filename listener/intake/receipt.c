@@ -1,5 +1,5 @@
-/* receipt.c keeps the frames of a producer until all their events have settled, and picks the ack for each. The acks
- * are made by producer_profile.c and sent by ingest.c. */
+/* receipt.c keeps the frames of a producer until all their events have settled, and picks the ack for each.
+ * producer_profile.c renders the acks and ingest.c sends them. */
 #include "intake/receipt.h"
 
 #include <stdlib.h>
@@ -20,7 +20,7 @@ struct receipt {
 	bool is_open;     /* still being read */
 	bool has_new;     /* an event was not stored before */
 	bool has_error;
-	char *reason; /* first error; heap */
+	char *reason; /* reason of the first error; heap */
 	char *text;   /* all acks, one after the other; heap */
 	struct receipt_words words;
 	size_t bytes; /* memory charged */

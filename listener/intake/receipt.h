@@ -10,13 +10,13 @@
 #include "base/slice.h"
 #include "road/event.h"
 
-/* Placeholder in an error ack for the reason, which is known when the event settles. If a producer's own text contains
- * it, that producer sees the reason there, too. */
+/* Placeholder in an error ack for the reason, which is known only when the event settles. A producer whose own text
+ * contains it only sees its reason there, too. */
 #define RECEIPT_REASON "@wsonce-reason@"
 
 /* The callbacks run when an event settles, or inside receipts_end. */
 struct receipts_owner {
-	/* Send this now. came_ms: when its frame came (loop clock). text lives for the call. */
+	/* Send this ack now. came_ms: when its frame came (loop clock). text lives for the call. */
 	void (*say)(void *arg, struct slice text, int64_t came_ms);
 	/* An event or dead letter of message n has settled, and the ack of its frame was passed to say. May free the
 	 * receipts. */
@@ -34,8 +34,7 @@ struct receipts {
 	const char *name;   /* of the producer's token; NULL: none */
 	bool is_cumulative; /* an ack covers all frames before it, too */
 	bool is_left;       /* the connection is gone: send nothing */
-	struct list frames; /* unsettled frames in order of arrival; if cumulative, also frames whose acks
-			       wait */
+	struct list frames; /* unsettled, in order of arrival; if cumulative, also settled ones behind them */
 	size_t count;       /* of frames */
 	struct receipt *open;
 	uint64_t n;

@@ -15,7 +15,7 @@ struct sequence_gaps {
 	struct gaps *seen;
 	const char *source;
 	struct sequence_gaps_count all;
-	struct sequence_gaps_count told; /* part of all that was logged */
+	struct sequence_gaps_count told; /* the part that was logged */
 	int64_t told_ms;                 /* loop clock, last logged; 0: never */
 	char example[KEY_BYTES + 2 * GAP_NUMBER_BYTES + 20];
 };

@@ -1,4 +1,4 @@
-/* sequence_gaps.h: counts gaps in the sequence numbers of a source, which the profile's `gap` points to. */
+/* sequence_gaps.h: counts gaps in the sequence numbers that the profile's `gap` points to. */
 #ifndef WSONCE_SEQUENCE_GAPS_H
 #define WSONCE_SEQUENCE_GAPS_H
 

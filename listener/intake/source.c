@@ -1,5 +1,5 @@
-/* source.c owns the list of dialled feeds, whose turn it is to read them, and what the admin pages show. A plain
- * --source is a feed with a built-in profile. */
+/* source.c owns the list of dialled feeds, the turns to read them, and what the admin pages show. A plain --source is a
+ * feed with a built-in profile. */
 #include "intake/source.h"
 
 #include <stdlib.h>
@@ -20,10 +20,10 @@ struct sources {
 	struct profiles *profiles;
 	struct readers *readers; /* NULL: every listener reads every source */
 	size_t count;
-	struct profile *items[]; /* those of --source first, which this file frees */
+	struct profile *items[]; /* those of --source first; this file frees them */
 };
 
-/* --- whose turn it is to read --- */
+/* --- turns --- */
 
 static void on_turn(void *arg, size_t i, bool is_ours)
 {
@@ -43,7 +43,7 @@ static struct reading on_ask(void *arg, size_t i)
 				.last_message_ms = view.last_message_ms};
 }
 
-/* Starts sharing sources by turns. Exclusive sources have a lease instead. */
+/* Starts taking turns at sources. Exclusive sources have a lease instead. */
 static void open_readers(struct sources *all)
 {
 	const struct config *config = all->config;
@@ -115,7 +115,7 @@ size_t sources_count(const struct sources *s)
 	return s->count;
 }
 
-/* Until a listener knows whose turn it is, it cannot leave a source to others. */
+/* True if a source that waits counts as ready, since another listener reads it. False until the turns are known. */
 static bool may_stand_by(const struct sources *all)
 {
 	return !all->readers || readers_know(all->readers);

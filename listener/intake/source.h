@@ -11,7 +11,7 @@
 
 struct sources;
 
-/* Connects to every URL and feed of config, for ever. On failure returns NULL with a sentence in error. */
+/* Connects and reconnects to every URL and feed of config. On failure returns NULL with a sentence in error. */
 struct sources *sources_open(struct ws *ws, const struct config *config, char *error, size_t size);
 
 /* What the admin pages show about source i. Plain URLs come first. The texts live until the loop runs again. */
