@@ -1,4 +1,4 @@
-/* backlog.c owns what is known about the outbox as a whole. relay.c queries it. */
+/* backlog.c owns the counts of the whole outbox. relay.c queries them. */
 #include "outbox/backlog.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 #define AGAIN_MS 60000
 
-/* Stores the names. Returns whether there are any and they have changed. */
+/* Stores the names. Returns true if they have changed and are not empty. */
 static bool is_news(char *names, size_t size, const char *now)
 {
 	bool is_new = *now && strncmp(names, now, size - 1) != 0;
@@ -18,15 +18,16 @@ static bool is_news(char *names, size_t size, const char *now)
 	return is_new;
 }
 
-/* Warns: rows of a webhook that was renamed or removed wait for ever, and if a name has two URLs, a row goes to
- * whichever listener leases it first. */
+/* Warns because rows of a webhook that was renamed or removed wait for ever, and because with two URLs for a name, a
+ * row goes to the URL of the listener that leases it first. */
 static void read_names(struct backlog *b, const char *strays, const char *rows, const char *disputed)
 {
 	if (is_news(b->strays, sizeof(b->strays), strays))
 		log_warn("deliveries are pending for webhooks that no listener has; see wsonce dead-letters discard",
 			 "targets=%s deliveries=%s", b->strays, rows);
 	if (is_news(b->disputed, sizeof(b->disputed), disputed))
-		log_warn("webhooks have another URL with another listener: give all the same settings, or other names",
+		log_warn("webhooks have different URLs on different listeners: give all listeners the same settings, "
+			 "or rename one",
 			 "targets=%s", b->disputed);
 }
 

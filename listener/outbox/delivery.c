@@ -1,7 +1,7 @@
-/* delivery.c owns the requests to webhooks: one of libcurl's for each attempt (base/curl_loop.h). Callers decide what
- * is sent and what an answer means.
+/* delivery.c owns the requests to webhooks: one libcurl request per attempt (base/curl_loop.h). Callers decide what to
+ * send and what an answer means.
  *
- * libcurl does not block: it looks up names on a thread. Proxies come from the usual environment variables (http_proxy,
+ * Nothing blocks: libcurl looks up names on a thread. Proxies come from the usual environment variables (http_proxy,
  * https_proxy, NO_PROXY). */
 #include "outbox/delivery.h"
 
@@ -27,10 +27,10 @@
 #include "base/text.h"
 #include "base/url.h"
 
-#define HEAD_BYTES        1024  /* of an answer's body that are kept */
-#define BODY_BYTES        65536 /* of an answer's body that are read, to reuse the connection, */
-#define BODY_MS           2000  /* if it comes within this time */
-#define LINES_BYTES       65536 /* of its heads and trailers; a status within them counts */
+#define HEAD_BYTES        1024  /* kept of an answer's body */
+#define BODY_BYTES        65536 /* read of an answer's body, so that the connection can be reused, */
+#define BODY_MS           2000  /* if the body comes within this time */
+#define LINES_BYTES       65536 /* limit of an answer's headers and trailers; the status counts even if they are longer */
 #define SWEEP_MS          500
 #define HEADERS           7
 #define HEADER_BYTES      64    /* of a header other than the signature */
@@ -43,7 +43,7 @@ struct deliveries {
 	uv_timer_t sweep; /* runs while there are some: */
 	struct list links;
 	struct list answered; /* requests whose status has come and whose body has not */
-	uint64_t changed_ms;  /* loop clock: certificates read before are outdated; 0: none are */
+	uint64_t changed_ms;  /* loop clock: handles older than this have outdated certificates; 0: none */
 	unsigned int changes;
 	struct list spare;
 	size_t spare_count, spare_max;
@@ -65,8 +65,8 @@ struct delivery {
 	void *arg;
 	size_t head_len;
 	size_t body_len;
-	size_t lines_len;     /* of its heads and trailers */
-	unsigned int changes; /* of the settings, before its handle got them */
+	size_t lines_len;     /* bytes of its headers and trailers so far */
+	unsigned int changes; /* version of the settings that its handle has */
 	bool is_used_up;      /* its handle must not be reused */
 	char id[HEADER_BYTES];
 	char key[HEADER_BYTES];
@@ -84,7 +84,7 @@ struct link {
 	int local_port; /* 0: not known yet */
 };
 
-/* --- the end of a request --- */
+/* --- ending a request --- */
 
 static void delivery_free(struct delivery *d)
 {
@@ -94,14 +94,14 @@ static void delivery_free(struct delivery *d)
 	free(d);
 }
 
-/* Before 8.2 a handle may write to freed memory when an answer begins with a folded line and the one before had headers
- * (https://github.com/curl/curl/pull/11103). */
+/* Before 8.2, a reused handle may write to freed memory if an answer begins with a folded line and the previous one had
+ * headers (https://github.com/curl/curl/pull/11103). */
 static bool is_safe_to_use_again(void)
 {
 	return curl_version_info(CURLVERSION_NOW)->version_num >= 0x080200;
 }
 
-/* Keeps the handle, which has the webhook's options: setting them is a third of libcurl's work for a request. */
+/* Keeps the handle with the webhook's options, because setting them is a third of libcurl's work for a request. */
 static void keep(struct delivery *d)
 {
 	struct deliveries *all = d->all;
@@ -128,8 +128,8 @@ void delivery_cancel(struct delivery *d)
 	delivery_free(d);
 }
 
-/* Makes text for Postgres: UTF-8 without NUL, without a last character that may be cut, and without the path of the
- * webhook, which may be a token. */
+/* Makes the head fit for Postgres and logs: UTF-8 without NUL and without a truncated last character, and without the
+ * webhook's path, which may be a token. */
 static void clean_head(struct delivery *d)
 {
 	size_t n = d->head_len;
@@ -151,8 +151,8 @@ static void clean_head(struct delivery *d)
 	secret_mask_path(d->head, path ? path : "");
 }
 
-/* Is this host unable to make any request? libcurl does not tell whether socket() failed or the connection was refused,
- * so this tries to open a file. */
+/* True if this host cannot make any request. libcurl does not say if socket() failed or the connection was refused, so
+ * try to open a file. */
 static bool is_local_fault(CURLcode result)
 {
 	int fd;
@@ -171,32 +171,32 @@ static bool is_local_fault(CURLcode result)
 static const char *reason_of(const struct delivery *d, CURLcode result)
 {
 	if (d->lines_len > LINES_BYTES)
-		return "the head of the answer is too long";
+		return "the headers of the answer are too long";
 	if (*d->error)
 		return d->error;
 	return result ? curl_easy_strerror(result) : "the answer has no status";
 }
 
-/* Replaces the body of a redirect by where it leads. Paths and queries may be secret. */
+/* Replaces the body of a redirect with its target, without path and query, which may be secret. */
 static void tell_redirect(struct delivery *d)
 {
 	const char *where = NULL;
-	char *shown;
+	char *redacted;
 
 	curl_easy_getinfo(d->easy, CURLINFO_REDIRECT_URL, &where);
 	if (!where)
 		return;
-	shown = url_redact(where);
+	redacted = url_redact(where);
 	d->head_len = (size_t)snprintf(d->head, sizeof(d->head),
 				       "redirects are not followed: set the webhook's url to where this one leads, "
 				       "%.300s",
-				       shown);
+				       redacted);
 	d->body_len = d->head_len;
-	free(shown);
+	free(redacted);
 }
 
-/* A status counts even if the rest of the answer was cut off by us, the receiver, or the timeout. libcurl reads the
- * status 2001 from "HTTP/22001". */
+/* A status counts even if we, the receiver or the timeout cut off the rest of the answer. Checks its range because
+ * libcurl reads the status 2001 from "HTTP/22001". */
 static void finish(struct delivery *d, CURLcode result)
 {
 	struct target_answer answer = {.reason = d->head};
@@ -221,7 +221,7 @@ static void finish(struct delivery *d, CURLcode result)
 	keep(d);
 }
 
-/* Sends the request on a new connection; nothing was sent on the stale one. Returns -1 if libcurl refuses. */
+/* Sends the request on a new connection, since nothing was sent on the stale one. Returns -1 if libcurl refuses. */
 static int send_again(struct delivery *d)
 {
 	d->is_stale = false;
@@ -242,7 +242,7 @@ static void on_done(CURL *easy, CURLcode result)
 		finish(d, result);
 }
 
-/* --- answers without an end --- */
+/* --- limits of answers --- */
 
 static void on_sweep(uv_timer_t *timer)
 {
@@ -258,8 +258,8 @@ static void on_sweep(uv_timer_t *timer)
 		uv_timer_stop(timer);
 }
 
-/* libcurl calls this for each line of a head, including the empty one at its end, and for each trailer. It keeps all of
- * them, so their number is limited here. */
+/* libcurl calls this for each header line, including the empty line at the end, and for each trailer. It stores all of
+ * them, so limit them here. */
 /* NOLINTNEXTLINE(readability-non-const-parameter): the type is libcurl's */
 static size_t on_head(char *line, size_t size, size_t n, void *arg)
 {
@@ -273,7 +273,7 @@ static size_t on_head(char *line, size_t size, size_t n, void *arg)
 	curl_easy_getinfo(d->easy, CURLINFO_RESPONSE_CODE, &status);
 	if ((*line != '\r' && *line != '\n') || status < 200 || d->answered_ms)
 		return n;
-	/* A failing receiver may answer twice: the second answer would be taken for the next request's. */
+	/* A failing receiver may answer twice: the second answer would be taken for that of the next request. */
 	if (status >= 300)
 		curl_easy_setopt(d->easy, CURLOPT_FORBID_REUSE, 1L);
 	d->answered_ms = (int64_t)uv_now(d->all->loop);
@@ -283,7 +283,7 @@ static size_t on_head(char *line, size_t size, size_t n, void *arg)
 	return n;
 }
 
-/* --- the beginning of a request --- */
+/* --- beginning a request --- */
 
 static curl_socket_t on_open(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
 {
@@ -316,8 +316,8 @@ static int on_close(void *arg, curl_socket_t socket)
 	return close(socket);
 }
 
-/* Is this the connection with these ports? libcurl tells the ports of the connection that it will use, not the socket.
- * A socket gets its local port when it connects and keeps it. */
+/* True if this is the connection with these ports: libcurl tells the ports of the connection it will use, not the
+ * socket. A socket keeps the local port that it gets when it connects. */
 static bool has_ports(struct link *l, int local_port, int remote_port)
 {
 	struct sockaddr_storage remote = {0};
@@ -329,7 +329,7 @@ static bool has_ports(struct link *l, int local_port, int remote_port)
 	       port_of(&remote) == remote_port;
 }
 
-/* Has the socket bytes, an end, or an error to read? */
+/* True if the socket has bytes, an end of file or an error to read. */
 static bool has_news(curl_socket_t socket)
 {
 	char byte;
@@ -337,8 +337,8 @@ static bool has_news(curl_socket_t socket)
 	return recv(socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
 }
 
-/* libcurl calls this before it writes the request. Whatever can be read now would be taken for its answer, so such a
- * connection is not used. A new TLS connection may have session tickets to read. */
+/* libcurl calls this before it writes the request. Bytes that can be read now would be taken for its answer, so don't
+ * use such a connection, unless it is a new TLS connection, which may have session tickets to read. */
 /* NOLINTNEXTLINE(readability-non-const-parameter): the type is libcurl's */
 static int on_connection(void *arg, char *remote, char *local, int remote_port, int local_port)
 {
@@ -383,7 +383,7 @@ static void add_header(struct delivery *d, const char *line)
 		h[-1].next = h;
 }
 
-/* Without Expect: waiting for "100 Continue" costs a round trip. */
+/* Adds an empty Expect, because waiting for "100 Continue" costs a round trip. */
 static void add_headers(struct delivery *d, const struct delivery_request *r)
 {
 	int n = snprintf(d->signature, sizeof(d->signature), "webhook-signature: ");
@@ -451,7 +451,7 @@ static int set_each(struct delivery *d, const struct delivery_request *r)
 	return failed;
 }
 
-/* Returns an ended request of the webhook, reset for reuse; NULL if there is none. */
+/* Returns an ended request of the webhook, reset for reuse, or NULL. */
 static struct delivery *take_spare(struct deliveries *all, const struct webhook *w)
 {
 	list_each(node, after, &all->spare) {

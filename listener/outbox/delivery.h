@@ -21,8 +21,8 @@ struct delivery_request {
 	const char *trace; /* traceparent of the event; NULL: none */
 };
 
-/* answer lives for the call. Its reason is the start of the body, as UTF-8 without NUL, where a redirect
- * leads, or what went wrong if there was no answer. */
+/* answer lives for the call. Its reason is the start of the body as UTF-8 without NUL, the target of a redirect, or
+ * what went wrong if there was no answer. */
 typedef void delivery_cb(void *arg, const struct target_answer *answer);
 
 /* connections: how many may stay open for reuse. */
@@ -33,10 +33,10 @@ struct deliveries *deliveries_open(uv_loop_t *loop, size_t connections);
 struct delivery *delivery_send(struct deliveries *all, const struct delivery_request *request, delivery_cb *cb,
 			       void *arg);
 
-/* Ends a request without calling cb. It may have arrived or not. */
+/* Ends a request without calling cb. The receiver may have got it or not. */
 void delivery_cancel(struct delivery *d);
 
-/* From the next request on, certificate files are read again and this many connections may stay open. */
+/* Makes the next request read certificate files again, and sets how many connections may stay open. */
 void deliveries_change(struct deliveries *all, size_t connections);
 
 /* Call it when no request is in progress. done is called from the loop when everything is freed. */

@@ -31,29 +31,29 @@
 #include "outbox/traceparent.h"
 #include "base/counters.h"
 
-#define ROUND_MS        20    /* how long ended attempts wait for others, while there is enough to send */
-#define ENDED_LEAST     50    /* fewer ended attempts than this always wait then */
-#define POLL_MS         400   /* between leases when nobody wakes us, */
+#define ROUND_MS        20    /* how long ended attempts wait to be recorded together while there is enough to send */
+#define ENDED_LEAST     50    /* fewer ended attempts than this always wait */
+#define POLL_MS         400   /* between leases without relay_wake(), */
 #define POLL_JITTER_MS  200   /* plus up to this */
 #define LEASE_MARGIN_MS 10000 /* a lease lasts for the timeout of a request plus this */
-#define SPARE_MS        1000  /* part of the margin that is for ending the request */
+#define SPARE_MS        1000  /* part of the margin for ending the request */
 #define UNSENT_WAIT_MS  1000  /* before retrying a request that could not begin */
 #define LOOK_MS         15000 /* between queries of the backlog */
 #define RECORD_MS       1000  /* for the last records after the drain timeout */
-#define LASTING_MS      2000  /* a statement that has failed for this long is told to operators, */
+#define LASTING_MS      2000  /* a statement that has failed for this long appears in relay_error(), */
 #define OVER_MS         10000 /* until it has worked for this long */
 #define FOREVER_MS      INT64_C(1000000000000)
 
-#define LEASE_BYTES   (4 << 20)             /* of bodies in a lease */
-#define SLOW_MS       (LEASE_MARGIN_MS / 4) /* after a lease that took longer, the size is halved, */
-#define QUICK_MS      1000                  /* after a shorter one doubled, */
-#define DIVISOR_MAX   1024                  /* and never divided by more than this */
-#define ALL_MS        10000                 /* between leases that look at all due rows, also early ones; they */
-#define ALL_SHARE     20                    /* take at most one part in this many of the time */
-#define SINCE_LESS_US 2000000 /* a row may be committed this long after its due_at, and any lease sees it */
+#define LEASE_BYTES   (4 << 20)             /* limit of the bodies in a lease */
+#define SLOW_MS       (LEASE_MARGIN_MS / 4) /* a lease that took longer halves the next one, */
+#define QUICK_MS      1000                  /* a shorter one doubles it, */
+#define DIVISOR_MAX   1024                  /* limit of the divisor */
+#define ALL_MS        10000                 /* between leases that look at all due rows, including old ones, which */
+#define ALL_SHARE     20                    /* take at most 1/20 of the time */
+#define SINCE_LESS_US 2000000 /* every lease finds a row that was committed up to this long after its due_at */
 #define CAREFUL       32      /* rows to lease one by one after leasing failed, plus one for each lane */
-#define PUT_OFF_MS    60000   /* delay of a row that cannot be leased, if the row may not be to blame */
-#define ATTEMPTS_LOST 5       /* attempts beyond the limit that may begin, because listeners died */
+#define PUT_OFF_MS    60000   /* delay of a row that cannot be leased for a reason that may not be its own */
+#define ATTEMPTS_LOST 5       /* attempts allowed beyond the limit, for those that were lost because listeners died */
 
 #define LANES    2
 #define COLUMNS  6
@@ -74,14 +74,14 @@ struct trouble {
 struct lane {
 	struct target target;
 	struct hook *hook;
-	size_t attempts; /* all of its rows, in any list */
+	size_t attempts; /* number of its rows, in all lists */
 	struct list waiting;
 	size_t rows;      /* brought by the last lease */
 	size_t bytes;     /* of their bodies */
 	int64_t since_us; /* due_at of the last row that a lease brought (the database's clock) */
-	int64_t all_ms;   /* loop clock: the next lease looks at all rows */
-	bool is_all;      /* the lease in progress does */
-	bool has_more;    /* the last lease brought rows for it */
+	int64_t all_ms;   /* loop clock: when a lease looks at all rows next */
+	bool is_all;      /* the lease in progress looks at all rows */
+	bool has_more;    /* the last lease brought rows for this lane */
 };
 
 struct hook {
@@ -118,7 +118,7 @@ struct relay {
 	struct deliveries *deliveries;
 	struct hook **hooks;
 	size_t hook_count;
-	struct list retired; /* hooks no longer in the settings, until their last request is recorded */
+	struct list retired; /* hooks that are not in the settings, until their last request is recorded */
 	struct list sending;
 	struct list ended;
 	struct list recording;
@@ -129,13 +129,13 @@ struct relay {
 	bool is_ascii;    /* answers are recorded as ASCII only */
 	bool is_alone;    /* attempts are recorded one by one */
 	int64_t asked_ms; /* real_ms() when the current statement was sent */
-	int64_t round_ms; /* loop clock: ended attempts wait until then at most */
-	int64_t poll_ms;  /* loop clock: the next lease if nothing causes one */
+	int64_t round_ms; /* loop clock: ended attempts are recorded by then */
+	int64_t poll_ms;  /* loop clock: the next lease, if none is needed before */
 	int64_t look_ms;  /* loop clock: the next query of the backlog */
 	struct trouble recording_trouble;
 	struct trouble leasing_trouble;
-	size_t turn;         /* the lane that is first in the next lease */
-	int64_t divisor;     /* leases ask for less by this factor, because they were slow */
+	size_t turn;         /* index of the first lane in the next lease */
+	int64_t divisor;     /* leases ask for 1/divisor of the rows and bytes, because they were slow */
 	size_t careful;      /* rows left to lease one by one; 0: lease many at once */
 	struct lane *peeked; /* lane whose row is being leased alone; NULL: none */
 	char peeked_row[24];
@@ -214,7 +214,7 @@ static void free_all(struct list *l)
 
 /* --- attempts --- */
 
-/* Puts the row among those that the next record takes. */
+/* Moves the attempt to the list of the next record. */
 static void end(struct attempt *a, enum target_outcome outcome)
 {
 	drop_body(a);
@@ -237,7 +237,7 @@ static void on_answered(void *arg, const struct target_answer *answer)
 {
 	struct attempt *a = arg;
 	struct relay *r = a->relay;
-	uint32_t random = target_is_success(answer->status) ? 0 : backoff_draw(); /* a system call */
+	uint32_t random = target_is_success(answer->status) ? 0 : backoff_draw(); /* avoids a system call */
 	enum target_outcome outcome;
 
 	target_end(&a->lane->target, a->is_probe);
@@ -247,15 +247,15 @@ static void on_answered(void *arg, const struct target_answer *answer)
 		a->answer = memory_strdup(answer->reason);
 	log_debug("delivery attempt ended", "target=%s row=%s attempt=%d outcome=%s status=%d reason=%s",
 		  a->lane->target.webhook->name, a->row, a->number, target_outcome_name(outcome), a->status, a->answer);
-	begin_waiting(
-		&a->lane->hook->lanes[!a->lane->target.is_retry]); /* first, or with one slot it would never have it */
+	begin_waiting(&a->lane->hook->lanes[!a->lane->target.is_retry]); /* the other lane first, or with one slot it
+									    would starve */
 	begin_waiting(a->lane);
 	end(a, outcome);
 	go_on(r);
 }
 
-/* Is too little of the lease left? A request must end before its lease does, or two listeners would deliver the row.
- * This happens after the process was stopped (SIGSTOP), or if the lease's answer was late. */
+/* True if too little of the lease is left: a request must end before its lease does, or two listeners would deliver the
+ * row. This happens after a SIGSTOP, or if the answer to the lease was late. */
 static bool is_late(const struct attempt *a)
 {
 	return real_ms() - a->leased_ms > LEASE_MARGIN_MS - SPARE_MS;
@@ -295,7 +295,7 @@ static void begin(struct attempt *a)
 	list_append(&r->sending, &a->node);
 }
 
-/* Begins what may begin; gives back rows that may no longer begin. */
+/* Begins requests while the target has slots, and gives back rows that must not begin. */
 static void begin_waiting(struct lane *l)
 {
 	list_each(node, after, &l->waiting) {
@@ -346,7 +346,8 @@ static int64_t cell_number(const struct postgres_answer *answer, size_t row, int
 	return strtoll(postgres_cell(answer, row, column, &len), NULL, 10);
 }
 
-/* Remembers how far leases have come. A row that was leased by its id does not count: earlier ones may be due. */
+/* Updates the due_at up to which rows were leased. A row leased by its id does not count, since earlier ones may be
+ * due. */
 static void keep_due(const struct relay *r, struct lane *l, int64_t due_us)
 {
 	if (!r->peeked && (l->is_all || due_us > l->since_us))
@@ -354,7 +355,7 @@ static void keep_due(const struct relay *r, struct lane *l, int64_t due_us)
 	l->is_all = false;
 }
 
-/* Takes a row of sql/queries/lease.sql. */
+/* Makes an attempt of a row from sql/queries/lease.sql. */
 static void take_row(struct relay *r, const struct postgres_answer *answer, size_t row)
 {
 	size_t len, body_len;
@@ -382,7 +383,7 @@ static void take_row(struct relay *r, const struct postgres_answer *answer, size
 		give_up(a, "the numbers in its payload are too long when written out");
 	} else if (a->number > lane->target.webhook->attempts + ATTEMPTS_LOST) {
 		lane->target.waiting--;
-		give_up(a, "all allowed attempts were begun, and the outcomes of the last ones were lost");
+		give_up(a, "all allowed attempts were made, and the outcomes of the last ones were lost");
 	}
 }
 
@@ -439,7 +440,7 @@ static void be_well(const struct relay *r, struct trouble *t)
 						 : "deliveries are leased again");
 }
 
-/* Has it failed again and again, and not worked since? Rows are looked up between failed leases, and that works. */
+/* True if the statement keeps failing. The peeks between failed leases work, so a single success does not count. */
 static bool is_lasting(const struct relay *r, const struct trouble *t)
 {
 	return t->spell.times && t->spell.last_ms - t->spell.began_ms >= LASTING_MS &&
@@ -453,7 +454,7 @@ static int ask(struct relay *r, enum job job, const char *sql, int columns, stru
 		values[i] = (struct postgres_value){ARRAY_TEXT, r->columns[i].bytes, r->columns[i].len};
 	r->asked_ms = real_ms();
 	if (postgres_query(r->postgres, sql, values, n))
-		return -1; /* the connection is lost; on_postgres_state goes on */
+		return -1; /* the connection is lost; on_postgres_state takes over */
 	r->job = job;
 	return 0;
 }
@@ -519,9 +520,9 @@ static bool is_refusal(enum postgres_result result)
 	return result == POSTGRES_BAD_VALUE || result == POSTGRES_BAD_ROW;
 }
 
-/* Records the attempts again: if the record was committed after all, repeating it changes nothing. A refusal is tried
- * again with ASCII answers (the database may not be UTF8), then one by one: a trigger that refuses one row must not
- * hold up the others. */
+/* Records the attempts again. If the record was committed after all, repeating it changes nothing. After a refusal,
+ * tries ASCII answers (the database may not be UTF8), then one row at a time, since a trigger that refuses one row must
+ * not hold up the others. */
 static void on_not_recorded(struct relay *r, const struct postgres_answer *answer)
 {
 	if (is_refusal(answer->result) && r->is_alone) {
@@ -545,7 +546,7 @@ static size_t wanted_now(struct relay *r, struct lane *l)
 	return wanted / (size_t)r->divisor + (wanted % (size_t)r->divisor != 0);
 }
 
-/* Adds a row to the parameters $1 to $6. */
+/* Adds a lane to the arrays in parameters $1 to $6. */
 static void fill_lane(struct relay *r, const struct lane *l, size_t wanted, const char *row, int64_t since_us)
 {
 	struct array *c = r->columns;
@@ -584,7 +585,8 @@ static size_t fill_lanes(struct relay *r)
 	return n;
 }
 
-/* growth: how long a payload may become when its numbers are written out. */
+/* Leases rows for the lanes that want some. growth limits how long a payload may become when its numbers are written
+ * out. */
 static void start_lease(struct relay *r)
 {
 	struct postgres_value values[COLUMNS + 3];
@@ -612,7 +614,7 @@ static void start_lease(struct relay *r)
 		ask(r, JOB_LEASE, SQL_LEASE, COLUMNS, values, COLUMNS + 3);
 }
 
-/* Sets when lanes whose rows were all looked at get such a lease again. */
+/* For lanes whose rows were all looked at, sets when that happens next. */
 static void put_off_all(struct relay *r, int64_t took_ms)
 {
 	int64_t wait_ms = took_ms * ALL_SHARE > ALL_MS ? took_ms * ALL_SHARE : ALL_MS;
@@ -622,7 +624,7 @@ static void put_off_all(struct relay *r, int64_t took_ms)
 			lane_at(r, i)->all_ms = now_ms(r) + wait_ms;
 }
 
-/* Rows of a slow lease come too late and are given back, so the next lease asks for fewer. */
+/* Rows of a slow lease arrive too late and are given back, so halve the next lease. */
 static void adapt_pace(struct relay *r)
 {
 	int64_t took_ms = real_ms() - r->asked_ms;
@@ -663,7 +665,7 @@ static void on_leased(struct relay *r, const struct postgres_answer *answer)
 
 /* --- leasing one by one --- */
 
-/* Returns the next lane, in turn, that wants a row; or NULL. */
+/* Returns the next lane in turn that wants a row, or NULL. */
 static struct lane *next_wanting(struct relay *r)
 {
 	size_t lanes = count_lanes(r);
@@ -718,7 +720,7 @@ static void on_peeked(struct relay *r, const struct postgres_answer *answer)
 	start_lease(r);
 }
 
-/* Is the row itself to blame, by the SQLSTATE at the end of the error: a value, its size, a damaged page? */
+/* True if the SQLSTATE at the end of the error blames the row: a value, its size, a damaged page. */
 static bool is_rows_fault(const struct postgres_answer *answer)
 {
 	const char *state = strrchr(answer->error, '(');
@@ -727,13 +729,13 @@ static bool is_rows_fault(const struct postgres_answer *answer)
 	       (state && (!strncmp(state, "(22", 3) || !strncmp(state, "(54", 3) || !strncmp(state, "(XX", 3)));
 }
 
-/* Makes the row that could not be leased alone dead, or delays it, so that those behind it go on. */
+/* Makes a row dead, or delays it, that could not be leased alone, so that the rows after it can go on. */
 static void blame(struct relay *r, const struct postgres_answer *answer)
 {
 	struct attempt *a;
 
 	if (strcmp(r->blamed_row, r->peeked_row) == 0 || r->recording_trouble.failures)
-		r->peeked->since_us = r->peeked_us + 1; /* its outcome cannot be recorded either: skip it */
+		r->peeked->since_us = r->peeked_us + 1; /* skip it, since its outcome cannot be recorded either */
 	if (r->recording_trouble.failures)
 		return;
 	snprintf(r->blamed_row, sizeof(r->blamed_row), "%s", r->peeked_row);
@@ -748,7 +750,7 @@ static void blame(struct relay *r, const struct postgres_answer *answer)
 	}
 }
 
-/* If an error comes twice, one row may cause it: leases rows one by one for a while. */
+/* After a second error, which a single row may cause, leases rows one by one for a while. */
 static void on_not_leased(struct relay *r, enum job job, const struct postgres_answer *answer)
 {
 	wait_out(r, &r->leasing_trouble, answer->error);
@@ -757,14 +759,14 @@ static void on_not_leased(struct relay *r, enum job job, const struct postgres_a
 	else if (!r->careful && (is_refusal(answer->result) || r->leasing_trouble.failures > 1))
 		r->careful = CAREFUL + count_lanes(r);
 	if (answer->result == POSTGRES_UNKNOWN && r->divisor < DIVISOR_MAX)
-		r->divisor *= 2; /* perhaps it was too slow */
+		r->divisor *= 2; /* it may have been too large */
 	r->peeked = NULL;
 	put_off_all(r, real_ms() - r->asked_ms);
 	for (size_t i = 0; i < count_lanes(r); i++)
 		lane_at(r, i)->is_all = false;
 }
 
-/* --- looks at the backlog --- */
+/* --- the backlog --- */
 
 static void start_look(struct relay *r)
 {
@@ -791,7 +793,7 @@ static void on_look(struct relay *r, const struct postgres_answer *answer)
 	backlog_watch(&r->backlog, now_ms(r), r->config->unsettled_warning_s * 1000);
 }
 
-/* --- webhooks that are gone --- */
+/* --- removed webhooks --- */
 
 static void hook_free(struct hook *h)
 {
@@ -811,7 +813,7 @@ static void free_retired(struct relay *r, bool is_end)
 	}
 }
 
-/* --- what is next --- */
+/* --- the next step --- */
 
 static void tell_drained(struct relay *r)
 {
@@ -821,8 +823,8 @@ static void tell_drained(struct relay *r)
 	r->drained(r->drained_arg);
 }
 
-/* Does any lane want rows that probably exist? Nothing announces that a retry is due; while the last lease brought
- * none, the next poll is early enough. */
+/* True if a lane wants rows that probably exist. If the last lease brought no retries, the next poll is early enough
+ * for them, since nothing announces that one is due. */
 static bool is_wanting(struct relay *r)
 {
 	for (size_t i = 0; i < count_lanes(r); i++) {
@@ -856,9 +858,9 @@ static void wait_for_more(struct relay *r, bool has_ended)
 		wake_at(r, at_ms);
 }
 
-/* Is there enough to send that recording can wait for more attempts to end? A statement costs Postgres about as much as
- * the rows of fifty attempts. But not below half of a lease: the next lease comes after the record, and until its
- * answer there should be something to send. */
+/* True if recording can wait for more attempts to end, because a statement costs Postgres about as much as the rows of
+ * fifty attempts. Not when less than half of a lease waits: the next lease follows the record, and there should be rows
+ * to send until its answer. */
 static bool can_wait(struct relay *r)
 {
 	if (r->drained || now_ms(r) >= r->round_ms)
@@ -875,7 +877,7 @@ static bool can_wait(struct relay *r)
 	return false;
 }
 
-/* Does what is due next. Called whenever something has changed. */
+/* Sends the statement that is due next, if any. Call it whenever something has changed. */
 static void go_on(struct relay *r)
 {
 	bool has_ended = !list_is_empty(&r->ended), is_recording;
@@ -887,7 +889,7 @@ static void go_on(struct relay *r)
 	if (r->drained && !has_ended && list_is_empty(&r->sending))
 		tell_drained(r);
 	else if (postgres_state(r->postgres) != POSTGRES_READY)
-		uv_timer_stop(&r->timer); /* on_postgres_state goes on */
+		uv_timer_stop(&r->timer); /* on_postgres_state takes over */
 	else if (!r->drained && now_ms(r) >= r->look_ms && now_ms(r) >= r->leasing_trouble.resume_ms)
 		start_look(r);
 	else if (is_lease_due(r, is_recording))
@@ -936,7 +938,7 @@ static void on_postgres_state(void *owner, enum postgres_state state)
 		go_on(owner);
 }
 
-/* The store uses the same database and ends the listener. */
+/* Ignored: the store uses the same database and ends the listener. */
 static void on_unusable(void *owner, const char *sentence, int status)
 {
 	(void)owner, (void)sentence, (void)status;
@@ -961,7 +963,8 @@ static void on_record_deadline(uv_timer_t *timer)
 	tell_drained(r);
 }
 
-/* Cancels the requests, which may have arrived or not. The target has not failed, so this is never the last attempt. */
+/* Cancels the requests, which may have arrived or not. This is never a row's last attempt, since the target has not
+ * failed. */
 static void on_drain_deadline(uv_timer_t *timer)
 {
 	struct relay *r = timer->data;
@@ -974,7 +977,7 @@ static void on_drain_deadline(uv_timer_t *timer)
 
 		delivery_cancel(a->delivery);
 		target_end(&a->lane->target, a->is_probe);
-		a->answer = memory_strdup("the listener was stopped before there was an answer");
+		a->answer = memory_strdup("the listener was stopped before the answer came");
 		end(a, TARGET_RETRY);
 	}
 	uv_timer_start(&r->deadline, on_record_deadline, RECORD_MS, 0);
@@ -1037,7 +1040,7 @@ static struct hook *new_hook(const struct webhook *w)
 	return h;
 }
 
-/* Removes from hooks the one with the same name and URL and returns it; NULL if there is none. */
+/* Removes the hook with the same name and URL from hooks and returns it, or NULL. */
 static struct hook *take_hook(struct hook **hooks, size_t n, const struct webhook *w)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -1053,7 +1056,7 @@ static struct hook *take_hook(struct hook **hooks, size_t n, const struct webhoo
 	return NULL;
 }
 
-/* Gives back its waiting rows; requests in progress may end. */
+/* Gives back the hook's waiting rows. Requests in progress may end. */
 static void retire(struct relay *r, struct hook *h)
 {
 	for (int i = 0; i < LANES; i++)
@@ -1161,7 +1164,7 @@ void relay_close(struct relay *r, void (*done)(void *arg), void *arg)
 	r->open = 4;
 	r->done = done;
 	r->done_arg = arg;
-	r->is_drained = true; /* go_on does nothing from here */
+	r->is_drained = true; /* from here on, go_on does nothing */
 	list_each(node, after, &r->sending) {
 		struct attempt *a = list_entry(node, struct attempt, node);
 

@@ -15,11 +15,11 @@ struct relay;
 /* Connects and starts delivering. config has webhooks and must outlive the relay. */
 struct relay *relay_open(uv_loop_t *loop, const struct config *config);
 
-/* The webhooks in config have changed: uses them from the next request on. Requests in progress are not affected; rows
- * waiting for a webhook that is gone or has another URL are given back. */
+/* Call when the webhooks in config have changed. The next requests use the new ones, requests in progress are not
+ * affected, and rows that wait for a webhook that is gone or has another URL are given back. */
 void relay_change(struct relay *r);
 
-/* There are new rows: leases them now instead of within half a second. */
+/* Call when there are new rows, to lease them now instead of within half a second. */
 void relay_wake(struct relay *r);
 
 /* Stops leasing rows. done is called once, later: when all requests have ended and are recorded, or after the drain
@@ -29,7 +29,7 @@ void relay_drain(struct relay *r, void (*done)(void *arg), void *arg);
 /* For operators. */
 size_t relay_targets(const struct relay *r);
 const struct target *relay_target(const struct relay *r, size_t i);
-/* Why deliveries cannot be taken from the outbox, or their outcomes not be recorded; "" if they can. */
+/* Returns why deliveries cannot be leased or their outcomes not recorded, or "". */
 const char *relay_error(const struct relay *r);
 const struct backlog *relay_backlog(const struct relay *r);
 

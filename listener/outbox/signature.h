@@ -1,4 +1,4 @@
-/* signature.h: the id and the signature of a delivery, by which the receiver recognizes it. No I/O. */
+/* signature.h: the id and the signature of a delivery, with which the receiver verifies it. No I/O. */
 #ifndef WSONCE_SIGNATURE_H
 #define WSONCE_SIGNATURE_H
 
@@ -7,7 +7,7 @@
 #include "config/webhook.h"
 
 #define SIGNATURE_ID_SIZE (4 + 2 * 16 + 1)                     /* msg_, 16 bytes in hex, NUL */
-#define SIGNATURE_SIZE    (WEBHOOK_SECRETS_MAX * (3 + 44 + 1)) /* for each secret: v1, and base64 and a blank or NUL */
+#define SIGNATURE_SIZE    (WEBHOOK_SECRETS_MAX * (3 + 44 + 1)) /* for each secret: "v1,", base64, and a blank or NUL */
 
 /* Makes the id of an event's delivery to a target. It is the same for every attempt of every listener. */
 void signature_id(char *out, const char *target, const char *event_id, size_t len);

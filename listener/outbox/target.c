@@ -37,7 +37,7 @@ const char *target_outcome_name(enum target_outcome outcome)
 	return outcome_names[outcome];
 }
 
-/* Logs one line when a target is paused and one when it is open again; the probes between are debug lines. */
+/* Logs one line when a target is paused and one when it is open again. Probes are logged at debug. */
 static void move(struct target *t, enum target_state state, const struct target_answer *answer)
 {
 	enum target_state old = t->state;
@@ -57,7 +57,7 @@ static void move(struct target *t, enum target_state state, const struct target_
 		log_debug("probing a webhook", "target=%s", t->webhook->name);
 }
 
-/* --- how much at once --- */
+/* --- how many rows --- */
 
 static size_t concurrency(const struct target *t)
 {
@@ -66,7 +66,7 @@ static size_t concurrency(const struct target *t)
 	return t->state != TARGET_OPEN ? t->state == TARGET_PROBING : t->is_retry ? (all + 1) / 2 : all;
 }
 
-/* While probing, requests that began before the pause and still hang take no slot. */
+/* While probing, requests that began before the pause take no slot: they may hang. */
 static size_t taken(const struct target *t)
 {
 	return t->state == TARGET_OPEN ? t->at_work : t->probes;
@@ -138,9 +138,9 @@ bool target_is_success(int status)
 	return status >= 200 && status < 300;
 }
 
-/* Only three failures are certainly about the delivery. The others may come from something in front of the receiver: an
- * ingress without a backend answers 404, a changed login 401. Redirects are not followed: the operator decides where
- * events go. */
+/* Only three statuses certainly refuse the delivery itself. Others may come from something in front of the receiver: an
+ * ingress without a backend answers 404, a changed login 401. Redirects are not followed, because the operator decides
+ * where events go. */
 static enum target_outcome judge(int status)
 {
 	if (target_is_success(status))
@@ -171,9 +171,9 @@ static void succeed(struct target *t)
 		move(t, TARGET_OPEN, NULL);
 }
 
-/* Every failure counts, also a final refusal: a broken receiver may refuse everything, and each refused row is dead.
- * Some receivers fail the first attempt of each delivery, others never accept certain rows; a success in either lane
- * shows that they are up. While paused, failures of requests that were in progress change nothing. */
+/* Every failure counts, even a final refusal: a broken receiver may refuse everything, and each refused row is dead. A
+ * success in either lane shows that the receiver is up, since some fail every first attempt and others never accept
+ * certain rows. While paused, failures of requests in progress change nothing. */
 static void count_outcome(struct target *t, enum target_outcome outcome, const struct target_answer *answer,
 			  int64_t now_ms, uint32_t random)
 {

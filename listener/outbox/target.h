@@ -1,6 +1,6 @@
 /* target.h: the state of a webhook: what an answer means, when to try again, and when to pause. Each webhook has two
  * targets, its lanes: one for rows without an attempt, one for retries. A lane is paused by its own failures and opened
- * by a success in either. No I/O; time is an argument. */
+ * by a success in either lane. No I/O; time is an argument. */
 #ifndef WSONCE_TARGET_H
 #define WSONCE_TARGET_H
 
@@ -13,8 +13,7 @@
 #define TARGET_FAILURES     5     /* in a row before a pause */
 #define TARGET_PAUSE_MS     1000  /* the first pause; each further one is twice as long, */
 #define TARGET_PAUSE_CAP_MS 60000 /* up to this */
-#define TARGET_RETRY_CAP_MS \
-	4000 /* of the retry lane, where a row may have to fail several times: a slow receiver, for instance */
+#define TARGET_RETRY_CAP_MS 4000  /* longest pause of the retry lane: there a row may have to fail several times */
 
 #define TARGET_AHEAD       32        /* rows leased at most: this times the concurrency, */
 #define TARGET_AHEAD_BYTES (4 << 20) /* and this many bytes of bodies */
@@ -28,9 +27,9 @@ enum target_state {
 /* What becomes of an outbox row after an attempt. */
 enum target_outcome {
 	TARGET_DELIVERED,
-	TARGET_RETRY,  /* will be tried again */
-	TARGET_DEAD,   /* will not */
-	TARGET_UNSENT, /* the request did not begin: this is no attempt */
+	TARGET_RETRY,  /* the row will be tried again */
+	TARGET_DEAD,   /* the row is dead */
+	TARGET_UNSENT, /* the request did not begin, so this does not count as an attempt */
 	TARGET_OUTCOMES,
 };
 
@@ -39,7 +38,7 @@ struct target_answer {
 	int status;             /* HTTP status; 0: no answer */
 	int64_t retry_after_ms; /* from Retry-After, at most six hours; 0: none */
 	const char *reason;     /* for the log; NULL: none */
-	bool is_local;          /* this host could not make a request */
+	bool is_local;          /* this host could not make the request */
 };
 
 struct target {
@@ -51,9 +50,9 @@ struct target {
 	int64_t pause_ms;      /* length of the last pause; 0: none since it was open */
 	int64_t resume_ms;     /* loop clock: when TARGET_PAUSED ends */
 	size_t at_work;        /* requests in progress */
-	size_t probes;         /* those of them that began in TARGET_PROBING */
+	size_t probes;         /* requests in progress that began in TARGET_PROBING */
 	size_t waiting;        /* rows leased whose request has not begun */
-	size_t bytes;          /* of the bodies of all these */
+	size_t bytes;          /* bytes of the bodies of all rows at work or waiting */
 	size_t depth;          /* limit of at_work + waiting; 0: the concurrency */
 	size_t wanted;         /* rows that the current round asks for */
 	uint64_t ended[TARGET_OUTCOMES];
@@ -62,7 +61,7 @@ struct target {
 const char *target_state_name(enum target_state state);
 const char *target_outcome_name(enum target_outcome outcome);
 
-/* For operators: sums over both lanes of t's webhook, which is open only if both are. */
+/* For operators: the state and sums of both lanes of t's webhook, which is open only if both are. */
 enum target_state target_webhook_state(const struct target *t);
 size_t target_at_work(const struct target *t);
 uint64_t target_ended(const struct target *t, enum target_outcome outcome);
@@ -70,23 +69,23 @@ uint64_t target_ended(const struct target *t, enum target_outcome outcome);
 /* Returns how many more requests may begin. Both lanes share the webhook's concurrency. */
 size_t target_free_slots(const struct target *t);
 
-/* Returns how many more rows to lease, and keeps it as wanted. Starts probing when a pause is over. */
+/* Returns how many more rows to lease, and stores it in wanted. Starts probing when a pause is over. */
 size_t target_want(struct target *t, int64_t now_ms);
 
-/* Tells that a round has brought this many rows, which are waiting now, and bytes. A target that was idle before the
- * round gets more rows next time; one whose rows are still waiting gets fewer. */
+/* Call when a round has brought this many rows, which wait now, and bytes. A target that was idle before the round gets
+ * more rows next time; one whose rows are still waiting gets fewer. */
 void target_supply(struct target *t, size_t rows, size_t bytes);
 
-/* Tells that a request begins. Returns whether it is a probe, which target_end needs to know. */
+/* Call when a request begins. Returns true if it is a probe, to be passed to target_end. */
 bool target_begin(struct target *t);
 void target_end(struct target *t, bool is_probe);
 
-/* Does this status mean that the event was accepted? */
+/* True if this status means that the event was accepted. */
 bool target_is_success(int status);
 
-/* Takes the answer to attempt number attempt (from 1) of a row. Returns what becomes of the row; with TARGET_RETRY,
- * wait_ms is the time until the next attempt. In TARGET_PROBING, answers to earlier requests do not change the state.
- * random: evenly distributed; a success needs none. */
+/* Handles the answer to the attempt with this number (from 1). Returns what becomes of the row; for TARGET_RETRY, sets
+ * wait_ms to the time until the next attempt. In TARGET_PROBING, answers to earlier requests do not change the state.
+ * random is evenly distributed; a success does not use it. */
 enum target_outcome target_take(struct target *t, const struct target_answer *answer, int attempt, bool is_probe,
 				int64_t now_ms, uint32_t random, int64_t *wait_ms);
 

@@ -1,4 +1,4 @@
-/* traceparent.c decides what of an event may be sent as traceparent (www.w3.org/TR/trace-context, section 3.2). */
+/* traceparent.c checks if an event's value is a traceparent (www.w3.org/TR/trace-context, section 3.2). */
 #include "outbox/traceparent.h"
 
 #include <string.h>
@@ -19,7 +19,7 @@ static bool has_field(const char **at, size_t len, bool may_be_zero)
 	return strspn(field, DIGITS) == len && (may_be_zero || strspn(field, "0") < len);
 }
 
-/* A later version may have more fields. We do not know them, so it is passed on as version 00. */
+/* A later version may have more fields, which we do not know, so pass it on as version 00. */
 static bool is_traceparent(const char *text, size_t len, const char *rest)
 {
 	const char *at = text;

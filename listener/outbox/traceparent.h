@@ -1,4 +1,4 @@
-/* traceparent.h: the trace of an event, for W3C's Trace Context header. No I/O. */
+/* traceparent.h: the trace of an event, for the W3C Trace Context header. No I/O. */
 #ifndef WSONCE_TRACEPARENT_H
 #define WSONCE_TRACEPARENT_H
 
@@ -7,8 +7,8 @@
 
 #define TRACEPARENT_SIZE 56 /* with the NUL */
 
-/* Looks for a traceparent in a delivery's body, at a JSON pointer into its data, and copies it to out. Returns false if
- * there is no valid one: then no header is sent. */
+/* Copies the traceparent at a JSON pointer into the data of a delivery's body to out. Returns false if there is no
+ * valid one; then send no header. */
 bool traceparent_find(char *out, const char *body, size_t len, const char *pointer);
 
 #endif

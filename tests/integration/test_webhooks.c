@@ -224,8 +224,8 @@ Test(webhooks, name_that_means_another_url_to_another_listener_is_told)
 	add_hook("other", "", "{s:s}", "url", url);
 	struct listener *second = start("");
 
-	cr_assert(wait_until(listener_has_logged(second, "another URL with another listener") &&
-				     listener_has_logged(first, "another URL with another listener"),
+	cr_assert(wait_until(listener_has_logged(second, "different URLs on different listeners") &&
+				     listener_has_logged(first, "different URLs on different listeners"),
 			     LEASE_MS));
 	cr_assert(listener_has_logged(second, "targets=shop\n"));
 	char *status = listener_http(second, "/api/status", NULL);

@@ -160,7 +160,7 @@ Test(relay, a_failure_is_recorded_with_its_words_and_the_wait)
 	cr_assert_gt(atoi(played_postgres_texts(5)), 0);
 }
 
-/* Eight attempts were begun of the three that are allowed, and their listeners died. Its slot is the next one's. */
+/* Eight attempts were made where three are allowed, because listeners died. The next row gets the slot. */
 Test(relay, a_row_that_is_given_up_keeps_no_place)
 {
 	static const char *const lost[] = {"7", "w", "9", "1700000000", "e", "{}", "f", "5000000", "70", "0"};
@@ -358,7 +358,7 @@ Test(relay, what_is_at_work_when_the_time_is_over_is_cut_off_and_recorded)
 	}
 	cr_assert_null(answer_request);
 	wait_for(SQL_RECORD);
-	expect_columns(6, "[7][70][retry][-][the listener was stopped before there was an answer][0]");
+	expect_columns(6, "[7][70][retry][-][the listener was stopped before the answer came][0]");
 	say((struct postgres_answer){.result = POSTGRES_OK}, NULL);
 	cr_assert(is_drained);
 }
