@@ -24,10 +24,10 @@ void array_add(struct array *a, const char *bytes, size_t len);
 void array_add_text(struct array *a, const char *text, size_t len, bool is_ascii);
 /* Like array_add, but replaces everything beyond ASCII: for text that must not fail a row in any encoding. */
 void array_add_ascii(struct array *a, const char *text, size_t len);
-/* Adds a timestamptz, given in microseconds since 1970. */
+/* Adds a timestamptz. us: microseconds since 1970. */
 void array_add_time(struct array *a, int64_t us);
 void array_add_null(struct array *a);
-/* Makes room for more bytes behind the first len, and returns where they go. */
+/* Makes room for more bytes after the first len and returns a pointer to it. */
 char *array_reserve(struct array *a, size_t more);
 void array_free(struct array *a);
 

@@ -1,12 +1,12 @@
-/* cancel.h: drops a connection whose server does not answer. */
+/* cancel.h: drops a connection to a server that does not answer. */
 #ifndef WSONCE_CANCEL_H
 #define WSONCE_CANCEL_H
 
 #include <libpq-fe.h>
 
 /* Asks the server to cancel the current statement, and closes the connection. Takes over conn; stop watching its socket
- * first. Both steps run in a thread, since the server may not accept the request. While several such threads wait,
- * further connections are closed without a request. */
+ * first. Runs in a thread, since the server may not accept the request. While several such threads wait, closes further
+ * connections without a request. */
 void postgres_cancel(PGconn *conn);
 
 #endif

@@ -1,5 +1,5 @@
-/* connection.c runs the connection: connecting, the schema, one query at a time, the deadline, and reconnecting.
- * sqlstate.c interprets errors; store_postgres.c and relay.c make the queries.
+/* connection.c owns the connection: connecting, the schema, one query at a time, the deadline, and reconnecting.
+ * sqlstate.c interprets errors; store_postgres.c and relay.c send queries.
  *
  * At most one watcher and one timer can wake it at any time: each step stops both and starts what the next step
  * needs. */
@@ -30,7 +30,7 @@
 #define IDENTIFY     SCHEMA_WITH_HAZARDS(SQL_IDENTIFY)
 #define TROUBLES_MAX 5
 #define VETTED_MS    60000
-#define WARN_MS      60000 /* in which at most */
+#define WARN_MS      60000 /* within this time, at most */
 #define WARNINGS_MAX 4     /* problems are logged */
 
 static const char *const state_names[] = {"down", "connecting", "preparing", "ready", "busy", "closing"};
@@ -47,17 +47,17 @@ struct postgres {
 	enum step step;
 	PGconn *conn;      /* NULL in POSTGRES_DOWN */
 	struct poll *poll; /* NULL if the socket is not watched */
-	uv_timer_t timer;  /* the next try, or the deadline */
+	uv_timer_t timer;  /* the next attempt, or the deadline */
 	struct hosts hosts;
-	size_t failed;    /* failed tries since it was last READY */
-	int64_t ready_ms; /* when it became READY, by the loop's clock */
+	size_t failed;    /* failed attempts since it was last READY */
+	int64_t ready_ms; /* loop clock, when it became READY */
 	struct backoff backoff;
 	PGresult *last;                        /* result of the current query */
 	struct slice piece;                    /* rest of the current piece of a COPY, owned by the caller */
-	struct slice (*next_piece)(void *arg); /* NULL without a COPY, or when libpq has all of it */
+	struct slice (*next_piece)(void *arg); /* NULL without a COPY, or when libpq has all its data */
 	void *piece_arg;
 	size_t copied;           /* rows of the current COPY that the server has stored */
-	const char *first;       /* sent in front of the next statement; or NULL */
+	const char *first;       /* statement to send before the next one, or NULL */
 	int64_t lock_timeout_ms; /* of the next statements; 0: the usual one */
 	int64_t lock_ms;         /* the role's limits, 0 if it has none */
 	int64_t statement_ms;
@@ -65,19 +65,19 @@ struct postgres {
 	bool is_copying;      /* and the server is taking its rows */
 	bool has_rows;        /* the current query was executed and may have committed */
 	bool is_by_key;       /* the next statement finds rows by their keys */
-	bool is_unreplicated; /* its wait for a synchronous standby was cancelled, so its commit may yet be lost */
-	bool is_next_wanted;  /* this host cannot serve us */
-	bool was_ready;       /* at any time */
-	bool is_upgraded;     /* on this connection */
+	bool is_unreplicated; /* the wait for a synchronous standby was cancelled, so the commit may still be lost */
+	bool is_next_wanted;  /* try another host next: this one cannot serve us */
+	bool was_ready;       /* has been READY before */
+	bool is_upgraded;     /* this connection has migrated the schema */
 	char error[400];      /* of the last attempt to connect */
 	char warned[400];     /* the last problem logged since it was READY */
-	int64_t warned_ms;    /* loop clock: the minute in which problems were logged last began, */
-	int warnings;         /* and their lines in it */
+	int64_t warned_ms;    /* loop clock: start of the minute that warnings counts in */
+	int warnings;         /* problems logged in that minute */
 	char schema[SCHEMA_QUOTED_SIZE]; /* the schema of our tables */
 	int troubles;                    /* POSTGRES_TROUBLE in a row */
 	int64_t vetted_ms;               /* loop clock, when a NULL last led to an inspection; 0: never */
 	struct log_spell losses;         /* of the connection */
-	bool is_loss_told;               /* the last loss was logged, so the next connection is, too */
+	bool is_loss_told;               /* the last loss was logged, so log the next connection, too */
 	struct postgres_identity identity;
 	void (*done)(void *arg);
 	void *done_arg;
@@ -123,7 +123,7 @@ static void unwatch(struct postgres *p)
 
 static void on_connect_step(struct postgres *p);
 
-/* After a socket error, libpq finds out the cause by itself. */
+/* On a socket error libpq finds out the cause itself, so status is ignored. */
 static void on_socket(void *arg, int fd, int status, int events)
 {
 	struct postgres *p = arg;
@@ -164,7 +164,8 @@ static void disconnect(struct postgres *p)
 	p->conn = NULL;
 }
 
-/* Logs a lasting problem once a minute, and another one at once, but of several hosts each has its own. */
+/* Logs a lasting problem once a minute and a new one at once. With several hosts the problem of each may differ, so
+ * WARNINGS_MAX limits the lines. */
 static void warn(struct postgres *p)
 {
 	int64_t now = (int64_t)uv_now(p->loop);
@@ -181,8 +182,8 @@ static void warn(struct postgres *p)
 	memcpy(p->warned, p->error, sizeof(p->warned));
 }
 
-/* Tries the next host at once, or waits after all have failed. A connection that outlived the longest wait was useful.
- * One to a server that takes no writes comes up and ends at once. */
+/* Tries the next host at once, or waits if all have failed. Only a connection that outlived the longest wait resets the
+ * backoff, since one to a read-only server opens and ends at once. */
 static void try_again(struct postgres *p, bool was_up)
 {
 	int64_t wait = 0;
@@ -210,7 +211,7 @@ static void hang_up(struct postgres *p, const char *why)
 	try_again(p, was_up);
 }
 
-/* Loses the connection. answer, with the error, goes to the current query, if there is one. */
+/* Drops the connection. answer, with the error, goes to the current query, if there is one. */
 static void lose_with(struct postgres *p, const char *why, struct postgres_answer answer)
 {
 	bool was_busy = p->state == POSTGRES_BUSY;
@@ -248,7 +249,7 @@ static void start_deadline(struct postgres *p)
 	uv_timer_start(&p->timer, on_deadline, (uint64_t)p->settings.timeout_ms, 0);
 }
 
-/* True if this server will not help soon, but another one behind the same name may. */
+/* True if this server will not work soon, but another one behind the same name may. */
 static bool wants_reconnect(const PGresult *result)
 {
 	const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
@@ -268,15 +269,15 @@ static void describe(const PGresult *result, char *out, size_t size)
 
 /* --- answers --- */
 
-/* A NULL in a column may be the event's, or the column may be one that nobody fills any more. Only an inspection tells,
- * so the first NULL in a while is the table's, and leads to one. */
+/* A NULL may come from the event, or from a column that no program fills since the table was changed. Only an
+ * inspection can tell, so blame the table for the first NULL in a while, which leads to an inspection. */
 static bool is_unvetted_null(const struct postgres *p, const char *sqlstate, const char *context)
 {
 	return sqlstate_is_null(sqlstate, context) &&
 	       (!p->vetted_ms || (int64_t)uv_now(p->loop) - p->vetted_ms >= VETTED_MS);
 }
 
-/* Rows come before the commit: without rows, it was not attempted. */
+/* Rows arrive before the commit, so without rows there was no commit. */
 static void judge(const struct postgres *p, const PGresult *result, struct postgres_answer *answer)
 {
 	const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
@@ -295,7 +296,7 @@ static void judge(const struct postgres *p, const PGresult *result, struct postg
 		answer->result = POSTGRES_UNKNOWN;
 }
 
-/* Returns the name of the first column, or NULL if there is none, which PQfname would complain about. */
+/* Returns the name of the first column, or NULL if there is none: then PQfname would print a complaint. */
 static const char *first_name(const PGresult *result)
 {
 	return PQnfields(result) ? PQfname(result, 0) : NULL;
@@ -319,15 +320,15 @@ static void read_rows(const struct postgres *p, const PGresult *result, struct p
 		answer->rows = (size_t)PQntuples(result) - answer->has_epoch;
 }
 
-/* True if another server answered. A server's crash ends its connections, but a pooler in between keeps ours. */
+/* True if another server answered: a pooler keeps our connection when the server behind it crashes. */
 static bool is_elsewhere(const struct postgres *p, const struct postgres_answer *answer)
 {
 	return answer->has_epoch && answer->epoch != p->identity.epoch;
 }
 
-/* Repeated trouble may be the session's: settings that a function made, or a stale catalogue. A wait for a lock has
- * other causes. Without the unique key (42P10), and for a NULL that was not vetted (23502), reconnect, so that the
- * inspection finds out what became of the table. */
+/* Repeated trouble may come from the session: settings that a function changed, or a stale catalogue cache. A wait for
+ * a lock has other causes. If the unique key is missing (42P10), or for a NULL that was not vetted (23502), reconnect
+ * to inspect the table. */
 static bool wants_fresh_session(struct postgres *p, const PGresult *result, const struct postgres_answer *answer)
 {
 	const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
@@ -376,7 +377,7 @@ static void answer_query(struct postgres *p, const PGresult *result)
 	p->settings.on_answer(p->settings.owner, &answer);
 	if (p->state == POSTGRES_BUSY && is_elsewhere(p, &answer))
 		hang_up(p, "another server answers, or one that was restored");
-	else if (p->state == POSTGRES_READY && FAULT_POINT("postgres: the connection ends behind an answer"))
+	else if (p->state == POSTGRES_READY && FAULT_POINT("postgres: the connection ends after an answer"))
 		hang_up(p, "the connection ended");
 }
 
@@ -394,7 +395,7 @@ const char *postgres_text(const struct postgres_answer *answer, size_t row, size
 	return postgres_cell(answer, row, 0, len);
 }
 
-/* Begins a step, whose statement was handed to libpq if is_sent. */
+/* Begins a step. is_sent: libpq has accepted its statement. */
 static void begin_step(struct postgres *p, enum step step, int is_sent)
 {
 	p->step = step;
@@ -419,8 +420,8 @@ static int64_t least(int64_t role_ms, int64_t ours_ms)
 	return role_ms > 0 && role_ms < ours_ms ? role_ms : ours_ms;
 }
 
-/* Appends a setting for one transaction to out at n: as a SET command, which costs Postgres a third of the function
- * call; or as that call, since a pipeline takes one statement per message. */
+/* Appends a setting for one transaction to out at n, as a SET command or a call of set_config. SET costs Postgres a
+ * third of the call, but a pipeline takes only one statement per message. */
 static size_t add_setting(char out[LIMITS_SIZE], size_t n, bool is_command, const char *name, int64_t value)
 {
 	if (is_command)
@@ -433,16 +434,15 @@ static size_t add_setting(char out[LIMITS_SIZE], size_t n, bool is_command, cons
 	return n;
 }
 
-/* With these off, no plan reads a table of many rows as a whole, whatever its statistics. A row that can be found in no
- * other way then seems so expensive that Postgres would compile the plan, for a second or more, so jit is off too. */
+/* With these off, no plan reads a large table as a whole, whatever its statistics. jit is off too: if there is no other
+ * way to find a row, the plan seems so expensive that Postgres would compile it for a second or more. */
 static const char *const by_key[] = {"enable_hashjoin", "enable_mergejoin", "enable_seqscan", "jit"};
 
-/* Writes the limits for one transaction, because a pooler lends the session to others. The server gives up before we
- * do, and names the event at fault; and a backend whose client is gone ends. The role's own limits stay if they are
- * lower. The wait for a lock ends before the statement does, or it would count as a statement that ran too long. While
- * a COPY waits for rows, Postgres checks none of these limits. If our host is gone then, TCP has to find out, and by
- * default it asks only after two hours. We make it ask after a third of the timeout; Linux's nine further probes take
- * the rest. */
+/* Writes the limits for one transaction, not for the session, which a pooler lends to others. The server must give up
+ * before we do, since it names the event at fault. A lock timeout shorter than the statement's tells a wait from a slow
+ * statement. The role's own limits stay if they are lower. A backend whose client is gone ends; but while a COPY waits
+ * for rows, Postgres does not check, so TCP has to notice. Its first probe is sent after a third of the timeout instead
+ * of two hours; Linux's nine further probes take the rest. */
 static const char *print_limits(const struct postgres *p, bool is_copy, char out[LIMITS_SIZE])
 {
 	int64_t ms = p->settings.timeout_ms, statement_ms = least(p->statement_ms, ms * 9 / 10 + 1);
@@ -466,7 +466,7 @@ static int send_plain(struct postgres *p, const char *sql)
 	return PQsendQueryParams(p->conn, sql, 0, NULL, NULL, NULL, NULL, 0);
 }
 
-/* Sends the inspection with our limits, since it may take longer than the role's, which it reads. */
+/* Sends the inspection, which reads the role's limits, with our own, since it may take longer than those allow. */
 static void inspect(struct postgres *p)
 {
 	char limits[LIMITS_SIZE];
@@ -496,7 +496,7 @@ static void finish_preparing(struct postgres *p)
 	set_state(p, POSTGRES_READY);
 }
 
-/* Without an epoch, nothing that Redis says about this database is believed. */
+/* Without an epoch, nothing in Redis about this database can be trusted. */
 static void on_identified(struct postgres *p, const PGresult *result)
 {
 	struct postgres_identity *i = &p->identity;
@@ -511,7 +511,7 @@ static void on_identified(struct postgres *p, const PGresult *result)
 		send_step(p, STEP_EPOCH, SQL_MAKE_EPOCH ";" IDENTIFY);
 }
 
-/* A listener that was ready before may hold events that exist nowhere else, so it waits for a repair. */
+/* A listener that was ready before may hold the only copy of events, so it waits until the database is repaired. */
 static void find_fault(struct postgres *p, const char *fault)
 {
 	if (!p->was_ready)
@@ -548,7 +548,7 @@ static void on_inspected(struct postgres *p, const PGresult *seen)
 		send_step(p, STEP_LOCK, schema_lock_sql());
 }
 
-/* A listener that was ready before goes on: during an upgrade, what older programs need is still there. */
+/* A listener that was ready before goes on: a newer schema still has what older programs need during an upgrade. */
 static void find_newer(struct postgres *p, int version)
 {
 	char sentence[300];
@@ -642,8 +642,8 @@ static bool has_piece(struct postgres *p)
 	return p->piece.len;
 }
 
-/* Gives libpq one piece. If it had a whole batch, it would move what the kernel does not take to the front of its
- * buffer, once per write. Returns -1 on error. */
+/* Gives libpq one piece. Given a whole batch, libpq would move the unsent rest to the front of its buffer after each
+ * write. Returns -1 on error. */
 static int put_piece(struct postgres *p)
 {
 	size_t most = FAULT_POINT("postgres: rows of a COPY in small pieces") ? 7 : POSTGRES_PIECE;
@@ -656,8 +656,8 @@ static int put_piece(struct postgres *p)
 	return 0;
 }
 
-/* Gives libpq the remaining rows, as far as the kernel takes them, and then the end. Returns like PQflush: if something
- * is left, call this again when it has been sent. */
+/* Gives libpq rows as long as the kernel takes them, and then the end. Returns like PQflush: if something is left, call
+ * this again when it has been sent. */
 static int put_copy(struct postgres *p)
 {
 	if (!p->next_piece)
@@ -673,7 +673,8 @@ static int put_copy(struct postgres *p)
 	return PQputCopyEnd(p->conn, NULL) == 1 ? PQflush(p->conn) : -1;
 }
 
-/* The server takes rows of a COPY. From here on they may be committed. Returns -1 if the connection is lost. */
+/* Call when the server accepts rows of a COPY: from here on they may be committed. Returns -1 if the connection is
+ * lost. */
 static int send_copy(struct postgres *p)
 {
 	int unsent;
@@ -689,7 +690,7 @@ static int send_copy(struct postgres *p)
 	return 0;
 }
 
-/* True if this answers a statement that prepares or ends the transaction, as a command or by a function. */
+/* True if this is the answer to a statement around the query: settings, constraints, or a DO block. */
 static bool is_aside(PGresult *result)
 {
 	static const char commands[] = "SET CONSTRAINTS RESET DO";
@@ -698,7 +699,7 @@ static bool is_aside(PGresult *result)
 	return (name && strcmp(name, "set_config") == 0) || (*command && strstr(commands, command));
 }
 
-/* Keeps the last answer of several statements, or the only error. */
+/* Keeps the last answer of several statements, or the error. */
 static void keep_result(struct postgres *p, PGresult *result)
 {
 	ExecStatusType status = PQresultStatus(result);
@@ -714,8 +715,8 @@ static void keep_result(struct postgres *p, PGresult *result)
 	p->last = result;
 }
 
-/* True at the end of the answers. In a pipeline, NULL separates answers, and the end is an answer of its own, after the
- * commit; but after a connection is lost that may never come. */
+/* True at the end of the answers. In a pipeline, NULL separates answers, and the end is an answer of its own after the
+ * commit, which may never come if the connection is lost. */
 static bool is_end(const struct postgres *p, const PGresult *result)
 {
 	if (PQpipelineStatus(p->conn) == PQ_PIPELINE_OFF || PQstatus(p->conn) != CONNECTION_OK)
@@ -743,7 +744,7 @@ static void read_results(struct postgres *p)
 	}
 }
 
-/* Also called when the socket is writable: what libpq still has to send goes first. */
+/* Also called when the socket is writable: first send what libpq has buffered. */
 static void on_readable(struct postgres *p)
 {
 	int unsent = PQflush(p->conn);
@@ -766,8 +767,8 @@ static void on_readable(struct postgres *p)
 	read_results(p);
 }
 
-/* Starts waiting for a query that was handed to libpq. libpq closes its socket when it finds the connection dead. Then
- * stop watching the socket: its number may be reused. */
+/* Starts waiting for a query. is_sent: libpq has accepted it. When libpq finds the connection dead, it closes the
+ * socket; then stop watching, since its number may be reused. */
 static int begin(struct postgres *p, int is_sent)
 {
 	int unsent = is_sent ? PQflush(p->conn) : -1;
@@ -819,7 +820,7 @@ int postgres_query(struct postgres *p, const char *sql, const struct postgres_va
 	return begin(p, is_sent);
 }
 
-/* A pipeline must not contain a COPY. */
+/* Sends all statements as one simple query, because libpq allows no COPY in a pipeline. */
 int postgres_copy(struct postgres *p, const char *sql, struct slice (*next)(void *arg), void *arg)
 {
 	char *text, *all, limits[LIMITS_SIZE];
@@ -839,13 +840,13 @@ int postgres_copy(struct postgres *p, const char *sql, struct slice (*next)(void
 	p->next_piece = next;
 	p->piece_arg = arg;
 	p->piece = next(arg);
-	on_readable(p); /* the server may be ready by now, and the loop may be busy */
+	on_readable(p); /* saves a turn of the loop if the server is ready already */
 	return 0;
 }
 
-/* --- coming up --- */
+/* --- connecting --- */
 
-/* The text may be in any language, so look at the function. */
+/* The text may be in any language, so compare the source function. */
 static void on_notice(void *arg, const PGresult *notice)
 {
 	struct postgres *p = arg;
@@ -896,7 +897,7 @@ static void on_connect_step(struct postgres *p)
 		lose(p, "the socket cannot be watched");
 }
 
-/* Connects to the current host; the first time, to no particular one. */
+/* Connects to the current host, or before the hosts are known, to whichever libpq takes. */
 static PGconn *dial(const struct postgres *p)
 {
 	const char *const names[] = {
@@ -912,7 +913,7 @@ static PGconn *dial(const struct postgres *p)
 	return conn;
 }
 
-/* Only libpq knows the hosts, once it has begun. */
+/* Only libpq knows the hosts, and only after it has started. */
 static PGconn *dial_first(struct postgres *p)
 {
 	PGconn *conn = dial(p);
@@ -942,9 +943,8 @@ static void connect_now(struct postgres *p)
 		lose(p, "the socket cannot be watched");
 }
 
-/* True if a host or port looks like the rest of a password. An @, / or ? in a password that is not written as %40, %2F
- * or %3F would have this effect, and libpq would show the rest in errors. The name of an abstract socket begins with
- * @. */
+/* True if a host or port looks like the rest of a password with an @, / or ? that is not written as %40, %2F or %3F.
+ * libpq would print it in errors. The name of an abstract socket begins with @. */
 static bool is_odd(const PQconninfoOption *o)
 {
 	const char *at = o->val ? strchr(o->val, '@') : NULL;
@@ -956,7 +956,7 @@ static bool is_odd(const PQconninfoOption *o)
 	return strcmp(o->keyword, "host") == 0 && at && at != o->val && at[-1] != ',';
 }
 
-/* A word without = is the name of a database, which PQconninfoParse does not know. */
+/* A word without = is the name of a database, which PQconninfoParse does not accept. */
 bool postgres_is_conninfo(const char *conninfo)
 {
 	PQconninfoOption *options;

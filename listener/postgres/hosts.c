@@ -1,5 +1,5 @@
-/* hosts.c chooses the next host. libpq moves on to its next host only after an error, and a host that hangs causes none
- * before our deadline. So we give libpq one host at a time, and the deadline applies to that host. */
+/* hosts.c chooses the next host. libpq goes to its next host only after an error, and a host that hangs causes none
+ * before our deadline. So give libpq one host at a time, each with its own deadline. */
 #include "postgres/hosts.h"
 
 #include <stdlib.h>
@@ -52,7 +52,7 @@ void hosts_free(struct hosts *h)
 	*h = (struct hosts){0};
 }
 
-/* One port may serve for all hosts. */
+/* A list with one element, such as a port, applies to all hosts. */
 char *hosts_pick(const struct hosts *h, const char *list)
 {
 	size_t n = h->at;

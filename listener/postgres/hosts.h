@@ -16,7 +16,8 @@ struct hosts {
 	int64_t timeout_ms; /* connect_timeout, or 0 */
 };
 
-/* Reads the hosts from a connection that libpq has begun: they may come from the environment or a service file. */
+/* Reads the hosts from a connection that libpq has started, since they may come from the environment or a service
+ * file. */
 void hosts_learn(struct hosts *h, PGconn *conn);
 void hosts_free(struct hosts *h);
 

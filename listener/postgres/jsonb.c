@@ -1,4 +1,4 @@
-/* jsonb.c finds what jsonb cannot hold: \u0000, half of a surrogate pair, and a number beyond numeric. */
+/* jsonb.c finds what jsonb cannot hold: \u0000, an unpaired surrogate, and a number beyond numeric. */
 #include "postgres/jsonb.h"
 
 #include <stdbool.h>
@@ -6,7 +6,7 @@
 
 #include "base/json.h"
 
-/* numeric of Postgres (numeric.c): digits before the decimal point, without leading zeros, and behind it. */
+/* Limits of Postgres's numeric (numeric.c): digits before the decimal point, without leading zeros, and after it. */
 #define DIGITS_BEFORE 131072
 #define DIGITS_BEHIND 16383
 #define EXPONENT_MOST 1073741823
@@ -28,7 +28,7 @@ static long count_digits(const char **at, const char *end)
 	return *at - begin;
 }
 
-/* Reads an exponent, with its e. Beyond EXPONENT_MOST the digits no longer count. */
+/* Reads an exponent with its e. Ignores digits beyond EXPONENT_MOST. */
 static long read_exponent(const char **at, const char *end)
 {
 	long exponent = 0;
@@ -45,7 +45,7 @@ static long read_exponent(const char **at, const char *end)
 	return is_negative ? -exponent : exponent;
 }
 
-/* Moves *at behind the number. */
+/* True if the number is beyond numeric. Moves *at past it. */
 static bool is_beyond(const char **at, const char *end)
 {
 	const char *digits = *at + (**at == '-'), *first = digits;
@@ -61,7 +61,7 @@ static bool is_beyond(const char **at, const char *end)
 	while (first < *at && (*first == '0' || *first == '.'))
 		first++;
 	is_zero = first == *at;
-	zeros = first - digits - (first - digits > before); /* leading ones, without the point */
+	zeros = first - digits - (first - digits > before); /* leading zeros, without the point */
 	exponent = read_exponent(at, end);
 	return exponent >= EXPONENT_MOST || exponent <= -EXPONENT_MOST || behind - exponent > DIGITS_BEHIND ||
 	       (!is_zero && before - zeros + exponent > DIGITS_BEFORE);

@@ -1,10 +1,10 @@
-/* jsonb.h: which JSON the type jsonb cannot hold. */
+/* jsonb.h: finds JSON that Postgres's type jsonb cannot hold. */
 #ifndef WSONCE_JSONB_H
 #define WSONCE_JSONB_H
 
 #include "base/slice.h"
 
-/* Returns what keeps Postgres from storing a valid JSON value as jsonb, or NULL. */
+/* Returns why Postgres cannot store a valid JSON value as jsonb, or NULL. */
 const char *jsonb_fault(struct slice value);
 
 #endif

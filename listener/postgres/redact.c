@@ -17,7 +17,7 @@ static const char *value_of(const PQconninfoOption *o)
 char *postgres_redact_conninfo(const char *conninfo)
 {
 	PQconninfoOption *options = PQconninfoParse(conninfo, NULL);
-	char *shown = memory_strdup("");
+	char *redacted = memory_strdup("");
 
 	for (const PQconninfoOption *o = options; o && o->keyword; o++) {
 		bool is_plain = o->val && *o->val && !strpbrk(o->val, " '\\");
@@ -25,11 +25,11 @@ char *postgres_redact_conninfo(const char *conninfo)
 
 		if (!o->val)
 			continue;
-		more = memory_printf("%s%s%s=%s%s%s", shown, *shown ? " " : "", o->keyword, is_plain ? "" : "'",
+		more = memory_printf("%s%s%s=%s%s%s", redacted, *redacted ? " " : "", o->keyword, is_plain ? "" : "'",
 				     value_of(o), is_plain ? "" : "'");
-		free(shown);
-		shown = more;
+		free(redacted);
+		redacted = more;
 	}
 	PQconninfoFree(options);
-	return shown;
+	return redacted;
 }

@@ -2,8 +2,8 @@
 #ifndef WSONCE_POSTGRES_REDACT_H
 #define WSONCE_POSTGRES_REDACT_H
 
-/* Returns the settings of a conninfo as key=value pairs in libpq's form, on the heap, passwords as ***. libpq's
- * defaults are not included. */
+/* Returns the settings in a conninfo as libpq's key=value pairs, with passwords as ***, on the heap. Does not include
+ * libpq's defaults. */
 char *postgres_redact_conninfo(const char *conninfo);
 
 #endif

@@ -1,5 +1,5 @@
-/* schema.c has the numbered migrations and their lock. connection.c runs them on each new connection, so a listener
- * started before its database, or moved to an empty one, creates the tables. */
+/* schema.c owns the numbered migrations and their lock. connection.c runs them on each new connection, so that a
+ * listener started before its database, or moved to an empty one, creates the tables. */
 #include "postgres/schema.h"
 
 #include <assert.h>
@@ -68,9 +68,9 @@ const char *schema_ask_sql(void)
 	"CREATE TABLE IF NOT EXISTS :schema.wsonce_schema (" \
 	"version INT PRIMARY KEY, applied_at TIMESTAMPTZ NOT NULL DEFAULT now());"
 
-/* Locks the table until the transaction ends, so that listeners that start at once migrate one after the other, and all
- * but the first find nothing to do. If there is no table yet, the others wait until the first has created it, and then
- * fail to create another. An advisory lock would not do: any role may hold one, but this lock needs rights to the
+/* Locks the table until the transaction ends, so that of several listeners that start at once, the first migrates and
+ * the others find nothing to do. If there is no table yet, the others wait until the first has created it, and ignore
+ * that they cannot create it again. Not an advisory lock, which any role could hold: this lock needs rights to the
  * table. */
 const char *schema_lock_sql(void)
 {
@@ -80,7 +80,7 @@ const char *schema_lock_sql(void)
 	       "SELECT coalesce(pg_catalog.max(version), 0) FROM :schema.wsonce_schema";
 }
 
-/* Indexes that only commands need are created here if that is fast, else by commands/indexes.c. */
+/* Creates indexes that only commands need if that is fast; otherwise commands/indexes.c does. */
 static char *make_migrations(int version)
 {
 	static const char note[] = ";\nINSERT INTO :schema.wsonce_schema (version) VALUES (%d);\n";

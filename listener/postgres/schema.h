@@ -5,14 +5,14 @@
 /* Returns the schema version that this program uses. */
 int schema_version(void);
 
-/* Replaces :schema. in sql, as in :schema.events, with the schema found at connect, whatever the search_path is by
- * then. schema is quoted if needed; with "", the search_path decides. Returns the text on the heap. */
+/* Replaces :schema. in sql, as in :schema.events, with the schema found at connect, because the search_path may change.
+ * schema must be quoted if needed; if it is "", the search_path decides. Returns the text on the heap. */
 char *schema_expand(const char *sql, const char *schema);
 
-#define SCHEMA_QUOTED_SIZE 136 /* of a schema's quoted name */
+#define SCHEMA_QUOTED_SIZE 136 /* bytes of a schema's quoted name */
 
-/* Takes the names of the tables that the program writes, as a text[], and returns one row with these columns.
- * sql/queries/inspect.sql explains them. */
+/* Returns a statement whose parameter is a text[] with the tables that the program writes, and whose result is one row
+ * with these columns. sql/queries/inspect.sql explains them. */
 const char *schema_inspect_sql(void);
 enum schema_column {
 	SCHEMA_NAME,
@@ -26,23 +26,24 @@ enum schema_column {
 	SCHEMA_IS_CHANGED,
 };
 
-/* Adds a column with sql/queries/hazards.sql to a statement that has no semicolon. */
+/* Adds the column of sql/queries/hazards.sql to a statement without a semicolon. */
 #define SCHEMA_WITH_HAZARDS(sql) sql ", (" SQL_HAZARDS ")"
 
-/* Wraps statements that return nothing into one. */
+/* Makes one statement of several that return nothing. */
 #define SCHEMA_AS_BLOCK(sql) "DO $do$ BEGIN " sql "; END $do$"
 
-/* Selects the current version as one row and column. Fails with 42P01 on a database without tables. */
+/* Returns a statement that selects the current version as one row and column. It fails with 42P01 on a database without
+ * tables. */
 const char *schema_ask_sql(void);
 
-/* Begins a transaction, waits for the fleet's lock, and selects the version again. */
+/* Returns statements that begin a transaction, wait for the fleet's lock, and select the version again. */
 const char *schema_lock_sql(void);
 
-/* Returns the migrations from version to schema_version(), and COMMIT, on the heap. If a table is in use, they fail
- * with 55P03 instead of making inserts wait, and must be tried again. */
+/* Returns the migrations from version to schema_version(), followed by COMMIT, on the heap. If a table is in use, they
+ * fail with 55P03 instead of making inserts wait; then try again. */
 char *schema_upgrade_sql(int version);
 
-/* Returns the whole schema as a transaction, on the heap: before, the migrations. before ends with ; or is "". */
+/* Returns a transaction, on the heap, of before and all migrations. before ends with ; or is "". */
 char *schema_create_sql(const char *before);
 
 #endif

@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-#define SEQUENCE_ENDED "2200H"  /* a sequence is exhausted; its class otherwise means bad data in a row */
-#define ID_TAKEN       "(id)=(" /* in a detail: its words may be translated, the columns and values are not */
+#define SEQUENCE_ENDED "2200H"  /* a sequence is exhausted; otherwise the class means bad data in a row */
+#define ID_TAKEN       "(id)=(" /* in DETAIL, whose words may be translated, unlike its columns and values */
 
 bool sqlstate_is_class(const char *sqlstate, const char *classes)
 {
@@ -15,8 +15,9 @@ bool sqlstate_is_class(const char *sqlstate, const char *classes)
 	return false;
 }
 
-/* A statement that waits for another transaction's row says so in the first line of its context, with the row's place:
- * while inserting index tuple (0,3) in relation "events_event_id_key". Messages may be translated; the place is not. */
+/* True if the first line of the context has the place of a row, as for a statement that waits for another transaction:
+ * while inserting index tuple (0,3) in relation "events_event_id_key". The words may be translated, the place is
+ * not. */
 static bool is_waiting(const char *context)
 {
 	static const char digits[] = "0123456789";
@@ -31,7 +32,7 @@ static bool is_waiting(const char *context)
 	return false;
 }
 
-/* True if a line of the context names a function. Blocks are our own: see SCHEMA_AS_BLOCK. */
+/* True if a line of the context names a function. A DO block does not count: it is ours (SCHEMA_AS_BLOCK). */
 static bool names_function(const char *context)
 {
 	for (const char *at = context; (at = strstr(at, "PL/")); at++) {
@@ -65,11 +66,10 @@ bool sqlstate_is_null(const char *sqlstate, const char *context)
 	return sqlstate && strcmp(sqlstate, "23502") == 0 && !is_in_function(context);
 }
 
-/* A data error in Bind names the parameter in its context: that text will never be accepted. What a trigger, a handler
- * or a constraint refuses may pass later. An error of another class belongs to a row only if a function raised it; a
- * missing table or a full disk is no row's fault. Nor is anything that the operator, the disk or another transaction
- * did, even inside a function. But if a statement took too long inside a function (57014), a row caused that. Waiting
- * for another transaction's lock (55P03) never has a row as its cause. */
+/* A data error whose context names a parameter comes from Bind: this text will never be accepted. A row that a trigger,
+ * a handler or a constraint refuses may pass later. Errors of other classes are a row's fault only if a function raised
+ * them, and never if the operator, the disk or another transaction caused them. A statement that took too long inside a
+ * function (57014) is a row's fault; waiting for another transaction's lock (55P03) is not. */
 enum postgres_result sqlstate_judge(const char *sqlstate, const char *context)
 {
 	if (!sqlstate)
@@ -89,9 +89,9 @@ enum postgres_result sqlstate_judge(const char *sqlstate, const char *context)
 	return POSTGRES_BAD_ROW;
 }
 
-/* A function may raise any error because of an event. But a deadlock, a lock that someone else holds, or a server that
- * is read-only or shutting down is never an event's fault. Outside functions, an error that may come from the server or
- * from the row (a full disk, an internal error) is the row's if other rows are stored meanwhile. */
+/* A function may raise any error because of an event, but a deadlock, a lock that another transaction holds, or a
+ * server that is read-only or shutting down is never the event's fault. Outside functions, an error that may come from
+ * the server or the row (a full disk, an internal error) is the row's if other rows are stored meanwhile. */
 enum postgres_blame sqlstate_blame(const char *sqlstate, const char *context)
 {
 	static const char nobody[] = "40P01 55P03 25006 57P01 57P02 57P03 57P04 57P05";

@@ -9,26 +9,26 @@
 /* True if the class of sqlstate, its first two characters, is in classes, a string of classes without blanks. */
 bool sqlstate_is_class(const char *sqlstate, const char *classes);
 
-/* Returns how to handle an error. If sqlstate is NULL, the error is libpq's own and the outcome unknown. context is the
- * server's CONTEXT, or NULL. */
+/* Returns how to handle an error. If sqlstate is NULL, the error is libpq's own and the outcome is unknown. context is
+ * the server's CONTEXT or NULL. */
 enum postgres_result sqlstate_judge(const char *sqlstate, const char *context);
 
-/* A violated constraint, as the server reports it. Each member may be NULL. */
+/* A violated constraint as the server reports it. Any member may be NULL. */
 struct sqlstate_violation {
 	const char *sqlstate;
 	const char *constraint;
 	const char *detail;
 };
 
-/* True if the violated constraint belongs to the table itself and says nothing about the event: an id that the sequence
- * gave twice, or a missing partition, which has no constraint name. The error is then POSTGRES_TROUBLE and
- * POSTGRES_BLAME_NOBODY, whatever the functions below say. */
+/* True if the table, not the event, caused the violation: the sequence gave an id twice, or a partition is missing,
+ * which has no constraint name. Then the error is POSTGRES_TROUBLE and POSTGRES_BLAME_NOBODY, whatever the other
+ * functions return. */
 bool sqlstate_is_of_table(const struct sqlstate_violation *violation, const char *context);
 
-/* True if a column must not be NULL, and no function is to blame. */
+/* True if a NULL violates a NOT NULL constraint outside of any function. */
 bool sqlstate_is_null(const char *sqlstate, const char *context);
 
-/* Returns whose fault an error is; see connection.h. */
+/* Returns what caused an error; see connection.h. */
 enum postgres_blame sqlstate_blame(const char *sqlstate, const char *context);
 
 /* True if the statement was ended because it ran or waited too long. */
@@ -40,7 +40,7 @@ bool sqlstate_is_locked(const char *sqlstate);
 /* True if the statement was waiting for a row of another transaction. */
 bool sqlstate_is_blocked(const char *context);
 
-/* True if the error concerns a single row on a working server: the statement was waiting as above, or in a function. */
+/* True if the error concerns a single row on a working server: the statement waited for a row, or was in a function. */
 bool sqlstate_is_local(const char *context);
 
 #endif

@@ -15,7 +15,7 @@ extern struct fault_point __start_fault_points[],
 #define DEAR_ODDS 10
 
 /* Points that cost up to two seconds each time, or are checked at each turn. */
-static const char *const dear[] = {"postgres: the connection ends behind an answer", "redis: an answer is late",
+static const char *const dear[] = {"postgres: the connection ends after an answer", "redis: an answer is late",
 				   "pipeline: a check-in is due", NULL};
 
 static uint64_t stream;
