@@ -1,6 +1,6 @@
-/* file.c owns the connection to an SQLite file: it checks whose file it is, creates the tables, makes commits safe and
- * classifies errors. road/store_sqlite.c stores events in it, commands/session_file.c runs the statements of commands.
- */
+/* file.c owns the connection to an SQLite file: it checks that the file is wsonce's, creates the tables, makes commits
+ * durable and classifies errors. road/store_sqlite.c stores events in it, commands/session_file.c runs the statements
+ * of commands. */
 #include "sqlite/file.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@
 #define BUSY_STEP_NS   1000000
 #define BUSY_STEPS     500 /* a statement waits this long for another process */
 #define STATEMENTS     48
-#define EPOCH_BITS     32 /* number of low bits of the count of commits; the epoch is above them */
+#define EPOCH_BITS     32 /* low bits of `opened`, which count commits; the epoch is above them */
 
 struct statement {
 	const char *sql;
@@ -37,10 +37,10 @@ struct sqlite_file {
 	const atomic_bool *is_leaving;
 	struct statement statements[STATEMENTS];
 	int statement_count;
-	int code;        /* SQLite's, of the last failure */
-	bool is_synced;  /* this connection has committed, so everything before is on the disk */
-	int64_t commits; /* to the file, as the last transaction left them; see sqlite_file_commits */
-	int64_t changes; /* rows changed by this connection before the last transaction began */
+	int code;        /* SQLite's code of the last failure */
+	bool is_synced;  /* this connection has committed, so all data from before is on the disk */
+	int64_t commits; /* `opened` as the last transaction left it; see sqlite_file_commits */
+	int64_t changes; /* rows changed by this connection before its last transaction */
 	ino_t log;       /* inode of the write-ahead log; 0: not known yet */
 	char id[40];
 	char why[SQLITE_FILE_WHY];
@@ -59,7 +59,7 @@ static enum sqlite_result fail(struct sqlite_file *f, enum sqlite_result result,
 	return result;
 }
 
-/* Is the file full, broken or missing? Any other error is the fault of the statement. */
+/* True if the file is full, broken or missing. The statement causes any other error. */
 static bool is_trouble(int code)
 {
 	switch (code & 0xff) {
@@ -111,7 +111,8 @@ static enum sqlite_result explain(struct sqlite_file *f, int code)
 	return is_trouble(code) ? SQLITE_FILE_TROUBLE : SQLITE_FILE_REFUSED;
 }
 
-/* Another process writes batches of a few milliseconds each: sleeping longer would never get a turn. */
+/* Another process writes batches that take a few milliseconds each, so a longer sleep might never find the file
+ * free. */
 static int on_busy(void *arg, int tries)
 {
 	struct sqlite_file *f = arg;
@@ -201,7 +202,7 @@ static enum sqlite_result run_prepared(struct sqlite_file *f, sqlite3_stmt *stat
 	return code == SQLITE_DONE ? SQLITE_FILE_FINE : explain(f, sqlite3_extended_errcode(f->db));
 }
 
-/* Does the statement still fit the tables? SQLite prepares it anew when they have changed. */
+/* True if the statement still fits the tables. SQLite prepares it again after they have changed. */
 static bool fits_tables(struct sqlite_file *f, const char *sql)
 {
 	sqlite3_stmt *statement = NULL;
@@ -268,7 +269,7 @@ void sqlite_file_add_function(struct sqlite_file *f, const char *name, sqlite_fu
 				   free);
 }
 
-/* A value that is not JSON comes before all others. */
+/* A value that is not JSON sorts before all others. */
 static size_t key_of_json(const char *in, size_t len, char *out)
 {
 	struct slice value;
@@ -295,8 +296,8 @@ static ino_t log_inode(const struct sqlite_file *f)
 	return stat(sqlite3_filename_wal(sqlite3_db_filename(f->db, "main")), &st) ? 0 : st.st_ino;
 }
 
-/* Was the file, or its log, renamed, deleted or replaced? Nobody would find what is written to it then. While a
- * connection is open, SQLite itself keeps the log. */
+/* True if the file or its log was renamed, deleted or replaced: what we write would be lost. SQLite itself never
+ * replaces the log while a connection is open. */
 static bool has_moved(struct sqlite_file *f)
 {
 	int moved = 0;
@@ -305,7 +306,7 @@ static bool has_moved(struct sqlite_file *f)
 	       (f->log && log_inode(f) != f->log);
 }
 
-/* What is in a log that is gone does not belong to the file that took its place. */
+/* Prevents a checkpoint, which would write the old log into the new file. */
 static enum sqlite_result fail_moved(struct sqlite_file *f)
 {
 	sqlite3_db_config(f->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
@@ -347,8 +348,8 @@ static enum sqlite_result count_commit(struct sqlite_file *f)
 	return sqlite_file_run(f, "UPDATE wsonce_database SET opened = ?1", &value, 1, NULL, NULL);
 }
 
-/* The first commit of a connection always writes something: a killed process may have left data that is visible but not
- * synced, and a power cut could undo it until a commit of ours has synced the log. */
+/* The first commit of a connection always writes, to sync the log: a killed process may have left data that we can read
+ * but that a power cut could undo. */
 enum sqlite_result sqlite_file_commit(struct sqlite_file *f)
 {
 	bool is_counted = !f->is_synced || sqlite3_total_changes64(f->db) != f->changes;
@@ -390,7 +391,7 @@ bool sqlite_file_is_undone(const struct sqlite_file *f)
 	return sqlite3_get_autocommit(f->db);
 }
 
-/* --- whose file it is --- */
+/* --- opening --- */
 
 static enum sqlite_result execute(struct sqlite_file *f, const char *sql)
 {
@@ -399,7 +400,7 @@ static enum sqlite_result execute(struct sqlite_file *f, const char *sql)
 	return code ? explain(f, sqlite3_extended_errcode(f->db)) : SQLITE_FILE_FINE;
 }
 
-/* *is_empty: the file has no content, so it may become ours. */
+/* Sets *is_empty if the file has no content, so that it may become ours. */
 static enum sqlite_result identify(struct sqlite_file *f, bool *is_empty)
 {
 	int64_t application = 0, version = 0, objects = 0;
@@ -421,7 +422,7 @@ static enum sqlite_result identify(struct sqlite_file *f, bool *is_empty)
 	return SQLITE_FILE_FINE;
 }
 
-/* Prepares every statement that a listener will write with. SQLite refuses ON CONFLICT if the unique key is missing. */
+/* Prepares every statement with which a listener writes. SQLite refuses ON CONFLICT if the unique key is missing. */
 static enum sqlite_result check_tables(struct sqlite_file *f)
 {
 	static const char *const probes[] = {
@@ -459,7 +460,7 @@ static enum sqlite_result check_tables(struct sqlite_file *f)
 	return SQLITE_FILE_FINE;
 }
 
-/* The transaction keeps another process from creating the tables at the same time. */
+/* A transaction keeps other processes from creating the tables at the same time. */
 static enum sqlite_result make_tables(struct sqlite_file *f)
 {
 	bool is_empty = false;
@@ -479,7 +480,7 @@ static enum sqlite_result make_tables(struct sqlite_file *f)
 	return result;
 }
 
-/* The name of the file must be on the disk before anything is acknowledged. */
+/* Syncs the folder: the file's name must be on the disk before anything is acknowledged. */
 static enum sqlite_result sync_folder(struct sqlite_file *f)
 {
 	char *folder = memory_strdup(f->path), *end = strrchr(folder, '/');
@@ -511,15 +512,15 @@ static bool take_mode(void *arg, const struct sqlite_value *cells, int n)
 	return false;
 }
 
-/* FULL: a commit is on the disk before it is acknowledged. A large cache: ids come in random order, so any page of
- * their index may be needed. */
+/* synchronous = FULL, so that a commit is on the disk before it is acknowledged. The cache is large because ids come in
+ * random order and need any page of their index. */
 static enum sqlite_result set_up(struct sqlite_file *f)
 {
 	bool is_wal = false;
 	enum sqlite_result result = sqlite_file_run(f, "PRAGMA journal_mode = WAL", NULL, 0, take_mode, &is_wal);
 
 	if (result == SQLITE_FILE_FINE && !is_wal)
-		result = fail(f, SQLITE_FILE_WRONG, "is where SQLite cannot keep a write-ahead log: use a local disk");
+		result = fail(f, SQLITE_FILE_WRONG, "is on a file system without write-ahead logs: use a local disk");
 	if (result == SQLITE_FILE_FINE)
 		result = execute(f, "PRAGMA synchronous = FULL; PRAGMA cache_size = -65536; PRAGMA temp_store = MEMORY;"
 				    "PRAGMA wal_autocheckpoint = 4000; PRAGMA journal_size_limit = 67108864;"
@@ -549,15 +550,14 @@ static enum sqlite_result look(struct sqlite_file *f, bool may_create)
 	return result;
 }
 
-/* Turns off SQLite's memory statistics, which take a global lock. Has no effect after the process's first connection.
- */
+/* Turns off SQLite's memory statistics, which take a global lock. This works only before the process's first
+ * connection. */
 static void set_up_library(void)
 {
 	sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
 }
 
-/* Creates the file with mode 0600, which SQLite copies to the files beside it. If this fails, sqlite3_open_v2 reports
- * why. */
+/* Creates the file with mode 0600, which SQLite copies to -wal and -shm. If this fails, sqlite3_open_v2 reports why. */
 static void make_private(const char *path)
 {
 	int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -566,7 +566,8 @@ static void make_private(const char *path)
 		close(fd);
 }
 
-/* Resolves symbolic links in the folder's path, which SQLITE_OPEN_NOFOLLOW would refuse too. On the heap. */
+/* Returns path with symbolic links in its folder resolved, on the heap: SQLITE_OPEN_NOFOLLOW would refuse those,
+ * too. */
 static char *resolve_folder(const char *path)
 {
 	char *one = memory_strdup(path), *two = memory_strdup(path);
@@ -609,7 +610,7 @@ struct sqlite_file *sqlite_file_open(const char *path, bool may_create, const at
 	if (*result == SQLITE_FILE_FINE)
 		return f;
 	if (*result == SQLITE_FILE_TROUBLE && f->code != SQLITE_FULL && f->code != SQLITE_IOERR)
-		*result = SQLITE_FILE_WRONG; /* at the first opening, fail instead of trying for ever */
+		*result = SQLITE_FILE_WRONG; /* when first opening the file, fail instead of trying for ever */
 	snprintf(why, SQLITE_FILE_WHY, "%s", f->why);
 	sqlite_file_close(f);
 	return NULL;

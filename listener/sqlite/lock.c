@@ -1,5 +1,5 @@
-/* lock.c locks one byte of a file. The lock belongs to the open file (F_OFD_SETLK): a process loses its own locks
- * (F_SETLK) when it closes any descriptor of the file. */
+/* lock.c locks one byte of a file. The lock belongs to the open file (F_OFD_SETLK). With F_SETLK, a process would lose
+ * it by closing any descriptor of the file. */
 #include "sqlite/lock.h"
 
 #include <fcntl.h>
@@ -20,7 +20,7 @@ struct sqlite_lock *sqlite_lock_new(const char *path, uint64_t number)
 	struct sqlite_lock *l = memory_calloc(1, sizeof(*l));
 
 	l->path = memory_printf("%s-leases", path);
-	l->byte = (off_t)(number >> 2); /* the offset, and the one after it, must not be negative */
+	l->byte = (off_t)(number >> 2); /* neither the offset nor the one after it may be negative */
 	l->fd = -1;
 	return l;
 }
@@ -32,7 +32,7 @@ static void let_go(struct sqlite_lock *l)
 	l->fd = -1;
 }
 
-/* Nobody else would see a lock in a deleted file. */
+/* No other process would see a lock in a deleted file. */
 static bool is_deleted(const struct sqlite_lock *l)
 {
 	struct stat st;

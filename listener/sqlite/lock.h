@@ -7,10 +7,10 @@
 
 struct sqlite_lock;
 
-/* The lock with this number for the SQLite file at this path. It lies in PATH-leases, which is created if missing. */
+/* Returns lock `number` of the SQLite file at path. The lock is in PATH-leases, which is created if missing. */
 struct sqlite_lock *sqlite_lock_new(const char *path, uint64_t number);
 
-/* Tries to take the lock. Returns whether we hold it; we do until the process ends or somebody deletes the file. */
+/* Tries to take the lock. Returns true if we hold it, until the process ends or the file is deleted. */
 bool sqlite_lock_take(struct sqlite_lock *l);
 
 /* Releases the lock. */
