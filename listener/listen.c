@@ -28,18 +28,18 @@
 #include "reload.h"
 #include "net/ws.h"
 
-#define GRACE_MS    1000  /* how long to read from producers without acks after SIGTERM */
-#define TWICE_MS    1000  /* a second signal this soon is ignored: a terminal, make and a script may each send one */
+#define GRACE_MS    1000  /* after SIGTERM, how long to read from producers that get no acks */
+#define TWICE_MS    1000  /* ignore a second signal within this time: a terminal, make and a script may each send one */
 #define GOODBYE_MS  2000  /* timeout for the last acks and close frames */
-#define RELOAD_MS   1000  /* at least this long between two reloads; signals in between cause one reload */
-#define LEAVING_MS  15000 /* time for the last statements after the drain timeout, asked of the service manager */
+#define RELOAD_MS   1000  /* minimum time between reloads; all signals in between cause one reload */
+#define LEAVING_MS  15000 /* time for the last statements after the drain timeout; we ask the service manager for it */
 #define USUAL_FILES 1024
 #define POSTS_FILES 256 /* files for --ingest-http */
-#define OTHER_FILES 64  /* files for everything but producers: servers, feeds, admin pages */
+#define OTHER_FILES 64  /* files for everything else: servers, feeds, admin pages */
 
 struct listener {
 	struct config *config;
-	int64_t asked_connections; /* the settings, before the limit of open files lowered them */
+	int64_t asked_connections; /* settings before the limit of open files lowered them */
 	int64_t asked_handshakes;
 	int argc; /* the command line */
 	char **argv;
@@ -87,8 +87,8 @@ static void on_posted(void *arg)
 		relay_wake(l->relay);
 }
 
-/* A listener that has received events may hold the only copy. With a wrong setting (status 2) it waits until the server
- * can be used; if it must not continue (status 1), it stores what it has and exits. */
+/* A listener that has received events may hold the only copy. If a setting is wrong (status 2), it waits until the
+ * server can be used; if it must not continue (status 1), it stores what it has and exits. */
 static void on_unusable(void *arg, const char *sentence, int status)
 {
 	struct listener *l = arg;
@@ -209,7 +209,7 @@ static void leave_at_once(const struct listener *l, int number)
 	_exit(1);
 }
 
-/* A drain may take longer than TimeoutStopSec of the systemd unit, so ask for more time. */
+/* A drain may take longer than TimeoutStopSec of the systemd unit, so asks for more time. */
 static void tell_stopping(const struct listener *l)
 {
 	char fields[100];
@@ -284,7 +284,7 @@ static bool has_terminal(void)
 	return fd >= 0;
 }
 
-/* SIGHUP means reload, or, if the listener was started from a terminal, that the terminal was closed: then drain. */
+/* SIGHUP asks for a reload, unless the listener was started from a terminal that was closed now: then drain. */
 static void on_hangup(uv_signal_t *handle, int number)
 {
 	struct listener *l = handle->data;
@@ -293,12 +293,12 @@ static void on_hangup(uv_signal_t *handle, int number)
 	if (l->has_terminal && !has_terminal())
 		on_signal(handle, number);
 	else if (l->parts.is_draining)
-		log_info("draining, and not reloading any more", "signal=%d", number);
+		log_info("already draining, not reloading", "signal=%d", number);
 	else if (!uv_is_active((uv_handle_t *)&l->reload))
 		uv_timer_start(&l->reload, on_reload, due > uv_now(&l->loop) ? due - uv_now(&l->loop) : 0, 0);
 }
 
-/* If there are too few files, handshakes get at most a quarter of them and connected producers the rest. */
+/* With too few files, gives handshakes at most a quarter of them and connected producers the rest. */
 static void share_files(struct config *config, rlim_t files, rlim_t others)
 {
 	int64_t room = files > others + OTHER_FILES ? (int64_t)(files - others) : OTHER_FILES;
@@ -314,9 +314,9 @@ static void share_files(struct config *config, rlim_t files, rlim_t others)
 		 "files=%llu producers=%lld", (unsigned long long)files, (long long)config->ingest_connections);
 }
 
-/* Sets the soft limit of open files, often 1024, to what the allowed producers and webhook requests need. Warns now if
- * the hard limit is too low. Also lowers a huge limit, as containers may have (10^9): libwebsockets allocates tables of
- * that size. */
+/* Sets the soft limit of open files, often 1024, to what the allowed producers and webhook requests need. Warns if the
+ * hard limit is too low. Also lowers a huge limit, which containers may have (10^9), because libwebsockets allocates
+ * tables of that size. */
 static void raise_limits(struct config *config)
 {
 	rlim_t others =
@@ -335,7 +335,7 @@ static void raise_limits(struct config *config)
 		share_files(config, files.rlim_cur, others);
 }
 
-/* A process started with nohup continues to ignore SIGHUP. */
+/* True if the signal is ignored: a process started with nohup continues to ignore SIGHUP. */
 static bool is_ignored(int number)
 {
 	struct sigaction action;
@@ -389,7 +389,7 @@ static bool is_full_for_producers(const void *owner)
 	return pipeline_is_full_for_producers(owner);
 }
 
-/* If a part fails to open, the caller exits, so the parts opened before it are not closed. */
+/* Returns 0, or -1 and a sentence in error. Does not close the parts it has opened, since the caller exits. */
 static int open_parts(struct listener *l, char *error, size_t size)
 {
 	const struct pipeline_callbacks on = {on_pressure, on_drained, on_posted, on_unusable, l};
@@ -421,7 +421,7 @@ static int open_parts(struct listener *l, char *error, size_t size)
 	return 0;
 }
 
-/* Blocks SIGHUP while there is no loop to handle it; it stays pending. */
+/* Blocks SIGHUP, which stays pending, while there is no loop to handle it. */
 void listen_hold_hangups(bool is_held)
 {
 	sigset_t hangup;

@@ -31,7 +31,7 @@ static void print_usage(FILE *out)
 	fputs(usage_end, out);
 }
 
-/* Removes the switch from the command line. Returns whether it was there. */
+/* Removes the switch from the command line. Returns true if it was there. */
 static bool take_switch(int *argc, char **argv, const char *name)
 {
 	int left = 0;
@@ -81,14 +81,13 @@ static int run_word(int argc, char **argv)
 	if (dispatch_run(argc, argv, &status) == 0)
 		return status;
 	if (*argv[0] == '-')
-		dispatch_fail("\"%.80s\" is not a command: options come behind the command; see wsonce --help",
-			      argv[0]);
+		dispatch_fail("\"%.80s\" is not a command: options follow the command; see wsonce --help", argv[0]);
 	else
 		dispatch_fail("unknown command \"%.80s\"%s; see wsonce --help", argv[0], dispatch_ask_meant(argv[0]));
 	return 2;
 }
 
-/* wsonce help COMMAND is wsonce COMMAND --help. */
+/* Runs `wsonce help COMMAND` as `wsonce COMMAND --help`. */
 static int help_command(int argc, char **argv)
 {
 	static char help[] = "--help";
@@ -99,8 +98,8 @@ static int help_command(int argc, char **argv)
 	return run_word(argc - 1, argv);
 }
 
-/* If a standard stream is closed, the next file opened gets its number, and output could go to the socket of Postgres.
- * So open /dev/null there, in a mode that makes each use fail. */
+/* If a standard stream is closed, the next file gets its number, and output could go to the socket of Postgres. So
+ * opens /dev/null there, in a mode that makes every use fail. */
 static void fill_streams(void)
 {
 	static const int modes[] = {O_WRONLY, O_RDONLY, O_RDONLY};
@@ -110,7 +109,7 @@ static void fill_streams(void)
 			return;
 }
 
-/* Copies the command line and overwrites secrets in the original. The copy lives as long as the process. */
+/* Returns a copy of the command line, which is never freed, and overwrites secrets in the original. */
 static char **take_words(int argc, char **argv)
 {
 	static char **words, *text;

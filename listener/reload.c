@@ -1,5 +1,5 @@
-/* reload.c owns what a listener does on SIGHUP. It reads all files before it changes anything; each part then takes
- * over what it has read. */
+/* reload.c owns what a listener does on SIGHUP. It reads all files before it changes anything; then each part takes
+ * over what was read. */
 #include "reload.h"
 
 #include <string.h>
@@ -26,7 +26,7 @@ static void on_change(void *arg, const char *name, bool is_taken)
 
 /* --- reading --- */
 
-/* Returns 0; or -1 and a sentence in error, after dropping what was read. */
+/* Returns 0, or drops what was read and returns -1 with a sentence in error. */
 static int read_parts(const struct reload_parts *p, const struct config *fresh, char *error, size_t size)
 {
 	if (tls_trusts_read(error, size))
@@ -69,7 +69,7 @@ static void tell(const struct reload_parts *p, const struct config *old, struct 
 		config_start_log(p->config);
 }
 
-/* If the settings are unchanged, keep the limits that raise_limits() lowered. */
+/* Keeps the limits that raise_limits() lowered, if their settings are unchanged. */
 static void keep_limits(const struct reload_parts *p, struct config *fresh)
 {
 	if (fresh->ingest_connections == p->asked_connections && fresh->ingest_handshakes == p->asked_handshakes) {
@@ -112,7 +112,7 @@ void reload(const struct reload_parts *p)
 		take(p, &fresh);
 	} else {
 		counters.reloads_failed++;
-		log_error("cannot reload, nothing has changed", "reason=%s", error);
+		log_error("cannot reload, keeping all settings", "reason=%s", error);
 	}
 	config_free(&fresh);
 }

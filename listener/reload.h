@@ -13,7 +13,7 @@ struct reload_parts {
 	struct config *config;
 	int argc; /* the command line that config was read from */
 	char **argv;
-	int64_t asked_connections; /* the settings, before the limit of open files lowered them in config */
+	int64_t asked_connections; /* settings before the limit of open files lowered them in config */
 	int64_t asked_handshakes;
 	struct pipeline *pipeline;
 	struct relay *relay;
@@ -21,8 +21,8 @@ struct reload_parts {
 	struct posts *posts;
 };
 
-/* Reads settings, tokens and certificates again, applies what can change while the listener runs, and logs one line
- * that also names changed settings that need a restart. After any error it logs that and changes nothing. */
+/* Reads settings, tokens and certificates again and applies what can change while the listener runs. Logs one line,
+ * which names changed settings that need a restart; or, after any error, logs it and changes nothing. */
 void reload(const struct reload_parts *p);
 
 #endif

@@ -145,7 +145,7 @@ Test(commands, wrong_usage_is_refused_by_one_line_and_status_2)
 		{"dead-letters discard -7", "\"-7\""},
 		{"dead-letters discard 7 --all", "--all and ids exclude each other"},
 		{"dead-letters retry --all 7", "--all and ids exclude each other"},
-		{"--json status", "\"--json\" is not a command: options come behind the command"},
+		{"--json status", "\"--json\" is not a command: options follow the command"},
 		{"dead-letters list --target crm", "--target goes with --deliveries"},
 		{"dead-letters list --consumer a/b", "--consumer"},
 		{"dead-letters show --deliveries -7", "\"-7\""},

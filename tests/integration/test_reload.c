@@ -476,7 +476,7 @@ Test(reload, a_signal_while_it_drains_changes_nothing)
 	process_signal(listener_process(listener), SIGTERM);
 	cr_assert(wait_until(listener_has_logged(listener, "event=draining signal=15"), SOON_MS));
 	process_signal(listener_process(listener), SIGHUP);
-	cr_assert(wait_until(listener_has_logged(listener, "not reloading any more"), SOON_MS));
+	cr_assert(wait_until(listener_has_logged(listener, "already draining, not reloading"), SOON_MS));
 	fleet_unlock(lock);
 	ack_expect(p, "id", "persisted");
 	cr_expect_eq(process_wait(listener_process(listener), SOON_MS), 0);
