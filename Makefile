@@ -214,8 +214,8 @@ lint: check-deps programs ## check with static analysis, the format, and that bi
 fmt: ## format the C code
 	clang-format -i $$(git ls-files '*.c' '*.h')
 
-readme: $B/wsonce ## regenerate the tables of settings and states in docs
-	build/wsonce listen --help=markdown >build/settings.md
+readme: $B/wsonce ## regenerate the settings and states in docs
+	build/wsonce listen --help=all | tests/settings >build/settings.md
 	sed -i -e '/<!-- settings -->/,/<!-- end of settings -->/{//!d}' -e '/<!-- settings -->/r build/settings.md' docs/settings.md
 	tests/states listener/road/event.h listener/road/event.c >build/states.md
 	sed -i -e '/<!-- states -->/,/<!-- end of states -->/{//!d}' -e '/<!-- states -->/r build/states.md' docs/protocol.md

@@ -56,10 +56,6 @@ static int listen_command(int argc, char **argv)
 		dispatch_listen_help(!dispatch_is_help(argv[1]));
 		return 0;
 	}
-	if (argc == 2 && strcmp(argv[1], "--help=markdown") == 0) {
-		config_help_markdown(stdout);
-		return 0;
-	}
 	listen_hold_hangups(true);
 	if (config_read(&config, argc, argv, error, sizeof(error))) {
 		fprintf(stderr, "wsonce: %s\n", error);

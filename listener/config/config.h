@@ -141,10 +141,9 @@ void config_change(struct config *config, struct config *fresh, config_change_cb
 /* Overwrites secrets in argv, which other users can see. Do not use argv afterwards. */
 void config_hide(int argc, char **argv);
 
-/* Prints the settings: those of a command for its --help, or all as a Markdown table. only is a list of names separated
+/* Prints the settings of a command for its --help. only is a list of names separated
  * by blanks; NULL: all. */
 void config_help(FILE *out, const char *command, const char *only);
-void config_help_markdown(FILE *out);
 /* True if the setting takes no value on the command line. name has no leading dashes. */
 bool config_is_switch(const char *name, size_t len);
 /* Appends {flag, value, meaning} to flags for each setting of a command. value names its value, "" for a switch. */

@@ -69,23 +69,6 @@ void config_describe(const char *command, const char *only, json_t *flags)
 							       "meaning", s->meaning));
 }
 
-void config_help_markdown(FILE *out)
-{
-	fprintf(out, "| flag | environment | default | meaning |\n|---|---|---|---|\n");
-	const struct setting *s;
-
-	for (size_t i = 0; (s = setting_at(i)); i++) {
-		fprintf(out, "| `--%s%s%s` | `%s` | ", s->flag, *s->value ? " " : "", s->value, s->env);
-		if (s->fallback && *s->fallback)
-			fprintf(out, "`%s` | ", s->fallback);
-		else
-			fprintf(out, "| ");
-		for (const char *c = s->meaning; *c; c++)
-			fprintf(out, *c == '|' ? "\\%c" : "%c", *c);
-		fprintf(out, " |\n");
-	}
-}
-
 void config_start_log(const struct config *c)
 {
 	static const char *const names[] = {"debug", "info", "warn", "error"};

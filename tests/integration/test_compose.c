@@ -56,14 +56,14 @@ Test(compose, each_setting_is_passed_to_the_listeners)
 	static const char left_out[] =
 		"WSONCE_INSTANCE_ID WSONCE_REDIS_FILE WSONCE_POSTGRES_FILE WSONCE_INGEST_TOKEN_FILE "
 		"WSONCE_SOURCE_FILE WSONCE_FEED_FILE WSONCE_SOURCE_PROXY_FILE";
-	struct run run = run_in(NULL, "listen --help=markdown");
+	struct run run = run_in(NULL, "listen --help=all");
 	const char *at = run.output;
 	int settings = 0;
 
-	while ((at = strstr(at, "`WSONCE_"))) {
+	while ((at = strstr(at, "[WSONCE_"))) {
 		char name[64], part[80];
 
-		cr_assert_eq(sscanf(at, "`%63[A-Z_]", name), 1);
+		cr_assert_eq(sscanf(at, "[%63[A-Z_]", name), 1);
 		at += strlen(name);
 		snprintf(part, sizeof part, "\n      %s:", name);
 		settings++;

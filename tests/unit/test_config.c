@@ -1012,36 +1012,14 @@ Test(config, help_of_other_commands_leaves_out_what_is_of_listening)
 	free(text);
 }
 
-static int count_char(const char *text, char c)
+/* --- memory --- */
+
+Test(config, settings_may_be_freed_twice)
 {
-	int n = 0;
-
-	for (; *text && *text != '\n'; text++)
-		n += *text == c && text[-1] != '\\';
-	return n;
-}
-
-Test(config, markdown_has_a_row_of_four_columns_for_every_flag)
-{
-	char *text = print(config_help_markdown), part[160];
-	size_t rows = 0;
-
-	for (size_t i = 0; i < SETTINGS; i++) {
-		const char *row;
-
-		snprintf(part, sizeof(part), "\n| `--%s", settings[i].flag);
-		row = strstr(text, part);
-		while (row && !strchr(" `", row[strlen(part)]))
-			row = strstr(row + 1, part);
-		cr_assert_not_null(row, "%s", part);
-		cr_expect_eq(count_char(row + 1, '|'), 5, "%s", part);
-		snprintf(part, sizeof(part), "` | `%s` | ", settings[i].env);
-		cr_expect_not_null(strstr(row, part), "%s", part);
-	}
-	for (const char *at = text; (at = strchr(at, '\n')); at++)
-		rows++;
-	cr_assert_eq(rows, SETTINGS + 2);
-	free(text);
+	cr_assert_eq(TRY("--claim-ttl", "1"), 0);
+	config_free(&config);
+	config_free(&config);
+	cr_assert_null(config.redis);
 }
 
 /* --- producers by a profile --- */
