@@ -72,7 +72,7 @@ Test(acks, room_in_front_is_used_before_more_is_asked_for)
 	cr_assert_eq(acks.size, size);
 }
 
-/* The text of the only ack. */
+/* Returns the text of the only ack. */
 static const char *text_of(enum outcome outcome, uint64_t n)
 {
 	static char text[600];

@@ -1,4 +1,4 @@
-/* Which events the guard at the door takes, to the microsecond, and what it says of the others. */
+/* Which events --max-age accepts, to the microsecond, and the reasons for which it refuses the others. */
 #include "road/age_limit.h"
 #include "unit.h"
 

@@ -61,7 +61,7 @@ Test(array, length_has_four_bytes_in_network_order)
 	free(text);
 }
 
-/* The text of the only element. */
+/* Returns the text of the only element. */
 static void assert_text(const char *text, bool is_ascii, const char *expected)
 {
 	array_start(&array, ARRAY_TEXT, 1);

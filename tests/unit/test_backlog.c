@@ -1,4 +1,4 @@
-/* When deliveries that are still to be made are worth a warning. */
+/* When pending deliveries cause a warning. */
 #include "outbox/backlog.h"
 
 #include "unit.h"

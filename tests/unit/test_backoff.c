@@ -2,7 +2,7 @@
 #include "base/backoff.h"
 #include "unit.h"
 
-/* The highest wait that the next try may get. */
+/* Returns the upper bound of the next wait. */
 static int64_t bound(const struct backoff *b)
 {
 	int64_t most = 0;

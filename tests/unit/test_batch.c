@@ -1,4 +1,4 @@
-/* What goes into a batch, in which order, and how it is found there. */
+/* What a batch takes, in which order, and how an event is found in it. */
 #include "road/batch.h"
 #include "unit.h"
 

@@ -1,4 +1,4 @@
-/* What a listener tells of itself, and what it makes of the answer. */
+/* The rows that a listener writes about itself, and what it learns from the answer. */
 #include "road/checkin.h"
 
 #include "unit.h"
@@ -126,7 +126,7 @@ static json_t *describe(void *arg)
 	return json_pack("{s:s}", "trouble", (const char *)arg);
 }
 
-/* A row of a table whose disk is full can only be updated while it is short. */
+/* On a full disk, only short rows can still be updated. */
 Test(checkin, without_room_for_rows_the_counts_wait)
 {
 	static char full[] = "the disk is full", none[] = "";

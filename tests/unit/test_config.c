@@ -1,11 +1,11 @@
-/* How settings are read: from where, which wins, and what is said about wrong ones. */
+/* Where settings are read from, which origin wins, and the errors about wrong ones. */
 #include "config/config.h"
 #include "unit.h"
 
 static struct config config;
 static char error[400];
 
-/* Every setting, with a wrong value if there is one. */
+/* Every setting, with a value that is wrong for it, if there is one. */
 static const struct {
 	const char *flag;
 	const char *env;
@@ -102,10 +102,10 @@ static int read_argv(int argc, char **argv)
 #define READ(...) \
 	read_argv(sizeof((char *[]){"listen", __VA_ARGS__}) / sizeof(char *), (char *[]){"listen", __VA_ARGS__, NULL})
 
-/* With a source, so that only the rest of the settings can be wrong. */
+/* Adds a source, so that only the other settings can be wrong. */
 #define TRY(...) READ("--source", "ws://h", __VA_ARGS__)
 
-/* The path of a file with this text. It lives until the test's process ends. */
+/* Returns the path of a file with this text. Both live until the test's process ends. */
 static char *file_of(const char *text)
 {
 	static char path[40];
@@ -306,7 +306,7 @@ Test(config, greatest_age_needs_to_know_where_the_time_is)
 	cr_assert_str_eq(config.time_pointer, "");
 }
 
-/* The rules of profiles say where their events' time is. */
+/* A profile's rules already say where the time of its events is. */
 Test(config, greatest_age_needs_no_time_pointer_if_profiles_describe_all_events)
 {
 	setenv("WSONCE_MAX_AGE", "30d", 1);
@@ -478,7 +478,7 @@ Test(config, webhook_takes_several_secrets_of_a_file)
 	cr_assert_str_eq(config.webhooks.items[0].types[1], "y");
 }
 
-/* Cut off, it would sign with the secrets at its beginning. */
+/* If the file were cut off, deliveries would be signed with its first secrets only. */
 Test(config, file_of_secrets_has_no_more_than_4_KiB)
 {
 	char secrets[4098], text[400];
@@ -597,19 +597,19 @@ Test(config, wrong_value_is_one_line_that_names_the_option)
 			assert_wrong_everywhere(settings[i].flag, settings[i].env, settings[i].wrong);
 }
 
-/* A brace or a bracket begins the text of a file, whose path the argument is. */
+/* If an argument begins with a brace or a bracket, it is the text of a file, and is replaced by the file's path. */
 Test(config, what_is_wrong_is_refused_by_one_line_that_names_it)
 {
 	static const struct {
 		const char *named;
 		const char *args[3];
 	} wrong[] = {
-		/* one line whatever it quotes */
+		/* one line, whatever the error quotes */
 		{"--claim-ttl", {"--claim-ttl", "1\n2"}},
 		{"--log-level", {"--log-level", "a\nb"}},
 		{"unknown option", {"--x\ny"}},
 		{"no such setting", {"--config", "{\"a\\nb\": 1}"}},
-		/* what is no option */
+		/* not an option */
 		{"--no-such-flag", {"--no-such-flag", "1"}},
 		{"--claim", {"--claim", "1"}},
 		{"--claim-ttl-x", {"--claim-ttl-x=1"}},
@@ -625,7 +625,7 @@ Test(config, what_is_wrong_is_refused_by_one_line_that_names_it)
 		{"--config", {"--config", "/nowhere/config.json"}},
 		{"--config", {"--config", "/"}},
 		{"--config", {"--config", ""}},
-		/* or are no settings */
+		/* or are not settings */
 		{"line 3", {"--config", "{\n\"claim-ttl\": 1,\n}"}},
 		{"not a JSON object", {"--config", "[]"}},
 		{"--config", {"--config", "{\"claim-ttl\": 1, \"claim-ttl\": 2}"}},
@@ -731,7 +731,7 @@ Test(config, instance_id_has_1_to_200_bytes)
 	assert_wrong(TRY("--instance-id", "done@host"), "--instance-id");
 }
 
-/* An event's id would be the rest of the name of such a key. */
+/* With such a prefix, the key of an event could be one of the program's own keys. */
 Test(config, the_prefix_of_claims_is_not_that_of_other_keys)
 {
 	assert_wrong(TRY("--claim-prefix", "wsonce:"), "--claim-prefix");
@@ -826,7 +826,7 @@ Test(config, a_list_may_be_in_the_lines_of_a_file)
 	cr_assert_str_eq(config.source_proxy, "http://u:p@h:1");
 }
 
-/* A folder of credentials with this one. */
+/* Makes a folder of credentials with this one. */
 static void give_credential(const char *name, const char *text)
 {
 	static char folder[] = "/tmp/wsonce-credentials-XXXXXX";
@@ -888,7 +888,7 @@ Test(config, a_key_of_marks_is_in_a_file_and_not_short)
 	assert_wrong(TRY("--marks-key-file", file_of("")), "empty");
 }
 
-/* libpq would look for such hosts, and say their names. */
+/* libpq would look up such hosts and print their names in errors. */
 Test(config, a_password_that_makes_an_odd_host_or_port_is_refused)
 {
 	assert_wrong(TRY("--postgres", "postgres://u:p@secret@h/d"), "--postgres");
@@ -1060,7 +1060,7 @@ Test(config, profile_of_producers_that_cannot_be_one_is_refused)
 		     "--ingest-profile");
 }
 
-/* A port that is not loopback's may be open to those who show a token of the profile. */
+/* With tokens in the profile, an address that is not loopback may be used. */
 Test(config, profile_with_tokens_opens_an_address_to_all)
 {
 	char *with = file_of(SINK("\"tokens\": {\"a\": \"${env:SINK_TOKEN}\"}, "));

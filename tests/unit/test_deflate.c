@@ -1,4 +1,4 @@
-/* Which terms deflate.c takes, and what it makes of compressed messages, whole and in pieces, honest and not. */
+/* Which parameters deflate.c accepts, and how it inflates valid and invalid messages, whole and in pieces. */
 #include "net/deflate.h"
 
 #include "unit.h"
@@ -36,7 +36,7 @@ static void fini(void)
 
 TestSuite(deflate, .init = init, .fini = fini, .timeout = 60);
 
-/* As section 7.2.1 has it: flushed, and without the last four bytes. */
+/* As in RFC 7692, section 7.2.1: flushed, without the last four bytes. */
 static size_t pack(const void *message, size_t len)
 {
 	server.next_in = (Bytef *)(uintptr_t)message;

@@ -25,7 +25,7 @@ static in_port_t port_of(int fd)
 	return at.sin_port;
 }
 
-/* Further connections to it are not answered. */
+/* Fills the backlog of a listening socket, so that further connections are not answered. */
 static void fill(int dead)
 {
 	struct sockaddr_in at = {

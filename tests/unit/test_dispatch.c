@@ -1,11 +1,11 @@
-/* How a command tells on a terminal that something went wrong. */
+/* How a command prints errors on a terminal. */
 #include "commands/dispatch.h"
 
 #include "unit.h"
 #include <pty.h>
 #include "commands/progress.h"
 
-static char text[1000]; /* what the terminal was given */
+static char text[1000]; /* output on the terminal */
 static int terminal, kept_stderr;
 
 static void init(void)

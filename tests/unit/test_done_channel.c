@@ -1,4 +1,4 @@
-/* The channel of commits in done_channel.c: what is published, what is believed of it, and how long it stays known. */
+/* The done channel: what is published, which messages are accepted, and how long an entry is kept. */
 #include "clock.h"
 #include "loop.h"
 #include "played_redis.h"
@@ -18,7 +18,7 @@ static struct done_channel *channel;
 static struct config config = {.redis = "redis://localhost", .claim_prefix = "dedup:"};
 static struct done told[10];
 static size_t told_count;
-static bool are_wanted; /* what is told has its use */
+static bool are_wanted; /* returned by the callback: the entry was used */
 static unsigned char message[10 * ENTRY + HEADER];
 static size_t message_len;
 
@@ -99,7 +99,7 @@ static void begin(const char *magic, uint32_t epoch)
 	put(CAME_MS, 8);
 }
 
-/* The hash is computed here by the definition: SipHash-2-4-128 under BLAKE2b of the place. */
+/* Computes the hash independently: SipHash-2-4-128 with BLAKE2b of the place as its key. */
 static void put_id(const char *prefix, const char *secret, const char *database, uint32_t epoch, const char *id)
 {
 	unsigned char key[16];
@@ -146,7 +146,7 @@ Test(done_channel, what_has_settled_a_copy_is_not_kept)
 	cr_assert_not(has("a"));
 }
 
-/* R2: knowledge has an epoch, a database and a place; and with a secret nobody else makes it up. */
+/* R2: an entry is for one epoch, database and place; with a secret, nobody else can forge it. */
 Test(done_channel, what_was_committed_elsewhere_says_nothing)
 {
 	begin("wsd1", 0xab);
@@ -268,7 +268,7 @@ Test(done_channel, it_is_heard_when_redis_lets_it_subscribe)
 	cr_assert_not(done_channel_is_heard(channel));
 }
 
-/* Seconds of processor time that so many hashes take. shift: where in them the numbers are. */
+/* Returns the CPU seconds for this many hashes. shift is the position of the number in the hash. */
 static double learn_all(int shift)
 {
 	clock_t began = clock();

@@ -1,4 +1,4 @@
-/* What is counted of copies: in which bucket of delays, and which of the late ones Postgres is asked about. */
+/* How copies are counted: in which bucket of delays, and which late ones are looked up in Postgres. */
 #include "road/duplicates.h"
 
 #include "unit.h"
@@ -69,7 +69,7 @@ Test(duplicates, late_copies_are_told_by_id_and_age)
 	cr_assert_eq(json_integer_value(json_array_get(late, 1)), 3500);
 }
 
-/* Otherwise the first or the last of a minute would stand for all. */
+/* Otherwise only the first or the last copies of a minute would be looked up. */
 Test(duplicates, of_many_late_copies_some_of_all_are_told_and_stand_for_the_others)
 {
 	const json_t *one;
@@ -117,7 +117,7 @@ Test(duplicates, copies_of_each_key_are_counted_and_the_closest_and_the_farthest
 	cr_assert_eq(ms_of("farthest", "a"), 700);
 }
 
-/* Whatever the order in which they come: else two listeners would sample different keys. */
+/* Independent of the order, or two listeners would sample different keys. */
 Test(duplicates, of_many_keys_those_with_the_smallest_hashes_are_counted_in_full)
 {
 	json_t *upwards;

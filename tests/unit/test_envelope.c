@@ -14,7 +14,7 @@
 
 static struct envelope *reader;
 static struct envelope_view view;
-static char *kept; /* the message at hand, in a block of its exact size: ASan sees a step beyond it */
+static char *kept; /* the current message, in a block of its exact size, so that ASan notices a read beyond it */
 
 static void use_pointers(struct config_list ids, const char *type, const char *payload)
 {
@@ -350,7 +350,7 @@ Test(envelope, nul_in_an_id_or_type_is_refused)
 
 /* --- limits --- */
 
-/* An id of n times text: is it taken, as it is? */
+/* Returns true if an id of n times text is accepted unchanged. */
 static bool is_id_taken(const char *text, size_t n)
 {
 	char message[8000] = "{\"event_id\":\"", id[4000] = "";
@@ -374,7 +374,7 @@ Test(envelope, id_has_at_most_512_bytes)
 	cr_assert_not(is_id_taken("x", 3000));
 }
 
-/* The parts a, of n bytes, and b. */
+/* A message with the id parts a, of n bytes, and b. */
 static bool are_parts_taken(size_t n, const char *b)
 {
 	char message[1000];
@@ -505,7 +505,7 @@ Test(envelope, one_message_leaves_nothing_to_the_next)
 
 /* --- cases from tests/data --- */
 
-/* The bytes of a file, ended by NUL; NULL if there is none. */
+/* Returns the bytes of a file, with a NUL at the end, or NULL if there is no file. */
 static char *load(const char *folder, const char *name, size_t *len)
 {
 	char path[1000], *bytes = NULL;
@@ -524,7 +524,7 @@ static char *load(const char *folder, const char *name, size_t *len)
 	return bytes;
 }
 
-static bool has_time; /* the case at hand asks for it */
+static bool has_time; /* the current case has a time */
 
 static void load_pointers(const char *folder)
 {

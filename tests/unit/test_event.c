@@ -1,4 +1,4 @@
-/* The table, the lists and the bookkeeping of events, and who is answered what. */
+/* The table, lists and sums of events, and the answers to senders. */
 #include "base/sha256.h"
 #include <uthash.h>
 #include "road/event.h"
@@ -18,7 +18,7 @@ static struct events events;
 struct witness {
 	struct sender sender;
 	int answers[ANSWERS_MAX];
-	uint64_t numbers[ANSWERS_MAX]; /* its own of the messages that are answered */
+	uint64_t numbers[ANSWERS_MAX]; /* the sender's numbers of the answered messages */
 	int count;
 };
 
@@ -60,8 +60,8 @@ static struct event *add(const char *id, struct sender *sender)
 
 /* --- ids made to collide --- */
 
-/* One of many ids of 24 bytes whose first word is n, and which uthash's own hash (Jenkins') takes to one value: what
- * 12 bytes have made of its state, the next 12 take back. */
+/* Makes one of many ids of 24 bytes, whose first word is n, that have the same value under uthash's own hash
+ * (Jenkins'): the last 12 bytes undo what the first 12 did to its state. */
 static void make_colliding_id(uint32_t n, char *id)
 {
 	uint32_t a = 0x9e3779b9u + n, b = 0x9e3779b9u, c = 0xfeedbeefu;
@@ -108,7 +108,7 @@ Test(event, ids_that_are_made_to_collide_do_not)
 	cr_assert_leq(longest_chain(), 15);
 }
 
-/* A hundred times as many as are at work at once: the table is for those. */
+/* The table has room for events in flight, so use a hundred times as many one after the other. */
 Test(event, table_does_not_grow_with_the_events_that_have_gone)
 {
 	struct event *at_work[1000] = {NULL}, **ev;
@@ -518,7 +518,7 @@ Test(event, message_of_a_profile_is_id_type_and_payload)
 	cr_assert_null(event_with_message(ev, "{}", 2, &view));
 }
 
-/* Listeners of one fleet may be of different kinds of machines: the lengths are written as on the wire. */
+/* Listeners of a fleet may run on different architectures, so lengths are in network byte order. */
 Test(event, digest_of_what_a_profile_has_read_is_the_same_everywhere)
 {
 	static const char bytes[] = "\0\0\0\2\0\0\0\1abc{}";
@@ -560,7 +560,7 @@ static bool is_step(enum event_state from, enum event_state to)
 	return false;
 }
 
-/* Does a process that makes this step end by abort()? Its last words go nowhere. */
+/* True if a process that makes this step ends by abort(). Its output is discarded. */
 static bool does_abort(struct event *ev, enum event_state to)
 {
 	int status;

@@ -1,9 +1,9 @@
-/* How frame.c turns bytes of a server into pieces of messages, what it answers, and what it refuses. */
+/* How frame.c parses the bytes of a server, what it answers, and what it refuses. */
 #include "net/frame.h"
 #include "unit.h"
 
 static struct frames *frames;
-static char text[200000]; /* all messages, one after another, a bar behind each */
+static char text[200000]; /* all messages in order, each followed by a bar */
 static size_t text_len;
 static unsigned int pieces, pongs;
 
@@ -44,7 +44,7 @@ TestSuite(frame, .init = init, .fini = fini, .timeout = 60);
 
 #define RECEIVE(bytes) frames_receive(frames, bytes, sizeof(bytes) - 1)
 
-/* The payloads of what is due, unmasked, with the opcode before each. */
+/* Returns the payloads of frames to be sent, unmasked, each after its opcode. */
 static const char *take(void)
 {
 	static char out[FRAMES_ROOM];

@@ -8,7 +8,7 @@
 
 TestSuite(gap, .timeout = 60);
 
-/* As in test_event.c: of all of them uthash's own hash (Jenkins') is the same. */
+/* As in test_event.c: all names have the same value under uthash's own hash (Jenkins'). */
 static void make_colliding_key(uint32_t n, char *key)
 {
 	uint32_t a = 0x9e3779b9u + n, b = 0x9e3779b9u, c = 0xfeedbeefu;
@@ -27,7 +27,7 @@ static void make_key(uint32_t n, char *key)
 	memcpy(key, &n, sizeof(n));
 }
 
-/* Notes the first number of each series. Returns the seconds of processor time. */
+/* Notes the first number of each series. Returns the CPU seconds. */
 static double note_all(void (*make)(uint32_t n, char *key))
 {
 	struct gaps *gaps = gaps_new();

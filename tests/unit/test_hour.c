@@ -10,7 +10,7 @@ static int64_t lived_ms;
 
 TestSuite(hour, .timeout = 60);
 
-/* One minute in which this was counted, and n commits took so long. */
+/* Simulates a minute with these counts and n commits of this latency. */
 static void live(int64_t minute, uint64_t received, uint64_t stored, int n, double ms)
 {
 	hour_tick(&hour, START_S + minute * 60, lived_ms);
@@ -43,7 +43,7 @@ Test(hour, only_minutes_that_are_over_are_told)
 	json_t *all;
 
 	json_decref(minutes(0));
-	counters.received = 7; /* before the first tick, so of no minute */
+	counters.received = 7; /* before the first tick, so counted in no minute */
 	live(0, 5, 3, 3, 1.5);
 	json_decref(minutes(0));
 	live(1, 10, 0, 0, 0);

@@ -1,5 +1,5 @@
-/* What json_check() passes, and what it says of the rest. jansson must agree, about a text that has everything, with
- * each byte replaced by each that means something, left out, and doubled, and cut off at each place. */
+/* What json_check() accepts, and its errors. jansson must agree about a text with all of JSON's syntax, with each byte
+ * replaced by every significant one, removed or doubled, and with the text cut off at each place. */
 #include "base/json.h"
 
 #include <jansson.h>
@@ -12,7 +12,7 @@ static const char sample[] =
 
 static bool passes_bytes(const char *text, size_t len)
 {
-	char *kept = malloc(len ? len : 1); /* of its exact size: ASan sees a step beyond it */
+	char *kept = malloc(len ? len : 1); /* of its exact size, so that ASan notices a read beyond it */
 	struct slice value;
 	bool result;
 
@@ -30,7 +30,7 @@ static bool is_json(const char *text, size_t len)
 	return tree;
 }
 
-/* jansson takes a NUL byte behind a number. */
+/* jansson accepts a NUL byte after a number. */
 static void assert_judged_alike(const char *text, size_t len)
 {
 	if (!memchr(text, '\0', len))

@@ -1,4 +1,4 @@
-/* What jsonb cannot hold. numeric has at most 131,072 digits before the point and 16,383 behind it. */
+/* What jsonb cannot hold. numeric has at most 131,072 digits before the point and 16,383 after it. */
 #include "postgres/jsonb.h"
 #include "unit.h"
 

@@ -1,6 +1,5 @@
-/* Producers that leave while the server of --ingest holds something of theirs: in each state in which that may be, by
- * each way to go. Nothing of them is left afterwards, and nothing is looked at that is freed: the sanitizers see that.
- */
+/* Producers that leave while --ingest still holds something for them: every state times every way to leave. Nothing may
+ * be leaked or used after it is freed, which the sanitizers notice. */
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -36,7 +35,7 @@ static long charged;
 static struct sender *senders[PENDING_MOST];
 static size_t pending;
 static int fd;         /* of the producer */
-static bool is_ending; /* the listener reads nothing more, and ends the connection itself */
+static bool is_ending; /* the listener has stopped reading and ends the connection itself */
 
 bool __wrap_pipeline_receive(struct pipeline *p, const char *message, size_t len, const char *from,
 			     struct sender *sender);
@@ -69,7 +68,7 @@ static bool is_never_full(const void *owner)
 	return false;
 }
 
-/* Of the oldest n messages; garbage costs a producer as much as can be. */
+/* Settles the oldest n messages. Garbage costs a producer the most. */
 static void answer(size_t n, bool is_garbage)
 {
 	static char id[LONG_ID], reason[] = "no event";
@@ -274,7 +273,7 @@ static void owe(void)
 	cr_assert_eq(pending, 3);
 }
 
-/* --- the ways to go --- */
+/* --- ways to leave --- */
 
 static void go_by_reset(void)
 {
@@ -292,7 +291,7 @@ static void go_silently(void)
 {
 }
 
-/* A token is demanded now, and it has none. */
+/* A token is required now, and the producer has none. */
 static void go_by_force(void)
 {
 	struct config fresh = config;
@@ -303,7 +302,7 @@ static void go_by_force(void)
 	ingest_take(ingest);
 }
 
-/* When its messages settle: before the loop sees that it is gone, while it does, or later. */
+/* When its messages settle: before the loop notices that it is gone, while it does, or later. */
 enum when { BEFORE, AFTER, WHENS };
 
 static void leave(void (*be)(void), void (*go)(void), enum when when)

@@ -1,4 +1,4 @@
-/* What a ledger tells of its frames: stories of frames that come, of events that settle, and of what must be told. */
+/* What a ledger reports: stories of frames that arrive, events that settle, and the expected callbacks. */
 #include "cursor_order.h"
 #include "feed/cursor.h"
 #include "intake/ledger.h"
@@ -61,7 +61,7 @@ static void close_ledger(void)
 
 TestSuite(ledger, .init = open_ledger, .fini = close_ledger);
 
-/* A feed chooses how long they are. */
+/* A feed chooses their length, so they must be charged. */
 Test(ledger, memory_of_cursors_and_acks_counts_until_it_is_freed)
 {
 	struct slice cursor = {"12345", 5}, ack = {"ack", 3};
@@ -274,7 +274,7 @@ Test(ledger, is_freed_with_events_that_never_settle)
 	tell("frame a @1 !A; frame b @2 !B; settle b; acks B; leave");
 }
 
-/* A feed of an hour behind one event that cannot be stored. */
+/* An hour of frames after one event that cannot be stored. */
 Test(ledger, frames_behind_one_that_is_stuck_become_one)
 {
 	size_t before = mallinfo2().uordblks;
@@ -304,7 +304,7 @@ static bool is_ahead_hex(const char *a, const char *b)
 	return cursor_is_ahead(slice(a), slice(b), true);
 }
 
-/* A cursor of another kind takes the place of the one before. */
+/* A cursor of another kind replaces the previous one. */
 Test(ledger, cursor_is_ahead_as_in_the_stores)
 {
 	for (size_t i = 0; i < CURSORS_IN_ORDER; i++)

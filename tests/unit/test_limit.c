@@ -11,7 +11,7 @@ static void set_up(void)
 
 TestSuite(limit, .init = set_up);
 
-/* Sends n rows to a server that can take fits of them at once. Returns how many statements it took. */
+/* Sends n rows to a server that can take `fits` of them at once. Returns the number of statements. */
 static int store(size_t n, size_t fits)
 {
 	int statements = 0;

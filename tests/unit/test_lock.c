@@ -1,4 +1,4 @@
-/* The lock beside an SQLite file. The kernel tells open files apart, so one process can play two. */
+/* The lock beside an SQLite file. Locks belong to open files, so one process can play two. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -57,7 +57,7 @@ static const char *written_text(void)
 	return written_after("time=20", 30);
 }
 
-/* As of a pipe into a program that was stopped. */
+/* Standard error is a pipe into a program that was stopped. */
 Test(log, lines_that_nobody_reads_are_lost_and_counted)
 {
 	static char room[1 << 20];

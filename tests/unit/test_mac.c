@@ -13,8 +13,8 @@ static struct mac_place place(const char *prefix, const char *id)
 	return (struct mac_place){prefix, strlen(prefix), id, strlen(id)};
 }
 
-/* Is the MAC of MARK under this Redis key, by this secret, also valid for value under "dedup:e-1", by "a key of 16
- * bytes"? */
+/* True if the MAC of MARK for this Redis key and secret is also valid for value under "dedup:e-1" with "a key of 16
+ * bytes". */
 static bool passes(const char *key, const char *prefix, const char *id, const char *value)
 {
 	struct mac_key theirs, ours;
@@ -56,7 +56,7 @@ Test(mac, is_of_one_key_one_place_and_one_mark)
 	cr_assert_not(passes("a key of 16 bytes", "dedup:", "e-1", MARK "/0123456789abcdef"));
 }
 
-/* The bytes of the id and those of the mark are not mixed up. */
+/* Moving bytes between the id and the mark must change the MAC. */
 Test(mac, says_where_the_id_ends)
 {
 	struct mac_key key;

@@ -1,4 +1,4 @@
-/* Marks as they are written, and what is read of any value in Redis. */
+/* How marks are written, and how any value in Redis is read. */
 #include "road/mark.h"
 #include "unit.h"
 

@@ -1,4 +1,4 @@
-/* test_owed.c: marks come out of the queue complete, in order, and once. */
+/* Marks come out of the queue complete, in order, and once. */
 #include "unit.h"
 #include "road/mark_queue.h"
 

@@ -1,5 +1,5 @@
-/* The end of a process whose memory is out: one line, status 1. That each failing allocation of a listener ends so is
- * tests/allocation's to show. */
+/* A process without memory ends with one line and status 1. tests/allocation shows it for every allocation of a
+ * listener. */
 #include "base/memory.h"
 
 #include <criterion/criterion.h>
@@ -9,7 +9,7 @@
 
 #include "base/log.h"
 
-/* What a process says that asks for what no library can give, and its status. */
+/* Returns the output and the status of a process that asks for more memory than any library can give. */
 static int end(void (*ask)(void), char *said, size_t size)
 {
 	int ends[2], status;

@@ -1,4 +1,4 @@
-/* Files by lines: where each begins and ends, whatever the buffer's borders, and what is too long. */
+/* Reading files line by line: lines across the buffer's end, and lines that are too long. */
 #include "commands/ndjson.h"
 
 #include "unit.h"

@@ -1,4 +1,4 @@
-/* Which name was meant. */
+/* Which name is suggested for a misspelled one. */
 #include "base/nearest.h"
 
 #include "unit.h"

@@ -1,4 +1,4 @@
-/* A command's own options: what is read into its struct, and what is left for the settings. */
+/* A command's own options: which are read into its struct, and which are left for the settings. */
 #include "commands/option.h"
 #include "unit.h"
 
@@ -59,7 +59,7 @@ Test(option, values_of_every_type_are_read_with_a_blank_or_an_equals_sign)
 	cr_assert_eq(word_count, 0);
 }
 
-/* In the struct, 0 is an option that is not given: --until 1970-01-01T00:00:00Z must not match everything. */
+/* In the struct, 0 means that an option is not given, but --until 1970-01-01T00:00:00Z must not match everything. */
 Test(option, the_first_moment_is_given)
 {
 	cr_assert_eq(read_text("--span 0s --moment 1970-01-01T00:00:00Z"), 0);

@@ -1,4 +1,4 @@
-/* How long events are at work, which is the oldest, and when that is worth a warning. */
+/* How long events are in flight, which is the oldest, and when a warning is logged. */
 #include "ops/overdue.h"
 #include "view.h"
 
@@ -19,7 +19,7 @@ static void fini(void)
 
 TestSuite(overdue, .init = init, .fini = fini, .timeout = 60);
 
-/* An event that came at this moment of the loop clock. */
+/* Adds an event that came at this time on the loop clock. */
 static struct event *add(const char *id, enum event_state state, int64_t came_ms)
 {
 	struct envelope_view view = view_of(&events, id, "", "{}");
@@ -84,7 +84,7 @@ Test(overdue, messages_that_become_dead_letters_count_too)
 
 /* --- the warning --- */
 
-/* What the log says during one look; on the heap. */
+/* Returns what is logged during one check, on the heap. */
 static char *watch(struct overdue_watch *w, int64_t now_ms, int64_t limit_ms)
 {
 	char *text = calloc(1, 4096);

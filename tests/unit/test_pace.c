@@ -1,4 +1,4 @@
-/* test_pace.c: when rows wait for others, and when they do not. */
+/* When rows wait for others, and when they do not. */
 #include "road/pace.h"
 #include "unit.h"
 

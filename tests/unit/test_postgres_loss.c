@@ -1,5 +1,5 @@
-/* A table: in each state of the connection to Postgres, each way to lose the server, and what must hold then. The
- * server is a socket in this process that answers like one with an empty database. */
+/* A table of each state of the connection to Postgres, each way to lose the server, and the expected result. The server
+ * is a socket in this process that answers like one with an empty database. */
 #include "clock.h"
 #include "postgres/connection.h"
 #include "postgres/schema.h"
@@ -24,8 +24,8 @@ enum moment {
 	AT_EPOCH,
 	AT_REST,   /* nothing is asked */
 	AT_QUERY,  /* of a statement */
-	AT_COPY,   /* it does not take rows yet */
-	AT_ROWS,   /* it takes some rows and no more */
+	AT_COPY,   /* it accepts no rows yet */
+	AT_ROWS,   /* it accepts some rows and then stops */
 	AT_COPIED, /* it has all rows */
 	NEVER,
 	AT_SETTINGS, /* of a transaction */
@@ -35,10 +35,10 @@ enum fault { CUT, END, FATAL, ERROR, SILENCE, HALF, HALF_SILENCE, FAULTS, NO_ROW
 static const char *const fault_names[] = {"cut", "end",   "fatal", "error", "silence", "half", "half, then silence",
 					  NULL,  "no row"};
 
-/* What must hold; or on_answer is called once, with an enum postgres_result, and the connection is lost. A lost
- * connection is DOWN once and then READY, and nothing of the old one is left. */
+/* The expected result. An enum postgres_result means that on_answer is called once with it and the connection is lost:
+ * DOWN once, then READY, with nothing of the old one left. */
 enum must {
-	REDIAL = -3, /* nobody waits for an answer, and none comes */
+	REDIAL = -3, /* nothing waits for an answer: only reconnect */
 	STAY,        /* it stays READY */
 	TELL,        /* the statement fails, and the connection stays */
 };
@@ -182,7 +182,7 @@ static void drop(struct conn *c)
 	c->fd = 0;
 }
 
-/* The end of what the client is told; what it says is read on. */
+/* Stops writing to the client, but goes on reading. */
 static void end(struct conn *c)
 {
 	shutdown(c->fd, SHUT_WR);
@@ -486,7 +486,7 @@ static void on_unusable(void *owner, const char *sentence, int status)
 	cr_assert(false, "%s", sentence);
 }
 
-/* Rows without end if the server stops taking them. */
+/* Returns rows without end if the server stops accepting them. */
 static struct slice next_piece(void *arg)
 {
 	static char bytes[POSTGRES_PIECE];
@@ -594,7 +594,7 @@ static void reach(enum moment moment)
 	}
 }
 
-/* What was not asked for again is no longer there. */
+/* Settings that were not requested again must be gone. */
 static void use(void)
 {
 	static const enum moment uses[] = {AT_QUERY, AT_COPY, AT_QUERY, AT_COPY};
@@ -690,7 +690,7 @@ LOSS(AT_COPY)
 LOSS(AT_ROWS)
 LOSS(AT_COPIED)
 
-/* As of a pooler that makes answers of its own. */
+/* A pooler may make such answers itself. */
 Test(postgres_loss, answer_without_its_row_ends_the_connection)
 {
 	static const enum moment moments[] = {AT_INSPECT, AT_ASK, AT_LOCK, AT_INSPECT_AGAIN, AT_IDENTIFY, AT_EPOCH};
@@ -727,7 +727,7 @@ Test(postgres_loss, a_server_that_is_gone_is_dialled_until_it_is_back)
 	close_all();
 }
 
-/* Also at the moment in which it is lost. */
+/* Also at the moment when it is lost. */
 Test(postgres_loss, a_connection_can_be_closed_in_each_state)
 {
 	int before;

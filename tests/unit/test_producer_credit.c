@@ -1,4 +1,4 @@
-/* When a producer has to rest, and when it has to go. */
+/* When a producer is paused, and when it is disconnected. */
 #include "intake/producer_credit.h"
 #include "unit.h"
 

@@ -1,4 +1,4 @@
-/* Profiles that are wrong in one way each: what is said of them. */
+/* Profiles with one mistake each, and the error about it. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* test_quantity.c: counts, sizes and durations. */
+/* Counts, sizes and durations. */
 #include "base/quantity.h"
 
 #include <criterion/criterion.h>
@@ -6,7 +6,7 @@
 
 struct sample {
 	const char *text;
-	int64_t value; /* -1: it is none */
+	int64_t value; /* -1: invalid */
 };
 
 static void expect_all(bool (*read)(const char *text, int64_t *value), const struct sample *samples, size_t count)

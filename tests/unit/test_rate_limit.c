@@ -1,4 +1,4 @@
-/* How fast rate_limit.c lets messages go, and what waits. */
+/* How fast rate_limit.c sends messages, and which wait. */
 #include "intake/rate_limit.h"
 
 #include "unit.h"

@@ -6,7 +6,7 @@
 
 TestSuite(reach, .timeout = 60);
 
-static bool is_own; /* the last one */
+static bool is_own; /* is_own of the last URL */
 
 static const char *judge(const char *members, const char *url)
 {
@@ -76,7 +76,7 @@ Test(reach, what_is_no_url_leads_nowhere)
 	cr_assert(strstr(judge(OWN, ""), "blank") != NULL);
 }
 
-/* libcurl reads both that are refused as http://b.example/. */
+/* libcurl would read both refused URLs as http://b.example/. */
 Test(reach, a_path_is_not_taken_for_a_scheme)
 {
 	const char *own = "\"url\": \"ws://a.example/\"";

@@ -1,10 +1,10 @@
-/* What a producer is told of frames, where a profile gives the words: when, which, and in which order. */
+/* The acks that a profile describes: when they are sent, which, and in which order. */
 #include "base/bytes.h"
 #include "intake/receipt.h"
 #include "unit.h"
 
 static struct receipts receipts;
-static struct bytes said; /* all words, a blank behind each */
+static struct bytes said; /* all acks, each followed by a blank */
 static long charged;
 static int answered;
 
@@ -53,7 +53,7 @@ TestSuite(receipt, .init = init, .fini = fini, .timeout = 60);
 
 #define WORDS(text) ((struct slice){text, sizeof(text) - 1})
 
-/* A frame of so many events, whose words end in its letter. The senders are the same: one's. */
+/* Adds a frame of n events whose acks end in its letter. All have the same sender. */
 static struct sender *add(char letter, int events)
 {
 	char stored[] = "ok?", again[] = "again?", error[] = "\"" RECEIPT_REASON "\"?";

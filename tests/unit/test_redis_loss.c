@@ -1,5 +1,5 @@
-/* A table: in each state of the connection to Redis, to sentinels and to a cluster, each way to lose the server, and
- * what must hold then. The servers are sockets in this process. */
+/* A table of each state of the connection to Redis, to sentinels and to a cluster, each way to lose the server, and the
+ * expected result. The servers are sockets in this process. */
 #include "clock.h"
 #include "redis/connection.h"
 #include "redis/slots.h"
@@ -12,7 +12,7 @@
 
 #define CONNS      32
 #define TIMEOUT_MS 1000
-#define IDLE_MS    10 /* that pass when nothing happens for a millisecond */
+#define IDLE_MS    10 /* simulated time that passes when nothing happens for a millisecond */
 
 enum door { NODE_A, NODE_B, SENTINEL_A, SENTINEL_B, DOORS };
 
@@ -33,7 +33,7 @@ enum fault { CUT, END, ERROR, GARBAGE, SILENCE, HALF, HALF_SILENCE, FAULTS };
 static const char *const fault_names[] = {"cut", "end", "error", "garbage", "silence", "half", "half, then silence"};
 
 enum must {
-	LOSE, /* DOWN once, then READY; nobody waits for an answer */
+	LOSE, /* DOWN once, then READY; nothing waits for an answer */
 	STAY, /* nothing happens */
 	TELL, /* the command gets the error, and the connection stays */
 	NULLS /* the command gets NULL once, and the connection is lost */
@@ -416,7 +416,7 @@ static void close_all(void)
 			drop(c);
 }
 
-/* By a key of that node. */
+/* Sends a command with a key of that node. */
 static void send_get(enum door door)
 {
 	const char *key = door == NODE_A ? "bar" : "foo";
@@ -511,7 +511,7 @@ Test(redis_loss, a_server_that_is_gone_is_dialled_until_it_is_back)
 	close_all();
 }
 
-/* Who waits for an answer gets NULL. */
+/* Callers that wait for an answer get NULL. */
 Test(redis_loss, a_connection_can_be_closed_in_each_state)
 {
 	for (int moment = AT_LOGIN; moment <= AT_COMMAND; moment++)
@@ -562,7 +562,8 @@ static void lose_sentinel(enum moment moment, bool is_calm, enum fault f)
 LOSS_OF_SENTINEL(AT_EPOCH)
 LOSS_OF_SENTINEL(AT_NAME)
 
-/* As when they were made anew: an older epoch is not believed before the master has been gone for five seconds. */
+/* Sentinels may be replaced by new ones. Their older epoch is accepted only after the master has been gone for five
+ * seconds. */
 Test(redis_loss, sentinels_that_lost_their_epoch_are_believed_when_the_master_is_gone)
 {
 	open_all(true, NEVER, NODE_A, CUT);

@@ -1,4 +1,4 @@
-/* How much is logged of producers that are turned away. */
+/* What is logged about refused producers. */
 #include "net/refused_peers.h"
 #include "unit.h"
 
@@ -20,7 +20,7 @@ static void fini(void)
 
 TestSuite(refused_peers, .init = init, .fini = fini, .timeout = 60);
 
-/* How often text stands in what was logged so far. */
+/* Returns how often text appears in the log so far. */
 static int logged(const char *text)
 {
 	ssize_t size = pread(capture, lines, sizeof(lines) - 1, 0);

@@ -1,4 +1,4 @@
-/* What is told of messages that become dead letters, and how often. */
+/* What is logged about messages that become dead letters, and how often. */
 #include "road/rejected.h"
 
 #include "unit.h"

@@ -1,4 +1,4 @@
-/* What the relay asks of Postgres, and what it makes of each answer. Postgres and the requests are played. */
+/* The statements of the relay and its reactions to their answers. Postgres and the requests are fakes. */
 #include "backlog.sql.h"
 #include "base/log.h"
 #include "clock.h"
@@ -16,7 +16,7 @@
 static uv_loop_t loop;
 static struct relay *relay;
 static bool is_played, is_drained;
-static delivery_cb *answer_request; /* of the last one; NULL: none is at work */
+static delivery_cb *answer_request; /* callback of the last request; NULL: none is in progress */
 static void *answer_arg;
 static char requested[200];
 
@@ -86,7 +86,7 @@ static void say(struct postgres_answer answer, const char *const *cells)
 	played_postgres.cells = NULL;
 }
 
-/* Until the relay asks this; all else is answered, and says nothing. */
+/* Runs until the relay sends this statement. Others get empty answers. */
 static void wait_for(const char *sql)
 {
 	for (int turns = 0; played_postgres.state != POSTGRES_BUSY || strcmp(played_postgres.sql, sql) != 0; turns++) {
@@ -99,7 +99,7 @@ static void wait_for(const char *sql)
 	}
 }
 
-/* The texts of the first n columns, each in brackets. */
+/* Returns the texts of the first n columns, each in brackets. */
 static void expect_columns(int n, const char *expected)
 {
 	char text[300] = "";
@@ -177,7 +177,7 @@ Test(relay, a_row_that_is_given_up_keeps_no_place)
 	cr_assert_eq(relay_target(relay, 0)->waiting, 0);
 }
 
-/* Runs what is due by then. Is a statement at work? */
+/* Runs everything due by then. Returns true if a statement is in progress. */
 static bool is_asked_after(uint64_t ms)
 {
 	clock_pass(ms);
@@ -216,7 +216,7 @@ Test(relay, many_records_do_not_wait)
 	cr_assert_str_eq(played_postgres.sql, SQL_RECORD);
 }
 
-/* A database that is not UTF8 may be unable to hold the answer. */
+/* A database that is not UTF8 may be unable to store the answer. */
 Test(relay, a_record_that_is_refused_is_tried_in_ascii_then_alone_and_dropped)
 {
 	lease_row();
@@ -244,7 +244,7 @@ Test(relay, a_record_that_cannot_be_made_now_is_kept)
 
 /* --- rows that cannot be leased --- */
 
-/* Of the lane of rows that have failed. */
+/* A row of the retry lane. */
 static const char *const peeked[] = {"9", "4", "6000000", "90"};
 
 static void peek_row(void)
@@ -297,7 +297,7 @@ Test(relay, slow_leases_are_halved_and_quick_ones_doubled)
 	cr_assert_str_eq(played_postgres.values[7], "4194304");
 }
 
-/* As when the role loses its right to change the outbox. */
+/* For example, because the role lost its right to change the outbox. */
 static void refuse_all(int64_t ms)
 {
 	uint64_t until = uv_now(&loop) + (uint64_t)ms;

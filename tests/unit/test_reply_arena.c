@@ -43,7 +43,7 @@ Test(reply_arena, an_array_that_nobody_could_hold_is_refused)
 	cr_assert_lt(arena.taken, 4096);
 }
 
-/* Each of these promises 1 MiB for eleven bytes. */
+/* Each of these announces 1 MiB with eleven bytes. */
 Test(reply_arena, arrays_of_arrays_are_counted_together)
 {
 	char text[2000] = "*1000\r\n";
@@ -57,7 +57,7 @@ Test(reply_arena, arrays_of_arrays_are_counted_together)
 	cr_assert_leq(arena.taken, REPLY_BYTES);
 }
 
-/* The memory of one answer is given back before the next: that many may come. */
+/* The memory of an answer is freed before the next, so any number may come. */
 Test(reply_arena, the_limit_is_that_of_one_answer)
 {
 	for (int i = 0; i < 40; i++) {
@@ -70,7 +70,7 @@ Test(reply_arena, the_limit_is_that_of_one_answer)
 	}
 }
 
-/* hiredis 0.14 refuses what is of RESP3 alone; 1.x reads it. */
+/* hiredis 0.14 refuses the types of RESP3; 1.x reads them. */
 Test(reply_arena, what_nobody_asked_for_is_an_error_or_says_nothing)
 {
 	static const char *const texts[] = {",1.5\r\n", "#t\r\n"};

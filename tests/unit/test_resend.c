@@ -1,5 +1,5 @@
-/* A statement that fails is sent again after waits that grow up to a cap. Postgres is played, and each wait is the
- * longest that may be drawn. */
+/* A statement that fails is sent again after waits that grow up to a cap. Postgres is a fake, and each random wait is
+ * the longest possible. */
 #include "base/log.h"
 #include "clock.h"
 #include "outbox/relay.h"
@@ -11,17 +11,17 @@
 
 #include <uv.h>
 
-#define EVENTS 1024 /* so many that a batch is halved ten times */
+#define EVENTS 1024 /* enough for a batch to be halved ten times */
 #define WAITS  12
 
 static uv_loop_t loop;
 
-/* --- the played connection --- */
+/* --- the fake connection --- */
 
 uint32_t __real_backoff_draw(void);
 static bool is_played;
 
-/* One less than a multiple of every bound here. */
+/* One less than a multiple of every bound used here, so that each draw is the longest. */
 uint32_t __wrap_backoff_draw(void)
 {
 	return is_played ? 79999 : __real_backoff_draw();
@@ -55,7 +55,7 @@ static void close_loop(void)
 	loop_end(&loop);
 }
 
-/* Has the statement at hand fail; returns the ms until the next one. */
+/* Makes the current statement fail. Returns the time in ms until the next one. */
 static int64_t fail_and_wait(void)
 {
 	const struct postgres_answer answer = {.result = POSTGRES_TROUBLE, .error = "no room (53100)"};
@@ -113,7 +113,7 @@ Test(resend, of_the_store_comes_within_a_second)
 	batch_order(&batch);
 	become_ready();
 	store_insert(s, &batch);
-	cr_assert_eq(fail_and_wait(), 0); /* of a COPY, after which it inserts */
+	cr_assert_eq(fail_and_wait(), 0); /* after a COPY, it retries with INSERT at once */
 	for (int i = 0; i < WAITS; i++) {
 		int64_t waited = fail_and_wait();
 
@@ -130,7 +130,7 @@ static char name[] = "w", url[] = "http://127.0.0.1:1/";
 static struct webhook webhook = {.name = name, .url = url, .timeout_ms = 1000, .concurrency = 1, .attempts = 3};
 static const struct config relay_config = {.webhooks = {&webhook, 1}, .postgres_timeout_ms = 30000};
 
-/* It looks for rows at every 0.6 s at least. */
+/* The relay looks for rows at least every 0.6 s. */
 Test(resend, of_the_relay_comes_within_five_seconds)
 {
 	static const int64_t waits[WAITS] = {50, 100, 200, 400, 800, 1600, 3200, 5000, 5000, 5000, 5000, 5000};
@@ -147,7 +147,7 @@ Test(resend, of_the_relay_comes_within_five_seconds)
 	close_loop();
 }
 
-/* The statement at hand takes so long, and has this answer. */
+/* Ends the current statement after this time, with this answer. */
 static void answer_after(int64_t ms, struct postgres_answer answer)
 {
 	cr_assert(is_asked());
@@ -156,8 +156,8 @@ static void answer_after(int64_t ms, struct postgres_answer answer)
 	played_postgres_answer(answer, POSTGRES_READY);
 }
 
-/* Goes on until rows are leased, by the statement that has nine values; everything else is done at
- * once. Returns from when on new rows are looked for. */
+/* Runs until rows are leased, by the statement with nine values; answers all others at once. Returns the due_at from
+ * which new rows are searched. */
 static const char *next_lease(void)
 {
 	static char since[24];
@@ -176,7 +176,8 @@ static const char *next_lease(void)
 	return since;
 }
 
-/* While a transaction keeps what was delivered from being removed, such a look may take longer than a statement may. */
+/* While an open transaction keeps delivered rows from being vacuumed, such a lease may take longer than a statement
+ * may. */
 Test(resend, a_look_at_all_rows_that_is_given_up_is_not_made_again_at_once)
 {
 	static const char *const row[] = {"1", "w", "1", "0", "e", "{}", "f", "5000000", "1", "0"};
@@ -184,7 +185,7 @@ Test(resend, a_look_at_all_rows_that_is_given_up_is_not_made_again_at_once)
 
 	become_ready();
 	cr_assert_str_eq(next_lease(), "0");
-	played_postgres.cells = row; /* too late to be sent, so that it is given back */
+	played_postgres.cells = row; /* too late to be sent, so it is given back */
 	answer_after(12000, (struct postgres_answer){.result = POSTGRES_OK, .rows = 1});
 	played_postgres.cells = NULL;
 	cr_assert_str_eq(next_lease(), "3000000");

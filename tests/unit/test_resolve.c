@@ -1,5 +1,5 @@
-/* Which of a host's addresses are dialled. The system's lookup of "two.test" and "dead.test" is stood in for here,
- * since no file of this machine is to be changed, and that of "mute.test", whose name server never answers. */
+/* Which of a host's addresses are dialled. Replaces the system's lookup of "two.test", "dead.test" and "mute.test",
+ * whose name server never answers, because tests must not change the host's files. */
 #include "base/resolve.h"
 
 #include "unit.h"
@@ -9,7 +9,7 @@
 
 typedef int(lookup)(const char *host, const char *service, const struct addrinfo *hints, struct addrinfo **found);
 
-/* The program's own comes before the C library's. */
+/* This definition takes precedence over the C library's. */
 int getaddrinfo(const char *host, const char *service, const struct addrinfo *hints, struct addrinfo **found)
 {
 	const struct addrinfo stream = {.ai_socktype = SOCK_STREAM};

@@ -1,4 +1,4 @@
-/* Who is away is asked again, after waits that grow up to a cap: Redis, Postgres and feeds. */
+/* Redis, Postgres and feeds that cannot be reached are tried again, after waits that grow up to a cap. */
 #include <arpa/inet.h>
 #include "loop.h"
 #include "unit.h"
@@ -29,7 +29,7 @@ static void finish_loop(void)
 	cr_assert_eq(uv_loop_close(&loop), 0, "a handle is left");
 }
 
-/* A port on which nobody listens, and nobody else will while this process lives. */
+/* Returns a port on which nothing listens, reserved for this process. */
 static int refusing_port(void)
 {
 	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -41,7 +41,7 @@ static int refusing_port(void)
 	return ntohs(address.sin_port);
 }
 
-static int others; /* handles that were there before: libwebsockets has timers of its own */
+static int others; /* handles that existed before, such as libwebsockets' timers */
 
 static void count_handle(uv_handle_t *handle, void *n)
 {
@@ -54,7 +54,7 @@ struct longest {
 	uint64_t ms;
 };
 
-/* libuv walks in the order in which the handles were made. */
+/* libuv walks handles in order of creation. */
 static void note_longest(uv_handle_t *handle, void *arg)
 {
 	struct longest *l = arg;
@@ -65,7 +65,7 @@ static void note_longest(uv_handle_t *handle, void *arg)
 		l->ms = uv_timer_get_due_in((uv_timer_t *)handle);
 }
 
-/* Lets it fail again and again, each time at once when its wait is over. */
+/* Lets it fail repeatedly, each time as soon as its wait is over. */
 static void expect_waits_up_to(uint64_t cap_ms, bool (*is_waiting)(void *arg), void *arg)
 {
 	uint64_t most = 0;

@@ -1,4 +1,4 @@
-/* Which right is missing, by what Redis 7 and 8 say. */
+/* Finds the missing right in the errors of Redis 7 and 8. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-/* Keeping secrets out of texts. */
+/* Masking secrets in texts. */
 #include "base/secret.h"
 
 #include "unit.h"

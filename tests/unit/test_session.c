@@ -1,5 +1,5 @@
-/* What a profile makes of frames, where recordings do not show it: bounds, live ids, lines, mirrors, what is kept from
- * connection to connection. */
+/* How a profile reads frames, where recordings do not show it: limits, live ids, lines, mirrors, and state kept between
+ * connections. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "cursor_order.h"
 #include "feed/session.h"
 
-/* All that was called for, a line each. */
+/* All callbacks, one line each. */
 struct heard {
 	struct session *session;
 	struct bytes lines;
@@ -82,7 +82,7 @@ static const struct session_handler handler = {
 static struct profile *profile;
 static struct heard heard;
 
-/* members: of the profile, beside its URL. */
+/* members are the profile's members besides its URL. */
 static void begin(const char *members)
 {
 	char *text = memory_printf("{\"url\": \"wss://h/p?q=1\", %s}", members);
@@ -169,7 +169,7 @@ static void expect_one_letter(const char *message)
 	free(heard_text);
 }
 
-/* Two bytes would take 500 of memory. */
+/* Two bytes of a frame would take 500 bytes of memory. */
 Test(session, frame_of_tiny_elements_is_one_letter, .fini = end)
 {
 	begin("\"rules\": [{\"action\": \"event\", \"explode\": \"/*\", \"id\": [[\"/id\"]]}]");
@@ -183,7 +183,7 @@ Test(session, message_of_tiny_frames_is_one_letter, .fini = end)
 	expect_one_letter(make_ones(20000));
 }
 
-/* Each frame has less than 10,000. */
+/* No single frame has 10,000. */
 Test(session, tiny_elements_count_for_all_frames_of_a_message, .fini = end)
 {
 	char *ones = make_ones(9000), *message = memory_printf("%s\n%s\n%s\n", ones, ones, ones);
@@ -312,7 +312,7 @@ static bool is_like(struct slice mark, const char *text)
 	return mark.len == strlen(text) && memcmp(mark.at, text, mark.len) == 0;
 }
 
-/* A session ignores a string after a number; a store takes it, as that of another profile. */
+/* After a number, a session ignores a string; a store accepts it as the cursor of another profile. */
 Test(session, largest_cursor_is_the_one_that_the_stores_take_for_it, .fini = end)
 {
 	begin(RESUME);
@@ -332,7 +332,7 @@ Test(session, largest_cursor_is_the_one_that_the_stores_take_for_it, .fini = end
 		}
 }
 
-/* A statement with one of them would fail, and no cursor of any source would be stored. */
+/* A statement with such a cursor would fail, and no source's cursor would be stored. */
 Test(session, cursor_that_postgres_cannot_compare_is_ignored, .fini = end)
 {
 	static const char *const wrong[] = {"1e99999", "1E-99999", "\"a\\u0000\"", "\"\\ud83d\""};
@@ -347,7 +347,7 @@ Test(session, cursor_that_postgres_cannot_compare_is_ignored, .fini = end)
 	cr_assert(strstr(session_trouble(heard.session), "0.111"));
 }
 
-/* Two connections in one session: what each holds is its own. */
+/* Two connections in one session, each with its own hold. */
 struct connection {
 	struct heard heard;
 	bool is_held;

@@ -1,4 +1,4 @@
-/* What a receiver knows a delivery by. */
+/* The id and signatures with which a receiver recognizes a delivery. */
 #include "outbox/signature.h"
 #include "unit.h"
 

@@ -1,4 +1,4 @@
-/* Pieces of slab.c: they do not overlap, are used again, and of what nobody uses a few slabs are kept. */
+/* Pieces of slab.c do not overlap and are reused, and only a few unused slabs are kept. */
 #include "base/slab.h"
 
 #include <malloc.h>

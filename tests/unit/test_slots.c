@@ -1,4 +1,4 @@
-/* Where keys lie in a cluster. */
+/* The cluster slots of keys. */
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@ static unsigned int slot(const char *key)
 	return slot_of_key(key, strlen(key));
 }
 
-/* As CLUSTER KEYSLOT says; the first is the specification's own. */
+/* Values from CLUSTER KEYSLOT; the first is from the specification. */
 Test(slots, are_those_of_redis)
 {
 	cr_expect_eq(slot("123456789"), 12739);
@@ -41,7 +41,7 @@ Test(slots, a_command_lies_where_its_first_key_does)
 		slot_of_command(eval, n); /* cut off anywhere: no crash */
 }
 
-/* They are in the keys of every listener, of any version. */
+/* All versions must agree, since tags are part of every key. */
 Test(slots, tags_lie_evenly_and_never_change)
 {
 	for (unsigned int tag = 0; tag < SLOT_TAGS; tag++)

@@ -1,4 +1,4 @@
-/* Whose an SQLite file is, and where its path may lead. */
+/* Permissions of SQLite files, and links in their paths. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,7 +86,7 @@ static void delete_log(void)
 	cr_assert_eq(unlink(log), 0);
 }
 
-/* As when a backup is copied over the file, and its log deleted. What is written to that log is lost. */
+/* For example, a backup was copied over the file and the log deleted: what is written to that log is lost. */
 Test(sqlite_file, nothing_is_committed_to_a_log_that_was_deleted)
 {
 	struct sqlite_file *f = open_file(path);

@@ -1,4 +1,4 @@
-/* What an error of the server means: whose fault it is, and whether to try again. */
+/* How errors of the server are classified: their cause, and whether to try again. */
 #include "postgres/sqlstate.h"
 #include "unit.h"
 

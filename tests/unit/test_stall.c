@@ -1,10 +1,10 @@
-/* test_stall.c: a listener that has rows and stores none stalls, and goes on when one is stored. */
+/* A listener that has rows and stores none is stalled until one is stored. */
 #include "unit.h"
 #include "road/stall.h"
 
 static int64_t now_ms;
 
-/* Checks each 100 ms; returns what the last check said. */
+/* Checks every 100 ms. Returns the result of the last check. */
 static bool pass(struct stall *s, bool has_rows, int64_t ms)
 {
 	bool is_stalled = s->is_stalled;

@@ -1,4 +1,4 @@
-/* What the store asks of Postgres, one statement after the other, and what it makes of each answer. */
+/* The statements of the store, one after the other, and its reactions to their answers. */
 #include "clock.h"
 #include "copied.sql.h"
 #include "copy.sql.h"
@@ -18,17 +18,17 @@
 
 #include <uv.h>
 
-#define LONG_MS 501 /* longer than a batch that has not stalled is at work */
+#define LONG_MS 501 /* longer than a batch may take before the store counts as stalled */
 
 static uv_loop_t loop;
 static struct store *store;
 static struct event events[26]; /* a to z */
 static struct batch batch;
-static const char *next_ids;     /* of a batch that is given as soon as the store is idle; NULL: there is none */
-static const char *next_checkin; /* that is sent in the next pause; NULL: there is none */
+static const char *next_ids;     /* ids of a batch to give when the store is idle; NULL: none */
+static const char *next_checkin; /* check-in to send in the next pause; NULL: none */
 static struct batch next_batch;
-static bool is_lost_by_next; /* sending that batch finds the connection lost */
-static char became[400];     /* what was reported, in the order */
+static bool is_lost_by_next; /* sending next_ids fails, because the connection is lost */
+static char became[400];     /* what was reported, in order */
 static char digest[32];
 static struct config config = {
 	.batch_max = 400, .instance_id = (char *)"i", .consumer = (char *)"", .postgres_timeout_ms = 30000};
@@ -168,7 +168,7 @@ static void dead_letter(const char *ids)
 	store_dead_letter(store, &batch);
 }
 
-/* The statement that waits for its answer. */
+/* Returns the statement that waits for its answer. */
 static void expect_asked(const char *expected)
 {
 	const char *sql = played_postgres.sql;
@@ -204,7 +204,7 @@ static void expect_became(const char *expected)
 	*became = '\0';
 }
 
-/* Each id is the first column of a row. */
+/* Answers with rows whose first column is an id. */
 static void say_rows(const char *ids)
 {
 	played_postgres.ids = ids;
@@ -223,7 +223,7 @@ static void say(struct postgres_answer answer)
 	played_postgres_answer(answer, answer.result == POSTGRES_UNKNOWN ? POSTGRES_DOWN : POSTGRES_READY);
 }
 
-/* ms until the next statement. */
+/* Returns the time in ms until the next statement. */
 static int64_t wait_for_next(void)
 {
 	int64_t waited = 0;
@@ -306,7 +306,7 @@ Test(store, one_whose_function_raised_it_is_found_at_once)
 	expect_asked("insert c d");
 }
 
-/* Nobody else got through since it failed first: it may be the server. */
+/* If no other row was stored since, the cause may be the server. */
 Test(store, one_is_to_blame_if_others_are_stored_meanwhile)
 {
 	for (int turn = 0; turn < 2; turn++) {
@@ -454,7 +454,7 @@ Test(store, a_slow_server_gets_a_longer_lock_timeout)
 	cr_assert_eq(played_postgres.lock_timeout_ms, 2000);
 }
 
-/* Where another transaction has many rows, those that are left share the fate of their neighbours. */
+/* If another transaction holds many rows, the remaining ones are not tried one by one. */
 Test(store, not_every_row_that_another_transaction_has_is_searched_for)
 {
 	int statements = 0;
@@ -492,7 +492,7 @@ Test(store, an_unknown_outcome_is_sent_again)
 	cr_assert_str_eq(strstr(became, "a "), "a present, b present, ");
 }
 
-/* No answer at all within the timeout, and a new connection: the next try is smaller. */
+/* Without an answer within the timeout, the next attempt, on a new connection, is smaller. */
 Test(store, a_batch_that_is_late_is_halved_on_the_next_connection)
 {
 	insert("abcd");
@@ -602,7 +602,7 @@ Test(store, the_epoch_is_not_asked_for_all_the_time)
 	expect_asked("epoch");
 }
 
-/* Between the two statements the database forgot what the first one saw. */
+/* Between the two statements the database lost commits that the first one saw. */
 Test(store, two_statements_of_a_batch_are_of_one_epoch)
 {
 	insert("ab");
@@ -708,7 +708,7 @@ Test(store, a_batch_in_parts_is_over_when_the_last_one_is)
 
 /* --- COPY --- */
 
-/* So many that a look before COPY is worth it: each event three times. */
+/* Enough rows for a lookup before COPY: each event three times. */
 static void insert_many(void)
 {
 	batch_clear(&batch);
@@ -769,7 +769,7 @@ Test(store, few_rows_and_rows_kept_back_go_by_insert)
 	expect_inserted();
 }
 
-/* They are not worth a question which of them are there. */
+/* Looking up which of them exist would not pay. */
 Test(store, rather_few_rows_go_by_insert_after_a_refused_copy)
 {
 	insert(ENOUGH);
@@ -794,8 +794,7 @@ static void store_by_insert(void)
 	*became = '\0';
 }
 
-/* After a COPY that was refused the ids are looked up before the next four, and if that does not help, INSERT takes
- * over. */
+/* After a refused COPY, ids are looked up before the next four batches; if that does not help, INSERT is used. */
 Test(store, a_refused_copy_is_followed_by_looks_and_then_by_inserts)
 {
 	insert_many();
@@ -867,7 +866,7 @@ Test(store, a_copy_whose_outcome_is_unknown_becomes_an_insert)
 Test(store, letters_are_written_unless_there_is_a_row)
 {
 	events[1].id_len = 0;
-	events[1].source = events[2].source = "feed"; /* of a profile, whose letters keep the type */
+	events[1].source = events[2].source = "feed"; /* of a profile, whose dead letters keep the type */
 	dead_letter("abc");
 	expect_asked("dead_letter a - c");
 	cr_assert_str_eq(played_postgres_texts(2), "no no no");
@@ -914,7 +913,7 @@ Test(store, letters_that_a_server_in_trouble_does_not_take_are_given_back)
 	cr_assert(store_is_idle(store));
 }
 
-/* The database's encoding may lack a letter's characters. */
+/* The database's encoding may lack characters of a dead letter. */
 Test(store, a_letter_is_tried_in_ascii_before_it_is_given_back)
 {
 	dead_letter("a");
@@ -958,7 +957,7 @@ Test(store, a_checkin_is_told_or_lost_and_not_repeated)
 	expect_became("lost nothing, ");
 }
 
-/* Else nobody would hear of a disk that is full. */
+/* Otherwise a full disk would not be reported. */
 Test(store, a_checkin_may_come_between_two_tries_of_a_batch)
 {
 	insert("ab");

@@ -1,4 +1,4 @@
-/* What becomes of a delivery after an answer, and of a target that fails. */
+/* What an answer means for a delivery, and when a failing target is paused. */
 #include "outbox/target.h"
 
 #include "unit.h"
@@ -273,7 +273,7 @@ Test(target, fault_on_this_side_costs_no_attempt_and_pauses)
 
 /* --- rows leased ahead --- */
 
-/* As relay.c does it: a round brings what is wanted, requests begin, and some of them end. */
+/* Simulates relay.c: a round brings the wanted rows, requests begin, and some of them end. */
 static size_t take_round(size_t rows, size_t bytes)
 {
 	size_t begun;

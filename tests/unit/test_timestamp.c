@@ -1,10 +1,10 @@
-/* Moments and ages: what is read, to the microsecond, and what is not. */
+/* Which times and ages are accepted, to the microsecond. */
 #include "base/timestamp.h"
 #include "unit.h"
 
 #define SECOND_US 1000000LL
 
-/* Reads text from a block of its exact size, so that ASan sees a step beyond it. */
+/* Reads text from a block of its exact size, so that ASan notices a read beyond it. */
 static bool parse(const char *text, size_t len, enum timestamp_unit unit, int64_t *us)
 {
 	char *kept = malloc(len ? len : 1);

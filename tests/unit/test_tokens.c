@@ -1,4 +1,4 @@
-/* The tokens of producers: their file, how it is read again, and who is let in. */
+/* The tokens of producers: their file, its reload, and which tokens are accepted. */
 #include "config/tokens.h"
 #include "unit.h"
 
@@ -19,7 +19,7 @@ static void fini(void)
 
 TestSuite(tokens, .init = init, .fini = fini, .timeout = 60);
 
-/* Another file takes the place of the old one, as editors and orchestrators do it. */
+/* Replaces the file by renaming another, as editors and orchestrators do. */
 static void write_tokens(const char *text)
 {
 	char fresh[sizeof(path) + 4];

@@ -1,4 +1,4 @@
-/* Which traceparent goes on to webhooks. */
+/* Which traceparents are sent to webhooks. */
 #include "outbox/traceparent.h"
 
 #include "unit.h"
@@ -9,7 +9,7 @@
 
 static char out[TRACEPARENT_SIZE];
 
-/* What is sent of an event whose payload has this text at /meta/trace; "": nothing. */
+/* Returns what is sent for a payload with this text at /meta/trace; "": nothing. */
 static const char *sent(const char *text)
 {
 	char body[400];

@@ -1,4 +1,4 @@
-/* What is asked of a proxy, and which answers open the way. */
+/* The request to a proxy, and which answers open the tunnel. */
 #include "net/tunnel.h"
 
 #include "unit.h"

@@ -1,4 +1,4 @@
-/* What upgrade.c asks of a server, and which answers it takes. */
+/* The request of upgrade.c, and which answers it accepts. */
 #include "net/upgrade.h"
 
 #include "unit.h"
@@ -10,7 +10,7 @@ static struct upgrade_offer offer;
 static char request[4000];
 static char accept[40];
 
-/* What the server has to answer to the key in request, worked out on its own. */
+/* Computes the accept value for the key in request independently. */
 static void find_accept(void)
 {
 	char *key = strstr(request, "Sec-WebSocket-Key: ") + 19, joined[100];
@@ -51,7 +51,7 @@ TestSuite(upgrade, .init = init, .fini = fini, .timeout = 60);
 
 #define RIGHT "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: %s\r\n"
 
-/* The verdict on an answer, where %s is the right accept. */
+/* Returns the verdict on an answer, in which %s is the correct accept value. */
 static enum upgrade_result judge(const char *format)
 {
 	char answer[600];
@@ -182,7 +182,7 @@ Test(upgrade, a_redirect_has_a_place)
 	}
 }
 
-/* --- the words of a refusal --- */
+/* --- texts of refusals --- */
 
 Test(upgrade, a_refusal_is_told_with_its_first_words)
 {

@@ -1,4 +1,4 @@
-/* How url.c cuts URLs and addresses up, and what it lets be shown of them. */
+/* How url.c parses and redacts URLs and addresses. */
 #include "base/url.h"
 #include "unit.h"
 
