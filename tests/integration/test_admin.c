@@ -1,5 +1,5 @@
-/* The pages for operators: health, readiness, metrics, status; what they say and what they keep to
- * themselves; and that no request hurts the listener. */
+/* The admin pages: health, readiness, metrics and status. They contain no secrets, and no request harms the
+ * listener. */
 #include "support.h"
 #include "bench.h"
 
@@ -10,7 +10,7 @@ static void set_up(void)
 	bench_start("%s", "");
 }
 
-/* Whether a page answers by this status and its text holds this. */
+/* True if a page answers with this status and a body that contains this text. */
 static bool has_answer(const char *path, int expected, const char *text)
 {
 	int status;
@@ -18,7 +18,7 @@ static bool has_answer(const char *path, int expected, const char *text)
 	return body && status == expected && strstr(body, text);
 }
 
-/* Wait for that answer. */
+/* Waits for that answer. */
 static void expect_answer(const char *path, int expected, const char *text)
 {
 	if (wait_until(has_answer(path, expected, text), SETTLED_MS))
@@ -58,7 +58,7 @@ Test(admin, without_redis_a_listener_is_degraded)
 	bench_close();
 }
 
-/* As a node of a cluster does to whatever is another node's, too. */
+/* A cluster node also refuses keys that belong to other nodes. */
 static bool is_refused(int i)
 {
 	struct peer *p = peer_open_events(listener_ingest_port(listener), NULL);
@@ -150,7 +150,7 @@ Test(admin, metrics_say_their_content_type, .init = set_up, .fini = bench_close)
 	cr_assert(strcasestr(answer, "\r\ncontent-type: text/plain; version=0.0.4"), "%.300s", answer);
 }
 
-/* The buckets of a histogram grow and end in its count. */
+/* The buckets of a histogram never decrease, and the last equals its count. */
 static void check_histogram(const char *name, double expected)
 {
 	char metric[100];
@@ -201,7 +201,7 @@ Test(admin, what_was_received_is_persisted_or_duplicate_or_dead_or_in_flight, .i
 	cr_assert(wait_until(bench_metric("wsonce_ingest_connections") == 0, SETTLED_MS));
 }
 
-/* One page is one moment: the four add up in it, whatever is going on. */
+/* A page is a snapshot, so the four counters always add up. */
 static bool is_balanced(const char *body)
 {
 	static const char *const names[] = {"\nwsonce_received_total ", "\nwsonce_persisted_total ",
@@ -270,8 +270,8 @@ static void check_status(const json_t *root, const char *url)
 	cr_assert_eq(json_integer_value(json_object_get(counters, "persisted")), 1);
 }
 
-/* The token, the passwords of Redis, Postgres and the feed, and the feed's query are given; none of
- * them may be seen anywhere. */
+/* The listener has a token, passwords for Redis, Postgres and the feed, and a feed with a query. No page may show any
+ * of them. */
 Test(admin, status_is_json_and_holds_no_secret)
 {
 	struct feed *feed = feed_new();
@@ -321,7 +321,7 @@ Test(admin, status_is_json_though_a_text_is_not_utf8)
 
 /* ---- requests of all kinds ---- */
 
-/* Send a request to the admin port; the answer begins like this, and the listener lives on. */
+/* Sends a request to the admin port. Its answer must begin with this, and the listener must survive. */
 static void expect_reply(const char *request, size_t len, const char *beginning)
 {
 	char *answer = http_ask(listener_admin_port(listener), request, len, 5000);
@@ -422,7 +422,8 @@ static void expect_status_for_host(const char *host, int expected)
 	cr_assert_eq(status, expected, "Host: %s: %.200s", host, answer);
 }
 
-/* DNS rebinding: a page's own name leads here, and its script asks us under that name. */
+/* DNS rebinding: the name of an attacker's page resolves to our address, and its script sends requests with that
+ * name. */
 Test(admin, only_names_that_are_ours_are_answered)
 {
 	db = database_new();
@@ -445,7 +446,7 @@ Test(admin, only_names_that_are_ours_are_answered)
 	bench_close();
 }
 
-/* Whoever has one address cannot take all places. */
+/* One address must not take all connections. */
 Test(admin, one_address_has_half_of_the_places_and_its_oldest_makes_room, .init = set_up, .fini = bench_close)
 {
 	struct peer *peers[33];
@@ -484,7 +485,7 @@ Test(admin, probes_get_through_beside_idle_connections_of_two_addresses, .init =
 	}
 	for (int i = 0; i < 34; i++) {
 		expect_probe();
-		close(idle[0][i]); /* and is there again */
+		close(idle[0][i]); /* and connects again */
 		close(idle[1][i]);
 		idle[0][i] = port_connect_from("127.0.0.2", port);
 		idle[1][i] = port_connect_from("127.0.0.3", port);

@@ -1,5 +1,5 @@
-/* The database is altered under a listener that works: its key is dropped, its rights are taken away. It says so
- * once, is unready, stores nothing that it cannot answer for, and goes on by itself when the database is mended. */
+/* The database is altered under a running listener: its unique key is dropped, its rights are revoked. The listener
+ * logs that once, is not ready, stores nothing unsafe, and continues by itself once the database is repaired. */
 #include "support.h"
 #include "bench.h"
 
@@ -33,7 +33,7 @@ static void set_up(void)
 	start_on(database_new());
 }
 
-/* Not in partitions: into those no row is copied that is not claimed. */
+/* Not with partitions, into which only claimed rows are copied. */
 static void set_up_plain(void)
 {
 	start_on(database_empty_new());
@@ -54,7 +54,7 @@ static void send_event(const char *id)
 	cr_assert(peer_sendf(producer, "{\"event_id\":\"%s\",\"payload\":1}", id));
 }
 
-/* All of them in one batch, which waits until a dead letter is written. */
+/* Sends all rows as one batch, which waits until a dead letter is written. */
 static void send_batch(void)
 {
 	struct database *lock = database_open(database_conninfo(db));
@@ -95,7 +95,7 @@ static long sessions(void)
 	return database_long(db, "SELECT sessions FROM pg_stat_database WHERE datname = current_database()");
 }
 
-/* It is unready, and names the reason there and in one line of its log, however often it tries. */
+/* Expects it not to be ready, with the reason in /readyz and in a single log line, however often it tries. */
 static void expect_away(const char *reason)
 {
 	long before;
@@ -189,7 +189,7 @@ Test(altered, a_right_that_a_new_connection_misses_is_named_until_it_is_granted)
 
 /* --- another collation --- */
 
-/* The unique key keeps the second one from being stored, but it is not the first. */
+/* The unique key refuses the second event, but it is not a copy of the first. */
 Test(altered_plain, an_event_that_a_collation_takes_for_another_is_no_duplicate)
 {
 	send_event("a");

@@ -1,5 +1,4 @@
-/* wsonce audit: what is stored, dead, in flight and missing; and storing what is missing, also while
- * the fleet is at work. */
+/* wsonce audit: which events are stored, dead, in flight or missing; and storing missing ones while a fleet runs. */
 #include "support.h"
 #include "bench.h"
 
@@ -101,8 +100,8 @@ Test(audit, what_is_in_flight_at_the_end_is_not_status_0, .init = bench_migrate)
 	run_expect(db, 1, "in flight                 1\n", "audit --expected %s", ids);
 }
 
-/* s-7 was a letter whose message was edited and stored, perhaps under another id; s-8 one that was stored as it was,
- * and is gone. */
+/* s-7 was a dead letter whose message was edited and stored, perhaps under another id; s-8 one that was stored
+ * unchanged, and whose row is gone. */
 Test(audit, event_whose_letter_was_repaired_is_not_missing, .init = bench_migrate)
 {
 	char *ids = suite_file("ids", "s-7\ns-8\n");
@@ -245,7 +244,7 @@ Test(audit, with_a_consumer_what_it_has_not_processed_is_resubmitted_to_it, .ini
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM processed_events"), 50);
 }
 
-/* A line that is no event is its own letter for each consumer. */
+/* A line that is not an event is a separate dead letter for each consumer. */
 Test(audit, with_a_consumer_a_line_that_is_no_event_is_found_in_its_letters, .init = bench_migrate)
 {
 	char *path = suite_file("events", "this is no event\n");
@@ -278,7 +277,7 @@ Test(audit, resubmit_of_a_line_that_is_no_event_makes_it_a_dead_letter_which_is_
 	run_expect(db, 1, "dead letters              1\n", "audit --format events --expected %s --resubmit", path);
 }
 
-/* They were refused by a rule that is gone. */
+/* The rule that refused them no longer exists. */
 Test(audit, dead_letters_are_not_stored_and_resubmit_retries_them, .init = bench_migrate)
 {
 	char *path = suite_file("events", "{\"event_id\":\"a\"}\n{\"event_id\":\"b\"}\n{\"event_id\":\"c\"}\n");
@@ -335,7 +334,7 @@ Test(audit, a_header_of_a_list_of_keys_is_left_out_and_told, .init = bench_migra
 		   suite_file("keys", cases[0].text));
 }
 
-/* As when the database was put back to yesterday's: Redis knows better, and is wrong. */
+/* After a restore of yesterday's backup, the marks in Redis are wrong. */
 Test(audit, resubmit_is_not_held_off_by_a_done_mark_without_a_row, .init = bench_migrate)
 {
 	char *path = fleet_file("events", 10);
@@ -359,7 +358,7 @@ Test(audit, resubmit_reads_what_came_by_a_pipe_again, .init = bench_migrate)
 	cr_assert_eq(bench_rows(), 500);
 }
 
-/* As of a shell's <(zcat day.gz): it is not standard input that is read. */
+/* For example, the shell's <(zcat day.gz), which is a pipe with a path. */
 Test(audit, resubmit_reads_a_pipe_that_has_a_name_again_too, .init = bench_migrate)
 {
 	char *path = fleet_file("events", 500), *fifo = suite_path("fifo"), *line;
@@ -372,8 +371,8 @@ Test(audit, resubmit_reads_a_pipe_that_has_a_name_again_too, .init = bench_migra
 	cr_assert_eq(bench_rows(), 500);
 }
 
-/* Audits of all events run one after the other while the fleet gets them, and while some that the feed
- * never sent are missing for good. Each event is stored by exactly one of fleet and audits. */
+/* Audits run one after the other while the fleet receives the events, some of which the feed never sends. Each event is
+ * stored by exactly one of fleet and audits. */
 Test(audit, resubmit_while_events_arrive_never_doubles_one, .init = bench_migrate, .timeout = 300)
 {
 	char *all = fleet_file("all", 6000), *words;

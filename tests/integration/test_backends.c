@@ -1,4 +1,4 @@
-/* What a listener leaves behind in Postgres while it waits: one backend, and no setting. */
+/* A listener that waits has one backend in Postgres and leaves no settings behind. */
 #include "support.h"
 #include "bench.h"
 
@@ -41,7 +41,7 @@ static bool is_in(const char *part)
 	return strstr(process_last_words(listener_process(listener)), part);
 }
 
-/* Statements that were given up, and are to be sent again. */
+/* Counts statements that were cancelled and will be sent again. */
 static double tries(void)
 {
 	return listener_metric(listener, "wsonce_store_retries_total") +
@@ -62,7 +62,7 @@ Test(backends, a_lock_that_is_held_for_long_is_waited_for_on_one_connection)
 	must_be_acked("\"persisted\"");
 }
 
-/* The trigger survives the server's own limit, so that the listener has to hang up. */
+/* The trigger ignores the server's own timeout, so the listener has to cancel. */
 Test(backends, a_statement_that_nobody_waits_for_is_cancelled)
 {
 	database_exec(db, "CREATE FUNCTION cling() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "

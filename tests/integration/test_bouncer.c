@@ -1,5 +1,5 @@
-/* Listeners behind a PgBouncer. In transaction mode sessions belong to others between two transactions: all is stored,
- * by COPY too, with what follows from it, and nothing of a listener stays in a session. */
+/* Listeners behind a PgBouncer. In transaction mode, sessions are lent to others between transactions. All events and
+ * their effects are stored, by COPY too, and no setting of a listener stays in a session. */
 #include "support.h"
 
 #define WAIT_MS 30000
@@ -31,7 +31,7 @@ static void set_up(void)
 
 TestSuite(bouncer, .init = set_up, .timeout = 120);
 
-/* What another client of the pool finds. */
+/* Checks the settings that another client of the pool sees. */
 static void expect_no_limits(void)
 {
 	char *limits = database_text(pooled, "SELECT concat_ws(' ', current_setting('lock_timeout'), "
@@ -62,7 +62,7 @@ Test(bouncer, two_listeners_share_one_server_connection_and_leave_no_limits)
 	run_fleet(NULL);
 }
 
-/* Without claims most of the rows are there already. */
+/* Without claims, most rows already exist. */
 Test(bouncer, two_listeners_without_claims_store_each_event_once)
 {
 	run_fleet("none");
@@ -161,7 +161,7 @@ Test(bouncer, session_mode_stores_each_event_once)
 	fleet_end(&fleet);
 }
 
-/* It cannot make the tables, which takes a transaction of several statements, and can do all else. */
+/* Statement mode cannot create tables, which takes a transaction, but can do everything else. */
 Test(bouncer, statement_mode_is_said_where_tables_are_to_be_made_and_stores_else)
 {
 	struct listener_options options = {.redis = "none", .without_waiting = true};

@@ -1,4 +1,4 @@
-/* Certificates of producers, in place of tokens or beside them. */
+/* Certificates of producers, instead of tokens or in addition to them. */
 #include "support.h"
 #include "bench.h"
 
@@ -83,7 +83,7 @@ static double count_of(const char *metric, const char *name)
 	return listener_metric(listener, text);
 }
 
-/* Sends an event as the holder of such a certificate, and expects that name to have sent so many. */
+/* Sends an event with this certificate, and expects the count of this name in the metrics. */
 static void expect_name(const char *subject, const char *names, const char *wanted, int count)
 {
 	struct certificate *client = sign(&(struct certificate_text){.subject = subject, .names = names});

@@ -1,4 +1,4 @@
-/* wsonce check, config print, config lint, and what is said to words that are none. */
+/* wsonce check, config print, config lint, and suggestions for misspelled commands and flags. */
 #include <sys/stat.h>
 
 #include "support.h"
@@ -41,7 +41,7 @@ Test(check, everything_that_is_well_is_ok, .init = bench_migrate)
 	feed_free(feed);
 }
 
-/* A user of Redis with these rights, and no others. */
+/* Creates a Redis user with only these rights. */
 static void expect_rights(int status, const char *part, struct redisd *redis, const char *rights)
 {
 	const char *const env[] = {suite_text("WSONCE_POSTGRES=%s", database_conninfo(db)),
@@ -94,7 +94,7 @@ Test(check, what_is_away_or_wrong_is_status_1)
 	expect(2, "--claim-ttl: \"x\"", servers(), "check --ingest 127.0.0.1:0 --claim-ttl x");
 }
 
-/* Each command that asks Redis says what it answered. */
+/* Every command that uses Redis prints its error. */
 Test(check, what_redis_refuses_is_said, .init = bench_migrate)
 {
 	static const struct {
@@ -134,7 +134,7 @@ Test(check, an_empty_database_gets_its_tables_from_a_listener)
 	database_exec(db, "DROP ROLE \"%s\"", role);
 }
 
-/* The line about a feed that says this as soon as the command has come. */
+/* Returns the line about a feed that sends this as soon as the command connects. */
 static char *line_of_feed(struct feed *feed, const char *message, const char *more)
 {
 	const char *bin = getenv("WSONCE_TEST_BIN");
@@ -336,7 +336,7 @@ static int run_words(const char *command)
 	return status;
 }
 
-/* Makes what is installed; returns its folder. */
+/* Builds the files to install. Returns their folder. */
 static char *make_pages(void)
 {
 	char *folder = suite_path("pages");

@@ -1,5 +1,5 @@
-/* Redis Cluster, three masters with a replica each, under three listeners: nothing lost, nothing doubled, and a master
- * that is away concerns its own slots only. */
+/* Redis Cluster, three masters with a replica each, under three listeners: no event is lost or doubled, and a failed
+ * master affects only its own slots. */
 #include "support.h"
 
 #include <math.h>
@@ -12,9 +12,9 @@
 static struct redisd *redis[SERVERS];
 static struct fleet fleet;
 
-/* By TLS; NULL: without. */
+/* TLS options; NULL: no TLS */
 static struct certificate *authority, *certificate;
-static const char *host = "127.0.0.1"; /* of all servers, as they tell it */
+static const char *host = "127.0.0.1"; /* host of all servers, as they announce it */
 static int tls_ports[SERVERS];
 
 static bool runs(const char *fmt, const char *more)
@@ -162,8 +162,8 @@ Test(cluster, ids_with_braces_stay_with_their_tag, .timeout = 120)
 	cr_expect_eq(listener_stop(l), 0);
 }
 
-/* A master has at most 22 of the 64 tags; the others' events must not be skipped. Three standard deviations of a draw
- * of so many ids are allowed for. */
+/* A master has at most 22 of the 64 tags; the others' events must not be skipped. Allows three standard deviations of a
+ * random draw of this many ids. */
 static void must_skip_a_third(double skipped, long sent)
 {
 	double share = (fleet_metric(&fleet, "wsonce_claims_skipped_total") - skipped) / (3. * (double)sent);
@@ -252,7 +252,7 @@ static void must_survive_a_master(void)
 	fleet_end(&fleet);
 }
 
-/* Servers tell addresses, and certificates have them. */
+/* Servers announce addresses, and the certificates contain them. */
 Test(cluster, tls_and_the_least_rights_are_enough, .timeout = 120)
 {
 	start_with_tls("IP:127.0.0.1");
@@ -266,7 +266,7 @@ Test(cluster, tls_goes_by_names_where_servers_tell_them, .timeout = 120)
 	must_survive_a_master();
 }
 
-/* A part of the slots is nobody's. */
+/* Some slots have no master. */
 Test(cluster, slots_without_a_master_are_done_without, .timeout = 120)
 {
 	start();

@@ -1,5 +1,5 @@
-/* The command line: help, version, settings of every kind from flags, environment and file, what is
- * said when one is wrong, and what keeps a listener from starting. */
+/* The command line: help, version, settings from flags, environment and file, errors about wrong ones, and errors that
+ * prevent a start. */
 #include "support.h"
 #include "bench.h"
 
@@ -107,8 +107,8 @@ Test(command, a_command_is_needed_and_must_be_known)
 
 /* ---- wrong settings ---- */
 
-/* One for each way in which they come, and for each kind that only libpq or the whole program judges: the values are
- * the unit tests' business (tests/unit/test_config.c). */
+/* One case for each origin, and for each check that only libpq or the whole program makes. tests/unit/test_config.c
+ * tests the values. */
 Test(command, a_wrong_setting_is_one_line_that_names_it)
 {
 	static const char *const number[] = {"WSONCE_CLAIM_TTL=soon", NULL};
@@ -174,7 +174,7 @@ Test(command, everything_may_come_from_the_environment, .init = bench_open)
 
 /* ---- what keeps a listener from starting ---- */
 
-/* Ends with this status, and says why. */
+/* Expects this exit status and this error. */
 static void expect_end(const struct listener_options *options, const char *flags, int status, const char *reason)
 {
 	struct listener_options o = *options;
@@ -227,7 +227,7 @@ Test(command, a_schema_newer_than_the_program_is_an_error, .init = bench_open)
 	expect_no_start(&(struct listener_options){.database = db}, "", "schema version");
 }
 
-/* A database of this encoding beside db. Returns its conninfo. */
+/* Creates a database with this encoding on the server of db. Returns its conninfo. */
 static char *create_database(const char *encoding)
 {
 	char *name = database_text(db, "SELECT lower(current_database() || '_%s')", encoding), *conninfo;
@@ -261,8 +261,9 @@ Test(command, many_listeners_may_start_at_once_on_an_empty_database, .init = ben
 	struct listener *fleet[8];
 
 	for (int i = 0; i < 8; i++)
-		fleet[i] = listener_start(&(struct listener_options){.database = db, .without_waiting = true},
-					  "--ingest-max-connections 100"); /* a limit of open files is no news */
+		fleet[i] = listener_start(
+			&(struct listener_options){.database = db, .without_waiting = true},
+			"--ingest-max-connections 100"); /* avoids a warning about the limit of open files */
 	for (int i = 0; i < 8; i++)
 		listener_wait_ready(fleet[i]);
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM wsonce_schema WHERE version = 1"), 1);

@@ -1,4 +1,4 @@
-/* What all operators' commands have in common: help, wrong usage, a database that is away. */
+/* What all operators' commands have in common: help, wrong usage, an unreachable database. */
 #include <jansson.h>
 
 #include "support.h"
@@ -40,7 +40,7 @@ Test(commands, each_has_a_help_with_its_options_and_the_settings_that_it_shares_
 	}
 }
 
-/* The help that these words print, no line of which is longer than a terminal's. */
+/* Returns the help of these arguments, whose lines must fit a terminal. */
 static char *help_of(const char *words)
 {
 	struct run run = run_in(NULL, words);
@@ -51,7 +51,7 @@ static char *help_of(const char *words)
 	return run.output;
 }
 
-/* Each flag of an example is one of those that the help lists. */
+/* The help must list every flag that its examples use. */
 static void check_example(const char *help, const char *line)
 {
 	char *copy = suite_text("%.*s", (int)strcspn(line, "\n"), line);
@@ -236,7 +236,7 @@ Test(commands, a_schema_newer_than_the_program_is_an_error)
 	cr_assert(strstr(run.errors, "schema version 1000"), "%s", run.errors);
 }
 
-/* Each has statements here that take longer. */
+/* Every command has statements here that take longer than the role's timeout. */
 Test(commands, the_statement_timeout_of_a_role_ends_none)
 {
 	struct database *db = database_new();
@@ -264,7 +264,7 @@ Test(commands, the_statement_timeout_of_a_role_ends_none)
 	run_expect(db, 0, ": 30\n", "purge --older-than 7d");
 }
 
-/* What sh makes of these words, whose $0 is the program and $1 a path of the test's own. */
+/* Runs these words with sh. $0 is the program and $1 a path for the test. */
 static struct process *start_sh(const struct database *db, const char *words)
 {
 	const char *program = getenv("WSONCE_TEST_BIN");

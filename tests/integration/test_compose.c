@@ -50,7 +50,7 @@ Test(compose, each_container_is_hardened)
 	cr_assert_eq(count("profiles: [feed]"), 1);
 }
 
-/* But those that differ for each listener, and those of files that a container does not have. */
+/* Except those that differ for each listener, and those for files that a container does not have. */
 Test(compose, each_setting_is_passed_to_the_listeners)
 {
 	static const char left_out[] =

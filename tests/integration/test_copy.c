@@ -1,5 +1,5 @@
-/* Batches go to Postgres by COPY; a row that is there already, a bad one, or one that a trigger keeps back
- * costs the others of its batch nothing, and each is known for what it is. */
+/* Batches that go to Postgres by COPY. A row that exists, is bad, or is suppressed by a trigger does not affect the
+ * others of its batch, and each gets the right outcome. */
 #include "support.h"
 #include "bench.h"
 
@@ -27,8 +27,8 @@ static void send_event(char kind, int i, const char *payload)
 		   i == EVENTS / 2 ? payload : ordinary);
 }
 
-/* The first of them waits for the table in a statement of its own; only then the others come, and become one
- * batch, however many of them the listener reads at once. payload is that of the middle. */
+/* The first event waits for the table in its own statement. The others are sent only then, so that they become one
+ * batch however the listener reads them. payload is that of the middle one. */
 static void send_batch_of(char kind, const char *payload)
 {
 	struct database *lock = fleet_lock(db);
@@ -78,7 +78,7 @@ Test(copy_in, a_batch_without_a_known_row_is_copied)
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), EVENTS);
 }
 
-/* It takes time, in which the first row's statement may end: then the others come in several batches. */
+/* This takes time. If the first row's statement ends meanwhile, the others come in several batches. */
 static void send_fat_rows(void)
 {
 	static char fat[FAT + 3];
@@ -103,7 +103,7 @@ Test(copy_in, rows_that_the_kernel_does_not_take_at_once_are_copied_in_pieces)
 		     EVENTS - 1);
 }
 
-/* Postgres refuses a row while the last is not sent yet. */
+/* Postgres refuses a row before the last one is sent. */
 Test(copy_in, a_refusal_is_read_when_all_pieces_are_sent)
 {
 	database_exec(db, "INSERT INTO events (event_id, event_type, payload) VALUES ('e-050', '', '7')");
@@ -135,7 +135,7 @@ Test(copy_in, after_a_refusal_the_rows_that_are_there_are_looked_up_and_the_othe
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), 2 * EVENTS);
 }
 
-/* Eight of them at first: each of these sends one row alone, and then the others. */
+/* Eight batches at first, each of which sends one row alone and then the others. */
 Test(copy_in, rows_are_looked_up_for_more_batches_than_one_refusal_costs)
 {
 	database_exec(
@@ -160,7 +160,7 @@ Test(copy_in, a_payload_that_postgres_refuses_is_a_dead_letter_and_the_others_of
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters WHERE event_id = 'e-150'"), 1);
 }
 
-/* Halving for each of them would take two statements an event, while everybody waits. */
+/* Halving would take two statements per event, while all other events wait. */
 Test(copy_in, a_batch_full_of_payloads_that_postgres_refuses_is_not_halved)
 {
 	ordinary = "\"\\u0000\"";
@@ -170,7 +170,7 @@ Test(copy_in, a_batch_full_of_payloads_that_postgres_refuses_is_not_halved)
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters WHERE event_id LIKE 'e-%%'"), EVENTS - 1);
 }
 
-/* Row-level security does not bind the owner of the servers, so this listener is somebody else. */
+/* Row-level security does not apply to the owner, so this listener has another role. */
 static void become_ordinary_user(void)
 {
 	char conninfo[500];
@@ -196,8 +196,8 @@ Test(copy_in, where_row_level_security_forbids_copy_insert_does_it)
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), EVENTS);
 }
 
-/* While Postgres waits for rows it looks at none of its own limits. */
-/* COPY would take the bytes of a jsonb for those of a text. */
+/* While Postgres waits for rows, it ignores its own timeouts. */
+/* COPY would store the bytes of a jsonb as text. */
 Test(copy_in, a_column_whose_type_was_changed_is_not_copied_into)
 {
 	database_exec(db, "ALTER TABLE events ALTER COLUMN payload TYPE text");
@@ -244,7 +244,7 @@ Test(copy_into_partitions, goes_what_is_claimed)
 	expect_copies(1, 0);
 }
 
-/* Another listener may store the same events in another order, and each would wait for the other's rows. */
+/* Another listener may store the same events in another order, and each would wait for the other's rows: a deadlock. */
 Test(copy_into_partitions, does_not_go_what_nobody_claims)
 {
 	send_batch_to_partitions("none");
@@ -268,7 +268,7 @@ static void learn(void)
 	refused_before = listener_metric(listener, "wsonce_copy_statements_refused_total");
 }
 
-/* A handler that writes a row for each call, a consumer, and three webhooks, of which the last is for other types. */
+/* A handler that writes a row per call, a consumer, and three webhooks, of which the last is for other types. */
 static void set_up_effects(void)
 {
 	char *path = suite_file(
@@ -296,7 +296,7 @@ static void set_up_effects(void)
 
 TestSuite(copy_effects, .init = set_up_effects, .fini = bench_close, .timeout = 120);
 
-/* Each has them all once, and nothing else has any. */
+/* Each of these events has all effects once, and no other event has any. */
 static void expect_effects(long n)
 {
 	const char *const counts[] = {
@@ -378,7 +378,7 @@ Test(copy_effects, a_mark_that_a_trigger_keeps_back_is_refused)
 	expect_effects(EVENTS - 1);
 }
 
-/* Numbers that do not grow hide from the statement what was stored. */
+/* The statement finds stored rows by their numbers, which do not grow here. */
 Test(copy_effects, rows_whose_numbers_are_below_those_that_are_there_have_them_all_the_same)
 {
 	database_exec(db, "INSERT INTO events (id, event_id, event_type, payload) VALUES (1000000, 'z', '', '1')");

@@ -1,4 +1,4 @@
-/* Cursors beside the rows: what they cover is stored, whenever the listener is killed. */
+/* A stored cursor never covers an event that is not stored, whenever the listener is killed. */
 #include "support.h"
 #include "bench.h"
 #include "cursor_order.h"
@@ -98,8 +98,8 @@ Test(cursors, cursor_stands_before_an_event_that_cannot_be_stored)
 	database_free(holder);
 }
 
-/* At some moment of a burst, which the seed draws: in the middle of a batch, between its commit and the cursor's
- * statement, before either. */
+/* Killed at a random moment of a burst: within a batch, between its commit and the cursor's statement, or before
+ * both. */
 Test(cursors, listener_that_is_killed_leaves_no_cursor_ahead_of_its_rows)
 {
 	int first = 1, ahead = 0;
@@ -126,7 +126,7 @@ Test(cursors, listener_that_is_killed_leaves_no_cursor_ahead_of_its_rows)
 	cr_assert_eq(ahead, 0);
 }
 
-/* Its letter is as much of it as its row is of another one. */
+/* Its dead letter counts as much as the row of another event. */
 Test(cursors, cursor_stands_before_a_frame_that_is_too_long_and_has_no_letter_yet)
 {
 	database_exec(db, "CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE ''no letters''; END'");
@@ -152,7 +152,7 @@ Test(cursors, source_that_counts_anew_takes_back_what_is_stored)
 	cr_assert(wait_until(cursor() == 4, SETTLED_MS));
 }
 
-/* What the old profile has stored is asked from once, and does not stand in the way. */
+/* The first connection resumes from the old profile's cursor, which new ones then replace. */
 Test(cursors, profile_that_reads_the_cursor_elsewhere_takes_the_place_of_larger_ones)
 {
 	send_numbers(1000, 1000);
@@ -214,7 +214,7 @@ static char *in_search_path(const char *sql)
 	return text;
 }
 
-/* Puts the cursors of "given" whose order is this, one for each source. */
+/* Stores the cursors of "given" with this order, one for each source. */
 static void put_all(const char *order)
 {
 	database_exec(db,

@@ -1,5 +1,5 @@
 /* A message that cannot become an event is one row of dead_letters for a whole fleet, and the events
- * around it are stored. Three listeners on one feed, as in life.
+ * around it are stored. Three listeners on one feed.
  *
  * What a listener refuses by itself, each of the three counts: seen is 3. What only Postgres refuses is
  * claimed by one of them, and its dead@ mark settles the other two: seen is 1. */
@@ -40,7 +40,7 @@ static void tear_down(void)
 	}
 }
 
-/* Whether listener l has received so many messages and is done with them. */
+/* True if listener l has received n messages and settled them. */
 static bool has_settled(struct listener *l, long messages)
 {
 	return listener_metric(l, "wsonce_received_total") == (double)messages &&
@@ -66,16 +66,16 @@ static char *hex_of(const void *bytes, size_t len)
 	return text;
 }
 
-/* A message of which a letter is made. */
+/* A message that becomes a dead letter. */
 struct bad {
 	const char *message;
 	const char *reason;   /* holds this */
-	const char *event_id; /* of a message that only Postgres refuses, once; NULL: each listener refuses it */
+	const char *event_id; /* id of a message that only Postgres refuses, once; NULL: each listener refuses it */
 	size_t kept;          /* bytes of it, from the front; 0: all */
 	bool is_binary;
 };
 
-/* An object that begins so, and is filled up to so many bytes. */
+/* Returns an object that begins with head, padded to this many bytes. */
 static char *fill(const char *head, size_t len, const char *tail)
 {
 	char *message = malloc(len + 1);
@@ -111,7 +111,7 @@ static void check_letter(const struct bad *b)
 		  "the letter of %.100s is %s, not %s...%s", b->message, letter, expected, b->reason);
 }
 
-/* Each is sent between two events, in one burst, and takes neither with it. */
+/* Each is sent between two events in one burst, and both are stored. */
 Test(dead_letters, each_message_that_is_no_event_is_one_with_its_reason, .init = set_up, .fini = tear_down)
 {
 	const struct bad bads[] = {
@@ -203,7 +203,7 @@ static void set_up_lone(void)
 	cr_assert(feed_wait_clients(feed, FLEET, SETTLED_MS));
 }
 
-/* Without Redis nobody knows of the others: each tries, and all find the same row. */
+/* Without Redis the listeners do not know of each other: each tries, and all update the same row. */
 Test(dead_letters, without_redis_each_listener_counts, .init = set_up_lone, .fini = tear_down)
 {
 	feed_send_text(feed, "{\"event_id\":\"nul\",\"payload\":\"\\u0000\"}");

@@ -1,4 +1,4 @@
-/* wsonce dead-letters --deliveries: what could not be delivered to webhooks, and what people do about it. */
+/* wsonce dead-letters --deliveries: deliveries that failed, and what operators can do about them. */
 #include "support.h"
 #include "bench.h"
 
@@ -16,7 +16,7 @@ static void deliver(const char *target, long n, const char *state, const char *s
 		      target, state, state, settled, status, answer, n);
 }
 
-/* Three to crm are dead for one reason, one to erp for another, and two are in other states. */
+/* Three deliveries to crm are dead for one reason, one to erp for another, and two are in other states. */
 static void prepare(void)
 {
 	deliver("crm", 3, "dead", "503", "", "now()");
@@ -37,7 +37,7 @@ static long actions(const char *condition)
 	return database_long(db, "SELECT count(*) FROM delivery_actions WHERE %s", condition);
 }
 
-/* ---- pending ones of nobody ---- */
+/* ---- pending, without a listener ---- */
 
 Test(deliveries, pending_ones_of_a_webhook_that_is_gone_are_discarded, .init = bench_migrate)
 {
@@ -73,7 +73,7 @@ Test(deliveries, targets_with_the_same_reason_have_examples_of_their_own, .init 
 	run_expect(db, 0, "\n          9  o-4\n          8  o-3\n          7  o-2\n", "dead-letters list --deliveries");
 }
 
-/* A role or a database may have it so. */
+/* A role or a database may be configured like this. */
 Test(deliveries, backslashes_in_strings_may_be_escapes, .init = bench_migrate)
 {
 	prepare();
@@ -186,7 +186,7 @@ static void listen_for(const char *targets, const char *seen)
 		      targets, seen);
 }
 
-/* What retry --deliveries says on standard error of these, which are dead again afterwards. */
+/* Returns what retry --deliveries prints to standard error about these. They are dead again afterwards. */
 static void expect_warning(const char *words, const char *wanted)
 {
 	struct run run = run_on(db, "dead-letters retry --deliveries %s", words);
@@ -276,7 +276,7 @@ Test(deliveries, many_are_changed_once_by_several_at_once, .init = bench_migrate
 	cr_assert_eq(count("state = 'pending'"), 5000);
 }
 
-/* 20,000 that are dead, in pages that take a while, and some of them are discarded. */
+/* Makes 20,000 dead deliveries, discarded in slow pages, and waits until some are done. */
 static struct process *start_slow_discard(void)
 {
 	struct process *p;

@@ -28,7 +28,7 @@ Test(demo, nobody_else_may_use_the_private_servers)
 	cr_assert_eq(process_run(argv, END_MS), 0);
 }
 
-/* Who is not root needs a name in the database that is not his own. */
+/* An ordinary user connects to the database with another name than his own. */
 Test(demo, the_private_servers_work_for_who_is_not_root)
 {
 	static const char own[] = "set -um; . demo/servers.sh; . demo/fleet.sh; servers_find\n"

@@ -111,7 +111,7 @@ Test(dial, what_is_compressed_is_heard)
 	cr_assert_eq(feed_connections(feed), 1);
 }
 
-/* A text that inflates to so many bytes. */
+/* Sends a text that inflates to this many bytes. */
 static char *long_text(size_t len)
 {
 	char *text = malloc(len + 1);
@@ -133,7 +133,7 @@ Test(dial, what_inflates_to_more_than_the_limit_is_a_dead_letter)
 	cr_assert_eq(feed_connections(feed), 1);
 }
 
-/* A hundred MiB in a hundred KiB: no more than 16 times the limit of it is made. */
+/* 100 MiB compressed to 100 KiB: at most 16 times the limit is inflated. */
 Test(dial, a_bomb_ends_its_connection_as_too_long)
 {
 	start_packed();
@@ -163,7 +163,8 @@ Test(dial, a_proxy_is_asked_for_the_way)
 	cr_assert_null(frame_header(feed_request(feed), "Proxy-Authorization"), "that is for the proxy alone");
 }
 
-/* A proxy that leads wherever it is asked to this port: each connection by a process of its own. Returns its port. */
+/* Starts a proxy that connects to this port whatever it is asked for, with a process for each connection. Returns its
+ * port. */
 static int start_proxy(int to_port)
 {
 	int port = port_reserve(), listen_fd = port_listen(port);
@@ -251,7 +252,7 @@ Test(dial, a_certificate_is_shown_to_who_asks)
 
 /* ---- feeds that accept and close ---- */
 
-/* Greets, and closes: what it sends is no event. */
+/* Sends a greeting, which is not an event, and closes. */
 Test(dial, one_that_greets_and_closes_is_left_alone_for_longer_each_time)
 {
 	int64_t end = wait_now_ms() + 5000;

@@ -1,4 +1,4 @@
-/* Who may send: tokens and their names, pages of other places, addresses that anybody can reach. */
+/* Who may send: tokens and their names, pages of other origins, addresses that others can reach. */
 #include "support.h"
 #include "bench.h"
 
@@ -159,7 +159,7 @@ static void send_garbage(struct peer *p, int count)
 		peer_send_text(p, "garbage");
 }
 
-/* Its credit would begin anew with each connection. */
+/* Otherwise each new connection would have new credit. */
 Test(doors, garbage_counts_for_all_connections_of_a_token)
 {
 	start_with_tokens("shop the-token-of-the-shop\ntill the-token-of-the-till\n");
@@ -272,7 +272,7 @@ static void ask(int fd, const char *token)
 		     0);
 }
 
-/* The status of the answer that comes next; 0 if the connection ends without one, -1 if neither comes. */
+/* Returns the status of the next answer; 0 if the connection ends without one, -1 if neither happens. */
 static int status_on(int fd, int deadline_ms)
 {
 	struct pollfd wait = {.fd = fd, .events = POLLIN};
@@ -311,7 +311,7 @@ Test(doors, a_head_that_comes_in_pieces_and_grows_too_long_is_told_431)
 	expect_status(NULL, 101);
 }
 
-/* 503 sends a producer to another listener, or to this one again; 401 would end it. */
+/* After 503 a producer tries another listener or this one again; after 401 it would give up. */
 Test(doors, a_handshake_that_ends_while_the_listener_drains_is_told_503)
 {
 	write_tokens("sensor-a Token-A-0123456789-ABCDEFGHIJ\n");
@@ -443,7 +443,7 @@ Test(doors, without_descriptors_new_connections_wait_and_nothing_spins)
 	expect_wait_without_descriptors();
 }
 
-/* libwebsockets 4.3 listens twice then. */
+/* Here libwebsockets 4.3 has two listening sockets. */
 Test(doors, without_descriptors_nothing_spins_either_where_both_versions_of_ip_are_listened_to)
 {
 	int port = port_reserve();

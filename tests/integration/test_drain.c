@@ -1,13 +1,12 @@
-/* SIGTERM: what a listener has read is stored before it leaves, and what it cannot store in time is
- * given back. */
+/* SIGTERM: a listener stores what it has read before it exits, and gives back what it cannot store in time. */
 #include "support.h"
 
 #define WHOLE_MS 20000
-#define MARK_MS  5000 /* for Redis to do what it was sent; far below any TTL here */
+#define MARK_MS  5000 /* for Redis to handle what was sent; far below any TTL here */
 
 static struct fleet fleet;
 
-/* Send on until the listener has ended or the fleet is complete again. */
+/* Sends events until the listener has ended or the fleet is complete again. */
 static bool has_ended(struct fleet *f, int i)
 {
 	fleet_send(f, 10);
@@ -20,7 +19,7 @@ static bool is_complete(struct fleet *f, int i)
 	return listener_status(f->listeners[i], "/readyz") == 200 && feed_clients(f->feed) == f->size;
 }
 
-/* Send on until the listener has a batch in Postgres. */
+/* Sends events until the listener has a batch in Postgres. */
 static bool has_work(struct fleet *f, int i)
 {
 	fleet_send(f, 10);
@@ -45,7 +44,7 @@ static void restart_under_load(struct fleet *f, int i)
 	cr_assert(wait_until(is_complete(f, i), WHOLE_MS));
 }
 
-/* Were a claim left behind, its event would wait for it for an hour on the other listeners. */
+/* If a claim were left behind, its event would wait for an hour on the other listeners. */
 Test(drain, a_rolling_restart_under_load_loses_nothing_and_leaves_no_claim, .timeout = 120)
 {
 	fleet_start(&fleet, 3, NULL, NULL, "--claim-ttl 3600 --drain-timeout 60");
@@ -74,7 +73,7 @@ Test(drain, what_cannot_be_stored_in_time_is_given_back, .timeout = 120)
 	fleet_unlock(lock);
 }
 
-/* Given back means for whoever holds a copy: nobody waits for the TTL of a minute. */
+/* A claim that is given back goes to a listener that holds a copy, without waiting for the TTL of a minute. */
 Test(drain, what_one_gives_back_a_holder_stores, .timeout = 120)
 {
 	fleet_start(&fleet, 2, NULL, NULL, "--claim-ttl 60 --drain-timeout 1");
@@ -89,7 +88,7 @@ Test(drain, what_one_gives_back_a_holder_stores, .timeout = 120)
 	cr_assert(wait_until(claims_open(redisd_shared()) == 0, MARK_MS));
 }
 
-/* A claim of another, given back by nobody, is not waited for. */
+/* The listener does not wait for another listener's claim. */
 Test(drain, held_events_are_stored_before_leaving, .timeout = 120)
 {
 	char id[40];
@@ -120,10 +119,10 @@ static struct database *begin_drain(struct fleet *f, struct database *rows)
 	return lock;
 }
 
-#define GRACE_MS 1000 /* for so long producers without acks are read from after SIGTERM */
+#define GRACE_MS 1000 /* how long producers without acks are read after SIGTERM */
 
-/* Has a listener drain behind a locked table, and sends it one more event when a quarter of its grace is over. Returns
- * whether that was in time; then the event has been read. */
+/* Makes a listener drain behind a locked table, and sends one more event after a quarter of the grace time. Returns
+ * true if that was in time; then the event has been read. */
 static bool send_in_grace(struct fleet *f, int number)
 {
 	struct listener *l = f->listeners[0];
@@ -135,7 +134,7 @@ static bool send_in_grace(struct fleet *f, int number)
 	int64_t begin_ms = wait_now_ms();
 	process_signal(listener_process(l), SIGTERM);
 	cr_assert(wait_until(listener_status(l, "/readyz") == 503, WHOLE_MS), "it does not drain");
-	wait_pause_ms(wait_left_ms(begin_ms + GRACE_MS / 4)); /* time is the subject */
+	wait_pause_ms(wait_left_ms(begin_ms + GRACE_MS / 4)); /* the test is about time */
 	peer_send_text(p, "{\"event_id\":\"late\"}");
 	bool is_in_time = wait_now_ms() < begin_ms + 3 * GRACE_MS / 4;
 	cr_assert(!is_in_time || wait_until(listener_metric(l, "wsonce_in_flight") == 2, WHOLE_MS), "it is not read");
@@ -145,7 +144,7 @@ static bool send_in_grace(struct fleet *f, int number)
 	return is_in_time;
 }
 
-/* Nobody tells them what became of an event, so that they cannot send it again to another. */
+/* They get no acks, so they cannot send an event again to another listener. */
 Test(drain, what_a_producer_without_acks_sends_within_the_grace_is_stored, .timeout = 120)
 {
 	fleet_start(&fleet, 1, NULL, NULL, "--drain-timeout 60");
@@ -184,7 +183,7 @@ Test(drain, an_idle_listener_leaves_at_once, .timeout = 120)
 	cr_assert_eq(process_wait(listener_process(fleet.listeners[0]), 10000), 0);
 }
 
-/* Without Redis there is nobody to give claims back to, and no reason to wait. */
+/* Without Redis there are no claims to give back, so there is no reason to wait. */
 Test(drain, a_frozen_redis_does_not_keep_a_listener_from_leaving, .timeout = 120)
 {
 	struct redisd *redis = redisd_new();

@@ -1,4 +1,4 @@
-/* What follows from an event in its own transaction: a handler, consumers, rows of the outbox. */
+/* Effects in the transaction of an event: a handler, consumers, rows of the outbox. */
 #include "support.h"
 #include "bench.h"
 
@@ -6,7 +6,7 @@
 
 static struct fleet fleet;
 
-/* The handler of most tests: a row in effects for each call, and then what body says. */
+/* The handler of most tests: it adds a row to effects for each call, then runs body. */
 static void make_handler(const char *name, const char *body)
 {
 	database_exec(db,
@@ -126,7 +126,7 @@ Test(effects, errors_of_any_class_inside_a_handler_are_its_events_own)
 	must_have_effects(fleet.sent);
 }
 
-/* Without the statement's own timeout, the listener would hang up and send all of the batch again, for ever. */
+/* Without a statement timeout, the listener would drop the connection and send the whole batch again, for ever. */
 Test(effects, handler_that_hangs_fails_only_its_own_event)
 {
 	make_handler("public.handle", "IF ($3->>'n')::int = 5 THEN PERFORM pg_sleep(600); END IF;");
@@ -173,7 +173,7 @@ Test(effects, handler_that_is_missing_is_named_while_events_wait)
 	cr_assert_eq(listener_stop(listener), 0);
 }
 
-/* All of them in one statement would take five times what it may. */
+/* All in one statement would take five times the timeout. */
 Test(effects, batches_of_a_slow_handler_stay_within_the_timeout)
 {
 	make_handler("public.handle", "PERFORM pg_sleep(0.05);");
@@ -185,7 +185,7 @@ Test(effects, batches_of_a_slow_handler_stay_within_the_timeout)
 	cr_assert_eq(fleet_metric(&fleet, "wsonce_batch_splits_total"), 0);
 }
 
-/* Each batch changes the two rows in the order of its own events, which is another one in each listener. */
+/* Each batch changes the two rows in the order of its events, which differs between the listeners. */
 Test(effects, handlers_that_lock_each_other_out_all_get_through)
 {
 	struct database *lock;
@@ -227,7 +227,7 @@ Test(effects, events_wait_for_a_handler_that_was_dropped)
 	must_have_effects(20);
 }
 
-/* Any role that can connect may have any advisory lock; an older wsonce stored under this one. */
+/* Any role that can connect may take any advisory lock. An older wsonce used this one for storing. */
 Test(effects, an_advisory_lock_holds_up_no_handler)
 {
 	struct database *stranger = database_open(database_conninfo(db));
@@ -240,7 +240,7 @@ Test(effects, an_advisory_lock_holds_up_no_handler)
 	database_free(stranger);
 }
 
-/* The role's own limit of a statement is shorter than the wait would be. */
+/* The role's statement_timeout is shorter than the wait. */
 Test(effects, a_lock_of_the_table_that_they_share_is_waited_for_and_blames_no_event)
 {
 	char *conninfo = suite_text("%s options='-c statement_timeout=300'", database_conninfo(db));
@@ -332,7 +332,7 @@ Test(effects, replay_does_what_the_fleet_does_or_is_refused)
 	cr_assert_eq(fleet_rows(&fleet), 1);
 	run_expect(db, 0, "persisted 1", "replay %s --handler public.handle", path);
 	must_have_effects(2);
-	run_expect(db, 0, "persisted 1", "replay %s --consumer another", path); /* of which nobody runs */
+	run_expect(db, 0, "persisted 1", "replay %s --consumer another", path); /* which no listener has */
 	database_exec(db, "INSERT INTO wsonce_listeners (listener, dedup_window_s, seen_at) VALUES ('was killed', 1, "
 			  "now() - interval '5 minutes')");
 	run_expect(db, 0, "duplicates 1", "replay %s --handler public.handle", path);

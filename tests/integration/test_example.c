@@ -1,5 +1,5 @@
-/* The example of a handler, sql/examples: every event comes twice and in any order, to listeners that are
- * killed, and the orders are to the cent what the events say. */
+/* The example of a handler, sql/examples: every event is sent twice in random order to listeners that are killed, and
+ * the orders match the events to the cent. */
 #include "support.h"
 #include "bench.h"
 
@@ -10,7 +10,7 @@
 #define README     "A Ada shipped 4 37.50 37.50 12 High Street, B Grace cancelled 0 0 0"
 #define REPAIRED   "A Ada shipped 4 37.50 37.50 12 High Street, B Grace cancelled 2 12.00 0"
 
-/* What a test works out by itself. */
+/* The expected order, computed independently. */
 struct order {
 	int rank; /* in statuses */
 	long items;
@@ -106,7 +106,7 @@ static void add_order(int order)
 	}
 }
 
-/* Every event twice, in an order that has nothing to do with that in which they were made. */
+/* Sends every event twice, in random order. */
 static const char **shuffle_twice(void)
 {
 	int n = 2 * event_count;
@@ -170,7 +170,7 @@ static void kill_in_the_middle(int victim)
 	fleet_launch_one(&fleet, victim);
 }
 
-/* Listener 2 is never killed: so each event is with somebody who lives. */
+/* Listener 2 is never killed, so a living listener has each event. */
 static void feed_twice_under_kills(const struct listener_options *options)
 {
 	const char **order;
@@ -195,7 +195,7 @@ Test(example, orders_are_exact_after_all_events_came_twice_shuffled_under_kills)
 	feed_twice_under_kills(NULL);
 }
 
-/* Here every copy gets as far as the unique key. */
+/* Without Redis, every copy reaches the unique key. */
 Test(example, orders_are_exact_without_redis_too)
 {
 	feed_twice_under_kills(&(struct listener_options){.redis = "none"});

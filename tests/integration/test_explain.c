@@ -1,4 +1,4 @@
-/* wsonce explain: what is known of one event, in order of time, and what could not be read. */
+/* wsonce explain: what is known about one event, in order of time, and what could not be read. */
 #include "support.h"
 #include "bench.h"
 
@@ -64,7 +64,7 @@ Test(explain, long_numbers_are_not_printed_to_be_measured, .init = bench_migrate
 	cr_assert(strstr(run.output, "type=t") && !strstr(run.output, "bytes="), "%s", run.output);
 }
 
-/* Who can write to Redis can say any time. */
+/* Anyone who can write to Redis can put any time into a claim. */
 Test(explain, a_claim_without_a_time_that_can_be, .init = bench_migrate)
 {
 	redisd_command(redisd_shared(), "SET %sodd x@9223372036854775807", redisd_prefix());

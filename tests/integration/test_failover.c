@@ -1,5 +1,5 @@
-/* Servers that change their parts: hosts that hang, primaries that become standbys, masters that become replicas,
- * and tables that are in use while the schema changes. */
+/* Failovers: hosts that hang, primaries that become standbys, masters that become replicas, and migrations of tables in
+ * use. */
 #include "support.h"
 #include "bench.h"
 
@@ -81,7 +81,7 @@ static int lines_at(const char *level, const char *part)
 	return n;
 }
 
-/* Each has a reason of its own. */
+/* Each host has its own reason. */
 Test(failover, hosts_that_all_refuse_are_four_lines_a_minute)
 {
 	int ports[4] = {port_reserve(), port_reserve(), port_reserve(), port_reserve()};
@@ -100,7 +100,7 @@ static const char *folder_of(struct postgres *pg)
 	return strchr(postgres_conninfo(pg), '=') + 1;
 }
 
-/* Of which the first is used, and has a row. */
+/* Two servers; the first is used, and has a row. */
 static void start_with_two(const char *flags)
 {
 	char *conninfo;
@@ -157,7 +157,7 @@ Test(failover, a_server_that_is_slower_than_the_timeout_is_left_for_the_next_hos
 	postgres_resume(servers[0]);
 }
 
-/* It takes the connection at once, and lets it in late. */
+/* It accepts the connection at once, but the login takes long. */
 Test(failover, a_host_that_lets_in_late_is_waited_for_within_the_timeout)
 {
 	servers[0] = postgres_new();
@@ -215,7 +215,7 @@ Test(failover, a_migration_behind_a_reader_does_not_hold_up_inserts)
 	listener_wait_ready(listener);
 }
 
-/* An index of a large table. Neither --postgres-timeout nor the role's own limit ends it. */
+/* It builds an index of a large table. Neither --postgres-timeout nor the role's timeout ends it. */
 Test(failover, a_migration_that_takes_long_is_made_once)
 {
 	struct listener_options options = {.database = db, .redis = "none"};
@@ -231,7 +231,7 @@ Test(failover, a_migration_that_takes_long_is_made_once)
 	database_exec(db, "DROP EVENT TRIGGER delay");
 }
 
-/* Any role that can connect may have any advisory lock. */
+/* Any role that can connect may take any advisory lock. */
 Test(failover, an_advisory_lock_holds_up_no_migration)
 {
 	db = database_empty_new();
@@ -278,7 +278,7 @@ static void must_wait_for_standby(struct postgres *pg, int tries)
 	must_be_acked("\"event_id\":\"a\"");
 }
 
-/* The listener gives a commit up that waits for a standby, and Postgres then keeps it without. */
+/* The listener cancels a commit that waits for a standby; Postgres then keeps the commit locally. */
 Test(failover, a_row_that_no_synchronous_standby_has_is_not_acked)
 {
 	struct postgres *pg = start_without_standby(postgres_new(), "--postgres-timeout 1");
@@ -286,7 +286,7 @@ Test(failover, a_row_that_no_synchronous_standby_has_is_not_acked)
 	must_wait_for_standby(pg, 4);
 }
 
-/* Postgres tells of a success then, and of a warning. */
+/* Postgres then reports success, with a warning. */
 static void must_not_be_acked_unreplicated(struct postgres *pg)
 {
 	cr_assert(wait_until(database_long(postgres_database(pg),
@@ -309,7 +309,7 @@ Test(failover, it_is_not_acked_though_the_server_tells_clients_only_of_errors)
 	must_not_be_acked_unreplicated(start_without_standby(pg, ""));
 }
 
-/* It runs when all that the statement itself did is over. */
+/* It runs after the statement itself has ended. */
 Test(failover, it_is_not_acked_though_a_deferred_trigger_asks_for_no_warnings)
 {
 	trigger = "CREATE FUNCTION hush() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
@@ -404,7 +404,7 @@ Test(failover, a_master_that_became_a_replica_is_left)
 	cr_assert_geq(listener_metric(listener, "wsonce_claims_won_total"), 1);
 }
 
-/* An event asks Redis something. */
+/* Sends an event, which makes the listener use Redis. */
 static bool has_connected(int times)
 {
 	static int i;
@@ -414,7 +414,7 @@ static bool has_connected(int times)
 	return listener_metric(listener, "wsonce_redis_connects_total") >= times;
 }
 
-/* As one that waits for its own failover. */
+/* For example, while it waits for its own failover. */
 Test(failover, a_redis_that_answers_only_the_login_is_four_pairs_of_lines)
 {
 	struct redisd *redis = redisd_new();
@@ -441,7 +441,7 @@ Test(failover, a_redis_that_wants_a_password_is_told_once)
 	cr_assert(listener_page_has(listener, "/readyz", "redis is down"));
 }
 
-/* --- what is said --- */
+/* --- log lines --- */
 
 Test(failover, what_keeps_the_first_connection_from_coming_up_is_a_warning)
 {

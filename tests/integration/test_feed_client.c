@@ -1,5 +1,4 @@
-/* What a listener says to a feed that a profile describes, when it comes back, and when not; and feeds that mean harm.
- */
+/* What a listener sends to a feed with a profile, when it reconnects and when not, and hostile feeds. */
 #include "support.h"
 #include "bench.h"
 
@@ -84,7 +83,7 @@ Test(feed_client, silence_ends_a_connection)
 	cr_assert(listener_has_logged(listener, "silent for too long"));
 }
 
-/* Its pong is behind what is not read of it. */
+/* Its pong is queued behind unread data. */
 Test(feed_client, a_feed_that_waits_for_its_acks_is_not_ended_by_a_ping)
 {
 	struct database *lock;
@@ -103,7 +102,7 @@ Test(feed_client, a_feed_that_waits_for_its_acks_is_not_ended_by_a_ping)
 	cr_assert_eq(feed_connections(feed), 1);
 }
 
-/* A letter is never acked, and what comes behind it in the same message is. */
+/* A dead letter is never acked, but the next element of the same message is. */
 Test(feed_client, an_element_that_cannot_be_read_takes_no_ack_from_the_next)
 {
 	START(URL
@@ -228,8 +227,8 @@ Test(feed_client, a_successor_comes_before_the_connection_is_too_old)
 	cr_assert_geq(wait_now_ms() - began, 2 * 900, "none is replaced before its age");
 }
 
-/* Memory is full, and the feed has sent more, when the connection becomes too old. Returns the lock of the store, and
- * how many events there are in *sent. */
+/* Makes a connection too old while memory is full and the feed has sent more. Returns the lock of the store, and the
+ * number of events in *sent. */
 static struct database *fill_memory(int *sent)
 {
 	struct database *lock;
@@ -250,7 +249,7 @@ static struct database *fill_memory(int *sent)
 	return lock;
 }
 
-/* So many connections stay while memory is full, and then all that was sent is stored. */
+/* Expects this many connections while memory is full, and all sent events to be stored afterwards. */
 static void expect_read_first(const char *overlap, int connections)
 {
 	struct database *lock;
@@ -413,7 +412,7 @@ Test(feed_client, a_code_that_resets_drops_the_variables_that_the_profile_names_
 	expect_next_request("/feed ");
 }
 
-/* ---- feeds that mean harm ---- */
+/* ---- hostile feeds ---- */
 
 /* And says ready each time: good words before a hasty goodbye do not make the next wait short. */
 Test(feed_client, one_that_says_ready_sends_an_event_and_closes_is_not_dialled_without_end)
@@ -432,7 +431,7 @@ Test(feed_client, one_that_says_ready_sends_an_event_and_closes_is_not_dialled_w
 	cr_assert_leq(feed_connections(feed), 10, "%d connections in 5 s", feed_connections(feed));
 }
 
-/* A successor a second at most. */
+/* At most one successor per second. */
 Test(feed_client, one_that_always_asks_for_a_successor_is_not_dialled_without_end)
 {
 	START(URL "\"overlap_s\": 5, \"rules\": [{\"name\": \"ready\", \"when\": {\"/ready\": 1}, \"ready\": true}, "
@@ -566,8 +565,8 @@ Test(feed_client, odd_cursors_captures_and_ids_change_nothing_else)
 	send_items("\"7f\"", "c", 1);
 	send_items("null", "d", 1);
 	cr_assert(has_rows("true", 4));
-	cr_assert(wait_until(listener_has_logged(listener, "which is of another kind or cannot be stored"),
-			     SETTLED_MS));
+	cr_assert(
+		wait_until(listener_has_logged(listener, "which is of another kind or cannot be stored"), SETTLED_MS));
 	cr_assert(wait_until(database_long(db, "SELECT value::int FROM cursors") == 50, SETTLED_MS));
 	feed_sendf(feed, "{\"ticket\":\"%s\",\"items\":[{\"id\":\"e\"}]}", long_text);
 	feed_sendf(feed, "{\"seq\":51,\"items\":[{\"id\":\"%s\"}]}", long_id);
@@ -586,7 +585,7 @@ static int count_lines(const char *level, const char *part)
 	return n;
 }
 
-/* Each of its connections brings data that is ignored, and behind each the feed refuses for a while. */
+/* Each connection brings data that is ignored, and after each the feed refuses connections for a while. */
 Test(feed_client, one_that_fails_in_turn_at_and_after_its_handshake_is_told_a_few_times)
 {
 	START(URL "\"backoff\": {\"min_ms\": 10, \"max_ms\": 20}, \"cursor\": {\"kind\": \"max\", \"scope\": "
@@ -605,7 +604,7 @@ Test(feed_client, one_that_fails_in_turn_at_and_after_its_handshake_is_told_a_fe
 	cr_assert_eq(count_lines("level=warn", "ignoring invalid data from a source"), 1);
 }
 
-/* ---- loud, and without secrets ---- */
+/* ---- logged, without secrets ---- */
 
 Test(feed_client, frames_without_a_rule_are_told_and_counted)
 {

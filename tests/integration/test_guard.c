@@ -1,4 +1,4 @@
-/* Databases that cannot keep "at most one row", or are somebody else's: the program looks before it creates or
+/* Databases that cannot guarantee "at most one row", or belong to another program: wsonce checks before it creates or
  * stores anything. */
 #include "support.h"
 #include "bench.h"
@@ -28,7 +28,7 @@ static void must_be_refused(const char *conninfo, const char *why)
 	listener_free(l);
 }
 
-/* A listener with this events of somebody's making is ready, and stores. */
+/* Expects a listener to be ready and to store with this table events. */
 static void must_be_used(const char *sql)
 {
 	struct listener_options options = {.postgres = database_conninfo(db), .redis = "none"};
@@ -68,7 +68,7 @@ Test(guard, a_table_without_the_unique_key_is_refused)
 	run_expect_error(db, 1, "no valid unique index on event_id alone", "dead-letters list");
 }
 
-/* Its rows are among those of events, and the key does not know them. */
+/* Its rows also appear in events, but the unique key does not cover them. */
 Test(guard, a_table_that_others_inherit_from_is_refused)
 {
 	run_expect(db, 0, NULL, "migrate");
@@ -111,7 +111,7 @@ Test(guard, a_table_that_is_partitioned_by_its_key_is_used)
 		     "CREATE TABLE e1 PARTITION OF events FOR VALUES WITH (MODULUS 2, REMAINDER 1)");
 }
 
-/* Its key cannot have the event_id alone, so there is no statement that would mend it. */
+/* Its key cannot consist of event_id alone, so no statement could repair it. */
 Test(guard, a_table_that_is_partitioned_by_time_is_led_to_the_command_that_makes_another)
 {
 	database_exec(db, "CREATE TABLE events (" COLUMNS
@@ -239,7 +239,7 @@ static void expect_warning(const char *part, bool is_wanted)
 	listener_free(l);
 }
 
-/* An operator of a stranger, whose types fit better than those of the catalogue's, would be used instead. */
+/* A stranger's operator whose types fit better than the catalogue's would be used instead. */
 Test(guard, a_schema_in_which_strangers_may_create_is_said_at_the_start)
 {
 	char *role = database_text(db, "SELECT current_database() || '_guest'");
@@ -259,7 +259,7 @@ Test(guard, a_schema_in_which_strangers_may_create_is_said_at_the_start)
 	expect_warning("CVE-2018-1058", false); /* it is not in the search_path */
 }
 
-/* Its events may be nowhere else, so it does not leave. */
+/* It may hold the only copy of events, so it does not exit. */
 Test(guard, a_listener_at_work_stores_nothing_while_the_key_is_gone)
 {
 	struct listener_options options = {.postgres = database_conninfo(db), .redis = "none"};

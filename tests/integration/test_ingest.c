@@ -1,5 +1,5 @@
-/* Producers at /events: acks, tokens, limits, broken frames, ends of connections, draining, TLS. What
- * one producer does wrong, the others must not notice. */
+/* Producers at /events: acks, tokens, limits, broken frames, ends of connections, draining, TLS. The mistakes of one
+ * producer must not affect others. */
 #include "support.h"
 #include "bench.h"
 
@@ -25,7 +25,7 @@ static void set_up(void)
 	neighbour = open_acked();
 }
 
-/* The neighbour is still served, and so are those who connect now. */
+/* Expects the neighbour and new connections to be served. */
 static void expect_service(void)
 {
 	static int number;
@@ -108,7 +108,7 @@ Test(ingest, many_copies_sent_at_once_are_acked_one_by_one, .init = set_up, .fin
 	peer_free(p);
 }
 
-/* One without an id is known by its number alone. */
+/* A message without an id is identified only by its number. */
 Test(ingest, acks_have_the_number_of_the_message_on_its_connection, .init = set_up, .fini = tear_down)
 {
 	struct peer *p = open_acked();
@@ -166,7 +166,7 @@ Test(ingest, an_event_whose_producer_leaves_at_once_is_stored, .init = set_up, .
 	cr_assert_eq(bench_metric("wsonce_in_flight"), 0);
 }
 
-/* Masked frames of so many events, one behind the other, and of a ping behind each fourth. Returns their bytes. */
+/* Writes masked frames of n events, with a ping after every fourth. Returns the number of bytes. */
 static size_t write_burst(unsigned char *out, int round, int n)
 {
 	static const unsigned char mask[4] = {1, 2, 3, 4};
@@ -221,7 +221,7 @@ Test(ingest, a_burst_that_is_not_all_read_before_the_reset_is_stored, .fini = be
 	}
 }
 
-/* What a listener that leaves has given up is for others: it claims nothing more of what producers had sent. */
+/* A listener that leaves gives up its claims and claims no more of what producers had sent. */
 Test(ingest, what_a_producer_sent_before_its_reset_is_not_claimed_behind_a_drain)
 {
 	unsigned char *frames = malloc(40 * 1200);
@@ -235,8 +235,8 @@ Test(ingest, what_a_producer_sent_before_its_reset_is_not_claimed_behind_a_drain
 	peer_send_raw(p, frames, write_burst(frames, 0, 40));
 	cr_assert(wait_until(bench_metric("wsonce_ingest_paused") == 1, SETTLED_MS));
 	process_signal(listener_process(listener), SIGTERM);
-	cr_assert(
-		wait_until(listener_has_logged(listener, "will retry the batch"), SETTLED_MS)); /* half of it is over */
+	cr_assert(wait_until(listener_has_logged(listener, "will retry the batch"),
+			     SETTLED_MS)); /* half of the drain timeout is over */
 	peer_reset(p);
 	peer_free(p);
 	cr_assert_eq(process_wait(listener_process(listener), SETTLED_MS), 1, "there was nothing left");
@@ -334,7 +334,7 @@ Test(ingest, binary_that_is_not_utf8_is_a_dead_letter, .init = set_up, .fini = t
 #define DEAF_EVENTS 50000
 #define DEAF_ID     "deaf-%0300d"
 
-/* Send events from number *next on until the listener reads no more, or all are sent. */
+/* Sends events from number *next on until the listener stops reading or all are sent. */
 static void send_while_read(struct peer *p, int *next, int deadline_ms)
 {
 	peer_set_deadline(p, deadline_ms);
@@ -344,7 +344,7 @@ static void send_while_read(struct peer *p, int *next, int deadline_ms)
 		;
 }
 
-/* Take the acks that have come. Returns how many. */
+/* Reads the acks that have come. Returns how many. */
 static int take_acks(struct peer *p)
 {
 	char *text;
@@ -379,7 +379,7 @@ Test(ingest, a_producer_that_reads_no_acks_is_stopped_and_others_go_on, .fini = 
 	peer_free(deaf);
 }
 
-/* The store stands still until memory is full, and goes on. */
+/* Blocks the store until memory is full, then lets it continue. */
 static void fill_memory(struct peer *p, int round, struct database *lock)
 {
 	database_exec(lock, "BEGIN; LOCK TABLE events");
@@ -390,8 +390,8 @@ static void fill_memory(struct peer *p, int round, struct database *lock)
 	}
 }
 
-/* One that is read from neither for lack of memory nor because of its acks is read from when both have passed, in
- * whichever order. It was stopped often enough meanwhile to count as quiet. */
+/* A producer that is not read because memory is full and because of its acks is read again when both have passed, in
+ * either order. It was stopped often enough to count as quiet. */
 Test(ingest, a_producer_that_reads_its_acks_while_memory_is_full_is_read_again)
 {
 	struct database *lock;
@@ -426,7 +426,7 @@ Test(ingest, a_producer_that_reads_its_acks_while_memory_is_full_is_read_again)
 
 /* ---- draining ---- */
 
-/* Acks until the connection ends, which the listener must do by 1001. Returns how many. */
+/* Counts acks until the listener closes the connection, which must be with 1001. */
 static int read_to_the_end(struct peer *p)
 {
 	int n = 0;
@@ -440,7 +440,7 @@ static int read_to_the_end(struct peer *p)
 	return n;
 }
 
-/* Sends what is no event and looks whether that is the end. */
+/* Sends garbage. Returns true if the listener has closed the connection. */
 static int code_after_garbage(struct peer *p)
 {
 	for (int i = 0; i < 300 && peer_send_text(p, "garbage"); i++)
@@ -463,9 +463,9 @@ Test(ingest, a_producer_of_garbage_is_slowed_and_then_disconnected, .init = set_
 }
 
 #define LARGE_BYTES 60000
-#define LARGE_MOST  300 /* small ones are 1,400 */
+#define LARGE_MOST  300 /* of small ones it takes 1,400 */
 
-/* Each is a letter of its own. */
+/* Each is a separate dead letter. */
 static int code_after_large_garbage(struct peer *p, char *garbage, int *count)
 {
 	for (int i = 0; i < 5 && *count < LARGE_MOST; i++, ++*count) {
@@ -590,7 +590,7 @@ Test(ingest, with_a_certificate_plain_connections_are_refused)
 	bench_close();
 }
 
-/* Reading stops after each few events, in the middle of what TLS has decrypted. */
+/* Reading stops after every few events, in the middle of what TLS has decrypted. */
 Test(ingest, by_tls_a_burst_is_stored_that_is_not_read_at_once, .fini = bench_close)
 {
 	struct certificate *authority = certificate_authority_new();

@@ -1,4 +1,4 @@
-/* Exclusive sources: one listener has them, another when that one is gone, in Redis and without it. */
+/* Exclusive sources: one listener reads them, and another takes over when it is gone, with Redis and without. */
 #include "support.h"
 #include "bench.h"
 
@@ -7,7 +7,7 @@
 
 static struct feed *feed;
 static struct listener *both[2];
-static bool is_pooled; /* by PgBouncer, in transaction mode */
+static bool is_pooled; /* through PgBouncer in transaction mode */
 static char *pooled;   /* conninfo, or NULL */
 
 static struct listener *start(const char *redis, int i)
@@ -77,7 +77,7 @@ Test(lease, another_takes_over_from_one_that_stopped)
 	expect_takeover(stop);
 }
 
-/* Any role that can connect may have an advisory lock. */
+/* Any role that can connect may take an advisory lock. */
 Test(lease, without_redis_a_row_of_a_table_has_it)
 {
 	start_both("none");
@@ -102,7 +102,7 @@ Test(lease, without_redis_one_whose_row_is_gone_has_it_all_the_same)
 			     SETTLED_MS));
 }
 
-/* Its sessions belong to others between two statements. */
+/* Its sessions are lent to others between two statements. */
 Test(lease, without_redis_a_pooler_may_stand_between)
 {
 	is_pooled = true;
@@ -119,7 +119,7 @@ static void expect_frozen_one_to_give_way(void)
 	cr_assert(wait_until(listener_page_has(both[0], "/api/status", "\"standby\""), SETTLED_MS));
 }
 
-/* What the first lease left behind keeps the second from nothing. */
+/* The row that the first lease left does not prevent the second. */
 static void expect_it_to_be_regained(void)
 {
 	listener_kill(both[1]);
@@ -129,7 +129,7 @@ static void expect_it_to_be_regained(void)
 			     SETTLED_MS));
 }
 
-/* It cannot know that nobody else has it: the connection ends before the lease does. */
+/* It cannot know if another listener has the lease, so its connection ends before the lease does. */
 Test(lease, one_that_stands_still_for_too_long_gives_way)
 {
 	start_both(NULL);
@@ -137,7 +137,7 @@ Test(lease, one_that_stands_still_for_too_long_gives_way)
 	expect_it_to_be_regained();
 }
 
-/* Its row stays the same for too long. */
+/* Its row does not change for too long. */
 Test(lease, without_redis_one_that_stands_still_gives_way)
 {
 	start_both("none");

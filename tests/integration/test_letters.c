@@ -1,4 +1,4 @@
-/* wsonce dead-letters: what people can do with them while a fleet runs. */
+/* wsonce dead-letters: what operators can do while a fleet runs. */
 #include "support.h"
 #include "bench.h"
 
@@ -12,7 +12,7 @@ static void set_up_fleet(void)
 	fleet_start(&fleet, 2, db, NULL, "--max-attempts 1");
 }
 
-/* A letter as a listener would have written it; returns its id. raw is SQL for bytes. */
+/* Adds a dead letter as a listener would write it. Returns its id. raw is SQL for bytes. */
 static long dead_letter(const char *event_id, const char *reason, const char *raw)
 {
 	return database_long(db,
@@ -172,7 +172,7 @@ static void dead_letter_by_fleet(void)
 	feed_send_text(fleet.feed, "{\"event_id\":\"bad-1\",\"event_type\":\"t\",\"payload\":{\"n\":1.50}}");
 	cr_assert(wait_until(letters("event_id = 'bad-1'") == 1, SETTLED_MS));
 	cr_assert(wait_until(claims_begins(redisd_shared(), "bad-1", "dead@"), SETTLED_MS));
-	/* One that still held it would store it too, once a retry has deleted the mark. */
+	/* A listener that still held the event would store it, too, once a retry has deleted the mark. */
 	cr_assert(wait_until(fleet_metric(&fleet, "wsonce_in_flight") == 0, SETTLED_MS));
 }
 
@@ -286,7 +286,7 @@ Test(letters, a_claim_of_somebody_who_is_at_work_is_waited_for, .init = bench_mi
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), 1);
 }
 
-/* The first waits for the claim and the second for the first; the other pages are not yet taken. */
+/* The first waits for the claim and the second for the first; the other pages have not begun. */
 Test(letters, what_is_discarded_while_a_retry_runs_is_not_stored_by_it, .init = bench_migrate)
 {
 	char raw[60];
@@ -308,7 +308,7 @@ Test(letters, what_is_discarded_while_a_retry_runs_is_not_stored_by_it, .init = 
 	cr_assert_eq(letters("resolution = 'discarded'"), 2);
 }
 
-/* They are looked for a thousand at a time, and those at the end of the first thousand cannot be fed. */
+/* Dead letters are read a thousand at a time; those at the end of the first thousand cannot be retried. */
 Test(letters, skipped_ones_at_the_end_of_a_page_end_no_retry, .init = bench_migrate)
 {
 	database_exec(
@@ -409,7 +409,7 @@ Test(letters, many_are_retried_at_once_beside_a_fleet_that_gets_them_too, .init 
 		     3000, "an event was stored by two");
 }
 
-/* ---- discard, and coming again ---- */
+/* ---- discarding, and repeated messages ---- */
 
 Test(letters, a_discard_is_taken_back_and_nothing_else_is, .init = bench_migrate)
 {
@@ -428,7 +428,7 @@ Test(letters, a_discarded_one_is_open_again_when_it_comes_again, .init = set_up_
 {
 	feed_send_text(fleet.feed, "garbage");
 	cr_assert(wait_until(letters("seen = 2") == 1, SETTLED_MS));
-	long id = database_long(db, "SELECT id FROM dead_letters"); /* the other listener may have taken a number */
+	long id = database_long(db, "SELECT id FROM dead_letters"); /* the other listener may have used up a number */
 	run_expect(db, 1, "discarded 1", "dead-letters discard %ld 77", id);
 	cr_assert(!is_open(id));
 	run_expect(db, 0, "dead letters: 0,", "dead-letters list");
@@ -438,7 +438,7 @@ Test(letters, a_discarded_one_is_open_again_when_it_comes_again, .init = set_up_
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letter_actions"), 1);
 }
 
-/* What a listener of schema 1 sends: it knows nothing of resolved_at. */
+/* The statement of a listener of schema 1, which does not know resolved_at. */
 Test(letters, one_that_an_older_listener_sees_again_is_open_again, .init = bench_migrate)
 {
 	dead_letter("NULL", "x", "'garbage'");
@@ -465,9 +465,9 @@ Test(letters, those_of_an_older_schema_are_open_after_its_migration, .init = ben
 	cr_assert_eq(listener_stop(l), 0);
 }
 
-/* ---- those of consumers ---- */
+/* ---- consumers ---- */
 
-/* As the fleet of a consumer would have written it; its digest is not that of the message. */
+/* Adds a dead letter of a consumer, whose digest differs from the message's. */
 static long dead_letter_of(const char *consumer, const char *event_id, const char *raw)
 {
 	return database_long(
@@ -478,7 +478,7 @@ static long dead_letter_of(const char *consumer, const char *event_id, const cha
 		consumer, consumer, event_id, raw);
 }
 
-/* Of one message, which three fleets could not store. */
+/* Adds dead letters of one message that three fleets could not store. */
 static void dead_letter_for_three(void)
 {
 	dead_letter("'same'", "x", "'{\"event_id\":\"same\"}'");

@@ -1,5 +1,6 @@
-/* Marks of events whose commits are gone: Postgres has forgotten what Redis still tells, and an event that is sent
- * again is stored again. A mark counts in the epoch of the database in which it was written, and in no other. */
+/* Marks of events whose commits were lost: Redis still has marks of events that Postgres has lost, and an event that is
+ * sent again must be stored again. A mark counts in the epoch of the database in which it was written, and in no
+ * other. */
 #include "support.h"
 
 #define ACK_MS 20000
@@ -13,7 +14,7 @@ static struct peer *producer(struct listener *l)
 	return peer_open_events(listener_ingest_port(l), "wsonce.ack.v1");
 }
 
-/* Sends an event and waits for the word of its ack. */
+/* Sends an event and waits for the status in its ack. */
 static void expect(struct peer *p, const char *id, const char *status)
 {
 	char expected[200], *ack;
@@ -52,7 +53,7 @@ static long rows(struct database *db)
 	return database_long(db, "select count(*) from events");
 }
 
-/* What a crash with synchronous_commit = off may do to the last rows. */
+/* Deletes the last rows, as a crash with synchronous_commit = off may do. */
 static void forget_rows(struct database *db)
 {
 	database_exec(db, "delete from events");
@@ -84,7 +85,7 @@ Test(marks, events_that_a_promoted_standby_has_not_are_stored_again)
 	struct listener *l = start(postgres_conninfo(primary));
 	char *either;
 
-	listener_stop(l); /* the schema is there */
+	listener_stop(l); /* it has created the schema */
 	standby = postgres_standby_new(primary);
 	either = suite_text("host=%s,%s port=5432 user=postgres dbname=postgres", postgres_directory(primary),
 			    postgres_directory(standby));
@@ -99,7 +100,7 @@ Test(marks, events_that_a_promoted_standby_has_not_are_stored_again)
 	cr_assert_eq(rows(postgres_database(standby)), COUNT);
 }
 
-/* Nothing is lost by an orderly restart, so nobody need ask. */
+/* An orderly restart loses nothing, so marks stay valid. */
 Test(marks, an_orderly_restart_keeps_the_epoch)
 {
 	struct postgres *pg = postgres_new();
@@ -117,7 +118,7 @@ Test(marks, an_orderly_restart_keeps_the_epoch)
 
 /* --- under a connection that stays, as behind a pooler --- */
 
-/* The server that answers from now on has neither the rows nor the epoch. */
+/* From now on another server answers, which has neither the rows nor the epoch. */
 static void exchange_server(struct database *db)
 {
 	database_exec(db, "begin; delete from events; delete from wsonce_epoch; commit");
@@ -140,7 +141,7 @@ Test(marks, a_statement_that_stores_finds_out_that_the_server_is_another)
 	cr_assert_eq(rows(db), 2);
 }
 
-/* Where nothing is stored, a mark makes the listener ask. */
+/* If nothing was stored for a while, a mark makes the listener query the epoch. */
 Test(marks, a_mark_is_not_believed_of_a_server_that_was_silent_for_a_second)
 {
 	struct database *db = database_new();
@@ -200,7 +201,7 @@ Test(marks, marks_of_another_epoch_are_not_believed)
 	}
 }
 
-/* A dump has the row of wsonce_epoch as well. */
+/* A dump also contains the row of wsonce_epoch. */
 Test(marks, a_database_restored_from_a_dump_begins_an_epoch)
 {
 	struct database *db = database_new();
@@ -220,7 +221,7 @@ Test(marks, a_database_restored_from_a_dump_begins_an_epoch)
 	cr_assert_eq(database_long(db, "select count(*) from wsonce_epoch join dump using (epoch)"), 0);
 }
 
-/* --- said --- */
+/* --- warnings --- */
 
 Test(marks, settings_by_which_commits_may_vanish_are_warned_of)
 {
@@ -248,7 +249,7 @@ static struct listener *start_with_key(struct database *db, const char *key)
 	return l;
 }
 
-/* What a neighbour in Redis may try: a mark of its own, one of another event, and one of another kind. */
+/* Forgeries by another user of Redis: an invented mark, the mark of another event, and one of another kind. */
 static void forge(struct database *db)
 {
 	char *true_mark = claims_value(redisd_shared(), "true"), *dead = strdup(true_mark);
@@ -292,7 +293,7 @@ Test(marks, with_a_key_marks_that_are_made_up_are_not_believed)
 	cr_assert_eq(listener_metric(l, "wsonce_marks_unsealed_total"), 4);
 }
 
-/* While the key is handed out, each stores what it does not know; nobody loses or doubles anything. */
+/* While the key is being distributed, each listener stores what it does not know, and no event is lost or doubled. */
 Test(marks, listeners_with_and_without_the_key_are_one_fleet)
 {
 	struct database *db = database_new();

@@ -1,5 +1,4 @@
-/* Events that are too old by their own time: dead letters at the door, once for the fleet, that leave no
- * row and no claim. */
+/* Events that are too old by their own time become one dead letter for the fleet, without a row or a claim. */
 #include "support.h"
 #include "bench.h"
 
@@ -28,7 +27,7 @@ static void set_up_unguarded(void)
 	start("--time-pointer /at");
 }
 
-/* RFC 3339 of so many days ago. */
+/* Returns the time this many days ago as RFC 3339. */
 static const char *days_ago(int days)
 {
 	static char text[40];

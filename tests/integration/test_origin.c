@@ -1,5 +1,4 @@
-/* Schema 10: what a row says of where its event came from, and how a table of an older version gets there under its
- * listeners. */
+/* Schema 10: the columns that say where an event came from, and the migration of an older table in use. */
 #include "support.h"
 #include "bench.h"
 
@@ -67,7 +66,7 @@ Test(origin, a_row_says_who_sent_its_event_who_stored_it_and_when)
 	expect_origin("split", "ingest here 1700000001 t");
 }
 
-/* Their own time is when each was sent. */
+/* The event's own time is when it was sent. */
 Test(origin, events_are_received_after_they_were_sent_and_one_after_another)
 {
 	struct timespec now;
@@ -140,7 +139,7 @@ Test(origin, a_token_and_a_url_without_its_secrets_are_sources)
 	feed_free(feed);
 }
 
-/* The statements of the version before. */
+/* The statements of the previous version. */
 Test(origin, older_listeners_store_beside_it)
 {
 	static const char copy[] = "psql -qX -v ON_ERROR_STOP=1 -c \"COPY events (event_id, event_type, payload) FROM "
@@ -217,7 +216,7 @@ Test(origin, a_column_of_another_type_and_a_right_that_is_missing_are_told)
 	cr_assert(listener_has_logged(l, "GRANT INSERT ON public.events TO"), "%s",
 		  process_last_words(listener_process(l)));
 	listener_free(l);
-	/* One that may not alter the table says who may. */
+	/* A listener that may not alter the table names the role that may. */
 	database_exec(db, "GRANT INSERT ON events TO \"%s\"; %s", role, BACK_TO_9);
 	l = listener_start(&options, NULL);
 	cr_assert(wait_until(listener_has_logged(l, "run wsonce migrate as the role that owns the tables"), WAIT_MS),

@@ -1,5 +1,5 @@
-/* Payloads come out of the table as they were sent, digit by digit, and ids, types and payloads are
- * found wherever the pointers say. One listener, one producer, acks awaited. */
+/* Payloads are stored as they were sent, digit by digit, and ids, types and payloads are found at their pointers. One
+ * listener, one producer, acks awaited. */
 #include "support.h"
 #include "bench.h"
 
@@ -17,7 +17,7 @@ static void set_up(void)
 	start("", NULL);
 }
 
-/* One value of the only row with this id. */
+/* Returns one value of the only row with this id. */
 static char *column(const char *name, const char *event_id)
 {
 	return database_text(db, "SELECT %s FROM events WHERE event_id = $wsonce$%s$wsonce$", name, event_id);
@@ -30,7 +30,7 @@ static void expect_column(const char *name, const char *event_id, const char *ex
 	cr_assert_str_eq(text, expected, "%s of %s is %s, not %s", name, event_id, text, expected);
 }
 
-/* Send a payload and find it in the table as jsonb prints it; expected NULL: as it was sent. */
+/* Sends a payload and expects it in the table as jsonb prints it. expected NULL: as it was sent. */
 static void expect_kept(const char *payload, const char *expected)
 {
 	static int number;
@@ -42,7 +42,7 @@ static void expect_kept(const char *payload, const char *expected)
 	expect_column("payload::text", id, expected ? expected : payload);
 }
 
-/* Send a whole message, whose event then has this id, type and payload. */
+/* Sends a message and expects an event with this id, type and payload. */
 static void expect_row(const char *message, const char *event_id, const char *type, const char *payload)
 {
 	peer_send_text(producer, message);
@@ -55,7 +55,7 @@ Test(payload, values_of_any_kind_are_kept_as_jsonb_prints_them, .init = set_up, 
 {
 	static const char *const kept[][2] = {
 		/* sent, and what is printed; NULL: the same */
-		/* What jsonb itself cannot keep (the sign of zero, the exponent's form) is as it prints it */
+		/* jsonb itself does not keep the sign of zero and the form of exponents */
 		{"0.1", NULL},
 		{"100.00", NULL},
 		{"18446744073709551615", NULL},
@@ -139,7 +139,7 @@ Test(payload, nine_hundred_kilobytes_are_kept, .init = set_up, .fini = bench_clo
 
 /* ---- ids ---- */
 
-/* An event of this id, given as JSON, is stored and acked under this text. */
+/* Expects an event with this id, given as JSON, to be stored and acked with this text. */
 static void expect_id(const char *json, const char *event_id)
 {
 	peer_sendf(producer, "{\"event_id\":%s,\"payload\":\"of this id\"}", json);

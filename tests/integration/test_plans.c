@@ -1,5 +1,5 @@
-/* What the program's statements read among many rows: WSONCE_TEST_ROWS of each table, 100,000 by default. `make plans
- * ROWS=5000000` prints the figures of docs/webhooks.md. */
+/* How many rows the program's statements read in large tables: WSONCE_TEST_ROWS of each, 100,000 by default. `make
+ * plans ROWS=5000000` prints the figures of docs/webhooks.md. */
 #include "support.h"
 #include "bench.h"
 #include "backlog.sql.h"
@@ -35,7 +35,7 @@ static void init(void)
 
 /* --- many rows --- */
 
-/* Runs a statement for the numbers i from first to last, some at a time. */
+/* Runs a statement for the numbers i from first to last, in several steps. */
 static void fill(const char *sql, long first, long last)
 {
 	for (long from = first; from <= last; from += 200000) {
@@ -74,7 +74,7 @@ static void fill_tables(long first, long last)
 /* --- what a statement reads --- */
 
 struct cost {
-	double found; /* rows that it tells */
+	double found; /* rows that it returns */
 	double rows;  /* rows that it reads from tables */
 	double pages;
 	double ms;
@@ -110,7 +110,7 @@ static double rows_read(const json_t *plan)
 	return n;
 }
 
-/* What a WITH changes when the rest is done is not counted where the statement begins. */
+/* The top node does not count what a WITH changes after the rest is done. */
 static double pages_read(const json_t *plan)
 {
 	double own = number(plan, "Shared Hit Blocks") + number(plan, "Shared Read Blocks"), parts = 0;
@@ -121,7 +121,7 @@ static double pages_read(const json_t *plan)
 	return own > parts ? own : parts;
 }
 
-/* Runs a statement as it is prepared with these values. What it does is taken back. */
+/* Runs a statement, prepared with these values, and rolls it back. */
 static struct cost explain(const char *sql, const char *values)
 {
 	char *own = in_search_path(sql);
@@ -169,7 +169,7 @@ static char *list(const char *sql, int n)
 
 /* --- the statements --- */
 
-/* Two targets want 100 rows each, and a third one a certain one. */
+/* Two targets want 100 rows each, and a third one a particular row. */
 static void check_lease(void)
 {
 	char *probe = database_text(db, "select max(id) from outbox where target = 't2' and state = 'pending'");
@@ -196,7 +196,7 @@ static void check_record(void)
 	must_cost("record", explain(SQL_RECORD, values), 200, 2600);
 }
 
-/* What a listener stores and asks for: 500 events, of which half are there. */
+/* A listener's statements for 500 events, half of which exist. */
 static void check_storing(void)
 {
 	char *ids = list("'e' || (i * 2 + 1)", 500), *fresh = list("'new' || i", 500),
@@ -206,7 +206,7 @@ static void check_storing(void)
 				  "array_fill(now(), '{500}'), 'here'",
 				  fresh);
 	must_cost("insert", explain(SQL_INSERT, values), 10, 20000);
-	/* As postgres_find_by_key() has it. */
+	/* The settings of postgres_find_by_key(). */
 	database_exec(db, "set enable_hashjoin = off; set enable_mergejoin = off; set enable_seqscan = off");
 	values = suite_text("%s, ''", ids);
 	/* Pages of a WITH are counted twice. */
@@ -235,7 +235,7 @@ static void check_storing(void)
 	must_cost("identify", explain(SCHEMA_WITH_HAZARDS(SQL_IDENTIFY), ""), 10, 100);
 }
 
-/* A step that finds as many as it changes, at its worst: the rows are in no order of their other keys. */
+/* The worst case of a step that finds as many rows as it changes: they are in random order of their other keys. */
 static void check_purge_step(const struct pass *pass)
 {
 	struct pass_sql sql = purge_sql(pass, false, false);
@@ -249,7 +249,7 @@ static void check_purge_step(const struct pass *pass)
 	must_cost(pass->name, explain(sql.step, dry), 21000, 42000);
 }
 
-/* As purge begins its transactions. Which rows are kept is counted by an index. */
+/* Begins a transaction like purge. An index counts the rows to keep. */
 static void check_purge(void)
 {
 	database_exec(db, "set enable_seqscan = off; set enable_bitmapscan = off");
@@ -263,7 +263,7 @@ static void check_purge(void)
 	database_exec(db, "reset enable_seqscan; reset enable_bitmapscan");
 }
 
-/* A statement of several: its part after a line that begins with this. */
+/* Returns the statement that follows a line that begins with this. */
 static char *part_of(const char *sql, const char *head)
 {
 	const char *at = strchr(strstr(sql, head), '\n') + 1, *end = strstr(at, suite_text("%.8s", head));
@@ -308,7 +308,7 @@ Test(plans, statements_read_no_more_than_what_they_want_among_many_rows, .init =
 	check_all();
 }
 
-/* Of a quarter of a million bytes that do not shrink, twenty times, and twenty small ones. */
+/* Twenty rows of a quarter of a million incompressible bytes, and twenty small ones. */
 static double leased_within(const char *bytes, const char *all_bytes)
 {
 	char values[300];
@@ -346,7 +346,7 @@ static struct cost lease_since(const char *since)
 	return explain(SQL_LEASE, values);
 }
 
-/* What it might see stays in the table and its indexes: here a delivery for each row, of which an hour has some
+/* Rows that it might see stay in the table and its indexes: here one delivery per row, of which an hour has some
  * millions. Leases look for rows from where the last one was found. */
 Test(plans, transaction_that_stays_open_does_not_make_leases_dear, .init = init, .timeout = 6000)
 {
@@ -397,7 +397,7 @@ Test(plans, transaction_that_stays_open_does_not_make_leases_dear, .init = init,
 
 /* --- commands --- */
 
-/* Backends say what they read when they end. */
+/* Backends report what they read when they end. */
 static bool is_alone(void)
 {
 	return database_long(db,
@@ -414,7 +414,7 @@ static long pages_of_database(void)
 
 #define PAGES_MOST 8000
 
-/* What the database's backends read while a command runs, once the statistics tell of it. */
+/* Returns what the database's backends read while a command runs, once the statistics have it. */
 static long pages_during(const char *words, const char *part)
 {
 	cr_assert(wait_until(is_alone(), 10000));
@@ -424,8 +424,7 @@ static long pages_during(const char *words, const char *part)
 	return pages_of_database() - before;
 }
 
-/* What is read of catalogues at connect is some 2,300 pages. Autovacuum may come to a catalogue in between, but not
- * each time. */
+/* Connecting reads some 2,300 pages of catalogues. Autovacuum may come to a catalogue in between, but not each time. */
 static void must_read_little(const char *words, const char *part)
 {
 	long pages = pages_during(words, part);

@@ -1,4 +1,4 @@
-/* Producers without WebSocket: POST /events, answered when all of it is committed. */
+/* Producers without WebSocket: POST /events, answered when all its events are committed. */
 #include "support.h"
 #include "bench.h"
 
@@ -33,7 +33,7 @@ static int connect_to_it(void)
 	return fd;
 }
 
-/* Sends a request as it is; the whole answer. */
+/* Sends a raw request. Returns the whole answer. */
 static char *ask(const char *head, const char *body)
 {
 	char *request = suite_text("%s\r\n%s", head, body), *answer = http_ask(port, request, strlen(request), WAIT_MS);
@@ -248,7 +248,7 @@ Test(post, wrong_requests_are_refused)
 	cr_assert_eq(count("dead_letters WHERE reason LIKE '%UTF-8%'"), 1);
 }
 
-/* Each would have the body read as another request. */
+/* With any of these, a body could be read as another request. */
 static void expect_refused_and_closed(const char *headers, int status)
 {
 	const char *body = "POST /events HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}";
@@ -357,7 +357,7 @@ Test(post, a_client_that_sends_slowly_is_cut_off_and_holds_up_nobody)
 	cr_assert(wait_until(listener_metric(listener, "wsonce_in_flight_bytes") == 0, WAIT_MS));
 }
 
-/* Who comes beyond that is told to come again; a small one finds room. */
+/* Further large requests are told to try again; a small one finds room. */
 Test(post, bodies_have_their_part_of_the_memory)
 {
 	const char *head = "POST /events HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 60000\r\n\r\n";
@@ -393,7 +393,7 @@ static int count_refused(const int *fds, int n)
 	return count;
 }
 
-/* All of them come while there is room, and each takes more memory as events than as text. */
+/* All arrive while there is room, and each takes more memory as events than as text. */
 Test(post, bodies_that_are_whole_wait_for_memory_too)
 {
 	const char *head = "POST /events HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 60000\r\n\r\n";
@@ -464,7 +464,7 @@ Test(post, wrong_tokens_are_told_429_and_their_neighbour_waits_for_nothing)
 	cr_assert(listener_has_logged(listener, "get 429\" address=127.0.0.1"));
 }
 
-/* More than there are places. */
+/* More connections than are allowed. */
 Test(post, strangers_make_room_for_who_has_a_token)
 {
 	int strangers[300];
@@ -478,7 +478,7 @@ Test(post, strangers_make_room_for_who_has_a_token)
 		close(strangers[i]);
 }
 
-/* More than there are places; each is there again as soon as it is gone. */
+/* More connections than are allowed, each reopened as soon as it is closed. */
 Test(post, half_requests_of_one_token_make_room_for_others)
 {
 	const char *head = "POST /events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer a-greedy-one\r\n"
@@ -503,7 +503,7 @@ Test(post, half_requests_of_one_token_make_room_for_others)
 		close(halves[i]);
 }
 
-/* The first of them keep waiting and get their answers. */
+/* The first requests keep waiting and get their answers. */
 Test(post, whole_requests_of_one_token_make_room_for_others)
 {
 	char *path = suite_file("tokens", "greedy a-greedy-one\nmodest a-modest-one\n");

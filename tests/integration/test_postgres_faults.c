@@ -1,5 +1,5 @@
-/* Trouble with Postgres while three listeners work: nothing lost, nothing doubled, nothing acked that
- * is not committed, memory bounded, and normal work afterwards. */
+/* Postgres fails while three listeners work: no event is lost or doubled, nothing is acked before its commit, memory is
+ * bounded, and all works normally afterwards. */
 #include "support.h"
 
 #define WHOLE_MS 30000
@@ -25,14 +25,14 @@ static void start(struct bench *b, const char *flags)
 	start_some(b, 3, flags);
 }
 
-/* A part of the stream, of which some is stored and the rest is under way. */
+/* Sends a part of the stream and waits until some of it is stored. */
 static void send_some(struct bench *b)
 {
 	fleet_send(&b->fleet, 1000);
 	fleet_wait_rows(&b->fleet, b->fleet.sent - 900, WHOLE_MS);
 }
 
-/* Everything is stored once, no claim is left behind, and new events are claimed, stored and marked. */
+/* Expects everything to be stored once, no claim to be left, and new events to be claimed, stored and marked. */
 static void must_work_again(struct bench *b)
 {
 	fleet_must_be_whole(&b->fleet, WHOLE_MS);
@@ -47,7 +47,7 @@ static void must_work_again(struct bench *b)
 
 #define STORING "application_name = 'listener-0' and datname = current_database()"
 
-/* One listener gets so much that it opens its second connection. */
+/* Sends one listener so much that it opens its second connection. */
 static void start_two(struct bench *b)
 {
 	start_some(b, 1, "--batch-max 5");
@@ -76,7 +76,7 @@ Test(postgres_faults, a_second_connection_that_is_lost_for_good_is_not_waited_fo
 
 	start_two(&b);
 	database_exec(b.rows, "alter role current_user nologin");
-	database_slow_down(b.rows, 5); /* so that it has a batch at hand */
+	database_slow_down(b.rows, 5); /* so that a batch is in progress */
 	fleet_send(&b.fleet, 500);
 	fleet_wait_rows(&b.fleet, b.fleet.sent - 400, WHOLE_MS);
 	cr_assert_eq(database_long(b.rows,
@@ -106,13 +106,13 @@ Test(postgres_faults, a_pause_of_postgres_does_no_harm, .timeout = 120)
 {
 	struct bench b;
 
-	start(&b, "--claim-ttl 3 --postgres-timeout 600"); /* who gives up gives claims back */
+	start(&b, "--claim-ttl 3 --postgres-timeout 600"); /* a listener that gives up releases its claims */
 	send_some(&b);
 	postgres_pause(b.postgres);
 	fleet_send(&b.fleet, 1000);
 	double renewed = fleet_metric(&b.fleet, "wsonce_claims_renewed_total");
 	cr_assert(wait_until(claims_open(redisd_shared()) >= 1000, WHOLE_MS));
-	/* Those of the batches at work: who stalls gives the others back. */
+	/* Only the claims of batches in progress, because a stalled listener releases the others. */
 	cr_assert(wait_until(fleet_metric(&b.fleet, "wsonce_claims_renewed_total") >= renewed + 20, WHOLE_MS));
 	cr_assert_eq(fleet_metric(&b.fleet, "wsonce_claims_expired_total"), 0, "claims were lost meanwhile");
 	postgres_resume(b.postgres);
@@ -134,7 +134,7 @@ static bool next_ack_says(struct peer *p, const char *status)
 
 /* ---- memory is full meanwhile ---- */
 
-/* Sends events until the listener reads no more. Returns how many it took or the kernel holds. */
+/* Sends events until the listener stops reading. Returns the number that it read or the kernel holds. */
 static int send_until_stopped(struct peer *p)
 {
 	int n = 0;
@@ -158,7 +158,7 @@ static int count_acks(struct peer *p, int wanted)
 	return n;
 }
 
-/* Its answers to pings are behind its events, which are not read. */
+/* Its pongs are queued behind events that are not read. */
 Test(postgres_faults, who_is_not_read_from_while_memory_is_full_stays_connected, .timeout = 120)
 {
 	struct bench b;
@@ -176,7 +176,7 @@ Test(postgres_faults, who_is_not_read_from_while_memory_is_full_stays_connected,
 	cr_assert_eq(listener_metric(listener, "wsonce_ingest_connections"), 1);
 }
 
-/* Connections that have been quiet are stopped only when they speak: in time, too. */
+/* A quiet connection is stopped only when it sends something, before its event is read. */
 Test(postgres_faults, a_quiet_producer_that_speaks_while_memory_is_full_waits_its_turn, .timeout = 120)
 {
 	struct bench b;
@@ -187,7 +187,8 @@ Test(postgres_faults, a_quiet_producer_that_speaks_while_memory_is_full_waits_it
 	struct peer *busy = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
 	peer_send_text(quiet, "{\"event_id\":\"once\",\"payload\":{}}");
 	cr_assert(next_ack_says(quiet, "\"persisted\""));
-	for (int n = 0; listener_metric(listener, "wsonce_ingest_pauses_total") < 12;) { /* quiet for many stops */
+	for (int n = 0;
+	     listener_metric(listener, "wsonce_ingest_pauses_total") < 12;) { /* it was quiet during many stops */
 		for (int i = 0; i < 2000; i++)
 			peer_sendf(busy, "{\"event_id\":\"busy-%d\",\"payload\":{}}", n++);
 		cr_assert_eq(count_acks(busy, 2000), 2000);
@@ -230,14 +231,14 @@ Test(postgres_faults, acks_wait_for_a_postgres_that_stands_still, .timeout = 120
 	one_must_be_persisted(peer_recv(first, 20000), peer_recv(second, 20000));
 }
 
-/* The process that a listener's statements go to. */
+/* Returns the backend of a listener's statements. */
 static pid_t find_backend(struct database *db)
 {
 	return (pid_t)database_long(db, "select pid from pg_stat_activity where datname = current_database() and "
 					"backend_type = 'client backend' and pid <> pg_backend_pid()");
 }
 
-/* The rows of all but this backend wait for the test's lock. */
+/* Rows from other backends wait for the test's lock. */
 static struct database *hold_up_all_but(struct database *rows, pid_t backend)
 {
 	struct database *lock = database_open(database_conninfo(rows));
@@ -253,13 +254,13 @@ static struct database *hold_up_all_but(struct database *rows, pid_t backend)
 	return lock;
 }
 
-/* The statement is given up while its backend stands still, and then commits with nobody there to hear of it. It is
- * sent again on a new connection, and finds the row. */
+/* The listener gives up on a statement while its backend is frozen. The backend then commits unseen, and the statement,
+ * sent again on a new connection, finds the row. */
 Test(postgres_faults, a_row_whose_commit_nobody_saw_is_there_once, .timeout = 120)
 {
 	fleet_start(&fleet, 1, NULL, NULL, "--postgres-timeout 1");
 	struct peer *p = peer_open_events(listener_ingest_port(fleet.listeners[0]), "wsonce.ack.v1");
-	peer_send_text(p, "{\"event_id\":\"before\",\"payload\":{}}"); /* and the first note is told */
+	peer_send_text(p, "{\"event_id\":\"before\",\"payload\":{}}"); /* and the first check-in is stored */
 	cr_assert(next_ack_says(p, "\"persisted\""));
 	pid_t backend = find_backend(fleet.rows);
 	struct database *lock = hold_up_all_but(fleet.rows, backend);
@@ -291,7 +292,7 @@ Test(postgres_faults, listeners_wait_for_a_postgres_that_starts_later, .timeout 
 	must_work_again(&b);
 }
 
-/* Neither the tables of another program nor a handler that does not exist end a listener that has events. */
+/* A listener that has events does not exit because of another program's tables or a missing handler. */
 Test(postgres_faults, a_listener_that_has_events_waits_until_its_database_is_mended, .timeout = 120)
 {
 	struct postgres *pg = postgres_new();
@@ -316,15 +317,15 @@ Test(postgres_faults, a_listener_that_has_events_waits_until_its_database_is_men
 
 /* --- the memory limit --- */
 
-/* Sends another MiB. Whether the listener has stopped reading, and the kernel takes no more for it. */
+/* Sends another MiB. Returns true if the listener has stopped reading and the kernel's buffers are full. */
 static bool is_pushed_back(struct fleet *f)
 {
 	fleet_send(f, MIB / (f->payload + 100) + 1);
 	return listener_metric(f->listeners[0], "wsonce_paused") == 1 && !feed_flush(f->feed, 100);
 }
 
-/* One stop and go: the fleet's only listener fills up behind a locked table, stops reading, and takes
- * the rest when the lock goes. */
+/* The fleet's only listener fills its memory behind a locked table, stops reading, and reads the rest when the lock is
+ * released. */
 static void fill_and_empty(struct fleet *f, long *rss_kb)
 {
 	struct database *lock = fleet_lock(f->rows);
@@ -355,11 +356,11 @@ static void stop_and_go(int payload, const char *redis)
 		     idle_kb);
 }
 
-/* Who does not read does not hear a pong, either. Were the feed taken for dead, what it has yet to send would be
- * lost: at this moment all listeners stand still. */
+/* A listener that does not read does not see pongs, either. If it closed the connection, unsent events would be lost,
+ * because no listener is reading now. */
 Test(postgres_faults, a_feed_that_is_not_read_from_is_not_taken_for_dead, .timeout = 120)
 {
-	struct redisd *redis = redisd_new(); /* a hundred thousand marks: not for others to look through */
+	struct redisd *redis = redisd_new(); /* its own server, because it gets 100,000 marks */
 
 	fleet_start(&fleet, 1, NULL, &(struct listener_options){.redis = redisd_url(redis)},
 		    "--max-inflight-bytes 2MiB --ping-interval 1 --idle-timeout 2");
@@ -399,7 +400,7 @@ Test(postgres_faults, a_feed_is_read_while_postgres_is_slow, .timeout = 120)
 	cr_assert_eq(listener_metric(l, "wsonce_postgres_slow_seconds"), 0);
 }
 
-/* What the feed has sent is in the socket's buffer alone. */
+/* What the feed has sent is only in the socket's buffer. */
 Test(postgres_faults, what_a_feed_sent_before_a_cut_is_stored_though_reading_had_stopped, .timeout = 120)
 {
 	fleet_start(&fleet, 1, NULL, NULL, "--max-inflight-bytes 256KiB");

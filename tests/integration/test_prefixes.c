@@ -30,8 +30,7 @@ static void store(struct listener *l, const char *id)
 	peer_free(p);
 }
 
-/* A listener that is to store in the other database ends with status 2 and a sentence that names the prefix in
- * the way. */
+/* Expects a listener for the other database to exit with status 2 and an error that names the conflicting prefix. */
 static void expect_refusal(const char *with, const char *in_the_way)
 {
 	struct listener *l = listener_start(
@@ -115,7 +114,7 @@ Test(prefixes, a_prefix_that_a_shell_would_run_is_no_part_of_a_command)
 	redisd_command(redisd_shared(), "HDEL " KEY " %s:$(id)", redisd_prefix());
 }
 
-/* Somebody flushed Redis, and another fleet was faster: events that are here already are not given up. */
+/* After a flush of Redis, another fleet took the prefix. The listener keeps the events it has. */
 Test(prefixes, a_listener_that_works_goes_on_without_redis)
 {
 	struct redisd *redis = redisd_new();
@@ -130,7 +129,7 @@ Test(prefixes, a_listener_that_works_goes_on_without_redis)
 	cr_assert_eq(redisd_long(redis, "EXISTS p:b"), 0);
 }
 
-/* They have received by the time that Redis comes, and what they have is nowhere else. */
+/* When Redis comes up, they have received events that exist nowhere else. */
 Test(prefixes, listeners_that_received_without_redis_go_on_without_it)
 {
 	struct redisd *redis = redisd_new();
@@ -165,8 +164,7 @@ static long entries(struct redisd *redis)
 	return redisd_long(redis, "HEXISTS " KEY " p:");
 }
 
-/* Producers alone, without a feed: there are no heartbeats. Without its entry another database could take the prefix.
- */
+/* With producers only, there are no heartbeats. Without its entry, another database could take the prefix. */
 Test(prefixes, a_flushed_registry_is_made_again)
 {
 	struct redisd *redis = redisd_new();

@@ -1,4 +1,4 @@
-/* Producers by a profile: what is an event, and what they are told in its words. */
+/* Producers with a profile: which messages are events, and the acks that it describes. */
 #include "support.h"
 #include "bench.h"
 
@@ -39,7 +39,7 @@ static long letters(const char *reason)
 	return database_long(db, "SELECT count(*) FROM dead_letters WHERE reason LIKE '%%%s%%'", reason);
 }
 
-/* The profile of the page, so that the page stays true. */
+/* Uses the profile of the docs, so that they stay correct. */
 static const char *page_profile(void)
 {
 	static char text[8000];

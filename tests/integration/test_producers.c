@@ -1,4 +1,5 @@
-/* The producers of docs/producers.md, taken out of the page: all is stored once, through the death of the listener. */
+/* The producers of docs/producers.md, extracted from the page: all events are stored once although the listener is
+ * killed. */
 #include "support.h"
 #include "bench.h"
 
@@ -31,7 +32,7 @@ static char *replace(char *text, const char *old, int new_port)
 	return suite_text("%.*s%s%s", (int)(at - text), text, number, at + strlen(old));
 }
 
-/* The code of this language, with the ports of this test. */
+/* Returns the code in this language, with the ports of this test. */
 static char *code_of(const char *language, const char *page_port, int own_port)
 {
 	static char page[20000];
@@ -50,7 +51,7 @@ static char *code_of(const char *language, const char *page_port, int own_port)
 	return replace(begin + strlen(fence), page_port, own_port);
 }
 
-/* It ends well after the listener has died among its events and come back. */
+/* Expects it to succeed although the listener is killed in between and started again. */
 static void expect_all_stored(struct process *producer_process, const char *prefix, int count)
 {
 	cr_assert(wait_until(bench_rows() > 0, WAIT_MS), "%s", process_last_words(producer_process));
@@ -63,7 +64,7 @@ static void expect_all_stored(struct process *producer_process, const char *pref
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters"), 0);
 }
 
-/* Debian's python3 has its modules; one from elsewhere may stand before it. */
+/* Only Debian's python3 has the modules; another may come first in PATH. */
 Test(producers, python_of_the_page_loses_and_doubles_nothing)
 {
 	char *path = suite_file("producer.py", code_of("python", "8080", ingest));
@@ -71,7 +72,7 @@ Test(producers, python_of_the_page_loses_and_doubles_nothing)
 	expect_all_stored(process_start_argv((const char *const[]){"/usr/bin/python3", path, NULL}, NULL), "py", 1000);
 }
 
-/* Node before 22 has no WebSocket of its own, or behind a switch, and Debian's module in a folder of its own. */
+/* Node before 22 has no WebSocket, or only behind a switch; Debian's module is in its own folder. */
 Test(producers, javascript_of_the_page_loses_and_doubles_nothing)
 {
 	static const char first[] = "if (!globalThis.WebSocket) globalThis.WebSocket = require('ws');\n";

@@ -1,5 +1,5 @@
-/* wsonce purge: what is too old goes, whoever works, dies or purges at the same time; and no event comes
- * back as a new row. */
+/* wsonce purge: old rows are removed, whatever else runs, dies or purges at the same time, and no event is stored
+ * twice. */
 #include "support.h"
 #include "bench.h"
 
@@ -7,7 +7,7 @@
 #define SETTLED_MS 60000
 #define GUARD      "--time-pointer /at --max-age 7d"
 
-/* Events e-1 to e-n, stored so many days ago, as listeners without --max-age may have done it. */
+/* Adds the events e-1 to e-n, stored this many days ago by listeners without --max-age. */
 static void store(const char *name, long n, int days)
 {
 	database_exec(db,
@@ -62,7 +62,7 @@ Test(purge, old_rows_between_young_ones_are_found, .init = bench_migrate)
 	cr_assert_eq(count(IS_WHOLE), 59940);
 }
 
-/* In this form of times India's zone is IST, which Postgres reads as Israel's. */
+/* In this DateStyle, India's zone is written IST, which Postgres reads as Israel's. */
 Test(purge, age_is_the_same_however_the_database_writes_times, .init = bench_migrate)
 {
 	store("young", 10, 0);
@@ -101,7 +101,7 @@ Test(purge, table_that_is_locked_ends_it_and_nothing_waits_for_long, .init = ben
 
 /* ---- the fleet goes on ---- */
 
-/* Send the fleet's events from 1 to n once more. */
+/* Sends the fleet's events from 1 to n once more. */
 static void send_again(struct fleet *f, long n)
 {
 	long sent = f->sent;
@@ -111,7 +111,7 @@ static void send_again(struct fleet *f, long n)
 	f->sent = sent;
 }
 
-/* How many events got past Redis: claimed, or with no answer of Redis in time. */
+/* Returns how many events got past Redis: claimed, or without an answer in time. */
 static double tried_to_store(struct fleet *f)
 {
 	return fleet_metric(f, "wsonce_claims_won_total") + fleet_metric(f, "wsonce_claims_skipped_total");
@@ -147,9 +147,9 @@ Test(purge, late_copies_of_purged_events_are_absorbed_while_the_fleet_goes_on)
 /* ---- interrupted, killed, two at once ---- */
 
 #define SLOW_ROWS 3000
-#define SLOW_MS   10 /* for each: half a minute for all, of which a test takes some hundred milliseconds */
+#define SLOW_MS   10 /* per row: half a minute for all, of which a test uses some hundred milliseconds */
 
-/* A purge that has begun: some rows are done, and many are not. */
+/* Starts a purge and waits until some rows are done. */
 static struct process *start_slow(void)
 {
 	struct process *purge;
@@ -161,7 +161,7 @@ static struct process *start_slow(void)
 	return purge;
 }
 
-/* Half of a row's purge is nowhere. */
+/* Expects no row to be purged only in part. */
 static void expect_no_half(void)
 {
 	cr_assert_eq(count("(purged_at IS NULL) <> (payload <> 'null')"), 0);
@@ -216,7 +216,7 @@ Test(purge, several_at_once_share_the_work, .init = bench_migrate)
 	long done = 0;
 
 	store("old", 20000, 31);
-	database_exec(db, "analyze events"); /* without statistics each step reads all rows of a partitioned table */
+	database_exec(db, "analyze events"); /* without statistics, each step reads all rows of a partitioned table */
 	for (int i = 0; i < 3; i++)
 		purges[i] = run_start_on(db, "purge --older-than 30d --batch 50");
 	for (int i = 0; i < 3; i++) {
@@ -332,7 +332,7 @@ Test(purge, dead_letters_go_by_when_they_were_last_seen, .init = bench_migrate)
 	cr_assert_eq(letters("true"), 20);
 }
 
-/* Its mark goes with a letter: a copy is tried, and answered with the truth. */
+/* The mark is removed with the dead letter, so a copy is tried again and gets its own answer. */
 Test(purge, message_whose_letter_is_gone_has_one_again_if_it_is_rejected_again, .init = bench_open)
 {
 	listener = listener_start(&(struct listener_options){.database = db}, "--max-attempts 1");
@@ -410,7 +410,7 @@ Test(purge, settled_deliveries_go_by_number_whatever_is_pending, .init = bench_m
 	cr_assert_eq(deliveries("true"), 100);
 }
 
-/* An operator has made it pending again after the step had seen it: skipped while that is not committed. */
+/* An operator has made it pending again after the step read it: the step skips the locked row. */
 Test(purge, delivery_that_is_retried_meanwhile_stays, .init = bench_migrate)
 {
 	struct database *other = database_open(database_conninfo(db));
@@ -502,7 +502,7 @@ Test(purge, what_consumers_processed_is_not_forgotten_without_a_guard, .init = b
 
 /* ---- what people did ---- */
 
-/* To the letters and deliveries from 1 to n, so many days ago. */
+/* Adds actions on the dead letters and deliveries from 1 to n, this many days ago. */
 static void act(int days, int n)
 {
 	database_exec(db,

@@ -1,10 +1,10 @@
-/* Trouble with Redis while three listeners work: nothing lost, nothing doubled, nobody crashes, and
- * claims are used again afterwards. */
+/* Redis fails while three listeners work: no event is lost or doubled, no listener crashes, and claims are used again
+ * afterwards. */
 #include "support.h"
 
 #define WHOLE_MS 20000
 #define BACK_MS  10000
-#define SOON_MS  5000 /* what a busy machine takes for what takes no time; far below the TTLs of the claims */
+#define SOON_MS  5000 /* for a busy machine; far below the TTLs of the claims */
 
 struct bench {
 	struct fleet fleet;
@@ -24,8 +24,8 @@ static bool is_redis_up(struct bench *b)
 	return fleet_metric(&b->fleet, "wsonce_redis_up") == 3;
 }
 
-/* All events can be stored while a listener still has to read its copies of them. It wins claims for those whose
- * marks Redis has lost, or never had. */
+/* A listener may still have to read copies of events that are all stored. It wins claims for those whose marks Redis
+ * has lost or never had. */
 static void must_have_heard_all(struct bench *b)
 {
 	double all = (double)b->fleet.size * (double)b->fleet.sent;
@@ -36,7 +36,7 @@ static void must_have_heard_all(struct bench *b)
 	fleet_must_be_whole(&b->fleet, WHOLE_MS);
 }
 
-/* Everything is stored once, and new events are claimed by one listener and marked again. */
+/* Expects everything to be stored once, and new events to be claimed and marked again. */
 static void must_work_again(struct bench *b)
 {
 	fleet_must_be_whole(&b->fleet, WHOLE_MS);
@@ -83,14 +83,14 @@ Test(redis_faults, a_frozen_redis_delays_an_event_by_its_timeout_only, .timeout 
 	redisd_pause(b.redis);
 	fleet_send(&b.fleet, 1000);
 	fleet_wait_rows(&b.fleet, b.fleet.sent, 1000 + SOON_MS);
-	fleet_send(&b.fleet, 1000); /* now that it is known for gone */
+	fleet_send(&b.fleet, 1000); /* after the listeners have noticed that it is gone */
 	fleet_wait_rows(&b.fleet, b.fleet.sent, 1000 + SOON_MS);
 	redisd_resume(b.redis);
 	send_some(&b);
 	must_work_again(&b);
 }
 
-/* Held events, too: their owner's claim is there and Redis does not answer. */
+/* A held event, too, whose owner's claim is in the Redis that does not answer. */
 Test(redis_faults, a_held_event_is_stored_when_redis_freezes, .timeout = 120)
 {
 	struct bench b;
@@ -112,8 +112,7 @@ Test(redis_faults, events_are_stored_while_redis_refuses_writes, .timeout = 120)
 	struct bench b;
 	char flags[40];
 
-	/* A mark that is refused leaves the claim to its TTL, which is longer than it may take without waiting for it.
-	 */
+	/* If a mark is refused, its claim stays until the TTL, which is longer than the test may take. */
 	snprintf(flags, sizeof flags, "--claim-ttl %ld", (long)wait_stretch_ms(SOON_MS) / 1000 + 3);
 	start(&b, flags);
 	send_some(&b);
@@ -122,7 +121,7 @@ Test(redis_faults, events_are_stored_while_redis_refuses_writes, .timeout = 120)
 	fleet_send(&b.fleet, 2000);
 	fleet_must_be_whole(&b.fleet, WHOLE_MS);
 	cr_assert_gt(fleet_metric(&b.fleet, "wsonce_redis_errors_total"), 0, "Redis did not refuse anything");
-	fleet_send(&b.fleet, 500); /* a refusal is nobody's claim: there is nothing to wait for */
+	fleet_send(&b.fleet, 500); /* a refused claim belongs to no listener, so there is no wait */
 	fleet_wait_rows(&b.fleet, b.fleet.sent, SOON_MS);
 	redisd_command(b.redis, "CONFIG SET maxmemory 0");
 	send_some(&b);
@@ -170,7 +169,8 @@ Test(redis_faults, an_eviction_policy_that_may_drop_claims_is_warned_about)
 	cr_assert(strstr(log, "redis may evict claims"), "%s", log);
 }
 
-/* Whoever finds a script gone loads all of them, heartbeats too: so that renewals do, they are gone all the time. */
+/* Any call, even a heartbeat, that finds a script missing loads all of them. Flush them all the time, so that renewals
+ * do it, too. */
 static double renewals_without_scripts(struct bench *b)
 {
 	redisd_command(b->redis, "SCRIPT FLUSH");
@@ -186,7 +186,7 @@ Test(redis_faults, forgotten_scripts_are_loaded_again, .timeout = 120)
 	fleet_send(&b.fleet, 100);
 	cr_assert(wait_until(claims_open(b.redis) == 100, WHOLE_MS));
 	double renewed = renewals_without_scripts(&b);
-	/* Of what is in a statement alone, which may be one event: the claims of the others are given back. */
+	/* Only of what is in a statement, perhaps one event: the claims of the others are released. */
 	cr_assert(wait_until(renewals_without_scripts(&b) > renewed, WHOLE_MS));
 	cr_assert_eq(fleet_metric(&b.fleet, "wsonce_claims_expired_total"), 0, "claims were lost over it");
 	fleet_unlock(lock);

@@ -1,4 +1,4 @@
-/* A user of Redis who may do what docs/security.md lists, and nothing else. */
+/* A Redis user with exactly the rights in docs/security.md. */
 #include "support.h"
 
 #define SOON_MS  20000
@@ -14,7 +14,8 @@ static void set_up(void)
 
 TestSuite(redis_rights, .init = set_up);
 
-/* The user, with all rights but one ("" for all). The listener's feed, lease and lock make it ask all that it asks. */
+/* Creates the user without one right ("": with all). With a feed, a lease and a lock, the listener uses every
+ * command. */
 static void start(const char *missing)
 {
 	struct listener_options options = {

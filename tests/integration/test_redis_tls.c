@@ -1,4 +1,4 @@
-/* Redis by TLS, and as a user with few rights. */
+/* Redis with TLS, and with a user that has few rights. */
 #include "support.h"
 #include "bench.h"
 
@@ -104,7 +104,7 @@ Test(redis_tls, a_server_may_ask_for_a_certificate)
 	cr_expect_eq(listener_stop(without), 0);
 }
 
-/* Redis 7.0 reads the handshake as a command that is not finished yet; Redis 8 answers it by an error. */
+/* Redis 7.0 reads the handshake as an unfinished command; Redis 8 answers with an error. */
 Test(redis_tls, a_server_without_tls_is_left)
 {
 	struct redisd *redis = start_redis("no");

@@ -1,4 +1,4 @@
-/* SIGHUP: what a listener reads again, what it takes over, and that an error in it changes nothing. */
+/* SIGHUP: what a listener reads again and applies, and that an error changes nothing. */
 #include "support.h"
 #include "bench.h"
 
@@ -39,7 +39,7 @@ static void start(const char *flags)
 		"--config %s %s", settings, flags);
 }
 
-/* Sends the signal, and waits until it was obeyed, or refused. */
+/* Sends the signal and waits until the reload has succeeded or failed. */
 static void reload(bool is_good)
 {
 	const char *name = is_good ? "wsonce_reloads_total" : "wsonce_reloads_failed_total";
@@ -81,7 +81,7 @@ static int status_with(const char *token)
 	return status;
 }
 
-/* --- what is taken over --- */
+/* --- what is applied --- */
 
 Test(reload, one_line_says_what_was_taken_and_what_needs_a_restart)
 {
@@ -156,7 +156,7 @@ Test(reload, the_level_of_the_log_changes_and_its_line_is_seen_with_the_louder_o
 
 /* --- certificates --- */
 
-/* The subject that a new connection is shown. */
+/* Returns the subject of the certificate that a new connection gets. */
 static char *subject_of(const struct certificate *authority)
 {
 	char *out = suite_path("subject-%d", suite_number());
@@ -372,7 +372,7 @@ Test(reload, the_first_webhook_and_the_last_need_a_restart)
 	expect_logged("webhooks=0 needs_restart=webhooks");
 }
 
-/* --- what is wrong changes nothing --- */
+/* --- errors change nothing --- */
 
 Test(reload, an_error_anywhere_changes_nothing)
 {
@@ -397,7 +397,7 @@ Test(reload, an_error_anywhere_changes_nothing)
 	cr_expect_eq(status_with(OLD_TOKEN), 101);
 }
 
-/* The loop would wait for whoever writes to it. */
+/* The loop would block until something writes to the file. */
 Test(reload, files_that_could_be_waited_for_are_refused)
 {
 	char *pipe = suite_path("pipe"), *large = suite_path("large");

@@ -1,13 +1,12 @@
-/* wsonce replay: feed the lines of a file as if they came from a feed, killed in the middle and gone on with.
- */
+/* wsonce replay: feeds the lines of a file as if they came from a feed, and resumes after a kill. */
 #include "support.h"
 #include "bench.h"
 
 #define SETTLED_MS 20000
 #define END_MS     60000
-#define SLOW_MS    3 /* for a row: 15 s for 10,000, by two connections */
+#define SLOW_MS    3 /* per row: 15 s for 10,000 with two connections */
 
-/* Each of the count events has its own row and payload, and nothing else is there. */
+/* Expects a row with its own payload for each of the count events, and no other row. */
 static void must_be_whole(long count)
 {
 	cr_assert_eq(bench_rows(), count);
@@ -38,7 +37,7 @@ Test(replay, tells_what_was_persisted_duplicate_and_rejected, .init = bench_migr
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters"), 2);
 }
 
-/* 4,096 bytes are not all that a file is known by: what stands before the offset must be what was replayed. */
+/* The first 4,096 bytes are not enough to identify a file: everything before the offset must be what was replayed. */
 Test(replay, checkpoint_is_of_one_database_one_consumer_and_one_file, .init = bench_migrate)
 {
 	char *path = fleet_file("events", 1000), *checkpoint = suite_path("checkpoint"), *command;
@@ -55,10 +54,10 @@ Test(replay, checkpoint_is_of_one_database_one_consumer_and_one_file, .init = be
 	run_expect_error(db, 2, "the file to replay", "replay %s --checkpoint %s", path, path);
 	run_expect_error(other, 1, "--checkpoint: cannot write /nowhere/x: No such file",
 			 "replay %s --checkpoint /nowhere/x", path);
-	cr_assert_eq(database_long(other, "SELECT count(*) FROM events"), 0); /* before a line is fed */
+	cr_assert_eq(database_long(other, "SELECT count(*) FROM events"), 0); /* it failed before it fed a line */
 }
 
-/* The marks of the first run say that all is done; the table says that nothing is. */
+/* According to the marks of the first run, all is stored, but the table is empty. */
 Test(replay, asks_postgres_and_not_the_marks_of_an_earlier_run, .init = bench_migrate)
 {
 	char *path = fleet_file("events", 50);
@@ -114,7 +113,7 @@ Test(replay, killed_again_and_again_it_goes_on_from_its_checkpoint_and_loses_and
 	run_expect(db, 0, "replayed 0: ", "replay %s --checkpoint %s", path, checkpoint);
 }
 
-/* As after the restore of an older dump, whose row of the epoch is no longer its writer's. */
+/* For example, after the restore of an older dump, which has another epoch. */
 Test(replay, a_checkpoint_is_of_one_history_of_the_database, .init = bench_migrate)
 {
 	char *path = fleet_file("events", 1000), *checkpoint = suite_path("checkpoint");
@@ -173,7 +172,7 @@ Test(replay, everything_before_the_checkpoint_is_settled, .init = bench_migrate)
 		     settled);
 }
 
-/* What is under way, a third of it, is stored before it ends. */
+/* What is in flight, a third of the file, is stored before it ends. */
 Test(replay, interrupted_it_ends_with_status_1_and_can_be_gone_on_with, .init = bench_migrate)
 {
 	char *path = fleet_file("events", 3000), *checkpoint = suite_path("checkpoint");
@@ -257,7 +256,7 @@ Test(replay, a_line_that_is_still_being_written_is_not_lost_to_the_checkpoint, .
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE event_id IN ('one', 'half-and-half')"), 2);
 }
 
-/* All is stored, and only the marks are waited for, when it is written for the last time. */
+/* At the last write, all events are stored and only marks are pending. */
 Test(replay, a_checkpoint_that_cannot_be_written_is_status_1_also_at_the_very_end, .init = bench_migrate)
 {
 	struct redisd *redis = redisd_new();
@@ -334,7 +333,7 @@ Test(replay, beside_a_fleet_that_gets_the_same_events_each_is_stored_once, .init
 		     10000, "an event was stored by two");
 }
 
-/* It may have lost what was stored before. */
+/* The database may have lost rows that were stored before. */
 Test(replay, a_database_that_crashes_is_waited_for, .timeout = 300)
 {
 	struct postgres *pg = postgres_new();

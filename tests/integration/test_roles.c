@@ -4,7 +4,7 @@
 
 #define SETTLED_MS 20000
 
-/* Roles are the whole server's, and tests run at the same time. */
+/* Roles are global to the server, and tests run in parallel. */
 static void make_roles(void)
 {
 	const char *const argv[] = {
@@ -32,7 +32,7 @@ static const char *conninfo_of(const char *role)
 	return text;
 }
 
-/* Run a command as this role, require this status, and this part in what it says. */
+/* Runs a command as this role and expects this status and this text in its output. */
 static void expect_run(const char *role, int status, const char *words, const char *part)
 {
 	char postgres[450], redis[200], prefix[200];
@@ -62,7 +62,7 @@ static void send_events(struct listener *l)
 	peer_free(p);
 }
 
-/* A listener that works without an error, and all its rows. */
+/* Expects a listener to work without an error and to store all rows. */
 static void expect_work(const char *flags)
 {
 	struct listener *l =
@@ -127,12 +127,12 @@ Test(roles, a_reader_reads)
 	expect_right("wsonce_reader", "events", "SELECT", 1);
 	expect_right("wsonce_reader", "events", "INSERT", 0);
 	expect_right("wsonce_reader", "outbox", "UPDATE", 0);
-	expect_right("wsonce_reader", "cursors", "SELECT", 0); /* but of its columns without secrets */
+	expect_right("wsonce_reader", "cursors", "SELECT", 0); /* except for its columns without secrets */
 	cr_assert(database_long(db, "SELECT has_column_privilege('wsonce_reader', 'cursors', 'value', 'SELECT')"));
 	cr_assert(!database_long(db, "SELECT has_column_privilege('wsonce_reader', 'cursors', 'variables', 'SELECT')"));
 }
 
-/* Tables that were made without the roles. */
+/* The tables were created without the roles. */
 Test(roles, an_older_fleet_can_take_up_the_roles)
 {
 	struct listener *l = listener_start(&(struct listener_options){.database = db}, NULL);
@@ -143,7 +143,7 @@ Test(roles, an_older_fleet_can_take_up_the_roles)
 	expect_work("--claim-ttl 30");
 }
 
-/* CVE-2018-1058: what stands in front of our names, our statements would use. */
+/* CVE-2018-1058: our statements would use objects that hide ours. */
 Test(roles, nobody_but_the_owner_makes_objects)
 {
 	static const char *const roles[] = {"wsonce_listener", "wsonce_operator", "wsonce_reader", "public"};

@@ -1,8 +1,8 @@
-/* Passwords and tokens are planted wherever a setting may have one, and looked for wherever somebody else may look. */
+/* Every setting that can have a password or token gets one, and none may appear where others can look. */
 #include "support.h"
 #include "bench.h"
 
-#define PLANT      "planted" /* in each secret */
+#define PLANT      "planted" /* part of each secret */
 #define SETTLED_MS 20000
 
 TestSuite(secrets, .init = bench_open);
@@ -51,7 +51,7 @@ static void expect_clean_pages(struct listener *l)
 	}
 }
 
-/* The conninfo of the test's database with a password, which the server does not ask for. */
+/* Returns the conninfo of the test's database with a password, for which the server does not ask. */
 static const char *conninfo(void)
 {
 	static char text[400];
@@ -154,8 +154,8 @@ Test(secrets, of_an_operators_command_are_in_no_error)
 	expect_clean("the errors", run.errors);
 }
 
-/* The environment, too, has secrets; the kernel shows it to other processes of the same user, unless the process is
- * sealed: then all there belongs to root. */
+/* The environment contains secrets, too. The kernel shows it to other processes of the same user, unless the process is
+ * not dumpable: then root owns its files in /proc. */
 Test(secrets, no_process_of_the_same_user_may_look_into_the_listener)
 {
 	const char *program = getenv("WSONCE_TEST_BIN");
@@ -195,7 +195,7 @@ static bool has_core(const char *directory)
 	return is_there;
 }
 
-/* Ends it as a crash does. Did that leave a core where it ran? */
+/* Makes it crash. Returns true if that left a core where it ran. */
 static bool leaves_core(struct process *p, const char *directory)
 {
 	process_signal(p, SIGABRT);

@@ -1,4 +1,4 @@
-/* A master with two replicas and three sentinels, which fail over while three listeners work: nothing lost, nothing
+/* A master with two replicas and three sentinels, which fail over while three listeners work: no event is lost or
  * doubled, and claims go to the new master. */
 #include "support.h"
 
@@ -13,12 +13,12 @@ static struct redisd *redis[SERVERS];
 static int sentinels[SERVERS];
 static struct fleet fleet;
 
-/* By TLS; NULL: without. */
+/* TLS options; NULL: no TLS */
 static struct certificate *authority, *certificate;
-static const char *host = "127.0.0.1"; /* of all servers, as sentinels tell it */
+static const char *host = "127.0.0.1"; /* host of all servers, as sentinels announce it */
 static int tls_ports[SERVERS], tls_sentinels[SERVERS];
 
-/* Of what listeners connect to. A test may have put another server in the place of the first. */
+/* The --redis of listeners. A test may have replaced the first server. */
 static int port_of(const struct redisd *r)
 {
 	for (int i = SERVERS - 1; i > 0 && certificate; i--)
@@ -53,7 +53,7 @@ static void start_sentinel(int i)
 	process_start_argv(argv, NULL);
 }
 
-/* By a connection of its own: sentinels end those of clients when they change a server's part. */
+/* Uses its own connection, because sentinels close those of clients when they reconfigure a server. */
 static bool says(const struct redisd *r, const char *what)
 {
 	const char *argv[] = {
@@ -67,7 +67,7 @@ static bool is_master(const struct redisd *r)
 	return says(r, "role:master");
 }
 
-/* As this sentinel sees it. */
+/* Returns the master as this sentinel sees it. */
 static bool has_seen_all(int i)
 {
 	static const char *argv[] = {"redis-cli", "-p", NULL, "sentinel", "ckquorum", "wsonce", NULL};
@@ -131,7 +131,7 @@ static void start(void)
 
 	start_servers();
 	cr_assert(wait_until(have_seen_all(), FAILOVER_MS), "the sentinels do not find each other");
-	/* The first one of the list is not there. */
+	/* The first sentinel of the list does not exist. */
 	options.redis = suite_text("%s://fleet:" PASSWORD "@%s:%d,%s:%d,%s:%d,%s:%d/wsonce/0",
 				   certificate ? "rediss-sentinel" : "redis-sentinel", host, port_reserve(), host,
 				   ports[0], host, ports[1], host, ports[2]);
@@ -147,7 +147,7 @@ static struct redisd *other_master(const struct redisd *old)
 	return NULL;
 }
 
-/* It is the master, and all sentinels know. */
+/* Waits until it is the master and all sentinels know. */
 static bool is_named(struct redisd *r)
 {
 	char *port = suite_text("\"%d\"", port_of(r));
@@ -201,7 +201,7 @@ Test(sentinel, a_master_that_is_killed_under_load_is_replaced, .timeout = 120)
 	start();
 	fleet_send(&fleet, 1000);
 	redisd_kill(redis[0]);
-	redis[0] = redis[1]; /* which may not be asked */
+	redis[0] = redis[1]; /* since the first one is gone */
 	must_use(await_master(NULL));
 	fleet_end(&fleet);
 }
@@ -245,7 +245,7 @@ Test(sentinel, failovers_on_request_come_twice_in_a_row, .timeout = 120)
 	fleet_end(&fleet);
 }
 
-/* Sentinels and replicas do not reach it any more; the listeners do, and it takes their writes. */
+/* Sentinels and replicas no longer reach it, but listeners do, and it accepts their writes. */
 Test(sentinel, an_old_master_that_still_takes_writes_is_left, .timeout = 120)
 {
 	struct redisd *old, *master;
@@ -282,7 +282,7 @@ static void must_survive_the_master(void)
 	fleet_end(&fleet);
 }
 
-/* Sentinels tell addresses, and certificates have them. */
+/* Sentinels announce addresses, and the certificates contain them. */
 Test(sentinel, tls_and_the_least_rights_are_enough, .timeout = 120)
 {
 	start_with_tls("IP:127.0.0.1");

@@ -1,4 +1,4 @@
-/* What a listener tells systemd: that it has started, that its loop turns, and that it leaves. */
+/* What a listener tells systemd: that it has started, that its loop runs, and that it stops. */
 #include "support.h"
 
 #include <sys/un.h>
@@ -7,7 +7,7 @@
 
 static int told = -1; /* the socket that systemd would have */
 
-/* Binds the socket: to a path, or for a name that begins with @ in the abstract namespace. */
+/* Binds the socket to a path or, if name begins with @, in the abstract namespace. */
 static void be_told_at(const char *name)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -22,7 +22,7 @@ static void be_told_at(const char *name)
 		     0, "cannot bind %s: %s", name, strerror(errno));
 }
 
-/* Is the next thing said, if any, this one? */
+/* True if the next message, if any, is this one. */
 static bool hears(const char *fields)
 {
 	char said[200];
@@ -32,7 +32,7 @@ static bool hears(const char *fields)
 	return strncmp(said, fields, strlen(fields)) == 0;
 }
 
-/* Fills what is left of the socket's queue. */
+/* Fills the rest of the socket's queue. */
 static bool is_full(void)
 {
 	struct sockaddr_un address;
@@ -82,7 +82,7 @@ Test(service, systemd_is_told_of_a_reload_from_its_begin_to_its_end)
 	cr_assert_eq(listener_stop(l), 0);
 }
 
-/* It takes no datagrams while ten wait, unless net.unix.max_dgram_qlen allows more. */
+/* A socket queues only ten datagrams, unless net.unix.max_dgram_qlen allows more. */
 Test(service, what_a_full_socket_does_not_take_is_told_later)
 {
 	struct listener *l = start_told(suite_path("notify"));

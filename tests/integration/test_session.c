@@ -1,5 +1,5 @@
-/* What others do to the session or to the names in it: handlers and triggers that set things, and functions that are
- * planted in public. Rows go to the schema that was found at connect. */
+/* Code of others that changes the session or hides names: handlers and triggers that change settings, and functions
+ * planted in public. Rows must go to the schema that was found at connect. */
 #include "support.h"
 #include "bench.h"
 
@@ -79,7 +79,7 @@ Test(session, a_handler_that_sets_the_role_or_makes_the_session_read_only_stops_
 	database_exec(db, "DROP ROLE \"%s\"", role);
 }
 
-/* What the reading of answers, or the sending of values, could rest on. */
+/* Settings that could affect how answers are read or values are sent. */
 static const char *const settings[][2] = {
 	{"client_encoding", "LATIN1"},
 	{"client_encoding", "SQL_ASCII"},
@@ -105,7 +105,7 @@ static const char *const settings[][2] = {
 	{"lc_messages", "C"},
 };
 
-/* One alone, which goes by INSERT, and so many that they go by COPY. */
+/* Sends one event alone, which goes by INSERT, and enough for a COPY. */
 static void must_store_round(int round)
 {
 	must_store(suite_text("\xc3\xa9-%d", round));

@@ -4,7 +4,7 @@
 
 #define SETTLED_MS  15000
 #define HALF_BYTES  60000
-#define WHOLE_BYTES 64000 /* of which that is the first part */
+#define WHOLE_BYTES 64000 /* bytes of the whole message */
 #define HALVES      12
 
 TestSuite(shares, .timeout = 120);
@@ -27,7 +27,7 @@ static struct peer *open_producer(void)
 	return peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
 }
 
-/* A frame of which the last bytes do not come. */
+/* Sends a frame without its last bytes. */
 static struct peer *send_half(void)
 {
 	struct peer *p = open_producer();
@@ -41,7 +41,7 @@ static struct peer *send_half(void)
 	return p;
 }
 
-/* One event is in the store, and stays there until unlock(). */
+/* Blocks the store with one event until unlock(). */
 static void stick(struct peer *p)
 {
 	lock = fleet_lock(db);
@@ -55,8 +55,8 @@ static void unlock(struct peer *p)
 	ack_expect(p, "stuck", "persisted");
 }
 
-/* A quarter of 1 MiB is four of them. Who holds most goes, and what is left is within the quarter; that one event is
- * stuck does not matter. */
+/* A quarter of 1 MiB holds four of them. The connection with the most bytes is closed until the rest fits; the blocked
+ * event does not matter. */
 Test(shares, unfinished_messages_have_a_quarter_of_the_budget)
 {
 	struct peer *halves[HALVES];
@@ -108,7 +108,7 @@ Test(shares, a_message_has_to_be_finished_in_time)
 	bench_close();
 }
 
-/* The store stands still. Producers fill their part; the feed is read as before. */
+/* The store is blocked. Producers fill their share, and the feed is still read. */
 Test(shares, feeds_are_not_stopped_for_the_sake_of_producers)
 {
 	struct feed *feed = feed_new();
@@ -140,7 +140,7 @@ Test(shares, feeds_are_not_stopped_for_the_sake_of_producers)
 
 #define TINY 3000 /* events, which a listener could read at once */
 
-/* What it read at once may be more than the memory: compressed, 64 KiB can be gigabytes. */
+/* One read may be more than fits into memory: 64 KiB can inflate to gigabytes. */
 Test(shares, a_feed_is_not_read_beyond_the_memory_not_even_what_came_at_once)
 {
 	struct feed *feed = feed_new();
@@ -166,7 +166,7 @@ Test(shares, a_feed_is_not_read_beyond_the_memory_not_even_what_came_at_once)
 #define DEAF_ROUND 50
 #define DEAF_BYTES (2 << 20)
 
-/* Each sends some events, if it is read from, and reads no ack. Returns how many were sent. */
+/* Each producer sends some events, if it is read, and reads no acks. Returns how many were sent. */
 static int send_without_reading(struct peer *const *deaf, int *next)
 {
 	int sent = 0;
@@ -180,7 +180,7 @@ static int send_without_reading(struct peer *const *deaf, int *next)
 	return sent;
 }
 
-/* An eighth of 4 MiB is for acks; beyond it they wait only of what had been read already. */
+/* Acks may take an eighth of 4 MiB; beyond that, only messages that were read before get more. */
 Test(shares, acks_that_are_not_read_are_a_part_of_the_budget)
 {
 	struct peer *deaf[DEAF], *p;

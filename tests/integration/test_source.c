@@ -50,7 +50,7 @@ Test(source, one_process_listens_to_several)
 	bench_close();
 }
 
-/* Nobody listens on port 1. */
+/* Nothing listens on port 1. */
 Test(source, is_dialled_past_the_proxy_of_the_environment)
 {
 	setenv("http_proxy", "http://127.0.0.1:1", 1);
@@ -151,7 +151,7 @@ Test(source, the_words_of_a_close_frame_are_told, .init = set_up, .fini = bench_
 			     SETTLED_MS));
 }
 
-/* The line of this metric in /metrics has the number 0 or, once a message came, one of today. */
+/* This metric must be 0 or, once a message has come, a time of today. */
 static bool has_metric(const char *name, bool is_today)
 {
 	double value = listener_metric(listener, name);
@@ -183,7 +183,7 @@ Test(source, one_that_freezes_is_left)
 	bench_close();
 }
 
-/* Sent again and again, for the listener may hang up at any moment, and what is under way then is lost. */
+/* Sent repeatedly, because the listener may disconnect at any moment and lose what is in transit. */
 static bool is_heard_still(void)
 {
 	feed_send_text(feed, "{\"event_id\":\"still\"}");
@@ -198,7 +198,7 @@ Test(source, with_an_idle_timeout_a_quiet_one_is_left_though_it_answers_pings)
 	bench_close();
 }
 
-/* A machine that is paused, or a process: its timers come before what it has not read. */
+/* After a pause of the machine or the process, its timers run before it reads. */
 Test(source, one_that_spoke_while_the_listener_stood_still_is_kept)
 {
 	start_connected("--idle-timeout 2 --ping-interval 1");
@@ -209,14 +209,14 @@ Test(source, one_that_spoke_while_the_listener_stood_still_is_kept)
 	wait_pause_ms(4000); /* it is more than the timeout and two intervals */
 	process_signal(listener_process(listener), SIGCONT);
 	wait_rows(200);
-	for (int i = 0; i < 10; i++) { /* or its silence would end it */
+	for (int i = 0; i < 10; i++) { /* or its silence would end the connection */
 		feed_sendf(feed, "{\"event_id\":\"later-%d\"}", i);
 		cr_assert(!wait_until(feed_connections(feed) > 1, 100), "its connection is ended");
 	}
 	bench_close();
 }
 
-/* Two of 300 KiB have more than three eighths of 1 MiB, and the events of a third feed the rest. */
+/* Two messages of 300 KiB take more than three eighths of 1 MiB, and the events of a third feed take the rest. */
 Test(source, unfinished_messages_wait_while_postgres_is_away)
 {
 	struct feed *large[] = {feed_new(), feed_new()};
@@ -267,7 +267,7 @@ Test(source, what_was_sent_before_a_cut_is_stored, .init = set_up, .fini = bench
 	wait_rows(250);
 }
 
-/* Let the feed answer the handshake while the listener stands still. It may have to send its request first. */
+/* Lets the feed answer the handshake while the listener is frozen. It may have to send its request first. */
 static bool is_answered_while_still(int connections)
 {
 	struct process *process = listener_process(listener);
@@ -282,7 +282,7 @@ static bool is_answered_while_still(int connections)
 	return false;
 }
 
-/* All of it is in the socket when the listener gets to read. */
+/* All of it is in the socket before the listener reads. */
 Test(source, what_was_sent_with_the_answer_to_the_handshake_and_before_a_cut_is_stored, .init = set_up,
      .fini = bench_close)
 {

@@ -1,5 +1,5 @@
-/* A listener that hears everything and can store nothing, as when its network to Postgres is cut: it says so, and
- * the others store what it would have. */
+/* A listener that receives everything but can store nothing, for example because its network to Postgres is cut: it
+ * logs that, and the others store its events. */
 #include "support.h"
 
 #define WHOLE_MS 30000
@@ -13,7 +13,7 @@ struct bench {
 	struct database *door; /* a session that keeps it shut */
 };
 
-/* The leader is the broken one. */
+/* The broken listener is the leader. */
 static void start(struct bench *b, int size)
 {
 	int leader;
@@ -37,7 +37,7 @@ static bool is_stalled(struct bench *b)
 	return listener_status(b->broken, "/readyz") == 503 && listener_metric(b->broken, "wsonce_postgres_up") == 0;
 }
 
-/* Shuts the door, and sends events until the broken listener has noticed. */
+/* Blocks the broken listener's rows, and sends events until it has noticed. */
 static void shut(struct bench *b)
 {
 	database_exec(b->door, "select pg_advisory_lock(" DOOR ")");
@@ -74,7 +74,7 @@ Test(stalled, a_listener_that_cannot_store_leaves_its_events_to_others, .timeout
 	fleet_must_be_whole(&b.fleet, WHOLE_MS);
 }
 
-/* There is nobody else: nothing is lost, and what came meanwhile is stored when rows can be. */
+/* Without another listener, nothing is lost: events are stored once rows can be stored again. */
 Test(stalled, a_listener_alone_keeps_its_events, .timeout = 60)
 {
 	struct bench b;

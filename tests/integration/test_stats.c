@@ -1,5 +1,5 @@
-/* wsonce stats duplicates: what listeners counted of copies outlives them, is added up for the fleet, and
- * knows of copies that came long after the window. */
+/* wsonce stats duplicates: the counts of duplicates outlive the listeners, are summed over the fleet, and include
+ * copies that came long after the window. */
 #include "support.h"
 #include "bench.h"
 
@@ -22,7 +22,7 @@ static long number(const char *name)
 	return (long)json_number_value(json_object_get(told, name));
 }
 
-/* Copies with a delay of this many milliseconds up to twice that. */
+/* Copies with a delay from this many milliseconds to twice as many. */
 static long copies_from(long ms)
 {
 	const json_t *delay;
@@ -89,7 +89,7 @@ Test(stats, copies_beyond_the_window_are_counted_by_the_age_of_the_row, .init = 
 	cr_assert_not_null(strstr(json_string_value(json_object_get(told, "advice")), "--dedup-window 259200 "));
 }
 
-/* They settle the copies of rows that the other one has stored without a look, and see when those were stored. */
+/* They settle copies of rows that the other one stored without a query, and see when those were stored. */
 Test(stats, copies_of_listeners_without_redis_are_all_counted, .init = bench_open)
 {
 	struct feed *feed = feed_new();
@@ -125,7 +125,7 @@ static void expect_pair(const char *name, const char *id, long low, long high)
 	cr_expect(ms >= low && ms <= high, "%s: %ld ms", name, ms);
 }
 
-/* Each listener tells of some of the copies. */
+/* Each listener counts some of the copies. */
 Test(stats, keys_are_counted_by_how_often_they_came_and_the_closest_and_farthest_pair_are_shown, .init = bench_open)
 {
 	static const char *const sent[2][7] = {{"two", "three", "four", "once", "old", "two"},
@@ -213,7 +213,7 @@ Test(stats, plot_shows_when_copies_came_and_what_a_longer_window_costs, .init = 
 	run_expect_error(db, 2, "stats --help", "stats");
 }
 
-/* A row of that day, and what is told of all of them. */
+/* Adds a row for that day, and returns the report over all days. */
 static void count_events(const char *day, const char *events)
 {
 	database_exec(db,
@@ -234,7 +234,7 @@ Test(stats, days_and_rates_are_written_as_people_read_them, .init = bench_open)
 	run_expect(db, 0, "Redis, at 12345 events/s", "stats duplicates --redis none");
 }
 
-/* The first note after midnight tells of a minute, and the day may have a second. */
+/* The first check-in after midnight covers a minute, of which the new day may have a second. */
 Test(stats, day_that_has_just_begun_is_not_the_busiest_for_its_first_note, .init = bench_open)
 {
 	run_expect(db, 0, NULL, "migrate");
@@ -254,15 +254,15 @@ Test(stats, listener_that_runs_tells_of_itself_and_takes_that_back_when_it_leave
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM wsonce_listeners"), 0);
 }
 
-/* Whether both listeners could tell at their end what they had counted: they wait a second for it, which is little on a
- * busy machine. What was told then is right. */
+/* True if both listeners could store their counts at their end. They wait only a second, which may be too short on a
+ * busy machine. */
 static bool are_counts_right_though_connections_end(void)
 {
 	struct fleet fleet;
 
 	db = database_new();
 	fleet_start(&fleet, 2, db, NULL, NULL);
-	/* A first check-in that is on its way when its connection ends loses what it tells. */
+	/* A first check-in that is in flight when its connection ends is lost. */
 	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM wsonce_listeners") == 2, SETTLED_MS));
 	fleet_send(&fleet, 1000);
 	fleet_wait_rows(&fleet, 1000, SETTLED_MS);
@@ -275,7 +275,7 @@ static bool are_counts_right_though_connections_end(void)
 		cr_assert_eq(listener_stop(fleet.listeners[i]), 0);
 	bool is_told = database_long(db, "SELECT count(*) FROM wsonce_listeners") == 0;
 	ask();
-	/* Each of 2000 events came to two listeners, and some were sent to Postgres again: nobody saw the answer. */
+	/* Two listeners got each of 2000 events, and sent some to Postgres again because the answer was lost. */
 	cr_assert(!is_told || (number("copies") > 1900 && number("copies") < 3100), "%ld", number("copies"));
 	fleet_end(&fleet);
 	told = NULL;

@@ -13,7 +13,7 @@ static struct listener *start(const char *name, const char *flags, const char *s
 			      "--instance-id %s %s", name, flags);
 }
 
-/* The state, with this exit status: a listener that has just started may take a moment to say that it can store. */
+/* Returns the state once the exit status is this one: a new listener may take a moment to report that it can store. */
 static json_t *read_state(int status)
 {
 	cr_assert(wait_until(run_on(db, "status").status == status, SOON_MS), "status is not %d: %s", status,
@@ -63,13 +63,13 @@ Test(status, a_fleet_that_works_is_ok_and_each_listener_and_source_is_in_it)
 	json_decref(state);
 	cr_assert_eq(listener_stop(b), 0);
 	feed_free(feed);
-	/* A source that is gone is told before the next minute. */
+	/* A lost source is reported before the next minute. */
 	cr_assert(wait_until(run_on(db, "status").status == 1 && says("! web-1: source feed.eu-"), WAIT_MS), "%s",
 		  run_on(db, "status").output);
 	cr_assert_eq(listener_stop(a), 0);
 }
 
-/* A terminal would take them for commands. */
+/* A terminal would interpret them as commands. */
 Test(status, control_characters_of_outside_are_not_printed)
 {
 	struct listener *a = start("web-1", "", NULL), *b = start("web-2", "--claim-ttl 20", NULL);
@@ -92,8 +92,8 @@ Test(status, a_source_that_fails_after_the_first_check_in_is_told_with_its_reaso
 		"--instance-id web-1");
 
 	cr_assert(wait_until(says("is connecting"), WAIT_MS), "%s", run_on(db, "status").output);
-	/* The handshake fails after ten seconds. The next check-in of its own is a minute away, which WAIT_MS, if
-	 * stretched, may be, too. */
+	/* The handshake fails after ten seconds. The next regular check-in is a minute away, which a stretched WAIT_MS
+	 * may be, too. */
 	cr_assert(wait_until(says("the handshake was not answered in time"), 17000), "%s", run_on(db, "status").output);
 	cr_assert_eq(listener_stop(a), 0);
 	close(fd);
@@ -106,7 +106,7 @@ Test(status, a_listener_that_stores_nothing_but_dead_letters_is_told_with_the_re
 	for (int i = 0; i < 9; i++)
 		peer_sendf(producer, "{\"event_id\":\"e-%d\"}", i);
 	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM dead_letters") == 9, WAIT_MS));
-	json_decref(read_state(0)); /* a few odd messages are no reason to wake somebody */
+	json_decref(read_state(0)); /* a few bad messages are not a problem */
 	peer_sendf(producer, "{\"event_id\":\"e-9\"}");
 	cr_assert(wait_until(says("! web-1: the last 10 messages became dead letters: /wrong is missing"), WAIT_MS),
 		  "%s", run_on(db, "status").output);
@@ -115,7 +115,7 @@ Test(status, a_listener_that_stores_nothing_but_dead_letters_is_told_with_the_re
 	cr_assert(wait_until(run_on(db, "status").status == 0, WAIT_MS), "%s", run_on(db, "status").output);
 }
 
-/* Events of another one do not hide it. */
+/* Events of another source do not hide it. */
 Test(status, a_source_whose_messages_all_become_dead_letters_is_named)
 {
 	struct feed *feeds[2] = {feed_new(), feed_new()};
@@ -145,7 +145,7 @@ Test(status, a_listener_that_was_killed_is_missed_and_without_any_the_fleet_is_d
 	listener_kill(b);
 	cr_assert(wait_until(run_on(db, "status").status == 1, WAIT_MS), "%s", run_on(db, "status").output);
 	cr_assert(says("! web-2 is gone and has not said goodbye"));
-	/* Long ago it is no problem any more. */
+	/* After a long time it is no longer a problem. */
 	database_exec(db,
 		      "UPDATE wsonce_listeners SET seen_at = now() - interval '11 min' WHERE listener LIKE 'web-2%%'");
 	json_decref(read_state(0));
@@ -260,7 +260,7 @@ Test(status, the_hour_of_a_fleet_is_the_sum_and_the_slowest_of_its_listeners, .i
 	json_decref(state);
 }
 
-/* --- trouble that the listeners have, and tell --- */
+/* --- problems that listeners report --- */
 
 /* Events that no compression makes small. */
 static void send_events(int n)
@@ -301,7 +301,7 @@ static void expect_full_disk_told(const char *redis)
 	json_decref(read_state(0));
 	postgres_fill_disk(pg);
 	send_events(300);
-	/* A row that fits into a page that is there is stored now and then, and then the listener can store. */
+	/* Now and then a row fits into an existing page, and then the listener can store. */
 	cr_assert(wait_until(says_both("! web-1 cannot store: could not extend file ", "! no listener can store\n"),
 			     SOON_MS),
 		  "%s", run_on(db, "status").output);
@@ -315,13 +315,13 @@ Test(status, a_full_disk_of_postgres_is_told_within_ten_seconds, .fini = bench_c
 	expect_full_disk_told(NULL);
 }
 
-/* The listener can tell only Postgres. */
+/* The listener can report it only through Postgres. */
 Test(status, a_full_disk_of_postgres_is_told_without_redis, .fini = bench_close)
 {
 	expect_full_disk_told("none");
 }
 
-/* 50 lines a minute would be many more. */
+/* Otherwise there would be 50 lines a minute. */
 Test(status, a_full_disk_of_postgres_is_logged_when_it_begins_and_ends, .fini = bench_close)
 {
 	struct postgres *pg = postgres_new_on_disk();

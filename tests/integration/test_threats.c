@@ -1,4 +1,4 @@
-/* SECURITY.md names tests; each of them is there. */
+/* Every test that SECURITY.md names exists. */
 #include "support.h"
 
 static char *read_command(const char *command)

@@ -1,5 +1,5 @@
-/* Trouble of a single event: what the database, another transaction or a trigger does to it costs the other events
- * nothing, and no event is taken for stored, or for bad, that is not. */
+/* Problems with a single event: whatever the database, another transaction or a trigger does to it, other events are
+ * not affected, and no event is wrongly taken for stored or for bad. */
 #include "support.h"
 #include "bench.h"
 
@@ -23,7 +23,7 @@ static long letters(void)
 	return database_long(db, "SELECT count(*) FROM dead_letters");
 }
 
-/* Not for the making of the tables, which takes its time. */
+/* Only after the tables were created, which takes longer. */
 static void set_for_role(const char *setting)
 {
 	run_expect(db, 0, NULL, "migrate");
@@ -94,7 +94,7 @@ Test(trouble, a_listener_that_still_connects_says_so)
 	feed_free(feed);
 }
 
-/* Somebody who has stored the event but not committed it; database_free lets go of it. */
+/* Returns a session that has stored the event without committing; database_free ends it. */
 static struct database *hold_row(const char *id)
 {
 	struct database *holder = database_open(database_conninfo(db));
@@ -174,7 +174,7 @@ Test(trouble, what_a_trigger_keeps_back_is_refused_by_a_consumer)
 	ack_expect(producer, "other", "persisted");
 }
 
-/* Its row is not there, so nothing may follow from it. */
+/* Its row does not exist, so it must have no effects. */
 Test(trouble, what_a_trigger_keeps_back_of_events_is_not_processed_by_a_consumer)
 {
 	start("none", "--max-attempts 1 --consumer shop");
@@ -187,7 +187,7 @@ Test(trouble, what_a_trigger_keeps_back_of_events_is_not_processed_by_a_consumer
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM processed_events WHERE event_id = 'other'"), 1);
 }
 
-/* The consumer's statement began before, and cannot see the row that it waited for. */
+/* The consumer's statement began earlier, so it cannot see the row that it waited for. */
 Test(trouble, what_another_transaction_stores_meanwhile_is_processed_by_a_consumer)
 {
 	struct database *holder;
@@ -216,7 +216,7 @@ static struct database *hold_back_batch(int n)
 	return lock;
 }
 
-/* Of a batch that goes by COPY. */
+/* In a batch that goes by COPY. */
 Test(trouble, what_a_trigger_keeps_back_of_a_copy_is_refused)
 {
 	struct database *lock;
@@ -257,7 +257,7 @@ static void send_changed(void)
 	ack_expect_rejected(producer, "changed", "suppressed");
 }
 
-/* Which rows are new is told by their ids, not by how many there are. Not by COPY, which tells only that. */
+/* The ids, not the number of rows, say which are new. COPY reports only the number, so it is not used. */
 Test(trouble, what_a_trigger_stores_under_another_id_is_refused)
 {
 	run_expect(db, 0, NULL, "migrate");
@@ -303,7 +303,7 @@ Test(trouble, an_event_whose_trigger_raises_what_only_a_server_raises_stops_nobo
 	await_rows(201); /* a server that stops is never an event's doing */
 }
 
-/* As one does whose trigger has a fault in C. */
+/* For example, by a bug in a trigger written in C. */
 Test(trouble, an_event_that_ends_its_backend_stops_nobody)
 {
 	struct database *lock;
@@ -334,7 +334,7 @@ Test(trouble, a_handler_that_raises_serialization_failures_for_one_event_stops_n
 		cr_assert_eq(listener_stop(fleet.listeners[i]), 0, "it leaves events behind");
 }
 
-/* Without a function at work the event is blamed only because others get through. */
+/* Outside functions, the event is blamed only because others are stored. */
 Test(trouble, an_event_that_alone_meets_trouble_while_others_pass_is_a_dead_letter)
 {
 	start("none", "--max-attempts 1");
@@ -366,7 +366,7 @@ Test(trouble, an_event_whose_id_another_transaction_holds_stops_nobody)
 	cr_assert_eq(letters(), 0);
 }
 
-/* Not after the usual --postgres-timeout, of which three quarters are 22 s. */
+/* Much sooner than three quarters of the default --postgres-timeout, 22 s. */
 Test(trouble, an_event_whose_id_another_transaction_holds_is_soon_found)
 {
 	struct database *holder;
@@ -381,12 +381,12 @@ Test(trouble, an_event_whose_id_another_transaction_holds_is_soon_found)
 	cr_assert_eq(letters(), 0);
 }
 
-/* As when a machine dies in the middle of a COPY: each of its rows alone would keep the others waiting. */
+/* For example, after a machine dies during a COPY: each of its rows would make the others wait. */
 Test(trouble, many_events_whose_ids_another_transaction_holds_stop_nobody)
 {
 	struct database *holder;
 
-	start("none", "--max-attempts 1 --postgres-timeout 600"); /* of which three quarters may pass for one of them */
+	start("none", "--max-attempts 1 --postgres-timeout 600"); /* three quarters may pass for each event */
 	holder = hold_row("e-000");
 	database_exec(holder, "INSERT INTO events (event_id, event_type, payload) "
 			      "SELECT 'e-' || lpad(n::text, 3, '0'), '', '0' FROM generate_series(1, 99) AS n");
@@ -408,7 +408,7 @@ static bool is_unready(void)
 	return listener_status(listener, "/readyz") == 503;
 }
 
-/* Nothing else is sent that could show that Postgres works. */
+/* No other event is sent that could show that Postgres works. */
 static void expect_ready_while(const char *metric)
 {
 	send_event("held");
@@ -437,7 +437,7 @@ Test(trouble, a_quiet_listener_is_ready_though_a_trigger_fails_as_only_servers_d
 	ack_expect(producer, "held", "persisted");
 }
 
-/* As of a table made elsewhere, whose ids are integers. */
+/* For example, a table of another origin whose ids are integers. */
 Test(trouble, a_sequence_at_its_end_is_no_events_fault)
 {
 	start(NULL, "--max-attempts 1");
@@ -450,7 +450,7 @@ Test(trouble, a_sequence_at_its_end_is_no_events_fault)
 	cr_assert_eq(letters(), 0);
 }
 
-/* As after a copy of the table whose sequence was forgotten: here it can only give numbers that are taken. */
+/* For example, after a copy of the table without its sequence, which then gives numbers that exist. */
 Test(trouble, a_sequence_behind_its_table_is_no_events_fault)
 {
 	start("none", "--max-attempts 1");
@@ -465,7 +465,7 @@ Test(trouble, a_sequence_behind_its_table_is_no_events_fault)
 	cr_assert_eq(letters(), 0);
 }
 
-/* As after the second step of: add a column with a default, then drop the default. */
+/* For example, someone added a column with a default and then dropped the default. */
 Test(trouble, a_column_that_nobody_fills_is_no_events_fault)
 {
 	start("none", "--max-attempts 1");
@@ -481,7 +481,7 @@ Test(trouble, a_column_that_nobody_fills_is_no_events_fault)
 	cr_assert_eq(letters(), 0);
 }
 
-/* Of a column that the program leaves to its default. */
+/* Drops the default of a column on which the program relies. */
 static void drop_default(const char *flags, const char *table, const char *column)
 {
 	char *fault = suite_text("the table public.%s has a column %s that wsonce does not fill", table, column);
@@ -514,7 +514,7 @@ Test(trouble, a_mark_without_a_default_is_no_events_fault)
 	drop_default("--max-attempts 1 --consumer books", "processed_events", "processed_at");
 }
 
-/* A column that is made of the payload is the event's own. */
+/* A column generated from the payload is the event's fault. */
 Test(trouble, a_generated_column_without_a_value_is_the_events_fault)
 {
 	start("none", "--max-attempts 1");
@@ -537,7 +537,7 @@ static void start_in_partitions(void)
 	start("none", "--max-attempts 1");
 }
 
-/* As while an operator rewrites one of them. The events of the other one are stored. */
+/* For example, while an operator rewrites it. Events of the other partition are stored. */
 Test(trouble, a_partition_that_is_detached_is_no_events_fault)
 {
 	start_in_partitions();
@@ -572,7 +572,7 @@ static void wait_stored(int n)
 		  bench_rows());
 }
 
-/* No function is at work here. */
+/* No function is involved here. */
 Test(trouble, batches_that_take_too_long_get_smaller_and_stay_so)
 {
 	double splits;
@@ -591,7 +591,7 @@ Test(trouble, batches_that_take_too_long_get_smaller_and_stay_so)
 	cr_assert_eq(letters(), 0);
 }
 
-/* --- letters --- */
+/* --- dead letters --- */
 
 Test(trouble, a_bad_message_of_an_event_that_is_stored_gets_no_letter)
 {
@@ -652,7 +652,7 @@ Test(trouble, it_is_told_when_all_messages_are_dead_letters)
 	cr_assert(listener_has_logged(listener, "\\\"event_id\\\":\\\"e-"), "there is no example");
 }
 
-/* --- letters that cannot be written --- */
+/* --- dead letters that cannot be written --- */
 
 static void send_bad(const char *id)
 {
@@ -697,7 +697,7 @@ Test(trouble, a_letter_that_cannot_be_written_does_not_hold_up_others)
 	cr_assert(wait_until(letters() == 5, WAIT_MS));
 }
 
-/* Nor is it acked. */
+/* It is not acked, either. */
 Test(trouble, a_letter_that_a_trigger_suppresses_is_written_when_the_trigger_is_gone)
 {
 	start("none", "");

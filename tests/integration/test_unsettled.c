@@ -1,11 +1,11 @@
-/* Events that cannot be stored for long are told of: by a metric, on the status page, and in the log. */
+/* Events that cannot be stored for long appear in a metric, on the status page, and in the log. */
 #include "support.h"
 
 #define SETTLED_MS 20000
 
 static struct listener *listener;
 
-/* Whether the status page warns; *id is the oldest event's, for the caller to free. */
+/* True if the status page warns. *id is the id of the oldest event; the caller frees it. */
 static bool has_warning(char **id)
 {
 	char *body = listener_http(listener, "/api/status", NULL);

@@ -1,5 +1,5 @@
-/* Messages that share an id and differ in their bytes: what is known of one is not known of the other. The
- * first that Postgres takes is the row, and each sender is told of the message that it sent. */
+/* Messages that share an id and differ in their bytes: the outcome of one says nothing about the other. The first that
+ * Postgres accepts becomes the row, and each sender gets the outcome of its own message. */
 #include "support.h"
 
 #define ACK_MS 15000
@@ -114,7 +114,7 @@ Test(variants, a_corrected_message_is_stored_while_the_refused_one_backs_off, .t
 	end(&b);
 }
 
-/* Nothing says that a lock is the fault of the message, so it is never a dead letter. */
+/* A lock is never the fault of a message, so it never becomes a dead letter. */
 Test(variants, a_corrected_message_is_stored_though_the_other_waits_for_a_lock_for_ever, .timeout = 60)
 {
 	struct bench b;
@@ -133,7 +133,7 @@ Test(variants, a_corrected_message_is_stored_though_the_other_waits_for_a_lock_f
 	end(&b);
 }
 
-/* The second is held by another listener while the first is tried. */
+/* Another listener holds the second one while the first is tried. */
 Test(variants, a_held_message_is_tried_when_the_other_becomes_a_dead_letter, .timeout = 60)
 {
 	struct bench b;

@@ -1,4 +1,4 @@
-/* Outbox rows on their way to a real receiver: what it sees, and what the rows say in the end. */
+/* Deliveries to a real receiver: what it gets, and the final state of the rows. */
 #include "support.h"
 
 #define SOON_MS  20000
@@ -17,7 +17,7 @@ static void init(void)
 	hooks = json_array();
 }
 
-/* It ends in another way. */
+/* Removes l from the list, because the test ends it itself. */
 static void forget(struct listener *l)
 {
 	for (size_t i = 0; i < count; i++)
@@ -42,8 +42,8 @@ TestSuite(webhooks, .init = init, .fini = fini, .timeout = 300);
 
 /* --- listeners --- */
 
-/* One more webhook for the listeners that are started from now on. members is more of its settings, as
- * jansson packs them. */
+/* Adds a webhook for listeners that are started from now on. members are more of its settings, in the format of
+ * json_pack(). */
 static void add_hook(const char *name, const char *path, const char *members, ...)
 {
 	char url[200];
@@ -142,7 +142,7 @@ Test(webhooks, traceparent_in_a_payload_goes_along_at_each_attempt_and_nothing_e
 
 /* --- rows that stop nobody --- */
 
-/* 131,072 characters each, written out: more than Postgres has room for in one text. */
+/* 131,072 characters each when written out: too long for a Postgres text. */
 Test(webhooks, row_whose_numbers_grow_too_long_is_dead_and_stops_no_other)
 {
 	add_hook("shop", "/ok", "{}");
@@ -209,7 +209,7 @@ Test(webhooks, row_whose_attempts_are_lost_again_and_again_is_given_up)
 
 /* --- what a name means --- */
 
-/* The user and password of a URL do not matter. */
+/* The user and password of a URL are ignored. */
 Test(webhooks, name_that_means_another_url_to_another_listener_is_told)
 {
 	char url[200];
@@ -330,7 +330,7 @@ Test(webhooks, path_that_a_receiver_echoes_is_masked)
 		  SOON_MS);
 }
 
-/* One after the other; the later ones have the handle of an earlier one. */
+/* One after the other, so that later requests reuse the handle of an earlier one. */
 Test(webhooks, request_knows_nothing_of_the_one_before)
 {
 	add_hook("shop", "/accents", "{s:i}", "concurrency", 1);
@@ -401,7 +401,7 @@ Test(webhooks, answer_of_any_length_is_read_to_an_end)
 		2, "they are read for as long as a body");
 }
 
-/* The answer that nobody asked for waits in the connection when the next request goes out. */
+/* An unexpected answer is already in the connection when the next request is sent. */
 static long count_answered(struct receiver *r, const char *path)
 {
 	json_t *all = receiver_requests(r, path), *request;
@@ -455,7 +455,7 @@ static size_t count_connections(const char *path)
 	return n;
 }
 
-/* A receiver in trouble may say a second answer while the next request is on its way. */
+/* A failing receiver may send a second answer while the next request is in flight. */
 Test(webhooks, connection_is_used_again_only_after_a_success)
 {
 	add_hook("ok", "/ok", "{s:i}", "concurrency", 1);
@@ -477,7 +477,7 @@ Test(webhooks, connection_is_used_again_only_after_a_success)
 	cr_assert_eq(count_connections("/redirect"), 3);
 }
 
-/* The lowest limit that was given to the process is below what it has open, so there is no file for a socket. */
+/* The process gets a limit below the number of its open files, so it cannot open a socket. */
 Test(webhooks, want_of_files_is_no_attempt)
 {
 	add_hook("shop", "/ok", "{s:i}", "attempts", 1);
@@ -548,7 +548,7 @@ struct poison {
 	int concurrency;
 };
 
-/* Six deliveries fail whenever they are tried. */
+/* Six deliveries that always fail. */
 static void must_pass_poison(const struct poison *p)
 {
 	add_hook(p->name, p->path, "{s:f, s:f, s:f, s:i, s:i}", "backoff", 0.05, "backoff-cap", 0.1, "timeout",
@@ -598,7 +598,7 @@ Test(webhooks, webhook_that_fails_is_named)
 	cr_assert(wait_until(strstr(listener_http(l, "/readyz", NULL), "ready\n"), SOON_MS));
 }
 
-/* A table that somebody has changed, or a right that is gone. */
+/* A table was changed, or a right was revoked. */
 Test(webhooks, outbox_that_cannot_be_used_is_told)
 {
 	add_hook("shop", "/ok", "{}");
@@ -652,7 +652,7 @@ Test(webhooks, deliveries_that_wait_for_long_are_warned_of)
 	cr_assert_eq(listener_status(l, "/readyz"), 200);
 }
 
-/* Rows of the first by name do not hide the oldest of the last. */
+/* Rows of the first name must not hide the oldest row of the last. */
 Test(webhooks, every_target_is_looked_at_for_the_oldest_and_those_of_nobody_are_told)
 {
 	add_hook("aaa", "/fail/500/99", "{s:f, s:f}", "backoff", 600.0, "backoff-cap", 600.0);
@@ -742,14 +742,14 @@ static void unlock_outbox(struct database *lock)
 	database_free(lock);
 }
 
-/* A round has begun and has no answer: what ends from now on waits for the next one. */
+/* A record is in progress, so attempts that end now wait for the next one. */
 static bool is_relay_waiting(void)
 {
 	return database_long(db, "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and "
 				 "datname = current_database() and query ~ '^-- (Leases|Records attempts)'");
 }
 
-/* The receiver has answered, and what it said is on its way into the table. */
+/* The receiver has answered, and the record of its answer is in progress. */
 Test(webhooks, what_a_killed_listener_had_not_recorded_is_sent_again_under_the_same_key)
 {
 	add_hook("shop", "/hold/1", "{s:f}", "timeout", 6.0);
@@ -782,7 +782,7 @@ Test(webhooks, answers_outlive_an_outage_of_postgres)
 	struct database *lock = lock_outbox();
 	receiver_release(receiver);
 	cr_assert(wait_until(count_answered(receiver, "/hold/1") == 10, SOON_MS));
-	/* The first may have been on its way before the answers, which are in the second. */
+	/* The first statement may have begun before the answers came; the second one has them. */
 	double tries = listener_metric(l, "wsonce_relay_retries_total");
 	cr_assert(wait_until(listener_metric(l, "wsonce_relay_retries_total") >= tries + 2, SOON_MS));
 	cr_assert(listener_has_logged(l, "cannot record delivery outcomes"));
@@ -814,7 +814,7 @@ Test(webhooks, late_failure_is_not_recorded_and_a_late_delivery_is)
 		     1);
 }
 
-/* Of the lease, the timeout and ten seconds, the lock leaves too little. */
+/* The lock takes so much of the lease (timeout plus ten seconds) that too little is left. */
 Test(webhooks, row_whose_lease_came_late_is_given_back_and_sent_under_another)
 {
 	add_hook("shop", "/ok", "{s:f}", "timeout", 5.0);
@@ -864,7 +864,7 @@ static void store_one(struct peer *producer, const char *prefix, int i)
 	cr_assert(ack && strstr(ack, "persisted"), "%s", ack ? ack : "no ack");
 }
 
-/* Each is a batch of its own: 200 rounds if they all woke the relay, which else looks every 400 ms or more. */
+/* Each is its own batch: if all woke the relay, there would be 200 leases; otherwise it looks at most every 400 ms. */
 static void must_store_in_peace(struct listener *l)
 {
 	struct peer *producer = peer_open_events(listener_ingest_port(l), "wsonce.ack.v1");
@@ -899,7 +899,7 @@ Test(webhooks, events_for_a_webhook_that_is_paused_do_not_make_it_look)
 	cr_assert_eq(count_rows("event_id like 'e-%%'"), 200);
 }
 
-/* The fastest of ten comes before any look without a reason would find its row. */
+/* The fastest of ten is faster than any regular poll. */
 Test(webhooks, event_makes_it_look_at_once)
 {
 	add_hook("shop", "/ok", "{}");
