@@ -61,7 +61,7 @@ struct profile_rule {
 	const char *time;
 	enum timestamp_unit time_unit;
 	const char *payload;   /* "": the element */
-	const char *explode;   /* pointer with stars */
+	const char *explode;   /* pointer to the elements; * stands for each one */
 	const json_t *capture; /* object: variable -> part */
 	const json_t *clear;   /* array of variables */
 	const json_t *send;    /* array of templates */

@@ -20,7 +20,7 @@ struct token {
 	bool is_fixed;        /* not from the file, so a reload keeps it */
 	uint64_t connections; /* open now */
 	uint64_t messages;
-	uint64_t rejected; /* of messages */
+	uint64_t rejected; /* messages that became dead letters */
 	int64_t debt_ms;   /* when its debt for garbage is paid off; see intake/producer_credit.h */
 };
 

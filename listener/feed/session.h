@@ -1,5 +1,5 @@
-/* session.h: the state of one source by its profile: variables, cursor, the next URL and the messages to send; and the
- * parsing of messages into events. No I/O and no clock: intake/ has those. */
+/* session.h: the state of one source with a profile: variables, cursor, the next URL and the messages to send. It also
+ * parses messages into events. No I/O and no clock: intake/ has those. */
 #ifndef WSONCE_FEED_SESSION_H
 #define WSONCE_FEED_SESSION_H
 

@@ -95,7 +95,7 @@ struct feed_client_view {
 	struct sequence_gaps_count gaps;
 };
 
-/* The texts live until the next call into the loop. */
+/* The texts are valid until the loop runs again. */
 struct feed_client_view feed_client_view(const struct feed_client *c);
 
 #endif

@@ -479,7 +479,7 @@ static void inspect(struct postgres *p)
 			PQpipelineSync(p->conn));
 }
 
-/* The schema is up to date. */
+/* Call when the schema is up to date. */
 static void become_ready(struct postgres *p)
 {
 	send_step(p, STEP_IDENTIFY, IDENTIFY);
