@@ -43,10 +43,10 @@ CEILING_OBJ := $(call loadtest,ceiling message options summary) \
 	$(patsubst %,$B/listener/%.o,postgres/array postgres/schema redis/resp base/memory base/log)
 SUPPORT := $(call objects,$(filter-out %/fake_stages.c %/full_disk.c %/clock.c %/played_postgres.c %/played_redis.c,$(wildcard tests/support/*.c)))
 FAKES := $B/tests/support/clock.o
-PIPELINE := $(patsubst %,$B/tests/%.o,unit/test_pipeline unit/test_fleet support/fake_stages)
+PIPELINE := $(patsubst %,$B/tests/%.o,unit/test_pipeline support/fake_stages)
 UNIT := $(filter-out $(PIPELINE),$(call objects,$(wildcard tests/unit/test_*.c)))
 INTEGRATION := $(call objects,$(wildcard tests/integration/test_*.c))
-STAGES := $(patsubst %,$B/listener/%.o,$(addprefix road/,pipeline pipeline_claim pipeline_store envelope event hold batch cursors age_limit stall pace checkin duplicates rejected fleet) \
+STAGES := $(patsubst %,$B/listener/%.o,$(addprefix road/,pipeline pipeline_claim pipeline_store envelope event hold batch cursors age_limit stall pace checkin duplicates rejected) \
 	$(addprefix base/,arena json json_scan keyed log log_spell counters backoff memory quantity slab text timestamp) redis/resp)
 TEXT := $(patsubst lua/%.lua,$B/text/%.lua.h,$(wildcard lua/*.lua)) $(patsubst %.sql,$B/text/%.sql.h,$(notdir $(wildcard sql/migrations/*.sql sql/queries/*.sql))) \
 	$(patsubst page/page.%,$B/text/page_%.h,$(wildcard page/page.*))
@@ -58,7 +58,7 @@ TEST_BINARIES := $B/simulate $(DIFFERENTIAL) $B/tests/unit/unit $B/tests/unit/pi
 PLAYED := $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc free strdup strndup asprintf __asprintf_chk json_dumps clock_gettime \
 	recv __recv_chk getsockopt __assert_fail event_move event_new event_finish claim_open store_open)
 SIMULATED := $(patsubst %.c,$B/simulated/%.o,$(filter-out %/duplicates.c %/cancel.c,$(wildcard listener/road/*.c listener/postgres/*.c listener/redis/*.c)) \
-	$(patsubst %,listener/outbox/%.c,backlog relay signature target traceparent) listener/config/webhook.c listener/base/tls.c \
+	$(patsubst %,listener/outbox/%.c,backlog relay signature target traceparent) listener/config/webhook.c listener/config/source_name.c listener/base/tls.c \
 	$(patsubst %,listener/intake/%.c,lateness ledger sequence_gaps profiled profiles) $(wildcard listener/feed/*.c listener/config/profile*.c) \
 	$(patsubst %,listener/base/%.c,arena backoff counters file json json_scan json_write log_spell memory nearest poll quantity resolve secret slab sort_key text timestamp url))
 SIMULATION := $(call objects,$(wildcard tests/simulation/*.c))

@@ -20,7 +20,7 @@
 #include "postgres/schema.h"
 #include "redis/rights.h"
 #include "road/done_channel.h"
-#include "road/owners.h"
+#include "road/presence.h"
 
 #define OFFSET_MS   2000 /* between clocks, that is worth a warning */
 #define OTHER_FILES 128
@@ -249,7 +249,7 @@ static void judge_info(struct findings *f, const json_t *info)
 
 /* The commands of listeners. % stands for a claim's key. The digest is of the script "return". */
 static const char tries[] =
-	"SET % check NX GET EX 5;GET %;MGET %;EXPIRE % 5;PEXPIRE % 5000;DEL %;INCR %;DEL %;"
+	"SET % check NX GET EX 5;GET %;EXPIRE % 5;PEXPIRE % 5000;DEL %;"
 	"HSET % check 1;HGET % check;HGETALL %;DEL %;ZADD % 1 check;ZRANGE % 0 -1;ZREMRANGEBYSCORE % 0 0;ZREM % check;"
 	"TIME;CLIENT ID;CLIENT LIST ID 1;SCRIPT LOAD return;EVAL return 1 %;"
 	"EVALSHA 63143b6f8007b98c53ca2149822777b3566f9241 1 %;PING";
@@ -259,8 +259,7 @@ static const char tries[] =
 static const char channel_tries[] = "PUBLISH % check;SUBSCRIBE %";
 
 /* Prefixes of the other keys. An ACL may have a pattern for each. */
-static const char *const other_keys[] = {"wsonce:prefixes",
-					 "wsonce:fleet:", "wsonce:readers:", "wsonce:lease:", OWNERS_KEY_PREFIX};
+static const char *const other_keys[] = {"wsonce:prefixes", "wsonce:readers:", "wsonce:lease:", PRESENCE_KEY_PREFIX};
 
 struct rights {
 	struct redis_query *redis;

@@ -1,5 +1,5 @@
-/* fleet_state.c collects the state of the fleet: Postgres has the reports of listeners (ops/report.c), Redis their
- * heartbeats (road/owners.c). It decides what is a problem; status.c prints. */
+/* fleet_state.c collects the state of the fleet: Postgres has the reports of listeners (ops/report.c), Redis what each
+ * says of itself (road/presence.c). It decides what is a problem; status.c prints. */
 #include "commands/fleet_state.h"
 
 #include <stdarg.h>
@@ -15,7 +15,7 @@
 #include "commands/redis_query.h"
 #include "commands/session.h"
 #include "postgres/schema.h"
-#include "road/owners.h"
+#include "road/presence.h"
 #include "hazards.sql.h"
 #include "holder.sql.h"
 #include "sqlite_status.sql.h"
@@ -159,29 +159,35 @@ static struct redis_query *ask_redis(struct reading *r)
 	return q;
 }
 
+#define SAID_MAX 65536 /* bytes of what a listener says: 17 for each source */
+
 /* What a listener told Redis about itself. */
 struct heartbeat {
 	int is_there;      /* -1: unknown */
 	char trouble[300]; /* why it cannot store, or "" */
 };
 
-static struct heartbeat read_heartbeat(struct redis_query *q, const json_t *report)
+static struct heartbeat read_heartbeat(struct redis_query *q, const char *prefix, const json_t *report)
 {
-	char *key = memory_printf(OWNERS_KEY_PREFIX "%s", member_text(report, "owner")),
-	     *trouble = memory_printf("%s" OWNERS_TROUBLE, key), text[100];
-	const char *const exists[] = {"EXISTS", key}, *const get[] = {"GET", trouble};
+	char *key = memory_printf(PRESENCE_KEY_PREFIX "%s", prefix), *said = memory_calloc(1, SAID_MAX);
+	const char *owner = member_text(report, "owner"), *trouble;
+	const char *const exists[] = {"HEXISTS", key, owner}, *const get[] = {"HGET", key, owner};
 	struct heartbeat beat = {.is_there = -1, .trouble = ""};
 	int64_t number = 0;
 
-	if (q && *member_text(report, "owner") && strcmp(member_text(report, "redis"), "none") != 0 &&
-	    redis_query_command(q, exists, 2, text, sizeof(text), &number) == 0)
+	if (q && *owner && strcmp(member_text(report, "redis"), "none") != 0 &&
+	    redis_query_command(q, exists, 3, said, SAID_MAX, &number) == 0)
 		beat.is_there = number > 0;
-	if (beat.is_there < 1)
-		snprintf(beat.trouble, sizeof(beat.trouble), "%s", member_text(report, "trouble"));
-	else if (redis_query_command(q, get, 2, beat.trouble, sizeof(beat.trouble), &number))
-		*beat.trouble = '\0';
+	*said = '\0';
+	if (beat.is_there == 1)
+		redis_query_command(q, get, 3, said, SAID_MAX, &number);
+	trouble = strchr(said, '\n');
+	snprintf(beat.trouble, sizeof(beat.trouble), "%s",
+		 beat.is_there < 1 ? member_text(report, "trouble")
+		 : trouble         ? trouble + 1
+				   : "");
 	free(key);
-	free(trouble);
+	free(said);
 	return beat;
 }
 
@@ -277,7 +283,7 @@ static void read_listeners(struct reading *r, struct redis_query *q)
 
 	json_array_foreach(rows, i, row)
 	{
-		struct heartbeat beat = read_heartbeat(q, json_object_get(row, "report"));
+		struct heartbeat beat = read_heartbeat(q, r->config->claim_prefix, json_object_get(row, "report"));
 		bool is_here = is_alive(row, beat.is_there);
 
 		alive += is_here;

@@ -889,15 +889,3 @@ void config_free(struct config *c)
 	profile_free(c->ingest_profile);
 	memset(c, 0, sizeof(*c));
 }
-
-char *config_source_name(const struct config *c, size_t i)
-{
-	const char *text = c->sources.items[i], *at = config_source_url(c, i);
-	struct url url = {0};
-	char *name = at > text ? memory_strndup(text, (size_t)(at - text - 1)) : NULL;
-
-	if (!name && url_parse(&url, at) == 0)
-		name = memory_printf("%s#%zu", url.host, i + 1);
-	url_clear(&url);
-	return name;
-}

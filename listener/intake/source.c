@@ -9,7 +9,7 @@
 #include "base/memory.h"
 #include "intake/profiles.h"
 #include "net/dial.h"
-#include "road/fleet.h"
+#include "road/presence.h"
 #include "road/readers.h"
 
 struct sources {
@@ -51,9 +51,9 @@ static void open_readers(struct sources *all)
 	uint64_t *ids = memory_calloc(all->count, sizeof(*ids));
 
 	for (size_t i = 0; i < config->sources.count; i++)
-		ids[n++] = fleet_source_id(config_source_url(config, i), "");
+		ids[n++] = presence_source_id(config_source_url(config, i), "");
 	for (size_t i = 0; i < config->feed_count; i++)
-		ids[n++] = fleet_source_id(config->feeds[i]->url, config->feeds[i]->name);
+		ids[n++] = presence_source_id(config->feeds[i]->url, config->feeds[i]->name);
 	all->readers = readers_open(ws_loop(all->ws), config, ids, n,
 				    &(struct readers_owner){.on_ask = on_ask, .on_turn = on_turn, .arg = all});
 	free(ids);

@@ -13,7 +13,7 @@
 #include "redis/server.h"
 #include "redis/slots.h"
 
-#define ALIVE "{alive}" /* commands without a key go to the server of its slot: owners.c asks it for its clients */
+#define ALIVE "{alive}" /* commands without a key go to the server of its slot: presence.c asks it for its clients */
 
 struct redis {
 	struct redis_settings settings;

@@ -13,6 +13,7 @@
 #include "heartbeat.lua.h"
 #include "inherit.lua.h"
 #include "lease.lua.h"
+#include "presence.lua.h"
 #include "register.lua.h"
 #include "release.lua.h"
 #include "renew.lua.h"
@@ -20,7 +21,7 @@
 
 #define SHA_LEN 40
 
-static const char *const scripts[] = {LUA_FORGET,   LUA_HEARTBEAT, LUA_INHERIT, LUA_LEASE,
+static const char *const scripts[] = {LUA_FORGET,   LUA_HEARTBEAT, LUA_INHERIT, LUA_LEASE, LUA_PRESENCE,
 				      LUA_REGISTER, LUA_RELEASE,   LUA_RENEW,   LUA_SEIZE};
 
 static bool has_sha(const char *script, const char *sha)

@@ -17,7 +17,7 @@
 #include "redis/resp.h"
 #include "road/done_channel.h"
 #include "road/duplicates.h"
-#include "road/fleets.h"
+#include "road/presence.h"
 #include "base/log.h"
 #include "base/log_spell.h"
 #include "road/mark.h"
@@ -25,7 +25,6 @@
 #include "redis/connection.h"
 #include "inherit.lua.h"
 #include "seize.lua.h"
-#include "road/owners.h"
 #include "road/registry.h"
 #include "road/mac.h"
 #include "base/counters.h"
@@ -41,9 +40,8 @@ struct stamp {
 
 struct claim {
 	uv_loop_t *loop;
-	struct redis *redis;   /* NULL: --redis none */
-	struct fleets *fleets; /* NULL as well, */
-	struct owners *owners; /* and NULL */
+	struct redis *redis;       /* NULL: --redis none */
+	struct presence *presence; /* NULL as well */
 	struct done_channel *channel;
 	struct registry registry;
 	struct claim_callbacks on;
@@ -255,8 +253,8 @@ static enum claim_result read_value(struct claim *c, struct event *ev, const str
 /* Whose claim it is that ev has to wait for, if it is one. */
 static void note_owner(struct claim *c, struct event *ev, enum claim_result result, const struct redis_reply *value)
 {
-	ev->owner = result == CLAIM_OTHER ? owners_find(c->owners, value->str, value->len) : 0;
-	owners_wait(c->owners, ev->owner);
+	ev->owner = result == CLAIM_OTHER ? presence_find(c->presence, value->str, value->len) : 0;
+	presence_wait_for(c->presence, ev->owner);
 }
 
 /* Somebody else's claim or mark is seen for the first time: how long was it there when ev came? */
@@ -395,7 +393,7 @@ static int inherit(struct claim *c, struct event *const *evs, size_t n, unsigned
 	resp_number(&c->command, (int64_t)n);
 	for (size_t i = 0; i < n; i++)
 		put_key(c, evs[i]);
-	resp_word(&c->command, owners_name(c->owners, (uint16_t)owner));
+	resp_word(&c->command, presence_name(c->presence, (uint16_t)owner));
 	resp_word(&c->command, c->ttl);
 	for (size_t i = 0; i < n; i++) {
 		stamp_claim(c, evs[i]);
@@ -558,10 +556,8 @@ static void on_redis_state(void *owner, enum redis_state state)
 	struct claim *c = owner;
 	struct queued_mark mark;
 
-	if (c->fleets)
-		fleets_set_redis(c->fleets, state == REDIS_READY ? c->redis : NULL);
-	if (c->owners)
-		owners_set_redis(c->owners, state == REDIS_READY ? c->redis : NULL);
+	if (c->presence)
+		presence_set_redis(c->presence, state == REDIS_READY ? c->redis : NULL);
 	done_channel_set_redis(c->channel, state == REDIS_READY ? c->redis : NULL);
 	if (state != REDIS_READY)
 		return;
@@ -589,21 +585,22 @@ void claim_set_epoch(struct claim *c, uint32_t epoch)
 
 bool claim_has_other_leader(struct claim *c, const char *source)
 {
-	struct fleet *f;
-
-	if (!c->fleets || c->registry.is_foreign)
+	if (!c->presence || c->registry.is_foreign)
 		return false;
-	f = fleets_of(c->fleets, source);
-	owners_set_fleet(c->owners, fleets_size(c->fleets) + 1);
-	if (claim_is_ready(c))
-		fleet_hear(f);
-	return fleet_has_other_leader(f, source);
+	presence_hear(c->presence, source);
+	return presence_has_other_leader(c->presence, source);
 }
 
 void claim_suspect_leader(struct claim *c, const char *source)
 {
+	if (c->presence)
+		presence_suspect_leader(c->presence, source);
+}
+
+void claim_wait_for_leader(struct claim *c, const char *source)
+{
 	if (claim_is_ready(c))
-		fleet_suspect_leader(fleets_of(c->fleets, source), source);
+		presence_wait_for_leader(c->presence, source);
 }
 
 bool claim_hears_done(const struct claim *c)
@@ -632,14 +629,14 @@ void claim_publish(struct claim *c)
 
 void claim_rest(struct claim *c, bool is_resting)
 {
-	if (c->fleets)
-		fleets_rest(c->fleets, is_resting);
+	if (c->presence)
+		presence_set_state(c->presence, is_resting ? PEER_PASSIVE : PEER_WORKING);
 }
 
 void claim_leave(struct claim *c)
 {
-	if (c->fleets)
-		fleets_leave(c->fleets);
+	if (c->presence)
+		presence_set_state(c->presence, PEER_DRAINING);
 }
 
 bool claim_is_used(const struct claim *c)
@@ -654,8 +651,8 @@ bool claim_is_ready(const struct claim *c)
 
 void claim_say(struct claim *c, const char *trouble)
 {
-	if (c->owners)
-		owners_say(c->owners, trouble);
+	if (c->presence)
+		presence_say(c->presence, trouble);
 }
 
 bool claim_is_refused(const struct claim *c)
@@ -694,10 +691,7 @@ static void write_tail(char *tail, size_t size, const char *before, int64_t seco
 static void on_owner_gone(void *arg, uint16_t owner)
 {
 	struct claim *c = arg;
-	const char *name = owners_name(c->owners, owner);
 
-	if (*name)
-		fleets_suspect(c->fleets, name, strlen(name));
 	c->on.on_owner_gone(c->on.arg, owner);
 }
 
@@ -738,8 +732,7 @@ struct claim *claim_open(uv_loop_t *loop, const struct config *config, const str
 	c->channel = done_channel_open(loop, config, on_done, c);
 	if (strcmp(config->redis, "none") == 0)
 		return c;
-	c->fleets = fleets_open(loop, config, c->owner);
-	c->owners = owners_open(loop, c->owner, on_owner_gone, c);
+	c->presence = presence_open(loop, config, c->owner, on_owner_gone, c);
 	c->redis = redis_open(loop, &settings);
 	c->registry = (struct registry){
 		.redis = c->redis, .prefix = c->prefix, .on_foreign = c->on.on_foreign, .arg = c->on.arg};
@@ -763,13 +756,12 @@ void claim_close(struct claim *c, void (*done)(void *arg), void *arg)
 {
 	c->done = done;
 	c->done_arg = arg;
-	c->open = c->redis ? 4 : 1;
+	c->open = c->redis ? 3 : 1;
 	done_channel_close(c->channel, on_part_closed, c);
 	if (!c->redis)
 		return;
 	redis_close(c->redis, on_part_closed, c);
-	fleets_close(c->fleets, on_part_closed, c);
-	owners_close(c->owners, on_part_closed, c);
+	presence_close(c->presence, on_part_closed, c);
 }
 
 const char *claim_owner(const struct claim *c)

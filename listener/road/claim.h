@@ -49,11 +49,13 @@ void claim_say(struct claim *c, const char *trouble);
 /* Is there a Redis at all? false: --redis none. */
 bool claim_is_used(const struct claim *c);
 
-/* Does another instance, which hears the same feeds, lead this source of events (see event_origin())? It then claims
- * the events at once, unless it is dead or has not received them, which nobody may depend on. */
+/* A message of this source (see event_origin()) has come. Does another listener lead it? That one then claims its
+ * events at once, unless it is dead or has not received them, which nobody may depend on. */
 bool claim_has_other_leader(struct claim *c, const char *source);
 /* The leader of the source did not claim an event in time: for some seconds another instance leads. */
 void claim_suspect_leader(struct claim *c, const char *source);
+/* Events wait for the leader of the source: if its process is gone, on_owner_gone says so within some 200 ms. */
+void claim_wait_for_leader(struct claim *c, const char *source);
 /* Does this listener hear the done channel now? Then it is soon told of what others commit, and need not look. */
 bool claim_hears_done(const struct claim *c);
 /* The key for the hashes of events; NULL while the database or its epoch is unknown. */

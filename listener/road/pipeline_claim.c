@@ -7,18 +7,19 @@
 #include "road/duplicates.h"
 #include "road/pipeline_inside.h"
 
-#define CHUNK         512   /* claims of one script call */
-#define OVERDUE_MS    350   /* after which an event that nobody has claimed is claimed, and the channel is silent */
-#define ASK_LEFT_MS   200   /* between two of those that are claimed while the channel is silent */
-#define ALONE_MS      1000  /* the same without Redis: then it goes to the store */
-#define LEFT_CHECK_MS 50    /* between two checks of those that are older */
-#define FETCH_CHAIN   12    /* prefetch distance, in events of a message */
-#define DOUBTS        4     /* 50, 100, 200 and 400 ms for Postgres to tell its epoch */
-#define ASK_STEP      3     /* hold steps until another's claim is asked for again: 400 ms, */
-#define ASK_STEP_MOST 5     /* 800 ms, then 1.6 s, but at most the claim's TTL */
-#define PROBE_MS      1000  /* between two tries of a listener that stalls */
-#define REST_MS       10000 /* for so long one that has nothing to try rests */
-#define HOLD_TTLS     2     /* claim TTLs after which a held copy goes to the store */
+#define CHUNK           512   /* claims of one script call */
+#define OVERDUE_MS      350   /* after which an event that nobody has claimed is claimed, and the channel is silent */
+#define ASK_LEFT_MS     200   /* between two of those that are claimed while the channel is silent */
+#define ALONE_MS        1000  /* the same without Redis: then it goes to the store */
+#define WATCH_LEADER_MS 100   /* for which a copy waits and the channel is silent before its leader is watched */
+#define LEFT_CHECK_MS   50    /* between two checks of those that are older */
+#define FETCH_CHAIN     12    /* prefetch distance, in events of a message */
+#define DOUBTS          4     /* 50, 100, 200 and 400 ms for Postgres to tell its epoch */
+#define ASK_STEP        3     /* hold steps until another's claim is asked for again: 400 ms, */
+#define ASK_STEP_MOST   5     /* 800 ms, then 1.6 s, but at most the claim's TTL */
+#define PROBE_MS        1000  /* between two tries of a listener that stalls */
+#define REST_MS         10000 /* for so long one that has nothing to try rests */
+#define HOLD_TTLS       2     /* claim TTLs after which a held copy goes to the store */
 
 /* --- claim and hold --- */
 
@@ -403,13 +404,27 @@ static struct event *left_due(struct pipeline *p)
 
 int64_t pipeline_left_wait(const struct pipeline *p)
 {
-	int64_t due = p->left_checked_ms + LEFT_CHECK_MS;
+	int64_t due = p->left_checked_ms + LEFT_CHECK_MS, first;
 
 	if (list_is_empty(&p->left))
 		return -1;
-	if (left_due_ms(p) > due)
-		due = left_due_ms(p);
+	first = list_entry(p->left.next, struct event, wait_link)->held_ms +
+		(claim_is_ready(p->claim) ? WATCH_LEADER_MS : ALONE_MS);
+	if (first > due)
+		due = first;
 	return due > now_ms(p) ? due - now_ms(p) : 0;
+}
+
+/* While the channel is silent, the leader of the oldest copy may be dead. */
+static void watch_leader(struct pipeline *p)
+{
+	const struct event *ev;
+
+	if (list_is_empty(&p->left) || now_ms(p) - p->told_ms < WATCH_LEADER_MS)
+		return;
+	ev = list_entry(p->left.next, struct event, wait_link);
+	if (now_ms(p) - ev->held_ms >= WATCH_LEADER_MS)
+		claim_wait_for_leader(p->claim, event_origin(ev));
 }
 
 void pipeline_on_hold_timer(uv_timer_t *timer)
@@ -421,6 +436,7 @@ void pipeline_on_hold_timer(uv_timer_t *timer)
 	while ((ev = hold_due(&p->hold, now)))
 		on_due(p, ev);
 	p->left_checked_ms = now;
+	watch_leader(p);
 	while ((ev = left_due(p)))
 		on_due(p, ev);
 }

@@ -1,7 +1,7 @@
 /* readers.c owns which sources this listener reads, where --readers says how many listeners do. Each of them tells each
  * second in Redis that it is alive and what it reads; from what the others tell, each finds out its own turns.
  *
- * Readers of a source are the first of all that are alive by rendezvous hashing of source and instance (see fleet.c),
+ * Readers of a source are the first of all that are alive by rendezvous hashing of source and instance (see roster.h),
  * so that all who know the same listeners find the same ones, and one that leaves hands its sources out evenly. What a
  * listener knows may be three seconds old, though, and others may know something else. So whoever may be a reader
  * reads: if anything that it was told in the last ten seconds says so, or if nobody tells it anything. And it hangs up

@@ -64,7 +64,7 @@ Test(check, each_right_that_the_user_of_redis_lacks_is_named, .init = bench_migr
 
 	expect_rights(0, "ok       redis rights   the user may run", redis, "~dedup:* ~wsonce:*");
 	expect_rights(1,
-		      "the user lacks ~wsonce:prefixes* ~wsonce:fleet:* ~wsonce:readers:* "
+		      "the user lacks ~wsonce:prefixes* ~wsonce:readers:* "
 		      "~wsonce:lease:* ~wsonce:{alive}:*: grant them",
 		      redis, "~dedup:*");
 	expect_rights(1, "the user lacks ~wsonce:lease:*: grant", redis, "~dedup:* ~wsonce:[^l]* ~wsonce:{*");

@@ -35,10 +35,9 @@ static const struct {
 	{"check effects", {.listener = 2, .listener_s = 0.1}},
 	{"check-in", {.listener = 1, .listener_s = 1.0 / 60}},
 	{"INFO", {.listener = 4}},
-	{"SCRIPT", {.listener = 3}},
+	{"SCRIPT", {.listener = 4}},
 	{"CLIENT", {.once = 60, .listener = 3, .listener_s = 10}},
-	{"SET", {.once = 20, .listener = 2, .listener_s = 1.1, .delivery = 2, .copy = 0.6}},
-	{"keys looked at", {.once = 60, .copy = 5}},
+	{"SET", {.once = 20, .listener = 2, .delivery = 2, .copy = 0.6}},
 	{"seize.lua", {.once = 10, .delivery = 0.5}},
 	{"inherit.lua", {.once = 0}},
 	{"PUBLISH", {.once = 10, .delivery = 1}},
@@ -46,7 +45,7 @@ static const struct {
 	{"PING", {.listener = 2, .listener_s = 1.1}},
 	{"release.lua", {.once = 0}},
 	{"renew.lua", {.once = 0}},
-	{"heartbeat.lua", {.listener = 3, .listener_s = 1.1}},
+	{"presence.lua", {.once = 60, .listener = 6, .listener_s = 10}},
 	{"register.lua", {.listener = 3, .listener_s = 5.5}},
 };
 

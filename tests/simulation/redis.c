@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 
 #include "heartbeat.lua.h"
+#include "presence.lua.h"
 #include "inherit.lua.h"
 #include "process.h"
 #include "redis.h"
@@ -47,7 +48,7 @@ struct write {
 };
 
 struct member {
-	char name[64];
+	char name[64], said[300];
 	int64_t at_ms;
 };
 
@@ -79,11 +80,11 @@ static struct {
 	int connection_count;
 } redis;
 
-static const char *const script_texts[] = {LUA_HEARTBEAT, LUA_RELEASE, LUA_RENEW};
-static const char *const shas[] = {"1111111111111111111111111111111111111111",
-				   "2222222222222222222222222222222222222222",
-				   "3333333333333333333333333333333333333333"};
-enum script { HEARTBEAT, RELEASE, RENEW, SEIZE, INHERIT, REGISTER, LEASE, NO_SCRIPT };
+static const char *const script_texts[] = {LUA_HEARTBEAT, LUA_PRESENCE, LUA_RELEASE, LUA_RENEW};
+static const char *const shas[] = {
+	"1111111111111111111111111111111111111111", "2222222222222222222222222222222222222222",
+	"3333333333333333333333333333333333333333", "4444444444444444444444444444444444444444"};
+enum script { HEARTBEAT, PRESENCE, RELEASE, RENEW, SEIZE, INHERIT, REGISTER, LEASE, NO_SCRIPT };
 
 static struct key *find_key(struct bytes name)
 {
@@ -255,24 +256,17 @@ static void run_ping(struct answer *a)
 	add_value(a, "", 0);
 }
 
-static void run_mget(const struct command *c, struct answer *a)
-{
-	add_number(a, '*', (long long)c->count - 1);
-	for (size_t i = 1; i < c->count; i++)
-		add_key(a, find_key(c->words[i]));
-}
-
 static void expire_fleet(void)
 {
 	if (redis.fleet_expires_ms <= sim_wall() / 1000)
 		redis.members = 0;
 }
 
-/* lua/heartbeat.lua */
-static void run_heartbeat(const struct command *c, struct answer *a)
+/* lua/presence.lua */
+static void run_presence(const struct command *c, struct answer *a)
 {
-	struct bytes name = c->words[4];
-	int64_t now = sim_wall() / 1000, lasts = number(c->words[5]);
+	struct bytes name = c->words[4], said = c->words[5];
+	int64_t now = sim_wall() / 1000, lasts = number(c->words[6]);
 	int kept = 0, own = -1;
 
 	expire_fleet();
@@ -288,23 +282,13 @@ static void run_heartbeat(const struct command *c, struct answer *a)
 		snprintf(redis.fleet[own].name, sizeof(redis.fleet[own].name), "%.*s", (int)name.len, name.at);
 	}
 	redis.fleet[own].at_ms = now;
+	snprintf(redis.fleet[own].said, sizeof(redis.fleet[own].said), "%.*s", (int)said.len, said.at);
 	redis.fleet_expires_ms = now + lasts;
-	add_number(a, '*', redis.members);
-	for (int i = 0; i < redis.members; i++)
+	add_number(a, '*', 2 * redis.members);
+	for (int i = 0; i < redis.members; i++) {
 		add_value(a, redis.fleet[i].name, strlen(redis.fleet[i].name));
-}
-
-static void run_zrem(const struct command *c, struct answer *a)
-{
-	int removed = 0;
-
-	expire_fleet();
-	for (int i = 0; i < redis.members; i++)
-		if (is_same(c->words[2], redis.fleet[i].name, strlen(redis.fleet[i].name))) {
-			redis.fleet[i] = redis.fleet[--redis.members];
-			removed++;
-		}
-	add_number(a, ':', removed);
+		add_value(a, redis.fleet[i].said, strlen(redis.fleet[i].said));
+	}
 }
 
 /* lua/release.lua and lua/renew.lua */
@@ -424,7 +408,7 @@ static enum script script_of(const struct command *c)
 		       : is_same(c->words[1], LUA_REGISTER, strlen(LUA_REGISTER)) ? REGISTER
 		       : is_same(c->words[1], LUA_LEASE, strlen(LUA_LEASE))       ? LEASE
 										  : NO_SCRIPT;
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < 4; i++)
 		if (is_same(c->words[1], shas[i], 40))
 			return (enum script)i;
 	return NO_SCRIPT;
@@ -433,15 +417,15 @@ static enum script script_of(const struct command *c)
 static void run_script(const struct command *c, enum script script, struct answer *a)
 {
 	if (is_word(c, 0, "EVALSHA") && !redis.has_scripts) {
-		sim_reached(script == HEARTBEAT ? "heartbeat.lua"
+		sim_reached(script == PRESENCE  ? "presence.lua"
 			    : script == RELEASE ? "release.lua"
 						: "renew.lua",
 			    "NOSCRIPT");
 		add_text(a, "-NOSCRIPT No matching script. Please use EVAL.\r\n");
 		return;
 	}
-	if (script == HEARTBEAT)
-		run_heartbeat(c, a);
+	if (script == PRESENCE)
+		run_presence(c, a);
 	else if (script == RELEASE || script == RENEW)
 		run_claims(c, script, a);
 	else if (script == SEIZE)
@@ -458,7 +442,7 @@ static void run_script(const struct command *c, enum script script, struct answe
 
 static void run_load(const struct command *c, struct answer *a)
 {
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < 4; i++)
 		if (is_same(c->words[2], script_texts[i], strlen(script_texts[i]))) {
 			add_value(a, shas[i], 40);
 			redis.has_scripts = true;
@@ -477,10 +461,9 @@ static void run_info(struct answer *a)
 
 static const char *name_of(const struct command *c)
 {
-	static const char *const scripts[] = {"heartbeat.lua", "release.lua",  "renew.lua", "seize.lua",
-					      "inherit.lua",   "register.lua", "lease.lua", "?"};
-	static const char *const names[] = {"SET",    "MGET",    "ZREM",      "INFO", "SCRIPT",
-					    "CLIENT", "PUBLISH", "SUBSCRIBE", "PING", NULL};
+	static const char *const scripts[] = {"heartbeat.lua", "presence.lua", "release.lua", "renew.lua", "seize.lua",
+					      "inherit.lua",   "register.lua", "lease.lua",   "?"};
+	static const char *const names[] = {"SET", "INFO", "SCRIPT", "CLIENT", "PUBLISH", "SUBSCRIBE", "PING", NULL};
 
 	if (is_word(c, 0, "EVAL") || is_word(c, 0, "EVALSHA"))
 		return scripts[script_of(c)];
@@ -492,9 +475,8 @@ static const char *name_of(const struct command *c)
 
 static bool is_write(const struct command *c)
 {
-	return !is_word(c, 0, "MGET") && !is_word(c, 0, "INFO") && !is_word(c, 0, "SCRIPT") &&
-	       !is_word(c, 0, "CLIENT") && !is_word(c, 0, "PUBLISH") && !is_word(c, 0, "SUBSCRIBE") &&
-	       !is_word(c, 0, "PING");
+	return !is_word(c, 0, "INFO") && !is_word(c, 0, "SCRIPT") && !is_word(c, 0, "CLIENT") &&
+	       !is_word(c, 0, "PUBLISH") && !is_word(c, 0, "SUBSCRIBE") && !is_word(c, 0, "PING");
 }
 
 /* Does the script write, without declaring at its beginning that it may? Redis refuses such a write. */
@@ -518,10 +500,10 @@ static bool script_writes(const struct command *c, enum script script)
 
 /* At maxmemory, commands that only free memory are still allowed, and scripts that declare this or have freed memory
  * before. */
-static bool is_allowed_when_full(const struct command *c, enum script script)
+static bool is_allowed_when_full(enum script script)
 {
-	return script == RELEASE || script == RENEW || script == REGISTER || script == HEARTBEAT || script == LEASE ||
-	       script == INHERIT || is_word(c, 0, "DEL") || is_word(c, 0, "ZREM");
+	return script == RELEASE || script == RENEW || script == REGISTER || script == PRESENCE || script == LEASE ||
+	       script == INHERIT;
 }
 
 /* The error for the command, without the minus sign; NULL if none. */
@@ -533,7 +515,7 @@ static const char *refusal_of(const struct command *c)
 	if (sim_now() < redis.refusal_until) {
 		if (redis.is_loading)
 			return redis.refusal;
-		if (is_write(c) && (!redis.is_full || !is_allowed_when_full(c, script)) &&
+		if (is_write(c) && (!redis.is_full || !is_allowed_when_full(script)) &&
 		    (!is_script || (redis.has_scripts && script_writes(c, script)) ||
 		     (is_word(c, 0, "EVAL") && script_writes(c, script))))
 			return redis.refusal;
@@ -560,14 +542,8 @@ static void run(const struct command *c, struct answer *a)
 	}
 	sim_reached(name, "done");
 	sim_cost(name, 1);
-	if (is_word(c, 0, "MGET"))
-		sim_cost("keys looked at", c->count - 1);
 	if (is_word(c, 0, "SET"))
 		run_set(c, a);
-	else if (is_word(c, 0, "MGET"))
-		run_mget(c, a);
-	else if (is_word(c, 0, "ZREM"))
-		run_zrem(c, a);
 	else if (is_word(c, 0, "INFO"))
 		run_info(a);
 	else if (is_word(c, 0, "SCRIPT"))

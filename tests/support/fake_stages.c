@@ -183,6 +183,12 @@ bool claim_has_other_leader(struct claim *c, const char *source)
 	return fake.has_other_leader;
 }
 
+void claim_wait_for_leader(struct claim *c, const char *source)
+{
+	(void)c, (void)source;
+	fake.leader_waits++;
+}
+
 /* Then this one leads. */
 void claim_suspect_leader(struct claim *c, const char *source)
 {

@@ -14,6 +14,7 @@
 struct fake {
 	bool is_redis_away;     /* claim_take returns -1 */
 	bool has_other_leader;  /* claim_has_other_leader */
+	int leader_waits;       /* calls of claim_wait_for_leader */
 	bool hears_done;        /* claim_hears_done */
 	struct done known[100]; /* for claim_is_told */
 	size_t known_count;

@@ -14,7 +14,7 @@
 #define OWNER_LEN 19 /* "i.", the nonce, "@" */
 
 struct command {
-	char text[500];
+	char text[2000];
 	redis_cb *cb;
 	void *arg;
 };
@@ -73,7 +73,8 @@ static bool is_own(const char *word, size_t len)
 	if (len < OWNER_LEN || len >= sizeof(own) || strncmp(word, "i.", 2) != 0 || word[OWNER_LEN - 1] != '@' ||
 	    strncmp(word, "i.0000000000000000", OWNER_LEN - 1) == 0)
 		return false;
-	snprintf(own, sizeof(own), "%.*s", (int)len, word);
+	if (len > OWNER_LEN) /* in a beat it is a name, without a time */
+		snprintf(own, sizeof(own), "%.*s", (int)len, word);
 	return true;
 }
 
@@ -130,7 +131,7 @@ int __wrap_redis_send(struct redis *r, const char *bytes, size_t len, redis_cb *
 	}
 	if (at != bytes + len)
 		abort();
-	if (!has_beats && (strncmp(text, " SET wsonce:{alive}:", 20) == 0 || strcmp(text, " TIME") == 0))
+	if (!has_beats && (strncmp(text, " EVALSHA presence ", 18) == 0 || strcmp(text, " TIME") == 0))
 		return 0;
 	snprintf(c->text, sizeof(c->text), "%s", text + 1);
 	c->cb = cb;
@@ -141,7 +142,10 @@ int __wrap_redis_send(struct redis *r, const char *bytes, size_t len, redis_cb *
 
 const char *__wrap_redis_script_sha(const struct redis *r, enum redis_script script)
 {
-	static const char *const names[] = {"heartbeat", "release", "renew"};
+	static const char *const names[REDIS_SCRIPTS] = {[REDIS_HEARTBEAT] = "heartbeat",
+							 [REDIS_PRESENCE] = "presence",
+							 [REDIS_RELEASE] = "release",
+							 [REDIS_RENEW] = "renew"};
 
 	return is_played ? names[script] : __real_redis_script_sha(r, script);
 }

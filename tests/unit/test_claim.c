@@ -1,5 +1,6 @@
 /* What is asked of Redis for claims, marks and the registry of prefixes, and what each answer means. */
 #include "base/counters.h"
+#include "base/hash.h"
 #include "clock.h"
 #include "played_redis.h"
 #include "road/claim.h"
@@ -434,18 +435,51 @@ Test(claim, what_is_no_answer_to_the_entry_says_nothing)
 
 /* --- the fleet --- */
 
-Test(claim, heartbeats_go_on_until_it_leaves_or_rests)
+static void reopen_with_beats(void)
 {
-	claim_has_other_leader(claim, "feed");
-	cr_assert_eq(strncmp(played_redis_next(), "EVALSHA heartbeat 1 wsonce:fleet:dedup:", 39), 0);
+	claim_close(claim, loop_on_closed, NULL);
+	uv_run(&loop, UV_RUN_DEFAULT);
+	played_redis_show_beats("89abcdef.7");
+	claim = open_claim();
+	played_redis_set_state(REDIS_READY);
+}
+
+static void expect_beat(const char *said)
+{
+	char beat[200];
+
+	uv_run(&loop, UV_RUN_NOWAIT);
+	snprintf(beat, sizeof(beat), "EVALSHA presence 1 wsonce:{alive}:dedup: me@ %s 3000", said);
+	expect_sent(beat);
+	say(REPLY_ERROR, "OOM");
+}
+
+Test(claim, others_hear_that_it_rests_or_leaves_and_why)
+{
+	reopen_with_beats();
+	expect_beat("1 89abcdef.7 w\n");
+	claim_say(claim, "postgres is away");
 	claim_rest(claim, true);
-	cr_assert_eq(strncmp(played_redis_next(), "ZREM wsonce:fleet:dedup:", 24), 0);
+	expect_beat("1 89abcdef.7 p\npostgres is away");
+	claim_say(claim, "");
 	claim_rest(claim, false);
-	expect_sent("");
+	expect_beat("1 89abcdef.7 w\n");
 	claim_leave(claim);
-	cr_assert_eq(strncmp(played_redis_next(), "ZREM wsonce:fleet:dedup:", 24), 0);
-	claim_has_other_leader(claim, "feed");
+	expect_beat("1 89abcdef.7 d\n");
+	claim_rest(claim, true);
 	expect_sent("");
+}
+
+Test(claim, others_hear_of_which_sources_messages_come)
+{
+	char said[100];
+
+	reopen_with_beats();
+	expect_beat("1 89abcdef.7 w\n");
+	cr_assert_not(claim_has_other_leader(claim, "feed"));
+	clock_pass(100);
+	snprintf(said, sizeof(said), "1 89abcdef.7 w %016llx\n", (unsigned long long)hash_text("feed", 4));
+	expect_beat(said);
 }
 
 /* --- MACs of marks --- */

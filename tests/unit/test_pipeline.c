@@ -643,6 +643,7 @@ static void do_number(const struct step *s, const char *name)
 	put_number(&n, "flight", "", pipeline_events(pipeline)->messages);
 	put_number(&n, "bytes", "", pipeline_bytes(pipeline));
 	put_number(&n, "left", "", (uint64_t)left);
+	put_number(&n, "leader_waits", "", (uint64_t)fake.leader_waits);
 	put_number(&n, "latencies", "", commit_latency.count);
 	put_number(&n, "pressure_calls", "", (uint64_t)pressure_calls);
 	put_number(&n, "full", "", pipeline_is_full(pipeline));
@@ -1055,8 +1056,14 @@ STORY(copy_that_comes_after_the_channel_told_of_its_commit_is_dropped,
 STORY(copy_whose_answer_is_on_its_way_settles_when_the_channel_told_of_its_commit,
       "set channel; receive a; told a; flight 1; take a other; forget; pass 400; flight 0; journal; duplicates 1")
 STORY(copy_of_which_the_channel_does_not_tell_is_claimed_after_350_ms,
-      "set channel; wait a; pass 349; journal; pass 1; journal take(a); take a mine; journal insert(a); "
+      "set channel; wait a; pass 300; pass 49; journal; pass 1; journal take(a); take a mine; journal insert(a); "
       "deferred_in_vain 1")
+STORY(while_the_channel_is_silent_the_leader_is_watched_after_100_ms,
+      "set channel; set other_leader; receive a; pass 99; leader_waits 0; pass 1; leader_waits 1; pass 49; "
+      "leader_waits 1; pass 1; leader_waits 2; told a; pass 50; leader_waits 2")
+STORY(while_the_channel_moves_the_leader_is_not_watched,
+      "set channel; set other_leader; receive a; pass 90; receive b; told b; pass 10; pass 50; leader_waits 0; "
+      "pass 50; leader_waits 1")
 STORY(while_the_channel_moves_a_copy_is_overdue_by_its_position,
       "set channel; set other_leader; receive a; pass 100; receive b; told b; pass 100; receive c; told c; pass 100; "
       "receive d; told d; pass 100; journal; receive e; told e; pass 50; journal take(a)")

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "heartbeat.lua.h"
+#include "presence.lua.h"
 #include "inherit.lua.h"
 #include "lease.lua.h"
 #include "register.lua.h"
@@ -127,7 +127,7 @@ static char shas[3][41];
 
 static void load(void)
 {
-	static const char *const texts[] = {LUA_HEARTBEAT, LUA_RELEASE, LUA_RENEW};
+	static const char *const texts[] = {LUA_PRESENCE, LUA_RELEASE, LUA_RENEW};
 
 	for (int i = 0; i < 3; i++) {
 		redisReply *r;
@@ -172,15 +172,16 @@ static void set(bool is_claim)
 	show(false);
 }
 
-static void heartbeat(void)
+static void presence(void)
 {
 	static const char *const names[] = {"one", "two", "three"};
 
 	begin("EVALSHA");
 	add(shas[0]);
 	add("1");
-	add("wsonce:fleet:dedup:1");
+	add("wsonce:{alive}:dedup:");
 	add(draw(names, 3));
+	add(below(2) ? "1 01234567.89 w 0123456789abcdef" : "1 - p");
 	add(below(2) ? "500" : "3000");
 	show(true);
 }
@@ -200,25 +201,6 @@ static void inherit(void)
 	add(below(2) ? "30" : "1");
 	for (int i = 0; i < n; i++)
 		add(draw_value());
-	show(false);
-}
-
-/* How an owner says that it lives, and how others ask. */
-static void alive(void)
-{
-	static const char *const keys[] = {"wsonce:{alive}:one.0a@", "wsonce:{alive}:two.0b@"};
-
-	if (below(2)) {
-		begin("SET");
-		add(draw(keys, 2));
-		add("01234567.89");
-		add("PX");
-		add(below(2) ? "3000" : "900");
-	} else {
-		begin("MGET");
-		add(keys[0]);
-		add(keys[1]);
-	}
 	show(false);
 }
 
@@ -289,14 +271,6 @@ static void mark(void)
 	set(false);
 }
 
-static void look(void)
-{
-	begin("MGET");
-	for (int n = 1 + below(4); n; n--)
-		add(draw_key());
-	show(false);
-}
-
 static void release(void)
 {
 	claims(1);
@@ -316,16 +290,6 @@ static void seize(void)
 	add(draw_value());
 	add(draw_value());
 	add("30");
-	show(false);
-}
-
-static void leave_fleet(void)
-{
-	static const char *const names[] = {"one", "two", "three"};
-
-	begin("ZREM");
-	add("wsonce:fleet:dedup:1");
-	add(draw(names, 3));
 	show(false);
 }
 
@@ -358,9 +322,9 @@ static void step(void)
 		int weight;
 		void (*run)(void);
 	} kinds[] = {
-		{7, take},         {3, mark},      {4, look},        {3, release},         {3, renew},
-		{3, seize},        {1, heartbeat}, {1, leave_fleet}, {1, register_prefix}, {2, lease},
-		{1, list_clients}, {3, alive},     {2, inherit},     {2, publish},
+		{7, take},         {3, mark},     {3, release},         {3, renew},
+		{3, seize},        {3, presence}, {1, register_prefix}, {2, lease},
+		{1, list_clients}, {2, inherit},  {2, publish},
 	};
 	int sum = 0, at, i = 0;
 
@@ -384,7 +348,7 @@ int main(int argc, char **argv)
 
 	chance = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
 	snprintf(shas[0], sizeof(shas[0]), "0123456789012345678901234567890123456789");
-	heartbeat();
+	presence();
 	load();
 	subscribe();
 	for (int round = 0; round < rounds; round++) {

@@ -1,0 +1,19 @@
+/* source_name.c names the sources that have no profile. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/url.h"
+#include "config/config.h"
+
+char *config_source_name(const struct config *c, size_t i)
+{
+	const char *text = c->sources.items[i], *at = config_source_url(c, i);
+	struct url url = {0};
+	char *name = at > text ? memory_strndup(text, (size_t)(at - text - 1)) : NULL;
+
+	if (!name && url_parse(&url, at) == 0)
+		name = memory_printf("%s#%zu", url.host, i + 1);
+	url_clear(&url);
+	return name;
+}

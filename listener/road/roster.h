@@ -1,0 +1,64 @@
+/* roster.h: the listeners of a fleet, as each says of itself. No I/O; time is an argument (loop clock). */
+#ifndef WSONCE_ROSTER_H
+#define WSONCE_ROSTER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define ROSTER_MAX        256  /* listeners; a further one takes the place of the one met longest ago */
+#define ROSTER_NAME_MAX   300  /* bytes of a name; longer ones are not ours */
+#define ROSTER_SUSPECT_MS 4000 /* for so long a suspect does not lead: then a dead one is not listed any more */
+
+enum peer_state {
+	PEER_WORKING,
+	PEER_PASSIVE, /* cannot store, and leaves events to the others */
+	PEER_DRAINING,
+};
+
+/* Another listener, or ourselves. */
+struct peer {
+	char *name; /* what its claims begin with: instance, a dot, its nonce and @ */
+	size_t len;
+	uint64_t seed;   /* a hash of the name */
+	bool is_alive;   /* as of the last answer */
+	char client[40]; /* as redis_client() says it; "": unknown */
+	enum peer_state state;
+	uint64_t *sources; /* ids of those it hears, sorted */
+	size_t source_count;
+	int64_t met_ms;     /* when it was last named */
+	int64_t waited_ms;  /* when an event last waited for it; 0: never */
+	int64_t suspect_ms; /* when it was last seen not to store; 0: never */
+};
+
+struct roster {
+	struct peer peers[ROSTER_MAX];
+	size_t count;
+	size_t last; /* found: most claims in a row are of few owners */
+};
+
+/* The number, from 1, of the listener with this name, which is added if it is new. A number stays the same until the
+ * listener has not been met for so long that another one takes its place. */
+uint16_t roster_find(struct roster *r, const char *name, size_t len, int64_t now_ms);
+
+/* Returns the listener with this number, or NULL. */
+struct peer *roster_peer(struct roster *r, uint16_t number);
+
+/* An answer begins: nobody is alive but those that are noted from now on. */
+void roster_begin(struct roster *r);
+/* A live listener says this of itself: "1 CLIENT STATE SOURCE SOURCE ...", each SOURCE 16 hex digits, STATE one of w, p
+ * and d, CLIENT - if unknown; then a line end, and why it cannot store. Other texts say only that it is alive. */
+void roster_note(struct roster *r, const char *name, size_t name_len, const char *said, size_t len, int64_t now_ms);
+
+/* How many listeners are alive. */
+size_t roster_alive(const struct roster *r);
+
+/* Returns the leader of a source: the first by rendezvous hashing (Thaler and Ravishankar, "Using name-based mappings
+ * to increase hit rates", 1998) of those that are alive, working, no suspects, and hear it. All that know the same
+ * listeners choose the same one, and the sources of one that leaves are spread over the others. NULL: it is the
+ * listener with this seed, whatever is known of that one. */
+struct peer *roster_leader(struct roster *r, uint64_t source, uint64_t own_seed, int64_t now_ms);
+
+void roster_free(struct roster *r);
+
+#endif

@@ -1,0 +1,337 @@
+/* What roster.c knows of listeners by their own words, and whom it makes the leader of a source. */
+#include "base/hash.h"
+#include "road/roster.h"
+#include "unit.h"
+
+#define LISTENERS 5
+#define SOURCES   10000
+
+static struct roster roster;
+static const char *const names[LISTENERS] = {"a.1@", "b.1@", "c.1@", "d.1@", "e.1@"};
+
+static void tear_down(void)
+{
+	roster_free(&roster);
+}
+
+TestSuite(roster, .fini = tear_down);
+
+static uint16_t find(const char *name, int64_t now_ms)
+{
+	return roster_find(&roster, name, strlen(name), now_ms);
+}
+
+static struct peer *peer(const char *name)
+{
+	return roster_peer(&roster, find(name, 1));
+}
+
+static void note(const char *name, const char *said)
+{
+	roster_note(&roster, name, strlen(name), said, strlen(said), 1);
+}
+
+static uint64_t seed(const char *name)
+{
+	return hash_text(name, strlen(name));
+}
+
+/* --- numbers --- */
+
+Test(roster, each_listener_keeps_its_number)
+{
+	uint16_t a = find("a.1@", 1), b = find("b.1@", 1);
+
+	cr_assert(a && b && a != b);
+	cr_assert_eq(find("a.1@", 2), a);
+	cr_assert_eq(find("b.1@", 2), b);
+	cr_assert_neq(find("a.2@", 2), a);
+	cr_assert_eq(find("a.1@", 3), a);
+	cr_assert_str_eq(roster_peer(&roster, a)->name, "a.1@");
+}
+
+Test(roster, other_numbers_are_of_nobody)
+{
+	cr_assert_null(roster_peer(&roster, 1));
+	find("a.1@", 1);
+	cr_assert_null(roster_peer(&roster, 0));
+	cr_assert_not_null(roster_peer(&roster, 1));
+	cr_assert_null(roster_peer(&roster, 2));
+}
+
+Test(roster, what_cannot_be_a_name_has_no_number)
+{
+	char name[ROSTER_NAME_MAX + 1];
+
+	memset(name, 'x', sizeof(name));
+	cr_assert_eq(roster_find(&roster, name, sizeof(name), 1), 0);
+	cr_assert_eq(roster_find(&roster, "", 0, 1), 0);
+	cr_assert_eq(roster_find(&roster, "a\0b", 3, 1), 0);
+	roster_note(&roster, "a\0b", 3, "1 - w\n", 6, 1);
+	cr_assert_eq(roster.count, 0);
+	cr_assert_eq(roster_find(&roster, name, ROSTER_NAME_MAX, 1), 1);
+}
+
+Test(roster, the_257th_takes_the_place_of_the_one_met_longest_ago)
+{
+	char name[20];
+	uint16_t second;
+
+	note("0@", "1 89abcdef.1 w 00000000000000ff\n");
+	second = find("1@", 2);
+	for (int i = 2; i < ROSTER_MAX; i++) {
+		snprintf(name, sizeof(name), "%d@", i);
+		cr_assert_eq(find(name, 3), i + 1);
+	}
+	cr_assert_eq(find("0@", 4), 1);
+	cr_assert_eq(find("new@", 5), second);
+	cr_assert_eq(roster_alive(&roster), 1);
+	for (int i = 2; i < ROSTER_MAX; i++)
+		snprintf(name, sizeof(name), "%d@", i), find(name, 6);
+	cr_assert_eq(find("newer@", 7), 1);
+	cr_assert_eq(roster_alive(&roster), 0, "what was known was not forgotten");
+	cr_assert_eq(peer("newer@")->source_count, 0);
+	cr_assert_str_eq(peer("newer@")->client, "");
+}
+
+/* --- what they say --- */
+
+Test(roster, what_a_listener_says_is_read)
+{
+	static const struct {
+		const char *said;
+		enum peer_state state;
+		size_t sources;
+	} cases[] = {
+		{"1 89abcdef.7 w\n", PEER_WORKING, 0},
+		{"1 89abcdef.7 w 00000000000000ff\n", PEER_WORKING, 1},
+		{"1 89abcdef.7 p ffffffffffffffff 00000000000000ff\n", PEER_PASSIVE, 2},
+		{"1 89abcdef.7 d 00000000000000ff\nno 0123456789abcdef\n fedcba9876543210", PEER_DRAINING, 1},
+		{"1 89abcdef.7 z 00000000000000ff\n", PEER_WORKING, 1},
+	};
+	const struct peer *p = peer("a.1@");
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		roster_begin(&roster);
+		cr_assert_not(p->is_alive);
+		note("a.1@", cases[i].said);
+		cr_assert(p->is_alive, "%s", cases[i].said);
+		cr_assert_str_eq(p->client, "89abcdef.7");
+		cr_assert_eq(p->state, cases[i].state, "%s", cases[i].said);
+		cr_assert_eq(p->source_count, cases[i].sources, "%s", cases[i].said);
+		cr_assert(!p->source_count || p->sources[0] == 0xff, "%s", cases[i].said);
+	}
+	note("a.1@", "1 - w\n");
+	cr_assert_str_eq(p->client, "-");
+}
+
+Test(roster, other_texts_say_only_that_it_is_alive)
+{
+	static const char *const texts[] = {"",
+					    "\n",
+					    "1",
+					    "1 \n",
+					    "1 89abcdef.7\n",
+					    "1 89abcdef.7 \n",
+					    "1\n89abcdef.7 d 00000000000000ff\n",
+					    "1 89abcdef.7\nd 00000000000000ff\n",
+					    "1 89abcdef.7 d 00000000000000ff",
+					    "2 89abcdef.7 d 00000000000000ff\n",
+					    "89abcdef.7"};
+	const struct peer *p = peer("a.1@");
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
+		note("a.1@", "1 89abcdef.7 p 00000000000000ff\n");
+		roster_begin(&roster);
+		note("a.1@", texts[i]);
+		cr_assert(p->is_alive, "%s", texts[i]);
+		cr_assert_str_eq(p->client, "", "%s", texts[i]);
+		cr_assert_eq(p->state, PEER_WORKING, "%s", texts[i]);
+		cr_assert_eq(p->source_count, 0, "%s", texts[i]);
+	}
+}
+
+/* Each text is a heap block of its own, so that sanitizers see a read behind its end. */
+Test(roster, torn_and_garbled_texts_do_no_harm)
+{
+	static const char text[] = "1 89abcdef.7 d 00000000000000ff ffffffffffffffff\nno postgres";
+	static const char odd[] = "1 0123456789012345678901234567890123456789 w 00000000000000ff\n";
+
+	for (size_t len = 0; len < sizeof(text); len++)
+		for (size_t at = 0; at <= len; at++) {
+			char *copy = strndup(text, len);
+
+			if (at < len)
+				copy[at] = (char)(copy[at] == ' ' ? '\n' : ' ');
+			roster_begin(&roster);
+			roster_note(&roster, "a.1@", 4, copy, len, 1);
+			free(copy);
+			cr_assert(peer("a.1@")->is_alive);
+			cr_assert_leq(peer("a.1@")->source_count, 2);
+		}
+	note("a.1@", odd);
+	cr_assert_lt(strlen(peer("a.1@")->client), sizeof(peer("a.1@")->client));
+}
+
+Test(roster, only_those_noted_since_the_answer_began_are_alive)
+{
+	cr_assert_eq(roster_alive(&roster), 0);
+	find("c.1@", 1);
+	note("a.1@", "1 - w\n");
+	note("b.1@", "");
+	cr_assert_eq(roster_alive(&roster), 2);
+	roster_begin(&roster);
+	cr_assert_eq(roster_alive(&roster), 0);
+	note("b.1@", "1 - p\n");
+	cr_assert_eq(roster_alive(&roster), 1);
+}
+
+/* --- who leads --- */
+
+static uint64_t source_id(int i)
+{
+	char name[20];
+
+	snprintf(name, sizeof(name), "feed#%d", i);
+	return hash_text(name, strlen(name));
+}
+
+/* This listener hears these sources. */
+static void hear(struct roster *r, const char *name, int from, int to)
+{
+	char *said = malloc((size_t)(to - from) * 17 + 100);
+	int len = sprintf(said, "1 - w");
+
+	for (int i = from; i < to; i++)
+		len += sprintf(said + len, " %016llx", (unsigned long long)source_id(i));
+	said[len++] = '\n';
+	roster_note(r, name, strlen(name), said, (size_t)len, 1);
+	free(said);
+}
+
+/* All hear all but the first, which we are. */
+static void hear_all(void)
+{
+	for (int i = 1; i < LISTENERS; i++)
+		hear(&roster, names[i], 0, SOURCES);
+}
+
+/* As the first sees it. */
+static const char *leader(int source, int64_t now_ms)
+{
+	const struct peer *p = roster_leader(&roster, source_id(source), seed(names[0]), now_ms);
+
+	return p ? p->name : names[0];
+}
+
+Test(roster, who_knows_nobody_leads)
+{
+	cr_assert_null(roster_leader(&roster, 1, seed("a.1@"), 1));
+	find("b.1@", 1);
+	for (uint64_t i = 0; i < 100; i++)
+		cr_assert_null(roster_leader(&roster, i, seed("a.1@"), 1));
+}
+
+Test(roster, all_choose_the_same_leader)
+{
+	struct roster views[LISTENERS] = {0};
+
+	for (int i = 0; i < LISTENERS; i++)
+		for (int k = 0; k < LISTENERS; k++) /* in another order each time */
+			if (names[(i + k) % LISTENERS] != names[i])
+				hear(&views[i], names[(i + k) % LISTENERS], 0, 200);
+	for (int i = 0; i < 200; i++)
+		for (int k = 0; k < LISTENERS; k++) {
+			const struct peer *p = roster_leader(&views[k], source_id(i), seed(names[k]), 1), *first;
+
+			first = roster_leader(&views[0], source_id(i), seed(names[0]), 1);
+			cr_assert_str_eq(p ? p->name : names[k], first ? first->name : names[0]);
+		}
+	for (int i = 0; i < LISTENERS; i++)
+		roster_free(&views[i]);
+}
+
+Test(roster, each_has_its_share)
+{
+	int share[LISTENERS] = {0};
+
+	hear_all();
+	for (int i = 0; i < SOURCES; i++)
+		for (int k = 0; k < LISTENERS; k++)
+			share[k] += strcmp(leader(i, 1), names[k]) == 0;
+	for (int k = 0; k < LISTENERS; k++)
+		cr_assert(share[k] > SOURCES / LISTENERS * 9 / 10 && share[k] < SOURCES / LISTENERS * 11 / 10,
+			  "%s: %d of %d", names[k], share[k], SOURCES);
+}
+
+/* What b led is spread over the others, and nothing else moves. */
+static void expect_led_by_others(int64_t now_ms, const char *const *before)
+{
+	int share[LISTENERS] = {0}, moved = 0;
+
+	for (int i = 0; i < SOURCES; i++) {
+		const char *now = leader(i, now_ms);
+
+		cr_assert_str_neq(now, "b.1@");
+		if (strcmp(before[i], "b.1@") != 0) {
+			cr_assert_str_eq(now, before[i]);
+			continue;
+		}
+		moved++;
+		for (int k = 0; k < LISTENERS; k++)
+			share[k] += strcmp(now, names[k]) == 0;
+	}
+	for (int k = 0; k < LISTENERS; k++)
+		cr_assert(k == 1 || share[k] > moved / (LISTENERS - 1) * 8 / 10, "%s: %d of %d", names[k], share[k],
+			  moved);
+}
+
+Test(roster, the_sources_of_one_that_cannot_lead_are_spread_over_the_others)
+{
+	static const char *before[SOURCES];
+	struct peer *b;
+
+	hear_all();
+	b = peer("b.1@");
+	for (int i = 0; i < SOURCES; i++)
+		before[i] = leader(i, 1);
+
+	b->is_alive = false;
+	expect_led_by_others(1, before);
+	b->is_alive = true;
+	b->state = PEER_PASSIVE;
+	expect_led_by_others(1, before);
+	b->state = PEER_DRAINING;
+	expect_led_by_others(1, before);
+	b->state = PEER_WORKING;
+	b->suspect_ms = 10;
+	expect_led_by_others(10 + ROSTER_SUSPECT_MS - 1, before);
+	for (int i = 0; i < SOURCES; i++)
+		cr_assert_str_eq(leader(i, 10 + ROSTER_SUSPECT_MS), before[i]);
+	b->suspect_ms = 0;
+	note("b.1@", "1 - w\n");
+	expect_led_by_others(1, before);
+}
+
+Test(roster, it_leads_what_it_hears_and_nothing_else)
+{
+	int led = 0;
+
+	hear(&roster, "b.1@", 50, 100);
+	for (int i = 0; i < 200; i++) {
+		bool is_led = strcmp(leader(i, 1), "b.1@") == 0;
+
+		cr_assert(!is_led || (i >= 50 && i < 100), "%d", i);
+		led += is_led;
+	}
+	cr_assert(led > 10 && led < 40, "%d", led);
+}
+
+Test(roster, what_is_known_of_oneself_does_not_matter)
+{
+	for (int i = 0; i < 100; i++)
+		cr_assert_str_eq(leader(i, 1), "a.1@");
+	hear(&roster, "a.1@", 0, 100);
+	for (int i = 0; i < 100; i++)
+		cr_assert_null(roster_leader(&roster, source_id(i), seed("a.1@"), 1));
+}
