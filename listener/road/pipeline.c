@@ -26,12 +26,15 @@
 #include "road/pipeline_inside.h"
 #include "road/rejected.h"
 
-#define CLAIM_WINDOW    8192 /* claims unanswered at which producers are not read from, */
-#define DEFER_WINDOW    6144 /* or events left to others, */
-#define BACKLOG_BATCHES 4    /* or batches that wait for a Postgres that works */
-#define WHOLE           8    /* eighths of all limits */
-#define OF_PRODUCERS    6    /* eighths that producers may fill where there are feeds */
-#define WATCH_MS        250  /* between two looks whether rows can be stored */
+#define CLAIM_WINDOW    8192  /* claims unanswered at which producers are not read from, */
+#define DEFER_WINDOW    6144  /* or events left to others, */
+#define AHEAD_MOST      16384 /* events left to others at which one that leads no source stops reading */
+#define MOVING_MS       350   /* since the done channel told of a copy: it moves, */
+#define LEADING_MS      1000  /* and since this listener claimed as a leader: it leads */
+#define BACKLOG_BATCHES 4     /* or batches that wait for a Postgres that works */
+#define WHOLE           8     /* eighths of all limits */
+#define OF_PRODUCERS    6     /* eighths that producers may fill where there are feeds */
+#define WATCH_MS        250   /* between two looks whether rows can be stored */
 
 static const char *const life_names[] = {"working", "resting", "draining", "drained"};
 
@@ -96,6 +99,17 @@ static bool is_over(const struct pipeline *p, size_t eighths)
 	       p->deferred >= DEFER_WINDOW / WHOLE * eighths || (is_backed_up && !store_is_stalled(p->first.store));
 }
 
+/* A listener far ahead of a leader that stores takes the processor from it, and its copies have left the cache when the
+ * channel tells of them. While the channel is silent (Postgres is slow or away), only the memory budget bounds it, and
+ * one that leads a source itself reads on. */
+static bool is_too_far_ahead(const struct pipeline *p)
+{
+	size_t most = p->is_ahead ? AHEAD_MOST / 2 : AHEAD_MOST;
+
+	return p->deferred >= most && p->told_ms && now_ms(p) - p->told_ms < MOVING_MS &&
+	       (!p->led_ms || now_ms(p) - p->led_ms > LEADING_MS);
+}
+
 static void check_budget(struct pipeline *p)
 {
 	enum pressure now;
@@ -103,7 +117,10 @@ static void check_budget(struct pipeline *p)
 	check_memory(p, &p->producers);
 	check_memory(p, &p->all);
 	p->is_behind = is_over(p, p->is_behind ? p->producers.eighths / 2 : p->producers.eighths);
-	now = p->all.is_full ? PRESSURE_ALL : p->producers.is_full || p->is_behind ? PRESSURE_PRODUCERS : PRESSURE_NONE;
+	p->is_ahead = is_too_far_ahead(p);
+	now = p->all.is_full || p->is_ahead          ? PRESSURE_ALL
+	      : p->producers.is_full || p->is_behind ? PRESSURE_PRODUCERS
+						     : PRESSURE_NONE;
 	if (now == p->pressure)
 		return;
 	p->pressure = now;

@@ -255,13 +255,16 @@ void pipeline_claim_or_defer(struct pipeline *p, struct event *ev, bool is_ours)
 {
 	if (is_ours)
 		pace_await(&p->pace, now_ms(p));
-	if (is_resting(p) && claim_is_ready(p->claim))
+	if (is_resting(p) && claim_is_ready(p->claim)) {
 		pipeline_hold(p, ev);
-	else if (is_ours || is_draining(p) ||
-		 claim_has_other_leader(p->claim, event_origin(ev)) == FAULT_POINT("pipeline: the wrong one leads"))
+	} else if (is_ours || is_draining(p)) {
 		pipeline_take_claim(p, ev);
-	else
+	} else if (claim_has_other_leader(p->claim, event_origin(ev)) == FAULT_POINT("pipeline: the wrong one leads")) {
+		p->led_ms = now_ms(p);
+		pipeline_take_claim(p, ev);
+	} else {
 		leave(p, ev);
+	}
 }
 
 void pipeline_lead(struct pipeline *p, struct event *ev, const char *source)

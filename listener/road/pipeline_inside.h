@@ -74,8 +74,10 @@ struct pipeline {
 	long partial_bytes; /* of messages that are not yet complete */
 	struct gate producers, all;
 	bool is_behind; /* producers wait for Redis, Postgres or other listeners */
+	bool is_ahead;  /* far ahead of the leaders, so nothing is read */
 	enum pressure pressure;
 	struct list left;        /* of those, the ones of which the done channel may tell, oldest first, by wait_link */
+	int64_t led_ms;          /* loop clock: this listener last claimed an event as its source's leader; 0: never */
 	int64_t told_ms;         /* loop clock: the channel last told of a copy here, */
 	int64_t arrived_ms;      /* and when the newest of those copies had arrived */
 	int64_t left_checked_ms; /* loop clock: when it was last seen which of them are due, */

@@ -383,6 +383,20 @@ static void do_refuse_times(const struct step *s)
 	}
 }
 
+/* N..M: the same of aN to aM-1, at once. */
+static void do_tell(const struct step *s)
+{
+	int from, to;
+
+	require(s, sscanf(s->a, "%d..%d", &from, &to) == 2, "no range");
+	for (; from < to; from++) {
+		struct envelope_view view = view_of(pipeline_events(pipeline), id_of("a", from), "", "");
+
+		fake_tell_done(&(const struct done){view.id_hash, 1});
+	}
+	turn();
+}
+
 static void do_dead_letter(const struct step *s)
 {
 	static const char *const dead_letters[] = {"dead_lettered", "not_dead_lettered", "has_row", NULL};
@@ -667,7 +681,7 @@ static const struct {
 	{"set", do_set}, {"clear", do_clear}, {"config", do_config}, {"unanswered", do_unanswered},
 	{"ruin", do_ruin},
 	/* answers of the stages */
-	{"take", do_take}, {"owner", do_owner}, {"gone", do_gone}, {"told", do_told}, {"insert", do_insert}, {"refuse_times", do_refuse_times}, {"dead_letter", do_dead_letter},
+	{"take", do_take}, {"owner", do_owner}, {"gone", do_gone}, {"told", do_told}, {"insert", do_insert}, {"refuse_times", do_refuse_times}, {"tell", do_tell}, {"dead_letter", do_dead_letter},
 	{"put", do_put}, {"read", do_read}, {"epoch", do_epoch}, {"cursor", do_cursor}, {"ask", do_ask},
 	/* several of these: received, and stored, held or in a batch by now */
 	{"store", do_store}, {"hold", do_hold}, {"batch", do_batch}, {"wait", do_wait},
@@ -1561,6 +1575,18 @@ STORY(producers_wait_while_too_many_claims_have_no_answer,
 STORY(where_there_are_feeds_producers_stop_before_the_claims_pile_up,
       "config feeds; config inflight_bytes 1073741824; receive 0..6143; pressure none; receive 6143..6144; pressure "
       "producers; receive 6144..20000; pressure producers")
+
+#define FAR_AHEAD "config feeds; config inflight_bytes 1073741824; set channel; set other_leader; "
+
+STORY(who_is_far_ahead_of_a_channel_that_moves_stops_reading_until_half_is_told,
+      FAR_AHEAD "receive 0..16383; told a0; receive 16383..16384; pressure producers; receive 16384..16385; pressure "
+		"all; full 0; pauses 0; tell 1..8193; pressure all; tell 8193..8194; pressure producers")
+STORY(who_is_far_ahead_of_a_silent_channel_reads_on,
+      FAR_AHEAD "receive 0..20000; pressure producers; told a0; receive 20000..20001; pressure all; pass 350; pressure "
+		"producers")
+STORY(who_leads_a_source_itself_reads_on_however_far_ahead_of_others,
+      FAR_AHEAD "told x; clear other_leader; receive y; set other_leader; receive 0..20000; told a0; receive "
+		"20000..20001; pressure producers")
 
 STORY(producers_wait_while_rows_pile_up_before_a_postgres_that_works,
       "config inflight_bytes 1073741824; store x; receive 0..400; take 0..399 mine; pressure none; take 399..400 mine; "
