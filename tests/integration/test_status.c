@@ -334,7 +334,8 @@ Test(status, a_full_disk_of_postgres_is_logged_when_it_begins_and_ends, .fini = 
 	postgres_fill_disk(pg);
 	send_events(300);
 	cr_assert(wait_until(listener_metric(listener, "wsonce_store_retries_total") >= 20, 3 * WAIT_MS));
-	cr_assert_leq(listener_count_logged(listener, "\n") - begun, 8, "%s", process_errors(listener_process(listener)));
+	cr_assert_leq(listener_count_logged(listener, "\n") - begun, 8, "%s",
+		      process_errors(listener_process(listener)));
 	cr_assert_eq(listener_count_logged(listener, "event=\"postgres error, will retry the batch\""), 1);
 	postgres_empty_disk(pg);
 	cr_assert(wait_until(bench_rows() == 301, WAIT_MS));
