@@ -34,7 +34,7 @@
 #define BAD	0
 #define GOOD	1
 
-/* enum event_state, and the answers that are on their way. EV_LOOKING is a part of EV_CLAIMING. */
+/* enum event_state, and the answers that are on their way. */
 #define NOT_AT_WORK	0
 #define EV_CLAIMING	1
 #define EV_HELD		2
@@ -336,7 +336,7 @@ inline on_mark(v)
 	fi;
 }
 
-/* on_claimed(), and on_looked(), after which a key that is absent is claimed */
+/* on_claimed() */
 inline on_claimed(v)
 {
 	if
@@ -384,7 +384,7 @@ inline claim_release()
 	fi;
 }
 
-/* fail_store(), refuse(), and what on_counted() decides */
+/* fail_store(), refuse() */
 inline on_stored_refused(v)
 {
 	note_epoch();

@@ -28,7 +28,6 @@
  *     connection is that for all questions in turn. A mark, release or renewal may be lost likewise.
  *   - Commands on one connection may overtake each other.
  *   - A statement takes its rows one by one, not all or nothing; halving a batch is a part of that.
- *   - The fleet's count of failed tries is any count (--max-attempts is 2).
  * Where it allows less (bounds; the defaults are below, tests/model/run gives others):
  *   - INSTANCES (2 or 3) and EVENTS (1 or 2). Two events touch each other only through a listener (its
  *     batch, its connections, its death), and by row locks, for which see locks.pml.
@@ -36,21 +35,22 @@
  *     carried out when it is sent, or never. They outlive their connection and their sender.
  *     Renewals are never late, and give_back() releases no claim that it does not have: where the
  *     comparison holds, both do no more than the end of a lease does.
- *   - TAKES: claims by one copy; then it goes to the store, as after twice the TTL.
+ *   - TAKES: claims of one copy that Redis may have; then it goes to the store, as after twice the TTL, if it finds no
+ *     other claim and no mark. A claim that finds one leaves nothing in Redis, and is not counted.
+ *   - --max-attempts is 2.
  *   - DEATHS (kills, and drains that ran out of time), REFUSALS of rows by Postgres, REDELIVERIES of
  *     settled events to a listener. Not bounded: lost answers, lost connections to Postgres with
  *     the outcome unknown, expiries, flushes.
  *   - A listener that died stays dead. One that starts again has another nonce and an empty
  *     memory, so it is like another that has received nothing yet; but there are INSTANCES in all.
  *   - Postgres never forgets a commit. A Postgres that is away only delays.
- *   - With ALL_CLAIM, no instance is preferred: each copy is claimed when it comes.
- *   - With CALM, LOOKS looks between two claims; then the copy goes to the store.
+ *   - With ALL_CLAIM, no copy is left to a leader: each is claimed when it comes.
+ *   - With CALM, a held copy is claimed ASKS times; then it goes to the store.
  *   - Without TROUBLE, an event is not put off (by a server in trouble, by another transaction), letters are written,
  *     no listener gives its events to others because it cannot store, and no mark is in doubt.
  *   - Without HEIRS, nobody takes a dead owner's claim over before it expires. With it, any owner may be taken for
  *     dead at any time, since a pause or a lost connection looks like death; SYMMETRY does not know of it.
- *   - Without LOG, no done channel is heard, and nobody reads the newest rows. With it, what they tell is never
- *     forgotten, and known to all at once.
+ *   - Without CHANNEL, no done channel is heard. With it, what it tells is never forgotten, and known to all at once.
  *   - Memory, reading that stops, and messages without an id are not modelled.
  * And without loss: SYMMETRY sorts the listeners after each step, since their names decide nothing. */
 
@@ -66,8 +66,8 @@
 #ifndef TAKES
 #define TAKES 2
 #endif
-#ifndef LOOKS
-#define LOOKS 1
+#ifndef ASKS
+#define ASKS 1
 #endif
 #ifndef DEATHS
 #define DEATHS 2
@@ -84,18 +84,17 @@
 #define NOT_RECEIVED	0
 #define EV_CLAIMING	1
 #define EV_HELD		2
-#define EV_LOOKING	3
-#define EV_BATCHED	4
-#define EV_STORING	5
-#define EV_COUNTING	6
-#define EV_BACKING_OFF	7
-#define EV_REFUSED	8
-#define EV_DEAD_LETTERING	9
-#define FORGOTTEN	10
+#define EV_BATCHED	3
+#define EV_STORING	4
+#define EV_BACKING_OFF	5
+#define EV_REFUSED	6
+#define EV_DEAD_LETTERING	7
+#define FORGOTTEN	8
 /* EV_STORING and EV_DEAD_LETTERING, committed: the answer is on its way */
-#define STORE_PRESENT	11
-#define STORE_DEAD_LETTERED	12
-#define STORE_HAS_ROW	13
+#define STORE_PRESENT	9
+#define STORE_DEAD_LETTERED	10
+#define STORE_HAS_ROW	11
+#define STATES		12
 
 /* What a key holds: nothing, a mark, or a claim: the listener and which of its claims it is (in
  * the program, instance.nonce and the time). */
@@ -117,7 +116,7 @@
 #define INSERT		6
 #define DEAD_LETTER		7
 #define INHERIT		8
-#define APPEND		9
+#define PUBLISH		9
 
 #define COPY		(me * EVENTS + e)
 
@@ -127,8 +126,8 @@ byte key[EVENTS];
 /* Postgres */
 byte row[EVENTS];
 bit letter[EVENTS];
-#ifdef LOG
-bit done_log[EVENTS];			/* the done channel has told of it */
+#ifdef CHANNEL
+bit is_told[EVENTS];			/* the done channel has told of it */
 #endif
 
 /* Listeners */
@@ -137,8 +136,8 @@ bit is_up[INSTANCES] = 1;
 /* Their copies: the members of struct event that decide something */
 byte state[INSTANCES * EVENTS];
 byte claim_ms[INSTANCES * EVENTS];	/* which claim of ours is_claimed means; 0: not is_claimed */
-byte takes[INSTANCES * EVENTS];		/* claims sent so far: what the clock is in the program */
-bit attempts[INSTANCES * EVENTS];
+byte takes[INSTANCES * EVENTS];		/* claims so far that Redis may have: what the clock is in the program */
+bit attempts[INSTANCES * EVENTS];	/* failed stores */
 #ifdef HEIRS
 byte owner[INSTANCES * EVENTS];		/* of the claim that it was held for last, and 1; 0: of none */
 #define NOTE_OWNER(e)	owner[COPY] = OWNER(key[e]) + 1
@@ -167,22 +166,22 @@ bit row_or_letter = 1;
 #define IS_RECORDED(e)	(row[e] || letter[e])
 
 #ifdef CALM
-byte looks[INSTANCES * EVENTS];
+byte asks[INSTANCES * EVENTS];	/* claims of a held copy */
 bit is_calm;		/* from now on: no faults, no clocks but the listeners' own */
 #define IS_STORMY	!is_calm
 #ifdef HOLD_FOR_EVER
-#define MAY_LOOK	true
-#define SET_LOOKS(n)	skip
+#define MAY_ASK		true
+#define SET_ASKS(n)	skip
 #else
-#define MAY_LOOK	(looks[COPY] < LOOKS)
-#define SET_LOOKS(n)	looks[COPY] = n
+#define MAY_ASK		(asks[COPY] < ASKS)
+#define SET_ASKS(n)	asks[COPY] = n
 #endif
-#define SWAP_LOOKS(a, b)	SWAP(looks[a], looks[b])
+#define SWAP_ASKS(a, b)	SWAP(asks[a], asks[b])
 #else
 #define IS_STORMY	true
-#define MAY_LOOK	true
-#define SET_LOOKS(n)	skip
-#define SWAP_LOOKS(a, b)	skip
+#define MAY_ASK		true
+#define SET_ASKS(n)	skip
+#define SWAP_ASKS(a, b)	skip
 #endif
 
 /* --- for a reader of a counterexample --- */
@@ -198,10 +197,8 @@ inline show_state(s)
 	:: s == NOT_RECEIVED -> printf(" -");
 	:: s == EV_CLAIMING -> printf(" claiming");
 	:: s == EV_HELD -> printf(" held");
-	:: s == EV_LOOKING -> printf(" looking");
 	:: s == EV_BATCHED -> printf(" batched");
 	:: s == EV_STORING -> printf(" storing");
-	:: s == EV_COUNTING -> printf(" counting");
 	:: s == EV_BACKING_OFF -> printf(" backing off");
 	:: s == EV_REFUSED -> printf(" refused");
 	:: s == EV_DEAD_LETTERING -> printf(" dead_lettering");
@@ -263,7 +260,7 @@ byte was_state, was_key;	/* key: absent, done, dead, own, another's */
 
 #ifdef SYMMETRY
 #if EVENTS == 1
-#define WEIGHT_OF(c)	((((is_up[c] * 14 + state[c]) * (TAKES + 1) + claim_ms[c]) * (TAKES + 1) + takes[c]) * 2 + attempts[c])
+#define WEIGHT_OF(c)	((((is_up[c] * STATES + state[c]) * (TAKES + 1) + claim_ms[c]) * (TAKES + 1) + takes[c]) * 2 + attempts[c])
 #define WEIGHT(i)	WEIGHT_OF(i)
 #else
 #define WEIGHT_OF(c)	(((state[c] * (TAKES + 1) + claim_ms[c]) * (TAKES + 1) + takes[c]) * 2 + attempts[c])
@@ -274,7 +271,7 @@ hidden byte spare;
 
 #define SWAP(a, b)	spare = a; a = b; b = spare
 #define SWAP_COPY(a, b)	SWAP(state[a], state[b]); SWAP(claim_ms[a], claim_ms[b]); SWAP(takes[a], takes[b]); \
-			SWAP(attempts[a], attempts[b]); SWAP_LOOKS(a, b)
+			SWAP(attempts[a], attempts[b]); SWAP_ASKS(a, b)
 
 inline rename(value, i, j)
 {
@@ -407,8 +404,8 @@ inline arrive(what, value, e)
 #endif
 	:: what == SET_DONE -> key[e] = MARK_DONE;
 	:: what == SET_DEAD -> key[e] = MARK_DEAD;
-#ifdef LOG
-	:: what == APPEND -> done_log[e] = 1;
+#ifdef CHANNEL
+	:: what == PUBLISH -> is_told[e] = 1;
 #endif
 	:: what == INSERT -> insert(e);
 	:: what == DEAD_LETTER -> dead_letter(e);
@@ -433,19 +430,23 @@ inline send(what, value, e)
 
 /* --- claim.c --- */
 
-inline claim_mark(what, e)
+/* Tells the done channel of a commit. */
+inline claim_publish(e)
 {
-	send(what, 0, e);
-}
-
-/* done_channel_add() */
-inline log_done(e)
-{
-#ifdef LOG
-	send(APPEND, 0, e);
+#ifdef CHANNEL
+	send(PUBLISH, 0, e);
 #else
 	skip;
 #endif
+}
+
+inline claim_mark(what, e)
+{
+	send(what, 0, e);
+	if
+	:: what == SET_DONE -> claim_publish(e);
+	:: what == SET_DEAD
+	fi;
 }
 
 inline claim_release(e)
@@ -475,7 +476,7 @@ inline forget(e)
 {
 	state[COPY] = FORGOTTEN;
 	claim_ms[COPY] = 0;
-	SET_LOOKS(0);
+	SET_ASKS(0);
 	attempts[COPY] = 0;
 	FORGET_OWNER;
 }
@@ -508,7 +509,7 @@ inline check_lost(e)
 inline send_to_store(e)
 {
 	state[COPY] = EV_BATCHED;
-	SET_LOOKS(0);
+	SET_ASKS(0);
 	FORGET_OWNER;
 #ifdef ACK_BEFORE_COMMIT
 	ack(row[e]);
@@ -520,15 +521,10 @@ inline hold(e)
 	state[COPY] = EV_HELD;
 }
 
-/* Sends SET NX GET and leaves the copy in EV_CLAIMING, where Redis finds it. */
+/* Sends SET NX GET. Redis finds the copy in EV_CLAIMING. */
 inline take_claim(e)
 {
-	if
-	:: takes[COPY] < TAKES ->
-		takes[COPY]++;
-		state[COPY] = EV_CLAIMING;
-	:: else -> send_to_store(e);
-	fi;
+	state[COPY] = EV_CLAIMING;
 }
 
 inline pipeline_receive(e)
@@ -536,21 +532,30 @@ inline pipeline_receive(e)
 	take_claim(e);
 }
 
-/* As well, but another instance is preferred for the event: nothing is sent, it may be dead, and it may
- * be the one that never received the event. */
+/* As well, but the copy is left to the leader of its source: nothing is sent. The leader may be dead, or may be the one
+ * that never received the event. */
 inline pipeline_receive_deferred(e)
 {
 	hold(e);
+}
+
+/* The wait for a leader or for another's claim is over; also claim_held(), if the leader is another one now. */
+inline on_due(e)
+{
+	SET_ASKS(asks[COPY] + 1);
+	take_claim(e);
 }
 
 /* Redis has the SET, and its answer reaches on_claimed(). */
 inline on_claimed(e)
 {
 	if
-	:: key[e] == ABSENT ->					/* CLAIM_MINE */
+	:: key[e] == ABSENT && takes[COPY] < TAKES ->		/* CLAIM_MINE */
+		takes[COPY]++;
 		key[e] = CLAIM(me, takes[COPY]);
 		claim_ms[COPY] = takes[COPY];
 		send_to_store(e);
+	:: key[e] == ABSENT && takes[COPY] == TAKES -> send_to_store(e);
 	:: IS_CLAIM(key[e]) && OWNER(key[e]) == me ->		/* CLAIM_MINE, by a SET before */
 		claim_ms[COPY] = NUMBER(key[e]);
 		send_to_store(e);
@@ -567,6 +572,17 @@ inline on_claimed(e)
 	fi;
 }
 
+/* The SET of a copy in EV_CLAIMING whose answer will not be seen. */
+inline send_claim(e)
+{
+	if
+	:: takes[COPY] < TAKES ->
+		takes[COPY]++;
+		send(SET_NX, CLAIM(me, takes[COPY]), e);
+	:: else
+	fi;
+}
+
 /* CLAIM_UNKNOWN: Redis could not be asked, and nothing was sent; or it answered with an error, or
  * not at all, and the claim may be ours all the same. */
 inline on_claimed_unknown(e)
@@ -575,37 +591,13 @@ inline on_claimed_unknown(e)
 	send_to_store(e);
 }
 
-/* Sends MGET and leaves the copy in EV_LOOKING. */
-inline look(e)
-{
-	SET_LOOKS(looks[COPY] + 1);
-	state[COPY] = EV_LOOKING;
-}
-
-inline on_looked(e)
-{
-	if
-	:: key[e] == ABSENT ->					/* CLAIM_ABSENT */
-		SET_LOOKS(0);
-		take_claim(e);
-	:: IS_CLAIM(key[e]) && OWNER(key[e]) == me ->		/* CLAIM_MINE */
-		claim_ms[COPY] = NUMBER(key[e]);
-		send_to_store(e);
-	:: IS_CLAIM(key[e]) && OWNER(key[e]) != me ->		/* CLAIM_OTHER */
-		NOTE_OWNER(e);
-		hold(e);
-	:: key[e] == MARK_DONE -> settle(e, row[e]);		/* CLAIM_DONE */
-	:: key[e] == MARK_DEAD -> settle(e, letter[e]);		/* CLAIM_DEAD */
-	fi;
-}
-
 #ifdef HEIRS
-/* on_owner_gone(): whom the copy waits for is taken for dead. The answer is read as that of a look, */
+/* on_owner_gone(): the owner that the copy waits for is taken for dead. The answer arrives as that of a claim, */
 inline claim_inherit(e)
 {
 	takes[COPY]++;
 	arrive(INHERIT, CLAIM(me, takes[COPY]) + 16 * owner[COPY], e);
-	on_looked(e);
+	on_claimed(e);
 }
 
 /* or it is lost, and the claim may be ours. */
@@ -645,8 +637,8 @@ inline insert_next(e)
 #ifdef DONE_MARK_BEFORE_COMMIT
 	claim_mark(SET_DONE, e);
 #endif
-#ifdef LOG_BEFORE_COMMIT
-	log_done(e);
+#ifdef TELL_BEFORE_COMMIT
+	claim_publish(e);
 #endif
 }
 
@@ -666,7 +658,6 @@ inline commit_insert(e)
 inline on_stored(e)
 {
 	claim_mark(SET_DONE, e);
-	log_done(e);
 	d_step { settle(e, row[e]); }
 }
 
@@ -689,17 +680,8 @@ inline on_stored_refused(e)
 {
 	refusals++;
 	if
-	:: state[COPY] = EV_COUNTING;		/* fail_store() */
-	:: state[COPY] = EV_REFUSED;		/* refuse() */
-	fi;
-}
-
-/* The fleet's count decides; this copy's own is a part of it. */
-inline on_counted(e)
-{
-	if
-	:: !attempts[COPY] -> attempts[COPY] = 1; state[COPY] = EV_BACKING_OFF;
-	:: state[COPY] = EV_REFUSED;
+	:: !attempts[COPY] -> attempts[COPY] = 1; state[COPY] = EV_BACKING_OFF;		/* fail_store() */
+	:: state[COPY] = EV_REFUSED;		/* likewise, at its last attempt, and pipeline_refuse_event() */
 	fi;
 }
 
@@ -725,12 +707,11 @@ inline on_not_dead_lettered(e)
 inline release_and_hold(e)
 {
 	claim_release(e);
-	SET_LOOKS(0);
+	SET_ASKS(0);
 	hold(e);
 }
 
-/* on_mark(), before Postgres has said of late which epoch it is in; on_looked() with CLAIM_ABSENT, while the preferred
- * instance has some time left. */
+/* on_mark(), before Postgres has said of late which epoch it is in. */
 inline hold_on(e)
 {
 	hold(e);
@@ -739,7 +720,7 @@ inline hold_on(e)
 inline give_back(e)
 {
 	claim_release(e);
-	SET_LOOKS(0);
+	SET_ASKS(0);
 	hold(e);				/* from where it may go to the store at once */
 }
 
@@ -761,38 +742,31 @@ end:	do
 	:: STEP(state[COPY] == NOT_RECEIVED, pipeline_receive_deferred(e))
 #endif
 	:: STEP(state[COPY] == EV_CLAIMING, on_claimed(e))
-	:: STEP(state[COPY] == EV_HELD && MAY_LOOK, look(e))
-	:: STEP(state[COPY] == EV_LOOKING, on_looked(e))
-#ifdef LOG
-	:: STEP(state[COPY] == EV_HELD && done_log[e], settle(e, row[e]))	/* settle_told() */
-#ifdef NEWEST_UNSEEN_SETTLES
-	:: STEP(state[COPY] == EV_HELD, settle(e, row[e]))
-#else
-	:: STEP(state[COPY] == EV_HELD && row[e], settle(e, row[e]))		/* on_newest() */
-#endif
+	:: STEP(state[COPY] == EV_HELD && MAY_ASK, on_due(e))
+#ifdef CHANNEL
+	:: STEP(state[COPY] == EV_HELD && is_told[e], settle(e, row[e]))	/* settle_told() */
 #endif
 #ifdef HEIRS
 	:: STEP(state[COPY] == EV_HELD && owner[COPY] && takes[COPY] < TAKES, claim_inherit(e))
 	:: CHOICE(IS_STORMY && state[COPY] == EV_HELD && owner[COPY] && takes[COPY] < TAKES, claim_inherit_unknown(e))
 #endif
 #ifndef HOLD_FOR_EVER
-	:: STEP(state[COPY] == EV_HELD, send_to_store(e))		/* on_hold_timer(), pipeline_drain() */
+	:: STEP(state[COPY] == EV_HELD, send_to_store(e))		/* on_due(), pipeline_drain(), pipeline_probe() */
 #endif
 	:: CHOICE(state[COPY] == EV_BATCHED && STORE_IS_IDLE, insert_next(e))
 	:: STEP(state[COPY] == EV_STORING, commit_insert(e))
 	:: CHOICE(state[COPY] == STORE_PRESENT, on_stored(e))
 	:: CHOICE(IS_STORMY && state[COPY] == EV_STORING && refusals < REFUSALS, on_stored_refused(e))
-	:: CHOICE(state[COPY] == EV_COUNTING, on_counted(e))
 	:: CHOICE(state[COPY] == EV_BACKING_OFF, give_back(e))
 #ifdef TROUBLE
-	/* try_again(), and give_back() without Redis or while draining */
+	/* try_again(); give_back() without Redis or while draining sends it to the store, too */
 	:: STEP(IS_STORMY && state[COPY] == EV_BACKING_OFF, send_to_store(e))
+	:: STEP(state[COPY] == EV_BACKING_OFF && !claim_ms[COPY], take_claim(e))
 	:: STEP(IS_STORMY && state[COPY] == EV_STORING, put_off(e))
 	:: STEP(IS_STORMY && (state[COPY] == EV_STORING || state[COPY] == STORE_PRESENT), hand_over(e))
 	:: STEP(IS_STORMY && state[COPY] == EV_DEAD_LETTERING, on_not_dead_lettered(e))
 	:: CHOICE(IS_STORMY && state[COPY] == EV_BATCHED, release_and_hold(e))
 	:: STEP(IS_STORMY && state[COPY] == EV_CLAIMING && (key[e] == MARK_DONE || key[e] == MARK_DEAD), hold_on(e))
-	:: STEP(IS_STORMY && state[COPY] == EV_LOOKING && !IS_CLAIM(key[e]), hold_on(e))
 #endif
 	:: CHOICE(state[COPY] == EV_REFUSED && STORE_IS_IDLE, dead_letter_next(e))
 	:: STEP(state[COPY] == EV_DEAD_LETTERING, commit_letter(e))
@@ -808,12 +782,8 @@ end:	do
 /* Redis is away, answers with an error, or the answer is lost with the connection. */
 inline lose_answer(e)
 {
-	if
-	:: state[COPY] == EV_CLAIMING ->
-		send(SET_NX, CLAIM(me, takes[COPY]), e);
-		on_claimed_unknown(e);
-	:: state[COPY] == EV_LOOKING -> send_to_store(e);	/* on_looked(CLAIM_UNKNOWN) */
-	fi;
+	send_claim(e);
+	on_claimed_unknown(e);
 }
 
 /* What was on its way to Postgres: it may be carried out though nobody waits for it any more. */
@@ -840,7 +810,7 @@ inline lose_statements()
 inline lose_copy(e)
 {
 	if
-	:: state[COPY] == EV_CLAIMING -> send(SET_NX, CLAIM(me, takes[COPY]), e);
+	:: state[COPY] == EV_CLAIMING -> send_claim(e);
 	:: state[COPY] != EV_CLAIMING
 	fi;
 	lose_statement(e);
@@ -879,7 +849,6 @@ inline release_left()
 #else
 #define HAS_CLAIMS	(claim_ms[me * EVENTS] || claim_ms[me * EVENTS + 1])
 #endif
-#define IS_ASKING(c)	(state[c] == EV_CLAIMING || state[c] == EV_LOOKING)
 
 /* What happens to one listener and its connections. */
 proctype listener_faults(byte me)
@@ -887,10 +856,10 @@ proctype listener_faults(byte me)
 end:	do
 	:: FAULT(deaths < DEATHS, die())					/* SIGKILL, on_last_answers() */
 	:: FAULT(HAS_CLAIMS, release_left())					/* SIGTERM, on_drain_timeout() */
-	:: FAULT(IS_ASKING(me * EVENTS), lose_answer(0))
+	:: FAULT(state[me * EVENTS] == EV_CLAIMING, lose_answer(0))
 	:: FAULT(!STORE_IS_IDLE, lose_statements())
 #if EVENTS == 2
-	:: FAULT(IS_ASKING(me * EVENTS + 1), lose_answer(1))
+	:: FAULT(state[me * EVENTS + 1] == EV_CLAIMING, lose_answer(1))
 #endif
 	od
 }
