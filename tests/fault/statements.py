@@ -10,7 +10,7 @@ RELAY = b"UPDATE public.outbox"
 FIND = b"AS w (id, place)"                                      # sql/queries/find_present.sql
 ALONE = b"wsonce_epoch IN EXCLUSIVE MODE"               # listener/road/effects.c
 REGISTER = b"wsonce:prefixes"                                   # what a new connection to Redis begins with
-MARK = re.compile(rb"\*5\r\n\$3\r\nSET\r\n\$\d+\r\n(?!wsonce:\{alive\})")    # no beat of road/owners.c
+MARK = re.compile(rb"\*5\r\n\$3\r\nSET\r\n")
 BEHIND_REGISTER = 400           # bytes; owed marks follow at once
 
 
