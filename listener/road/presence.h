@@ -57,7 +57,7 @@ void presence_wait_for(struct presence *p, uint16_t listener);
  */
 const char *presence_name(struct presence *p, uint16_t listener);
 
-/* Tells the fleet that this listener is gone. done is called from the loop when nothing of p is left. */
+/* The others notice when the connection to Redis ends. done is called from the loop when nothing of p is left. */
 void presence_close(struct presence *p, void (*done)(void *arg), void *arg);
 
 #endif
