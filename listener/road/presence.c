@@ -480,9 +480,10 @@ static void on_timer_closed(uv_handle_t *handle)
 	void *done_arg = p->done_arg;
 	struct source *s, *next;
 
-	HASH_ITER(hh, p->sources, s, next)
-	{
-		HASH_DEL(p->sources, s);
+	s = p->sources;
+	HASH_CLEAR(hh, p->sources);
+	for (; s; s = next) {
+		next = s->hh.next;
 		free(s);
 	}
 	roster_free(&p->roster);

@@ -284,7 +284,7 @@ static void run_presence(const struct command *c, struct answer *a)
 	redis.fleet[own].at_ms = now;
 	snprintf(redis.fleet[own].said, sizeof(redis.fleet[own].said), "%.*s", (int)said.len, said.at);
 	redis.fleet_expires_ms = now + lasts;
-	add_number(a, '*', 2 * redis.members);
+	add_number(a, '*', 2LL * redis.members);
 	for (int i = 0; i < redis.members; i++) {
 		add_value(a, redis.fleet[i].name, strlen(redis.fleet[i].name));
 		add_value(a, redis.fleet[i].said, strlen(redis.fleet[i].said));

@@ -87,10 +87,12 @@ static void say_words(size_t n, const char *const *words)
 	free(elements);
 }
 
+static const char self[] = "1 " OURS " w\n"; /* what we say */
+
 /* Our own words come first. */
 #define SAY(...) \
-	say_words(sizeof((const char *[]){"me@", "1 " OURS " w\n", ##__VA_ARGS__}) / sizeof(char *), \
-		  (const char *const[]){"me@", "1 " OURS " w\n", ##__VA_ARGS__})
+	say_words(sizeof((const char *[]){"me@", self, ##__VA_ARGS__}) / sizeof(char *), \
+		  (const char *const[]){"me@", self, ##__VA_ARGS__})
 
 /* A listener that hears all sources, from this connection. */
 static const char *at_work(const char *client)
@@ -686,9 +688,9 @@ Test(presence, sixteen_are_asked_for_at_a_time_in_turns)
 	static char texts[40][24];
 	const char *words[40];
 
-	for (int i = 0; i < 20; i++) {
-		snprintf(texts[2 * i], sizeof(texts[0]), "%d.1@", i);
-		snprintf(texts[2 * i + 1], sizeof(texts[0]), "1 89abcdef.%d w\n", 100 + i);
+	for (size_t i = 0; i < 20; i++) {
+		snprintf(texts[2 * i], sizeof(texts[0]), "%zu.1@", i);
+		snprintf(texts[2 * i + 1], sizeof(texts[0]), "1 89abcdef.%zu w\n", 100 + i);
 		words[2 * i] = texts[2 * i];
 		words[2 * i + 1] = texts[2 * i + 1];
 		presence_wait_for(presence, find(words[2 * i]));
