@@ -42,7 +42,7 @@ static bool is_too_long(struct long_head *head)
 	return head->len > LONG_HEAD_BYTES;
 }
 
-static bool on_poll(struct watch *w, int *status, int *events)
+static bool on_poll(struct watch *w, int *status, int *events) /* NOLINT(readability-non-const-parameter): its type */
 {
 	struct long_head *head = list_entry(w, struct long_head, watch);
 
