@@ -23,4 +23,19 @@ static inline uint64_t hash_mix(uint64_t x)
 	return x ^ x >> 31;
 }
 
+/* The score of a listener for a source in rendezvous hashing (Thaler and Ravishankar, "Using name-based mappings to
+ * increase hit rates", 1998): the highest comes first. */
+static inline uint64_t hash_score(uint64_t listener, uint64_t source)
+{
+	return hash_mix(listener ^ source * UINT64_C(0x9e3779b97f4a7c15));
+}
+
+/* Compares two hashes, for qsort and bsearch. */
+static inline int hash_compare(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
 #endif

@@ -132,20 +132,43 @@ static bool has_plain_name(const char *text)
 			strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") == len - 1);
 }
 
+static const char *find_source_fault(const char *text)
+{
+	struct url url = {0};
+	bool is_right = has_plain_name(text) && url_parse(&url, config_behind_name(text)) == 0 &&
+			url_has_scheme(&url, "ws wss") && url.host[0];
+
+	url_clear(&url);
+	return is_right ? NULL : "is not a ws:// or wss:// URL with a host, or NAME= and such a URL";
+}
+
+static const char *find_proxy_fault(const char *text)
+{
+	struct url url = {0};
+	bool is_right =
+		url_parse(&url, text) == 0 && url_has_scheme(&url, "http") && url.host[0] && strlen(url.path) <= 1;
+
+	url_clear(&url);
+	return is_right ? NULL : "is not http://[USER:PASSWORD@]HOST:PORT";
+}
+
+static const char *find_address_fault(const char *text)
+{
+	struct url url = {0};
+	bool is_right = strncmp(text, "unix:/", 6) == 0 || url_parse_address(&url, text) == 0;
+
+	url_clear(&url);
+	return is_right ? NULL : "is not ADDR:PORT with a port from 0 to 65535, nor unix:/PATH";
+}
+
 const char *value_fault(const struct value_form *form, const char *text, int64_t *number)
 {
 	static char not_one[100];
-	struct url url = {0};
-	const char *fault = NULL;
 	int64_t unused;
 
 	switch (form->type) {
 	case VALUE_URLS:
-		if (!has_plain_name(text) || url_parse(&url, config_behind_name(text)) ||
-		    !url_has_scheme(&url, "ws wss") || !url.host[0])
-			fault = "is not a ws:// or wss:// URL with a host, or NAME= and such a URL";
-		url_clear(&url);
-		return fault;
+		return find_source_fault(text);
 	case VALUE_FEEDS:
 	case VALUE_PROFILE:
 		return *text && *text != '?' ? NULL : "does not name a profile";
@@ -154,10 +177,7 @@ const char *value_fault(const struct value_form *form, const char *text, int64_t
 	case VALUE_REDIS:
 		return find_redis_fault(text);
 	case VALUE_PROXY:
-		if (url_parse(&url, text) || !url_has_scheme(&url, "http") || !url.host[0] || strlen(url.path) > 1)
-			fault = "is not http://[USER:PASSWORD@]HOST:PORT";
-		url_clear(&url);
-		return fault;
+		return find_proxy_fault(text);
 	case VALUE_ORIGINS:
 		return find_origin_fault(text);
 	case VALUE_STORE:
@@ -165,12 +185,7 @@ const char *value_fault(const struct value_form *form, const char *text, int64_t
 	case VALUE_CONNINFO:
 		return postgres_is_conninfo(text) ? NULL : "is neither a URI nor key=value as libpq takes it";
 	case VALUE_ADDRESS:
-		if (strncmp(text, "unix:/", 6) == 0)
-			return NULL;
-		if (url_parse_address(&url, text))
-			fault = "is not ADDR:PORT with a port from 0 to 65535, nor unix:/PATH";
-		url_clear(&url);
-		return fault;
+		return find_address_fault(text);
 	case VALUE_POINTER:
 	case VALUE_POINTERS:
 		if (!profile_is_pointer(text))

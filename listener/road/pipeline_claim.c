@@ -144,13 +144,23 @@ size_t pipeline_on_done(void *arg, struct done *events, size_t n)
 	return left;
 }
 
+/* The wait of ev is over, or has to go on in a listener that rests. Without Redis ev goes to the store. */
+static void claim_again(struct pipeline *p, struct event *ev)
+{
+	if (is_resting(p) && claim_is_ready(p->claim)) {
+		pipeline_hold(p, ev);
+		return;
+	}
+	event_move(&p->events, ev, EV_CLAIMING);
+	pipeline_take_claim(p, ev);
+}
+
 /* ev, which is held, is claimed. */
 static void claim_held(struct pipeline *p, struct event *ev)
 {
 	hold_remove(ev);
 	pipeline_set_wait(p, ev, WAIT_NONE);
-	event_move(&p->events, ev, EV_CLAIMING);
-	pipeline_take_claim(p, ev);
+	claim_again(p, ev);
 }
 
 /* Claims what was left to a leader that leads no more. */
@@ -334,14 +344,10 @@ static void try_again(struct pipeline *p, struct event *ev)
 	}
 	if (pipeline_try_other(p, ev))
 		return;
-	if (ev->is_claimed || !claim_is_ready(p->claim)) {
+	if (ev->is_claimed)
 		pipeline_send_to_store(p, ev);
-	} else if (is_resting(p)) {
-		pipeline_hold(p, ev);
-	} else {
-		event_move(&p->events, ev, EV_CLAIMING);
-		pipeline_take_claim(p, ev);
-	}
+	else
+		claim_again(p, ev);
 }
 
 /* The wait of ev is over: it is settled, claimed, tried again, or sent to the store. */
@@ -356,11 +362,8 @@ static void on_due(struct pipeline *p, struct event *ev)
 		pipeline_send_to_store(p, ev);
 	} else if (claim_is_told(p->claim, &ev->id_hash, &came_ms)) {
 		settle_told(p, ev, came_ms);
-	} else if (is_resting(p) && claim_is_ready(p->claim)) {
-		pipeline_hold(p, ev);
 	} else {
-		event_move(&p->events, ev, EV_CLAIMING);
-		pipeline_take_claim(p, ev);
+		claim_again(p, ev);
 	}
 }
 
@@ -383,23 +386,18 @@ static bool is_overdue(struct pipeline *p, const struct event *ev)
 	return true;
 }
 
-/* When the event that was left first is due at the soonest (loop clock); INT64_MAX if none was left. */
-static int64_t left_due_ms(const struct pipeline *p)
+/* The event that was left to a leader first; NULL if none was. */
+static struct event *first_left(const struct pipeline *p)
 {
-	if (list_is_empty(&p->left))
-		return INT64_MAX;
-	return list_entry(p->left.next, struct event, wait_link)->held_ms +
-	       (claim_is_ready(p->claim) ? OVERDUE_MS : ALONE_MS);
+	return list_is_empty(&p->left) ? NULL : list_entry(p->left.next, struct event, wait_link);
 }
 
 static struct event *left_due(struct pipeline *p)
 {
-	struct event *ev;
+	struct event *ev = first_left(p);
+	int64_t least_ms = claim_is_ready(p->claim) ? OVERDUE_MS : ALONE_MS;
 
-	if (left_due_ms(p) > now_ms(p))
-		return NULL;
-	ev = list_entry(p->left.next, struct event, wait_link);
-	if (!is_overdue(p, ev))
+	if (!ev || now_ms(p) - ev->held_ms < least_ms || !is_overdue(p, ev))
 		return NULL;
 	hold_remove(ev);
 	return ev;
@@ -407,26 +405,23 @@ static struct event *left_due(struct pipeline *p)
 
 int64_t pipeline_left_wait(const struct pipeline *p)
 {
-	int64_t due = p->left_checked_ms + LEFT_CHECK_MS, first;
+	int64_t due = p->left_checked_ms + LEFT_CHECK_MS, least_ms;
+	const struct event *ev = first_left(p);
 
-	if (list_is_empty(&p->left))
+	if (!ev)
 		return -1;
-	first = list_entry(p->left.next, struct event, wait_link)->held_ms +
-		(claim_is_ready(p->claim) ? WATCH_LEADER_MS : ALONE_MS);
-	if (first > due)
-		due = first;
+	least_ms = claim_is_ready(p->claim) ? WATCH_LEADER_MS : ALONE_MS;
+	if (ev->held_ms + least_ms > due)
+		due = ev->held_ms + least_ms;
 	return due > now_ms(p) ? due - now_ms(p) : 0;
 }
 
 /* While the channel is silent, the leader of the oldest copy may be dead. */
 static void watch_leader(struct pipeline *p)
 {
-	const struct event *ev;
+	const struct event *ev = first_left(p);
 
-	if (list_is_empty(&p->left) || now_ms(p) - p->told_ms < WATCH_LEADER_MS)
-		return;
-	ev = list_entry(p->left.next, struct event, wait_link);
-	if (now_ms(p) - ev->held_ms >= WATCH_LEADER_MS)
+	if (ev && now_ms(p) - p->told_ms >= WATCH_LEADER_MS && now_ms(p) - ev->held_ms >= WATCH_LEADER_MS)
 		claim_wait_for_leader(p->claim, event_origin(ev));
 }
 

@@ -73,11 +73,6 @@ static int64_t now_ms(const struct readers *r)
 	return (int64_t)uv_now(r->loop);
 }
 
-static uint64_t score(uint64_t seed, uint64_t id)
-{
-	return hash_mix(seed ^ id * UINT64_C(0x9e3779b97f4a7c15));
-}
-
 static void set_turn(struct readers *r, struct turn *t, bool is_ours)
 {
 	if (t->is_ours == is_ours)
@@ -136,7 +131,7 @@ static size_t rank(const struct member *members, size_t n, uint64_t id, uint64_t
 	size_t before = 0;
 
 	for (size_t i = 0; i < n; i++)
-		before += score(members[i].seed, id) > own;
+		before += hash_score(members[i].seed, id) > own;
 	return before;
 }
 
@@ -163,7 +158,7 @@ static bool is_read_by_others(const struct readers *r, const struct turn *t, con
 	int64_t quiet_s = own.connection && own.last_message_ms ? (now_ms(r) - own.last_message_ms) / 1000 : INT64_MAX;
 
 	for (size_t i = 0; i < n; i++)
-		if (rank(members, n, t->id, score(members[i].seed, t->id)) < r->readers &&
+		if (rank(members, n, t->id, hash_score(members[i].seed, t->id)) < r->readers &&
 		    !is_read_by(&members[i], t->place, quiet_s))
 			return false;
 	return true;
@@ -171,7 +166,7 @@ static bool is_read_by_others(const struct readers *r, const struct turn *t, con
 
 static void judge(struct readers *r, struct turn *t, const struct member *members, size_t n, bool is_fresh)
 {
-	if (rank(members, n, t->id, score(r->seed, t->id)) < r->readers)
+	if (rank(members, n, t->id, hash_score(r->seed, t->id)) < r->readers)
 		take_turn(r, t);
 	else if (t->is_ours && is_fresh && now_ms(r) - t->ours_ms >= TURN_MS && is_read_by_others(r, t, members, n))
 		set_turn(r, t, false);
@@ -287,22 +282,15 @@ static void on_redis_state(void *owner, enum redis_state state)
 
 /* --- life --- */
 
-static int compare_ids(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
 /* Two sources with one id, which bring the same, have one place. */
 static void number(struct readers *r, const uint64_t *ids, const char *prefix)
 {
 	uint64_t *sorted = memory_alloc((r->count + 1) * sizeof(*sorted)), all = 0;
 
 	memcpy(sorted, ids, r->count * sizeof(*sorted));
-	qsort(sorted, r->count, sizeof(*sorted), compare_ids);
+	qsort(sorted, r->count, sizeof(*sorted), hash_compare);
 	for (size_t i = 0; i < r->count; i++) {
-		const uint64_t *at = bsearch(&ids[i], sorted, r->count, sizeof(*sorted), compare_ids);
+		const uint64_t *at = bsearch(&ids[i], sorted, r->count, sizeof(*sorted), hash_compare);
 
 		r->turns[i].id = ids[i];
 		r->turns[i].place = (size_t)(at - sorted);

@@ -66,13 +66,6 @@ void roster_begin(struct roster *r)
 		r->peers[i].is_alive = false;
 }
 
-static int compare_ids(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
 /* " ID ID ...", whose end is not a digit. */
 static void read_sources(struct peer *p, const char *at, const char *end)
 {
@@ -82,7 +75,7 @@ static void read_sources(struct peer *p, const char *at, const char *end)
 	p->source_count = n;
 	for (size_t i = 0; i < n; i++)
 		p->sources[i] = strtoull(at + i * ID_LEN, NULL, 16);
-	qsort(p->sources, n, sizeof(*p->sources), compare_ids);
+	qsort(p->sources, n, sizeof(*p->sources), hash_compare);
 }
 
 void roster_note(struct roster *r, const char *name, size_t name_len, const char *said, size_t len, int64_t now_ms)
@@ -116,28 +109,23 @@ size_t roster_alive(const struct roster *r)
 
 /* --- who leads --- */
 
-static uint64_t score(uint64_t seed, uint64_t source)
-{
-	return hash_mix(seed ^ source * UINT64_C(0x9e3779b97f4a7c15));
-}
-
 static bool may_lead(const struct peer *p, uint64_t source, int64_t now_ms)
 {
 	bool is_suspect = p->suspect_ms && now_ms - p->suspect_ms < ROSTER_SUSPECT_MS;
 
 	return p->is_alive && p->state == PEER_WORKING && !is_suspect &&
-	       bsearch(&source, p->sources, p->source_count, sizeof(source), compare_ids);
+	       bsearch(&source, p->sources, p->source_count, sizeof(source), hash_compare);
 }
 
 struct peer *roster_leader(struct roster *r, uint64_t source, uint64_t own_seed, int64_t now_ms)
 {
-	uint64_t most = score(own_seed, source);
+	uint64_t most = hash_score(own_seed, source);
 	struct peer *leader = NULL;
 
 	for (size_t i = 0; i < r->count; i++)
-		if (score(r->peers[i].seed, source) > most && may_lead(&r->peers[i], source, now_ms)) {
+		if (hash_score(r->peers[i].seed, source) > most && may_lead(&r->peers[i], source, now_ms)) {
 			leader = &r->peers[i];
-			most = score(leader->seed, source);
+			most = hash_score(leader->seed, source);
 		}
 	return leader;
 }

@@ -53,10 +53,9 @@ void roster_note(struct roster *r, const char *name, size_t name_len, const char
 /* How many listeners are alive. */
 size_t roster_alive(const struct roster *r);
 
-/* Returns the leader of a source: the first by rendezvous hashing (Thaler and Ravishankar, "Using name-based mappings
- * to increase hit rates", 1998) of those that are alive, working, no suspects, and hear it. All that know the same
- * listeners choose the same one, and the sources of one that leaves are spread over the others. NULL: it is the
- * listener with this seed, whatever is known of that one. */
+/* Returns the leader of a source: the first by rendezvous hashing (hash_score()) of those that are alive, working, no
+ * suspects, and hear it. All that know the same listeners choose the same one, and the sources of one that leaves are
+ * spread over the others. NULL: it is the listener with this seed, whatever is known of that one. */
 struct peer *roster_leader(struct roster *r, uint64_t source, uint64_t own_seed, int64_t now_ms);
 
 void roster_free(struct roster *r);
