@@ -22,7 +22,7 @@
  *   - LISTENERS, and PROMOTIONS, at each of which the row and the letters may vanish or stay, each for itself.
  *   - With GOOD_ALONE or BAD_ALONE the other message never comes.
  *   - One mark of the whole fleet may be under way for long; any other is carried out when it is sent, or never.
- *   - A look at a key, and the claim that may follow it, are one step. */
+ *   - A held message is claimed again at any time. */
 
 #ifndef LISTENERS
 #define LISTENERS 2
@@ -384,7 +384,7 @@ inline claim_release()
 	fi;
 }
 
-/* fail_store(), refuse() */
+/* fail_store(), pipeline_refuse_event() */
 inline on_stored_refused(v)
 {
 	note_epoch();
@@ -453,7 +453,7 @@ end_here:
 	do
 	:: STEP(IS_STORMY && state[MESSAGE] == NOT_AT_WORK, pipeline_receive(v))
 	:: STEP(state[MESSAGE] == EV_CLAIMING, on_claimed(v))
-	:: STEP(state[MESSAGE] == EV_HELD && IS_STORMY, state[MESSAGE] = EV_CLAIMING)	/* look() */
+	:: STEP(state[MESSAGE] == EV_HELD && IS_STORMY, state[MESSAGE] = EV_CLAIMING)	/* on_due() */
 	:: STEP(state[MESSAGE] == EV_HELD, state[MESSAGE] = EV_BATCHED)			/* on_hold_timer() */
 	:: STEP(state[MESSAGE] == EV_CLAIMING && IS_STORMY, state[MESSAGE] = EV_BATCHED)	/* CLAIM_UNKNOWN */
 	:: STEP(state[MESSAGE] == EV_BATCHED, insert_next(v))
