@@ -32,6 +32,12 @@
 #define JUDGED_MS   1000 /* for so long it stays known who leads */
 #define RUN_LEN     8
 
+/* A source of the settings. */
+struct named_source {
+	char *name;
+	uint64_t id;
+};
+
 /* A source of which messages have come. */
 struct source {
 	const char *name; /* as events have it: the key of the table is the address */
@@ -47,7 +53,8 @@ struct source {
 struct presence {
 	uv_loop_t *loop;
 	uv_timer_t timer;
-	const struct config *config;
+	struct named_source *named;
+	size_t named_count;
 	struct redis *redis; /* NULL: away */
 	char *key;
 	char *name;
@@ -94,22 +101,24 @@ uint64_t presence_source_id(const char *url, const char *name)
 	       (*name ? hash_text(name, strlen(name)) : 0);
 }
 
-/* By its address, if it is known: two fleets on one Redis may give one name to different feeds. */
-static uint64_t id_of(const struct config *c, const char *source)
+/* Two fleets on one Redis may give one name to different feeds, so the address counts. */
+static void name_sources(struct presence *p, const struct config *c)
 {
-	uint64_t id = hash_text(source, strlen(source));
-
-	for (size_t i = 0; i < c->sources.count; i++) {
-		char *name = config_source_name(c, i);
-
-		if (strcmp(name, source) == 0)
-			id = presence_source_id(config_source_url(c, i), "");
-		free(name);
-	}
+	p->named = memory_calloc(c->sources.count + c->feed_count + 1, sizeof(*p->named));
+	for (size_t i = 0; i < c->sources.count; i++)
+		p->named[p->named_count++] = (struct named_source){config_source_name(c, i),
+								   presence_source_id(config_source_url(c, i), "")};
 	for (size_t i = 0; i < c->feed_count; i++)
-		if (strcmp(c->feeds[i]->name, source) == 0)
-			id = presence_source_id(c->feeds[i]->url, source);
-	return id;
+		p->named[p->named_count++] = (struct named_source){
+			memory_strdup(c->feeds[i]->name), presence_source_id(c->feeds[i]->url, c->feeds[i]->name)};
+}
+
+static uint64_t id_of(const struct presence *p, const char *source)
+{
+	for (size_t i = p->named_count; i-- > 0;)
+		if (strcmp(p->named[i].name, source) == 0)
+			return p->named[i].id;
+	return hash_text(source, strlen(source));
 }
 
 static struct source *find_source(struct presence *p, const char *name)
@@ -122,7 +131,7 @@ static struct source *find_source(struct presence *p, const char *name)
 	if (!s) {
 		s = memory_calloc(1, sizeof(*s));
 		s->name = name;
-		s->id = id_of(p->config, name);
+		s->id = id_of(p, name);
 		HASH_ADD_PTR(p->sources, name, s);
 	}
 	p->last = s;
@@ -461,7 +470,7 @@ struct presence *presence_open(uv_loop_t *loop, const struct config *config, con
 	struct presence *p = memory_calloc(1, sizeof(*p));
 
 	p->loop = loop;
-	p->config = config;
+	name_sources(p, config);
 	p->key = memory_printf(PRESENCE_KEY_PREFIX "%s", config->claim_prefix);
 	p->name = memory_strdup(name);
 	p->seed = hash_text(name, strlen(name));
@@ -486,6 +495,9 @@ static void on_timer_closed(uv_handle_t *handle)
 		next = s->hh.next;
 		free(s);
 	}
+	for (size_t i = 0; i < p->named_count; i++)
+		free(p->named[i].name);
+	free(p->named);
 	roster_free(&p->roster);
 	resp_free(&p->command);
 	free(p->key);

@@ -26,7 +26,7 @@ typedef void presence_gone_cb(void *arg, uint16_t listener);
  */
 uint64_t presence_source_id(const char *url, const char *name);
 
-/* name, which our claims begin with and nobody else's, is copied. config must outlive the result. */
+/* name, which our claims begin with and nobody else's, is copied. */
 struct presence *presence_open(uv_loop_t *loop, const struct config *config, const char *name,
 			       presence_gone_cb *on_gone, void *arg);
 

@@ -170,7 +170,7 @@ static void open_as(const char *client)
 	played_redis_show_beats(client);
 	clock_stop();
 	uv_loop_init(&loop);
-	config = (struct config){.claim_prefix = (char *)"p:"};
+	config.claim_prefix = (char *)"p:";
 	redis = redis_open(&loop, &settings);
 	presence = presence_open(&loop, &config, "me@", on_gone, NULL);
 	for (int i = 0; i < SOURCES; i++) {
@@ -354,7 +354,7 @@ Test(presence, source_is_known_by_its_address_whoever_the_feed_knows_us_as)
 }
 
 /* Whose names may be another fleet's names of other feeds. */
-Test(presence, sources_of_the_settings_are_told_by_their_addresses)
+Test(presence_start, sources_of_the_settings_are_told_by_their_addresses)
 {
 	char *urls[] = {(char *)"ws://a/x", (char *)"b=ws://me@b/y"};
 	struct profile profile = {.name = "feed", .url = "wss://c/z"}, *feeds[] = {&profile};
@@ -363,6 +363,7 @@ Test(presence, sources_of_the_settings_are_told_by_their_addresses)
 	config.sources.count = 2;
 	config.feeds = feeds;
 	config.feed_count = 1;
+	set_up_later();
 	presence_hear(presence, "a#1");
 	presence_hear(presence, "b");
 	presence_hear(presence, "feed");
