@@ -27,6 +27,8 @@ const char *suite_env(const char *name)
 	return value;
 }
 
+static void write_name(const char *directory);
+
 const char *suite_directory(void)
 {
 	static char path[200];
@@ -37,6 +39,7 @@ const char *suite_directory(void)
 	if (!mkdtemp(path))
 		cr_assert_fail("cannot make the directory %s: %s", path, strerror(errno));
 	chmod(path, 0755); /* servers that run as another user must pass through */
+	write_name(path);
 	return path;
 }
 
@@ -109,6 +112,25 @@ void suite_at_end(void (*end)(void *thing), void *thing)
 		atexit(end_all);
 	*ending = (struct ending){end, thing, endings};
 	endings = ending;
+}
+
+static void remove_name(void *path)
+{
+	remove(path);
+	free(path);
+}
+
+/* tests/support/run prints the names of tests that run if it is ended. This is the first ending, so it comes last. */
+static void write_name(const char *directory)
+{
+	char *path = suite_text("%s/name", directory);
+	FILE *file = fopen(path, "we");
+
+	if (!file)
+		cr_assert_fail("cannot write %s: %s", path, strerror(errno));
+	fprintf(file, "%s/%s\n", criterion_current_test->category, criterion_current_test->name);
+	fclose(file);
+	suite_at_end(remove_name, path);
 }
 
 static int on_entry(const char *path, const struct stat *st, int kind, struct FTW *walk)

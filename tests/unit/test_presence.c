@@ -18,7 +18,7 @@ static uv_loop_t loop;
 static struct redis *redis;
 static struct presence *presence;
 static char gone[400];
-static char sources[SOURCES][8];
+static char sources[SOURCES][24];
 static char others_hear[500]; /* the ids of all these sources, each with a blank before it */
 static struct config config;
 
@@ -654,7 +654,7 @@ Test(presence, it_beats_each_tenth_of_a_second_while_a_listener_is_waited_for)
 /* This many listeners are alive: how long is it until the next beat while one of them is waited for? */
 static int gap_among(size_t n)
 {
-	static char names[100][8];
+	static char names[100][32];
 	const char *words[200];
 	int ms = 0;
 
