@@ -113,7 +113,7 @@ static bool may_lead(const struct peer *p, uint64_t source, int64_t now_ms)
 {
 	bool is_suspect = p->suspect_ms && now_ms - p->suspect_ms < ROSTER_SUSPECT_MS;
 
-	return p->is_alive && p->state == PEER_WORKING && !is_suspect &&
+	return p->is_alive && p->state == PEER_WORKING && !is_suspect && p->source_count &&
 	       bsearch(&source, p->sources, p->source_count, sizeof(source), hash_compare);
 }
 
