@@ -228,15 +228,14 @@ Test(ingest, what_a_producer_sent_before_its_reset_is_not_claimed_behind_a_drain
 	struct database *lock;
 	struct peer *p;
 
-	bench_start("--max-message 2KiB --max-inflight-bytes 12KiB --drain-timeout 1 --claim-ttl 600");
+	bench_start("--max-message 2KiB --max-inflight-bytes 12KiB --drain-timeout 3 --claim-ttl 600");
 	lock = database_open(database_conninfo(db));
 	database_exec(lock, "BEGIN; LOCK TABLE events");
 	p = peer_open_events(listener_ingest_port(listener), NULL);
 	peer_send_raw(p, frames, write_burst(frames, 0, 40));
 	cr_assert(wait_until(bench_metric("wsonce_ingest_paused") == 1, SETTLED_MS));
 	process_signal(listener_process(listener), SIGTERM);
-	cr_assert(wait_until(listener_has_logged(listener, "will retry the batch"),
-			     SETTLED_MS)); /* half of the drain timeout is over */
+	cr_assert(wait_until(listener_has_logged(listener, "will retry the batch"), SETTLED_MS));
 	peer_reset(p);
 	peer_free(p);
 	cr_assert_eq(process_wait(listener_process(listener), SETTLED_MS), 1, "there was nothing left");
