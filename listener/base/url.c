@@ -180,9 +180,9 @@ int url_port(const struct url *u)
 
 char *url_authority(const char *host, int port)
 {
-	bool is_v6 = strchr(host, ':') != NULL;
+	bool has_colons = strchr(host, ':') != NULL;
 
-	return memory_printf(port ? "%s%s%s:%d" : "%s%s%s", is_v6 ? "[" : "", host, is_v6 ? "]" : "", port);
+	return memory_printf(port ? "%s%s%s:%d" : "%s%s%s", has_colons ? "[" : "", host, has_colons ? "]" : "", port);
 }
 
 bool url_has_scheme(const struct url *u, const char *words)

@@ -198,10 +198,10 @@ struct http_threads *http_threads_open(const struct http_hall *hall, char *error
 	h->listener = listening_socket(hall->flag, hall->address, error, size);
 	if (h->listener >= 0 && start(h))
 		return h;
-	if (h->listener >= 0)
+	if (h->listener >= 0) {
 		snprintf(error, size, "%s: libmicrohttpd cannot start on %s", hall->flag, hall->address);
-	if (h->listener >= 0)
 		close(h->listener);
+	}
 	url_clear(&h->bound);
 	free(h);
 	return NULL;

@@ -16,7 +16,8 @@ void batch_init(struct batch *b, size_t max_count, size_t max_bytes)
 void batch_free(struct batch *b)
 {
 	free(b->events);
-	*b = (struct batch){NULL};
+	b->events = NULL;
+	b->count = 0;
 }
 
 void batch_clear(struct batch *b)

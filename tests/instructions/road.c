@@ -4,7 +4,7 @@
  * too, so that two runs are the same to the instruction.
  *
  *   road winner N    every claim is won, every row is stored
- *   road loser N     every claim is another's, and done when it is looked at again
+ *   road loser N     every claim is another's, and done when it is asked for again
  *   road profile N   as winner; a profile of five rules reads the messages, and the last rule matches
  *   road exploded N  the same with frames of 50 messages each
  *   road about       what it was built with, as JSON */
@@ -28,7 +28,6 @@ enum {
 	US_PER_MESSAGE = 10, /* 100,000 messages/s */
 	TURNS_MAX = 1000,    /* after the last message, until all has settled */
 	CALLS_MAX = 1 << 16, /* commands without an answer */
-	KEYS_MAX = 1 << 16,  /* of one command */
 	WALL_S = 1700000000, /* 2023; the monotonic clock's zero */
 };
 
@@ -114,8 +113,7 @@ void *realloc(void *block, size_t size)
 struct call {
 	redis_cb *cb;
 	void *arg;
-	struct redis_reply *reply; /* NULL: done marks, one for each key */
-	size_t keys;
+	struct redis_reply *reply;
 };
 
 struct redis {
@@ -123,7 +121,7 @@ struct redis {
 	struct call calls[CALLS_MAX]; /* a ring */
 	size_t sent;
 	size_t answered;
-	struct redis_reply *marks[KEYS_MAX];
+	bool is_claimed[EVENTS_MAX + 1]; /* loser: by the other listener, as we know by now */
 };
 
 static struct redis the_redis;
@@ -132,8 +130,6 @@ struct redis *redis_open(uv_loop_t *loop, const struct redis_settings *settings)
 {
 	(void)loop;
 	the_redis.owner = settings->owner;
-	for (size_t i = 0; i < KEYS_MAX; i++)
-		the_redis.marks[i] = &done;
 	return &the_redis;
 }
 
@@ -171,28 +167,38 @@ static bool has_word(const char *bytes, size_t len, const char *word)
 	return false;
 }
 
-static size_t count_words(const char *bytes)
+/* The number of the event whose id ends the key of SET: its fifth line. */
+static size_t number_of(const char *bytes)
 {
 	size_t n = 0;
 
-	for (bytes++; *bytes != '\r'; bytes++)
-		n = n * 10 + (size_t)(*bytes - '0');
+	for (int lines = 0; lines < 4; bytes++)
+		lines += *bytes == '\n';
+	for (; *bytes != '\r'; bytes++)
+		n = *bytes < '0' || *bytes > '9' ? 0 : n * 10 + (size_t)(*bytes - '0');
 	return n;
+}
+
+/* The loser's first claim is the other listener's, who has stored the event when it is claimed again. */
+static struct redis_reply *answer_claim(struct redis *r, const char *bytes)
+{
+	bool *is_claimed = &r->is_claimed[number_of(bytes)];
+
+	if (path->claim != &other)
+		return path->claim;
+	*is_claimed = !*is_claimed;
+	return *is_claimed ? &other : &done;
 }
 
 int redis_send(struct redis *r, const char *bytes, size_t len, redis_cb *cb, void *arg)
 {
 	struct call *call = &r->calls[r->sent++ % CALLS_MAX];
 
-	*call = (struct call){cb, arg, &okay, 0};
+	*call = (struct call){cb, arg, &okay};
 	if (r->sent - r->answered > CALLS_MAX)
 		fail("more commands wait for an answer than there is room for");
-	if (has_word(bytes, len, "NX\r")) {
-		call->reply = path->claim;
-	} else if (has_word(bytes, len < 30 ? len : 30, "MGET\r")) {
-		call->reply = NULL;
-		call->keys = count_words(bytes) - 1;
-	}
+	if (has_word(bytes, len, "NX\r"))
+		call->reply = answer_claim(r, bytes);
 	return 0;
 }
 
@@ -242,12 +248,9 @@ static bool answer_commands(struct redis *r)
 
 	while (r->answered < end) {
 		struct call call = r->calls[r->answered++ % CALLS_MAX];
-		struct redis_reply marks = {.type = REPLY_ARRAY, .elements = call.keys, .element = r->marks};
 
-		if (call.keys > KEYS_MAX)
-			fail("a command has more keys than there is room for");
 		if (call.cb)
-			call.cb(r->owner, call.arg, call.reply ? call.reply : &marks);
+			call.cb(r->owner, call.arg, call.reply);
 	}
 	return is_any;
 }
@@ -363,18 +366,6 @@ int store_put_cursors(struct store *s, const struct cursors *cursors, uint32_t e
 int store_read_cursors(struct store *s, const char *const *sources, size_t n)
 {
 	(void)s, (void)sources, (void)n;
-	return -1;
-}
-
-int store_read_members(struct store *s, const char *name)
-{
-	(void)s, (void)name;
-	return -1;
-}
-
-int store_read_newest(struct store *s, size_t most)
-{
-	(void)s, (void)most;
 	return -1;
 }
 
