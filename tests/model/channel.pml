@@ -231,6 +231,7 @@ inline on_claimed()
 		publish(EPOCH_OF(key));
 		settle();
 	:: IS_MARK(key) && epoch[me] == EPOCH_OF(key) && !is_sure[me] -> state[me] = BATCHED;
+	:: IS_MARK(key) && epoch[me] == EPOCH_OF(key) && !is_sure[me] -> state[me] = HELD;	/* WAIT_EPOCH */
 	:: IS_MARK(key) && epoch[me] != EPOCH_OF(key) ->
 		if
 		:: epoch[me] -> key = CLAIM(me);	/* lua/seize.lua */

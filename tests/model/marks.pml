@@ -392,6 +392,7 @@ inline on_stored_refused(v)
 	:: state[MESSAGE] = EV_REFUSED;
 	:: IS_STORMY -> claim_release(); state[MESSAGE] = EV_HELD;		/* give_back() */
 	:: state[OTHER] == EV_BEHIND -> state[MESSAGE] = EV_BEHIND; state[OTHER] = EV_BATCHED;	/* try_other() */
+	:: state[OTHER] == EV_BEHIND -> state[MESSAGE] = EV_BEHIND; state[OTHER] = EV_CLAIMING;	/* the claim was given back */
 	fi;
 }
 
@@ -455,6 +456,8 @@ end_here:
 	:: STEP(state[MESSAGE] == EV_CLAIMING, on_claimed(v))
 	:: STEP(state[MESSAGE] == EV_HELD && IS_STORMY, state[MESSAGE] = EV_CLAIMING)	/* on_due() */
 	:: STEP(state[MESSAGE] == EV_HELD, state[MESSAGE] = EV_BATCHED)			/* on_hold_timer() */
+	:: STEP(IS_STORMY && state[MESSAGE] == EV_HELD && state[OTHER] == EV_BEHIND,
+		state[MESSAGE] = EV_BEHIND; state[OTHER] = EV_CLAIMING)			/* wait_behind() */
 	:: STEP(state[MESSAGE] == EV_CLAIMING && IS_STORMY, state[MESSAGE] = EV_BATCHED)	/* CLAIM_UNKNOWN */
 	:: STEP(state[MESSAGE] == EV_BATCHED, insert_next(v))
 	:: STEP(state[MESSAGE] == EV_STORING, commit_insert(v))
