@@ -248,18 +248,17 @@ static void judge_info(struct findings *f, const json_t *info)
 #define TEXT    500
 
 /* The commands of listeners. % stands for a claim's key. The digest is of the script "return". */
-static const char tries[] =
-	"SET % check NX GET EX 5;GET %;EXPIRE % 5;PEXPIRE % 5000;DEL %;"
-	"HSET % check 1;HGET % check;HGETALL %;DEL %;ZADD % 1 check;ZRANGE % 0 -1;ZREMRANGEBYSCORE % 0 0;ZREM % check;"
-	"TIME;CLIENT ID;CLIENT LIST ID 1;SCRIPT LOAD return;EVAL return 1 %;"
-	"EVALSHA 63143b6f8007b98c53ca2149822777b3566f9241 1 %;PING";
+static const char tries[] = "SET % check NX GET EX 5;GET %;EXPIRE % 5;PEXPIRE % 5000;DEL %;"
+			    "HSET % check 1;HGET % check;HGETALL %;DEL %;"
+			    "TIME;CLIENT ID;CLIENT LIST ID 1;SCRIPT LOAD return;EVAL return 1 %;"
+			    "EVALSHA 63143b6f8007b98c53ca2149822777b3566f9241 1 %;PING";
 
 /* % stands for a channel without subscribers. SUBSCRIBE comes last, because the connection then accepts no other
  * command. */
 static const char channel_tries[] = "PUBLISH % check;SUBSCRIBE %";
 
 /* Prefixes of the other keys. An ACL may have a pattern for each. */
-static const char *const other_keys[] = {"wsonce:prefixes", "wsonce:readers:", "wsonce:lease:", PRESENCE_KEY_PREFIX};
+static const char *const other_keys[] = {"wsonce:lease:", PRESENCE_KEY_PREFIX};
 
 struct rights {
 	struct redis_query *redis;

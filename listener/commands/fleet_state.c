@@ -159,7 +159,7 @@ static struct redis_query *ask_redis(struct reading *r)
 	return q;
 }
 
-#define SAID_MAX 65536 /* bytes of what a listener says: 17 for each source */
+#define SAID_MAX (1 << 20) /* bytes of what a listener says: 21 for each source */
 
 /* What a listener told Redis about itself. */
 struct heartbeat {
@@ -171,16 +171,13 @@ static struct heartbeat read_heartbeat(struct redis_query *q, const char *prefix
 {
 	char *key = memory_printf(PRESENCE_KEY_PREFIX "%s", prefix), *said = memory_calloc(1, SAID_MAX);
 	const char *owner = member_text(report, "owner"), *trouble;
-	const char *const exists[] = {"HEXISTS", key, owner}, *const get[] = {"HGET", key, owner};
+	const char *const get[] = {"HGET", key, owner};
 	struct heartbeat beat = {.is_there = -1, .trouble = ""};
 	int64_t number = 0;
 
 	if (q && *owner && strcmp(member_text(report, "redis"), "none") != 0 &&
-	    redis_query_command(q, exists, 3, said, SAID_MAX, &number) == 0)
-		beat.is_there = number > 0;
-	*said = '\0';
-	if (beat.is_there == 1)
-		redis_query_command(q, get, 3, said, SAID_MAX, &number);
+	    redis_query_command(q, get, 3, said, SAID_MAX, &number) == 0)
+		beat.is_there = *said != '\0';
 	trouble = strchr(said, '\n');
 	snprintf(beat.trouble, sizeof(beat.trouble), "%s",
 		 beat.is_there < 1 ? member_text(report, "trouble")

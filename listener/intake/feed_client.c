@@ -54,6 +54,8 @@ struct feed_client {
 	size_t ends;        /* open connections that ended since the last good one */
 	int64_t trouble_ms; /* loop clock, when invalid data was last logged; 0: never */
 	int64_t last_message_ms;
+	uint64_t data;
+	int64_t data_ms;
 	uint64_t connects;
 	uint64_t replies;
 	struct rule_count *rules;
@@ -379,6 +381,10 @@ static void on_line_count(void *arg, const struct profile_rule *rule, const stru
 	count->sends += more->sends;
 	c->replies += more->sends;
 	c->events += more->events;
+	if (more->events || more->rejected || more->filtered) {
+		c->data++;
+		c->data_ms = now_ms(c);
+	}
 	c->barren = more->events ? 0 : c->barren + more->rejected;
 	c->is_good |= more->events || rule->ready;
 }
@@ -588,7 +594,10 @@ struct feed_client_view feed_client_view(const struct feed_client *c)
 		.is_open = c->state == STATE_OPEN,
 		.is_standby = c->state == STATE_STANDBY,
 		.is_stopped = c->state == STATE_STOPPED,
+		.open_ms = c->state == STATE_OPEN ? feed_connection_opened_ms(c->now) : 0,
 		.last_message_ms = c->last_message_ms,
+		.data = c->data,
+		.data_ms = c->data_ms,
 		.barren = c->barren,
 		.rules = c->rules,
 		.connects = c->connects,

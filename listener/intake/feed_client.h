@@ -87,7 +87,12 @@ struct feed_client_view {
 	bool is_open;
 	bool is_standby; /* not started */
 	bool is_stopped; /* for good, because of a rule or a close code */
+	int64_t open_ms; /* loop clock, when the connection was opened; 0: it is not open */
 	int64_t last_message_ms;
+	/* Messages with data, which events or dead letters come from or a filter drops, and the time of the last one: a
+	 * feed that has forgotten what we subscribed to may go on sending heartbeats. */
+	uint64_t data;
+	int64_t data_ms;
 	const struct rule_count *rules; /* one for each rule of the profile, then one for unmatched frames */
 	uint64_t connects;
 	uint64_t barren; /* dead letters since the last event */

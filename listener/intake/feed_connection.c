@@ -686,6 +686,11 @@ int64_t feed_connection_since_ms(const struct feed_connection *conn)
 	return conn->since_ms;
 }
 
+int64_t feed_connection_opened_ms(const struct feed_connection *conn)
+{
+	return conn->opened_ms;
+}
+
 bool feed_connection_is_behind(const struct feed_connection *conn)
 {
 	if (!conn->dial)

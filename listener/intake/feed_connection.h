@@ -36,7 +36,8 @@ void feed_connection_free(struct feed_connection *conn, unsigned int code);
 void feed_connection_tick(struct feed_connection *conn);
 
 bool feed_connection_is_open(const struct feed_connection *conn);
-int64_t feed_connection_since_ms(const struct feed_connection *conn); /* loop clock, when it was created */
+int64_t feed_connection_since_ms(const struct feed_connection *conn);  /* loop clock, when it was created, */
+int64_t feed_connection_opened_ms(const struct feed_connection *conn); /* and opened */
 
 /* True if it is older than max_age_s allows. */
 bool feed_connection_is_too_old(const struct feed_connection *conn);

@@ -10,7 +10,7 @@
 #include "intake/profiles.h"
 #include "net/dial.h"
 #include "road/presence.h"
-#include "road/readers.h"
+#include "road/reading.h"
 
 struct sources {
 	struct ws *ws;
@@ -18,45 +18,41 @@ struct sources {
 	struct dialler *dialler;
 	struct requests *requests; /* NULL: no profile makes an HTTP call */
 	struct profiles *profiles;
-	struct readers *readers; /* NULL: every listener reads every source */
+	struct readings *readings; /* what the fleet hears of them; NULL: there is no Redis */
 	size_t count;
 	struct profile *items[]; /* those of --source first; this file frees them */
 };
 
-/* --- turns --- */
+/* --- what the fleet hears of them --- */
 
+static struct reading on_ask(void *arg, size_t i)
+{
+	const struct sources *all = arg;
+	struct feed_client_view view = profiled_view(profiles_at(all->profiles, i));
+
+	return (struct reading){.open_ms = view.open_ms, .messages = view.data, .last_ms = view.data_ms};
+}
+
+/* Exclusive sources have a lease instead of turns. */
 static void on_turn(void *arg, size_t i, bool is_ours)
 {
 	struct sources *all = arg;
 
+	if (all->items[i]->fleet == FLEET_EXCLUSIVE)
+		return;
 	log_info(is_ours ? "reading a source" : "leaving a source to another listener", "source=%s url=%s",
 		 sources_view(all, i).name, sources_view(all, i).url);
 	profiled_set_turn(profiles_at(all->profiles, i), is_ours);
 }
 
-static struct reading on_ask(void *arg, size_t i)
+static void join_fleet(struct sources *all)
 {
-	const struct sources *all = arg;
-	struct source_view view = sources_view(all, i);
+	struct presence *presence = claim_presence(pipeline_claim(ws_owner(all->ws)));
 
-	return (struct reading){.connection = view.is_open ? view.connects : 0,
-				.last_message_ms = view.last_message_ms};
-}
-
-/* Starts taking turns at sources. Exclusive sources have a lease instead. */
-static void open_readers(struct sources *all)
-{
-	const struct config *config = all->config;
-	size_t n = 0;
-	uint64_t *ids = memory_calloc(all->count, sizeof(*ids));
-
-	for (size_t i = 0; i < config->sources.count; i++)
-		ids[n++] = presence_source_id(config_source_url(config, i), "");
-	for (size_t i = 0; i < config->feed_count; i++)
-		ids[n++] = presence_source_id(config->feeds[i]->url, config->feeds[i]->name);
-	all->readers = readers_open(ws_loop(all->ws), config, ids, n,
-				    &(struct readers_owner){.on_ask = on_ask, .on_turn = on_turn, .arg = all});
-	free(ids);
+	if (!presence)
+		return;
+	all->readings = presence_readings(presence);
+	readings_set_owner(all->readings, &(struct reading_owner){.on_ask = on_ask, .on_turn = on_turn, .arg = all});
 }
 
 /* --- life --- */
@@ -105,8 +101,7 @@ struct sources *sources_open(struct ws *ws, const struct config *config, char *e
 							       .dialler = dialler,
 							       .requests = all->requests},
 				      all->items, count);
-	if (config->readers)
-		open_readers(all);
+	join_fleet(all);
 	return all;
 }
 
@@ -118,7 +113,7 @@ size_t sources_count(const struct sources *s)
 /* True if a source that waits counts as ready, since another listener reads it. False until the turns are known. */
 static bool may_stand_by(const struct sources *all)
 {
-	return !all->readers || readers_know(all->readers);
+	return !all->config->readers || readings_know(all->readings);
 }
 
 struct source_view sources_view(const struct sources *s, size_t i)
@@ -145,8 +140,8 @@ struct source_view sources_view(const struct sources *s, size_t i)
 
 void sources_close(struct sources *all)
 {
-	if (all->readers)
-		readers_close(all->readers);
+	if (all->readings)
+		readings_set_owner(all->readings, NULL);
 	profiles_close(all->profiles);
 	if (all->requests)
 		requests_close(all->requests);

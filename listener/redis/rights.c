@@ -10,19 +10,17 @@
 
 #include "base/text.h"
 #include "forget.lua.h"
-#include "heartbeat.lua.h"
 #include "inherit.lua.h"
 #include "lease.lua.h"
 #include "presence.lua.h"
-#include "register.lua.h"
 #include "release.lua.h"
 #include "renew.lua.h"
 #include "seize.lua.h"
 
 #define SHA_LEN 40
 
-static const char *const scripts[] = {LUA_FORGET,   LUA_HEARTBEAT, LUA_INHERIT, LUA_LEASE, LUA_PRESENCE,
-				      LUA_REGISTER, LUA_RELEASE,   LUA_RENEW,   LUA_SEIZE};
+static const char *const scripts[] = {LUA_FORGET,  LUA_INHERIT, LUA_LEASE, LUA_PRESENCE,
+				      LUA_RELEASE, LUA_RENEW,   LUA_SEIZE};
 
 static bool has_sha(const char *script, const char *sha)
 {

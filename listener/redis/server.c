@@ -14,7 +14,6 @@
 #include "base/log_spell.h"
 #include "base/memory.h"
 #include "base/secret.h"
-#include "heartbeat.lua.h"
 #include "presence.lua.h"
 #include "redis/rights.h"
 #include "redis/sentinel.h"
@@ -28,7 +27,6 @@
 
 static const char *const state_names[] = {"down", "connecting", "ready", "closing"};
 static const char *const script_texts[REDIS_SCRIPTS] = {
-	[REDIS_HEARTBEAT] = LUA_HEARTBEAT,
 	[REDIS_PRESENCE] = LUA_PRESENCE,
 	[REDIS_RELEASE] = LUA_RELEASE,
 	[REDIS_RENEW] = LUA_RENEW,

@@ -25,7 +25,6 @@
 #include "redis/connection.h"
 #include "inherit.lua.h"
 #include "seize.lua.h"
-#include "road/registry.h"
 #include "road/mac.h"
 #include "base/counters.h"
 
@@ -43,7 +42,6 @@ struct claim {
 	struct redis *redis;       /* NULL: --redis none */
 	struct presence *presence; /* NULL as well */
 	struct done_channel *channel;
-	struct registry registry;
 	struct claim_callbacks on;
 	const char *prefix;
 	size_t prefix_len;
@@ -54,6 +52,7 @@ struct claim {
 	char ttl[24];
 	char take_tail[64]; /* of a claim command, as it goes over the wire; of a mark: */
 	char mark_tail[64];
+	char database[40];     /* its id; "": unknown, or it has none */
 	uint32_t epoch;        /* of the database; 0: unknown */
 	struct stamp stamp;    /* the last time written */
 	struct mac_key *key;   /* for the MACs of marks; NULL if they have none */
@@ -561,31 +560,27 @@ static void on_redis_state(void *owner, enum redis_state state)
 	done_channel_set_redis(c->channel, state == REDIS_READY ? c->redis : NULL);
 	if (state != REDIS_READY)
 		return;
-	registry_enter(&c->registry);
 	while (mark_queue_take(&c->owed, &mark))
 		send_mark(c, &mark);
 }
 
 void claim_set_database(struct claim *c, const char *id)
 {
-	registry_set_database(&c->registry, id);
+	snprintf(c->database, sizeof(c->database), "%s", id);
+	if (c->presence)
+		presence_set_database(c->presence, id);
 	done_channel_set_place(c->channel, id, c->epoch);
-}
-
-void claim_restore(struct claim *c)
-{
-	registry_enter(&c->registry);
 }
 
 void claim_set_epoch(struct claim *c, uint32_t epoch)
 {
 	c->epoch = epoch;
-	done_channel_set_place(c->channel, c->registry.database, epoch);
+	done_channel_set_place(c->channel, c->database, epoch);
 }
 
 bool claim_has_other_leader(struct claim *c, const char *source)
 {
-	if (!c->presence || c->registry.is_foreign)
+	if (!c->presence || presence_is_foreign(c->presence))
 		return false;
 	presence_hear(c->presence, source);
 	return presence_has_other_leader(c->presence, source);
@@ -646,7 +641,7 @@ bool claim_is_used(const struct claim *c)
 
 bool claim_is_ready(const struct claim *c)
 {
-	return c->redis && redis_state(c->redis) == REDIS_READY && !c->registry.is_foreign;
+	return c->redis && redis_state(c->redis) == REDIS_READY && !presence_is_foreign(c->presence);
 }
 
 void claim_say(struct claim *c, const char *trouble)
@@ -668,7 +663,6 @@ uint64_t claim_unanswered(const struct claim *c)
 static void claim_free(struct claim *c)
 {
 	resp_free(&c->command);
-	registry_free(&c->registry);
 	for (unsigned int tag = 0; tag < REDIS_TAGS; tag++) {
 		mark_queue_free(&c->sent[tag]);
 		free((char *)c->heads[tag].at);
@@ -693,6 +687,13 @@ static void on_owner_gone(void *arg, uint16_t owner)
 	struct claim *c = arg;
 
 	c->on.on_owner_gone(c->on.arg, owner);
+}
+
+static void on_foreign(void *arg, const char *sentence)
+{
+	struct claim *c = arg;
+
+	c->on.on_foreign(c->on.arg, sentence);
 }
 
 static size_t on_done(void *arg, struct done *events, size_t n)
@@ -732,10 +733,8 @@ struct claim *claim_open(uv_loop_t *loop, const struct config *config, const str
 	c->channel = done_channel_open(loop, config, on_done, c);
 	if (strcmp(config->redis, "none") == 0)
 		return c;
-	c->presence = presence_open(loop, config, c->owner, on_owner_gone, c);
+	c->presence = presence_open(loop, config, c->owner, on_owner_gone, on_foreign, c);
 	c->redis = redis_open(loop, &settings);
-	c->registry = (struct registry){
-		.redis = c->redis, .prefix = c->prefix, .on_foreign = c->on.on_foreign, .arg = c->on.arg};
 	return c;
 }
 
@@ -762,6 +761,11 @@ void claim_close(struct claim *c, void (*done)(void *arg), void *arg)
 		return;
 	redis_close(c->redis, on_part_closed, c);
 	presence_close(c->presence, on_part_closed, c);
+}
+
+struct presence *claim_presence(const struct claim *c)
+{
+	return c->presence;
 }
 
 const char *claim_owner(const struct claim *c)

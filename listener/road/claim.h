@@ -93,9 +93,6 @@ void claim_mark(struct claim *c, struct event *ev, enum claim_mark kind);
 /* The id of the database that the claims are about, "" if it has none: no other may have the same prefix. */
 void claim_set_database(struct claim *c, const char *id);
 
-/* To be called each few seconds: makes what is no event's, and a flush of Redis took away. */
-void claim_restore(struct claim *c);
-
 /* The epoch that the database is in, 0 if it is not known. Marks say it, and only marks that say the same
  * are read as CLAIM_DONE and CLAIM_DEAD; others are as good as absent. What was marked before keeps the epoch that it
  * was marked in. */
@@ -106,6 +103,9 @@ uint64_t claim_unanswered(const struct claim *c);
 
 /* done is called from the loop when nothing of c is left. */
 void claim_close(struct claim *c, void (*done)(void *arg), void *arg);
+
+/* Who is alive, and what each listener reads; NULL with --redis none. */
+struct presence *claim_presence(const struct claim *c);
 
 /* The name of this instance in its claims, and in the keys by which others know that it is alive. */
 const char *claim_owner(const struct claim *c);

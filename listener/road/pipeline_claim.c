@@ -485,7 +485,6 @@ void pipeline_on_renew_timer(uv_timer_t *timer)
 
 	for (size_t i = 0; claim_is_ready(p->claim) && i < sizeof(states) / sizeof(*states); i++)
 		each_claim(p, states[i], is_lease_due, renew);
-	claim_restore(p->claim);
 }
 
 /* --- a listener that cannot store --- */

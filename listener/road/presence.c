@@ -17,6 +17,7 @@
 #include "base/memory.h"
 #include "redis/reply.h"
 #include "redis/resp.h"
+#include "road/reading.h"
 
 #include <uthash.h> /* after memory.h, which has its allocator */
 
@@ -31,17 +32,13 @@
 #define WAIT_MS     2000 /* since an event was last seen to wait; more than between two claims of one */
 #define JUDGED_MS   1000 /* for so long it stays known who leads */
 #define RUN_LEN     8
-
-/* A source of the settings. */
-struct named_source {
-	char *name;
-	uint64_t id;
-};
+#define KEYS_MAX    8
 
 /* A source of which messages have come. */
 struct source {
 	const char *name; /* as events have it: the key of the table is the address */
 	uint64_t id;
+	size_t dialled; /* its number in reading.h */
 	int64_t heard_ms;
 	bool is_told; /* the last beat named it */
 	uint64_t known_at;
@@ -53,15 +50,20 @@ struct source {
 struct presence {
 	uv_loop_t *loop;
 	uv_timer_t timer;
-	struct named_source *named;
-	size_t named_count;
-	struct redis *redis; /* NULL: away */
-	char *key;
+	struct readings *readings;
+	struct redis *redis;  /* NULL: away */
+	const char *prefix;   /* of claims, the settings' */
+	char *keys[KEYS_MAX]; /* ours, and those of the prefixes that ours begins with */
+	size_t key_count;
 	char *name;
 	uint64_t seed;
 	enum peer_state state;
 	char trouble[200]; /* "": none */
+	char database[40]; /* the id of ours; "": unknown */
+	bool was_ours;     /* ever: the prefix; only then the beats say what database this is */
+	bool is_foreign;
 	presence_gone_cb *on_gone;
+	presence_foreign_cb *on_foreign;
 	void *arg;
 	struct source *sources, *last; /* the table, and the one found last */
 	struct roster roster;
@@ -71,6 +73,7 @@ struct presence {
 	size_t asked_count; /* of the question on its way; 0: there is none */
 	bool is_beating;    /* a beat has no answer yet */
 	bool may_list;      /* as far as is known, since Redis was last ready */
+	bool is_refused;    /* the last beat that was answered, and the log has said so */
 	bool has_error_logged;
 	int64_t beat_ms;  /* loop clock, of the last beat, */
 	int64_t due_ms;   /* and of the next one */
@@ -89,38 +92,6 @@ static int64_t now_ms(const struct presence *p)
 
 /* --- sources --- */
 
-uint64_t presence_source_id(const char *url, const char *name)
-{
-	const char *host = strstr(url, "://");
-	const char *path, *at;
-
-	host = host ? host + 3 : url;
-	path = host + strcspn(host, "/?#");
-	at = memrchr(host, '@', (size_t)(path - host)); /* who a feed knows us as does not matter */
-	return hash_text(url, (size_t)(host - url)) * 31 + hash_text(at ? at + 1 : host, strlen(at ? at + 1 : host)) +
-	       (*name ? hash_text(name, strlen(name)) : 0);
-}
-
-/* Two fleets on one Redis may give one name to different feeds, so the address counts. */
-static void name_sources(struct presence *p, const struct config *c)
-{
-	p->named = memory_calloc(c->sources.count + c->feed_count + 1, sizeof(*p->named));
-	for (size_t i = 0; i < c->sources.count; i++)
-		p->named[p->named_count++] = (struct named_source){config_source_name(c, i),
-								   presence_source_id(config_source_url(c, i), "")};
-	for (size_t i = 0; i < c->feed_count; i++)
-		p->named[p->named_count++] = (struct named_source){
-			memory_strdup(c->feeds[i]->name), presence_source_id(c->feeds[i]->url, c->feeds[i]->name)};
-}
-
-static uint64_t id_of(const struct presence *p, const char *source)
-{
-	for (size_t i = p->named_count; i-- > 0;)
-		if (strcmp(p->named[i].name, source) == 0)
-			return p->named[i].id;
-	return hash_text(source, strlen(source));
-}
-
 static struct source *find_source(struct presence *p, const char *name)
 {
 	struct source *s = p->last;
@@ -131,7 +102,9 @@ static struct source *find_source(struct presence *p, const char *name)
 	if (!s) {
 		s = memory_calloc(1, sizeof(*s));
 		s->name = name;
-		s->id = id_of(p, name);
+		s->dialled = readings_find(p->readings, name);
+		s->id = s->dialled < readings_count(p->readings) ? readings_id(p->readings, s->dialled)
+								 : hash_text(name, strlen(name));
 		HASH_ADD_PTR(p->sources, name, s);
 	}
 	p->last = s;
@@ -346,26 +319,87 @@ static void judge_silent(struct presence *p)
 			gone(p, (uint16_t)(i + 1));
 }
 
+/* --- another database with our prefix --- */
+
+static void find_foreign(struct presence *p, const char *database)
+{
+	char sentence[600];
+
+	snprintf(sentence, sizeof(sentence),
+		 "--claim-prefix %.300s: in this Redis the listeners of another database, with the id %.40s, use this "
+		 "prefix or its beginning; choose another prefix, or stop them",
+		 p->prefix, database);
+	redis_mask(p->redis, sentence);
+	if (!p->is_foreign && !p->was_ours)
+		p->on_foreign(p->arg, sentence);
+	if (!p->is_foreign)
+		log_warn("not using redis; the unique key decides", "reason=%s", sentence);
+	p->is_foreign = true;
+}
+
+/* Says of which database we are not before it knows that no other uses the prefix, so that one that is started by
+ * mistake does not disturb those at work. */
+static void judge_database(struct presence *p, const char *other)
+{
+	if (!*p->database || !p->redis)
+		return;
+	if (*other) {
+		find_foreign(p, other);
+		return;
+	}
+	if (p->is_foreign)
+		log_info("using redis again", "prefix=%s", p->prefix);
+	if (!p->was_ours)
+		hasten(p, p->beat_ms + SOON_MS);
+	p->is_foreign = false;
+	p->was_ours = true;
+}
+
+void presence_set_database(struct presence *p, const char *id)
+{
+	if (strcmp(p->database, id) == 0)
+		return;
+	snprintf(p->database, sizeof(p->database), "%s", id);
+	hasten(p, now_ms(p));
+}
+
+bool presence_is_foreign(const struct presence *p)
+{
+	return p->is_foreign;
+}
+
 /* --- beats --- */
 
 static void on_refused(struct presence *p, const char *reason)
 {
-	log_debug("redis rejects the beat", "reason=%s", reason);
-	roster_begin(&p->roster); /* if nobody is known, act alone */
-	if (p->redis && strncmp(reason, "NOSCRIPT", 8) == 0)
+	bool is_forgotten = strncmp(reason, "NOSCRIPT", 8) == 0;
+
+	log_write(is_forgotten || p->is_refused ? LOG_DEBUG : LOG_WARN,
+		  "redis rejects the beat: this listener acts as if it were alone", "reason=%s", reason);
+	p->is_refused |= !is_forgotten;
+	roster_begin(&p->roster);
+	if (p->redis && is_forgotten)
 		redis_load_scripts(p->redis);
 }
 
 static void read_answer(struct presence *p, const struct redis_reply *reply)
 {
+	char database[40], other[40] = "";
+
 	roster_begin(&p->roster);
 	for (size_t i = 0; i + 1 < reply->elements; i += 2) {
 		const struct redis_reply *name = reply->element[i], *said = reply->element[i + 1];
 
-		if (name->type == REPLY_STRING && said->type == REPLY_STRING &&
-		    (name->len != strlen(p->name) || memcmp(name->str, p->name, name->len) != 0))
-			roster_note(&p->roster, name->str, name->len, said->str, said->len, now_ms(p));
+		if (name->type != REPLY_STRING || said->type != REPLY_STRING)
+			continue;
+		roster_note(&p->roster, name->str, name->len, said->str, said->len, now_ms(p));
+		roster_other_database(said->str, said->len, p->database, database);
+		if (*database)
+			memcpy(other, database, sizeof(other));
 	}
+	judge_database(p, other);
+	if (!p->is_foreign)
+		readings_judge(p->readings, &p->roster, p->beat_ms, now_ms(p));
 }
 
 static void on_answer(void *owner, void *arg, const struct redis_reply *reply)
@@ -381,6 +415,7 @@ static void on_answer(void *owner, void *arg, const struct redis_reply *reply)
 		on_refused(p, reply->type == REPLY_ERROR ? reply->str : "an answer of another type");
 		return;
 	}
+	p->is_refused = false;
 	read_answer(p, reply);
 	judge_silent(p);
 	list(p);
@@ -390,16 +425,22 @@ static void on_answer(void *owner, void *arg, const struct redis_reply *reply)
 static char *describe(struct presence *p)
 {
 	const char *client = redis_client(p->redis);
-	size_t size = 80 + 17 * (size_t)HASH_COUNT(p->sources) + sizeof(p->trouble);
-	char *text = memory_alloc(size);
-	size_t len = (size_t)snprintf(text, size, "1 %s %c", *client ? client : "-", "wpd"[p->state]);
+	size_t sources = HASH_COUNT(p->sources) + readings_count(p->readings);
+	size_t size = 160 + ROSTER_HEARD_SIZE * sources + sizeof(p->trouble);
+	char *text = memory_alloc(size), *at = text;
 
+	at += snprintf(text, size, "2 %s %c %s " WSONCE_VERSION " ", *client ? client : "-", "wpd"[p->state],
+		       p -> was_ours ? p -> database : "-");
 	for (struct source *s = p->sources; s; s = s->hh.next) {
 		s->is_told = is_heard(p, s);
-		if (s->is_told)
-			len += (size_t)snprintf(text + len, size - len, " %016" PRIx64, s->id);
+		if (!s->is_told ||
+		    (s->dialled < readings_count(p->readings) && readings_may_lead(p->readings, s->dialled)))
+			continue;
+		roster_write(at, &(struct heard){.id = s->id, .may_lead = true});
+		at += ROSTER_HEARD_SIZE;
 	}
-	snprintf(text + len, size - len, "\n%s", p->trouble);
+	at = readings_write(p->readings, at, now_ms(p));
+	snprintf(at, size - (size_t)(at - text), "\n%s", p->trouble);
 	return text;
 }
 
@@ -407,15 +448,16 @@ static void beat(struct presence *p)
 {
 	char *text;
 
-	if (p->is_beating)
+	if (p->is_beating || !p->redis)
 		return;
 	text = describe(p);
 	p->beat_ms = now_ms(p);
-	resp_start(&p->command, 7);
+	resp_start(&p->command, 6 + p->key_count);
 	resp_word(&p->command, "EVALSHA");
 	resp_word(&p->command, redis_script_sha(p->redis, REDIS_PRESENCE));
-	resp_word(&p->command, "1");
-	resp_word(&p->command, p->key);
+	resp_number(&p->command, (int64_t)p->key_count);
+	for (size_t i = 0; i < p->key_count; i++)
+		resp_word(&p->command, p->keys[i]);
 	resp_word(&p->command, p->name);
 	resp_word(&p->command, text);
 	resp_word(&p->command, ALIVE_MS);
@@ -432,6 +474,7 @@ static void on_timer(uv_timer_t *timer)
 		if (is_waited_for(p, &p->roster.peers[i]))
 			ms = ask_ms(p);
 	set_due(p, now_ms(p) + ms);
+	readings_tick(p->readings, now_ms(p));
 	beat(p);
 }
 
@@ -454,31 +497,47 @@ void presence_set_redis(struct presence *p, struct redis *redis)
 	p->redis = redis;
 	p->ready_ms = now_ms(p);
 	p->may_list = true;
-	if (!redis) {
-		uv_timer_stop(&p->timer);
+	if (!redis)
 		return;
-	}
 	beat(p);
 	set_due(p, now_ms(p) + SOON_MS);
 }
 
 /* --- life --- */
 
+struct readings *presence_readings(struct presence *p)
+{
+	return p->readings;
+}
+
+/* A prefix and one that goes on behind its colon can make the same key of two ids. */
+static void name_keys(struct presence *p)
+{
+	const char *prefix = p->prefix, *end = strrchr(prefix, ':');
+
+	p->keys[p->key_count++] = memory_printf(PRESENCE_KEY_PREFIX "%s", prefix);
+	for (const char *at = strchr(prefix, ':'); at && at < end && p->key_count < KEYS_MAX; at = strchr(at + 1, ':'))
+		p->keys[p->key_count++] = memory_printf(PRESENCE_KEY_PREFIX "%.*s", (int)(at + 1 - prefix), prefix);
+}
+
 struct presence *presence_open(uv_loop_t *loop, const struct config *config, const char *name,
-			       presence_gone_cb *on_gone, void *arg)
+			       presence_gone_cb *on_gone, presence_foreign_cb *on_foreign, void *arg)
 {
 	struct presence *p = memory_calloc(1, sizeof(*p));
 
 	p->loop = loop;
-	name_sources(p, config);
-	p->key = memory_printf(PRESENCE_KEY_PREFIX "%s", config->claim_prefix);
+	p->readings = readings_new(config, name, now_ms(p));
+	p->prefix = config->claim_prefix;
+	name_keys(p);
 	p->name = memory_strdup(name);
 	p->seed = hash_text(name, strlen(name));
 	p->on_gone = on_gone;
+	p->on_foreign = on_foreign;
 	p->arg = arg;
 	p->changes = 1;
 	uv_timer_init(loop, &p->timer);
 	p->timer.data = p;
+	set_due(p, now_ms(p) + BEAT_MS);
 	return p;
 }
 
@@ -495,12 +554,11 @@ static void on_timer_closed(uv_handle_t *handle)
 		next = s->hh.next;
 		free(s);
 	}
-	for (size_t i = 0; i < p->named_count; i++)
-		free(p->named[i].name);
-	free(p->named);
+	readings_free(p->readings);
+	for (size_t i = 0; i < p->key_count; i++)
+		free(p->keys[i]);
 	roster_free(&p->roster);
 	resp_free(&p->command);
-	free(p->key);
 	free(p->name);
 	free(p);
 	done(done_arg);

@@ -17,18 +17,28 @@
 #define PRESENCE_KEY_PREFIX "wsonce:{alive}:"
 
 struct presence;
+struct readings;
 
 /* Called from the loop, never from inside a call below: the process of this listener is gone, or has been silent for
  * three seconds. Repeated while events wait for it. */
 typedef void presence_gone_cb(void *arg, uint16_t listener);
 
-/* What names a source to the fleet: the same in each process, whoever the feed knows it as. name: a profile's, or "".
- */
-uint64_t presence_source_id(const char *url, const char *name);
+/* Called likewise, before anything else was known of our claim prefix: another database uses it. sentence says so, and
+ * lives for the call. */
+typedef void presence_foreign_cb(void *arg, const char *sentence);
 
 /* name, which our claims begin with and nobody else's, is copied. */
 struct presence *presence_open(uv_loop_t *loop, const struct config *config, const char *name,
-			       presence_gone_cb *on_gone, void *arg);
+			       presence_gone_cb *on_gone, presence_foreign_cb *on_foreign, void *arg);
+
+/* The id of our database, "" if it has none. No other may use our prefix, or one that it begins with. The text is
+ * copied. */
+void presence_set_database(struct presence *p, const char *id);
+/* Does another database use it, by the last answer? Then Redis must not be used. */
+bool presence_is_foreign(const struct presence *p);
+
+/* The sources that this listener dials; see reading.h. It is asked with each beat. */
+struct readings *presence_readings(struct presence *p);
 
 /* Redis is ready, or (NULL) gone. While it is gone, what was known last stays. */
 void presence_set_redis(struct presence *p, struct redis *redis);

@@ -8,7 +8,8 @@
 #include "base/hash.h"
 #include "base/memory.h"
 
-#define ID_LEN 17 /* of a source: a blank and 16 hex digits */
+#define NONCE_LEN 18 /* a dot, 16 hex digits and @, at the end of a name */
+#define PROVED_S  5  /* for so long a reader must have had its connection */
 
 static bool is_named(const struct peer *p, const char *name, size_t len)
 {
@@ -34,11 +35,18 @@ static size_t find_place(struct roster *r)
 	return oldest;
 }
 
+uint64_t roster_reader_seed(const char *name, size_t len)
+{
+	return hash_text(name, len > NONCE_LEN ? len - NONCE_LEN : len);
+}
+
 static void add(struct roster *r, const char *name, size_t len)
 {
 	r->last = find_place(r);
-	r->peers[r->last] =
-		(struct peer){.name = memory_printf("%.*s", (int)len, name), .len = len, .seed = hash_text(name, len)};
+	r->peers[r->last] = (struct peer){.name = memory_printf("%.*s", (int)len, name),
+					  .len = len,
+					  .seed = hash_text(name, len),
+					  .reader_seed = roster_reader_seed(name, len)};
 }
 
 uint16_t roster_find(struct roster *r, const char *name, size_t len, int64_t now_ms)
@@ -66,36 +74,129 @@ void roster_begin(struct roster *r)
 		r->peers[i].is_alive = false;
 }
 
-/* " ID ID ...", whose end is not a digit. */
-static void read_sources(struct peer *p, const char *at, const char *end)
-{
-	size_t n = (size_t)(end - at) / ID_LEN;
+/* Numbers have 6 bits in each digit. */
+static const char digits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_";
 
-	p->sources = memory_realloc(p->sources, (n + 1) * sizeof(*p->sources));
-	p->source_count = n;
-	for (size_t i = 0; i < n; i++)
-		p->sources[i] = strtoull(at + i * ID_LEN, NULL, 16);
-	qsort(p->sources, n, sizeof(*p->sources), hash_compare);
+enum { ID_DIGITS = 11, MESSAGE_DIGITS = 5, QUIET_DIGITS = 3 };
+enum { MAY_LEAD = 1, IS_DIALLED = 2, IS_OPEN = 4 };
+
+static uint64_t read_digits(const char **at, int n)
+{
+	uint64_t value = 0;
+
+	for (; n; n--) {
+		const char *digit = strchr(digits, *(*at)++);
+
+		value = value << 6 | (digit ? (uint64_t)(digit - digits) & 63 : 0);
+	}
+	return value;
+}
+
+static void write_digits(char **at, int n, uint64_t value)
+{
+	for (int i = n; i-- > 0; value >>= 6)
+		(*at)[i] = digits[value & 63];
+	*at += n;
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+void roster_write(char *text, const struct heard *s)
+{
+	write_digits(&text, ID_DIGITS, s->id);
+	write_digits(&text, 1,
+		     (s->may_lead ? MAY_LEAD : 0) | (s->is_dialled ? IS_DIALLED : 0) | (s->is_open ? IS_OPEN : 0));
+	write_digits(&text, 1, (uint64_t)least(s->open_s, ROSTER_OPEN_MOST_S));
+	write_digits(&text, MESSAGE_DIGITS, s->messages);
+	write_digits(&text, QUIET_DIGITS, (uint64_t)least(s->quiet_ms, ROSTER_QUIET_MOST_MS) / 100);
+}
+
+static void read_source(struct heard *s, const char *at)
+{
+	uint64_t id = read_digits(&at, ID_DIGITS), flags = read_digits(&at, 1);
+
+	*s = (struct heard){
+		.id = id, .may_lead = flags & MAY_LEAD, .is_dialled = flags & IS_DIALLED, .is_open = flags & IS_OPEN};
+	s->open_s = (int64_t)read_digits(&at, 1);
+	s->messages = (uint32_t)read_digits(&at, MESSAGE_DIGITS);
+	s->quiet_ms = (int64_t)read_digits(&at, QUIET_DIGITS) * 100;
+}
+
+/* id is the first member. */
+static struct heard *find_source(const struct peer *p, uint64_t id)
+{
+	return p->source_count ? bsearch(&id, p->sources, p->source_count, sizeof(*p->sources), hash_compare) : NULL;
+}
+
+/* Listeners of the version before name only those that they may lead, each after a blank. */
+static void read_sources(struct peer *p, const char *at, const char *end, bool is_old)
+{
+	size_t size = is_old ? 17 : ROSTER_HEARD_SIZE;
+
+	at += !is_old && at < end; /* the blank */
+	p->source_count = (size_t)(end - at) / size;
+	p->sources = memory_realloc(p->sources, (p->source_count + 1) * sizeof(*p->sources));
+	for (size_t i = 0; i < p->source_count; i++, at += size)
+		if (is_old)
+			p->sources[i] = (struct heard){.id = strtoull(at, NULL, 16), .may_lead = true};
+		else
+			read_source(&p->sources[i], at);
+	qsort(p->sources, p->source_count, sizeof(*p->sources), hash_compare);
+}
+
+/* What comes before the sources. */
+struct head {
+	char client[40];
+	char database[40];
+	char state;
+	bool is_old;
+	const char *sources, *end;
+};
+
+static bool read_head(struct head *h, const char *said, size_t len)
+{
+	int old = 0, new = 0;
+
+	*h = (struct head){.end = memchr(said, '\n', len)};
+	if (!h->end)
+		return false;
+	sscanf(said, "1 %39s %c%n", h->client, &h->state, &old);
+	if (!old)
+		sscanf(said, "2 %39s %c %39s %*39s%n", h->client, &h->state, h->database, &new);
+	h->is_old = old;
+	h->sources = said + old + new;
+	return old + new && h->sources <= h->end;
 }
 
 void roster_note(struct roster *r, const char *name, size_t name_len, const char *said, size_t len, int64_t now_ms)
 {
 	struct peer *p = roster_peer(r, roster_find(r, name, name_len, now_ms));
-	const char *end = memchr(said, '\n', len);
-	char state;
-	int read = 0;
+	struct head head;
 
 	if (!p)
 		return;
 	p->is_alive = true;
 	p->state = PEER_WORKING;
-	p->source_count = 0;
-	if (sscanf(said, "1 %39s %c%n", p->client, &state, &read) != 2 || !end || said + read > end) {
+	if (!read_head(&head, said, len)) {
 		*p->client = '\0';
+		p->source_count = 0;
 		return;
 	}
-	p->state = state == 'd' ? PEER_DRAINING : state == 'p' ? PEER_PASSIVE : PEER_WORKING;
-	read_sources(p, said + read, end);
+	memcpy(p->client, head.client, sizeof(p->client));
+	p->state = head.state == 'd' ? PEER_DRAINING : head.state == 'p' ? PEER_PASSIVE : PEER_WORKING;
+	read_sources(p, head.sources, head.end, head.is_old);
+}
+
+void roster_other_database(const char *said, size_t len, const char *ours, char found[40])
+{
+	struct head head;
+	bool is_other = read_head(&head, said, len) && *head.database && strcmp(head.database, "-") != 0 &&
+			strcmp(head.database, ours) != 0;
+
+	memcpy(found, is_other ? head.database : (char[40]){""}, sizeof(head.database));
 }
 
 size_t roster_alive(const struct roster *r)
@@ -112,9 +213,9 @@ size_t roster_alive(const struct roster *r)
 static bool may_lead(const struct peer *p, uint64_t source, int64_t now_ms)
 {
 	bool is_suspect = p->suspect_ms && now_ms - p->suspect_ms < ROSTER_SUSPECT_MS;
+	const struct heard *s = find_source(p, source);
 
-	return p->is_alive && p->state == PEER_WORKING && !is_suspect && p->source_count &&
-	       bsearch(&source, p->sources, p->source_count, sizeof(source), hash_compare);
+	return p->is_alive && p->state == PEER_WORKING && !is_suspect && s && s->may_lead;
 }
 
 struct peer *roster_leader(struct roster *r, uint64_t source, uint64_t own_seed, int64_t now_ms)
@@ -128,6 +229,43 @@ struct peer *roster_leader(struct roster *r, uint64_t source, uint64_t own_seed,
 			most = hash_score(leader->seed, source);
 		}
 	return leader;
+}
+
+/* --- readers --- */
+
+static const struct heard *source_of_reader(const struct peer *p, uint64_t source)
+{
+	const struct heard *s = p->is_alive && p->state != PEER_DRAINING ? find_source(p, source) : NULL;
+
+	return s && s->is_dialled ? s : NULL;
+}
+
+bool roster_is_reader(const struct roster *r, uint64_t source, uint64_t reader_seed, size_t readers)
+{
+	uint64_t own = hash_score(reader_seed, source);
+	size_t before = 0;
+
+	for (size_t i = 0; i < r->count && before < readers; i++)
+		before += hash_score(r->peers[i].reader_seed, source) > own && source_of_reader(&r->peers[i], source);
+	return before < readers;
+}
+
+static bool reads_well(const struct heard *s, int64_t quiet_ms)
+{
+	int64_t open_ms = s->open_s * 1000;
+
+	return s->is_open && s->open_s >= PROVED_S && (s->quiet_ms < open_ms || quiet_ms >= open_ms);
+}
+
+bool roster_is_read(const struct roster *r, uint64_t source, size_t readers, int64_t quiet_ms)
+{
+	for (size_t i = 0; i < r->count; i++) {
+		const struct heard *s = source_of_reader(&r->peers[i], source);
+
+		if (s && !reads_well(s, quiet_ms) && roster_is_reader(r, source, r->peers[i].reader_seed, readers))
+			return false;
+	}
+	return true;
 }
 
 void roster_free(struct roster *r)

@@ -16,15 +16,31 @@ enum peer_state {
 	PEER_DRAINING,
 };
 
-/* Another listener, or ourselves. */
+/* What a listener says of a source. */
+struct heard {
+	uint64_t id;
+	bool may_lead;     /* its events come, and no later than another listener's */
+	bool is_dialled;   /* the listener may read it; of the others, which producers send, the rest is not known */
+	bool is_open;      /* it has a connection, */
+	int64_t open_s;    /* for so long, at most ROSTER_OPEN_MOST_S */
+	uint32_t messages; /* so far, modulo 2^30, */
+	int64_t quiet_ms;  /* and since the last one; ROSTER_QUIET_MOST_MS: longer, or there was none */
+};
+
+#define ROSTER_OPEN_MOST_S   63
+#define ROSTER_QUIET_MOST_MS INT64_C(26214300)
+#define ROSTER_HEARD_SIZE    21 /* bytes of one in what a listener says */
+
+/* Another listener. */
 struct peer {
 	char *name; /* what its claims begin with: instance, a dot, its nonce and @ */
 	size_t len;
-	uint64_t seed;   /* a hash of the name */
-	bool is_alive;   /* as of the last answer */
-	char client[40]; /* as redis_client() says it; "": unknown */
+	uint64_t seed;        /* a hash of the name */
+	uint64_t reader_seed; /* a hash of the instance alone, which stays the same when it starts again */
+	bool is_alive;        /* as of the last answer */
+	char client[40];      /* as redis_client() says it; "": unknown */
 	enum peer_state state;
-	uint64_t *sources; /* ids of those it hears, sorted */
+	struct heard *sources; /* sorted by id */
 	size_t source_count;
 	int64_t met_ms;     /* when it was last named */
 	int64_t waited_ms;  /* when an event last waited for it; 0: never */
@@ -46,9 +62,15 @@ struct peer *roster_peer(struct roster *r, uint16_t number);
 
 /* An answer begins: nobody is alive but those that are noted from now on. */
 void roster_begin(struct roster *r);
-/* A live listener says this of itself: "1 CLIENT STATE SOURCE SOURCE ...", each SOURCE 16 hex digits, STATE one of w, p
- * and d, CLIENT - if unknown; then a line end, and why it cannot store. Other texts say only that it is alive. */
+/* A live listener says this of itself: "2 CLIENT STATE DATABASE VERSION SOURCES", a line end, and why it cannot store.
+ * CLIENT and DATABASE are - if unknown, STATE is one of w, p and d, and SOURCES are as roster_write() writes them,
+ * without blanks. A listener of the version before says "1 CLIENT STATE SOURCE SOURCE ...", each SOURCE 16 hex digits,
+ * of those that it may lead. Other texts say only that it is alive. */
 void roster_note(struct roster *r, const char *name, size_t name_len, const char *said, size_t len, int64_t now_ms);
+/* Writes what a listener says of a source: ROSTER_HEARD_SIZE bytes. */
+void roster_write(char *text, const struct heard *s);
+/* The id of a database other than ours that a listener says it uses, in found; "" if it says none. */
+void roster_other_database(const char *said, size_t len, const char *ours, char found[40]);
 
 /* How many listeners are alive. */
 size_t roster_alive(const struct roster *r);
@@ -57,6 +79,17 @@ size_t roster_alive(const struct roster *r);
  * suspects, and hear it. All that know the same listeners choose the same one, and the sources of one that leaves are
  * spread over the others. NULL: it is the listener with this seed, whatever is known of that one. */
 struct peer *roster_leader(struct roster *r, uint64_t source, uint64_t own_seed, int64_t now_ms);
+
+/* --- readers: where --readers says how many listeners read a source --- */
+
+/* What a listener of this name has in common with itself after a restart. */
+uint64_t roster_reader_seed(const char *name, size_t len);
+/* Is the listener with this seed among the readers of a source? They are the first of all that may read it, by
+ * rendezvous hashing. */
+bool roster_is_reader(const struct roster *r, uint64_t source, uint64_t reader_seed, size_t readers);
+/* Do all other readers read it? Each must have had a connection for five seconds. One that has brought nothing counts
+ * only if ours has been quiet for as long: there may be nothing to bring. */
+bool roster_is_read(const struct roster *r, uint64_t source, size_t readers, int64_t quiet_ms);
 
 void roster_free(struct roster *r);
 

@@ -9,9 +9,9 @@ COPY_DONE = b"c\0\0\0\4"
 RELAY = b"UPDATE public.outbox"
 FIND = b"AS w (id, place)"                                      # sql/queries/find_present.sql
 ALONE = b"wsonce_epoch IN EXCLUSIVE MODE"               # listener/road/effects.c
-REGISTER = b"wsonce:prefixes"                                   # what a new connection to Redis begins with
+BEAT = b"wsonce:{alive}:"                                       # what a new connection to Redis begins with
 MARK = re.compile(rb"\*5\r\n\$3\r\nSET\r\n")
-BEHIND_REGISTER = 400           # bytes; owed marks follow at once
+BEHIND_BEAT = 600               # bytes; owed marks follow at once
 
 
 class Ear:
@@ -31,6 +31,7 @@ class Ear:
         self.played.count("statements alone with effects", ALONE in data)
 
     def on_redis(self, pair, data):
-        at = data.find(REGISTER)
-        if at >= 0 and MARK.search(data, at, at + BEHIND_REGISTER):
-            self.played.count("owed marks")
+        at = data.find(BEAT) if pair.said != BEAT else -1
+        if at >= 0:
+            pair.said = BEAT
+            self.played.count("owed marks", bool(MARK.search(data, at, at + BEHIND_BEAT)))

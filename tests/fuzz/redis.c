@@ -43,7 +43,7 @@ enum flag {
 enum step {
 	TAKE,
 	INHERIT,
-	RESTORE,
+	SAY,
 	RENEW,
 	RELEASE,
 	MARK_DONE,
@@ -270,8 +270,8 @@ static void take_step(struct claim *c, uint8_t step)
 	case INHERIT:
 		inherit(c, 1U + (step >> 4) % EVENTS);
 		return;
-	case RESTORE:
-		claim_restore(c);
+	case SAY:
+		claim_say(c, step >> 4 ? "postgres is away" : "");
 		return;
 	case RENEW:
 	case RELEASE:

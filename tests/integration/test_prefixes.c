@@ -2,7 +2,8 @@
 #include "support.h"
 
 #define ACK_MS 20000
-#define KEY    "wsonce:prefixes"
+#define KEY    "wsonce:{alive}:"
+#define OTHER  "0fab1cde-0000-4000-8000-000000000002"
 
 static struct database *db, *other;
 static char prefix[80]; /* without its colon */
@@ -16,9 +17,16 @@ static void set_up(void)
 
 TestSuite(prefixes, .init = set_up, .timeout = 120);
 
+static long announced(struct redisd *redis, const char *with);
+
 static struct listener *start(struct database *on, const char *with)
 {
-	return listener_start(&(struct listener_options){.database = on, .prefix = with}, NULL);
+	struct listener *l = listener_start(&(struct listener_options){.database = on, .prefix = with}, NULL);
+	char key[120];
+
+	snprintf(key, sizeof key, "%s%s", with, with[strlen(with) - 1] == ':' ? "" : ":");
+	cr_assert(wait_until(announced(redisd_shared(), key), ACK_MS));
+	return l;
 }
 
 static void store(struct listener *l, const char *id)
@@ -30,17 +38,34 @@ static void store(struct listener *l, const char *id)
 	peer_free(p);
 }
 
-/* Expects a listener for the other database to exit with status 2 and an error that names the conflicting prefix. */
-static void expect_refusal(const char *with, const char *in_the_way)
+/* What a listener of another database says each second, with this prefix. */
+static bool say_as_another(struct redisd *redis, const char *with)
+{
+	free(redisd_command(redis, "EVAL %s 1 " KEY "%s",
+			    "return redis.call('HSET', KEYS[1], 'other.0123456789abcdef@', "
+			    "redis.call('TIME')[1] .. '000 2 - w " OTHER " 0.1.0 ' .. string.char(10))",
+			    with));
+	return true;
+}
+
+/* How many listeners with this prefix say which database they use. */
+static long announced(struct redisd *redis, const char *with)
+{
+	return redisd_long(redis, "EVAL %s 1 " KEY "%s",
+			   "local n = 0 for _, said in ipairs(redis.call('HVALS', KEYS[1])) do "
+			   "if string.find(said, ' 2 [^ ]+ w %x+%-') then n = n + 1 end end return n",
+			   with);
+}
+
+/* Expects a listener for the other database to exit with status 2 and an error that says why. */
+static void expect_refusal(const char *with)
 {
 	struct listener *l = listener_start(
 		&(struct listener_options){.database = other, .prefix = with, .without_waiting = true}, NULL);
-	char way_out[200];
 
 	cr_assert_eq(process_wait(listener_process(l), 20000), 2, "%s", process_last_words(listener_process(l)));
 	char *log = process_errors(listener_process(l));
-	snprintf(way_out, sizeof way_out, "redis-cli HDEL " KEY " %s", in_the_way);
-	cr_assert(strstr(log, "another database") && strstr(log, way_out), "%s", log);
+	cr_assert(strstr(log, "another database") && strstr(log, "choose another prefix"), "%s", log);
 }
 
 Test(prefixes, a_second_database_needs_a_prefix_of_its_own)
@@ -48,7 +73,7 @@ Test(prefixes, a_second_database_needs_a_prefix_of_its_own)
 	struct listener *first = start(db, redisd_prefix()), *second;
 	char own[100];
 
-	expect_refusal(redisd_prefix(), redisd_prefix());
+	expect_refusal(redisd_prefix());
 	snprintf(own, sizeof own, "%s-staging", prefix);
 	second = start(other, own);
 	store(first, "id");
@@ -87,46 +112,45 @@ Test(prefixes, a_prefix_may_not_begin_with_that_of_another_database)
 
 	start(db, prefix);
 	snprintf(longer, sizeof longer, "%s:a", prefix);
-	expect_refusal(longer, redisd_prefix());
+	expect_refusal(longer);
 }
 
-Test(prefixes, a_prefix_whose_database_is_no_more_can_be_freed)
+Test(prefixes, a_prefix_is_free_when_its_last_listener_has_ended)
 {
 	struct listener *first = start(db, prefix);
 
-	cr_assert(wait_until(redisd_long(redisd_shared(), "HEXISTS " KEY " %s", redisd_prefix()), ACK_MS));
+	expect_refusal(prefix);
 	listener_free(first);
-	expect_refusal(prefix, redisd_prefix());
-	cr_assert_eq(redisd_long(redisd_shared(), "HDEL " KEY " %s", redisd_prefix()), 1);
+	cr_assert(wait_until(redisd_long(redisd_shared(), "EXISTS " KEY "%s", redisd_prefix()) == 0, ACK_MS));
 	listener_free(start(other, prefix));
 }
 
-Test(prefixes, a_prefix_that_a_shell_would_run_is_no_part_of_a_command)
+/* A listener that is started by mistake does not disturb those at work. */
+Test(prefixes, one_that_is_refused_is_not_heard_of)
 {
-	struct listener *l;
+	struct listener *first = start(db, prefix);
 
-	redisd_command(redisd_shared(), "HSET " KEY " %s:$(id) another-database", redisd_prefix());
-	l = listener_start(&(struct listener_options){.database = db, .without_waiting = true}, NULL);
-	cr_assert_eq(process_wait(listener_process(l), 20000), 2, "%s", process_last_words(listener_process(l)));
-	cr_assert(strstr(process_errors(listener_process(l)), "delete that field of the hash " KEY) &&
-			  !strstr(process_errors(listener_process(l)), "HDEL"),
-		  "%s", process_errors(listener_process(l)));
-	redisd_command(redisd_shared(), "HDEL " KEY " %s:$(id)", redisd_prefix());
+	expect_refusal(prefix);
+	store(first, "id");
+	cr_assert_not(listener_has_logged(first, "not using redis"));
 }
 
-/* After a flush of Redis, another fleet took the prefix. The listener keeps the events it has. */
-Test(prefixes, a_listener_that_works_goes_on_without_redis)
+/* Another fleet took the prefix. The listener keeps the events it has. */
+Test(prefixes, a_listener_that_works_goes_on_without_redis_until_it_is_alone)
 {
 	struct redisd *redis = redisd_new();
 	struct listener *l = listener_start(
 		&(struct listener_options){.database = db, .redis = redisd_url(redis), .prefix = "p"}, NULL);
 
 	store(l, "a");
-	cr_assert_eq(redisd_long(redis, "HSET " KEY " p: %s", "another"), 0);
-	redisd_command(redis, "CLIENT KILL TYPE normal SKIPME yes");
-	cr_assert(wait_until(listener_has_logged(l, "not using redis"), ACK_MS));
+	cr_assert(wait_until(announced(redis, "p:"), ACK_MS));
+	cr_assert(wait_until(say_as_another(redis, "p:") && listener_has_logged(l, "not using redis"), ACK_MS));
+	say_as_another(redis, "p:");
 	store(l, "b");
 	cr_assert_eq(redisd_long(redis, "EXISTS p:b"), 0);
+	cr_assert(wait_until(listener_has_logged(l, "using redis again"), ACK_MS));
+	store(l, "c");
+	cr_assert(wait_until(redisd_long(redis, "EXISTS p:c"), ACK_MS));
 }
 
 /* When Redis comes up, they have received events that exist nowhere else. */
@@ -138,8 +162,6 @@ Test(prefixes, listeners_that_received_without_redis_go_on_without_it)
 	struct listener *l[3];
 	char id[20];
 
-	cr_assert_eq(redisd_long(redis, "HSET " KEY " p: %s", "another"), 1);
-	free(redisd_command(redis, "SAVE"));
 	redisd_stop(redis);
 	for (int i = 0; i < 3; i++) {
 		l[i] = listener_start(&options, "--claim-ttl 2");
@@ -147,59 +169,41 @@ Test(prefixes, listeners_that_received_without_redis_go_on_without_it)
 		store(l[i], id);
 	}
 	redisd_start(redis);
+	for (int i = 0; i < 3; i++)
+		cr_assert(wait_until(say_as_another(redis, "p:") && listener_has_logged(l[i], "not using redis"),
+				     ACK_MS));
 	for (int i = 0; i < 3; i++) {
-		cr_assert(wait_until(listener_has_logged(l[i], "not using redis"), ACK_MS));
+		say_as_another(redis, "p:");
 		snprintf(id, sizeof id, "after-%d", i);
 		store(l[i], id);
 		cr_assert_eq(redisd_long(redis, "EXISTS p:%s", id), 0);
 	}
-	cr_assert_eq(redisd_long(redis, "HDEL " KEY " p:"), 1);
 	cr_assert(wait_until(listener_has_logged(l[0], "using redis again"), ACK_MS));
 	store(l[0], "last");
 	cr_assert(wait_until(redisd_long(redis, "EXISTS p:last"), ACK_MS));
 }
 
-static long entries(struct redisd *redis)
-{
-	return redisd_long(redis, "HEXISTS " KEY " p:");
-}
-
-/* With producers only, there are no heartbeats. Without its entry, another database could take the prefix. */
-Test(prefixes, a_flushed_registry_is_made_again)
+/* Without its entry, another database could take the prefix. */
+Test(prefixes, what_was_flushed_is_said_again)
 {
 	struct redisd *redis = redisd_new();
 	struct listener *l = listener_start(
-		&(struct listener_options){.database = db, .redis = redisd_url(redis), .prefix = "p"}, "--claim-ttl 2");
+		&(struct listener_options){.database = db, .redis = redisd_url(redis), .prefix = "p"}, NULL);
 
-	cr_assert(wait_until(entries(redis) == 1, ACK_MS));
+	cr_assert(wait_until(announced(redis, "p:") == 1, ACK_MS));
 	redisd_command(redis, "FLUSHALL");
-	cr_assert(wait_until(entries(redis) == 1, ACK_MS));
+	cr_assert(wait_until(announced(redis, "p:") == 1, ACK_MS));
 	cr_assert_eq(listener_metric(l, "wsonce_redis_connects_total"), 1);
 }
 
-Test(prefixes, a_prefix_that_another_database_gives_up_is_used_again)
-{
-	struct redisd *redis = redisd_new();
-	struct listener *l = listener_start(
-		&(struct listener_options){.database = db, .redis = redisd_url(redis), .prefix = "p"}, "--claim-ttl 2");
-
-	cr_assert(wait_until(entries(redis) == 1, ACK_MS));
-	redisd_long(redis, "HSET " KEY " p: %s", "another");
-	cr_assert(wait_until(listener_has_logged(l, "not using redis"), ACK_MS));
-	cr_assert_eq(redisd_long(redis, "HDEL " KEY " p:"), 1);
-	cr_assert(wait_until(listener_has_logged(l, "using redis again"), ACK_MS));
-	store(l, "a");
-	cr_assert(wait_until(redisd_long(redis, "EXISTS p:a"), ACK_MS));
-}
-
-Test(prefixes, a_registry_that_cannot_be_written_is_a_warning)
+Test(prefixes, a_redis_that_refuses_beats_is_a_warning)
 {
 	struct redisd *redis = redisd_new();
 
-	redisd_command(redis, "SET " KEY " text");
+	redisd_command(redis, "SET " KEY "p: text");
 	struct listener *l = listener_start(
 		&(struct listener_options){.database = db, .redis = redisd_url(redis), .prefix = "p"}, NULL);
 	store(l, "a");
 	cr_assert(wait_until(redisd_long(redis, "EXISTS p:a"), ACK_MS));
-	cr_assert(listener_has_logged(l, "cannot register the claim prefix"));
+	cr_assert(wait_until(listener_has_logged(l, "redis rejects the beat"), ACK_MS));
 }

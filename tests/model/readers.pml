@@ -1,4 +1,4 @@
-/* readers.pml: who reads one source, where READERS of INSTANCES listeners do (listener/road/readers.c). Listener 0 comes
+/* readers.pml: who reads one source, where READERS of INSTANCES listeners do (listener/road/reading.c, roster.c). Listener 0 comes
  * before listener 1 for this source, and so on, which is one of the orders that rendezvous hashing gives.
  *
  * Each listener tells Redis that it is there and whether it reads, and gets what the others told: beat(), one script. Its
@@ -62,7 +62,7 @@ proctype listener(byte me)
 	byte before;
 
 	do
-	:: d_step { HAS(alive, me) && !HAS(asked, me) ->	/* beat() */
+	:: d_step { HAS(alive, me) && !HAS(asked, me) ->	/* readings_write() */
 		told = told | BIT(me);
 		told_open = (HAS(open, me) -> told_open | BIT(me) : told_open & ~BIT(me));
 		asked = asked | BIT(me);
@@ -70,7 +70,7 @@ proctype listener(byte me)
 		seen_open[me] = told_open;
 		fresh = fresh | BIT(me);
 	   }
-	:: d_step { HAS(alive, me) && HAS(asked, me) ->		/* on_members(), judge() */
+	:: d_step { HAS(alive, me) && HAS(asked, me) ->		/* readings_judge() */
 		count(seen[me] & (BIT(me) - 1));
 		before = n_set;
 		if

@@ -46,7 +46,6 @@ static const struct {
 	{"release.lua", {.once = 0}},
 	{"renew.lua", {.once = 0}},
 	{"presence.lua", {.once = 60, .listener = 6, .listener_s = 10}},
-	{"register.lua", {.listener = 3, .listener_s = 5.5}},
 };
 
 #define LIMITS (sizeof(limits) / sizeof(*limits))

@@ -48,9 +48,8 @@ static const struct {
 
 static uint64_t counts[EVENT_STATES][EVENT_STATES][FAMILIES];
 
-static const char *const commands[] = {
-	"SET",         "SCRIPT", "presence.lua", "release.lua", "renew.lua", "seize.lua", "register.lua",
-	"inherit.lua", "CLIENT", "PUBLISH",      "SUBSCRIBE",   "PING",      NULL};
+static const char *const commands[] = {"SET",         "SCRIPT", "presence.lua", "release.lua", "renew.lua", "seize.lua",
+				       "inherit.lua", "CLIENT", "PUBLISH",      "SUBSCRIBE",   "PING",      NULL};
 static const char *const answers[] = {"done",     "OOM", "READONLY",  "MISCONF", "LOADING",
 				      "NOSCRIPT", "ERR", "WRONGTYPE", NULL};
 
@@ -71,7 +70,6 @@ static const struct {
 	{"OOM", "frees memory"},
 	{"release.lua", "OOM", "has allow-oom"},
 	{"renew.lua", "OOM", "EXPIRE needs no memory"},
-	{"register.lua", "OOM", "has allow-oom"},
 	{"SET", "NOSCRIPT", "no script"},
 	{"NOSCRIPT", "no script"},
 	{"NOSCRIPT", "no script"},
@@ -80,7 +78,6 @@ static const struct {
 	{"seize.lua", "NOSCRIPT", "sent by EVAL"},
 	{"seize.lua", "READONLY", "the SET before it gets this, which ends the connection"},
 	{"seize.lua", "MISCONF", "the SET before it gets this, and a claim is not seized then"},
-	{"register.lua", "NOSCRIPT", "sent by EVAL"},
 	{"inherit.lua", "NOSCRIPT", "sent by EVAL"},
 	{"inherit.lua", "OOM", "has allow-oom"},
 	{"inherit.lua", "READONLY", "the beats get this first, which ends the connection"},

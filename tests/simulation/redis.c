@@ -7,13 +7,11 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "heartbeat.lua.h"
 #include "presence.lua.h"
 #include "inherit.lua.h"
 #include "process.h"
 #include "redis.h"
 #include "lease.lua.h"
-#include "register.lua.h"
 #include "release.lua.h"
 #include "renew.lua.h"
 #include "seize.lua.h"
@@ -70,7 +68,6 @@ static struct {
 	struct member fleet[MEMBERS];
 	int members;
 	int64_t fleet_expires_ms;
-	char database[48]; /* the database id that our prefix is registered for */
 	bool has_scripts;
 	const char *refusal; /* the error for writes; with is_loading, for all commands */
 	bool is_loading, is_full;
@@ -80,11 +77,13 @@ static struct {
 	int connection_count;
 } redis;
 
-static const char *const script_texts[] = {LUA_HEARTBEAT, LUA_PRESENCE, LUA_RELEASE, LUA_RENEW};
-static const char *const shas[] = {
-	"1111111111111111111111111111111111111111", "2222222222222222222222222222222222222222",
-	"3333333333333333333333333333333333333333", "4444444444444444444444444444444444444444"};
-enum script { HEARTBEAT, PRESENCE, RELEASE, RENEW, SEIZE, INHERIT, REGISTER, LEASE, NO_SCRIPT };
+static const char *const script_texts[] = {LUA_PRESENCE, LUA_RELEASE, LUA_RENEW};
+static const char *const shas[] = {"2222222222222222222222222222222222222222",
+				   "3333333333333333333333333333333333333333",
+				   "4444444444444444444444444444444444444444"};
+enum script { PRESENCE, RELEASE, RENEW, SEIZE, INHERIT, LEASE, NO_SCRIPT };
+
+#define LOADED 3 /* of these scripts; the others are sent whole */
 
 static struct key *find_key(struct bytes name)
 {
@@ -284,8 +283,10 @@ static void run_presence(const struct command *c, struct answer *a)
 	redis.fleet[own].at_ms = now;
 	snprintf(redis.fleet[own].said, sizeof(redis.fleet[own].said), "%.*s", (int)said.len, said.at);
 	redis.fleet_expires_ms = now + lasts;
-	add_number(a, '*', 2LL * redis.members);
+	add_number(a, '*', 2LL * (redis.members - 1));
 	for (int i = 0; i < redis.members; i++) {
+		if (i == own)
+			continue;
 		add_value(a, redis.fleet[i].name, strlen(redis.fleet[i].name));
 		add_value(a, redis.fleet[i].said, strlen(redis.fleet[i].said));
 	}
@@ -372,21 +373,6 @@ static void run_client(const struct command *c, struct answer *a)
 	add_value(a, text, len);
 }
 
-/* lua/register.lua: there is one prefix. */
-static void run_register(const struct command *c, struct answer *a)
-{
-	struct bytes database = c->words[5];
-
-	if (*redis.database && !is_same(database, redis.database, strlen(redis.database))) {
-		add_number(a, '*', 2);
-		add_value(a, PREFIX, strlen(PREFIX));
-		add_value(a, redis.database, strlen(redis.database));
-		return;
-	}
-	snprintf(redis.database, sizeof(redis.database), "%.*s", (int)database.len, database.at);
-	add_text(a, "$-1\r\n");
-}
-
 /* lua/lease.lua, in whole seconds */
 static void run_lease(const struct command *c, struct answer *a)
 {
@@ -403,12 +389,11 @@ static void run_lease(const struct command *c, struct answer *a)
 static enum script script_of(const struct command *c)
 {
 	if (is_word(c, 0, "EVAL"))
-		return is_same(c->words[1], LUA_SEIZE, strlen(LUA_SEIZE))         ? SEIZE
-		       : is_same(c->words[1], LUA_INHERIT, strlen(LUA_INHERIT))   ? INHERIT
-		       : is_same(c->words[1], LUA_REGISTER, strlen(LUA_REGISTER)) ? REGISTER
-		       : is_same(c->words[1], LUA_LEASE, strlen(LUA_LEASE))       ? LEASE
-										  : NO_SCRIPT;
-	for (int i = 0; i < 4; i++)
+		return is_same(c->words[1], LUA_SEIZE, strlen(LUA_SEIZE))       ? SEIZE
+		       : is_same(c->words[1], LUA_INHERIT, strlen(LUA_INHERIT)) ? INHERIT
+		       : is_same(c->words[1], LUA_LEASE, strlen(LUA_LEASE))     ? LEASE
+										: NO_SCRIPT;
+	for (int i = 0; i < LOADED; i++)
 		if (is_same(c->words[1], shas[i], 40))
 			return (enum script)i;
 	return NO_SCRIPT;
@@ -432,8 +417,6 @@ static void run_script(const struct command *c, enum script script, struct answe
 		run_seize(c, a);
 	else if (script == INHERIT)
 		run_inherit(c, a);
-	else if (script == REGISTER)
-		run_register(c, a);
 	else if (script == LEASE)
 		run_lease(c, a);
 	else
@@ -442,7 +425,7 @@ static void run_script(const struct command *c, enum script script, struct answe
 
 static void run_load(const struct command *c, struct answer *a)
 {
-	for (int i = 0; i < 4; i++)
+	for (int i = 0; i < LOADED; i++)
 		if (is_same(c->words[2], script_texts[i], strlen(script_texts[i]))) {
 			add_value(a, shas[i], 40);
 			redis.has_scripts = true;
@@ -461,8 +444,8 @@ static void run_info(struct answer *a)
 
 static const char *name_of(const struct command *c)
 {
-	static const char *const scripts[] = {"heartbeat.lua", "presence.lua", "release.lua", "renew.lua", "seize.lua",
-					      "inherit.lua",   "register.lua", "lease.lua",   "?"};
+	static const char *const scripts[] = {"presence.lua", "release.lua", "renew.lua", "seize.lua",
+					      "inherit.lua",  "lease.lua",   "?"};
 	static const char *const names[] = {"SET", "INFO", "SCRIPT", "CLIENT", "PUBLISH", "SUBSCRIBE", "PING", NULL};
 
 	if (is_word(c, 0, "EVAL") || is_word(c, 0, "EVALSHA"))
@@ -502,8 +485,7 @@ static bool script_writes(const struct command *c, enum script script)
  * before. */
 static bool is_allowed_when_full(enum script script)
 {
-	return script == RELEASE || script == RENEW || script == REGISTER || script == PRESENCE || script == LEASE ||
-	       script == INHERIT;
+	return script == RELEASE || script == RENEW || script == PRESENCE || script == LEASE || script == INHERIT;
 }
 
 /* The error for the command, without the minus sign; NULL if none. */
@@ -917,7 +899,6 @@ static void flush(void)
 	for (size_t i = 0; i < redis.count; i++)
 		redis.keys[i].value = NULL;
 	redis.members = 0;
-	redis.database[0] = '\0';
 }
 
 static void begin_flush(uint64_t draw, int64_t lasts_us)

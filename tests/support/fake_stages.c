@@ -305,11 +305,6 @@ void claim_mark(struct claim *c, struct event *ev, enum claim_mark mark)
 	ev->is_claimed &= !fake.is_redis_full;
 }
 
-void claim_restore(struct claim *c)
-{
-	(void)c;
-}
-
 void claim_set_database(struct claim *c, const char *id)
 {
 	(void)c, (void)id;

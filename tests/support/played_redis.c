@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "inherit.lua.h"
-#include "register.lua.h"
 #include "seize.lua.h"
 
 #define COMMANDS  100
@@ -86,8 +85,6 @@ static void add_word(char *text, size_t size, const char *word, size_t len)
 		snprintf(text + n, size - n, " seize");
 	else if (len == strlen(LUA_INHERIT) && memcmp(word, LUA_INHERIT, len) == 0)
 		snprintf(text + n, size - n, " inherit");
-	else if (len == strlen(LUA_REGISTER) && memcmp(word, LUA_REGISTER, len) == 0)
-		snprintf(text + n, size - n, " register");
 	else if (is_own(word, len))
 		snprintf(text + n, size - n, " me@");
 	else if (len > 5 && (strncmp(word, "done@", 5) == 0 || strncmp(word, "dead@", 5) == 0))
@@ -142,10 +139,8 @@ int __wrap_redis_send(struct redis *r, const char *bytes, size_t len, redis_cb *
 
 const char *__wrap_redis_script_sha(const struct redis *r, enum redis_script script)
 {
-	static const char *const names[REDIS_SCRIPTS] = {[REDIS_HEARTBEAT] = "heartbeat",
-							 [REDIS_PRESENCE] = "presence",
-							 [REDIS_RELEASE] = "release",
-							 [REDIS_RENEW] = "renew"};
+	static const char *const names[REDIS_SCRIPTS] = {
+		[REDIS_PRESENCE] = "presence", [REDIS_RELEASE] = "release", [REDIS_RENEW] = "renew"};
 
 	return is_played ? names[script] : __real_redis_script_sha(r, script);
 }

@@ -8,7 +8,7 @@ struct redisd;
 /* The rights of a listener's user, as in docs/security.md. */
 #define REDISD_RIGHTS \
 	"+info +client|id +client|list +script|load +get +set +del +eval +evalsha +expire +pexpire +time " \
-	"+publish +subscribe +ping &wsonce:* +zadd +zrange +zremrangebyscore +zrem +hget +hset +hgetall"
+	"+publish +subscribe +ping &wsonce:* +hget +hset +hgetall"
 
 /* The server's program: redis-server, or WSONCE_TEST_REDIS_SERVER. */
 const char *redisd_program(void);

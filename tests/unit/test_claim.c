@@ -1,9 +1,10 @@
-/* What is asked of Redis for claims, marks and the registry of prefixes, and what each answer means. */
+/* What is asked of Redis for claims and marks, and what each answer means. */
 #include "base/counters.h"
 #include "base/hash.h"
 #include "clock.h"
 #include "played_redis.h"
 #include "road/claim.h"
+#include "road/roster.h"
 #include "loop.h"
 #include "unit.h"
 
@@ -46,7 +47,7 @@ static size_t on_done(void *arg, struct done *of, size_t n)
 static void on_foreign(void *arg, const char *sentence)
 {
 	(void)arg;
-	cr_assert(strstr(sentence, "--claim-prefix dedup:: in this Redis ded is"));
+	cr_assert(strstr(sentence, "--claim-prefix dedup:: in this Redis"));
 	note("foreign", NULL);
 }
 
@@ -372,67 +373,6 @@ Test(claim, marks_that_did_not_arrive_are_made_up_for)
 	expect_sent("");
 }
 
-/* --- the registry of prefixes --- */
-
-Test(claim, the_prefix_is_entered_for_the_database)
-{
-	claim_set_database(claim, "d");
-	expect_sent("EVAL register 1 wsonce:prefixes dedup: d");
-	say(REPLY_NIL, "");
-	claim_set_database(claim, "d");
-	expect_sent("");
-	claim_restore(claim);
-	expect_sent("EVAL register 1 wsonce:prefixes dedup: d");
-	played_redis_set_state(REDIS_DOWN);
-	claim_restore(claim);
-	played_redis_set_state(REDIS_READY);
-	expect_sent("EVAL register 1 wsonce:prefixes dedup: d");
-	expect_sent("");
-}
-
-Test(claim, another_databases_prefix_ends_a_listener_that_starts)
-{
-	claim_set_database(claim, "d");
-	SAY_ARRAY("ded", "e");
-	expect_became(" foreign, ");
-	cr_assert_not(claim_is_ready(claim));
-	claim_restore(claim);
-	SAY_ARRAY("ded", "e");
-	expect_became("");
-}
-
-Test(claim, another_databases_prefix_keeps_one_that_works_from_redis_for_a_while)
-{
-	claim_set_database(claim, "d");
-	say(REPLY_NIL, "");
-	claim_restore(claim);
-	SAY_ARRAY("ded", "e");
-	expect_became("");
-	cr_assert_not(claim_is_ready(claim));
-	claim_restore(claim);
-	say(REPLY_NIL, "");
-	cr_assert(claim_is_ready(claim));
-}
-
-Test(claim, what_is_no_answer_to_the_entry_says_nothing)
-{
-	static const char *const texts[] = {"ded", "-", "x"};
-
-	for (int i = 0; i < 6; i++) {
-		claim_set_database(claim, "d");
-		claim_restore(claim);
-	}
-	played_redis_answer(NULL);
-	say(REPLY_ERROR, "OOM");
-	say_array(3, texts);
-	say_array(1, texts);
-	say_array(2, texts);
-	say_array(2, texts + 1);
-	say_number(1);
-	cr_assert(claim_is_ready(claim));
-	expect_became("");
-}
-
 /* --- the fleet --- */
 
 static void reopen_with_beats(void)
@@ -451,35 +391,52 @@ static void expect_beat(const char *said)
 	uv_run(&loop, UV_RUN_NOWAIT);
 	snprintf(beat, sizeof(beat), "EVALSHA presence 1 wsonce:{alive}:dedup: me@ %s 3000", said);
 	expect_sent(beat);
-	say(REPLY_ERROR, "OOM");
+	say_array(0, NULL);
 }
 
 Test(claim, others_hear_that_it_rests_or_leaves_and_why)
 {
 	reopen_with_beats();
-	expect_beat("1 89abcdef.7 w\n");
+	expect_beat("2 89abcdef.7 w - " WSONCE_VERSION " \n");
 	claim_say(claim, "postgres is away");
 	claim_rest(claim, true);
-	expect_beat("1 89abcdef.7 p\npostgres is away");
+	expect_beat("2 89abcdef.7 p - " WSONCE_VERSION " \npostgres is away");
 	claim_say(claim, "");
 	claim_rest(claim, false);
-	expect_beat("1 89abcdef.7 w\n");
+	expect_beat("2 89abcdef.7 w - " WSONCE_VERSION " \n");
 	claim_leave(claim);
-	expect_beat("1 89abcdef.7 d\n");
+	expect_beat("2 89abcdef.7 d - " WSONCE_VERSION " \n");
 	claim_rest(claim, true);
 	expect_sent("");
 }
 
 Test(claim, others_hear_of_which_sources_messages_come)
 {
-	char said[100];
+	char said[100], source[ROSTER_HEARD_SIZE + 1] = "";
 
 	reopen_with_beats();
-	expect_beat("1 89abcdef.7 w\n");
+	expect_beat("2 89abcdef.7 w - " WSONCE_VERSION " \n");
 	cr_assert_not(claim_has_other_leader(claim, "feed"));
 	clock_pass(100);
-	snprintf(said, sizeof(said), "1 89abcdef.7 w %016llx\n", (unsigned long long)hash_text("feed", 4));
+	roster_write(source, &(struct heard){.id = hash_text("feed", 4), .may_lead = true});
+	snprintf(said, sizeof(said), "2 89abcdef.7 w - " WSONCE_VERSION " %s\n", source);
 	expect_beat(said);
+}
+
+Test(claim, while_another_database_uses_the_prefix_redis_is_not_asked)
+{
+	reopen_with_beats();
+	expect_beat("2 89abcdef.7 w - " WSONCE_VERSION " \n");
+	claim_set_database(claim, "d");
+	uv_run(&loop, UV_RUN_NOWAIT);
+	played_redis_next();
+	SAY_ARRAY("you@", "2 89abcdef.8 w e 0.1.0 \n");
+	expect_became(" foreign, ");
+	cr_assert_not(claim_is_ready(claim));
+	cr_assert_not(claim_has_other_leader(claim, "feed"));
+	clock_pass(1000);
+	expect_beat("2 89abcdef.7 w - " WSONCE_VERSION " \n");
+	cr_assert(claim_is_ready(claim));
 }
 
 /* --- MACs of marks --- */

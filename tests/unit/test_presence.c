@@ -6,6 +6,7 @@
 #include "loop.h"
 #include "played_redis.h"
 #include "road/presence.h"
+#include "road/reading.h"
 #include "unit.h"
 
 #include <inttypes.h>
@@ -13,19 +14,32 @@
 
 #define OURS    "89abcdef.7"
 #define SOURCES 20
+#define DB      "0fab1cde-0000-4000-8000-000000000001"
+#define OTHER   "0fab1cde-0000-4000-8000-000000000002"
+
+/* What we say before the sources, in this state, while it is not known which database ours is. */
+#define OURS_SAID(state) "2 " OURS " " state " - " WSONCE_VERSION " "
 
 static uv_loop_t loop;
 static struct redis *redis;
 static struct presence *presence;
 static char gone[400];
+static int foreign;
 static char sources[SOURCES][24];
-static char others_hear[500]; /* the ids of all these sources, each with a blank before it */
+static char others_hear[500]; /* all these sources */
 static struct config config;
 
 static void on_gone(void *arg, uint16_t listener)
 {
 	(void)arg;
 	snprintf(gone + strlen(gone), sizeof(gone) - strlen(gone), "%s ", presence_name(presence, listener));
+}
+
+static void on_foreign(void *arg, const char *sentence)
+{
+	(void)arg;
+	cr_assert(strstr(sentence, "--claim-prefix p:") && strstr(sentence, OTHER), "%s", sentence);
+	foreign++;
 }
 
 static void on_state(void *owner, enum redis_state state)
@@ -87,24 +101,44 @@ static void say_words(size_t n, const char *const *words)
 	free(elements);
 }
 
-static const char self[] = "1 " OURS " w\n"; /* what we say */
+static void say_all(const char *const *words)
+{
+	size_t n = 0;
 
-/* Our own words come first. */
-#define SAY(...) \
-	say_words(sizeof((const char *[]){"me@", self, ##__VA_ARGS__}) / sizeof(char *), \
-		  (const char *const[]){"me@", self, ##__VA_ARGS__})
+	while (words[n])
+		n++;
+	say_words(n, words);
+}
+
+#define SAY(...) say_all((const char *const[]){__VA_ARGS__ __VA_OPT__(, ) NULL})
+
+/* What is said of a source that may be led. */
+static const char *led(uint64_t id)
+{
+	static char texts[8][ROSTER_HEARD_SIZE + 1];
+	static int turn;
+	char *at = texts[turn++ % 8];
+
+	roster_write(at, &(struct heard){.id = id, .may_lead = true});
+	return at;
+}
+
+static uint64_t id_of(const char *name)
+{
+	return hash_text(name, strlen(name));
+}
 
 /* A listener that hears all sources, from this connection. */
 static const char *at_work(const char *client)
 {
-	return text("1 %s w%s\n", client, others_hear);
+	return text("2 %s w - " WSONCE_VERSION " %s\n", client, others_hear);
 }
 
 static void expect_beat(void)
 {
 	const char *sent = played_redis_next();
 
-	cr_assert(strncmp(sent, "EVALSHA presence 1 wsonce:{alive}:p: me@ 1 ", 43) == 0, "%s", sent);
+	cr_assert(strncmp(sent, "EVALSHA presence 1 wsonce:{alive}:p: me@ 2 ", 43) == 0, "%s", sent);
 }
 
 static void expect_said(const char *said)
@@ -172,11 +206,11 @@ static void open_as(const char *client)
 	uv_loop_init(&loop);
 	config.claim_prefix = (char *)"p:";
 	redis = redis_open(&loop, &settings);
-	presence = presence_open(&loop, &config, "me@", on_gone, NULL);
+	presence = presence_open(&loop, &config, "me@", on_gone, on_foreign, NULL);
 	for (int i = 0; i < SOURCES; i++) {
 		snprintf(sources[i], sizeof(sources[i]), "feed#%d", i);
-		snprintf(others_hear + 17 * (size_t)i, sizeof(others_hear) - 17 * (size_t)i, " %016" PRIx64,
-			 hash_text(sources[i], strlen(sources[i])));
+		roster_write(others_hear + ROSTER_HEARD_SIZE * i,
+			     &(struct heard){.id = id_of(sources[i]), .may_lead = true});
 	}
 	played_redis_set_state(REDIS_READY);
 }
@@ -184,7 +218,7 @@ static void open_as(const char *client)
 static void set_up(void)
 {
 	open_as(OURS);
-	expect_said("1 " OURS " w\n");
+	expect_said(OURS_SAID("w") "\n");
 	SAY();
 }
 
@@ -229,7 +263,7 @@ Test(presence_start, it_beats_at_once_then_soon_then_each_second)
 Test(presence_start, a_connection_without_a_number_is_said_to_be_unknown)
 {
 	open_as("");
-	expect_said("1 - w\n");
+	expect_said("2 - w - " WSONCE_VERSION " \n");
 }
 
 Test(presence, one_beat_at_a_time_and_after_a_late_answer_the_next_one_is_soon)
@@ -242,7 +276,7 @@ Test(presence, one_beat_at_a_time_and_after_a_late_answer_the_next_one_is_soon)
 	expect_sent("");
 	SAY();
 	pass(100);
-	expect_said("1 " OURS " p\n");
+	expect_said(OURS_SAID("p") "\n");
 }
 
 Test(presence, a_lost_answer_does_not_end_the_beats)
@@ -263,7 +297,7 @@ Test(presence, without_redis_it_is_silent_and_beats_at_once_when_it_is_back)
 	pass(2000);
 	expect_sent("");
 	played_redis_set_state(REDIS_READY);
-	expect_said(text("1 " OURS " p %016" PRIx64 "\n", hash_text(sources[0], 6)));
+	expect_said(text(OURS_SAID("p") "%s\n", led(id_of(sources[0]))));
 }
 
 /* --- what it says --- */
@@ -274,11 +308,11 @@ Test(presence, it_says_why_it_cannot_store)
 	pass(0);
 	expect_sent("");
 	pass(1000);
-	expect_said("1 " OURS " w\npostgres is away\nsince noon");
+	expect_said(OURS_SAID("w") "\npostgres is away\nsince noon");
 	SAY();
 	presence_say(presence, "");
 	pass(1000);
-	expect_said("1 " OURS " w\n");
+	expect_said(OURS_SAID("w") "\n");
 }
 
 Test(presence, a_new_state_is_told_at_once_and_who_drains_does_nothing_else)
@@ -286,8 +320,9 @@ Test(presence, a_new_state_is_told_at_once_and_who_drains_does_nothing_else)
 	static const struct {
 		enum peer_state state;
 		const char *said;
-	} steps[] = {
-		{PEER_PASSIVE, "1 " OURS " p\n"}, {PEER_WORKING, "1 " OURS " w\n"}, {PEER_DRAINING, "1 " OURS " d\n"}};
+	} steps[] = {{PEER_PASSIVE, OURS_SAID("p") "\n"},
+		     {PEER_WORKING, OURS_SAID("w") "\n"},
+		     {PEER_DRAINING, OURS_SAID("d") "\n"}};
 
 	for (size_t i = 0; i < sizeof(steps) / sizeof(*steps); i++) {
 		presence_set_state(presence, steps[i].state);
@@ -297,13 +332,12 @@ Test(presence, a_new_state_is_told_at_once_and_who_drains_does_nothing_else)
 	}
 	presence_set_state(presence, PEER_WORKING);
 	pass(1000);
-	expect_said("1 " OURS " d\n");
+	expect_said(OURS_SAID("d") "\n");
 }
 
 Test(presence, it_names_the_sources_of_the_last_five_seconds)
 {
-	const char *both = text("1 " OURS " w %016" PRIx64 " %016" PRIx64 "\n", hash_text(sources[0], 6),
-				hash_text(sources[1], 6));
+	const char *both = text(OURS_SAID("w") "%s%s\n", led(id_of(sources[0])), led(id_of(sources[1])));
 
 	presence_hear(presence, sources[0]);
 	presence_hear(presence, sources[1]);
@@ -314,7 +348,7 @@ Test(presence, it_names_the_sources_of_the_last_five_seconds)
 	}
 	presence_hear(presence, sources[1]);
 	pass(1000);
-	expect_said(text("1 " OURS " w %016" PRIx64 "\n", hash_text(sources[1], 6)));
+	expect_said(text(OURS_SAID("w") "%s\n", led(id_of(sources[1]))));
 	SAY();
 	presence_hear(presence, sources[0]);
 	pass(100);
@@ -344,13 +378,13 @@ Test(presence, a_new_source_hastens_the_beat)
 
 Test(presence, source_is_known_by_its_address_whoever_the_feed_knows_us_as)
 {
-	const uint64_t id = presence_source_id("ws://a/x", "");
+	const uint64_t id = readings_source_id("ws://a/x", "");
 
-	cr_assert_eq(presence_source_id("ws://me:secret@a/x", ""), id);
-	cr_assert_neq(presence_source_id("wss://a/x", ""), id);
-	cr_assert_neq(presence_source_id("ws://a/y", ""), id);
-	cr_assert_neq(presence_source_id("ws://a/x@b", ""), presence_source_id("ws://b", ""));
-	cr_assert_neq(presence_source_id("ws://a/x", "profile"), id);
+	cr_assert_eq(readings_source_id("ws://me:secret@a/x", ""), id);
+	cr_assert_neq(readings_source_id("wss://a/x", ""), id);
+	cr_assert_neq(readings_source_id("ws://a/y", ""), id);
+	cr_assert_neq(readings_source_id("ws://a/x@b", ""), readings_source_id("ws://b", ""));
+	cr_assert_neq(readings_source_id("ws://a/x", "profile"), id);
 }
 
 /* Whose names may be another fleet's names of other feeds. */
@@ -368,9 +402,85 @@ Test(presence_start, sources_of_the_settings_are_told_by_their_addresses)
 	presence_hear(presence, "b");
 	presence_hear(presence, "feed");
 	pass(1000);
-	expect_said(text("1 " OURS " w %016" PRIx64 " %016" PRIx64 " %016" PRIx64 "\n",
-			 presence_source_id("ws://a/x", ""), presence_source_id("ws://b/y", ""),
-			 presence_source_id("wss://c/z", "feed")));
+	expect_said(text(OURS_SAID("w") "%s%s%s\n", led(readings_source_id("ws://a/x", "")),
+			 led(readings_source_id("ws://b/y", "")), led(readings_source_id("wss://c/z", "feed"))));
+}
+
+/* --- databases --- */
+
+static void answer_next(const char *name, const char *said)
+{
+	pass(1000);
+	expect_beat();
+	SAY(name, said);
+}
+
+#define OF_DATABASE(id) "2 89abcdef.8 w " id " 0.1.0 \n"
+
+Test(presence, it_says_its_database_when_it_knows_that_no_other_uses_the_prefix)
+{
+	presence_set_database(presence, DB);
+	pass(0);
+	expect_said(OURS_SAID("w") "\n");
+	SAY("you@", OF_DATABASE(DB), "old@", "1 89abcdef.9 w\n", "new@", OF_DATABASE("-"));
+	pass(100);
+	expect_said("2 " OURS " w " DB " " WSONCE_VERSION " \n");
+	SAY();
+	cr_assert_not(presence_is_foreign(presence));
+	cr_assert_eq(foreign, 0);
+}
+
+Test(presence, another_databases_prefix_ends_a_listener_that_starts_and_it_is_not_told)
+{
+	presence_set_database(presence, DB);
+	pass(0);
+	expect_said(OURS_SAID("w") "\n");
+	SAY("you@", OF_DATABASE(OTHER));
+	cr_assert_eq(foreign, 1);
+	cr_assert(presence_is_foreign(presence));
+	pass(1000);
+	expect_said(OURS_SAID("w") "\n");
+	SAY("you@", OF_DATABASE(OTHER));
+	cr_assert_eq(foreign, 1);
+}
+
+Test(presence, one_that_works_only_warns_until_the_other_is_gone)
+{
+	presence_set_database(presence, DB);
+	pass(0);
+	expect_beat();
+	SAY();
+	answer_next("you@", OF_DATABASE(OTHER));
+	cr_assert(presence_is_foreign(presence));
+	pass(1000);
+	expect_beat();
+	SAY();
+	cr_assert_not(presence_is_foreign(presence));
+	cr_assert_eq(foreign, 0);
+}
+
+Test(presence, without_a_database_of_its_own_it_minds_no_other)
+{
+	answer_next("you@", OF_DATABASE(OTHER));
+	cr_assert_not(presence_is_foreign(presence));
+}
+
+/* Of two such prefixes one id each may make the same key. */
+Test(presence_start, a_prefix_may_not_begin_with_that_of_another_database)
+{
+	open_as(OURS);
+	presence_close(presence, loop_on_closed, NULL);
+	config.claim_prefix = (char *)"p:q:r:";
+	presence = presence_open(&loop, &config, "me@", on_gone, on_foreign, NULL);
+	played_redis_set_state(REDIS_READY);
+	played_redis_next();
+	expect_sent("EVALSHA presence 3 wsonce:{alive}:p:q:r: wsonce:{alive}:p: wsonce:{alive}:p:q: me@ " OURS_SAID(
+		"w") "\n 3000");
+	presence_set_database(presence, DB);
+	played_redis_answer(NULL);
+	SAY("", OF_DATABASE(OTHER));
+	cr_assert_eq(foreign, 1);
+	cr_assert_eq(find(""), 0);
 }
 
 /* --- who leads --- */
@@ -394,6 +504,16 @@ Test(presence, it_shares_the_sources_with_others_that_hear_them)
 	pass(1000);
 	SAY();
 	cr_assert_eq(left_to_others(), 0);
+}
+
+Test(presence, an_answer_counts_at_once)
+{
+	pass(500);
+	cr_assert_eq(left_to_others(), 0);
+	pass(500);
+	expect_beat();
+	SAY("you@", at_work("89abcdef.8"));
+	cr_assert(is_led_in_part());
 }
 
 Test(presence, who_cannot_store_sees_no_other_leader)
@@ -651,12 +771,21 @@ Test(presence, it_beats_each_tenth_of_a_second_while_a_listener_is_waited_for)
 	expect_beat();
 }
 
-/* This many listeners are alive: how long is it until the next beat while one of them is waited for? */
+static int time_to_beat(void)
+{
+	int ms = 0;
+
+	for (; ms < 2000 && !*played_redis_next(); ms += 10)
+		pass(10);
+	return ms;
+}
+
+/* This many listeners are alive: how long is it between two beats while one of them is waited for? */
 static int gap_among(size_t n)
 {
 	static char names[100][32];
 	const char *words[200];
-	int ms = 0;
+	int first, second;
 
 	for (size_t i = 0; i < n; i++) {
 		snprintf(names[i], sizeof(names[i]), "%zu.1@", i);
@@ -667,13 +796,15 @@ static int gap_among(size_t n)
 	expect_beat();
 	say_words(2 * n, words);
 	presence_wait_for(presence, find("0.1@5"));
-	for (; ms < 2000 && !*played_redis_next(); ms += 10)
-		pass(10);
+	first = time_to_beat();
+	say_words(2 * n, words);
+	second = time_to_beat();
+	cr_assert_eq(first, second);
 	SAY();
 	pass(2001); /* nobody waits any more */
 	expect_beat();
 	SAY();
-	return ms;
+	return first;
 }
 
 Test(presence, in_a_large_fleet_it_beats_less_often)

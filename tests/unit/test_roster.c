@@ -108,6 +108,10 @@ Test(roster, what_a_listener_says_is_read)
 		{"1 89abcdef.7 p ffffffffffffffff 00000000000000ff\n", PEER_PASSIVE, 2},
 		{"1 89abcdef.7 d 00000000000000ff\nno 0123456789abcdef\n fedcba9876543210", PEER_DRAINING, 1},
 		{"1 89abcdef.7 z 00000000000000ff\n", PEER_WORKING, 1},
+		{"2 89abcdef.7 w - 0.1.0 \n", PEER_WORKING, 0},
+		{"2 89abcdef.7 p 0fab-1 0.1.0~rc1 0000000003_1000001zzz\nno postgres", PEER_PASSIVE, 1},
+		{"2 89abcdef.7 d - 0.1.0 F__________1000001zzz0000000003_1000001zzz\n", PEER_DRAINING, 2},
+		{"2 89abcdef.7 d - 0.1.0 0000000003_1000001zzz0000000003_1000001zz\n", PEER_DRAINING, 1},
 	};
 	const struct peer *p = peer("a.1@");
 
@@ -119,7 +123,7 @@ Test(roster, what_a_listener_says_is_read)
 		cr_assert_str_eq(p->client, "89abcdef.7");
 		cr_assert_eq(p->state, cases[i].state, "%s", cases[i].said);
 		cr_assert_eq(p->source_count, cases[i].sources, "%s", cases[i].said);
-		cr_assert(!p->source_count || p->sources[0] == 0xff, "%s", cases[i].said);
+		cr_assert(!p->source_count || p->sources[0].id == 0xff, "%s", cases[i].said);
 	}
 	note("a.1@", "1 - w\n");
 	cr_assert_str_eq(p->client, "-");
@@ -137,6 +141,8 @@ Test(roster, other_texts_say_only_that_it_is_alive)
 					    "1 89abcdef.7\nd 00000000000000ff\n",
 					    "1 89abcdef.7 d 00000000000000ff",
 					    "2 89abcdef.7 d 00000000000000ff\n",
+					    "2 89abcdef.7 d -\n",
+					    "3 89abcdef.7 d - 0.1.0 0000000003_1000001zzz\n",
 					    "89abcdef.7"};
 	const struct peer *p = peer("a.1@");
 

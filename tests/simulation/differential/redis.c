@@ -1,4 +1,4 @@
-/* redis.c sends random commands, from a fixed seed, as road/claim.c, fleet.c and registry.c make them, and prints the
+/* redis.c sends random commands, from a fixed seed, as road/claim.c and presence.c make them, and prints the
  * answers: one line for each. It is linked twice, as postgres.c is. */
 #include <hiredis/hiredis.h>
 #include <stdarg.h>
@@ -9,7 +9,6 @@
 #include "presence.lua.h"
 #include "inherit.lua.h"
 #include "lease.lua.h"
-#include "register.lua.h"
 #include "release.lua.h"
 #include "renew.lua.h"
 #include "seize.lua.h"
@@ -181,7 +180,7 @@ static void presence(void)
 	add("1");
 	add("wsonce:{alive}:dedup:");
 	add(draw(names, 3));
-	add(below(2) ? "1 01234567.89 w 0123456789abcdef" : "1 - p");
+	add(below(2) ? "2 01234567.89 w - 0.1.0 0000000003_1000001zzz\n" : "2 - p - 0.1.0 \n");
 	add(below(2) ? "500" : "3000");
 	show(true);
 }
@@ -293,17 +292,6 @@ static void seize(void)
 	show(false);
 }
 
-static void register_prefix(void)
-{
-	begin("EVAL");
-	add(LUA_REGISTER);
-	add("1");
-	add("wsonce:prefixes");
-	add("dedup:");
-	add(below(4) ? "database-a" : "database-b");
-	show(false);
-}
-
 static void lease(void)
 {
 	begin("EVAL");
@@ -322,9 +310,8 @@ static void step(void)
 		int weight;
 		void (*run)(void);
 	} kinds[] = {
-		{7, take},         {3, mark},     {3, release},         {3, renew},
-		{3, seize},        {3, presence}, {1, register_prefix}, {2, lease},
-		{1, list_clients}, {2, inherit},  {2, publish},
+		{7, take},     {3, mark},  {3, release},      {3, renew},   {3, seize},
+		{3, presence}, {2, lease}, {1, list_clients}, {2, inherit}, {2, publish},
 	};
 	int sum = 0, at, i = 0;
 

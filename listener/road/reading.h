@@ -1,0 +1,55 @@
+/* reading.h: the sources that this listener dials: what it says of them, and with --readers whose turn it is to read
+ * them. No I/O; time is an argument (loop clock). */
+#ifndef WSONCE_READING_H
+#define WSONCE_READING_H
+
+#include "config/config.h"
+#include "road/roster.h"
+
+struct readings;
+
+/* What this listener has of a source. Times are of the loop clock; 0: never. */
+struct reading {
+	int64_t open_ms; /* when its connection was opened; 0: it has none */
+	uint64_t messages;
+	int64_t last_ms; /* of the last message */
+};
+
+/* Called from the loop. Sources are counted from 0 as in the settings: plain URLs first, then feeds. */
+struct reading_owner {
+	struct reading (*on_ask)(void *arg, size_t i);
+	/* With --readers: source i is to be read from now on, or not any more; in turn, the first time true. */
+	void (*on_turn)(void *arg, size_t i, bool is_ours);
+	void *arg;
+};
+
+/* name: as in struct peer, of this listener; copied. */
+struct readings *readings_new(const struct config *config, const char *name, int64_t now_ms);
+void readings_free(struct readings *all);
+
+/* From now on owner, which is copied, is asked and told; NULL: nobody is. Until then nothing is said of the sources. */
+void readings_set_owner(struct readings *all, const struct reading_owner *owner);
+
+/* What names a source to the fleet: the same in each process, whoever the feed knows it as. name: a profile's, or "".
+ */
+uint64_t readings_source_id(const char *url, const char *name);
+/* The number of the dialled source that events have this name from, or readings_count(). */
+size_t readings_find(const struct readings *all, const char *name);
+size_t readings_count(const struct readings *all);
+uint64_t readings_id(const struct readings *all, size_t i);
+
+/* Events of source i have come, so that this listener may lead it: the next readings_write() says so. Returns false if
+ * nothing is said of dialled sources. */
+bool readings_may_lead(struct readings *all, size_t i);
+/* Writes what the next beat says of all dialled sources. Returns the end; text has room for ROSTER_HEARD_SIZE bytes of
+ * each. */
+char *readings_write(struct readings *all, char *text, int64_t now_ms);
+
+/* The others say what roster has; asked_ms: when they were asked. */
+void readings_judge(struct readings *all, const struct roster *roster, int64_t asked_ms, int64_t now_ms);
+/* To be called each second: without an answer for five seconds, everybody reads everything. */
+void readings_tick(struct readings *all, int64_t now_ms);
+/* Has it been found out, at least once, which sources are this listener's to read? */
+bool readings_know(const struct readings *all);
+
+#endif

@@ -1,0 +1,286 @@
+/* Whose turn it is to read a source, in reading.c, and what is said of sources: from what other listeners say. */
+#include "config/profile.h"
+#include "road/reading.h"
+#include "unit.h"
+
+#include "base/hash.h"
+
+#define URL     "ws://feed/x"
+#define BEAT_MS 1000
+#define TURN_MS 10000
+#define LOST_MS 5000
+#define NONCE   ".0123456789abcdef@"
+
+static struct readings *readings;
+static struct roster roster;
+static struct config config;
+static struct reading reading;
+static bool is_ours;
+static int turns;
+static int64_t now;
+
+static struct reading on_ask(void *arg, size_t i)
+{
+	(void)arg;
+	cr_assert_eq(i, 0);
+	return reading;
+}
+
+static void on_turn(void *arg, size_t i, bool is_ours_now)
+{
+	(void)arg;
+	cr_assert_eq(i, 0);
+	cr_assert_neq(is_ours_now, is_ours, "told twice");
+	is_ours = is_ours_now;
+	turns++;
+	reading.open_ms = is_ours ? now : 0;
+}
+
+static void open_readings(int64_t k)
+{
+	static char *urls[] = {(char *)URL};
+
+	config.sources.items = urls;
+	config.sources.count = 1;
+	config.readers = k;
+	now = 1000;
+	readings = readings_new(&config, "i" NONCE, now);
+	readings_set_owner(readings, &(struct reading_owner){.on_ask = on_ask, .on_turn = on_turn});
+}
+
+static void tear_down(void)
+{
+	readings_free(readings);
+	roster_free(&roster);
+}
+
+TestSuite(reading, .fini = tear_down);
+
+static void pass(int64_t ms)
+{
+	for (; ms > 0; ms -= BEAT_MS) {
+		now += BEAT_MS;
+		readings_tick(readings, now);
+	}
+}
+
+/* A listener that comes before us for the source, or after us: the nth of these. */
+static const char *name_of(bool is_before, int nth)
+{
+	static char name[60];
+	uint64_t source = readings_source_id(URL, ""), own = hash_score(hash_text("i", 1), source);
+
+	for (int n = 0; nth >= 0; n++) {
+		int len = snprintf(name, sizeof(name), "%d" NONCE, n);
+
+		nth -= (hash_score(hash_text(name, (size_t)len - 18), source) > own) == is_before;
+	}
+	return name;
+}
+
+/* What one of the others says: whether it comes before us, and how its connection is. */
+struct other {
+	bool is_before;
+	int open_s;      /* 0: it has none */
+	int64_t quiet_s; /* since its last message */
+	bool is_of_another_source;
+	bool is_draining;
+};
+
+static void tell(int64_t asked_ms, const struct other *others, size_t n)
+{
+	char said[200], source[ROSTER_HEARD_SIZE + 1] = "";
+
+	roster_begin(&roster);
+	for (size_t i = 0; i < n; i++) {
+		const struct other *o = &others[i];
+		const char *name = name_of(o->is_before, (int)i);
+
+		roster_write(source, &(struct heard){.id = readings_source_id(URL, "") + o->is_of_another_source,
+						     .is_dialled = true,
+						     .is_open = o->open_s,
+						     .open_s = o->open_s,
+						     .quiet_ms = o->quiet_s * 1000});
+		snprintf(said, sizeof(said), "2 - %c - 1 %s\n", o->is_draining ? 'd' : 'w', source);
+		roster_note(&roster, name, strlen(name), said, strlen(said), now);
+	}
+	readings_judge(readings, &roster, asked_ms, now);
+}
+
+#define TELL(...) \
+	tell(now, (const struct other[]){__VA_ARGS__ __VA_OPT__(, ){0}}, \
+	     sizeof((const struct other[]){__VA_ARGS__ __VA_OPT__(, ){0}}) / sizeof(struct other) - 1)
+
+/* Beats of so long, each answered so. */
+#define TELL_FOR(ms, ...) \
+	for (int64_t at_ = 0; at_ < (ms); at_ += BEAT_MS) { \
+		pass(BEAT_MS); \
+		TELL(__VA_ARGS__); \
+	}
+
+#define BEFORE .is_before = true
+#define WELL   .open_s = 9, .quiet_s = 1
+
+Test(reading, who_is_alone_reads)
+{
+	open_readings(1);
+	cr_assert_not(is_ours, "nobody was asked yet");
+	cr_assert_not(readings_know(readings));
+	TELL();
+	cr_assert(readings_know(readings));
+	cr_assert(is_ours);
+}
+
+Test(reading, who_comes_after_as_many_as_are_wanted_does_not_read)
+{
+	open_readings(2);
+	TELL({BEFORE}, {BEFORE});
+	cr_assert_not(is_ours);
+	TELL({BEFORE}, {0}, {0});
+	cr_assert(is_ours, "one before us is gone, and those behind us do not count");
+}
+
+Test(reading, who_leaves_or_does_not_dial_the_source_is_no_reader)
+{
+	open_readings(1);
+	TELL({BEFORE});
+	cr_assert_not(is_ours);
+	TELL({BEFORE, .is_draining = true}, {BEFORE, .is_of_another_source = true});
+	cr_assert(is_ours);
+}
+
+Test(reading, without_an_answer_everybody_reads)
+{
+	open_readings(1);
+	pass(LOST_MS - BEAT_MS);
+	cr_assert_not(is_ours);
+	pass(2 * BEAT_MS);
+	cr_assert(is_ours);
+	cr_assert(readings_know(readings));
+}
+
+Test(reading, nobody_hangs_up_before_each_reader_has_shown_for_five_seconds_that_it_reads)
+{
+	open_readings(2);
+	TELL();
+	TELL_FOR(2 * TURN_MS, {BEFORE, WELL}, {BEFORE});
+	cr_assert(is_ours, "one has no connection");
+	TELL_FOR(BEAT_MS, {BEFORE, WELL}, {BEFORE, .open_s = 4, .quiet_s = 1});
+	cr_assert(is_ours, "one has a connection that is too new");
+	TELL_FOR(BEAT_MS, {BEFORE, WELL}, {BEFORE, .open_s = 5, .quiet_s = 1});
+	cr_assert_not(is_ours);
+}
+
+Test(reading, who_was_a_reader_in_the_last_ten_seconds_does_not_hang_up)
+{
+	open_readings(1);
+	TELL();
+	TELL_FOR(TURN_MS - BEAT_MS, {BEFORE, WELL});
+	cr_assert(is_ours);
+	TELL_FOR(BEAT_MS, {0});
+	TELL_FOR(TURN_MS - BEAT_MS, {BEFORE, WELL});
+	cr_assert(is_ours, "it was one once more");
+	TELL_FOR(BEAT_MS, {BEFORE, WELL});
+	cr_assert_not(is_ours);
+}
+
+Test(reading, a_connection_that_brings_nothing_counts_only_if_ours_brings_nothing)
+{
+	open_readings(1);
+	TELL();
+	for (int i = 0; i < 20; i++) {
+		reading.last_ms = now;
+		TELL_FOR(BEAT_MS, {BEFORE, .open_s = 9, .quiet_s = 9});
+	}
+	cr_assert(is_ours, "ours has brought something since");
+	reading.last_ms = now - 60000;
+	TELL_FOR(BEAT_MS, {BEFORE, .open_s = 9, .quiet_s = 9});
+	cr_assert_not(is_ours);
+}
+
+Test(reading, nobody_hangs_up_on_an_answer_that_was_long_on_its_way)
+{
+	const struct other well[] = {{BEFORE, WELL}};
+
+	open_readings(1);
+	TELL();
+	TELL_FOR(TURN_MS - BEAT_MS, {BEFORE, WELL});
+	pass(3 * BEAT_MS);
+	tell(now - 2000, well, 1);
+	cr_assert(is_ours, "the reader may be dead by now");
+	tell(now - 1999, well, 1);
+	cr_assert_not(is_ours);
+}
+
+Test(reading, without_readers_everybody_reads_and_is_told_nothing)
+{
+	open_readings(0);
+	TELL({BEFORE, WELL});
+	pass(2 * LOST_MS);
+	cr_assert_eq(turns, 0);
+}
+
+Test(reading, whose_sources_are_closed_is_told_nothing)
+{
+	open_readings(1);
+	readings_set_owner(readings, NULL);
+	TELL();
+	pass(2 * LOST_MS);
+	cr_assert_eq(turns, 0);
+}
+
+/* --- what is said --- */
+
+/* What another listener reads of what we say. */
+static const struct heard *said(void)
+{
+	static char text[100];
+	char *at = text + sprintf(text, "2 - w - 1 ");
+
+	at = readings_write(readings, at, now);
+	*at++ = '\n';
+	roster_note(&roster, "me@", 3, text, (size_t)(at - text), now);
+	return roster_peer(&roster, 1)->source_count ? &roster_peer(&roster, 1)->sources[0] : NULL;
+}
+
+Test(reading, a_connection_is_said_with_its_age_its_messages_and_its_silence)
+{
+	const struct heard *s;
+
+	open_readings(0);
+	now = 100000;
+	reading = (struct reading){.open_ms = 87500, .messages = (UINT64_C(1) << 30) + 1234567, .last_ms = 99700};
+	s = said();
+	cr_assert_eq(s->id, readings_source_id(URL, ""));
+	cr_assert(s->is_dialled && s->is_open && !s->may_lead);
+	cr_assert_eq(s->open_s, 12);
+	cr_assert_eq(s->messages, 1234567);
+	cr_assert_eq(s->quiet_ms, 300);
+	cr_assert(readings_may_lead(readings, 0));
+	cr_assert(said()->may_lead);
+	cr_assert_not(said()->may_lead, "once");
+}
+
+Test(reading, great_numbers_are_cut_and_what_never_was_is_said)
+{
+	const struct heard *s;
+
+	open_readings(0);
+	now = INT64_C(1) << 40;
+	reading = (struct reading){.open_ms = 1, .last_ms = 1};
+	s = said();
+	cr_assert_eq(s->open_s, ROSTER_OPEN_MOST_S);
+	cr_assert_eq(s->quiet_ms, ROSTER_QUIET_MOST_MS);
+	reading = (struct reading){0};
+	s = said();
+	cr_assert_not(s->is_open);
+	cr_assert_eq(s->quiet_ms, ROSTER_QUIET_MOST_MS);
+}
+
+Test(reading, nothing_is_said_of_sources_before_there_is_an_owner)
+{
+	open_readings(0);
+	readings_set_owner(readings, NULL);
+	cr_assert_null(said());
+	cr_assert_not(readings_may_lead(readings, 0));
+}
