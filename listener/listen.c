@@ -409,7 +409,8 @@ static int open_parts(struct listener *l, char *error, size_t size)
 		return -1;
 	if (c->ingest && !(l->ingest = ingest_open(l->ws, c, error, size)))
 		return -1;
-	if ((c->sources.count || c->feed_count) && !(l->sources = sources_open(l->ws, c, error, size)))
+	if ((c->sources.count || c->feed_count) &&
+	    !(l->sources = sources_open(l->ws, claim_presence(pipeline_claim(l->pipeline)), c, error, size)))
 		return -1;
 	if (c->ingest_http &&
 	    !(l->posts = posts_open(l->ws, c, l->ingest ? ingest_token_list(l->ingest) : NULL, error, size)))

@@ -9,7 +9,6 @@
 #include "base/memory.h"
 #include "intake/profiles.h"
 #include "net/dial.h"
-#include "road/presence.h"
 #include "road/reading.h"
 
 struct sources {
@@ -45,10 +44,8 @@ static void on_turn(void *arg, size_t i, bool is_ours)
 	profiled_set_turn(profiles_at(all->profiles, i), is_ours);
 }
 
-static void join_fleet(struct sources *all)
+static void join_fleet(struct sources *all, struct presence *presence)
 {
-	struct presence *presence = claim_presence(pipeline_claim(ws_owner(all->ws)));
-
 	if (!presence)
 		return;
 	all->readings = presence_readings(presence);
@@ -78,7 +75,8 @@ static bool has_tls(const struct config *config)
 	return false;
 }
 
-struct sources *sources_open(struct ws *ws, const struct config *config, char *error, size_t size)
+struct sources *sources_open(struct ws *ws, struct presence *presence, const struct config *config, char *error,
+			     size_t size)
 {
 	size_t plain = config->sources.count, count = plain + config->feed_count;
 	struct dialler *dialler = dialler_open(ws, config, has_tls(config), error, size);
@@ -101,7 +99,7 @@ struct sources *sources_open(struct ws *ws, const struct config *config, char *e
 							       .dialler = dialler,
 							       .requests = all->requests},
 				      all->items, count);
-	join_fleet(all);
+	join_fleet(all, presence);
 	return all;
 }
 

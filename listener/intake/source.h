@@ -8,11 +8,14 @@
 #include "config/config.h"
 #include "intake/feed_client.h"
 #include "net/ws.h"
+#include "road/presence.h"
 
 struct sources;
 
-/* Connects and reconnects to every URL and feed of config. On failure returns NULL with a sentence in error. */
-struct sources *sources_open(struct ws *ws, const struct config *config, char *error, size_t size);
+/* Connects and reconnects to every URL and feed of config. presence (NULL: there is no fleet) is told of them, and must
+ * outlive them. On failure returns NULL with a sentence in error. */
+struct sources *sources_open(struct ws *ws, struct presence *presence, const struct config *config, char *error,
+			     size_t size);
 
 /* What the admin pages show about source i. Plain URLs come first. The texts live until the loop runs again. */
 struct source_view {

@@ -155,7 +155,7 @@ Test(retry, of_a_feed_comes_within_ten_seconds)
 	snprintf(url, sizeof(url), "ws://127.0.0.1:%d/", refusing_port());
 	struct ws *ws = ws_open(&loop, &config, &(struct ws_budget){NULL, charge, is_never_full, is_never_full});
 	uv_walk(&loop, count_handle, &others);
-	struct sources *sources = sources_open(ws, &config, error, sizeof(error));
+	struct sources *sources = sources_open(ws, NULL, &config, error, sizeof(error));
 	cr_assert(sources, "%s", error);
 	expect_waits_up_to(10000, is_source_down, sources);
 	sources_close(sources);
