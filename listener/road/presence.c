@@ -382,6 +382,17 @@ static void on_refused(struct presence *p, const char *reason)
 		redis_load_scripts(p->redis);
 }
 
+/* One of our own name is the process that this one takes the place of. It may be dead already, and must not lead. */
+static void note(struct presence *p, const struct redis_reply *name, const struct redis_reply *said)
+{
+	struct peer *peer = roster_peer(&p->roster, roster_find(&p->roster, name->str, name->len, now_ms(p)));
+	bool is_new = peer && !*peer->client;
+
+	roster_note(&p->roster, name->str, name->len, said->str, said->len, now_ms(p));
+	if (is_new && peer->reader_seed == roster_reader_seed(p->name, strlen(p->name)))
+		wait_for(p, peer);
+}
+
 static void read_answer(struct presence *p, const struct redis_reply *reply)
 {
 	char database[40], other[40] = "";
@@ -392,7 +403,7 @@ static void read_answer(struct presence *p, const struct redis_reply *reply)
 
 		if (name->type != REPLY_STRING || said->type != REPLY_STRING)
 			continue;
-		roster_note(&p->roster, name->str, name->len, said->str, said->len, now_ms(p));
+		note(p, name, said);
 		roster_other_database(said->str, said->len, p->database, database);
 		if (*database)
 			memcpy(other, database, sizeof(other));
@@ -424,13 +435,13 @@ static void on_answer(void *owner, void *arg, const struct redis_reply *reply)
 /* As roster_note() reads it. */
 static char *describe(struct presence *p)
 {
-	const char *client = redis_client(p->redis);
+	const char *client = redis_client(p->redis), *database = p->was_ours ? p->database : "-";
+	char state = "wpd"[p->state];
 	size_t sources = HASH_COUNT(p->sources) + readings_count(p->readings);
 	size_t size = 160 + ROSTER_HEARD_SIZE * sources + sizeof(p->trouble);
 	char *text = memory_alloc(size), *at = text;
 
-	at += snprintf(text, size, "2 %s %c %s " WSONCE_VERSION " ", *client ? client : "-", "wpd"[p->state],
-		       p -> was_ours ? p -> database : "-");
+	at += snprintf(text, size, "2 %s %c %s %s ", *client ? client : "-", state, database, WSONCE_VERSION);
 	for (struct source *s = p->sources; s; s = s->hh.next) {
 		s->is_told = is_heard(p, s);
 		if (!s->is_told ||

@@ -642,6 +642,18 @@ Test(presence, who_has_lost_its_connection_is_gone)
 	expect_gone("a.1@ ");
 }
 
+/* Otherwise it leads for up to three seconds, and a listener that has just started leaves its events to it. */
+Test(presence, the_process_that_it_takes_the_place_of_is_asked_for_at_once)
+{
+	pass(1000);
+	expect_beat();
+	SAY("me@.0123456789abcdef@", at_work("89abcdef.12"), "a.1@",
+	    at_work("89abcdef.13")); /* the name without its nonce is ours */
+	expect_sent("CLIENT LIST ID 12");
+	say(REPLY_STRING, "id=13 addr=x\n");
+	expect_gone("me@.0123456789abcdef@ ");
+}
+
 Test(presence, who_has_its_connection_lives)
 {
 	wait_for("a.1@5");
