@@ -35,6 +35,7 @@
 #define WHOLE           8     /* eighths of all limits */
 #define OF_PRODUCERS    6     /* eighths that producers may fill where there are feeds */
 #define WATCH_MS        250   /* between two looks whether rows can be stored */
+#define LAST_ANSWERS_MS 200   /* after the drain timeout, for releases to reach Redis */
 
 static const char *const life_names[] = {"working", "resting", "draining", "drained"};
 
@@ -413,10 +414,8 @@ void pipeline_receive_event(struct pipeline *p, const struct feed_event *event, 
 
 /* --- draining --- */
 
-static void on_last_answers(uv_timer_t *timer)
+static void on_last_answers(struct pipeline *p)
 {
-	struct pipeline *p = timer->data;
-
 	if (p->life == LIFE_DRAINED)
 		return;
 	pipeline_set_life(p, LIFE_DRAINED);
@@ -424,14 +423,12 @@ static void on_last_answers(uv_timer_t *timer)
 }
 
 /* The releases get a moment to reach Redis; who does not get through has its TTL. */
-static void on_drain_timeout(uv_timer_t *timer)
+static void on_drain_timeout(struct pipeline *p)
 {
-	struct pipeline *p = timer->data;
-
 	if (p->life == LIFE_DRAINED)
 		return;
 	pipeline_release_left(p);
-	uv_timer_start(&p->drain_timer, on_last_answers, 200, 0);
+	pipeline_set_due(p, DUE_END, LAST_ANSWERS_MS);
 }
 
 /* What waits for others, or for the server, waits no longer. */
@@ -453,7 +450,7 @@ void pipeline_drain(struct pipeline *p)
 	claim_leave(p->claim);
 	hurry(p, EV_HELD);
 	hurry(p, EV_BACKING_OFF);
-	uv_timer_start(&p->drain_timer, on_drain_timeout, (uint64_t)p->config->drain_timeout_ms, 0);
+	pipeline_set_due(p, DUE_DRAIN, p->config->drain_timeout_ms);
 }
 
 /* --- life --- */
@@ -469,10 +466,52 @@ static int64_t rows_wait(struct pipeline *p)
 	return p->events.counts[EV_BATCHED] && store_is_idle(p->first.store) ? pipeline_store_wait(p) : -1;
 }
 
+static void on_renewal(struct pipeline *p)
+{
+	pipeline_set_due(p, DUE_RENEW, ttl_ms(p) / 9);
+	pipeline_renew_leases(p);
+}
+
+static void on_watch(struct pipeline *p)
+{
+	pipeline_set_due(p, DUE_WATCH, WATCH_MS);
+	pipeline_watch(p);
+}
+
+typedef void due_fn(struct pipeline *p);
+
+static void on_tick(uv_timer_t *timer)
+{
+	static due_fn *const acts[DUES] = {
+		[DUE_RENEW] = on_renewal,       [DUE_WATCH] = on_watch,      [DUE_CHECKIN] = pipeline_on_checkin_due,
+		[DUE_DRAIN] = on_drain_timeout, [DUE_END] = on_last_answers,
+	};
+	struct pipeline *p = timer->data;
+
+	pipeline_check_held(p);
+	for (int i = 0; i < DUES; i++) {
+		if (!p->due_ms[i] || p->due_ms[i] > now_ms(p))
+			continue;
+		p->due_ms[i] = 0;
+		if (acts[i]) /* otherwise the turn that follows sees that it is time */
+			acts[i](p);
+	}
+}
+
+/* Milliseconds until the next tick. */
+static int64_t tick_wait(struct pipeline *p)
+{
+	int64_t wait = sooner(sooner(hold_wait(&p->hold, now_ms(p)), pipeline_left_wait(p)), rows_wait(p));
+
+	for (int i = 0; i < DUES; i++)
+		if (p->due_ms[i])
+			wait = sooner(wait, p->due_ms[i] > now_ms(p) ? p->due_ms[i] - now_ms(p) : 0);
+	return wait;
+}
+
 static void on_turn(uv_prepare_t *turn)
 {
 	struct pipeline *p = turn->data;
-	int64_t wait;
 
 	pipeline_check_stall(p);
 	if (is_resting(p))
@@ -481,11 +520,7 @@ static void on_turn(uv_prepare_t *turn)
 	pipeline_store_next(p);
 	check_budget(p);
 	check_drained(p);
-	wait = sooner(sooner(hold_wait(&p->hold, now_ms(p)), pipeline_left_wait(p)), rows_wait(p));
-	if (wait < 0)
-		uv_timer_stop(&p->hold_timer);
-	else
-		uv_timer_start(&p->hold_timer, pipeline_on_hold_timer, (uint64_t)wait, 0);
+	uv_timer_start(&p->tick, on_tick, (uint64_t)tick_wait(p), 0);
 }
 
 static void on_foreign(void *arg, const char *sentence)
@@ -515,24 +550,15 @@ const struct claim *pipeline_claim(const struct pipeline *p)
 	return p->claim;
 }
 
-static void start_timers(struct pipeline *p)
+static void start_ticks(struct pipeline *p)
 {
-	uint64_t renew_ms = (uint64_t)(ttl_ms(p) / 9);
-
 	uv_prepare_init(p->loop, &p->turn);
-	uv_timer_init(p->loop, &p->hold_timer);
-	uv_timer_init(p->loop, &p->renew_timer);
-	uv_timer_init(p->loop, &p->drain_timer);
-	uv_timer_init(p->loop, &p->checkin_timer);
-	uv_timer_init(p->loop, &p->dead_letter_timer);
-	p->turn.data = p->hold_timer.data = p->renew_timer.data = p->drain_timer.data = p->checkin_timer.data = p;
-	p->dead_letter_timer.data = p;
-	uv_timer_init(p->loop, &p->watch_timer);
-	p->watch_timer.data = p;
+	uv_timer_init(p->loop, &p->tick);
+	p->turn.data = p->tick.data = p;
 	uv_prepare_start(&p->turn, on_turn);
-	uv_timer_start(&p->renew_timer, pipeline_on_renew_timer, renew_ms, renew_ms);
-	uv_timer_start(&p->checkin_timer, pipeline_on_checkin_timer, CHECKIN_PERIOD_MS, CHECKIN_PERIOD_MS);
-	uv_timer_start(&p->watch_timer, pipeline_on_watch_timer, WATCH_MS, WATCH_MS);
+	pipeline_set_due(p, DUE_RENEW, ttl_ms(p) / 9);
+	pipeline_set_due(p, DUE_WATCH, WATCH_MS);
+	pipeline_set_due(p, DUE_CHECKIN, CHECKIN_PERIOD_MS);
 }
 
 static void open_stages(struct pipeline *p)
@@ -574,7 +600,7 @@ struct pipeline *pipeline_open(uv_loop_t *loop, const struct config *config, con
 	hold_init(&p->hold);
 	list_init(&p->left);
 	open_stages(p);
-	start_timers(p);
+	start_ticks(p);
 	return p;
 }
 
@@ -603,18 +629,13 @@ static void on_handle_closed(uv_handle_t *handle)
 /* The store goes first: nothing may settle any more when the claims go. */
 void pipeline_close(struct pipeline *p, void (*done)(void *arg), void *arg)
 {
-	uv_handle_t *handles[] = {(uv_handle_t *)&p->turn,          (uv_handle_t *)&p->hold_timer,
-				  (uv_handle_t *)&p->renew_timer,   (uv_handle_t *)&p->drain_timer,
-				  (uv_handle_t *)&p->checkin_timer, (uv_handle_t *)&p->dead_letter_timer,
-				  (uv_handle_t *)&p->watch_timer};
-
-	p->open = 9 + (p->second.store != NULL);
+	p->open = 4 + (p->second.store != NULL);
 	p->done = done;
 	p->done_arg = arg;
 	store_close(p->first.store, pipeline_on_part_closed, p);
 	if (p->second.store && !p->second.is_closing)
 		store_close(p->second.store, pipeline_on_second_closed, p);
 	claim_close(p->claim, pipeline_on_part_closed, p);
-	for (int i = 0; i < 7; i++)
-		uv_close(handles[i], on_handle_closed);
+	uv_close((uv_handle_t *)&p->turn, on_handle_closed);
+	uv_close((uv_handle_t *)&p->tick, on_handle_closed);
 }

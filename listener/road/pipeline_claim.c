@@ -425,14 +425,15 @@ static void watch_leader(struct pipeline *p)
 		claim_wait_for_leader(p->claim, event_origin(ev));
 }
 
-void pipeline_on_hold_timer(uv_timer_t *timer)
+void pipeline_check_held(struct pipeline *p)
 {
-	struct pipeline *p = timer->data;
 	int64_t now = now_ms(p);
 	struct event *ev;
 
 	while ((ev = hold_due(&p->hold, now)))
 		on_due(p, ev);
+	if (pipeline_left_wait(p))
+		return;
 	p->left_checked_ms = now;
 	watch_leader(p);
 	while ((ev = left_due(p)))
@@ -477,11 +478,10 @@ static void renew(struct pipeline *p, struct event **evs, size_t n)
 }
 
 /* Work that takes long keeps its claims: the TTL can be short, and a takeover fast. */
-void pipeline_on_renew_timer(uv_timer_t *timer)
+void pipeline_renew_leases(struct pipeline *p)
 {
 	static const enum event_state states[] = {EV_BATCHED, EV_STORING, EV_BACKING_OFF, EV_REFUSED,
 						  EV_DEAD_LETTERING};
-	struct pipeline *p = timer->data;
 
 	for (size_t i = 0; claim_is_ready(p->claim) && i < sizeof(states) / sizeof(*states); i++)
 		each_claim(p, states[i], is_lease_due, renew);
@@ -560,11 +560,9 @@ void pipeline_check_stall(struct pipeline *p)
 	give_claims_back(p);
 }
 
-/* The timer is there for the turn of the loop that follows. */
-void pipeline_on_watch_timer(uv_timer_t *timer)
+/* The turn of the loop that follows finds out. */
+void pipeline_watch(struct pipeline *p)
 {
-	struct pipeline *p = timer->data;
-
 	if (is_resting(p))
 		give_claims_back(p);
 	else

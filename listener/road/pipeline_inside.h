@@ -38,6 +38,17 @@ enum telling {
 	TELLING_OVER,      /* it has arrived or is given up */
 };
 
+/* What is done when its time has come. */
+enum due {
+	DUE_RENEW,       /* leases are renewed */
+	DUE_WATCH,       /* can rows be stored? */
+	DUE_CHECKIN,     /* a check-in; the last one is not waited for any longer */
+	DUE_DEAD_LETTER, /* dead letters that could not be written are tried again */
+	DUE_DRAIN,       /* the drain timeout is over, */
+	DUE_END,         /* and so is the time for the last answers */
+	DUES,
+};
+
 /* One of two stores, each with a connection of its own, and the batch that it is at work on. */
 struct writer {
 	struct pipeline *pipeline;
@@ -106,14 +117,10 @@ struct pipeline {
 	int64_t time_told_ms;           /* loop clock, of the last warning about a time; 0: never */
 	unsigned int since_dead_letter; /* batches of events since the last one of dead letters */
 	uv_prepare_t turn;              /* before each wait for I/O: what this turn brought is sent */
-	uv_timer_t hold_timer;
-	uv_timer_t renew_timer;
-	uv_timer_t drain_timer;
-	uv_timer_t checkin_timer;
-	uv_timer_t dead_letter_timer; /* runs while dead letters have to wait */
-	uv_timer_t watch_timer;
-	struct log_spell rests; /* that it could not store */
-	int open;               /* parts left to close */
+	uv_timer_t tick;                /* for the first of those that are due, and of what is held */
+	int64_t due_ms[DUES];           /* loop clock; 0: not at all */
+	struct log_spell rests;         /* that it could not store */
+	int open;                       /* parts left to close */
 	void (*done)(void *arg);
 	void *done_arg;
 };
@@ -142,6 +149,11 @@ static inline bool is_resting(const struct pipeline *p)
 static inline bool is_draining(const struct pipeline *p)
 {
 	return p->life >= LIFE_DRAINING;
+}
+
+static inline void pipeline_set_due(struct pipeline *p, enum due due, int64_t in_ms)
+{
+	p->due_ms[due] = now_ms(p) + in_ms;
 }
 
 /* The only way to change what ev waits for. */
@@ -185,13 +197,15 @@ void pipeline_check_stall(struct pipeline *p);
 void pipeline_probe(struct pipeline *p);
 /* Gives back the claims of all events that are left. */
 void pipeline_release_left(struct pipeline *p);
-/* Callbacks of claim.h and of timers. */
+/* Settles, claims or stores what has waited long enough for others. */
+void pipeline_check_held(struct pipeline *p);
+void pipeline_renew_leases(struct pipeline *p);
+/* Can rows be stored? */
+void pipeline_watch(struct pipeline *p);
+/* Callbacks of claim.h. */
 void pipeline_on_claimed(void *arg, struct event *ev, enum claim_result result);
 void pipeline_on_owner_gone(void *arg, uint16_t owner);
 size_t pipeline_on_done(void *arg, struct done *events, size_t n);
-void pipeline_on_hold_timer(uv_timer_t *timer);
-void pipeline_on_renew_timer(uv_timer_t *timer);
-void pipeline_on_watch_timer(uv_timer_t *timer);
 
 /* pipeline_store.c */
 /* Gives the store what is due, if it is idle. */
@@ -209,8 +223,9 @@ void pipeline_open_writer(struct pipeline *p, struct writer *w);
 void pipeline_close_writer(struct writer *w);
 /* Closes the second connection where it is of no use, or in the way of the first one. */
 void pipeline_check_second(struct pipeline *p);
-/* Callbacks of store.h, claim.h and a timer. */
+/* It is time for a check-in. One that is late is not waited for any longer. */
+void pipeline_on_checkin_due(struct pipeline *p);
+/* Callback of store.h. */
 void pipeline_on_second_closed(void *arg);
-void pipeline_on_checkin_timer(uv_timer_t *timer);
 
 #endif

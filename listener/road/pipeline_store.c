@@ -33,12 +33,10 @@ static void set_telling(struct pipeline *p, enum telling telling)
 	p->telling = telling;
 }
 
-/* One that is late is not waited for any longer. */
-void pipeline_on_checkin_timer(uv_timer_t *timer)
+void pipeline_on_checkin_due(struct pipeline *p)
 {
-	struct pipeline *p = timer->data;
-
 	set_telling(p, p->telling < TELLING_LAST_SENT ? TELLING_DUE : TELLING_OVER);
+	pipeline_set_due(p, DUE_CHECKIN, CHECKIN_PERIOD_MS);
 }
 
 /* A batch would have to wait for it, but it comes once a minute and takes a millisecond. */
@@ -147,7 +145,7 @@ bool pipeline_has_left(struct pipeline *p)
 		return false;
 	if (p->telling < TELLING_LAST_SENT && store_is_idle(p->first.store)) {
 		send_checkin(p, true);
-		uv_timer_start(&p->checkin_timer, pipeline_on_checkin_timer, LEAVE_MS, 0);
+		pipeline_set_due(p, DUE_CHECKIN, LEAVE_MS);
 	}
 	return p->telling != TELLING_SENT && p->telling != TELLING_LAST_SENT;
 }
@@ -291,7 +289,7 @@ static bool is_dead_letter_due(const struct pipeline *p)
 {
 	size_t refused = p->events.counts[EV_REFUSED], batched = p->events.counts[EV_BATCHED];
 
-	if (uv_is_active((const uv_handle_t *)&p->dead_letter_timer))
+	if (p->due_ms[DUE_DEAD_LETTER])
 		return false;
 	return refused && (!batched || p->since_dead_letter >= (refused < batched ? DEAD_LETTER_BATCHES : 1));
 }
@@ -498,12 +496,6 @@ static void on_reported(void *arg)
 	claim_publish(pipeline_of(arg)->claim);
 }
 
-/* The turn that follows sees to them. */
-static void on_dead_letter_timer(uv_timer_t *timer)
-{
-	(void)timer;
-}
-
 /* Letters that cannot be written wait beside the events. */
 static void on_dead_lettered(void *arg, struct event *ev, enum store_dead_letter dead_letter)
 {
@@ -512,7 +504,7 @@ static void on_dead_lettered(void *arg, struct event *ev, enum store_dead_letter
 
 	if (dead_letter == STORE_NOT_DEAD_LETTERED) {
 		event_move(&p->events, ev, EV_REFUSED);
-		uv_timer_start(&p->dead_letter_timer, on_dead_letter_timer, DEAD_LETTER_WAIT_MS, 0);
+		pipeline_set_due(p, DUE_DEAD_LETTER, DEAD_LETTER_WAIT_MS);
 		return;
 	}
 	stall_stored(&p->stall);

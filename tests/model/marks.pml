@@ -455,7 +455,7 @@ end_here:
 	:: STEP(IS_STORMY && state[MESSAGE] == NOT_AT_WORK, pipeline_receive(v))
 	:: STEP(state[MESSAGE] == EV_CLAIMING, on_claimed(v))
 	:: STEP(state[MESSAGE] == EV_HELD && IS_STORMY, state[MESSAGE] = EV_CLAIMING)	/* on_due() */
-	:: STEP(state[MESSAGE] == EV_HELD, state[MESSAGE] = EV_BATCHED)			/* on_hold_timer() */
+	:: STEP(state[MESSAGE] == EV_HELD, state[MESSAGE] = EV_BATCHED)			/* pipeline_check_held() */
 	:: STEP(IS_STORMY && state[MESSAGE] == EV_HELD && state[OTHER] == EV_BEHIND,
 		state[MESSAGE] = EV_BEHIND; state[OTHER] = EV_CLAIMING)			/* wait_behind() */
 	:: STEP(state[MESSAGE] == EV_CLAIMING && IS_STORMY, state[MESSAGE] = EV_BATCHED)	/* CLAIM_UNKNOWN */
