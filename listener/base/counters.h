@@ -45,6 +45,7 @@
 	X(acks_late, "Acks sent later than their profile's ack_deadline_ms.") \
 	X(source_connects, "Connections made to sources.") \
 	X(source_disconnects, "Connections to sources that ended or failed.") \
+	X(source_silences, "Connections to sources closed because other listeners heard messages there.") \
 	X(ingest_connects, "Connections accepted from producers.") \
 	X(ingest_refused, "Connections of producers refused: token, origin, path, limit or handshake time.") \
 	X(ingest_posts, "Requests of producers (POST /events) that were accepted.") \

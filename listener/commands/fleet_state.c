@@ -252,6 +252,11 @@ static void add_sources(struct reading *r, const json_t *row)
 			note(r, FLEET_DEGRADED, "%s: source %s: the last %lld messages became dead letters",
 			     member_text(row, "name"), member_text(source, "name"),
 			     (long long)member_number(source, "barren"));
+		if (json_object_get(source, "heard_by_others"))
+			note(r, FLEET_DEGRADED,
+			     "%s: source %s is silent, while another listener has heard %lld messages",
+			     member_text(row, "name"), member_text(source, "name"),
+			     (long long)member_number(source, "heard_by_others"));
 		json_object_del(source, "messages");
 		json_array_append(all, source);
 		if (!json_is_true(json_object_get(source, "is_ready")))

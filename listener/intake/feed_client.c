@@ -304,6 +304,21 @@ static int64_t soonest_successor(const struct feed_client *c)
 	return soonest > now_ms(c) ? soonest : now_ms(c);
 }
 
+static void judge_now(struct feed_client *c)
+{
+	judge_cursor(c, NULL);
+	judge_end(c, now_ms(c) - feed_connection_since_ms(c->now));
+}
+
+static void leave_now(struct feed_client *c, const char *reason, bool is_at_once)
+{
+	drop(&c->now, code_of(c));
+	if (c->next)
+		promote(c);
+	else
+		retry_later(c, reason, 0, is_at_once);
+}
+
 static void reconnect(struct feed_client *c, struct feed_connection *conn, const struct profile_rule *rule,
 		      const char *reason)
 {
@@ -319,13 +334,23 @@ static void reconnect(struct feed_client *c, struct feed_connection *conn, const
 		on_successor_end(c, reason);
 		return;
 	}
-	judge_cursor(c, NULL);
-	judge_end(c, now_ms(c) - feed_connection_since_ms(conn));
-	drop(&c->now, code_of(c));
-	if (c->next)
-		promote(c);
-	else
-		retry_later(c, reason, 0, false);
+	judge_now(c);
+	leave_now(c, reason, false);
+}
+
+/* Not the same mirror again, although it was a good one, and in the end the URL itself. Who calls has warned. */
+void feed_client_redial(struct feed_client *c, const char *reason)
+{
+	size_t failures = c->failures, mirrors = json_array_size(c->p.profile->mirrors);
+
+	if (c->state != STATE_OPEN || !c->now)
+		return;
+	judge_now(c);
+	c->warned_ms = now_ms(c);
+	c->failures = failures;
+	leave_now(c, reason, true);
+	if (mirrors && c->failures > mirrors)
+		c->failures = 0;
 }
 
 static void on_connection_action(void *arg, struct feed_connection *conn, const struct profile_rule *rule,
@@ -594,6 +619,7 @@ struct feed_client_view feed_client_view(const struct feed_client *c)
 		.is_open = c->state == STATE_OPEN,
 		.is_standby = c->state == STATE_STANDBY,
 		.is_stopped = c->state == STATE_STOPPED,
+		.is_behind = c->now && feed_connection_is_behind(c->now),
 		.open_ms = c->state == STATE_OPEN ? feed_connection_opened_ms(c->now) : 0,
 		.last_message_ms = c->last_message_ms,
 		.data = c->data,

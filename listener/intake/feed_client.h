@@ -57,6 +57,9 @@ struct feed_client *feed_client_new(const struct feed_client_parts *parts);
 void feed_client_start(struct feed_client *c);
 void feed_client_stop(struct feed_client *c, unsigned int code);
 
+/* Closes the open connection, which brings nothing, and dials again: another mirror first. reason is one sentence. */
+void feed_client_redial(struct feed_client *c, const char *reason);
+
 /* Replaces the session, which the caller frees. Only while the client is stopped. */
 void feed_client_set_session(struct feed_client *c, struct session *session);
 
@@ -87,6 +90,7 @@ struct feed_client_view {
 	bool is_open;
 	bool is_standby; /* not started */
 	bool is_stopped; /* for good, because of a rule or a close code */
+	bool is_behind;  /* reading is paused, or was until a moment ago */
 	int64_t open_ms; /* loop clock, when the connection was opened; 0: it is not open */
 	int64_t last_message_ms;
 	/* Messages with data, which events or dead letters come from or a filter drops, and the time of the last one: a

@@ -177,6 +177,11 @@ void profiled_set_turn(struct profiled *s, bool is_ours)
 		leave_it(s, (unsigned int)s->profile->close_code_on_stop);
 }
 
+void profiled_redial(struct profiled *s, const char *reason)
+{
+	feed_client_redial(s->client, reason);
+}
+
 /* --- an exclusive source --- */
 
 static void on_acquired(void *arg)

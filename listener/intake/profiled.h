@@ -30,6 +30,9 @@ void profiled_start(struct profiled *s);
  * lease. */
 void profiled_set_turn(struct profiled *s, bool is_ours);
 
+/* The connection brings nothing, for this reason: closes it and dials again. */
+void profiled_redial(struct profiled *s, const char *reason);
+
 /* Pass the stored cursors: call begin, then restore for each cursor, of any source, and end. A source that asked for
  * its cursor before begin connects at end. */
 void profiled_begin_reading(struct profiled *s);

@@ -5,8 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
+#include "base/counters.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/timestamp.h"
 #include "intake/profiles.h"
 #include "net/dial.h"
 #include "road/reading.h"
@@ -29,7 +32,13 @@ static struct reading on_ask(void *arg, size_t i)
 	const struct sources *all = arg;
 	struct feed_client_view view = profiled_view(profiles_at(all->profiles, i));
 
-	return (struct reading){.open_ms = view.open_ms, .messages = view.data, .last_ms = view.data_ms};
+	enum profile_fleet fleet = all->items[i]->fleet;
+
+	return (struct reading){.open_ms = view.open_ms,
+				.messages = view.data,
+				.last_ms = view.data_ms,
+				.is_paused = view.is_behind,
+				.is_alone = fleet == FLEET_SHARED || fleet == FLEET_EXCLUSIVE};
 }
 
 /* Exclusive sources have a lease instead of turns. */
@@ -44,12 +53,38 @@ static void on_turn(void *arg, size_t i, bool is_ours)
 	profiled_set_turn(profiles_at(all->profiles, i), is_ours);
 }
 
+static void on_silent(void *arg, size_t i, const struct silence *s)
+{
+	struct sources *all = arg;
+	const char *name = all->items[i]->name;
+	int64_t now = (int64_t)uv_now(ws_loop(all->ws));
+	char since[TIMESTAMP_SIZE], reason[120];
+
+	if (!s) {
+		log_info("source brings messages again", "source=%s", name);
+		return;
+	}
+	timestamp_print(clock_shown_ms(s->since_ms, now) * 1000, since);
+	if (s->is_told)
+		log_warn("source is silent here while other listeners hear it, dialling again",
+			 "source=%s url=%s since=%s heard=%llu redials=%u", name, sources_view(all, i).url, since,
+			 (unsigned long long)s->heard, s->redials);
+	if (!s->is_redialled)
+		return;
+	counters.source_silences++;
+	snprintf(reason, sizeof(reason), "it was silent for %lld s, while another listener heard %llu messages",
+		 (long long)(now - s->since_ms) / 1000, (unsigned long long)s->heard);
+	profiled_redial(profiles_at(all->profiles, i), reason);
+}
+
 static void join_fleet(struct sources *all, struct presence *presence)
 {
 	if (!presence)
 		return;
 	all->readings = presence_readings(presence);
-	readings_set_owner(all->readings, &(struct reading_owner){.on_ask = on_ask, .on_turn = on_turn, .arg = all});
+	readings_set_owner(
+		all->readings,
+		&(struct reading_owner){.on_ask = on_ask, .on_turn = on_turn, .on_silent = on_silent, .arg = all});
 }
 
 /* --- life --- */
@@ -133,6 +168,7 @@ struct source_view sources_view(const struct sources *s, size_t i)
 		.profile = is_plain ? NULL : s->items[i],
 		.rules = view.rules,
 		.gaps = view.gaps,
+		.silence = s->readings ? readings_silence(s->readings, i) : NULL,
 	};
 }
 

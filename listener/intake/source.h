@@ -9,6 +9,7 @@
 #include "intake/feed_client.h"
 #include "net/ws.h"
 #include "road/presence.h"
+#include "road/reading.h"
 
 struct sources;
 
@@ -29,6 +30,8 @@ struct source_view {
 	uint64_t connects;
 	uint64_t barren;   /* as in struct feed_client_view */
 	uint64_t messages; /* of a plain URL; for a profile see rules */
+	const struct silence
+		*silence; /* other listeners hear it, and this one does not; NULL: no such thing is known */
 	/* NULL for a plain URL: */
 	const struct profile *profile;
 	const struct rule_count *rules; /* as in struct feed_client_view */

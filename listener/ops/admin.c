@@ -45,13 +45,42 @@ static const char *failing_webhook(const struct relay *r)
 	return NULL;
 }
 
+/* The name of the first source that only other listeners hear, or NULL. */
+static const char *silent_source(const struct sources *s)
+{
+	for (size_t i = 0; s && i < sources_count(s); i++)
+		if (sources_view(s, i).silence)
+			return sources_view(s, i).name;
+	return NULL;
+}
+
+/* Writes what does not work as it should, though events are stored. False: all does. */
+static bool describe_degraded(const struct admin_parts *p, char *text, size_t size)
+{
+	const struct claim *claim = pipeline_claim(p->pipeline);
+
+	if (claim_is_used(claim) && !claim_is_ready(claim))
+		snprintf(text, size, "redis is down, the unique key decides");
+	else if (claim_is_refused(claim))
+		snprintf(text, size, "redis rejects claims, the unique key decides");
+	else if (silent_source(p->sources))
+		snprintf(text, size, "source %s is silent, while other listeners hear it", silent_source(p->sources));
+	else if (p->relay && *relay_error(p->relay))
+		snprintf(text, size, "deliveries to webhooks wait for postgres; the log says why");
+	else if (failing_webhook(p->relay))
+		snprintf(text, size, "webhook %s fails", failing_webhook(p->relay));
+	else
+		return false;
+	return true;
+}
+
 /* Ready means that received events can be stored. That does not need Redis, because the unique key finds duplicates.
  * 503 tells a load balancer to wait. */
 static unsigned int write_ready(const struct admin *a, FILE *out)
 {
 	const struct admin_parts *p = a->parts;
-	const struct claim *claim = pipeline_claim(p->pipeline);
 	const char *why = pipeline_trouble(p->pipeline);
+	char degraded[300];
 
 	if (p->is_draining) {
 		fprintf(out, "not ready: draining\n");
@@ -77,14 +106,8 @@ static unsigned int write_ready(const struct admin *a, FILE *out)
 		fprintf(out, "not ready: ingest: the port is not open\n");
 		return STATUS_UNAVAILABLE;
 	}
-	if (claim_is_used(claim) && !claim_is_ready(claim))
-		fprintf(out, "degraded: redis is down, the unique key decides\n");
-	else if (claim_is_refused(claim))
-		fprintf(out, "degraded: redis rejects claims, the unique key decides\n");
-	else if (p->relay && *relay_error(p->relay))
-		fprintf(out, "degraded: deliveries to webhooks wait for postgres; the log says why\n");
-	else if (failing_webhook(p->relay))
-		fprintf(out, "degraded: webhook %s fails\n", failing_webhook(p->relay));
+	if (describe_degraded(p, degraded, sizeof(degraded)))
+		fprintf(out, "degraded: %s\n", degraded);
 	else
 		fprintf(out, "ready\n");
 	if (*pipeline_hazards(p->pipeline))
@@ -144,6 +167,16 @@ static json_t *describe_gaps(const struct source_view *view)
 	return json_pack("{s:I, s:I}", "count", (json_int_t)view->gaps.gaps, "missing", (json_int_t)view->gaps.missing);
 }
 
+/* null if it is not silent. */
+static json_t *describe_silence(const struct source_view *view, int64_t now_ms)
+{
+	const struct silence *s = view->silence;
+
+	return s ? json_pack("{s:o, s:I, s:I}", "since", describe_time(clock_shown_ms(s->since_ms, now_ms) / 1000),
+			     "heard_by_others", (json_int_t)s->heard, "redials", (json_int_t)s->redials)
+		 : json_null();
+}
+
 static json_t *describe_sources(const struct sources *s, int64_t now_ms)
 {
 	json_t *all = json_array();
@@ -151,11 +184,12 @@ static json_t *describe_sources(const struct sources *s, int64_t now_ms)
 	for (size_t i = 0; s && i < sources_count(s); i++) {
 		struct source_view view = sources_view(s, i);
 
-		json_array_append_new(all, json_pack("{s:o, s:o, s:s, s:o, s:o, s:o}", "name", describe_text(view.name),
-						     "url", describe_text(view.url), "state", view.state, "error",
-						     describe_text(view.error), "last_message_at",
+		json_array_append_new(all, json_pack("{s:o, s:o, s:s, s:o, s:o, s:o, s:o}", "name",
+						     describe_text(view.name), "url", describe_text(view.url), "state",
+						     view.state, "error", describe_text(view.error), "last_message_at",
 						     describe_time(clock_shown_ms(view.last_message_ms, now_ms) / 1000),
-						     "gaps", describe_gaps(&view)));
+						     "silent", describe_silence(&view, now_ms), "gaps",
+						     describe_gaps(&view)));
 	}
 	return all;
 }
@@ -228,9 +262,10 @@ static json_t *describe_status(const struct admin *a)
 	const struct claim *claim = pipeline_claim(p->pipeline);
 	json_t *root, *counts = json_object();
 	const char *why = pipeline_trouble(p->pipeline), *slow;
+	char degraded[300] = "";
 
 	pipeline_is_slow(p->pipeline, &slow);
-
+	describe_degraded(p, degraded, sizeof(degraded));
 	counters_each(put_json_counter, counts);
 	root = json_pack(
 		"{s:s, s:o, s:I, s:b, s:{s:b, s:o, s:o, s:o, s:o}, s:o, s:I, s:I, s:I, s:b, s:o, s:I, s:o, s:o}",
@@ -244,6 +279,7 @@ static json_t *describe_status(const struct admin *a)
 		describe_sources(p->sources, (int64_t)uv_now(a->loop)), "ingest_connections",
 		(json_int_t)(p->ingest ? ingest_connections(p->ingest) : 0), "events", describe_states(events),
 		"counters", counts);
+	json_object_set_new(root, "degraded", describe_name(degraded));
 	json_object_set_new(root, "unsettled", describe_unsettled(a));
 	if (p->relay) {
 		json_object_set_new(root, "webhooks", describe_targets(a));

@@ -128,6 +128,7 @@ static void put_sources(FILE *out, const struct sources *s, int64_t now_ms)
 {
 	static const char *const metrics[][2] = {
 		{"source_up", "1 while this source is connected."},
+		{"source_silent", "1 while this source brings nothing here, but other listeners hear it."},
 		{"source_standby", "1 while this source is left to other listeners."},
 		{"source_last_message_timestamp_seconds",
 		 "Unix time of this source's last message; 0 if there was none."},
@@ -138,11 +139,11 @@ static void put_sources(FILE *out, const struct sources *s, int64_t now_ms)
 		open += sources_view(s, i).is_open;
 	put_gauge(out, "sources", "Sources configured.", (double)count);
 	put_gauge(out, "sources_open", "Sources connected.", (double)open);
-	for (size_t m = 0; m < 3; m++) {
+	for (size_t m = 0; m < sizeof(metrics) / sizeof(*metrics); m++) {
 		put_type(out, metrics[m][0], "gauge", metrics[m][1]);
 		for (size_t i = 0; i < count; i++) {
 			struct source_view view = sources_view(s, i);
-			const int64_t values[] = {view.is_open, view.is_ready && !view.is_open,
+			const int64_t values[] = {view.is_open, view.silence != NULL, view.is_ready && !view.is_open,
 						  clock_shown_ms(view.last_message_ms, now_ms) / 1000};
 
 			put_source(out, metrics[m][0], view.name, "url", view.url);

@@ -54,6 +54,8 @@ static json_t *describe_source(const struct source_view *view, uint64_t *told, i
 	*told = messages;
 	if (view->barren >= REJECTED_RUN)
 		json_object_set_new(source, "barren", json_integer((json_int_t)view->barren));
+	if (view->silence)
+		json_object_set_new(source, "heard_by_others", json_integer((json_int_t)view->silence->heard));
 	if (view->last_message_ms)
 		json_object_set_new(source, "silent_s",
 				    json_integer((json_int_t)(now_ms - view->last_message_ms) / 1000));
@@ -121,6 +123,7 @@ static uint64_t hash_states(const struct report *r)
 
 		hash = add_text(hash, view.is_ready ? "+" : *view.error ? "!" : "-");
 		hash = add_text(hash, view.barren >= REJECTED_RUN ? "r" : "");
+		hash = add_text(hash, view.silence ? "s" : "");
 	}
 	for (size_t i = 0; r->parts->relay && i < relay_targets(r->parts->relay); i++)
 		hash = add_text(hash,

@@ -1,5 +1,5 @@
 /* reading.c owns what presence says of the sources that this listener dials, and which of them it reads, where
- * --readers says how many listeners do.
+ * --readers says how many listeners do. It also owns what follows from a silent connection.
  *
  * What a listener knows of the others may be three seconds old, and others may know something else. So whoever may be a
  * reader reads: if anything that it was told in the last ten seconds says so, or if nobody tells it anything. And it
@@ -18,12 +18,25 @@
 #define TURN_MS  10000 /* a turn counts for so long */
 #define LOST_MS  5000  /* without an answer, after which everybody reads */
 
+#define QUICK_REDIALS    3              /* of a silent connection, each as soon as it is known to be silent again */
+#define REDIAL_MS        INT64_C(30000) /* from there to the next one, doubled after each */
+#define REDIAL_DOUBLINGS 4
+#define AGAIN_MS         60000 /* since the last redial: a new silence is another one */
+#define TELL_MS          60000
+
 struct dialled {
 	char *name;
 	uint64_t id;
 	bool may_lead;   /* the next beat says so */
 	bool is_ours;    /* to read, with --readers */
 	int64_t ours_ms; /* when that was last known */
+	struct vigil vigil;
+	bool is_silent;
+	struct silence silence; /* the last one, */
+	uint64_t messages;      /* when it began, */
+	uint64_t heard;         /* and before the last redial */
+	int64_t told_ms;        /* when the log last said so; 0: never */
+	int64_t redialled_ms;   /* 0: never */
 };
 
 struct readings {
@@ -106,7 +119,7 @@ static struct heard describe(const struct dialled *d, const struct reading *r, i
 {
 	return (struct heard){
 		.id = d->id,
-		.may_lead = d->may_lead,
+		.may_lead = d->may_lead && !d->is_silent,
 		.is_dialled = true,
 		.is_open = r->open_ms,
 		.open_s = r->open_ms ? (now_ms - r->open_ms) / 1000 : 0,
@@ -153,26 +166,97 @@ static int64_t quiet_ms(const struct readings *all, size_t i, int64_t now_ms)
 	return r.open_ms && r.last_ms ? now_ms - r.last_ms : INT64_MAX;
 }
 
-void readings_judge(struct readings *all, const struct roster *roster, int64_t asked_ms, int64_t now_ms)
+static void judge_turn(struct readings *all, size_t i, const struct roster *roster, int64_t asked_ms, int64_t now_ms)
 {
-	if (!all->readers || !all->owner.on_turn)
+	const struct dialled *d = &all->items[i];
+
+	if (roster_is_reader(roster, d->id, all->seed, all->readers))
+		take_turn(all, i, now_ms);
+	else if (d->is_ours && now_ms - asked_ms < FRESH_MS && now_ms - d->ours_ms >= TURN_MS &&
+		 roster_is_read(roster, d->id, all->readers, quiet_ms(all, i, now_ms)))
+		set_turn(all, i, false);
+}
+
+/* --- silence --- */
+
+/* The first redials follow at once. A feed that is silent on each connection is left in peace then. */
+static bool is_redial_due(const struct dialled *d, int64_t now_ms)
+{
+	unsigned int more = d->silence.redials < QUICK_REDIALS ? 0 : d->silence.redials - QUICK_REDIALS;
+	int64_t wait_ms = REDIAL_MS << (more < REDIAL_DOUBLINGS ? more : REDIAL_DOUBLINGS);
+
+	return d->silence.redials < QUICK_REDIALS || now_ms - d->redialled_ms >= wait_ms;
+}
+
+static void begin_silence(struct dialled *d, uint64_t messages, int64_t now_ms)
+{
+	if (now_ms - d->redialled_ms > AGAIN_MS) /* else the last redial was in vain, though it brought something */
+		d->silence.redials = 0;
+	d->silence.since_ms = d->vigil.since_ms;
+	d->messages = messages;
+	d->heard = 0;
+	d->is_silent = true;
+}
+
+static void go_on_silent(struct readings *all, size_t i, int64_t now_ms)
+{
+	struct dialled *d = &all->items[i];
+	struct silence *s = &d->silence;
+
+	s->heard = d->heard + d->vigil.heard;
+	s->is_redialled = is_redial_due(d, now_ms);
+	s->is_told = !d->told_ms || now_ms - d->told_ms >= TELL_MS;
+	if (s->is_told)
+		d->told_ms = now_ms;
+	if (s->is_redialled) {
+		d->heard = s->heard;
+		d->redialled_ms = now_ms;
+		s->redials++;
+	}
+	if (s->is_redialled || s->is_told)
+		all->owner.on_silent(all->owner.arg, i, s);
+}
+
+static void judge_silence(struct readings *all, size_t i, struct roster *roster, int64_t asked_ms, int64_t now_ms)
+{
+	struct dialled *d = &all->items[i];
+	const struct reading r = all->owner.on_ask(all->owner.arg, i);
+	int64_t open_ms = r.is_paused || r.is_alone ? 0 : r.open_ms;
+	bool is_silent = roster_is_silent(roster, d->id, &d->vigil, open_ms, r.last_ms, r.messages, asked_ms);
+
+	if (d->is_silent && r.messages != d->messages) {
+		d->is_silent = false;
+		all->owner.on_silent(all->owner.arg, i, NULL);
+	}
+	if (is_silent && !d->is_silent)
+		begin_silence(d, r.messages, now_ms);
+	if (is_silent)
+		go_on_silent(all, i, now_ms);
+}
+
+const struct silence *readings_silence(const struct readings *all, size_t i)
+{
+	return all->items[i].is_silent ? &all->items[i].silence : NULL;
+}
+
+/* --- answers --- */
+
+void readings_judge(struct readings *all, struct roster *roster, int64_t asked_ms, int64_t now_ms)
+{
+	if (!all->owner.on_ask)
 		return;
 	all->known_ms = asked_ms;
 	all->has_known = true;
 	for (size_t i = 0; i < all->count; i++) {
-		const struct dialled *d = &all->items[i];
-
-		if (roster_is_reader(roster, d->id, all->seed, all->readers))
-			take_turn(all, i, now_ms);
-		else if (d->is_ours && now_ms - asked_ms < FRESH_MS && now_ms - d->ours_ms >= TURN_MS &&
-			 roster_is_read(roster, d->id, all->readers, quiet_ms(all, i, now_ms)))
-			set_turn(all, i, false);
+		if (all->readers)
+			judge_turn(all, i, roster, asked_ms, now_ms);
+		judge_silence(all, i, roster, asked_ms, now_ms);
 	}
 }
 
 void readings_tick(struct readings *all, int64_t now_ms)
 {
-	if (!all->readers || !all->owner.on_turn || now_ms - all->known_ms < LOST_MS)
+	if (!all->readers || !all->owner.on_ask || now_ms - all->known_ms < LOST_MS)
 		return;
 	all->has_known = true;
 	for (size_t i = 0; i < all->count; i++)

@@ -1,5 +1,5 @@
-/* reading.h: the sources that this listener dials: what it says of them, and with --readers whose turn it is to read
- * them. No I/O; time is an argument (loop clock). */
+/* reading.h: the sources that this listener dials: what it says of them, with --readers whose turn it is to read
+ * them, and which are silent here while others hear them. No I/O; time is an argument (loop clock). */
 #ifndef WSONCE_READING_H
 #define WSONCE_READING_H
 
@@ -13,6 +13,17 @@ struct reading {
 	int64_t open_ms; /* when its connection was opened; 0: it has none */
 	uint64_t messages;
 	int64_t last_ms; /* of the last message */
+	bool is_paused;  /* the connection is not read, so that its silence says nothing */
+	bool is_alone;   /* other listeners do not get the same messages */
+};
+
+/* A connection that brings nothing, though other listeners hear the source. */
+struct silence {
+	int64_t since_ms;     /* loop clock */
+	uint64_t heard;       /* messages since then, by another listener */
+	unsigned int redials; /* because of it, so far */
+	bool is_told;         /* the log should say so: at first, and then once a minute */
+	bool is_redialled;    /* it is to be closed and dialled again now */
 };
 
 /* Called from the loop. Sources are counted from 0 as in the settings: plain URLs first, then feeds. */
@@ -20,6 +31,8 @@ struct reading_owner {
 	struct reading (*on_ask)(void *arg, size_t i);
 	/* With --readers: source i is to be read from now on, or not any more; in turn, the first time true. */
 	void (*on_turn)(void *arg, size_t i, bool is_ours);
+	/* Source i is silent here; s lives for the call. NULL: it has brought a message again. */
+	void (*on_silent)(void *arg, size_t i, const struct silence *s);
 	void *arg;
 };
 
@@ -46,10 +59,12 @@ bool readings_may_lead(struct readings *all, size_t i);
 char *readings_write(struct readings *all, char *text, int64_t now_ms);
 
 /* The others say what roster has; asked_ms: when they were asked. */
-void readings_judge(struct readings *all, const struct roster *roster, int64_t asked_ms, int64_t now_ms);
+void readings_judge(struct readings *all, struct roster *roster, int64_t asked_ms, int64_t now_ms);
 /* To be called each second: without an answer for five seconds, everybody reads everything. */
 void readings_tick(struct readings *all, int64_t now_ms);
 /* Has it been found out, at least once, which sources are this listener's to read? */
 bool readings_know(const struct readings *all);
+/* NULL: source i is not silent, as far as is known. */
+const struct silence *readings_silence(const struct readings *all, size_t i);
 
 #endif

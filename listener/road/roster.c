@@ -8,8 +8,13 @@
 #include "base/hash.h"
 #include "base/memory.h"
 
-#define NONCE_LEN 18 /* a dot, 16 hex digits and @, at the end of a name */
-#define PROVED_S  5  /* for so long a reader must have had its connection */
+#define MESSAGES_MOST 0x3fffffff /* then they begin at 0 again */
+#define SILENT_MS     3000       /* as long as what a listener says may be old */
+#define SILENT_HEARD  10
+#define SILENT_ROUNDS 3
+#define SILENT_USUAL  5
+#define NONCE_LEN     18 /* a dot, 16 hex digits and @, at the end of a name */
+#define PROVED_S      5  /* for so long a reader must have had its connection */
 
 static bool is_named(const struct peer *p, const char *name, size_t len)
 {
@@ -131,19 +136,32 @@ static struct heard *find_source(const struct peer *p, uint64_t id)
 	return p->source_count ? bsearch(&id, p->sources, p->source_count, sizeof(*p->sources), hash_compare) : NULL;
 }
 
+static void add_ahead(struct heard *now, const struct heard *before)
+{
+	uint32_t more = before ? (now->messages - before->messages) & MESSAGES_MOST : 0;
+
+	now->ahead = before ? before->ahead : 0;
+	if (more <= MESSAGES_MOST / 2) /* else it has gone back */
+		now->ahead += more;
+}
+
 /* Listeners of the version before name only those that they may lead, each after a blank. */
 static void read_sources(struct peer *p, const char *at, const char *end, bool is_old)
 {
+	const struct peer before = *p;
 	size_t size = is_old ? 17 : ROSTER_HEARD_SIZE;
 
 	at += !is_old && at < end; /* the blank */
 	p->source_count = (size_t)(end - at) / size;
-	p->sources = memory_realloc(p->sources, (p->source_count + 1) * sizeof(*p->sources));
-	for (size_t i = 0; i < p->source_count; i++, at += size)
+	p->sources = memory_calloc(p->source_count + 1, sizeof(*p->sources));
+	for (size_t i = 0; i < p->source_count; i++, at += size) {
 		if (is_old)
 			p->sources[i] = (struct heard){.id = strtoull(at, NULL, 16), .may_lead = true};
 		else
 			read_source(&p->sources[i], at);
+		add_ahead(&p->sources[i], find_source(&before, p->sources[i].id));
+	}
+	free(before.sources);
 	qsort(p->sources, p->source_count, sizeof(*p->sources), hash_compare);
 }
 
@@ -266,6 +284,67 @@ bool roster_is_read(const struct roster *r, uint64_t source, size_t readers, int
 			return false;
 	}
 	return true;
+}
+
+/* --- silence --- */
+
+/* From here on it counts what others hear. */
+static void level(struct roster *r, uint64_t source)
+{
+	for (size_t i = 0; i < r->count; i++) {
+		struct heard *s = find_source(&r->peers[i], source);
+
+		if (s)
+			s->ahead = 0;
+	}
+}
+
+static uint32_t most_ahead(const struct roster *r, uint64_t source)
+{
+	uint32_t most = 0;
+
+	for (size_t i = 0; i < r->count; i++) {
+		const struct heard *s = r->peers[i].is_alive ? find_source(&r->peers[i], source) : NULL;
+
+		if (s && s->ahead > most)
+			most = s->ahead;
+	}
+	return most;
+}
+
+/* Of messages since the last answer; the connection was opened at open_ms. */
+static void note_interval(struct vigil *v, int64_t open_ms, int64_t last_ms, uint64_t messages)
+{
+	int64_t from_ms = v->since_ms > open_ms ? v->since_ms : open_ms, interval;
+
+	if (messages > v->messages && last_ms > from_ms) {
+		interval = (last_ms - from_ms) / (int64_t)(messages - v->messages);
+		v->usual_ms += v->usual_ms ? (interval - v->usual_ms) / 8 : interval;
+	}
+	v->messages = messages;
+}
+
+/* What others say is up to three seconds old, and counts when it was all said after the last message of ours. */
+bool roster_is_silent(struct roster *r, uint64_t source, struct vigil *v, int64_t open_ms, int64_t last_ms,
+		      uint64_t messages, int64_t asked_ms)
+{
+	int64_t since_ms = open_ms && last_ms > open_ms ? last_ms : open_ms;
+	uint32_t heard;
+
+	note_interval(v, open_ms, last_ms, messages);
+	if (since_ms != v->since_ms)
+		v->is_counting = false;
+	v->since_ms = since_ms;
+	if (!v->is_counting) {
+		level(r, source);
+		v->heard = v->rounds = 0;
+		v->is_counting = since_ms && asked_ms - since_ms >= SILENT_MS;
+		return false;
+	}
+	heard = most_ahead(r, source);
+	v->rounds += heard > v->heard;
+	v->heard = heard;
+	return heard >= SILENT_HEARD && v->rounds >= SILENT_ROUNDS && asked_ms - since_ms >= SILENT_USUAL * v->usual_ms;
 }
 
 void roster_free(struct roster *r)

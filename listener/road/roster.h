@@ -25,6 +25,7 @@ struct heard {
 	int64_t open_s;    /* for so long, at most ROSTER_OPEN_MOST_S */
 	uint32_t messages; /* so far, modulo 2^30, */
 	int64_t quiet_ms;  /* and since the last one; ROSTER_QUIET_MOST_MS: longer, or there was none */
+	uint32_t ahead;    /* messages since ours brought the last one, by roster_is_silent() */
 };
 
 #define ROSTER_OPEN_MOST_S   63
@@ -90,6 +91,26 @@ bool roster_is_reader(const struct roster *r, uint64_t source, uint64_t reader_s
 /* Do all other readers read it? Each must have had a connection for five seconds. One that has brought nothing counts
  * only if ours has been quiet for as long: there may be nothing to bring. */
 bool roster_is_read(const struct roster *r, uint64_t source, size_t readers, int64_t quiet_ms);
+
+/* --- silence: our connection brings nothing, though others hear the source --- */
+
+/* What roster_is_silent() keeps of a connection of ours; zero at first. */
+struct vigil {
+	int64_t since_ms; /* of the last message, or of the connection if that is later */
+	uint64_t messages;
+	int64_t usual_ms;    /* between two messages; 0: unknown */
+	uint32_t heard;      /* by the listener that has heard most since then, */
+	unsigned int rounds; /* in so many answers */
+	bool is_counting;    /* what others say is of a time after since_ms */
+};
+
+/* To be called after each answer. Is our connection silent? It is if another listener has counted ten messages since
+ * ours brought the last one, in three answers at least, and that was three seconds and five usual intervals ago. So
+ * what a listener reads late, or is sent when it connects, does not count. open_ms: when our connection was opened, 0
+ * if there is none, or it is not read, or others get other messages. last_ms and messages: of its last message, and of
+ * all so far. asked_ms: when the others were asked. */
+bool roster_is_silent(struct roster *r, uint64_t source, struct vigil *v, int64_t open_ms, int64_t last_ms,
+		      uint64_t messages, int64_t asked_ms);
 
 void roster_free(struct roster *r);
 

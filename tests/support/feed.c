@@ -41,6 +41,7 @@ struct client {
 	enum client_state state;
 	int fd;             /* -1 when gone */
 	bool has_our_close; /* our close frame is queued or sent */
+	char *request;      /* the head of its handshake */
 	struct buffer in;   /* received, not yet parsed */
 	struct buffer out;  /* to send, behind the first sent bytes */
 	size_t sent;
@@ -65,6 +66,7 @@ struct feed {
 	long received, pings;
 	size_t backlog; /* bytes in all queues */
 	char *request;  /* head of the latest handshake */
+	char *muted;    /* clients whose handshake has this text get nothing; NULL: there are none */
 	char *lines;    /* extra header lines of each 101, or NULL */
 	char *path;     /* handshakes for this path get this answer: */
 	char *answer;
@@ -171,6 +173,7 @@ static void accept_handshake(struct feed *f, struct client *c, const char *key)
 			   "Sec-WebSocket-Accept: %s\r\n%s\r\n",
 			   accept, f->lines ? f->lines : "");
 	enqueue(f, c, answer, (size_t)len);
+	c->request = strdup(f->request);
 	c->state = CLIENT_OPEN;
 	f->by_number[f->numbered++] = c;
 	f->open++;
@@ -380,7 +383,7 @@ static void post(struct feed *f, int opcode, bool fin, const void *bytes, size_t
 	for (int i = 0; i < f->numbered; i++) {
 		struct client *c = f->by_number[i];
 
-		if (c->state != CLIENT_OPEN)
+		if (c->state != CLIENT_OPEN || (f->muted && strstr(c->request, f->muted)))
 			continue;
 		if (opcode == RAW)
 			enqueue(f, c, bytes, len);
@@ -388,6 +391,14 @@ static void post(struct feed *f, int opcode, bool fin, const void *bytes, size_t
 			enqueue_frame(f, c, opcode, fin, bytes, len);
 	}
 	wake(f);
+	pthread_mutex_unlock(&f->lock);
+}
+
+void feed_mute(struct feed *f, const char *text)
+{
+	pthread_mutex_lock(&f->lock);
+	free(f->muted);
+	f->muted = text ? strdup(text) : NULL;
 	pthread_mutex_unlock(&f->lock);
 }
 
@@ -559,11 +570,13 @@ void feed_free(struct feed *f)
 	pthread_join(f->thread, NULL);
 	for (size_t i = 0; i < f->n; i++) {
 		cut(f, f->clients[i]);
+		free(f->clients[i]->request);
 		free(f->clients[i]);
 	}
 	pthread_mutex_destroy(&f->lock);
 	close(f->listen_fd);
 	close(f->wake_fd);
+	free(f->muted);
 	free(f->clients);
 	free(f->by_number);
 	free(f->polls);

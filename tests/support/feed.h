@@ -30,6 +30,9 @@ void feed_send_text(struct feed *f, const char *text);
 /* The same with a printf-like text. */
 void feed_sendf(struct feed *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/* From now on, clients whose handshake has this text are sent nothing, until another text, or NULL, is set. */
+void feed_mute(struct feed *f, const char *text);
+
 /* Sends one frame to all connected clients; opcode is an enum frame_opcode, or an invalid one. */
 void feed_send(struct feed *f, int opcode, bool fin, const void *bytes, size_t len);
 

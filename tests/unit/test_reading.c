@@ -36,6 +36,24 @@ static void on_turn(void *arg, size_t i, bool is_ours_now)
 	reading.open_ms = is_ours ? now : 0;
 }
 
+static int redials, warnings, recoveries;
+static uint64_t heard_by_other;
+
+/* Each redial gives a new connection. */
+static void on_silent(void *arg, size_t i, const struct silence *s)
+{
+	(void)arg;
+	cr_assert_eq(i, 0);
+	recoveries += !s;
+	if (!s)
+		return;
+	warnings += s->is_told;
+	redials += s->is_redialled;
+	heard_by_other = s->heard;
+	if (s->is_redialled)
+		reading.open_ms = now;
+}
+
 static void open_readings(int64_t k)
 {
 	static char *urls[] = {(char *)URL};
@@ -45,7 +63,8 @@ static void open_readings(int64_t k)
 	config.readers = k;
 	now = 1000;
 	readings = readings_new(&config, "i" NONCE, now);
-	readings_set_owner(readings, &(struct reading_owner){.on_ask = on_ask, .on_turn = on_turn});
+	readings_set_owner(readings,
+			   &(struct reading_owner){.on_ask = on_ask, .on_turn = on_turn, .on_silent = on_silent});
 }
 
 static void tear_down(void)
@@ -83,6 +102,7 @@ struct other {
 	bool is_before;
 	int open_s;      /* 0: it has none */
 	int64_t quiet_s; /* since its last message */
+	uint32_t messages;
 	bool is_of_another_source;
 	bool is_draining;
 };
@@ -100,6 +120,7 @@ static void tell(int64_t asked_ms, const struct other *others, size_t n)
 						     .is_dialled = true,
 						     .is_open = o->open_s,
 						     .open_s = o->open_s,
+						     .messages = o->messages,
 						     .quiet_ms = o->quiet_s * 1000});
 		snprintf(said, sizeof(said), "2 - %c - 1 %s\n", o->is_draining ? 'd' : 'w', source);
 		roster_note(&roster, name, strlen(name), said, strlen(said), now);
@@ -229,6 +250,95 @@ Test(reading, whose_sources_are_closed_is_told_nothing)
 	cr_assert_eq(turns, 0);
 }
 
+/* --- silence --- */
+
+/* For so long another listener hears 20 messages a second, and this one nothing. Returns the redials. */
+static int be_deaf(int64_t ms)
+{
+	static uint32_t messages;
+	int before = redials;
+
+	for (int64_t end = now + ms; now < end;) {
+		pass(BEAT_MS);
+		messages += 20;
+		TELL({WELL, .messages = messages});
+	}
+	return redials - before;
+}
+
+static void start_deaf(void)
+{
+	open_readings(0);
+	reading = (struct reading){.open_ms = 1, .messages = 5, .last_ms = now};
+	be_deaf(3000);
+	cr_assert_null(readings_silence(readings, 0));
+}
+
+Test(reading, a_silent_connection_is_dialled_again_three_times_and_then_less_and_less_often)
+{
+	start_deaf();
+	cr_assert_eq(be_deaf(4000), 1);
+	cr_assert_eq(warnings, 1);
+	cr_assert_eq(heard_by_other, 60);
+	cr_assert_eq(readings_silence(readings, 0)->redials, 1);
+	cr_assert_eq(be_deaf(20000), 2, "each as soon as it is known to be silent");
+	cr_assert_eq(be_deaf(20000), 0);
+	cr_assert_eq(be_deaf(10000), 1, "after half a minute");
+	cr_assert_eq(be_deaf(50000), 0);
+	cr_assert_eq(be_deaf(15000), 1, "after a minute");
+	be_deaf(7200000 - 122000);
+	cr_assert_leq(redials, 25, "%d", redials);
+	cr_assert_geq(redials, 15, "%d", redials);
+	cr_assert(warnings >= 110 && warnings <= 120, "once a minute, but %d", warnings);
+	cr_assert_eq(recoveries, 0);
+}
+
+Test(reading, a_message_ends_the_silence_and_a_later_one_begins_anew)
+{
+	start_deaf();
+	be_deaf(60000);
+	cr_assert_eq(redials, 4);
+	reading.messages++;
+	reading.last_ms = now;
+	be_deaf(1000);
+	cr_assert_eq(recoveries, 1);
+	cr_assert_null(readings_silence(readings, 0));
+	for (int i = 0; i < 60; i++) {
+		reading.messages += 20;
+		reading.last_ms = now;
+		be_deaf(1000);
+	}
+	warnings = redials = 0;
+	cr_assert_eq(be_deaf(30000), 3);
+	cr_assert_eq(warnings, 1);
+}
+
+/* Such as a snapshot for each that connects. */
+Test(reading, who_is_sent_something_after_each_redial_backs_off_too)
+{
+	start_deaf();
+	for (int i = 0; i < 20; i++) {
+		be_deaf(10000);
+		reading.messages++;
+		reading.last_ms = now;
+	}
+	cr_assert_leq(redials, 8, "%d", redials);
+	cr_assert_leq(warnings, 4, "%d", warnings);
+}
+
+Test(reading, who_is_not_read_or_hears_other_messages_than_the_others_is_not_silent)
+{
+	start_deaf();
+	reading.is_paused = true;
+	cr_assert_eq(be_deaf(60000), 0);
+	reading.is_paused = false;
+	reading.is_alone = true;
+	cr_assert_eq(be_deaf(60000), 0);
+	reading.is_alone = false;
+	reading.open_ms = 0;
+	cr_assert_eq(be_deaf(60000), 0);
+}
+
 /* --- what is said --- */
 
 /* What another listener reads of what we say. */
@@ -259,6 +369,14 @@ Test(reading, a_connection_is_said_with_its_age_its_messages_and_its_silence)
 	cr_assert(readings_may_lead(readings, 0));
 	cr_assert(said()->may_lead);
 	cr_assert_not(said()->may_lead, "once");
+}
+
+Test(reading, a_silent_connection_cannot_lead)
+{
+	start_deaf();
+	be_deaf(4000);
+	readings_may_lead(readings, 0);
+	cr_assert_not(said()->may_lead);
 }
 
 Test(reading, great_numbers_are_cut_and_what_never_was_is_said)

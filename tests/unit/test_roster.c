@@ -341,3 +341,197 @@ Test(roster, what_is_known_of_oneself_does_not_matter)
 	for (int i = 0; i < 100; i++)
 		cr_assert_null(roster_leader(&roster, source_id(i), seed("a.1@"), 1));
 }
+
+/* --- silence --- */
+
+#define LINES 3
+#define LAG   4096 /* most ms that a listener is behind the feed */
+
+/* Three listeners of one feed, each millisecond: how much each has heard, and what it was told of the others. */
+static struct line {
+	struct roster roster;
+	struct vigil vigil;
+	int64_t open_ms, last_ms, beat_ms;
+	uint32_t messages;
+	int lag_ms;
+	bool is_deaf;
+	char said[100];
+	size_t len;
+} lines[LINES];
+static uint32_t sent[LAG]; /* by the feed, at each ms */
+static uint64_t chance;
+static int64_t now;
+
+static uint64_t draw(void)
+{
+	return hash_mix(chance += UINT64_C(0x9e3779b97f4a7c15));
+}
+
+static void hear_line(struct line *l)
+{
+	uint32_t so_far = sent[(size_t)(now - l->lag_ms) % LAG];
+
+	if (now < l->lag_ms || l->is_deaf || so_far == l->messages)
+		return;
+	l->messages = so_far;
+	l->last_ms = now;
+}
+
+static bool beat_line(struct line *l)
+{
+	struct heard heard = {.id = 7, .is_dialled = true, .is_open = true, .messages = l->messages};
+
+	l->len = (size_t)sprintf(l->said, "2 - w - 1 ");
+	roster_write(l->said + l->len, &heard);
+	l->len += ROSTER_HEARD_SIZE;
+	l->said[l->len++] = '\n';
+	l->beat_ms = now + 1000 + (int64_t)(draw() % 50);
+	roster_begin(&l->roster);
+	for (int i = 0; i < LINES; i++)
+		if (&lines[i] != l && lines[i].len)
+			roster_note(&l->roster, names[i], strlen(names[i]), lines[i].said, lines[i].len, now);
+	return roster_is_silent(&l->roster, 7, &l->vigil, l->open_ms, l->last_ms, l->messages, now);
+}
+
+/* The feed sends so many messages in an hour, with exponential gaps. Returns when a connection was found silent, -1 if
+ * none was until end_ms. */
+static int64_t run_feed(uint64_t per_hour, int64_t end_ms)
+{
+	for (; now < end_ms; now++) {
+		sent[(size_t)now % LAG] = sent[(size_t)(now + LAG - 1) % LAG] + (draw() % 3600000 < per_hour);
+		for (int i = 0; i < LINES; i++) {
+			hear_line(&lines[i]);
+			if (now >= lines[i].beat_ms && beat_line(&lines[i]))
+				return now;
+		}
+	}
+	return -1;
+}
+
+static void open_lines(uint64_t seed_of_feed)
+{
+	static const int lags[LINES] = {3, 90, 700};
+
+	memset(lines, 0, sizeof(lines));
+	memset(sent, 0, sizeof(sent));
+	chance = seed_of_feed;
+	now = 1;
+	for (int i = 0; i < LINES; i++) {
+		lines[i].open_ms = 1;
+		lines[i].beat_ms = 100 + 300 * i;
+		lines[i].lag_ms = lags[i];
+	}
+}
+
+static void close_lines(void)
+{
+	for (int i = 0; i < LINES; i++)
+		roster_free(&lines[i].roster);
+}
+
+Test(silence, nobody_is_silent_in_an_hour_of_exponential_gaps, .timeout = 120)
+{
+	static const uint64_t per_hour[] = {20, 360, 1800, 3600, 18000, 72000, 720000};
+
+	for (size_t i = 0; i < sizeof(per_hour) / sizeof(*per_hour); i++) {
+		open_lines(i);
+		cr_assert_eq(run_feed(per_hour[i], 3600000), -1, "%d per hour, at %d", (int)per_hour[i], (int)now);
+		close_lines();
+	}
+}
+
+Test(silence, who_hears_nothing_while_others_do_is_silent)
+{
+	static const struct {
+		uint64_t per_hour;
+		int64_t within_ms;
+	} cases[] = {{72000, 8000}, {720000, 8000}, {18000, 9000}, {3600, 25000}, {360, 250000}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		open_lines(i);
+		cr_assert_eq(run_feed(cases[i].per_hour, 600000), -1);
+		lines[1].is_deaf = true;
+		int64_t at = run_feed(cases[i].per_hour, now + cases[i].within_ms);
+		cr_assert_gt(at, 0, "%d per hour", (int)cases[i].per_hour);
+		cr_assert_geq(lines[1].vigil.heard, 10);
+		cr_assert_geq(at - lines[1].last_ms, 3000);
+		close_lines();
+	}
+}
+
+Test(silence, a_feed_that_falls_quiet_for_all_is_left_alone)
+{
+	open_lines(1);
+	cr_assert_eq(run_feed(720000, 60000), -1);
+	cr_assert_eq(run_feed(0, 3600000), -1);
+	close_lines();
+}
+
+/* The others' messages since then; the connection was opened, and brought its last message, at these times. */
+static bool judge(struct vigil *v, uint32_t others, int64_t open_ms, int64_t last_ms)
+{
+	char said[100] = "2 - w - 1 ";
+
+	roster_write(said + 10, &(struct heard){.id = 7, .is_dialled = true, .messages = others});
+	said[10 + ROSTER_HEARD_SIZE] = '\n';
+	roster_begin(&roster);
+	note("b.1@", said);
+	now += 1000;
+	return roster_is_silent(&roster, 7, v, open_ms, last_ms, 1, now);
+}
+
+Test(silence, what_another_is_sent_at_once_does_not_count)
+{
+	struct vigil v = {0};
+
+	now = 10000;
+	cr_assert_not(judge(&v, 0, 1, 0));
+	cr_assert_not(judge(&v, 500, 1, 0));
+	for (int i = 0; i < 100; i++)
+		cr_assert_not(judge(&v, 500, 1, 0));
+	cr_assert_not(judge(&v, 501, 1, 0));
+	cr_assert(judge(&v, 502, 1, 0));
+	roster_free(&roster);
+}
+
+Test(silence, it_takes_five_usual_intervals)
+{
+	struct vigil v = {.usual_ms = 4000, .messages = 1};
+	int rounds = 0;
+
+	now = 10000;
+	for (uint32_t i = 0; !judge(&v, i * 100, 1, 10000); i++)
+		rounds++;
+	cr_assert_eq(now, 30000, "%d", (int)now);
+	roster_free(&roster);
+}
+
+Test(silence, a_message_or_another_connection_begins_it_anew)
+{
+	struct vigil v = {0};
+
+	now = 10000;
+	for (uint32_t i = 0; i < 3; i++)
+		cr_assert_not(judge(&v, i * 100, 1, 0));
+	cr_assert_not(judge(&v, 300, 1, now));
+	for (uint32_t i = 4; i < 9; i++)
+		cr_assert_not(judge(&v, i * 100, now, 1), "a new connection each time");
+	for (uint32_t i = 9; i < 99; i++)
+		cr_assert_not(judge(&v, i * 100, 0, 1), "there is none, or it is not read");
+	roster_free(&roster);
+}
+
+Test(silence, the_count_of_messages_may_begin_at_0_again)
+{
+	struct vigil v = {0};
+
+	now = 10000;
+	cr_assert_not(judge(&v, 0x3ffffff0, 1, 0));
+	cr_assert_not(judge(&v, 0x3ffffffe, 1, 0));
+	cr_assert_not(judge(&v, 1, 1, 0));
+	cr_assert(judge(&v, 2, 1, 0));
+	cr_assert_eq(v.heard, 18);
+	cr_assert(judge(&v, 1, 1, 0), "it has gone back");
+	cr_assert_eq(v.heard, 18);
+	roster_free(&roster);
+}
