@@ -126,6 +126,10 @@ void check_feeds(struct findings *f, const struct config *c)
 	int64_t until_ms = clock_ms(CLOCK_MONOTONIC) + ALL_MS;
 	size_t i = 0, n = c->sources.count + c->feed_count;
 
+	if (c->sources.count && !c->idle_timeout_s)
+		finding(f, FINDING_WARNING, "idle timeout",
+			"none: a source that stays open and brings nothing is noticed only if another listener hears "
+			"it; set --idle-timeout");
 	log_setup(LOG_ERROR, LOG_TEXT, NULL); /* the findings repeat the rest */
 	for (; i < n && clock_ms(CLOCK_MONOTONIC) < until_ms; i++) {
 		if (i < c->sources.count)

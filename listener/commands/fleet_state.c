@@ -163,29 +163,32 @@ static struct redis_query *ask_redis(struct reading *r)
 
 /* What a listener told Redis about itself. */
 struct heartbeat {
-	int is_there;      /* -1: unknown */
-	char trouble[300]; /* why it cannot store, or "" */
+	int is_there;         /* -1: unknown */
+	char trouble[300];    /* why it cannot store, or "" */
+	struct roster roster; /* with what it says of its sources */
 };
 
-static struct heartbeat read_heartbeat(struct redis_query *q, const char *prefix, const json_t *report)
+static void read_heartbeat(struct heartbeat *beat, struct redis_query *q, const char *prefix, const json_t *report)
 {
 	char *key = memory_printf(PRESENCE_KEY_PREFIX "%s", prefix), *said = memory_calloc(1, SAID_MAX);
-	const char *owner = member_text(report, "owner"), *trouble;
+	const char *owner = member_text(report, "owner"), *trouble, *text;
 	const char *const get[] = {"HGET", key, owner};
-	struct heartbeat beat = {.is_there = -1, .trouble = ""};
 	int64_t number = 0;
 
+	*beat = (struct heartbeat){.is_there = -1};
 	if (q && *owner && strcmp(member_text(report, "redis"), "none") != 0 &&
 	    redis_query_command(q, get, 3, said, SAID_MAX, &number) == 0)
-		beat.is_there = *said != '\0';
-	trouble = strchr(said, '\n');
-	snprintf(beat.trouble, sizeof(beat.trouble), "%s",
-		 beat.is_there < 1 ? member_text(report, "trouble")
-		 : trouble         ? trouble + 1
-				   : "");
+		beat->is_there = *said != '\0';
+	text = said + strcspn(said, " "); /* behind the time */
+	text += *text == ' ';
+	trouble = strchr(text, '\n');
+	roster_note(&beat->roster, owner, strlen(owner), text, strlen(text), 0);
+	snprintf(beat->trouble, sizeof(beat->trouble), "%s",
+		 beat->is_there < 1 ? member_text(report, "trouble")
+		 : trouble          ? trouble + 1
+				    : "");
 	free(key);
 	free(said);
-	return beat;
 }
 
 /* --- listeners --- */
@@ -232,7 +235,23 @@ static void judge_listener(struct reading *r, const json_t *row, const char *tro
 		     (long long)member_number(report, "oldest_ms") / 1000);
 }
 
-static void add_sources(struct reading *r, const json_t *row)
+/* Seconds since the last message with data: as the listener says now, or else what its last check-in said, and since
+ * then. */
+static void set_silence(json_t *source, struct heartbeat *beat, int64_t checkin_s)
+{
+	const struct peer *peer = roster_peer(&beat->roster, 1);
+	uint64_t id = (uint64_t)member_number(source, "id");
+	const struct heard *now = peer && id ? roster_source(peer, id) : NULL;
+
+	json_object_del(source, "id");
+	if (now && now->is_dialled && now->quiet_ms < ROSTER_QUIET_MOST_MS)
+		json_object_set_new(source, "silent_s", json_integer((json_int_t)now->quiet_ms / 1000));
+	else if (json_object_get(source, "silent_s"))
+		json_object_set_new(source, "silent_s",
+				    json_integer((json_int_t)(member_number(source, "silent_s") + checkin_s)));
+}
+
+static void add_sources(struct reading *r, const json_t *row, struct heartbeat *beat)
 {
 	const json_t *report = json_object_get(row, "report");
 	json_t *all = json_object_get(r->state, "sources"), *source;
@@ -244,10 +263,7 @@ static void add_sources(struct reading *r, const json_t *row)
 		json_object_set_new(source, "messages_per_s",
 				    json_real((double)member_number(source, "messages") * 1000 /
 					      (double)(member_number(report, "period_ms") + 1)));
-		if (json_object_get(source, "silent_s"))
-			json_object_set_new(
-				source, "silent_s",
-				json_integer(member_number(source, "silent_s") + member_number(row, "checkin_s")));
+		set_silence(source, beat, member_number(row, "checkin_s"));
 		if (member_number(source, "barren"))
 			note(r, FLEET_DEGRADED, "%s: source %s: the last %lld messages became dead letters",
 			     member_text(row, "name"), member_text(source, "name"),
@@ -281,23 +297,27 @@ static void describe_listener(json_t *row, bool is_here)
 static void read_listeners(struct reading *r, struct redis_query *q)
 {
 	json_t *rows = json_object_get(r->state, "listeners"), *row; /* null: they could not be read */
+	struct heartbeat *beat = memory_calloc(1, sizeof(*beat));
 	size_t i, alive = 0, storing = 0;
 
 	json_array_foreach(rows, i, row)
 	{
-		struct heartbeat beat = read_heartbeat(q, r->config->claim_prefix, json_object_get(row, "report"));
-		bool is_here = is_alive(row, beat.is_there);
+		bool is_here;
 
+		read_heartbeat(beat, q, r->config->claim_prefix, json_object_get(row, "report"));
+		is_here = is_alive(row, beat->is_there);
 		alive += is_here;
-		storing += is_here && !*beat.trouble;
+		storing += is_here && !*beat->trouble;
 		if (!is_here && member_number(row, "checkin_s") < LOST_S)
 			note(r, FLEET_DEGRADED, "%s is gone and has not said goodbye", member_text(row, "name"));
 		if (is_here) {
-			judge_listener(r, row, beat.trouble);
-			add_sources(r, row);
+			judge_listener(r, row, beat->trouble);
+			add_sources(r, row, beat);
 		}
 		describe_listener(row, is_here);
+		roster_free(&beat->roster);
 	}
+	free(beat);
 	if (q && session_is_late())
 		note(r, FLEET_DEGRADED, "redis answers slowly: not every listener was asked about");
 	if (json_is_array(rows) && !alive)

@@ -162,6 +162,8 @@ struct source_view sources_view(const struct sources *s, size_t i)
 		.is_open = view.is_open,
 		.is_ready = view.is_open || (view.is_standby && may_stand_by(s)),
 		.last_message_ms = view.last_message_ms,
+		.data_ms = view.data_ms,
+		.id = s->readings ? readings_id(s->readings, i) : 0,
 		.messages = is_plain ? view.rules->frames : 0,
 		.connects = view.connects,
 		.barren = view.barren,

@@ -208,6 +208,11 @@ void roster_note(struct roster *r, const char *name, size_t name_len, const char
 	read_sources(p, head.sources, head.end, head.is_old);
 }
 
+const struct heard *roster_source(const struct peer *p, uint64_t id)
+{
+	return find_source(p, id);
+}
+
 void roster_other_database(const char *said, size_t len, const char *ours, char found[40])
 {
 	struct head head;

@@ -70,6 +70,8 @@ void roster_begin(struct roster *r);
 void roster_note(struct roster *r, const char *name, size_t name_len, const char *said, size_t len, int64_t now_ms);
 /* Writes what a listener says of a source: ROSTER_HEARD_SIZE bytes. */
 void roster_write(char *text, const struct heard *s);
+/* What a listener has said of this source; NULL: nothing. */
+const struct heard *roster_source(const struct peer *p, uint64_t id);
 /* The id of a database other than ours that a listener says it uses, in found; "" if it says none. */
 void roster_other_database(const char *said, size_t len, const char *ours, char found[40]);
 

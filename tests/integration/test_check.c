@@ -179,6 +179,9 @@ Test(check, a_feed_is_judged_by_what_it_sends_first)
 			 "would be stored without event_time: ");
 	expect_line_with(feed, "{\"event_id\": \"1\", \"at\": 1795677028}", " --time-pointer /at --time-unit s", "ok ",
 			 "its first message is an event\n");
+	expect(1, "warning  idle timeout   none: a source that stays open and brings nothing is noticed only if", NULL,
+	       suite_text("check --postgres host=/nowhere --redis none --source %s", feed_url(feed)));
+	expect_line_with(feed, "{\"event_id\": \"1\"}", " --idle-timeout 60", "ok ", "its first message is an event\n");
 	feed_refuse(feed, 401);
 	expect(1, "cannot be connected to: ", NULL,
 	       suite_text("check --postgres host=/nowhere --redis none --source %s", feed_url(feed)));

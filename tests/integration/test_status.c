@@ -69,6 +69,36 @@ Test(status, a_fleet_that_works_is_ok_and_each_listener_and_source_is_in_it)
 	cr_assert_eq(listener_stop(a), 0);
 }
 
+static int64_t silent_s(void)
+{
+	json_t *state = run_json(db, 0, "status --json");
+	const json_t *source = json_array_get(json_object_get(state, "sources"), 0);
+	const json_t *silent = json_object_get(source, "silent_s");
+	int64_t s = silent ? (int64_t)json_integer_value(silent) : -1;
+
+	cr_assert_null(json_object_get(source, "id"));
+	json_decref(state);
+	return s;
+}
+
+/* The last check-in was before the message. */
+Test(status, the_silence_of_a_connection_is_as_it_is_now)
+{
+	struct feed *feed = feed_new();
+	struct listener *l = start("web-1", "", feed_url(feed));
+
+	cr_assert(feed_wait_clients(feed, 1, WAIT_MS));
+	cr_assert(wait_until(says(" open "), WAIT_MS), "%s", run_on(db, "status").output);
+	cr_assert_eq(silent_s(), -1);
+	feed_send_text(feed, "{\"event_id\":\"a\"}");
+	cr_assert(wait_until(silent_s() == 0, WAIT_MS));
+	cr_assert(wait_until(silent_s() == 3, WAIT_MS));
+	feed_send_text(feed, "{\"event_id\":\"b\"}");
+	cr_assert(wait_until(silent_s() == 0, 3000), "it is told a minute later");
+	cr_assert_eq(listener_stop(l), 0);
+	feed_free(feed);
+}
+
 /* A terminal would interpret them as commands. */
 Test(status, control_characters_of_outside_are_not_printed)
 {
