@@ -224,14 +224,22 @@ static void judge_silence(struct readings *all, size_t i, struct roster *roster,
 	int64_t open_ms = r.is_paused || r.is_alone ? 0 : r.open_ms;
 	bool is_silent = roster_is_silent(roster, d->id, &d->vigil, open_ms, r.last_ms, r.messages, asked_ms);
 
-	if (d->is_silent && r.messages != d->messages) {
-		d->is_silent = false;
-		all->owner.on_silent(all->owner.arg, i, NULL);
-	}
 	if (is_silent && !d->is_silent)
 		begin_silence(d, r.messages, now_ms);
 	if (is_silent)
 		go_on_silent(all, i, now_ms);
+}
+
+/* It has brought a message, or is left to other listeners. */
+static void end_silence(struct readings *all, size_t i)
+{
+	struct dialled *d = &all->items[i];
+	bool is_left = all->readers && !d->is_ours;
+
+	if (!d->is_silent || (!is_left && all->owner.on_ask(all->owner.arg, i).messages == d->messages))
+		return;
+	d->is_silent = false;
+	all->owner.on_silent(all->owner.arg, i, NULL);
 }
 
 const struct silence *readings_silence(const struct readings *all, size_t i)
@@ -256,11 +264,16 @@ void readings_judge(struct readings *all, struct roster *roster, int64_t asked_m
 
 void readings_tick(struct readings *all, int64_t now_ms)
 {
-	if (!all->readers || !all->owner.on_ask || now_ms - all->known_ms < LOST_MS)
+	bool is_lost = all->readers && now_ms - all->known_ms >= LOST_MS;
+
+	if (!all->owner.on_ask)
 		return;
-	all->has_known = true;
-	for (size_t i = 0; i < all->count; i++)
-		take_turn(all, i, now_ms);
+	all->has_known |= is_lost;
+	for (size_t i = 0; i < all->count; i++) {
+		if (is_lost)
+			take_turn(all, i, now_ms);
+		end_silence(all, i);
+	}
 }
 
 bool readings_know(const struct readings *all)

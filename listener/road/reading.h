@@ -31,7 +31,7 @@ struct reading_owner {
 	struct reading (*on_ask)(void *arg, size_t i);
 	/* With --readers: source i is to be read from now on, or not any more; in turn, the first time true. */
 	void (*on_turn)(void *arg, size_t i, bool is_ours);
-	/* Source i is silent here; s lives for the call. NULL: it has brought a message again. */
+	/* Source i is silent here; s lives for the call. NULL: it has brought a message again, or is left to others. */
 	void (*on_silent)(void *arg, size_t i, const struct silence *s);
 	void *arg;
 };
@@ -60,7 +60,8 @@ char *readings_write(struct readings *all, char *text, int64_t now_ms);
 
 /* The others say what roster has; asked_ms: when they were asked. */
 void readings_judge(struct readings *all, struct roster *roster, int64_t asked_ms, int64_t now_ms);
-/* To be called each second: without an answer for five seconds, everybody reads everything. */
+/* To be called each second: without an answer for five seconds, everybody reads everything. Also finds out that a
+ * source is not silent any more. */
 void readings_tick(struct readings *all, int64_t now_ms);
 /* Has it been found out, at least once, which sources are this listener's to read? */
 bool readings_know(const struct readings *all);

@@ -12,6 +12,7 @@
 #define SILENT_MS     3000       /* as long as what a listener says may be old */
 #define SILENT_HEARD  10
 #define SILENT_ROUNDS 3
+#define ROUND_MS      900 /* between two at least: beats are a second apart, or less while events wait */
 #define SILENT_USUAL  5
 #define NONCE_LEN     18 /* a dot, 16 hex digits and @, at the end of a name */
 #define PROVED_S      5  /* for so long a reader must have had its connection */
@@ -347,7 +348,10 @@ bool roster_is_silent(struct roster *r, uint64_t source, struct vigil *v, int64_
 		return false;
 	}
 	heard = most_ahead(r, source);
-	v->rounds += heard > v->heard;
+	if (heard > v->heard && asked_ms - v->round_ms >= ROUND_MS) {
+		v->rounds++;
+		v->round_ms = asked_ms;
+	}
 	v->heard = heard;
 	return heard >= SILENT_HEARD && v->rounds >= SILENT_ROUNDS && asked_ms - since_ms >= SILENT_USUAL * v->usual_ms;
 }

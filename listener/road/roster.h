@@ -102,12 +102,13 @@ struct vigil {
 	uint64_t messages;
 	int64_t usual_ms;    /* between two messages; 0: unknown */
 	uint32_t heard;      /* by the listener that has heard most since then, */
-	unsigned int rounds; /* in so many answers */
+	unsigned int rounds; /* in so many seconds, */
+	int64_t round_ms;    /* and in which last */
 	bool is_counting;    /* what others say is of a time after since_ms */
 };
 
 /* To be called after each answer. Is our connection silent? It is if another listener has counted ten messages since
- * ours brought the last one, in three answers at least, and that was three seconds and five usual intervals ago. So
+ * ours brought the last one, over two seconds at least, and that was three seconds and five usual intervals ago. So
  * what a listener reads late, or is sent when it connects, does not count. open_ms: when our connection was opened, 0
  * if there is none, or it is not read, or others get other messages. last_ms and messages: of its last message, and of
  * all so far. asked_ms: when the others were asked. */

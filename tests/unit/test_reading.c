@@ -313,6 +313,27 @@ Test(reading, a_message_ends_the_silence_and_a_later_one_begins_anew)
 	cr_assert_eq(warnings, 1);
 }
 
+Test(reading, a_message_ends_it_without_redis_too_and_so_does_leaving_the_source)
+{
+	start_deaf();
+	be_deaf(4000);
+	cr_assert_not_null(readings_silence(readings, 0));
+	reading.messages++;
+	readings_tick(readings, now);
+	cr_assert_null(readings_silence(readings, 0));
+	tear_down();
+	roster = (struct roster){0};
+	open_readings(1);
+	TELL();
+	reading = (struct reading){.open_ms = 1, .messages = 5, .last_ms = now};
+	be_deaf(7000);
+	cr_assert_not_null(readings_silence(readings, 0));
+	TELL_FOR(TURN_MS, {BEFORE, WELL});
+	cr_assert_not(is_ours);
+	readings_tick(readings, now);
+	cr_assert_null(readings_silence(readings, 0));
+}
+
 /* Such as a snapshot for each that connects. */
 Test(reading, who_is_sent_something_after_each_redial_backs_off_too)
 {

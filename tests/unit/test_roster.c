@@ -494,6 +494,22 @@ Test(silence, what_another_is_sent_at_once_does_not_count)
 	roster_free(&roster);
 }
 
+/* Beats are that fast while events wait. */
+Test(silence, what_another_is_sent_within_a_second_does_not_count)
+{
+	struct vigil v = {0};
+
+	now = 10000;
+	cr_assert_not(judge(&v, 0, 1, 0));
+	for (uint32_t i = 0; i < 9; i++) {
+		now -= 900;
+		cr_assert_not(judge(&v, 10 * i, 1, 0));
+	}
+	now += 1000;
+	cr_assert_not(judge(&v, 80, 1, 0));
+	roster_free(&roster);
+}
+
 Test(silence, it_takes_five_usual_intervals)
 {
 	struct vigil v = {.usual_ms = 4000, .messages = 1};
