@@ -28,6 +28,7 @@
 #include "road/mac.h"
 #include "base/counters.h"
 
+#define MINUTE_MS  60000
 #define TELL_MS    60000 /* between two warnings about bad MACs */
 #define REFUSED_MS 3000  /* after an error Redis counts as refusing for so long */
 
@@ -220,15 +221,17 @@ static bool is_believed(struct claim *c, const struct event *ev, const struct re
 
 /* A mark of another epoch may not be true any more. A dead mark of another message with the same id says nothing
  * of ev. */
-static enum claim_result read_mark(const struct claim *c, const struct mark *mark, const struct event *ev)
+static enum claim_result read_mark(const struct claim *c, const struct mark *mark, struct event *ev)
 {
 	if (!c->epoch)
 		return CLAIM_UNKNOWN;
 	counters.marks_past += mark->epoch != c->epoch;
 	if (mark->epoch != c->epoch)
 		return CLAIM_ABSENT;
-	if (!mark->is_dead)
+	if (!mark->is_dead) {
+		ev->won_ms = (int64_t)mark->minute * MINUTE_MS;
 		return CLAIM_DONE;
+	}
 	return mark->digest == event_digest_head(ev) ? CLAIM_DEAD : CLAIM_ABSENT;
 }
 
@@ -499,10 +502,10 @@ void claim_release(struct claim *c, struct event *const *evs, size_t n)
 /* The text of a mark, with its length in *len. Hundreds of marks share a millisecond, but each has its own MAC. */
 static const char *mark_text(struct claim *c, const struct queued_mark *owed, size_t *len)
 {
-	struct mark mark = {owed->is_dead, stamp_ms(c), owed->epoch, owed->digest};
+	struct mark mark = {owed->is_dead, stamp_ms(c), owed->epoch, owed->digest, owed->minute};
 
 	if (mark.is_dead != c->mark.is_dead || mark.digest != c->mark.digest || mark.ms != c->mark.ms ||
-	    mark.epoch != c->mark.epoch) {
+	    mark.epoch != c->mark.epoch || mark.minute != c->mark.minute) {
 		c->mark = mark;
 		c->mark_len = mark_write(&mark, c->mark_text);
 	}
@@ -534,7 +537,12 @@ static void send_mark(struct claim *c, const struct queued_mark *mark)
 void claim_mark(struct claim *c, struct event *ev, enum claim_mark kind)
 {
 	bool is_dead = kind == CLAIM_MARK_DEAD;
-	const struct queued_mark mark = {ev->id, ev->id_len, is_dead, c->epoch, is_dead ? event_digest_head(ev) : 0};
+	const struct queued_mark mark = {ev->id,
+					 ev->id_len,
+					 is_dead,
+					 c->epoch,
+					 is_dead ? event_digest_head(ev) : 0,
+					 (uint32_t)(ev->won_ms / MINUTE_MS)};
 
 	if (!claim_is_ready(c)) {
 		if (ev->is_claimed)
@@ -547,7 +555,7 @@ void claim_mark(struct claim *c, struct event *ev, enum claim_mark kind)
 		claim_release(c, &ev, 1);
 	send_mark(c, &mark);
 	if (!mark.is_dead)
-		done_channel_add(c->channel, &(const struct done){ev->id_hash, ev->came_us / 1000});
+		done_channel_add(c->channel, &(const struct done){ev->id_hash, ev->won_ms});
 }
 
 static void on_redis_state(void *owner, enum redis_state state)

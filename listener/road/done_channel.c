@@ -3,9 +3,10 @@
  *
  * After a commit the listener publishes one message per batch, and all others settle their copies. A message has a
  * header (magic, epoch, publisher, a time) and 18 bytes per event: a keyed hash of the id, and how many milliseconds
- * after the header's time the event was received. The key is made of the database, its epoch, the prefix and the
- * secret of --marks-key-file, so a hash says that an id has a row in one epoch of one database, and without the secret
- * nobody can make it up. A lost message costs a question to Redis for each of its events. */
+ * after the header's time the event was received, or 65535 if that is not known. The key is made of the database, its
+ * epoch, the prefix and the secret of --marks-key-file, so a hash says that an id has a row in one epoch of one
+ * database, and without the secret nobody can make it up. A lost message costs a question to Redis for each of its
+ * events. */
 #include "road/done_channel.h"
 
 #include <endian.h>
@@ -27,8 +28,9 @@
 #define ENTRY          18
 #define MESSAGE_BYTES  65536
 #define MESSAGE_EVENTS ((MESSAGE_BYTES - HEADER) / ENTRY)
-#define PING_MS        1000  /* between two PINGs: a connection that hangs is noticed by its missing answer */
-#define DEAF_MS        10000 /* without the channel beside a ready Redis before that is a warning */
+#define UNKNOWN        UINT16_MAX /* in place of the milliseconds */
+#define PING_MS        1000       /* between two PINGs: a connection that hangs is noticed by its missing answer */
+#define DEAF_MS        10000      /* without the channel beside a ready Redis before that is a warning */
 #define FIRST_SLOTS    1024
 #define MOST_SLOTS     131072 /* per generation, half of them used: 6 MiB for two */
 #define GENERATION_MS  2000   /* so an event is known for 2 to 4 s */
@@ -215,17 +217,17 @@ static void begin_message(struct done_channel *c, int64_t base_ms)
 
 void done_channel_add(struct done_channel *c, const struct done *event)
 {
-	int64_t after_ms = event->came_ms - c->base_ms;
+	int64_t after_ms = event->came_ms ? event->came_ms - c->base_ms : UNKNOWN;
 	uint16_t after;
 
 	if (!c->has_key || !c->redis)
 		return;
-	if (c->len + ENTRY > MESSAGE_BYTES || after_ms < 0 || after_ms > UINT16_MAX ||
+	if (c->len + ENTRY > MESSAGE_BYTES || after_ms < 0 || (event->came_ms && after_ms >= UNKNOWN) ||
 	    FAULT_POINT("done channel: a message of its own"))
 		done_channel_publish(c);
 	if (!c->len) {
 		begin_message(c, event->came_ms);
-		after_ms = 0;
+		after_ms = event->came_ms ? 0 : UNKNOWN;
 	}
 	after = htole16((uint16_t)after_ms);
 	memcpy(c->message + c->len, &event->hash, sizeof(event->hash));
@@ -264,7 +266,7 @@ static void on_message(void *owner, const char *bytes, size_t len)
 
 		memcpy(&events[n].hash, bytes + at, sizeof(events[n].hash));
 		memcpy(&after, bytes + at + sizeof(events[n].hash), sizeof(after));
-		events[n++].came_ms = base_ms + le16toh(after);
+		events[n++].came_ms = le16toh(after) == UNKNOWN ? 0 : base_ms + le16toh(after);
 	}
 	n = c->on_done(c->arg, events, n);
 	for (size_t i = 0; i < n; i++)

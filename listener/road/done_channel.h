@@ -19,7 +19,7 @@ struct done_channel;
 /* A committed event. */
 struct done {
 	struct id_hash hash;
-	int64_t came_ms; /* since 1970, when the listener that stored it received it */
+	int64_t came_ms; /* since 1970, when the listener that stored it received it; 0 if unknown */
 };
 
 /* Called from the loop with n events that another listener has committed in the current epoch. The callee moves those

@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define HEAD_LEN 5
+#define HEAD_LEN  5
+#define MINUTE_AT 10 /* after the dot of the epoch */
 
 size_t mark_write(const struct mark *mark, char *text)
 {
@@ -14,6 +15,8 @@ size_t mark_write(const struct mark *mark, char *text)
 
 	if (mark->epoch)
 		n += (size_t)snprintf(text + n, MARK_TEXT_SIZE - n, ".%08" PRIx32, mark->epoch);
+	if (!mark->is_dead && mark->epoch && mark->minute)
+		n += (size_t)snprintf(text + n, MARK_TEXT_SIZE - n, "/m%08" PRIx32, mark->minute);
 	if (mark->is_dead && mark->digest)
 		n += (size_t)snprintf(text + n, MARK_TEXT_SIZE - n, "/%016" PRIx64, mark->digest);
 	return n;
@@ -55,7 +58,7 @@ bool mark_read(struct mark *mark, const char *value, size_t len)
 {
 	bool is_done = len >= HEAD_LEN && memcmp(value, MARK_DONE_HEAD, HEAD_LEN) == 0;
 	size_t at = HEAD_LEN;
-	uint64_t epoch;
+	uint64_t epoch, minute;
 
 	if (!is_done && (len < HEAD_LEN || memcmp(value, MARK_DEAD_HEAD, HEAD_LEN) != 0))
 		return false;
@@ -63,7 +66,13 @@ bool mark_read(struct mark *mark, const char *value, size_t len)
 	at = find(value, at, len, '.');
 	read_hex(value + at, len - at, '.', 8, &epoch);
 	mark->epoch = (uint32_t)epoch;
-	at = is_done ? len : find(value, at, len, '/');
+	if (is_done) {
+		at += at + MINUTE_AT < len ? MINUTE_AT : 0;
+		read_hex(value + at, len - at, 'm', 8, &minute);
+		mark->minute = (uint32_t)minute;
+		return true;
+	}
+	at = find(value, at, len, '/');
 	read_hex(value + at, len - at, '/', 16, &mark->digest);
 	return true;
 }

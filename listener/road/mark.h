@@ -18,10 +18,12 @@ struct mark {
 	int64_t ms;      /* wall clock when written; mark_read does not parse it, to save time per copy */
 	uint32_t epoch;  /* 0 if unknown, as in marks of version 0.1 */
 	uint64_t digest; /* of a dead mark; 0 if unknown */
+	uint32_t minute; /* of a done mark: since 1970, of the row's received_at; 0 if unknown, as in marks of version
+			    0.2 */
 };
 
-/* Writes done@<ms>[.<epoch>] or dead@<ms>[.<epoch>][/<digest>], epoch in 8 and digest in 16 hex digits, into
- * text, MARK_TEXT_SIZE bytes. Returns the length without the NUL. */
+/* Writes done@<ms>[.<epoch>[/m<minute>]] or dead@<ms>[.<epoch>][/<digest>], epoch and minute in 8 and digest in 16 hex
+ * digits, into text, MARK_TEXT_SIZE bytes. Returns the length without the NUL. */
 size_t mark_write(const struct mark *mark, char *text);
 
 /* Parses a value without checking its MAC. Returns false, and leaves mark alone, if the value is a claim and not a

@@ -15,6 +15,7 @@ struct head {
 	uint16_t len;
 	bool is_dead;
 	uint32_t epoch;
+	uint32_t minute;
 	uint64_t digest;
 };
 
@@ -39,7 +40,7 @@ static int reserve(struct mark_queue *o, size_t more)
 
 int mark_queue_add(struct mark_queue *o, const struct queued_mark *mark)
 {
-	struct head head = {(uint16_t)mark->len, mark->is_dead, mark->epoch, mark->digest};
+	struct head head = {(uint16_t)mark->len, mark->is_dead, mark->epoch, mark->minute, mark->digest};
 
 	if (reserve(o, sizeof(head) + mark->len))
 		return -1;
@@ -61,8 +62,8 @@ bool mark_queue_take(struct mark_queue *o, struct queued_mark *mark)
 	if (o->begin == o->end)
 		return false;
 	memcpy(&head, o->bytes + o->begin, sizeof(head));
-	*mark = (struct queued_mark){o->bytes + o->begin + sizeof(head), head.len, head.is_dead, head.epoch,
-				     head.digest};
+	*mark = (struct queued_mark){
+		o->bytes + o->begin + sizeof(head), head.len, head.is_dead, head.epoch, head.digest, head.minute};
 	o->begin += sizeof(head) + head.len;
 	return true;
 }

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 struct mark_queue {
-	char *bytes;  /* per mark: length of the id, is_dead, epoch, digest, the id */
+	char *bytes;  /* per mark: length of the id, is_dead, epoch, minute, digest, the id */
 	size_t begin; /* offset of the oldest mark */
 	size_t end;
 	size_t size;
@@ -19,6 +19,7 @@ struct queued_mark {
 	bool is_dead;
 	uint32_t epoch;  /* the epoch in which the event was settled */
 	uint64_t digest; /* of a dead mark, as in mark.h */
+	uint32_t minute; /* of a done mark, as in mark.h */
 };
 
 /* Appends a mark and copies its id. Returns -1 if the queue is full (8 MiB). */

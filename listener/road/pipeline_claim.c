@@ -101,6 +101,8 @@ static void count_copy(struct event *ev, int64_t came_ms)
 static void settle_told(struct pipeline *p, struct event *ev, int64_t came_ms)
 {
 	counters.done_told++;
+	if (came_ms)
+		ev->won_ms = came_ms;
 	count_copy(ev, came_ms);
 	on_mark(p, ev, OUTCOME_DUPLICATE);
 }

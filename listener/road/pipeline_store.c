@@ -466,6 +466,7 @@ static void on_stored(void *arg, struct event *ev, enum store_result result, con
 	note_result(p, ev, result);
 	switch (result) {
 	case STORE_INSERTED:
+		ev->won_ms = ev->came_us / 1000;
 		claim_mark(p->claim, ev, CLAIM_MARK_DONE);
 		pipeline_settle(p, ev, OUTCOME_PERSISTED);
 		return;

@@ -184,6 +184,21 @@ Test(claim, done_and_dead_marks_of_this_epoch_are_believed)
 	cr_assert_not(events[0].is_claimed);
 }
 
+/* A mark of a version that did not write the minute leaves it unknown. */
+Test(claim, a_done_mark_tells_the_minute_of_the_row)
+{
+	take_and_hear(REPLY_STRING, "done@17.000000ab/m01b05455");
+	cr_assert_eq(events[0].won_ms, INT64_C(28333141) * 60000);
+	take_and_hear(REPLY_STRING, "done@17.000000ab");
+	cr_assert_eq(events[0].won_ms, 0);
+	take_and_hear(REPLY_STRING, "done@17.000000ac/m01b05455");
+	cr_assert_eq(events[0].won_ms, 0, "of another epoch");
+	events[1].won_ms = INT64_C(28333141) * 60000 + 59999;
+	claim_mark(claim, &events[1], CLAIM_MARK_DONE);
+	played_redis_next();
+	expect_sent("SET dedup:b done@T.000000ab/m01b05455 EX 300");
+}
+
 Test(claim, without_an_epoch_marks_say_nothing)
 {
 	claim_set_epoch(claim, 0);

@@ -136,6 +136,19 @@ Test(done_channel, what_another_has_committed_here_is_known_with_its_time)
 	cr_assert_not(has("b"));
 }
 
+/* What settled through the store says nothing about when its row was received. */
+Test(done_channel, a_time_that_is_not_known_is_heard_as_such)
+{
+	begin("wsd1", 0xab);
+	put_id("dedup:", NULL, "database", 0xab, "a");
+	message_len -= 2;
+	put(65535, 2);
+	say();
+	cr_assert_eq(told_count, 1);
+	cr_assert_eq(told[0].came_ms, 0);
+	cr_assert(has("a"));
+}
+
 Test(done_channel, what_has_settled_a_copy_is_not_kept)
 {
 	are_wanted = true;
@@ -219,7 +232,7 @@ static void expect_messages(int n)
 Test(done_channel, commits_of_a_batch_are_one_message)
 {
 	add("a", CAME_MS);
-	add("b", CAME_MS + 65535);
+	add("b", CAME_MS + 65534);
 	expect_messages(0);
 	done_channel_publish(channel);
 	expect_messages(1);
@@ -242,6 +255,15 @@ Test(done_channel, a_message_has_at_most_64_kib)
 		add("a", CAME_MS);
 	expect_messages(0);
 	add("a", CAME_MS);
+	expect_messages(1);
+}
+
+Test(done_channel, a_time_that_is_not_known_needs_no_message_of_its_own)
+{
+	add("a", CAME_MS);
+	add("b", 0);
+	add("c", CAME_MS + 1);
+	done_channel_publish(channel);
 	expect_messages(1);
 }
 

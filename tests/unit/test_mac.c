@@ -94,7 +94,7 @@ Test(mac, marks_are_read_past_it)
 {
 	struct mac_key key;
 	struct mac_place at = place("dedup:", "e-1");
-	const struct mark dead = {true, 7, 0xab12, 0x0123456789abcdef};
+	const struct mark dead = {true, 7, 0xab12, 0x0123456789abcdef, 0};
 	char text[MARK_TEXT_SIZE + MAC_LEN];
 	struct mark mark;
 	size_t len = mark_write(&dead, text);

@@ -22,33 +22,41 @@ static void expect_read(const char *value, const struct mark *expected)
 	cr_assert_eq(mark.ms, 0, "%s", value);
 	cr_assert_eq(mark.epoch, expected->epoch, "%s", value);
 	cr_assert_eq(mark.digest, expected->digest, "%s", value);
+	cr_assert_eq(mark.minute, expected->minute, "%s", value);
 }
 
 Test(mark, texts)
 {
 	expect_text(&(struct mark){.ms = 1700000000000}, "done@1700000000000");
 	expect_text(&(struct mark){.ms = 1700000000000, .epoch = 0xab12}, "done@1700000000000.0000ab12");
+	expect_text(&(struct mark){.ms = 7, .epoch = 0xab12, .minute = 28333141}, "done@7.0000ab12/m01b05455");
+	expect_text(&(struct mark){.ms = 7, .minute = 28333141}, "done@7");
+	expect_text(&(struct mark){.is_dead = true, .ms = 7, .epoch = 1, .minute = 9}, "dead@7.00000001");
 	expect_text(&(struct mark){.is_dead = true, .ms = 7}, "dead@7");
 	expect_text(&(struct mark){.is_dead = true, .ms = 7, .digest = 0xff}, "dead@7/00000000000000ff");
-	expect_text(&(struct mark){true, 7, 0xffffffff, 0x0123456789abcdef}, "dead@7.ffffffff/0123456789abcdef");
+	expect_text(&(struct mark){true, 7, 0xffffffff, 0x0123456789abcdef, 0}, "dead@7.ffffffff/0123456789abcdef");
 }
 
 Test(mark, a_committed_event_has_no_digest)
 {
-	expect_text(&(struct mark){false, 7, 1, 0x0123456789abcdef}, "done@7.00000001");
+	expect_text(&(struct mark){false, 7, 1, 0x0123456789abcdef, 0}, "done@7.00000001");
 }
 
 Test(mark, the_longest_one_has_room)
 {
-	expect_text(&(struct mark){true, INT64_MIN, 0xffffffff, 0x0123456789abcdef},
+	expect_text(&(struct mark){true, INT64_MIN, 0xffffffff, 0x0123456789abcdef, 0},
 		    "dead@-9223372036854775808.ffffffff/0123456789abcdef");
 }
 
 Test(mark, values)
 {
 	expect_read("done@1700000000000.0000ab12", &(struct mark){.epoch = 0xab12});
-	expect_read("dead@7.ffffffff/0123456789abcdef", &(struct mark){true, 0, 0xffffffff, 0x0123456789abcdef});
-	expect_read("dead@7/0123456789abcdef", &(struct mark){true, 0, 0, 0x0123456789abcdef});
+	expect_read("done@7.0000ab12/m01b05455", &(struct mark){.epoch = 0xab12, .minute = 28333141});
+	expect_read("done@7.0000ab12/m01b05455/0123456789abcdef0123456789abcdef",
+		    &(struct mark){.epoch = 0xab12, .minute = 28333141});
+	expect_read("done@7.0000ab12/0123456789abcdef0123456789abcdef", &(struct mark){.epoch = 0xab12});
+	expect_read("dead@7.ffffffff/0123456789abcdef", &(struct mark){true, 0, 0xffffffff, 0x0123456789abcdef, 0});
+	expect_read("dead@7/0123456789abcdef", &(struct mark){true, 0, 0, 0x0123456789abcdef, 0});
 }
 
 /* Version 0.1 knew neither epochs nor digests. */
@@ -69,8 +77,10 @@ Test(mark, what_cannot_be_read_is_unknown)
 		expect_read(value, &(struct mark){0});
 	}
 	expect_read("done@", &(struct mark){0});
-	expect_read("dead@7.0000ab12/0123456789abcde", &(struct mark){true, 0, 0xab12, 0});
-	expect_read("dead@7.0000ab12/0123456789abcdef0", &(struct mark){true, 0, 0xab12, 0});
+	expect_read("done@7.0000ab12/m1b05455", &(struct mark){.epoch = 0xab12});
+	expect_read("done@7.0000ab12/m", &(struct mark){.epoch = 0xab12});
+	expect_read("dead@7.0000ab12/0123456789abcde", &(struct mark){true, 0, 0xab12, 0, 0});
+	expect_read("dead@7.0000ab12/0123456789abcdef0", &(struct mark){true, 0, 0xab12, 0, 0});
 }
 
 Test(mark, nothing_behind_the_end_is_read)

@@ -6,8 +6,9 @@
 
 static void add(struct mark_queue *o, const char *id, bool is_dead)
 {
-	cr_assert_eq(mark_queue_add(o, &(struct queued_mark){id, strlen(id), is_dead, EPOCH, is_dead ? strlen(id) : 0}),
-		     0);
+	cr_assert_eq(
+		mark_queue_add(o, &(struct queued_mark){id, strlen(id), is_dead, EPOCH, is_dead ? strlen(id) : 0, 0}),
+		0);
 }
 
 static void must_take(struct mark_queue *o, const char *id, bool is_dead)
@@ -65,7 +66,7 @@ Test(mark_queue, more_than_some_megabytes_are_refused)
 	int kept = 0;
 
 	memset(id, 'x', sizeof(id));
-	while (kept < 100000 && mark_queue_add(&o, &(struct queued_mark){id, sizeof(id), false, EPOCH, 0}) == 0)
+	while (kept < 100000 && mark_queue_add(&o, &(struct queued_mark){id, sizeof(id), false, EPOCH, 0, 0}) == 0)
 		kept++;
 	cr_assert_gt(kept, 10000);
 	cr_assert_lt(kept, 40000);
