@@ -25,7 +25,9 @@
 #define OFFSET_MS   2000 /* between clocks, that is worth a warning */
 #define OTHER_FILES 128
 #define TABLES \
-	"events,dead_letters,wsonce_listeners,wsonce_duplicates,wsonce_retention,wsonce_database,wsonce_epoch,cursors"
+	"events,dead_letters,wsonce_listeners,wsonce_duplicates,wsonce_retention,wsonce_database,wsonce_epoch," \
+	"cursors," \
+	"line_minutes"
 
 /* --- Postgres --- */
 

@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "base/backoff.h"
+#include "base/clock.h"
 #include "base/counters.h"
 #include "base/log.h"
 #include "base/memory.h"
@@ -20,6 +21,7 @@
 #include "base/timestamp.h"
 #include "feed/secrets.h"
 #include "intake/feed_connection.h"
+#include "road/line_minutes.h"
 
 #define TICK_MS       100
 #define MIN_MS        250 /* first wait after a connection without an event or a `ready` frame */
@@ -78,6 +80,16 @@ static const char *name_of(const struct feed_client *c)
 	return c->p.profile->name;
 }
 
+/* Of a source that only some listeners get an event from, lines cannot be compared. */
+static void note_line(const struct feed_client *c)
+{
+	const struct profile *p = c->p.profile;
+
+	if (p->fleet != FLEET_SHARED)
+		line_minutes_connect(&line_minutes, p->redacted_url ? p->row_source : p->name, c->state == STATE_OPEN,
+				     clock_ms(CLOCK_REALTIME), now_ms(c));
+}
+
 static void set_state(struct feed_client *c, enum state state)
 {
 	enum state old = c->state;
@@ -85,6 +97,8 @@ static void set_state(struct feed_client *c, enum state state)
 	if (old == state)
 		return;
 	c->state = state;
+	if (old == STATE_OPEN || state == STATE_OPEN)
+		note_line(c);
 	log_write(state == STATE_OPEN && c->ends <= TOLD_ENDS ? LOG_INFO : LOG_DEBUG, "source connection",
 		  "source=%s from=%s to=%s url=%s", name_of(c), state_names[old], state_names[state], c->redacted_url);
 }

@@ -10,7 +10,9 @@
 #include <uv.h>
 
 #include "road/duplicates.h"
+#include "base/clock.h"
 #include "base/counters.h"
+#include "road/line_minutes.h"
 #include "base/text.h"
 #include "base/quantity.h"
 
@@ -49,6 +51,8 @@ static void add_counts(struct checkin *n, json_t *object, int64_t now_ms)
 	n->told_events = counters.persisted;
 	duplicates_describe(object, now_ms);
 	duplicates_clear();
+	json_object_set_new(object, "lines",
+			    line_minutes_describe(&line_minutes, n->needed_ms, clock_ms(CLOCK_REALTIME), now_ms));
 }
 
 char *checkin_write(struct checkin *n, bool is_leaving, int64_t now_ms)

@@ -18,6 +18,7 @@
 struct checkin {
 	const struct config *config;
 	char listener[300];   /* instance id and a random number; unique in the fleet */
+	int64_t needed_ms;    /* for line_minutes_describe() */
 	uint64_t told_events; /* counters.persisted at the last report */
 	/* Returns the rest of the report; checkin_write frees it. NULL if there is none. */
 	json_t *(*describe)(void *arg);

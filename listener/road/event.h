@@ -104,6 +104,7 @@ struct event {
 	const char
 		*source;  /* source with a profile: if the event has an id, `message` is only its payload. Else NULL */
 	const char *from; /* where it came from if neither source nor a sender's name says so; or NULL. Not owned */
+	const char *also; /* another source, from which copies have joined; or NULL */
 	int64_t came_us;  /* since 1970, when its bytes were read; strictly increasing until the clock is set back */
 	int64_t won_ms;   /* since 1970, the received_at of its row; from a mark only its minute; 0: not known */
 	int64_t time_us;  /* its own time since 1970, if has_time */

@@ -23,6 +23,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "road/duplicates.h"
+#include "road/line_minutes.h"
 #include "road/pipeline_inside.h"
 #include "road/rejected.h"
 
@@ -152,8 +153,24 @@ static void check_drained(struct pipeline *p)
 	p->on.on_drained(p->on.arg, 0);
 }
 
+/* A dead letter has no row, so nobody can say whether a line missed it. */
+static void note_lines(const struct event *ev, enum outcome outcome)
+{
+	struct line_copy copy = {event_origin(ev), ev->id_hash.half[0], ev->won_ms, ev->came_us / 1000,
+				 outcome == OUTCOME_PERSISTED};
+
+	if (outcome == OUTCOME_REJECTED)
+		return;
+	line_minutes_settle(&line_minutes, &copy);
+	copy.source = ev->also;
+	copy.is_stored = false;
+	if (ev->also)
+		line_minutes_settle(&line_minutes, &copy);
+}
+
 static void finish(struct pipeline *p, struct event *ev, enum outcome outcome)
 {
+	note_lines(ev, outcome);
 	pipeline_set_wait(p, ev, WAIT_NONE);
 	switch (outcome) {
 	case OUTCOME_PERSISTED:
@@ -198,7 +215,7 @@ void pipeline_try_next(struct pipeline *p, struct event *ev, struct event *next)
 }
 
 /* What is left behind an event that has settled; behind a dead letter, only what was too old for a try. */
-static void settle_behind(struct pipeline *p, struct event *ev, enum outcome outcome)
+static void settle_behind(struct pipeline *p, struct event *ev, enum outcome outcome, int64_t won_ms)
 {
 	for (struct event *after; ev; ev = after) {
 		after = ev->behind;
@@ -207,6 +224,7 @@ static void settle_behind(struct pipeline *p, struct event *ev, enum outcome out
 			counters.stale++;
 			set_aside(p, ev, NULL);
 		} else {
+			ev->won_ms = won_ms;
 			finish(p, ev, OUTCOME_DUPLICATE);
 		}
 	}
@@ -216,13 +234,14 @@ static void settle_behind(struct pipeline *p, struct event *ev, enum outcome out
 void pipeline_settle(struct pipeline *p, struct event *ev, enum outcome outcome)
 {
 	struct event *next = outcome == OUTCOME_REJECTED ? event_next(ev) : NULL, *behind;
+	int64_t won_ms = ev->won_ms;
 
 	ev->is_claimed &= outcome != OUTCOME_REJECTED; /* a mark is there instead */
 	if (next)
 		pipeline_try_next(p, ev, next);
 	behind = ev->behind;
 	finish(p, ev, outcome);
-	settle_behind(p, behind, outcome);
+	settle_behind(p, behind, outcome, won_ms);
 }
 
 /* --- receive --- */
@@ -275,8 +294,10 @@ static const char *find_stale(const struct pipeline *p, const struct feed_event 
 	return age_limit_reason(&p->stale, envelope_time(p->envelope), p->stale.unit, clock_us(CLOCK_REALTIME_COARSE));
 }
 
-static void join(struct pipeline *p, struct event *ev, struct sender *sender)
+static void join(struct pipeline *p, struct event *ev, const char *source, struct sender *sender)
 {
+	if (!ev->also && strcmp(source, event_origin(ev)) != 0)
+		ev->also = source;
 	event_add_copy(&p->events, ev, sender);
 	counters.coalesced++;
 	duplicates_seen(ev->id, ev->id_len, now_ms(p) - ev->received_us / 1000);
@@ -345,32 +366,35 @@ static void note_origin(struct pipeline *p, struct event *ev, const struct feed_
 
 /* A copy that nobody waits for, of an event that another listener has received at came_ms (0 if unknown) and committed.
  */
-static void drop(const struct pipeline *p, const struct envelope_view *view, int64_t came_ms)
+static void drop(const struct pipeline *p, const struct envelope_view *view, const char *source, int64_t came_ms)
 {
+	int64_t wall_ms = clock_ms(CLOCK_REALTIME_COARSE);
+
 	counters.done_told++;
 	counters.duplicates++;
 	if (came_ms)
-		duplicates_seen(view->id.at, view->id.len, clock_ms(CLOCK_REALTIME_COARSE) - came_ms);
+		duplicates_seen(view->id.at, view->id.len, wall_ms - came_ms);
 	else
 		duplicates_late(view->id.at, view->id.len, now_ms(p));
+	line_minutes_settle(&line_minutes, &(struct line_copy){source, view->id_hash.half[0], came_ms, wall_ms, false});
 }
 
 /* Takes a message that was read: by the pointers, or as event by the rules of a profile. */
 static void take(struct pipeline *p, const char *message, size_t len, struct envelope_view *view,
 		 const struct feed_event *event, const char *from, struct sender *sender)
 {
+	const char *source = view->source ? view->source : from ? from : "", *why;
 	struct event *lead, *ev;
-	const char *why;
 	int64_t came_ms;
 
 	events_hash(&p->events, view);
 	lead = event_find(&p->events, view);
 	ev = event_with_message(lead, message, len, view);
 	if (ev) {
-		join(p, ev, sender);
-		pipeline_lead(p, ev, view->source ? view->source : from ? from : "");
+		join(p, ev, source, sender);
+		pipeline_lead(p, ev, source);
 	} else if (!lead && !sender && pipeline_is_done(p, &view->id_hash, &came_ms)) {
-		drop(p, view, came_ms);
+		drop(p, view, source, came_ms);
 	} else if ((why = find_stale(p, event)) && !lead) {
 		counters.stale++;
 		take_refused(p, message, len, view, NULL, why, sender);
@@ -617,6 +641,7 @@ void pipeline_on_part_closed(void *arg)
 	envelope_free(p->envelope);
 	cursors_clear(&p->cursors);
 	pipeline_close_writer(&p->first);
+	line_minutes_free(&line_minutes);
 	free(p);
 	done(done_arg);
 }

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/fault_point.h"
 #include "road/duplicates.h"
+#include "road/line_minutes.h"
 #include "road/pipeline_inside.h"
 
 #define PUT_OFF_STEP        8 /* and the longest wait of an event that the store puts off: 12.8 s */
@@ -42,8 +43,15 @@ void pipeline_on_checkin_due(struct pipeline *p)
 /* A batch would have to wait for it, but it comes once a minute and takes a millisecond. */
 static void send_checkin(struct pipeline *p, bool is_last)
 {
-	char *text = checkin_write(&p->checkin, is_last, now_ms(p));
-	bool is_sent = store_checkin(p->first.store, text) == 0;
+	const struct event *oldest = events_oldest(&p->events);
+	bool is_sent;
+	char *text;
+
+	p->checkin.needed_ms = oldest ? oldest->came_us / 1000 : INT64_MAX;
+	text = checkin_write(&p->checkin, is_last, now_ms(p));
+	is_sent = store_checkin(p->first.store, text) == 0;
+	if (!is_sent)
+		line_minutes_told(&line_minutes, false);
 
 	if (is_last)
 		set_telling(p, is_sent ? TELLING_LAST_SENT : TELLING_OVER);
@@ -57,6 +65,7 @@ static void on_checked_in(void *arg, bool is_told, const char *answer)
 	struct pipeline *p = pipeline_of(arg);
 	const char *why = is_told ? checkin_read(&p->checkin, answer) : NULL;
 
+	line_minutes_told(&line_minutes, is_told);
 	if (p->telling == TELLING_LAST_SENT)
 		set_telling(p, TELLING_OVER);
 	else if (p->telling == TELLING_SENT)

@@ -1393,7 +1393,7 @@ static const char *written_tables(const struct config *c)
 {
 #define ALWAYS \
 	"{events,dead_letters,wsonce_listeners,wsonce_duplicates,wsonce_retention,wsonce_database,wsonce_epoch," \
-	"cursors"
+	"cursors,line_minutes"
 	static const char *const tables[2][2] = {
 		{ALWAYS "}", ALWAYS ",outbox}"},
 		{ALWAYS ",processed_events}", ALWAYS ",processed_events,outbox}"},

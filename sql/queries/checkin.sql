@@ -2,7 +2,8 @@
 -- handler, targets and target_urls (digests by target), which say what it does with an event; report (see
 -- ops/report.c); and unless the listener cannot store: events and copies, counted since the last report; late, [id,
 -- ms ago] of copies that only the unique key found, each of which stands for late_weight copies; keys, closest and
--- farthest, as in sql/migrations/014_duplicate_keys.sql. Returns the age at which rows were deleted, NULL if none were;
+-- farthest, as in sql/migrations/014_duplicate_keys.sql; lines, rows of line_minutes as in road/line_minutes.h, which
+-- are kept for 30 days. Returns the age at which rows were deleted, NULL if none were;
 -- the listener adds the hazards.
 WITH checkin AS MATERIALIZED (
 	SELECT n, n->>'listener' AS name, (n->>'is_leaving')::boolean AS is_leaving,
@@ -57,5 +58,16 @@ WITH checkin AS MATERIALIZED (
 			) AS smallest
 		), '{}'),
 		closest = least(d.closest, excluded.closest), farthest = greatest(d.farthest, excluded.farthest)
+), lines AS (
+	INSERT INTO :schema.line_minutes AS m
+	SELECT pg_catalog.to_timestamp((l->>0)::bigint * 60), l->>1, name, (l->>2)::bigint, (l->>3)::bigint, (l->>4)::bigint,
+		(l->>5)::bigint, (l->>6)::bigint, (l->>7)::int,
+		ARRAY(SELECT ms::text::int FROM pg_catalog.jsonb_array_elements(l->8) WITH ORDINALITY AS u (ms, n) ORDER BY n)
+	FROM checkin, pg_catalog.jsonb_array_elements(n->'lines') AS l
+	ON CONFLICT (minute, source, listener) DO UPDATE SET received = excluded.received,
+		received_sum = excluded.received_sum, stored = excluded.stored, stored_sum = excluded.stored_sum,
+		unknown = excluded.unknown, reconnects = excluded.reconnects, up = excluded.up
+), old_lines AS (
+	DELETE FROM :schema.line_minutes WHERE minute < now() - interval '30 days'
 )
 SELECT (SELECT rows_deleted_s FROM :schema.wsonce_retention)

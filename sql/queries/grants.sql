@@ -17,6 +17,7 @@ BEGIN
 			('delivery_actions', true, 'SELECT', 'INSERT, UPDATE, DELETE'),
 			('wsonce_listeners', false, 'SELECT, INSERT, UPDATE, DELETE', NULL),
 			('wsonce_duplicates', false, 'SELECT, INSERT, UPDATE', NULL),
+			('line_minutes', false, 'SELECT, INSERT, UPDATE, DELETE', NULL),
 			('wsonce_retention', false, 'SELECT', 'INSERT, UPDATE'),
 			('wsonce_schema', false, 'SELECT', NULL),
 			('wsonce_database', false, 'SELECT', NULL),

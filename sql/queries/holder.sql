@@ -5,7 +5,8 @@
 WITH ours AS MATERIALIZED (
 	SELECT c.oid, c.relname FROM pg_catalog.pg_class AS o JOIN pg_catalog.pg_class AS c USING (relnamespace)
 	WHERE o.oid = (SELECT tableoid FROM :schema.wsonce_schema LIMIT 1) AND c.relname IN ('events', 'dead_letters',
-		'processed_events', 'outbox', 'cursors', 'wsonce_epoch', 'wsonce_listeners', 'wsonce_duplicates')
+		'processed_events', 'outbox', 'cursors', 'wsonce_epoch', 'wsonce_listeners', 'wsonce_duplicates',
+		'line_minutes')
 )
 SELECT pg_catalog.concat('session ', a.pid, ' of role ', a.usename, ' (' || nullif(a.application_name, '') || ')',
 	' locks ', relname, pg_catalog.to_char(a.xact_start AT TIME ZONE 'UTC', '" since "YYYY-MM-DD" "HH24:MI:SS"Z"'),

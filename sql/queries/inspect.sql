@@ -48,7 +48,8 @@ WITH place AS MATERIALIZED (
 		('wsonce_duplicates', 'UPDATE'), ('wsonce_retention', 'SELECT'),
 		('wsonce_database', 'SELECT'), ('wsonce_epoch', 'SELECT'), ('wsonce_epoch', 'INSERT'), ('wsonce_epoch', 'UPDATE'),
 		('wsonce_leases', 'SELECT'), ('wsonce_leases', 'INSERT'), ('wsonce_leases', 'UPDATE'),
-		('cursors', 'SELECT'), ('cursors', 'INSERT'), ('cursors', 'UPDATE')
+		('cursors', 'SELECT'), ('cursors', 'INSERT'), ('cursors', 'UPDATE'),
+		('line_minutes', 'SELECT'), ('line_minutes', 'INSERT'), ('line_minutes', 'UPDATE'), ('line_minutes', 'DELETE')
 ), faults (rank, fault) AS (
 	SELECT 1, pg_catalog.format('%s is not a table: give wsonce a schema or a database of its own', title)
 	FROM tables WHERE relkind NOT IN ('r', 'p')

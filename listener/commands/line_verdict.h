@@ -1,0 +1,57 @@
+/* line_verdict.h: what the rows of line_minutes prove of a source and a minute. No I/O. docs/lines.md has the rules. */
+#ifndef WSONCE_LINE_VERDICT_H
+#define WSONCE_LINE_VERDICT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define LINE_UP_MAX  8   /* spans of a row */
+#define LINES_A_TIME 256 /* rows of one minute; further ones are left out, and the minute is not verified */
+
+/* A row, or all rows of an instance. */
+struct line_row {
+	char instance[256];
+	uint64_t received, received_sum, stored, stored_sum;
+	uint64_t unknown; /* copies of this minute or the next one that may belong here */
+	unsigned int reconnects, spans;
+	int up[LINE_UP_MAX][2]; /* ms in the minute */
+};
+
+enum line_state {
+	LINE_VERIFIED,   /* two lines or more were connected throughout, and agree with what was stored */
+	LINE_COVERED,    /* at each moment a line was connected, and none shows that another one missed something */
+	LINE_UNVERIFIED, /* the same, but lines that could be compared cannot be: it is not known which copies are whose
+			  */
+	LINE_DIFFERING,  /* a line that was connected throughout missed events */
+	LINE_OPEN,       /* for a while no line was connected */
+	LINE_STATES
+};
+
+struct line_report {
+	const struct line_row *row;
+	bool is_full;     /* connected throughout */
+	uint64_t missing; /* events that other lines had */
+	int64_t alone;    /* events that no other line had; -1: it cannot be told */
+	int connected_ms;
+};
+
+struct line_verdict {
+	enum line_state state;
+	uint64_t stored; /* events known to have a row; at least so many */
+	size_t count;
+	struct line_report lines[LINES_A_TIME];
+	size_t open_count;
+	int open[LINE_UP_MAX * 2 + 2][2]; /* spans without a connection, in ms of the minute */
+};
+
+/* Adds a row to those of the same instance, such as one of the process before a restart. */
+void line_row_merge(struct line_row *into, const struct line_row *more);
+
+/* Judges the rows of one minute, one per instance, of [from_ms, to_ms) in the minute. rows must stay while the verdict
+ * is used. */
+void line_verdict(struct line_verdict *v, const struct line_row *rows, size_t n, int from_ms, int to_ms);
+
+const char *line_state_name(enum line_state state);
+
+#endif

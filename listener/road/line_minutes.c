@@ -1,0 +1,276 @@
+/* line_minutes.c owns what the lines of this listener received, minute by minute, until checkin.c has told the
+ * database. */
+#include "road/line_minutes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/memory.h"
+
+#define STEP_MS     1000 /* by which the wall clock may differ from the loop clock's time, which is no step */
+#define FIRST_SLOTS 1024
+
+struct line_minutes line_minutes;
+
+/* --- lines and minutes --- */
+
+static struct line *find_line(struct line_minutes *all, const char *source)
+{
+	if (all->count && all->lines[all->last].name == source)
+		return &all->lines[all->last];
+	for (size_t i = 0; i < all->count; i++)
+		if (all->lines[i].name == source)
+			return &all->lines[all->last = i];
+	for (size_t i = 0; i < all->count; i++)
+		if (strcmp(all->lines[i].source, source) == 0)
+			return &all->lines[i];
+	return NULL;
+}
+
+static struct line *make_line(struct line_minutes *all, const char *source)
+{
+	struct line *line = find_line(all, source);
+
+	if (line)
+		line->name = source;
+	if (line || all->count == LINES_MAX)
+		return line;
+	all->lines = memory_realloc(all->lines, (all->count + 1) * sizeof(*all->lines));
+	line = &all->lines[all->count++];
+	*line = (struct line){.source = memory_strdup(source), .name = source};
+	return line;
+}
+
+static void remove_minute(struct line *line, size_t at)
+{
+	line->count--;
+	memmove(line->minutes + at, line->minutes + at + 1, (line->count - at) * sizeof(*line->minutes));
+}
+
+/* They are in order, and the newest is mostly the one. */
+static struct line_minute *minute_of(struct line *line, int64_t wall_ms)
+{
+	int64_t minute = wall_ms / LINE_MINUTE_MS;
+	size_t at = line->count;
+
+	while (at && line->minutes[at - 1].minute > minute)
+		at--;
+	if (at && line->minutes[at - 1].minute == minute)
+		return &line->minutes[at - 1];
+	if (line->count == LINE_MINUTES_MAX) {
+		if (!at)
+			return NULL;
+		remove_minute(line, 0);
+		at--;
+	}
+	if (line->count == line->size) {
+		line->size = line->size ? 2 * line->size : 8;
+		line->minutes = memory_realloc(line->minutes, line->size * sizeof(*line->minutes));
+	}
+	memmove(line->minutes + at + 1, line->minutes + at, (line->count - at) * sizeof(*line->minutes));
+	line->minutes[at] = (struct line_minute){.minute = minute};
+	line->count++;
+	return &line->minutes[at];
+}
+
+/* --- connections --- */
+
+static void add_span(struct line_minute *m, uint16_t from, uint16_t to)
+{
+	uint16_t *last = m->spans ? m->up[m->spans - 1] : NULL;
+
+	if (last && from >= last[0] && from <= last[1]) {
+		last[1] = to > last[1] ? to : last[1];
+	} else if (m->spans < LINE_SPANS) {
+		m->up[m->spans][0] = from;
+		m->up[m->spans++][1] = to;
+	}
+	m->is_changed = true;
+}
+
+/* Records that the line was connected until now. A step of the wall clock is not time: what it skips counts as not
+ * connected. */
+static void advance(struct line *line, int64_t wall_ms, int64_t loop_ms)
+{
+	int64_t from_ms = wall_ms - (loop_ms - line->loop_ms), differ_ms = from_ms - line->wall_ms;
+
+	if (differ_ms < STEP_MS && differ_ms > -STEP_MS)
+		from_ms = line->wall_ms;
+	line->wall_ms = wall_ms;
+	line->loop_ms = loop_ms;
+	if (!line->is_open)
+		return;
+	while (from_ms < wall_ms) {
+		struct line_minute *m = minute_of(line, from_ms);
+		int64_t start_ms = from_ms - from_ms % LINE_MINUTE_MS, end_ms = start_ms + LINE_MINUTE_MS;
+
+		end_ms = end_ms < wall_ms ? end_ms : wall_ms;
+		if (m)
+			add_span(m, (uint16_t)(from_ms - start_ms), (uint16_t)(end_ms - start_ms));
+		from_ms = end_ms;
+	}
+}
+
+void line_minutes_connect(struct line_minutes *all, const char *source, bool is_open, int64_t wall_ms, int64_t loop_ms)
+{
+	struct line *line = make_line(all, source);
+	struct line_minute *m;
+
+	if (!line || line->is_open == is_open)
+		return;
+	advance(line, wall_ms, loop_ms);
+	line->is_open = is_open;
+	if (is_open && line->was_open && (m = minute_of(line, wall_ms))) {
+		m->reconnects++;
+		m->is_changed = true;
+	}
+	line->was_open |= is_open;
+}
+
+/* --- copies --- */
+
+static uint64_t *slot_of(const struct line_seen *g, uint64_t hash)
+{
+	size_t i = hash & (g->size - 1);
+
+	while (g->slots[i] && g->slots[i] != hash)
+		i = (i + 1) & (g->size - 1);
+	return &g->slots[i];
+}
+
+static bool has(const struct line_seen *g, uint64_t hash)
+{
+	return g->count && *slot_of(g, hash);
+}
+
+static void grow(struct line_seen *g)
+{
+	struct line_seen more = {
+		.size = g->size ? 2 * g->size : FIRST_SLOTS, .count = g->count, .since_ms = g->since_ms};
+
+	more.slots = memory_calloc(more.size, sizeof(*more.slots));
+	for (size_t i = 0; i < g->size; i++)
+		if (g->slots[i])
+			*slot_of(&more, g->slots[i]) = g->slots[i];
+	free(g->slots);
+	*g = more;
+}
+
+/* If a generation fills early, less is known: sure_from_ms says since when. */
+static void turn_over(struct line_minutes *all, int64_t now_ms)
+{
+	struct line_seen *g = &all->young;
+	bool is_old = now_ms - g->since_ms > LINE_SEEN_MS || now_ms < g->since_ms;
+
+	if (g->count < LINE_SEEN_MAX && !(g->count && is_old))
+		return;
+	if (all->old.count && now_ms - g->since_ms < LINE_LATE_MS)
+		all->sure_from_ms = g->since_ms;
+	free(all->old.slots);
+	all->old = *g;
+	*g = (struct line_seen){.slots = NULL};
+}
+
+/* Remembers the copy. Returns false if it was seen on this line before. */
+static bool is_first(struct line_minutes *all, const struct line *line, const struct line_copy *copy)
+{
+	uint64_t hash = copy->hash ^ hash_mix((uint64_t)(line - all->lines) + 1);
+	struct line_seen *g = &all->young;
+
+	hash += !hash;
+	if (has(&all->young, hash) || has(&all->old, hash))
+		return false;
+	turn_over(all, copy->came_ms);
+	if (!g->count)
+		g->since_ms = copy->came_ms;
+	if (2 * g->count >= g->size)
+		grow(g);
+	*slot_of(g, hash) = hash;
+	g->count++;
+	return true;
+}
+
+void line_minutes_settle(struct line_minutes *all, const struct line_copy *copy)
+{
+	struct line *line = find_line(all, copy->source);
+	bool is_known = copy->won_ms && (copy->is_stored || copy->won_ms >= all->sure_from_ms);
+	struct line_minute *m;
+
+	if (!line || !is_first(all, line, copy) || (copy->won_ms && copy->came_ms - copy->won_ms > LINE_LATE_MS) ||
+	    !(m = minute_of(line, is_known ? copy->won_ms : copy->came_ms)))
+		return;
+	m->is_changed = true;
+	if (!is_known) {
+		m->unknown++;
+		return;
+	}
+	m->received++;
+	m->received_sum += copy->hash;
+	m->stored += copy->is_stored;
+	m->stored_sum += copy->is_stored ? copy->hash : 0;
+}
+
+/* --- telling --- */
+
+static json_t *describe(const struct line *line, const struct line_minute *m)
+{
+	json_t *up = json_array();
+
+	for (unsigned int i = 0; i < m->spans; i++) {
+		json_array_append_new(up, json_integer(m->up[i][0]));
+		json_array_append_new(up, json_integer(m->up[i][1]));
+	}
+	return json_pack("[IsIIIIIIo]", (json_int_t)m->minute, line->source, (json_int_t)m->received,
+			 (json_int_t)m->received_sum, (json_int_t)m->stored, (json_int_t)m->stored_sum,
+			 (json_int_t)m->unknown, (json_int_t)m->reconnects, up);
+}
+
+static void describe_line(struct line *line, json_t *out, int64_t needed_ms)
+{
+	for (size_t i = 0; i < line->count; i++) {
+		struct line_minute *m = &line->minutes[i];
+
+		if (!m->is_changed && !m->is_sent && (m->minute + 1) * LINE_MINUTE_MS + LINE_LATE_MS < needed_ms) {
+			remove_minute(line, i--);
+		} else if (m->is_changed) {
+			json_array_append_new(out, describe(line, m));
+			m->is_changed = false;
+			m->is_sent = true;
+		}
+	}
+}
+
+json_t *line_minutes_describe(struct line_minutes *all, int64_t needed_ms, int64_t wall_ms, int64_t loop_ms)
+{
+	json_t *out = json_array();
+
+	for (size_t i = 0; i < all->count; i++) {
+		advance(&all->lines[i], wall_ms, loop_ms);
+		describe_line(&all->lines[i], out, needed_ms < wall_ms ? needed_ms : wall_ms);
+	}
+	return out;
+}
+
+void line_minutes_told(struct line_minutes *all, bool is_told)
+{
+	for (size_t i = 0; i < all->count; i++)
+		for (size_t k = 0; k < all->lines[i].count; k++) {
+			struct line_minute *m = &all->lines[i].minutes[k];
+
+			m->is_changed |= m->is_sent && !is_told;
+			m->is_sent = false;
+		}
+}
+
+void line_minutes_free(struct line_minutes *all)
+{
+	for (size_t i = 0; i < all->count; i++) {
+		free(all->lines[i].source);
+		free(all->lines[i].minutes);
+	}
+	free(all->lines);
+	free(all->young.slots);
+	free(all->old.slots);
+	*all = (struct line_minutes){.lines = NULL};
+}

@@ -1,0 +1,85 @@
+/* line_minutes.h: what each line (this listener's connection to one source) received, minute by minute, for
+ * `wsonce lines`. No I/O; times are arguments: wall_ms since 1970, loop_ms of the loop clock. docs/lines.md says what
+ * follows from the numbers.
+ *
+ * A copy counts in the minute of its row's received_at, which is the same for all lines, and once per line: its hash is
+ * remembered for six minutes or more. So a copy that comes more than LINE_LATE_MS after its row was received does not
+ * count: nobody knows whether it is the first one on this line. */
+#ifndef WSONCE_LINE_MINUTES_H
+#define WSONCE_LINE_MINUTES_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define LINE_MINUTE_MS   60000
+#define LINE_LATE_MS     300000
+#define LINE_SPANS       8      /* times of connection kept per minute; of more, the rest counts as not connected */
+#define LINE_MINUTES_MAX 1500   /* per line: those that wait to be told while Postgres is away; the oldest go first */
+#define LINES_MAX        1000   /* sources; of further ones nothing is recorded */
+#define LINE_SEEN_MAX    262144 /* hashes of each of two generations: 8 MiB for both */
+#define LINE_SEEN_MS     360000 /* for which a generation takes hashes */
+
+struct line_minute {
+	int64_t minute; /* since 1970 */
+	uint64_t received, stored;
+	uint64_t received_sum, stored_sum; /* of the hashes: equal if the events are, in whatever order they came */
+	uint64_t unknown; /* copies that came in this minute, of events whose minute is not known, or maybe not for the
+			     first time */
+	unsigned int reconnects, spans;
+	uint16_t up[LINE_SPANS][2]; /* when it was connected: ms from the start of the minute, to */
+	bool is_changed, is_sent;
+};
+
+struct line {
+	char *source;
+	const char *name; /* what the source was called last: events have the same pointer */
+	struct line_minute *minutes;
+	size_t count, size;
+	bool is_open, was_open;
+	int64_t wall_ms, loop_ms; /* up to when its connection is recorded */
+};
+
+struct line_seen {
+	uint64_t *slots; /* open addressing; 0: free */
+	size_t size, count;
+	int64_t since_ms;
+};
+
+struct line_minutes {
+	struct line *lines;
+	size_t count, last;
+	struct line_seen young, old;
+	int64_t sure_from_ms; /* hashes of events received since then are all known */
+};
+
+/* Of this process. */
+extern struct line_minutes line_minutes;
+
+/* A copy whose event has settled. */
+struct line_copy {
+	const char *source;
+	uint64_t hash;   /* of the id, equal in the fleet */
+	int64_t won_ms;  /* when the listener that stored it received it; 0: unknown */
+	int64_t came_ms; /* when this listener did */
+	bool is_stored;  /* by this listener */
+};
+
+/* The connection to a source has opened or ended. Makes the line. The pointer source stays valid until another is
+ * given. */
+void line_minutes_connect(struct line_minutes *all, const char *source, bool is_open, int64_t wall_ms, int64_t loop_ms);
+
+/* Ignores sources that have no line, such as producers. */
+void line_minutes_settle(struct line_minutes *all, const struct line_copy *copy);
+
+/* Returns what has changed, for sql/queries/checkin.sql: [minute, source, received, received_sum, stored, stored_sum,
+ * unknown, reconnects, up] each, with totals, so one that is told again does no harm. needed_ms: minutes since then may
+ * still change (since 1970, when the oldest unsettled event came); older ones are forgotten once they are told. */
+json_t *line_minutes_describe(struct line_minutes *all, int64_t needed_ms, int64_t wall_ms, int64_t loop_ms);
+/* What was described last is committed, or may not be. */
+void line_minutes_told(struct line_minutes *all, bool is_told);
+
+void line_minutes_free(struct line_minutes *all);
+
+#endif

@@ -1,0 +1,266 @@
+/* What lines received, and what `wsonce lines` says of it: three listeners hear one feed. */
+#include "base/hash.h"
+#include "commands/line_verdict.h"
+#include "road/line_minutes.h"
+#include "unit.h"
+
+#define LINES 3
+#define START (INT64_C(28333141) * LINE_MINUTE_MS)
+
+static struct line_minutes lines[LINES];
+static struct line_row rows[LINES];
+static struct line_verdict verdict;
+static uint64_t next_event;
+
+static void connect(int i, bool is_open, int64_t ms)
+{
+	line_minutes_connect(&lines[i], "feed", is_open, START + ms, ms);
+}
+
+static void tear_down(void)
+{
+	for (int i = 0; i < LINES; i++)
+		line_minutes_free(&lines[i]);
+}
+
+static void set_up(void)
+{
+	for (int i = 0; i < LINES; i++)
+		connect(i, true, 0);
+}
+
+TestSuite(line_minutes, .init = set_up, .fini = tear_down, .timeout = 60);
+
+static void settle(int i, uint64_t event, int64_t won_ms, int64_t came_ms, bool is_stored)
+{
+	line_minutes_settle(&lines[i], &(struct line_copy){"feed", hash_mix(event), won_ms < 0 ? 0 : START + won_ms,
+							   START + came_ms, is_stored});
+}
+
+/* An event that the lines in this mask do not get; the first other one stores it. Copies come within a second. */
+static void send(int64_t ms, unsigned int without)
+{
+	uint64_t event = ++next_event;
+	bool is_stored = false;
+
+	for (int i = 0; i < LINES; i++) {
+		if (without & 1U << i)
+			continue;
+		settle(i, event, ms, ms + 400 * i, !is_stored);
+		is_stored = true;
+	}
+}
+
+static int64_t number(const json_t *row, size_t at)
+{
+	return json_integer_value(json_array_get(row, at));
+}
+
+static struct line_row read_row(const json_t *told)
+{
+	const json_t *up = json_array_get(told, 8);
+	struct line_row row = {.received = (uint64_t)number(told, 2),
+			       .received_sum = (uint64_t)number(told, 3),
+			       .stored = (uint64_t)number(told, 4),
+			       .stored_sum = (uint64_t)number(told, 5),
+			       .unknown = (uint64_t)number(told, 6),
+			       .reconnects = (unsigned int)number(told, 7),
+			       .spans = (unsigned int)json_array_size(up) / 2};
+
+	for (size_t i = 0; i < json_array_size(up); i++)
+		row.up[i / 2][i % 2] = (int)number(up, i);
+	return row;
+}
+
+/* What all lines have told of a minute. */
+static json_t *told[LINES];
+
+static void tell(int64_t ms)
+{
+	for (int i = 0; i < LINES; i++) {
+		json_decref(told[i]);
+		told[i] = line_minutes_describe(&lines[i], INT64_MAX, START + ms, ms);
+		line_minutes_told(&lines[i], true);
+	}
+}
+
+static void judge(int64_t minute)
+{
+	size_t n = 0, k;
+	json_t *row;
+
+	memset(rows, 0, sizeof(rows));
+	for (int i = 0; i < LINES; i++)
+		json_array_foreach(told[i], k, row) if (number(row, 0) == START / LINE_MINUTE_MS + minute) rows[n++] =
+			read_row(row);
+	line_verdict(&verdict, rows, n, 0, LINE_MINUTE_MS);
+}
+
+static void expect(int64_t minute, enum line_state state)
+{
+	judge(minute);
+	cr_assert_eq(verdict.state, state, "minute %lld is %s", (long long)minute, line_state_name(verdict.state));
+}
+
+Test(line_minutes, lines_that_agree_are_verified)
+{
+	for (int64_t ms = 0; ms < 120000; ms += 100)
+		send(ms, 0);
+	tell(130000);
+	expect(0, LINE_VERIFIED);
+	cr_assert_eq(verdict.stored, 600);
+	expect(1, LINE_VERIFIED);
+	expect(2, LINE_OPEN);
+	cr_assert_eq(verdict.open[0][0], 10000, "connected as far as it was told");
+}
+
+/* 500 events a second for an hour; each loss is on one line, and each listener has losses in most minutes. */
+Test(line_minutes, a_thousand_losses_are_reported_in_their_minutes_and_none_invented, .timeout = 300)
+{
+	static unsigned int lost[60][LINES], reported;
+	unsigned int planted = 0;
+	uint64_t dice = 1;
+
+	for (int64_t ms = 0; ms < 60 * LINE_MINUTE_MS; ms += 2) {
+		unsigned int line;
+
+		dice = hash_mix(dice + 1);
+		line = (unsigned int)(dice >> 32) % LINES;
+		if (dice % 1500 || planted == 1000) {
+			send(ms, 0);
+			continue;
+		}
+		send(ms, 1U << line);
+		lost[ms / LINE_MINUTE_MS][line]++;
+		planted++;
+	}
+	cr_assert_eq(planted, 1000);
+	tell(61 * LINE_MINUTE_MS);
+	for (int64_t minute = 0; minute < 60; minute++) {
+		bool is_clean = !lost[minute][0] && !lost[minute][1] && !lost[minute][2];
+
+		expect(minute, is_clean ? LINE_VERIFIED : LINE_DIFFERING);
+		cr_assert_eq(verdict.stored, 30000);
+		for (int i = 0; i < LINES; i++) {
+			cr_assert_eq(verdict.lines[i].missing, lost[minute][i]);
+			reported += lost[minute][i];
+		}
+	}
+	cr_assert_eq(reported, 1000);
+}
+
+Test(line_minutes, a_copy_that_comes_again_does_not_count_and_neither_does_one_of_hours_ago)
+{
+	send(1000, 0);
+	settle(1, next_event, 1000, 2000, false);
+	settle(1, next_event, 1000, 250000, false);
+	settle(1, next_event, 1000, 3 * 3600000, false);
+	tell(4 * 3600000);
+	expect(0, LINE_VERIFIED);
+	cr_assert_eq(rows[1].received, 1);
+}
+
+Test(line_minutes, a_late_copy_counts_in_the_minute_of_the_first)
+{
+	send(59000, 4);
+	settle(2, next_event, 59000, 61000, false);
+	tell(130000);
+	expect(0, LINE_VERIFIED);
+	cr_assert_eq(rows[2].received, 1);
+}
+
+/* As while Redis is away. */
+Test(line_minutes, copies_of_an_unknown_minute_prevent_that_it_is_verified)
+{
+	send(1000, 2);
+	settle(1, next_event, -1, 1400, false);
+	tell(130000);
+	expect(0, LINE_UNVERIFIED);
+	expect(1, LINE_VERIFIED);
+}
+
+Test(line_minutes, a_killed_listener_that_has_not_told_leaves_the_minute_covered)
+{
+	send(1000, 0);
+	tell(130000);
+	json_array_clear(told[0]);
+	expect(0, LINE_COVERED);
+	cr_assert_eq(verdict.stored, 1);
+	cr_assert_eq(verdict.lines[0].missing, 0);
+}
+
+Test(line_minutes, an_open_span_is_told_to_the_millisecond)
+{
+	for (int i = 0; i < LINES; i++) {
+		connect(i, false, 20000 + i);
+		connect(i, true, 30000 - i);
+	}
+	tell(130000);
+	expect(0, LINE_OPEN);
+	cr_assert_eq(verdict.open_count, 1);
+	cr_assert_eq(verdict.open[0][0], 20002);
+	cr_assert_eq(verdict.open[0][1], 29998);
+	cr_assert_eq(verdict.lines[0].connected_ms, 50000);
+	cr_assert_eq(rows[0].reconnects, 1);
+}
+
+Test(line_minutes, one_line_that_was_there_throughout_covers_the_others)
+{
+	connect(0, false, 20000);
+	connect(1, false, 20000);
+	send(25000, 3);
+	tell(130000);
+	expect(0, LINE_COVERED);
+	cr_assert_eq(verdict.lines[0].missing, 1);
+	cr_assert_eq(verdict.lines[2].alone, 1);
+}
+
+/* The wall clock of a host says nothing about the time that it skips. */
+Test(line_minutes, a_step_of_the_clock_is_not_time_on_the_line)
+{
+	line_minutes_connect(&lines[0], "feed", false, START + 40000, 10000);
+	connect(1, false, 0);
+	connect(2, false, 0);
+	tell(130000);
+	judge(0);
+	cr_assert_eq(verdict.open[0][0], 0);
+	cr_assert_eq(verdict.open[0][1], 30000);
+	cr_assert_eq(verdict.open[1][0], 40000);
+}
+
+Test(line_minutes, what_may_not_be_committed_is_told_again)
+{
+	json_t *first, *second;
+
+	send(1000, 0);
+	first = line_minutes_describe(&lines[0], INT64_MAX, START + 2000, 2000);
+	line_minutes_told(&lines[0], false);
+	second = line_minutes_describe(&lines[0], INT64_MAX, START + 2000, 2000);
+	cr_assert(json_equal(first, second));
+	line_minutes_told(&lines[0], true);
+	json_decref(first);
+	first = line_minutes_describe(&lines[0], INT64_MAX, START + 2000, 2000);
+	cr_assert_eq(json_array_size(first), 0);
+	json_decref(first);
+	json_decref(second);
+}
+
+/* A table that overflows knows less, and says so. */
+Test(line_minutes, more_copies_than_can_be_remembered_make_older_ones_unknown)
+{
+	send(0, 0);
+	for (int i = 0; i < 2 * LINE_SEEN_MAX + 1; i++)
+		settle(0, ++next_event, 1000, 1000, true);
+	settle(0, ++next_event, 500, 1500, false);
+	tell(130000);
+	judge(0);
+	cr_assert_eq(rows[0].unknown, 1);
+	cr_assert_leq(lines[0].young.size, 2 * LINE_SEEN_MAX);
+}
+
+Test(line_minutes, producers_are_no_lines)
+{
+	line_minutes_settle(&lines[0], &(struct line_copy){"", 1, START, START, true});
+	line_minutes_settle(&lines[0], &(struct line_copy){"shop", 2, START, START, true});
+	cr_assert_eq(lines[0].count, 1);
+}
