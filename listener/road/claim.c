@@ -625,6 +625,11 @@ bool claim_is_told(const struct claim *c, const struct id_hash *hash, int64_t *c
 	return done;
 }
 
+void claim_tell(struct claim *c, const struct event *ev)
+{
+	done_channel_add(c->channel, &(const struct done){ev->id_hash, ev->won_ms});
+}
+
 void claim_publish(struct claim *c)
 {
 	done_channel_publish(c->channel);

@@ -63,7 +63,9 @@ const struct id_hash_key *claim_id_key(const struct claim *c);
 /* Is the event known to be committed in this epoch, from the done channel? That is knowledge, as a done
  * mark of this epoch is. Sets *came_ms, if it is not NULL, to when its listener received it, in ms since 1970. */
 bool claim_is_told(const struct claim *c, const struct id_hash *hash, int64_t *came_ms);
-/* Tells the fleet of the events marked as done since the last call. To be called after each batch. */
+/* The next claim_publish() tells of this event, too: it has a done mark. */
+void claim_tell(struct claim *c, const struct event *ev);
+/* Tells the fleet of the events marked as done since the last call. To be called after each batch, and each turn. */
 void claim_publish(struct claim *c);
 /* This instance cannot store now, or can again: meanwhile the others need not leave any to it. */
 void claim_rest(struct claim *c, bool is_resting);

@@ -544,6 +544,7 @@ static void on_turn(uv_prepare_t *turn)
 	pipeline_store_next(p);
 	check_budget(p);
 	check_drained(p);
+	claim_publish(p->claim);
 	uv_timer_start(&p->tick, on_tick, (uint64_t)tick_wait(p), 0);
 }
 

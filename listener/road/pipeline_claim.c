@@ -19,7 +19,8 @@
 #define ASK_STEP_MOST   5     /* 800 ms, then 1.6 s, but at most the claim's TTL */
 #define PROBE_MS        1000  /* between two tries of a listener that stalls */
 #define REST_MS         10000 /* for so long one that has nothing to try rests */
-#define HOLD_TTLS       2     /* claim TTLs after which a held copy goes to the store */
+#define TOLD_AGAIN_MS   120000
+#define HOLD_TTLS       2 /* claim TTLs after which a held copy goes to the store */
 
 /* --- claim and hold --- */
 
@@ -207,6 +208,16 @@ static void on_mine(struct pipeline *p, struct event *ev)
 	pipeline_hold(p, ev);
 }
 
+/* A source sends again what has long been stored. The others have left their copies to its leader, who tells them. A
+ * mark has the minute only, so what came just now is not told: others count how late copies are. */
+static void tell_again(struct pipeline *p, const struct event *ev)
+{
+	bool is_at_once = ev->wait == WAIT_NONE && !ev->asks;
+
+	if (is_at_once && ev->won_ms && ev->came_us / 1000 - ev->won_ms > TOLD_AGAIN_MS)
+		claim_tell(p->claim, ev);
+}
+
 void pipeline_on_claimed(void *arg, struct event *ev, enum claim_result result)
 {
 	struct pipeline *p = arg;
@@ -224,6 +235,7 @@ void pipeline_on_claimed(void *arg, struct event *ev, enum claim_result result)
 		return;
 	case CLAIM_DONE:
 		counters.claims_done++;
+		tell_again(p, ev);
 		on_mark(p, ev, OUTCOME_DUPLICATE);
 		return;
 	case CLAIM_DEAD:

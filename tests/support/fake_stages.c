@@ -116,6 +116,8 @@ void fake_answer_take(const char *id, enum claim_result result)
 	struct event *ev = take_out(&takes, id, "take");
 
 	ev->is_claimed = result == CLAIM_MINE || result == CLAIM_UNKNOWN;
+	if (result == CLAIM_DONE)
+		ev->won_ms = ev->came_us / 1000 - (fake.has_old_marks ? 180000 : 60000);
 	the_claim.on.on_claimed(the_claim.on.arg, ev, result);
 }
 
@@ -218,6 +220,12 @@ bool claim_is_told(const struct claim *c, const struct id_hash *hash, int64_t *c
 			return true;
 		}
 	return false;
+}
+
+void claim_tell(struct claim *c, const struct event *ev)
+{
+	(void)c;
+	note_call("tell", (struct event *const[]){(struct event *)ev}, 1);
 }
 
 void claim_publish(struct claim *c)

@@ -12,6 +12,7 @@
 
 /* The behaviour of the fakes; a test may change it at any time. */
 struct fake {
+	bool has_old_marks;     /* done marks are of three minutes ago, and not of one */
 	bool is_redis_away;     /* claim_take returns -1 */
 	bool has_other_leader;  /* claim_has_other_leader */
 	int leader_waits;       /* calls of claim_wait_for_leader */

@@ -491,12 +491,12 @@ static void do_charge(const struct step *s)
 
 static void put_flag(const struct step *s, bool value)
 {
-	bool *const flags[] = {&fake.is_redis_away,    &fake.is_postgres_away, &fake.is_postgres_failing,
-			       &fake.has_other_leader, &fake.is_unsure,        &fake.is_epoch_silent,
-			       &fake.is_checkin_slow,  &fake.hears_done};
-	static const char *const names[] = {"redis_away",   "postgres_away", "postgres_failing",
-					    "other_leader", "unsure",        "epoch_silent",
-					    "checkin_slow", "channel",       NULL};
+	bool *const flags[] = {&fake.has_old_marks,       &fake.is_redis_away,    &fake.is_postgres_away,
+			       &fake.is_postgres_failing, &fake.has_other_leader, &fake.is_unsure,
+			       &fake.is_epoch_silent,     &fake.is_checkin_slow,  &fake.hears_done};
+	static const char *const names[] = {"old_marks",    "redis_away", "postgres_away", "postgres_failing",
+					    "other_leader", "unsure",     "epoch_silent",  "checkin_slow",
+					    "channel",      NULL};
 
 	*flags[find_word(s, names, s->a)] = value;
 }
@@ -1152,6 +1152,12 @@ Test(pipeline, producers_wait_when_too_many_events_are_left_to_others_and_go_on_
 		fake_answer_take(id_of("a", i), CLAIM_DONE);
 	tell("turn; pressure none");
 }
+
+STORY(the_leader_tells_again_of_what_has_long_been_stored,
+      "set old_marks; receive a; take a done; journal take(a) tell(a); flight 0")
+STORY(what_was_stored_a_minute_ago_is_not_told_again, "receive a; take a done; journal take(a); flight 0")
+STORY(a_copy_that_was_left_to_another_and_is_done_is_not_told,
+      "set old_marks; wait a; pass 350; take a done; journal take(a)")
 
 STORY(event_that_a_producer_waits_for_is_never_left_to_another, "set other_leader; receive a p; journal take(a)")
 
