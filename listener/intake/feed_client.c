@@ -161,7 +161,7 @@ static void retry_later(struct feed_client *c, const char *reason, int64_t asked
 	log_write(is_warning                         ? LOG_WARN
 		  : was_open && c->ends <= TOLD_ENDS ? LOG_INFO
 						     : LOG_DEBUG,
-		  was_open ? "source connection has ended, will retry" : "cannot connect to source, will retry",
+		  was_open ? "source connection lost, will retry" : "cannot connect to source, will retry",
 		  "source=%s url=%s reason=%s retry_ms=%lld failures=%zu", name_of(c), c->redacted_url, c->error,
 		  (long long)wait, c->failures);
 	c->warned_ms = is_warning ? now_ms(c) : c->warned_ms;

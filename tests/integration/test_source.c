@@ -116,7 +116,7 @@ Test(source, one_that_opens_and_closes_again_and_again_is_told_a_few_times, .ini
 	}
 	cr_assert_leq(listener_count_logged(listener, "to=open"), 5, "%s", process_errors(listener_process(listener)));
 	cr_assert_eq(listener_count_logged(listener, "cannot connect to source"), 0);
-	cr_assert_leq(listener_count_logged(listener, "source connection has ended, will retry"), 4);
+	cr_assert_leq(listener_count_logged(listener, "source connection lost, will retry"), 4);
 }
 
 Test(source, one_that_sends_an_event_and_closes_is_left_alone_for_longer_each_time, .init = set_up, .fini = bench_close)
