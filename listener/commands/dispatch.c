@@ -29,6 +29,7 @@ extern const struct subcommand dead_letters_retry;
 extern const struct subcommand dead_letters_reopen;
 extern const struct subcommand dead_letters_show;
 extern const struct subcommand explain_command;
+extern const struct subcommand lines_command;
 extern const struct subcommand migrate_command;
 extern const struct subcommand profile_check;
 extern const struct subcommand profile_list;
@@ -48,6 +49,7 @@ static const struct subcommand *const commands[] = {
 	&status_command,
 	&dashboard_command,
 	&explain_command,
+	&lines_command,
 	&check_command,
 	&reload_command,
 	&config_print,

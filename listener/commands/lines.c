@@ -1,0 +1,364 @@
+/* lines.c owns `wsonce lines`: what listeners recorded of each source, minute by minute, and what that proves. The
+ * rules are line_verdict.c's. */
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "commands/dispatch.h"
+#include "commands/json_out.h"
+#include "commands/line_verdict.h"
+#include "commands/session.h"
+#include "lines.sql.h"
+#include "road/checkin.h"
+#include "road/line_minutes.h"
+
+#define HOUR_US     INT64_C(3600000000)
+#define SETTLED_MS  (CHECKIN_PERIOD_MS + 15000) /* after which all listeners have told of a minute */
+#define STRIP_WIDTH 60
+#define UNTOLD      2 /* exit status: whether something is missing cannot be told */
+
+enum column { SOURCE, MINUTE, INSTANCE, RECEIVED, RECEIVED_SUM, STORED, STORED_SUM, UNKNOWN, RECONNECTS, UP, FIRST };
+
+struct lines_options {
+	int64_t since_us, until_us;
+	const char *source;
+	bool is_json;
+};
+
+static const struct option lines_options[] = {
+	{"since", OPTION_MOMENT, offsetof(struct lines_options, since_us), "TIME", 0, 0, NULL,
+	 "minutes from then on: RFC 3339, or an age such as 12h; default: 1h"},
+	{"until", OPTION_MOMENT, offsetof(struct lines_options, until_us), "TIME", 0, 0, NULL,
+	 "minutes before then; default: up to the last one of which all listeners have told"},
+	{"source", OPTION_TEXT, offsetof(struct lines_options, source), "NAME", 0, 0, NULL, "only this source"},
+	{"json", OPTION_SWITCH, offsetof(struct lines_options, is_json), NULL, 0, 0, NULL, "one JSON object"},
+};
+
+/* Totals of an instance. */
+struct line_total {
+	char instance[256];
+	uint64_t received, missing, alone, reconnects, connected_ms;
+};
+
+/* A source while its rows are read. */
+struct summary {
+	uint64_t minutes, states[LINE_STATES];
+	int64_t open_ms, first;
+	json_t *list, *open; /* minutes, and spans */
+	char *strip;         /* a character per minute */
+	struct line_total *lines;
+	size_t count;
+};
+
+/* --- one minute --- */
+
+static void read_up(struct line_row *row, const char *text)
+{
+	for (; *text && row->spans < LINE_UP_MAX; row->spans++)
+		for (int i = 0; i < 2 && *text; i++) {
+			char *end;
+
+			row->up[row->spans][i] = (int)strtol(text, &end, 10);
+			text = *end == ',' ? end + 1 : end;
+		}
+}
+
+static void read_row(struct line_row *row, const struct pg_result *rows, size_t at)
+{
+	*row = (struct line_row){.received = (uint64_t)session_number(rows, at, RECEIVED),
+				 .received_sum = (uint64_t)session_number(rows, at, RECEIVED_SUM),
+				 .stored = (uint64_t)session_number(rows, at, STORED),
+				 .stored_sum = (uint64_t)session_number(rows, at, STORED_SUM),
+				 .unknown = (uint64_t)session_number(rows, at, UNKNOWN),
+				 .reconnects = (unsigned int)session_number(rows, at, RECONNECTS)};
+	snprintf(row->instance, sizeof(row->instance), "%s", session_text(rows, at, INSTANCE));
+	read_up(row, session_text(rows, at, UP));
+}
+
+/* Adds a row to those of its minute, where a restarted instance has two. */
+static size_t add_row(struct line_row *all, size_t n, const struct line_row *row)
+{
+	if (n && strcmp(all[n - 1].instance, row->instance) == 0) {
+		line_row_merge(&all[n - 1], row);
+		return n;
+	}
+	if (n < LINES_A_TIME)
+		all[n++] = *row;
+	return n;
+}
+
+static json_t *moment(int64_t ms)
+{
+	time_t seconds = (time_t)(ms / 1000);
+	char text[40], whole[60];
+	struct tm tm;
+
+	gmtime_r(&seconds, &tm);
+	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm);
+	snprintf(whole, sizeof(whole), "%s.%03dZ", text, (int)(ms % 1000));
+	return json_string(whole);
+}
+
+/* Spans that touch are one. */
+static void add_open(struct summary *s, int64_t from_ms, int64_t to_ms)
+{
+	json_t *last = json_array_get(s->open, json_array_size(s->open) - 1), *from = moment(from_ms);
+
+	s->open_ms += to_ms - from_ms;
+	if (last && json_equal(json_object_get(last, "to"), from)) {
+		double seconds = member_real(last, "seconds") + (double)(to_ms - from_ms) / 1000;
+
+		json_object_set_new(last, "to", moment(to_ms));
+		json_object_set_new(last, "seconds", json_real(seconds));
+		json_decref(from);
+	} else {
+		json_array_append_new(s->open, json_pack("{s:o, s:o, s:f}", "from", from, "to", moment(to_ms),
+							 "seconds", (double)(to_ms - from_ms) / 1000));
+	}
+}
+
+static struct line_total *total_of(struct summary *s, const char *instance)
+{
+	for (size_t i = 0; i < s->count; i++)
+		if (strcmp(s->lines[i].instance, instance) == 0)
+			return &s->lines[i];
+	s->lines = memory_realloc(s->lines, (s->count + 1) * sizeof(*s->lines));
+	s->lines[s->count] = (struct line_total){.received = 0};
+	snprintf(s->lines[s->count].instance, sizeof(s->lines[s->count].instance), "%s", instance);
+	return &s->lines[s->count++];
+}
+
+static json_t *add_lines(struct summary *s, const struct line_verdict *v)
+{
+	json_t *lines = json_array();
+
+	for (size_t i = 0; i < v->count; i++) {
+		const struct line_report *line = &v->lines[i];
+		struct line_total *total = total_of(s, line->row->instance);
+
+		total->received += line->row->received;
+		total->missing += line->missing;
+		total->alone += line->alone > 0 ? (uint64_t)line->alone : 0;
+		total->reconnects += line->row->reconnects;
+		total->connected_ms += (uint64_t)line->connected_ms;
+		json_array_append_new(
+			lines,
+			json_pack("{s:o, s:I, s:I, s:o, s:i, s:I}", "instance", json_out_string(line->row->instance),
+				  "received", (json_int_t)line->row->received, "missing", (json_int_t)line->missing,
+				  "alone", line->alone < 0 ? json_null() : json_integer(line->alone), "connected_ms",
+				  line->connected_ms, "reconnects", (json_int_t)line->row->reconnects));
+	}
+	return lines;
+}
+
+/* Before a source's very first connection nothing can be missing. */
+static int first_moment(const struct line_row *rows, size_t n)
+{
+	int first = LINE_MINUTE_MS;
+
+	for (size_t i = 0; i < n; i++)
+		if (rows[i].spans && rows[i].up[0][0] < first)
+			first = rows[i].up[0][0];
+	return first;
+}
+
+static void add_minute(struct summary *s, int64_t minute, const struct line_row *rows, size_t n)
+{
+	static _Thread_local struct line_verdict v;
+	static const char marks[] = {'=', '-', '?', '!', 'O'};
+	json_t *at = moment(minute * LINE_MINUTE_MS);
+
+	line_verdict(&v, rows, n, minute == s->first ? first_moment(rows, n) : 0, LINE_MINUTE_MS);
+	for (size_t i = 0; i < v.open_count; i++)
+		add_open(s, minute * LINE_MINUTE_MS + v.open[i][0], minute * LINE_MINUTE_MS + v.open[i][1]);
+	s->strip = memory_realloc(s->strip, s->minutes + 2);
+	s->strip[s->minutes++] = marks[v.state];
+	s->strip[s->minutes] = '\0';
+	s->states[v.state]++;
+	json_array_append_new(s->list,
+			      json_pack("{s:o, s:s, s:I, s:o}", "minute", at, "state", line_state_name(v.state),
+					"stored", (json_int_t)v.stored, "lines", add_lines(s, &v)));
+}
+
+/* --- one source --- */
+
+/* Reads the rows of the source in row `at` up to minute `end`. Returns the next row. */
+static size_t read_source(struct summary *s, const struct pg_result *rows, size_t at, int64_t from, int64_t end)
+{
+	static _Thread_local struct line_row all[LINES_A_TIME];
+	const char *source = session_text(rows, at, SOURCE);
+	int64_t minute;
+
+	s->first = session_number(rows, at, FIRST);
+	s->list = json_array();
+	s->open = json_array();
+	for (minute = from > s->first ? from : s->first; minute < end; minute++) {
+		size_t n = 0;
+
+		for (; at < session_count(rows) && strcmp(session_text(rows, at, SOURCE), source) == 0 &&
+		       session_number(rows, at, MINUTE) <= minute;
+		     at++) {
+			struct line_row row;
+
+			read_row(&row, rows, at);
+			if (session_number(rows, at, MINUTE) == minute)
+				n = add_row(all, n, &row);
+		}
+		add_minute(s, minute, all, n);
+	}
+	while (at < session_count(rows) && strcmp(session_text(rows, at, SOURCE), source) == 0)
+		at++;
+	return at;
+}
+
+static double share(const struct summary *s, enum line_state state)
+{
+	return s->minutes ? (double)s->states[state] / (double)s->minutes : 0;
+}
+
+static json_t *describe(const struct summary *s, const char *source)
+{
+	json_t *object = json_pack("{s:o}", "name", json_out_string(source));
+
+	for (int state = 0; state < LINE_OPEN; state++)
+		json_object_set_new(object, line_state_name((enum line_state)state),
+				    json_real(share(s, (enum line_state)state)));
+	json_object_set_new(object, "open_ms", json_integer(s->open_ms));
+	json_object_set(object, "minutes", s->list);
+	json_object_set(object, "open", s->open);
+	return object;
+}
+
+static void print_strip(const struct summary *s)
+{
+	int64_t begin = s->first;
+
+	for (size_t at = 0; at < s->minutes; at += STRIP_WIDTH) {
+		json_t *from = moment((begin + (int64_t)at) * LINE_MINUTE_MS);
+
+		printf("  %.16s %.*s\n", json_string_value(from), STRIP_WIDTH, s->strip + at);
+		json_decref(from);
+	}
+}
+
+static void print_source(struct summary *s, const char *source, int64_t from)
+{
+	json_t *span;
+	size_t i;
+
+	json_out_word(source, 78);
+	printf("\n  of %" PRIu64 " minutes", s->minutes);
+	for (int state = 0; state < LINE_STATES; state++)
+		if (s->states[state])
+			printf(", %" PRIu64 " %s", s->states[state], line_state_name((enum line_state)state));
+	putchar('\n');
+	s->first = from > s->first ? from : s->first;
+	print_strip(s);
+	printf("  %-24s %12s %10s %10s %7s %9s\n", "line", "received", "missing", "alone", "redials", "connected");
+	for (i = 0; i < s->count; i++) {
+		const struct line_total *line = &s->lines[i];
+
+		printf("  ");
+		json_out_column(line->instance, 24);
+		printf(" %12" PRIu64 " %10" PRIu64 " %10" PRIu64 " %7" PRIu64 " %7.2f %%\n", line->received,
+		       line->missing, line->alone, line->reconnects,
+		       100 * (double)line->connected_ms / (double)(s->minutes * LINE_MINUTE_MS));
+	}
+	json_array_foreach(s->open, i, span) printf("  open from %s to %s: %.3f s\n", member_text(span, "from"),
+						    member_text(span, "to"), member_real(span, "seconds"));
+	putchar('\n');
+}
+
+static void free_summary(struct summary *s)
+{
+	json_decref(s->list);
+	json_decref(s->open);
+	free(s->strip);
+	free(s->lines);
+}
+
+/* --- the command --- */
+
+static int status_of(const uint64_t *states, bool has_any)
+{
+	if (states[LINE_DIFFERING] || states[LINE_OPEN])
+		return STATUS_FAILED;
+	return states[LINE_UNVERIFIED] || !has_any ? UNTOLD : STATUS_FINE;
+}
+
+static int report(const struct lines_options *o, const struct pg_result *rows, int64_t from, int64_t end)
+{
+	uint64_t states[LINE_STATES] = {0};
+	bool has_any = false;
+	struct json_out out;
+	size_t at = 0;
+
+	if (o->is_json) {
+		json_out_open(&out);
+		json_out_list(&out, "sources");
+	}
+	while (at < session_count(rows)) {
+		const char *source = session_text(rows, at, SOURCE);
+		struct summary s = {.minutes = 0};
+
+		at = read_source(&s, rows, at, from, end);
+		has_any |= s.minutes > 0;
+		for (int state = 0; state < LINE_STATES; state++)
+			states[state] += s.states[state];
+		if (o->is_json)
+			json_out_item(&out, describe(&s, source));
+		else if (s.minutes)
+			print_source(&s, source, from);
+		free_summary(&s);
+	}
+	if (o->is_json) {
+		json_out_list_end(&out);
+		json_out_close(&out);
+	} else if (has_any) {
+		printf("= verified  - covered  ? unverified  ! differing  O open\n");
+	}
+	if (!has_any)
+		dispatch_fail("no line has told of these minutes; listeners tell once a minute");
+	return status_of(states, has_any);
+}
+
+static int run_lines(const struct invocation *in)
+{
+	const struct lines_options *o = in->options;
+	int64_t now_us = clock_us(CLOCK_REALTIME), settled_us = now_us - SETTLED_MS * INT64_C(1000);
+	int64_t until_us = o->until_us && o->until_us < settled_us ? o->until_us : settled_us;
+	int64_t from = (o->since_us ? o->since_us : now_us - HOUR_US) / (LINE_MINUTE_MS * INT64_C(1000));
+	int64_t end = until_us / (LINE_MINUTE_MS * INT64_C(1000));
+	char first[24], last[24];
+	const char *values[] = {first, last, o->source ? o->source : ""};
+	struct session *s = session_open_to_read(in->config);
+	struct pg_result *rows;
+	int status = UNTOLD;
+
+	snprintf(first, sizeof(first), "%" PRId64, from);
+	snprintf(last, sizeof(last), "%" PRId64, end);
+	rows = s ? session_ask(s, SQL_LINES, 3, values) : NULL;
+	if (rows)
+		status = report(o, rows, from, end);
+	session_drop(rows);
+	session_close(s);
+	return status;
+}
+
+const struct subcommand lines_command = {
+	.name = "lines",
+	.arguments = "",
+	.summary = "show for each minute whether a connection missed something",
+	.help = "Compares what the connections to each source received, minute by minute: how many minutes are "
+		"verified "
+		"by two lines that agree, which line missed how many events, and when no line was connected. Exit "
+		"status "
+		"0 if every minute is verified or covered, 1 if not, 2 if that cannot be told.",
+	COMMAND_OPTIONS(lines_options, struct lines_options),
+	.settings = SETTINGS_STORE,
+	.run = run_lines,
+};

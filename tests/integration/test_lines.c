@@ -1,0 +1,137 @@
+/* wsonce lines: what listeners of one feed record of it, and what the command says of such rows. */
+#include "support.h"
+#include "bench.h"
+
+#define SETTLED_MS 20000
+#define EVENTS     200
+
+static json_t *told;
+static struct feed *feed;
+static struct listener *fleet[3];
+
+static void start_fleet(const char *redis)
+{
+	struct listener_options options = {.redis = redis, .without_waiting = true};
+
+	bench_open();
+	options.database = db;
+	feed = feed_new();
+	for (int i = 0; i < 3; i++)
+		fleet[i] = listener_start(&options, "--source feed=%s --instance-id line-%d", feed_url(feed), i);
+	for (int i = 0; i < 3; i++)
+		listener_wait_ready(fleet[i]);
+	cr_assert(feed_wait_clients(feed, 3, SETTLED_MS));
+}
+
+static bool have_settled(int from)
+{
+	for (int i = from; i < 3; i++)
+		if (listener_metric(fleet[i], "wsonce_persisted_total") +
+			    listener_metric(fleet[i], "wsonce_duplicates_total") <
+		    EVENTS)
+			return false;
+	return true;
+}
+
+static void send_events(int from)
+{
+	for (int i = 0; i < EVENTS; i++)
+		feed_sendf(feed, "{\"event_id\":\"e-%d\"}", i);
+	cr_assert(wait_until(have_settled(from), SETTLED_MS));
+}
+
+static void stop(int from)
+{
+	for (int i = from; i < 3; i++)
+		cr_assert_eq(listener_stop(fleet[i]), 0);
+}
+
+/* Runs wsonce lines about the minutes that were recorded, as if they were whole and over. Returns its exit status. */
+static int ask(const char *flags)
+{
+	char command[200];
+	struct run run;
+	char *until;
+
+	database_exec(db, "UPDATE line_minutes SET minute = minute - interval '10 minutes', up = '{0,60000}'");
+	until = database_text(db, "SELECT to_char(max(minute) + interval '1 minute', 'YYYY-MM-DD\"T\"HH24:MI:SSOF:00') "
+				  "FROM line_minutes");
+	snprintf(command, sizeof command, "lines --json --until %s %s", until, flags);
+	run = run_on(db, "%s", command);
+	json_decref(told);
+	told = json_loads(run.output, 0, NULL);
+	cr_assert_not_null(told, "%s%s", run.output, run.errors);
+	return run.status;
+}
+
+static double share(const char *state)
+{
+	return json_number_value(json_object_get(json_array_get(json_object_get(told, "sources"), 0), state));
+}
+
+static long sum(const char *columns)
+{
+	return database_long(db, "SELECT sum(%s)::bigint FROM line_minutes", columns);
+}
+
+Test(lines, three_that_hear_the_same_are_verified)
+{
+	start_fleet(NULL);
+	send_events(0);
+	stop(0);
+	cr_assert_eq(sum("received"), 3 * EVENTS);
+	cr_assert_eq(sum("stored"), EVENTS);
+	cr_assert_eq(sum("unknown"), 0);
+	cr_assert_eq(database_long(db,
+				   "SELECT count(DISTINCT received_sum) FROM (SELECT sum(received_sum) AS received_sum "
+				   "FROM line_minutes GROUP BY listener) AS s"),
+		     1);
+	cr_assert_eq(ask(""), 0);
+	cr_assert_float_eq(share("verified"), 1, 1e-9);
+	/* One event less on one line. */
+	database_exec(db,
+		      "UPDATE line_minutes SET received = received - 1, received_sum = received_sum - 7 WHERE listener "
+		      "LIKE 'line-1.%%' AND received > 0");
+	cr_assert_eq(ask(""), 1);
+	cr_assert_gt(share("differing"), 0);
+	cr_assert_eq(ask("--source other"), 2, "nothing is known of it");
+}
+
+/* Nobody can say in which minute a copy belongs that settles through the store. */
+Test(lines, without_redis_nothing_is_verified)
+{
+	start_fleet("none");
+	send_events(0);
+	stop(0);
+	cr_assert_eq(sum("stored"), EVENTS);
+	cr_assert_gt(sum("unknown"), 0);
+	cr_assert_neq(ask(""), 1, "a loss is invented");
+	cr_assert_float_eq(share("verified"), 0, 1e-9);
+}
+
+/* What the killed listener had stored and not told is no loss of the others. */
+Test(lines, a_kill_of_a_listener_leaves_the_minutes_covered)
+{
+	start_fleet(NULL);
+	send_events(0);
+	process_signal(listener_process(fleet[0]), SIGKILL);
+	stop(1);
+	database_exec(db, "DELETE FROM line_minutes WHERE listener LIKE 'line-0.%%'");
+	cr_assert_eq(sum("received"), 2 * EVENTS);
+	cr_assert_eq(ask(""), 0);
+	cr_assert_float_eq(share("verified") + share("covered"), 1, 1e-9);
+}
+
+Test(lines, time_without_a_connection_is_told_to_the_millisecond, .init = bench_open)
+{
+	struct run run;
+
+	database_exec(db,
+		      "INSERT INTO line_minutes SELECT date_trunc('minute', now()) - n * interval '1 minute', 'feed', "
+		      "'line-0.0123456789abcdef', 0, 0, 0, 0, 0, 0, CASE n WHEN 5 THEN '{0,1500,4000,60000}' ELSE "
+		      "'{0,60000}' END::int[] FROM generate_series(0, 9) AS n");
+	run = run_on(db, "lines");
+	cr_assert_eq(run.status, 1, "%s", run.errors);
+	cr_assert_not_null(strstr(run.output, ": 2.500 s\n"), "%s", run.output);
+	cr_assert_not_null(strstr(run.output, "O--"), "%s", run.output);
+}
