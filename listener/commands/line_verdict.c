@@ -121,9 +121,10 @@ static uint64_t find_all(const struct line_row *rows, size_t n, uint64_t *sum)
 		all += rows[i].stored;
 		*sum += rows[i].stored_sum;
 	}
-	/* A listener that was killed has not told what it stored last. */
+	/* A listener that was killed has not told what it stored last. One that was restarted may count events twice.
+	 */
 	for (size_t i = 0; i < n; i++)
-		if (rows[i].received > all) {
+		if (rows[i].received > all && is_full(&rows[i])) {
 			all = rows[i].received;
 			*sum = rows[i].received_sum;
 		}
@@ -156,6 +157,11 @@ static enum line_state compare(const struct line_verdict *v, uint64_t stored, ui
 	return full >= 2 && equal == full ? LINE_VERIFIED : LINE_COVERED;
 }
 
+static uint64_t not_in(uint64_t all, uint64_t part)
+{
+	return all > part ? all - part : 0;
+}
+
 void line_verdict(struct line_verdict *v, const struct line_row *rows, size_t n, int from_ms, int to_ms)
 {
 	uint64_t sum, stored = 0, stored_sum = 0;
@@ -172,7 +178,7 @@ void line_verdict(struct line_verdict *v, const struct line_row *rows, size_t n,
 		find_open(&rows[i], 1, 0, LINE_MINUTE_MS, none, 1, &open_ms);
 		v->lines[i] = (struct line_report){.row = &rows[i],
 						   .is_full = is_full(&rows[i]),
-						   .missing = v->stored - rows[i].received,
+						   .missing = not_in(v->stored, rows[i].received),
 						   .connected_ms = LINE_MINUTE_MS - open_ms};
 	}
 	for (size_t i = 0; i < n; i++)

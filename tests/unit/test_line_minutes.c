@@ -264,3 +264,24 @@ Test(line_minutes, producers_are_no_lines)
 	line_minutes_settle(&lines[0], &(struct line_copy){"shop", 2, START, START, true});
 	cr_assert_eq(lines[0].count, 1);
 }
+
+/* After a restart a feed sends again what came since its cursor. */
+Test(line_minutes, what_a_restarted_listener_receives_again_is_nobodys_loss)
+{
+	struct line_row two[2];
+
+	for (int64_t ms = 0; ms < 60000; ms += 1000)
+		send(ms, 0);
+	tell(130000);
+	judge(0);
+	memcpy(two, rows, sizeof(two));
+	two[0].up[0][1] = 40000;
+	line_row_merge(&two[0],
+		       &(struct line_row){.received = 50, .received_sum = 7, .spans = 1, .up = {{41000, 60000}}});
+	line_verdict(&verdict, two, 2, 0, LINE_MINUTE_MS);
+	cr_assert_eq(verdict.state, LINE_COVERED, "%s", line_state_name(verdict.state));
+	cr_assert_eq(verdict.stored, 60);
+	cr_assert_eq(verdict.lines[0].missing, 0);
+	cr_assert_eq(verdict.lines[1].missing, 0);
+	cr_assert_eq(verdict.lines[0].connected_ms, 59000);
+}
