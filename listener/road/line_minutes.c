@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hash.h"
 #include "base/memory.h"
 
 #define STEP_MS     1000 /* by which the wall clock may differ from the loop clock's time, which is no step */
@@ -162,20 +161,24 @@ static void turn_over(struct line_minutes *all, int64_t now_ms)
 {
 	struct line_seen *g = &all->young;
 	bool is_old = now_ms - g->since_ms > LINE_SEEN_MS || now_ms < g->since_ms;
+	struct line_seen forgotten;
 
 	if (g->count < LINE_SEEN_MAX && !(g->count && is_old))
 		return;
 	if (all->old.count && now_ms - g->since_ms < LINE_LATE_MS)
 		all->sure_from_ms = g->since_ms;
-	free(all->old.slots);
+	forgotten = all->old;
 	all->old = *g;
-	*g = (struct line_seen){.slots = NULL};
+	/* Its memory is there already, page by page. */
+	*g = (struct line_seen){.slots = forgotten.slots, .size = forgotten.size};
+	if (g->size)
+		memset(g->slots, 0, g->size * sizeof(*g->slots));
 }
 
 /* Remembers the copy. Returns false if it was seen on this line before. */
 static bool is_first(struct line_minutes *all, const struct line *line, const struct line_copy *copy)
 {
-	uint64_t hash = copy->hash ^ hash_mix((uint64_t)(line - all->lines) + 1);
+	uint64_t hash = copy->hash ^ (uint64_t)(line - all->lines + 1) << 48; /* its low bits choose the slot */
 	struct line_seen *g = &all->young;
 
 	hash += !hash;
@@ -189,6 +192,14 @@ static bool is_first(struct line_minutes *all, const struct line *line, const st
 	*slot_of(g, hash) = hash;
 	g->count++;
 	return true;
+}
+
+void line_minutes_fetch(const struct line_minutes *all, uint64_t hash)
+{
+	if (all->young.size)
+		__builtin_prefetch(&all->young.slots[hash & (all->young.size - 1)]);
+	if (all->old.size)
+		__builtin_prefetch(&all->old.slots[hash & (all->old.size - 1)]);
 }
 
 void line_minutes_settle(struct line_minutes *all, const struct line_copy *copy)

@@ -73,6 +73,9 @@ void line_minutes_connect(struct line_minutes *all, const char *source, bool is_
 /* Ignores sources that have no line, such as producers. */
 void line_minutes_settle(struct line_minutes *all, const struct line_copy *copy);
 
+/* Prefetches what line_minutes_settle() needs for a copy with this hash. */
+void line_minutes_fetch(const struct line_minutes *all, uint64_t hash);
+
 /* Returns what has changed, for sql/queries/checkin.sql: [minute, source, received, received_sum, stored, stored_sum,
  * unknown, reconnects, up] each, with totals, so one that is told again does no harm. needed_ms: minutes since then may
  * still change (since 1970, when the oldest unsettled event came); older ones are forgotten once they are told. */

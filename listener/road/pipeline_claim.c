@@ -5,6 +5,7 @@
 #include "base/log_spell.h"
 #include "base/fault_point.h"
 #include "road/duplicates.h"
+#include "road/line_minutes.h"
 #include "road/pipeline_inside.h"
 
 #define CHUNK           512   /* claims of one script call */
@@ -126,8 +127,10 @@ size_t pipeline_on_done(void *arg, struct done *events, size_t n)
 
 		if (i + FETCH_CHAIN < n)
 			events_fetch_chain(&p->events, &events[i + FETCH_CHAIN].hash);
-		if (i + EVENT_FETCH < n)
+		if (i + EVENT_FETCH < n) {
 			events_fetch_event(&p->events, &events[i + EVENT_FETCH].hash);
+			line_minutes_fetch(&line_minutes, events[i + EVENT_FETCH].hash.half[0]);
+		}
 		ev = event_find_hash(&p->events, &events[i].hash);
 		if (!ev || ev->state != EV_HELD) {
 			events[left++] = events[i];
