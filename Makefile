@@ -46,8 +46,9 @@ FAKES := $B/tests/support/clock.o
 PIPELINE := $(patsubst %,$B/tests/%.o,unit/test_pipeline support/fake_stages)
 UNIT := $(filter-out $(PIPELINE),$(call objects,$(wildcard tests/unit/test_*.c)))
 INTEGRATION := $(call objects,$(wildcard tests/integration/test_*.c))
-STAGES := $(patsubst %,$B/listener/%.o,$(addprefix road/,pipeline pipeline_claim pipeline_store envelope event hold batch cursors age_limit stall pace checkin duplicates rejected line_minutes) \
-	$(addprefix base/,arena json json_scan keyed log log_spell counters backoff memory quantity slab text timestamp) redis/resp)
+STAGES := $(patsubst %,$B/listener/%.o,$(addprefix road/,pipeline spooling pipeline_claim pipeline_store envelope event hold batch cursors age_limit stall pace checkin duplicates rejected line_minutes) \
+	$(addprefix base/,arena json json_scan keyed log log_spell counters backoff memory quantity slab text timestamp) redis/resp) \
+	$(patsubst %,$B/listener/%.o,base/crc32c $(addprefix spool/,disk record segment spool))
 TEXT := $(patsubst lua/%.lua,$B/text/%.lua.h,$(wildcard lua/*.lua)) $(patsubst %.sql,$B/text/%.sql.h,$(notdir $(wildcard sql/migrations/*.sql sql/queries/*.sql))) \
 	$(patsubst page/page.%,$B/text/page_%.h,$(wildcard page/page.*))
 ASKS := $B/tests/simulation/differential
@@ -57,10 +58,10 @@ TEST_BINARIES := $B/simulate $(DIFFERENTIAL) $B/tests/unit/unit $B/tests/unit/pi
 # The simulator: road/ and what it needs, on simulated libuv, Redis and libpq.
 PLAYED := $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc free strdup strndup asprintf __asprintf_chk json_dumps clock_gettime \
 	recv __recv_chk getsockopt __assert_fail event_move event_new event_finish claim_open store_open)
-SIMULATED := $(patsubst %.c,$B/simulated/%.o,$(filter-out %/duplicates.c %/cancel.c,$(wildcard listener/road/*.c listener/postgres/*.c listener/redis/*.c)) \
+SIMULATED := $(patsubst %.c,$B/simulated/%.o,$(filter-out %/duplicates.c %/cancel.c,$(wildcard listener/road/*.c listener/spool/*.c listener/postgres/*.c listener/redis/*.c)) \
 	$(patsubst %,listener/outbox/%.c,backlog relay signature target traceparent) listener/config/webhook.c listener/config/source_name.c listener/base/tls.c \
 	$(patsubst %,listener/intake/%.c,lateness ledger sequence_gaps profiled profiles) $(wildcard listener/feed/*.c listener/config/profile*.c) \
-	$(patsubst %,listener/base/%.c,arena backoff counters file json json_scan json_write log_spell memory nearest poll quantity resolve secret slab sort_key text timestamp url))
+	$(patsubst %,listener/base/%.c,arena backoff counters crc32c file json json_scan json_write log_spell memory nearest poll quantity resolve secret slab sort_key text timestamp url))
 SIMULATION := $(call objects,$(wildcard tests/simulation/*.c))
 FUZZERS := $(addprefix $B/,envelope ack admin feed deflate producer redis webhook replay timestamp profile)
 
@@ -252,7 +253,7 @@ $(FUZZERS): $B/%: $B/tests/fuzz/%.o $B/tests/fuzz/driver.o
 	$(LINK) $$(pkg-config --libs $(LIBS)) $$(pkg-config --libs yyjson 2>/dev/null) -lunistring -lwslay -lm
 $B/envelope: $(call objects,$(patsubst %,tests/fuzz/%.c,json pointers sample)) $(patsubst %,$B/listener/%.o,road/envelope $(addprefix base/,arena json json_scan keyed log memory))
 $B/ack: $(MODULES) $B/loadtest/ack.o
-$B/admin: $B/tests/fuzz/client.o $(patsubst %,$B/listener/%.o,ops/admin ops/hour ops/metrics ops/overdue road/rejected net/http net/http_head net/acceptor net/bound_socket road/event outbox/target $(addprefix base/,keyed log log_spell memory poll port slab counters url text backoff))
+$B/admin: $B/tests/fuzz/client.o $(patsubst %,$B/listener/%.o,ops/admin ops/hour ops/metrics ops/overdue road/rejected net/http net/http_head net/acceptor net/bound_socket road/event outbox/target $(addprefix base/,keyed log log_spell memory poll port quantity slab counters url text backoff))
 $B/feed: $B/tests/fuzz/book.o $(MODULES)
 $B/producer: $(patsubst %,$B/tests/fuzz/%.o,book client) $(filter-out %/log.o $(addprefix %/,source.o profiled.o profiles.o feed_client.o feed_connection.o ledger.o post.o),$(filter $B/listener/base/% $B/listener/net/% $B/listener/intake/% $B/listener/feed/% %/tokens.o $B/listener/config/profile%,$(MODULES)))
 $B/redis: $(filter-out %/log.o,$(MODULES))

@@ -19,6 +19,7 @@
 #include "road/pipeline.h"
 #include "outbox/relay.h"
 #include "intake/source.h"
+#include "spool/spool.h"
 #include "base/counters.h"
 #include "road/rejected.h"
 #include "ops/hour.h"
@@ -65,6 +66,7 @@ struct listener {
 	struct service_manager *service_manager; /* NULL if there is none */
 	struct report report;
 	struct hour hour;
+	uint64_t found;    /* events in the spool at the start */
 	uint64_t drain_ms; /* loop clock, start of the drain */
 	uint64_t goodbye_until;
 	int draining; /* number of parts that still drain */
@@ -87,13 +89,14 @@ static void on_posted(void *arg)
 		relay_wake(l->relay);
 }
 
-/* A listener that has received events may hold the only copy. If a setting is wrong (status 2), it waits until the
- * server can be used; if it must not continue (status 1), it stores what it has and exits. */
+/* A listener that has received events, but for those of its spool, may hold the only copy. If a setting is wrong
+ * (status 2), it waits until the server can be used; if it must not continue (status 1), it stores what it has and
+ * exits. */
 static void on_unusable(void *arg, const char *sentence, int status)
 {
 	struct listener *l = arg;
 
-	if (!counters.received) {
+	if (counters.received == l->found) {
 		log_error("cannot start", "reason=%s", sentence);
 		_exit(status);
 	}
@@ -167,6 +170,16 @@ static void on_relay_drained(void *arg)
 	on_part_drained(arg);
 }
 
+static void tell_spooled(const struct listener *l)
+{
+	const struct spool *spool = pipeline_spool(l->pipeline);
+	uint64_t events = spool ? spool_view(spool).events : 0;
+
+	if (events)
+		log_info("events left in the spool, to be fed at the next start", "events=%llu dir=%s",
+			 (unsigned long long)events, l->config->spool);
+}
+
 static void on_drained(void *arg, size_t left)
 {
 	struct listener *l = arg;
@@ -179,6 +192,7 @@ static void on_drained(void *arg, size_t left)
 		  (unsigned long long)counters.received, (unsigned long long)counters.persisted,
 		  (unsigned long long)counters.duplicates, (unsigned long long)counters.dead_lettered,
 		  is_missing ? (config_store_path(l->config) ? "sqlite" : "postgres") : NULL, is_missing ? why : NULL);
+	tell_spooled(l);
 	if (l->ingest)
 		ingest_close(l->ingest);
 	if (l->posts)
@@ -394,8 +408,14 @@ static int open_parts(struct listener *l, char *error, size_t size)
 {
 	const struct pipeline_callbacks on = {on_pressure, on_drained, on_posted, on_unusable, l};
 	const struct config *c = l->config;
+	struct spool *spool = NULL;
 
+	if (c->spool &&
+	    !(spool = spool_open(&l->loop, c->spool, (uint64_t)c->spool_bytes, c->spool_sync_ms, error, size)))
+		return -1;
 	l->pipeline = pipeline_open(&l->loop, c, &on);
+	pipeline_use_spool(l->pipeline, spool);
+	l->found = counters.received;
 	l->ws = ws_open(&l->loop, c, &(struct ws_budget){l->pipeline, charge, is_full, is_full_for_producers});
 	if (!l->ws) {
 		snprintf(error, size,

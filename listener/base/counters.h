@@ -62,6 +62,9 @@
 	X(relay_retries, "Statements on the outbox that failed.") \
 	X(ingest_pauses, "Times that reading from producers paused because they had filled their share of memory.") \
 	X(pauses, "Times that all reading paused at the memory limit.") \
+	X(spooled, "Events written to the spool.") \
+	X(unspooled, "Events that came back from the spool.") \
+	X(spool_lost, "Events in the spool that could not be read again.") \
 	X(reloads, "Reloads of settings, tokens and certificates (SIGHUP) that took effect.") \
 	X(reloads_failed, "Reloads that an error stopped, so that nothing changed.")
 

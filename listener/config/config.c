@@ -143,6 +143,15 @@ static const struct setting settings[] = {
 	       "most rows in a batch"),
 	NUMBER("max-inflight-bytes", "WSONCE_MAX_INFLIGHT_BYTES", VALUE_BYTES, inflight_bytes, "N", "256MiB", 1024,
 	       INT64_C(1) << 40, "most memory for all events, held ones included"),
+	TEXT("spool", "WSONCE_SPOOL", VALUE_TEXT, spool, "DIR", NULL,
+	     "directory on a local disk for events that nobody would send again, while they wait to be stored "
+	     "(docs/spool.md); made if it is missing, one for each listener"),
+	NUMBER("spool-max", "WSONCE_SPOOL_MAX", VALUE_BYTES, spool_bytes, "N", "10GiB", 1 << 20, INT64_C(1) << 50,
+	       "most bytes in the spool; beyond that, events wait in memory alone"),
+	NUMBER("spool-after", "WSONCE_SPOOL_AFTER", VALUE_MS, spool_after_ms, "TIME", "100ms", 0, 3600000,
+	       "write an event that is not stored after this time; 0: write each before it is claimed"),
+	NUMBER("spool-sync", "WSONCE_SPOOL_SYNC", VALUE_MS, spool_sync_ms, "TIME", "1", 1, 3600000,
+	       "time between two fdatasyncs of the spool; a power cut may lose what came since the last one"),
 	NUMBER("max-message", "WSONCE_MAX_MESSAGE", VALUE_BYTES, message_bytes, "N", "1MiB", 64, 256 << 20,
 	       "most bytes of a message; a larger one closes a producer's connection with 1009, or becomes a dead "
 	       "letter with its start (source)"),
@@ -813,7 +822,7 @@ static int refuse_postgres(struct reader *r)
 		unsigned char origin = r->config->origins[i];
 
 		if (origin != FROM_DEFAULT &&
-		    (is_one_of("handler traceparent-pointer", settings[i].flag) ||
+		    (is_one_of("handler traceparent-pointer spool", settings[i].flag) ||
 		     (is_one_of(connection, settings[i].flag) && origin >= r->config->origins[store - settings])))
 			return fail(r, &settings[i], origin, "needs Postgres; it does not work with --store sqlite://");
 	}

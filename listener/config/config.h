@@ -76,6 +76,10 @@ struct config {
 	int64_t batch_max;
 	int64_t postgres_connections;
 	int64_t inflight_bytes;
+	char *spool; /* directory, or NULL */
+	int64_t spool_bytes;
+	int64_t spool_after_ms;
+	int64_t spool_sync_ms;
 	int64_t message_bytes;
 	int64_t max_attempts;
 	int64_t drain_timeout_ms;

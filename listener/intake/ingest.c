@@ -898,6 +898,7 @@ static void on_open(struct ingest *i, struct lws *wsi, struct session **at)
 	i->session_count++;
 	counters.ingest_connects++;
 	s->token = h->token;
+	s->sender.resends = s->wants_acks;
 	if (s->token) {
 		s->token->connections++;
 		s->sender.name = s->token->name;
@@ -908,6 +909,7 @@ static void on_open(struct ingest *i, struct lws *wsi, struct session **at)
 	if (i->profile)
 		producer_profile_enter(i->profile, &s->visitor, s->sender.name,
 				       producer_profile_has_words(i->profile) && !s->wants_acks, s);
+	s->visitor.receipts.resends = s->wants_acks || s->visitor.is_told;
 	log_open(s);
 	*at = s;
 }

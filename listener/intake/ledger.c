@@ -263,7 +263,7 @@ static struct entry *open_entry(struct ledger *l)
 	if (l->open)
 		return l->open;
 	l->open = memory_calloc(1, sizeof(*l->open));
-	l->open->sender.answer = on_answer;
+	l->open->sender = (struct sender){.answer = on_answer, .resends = l->settings.resends};
 	l->open->ledger = l;
 	l->open->is_open = true;
 	list_append(&l->entries, &l->open->link);

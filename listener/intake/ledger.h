@@ -19,6 +19,7 @@ struct ledger_settings {
 	bool is_lasting;      /* the cursor is shared by all connections, so it still moves after this one ends */
 	bool is_held;         /* cursors do not count until ledger_release */
 	bool is_cumulative;   /* an ack covers all frames before it, too */
+	bool resends;         /* the source sends again what did not settle */
 	bool is_at_once;      /* an ack is due on arrival, not when its frame is durable */
 	size_t max_unacked;   /* limit of frames whose acks were not taken; 0: none */
 	struct list *ledgers; /* the list it stays in until it is freed */

@@ -443,7 +443,7 @@ static struct http_refusal on_begin(void *arg, const struct http_request *r, voi
 	}
 	counters.ingest_posts++;
 	p = memory_calloc(1, sizeof(*p));
-	p->sender = (struct sender){.answer = on_answer, .name = token ? token->name : NULL};
+	p->sender = (struct sender){.answer = on_answer, .name = token ? token->name : NULL, .resends = true};
 	p->posts = all;
 	p->token = token;
 	p->address = address;
@@ -452,6 +452,7 @@ static struct http_refusal on_begin(void *arg, const struct http_request *r, voi
 	list_append(&all->all, &p->link);
 	if (all->profile)
 		producer_profile_enter(all->profile, &p->visitor, p->sender.name, false, p);
+	p->visitor.receipts.resends = true;
 	*post = p;
 	return refusal;
 }

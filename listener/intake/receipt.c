@@ -133,7 +133,7 @@ static struct receipt *open_receipt(struct receipts *r)
 	if (r->open)
 		return r->open;
 	r->open = memory_calloc(1, sizeof(*r->open));
-	r->open->sender = (struct sender){.answer = on_answer, .name = r->name, .n = r->n};
+	r->open->sender = (struct sender){.answer = on_answer, .name = r->name, .n = r->n, .resends = r->resends};
 	r->open->receipts = r;
 	r->open->n = r->n;
 	r->open->came_ms = r->owner->now_ms(r->arg);

@@ -33,6 +33,7 @@ struct receipts {
 	void *arg;
 	const char *name;   /* of the producer's token; NULL: none */
 	bool is_cumulative; /* an ack covers all frames before it, too */
+	bool resends;       /* the producer waits for answers, and sends again what has none */
 	bool is_left;       /* the connection is gone: send nothing */
 	struct list frames; /* unsettled, in order of arrival; if cumulative, also settled ones behind them */
 	size_t count;       /* of frames */

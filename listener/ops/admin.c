@@ -13,9 +13,11 @@
 #include "base/log.h"
 #include "base/counters.h"
 #include "base/memory.h"
+#include "base/quantity.h"
 #include "net/http.h"
 #include "ops/metrics.h"
 #include "ops/overdue.h"
+#include "spool/spool.h"
 #include "base/url.h"
 #include "base/text.h"
 
@@ -45,6 +47,26 @@ static const char *failing_webhook(const struct relay *r)
 	return NULL;
 }
 
+/* What is unusual about the spool, in text; "" if nothing is. */
+static const char *describe_spool(const struct spool *spool, char *text, size_t size)
+{
+	struct spool_view view = {0};
+	int64_t age_s;
+	char age[40];
+
+	if (spool)
+		view = spool_view(spool);
+	age_s = (clock_us(CLOCK_REALTIME) - view.oldest_us) / QUANTITY_S;
+	age_s -= age_s < 120 ? 0 : age_s % 60;
+	*text = '\0';
+	if (view.reason)
+		snprintf(text, size, "nothing is written to the spool: %s", view.reason);
+	else if (view.away)
+		snprintf(text, size, "%llu events on disk, the oldest %s", (unsigned long long)view.events,
+			 quantity_print_seconds(age_s, age, sizeof(age)));
+	return text;
+}
+
 /* The name of the first source that only other listeners hear, or NULL. */
 static const char *silent_source(const struct sources *s)
 {
@@ -65,6 +87,8 @@ static bool describe_degraded(const struct admin_parts *p, char *text, size_t si
 		snprintf(text, size, "redis rejects claims, the unique key decides");
 	else if (silent_source(p->sources))
 		snprintf(text, size, "source %s is silent, while other listeners hear it", silent_source(p->sources));
+	else if (*describe_spool(pipeline_spool(p->pipeline), text, size))
+		return true;
 	else if (p->relay && *relay_error(p->relay))
 		snprintf(text, size, "deliveries to webhooks wait for postgres; the log says why");
 	else if (failing_webhook(p->relay))
@@ -255,6 +279,16 @@ static json_t *describe_backlog(const struct admin *a)
 			 "targets_with_another_url", describe_name(b->disputed));
 }
 
+static json_t *describe_disk(const struct spool *spool)
+{
+	struct spool_view view = spool_view(spool);
+
+	return json_pack("{s:I, s:I, s:I, s:f, s:s?}", "events", (json_int_t)view.events, "away", (json_int_t)view.away,
+			 "bytes", (json_int_t)view.bytes, "oldest_s",
+			 view.oldest_us ? (double)(clock_us(CLOCK_REALTIME) - view.oldest_us) / 1e6 : 0.0, "error",
+			 view.reason);
+}
+
 static json_t *describe_status(const struct admin *a)
 {
 	const struct admin_parts *p = a->parts;
@@ -285,6 +319,8 @@ static json_t *describe_status(const struct admin *a)
 		json_object_set_new(root, "webhooks", describe_targets(a));
 		json_object_set_new(root, "outbox", describe_backlog(a));
 	}
+	if (pipeline_spool(p->pipeline))
+		json_object_set_new(root, "spool", describe_disk(pipeline_spool(p->pipeline)));
 	json_object_set_new(root, "hour", hour_describe(p->hour));
 	return root;
 }

@@ -12,6 +12,7 @@
 #include "base/counters.h"
 #include "ops/overdue.h"
 #include "road/rejected.h"
+#include "spool/spool.h"
 
 static int64_t started_s; /* Unix time */
 
@@ -304,6 +305,23 @@ void metrics_start(void)
 	started_s = (int64_t)time(NULL);
 }
 
+static void put_spool(const struct spool *spool, FILE *out)
+{
+	struct spool_view view;
+
+	if (!spool)
+		return;
+	view = spool_view(spool);
+	put_gauge(out, "spool_events", "Unsettled events on disk; absent without --spool, as the other four.",
+		  (double)view.events);
+	put_gauge(out, "spool_away", "Of these, events that are not in memory.", (double)view.away);
+	put_gauge(out, "spool_bytes", "Bytes of the spool's segments.", (double)view.bytes);
+	put_gauge(out, "spool_oldest_seconds", "Age of the oldest of these events; 0 if there is none.",
+		  view.oldest_us ? (double)(clock_us(CLOCK_REALTIME) - view.oldest_us) / 1e6 : 0);
+	put_gauge(out, "spool_up", "1 while the spool can be written, 0 while it is full or its disk fails.",
+		  !view.reason);
+}
+
 void metrics_write(const struct admin_parts *p, int64_t now_ms, FILE *out)
 {
 	const struct events *events = pipeline_events(p->pipeline);
@@ -324,6 +342,7 @@ void metrics_write(const struct admin_parts *p, int64_t now_ms, FILE *out)
 	put_gauge(out, "paused", "1 while reading is paused at the memory limit.", pipeline_is_full(p->pipeline));
 	put_gauge(out, "ingest_paused", "1 while producers are not read because they use up their share of memory.",
 		  pipeline_is_full_for_producers(p->pipeline));
+	put_spool(pipeline_spool(p->pipeline), out);
 	if (claim_is_used(claim))
 		put_gauge(out, "redis_up", "1 while claims can be made; absent with --redis none.",
 			  claim_is_ready(claim) && !claim_is_refused(claim));

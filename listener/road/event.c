@@ -220,6 +220,7 @@ struct event *event_new(struct events *es, enum event_state state, const char *m
 	ev->first.sender = sender;
 	ev->first.n = sender ? sender->n : 0;
 	list_init(&ev->wait_link);
+	list_init(&ev->spool_link);
 	ev->is_stray = state != EV_CLAIMING;
 	ev->is_loose = ev->id_len && state == EV_REFUSED;
 	if (view)
@@ -361,6 +362,13 @@ const char *event_sender(const struct event *ev)
 	return NULL;
 }
 
+const char *event_source(const struct event *ev)
+{
+	const char *name = ev->source ? ev->source : event_sender(ev);
+
+	return name ? name : ev->from;
+}
+
 void event_move(struct events *es, struct event *ev, enum event_state to)
 {
 	assert(allowed[ev->state] & TO(to));
@@ -381,6 +389,7 @@ static void event_free(struct events *es, struct event *ev)
 	list_remove(&ev->link);
 	list_remove(&ev->wait_link);
 	list_remove(&ev->order_link);
+	list_remove(&ev->spool_link);
 	es->counts[ev->state]--;
 	es->message_bytes[ev->state] -= ev->message_len;
 	es->bytes -= ev->bytes;
@@ -407,6 +416,17 @@ void event_finish(struct events *es, struct event *ev, enum outcome outcome)
 			outcome = OUTCOME_DUPLICATE;
 	}
 	event_free(es, ev);
+}
+
+void event_put_away(struct events *es, struct event *ev)
+{
+	assert(ev->state == EV_HELD || ev->state == EV_BATCHED);
+	for (const struct copy *c = &ev->first; c; c = c->next)
+		if (c->sender)
+			answer(c, ev, OUTCOME_PERSISTED);
+	event_free(es, ev);
+	es->messages++;
+	es->away++;
 }
 
 static const struct event *first_of(const struct list *l)

@@ -13,7 +13,7 @@
  * event_move() changes it, and asserts that event.c's table allows the step. docs/protocol.md's table is made from
  * these comments and that table by `make readme`. */
 enum event_state {
-	EV_CLAIMING,       /* sent SET NX GET, no answer yet */
+	EV_CLAIMING,       /* sent SET NX GET, no answer yet; with --spool-after 0, first written to the spool */
 	EV_HELD,           /* another listener is storing it, or should be */
 	EV_BEHIND,         /* waits for another message with the same id */
 	EV_BATCHED,        /* waits for the next batch */
@@ -43,6 +43,7 @@ enum outcome {
 };
 
 struct event;
+struct spool_segment;
 
 /* A sender that waits for the outcome of its messages. Must be the first member of its owner's struct. */
 struct sender {
@@ -51,6 +52,7 @@ struct sender {
 	void (*answer)(struct sender *s, const struct event *ev, enum outcome outcome);
 	const char *name; /* of its token or certificate; NULL if it has none */
 	uint64_t n;       /* the sender's number for the message being handed in or answered */
+	bool resends;     /* it sends again what was not answered */
 };
 
 /* A received message that belongs to an event. */
@@ -83,6 +85,8 @@ struct event {
 	bool is_stray; /* arrived without an id or behind another event, or was refused on arrival */
 	bool is_loose; /* has an id, was refused without a claim, and is not in the table */
 	bool has_time;
+	bool is_unclaimed;      /* it is claimed once it is on disk, */
+	bool is_ours;           /* then as pipeline_claim_or_defer is told */
 	bool is_handed;         /* the second connection did not store it; the first one tries */
 	struct id_hash id_hash; /* by the key of struct events */
 	struct event *in_chain; /* next in its chain of the hash table */
@@ -91,8 +95,11 @@ struct event {
 	int64_t received_us;    /* loop clock, first copy */
 	int64_t held_ms;        /* loop clock, when it was first held */
 	struct list order_link; /* in events.strays or events.ordered */
-	unsigned int copies;    /* messages that settle with it */
-	uint32_t attempts;      /* failed stores, by this listener */
+	struct list spool_link; /* in a list of spooling.c, or empty */
+	struct spool_segment *segment; /* of its record; NULL: it is not on disk */
+	uint64_t ordinal;              /* of its record */
+	unsigned int copies;           /* messages that settle with it */
+	uint32_t attempts;             /* failed stores, by this listener */
 	struct copy first;
 	struct event *behind;  /* the newest event that waits behind it; a list. Owned by struct events */
 	size_t bytes;          /* memory charged to the budget, with its copies */
@@ -126,7 +133,8 @@ struct events {
 	struct list ordered;  /* all events but strays, in order of arrival */
 	struct list strays;   /* in order of arrival */
 	size_t bytes;         /* sum of the events' bytes */
-	size_t messages;      /* messages in flight: sum of the events' copies */
+	size_t messages;      /* messages in flight: sum of the events' copies, and */
+	size_t away;          /* of those, which are on disk alone */
 };
 
 /* An event that has failed is stored in a statement of its own: it would probably fail again, and each failure costs
@@ -176,6 +184,9 @@ uint64_t event_digest_head(const struct event *ev);
 /* The name of the first sender that has one, or NULL. */
 const char *event_sender(const struct event *ev);
 
+/* The source that its row names: its profile's, the first sender's that has a name, or `from`; or NULL. */
+const char *event_source(const struct event *ev);
+
 /* Sets the key of the hashes, and hashes all events again. It is random at first. */
 void events_set_key(struct events *es, const struct id_hash_key *key);
 
@@ -213,6 +224,10 @@ void event_move(struct events *es, struct event *ev, enum event_state to);
 /* Answers every copy and frees the event, which must be in EV_DONE. The first copy gets outcome; the others get
  * OUTCOME_DUPLICATE if that was OUTCOME_PERSISTED. */
 void event_finish(struct events *es, struct event *ev, enum outcome outcome);
+
+/* Frees an event that is on disk and in EV_HELD or EV_BATCHED. Its messages count as one that is in flight; senders,
+ * none of which sends again, are answered as if it were stored. */
+void event_put_away(struct events *es, struct event *ev);
 
 /* The event received first, or NULL. */
 const struct event *events_oldest(const struct events *es);

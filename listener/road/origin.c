@@ -3,16 +3,9 @@
 
 #include <string.h>
 
-static const char *find_source(const struct event *ev)
-{
-	const char *sender = ev->source ? ev->source : event_sender(ev);
-
-	return sender ? sender : ev->from;
-}
-
 void origin_add_source(struct array *a, const struct event *ev)
 {
-	const char *source = find_source(ev);
+	const char *source = event_source(ev);
 
 	if (source)
 		array_add_ascii(a, source, strlen(source));

@@ -35,8 +35,9 @@
 #define BACKLOG_BATCHES 4     /* or batches that wait for a Postgres that works */
 #define WHOLE           8     /* eighths of all limits */
 #define OF_PRODUCERS    6     /* eighths that producers may fill where there are feeds */
+#define LAST_ANSWERS_MS 200   /* for the last releases to reach Redis */
+#define LEAVE_SPOOL_MS  5000  /* for the last events to be written to the spool */
 #define WATCH_MS        250   /* between two looks whether rows can be stored */
-#define LAST_ANSWERS_MS 200   /* after the drain timeout, for releases to reach Redis */
 
 static const char *const life_names[] = {"working", "resting", "draining", "drained"};
 
@@ -147,7 +148,8 @@ void pipeline_refuse_event(struct pipeline *p, struct event *ev, const char *why
 
 static void check_drained(struct pipeline *p)
 {
-	if (p->life != LIFE_DRAINING || p->events.messages || claim_unanswered(p->claim) || !pipeline_has_left(p))
+	if (p->life != LIFE_DRAINING || p->events.messages != p->events.away || claim_unanswered(p->claim) ||
+	    !pipeline_has_left(p))
 		return;
 	pipeline_set_life(p, LIFE_DRAINED);
 	p->on.on_drained(p->on.arg, 0);
@@ -191,6 +193,7 @@ static void finish(struct pipeline *p, struct event *ev, enum outcome outcome)
 			rejected_checkin(ev->reason, ev->message, ev->message_len);
 		break;
 	}
+	spooling_settle(p, ev);
 	event_move(&p->events, ev, EV_DONE);
 	event_finish(&p->events, ev, outcome);
 }
@@ -386,6 +389,7 @@ static void take(struct pipeline *p, const char *message, size_t len, struct env
 	const char *source = view->source ? view->source : from ? from : "", *why;
 	struct event *lead, *ev;
 	int64_t came_ms;
+	bool is_ours, is_later;
 
 	events_hash(&p->events, view);
 	lead = event_find(&p->events, view);
@@ -402,11 +406,13 @@ static void take(struct pipeline *p, const char *message, size_t len, struct env
 	} else {
 		ev = event_new(&p->events, lead ? EV_BEHIND : EV_CLAIMING, message, len, view, sender,
 			       now_ms(p) * 1000);
+		is_ours = event ? event->is_shared : sender != NULL;
 		note_origin(p, ev, event, from);
+		is_later = spooling_take(p, ev, is_ours);
 		if (lead)
 			wait_behind(p, lead, ev, why);
-		else
-			pipeline_claim_or_defer(p, ev, event ? event->is_shared : sender != NULL);
+		else if (!is_later)
+			pipeline_claim_or_defer(p, ev, is_ours);
 	}
 	counters.received++;
 	counters.received_bytes += len;
@@ -436,6 +442,56 @@ void pipeline_receive_event(struct pipeline *p, const struct feed_event *event, 
 	take(p, view.payload.at, view.payload.len, &view, event, NULL, sender);
 }
 
+/* --- the spool --- */
+
+/* An event whose record came back is new here: neither its age nor its source's leader matters any more. */
+static void take_back(struct pipeline *p, const struct record *r, const struct envelope_view *view, struct event *lead,
+		      const char *source, struct spool_segment *segment)
+{
+	struct event *ev = event_new(&p->events, lead ? EV_BEHIND : EV_CLAIMING, r->message.at, r->message.len, view,
+				     NULL, now_ms(p) * 1000);
+
+	ev->from = source;
+	ev->came_us = r->came_us;
+	ev->has_time = r->has_time;
+	ev->time_us = r->time_us;
+	spooling_join(p, ev, segment, r->ordinal);
+	if (lead)
+		wait_behind(p, lead, ev, NULL);
+	else
+		pipeline_claim_or_defer(p, ev, true);
+}
+
+void pipeline_restore(struct pipeline *p, const struct record *r, const char *source, struct spool_segment *segment)
+{
+	struct envelope_view view = {.id = r->id, .type = r->type, .payload = r->message, .source = source};
+	const char *why = NULL;
+	struct event *lead, *ev;
+	int64_t came_ms;
+
+	if (r->kind == RECORD_MESSAGE)
+		why = envelope_read(p->envelope, r->message.at, r->message.len, &view);
+	view.source = r->kind == RECORD_EVENT ? source : NULL;
+	if (why) { /* the pointers were others when it was written */
+		ev = event_new(&p->events, EV_REFUSED, r->message.at, r->message.len, NULL, NULL, now_ms(p) * 1000);
+		event_set_reason(ev, why);
+		spooling_join(p, ev, segment, r->ordinal);
+		return;
+	}
+	events_hash(&p->events, &view);
+	lead = event_find(&p->events, &view);
+	ev = event_with_message(lead, r->message.at, r->message.len, &view);
+	if (ev) {
+		join(p, ev, source, NULL);
+		spooling_join(p, ev, segment, r->ordinal);
+	} else if (!lead && pipeline_is_done(p, &view.id_hash, &came_ms)) {
+		drop(p, &view, source, came_ms);
+		spool_settle(p->spooling.spool, segment);
+	} else {
+		take_back(p, r, &view, lead, source, segment);
+	}
+}
+
 /* --- draining --- */
 
 static void on_last_answers(struct pipeline *p)
@@ -443,7 +499,12 @@ static void on_last_answers(struct pipeline *p)
 	if (p->life == LIFE_DRAINED)
 		return;
 	pipeline_set_life(p, LIFE_DRAINED);
-	p->on.on_drained(p->on.arg, p->events.messages);
+	p->on.on_drained(p->on.arg, spooling_unsafe(p));
+}
+
+void pipeline_on_left(struct pipeline *p)
+{
+	pipeline_set_due(p, DUE_END, LAST_ANSWERS_MS);
 }
 
 /* The releases get a moment to reach Redis; who does not get through has its TTL. */
@@ -452,7 +513,7 @@ static void on_drain_timeout(struct pipeline *p)
 	if (p->life == LIFE_DRAINED)
 		return;
 	pipeline_release_left(p);
-	pipeline_set_due(p, DUE_END, LAST_ANSWERS_MS);
+	pipeline_set_due(p, DUE_END, spooling_leave(p) ? LEAVE_SPOOL_MS : LAST_ANSWERS_MS);
 }
 
 /* What waits for others, or for the server, waits no longer. */
@@ -542,6 +603,7 @@ static void on_turn(uv_prepare_t *turn)
 		pipeline_probe(p);
 	pipeline_check_second(p);
 	pipeline_store_next(p);
+	spooling_turn(p);
 	check_budget(p);
 	check_drained(p);
 	claim_publish(p->claim);
@@ -607,6 +669,16 @@ static void open_stages(struct pipeline *p)
 	pipeline_open_writer(p, &p->first);
 }
 
+void pipeline_use_spool(struct pipeline *p, struct spool *spool)
+{
+	spooling_open(p, spool);
+}
+
+const struct spool *pipeline_spool(const struct pipeline *p)
+{
+	return p->spooling.spool;
+}
+
 void pipeline_doubt_marks(struct pipeline *p)
 {
 	p->doubts_marks = true;
@@ -622,6 +694,7 @@ struct pipeline *pipeline_open(uv_loop_t *loop, const struct config *config, con
 	p->producers.eighths = config->sources.count || config->feed_count ? OF_PRODUCERS : WHOLE;
 	p->on = *callbacks;
 	events_init(&p->events);
+	spooling_open(p, NULL);
 	hold_init(&p->hold);
 	list_init(&p->left);
 	open_stages(p);
@@ -639,6 +712,7 @@ void pipeline_on_part_closed(void *arg)
 	if (--p->open)
 		return;
 	events_clear(&p->events);
+	spooling_free(p);
 	envelope_free(p->envelope);
 	cursors_clear(&p->cursors);
 	pipeline_close_writer(&p->first);
@@ -655,13 +729,14 @@ static void on_handle_closed(uv_handle_t *handle)
 /* The store goes first: nothing may settle any more when the claims go. */
 void pipeline_close(struct pipeline *p, void (*done)(void *arg), void *arg)
 {
-	p->open = 4 + (p->second.store != NULL);
+	p->open = 4 + (p->second.store != NULL) + (p->spooling.spool != NULL);
 	p->done = done;
 	p->done_arg = arg;
 	store_close(p->first.store, pipeline_on_part_closed, p);
 	if (p->second.store && !p->second.is_closing)
 		store_close(p->second.store, pipeline_on_second_closed, p);
 	claim_close(p->claim, pipeline_on_part_closed, p);
+	spooling_close(p);
 	uv_close((uv_handle_t *)&p->turn, on_handle_closed);
 	uv_close((uv_handle_t *)&p->tick, on_handle_closed);
 }

@@ -16,11 +16,12 @@
 #include "road/store.h"
 
 struct pipeline;
+struct spool;
 
 struct pipeline_callbacks {
 	/* Memory fills or claims pile up, or not any more: from now on read from others alone. */
 	void (*on_pressure)(void *arg, enum pressure pressure);
-	/* After pipeline_drain, once: how many messages are left unsettled. */
+	/* After pipeline_drain, once: how many messages are left unsettled in memory alone. */
 	void (*on_drained)(void *arg, size_t left);
 	/* New rows of the outbox are committed; as in store.h. */
 	void (*on_posted)(void *arg);
@@ -32,6 +33,11 @@ struct pipeline_callbacks {
 /* Opens claim and store. config must outlive the pipeline. */
 struct pipeline *pipeline_open(uv_loop_t *loop, const struct config *config,
 			       const struct pipeline_callbacks *callbacks);
+
+/* Events that nobody would send again go to this spool, which the pipeline closes. Call it before anything else. */
+void pipeline_use_spool(struct pipeline *p, struct spool *spool);
+/* NULL if there is none. */
+const struct spool *pipeline_spool(const struct pipeline *p);
 
 /* From now on marks in Redis are not believed: an event that has one goes to the store as well, which knows. For
  * messages that are fed again because something may be missing. */

@@ -10,6 +10,7 @@
 #include "road/hold.h"
 #include "road/pace.h"
 #include "road/pipeline.h"
+#include "road/spooling.h"
 #include "road/stall.h"
 
 #define BATCH_BYTES (8u << 20) /* of messages in one statement */
@@ -81,6 +82,7 @@ struct pipeline {
 	unsigned int behind;    /* batches in a row behind which as many rows waited */
 	int64_t second_from_ms; /* loop clock: that one is not opened before, because it could not be used */
 	struct hold hold;
+	struct spooling spooling;
 	struct pace pace;
 	long partial_bytes; /* of messages that are not yet complete */
 	struct gate producers, all;
@@ -171,6 +173,10 @@ void pipeline_refuse_event(struct pipeline *p, struct event *ev, const char *why
 void pipeline_try_next(struct pipeline *p, struct event *ev, struct event *next);
 /* The end of ev, which is freed: its row or dead letter is committed, or a mark that is believed says so. */
 void pipeline_settle(struct pipeline *p, struct event *ev, enum outcome outcome);
+/* An event comes back from the spool: its record, and the name of its source, which outlives the pipeline, or NULL. */
+void pipeline_restore(struct pipeline *p, const struct record *r, const char *source, struct spool_segment *segment);
+/* What is left in memory when the drain is over is on disk, as far as it could be. */
+void pipeline_on_left(struct pipeline *p);
 /* One part less to wait for in pipeline_close; arg is the pipeline. */
 void pipeline_on_part_closed(void *arg);
 

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "spool/spool.h"
 #include "client.h"
 #include "fuzz.h"
 
@@ -66,6 +67,18 @@ bool pipeline_is_full(const struct pipeline *p)
 bool pipeline_is_full_for_producers(const struct pipeline *p)
 {
 	return pipeline_is_full(p);
+}
+
+const struct spool *pipeline_spool(const struct pipeline *p)
+{
+	(void)p;
+	return NULL;
+}
+
+struct spool_view spool_view(const struct spool *s)
+{
+	(void)s;
+	return (struct spool_view){0};
 }
 
 const struct claim *pipeline_claim(const struct pipeline *p)

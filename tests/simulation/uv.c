@@ -695,6 +695,13 @@ int uv_async_send(uv_async_t *async)
 	return UV_EINVAL;
 }
 
+/* No spool: there are no files. */
+int uv_queue_work(uv_loop_t *loop, uv_work_t *req, uv_work_cb work, uv_after_work_cb done)
+{
+	(void)loop, (void)req, (void)work, (void)done;
+	abort();
+}
+
 int uv_ip4_name(const struct sockaddr_in *from, char *out, size_t size)
 {
 	(void)from, (void)out, (void)size;

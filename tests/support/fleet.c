@@ -23,6 +23,8 @@ void fleet_launch_one(struct fleet *f, int i)
 	snprintf(name, sizeof name, "PGAPPNAME=listener-%d", i);
 	options.database = f->rows;
 	options.source = f->source;
+	if (options.spool)
+		options.spool = suite_text("%s-%d", options.spool, i);
 	if (!options.env)
 		options.env = env;
 	options.without_waiting = true;

@@ -77,6 +77,7 @@ static void add_options(struct command *c, const struct listener *l, const struc
 	if (is_claiming)
 		add_option(c, "--claim-prefix", o->prefix ? o->prefix : redisd_prefix());
 	add_option(c, "--source", o->source);
+	add_option(c, "--spool", o->spool);
 	add_address(c, "--admin", l->admin_port);
 	if (!o->without_ingest)
 		add_address(c, "--ingest", l->ingest_port);

@@ -16,6 +16,7 @@ struct listener_options {
 	const char *redis;               /* --redis; NULL = the shared server; "none" works */
 	const char *prefix;              /* --claim-prefix; NULL = redisd_prefix() */
 	const char *source;              /* --source; NULL = none; more of them as printf-like flags */
+	const char *spool;               /* --spool; in a fleet the number of the listener is added; NULL = none */
 	const char *const *env;          /* more environment, as in process.h */
 	int ingest_port;                 /* 0 = a free one */
 	int admin_port;                  /* 0 = a free one */

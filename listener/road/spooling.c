@@ -1,0 +1,340 @@
+/* spooling.c owns the events on disk, as far as the road is concerned: an event is written if nobody would send it
+ * again and it has not settled for a while. Where memory is short, events that are on disk leave it, the newest first.
+ */
+#include "road/spooling.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/counters.h"
+#include "base/memory.h"
+#include "road/pipeline_inside.h"
+
+#define READ_MOST (4u << 20) /* bytes that come back at once */
+#define LOOK_MOST 16384      /* events in a turn that are asked whether they can leave memory */
+#define CHUNK     512        /* claims of one script call */
+
+/* The name of a source or sender; lives as long as the pipeline. */
+struct name {
+	struct list link;
+	char text[];
+};
+
+static const char *name_of(struct spooling *s, struct slice text)
+{
+	struct name *n;
+
+	list_each(node, after, &s->names) {
+		n = list_entry(node, struct name, link);
+		if (strlen(n->text) == text.len && memcmp(n->text, text.at, text.len) == 0)
+			return n->text;
+	}
+	n = memory_calloc(1, sizeof(*n) + text.len + 1);
+	memcpy(n->text, text.at, text.len);
+	list_append(&s->names, &n->link);
+	return n->text;
+}
+
+/* --- what is written --- */
+
+/* Would somebody send it again if it were lost? */
+static bool is_repeated(const struct event *ev)
+{
+	for (const struct copy *c = &ev->first; c; c = c->next)
+		if (c->sender && c->sender->resends)
+			return true;
+	return false;
+}
+
+bool spooling_take(struct pipeline *p, struct event *ev, bool is_ours)
+{
+	struct spooling *s = &p->spooling;
+
+	if (!s->spool || is_repeated(ev))
+		return false;
+	list_append(&s->fresh, &ev->spool_link);
+	ev->is_unclaimed = !s->after_us && ev->state == EV_CLAIMING && !spool_is_out(s->spool);
+	ev->is_ours = is_ours;
+	return ev->is_unclaimed;
+}
+
+static void claim_at_last(struct pipeline *p, struct event *ev)
+{
+	if (!ev->is_unclaimed)
+		return;
+	ev->is_unclaimed = false;
+	pipeline_claim_or_defer(p, ev, ev->is_ours);
+}
+
+void spooling_settle(struct pipeline *p, struct event *ev)
+{
+	if (ev->segment)
+		spool_settle(p->spooling.spool, ev->segment);
+	ev->segment = NULL;
+}
+
+static void append(struct spooling *s, struct event *ev)
+{
+	const char *source = event_source(ev);
+	struct record r = {.kind = ev->source ? RECORD_EVENT : RECORD_MESSAGE,
+			   .has_time = ev->has_time,
+			   .came_us = ev->came_us,
+			   .time_us = ev->time_us,
+			   .source = {source, source ? strlen(source) : 0},
+			   .message = {ev->message, ev->message_len}};
+
+	if (ev->source) {
+		r.id = (struct slice){ev->id, ev->id_len};
+		r.type = (struct slice){ev->type, ev->type_len};
+	}
+	ev->segment = spool_append(s->spool, &r);
+	ev->ordinal = r.ordinal;
+	list_remove(&ev->spool_link);
+	list_append(&s->writing, &ev->spool_link);
+}
+
+static size_t budget(const struct pipeline *p)
+{
+	return (size_t)p->config->inflight_bytes;
+}
+
+/* Where the spool cannot be written, nothing waits for it. */
+static void check_out(struct pipeline *p)
+{
+	struct spooling *s = &p->spooling;
+	bool is_out = spool_is_out(s->spool);
+
+	if (is_out && !s->was_out)
+		list_each(node, after, &s->fresh)
+			claim_at_last(p, list_entry(node, struct event, spool_link));
+	s->was_out = is_out;
+}
+
+static void append_due(struct pipeline *p)
+{
+	struct spooling *s = &p->spooling;
+	bool is_urgent = is_draining(p) || p->events.bytes >= budget(p) / 2;
+	int64_t until_us = now_ms(p) * 1000 - s->after_us;
+
+	list_each(node, after, &s->fresh) {
+		struct event *ev = list_entry(node, struct event, spool_link);
+
+		if ((!is_urgent && ev->received_us > until_us) || !spool_can_take(s->spool))
+			break;
+		append(s, ev);
+	}
+	check_out(p);
+	spool_flush(s->spool);
+}
+
+/* What could not be written is older than all that is fresh. */
+static void put_back(struct spooling *s, struct list *failed)
+{
+	list_each(node, after, &s->fresh) {
+		list_remove(node);
+		list_append(failed, node);
+	}
+	list_each(again, behind, failed) {
+		list_remove(again);
+		list_append(&s->fresh, again);
+	}
+}
+
+static void on_written(void *arg, uint64_t last, bool is_written)
+{
+	struct pipeline *p = arg;
+	struct spooling *s = &p->spooling;
+	struct list failed;
+
+	list_init(&failed);
+	list_each(node, after, &s->writing) {
+		struct event *ev = list_entry(node, struct event, spool_link);
+
+		if (ev->ordinal > last)
+			break;
+		list_remove(node);
+		list_append(is_written ? &s->written : &failed, node);
+		counters.spooled += is_written;
+		if (!is_written)
+			spooling_settle(p, ev);
+		claim_at_last(p, ev);
+	}
+	put_back(s, &failed);
+}
+
+/* --- what leaves memory --- */
+
+static bool may_leave(const struct event *ev)
+{
+	return (ev->state == EV_HELD || ev->state == EV_BATCHED) && ev->is_in_table && !ev->behind &&
+	       !event_has_failed(ev) && !is_repeated(ev);
+}
+
+/* Their claims are given back: whoever has a copy may store it. */
+static void put_away(struct pipeline *p, struct event **evs, size_t n)
+{
+	struct event *claimed[CHUNK];
+	size_t claims = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (evs[i]->is_claimed)
+			claimed[claims++] = evs[i];
+	if (claims)
+		claim_release(p->claim, claimed, claims);
+	for (size_t i = 0; i < n; i++) {
+		spool_put_away(evs[i]->segment, evs[i]->ordinal);
+		pipeline_set_wait(p, evs[i], WAIT_NONE);
+		counters.duplicates += evs[i]->copies - 1;
+		event_put_away(&p->events, evs[i]);
+	}
+}
+
+static void shrink(struct pipeline *p)
+{
+	struct spooling *s = &p->spooling;
+	struct event *chunk[CHUNK];
+	size_t n = 0, bytes = p->events.bytes;
+	struct list *node = s->written.prev, *before;
+
+	for (int i = 0; i < LOOK_MOST && node != &s->written && bytes >= budget(p) / 2; i++, node = before) {
+		struct event *ev = list_entry(node, struct event, spool_link);
+
+		before = node->prev;
+		if (!may_leave(ev))
+			continue;
+		bytes -= ev->bytes;
+		chunk[n++] = ev;
+		if (n == CHUNK) {
+			put_away(p, chunk, n);
+			n = 0;
+		}
+	}
+	put_away(p, chunk, n);
+}
+
+/* --- what comes back --- */
+
+void spooling_join(struct pipeline *p, struct event *ev, struct spool_segment *segment, uint64_t ordinal)
+{
+	struct spooling *s = &p->spooling;
+
+	if (ev->segment) { /* one record is enough */
+		spool_settle(s->spool, segment);
+		return;
+	}
+	ev->segment = segment;
+	ev->ordinal = ordinal;
+	list_remove(&ev->spool_link);
+	list_append(&s->written, &ev->spool_link);
+	claim_at_last(p, ev);
+}
+
+static void on_record(void *arg, struct spool_segment *segment, const struct record *r)
+{
+	struct pipeline *p = arg;
+	const char *name = name_of(&p->spooling, r->source);
+
+	if (p->life == LIFE_DRAINED) {
+		spool_put_away(segment, r->ordinal);
+		return;
+	}
+	p->events.away--; /* it is counted once more */
+	p->events.messages--;
+	counters.unspooled++;
+	pipeline_restore(p, r, *name ? name : NULL, segment);
+}
+
+static void on_lost(void *arg, uint64_t n)
+{
+	struct pipeline *p = arg;
+
+	counters.spool_lost += n;
+	p->events.away -= n;
+	p->events.messages -= n;
+}
+
+/* --- a turn, and the end --- */
+
+static void on_synced(void *arg)
+{
+	pipeline_on_left(arg);
+}
+
+/* Is all written that can be? */
+static void check_left(struct pipeline *p)
+{
+	struct spooling *s = &p->spooling;
+
+	if (!s->is_leaving || s->is_syncing || !list_is_empty(&s->writing) ||
+	    !(list_is_empty(&s->fresh) || spool_is_out(s->spool)))
+		return;
+	s->is_syncing = true;
+	spool_sync(s->spool, on_synced, p);
+}
+
+void spooling_turn(struct pipeline *p)
+{
+	struct spooling *s = &p->spooling;
+	size_t read = budget(p) / 16 < READ_MOST ? budget(p) / 16 : READ_MOST;
+
+	if (!s->spool)
+		return;
+	append_due(p);
+	shrink(p);
+	if (!is_draining(p) && p->events.bytes < budget(p) / 4)
+		spool_read(s->spool, read);
+	check_left(p);
+}
+
+bool spooling_leave(struct pipeline *p)
+{
+	p->spooling.is_leaving = p->spooling.spool;
+	return p->spooling.is_leaving;
+}
+
+static size_t unsafe_of(const struct list *l)
+{
+	size_t n = 0;
+
+	list_each(node, after, l) {
+		const struct event *ev = list_entry(node, struct event, order_link);
+
+		n += ev->segment ? 0 : ev->copies;
+	}
+	return n;
+}
+
+size_t spooling_unsafe(const struct pipeline *p)
+{
+	return unsafe_of(&p->events.ordered) + unsafe_of(&p->events.strays);
+}
+
+void spooling_open(struct pipeline *p, struct spool *spool)
+{
+	const struct spool_callbacks on = {on_written, on_record, on_lost, p};
+	struct spooling *s = &p->spooling;
+
+	list_init(&s->fresh);
+	list_init(&s->writing);
+	list_init(&s->written);
+	list_init(&s->names);
+	s->spool = spool;
+	s->after_us = p->config->spool_after_ms * 1000;
+	if (!spool)
+		return;
+	spool_listen(spool, &on);
+	p->events.away = p->events.messages = spool_view(spool).events;
+	counters.received += p->events.away;
+}
+
+void spooling_close(struct pipeline *p)
+{
+	if (p->spooling.spool)
+		spool_close(p->spooling.spool, pipeline_on_part_closed, p);
+}
+
+void spooling_free(struct pipeline *p)
+{
+	list_each(node, after, &p->spooling.names)
+		free(list_entry(node, struct name, link));
+}

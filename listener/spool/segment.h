@@ -1,0 +1,48 @@
+/* segment.h: reads the records of a segment, whatever became of the file. */
+#ifndef WSONCE_SEGMENT_H
+#define WSONCE_SEGMENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "spool/record.h"
+
+#define SEGMENT_NAME "%020llu.segment" /* the ordinal of its first record */
+#define SEGMENT_BAD  ".bad"            /* added to the name of one that had unreadable records */
+#define SEGMENT_MOST (64u << 20)       /* a segment ends behind the record that reaches this */
+
+struct segment_reader {
+	/* Reads up to n bytes at an offset, as pread(2). */
+	ssize_t (*read)(void *source, char *to, size_t n, off_t at);
+	void *source;
+	struct segment_head head;
+	char *bytes; /* the file from offset - (end - begin) on */
+	size_t begin, end, room;
+	off_t offset;      /* of the next byte to read */
+	const char *whole; /* the last record, with its head; until the next call */
+	size_t size;
+	size_t wrong;    /* places where bytes were skipped because no record was readable there */
+	size_t torn;     /* bytes at the end that are no whole record */
+	size_t skipping; /* bytes passed over since the last record */
+	int error;       /* errno of SEGMENT_FAILED */
+};
+
+enum segment_step { SEGMENT_RECORD, SEGMENT_END, SEGMENT_FAILED };
+
+/* Reads the head. SEGMENT_END: the file is too short to have one. SEGMENT_FAILED with error 0: it is no segment. */
+enum segment_step segment_open(struct segment_reader *s);
+
+/* The next record, which lives until the next call. After SEGMENT_END more may be read once the file has grown. */
+enum segment_step segment_next(struct segment_reader *s, struct record *r);
+
+void segment_close(struct segment_reader *s);
+
+/* For a reader whose source is a pointer to a file descriptor. */
+ssize_t segment_pread(void *fd, char *to, size_t n, off_t at);
+
+/* Is name that of a segment? Sets *first. */
+bool segment_is_name(const char *name, unsigned long long *first);
+
+#endif

@@ -1,0 +1,418 @@
+/* spool.c owns the account of the records on disk: a segment is removed when the events of all its records have
+ * settled. Ordinals tell a record's place in its segment. */
+#include "spool/spool.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/log_spell.h"
+#include "base/memory.h"
+#include "spool/disk.h"
+
+#define UNDER_WAY_MOST (16u << 20) /* bytes that the thread has not written yet */
+#define RETRY_MS       5000        /* after a write that failed */
+#define IDLE_MS        1000        /* after which a segment that nobody needs ends */
+
+struct spool_segment {
+	struct list link;
+	struct segment_head head;
+	uint64_t bytes;
+	uint64_t count;         /* of its ordinals */
+	uint64_t unsettled;     /* records whose events have not settled */
+	uint64_t away;          /* of these, whose events are not in memory */
+	uint64_t put_away;      /* since it was last read from the beginning */
+	unsigned char *is_away; /* a bit for each ordinal, up to */
+	size_t room;            /* so many bytes */
+	bool is_bad;            /* not all of it could be read */
+};
+
+struct spool {
+	uv_loop_t *loop;
+	struct disk *disk;
+	uint64_t most;
+	struct spool_callbacks on;
+	struct list segments;         /* in order of their ordinals */
+	struct spool_segment *active; /* the last one, if it is written; or NULL */
+	uint64_t next;                /* ordinal */
+	uint64_t bytes;               /* of all segments */
+	int64_t appended_ms;          /* loop clock */
+	char *buffer;                 /* records that the thread does not have yet */
+	size_t len, room;
+	size_t under_way; /* bytes that it has */
+	struct log_spell fails;
+	int64_t retry_ms; /* loop clock: nothing is written before; 0: nothing fails */
+	const char *reason;
+	bool is_full;
+	struct spool_segment *reading; /* was read last; or NULL */
+	bool is_reading;
+	void (*synced)(void *arg);
+	void *synced_arg;
+	void (*closed)(void *arg);
+	void *closed_arg;
+};
+
+/* --- segments --- */
+
+static struct spool_segment *add_segment(struct spool *s, const struct segment_head *head, uint64_t bytes)
+{
+	struct spool_segment *g = memory_calloc(1, sizeof(*g));
+
+	g->head = *head;
+	g->bytes = bytes;
+	s->bytes += bytes;
+	list_append(&s->segments, &g->link);
+	return g;
+}
+
+static void free_segment(struct spool *s, struct spool_segment *g)
+{
+	s->bytes -= g->bytes;
+	s->reading = s->reading == g ? NULL : s->reading;
+	list_remove(&g->link);
+	free(g->is_away);
+	free(g);
+}
+
+static void check_settled(struct spool *s, struct spool_segment *g)
+{
+	if (g->unsettled || g == s->active || (s->is_reading && g == s->reading))
+		return;
+	if (g->is_bad)
+		log_warn("a segment of the spool had unreadable records, and is kept", "segment=%llu",
+			 (unsigned long long)g->head.first);
+	disk_ask(s->disk, &(const struct disk_job){.task = DISK_REMOVE, .head = g->head, .flag = g->is_bad});
+	free_segment(s, g);
+}
+
+static void hand_over(struct spool *s)
+{
+	if (!s->len)
+		return;
+	s->under_way += s->len;
+	disk_ask(s->disk,
+		 &(const struct disk_job){.task = DISK_APPEND, .bytes = s->buffer, .len = s->len, .last = s->next - 1});
+	s->buffer = NULL;
+	s->len = s->room = 0;
+}
+
+static void end_active(struct spool *s)
+{
+	struct spool_segment *g = s->active;
+
+	if (!g)
+		return;
+	hand_over(s);
+	s->active = NULL;
+	disk_ask(s->disk, &(const struct disk_job){.task = DISK_END, .head.count = g->count});
+	check_settled(s, g);
+}
+
+static void set_away(struct spool_segment *g, uint64_t i)
+{
+	size_t room = g->room ? g->room : 64;
+
+	while (i / 8 >= room)
+		room *= 2;
+	if (room > g->room) {
+		g->is_away = memory_realloc(g->is_away, room);
+		memset(g->is_away + g->room, 0, room - g->room);
+		g->room = room;
+	}
+	g->is_away[i / 8] |= (unsigned char)(1 << i % 8);
+	g->away++;
+}
+
+/* Is that event not in memory? Then it is from now on. */
+static bool take_back(struct spool_segment *g, uint64_t i)
+{
+	if (i / 8 >= g->room || !(g->is_away[i / 8] & 1 << i % 8))
+		return false;
+	g->is_away[i / 8] &= (unsigned char)~(1 << i % 8);
+	g->away--;
+	return true;
+}
+
+void spool_put_away(struct spool_segment *g, uint64_t ordinal)
+{
+	set_away(g, ordinal - g->head.first);
+	g->put_away++;
+}
+
+void spool_settle(struct spool *s, struct spool_segment *g)
+{
+	g->unsettled--;
+	check_settled(s, g);
+}
+
+/* --- writing --- */
+
+static int64_t now_ms(const struct spool *s)
+{
+	return (int64_t)uv_now(s->loop);
+}
+
+bool spool_is_out(const struct spool *s)
+{
+	return s->is_full || now_ms(s) < s->retry_ms;
+}
+
+bool spool_can_take(struct spool *s)
+{
+	bool is_full = s->bytes >= (s->is_full ? s->most - s->most / 8 : s->most);
+
+	if (is_full != s->is_full)
+		log_write(is_full ? LOG_WARN : LOG_INFO,
+			  is_full ? "the spool is full, events stay in memory alone" : "the spool has room again",
+			  "bytes=%llu limit=%llu", (unsigned long long)s->bytes, (unsigned long long)s->most);
+	s->is_full = is_full;
+	return !spool_is_out(s) && s->len + s->under_way < UNDER_WAY_MOST;
+}
+
+static void begin_segment(struct spool *s, const struct record *r)
+{
+	struct segment_head head = {.first = s->next, .oldest_us = r->came_us};
+
+	end_active(s);
+	uv_random(NULL, NULL, &head.salt, sizeof(head.salt), 0, NULL);
+	s->active = add_segment(s, &head, SEGMENT_HEAD);
+	disk_ask(s->disk, &(const struct disk_job){.task = DISK_BEGIN, .head = head});
+}
+
+struct spool_segment *spool_append(struct spool *s, struct record *r)
+{
+	size_t size = record_size(r);
+	struct spool_segment *g;
+
+	if (!s->active || s->active->bytes >= SEGMENT_MOST)
+		begin_segment(s, r);
+	g = s->active;
+	r->ordinal = s->next++;
+	if (s->len + size > s->room) {
+		s->room = 2 * (s->len + size);
+		s->buffer = memory_realloc(s->buffer, s->room);
+	}
+	record_write(s->buffer + s->len, r, g->head.salt);
+	s->len += size;
+	g->bytes += size;
+	s->bytes += size;
+	g->count++;
+	g->unsettled++;
+	s->appended_ms = now_ms(s);
+	return g;
+}
+
+void spool_flush(struct spool *s)
+{
+	hand_over(s);
+	if (s->active && !s->active->unsettled && !s->under_way && now_ms(s) - s->appended_ms >= IDLE_MS)
+		end_active(s);
+}
+
+/* What was appended since fails, too. */
+static void fail(struct spool *s, int error)
+{
+	s->retry_ms = now_ms(s) + RETRY_MS;
+	s->reason = strerror(error);
+	log_spell_on(&s->fails, now_ms(s), "cannot write to the spool, events stay in memory alone", s->reason);
+	end_active(s);
+}
+
+static void on_written(struct spool *s, const struct disk_job *j)
+{
+	s->under_way -= j->len;
+	if (j->error) {
+		fail(s, j->error);
+	} else if (now_ms(s) >= s->retry_ms) {
+		s->retry_ms = 0;
+		s->reason = NULL;
+		log_spell_off(&s->fails, now_ms(s), "the spool can be written again");
+	}
+	if (j->task == DISK_APPEND)
+		s->on.on_written(s->on.arg, j->last, !j->error);
+}
+
+/* flag: spool_sync asked, not the timer. */
+static void on_synced(struct spool *s, const struct disk_job *j)
+{
+	if (j->error)
+		fail(s, j->error);
+	if (j->flag)
+		s->synced(s->synced_arg);
+}
+
+void spool_sync(struct spool *s, void (*synced)(void *arg), void *arg)
+{
+	s->synced = synced;
+	s->synced_arg = arg;
+	hand_over(s);
+	disk_ask(s->disk, &(const struct disk_job){.task = DISK_SYNC, .flag = true});
+}
+
+/* --- reading --- */
+
+static struct spool_segment *first_away(const struct spool *s)
+{
+	list_each(node, after, &s->segments) {
+		struct spool_segment *g = list_entry(node, struct spool_segment, link);
+
+		if (g->away)
+			return g;
+	}
+	return NULL;
+}
+
+void spool_read(struct spool *s, size_t bytes)
+{
+	bool is_again = !s->reading || !s->reading->away;
+
+	if (s->is_reading)
+		return;
+	if (is_again && !(s->reading = first_away(s)))
+		return;
+	if (is_again)
+		s->reading->put_away = 0;
+	s->is_reading = true;
+	disk_ask(s->disk,
+		 &(const struct disk_job){.task = DISK_READ, .head = s->reading->head, .len = bytes, .flag = is_again});
+}
+
+/* What is away and was not found, though nothing was put away since the beginning was read, is not in the file. */
+static void give_up(struct spool *s, struct spool_segment *g, const char *why)
+{
+	uint64_t lost = g->away;
+
+	log_error("events of the spool cannot be read", "segment=%llu events=%llu reason=%s",
+		  (unsigned long long)g->head.first, (unsigned long long)lost, why);
+	g->is_bad = true;
+	g->away = 0;
+	g->unsettled -= lost;
+	memset(g->is_away, 0, g->room);
+	s->on.on_lost(s->on.arg, lost);
+}
+
+static void take_records(struct spool *s, struct spool_segment *g, const char *at, size_t len)
+{
+	struct record r;
+	size_t size;
+
+	while (len && record_read(at, len, g->head.salt, &r, &size) == RECORD_WHOLE) {
+		at += size;
+		len -= size;
+		if (r.ordinal >= g->head.first && take_back(g, r.ordinal - g->head.first))
+			s->on.on_record(s->on.arg, g, &r);
+	}
+}
+
+static void on_read(struct spool *s, const struct disk_job *j)
+{
+	struct spool_segment *g = s->reading;
+	bool is_over = j->flag || j->error;
+
+	if (j->wrong) {
+		log_warn("records of the spool are damaged, and were skipped", "segment=%llu places=%zu",
+			 (unsigned long long)g->head.first, j->wrong);
+		g->is_bad = true;
+	}
+	take_records(s, g, j->bytes, j->len);
+	if (j->error || (is_over && g->away && !g->put_away))
+		give_up(s, g, j->error ? strerror(j->error) : "they are damaged or missing");
+	s->is_reading = false;
+	if (is_over)
+		s->reading = NULL;
+	check_settled(s, g);
+}
+
+/* --- life --- */
+
+/* Each of its records is to be fed. */
+static void on_found(void *arg, const struct segment_head *head, uint64_t bytes)
+{
+	struct spool *s = arg;
+	struct spool_segment *g = add_segment(s, head, bytes);
+
+	for (uint64_t i = g->count = head->count; i--;)
+		set_away(g, i);
+	g->unsettled = g->away;
+	s->next = g->head.first + g->count;
+}
+
+static void on_closed(struct spool *s)
+{
+	list_each(node, after, &s->segments)
+		free_segment(s, list_entry(node, struct spool_segment, link));
+	s->closed(s->closed_arg);
+	free(s->buffer);
+	free(s);
+}
+
+static void on_done(void *arg, const struct disk_job *j)
+{
+	if (((struct spool *)arg)->closed && j->task != DISK_CLOSE)
+		return;
+	switch (j->task) {
+	case DISK_BEGIN:
+	case DISK_APPEND:
+		on_written(arg, j);
+		return;
+	case DISK_READ:
+		on_read(arg, j);
+		return;
+	case DISK_SYNC:
+		on_synced(arg, j);
+		return;
+	case DISK_CLOSE:
+		on_closed(arg);
+		return;
+	case DISK_END:
+	case DISK_REMOVE:
+		return;
+	}
+}
+
+struct spool *spool_open(uv_loop_t *loop, const char *dir, uint64_t most, int64_t sync_ms, char *error, size_t size)
+{
+	struct spool *s = memory_calloc(1, sizeof(*s));
+
+	s->loop = loop;
+	s->most = most;
+	s->next = 1;
+	list_init(&s->segments);
+	s->disk = disk_open(loop, dir, sync_ms, on_done, on_found, s, error, size);
+	if (!s->disk) {
+		free(s);
+		return NULL;
+	}
+	return s;
+}
+
+void spool_listen(struct spool *s, const struct spool_callbacks *on)
+{
+	s->on = *on;
+}
+
+struct spool_view spool_view(const struct spool *s)
+{
+	struct spool_view view = {.bytes = s->bytes,
+				  .reason = s->is_full                ? "it is full"
+					    : now_ms(s) < s->retry_ms ? s->reason
+								      : NULL};
+
+	list_each(node, after, &s->segments) {
+		const struct spool_segment *g = list_entry(node, struct spool_segment, link);
+
+		view.events += g->unsettled;
+		view.away += g->away;
+		if (g->unsettled && !view.oldest_us)
+			view.oldest_us = g->head.oldest_us;
+	}
+	return view;
+}
+
+void spool_close(struct spool *s, void (*closed)(void *arg), void *arg)
+{
+	s->closed = closed;
+	s->closed_arg = arg;
+	end_active(s);
+	disk_ask(s->disk, &(const struct disk_job){.task = DISK_CLOSE});
+}

@@ -1,0 +1,244 @@
+/* The spool: events of a feed, which nobody would send again, outlive a long outage of Postgres and the death of all
+ * listeners. */
+#include "support.h"
+
+#include <libgen.h>
+#include <limits.h>
+#include <signal.h>
+#include <sys/stat.h>
+
+#define WHOLE_MS 30000
+#define SOON_MS  10000
+
+static struct fleet fleet;
+static struct postgres *postgres;
+
+/* A fleet with spools, on a Postgres of its own. */
+static void start(int size, const char *const *env, const char *flags)
+{
+	struct listener_options options = {.spool = suite_path("base"), .env = env};
+
+	postgres = postgres_new();
+	mkdir(options.spool, 0700);
+	options.spool = suite_path("base/spool");
+	fleet_start(&fleet, size, postgres_database(postgres), &options, flags);
+}
+
+static void restart(void)
+{
+	for (int i = 0; i < fleet.size; i++)
+		fleet_launch_one(&fleet, i);
+}
+
+static void kill_all(void)
+{
+	for (int i = 0; i < fleet.size; i++)
+		process_signal(listener_process(fleet.listeners[i]), SIGKILL);
+	for (int i = 0; i < fleet.size; i++)
+		cr_assert_eq(process_wait(listener_process(fleet.listeners[i]), SOON_MS), 128 + SIGKILL);
+}
+
+/* The feed hangs up if it has to wait: then what it sends meanwhile is lost. */
+static void send_without_waiting(long count)
+{
+	for (long n = 0; n < count; n += 500) {
+		fleet_send(&fleet, 500);
+		cr_assert(feed_flush(fleet.feed, SOON_MS), "a listener does not read the feed");
+	}
+}
+
+/* Are so many events on the disk of each listener? */
+static bool are_on_disk(long count)
+{
+	for (int i = 0; i < fleet.size; i++)
+		if (listener_metric(fleet.listeners[i], "wsonce_spooled_total") < (double)count)
+			return false;
+	return true;
+}
+
+static bool has_segments(int i)
+{
+	const char *const argv[] = {"sh", "-c", suite_text("ls %s/base/spool-%d/*.segment", suite_directory(), i),
+				    NULL};
+
+	return process_run(argv, SOON_MS) == 0;
+}
+
+static bool is_clean(void)
+{
+	for (int i = 0; i < fleet.size; i++)
+		if (has_segments(i))
+			return false;
+	return true;
+}
+
+/* The measured case: six times the budget arrives while Postgres is away, then all die. */
+Test(spool, a_long_outage_and_the_death_of_all_listeners_lose_nothing, .timeout = 120)
+{
+	fleet.payload = 0;
+	start(2, NULL, "--max-inflight-bytes 2MiB");
+	fleet_send(&fleet, 100);
+	fleet_wait_rows(&fleet, 100, WHOLE_MS);
+	postgres_stop(postgres);
+	fleet.payload = 600;
+	send_without_waiting(20000);
+	cr_assert(wait_until(are_on_disk(20000), WHOLE_MS), "%g of 20000 events are on disk",
+		  listener_metric(fleet.listeners[0], "wsonce_spooled_total"));
+	cr_assert_leq(listener_metric(fleet.listeners[0], "wsonce_in_flight_bytes"), 2 << 20);
+	kill_all();
+	postgres_start(postgres);
+	restart();
+	fleet_wait_ready(&fleet);
+	fleet_must_be_whole(&fleet, WHOLE_MS);
+	cr_assert(wait_until(is_clean(), SOON_MS), "segments are left");
+}
+
+Test(spool, what_left_memory_comes_back_when_postgres_does, .timeout = 120)
+{
+	start(1, NULL, "--max-inflight-bytes 2MiB");
+	postgres_stop(postgres);
+	fleet.payload = 600;
+	send_without_waiting(20000);
+	cr_assert(wait_until(listener_metric(fleet.listeners[0], "wsonce_in_flight") == 20000, WHOLE_MS));
+	postgres_start(postgres);
+	fleet_must_be_whole(&fleet, WHOLE_MS);
+	cr_assert_gt(fleet_metric(&fleet, "wsonce_unspooled_total"), 10000);
+	cr_assert(wait_until(is_clean(), SOON_MS), "segments are left");
+}
+
+/* The row says what it would have said without the outage. */
+Test(spool, a_row_keeps_its_source_and_its_time, .timeout = 120)
+{
+	start(1, NULL, "");
+	postgres_stop(postgres);
+	fleet_send(&fleet, 10);
+	cr_assert(wait_until(are_on_disk(10), WHOLE_MS));
+	int64_t sent_s = time(NULL);
+	kill_all();
+	wait_pause_ms(2500); /* the test is about time */
+	postgres_start(postgres);
+	restart();
+	fleet_wait_rows(&fleet, 10, WHOLE_MS);
+	cr_assert_eq(database_long(fleet.rows, "select count(*) from events where received_at <= to_timestamp(%ld)",
+				   (long)sent_s + 1),
+		     10);
+	cr_assert_eq(database_long(fleet.rows, "select count(*) from events where source = 'ws://127.0.0.1:%d/***'",
+				   feed_port(fleet.feed)),
+		     10, "%s", database_text(fleet.rows, "select min(source) from events"));
+}
+
+Test(spool, in_normal_operation_nothing_is_written, .timeout = 60)
+{
+	start(1, NULL, "--spool-after 10");
+	fleet_send(&fleet, 2000);
+	fleet_must_be_whole(&fleet, WHOLE_MS);
+	cr_assert_eq(fleet_metric(&fleet, "wsonce_spooled_total"), 0);
+	cr_assert_not(has_segments(0));
+}
+
+/* Events that the first listener has on disk: of those sent since it began, so many at least from the first one on are
+ * on disk or stored. */
+static long written_so_far(void)
+{
+	return (long)listener_metric(fleet.listeners[0], "wsonce_spooled_total");
+}
+
+/* With --spool-after 0 each event is written before it is claimed: at whatever moment all are killed, what was written
+ * has its row. Postgres stores slowly, so that most of it has none when they die. */
+Test(spool, with_spool_after_0_a_kill_at_any_time_loses_nothing, .timeout = 120)
+{
+	unsigned int seed = (unsigned int)getpid();
+
+	start(2, NULL, "--spool-after 0");
+	database_slow_down(fleet.rows, 2);
+	for (int round = 0; round < 5; round++) {
+		long sure, first = fleet.sent;
+
+		srand(seed + (unsigned int)round);
+		fleet_send(&fleet, 500);
+		cr_assert(wait_until(written_so_far() >= 100, WHOLE_MS));
+		for (int i = rand() % 40; i > 0; i--)
+			fleet_send(&fleet, 10);
+		sure = written_so_far();
+		kill_all();
+		restart();
+		fleet_wait_ready(&fleet);
+		cr_assert(wait_until(database_long(fleet.rows,
+						   "select count(*) from events where substr(event_id, 3)::int > %ld "
+						   "and substr(event_id, 3)::int <= %ld",
+						   first, first + sure) == sure,
+				     WHOLE_MS),
+			  "seed %u, round %d: of %ld events that were written, %ld are there", seed, round, sure,
+			  database_long(fleet.rows,
+					"select count(*) from events where substr(event_id, 3)::int > %ld "
+					"and substr(event_id, 3)::int <= %ld",
+					first, first + sure));
+	}
+	cr_assert_eq(database_long(fleet.rows, "select count(*) - count(distinct event_id) from events"), 0);
+}
+
+Test(spool, sigterm_without_postgres_leaves_the_events_in_the_spool, .timeout = 120)
+{
+	start(1, NULL, "--drain-timeout 1");
+	postgres_stop(postgres);
+	fleet_send(&fleet, 1000);
+	cr_assert(wait_until(listener_metric(fleet.listeners[0], "wsonce_in_flight") == 1000, WHOLE_MS));
+	cr_assert_eq(listener_stop(fleet.listeners[0]), 0, "%s",
+		     process_last_words(listener_process(fleet.listeners[0])));
+	cr_assert(listener_has_logged(fleet.listeners[0],
+				      "event=\"events left in the spool, to be fed at the next start\" events=1000"));
+	postgres_start(postgres);
+	restart();
+	fleet_wait_ready(&fleet);
+	fleet_must_be_whole(&fleet, WHOLE_MS);
+}
+
+/* The listener goes on without the spool, says so once, and uses it again when there is room. */
+Test(spool, a_full_disk_is_told_and_done_without, .timeout = 120)
+{
+	char program[PATH_MAX] = "";
+	struct listener *l;
+
+	cr_assert_gt(readlink("/proc/self/exe", program, sizeof(program) - 1), 0);
+	const char *env[] = {suite_text("LD_PRELOAD=%s/full_disk.so", dirname(program)),
+			     suite_text("WSONCE_FULL_DISK=%s", suite_path("full")), NULL};
+	start(1, env, "");
+	l = fleet.listeners[0];
+	postgres_stop(postgres);
+	suite_file("full", "");
+	fleet_send(&fleet, 100);
+	cr_assert(
+		wait_until(listener_has_logged(l, "cannot write to the spool, events stay in memory alone"), SOON_MS));
+	fleet_send(&fleet, 100);
+	cr_assert(wait_until(listener_metric(l, "wsonce_in_flight") == 200, SOON_MS));
+	cr_assert_eq(listener_metric(l, "wsonce_spooled_total"), 0);
+	suite_remove(suite_path("full"));
+	cr_assert(wait_until(are_on_disk(200), 2 * SOON_MS));
+	cr_assert_eq(listener_count_logged(l, "cannot write to the spool"), 1);
+	postgres_start(postgres);
+	fleet_must_be_whole(&fleet, WHOLE_MS);
+}
+
+Test(spool, a_second_process_on_the_directory_is_refused, .timeout = 60)
+{
+	struct listener_options second;
+	struct listener *l;
+
+	start(1, NULL, "");
+	second = fleet.options;
+	second.database = fleet.rows;
+	second.source = fleet.source;
+	second.spool = suite_path("base/spool-0");
+	second.without_waiting = true;
+	l = listener_start(&second, NULL);
+	cr_assert_eq(process_wait(listener_process(l), SOON_MS), 1);
+	cr_assert(listener_has_logged(l, "another process uses it; give each listener a directory of its own"), "%s",
+		  process_last_words(listener_process(l)));
+}
+
+/* It would be the same disk. */
+Test(spool, it_is_refused_with_sqlite)
+{
+	run_expect_refusal_in(NULL, "listen --store sqlite:///tmp/x.db --spool /tmp/x --ingest 127.0.0.1:1",
+			      "--spool: needs Postgres; it does not work with --store sqlite://");
+}

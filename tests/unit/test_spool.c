@@ -1,0 +1,458 @@
+/* The spool: its records, what is read of a damaged segment, and the account of a directory. */
+#include "spool/spool.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "base/memory.h"
+#include "base/crc32c.h"
+#include "spool/segment.h"
+
+#include "loop.h"
+#include "unit.h"
+
+#define SALT 0x1badcafeu
+
+Test(spool, a_checksum_is_crc32c)
+{
+	/* RFC 3720, B.4, and the check value of the CRC catalogue */
+	static const unsigned char zeros[32];
+	unsigned char ascending[32];
+
+	for (int i = 0; i < 32; i++)
+		ascending[i] = (unsigned char)i;
+	cr_assert_eq(crc32c(0, "123456789", 9), 0xe3069283u);
+	cr_assert_eq(crc32c(0, zeros, 32), 0x8a9136aau);
+	cr_assert_eq(crc32c(0, ascending, 32), 0x46dd794eu);
+	cr_assert_eq(crc32c(crc32c(0, "1234", 4), "56789", 5), 0xe3069283u);
+}
+
+static struct slice slice(const char *text)
+{
+	return (struct slice){text, strlen(text)};
+}
+
+static struct record example(uint64_t ordinal)
+{
+	return (struct record){.kind = RECORD_EVENT,
+			       .has_time = true,
+			       .ordinal = ordinal,
+			       .came_us = 1700000000000001,
+			       .time_us = -5,
+			       .source = slice("feed"),
+			       .id = slice("e-1"),
+			       .type = slice("trade"),
+			       .message = slice("{\"price\":1}")};
+}
+
+/* --- a segment in memory --- */
+
+struct image {
+	char bytes[100000];
+	size_t len;
+	size_t at[200]; /* where records begin */
+	int count;
+	int error;   /* of each read */
+	size_t most; /* bytes of a read */
+};
+
+static struct image image;
+
+static void put_record(void)
+{
+	struct record r = example((uint64_t)image.count + 1);
+
+	image.at[image.count++] = image.len;
+	record_write(image.bytes + image.len, &r, SALT);
+	image.len += record_size(&r);
+}
+
+static void make_image(int records)
+{
+	struct segment_head head = {.first = 1, .oldest_us = 7, .salt = SALT, .count = (uint64_t)records};
+
+	image = (struct image){.most = sizeof(image.bytes)};
+	segment_head_write(image.bytes, &head);
+	image.len = SEGMENT_HEAD;
+	for (int i = 0; i < records; i++)
+		put_record();
+}
+
+static ssize_t read_image(void *source, char *to, size_t n, off_t at)
+{
+	size_t left = image.len - (size_t)at;
+
+	(void)source;
+	if (image.error) {
+		errno = image.error;
+		return -1;
+	}
+	n = n < left ? n : left;
+	n = n < image.most ? n : image.most;
+	memcpy(to, image.bytes + at, n);
+	return (ssize_t)n;
+}
+
+/* Reads it all. Returns the records as text: their ordinals. */
+static const char *read_all(struct segment_reader *s)
+{
+	static char text[2000];
+	struct record r;
+	enum segment_step step;
+
+	*s = (struct segment_reader){.read = read_image};
+	*text = '\0';
+	cr_assert_eq(segment_open(s), SEGMENT_RECORD);
+	while ((step = segment_next(s, &r)) == SEGMENT_RECORD)
+		sprintf(text + strlen(text), "%llu ", (unsigned long long)r.ordinal);
+	cr_assert_eq(step, SEGMENT_END);
+	segment_close(s);
+	return text;
+}
+
+Test(spool, a_record_is_read_as_it_was_written)
+{
+	struct segment_reader s = {.read = read_image};
+	struct record r, was = example(1);
+
+	make_image(1);
+	cr_assert_eq(segment_open(&s), SEGMENT_RECORD);
+	cr_assert_eq(s.head.first, 1);
+	cr_assert_eq(s.head.oldest_us, 7);
+	cr_assert_eq(s.head.count, 1);
+	cr_assert_eq(segment_next(&s, &r), SEGMENT_RECORD);
+	cr_assert(r.kind == was.kind && r.has_time && r.came_us == was.came_us && r.time_us == was.time_us);
+	cr_assert(r.source.len == 4 && memcmp(r.source.at, "feed", 4) == 0);
+	cr_assert(r.id.len == 3 && memcmp(r.id.at, "e-1", 3) == 0);
+	cr_assert(r.type.len == 5 && memcmp(r.type.at, "trade", 5) == 0);
+	cr_assert(r.message.len == was.message.len && memcmp(r.message.at, was.message.at, r.message.len) == 0);
+	cr_assert_eq(segment_next(&s, &r), SEGMENT_END);
+	segment_close(&s);
+}
+
+Test(spool, however_little_is_read_at_once_the_records_are_the_same)
+{
+	struct segment_reader s;
+
+	make_image(5);
+	image.most = 1;
+	cr_assert_str_eq(read_all(&s), "1 2 3 4 5 ");
+	cr_assert(s.wrong == 0 && s.torn == 0);
+}
+
+Test(spool, wherever_the_end_is_torn_the_whole_records_are_read)
+{
+	struct segment_reader s;
+	size_t whole;
+
+	make_image(3);
+	whole = image.len;
+	for (image.len = image.at[2] + 1; image.len < whole; image.len++) {
+		cr_assert_str_eq(read_all(&s), "1 2 ");
+		cr_assert(s.wrong == 0 && s.torn == image.len - image.at[2], "%zu %zu", s.wrong, s.torn);
+	}
+}
+
+Test(spool, a_flipped_bit_costs_one_record)
+{
+	struct segment_reader s;
+
+	make_image(3);
+	for (size_t i = image.at[1]; i < image.at[2]; i++) {
+		image.bytes[i] ^= 4;
+		cr_assert_str_eq(read_all(&s), "1 3 ", "bit in byte %zu", i - image.at[1]);
+		cr_assert_eq(s.wrong, 1);
+		image.bytes[i] ^= 4;
+	}
+}
+
+Test(spool, a_record_inside_a_message_is_not_read)
+{
+	struct segment_reader s;
+	struct record r = example(9), outer = example(1);
+	char inner[200];
+
+	make_image(0);
+	record_write(inner, &r, SALT + 1); /* a stranger does not know the salt */
+	outer.message = (struct slice){inner, record_size(&r)};
+	record_write(image.bytes + image.len, &outer, SALT);
+	image.len += record_size(&outer);
+	image.count = 1;
+	put_record();
+	image.bytes[SEGMENT_HEAD + 30] ^= 1;
+	cr_assert_str_eq(read_all(&s), "2 ");
+}
+
+Test(spool, a_file_that_is_no_segment_or_cannot_be_read_is_told_apart)
+{
+	struct segment_reader s = {.read = read_image};
+	struct record r;
+
+	make_image(1);
+	image.bytes[3] ^= 1;
+	cr_assert_eq(segment_open(&s), SEGMENT_FAILED);
+	cr_assert_eq(s.error, 0);
+	segment_close(&s);
+	make_image(1);
+	image.len = SEGMENT_HEAD - 1;
+	s = (struct segment_reader){.read = read_image};
+	cr_assert_eq(segment_open(&s), SEGMENT_END);
+	segment_close(&s);
+	make_image(1);
+	image.len = SEGMENT_HEAD;
+	s = (struct segment_reader){.read = read_image};
+	cr_assert_eq(segment_open(&s), SEGMENT_RECORD);
+	image.error = EIO;
+	cr_assert_eq(segment_next(&s, &r), SEGMENT_FAILED);
+	cr_assert_eq(s.error, EIO);
+	segment_close(&s);
+}
+
+/* --- a directory --- */
+
+static uv_loop_t loop;
+static struct spool *spool;
+static char dir[64];
+static struct {
+	uint64_t written, failed, lost;
+	char back[2000]; /* the ordinals that came back */
+	struct spool_segment *segments[300];
+	bool is_synced, is_closed;
+} seen;
+
+static void on_written(void *arg, uint64_t last, bool is_written)
+{
+	(void)arg;
+	*(is_written ? &seen.written : &seen.failed) = last;
+}
+
+static void on_record(void *arg, struct spool_segment *segment, const struct record *r)
+{
+	(void)arg;
+	seen.segments[r->ordinal] = segment;
+	sprintf(seen.back + strlen(seen.back), "%llu ", (unsigned long long)r->ordinal);
+}
+
+static void on_lost(void *arg, uint64_t events)
+{
+	(void)arg;
+	seen.lost += events;
+}
+
+static void on_synced(void *arg)
+{
+	(void)arg;
+	seen.is_synced = true;
+}
+
+static void on_closed(void *arg)
+{
+	(void)arg;
+	seen.is_closed = true;
+}
+
+static void open_spool(uint64_t most)
+{
+	const struct spool_callbacks on = {on_written, on_record, on_lost, NULL};
+	char error[200];
+
+	memset(&seen, 0, sizeof(seen));
+	uv_loop_init(&loop);
+	spool = spool_open(&loop, dir, most, 5, error, sizeof(error));
+	cr_assert(spool, "%s", error);
+	spool_listen(spool, &on);
+}
+
+static void make_dir(void)
+{
+	strcpy(dir, "/tmp/wsonce-spool-XXXXXX");
+	cr_assert(mkdtemp(dir));
+	strcat(dir, "/spool");
+}
+
+static int count_files(const char *ending)
+{
+	DIR *d = opendir(dir);
+	int n = 0;
+
+	for (struct dirent *e; d && (e = readdir(d));)
+		n += strlen(e->d_name) > strlen(ending) &&
+		     strcmp(e->d_name + strlen(e->d_name) - strlen(ending), ending) == 0;
+	if (d)
+		closedir(d);
+	return n;
+}
+
+/* A fixed wait would be too long or too short. */
+#define wait_for(what) \
+	do { \
+		uv_update_time(&loop); \
+		for (uint64_t end_ = uv_now(&loop) + 10000; !(what) && uv_now(&loop) < end_;) { \
+			uv_run(&loop, UV_RUN_NOWAIT); \
+			usleep(200); \
+		} \
+		cr_assert(what); \
+	} while (0)
+
+static void close_spool(void)
+{
+	spool_close(spool, on_closed, NULL);
+	wait_for(seen.is_closed);
+	loop_end(&loop);
+}
+
+static void remove_dir(void)
+{
+	char command[100];
+
+	snprintf(command, sizeof(command), "rm -rf %.*s", (int)strlen(dir) - 6, dir);
+	cr_assert_eq(system(command), 0);
+}
+
+TestSuite(spooled, .init = make_dir, .fini = remove_dir);
+
+/* Appends that many records and waits until they are written. */
+static void append(int n)
+{
+	struct record r;
+
+	for (int i = 0; i < n; i++) {
+		struct spool_segment *segment;
+
+		r = example(0);
+		segment = spool_append(spool, &r);
+		seen.segments[r.ordinal] = segment;
+	}
+	spool_flush(spool);
+	wait_for(seen.written == r.ordinal);
+}
+
+Test(spooled, what_has_settled_leaves_no_file)
+{
+	struct stat st;
+
+	open_spool(1 << 30);
+	cr_assert_eq(stat(dir, &st), 0);
+	cr_assert_eq(st.st_mode & 0777, 0700);
+	append(3);
+	cr_assert_eq(count_files(".segment"), 1);
+	cr_assert_eq(spool_view(spool).events, 3);
+	for (int i = 1; i <= 3; i++)
+		spool_settle(spool, seen.segments[i]);
+	close_spool();
+	cr_assert_eq(count_files(".segment"), 0);
+}
+
+Test(spooled, what_left_memory_comes_back_in_order_and_once)
+{
+	open_spool(1 << 30);
+	append(10);
+	for (int i = 10; i > 4; i--)
+		spool_put_away(seen.segments[i], (uint64_t)i);
+	cr_assert_eq(spool_view(spool).away, 6);
+	wait_for((spool_read(spool, 100), !spool_view(spool).away));
+	cr_assert_str_eq(seen.back, "5 6 7 8 9 10 ");
+	spool_put_away(seen.segments[5], 5); /* behind where it was read last */
+	wait_for((spool_read(spool, 100), !spool_view(spool).away));
+	cr_assert_str_eq(seen.back, "5 6 7 8 9 10 5 ");
+	close_spool();
+	cr_assert_eq(seen.lost, 0);
+}
+
+Test(spooled, another_process_finds_what_had_not_settled)
+{
+	open_spool(1 << 30);
+	append(3);
+	close_spool();
+	open_spool(1 << 30);
+	cr_assert_eq(spool_view(spool).events, 3);
+	cr_assert_eq(spool_view(spool).oldest_us, 1700000000000001);
+	append(1); /* its ordinal is a new one */
+	cr_assert_eq(seen.written, 4);
+	spool_read(spool, 1 << 20);
+	wait_for(!spool_view(spool).away);
+	cr_assert_str_eq(seen.back, "1 2 3 ");
+	for (int i = 1; i <= 4; i++)
+		spool_settle(spool, seen.segments[i]);
+	close_spool();
+	cr_assert_eq(count_files(".segment"), 0);
+}
+
+static void damage(off_t at)
+{
+	char path[200];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/" SEGMENT_NAME, dir, 1ull);
+	fd = open(path, O_RDWR);
+	cr_assert_eq(pwrite(fd, "\xff\xff", 2, at), 2);
+	close(fd);
+}
+
+Test(spooled, a_damaged_record_is_skipped_and_the_file_is_kept)
+{
+	open_spool(1 << 30);
+	append(3);
+	close_spool();
+	damage(SEGMENT_HEAD + 20);
+	open_spool(1 << 30);
+	spool_read(spool, 1 << 20);
+	wait_for(seen.lost == 1);
+	cr_assert_str_eq(seen.back, "2 3 ");
+	spool_settle(spool, seen.segments[2]);
+	spool_settle(spool, seen.segments[3]);
+	close_spool();
+	cr_assert_eq(count_files(".segment"), 0);
+	cr_assert_eq(count_files(".bad"), 1);
+}
+
+Test(spooled, the_second_process_on_a_directory_is_refused)
+{
+	char error[200];
+
+	open_spool(1 << 30);
+	cr_assert_null(spool_open(&loop, dir, 1, 5, error, sizeof(error)));
+	cr_assert(strstr(error, "another process uses it"), "%s", error);
+	close_spool();
+}
+
+Test(spooled, a_directory_that_vanishes_is_done_without)
+{
+	char moved[100];
+
+	snprintf(moved, sizeof(moved), "%s-away", dir);
+	open_spool(1 << 30);
+	cr_assert_eq(rename(dir, moved), 0);
+	cr_assert(spool_can_take(spool));
+	spool_append(spool, &(struct record){.message = slice("{}")});
+	spool_flush(spool);
+	wait_for(seen.failed == 1);
+	cr_assert_not(spool_can_take(spool));
+	cr_assert(spool_view(spool).reason);
+	close_spool();
+}
+
+Test(spooled, a_full_spool_takes_no_more_until_segments_have_gone)
+{
+	open_spool(1000);
+	cr_assert(spool_can_take(spool));
+	append(20);
+	cr_assert_not(spool_can_take(spool));
+	cr_assert(spool_is_out(spool));
+	for (int i = 1; i <= 20; i++)
+		spool_settle(spool, seen.segments[i]);
+	wait_for((spool_flush(spool), spool_can_take(spool))); /* a second of idleness ends the segment */
+	close_spool();
+}
+
+Test(spooled, what_was_appended_before_a_sync_is_on_disk)
+{
+	open_spool(1 << 30);
+	spool_append(spool, &(struct record){.message = slice("{}")});
+	spool_sync(spool, on_synced, NULL);
+	wait_for(seen.is_synced);
+	cr_assert_eq(seen.written, 1);
+	close_spool();
+}
