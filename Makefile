@@ -63,7 +63,7 @@ SIMULATED := $(patsubst %.c,$B/simulated/%.o,$(filter-out %/duplicates.c %/cance
 	$(patsubst %,listener/intake/%.c,lateness ledger sequence_gaps profiled profiles) $(wildcard listener/feed/*.c listener/config/profile*.c) \
 	$(patsubst %,listener/base/%.c,arena backoff counters crc32c file json json_scan json_write log_spell memory nearest poll quantity resolve secret slab sort_key text timestamp url))
 SIMULATION := $(call objects,$(wildcard tests/simulation/*.c))
-FUZZERS := $(addprefix $B/,envelope ack admin feed deflate producer redis webhook replay timestamp profile)
+FUZZERS := $(addprefix $B/,envelope ack admin feed deflate producer redis webhook replay spool timestamp profile)
 
 all: ## build everything; installs nothing
 	@demo/deps libraries $(LIBS)
@@ -261,6 +261,7 @@ $B/webhook: $(MODULES)
 $B/replay: $(patsubst %,$B/listener/%.o,commands/ndjson commands/checkpoint base/log base/memory base/text)
 $B/profile: $(filter $B/listener/feed/% $B/listener/config/profile%,$(MODULES)) $(patsubst %,$B/listener/base/%.o,arena file json json_scan json_write keyed log memory nearest secret sort_key text timestamp url)
 $B/deflate: $(patsubst %,$B/listener/%.o,net/deflate base/log base/memory)
+$B/spool: $(patsubst %,$B/listener/%.o,base/crc32c base/log base/memory spool/record spool/segment)
 $B/timestamp: $(patsubst %,$B/listener/base/%.o,quantity timestamp)
 
 # The simulator has no files.
