@@ -6,8 +6,10 @@
 #define EVENTS     200
 
 static json_t *told;
-static struct feed *feed;
 static struct listener *fleet[3];
+
+/* Other URLs of one feed, so that what its lines hear can differ. */
+static struct feed *mirrors[3];
 
 static void start_fleet(const char *redis)
 {
@@ -15,29 +17,35 @@ static void start_fleet(const char *redis)
 
 	bench_open();
 	options.database = db;
-	feed = feed_new();
-	for (int i = 0; i < 3; i++)
-		fleet[i] = listener_start(&options, "--source feed=%s --instance-id line-%d", feed_url(feed), i);
+	for (int i = 0; i < 3; i++) {
+		mirrors[i] = feed_new();
+		fleet[i] = listener_start(&options, "--source feed=%s --instance-id line-%d", feed_url(mirrors[i]), i);
+	}
 	for (int i = 0; i < 3; i++)
 		listener_wait_ready(fleet[i]);
-	cr_assert(feed_wait_clients(feed, 3, SETTLED_MS));
+	for (int i = 0; i < 3; i++)
+		cr_assert(feed_wait_clients(mirrors[i], 1, SETTLED_MS));
 }
 
-static bool have_settled(int from)
+/* Has each line settled its copies, but for those that it lost? */
+static bool have_settled(const int *lost)
 {
-	for (int i = from; i < 3; i++)
+	for (int i = 0; i < 3; i++)
 		if (listener_metric(fleet[i], "wsonce_persisted_total") +
 			    listener_metric(fleet[i], "wsonce_duplicates_total") <
-		    EVENTS)
+		    EVENTS - lost[i])
 			return false;
 	return true;
 }
 
-static void send_events(int from)
+/* Of line i, the first lost[i] events of every third are lost. */
+static void send_events(const int lost[3])
 {
-	for (int i = 0; i < EVENTS; i++)
-		feed_sendf(feed, "{\"event_id\":\"e-%d\"}", i);
-	cr_assert(wait_until(have_settled(from), SETTLED_MS));
+	for (int n = 0; n < EVENTS; n++)
+		for (int i = 0; i < 3; i++)
+			if (n % 3 != i || n / 3 >= lost[i])
+				feed_sendf(mirrors[i], "{\"event_id\":\"e-%d\"}", n);
+	cr_assert(wait_until(have_settled(lost), SETTLED_MS));
 }
 
 static void stop(int from)
@@ -77,7 +85,7 @@ static long sum(const char *columns)
 Test(lines, three_that_hear_the_same_are_verified)
 {
 	start_fleet(NULL);
-	send_events(0);
+	send_events((const int[]){0, 0, 0});
 	stop(0);
 	cr_assert_eq(sum("received"), 3 * EVENTS);
 	cr_assert_eq(sum("stored"), EVENTS);
@@ -97,11 +105,31 @@ Test(lines, three_that_hear_the_same_are_verified)
 	cr_assert_eq(ask("--source other"), 2, "nothing is known of it");
 }
 
+/* The others stored what a line lost. */
+Test(lines, losses_of_single_lines_are_told_to_the_event)
+{
+	static const int lost[] = {5, 0, 11};
+	const json_t *minute, *line;
+	long missing[3] = {0};
+	size_t i, k;
+
+	start_fleet(NULL);
+	send_events(lost);
+	stop(0);
+	cr_assert_eq(sum("stored"), EVENTS);
+	cr_assert_eq(ask(""), 1);
+	json_array_foreach(json_object_get(json_array_get(json_object_get(told, "sources"), 0), "minutes"), i, minute)
+		json_array_foreach(json_object_get(minute, "lines"), k, line) missing[k] +=
+		(long)json_integer_value(json_object_get(line, "missing"));
+	for (k = 0; k < 3; k++)
+		cr_assert_eq(missing[k], lost[k], "line %zu", k);
+}
+
 /* Nobody can say in which minute a copy belongs that settles through the store. */
 Test(lines, without_redis_nothing_is_verified)
 {
 	start_fleet("none");
-	send_events(0);
+	send_events((const int[]){0, 0, 0});
 	stop(0);
 	cr_assert_eq(sum("stored"), EVENTS);
 	cr_assert_gt(sum("unknown"), 0);
@@ -113,7 +141,7 @@ Test(lines, without_redis_nothing_is_verified)
 Test(lines, a_kill_of_a_listener_leaves_the_minutes_covered)
 {
 	start_fleet(NULL);
-	send_events(0);
+	send_events((const int[]){0, 0, 0});
 	process_signal(listener_process(fleet[0]), SIGKILL);
 	stop(1);
 	database_exec(db, "DELETE FROM line_minutes WHERE listener LIKE 'line-0.%%'");
