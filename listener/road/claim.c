@@ -221,17 +221,15 @@ static bool is_believed(struct claim *c, const struct event *ev, const struct re
 
 /* A mark of another epoch may not be true any more. A dead mark of another message with the same id says nothing
  * of ev. */
-static enum claim_result read_mark(const struct claim *c, const struct mark *mark, struct event *ev)
+static enum claim_result read_mark(const struct claim *c, const struct mark *mark, const struct event *ev)
 {
 	if (!c->epoch)
 		return CLAIM_UNKNOWN;
 	counters.marks_past += mark->epoch != c->epoch;
 	if (mark->epoch != c->epoch)
 		return CLAIM_ABSENT;
-	if (!mark->is_dead) {
-		ev->won_ms = (int64_t)mark->minute * MINUTE_MS;
+	if (!mark->is_dead)
 		return CLAIM_DONE;
-	}
 	return mark->digest == event_digest_head(ev) ? CLAIM_DEAD : CLAIM_ABSENT;
 }
 
@@ -240,12 +238,16 @@ static enum claim_result read_mark(const struct claim *c, const struct mark *mar
 static enum claim_result read_value(struct claim *c, struct event *ev, const struct redis_reply *value)
 {
 	size_t len = (size_t)value->len;
+	enum claim_result result;
 	struct mark mark;
 
 	if (value->type != REPLY_STRING && value->type != REPLY_STATUS)
 		return CLAIM_UNKNOWN;
-	if (mark_read(&mark, value->str, len))
-		return is_believed(c, ev, value) ? read_mark(c, &mark, ev) : CLAIM_ABSENT;
+	if (mark_read(&mark, value->str, len)) {
+		result = is_believed(c, ev, value) ? read_mark(c, &mark, ev) : CLAIM_ABSENT;
+		ev->won_ms = result == CLAIM_DONE ? (int64_t)mark.minute * MINUTE_MS : 0;
+		return result;
+	}
 	if (len <= c->owner_len || memcmp(value->str, c->owner, c->owner_len) != 0)
 		return CLAIM_OTHER;
 	ev->claim_ms = value_ms(value);
