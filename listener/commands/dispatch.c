@@ -324,7 +324,7 @@ static int run_family(int argc, char **argv)
 		return STATUS_FINE;
 	}
 	if (argc > 1)
-		dispatch_fail("unknown action \"%.80s\" of %s%s; see wsonce %s --help", argv[1], argv[0],
+		dispatch_fail("unknown action \"%.80s\" of %s%s (see wsonce %s --help)", argv[1], argv[0],
 			      ask_meant(argv[0], argv[1]), argv[0]);
 	else
 		dispatch_fail("%s needs an action; see wsonce %s --help", argv[0], argv[0]);

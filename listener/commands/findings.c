@@ -40,6 +40,14 @@ static bool has_certificates(const char *path)
 	return trust;
 }
 
+/* What the users that a file is not for may do with it, by its mode. */
+static const char *rights_of_others(mode_t mode)
+{
+	bool may_read = mode & S_IROTH, may_change = mode & (S_IWGRP | S_IWOTH);
+
+	return may_read && may_change ? "read and change" : may_change ? "change" : may_read ? "read" : "run";
+}
+
 /* is_secret: others must not be able to read the file. */
 static void look_at(struct findings *f, const char *flag, const char *path, bool is_secret)
 {
@@ -51,8 +59,8 @@ static void look_at(struct findings *f, const char *flag, const char *path, bool
 	if (stat(path, &file) || access(path, R_OK))
 		finding(f, FINDING_WRONG, flag, "%s cannot be read: %s", path, strerror(errno));
 	else if (is_secret && file.st_mode & (S_IRWXO | S_IWGRP))
-		finding(f, FINDING_WARNING, flag, "%s has mode %03o: others may read or change it: chmod 640 %s", path,
-			(unsigned int)file.st_mode & 0777, path);
+		finding(f, FINDING_WARNING, flag, "%s has mode %03o: other users may %s it; chmod 640 %s", path,
+			(unsigned int)file.st_mode & 0777, rights_of_others(file.st_mode), path);
 	else if (strcmp(end, "ca") == 0 && !has_certificates(path))
 		finding(f, FINDING_WRONG, flag, "%s holds no certificates (PEM)", path);
 	else

@@ -64,7 +64,7 @@ static void print_outcome(struct retry *r, int64_t id, const char *outcome, cons
 						 json_out_string(why)));
 	} else if (why) {
 		progress_clear();
-		printf("%" PRId64 " %s: ", id, outcome);
+		printf("letter %" PRId64 " was %s: ", id, outcome);
 		json_out_text(why, strlen(why), true);
 		putchar('\n');
 	}

@@ -636,7 +636,7 @@ static int read_member(struct reader *r, const char *key, const json_t *value)
 	if (strcmp(key, "ingest-profile") == 0 && json_is_object(value))
 		return read_ingest_profile(r, value);
 	if (!s || strcmp(key, "config") == 0) {
-		snprintf(r->error, r->error_size, "%.100s in %.200s: no such setting%s; see wsonce listen --help", key,
+		snprintf(r->error, r->error_size, "%.100s in %.200s: no such setting%s (see wsonce listen --help)", key,
 			 r->config->file, ask_meant(key, strlen(key), "listen", ""));
 		return -1;
 	}
@@ -745,7 +745,7 @@ static int each_flag(struct reader *r, int argc, char **argv,
 		n = strcspn(name, "=");
 		s = setting_find(name, n);
 		if (!s || !setting_is_of(s, r->command)) {
-			snprintf(r->error, r->error_size, "unknown option --%.*s%s; see wsonce %s --help",
+			snprintf(r->error, r->error_size, "unknown option --%.*s%s (see wsonce %s --help)",
 				 (int)(n < 80 ? n : 80), name, ask_meant(name, n, r->command, "--"), r->command);
 			return -1;
 		}

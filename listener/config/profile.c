@@ -375,7 +375,7 @@ static int read_object(struct profile_reader *r, struct key_table t, const char 
 	json_t *member;
 
 	if (!json_is_object(value))
-		return profile_fail(r, "must be an object");
+		return profile_fail(r, "must be an object, such as {\"%s\": ...}", t.keys[0].name);
 	json_object_foreach((json_t *)value, name, member)
 	{
 		size_t i = 0;
@@ -561,6 +561,9 @@ static int read_idle(struct profile_reader *r, const struct key *k, const json_t
 
 	if (json_is_number(value))
 		return read_seconds(r, k, value, &p->idle_timeout.ms);
+	if (!json_is_object(value))
+		return profile_fail(r, "must be a number of seconds, such as 10, or an object with var, unit, factor "
+				       "and default_s");
 	if (read_object(r, TABLE(idle_keys), "idle_timeout", value, p))
 		return -1;
 	return p->idle_timeout.var ? 0 : profile_fail(r, "var is missing");

@@ -227,12 +227,22 @@ static const char *next_variable(const void *ctx, size_t i)
 	return at ? json_object_iter_key(at) : NULL;
 }
 
+/* Environment variables are usually in capital letters, those of profiles are not. */
+static bool is_in_capitals(const char *word)
+{
+	return *word && !word[strspn(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")];
+}
+
 int profile_check_variable(struct profile_reader *r, const char *name, size_t len)
 {
 	char *word = memory_strndup(name, len);
 	int result = 0;
 
-	if (!json_object_get(r->variables, word))
+	if (!json_object_get(r->variables, word) && is_in_capitals(word))
+		result = profile_doubt(
+			r, "nothing sets a variable \"%.60s\"; a variable of the environment is ${env:%.60s}", word,
+			word);
+	else if (!json_object_get(r->variables, word))
 		result = profile_doubt(r, "nothing sets a variable \"%.60s\"%s", word,
 				       profile_meant(word, next_variable, r->variables));
 	free(word);

@@ -45,11 +45,28 @@ static bool read_duration(enum value_type type, const char *text, int64_t *value
 	return true;
 }
 
+/* Writes the usual durations that the setting may have, such as "5, 30s, 5m or 12h". Returns text. */
+static const char *print_examples(const struct value_form *f, char *text, size_t size)
+{
+	static const char *const usual[] = {"30d", "12h", "5m", "30s", "5", "250ms"};
+	char rest[60] = "";
+	int64_t value;
+
+	*text = '\0';
+	for (size_t i = 0; i < sizeof(usual) / sizeof(usual[0]); i++) {
+		if (!read_duration(f->type, usual[i], &value) || value < f->lowest || value > f->highest)
+			continue;
+		snprintf(text, size, "%s%s%s", usual[i], !*rest ? "" : strchr(rest, ' ') ? ", " : " or ", rest);
+		snprintf(rest, sizeof(rest), "%s", text);
+	}
+	return text;
+}
+
 static const char *find_number_fault(const struct value_form *f, const char *text, int64_t *value)
 {
 	static char fault[120];
 	bool is_duration = f->type == VALUE_SECONDS || f->type == VALUE_MS;
-	char lowest[30], highest[30];
+	char lowest[30], highest[30], examples[60];
 
 	if ((is_duration              ? read_duration(f->type, text, value)
 	     : f->type == VALUE_BYTES ? quantity_bytes(text, value)
@@ -57,9 +74,10 @@ static const char *find_number_fault(const struct value_form *f, const char *tex
 	    *value >= f->lowest && *value <= f->highest)
 		return NULL;
 	if (is_duration)
-		snprintf(fault, sizeof(fault), "is not a duration from %s to %s, such as 30, 30s, 5m, 12h or 30d",
+		snprintf(fault, sizeof(fault), "is not a duration from %s to %s, such as %s",
 			 quantity_print_duration(f->lowest * unit_us(f->type), lowest, sizeof(lowest)),
-			 quantity_print_duration(f->highest * unit_us(f->type), highest, sizeof(highest)));
+			 quantity_print_duration(f->highest * unit_us(f->type), highest, sizeof(highest)),
+			 print_examples(f, examples, sizeof(examples)));
 	else
 		snprintf(fault, sizeof(fault), "is not a number from %lld to %lld%s", (long long)f->lowest,
 			 (long long)f->highest, f->type == VALUE_BYTES ? ", such as 65536, 64K or 64MiB" : "");

@@ -26,7 +26,8 @@ static struct {
 	struct reason reasons[REASONS];
 	uint64_t count;      /* messages since since_ms */
 	int64_t since_ms;    /* loop clock */
-	uint64_t stored;     /* stored_count() at since_ms */
+	uint64_t persisted;  /* counters.persisted at since_ms */
+	uint64_t duplicates; /* counters.duplicates at since_ms */
 	int64_t told_ms;     /* loop clock, the last log line; 0 if none */
 	uint64_t run;        /* messages since an event was last stored */
 	uint64_t run_stored; /* stored_count() at that time */
@@ -113,23 +114,25 @@ static void begin(int64_t now_ms)
 	memset(rejected.reasons, 0, sizeof(rejected.reasons));
 	rejected.count = 0;
 	rejected.since_ms = now_ms;
-	rejected.stored = stored_count();
+	rejected.persisted = counters.persisted;
+	rejected.duplicates = counters.duplicates;
 }
 
 void rejected_watch(int64_t now_ms)
 {
 	const struct reason *r = find_commonest();
-	uint64_t stored = stored_count() - rejected.stored;
+	uint64_t stored = counters.persisted - rejected.persisted;
+	uint64_t duplicates = counters.duplicates - rejected.duplicates;
 
 	if (!rejected.count && now_ms - rejected.since_ms >= AGAIN_MS)
 		begin(now_ms);
 	if (!rejected.count || (rejected.told_ms && now_ms - rejected.told_ms < AGAIN_MS))
 		return;
-	log_write(stored ? LOG_INFO : LOG_WARN,
-		  stored ? "some messages became dead letters" : "all messages became dead letters",
-		  "dead_letters=%llu stored=%llu commonest=%llu reason=%s example=%s",
-		  (unsigned long long)rejected.count, (unsigned long long)stored, (unsigned long long)r->count, r->text,
-		  r->example);
+	log_write(stored || duplicates ? LOG_INFO : LOG_WARN,
+		  stored || duplicates ? "some messages became dead letters" : "all messages became dead letters",
+		  "dead_letters=%llu stored=%llu duplicates=%llu commonest=%llu reason=%s example=%s",
+		  (unsigned long long)rejected.count, (unsigned long long)stored, (unsigned long long)duplicates,
+		  (unsigned long long)r->count, r->text, r->example);
 	rejected.told_ms = now_ms;
 	begin(now_ms);
 }

@@ -239,11 +239,19 @@ Test(check, files_that_others_may_read_and_misspelt_variables_are_warned_of)
 	cr_assert_eq(chmod(file, 0644), 0);
 	expect(0, "WSONCE_CLAIM_TLT is not a setting; did you mean WSONCE_CLAIM_TTL?", env,
 	       suite_text("config lint --config %s", file));
-	expect(0, "has mode 644: others may read or change it", env, suite_text("config lint --config %s", file));
+	expect(0, "has mode 644: other users may read it; chmod 640 /", env,
+	       suite_text("config lint --config %s", file));
+	cr_assert_eq(chmod(file, 0666), 0);
+	expect(0, "has mode 666: other users may read and change it; chmod 640 /", env,
+	       suite_text("config lint --config %s", file));
+	cr_assert_eq(chmod(file, 0660), 0);
+	expect(0, "has mode 660: other users may change it; chmod 640 /", env,
+	       suite_text("config lint --config %s", file));
 	cr_assert_eq(chmod(file, 0600), 0);
 	expect(0, "ok       config         /", env, suite_text("config lint --config %s", file));
 	file = suite_file("misspelt.json", "{\"ingets\": \"127.0.0.1:0\"}");
-	expect(2, "no such setting; did you mean ingest?", NULL, suite_text("config lint --config %s", file));
+	expect(2, "no such setting; did you mean ingest? (see wsonce listen --help)", NULL,
+	       suite_text("config lint --config %s", file));
 }
 
 Test(check, files_of_authorities_hold_certificates)
@@ -313,10 +321,12 @@ Test(check, settings_are_printed_with_where_they_come_from_and_without_secrets)
 
 Test(check, words_that_are_none_are_answered_by_the_nearest)
 {
-	expect(2, "unknown command \"statsu\"; did you mean status?", NULL, "statsu");
-	expect(2, "unknown command \"xyz\"; see", NULL, "xyz");
-	expect(2, "unknown action \"lst\" of dead-letters; did you mean list?", NULL, "dead-letters lst");
-	expect(2, "unknown option --sorce; did you mean --source?", NULL, "listen --sorce ws://h");
+	expect(2, "unknown command \"statsu\"; did you mean status? (see wsonce --help)", NULL, "statsu");
+	expect(2, "unknown command \"xyz\" (see wsonce --help)", NULL, "xyz");
+	expect(2, "unknown action \"lst\" of dead-letters; did you mean list? (see wsonce dead-letters --help)", NULL,
+	       "dead-letters lst");
+	expect(2, "unknown option --sorce; did you mean --source? (see wsonce listen --help)", NULL,
+	       "listen --sorce ws://h");
 	expect(0, "usage: wsonce explain EVENT_ID", NULL, "help explain");
 	expect(0, "usage: wsonce listen", NULL, "help listen");
 	expect(0, "usage: wsonce dead-letters list", NULL, "dead-letters list -h");

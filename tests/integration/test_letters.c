@@ -194,7 +194,7 @@ Test(letters, what_is_refused_again_stays_with_its_new_reason_and_count, .init =
 {
 	dead_letter_by_fleet();
 	database_exec(db, "UPDATE dead_letters SET reason = 'an older reason', seen = 5");
-	run_expect(db, 1, "1 rejected: not bad-1 (P0001)", "dead-letters retry 1 --max-attempts 1");
+	run_expect(db, 1, "letter 1 was rejected: not bad-1 (P0001)", "dead-letters retry 1 --max-attempts 1");
 	cr_assert_eq(letters("resolved_at IS NULL AND reason = 'not bad-1 (P0001)' AND seen = 6"), 1);
 	cr_assert_eq(letters("true"), 1);
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), 0);
@@ -247,7 +247,8 @@ Test(letters, frame_that_its_profile_cannot_read_is_not_fed_by_the_pointers, .in
 {
 	dead_letter("NULL", "x", "'{\"event_id\":\"of another feed\"}'");
 	database_exec(db, "UPDATE dead_letters SET source = 'kraken'");
-	run_expect(db, 1, "1 skipped: it is a frame of a feed that its profile could not read", "dead-letters retry 1");
+	run_expect(db, 1, "letter 1 was skipped: it is a frame of a feed that its profile could not read",
+		   "dead-letters retry 1");
 	cr_assert(is_open(1));
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), 0);
 }
@@ -302,7 +303,7 @@ Test(letters, what_is_discarded_while_a_retry_runs_is_not_stored_by_it, .init = 
 	claims_put(redisd_shared(), "x", "somebody@1", 1);
 	cr_assert_eq(process_wait(p, 2 * SETTLED_MS), 1, "%s", process_last_words(p));
 	char *output = process_output(p);
-	cr_assert(strstr(output, "20 skipped: it is no longer open"), "%s", output);
+	cr_assert(strstr(output, "letter 20 was skipped: it is no longer open"), "%s", output);
 	cr_assert(strstr(output, "persisted 1, duplicates 17, rejected again 0, skipped 2\n"), "%s", output);
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE event_id = 'y'"), 0);
 	cr_assert_eq(letters("resolution = 'discarded'"), 2);

@@ -49,6 +49,13 @@ static const struct {
 	{WITH("\"close_policy\": {\"99\": \"fatal\"}"),
 	 "p.json, line 2, close_policy: \"99\" is not a close code or a range "
 	 "such as 4000-4099"},
+	{WITH("\"idle_timeout_s\": \"10s\""),
+	 "p.json, line 2, idle_timeout_s: must be a number of seconds, such as 10, or an object with var, unit, factor "
+	 "and default_s"},
+	{WITH("\"backoff\": 3"), "p.json, line 2, backoff: must be an object, such as {\"min_ms\": ...}"},
+	{WITH("\"on_open\": [\"${TIDE_TOKEN}\"]"),
+	 "doubt p.json, line 2, on_open[0]: nothing sets a variable \"TIDE_TOKEN\"; a variable of the environment is "
+	 "${env:TIDE_TOKEN}"},
 	{WITH("\"default\": \"event\""), "p.json, line 1: id is missing: default is event, which needs one"},
 	{WITH("\"tokens\": 1"),
 	 "p.json, line 2, tokens: must be an object of names, each with its token, or an array of "

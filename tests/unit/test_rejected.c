@@ -50,17 +50,20 @@ Test(rejected, the_commonest_reason_is_told_with_an_example)
 	note("common", "the first");
 	note("common", "the second");
 	rejected_watch(101000);
-	cr_assert(strstr(logged(), "level=warn event=\"all messages became dead letters\" dead_letters=3 stored=0 "
-				   "commonest=2 reason=common example=\"the first\"\n"),
+	cr_assert(strstr(logged(),
+			 "level=warn event=\"all messages became dead letters\" dead_letters=3 stored=0 duplicates=0 "
+			 "commonest=2 reason=common example=\"the first\"\n"),
 		  "%s", lines);
 }
 
 Test(rejected, it_is_no_warning_where_others_are_stored)
 {
 	counters.persisted += 7;
+	counters.duplicates += 2;
 	note("odd", "x");
 	rejected_watch(101000);
-	cr_assert(strstr(logged(), "level=info event=\"some messages became dead letters\" dead_letters=1 stored=7"),
+	cr_assert(strstr(logged(), "level=info event=\"some messages became dead letters\" dead_letters=1 stored=7 "
+				   "duplicates=2 "),
 		  "%s", lines);
 }
 
