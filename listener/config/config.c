@@ -43,11 +43,11 @@
 
 static const struct setting settings[] = {
 	TEXT("source", "WSONCE_SOURCE", VALUE_URLS, sources, "[NAME=]URL", NULL,
-	     "ws:// or wss:// feed to dial, and its name in log, status and metrics; repeatable (comma separated in "
-	     "the environment)"),
+	     "ws:// or wss:// feed to dial, and its name in log, status and metrics; repeatable (WSONCE_SOURCE "
+	     "takes several, separated by commas)"),
 	TEXT("feed", "WSONCE_FEED", VALUE_FEEDS, feed_specs, "NAME", NULL,
 	     "listen to the feed of a shipped profile, NAME or NAME?var=value&... (wsonce profile list shows them); "
-	     "repeatable (blank separated in the environment)"),
+	     "repeatable (WSONCE_FEED takes several, separated by blanks)"),
 	TEXT("source-file", "WSONCE_SOURCE_FILE", VALUE_FILE_OF, sources, "FILE", NULL,
 	     "read --source from the lines of FILE, to keep secrets in URLs off the command line"),
 	TEXT("feed-file", "WSONCE_FEED_FILE", VALUE_FILE_OF, feed_specs, "FILE", NULL,
