@@ -38,6 +38,7 @@ extern const struct subcommand purge_command;
 extern const struct subcommand reload_command;
 extern const struct subcommand replay_command;
 extern const struct subcommand schema_command;
+extern const struct subcommand spool_command;
 extern const struct subcommand stats_duplicates;
 extern const struct subcommand status_command;
 extern const struct subcommand try_command;
@@ -61,6 +62,7 @@ static const struct subcommand *const commands[] = {
 	&dead_letters_reopen,
 	&audit_command,
 	&replay_command,
+	&spool_command,
 	&purge_command,
 	&stats_duplicates,
 	&schema_command,

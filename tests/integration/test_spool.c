@@ -236,6 +236,29 @@ Test(spool, a_second_process_on_the_directory_is_refused, .timeout = 60)
 		  process_last_words(listener_process(l)));
 }
 
+/* On another machine, for example. */
+Test(spool, what_is_exported_can_be_replayed_and_then_dropped, .timeout = 120)
+{
+	struct run run;
+
+	start(1, NULL, "--drain-timeout 1");
+	postgres_stop(postgres);
+	fleet_send(&fleet, 50);
+	cr_assert(wait_until(are_on_disk(50), WHOLE_MS));
+	run = run_in(NULL, suite_text("spool %s drop", suite_path("base/spool-0")));
+	cr_assert_eq(run.status, 1, "a listener uses it");
+	cr_assert_eq(listener_stop(fleet.listeners[0]), 0);
+	run = run_in(NULL, suite_text("spool %s list", suite_path("base/spool-0")));
+	cr_assert(run.status == 0 && strstr(run.output, "50 events in 1 segments, "), "%s%s", run.output, run.errors);
+	run = run_in(NULL, suite_text("spool %s export", suite_path("base/spool-0")));
+	cr_assert_eq(run.status, 0);
+	postgres_start(postgres);
+	run_expect(fleet.rows, 0, "replayed 50: persisted 50", "replay %s", suite_file("export", run.output));
+	run = run_in(NULL, suite_text("spool %s drop", suite_path("base/spool-0")));
+	cr_assert(run.status == 0 && strstr(run.output, "dropped 50 events"), "%s%s", run.output, run.errors);
+	cr_assert_not(has_segments(0));
+}
+
 /* It would be the same disk. */
 Test(spool, it_is_refused_with_sqlite)
 {
