@@ -10,7 +10,7 @@
 #include "base/memory.h"
 #include "road/pipeline_inside.h"
 
-#define READ_MOST (4u << 20) /* bytes that come back at once */
+#define READ_MOST (1u << 20) /* bytes that come back at once */
 #define LOOK_MOST 16384      /* events in a turn that are asked whether they can leave memory */
 #define CHUNK     512        /* claims of one script call */
 
@@ -275,13 +275,16 @@ static void check_left(struct pipeline *p)
 void spooling_turn(struct pipeline *p)
 {
 	struct spooling *s = &p->spooling;
+	const size_t *counts = p->events.counts;
 	size_t read = budget(p) / 16 < READ_MOST ? budget(p) / 16 : READ_MOST;
 
 	if (!s->spool)
 		return;
 	append_due(p);
 	shrink(p);
-	if (!is_draining(p) && p->events.bytes < budget(p) / 4)
+	/* No more than the next batch needs: producers wait behind many rows. */
+	if (!is_draining(p) && p->events.bytes < budget(p) / 4 &&
+	    counts[EV_CLAIMING] + counts[EV_BATCHED] < (size_t)p->config->batch_max)
 		spool_read(s->spool, read);
 	check_left(p);
 }
