@@ -482,10 +482,10 @@ void pipeline_restore(struct pipeline *p, const struct record *r, const char *so
 	lead = event_find(&p->events, &view);
 	ev = event_with_message(lead, r->message.at, r->message.len, &view);
 	if (ev) {
-		join(p, ev, source, NULL);
+		join(p, ev, source ? source : "", NULL);
 		spooling_join(p, ev, segment, r->ordinal);
 	} else if (!lead && pipeline_is_done(p, &view.id_hash, &came_ms)) {
-		drop(p, &view, source, came_ms);
+		drop(p, &view, source ? source : "", came_ms);
 		spool_settle(p->spooling.spool, segment);
 	} else {
 		take_back(p, r, &view, lead, source, segment);

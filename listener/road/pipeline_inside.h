@@ -45,6 +45,7 @@ enum due {
 	DUE_WATCH,       /* can rows be stored? */
 	DUE_CHECKIN,     /* a check-in; the last one is not waited for any longer */
 	DUE_DEAD_LETTER, /* dead letters that could not be written are tried again */
+	DUE_SPOOL,       /* an event is to be written to the spool */
 	DUE_DRAIN,       /* the drain timeout is over, */
 	DUE_END,         /* and so is the time for the last answers */
 	DUES,

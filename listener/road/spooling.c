@@ -8,6 +8,7 @@
 
 #include "base/counters.h"
 #include "base/memory.h"
+#include "road/line_minutes.h"
 #include "road/pipeline_inside.h"
 
 #define READ_MOST (1u << 20) /* bytes that come back at once */
@@ -119,7 +120,11 @@ static void append_due(struct pipeline *p)
 	list_each(node, after, &s->fresh) {
 		struct event *ev = list_entry(node, struct event, spool_link);
 
-		if ((!is_urgent && ev->received_us > until_us) || !spool_can_take(s->spool))
+		if (!is_urgent && ev->received_us > until_us) {
+			pipeline_set_due(p, DUE_SPOOL, (ev->received_us - until_us) / 1000);
+			break;
+		}
+		if (!spool_can_take(s->spool))
 			break;
 		append(s, ev);
 	}
@@ -170,6 +175,14 @@ static bool may_leave(const struct event *ev)
 	       !event_has_failed(ev) && !is_repeated(ev);
 }
 
+/* The record names one source only. */
+static void note_other_line(const struct event *ev)
+{
+	if (ev->also)
+		line_minutes_settle(&line_minutes, &(const struct line_copy){ev->also, ev->id_hash.half[0], 0,
+									     ev->came_us / 1000, false});
+}
+
 /* Their claims are given back: whoever has a copy may store it. */
 static void put_away(struct pipeline *p, struct event **evs, size_t n)
 {
@@ -185,6 +198,7 @@ static void put_away(struct pipeline *p, struct event **evs, size_t n)
 		spool_put_away(evs[i]->segment, evs[i]->ordinal);
 		pipeline_set_wait(p, evs[i], WAIT_NONE);
 		counters.duplicates += evs[i]->copies - 1;
+		note_other_line(evs[i]);
 		event_put_away(&p->events, evs[i]);
 	}
 }
