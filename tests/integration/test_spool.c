@@ -201,7 +201,8 @@ Test(spool, a_full_disk_is_told_and_done_without, .timeout = 120)
 
 	cr_assert_gt(readlink("/proc/self/exe", program, sizeof(program) - 1), 0);
 	const char *env[] = {suite_text("LD_PRELOAD=%s/full_disk.so", dirname(program)),
-			     suite_text("WSONCE_FULL_DISK=%s", suite_path("full")), NULL};
+			     suite_text("WSONCE_FULL_DISK=%s", suite_path("full")),
+			     "ASAN_OPTIONS=verify_asan_link_order=0", NULL};
 	start(1, env, "");
 	l = fleet.listeners[0];
 	postgres_stop(postgres);
