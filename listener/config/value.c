@@ -66,7 +66,7 @@ static const char *find_number_fault(const struct value_form *f, const char *tex
 {
 	static char fault[120];
 	bool is_duration = f->type == VALUE_SECONDS || f->type == VALUE_MS;
-	char lowest[30], highest[30], examples[60];
+	char lowest[30], highest[30], examples[100];
 
 	if ((is_duration              ? read_duration(f->type, text, value)
 	     : f->type == VALUE_BYTES ? quantity_bytes(text, value)
