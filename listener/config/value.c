@@ -48,23 +48,27 @@ static bool read_duration(enum value_type type, const char *text, int64_t *value
 /* Writes the usual durations that the setting may have, such as "5, 30s, 5m or 12h". Returns text. */
 static const char *print_examples(const struct value_form *f, char *text, size_t size)
 {
-	static const char *const usual[] = {"30d", "12h", "5m", "30s", "5", "250ms"};
-	char rest[60] = "";
+	static const char *const usual[] = {"250ms", "5", "30s", "5m", "12h", "30d"};
+	const char *fitting[sizeof(usual) / sizeof(usual[0])];
+	size_t n = 0, len = 0;
 	int64_t value;
 
+	for (size_t i = 0; i < sizeof(usual) / sizeof(usual[0]); i++)
+		if (read_duration(f->type, usual[i], &value) && value >= f->lowest && value <= f->highest)
+			fitting[n++] = usual[i];
 	*text = '\0';
-	for (size_t i = 0; i < sizeof(usual) / sizeof(usual[0]); i++) {
-		if (!read_duration(f->type, usual[i], &value) || value < f->lowest || value > f->highest)
-			continue;
-		snprintf(text, size, "%s%s%s", usual[i], !*rest ? "" : strchr(rest, ' ') ? ", " : " or ", rest);
-		snprintf(rest, sizeof(rest), "%s", text);
-	}
+	for (size_t i = 0; i < n && len < size; i++)
+		len += (size_t)snprintf(text + len, size - len, "%s%s",
+					i == 0      ? ""
+					: i + 1 < n ? ", "
+						    : " or ",
+					fitting[i]);
 	return text;
 }
 
 static const char *find_number_fault(const struct value_form *f, const char *text, int64_t *value)
 {
-	static char fault[120];
+	static char fault[240];
 	bool is_duration = f->type == VALUE_SECONDS || f->type == VALUE_MS;
 	char lowest[30], highest[30], examples[100];
 
