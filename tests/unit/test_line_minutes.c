@@ -37,13 +37,18 @@ static void settle(int i, uint64_t event, int64_t won_ms, int64_t came_ms, bool 
 							   START + came_ms, is_stored});
 }
 
-/* An event that the lines in this mask do not get; the first other one stores it. Copies come within a second. */
+static int leader;
+
+/* An event that the lines in this mask do not get; the first other one from the leader on stores it. Copies come within
+ * a second. */
 static void send(int64_t ms, unsigned int without)
 {
 	uint64_t event = ++next_event;
 	bool is_stored = false;
 
-	for (int i = 0; i < LINES; i++) {
+	for (int k = 0; k < LINES; k++) {
+		int i = (leader + k) % LINES;
+
 		if (without & 1U << i)
 			continue;
 		settle(i, event, ms, ms + 400 * i, !is_stored);
@@ -90,9 +95,22 @@ static void judge(int64_t minute)
 	json_t *row;
 
 	memset(rows, 0, sizeof(rows));
-	for (int i = 0; i < LINES; i++)
-		json_array_foreach(told[i], k, row) if (number(row, 0) == START / LINE_MINUTE_MS + minute) rows[n++] =
-			read_row(row);
+	for (int i = 0; i < LINES; i++) {
+		bool is_more = false; /* of the process before a restart */
+
+		json_array_foreach(told[i], k, row)
+		{
+			struct line_row one = read_row(row);
+
+			if (number(row, 0) != START / LINE_MINUTE_MS + minute)
+				continue;
+			if (is_more)
+				line_row_merge(&rows[n - 1], &one);
+			else
+				rows[n++] = one;
+			is_more = true;
+		}
+	}
 	line_verdict(&verdict, rows, n, 0, LINE_MINUTE_MS);
 }
 
@@ -147,6 +165,72 @@ Test(line_minutes, a_thousand_losses_are_reported_in_their_minutes_and_none_inve
 		}
 	}
 	cr_assert_eq(reported, 1000);
+}
+
+/* Every five minutes the leader is killed: what it had not told for ten seconds is gone, it is back after five, and
+ * another one leads. */
+Test(line_minutes, losses_are_told_through_kills_and_changes_of_the_leader, .timeout = 300)
+{
+	static unsigned int lost[60][LINES];
+	static json_t *before[LINES];
+	unsigned int planted = 0, down = 0;
+	int64_t back_ms = 0;
+	uint64_t dice = 7;
+
+	for (int64_t ms = 0; ms < 60 * LINE_MINUTE_MS; ms += 2) {
+		int64_t in_five = ms % (5 * LINE_MINUTE_MS);
+		unsigned int without = down;
+
+		if (in_five == 20000) {
+			json_t *rows_told = line_minutes_describe(&lines[leader], INT64_MAX, START + ms, ms);
+
+			before[leader] = before[leader] ? before[leader] : json_array();
+			json_array_extend(before[leader], rows_told);
+			json_decref(rows_told);
+			line_minutes_told(&lines[leader], true);
+		} else if (in_five == 30000) {
+			line_minutes_free(&lines[leader]);
+			down = 1U << leader;
+			back_ms = ms + 5000;
+			leader = (leader + 1) % LINES;
+		} else if (down && ms == back_ms) {
+			connect((leader + LINES - 1) % LINES, true, ms);
+			down = 0;
+		}
+		dice = hash_mix(dice + 1);
+		if (!down && dice % 1500 == 0 && planted < 1000) {
+			unsigned int line = (unsigned int)(dice >> 32) % LINES;
+
+			without = 1U << line;
+			lost[ms / LINE_MINUTE_MS][line]++;
+			planted++;
+		}
+		send(ms, without);
+	}
+	cr_assert_eq(planted, 1000);
+	tell(61 * LINE_MINUTE_MS);
+	for (int i = 0; i < LINES; i++) {
+		json_array_extend(told[i], before[i]);
+		json_decref(before[i]);
+	}
+	for (int64_t minute = 0; minute < 60; minute++) {
+		bool is_clean = !lost[minute][0] && !lost[minute][1] && !lost[minute][2];
+
+		if (minute % 5) {
+			expect(minute, is_clean ? LINE_VERIFIED : LINE_DIFFERING);
+			for (int i = 0; i < LINES; i++)
+				cr_assert_eq(verdict.lines[i].missing, lost[minute][i]);
+			continue;
+		}
+		/* Two witnesses are left, and part of what was stored is known from them only. */
+		judge(minute);
+		cr_assert_eq(verdict.open_count, 0);
+		cr_assert(verdict.state == LINE_COVERED || (!is_clean && verdict.state == LINE_DIFFERING),
+			  "minute %lld is %s", (long long)minute, line_state_name(verdict.state));
+		for (int i = 0; i < LINES; i++)
+			if (verdict.lines[i].is_full)
+				cr_assert_leq(verdict.lines[i].missing, lost[minute][i]);
+	}
 }
 
 Test(line_minutes, a_copy_that_comes_again_does_not_count_and_neither_does_one_of_hours_ago)
