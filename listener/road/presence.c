@@ -326,9 +326,9 @@ static void find_foreign(struct presence *p, const char *database)
 	char sentence[600];
 
 	snprintf(sentence, sizeof(sentence),
-		 "--claim-prefix %.300s: in this Redis the listeners of another database, with the id %.40s, use this "
-		 "prefix or its beginning; choose another prefix, or stop them",
-		 p->prefix, database);
+		 "in this Redis the listeners of another database, with the id %.40s, use --claim-prefix %.300s or its "
+		 "beginning; choose another prefix, or stop them",
+		 database, p->prefix);
 	redis_mask(p->redis, sentence);
 	if (!p->is_foreign && !p->was_ours)
 		p->on_foreign(p->arg, sentence);

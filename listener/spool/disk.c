@@ -321,7 +321,7 @@ static uint64_t look(const struct disk *d, uint64_t first, struct segment_head *
 	struct segment_reader s = {.read = segment_pread, .source = &fd};
 	enum segment_step step = segment_open(&s);
 	struct record r;
-	off_t bytes = lseek(fd, 0, SEEK_END);
+	off_t bytes = fd >= 0 ? lseek(fd, 0, SEEK_END) : 0;
 
 	*head = s.head;
 	while (step == SEGMENT_RECORD && !s.head.count && segment_next(&s, &r) == SEGMENT_RECORD)

@@ -7,7 +7,7 @@ from rig.process import Process
 
 DATABASE = "neighbour"
 PREFIX = "neighbour:"
-REFUSAL = "is the prefix of another database"
+REFUSAL = "the listeners of another database"
 REFUSAL_S = 20
 STEP = 60               # one event of so many; none of them is a malformed one
 

@@ -47,7 +47,7 @@ static size_t on_done(void *arg, struct done *of, size_t n)
 static void on_foreign(void *arg, const char *sentence)
 {
 	(void)arg;
-	cr_assert(strstr(sentence, "--claim-prefix dedup:: in this Redis"));
+	cr_assert(strstr(sentence, "use --claim-prefix dedup: or its beginning"));
 	note("foreign", NULL);
 }
 
