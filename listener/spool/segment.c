@@ -26,8 +26,7 @@ bool segment_is_name(const char *name, unsigned long long *first)
 {
 	char again[64];
 
-	if (sscanf(name, "%20llu", first) != 1)
-		return false;
+	*first = strtoull(name, NULL, 10);
 	snprintf(again, sizeof(again), SEGMENT_NAME, *first);
 	return strcmp(name, again) == 0;
 }

@@ -133,16 +133,16 @@ static bool take_back(struct spool_segment *g, uint64_t i)
 	return true;
 }
 
-void spool_put_away(struct spool_segment *g, uint64_t ordinal)
+void spool_put_away(struct spool_segment *segment, uint64_t ordinal)
 {
-	set_away(g, ordinal - g->head.first);
-	g->put_away++;
+	set_away(segment, ordinal - segment->head.first);
+	segment->put_away++;
 }
 
-void spool_settle(struct spool *s, struct spool_segment *g)
+void spool_settle(struct spool *s, struct spool_segment *segment)
 {
-	g->unsettled--;
-	check_settled(s, g);
+	segment->unsettled--;
+	check_settled(s, segment);
 }
 
 /* --- writing --- */
@@ -348,7 +348,7 @@ static void on_closed(struct spool *s)
 
 static void on_done(void *arg, const struct disk_job *j)
 {
-	if (((struct spool *)arg)->closed && j->task != DISK_CLOSE)
+	if ((((struct spool *)arg)->closed != NULL) != (j->task == DISK_CLOSE))
 		return;
 	switch (j->task) {
 	case DISK_BEGIN:
