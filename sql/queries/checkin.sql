@@ -68,6 +68,10 @@ WITH checkin AS MATERIALIZED (
 		received_sum = excluded.received_sum, stored = excluded.stored, stored_sum = excluded.stored_sum,
 		unknown = excluded.unknown, reconnects = excluded.reconnects, up = excluded.up
 ), old_lines AS (
-	DELETE FROM :schema.line_minutes WHERE minute < now() - interval '30 days'
+	-- Twice as many as a listener writes. After weeks without listeners they must not delay the first batch.
+	DELETE FROM :schema.line_minutes WHERE minute < now() - interval '30 days' AND ctid = ANY (ARRAY(
+		SELECT ctid FROM :schema.line_minutes WHERE minute < now() - interval '30 days'
+		ORDER BY minute LIMIT 2000 FOR UPDATE SKIP LOCKED
+	))
 )
 SELECT (SELECT rows_deleted_s FROM :schema.wsonce_retention)

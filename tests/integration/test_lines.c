@@ -163,3 +163,21 @@ Test(lines, time_without_a_connection_is_told_to_the_millisecond, .init = bench_
 	cr_assert_not_null(strstr(run.output, ": 2.500 s\n"), "%s", run.output);
 	cr_assert_not_null(strstr(run.output, "O--"), "%s", run.output);
 }
+
+/* As after weeks in which no listener ran: the first batch waits for the first check-in. */
+Test(lines, a_checkin_deletes_a_bounded_number_of_old_rows, .init = bench_open)
+{
+	struct listener_options options = {.without_waiting = true};
+
+	database_exec(
+		db, "INSERT INTO line_minutes SELECT date_trunc('minute', now()) - n * interval '1 minute' - interval "
+		    "'40 days', 'feed', 'line-0.0123456789abcdef', 0, 0, 0, 0, 0, 0, '{}' FROM "
+		    "generate_series(1, 5000) AS n");
+	options.database = db;
+	mirrors[0] = feed_new();
+	fleet[0] = listener_start(&options, "--source feed=%s", feed_url(mirrors[0]));
+	listener_wait_ready(fleet[0]);
+	cr_assert_eq(listener_stop(fleet[0]), 0);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM line_minutes WHERE minute < now() - interval '30 days'"),
+		     1000, "the first check-in and the last one");
+}
