@@ -13,6 +13,7 @@
 #include "commands/line_verdict.h"
 #include "commands/session.h"
 #include "lines.sql.h"
+#include "lines_sources.sql.h"
 #include "road/checkin.h"
 #include "road/line_minutes.h"
 
@@ -21,7 +22,8 @@
 #define STRIP_WIDTH 60
 #define UNTOLD      2 /* exit status: whether something is missing cannot be told */
 
-enum column { SOURCE, MINUTE, INSTANCE, RECEIVED, RECEIVED_SUM, STORED, STORED_SUM, UNKNOWN, RECONNECTS, UP, FIRST };
+enum source_column { SOURCE, FIRST };
+enum column { MINUTE, INSTANCE, RECEIVED, RECEIVED_SUM, STORED, STORED_SUM, UNKNOWN, RECONNECTS, UP };
 
 struct lines_options {
 	int64_t since_us, until_us;
@@ -163,7 +165,7 @@ static int first_moment(const struct line_row *rows, size_t n)
 	for (size_t i = 0; i < n; i++)
 		if (rows[i].spans && rows[i].up[0][0] < first)
 			first = rows[i].up[0][0];
-	return first;
+	return first < LINE_MINUTE_MS ? first : 0;
 }
 
 static void add_minute(struct summary *s, int64_t minute, const struct line_row *rows, size_t n)
@@ -186,33 +188,25 @@ static void add_minute(struct summary *s, int64_t minute, const struct line_row 
 
 /* --- one source --- */
 
-/* Reads the rows of the source in row `at` up to minute `end`. Returns the next row. */
-static size_t read_source(struct summary *s, const struct pg_result *rows, size_t at, int64_t from, int64_t end)
+/* Reads the rows of a source from minute `from` up to minute `end`. */
+static void read_source(struct summary *s, const struct pg_result *rows, int64_t from, int64_t end)
 {
 	static _Thread_local struct line_row all[LINES_A_TIME];
-	const char *source = session_text(rows, at, SOURCE);
-	int64_t minute;
+	size_t at = 0;
 
-	s->first = session_number(rows, at, FIRST);
 	s->list = json_array();
 	s->open = json_array();
-	for (minute = from > s->first ? from : s->first; minute < end; minute++) {
+	for (int64_t minute = from; minute < end; minute++) {
 		size_t n = 0;
 
-		for (; at < session_count(rows) && strcmp(session_text(rows, at, SOURCE), source) == 0 &&
-		       session_number(rows, at, MINUTE) <= minute;
-		     at++) {
+		for (; at < session_count(rows) && session_number(rows, at, MINUTE) == minute; at++) {
 			struct line_row row;
 
 			read_row(&row, rows, at);
-			if (session_number(rows, at, MINUTE) == minute)
-				n = add_row(all, n, &row);
+			n = add_row(all, n, &row);
 		}
 		add_minute(s, minute, all, n);
 	}
-	while (at < session_count(rows) && strcmp(session_text(rows, at, SOURCE), source) == 0)
-		at++;
-	return at;
 }
 
 static double share(const struct summary *s, enum line_state state)
@@ -290,40 +284,58 @@ static int status_of(const uint64_t *states, bool has_any)
 	return states[LINE_UNVERIFIED] || !has_any ? UNTOLD : STATUS_FINE;
 }
 
-static int report(const struct lines_options *o, const struct pg_result *rows, int64_t from, int64_t end)
+/* Returns -1 if the database does not answer. */
+static int report_source(struct session *db, struct summary *s, const char *source, int64_t from, int64_t end)
+{
+	char first[24], last[24];
+	const char *values[] = {first, last, source};
+	struct pg_result *rows;
+
+	from = from > s->first ? from : s->first;
+	snprintf(first, sizeof(first), "%" PRId64, from);
+	snprintf(last, sizeof(last), "%" PRId64, end);
+	rows = session_ask(db, SQL_LINES, 3, values);
+	if (rows)
+		read_source(s, rows, from, end);
+	session_drop(rows);
+	return rows ? 0 : -1;
+}
+
+/* One source at a time, so that a month of a large fleet fits in memory. */
+static int report(struct session *db, const struct lines_options *o, const struct pg_result *sources, int64_t from,
+		  int64_t end)
 {
 	uint64_t states[LINE_STATES] = {0};
-	bool has_any = false;
+	size_t n = session_count(sources);
 	struct json_out out;
-	size_t at = 0;
+	int failed = 0;
 
 	if (o->is_json) {
 		json_out_open(&out);
 		json_out_list(&out, "sources");
 	}
-	while (at < session_count(rows)) {
-		const char *source = session_text(rows, at, SOURCE);
-		struct summary s = {.minutes = 0};
+	for (size_t i = 0; i < n && !failed; i++) {
+		const char *source = session_text(sources, i, SOURCE);
+		struct summary s = {.first = session_number(sources, i, FIRST)};
 
-		at = read_source(&s, rows, at, from, end);
-		has_any |= s.minutes > 0;
+		failed = report_source(db, &s, source, from, end);
 		for (int state = 0; state < LINE_STATES; state++)
 			states[state] += s.states[state];
-		if (o->is_json)
+		if (o->is_json && !failed)
 			json_out_item(&out, describe(&s, source));
-		else if (s.minutes)
+		else if (!failed)
 			print_source(&s, source, from);
 		free_summary(&s);
 	}
 	if (o->is_json) {
 		json_out_list_end(&out);
 		json_out_close(&out);
-	} else if (has_any) {
+	} else if (n) {
 		printf("= verified  - covered  ? unverified  ! differing  O open\n");
 	}
-	if (!has_any)
+	if (!n)
 		dispatch_fail("no line has told of these minutes; listeners tell once a minute");
-	return status_of(states, has_any);
+	return failed ? UNTOLD : status_of(states, n);
 }
 
 static int run_lines(const struct invocation *in)
@@ -336,15 +348,15 @@ static int run_lines(const struct invocation *in)
 	char first[24], last[24];
 	const char *values[] = {first, last, o->source ? o->source : ""};
 	struct session *s = session_open_to_read(in->config);
-	struct pg_result *rows;
+	struct pg_result *sources;
 	int status = UNTOLD;
 
 	snprintf(first, sizeof(first), "%" PRId64, from);
 	snprintf(last, sizeof(last), "%" PRId64, end);
-	rows = s ? session_ask(s, SQL_LINES, 3, values) : NULL;
-	if (rows)
-		status = report(o, rows, from, end);
-	session_drop(rows);
+	sources = s ? session_ask(s, SQL_LINES_SOURCES, 3, values) : NULL;
+	if (sources)
+		status = report(s, o, sources, from, end);
+	session_drop(sources);
 	session_close(s);
 	return status;
 }

@@ -181,3 +181,43 @@ Test(lines, a_checkin_deletes_a_bounded_number_of_old_rows, .init = bench_open)
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM line_minutes WHERE minute < now() - interval '30 days'"),
 		     1000, "the first check-in and the last one");
 }
+
+/* Adds a row of the minute that began so many minutes ago. */
+static void add_row(int ago, const char *name, int received, int unknown, const char *up)
+{
+	database_exec(db,
+		      "INSERT INTO line_minutes SELECT date_trunc('minute', now()) - interval '%d minutes', 'feed', "
+		      "'%s', %d, %d, %d, %d, %d, 0, '%s'",
+		      ago, name, received, received, received, received, unknown, up);
+}
+
+static size_t lines_of(const json_t *lines_told, size_t minute)
+{
+	const json_t *source = json_array_get(json_object_get(lines_told, "sources"), 0);
+
+	return json_array_size(json_object_get(json_array_get(json_object_get(source, "minutes"), minute), "lines"));
+}
+
+/* In the order of the rows' names, a.5's is between those of a. */
+Test(lines, a_restarted_instance_is_one_line, .init = bench_open)
+{
+	struct run run;
+
+	add_row(5, "a.0000000000000000", 1, 0, "{0,30000}");
+	add_row(5, "a.5.0000000000000000", 0, 0, "{0,60000}");
+	add_row(5, "a.ffffffffffffffff", 1, 0, "{30001,60000}");
+	run = run_on(db, "lines --json");
+	json_decref(told);
+	told = json_loads(run.output, 0, NULL);
+	cr_assert_eq(lines_of(told, 0), 2, "%s", run.output);
+}
+
+/* Its copy of the minute before came after the restart, and nobody knows of which minute it is. */
+Test(lines, an_unknown_copy_after_a_restart_may_be_the_one_that_seems_missing, .init = bench_open)
+{
+	add_row(4, "a.0000000000000000", 0, 0, "{0,60000}");
+	add_row(4, "b.0000000000000000", 1, 0, "{0,60000}");
+	add_row(3, "a.ffffffffffffffff", 0, 1, "{0,60000}");
+	add_row(3, "b.0000000000000000", 0, 0, "{0,60000}");
+	cr_assert_eq(run_on(db, "lines --until 175s").status, 2);
+}
