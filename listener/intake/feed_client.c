@@ -81,13 +81,17 @@ static const char *name_of(const struct feed_client *c)
 }
 
 /* Of a source that only some listeners get an event from, lines cannot be compared. */
-static void note_line(const struct feed_client *c)
+static void note_line(const struct feed_client *c, enum state old)
 {
 	const struct profile *p = c->p.profile;
 
-	if (p->fleet != FLEET_SHARED)
-		line_minutes_connect(&line_minutes, p->redacted_url ? p->row_source : p->name, c->state == STATE_OPEN,
-				     clock_ms(CLOCK_REALTIME), now_ms(c));
+	const char *name = p->redacted_url ? p->row_source : p->name;
+
+	if (p->fleet == FLEET_SHARED)
+		return;
+	line_minutes_want(&line_minutes, name, c->state != STATE_STANDBY);
+	if (c->state == STATE_OPEN || old == STATE_OPEN)
+		line_minutes_connect(&line_minutes, name, c->state == STATE_OPEN, clock_ms(CLOCK_REALTIME), now_ms(c));
 }
 
 static void set_state(struct feed_client *c, enum state state)
@@ -97,8 +101,7 @@ static void set_state(struct feed_client *c, enum state state)
 	if (old == state)
 		return;
 	c->state = state;
-	if (old == STATE_OPEN || state == STATE_OPEN)
-		note_line(c);
+	note_line(c, old);
 	log_write(state == STATE_OPEN && c->ends <= TOLD_ENDS ? LOG_INFO : LOG_DEBUG, "source connection",
 		  "source=%s from=%s to=%s url=%s", name_of(c), state_names[old], state_names[state], c->redacted_url);
 }

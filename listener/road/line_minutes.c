@@ -127,6 +127,25 @@ void line_minutes_connect(struct line_minutes *all, const char *source, bool is_
 	line->was_open |= is_open;
 }
 
+void line_minutes_want(struct line_minutes *all, const char *source, bool is_wanted)
+{
+	struct line *line = make_line(all, source);
+
+	if (line)
+		line->is_wanted = is_wanted;
+}
+
+/* Without a row nobody would know that the source is dialled in vain. */
+static void record_closed(struct line *line, int64_t wall_ms)
+{
+	struct line_minute *m = line->is_wanted && !line->is_open ? minute_of(line, wall_ms) : NULL;
+
+	if (m && !m->spans && wall_ms / LINE_MINUTE_MS != line->closed_minute) {
+		line->closed_minute = m->minute;
+		m->is_changed = true;
+	}
+}
+
 /* --- copies --- */
 
 static uint64_t *slot_of(const struct line_seen *g, uint64_t hash)
@@ -258,6 +277,7 @@ json_t *line_minutes_describe(struct line_minutes *all, int64_t needed_ms, int64
 
 	for (size_t i = 0; i < all->count; i++) {
 		advance(&all->lines[i], wall_ms, loop_ms);
+		record_closed(&all->lines[i], wall_ms);
 		describe_line(&all->lines[i], out, needed_ms < wall_ms ? needed_ms : wall_ms);
 	}
 	return out;

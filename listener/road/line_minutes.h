@@ -38,6 +38,8 @@ struct line {
 	struct line_minute *minutes;
 	size_t count, size;
 	bool is_open, was_open;
+	bool is_wanted;           /* a minute without a connection is recorded, too */
+	int64_t closed_minute;    /* recorded last as one without a connection */
 	int64_t wall_ms, loop_ms; /* up to when its connection is recorded */
 };
 
@@ -69,6 +71,10 @@ struct line_copy {
 /* The connection to a source has opened or ended. Makes the line. The pointer source stays valid until another is
  * given. */
 void line_minutes_connect(struct line_minutes *all, const char *source, bool is_open, int64_t wall_ms, int64_t loop_ms);
+
+/* The source is to be connected, or is no more: it is left to other listeners, say. Makes the line. The pointer is as
+ * above. */
+void line_minutes_want(struct line_minutes *all, const char *source, bool is_wanted);
 
 /* Ignores sources that have no line, such as producers. */
 void line_minutes_settle(struct line_minutes *all, const struct line_copy *copy);
