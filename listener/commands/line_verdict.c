@@ -64,7 +64,7 @@ static size_t find_open(const struct line_row *rows, size_t n, int from_ms, int 
 
 static bool is_full(const struct line_row *row)
 {
-	return connected_until(row, 1, 0) >= LINE_MINUTE_MS;
+	return !row->is_patched && connected_until(row, 1, 0) >= LINE_MINUTE_MS;
 }
 
 void line_row_merge(struct line_row *into, const struct line_row *more)
@@ -82,6 +82,7 @@ void line_row_merge(struct line_row *into, const struct line_row *more)
 		into->received += more->received;
 		into->received_sum += more->received_sum;
 	}
+	into->is_patched = !was_empty && !is_whole && !is_full(more);
 	for (unsigned int i = 0; i < more->spans && into->spans < LINE_UP_MAX; i++, into->spans++)
 		memcpy(into->up[into->spans], more->up[i], sizeof(into->up[0]));
 }
@@ -135,7 +136,7 @@ static uint64_t find_all(const struct line_row *rows, size_t n, uint64_t *sum)
 static enum line_state compare(const struct line_verdict *v, uint64_t stored, uint64_t stored_sum)
 {
 	size_t full = 0, equal = 0;
-	bool is_unknown = false, has_missed = false, are_odd = false;
+	bool is_unknown = v->count == LINES_A_TIME, has_missed = false, are_odd = false;
 	const struct line_row *first = NULL;
 
 	for (size_t i = 0; i < v->count; i++) {

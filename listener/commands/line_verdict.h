@@ -7,7 +7,8 @@
 #include <stdint.h>
 
 #define LINE_UP_MAX  8   /* spans of a row */
-#define LINES_A_TIME 256 /* rows of one minute; further ones are left out, and the minute is not verified */
+#define LINES_A_TIME 256 /* lines of one minute; further ones are left out, and a minute with so many is not verified \
+			  */
 
 /* A row, or all rows of an instance. */
 struct line_row {
@@ -16,6 +17,7 @@ struct line_row {
 	uint64_t unknown; /* copies of this minute or the next one that may belong here */
 	unsigned int reconnects, spans;
 	int up[LINE_UP_MAX][2]; /* ms in the minute */
+	bool is_patched;        /* of several processes, none of which was connected throughout */
 };
 
 enum line_state {
@@ -30,7 +32,7 @@ enum line_state {
 
 struct line_report {
 	const struct line_row *row;
-	bool is_full;     /* connected throughout */
+	bool is_full;     /* one process was connected throughout */
 	uint64_t missing; /* events that other lines had */
 	int64_t alone;    /* events that no other line had; -1: it cannot be told */
 	int connected_ms;

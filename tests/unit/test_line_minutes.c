@@ -395,3 +395,36 @@ Test(line_minutes, a_source_that_is_dialled_in_vain_is_recorded)
 	tell(310000);
 	cr_assert_eq(json_array_size(told[0]), 1, "it has never been connected");
 }
+
+/* A new process with the same name starts before the old one has ended, and its feed sends again what the old one had.
+ */
+Test(line_minutes, processes_that_overlap_prove_nothing_about_others)
+{
+	struct line_row two[2];
+
+	for (int64_t ms = 0; ms < 60000; ms += 1000)
+		send(ms, 0);
+	tell(130000);
+	judge(0);
+	memcpy(two, rows, sizeof(two));
+	two[0].up[0][1] = 40000;
+	line_row_merge(&two[0],
+		       &(struct line_row){.received = 50, .received_sum = 7, .spans = 1, .up = {{39000, 60000}}});
+	line_verdict(&verdict, two, 2, 0, LINE_MINUTE_MS);
+	cr_assert_eq(verdict.state, LINE_COVERED, "%s", line_state_name(verdict.state));
+	cr_assert_eq(verdict.lines[1].missing, 0);
+	cr_assert_eq(verdict.lines[0].connected_ms, 60000);
+}
+
+/* Of more lines than a verdict has room for, one may have missed something. */
+Test(line_minutes, lines_that_are_left_out_verify_nothing)
+{
+	static struct line_row many[LINES_A_TIME];
+
+	for (size_t i = 0; i < LINES_A_TIME; i++)
+		many[i] = (struct line_row){.spans = 1, .up = {{0, 60000}}};
+	line_verdict(&verdict, many, LINES_A_TIME - 1, 0, LINE_MINUTE_MS);
+	cr_assert_eq(verdict.state, LINE_VERIFIED);
+	line_verdict(&verdict, many, LINES_A_TIME, 0, LINE_MINUTE_MS);
+	cr_assert_eq(verdict.state, LINE_UNVERIFIED);
+}
