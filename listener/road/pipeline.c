@@ -297,10 +297,21 @@ static const char *find_stale(const struct pipeline *p, const struct feed_event 
 	return age_limit_reason(&p->stale, envelope_time(p->envelope), p->stale.unit, clock_us(CLOCK_REALTIME_COARSE));
 }
 
+/* An event remembers two sources. Of a copy from a further one it is not known in which minute it belongs. */
+static void note_source(struct event *ev, const char *source)
+{
+	if (!*source || strcmp(source, event_origin(ev)) == 0)
+		return;
+	if (!ev->also)
+		ev->also = source;
+	else if (strcmp(source, ev->also) != 0)
+		line_minutes_settle(&line_minutes, &(struct line_copy){source, ev->id_hash.half[0], 0,
+								       clock_ms(CLOCK_REALTIME_COARSE), false});
+}
+
 static void join(struct pipeline *p, struct event *ev, const char *source, struct sender *sender)
 {
-	if (!ev->also && strcmp(source, event_origin(ev)) != 0)
-		ev->also = source;
+	note_source(ev, source);
 	event_add_copy(&p->events, ev, sender);
 	counters.coalesced++;
 	duplicates_seen(ev->id, ev->id_len, now_ms(p) - ev->received_us / 1000);

@@ -1,6 +1,7 @@
 /* The road of an event, with stages that the test plays: which stage comes next, what the fleet is
  * told and when, and who is answered what. After every turn of the loop each received message is in
  * exactly one place. */
+#include "road/line_minutes.h"
 #include "road/pipeline.h"
 
 #include "unit.h"
@@ -1105,6 +1106,29 @@ Test(pipeline, copy_of_a_source_that_this_one_leads_is_claimed_though_another_le
 	tell("journal; clear other_leader");
 	pipeline_receive(pipeline, text, strlen(text), "two", NULL);
 	tell("journal take(a); flight 2");
+}
+
+/* An event remembers two sources. A copy from a third one was received, too. */
+Test(pipeline, copy_from_a_third_source_is_not_missing_on_its_line)
+{
+	static const char text[] = "{\"event_id\":\"a\",\"event_type\":\"t\",\"payload\":{}}";
+	static const char *const names[] = {"one", "two", "three"};
+
+	for (size_t i = 0; i < 3; i++)
+		line_minutes_connect(&line_minutes, names[i], true, (int64_t)time(NULL) * 1000, 0);
+	pipeline_receive(pipeline, text, strlen(text), "one", NULL);
+	pipeline_receive(pipeline, text, strlen(text), NULL, NULL);
+	pipeline_receive(pipeline, text, strlen(text), "two", NULL);
+	pipeline_receive(pipeline, text, strlen(text), "three", NULL);
+	tell("take a mine; insert a inserted");
+	for (size_t i = 0; i < 3; i++) {
+		const struct line *line = &line_minutes.lines[i];
+
+		cr_assert_eq(line->count, 1, "%s", names[i]);
+		cr_assert_eq(line->minutes[0].received, i < 2, "%s", names[i]);
+		cr_assert_eq(line->minutes[0].unknown, i == 2, "%s", names[i]);
+	}
+	line_minutes_free(&line_minutes);
 }
 
 STORY(what_the_channel_tells_is_asked_of_postgres_where_marks_are_in_doubt,
