@@ -14,6 +14,7 @@
 #define SILENT_ROUNDS 3
 #define ROUND_MS      900 /* between two at least: beats are a second apart, or less while events wait */
 #define SILENT_USUAL  5
+#define SILENT_OPEN_S 5 /* until then a listener may be sent what others had before */
 #define NONCE_LEN     18 /* a dot, 16 hex digits and @, at the end of a name */
 #define PROVED_S      5  /* for so long a reader must have had its connection */
 
@@ -142,7 +143,8 @@ static void add_ahead(struct heard *now, const struct heard *before)
 	uint32_t more = before ? (now->messages - before->messages) & MESSAGES_MOST : 0;
 
 	now->ahead = before ? before->ahead : 0;
-	if (more <= MESSAGES_MOST / 2) /* else it has gone back */
+	/* Of more, the count has begun anew. */
+	if (more <= MESSAGES_MOST / 2 && now->open_s >= SILENT_OPEN_S)
 		now->ahead += more;
 }
 

@@ -379,7 +379,7 @@ static void hear_line(struct line *l)
 
 static bool beat_line(struct line *l)
 {
-	struct heard heard = {.id = 7, .is_dialled = true, .is_open = true, .messages = l->messages};
+	struct heard heard = {.id = 7, .is_dialled = true, .is_open = true, .open_s = 60, .messages = l->messages};
 
 	l->len = (size_t)sprintf(l->said, "2 - w - 1 ");
 	roster_write(l->said + l->len, &heard);
@@ -467,12 +467,16 @@ Test(silence, a_feed_that_falls_quiet_for_all_is_left_alone)
 	close_lines();
 }
 
+/* For how long the other has had its connection. */
+static int64_t other_open_s = 60;
+
 /* The others' messages since then; the connection was opened, and brought its last message, at these times. */
 static bool judge(struct vigil *v, uint32_t others, int64_t open_ms, int64_t last_ms)
 {
 	char said[100] = "2 - w - 1 ";
 
-	roster_write(said + 10, &(struct heard){.id = 7, .is_dialled = true, .messages = others});
+	roster_write(said + 10,
+		     &(struct heard){.id = 7, .is_dialled = true, .open_s = other_open_s, .messages = others});
 	said[10 + ROSTER_HEARD_SIZE] = '\n';
 	roster_begin(&roster);
 	note("b.1@", said);
@@ -534,6 +538,23 @@ Test(silence, a_message_or_another_connection_begins_it_anew)
 		cr_assert_not(judge(&v, i * 100, now, 1), "a new connection each time");
 	for (uint32_t i = 9; i < 99; i++)
 		cr_assert_not(judge(&v, i * 100, 0, 1), "there is none, or it is not read");
+	roster_free(&roster);
+}
+
+/* A feed that is quiet now sends it what it had sent before. */
+Test(silence, what_another_is_sent_again_after_it_has_connected_does_not_count)
+{
+	struct vigil v = {0};
+	uint32_t others = 0;
+
+	now = 10000;
+	for (other_open_s = 0; other_open_s < 5; other_open_s++)
+		cr_assert_not(judge(&v, others += 100, 1, 0));
+	for (; other_open_s < 60; other_open_s++)
+		cr_assert_not(judge(&v, others, 1, 0));
+	for (int i = 0; i < 2; i++)
+		cr_assert_not(judge(&v, others += 5, 1, 0));
+	cr_assert(judge(&v, others + 1, 1, 0));
 	roster_free(&roster);
 }
 
