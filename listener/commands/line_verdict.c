@@ -76,12 +76,14 @@ void line_row_merge(struct line_row *into, const struct line_row *more)
 	into->unknown += more->unknown;
 	into->reconnects += more->reconnects + (more->spans && !was_empty);
 	if (is_full(more)) {
+		into->has_again |= into->received > 0;
 		into->received = more->received;
 		into->received_sum = more->received_sum;
 	} else if (!is_whole) { /* a process that has started anew may receive again what the one before had */
 		into->received += more->received;
 		into->received_sum += more->received_sum;
 	}
+	into->has_again |= is_whole && !is_full(more) && more->received;
 	into->is_patched = !was_empty && !is_whole && !is_full(more);
 	for (unsigned int i = 0; i < more->spans && into->spans < LINE_UP_MAX; i++, into->spans++)
 		memcpy(into->up[into->spans], more->up[i], sizeof(into->up[0]));
@@ -136,7 +138,7 @@ static uint64_t find_all(const struct line_row *rows, size_t n, uint64_t *sum)
 static enum line_state compare(const struct line_verdict *v, uint64_t stored, uint64_t stored_sum)
 {
 	size_t full = 0, equal = 0;
-	bool is_unknown = v->count == LINES_A_TIME, has_missed = false, are_odd = false;
+	bool is_unknown = v->count == LINES_A_TIME, has_missed = false, are_odd = false, is_unclear;
 	const struct line_row *first = NULL;
 
 	for (size_t i = 0; i < v->count; i++) {
@@ -146,8 +148,9 @@ static enum line_state compare(const struct line_verdict *v, uint64_t stored, ui
 			continue;
 		full++;
 		first = first ? first : row;
-		is_unknown |= row->unknown > 0;
-		has_missed |= !row->unknown && v->lines[i].missing;
+		is_unclear = row->unknown || (row->has_again && v->lines[i].missing);
+		is_unknown |= is_unclear;
+		has_missed |= !is_unclear && v->lines[i].missing;
 		are_odd |= row->received == first->received && row->received_sum != first->received_sum;
 		equal += row->received == stored && row->received_sum == stored_sum;
 	}

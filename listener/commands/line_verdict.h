@@ -7,8 +7,7 @@
 #include <stdint.h>
 
 #define LINE_UP_MAX  8   /* spans of a row */
-#define LINES_A_TIME 256 /* lines of one minute; further ones are left out, and a minute with so many is not verified \
-			  */
+#define LINES_A_TIME 256 /* lines of one minute; one that has so many, or more, is not verified */
 
 /* A row, or all rows of an instance. */
 struct line_row {
@@ -18,6 +17,7 @@ struct line_row {
 	unsigned int reconnects, spans;
 	int up[LINE_UP_MAX][2]; /* ms in the minute */
 	bool is_patched;        /* of several processes, none of which was connected throughout */
+	bool has_again;         /* other processes received events of this minute, maybe for the first time */
 };
 
 enum line_state {

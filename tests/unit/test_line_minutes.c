@@ -428,3 +428,25 @@ Test(line_minutes, lines_that_are_left_out_verify_nothing)
 	line_verdict(&verdict, many, LINES_A_TIME, 0, LINE_MINUTE_MS);
 	cr_assert_eq(verdict.state, LINE_UNVERIFIED);
 }
+
+/* What was under way when it stopped, it receives again after the start. */
+Test(line_minutes, what_a_line_receives_after_a_restart_may_be_what_it_seems_to_miss)
+{
+	struct line_row two[2];
+
+	for (int64_t ms = 0; ms < 60000; ms += 1000)
+		send(ms, 0);
+	send(59900, 2);
+	tell(130000);
+	judge(0);
+	memcpy(two, rows, sizeof(two));
+	line_verdict(&verdict, two, 2, 0, LINE_MINUTE_MS);
+	cr_assert_eq(verdict.state, LINE_DIFFERING, "%s", line_state_name(verdict.state));
+	line_row_merge(&two[1], &(struct line_row){.received = 9, .received_sum = 7});
+	line_verdict(&verdict, two, 2, 0, LINE_MINUTE_MS);
+	cr_assert_eq(verdict.state, LINE_UNVERIFIED, "%s", line_state_name(verdict.state));
+	two[1].received = two[0].received;
+	two[1].received_sum = two[0].received_sum;
+	line_verdict(&verdict, two, 2, 0, LINE_MINUTE_MS);
+	cr_assert_eq(verdict.state, LINE_VERIFIED, "%s", line_state_name(verdict.state));
+}
