@@ -147,12 +147,13 @@ static json_t *add_lines(struct summary *s, const struct line_verdict *v)
 		total->alone += line->alone > 0 ? (uint64_t)line->alone : 0;
 		total->reconnects += line->row->reconnects;
 		total->connected_ms += (uint64_t)line->connected_ms;
-		json_array_append_new(
-			lines,
-			json_pack("{s:o, s:I, s:I, s:o, s:i, s:I}", "instance", json_out_string(line->row->instance),
-				  "received", (json_int_t)line->row->received, "missing", (json_int_t)line->missing,
-				  "alone", line->alone < 0 ? json_null() : json_integer(line->alone), "connected_ms",
-				  line->connected_ms, "reconnects", (json_int_t)line->row->reconnects));
+		json_array_append_new(lines,
+				      json_pack("{s:o, s:I, s:I, s:o, s:i, s:n, s:I}", "instance",
+						json_out_string(line->row->instance), "received",
+						(json_int_t)line->row->received, "missing", (json_int_t)line->missing,
+						"alone", line->alone < 0 ? json_null() : json_integer(line->alone),
+						"connected_ms", line->connected_ms, "silent_ms", "reconnects",
+						(json_int_t)line->row->reconnects));
 	}
 	return lines;
 }
@@ -222,6 +223,7 @@ static json_t *describe(const struct summary *s, const char *source)
 		json_object_set_new(object, line_state_name((enum line_state)state),
 				    json_real(share(s, (enum line_state)state)));
 	json_object_set_new(object, "open_ms", json_integer(s->open_ms));
+	json_object_set_new(object, "holes", json_null()); /* listeners do not record them by minute */
 	json_object_set(object, "minutes", s->list);
 	json_object_set(object, "open", s->open);
 	return object;

@@ -210,6 +210,8 @@ Test(lines, a_restarted_instance_is_one_line, .init = bench_open)
 	json_decref(told);
 	told = json_loads(run.output, 0, NULL);
 	cr_assert_eq(lines_of(told, 0), 2, "%s", run.output);
+	cr_assert_not_null(strstr(run.output, "\"holes\":null"), "not known, which is not 0");
+	cr_assert_not_null(strstr(run.output, "\"silent_ms\":null"));
 }
 
 /* Its copy of the minute before came after the restart, and nobody knows of which minute it is. */
