@@ -243,14 +243,17 @@ static void print_strip(const struct summary *s)
 
 static void print_source(struct summary *s, const char *source, int64_t from)
 {
+	const char *between = s->minutes < 100 ? ", " : "\n  "; /* else all states do not fit */
 	json_t *span;
 	size_t i;
 
 	json_out_word(source, 78);
 	printf("\n  of %" PRIu64 " minutes", s->minutes);
 	for (int state = 0; state < LINE_STATES; state++)
-		if (s->states[state])
-			printf(", %" PRIu64 " %s", s->states[state], line_state_name((enum line_state)state));
+		if (s->states[state]) {
+			printf("%s%" PRIu64 " %s", between, s->states[state], line_state_name((enum line_state)state));
+			between = ", ";
+		}
 	putchar('\n');
 	s->first = from > s->first ? from : s->first;
 	print_strip(s);

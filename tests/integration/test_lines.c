@@ -223,3 +223,21 @@ Test(lines, an_unknown_copy_after_a_restart_may_be_the_one_that_seems_missing, .
 	add_row(3, "b.0000000000000000", 0, 0, "{0,60000}");
 	cr_assert_eq(run_on(db, "lines --until 175s").status, 2);
 }
+
+/* All states in a day, with numbers of four digits. */
+Test(lines, a_line_of_the_table_has_at_most_80_columns, .init = bench_open)
+{
+	struct run run;
+	size_t most = 0;
+
+	database_exec(db,
+		      "INSERT INTO line_minutes SELECT date_trunc('minute', now()) - n * interval '1 minute', 'feed', "
+		      "l || '.0123456789abcdef', r, r, r, r, (n %% 5 = 3 AND l = 'b')::int, 0, CASE n %% 5 WHEN 4 THEN "
+		      "'{0,9}' ELSE '{0,60000}' END::int[] FROM generate_series(0, 6000) AS n, unnest('{a,b}'::text[]) "
+		      "AS l, LATERAL (SELECT (n %% 5 = 2 AND l = 'a')::int AS r) AS x WHERE n %% 5 <> 1 OR l = 'a'");
+	run = run_on(db, "lines --since 4d");
+	for (const char *at = run.output; *at; at += strcspn(at, "\n"), at += *at == '\n')
+		most = strcspn(at, "\n") > most ? strcspn(at, "\n") : most;
+	cr_assert_not_null(strstr(run.output, "unverified"), "%.300s", run.output);
+	cr_assert_leq(most, 80, "%.300s", run.output);
+}
