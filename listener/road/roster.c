@@ -14,7 +14,7 @@
 #define SILENT_ROUNDS 3
 #define ROUND_MS      900 /* between two at least: beats are a second apart, or less while events wait */
 #define SILENT_USUAL  5
-#define SILENT_OPEN_S 5 /* until then a listener may be sent what others had before */
+#define SILENT_OPEN_S 5  /* until then a listener may be sent what others had before */
 #define NONCE_LEN     18 /* a dot, 16 hex digits and @, at the end of a name */
 #define PROVED_S      5  /* for so long a reader must have had its connection */
 
