@@ -557,7 +557,7 @@ void claim_mark(struct claim *c, struct event *ev, enum claim_mark kind)
 		claim_release(c, &ev, 1);
 	send_mark(c, &mark);
 	if (!mark.is_dead)
-		done_channel_add(c->channel, &(const struct done){ev->id_hash, ev->won_ms});
+		claim_tell(c, ev);
 }
 
 static void on_redis_state(void *owner, enum redis_state state)
