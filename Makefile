@@ -253,7 +253,7 @@ $(FUZZERS): $B/%: $B/tests/fuzz/%.o $B/tests/fuzz/driver.o
 	$(LINK) $$(pkg-config --libs $(LIBS)) $$(pkg-config --libs yyjson 2>/dev/null) -lunistring -lwslay -lm
 $B/envelope: $(call objects,$(patsubst %,tests/fuzz/%.c,json pointers sample)) $(patsubst %,$B/listener/%.o,road/envelope $(addprefix base/,arena json json_scan keyed log memory))
 $B/ack: $(MODULES) $B/loadtest/ack.o
-$B/admin: $B/tests/fuzz/client.o $(patsubst %,$B/listener/%.o,ops/admin ops/hour ops/metrics ops/overdue road/rejected net/http net/http_head net/acceptor net/bound_socket road/event outbox/target $(addprefix base/,keyed log log_spell memory poll port quantity slab counters url text backoff))
+$B/admin: $B/tests/fuzz/client.o $(patsubst %,$B/listener/%.o,ops/admin ops/hour ops/metrics ops/overdue road/rejected net/http net/http_head net/acceptor net/bound_socket road/event outbox/target $(addprefix base/,keyed log log_spell memory poll port quantity slab counters url text backoff timestamp))
 $B/feed: $B/tests/fuzz/book.o $(MODULES)
 $B/producer: $(patsubst %,$B/tests/fuzz/%.o,book client) $(filter-out %/log.o $(addprefix %/,source.o profiled.o profiles.o feed_client.o feed_connection.o ledger.o post.o),$(filter $B/listener/base/% $B/listener/net/% $B/listener/intake/% $B/listener/feed/% %/tokens.o $B/listener/config/profile%,$(MODULES)))
 $B/redis: $(filter-out %/log.o,$(MODULES))

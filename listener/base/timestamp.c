@@ -273,14 +273,21 @@ enum timestamp_unit timestamp_unit_named(const char *name)
 	return (enum timestamp_unit)unit;
 }
 
-const char *timestamp_print(int64_t us, char out[TIMESTAMP_SIZE])
+const char *timestamp_print_to(int64_t us, int digits, char out[TIMESTAMP_SIZE])
 {
 	time_t s = (time_t)(us / 1000000 - (us % 1000000 < 0));
+	char fraction[16];
 	size_t n;
 	struct tm tm;
 
 	gmtime_r(&s, &tm);
 	n = strftime(out, TIMESTAMP_SIZE, "%Y-%m-%dT%H:%M:%S", &tm);
-	snprintf(out + n, TIMESTAMP_SIZE - n, ".%06dZ", (int)(us - (int64_t)s * 1000000));
+	snprintf(fraction, sizeof(fraction), ".%06d", (int)(us - (int64_t)s * 1000000));
+	snprintf(out + n, TIMESTAMP_SIZE - n, "%.*sZ", digits ? digits + 1 : 0, fraction);
 	return out;
+}
+
+const char *timestamp_print(int64_t us, char out[TIMESTAMP_SIZE])
+{
+	return timestamp_print_to(us, 6, out);
 }

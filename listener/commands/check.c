@@ -26,8 +26,7 @@
 #define OTHER_FILES 128
 #define TABLES \
 	"events,dead_letters,wsonce_listeners,wsonce_duplicates,wsonce_retention,wsonce_database,wsonce_epoch," \
-	"cursors," \
-	"line_minutes"
+	"cursors,line_minutes"
 
 /* --- Postgres --- */
 

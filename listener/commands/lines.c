@@ -4,10 +4,10 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/timestamp.h"
 #include "commands/dispatch.h"
 #include "commands/json_out.h"
 #include "commands/line_verdict.h"
@@ -95,14 +95,9 @@ static size_t add_row(struct line_row *all, size_t n, const struct line_row *row
 
 static json_t *moment(int64_t ms)
 {
-	time_t seconds = (time_t)(ms / 1000);
-	char text[40], whole[60];
-	struct tm tm;
+	char text[TIMESTAMP_SIZE];
 
-	gmtime_r(&seconds, &tm);
-	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm);
-	snprintf(whole, sizeof(whole), "%s.%03dZ", text, (int)(ms % 1000));
-	return json_string(whole);
+	return json_string(timestamp_print_to(ms * 1000, 3, text));
 }
 
 /* Spans that touch are one. */
@@ -371,10 +366,8 @@ const struct subcommand lines_command = {
 	.arguments = "",
 	.summary = "show for each minute whether a connection missed something",
 	.help = "Compares what the connections to each source received, minute by minute: how many minutes are "
-		"verified "
-		"by two lines that agree, which line missed how many events, and when no line was connected. Exit "
-		"status "
-		"0 if every minute is verified or covered, 1 if not, 2 if that cannot be told.",
+		"verified by two lines that agree, which line missed how many events, and when no line was connected. "
+		"Exit status 0 if every minute is verified or covered, 1 if not, 2 if that cannot be told.",
 	COMMAND_OPTIONS(lines_options, struct lines_options),
 	.settings = SETTINGS_STORE,
 	.run = run_lines,

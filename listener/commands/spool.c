@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
 #include "base/json_write.h"
 #include "base/memory.h"
+#include "base/timestamp.h"
 #include "commands/dispatch.h"
 #include "spool/segment.h"
 
@@ -50,11 +50,6 @@ static bool read_segment(int dir, const char *name, record_fn *each, struct tall
 	return is_read && step != SEGMENT_FAILED && !s.wrong;
 }
 
-static int is_segment(const struct dirent *entry)
-{
-	return segment_is_name(entry->d_name, &(unsigned long long){0});
-}
-
 /* On one line: the newlines of JSON stand between its tokens. */
 static void put_message(struct slice message)
 {
@@ -82,19 +77,17 @@ static void export(const struct record *r)
 
 static void print_segment(const char *name, const struct tally *t)
 {
-	char oldest[40] = "-";
-	time_t s = t->oldest_us / 1000000;
-	struct tm tm;
+	char oldest[TIMESTAMP_SIZE] = "-";
 
 	if (t->records)
-		strftime(oldest, sizeof(oldest), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&s, &tm));
+		timestamp_print_to(t->oldest_us, 0, oldest);
 	printf("%s  %10" PRIu64 " events  %12" PRIu64 " bytes  oldest %s\n", name, t->records, t->bytes, oldest);
 }
 
 /* Locks the directory as a listener does. Returns -1 after printing why if that is impossible. */
 static int lock(int dir, const char *path)
 {
-	int fd = openat(dir, "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	int fd = openat(dir, SEGMENT_LOCK, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 
 	if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
 		return fd;
@@ -109,7 +102,7 @@ static int each_segment(int dir, const char *path, const char *verb)
 	struct dirent **entries;
 	struct tally total = {0}, t;
 	bool is_list = strcmp(verb, "list") == 0, is_drop = strcmp(verb, "drop") == 0;
-	int status = STATUS_FINE, n = scandir(path, &entries, is_segment, alphasort);
+	int status = STATUS_FINE, n = scandir(path, &entries, segment_is_entry, alphasort);
 
 	if (n < 0)
 		return dispatch_fail("%s: %s", path, strerror(errno));
@@ -165,10 +158,8 @@ const struct subcommand spool_command = {
 	.summary = "list, export or drop the events in a listener's spool",
 	.help = "Shows the segments in DIR, the --spool of a listener, with the number of events in each; or prints "
 		"their messages, one per line, for wsonce replay on another machine; or removes them, if no listener "
-		"uses "
-		"DIR. What a profile has read is exported as event_id, event_type and payload. Some of the events may "
-		"be "
-		"stored already.",
+		"uses DIR. What a profile has read is exported as event_id, event_type and payload. Some of the events "
+		"may be stored already.",
 	.settings = SETTINGS_NONE,
 	.run = run_spool,
 };

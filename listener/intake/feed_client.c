@@ -84,7 +84,6 @@ static const char *name_of(const struct feed_client *c)
 static void note_line(const struct feed_client *c, enum state old)
 {
 	const struct profile *p = c->p.profile;
-
 	const char *name = p->redacted_url ? p->row_source : p->name;
 
 	if (p->fleet == FLEET_SHARED)

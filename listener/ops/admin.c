@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -20,6 +19,7 @@
 #include "spool/spool.h"
 #include "base/url.h"
 #include "base/text.h"
+#include "base/timestamp.h"
 
 enum status {
 	STATUS_OK = 200,
@@ -56,7 +56,7 @@ static const char *describe_spool(const struct spool *spool, char *text, size_t 
 
 	if (spool)
 		view = spool_view(spool);
-	age_s = (clock_us(CLOCK_REALTIME) - view.oldest_us) / QUANTITY_S;
+	age_s = (int64_t)metrics_spool_age(&view);
 	age_s -= age_s < 120 ? 0 : age_s % 60;
 	*text = '\0';
 	if (view.reason)
@@ -165,14 +165,9 @@ static json_t *describe_text(const char *text)
 /* RFC 3339 in UTC; null if s is 0. */
 static json_t *describe_time(int64_t s)
 {
-	time_t at = (time_t)s;
-	struct tm tm;
-	char text[40];
+	char text[TIMESTAMP_SIZE];
 
-	if (!s)
-		return json_null();
-	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&at, &tm));
-	return json_string(text);
+	return s ? json_string(timestamp_print_to(s * 1000000, 0, text)) : json_null();
 }
 
 /* With --redis none, "up" and "refuses" are left out. */
@@ -284,9 +279,7 @@ static json_t *describe_disk(const struct spool *spool)
 	struct spool_view view = spool_view(spool);
 
 	return json_pack("{s:I, s:I, s:I, s:f, s:s?}", "events", (json_int_t)view.events, "away", (json_int_t)view.away,
-			 "bytes", (json_int_t)view.bytes, "oldest_s",
-			 view.oldest_us ? (double)(clock_us(CLOCK_REALTIME) - view.oldest_us) / 1e6 : 0.0, "error",
-			 view.reason);
+			 "bytes", (json_int_t)view.bytes, "oldest_s", metrics_spool_age(&view), "error", view.reason);
 }
 
 static json_t *describe_status(const struct admin *a)

@@ -12,7 +12,6 @@
 #include "base/counters.h"
 #include "ops/overdue.h"
 #include "road/rejected.h"
-#include "spool/spool.h"
 
 static int64_t started_s; /* Unix time */
 
@@ -305,6 +304,11 @@ void metrics_start(void)
 	started_s = (int64_t)time(NULL);
 }
 
+double metrics_spool_age(const struct spool_view *view)
+{
+	return view->oldest_us ? (double)(clock_us(CLOCK_REALTIME) - view->oldest_us) / 1e6 : 0;
+}
+
 static void put_spool(const struct spool *spool, FILE *out)
 {
 	struct spool_view view;
@@ -317,7 +321,7 @@ static void put_spool(const struct spool *spool, FILE *out)
 	put_gauge(out, "spool_away", "Of these, events that are not in memory.", (double)view.away);
 	put_gauge(out, "spool_bytes", "Bytes of the spool's segments.", (double)view.bytes);
 	put_gauge(out, "spool_oldest_seconds", "Age of the oldest of these events; 0 if there is none.",
-		  view.oldest_us ? (double)(clock_us(CLOCK_REALTIME) - view.oldest_us) / 1e6 : 0);
+		  metrics_spool_age(&view));
 	put_gauge(out, "spool_up", "1 while the spool can be written, 0 while it is full or its disk fails.",
 		  !view.reason);
 }

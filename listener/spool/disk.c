@@ -2,7 +2,6 @@
  * together, on a thread of libuv's, which has no others. */
 #include "spool/disk.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,8 +13,6 @@
 
 #include "base/log.h"
 #include "base/memory.h"
-
-#define LOCK "lock"
 
 struct disk {
 	uv_loop_t *loop;
@@ -305,7 +302,7 @@ static int lock_dir(const char *dir, char *error, size_t size)
 
 	if (mkdir(dir, 0700) && errno != EEXIST)
 		return refuse(-1, dir, "cannot make", error, size);
-	snprintf(path, sizeof(path), "%s/" LOCK, dir);
+	snprintf(path, sizeof(path), "%s/" SEGMENT_LOCK, dir);
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return refuse(fd, dir, "cannot write to", error, size);
@@ -340,15 +337,10 @@ static uint64_t look(const struct disk *d, uint64_t first, struct segment_head *
 	return bytes > 0 ? (uint64_t)bytes : 0;
 }
 
-static int is_segment(const struct dirent *entry)
-{
-	return segment_is_name(entry->d_name, &(unsigned long long){0});
-}
-
 static void find_segments(struct disk *d, disk_found_cb *found)
 {
 	struct dirent **entries;
-	int n = scandir(d->dir, &entries, is_segment, alphasort);
+	int n = scandir(d->dir, &entries, segment_is_entry, alphasort);
 
 	for (int i = 0; i < n; i++) {
 		struct segment_head head;

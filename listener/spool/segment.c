@@ -31,6 +31,11 @@ bool segment_is_name(const char *name, unsigned long long *first)
 	return strcmp(name, again) == 0;
 }
 
+int segment_is_entry(const struct dirent *entry)
+{
+	return segment_is_name(entry->d_name, &(unsigned long long){0});
+}
+
 /* Makes at least n bytes available from begin on, if the file has as many. Returns 0, or -1 and an error. */
 static int fill(struct segment_reader *s, size_t n)
 {

@@ -2,6 +2,7 @@
 #ifndef WSONCE_SEGMENT_H
 #define WSONCE_SEGMENT_H
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -11,6 +12,7 @@
 
 #define SEGMENT_NAME "%020llu.segment" /* the ordinal of its first record */
 #define SEGMENT_BAD  ".bad"            /* added to the name of one that had unreadable records */
+#define SEGMENT_LOCK "lock"            /* beside them: who uses the directory has it locked, flock(2) */
 #define SEGMENT_MOST (64u << 20)       /* a segment ends behind the record that reaches this */
 
 struct segment_reader {
@@ -44,5 +46,6 @@ ssize_t segment_pread(void *fd, char *to, size_t n, off_t at);
 
 /* Is name that of a segment? Sets *first. */
 bool segment_is_name(const char *name, unsigned long long *first);
+int segment_is_entry(const struct dirent *entry); /* for scandir(3) */
 
 #endif
