@@ -61,7 +61,7 @@ static void on_silent(void *arg, size_t i, const struct silence *s)
 	char since[TIMESTAMP_SIZE], reason[120];
 
 	if (!s) {
-		log_info("source is not silent any more", "source=%s", name);
+		log_info("source brings messages again", "source=%s", name);
 		return;
 	}
 	timestamp_print(clock_shown_ms(s->since_ms, now) * 1000, since);

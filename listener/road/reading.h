@@ -61,7 +61,7 @@ char *readings_write(struct readings *all, char *text, int64_t now_ms);
 /* The others say what roster has; asked_ms: when they were asked. */
 void readings_judge(struct readings *all, struct roster *roster, int64_t asked_ms, int64_t now_ms);
 /* To be called each second: without an answer for five seconds, everybody reads everything. Also finds out that a
- * source is not silent any more. */
+ * source brings messages again. */
 void readings_tick(struct readings *all, int64_t now_ms);
 /* Has it been found out, at least once, which sources are this listener's to read? */
 bool readings_know(const struct readings *all);

@@ -309,8 +309,8 @@ static int lock_dir(const char *dir, char *error, size_t size)
 	return flock(fd, LOCK_EX | LOCK_NB) ? refuse(fd, dir, "cannot lock", error, size) : fd;
 }
 
-/* Sets the head of a segment, with its count, if it has records. Returns its bytes. What has none is removed, and what
- * is no segment is kept by another name. */
+/* Sets the head of a segment, with its count, if it has records. Returns its bytes. A file without records is removed,
+ * and one that is not a segment is renamed. */
 static uint64_t look(const struct disk *d, uint64_t first, struct segment_head *head)
 {
 	char path[PATH_MAX];
@@ -324,10 +324,10 @@ static uint64_t look(const struct disk *d, uint64_t first, struct segment_head *
 	while (step == SEGMENT_RECORD && !s.head.count && segment_next(&s, &r) == SEGMENT_RECORD)
 		head->count = r.ordinal - s.head.first + 1;
 	if (s.torn)
-		log_warn("a segment of the spool was cut: its end is no whole record", "segment=%llu bytes=%zu",
+		log_warn("the last record of a spool segment is incomplete, and was ignored", "segment=%llu bytes=%zu",
 			 (unsigned long long)first, s.torn);
 	if (step == SEGMENT_FAILED)
-		log_error("a file of the spool is no segment, and is kept by another name", "file=%s reason=%s", path,
+		log_error("a file in the spool is not a segment, and was renamed", "file=%s reason=%s", path,
 			  s.error ? strerror(s.error) : "its first bytes are wrong");
 	if (!head->count)
 		remove_segment(d, first, step == SEGMENT_FAILED);

@@ -33,7 +33,7 @@ struct segment_reader {
 
 enum segment_step { SEGMENT_RECORD, SEGMENT_END, SEGMENT_FAILED };
 
-/* Reads the head. SEGMENT_END: the file is too short to have one. SEGMENT_FAILED with error 0: it is no segment. */
+/* Reads the head. SEGMENT_END: the file is too short to have one. SEGMENT_FAILED with error 0: it is not a segment. */
 enum segment_step segment_open(struct segment_reader *s);
 
 /* The next record, which lives until the next call. After SEGMENT_END more may be read once the file has grown. */
