@@ -179,7 +179,8 @@ static void grow(struct line_seen *g)
 static void turn_over(struct line_minutes *all, int64_t now_ms)
 {
 	struct line_seen *g = &all->young;
-	bool is_old = now_ms - g->since_ms > LINE_SEEN_MS || now_ms < g->since_ms;
+	int64_t age_ms = now_ms - g->since_ms;
+	bool is_old = age_ms > LINE_SEEN_MS || age_ms < -STEP_MS; /* copies settle in any order */
 	struct line_seen forgotten;
 
 	if (g->count < LINE_SEEN_MAX && !(g->count && is_old))

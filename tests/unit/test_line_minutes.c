@@ -253,6 +253,17 @@ Test(line_minutes, a_late_copy_counts_in_the_minute_of_the_first)
 	cr_assert_eq(rows[2].received, 1);
 }
 
+Test(line_minutes, the_first_copies_may_settle_in_any_order)
+{
+	for (int64_t ms = 1100; ms > 1000; ms -= 10)
+		send(ms, 0);
+	for (int64_t ms = 1101; ms < 2000; ms += 10)
+		send(ms, 0);
+	tell(130000);
+	expect(0, LINE_VERIFIED);
+	cr_assert_eq(rows[0].unknown, 0);
+}
+
 /* As while Redis is away. */
 Test(line_minutes, copies_of_an_unknown_minute_prevent_that_it_is_verified)
 {
