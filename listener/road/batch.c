@@ -44,14 +44,9 @@ static int compare_events(const void *a, const void *b)
 	return order ? order : (x->id_len > y->id_len) - (x->id_len < y->id_len);
 }
 
-void batch_order(struct batch *b)
+void batch_sort(const struct batch *b, size_t from, size_t to)
 {
-	bool are_claimed = true;
-
-	for (size_t i = 0; i < b->count; i++)
-		are_claimed &= b->events[i]->is_claimed;
-	if (!are_claimed)
-		qsort(b->events, b->count, sizeof(*b->events), compare_events);
+	qsort(b->events + from, to - from, sizeof(*b->events), compare_events);
 }
 
 static long find(const struct batch *b, size_t from, size_t to, const char *id, size_t len)

@@ -23,9 +23,8 @@ void batch_clear(struct batch *b);
 /* Returns false if ev does not fit. */
 bool batch_add(struct batch *b, struct event *ev);
 
-/* Keeps the order of arrival if all events are claimed. Otherwise sorts by id, bytewise: two listeners that insert the
- * same ids in different orders would deadlock, and Postgres would cancel one of them (40P01). */
-void batch_order(struct batch *b);
+/* Sorts the events of the range [from, to) by id, bytewise. */
+void batch_sort(const struct batch *b, size_t from, size_t to);
 
 /* The index of the event with this id in [from, to), or -1. Looks from guess on first, because results come in the
  * order of the rows. */

@@ -263,7 +263,6 @@ static void insert_batch(struct writer *w)
 	struct pipeline *p = w->pipeline;
 
 	w->sent_ms = now_ms(p);
-	batch_order(w->batch);
 	store_insert(w->store, w->batch);
 	pace_sent(&p->pace, w->batch->count, now_ms(p));
 }

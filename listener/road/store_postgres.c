@@ -994,6 +994,8 @@ static void on_answer(void *owner, const struct postgres_answer *answer)
 		return;
 	case POSTGRES_CONFLICT:
 		caution_raise(&s->alone);
+		if (!s->has_effects)
+			batch_sort(s->batch, top(s)->from, top(s)->to);
 		/* fallthrough */
 	case POSTGRES_TROUBLE:
 		if (is_by_copy(s) && answer->is_late && (answer->is_locked || answer->is_local))
@@ -1154,8 +1156,13 @@ static void give_up(struct store *s)
 	}
 }
 
+/* Two listeners that insert the same ids in different orders deadlock, and Postgres cancels one of them (40P01). So a
+ * batch keeps the order of arrival only while claims keep others from storing its events. The lock of
+ * effects_alone_sql() prevents deadlocks without that. */
 static void insert(struct store *s, const struct batch *b)
 {
+	if (has_unclaimed(b) || (s->alone.wait && !s->has_effects))
+		batch_sort(b, 0, b->count);
 	start(s, choose_job(s, b), b);
 }
 

@@ -28,7 +28,7 @@ static const char *sorted(struct event *evs, size_t n)
 
 	for (size_t i = 0; i < n; i++)
 		cr_assert(batch_add(&batch, &evs[i]));
-	batch_order(&batch);
+	batch_sort(&batch, 0, n);
 	text[0] = '\0';
 	for (size_t i = 0; i < n; i++)
 		strncat(strcat(text, i ? "," : ""), batch.events[i]->id, batch.events[i]->id_len);
@@ -108,16 +108,17 @@ Test(batch, order_does_not_depend_on_the_order_of_coming)
 	cr_assert_str_eq(sorted(two, 3), "x,y,z");
 }
 
-Test(batch, events_that_are_claimed_keep_the_order_of_arrival)
+Test(batch, a_part_is_sorted_by_itself)
 {
-	struct event evs[] = {event_of("b"), event_of("c"), event_of("a")};
+	struct event evs[] = {event_of("d"), event_of("c"), event_of("b"), event_of("a")};
 
-	for (int i = 0; i < 3; i++)
-		evs[i].is_claimed = true;
-	cr_assert_str_eq(sorted(evs, 3), "b,c,a");
-	evs[1].is_claimed = false;
-	batch_clear(&batch);
-	cr_assert_str_eq(sorted(evs, 3), "a,b,c");
+	for (int i = 0; i < 4; i++)
+		batch_add(&batch, &evs[i]);
+	batch_sort(&batch, 1, 3);
+	cr_assert_eq(batch.events[0], &evs[0]);
+	cr_assert_eq(batch.events[1], &evs[2]);
+	cr_assert_eq(batch.events[2], &evs[1]);
+	cr_assert_eq(batch.events[3], &evs[3]);
 }
 
 /* 50 events "000", "002", ... "098". */

@@ -55,10 +55,9 @@ static void close_loop(void)
 	loop_end(&loop);
 }
 
-/* Makes the current statement fail. Returns the time in ms until the next one. */
-static int64_t fail_and_wait(void)
+/* Gives the current statement this answer. Returns the time in ms until the next one. */
+static int64_t answer_and_wait(struct postgres_answer answer)
 {
-	const struct postgres_answer answer = {.result = POSTGRES_TROUBLE, .error = "no room (53100)"};
 	int64_t waited = 0;
 
 	cr_assert(is_asked());
@@ -72,6 +71,11 @@ static int64_t fail_and_wait(void)
 		uv_run(&loop, UV_RUN_NOWAIT);
 	}
 	return waited;
+}
+
+static int64_t fail_and_wait(void)
+{
+	return answer_and_wait((struct postgres_answer){.result = POSTGRES_TROUBLE, .error = "no room (53100)"});
 }
 
 /* --- the store --- */
@@ -91,26 +95,48 @@ static void on_database(void *arg, const char *id)
 	(void)arg, (void)id;
 }
 
+static struct event events[EVENTS];
+static struct batch batch;
+
+static struct store *open_store(void)
+{
+	static const struct config config = {
+		.batch_max = EVENTS, .instance_id = "i", .consumer = "", .postgres_timeout_ms = 30000};
+
+	batch_init(&batch, EVENTS, 1 << 20);
+	return store_open(
+		&loop, &config,
+		&(struct store_callbacks){.on_stored = on_event, .on_database = on_database, .on_epoch = on_epoch});
+}
+
+/* Claimed events, those with the last ids first. */
+static void fill_batch(int count)
+{
+	static char ids[EVENTS][8];
+
+	batch_clear(&batch);
+	for (int i = 0; i < count; i++) {
+		events[i] = (struct event){.id = ids[i], .message = "{}", .message_len = 2, .type = "t", .type_len = 1};
+		events[i].id_len = (uint16_t)sprintf(ids[i], "%04d", count - i);
+		events[i].payload = (struct slice){"{}", 2};
+		events[i].is_claimed = true;
+		cr_assert(batch_add(&batch, &events[i]));
+	}
+}
+
+static void close_store(struct store *s)
+{
+	store_close(s, loop_on_closed, NULL);
+	batch_free(&batch);
+	close_loop();
+}
+
 Test(resend, of_the_store_comes_within_a_second)
 {
 	static const int64_t waits[WAITS] = {50, 100, 200, 400, 800, 1000, 1000, 1000, 1000, 1000, 1000, 1000};
-	static struct event events[EVENTS];
-	static char ids[EVENTS][8];
-	const struct config config = {
-		.batch_max = EVENTS, .instance_id = "i", .consumer = "", .postgres_timeout_ms = 30000};
-	struct store *s = store_open(
-		&loop, &config,
-		&(struct store_callbacks){.on_stored = on_event, .on_database = on_database, .on_epoch = on_epoch});
-	struct batch batch;
+	struct store *s = open_store();
 
-	batch_init(&batch, EVENTS, 1 << 20);
-	for (int i = 0; i < EVENTS; i++) {
-		events[i] = (struct event){.id = ids[i], .message = "{}", .message_len = 2, .type = "t", .type_len = 1};
-		events[i].id_len = (uint16_t)sprintf(ids[i], "%04d", i);
-		events[i].payload = (struct slice){"{}", 2};
-		cr_assert(batch_add(&batch, &events[i]));
-	}
-	batch_order(&batch);
+	fill_batch(EVENTS);
 	become_ready();
 	store_insert(s, &batch);
 	cr_assert_eq(fail_and_wait(), 0); /* after a COPY, it retries with INSERT at once */
@@ -119,9 +145,25 @@ Test(resend, of_the_store_comes_within_a_second)
 
 		cr_assert_eq(waited, waits[i], "try %d: %lld ms", i, (long long)waited);
 	}
-	store_close(s, loop_on_closed, NULL);
-	batch_free(&batch);
-	close_loop();
+	close_store(s);
+}
+
+Test(resend, of_claimed_events_is_in_the_order_of_ids_after_a_deadlock)
+{
+	const struct postgres_answer deadlock = {.result = POSTGRES_CONFLICT, .error = "deadlock detected (40P01)"};
+	struct store *s = open_store();
+
+	become_ready();
+	fill_batch(3);
+	store_insert(s, &batch);
+	cr_assert_eq(batch.events[0], &events[0], "the order of arrival");
+	answer_and_wait(deadlock);
+	cr_assert_eq(batch.events[0], &events[2], "the order of ids");
+	store_give_up(s);
+	fill_batch(3);
+	store_insert(s, &batch);
+	cr_assert_eq(batch.events[0], &events[2], "and so is the next batch");
+	close_store(s);
 }
 
 /* --- the relay --- */
