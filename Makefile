@@ -57,7 +57,8 @@ TEST_BINARIES := $B/simulate $(DIFFERENTIAL) $B/tests/unit/unit $B/tests/unit/pi
 	$(if $(SAN),,$B/tests/instructions/road)
 # The simulator: road/ and what it needs, on simulated libuv, Redis and libpq.
 PLAYED := $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc free strdup strndup asprintf __asprintf_chk json_dumps clock_gettime \
-	recv __recv_chk getsockopt __assert_fail event_move event_new event_finish claim_open store_open)
+	recv __recv_chk getsockopt __assert_fail event_move event_new event_finish claim_open store_open \
+	open64 close pread64 pwrite64 ftruncate64 fdatasync fsync lseek64 flock mkdir unlink rename scandir64)
 SIMULATED := $(patsubst %.c,$B/simulated/%.o,$(filter-out %/duplicates.c %/cancel.c,$(wildcard listener/road/*.c listener/spool/*.c listener/postgres/*.c listener/redis/*.c)) \
 	$(patsubst %,listener/outbox/%.c,backlog relay signature target traceparent) listener/config/webhook.c listener/config/source_name.c listener/base/tls.c \
 	$(patsubst %,listener/intake/%.c,lateness ledger sequence_gaps profiled profiles) $(wildcard listener/feed/*.c listener/config/profile*.c) \
@@ -264,7 +265,7 @@ $B/deflate: $(patsubst %,$B/listener/%.o,net/deflate base/log base/memory)
 $B/spool: $(patsubst %,$B/listener/%.o,base/crc32c base/log base/memory spool/record spool/segment)
 $B/timestamp: $(patsubst %,$B/listener/base/%.o,quantity timestamp)
 
-# The simulator has no files.
+# The simulator has no SQLite.
 SIMULATED := $(filter-out %/store_sqlite.o,$(SIMULATED)) $B/simulated/listener/sqlite/lock.o
 $B/simulate: $(SIMULATION) $(SIMULATED)
 	$(LINK) $(PLAYED) $$(pkg-config --libs hiredis jansson libssl libcrypto libsodium) -lunistring -lm

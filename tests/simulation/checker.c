@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "feeds.h"
+#include "files.h"
 #include "redis.h"
 #include "world.h"
 
@@ -17,6 +18,7 @@
 #define DUE_MARGIN   (5 * SECOND / 2)   /* how long after the TTL another listener may store an event */
 #define FAULT_MARGIN (10 * SECOND)      /* the same when rare paths are taken often */
 #define BEAT_MARGIN  (7 * SECOND)       /* until a disturbed owner is known to be alive again */
+#define WRITE_MARGIN (SECOND / 10)      /* for a turn of the loop, and the disk */
 #define PAST_US      (12 * SECOND / 10) /* how long marks of the previous epoch may still be believed */
 
 /* The state of an id. */
@@ -67,6 +69,9 @@ static struct {
 	int64_t owners_since[SIM_LISTENERS];
 	struct hook_fact hooks[EVENTS_MAX][HOOKS_MAX];
 	bool is_lease_refused;
+	bool is_owed[SIM_LISTENERS][MESSAGES_MAX];  /* it was on this listener's disk when that died */
+	bool is_scrap[SIM_LISTENERS][MESSAGES_MAX]; /* what a loss of power has left of it may be no record */
+	bool has_lost_power[SIM_LISTENERS];
 } checker;
 
 void checker_start(const struct plan *plan)
@@ -131,6 +136,8 @@ static int64_t time_for(const struct fact *f, int event)
 
 	if (was_wide || s->has_handler || s->hooks || world_touched_until(id_of(event)) > 0)
 		ms += 2 * s->ttl_s * SECOND + 13 * SECOND + s->postgres_timeout_ms * 1000;
+	if (s->has_spool) /* a copy that left memory is held anew */
+		ms += 2 * s->ttl_s * SECOND;
 	return ms + queue + (fault_point_is_on() ? FAULT_MARGIN : 0);
 }
 
@@ -182,6 +189,84 @@ void checker_received(int process, int life, int message)
 		f->witness = process;
 		f->witness_life = life;
 	}
+}
+
+/* --- the spool --- */
+
+static bool is_on_disk(int process, int message, bool is_synced)
+{
+	const struct message *m = &checker.plan->messages[message];
+
+	return m->event >= 0 && files_have(process, m->bytes, m->len, is_synced);
+}
+
+/* Will nobody send it again, and has nothing else its id? */
+static bool is_spooled_alone(int message)
+{
+	const struct plan *plan = checker.plan;
+	int event = plan->messages[message].event;
+
+	for (int i = 0; i < plan->message_count; i++)
+		if (i != message && plan->messages[i].event == event)
+			return false;
+	for (int i = 0; i < plan->deed_count; i++)
+		if (plan->deeds[i].kind == DEED_PRODUCE && plan->deeds[i].message == message)
+			return false;
+	return event >= 0 && !plan->messages[message].is_poison;
+}
+
+/* What came some time before must be on the disk. */
+void checker_died(int process, int life, bool is_dark)
+{
+	const struct settings *s = &checker.plan->settings;
+	int64_t calm_since = latest(world_disturbed_until(process), files_disturbed_until(process));
+	int64_t until = sim_now() - (s->spool_after_ms + (is_dark ? s->spool_sync_ms : 0)) * 1000 - WRITE_MARGIN;
+
+	for (int i = 0; s->has_spool && i < checker.received_count; i++) {
+		const struct received *r = &checker.received[i];
+
+		if (r->life != life || r->at > until || r->at < calm_since || calm_since > sim_now() ||
+		    !is_spooled_alone(r->message) || checker_was_kept(r->message))
+			continue;
+		if (!is_on_disk(process, r->message, is_dark))
+			process_fail("%s, which listener %d received %.3f s before it died, is not on its disk",
+				     id_of(checker.plan->messages[r->message].event), process,
+				     (double)(sim_now() - r->at) / 1e6);
+	}
+}
+
+/* What is on the disk of a listener that starts must be stored, and stays there until it is. After a loss of power that
+ * holds for what was synced. */
+static void note_owed(int process)
+{
+	bool *is_owed = checker.is_owed[process];
+
+	for (int i = 0; checker.plan->settings.has_spool && i < checker.plan->message_count; i++) {
+		bool is_there = is_on_disk(process, i, false);
+
+		if (is_owed[i] && !is_there && !checker_was_kept(i))
+			process_fail("%s was on the disk of listener %d, and is neither there nor stored",
+				     id_of(checker.plan->messages[i].event), process);
+		if (checker.has_lost_power[process])
+			checker.is_scrap[process][i] |= is_there && !is_owed[i];
+		is_owed[i] = is_there && !checker.is_scrap[process][i];
+	}
+	checker.has_lost_power[process] = false;
+}
+
+void checker_loses_power(int process)
+{
+	for (int i = 0; checker.plan->settings.has_spool && i < checker.plan->message_count; i++)
+		checker.is_owed[process][i] = is_on_disk(process, i, true) && !checker.is_scrap[process][i];
+	checker.has_lost_power[process] = true;
+}
+
+static void check_owed(int process)
+{
+	for (int i = 0; i < checker.plan->message_count; i++)
+		if (checker.is_owed[process][i] && !checker_was_kept(i))
+			process_fail("%s was on the disk of listener %d, and is not stored",
+				     id_of(checker.plan->messages[i].event), process);
 }
 
 void checker_ended(int process, int life, bool is_in_order)
@@ -388,6 +473,7 @@ static void note_owner(int process, const char *value, size_t len)
 void checker_started(int process)
 {
 	checker.owners[process][0] = '\0';
+	note_owed(process);
 }
 
 void checker_key(int process, const char *id, size_t id_len, const char *value, size_t len, bool was_there)
@@ -601,6 +687,13 @@ bool checker_has(int message)
 	       is_letter(m->feed_digest);
 }
 
+bool checker_was_kept(int message)
+{
+	const struct message *m = &checker.plan->messages[message];
+
+	return (m->event >= 0 && checker.facts[m->event].commits) || find_letter(m->digest);
+}
+
 bool checker_had(int message)
 {
 	return checker_has(message) || (checker.forgotten_at >= 0 && sim_now() <= checker.forgotten_at + PAST_US);
@@ -626,6 +719,8 @@ static void check_kept(const struct received *r)
 void checker_finish(void)
 {
 	feeds_finish(checker.forgotten_at >= 0);
+	for (int i = 0; i < SIM_LISTENERS; i++)
+		check_owed(i);
 	for (int i = 0; i < checker.received_count; i++)
 		if (checker.ends[checker.received[i].life] != LOST)
 			check_kept(&checker.received[i]);

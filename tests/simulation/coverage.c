@@ -175,6 +175,9 @@ int coverage_print(FILE *out)
 	for (const struct sim_fault *f = sim_redis_faults; f->name; f++)
 		if (!sim_count_reached("fault", f->name))
 			missed += tell(out, "fault", f->name, NULL);
+	for (const struct sim_fault *f = sim_disk_faults; f->name; f++)
+		if (!sim_count_reached("fault", f->name))
+			missed += tell(out, "fault", f->name, NULL);
 	for (const struct sim_fault *f = sim_postgres_faults; f->name; f++)
 		if (!sim_count_reached("fault", f->name))
 			missed += tell(out, "fault", f->name, NULL);

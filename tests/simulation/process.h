@@ -40,6 +40,8 @@ const char *sim_known(const char *text);
 void process_start(int process, void (*main)(uv_loop_t *loop));
 /* kill -9: its memory, timers and sockets are gone. */
 void process_kill(int process);
+/* Ends what the current process is doing. */
+void process_stop(void) __attribute__((noreturn));
 /* Ends the current process. */
 void process_exit(void) __attribute__((noreturn));
 bool process_is_alive(int process);

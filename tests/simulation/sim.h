@@ -2,15 +2,16 @@
  * what the played servers owe to the checker.
  *
  * Whole listeners run in this one process: all of listener/ but main, intake, net and commands, with the program's own
- * redis/connection.c and postgres/connection.c. What is played lies below them:
+ * redis/connection.c, postgres/connection.c and spool/disk.c. What is played lies below them:
  *
  *     uv.c         libuv: loops, timers, prepare, poll        (the few functions that road/ uses)
  *     redis.c      hiredis's sockets, and SimRedis behind them (bytes of RESP; hiredis's own reader reads the answers)
  *     postgres.c   libpq: every PQ function that postgres/ calls, postgres_cancel(), and SimPostgres behind them
+ *     files.c      the calls of the kernel that the spool makes
  *     world.c      feeds, producers, faults
  *     checker.c    the oracles, which share no code with the program
  *
- * Nothing here reads a real clock, an address or a file, so the same seed gives the same history. */
+ * Nothing here reads a real clock, an address or a real file, so the same seed gives the same history. */
 #ifndef WSONCE_SIM_H
 #define WSONCE_SIM_H
 
@@ -146,6 +147,9 @@ extern const struct sim_fault sim_redis_faults[];
 void sim_receiver_start(void);
 void sim_receiver_calm(void);
 extern const struct sim_fault sim_receiver_faults[];
+
+/* files.c. */
+extern const struct sim_fault sim_disk_faults[];
 
 /* Each server's machine is replaced by another one: data not on its disk are lost, and no connection is closed
  * cleanly. */

@@ -8,6 +8,7 @@
 #include <jansson.h>
 #include <setjmp.h>
 
+#include "files.h"
 #include "process.h"
 
 #define TIMERS   64
@@ -44,7 +45,15 @@ struct process {
 	} closing[CLOSING];
 	int closing_count;
 	struct call *calls, **last_call;
+	struct task *task; /* of its other thread */
 	struct block *blocks;
+};
+
+struct task {
+	int process;
+	uv_work_t *request;
+	uv_work_cb work;
+	uv_after_work_cb done;
 };
 
 /* Bits in the handle's own flags field, as in libuv. */
@@ -445,6 +454,24 @@ void process_start(int process, void (*main)(uv_loop_t *loop))
 	wake_at(p, sim_now() + 1);
 }
 
+void process_stop(void)
+{
+	longjmp(at_exit, 1);
+}
+
+/* As its other thread. */
+static void do_task(struct task *t)
+{
+	struct process *p = &processes[t->process];
+
+	sim_run_as(t->process);
+	p->is_running = true;
+	if (!_setjmp(at_exit))
+		t->work(t->request);
+	p->is_running = false;
+	sim_run_as(SIM_NOBODY);
+}
+
 void process_exit(void)
 {
 	process_kill(sim_self());
@@ -457,7 +484,13 @@ void process_kill(int process)
 
 	if (!p->is_alive)
 		return;
+	if (p->task && !p->is_running && sim_chance(500)) { /* its other thread was at work */
+		files_stop_after((int)sim_between(1, 4));
+		do_task(p->task);
+		files_stop_after(-1);
+	}
 	p->is_alive = false;
+	p->task = NULL;
 	p->wake++;
 	p->calls = NULL;
 	p->last_call = &p->calls;
@@ -695,11 +728,41 @@ int uv_async_send(uv_async_t *async)
 	return UV_EINVAL;
 }
 
-/* No spool: there are no files. */
+static void finish_task(void *arg)
+{
+	const struct task *t = arg;
+
+	t->done(t->request, 0);
+}
+
+static void run_task(void *arg)
+{
+	struct task *t = arg;
+	struct process *p = &processes[t->process];
+
+	if (p->task != t)
+		return; /* its process has died */
+	if (sim_now() < p->frozen_until) {
+		sim_at(p->frozen_until - sim_now(), run_task, t);
+		return;
+	}
+	p->task = NULL;
+	do_task(t);
+	process_call(t->process, finish_task, t);
+}
+
+/* One at a time. */
 int uv_queue_work(uv_loop_t *loop, uv_work_t *req, uv_work_cb work, uv_after_work_cb done)
 {
-	(void)loop, (void)req, (void)work, (void)done;
-	abort();
+	struct process *p = process_of(loop);
+	struct task *t = sim_alloc(sizeof(*t));
+
+	if (p->task)
+		abort();
+	*t = (struct task){index_of(p), req, work, done};
+	p->task = t;
+	sim_at(sim_chance(50) ? sim_between(1000, 30000) : sim_between(20, 400), run_task, t);
+	return 0;
 }
 
 int uv_ip4_name(const struct sockaddr_in *from, char *out, size_t size)

@@ -9,15 +9,18 @@
 
 #include "base/log.h"
 #include "feeds.h"
+#include "files.h"
 #include "redis.h"
 #include "steps.h"
 #include "intake/profiles.h"
 #include "outbox/relay.h"
 #include "road/pipeline.h"
+#include "spool/spool.h"
 
 #define SECOND      INT64_C(1000000)
 #define TOUCHES_MAX 256
 #define BEHIND_MAX  8
+#define SPOOL_MOST  (UINT64_C(1) << 30)
 
 /* One life of a listener. */
 struct life {
@@ -75,7 +78,7 @@ static struct config configs[SIM_LISTENERS];
 /* --- the plan --- */
 
 #define FAULTS 12
-static const struct sim_fault world_faults[FAULTS + 1], lease_faults[2], listener_machine;
+static const struct sim_fault world_faults[FAULTS + 1], lease_faults[2], listener_machine, power_faults[3];
 
 static bool pick(unsigned int mask, int bit)
 {
@@ -274,6 +277,24 @@ static void choose_feed(struct plan *p, int faults, bool is_narrow)
 			p->deeds[i].draw = sim_draw();
 }
 
+/* Also drawn last. What feeds with a profile send comes again, so it is not spooled. */
+static void choose_spool(struct plan *p, int faults, bool is_narrow)
+{
+	struct settings *s = &p->settings;
+
+	s->inflight_bytes = 256 << 20;
+	if (s->feed.kind != FEED_PLAIN || !sim_chance(250))
+		return;
+	s->has_spool = true;
+	s->spool_after_ms = ONE_OF(0, 0, 20, 100);
+	s->spool_sync_ms = ONE_OF(50, 1000);
+	s->inflight_bytes = ONE_OF(8 << 10, 32 << 10, 256 << 20);
+	if (sim_chance(500))
+		choose_faults(p, sim_disk_faults, faults / 3, is_narrow);
+	if (sim_chance(700))
+		choose_faults(p, power_faults, 1 + faults / 4, is_narrow);
+}
+
 void plan_make(struct plan *p)
 {
 	int producers = (int)sim_below(PRODUCERS_MAX), faults = (int)sim_below(24);
@@ -309,6 +330,7 @@ void plan_make(struct plan *p)
 	if (p->settings.has_handler && sim_chance(200))
 		choose_faults(p, sim_handler_faults, 1 + faults / 8, is_narrow);
 	choose_feed(p, faults, is_narrow);
+	choose_spool(p, faults, is_narrow);
 	qsort(p->deeds, (size_t)p->deed_count, sizeof(*p->deeds), compare_deeds);
 }
 
@@ -322,11 +344,14 @@ void plan_tell(const struct plan *p)
 	sim_log(SIM_NOBODY,
 		"%d listeners, %d events, %d messages, %d of %d deeds; --claim-ttl %d --redis-timeout %.1f "
 		"--postgres-timeout "
-		"%.1f --batch-max %d --max-attempts %d --drain-timeout %.1f%s%s, %d webhooks%s",
+		"%.1f --batch-max %d --max-attempts %d --drain-timeout %.1f%s%s, %d webhooks%s%s",
 		s->listeners, p->events, p->message_count, left, p->deed_count, (int)s->ttl_s,
 		(double)s->redis_timeout_ms / 1000, (double)s->postgres_timeout_ms / 1000, (int)s->batch_max,
 		(int)s->max_attempts, (double)s->drain_ms / 1000, s->has_redis ? "" : " --redis none",
-		s->has_handler ? " --handler" : "", s->hooks, feeds_describe(&s->feed));
+		s->has_handler ? " --handler" : "", s->hooks, feeds_describe(&s->feed),
+		s->has_spool ? sim_print(", --spool-after %dms --spool-sync %dms --max-inflight-bytes %d",
+					 (int)s->spool_after_ms, (int)s->spool_sync_ms, (int)s->inflight_bytes)
+			     : "");
 }
 
 /* --- listeners --- */
@@ -394,12 +419,25 @@ static void on_unusable(void *arg, const char *sentence, int status)
 	process_exit();
 }
 
+static struct spool *open_spool(uv_loop_t *loop, struct life *l)
+{
+	char error[200];
+	struct spool *spool = spool_open(loop, files_directory(l->process), SPOOL_MOST,
+					 world.plan->settings.spool_sync_ms, error, sizeof(error));
+
+	if (!spool)
+		on_unusable(l, error, 1);
+	return spool;
+}
+
 static void run_listener(uv_loop_t *loop)
 {
 	struct life *l = world.lives[sim_self()];
 	const struct pipeline_callbacks on = {on_pressure, on_drained, on_posted, on_unusable, l};
+	struct spool *spool = world.plan->settings.has_spool ? open_spool(loop, l) : NULL;
 
 	l->pipeline = pipeline_open(loop, &configs[l->process], &on);
+	pipeline_use_spool(l->pipeline, spool);
 	if (feeds_profile())
 		l->profiles = profiles_open(
 			&(struct profiled_parts){.loop = loop, .config = &configs[l->process], .pipeline = l->pipeline},
@@ -529,7 +567,7 @@ static void send_message(struct producer *p, int message)
 {
 	struct sent *s = sim_alloc(sizeof(*s));
 
-	*s = (struct sent){{answer, NULL}, p, p->life, message, false};
+	*s = (struct sent){{.answer = answer, .resends = true}, p, p->life, message, false};
 	hand_over(p->life, message, s);
 }
 
@@ -587,17 +625,46 @@ static void disturb(int process, int64_t lasts_us)
 		world.disturbed_until[process] = sim_now() + lasts_us;
 }
 
+static void kill_life(int process, int64_t back_after)
+{
+	checker_died(process, world.lives[process]->number, false);
+	end_life(world.lives[process], false, back_after);
+	process_kill(process);
+}
+
+/* Servers are told, unlike in begin_machine(). */
+static void lose_power(int process, int64_t back_after)
+{
+	checker_died(process, world.lives[process]->number, true);
+	end_life(world.lives[process], false, back_after);
+	process_kill(process);
+	checker_loses_power(process);
+	files_lose_power(process);
+}
+
 static void begin_kill(uint64_t draw, int64_t lasts_us)
 {
 	int process = listener_of(&draw);
 
+	if (is_up(process)) {
+		sim_log(process, "is killed, and starts again after %.1f s", (double)lasts_us / 1e6);
+		kill_life(process, lasts_us);
+		disturb(process, lasts_us);
+	}
 	disturb(process, 0);
-	if (!is_up(process))
-		return;
-	sim_log(process, "is killed, and starts again after %.1f s", (double)lasts_us / 1e6);
-	disturb(process, lasts_us);
-	end_life(world.lives[process], false, lasts_us);
-	process_kill(process);
+}
+
+/* It does not come back with another disk. */
+static void begin_power_loss(uint64_t draw, int64_t lasts_us)
+{
+	int process = listener_of(&draw);
+
+	if (is_up(process)) {
+		sim_log(process, "loses its power, and starts again after %.1f s", (double)lasts_us / 1e6);
+		lose_power(process, lasts_us);
+		disturb(process, lasts_us);
+	}
+	disturb(process, 0);
 }
 
 static void drain(void *arg)
@@ -672,15 +739,14 @@ static void begin_machine(uint64_t draw, int64_t lasts_us)
 {
 	int process = listener_of(&draw);
 
+	if (is_up(process)) {
+		sim_log(process, "its machine is gone, another one comes after %.1f s", (double)lasts_us / 1e6);
+		world.was_silent = true;
+		sim_vanish_fds_of(process);
+		lose_power(process, lasts_us);
+		disturb(process, lasts_us);
+	}
 	disturb(process, 0);
-	if (!is_up(process))
-		return;
-	sim_log(process, "its machine is gone, another one comes after %.1f s", (double)lasts_us / 1e6);
-	disturb(process, lasts_us);
-	world.was_silent = true;
-	end_life(world.lives[process], false, lasts_us);
-	sim_vanish_fds_of(process);
-	process_kill(process);
 }
 
 static void begin_deaf(uint64_t draw, int64_t lasts_us)
@@ -752,12 +818,27 @@ static void begin_kill_all(uint64_t draw, int64_t lasts_us)
 	for (int i = 0; i < world.plan->settings.listeners; i++)
 		if (is_up(i)) {
 			sim_log(i, "is killed with all others");
-			end_life(world.lives[i], false, 1000 + (int64_t)sim_dice(&draw, (uint64_t)lasts_us));
-			process_kill(i);
+			kill_life(i, 1000 + (int64_t)sim_dice(&draw, (uint64_t)lasts_us));
+		}
+}
+
+static void begin_dark(uint64_t draw, int64_t lasts_us)
+{
+	for (int i = 0; i < world.plan->settings.listeners; i++)
+		if (is_up(i)) {
+			sim_log(i, "loses its power with all others");
+			lose_power(i, 1000 + (int64_t)sim_dice(&draw, (uint64_t)lasts_us));
 		}
 }
 
 static const struct sim_fault listener_machine = {"listener: its machine is gone", 20, begin_machine, true};
+
+/* For fleets with spools. */
+static const struct sim_fault power_faults[3] = {
+	{"listener: loses its power", 10, begin_power_loss, true},
+	{"all listeners: lose their power", 10, begin_dark, false},
+	{NULL, 0, NULL, false},
+};
 
 /* For fleets with webhooks. */
 static const struct sim_fault lease_faults[2] = {
@@ -908,6 +989,7 @@ static void calm_down(void *arg)
 	sim_redis_calm();
 	sim_postgres_calm();
 	sim_receiver_calm();
+	files_calm();
 	feeds_calm();
 	world.wide_until = sim_now();
 	if (world.postgres_until > sim_now())
@@ -1014,7 +1096,8 @@ static void configure(const struct settings *s)
 			.dedup_window_s = 300,
 			.batch_max = s->batch_max,
 			.postgres_connections = 2,
-			.inflight_bytes = 256 << 20,
+			.inflight_bytes = s->inflight_bytes,
+			.spool_after_ms = s->spool_after_ms,
 			.message_bytes = 1 << 20,
 			.max_attempts = s->max_attempts,
 			.drain_timeout_ms = s->drain_ms,
@@ -1047,6 +1130,7 @@ void world_run(struct plan *plan)
 	sim_redis_start();
 	sim_postgres_start();
 	sim_receiver_start();
+	files_start();
 	for (int i = 0; i < s->listeners; i++)
 		start_listener(i);
 	for (int i = 0; i < PRODUCERS_MAX; i++) {

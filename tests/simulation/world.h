@@ -64,6 +64,8 @@ struct settings {
 	struct feed_settings feed;
 	int hooks; /* number of webhooks */
 	int64_t hook_attempts;
+	bool has_spool;
+	int64_t spool_after_ms, spool_sync_ms, inflight_bytes;
 	int64_t lasts; /* duration of the load and the faults */
 };
 
@@ -115,6 +117,12 @@ void checker_received(int process, int life, int message);
 void checker_acked(int process, int message, enum word word);
 /* The life ended; is_in_order if it drained with nothing left. */
 void checker_ended(int process, int life, bool is_in_order);
+/* Before a life ends by a kill, or because the power goes. */
+void checker_died(int process, int life, bool is_dark);
+/* Before its disk loses what is not synced. */
+void checker_loses_power(int process);
+/* Has the message's event ever had a row, or the message a letter? */
+bool checker_was_kept(int message);
 /* The receiver got a request, which ends by `until`. */
 void checker_requested(int process, const char *target, const char *id, const char *key, int64_t until);
 void checker_taken(const char *target, const char *id, int status);

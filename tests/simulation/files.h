@@ -1,0 +1,25 @@
+/* files.h: each listener's disk, with the directory of its spool: what the program wrote there, and what of it a loss
+ * of power leaves. */
+#ifndef WSONCE_SIM_FILES_H
+#define WSONCE_SIM_FILES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* At the beginning of a history: empty disks. */
+void files_start(void);
+/* Ends all faults. */
+void files_calm(void);
+/* The directory of this listener's spool; lives as long as the program. */
+const char *files_directory(int process);
+/* Are these bytes in a file of this listener? If is_synced, would they be there after a loss of power? */
+bool files_have(int process, const char *bytes, size_t len, bool is_synced);
+/* Until when has a fault kept this listener from writing or syncing? */
+int64_t files_disturbed_until(int process);
+/* The listener's machine loses its power: of what was not synced, anything may be lost. */
+void files_lose_power(int process);
+/* The listener that is being killed stops after so many more changes; the last one may be done in part. */
+void files_stop_after(int changes);
+
+#endif
