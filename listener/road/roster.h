@@ -68,7 +68,9 @@ void roster_begin(struct roster *r);
  * without blanks. A listener of the version before says "1 CLIENT STATE SOURCE SOURCE ...", each SOURCE 16 hex digits,
  * of those that it may lead. Other texts say only that it is alive. */
 void roster_note(struct roster *r, const char *name, size_t name_len, const char *said, size_t len, int64_t now_ms);
-/* Writes what a listener says of a source: ROSTER_HEARD_SIZE bytes. */
+/* Writes what a listener says of a source: ROSTER_HEARD_SIZE digits to the base 64 (0 to 9, A to Z, a to z, -, _).
+ * 11 are the id; 1 has flags (1: may lead; 2: dialled; 4: open); 1 is open_s; 5 are the messages; 3 are tenths of a
+ * second of quiet_ms. */
 void roster_write(char *text, const struct heard *s);
 /* What a listener has said of this source; NULL: nothing. */
 const struct heard *roster_source(const struct peer *p, uint64_t id);
