@@ -189,7 +189,7 @@ static int copy_lines(struct loader *l, struct ndjson *lines)
 	while ((result = ndjson_wait(lines, &line)) == NDJSON_LINE)
 		if (load_line(l, &line))
 			return -1;
-	return result == NDJSON_FAILED ? -1 : session_copy_end(l->session);
+	return result != NDJSON_END ? -1 : session_copy_end(l->session);
 }
 
 int audit_list_load(struct audit_list *e, struct ndjson *lines, struct session *session, const struct config *config)

@@ -196,9 +196,8 @@ static const struct subcommand listen = {
 	.summary = "run a listener",
 	.help = "Runs a listener until SIGTERM or SIGINT. Start as many as you like, with the same settings. At least "
 		"--source, --feed, --ingest or --ingest-http is needed. --dry-run checks everything that a listener "
-		"needs, as wsonce check does, and exits. Flags win over the environment, the environment over the file "
-		"of "
-		"--config.",
+		"needs, as wsonce check does, and exits. Flags win over the environment, the environment over the "
+		"file of --config.",
 	.has_all_settings = true,
 };
 

@@ -235,10 +235,9 @@ const struct subcommand explain_command = {
 	.most_words = 1,
 	.summary = "show what is known about one event, in order of time",
 	.help = "Shows when an event happened and arrived, from which source, which listener stored it, what Redis "
-		"knows "
-		"about it, its deliveries with their attempts, and its dead letters with the actions on them. Parts "
-		"that cannot be read are listed with the reason. The exit status is 1 if nothing is known about the "
-		"event. Put -- before an id that begins with -.",
+		"knows about it, its deliveries with their attempts, and its dead letters with the actions on them. "
+		"Parts that cannot be read are listed with the reason. The exit status is 1 if nothing is known about "
+		"the event. Put -- before an id that begins with -.",
 	COMMAND_OPTIONS(explain_options, struct explain_options),
 	.settings = SETTINGS_SERVERS " claim-prefix",
 	.run = run_explain,

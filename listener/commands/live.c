@@ -12,6 +12,7 @@
 #include "base/memory.h"
 #include "commands/interrupt.h"
 #include "commands/json_out.h"
+#include "commands/ndjson.h"
 #include "commands/progress.h"
 #include "intake/feed_client.h"
 #include "road/age_limit.h"
@@ -34,7 +35,8 @@ struct live {
 	struct feed_client *client;
 	uv_timer_t end;
 	uv_timer_t tick;
-	FILE *record;          /* NULL: try */
+	FILE *lines; /* of a recording, or NULL */
+	struct segments *segments;
 	int64_t messages_left; /* 0: any number */
 	bool is_look;          /* ends with the first event or dead letter */
 	struct age_limit age;
@@ -61,13 +63,11 @@ static void *on_open(void *arg, struct feed_connection *conn)
 
 static void end_soon(struct live *l);
 
-/* Newlines, which JSON allows between tokens, become blanks: a message is one line. */
-static void write_message(struct live *l, const char *message, size_t len)
+static void record(struct live *l, const char *message, size_t len)
 {
-	for (size_t i = 0; i < len; i++)
-		putc(message[i] == '\n' || message[i] == '\r' ? ' ' : message[i], l->record);
-	putc('\n', l->record);
-	if (l->messages_left && !--l->messages_left)
+	bool is_written = l->lines ? ndjson_write(l->lines, message, len) : segments_add(l->segments, message, len);
+
+	if (!is_written || (l->messages_left && !--l->messages_left))
 		end_soon(l);
 }
 
@@ -136,8 +136,8 @@ static bool on_message(void *of, const char *message, size_t len)
 	if (l->is_ending)
 		return false;
 	l->messages++;
-	if (l->record)
-		write_message(l, message, len);
+	if (l->lines || l->segments)
+		record(l, message, len);
 	return l->envelope && read_envelope(l, message, len);
 }
 
@@ -431,9 +431,10 @@ int live_try(const struct invocation *in, const struct profile *p, int64_t secon
 	return status;
 }
 
-int live_record(const struct invocation *in, const struct profile *p, FILE *out, int64_t messages, int64_t seconds)
+int live_record(const struct invocation *in, const struct profile *p, FILE *lines, struct segments *segments,
+		int64_t messages, int64_t seconds)
 {
-	struct live l = {.profile = p, .record = out, .messages_left = messages};
+	struct live l = {.profile = p, .lines = lines, .segments = segments, .messages_left = messages};
 	int status = STATUS_FINE;
 	char error[400];
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "commands/dispatch.h"
+#include "commands/segments.h"
 #include "config/profile.h"
 
 /* Returns the profile of --profile FILE, or of --feed NAME if file is NULL, and warns of what is doubtful in it. NULL
@@ -15,9 +16,10 @@ struct profile *live_profile(const char *file, const char *feed);
  * exit status: STATUS_FAILED if no connection was made. */
 int live_try(const struct invocation *in, const struct profile *p, int64_t seconds, bool is_json);
 
-/* Writes the messages of the feed to out, one per line, until there are enough (messages; 0: any number), the time is
- * over (seconds; 0: never), or Ctrl-C. Returns the exit status. */
-int live_record(const struct invocation *in, const struct profile *p, FILE *out, int64_t messages, int64_t seconds);
+/* Writes the messages of the feed to lines, one per line, or else to segments, until there are enough (messages; 0: any
+ * number), the time is over (seconds; 0: never), a write fails, or Ctrl-C. Returns the exit status. */
+int live_record(const struct invocation *in, const struct profile *p, FILE *lines, struct segments *segments,
+		int64_t messages, int64_t seconds);
 
 /* What a feed did within some seconds. */
 struct live_seen {

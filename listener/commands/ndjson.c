@@ -1,4 +1,4 @@
-/* ndjson.c owns the reading of a file by lines: where each begins and ends, and what is too long. */
+/* ndjson.c owns the reading of a file by lines or records: where each begins and ends, and what is too long. */
 #include "commands/ndjson.h"
 
 #include <errno.h>
@@ -9,22 +9,26 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/json_write.h"
 #include "base/memory.h"
 #include "base/sha256.h"
 #include "base/text.h"
 #include "commands/dispatch.h"
+#include "spool/segment.h"
 
 #define CHUNK_BYTES  65536
 #define HEAD_BYTES   4096        /* kept of a line that is over the limit, as of such a message */
 #define FIRST_BYTES  4096        /* a pipe is recognized by these */
 #define BEFORE_BYTES 16384       /* a file is recognized by these before an offset */
 #define TURN_BYTES   (16u << 20) /* after these without a line the caller has a turn, to look at its signals */
+#define MAGIC        "wsspool1"  /* the first bytes of a segment */
 
 struct ndjson {
 	int fd;
 	int copy; /* of a pipe that is to be read again, else -1 */
 	char *path;
 	bool is_file;
+	bool is_begun; /* what it has is known */
 	bool is_at_end;
 	size_t max_bytes;
 	char *bytes; /* read: [from, to) is not yet handed out */
@@ -36,6 +40,9 @@ struct ndjson {
 	uint64_t count;          /* lines handed out */
 	char first[FIRST_BYTES]; /* of a pipe */
 	size_t first_len;
+	struct segment_reader segment; /* read is NULL: it has lines */
+	struct record record;
+	struct bytes event; /* what a record says of an event, as a message */
 	/* A line over the limit. */
 	EVP_MD_CTX *digest; /* NULL: the current line is within the limit */
 	bool has_cr;        /* its last byte so far is a \r, which is not yet in the digest */
@@ -89,6 +96,7 @@ struct ndjson *ndjson_open(const char *path, size_t max_bytes)
 	l->is_file = S_ISREG(st.st_mode);
 	if (l->is_file)
 		l->offset = (uint64_t)lseek(l->fd, 0, SEEK_CUR);
+	l->is_begun = l->offset;
 	return l;
 }
 
@@ -101,6 +109,8 @@ void ndjson_close(struct ndjson *l)
 	if (l->copy >= 0)
 		close(l->copy);
 	EVP_MD_CTX_free(l->digest);
+	segment_close(&l->segment);
+	bytes_free(&l->event);
 	free(l->bytes);
 	free(l->path);
 	free(l);
@@ -187,20 +197,6 @@ static const char *find_magic(const char *bytes, size_t len)
 	return NULL;
 }
 
-/* The first bytes have come. A byte order mark is not part of the first line. */
-static enum ndjson_result look_at_first(struct ndjson *l)
-{
-	const char *magic = find_magic(l->bytes + l->from, l->to - l->from);
-
-	if (magic)
-		return fail(l, magic);
-	if (l->to - l->from >= 3 && memcmp(l->bytes + l->from, "\xef\xbb\xbf", 3) == 0) {
-		l->from += 3;
-		l->offset += 3;
-	}
-	return NDJSON_LINE;
-}
-
 static bool copy(const struct ndjson *l, size_t n)
 {
 	const char *at = l->bytes + l->to, *end = at + n;
@@ -243,13 +239,74 @@ static enum ndjson_result fill(struct ndjson *l)
 		keep_first(l, l->bytes + l->to, (size_t)n);
 	l->to += (size_t)n;
 	l->turn += (size_t)n;
-	return offset == 0 ? look_at_first(l) : NDJSON_LINE;
+	return NDJSON_LINE;
 }
 
 static void advance(struct ndjson *l, size_t n)
 {
 	l->from += n;
 	l->offset += n;
+}
+
+/* --- what the first bytes say --- */
+
+/* For segment.h: what was read and not handed out, or more of the file. */
+static ssize_t read_segment(void *source, char *to, size_t n, off_t at)
+{
+	struct ndjson *l = source;
+	enum ndjson_result result = l->from < l->to ? NDJSON_LINE : fill(l);
+	size_t held = l->to - l->from;
+
+	(void)at;
+	errno = result == NDJSON_LATER ? EAGAIN : EIO;
+	if (result == NDJSON_LATER || result == NDJSON_FAILED)
+		return -1;
+	n = n < held ? n : held;
+	memcpy(to, l->bytes + l->from, n);
+	advance(l, n);
+	return (ssize_t)n;
+}
+
+static enum ndjson_result begin_segment(struct ndjson *l)
+{
+	if (l->to - l->from < SEGMENT_HEAD)
+		return fail(l, "is a segment that ends within its head");
+	if (!segment_head_read(l->bytes + l->from, &l->segment.head))
+		return fail(l, "is a segment whose head is damaged");
+	advance(l, SEGMENT_HEAD);
+	l->segment.read = read_segment;
+	l->segment.source = l;
+	return NDJSON_LINE;
+}
+
+/* A byte order mark is not part of the first line. */
+static enum ndjson_result begin_lines(struct ndjson *l)
+{
+	const char *magic = find_magic(l->bytes + l->from, l->to - l->from);
+
+	if (magic)
+		return fail(l, magic);
+	if (l->to - l->from >= 3 && memcmp(l->bytes + l->from, "\xef\xbb\xbf", 3) == 0)
+		advance(l, 3);
+	return NDJSON_LINE;
+}
+
+/* Reads until it is known what the file has. */
+static enum ndjson_result recognize(struct ndjson *l)
+{
+	enum ndjson_result result = NDJSON_LINE;
+	size_t held = 0, magic = strlen(MAGIC);
+	bool may_be_segment = true;
+
+	while (!l->is_begun && result == NDJSON_LINE && may_be_segment && held < SEGMENT_HEAD) {
+		result = fill(l);
+		held = l->to - l->from;
+		may_be_segment = memcmp(l->bytes + l->from, MAGIC, held < magic ? held : magic) == 0;
+	}
+	if (l->is_begun || result == NDJSON_LATER || result == NDJSON_FAILED)
+		return result;
+	l->is_begun = true;
+	return may_be_segment && held >= magic ? begin_segment(l) : begin_lines(l);
 }
 
 /* --- lines over the limit --- */
@@ -302,7 +359,7 @@ static void take(struct ndjson *l, struct ndjson_line *line, size_t len, bool is
 	advance(l, len + is_ended);
 	if (len && at[len - 1] == '\r')
 		len--;
-	*line = (struct ndjson_line){at, len, NULL, len, begin, l->offset, ++l->count, is_ended};
+	*line = (struct ndjson_line){at, len, NULL, len, begin, l->offset, ++l->count, is_ended, NULL};
 	if (l->digest)
 		end_long(l, line);
 }
@@ -338,13 +395,73 @@ static enum ndjson_result next_raw(struct ndjson *l, struct ndjson_line *line)
 	return result;
 }
 
+/* --- records --- */
+
+/* What a profile has read becomes a message that can be read without it. */
+static struct slice message_of(struct ndjson *l)
+{
+	const struct record *r = &l->record;
+
+	if (r->kind == RECORD_MESSAGE)
+		return r->message;
+	l->event.len = 0;
+	bytes_add_text(&l->event, "{\"event_id\":");
+	json_write_string(&l->event, r->id.at, r->id.len);
+	bytes_add_text(&l->event, ",\"event_type\":");
+	json_write_string(&l->event, r->type.at, r->type.len);
+	bytes_add_text(&l->event, ",\"payload\":");
+	bytes_add(&l->event, r->message.at, r->message.len);
+	bytes_add_byte(&l->event, '}');
+	return bytes_slice(&l->event);
+}
+
+static enum ndjson_result end_segment(const struct ndjson *l)
+{
+	if (l->segment.torn)
+		fail(l, "its last record is incomplete, and was left out");
+	if (!l->segment.wrong)
+		return NDJSON_END;
+	dispatch_fail("%s: has damaged records in %zu places, which were skipped", l->path, l->segment.wrong);
+	return NDJSON_DAMAGED;
+}
+
+static enum ndjson_result next_record(struct ndjson *l, struct ndjson_line *line)
+{
+	struct segment_reader *s = &l->segment;
+	struct slice message;
+	uint64_t end;
+
+	s->error = 0;
+	switch (segment_next(s, &l->record)) {
+	case SEGMENT_FAILED:
+		return s->error == EAGAIN ? NDJSON_LATER : NDJSON_FAILED;
+	case SEGMENT_END:
+		return end_segment(l);
+	case SEGMENT_RECORD:
+		break;
+	}
+	message = message_of(l);
+	end = l->offset - (s->end - s->begin);
+	*line = (struct ndjson_line){message.at, message.len, NULL, message.len, end - s->size,
+				     end,        ++l->count,  true, &l->record};
+	if (message.len > l->max_bytes) {
+		sha256(message.at, message.len, l->sha256);
+		line->digest = l->sha256;
+		line->len = message.len < HEAD_BYTES ? message.len : HEAD_BYTES;
+	}
+	return NDJSON_LINE;
+}
+
 enum ndjson_result ndjson_next(struct ndjson *l, struct ndjson_line *line)
 {
 	enum ndjson_result result;
 
 	l->turn = 0;
+	result = recognize(l);
+	if (result != NDJSON_LINE)
+		return result;
 	do
-		result = next_raw(l, line);
+		result = l->segment.read ? next_record(l, line) : next_raw(l, line);
 	while (result == NDJSON_LINE && !line->len);
 	return result;
 }
@@ -375,8 +492,13 @@ static int end_early(const struct ndjson *l)
 
 int ndjson_skip(struct ndjson *l, uint64_t offset)
 {
-	enum ndjson_result result = NDJSON_LINE;
+	enum ndjson_result result;
 
+	while ((result = recognize(l)) == NDJSON_LATER)
+		wait_for_bytes(l);
+	if (result == NDJSON_FAILED)
+		return -1;
+	l->segment.begin = l->segment.end = l->segment.skipping = 0;
 	if (l->is_file && (offset < l->offset || offset - l->offset > l->to - l->from)) {
 		if (offset > ndjson_size(l))
 			return end_early(l);
@@ -413,4 +535,12 @@ int ndjson_fingerprint(struct ndjson *l, uint64_t offset, char hex[65])
 	sha256(l->is_file ? before : l->first, n, digest);
 	write_hex(hex, digest, SHA256_BYTES);
 	return 0;
+}
+
+bool ndjson_write(FILE *out, const char *message, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		putc(message[i] == '\n' || message[i] == '\r' ? ' ' : message[i], out);
+	putc('\n', out);
+	return !ferror(out);
 }

@@ -1,14 +1,20 @@
-/* ndjson.h: a file or a pipe, line by line, in bounded memory and without waiting. */
+/* ndjson.h: a file or a pipe, line by line, or by the records of a segment (docs/spool.md), in bounded memory and
+ * without waiting. */
 #ifndef WSONCE_NDJSON_H
 #define WSONCE_NDJSON_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+
+#include "spool/record.h"
+
+#define NDJSON_UNLIMITED (SIZE_MAX - 1)
 
 struct ndjson;
 
-/* One line, without its end ("\n" or "\r\n"). Lives until the next call. */
+/* One line, without its end ("\n" or "\r\n"), or the message of a record. Lives until the next call. */
 struct ndjson_line {
 	const char *bytes;
 	size_t len;
@@ -18,9 +24,16 @@ struct ndjson_line {
 	uint64_t end;          /* offset of the next line */
 	uint64_t number;       /* of lines read, from 1 */
 	bool is_ended;         /* by a newline; if not, it is the last line and may still be written */
+	const struct record *record; /* of a segment; else NULL */
 };
 
-enum ndjson_result { NDJSON_LINE, NDJSON_END, NDJSON_LATER, NDJSON_FAILED };
+enum ndjson_result {
+	NDJSON_LINE,
+	NDJSON_END,
+	NDJSON_DAMAGED, /* the end, but records were unreadable and were skipped, as was printed */
+	NDJSON_LATER,
+	NDJSON_FAILED,
+};
 
 /* Opens path, or standard input if it is "-". Lines over max_bytes are too long. Returns NULL after printing why. */
 struct ndjson *ndjson_open(const char *path, size_t max_bytes);
@@ -47,6 +60,10 @@ int ndjson_fingerprint(struct ndjson *l, uint64_t offset, char hex[65]);
 
 /* Is path, or path with .part behind it, the file that is read, by whatever name? */
 bool ndjson_would_lose(const struct ndjson *l, const char *path);
+
+/* Writes a message as a line. The newlines of JSON, which stand between its tokens, become blanks. Returns false if
+ * that is impossible. */
+bool ndjson_write(FILE *out, const char *message, size_t len);
 
 /* Returns its length in bytes, or 0 if it is a pipe. */
 uint64_t ndjson_size(const struct ndjson *l);

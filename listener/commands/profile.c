@@ -84,8 +84,7 @@ const struct subcommand profile_list = {
 	.arguments = "",
 	.summary = "list the profiles of feeds that come with wsonce",
 	.help = "Prints the name and the purpose of each shipped profile. They are in $WSONCE_PROFILES, or in the "
-		"folder "
-		"profiles beside the program.",
+		"folder profiles beside the program.",
 	.settings = SETTINGS_NONE,
 	.run = run_list,
 };

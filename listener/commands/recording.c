@@ -2,7 +2,6 @@
  * counts as durable once it was read, and no clock runs. */
 #include "commands/recording.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +11,7 @@
 #include "base/sha256.h"
 #include "base/text.h"
 #include "commands/dispatch.h"
+#include "commands/ndjson.h"
 #include "feed/gap.h"
 #include "feed/session.h"
 
@@ -226,25 +226,19 @@ static void read_line(struct account *a, const char *text, size_t len)
 }
 
 /* Empty lines at the end are left out; an empty file is one empty line. */
-static void read_lines(struct account *a, FILE *file)
+static enum ndjson_result read_lines(struct account *a, struct ndjson *lines)
 {
-	char *text = NULL;
-	size_t size = 0;
-	ssize_t len;
-	long empty = 0;
+	enum ndjson_result result;
+	struct ndjson_line line;
 
-	while ((len = getline(&text, &size, file)) > 0) {
-		len -= text[len - 1] == '\n';
-		len -= len && text[len - 1] == '\r';
-		empty += !len;
-		for (; len && empty; empty--)
+	while ((result = ndjson_wait(lines, &line)) == NDJSON_LINE) {
+		while ((uint64_t)a->line + 1 < line.number)
 			read_line(a, "", 0);
-		if (len)
-			read_line(a, text, (size_t)len);
+		read_line(a, line.bytes, line.len);
 	}
-	if (!a->line)
+	if (!a->line && result == NDJSON_END)
 		read_line(a, "", 0);
-	free(text);
+	return result;
 }
 
 /* --- the result --- */
@@ -280,22 +274,18 @@ static void close_account(struct account *a)
 int recording_try(const struct profile *p, const char *path, const char *starts, int64_t now_s)
 {
 	struct account a = {.profile = p, .now_s = now_s, .starts = starts};
-	FILE *file = fopen(path, "re");
-	int first = file ? getc(file) : EOF;
+	struct ndjson *lines = ndjson_open(path, NDJSON_UNLIMITED);
+	enum ndjson_result result;
 
-	if (!file || ferror(file)) { /* a folder can be opened */
-		dispatch_fail("--frames: cannot read %.200s: %s", path, strerror(errno));
-		if (file)
-			fclose(file);
+	if (!lines)
 		return STATUS_FAILED;
-	}
-	ungetc(first, file);
 	a.session = session_new(p, true);
 	a.gaps = gaps_new();
 	a.seen = json_object();
-	read_lines(&a, file);
-	fclose(file);
-	print(&a);
+	result = read_lines(&a, lines);
+	if (result != NDJSON_FAILED)
+		print(&a);
+	ndjson_close(lines);
 	close_account(&a);
-	return STATUS_FINE;
+	return result == NDJSON_END ? STATUS_FINE : STATUS_FAILED;
 }

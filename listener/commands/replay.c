@@ -46,8 +46,8 @@ struct replay {
 	int64_t start_ms;
 	int64_t paced_ms; /* when the first line was due, by the rate */
 	int64_t written_ms;
-	bool has_failed;      /* a checkpoint could not be written */
-	bool is_whole;        /* all lines were fed */
+	bool has_failed; /* a checkpoint could not be written */
+	enum ndjson_result last;
 	bool is_forgotten;    /* the database may have lost commits of this run */
 	struct session *file; /* NULL: Postgres */
 	json_t *place;        /* members of the checkpoint: database, epoch and consumer */
@@ -215,7 +215,7 @@ static void feed_lines(struct replay *r, struct feeder *f)
 		else if (result == NDJSON_LATER)
 			feeder_pause(f, LATER_MS);
 	}
-	r->is_whole = result == NDJSON_END;
+	r->last = result;
 }
 
 static void set_settled(struct replay *r)
@@ -245,7 +245,7 @@ static void on_tick(void *owner)
 static int print_summary(const struct replay *r)
 {
 	const struct feeder_count *count = &r->count;
-	bool is_whole = r->is_whole && !count->is_interrupted;
+	bool is_at_end = r->last == NDJSON_END || r->last == NDJSON_DAMAGED;
 	struct json_out out;
 
 	progress_clear();
@@ -265,11 +265,11 @@ static int print_summary(const struct replay *r)
 		printf("replayed %" PRIu64 ": persisted %" PRIu64 ", duplicates %" PRIu64 ", rejected %" PRIu64 "\n",
 		       count->fed, count->persisted, count->duplicates, count->rejected);
 	}
-	if (!is_whole)
+	if (count->is_interrupted || (!is_at_end && r->last != NDJSON_FAILED))
 		dispatch_fail("stopped before the end; run the same command again for the rest");
 	else if (count->rejected)
 		dispatch_fail("rejected lines: %" PRIu64 "; see wsonce dead-letters list", count->rejected);
-	return is_whole && !count->rejected ? STATUS_FINE : STATUS_FAILED;
+	return r->last == NDJSON_END && !count->is_interrupted && !count->rejected ? STATUS_FINE : STATUS_FAILED;
 }
 
 static int replay(struct replay *r)
@@ -327,10 +327,10 @@ const struct subcommand replay_command = {
 	.name = "replay",
 	.arguments = "FILE|-",
 	.summary = "feed the lines of a file as if they came from a feed",
-	.help = "Feeds the messages in FILE, one per line, as a listener does, with claims, batches and the unique "
-		"key. So "
-		"you can repeat it, and run it beside a fleet. A line that is not an event becomes a dead letter; "
-		"empty lines are skipped. Ctrl-C stops it; the same command with the same --checkpoint goes on.",
+	.help = "Feeds the messages in FILE, one per line, or the records of a segment, as a listener does, with "
+		"claims, batches and the unique key. So you can repeat it, and run it beside a fleet. A line that is "
+		"not an event becomes a dead letter; empty lines are skipped. Ctrl-C stops it; the same command with "
+		"the same --checkpoint goes on.",
 	.least_words = 1,
 	.most_words = 1,
 	COMMAND_OPTIONS(replay_options, struct replay_options),

@@ -1,78 +1,43 @@
 /* spool.c owns `wsonce spool`: what lies in the directory of --spool, as a list, as NDJSON, or away with it. */
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <unistd.h>
 
-#include "base/bytes.h"
-#include "base/json_write.h"
 #include "base/memory.h"
 #include "base/timestamp.h"
 #include "commands/dispatch.h"
+#include "commands/ndjson.h"
+#include "commands/segments.h"
 #include "spool/segment.h"
 
 /* What one segment had. */
 struct tally {
-	uint64_t records, bytes, wrong;
+	uint64_t records, bytes;
 	int64_t oldest_us;
 };
 
-typedef void record_fn(const struct record *r);
-
-/* Reads a segment, and calls each, unless it is NULL, with its records. Returns false after printing why. */
-static bool read_segment(int dir, const char *name, record_fn *each, struct tally *t)
+/* Reads a segment, and prints its messages if is_export is set. Returns false after printing why. */
+static bool read_segment(const char *path, bool is_export, struct tally *t)
 {
-	int fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
-	struct segment_reader s = {.read = segment_pread, .source = &fd};
-	enum segment_step step = segment_open(&s);
-	bool is_read = step != SEGMENT_FAILED;
-	struct record r;
+	struct ndjson *lines = ndjson_open(path, NDJSON_UNLIMITED);
+	enum ndjson_result result = NDJSON_FAILED;
+	struct ndjson_line line;
 
 	*t = (struct tally){0};
-	while (step == SEGMENT_RECORD && (step = segment_next(&s, &r)) == SEGMENT_RECORD) {
-		t->oldest_us = t->records++ ? t->oldest_us : r.came_us;
-		t->bytes += s.size;
-		if (each)
-			each(&r);
+	while (lines && (result = ndjson_wait(lines, &line)) == NDJSON_LINE && line.record) {
+		t->oldest_us = t->records ? t->oldest_us : line.record->came_us;
+		t->records = line.number;
+		t->bytes += line.end - line.begin;
+		if (is_export)
+			ndjson_write(stdout, line.bytes, line.len);
 	}
-	t->wrong = s.wrong;
-	if (step == SEGMENT_FAILED)
-		dispatch_fail("%s cannot be read: %s", name, s.error ? strerror(s.error) : "it is not a segment");
-	else if (s.wrong)
-		dispatch_fail("%s has damaged records in %zu places, which were skipped", name, s.wrong);
-	segment_close(&s);
-	if (fd >= 0)
-		close(fd);
-	return is_read && step != SEGMENT_FAILED && !s.wrong;
-}
-
-/* On one line: the newlines of JSON stand between its tokens. */
-static void put_message(struct slice message)
-{
-	for (size_t i = 0; i < message.len; i++)
-		putchar(message.at[i] == '\n' || message.at[i] == '\r' ? ' ' : message.at[i]);
-}
-
-/* What a profile has read becomes a message that replay understands without it. */
-static void export(const struct record *r)
-{
-	struct bytes head = {0};
-
-	if (r->kind == RECORD_EVENT) {
-		bytes_add_text(&head, "{\"event_id\":");
-		json_write_string(&head, r->id.at, r->id.len);
-		bytes_add_text(&head, ",\"event_type\":");
-		json_write_string(&head, r->type.at, r->type.len);
-		bytes_add_text(&head, ",\"payload\":");
-		fputs(bytes_text(&head), stdout);
-		bytes_free(&head);
-	}
-	put_message(r->message);
-	fputs(r->kind == RECORD_EVENT ? "}\n" : "\n", stdout);
+	if (result == NDJSON_LINE)
+		dispatch_fail("%s: is not a segment", path);
+	ndjson_close(lines);
+	return result == NDJSON_END;
 }
 
 static void print_segment(const char *name, const struct tally *t)
@@ -84,40 +49,28 @@ static void print_segment(const char *name, const struct tally *t)
 	printf("%s  %10" PRIu64 " events  %12" PRIu64 " bytes  oldest %s\n", name, t->records, t->bytes, oldest);
 }
 
-/* Locks the directory as a listener does. Returns -1 after printing why if that is impossible. */
-static int lock(int dir, const char *path)
-{
-	int fd = openat(dir, SEGMENT_LOCK, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-
-	if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
-		return fd;
-	dispatch_fail("%s: %s", path, errno == EWOULDBLOCK ? "a listener uses it" : strerror(errno));
-	if (fd >= 0)
-		close(fd);
-	return -1;
-}
-
-static int each_segment(int dir, const char *path, const char *verb)
+static int each_segment(const char *dir, const char *verb)
 {
 	struct dirent **entries;
 	struct tally total = {0}, t;
 	bool is_list = strcmp(verb, "list") == 0, is_drop = strcmp(verb, "drop") == 0;
-	int status = STATUS_FINE, n = scandir(path, &entries, segment_is_entry, alphasort);
+	int status = STATUS_FINE, n = scandir(dir, &entries, segment_is_entry, alphasort);
 
 	if (n < 0)
-		return dispatch_fail("%s: %s", path, strerror(errno));
+		return dispatch_fail("%s: %s", dir, strerror(errno));
 	for (int i = 0; i < n; i++) {
-		const char *name = entries[i]->d_name;
+		char *path = memory_printf("%s/%s", dir, entries[i]->d_name);
 
-		if (!read_segment(dir, name, strcmp(verb, "export") == 0 ? export : NULL, &t))
+		if (!read_segment(path, strcmp(verb, "export") == 0, &t))
 			status = STATUS_FAILED;
 		if (is_list)
-			print_segment(name, &t);
-		if (is_drop && unlinkat(dir, name, 0))
-			status = dispatch_fail("%s: %s", name, strerror(errno));
+			print_segment(entries[i]->d_name, &t);
+		if (is_drop && unlink(path))
+			status = dispatch_fail("%s: %s", path, strerror(errno));
 		total.records += t.records;
 		total.bytes += t.bytes;
 		free(entries[i]);
+		free(path);
 	}
 	free(entries);
 	if (is_list || is_drop)
@@ -128,25 +81,19 @@ static int each_segment(int dir, const char *path, const char *verb)
 
 static int run_spool(const struct invocation *in)
 {
-	const char *path = in->words[0], *verb = in->words[1];
+	const char *dir = in->words[0], *verb = in->words[1];
 	bool is_drop = strcmp(verb, "drop") == 0;
-	int dir, status, held = -1;
+	int status, lock = -1;
 
 	if (!is_drop && strcmp(verb, "list") != 0 && strcmp(verb, "export") != 0) {
 		dispatch_fail("\"%.80s\" is not one of: list export drop", verb);
 		return STATUS_USAGE;
 	}
-	dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (dir < 0)
-		return dispatch_fail("%s: %s", path, strerror(errno));
-	if (is_drop && (held = lock(dir, path)) < 0) {
-		close(dir);
+	if (is_drop && (lock = segments_lock(dir)) < 0)
 		return STATUS_FAILED;
-	}
-	status = each_segment(dir, path, verb);
-	if (held >= 0)
-		close(held);
-	close(dir);
+	status = each_segment(dir, verb);
+	if (lock >= 0)
+		close(lock);
 	return status;
 }
 

@@ -23,6 +23,8 @@ struct try_options {
 	int64_t now_s;
 	int64_t seconds;
 	int64_t messages;
+	int64_t rotate_us;
+	bool is_segments;
 	bool is_json;
 };
 
@@ -36,7 +38,7 @@ struct try_options {
 
 static const struct option try_options[] = {
 	TRY_PROFILE,
-	{"frames", TRY_OPTION(TEXT, frames), "FILE", 0, 0, NULL, "read a recording, a frame per line, not the feed"},
+	{"frames", TRY_OPTION(TEXT, frames), "FILE", 0, 0, NULL, "read a recording, not the feed; -: standard input"},
 	{"connections", TRY_OPTION(TEXT, connections), "LINES", 0, 0, NULL,
 	 "with --frames: the lines with which connections begin, such as 1,9"},
 	{"now", TRY_OPTION(NUMBER, now_s), "SECONDS", 0, INT64_C(1) << 40, NULL,
@@ -51,6 +53,10 @@ static const struct option record_options[] = {
 	{"seconds", TRY_OPTION(NUMBER, seconds), "S", 0, 86400, NULL, "stop after S seconds; 0 (default): on Ctrl-C"},
 	{"messages", TRY_OPTION(NUMBER, messages), "N", 0, INT64_C(1) << 40, NULL,
 	 "stop after N messages; 0 (default): on Ctrl-C"},
+	{"segments", TRY_OPTION(SWITCH, is_segments), NULL, 0, 0, NULL,
+	 "write segments (docs/spool.md), which have times of arrival, into the directory FILE"},
+	{"rotate", TRY_OPTION(SPAN, rotate_us), "TIME", 1, 0, NULL,
+	 "with --segments: begin a new one after TIME, too, and not only after 64 MiB"},
 };
 
 static const struct try_options try_defaults = {.now_s = NOT_GIVEN, .seconds = NOT_GIVEN, .connections = NULL};
@@ -106,15 +112,30 @@ static const char *check_record(const struct invocation *in)
 {
 	const struct try_options *o = in->options;
 
+	if (o->rotate_us && !o->is_segments)
+		return "--rotate goes with --segments";
 	return !o->profile == !o->feed ? "record needs --profile FILE or --feed NAME, one of the two" : NULL;
 }
 
-/* Opens a new file that nobody else may read, since a message may hold secrets. Does not follow a link. */
+/* Opens a new file that nobody else may read, since a message may hold secrets. Does not follow a link. Returns NULL
+ * after printing why. */
 static FILE *open_new(const char *path)
 {
 	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 
+	if (fd < 0 && errno == EEXIST)
+		dispatch_fail("%s is there already: give the name of a new file", path);
+	else if (fd < 0)
+		dispatch_fail("%s: %s", path, strerror(errno));
 	return fd < 0 ? NULL : fdopen(fd, "w");
+}
+
+/* Returns 0; or -1 if not all could be written, and errno. */
+static int close_lines(FILE *lines, const char *path)
+{
+	if (lines != stdout && ftell(lines) == 0)
+		unlink(path); /* so that the next attempt does not find it */
+	return (ferror(lines) | (lines == stdout ? fflush(lines) : fclose(lines))) ? -1 : 0;
 }
 
 static int run_record(const struct invocation *in)
@@ -122,21 +143,19 @@ static int run_record(const struct invocation *in)
 	const struct try_options *o = in->options;
 	const char *path = in->words[0];
 	struct profile *p = live_profile(o->profile, o->feed);
-	FILE *out;
-	int status;
+	struct segments *segments = NULL;
+	FILE *lines = NULL;
+	int status = STATUS_FAILED;
 
 	if (!p)
 		return STATUS_USAGE;
-	out = strcmp(path, "-") == 0 ? stdout : open_new(path);
-	if (!out) {
-		profile_free(p);
-		return errno == EEXIST ? dispatch_fail("%s is there already: give the name of a new file", path)
-				       : dispatch_fail("%s: %s", path, strerror(errno));
-	}
-	status = live_record(in, p, out, o->messages, o->seconds);
-	if (out != stdout && ftell(out) == 0)
-		unlink(path); /* so that the next attempt does not find it */
-	if (ferror(out) | (out == stdout ? fflush(out) : fclose(out)))
+	if (o->is_segments)
+		segments = segments_open(path, p->name, o->rotate_us ? o->rotate_us : INT64_MAX);
+	else
+		lines = strcmp(path, "-") == 0 ? stdout : open_new(path);
+	if (lines || segments)
+		status = live_record(in, p, lines, segments, o->messages, o->seconds);
+	if ((lines && close_lines(lines, path)) || (segments && segments_close(segments)))
 		status = dispatch_fail("%s: cannot be written: %s", path, strerror(errno));
 	profile_free(p);
 	return status;
@@ -147,10 +166,9 @@ const struct subcommand try_command = {
 	.arguments = "",
 	.summary = "show what a profile makes of a feed, without storing anything",
 	.help = "Connects to a feed as its profile says, for --seconds, and counts what each rule matched. Acks "
-		"nothing. "
-		"With --frames it reads a recording instead, a frame per line, and prints as JSON what the profile "
-		"makes of it: frames, events with their ids, duplicates, replies, acks, cursors, gaps. Needs neither "
-		"Redis nor Postgres.",
+		"nothing. With --frames it reads a recording instead, a frame per line or a segment, and prints as "
+		"JSON what the profile makes of it: frames, events with their ids, duplicates, replies, acks, "
+		"cursors, gaps. Needs neither Redis nor Postgres.",
 	COMMAND_OPTIONS(try_options, struct try_options),
 	.defaults = &try_defaults,
 	.check = check_try,
@@ -163,7 +181,8 @@ const struct subcommand record_command = {
 	.arguments = "FILE",
 	.summary = "write the messages of a feed into a file, one per line",
 	.help = "Connects to a feed as its profile says, and writes each message into FILE, which must not exist (-: "
-		"standard output). wsonce try --frames FILE reads it. Needs neither Redis nor Postgres.",
+		"standard output), or with --segments into files of the directory FILE. wsonce try --frames and wsonce "
+		"replay read them. Needs neither Redis nor Postgres.",
 	.least_words = 1,
 	.most_words = 1,
 	COMMAND_OPTIONS(record_options, struct try_options),

@@ -1,5 +1,6 @@
-/* What replay reads of others: a file or a pipe of lines, and a checkpoint. Lines are those of a second reader that has
- * all bytes at hand, from wherever the reading begins; a checkpoint that is taken is written and read again as it was.
+/* What replay reads of others: a file or a pipe of lines, or a segment, and a checkpoint. Lines are those of a second
+ * reader that has all bytes at hand, from wherever the reading begins; records are the same from wherever it begins; a
+ * checkpoint that is taken is written and read again as it was.
  *
  * An input is a byte, c (a checkpoint), f (lines of a file) or p (of a pipe); for lines a byte with the most that a
  * line may have; and the bytes. */
@@ -17,6 +18,7 @@
 #include "fuzz.h"
 
 #define HEAD_BYTES 4096
+#define MAGIC      "wsspool1"
 
 static char folder[] = "/tmp/wsonce-fuzz-XXXXXX";
 static char checkpoint_path[60];
@@ -121,7 +123,7 @@ static void read_lines(const char *path, const uint8_t *bytes, size_t size, size
 	char hex[65], again[65];
 
 	must(n, "cannot open %s", path);
-	must(ndjson_skip(n, from) == 0, "cannot skip to %llu of %zu", (unsigned long long)from, size);
+	must(!from || ndjson_skip(n, from) == 0, "cannot skip to %llu of %zu", (unsigned long long)from, size);
 	if (!from && has_bom)
 		e.end = 3;
 	while ((result = ndjson_wait(n, &line)) == NDJSON_LINE) {
@@ -139,6 +141,53 @@ static void read_lines(const char *path, const uint8_t *bytes, size_t size, size
 	ndjson_close(n);
 }
 
+/* --- records --- */
+
+#define RECORDS_MOST 16
+
+struct reading {
+	uint64_t begin, end;
+	uint64_t total;
+};
+
+/* Reads up to RECORDS_MOST records from an offset on. */
+static size_t read_records(const char *path, size_t size, size_t most, uint64_t from, struct reading *found)
+{
+	struct ndjson *n = ndjson_open(path, most);
+	enum ndjson_result result = NDJSON_LINE;
+	struct ndjson_line line;
+	size_t count = 0;
+
+	must(n, "cannot open %s", path);
+	if (from)
+		must(ndjson_skip(n, from) == 0, "cannot skip to %llu", (unsigned long long)from);
+	while (count < RECORDS_MOST && (result = ndjson_wait(n, &line)) == NDJSON_LINE) {
+		must(line.record && line.len && line.is_ended, "no record");
+		must(line.begin >= from && line.end > line.begin && line.end <= size, "from %llu to %llu of %zu",
+		     (unsigned long long)line.begin, (unsigned long long)line.end, size);
+		must(!line.digest == (line.total <= most), "%llu bytes are too many, or not",
+		     (unsigned long long)line.total);
+		found[count++] = (struct reading){line.begin, line.end, line.total};
+		from = line.end;
+	}
+	must(result != NDJSON_LATER, "it is not there yet");
+	ndjson_close(n);
+	return count;
+}
+
+static void try_records(const char *path, size_t size, size_t most, bool is_pipe)
+{
+	struct reading all[RECORDS_MOST], rest[RECORDS_MOST];
+	size_t n = read_records(path, size, most, 0, all);
+
+	for (size_t i = 0; !is_pipe && i < n; i++) {
+		size_t left = read_records(path, size, most, all[i].end, rest);
+
+		must(left >= n - i - 1 && memcmp(rest, all + i + 1, (n - i - 1) * sizeof(*all)) == 0,
+		     "other records behind record %zu", i);
+	}
+}
+
 static void try_lines(const uint8_t *bytes, size_t size, size_t most, bool is_pipe)
 {
 	int fd = make_file(bytes, size, is_pipe);
@@ -146,6 +195,11 @@ static void try_lines(const uint8_t *bytes, size_t size, size_t most, bool is_pi
 	char path[40];
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	if (size >= strlen(MAGIC) && memcmp(bytes, MAGIC, strlen(MAGIC)) == 0) {
+		try_records(path, size, most, is_pipe);
+		close(fd);
+		return;
+	}
 	read_lines(path, bytes, size, most, 0);
 	if (!is_pipe && !is_refused(bytes, size))
 		for (int i = 0; i < 8 && find_line(&e, bytes, size, e.end, e.number); i++)

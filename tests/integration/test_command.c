@@ -45,7 +45,7 @@ Test(command, what_a_feed_is_tried_with_is_checked)
 		{"profile check ./coinbase", "./coinbase: cannot be read: No such file or directory\n", 2},
 		{"try --profile coinbas", "; did you mean \"coinbase\"?\n", 2},
 		{"record --profile coinbas x", "; did you mean \"coinbase\"?\n", 2},
-		{"try --profile coinbase --frames /tmp", "--frames: cannot read /tmp: Is a directory\n", 1},
+		{"try --profile coinbase --frames /tmp", "/tmp: is a folder\n", 1},
 		{"try --profile coinbase --frames f --connections 0", "--connections: must be line numbers", 2},
 		{"try --profile coinbase --frames f --connections 5,2", "--connections: must be line numbers", 2},
 		{"try --profile coinbase --frames f --seconds 5", "--seconds does not go with --frames", 2},
