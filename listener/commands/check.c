@@ -1,9 +1,14 @@
 /* check.c owns `wsonce check`: it tests everything that a listener with these settings needs. */
 #include <errno.h>
+#include <fcntl.h>
 #include <libgen.h>
+#include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -21,6 +26,7 @@
 #include "redis/rights.h"
 #include "road/done_channel.h"
 #include "road/presence.h"
+#include "spool/segment.h"
 
 #define OFFSET_MS   2000 /* between clocks, that is worth a warning */
 #define OTHER_FILES 128
@@ -178,17 +184,17 @@ static void check_postgres(struct findings *f, const struct config *c)
 
 /* --- an SQLite file --- */
 
-/* The first listener creates a missing file, if it may write the folder. */
-static void check_folder(struct findings *f, const char *path)
+/* A listener creates what is missing, if it may write the folder. */
+static void check_folder(struct findings *f, const char *what, const char *path)
 {
 	char *copy = memory_strdup(path);
 	const char *folder = dirname(copy);
 
 	if (access(folder, W_OK | X_OK))
-		finding(f, FINDING_WRONG, "sqlite", "%s: %s: make this folder for the user of the listener", folder,
+		finding(f, FINDING_WRONG, what, "%s: %s: make this folder for the user of the listener", folder,
 			strerror(errno));
 	else
-		finding(f, FINDING_OK, "sqlite", "%s is not there yet: the first listener creates it", path);
+		finding(f, FINDING_OK, what, "%s is not there yet: the first listener creates it", path);
 	free(copy);
 }
 
@@ -198,7 +204,7 @@ static void check_file(struct findings *f, const struct config *c, const char *p
 	struct session *s;
 
 	if (access(path, F_OK)) {
-		check_folder(f, path);
+		check_folder(f, "sqlite", path);
 		return;
 	}
 	s = session_open_to_read(c);
@@ -212,6 +218,71 @@ static void check_file(struct findings *f, const struct config *c, const char *p
 		finding(f, FINDING_OK, "sqlite", "%s, SQLite %s", path, text_at(rows, 0));
 	session_drop(rows);
 	session_close(s);
+}
+
+/* --- the spool --- */
+
+/* Does a process have the lock? A listener that starts at this moment would be refused. */
+static bool is_locked(const char *dir)
+{
+	char *path = memory_printf("%s/" SEGMENT_LOCK, dir);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	bool is_locked = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK;
+
+	if (fd >= 0)
+		close(fd);
+	free(path);
+	return is_locked;
+}
+
+/* What is doubtful about a file system of this kind; NULL: nothing. */
+static const char *doubt_disk(unsigned int magic)
+{
+	switch (magic) {
+	case NFS_SUPER_MAGIC:
+	case CIFS_SUPER_MAGIC:
+	case SMB2_SUPER_MAGIC:
+		return "on a network file system, which fails with the network: use a local disk";
+	case TMPFS_MAGIC:
+		return "in memory: use a disk";
+	case OVERLAYFS_SUPER_MAGIC:
+		return "in the container, and goes with it: mount a volume";
+	}
+	return NULL;
+}
+
+static void check_directory(struct findings *f, const struct config *c, mode_t mode)
+{
+	struct statfs disk = {0};
+	bool is_usable = access(c->spool, R_OK | W_OK | X_OK) == 0 && statfs(c->spool, &disk) == 0;
+	double free_bytes = (double)disk.f_bavail * (double)disk.f_bsize;
+	const char *doubt = doubt_disk((unsigned int)disk.f_type);
+
+	if (!is_usable || !S_ISDIR(mode))
+		finding(f, FINDING_WRONG, "spool", "%s cannot be used: %s", c->spool,
+			strerror(S_ISDIR(mode) ? errno : ENOTDIR));
+	else if (is_locked(c->spool))
+		finding(f, FINDING_WARNING, "spool", "%s is in use: fine if that is the running listener", c->spool);
+	else
+		finding(f, FINDING_OK, "spool", "%s can be written", c->spool);
+	if (mode & (S_IWGRP | S_IWOTH))
+		finding(f, FINDING_WARNING, "spool", "%s has mode %03o: other users may change it; chmod 700 %s",
+			c->spool, (unsigned int)mode & 0777, c->spool);
+	if (doubt)
+		finding(f, FINDING_WARNING, "spool", "%s is %s", c->spool, doubt);
+	if (is_usable && free_bytes < (double)c->spool_bytes)
+		finding(f, FINDING_WARNING, "spool", "%.1f GiB are free on its disk, and --spool-max is %.1f GiB",
+			free_bytes / (1 << 30), (double)c->spool_bytes / (1 << 30));
+}
+
+static void check_spool(struct findings *f, const struct config *c)
+{
+	struct stat seen;
+
+	if (c->spool && stat(c->spool, &seen) == 0)
+		check_directory(f, c, seen.st_mode);
+	else if (c->spool)
+		check_folder(f, "spool", c->spool);
 }
 
 /* --- Redis --- */
@@ -382,6 +453,7 @@ int check_all(const struct config *config)
 	else
 		check_postgres(&f, config);
 	check_redis(&f, config);
+	check_spool(&f, config);
 	check_doors(&f, config);
 	check_feeds(&f, config);
 	return findings_status(&f);
@@ -396,8 +468,9 @@ const struct subcommand check_command = {
 	.name = "check",
 	.arguments = "",
 	.summary = "test whether a listener with these settings could work",
-	.help = "Tests everything that a listener with these settings needs: files, Postgres, Redis, feeds, ports, the "
-		"clock, and the limit of open files. Each feed is read until its first event, for at most five "
+	.help = "Tests everything that a listener with these settings needs: files, Postgres, Redis, the spool, feeds, "
+		"ports, the clock, and the limit of open files. Each feed is read until its first event, for at most "
+		"five "
 		"seconds. Prints a line for each finding: ok, warning or wrong, and what to do. The exit status is 1 "
 		"if something is wrong, and 2 if the settings cannot be read. wsonce listen --dry-run does the same.",
 	.has_all_settings = true,

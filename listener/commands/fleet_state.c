@@ -206,6 +206,7 @@ static bool is_alive(const json_t *row, int heartbeat)
 /* Adds the problems of a listener that is alive. */
 static void judge_listener(struct reading *r, const json_t *row, const char *trouble)
 {
+	static const char *const said[] = {"slow", "rejected", "spool"};
 	const json_t *report = json_object_get(row, "report");
 	const char *name = member_text(row, "name"), *redis = member_text(report, "redis");
 	json_t *webhook;
@@ -225,10 +226,9 @@ static void judge_listener(struct reading *r, const json_t *row, const char *tro
 		     strcmp(redis, "down") == 0 ? "is down" : "refuses claims");
 	if (json_is_true(json_object_get(report, "is_paused")))
 		note(r, FLEET_DEGRADED, "%s does not read: it has reached its memory limit", name);
-	if (*member_text(report, "slow"))
-		note(r, FLEET_DEGRADED, "%s: %s", name, member_text(report, "slow"));
-	if (*member_text(report, "rejected"))
-		note(r, FLEET_DEGRADED, "%s: %s", name, member_text(report, "rejected"));
+	for (i = 0; i < sizeof(said) / sizeof(said[0]); i++)
+		if (*member_text(report, said[i]))
+			note(r, FLEET_DEGRADED, "%s: %s", name, member_text(report, said[i]));
 	if (r->config->unsettled_warning_s &&
 	    member_number(report, "oldest_ms") > r->config->unsettled_warning_s * 1000)
 		note(r, FLEET_DEGRADED, "%s has an event that has been unsettled for %lld s", name,

@@ -47,15 +47,14 @@ static const char *failing_webhook(const struct relay *r)
 	return NULL;
 }
 
-/* What is unusual about the spool, in text; "" if nothing is. */
-static const char *describe_spool(const struct spool *spool, char *text, size_t size)
+const char *admin_describe_spool(const struct pipeline *p, char *text, size_t size)
 {
 	struct spool_view view = {0};
 	int64_t age_s;
 	char age[40];
 
-	if (spool)
-		view = spool_view(spool);
+	if (pipeline_spool(p))
+		view = spool_view(pipeline_spool(p));
 	age_s = (int64_t)metrics_spool_age(&view);
 	age_s -= age_s < 120 ? 0 : age_s % 60;
 	*text = '\0';
@@ -87,7 +86,7 @@ static bool describe_degraded(const struct admin_parts *p, char *text, size_t si
 		snprintf(text, size, "redis rejects claims, the unique key decides");
 	else if (silent_source(p->sources))
 		snprintf(text, size, "source %s is silent, while other listeners hear it", silent_source(p->sources));
-	else if (*describe_spool(pipeline_spool(p->pipeline), text, size))
+	else if (*admin_describe_spool(p->pipeline, text, size))
 		return true;
 	else if (p->relay && *relay_error(p->relay))
 		snprintf(text, size, "deliveries to webhooks wait for postgres; the log says why");

@@ -33,4 +33,7 @@ void admin_close(struct admin *a);
 
 void admin_free(struct admin *a);
 
+/* Writes what is unusual about the spool; "" if nothing is, or there is none. Returns text. */
+const char *admin_describe_spool(const struct pipeline *p, char *text, size_t size);
+
 #endif

@@ -116,7 +116,9 @@ static uint64_t hash_states(const struct report *r)
 {
 	uint64_t hash = add_text(UINT64_C(0xcbf29ce484222325), name_redis(r));
 	const char *why;
+	char text[260];
 
+	hash = add_text(hash, *admin_describe_spool(r->parts->pipeline, text, sizeof(text)) ? "+" : "-");
 	hash = add_text(hash, pipeline_is_slow(r->parts->pipeline, &why) ? "+" : "-");
 	hash = add_text(hash, rejected_run(&why) >= REJECTED_RUN ? "+" : "-");
 	for (size_t i = 0; r->parts->sources && i < sources_count(r->parts->sources); i++) {
@@ -162,27 +164,25 @@ json_t *report_describe(void *arg)
 	const struct counters told = r->told;
 	int64_t now = (int64_t)uv_now(r->loop);
 	const char *slow;
-	char rejected[260];
-	json_t *report = json_pack("{s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:I}", "version", WSONCE_VERSION, "owner",
-				   describe_text(claim_owner(pipeline_claim(p->pipeline))), "period_ms",
-				   (json_int_t)(now - r->told_ms), "uptime_s", (json_int_t)((now - r->began_ms) / 1000),
-				   "received", (json_int_t)(counters.received - told.received), "stored",
-				   (json_int_t)(counters.persisted - told.persisted), "duplicates",
-				   (json_int_t)(counters.duplicates - told.duplicates), "dead_lettered",
-				   (json_int_t)(counters.dead_lettered - told.dead_lettered));
+	char text[260];
+	const struct events *events = pipeline_events(p->pipeline);
+	json_t *report = json_pack(
+		"{s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:s, s:I}", "version", WSONCE_VERSION,
+		"owner", describe_text(claim_owner(pipeline_claim(p->pipeline))), "period_ms",
+		(json_int_t)(now - r->told_ms), "uptime_s", (json_int_t)((now - r->began_ms) / 1000), "received",
+		(json_int_t)(counters.received - told.received), "stored",
+		(json_int_t)(counters.persisted - told.persisted), "duplicates",
+		(json_int_t)(counters.duplicates - told.duplicates), "dead_lettered",
+		(json_int_t)(counters.dead_lettered - told.dead_lettered), "in_flight", (json_int_t)events->messages,
+		"held", (json_int_t)events->counts[EV_HELD], "oldest_ms", (json_int_t)overdue_oldest_ms(events, now),
+		"is_paused", pipeline_is_full(p->pipeline), "redis", name_redis(r), "producers",
+		p->ingest ? (json_int_t)ingest_connections(p->ingest) : 0);
 
-	json_object_set_new(report, "in_flight", json_integer((json_int_t)pipeline_events(p->pipeline)->messages));
-	json_object_set_new(report, "held", json_integer((json_int_t)pipeline_events(p->pipeline)->counts[EV_HELD]));
-	json_object_set_new(report, "oldest_ms",
-			    json_integer((json_int_t)overdue_oldest_ms(pipeline_events(p->pipeline), now)));
-	json_object_set_new(report, "is_paused", json_boolean(pipeline_is_full(p->pipeline)));
 	if (pipeline_is_slow(p->pipeline, &slow))
 		json_object_set_new(report, "slow", json_string(slow));
-	json_object_set_new(report, "rejected", describe_text(describe_rejected(rejected, sizeof(rejected))));
+	json_object_set_new(report, "rejected", describe_text(describe_rejected(text, sizeof(text))));
+	json_object_set_new(report, "spool", describe_text(admin_describe_spool(p->pipeline, text, sizeof(text))));
 	json_object_set_new(report, "trouble", describe_text(pipeline_trouble(p->pipeline)));
-	json_object_set_new(report, "redis", json_string(name_redis(r)));
-	json_object_set_new(report, "producers",
-			    json_integer(p->ingest ? (json_int_t)ingest_connections(p->ingest) : 0));
 	json_object_set_new(report, "sources", describe_sources(r));
 	json_object_set_new(report, "deliveries", describe_text(describe_relay(p)));
 	json_object_set_new(report, "failing_webhooks", describe_failing_webhooks(p->relay));

@@ -388,3 +388,28 @@ Test(check, bash_completes_commands_actions_and_flags)
 	run_words(suite_text("grep -q '^#compdef wsonce' %s/zsh/vendor-completions/_wsonce", folder));
 	run_words(suite_text("grep -q -e '-l watch -d ' %s/fish/vendor_completions.d/wsonce.fish", folder));
 }
+
+Test(check, the_directory_of_a_spool_is_looked_at, .init = bench_migrate)
+{
+	char *dir = suite_path("spool"), *other = suite_path("nowhere/spool"), *file = suite_file("file", "");
+	struct listener *l;
+
+	expect(0, suite_text("ok       spool          %s is not there yet: the first listener creates it\n", dir),
+	       servers(), suite_text("check --ingest 127.0.0.1:0 --spool %s", dir));
+	expect(1, suite_text("wrong    spool          %s: No such file", suite_path("nowhere")), servers(),
+	       suite_text("check --ingest 127.0.0.1:0 --spool %s", other));
+	expect(1, suite_text("wrong    spool          %s cannot be used: Not a directory\n", file), servers(),
+	       suite_text("check --ingest 127.0.0.1:0 --spool %s", file));
+	expect(0, "is in memory: use a disk\n", servers(), "check --ingest 127.0.0.1:0 --spool /dev/shm");
+	expect(0, "/dev/shm has mode 777: other users may change it; chmod 700 /dev/shm\n", servers(),
+	       "check --ingest 127.0.0.1:0 --spool /dev/shm");
+
+	l = listener_start(&(struct listener_options){.database = db, .spool = dir}, NULL);
+	expect(0, suite_text("warning  spool          %s is in use: fine if that is the running listener\n", dir),
+	       servers(), suite_text("check --ingest 127.0.0.1:0 --spool %s", dir));
+	cr_assert_eq(listener_stop(l), 0);
+	expect(0, suite_text("ok       spool          %s can be written\n", dir), servers(),
+	       suite_text("check --ingest 127.0.0.1:0 --spool %s --spool-max 1MiB", dir));
+	expect(0, "GiB are free on its disk, and --spool-max is 1048576.0 GiB\n", servers(),
+	       suite_text("check --ingest 127.0.0.1:0 --spool %s --spool-max 1048576GiB", dir));
+}

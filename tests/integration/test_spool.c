@@ -220,6 +220,26 @@ Test(spool, a_full_disk_is_told_and_done_without, .timeout = 120)
 	fleet_must_be_whole(&fleet, WHOLE_MS);
 }
 
+static bool is_told(void)
+{
+	fleet_send(&fleet, 1);
+	return strstr(run_on(fleet.rows, "status").output,
+		      ": nothing is written to the spool: No space left on device\n");
+}
+
+Test(spool, status_says_that_nothing_is_written, .timeout = 120)
+{
+	char program[PATH_MAX] = "";
+
+	cr_assert_gt(readlink("/proc/self/exe", program, sizeof(program) - 1), 0);
+	const char *env[] = {suite_text("LD_PRELOAD=%s/full_disk.so", dirname(program)),
+			     suite_text("WSONCE_FULL_DISK=%s", suite_file("full", "")),
+			     "ASAN_OPTIONS=verify_asan_link_order=0", NULL};
+	start(1, env, "--spool-after 0");
+	cr_assert(wait_until(is_told(), 2 * SOON_MS), "%s", run_on(fleet.rows, "status").output);
+	fleet_must_be_whole(&fleet, WHOLE_MS);
+}
+
 Test(spool, a_second_process_on_the_directory_is_refused, .timeout = 60)
 {
 	struct listener_options second;
