@@ -28,7 +28,8 @@ COPY deploy/sbom /tmp/
 RUN apt-get update && apt-get install -y --no-install-recommends $(cat /tmp/packages) libwebsockets-evlib-uv ca-certificates \
 	curl && mkdir -p /usr/local/share/wsonce && sh /tmp/sbom $(cat /tmp/compiled) >/usr/local/share/wsonce/sbom.cdx.json \
 	&& rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /tmp/packages /tmp/compiled /tmp/sbom \
-	&& useradd --system --uid 10001 --user-group --no-create-home --shell /usr/sbin/nologin wsonce
+	&& useradd --system --uid 10001 --user-group --no-create-home --shell /usr/sbin/nologin wsonce \
+	&& install -d -o wsonce -g wsonce -m 700 /var/lib/wsonce
 COPY --from=build /src/build/wsonce /src/build/wsonce-source /src/build/wsonce-producer /usr/local/bin/
 COPY profiles /usr/local/share/wsonce/profiles
 USER 10001:10001

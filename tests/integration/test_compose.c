@@ -55,8 +55,7 @@ Test(compose, each_setting_is_passed_to_the_listeners)
 {
 	static const char left_out[] =
 		"WSONCE_INSTANCE_ID WSONCE_REDIS_FILE WSONCE_POSTGRES_FILE WSONCE_INGEST_TOKEN_FILE "
-		"WSONCE_SOURCE_FILE WSONCE_FEED_FILE WSONCE_SOURCE_PROXY_FILE "
-		"WSONCE_SPOOL WSONCE_SPOOL_MAX WSONCE_SPOOL_AFTER WSONCE_SPOOL_SYNC"; /* each listener needs a volume */
+		"WSONCE_SOURCE_FILE WSONCE_FEED_FILE WSONCE_SOURCE_PROXY_FILE";
 	struct run run = run_in(NULL, "listen --help=all");
 	const char *at = run.output;
 	int settings = 0;
