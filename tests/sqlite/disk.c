@@ -1,9 +1,10 @@
 /* disk.c is a disk that loses power, fills up or breaks, for one process: a library to load before libc. Of the files
- * named *.db, with their -wal and -journal, it keeps in WSONCE_DISK/after what would be left after a power cut: what
- * was synced, and of what was written since, any of its sectors. The name of a new file may be lost until its folder is
- * synced. It cuts the power after WSONCE_DISK_SYNCS syncs, at a
- * moment drawn from WSONCE_DISK_SEED. While a file WSONCE_DISK/full (or /broken) is there, writes fail with ENOSPC
- * (syncs with EIO). With WSONCE_DISK_LIES=1 it takes no notice of syncs, and whoever trusts them loses.
+ * named *.db, with their -wal and -journal, and *.segment, it keeps in WSONCE_DISK/after what would be left after a
+ * power cut: what was synced, and of what was written since, any of its sectors. The name of a new file may be lost
+ * until its folder is synced. It cuts the power after WSONCE_DISK_SYNCS syncs, at a moment drawn from WSONCE_DISK_SEED,
+ * and WSONCE_DISK/synced then says up to which byte each file was synced. While a file WSONCE_DISK/full (or /broken) is
+ * there, writes fail with ENOSPC (syncs with EIO). With WSONCE_DISK_LIES=1 it takes no notice of syncs, and whoever
+ * trusts them loses.
  *
  * With WSONCE_DISK_KILLS=1 the process is killed when it asks for the last of these syncs, and the power stays: the
  * files have all that was written, and WSONCE_DISK/after what was synced. The next process, with WSONCE_DISK_GOES_ON=1,
@@ -35,6 +36,8 @@ struct file {
 	int shadow;    /* -1: not one of ours */
 	int is_behind; /* the disk lacks what a process before wrote */
 	int is_named;  /* in its folder, on the disk */
+	off_t end;     /* of what was written */
+	off_t synced;  /* its end at the last sync */
 	char name[64];
 	char path[PATH_MAX];
 	struct pending *first, **last;
@@ -86,7 +89,8 @@ static struct file *find(const char *path)
 	const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
 	char after[PATH_MAX];
 
-	if (!disk() || (!ends_in(name, ".db") && !ends_in(name, ".db-wal") && !ends_in(name, ".db-journal")))
+	if (!disk() || (!ends_in(name, ".db") && !ends_in(name, ".db-wal") && !ends_in(name, ".db-journal") &&
+			!ends_in(name, ".segment")))
 		return NULL;
 	for (int i = 0; i < FILES; i++) {
 		struct file *f = &files[i];
@@ -168,8 +172,22 @@ int statvfs64(const char *path, struct statvfs64 *found)
 	return statvfs(path, (struct statvfs *)found);
 }
 
+static void tell_synced(void)
+{
+	char path[PATH_MAX];
+	FILE *out;
+
+	snprintf(path, sizeof(path), "%s/synced", disk());
+	out = fopen(path, "w");
+	for (int i = 0; out && i < FILES && *files[i].name; i++)
+		fprintf(out, "%s %lld\n", files[i].name, (long long)files[i].synced);
+	if (out)
+		fclose(out);
+}
+
 static void cut(void)
 {
+	tell_synced();
 	for (int i = 0; i < FILES && *files[i].name; i++) {
 		flush(&files[i], 1);
 		if (!files[i].is_named)
@@ -183,6 +201,8 @@ static void keep(struct file *f, const void *bytes, size_t len, off_t at)
 	struct pending *p = malloc(sizeof(*p) + len);
 
 	*p = (struct pending){NULL, at, len};
+	if (!len || f->end < at + (off_t)len)
+		f->end = at + (off_t)len;
 	if (len)
 		memcpy(p->bytes, bytes, len);
 	*f->last = p;
@@ -205,6 +225,7 @@ static int after_sync(struct file *f)
 	pthread_mutex_lock(&lock);
 	if (syncs_left == 1 && getenv("WSONCE_DISK_KILLS"))
 		_exit(86);
+	f->synced = f->end;
 	if (!getenv("WSONCE_DISK_LIES"))
 		flush(f, 0);
 	if (syncs_left > 0 && --syncs_left == 0)

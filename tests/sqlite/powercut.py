@@ -87,13 +87,23 @@ def take_from_disk(folder, after):
             shutil.copy(f"{after}/{name}", f"{folder}/{name}")
 
 
+def on_disk(rig, seed, syncs, how=None):
+    """The environment of a process whose disk loses power after so many syncs and some writes. how: another variable of
+    disk.c."""
+    return {"LD_PRELOAD": rig.library, "WSONCE_DISK": f"{rig.directory}/disk", "WSONCE_DISK_SEED": str(seed),
+            "WSONCE_DISK_SYNCS": str(syncs), **({how: "1"} if how else {})}
+
+
+async def must_be_cut(listener):
+    if not await listener.ends(LIFE_S) or listener.process.returncode != CUT:
+        raise RigError(f"the power was not cut: {listener.process.returncode} {listener.last_words()}")
+
+
 async def live(rig, file, producer, seed, syncs, how=None):
-    """One life under load on a disk that ends it, after so many syncs and some writes. how: another variable of disk.c."""
-    disk = f"{rig.directory}/disk"
+    """One life under load on a disk that ends it."""
     listener = Listener(rig, "cut")
     open(listener.log_path, "w").close()        # it tells the port of this life alone
-    await listener.start(file, env={"LD_PRELOAD": rig.library, "WSONCE_DISK": disk, "WSONCE_DISK_SEED": str(seed),
-                                    "WSONCE_DISK_SYNCS": str(syncs), **({how: "1"} if how else {})}, is_waited_for=False)
+    await listener.start(file, env=on_disk(rig, seed, syncs, how), is_waited_for=False)
     await comes_true(lambda: has_begun(listener), LIFE_S)
     if not listener.is_over:
         try:
@@ -102,8 +112,7 @@ async def live(rig, file, producer, seed, syncs, how=None):
             pass
         await load_until(producer, lambda: listener.is_over)
         await producer.close()
-    if not await listener.ends(LIFE_S) or listener.process.returncode != CUT:
-        raise RigError(f"the power was not cut: {listener.process.returncode} {listener.last_words()}")
+    await must_be_cut(listener)
 
 
 async def cut(rig, file, producer, seed, lies):
