@@ -34,7 +34,8 @@ class Member(Listener):
         conninfo = self.far_conninfo(name) if "postgres" in self.links else bench.conninfo_of(name)
         redis = f"redis://127.0.0.1:{self.links['redis'].port}/0" if "redis" in self.links else bench.redis_url
         return self.words(f"{self.rig.programs}/wsonce", redis, conninfo, "--source", self.rig.source.url, "--ingest",
-                          f"127.0.0.1:{self.port}", "--claim-prefix", self.rig.claim_prefix, *self.rig.flags)
+                          f"127.0.0.1:{self.port}", "--claim-prefix", self.rig.claim_prefix, *self.rig.flags,
+                          *(self.spool_words() if self.rig.has_spools else []))
 
     def peak_resident_mib(self):
         return memory_mib(self.process.pid, "VmHWM")
@@ -50,6 +51,7 @@ class Fleet:
         self.size = size
         self.flags = flags
         self.cuttable = cuttable
+        self.has_spools = False
         self.claim_prefix = f"{name}:"
         self.programs = bench.programs
         self.directory = f"{bench.directory}/{name}"

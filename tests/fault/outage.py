@@ -1,5 +1,5 @@
-"""The figures redis-outage and postgres-outage: owns the phases before, during and after the absence of a server,
-and what is measured in each."""
+"""The figures redis-outage, postgres-outage and spool-outage: owns the phases before, during and after the absence of a
+server, and what is measured in each."""
 import asyncio
 import signal
 import time
@@ -18,6 +18,9 @@ PAYLOAD_BYTES = 300             # so that a minute of the load is well over the 
 OVERHEAD_MIB = 32               # the idle program (11) and one batch twice (16), as docs/operations.md has it, and 5
 DRAIN_S = 90
 LATE_S = 1.0
+# Of an outage that is longer than memory lasts.
+SPOOL_LISTENERS, SPOOL_RATE, SPOOL_PAYLOAD_BYTES = 3, 5000, 500
+SPOOL_BACK_S, SPOOL_BACK_RATE = 120, 25_000
 WAYS = {"kill": "killed", "stop": "stopped (hung)"}
 
 
@@ -127,6 +130,7 @@ class Watch:
     def __init__(self, fleet):
         self.fleet = fleet
         self.most_bytes = 0
+        self.most_spooled = self.most_away = 0
         self.paused = set()
         self.first_pause = None
         self.blocked_s = 0.0            # with bytes that no listener takes, on every connection of the feed
@@ -138,6 +142,8 @@ class Watch:
             await asyncio.sleep(0.5)
             for listener, metrics in zip(self.fleet.listeners, await self.fleet.metrics()):
                 self.most_bytes = max(self.most_bytes, metrics.get("in_flight_bytes", 0))
+                self.most_spooled = max(self.most_spooled, metrics.get("spool_bytes", 0))
+                self.most_away = int(max(self.most_away, metrics.get("spool_away", 0)))
                 if metrics.get("paused"):
                     self.paused.add(listener.number)
                     self.first_pause = self.first_pause or time.time()
@@ -149,8 +155,9 @@ class Watch:
             last = now
 
 
-async def take_postgres_away(bench, fleet, options):
+async def take_postgres_away(fleet, options):
     """Returns the times of its going and its return, and how many acks there were from a second after the one on."""
+    bench = fleet.bench
     bench.say("Postgres goes")
     gone = time.time()
     if options.how == "kill":
@@ -177,13 +184,50 @@ def late_until(fleet, program, gone):
     return max((at for n, at in rows if at - n / program.rate > began + LATE_S), default=gone)
 
 
-async def wait_for_quiet(fleet):
-    """Until the fleet has no more in memory than what comes in half a second, three times in a row."""
-    quiet, deadline = 0, time.monotonic() + 2 * DRAIN_S
+async def wait_for_quiet(fleet, seconds):
+    """Until the fleet has no more than what comes in half a second, three times in a row."""
+    quiet, deadline = 0, time.monotonic() + seconds
     while quiet < 3 and time.monotonic() < deadline:
         await asyncio.sleep(0.5)
         in_flight = await fleet.total("in_flight")
-        quiet = quiet + 1 if in_flight < LISTENERS * FEED_RATE / 2 else 0
+        quiet = quiet + 1 if in_flight < fleet.size * fleet.source.rate / 2 else 0
+
+
+class PostgresAbsence:
+    """Owns the course, from QUIET_S before it until QUIET_S after all is stored that had to wait."""
+
+    def __init__(self, fleet, options):
+        self.fleet = fleet
+        self.options = options
+        self.watch = Watch(fleet)
+        self.gone = self.back = 0.0
+        self.acks = 0
+        self.resident_mib = 0
+
+    async def play(self, most_s):
+        """most_s: the longest time to wait for what is late."""
+        await asyncio.sleep(QUIET_S)
+        watching = asyncio.get_running_loop().create_task(self.watch.run())
+        self.gone, self.back, self.acks = await take_postgres_away(self.fleet, self.options)
+        await wait_for_quiet(self.fleet, most_s)
+        watching.cancel()
+        await asyncio.sleep(QUIET_S)
+        self.resident_mib = round(max(listener.peak_resident_mib() for listener in self.fleet.listeners), 1)
+
+    def caught_up(self):
+        """When the last event was stored that had to wait. Once the rows are read."""
+        return max(late_until(self.fleet, program, self.gone) for program in [self.fleet.source, *self.fleet.senders])
+
+    def rate_back(self):
+        """Events stored a second from Postgres' return until then."""
+        until = self.caught_up()
+        return round(self.fleet.stored_between(self.back, until) / max(1, until - self.back))
+
+    def note(self, figure):
+        before = self.fleet.stored_between(self.gone - QUIET_S + 1, self.gone)
+        figure.note("events stored a second, before", round(before / (QUIET_S - 1)), "/s")
+        figure.note("Postgres' end to its first answer again", round(self.back - self.gone, 1), "s")
+        figure.note("most bytes of events in memory, one listener", round(self.watch.most_bytes / 1048576, 1), "MiB")
 
 
 async def measure_postgres(bench, options):
@@ -192,29 +236,45 @@ async def measure_postgres(bench, options):
     fleet = Fleet(bench, "fleet", LISTENERS, FEED_RATE, ["--max-inflight-bytes", f"{INFLIGHT_MIB}MiB"])
     fleet.source.payload_bytes = PAYLOAD_BYTES
     await fleet.start()
-    sender = await fleet.send("acks", PRODUCER_RATE)
-    watch = Watch(fleet)
-    await asyncio.sleep(QUIET_S)
-    watching = asyncio.get_running_loop().create_task(watch.run())
-    gone, back, acks = await take_postgres_away(bench, fleet, options)
-    await wait_for_quiet(fleet)
-    watching.cancel()
-    await asyncio.sleep(QUIET_S)
-    resident = max(listener.peak_resident_mib() for listener in fleet.listeners)
+    await fleet.send("acks", PRODUCER_RATE)
+    absence = PostgresAbsence(fleet, options)
+    await absence.play(2 * DRAIN_S)
     counts = await fleet.account()
-    caught_up = max(late_until(fleet, program, gone) for program in (fleet.source, sender))
-    figure.note("events stored a second, before", round(fleet.stored_between(gone - QUIET_S + 1, gone) / (QUIET_S - 1)), "/s")
-    figure.note("events stored a second, while catching up",
-                round(fleet.stored_between(back, caught_up) / max(1, caught_up - back)), "/s")
-    figure.note("Postgres' end to its first answer again", round(back - gone, 1), "s")
+    watch, gone = absence.watch, absence.gone
+    absence.note(figure)
     figure.note("listeners that stopped reading at the limit", len(watch.paused))
+    figure.note("events stored a second, while catching up", absence.rate_back(), "/s")
     if watch.first_pause:
         figure.note("Postgres' end to the first stop of reading", round(watch.first_pause - gone, 1), "s")
-    figure.note("most bytes of events in memory, one listener", round(watch.most_bytes / 1048576, 1), "MiB")
     figure.note("all connections of the feed blocked, bytes unsent in its kernel", round(watch.blocked_s, 1), "s")
     figure.note("unsent in the kernel on every connection, at most", round(watch.most_unsent / 1048576, 2), "MiB")
-    figure.at_most("acks during the outage, from its first second on", acks, 0)
-    figure.at_most("most resident memory of a listener", round(resident, 1), INFLIGHT_MIB + OVERHEAD_MIB, "MiB")
-    figure.at_most("Postgres' return to the last event stored late", caught_up - back, DRAIN_S, "s")
+    figure.at_most("acks during the outage, from its first second on", absence.acks, 0)
+    figure.at_most("most resident memory of a listener", absence.resident_mib, INFLIGHT_MIB + OVERHEAD_MIB, "MiB")
+    figure.at_most("Postgres' return to the last event stored late", absence.caught_up() - absence.back, DRAIN_S, "s")
+    figure.account(counts)
+    return figure
+
+
+# --- Postgres, and a spool ---
+
+async def measure_spool(bench, options):
+    """A feed without cursor, which nobody sends again, for longer than memory lasts."""
+    figure = Figure("spool-outage", {
+        "listeners": SPOOL_LISTENERS, "feed": f"{SPOOL_RATE}/s", "payload": f"{SPOOL_PAYLOAD_BYTES} bytes",
+        "how": WAYS[options.how], "seconds": options.seconds, "--max-inflight-bytes": f"{INFLIGHT_MIB} MiB"})
+    fleet = Fleet(bench, "fleet", SPOOL_LISTENERS, SPOOL_RATE, ["--max-inflight-bytes", f"{INFLIGHT_MIB}MiB"])
+    fleet.has_spools = True
+    fleet.source.payload_bytes = SPOOL_PAYLOAD_BYTES
+    await fleet.start()
+    absence = PostgresAbsence(fleet, options)
+    await absence.play(options.seconds + SPOOL_BACK_S)
+    counts = await fleet.account()
+    absence.note(figure)
+    figure.note("most on disk, one listener", round(absence.watch.most_spooled / 1048576), "MiB")
+    figure.note("most events that were not in memory, one listener", absence.watch.most_away)
+    figure.at_most("listeners that stopped reading", len(absence.watch.paused), 0)
+    figure.at_most("most resident memory of a listener", absence.resident_mib, INFLIGHT_MIB + OVERHEAD_MIB, "MiB")
+    figure.at_most("Postgres' return to the last event stored late", absence.caught_up() - absence.back, SPOOL_BACK_S, "s")
+    figure.at_least("events stored a second, while catching up", absence.rate_back(), SPOOL_BACK_RATE, "/s")
     figure.account(counts)
     return figure

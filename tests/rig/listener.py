@@ -38,6 +38,10 @@ class Listener(Process):
         return [program, "listen", "--instance-id", self.instance(), "--redis", redis, "--postgres", postgres,
                 "--admin", admin or (self.admin if ":" in self.admin else f"unix:{self.admin}"), *options]
 
+    def spool_words(self):
+        """For a spool of its own, which the next process finds."""
+        return ["--spool", f"{self.base}.spool"]
+
     def find_port(self):
         """The port for producers, if the log tells it by now."""
         found = PORT_LINE.search(self.log())
