@@ -8,6 +8,7 @@ from operator import methodcaller
 
 import postgres_faults as pg
 import redis_faults as several
+import spool_faults as spool
 from acts import lasting, on_links
 from fleet import DRAIN_S, clock
 from proxy import CommitCut
@@ -23,11 +24,12 @@ ANY, SEVERAL = (SINGLE, SENTINEL, CLUSTER), (SENTINEL, CLUSTER)
 class Kind:
     """name; what it occupies, so that no two faults undo each other: a server, a listener, or a listener's
     network; shortest and longest duration; how often it is in the deck; its variants, which are dealt in turn; the
-    fleets, and the kinds of Redis, for which it is anything; what it takes beyond its duration. Backends are a place of their own: the statement of a killed listener waits for a
+    fleets, and the kinds of Redis, for which it is anything; what it takes beyond its duration; how long a round
+    has gone on by then, at least. Backends are a place of their own: the statement of a killed listener waits for a
     lock and would be committed after it, unless its backend goes too."""
 
     def __init__(self, name, occupies, least_s, most_s, act, weight=1, details=("",), fleets=ALL, redis=ANY,
-                 more_s=0.0):
+                 more_s=0.0, first_s=0.0):
         self.name = name
         self.occupies = occupies
         self.least_s = least_s
@@ -38,6 +40,7 @@ class Kind:
         self.fleets = fleets
         self.redis = redis
         self.more_s = more_s
+        self.first_s = first_s
 
     @property
     def family(self):
@@ -58,7 +61,8 @@ class Fault:
     def keeps_from_redis(self, number):
         if self.kind.family == "net":
             return self.target == number and "redis" in self.detail
-        return self.kind.family == "redis" or (self.kind.occupies == "listener" and self.target == number)
+        return (self.kind.family == "redis" or self.kind.occupies == "fleet" or self.detail == spool.AT_ONCE
+                or (self.kind.occupies == "listener" and self.target == number))
 
     def describe(self):
         who = f"listener-{self.target}" if self.target else "all"
@@ -140,6 +144,7 @@ KINDS = (
     Kind("kill", "listener", 0.0, 1.5, kill, 8),
     Kind("stop", "listener", 3.5, 6.0, stop),
     Kind("term", "listener", 0.0, 1.0, term, 2),
+    Kind("fleet-kill", "fleet", 0.0, 1.0, spool.fleet_kill, first_s=3.0),
     Kind("clock-step", "clock", 0.5, 6.0, clock_step, 1, ("+3600", "-3600")),
     Kind("redis-kill", "redis", 0.0, 2.0, redis_kill, redis=(SINGLE,)),
     Kind("redis-flush", "redis", 0.0, 0.0, redis_flush),
@@ -160,6 +165,7 @@ KINDS = (
     Kind("redis-reshard", "redis", 0.0, 0.0, several.reshard, redis=(CLUSTER,), more_s=2.0),
     Kind("pg-kill", "postgres", 0.0, 1.5, pg.pg_kill),
     Kind("pg-stop", "postgres", 0.5, 6.0, pg.pg_stop),
+    Kind("pg-away", "postgres", 5.0, 6.0, spool.pg_away, 1, (spool.AT_ONCE, ""), more_s=2.0),
     Kind("pg-terminate", "backends", 0.0, 0.0, pg.pg_terminate, 2),
     Kind("pg-full", "postgres", 0.3, 2.0, pg.pg_full),
     Kind("pg-readonly", "postgres", 0.3, 2.0, pg.pg_readonly),
@@ -232,6 +238,11 @@ class Plan:
         others = [n for n in range(1, self.listeners + 1) if kind.name not in ("kill", "term") or n != spared]
         return self.random.choice(others)
 
+    def places(self, kind, target):
+        if kind.occupies == "fleet":
+            return [("listener", n) for n in range(1, self.listeners + 1)]
+        return [(kind.occupies, target)]
+
     def detail(self, kind):
         """Each of its variants comes before one comes again."""
         if not self.details.get(kind.name):
@@ -244,19 +255,34 @@ class Plan:
         while at <= seconds:
             kind = self.draw()
             target = self.target(kind, self.spared(number))
-            place = (kind.occupies, target)
+            places = self.places(kind, target)
             duration = self.random.uniform(kind.least_s, kind.most_s)
             detail = self.detail(kind)
-            start = max(at, free.get(place, 0))
+            start = max(at, kind.first_s, *(free.get(place, 0) for place in places))
             if start > seconds:
                 waiting.append(kind)
             else:
                 self.number += 1
                 faults.append(Fault(self.number, start, kind, target, duration, detail))
-                free[place] = start + duration + kind.more_s + self.random.uniform(0.2, 1.0)
+                free.update(dict.fromkeys(places, start + duration + kind.more_s + self.random.uniform(0.2, 1.0)))
             at += self.random.uniform(0.2, 1.8) * self.pace_s
         self.deck += reversed(waiting)
         return sorted(faults, key=lambda fault: fault.at)
+
+
+class Single:
+    """A plan of one fault, in each round."""
+
+    def __init__(self, name, at, target, duration, detail):
+        self.kind = next(kind for kind in KINDS if kind.name == name)
+        self.about = target, duration, detail
+        self.at = at
+
+    def spared(self, _):
+        return 0
+
+    def round(self, _number, _seconds):
+        return [Fault(0, self.at, self.kind, *self.about)]
 
 
 class Timeline:
@@ -271,6 +297,10 @@ class Timeline:
     def unavailable(self, name):
         self.missing[name] = self.missing.get(name, 0) + 1
 
+    def place(self, occupies, target):
+        """A lock, held by what is done there."""
+        return self.places.setdefault((occupies, target), asyncio.Lock())
+
     async def play(self, faults):
         start = time.monotonic()
         tasks = []
@@ -282,8 +312,7 @@ class Timeline:
 
     async def do(self, fault):
         """One at a time in each place: what takes longer than planned, a start say, delays the next."""
-        lock = self.places.setdefault((fault.kind.occupies, fault.target), asyncio.Lock())
-        async with lock:
+        async with self.place(fault.kind.occupies, fault.target):
             fault.began = time.time()
             self.done.append(fault)
             self.rig.say(f"{clock(fault.began)} +{fault.at:6.2f}  {fault.describe()}")

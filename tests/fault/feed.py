@@ -6,6 +6,7 @@ A listener has received an event when it has answered a ping that was sent on th
 are read in order, so the answer to a later ping says that the event was handed to the program. Everything else (it
 was written, the kernel took it, TCP acknowledged it) says less, and does not count."""
 import asyncio
+import collections
 import random
 import struct
 import time
@@ -15,8 +16,10 @@ from rig.feed import CREATED, event_message
 from rig.frame import PING, TEXT, frame
 from rig.load import LETTERS, producer_payload
 from rig.sockets import reset_socket, serve
+from rig.waiting import SLOW
 
 TICK_S = 0.02
+SAFE_TICKS = int((0.1 + 0.5 * SLOW) / TICK_S)   # --spool-after, and time for the write, which may wait for a sync
 QUIET, QUIET_TICKS = b"not JSON: nothing to tell", 100    # now and then, where there are no events: no source is idle
 SILENCE_S = 0.6                 # of a listener that is at work, at most
 SHIPPED = "order.shipped"       # a type that goes to a webhook too
@@ -42,7 +45,8 @@ def malformed_message(mark, n):
 
 
 class Connection(rig.feed.Connection):
-    """A listener's connection. Its ticks [first, answered] are what it received."""
+    """A listener's connection. Its ticks [first, answered] are what it received, and those up to safe what was on disk
+    at its end."""
 
     def __init__(self, feed):
         super().__init__()
@@ -50,6 +54,8 @@ class Connection(rig.feed.Connection):
         self.incarnation = None
         self.first_tick = None
         self.answered_tick = -1
+        self.beats = collections.deque(maxlen=SAFE_TICKS)     # answered_tick as it was, at different times at which it ran
+        self.beat_at = 0.0
         self.closed = None
 
     def connection_lost(self, error):
@@ -70,9 +76,21 @@ class Connection(rig.feed.Connection):
         """An answer to something that was never asked proves nothing."""
         if tick is not None and self.first_tick <= tick <= self.feed.tick:
             self.answered_tick = max(self.answered_tick, tick)
+            self.beat()
             self.feed.note_heard(self.incarnation.listener.number)
         else:
             self.feed.odd_pongs += 1
+
+    def beat(self):
+        """A process that was stopped answers all pings at once."""
+        now = time.monotonic()
+        if now - self.beat_at > TICK_S / 2:
+            self.beat_at = now
+            self.beats.append(self.answered_tick)
+
+    @property
+    def safe_tick(self):
+        return self.beats[0] if len(self.beats) == SAFE_TICKS else -1
 
     def end(self, is_reset):
         if is_reset:

@@ -9,6 +9,7 @@ import time
 
 import rig.listener
 import rig.load
+import spool_faults
 from proxy import Link
 from rig.waiting import RigError, comes_true
 
@@ -88,7 +89,8 @@ class Listener(rig.listener.Listener):
                 f"{self.rig.programs}/wsonce", redis, self.far_conninfo("wsonce"),
                 "--source", f"ws://127.0.0.1:{links['feed'].port}/{self.number}", "--ingest", "127.0.0.1:0",
                 "--redis-timeout", "1", "--postgres-timeout", "3", "--claim-ttl", str(CLAIM_TTL_S), "--drain-timeout", str(DRAIN_S),
-                "--ping-interval", "2", "--idle-timeout", "4", *self.effects(), *self.rig.consumer_words()))
+                "--ping-interval", "2", "--idle-timeout", "4", *self.effects(), *self.rig.consumer_words(),
+                *spool_faults.words(self)))
 
     def far_conninfo(self, database):
         """Of Postgres behind its link."""
@@ -161,8 +163,8 @@ class Producer(rig.load.Producer):
         listeners = self.rig.listeners
         await self.start(self.rig.programs, [listener.links["ingest"].port for listener in listeners], "--count", "0",
                          "--rate", str(self.rig.producer_rate), "--seed", str(self.seed), "--duplicates", "2",
-                         "--malformed", "1", "--retry-after", "3", "--timeout", "60", "--connections",
-                         str(2 * len(listeners)), "--ledger", self.ledger, "--refused", f"{self.base}.refused")
+                         "--malformed", "1", "--retry-after", "3", "--timeout", str(60 + self.rig.options.away),
+                         "--connections", str(2 * len(listeners)), "--ledger", self.ledger, "--refused", f"{self.base}.refused")
 
     def stop_sending(self):
         self.signal(signal.SIGINT)

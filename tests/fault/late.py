@@ -1,7 +1,7 @@
 """How late events become while one listener of the fleet cannot store: owns a round without any other fault, in which
 that listener's network to Postgres is cut, and its limit. The load is small, so that the machine's own is not what is
 measured, and what it takes before the cut is not the cut's doing."""
-from faults import EFFECTS, KINDS, Fault
+from faults import EFFECTS, Single
 from rig.sample import percentile
 
 BEFORE_S, CUT_S = 3, 10
@@ -16,25 +16,13 @@ def is_asked(rig, kinds):
     return "net-cut" in {kind.name for kind in kinds} and rig.fleet_kinds == {EFFECTS} and not rig.options.mutate
 
 
-class Plan:
-    def __init__(self, listeners):
-        self.broken = listeners
-
-    def spared(self, _):
-        return 0
-
-    def round(self, _number, _seconds):
-        kind = next(kind for kind in KINDS if kind.name == "net-cut")
-        return [Fault(0, BEFORE_S, kind, self.broken, CUT_S, "postgres")]
-
-
 def p99(seconds):
     return percentile(seconds, 99) or 0
 
 
 async def play(rig):
     rig.feed.rate, rig.producer_rate = RATE, PRODUCER_RATE
-    await rig.play_round(Plan(rig.options.listeners))
+    await rig.play_round(Single("net-cut", BEFORE_S, rig.options.listeners, CUT_S, "postgres"))
     await judge(rig, rig.book, rig.timeline.done[-1])
 
 

@@ -25,6 +25,7 @@ class Verdict:
         self.examples = []
         self.rows = self.letters = self.feed_events = self.producer_events = self.acks = 0
         self.unproven = 0               # not stored, and no surviving listener had received it
+        self.oldest_unproven_s = 0.0    # of those that a listener had received: from sending to its end
         self.resends = 0
         self.judged_acks = 0            # when they were given
 
@@ -108,6 +109,14 @@ class Round:
     def is_proven(self, tick):
         return any(c.incarnation.is_witness for c in self.receivers(tick))
 
+    def is_spooled(self, tick):
+        """Events of then were on disk, whose spool the next process has read."""
+        return self.rig.has_spools and any(c.first_tick <= tick <= c.safe_tick for c in self.rig.feed.connections)
+
+    def is_owed(self, tick):
+        """An event must be stored; a message that is none is on no disk."""
+        return self.is_proven(tick) or self.is_spooled(tick)
+
     def history(self, event_id, tick=None):
         lines = []
         tick = self.ticks.get(event_id) if tick is None else tick
@@ -122,7 +131,7 @@ class Round:
 
     def owed(self):
         """Ids that must be in the tables, whatever happened."""
-        proven = {tick for tick in self.times if self.is_proven(tick)}
+        proven = {tick for tick in self.times if self.is_owed(tick)}
         sent = {event_id for event_id, tick in self.ticks.items() if tick in proven}
         acked = {event_id for event_id, status in self.acks.items() if status in ("persisted", "duplicate")}
         return sent | acked | self.asked_acks | {json.loads(text)["event_id"] for text in self.marked}
@@ -143,7 +152,7 @@ class Round:
         acked = {event_id for event_id, status in self.acks.items() if status in ("persisted", "duplicate")}
         absent = (self.ticks.keys() | acked | self.asked_acks) - present
         for event_id in [event_id for event_id in absent if self.times.get(self.ticks.get(event_id), 0) > self.forgot_at]:
-            if self.is_proven(self.ticks[event_id]):
+            if self.is_owed(self.ticks[event_id]):
                 self.rig.verdict.find("lost", event_id, ["sent after the failover"] + self.history(event_id))
         refused = {line["message"].encode() for line in self.refused}
         return {event_id: self.message_of(event_id) for event_id in absent}, (self.malformed.keys() | refused) - raws
@@ -188,13 +197,17 @@ class Round:
 
     def judge_missing(self, seen):
         verdict = self.rig.verdict
+        spooled = {tick for tick in self.times if not self.is_proven(tick) and self.is_spooled(tick)}
+        self.rig.played.count("events that only spools proved", sum(tick in spooled for tick in self.ticks.values()))
         for event_id, tick in self.ticks.items():
             if event_id in seen or event_id in self.caused:
                 continue
-            if self.is_proven(tick):
-                verdict.find("lost", event_id, self.history(event_id))
+            if self.is_owed(tick):
+                verdict.find("lost", event_id, ["it was on disk"] * (tick in spooled) + self.history(event_id))
             else:
                 verdict.unproven += 1
+                ends = [c.closed for c in self.receivers(tick) if c.closed]
+                verdict.oldest_unproven_s = max([verdict.oldest_unproven_s, *(at - self.times[tick] for at in ends)])
         for event_id in self.asked_acks - seen:
             verdict.find("falsely_acked", event_id, ["acked, seen in the table then, and not there now"])
         for event_id, status in self.acks.items():

@@ -33,6 +33,7 @@ TABLE = {
     "leases-never-renewed": found_by("leases_lost", mix="pg-hold,pg-lock"),
     "held-copy-settled": found_by("falsely_acked", mix="pg-hold", minutes=2.0),
     "epoch-ignored": found_by("lost", "falsely_acked", mix="pg-forget", plain=True, rate=200),
+    "spilled-not-spooled": found_by("lost", mix="pg-away"),
     "delivered-before-answer": found_by("deliveries_lost", mix="hook,kill"),
 }
 

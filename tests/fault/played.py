@@ -40,6 +40,10 @@ PATHS = (
     Path("owed marks", None, 1, "redis-kill,redis-stop,redis-blackhole"),
     Path("failovers", None, 1, "redis-master-kill,redis-master-stop,redis-failover"),
     Path("marks of a past epoch", "marks_past", 1, "pg-forget", (PLAIN,)),
+    Path("all killed at once", None, 1, "fleet-kill"),
+    Path("events that left memory", None, 1, "pg-away"),
+    Path("events fed from a spool", "unspooled", 20, "fleet-kill,pg-away"),
+    Path("events that only spools proved", None, 20, "fleet-kill"),
     Path("messages behind another", "variants", 5, "pg-lock,pg-hold,pg-refuse"),
 )
 # Kinds without a path of their own that must have been played to their end.
