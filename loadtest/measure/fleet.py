@@ -55,19 +55,21 @@ class Listener(rig.listener.Listener):
 class Fleet:
     """profile: the shipped one that reads the feed, instead of pointers."""
 
-    def __init__(self, rig, size, redis=None, flags=(), profile=None):
+    def __init__(self, rig, size, redis=None, flags=(), profile=None, has_spools=False):
         self.rig = rig
         self.size = size
         self.redis = redis or rig.redis_url
         self.flags = flags
         self.profile = profile
+        self.has_spools = has_spools
         self.members = []
 
     async def start(self, *where):
         for number in range(1, self.size + 1):
             member = self.rig.child(f"listener-{number}", Listener)
             self.members.append(member)
-            await member.launch(member.words(f"{self.rig.programs}/wsonce", self.redis, self.rig.conninfo, *where, *self.flags))
+            await member.launch(member.words(f"{self.rig.programs}/wsonce", self.redis, self.rig.conninfo, *where, *self.flags,
+                                             *(member.spool_words() if self.has_spools else [])))
 
     async def connect(self, url):
         """To a feed."""

@@ -36,6 +36,8 @@ EFFECTS = {"none": "no effects", "handler": "--handler, a function that does not
 EFFECTS_EVENTS = 150_000
 RELAY = {1: 60_000, 3: 60_000}                                      # listeners: deliveries
 RELAY_PEER, RELAY_PEER_ROWS = "node-worker", {1: 20_000, 3: 20_000}
+SPOOL = {"none": ("no spool", None), "late": ("--spool", ()), "first": ("--spool-after 0", ("--spool-after", "0"))}
+SPOOL_RATE, SPOOL_S = 20_000, 4                                     # what Postgres stores as it comes
 WIDE, WIDE_RATE, WIDE_S, WIDE_WARM_UP_S = (5, 10, 20, 100), 2000, 10, 3
 REDIS_DOWN = {1: 250_000, 3: 100_000, 10: 50_000}                          # listeners: events
 REDIS_LOST = (1, 3, 10, 20)
@@ -208,6 +210,23 @@ class Scenarios:
         figures = await Race(self.rig, Fleet(self.rig, 1), load).run()
         return figures | {"payload_mb_per_s": figures["events_per_s"] * load.payload_bytes / 1e6}
 
+    # --- events on disk before they are stored ---
+
+    async def spool(self):
+        """One listener without, with the default, which writes what waits for 100 ms, and writing each event before it is
+        claimed: as fast as it goes, and at a rate at which nothing waits."""
+        paced = Load(SPOOL_RATE, round(SPOOL_RATE * self.plan.seconds(SPOOL_S)), rate=SPOOL_RATE)
+        for how, load, suffix in (("", self.load(FANOUT[1]), ""), (f", {SPOOL_RATE:,} events/s", paced, "-paced")):
+            for kind, (words, flags) in SPOOL.items():
+                await self.attempt(f"spool-{kind}{suffix}", {
+                    "scenario": "spool", "words": words + how, "listeners": 1, "events": load.events},
+                    self.measure_spool(flags, load))
+
+    async def measure_spool(self, flags, load):
+        fleet = Fleet(self.rig, 1, flags=flags or (), has_spools=flags is not None)
+        figures = await Race(self.rig, fleet, load).run()
+        return figures | {"written_percent": 100 * fleet.total("spooled_total") / (load.warm_up + load.events)}
+
     # --- many listeners at a moderate rate ---
 
     async def wide(self):
@@ -279,6 +298,6 @@ class Scenarios:
 SCENARIOS = {"idle": Scenarios.idle, "start": Scenarios.start, "ceilings": Scenarios.ceilings, "fanout": Scenarios.fanout,
              "peers": Scenarios.race_peers, "feeds": Scenarios.feeds,
              "latency": Scenarios.latencies, "duplicates": Scenarios.duplicates, "acks": Scenarios.acks,
-             "payloads": Scenarios.payloads, "wide": Scenarios.wide, "redis-down": Scenarios.redis_down,
+             "payloads": Scenarios.payloads, "spool": Scenarios.spool, "wide": Scenarios.wide, "redis-down": Scenarios.redis_down,
              "redis-lost": Scenarios.redis_lost, "redis-none": Scenarios.redis_none,
              "effects": Scenarios.what_follows, "relay": Scenarios.relay}

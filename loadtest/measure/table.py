@@ -40,6 +40,7 @@ TABLES = (
     Table("acks", "Producers at one listener", ("acks",), (EVENTS,) + CPU + (MEMORY,)),
     Table("payloads", "Payloads, one listener", ("payloads",),
           (EVENTS, Column("MB/s", "payload_mb_per_s", 1, True)) + CPU + (MEMORY,)),
+    Table("spool", "Events on disk before they are stored, one listener", ("spool",), RUN + (Column("written %", "written_percent", 1),)),
     Table("wide", "Many listeners on one feed of 2,000 events/s", ("wide",), CPU + (MEMORY,)),
     Table("redis-down", "Redis down: the unique key alone", ("redis-down",), RUN),
     Table("redis-lost", "Redis lost by a fleet at 2,000 events/s", ("redis-lost",), CPU + (MEMORY,)),
