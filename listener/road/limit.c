@@ -36,9 +36,9 @@ static size_t measure(const struct limit *l, size_t rows, int64_t took_ms)
 
 /* Doubles up to what was measured, or to a size that took too long. After FIT_STATEMENTS more it tries that size again.
  */
-void limit_raise(struct limit *l, size_t rows, int64_t took_ms)
+void limit_raise(struct limit *l, size_t rows, size_t stored, int64_t took_ms)
 {
-	size_t most = measure(l, rows, took_ms);
+	size_t most = 2 * stored > rows ? measure(l, stored, took_ms) : SIZE_MAX;
 
 	l->rows = smaller(l->rows, most);
 	if (rows < l->rows || l->rows == l->most || l->rows * 2 > most)

@@ -20,7 +20,7 @@ void limit_init(struct limit *l, size_t first, size_t most, int64_t timeout_ms);
  * larger statements. */
 void limit_lower(struct limit *l, size_t rows);
 
-/* A statement stored this many rows in took_ms. */
-void limit_raise(struct limit *l, size_t rows, int64_t took_ms);
+/* A statement of this many rows, of which so many were new and stored, took took_ms. */
+void limit_raise(struct limit *l, size_t rows, size_t stored, int64_t took_ms);
 
 #endif

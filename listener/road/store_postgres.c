@@ -481,11 +481,11 @@ static void report_stored(struct store *s)
 		s->on.on_posted(s->on.arg);
 }
 
-/* The statement at hand has stored so many rows. */
-static void measure(struct store *s, size_t rows)
+/* The statement had this many rows, and these of them were new. */
+static void measure(struct store *s, size_t rows, size_t stored)
 {
 	s->took_ms = (int64_t)uv_now(s->loop) - s->asked_ms;
-	limit_raise(&s->limit, rows, s->took_ms);
+	limit_raise(&s->limit, rows, stored, s->took_ms);
 }
 
 /* RETURNING names the rows that are new. The others were there, or a trigger kept them back: the table knows. */
@@ -499,7 +499,7 @@ static void on_inserted(struct store *s, const struct postgres_answer *answer)
 	fill_flags(s, s->present, true);
 	stored = read_ids(s, answer, s->present, false);
 	is_all_new = stored == r.to - r.from;
-	measure(s, stored);
+	measure(s, r.to - r.from, stored);
 	adapt_copy_wait(s, !is_all_new);
 	if (s->looked.wait)
 		s->looked.wait--;
@@ -565,7 +565,7 @@ static void on_copied(struct store *s, const struct postgres_answer *answer)
 		return;
 	}
 	counters.copy_statements++;
-	measure(s, s->absent);
+	measure(s, s->absent, s->absent);
 	caution_lower(s->has_looked ? &s->looked : &s->blind);
 	caution_lower(&s->alone);
 	s->has_posted = s->has_effects && effects_have_posted(answer);

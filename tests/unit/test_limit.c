@@ -22,7 +22,7 @@ static int store(size_t n, size_t fits)
 			limit_lower(&limit, rows);
 			continue;
 		}
-		limit_raise(&limit, rows, 0);
+		limit_raise(&limit, rows, rows, 0);
 		n -= rows;
 	}
 	return statements;
@@ -58,24 +58,36 @@ Test(limit, a_single_row_that_takes_too_long_says_nothing_about_others)
 	cr_assert_eq(limit.rows, 1000);
 }
 
+/* As after an outage, when several listeners have the same events. */
+Test(limit, rows_that_are_there_say_nothing_about_slow_rows)
+{
+	limit_init(&limit, 1000, 1000, 3000);
+	limit_raise(&limit, 1000, 3, 800);
+	cr_assert_eq(limit.rows, 1000);
+	limit_init(&limit, 16, 1000, 3000);
+	for (int statement = 0; statement < 9; statement++)
+		limit_raise(&limit, limit.rows, 0, 800);
+	cr_assert_eq(limit.rows, 1000);
+}
+
 Test(limit, slow_rows_fill_a_quarter_of_the_timeout)
 {
 	limit_init(&limit, 16, 1000, 8000);
 	for (int statement = 0; statement < 100; statement++) {
 		cr_assert_leq(limit.rows * 50, 2050);
-		limit_raise(&limit, limit.rows, (int64_t)limit.rows * 50);
+		limit_raise(&limit, limit.rows, limit.rows, (int64_t)limit.rows * 50);
 	}
 	cr_assert_geq(limit.rows * 50, 1000);
-	limit_raise(&limit, 3, 3000);
+	limit_raise(&limit, 3, 3, 3000);
 	cr_assert_eq(limit.rows, 3);
 	for (int statement = 0; statement < 9; statement++)
-		limit_raise(&limit, limit.rows, 5);
+		limit_raise(&limit, limit.rows, limit.rows, 5);
 	cr_assert_eq(limit.rows, 1000);
 }
 
 Test(limit, slow_statements_of_many_rows_do_not_get_smaller)
 {
 	for (int statement = 0; statement < 100; statement++)
-		limit_raise(&limit, limit.rows, 1900);
+		limit_raise(&limit, limit.rows, limit.rows, 1900);
 	cr_assert_eq(limit.rows, 1000);
 }
