@@ -397,22 +397,19 @@ static enum ndjson_result next_raw(struct ndjson *l, struct ndjson_line *line)
 
 /* --- records --- */
 
-/* What a profile has read becomes a message that can be read without it. */
-static struct slice message_of(struct ndjson *l)
+struct slice ndjson_message(struct bytes *event, const struct record *r)
 {
-	const struct record *r = &l->record;
-
 	if (r->kind == RECORD_MESSAGE)
 		return r->message;
-	l->event.len = 0;
-	bytes_add_text(&l->event, "{\"event_id\":");
-	json_write_string(&l->event, r->id.at, r->id.len);
-	bytes_add_text(&l->event, ",\"event_type\":");
-	json_write_string(&l->event, r->type.at, r->type.len);
-	bytes_add_text(&l->event, ",\"payload\":");
-	bytes_add(&l->event, r->message.at, r->message.len);
-	bytes_add_byte(&l->event, '}');
-	return bytes_slice(&l->event);
+	event->len = 0;
+	bytes_add_text(event, "{\"event_id\":");
+	json_write_string(event, r->id.at, r->id.len);
+	bytes_add_text(event, ",\"event_type\":");
+	json_write_string(event, r->type.at, r->type.len);
+	bytes_add_text(event, ",\"payload\":");
+	bytes_add(event, r->message.at, r->message.len);
+	bytes_add_byte(event, '}');
+	return bytes_slice(event);
 }
 
 static enum ndjson_result end_segment(const struct ndjson *l)
@@ -440,7 +437,7 @@ static enum ndjson_result next_record(struct ndjson *l, struct ndjson_line *line
 	case SEGMENT_RECORD:
 		break;
 	}
-	message = message_of(l);
+	message = ndjson_message(&l->event, &l->record);
 	end = l->offset - (s->end - s->begin);
 	*line = (struct ndjson_line){message.at, message.len, NULL, message.len, end - s->size,
 				     end,        ++l->count,  true, &l->record};

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "base/bytes.h"
 #include "spool/record.h"
 
 #define NDJSON_UNLIMITED (SIZE_MAX - 1)
@@ -60,6 +61,9 @@ int ndjson_fingerprint(struct ndjson *l, uint64_t offset, char hex[65]);
 
 /* Is path, or path with .part behind it, the file that is read, by whatever name? */
 bool ndjson_would_lose(const struct ndjson *l, const char *path);
+
+/* The message of a record. What a profile has read becomes one that can be read without it, written into event. */
+struct slice ndjson_message(struct bytes *event, const struct record *r);
 
 /* Writes a message as a line. The newlines of JSON, which stand between its tokens, become blanks. Returns false if
  * that is impossible. */

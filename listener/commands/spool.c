@@ -1,12 +1,13 @@
 /* spool.c owns `wsonce spool`: what lies in the directory of --spool, as a list, as NDJSON, or away with it. */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/memory.h"
+#include "base/bytes.h"
 #include "base/timestamp.h"
 #include "commands/dispatch.h"
 #include "commands/ndjson.h"
@@ -15,29 +16,42 @@
 
 /* What one segment had. */
 struct tally {
+	bool is_segment;
 	uint64_t records, bytes;
 	int64_t oldest_us;
 };
 
-/* Reads a segment, and prints its messages if is_export is set. Returns false after printing why. */
-static bool read_segment(const char *path, bool is_export, struct tally *t)
-{
-	struct ndjson *lines = ndjson_open(path, NDJSON_UNLIMITED);
-	enum ndjson_result result = NDJSON_FAILED;
-	struct ndjson_line line;
+typedef void record_fn(const struct record *r);
 
-	*t = (struct tally){0};
-	while (lines && (result = ndjson_wait(lines, &line)) == NDJSON_LINE && line.record) {
-		t->oldest_us = t->records ? t->oldest_us : line.record->came_us;
-		t->records = line.number;
-		t->bytes += line.end - line.begin;
-		if (is_export)
-			ndjson_write(stdout, line.bytes, line.len);
+/* Reads a segment, and calls each, unless it is NULL, with its records. Returns false after printing why. */
+static bool read_segment(struct segment_file *file, const char *name, record_fn *each, struct tally *t)
+{
+	struct segment_reader s = {.read = segment_pread, .source = file};
+	enum segment_step step = segment_open(&s);
+	struct record r;
+
+	t->is_segment = step == SEGMENT_RECORD;
+	while (step == SEGMENT_RECORD && (step = segment_next(&s, &r)) == SEGMENT_RECORD) {
+		t->oldest_us = t->records++ ? t->oldest_us : r.came_us;
+		t->bytes += s.size;
+		if (each)
+			each(&r);
 	}
-	if (result == NDJSON_LINE)
-		dispatch_fail("%s: is not a segment", path);
-	ndjson_close(lines);
-	return result == NDJSON_END;
+	if (step == SEGMENT_FAILED)
+		dispatch_fail("%s cannot be read: %s", name, s.error ? strerror(s.error) : "it is not a segment");
+	else if (s.wrong)
+		dispatch_fail("%s has damaged records in %zu places, which were skipped", name, s.wrong);
+	segment_close(&s);
+	return step != SEGMENT_FAILED && !s.wrong;
+}
+
+static void export(const struct record *r)
+{
+	struct bytes event = {0};
+	struct slice message = ndjson_message(&event, r);
+
+	ndjson_write(stdout, message.at, message.len);
+	bytes_free(&event);
 }
 
 static void print_segment(const char *name, const struct tally *t)
@@ -49,51 +63,62 @@ static void print_segment(const char *name, const struct tally *t)
 	printf("%s  %10" PRIu64 " events  %12" PRIu64 " bytes  oldest %s\n", name, t->records, t->bytes, oldest);
 }
 
-static int each_segment(const char *dir, const char *verb)
+static int do_segment(int dir, const char *name, const char *verb, struct tally *t)
+{
+	struct segment_file file;
+	int error = segment_open_file(&file, dir, name), status = STATUS_FINE;
+
+	if (error) /* ENOENT: its listener needs it no more */
+		return error == ENOENT ? STATUS_FINE : dispatch_fail("%s: %s", name, strerror(error));
+	if (!read_segment(&file, name, strcmp(verb, "export") == 0 ? export : NULL, t))
+		status = STATUS_FAILED;
+	if (strcmp(verb, "list") == 0)
+		print_segment(name, t);
+	if (strcmp(verb, "drop") == 0 && t->is_segment && unlinkat(dir, name, 0))
+		status = dispatch_fail("%s: %s", name, strerror(errno));
+	close(file.fd);
+	return status;
+}
+
+static int each_segment(int dir, const char *path, const char *verb)
 {
 	struct dirent **entries;
-	struct tally total = {0}, t;
-	bool is_list = strcmp(verb, "list") == 0, is_drop = strcmp(verb, "drop") == 0;
-	int status = STATUS_FINE, n = scandir(dir, &entries, segment_is_entry, alphasort);
+	struct tally total = {0};
+	int segments = 0, status = STATUS_FINE, n = scandir(path, &entries, segment_is_entry, alphasort);
 
 	if (n < 0)
-		return dispatch_fail("%s: %s", dir, strerror(errno));
+		return dispatch_fail("%s: %s", path, strerror(errno));
 	for (int i = 0; i < n; i++) {
-		char *path = memory_printf("%s/%s", dir, entries[i]->d_name);
+		struct tally t = {0};
 
-		if (!read_segment(path, strcmp(verb, "export") == 0, &t))
+		if (do_segment(dir, entries[i]->d_name, verb, &t))
 			status = STATUS_FAILED;
-		if (is_list)
-			print_segment(entries[i]->d_name, &t);
-		if (is_drop && unlink(path))
-			status = dispatch_fail("%s: %s", path, strerror(errno));
 		total.records += t.records;
 		total.bytes += t.bytes;
+		segments += t.is_segment;
 		free(entries[i]);
-		free(path);
 	}
 	free(entries);
-	if (is_list || is_drop)
-		printf("%s%" PRIu64 " events in %d segments, %" PRIu64 " bytes\n", is_drop ? "dropped " : "",
-		       total.records, n, total.bytes);
+	if (strcmp(verb, "export") != 0)
+		printf("%s%" PRIu64 " events in %d segments, %" PRIu64 " bytes\n",
+		       strcmp(verb, "drop") == 0 ? "dropped " : "", total.records, segments, total.bytes);
 	return status;
 }
 
 static int run_spool(const struct invocation *in)
 {
-	const char *dir = in->words[0], *verb = in->words[1];
-	bool is_drop = strcmp(verb, "drop") == 0;
-	int status, lock = -1;
+	const char *path = in->words[0], *verb = in->words[1];
+	int dir, status;
 
-	if (!is_drop && strcmp(verb, "list") != 0 && strcmp(verb, "export") != 0) {
+	if (strcmp(verb, "drop") != 0 && strcmp(verb, "list") != 0 && strcmp(verb, "export") != 0) {
 		dispatch_fail("\"%.80s\" is not one of: list export drop", verb);
 		return STATUS_USAGE;
 	}
-	if (is_drop && (lock = segments_lock(dir)) < 0)
-		return STATUS_FAILED;
-	status = each_segment(dir, verb);
-	if (lock >= 0)
-		close(lock);
+	dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0)
+		return dispatch_fail("%s: %s", path, strerror(errno));
+	status = strcmp(verb, "drop") == 0 && segments_lock(path) < 0 ? STATUS_FAILED : each_segment(dir, path, verb);
+	close(dir);
 	return status;
 }
 

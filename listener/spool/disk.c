@@ -14,13 +14,15 @@
 #include "base/log.h"
 #include "base/memory.h"
 
+#define NAME_SIZE 40
+
 struct disk {
 	uv_loop_t *loop;
-	const char *dir;
+	int dir; /* wherever it is moved to: it is the one that is locked */
+	int lock;
 	int64_t sync_ms;
 	disk_cb *done;
 	void *arg;
-	int lock;
 	struct list asked, at_work;
 	uv_work_t work;
 	uv_timer_t sync_timer;
@@ -31,26 +33,16 @@ struct disk {
 	int why; /* errno why there is none */
 	struct segment_head head;
 	off_t size;
-	int read_fd; /* or -1 */
+	struct segment_file file; /* that is read */
 	struct segment_reader reader;
 };
 
 /* --- the thread --- */
 
-static const char *path_of(const struct disk *d, char path[PATH_MAX], uint64_t first, const char *more)
+static const char *name_of(char name[NAME_SIZE], uint64_t first, const char *more)
 {
-	snprintf(path, PATH_MAX, "%s/" SEGMENT_NAME "%s", d->dir, (unsigned long long)first, more);
-	return path;
-}
-
-static void sync_dir(const struct disk *d)
-{
-	int fd = open(d->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-	if (fd < 0)
-		return;
-	fsync(fd);
-	close(fd);
+	snprintf(name, NAME_SIZE, SEGMENT_NAME "%s", (unsigned long long)first, more);
+	return name;
 }
 
 /* Returns 0 or an errno. */
@@ -70,36 +62,34 @@ static int write_at(int fd, const char *bytes, size_t len, off_t at)
 	return 0;
 }
 
-/* Leaves the segment that is written, because of an error if why is not 0: then what is beyond its last whole record is
- * cut. Returns why. */
+/* Leaves the segment that is written, because of an error if why is not 0. Returns why. */
 static int leave_segment(struct disk *d, int why)
 {
-	if (d->fd < 0)
-		return why;
-	if (why && ftruncate(d->fd, d->size))
+	/* What is beyond its last whole record is cut. */
+	if (why && (ftruncate(d->fd, d->size) || fdatasync(d->fd)))
 		log_warn("cannot cut a segment of the spool", "reason=%s", strerror(errno));
-	fdatasync(d->fd);
 	close(d->fd);
 	d->fd = -1;
-	d->why = why ? why : EBADF;
-	return why;
+	return d->why = why;
 }
 
 static int begin_segment(struct disk *d, const struct segment_head *head)
 {
-	char path[PATH_MAX], bytes[SEGMENT_HEAD];
+	char name[NAME_SIZE], bytes[SEGMENT_HEAD];
 	int error;
 
-	leave_segment(d, 0);
-	d->fd = open(path_of(d, path, head->first, ""), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	d->fd = openat(d->dir, name_of(name, head->first, ""), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (d->fd < 0)
 		return d->why = errno;
+	d->head = *head;
+	d->size = SEGMENT_HEAD;
 	segment_head_write(bytes, head);
 	error = write_at(d->fd, bytes, sizeof(bytes), 0);
-	d->head = *head;
-	d->size = error ? 0 : SEGMENT_HEAD;
-	sync_dir(d);
-	return error ? leave_segment(d, error) : 0;
+	if (!error && (fsync(d->dir) == 0 || errno == EINVAL)) /* not every file system can */
+		return 0;
+	error = error ? error : errno;
+	unlinkat(d->dir, name, 0);
+	return leave_segment(d, error);
 }
 
 static int append(struct disk *d, const char *bytes, size_t len)
@@ -107,60 +97,74 @@ static int append(struct disk *d, const char *bytes, size_t len)
 	int error = d->fd < 0 ? d->why : write_at(d->fd, bytes, len, d->size);
 
 	if (error)
-		return leave_segment(d, error);
+		return d->fd < 0 ? error : leave_segment(d, error);
 	d->size += (off_t)len;
 	return 0;
 }
 
-/* A count that cannot be written is found out when the segment is read. */
-static void end_segment(struct disk *d, uint64_t count)
+static int sync_segment(struct disk *d)
+{
+	return d->fd >= 0 && fdatasync(d->fd) ? leave_segment(d, errno) : 0;
+}
+
+/* The count must not reach the disk before its records. One that cannot be written is found out at the next start. */
+static int end_segment(struct disk *d, uint64_t count)
 {
 	char bytes[SEGMENT_HEAD];
+	int error = sync_segment(d);
 
 	if (d->fd < 0)
-		return;
+		return error;
 	d->head.count = count;
 	segment_head_write(bytes, &d->head);
 	write_at(d->fd, bytes, sizeof(bytes), 0);
-	leave_segment(d, 0);
+	return leave_segment(d, 0);
 }
 
 static void stop_reading(struct disk *d)
 {
-	if (d->read_fd >= 0)
-		close(d->read_fd);
-	d->read_fd = -1;
+	if (d->file.fd >= 0)
+		close(d->file.fd);
+	d->file.fd = -1;
 	segment_close(&d->reader);
 }
 
-static void remove_segment(const struct disk *d, uint64_t first, bool is_bad)
-{
-	char path[PATH_MAX], bad[PATH_MAX];
-
-	path_of(d, path, first, "");
-	if (is_bad)
-		rename(path, path_of(d, bad, first, SEGMENT_BAD));
-	else
-		unlink(path);
-}
-
+/* Reads the head. Returns 0 or an errno: EBADMSG if it is not that of this segment. */
 static int start_reading(struct disk *d, uint64_t first)
 {
-	char path[PATH_MAX];
+	char name[NAME_SIZE];
 
 	stop_reading(d);
-	d->read_fd = open(path_of(d, path, first, ""), O_RDONLY | O_CLOEXEC);
-	if (d->read_fd < 0)
+	d->reader = (struct segment_reader){.read = segment_pread, .source = &d->file};
+	if (segment_open_file(&d->file, d->dir, name_of(name, first, "")))
 		return errno;
-	d->reader = (struct segment_reader){.read = segment_pread, .source = &d->read_fd};
-	if (segment_open(&d->reader) == SEGMENT_RECORD)
+	if (segment_open(&d->reader) == SEGMENT_RECORD && d->reader.head.first == first)
 		return 0;
 	return d->reader.error ? d->reader.error : EBADMSG;
 }
 
+static void take_away(const struct disk *d, uint64_t first, bool is_bad)
+{
+	char name[NAME_SIZE], bad[NAME_SIZE];
+
+	name_of(name, first, "");
+	if (is_bad)
+		renameat(d->dir, name, d->dir, name_of(bad, first, SEGMENT_BAD));
+	else
+		unlinkat(d->dir, name, 0);
+}
+
+/* A file that somebody has put in its place stays. */
+static void remove_segment(struct disk *d, const struct segment_head *head, bool is_bad)
+{
+	if (start_reading(d, head->first) == 0 && d->reader.head.salt == head->salt)
+		take_away(d, head->first, is_bad);
+	stop_reading(d);
+}
+
 static int read_segment(struct disk *d, struct disk_job *j)
 {
-	bool is_begun = d->read_fd >= 0 && d->reader.head.first == j->head.first && !j->flag;
+	bool is_begun = d->file.fd >= 0 && d->reader.head.first == j->head.first && !j->flag;
 	size_t most = j->len, room = 0, wrong;
 	enum segment_step step = SEGMENT_RECORD;
 	struct record r;
@@ -180,7 +184,7 @@ static int read_segment(struct disk *d, struct disk_job *j)
 	j->wrong = d->reader.wrong - wrong;
 	if (step == SEGMENT_FAILED)
 		error = d->reader.error;
-	if (error)
+	if (error || j->flag)
 		stop_reading(d);
 	return error;
 }
@@ -195,20 +199,18 @@ static void run(struct disk *d, struct disk_job *j)
 		j->error = append(d, j->bytes, j->len);
 		return;
 	case DISK_END:
-		end_segment(d, j->head.count);
+		j->error = end_segment(d, j->head.count);
 		return;
 	case DISK_REMOVE:
-		remove_segment(d, j->head.first, j->flag);
+		remove_segment(d, &j->head, j->flag);
 		return;
 	case DISK_READ:
 		j->error = read_segment(d, j);
 		return;
 	case DISK_SYNC:
-		j->error = d->fd >= 0 && fdatasync(d->fd) ? leave_segment(d, errno) : 0;
+		j->error = sync_segment(d);
 		return;
 	case DISK_CLOSE:
-		leave_segment(d, 0);
-		stop_reading(d);
 		return;
 	}
 }
@@ -242,13 +244,22 @@ static void on_sync_timer(uv_timer_t *timer)
 	disk_ask(timer->data, &(const struct disk_job){.task = DISK_SYNC});
 }
 
+static void close_dir(struct disk *d)
+{
+	if (d->lock >= 0)
+		close(d->lock);
+	if (d->dir >= 0)
+		close(d->dir);
+	stop_reading(d);
+	free(d);
+}
+
 static void on_closed(uv_handle_t *handle)
 {
 	struct disk *d = handle->data;
 
-	close(d->lock);
 	d->done(d->arg, &(const struct disk_job){.task = DISK_CLOSE});
-	free(d);
+	close_dir(d);
 }
 
 static void on_worked(uv_work_t *request, int status)
@@ -284,100 +295,88 @@ void disk_ask(struct disk *d, const struct disk_job *job)
 
 /* --- the start --- */
 
-static int refuse(int fd, const char *dir, const char *what, char *error, size_t size)
+/* Sets the head of a segment, with the count of its records; 0: there are none to be fed. Returns its bytes. */
+static uint64_t look(struct disk *d, uint64_t first, struct segment_head *head)
 {
-	snprintf(error, size, "%s the directory of --spool, %s: %s", what, dir,
-		 errno == EWOULDBLOCK ? "another process uses it; give each listener a directory of its own"
-				      : strerror(errno));
-	if (fd >= 0)
-		close(fd);
-	return -1;
-}
-
-/* Returns the file descriptor of the lock, or -1 and a sentence in error. */
-static int lock_dir(const char *dir, char *error, size_t size)
-{
-	char path[PATH_MAX];
-	int fd;
-
-	if (mkdir(dir, 0700) && errno != EEXIST)
-		return refuse(-1, dir, "cannot make", error, size);
-	snprintf(path, sizeof(path), "%s/" SEGMENT_LOCK, dir);
-	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	if (fd < 0)
-		return refuse(fd, dir, "cannot write to", error, size);
-	return flock(fd, LOCK_EX | LOCK_NB) ? refuse(fd, dir, "cannot lock", error, size) : fd;
-}
-
-/* Sets the head of a segment, with its count, if it has records. Returns its bytes. A file without records is removed,
- * and one that is not a segment is renamed. */
-static uint64_t look(const struct disk *d, uint64_t first, struct segment_head *head)
-{
-	char path[PATH_MAX];
-	int fd = open(path_of(d, path, first, ""), O_RDONLY | O_CLOEXEC);
-	struct segment_reader s = {.read = segment_pread, .source = &fd};
-	enum segment_step step = segment_open(&s);
+	struct segment_reader *s = &d->reader;
+	enum segment_step step = SEGMENT_RECORD;
 	struct record r;
-	off_t bytes = fd >= 0 ? lseek(fd, 0, SEEK_END) : 0;
+	int error = start_reading(d, first);
 
-	*head = s.head;
-	while (step == SEGMENT_RECORD && !s.head.count && segment_next(&s, &r) == SEGMENT_RECORD)
-		head->count = r.ordinal - s.head.first + 1;
-	if (s.torn)
+	*head = s->head;
+	while (!error && !s->head.count && (step = segment_next(s, &r)) == SEGMENT_RECORD)
+		head->count = r.ordinal - first + 1;
+	if (s->torn)
 		log_warn("the last record of a spool segment is incomplete, and was ignored", "segment=%llu bytes=%zu",
-			 (unsigned long long)first, s.torn);
-	if (step == SEGMENT_FAILED)
-		log_error("a file in the spool is not a segment, and was renamed", "file=%s reason=%s", path,
-			  s.error ? strerror(s.error) : "its first bytes are wrong");
-	if (!head->count)
-		remove_segment(d, first, step == SEGMENT_FAILED);
-	segment_close(&s);
-	if (fd >= 0)
-		close(fd);
-	return bytes > 0 ? (uint64_t)bytes : 0;
+			 (unsigned long long)first, s->torn);
+	error = step == SEGMENT_FAILED ? s->error : error;
+	if (error && (error != EBADMSG || d->file.size)) {
+		log_error("a file in the spool cannot be read, and is left alone", "segment=%llu reason=%s",
+			  (unsigned long long)first, error == EBADMSG ? "it is no segment" : strerror(error));
+		head->count = 0;
+	} else if (!head->count) {
+		take_away(d, first, s->torn);
+	}
+	stop_reading(d);
+	return (uint64_t)d->file.size;
 }
 
-static void find_segments(struct disk *d, disk_found_cb *found)
+static int find_segments(struct disk *d, const char *dir, disk_found_cb *found)
 {
-	struct dirent **entries;
-	int n = scandir(d->dir, &entries, segment_is_entry, alphasort);
+	struct dirent **entries = NULL;
+	int n = scandir(dir, &entries, segment_is_entry, alphasort);
 
 	for (int i = 0; i < n; i++) {
-		struct segment_head head;
-		unsigned long long first;
-		uint64_t bytes;
+		unsigned long long first = strtoull(entries[i]->d_name, NULL, 10);
+		struct segment_head head = {0};
+		uint64_t bytes = strstr(entries[i]->d_name, SEGMENT_BAD) ? 0 : look(d, first, &head);
 
-		segment_is_name(entries[i]->d_name, &first);
-		bytes = look(d, first, &head);
-		if (head.count)
-			found(d->arg, &head, bytes);
+		head.first = first;
+		found(d->arg, &head, bytes);
 		free(entries[i]);
 	}
-	if (n >= 0)
-		free(entries);
+	free(entries);
+	return n;
+}
+
+/* Returns what is impossible, and sets errno; or NULL. */
+static const char *open_dir(struct disk *d, const char *dir, disk_found_cb *found)
+{
+	if (mkdir(dir, 0700) && errno != EEXIST)
+		return "cannot make";
+	d->dir = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (d->dir < 0)
+		return "cannot open";
+	d->lock = openat(d->dir, SEGMENT_LOCK, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (d->lock < 0)
+		return "cannot write to";
+	if (flock(d->lock, LOCK_EX | LOCK_NB))
+		return "cannot lock";
+	return find_segments(d, dir, found) < 0 ? "cannot list" : NULL;
 }
 
 struct disk *disk_open(uv_loop_t *loop, const char *dir, int64_t sync_ms, disk_cb *done, disk_found_cb *found,
 		       void *arg, char *error, size_t size)
 {
-	int lock = lock_dir(dir, error, size);
-	struct disk *d;
+	struct disk *d = memory_calloc(1, sizeof(*d));
+	const char *what;
 
-	if (lock < 0)
-		return NULL;
-	d = memory_calloc(1, sizeof(*d));
 	d->loop = loop;
-	d->dir = dir;
 	d->sync_ms = sync_ms;
 	d->done = done;
 	d->arg = arg;
-	d->lock = lock;
-	d->fd = d->read_fd = -1;
-	d->why = EBADF;
+	d->dir = d->lock = d->fd = d->file.fd = -1;
+	what = open_dir(d, dir, found);
+	if (what) {
+		snprintf(error, size, "%s the directory of --spool, %s: %s", what, dir,
+			 errno == EWOULDBLOCK ? "another process uses it; give each listener a directory of its own"
+					      : strerror(errno));
+		close_dir(d);
+		return NULL;
+	}
 	list_init(&d->asked);
 	list_init(&d->at_work);
 	uv_timer_init(loop, &d->sync_timer);
 	d->sync_timer.data = d->work.data = d;
-	find_segments(d, found);
 	return d;
 }

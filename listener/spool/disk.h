@@ -13,7 +13,7 @@ enum disk_task {
 	DISK_BEGIN,  /* begins the segment of `head` */
 	DISK_APPEND, /* adds `bytes`, whole records up to the ordinal `last`, to the segment that was begun last */
 	DISK_END,    /* that segment has ended, with head.count records */
-	DISK_REMOVE, /* removes the segment head.first, or keeps it by another name if `flag` is set */
+	DISK_REMOVE, /* removes the segment of `head`, or keeps it by another name if `flag` is set */
 	DISK_READ,   /* reads `len` bytes of records or more of the segment head.first, from where the last such job of
 			it ended; from its beginning if `flag` is set, or the last one was of another segment */
 	DISK_SYNC,   /* what was written goes to the disk */
@@ -40,7 +40,8 @@ typedef void disk_cb(void *arg, const struct disk_job *job);
 typedef void disk_found_cb(void *arg, const struct segment_head *head, uint64_t bytes);
 
 /* Locks the directory, which is made if it is not there, and calls found for each of its segments, in order, with their
- * counts. Returns NULL and a sentence in error if that is impossible, or another process has it. */
+ * counts, and with 0 for each other file with such a name. Returns NULL and a sentence in error if that is impossible,
+ * or another process has it. */
 struct disk *disk_open(uv_loop_t *loop, const char *dir, int64_t sync_ms, disk_cb *done, disk_found_cb *found,
 		       void *arg, char *error, size_t size);
 

@@ -3,6 +3,7 @@
 #include "spool/segment.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,28 +13,31 @@
 
 #define READ_BYTES (256u << 10)
 
-ssize_t segment_pread(void *fd, char *to, size_t n, off_t at)
+int segment_open_file(struct segment_file *f, int dir, const char *name)
 {
+	f->fd = openat(dir, name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	f->size = f->fd < 0 ? 0 : lseek(f->fd, 0, SEEK_END);
+	return f->fd < 0 ? errno : 0;
+}
+
+ssize_t segment_pread(void *file, char *to, size_t n, off_t at)
+{
+	const struct segment_file *f = file;
 	ssize_t got;
 
 	do
-		got = pread(*(int *)fd, to, n, at);
+		got = pread(f->fd, to, f->size - at < (off_t)n ? (size_t)(f->size - at) : n, at);
 	while (got < 0 && errno == EINTR);
 	return got;
 }
 
-bool segment_is_name(const char *name, unsigned long long *first)
-{
-	char again[64];
-
-	*first = strtoull(name, NULL, 10);
-	snprintf(again, sizeof(again), SEGMENT_NAME, *first);
-	return strcmp(name, again) == 0;
-}
-
 int segment_is_entry(const struct dirent *entry)
 {
-	return segment_is_name(entry->d_name, &(unsigned long long){0});
+	char name[64];
+	size_t len = (size_t)snprintf(name, sizeof(name), SEGMENT_NAME, strtoull(entry->d_name, NULL, 10));
+
+	return strncmp(entry->d_name, name, len) == 0 &&
+	       (!entry->d_name[len] || strcmp(entry->d_name + len, SEGMENT_BAD) == 0);
 }
 
 /* Makes at least n bytes available from begin on, if the file has as many. Returns 0, or -1 and an error. */
@@ -73,7 +77,6 @@ enum segment_step segment_open(struct segment_reader *s)
 		return SEGMENT_FAILED;
 	if (s->end - s->begin < SEGMENT_HEAD)
 		return SEGMENT_END;
-	s->error = 0;
 	if (!segment_head_read(s->bytes + s->begin, &s->head))
 		return SEGMENT_FAILED;
 	s->begin += SEGMENT_HEAD;
@@ -133,5 +136,4 @@ void segment_close(struct segment_reader *s)
 {
 	free(s->bytes);
 	s->bytes = NULL;
-	s->begin = s->end = s->room = 0;
 }

@@ -41,11 +41,17 @@ enum segment_step segment_next(struct segment_reader *s, struct record *r);
 
 void segment_close(struct segment_reader *s);
 
-/* For a reader whose source is a pointer to a file descriptor. */
-ssize_t segment_pread(void *fd, char *to, size_t n, off_t at);
+struct segment_file {
+	int fd;     /* or -1 */
+	off_t size; /* when it was opened: what it grows by meanwhile is not read, since it may be half a record */
+};
 
-/* Is name that of a segment? Sets *first. */
-bool segment_is_name(const char *name, unsigned long long *first);
-int segment_is_entry(const struct dirent *entry); /* for scandir(3) */
+/* Returns 0 or an errno. */
+int segment_open_file(struct segment_file *f, int dir, const char *name);
+/* For a reader whose source is such a file. */
+ssize_t segment_pread(void *file, char *to, size_t n, off_t at);
+
+/* For scandir(3). */
+int segment_is_entry(const struct dirent *entry);
 
 #endif

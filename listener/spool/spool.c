@@ -2,6 +2,7 @@
  * settled. Ordinals tell a record's place in its segment. */
 #include "spool/spool.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +19,6 @@ struct spool_segment {
 	struct list link;
 	struct segment_head head;
 	uint64_t bytes;
-	uint64_t count;         /* of its ordinals */
 	uint64_t unsettled;     /* records whose events have not settled */
 	uint64_t away;          /* of these, whose events are not in memory */
 	uint64_t put_away;      /* since it was last read from the beginning */
@@ -46,6 +46,8 @@ struct spool {
 	bool is_full;
 	struct spool_segment *reading; /* was read last; or NULL */
 	bool is_reading;
+	struct log_spell reads_fail;
+	int64_t read_again_ms; /* loop clock: nothing is read before */
 	void (*synced)(void *arg);
 	void *synced_arg;
 	void (*closed)(void *arg);
@@ -78,9 +80,6 @@ static void check_settled(struct spool *s, struct spool_segment *g)
 {
 	if (g->unsettled || g == s->active || (s->is_reading && g == s->reading))
 		return;
-	if (g->is_bad)
-		log_warn("a segment of the spool had unreadable records, and is kept", "segment=%llu",
-			 (unsigned long long)g->head.first);
 	disk_ask(s->disk, &(const struct disk_job){.task = DISK_REMOVE, .head = g->head, .flag = g->is_bad});
 	free_segment(s, g);
 }
@@ -104,7 +103,7 @@ static void end_active(struct spool *s)
 		return;
 	hand_over(s);
 	s->active = NULL;
-	disk_ask(s->disk, &(const struct disk_job){.task = DISK_END, .head.count = g->count});
+	disk_ask(s->disk, &(const struct disk_job){.task = DISK_END, .head = g->head});
 	check_settled(s, g);
 }
 
@@ -157,7 +156,7 @@ bool spool_is_out(const struct spool *s)
 	return s->is_full || now_ms(s) < s->retry_ms;
 }
 
-bool spool_can_take(struct spool *s)
+static void check_full(struct spool *s)
 {
 	bool is_full = s->bytes >= (s->is_full ? s->most - s->most / 8 : s->most);
 
@@ -166,6 +165,11 @@ bool spool_can_take(struct spool *s)
 			  is_full ? "the spool is full, events stay in memory alone" : "the spool has room again",
 			  "bytes=%llu limit=%llu", (unsigned long long)s->bytes, (unsigned long long)s->most);
 	s->is_full = is_full;
+}
+
+bool spool_can_take(struct spool *s)
+{
+	check_full(s);
 	return !spool_is_out(s) && s->len + s->under_way < UNDER_WAY_MOST;
 }
 
@@ -184,7 +188,7 @@ struct spool_segment *spool_append(struct spool *s, struct record *r)
 	size_t size = record_size(r);
 	struct spool_segment *g;
 
-	if (!s->active || s->active->bytes >= SEGMENT_MOST)
+	if (!s->active || s->active->bytes >= SEGMENT_MOST || s->active->bytes >= s->most / 8)
 		begin_segment(s, r);
 	g = s->active;
 	r->ordinal = s->next++;
@@ -196,7 +200,7 @@ struct spool_segment *spool_append(struct spool *s, struct record *r)
 	s->len += size;
 	g->bytes += size;
 	s->bytes += size;
-	g->count++;
+	g->head.count++;
 	g->unsettled++;
 	s->appended_ms = now_ms(s);
 	return g;
@@ -207,6 +211,7 @@ void spool_flush(struct spool *s)
 	hand_over(s);
 	if (s->active && !s->active->unsettled && !s->under_way && now_ms(s) - s->appended_ms >= IDLE_MS)
 		end_active(s);
+	check_full(s);
 }
 
 /* What was appended since fails, too. */
@@ -223,21 +228,14 @@ static void on_written(struct spool *s, const struct disk_job *j)
 	s->under_way -= j->len;
 	if (j->error) {
 		fail(s, j->error);
-	} else if (now_ms(s) >= s->retry_ms) {
+	} else if (j->task == DISK_APPEND && now_ms(s) >= s->retry_ms) {
 		s->retry_ms = 0;
 		s->reason = NULL;
 		log_spell_off(&s->fails, now_ms(s), "the spool can be written again");
 	}
 	if (j->task == DISK_APPEND)
 		s->on.on_written(s->on.arg, j->last, !j->error);
-}
-
-/* flag: spool_sync asked, not the timer. */
-static void on_synced(struct spool *s, const struct disk_job *j)
-{
-	if (j->error)
-		fail(s, j->error);
-	if (j->flag)
+	if (j->flag) /* spool_sync asked, not the timer */
 		s->synced(s->synced_arg);
 }
 
@@ -266,7 +264,7 @@ void spool_read(struct spool *s, size_t bytes)
 {
 	bool is_again = !s->reading || !s->reading->away;
 
-	if (s->is_reading)
+	if (s->is_reading || now_ms(s) < s->read_again_ms)
 		return;
 	if (is_again && !(s->reading = first_away(s)))
 		return;
@@ -277,7 +275,6 @@ void spool_read(struct spool *s, size_t bytes)
 		 &(const struct disk_job){.task = DISK_READ, .head = s->reading->head, .len = bytes, .flag = is_again});
 }
 
-/* What is away and was not found, though nothing was put away since the beginning was read, is not in the file. */
 static void give_up(struct spool *s, struct spool_segment *g, const char *why)
 {
 	uint64_t lost = g->away;
@@ -307,19 +304,25 @@ static void take_records(struct spool *s, struct spool_segment *g, const char *a
 static void on_read(struct spool *s, const struct disk_job *j)
 {
 	struct spool_segment *g = s->reading;
-	bool is_over = j->flag || j->error;
 
-	if (j->wrong) {
+	if (j->wrong)
 		log_warn("records of the spool are damaged, and were skipped", "segment=%llu places=%zu",
 			 (unsigned long long)g->head.first, j->wrong);
-		g->is_bad = true;
-	}
+	g->is_bad |= j->wrong != 0;
 	take_records(s, g, j->bytes, j->len);
-	if (j->error || (is_over && g->away && !g->put_away))
+	/* If nothing was put away since the beginning was read, what is away still is not in the file. */
+	if (j->error == ENOENT || (j->flag && g->away && !g->put_away)) {
 		give_up(s, g, j->error ? strerror(j->error) : "they are damaged or missing");
+	} else if (j->error) { /* the others may be readable, and come first */
+		s->read_again_ms = now_ms(s) + RETRY_MS;
+		log_spell_on(&s->reads_fail, now_ms(s), "cannot read the spool, events stay there", strerror(j->error));
+		list_remove(&g->link);
+		list_append(&s->segments, &g->link);
+	}
+	if (!j->error)
+		log_spell_off(&s->reads_fail, now_ms(s), "the spool can be read again");
+	s->reading = j->flag || j->error ? NULL : g;
 	s->is_reading = false;
-	if (is_over)
-		s->reading = NULL;
 	check_settled(s, g);
 }
 
@@ -329,12 +332,14 @@ static void on_read(struct spool *s, const struct disk_job *j)
 static void on_found(void *arg, const struct segment_head *head, uint64_t bytes)
 {
 	struct spool *s = arg;
-	struct spool_segment *g = add_segment(s, head, bytes);
+	struct spool_segment *g;
 
-	for (uint64_t i = g->count = head->count; i--;)
+	s->next = head->first + (head->count ? head->count : 1);
+	if (!head->count)
+		return;
+	g = add_segment(s, head, bytes);
+	for (uint64_t i = g->unsettled = head->count; i--;)
 		set_away(g, i);
-	g->unsettled = g->away;
-	s->next = g->head.first + g->count;
 }
 
 static void on_closed(struct spool *s)
@@ -350,24 +355,12 @@ static void on_done(void *arg, const struct disk_job *j)
 {
 	if ((((struct spool *)arg)->closed != NULL) != (j->task == DISK_CLOSE))
 		return;
-	switch (j->task) {
-	case DISK_BEGIN:
-	case DISK_APPEND:
-		on_written(arg, j);
-		return;
-	case DISK_READ:
-		on_read(arg, j);
-		return;
-	case DISK_SYNC:
-		on_synced(arg, j);
-		return;
-	case DISK_CLOSE:
+	if (j->task == DISK_CLOSE)
 		on_closed(arg);
-		return;
-	case DISK_END:
-	case DISK_REMOVE:
-		return;
-	}
+	else if (j->task == DISK_READ)
+		on_read(arg, j);
+	else if (j->task != DISK_REMOVE)
+		on_written(arg, j);
 }
 
 struct spool *spool_open(uv_loop_t *loop, const char *dir, uint64_t most, int64_t sync_ms, char *error, size_t size)
@@ -403,7 +396,7 @@ struct spool_view spool_view(const struct spool *s)
 
 		view.events += g->unsettled;
 		view.away += g->away;
-		if (g->unsettled && !view.oldest_us)
+		if (g->unsettled && (!view.oldest_us || g->head.oldest_us < view.oldest_us))
 			view.oldest_us = g->head.oldest_us;
 	}
 	return view;

@@ -8,13 +8,15 @@ from fleet import CLAIM_TTL_S, clock
 
 SLACK_S = 0.1
 RECOVERY_S = 3                  # from the end of a fault until leases are renewed again
+UNSEEN_S = 10                   # from the first command seen until no key is left that was set unseen: late copies have come
 
 
 class ClaimWatches:
     """One on each server of Redis."""
 
     def __init__(self, rig):
-        self.watches = [ClaimWatch(rig, server) for server in getattr(rig.redis, "servers", [rig.redis])]
+        self.watches = [ClaimWatch(rig, server, self) for server in getattr(rig.redis, "servers", [rig.redis])]
+        self.seen = set()               # keys that a server had: another one may have them, too, as its replica or by a move
 
     async def run(self):
         await asyncio.gather(*(watch.run() for watch in self.watches))
@@ -32,9 +34,10 @@ class ClaimWatches:
 
 
 class ClaimWatch:
-    def __init__(self, rig, redis):
+    def __init__(self, rig, redis, all_watches):
         self.rig = rig
         self.redis = redis
+        self.all_watches = all_watches
         self.prefix = (f"consumer:{rig.consumer}:" if rig.consumer else "").encode() + b"dedup:"
         self.keys = {}                  # key -> (value, expires)
         self.trace = {}                 # key -> [(time, words)]
@@ -72,7 +75,7 @@ class ClaimWatch:
             return
         self.commands += 1
         if self.known_from is None:
-            self.known_from = float(at) + CLAIM_TTL_S + 1
+            self.known_from = float(at) + UNSEEN_S
         name = words[0].upper()
         is_lua = b" lua] " in rest[:12]
         now = float(at) if at[:1].isdigit() else 0.0
@@ -97,10 +100,12 @@ class ClaimWatch:
         self.note(key, now, words)
         expires = now + float(words[-1])
         old = self.keys.get(key)
-        if b"NX" not in words:
+        is_new = key not in self.all_watches.seen and now >= self.known_from
+        self.all_watches.seen.add(key)
+        if b"NX" not in words or is_new:
             self.keys[key] = (value, expires)
-        elif old is None:
-            self.keys[key] = (value if now >= self.known_from else None, expires)
+        elif old is None or old[0] is None:     # whether it was there, and until when, is not known
+            self.keys[key] = (None, expires)
         elif old[1] + SLACK_S < now:
             self.judge_lease(key, now, *old)
             self.keys[key] = (value, expires)

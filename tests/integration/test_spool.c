@@ -240,6 +240,31 @@ Test(spool, status_says_that_nothing_is_written, .timeout = 120)
 	fleet_must_be_whole(&fleet, WHOLE_MS);
 }
 
+/* What can be read of them is exported; what somebody else has put there stays. */
+Test(spool, damaged_segments_are_exported_and_dropped_too, .timeout = 120)
+{
+	struct run run;
+
+	start(1, NULL, "--drain-timeout 1");
+	postgres_stop(postgres);
+	fleet_send(&fleet, 50);
+	cr_assert(wait_until(are_on_disk(50), WHOLE_MS));
+	cr_assert_eq(listener_stop(fleet.listeners[0]), 0);
+	const char *const damage[] = {"sh", "-c",
+				      suite_text("cd %s; f=$(ls *.segment); printf x | dd of=$f bs=1 seek=200 "
+						 "conv=notrunc 2>/dev/null; mv $f $f.bad; echo note >$f",
+						 suite_path("base/spool-0")),
+				      NULL};
+	cr_assert_eq(process_run(damage, SOON_MS), 0);
+	run = run_in(NULL, suite_text("spool %s export", suite_path("base/spool-0")));
+	cr_assert(run.status == 1 && strstr(run.errors, "damaged records in 1 places"), "%s", run.errors);
+	postgres_start(postgres);
+	run_expect(fleet.rows, 0, "replayed 49: persisted 49", "replay %s", suite_file("export", run.output));
+	run = run_in(NULL, suite_text("spool %s drop", suite_path("base/spool-0")));
+	cr_assert(strstr(run.output, "dropped 49 events in 1 segments"), "%s%s", run.output, run.errors);
+	cr_assert(has_segments(0), "the note was removed");
+}
+
 Test(spool, a_second_process_on_the_directory_is_refused, .timeout = 60)
 {
 	struct listener_options second;

@@ -229,16 +229,31 @@ void files_lose_power(int process)
 
 /* --- calls --- */
 
+static int open_inode(struct inode *f)
+{
+	if (disks.open_count == FDS)
+		process_fail("too many open files");
+	disks.open[disks.open_count++] = f;
+	return FIRST_FD + disks.open_count - 1;
+}
+
+/* Of the directory. */
 int __real_open64(const char *path, int flags, ...);
 int __wrap_open64(const char *path, int flags, ...);
 int __wrap_open64(const char *path, int flags, ...)
 {
 	int process;
 	const char *name = ours(path, &process);
-	struct inode *f = name ? find(process, name) : NULL;
 
-	if (!name)
-		return __real_open64(path, flags, 0600);
+	return name ? open_inode(find(process, name)) : __real_open64(path, flags, 0600);
+}
+
+int __wrap_openat64(int dir, const char *name, int flags, ...);
+int __wrap_openat64(int dir, const char *name, int flags, ...)
+{
+	int process = file_of(dir)->process;
+	struct inode *f = find(process, name);
+
 	if (!f && !(flags & O_CREAT)) {
 		errno = ENOENT;
 		return -1;
@@ -255,10 +270,7 @@ int __wrap_open64(const char *path, int flags, ...)
 		count_change();
 		f = make(process, name);
 	}
-	if (disks.open_count == FDS)
-		process_fail("too many open files");
-	disks.open[disks.open_count++] = f;
-	return FIRST_FD + disks.open_count - 1;
+	return open_inode(f);
 }
 
 int __real_close(int fd);
@@ -375,11 +387,9 @@ int __wrap_mkdir(const char *path, mode_t mode)
 	return -1;
 }
 
-static int remove_entry(const char *path, bool is_checked)
+static int remove_entry(int dir, const char *name, bool is_checked)
 {
-	int process;
-	const char *name = ours(path, &process);
-	struct inode *f = name ? find(process, name) : NULL;
+	struct inode *f = find(file_of(dir)->process, name);
 
 	if (!f) {
 		errno = ENOENT;
@@ -392,18 +402,19 @@ static int remove_entry(const char *path, bool is_checked)
 	return 0;
 }
 
-int __wrap_unlink(const char *path);
-int __wrap_unlink(const char *path)
+int __wrap_unlinkat(int dir, const char *name, int flags);
+int __wrap_unlinkat(int dir, const char *name, int flags)
 {
-	return remove_entry(path, true);
+	(void)flags;
+	return remove_entry(dir, name, true);
 }
 
 /* Only to set a damaged segment aside: it is as good as gone. */
-int __wrap_rename(const char *from, const char *to);
-int __wrap_rename(const char *from, const char *to)
+int __wrap_renameat(int dir, const char *from, int to_dir, const char *to);
+int __wrap_renameat(int dir, const char *from, int to_dir, const char *to)
 {
-	(void)to;
-	return remove_entry(from, false);
+	(void)to_dir, (void)to;
+	return remove_entry(dir, from, false);
 }
 
 int __wrap_scandir64(const char *path, struct dirent ***entries, int (*is_wanted)(const struct dirent *),

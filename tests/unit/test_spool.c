@@ -4,7 +4,9 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #include "base/memory.h"
 #include "base/crc32c.h"
@@ -215,6 +217,8 @@ Test(spool, a_file_that_is_no_segment_or_cannot_be_read_is_told_apart)
 static uv_loop_t loop;
 static struct spool *spool;
 static char dir[64];
+static int64_t sync_ms;
+static off_t synced; /* bytes that a segment without its count had at its last sync */
 static struct {
 	uint64_t written, failed, lost;
 	char back[2000]; /* the ordinals that came back */
@@ -260,13 +264,25 @@ static void open_spool(uint64_t most)
 
 	memset(&seen, 0, sizeof(seen));
 	uv_loop_init(&loop);
-	spool = spool_open(&loop, dir, most, 5, error, sizeof(error));
+	spool = spool_open(&loop, dir, most, sync_ms, error, sizeof(error));
 	cr_assert(spool, "%s", error);
 	spool_listen(spool, &on);
 }
 
+/* In place of the C library's. */
+int fdatasync(int fd)
+{
+	uint64_t count = 0;
+	struct stat st;
+
+	if (fstat(fd, &st) == 0 && pread(fd, &count, sizeof(count), 32) == sizeof(count) && !count)
+		synced = st.st_size;
+	return (int)syscall(SYS_fdatasync, fd);
+}
+
 static void make_dir(void)
 {
+	sync_ms = 5;
 	strcpy(dir, "/tmp/wsonce-spool-XXXXXX");
 	cr_assert(mkdtemp(dir));
 	strcat(dir, "/spool");
@@ -309,6 +325,14 @@ static void remove_dir(void)
 
 	snprintf(command, sizeof(command), "rm -rf %.*s", (int)strlen(dir) - 6, dir);
 	cr_assert_eq(system(command), 0);
+}
+
+static int run_in_dir(const char *script)
+{
+	char command[1000];
+
+	snprintf(command, sizeof(command), "cd %s && { %s; }", dir, script);
+	return system(command);
 }
 
 TestSuite(spooled, .init = make_dir, .fini = remove_dir);
@@ -380,13 +404,42 @@ Test(spooled, another_process_finds_what_had_not_settled)
 	cr_assert_eq(count_files(".segment"), 0);
 }
 
-static void damage(off_t at)
+static const char *segment_path(void)
 {
-	char path[200];
-	int fd;
+	static char path[200];
 
 	snprintf(path, sizeof(path), "%s/" SEGMENT_NAME, dir, 1ull);
-	fd = open(path, O_RDWR);
+	return path;
+}
+
+/* As by `wsonce spool` beside its listener. Half a record at the end of a file is no damage, and what follows once it
+ * is whole is none either. */
+Test(spooled, what_a_file_grows_by_while_it_is_read_is_not_read)
+{
+	struct segment_file file;
+	struct segment_reader s = {.read = segment_pread, .source = &file};
+	struct record r;
+	int fd;
+
+	make_image(3);
+	cr_assert_eq(mkdir(dir, 0700), 0);
+	fd = open(segment_path(), O_RDWR | O_CREAT, 0600);
+	cr_assert_eq(pwrite(fd, image.bytes, image.at[1] + 60, 0), (ssize_t)image.at[1] + 60);
+	cr_assert_eq(segment_open_file(&file, AT_FDCWD, segment_path()), 0);
+	cr_assert_eq(segment_open(&s), SEGMENT_RECORD);
+	cr_assert_eq(segment_next(&s, &r), SEGMENT_RECORD);
+	cr_assert_eq(pwrite(fd, image.bytes, image.len, 0), (ssize_t)image.len);
+	cr_assert_eq(segment_next(&s, &r), SEGMENT_END);
+	cr_assert(s.wrong == 0 && s.torn == 60, "%zu %zu", s.wrong, s.torn);
+	segment_close(&s);
+	close(file.fd);
+	close(fd);
+}
+
+static void damage(off_t at)
+{
+	int fd = open(segment_path(), O_RDWR);
+
 	cr_assert_eq(pwrite(fd, "\xff\xff", 2, at), 2);
 	close(fd);
 }
@@ -418,13 +471,10 @@ Test(spooled, the_second_process_on_a_directory_is_refused)
 	close_spool();
 }
 
-Test(spooled, a_directory_that_vanishes_is_done_without)
+Test(spooled, a_directory_that_is_removed_is_done_without)
 {
-	char moved[100];
-
-	snprintf(moved, sizeof(moved), "%s-away", dir);
 	open_spool(1 << 30);
-	cr_assert_eq(rename(dir, moved), 0);
+	remove_dir();
 	cr_assert(spool_can_take(spool));
 	spool_append(spool, &(struct record){.message = slice("{}")});
 	spool_flush(spool);
@@ -432,6 +482,30 @@ Test(spooled, a_directory_that_vanishes_is_done_without)
 	cr_assert_not(spool_can_take(spool));
 	cr_assert(spool_view(spool).reason);
 	close_spool();
+}
+
+/* What another process does with a new directory by that name is its own business. */
+Test(spooled, a_directory_that_is_renamed_is_used_on)
+{
+	char moved[100];
+	struct stat st;
+
+	snprintf(moved, sizeof(moved), "%s-away", dir);
+	open_spool(1 << 30);
+	append(2);
+	cr_assert_eq(rename(dir, moved), 0);
+	append(1);
+	for (int i = 1; i <= 3; i++)
+		spool_put_away(seen.segments[i], (uint64_t)i);
+	wait_for((spool_read(spool, 100), !spool_view(spool).away));
+	cr_assert_str_eq(seen.back, "1 2 3 ");
+	for (int i = 1; i <= 3; i++)
+		spool_settle(spool, seen.segments[i]);
+	close_spool();
+	cr_assert_neq(stat(dir, &st), 0);
+	strcpy(dir, moved);
+	cr_assert_eq(count_files(".segment"), 0);
+	strcpy(strstr(dir, "-away"), "");
 }
 
 Test(spooled, a_full_spool_takes_no_more_until_segments_have_gone)
@@ -454,5 +528,184 @@ Test(spooled, what_was_appended_before_a_sync_is_on_disk)
 	spool_sync(spool, on_synced, NULL);
 	wait_for(seen.is_synced);
 	cr_assert_eq(seen.written, 1);
+	close_spool();
+}
+
+Test(spooled, a_spool_that_has_emptied_is_not_full)
+{
+	open_spool(1000);
+	append(20);
+	spool_flush(spool);
+	cr_assert(spool_is_out(spool));
+	for (int i = 1; i <= 20; i++)
+		spool_settle(spool, seen.segments[i]);
+	wait_for((spool_flush(spool), !spool_is_out(spool)));
+	cr_assert_null(spool_view(spool).reason);
+	close_spool();
+}
+
+/* As long as other files take the descriptors. */
+Test(spooled, a_segment_that_cannot_be_read_is_tried_again)
+{
+	struct rlimit files, none;
+
+	open_spool(1 << 30);
+	append(3);
+	for (int i = 1; i <= 3; i++)
+		spool_put_away(seen.segments[i], (uint64_t)i);
+	getrlimit(RLIMIT_NOFILE, &files);
+	none = files;
+	none.rlim_cur = 0;
+	setrlimit(RLIMIT_NOFILE, &none);
+	spool_read(spool, 100);
+	for (int i = 0; i < 100; i++) {
+		uv_run(&loop, UV_RUN_NOWAIT);
+		usleep(1000);
+	}
+	cr_assert_eq(seen.lost, 0);
+	setrlimit(RLIMIT_NOFILE, &files);
+	loop.time += 5000;
+	spool_read(spool, 100);
+	wait_for((loop.time += 5000, spool_read(spool, 100), !spool_view(spool).away));
+	cr_assert_str_eq(seen.back, "1 2 3 ");
+	for (int i = 1; i <= 3; i++)
+		spool_settle(spool, seen.segments[i]);
+	close_spool();
+	cr_assert_eq(count_files(".segment"), 0);
+	cr_assert_eq(count_files(".bad"), 0);
+}
+
+/* One segment that cannot be read does not keep the others. */
+Test(spooled, events_of_other_segments_come_back_meanwhile)
+{
+	open_spool(800);
+	append(2);
+	cr_assert_eq(count_files(".segment"), 2);
+	spool_put_away(seen.segments[1], 1);
+	spool_put_away(seen.segments[2], 2);
+	cr_assert_eq(run_in_dir("mv *1.segment x && mkdir 00000000000000000001.segment"), 0);
+	wait_for((loop.time += 5000, spool_read(spool, 100), *seen.back));
+	cr_assert_str_eq(seen.back, "2 ");
+	cr_assert_eq(seen.lost, 0);
+	cr_assert_eq(run_in_dir("rmdir *1.segment && mv x 00000000000000000001.segment"), 0);
+	wait_for((loop.time += 5000, spool_read(spool, 100), !spool_view(spool).away));
+	cr_assert_str_eq(seen.back, "2 1 ");
+	close_spool();
+}
+
+Test(spooled, a_segment_that_is_gone_costs_its_events)
+{
+	open_spool(1 << 30);
+	append(2);
+	spool_put_away(seen.segments[2], 2);
+	cr_assert_eq(run_in_dir("rm *.segment"), 0);
+	spool_read(spool, 100);
+	wait_for(seen.lost == 1);
+	cr_assert_eq(spool_view(spool).events, 1);
+	close_spool();
+}
+
+/* Their names are not given to segments either. */
+Test(spooled, files_of_others_stay)
+{
+	cr_assert_eq(mkdir(dir, 0700), 0);
+	cr_assert_eq(run_in_dir("printf hello >00000000000000000004.segment;"
+				"mkdir 00000000000000000005.segment; mkfifo 00000000000000000006.segment;"
+				"ln -s 7 00000000000000000007.segment; seq 1000 >00000000000000000008.segment;"
+				"printf bad >00000000000000000009.segment.bad; printf note >00010.segment"),
+		     0);
+	open_spool(1 << 30);
+	cr_assert_eq(spool_view(spool).events, 0);
+	spool_append(spool, &(struct record){.message = slice("{}")});
+	spool_flush(spool);
+	wait_for(seen.written == 10);
+	close_spool();
+	cr_assert_eq(run_in_dir("test $(cat *4.segment) = hello && test -d *5.segment && test -p *6.segment &&"
+				"test -L *7.segment && test $(cat *8.segment | wc -l) = 1000 &&"
+				"test $(cat *9.segment.bad) = bad && test $(cat 00010.segment) = note"),
+		     0);
+}
+
+Test(spooled, a_file_that_took_the_place_of_a_segment_stays)
+{
+	open_spool(1 << 30);
+	append(1);
+	cr_assert_eq(run_in_dir("rm *.segment && seq 1000 >00000000000000000001.segment"), 0);
+	spool_settle(spool, seen.segments[1]);
+	close_spool();
+	cr_assert_eq(run_in_dir("test $(cat *.segment | wc -l) = 1000"), 0);
+}
+
+/* What there is of the only record may be of use to somebody. */
+Test(spooled, a_segment_without_a_whole_record_is_kept)
+{
+	open_spool(1 << 30);
+	append(1);
+	cr_assert_eq(run_in_dir("for f in *.segment; do head -c 100 $f >x && mv x $f; done"), 0);
+	close_spool();
+	cr_assert_eq(run_in_dir("for f in *.segment; do head -c 32 $f >x && head -c 16 /dev/zero >>x &&"
+				"tail -c +49 $f >>x && mv x $f; done"),
+		     0);
+	open_spool(1 << 30);
+	cr_assert_eq(spool_view(spool).events, 0);
+	close_spool();
+	cr_assert_eq(count_files(".bad"), 1);
+}
+
+Test(spooled, a_segment_whose_name_is_not_its_own_is_left_alone)
+{
+	open_spool(1 << 30);
+	append(2);
+	close_spool();
+	cr_assert_eq(run_in_dir("mv *.segment 00000000000000000007.segment"), 0);
+	open_spool(1 << 30);
+	cr_assert_eq(spool_view(spool).events, 0);
+	close_spool();
+	cr_assert_eq(count_files(".segment"), 1);
+}
+
+/* A loss of power must not leave a count of records that are not there. */
+Test(spooled, the_count_is_written_after_its_records_are_on_disk)
+{
+	struct stat st;
+
+	sync_ms = 3600000;
+	synced = 0;
+	open_spool(1 << 30);
+	append(3);
+	close_spool();
+	cr_assert_eq(stat(segment_path(), &st), 0);
+	cr_assert_eq(synced, st.st_size);
+}
+
+static int deleted_files(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	char path[300], target[300];
+	int n = 0;
+
+	for (struct dirent *e; (e = readdir(d));) {
+		ssize_t len;
+
+		snprintf(path, sizeof(path), "/proc/self/fd/%s", e->d_name);
+		len = readlink(path, target, sizeof(target) - 1);
+		target[len < 0 ? 0 : len] = '\0';
+		n += strstr(target, dir) && strstr(target, "(deleted)");
+	}
+	closedir(d);
+	return n;
+}
+
+Test(spooled, a_segment_that_was_removed_takes_no_room)
+{
+	open_spool(1 << 30);
+	append(3);
+	for (int i = 1; i <= 3; i++)
+		spool_put_away(seen.segments[i], (uint64_t)i);
+	wait_for((spool_read(spool, 100), !spool_view(spool).away));
+	for (int i = 1; i <= 3; i++)
+		spool_settle(spool, seen.segments[i]);
+	wait_for((loop.time += 1000, spool_flush(spool), !count_files(".segment")));
+	cr_assert_eq(deleted_files(), 0);
 	close_spool();
 }
