@@ -341,6 +341,7 @@ static void raise_limits(struct config *config)
 	struct rlimit files;
 
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN); /* a write then fails, as on a full disk */
 	if (getrlimit(RLIMIT_NOFILE, &files))
 		return;
 	files.rlim_cur = files.rlim_max < wanted ? files.rlim_max : wanted;

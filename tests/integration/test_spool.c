@@ -5,6 +5,7 @@
 #include <libgen.h>
 #include <limits.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #define WHOLE_MS 30000
@@ -237,6 +238,31 @@ Test(spool, status_says_that_nothing_is_written, .timeout = 120)
 			     "ASAN_OPTIONS=verify_asan_link_order=0", NULL};
 	start(1, env, "--spool-after 0");
 	cr_assert(wait_until(is_told(), 2 * SOON_MS), "%s", run_on(fleet.rows, "status").output);
+	fleet_must_be_whole(&fleet, WHOLE_MS);
+}
+
+/* As by LimitFSIZE= of a unit. */
+Test(spool, a_file_that_may_not_grow_is_a_disk_that_is_full, .timeout = 120)
+{
+	struct rlimit size, small;
+	struct listener *l;
+
+	start(1, NULL, "");
+	kill_all();
+	getrlimit(RLIMIT_FSIZE, &size);
+	small = size;
+	small.rlim_cur = 100000;
+	setrlimit(RLIMIT_FSIZE, &small);
+	restart();
+	setrlimit(RLIMIT_FSIZE, &size);
+	fleet_wait_ready(&fleet);
+	l = fleet.listeners[0];
+	postgres_stop(postgres);
+	fleet.payload = 600;
+	fleet_send(&fleet, 500);
+	cr_assert(
+		wait_until(listener_has_logged(l, "cannot write to the spool, events stay in memory alone"), SOON_MS));
+	postgres_start(postgres);
 	fleet_must_be_whole(&fleet, WHOLE_MS);
 }
 
