@@ -62,11 +62,15 @@ class ClaimWatch:
             writer.write(b"MONITOR\r\n")
             while True:
                 line = await reader.readline()
-                if not line or line[:1] == b"-" or b'"PXAT"' in line:      # it is cut off, or has a master now
+                if not line or line[:1] == b"-" or self.is_replicated(line):       # it is cut off, or has a master now
                     return
                 self.on_line(line)
         finally:
             writer.close()
+
+    def is_replicated(self, line):
+        """Whether a master sent it. No listener deletes but by a script; a master deletes what has expired."""
+        return b'"PXAT"' in line or (not self.rig.has_one_redis and b'] "DEL" ' in line and b" lua] " not in line)
 
     def on_line(self, line):
         at, _, rest = line[1:].partition(b" ")
