@@ -85,12 +85,13 @@ static bool begin_segment(struct segments *s, int64_t now_us)
 
 static bool end_segment(struct segments *s)
 {
-	bool is_written;
+	bool is_whole, is_closed;
 
 	s->head.count = s->ordinal - s->head.first;
-	is_written = write_head(s) & (fclose(s->file) == 0);
+	is_whole = write_head(s);
+	is_closed = fclose(s->file) == 0;
 	s->file = NULL;
-	return is_written;
+	return is_whole && is_closed;
 }
 
 static bool write_record(struct segments *s, struct record *r)

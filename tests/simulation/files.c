@@ -46,8 +46,9 @@ static struct {
 	int count;
 	struct inode *open[FDS]; /* NULL: the directory, or none */
 	int open_count;
-	int left; /* changes until the process stops; -1: it goes on */
-	int64_t full_until[SIM_LISTENERS], failing_until[SIM_LISTENERS];
+	int left;         /* changes until the process stops; -1: it goes on */
+	bool is_starting; /* a file that cannot be read then is left for the next start */
+	int64_t full_until[SIM_LISTENERS], failing_until[SIM_LISTENERS], unreadable_until[SIM_LISTENERS];
 	int64_t disturbed_until[SIM_LISTENERS];
 } disks;
 
@@ -151,6 +152,11 @@ static void count_change(void)
 		disks.left = -1;
 		process_stop();
 	}
+}
+
+void files_start_process(bool is_starting)
+{
+	disks.is_starting = is_starting;
 }
 
 void files_stop_after(int changes)
@@ -316,6 +322,11 @@ ssize_t __wrap_pread64(int fd, void *bytes, size_t len, off_t at)
 {
 	const struct inode *f = file_of(fd);
 
+	if (sim_now() < disks.unreadable_until[f->process] && !disks.is_starting) {
+		sim_reached("disk", "a read fails");
+		errno = EIO;
+		return -1;
+	}
 	if ((size_t)at >= f->now.len)
 		return 0;
 	len = len < f->now.len - (size_t)at ? len : f->now.len - (size_t)at;
@@ -467,16 +478,22 @@ static void begin_failing(uint64_t draw, int64_t lasts_us)
 	begin(disk_of(&draw), disks.failing_until, lasts_us, "fails to write");
 }
 
+static void begin_unreadable(uint64_t draw, int64_t lasts_us)
+{
+	begin(disk_of(&draw), disks.unreadable_until, lasts_us, "cannot be read");
+}
+
 const struct sim_fault sim_disk_faults[] = {
 	{"disk: full", 10, begin_full, true},
 	{"disk: writes fail", 10, begin_failing, true},
+	{"disk: reads fail", 10, begin_unreadable, true},
 	{NULL, 0, NULL, false},
 };
 
 void files_calm(void)
 {
 	for (int i = 0; i < SIM_LISTENERS; i++)
-		disks.full_until[i] = disks.failing_until[i] = 0;
+		disks.full_until[i] = disks.failing_until[i] = disks.unreadable_until[i] = 0;
 }
 
 const char *files_directory(int process)

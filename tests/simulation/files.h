@@ -19,6 +19,8 @@ bool files_have(int process, const char *bytes, size_t len, bool is_synced);
 int64_t files_disturbed_until(int process);
 /* The listener's machine loses its power: of what was not synced, anything may be lost. */
 void files_lose_power(int process);
+/* A listener opens its spool: reads do not fail until it has. */
+void files_start_process(bool is_starting);
 /* The listener that is being killed stops after so many more changes; the last one may be done in part. */
 void files_stop_after(int changes);
 

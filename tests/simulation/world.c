@@ -422,9 +422,12 @@ static void on_unusable(void *arg, const char *sentence, int status)
 static struct spool *open_spool(uv_loop_t *loop, struct life *l)
 {
 	char error[200];
-	struct spool *spool = spool_open(loop, files_directory(l->process), SPOOL_MOST,
-					 world.plan->settings.spool_sync_ms, error, sizeof(error));
+	struct spool *spool;
 
+	files_start_process(true);
+	spool = spool_open(loop, files_directory(l->process), SPOOL_MOST, world.plan->settings.spool_sync_ms, error,
+			   sizeof(error));
+	files_start_process(false);
 	if (!spool)
 		on_unusable(l, error, 1);
 	return spool;
