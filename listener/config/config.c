@@ -173,6 +173,9 @@ static const struct setting settings[] = {
 	       "format of that time: rfc3339, a number since 1970 in s, ms, us or ns, or hex_s"),
 	NUMBER("max-age", "WSONCE_MAX_AGE", VALUE_SECONDS, max_age_s, "AGE", NULL, 1, 3650 * DAY,
 	       "an event older than this (30d, 12h, 15m, 45s) becomes a dead letter; default: no limit"),
+	TEXT("order-pointer", "WSONCE_ORDER_POINTER", VALUE_POINTER, order_pointer, "POINTER", NULL,
+	     "JSON pointer to a key: events with the same key are stored one after another, through all tries "
+	     "(docs/effects.md)"),
 	NUMBER("unsettled-warning", "WSONCE_UNSETTLED_WARNING", VALUE_SECONDS, unsettled_warning_s, "AGE", "60s", 0,
 	       365 * DAY, "warn about events that are not settled after this long; 0s: never"),
 	TEXT("handler", "WSONCE_HANDLER", VALUE_FUNCTION, handler, "SCHEMA.FUNCTION", NULL,

@@ -90,6 +90,7 @@ struct config {
 	char *time_pointer;          /* NULL: events have no time */
 	char *time_unit;             /* one of TIMESTAMP_UNITS */
 	int64_t max_age_s;           /* 0: no limit */
+	char *order_pointer;         /* NULL: events do not wait for each other */
 	int64_t unsettled_warning_s; /* 0: never */
 	char *handler;               /* SCHEMA.FUNCTION; NULL if not given */
 	char *consumer;              /* "" if the fleet has no name */

@@ -14,7 +14,7 @@
 #include "base/memory.h"
 #include "config/config.h"
 
-#define POINTERS_MAX  11   /* 8 parts of an id, the type, the payload, the time */
+#define POINTERS_MAX  12   /* 8 parts of an id, the type, the payload, the time, the key */
 #define DECODED_BYTES 2048 /* room for unescaped strings before malloc is needed */
 
 struct pointer {
@@ -30,7 +30,8 @@ struct envelope {
 	struct pointer pointers[POINTERS_MAX];
 	int count;
 	int id_parts;
-	const struct pointer *time; /* NULL: times are not read */
+	const struct pointer *time;  /* NULL: times are not read */
+	const struct pointer *order; /* NULL: there are no keys */
 	bool is_time_forgiven;
 	bool is_time_void;                    /* this message has the time twice */
 	uint32_t ends[POINTER_STEPS_MAX + 1]; /* [n]: the set of pointers with n steps */
@@ -252,6 +253,15 @@ void envelope_add_time(struct envelope *e, const char *pointer)
 	e->time = t;
 }
 
+void envelope_add_order(struct envelope *e, const char *pointer)
+{
+	struct pointer *t = &e->pointers[e->count];
+
+	add_pointer(e, pointer, true);
+	t->is_optional = true;
+	e->order = t;
+}
+
 void envelope_forgive_time(struct envelope *e)
 {
 	e->is_time_forgiven = true;
@@ -260,6 +270,19 @@ void envelope_forgive_time(struct envelope *e)
 struct slice envelope_time(const struct envelope *e)
 {
 	return e->time && !e->is_time_void ? e->time->value : (struct slice){NULL, 0};
+}
+
+struct slice envelope_order(const struct envelope *e)
+{
+	return e->order ? e->order->value : (struct slice){NULL, 0};
+}
+
+struct slice envelope_find_order(struct envelope *e, struct slice json)
+{
+	reset(e);
+	if (!e->order || !walk(e, json.at, json.at + json.len, 0, 1u << (e->order - e->pointers)))
+		return (struct slice){NULL, 0};
+	return e->order->value;
 }
 
 static const char *check_part(struct envelope *e, const struct pointer *t)

@@ -34,6 +34,9 @@ void envelope_free(struct envelope *e);
 /* Also read the event's time, at this pointer. */
 void envelope_add_time(struct envelope *e, const char *pointer);
 
+/* Also read the key at this pointer, by which events are processed one after another. */
+void envelope_add_order(struct envelope *e, const char *pointer);
+
 /* Treat an event whose time occurs twice as one without a time, instead of refusing it. */
 void envelope_forgive_time(struct envelope *e);
 
@@ -47,5 +50,10 @@ const char *envelope_read(struct envelope *e, const char *message, size_t len, s
 /* The decoded time of the last message; lives until the next one. at is NULL if it is missing or not a string or
  * number, which is not an error. */
 struct slice envelope_time(const struct envelope *e);
+
+/* The decoded key of the last message, likewise. */
+struct slice envelope_order(const struct envelope *e);
+/* The key in this JSON, which is valid and was read otherwise. */
+struct slice envelope_find_order(struct envelope *e, struct slice json);
 
 #endif

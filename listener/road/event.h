@@ -30,6 +30,7 @@ enum wait {
 	WAIT_NONE,
 	WAIT_LEADER, /* the leader of its source; it has not been claimed here */
 	WAIT_OWNER,  /* another listener that has its claim */
+	WAIT_TURN,   /* the event at work that has the same --order-pointer key */
 	WAIT_EPOCH,  /* the database's epoch: it is known to be committed, if that is the same */
 	WAIT_RETRY,  /* its backoff: Postgres refused it */
 	WAIT_SERVER, /* its backoff: Postgres could not store it, as far as known for no fault of its own */
@@ -43,6 +44,7 @@ enum outcome {
 };
 
 struct event;
+struct order_key;
 struct spool_segment;
 
 /* A sender that waits for the outcome of its messages. Must be the first member of its owner's struct. */
@@ -85,8 +87,8 @@ struct event {
 	bool is_stray; /* arrived without an id or behind another event, or was refused on arrival */
 	bool is_loose; /* has an id, was refused without a claim, and is not in the table */
 	bool has_time;
-	bool is_unclaimed;      /* it is claimed once it is on disk, */
-	bool is_ours;           /* then as pipeline_claim_or_defer is told */
+	bool is_unclaimed;      /* it is claimed once it is on disk */
+	bool is_ours;           /* as pipeline_claim_or_defer is told when it is its turn */
 	bool is_handed;         /* the second connection did not store it; the first one tries */
 	struct id_hash id_hash; /* by the key of struct events */
 	struct event *in_chain; /* next in its chain of the hash table */
@@ -98,6 +100,7 @@ struct event {
 	struct list spool_link; /* in a list of spooling.c, or empty */
 	struct spool_segment *segment; /* of its record; NULL: it is not on disk */
 	uint64_t ordinal;              /* of its record */
+	struct order_key *order;       /* NULL: it waits for no other event */
 	unsigned int copies;           /* messages that settle with it */
 	uint32_t attempts;             /* failed stores, by this listener */
 	struct copy first;

@@ -194,6 +194,7 @@ static void finish(struct pipeline *p, struct event *ev, enum outcome outcome)
 		break;
 	}
 	spooling_settle(p, ev);
+	order_end(&p->order, ev);
 	event_move(&p->events, ev, EV_DONE);
 	event_finish(&p->events, ev, outcome);
 }
@@ -419,6 +420,10 @@ static void take(struct pipeline *p, const char *message, size_t len, struct env
 			       now_ms(p) * 1000);
 		is_ours = event ? event->is_shared : sender != NULL;
 		note_origin(p, ev, event, from);
+		if (!lead)
+			order_set_key(&p->order, ev,
+				      event ? envelope_find_order(p->envelope, view->payload)
+					    : envelope_order(p->envelope));
 		is_later = spooling_take(p, ev, is_ours);
 		if (lead)
 			wait_behind(p, lead, ev, why);
@@ -467,10 +472,13 @@ static void take_back(struct pipeline *p, const struct record *r, const struct e
 	ev->has_time = r->has_time;
 	ev->time_us = r->time_us;
 	spooling_join(p, ev, segment, r->ordinal);
-	if (lead)
+	if (lead) {
 		wait_behind(p, lead, ev, NULL);
-	else
-		pipeline_claim_or_defer(p, ev, true);
+		return;
+	}
+	order_set_key(&p->order, ev,
+		      view->source ? envelope_find_order(p->envelope, r->message) : envelope_order(p->envelope));
+	pipeline_claim_or_defer(p, ev, true);
 }
 
 void pipeline_restore(struct pipeline *p, const struct record *r, const char *source, struct spool_segment *segment)
@@ -533,7 +541,7 @@ static void hurry(struct pipeline *p, enum event_state state)
 	list_each(node, after, &p->events.lists[state]) {
 		struct event *ev = list_entry(node, struct event, link);
 
-		if (ev->wait == WAIT_RETRY)
+		if (ev->wait == WAIT_RETRY || ev->wait == WAIT_TURN)
 			continue;
 		hold_remove(ev);
 		pipeline_send_to_store(p, ev);
@@ -610,6 +618,7 @@ static void on_turn(uv_prepare_t *turn)
 	struct pipeline *p = turn->data;
 
 	pipeline_check_stall(p);
+	pipeline_take_turns(p);
 	if (is_resting(p))
 		pipeline_probe(p);
 	pipeline_check_second(p);
@@ -676,6 +685,8 @@ static void open_stages(struct pipeline *p)
 		if (!c->max_age_s)
 			envelope_forgive_time(p->envelope);
 	}
+	if (c->order_pointer)
+		envelope_add_order(p->envelope, c->order_pointer);
 	p->claim = claim_open(p->loop, c, &claim_on);
 	pipeline_open_writer(p, &p->first);
 }
@@ -708,6 +719,7 @@ struct pipeline *pipeline_open(uv_loop_t *loop, const struct config *config, con
 	spooling_open(p, NULL);
 	hold_init(&p->hold);
 	list_init(&p->left);
+	order_init(&p->order);
 	open_stages(p);
 	start_ticks(p);
 	return p;
@@ -723,6 +735,7 @@ void pipeline_on_part_closed(void *arg)
 	if (--p->open)
 		return;
 	events_clear(&p->events);
+	order_free(&p->order);
 	spooling_free(p);
 	envelope_free(p->envelope);
 	cursors_clear(&p->cursors);

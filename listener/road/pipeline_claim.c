@@ -280,6 +280,13 @@ static void leave(struct pipeline *p, struct event *ev)
  * producer waits for an ack, is ours: it does not wait for anyone. */
 void pipeline_claim_or_defer(struct pipeline *p, struct event *ev, bool is_ours)
 {
+	if (!order_begin(ev)) {
+		ev->is_ours = is_ours;
+		ev->held_ms = now_ms(p);
+		pipeline_set_wait(p, ev, WAIT_TURN);
+		event_move(&p->events, ev, EV_HELD);
+		return;
+	}
 	if (is_ours)
 		pace_await(&p->pace, now_ms(p));
 	if (is_resting(p) && claim_is_ready(p->claim)) {
@@ -291,6 +298,19 @@ void pipeline_claim_or_defer(struct pipeline *p, struct event *ev, bool is_ours)
 		pipeline_take_claim(p, ev);
 	} else {
 		leave(p, ev);
+	}
+}
+
+void pipeline_take_turns(struct pipeline *p)
+{
+	list_each(node, after, &p->order.due) {
+		struct event *ev = list_entry(node, struct event, wait_link);
+
+		list_remove(node);
+		ev->held_ms = 0;
+		pipeline_set_wait(p, ev, WAIT_NONE);
+		event_move(&p->events, ev, EV_CLAIMING);
+		pipeline_claim_or_defer(p, ev, ev->is_ours);
 	}
 }
 
@@ -532,6 +552,18 @@ static void give_claims_back(struct pipeline *p)
 		each_claim(p, EV_STORING, NULL, release);
 }
 
+/* The first of those that do not wait for an event that is at work here; NULL: there is none. */
+static struct event *first_held(const struct pipeline *p)
+{
+	list_each(node, after, &p->events.lists[EV_HELD]) {
+		struct event *ev = list_entry(node, struct event, link);
+
+		if (ev->wait != WAIT_TURN)
+			return ev;
+	}
+	return NULL;
+}
+
 /* How Postgres is, one of the events that are left to others finds out. Without any, one that comes will. */
 void pipeline_probe(struct pipeline *p)
 {
@@ -540,8 +572,8 @@ void pipeline_probe(struct pipeline *p)
 
 	if (!store_is_idle(p->first.store) || p->events.counts[EV_BATCHED] || since_ms < PROBE_MS)
 		return;
-	if (p->events.counts[EV_HELD]) {
-		ev = list_entry(p->events.lists[EV_HELD].next, struct event, link);
+	ev = first_held(p);
+	if (ev) {
 		hold_remove(ev);
 		pipeline_send_to_store(p, ev);
 		p->probed_ms = now_ms(p);

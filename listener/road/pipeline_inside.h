@@ -8,6 +8,7 @@
 #include "road/checkin.h"
 #include "road/envelope.h"
 #include "road/hold.h"
+#include "road/order.h"
 #include "road/pace.h"
 #include "road/pipeline.h"
 #include "road/spooling.h"
@@ -83,6 +84,7 @@ struct pipeline {
 	unsigned int behind;    /* batches in a row behind which as many rows waited */
 	int64_t second_from_ms; /* loop clock: that one is not opened before, because it could not be used */
 	struct hold hold;
+	struct order order;
 	struct spooling spooling;
 	struct pace pace;
 	long partial_bytes; /* of messages that are not yet complete */
@@ -193,6 +195,8 @@ void pipeline_take_claim(struct pipeline *p, struct event *ev);
 /* A new event: claims it, or leaves it to the leader of its source. is_ours: nobody else gets it, or a producer waits
  * for its ack. */
 void pipeline_claim_or_defer(struct pipeline *p, struct event *ev, bool is_ours);
+/* Claims or defers the events for which others with their keys have settled. */
+void pipeline_take_turns(struct pipeline *p);
 /* Another copy of ev has come, from this source: claims ev if it was left to another leader, and we lead this source.
  */
 void pipeline_lead(struct pipeline *p, struct event *ev, const char *source);

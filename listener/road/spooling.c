@@ -172,7 +172,7 @@ static void on_written(void *arg, uint64_t last, bool is_written)
 static bool may_leave(const struct event *ev)
 {
 	return (ev->state == EV_HELD || ev->state == EV_BATCHED) && ev->is_in_table && !ev->behind &&
-	       !event_has_failed(ev) && !is_repeated(ev);
+	       !event_has_failed(ev) && !is_repeated(ev) && !ev->order;
 }
 
 /* The record names one source only. */

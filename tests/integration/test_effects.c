@@ -107,6 +107,29 @@ Test(effects, handler_that_raises_for_a_while_is_tried_again)
 	must_have_effects(20);
 }
 
+/* One key's events wait for the one that fails; those of the others go on. */
+Test(effects, a_handler_that_fails_for_one_key_keeps_only_that_key_waiting)
+{
+	database_exec(db, "CREATE TABLE is_open (yes bool)");
+	make_handler("public.handle", "IF $1 = 'e-1' AND NOT EXISTS (SELECT FROM is_open) THEN RAISE EXCEPTION "
+				      "'closed'; END IF;");
+	fleet_start(&fleet, 2, db, NULL, "--handler public.handle --max-attempts 1000 --order-pointer /payload/key");
+	for (int n = 0; n < 300; n++)
+		feed_sendf(fleet.feed, "{\"event_id\":\"e-%d\",\"payload\":{\"n\":%d,\"key\":%d}}", n, n, n % 3);
+	fleet.sent = 300;
+	fleet_wait_rows(&fleet, 200, SETTLED_MS);
+	cr_assert(wait_until(fleet_metric(&fleet, "wsonce_rows_refused_total") > 2, SETTLED_MS));
+	cr_assert_eq(effects("n % 3 = 1"), 0, "one has overtaken the event that fails");
+	cr_assert_eq(fleet_rows(&fleet), 200);
+	database_exec(db, "INSERT INTO is_open VALUES (true)");
+	fleet_wait_rows(&fleet, 300, SETTLED_MS);
+	must_have_effects(300);
+	cr_assert_eq(database_long(db,
+				   "SELECT count(*) FROM (SELECT n, lag(n) OVER (PARTITION BY n %% 3 ORDER BY ctid) AS "
+				   "before FROM effects) AS e WHERE before > n"),
+		     0);
+}
+
 Test(effects, errors_of_any_class_inside_a_handler_are_its_events_own)
 {
 	static const char *const states[] = {"08006", "0A000", "22012", "23505", "38000", "42703",

@@ -148,6 +148,8 @@ void checker_look(void)
 	/* a server that was frozen still has backends whose clients are gone */
 	if (sim_backends() > most && !world_was_silent() && world_wide_until() < sim_now() - 3 * SECOND)
 		process_fail("%d backends for %d listeners", sim_backends(), checker.plan->settings.listeners);
+	if (checker.plan->settings.has_order) /* one event keeps others waiting */
+		return;
 	for (int i = 0; i < checker.plan->events; i++) {
 		const struct fact *f = &checker.facts[i];
 		int64_t since;
@@ -200,8 +202,8 @@ static bool is_on_disk(int process, int message, bool is_synced)
 	return m->event >= 0 && files_have(process, m->bytes, m->len, is_synced);
 }
 
-/* Will nobody send it again, and has nothing else its id? */
-static bool is_spooled_alone(int message)
+/* Has it an id that no other message has? */
+static bool is_alone(int message)
 {
 	const struct plan *plan = checker.plan;
 	int event = plan->messages[message].event;
@@ -209,10 +211,18 @@ static bool is_spooled_alone(int message)
 	for (int i = 0; i < plan->message_count; i++)
 		if (i != message && plan->messages[i].event == event)
 			return false;
+	return event >= 0;
+}
+
+/* And will nobody send it again? */
+static bool is_spooled_alone(int message)
+{
+	const struct plan *plan = checker.plan;
+
 	for (int i = 0; i < plan->deed_count; i++)
 		if (plan->deeds[i].kind == DEED_PRODUCE && plan->deeds[i].message == message)
 			return false;
-	return event >= 0 && !plan->messages[message].is_poison;
+	return is_alone(message) && !plan->messages[message].is_poison;
 }
 
 /* What came some time before must be on the disk. */
@@ -280,6 +290,39 @@ unsigned int checker_knows(int event)
 	return (checker.facts[event].commits > 0) | (unsigned int)checker.facts[event].has_letter << 1;
 }
 
+/* --- order --- */
+
+/* The place where this life of the listener received the event first; -1: it has not. */
+static int place_of(int process, int event)
+{
+	int life = world_life(process);
+
+	for (int i = 0; i < checker.received_count; i++)
+		if (checker.received[i].life == life &&
+		    checker.plan->messages[checker.received[i].message].event == event)
+			return i;
+	return -1;
+}
+
+/* All that this listener received before, of the same key, is stored. Events with several messages are tried in an
+ * order of their own. */
+static void check_order(int process, int event)
+{
+	int place = place_of(process, event);
+	const struct message *m = place < 0 ? NULL : &checker.plan->messages[checker.received[place].message];
+
+	for (int i = 0; i < place && is_alone(checker.received[place].message); i++) {
+		const struct received *r = &checker.received[i];
+		const struct message *other = &checker.plan->messages[r->message];
+
+		if (r->life != checker.received[place].life || !is_alone(r->message) ||
+		    strncmp(other->payload, m->payload, strlen("{\"v\":0,")) != 0 || checker_was_kept(r->message))
+			continue;
+		process_fail("%s has its row before %s, which has its key and came earlier", id_of(event),
+			     id_of(other->event));
+	}
+}
+
 /* --- the database --- */
 
 void sim_committed_row(int process, const char *id, size_t id_len, const char *payload, size_t len)
@@ -309,6 +352,8 @@ void sim_committed_row(int process, const char *id, size_t id_len, const char *p
 	if (process != SIM_NOBODY)
 		checker.too_long[process] = 0;
 	f->own_commits += process != SIM_NOBODY;
+	if (process != SIM_NOBODY && checker.plan->settings.has_order && !checker.plan->settings.has_spool)
+		check_order(process, event);
 	f->committed_at = sim_now();
 	sim_log(process, "%s has its row", id_of(event));
 }

@@ -331,6 +331,7 @@ void plan_make(struct plan *p)
 		choose_faults(p, sim_handler_faults, 1 + faults / 8, is_narrow);
 	choose_feed(p, faults, is_narrow);
 	choose_spool(p, faults, is_narrow);
+	p->settings.has_order = p->settings.feed.kind == FEED_PLAIN && sim_chance(100);
 	qsort(p->deeds, (size_t)p->deed_count, sizeof(*p->deeds), compare_deeds);
 }
 
@@ -344,11 +345,12 @@ void plan_tell(const struct plan *p)
 	sim_log(SIM_NOBODY,
 		"%d listeners, %d events, %d messages, %d of %d deeds; --claim-ttl %d --redis-timeout %.1f "
 		"--postgres-timeout "
-		"%.1f --batch-max %d --max-attempts %d --drain-timeout %.1f%s%s, %d webhooks%s%s",
+		"%.1f --batch-max %d --max-attempts %d --drain-timeout %.1f%s%s, %d webhooks%s%s%s",
 		s->listeners, p->events, p->message_count, left, p->deed_count, (int)s->ttl_s,
 		(double)s->redis_timeout_ms / 1000, (double)s->postgres_timeout_ms / 1000, (int)s->batch_max,
 		(int)s->max_attempts, (double)s->drain_ms / 1000, s->has_redis ? "" : " --redis none",
-		s->has_handler ? " --handler" : "", s->hooks, feeds_describe(&s->feed),
+		s->has_handler ? " --handler" : "", s->hooks, s->has_order ? ", --order-pointer /payload/v" : "",
+		feeds_describe(&s->feed),
 		s->has_spool ? sim_print(", --spool-after %dms --spool-sync %dms --max-inflight-bytes %d",
 					 (int)s->spool_after_ms, (int)s->spool_sync_ms, (int)s->inflight_bytes)
 			     : "");
@@ -1107,6 +1109,7 @@ static void configure(const struct settings *s)
 			.id_pointers = {id_pointer, 1},
 			.type_pointer = (char *)"/event_type",
 			.payload_pointer = (char *)"/payload",
+			.order_pointer = s->has_order ? (char *)"/payload/v" : NULL,
 			.consumer = (char *)"",
 			.handler = s->has_handler ? (char *)"app.handle" : NULL,
 			.webhooks = {hooks, (size_t)s->hooks},

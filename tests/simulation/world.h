@@ -64,6 +64,7 @@ struct settings {
 	struct feed_settings feed;
 	int hooks; /* number of webhooks */
 	int64_t hook_attempts;
+	bool has_order; /* by the v of a payload */
 	bool has_spool;
 	int64_t spool_after_ms, spool_sync_ms, inflight_bytes;
 	int64_t lasts; /* duration of the load and the faults */

@@ -170,6 +170,7 @@ static void open_pipeline(void)
 		.id_pointers = {ids, 1},
 		.type_pointer = "/event_type",
 		.payload_pointer = "/payload",
+		.order_pointer = "/key",
 	};
 	log_setup(LOG_ERROR, LOG_TEXT, NULL);
 	clock_stop();
@@ -1335,6 +1336,41 @@ STORY(newest_of_the_messages_that_wait_is_tried_first,
 STORY(messages_with_one_id_do_not_wait_for_redis,
       "set redis_away; receive a p; receive a/1 q; turn; insert a refused; journal insert(a) insert(a); "
       "insert a inserted; p=d; q=p")
+
+/* --- events with a key --- */
+
+#define KEYED(id, key) "raw - {\"event_id\":\"" id "\",\"key\":" key "}; "
+
+STORY(events_with_one_key_are_stored_one_after_another,
+      KEYED("a", "1") KEYED("b", "1") KEYED("c", "\"1\"") KEYED("d", "2")
+	      KEYED("e", "null") "turn; journal take(a) take(d) take(e); in held 2; take a mine; journal insert(a); "
+				 "insert a inserted; turn; "
+				 "journal done(a) take(b); take b mine; insert b inserted; turn; journal insert(b) "
+				 "done(b) take(c); take c mine; "
+				 "insert c inserted; take d mine; take e mine; insert d inserted; turn; insert e "
+				 "inserted; flight 0; bytes 0")
+
+STORY(key_waits_while_its_event_is_tried_again_and_others_go_on,
+      KEYED("a", "1") KEYED("b", "1") KEYED("c", "2") "turn; take a mine; insert a refused; take c mine; insert c "
+						      "inserted; in backing_off 1; in held 1; pass 200; pass "
+						      "1600; take a mine; turn; without take(b); insert a inserted; "
+						      "turn; take b mine; insert b inserted; flight 0")
+
+STORY(key_goes_on_behind_a_dead_letter,
+      "config max_attempts 1; " KEYED("a", "1") KEYED("b", "1") "turn; take a mine; insert a refused; turn; in held 1; "
+								"dead_letter a; turn; take b mine; insert b inserted; "
+								"flight 0; dead_lettered 1")
+
+STORY(event_that_waits_for_its_turn_settles_when_the_channel_tells_of_it,
+      "set channel; " KEYED("a", "1") KEYED("b", "1")
+	      KEYED("c", "1") "turn; told b; flight 2; take a mine; insert a inserted; turn; take c mine; insert c "
+			      "inserted; flight 0; "
+			      "duplicates 1")
+
+STORY(listener_that_leaves_stores_what_waits_for_its_turn,
+      KEYED("a", "1") KEYED(
+	      "b",
+	      "1") "turn; take a mine; drain; insert a inserted; turn; take b mine; insert b inserted; turn; left 0")
 
 /* --- a refused row --- */
 
