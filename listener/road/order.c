@@ -56,7 +56,7 @@ bool order_begin(struct event *ev)
 {
 	struct order_key *key = ev->order;
 
-	if (!key || key->first == ev)
+	if (key->first == ev)
 		return true;
 	if (key->first) {
 		list_append(&key->waiting, &ev->wait_link);
@@ -71,8 +71,6 @@ void order_end(struct order *o, struct event *ev)
 	struct order_key *key = ev->order;
 	struct list *next;
 
-	if (!key)
-		return;
 	ev->order = NULL;
 	if (key->first == ev) {
 		next = key->waiting.next;

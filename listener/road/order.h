@@ -17,10 +17,10 @@ void order_free(struct order *o);
 /* Gives ev this key; an empty one means that it need not wait. */
 void order_set_key(struct order *o, struct event *ev, struct slice key);
 
-/* Is it the turn of ev? If not, ev waits by its wait_link behind those that came before. */
+/* Is it the turn of ev, which has a key? If not, ev waits by its wait_link behind those that came before. */
 bool order_begin(struct event *ev);
 
-/* ev has settled. The one behind it is due. */
+/* ev, which has a key, has settled. The one behind it is due. */
 void order_end(struct order *o, struct event *ev);
 
 #endif

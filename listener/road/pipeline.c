@@ -194,7 +194,8 @@ static void finish(struct pipeline *p, struct event *ev, enum outcome outcome)
 		break;
 	}
 	spooling_settle(p, ev);
-	order_end(&p->order, ev);
+	if (ev->order)
+		order_end(&p->order, ev);
 	event_move(&p->events, ev, EV_DONE);
 	event_finish(&p->events, ev, outcome);
 }
@@ -420,7 +421,7 @@ static void take(struct pipeline *p, const char *message, size_t len, struct env
 			       now_ms(p) * 1000);
 		is_ours = event ? event->is_shared : sender != NULL;
 		note_origin(p, ev, event, from);
-		if (!lead)
+		if (p->config->order_pointer && !lead)
 			order_set_key(&p->order, ev,
 				      event ? envelope_find_order(p->envelope, view->payload)
 					    : envelope_order(p->envelope));

@@ -280,7 +280,7 @@ static void leave(struct pipeline *p, struct event *ev)
  * producer waits for an ack, is ours: it does not wait for anyone. */
 void pipeline_claim_or_defer(struct pipeline *p, struct event *ev, bool is_ours)
 {
-	if (!order_begin(ev)) {
+	if (ev->order && !order_begin(ev)) {
 		ev->is_ours = is_ours;
 		ev->held_ms = now_ms(p);
 		pipeline_set_wait(p, ev, WAIT_TURN);
