@@ -664,6 +664,7 @@ Test(feed_client, no_secret_is_told_anywhere)
 	feed_send(feed, FRAME_CLOSE, true, "\x0f\xa0wrong " SECRET, 8 + strlen(SECRET));
 	cr_assert(wait_until(listener_has_logged(listener, "closed the connection with 4000: wrong "), SETTLED_MS));
 	expect_no_secret("/api/status", listener_http(listener, "/api/status", NULL));
+	cr_assert(wait_until(feed_connections(feed) == 2 && feed_clients(feed) == 1, SETTLED_MS));
 	bench_expect_heard(feed, "id", "two");
 	feed_send_text(feed, "{\"end\":1,\"why\":\"" SECRET "\"}");
 	bench_expect_status("\"stopped\"");
