@@ -260,6 +260,19 @@ static int opened(int fd, const char *path)
 OPEN(open)
 OPEN(open64)
 
+#define OPENAT(name) \
+	int name(int dir, const char *path, int flags, ...) \
+	{ \
+		va_list ap; \
+		va_start(ap, flags); \
+		int mode = flags & O_CREAT ? va_arg(ap, int) : 0; \
+		va_end(ap); \
+		return opened(((int (*)(int, const char *, int, ...))dlsym(RTLD_NEXT, #name))(dir, path, flags, mode), \
+			      path); \
+	}
+OPENAT(openat)
+OPENAT(openat64)
+
 #define PWRITE(name, type) \
 	ssize_t name(int fd, const void *bytes, size_t len, type at) \
 	{ \
@@ -310,7 +323,7 @@ FTRUNCATE(ftruncate64, off64_t)
 SYNC(fsync)
 SYNC(fdatasync)
 
-int unlink(const char *path)
+static void forget(const char *path)
 {
 	struct file *f;
 
@@ -321,6 +334,17 @@ int unlink(const char *path)
 		apply(f, NULL, 0, 0, 0);
 	}
 	pthread_mutex_unlock(&lock);
+}
+
+int unlinkat(int dir, const char *path, int flags)
+{
+	forget(path);
+	return ((int (*)(int, const char *, int))dlsym(RTLD_NEXT, "unlinkat"))(dir, path, flags);
+}
+
+int unlink(const char *path)
+{
+	forget(path);
 	return ((int (*)(const char *))dlsym(RTLD_NEXT, "unlink"))(path);
 }
 
