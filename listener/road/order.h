@@ -14,8 +14,8 @@ struct order {
 void order_init(struct order *o);
 void order_free(struct order *o);
 
-/* Gives ev this key; an empty one means that it need not wait. */
-void order_set_key(struct order *o, struct event *ev, struct slice key);
+/* Gives ev the key of this text; an empty one means that it need not wait. */
+void order_set_key(struct order *o, struct event *ev, struct slice text);
 
 /* Is it the turn of ev, which has a key? If not, ev waits by its wait_link behind those that came before. */
 bool order_begin(struct event *ev);

@@ -275,8 +275,6 @@ static void on_worked(uv_work_t *request, int status)
 			uv_close((uv_handle_t *)&d->sync_timer, on_closed);
 		else
 			d->done(d->arg, j);
-		if (j->task == DISK_APPEND && !uv_is_active((uv_handle_t *)&d->sync_timer))
-			uv_timer_start(&d->sync_timer, on_sync_timer, (uint64_t)d->sync_ms, 0);
 		free(j->bytes);
 		free(j);
 	}
@@ -289,6 +287,10 @@ void disk_ask(struct disk *d, const struct disk_job *job)
 	struct disk_job *j = memory_alloc(sizeof(*j));
 
 	*j = *job;
+	if (j->task == DISK_CLOSE)
+		uv_timer_stop(&d->sync_timer);
+	else if (j->task == DISK_APPEND && !uv_is_active((uv_handle_t *)&d->sync_timer))
+		uv_timer_start(&d->sync_timer, on_sync_timer, (uint64_t)d->sync_ms, 0);
 	list_append(&d->asked, &j->link);
 	begin_work(d);
 }

@@ -17,12 +17,11 @@ enum disk_task {
 	DISK_READ,   /* reads `len` bytes of records or more of the segment head.first, from where the last such job of
 			it ended; from its beginning if `flag` is set, or the last one was of another segment */
 	DISK_SYNC,   /* what was written goes to the disk */
-	DISK_CLOSE,  /* ends; the disk is freed after the call that answers it */
+	DISK_CLOSE,  /* ends, as the last job; the disk is freed after the call that answers it */
 };
 
 /* What is to be done, and then what became of it. After a DISK_BEGIN or DISK_APPEND with an error, what it was to write
- * is not in the file, and all DISK_APPEND fail until the next DISK_BEGIN; so they do after a DISK_SYNC with an error.
- */
+ * is not in the file, and all DISK_APPEND fail until the next DISK_BEGIN; so they do after such a DISK_SYNC. */
 struct disk_job {
 	struct list link;
 	enum disk_task task;
@@ -40,8 +39,7 @@ typedef void disk_cb(void *arg, const struct disk_job *job);
 typedef void disk_found_cb(void *arg, const struct segment_head *head, uint64_t bytes);
 
 /* Locks the directory, which is made if it is not there, and calls found for each of its segments, in order, with their
- * counts, and with 0 for each other file with such a name. Returns NULL and a sentence in error if that is impossible,
- * or another process has it. */
+ * counts, and with 0 for each other file with such a name. Returns NULL and a sentence in error if it is unusable. */
 struct disk *disk_open(uv_loop_t *loop, const char *dir, int64_t sync_ms, disk_cb *done, disk_found_cb *found,
 		       void *arg, char *error, size_t size);
 
