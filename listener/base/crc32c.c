@@ -1,4 +1,4 @@
-/* crc32c.c: eight bytes at a time by eight tables ("slicing by 8"), which any processor can do at some GB/s. */
+/* crc32c.c: eight bytes at a time, by the processor's own instruction, or else by eight tables ("slicing by 8"). */
 #include "base/crc32c.h"
 
 #include <endian.h>
@@ -23,13 +23,11 @@ static void make_table(void)
 			table[k][i] = table[k - 1][i] >> 8 ^ table[0][table[k - 1][i] & 0xff];
 }
 
-uint32_t crc32c(uint32_t crc, const void *bytes, size_t len)
+static uint32_t add_by_table(uint32_t crc, const unsigned char *at, size_t len)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	const unsigned char *at = bytes;
 
 	pthread_once(&once, make_table);
-	crc = ~crc;
 	for (; len >= 8; at += 8, len -= 8) {
 		uint64_t word;
 
@@ -41,5 +39,31 @@ uint32_t crc32c(uint32_t crc, const void *bytes, size_t len)
 	}
 	while (len--)
 		crc = crc >> 8 ^ table[0][(crc ^ *at++) & 0xff];
-	return ~crc;
+	return crc;
+}
+
+#ifdef __x86_64__
+
+__attribute__((target("sse4.2"))) static uint32_t add(uint32_t crc, const unsigned char *at, size_t len)
+{
+	uint64_t word, sum = crc;
+
+	if (!__builtin_cpu_supports("sse4.2"))
+		return add_by_table(crc, at, len);
+	for (; len >= 8; at += 8, len -= 8) {
+		memcpy(&word, at, 8);
+		sum = __builtin_ia32_crc32di(sum, word);
+	}
+	for (crc = (uint32_t)sum; len; len--)
+		crc = __builtin_ia32_crc32qi(crc, *at++);
+	return crc;
+}
+
+#else
+#define add add_by_table
+#endif
+
+uint32_t crc32c(uint32_t crc, const void *bytes, size_t len)
+{
+	return ~add(~crc, bytes, len);
 }
