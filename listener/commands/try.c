@@ -56,7 +56,7 @@ static const struct option record_options[] = {
 	{"segments", TRY_OPTION(SWITCH, is_segments), NULL, 0, 0, NULL,
 	 "write segments (docs/spool.md), which have times of arrival, into the directory FILE"},
 	{"rotate", TRY_OPTION(SPAN, rotate_us), "TIME", 1, 0, NULL,
-	 "with --segments: begin a new one after TIME, too, and not only after 64 MiB"},
+	 "with --segments: begin a new segment after TIME, as after 64 MiB"},
 };
 
 static const struct try_options try_defaults = {.now_s = NOT_GIVEN, .seconds = NOT_GIVEN, .connections = NULL};
