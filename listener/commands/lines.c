@@ -50,7 +50,7 @@ struct line_total {
 struct summary {
 	uint64_t minutes, states[LINE_STATES];
 	int64_t open_ms, first;
-	json_t *list, *open; /* minutes, and spans */
+	json_t *list, *open; /* minutes (NULL if they are not printed), and spans */
 	char *strip;         /* a character per minute */
 	struct line_total *lines;
 	size_t count;
@@ -129,10 +129,8 @@ static struct line_total *total_of(struct summary *s, const char *instance)
 	return &s->lines[s->count++];
 }
 
-static json_t *add_lines(struct summary *s, const struct line_verdict *v)
+static void add_totals(struct summary *s, const struct line_verdict *v)
 {
-	json_t *lines = json_array();
-
 	for (size_t i = 0; i < v->count; i++) {
 		const struct line_report *line = &v->lines[i];
 		struct line_total *total = total_of(s, line->row->instance);
@@ -142,6 +140,16 @@ static json_t *add_lines(struct summary *s, const struct line_verdict *v)
 		total->alone += line->alone > 0 ? (uint64_t)line->alone : 0;
 		total->reconnects += line->row->reconnects;
 		total->connected_ms += (uint64_t)line->connected_ms;
+	}
+}
+
+static json_t *describe_lines(const struct line_verdict *v)
+{
+	json_t *lines = json_array();
+
+	for (size_t i = 0; i < v->count; i++) {
+		const struct line_report *line = &v->lines[i];
+
 		json_array_append_new(lines,
 				      json_pack("{s:o, s:I, s:I, s:o, s:i, s:n, s:I}", "instance",
 						json_out_string(line->row->instance), "received",
@@ -168,7 +176,6 @@ static void add_minute(struct summary *s, int64_t minute, const struct line_row 
 {
 	static _Thread_local struct line_verdict v;
 	static const char marks[] = {'=', '-', '?', '!', 'O'};
-	json_t *at = moment(minute * LINE_MINUTE_MS);
 
 	line_verdict(&v, rows, n, minute == s->first ? first_moment(rows, n) : 0, LINE_MINUTE_MS);
 	for (size_t i = 0; i < v.open_count; i++)
@@ -177,12 +184,25 @@ static void add_minute(struct summary *s, int64_t minute, const struct line_row 
 	s->strip[s->minutes++] = marks[v.state];
 	s->strip[s->minutes] = '\0';
 	s->states[v.state]++;
-	json_array_append_new(s->list,
-			      json_pack("{s:o, s:s, s:I, s:o}", "minute", at, "state", line_state_name(v.state),
-					"stored", (json_int_t)v.stored, "lines", add_lines(s, &v)));
+	add_totals(s, &v);
+	if (s->list)
+		json_array_append_new(s->list,
+				      json_pack("{s:o, s:s, s:I, s:o}", "minute", moment(minute * LINE_MINUTE_MS),
+						"state", line_state_name(v.state), "stored", (json_int_t)v.stored,
+						"lines", describe_lines(&v)));
 }
 
 /* --- one source --- */
+
+/* A copy comes up to a minute after the one that was stored, so those that are unknown in the next minute may belong to
+ * this one. at: the next minute's first row. */
+static void add_unknown(struct line_row *all, size_t n, const struct pg_result *rows, size_t at, int64_t next)
+{
+	for (; at < session_count(rows) && session_number(rows, at, MINUTE) == next; at++)
+		for (size_t i = 0; i < n && session_number(rows, at, UNKNOWN); i++)
+			if (strcmp(all[i].instance, session_text(rows, at, INSTANCE)) == 0)
+				all[i].unknown += (uint64_t)session_number(rows, at, UNKNOWN);
+}
 
 /* Reads the rows of a source from minute `from` up to minute `end`. */
 static void read_source(struct summary *s, const struct pg_result *rows, int64_t from, int64_t end)
@@ -190,8 +210,6 @@ static void read_source(struct summary *s, const struct pg_result *rows, int64_t
 	static _Thread_local struct line_row all[LINES_A_TIME];
 	size_t at = 0;
 
-	s->list = json_array();
-	s->open = json_array();
 	for (int64_t minute = from; minute < end; minute++) {
 		size_t n = 0;
 
@@ -201,6 +219,7 @@ static void read_source(struct summary *s, const struct pg_result *rows, int64_t
 			read_row(&row, rows, at);
 			n = add_row(all, n, &row);
 		}
+		add_unknown(all, n, rows, at, minute + 1);
 		add_minute(s, minute, all, n);
 	}
 }
@@ -316,7 +335,9 @@ static int report(struct session *db, const struct lines_options *o, const struc
 	}
 	for (size_t i = 0; i < n && !failed; i++) {
 		const char *source = session_text(sources, i, SOURCE);
-		struct summary s = {.first = session_number(sources, i, FIRST)};
+		struct summary s = {.first = session_number(sources, i, FIRST),
+				    .list = o->is_json ? json_array() : NULL,
+				    .open = json_array()};
 
 		failed = report_source(db, &s, source, from, end);
 		for (int state = 0; state < LINE_STATES; state++)

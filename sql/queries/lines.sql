@@ -1,16 +1,12 @@
 -- Rows of line_minutes of one source, for wsonce lines.
--- $1, $2  minutes since 1970: from the first one, before the second one
+-- $1, $2  minutes since 1970: from the first one, up to the second one
 -- $3      the source
--- Result  minute, instance, received, received_sum, stored, stored_sum, unknown (of this minute and the next one: a copy
---         comes up to a minute after the one that was stored), reconnects, up; rows of an instance follow each other
-SELECT extract(epoch FROM minute)::bigint / 60, instance, received, received_sum, stored, stored_sum,
-	unknown + coalesce((
-		SELECT sum(n.unknown)::bigint FROM :schema.line_minutes AS n
-		WHERE n.minute = m.minute + interval '1 minute' AND n.source = $3::text
-			AND pg_catalog.left(n.listener, -17) = instance
-	), 0), reconnects, pg_catalog.array_to_string(up, ',')
+-- Result  minute, instance, received, received_sum, stored, stored_sum, unknown, reconnects, up; rows of an instance follow
+--         each other
+SELECT extract(epoch FROM minute)::bigint / 60, instance, received, received_sum, stored, stored_sum, unknown, reconnects,
+	pg_catalog.array_to_string(up, ',')
 FROM pg_catalog.generate_series(
-	pg_catalog.to_timestamp($1::bigint * 60), pg_catalog.to_timestamp(($2::bigint - 1) * 60), interval '1 minute'
+	pg_catalog.to_timestamp($1::bigint * 60), pg_catalog.to_timestamp($2::bigint * 60), interval '1 minute'
 ) AS g CROSS JOIN LATERAL (
 	SELECT *, pg_catalog.left(listener, -17) AS instance FROM :schema.line_minutes
 	WHERE minute = g AND source = $3::text OFFSET 0
