@@ -1,7 +1,7 @@
 // The script of wsonce's page. What comes from servers is set as text, never as markup.
 "use strict";
 
-const EVERY_MS = 3000, STALE_MS = 12000, AGAIN_MS = 30000, EXAMPLES = 25;
+const EVERY_MS = 3000, STALE_MS = 12000, AGAIN_MS = 30000, LINES_MS = 60000, EXAMPLES = 25;
 const SVG = "http://www.w3.org/2000/svg";
 const $ = id => document.getElementById(id);
 
@@ -126,10 +126,23 @@ const sourceColumns = [
 	["Last message", "number", s => s.silent_s === undefined || s.silent_s === null ? "none yet" : span(s.silent_s) + " ago"],
 	["Messages/s", "number", s => s.messages_per_s === undefined ? "" : rate(s.messages_per_s)], ["Error", "text", s => [s.error || "", "bad"]],
 ];
+const marks = {verified: "=", covered: "-", unverified: "?", differing: "!", open: "O"};
+const lineColumns = [
+	["Source", "", s => s.name], ["Last hour", "strip", s => s.minutes.map(m => marks[m.state]).join("")],
+	["Missed by a connection", "text", s => Object.entries(missed(s)).filter(([, n]) => n).map(([name, n]) => name + " " + whole(n)).join(", ") || "nothing"],
+	["Nobody connected", "number", s => [ms(s.open_ms), s.open_ms ? "bad" : ""]],
+	["Missing numbers", "number", s => s.holes === null ? "" : [whole(s.holes), s.holes ? "bad" : ""]],
+];
 const targetColumns = [
 	["Target", "", t => t.target], ["Pending", "number", t => whole(t.pending) + (t.is_more ? " or more" : "")], ["Oldest", "number", t => span(t.oldest_s)],
 	["Dead", "number", t => [whole(t.dead), t.dead ? "bad" : ""]],
 ];
+
+function missed(source) {
+	const sums = {};
+	for (const line of source.minutes.flatMap(m => m.lines)) sums[line.instance] = (sums[line.instance] || 0) + line.missing;
+	return sums;
+}
 
 function renderServers(s) {
 	const rows = [], p = s.postgres || {}, r = s.redis;
@@ -189,13 +202,22 @@ async function ask(path, options) {
 	return JSON.parse(text);
 }
 
+let linesAt = 0;
+
+// Listeners tell of their lines once a minute.
+async function lookAtLines() {
+	if (Date.now() - linesAt < LINES_MS) return;
+	linesAt = Date.now();
+	try { table($("table-lines"), "Lines", lineColumns, (await ask("/api/lines")).sources, "No connection has told of the last hour."); } catch (error) { linesAt = 0; }
+}
+
 // Polls less often while the page is hidden, and never twice at once: an answer may take long.
 let isLooking = false, timer = 0;
 
 async function look() {
 	if (isLooking) return;
 	isLooking = true;
-	try { render(await ask("/api/status")); } catch (error) { showAge(); }
+	try { render(await ask("/api/status")); await lookAtLines(); } catch (error) { showAge(); }
 	isLooking = false;
 }
 

@@ -103,6 +103,7 @@ struct endpoint {
 
 static const struct endpoint endpoints[] = {
 	{"/api/explain", "explain --json", "", true, false},
+	{"/api/lines", "lines --json", " since until source ", false, false},
 	{"/api/dead-letters", "dead-letters list --json",
 	 " since until type reason target state limit examples deliveries ", false, false},
 	{"/api/dead-letters/show", "dead-letters show --json", " deliveries ", true, false},

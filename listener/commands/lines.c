@@ -10,7 +10,7 @@
 #include "base/timestamp.h"
 #include "commands/dispatch.h"
 #include "commands/json_out.h"
-#include "commands/line_verdict.h"
+#include "road/line_verdict.h"
 #include "commands/session.h"
 #include "lines.sql.h"
 #include "lines_sources.sql.h"
@@ -23,7 +23,7 @@
 #define UNTOLD      2 /* exit status: whether something is missing cannot be told */
 
 enum source_column { SOURCE, FIRST };
-enum column { MINUTE, INSTANCE, RECEIVED, RECEIVED_SUM, STORED, STORED_SUM, UNKNOWN, RECONNECTS, UP };
+enum column { MINUTE, INSTANCE, RECEIVED, RECEIVED_SUM, STORED, STORED_SUM, UNKNOWN, RECONNECTS, UP, GAP, SILENT };
 
 struct lines_options {
 	int64_t since_us, until_us;
@@ -44,14 +44,16 @@ static const struct option lines_options[] = {
 struct line_total {
 	char instance[256];
 	uint64_t received, missing, alone, reconnects, connected_ms;
+	uint64_t rest; /* of line_holes(), of the minute before */
+	int64_t rest_minute;
 };
 
 /* A source while its rows are read. */
 struct summary {
 	uint64_t minutes, states[LINE_STATES];
-	int64_t open_ms, first;
-	json_t *list, *open; /* minutes (NULL if they are not printed), and spans */
-	char *strip;         /* a character per minute */
+	int64_t open_ms, first, holes; /* holes: -1 if the feed has no numbers */
+	json_t *list, *open;           /* minutes (NULL if they are not printed), and spans */
+	char *strip;                   /* a character per minute */
 	struct line_total *lines;
 	size_t count;
 };
@@ -76,21 +78,13 @@ static void read_row(struct line_row *row, const struct pg_result *rows, size_t 
 				 .stored = (uint64_t)session_number(rows, at, STORED),
 				 .stored_sum = (uint64_t)session_number(rows, at, STORED_SUM),
 				 .unknown = (uint64_t)session_number(rows, at, UNKNOWN),
+				 .gap = (uint64_t)session_number(rows, at, GAP),
+				 .has_numbers = !session_is_null(rows, at, GAP),
+				 .silent_ms =
+					 session_is_null(rows, at, SILENT) ? -1 : (int)session_number(rows, at, SILENT),
 				 .reconnects = (unsigned int)session_number(rows, at, RECONNECTS)};
 	snprintf(row->instance, sizeof(row->instance), "%s", session_text(rows, at, INSTANCE));
 	read_up(row, session_text(rows, at, UP));
-}
-
-/* Adds a row to those of its minute, where a restarted instance has two. */
-static size_t add_row(struct line_row *all, size_t n, const struct line_row *row)
-{
-	if (n && strcmp(all[n - 1].instance, row->instance) == 0) {
-		line_row_merge(&all[n - 1], row);
-		return n;
-	}
-	if (n < LINES_A_TIME)
-		all[n++] = *row;
-	return n;
 }
 
 static json_t *moment(int64_t ms)
@@ -129,6 +123,25 @@ static struct line_total *total_of(struct summary *s, const char *instance)
 	return &s->lines[s->count++];
 }
 
+/* Returns -1 if the feed has no numbers. One line's gap is enough: what the others had instead, it misses. */
+static int64_t find_holes(struct summary *s, const struct line_verdict *v, int64_t minute)
+{
+	int64_t most = -1, holes;
+
+	for (size_t i = 0; i < v->count; i++) {
+		struct line_total *total = total_of(s, v->lines[i].row->instance);
+
+		if (!v->lines[i].row->has_numbers)
+			continue;
+		if (total->rest_minute != minute - 1)
+			total->rest = 0;
+		holes = (int64_t)line_holes(&v->lines[i], &total->rest);
+		total->rest_minute = minute;
+		most = holes > most ? holes : most;
+	}
+	return most;
+}
+
 static void add_totals(struct summary *s, const struct line_verdict *v)
 {
 	for (size_t i = 0; i < v->count; i++) {
@@ -143,6 +156,11 @@ static void add_totals(struct summary *s, const struct line_verdict *v)
 	}
 }
 
+static json_t *maybe(int64_t number)
+{
+	return number < 0 ? json_null() : json_integer(number);
+}
+
 static json_t *describe_lines(const struct line_verdict *v)
 {
 	json_t *lines = json_array();
@@ -150,13 +168,12 @@ static json_t *describe_lines(const struct line_verdict *v)
 	for (size_t i = 0; i < v->count; i++) {
 		const struct line_report *line = &v->lines[i];
 
-		json_array_append_new(lines,
-				      json_pack("{s:o, s:I, s:I, s:o, s:i, s:n, s:I}", "instance",
-						json_out_string(line->row->instance), "received",
-						(json_int_t)line->row->received, "missing", (json_int_t)line->missing,
-						"alone", line->alone < 0 ? json_null() : json_integer(line->alone),
-						"connected_ms", line->connected_ms, "silent_ms", "reconnects",
-						(json_int_t)line->row->reconnects));
+		json_array_append_new(
+			lines, json_pack("{s:o, s:I, s:I, s:o, s:i, s:o, s:I}", "instance",
+					 json_out_string(line->row->instance), "received",
+					 (json_int_t)line->row->received, "missing", (json_int_t)line->missing, "alone",
+					 maybe(line->alone), "connected_ms", line->connected_ms, "silent_ms",
+					 maybe(line->row->silent_ms), "reconnects", (json_int_t)line->row->reconnects));
 	}
 	return lines;
 }
@@ -176,6 +193,7 @@ static void add_minute(struct summary *s, int64_t minute, const struct line_row 
 {
 	static _Thread_local struct line_verdict v;
 	static const char marks[] = {'=', '-', '?', '!', 'O'};
+	int64_t holes;
 
 	line_verdict(&v, rows, n, minute == s->first ? first_moment(rows, n) : 0, LINE_MINUTE_MS);
 	for (size_t i = 0; i < v.open_count; i++)
@@ -184,12 +202,15 @@ static void add_minute(struct summary *s, int64_t minute, const struct line_row 
 	s->strip[s->minutes++] = marks[v.state];
 	s->strip[s->minutes] = '\0';
 	s->states[v.state]++;
+	holes = find_holes(s, &v, minute);
+	if (holes >= 0)
+		s->holes = holes + (s->holes < 0 ? 0 : s->holes);
 	add_totals(s, &v);
 	if (s->list)
 		json_array_append_new(s->list,
-				      json_pack("{s:o, s:s, s:I, s:o}", "minute", moment(minute * LINE_MINUTE_MS),
+				      json_pack("{s:o, s:s, s:I, s:o, s:o}", "minute", moment(minute * LINE_MINUTE_MS),
 						"state", line_state_name(v.state), "stored", (json_int_t)v.stored,
-						"lines", describe_lines(&v)));
+						"holes", maybe(holes), "lines", describe_lines(&v)));
 }
 
 /* --- one source --- */
@@ -217,7 +238,7 @@ static void read_source(struct summary *s, const struct pg_result *rows, int64_t
 			struct line_row row;
 
 			read_row(&row, rows, at);
-			n = add_row(all, n, &row);
+			n = line_row_add(all, n, &row);
 		}
 		add_unknown(all, n, rows, at, minute + 1);
 		add_minute(s, minute, all, n);
@@ -237,7 +258,7 @@ static json_t *describe(const struct summary *s, const char *source)
 		json_object_set_new(object, line_state_name((enum line_state)state),
 				    json_real(share(s, (enum line_state)state)));
 	json_object_set_new(object, "open_ms", json_integer(s->open_ms));
-	json_object_set_new(object, "holes", json_null()); /* listeners do not record them by minute */
+	json_object_set_new(object, "holes", maybe(s->holes));
 	json_object_set(object, "minutes", s->list);
 	json_object_set(object, "open", s->open);
 	return object;
@@ -268,6 +289,8 @@ static void print_source(struct summary *s, const char *source, int64_t from)
 			printf("%s%" PRIu64 " %s", between, s->states[state], line_state_name((enum line_state)state));
 			between = ", ";
 		}
+	if (s->holes > 0)
+		printf("%s%" PRId64 " numbers of the feed are missing on all lines", between, s->holes);
 	putchar('\n');
 	s->first = from > s->first ? from : s->first;
 	print_strip(s);
@@ -296,9 +319,9 @@ static void free_summary(struct summary *s)
 
 /* --- the command --- */
 
-static int status_of(const uint64_t *states, bool has_any)
+static int status_of(const uint64_t *states, bool has_holes, bool has_any)
 {
-	if (states[LINE_DIFFERING] || states[LINE_OPEN])
+	if (states[LINE_DIFFERING] || states[LINE_OPEN] || has_holes)
 		return STATUS_FAILED;
 	return states[LINE_UNVERIFIED] || !has_any ? UNTOLD : STATUS_FINE;
 }
@@ -327,6 +350,7 @@ static int report(struct session *db, const struct lines_options *o, const struc
 	uint64_t states[LINE_STATES] = {0};
 	size_t n = session_count(sources);
 	struct json_out out;
+	bool has_holes = false;
 	int failed = 0;
 
 	if (o->is_json) {
@@ -336,12 +360,14 @@ static int report(struct session *db, const struct lines_options *o, const struc
 	for (size_t i = 0; i < n && !failed; i++) {
 		const char *source = session_text(sources, i, SOURCE);
 		struct summary s = {.first = session_number(sources, i, FIRST),
+				    .holes = -1,
 				    .list = o->is_json ? json_array() : NULL,
 				    .open = json_array()};
 
 		failed = report_source(db, &s, source, from, end);
 		for (int state = 0; state < LINE_STATES; state++)
 			states[state] += s.states[state];
+		has_holes |= s.holes > 0;
 		if (o->is_json && !failed)
 			json_out_item(&out, describe(&s, source));
 		else if (!failed)
@@ -356,7 +382,7 @@ static int report(struct session *db, const struct lines_options *o, const struc
 	}
 	if (!n)
 		dispatch_fail("no line has told of these minutes; listeners tell once a minute");
-	return failed ? UNTOLD : status_of(states, n);
+	return failed ? UNTOLD : status_of(states, has_holes, n);
 }
 
 static int run_lines(const struct invocation *in)
@@ -388,7 +414,8 @@ const struct subcommand lines_command = {
 	.summary = "show for each minute whether a connection missed something",
 	.help = "Compares what the connections to each source received, minute by minute: how many minutes are "
 		"verified by two lines that agree, which line missed how many events, and when no line was connected. "
-		"Exit status 0 if every minute is verified or covered, 1 if not, 2 if that cannot be told.",
+		"Exit status 0 if every minute is verified or covered and no number of the feed is missing, 1 if not, "
+		"2 if that cannot be told.",
 	COMMAND_OPTIONS(lines_options, struct lines_options),
 	.settings = SETTINGS_STORE,
 	.run = run_lines,

@@ -170,6 +170,12 @@ struct profile {
 	const char *row_source; /* source of its rows: its NAME, or redacted_url */
 };
 
+/* The source of its rows. */
+static inline const char *profile_row_source(const struct profile *p)
+{
+	return p->redacted_url ? p->row_source : p->name;
+}
+
 /* True if the profile has a member that is only for producers. */
 bool profile_is_server(const struct profile *p);
 

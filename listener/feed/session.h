@@ -83,6 +83,7 @@ struct session_event {
 	struct slice cursor;  /* JSON; pass it to session_advance once this event is durable; at NULL: none */
 	struct slice gap_key; /* decoded; at NULL: none */
 	struct slice gap_seq; /* JSON; with gap_key for gaps_note */
+	uint64_t missing;     /* numbers of the series that did not come before it, as far as the callee knows */
 };
 
 /* Callbacks, called in the order in which their work must be done. All are required unless noted. */

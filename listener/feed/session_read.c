@@ -204,6 +204,7 @@ static const char *read_event(struct reading *r, const struct place *at, struct 
 	event->cursor = find_cursor(r, at);
 	event->gap_key = part_text(part_value(&rule->gap_key, at), at->arena);
 	event->gap_seq = part_value(&rule->gap_seq, at);
+	event->missing = 0;
 	return NULL;
 }
 

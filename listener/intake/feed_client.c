@@ -84,11 +84,13 @@ static const char *name_of(const struct feed_client *c)
 static void note_line(const struct feed_client *c, enum state old)
 {
 	const struct profile *p = c->p.profile;
-	const char *name = p->redacted_url ? p->row_source : p->name;
+	const char *name = profile_row_source(p);
 
 	if (p->fleet == FLEET_SHARED)
 		return;
 	line_minutes_want(&line_minutes, name, c->state != STATE_STANDBY);
+	if (c->gaps)
+		line_minutes_number(&line_minutes, name);
 	if (c->state == STATE_OPEN || old == STATE_OPEN)
 		line_minutes_connect(&line_minutes, name, c->state == STATE_OPEN, clock_ms(CLOCK_REALTIME), now_ms(c));
 }
@@ -430,11 +432,11 @@ static void on_line_count(void *arg, const struct profile_rule *rule, const stru
 	c->is_good |= more->events || rule->ready;
 }
 
-static void on_line_number(void *arg, const struct session_event *event)
+static uint64_t on_line_number(void *arg, const struct session_event *event)
 {
 	struct feed_client *c = arg;
 
-	sequence_gaps_note(c->gaps, event);
+	return sequence_gaps_note(c->gaps, event);
 }
 
 static void on_line_secret(void *arg, const char *text, size_t len)

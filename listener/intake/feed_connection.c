@@ -184,10 +184,12 @@ static void on_event(void *ctx, const struct session_event *event)
 {
 	struct feed_connection *conn = ctx;
 
+	struct session_event numbered = *event;
+
 	conn->count.events++;
 	if (event->gap_seq.at)
-		conn->owner->on_number(conn->arg, event);
-	conn->p->callbacks->on_event(conn->of, event);
+		numbered.missing = conn->owner->on_number(conn->arg, event);
+	conn->p->callbacks->on_event(conn->of, &numbered);
 }
 
 static void on_reject(void *ctx, struct slice bytes, const char *why)

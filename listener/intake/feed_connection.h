@@ -17,8 +17,8 @@ struct feed_connection_owner {
 	void (*on_rule)(void *arg, const struct profile_rule *rule, struct slice frame);
 	/* Adds to the counters of this rule. */
 	void (*on_count)(void *arg, const struct profile_rule *rule, const struct rule_count *more);
-	/* An event with a sequence number (`gap` of the profile). */
-	void (*on_number)(void *arg, const struct session_event *event);
+	/* An event with a sequence number (`gap` of the profile). Returns how many are missing before it. */
+	uint64_t (*on_number)(void *arg, const struct session_event *event);
 	/* The server sent a value that may be a token. */
 	void (*on_secret)(void *arg, const char *text, size_t len);
 	/* The server sent data that was ignored. */

@@ -16,6 +16,7 @@ static inline struct feed_event feed_event_from(const struct session_event *even
 		.time = event->time,
 		.unit = event->time_unit,
 		.source = p->name,
+		.missing = event->missing,
 		.is_shared = is_shared,
 	};
 }

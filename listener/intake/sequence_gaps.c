@@ -48,18 +48,20 @@ static void keep_example(struct sequence_gaps *n, struct slice key, const struct
 		 key.at ? key.at : "", gap_write(gap->first, first), gap_write(gap->last, last));
 }
 
-void sequence_gaps_note(struct sequence_gaps *n, const struct session_event *event)
+uint64_t sequence_gaps_note(struct sequence_gaps *n, const struct session_event *event)
 {
 	unsigned __int128 missing;
 	struct gap gap;
 
 	if (!n || !gaps_note(n->seen, event->gap_key, event->gap_seq, &gap))
-		return;
+		return 0;
 	if (n->all.gaps == n->told.gaps)
 		keep_example(n, event->gap_key, &gap);
 	missing = (unsigned __int128)gap.last - (unsigned __int128)gap.first + 1;
+	missing = missing > INT64_MAX - n->all.missing ? INT64_MAX - n->all.missing : missing;
 	n->all.gaps++;
-	n->all.missing = missing > INT64_MAX - n->all.missing ? INT64_MAX : n->all.missing + (uint64_t)missing;
+	n->all.missing += (uint64_t)missing;
+	return (uint64_t)missing;
 }
 
 void sequence_gaps_tell(struct sequence_gaps *n, struct secrets *secrets, int64_t now_ms)

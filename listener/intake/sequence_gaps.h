@@ -19,8 +19,9 @@ struct sequence_gaps_count {
 struct sequence_gaps *sequence_gaps_new(const struct profile *p);
 void sequence_gaps_free(struct sequence_gaps *n);
 
-/* Compares the event's number with the largest one so far, on any connection. */
-void sequence_gaps_note(struct sequence_gaps *n, const struct session_event *event);
+/* Compares the event's number with the largest one so far, on any connection. Returns how many are missing between
+ * them. */
+uint64_t sequence_gaps_note(struct sequence_gaps *n, const struct session_event *event);
 
 /* Logs new gaps with an example, at most once a minute. now_ms: loop clock. */
 void sequence_gaps_tell(struct sequence_gaps *n, struct secrets *secrets, int64_t now_ms);

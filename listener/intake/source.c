@@ -12,6 +12,7 @@
 #include "base/timestamp.h"
 #include "intake/profiles.h"
 #include "net/dial.h"
+#include "road/line_minutes.h"
 #include "road/reading.h"
 
 struct sources {
@@ -60,6 +61,8 @@ static void on_silent(void *arg, size_t i, const struct silence *s)
 	int64_t now = (int64_t)uv_now(ws_loop(all->ws));
 	char since[TIMESTAMP_SIZE], reason[120];
 
+	line_minutes_silence(&line_minutes, profile_row_source(all->items[i]), s ? clock_shown_ms(s->since_ms, now) : 0,
+			     clock_ms(CLOCK_REALTIME), now);
 	if (!s) {
 		log_info("source brings messages again", "source=%s", name);
 		return;
@@ -156,6 +159,7 @@ struct source_view sources_view(const struct sources *s, size_t i)
 
 	return (struct source_view){
 		.name = s->items[i]->name,
+		.line = line_minutes_find(&line_minutes, profile_row_source(s->items[i])),
 		.url = view.url,
 		.state = view.state,
 		.error = view.error,

@@ -21,7 +21,8 @@ struct sources *sources_open(struct ws *ws, struct presence *presence, const str
 /* What the admin pages show about source i. Plain URLs come first. The texts live until the loop runs again. */
 struct source_view {
 	const char *name;
-	const char *url; /* without secrets */
+	const struct line *line; /* NULL: none is recorded */
+	const char *url;         /* without secrets */
 	const char *state;
 	const char *error; /* of the last attempt, or "" */
 	bool is_open;

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/counters.h"
 #include "ops/overdue.h"
+#include "road/line_minutes.h"
 #include "road/rejected.h"
 
 static int64_t started_s; /* Unix time */
@@ -103,6 +104,28 @@ static void put_rules(FILE *out, const struct sources *s)
 	}
 }
 
+/* Only for sources of which each listener gets the same. */
+static void put_lines(FILE *out, const struct sources *s)
+{
+	static const char *const metrics[][2] = {
+		{"line_missing_total", "Events that other listeners got from this source and this one did not; counted "
+				       "eight minutes later."},
+		{"source_open_seconds_total",
+		 "Time without any listener connected to this source; counted eight minutes later."}};
+
+	for (size_t m = 0; m < 2; m++) {
+		put_type(out, metrics[m][0], "counter", metrics[m][1]);
+		for (size_t i = 0; i < sources_count(s); i++) {
+			struct source_view view = sources_view(s, i);
+
+			if (!view.line)
+				continue;
+			put_source(out, metrics[m][0], view.name, "url", view.url);
+			fprintf(out, "%.17g\n", m ? (double)view.line->open_ms / 1000 : (double)view.line->missing);
+		}
+	}
+}
+
 /* Only for profiles that say that sequence numbers are contiguous. */
 static void put_gaps(FILE *out, const struct sources *s)
 {
@@ -153,6 +176,7 @@ static void put_sources(FILE *out, const struct sources *s, int64_t now_ms)
 	if (count) {
 		put_rules(out, s);
 		put_gaps(out, s);
+		put_lines(out, s);
 	}
 }
 

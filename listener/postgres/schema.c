@@ -22,18 +22,19 @@
 #include "013_exclusive.sql.h"
 #include "014_duplicate_keys.sql.h"
 #include "015_line_minutes.sql.h"
+#include "016_line_holes.sql.h"
 #include "base/memory.h"
 #include "indexes.sql.h"
 #include "inspect.sql.h"
 
-static const char *const migrations[] = {SQL_001_EVENTS,      SQL_002_DEAD_LETTER_ACTIONS,
-					 SQL_003_RETENTION,   SQL_004_EFFECTS,
-					 SQL_005_EPOCH,       SQL_006_OUTBOX,
-					 SQL_007_LEASES,      SQL_008_LETTER_SENDER,
-					 SQL_009_FEEDS,       SQL_010_ORIGIN,
-					 SQL_011_REPORTS,     SQL_012_OUTBOX_LANES,
-					 SQL_013_EXCLUSIVE,   SQL_014_DUPLICATE_KEYS,
-					 SQL_015_LINE_MINUTES};
+static const char *const migrations[] = {SQL_001_EVENTS,       SQL_002_DEAD_LETTER_ACTIONS,
+					 SQL_003_RETENTION,    SQL_004_EFFECTS,
+					 SQL_005_EPOCH,        SQL_006_OUTBOX,
+					 SQL_007_LEASES,       SQL_008_LETTER_SENDER,
+					 SQL_009_FEEDS,        SQL_010_ORIGIN,
+					 SQL_011_REPORTS,      SQL_012_OUTBOX_LANES,
+					 SQL_013_EXCLUSIVE,    SQL_014_DUPLICATE_KEYS,
+					 SQL_015_LINE_MINUTES, SQL_016_LINE_HOLES};
 
 int schema_version(void)
 {

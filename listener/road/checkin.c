@@ -25,6 +25,7 @@ void checkin_init(struct checkin *n, const struct config *config)
 	snprintf(n->listener, sizeof(n->listener), "%.200s.%016llx", config->instance_id, (unsigned long long)nonce);
 	if (!is_utf8(n->listener, strlen(n->listener)))
 		make_ascii(n->listener);
+	snprintf(n->lines.instance, sizeof(n->lines.instance), "%.*s", (int)strlen(n->listener) - 17, n->listener);
 }
 
 /* What this fleet does with an event; commands/retention_guard.c reads it. */
@@ -47,12 +48,14 @@ static void describe_effects(json_t *object, const struct config *c)
 
 static void add_counts(struct checkin *n, json_t *object, int64_t now_ms)
 {
+	int64_t wall_ms = clock_ms(CLOCK_REALTIME);
+
 	json_object_set_new(object, "events", json_integer((json_int_t)(counters.persisted - n->told_events)));
 	n->told_events = counters.persisted;
 	duplicates_describe(object, now_ms);
 	duplicates_clear();
-	json_object_set_new(object, "lines",
-			    line_minutes_describe(&line_minutes, n->needed_ms, clock_ms(CLOCK_REALTIME), now_ms));
+	json_object_set_new(object, "lines", line_minutes_describe(&line_minutes, n->needed_ms, wall_ms, now_ms));
+	json_object_set_new(object, "judged", line_counts_ask(&n->lines, wall_ms));
 }
 
 char *checkin_write(struct checkin *n, bool is_leaving, int64_t now_ms)
@@ -70,6 +73,8 @@ char *checkin_write(struct checkin *n, bool is_leaving, int64_t now_ms)
 	describe_effects(object, c);
 	if (report)
 		json_object_set_new(object, "report", report);
+	if (is_leaving)
+		line_minutes_end_gaps(&line_minutes);
 	if (!is_short)
 		add_counts(n, object, now_ms);
 	text = json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(15));

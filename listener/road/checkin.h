@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "config/config.h"
+#include "road/line_counts.h"
 
 #define CHECKIN_PERIOD_MS 60000
 
@@ -17,8 +18,9 @@
 
 struct checkin {
 	const struct config *config;
-	char listener[300];   /* instance id and a random number; unique in the fleet */
-	int64_t needed_ms;    /* for line_minutes_describe() */
+	char listener[300]; /* instance id and a random number; unique in the fleet */
+	int64_t needed_ms;  /* for line_minutes_describe() */
+	struct line_counts lines;
 	uint64_t told_events; /* counters.persisted at the last report */
 	/* Returns the rest of the report; checkin_write frees it. NULL if there is none. */
 	json_t *(*describe)(void *arg);

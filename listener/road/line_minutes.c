@@ -14,7 +14,7 @@ struct line_minutes line_minutes;
 
 /* --- lines and minutes --- */
 
-static struct line *find_line(struct line_minutes *all, const char *source)
+struct line *line_minutes_find(struct line_minutes *all, const char *source)
 {
 	if (all->count && all->lines[all->last].name == source)
 		return &all->lines[all->last];
@@ -29,7 +29,7 @@ static struct line *find_line(struct line_minutes *all, const char *source)
 
 static struct line *make_line(struct line_minutes *all, const char *source)
 {
-	struct line *line = find_line(all, source);
+	struct line *line = line_minutes_find(all, source);
 
 	if (line)
 		line->name = source;
@@ -88,6 +88,26 @@ static void add_span(struct line_minute *m, uint16_t from, uint16_t to)
 	m->is_changed = true;
 }
 
+static void add_silence(struct line_minute *m, uint16_t from, uint16_t to)
+{
+	m->silent_ms += to - from;
+	m->is_changed = true;
+}
+
+static void each_minute(struct line *line, int64_t from_ms, int64_t to_ms,
+			void (*add)(struct line_minute *m, uint16_t from, uint16_t to))
+{
+	while (from_ms < to_ms) {
+		struct line_minute *m = minute_of(line, from_ms);
+		int64_t start_ms = from_ms - from_ms % LINE_MINUTE_MS, end_ms = start_ms + LINE_MINUTE_MS;
+
+		end_ms = end_ms < to_ms ? end_ms : to_ms;
+		if (m)
+			add(m, (uint16_t)(from_ms - start_ms), (uint16_t)(end_ms - start_ms));
+		from_ms = end_ms;
+	}
+}
+
 /* Records that the line was connected until now. A step of the wall clock is not time: what it skips counts as not
  * connected. */
 static void advance(struct line *line, int64_t wall_ms, int64_t loop_ms)
@@ -98,16 +118,11 @@ static void advance(struct line *line, int64_t wall_ms, int64_t loop_ms)
 		from_ms = line->wall_ms;
 	line->wall_ms = wall_ms;
 	line->loop_ms = loop_ms;
-	if (!line->is_open)
-		return;
-	while (from_ms < wall_ms) {
-		struct line_minute *m = minute_of(line, from_ms);
-		int64_t start_ms = from_ms - from_ms % LINE_MINUTE_MS, end_ms = start_ms + LINE_MINUTE_MS;
-
-		end_ms = end_ms < wall_ms ? end_ms : wall_ms;
-		if (m)
-			add_span(m, (uint16_t)(from_ms - start_ms), (uint16_t)(end_ms - start_ms));
-		from_ms = end_ms;
+	if (line->is_open)
+		each_minute(line, from_ms, wall_ms, add_span);
+	if (line->silent_ms) {
+		each_minute(line, line->silent_ms, wall_ms, add_silence);
+		line->silent_ms = wall_ms;
 	}
 }
 
@@ -133,6 +148,27 @@ void line_minutes_want(struct line_minutes *all, const char *source, bool is_wan
 
 	if (line)
 		line->is_wanted = is_wanted;
+}
+
+void line_minutes_silence(struct line_minutes *all, const char *source, int64_t since_ms, int64_t wall_ms,
+			  int64_t loop_ms)
+{
+	struct line *line = line_minutes_find(all, source);
+
+	if (!line)
+		return;
+	advance(line, wall_ms, loop_ms);
+	if (!since_ms || !line->silent_ms)
+		line->silent_ms = since_ms;
+	advance(line, wall_ms, loop_ms);
+}
+
+void line_minutes_number(struct line_minutes *all, const char *source)
+{
+	struct line *line = make_line(all, source);
+
+	if (line)
+		line->has_numbers = true;
 }
 
 /* Without a row nobody would know that the source is dialled in vain. */
@@ -214,6 +250,50 @@ static bool is_first(struct line_minutes *all, const struct line *line, const st
 	return true;
 }
 
+static void add_gap(struct line *line, uint64_t numbers, int64_t wall_ms)
+{
+	struct line_minute *m = minute_of(line, wall_ms);
+
+	if (!m)
+		return;
+	m->gap += numbers;
+	m->is_changed = true;
+}
+
+/* An event may become a dead letter, which is in no minute, or wait for long. */
+static void end_gap(struct line_minutes *all, size_t at, int64_t won_ms)
+{
+	struct line_gap gap = all->gaps[at];
+
+	all->gap_count--;
+	memmove(all->gaps + at, all->gaps + at + 1, (all->gap_count - at) * sizeof(gap));
+	add_gap(&all->lines[gap.line], gap.numbers, won_ms ? won_ms : gap.came_ms);
+}
+
+void line_minutes_gap(struct line_minutes *all, const char *source, uint64_t hash, uint64_t numbers, int64_t came_ms)
+{
+	struct line *line = line_minutes_find(all, source);
+
+	if (!line)
+		return;
+	if (all->gap_count == LINE_GAPS)
+		end_gap(all, 0, 0);
+	all->gaps[all->gap_count++] = (struct line_gap){(size_t)(line - all->lines), hash, numbers, came_ms};
+}
+
+void line_minutes_end_gaps(struct line_minutes *all)
+{
+	while (all->gap_count)
+		end_gap(all, 0, 0);
+}
+
+static void settle_gaps(struct line_minutes *all, const struct line *line, const struct line_copy *copy)
+{
+	for (size_t i = all->gap_count; i--;)
+		if (all->gaps[i].hash == copy->hash && all->lines + all->gaps[i].line == line)
+			end_gap(all, i, copy->won_ms);
+}
+
 void line_minutes_fetch(const struct line_minutes *all, uint64_t hash)
 {
 	if (all->young.size)
@@ -224,10 +304,12 @@ void line_minutes_fetch(const struct line_minutes *all, uint64_t hash)
 
 void line_minutes_settle(struct line_minutes *all, const struct line_copy *copy)
 {
-	struct line *line = find_line(all, copy->source);
+	struct line *line = line_minutes_find(all, copy->source);
 	bool is_known = copy->won_ms && (copy->is_stored || copy->won_ms >= all->sure_from_ms);
 	struct line_minute *m;
 
+	if (line && all->gap_count)
+		settle_gaps(all, line, copy);
 	if (!line || !is_first(all, line, copy) || (copy->won_ms && copy->came_ms - copy->won_ms > LINE_LATE_MS) ||
 	    !(m = minute_of(line, is_known ? copy->won_ms : copy->came_ms)))
 		return;
@@ -252,9 +334,10 @@ static json_t *describe(const struct line *line, const struct line_minute *m)
 		json_array_append_new(up, json_integer(m->up[i][0]));
 		json_array_append_new(up, json_integer(m->up[i][1]));
 	}
-	return json_pack("[IsIIIIIIo]", (json_int_t)m->minute, line->source, (json_int_t)m->received,
+	return json_pack("[IsIIIIIIooi]", (json_int_t)m->minute, line->source, (json_int_t)m->received,
 			 (json_int_t)m->received_sum, (json_int_t)m->stored, (json_int_t)m->stored_sum,
-			 (json_int_t)m->unknown, (json_int_t)m->reconnects, up);
+			 (json_int_t)m->unknown, (json_int_t)m->reconnects, up,
+			 line->has_numbers ? json_integer((json_int_t)m->gap) : json_null(), (int)m->silent_ms);
 }
 
 static void describe_line(struct line *line, json_t *out, int64_t needed_ms)
@@ -276,6 +359,8 @@ json_t *line_minutes_describe(struct line_minutes *all, int64_t needed_ms, int64
 {
 	json_t *out = json_array();
 
+	while (all->gap_count && wall_ms - all->gaps[0].came_ms > LINE_LATE_MS)
+		end_gap(all, 0, 0);
 	for (size_t i = 0; i < all->count; i++) {
 		advance(&all->lines[i], wall_ms, loop_ms);
 		record_closed(&all->lines[i], wall_ms);

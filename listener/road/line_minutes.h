@@ -20,6 +20,7 @@
 #define LINES_MAX        1000   /* sources; of further ones nothing is recorded */
 #define LINE_SEEN_MAX    262144 /* hashes of each of two generations: 8 MiB for both */
 #define LINE_SEEN_MS     360000 /* for which a generation takes hashes */
+#define LINE_GAPS        64     /* of more, the oldest counts in the minute in which it was found */
 
 struct line_minute {
 	int64_t minute; /* since 1970 */
@@ -27,7 +28,8 @@ struct line_minute {
 	uint64_t received_sum, stored_sum; /* of the hashes: equal if the events are, in whatever order they came */
 	uint64_t unknown; /* copies that came in this minute, of events whose minute is not known, or maybe not for the
 			     first time */
-	unsigned int reconnects, spans;
+	uint64_t gap;     /* numbers of the feed that are missing before this minute's events */
+	unsigned int reconnects, spans, silent_ms;
 	uint16_t up[LINE_SPANS][2]; /* when it was connected: ms from the start of the minute, to */
 	bool is_changed, is_sent;
 };
@@ -37,10 +39,13 @@ struct line {
 	const char *name; /* what the source was called last: events have the same pointer */
 	struct line_minute *minutes;
 	size_t count, size;
-	bool is_open, was_open;
+	bool is_open, was_open, has_numbers;
 	bool is_wanted;           /* a minute without a connection is recorded, too */
 	int64_t closed_minute;    /* recorded last as one without a connection */
 	int64_t wall_ms, loop_ms; /* up to when its connection is recorded */
+	int64_t silent_ms;        /* up to when its silence is recorded, since 1970; 0: it is not silent */
+	uint64_t missing;         /* as line_counts.c has found */
+	int64_t open_ms;
 };
 
 struct line_seen {
@@ -49,11 +54,20 @@ struct line_seen {
 	int64_t since_ms;
 };
 
+/* A gap in the feed's numbers, found by an event that has not settled. */
+struct line_gap {
+	size_t line;
+	uint64_t hash, numbers;
+	int64_t came_ms;
+};
+
 struct line_minutes {
 	struct line *lines;
 	size_t count, last;
 	struct line_seen young, old;
 	int64_t sure_from_ms; /* hashes of events received since then are all known */
+	struct line_gap gaps[LINE_GAPS];
+	size_t gap_count;
 };
 
 /* Of this process. */
@@ -68,6 +82,9 @@ struct line_copy {
 	bool is_stored;  /* by this listener */
 };
 
+/* The line with this name, or NULL. */
+struct line *line_minutes_find(struct line_minutes *all, const char *source);
+
 /* The connection to a source has opened or ended. Makes the line. The pointer source stays valid until another is
  * given. */
 void line_minutes_connect(struct line_minutes *all, const char *source, bool is_open, int64_t wall_ms, int64_t loop_ms);
@@ -76,6 +93,21 @@ void line_minutes_connect(struct line_minutes *all, const char *source, bool is_
  * above. */
 void line_minutes_want(struct line_minutes *all, const char *source, bool is_wanted);
 
+/* The connection brings nothing since since_ms (since 1970), though others hear the source; or, with 0, it does again.
+ * The line must have been connected once. */
+void line_minutes_silence(struct line_minutes *all, const char *source, int64_t since_ms, int64_t wall_ms,
+			  int64_t loop_ms);
+
+/* The source has numbers, and gaps in them will be told. Makes the line, as above. */
+void line_minutes_number(struct line_minutes *all, const char *source);
+
+/* So many numbers of the feed are missing before the event with this hash, which has come at came_ms and is not
+ * settled yet. They count in the minute of its row, which is the same for all lines. */
+void line_minutes_gap(struct line_minutes *all, const char *source, uint64_t hash, uint64_t numbers, int64_t came_ms);
+
+/* Events settle with other hashes from now on, or no more: their gaps count in the minutes in which they came. */
+void line_minutes_end_gaps(struct line_minutes *all);
+
 /* Ignores sources that have no line, such as producers. */
 void line_minutes_settle(struct line_minutes *all, const struct line_copy *copy);
 
@@ -83,8 +115,9 @@ void line_minutes_settle(struct line_minutes *all, const struct line_copy *copy)
 void line_minutes_fetch(const struct line_minutes *all, uint64_t hash);
 
 /* Returns what has changed, for sql/queries/checkin.sql: [minute, source, received, received_sum, stored, stored_sum,
- * unknown, reconnects, up] each, with totals, so one that is told again does no harm. needed_ms: minutes since then may
- * still change (since 1970, when the oldest unsettled event came); older ones are forgotten once they are told. */
+ * unknown, reconnects, up, gap (null without line_minutes_number()), silent_ms] each, with totals, so one that is told
+ * again does no harm. needed_ms: minutes since then may still change (since 1970, when the oldest unsettled event
+ * came); older ones are forgotten once they are told. */
 json_t *line_minutes_describe(struct line_minutes *all, int64_t needed_ms, int64_t wall_ms, int64_t loop_ms);
 /* What was described last is committed, or may not be. */
 void line_minutes_told(struct line_minutes *all, bool is_told);

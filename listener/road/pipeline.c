@@ -405,6 +405,9 @@ static void take(struct pipeline *p, const char *message, size_t len, struct env
 	bool is_ours, is_later;
 
 	events_hash(&p->events, view);
+	if (event && event->missing)
+		line_minutes_gap(&line_minutes, source, view->id_hash.half[0], event->missing,
+				 clock_ms(CLOCK_REALTIME_COARSE));
 	lead = event_find(&p->events, view);
 	ev = event_with_message(lead, message, len, view);
 	if (ev) {

@@ -60,12 +60,18 @@ static void send_checkin(struct pipeline *p, bool is_last)
 	free(text);
 }
 
+static void on_lines(void *arg, const char *rows, size_t len)
+{
+	line_counts_take(&line_minutes, &pipeline_of(arg)->checkin.lines, rows, len);
+}
+
 static void on_checked_in(void *arg, bool is_told, const char *answer)
 {
 	struct pipeline *p = pipeline_of(arg);
 	const char *why = is_told ? checkin_read(&p->checkin, answer) : NULL;
 
 	line_minutes_told(&line_minutes, is_told);
+	line_counts_told(&p->checkin.lines, is_told);
 	if (p->telling == TELLING_LAST_SENT)
 		set_telling(p, TELLING_OVER);
 	else if (p->telling == TELLING_SENT)
@@ -549,8 +555,10 @@ static void set_id_key(struct pipeline *p)
 {
 	const struct id_hash_key *key = claim_id_key(p->claim);
 
-	if (key)
-		events_set_key(&p->events, key);
+	if (!key)
+		return;
+	line_minutes_end_gaps(&line_minutes);
+	events_set_key(&p->events, key);
 }
 
 static void on_database(void *arg, const char *id)
@@ -597,6 +605,7 @@ void pipeline_open_writer(struct pipeline *p, struct writer *w)
 		.on_stored = on_stored,
 		.on_reported = on_reported,
 		.on_dead_lettered = on_dead_lettered,
+		.on_lines = on_lines,
 		.on_checked_in = on_checked_in,
 		.on_cursors_put = on_cursors_put,
 		.on_cursor_read = on_cursor_read,

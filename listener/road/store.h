@@ -44,6 +44,8 @@ struct store_callbacks {
 	void (*on_reported)(void *arg);
 	/* Once for each event handed to store_dead_letter. ev may be freed. */
 	void (*on_dead_lettered)(void *arg, struct event *ev, enum store_dead_letter dead_letter);
+	/* The second value of sql/queries/checkin.sql, if it has one. May be NULL. */
+	void (*on_lines)(void *arg, const char *rows, size_t len);
 	/* The text of store_checkin is committed (is_told) or was given up. answer is the first value of
 	 * sql/queries/checkin.sql, or NULL. */
 	void (*on_checked_in)(void *arg, bool is_told, const char *answer);

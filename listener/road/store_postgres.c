@@ -893,7 +893,7 @@ static void warn_of_hazards(struct store *s, const char *hazards)
 static void on_checkin(struct store *s, const struct postgres_answer *answer)
 {
 	bool is_told = answer->result == POSTGRES_OK;
-	const char *deleted_s = "";
+	const char *deleted_s = "", *rows;
 	bool is_amid = s->is_reporting;
 	size_t len;
 
@@ -905,7 +905,10 @@ static void on_checkin(struct store *s, const struct postgres_answer *answer)
 	else if (!is_told)
 		log_spell_on(&s->spell, (int64_t)uv_now(s->loop), "check-in lost", answer->error);
 	if (is_told && answer->rows) {
-		warn_of_hazards(s, postgres_cell(answer, 0, 1, &len));
+		warn_of_hazards(s, postgres_cell(answer, 0, 2, &len));
+		rows = postgres_cell(answer, 0, 1, &len);
+		if (len && s->on.on_lines)
+			s->on.on_lines(s->on.arg, rows, len);
 		deleted_s = postgres_cell(answer, 0, 0, &len);
 	}
 	s->on.on_checked_in(s->on.arg, is_told, *deleted_s ? deleted_s : NULL);

@@ -3,8 +3,9 @@
 -- ops/report.c); and unless the listener cannot store: events and copies, counted since the last report; late, [id,
 -- ms ago] of copies that only the unique key found, each of which stands for late_weight copies; keys, closest and
 -- farthest, as in sql/migrations/014_duplicate_keys.sql; lines, rows of line_minutes as in road/line_minutes.h, which
--- are kept for 30 days. Returns the age at which rows were deleted, NULL if none were;
--- the listener adds the hazards.
+-- are kept for 30 days; and judged, [minute, minute]: from the first one, before the second one.
+-- Result  the age at which rows were deleted, NULL if none were; a JSON array of the judged minutes' rows, as in
+--         road/line_counts.h, NULL if there are none; the listener adds the hazards
 WITH checkin AS MATERIALIZED (
 	SELECT n, n->>'listener' AS name, (n->>'is_leaving')::boolean AS is_leaving,
 		(n->>'late_weight')::numeric AS weight, pg_catalog.jsonb_array_length(n->'copies') AS places
@@ -62,16 +63,30 @@ WITH checkin AS MATERIALIZED (
 	INSERT INTO :schema.line_minutes AS m
 	SELECT pg_catalog.to_timestamp((l->>0)::bigint * 60), l->>1, name, (l->>2)::bigint, (l->>3)::bigint, (l->>4)::bigint,
 		(l->>5)::bigint, (l->>6)::bigint, (l->>7)::int,
-		ARRAY(SELECT ms::text::int FROM pg_catalog.jsonb_array_elements(l->8) WITH ORDINALITY AS u (ms, n) ORDER BY n)
+		ARRAY(SELECT ms::text::int FROM pg_catalog.jsonb_array_elements(l->8) WITH ORDINALITY AS u (ms, n) ORDER BY n),
+		(l->>9)::bigint, (l->>10)::int
 	FROM checkin, pg_catalog.jsonb_array_elements(n->'lines') AS l
 	ON CONFLICT (minute, source, listener) DO UPDATE SET received = excluded.received,
 		received_sum = excluded.received_sum, stored = excluded.stored, stored_sum = excluded.stored_sum,
-		unknown = excluded.unknown, reconnects = excluded.reconnects, up = excluded.up
+		unknown = excluded.unknown, reconnects = excluded.reconnects, up = excluded.up, gap = excluded.gap,
+		silent_ms = excluded.silent_ms
 ), old_lines AS (
 	-- Twice as many as a listener writes. After weeks without listeners they must not delay the first batch.
 	DELETE FROM :schema.line_minutes WHERE minute < now() - interval '30 days' AND ctid = ANY (ARRAY(
 		SELECT ctid FROM :schema.line_minutes WHERE minute < now() - interval '30 days'
 		ORDER BY minute LIMIT 2000 FOR UPDATE SKIP LOCKED
 	))
+), judged AS MATERIALIZED (
+	SELECT l.*, pg_catalog.left(l.listener, -17) AS instance FROM checkin, :schema.line_minutes AS l
+	WHERE minute >= pg_catalog.to_timestamp((n->'judged'->>0)::bigint * 60)
+		AND minute < pg_catalog.to_timestamp((n->'judged'->>1)::bigint * 60)
+), odd AS (
+	-- The others miss nothing, and were always connected.
+	SELECT minute, source FROM judged GROUP BY minute, source
+	HAVING NOT (bool_and(up = '{0,60000}') AND min(received) = max(received) AND sum(stored) <= max(received))
 )
-SELECT (SELECT rows_deleted_s FROM :schema.wsonce_retention)
+SELECT (SELECT rows_deleted_s FROM :schema.wsonce_retention), (
+	SELECT pg_catalog.json_agg(pg_catalog.json_build_array(extract(epoch FROM minute)::bigint / 60, source, received,
+		received_sum, stored, stored_sum, unknown, reconnects, up, instance) ORDER BY minute, source, instance, listener)
+	FROM judged JOIN odd USING (minute, source)
+)

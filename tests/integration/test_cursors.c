@@ -205,15 +205,6 @@ Test(cursors, cursor_that_a_message_refuses_is_dropped)
 
 /* --- which is larger --- */
 
-static char *in_search_path(const char *sql)
-{
-	char *text = strdup(sql);
-
-	for (char *at = text; (at = strstr(at, ":schema."));)
-		memmove(at, at + strlen(":schema."), strlen(at + strlen(":schema.")) + 1);
-	return text;
-}
-
 /* Stores the cursors of "given" with this order, one for each source. */
 static void put_all(const char *order)
 {
@@ -232,7 +223,7 @@ Test(cursors, larger_cursor_replaces_a_smaller_one)
 		for (size_t j = 0; j < CURSORS_IN_ORDER; j++)
 			database_exec(db, "INSERT INTO given VALUES ('%zu-%zu', $$%s$$, $$%s$$, %d::boolean)", i, j,
 				      cursor_in_order(i), cursor_in_order(j), cursor_is_beyond(i, j));
-	database_exec(db, "PREPARE put AS %s", in_search_path(SQL_PUT_CURSORS));
+	database_exec(db, "PREPARE put AS %s", database_sql(SQL_PUT_CURSORS));
 	put_all("old");
 	put_all("new");
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM given JOIN cursors USING (source)"),

@@ -640,6 +640,9 @@ Test(feed_client, holes_in_a_numbering_are_told_and_counted)
 	cr_assert_eq(listener_metric(listener, "wsonce_feed_missing_total{source=\"played\"}"), 8);
 	char *line = strstr(process_errors(listener_process(listener)), "numbers of a source are missing");
 	cr_assert_null(strstr(line + 1, "numbers of a source are missing"), "once a minute");
+	cr_assert_eq(listener_stop(listener), 0);
+	cr_assert_eq(database_long(db, "SELECT sum(gap) FROM line_minutes"), 8);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM line_minutes WHERE silent_ms > 0"), 0);
 }
 
 static void expect_no_secret(const char *where, const char *text)

@@ -1,6 +1,7 @@
 /* wsonce lines: what listeners of one feed record of it, and what the command says of such rows. */
 #include "support.h"
 #include "bench.h"
+#include "checkin.sql.h"
 
 #define SETTLED_MS 20000
 #define EVENTS     200
@@ -212,6 +213,55 @@ Test(lines, a_restarted_instance_is_one_line, .init = bench_open)
 	cr_assert_eq(lines_of(told, 0), 2, "%s", run.output);
 	cr_assert_not_null(strstr(run.output, "\"holes\":null"), "not known, which is not 0");
 	cr_assert_not_null(strstr(run.output, "\"silent_ms\":null"));
+}
+
+Test(lines, numbers_that_no_line_got_are_holes, .init = bench_open)
+{
+	struct run run;
+
+	add_row(4, "a.0123456789abcdef", 7, 0, "{0,60000}");
+	add_row(4, "b.0123456789abcdef", 7, 0, "{0,60000}");
+	database_exec(db, "UPDATE line_minutes SET gap = 0, silent_ms = 12, stored = 0, stored_sum = 0");
+	run = run_on(db, "lines --json --until 175s");
+	cr_assert_eq(run.status, 0, "%s", run.output);
+	cr_assert_not_null(strstr(run.output, "\"holes\":0,\"lines\""), "%s", run.output);
+	cr_assert_not_null(strstr(run.output, "\"silent_ms\":12"), "%s", run.output);
+	database_exec(db, "UPDATE line_minutes SET gap = 3");
+	run = run_on(db, "lines --json --until 175s");
+	cr_assert_eq(run.status, 1, "%s", run.output);
+	cr_assert_not_null(strstr(run.output, "\"holes\":3,\"minutes\""), "%s", run.output);
+	run = run_on(db, "lines --until 175s");
+	cr_assert_eq(run.status, 1, "%s", run.output);
+	cr_assert_not_null(strstr(run.output, "3 numbers of the feed are missing on all lines"), "%s", run.output);
+	database_exec(db, "UPDATE line_minutes SET received = 4 WHERE listener LIKE 'a.%%'");
+	run = run_on(db, "lines --json --until 175s");
+	cr_assert_not_null(strstr(run.output, "\"holes\":3,\"minutes\""), "b does not have them: %s", run.output);
+	database_exec(db, "UPDATE line_minutes SET gap = 0 WHERE listener LIKE 'b.%%'");
+	run = run_on(db, "lines --json --until 175s");
+	cr_assert_not_null(strstr(run.output, "\"holes\":0,\"minutes\""), "b has them: %s", run.output);
+}
+
+/* In minute 11 of x, b missed an event; in that of y, nobody was connected for a second. */
+Test(lines, a_checkin_returns_the_minutes_in_which_a_line_missed_something, .init = bench_open)
+{
+	database_exec(
+		db, "INSERT INTO line_minutes SELECT to_timestamp(m * 60), s, l || '.0123456789abcdef', r, r, "
+		    "r * (l = 'a')::int, r * (l = 'a')::int, 0, 0, CASE WHEN m = 11 AND s = 'y' THEN "
+		    "'{0,30000,31000,60000}' ELSE '{0,60000}' END::int[] FROM generate_series(10, 12) AS m, "
+		    "unnest('{x,y,z}'::text[]) AS s, unnest('{a,b}'::text[]) AS l, LATERAL (SELECT 5 - (m = 11 AND s = "
+		    "'x' AND l = 'b')::int AS r) AS x");
+	database_exec(db, "CREATE TABLE got (lines TEXT)");
+	database_exec(
+		db,
+		"DO $do$ DECLARE deleted TEXT; told TEXT; BEGIN EXECUTE $sql$%s$sql$ INTO deleted, told USING "
+		"'{\"listener\": \"i\", \"dedup_window_s\": 300, \"is_leaving\": true, \"consumer\": \"\", "
+		"\"targets\": [], \"target_urls\": {}, \"events\": 0, \"copies\": [], \"late\": [], "
+		"\"late_weight\": 1, \"lines\": [], \"judged\": [11, 13]}'; INSERT INTO got VALUES (told); END $do$",
+		database_sql(SQL_CHECKIN));
+	cr_assert_str_eq(database_text(db, "SELECT replace(lines, ' ', '') FROM got"),
+			 "[[11,\"x\",5,5,5,5,0,0,[0,60000],\"a\"],[11,\"x\",4,4,0,0,0,0,[0,60000],\"b\"],"
+			 "[11,\"y\",5,5,5,5,0,0,[0,30000,31000,60000],\"a\"],"
+			 "[11,\"y\",5,5,0,0,0,0,[0,30000,31000,60000],\"b\"]]");
 }
 
 /* Its copy of the minute before came after the restart, and nobody knows of which minute it is. */

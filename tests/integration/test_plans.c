@@ -81,16 +81,6 @@ struct cost {
 	char *plan;
 };
 
-/* A statement that finds its tables by the search_path. */
-static char *in_search_path(const char *sql)
-{
-	char *text = strdup(sql);
-
-	for (char *at = text; (at = strstr(at, ":schema."));)
-		memmove(at, at + strlen(":schema."), strlen(at + strlen(":schema.")) + 1);
-	return text;
-}
-
 static double number(const json_t *plan, const char *name)
 {
 	return json_number_value(json_object_get(plan, name));
@@ -124,7 +114,7 @@ static double pages_read(const json_t *plan)
 /* Runs a statement, prepared with these values, and rolls it back. */
 static struct cost explain(const char *sql, const char *values)
 {
-	char *own = in_search_path(sql);
+	char *own = database_sql(sql);
 
 	database_exec(db, "deallocate all");
 	database_exec(db, "prepare question as %s", own);

@@ -71,6 +71,11 @@ Test(silent, a_connection_that_brings_nothing_while_others_hear_is_dialled_again
 	for (int i = 0; i < 2; i++)
 		cr_assert_not(listener_has_logged(l[i], "source is silent here"));
 	cr_assert(wait_until(bench_rows() == sent, WAIT_MS), "%ld rows of %d", bench_rows(), sent);
+	cr_assert_eq(listener_stop(l[2]), 0);
+	cr_assert_gt(database_long(db, "SELECT sum(silent_ms) FROM line_minutes WHERE listener LIKE 'web-2.%%'"), 3000);
+	cr_assert_eq(database_long(db, "SELECT coalesce(sum(silent_ms), 0) FROM line_minutes WHERE listener NOT LIKE "
+				       "'web-2.%%'"),
+		     0);
 }
 
 Test(silent, a_feed_that_is_quiet_for_everyone_is_left_alone)

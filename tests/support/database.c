@@ -228,6 +228,15 @@ static char *only_value(PGresult *result, const char *sql)
 	return text;
 }
 
+char *database_sql(const char *sql)
+{
+	char *text = strdup(sql);
+
+	for (char *at = text; (at = strstr(at, ":schema."));)
+		memmove(at, at + strlen(":schema."), strlen(at + strlen(":schema.")) + 1);
+	return text;
+}
+
 long database_long(struct database *db, const char *fmt, ...)
 {
 	va_list args;

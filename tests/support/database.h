@@ -33,6 +33,9 @@ char *database_text(struct database *db, const char *fmt, ...) __attribute__((fo
 /* Runs statements without results. Never sent twice: if the connection breaks meanwhile, the test fails. */
 void database_exec(struct database *db, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/* Returns a statement of sql/queries as one that finds its tables by the search_path, on the heap. */
+char *database_sql(const char *sql);
+
 /* From now on inserting or changing a row of events takes row_ms longer; 0 ends that. For meeting programs in the
  * middle of their work. */
 void database_slow_down(struct database *db, int row_ms);

@@ -1,6 +1,7 @@
 /* What lines received, and what `wsonce lines` says of it: three listeners hear one feed. */
 #include "base/hash.h"
-#include "commands/line_verdict.h"
+#include "road/line_verdict.h"
+#include "road/line_counts.h"
 #include "road/line_minutes.h"
 #include "unit.h"
 
@@ -70,6 +71,8 @@ static struct line_row read_row(const json_t *told)
 			       .stored_sum = (uint64_t)number(told, 5),
 			       .unknown = (uint64_t)number(told, 6),
 			       .reconnects = (unsigned int)number(told, 7),
+			       .gap = (uint64_t)number(told, 9),
+			       .silent_ms = (int)number(told, 10),
 			       .spans = (unsigned int)json_array_size(up) / 2};
 
 	for (size_t i = 0; i < json_array_size(up); i++)
@@ -455,4 +458,146 @@ Test(line_minutes, what_a_line_receives_after_a_restart_may_be_what_it_seems_to_
 	two[1].received_sum = two[0].received_sum;
 	line_verdict(&verdict, two, 2, 0, LINE_MINUTE_MS);
 	cr_assert_eq(verdict.state, LINE_VERIFIED, "%s", line_state_name(verdict.state));
+}
+
+/* --- numbers of the feed --- */
+
+static void count(void)
+{
+	for (int i = 0; i < LINES; i++)
+		line_minutes_number(&lines[i], "feed");
+}
+
+/* Event n of a feed that counts: all lines but those in the mask get it, and find that `numbers` are missing before. */
+static void send_after_gap(int64_t ms, unsigned int without, uint64_t numbers)
+{
+	for (int i = 0; i < LINES; i++)
+		if (!(without & 1U << i))
+			line_minutes_gap(&lines[i], "feed", hash_mix(next_event + 1), numbers, START + ms + 400 * i);
+	send(ms, without);
+}
+
+static uint64_t holes(size_t at, uint64_t *rest)
+{
+	return line_holes(&verdict.lines[at], rest);
+}
+
+Test(line_minutes, a_gap_counts_in_the_minute_of_the_event_that_shows_it)
+{
+	uint64_t rest = 0;
+
+	send(1000, 0);
+	tell(2000);
+	cr_assert(json_is_null(json_array_get(json_array_get(told[0], 0), 9)), "the feed is not said to count");
+	count();
+	send_after_gap(59900, 0, 3);
+	tell(130000);
+	judge(0);
+	for (size_t i = 0; i < LINES; i++) {
+		cr_assert_eq(verdict.lines[i].row->gap, 3, "line %zu", i);
+		rest = 0;
+		cr_assert_eq(holes(i, &rest), 3, "no line had them");
+	}
+	judge(1);
+	cr_assert_eq(verdict.lines[2].row->gap, 0);
+}
+
+Test(line_minutes, what_another_line_had_is_no_hole)
+{
+	uint64_t rest = 0;
+
+	count();
+	send(59000, 1);
+	send(59500, 1);
+	for (int i = 0; i < 2; i++) /* the gap of line 0 shows in the next minute; another number is missing on all */
+		line_minutes_gap(&lines[0], "feed", hash_mix(next_event + 1), 3, START + 60100);
+	send(60100, 0);
+	tell(130000);
+	judge(0);
+	cr_assert_eq(verdict.lines[0].missing, 2);
+	cr_assert_eq(holes(0, &rest), 0);
+	judge(1);
+	cr_assert_eq(holes(0, &rest), 4);
+	cr_assert_eq(rest, 0);
+}
+
+/* A dead letter is in no minute. */
+Test(line_minutes, a_gap_before_an_event_that_does_not_settle_counts_when_it_was_found)
+{
+	count();
+	line_minutes_gap(&lines[0], "feed", 1234, 5, START + 2000);
+	for (uint64_t i = 0; i < LINE_GAPS; i++)
+		line_minutes_gap(&lines[1], "feed", i, 1, START + 2000);
+	line_minutes_gap(&lines[1], "feed", 99, 1, START + 2000);
+	tell(100000);
+	judge(0);
+	cr_assert_eq(rows[0].gap, 0, "it may settle");
+	cr_assert_eq(rows[1].gap, 1, "there is no room for more");
+	tell(303000);
+	judge(0);
+	cr_assert_eq(rows[0].gap, 5);
+	cr_assert_eq(rows[1].gap, LINE_GAPS + 1);
+}
+
+/* --- silence --- */
+
+Test(line_minutes, a_silence_is_recorded_from_its_first_moment)
+{
+	line_minutes_silence(&lines[0], "feed", START + 50000, START + 62000, 62000);
+	tell(70000);
+	judge(0);
+	cr_assert_eq(rows[0].silent_ms, 10000);
+	line_minutes_silence(&lines[0], "feed", START + 50000, START + 75000, 75000);
+	line_minutes_silence(&lines[0], "feed", 0, START + 80000, 80000);
+	tell(130000);
+	judge(1);
+	cr_assert_eq(rows[0].silent_ms, 20000);
+	cr_assert_eq(rows[1].silent_ms, 0);
+	line_minutes_silence(&lines[0], "unknown", START, START + 1, 1);
+}
+
+/* --- counts --- */
+
+static struct line_counts counts;
+
+/* One check-in of listener 0. */
+static void check_in(int64_t minute, const char *answer, const char *expected)
+{
+	json_t *asked = line_counts_ask(&counts, minute * LINE_MINUTE_MS + 30000);
+	char *text = json_dumps(asked, JSON_COMPACT);
+
+	cr_assert_str_eq(text, expected, "minute %lld", (long long)minute);
+	if (answer)
+		line_counts_take(&lines[0], &counts, answer, strlen(answer));
+	line_counts_told(&counts, answer != NULL);
+	free(text);
+	json_decref(asked);
+}
+
+Test(line_minutes, a_minute_is_counted_once_when_nobody_can_tell_more_of_it)
+{
+	counts = (struct line_counts){.instance = "a"};
+	check_in(100, "", "[101,101]");
+	for (int64_t minute = 101; minute < 109; minute++)
+		check_in(minute, "", "[101,101]");
+	check_in(109, "", "[101,102]");
+	check_in(110, NULL, "[102,103]");
+	check_in(111, "", "[102,103]");
+	check_in(140, "", "[103,105]");
+	check_in(141, "", "[105,115]"); /* so many at a time */
+	check_in(141, "", "[115,125]");
+}
+
+Test(line_minutes, counts_are_those_of_the_report)
+{
+	counts = (struct line_counts){.instance = "a"};
+	check_in(100,
+		 "[[90,\"feed\",7,70,0,0,0,0,[0,60000],\"a\"],[90,\"feed\",9,90,9,90,0,0,[0,60000],\"b\"],"
+		 "[91,\"feed\",1,10,0,0,0,0,[0,20000],\"a\"],[91,\"feed\",2,20,2,20,0,0,[0,10000,30000,60000],\"b\"],"
+		 "[91,\"other\",0,0,0,0,0,0,[],\"a\"],[92,\"feed\",0,0,0,0,0,0,[0,30000],\"a\"],"
+		 "[92,\"feed\",0,0,0,0,0,0,[30000,60000],\"a\"]]",
+		 "[101,101]");
+	cr_assert_eq(lines[0].lines[0].missing, 3);
+	cr_assert_eq(lines[0].lines[0].open_ms, 10000);
+	line_counts_take(&lines[0], &counts, "nonsense", 8);
 }

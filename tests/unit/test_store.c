@@ -62,6 +62,13 @@ static void on_dead_lettered(void *arg, struct event *ev, enum store_dead_letter
 	note("%.*s %s, ", (int)ev->id_len, ev->id, words[dead_letter]);
 }
 
+static void on_lines(void *arg, const char *rows, size_t len)
+{
+	(void)arg;
+	if (*rows == '[')
+		note("lines %.*s, ", (int)len, rows);
+}
+
 static void on_checked_in(void *arg, bool is_told, const char *answer)
 {
 	(void)arg;
@@ -107,6 +114,7 @@ static void set_up(void)
 					   .on_pause = on_pause,
 					   .on_stored = on_stored,
 					   .on_dead_lettered = on_dead_lettered,
+					   .on_lines = on_lines,
 					   .on_checked_in = on_checked_in,
 					   .on_database = on_database,
 					   .on_epoch = on_epoch};
@@ -989,14 +997,14 @@ Test(store, a_checkin_may_come_between_two_tries_of_a_batch)
 
 Test(store, a_checkin_learns_by_what_commits_may_vanish)
 {
-	static const char *const cells[] = {"", "standbys"}, *const mended[] = {"3600", ""};
+	static const char *const cells[] = {"", "[[1]]", "standbys"}, *const mended[] = {"3600", "", ""};
 
 	cr_assert_str_eq(store_hazards(store), "");
 	cr_assert_eq(store_checkin(store, "x"), 0);
 	played_postgres.cells = cells;
 	say_copied(1);
 	cr_assert_str_eq(store_hazards(store), "standbys");
-	expect_became("told nothing, ");
+	expect_became("lines [[1]], told nothing, ");
 	cr_assert_eq(store_checkin(store, "x"), 0);
 	played_postgres.cells = mended;
 	say_copied(1);

@@ -14,8 +14,11 @@ struct line_row {
 	char instance[256];
 	uint64_t received, received_sum, stored, stored_sum;
 	uint64_t unknown; /* copies of this minute or the next one that may belong here */
+	uint64_t gap;     /* numbers of the feed that did not come before its events */
 	unsigned int reconnects, spans;
+	int silent_ms;          /* -1: not known */
 	int up[LINE_UP_MAX][2]; /* ms in the minute */
+	bool has_numbers;       /* gap is known */
 	bool is_patched;        /* of several processes, none of which was connected throughout */
 	bool has_again;         /* other processes received events of this minute, maybe for the first time */
 };
@@ -47,12 +50,19 @@ struct line_verdict {
 	int open[LINE_UP_MAX * 2 + 2][2]; /* spans without a connection, in ms of the minute */
 };
 
-/* Adds a row to those of the same instance, such as one of the process before a restart. */
+/* Adds a row to the n of its minute, all of which has room for LINES_A_TIME. One of the instance that was added last,
+ * such as of the process before a restart, is merged into that. Returns how many there are now. */
+size_t line_row_add(struct line_row *all, size_t n, const struct line_row *row);
+/* Adds a row to those of the same instance. */
 void line_row_merge(struct line_row *into, const struct line_row *more);
 
 /* Judges the rows of one minute, one per instance, of [from_ms, to_ms) in the minute. rows must stay while the verdict
  * is used. */
 void line_verdict(struct line_verdict *v, const struct line_row *rows, size_t n, int from_ms, int to_ms);
+
+/* Returns how many numbers of the feed are missing on this line that no other line had. *rest is for the next minute of
+ * the line: events that it missed, and whose gap may show only then; 0 at first. */
+uint64_t line_holes(const struct line_report *line, uint64_t *rest);
 
 const char *line_state_name(enum line_state state);
 

@@ -1,5 +1,5 @@
 /* line_verdict.c owns the rules by which `wsonce lines` judges a minute. */
-#include "commands/line_verdict.h"
+#include "road/line_verdict.h"
 
 #include <string.h>
 
@@ -74,6 +74,10 @@ void line_row_merge(struct line_row *into, const struct line_row *more)
 	into->stored += more->stored;
 	into->stored_sum += more->stored_sum;
 	into->unknown += more->unknown;
+	into->gap += more->gap;
+	into->has_numbers |= more->has_numbers;
+	into->silent_ms =
+		more->silent_ms < 0 ? into->silent_ms : (into->silent_ms < 0 ? 0 : into->silent_ms) + more->silent_ms;
 	into->reconnects += more->reconnects + (more->spans && !was_empty);
 	if (is_full(more)) {
 		into->has_again |= into->received > 0;
@@ -87,6 +91,17 @@ void line_row_merge(struct line_row *into, const struct line_row *more)
 	into->is_patched = !was_empty && !is_whole && !is_full(more);
 	for (unsigned int i = 0; i < more->spans && into->spans < LINE_UP_MAX; i++, into->spans++)
 		memcpy(into->up[into->spans], more->up[i], sizeof(into->up[0]));
+}
+
+size_t line_row_add(struct line_row *all, size_t n, const struct line_row *row)
+{
+	if (n && strcmp(all[n - 1].instance, row->instance) == 0) {
+		line_row_merge(&all[n - 1], row);
+		return n;
+	}
+	if (n < LINES_A_TIME)
+		all[n++] = *row;
+	return n;
 }
 
 /* --- events --- */
@@ -189,4 +204,12 @@ void line_verdict(struct line_verdict *v, const struct line_row *rows, size_t n,
 		v->lines[i].alone = find_alone(v, i, sum);
 	v->open_count = find_open(rows, n, from_ms, to_ms, v->open, sizeof(v->open) / sizeof(*v->open), &open_ms);
 	v->state = v->open_count ? LINE_OPEN : compare(v, stored, stored_sum);
+}
+
+uint64_t line_holes(const struct line_report *line, uint64_t *rest)
+{
+	uint64_t holes = not_in(line->row->gap, line->missing + *rest);
+
+	*rest = not_in(line->missing, line->row->gap);
+	return holes;
 }
