@@ -178,6 +178,8 @@ static const struct setting settings[] = {
 	     "(docs/effects.md)"),
 	NUMBER("unsettled-warning", "WSONCE_UNSETTLED_WARNING", VALUE_SECONDS, unsettled_warning_s, "AGE", "60s", 0,
 	       365 * DAY, "warn about events that are not settled after this long; 0s: never"),
+	NUMBER("lines-keep", "WSONCE_LINES_KEEP", VALUE_SECONDS, lines_keep_s, "AGE", "30d", 3600, 3650 * DAY,
+	       "delete what wsonce lines reports on after this long"),
 	TEXT("handler", "WSONCE_HANDLER", VALUE_FUNCTION, handler, "SCHEMA.FUNCTION", NULL,
 	     "SQL function (event_id text, event_type text, payload jsonb) RETURNS void that is called once for each "
 	     "event, in the transaction that stores it"),

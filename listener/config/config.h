@@ -92,9 +92,10 @@ struct config {
 	int64_t max_age_s;           /* 0: no limit */
 	char *order_pointer;         /* NULL: events do not wait for each other */
 	int64_t unsettled_warning_s; /* 0: never */
-	char *handler;               /* SCHEMA.FUNCTION; NULL if not given */
-	char *consumer;              /* "" if the fleet has no name */
-	struct webhooks webhooks;    /* only from the file */
+	int64_t lines_keep_s;
+	char *handler;            /* SCHEMA.FUNCTION; NULL if not given */
+	char *consumer;           /* "" if the fleet has no name */
+	struct webhooks webhooks; /* only from the file */
 	char *log_level;
 	char *log_format;
 	char *file;                                 /* --config */

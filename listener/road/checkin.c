@@ -55,6 +55,7 @@ static void add_counts(struct checkin *n, json_t *object, int64_t now_ms)
 	duplicates_describe(object, now_ms);
 	duplicates_clear();
 	json_object_set_new(object, "lines", line_minutes_describe(&line_minutes, n->needed_ms, wall_ms, now_ms));
+	json_object_set_new(object, "lines_keep_s", json_integer((json_int_t)n->config->lines_keep_s));
 	json_object_set_new(object, "judged", line_counts_ask(&n->lines, wall_ms));
 }
 

@@ -3,7 +3,7 @@
 -- ops/report.c); and unless the listener cannot store: events and copies, counted since the last report; late, [id,
 -- ms ago] of copies that only the unique key found, each of which stands for late_weight copies; keys, closest and
 -- farthest, as in sql/migrations/014_duplicate_keys.sql; lines, rows of line_minutes as in road/line_minutes.h, which
--- are kept for 30 days; and judged, [minute, minute]: from the first one, before the second one.
+-- are kept for lines_keep_s; and judged, [minute, minute]: from the first one, before the second one.
 -- Result  the age at which rows were deleted, NULL if none were; a JSON array of the judged minutes' rows, as in
 --         road/line_counts.h, NULL if there are none; the listener adds the hazards
 WITH checkin AS MATERIALIZED (
@@ -70,10 +70,12 @@ WITH checkin AS MATERIALIZED (
 		received_sum = excluded.received_sum, stored = excluded.stored, stored_sum = excluded.stored_sum,
 		unknown = excluded.unknown, reconnects = excluded.reconnects, up = excluded.up, gap = excluded.gap,
 		silent_ms = excluded.silent_ms
+), oldest AS MATERIALIZED (
+	SELECT now() - pg_catalog.make_interval(secs => (n->>'lines_keep_s')::int) AS minute FROM checkin
 ), old_lines AS (
 	-- Twice as many as a listener writes. After weeks without listeners they must not delay the first batch.
-	DELETE FROM :schema.line_minutes WHERE minute < now() - interval '30 days' AND ctid = ANY (ARRAY(
-		SELECT ctid FROM :schema.line_minutes WHERE minute < now() - interval '30 days'
+	DELETE FROM :schema.line_minutes WHERE minute < (SELECT minute FROM oldest) AND ctid = ANY (ARRAY(
+		SELECT ctid FROM :schema.line_minutes WHERE minute < (SELECT minute FROM oldest)
 		ORDER BY minute LIMIT 2000 FOR UPDATE SKIP LOCKED
 	))
 ), judged AS MATERIALIZED (

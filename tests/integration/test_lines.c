@@ -181,6 +181,11 @@ Test(lines, a_checkin_deletes_a_bounded_number_of_old_rows, .init = bench_open)
 	cr_assert_eq(listener_stop(fleet[0]), 0);
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM line_minutes WHERE minute < now() - interval '30 days'"),
 		     1000, "the first check-in and the last one");
+	fleet[0] = listener_start(&options, "--source feed=%s --lines-keep 1000d", feed_url(mirrors[0]));
+	listener_wait_ready(fleet[0]);
+	cr_assert_eq(listener_stop(fleet[0]), 0);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM line_minutes WHERE minute < now() - interval '30 days'"),
+		     1000, "this one keeps them");
 }
 
 /* Adds a row of the minute that began so many minutes ago. */

@@ -1106,7 +1106,7 @@ static void check_effects(struct backend *b)
 static void check_in(struct backend *b)
 {
 	const struct value *v = &b->packet->statements[b->at].values[0];
-	struct pg_result *r = result_new(b, PGRES_TUPLES_OK, "rows_deleted_s", 2, 1);
+	struct pg_result *r = result_new(b, PGRES_TUPLES_OK, "rows_deleted_s", 3, 1);
 	json_t *told = json_loadb(v->bytes, v->len, 0, NULL), *copies = json_object_get(told, "copies"), *copy;
 	size_t i;
 
@@ -1114,7 +1114,8 @@ static void check_in(struct backend *b)
 	json_array_foreach(copies, i, copy) server.told_copies += (uint64_t)json_integer_value(copy);
 	json_decref(told);
 	put_text(r, 0, NULL);
-	put_text(r, 1, hazards());
+	put_text(r, 1, NULL);
+	put_text(r, 2, hazards());
 	r->rows = 1;
 	send_result(b, r);
 }

@@ -70,6 +70,7 @@ static const struct {
 	{"time-unit", "WSONCE_TIME_UNIT", "minutes"},
 	{"max-age", "WSONCE_MAX_AGE", "30"},
 	{"unsettled-warning", "WSONCE_UNSETTLED_WARNING", "1m30s"},
+	{"lines-keep", "WSONCE_LINES_KEEP", "30"},
 	{"handler", "WSONCE_HANDLER", "on_event"},
 	{"consumer", "WSONCE_CONSUMER", "a:b"},
 	{"log-level", "WSONCE_LOG_LEVEL", "loud"},
