@@ -221,9 +221,11 @@ static void judge_listener(struct reading *r, const json_t *row, const char *tro
 	if (member_number(row, "checkin_s") > CHECKIN_LATE_S)
 		note(r, FLEET_DEGRADED, "%s has not checked in for %lld s", name,
 		     (long long)member_number(row, "checkin_s"));
-	if (strcmp(redis, "down") == 0 || strcmp(redis, "refuses") == 0)
+	if (*redis && strcmp(redis, "up") != 0 && strcmp(redis, "none") != 0)
 		note(r, FLEET_DEGRADED, "%s: redis %s", name,
-		     strcmp(redis, "down") == 0 ? "is down" : "refuses claims");
+		     strcmp(redis, "down") == 0      ? "is down"
+		     : strcmp(redis, "foreign") == 0 ? "is not used, because another database has the claim prefix"
+						     : "rejects commands; the log says why");
 	if (json_is_true(json_object_get(report, "is_paused")))
 		note(r, FLEET_DEGRADED, "%s does not read: it has reached its memory limit", name);
 	for (i = 0; i < sizeof(said) / sizeof(said[0]); i++)

@@ -80,10 +80,12 @@ static bool describe_degraded(const struct admin_parts *p, char *text, size_t si
 {
 	const struct claim *claim = pipeline_claim(p->pipeline);
 
-	if (claim_is_used(claim) && !claim_is_ready(claim))
+	if (claim_is_foreign(claim))
+		snprintf(text, size, "redis is not used, because another database has the claim prefix");
+	else if (claim_is_used(claim) && !claim_is_ready(claim))
 		snprintf(text, size, "redis is down, the unique key decides");
 	else if (claim_is_refused(claim))
-		snprintf(text, size, "redis rejects claims, the unique key decides");
+		snprintf(text, size, "redis rejects commands; the log says why");
 	else if (silent_source(p->sources))
 		snprintf(text, size, "source %s is silent, while other listeners hear it", silent_source(p->sources));
 	else if (*admin_describe_spool(p->pipeline, text, size))

@@ -372,7 +372,8 @@ void metrics_write(const struct admin_parts *p, int64_t now_ms, FILE *out)
 		  pipeline_is_full_for_producers(p->pipeline));
 	put_spool(pipeline_spool(p->pipeline), out);
 	if (claim_is_used(claim))
-		put_gauge(out, "redis_up", "1 while claims can be made; absent with --redis none.",
+		put_gauge(out, "redis_up",
+			  "1 while claims can be made and no command is refused; absent with --redis none.",
 			  claim_is_ready(claim) && !claim_is_refused(claim));
 	put_gauge(out, "postgres_up", "1 while rows can be stored.", !*pipeline_trouble(p->pipeline));
 	put_gauge(out, "postgres_slow_seconds",

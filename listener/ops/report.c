@@ -28,6 +28,8 @@ static const char *name_redis(const struct report *r)
 
 	if (!claim_is_used(claim))
 		return "none";
+	if (claim_is_foreign(claim))
+		return "foreign";
 	if (claim_is_refused(claim))
 		return "refuses";
 	return claim_is_ready(claim) ? "up" : "down";

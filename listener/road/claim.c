@@ -667,7 +667,15 @@ void claim_say(struct claim *c, const char *trouble)
 
 bool claim_is_refused(const struct claim *c)
 {
-	return claim_is_ready(c) && c->refused_ms && (int64_t)uv_now(c->loop) - c->refused_ms < REFUSED_MS;
+	bool is_refused = c->refused_ms && (int64_t)uv_now(c->loop) - c->refused_ms < REFUSED_MS;
+
+	return claim_is_ready(c) &&
+	       (is_refused || presence_is_refused(c->presence) || done_channel_is_refused(c->channel));
+}
+
+bool claim_is_foreign(const struct claim *c)
+{
+	return c->presence && presence_is_foreign(c->presence);
 }
 
 uint64_t claim_unanswered(const struct claim *c)

@@ -39,10 +39,12 @@ struct claim_callbacks {
 /* Starts connecting to c->redis, unless that is "none". config must outlive the claim. */
 struct claim *claim_open(uv_loop_t *loop, const struct config *config, const struct claim_callbacks *callbacks);
 
-/* Can Redis be asked now? Not if its claims have become another database's. */
+/* Can Redis be asked now? Not if it is foreign. */
 bool claim_is_ready(const struct claim *c);
-/* Has Redis, though it can be asked, refused a claim or a mark in the last three seconds? It may be full, or
- * a part of a cluster may be without a server. */
+/* Have its claims become another database's? */
+bool claim_is_foreign(const struct claim *c);
+/* Has Redis, though it can be asked, refused claims, marks, beats or the done channel in the last seconds? It may be
+ * full, a part of a cluster may be without a server, or the user may lack a right. */
 bool claim_is_refused(const struct claim *c);
 /* Tells Redis, with each heartbeat, why this listener cannot store; "" if it can. wsonce status reads it. */
 void claim_say(struct claim *c, const char *trouble);

@@ -56,9 +56,9 @@ struct done_channel {
 	struct id_hash_key key;
 	bool has_key;
 	bool is_heard;
-	bool is_refused;   /* SUBSCRIBE got an error */
 	int64_t deaf_ms;   /* loop clock, since when it is not heard although Redis is ready; 0 if that is not so */
-	bool is_deaf_told; /* the log has a line about it */
+	bool is_deaf_told; /* the log has a line about it, or about an error that SUBSCRIBE got */
+	bool is_mute;      /* the last PUBLISH got an error */
 	uint64_t publisher;
 	struct generation young, old;
 	char message[MESSAGE_BYTES]; /* the next one to publish */
@@ -190,6 +190,14 @@ const struct id_hash_key *done_channel_key(const struct done_channel *c)
 
 /* --- publishing --- */
 
+static void on_published(void *owner, void *arg, const struct redis_reply *reply)
+{
+	struct done_channel *c = arg;
+
+	(void)owner;
+	c->is_mute = reply && reply->type == REPLY_ERROR;
+}
+
 void done_channel_publish(struct done_channel *c)
 {
 	if (c->len && c->redis) {
@@ -197,7 +205,7 @@ void done_channel_publish(struct done_channel *c)
 		resp_word(&c->command, "PUBLISH");
 		resp_word(&c->command, c->name);
 		resp_bytes(&c->command, c->message, c->len);
-		redis_send(c->redis, c->command.bytes, c->command.len, NULL, NULL);
+		redis_send(c->redis, c->command.bytes, c->command.len, on_published, c);
 	}
 	c->len = 0;
 }
@@ -281,10 +289,20 @@ static void on_subscribed(void *owner, void *arg, const struct redis_reply *repl
 	if (!reply)
 		return;
 	c->is_heard = reply->type == REPLY_ARRAY;
-	if (!c->is_heard && !c->is_refused && !reply_is_error(reply, "NOPERM")) /* redis/server.c logs missing rights */
+	if (c->is_heard || c->is_deaf_told)
+		return;
+	c->is_deaf_told = true;
+	if (!reply_is_error(reply, "NOPERM")) /* redis/server.c logs missing rights */
 		log_warn("redis refuses to subscribe: copies of stored events are asked for one by one",
 			 "channel=%s reason=%s", c->name, reply->type == REPLY_ERROR ? reply->str : "an odd answer");
-	c->is_refused = !c->is_heard;
+}
+
+static void subscribe(struct done_channel *c)
+{
+	resp_start(&c->command, 2);
+	resp_word(&c->command, "SUBSCRIBE");
+	resp_word(&c->command, c->name);
+	redis_send(c->subscriber, c->command.bytes, c->command.len, on_subscribed, c);
 }
 
 static void on_state(void *owner, enum redis_state state)
@@ -292,25 +310,20 @@ static void on_state(void *owner, enum redis_state state)
 	struct done_channel *c = owner;
 
 	c->is_heard = false;
-	if (state != REDIS_READY)
-		return;
-	resp_start(&c->command, 2);
-	resp_word(&c->command, "SUBSCRIBE");
-	resp_word(&c->command, c->name);
-	redis_send(c->subscriber, c->command.bytes, c->command.len, on_subscribed, c);
+	if (state == REDIS_READY)
+		subscribe(c);
 }
 
-/* A refused SUBSCRIBE has its own line. */
 static void check_deaf(struct done_channel *c)
 {
-	if (c->is_heard || c->is_refused || !c->redis) {
+	if (c->is_heard || c->is_deaf_told || !c->redis) {
 		if (c->is_deaf_told && c->is_heard)
 			log_info("the done channel is heard again", "channel=%s", c->name);
 		c->is_deaf_told &= !c->is_heard;
 		c->deaf_ms = 0;
 	} else if (!c->deaf_ms) {
 		c->deaf_ms = now_ms(c);
-	} else if (!c->is_deaf_told && now_ms(c) - c->deaf_ms > DEAF_MS) {
+	} else if (now_ms(c) - c->deaf_ms > DEAF_MS) {
 		c->is_deaf_told = true;
 		log_warn("cannot subscribe to the done channel: copies of stored events are asked for one by one",
 			 "channel=%s", c->name);
@@ -325,6 +338,18 @@ static void on_timer(uv_timer_t *timer)
 	check_deaf(c);
 	if (c->is_heard)
 		redis_send(c->subscriber, ping, sizeof(ping) - 1, NULL, NULL);
+	else
+		subscribe(c);
+	if (c->is_mute) { /* finds out whether that is over */
+		if (!c->len)
+			begin_message(c, 0);
+		done_channel_publish(c);
+	}
+}
+
+bool done_channel_is_refused(const struct done_channel *c)
+{
+	return c->is_deaf_told || c->is_mute;
 }
 
 bool done_channel_is_heard(const struct done_channel *c)

@@ -40,6 +40,8 @@ const struct id_hash_key *done_channel_key(const struct done_channel *c);
 
 /* Does this listener hear the channel now? */
 bool done_channel_is_heard(const struct done_channel *c);
+/* Does a Redis that is there keep this listener from hearing it, or refuse what is published? */
+bool done_channel_is_refused(const struct done_channel *c);
 
 /* Adds a committed event to the next message. */
 void done_channel_add(struct done_channel *c, const struct done *event);

@@ -14,6 +14,7 @@
 
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/log_spell.h"
 #include "base/memory.h"
 #include "redis/reply.h"
 #include "redis/resp.h"
@@ -24,6 +25,7 @@
 #define BEAT_MS     1000
 #define SOON_MS     100 /* until the second beat, by when the others have sent their first, and between two at least */
 #define ALIVE_MS    "3000"
+#define REFUSED_MS  3000 /* as long as what we say counts */
 #define HEARD_MS    5000 /* without a message, after which a source is not heard any more */
 #define SETTLED_MS  4000 /* after connecting: by then all others beat again, and one that is silent is dead */
 #define ASK_MS      100  /* between two beats while a listener is waited for, or 10 ms for each listener: a hundred a */
@@ -73,11 +75,12 @@ struct presence {
 	size_t asked_count; /* of the question on its way; 0: there is none */
 	bool is_beating;    /* a beat has no answer yet */
 	bool may_list;      /* as far as is known, since Redis was last ready */
-	bool is_refused;    /* the last beat that was answered, and the log has said so */
+	struct log_spell refusals;
 	bool has_error_logged;
-	int64_t beat_ms;  /* loop clock, of the last beat, */
-	int64_t due_ms;   /* and of the next one */
-	int64_t ready_ms; /* loop clock, of our connection */
+	int64_t beat_ms;     /* loop clock, of the last beat, */
+	int64_t due_ms;      /* and of the next one */
+	int64_t ready_ms;    /* loop clock, of our connection, */
+	int64_t answered_ms; /* and when a beat last got no error */
 	struct resp command;
 	void (*done)(void *arg);
 	void *done_arg;
@@ -370,13 +373,18 @@ bool presence_is_foreign(const struct presence *p)
 
 /* --- beats --- */
 
+bool presence_is_refused(const struct presence *p)
+{
+	return p->redis && now_ms(p) - p->ready_ms > REFUSED_MS && now_ms(p) - p->answered_ms > REFUSED_MS;
+}
+
 static void on_refused(struct presence *p, const char *reason)
 {
 	bool is_forgotten = strncmp(reason, "NOSCRIPT", 8) == 0;
 
-	log_write(is_forgotten || p->is_refused ? LOG_DEBUG : LOG_WARN,
-		  "redis rejects the beat: this listener acts as if it were alone", "reason=%s", reason);
-	p->is_refused |= !is_forgotten;
+	if (!is_forgotten)
+		log_spell_on(&p->refusals, now_ms(p), "redis rejects the beat: this listener acts as if it were alone",
+			     reason);
 	roster_begin(&p->roster);
 	if (p->redis && is_forgotten)
 		redis_load_scripts(p->redis);
@@ -426,7 +434,8 @@ static void on_answer(void *owner, void *arg, const struct redis_reply *reply)
 		on_refused(p, reply->type == REPLY_ERROR ? reply->str : "an answer of another type");
 		return;
 	}
-	p->is_refused = false;
+	log_spell_off(&p->refusals, now_ms(p), "redis takes the beat again");
+	p->answered_ms = now_ms(p);
 	read_answer(p, reply);
 	judge_silent(p);
 	list(p);

@@ -36,6 +36,8 @@ struct presence *presence_open(uv_loop_t *loop, const struct config *config, con
 void presence_set_database(struct presence *p, const char *id);
 /* Does another database use it, by the last answer? Then Redis must not be used. */
 bool presence_is_foreign(const struct presence *p);
+/* Has Redis, which is there, answered no beat but with errors for three seconds? */
+bool presence_is_refused(const struct presence *p);
 
 /* The sources that this listener dials; see reading.h. It is asked with each beat. */
 struct readings *presence_readings(struct presence *p);

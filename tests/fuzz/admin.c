@@ -129,6 +129,12 @@ bool claim_is_ready(const struct claim *c)
 	return !(state & REDIS_IS_AWAY);
 }
 
+bool claim_is_foreign(const struct claim *c)
+{
+	(void)c;
+	return false;
+}
+
 bool claim_is_refused(const struct claim *c)
 {
 	(void)c;

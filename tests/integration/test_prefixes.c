@@ -146,6 +146,9 @@ Test(prefixes, a_listener_that_works_goes_on_without_redis_until_it_is_alone)
 	cr_assert(wait_until(announced(redis, "p:"), ACK_MS));
 	cr_assert(wait_until(say_as_another(redis, "p:") && listener_has_logged(l, "not using redis"), ACK_MS));
 	say_as_another(redis, "p:");
+	cr_assert(wait_until(listener_page_has(l, "/readyz", "degraded: redis is not used, because another database"),
+			     ACK_MS));
+	say_as_another(redis, "p:");
 	store(l, "b");
 	cr_assert_eq(redisd_long(redis, "EXISTS p:b"), 0);
 	cr_assert(wait_until(listener_has_logged(l, "using redis again"), ACK_MS));
