@@ -287,11 +287,11 @@ void line_minutes_end_gaps(struct line_minutes *all)
 		end_gap(all, 0, 0);
 }
 
-static void settle_gaps(struct line_minutes *all, const struct line *line, const struct line_copy *copy)
+static void settle_gaps(struct line_minutes *all, const struct line *line, uint64_t hash, int64_t won_ms)
 {
 	for (size_t i = all->gap_count; i--;)
-		if (all->gaps[i].hash == copy->hash && all->lines + all->gaps[i].line == line)
-			end_gap(all, i, copy->won_ms);
+		if (all->gaps[i].hash == hash && all->lines + all->gaps[i].line == line)
+			end_gap(all, i, won_ms);
 }
 
 void line_minutes_fetch(const struct line_minutes *all, uint64_t hash)
@@ -305,11 +305,12 @@ void line_minutes_fetch(const struct line_minutes *all, uint64_t hash)
 void line_minutes_settle(struct line_minutes *all, const struct line_copy *copy)
 {
 	struct line *line = line_minutes_find(all, copy->source);
-	bool is_known = copy->won_ms && (copy->is_stored || copy->won_ms >= all->sure_from_ms);
+	bool is_known = copy->won_ms && copy->won_ms - copy->came_ms <= LINE_LATE_MS &&
+			(copy->is_stored || copy->won_ms >= all->sure_from_ms);
 	struct line_minute *m;
 
 	if (line && all->gap_count)
-		settle_gaps(all, line, copy);
+		settle_gaps(all, line, copy->hash, is_known ? copy->won_ms : 0);
 	if (!line || !is_first(all, line, copy) || (copy->won_ms && copy->came_ms - copy->won_ms > LINE_LATE_MS) ||
 	    !(m = minute_of(line, is_known ? copy->won_ms : copy->came_ms)))
 		return;

@@ -277,6 +277,16 @@ Test(line_minutes, copies_of_an_unknown_minute_prevent_that_it_is_verified)
 	expect(1, LINE_VERIFIED);
 }
 
+/* Marks and the channel are Redis's, and a host's clock may be wrong. Postgres would refuse such a minute. */
+Test(line_minutes, a_minute_to_come_is_unknown)
+{
+	settle(1, 1, INT64_C(1) << 54, 1000, false);
+	tell(120000);
+	cr_assert_eq(json_array_size(told[1]), 2);
+	judge(0);
+	cr_assert_eq(verdict.state, LINE_UNVERIFIED);
+}
+
 Test(line_minutes, a_killed_listener_that_has_not_told_leaves_the_minute_covered)
 {
 	send(1000, 0);
