@@ -3,9 +3,10 @@
 -- $3      a source; '': all
 -- Result  source, the first minute in which a line was connected, or any before $1. If there is none, the first with a row.
 -- Minutes are probed one by one, newest first: the key begins with the minute, so a search for a source reads all rows.
+-- Rows that are older than what is kept are those of a wrong clock, which may say -infinity.
 SELECT source, CASE WHEN (
 		SELECT true FROM pg_catalog.generate_series(pg_catalog.to_timestamp(($1::bigint - 1) * 60), (
-			SELECT min(minute) FROM :schema.line_minutes
+			SELECT greatest(min(minute), now() - interval '31 days') FROM :schema.line_minutes
 		), interval '-1 minute') AS g
 		WHERE (
 			SELECT true FROM :schema.line_minutes AS m WHERE m.minute = g AND m.source = s.source AND up <> '{}' LIMIT 1

@@ -204,6 +204,14 @@ static size_t lines_of(const json_t *lines_told, size_t minute)
 	return json_array_size(json_object_get(json_array_get(json_object_get(source, "minutes"), minute), "lines"));
 }
 
+/* Postgres takes it for a minute. */
+Test(lines, a_row_from_before_all_time_does_not_hold_the_report, .init = bench_open)
+{
+	add_row(5, "a.0000000000000000", 1, 0, "{0,60000}");
+	database_exec(db, "INSERT INTO line_minutes SELECT '-infinity', 'feed', 'a', 0, 0, 0, 0, 0, 0, '{}'");
+	run_expect(db, 1, "covered", "lines");
+}
+
 /* In the order of the rows' names, a.5's is between those of a. */
 Test(lines, a_restarted_instance_is_one_line, .init = bench_open)
 {
