@@ -61,8 +61,9 @@ static void take_part(void *arg, const char *name, const struct pg_result *rows,
 	struct reading *r = arg;
 	json_t *found = rows ? json_loads(session_text(rows, 0, 0), 0, NULL) : NULL;
 
-	if (!rows)
-		note(r, strcmp(name, "server") == 0 ? FLEET_DOWN : FLEET_DEGRADED, "cannot read %s: %s", name, why);
+	if (!found)
+		note(r, strcmp(name, "server") == 0 ? FLEET_DOWN : FLEET_DEGRADED, "cannot read %s: %s", name,
+		     rows ? "what the database has is no JSON" : why);
 	json_object_update_recursive(r->state, found);
 	json_decref(found);
 }

@@ -258,6 +258,14 @@ Test(status, a_role_that_may_not_read_a_table_is_told_so, .init = bench_migrate)
 		  run.output);
 }
 
+/* A number with more digits than fit is JSON to Postgres. Unknown is not fine. */
+Test(status, what_cannot_be_read_is_not_ok, .init = bench_migrate)
+{
+	database_exec(db, "INSERT INTO wsonce_listeners (listener, dedup_window_s, consumer, targets, target_urls, "
+			  "report) VALUES ('a.0123456789abcdef', 1, '', '{}', '{}', '{\"uptime_s\": 1e300}')");
+	run_expect(db, 1, "! cannot read listeners: ", "status");
+}
+
 static void add_hour(const char *name, long minute, int received, double p99)
 {
 	database_exec(db,
