@@ -201,12 +201,14 @@ static bool names_cursor(const char *words)
 }
 
 /* True if a connection without events ended because the feed refused the cursor. Feeds say so in the answer to the
- * handshake, in a close frame, or in an error message. */
+ * handshake, in a close frame, or in an error message; 410 (gone) and 416 (not in the range) need no words. */
 static bool refuses_cursor(const struct feed_client *c, const struct dial_end *end)
 {
 	bool has_said = end && (end->close_code || (end->status / 100 == 4 && end->status != 429));
+	bool is_gone = end && (end->status == 410 || end->status == 416);
 
-	return (has_said && names_cursor(end->reason)) || (names_cursor(c->words) && strcasestr(c->words, "error"));
+	return is_gone || (has_said && names_cursor(end->reason)) ||
+	       (names_cursor(c->words) && strcasestr(c->words, "error"));
 }
 
 static void drop_cursor(struct feed_client *c, const char *words)

@@ -191,6 +191,15 @@ Test(cursors, cursor_that_the_handshake_refuses_is_dropped)
 	expect_a_beginning_without_cursor("CursorTooOld");
 }
 
+Test(cursors, cursor_that_is_gone_is_dropped_without_words)
+{
+	send_numbers(9, 9);
+	cr_assert(wait_until(cursor() == 9, SETTLED_MS));
+	feed_answer(feed, "/" RESUME, "HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n");
+	feed_drop_all(feed);
+	expect_a_beginning_without_cursor("answered 410");
+}
+
 Test(cursors, cursor_that_a_message_refuses_is_dropped)
 {
 	send_numbers(9, 9);
