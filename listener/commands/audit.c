@@ -95,6 +95,8 @@ struct audit {
 
 /* --- the database --- */
 
+static const char sql_consumer[] = "SELECT pg_catalog.set_config('wsonce.consumer', $1::text, false)";
+
 /* Indexed by whether there is a consumer: without one, a row in events means stored. */
 static const char *const sql_stored[] = {
 	"CREATE TEMPORARY VIEW wsonce_stored AS SELECT event_id FROM :schema.events",
@@ -117,19 +119,20 @@ static const char lite_in_flight[] = "UPDATE wsonce_suspects SET found = 'in fli
 /* Runs statements that Postgres and SQLite understand. */
 static int run(struct audit *a, const char *sql)
 {
-	return session_is_file(a->session) ? session_run(a->session, NULL, sql) : session_run_alone(a->session, sql);
+	return session_is_file(a->session) ? session_run(a->session, NULL, sql, "")
+					   : session_run_alone(a->session, sql);
 }
 
 static int begin(struct audit *a)
 {
 	const char *consumer = a->in->config->consumer;
-	struct pg_result *set;
 
 	if (session_is_file(a->session))
 		return run(a, SQL_SQLITE_AUDIT_BEGIN);
-	set = session_ask(a->session, "SELECT pg_catalog.set_config('wsonce.consumer', $1::text, false)", 1, &consumer);
-	session_drop(set);
-	return !set || run(a, SQL_AUDIT_BEGIN) || run(a, sql_stored[*consumer != '\0']) ? -1 : 0;
+	return session_run(a->session, sql_consumer, NULL, "s", consumer) || run(a, SQL_AUDIT_BEGIN) ||
+			       run(a, sql_stored[*consumer != '\0'])
+		       ? -1
+		       : 0;
 }
 
 /* Goes before the first row of wsonce_suspects. */
@@ -144,12 +147,11 @@ static void rewind_rows(struct audit *a)
 /* Returns the number of rows in the next page, 0 at the end; or -1. */
 static int next_page(struct audit *a, const char *states)
 {
-	const char *values[] = {a->last, states};
 	size_t n;
 
 	session_drop(a->page);
 	a->row = 0;
-	a->page = session_ask_either(a->session, sql_page, lite_page, 2, values);
+	a->page = session_query(a->session, sql_page, lite_page, "ss", a->last, states);
 	if (!a->page)
 		return -1;
 	n = session_count(a->page);
@@ -177,7 +179,7 @@ static int next_name(struct audit *a, const char *states, const char **name)
 /* Nothing tells a row that purge deleted from an event that never came. */
 static int count(struct audit *a)
 {
-	struct pg_result *rows = session_ask_either(a->session, SQL_AUDIT_COUNT, SQL_AUDIT_COUNT, 0, NULL);
+	struct pg_result *rows = session_query(a->session, SQL_AUDIT_COUNT, SQL_AUDIT_COUNT, "");
 
 	if (!rows)
 		return -1;
@@ -198,8 +200,7 @@ static int mark_in_flight(struct audit *a, int n)
 	struct bytes claimed = {NULL, 0, 0};
 	bool is_claimed[PAGE];
 	struct slice ids[PAGE] = {{NULL, 0}};
-	struct pg_result *done;
-	const char *values[1];
+	int failed;
 
 	for (int i = 0; i < n; i++) {
 		ids[i].at = session_text(a->page, (size_t)i, 1);
@@ -219,11 +220,9 @@ static int mark_in_flight(struct audit *a, int n)
 	if (!claimed.len)
 		return 0;
 	bytes_add_text(&claimed, "}");
-	values[0] = bytes_text(&claimed);
-	done = session_ask_either(a->session, sql_in_flight, lite_in_flight, 1, values);
-	session_drop(done);
+	failed = session_run(a->session, sql_in_flight, lite_in_flight, "s", bytes_text(&claimed));
 	bytes_free(&claimed);
-	return done ? 0 : -1;
+	return failed;
 }
 
 static int find_in_flight(struct audit *a)
@@ -405,11 +404,7 @@ static void on_tick(void *owner)
 
 static int close_letters(struct audit *a)
 {
-	const char *by = a->in->config->instance_id;
-	struct pg_result *rows = session_ask_either(a->session, SQL_AUDIT_CLOSE, SQL_SQLITE_AUDIT_CLOSE, 1, &by);
-
-	session_drop(rows);
-	return rows ? 0 : -1;
+	return session_run(a->session, SQL_AUDIT_CLOSE, SQL_SQLITE_AUDIT_CLOSE, "s", a->in->config->instance_id);
 }
 
 static int resubmit(struct audit *a, struct json_out *out)

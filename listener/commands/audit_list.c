@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/json_write.h"
 #include "base/sha256.h"
 #include "base/text.h"
 #include "base/timestamp.h"
@@ -14,12 +14,16 @@
 #include "road/envelope.h"
 
 #define TICK_LINES 65536
+#define ROWS_BYTES 131072 /* inserted at once */
 #define NAME       "sha256:"
 
-static const char sql_copy[] = "COPY wsonce_expected (at, id, name) FROM STDIN";
-static const char lite_copy[] = "INSERT INTO wsonce_expected VALUES (?1, ?2, ?3)";
+/* Insert rows, in JSON: [[at, id], [at, null, name], ...]. */
+static const char sql_insert[] = "INSERT INTO wsonce_expected (at, id, name) SELECT (r->>0)::bigint, r->>1, r->>2"
+				 " FROM pg_catalog.json_array_elements($1::json) AS r";
+static const char lite_insert[] = "INSERT INTO wsonce_expected SELECT json_extract(value, '$[0]'),"
+				  " json_extract(value, '$[1]'), json_extract(value, '$[2]') FROM json_each(?1)";
 
-/* It was copied before the second line told what it is. */
+/* It was inserted before the second line told what it is. */
 static const char sql_header[] = "DELETE FROM wsonce_expected WHERE at = (SELECT min(at) FROM wsonce_expected)";
 
 struct loader {
@@ -28,23 +32,40 @@ struct loader {
 	struct envelope *envelope;
 	bool has_time; /* --grace or --horizon was given */
 	enum timestamp_unit unit;
+	struct bytes rows; /* not inserted yet */
 };
 
 /* --- rows --- */
 
-static int add(struct loader *l, uint64_t at, struct slice id, struct slice name)
+static int insert_rows(struct loader *l)
 {
-	char offset[24];
-	int len = snprintf(offset, sizeof(offset), "%" PRIu64, at);
-	const struct slice fields[] = {{offset, (size_t)len}, id, name};
+	int failed;
 
-	return session_copy_row(l->session, fields, 3);
+	if (!l->rows.len)
+		return 0;
+	bytes_add_byte(&l->rows, ']');
+	failed = session_run(l->session, sql_insert, lite_insert, "s", bytes_text(&l->rows));
+	l->rows.len = 0;
+	return failed;
+}
+
+/* before: the text between the offset and the id or the name. */
+static int add(struct loader *l, uint64_t at, const char *before, struct slice text)
+{
+	char head[32];
+
+	snprintf(head, sizeof(head), "%s[%" PRIu64, l->rows.len ? "," : "[", at);
+	bytes_add_text(&l->rows, head);
+	bytes_add_text(&l->rows, before);
+	json_write_string(&l->rows, text.at, text.len);
+	bytes_add_byte(&l->rows, ']');
+	return l->rows.len < ROWS_BYTES ? 0 : insert_rows(l);
 }
 
 static int add_id(struct loader *l, const struct ndjson_line *line, struct slice id)
 {
 	if (!line->digest && id.len <= ENVELOPE_ID_MAX && is_utf8(id.at, id.len) && !memchr(id.at, '\0', id.len))
-		return add(l, line->begin, id, (struct slice){NULL, 0});
+		return add(l, line->begin, ",", id);
 	l->e->is_wrong_use = true;
 	dispatch_fail("line %" PRIu64 " is not an id: UTF-8 of at most %d bytes", line->number, ENVELOPE_ID_MAX);
 	return -1;
@@ -56,7 +77,7 @@ static int add_digest(struct loader *l, const struct ndjson_line *line, const ui
 	char name[sizeof(NAME) + 2UL * SHA256_BYTES];
 
 	write_hex(stpcpy(name, NAME), digest, SHA256_BYTES);
-	return add(l, line->begin, (struct slice){NULL, 0}, (struct slice){name, strlen(name)});
+	return add(l, line->begin, ",null,", (struct slice){name, strlen(name)});
 }
 
 /* --- lines --- */
@@ -179,17 +200,15 @@ static int load_line(struct loader *l, const struct ndjson_line *line)
 	return load_event(l, line);
 }
 
-static int copy_lines(struct loader *l, struct ndjson *lines)
+static int load_lines(struct loader *l, struct ndjson *lines)
 {
 	enum ndjson_result result;
 	struct ndjson_line line;
 
-	if (session_copy_begin(l->session, sql_copy, lite_copy))
-		return -1;
 	while ((result = ndjson_wait(lines, &line)) == NDJSON_LINE)
 		if (load_line(l, &line))
 			return -1;
-	return result != NDJSON_END ? -1 : session_copy_end(l->session);
+	return result != NDJSON_END ? -1 : insert_rows(l);
 }
 
 int audit_list_load(struct audit_list *e, struct ndjson *lines, struct session *session, const struct config *config)
@@ -203,12 +222,13 @@ int audit_list_load(struct audit_list *e, struct ndjson *lines, struct session *
 	l.envelope = envelope_new(&config->id_pointers, config->type_pointer, config->payload_pointer);
 	if (l.has_time && config->time_pointer)
 		envelope_add_time(l.envelope, config->time_pointer);
-	failed = copy_lines(&l, lines);
+	failed = load_lines(&l, lines);
 	envelope_free(l.envelope);
+	bytes_free(&l.rows);
 	e->has_header = e->has_header && e->lines > 1;
 	if (!failed && e->has_header) {
 		e->without_time -= l.has_time;
-		failed = session_run(session, sql_header, sql_header);
+		failed = session_run(session, sql_header, sql_header, "");
 	}
 	return failed;
 }

@@ -209,7 +209,7 @@ static void check_file(struct findings *f, const struct config *c, const char *p
 	}
 	s = session_open_to_read(c);
 	if (s)
-		rows = session_ask_either(s, "", "SELECT sqlite_version()", 0, NULL);
+		rows = session_query(s, NULL, "SELECT sqlite_version()", "");
 	if (!rows)
 		finding(f, FINDING_WRONG, "sqlite", "%s", dispatch_failure());
 	else if (access(path, W_OK))

@@ -193,18 +193,10 @@ static struct pg_result *ask(const struct dead_letter_walk *w, const char *const
 			     int64_t limit)
 {
 	const struct dead_letter_filter *f = &w->filter;
-	char since[24], until[24], most[24], after[24], end[24];
-	const char *values[] = {since,    until,    f->reason ? f->reason : "",
-				f->state, w->words, f->is_deliveries ? f->target : w->config->consumer,
-				type,     most,     after,
-				end};
 
-	snprintf(since, sizeof(since), "%" PRId64, f->since_us);
-	snprintf(until, sizeof(until), "%" PRId64, f->until_us);
-	snprintf(most, sizeof(most), "%" PRId64, limit);
-	snprintf(after, sizeof(after), "%" PRId64, w->after);
-	snprintf(end, sizeof(end), "%" PRId64, w->end);
-	return session_ask_either(w->session, sql[0], sql[1], 10, values);
+	return session_query(w->session, sql[0], sql[1], "nnsssssnnn", f->since_us, f->until_us,
+			     f->reason ? f->reason : "", f->state, w->words,
+			     f->is_deliveries ? f->target : w->config->consumer, type, limit, w->after, w->end);
 }
 
 /* Adds what the next statement finds. */
@@ -292,7 +284,7 @@ int dead_letter_walk_begin(struct dead_letter_walk *w, struct session *s, const 
 {
 	const struct dead_letters_options *o = in->options;
 	const struct statements *sql = o->filter.is_deliveries ? &of_deliveries : &of_letters;
-	struct pg_result *rows = session_ask_either(s, sql->last[0], sql->last[1], 0, NULL);
+	struct pg_result *rows = session_query(s, sql->last[0], sql->last[1], "");
 	char *id = (char *)o->id, **words = id ? &id : in->words;
 	int count = id ? 1 : in->word_count;
 

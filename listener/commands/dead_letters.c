@@ -110,8 +110,8 @@ enum elsewhere { CONSUMERS, IN_WORDS, DELIVERIES, DELIVERIES_IN_WORDS };
 /* Prints what is open and not on this list. out is NULL for text. */
 static int print_elsewhere(const struct dead_letter_walk *w, struct json_out *out)
 {
-	const char *values[] = {w->config->consumer};
-	struct pg_result *rows = session_ask_either(w->session, SQL_ELSEWHERE, "SELECT '[]', NULL, 0, '0'", 1, values);
+	struct pg_result *rows =
+		session_query(w->session, SQL_ELSEWHERE, "SELECT '[]', NULL, 0, '0'", "s", w->config->consumer);
 
 	if (!rows)
 		return STATUS_FAILED;
@@ -135,16 +135,13 @@ static int print_elsewhere(const struct dead_letter_walk *w, struct json_out *ou
 static int list(const struct dead_letter_walk *w, const struct dead_letters_options *o)
 {
 	const struct family *family = &families[w->filter.is_deliveries];
-	char most[24], examples[24], *ids = dead_letter_ids_array(&w->ids, 0, w->ids.count);
-	const char *values[] = {ids, most, examples};
+	char *ids = dead_letter_ids_array(&w->ids, 0, w->ids.count);
+	struct pg_result *rows =
+		session_query(w->session, family->list[0], family->list[1], "snn", ids, o->groups, o->examples);
 	struct json_out json;
-	struct pg_result *rows;
 	int64_t groups;
 	int status;
 
-	snprintf(most, sizeof(most), "%" PRId64, o->groups);
-	snprintf(examples, sizeof(examples), "%" PRId64, o->examples);
-	rows = session_ask_either(w->session, family->list[0], family->list[1], 3, values);
 	free(ids);
 	if (!rows)
 		return STATUS_FAILED;
@@ -322,9 +319,8 @@ static int run_show(const struct invocation *in)
 {
 	const struct dead_letters_options *o = in->options;
 	const struct family *family = &families[o->filter.is_deliveries];
-	const char *values[] = {in->words[0]};
 	struct session *s = session_open(in->config);
-	struct pg_result *row = s ? session_ask_either(s, family->show[0], family->show[1], 1, values) : NULL;
+	struct pg_result *row = s ? session_query(s, family->show[0], family->show[1], "s", in->words[0]) : NULL;
 	int status = STATUS_FAILED;
 
 	if (row && !session_count(row)) {
@@ -400,8 +396,8 @@ static int change_page(struct change *c, const struct dead_letters_options *o)
 
 	for (size_t i = 0; i < w->ids.count && !interrupt_has_come(); i += PAGE) {
 		char *ids = dead_letter_ids_array(&w->ids, i, PAGE);
-		const char *values[] = {ids, o->note, w->config->instance_id, o->action, w->filter.state};
-		struct pg_result *rows = session_ask_either(w->session, sql[0], sql[1], 5, values);
+		struct pg_result *rows = session_query(w->session, sql[0], sql[1], "sssss", ids, o->note,
+						       w->config->instance_id, o->action, w->filter.state);
 
 		free(ids);
 		if (!rows)
@@ -442,12 +438,9 @@ static void print_done(const struct change *c, const struct dead_letters_options
 /* Deliveries that were retried wait if no running listener has their target. */
 static void warn_of_unattended(const struct change *c)
 {
-	char age[24];
-	const char *values[] = {age};
-	struct pg_result *rows;
+	int64_t age_ms = clock_ms(CLOCK_MONOTONIC) - c->started_ms;
+	struct pg_result *rows = session_query(c->walk.session, SQL_UNATTENDED, NULL, "n", age_ms);
 
-	snprintf(age, sizeof(age), "%" PRId64, clock_ms(CLOCK_MONOTONIC) - c->started_ms);
-	rows = session_ask(c->walk.session, SQL_UNATTENDED, 1, values);
 	if (rows && !session_is_null(rows, 0, 0))
 		dispatch_fail("no running listener delivers to %s; these deliveries wait until one does",
 			      session_text(rows, 0, 0));

@@ -23,7 +23,6 @@ static int judge(const struct pg_result *rows)
 int effects_guard_check(struct session *s, const struct config *config)
 {
 	struct bytes names = {NULL, 0, 0}; /* of webhooks, each with a blank behind it */
-	const char *values[] = {config->consumer, config->handler, NULL};
 	struct pg_result *rows;
 	int status;
 
@@ -35,8 +34,7 @@ int effects_guard_check(struct session *s, const struct config *config)
 		bytes_add(&names, name, strlen(name));
 		bytes_add_byte(&names, ' ');
 	}
-	values[2] = bytes_text(&names);
-	rows = session_ask(s, SQL_OTHER_EFFECTS, 3, values);
+	rows = session_query(s, SQL_OTHER_EFFECTS, NULL, "sss", config->consumer, config->handler, bytes_text(&names));
 	status = rows ? judge(rows) : STATUS_FAILED;
 	session_drop(rows);
 	bytes_free(&names);

@@ -24,7 +24,7 @@ static int make(struct session *s, const struct pg_result *missing, size_t row)
 /* CREATE INDEX CONCURRENTLY waits for all open transactions of the server; lock_timeout limits that. */
 int indexes_make(struct session *s)
 {
-	struct pg_result *missing = session_is_file(s) ? NULL : session_ask(s, SQL_INDEXES, 0, NULL);
+	struct pg_result *missing = session_is_file(s) ? NULL : session_query(s, SQL_INDEXES, NULL, "");
 	int failed = missing || session_is_file(s) ? 0 : -1;
 
 	if (missing && session_count(missing))

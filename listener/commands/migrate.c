@@ -11,14 +11,12 @@ static int run_migrate(const struct invocation *in)
 {
 	struct session *s = session_open_or_create(in->config);
 	bool is_file = s && session_is_file(s); /* rights are those in the file system */
-	struct pg_result *granted = s && !is_file ? session_ask(s, SQL_GRANTS, 0, NULL) : NULL;
-	int status = is_file || (granted && indexes_make(s) == 0) ? STATUS_FINE : STATUS_FAILED;
+	bool is_done = s && (is_file || (!session_run(s, SQL_GRANTS, NULL, "") && !indexes_make(s)));
 
-	if (status == STATUS_FINE && !is_file)
+	if (is_done && !is_file)
 		printf("the schema is at version %d\n", schema_version());
-	session_drop(granted);
 	session_close(s);
-	return status;
+	return is_done ? STATUS_FINE : STATUS_FAILED;
 }
 
 const struct subcommand migrate_command = {

@@ -18,7 +18,7 @@
 #include "commands/retention_guard.h"
 #include "commands/session.h"
 
-#define STEP_LOOK "20000" /* rows that one step looks at */
+#define STEP_LOOK INT64_C(20000) /* rows that one step looks at */
 #define KEEP_ALL  (-1)
 
 /* What stays in a table: nothing older, and only the newest. */
@@ -91,10 +91,7 @@ struct purge {
 
 static bool run(struct purge *p, const char *sql)
 {
-	struct pg_result *rows = session_ask(p->session, sql, 0, NULL);
-
-	session_drop(rows);
-	return rows;
+	return !session_run(p->session, sql, sql, "");
 }
 
 /* --- steps --- */
@@ -106,28 +103,19 @@ static bool run(struct purge *p, const char *sql)
  * as a whole to find the next thousand. */
 static bool begin(struct purge *p, const char *statement_timeout)
 {
-	struct pg_result *rows;
+	static const char limits[] = "SELECT pg_catalog.set_config('DateStyle', 'ISO', true),"
+				     " pg_catalog.set_config('lock_timeout', '2s', true),"
+				     " pg_catalog.set_config('enable_seqscan', 'off', true),"
+				     " pg_catalog.set_config('enable_bitmapscan', 'off', true),"
+				     " pg_catalog.set_config('statement_timeout', $1::text, true)";
 
-	if (!run(p, "BEGIN"))
-		return false;
-	if (session_is_file(p->session))
-		return true;
-	rows = session_ask(p->session,
-			   "SELECT pg_catalog.set_config('DateStyle', 'ISO', true),"
-			   " pg_catalog.set_config('lock_timeout', '2s', true),"
-			   " pg_catalog.set_config('enable_seqscan', 'off', true),"
-			   " pg_catalog.set_config('enable_bitmapscan', 'off', true),"
-			   " pg_catalog.set_config('statement_timeout', $1::text, true)",
-			   1, &statement_timeout);
-	session_drop(rows);
-	return rows;
+	return run(p, "BEGIN") &&
+	       (session_is_file(p->session) || !session_run(p->session, limits, NULL, "s", statement_timeout));
 }
 
-/* Runs a statement in a transaction of its own, without a limit. */
-static struct pg_result *ask(struct purge *p, const char *sql, const char *const *values)
+/* Returns the rows of the transaction's last statement, or NULL if it has failed. */
+static struct pg_result *commit(struct purge *p, struct pg_result *rows)
 {
-	struct pg_result *rows = begin(p, "0") ? session_ask_either(p->session, sql, sql, 2, values) : NULL;
-
 	if (rows && run(p, "COMMIT"))
 		return rows;
 	session_drop(rows);
@@ -150,18 +138,15 @@ static void forget_marks(struct purge *p, const struct pg_result *rows)
 static int step(struct purge *p, struct tally *t, char **last)
 {
 	bool is_dry = p->o->is_dry;
-	char batch[24];
-	const char *values[] = {*last, t->cutoff, is_dry ? STEP_LOOK : batch, STEP_LOOK, is_dry ? "f" : "t"};
-	struct pg_result *rows = NULL;
 	int64_t found, done;
+	struct pg_result *rows = NULL;
 
-	snprintf(batch, sizeof(batch), "%" PRId64, p->o->batch);
 	if (begin(p, "60s"))
-		rows = session_ask_either(p->session, t->sql.step, t->sql.step, 5, values);
-	if (!rows || !run(p, "COMMIT")) {
-		session_drop(rows);
+		rows = session_query(p->session, t->sql.step, t->sql.step, "ssnns", *last, t->cutoff,
+				     is_dry ? STEP_LOOK : p->o->batch, STEP_LOOK, is_dry ? "f" : "t");
+	rows = commit(p, rows);
+	if (!rows)
 		return -1;
-	}
 	if (session_count(rows) > 1)
 		forget_marks(p, rows);
 	found = session_number(rows, 0, FOUND);
@@ -198,13 +183,14 @@ static bool is_idle(const struct tally *t)
 /* *first becomes the key to begin after, NULL if nothing goes. */
 static int find_range(struct purge *p, const struct pass *pass, struct tally *t, char **first)
 {
-	const char *values[] = {t->cutoff, pass->first};
-	struct pg_result *rows;
+	struct pg_result *rows = NULL;
 
 	*first = NULL;
 	if (is_idle(t))
 		return 0;
-	rows = ask(p, t->sql.range, values);
+	if (begin(p, "0"))
+		rows = session_query(p->session, t->sql.range, t->sql.range, "ss", t->cutoff, pass->first);
+	rows = commit(p, rows);
 	if (!rows)
 		return -1;
 	if (!session_is_null(rows, 0, 0))
@@ -240,9 +226,8 @@ static bool is_given(const struct retention *r)
 static int set_cutoff(struct purge *p, const struct pass *pass, struct tally *t)
 {
 	const struct retention *r = &p->o->retention[pass->table];
+	struct pg_result *rows = NULL;
 	char age[24], keep[24];
-	const char *values[] = {r->older_than_us ? age : NULL, r->keep != KEEP_ALL ? keep : NULL};
-	struct pg_result *rows;
 
 	if (!is_given(r) || pass->rows == (p->o->is_deleting ? PASS_ROWS_STAY : PASS_ROWS_GO) ||
 	    (session_is_file(p->session) && !pass->file_change))
@@ -250,7 +235,10 @@ static int set_cutoff(struct purge *p, const struct pass *pass, struct tally *t)
 	t->sql = purge_sql(pass, session_is_file(p->session), p->o->is_open_too);
 	snprintf(age, sizeof(age), "%" PRId64, r->older_than_us / 1000000);
 	snprintf(keep, sizeof(keep), "%" PRId64, r->keep);
-	rows = ask(p, t->sql.cutoff, values);
+	if (begin(p, "0"))
+		rows = session_query(p->session, t->sql.cutoff, t->sql.cutoff, "ss", r->older_than_us ? age : NULL,
+				     r->keep != KEEP_ALL ? keep : NULL);
+	rows = commit(p, rows);
 	if (!rows)
 		return -1;
 	snprintf(t->cutoff, sizeof(t->cutoff), "%s", session_text(rows, 0, 0));

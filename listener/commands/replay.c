@@ -55,24 +55,21 @@ struct replay {
 
 /* --- the database --- */
 
+static const char sql_place[] = "SELECT id, epoch FROM :schema.wsonce_database"
+				" LEFT JOIN :schema.wsonce_epoch AS e ON e.xmin = home";
+static const char lite_place[] = "SELECT id, opened FROM wsonce_database";
+
 /* Reads which database it is, and its epoch: in another one, lines that have settled may be lost. */
 static json_t *identify(const struct replay *r, struct session *s)
 {
-	bool has_epoch = !session_is_file(s);
-	struct pg_result *made = has_epoch ? session_ask(s, SQL_MAKE_EPOCH, 0, NULL) : NULL;
-	struct pg_result *rows = has_epoch && !made
-					 ? NULL
-					 : session_ask_either(s,
-							      "SELECT id, epoch FROM :schema.wsonce_database"
-							      " LEFT JOIN :schema.wsonce_epoch AS e ON e.xmin = home",
-							      "SELECT id, opened FROM wsonce_database", 0, NULL);
+	int failed = session_is_file(s) ? 0 : session_run(s, SQL_MAKE_EPOCH, NULL, "");
+	struct pg_result *rows = failed ? NULL : session_query(s, sql_place, lite_place, "");
 	bool is_known = rows && session_count(rows);
 	json_t *place =
 		rows ? json_pack("{s:s, s:s, s:s}", "database", is_known ? session_text(rows, 0, 0) : "", "epoch",
 				 is_known ? session_text(rows, 0, 1) : "", "consumer", r->config->consumer)
 		     : NULL;
 
-	session_drop(made);
 	session_drop(rows);
 	return place;
 }

@@ -65,8 +65,6 @@ int retention_guard_check(struct session *s, const struct config *config,
 			  const struct retention_guard_deletion *deletion, int64_t age_s)
 {
 	const struct question question = {config, deletion, age_s};
-	char greatest[24], age[24];
-	const char *values[] = {greatest}, *kept[] = {age};
 	struct pg_result *rows = NULL;
 	int status;
 
@@ -76,15 +74,12 @@ int retention_guard_check(struct session *s, const struct config *config,
 			      deletion->option, deletion->age);
 		return STATUS_USAGE;
 	}
-	snprintf(greatest, sizeof(greatest), "%lld", (long long)(age_s - CHECKIN_MARGIN_S));
-	snprintf(age, sizeof(age), "%lld", (long long)age_s);
 	if (keep_others_out(s))
-		rows = session_ask_either(s, SQL_RETENTION_ASK, SQL_SQLITE_RETENTION_ASK, 1, values);
+		rows = session_query(s, SQL_RETENTION_ASK, SQL_SQLITE_RETENTION_ASK, "n",
+				     age_s - (int64_t)CHECKIN_MARGIN_S);
 	status = rows ? judge(&question, rows) : STATUS_FAILED;
 	session_drop(rows);
-	if (status != STATUS_FINE)
-		return status;
-	rows = session_ask_either(s, SQL_RETENTION_KEEP, SQL_SQLITE_RETENTION_KEEP, 1, kept);
-	session_drop(rows);
-	return rows ? STATUS_FINE : STATUS_FAILED;
+	if (status == STATUS_FINE && session_run(s, SQL_RETENTION_KEEP, SQL_SQLITE_RETENTION_KEEP, "n", age_s))
+		status = STATUS_FAILED;
+	return status;
 }

@@ -45,14 +45,10 @@ struct retry {
 static void record(struct retry *r)
 {
 	char *text = json_dumps(r->told, JSON_COMPACT);
-	const char *values[] = {text, r->o->raw_file ? "retry-edited" : "retry", r->o->note,
-				r->in->config->instance_id};
-	struct pg_result *done =
-		!r->is_lost ? session_ask_either(r->session, SQL_RETRY_RECORD, SQL_SQLITE_RETRY_RECORD, 4, values)
-			    : NULL;
 
-	r->is_lost = r->is_lost || !done;
-	session_drop(done);
+	r->is_lost = r->is_lost ||
+		     session_run(r->session, SQL_RETRY_RECORD, SQL_SQLITE_RETRY_RECORD, "ssss", text,
+				 r->o->raw_file ? "retry-edited" : "retry", r->o->note, r->in->config->instance_id);
 	free(text);
 	json_array_clear(r->told);
 }
@@ -177,8 +173,8 @@ static bool feed_letter(struct retry *r, struct feeder *f, const struct pg_resul
 static bool feed_some(struct retry *r, struct feeder *f, size_t first)
 {
 	char *ids = dead_letter_ids_array(&r->walk.ids, first, PAGE);
-	const char *values[] = {ids, r->edited ? "t" : "f"};
-	struct pg_result *page = session_ask_either(r->session, SQL_RETRY_TAKE, SQL_SQLITE_RETRY_TAKE, 2, values);
+	struct pg_result *page =
+		session_query(r->session, SQL_RETRY_TAKE, SQL_SQLITE_RETRY_TAKE, "ss", ids, r->edited ? "t" : "f");
 	bool is_fed = page;
 
 	for (size_t row = 0; is_fed && row < session_count(page); row++)

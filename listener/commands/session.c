@@ -2,16 +2,18 @@
  * reconnect: a command that loses its database says so and ends. session_file.c has SQLite files. */
 #include "commands/session.h"
 
+#include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <libpq-fe.h>
 #include <poll.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <uv.h>
 
-#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "commands/dispatch.h"
@@ -23,7 +25,7 @@
 
 #define UPGRADE_AGAIN_MS 500
 #define SPARE_MS         2000 /* for a statement after the deadline, to record what was done */
-#define COPY_BYTES       65536
+#define VALUES_MAX       12
 
 /* Set by session_limit(). */
 static _Thread_local int64_t deadline_ms; /* monotonic; 0: none */
@@ -35,8 +37,6 @@ struct session {
 	char schema[SCHEMA_QUOTED_SIZE]; /* "" for a file */
 	bool is_in_use;                  /* the last run() failed because it got no table lock in time */
 	int64_t lock_timeout_ms;
-	struct bytes copied; /* not sent yet */
-	const char *insert;  /* the statement that session_copy_row runs in a file */
 };
 
 /* Returns why the last statement failed. result: its answer, or NULL. */
@@ -334,7 +334,6 @@ void session_close(struct session *s)
 		return;
 	session_file_close(s->file);
 	PQfinish(s->conn);
-	bytes_free(&s->copied);
 	free(s);
 }
 
@@ -362,8 +361,7 @@ static int refuse(void)
 	return -1;
 }
 
-struct pg_result *session_ask_either(struct session *s, const char *sql, const char *sqlite, int n,
-				     const char *const *values)
+static struct pg_result *query(struct session *s, const char *sql, const char *sqlite, int n, const char *const *values)
 {
 	char why[1000];
 	struct pg_result *rows;
@@ -378,14 +376,49 @@ struct pg_result *session_ask_either(struct session *s, const char *sql, const c
 	return rows;
 }
 
-static bool is_of_both(const char *sql)
-{
-	return strcmp(sql, "BEGIN") == 0 || strcmp(sql, "COMMIT") == 0 || strcmp(sql, "ROLLBACK") == 0;
-}
-
 struct pg_result *session_ask(struct session *s, const char *sql, int n, const char *const *values)
 {
-	return session_ask_either(s, sql, is_of_both(sql) ? sql : NULL, n, values);
+	return query(s, sql, NULL, n, values);
+}
+
+/* Makes texts of the values. */
+static struct pg_result *query_values(struct session *s, const char *sql, const char *sqlite, const char *types,
+				      va_list ap)
+{
+	char numbers[VALUES_MAX][24];
+	const char *values[VALUES_MAX];
+	int n = 0;
+
+	for (; types[n]; n++) {
+		assert(n < VALUES_MAX);
+		if (types[n] == 'n')
+			snprintf(numbers[n], sizeof(numbers[n]), "%" PRId64, va_arg(ap, int64_t));
+		values[n] = types[n] == 'n' ? numbers[n] : va_arg(ap, const char *);
+	}
+	return query(s, sql, sqlite, n, values);
+}
+
+struct pg_result *session_query(struct session *s, const char *sql, const char *sqlite, const char *types, ...)
+{
+	struct pg_result *rows;
+	va_list ap;
+
+	va_start(ap, types);
+	rows = query_values(s, sql, sqlite, types, ap);
+	va_end(ap);
+	return rows;
+}
+
+int session_run(struct session *s, const char *sql, const char *sqlite, const char *types, ...)
+{
+	struct pg_result *rows;
+	va_list ap;
+
+	va_start(ap, types);
+	rows = query_values(s, sql, sqlite, types, ap);
+	va_end(ap);
+	PQclear(rows);
+	return rows ? 0 : -1;
 }
 
 void session_each_part(struct session *s, const char *text, const char *head, int n, const char *const *values,
@@ -405,14 +438,6 @@ void session_each_part(struct session *s, const char *text, const char *head, in
 		session_drop(rows);
 		free(name);
 	}
-}
-
-int session_run(struct session *s, const char *sql, const char *sqlite)
-{
-	struct pg_result *rows = session_ask_either(s, sql, sqlite, 0, NULL);
-
-	PQclear(rows);
-	return rows ? 0 : -1;
 }
 
 int session_run_alone(struct session *s, const char *sql)
@@ -462,75 +487,4 @@ char *session_bytes(const struct pg_result *rows, size_t row, int column, size_t
 
 	PQfreemem(bytes);
 	return copy;
-}
-
-/* --- COPY --- */
-
-static int expect(struct session *s, PGresult *result, ExecStatusType status)
-{
-	int failed = PQresultStatus(result) == status ? 0 : fail(s, "postgres", result);
-
-	PQclear(result);
-	return failed;
-}
-
-int session_copy_begin(struct session *s, const char *sql, const char *sqlite)
-{
-	s->insert = sqlite;
-	return s->file ? session_run(s, NULL, "BEGIN") : expect(s, execute(s, sql), PGRES_COPY_IN);
-}
-
-/* In COPY's text format, four characters are escaped by a backslash. */
-static void copy_field(struct bytes *out, struct slice field)
-{
-	static const char special[] = "\\\n\r\t", letters[] = "\\nrt";
-
-	if (!field.at)
-		bytes_add(out, "\\N", 2);
-	for (size_t i = 0; field.at && i < field.len; i++) {
-		const char *found = memchr(special, field.at[i], 4);
-
-		if (!found) {
-			bytes_add_byte(out, field.at[i]);
-			continue;
-		}
-		bytes_add_byte(out, '\\');
-		bytes_add_byte(out, letters[found - special]);
-	}
-}
-
-static int flush(struct session *s)
-{
-	int sent = PQputCopyData(s->conn, bytes_text(&s->copied), (int)s->copied.len);
-
-	s->copied.len = 0;
-	return sent == 1 ? 0 : fail(s, "postgres", NULL);
-}
-
-int session_copy_row(struct session *s, const struct slice *fields, int n)
-{
-	if (s->file)
-		return session_file_put(s->file, s->insert, fields, n) ? fail(s, "sqlite", NULL) : 0;
-	for (int i = 0; i < n; i++) {
-		copy_field(&s->copied, fields[i]);
-		bytes_add_byte(&s->copied, i + 1 < n ? '\t' : '\n');
-	}
-	return s->copied.len < COPY_BYTES ? 0 : flush(s);
-}
-
-int session_copy_end(struct session *s)
-{
-	PGresult *result;
-	int failed;
-
-	if (s->file)
-		return session_run(s, NULL, "COMMIT");
-	if (flush(s))
-		return -1;
-	if (PQputCopyEnd(s->conn, NULL) != 1)
-		return fail(s, "postgres", NULL);
-	failed = expect(s, PQgetResult(s->conn), PGRES_COMMAND_OK);
-	while ((result = PQgetResult(s->conn)))
-		PQclear(result);
-	return failed;
 }

@@ -6,7 +6,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/slice.h"
 #include "config/config.h"
 
 struct session;
@@ -31,15 +30,20 @@ void session_close(struct session *s);
 /* True for an SQLite file. */
 bool session_is_file(const struct session *s);
 
-/* Runs one statement in Postgres; a file accepts only BEGIN, COMMIT and ROLLBACK. The n values are texts, NULL for an
- * SQL NULL. Returns the rows, which the caller passes to session_drop; or NULL. Outside of a transaction the role's
- * statement_timeout does not apply. */
+/* Runs one statement in Postgres; a file is refused. The n values are texts, NULL for an SQL NULL. Returns the rows,
+ * which the caller passes to session_drop; or NULL. Outside of a transaction the role's statement_timeout does not
+ * apply. */
 struct pg_result *session_ask(struct session *s, const char *sql, int n, const char *const *values);
 /* Runs sql in Postgres, or sqlite in a file. sqlite may be several statements, with ?1 for $1: they run in one
- * transaction and return the rows of the last one that has any. If sqlite is NULL, a file is refused. */
-struct pg_result *session_ask_either(struct session *s, const char *sql, const char *sqlite, int n,
-				     const char *const *values);
-/* As session_ask_either with the same text for both, but prints nothing; why gets the reason of a failure. */
+ * transaction and return the rows of the last one that has any. If sqlite is NULL, a file is refused. types has a
+ * letter for each value that follows: s for a text, NULL for an SQL NULL; n for an int64_t. Returns as above. */
+struct pg_result *session_query(struct session *s, const char *sql, const char *sqlite, const char *types, ...);
+/* As session_query, for statements whose rows do not matter. Returns 0 or -1. */
+int session_run(struct session *s, const char *sql, const char *sqlite, const char *types, ...);
+/* Runs statements in Postgres with the session's own timeouts; a single one runs outside of a transaction, as CREATE
+ * INDEX CONCURRENTLY requires. Returns 0 or -1. */
+int session_run_alone(struct session *s, const char *sql);
+/* Runs the same statement in both, and prints nothing; why gets the reason of a failure. */
 struct pg_result *session_try(struct session *s, const char *sql, int n, const char *const *values, char *why,
 			      size_t size);
 /* Runs the parts of a text separately, as session_try does, so that a missing right hides one part only. Each part
@@ -47,11 +51,6 @@ struct pg_result *session_try(struct session *s, const char *sql, int n, const c
 void session_each_part(struct session *s, const char *text, const char *head, int n, const char *const *values,
 		       void (*take)(void *arg, const char *name, const struct pg_result *rows, const char *why),
 		       void *arg);
-/* As session_ask_either, without values and rows. Returns 0 or -1. */
-int session_run(struct session *s, const char *sql, const char *sqlite);
-/* Runs statements in Postgres with the session's own timeouts; a single one runs outside of a transaction, as CREATE
- * INDEX CONCURRENTLY requires. Returns 0 or -1. */
-int session_run_alone(struct session *s, const char *sql);
 void session_drop(struct pg_result *rows);
 
 /* The contents of rows. An SQL NULL reads as "", 0 and false. */
@@ -62,11 +61,5 @@ int64_t session_number(const struct pg_result *rows, size_t row, int column);
 bool session_flag(const struct pg_result *rows, size_t row, int column);
 /* Returns the bytes of a bytea, on the heap. */
 char *session_bytes(const struct pg_result *rows, size_t row, int column, size_t *len);
-
-/* Load rows: sql is a COPY ... FROM STDIN, sqlite an INSERT with ?1 to ?n. The n fields of a row are texts, NULL for an
- * SQL NULL. Each returns 0 or -1. */
-int session_copy_begin(struct session *s, const char *sql, const char *sqlite);
-int session_copy_row(struct session *s, const struct slice *fields, int n);
-int session_copy_end(struct session *s);
 
 #endif

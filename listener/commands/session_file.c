@@ -226,12 +226,3 @@ struct pg_result *session_file_ask(struct session_file *f, const char *sql, int 
 	PQclear(a.rows);
 	return NULL;
 }
-
-int session_file_put(struct session_file *f, const char *sql, const struct slice *fields, int n)
-{
-	struct sqlite_value bound[COLUMNS_MAX];
-
-	for (int i = 0; i < n; i++)
-		bound[i] = fields[i].at ? sqlite_text(fields[i].at, fields[i].len) : sqlite_string(NULL);
-	return sqlite_file_run(f->file, sql, bound, n, NULL, NULL) == SQLITE_FILE_FINE ? 0 : -1;
-}

@@ -6,8 +6,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/slice.h"
-
 struct pg_result;
 struct session_file;
 
@@ -20,9 +18,6 @@ void session_file_close(struct session_file *f);
  * rows of the last one that has any; or NULL, and session_file_why has the reason. until_ms: as above. */
 struct pg_result *session_file_ask(struct session_file *f, const char *sql, int n, const char *const *values,
 				   int64_t until_ms);
-
-/* Runs one statement in the open transaction. It is prepared once. Returns 0 or -1, as above. */
-int session_file_put(struct session_file *f, const char *sql, const struct slice *fields, int n);
 
 const char *session_file_why(const struct session_file *f);
 

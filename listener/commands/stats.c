@@ -32,15 +32,9 @@ static const struct option stats_options[] = {
 /* NULL after saying why. */
 static json_t *read_duplicates(struct session *s, const struct config *config, int64_t since_us)
 {
-	char since[24], window[24];
-	const char *values[] = {since, window};
-	struct pg_result *rows;
-	json_t *found;
+	struct pg_result *rows = session_query(s, SQL_DUPLICATES, NULL, "nn", since_us, config->dedup_window_s);
+	json_t *found = rows ? json_loads(session_text(rows, 0, 0), 0, NULL) : NULL;
 
-	snprintf(since, sizeof(since), "%" PRId64, since_us);
-	snprintf(window, sizeof(window), "%" PRId64, config->dedup_window_s);
-	rows = session_ask(s, SQL_DUPLICATES, 2, values);
-	found = rows ? json_loads(session_text(rows, 0, 0), 0, NULL) : NULL;
 	session_drop(rows);
 	return found;
 }
