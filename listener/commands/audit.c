@@ -325,8 +325,7 @@ static int list_text(struct audit *a, const char *states, int64_t limit, const c
 
 	rewind_rows(a);
 	for (; limit > 0 && (found = next_name(a, states, &name)) > 0; limit--) {
-		json_out_text(name, strlen(name), true);
-		puts(remark);
+		json_out_line("%s%s", name, remark);
 	}
 	return found < 0 ? -1 : 0;
 }

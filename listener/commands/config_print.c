@@ -28,11 +28,8 @@ static bool is_wanted(const struct printing *p, const struct config_redacted *sh
 
 static void print_line(void *arg, const struct config_redacted *shown)
 {
-	if (!is_wanted(arg, shown))
-		return;
-	printf("%-24s %-12s ", shown->flag, config_origin_name(shown->origin));
-	json_out_text(shown->value, strlen(shown->value), true);
-	putchar('\n');
+	if (is_wanted(arg, shown))
+		json_out_line("%-24s %-12s %s", shown->flag, config_origin_name(shown->origin), shown->value);
 }
 
 static void print_member(void *arg, const struct config_redacted *shown)

@@ -43,34 +43,25 @@ static const struct family {
 };
 /* clang-format on */
 
-static void print_line(const char *name, const char *text)
-{
-	printf("%-12s ", name);
-	json_out_text(text, strlen(text), true);
-	putchar('\n');
-}
-
 /* --- list --- */
 
 enum group_column { HEADING, COUNT, TIMES, FIRST, LAST, GROUP, GROUPS };
 
 static void print_group(const struct pg_result *rows, size_t row, const char *times)
 {
-	const char *heading = session_text(rows, row, HEADING);
 	json_t *group = json_loads(session_text(rows, row, GROUP), 0, NULL), *example;
 	size_t i;
 
-	printf("\n%8" PRId64 "  ", session_number(rows, row, COUNT));
-	json_out_text(heading, strlen(heading), true);
-	printf("\n          %s %" PRId64 " times, from %s to %s\n", times, session_number(rows, row, TIMES),
+	putchar('\n');
+	json_out_line("%8" PRId64 "  %s", session_number(rows, row, COUNT), session_text(rows, row, HEADING));
+	printf("          %s %" PRId64 " times, from %s to %s\n", times, session_number(rows, row, TIMES),
 	       session_text(rows, row, FIRST), session_text(rows, row, LAST));
 	json_array_foreach(json_object_get(group, "examples"), i, example)
 	{
 		const char *event_id = member_text(example, "event_id");
 
-		printf("          %" JSON_INTEGER_FORMAT "%s", member_number(example, "id"), *event_id ? "  " : "");
-		json_out_text(event_id, strlen(event_id), true);
-		putchar('\n');
+		json_out_line("          %" JSON_INTEGER_FORMAT "%s%s", member_number(example, "id"),
+			      *event_id ? "  " : "", event_id);
 	}
 	json_decref(group);
 }
@@ -120,9 +111,9 @@ static int print_elsewhere(const struct dead_letter_walk *w, struct json_out *ou
 		json_out_member(out, "dead_deliveries", json_integer(session_number(rows, 0, DELIVERIES)));
 	} else {
 		if (!session_is_null(rows, 0, IN_WORDS)) {
-			fputs("\nof other fleets: ", stdout);
-			json_out_text(session_text(rows, 0, IN_WORDS), strlen(session_text(rows, 0, IN_WORDS)), true);
-			puts(" (--consumer NAME lists them)");
+			putchar('\n');
+			json_out_line("of other fleets: %s (--consumer NAME lists them)",
+				      session_text(rows, 0, IN_WORDS));
 		}
 		if (session_number(rows, 0, DELIVERIES))
 			printf("\ndead deliveries: %s (--deliveries lists them)\n",
@@ -219,11 +210,9 @@ static json_t *make_base64(const char *bytes, size_t len)
 static void show_json(const json_t *fields, const char *body, size_t len, bool is_delivery, const char *why_not)
 {
 	struct json_out out;
-	const char *name;
-	json_t *value;
 
 	json_out_open(&out);
-	json_object_foreach((json_t *)fields, name, value) json_out_member(&out, name, json_incref(value));
+	json_out_members(&out, json_incref((json_t *)fields));
 	if (is_delivery)
 		json_out_member_text(&out, "payload", *body ? body : "null");
 	else if (is_utf8(body, len))
@@ -238,13 +227,10 @@ static void show_json(const json_t *fields, const char *body, size_t len, bool i
 static void print_action(const json_t *action)
 {
 	const char *outcome = member_text(action, "outcome"), *note = member_text(action, "note");
-	char *text = memory_printf("%s %s%s%s, by %s as %s%s%s", member_text(action, "done_at"),
-				   member_text(action, "action"), *outcome ? ": " : "", outcome,
-				   member_text(action, "db_user"), member_text(action, "instance_id"),
-				   *note ? ": " : "", note);
 
-	print_line("action", text);
-	free(text);
+	json_out_line("%-12s %s %s%s%s, by %s as %s%s%s", "action", member_text(action, "done_at"),
+		      member_text(action, "action"), *outcome ? ": " : "", outcome, member_text(action, "db_user"),
+		      member_text(action, "instance_id"), *note ? ": " : "", note);
 }
 
 /* Leaves out members that are empty, true or false. */
@@ -259,7 +245,7 @@ static void show_text(const json_t *fields, const char *body, size_t len, const 
 		if (json_is_integer(value))
 			printf("%-12s %" JSON_INTEGER_FORMAT "\n", name, json_integer_value(value));
 		else if (json_string_length(value))
-			print_line(name, json_string_value(value));
+			json_out_line("%-12s %s", name, json_string_value(value));
 	}
 	json_array_foreach(json_object_get(fields, "actions"), i, value) print_action(value);
 	if (json_is_false(json_object_get(fields, "is_whole")))
@@ -423,16 +409,11 @@ static int change_pages(struct change *c, const struct dead_letters_options *o)
 
 static void print_done(const struct change *c, const struct dead_letters_options *o)
 {
-	struct json_out out;
-
-	if (!o->is_json) {
+	if (o->is_json)
+		json_out_object(
+			json_pack("{s:I, s:b}", o->done_as, (json_int_t)c->done, "interrupted", interrupt_has_come()));
+	else
 		printf("%s %" PRId64 "\n", o->done_as, c->done);
-		return;
-	}
-	json_out_open(&out);
-	json_out_member(&out, o->done_as, json_integer((json_int_t)c->done));
-	json_out_member(&out, "interrupted", json_boolean(interrupt_has_come()));
-	json_out_close(&out);
 }
 
 /* Deliveries that were retried wait if no running listener has their target. */

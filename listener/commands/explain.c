@@ -130,18 +130,17 @@ static void print_member(const char *name, const json_t *value)
 	free(text);
 }
 
-static void print_text(const struct history *h, struct slice id)
+static void print_text(const struct history *h, const char *id)
 {
 	json_t *item, *value;
 	const char *name;
 	size_t i;
 
-	fputs("event ", stdout);
-	json_out_text(id.at, id.len, true);
-	printf(": %s\n", h->is_stored                 ? "stored"
-			 : h->has_letter              ? "not stored; a dead letter has it"
-			 : json_array_size(h->unread) ? "not found in what could be read"
-						      : "not stored");
+	json_out_line("event %s: %s", id,
+		      h->is_stored                 ? "stored"
+		      : h->has_letter              ? "not stored; a dead letter has it"
+		      : json_array_size(h->unread) ? "not found in what could be read"
+						   : "not stored");
 	json_array_foreach(h->moments, i, item)
 	{
 		printf("%s  %-19s", member_text(item, "at"), member_text(item, "what"));
@@ -154,26 +153,14 @@ static void print_text(const struct history *h, struct slice id)
 	}
 	json_array_foreach(h->unread, i, item)
 	{
-		printf("not read: %s: ", member_text(item, "where"));
-		json_out_text(member_text(item, "why"), strlen(member_text(item, "why")), true);
-		putchar('\n');
+		json_out_line("not read: %s: %s", member_text(item, "where"), member_text(item, "why"));
 	}
 }
 
 static void print_json(const struct history *h, const char *id)
 {
-	json_t *moment;
-	struct json_out out;
-	size_t i;
-
-	json_out_open(&out);
-	json_out_member(&out, "event_id", json_out_string(id));
-	json_out_member(&out, "is_stored", json_boolean(h->is_stored));
-	json_out_list(&out, "history");
-	json_array_foreach(h->moments, i, moment) json_out_item(&out, json_incref(moment));
-	json_out_list_end(&out);
-	json_out_member(&out, "unread", json_incref(h->unread));
-	json_out_close(&out);
+	json_out_object(json_pack("{s:o, s:b, s:O, s:O}", "event_id", json_out_string(id), "is_stored", h->is_stored,
+				  "history", h->moments, "unread", h->unread));
 }
 
 /* --- the command --- */
@@ -207,7 +194,7 @@ static int explain(struct history *h, const struct invocation *in, struct sessio
 	if (o->is_json)
 		print_json(h, id.at);
 	else
-		print_text(h, id);
+		print_text(h, id.at);
 	free(text);
 	return i ? STATUS_FINE : STATUS_FAILED;
 }

@@ -22,9 +22,7 @@ void finding(struct findings *f, enum finding how, const char *what, const char 
 	va_start(ap, format);
 	vsnprintf(text, sizeof(text), format, ap);
 	va_end(ap);
-	printf("%-8s %-14s ", names[how], what);
-	json_out_text(text, strcspn(text, "\n"), true);
-	putchar('\n');
+	json_out_line("%-8s %-14s %.*s", names[how], what, (int)strcspn(text, "\n"), text);
 }
 
 static void on_unknown(void *arg, const char *variable, const char *meant)

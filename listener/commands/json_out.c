@@ -1,11 +1,13 @@
 /* json_out.c prints JSON and text from outside for commands. */
 #include "commands/json_out.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistr.h>
 
+#include "base/bytes.h"
 #include "base/text.h"
 #include "commands/dispatch.h"
 
@@ -77,6 +79,15 @@ void json_out_close(struct json_out *o)
 	fputs("\n}\n", dispatch_out());
 }
 
+void json_out_object(json_t *object)
+{
+	struct json_out o;
+
+	json_out_open(&o);
+	json_out_members(&o, object);
+	json_out_close(&o);
+}
+
 json_t *json_out_string(const char *text)
 {
 	return text ? make_json(text, strlen(text)) : NULL;
@@ -114,6 +125,21 @@ void json_out_text(const char *text, size_t len, bool is_line)
 		n = (size_t)width;
 		fwrite(text, 1, n, stdout);
 	}
+}
+
+void json_out_line(const char *format, ...)
+{
+	struct bytes line = {NULL, 0, 0};
+	FILE *out = bytes_stream(&line);
+	va_list ap;
+
+	va_start(ap, format);
+	vfprintf(out, format, ap);
+	va_end(ap);
+	fclose(out);
+	json_out_text(line.at, line.len, true);
+	putchar('\n');
+	bytes_free(&line);
 }
 
 void json_out_column(const char *text, int width)

@@ -24,6 +24,8 @@ void json_out_list(struct json_out *o, const char *name);
 void json_out_item(struct json_out *o, json_t *value);
 void json_out_list_end(struct json_out *o);
 void json_out_close(struct json_out *o);
+/* Prints an object that needs no lists of items, and takes ownership of it. */
+void json_out_object(json_t *object);
 
 /* Returns a JSON string of a text from outside, with bytes that are not UTF-8 replaced. NULL if text is NULL. */
 json_t *json_out_string(const char *text);
@@ -36,6 +38,8 @@ double member_real(const json_t *object, const char *name);
 /* Prints bytes to standard output, with \xNN for control characters and for bytes that are not UTF-8. Without is_line,
  * tabs and newlines are printed as they are. */
 void json_out_text(const char *text, size_t len, bool is_line);
+/* Prints a line with texts from outside as json_out_text does, and a newline. */
+void json_out_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Prints a text from outside in width columns, cut or padded, with ? for characters that are not printable ASCII. */
 void json_out_column(const char *text, int width);

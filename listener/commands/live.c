@@ -257,11 +257,8 @@ static void print_json(struct live *l, const struct feed_client_view *v)
 
 static void print_line(const char *name, const char *text, size_t len)
 {
-	if (!len)
-		return;
-	printf("%-12s", name);
-	json_out_text(text, len, true);
-	putchar('\n');
+	if (len)
+		json_out_line("%-12s%.*s", name, (int)len, text);
 }
 
 static void print_text(struct live *l, const struct feed_client_view *v)

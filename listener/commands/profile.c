@@ -52,9 +52,7 @@ static void print_read(void *arg, const char *name, size_t len)
 	size_t skip = strcspn(name, ":") + 1;
 
 	if (!json_object_get(arg, key)) {
-		printf("reads the %s ", is_file ? "file" : "variable");
-		json_out_text(key + skip, strlen(key + skip), true);
-		putchar('\n');
+		json_out_line("reads the %s %s", is_file ? "file" : "variable", key + skip);
 	}
 	json_object_set_new(arg, key, json_true());
 	free(key);

@@ -281,16 +281,13 @@ static json_t *describe(const struct purge *p, const struct tally *t)
 
 static void print_json(const struct purge *p)
 {
-	struct json_out out;
+	json_t *report = json_pack("{s:b, s:b, s:f}", "dry_run", p->o->is_dry, "interrupted", interrupt_has_come(),
+				   "seconds", (double)(clock_ms(CLOCK_MONOTONIC) - p->started_ms) / 1000);
 
-	json_out_open(&out);
-	json_out_member(&out, "dry_run", json_boolean(p->o->is_dry));
-	json_out_member(&out, "interrupted", json_boolean(interrupt_has_come()));
-	json_out_member(&out, "seconds", json_real((double)(clock_ms(CLOCK_MONOTONIC) - p->started_ms) / 1000));
 	for (size_t i = 0; i < PURGE_TABLES; i++)
 		if (is_asked_for(&p->tallies[i]))
-			json_out_member(&out, purge_tables[i].name, describe(p, &p->tallies[i]));
-	json_out_close(&out);
+			json_object_set_new(report, purge_tables[i].name, describe(p, &p->tallies[i]));
+	json_out_object(report);
 }
 
 static void print_text(const struct purge *p)

@@ -243,19 +243,14 @@ static int print_summary(const struct replay *r)
 {
 	const struct feeder_count *count = &r->count;
 	bool is_at_end = r->last == NDJSON_END || r->last == NDJSON_DAMAGED;
-	struct json_out out;
 
 	progress_clear();
 	if (r->o->is_json) {
-		json_out_open(&out);
-		json_out_member(&out, "lines", json_integer((json_int_t)count->fed));
-		json_out_member(&out, "persisted", json_integer((json_int_t)count->persisted));
-		json_out_member(&out, "duplicates", json_integer((json_int_t)count->duplicates));
-		json_out_member(&out, "rejected", json_integer((json_int_t)count->rejected));
-		json_out_member(&out, "from_offset", json_integer((json_int_t)r->start));
-		json_out_member(&out, "settled_offset", json_integer((json_int_t)r->settled));
-		json_out_member(&out, "interrupted", json_boolean(count->is_interrupted));
-		json_out_close(&out);
+		json_out_object(json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "lines", (json_int_t)count->fed,
+					  "persisted", (json_int_t)count->persisted, "duplicates",
+					  (json_int_t)count->duplicates, "rejected", (json_int_t)count->rejected,
+					  "from_offset", (json_int_t)r->start, "settled_offset", (json_int_t)r->settled,
+					  "interrupted", count->is_interrupted));
 	} else {
 		if (r->start)
 			printf("went on from byte %" PRIu64 "\n", r->start);

@@ -60,9 +60,7 @@ static void print_outcome(struct retry *r, int64_t id, const char *outcome, cons
 						 json_out_string(why)));
 	} else if (why) {
 		progress_clear();
-		printf("letter %" PRId64 " was %s: ", id, outcome);
-		json_out_text(why, strlen(why), true);
-		putchar('\n');
+		json_out_line("letter %" PRId64 " was %s: %s", id, outcome, why);
 	}
 }
 
@@ -218,12 +216,11 @@ static int print_summary(struct retry *r)
 	progress_clear();
 	if (r->o->is_json) {
 		json_out_list_end(&r->out);
-		json_out_member(&r->out, "persisted", json_integer((json_int_t)count->persisted));
-		json_out_member(&r->out, "duplicates", json_integer((json_int_t)count->duplicates));
-		json_out_member(&r->out, "rejected", json_integer((json_int_t)count->rejected));
-		json_out_member(&r->out, "skipped", json_integer((json_int_t)r->skipped));
-		json_out_member(&r->out, "left", json_integer((json_int_t)left));
-		json_out_member(&r->out, "interrupted", json_boolean(count->is_interrupted));
+		json_out_members(&r->out,
+				 json_pack("{s:I, s:I, s:I, s:I, s:I, s:b}", "persisted", (json_int_t)count->persisted,
+					   "duplicates", (json_int_t)count->duplicates, "rejected",
+					   (json_int_t)count->rejected, "skipped", (json_int_t)r->skipped, "left",
+					   (json_int_t)left, "interrupted", count->is_interrupted));
 		json_out_close(&r->out);
 	} else {
 		printf("retried %" PRIu64 ": persisted %" PRIu64 ", duplicates %" PRIu64 ", rejected again %" PRIu64

@@ -100,14 +100,11 @@ static const char *print_delay(double seconds, char out[24])
 
 static void print_pair(const char *name, const json_t *pair)
 {
-	const char *id = member_text(pair, "event_id");
 	char delay[24];
 
-	if (!json_is_object(pair))
-		return;
-	printf("  %-28s %12s  ", name, print_delay(member_real(pair, "ms") / 1000, delay));
-	json_out_text(id, strlen(id), true);
-	putchar('\n');
+	if (json_is_object(pair))
+		json_out_line("  %-28s %12s  %s", name, print_delay(member_real(pair, "ms") / 1000, delay),
+			      member_text(pair, "event_id"));
 }
 
 static void print_keys(const json_t *d)
@@ -188,16 +185,13 @@ static void print_text(const json_t *d, bool is_since, const char *advice)
 static void print(const struct stats_options *o, json_t *d)
 {
 	char *advice = advise(d);
-	struct json_out out;
 
-	if (o->is_json) {
-		json_out_open(&out);
-		json_out_members(&out, json_incref(d));
-		json_out_member(&out, "advice", json_string(advice));
-		json_out_close(&out);
-	} else {
+	if (o->is_json)
+		json_object_set_new(d, "advice", json_string(advice));
+	if (o->is_json)
+		json_out_object(json_incref(d));
+	else
 		print_text(d, o->since_us, advice);
-	}
 	free(advice);
 }
 
