@@ -5,11 +5,11 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 #include <uv.h>
 
 #include "base/memory.h"
 #include "commands/dispatch.h"
+#include "commands/interrupt.h"
 #include "commands/session.h"
 #include "base/list.h"
 
@@ -33,7 +33,6 @@ struct feeder {
 	struct list tickets; /* in the order in which they were fed */
 	uv_timer_t pause;
 	uv_timer_t tick;
-	uv_signal_t signals[2];
 	bool is_held; /* the pipeline has no room */
 	bool is_drained;
 	bool is_unusable; /* nothing can be stored, now or later */
@@ -176,36 +175,18 @@ static void on_tick(uv_timer_t *timer)
 
 	f->count->oldest = oldest(f);
 	f->owner->on_tick(f->owner->owner);
-	f->count->is_interrupted = f->count->is_interrupted || session_is_late();
-}
-
-static void on_signal(uv_signal_t *handle, int number)
-{
-	struct feeder *f = handle->data;
-
-	(void)number;
-	if (f->count->is_interrupted) {
-		fflush(stdout);
-		_exit(STATUS_FAILED);
-	}
-	f->count->is_interrupted = true;
+	f->count->is_interrupted = interrupt_has_come() || session_is_late();
 }
 
 /* --- life --- */
 
 static void start_handles(struct feeder *f)
 {
-	static const int numbers[2] = {SIGINT, SIGTERM};
-
 	uv_timer_init(&f->loop, &f->pause);
 	uv_timer_init(&f->loop, &f->tick);
 	f->tick.data = f;
 	uv_timer_start(&f->tick, on_tick, TICK_MS, TICK_MS);
-	for (int i = 0; i < 2; i++) {
-		uv_signal_init(&f->loop, &f->signals[i]);
-		f->signals[i].data = f;
-		uv_signal_start(&f->signals[i], on_signal, numbers[i]);
-	}
+	interrupt_watch();
 }
 
 /* Messages that are fed before Redis answers go to the unique key alone, so it gets a moment. */
@@ -259,8 +240,6 @@ int feeder_close(struct feeder *f)
 	settle(f);
 	uv_close((uv_handle_t *)&f->pause, NULL);
 	uv_close((uv_handle_t *)&f->tick, NULL);
-	for (int i = 0; i < 2; i++)
-		uv_close((uv_handle_t *)&f->signals[i], NULL);
 	pipeline_close(f->pipeline, on_pipeline_closed, NULL);
 	uv_run(&f->loop, UV_RUN_DEFAULT);
 	uv_loop_close(&f->loop);

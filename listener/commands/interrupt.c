@@ -1,4 +1,4 @@
-/* interrupt.c owns the signals of commands, except of those that use feeder.c. */
+/* interrupt.c owns the signals of commands. */
 #include "commands/interrupt.h"
 
 #include <signal.h>
