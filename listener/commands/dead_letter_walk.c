@@ -280,15 +280,15 @@ static void tell_missed(struct dead_letter_walk *w, char **words, int count)
 	}
 }
 
-int dead_letter_walk_begin(struct dead_letter_walk *w, struct session *s, const struct invocation *in)
+int dead_letter_walk_begin(struct dead_letter_walk *w, const struct invocation *in)
 {
 	const struct dead_letters_options *o = in->options;
 	const struct statements *sql = o->filter.is_deliveries ? &of_deliveries : &of_letters;
-	struct pg_result *rows = session_query(s, sql->last[0], sql->last[1], "");
+	struct pg_result *rows = session_query(in->session, sql->last[0], sql->last[1], "");
 	char *id = (char *)o->id, **words = id ? &id : in->words;
 	int count = id ? 1 : in->word_count;
 
-	*w = (struct dead_letter_walk){.session = s, .config = in->config, .filter = o->filter, .after = -1};
+	*w = (struct dead_letter_walk){.session = in->session, .config = in->config, .filter = o->filter, .after = -1};
 	if (!rows)
 		return -1;
 	w->end = session_number(rows, 0, 0);

@@ -151,13 +151,9 @@ static int list(const struct dead_letter_walk *w, const struct dead_letters_opti
 static int run_list(const struct invocation *in)
 {
 	struct dead_letter_walk walk = {.is_over = true};
-	struct session *s = session_open(in->config);
-	int status = STATUS_FAILED;
+	int status = dead_letter_walk_begin(&walk, in) ? STATUS_FAILED : list(&walk, in->options);
 
-	if (s && dead_letter_walk_begin(&walk, s, in) == 0)
-		status = list(&walk, in->options);
 	dead_letter_walk_end(&walk);
-	session_close(s);
 	return status;
 }
 
@@ -187,6 +183,7 @@ const struct subcommand dead_letters_list = {
 	.defaults = &list_defaults,
 	.check = dead_letters_check,
 	.settings = SETTINGS_STORE " consumer",
+	.open = session_open,
 	.run = run_list,
 };
 
@@ -305,8 +302,7 @@ static int run_show(const struct invocation *in)
 {
 	const struct dead_letters_options *o = in->options;
 	const struct family *family = &families[o->filter.is_deliveries];
-	struct session *s = session_open(in->config);
-	struct pg_result *row = s ? session_query(s, family->show[0], family->show[1], "s", in->words[0]) : NULL;
+	struct pg_result *row = session_query(in->session, family->show[0], family->show[1], "s", in->words[0]);
 	int status = STATUS_FAILED;
 
 	if (row && !session_count(row)) {
@@ -319,7 +315,6 @@ static int run_show(const struct invocation *in)
 		free(body);
 	}
 	session_drop(row);
-	session_close(s);
 	return status;
 }
 
@@ -338,11 +333,10 @@ const struct subcommand dead_letters_show = {
 	.summary = "show one of them, with its message",
 	.help = "Shows one dead letter, of any consumer's fleet: why, when and how often it was seen, what was done to "
 		"it, and its message. With --deliveries, it shows one delivery, its answer and its payload.",
-	.least_words = 1,
-	.most_words = 1,
 	COMMAND_OPTIONS(show_options, struct dead_letters_options),
 	.check = dead_letters_check,
 	.settings = SETTINGS_STORE,
+	.open = session_open,
 	.run = run_show,
 };
 
@@ -451,14 +445,12 @@ static int change(struct change *c, const struct dead_letters_options *o)
 int dead_letters_change(const struct invocation *in)
 {
 	struct change c = {.started_ms = clock_ms(CLOCK_MONOTONIC)};
-	struct session *s = session_open(in->config);
 	int status = STATUS_FAILED;
 
 	interrupt_watch();
-	if (s && dead_letter_walk_begin(&c.walk, s, in) == 0)
+	if (dead_letter_walk_begin(&c.walk, in) == 0)
 		status = change(&c, in->options);
 	dead_letter_walk_end(&c.walk);
-	session_close(s);
 	return c.walk.missed ? STATUS_FAILED : status;
 }
 
@@ -481,11 +473,11 @@ const struct subcommand dead_letters_discard = {
 	.summary = "take them off the list; a letter opens again when its message comes again",
 	.help = "Takes dead letters off the list. They stay in the table, with who did so and when, and are open again "
 		"when the same message comes again. With --deliveries, it takes dead deliveries off.",
-	.most_words = -1,
 	COMMAND_OPTIONS(discard_options, struct dead_letters_options),
 	.defaults = &discard_defaults,
 	.check = dead_letters_check,
 	.settings = SETTINGS_BOTH " instance-id",
+	.open = session_open,
 	.run = dead_letters_change,
 };
 
@@ -494,10 +486,10 @@ const struct subcommand dead_letters_reopen = {
 	.arguments = "[ID ...]",
 	.summary = "undo a discard",
 	.help = "Puts what was discarded back on the list: dead letters, or with --deliveries dead deliveries.",
-	.most_words = -1,
 	COMMAND_OPTIONS(reopen_options, struct dead_letters_options),
 	.defaults = &reopen_defaults,
 	.check = dead_letters_check,
 	.settings = SETTINGS_BOTH " instance-id",
+	.open = session_open,
 	.run = dead_letters_change,
 };

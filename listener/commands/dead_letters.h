@@ -100,7 +100,7 @@ struct dead_letter_walk {
 /* Finds the first page by the options and words of a command, in one page if it changes nothing or has ids. Prints
  * which ids it does not find. Letters are those of the consumer's fleet. Returns 0; or -1 after printing why. Call
  * dead_letter_walk_end() in both cases. */
-int dead_letter_walk_begin(struct dead_letter_walk *w, struct session *s, const struct invocation *in);
+int dead_letter_walk_begin(struct dead_letter_walk *w, const struct invocation *in);
 /* Finds the next page, which may be empty before the walk is over. Returns 0 or -1. */
 int dead_letter_walk_next(struct dead_letter_walk *w);
 void dead_letter_walk_end(struct dead_letter_walk *w);

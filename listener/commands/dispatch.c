@@ -332,6 +332,16 @@ static int run_family(int argc, char **argv)
 	return STATUS_USAGE;
 }
 
+/* Does the command take so many words? */
+static bool takes(const struct subcommand *c, int count)
+{
+	int expected = *c->arguments != '\0';
+
+	for (const char *at = c->arguments; *at; at++)
+		expected += *at == ' ';
+	return *c->arguments == '[' || count == expected;
+}
+
 /* Reads options and words. Returns -1 with a sentence in error if they are wrong. */
 static int read_words(const struct subcommand *c, int *argc, char **argv, struct invocation *in, void *into,
 		      char *error, size_t size)
@@ -349,7 +359,7 @@ static int read_words(const struct subcommand *c, int *argc, char **argv, struct
 			snprintf(error, size, "argument %d is empty; is a shell variable not set?", i + 1);
 			return -1;
 		}
-	if (count >= c->least_words && (c->most_words < 0 || count <= c->most_words))
+	if (takes(c, count))
 		return 0;
 	snprintf(error, size, "%s takes %s; see wsonce %s --help", c->name,
 		 *c->arguments ? c->arguments : "no arguments", c->name);
@@ -371,6 +381,17 @@ static int check_output(int status)
 	return has_reader() ? dispatch_fail("cannot write to standard output") : STATUS_FAILED;
 }
 
+static int run_with_session(const struct subcommand *c, struct invocation *in)
+{
+	int status = STATUS_FAILED;
+
+	in->session = c->open ? c->open(in->config) : NULL;
+	if (!c->open || in->session)
+		status = c->run(in);
+	session_close(in->session);
+	return status;
+}
+
 /* argv[0] is the last word of the command's name. given: the settings; NULL: they are in argv, too. */
 static int run_command(const struct subcommand *c, const struct config *given, int argc, char **argv)
 {
@@ -390,7 +411,7 @@ static int run_command(const struct subcommand *c, const struct config *given, i
 			config_start_log(&own);
 		what = c->check ? c->check(&in) : NULL;
 	}
-	status = what ? refuse(what) : c->run(&in);
+	status = what ? refuse(what) : run_with_session(c, &in);
 	config_free(&own);
 	free(words);
 	return status;

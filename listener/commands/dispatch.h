@@ -9,6 +9,7 @@
 
 #include "config/config.h"
 #include "commands/option.h"
+#include "commands/session.h"
 
 /* Exit statuses of commands. */
 enum status {
@@ -20,8 +21,9 @@ enum status {
 /* A command's arguments. They live until run returns. */
 struct invocation {
 	const struct config *config;
-	const void *options; /* the command's own struct */
-	char **words;        /* the arguments that are not options */
+	struct session *session; /* NULL, unless the command has open */
+	const void *options;     /* the command's own struct */
+	char **words;            /* the arguments that are not options */
 	int word_count;
 };
 
@@ -33,17 +35,18 @@ struct invocation {
 
 struct subcommand {
 	const char *name;      /* one word, or two: "dead-letters list" */
-	const char *arguments; /* as shown in the usage line: "[ID ...]"; "" if it takes none */
+	const char *arguments; /* as shown in the usage line: "ID", "DIR VERB", "[ID ...]" for any number; "": none */
 	const char *summary;   /* one line, for wsonce --help */
 	const char *help;      /* what it does; --help breaks the lines */
 	const char *settings; /* names of the settings that it uses, separated by blanks; NULL: all that it can parse */
 	bool has_all_settings; /* including those of listen */
-	int least_words;
-	int most_words; /* -1: any number */
 	const struct option *options;
 	size_t option_count;
 	size_t options_size;  /* of the struct that the options fill, at most 512 */
 	const void *defaults; /* such a struct, or NULL: all zero */
+	/* Opens the session of the invocation before run, such as session_open. NULL: the command needs none at first.
+	 */
+	struct session *(*open)(const struct config *config);
 	/* Checks options that depend on each other. Returns NULL or one sentence. May be NULL. */
 	const char *(*check)(const struct invocation *in);
 	/* Returns the exit status. */

@@ -179,7 +179,7 @@ static char *make_text(struct history *h, const char *id)
 	return text;
 }
 
-static int explain(struct history *h, const struct invocation *in, struct session *s)
+static int explain(struct history *h, const struct invocation *in)
 {
 	const struct explain_options *o = in->options;
 	struct slice id = {in->words[0], strlen(in->words[0])};
@@ -188,7 +188,7 @@ static int explain(struct history *h, const struct invocation *in, struct sessio
 	json_t *moment;
 	size_t i;
 
-	session_each_part(s, SQL_EXPLAIN, "-- table ", 1, values, take_table, h);
+	session_each_part(in->session, SQL_EXPLAIN, "-- table ", 1, values, take_table, h);
 	ask_redis(h, in->config, id);
 	json_array_foreach(h->moments, i, moment) json_object_del(moment, "us");
 	if (o->is_json)
@@ -202,14 +202,10 @@ static int explain(struct history *h, const struct invocation *in, struct sessio
 static int run_explain(const struct invocation *in)
 {
 	struct history h = {.moments = json_array(), .unread = json_array()};
-	struct session *s = session_open_to_read(in->config);
-	int status = STATUS_FAILED;
+	int status = session_is_file(in->session)
+			     ? dispatch_fail("explain needs Postgres: it does not work with --store sqlite://")
+			     : explain(&h, in);
 
-	if (s && session_is_file(s))
-		status = dispatch_fail("explain needs Postgres: it does not work with --store sqlite://");
-	else if (s)
-		status = explain(&h, in, s);
-	session_close(s);
 	json_decref(h.moments);
 	json_decref(h.unread);
 	return status;
@@ -218,8 +214,6 @@ static int run_explain(const struct invocation *in)
 const struct subcommand explain_command = {
 	.name = "explain",
 	.arguments = "EVENT_ID",
-	.least_words = 1,
-	.most_words = 1,
 	.summary = "show what is known about one event, in order of time",
 	.help = "Shows when an event happened and arrived, from which source, which listener stored it, what Redis "
 		"knows about it, its deliveries with their attempts, and its dead letters with the actions on them. "
@@ -227,5 +221,6 @@ const struct subcommand explain_command = {
 		"the event. Put -- before an id that begins with -.",
 	COMMAND_OPTIONS(explain_options, struct explain_options),
 	.settings = SETTINGS_SERVERS " claim-prefix",
+	.open = session_open_to_read,
 	.run = run_explain,
 };

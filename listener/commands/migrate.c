@@ -9,14 +9,15 @@
 
 static int run_migrate(const struct invocation *in)
 {
-	struct session *s = session_open_or_create(in->config);
-	bool is_file = s && session_is_file(s); /* rights are those in the file system */
-	bool is_done = s && (is_file || (!session_run(s, SQL_GRANTS, NULL, "") && !indexes_make(s)));
+	struct session *s = in->session;
 
-	if (is_done && !is_file)
-		printf("the schema is at version %d\n", schema_version());
-	session_close(s);
-	return is_done ? STATUS_FINE : STATUS_FAILED;
+	if (session_is_file(s)) /* rights are those in the file system */
+		return STATUS_FINE;
+	if (session_run(s, SQL_GRANTS, NULL, "") || indexes_make(s))
+		return STATUS_FAILED;
+
+	printf("the schema is at version %d\n", schema_version());
+	return STATUS_FINE;
 }
 
 const struct subcommand migrate_command = {
@@ -28,5 +29,6 @@ const struct subcommand migrate_command = {
 		"that owns the tables, before you start listeners of a new version that have no right to migrate. It "
 		"can be repeated.",
 	.settings = SETTINGS_STORE,
+	.open = session_open_or_create,
 	.run = run_migrate,
 };

@@ -92,8 +92,6 @@ const struct subcommand profile_show = {
 	.arguments = "NAME",
 	.summary = "print a profile",
 	.help = "Prints the text of a shipped profile, which you can copy and change for your own feed.",
-	.least_words = 1,
-	.most_words = 1,
 	.settings = SETTINGS_NONE,
 	.run = run_show,
 };
@@ -105,8 +103,6 @@ const struct subcommand profile_check = {
 	.help = "Reads a profile: a file, or the name of a shipped one. A mistake is reported with its key and line on "
 		"standard error, and the exit status is 2. Otherwise prints which files and environment variables the "
 		"profile reads: look at them before you run a profile that somebody else wrote.",
-	.least_words = 1,
-	.most_words = 1,
 	.settings = SETTINGS_NONE,
 	.run = run_check,
 };

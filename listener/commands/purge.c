@@ -328,20 +328,18 @@ static int purge(struct purge *p)
 
 static int run_purge(const struct invocation *in)
 {
-	struct purge p = {.session = session_open(in->config), .config = in->config, .o = in->options};
-	int status = STATUS_FAILED;
+	struct purge p = {.session = in->session, .config = in->config, .o = in->options};
+	int status;
 
 	interrupt_watch();
 	p.started_ms = clock_ms(CLOCK_MONOTONIC);
-	if (p.session && !p.o->is_dry)
+	if (!p.o->is_dry)
 		indexes_make(p.session); /* without them it takes longer and finds the same */
-	if (p.session)
-		status = prepare(&p);
-	if (p.session && status == STATUS_FINE)
+	status = prepare(&p);
+	if (status == STATUS_FINE)
 		status = purge(&p);
 	for (size_t i = 0; i < PURGE_TABLES; i++)
 		purge_sql_free(&p.tallies[i].sql);
-	session_close(p.session);
 	redis_query_close(p.marks);
 	return status;
 }
@@ -380,5 +378,6 @@ const struct subcommand purge_command = {
 	.defaults = &purge_defaults,
 	.check = check_purge,
 	.settings = SETTINGS_BOTH " time-pointer max-age",
+	.open = session_open,
 	.run = run_purge,
 };

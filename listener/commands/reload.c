@@ -94,8 +94,6 @@ static int run_reload(const struct invocation *in)
 const struct subcommand reload_command = {
 	.name = "reload",
 	.arguments = "PID",
-	.least_words = 1,
-	.most_words = 1,
 	.summary = "make a listener read settings, tokens and certificates again",
 	.help = "Sends SIGHUP to a process, after checking that it is a listener. The listener reads its settings "
 		"again and applies those that can change while it runs: log-level, log-format, tokens, webhooks, "

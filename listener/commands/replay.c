@@ -295,22 +295,17 @@ static int replay(struct replay *r)
  * has other effects. */
 static int run_replay(const struct invocation *in)
 {
-	struct session *s = session_open_or_create(in->config);
-	struct replay r = {.o = in->options, .config = in->config};
-	int status = s ? effects_guard_check(s, in->config) : STATUS_FAILED;
+	struct session *s = in->session;
+	struct replay r = {.o = in->options, .config = in->config, .file = session_is_file(s) ? s : NULL};
+	int status = effects_guard_check(s, in->config);
 
 	if (status == STATUS_FINE)
 		r.place = identify(&r, s);
 	if (r.place)
 		r.lines = ndjson_open(in->words[0], (size_t)in->config->message_bytes);
-	if (s && session_is_file(s))
-		r.file = s;
-	else
-		session_close(s);
 	if (status == STATUS_FINE)
 		status = r.lines ? replay(&r) : STATUS_FAILED;
 	ndjson_close(r.lines);
-	session_close(r.file);
 	json_decref(r.place);
 	return status;
 }
@@ -323,8 +318,7 @@ const struct subcommand replay_command = {
 		"claims, batches and the unique key. So you can repeat it, and run it beside a fleet. A line that is "
 		"not an event becomes a dead letter; empty lines are skipped. Ctrl-C stops it; the same command with "
 		"the same --checkpoint goes on.",
-	.least_words = 1,
-	.most_words = 1,
 	COMMAND_OPTIONS(replay_options, struct replay_options),
+	.open = session_open_or_create,
 	.run = run_replay,
 };

@@ -25,7 +25,6 @@ enum column { ID, RAW, IS_WHOLE, IS_OPEN, EVENT_ID, EVENT_TYPE, SOURCE };
 struct retry {
 	const struct invocation *in;
 	const struct dead_letters_options *o;
-	struct session *session;
 	struct envelope *envelope; /* reads the ids of messages */
 	struct dead_letter_walk walk;
 	char *edited; /* the message of --raw-file; NULL: none */
@@ -47,7 +46,7 @@ static void record(struct retry *r)
 	char *text = json_dumps(r->told, JSON_COMPACT);
 
 	r->is_lost = r->is_lost ||
-		     session_run(r->session, SQL_RETRY_RECORD, SQL_SQLITE_RETRY_RECORD, "ssss", text,
+		     session_run(r->in->session, SQL_RETRY_RECORD, SQL_SQLITE_RETRY_RECORD, "ssss", text,
 				 r->o->raw_file ? "retry-edited" : "retry", r->o->note, r->in->config->instance_id);
 	free(text);
 	json_array_clear(r->told);
@@ -172,7 +171,7 @@ static bool feed_some(struct retry *r, struct feeder *f, size_t first)
 {
 	char *ids = dead_letter_ids_array(&r->walk.ids, first, PAGE);
 	struct pg_result *page =
-		session_query(r->session, SQL_RETRY_TAKE, SQL_SQLITE_RETRY_TAKE, "ss", ids, r->edited ? "t" : "f");
+		session_query(r->in->session, SQL_RETRY_TAKE, SQL_SQLITE_RETRY_TAKE, "ss", ids, r->edited ? "t" : "f");
 	bool is_fed = page;
 
 	for (size_t row = 0; is_fed && row < session_count(page); row++)
@@ -265,15 +264,15 @@ static int retry(struct retry *r)
 
 	r->envelope = envelope_new(&c->id_pointers, c->type_pointer, c->payload_pointer);
 	r->told = json_array();
-	if ((r->o->raw_file && read_edited(r)) || dead_letter_walk_begin(&r->walk, r->session, r->in))
+	if ((r->o->raw_file && read_edited(r)) || dead_letter_walk_begin(&r->walk, r->in))
 		return STATUS_FAILED;
 	return r->o->id && r->walk.missed ? STATUS_FAILED : feed(r);
 }
 
 static int retry_dead_letters(const struct invocation *in)
 {
-	struct retry r = {.in = in, .o = in->options, .session = session_open(in->config)};
-	int status = r.session ? effects_guard_check(r.session, in->config) : STATUS_FAILED;
+	struct retry r = {.in = in, .o = in->options};
+	int status = effects_guard_check(in->session, in->config);
 
 	if (status == STATUS_FINE)
 		status = retry(&r);
@@ -284,7 +283,6 @@ static int retry_dead_letters(const struct invocation *in)
 	for (size_t i = 0; i < r.sources.count; i++)
 		free(r.sources.items[i]);
 	free(r.sources.items);
-	session_close(r.session);
 	return status;
 }
 
@@ -314,9 +312,9 @@ const struct subcommand dead_letters_retry = {
 		"stored twice. Those that are stored now, or were already, leave the list. The others stay, with their "
 		"new reason. --id ID --raw-file FILE feeds an edited message (show --raw ID >FILE). With --deliveries, "
 		"dead deliveries become pending, and the fleet sends them again with the same Idempotency-Key.",
-	.most_words = -1,
 	COMMAND_OPTIONS(retry_options, struct dead_letters_options),
 	.defaults = &retry_defaults,
 	.check = dead_letters_check,
+	.open = session_open,
 	.run = run_retry,
 };

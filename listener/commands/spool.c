@@ -125,8 +125,6 @@ static int run_spool(const struct invocation *in)
 const struct subcommand spool_command = {
 	.name = "spool",
 	.arguments = "DIR list|export|drop",
-	.least_words = 2,
-	.most_words = 2,
 	.summary = "list, export or drop the events in a listener's spool",
 	.help = "Shows the segments in DIR, the --spool of a listener, with the number of events in each; or prints "
 		"their messages, one per line, for wsonce replay on another machine; or removes them, if no listener "

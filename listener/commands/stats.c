@@ -198,10 +198,8 @@ static void print(const struct stats_options *o, json_t *d)
 static int run_stats(const struct invocation *in)
 {
 	const struct stats_options *o = in->options;
-	struct session *s = session_open(in->config);
-	json_t *found = s ? read_duplicates(s, in->config, o->since_us) : NULL;
+	json_t *found = read_duplicates(in->session, in->config, o->since_us);
 
-	session_close(s);
 	if (!found)
 		return STATUS_FAILED;
 	print(o, found);
@@ -218,5 +216,6 @@ const struct subcommand stats_duplicates = {
 		"when they stop. On a feed each listener gets every event, and these copies count too.",
 	COMMAND_OPTIONS(stats_options, struct stats_options),
 	.settings = SETTINGS_STORE " dedup-window",
+	.open = session_open,
 	.run = run_stats,
 };

@@ -183,8 +183,6 @@ const struct subcommand record_command = {
 	.help = "Connects to a feed as its profile says, and writes each message into FILE, which must not exist (-: "
 		"standard output), or with --segments into files of the directory FILE. wsonce try --frames and wsonce "
 		"replay read them. Needs neither Redis nor Postgres.",
-	.least_words = 1,
-	.most_words = 1,
 	COMMAND_OPTIONS(record_options, struct try_options),
 	.check = check_record,
 	.settings = "max-message log-level log-format config",
