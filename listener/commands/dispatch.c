@@ -18,62 +18,22 @@
 #include "base/text.h"
 #include "examples.h"
 
-extern const struct subcommand audit_command;
-extern const struct subcommand check_command;
-extern const struct subcommand config_lint;
-extern const struct subcommand config_print;
-extern const struct subcommand dashboard_command;
-extern const struct subcommand dead_letters_discard;
-extern const struct subcommand dead_letters_list;
-extern const struct subcommand dead_letters_retry;
-extern const struct subcommand dead_letters_reopen;
-extern const struct subcommand dead_letters_show;
-extern const struct subcommand explain_command;
-extern const struct subcommand lines_command;
-extern const struct subcommand migrate_command;
-extern const struct subcommand profile_check;
-extern const struct subcommand profile_list;
-extern const struct subcommand profile_show;
-extern const struct subcommand purge_command;
-extern const struct subcommand reload_command;
-extern const struct subcommand replay_command;
-extern const struct subcommand schema_command;
-extern const struct subcommand spool_command;
-extern const struct subcommand stats_duplicates;
-extern const struct subcommand status_command;
-extern const struct subcommand try_command;
-extern const struct subcommand record_command;
-
-/* In the order of --help. */
 /* clang-format off */
-static const struct subcommand *const commands[] = {
-	&status_command,
-	&dashboard_command,
-	&explain_command,
-	&lines_command,
-	&check_command,
-	&reload_command,
-	&config_print,
-	&config_lint,
-	&dead_letters_list,
-	&dead_letters_show,
-	&dead_letters_retry,
-	&dead_letters_discard,
-	&dead_letters_reopen,
-	&audit_command,
-	&replay_command,
-	&spool_command,
-	&purge_command,
-	&stats_duplicates,
-	&schema_command,
-	&migrate_command,
-	&try_command,
-	&record_command,
-	&profile_list,
-	&profile_show,
-	&profile_check,
-};
+/* In the order of --help. */
+#define EACH_COMMAND(X) \
+	X(status_command) X(dashboard_command) X(explain_command) X(lines_command) X(check_command) X(reload_command) \
+	X(config_print) X(config_lint) \
+	X(dead_letters_list) X(dead_letters_show) X(dead_letters_retry) X(dead_letters_discard) X(dead_letters_reopen) \
+	X(audit_command) X(replay_command) X(spool_command) X(purge_command) X(stats_duplicates) \
+	X(schema_command) X(migrate_command) X(try_command) X(record_command) \
+	X(profile_list) X(profile_show) X(profile_check)
+#define DECLARE(command)  extern const struct subcommand command;
+#define POINT_TO(command) &command,
 /* clang-format on */
+
+EACH_COMMAND(DECLARE)
+
+static const struct subcommand *const commands[] = {EACH_COMMAND(POINT_TO)};
 
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
