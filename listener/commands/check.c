@@ -20,7 +20,10 @@
 #include "commands/json_out.h"
 #include "commands/redis_query.h"
 #include "commands/session.h"
+#include "check_creation.sql.h"
 #include "check_effects.sql.h"
+#include "check_schema.sql.h"
+#include "check_server.sql.h"
 #include "hazards.sql.h"
 #include "postgres/schema.h"
 #include "redis/rights.h"
@@ -28,7 +31,6 @@
 #include "road/presence.h"
 #include "spool/segment.h"
 
-#define OFFSET_MS   2000 /* between clocks, that is worth a warning */
 #define OTHER_FILES 128
 #define TABLES \
 	"events,dead_letters,wsonce_listeners,wsonce_duplicates,wsonce_retention,wsonce_database,wsonce_epoch," \
@@ -49,26 +51,14 @@ static struct pg_result *inspect(const struct config *c, struct session *s)
 	return session_ask(s, schema_inspect_sql(), 1, &tables);
 }
 
-/* The database is empty. */
-static void check_creation(struct findings *f, struct session *s)
+/* Rows of sql/queries/check_*.sql. */
+static void take_findings(struct findings *f, const char *what, struct pg_result *rows)
 {
-	struct pg_result *rows =
-		session_ask(s,
-			    "SELECT pg_catalog.quote_ident(n), pg_catalog.quote_ident(current_user), "
-			    "pg_catalog.has_schema_privilege(n, 'CREATE') FROM pg_catalog.current_schema() AS n",
-			    0, NULL);
-
 	if (!rows)
-		finding(f, FINDING_WRONG, "tables", "cannot be inspected");
-	else if (session_flag(rows, 0, 2))
-		finding(f, FINDING_OK, "tables",
-			"there are none yet: the first listener, or wsonce migrate, creates them in the schema %s",
-			text_at(rows, 0));
-	else
-		finding(f, FINDING_WRONG, "tables",
-			"there are none yet, and the role %s may not create them: GRANT CREATE ON SCHEMA %s TO %s, or "
-			"run wsonce migrate as a role that may",
-			text_at(rows, 1), text_at(rows, 0), text_at(rows, 1));
+		finding(f, FINDING_WRONG, what, "cannot be inspected");
+	for (size_t i = 0; rows && i < session_count(rows); i++)
+		finding(f, (enum finding)session_number(rows, i, 0), session_text(rows, i, 1), "%s",
+			session_text(rows, i, 2));
 	session_drop(rows);
 }
 
@@ -82,69 +72,11 @@ static void check_tables(struct findings *f, struct session *s, const struct pg_
 		finding(f, FINDING_WRONG, "tables",
 			"the server is read-only, perhaps a standby: connect to the primary");
 	else if (!session_flag(seen, 0, SCHEMA_IS_OURS))
-		check_creation(f, s);
+		take_findings(f, "tables", session_query(s, SQL_CHECK_CREATION, NULL, ""));
 	else
 		finding(f, FINDING_OK, "tables", "columns, unique key and rights");
 	if (seen && !session_is_null(seen, 0, SCHEMA_WARNING))
 		finding(f, FINDING_WARNING, "tables", "%s", text_at(seen, SCHEMA_WARNING));
-}
-
-static void check_version(struct findings *f, struct session *s)
-{
-	struct pg_result *rows = session_ask(s, schema_ask_sql(), 0, NULL);
-	int version = rows ? (int)session_number(rows, 0, 0) : 0;
-
-	if (version > schema_version())
-		finding(f, FINDING_WRONG, "schema",
-			"version %d is newer than this program, which knows %d: use a newer wsonce", version,
-			schema_version());
-	else if (version < schema_version())
-		finding(f, FINDING_WARNING, "schema",
-			"version %d; the next listener, or wsonce migrate, upgrades it to %d", version,
-			schema_version());
-	else
-		finding(f, FINDING_OK, "schema", "version %d", version);
-	session_drop(rows);
-}
-
-static void check_clock(struct findings *f, const struct pg_result *rows)
-{
-	int64_t offset_ms = session_number(rows, 0, 3) - clock_ms(CLOCK_REALTIME);
-
-	if (llabs(offset_ms) > OFFSET_MS)
-		finding(f, FINDING_WARNING, "clock", "%lld ms off Postgres's: correct one of them (NTP)",
-			(long long)offset_ms);
-	else
-		finding(f, FINDING_OK, "clock", "%lld ms off Postgres's", (long long)offset_ms);
-}
-
-static void check_server(struct findings *f, struct session *s)
-{
-	struct pg_result *rows =
-		session_ask(s,
-			    SCHEMA_WITH_HAZARDS("SELECT pg_catalog.current_setting('server_version'), "
-						"pg_catalog.current_setting('server_encoding'), "
-						"pg_catalog.current_setting('TimeZone'), "
-						"(extract(epoch FROM pg_catalog.clock_timestamp()) * 1000)::bigint, "
-						"pg_catalog.current_setting('server_version_num')::int >= 130000"),
-			    0, NULL);
-
-	if (!rows)
-		return;
-	if (!session_flag(rows, 0, 4))
-		finding(f, FINDING_WRONG, "postgres", "%s is too old: 13 or later is needed", text_at(rows, 0));
-	else
-		finding(f, FINDING_OK, "postgres", "%s, time zone %s", text_at(rows, 0), text_at(rows, 2));
-	if (strcmp(text_at(rows, 1), "UTF8") != 0)
-		finding(f, FINDING_WARNING, "encoding",
-			"%s: events with characters outside of it become dead letters; create the database with "
-			"ENCODING UTF8",
-			text_at(rows, 1));
-	if (*text_at(rows, 5))
-		finding(f, FINDING_WARNING, "durability",
-			"%s: a crash or a failover of Postgres may lose rows that were acked", text_at(rows, 5));
-	check_clock(f, rows);
-	session_drop(rows);
 }
 
 static void check_handler(struct findings *f, struct session *s, const char *handler)
@@ -172,9 +104,11 @@ static void check_postgres(struct findings *f, const struct config *c)
 		return;
 	}
 	seen = inspect(c, s);
-	check_server(f, s);
+	take_findings(f, "postgres",
+		      session_query(s, "WITH found (hazards) AS (" SQL_HAZARDS ") " SQL_CHECK_SERVER, NULL, "n",
+				    clock_ms(CLOCK_REALTIME)));
 	if (seen && session_flag(seen, 0, SCHEMA_IS_OURS))
-		check_version(f, s);
+		take_findings(f, "schema", session_query(s, SQL_CHECK_SCHEMA, NULL, "n", (int64_t)schema_version()));
 	check_tables(f, s, seen);
 	if (c->handler)
 		check_handler(f, s, c->handler);
