@@ -6,15 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
 #include "commands/dispatch.h"
 #include "commands/json_out.h"
 #include "commands/session.h"
 #include "duplicates.sql.h"
 
-#define BAR_WIDTH    40
-#define WANTED_SHARE 0.99
-#define MIB          1048576.0
+#define BAR_WIDTH 40
+#define MIB       1048576.0
 
 struct stats_options {
 	int64_t since_us;
@@ -37,48 +35,6 @@ static json_t *read_duplicates(struct session *s, const struct config *config, i
 
 	session_drop(rows);
 	return found;
-}
-
-/* --- advice --- */
-
-/* Returns the shortest window with the wanted share; NULL if none has it. */
-static const json_t *find_window(const json_t *windows)
-{
-	json_t *window;
-	size_t i;
-
-	json_array_foreach(windows, i, window)
-	{
-		if (member_real(window, "share_within") >= WANTED_SHARE)
-			return window;
-	}
-	return NULL;
-}
-
-static char *advise(const json_t *d)
-{
-	const json_t *windows = json_object_get(d, "windows"), *window = find_window(windows);
-	double now = member_real(d, "share_within");
-	json_int_t window_s = member_number(d, "dedup_window_s");
-
-	if (!member_number(d, "copies"))
-		return memory_strdup("No event came more than once: --dedup-window may be short.");
-	if (now >= WANTED_SHARE)
-		return memory_printf("--dedup-window %lld is long enough: %.2f %% of the copies come within it. The "
-				     "unique key absorbs the others, which is as safe.",
-				     (long long)window_s, 100 * now);
-	if (window)
-		return memory_printf(
-			"--dedup-window %lld would spare Postgres %.1f %% of the copies, which now meet the unique "
-			"key, and take about %.1f MiB of Redis instead of %.1f MiB. Both are safe.",
-			(long long)member_number(window, "seconds"), 100 * (member_real(window, "share_within") - now),
-			member_real(window, "redis_bytes") / MIB,
-			member_real(d, "events_per_second") * (double)window_s * member_real(d, "bytes_per_mark") /
-				MIB);
-	window = json_array_get(windows, json_array_size(windows) - 1);
-	return memory_printf("%.1f %% of the copies come more than 30 days late: no --dedup-window is long enough for "
-			     "those, and the unique key absorbs them.",
-			     100 * (1 - member_real(window, "share_within")));
 }
 
 /* --- text --- */
@@ -162,7 +118,7 @@ static void print_windows(const json_t *d)
 	}
 }
 
-static void print_text(const json_t *d, bool is_since, const char *advice)
+static void print_text(const json_t *d, bool is_since)
 {
 	if (!*member_text(d, "first_day")) {
 		printf("nothing is counted %s; listeners report once a minute and when they stop\n",
@@ -177,23 +133,10 @@ static void print_text(const json_t *d, bool is_since, const char *advice)
 		print_plot(json_object_get(d, "delays"));
 	}
 	print_windows(d);
-	printf("\n%s\n", advice);
+	printf("\n%s\n", member_text(d, "advice"));
 }
 
 /* --- the command --- */
-
-static void print(const struct stats_options *o, json_t *d)
-{
-	char *advice = advise(d);
-
-	if (o->is_json)
-		json_object_set_new(d, "advice", json_string(advice));
-	if (o->is_json)
-		json_out_object(json_incref(d));
-	else
-		print_text(d, o->since_us, advice);
-	free(advice);
-}
 
 static int run_stats(const struct invocation *in)
 {
@@ -202,7 +145,10 @@ static int run_stats(const struct invocation *in)
 
 	if (!found)
 		return STATUS_FAILED;
-	print(o, found);
+	if (!o->is_json)
+		print_text(found, o->since_us);
+	else
+		json_out_object(json_incref(found));
 	json_decref(found);
 	return STATUS_FINE;
 }

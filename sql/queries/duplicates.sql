@@ -1,7 +1,7 @@
 -- What listeners counted of further copies of events, for wsonce stats duplicates.
 -- $1  microseconds since 1970: only days (UTC) from this one on; 0: all days
 -- $2  --dedup-window, if no listener has told its own
--- Result  one object: what --json prints, without "advice"
+-- Result  one object: what --json prints
 --
 -- The rate of a day is over the seconds until now or its end, but at least an hour: the first check-in of a day reports
 -- what came in the last minute of the day before. Within a bucket of delays, copies are assumed to be spread evenly. Bucket
@@ -31,6 +31,20 @@ WITH days AS MATERIALIZED (
 	)::float8, 1) AS share
 	FROM total, LATERAL (SELECT window_s UNION SELECT * FROM (VALUES (60::bigint), (300), (900), (3600), (14400), (43200),
 		(86400), (259200), (604800), (2592000)) AS v) AS w (seconds)
+), advice (advice) AS (
+	SELECT CASE
+	WHEN NOT EXISTS (SELECT FROM delays WHERE copies > 0) THEN 'No event came more than once: --dedup-window may be short.'
+	WHEN now.share >= 0.99 THEN pg_catalog.format('--dedup-window %s is long enough: %s %% of the copies come within it. '
+		'The unique key absorbs the others, which is as safe.', window_s, pg_catalog.round((100 * now.share)::numeric, 2))
+	WHEN fit.seconds IS NOT NULL THEN pg_catalog.format('--dedup-window %s would spare Postgres %s %% of the copies, which '
+		'now meet the unique key, and take about %s MiB of Redis instead of %s MiB. Both are safe.', fit.seconds,
+		pg_catalog.round((100 * (fit.share - now.share))::numeric, 1), pg_catalog.round(fit.redis_bytes / 1048576.0, 1),
+		pg_catalog.round((rate * window_s * bytes_per_mark / 1048576)::numeric, 1))
+	ELSE pg_catalog.format('%s %% of the copies come more than 30 days late: no --dedup-window is long enough for those, '
+		'and the unique key absorbs them.', pg_catalog.round((100 * (1 - longest.share))::numeric, 1)) END
+	FROM total JOIN windows AS now ON now.seconds = window_s
+	CROSS JOIN LATERAL (SELECT share FROM windows ORDER BY seconds DESC LIMIT 1) AS longest
+	LEFT JOIN LATERAL (SELECT * FROM windows WHERE share >= 0.99 ORDER BY seconds LIMIT 1) AS fit ON true
 ), sample AS (
 	SELECT key, pg_catalog.sum(value::bigint) AS copies FROM days, LATERAL pg_catalog.jsonb_each_text(keys)
 	GROUP BY key ORDER BY key COLLATE "C" LIMIT 256
@@ -54,5 +68,5 @@ SELECT pg_catalog.json_build_object('first_day', first_day, 'last_day', last_day
 	'dedup_window_s', window_s, 'share_within', (SELECT share FROM windows WHERE seconds = window_s),
 	'events_per_second', rate, 'bytes_per_mark', bytes_per_mark,
 	'windows', (SELECT pg_catalog.json_agg(pg_catalog.json_build_object('seconds', seconds, 'share_within', share,
-		'redis_bytes', redis_bytes) ORDER BY seconds) FROM windows))
-FROM total, found
+		'redis_bytes', redis_bytes) ORDER BY seconds) FROM windows), 'advice', advice)
+FROM total, found, advice
