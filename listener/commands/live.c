@@ -157,16 +157,6 @@ static void on_ack(void *of, struct slice frame)
 	l->acks++;
 }
 
-static void on_clear(void *arg, void *of, const json_t *names)
-{
-	(void)arg, (void)of, (void)names;
-}
-
-static void on_nothing(void *of)
-{
-	(void)of;
-}
-
 static void on_too_long(void *of, const char *head, size_t len, const uint8_t *digest, uint64_t total)
 {
 	struct live *l = of;
@@ -188,27 +178,16 @@ static void on_release(void *of)
 	session_release(l->session);
 }
 
-static bool is_owing(void *of)
-{
-	(void)of;
-	return false;
-}
-
 static const struct feed_callbacks callbacks = {
 	.on_open = on_open,
 	.on_message = on_message,
-	.on_frame = on_nothing,
 	.on_event = on_event,
 	.on_reject = on_reject,
 	.on_cursor = on_cursor,
 	.on_ack = on_ack,
-	.on_clear = on_clear,
 	.is_held = is_held,
 	.on_release = on_release,
-	.on_read = on_nothing,
 	.on_too_long = on_too_long,
-	.is_owing = is_owing,
-	.on_close = on_nothing,
 };
 
 /* --- output --- */

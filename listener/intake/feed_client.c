@@ -211,6 +211,13 @@ static bool refuses_cursor(const struct feed_client *c, const struct dial_end *e
 	       (names_cursor(c->words) && strcasestr(c->words, "error"));
 }
 
+static void clear(struct feed_client *c, const json_t *names)
+{
+	session_clear(c->p.session, names);
+	if (c->p.callbacks->on_clear)
+		c->p.callbacks->on_clear(c->p.arg, NULL, names);
+}
+
 static void drop_cursor(struct feed_client *c, const char *words)
 {
 	struct slice mark = session_mark(c->p.session);
@@ -223,8 +230,7 @@ static void drop_cursor(struct feed_client *c, const char *words)
 		 "source=%s from=%s to=%s cursor=%s reason=%s", name_of(c),
 		 timestamp_print(session_moved_s(c->p.session) * 1000000, from),
 		 timestamp_print((int64_t)time(NULL) * 1000000, to), cursor, c->error);
-	session_clear(c->p.session, names);
-	c->p.callbacks->on_clear(c->p.arg, NULL, names);
+	clear(c, names);
 	json_decref(names);
 }
 
@@ -294,10 +300,8 @@ static void on_connection_end(void *arg, struct feed_connection *conn, const str
 		judge_end(c, now_ms(c) - feed_connection_since_ms(conn));
 	}
 	drop(at, 0);
-	if (what == CLOSE_RESET) {
-		session_clear(c->p.session, c->p.profile->reset_clear);
-		c->p.callbacks->on_clear(c->p.arg, NULL, c->p.profile->reset_clear);
-	}
+	if (what == CLOSE_RESET)
+		clear(c, c->p.profile->reset_clear);
 	if (what == CLOSE_FATAL)
 		stop_for_good(c, reason);
 	else if (is_successor)

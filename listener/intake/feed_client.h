@@ -14,7 +14,7 @@
 struct feed_client;
 struct feed_connection;
 
-/* Callbacks for arriving data, called from the loop. */
+/* Callbacks for arriving data, called from the loop. on_frame, on_clear, on_read, is_owing and on_close may be NULL. */
 struct feed_callbacks {
 	/* A connection is open. The result is passed to the other callbacks as `of`. */
 	void *(*on_open)(void *arg, struct feed_connection *conn);

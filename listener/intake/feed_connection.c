@@ -68,7 +68,7 @@ static int64_t now_ms(const struct feed_connection *conn)
 
 static void close_sink(struct feed_connection *conn)
 {
-	if (conn->of)
+	if (conn->of && conn->p->callbacks->on_close)
 		conn->p->callbacks->on_close(conn->of);
 	conn->of = NULL;
 }
@@ -168,7 +168,7 @@ static void on_rule(void *ctx, const struct profile_rule *rule, struct slice fra
 	conn->is_ready |= rule->ready;
 	if (rule->http_count)
 		conn->http_rule = rule;
-	if (rule->clear && conn->of)
+	if (rule->clear && conn->of && conn->p->callbacks->on_clear)
 		conn->p->callbacks->on_clear(conn->p->arg, conn->of, rule->clear);
 	conn->owner->on_rule(conn->arg, rule, frame);
 }
@@ -177,7 +177,8 @@ static void on_frame(void *ctx)
 {
 	struct feed_connection *conn = ctx;
 
-	conn->p->callbacks->on_frame(conn->of);
+	if (conn->p->callbacks->on_frame)
+		conn->p->callbacks->on_frame(conn->of);
 }
 
 static void on_event(void *ctx, const struct session_event *event)
@@ -337,7 +338,8 @@ static void on_message(void *arg, const char *message, size_t len)
 	rule = conn->rule;
 	end_rule(conn);
 	tell_trouble(conn);
-	conn->p->callbacks->on_read(conn->of);
+	if (conn->p->callbacks->on_read)
+		conn->p->callbacks->on_read(conn->of);
 	if (rule)
 		tell_secrets(conn, rule->capture);
 	after_message(conn);
@@ -713,8 +715,10 @@ void feed_connection_retire(struct feed_connection *conn, int64_t until_ms)
 
 bool feed_connection_is_done(const struct feed_connection *conn)
 {
+	bool (*is_owing)(void *of) = conn->p->callbacks->is_owing;
+
 	return !conn->of || (!feed_connection_is_behind(conn) &&
-			     (now_ms(conn) >= conn->until_ms || !conn->p->callbacks->is_owing(conn->of)));
+			     (now_ms(conn) >= conn->until_ms || !is_owing || !is_owing(conn->of)));
 }
 
 /* --- opening --- */
