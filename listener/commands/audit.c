@@ -19,7 +19,7 @@
 #include "base/clock.h"
 #include "commands/audit_list.h"
 #include "commands/dispatch.h"
-#include "commands/effects_guard.h"
+#include "commands/guards.h"
 #include "commands/feeder.h"
 #include "commands/json_out.h"
 #include "commands/ndjson.h"

@@ -15,7 +15,7 @@
 #include "commands/purge_tables.h"
 #include "commands/progress.h"
 #include "commands/redis_query.h"
-#include "commands/retention_guard.h"
+#include "commands/guards.h"
 #include "commands/session.h"
 
 #define STEP_LOOK INT64_C(20000) /* rows that one step looks at */

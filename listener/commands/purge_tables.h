@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "commands/retention_guard.h"
+#include "commands/guards.h"
 
 enum purge_table_name {
 	PASS_EVENTS,

@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "commands/checkpoint.h"
 #include "commands/dispatch.h"
-#include "commands/effects_guard.h"
+#include "commands/guards.h"
 #include "commands/feeder.h"
 #include "commands/json_out.h"
 #include "commands/ndjson.h"

@@ -7,7 +7,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "commands/dead_letters.h"
-#include "commands/effects_guard.h"
+#include "commands/guards.h"
 #include "commands/feeder.h"
 #include "commands/json_out.h"
 #include "commands/progress.h"

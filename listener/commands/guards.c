@@ -1,17 +1,61 @@
-/* retention_guard.c decides whether rows by which events are known may be deleted. Without its row an event's id is
- * gone, and only --max-age keeps a late copy from being stored as a new event. Listeners check in to wsonce_listeners
- * (see checkin.c); the age that they must guard against is in wsonce_retention. */
-#include "commands/retention_guard.h"
+/* guards.c decides whether a command may store events, and whether it may delete rows by which events are known.
+ * Listeners check in to wsonce_listeners (see checkin.c), with their handler, their webhooks and their --max-age. */
+#include "commands/guards.h"
 
 #include <stdio.h>
+#include <string.h>
 
+#include "base/bytes.h"
 #include "base/quantity.h"
 #include "commands/dispatch.h"
+#include "other_effects.sql.h"
 #include "retention_ask.sql.h"
 #include "retention_keep.sql.h"
 #include "road/checkin.h"
 #include "sqlite_retention_ask.sql.h"
 #include "sqlite_retention_keep.sql.h"
+
+/* --- effects ---
+ *
+ * An event has its effects in the transaction that stores it, or never, so a command without the fleet's handler would
+ * store events without effects. */
+
+static int judge_effects(const struct pg_result *rows)
+{
+	if (!session_count(rows))
+		return STATUS_FINE;
+	dispatch_fail("the listener %s runs, or ran within the last hour, with %s and %s, and this command does not: "
+		      "it would store events without their effects. Give it the same --handler, --consumer and "
+		      "--config",
+		      session_text(rows, 0, 0), session_text(rows, 0, 1), session_text(rows, 0, 2));
+	return STATUS_USAGE;
+}
+
+int effects_guard_check(struct session *s, const struct config *config)
+{
+	struct bytes names = {NULL, 0, 0}; /* of webhooks, each with a blank behind it */
+	struct pg_result *rows;
+	int status;
+
+	if (session_is_file(s))
+		return STATUS_FINE; /* events in a file have no effects */
+	for (size_t i = 0; i < config->webhooks.count; i++) {
+		const char *name = config->webhooks.items[i].name;
+
+		bytes_add(&names, name, strlen(name));
+		bytes_add_byte(&names, ' ');
+	}
+	rows = session_query(s, SQL_OTHER_EFFECTS, NULL, "sss", config->consumer, config->handler, bytes_text(&names));
+	status = rows ? judge_effects(rows) : STATUS_FAILED;
+	session_drop(rows);
+	bytes_free(&names);
+	return status;
+}
+
+/* --- retention ---
+ *
+ * Without its row an event's id is gone, and only --max-age keeps a late copy from being stored as a new event. The age
+ * that listeners must guard against is in wsonce_retention. */
 
 /* May rows go that are at least age_s old? */
 struct question {
@@ -40,7 +84,7 @@ static int refuse(const struct question *q, const char *who, const char *what)
 	return STATUS_USAGE;
 }
 
-static int judge(const struct question *q, const struct pg_result *rows)
+static int judge_ages(const struct question *q, const struct pg_result *rows)
 {
 	int64_t max_age_s = q->config->max_age_s;
 	char who[300], what[100] = "runs, or ran within the last hour, without --max-age", age[30];
@@ -77,7 +121,7 @@ int retention_guard_check(struct session *s, const struct config *config,
 	if (keep_others_out(s))
 		rows = session_query(s, SQL_RETENTION_ASK, SQL_SQLITE_RETENTION_ASK, "n",
 				     age_s - (int64_t)CHECKIN_MARGIN_S);
-	status = rows ? judge(&question, rows) : STATUS_FAILED;
+	status = rows ? judge_ages(&question, rows) : STATUS_FAILED;
 	session_drop(rows);
 	if (status == STATUS_FINE && session_run(s, SQL_RETENTION_KEEP, SQL_SQLITE_RETENTION_KEEP, "n", age_s))
 		status = STATUS_FAILED;

@@ -1,12 +1,17 @@
-/* retention_guard.h: may rows by which events are known be deleted? Only if no later copy of them can come. */
-#ifndef WSONCE_RETENTION_GUARD_H
-#define WSONCE_RETENTION_GUARD_H
+/* guards.h: what commands ask about the fleet's listeners before they store or delete events. */
+#ifndef WSONCE_GUARDS_H
+#define WSONCE_GUARDS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "commands/session.h"
 #include "config/config.h"
+
+/* Compares the command's --handler and webhooks with those of the listeners of the same --consumer that ran within the
+ * last hour. Returns STATUS_FINE if they are the same or none ran; or, after printing why, STATUS_USAGE if they differ
+ * and STATUS_FAILED if the database did not answer. */
+int effects_guard_check(struct session *s, const struct config *config);
 
 /* What a refusal says: "option is refused: ... . harm run all listeners with ...". */
 struct retention_guard_deletion {
