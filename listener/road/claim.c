@@ -41,7 +41,7 @@ struct stamp {
 struct claim {
 	uv_loop_t *loop;
 	struct redis *redis;       /* NULL: --redis none */
-	struct presence *presence; /* NULL as well */
+	struct presence *presence; /* without Redis, of this listener alone */
 	struct done_channel *channel;
 	struct claim_callbacks on;
 	const char *prefix;
@@ -557,7 +557,7 @@ void claim_mark(struct claim *c, struct event *ev, enum claim_mark kind)
 		claim_release(c, &ev, 1);
 	send_mark(c, &mark);
 	if (!mark.is_dead)
-		claim_tell(c, ev);
+		done_channel_add(c->channel, &(const struct done){ev->id_hash, ev->won_ms});
 }
 
 static void on_redis_state(void *owner, enum redis_state state)
@@ -565,8 +565,7 @@ static void on_redis_state(void *owner, enum redis_state state)
 	struct claim *c = owner;
 	struct queued_mark mark;
 
-	if (c->presence)
-		presence_set_redis(c->presence, state == REDIS_READY ? c->redis : NULL);
+	presence_set_redis(c->presence, state == REDIS_READY ? c->redis : NULL);
 	done_channel_set_redis(c->channel, state == REDIS_READY ? c->redis : NULL);
 	if (state != REDIS_READY)
 		return;
@@ -577,8 +576,7 @@ static void on_redis_state(void *owner, enum redis_state state)
 void claim_set_database(struct claim *c, const char *id)
 {
 	snprintf(c->database, sizeof(c->database), "%s", id);
-	if (c->presence)
-		presence_set_database(c->presence, id);
+	presence_set_database(c->presence, id);
 	done_channel_set_place(c->channel, id, c->epoch);
 }
 
@@ -590,63 +588,10 @@ void claim_set_epoch(struct claim *c, uint32_t epoch)
 
 bool claim_has_other_leader(struct claim *c, const char *source)
 {
-	if (!c->presence || presence_is_foreign(c->presence))
+	if (presence_is_foreign(c->presence))
 		return false;
 	presence_hear(c->presence, source);
 	return presence_has_other_leader(c->presence, source);
-}
-
-void claim_suspect_leader(struct claim *c, const char *source)
-{
-	if (c->presence)
-		presence_suspect_leader(c->presence, source);
-}
-
-void claim_wait_for_leader(struct claim *c, const char *source)
-{
-	if (claim_is_ready(c))
-		presence_wait_for_leader(c->presence, source);
-}
-
-bool claim_hears_done(const struct claim *c)
-{
-	return done_channel_is_heard(c->channel);
-}
-
-const struct id_hash_key *claim_id_key(const struct claim *c)
-{
-	return done_channel_key(c->channel);
-}
-
-bool claim_is_told(const struct claim *c, const struct id_hash *hash, int64_t *came_ms)
-{
-	const struct done *done = done_channel_find(c->channel, hash);
-
-	if (done && came_ms)
-		*came_ms = done->came_ms;
-	return done;
-}
-
-void claim_tell(struct claim *c, const struct event *ev)
-{
-	done_channel_add(c->channel, &(const struct done){ev->id_hash, ev->won_ms});
-}
-
-void claim_publish(struct claim *c)
-{
-	done_channel_publish(c->channel);
-}
-
-void claim_rest(struct claim *c, bool is_resting)
-{
-	if (c->presence)
-		presence_set_state(c->presence, is_resting ? PEER_PASSIVE : PEER_WORKING);
-}
-
-void claim_leave(struct claim *c)
-{
-	if (c->presence)
-		presence_set_state(c->presence, PEER_DRAINING);
 }
 
 bool claim_is_used(const struct claim *c)
@@ -657,12 +602,6 @@ bool claim_is_used(const struct claim *c)
 bool claim_is_ready(const struct claim *c)
 {
 	return c->redis && redis_state(c->redis) == REDIS_READY && !presence_is_foreign(c->presence);
-}
-
-void claim_say(struct claim *c, const char *trouble)
-{
-	if (c->presence)
-		presence_say(c->presence, trouble);
 }
 
 bool claim_is_refused(const struct claim *c)
@@ -705,27 +644,6 @@ static void write_tail(char *tail, size_t size, const char *before, int64_t seco
 	snprintf(tail, size, "%s$2\r\nEX\r\n$%d\r\n%s\r\n", before, n, number);
 }
 
-static void on_owner_gone(void *arg, uint16_t owner)
-{
-	struct claim *c = arg;
-
-	c->on.on_owner_gone(c->on.arg, owner);
-}
-
-static void on_foreign(void *arg, const char *sentence)
-{
-	struct claim *c = arg;
-
-	c->on.on_foreign(c->on.arg, sentence);
-}
-
-static size_t on_done(void *arg, struct done *events, size_t n)
-{
-	struct claim *c = arg;
-
-	return c->on.on_done(c->on.arg, events, n);
-}
-
 struct claim *claim_open(uv_loop_t *loop, const struct config *config, const struct claim_callbacks *callbacks)
 {
 	struct claim *c = memory_calloc(1, sizeof(*c));
@@ -753,11 +671,10 @@ struct claim *claim_open(uv_loop_t *loop, const struct config *config, const str
 	snprintf(c->ttl, sizeof(c->ttl), "%lld", (long long)config->claim_ttl_s);
 	write_tail(c->take_tail, sizeof(c->take_tail), "$2\r\nNX\r\n$3\r\nGET\r\n", config->claim_ttl_s);
 	write_tail(c->mark_tail, sizeof(c->mark_tail), "", config->dedup_window_s);
-	c->channel = done_channel_open(loop, config, on_done, c);
-	if (strcmp(config->redis, "none") == 0)
-		return c;
-	c->presence = presence_open(loop, config, c->owner, on_owner_gone, on_foreign, c);
-	c->redis = redis_open(loop, &settings);
+	c->channel = done_channel_open(loop, config, c->on.on_done, c->on.arg);
+	c->presence = presence_open(loop, config, c->owner, c->on.on_owner_gone, c->on.on_foreign, c->on.arg);
+	if (strcmp(config->redis, "none") != 0)
+		c->redis = redis_open(loop, &settings);
 	return c;
 }
 
@@ -778,12 +695,16 @@ void claim_close(struct claim *c, void (*done)(void *arg), void *arg)
 {
 	c->done = done;
 	c->done_arg = arg;
-	c->open = c->redis ? 3 : 1;
+	c->open = c->redis ? 3 : 2;
 	done_channel_close(c->channel, on_part_closed, c);
-	if (!c->redis)
-		return;
-	redis_close(c->redis, on_part_closed, c);
+	if (c->redis)
+		redis_close(c->redis, on_part_closed, c);
 	presence_close(c->presence, on_part_closed, c);
+}
+
+struct done_channel *claim_channel(const struct claim *c)
+{
+	return c->channel;
 }
 
 struct presence *claim_presence(const struct claim *c)

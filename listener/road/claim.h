@@ -46,33 +46,12 @@ bool claim_is_foreign(const struct claim *c);
 /* Has Redis, though it can be asked, refused claims, marks, beats or the done channel in the last seconds? It may be
  * full, a part of a cluster may be without a server, or the user may lack a right. */
 bool claim_is_refused(const struct claim *c);
-/* Tells Redis, with each heartbeat, why this listener cannot store; "" if it can. wsonce status reads it. */
-void claim_say(struct claim *c, const char *trouble);
 /* Is there a Redis at all? false: --redis none. */
 bool claim_is_used(const struct claim *c);
 
 /* A message of this source (see event_origin()) has come. Does another listener lead it? That one then claims its
  * events at once, unless it is dead or has not received them, which nobody may depend on. */
 bool claim_has_other_leader(struct claim *c, const char *source);
-/* The leader of the source did not claim an event in time: for some seconds another instance leads. */
-void claim_suspect_leader(struct claim *c, const char *source);
-/* Events wait for the leader of the source: if its process is gone, on_owner_gone says so within some 200 ms. */
-void claim_wait_for_leader(struct claim *c, const char *source);
-/* Does this listener hear the done channel now? Then it is soon told of what others commit, and need not look. */
-bool claim_hears_done(const struct claim *c);
-/* The key for the hashes of events; NULL while the database or its epoch is unknown. */
-const struct id_hash_key *claim_id_key(const struct claim *c);
-/* Is the event known to be committed in this epoch, from the done channel? That is knowledge, as a done
- * mark of this epoch is. Sets *came_ms, if it is not NULL, to when its listener received it, in ms since 1970. */
-bool claim_is_told(const struct claim *c, const struct id_hash *hash, int64_t *came_ms);
-/* The next claim_publish() tells of this event, too: it has a done mark. */
-void claim_tell(struct claim *c, const struct event *ev);
-/* Tells the fleet of the events marked as done since the last call. To be called after each batch, and each turn. */
-void claim_publish(struct claim *c);
-/* This instance cannot store now, or can again: meanwhile the others need not leave any to it. */
-void claim_rest(struct claim *c, bool is_resting);
-/* No more messages are taken: the others need not leave any to this instance. */
-void claim_leave(struct claim *c);
 
 /* Asks for the right to store ev. Returns 0 and calls on_claimed; or -1 because Redis cannot be
  * asked now, and on_claimed is never called. ev lives until then. The lease is counted from
@@ -108,8 +87,10 @@ uint64_t claim_unanswered(const struct claim *c);
 /* done is called from the loop when nothing of c is left. */
 void claim_close(struct claim *c, void (*done)(void *arg), void *arg);
 
-/* Who is alive, and what each listener reads; NULL with --redis none. */
+/* Who is alive, and what each listener reads. */
 struct presence *claim_presence(const struct claim *c);
+/* What the others have committed. claim_mark() adds what is committed here. */
+struct done_channel *claim_channel(const struct claim *c);
 
 /* The name of this instance in its claims, and in the keys by which others know that it is alive. */
 const char *claim_owner(const struct claim *c);

@@ -25,6 +25,7 @@
 #include "road/duplicates.h"
 #include "road/line_minutes.h"
 #include "road/pipeline_inside.h"
+#include "road/presence.h"
 #include "road/rejected.h"
 
 #define CLAIM_WINDOW    8192  /* claims unanswered at which producers are not read from, */
@@ -400,8 +401,8 @@ static void take(struct pipeline *p, const char *message, size_t len, struct env
 		 const struct feed_event *event, const char *from, struct sender *sender)
 {
 	const char *source = view->source ? view->source : from ? from : "", *why;
+	const struct done *done;
 	struct event *lead, *ev;
-	int64_t came_ms;
 	bool is_ours, is_later;
 
 	events_hash(&p->events, view);
@@ -413,8 +414,8 @@ static void take(struct pipeline *p, const char *message, size_t len, struct env
 	if (ev) {
 		join(p, ev, source, sender);
 		pipeline_lead(p, ev, source);
-	} else if (!lead && !sender && pipeline_is_done(p, &view->id_hash, &came_ms)) {
-		drop(p, view, source, came_ms);
+	} else if (!lead && !sender && (done = pipeline_find_done(p, &view->id_hash))) {
+		drop(p, view, source, done->came_ms);
 	} else if ((why = find_stale(p, event)) && !lead) {
 		counters.stale++;
 		take_refused(p, message, len, view, NULL, why, sender);
@@ -489,8 +490,8 @@ void pipeline_restore(struct pipeline *p, const struct record *r, const char *so
 {
 	struct envelope_view view = {.id = r->id, .type = r->type, .payload = r->message, .source = source};
 	const char *why = NULL;
+	const struct done *done;
 	struct event *lead, *ev;
-	int64_t came_ms;
 
 	if (r->kind == RECORD_MESSAGE)
 		why = envelope_read(p->envelope, r->message.at, r->message.len, &view);
@@ -507,8 +508,8 @@ void pipeline_restore(struct pipeline *p, const struct record *r, const char *so
 	if (ev) {
 		join(p, ev, source ? source : "", NULL);
 		spooling_join(p, ev, segment, r->ordinal);
-	} else if (!lead && pipeline_is_done(p, &view.id_hash, &came_ms)) {
-		drop(p, &view, source ? source : "", came_ms);
+	} else if (!lead && (done = pipeline_find_done(p, &view.id_hash))) {
+		drop(p, &view, source ? source : "", done->came_ms);
 		spool_settle(p->spooling.spool, segment);
 	} else {
 		take_back(p, r, &view, lead, source, segment);
@@ -555,7 +556,7 @@ static void hurry(struct pipeline *p, enum event_state state)
 void pipeline_drain(struct pipeline *p)
 {
 	pipeline_set_life(p, LIFE_DRAINING);
-	claim_leave(p->claim);
+	presence_set_state(claim_presence(p->claim), PEER_DRAINING);
 	hurry(p, EV_HELD);
 	hurry(p, EV_BACKING_OFF);
 	pipeline_set_due(p, DUE_DRAIN, p->config->drain_timeout_ms);
@@ -630,7 +631,7 @@ static void on_turn(uv_prepare_t *turn)
 	spooling_turn(p);
 	check_budget(p);
 	check_drained(p);
-	claim_publish(p->claim);
+	done_channel_publish(claim_channel(p->claim));
 	uv_timer_start(&p->tick, on_tick, (uint64_t)tick_wait(p), 0);
 }
 

@@ -7,6 +7,7 @@
 #include "road/duplicates.h"
 #include "road/line_minutes.h"
 #include "road/pipeline_inside.h"
+#include "road/presence.h"
 
 #define CHUNK           512   /* claims of one script call */
 #define OVERDUE_MS      350   /* after which an event that nobody has claimed is claimed, and the channel is silent */
@@ -83,9 +84,9 @@ static void on_mark(struct pipeline *p, struct event *ev, enum outcome outcome)
 	}
 }
 
-bool pipeline_is_done(const struct pipeline *p, const struct id_hash *hash, int64_t *came_ms)
+const struct done *pipeline_find_done(const struct pipeline *p, const struct id_hash *hash)
 {
-	return may_settle(p) && claim_is_told(p->claim, hash, came_ms);
+	return may_settle(p) ? done_channel_find(claim_channel(p->claim), hash) : NULL;
 }
 
 /* came_ms: when the listener that stored ev received it, 0 if unknown. */
@@ -193,7 +194,7 @@ static void note_takeover(struct pipeline *p, struct event *ev)
 	pipeline_set_wait(p, ev, WAIT_NONE);
 	counters.deferred_in_vain++;
 	if (claim_has_other_leader(p->claim, event_origin(ev))) {
-		claim_suspect_leader(p->claim, event_origin(ev));
+		presence_suspect_leader(claim_presence(p->claim), event_origin(ev));
 		lead_anew(p);
 	}
 }
@@ -218,7 +219,7 @@ static void tell_again(struct pipeline *p, const struct event *ev)
 	bool is_at_once = ev->wait == WAIT_NONE && !ev->asks;
 
 	if (is_at_once && ev->won_ms && ev->came_us / 1000 - ev->won_ms > TOLD_AGAIN_MS)
-		claim_tell(p->claim, ev);
+		done_channel_add(claim_channel(p->claim), &(const struct done){ev->id_hash, ev->won_ms});
 }
 
 void pipeline_on_claimed(void *arg, struct event *ev, enum claim_result result)
@@ -266,7 +267,7 @@ static void leave(struct pipeline *p, struct event *ev)
 	counters.deferred++;
 	ev->held_ms = now_ms(p);
 	event_move(&p->events, ev, EV_HELD);
-	if (claim_is_told(p->claim, &ev->id_hash, NULL)) { /* by then Postgres has mostly told its epoch */
+	if (done_channel_find(claim_channel(p->claim), &ev->id_hash)) { /* by then Postgres has mostly told its epoch */
 		pipeline_set_wait(p, ev, WAIT_EPOCH);
 		hold_add(&p->hold, ev, now_ms(p), 0);
 	} else {
@@ -390,15 +391,15 @@ static void try_again(struct pipeline *p, struct event *ev)
 /* The wait of ev is over: it is settled, claimed, tried again, or sent to the store. */
 static void on_due(struct pipeline *p, struct event *ev)
 {
-	int64_t came_ms;
+	const struct done *done;
 
 	if (ev->state == EV_BACKING_OFF) {
 		try_again(p, ev);
 	} else if (now_ms(p) - ev->held_ms >= HOLD_TTLS * ttl_ms(p) || FAULT_POINT("pipeline: held for long")) {
 		counters.hold_timeouts++;
 		pipeline_send_to_store(p, ev);
-	} else if (claim_is_told(p->claim, &ev->id_hash, &came_ms)) {
-		settle_told(p, ev, came_ms);
+	} else if ((done = done_channel_find(claim_channel(p->claim), &ev->id_hash))) {
+		settle_told(p, ev, done->came_ms);
 	} else {
 		claim_again(p, ev);
 	}
@@ -411,7 +412,8 @@ static bool is_overdue(struct pipeline *p, const struct event *ev)
 {
 	int64_t now = now_ms(p);
 
-	if (!claim_is_ready(p->claim) || !claim_hears_done(p->claim) || now - ev->held_ms >= HOLD_TTLS * ttl_ms(p))
+	if (!claim_is_ready(p->claim) || !done_channel_is_heard(claim_channel(p->claim)) ||
+	    now - ev->held_ms >= HOLD_TTLS * ttl_ms(p))
 		return true;
 	if (now - p->told_ms < OVERDUE_MS)
 		return ev->held_ms < p->arrived_ms - OVERDUE_MS;
@@ -458,8 +460,9 @@ static void watch_leader(struct pipeline *p)
 {
 	const struct event *ev = first_left(p);
 
-	if (ev && now_ms(p) - p->told_ms >= WATCH_LEADER_MS && now_ms(p) - ev->held_ms >= WATCH_LEADER_MS)
-		claim_wait_for_leader(p->claim, event_origin(ev));
+	if (ev && claim_is_ready(p->claim) && now_ms(p) - p->told_ms >= WATCH_LEADER_MS &&
+	    now_ms(p) - ev->held_ms >= WATCH_LEADER_MS)
+		presence_wait_for_leader(claim_presence(p->claim), event_origin(ev));
 }
 
 void pipeline_check_held(struct pipeline *p)
@@ -599,7 +602,7 @@ void pipeline_check_stall(struct pipeline *p)
 		return;
 	pipeline_set_life(p, is_stalled ? LIFE_RESTING : LIFE_WORKING);
 	p->probed_ms = now_ms(p);
-	claim_rest(p->claim, is_stalled);
+	presence_set_state(claim_presence(p->claim), is_stalled ? PEER_PASSIVE : PEER_WORKING);
 	if (!is_stalled) { /* events left to others were not held: nobody may have had them */
 		list_each(node, after, &p->events.lists[EV_HELD])
 			list_entry(node, struct event, link)->held_ms = now_ms(p);
@@ -617,7 +620,7 @@ void pipeline_watch(struct pipeline *p)
 	else
 		log_spell_off(&p->rests, now_ms(p), "storing again, resuming claims");
 	pipeline_check_slowness(p);
-	claim_say(p->claim, pipeline_trouble(p));
+	presence_say(claim_presence(p->claim), pipeline_trouble(p));
 }
 
 const char *pipeline_trouble(const struct pipeline *p)

@@ -186,9 +186,8 @@ void pipeline_on_part_closed(void *arg);
 /* pipeline_claim.c */
 /* ev goes into a batch: it has a claim, or the unique key is to decide. */
 void pipeline_send_to_store(struct pipeline *p, struct event *ev);
-/* Is the event with this hash known to be committed, by another listener that received it at *came_ms (since 1970, 0 if
- * unknown)? */
-bool pipeline_is_done(const struct pipeline *p, const struct id_hash *hash, int64_t *came_ms);
+/* The event with this hash as the done channel told of it; NULL if it did not, or may not be believed now. */
+const struct done *pipeline_find_done(const struct pipeline *p, const struct id_hash *hash);
 /* ev waits for the one who has claimed it. */
 void pipeline_hold(struct pipeline *p, struct event *ev);
 void pipeline_take_claim(struct pipeline *p, struct event *ev);

@@ -508,7 +508,7 @@ static void on_stored(void *arg, struct event *ev, enum store_result result, con
 
 static void on_reported(void *arg)
 {
-	claim_publish(pipeline_of(arg)->claim);
+	done_channel_publish(claim_channel(pipeline_of(arg)->claim));
 }
 
 /* Letters that cannot be written wait beside the events. */
@@ -553,7 +553,7 @@ static void on_unusable(void *arg, const char *sentence, int status)
 /* The fleet agrees on the hashes of events as soon as the database and its epoch are known. */
 static void set_id_key(struct pipeline *p)
 {
-	const struct id_hash_key *key = claim_id_key(p->claim);
+	const struct id_hash_key *key = done_channel_key(claim_channel(p->claim));
 
 	if (!key)
 		return;

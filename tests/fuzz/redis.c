@@ -22,6 +22,7 @@
 #include "road/claim.h"
 #include "road/mark.h"
 #include "road/mac.h"
+#include "road/presence.h"
 
 #define EVENTS      8
 #define STEPS_MOST  32
@@ -271,7 +272,7 @@ static void take_step(struct claim *c, uint8_t step)
 		inherit(c, 1U + (step >> 4) % EVENTS);
 		return;
 	case SAY:
-		claim_say(c, step >> 4 ? "postgres is away" : "");
+		presence_say(claim_presence(c), step >> 4 ? "postgres is away" : "");
 		return;
 	case RENEW:
 	case RELEASE:
@@ -286,10 +287,10 @@ static void take_step(struct claim *c, uint8_t step)
 		claim_has_other_leader(c, event_origin(a->ev));
 		return;
 	case REST:
-		claim_rest(c, step >> 4);
+		presence_set_state(claim_presence(c), step >> 4 ? PEER_PASSIVE : PEER_WORKING);
 		return;
 	case LEAVE:
-		claim_leave(c);
+		presence_set_state(claim_presence(c), PEER_DRAINING);
 		return;
 	case SET_DATABASE:
 		claim_set_database(c, step >> 4 ? DATABASE : "");

@@ -185,68 +185,73 @@ bool claim_has_other_leader(struct claim *c, const char *source)
 	return fake.has_other_leader;
 }
 
-void claim_wait_for_leader(struct claim *c, const char *source)
-{
-	(void)c, (void)source;
-	fake.leader_waits++;
-}
-
-/* Then this one leads. */
-void claim_suspect_leader(struct claim *c, const char *source)
-{
-	(void)c, (void)source;
-	fake.has_other_leader = false;
-}
-
-bool claim_hears_done(const struct claim *c)
-{
-	(void)c;
-	return fake.hears_done;
-}
-
-const struct id_hash_key *claim_id_key(const struct claim *c)
+struct presence *claim_presence(const struct claim *c)
 {
 	(void)c;
 	return NULL;
 }
 
-bool claim_is_told(const struct claim *c, const struct id_hash *hash, int64_t *came_ms)
+struct done_channel *claim_channel(const struct claim *c)
+{
+	(void)c;
+	return NULL;
+}
+
+void presence_wait_for_leader(struct presence *p, const char *source)
+{
+	(void)p, (void)source;
+	fake.leader_waits++;
+}
+
+/* Then this one leads. */
+void presence_suspect_leader(struct presence *p, const char *source)
+{
+	(void)p, (void)source;
+	fake.has_other_leader = false;
+}
+
+bool done_channel_is_heard(const struct done_channel *c)
+{
+	(void)c;
+	return fake.hears_done;
+}
+
+const struct id_hash_key *done_channel_key(const struct done_channel *c)
+{
+	(void)c;
+	return NULL;
+}
+
+const struct done *done_channel_find(const struct done_channel *c, const struct id_hash *hash)
 {
 	(void)c;
 	for (size_t i = 0; i < fake.known_count; i++)
-		if (id_hash_is_equal(&fake.known[i].hash, hash)) {
-			if (came_ms)
-				*came_ms = fake.known[i].came_ms;
-			return true;
-		}
-	return false;
+		if (id_hash_is_equal(&fake.known[i].hash, hash))
+			return &fake.known[i];
+	return NULL;
 }
 
-void claim_tell(struct claim *c, const struct event *ev)
+void done_channel_add(struct done_channel *c, const struct done *event)
 {
-	(void)c;
-	note_call("tell", (struct event *const[]){(struct event *)ev}, 1);
+	(void)c, (void)event;
+	note("%stell", journal_len ? " " : "");
 }
 
-void claim_publish(struct claim *c)
+void done_channel_publish(struct done_channel *c)
 {
 	(void)c;
 }
 
-void claim_say(struct claim *c, const char *trouble)
+void presence_say(struct presence *p, const char *trouble)
 {
-	(void)c, (void)trouble;
+	(void)p, (void)trouble;
 }
 
-void claim_rest(struct claim *c, bool is_resting)
+void presence_set_state(struct presence *p, enum peer_state state)
 {
-	(void)c;
-	note("%s%s", journal_len ? " " : "", is_resting ? "rest" : "wake");
-}
-
-void claim_leave(struct claim *c)
-{
-	(void)c;
+	(void)p;
+	if (state != PEER_DRAINING)
+		note("%s%s", journal_len ? " " : "", state == PEER_PASSIVE ? "rest" : "wake");
 }
 
 bool claim_is_ready(const struct claim *c)

@@ -8,6 +8,7 @@
 #include <uv.h>
 
 #include "road/claim.h"
+#include "road/presence.h"
 #include "road/store.h"
 
 /* The behaviour of the fakes; a test may change it at any time. */
@@ -15,9 +16,9 @@ struct fake {
 	bool has_old_marks;     /* done marks are of three minutes ago, and not of one */
 	bool is_redis_away;     /* claim_take returns -1 */
 	bool has_other_leader;  /* claim_has_other_leader */
-	int leader_waits;       /* calls of claim_wait_for_leader */
-	bool hears_done;        /* claim_hears_done */
-	struct done known[100]; /* for claim_is_told */
+	int leader_waits;       /* calls of presence_wait_for_leader */
+	bool hears_done;        /* done_channel_is_heard */
+	struct done known[100]; /* for done_channel_find */
 	size_t known_count;
 	bool is_redis_full;       /* claim_mark releases the claim first */
 	bool is_postgres_away;    /* the store is not idle, and stalled */
@@ -37,9 +38,9 @@ struct fake {
 extern struct fake fake;
 
 /* The calls since the last fake_journal(), separated by blanks: "take(a)", "renew(a)",
- * "release(a)", "done(a)" and "dead(a)" for marks, "rest" and "wake", "inherit 2 (a,b)" from the second owner,
- * "insert(a,b)", "beside(a,b)" for one by the second store, "dead_letter(a:reason)"; an event without an id is "-".
- * Lives until the next call. */
+ * "release(a)", "done(a)" and "dead(a)" for marks, "rest" and "wake", "tell" for the channel, "inherit 2 (a,b)" from
+ * the second owner, "insert(a,b)", "beside(a,b)" for one by the second store, "dead_letter(a:reason)"; an event without
+ * an id is "-". Lives until the next call. */
 const char *fake_journal(void);
 
 /* The last text passed to store_checkin, or NULL; then forgets it. Lives until the next call. */

@@ -4,7 +4,7 @@
 #include "clock.h"
 #include "played_redis.h"
 #include "road/claim.h"
-#include "road/roster.h"
+#include "road/presence.h"
 #include "loop.h"
 #include "unit.h"
 
@@ -413,15 +413,15 @@ Test(claim, others_hear_that_it_rests_or_leaves_and_why)
 {
 	reopen_with_beats();
 	expect_beat("2 89abcdef.7 w - " WSONCE_VERSION " \n");
-	claim_say(claim, "postgres is away");
-	claim_rest(claim, true);
+	presence_say(claim_presence(claim), "postgres is away");
+	presence_set_state(claim_presence(claim), PEER_PASSIVE);
 	expect_beat("2 89abcdef.7 p - " WSONCE_VERSION " \npostgres is away");
-	claim_say(claim, "");
-	claim_rest(claim, false);
+	presence_say(claim_presence(claim), "");
+	presence_set_state(claim_presence(claim), PEER_WORKING);
 	expect_beat("2 89abcdef.7 w - " WSONCE_VERSION " \n");
-	claim_leave(claim);
+	presence_set_state(claim_presence(claim), PEER_DRAINING);
 	expect_beat("2 89abcdef.7 d - " WSONCE_VERSION " \n");
-	claim_rest(claim, true);
+	presence_set_state(claim_presence(claim), PEER_PASSIVE);
 	expect_sent("");
 }
 

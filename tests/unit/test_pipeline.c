@@ -1179,7 +1179,7 @@ Test(pipeline, producers_wait_when_too_many_events_are_left_to_others_and_go_on_
 }
 
 STORY(the_leader_tells_again_of_what_has_long_been_stored,
-      "set old_marks; receive a; take a done; journal take(a) tell(a); flight 0")
+      "set old_marks; receive a; take a done; journal take(a) tell; flight 0")
 STORY(what_was_stored_a_minute_ago_is_not_told_again, "receive a; take a done; journal take(a); flight 0")
 STORY(a_copy_that_was_left_to_another_and_is_done_is_not_told,
       "set old_marks; wait a; pass 350; take a done; journal take(a)")
