@@ -76,12 +76,18 @@ enum job {
 	JOB_INSERT,
 	JOB_VERIFY,
 	JOB_DEAD_LETTER,
-	/* not of a batch, and not tried again here */
-	JOB_CHECKIN,
-	JOB_EPOCH,
-	JOB_PUT_CURSORS,
-	JOB_READ_CURSORS,
+	JOB_OTHER, /* not of a batch, and not tried again here */
 };
+
+/* Parameters that are arrays. */
+static const unsigned int types[][COLUMNS] = {
+	[JOB_FIND_PRESENT] = {ARRAY_TEXT},
+	[JOB_VERIFY] = {ARRAY_TEXT},
+	[JOB_INSERT] = {ARRAY_TEXT, ARRAY_TEXT, ARRAY_JSONB, ARRAY_TEXT, ARRAY_TIME, ARRAY_TIME},
+	[JOB_DEAD_LETTER] = {ARRAY_BYTEA, ARRAY_TEXT, ARRAY_TEXT, ARRAY_BYTEA, ARRAY_TEXT, ARRAY_TEXT, ARRAY_TEXT},
+};
+
+typedef void answer_fn(struct store *s, const struct postgres_answer *answer);
 
 /* How long not to try something that was refused. */
 struct caution {
@@ -133,7 +139,6 @@ struct store {
 	bool is_telling;             /* of events that are stored */
 	bool has_looked;             /* present is known */
 	bool has_posted;             /* the INSERT at hand made rows of the outbox */
-	bool is_checking;            /* the statement at hand is sql/queries/check_effects.sql */
 	bool is_checked;             /* on this connection */
 	bool is_unusable;            /* the handler was not when it was checked last */
 	bool is_ascii;               /* dead letters: ids and reasons without anything else */
@@ -142,9 +147,8 @@ struct store {
 	struct log_spell spell;      /* errors of any statement */
 	bool has_dead_letter_logged; /* since one failed, none has succeeded */
 	bool is_sent;                /* the batch at hand, and its answer was not seen */
-	bool is_held_up;             /* the last answer came of a lock that was not to be had, */
-	bool is_seeking;             /* and the statement at hand asks whose it is */
-	bool is_reporting;           /* the statement at hand is a check-in, amid the tries of a batch */
+	bool is_held_up;             /* the last answer came of a lock that was not to be had */
+	answer_fn *on_other;         /* takes the answer of the statement at hand; NULL: it is of the batch */
 	char holder[300];            /* what was said of that since rows were stored last */
 	char trouble[300];           /* what was logged last */
 	uv_timer_t retry;
@@ -155,7 +159,7 @@ struct store {
 };
 
 static void send_range(struct store *s);
-static void on_checked(struct store *s, const struct postgres_answer *answer);
+static answer_fn on_checked, on_holder;
 
 static struct range *top(struct store *s)
 {
@@ -164,31 +168,29 @@ static struct range *top(struct store *s)
 
 /* --- parameters --- */
 
+static void start_columns(struct store *s, size_t n)
+{
+	for (int i = 0; i < COLUMNS && types[s->job][i]; i++)
+		array_start(&s->columns[i], types[s->job][i], n);
+}
+
 /* The ids alone: of all events, or to verify, of those that are said to be there. */
-static int fill_ids(struct store *s, const struct range *r)
+static void fill_ids(struct store *s, const struct range *r)
 {
 	bool is_all = s->job == JOB_FIND_PRESENT;
 	size_t n = 0;
 
 	for (size_t i = r->from; i < r->to; i++)
 		n += is_all || s->present[i];
-	array_start(&s->columns[0], ARRAY_TEXT, n);
+	start_columns(s, n);
 	for (size_t i = r->from; i < r->to; i++)
 		if (is_all || s->present[i])
 			array_add(&s->columns[0], s->batch->events[i]->id, s->batch->events[i]->id_len);
-	return 1;
 }
 
-static int fill_rows(struct store *s, const struct range *r)
+static void fill_rows(struct store *s, const struct range *r)
 {
-	size_t n = r->to - r->from;
-
-	array_start(&s->columns[0], ARRAY_TEXT, n);
-	array_start(&s->columns[1], ARRAY_TEXT, n);
-	array_start(&s->columns[2], ARRAY_JSONB, n);
-	array_start(&s->columns[3], ARRAY_TEXT, n);
-	array_start(&s->columns[4], ARRAY_TIME, n);
-	array_start(&s->columns[5], ARRAY_TIME, n);
+	start_columns(s, r->to - r->from);
 	for (size_t i = r->from; i < r->to; i++) {
 		const struct event *ev = s->batch->events[i];
 
@@ -199,7 +201,6 @@ static int fill_rows(struct store *s, const struct range *r)
 		array_add_time(&s->columns[4], ev->came_us);
 		origin_add_time(&s->columns[5], ev);
 	}
-	return 6;
 }
 
 /* A consumer's letter is its own: see sql/migrations/004_effects.sql. */
@@ -230,16 +231,9 @@ static void add_or_null(struct array *a, const char *text)
 		array_add_null(a);
 }
 
-static int fill_dead_letter(struct store *s, const struct range *r)
+static void fill_dead_letter(struct store *s, const struct range *r)
 {
-	size_t n = r->to - r->from;
-
-	array_start(&s->columns[0], ARRAY_BYTEA, n);
-	array_start(&s->columns[1], ARRAY_TEXT, n);
-	array_start(&s->columns[2], ARRAY_TEXT, n);
-	array_start(&s->columns[3], ARRAY_BYTEA, n);
-	for (int column = 4; column < COLUMNS; column++)
-		array_start(&s->columns[column], ARRAY_TEXT, n);
+	start_columns(s, r->to - r->from);
 	for (size_t i = r->from; i < r->to; i++) {
 		const struct event *ev = s->batch->events[i];
 
@@ -257,7 +251,6 @@ static int fill_dead_letter(struct store *s, const struct range *r)
 			array_add_null(&s->columns[5]);
 		add_or_null(&s->columns[6], ev->source);
 	}
-	return COLUMNS;
 }
 
 /* --- COPY or INSERT --- */
@@ -669,8 +662,8 @@ static void on_bad_row(struct store *s, const struct postgres_answer *answer)
 static bool seek_holder(struct store *s)
 {
 	postgres_set_lock_timeout(s->postgres, HASTY_LOCK_MS);
-	s->is_seeking = postgres_query(s->postgres, SQL_HOLDER, NULL, 0) == 0;
-	return s->is_seeking;
+	s->on_other = postgres_query(s->postgres, SQL_HOLDER, NULL, 0) == 0 ? on_holder : NULL;
+	return s->on_other;
 }
 
 static void go_on(struct store *s)
@@ -684,7 +677,7 @@ static void on_holder(struct store *s, const struct postgres_answer *answer)
 	size_t len;
 	const char *name = answer->result == POSTGRES_OK && answer->rows ? postgres_text(answer, 0, &len) : "";
 
-	s->is_seeking = s->is_held_up = false;
+	s->is_held_up = false;
 	if (*name && strcmp(name, s->holder) != 0)
 		log_warn("statements wait for a lock", "holder=%s", name);
 	snprintf(s->holder, sizeof(s->holder), "%s", name);
@@ -699,7 +692,7 @@ static void on_retry(uv_timer_t *timer)
 		return;
 	if (s->on.on_pause && postgres_state(s->postgres) == POSTGRES_READY)
 		s->on.on_pause(s->on.arg);
-	if (!s->is_reporting)
+	if (!s->on_other)
 		send_range(s);
 }
 
@@ -825,60 +818,32 @@ static void on_bad_letter(struct store *s, const struct postgres_answer *answer)
 
 static void on_done(struct store *s, const struct postgres_answer *answer)
 {
+	static answer_fn *const acts[] = {[JOB_FIND_PRESENT] = on_looked_up,
+					  [JOB_COPY] = on_copied,
+					  [JOB_INSERT] = on_inserted,
+					  [JOB_VERIFY] = on_verified,
+					  [JOB_DEAD_LETTER] = on_dead_lettered};
+
 	if (has_forgotten(s, answer)) {
 		s->job = JOB_INSERT;
 		on_unknown(s);
 		send_range(s);
 		return;
 	}
-	switch (s->job) {
-	case JOB_FIND_PRESENT:
-		on_looked_up(s, answer);
-		return;
-	case JOB_COPY:
-		on_copied(s, answer);
-		return;
-	case JOB_INSERT:
-		on_inserted(s, answer);
-		return;
-	case JOB_VERIFY:
-		on_verified(s, answer);
-		return;
-	case JOB_DEAD_LETTER:
-		on_dead_lettered(s, answer);
-		return;
-	case JOB_CHECKIN:
-	case JOB_EPOCH:
-	case JOB_PUT_CURSORS:
-	case JOB_READ_CURSORS:
-	case JOB_NONE:
-		return;
-	}
+	acts[s->job](s, answer);
 }
 
 static void on_bad(struct store *s, const struct postgres_answer *answer)
 {
-	switch (s->job) {
-	case JOB_FIND_PRESENT:
-	case JOB_COPY:
+	if (is_by_copy(s)) {
 		log_debug("COPY refused", "reason=%s", answer->error);
 		insert_instead(s);
-		return;
-	case JOB_INSERT:
+	} else if (s->job == JOB_INSERT) {
 		on_bad_row(s, answer);
-		return;
-	case JOB_VERIFY:
-		retry_later(s, answer->error);
-		return;
-	case JOB_DEAD_LETTER:
+	} else if (s->job == JOB_DEAD_LETTER) {
 		on_bad_letter(s, answer);
-		return;
-	case JOB_CHECKIN:
-	case JOB_EPOCH:
-	case JOB_PUT_CURSORS:
-	case JOB_READ_CURSORS:
-	case JOB_NONE:
-		return;
+	} else {
+		retry_later(s, answer->error);
 	}
 }
 
@@ -894,10 +859,9 @@ static void on_checkin(struct store *s, const struct postgres_answer *answer)
 {
 	bool is_told = answer->result == POSTGRES_OK;
 	const char *deleted_s = "", *rows;
-	bool is_amid = s->is_reporting;
+	bool is_amid = s->job != JOB_OTHER; /* the tries of a batch */
 	size_t len;
 
-	s->is_reporting = false;
 	if (!is_amid)
 		s->job = JOB_NONE;
 	if (is_told && !is_amid)
@@ -953,39 +917,27 @@ static void on_cursors_put(struct store *s, const struct postgres_answer *answer
 	s->on.on_cursors_put(s->on.arg, is_stored);
 }
 
+static void on_epoch_told(struct store *s, const struct postgres_answer *answer)
+{
+	(void)answer;
+	s->job = JOB_NONE;
+}
+
 static void on_answer(void *owner, const struct postgres_answer *answer)
 {
 	struct store *s = owner;
+	answer_fn *on_other = s->on_other;
 
-	if (s->is_checking) {
-		on_checked(s, answer);
-		return;
-	}
-	if (s->is_seeking) {
-		on_holder(s, answer);
-		return;
-	}
-	if (s->is_reporting) {
-		on_checkin(s, answer);
+	s->on_other = NULL;
+	keep_epoch(s, answer);
+	if (on_other) {
+		on_other(s, answer);
 		return;
 	}
 	s->is_held_up = answer->is_locked;
-	keep_epoch(s, answer);
 	if (s->job == JOB_NONE)
 		return; /* given up */
-	if (s->job == JOB_CHECKIN) {
-		on_checkin(s, answer);
-		return;
-	}
-	if (s->job == JOB_PUT_CURSORS || s->job == JOB_READ_CURSORS) {
-		(s->job == JOB_PUT_CURSORS ? on_cursors_put : on_cursors_read)(s, answer);
-		return;
-	}
 	s->is_sent = answer->result == POSTGRES_UNKNOWN;
-	if (s->job == JOB_EPOCH) {
-		s->job = JOB_NONE;
-		return;
-	}
 	lower_limit(s, answer);
 	switch (answer->result) {
 	case POSTGRES_OK:
@@ -1052,13 +1004,6 @@ static int send_copy(struct store *s)
 
 static int send_statement(struct store *s)
 {
-	static const unsigned int types[][COLUMNS] = {
-		[JOB_FIND_PRESENT] = {ARRAY_TEXT},
-		[JOB_VERIFY] = {ARRAY_TEXT},
-		[JOB_INSERT] = {ARRAY_TEXT, ARRAY_TEXT, ARRAY_JSONB, ARRAY_TEXT, ARRAY_TIME, ARRAY_TIME},
-		[JOB_DEAD_LETTER] = {ARRAY_BYTEA, ARRAY_TEXT, ARRAY_TEXT, ARRAY_BYTEA, ARRAY_TEXT, ARRAY_TEXT,
-				     ARRAY_TEXT},
-	};
 	static const char *const texts[] = {[JOB_FIND_PRESENT] = SQL_FIND_PRESENT,
 					    [JOB_INSERT] = SQL_INSERT,
 					    [JOB_VERIFY] = SQL_FIND_PRESENT,
@@ -1066,12 +1011,11 @@ static int send_statement(struct store *s)
 	struct postgres_value values[COLUMNS + EFFECTS_VALUES];
 	const char *sql = texts[s->job];
 	bool is_find = s->job == JOB_FIND_PRESENT || s->job == JOB_VERIFY;
-	int n = s->job == JOB_DEAD_LETTER ? fill_dead_letter(s, top(s))
-		: is_find                 ? fill_ids(s, top(s))
-					  : fill_rows(s, top(s));
+	int n = 0;
 
-	for (int i = 0; i < n; i++)
-		values[i] = (struct postgres_value){types[s->job][i], s->columns[i].bytes, s->columns[i].len};
+	(s->job == JOB_DEAD_LETTER ? fill_dead_letter : is_find ? fill_ids : fill_rows)(s, top(s));
+	for (; n < COLUMNS && types[s->job][n]; n++)
+		values[n] = (struct postgres_value){types[s->job][n], s->columns[n].bytes, s->columns[n].len};
 	if (s->job == JOB_DEAD_LETTER) {
 		values[n++] = (struct postgres_value){TEXT_OID, s->instance_id, strlen(s->instance_id)};
 		values[n++] = (struct postgres_value){TEXT_OID, s->consumer, strlen(s->consumer)};
@@ -1174,43 +1118,33 @@ static void dead_letter(struct store *s, const struct batch *b)
 	start(s, JOB_DEAD_LETTER, b);
 }
 
+static int ask(struct store *s, answer_fn *on_other, const char *sql, const struct postgres_value *values, int n)
+{
+	postgres_set_lock_timeout(s->postgres, LOCK_MOST_MS);
+	if (postgres_query(s->postgres, sql, values, n))
+		return -1;
+	s->on_other = on_other;
+	s->sent_ms = (int64_t)uv_now(s->loop);
+	if (s->job != JOB_NONE) /* a check-in, amid the tries of a batch */
+		return 0;
+	s->job = JOB_OTHER;
+	s->asked_ms = s->sent_ms;
+	return 0;
+}
+
 static int checkin(struct store *s, const char *text)
 {
-	const struct postgres_value value = {25, text, strlen(text)};
+	const struct postgres_value value = {TEXT_OID, text, strlen(text)};
 
-	postgres_set_lock_timeout(s->postgres, LOCK_MOST_MS);
 	postgres_find_by_key(s->postgres);
-	if (postgres_query(s->postgres, SCHEMA_WITH_HAZARDS(SQL_CHECKIN), &value, 1))
-		return -1;
-	s->is_reporting = s->job != JOB_NONE;
-	if (!s->is_reporting)
-		s->job = JOB_CHECKIN;
-	s->sent_ms = (int64_t)uv_now(s->loop);
-	return 0;
+	return ask(s, on_checkin, SCHEMA_WITH_HAZARDS(SQL_CHECKIN), &value, 1);
 }
 
 static int ask_epoch(struct store *s)
 {
-	assert(s->job == JOB_NONE);
 	if ((int64_t)uv_now(s->loop) - s->asked_ms < ASK_AGAIN_MS)
 		return 0;
-	postgres_set_lock_timeout(s->postgres, LOCK_MOST_MS);
-	if (postgres_query(s->postgres, SQL_EPOCH, NULL, 0))
-		return -1;
-	s->job = JOB_EPOCH;
-	s->asked_ms = s->sent_ms = (int64_t)uv_now(s->loop);
-	return 0;
-}
-
-static int ask(struct store *s, enum job job, const char *sql, const struct postgres_value *values, int n)
-{
-	assert(s->job == JOB_NONE);
-	postgres_set_lock_timeout(s->postgres, LOCK_MOST_MS);
-	if (postgres_query(s->postgres, sql, values, n))
-		return -1;
-	s->job = job;
-	s->asked_ms = s->sent_ms = (int64_t)uv_now(s->loop);
-	return 0;
+	return ask(s, on_epoch_told, SQL_EPOCH, NULL, 0);
 }
 
 static void add_cursor(struct array *columns, const struct cursor *c)
@@ -1243,7 +1177,7 @@ static int put_cursors(struct store *s, const struct cursors *cursors, uint32_t 
 	snprintf(epoch_text, sizeof(epoch_text), "%08x", epoch);
 	values[5] = (struct postgres_value){TEXT_OID, epoch_text, strlen(epoch_text)};
 	values[6] = (struct postgres_value){TEXT_OID, s->instance_id, strlen(s->instance_id)};
-	return ask(s, JOB_PUT_CURSORS, SQL_PUT_CURSORS, values, 7);
+	return ask(s, on_cursors_put, SQL_PUT_CURSORS, values, 7);
 }
 
 static int read_cursors(struct store *s, const char *const *sources, size_t n)
@@ -1254,7 +1188,7 @@ static int read_cursors(struct store *s, const char *const *sources, size_t n)
 	for (size_t i = 0; i < n; i++)
 		add_or_null(&s->columns[0], sources[i]);
 	value = (struct postgres_value){ARRAY_TEXT, s->columns[0].bytes, s->columns[0].len};
-	return ask(s, JOB_READ_CURSORS, SQL_READ_CURSORS, &value, 1);
+	return ask(s, on_cursors_read, SQL_READ_CURSORS, &value, 1);
 }
 
 /* --- a new connection --- */
@@ -1274,7 +1208,8 @@ static void check_effects(struct store *s)
 	struct postgres_value values[EFFECTS_CHECK];
 
 	effects_check_values(&s->effects, values);
-	s->is_checking = postgres_query(s->postgres, SQL_CHECK_EFFECTS, values, EFFECTS_CHECK) == 0;
+	if (postgres_query(s->postgres, SQL_CHECK_EFFECTS, values, EFFECTS_CHECK) == 0)
+		s->on_other = on_checked;
 }
 
 static void on_check_again(uv_timer_t *timer)
@@ -1304,7 +1239,6 @@ static void on_checked(struct store *s, const struct postgres_answer *answer)
 	const char *text, *fault;
 	size_t len;
 
-	s->is_checking = false;
 	if (answer->result == POSTGRES_UNKNOWN)
 		return; /* asked again on the next connection */
 	if (answer->result != POSTGRES_OK) {
@@ -1449,8 +1383,10 @@ static struct store *open_store(uv_loop_t *loop, const struct config *config, co
 	return s;
 }
 
-static void on_part_closed(struct store *s)
+static void on_part_closed(void *arg)
 {
+	struct store *s = arg;
+
 	if (--s->open)
 		return;
 	s->done(s->done_arg);
@@ -1471,17 +1407,12 @@ static void on_timer_closed(uv_handle_t *handle)
 	on_part_closed(handle->data);
 }
 
-static void on_postgres_closed(void *arg)
-{
-	on_part_closed(arg);
-}
-
 static void close_store(struct store *s, void (*done)(void *arg), void *arg)
 {
 	s->open = 2;
 	s->done = done;
 	s->done_arg = arg;
-	postgres_close(s->postgres, on_postgres_closed, s);
+	postgres_close(s->postgres, on_part_closed, s);
 	uv_close((uv_handle_t *)&s->retry, on_timer_closed);
 }
 

@@ -48,13 +48,6 @@ struct fate {
 	char *why;    /* heap, or NULL */
 };
 
-/* A cursor on its way, with texts of its own. */
-struct kept {
-	char *source, *scope, *value, *variables;
-	char *kind;        /* of one to be stored */
-	int64_t changed_s; /* of one that was read */
-};
-
 struct store {
 	const struct store_kind *kind; /* the first member: see store_kind.h */
 	uv_loop_t *loop;
@@ -71,8 +64,7 @@ struct store {
 	uint32_t epoch;  /* of the file; 0: unknown */
 	enum sqlite_result result;
 	struct fate *fates;
-	struct kept *cursors;
-	size_t cursor_count;
+	struct cursors cursors; /* on their way, with texts of their own; of those to be read, only the sources */
 	uint32_t cursors_epoch; /* in which all before those was stored; 0: any */
 	char *text;             /* of a check-in, or its answer */
 	int64_t number;         /* its answer, */
@@ -248,81 +240,63 @@ static enum sqlite_result check_in(struct store *s, const char *now)
 	return result == SQLITE_FILE_FINE ? commit(s) : result;
 }
 
+static struct sqlite_value text_or_null(struct slice text)
+{
+	return text.at ? sqlite_text(text.at, text.len) : sqlite_string(NULL);
+}
+
 static enum sqlite_result put_all_cursors(struct store *s, const char *now)
 {
 	enum sqlite_result result = begin(s);
 
 	if (result == SQLITE_FILE_FINE && s->cursors_epoch && s->cursors_epoch != s->epoch)
 		return commit(s);
-	for (size_t i = 0; i < s->cursor_count && result == SQLITE_FILE_FINE; i++) {
-		const struct kept *k = &s->cursors[i];
-		const struct sqlite_value values[] = {sqlite_string(k->source),    sqlite_string(k->scope),
-						      sqlite_string(k->kind),      sqlite_string(k->value),
-						      sqlite_string(k->variables), sqlite_string(s->instance_id),
-						      sqlite_string(now)};
+	for (size_t i = 0; i < s->cursors.count && result == SQLITE_FILE_FINE; i++) {
+		const struct cursor *c = &s->cursors.items[i].cursor;
+		const struct sqlite_value values[] = {
+			sqlite_string(c->source),   sqlite_string(c->scope),
+			sqlite_string(c->kind),     sqlite_text(c->value.at, c->value.len),
+			text_or_null(c->variables), sqlite_string(s->instance_id),
+			sqlite_string(now)};
 
 		result = sqlite_file_run(s->file, SQL_SQLITE_PUT_CURSOR, values, 7, NULL, NULL);
 	}
 	return result == SQLITE_FILE_FINE ? commit(s) : result;
 }
 
-static char *copy_text(const char *text, size_t len)
+static struct slice text_of(const struct sqlite_value *cell)
 {
-	char *copy = memory_alloc(len + 1);
-
-	memcpy(copy, text, len);
-	copy[len] = '\0';
-	return copy;
-}
-
-static void add_cursor(struct store *s, const struct kept *k)
-{
-	s->cursors = memory_realloc(s->cursors, (s->cursor_count + 1) * sizeof(*s->cursors));
-	s->cursors[s->cursor_count++] = *k;
+	return cell->type == SQLITE_FILE_NULL ? (struct slice){NULL, 0} : (struct slice){cell->at, cell->len};
 }
 
 static bool take_cursor(void *arg, const struct sqlite_value *cells, int n)
 {
-	char *texts[4];
+	struct store *s = arg;
+	const struct cursor c = {.source = cells[0].at,
+				 .scope = cells[1].at,
+				 .value = text_of(&cells[2]),
+				 .variables = text_of(&cells[3]),
+				 .kind = ""};
 
 	(void)n;
-	for (int i = 0; i < 4; i++)
-		texts[i] = cells[i].type == SQLITE_FILE_NULL ? NULL : copy_text(cells[i].at, cells[i].len);
-	add_cursor(arg, &(struct kept){texts[0], texts[1], texts[2], texts[3], NULL, cells[4].number});
+	cursors_put(&s->cursors, &c);
+	s->cursors.items[s->cursors.count - 1].cursor.changed_s = cells[4].number;
 	return true;
 }
 
-static void free_cursors(struct store *s)
+static enum sqlite_result read_all_cursors(struct store *s, const char *now)
 {
-	for (size_t i = 0; i < s->cursor_count; i++) {
-		free(s->cursors[i].source);
-		free(s->cursors[i].scope);
-		free(s->cursors[i].value);
-		free(s->cursors[i].variables);
-		free(s->cursors[i].kind);
-	}
-	free(s->cursors);
-	s->cursors = NULL;
-	s->cursor_count = 0;
-}
-
-/* s->cursors have the names of the sources, and then what was found. */
-static enum sqlite_result read_all_cursors(struct store *s)
-{
-	struct kept *asked = s->cursors;
-	size_t n = s->cursor_count;
+	struct cursors asked = s->cursors;
 	enum sqlite_result result = SQLITE_FILE_FINE;
 
-	s->cursors = NULL;
-	s->cursor_count = 0;
-	for (size_t i = 0; i < n; i++) {
-		const struct sqlite_value source = sqlite_string(asked[i].source);
+	(void)now;
+	s->cursors = (struct cursors){NULL};
+	for (size_t i = 0; i < asked.count && result == SQLITE_FILE_FINE; i++) {
+		const struct sqlite_value source = sqlite_string(asked.items[i].cursor.source);
 
-		if (result == SQLITE_FILE_FINE)
-			result = sqlite_file_run(s->file, SQL_SQLITE_READ_CURSORS, &source, 1, take_cursor, s);
-		free(asked[i].source);
+		result = sqlite_file_run(s->file, SQL_SQLITE_READ_CURSORS, &source, 1, take_cursor, s);
 	}
-	free(asked);
+	cursors_clear(&asked);
 	return result;
 }
 
@@ -333,32 +307,16 @@ static void open_file(struct store *s)
 	s->file = sqlite_file_open(s->path, !s->was_open, &s->is_leaving, &s->result, s->why);
 }
 
-static void do_job(struct store *s, const char *now)
-{
-	switch (s->job) {
-	case JOB_INSERT:
-	case JOB_DEAD_LETTER:
-		s->result = write_rows(s, now);
-		break;
-	case JOB_CHECKIN:
-		s->result = check_in(s, now);
-		break;
-	case JOB_PUT_CURSORS:
-		s->result = put_all_cursors(s, now);
-		break;
-	case JOB_READ_CURSORS:
-		s->result = read_all_cursors(s);
-		break;
-	case JOB_OPEN:
-	case JOB_CLOSE:
-	case JOB_NONE:
-		break;
-	}
-}
+typedef enum sqlite_result job_fn(struct store *s, const char *now);
 
 /* After trouble the connection is not used again: what it knows of the file may be what could not be written. */
 static void work(uv_work_t *request)
 {
+	static job_fn *const acts[] = {[JOB_INSERT] = write_rows,
+				       [JOB_DEAD_LETTER] = write_rows,
+				       [JOB_CHECKIN] = check_in,
+				       [JOB_PUT_CURSORS] = put_all_cursors,
+				       [JOB_READ_CURSORS] = read_all_cursors};
 	struct store *s = request->data;
 	char now[SQLITE_TIME];
 
@@ -370,10 +328,10 @@ static void work(uv_work_t *request)
 	}
 	if (!s->file)
 		open_file(s);
-	if (!s->file)
+	if (!s->file || s->job == JOB_OPEN)
 		return;
 	sqlite_time(clock_us(CLOCK_REALTIME), now);
-	do_job(s, now);
+	s->result = acts[s->job](s, now);
 	if (s->result == SQLITE_FILE_FINE)
 		return;
 	snprintf(s->why, sizeof(s->why), "%s", sqlite_file_why(s->file));
@@ -443,23 +401,23 @@ static void end_trouble(struct store *s)
 	backoff_reset(&s->backoff);
 }
 
-/* Before the callbacks: the next job may be given from inside of them. */
-static void end_job(struct store *s)
-{
-	s->job = JOB_NONE;
-}
+/* In the functions below the job ends before the callbacks, which may give the next one. */
 
 static void report_stored(struct store *s)
 {
 	const struct batch *b = s->batch;
 
+	if (s->result != SQLITE_FILE_FINE) {
+		retry_later(s);
+		return;
+	}
 	counters.batches++;
 	for (size_t i = 0; i < b->count; i++) {
 		counters.rows_refused += s->fates[i].result == STORE_REFUSED;
 		s->on.on_stored(s->on.arg, b->events[i], s->fates[i].result, s->fates[i].why);
 	}
 	forget_fates(s);
-	end_job(s);
+	s->job = JOB_NONE;
 	if (s->on.on_idle)
 		s->on.on_idle(s->on.arg);
 }
@@ -478,7 +436,7 @@ static void report_dead_lettered(struct store *s)
 						       : STORE_DEAD_LETTERED);
 	}
 	forget_fates(s);
-	end_job(s);
+	s->job = JOB_NONE;
 }
 
 static void report_checkin(struct store *s)
@@ -491,7 +449,7 @@ static void report_checkin(struct store *s)
 	s->text = NULL;
 	if (!is_told)
 		log_spell_on(&s->spell, (int64_t)uv_now(s->loop), "check-in lost", s->why);
-	end_job(s);
+	s->job = JOB_NONE;
 	s->on.on_checked_in(s->on.arg, is_told, is_told && s->has_number ? answer : NULL);
 }
 
@@ -501,32 +459,19 @@ static void report_put(struct store *s)
 
 	if (!is_stored)
 		log_spell_on(&s->spell, (int64_t)uv_now(s->loop), "cannot store cursors, will retry", s->why);
-	free_cursors(s);
-	end_job(s);
+	cursors_clear(&s->cursors);
+	s->job = JOB_NONE;
 	s->on.on_cursors_put(s->on.arg, is_stored);
-}
-
-static struct slice slice_of(const char *text)
-{
-	return (struct slice){text, text ? strlen(text) : 0};
 }
 
 static void report_read(struct store *s)
 {
 	bool is_read = s->result == SQLITE_FILE_FINE;
 
-	for (size_t i = 0; is_read && i < s->cursor_count; i++) {
-		const struct kept *k = &s->cursors[i];
-		const struct cursor c = {.source = k->source,
-					 .scope = k->scope,
-					 .value = slice_of(k->value),
-					 .variables = slice_of(k->variables),
-					 .changed_s = k->changed_s};
-
-		s->on.on_cursor_read(s->on.arg, &c, true);
-	}
-	free_cursors(s);
-	end_job(s);
+	for (size_t i = 0; is_read && i < s->cursors.count; i++)
+		s->on.on_cursor_read(s->on.arg, &s->cursors.items[i].cursor, true);
+	cursors_clear(&s->cursors);
+	s->job = JOB_NONE;
 	s->on.on_cursor_read(s->on.arg, NULL, is_read);
 }
 
@@ -536,42 +481,12 @@ static void report_open(struct store *s)
 	if (s->result == SQLITE_FILE_FINE) {
 		s->was_open = true;
 		end_trouble(s);
-		end_job(s);
+		s->job = JOB_NONE;
 		s->on.on_database(s->on.arg, sqlite_file_id(s->file));
 	} else {
 		if (!s->was_open && s->result == SQLITE_FILE_WRONG)
 			s->on.on_unusable(s->on.arg, s->why, 2);
 		retry_later(s);
-	}
-}
-
-static void report(struct store *s)
-{
-	switch (s->job) {
-	case JOB_OPEN:
-		report_open(s);
-		return;
-	case JOB_INSERT:
-		if (s->result == SQLITE_FILE_FINE)
-			report_stored(s);
-		else
-			retry_later(s);
-		return;
-	case JOB_DEAD_LETTER:
-		report_dead_lettered(s);
-		return;
-	case JOB_CHECKIN:
-		report_checkin(s);
-		return;
-	case JOB_PUT_CURSORS:
-		report_put(s);
-		return;
-	case JOB_READ_CURSORS:
-		report_read(s);
-		return;
-	case JOB_CLOSE:
-	case JOB_NONE:
-		return;
 	}
 }
 
@@ -591,6 +506,12 @@ static void close_file(struct store *s);
 
 static void on_worked(uv_work_t *request, int status)
 {
+	static void (*const reports[])(struct store * s) = {[JOB_OPEN] = report_open,
+							    [JOB_INSERT] = report_stored,
+							    [JOB_DEAD_LETTER] = report_dead_lettered,
+							    [JOB_CHECKIN] = report_checkin,
+							    [JOB_PUT_CURSORS] = report_put,
+							    [JOB_READ_CURSORS] = report_read};
 	struct store *s = request->data;
 
 	(void)status;
@@ -606,7 +527,7 @@ static void on_worked(uv_work_t *request, int status)
 	if (s->result == SQLITE_FILE_BUSY && s->job != JOB_READ_CURSORS)
 		retry_later(s); /* that is not an error */
 	else
-		report(s);
+		reports[s->job](s);
 }
 
 /* --- on the loop: jobs --- */
@@ -650,16 +571,9 @@ static int checkin(struct store *s, const char *text)
 static int put_cursors(struct store *s, const struct cursors *cursors, uint32_t epoch)
 {
 	s->cursors_epoch = epoch;
-	for (size_t i = 0; i < cursors->count; i++) {
-		const struct cursor *c = &cursors->items[i].cursor;
-
+	for (size_t i = 0; i < cursors->count; i++)
 		if (cursors->items[i].state == CURSOR_SENT)
-			add_cursor(s,
-				   &(struct kept){memory_strdup(c->source), memory_strdup(c->scope),
-						  copy_text(c->value.at, c->value.len),
-						  c->variables.at ? copy_text(c->variables.at, c->variables.len) : NULL,
-						  memory_strdup(c->kind), 0});
-	}
+			cursors_put(&s->cursors, &cursors->items[i].cursor);
 	start(s, JOB_PUT_CURSORS);
 	return 0;
 }
@@ -667,7 +581,7 @@ static int put_cursors(struct store *s, const struct cursors *cursors, uint32_t 
 static int read_cursors(struct store *s, const char *const *sources, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		add_cursor(s, &(struct kept){.source = memory_strdup(sources[i])});
+		cursors_put(&s->cursors, &(struct cursor){.source = sources[i], .scope = ""});
 	start(s, JOB_READ_CURSORS);
 	return 0;
 }
@@ -753,7 +667,7 @@ static void on_timer_closed(uv_handle_t *timer)
 	struct store *s = timer->data;
 
 	s->done(s->done_arg);
-	free_cursors(s);
+	cursors_clear(&s->cursors);
 	free(s->fates);
 	free(s->instance_id);
 	free(s->text);
