@@ -46,7 +46,7 @@ FAKES := $B/tests/support/clock.o
 PIPELINE := $(patsubst %,$B/tests/%.o,unit/test_pipeline support/fake_stages)
 UNIT := $(filter-out $(PIPELINE),$(call objects,$(wildcard tests/unit/test_*.c)))
 INTEGRATION := $(call objects,$(wildcard tests/integration/test_*.c))
-STAGES := $(patsubst %,$B/listener/%.o,$(addprefix road/,order pipeline spooling pipeline_claim pipeline_store envelope event hold batch cursors age_limit stall pace checkin duplicates rejected line_minutes line_counts line_verdict) \
+STAGES := $(patsubst %,$B/listener/%.o,$(addprefix road/,order pipeline claiming spooling storing envelope event hold batch cursors age_limit stall pace checkin duplicates rejected line_minutes line_counts line_verdict) \
 	$(addprefix base/,arena json json_scan keyed log log_spell counters backoff memory quantity slab text timestamp) redis/resp) \
 	$(patsubst %,$B/listener/%.o,base/crc32c $(addprefix spool/,disk record segment spool))
 TEXT := $(patsubst lua/%.lua,$B/text/%.lua.h,$(wildcard lua/*.lua)) $(patsubst %.sql,$B/text/%.sql.h,$(notdir $(wildcard sql/migrations/*.sql sql/queries/*.sql))) \

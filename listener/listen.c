@@ -143,7 +143,7 @@ static void on_second(uv_timer_t *timer)
 	rejected_watch((int64_t)uv_now(&l->loop));
 	hour_tick(&l->hour, (int64_t)time(NULL), (int64_t)uv_now(&l->loop));
 	if (report_is_due(&l->report))
-		pipeline_hasten_checkin(l->pipeline);
+		storing_hasten_checkin(pipeline_storing(l->pipeline));
 }
 
 static void on_goodbye(uv_timer_t *timer)
@@ -183,7 +183,7 @@ static void tell_spooled(const struct listener *l)
 static void on_drained(void *arg, size_t left)
 {
 	struct listener *l = arg;
-	const char *why = pipeline_trouble(l->pipeline);
+	const char *why = storing_trouble(pipeline_storing(l->pipeline));
 	bool is_missing = left && *why;
 
 	l->status = left ? 1 : l->status;
@@ -439,7 +439,7 @@ static int open_parts(struct listener *l, char *error, size_t size)
 	l->parts.ingest = l->ingest;
 	l->parts.sources = l->sources;
 	report_init(&l->report, &l->loop, &l->parts);
-	pipeline_on_checkin(l->pipeline, report_describe, &l->report);
+	storing_on_checkin(pipeline_storing(l->pipeline), report_describe, &l->report);
 	return 0;
 }
 

@@ -95,7 +95,7 @@ static void take(const struct reload_parts *p, struct config *fresh)
 	if (p->relay)
 		relay_change(p->relay);
 	if (p->config->webhooks.version != version)
-		pipeline_hasten_checkin(p->pipeline);
+		storing_hasten_checkin(pipeline_storing(p->pipeline));
 	counters.reloads++;
 	tell(p, fresh, &n, certificates);
 	bytes_free(&n.taken);

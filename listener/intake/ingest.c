@@ -481,7 +481,8 @@ static void read_by_profile(struct session *s, const char *message, size_t len)
 static int refuse_text(struct session *s, const char *message, size_t len)
 {
 	s->pending++;
-	pipeline_refuse(ws_owner(s->link.ws), message, len, "the message is text and not valid UTF-8", &s->sender);
+	pipeline_refuse(ws_owner(s->link.ws), NULL, message, len, "the message is text and not valid UTF-8",
+			&s->sender);
 	lws_close_reason(s->link.wsi, LWS_CLOSE_STATUS_INVALID_PAYLOAD, (unsigned char *)"invalid UTF-8", 13);
 	return -1;
 }

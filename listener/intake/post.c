@@ -294,7 +294,7 @@ static void read_line(struct post *p, const char *line, size_t len, uint64_t n)
 	if (p->token)
 		p->token->messages++;
 	if (!is_utf8(line, len))
-		pipeline_refuse(all->pipeline, line, len, "the message is text and not valid UTF-8", &p->sender);
+		pipeline_refuse(all->pipeline, NULL, line, len, "the message is text and not valid UTF-8", &p->sender);
 	else if (all->profile)
 		handed = producer_profile_read(all->profile, &p->visitor, line, len, n);
 	else

@@ -125,7 +125,7 @@ static void on_reject(void *ctx, struct slice bytes, const char *why)
 	struct producer_profile *s = ctx;
 
 	s->is_owed = true;
-	pipeline_refuse_frame(s->pipeline, s->profile->name, bytes.at, bytes.len, why, expect(s));
+	pipeline_refuse(s->pipeline, s->profile->name, bytes.at, bytes.len, why, expect(s));
 }
 
 static void on_event(void *ctx, const struct session_event *event)

@@ -86,17 +86,17 @@ static void on_cursor_durable(void *arg, struct slice cursor)
 	if (is_session)
 		put.variables = session_save(s->session);
 	if (put.value.at)
-		pipeline_put_cursor(s->parts.pipeline, &put);
+		storing_put_cursor(pipeline_storing(s->parts.pipeline), &put);
 }
 
 /* Deletes the stored cursor, which may be ahead of new ones. */
 static void forget_cursor(struct profiled *s)
 {
 	s->is_anew = true;
-	pipeline_put_cursor(s->parts.pipeline, &(struct cursor){.source = s->profile->name,
-								.scope = scope_of(s),
-								.kind = s->kinds[true],
-								.value = {"null", 4}});
+	storing_put_cursor(pipeline_storing(s->parts.pipeline), &(struct cursor){.source = s->profile->name,
+										 .scope = scope_of(s),
+										 .kind = s->kinds[true],
+										 .value = {"null", 4}});
 }
 
 void profiled_restore(struct profiled *s, const struct cursor *cursor)
@@ -300,8 +300,8 @@ static void on_reject(void *of, struct slice bytes, const char *why)
 {
 	struct open_connection *o = of;
 
-	pipeline_refuse_frame(o->source->parts.pipeline, o->source->profile->name, bytes.at, bytes.len, why,
-			      expect_letter(o));
+	pipeline_refuse(o->source->parts.pipeline, o->source->profile->name, bytes.at, bytes.len, why,
+			expect_letter(o));
 }
 
 static void on_cursor(void *of, struct slice cursor)

@@ -25,7 +25,7 @@ static void read_cursors(struct profiles *all)
 	all->is_wanting = false;
 	for (size_t i = 0; i < all->count; i++)
 		profiled_begin_reading(all->items[i]);
-	pipeline_read_cursors(all->pipeline, all->names, all->name_count, on_cursor, all);
+	storing_read_cursors(pipeline_storing(all->pipeline), all->names, all->name_count, on_cursor, all);
 }
 
 static void on_cursor(void *arg, const struct cursor *cursor)
@@ -75,7 +75,7 @@ struct profiles *profiles_open(const struct profiled_parts *parts, struct profil
 		all->items[i] = profiled_new(&own, profiles[i]);
 	}
 	if (all->name_count)
-		pipeline_on_forgotten(all->pipeline, on_forgotten, all);
+		storing_on_forgotten(pipeline_storing(all->pipeline), on_forgotten, all);
 	for (size_t i = 0; i < all->count; i++)
 		profiled_start(all->items[i]);
 	return all;

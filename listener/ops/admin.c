@@ -104,7 +104,9 @@ static bool describe_degraded(const struct admin_parts *p, char *text, size_t si
 static unsigned int write_ready(const struct admin *a, FILE *out)
 {
 	const struct admin_parts *p = a->parts;
-	const char *why = pipeline_trouble(p->pipeline);
+	const struct storing *storing = pipeline_storing(p->pipeline);
+	const struct store *store = storing_store(storing);
+	const char *why = storing_trouble(storing);
 	char degraded[300];
 
 	if (p->is_draining) {
@@ -112,8 +114,8 @@ static unsigned int write_ready(const struct admin *a, FILE *out)
 		return STATUS_UNAVAILABLE;
 	}
 	if (*why) {
-		if (*pipeline_holder(p->pipeline))
-			why = pipeline_holder(p->pipeline);
+		if (*store_holder(store))
+			why = store_holder(store);
 		else if (strcmp(why, "connecting") != 0)
 			why = "cannot store; the log says why";
 		fprintf(out, "not ready: %s: %s\n", config_store_path(p->config) ? "sqlite" : "postgres", why);
@@ -135,10 +137,10 @@ static unsigned int write_ready(const struct admin *a, FILE *out)
 		fprintf(out, "degraded: %s\n", degraded);
 	else
 		fprintf(out, "ready\n");
-	if (*pipeline_hazards(p->pipeline))
+	if (*store_hazards(store))
 		fprintf(out, "warning: postgres may lose commits when it crashes or fails over: %s\n",
-			pipeline_hazards(p->pipeline));
-	if (pipeline_is_slow(p->pipeline, &why))
+			store_hazards(store));
+	if (storing_is_slow(storing, &why))
 		fprintf(out, "warning: %s\n", why);
 	return STATUS_OK;
 }
@@ -288,19 +290,21 @@ static json_t *describe_status(const struct admin *a)
 	const struct admin_parts *p = a->parts;
 	const struct events *events = pipeline_events(p->pipeline);
 	const struct claim *claim = pipeline_claim(p->pipeline);
+	const struct storing *storing = pipeline_storing(p->pipeline);
 	json_t *root, *counts = json_object();
-	const char *why = pipeline_trouble(p->pipeline), *slow;
+	const char *why = storing_trouble(storing), *slow;
 	char degraded[300] = "";
 
-	pipeline_is_slow(p->pipeline, &slow);
+	storing_is_slow(storing, &slow);
 	describe_degraded(p, degraded, sizeof(degraded));
 	counters_each(put_json_counter, counts);
 	root = json_pack(
 		"{s:s, s:o, s:I, s:b, s:{s:b, s:o, s:o, s:o, s:o}, s:o, s:I, s:I, s:I, s:b, s:o, s:I, s:o, s:o}",
 		"version", WSONCE_VERSION, "instance_id", describe_text(p->config->instance_id), "uptime_s",
 		(json_int_t)(((int64_t)uv_now(a->loop) - a->started_ms) / 1000), "draining", p->is_draining, "postgres",
-		"up", !*why, "error", describe_text(why), "hazards", describe_name(pipeline_hazards(p->pipeline)),
-		"holder", describe_name(pipeline_holder(p->pipeline)), "slow", describe_name(slow), "redis",
+		"up", !*why, "error", describe_text(why), "hazards",
+		describe_name(store_hazards(storing_store(storing))), "holder",
+		describe_name(store_holder(storing_store(storing))), "slow", describe_name(slow), "redis",
 		describe_redis(claim), "in_flight", (json_int_t)events->messages, "in_flight_bytes",
 		(json_int_t)pipeline_bytes(p->pipeline), "in_flight_bytes_limit", (json_int_t)p->config->inflight_bytes,
 		"paused", pipeline_is_full(p->pipeline), "sources",

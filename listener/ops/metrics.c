@@ -375,11 +375,11 @@ void metrics_write(const struct admin_parts *p, int64_t now_ms, FILE *out)
 		put_gauge(out, "redis_up",
 			  "1 while claims can be made and no command is refused; absent with --redis none.",
 			  claim_is_ready(claim) && !claim_is_refused(claim));
-	put_gauge(out, "postgres_up", "1 while rows can be stored.", !*pipeline_trouble(p->pipeline));
+	put_gauge(out, "postgres_up", "1 while rows can be stored.", !*storing_trouble(pipeline_storing(p->pipeline)));
 	put_gauge(out, "postgres_slow_seconds",
 		  "How long the oldest event has waited for Postgres, while that stores them slower than they come; "
 		  "else 0.",
-		  (double)pipeline_is_slow(p->pipeline, &why) / 1000);
+		  (double)storing_is_slow(pipeline_storing(p->pipeline), &why) / 1000);
 	put_sources(out, p->sources, now_ms);
 	put_gauge(out, "ingest_connections", "Producers connected.",
 		  p->ingest ? (double)ingest_connections(p->ingest) : 0);

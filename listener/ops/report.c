@@ -94,7 +94,7 @@ static json_t *describe_failing_webhooks(const struct relay *r)
 /* Returns why no delivery is made; "" if they are made, or if events cannot be stored either. */
 static const char *describe_relay(const struct admin_parts *p)
 {
-	return p->relay && !*pipeline_trouble(p->pipeline) ? relay_error(p->relay) : "";
+	return p->relay && !*storing_trouble(pipeline_storing(p->pipeline)) ? relay_error(p->relay) : "";
 }
 
 /* Returns why only dead letters are stored; "" if events are stored. */
@@ -121,7 +121,7 @@ static uint64_t hash_states(const struct report *r)
 	char text[260];
 
 	hash = add_text(hash, *admin_describe_spool(r->parts->pipeline, text, sizeof(text)) ? "+" : "-");
-	hash = add_text(hash, pipeline_is_slow(r->parts->pipeline, &why) ? "+" : "-");
+	hash = add_text(hash, storing_is_slow(pipeline_storing(r->parts->pipeline), &why) ? "+" : "-");
 	hash = add_text(hash, rejected_run(&why) >= REJECTED_RUN ? "+" : "-");
 	for (size_t i = 0; r->parts->sources && i < sources_count(r->parts->sources); i++) {
 		struct source_view view = sources_view(r->parts->sources, i);
@@ -133,7 +133,7 @@ static uint64_t hash_states(const struct report *r)
 	for (size_t i = 0; r->parts->relay && i < relay_targets(r->parts->relay); i++)
 		hash = add_text(hash,
 				target_webhook_state(relay_target(r->parts->relay, i)) == TARGET_OPEN ? "+" : "-");
-	hash = add_text(hash, *pipeline_trouble(r->parts->pipeline) ? "+" : "-");
+	hash = add_text(hash, *storing_trouble(pipeline_storing(r->parts->pipeline)) ? "+" : "-");
 	hash = add_text(hash, *describe_relay(r->parts) ? "+" : "-");
 	return hash;
 }
@@ -165,6 +165,7 @@ json_t *report_describe(void *arg)
 	const struct admin_parts *p = r->parts;
 	const struct counters told = r->told;
 	int64_t now = (int64_t)uv_now(r->loop);
+	const struct storing *storing = pipeline_storing(p->pipeline);
 	const char *slow;
 	char text[260];
 	const struct events *events = pipeline_events(p->pipeline);
@@ -180,15 +181,15 @@ json_t *report_describe(void *arg)
 		"is_paused", pipeline_is_full(p->pipeline), "redis", name_redis(r), "producers",
 		p->ingest ? (json_int_t)ingest_connections(p->ingest) : 0);
 
-	if (pipeline_is_slow(p->pipeline, &slow))
+	if (storing_is_slow(storing, &slow))
 		json_object_set_new(report, "slow", json_string(slow));
 	json_object_set_new(report, "rejected", describe_text(describe_rejected(text, sizeof(text))));
 	json_object_set_new(report, "spool", describe_text(admin_describe_spool(p->pipeline, text, sizeof(text))));
-	json_object_set_new(report, "trouble", describe_text(pipeline_trouble(p->pipeline)));
+	json_object_set_new(report, "trouble", describe_text(storing_trouble(storing)));
 	json_object_set_new(report, "sources", describe_sources(r));
 	json_object_set_new(report, "deliveries", describe_text(describe_relay(p)));
 	json_object_set_new(report, "failing_webhooks", describe_failing_webhooks(p->relay));
-	if (!*pipeline_trouble(p->pipeline)) { /* leaves these out, because they are long: see road/checkin.c */
+	if (!*storing_trouble(storing)) { /* leaves these out, because they are long: see road/checkin.c */
 		json_object_set_new(report, "hour", hour_describe(p->hour));
 		json_object_set_new(report, "settings", describe_settings(p->config));
 	}

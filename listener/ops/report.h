@@ -21,7 +21,7 @@ struct report {
 /* parts must outlive it. */
 void report_init(struct report *r, uv_loop_t *loop, const struct admin_parts *parts);
 
-/* Returns the report, for pipeline_on_checkin; arg is a struct report. Its counts are those since the last report. */
+/* Returns the report, for storing_on_checkin; arg is a struct report. Its counts are those since the last report. */
 json_t *report_describe(void *arg);
 
 void report_free(struct report *r);

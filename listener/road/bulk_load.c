@@ -1,15 +1,32 @@
-/* bulk_load.c owns the binary format of COPY (PostgreSQL manual, COPY, "Binary Format"). */
+/* bulk_load.c owns the binary format of COPY (PostgreSQL manual, COPY, "Binary Format"), and the columns of a row that
+ * say where and when its event came from. */
 #include "road/bulk_load.h"
 
 #include <string.h>
-
-#include "road/origin.h"
 
 #define COLUMNS 7
 
 /* Signature, flags, length of the header extension. */
 static const char head[19] = "PGCOPY\n\377\r\n\0\0\0\0\0\0\0\0\0";
 static const char tail[2] = "\377\377";
+
+void bulk_add_source(struct array *a, const struct event *ev)
+{
+	const char *source = event_source(ev);
+
+	if (source)
+		array_add_ascii(a, source, strlen(source));
+	else
+		array_add_null(a);
+}
+
+void bulk_add_time(struct array *a, const struct event *ev)
+{
+	if (ev->has_time)
+		array_add_time(a, ev->time_us);
+	else
+		array_add_null(a);
+}
 
 static void put(struct array *a, const char *bytes, size_t len)
 {
@@ -29,9 +46,9 @@ static void put_event(struct array *a, const struct event *ev, const char *insta
 	a->type = ARRAY_JSONB;
 	array_add(a, ev->payload.at, ev->payload.len);
 	a->type = ARRAY_TEXT;
-	origin_add_source(a, ev);
+	bulk_add_source(a, ev);
 	array_add_time(a, ev->came_us);
-	origin_add_time(a, ev);
+	bulk_add_time(a, ev);
 	array_add_ascii(a, instance, instance_len);
 }
 

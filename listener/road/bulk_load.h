@@ -20,4 +20,9 @@ struct copy_stream {
  * are at least `enough` bytes. Returns false, with no bytes, after the end of the stream. */
 bool copy_next(struct copy_stream *c, struct array *a, size_t enough);
 
+/* Adds the columns "source" and "event_time" of ev's row (sql/migrations/010_origin.sql): the name of its profile, or
+ * of its producer's token or certificate, or ev->from; and its own time. NULL where there is none. */
+void bulk_add_source(struct array *a, const struct event *ev);
+void bulk_add_time(struct array *a, const struct event *ev);
+
 #endif

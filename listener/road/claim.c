@@ -1,5 +1,5 @@
 /* claim.c owns the words of the claim protocol: keys, values, and what each answer means. The
- * connection is redis/connection.c's; what follows from an answer is pipeline_claim.c's business.
+ * connection is redis/connection.c's; what follows from an answer is claiming.c's business.
  *
  * A claim's value is <instance>.<boot nonce>@<unix ms>. The nonce keeps two processes with one
  * name apart; the time, which never repeats for an event, keeps two claims of one process apart,

@@ -1,5 +1,5 @@
 /* done_channel.c owns the done channel: what is published after a commit, and what was heard in the last seconds.
- * pipeline_claim.c decides what follows for a copy.
+ * claiming.c decides what follows for a copy.
  *
  * After a commit the listener publishes one message per batch, and all others settle their copies. A message has a
  * header (magic, epoch, publisher, a time) and 18 bytes per event: a keyed hash of the id, and how many milliseconds

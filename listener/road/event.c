@@ -378,6 +378,18 @@ void event_move(struct events *es, struct event *ev, enum event_state to)
 	put_in_list(es, ev, to);
 }
 
+void event_set_wait(struct events *es, struct event *ev, enum wait wait)
+{
+	es->deferred += (wait == WAIT_LEADER) - (size_t)(ev->wait == WAIT_LEADER);
+	ev->wait = wait;
+}
+
+void event_send(struct events *es, struct event *ev)
+{
+	event_set_wait(es, ev, WAIT_NONE);
+	event_move(es, ev, EV_BATCHED);
+}
+
 static void answer(const struct copy *c, const struct event *ev, enum outcome outcome)
 {
 	c->sender->n = c->n;
@@ -394,6 +406,7 @@ static void event_free(struct events *es, struct event *ev)
 	es->message_bytes[ev->state] -= ev->message_len;
 	es->bytes -= ev->bytes;
 	es->messages -= ev->copies;
+	es->deferred -= ev->wait == WAIT_LEADER;
 	if (ev->is_in_table)
 		take_out_of_table(es, ev);
 	for (struct copy *c = ev->first.next, *next; c; c = next) {

@@ -138,6 +138,7 @@ struct events {
 	size_t bytes;         /* sum of the events' bytes */
 	size_t messages;      /* messages in flight: sum of the events' copies, and */
 	size_t away;          /* of those, which are on disk alone */
+	size_t deferred;      /* events in WAIT_LEADER */
 };
 
 /* An event that has failed is stored in a statement of its own: it would probably fail again, and each failure costs
@@ -223,6 +224,10 @@ void event_give_place(struct events *es, struct event *ev, struct event *next);
 void event_add_copy(struct events *es, struct event *ev, struct sender *sender);
 
 void event_move(struct events *es, struct event *ev, enum event_state to);
+/* The only way to change what ev waits for. */
+void event_set_wait(struct events *es, struct event *ev, enum wait wait);
+/* ev is to go into a batch: it has a claim, or the unique key is to decide. */
+void event_send(struct events *es, struct event *ev);
 
 /* Answers every copy and frees the event, which must be in EV_DONE. The first copy gets outcome; the others get
  * OUTCOME_DUPLICATE if that was OUTCOME_PERSISTED. */

@@ -1,4 +1,4 @@
-/* hold.c keeps events that wait and says which are due. pipeline_claim.c decides what happens to them. */
+/* hold.c keeps events that wait and says which are due. claiming.c decides what happens to them. */
 #include "road/hold.h"
 
 void hold_init(struct hold *h)

@@ -7,8 +7,7 @@
  *        │                             └ left ─┘ └── released after a failed store
  *        └─ refuse ──▶ dead_letter ──▶ settle
  *
- * The stages do not know each other; each reports to a function on_x, and only these decide: those of claims and waits
- * are in pipeline_claim.c, those of the store in pipeline_store.c.
+ * claiming.c decides who claims and what waits, storing.c what the store is given, and spooling.c what goes to disk.
  * When in doubt, an event goes to the store and is not dropped: Redis saves work, Postgres decides.
  * An event leaves memory only by pipeline_settle(), which is called with knowledge: its row is committed,
  * a done mark was read, or its dead letter is committed. */
@@ -22,31 +21,67 @@
 #include "base/counters.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "road/age_limit.h"
+#include "road/claiming.h"
 #include "road/duplicates.h"
+#include "road/envelope.h"
+#include "road/hold.h"
 #include "road/line_minutes.h"
-#include "road/pipeline_inside.h"
-#include "road/presence.h"
+#include "road/order.h"
 #include "road/rejected.h"
+#include "road/settling.h"
+#include "road/spooling.h"
 
-#define CLAIM_WINDOW    8192  /* claims unanswered at which producers are not read from, */
-#define DEFER_WINDOW    6144  /* or events left to others, */
-#define AHEAD_MOST      16384 /* events left to others at which one that leads no source stops reading */
-#define MOVING_MS       350   /* since the done channel told of a copy: it moves, */
-#define LEADING_MS      1000  /* and since this listener claimed as a leader: it leads */
-#define BACKLOG_BATCHES 4     /* or batches that wait for a Postgres that works */
-#define WHOLE           8     /* eighths of all limits */
-#define OF_PRODUCERS    6     /* eighths that producers may fill where there are feeds */
-#define LAST_ANSWERS_MS 200   /* for the last releases to reach Redis */
-#define LEAVE_SPOOL_MS  5000  /* for the last events to be written to the spool */
-#define WATCH_MS        250   /* between two looks whether rows can be stored */
+#define CLAIM_WINDOW    8192 /* claims unanswered at which producers are not read from, */
+#define DEFER_WINDOW    6144 /* or events left to others, */
+#define BACKLOG_BATCHES 4    /* or batches that wait for a Postgres that works */
+#define WHOLE           8    /* eighths of all limits */
+#define OF_PRODUCERS    6    /* eighths that producers may fill where there are feeds */
+#define LAST_ANSWERS_MS 200  /* for the last releases to reach Redis */
+#define LEAVE_SPOOL_MS  5000 /* for the last events to be written to the spool */
+#define PUT_OFF_STEP    8    /* and the longest wait of an event that the store puts off: 12.8 s */
+#define RETRY_STEP      2    /* hold step of the first backoff: 50 ms * 2^2 = 200 ms */
 
-static const char *const life_names[] = {"working", "resting", "draining", "drained"};
+/* When reading stops: for all at the limits, for producers earlier where there are feeds. A feed has no replay,
+ * and so is not stopped for the sake of producers. */
+struct gate {
+	size_t eighths; /* of the limits, at which it closes */
+	bool is_full;   /* the budget is used up */
+};
 
-void pipeline_set_life(struct pipeline *p, enum life life)
+enum life { LIFE_WORKING, LIFE_DRAINING, LIFE_DRAINED };
+
+struct pipeline {
+	uv_loop_t *loop;
+	const struct config *config;
+	struct pipeline_callbacks on;
+	struct envelope *envelope;
+	struct age_limit stale, feed_stale;
+	enum timestamp_unit time_unit; /* of --time-pointer */
+	struct events events;
+	struct claiming claiming;
+	struct storing *storing;
+	struct spooling spooling;
+	struct order order;
+	long partial_bytes; /* of messages that are not yet complete */
+	struct gate producers, all;
+	bool is_behind; /* producers wait for Redis, Postgres or other listeners */
+	enum pressure pressure;
+	enum life life;
+	int64_t end_ms;  /* loop clock: the drain timeout is over, or with is_ending the time for the last answers; */
+	bool is_ending;  /* 0: neither is due */
+	int64_t came_us; /* of the last event, since 1970 */
+	int64_t time_told_ms; /* loop clock, of the last warning about a time; 0: never */
+	uv_prepare_t turn;    /* before each wait for I/O: what this turn brought is sent */
+	uv_timer_t tick;      /* for what is due first in any part */
+	int open;             /* parts left to close */
+	void (*done)(void *arg);
+	void *done_arg;
+};
+
+static int64_t now_ms(const struct pipeline *p)
 {
-	log_debug("pipeline", "from=%s to=%s", life_names[p->life], life_names[life]);
-	assert(life >= LIFE_DRAINING ? life > p->life : p->life < LIFE_DRAINING);
-	p->life = life;
+	return (int64_t)uv_now(p->loop);
 }
 
 /* --- the budget --- */
@@ -100,29 +135,20 @@ static bool is_over(const struct pipeline *p, size_t eighths)
 	bool is_backed_up = p->events.counts[EV_BATCHED] >= rows || p->events.message_bytes[EV_BATCHED] >= bytes;
 
 	return p->events.counts[EV_CLAIMING] >= CLAIM_WINDOW / WHOLE * eighths ||
-	       p->deferred >= DEFER_WINDOW / WHOLE * eighths || (is_backed_up && !store_is_stalled(p->first.store));
-}
-
-/* A listener far ahead of a leader that stores takes the processor from it, and its copies have left the cache when the
- * channel tells of them. While the channel is silent (Postgres is slow or away), only the memory budget bounds it, and
- * one that leads a source itself reads on. */
-static bool is_too_far_ahead(const struct pipeline *p)
-{
-	size_t most = p->is_ahead ? AHEAD_MOST / 2 : AHEAD_MOST;
-
-	return p->deferred >= most && p->told_ms && now_ms(p) - p->told_ms < MOVING_MS &&
-	       (!p->led_ms || now_ms(p) - p->led_ms > LEADING_MS);
+	       p->events.deferred >= DEFER_WINDOW / WHOLE * eighths ||
+	       (is_backed_up && !store_is_stalled(storing_store(p->storing)));
 }
 
 static void check_budget(struct pipeline *p)
 {
 	enum pressure now;
+	bool is_ahead;
 
 	check_memory(p, &p->producers);
 	check_memory(p, &p->all);
 	p->is_behind = is_over(p, p->is_behind ? p->producers.eighths / 2 : p->producers.eighths);
-	p->is_ahead = is_too_far_ahead(p);
-	now = p->all.is_full || p->is_ahead          ? PRESSURE_ALL
+	is_ahead = claiming_is_far_ahead(&p->claiming);
+	now = p->all.is_full || is_ahead             ? PRESSURE_ALL
 	      : p->producers.is_full || p->is_behind ? PRESSURE_PRODUCERS
 						     : PRESSURE_NONE;
 	if (now == p->pressure)
@@ -140,20 +166,22 @@ void pipeline_charge(struct pipeline *p, long bytes)
 
 /* --- settle --- */
 
-void pipeline_refuse_event(struct pipeline *p, struct event *ev, const char *why)
+/* ev is to become a dead letter; why is copied, and NULL keeps the reason that ev has. */
+static void refuse_event(struct pipeline *p, struct event *ev, const char *why)
 {
 	if (why)
 		event_set_reason(ev, why);
 	event_move(&p->events, ev, EV_REFUSED);
 }
 
+static void drained(struct pipeline *p, size_t left);
+
 static void check_drained(struct pipeline *p)
 {
-	if (p->life != LIFE_DRAINING || p->events.messages != p->events.away || claim_unanswered(p->claim) ||
-	    !pipeline_has_left(p))
+	if (p->life != LIFE_DRAINING || p->events.messages != p->events.away || claim_unanswered(p->claiming.claim) ||
+	    !storing_is_over(p->storing))
 		return;
-	pipeline_set_life(p, LIFE_DRAINED);
-	p->on.on_drained(p->on.arg, 0);
+	drained(p, 0);
 }
 
 /* A dead letter has no row, so nobody can say whether a line missed it. */
@@ -174,7 +202,6 @@ static void note_lines(const struct event *ev, enum outcome outcome)
 static void finish(struct pipeline *p, struct event *ev, enum outcome outcome)
 {
 	note_lines(ev, outcome);
-	pipeline_set_wait(p, ev, WAIT_NONE);
 	switch (outcome) {
 	case OUTCOME_PERSISTED:
 		counters.persisted++;
@@ -194,7 +221,7 @@ static void finish(struct pipeline *p, struct event *ev, enum outcome outcome)
 			rejected_checkin(ev->reason, ev->message, ev->message_len);
 		break;
 	}
-	spooling_settle(p, ev);
+	spooling_settle(&p->spooling, ev);
 	if (ev->order)
 		order_end(&p->order, ev);
 	event_move(&p->events, ev, EV_DONE);
@@ -205,11 +232,11 @@ static void finish(struct pipeline *p, struct event *ev, enum outcome outcome)
 static void set_aside(struct pipeline *p, struct event *ev, const char *why)
 {
 	ev->is_loose = true;
-	pipeline_refuse_event(p, ev, why);
+	refuse_event(p, ev, why);
 }
 
 /* ev leaves its place to another message with its id, which is tried now. */
-void pipeline_try_next(struct pipeline *p, struct event *ev, struct event *next)
+static void try_next(struct pipeline *p, struct event *ev, struct event *next)
 {
 	event_give_place(&p->events, ev, next);
 	if (next->is_claimed) {
@@ -217,7 +244,7 @@ void pipeline_try_next(struct pipeline *p, struct event *ev, struct event *next)
 		return;
 	}
 	event_move(&p->events, next, EV_CLAIMING);
-	pipeline_take_claim(p, next);
+	claiming_claim_now(&p->claiming, next);
 }
 
 /* What is left behind an event that has settled; behind a dead letter, only what was too old for a try. */
@@ -244,13 +271,156 @@ void pipeline_settle(struct pipeline *p, struct event *ev, enum outcome outcome)
 
 	ev->is_claimed &= outcome != OUTCOME_REJECTED; /* a mark is there instead */
 	if (next)
-		pipeline_try_next(p, ev, next);
+		try_next(p, ev, next);
 	behind = ev->behind;
 	finish(p, ev, outcome);
 	settle_behind(p, behind, outcome, won_ms);
 }
 
+/* --- a failed store: wait, try again --- */
+
+bool pipeline_try_other(struct pipeline *p, struct event *ev)
+{
+	struct event *next = event_next(ev);
+
+	if (!next || event_tries(next) >= event_tries(ev))
+		return false;
+	hold_remove(ev);
+	event_move(&p->events, ev, EV_BEHIND);
+	try_next(p, ev, next);
+	event_put_behind(next, ev, false);
+	return true;
+}
+
+static void fail_store(struct pipeline *p, struct event *ev, const char *why)
+{
+	log_debug("row refused", "reason=%s", why);
+	event_set_reason(ev, why);
+	ev->attempts++;
+	if (ev->attempts >= p->config->max_attempts) {
+		refuse_event(p, ev, NULL);
+		return;
+	}
+	if (pipeline_try_other(p, ev))
+		return;
+	/* The claim is kept for the backoff, so that the fleet as a whole waits, and N listeners do not try one after
+	 * the other at once. */
+	claiming_back_off(&p->claiming, ev, WAIT_RETRY, RETRY_STEP + ev->attempts - 1);
+}
+
+/* What the server cannot do for this listener it can seldom do for another one: the claim is kept. */
+static void put_off(struct pipeline *p, struct event *ev, const char *why)
+{
+	unsigned int step = RETRY_STEP + ev->put_offs;
+
+	log_debug("event postponed", "reason=%s", why);
+	ev->put_offs += ev->put_offs < UINT16_MAX;
+	claiming_back_off(&p->claiming, ev, WAIT_SERVER,
+			  p->life != LIFE_WORKING ? RETRY_STEP
+			  : step < PUT_OFF_STEP   ? step
+						  : PUT_OFF_STEP);
+}
+
+/* --- what the store says --- */
+
+static void on_stored(void *arg, struct event *ev, enum store_result result, const char *why)
+{
+	struct pipeline *p = arg;
+
+	switch (result) {
+	case STORE_INSERTED:
+		ev->won_ms = ev->came_us / 1000;
+		claim_mark(p->claiming.claim, ev, CLAIM_MARK_DONE);
+		pipeline_settle(p, ev, OUTCOME_PERSISTED);
+		return;
+	case STORE_PRESENT:
+		/* It may be ours, of a batch whose outcome nobody saw, or another message's: which, nobody can tell. */
+		if (!ev->is_counted)
+			duplicates_late(ev->id, ev->id_len, now_ms(p));
+		claim_mark(p->claiming.claim, ev, CLAIM_MARK_DONE);
+		pipeline_settle(p, ev, OUTCOME_DUPLICATE);
+		return;
+	case STORE_LATER:
+	case STORE_BLOCKED:
+		put_off(p, ev, why);
+		return;
+	case STORE_REFUSED:
+		fail_store(p, ev, why);
+		return;
+	case STORE_HOPELESS:
+		refuse_event(p, ev, why);
+		return;
+	case STORE_UNKNOWN:
+		return;
+	}
+}
+
+static void on_dead_lettered(void *arg, struct event *ev, enum store_dead_letter dead_letter)
+{
+	struct pipeline *p = arg;
+	bool is_stored = dead_letter == STORE_HAS_ROW;
+
+	if (ev->id_len && !ev->is_loose)
+		claim_mark(p->claiming.claim, ev, is_stored ? CLAIM_MARK_DONE : CLAIM_MARK_DEAD);
+	pipeline_settle(p, ev, is_stored ? OUTCOME_DUPLICATE : OUTCOME_REJECTED);
+}
+
+static void on_posted(void *arg)
+{
+	struct pipeline *p = arg;
+
+	p->on.on_posted(p->on.arg);
+}
+
+static void on_unusable(void *arg, const char *sentence, int status)
+{
+	struct pipeline *p = arg;
+
+	p->on.on_unusable(p->on.arg, sentence, status);
+}
+
+/* The fleet agrees on the hashes of events as soon as the database and its epoch are known. */
+static void set_id_key(struct pipeline *p)
+{
+	const struct id_hash_key *key = done_channel_key(claim_channel(p->claiming.claim));
+
+	if (!key)
+		return;
+	line_minutes_end_gaps(&line_minutes);
+	events_set_key(&p->events, key);
+}
+
+static void on_database(void *arg, const char *id)
+{
+	struct pipeline *p = arg;
+
+	claim_set_database(p->claiming.claim, id);
+	set_id_key(p);
+}
+
+/* With a file there is no epoch: it is the only one to know what is stored. */
+static void on_epoch(void *arg, uint32_t epoch)
+{
+	struct pipeline *p = arg;
+
+	if (!config_store_path(p->config))
+		claim_set_epoch(p->claiming.claim, epoch);
+	set_id_key(p);
+}
+
 /* --- receive --- */
+
+void pipeline_begin(struct pipeline *p, struct event *ev, bool is_ours)
+{
+	if (!ev->order || order_begin(ev)) {
+		claiming_take(&p->claiming, ev, is_ours);
+		return;
+	}
+	ev->is_ours = is_ours;
+	ev->held_ms = now_ms(p);
+	event_set_wait(&p->events, ev, WAIT_TURN);
+	event_move(&p->events, ev, EV_HELD);
+}
 
 static struct event *take_refused(struct pipeline *p, const char *head, size_t len, const struct envelope_view *view,
 				  const uint8_t *digest, const char *reason, struct sender *sender)
@@ -266,15 +436,10 @@ static struct event *take_refused(struct pipeline *p, const char *head, size_t l
 	return ev;
 }
 
-void pipeline_refuse(struct pipeline *p, const char *message, size_t len, const char *reason, struct sender *sender)
+void pipeline_refuse(struct pipeline *p, const char *source, const char *message, size_t len, const char *reason,
+		     struct sender *sender)
 {
-	take_refused(p, message, len, NULL, NULL, reason, sender);
-}
-
-void pipeline_refuse_frame(struct pipeline *p, const char *source, const char *frame, size_t len, const char *reason,
-			   struct sender *sender)
-{
-	take_refused(p, frame, len, NULL, NULL, reason, sender)->source = source;
+	take_refused(p, message, len, NULL, NULL, reason, sender)->source = source;
 }
 
 void pipeline_refuse_long(struct pipeline *p, const char *source, const char *head, size_t len, const uint8_t *digest,
@@ -413,8 +578,8 @@ static void take(struct pipeline *p, const char *message, size_t len, struct env
 	ev = event_with_message(lead, message, len, view);
 	if (ev) {
 		join(p, ev, source, sender);
-		pipeline_lead(p, ev, source);
-	} else if (!lead && !sender && (done = pipeline_find_done(p, &view->id_hash))) {
+		claiming_lead(&p->claiming, ev, source);
+	} else if (!lead && !sender && (done = claiming_find_done(&p->claiming, &view->id_hash))) {
 		drop(p, view, source, done->came_ms);
 	} else if ((why = find_stale(p, event)) && !lead) {
 		counters.stale++;
@@ -429,11 +594,11 @@ static void take(struct pipeline *p, const char *message, size_t len, struct env
 			order_set_key(&p->order, ev,
 				      event ? envelope_find_order(p->envelope, view->payload)
 					    : envelope_order(p->envelope));
-		is_later = spooling_take(p, ev, is_ours);
+		is_later = spooling_take(&p->spooling, ev, is_ours);
 		if (lead)
 			wait_behind(p, lead, ev, why);
 		else if (!is_later)
-			pipeline_claim_or_defer(p, ev, is_ours);
+			pipeline_begin(p, ev, is_ours);
 	}
 	counters.received++;
 	counters.received_bytes += len;
@@ -446,7 +611,7 @@ bool pipeline_receive(struct pipeline *p, const char *message, size_t len, const
 	const char *why = envelope_read(p->envelope, message, len, &view);
 
 	if (why)
-		pipeline_refuse(p, message, len, why, sender);
+		pipeline_refuse(p, NULL, message, len, why, sender);
 	else
 		take(p, message, len, &view, NULL, from, sender);
 	return !why;
@@ -476,14 +641,14 @@ static void take_back(struct pipeline *p, const struct record *r, const struct e
 	ev->came_us = r->came_us;
 	ev->has_time = r->has_time;
 	ev->time_us = r->time_us;
-	spooling_join(p, ev, segment, r->ordinal);
+	spooling_join(&p->spooling, ev, segment, r->ordinal);
 	if (lead) {
 		wait_behind(p, lead, ev, NULL);
 		return;
 	}
 	order_set_key(&p->order, ev,
 		      view->source ? envelope_find_order(p->envelope, r->message) : envelope_order(p->envelope));
-	pipeline_claim_or_defer(p, ev, true);
+	pipeline_begin(p, ev, true);
 }
 
 void pipeline_restore(struct pipeline *p, const struct record *r, const char *source, struct spool_segment *segment)
@@ -499,7 +664,7 @@ void pipeline_restore(struct pipeline *p, const struct record *r, const char *so
 	if (why) { /* the pointers were others when it was written */
 		ev = event_new(&p->events, EV_REFUSED, r->message.at, r->message.len, NULL, NULL, now_ms(p) * 1000);
 		event_set_reason(ev, why);
-		spooling_join(p, ev, segment, r->ordinal);
+		spooling_join(&p->spooling, ev, segment, r->ordinal);
 		return;
 	}
 	events_hash(&p->events, &view);
@@ -507,8 +672,8 @@ void pipeline_restore(struct pipeline *p, const struct record *r, const char *so
 	ev = event_with_message(lead, r->message.at, r->message.len, &view);
 	if (ev) {
 		join(p, ev, source ? source : "", NULL);
-		spooling_join(p, ev, segment, r->ordinal);
-	} else if (!lead && (done = pipeline_find_done(p, &view.id_hash))) {
+		spooling_join(&p->spooling, ev, segment, r->ordinal);
+	} else if (!lead && (done = claiming_find_done(&p->claiming, &view.id_hash))) {
 		drop(p, &view, source ? source : "", done->came_ms);
 		spool_settle(p->spooling.spool, segment);
 	} else {
@@ -518,48 +683,46 @@ void pipeline_restore(struct pipeline *p, const struct record *r, const char *so
 
 /* --- draining --- */
 
-static void on_last_answers(struct pipeline *p)
+static void drained(struct pipeline *p, size_t left)
 {
-	if (p->life == LIFE_DRAINED)
-		return;
-	pipeline_set_life(p, LIFE_DRAINED);
-	p->on.on_drained(p->on.arg, spooling_unsafe(p));
+	p->life = LIFE_DRAINED;
+	p->on.on_drained(p->on.arg, left);
 }
 
-void pipeline_on_left(struct pipeline *p)
+bool pipeline_is_drained(const struct pipeline *p)
 {
-	pipeline_set_due(p, DUE_END, LAST_ANSWERS_MS);
+	return p->life == LIFE_DRAINED;
+}
+
+void pipeline_on_left(void *arg)
+{
+	struct pipeline *p = arg;
+
+	p->end_ms = now_ms(p) + LAST_ANSWERS_MS;
 }
 
 /* The releases get a moment to reach Redis; who does not get through has its TTL. */
-static void on_drain_timeout(struct pipeline *p)
+static void check_end(struct pipeline *p)
 {
-	if (p->life == LIFE_DRAINED)
+	if (p->life != LIFE_DRAINING || now_ms(p) < p->end_ms)
 		return;
-	pipeline_release_left(p);
-	pipeline_set_due(p, DUE_END, spooling_leave(p) ? LEAVE_SPOOL_MS : LAST_ANSWERS_MS);
-}
-
-/* What waits for others, or for the server, waits no longer. */
-static void hurry(struct pipeline *p, enum event_state state)
-{
-	list_each(node, after, &p->events.lists[state]) {
-		struct event *ev = list_entry(node, struct event, link);
-
-		if (ev->wait == WAIT_RETRY || ev->wait == WAIT_TURN)
-			continue;
-		hold_remove(ev);
-		pipeline_send_to_store(p, ev);
+	if (p->is_ending) {
+		drained(p, spooling_unsafe(&p->spooling));
+		return;
 	}
+	p->is_ending = true;
+	claiming_release_left(&p->claiming);
+	p->end_ms = now_ms(p) + (spooling_leave(&p->spooling) ? LEAVE_SPOOL_MS : LAST_ANSWERS_MS);
 }
 
 void pipeline_drain(struct pipeline *p)
 {
-	pipeline_set_life(p, LIFE_DRAINING);
-	presence_set_state(claim_presence(p->claim), PEER_DRAINING);
-	hurry(p, EV_HELD);
-	hurry(p, EV_BACKING_OFF);
-	pipeline_set_due(p, DUE_DRAIN, p->config->drain_timeout_ms);
+	assert(p->life == LIFE_WORKING);
+	p->life = LIFE_DRAINING;
+	p->end_ms = now_ms(p) + p->config->drain_timeout_ms;
+	storing_drain(p->storing);
+	spooling_drain(&p->spooling);
+	claiming_drain(&p->claiming);
 }
 
 /* --- life --- */
@@ -569,76 +732,62 @@ static int64_t sooner(int64_t wait, int64_t other)
 	return wait < 0 || (other >= 0 && other < wait) ? other : wait;
 }
 
-/* Milliseconds until the store is to be given rows that wait already; -1: there are none. */
-static int64_t rows_wait(struct pipeline *p)
-{
-	return p->events.counts[EV_BATCHED] && store_is_idle(p->first.store) ? pipeline_store_wait(p) : -1;
-}
-
-static void on_renewal(struct pipeline *p)
-{
-	pipeline_set_due(p, DUE_RENEW, ttl_ms(p) / 9);
-	pipeline_renew_leases(p);
-}
-
-static void on_watch(struct pipeline *p)
-{
-	pipeline_set_due(p, DUE_WATCH, WATCH_MS);
-	pipeline_watch(p);
-}
-
-typedef void due_fn(struct pipeline *p);
-
 static void on_tick(uv_timer_t *timer)
 {
-	static due_fn *const acts[DUES] = {
-		[DUE_RENEW] = on_renewal,       [DUE_WATCH] = on_watch,      [DUE_CHECKIN] = pipeline_on_checkin_due,
-		[DUE_DRAIN] = on_drain_timeout, [DUE_END] = on_last_answers,
-	};
 	struct pipeline *p = timer->data;
 
-	pipeline_check_held(p);
-	for (int i = 0; i < DUES; i++) {
-		if (!p->due_ms[i] || p->due_ms[i] > now_ms(p))
-			continue;
-		p->due_ms[i] = 0;
-		if (acts[i]) /* otherwise the turn that follows sees that it is time */
-			acts[i](p);
-	}
+	claiming_tick(&p->claiming);
+	check_end(p);
 }
 
 /* Milliseconds until the next tick. */
 static int64_t tick_wait(struct pipeline *p)
 {
-	int64_t wait = sooner(sooner(hold_wait(&p->hold, now_ms(p)), pipeline_left_wait(p)), rows_wait(p));
+	int64_t wait = sooner(claiming_wait(&p->claiming), storing_wait(p->storing));
 
-	for (int i = 0; i < DUES; i++)
-		if (p->due_ms[i])
-			wait = sooner(wait, p->due_ms[i] > now_ms(p) ? p->due_ms[i] - now_ms(p) : 0);
-	return wait;
+	if (p->life == LIFE_DRAINING)
+		wait = sooner(wait, p->end_ms > now_ms(p) ? p->end_ms - now_ms(p) : 0);
+	return sooner(wait, spooling_wait(&p->spooling));
+}
+
+/* Those whose turn has come, because others with their keys have settled. */
+static void take_turns(struct pipeline *p)
+{
+	list_each(node, after, &p->order.due) {
+		struct event *ev = list_entry(node, struct event, wait_link);
+
+		list_remove(node);
+		ev->held_ms = 0;
+		event_set_wait(&p->events, ev, WAIT_NONE);
+		event_move(&p->events, ev, EV_CLAIMING);
+		pipeline_begin(p, ev, ev->is_ours);
+	}
+}
+
+/* Is there an event whose mark may be read before a batch tells the epoch? */
+static bool may_read_marks(const struct pipeline *p)
+{
+	const size_t *counts = p->events.counts;
+
+	return (counts[EV_CLAIMING] || counts[EV_HELD]) && claim_is_ready(p->claiming.claim);
 }
 
 static void on_turn(uv_prepare_t *turn)
 {
 	struct pipeline *p = turn->data;
 
-	pipeline_check_stall(p);
-	pipeline_take_turns(p);
-	if (is_resting(p))
-		pipeline_probe(p);
-	pipeline_check_second(p);
-	pipeline_store_next(p);
-	spooling_turn(p);
+	claiming_turn(&p->claiming);
+	take_turns(p);
+	storing_next(p->storing, may_read_marks(p));
+	spooling_turn(&p->spooling);
 	check_budget(p);
 	check_drained(p);
-	done_channel_publish(claim_channel(p->claim));
+	done_channel_publish(claim_channel(p->claiming.claim));
 	uv_timer_start(&p->tick, on_tick, (uint64_t)tick_wait(p), 0);
 }
 
-static void on_foreign(void *arg, const char *sentence)
+void pipeline_on_foreign(struct pipeline *p, const char *sentence)
 {
-	struct pipeline *p = arg;
-
 	p->on.on_unusable(p->on.arg, sentence, 2);
 }
 
@@ -659,7 +808,12 @@ bool pipeline_is_full_for_producers(const struct pipeline *p)
 
 const struct claim *pipeline_claim(const struct pipeline *p)
 {
-	return p->claim;
+	return p->claiming.claim;
+}
+
+struct storing *pipeline_storing(const struct pipeline *p)
+{
+	return p->storing;
 }
 
 static void start_ticks(struct pipeline *p)
@@ -668,21 +822,16 @@ static void start_ticks(struct pipeline *p)
 	uv_timer_init(p->loop, &p->tick);
 	p->turn.data = p->tick.data = p;
 	uv_prepare_start(&p->turn, on_turn);
-	pipeline_set_due(p, DUE_RENEW, ttl_ms(p) / 9);
-	pipeline_set_due(p, DUE_WATCH, WATCH_MS);
-	pipeline_set_due(p, DUE_CHECKIN, CHECKIN_PERIOD_MS);
 }
 
 static void open_stages(struct pipeline *p)
 {
-	const struct claim_callbacks claim_on = {pipeline_on_claimed, pipeline_on_owner_gone, pipeline_on_done,
-						 on_foreign, p};
+	const struct storing_callbacks storing_on = {on_stored, on_dead_lettered, on_posted, on_database,
+						     on_epoch,  on_unusable,      p};
 	const struct config *c = p->config;
 
 	age_limit_init(&p->stale, c);
 	age_limit_init_feeds(&p->feed_stale, c);
-	checkin_init(&p->checkin, c);
-	p->telling = TELLING_DUE;
 	p->envelope = envelope_new(&c->id_pointers, c->type_pointer, c->payload_pointer);
 	if (c->time_pointer) {
 		p->time_unit = timestamp_unit_named(c->time_unit);
@@ -692,13 +841,14 @@ static void open_stages(struct pipeline *p)
 	}
 	if (c->order_pointer)
 		envelope_add_order(p->envelope, c->order_pointer);
-	p->claim = claim_open(p->loop, c, &claim_on);
-	pipeline_open_writer(p, &p->first);
+	p->storing = storing_open(p->loop, c, &p->events, &storing_on);
+	claiming_open(&p->claiming, p->loop, c, &p->events, p->storing, p);
+	spooling_init(&p->spooling, p->loop, c, &p->events, p->claiming.claim, p);
 }
 
 void pipeline_use_spool(struct pipeline *p, struct spool *spool)
 {
-	spooling_open(p, spool);
+	spooling_use(&p->spooling, spool);
 }
 
 const struct spool *pipeline_spool(const struct pipeline *p)
@@ -708,7 +858,7 @@ const struct spool *pipeline_spool(const struct pipeline *p)
 
 void pipeline_doubt_marks(struct pipeline *p)
 {
-	p->doubts_marks = true;
+	p->claiming.doubts_marks = true;
 }
 
 struct pipeline *pipeline_open(uv_loop_t *loop, const struct config *config, const struct pipeline_callbacks *callbacks)
@@ -721,16 +871,13 @@ struct pipeline *pipeline_open(uv_loop_t *loop, const struct config *config, con
 	p->producers.eighths = config->sources.count || config->feed_count ? OF_PRODUCERS : WHOLE;
 	p->on = *callbacks;
 	events_init(&p->events);
-	spooling_open(p, NULL);
-	hold_init(&p->hold);
-	list_init(&p->left);
 	order_init(&p->order);
 	open_stages(p);
 	start_ticks(p);
 	return p;
 }
 
-void pipeline_on_part_closed(void *arg)
+static void on_part_closed(void *arg)
 {
 	struct pipeline *p = arg;
 
@@ -741,10 +888,8 @@ void pipeline_on_part_closed(void *arg)
 		return;
 	events_clear(&p->events);
 	order_free(&p->order);
-	spooling_free(p);
+	spooling_free(&p->spooling);
 	envelope_free(p->envelope);
-	cursors_clear(&p->cursors);
-	pipeline_close_writer(&p->first);
 	line_minutes_free(&line_minutes);
 	free(p);
 	done(done_arg);
@@ -752,20 +897,18 @@ void pipeline_on_part_closed(void *arg)
 
 static void on_handle_closed(uv_handle_t *handle)
 {
-	pipeline_on_part_closed(handle->data);
+	on_part_closed(handle->data);
 }
 
 /* The store goes first: nothing may settle any more when the claims go. */
 void pipeline_close(struct pipeline *p, void (*done)(void *arg), void *arg)
 {
-	p->open = 4 + (p->second.store != NULL) + (p->spooling.spool != NULL);
+	p->open = 4 + (p->spooling.spool != NULL);
 	p->done = done;
 	p->done_arg = arg;
-	store_close(p->first.store, pipeline_on_part_closed, p);
-	if (p->second.store && !p->second.is_closing)
-		store_close(p->second.store, pipeline_on_second_closed, p);
-	claim_close(p->claim, pipeline_on_part_closed, p);
-	spooling_close(p);
+	storing_close(p->storing, on_part_closed, p);
+	claim_close(p->claiming.claim, on_part_closed, p);
+	spooling_close(&p->spooling, on_part_closed, p);
 	uv_close((uv_handle_t *)&p->turn, on_handle_closed);
 	uv_close((uv_handle_t *)&p->tick, on_handle_closed);
 }

@@ -11,9 +11,8 @@
 #include "base/timestamp.h"
 #include "road/claim.h"
 #include "config/config.h"
-#include "road/cursors.h"
 #include "road/event.h"
-#include "road/store.h"
+#include "road/storing.h"
 
 struct pipeline;
 struct spool;
@@ -64,32 +63,10 @@ struct feed_event {
  * connections, but id, type and payload. */
 void pipeline_receive_event(struct pipeline *p, const struct feed_event *event, struct sender *sender);
 
-/* All that its source sent before this cursor is durable: it is stored within a second of its being so. Copied. */
-void pipeline_put_cursor(struct pipeline *p, const struct cursor *cursor);
-
-/* cursor lives for the call; NULL: that were all. */
-typedef void pipeline_cursor_cb(void *arg, const struct cursor *cursor);
-
-/* Asks Postgres, as soon as it is there, for the cursors of n sources. Calls cb once for each, and once more in the
- * end, later, never from inside this call; one call at a time. The array must stay until then. */
-void pipeline_read_cursors(struct pipeline *p, const char *const *sources, size_t n, pipeline_cursor_cb *cb, void *arg);
-
-/* fn is called when the database has forgotten commits (see sql/migrations/005_epoch.sql): what was durable may not be
- * any more, nor the cursors that were put. Ask pipeline_read_cursors, and the sources for what came since. */
-void pipeline_on_forgotten(struct pipeline *p, void (*fn)(void *arg), void *arg);
-
-/* describe gives what the listener tells of itself at each check-in, as in checkin.h. */
-void pipeline_on_checkin(struct pipeline *p, json_t *(*describe)(void *arg), void *arg);
-
-/* Something has changed that the next check-in should tell: it is due now. */
-void pipeline_hasten_checkin(struct pipeline *p);
-
-/* Takes a message that is known to be no event, with the reason, one sentence. */
-void pipeline_refuse(struct pipeline *p, const char *message, size_t len, const char *reason, struct sender *sender);
-
-/* Takes a frame of a source that its profile cannot read. source is its name, which outlives the pipeline. */
-void pipeline_refuse_frame(struct pipeline *p, const char *source, const char *frame, size_t len, const char *reason,
-			   struct sender *sender);
+/* Takes a message that is known to be no event, with the reason, one sentence; or a frame of a source that its profile
+ * cannot read. source is the name of a source with a profile, which outlives the pipeline, or NULL. */
+void pipeline_refuse(struct pipeline *p, const char *source, const char *message, size_t len, const char *reason,
+		     struct sender *sender);
 
 /* Takes the head of a message over the limit, --max-message or the profile's; digest is the SHA-256 of all its total
  * bytes, source the name of a source with a profile, or NULL. */
@@ -109,16 +86,7 @@ const struct events *pipeline_events(const struct pipeline *p);
 size_t pipeline_bytes(const struct pipeline *p);
 bool pipeline_is_full(const struct pipeline *p);
 bool pipeline_is_full_for_producers(const struct pipeline *p);
-/* Why rows are not stored, "" if they are, as far as the last statements tell. Valid until the next call. */
-const char *pipeline_trouble(const struct pipeline *p);
-/* Do rows come faster than they are stored? Milliseconds for which the oldest has waited, and a sentence in why, valid
- * until the next call; else 0 and "". */
-int64_t pipeline_is_slow(const struct pipeline *p, const char **why);
-/* By what rows that are stored may be lost, as store_hazards tells. */
-const char *pipeline_hazards(const struct pipeline *p);
-
-/* Whose lock keeps rows from being stored, as store_holder tells. */
-const char *pipeline_holder(const struct pipeline *p);
+struct storing *pipeline_storing(const struct pipeline *p);
 const struct claim *pipeline_claim(const struct pipeline *p);
 
 /* Frees everything that is left, unanswered. done is called from the loop when nothing of p is

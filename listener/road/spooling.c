@@ -9,7 +9,7 @@
 #include "base/counters.h"
 #include "base/memory.h"
 #include "road/line_minutes.h"
-#include "road/pipeline_inside.h"
+#include "road/settling.h"
 
 #define READ_MOST (1u << 20) /* bytes that come back at once */
 #define LOOK_MOST 16384      /* events in a turn that are asked whether they can leave memory */
@@ -20,6 +20,11 @@ struct name {
 	struct list link;
 	char text[];
 };
+
+static int64_t now_ms(const struct spooling *s)
+{
+	return (int64_t)uv_now(s->loop);
+}
 
 static const char *name_of(struct spooling *s, struct slice text)
 {
@@ -47,10 +52,8 @@ static bool is_repeated(const struct event *ev)
 	return false;
 }
 
-bool spooling_take(struct pipeline *p, struct event *ev, bool is_ours)
+bool spooling_take(struct spooling *s, struct event *ev, bool is_ours)
 {
-	struct spooling *s = &p->spooling;
-
 	if (!s->spool || is_repeated(ev))
 		return false;
 	list_append(&s->fresh, &ev->spool_link);
@@ -59,18 +62,18 @@ bool spooling_take(struct pipeline *p, struct event *ev, bool is_ours)
 	return ev->is_unclaimed;
 }
 
-static void claim_at_last(struct pipeline *p, struct event *ev)
+static void claim_at_last(struct spooling *s, struct event *ev)
 {
 	if (!ev->is_unclaimed)
 		return;
 	ev->is_unclaimed = false;
-	pipeline_claim_or_defer(p, ev, ev->is_ours);
+	pipeline_begin(s->pipeline, ev, ev->is_ours);
 }
 
-void spooling_settle(struct pipeline *p, struct event *ev)
+void spooling_settle(struct spooling *s, struct event *ev)
 {
 	if (ev->segment)
-		spool_settle(p->spooling.spool, ev->segment);
+		spool_settle(s->spool, ev->segment);
 	ev->segment = NULL;
 }
 
@@ -94,41 +97,40 @@ static void append(struct spooling *s, struct event *ev)
 	list_append(&s->writing, &ev->spool_link);
 }
 
-static size_t budget(const struct pipeline *p)
+static size_t budget(const struct spooling *s)
 {
-	return (size_t)p->config->inflight_bytes;
+	return (size_t)s->config->inflight_bytes;
 }
 
 /* Where the spool cannot be written, nothing waits for it. */
-static void check_out(struct pipeline *p)
+static void check_out(struct spooling *s)
 {
-	struct spooling *s = &p->spooling;
 	bool is_out = spool_is_out(s->spool);
 
 	if (is_out && !s->was_out)
 		list_each(node, after, &s->fresh)
-			claim_at_last(p, list_entry(node, struct event, spool_link));
+			claim_at_last(s, list_entry(node, struct event, spool_link));
 	s->was_out = is_out;
 }
 
-static void append_due(struct pipeline *p)
+static void append_due(struct spooling *s)
 {
-	struct spooling *s = &p->spooling;
-	bool is_urgent = is_draining(p) || p->events.bytes >= budget(p) / 2;
-	int64_t until_us = now_ms(p) * 1000 - s->after_us;
+	bool is_urgent = s->is_draining || s->events->bytes >= budget(s) / 2;
+	int64_t until_us = now_ms(s) * 1000 - s->after_us;
 
+	s->due_ms = 0;
 	list_each(node, after, &s->fresh) {
 		struct event *ev = list_entry(node, struct event, spool_link);
 
 		if (!is_urgent && ev->received_us > until_us) {
-			pipeline_set_due(p, DUE_SPOOL, (ev->received_us - until_us) / 1000);
+			s->due_ms = now_ms(s) + (ev->received_us - until_us) / 1000;
 			break;
 		}
 		if (!spool_can_take(s->spool))
 			break;
 		append(s, ev);
 	}
-	check_out(p);
+	check_out(s);
 	spool_flush(s->spool);
 }
 
@@ -147,8 +149,7 @@ static void put_back(struct spooling *s, struct list *failed)
 
 static void on_written(void *arg, uint64_t last, bool is_written)
 {
-	struct pipeline *p = arg;
-	struct spooling *s = &p->spooling;
+	struct spooling *s = arg;
 	struct list failed;
 
 	list_init(&failed);
@@ -161,8 +162,8 @@ static void on_written(void *arg, uint64_t last, bool is_written)
 		list_append(is_written ? &s->written : &failed, node);
 		counters.spooled += is_written;
 		if (!is_written)
-			spooling_settle(p, ev);
-		claim_at_last(p, ev);
+			spooling_settle(s, ev);
+		claim_at_last(s, ev);
 	}
 	put_back(s, &failed);
 }
@@ -184,7 +185,7 @@ static void note_other_line(const struct event *ev)
 }
 
 /* Their claims are given back: whoever has a copy may store it. */
-static void put_away(struct pipeline *p, struct event **evs, size_t n)
+static void put_away(struct spooling *s, struct event **evs, size_t n)
 {
 	struct event *claimed[CHUNK];
 	size_t claims = 0;
@@ -193,24 +194,22 @@ static void put_away(struct pipeline *p, struct event **evs, size_t n)
 		if (evs[i]->is_claimed)
 			claimed[claims++] = evs[i];
 	if (claims)
-		claim_release(p->claim, claimed, claims);
+		claim_release(s->claim, claimed, claims);
 	for (size_t i = 0; i < n; i++) {
 		spool_put_away(evs[i]->segment, evs[i]->ordinal);
-		pipeline_set_wait(p, evs[i], WAIT_NONE);
 		counters.duplicates += evs[i]->copies - 1;
 		note_other_line(evs[i]);
-		event_put_away(&p->events, evs[i]);
+		event_put_away(s->events, evs[i]);
 	}
 }
 
-static void shrink(struct pipeline *p)
+static void shrink(struct spooling *s)
 {
-	struct spooling *s = &p->spooling;
 	struct event *chunk[CHUNK];
-	size_t n = 0, bytes = p->events.bytes;
+	size_t n = 0, bytes = s->events->bytes;
 	struct list *node = s->written.prev, *before;
 
-	for (int i = 0; i < LOOK_MOST && node != &s->written && bytes >= budget(p) / 2; i++, node = before) {
+	for (int i = 0; i < LOOK_MOST && node != &s->written && bytes >= budget(s) / 2; i++, node = before) {
 		struct event *ev = list_entry(node, struct event, spool_link);
 
 		before = node->prev;
@@ -219,19 +218,17 @@ static void shrink(struct pipeline *p)
 		bytes -= ev->bytes;
 		chunk[n++] = ev;
 		if (n == CHUNK) {
-			put_away(p, chunk, n);
+			put_away(s, chunk, n);
 			n = 0;
 		}
 	}
-	put_away(p, chunk, n);
+	put_away(s, chunk, n);
 }
 
 /* --- what comes back --- */
 
-void spooling_join(struct pipeline *p, struct event *ev, struct spool_segment *segment, uint64_t ordinal)
+void spooling_join(struct spooling *s, struct event *ev, struct spool_segment *segment, uint64_t ordinal)
 {
-	struct spooling *s = &p->spooling;
-
 	if (ev->segment) { /* one record is enough */
 		spool_settle(s->spool, segment);
 		return;
@@ -240,73 +237,65 @@ void spooling_join(struct pipeline *p, struct event *ev, struct spool_segment *s
 	ev->ordinal = ordinal;
 	list_remove(&ev->spool_link);
 	list_append(&s->written, &ev->spool_link);
-	claim_at_last(p, ev);
+	claim_at_last(s, ev);
 }
 
 static void on_record(void *arg, struct spool_segment *segment, const struct record *r)
 {
-	struct pipeline *p = arg;
-	const char *name = name_of(&p->spooling, r->source);
+	struct spooling *s = arg;
+	const char *name = name_of(s, r->source);
 
-	if (p->life == LIFE_DRAINED) {
+	if (pipeline_is_drained(s->pipeline)) {
 		spool_put_away(segment, r->ordinal);
 		return;
 	}
-	p->events.away--; /* it is counted once more */
-	p->events.messages--;
+	s->events->away--; /* it is counted once more */
+	s->events->messages--;
 	counters.unspooled++;
-	pipeline_restore(p, r, *name ? name : NULL, segment);
+	pipeline_restore(s->pipeline, r, *name ? name : NULL, segment);
 }
 
 static void on_lost(void *arg, uint64_t n)
 {
-	struct pipeline *p = arg;
+	struct spooling *s = arg;
 
 	counters.spool_lost += n;
-	p->events.away -= n;
-	p->events.messages -= n;
+	s->events->away -= n;
+	s->events->messages -= n;
 }
 
 /* --- a turn, and the end --- */
 
-static void on_synced(void *arg)
-{
-	pipeline_on_left(arg);
-}
-
 /* Is all written that can be? */
-static void check_left(struct pipeline *p)
+static void check_left(struct spooling *s)
 {
-	struct spooling *s = &p->spooling;
-
 	if (!s->is_leaving || s->is_syncing || !list_is_empty(&s->writing) ||
 	    !(list_is_empty(&s->fresh) || spool_is_out(s->spool)))
 		return;
 	s->is_syncing = true;
-	spool_sync(s->spool, on_synced, p);
+	spool_sync(s->spool, pipeline_on_left, s->pipeline);
 }
 
-void spooling_turn(struct pipeline *p)
+void spooling_turn(struct spooling *s)
 {
-	struct spooling *s = &p->spooling;
-	const size_t *counts = p->events.counts;
-	size_t read = budget(p) / 16 < READ_MOST ? budget(p) / 16 : READ_MOST;
+	const size_t *counts = s->events->counts;
+	size_t read = budget(s) / 16 < READ_MOST ? budget(s) / 16 : READ_MOST;
 
 	if (!s->spool)
 		return;
-	append_due(p);
-	shrink(p);
+	append_due(s);
+	shrink(s);
 	/* No more than the next batch needs: producers wait behind many rows. */
-	if (!is_draining(p) && p->events.bytes < budget(p) / 4 &&
-	    counts[EV_CLAIMING] + counts[EV_BATCHED] < (size_t)p->config->batch_max)
+	if (!s->is_draining && s->events->bytes < budget(s) / 4 &&
+	    counts[EV_CLAIMING] + counts[EV_BATCHED] < (size_t)s->config->batch_max)
 		spool_read(s->spool, read);
-	check_left(p);
+	check_left(s);
 }
 
-bool spooling_leave(struct pipeline *p)
+bool spooling_leave(struct spooling *s)
 {
-	p->spooling.is_leaving = p->spooling.spool;
-	return p->spooling.is_leaving;
+	s->is_leaving = s->spool;
+	return s->is_leaving;
 }
 
 static size_t unsafe_of(const struct list *l)
@@ -321,37 +310,56 @@ static size_t unsafe_of(const struct list *l)
 	return n;
 }
 
-size_t spooling_unsafe(const struct pipeline *p)
+size_t spooling_unsafe(const struct spooling *s)
 {
-	return unsafe_of(&p->events.ordered) + unsafe_of(&p->events.strays);
+	return unsafe_of(&s->events->ordered) + unsafe_of(&s->events->strays);
 }
 
-void spooling_open(struct pipeline *p, struct spool *spool)
+int64_t spooling_wait(const struct spooling *s)
 {
-	const struct spool_callbacks on = {on_written, on_record, on_lost, p};
-	struct spooling *s = &p->spooling;
+	return !s->due_ms ? -1 : s->due_ms > now_ms(s) ? s->due_ms - now_ms(s) : 0;
+}
 
+void spooling_drain(struct spooling *s)
+{
+	s->is_draining = true;
+}
+
+void spooling_init(struct spooling *s, uv_loop_t *loop, const struct config *config, struct events *events,
+		   struct claim *claim, struct pipeline *pipeline)
+{
+	*s = (struct spooling){.loop = loop,
+			       .config = config,
+			       .events = events,
+			       .claim = claim,
+			       .pipeline = pipeline,
+			       .after_us = config->spool_after_ms * 1000};
 	list_init(&s->fresh);
 	list_init(&s->writing);
 	list_init(&s->written);
 	list_init(&s->names);
+}
+
+void spooling_use(struct spooling *s, struct spool *spool)
+{
+	const struct spool_callbacks on = {on_written, on_record, on_lost, s};
+
 	s->spool = spool;
-	s->after_us = p->config->spool_after_ms * 1000;
 	if (!spool)
 		return;
 	spool_listen(spool, &on);
-	p->events.away = p->events.messages = spool_view(spool).events;
-	counters.received += p->events.away;
+	s->events->away = s->events->messages = spool_view(spool).events;
+	counters.received += s->events->away;
 }
 
-void spooling_close(struct pipeline *p)
+void spooling_close(struct spooling *s, void (*done)(void *arg), void *arg)
 {
-	if (p->spooling.spool)
-		spool_close(p->spooling.spool, pipeline_on_part_closed, p);
+	if (s->spool)
+		spool_close(s->spool, done, arg);
 }
 
-void spooling_free(struct pipeline *p)
+void spooling_free(struct spooling *s)
 {
-	list_each(node, after, &p->spooling.names)
+	list_each(node, after, &s->names)
 		free(list_entry(node, struct name, link));
 }

@@ -1,4 +1,4 @@
-/* stall.c decides whether this listener can store rows, from the results of the last ones. pipeline_claim.c decides
+/* stall.c decides whether this listener can store rows, from the results of the last ones. claiming.c decides
  * what a stalled listener leaves to others. */
 #include "road/stall.h"
 

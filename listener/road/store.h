@@ -40,8 +40,6 @@ struct store_callbacks {
 	/* Once for each event of a batch. why is the server's error text with the last five results. ev may be
 	 * freed. */
 	void (*on_stored)(void *arg, struct event *ev, enum store_result result, const char *why);
-	/* The on_stored calls of stored events that were committed together are over. May be NULL. */
-	void (*on_reported)(void *arg);
 	/* Once for each event handed to store_dead_letter. ev may be freed. */
 	void (*on_dead_lettered)(void *arg, struct event *ev, enum store_dead_letter dead_letter);
 	/* The second value of sql/queries/checkin.sql, if it has one. May be NULL. */

@@ -1,6 +1,6 @@
 /* store_postgres.c owns the batch on its way into Postgres: the statement's parameters, the isolation of a
  * row that is refused, and trying again. The connection is postgres/connection.c's; which events come, and
- * what follows, is pipeline_store.c's business. */
+ * what follows, is storing.c's business. */
 #include "road/store_kind.h"
 
 #include <arpa/inet.h>
@@ -26,7 +26,6 @@
 #include "holder.sql.h"
 #include "insert.sql.h"
 #include "road/limit.h"
-#include "road/origin.h"
 #include "base/log.h"
 #include "base/log_spell.h"
 #include "checkin.sql.h"
@@ -197,9 +196,9 @@ static void fill_rows(struct store *s, const struct range *r)
 		array_add(&s->columns[0], ev->id, ev->id_len);
 		array_add(&s->columns[1], ev->type, ev->type_len);
 		array_add(&s->columns[2], ev->payload.at, ev->payload.len);
-		origin_add_source(&s->columns[3], ev);
+		bulk_add_source(&s->columns[3], ev);
 		array_add_time(&s->columns[4], ev->came_us);
-		origin_add_time(&s->columns[5], ev);
+		bulk_add_time(&s->columns[5], ev);
 	}
 }
 
@@ -466,8 +465,6 @@ static void report_stored(struct store *s)
 			s->on.on_stored(s->on.arg, evs[i], present[i] ? STORE_PRESENT : STORE_INSERTED, NULL);
 	}
 	s->is_telling = false;
-	if (s->on.on_reported)
-		s->on.on_reported(s->on.arg);
 	if (s->epoch != epoch)
 		s->on.on_epoch(s->on.arg, s->epoch);
 	if (has_posted)

@@ -1,6 +1,6 @@
 /* store_sqlite.c owns the batch on its way into an SQLite file. One job at a time runs on a thread of libuv's pool, and
  * its outcome is reported on the loop: nothing on the loop waits for the disk. The file and its errors are
- * sqlite/file.c's; which events come, and what follows, is pipeline_store.c's business.
+ * sqlite/file.c's; which events come, and what follows, is storing.c's business.
  *
  * A job reads of an event what never changes: id, type, payload, message, reason. */
 #include <assert.h>
@@ -290,7 +290,7 @@ static enum sqlite_result read_all_cursors(struct store *s, const char *now)
 	enum sqlite_result result = SQLITE_FILE_FINE;
 
 	(void)now;
-	s->cursors = (struct cursors){NULL};
+	s->cursors = (struct cursors){.items = NULL};
 	for (size_t i = 0; i < asked.count && result == SQLITE_FILE_FINE; i++) {
 		const struct sqlite_value source = sqlite_string(asked.items[i].cursor.source);
 

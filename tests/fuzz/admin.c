@@ -92,28 +92,40 @@ void pipeline_charge(struct pipeline *p, long bytes)
 	(void)p, (void)bytes;
 }
 
-const char *pipeline_trouble(const struct pipeline *p)
+const struct store *storing_store(const struct storing *s)
 {
-	(void)p;
+	(void)s;
+	return NULL;
+}
+
+const char *storing_trouble(const struct storing *s)
+{
+	(void)s;
 	return state & POSTGRES_IS_AWAY ? "connection refused: \"\xff\"" : "";
 }
 
-int64_t pipeline_is_slow(const struct pipeline *p, const char **why)
+struct storing *pipeline_storing(const struct pipeline *p)
 {
 	(void)p;
+	return NULL;
+}
+
+int64_t storing_is_slow(const struct storing *s, const char **why)
+{
+	(void)s;
 	*why = state & IS_FULL ? "postgres is slow" : "";
 	return state & IS_FULL;
 }
 
-const char *pipeline_hazards(const struct pipeline *p)
+const char *store_hazards(const struct store *s)
 {
-	(void)p;
+	(void)s;
 	return "";
 }
 
-const char *pipeline_holder(const struct pipeline *p)
+const char *store_holder(const struct store *s)
 {
-	(void)p;
+	(void)s;
 	return state & IS_FULL ? "pid 7 (wsonce)" : "";
 }
 

@@ -95,9 +95,11 @@ bool pipeline_receive(struct pipeline *p, const char *message, size_t len, const
 	return true;
 }
 
-void pipeline_refuse(struct pipeline *p, const char *message, size_t len, const char *reason, struct sender *sender)
+void pipeline_refuse(struct pipeline *p, const char *source, const char *message, size_t len, const char *reason,
+		     struct sender *sender)
 {
 	(void)p;
+	must(!source, "a frame of a profile");
 	must(*reason, "refused without a reason");
 	must(taken.pending < PENDING_MOST, "more messages than can be");
 	take(message, len);
@@ -109,13 +111,6 @@ void pipeline_receive_event(struct pipeline *p, const struct feed_event *event, 
 {
 	(void)p, (void)event, (void)sender;
 	must(false, "an event of a profile");
-}
-
-void pipeline_refuse_frame(struct pipeline *p, const char *source, const char *frame, size_t len, const char *reason,
-			   struct sender *sender)
-{
-	(void)p, (void)source, (void)frame, (void)len, (void)reason, (void)sender;
-	must(false, "a frame of a profile");
 }
 
 /* Answers come later, not from inside. */

@@ -504,7 +504,7 @@ inline check_lost(e)
 	expect(never_lost, IS_RECORDED(e) || LIVES_WITH(e, IS_IN_MEMORY) || !LIVES_WITH(e, IS_FORGOTTEN));
 }
 
-/* --- pipeline_claim.c --- */
+/* --- claiming.c --- */
 
 inline send_to_store(e)
 {
@@ -609,7 +609,7 @@ inline claim_inherit_unknown(e)
 }
 #endif
 
-/* --- pipeline_store.c --- */
+/* --- storing.c, pipeline.c --- */
 
 #define IS_AT_STORE(s)	((s) == EV_STORING || (s) == EV_DEAD_LETTERING || (s) >= STORE_PRESENT)
 

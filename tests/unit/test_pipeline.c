@@ -150,7 +150,7 @@ static void reopen_pipeline(void)
 
 	uv_loop_init(&loop);
 	pipeline = pipeline_open(&loop, &config, &on);
-	pipeline_on_forgotten(pipeline, on_forgotten, NULL);
+	storing_on_forgotten(pipeline_storing(pipeline), on_forgotten, NULL);
 	turn();
 }
 
@@ -327,7 +327,7 @@ static void do_refuse(const struct step *s)
 {
 	struct producer *p = find_producer(s->b);
 
-	pipeline_refuse(pipeline, "x", 1, s->a, p ? &p->sender : NULL);
+	pipeline_refuse(pipeline, NULL, "x", 1, s->a, p ? &p->sender : NULL);
 }
 
 static void do_take(const struct step *s)
@@ -516,8 +516,8 @@ static void do_clear(const struct step *s)
 /* VALUE of a source; the answer to a statement that stores some. */
 static void do_cursor(const struct step *s)
 {
-	pipeline_put_cursor(
-		pipeline,
+	storing_put_cursor(
+		pipeline_storing(pipeline),
 		&(struct cursor){.source = "kraken", .scope = "", .kind = "replace", .value = {s->a, strlen(s->a)}});
 }
 
@@ -532,7 +532,7 @@ static void do_ask(const struct step *s)
 	static const char *const sources[] = {"kraken"};
 
 	(void)s;
-	pipeline_read_cursors(pipeline, sources, 1, on_cursor, NULL);
+	storing_read_cursors(pipeline_storing(pipeline), sources, 1, on_cursor, NULL);
 	turn();
 }
 
@@ -1704,13 +1704,13 @@ Test(pipeline, store_is_slow_when_rows_wait_for_long_behind_a_full_batch)
 
 	tell("receive 0..400; take 0..400 mine");
 	store_slowly(1);
-	cr_assert_eq(pipeline_is_slow(pipeline, &why), 0, "a burst");
+	cr_assert_eq(storing_is_slow(pipeline_storing(pipeline), &why), 0, "a burst");
 	store_slowly(2);
-	cr_assert_eq(pipeline_is_slow(pipeline, &why), 2700);
+	cr_assert_eq(storing_is_slow(pipeline_storing(pipeline), &why), 2700);
 	cr_assert_str_eq(why, "postgres is slow: 100 events wait, the oldest for 2 s");
 	store_slowly(1);
 	pass(250);
-	cr_assert_eq(pipeline_is_slow(pipeline, &why), 0);
+	cr_assert_eq(storing_is_slow(pipeline_storing(pipeline), &why), 0);
 	cr_assert_str_eq(why, "");
 }
 

@@ -1,0 +1,748 @@
+/* storing.c owns the two connections to the store, the batches on their way, check-ins and cursors. What follows for an
+ * event from the store's answer is pipeline.c's business. */
+#include "road/storing.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/counters.h"
+#include "base/fault_point.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "road/batch.h"
+#include "road/checkin.h"
+#include "road/line_minutes.h"
+#include "road/pace.h"
+#include "road/stall.h"
+
+#define SUSPECTS_MAX        8 /* events that failed before in one statement */
+#define BEHIND_BATCHES      4 /* batches in a row behind which another one waits, before a connection more is opened */
+#define UNUSED_MS           10000 /* after which that is closed, */
+#define USELESS_MS          60000 /* and not opened again for so long, if it had no connection */
+#define DEAD_LETTER_BATCHES 4     /* batches of events between two of few dead letters */
+#define DEAD_LETTER_WAIT_MS 1000  /* after dead letters that could not be written */
+#define LEAVE_MS            1000  /* for the last check-in */
+#define SLOW_MS             1000  /* that the oldest row waits, for as long, behind a full batch: the store is slow */
+#define SLOW_AGAIN_MS       60000 /* between two lines about that */
+
+/* What is told to the database once a minute, and once more at the end. */
+enum telling {
+	TELLING_TOLD, /* the timer says when to tell again */
+	TELLING_DUE,
+	TELLING_SENT,      /* there is no answer yet */
+	TELLING_LAST_SENT, /* the last one is on its way */
+	TELLING_OVER,      /* it has arrived or is given up */
+};
+
+/* One of two stores, each with a connection of its own, and the batch that it is at work on. */
+struct writer {
+	struct storing *storing;
+	struct store *store;     /* NULL: there was no need for it yet */
+	struct batch batches[2]; /* in turn: one is at work in the store or empty, and */
+	struct batch *batch;     /* this one; the other is being told of, or empty */
+	int64_t sent_ms;         /* loop clock, of the last batch of events, or when it was opened */
+	uint32_t epoch;          /* of its database; 0 if unknown or not connected */
+	bool is_closing;
+};
+
+/* A spell in which rows come faster than the store takes them. */
+struct slowness {
+	int64_t since_ms; /* loop clock: before that, the store was fast enough */
+	int64_t told_ms;  /* of the last line in the log; 0: there is no such spell, or it is short so far */
+	uint64_t stored;  /* counters.persisted then */
+};
+
+struct storing {
+	uv_loop_t *loop;
+	const struct config *config;
+	struct events *events;
+	struct storing_callbacks on;
+	struct writer first;    /* does all there is to do; */
+	struct writer second;   /* only helps with events */
+	unsigned int behind;    /* batches in a row behind which as many rows waited */
+	int64_t second_from_ms; /* loop clock: the second one is not opened before, because it could not be used */
+	struct pace pace;
+	struct stall stall;
+	struct slowness slow;
+	struct checkin checkin;
+	enum telling telling;
+	int64_t checkin_ms; /* loop clock: a check-in is due, or the last one is not waited for any longer */
+	struct cursors cursors;
+	struct {
+		const char *const *sources;
+		size_t count;
+		storing_cursor_cb *cb; /* NULL: nobody asks */
+		void *arg;
+	} reading;
+	uint32_t epoch;                  /* of the database, as far as it was told; 0: never */
+	void (*on_forgotten)(void *arg); /* NULL: nobody wants to know */
+	void *on_forgotten_arg;
+	bool had_suspects;              /* the last batch of events */
+	unsigned int since_dead_letter; /* batches of events since the last one of dead letters */
+	int64_t dead_letter_ms;         /* loop clock: those that could not be written are not tried before */
+	bool wants_epoch;               /* a mark may have to be believed soon */
+	bool is_draining;
+	int open; /* stores left to close */
+	void (*done)(void *arg);
+	void *done_arg;
+};
+
+static void open_writer(struct storing *s, struct writer *w);
+static void check_second(struct storing *s);
+
+/* The arg of a store's callbacks is its writer. */
+static struct storing *storing_of(void *writer)
+{
+	return ((struct writer *)writer)->storing;
+}
+
+static int64_t now_ms(const struct storing *s)
+{
+	return (int64_t)uv_now(s->loop);
+}
+
+static const char *const telling_names[] = {"told", "due", "sent", "last sent", "over"};
+
+/* --- check-ins --- */
+
+static void set_telling(struct storing *s, enum telling telling)
+{
+	log_debug("check-in", "from=%s to=%s", telling_names[s->telling], telling_names[telling]);
+	assert(s->telling < TELLING_LAST_SENT || telling == TELLING_OVER);
+	s->telling = telling;
+}
+
+/* One that is late is not waited for any longer. */
+static void on_checkin_due(struct storing *s)
+{
+	set_telling(s, s->telling < TELLING_LAST_SENT ? TELLING_DUE : TELLING_OVER);
+	s->checkin_ms = now_ms(s) + CHECKIN_PERIOD_MS;
+}
+
+/* A batch would have to wait for it, but it comes once a minute and takes a millisecond. */
+static void send_checkin(struct storing *s, bool is_last)
+{
+	const struct event *oldest = events_oldest(s->events);
+	bool is_sent;
+	char *text;
+
+	s->checkin.needed_ms = oldest ? oldest->came_us / 1000 : INT64_MAX;
+	text = checkin_write(&s->checkin, is_last, now_ms(s));
+	is_sent = store_checkin(s->first.store, text) == 0;
+	if (!is_sent)
+		line_minutes_told(&line_minutes, false);
+
+	if (is_last)
+		set_telling(s, is_sent ? TELLING_LAST_SENT : TELLING_OVER);
+	else if (is_sent)
+		set_telling(s, TELLING_SENT);
+	free(text);
+}
+
+static void on_lines(void *arg, const char *rows, size_t len)
+{
+	line_counts_take(&line_minutes, &storing_of(arg)->checkin.lines, rows, len);
+}
+
+static void on_checked_in(void *arg, bool is_told, const char *answer)
+{
+	struct storing *s = storing_of(arg);
+	const char *why = is_told ? checkin_read(&s->checkin, answer) : NULL;
+
+	line_minutes_told(&line_minutes, is_told);
+	line_counts_told(&s->checkin.lines, is_told);
+	if (s->telling == TELLING_LAST_SENT)
+		set_telling(s, TELLING_OVER);
+	else if (s->telling == TELLING_SENT)
+		set_telling(s, TELLING_TOLD);
+	if (why && !s->is_draining)
+		s->on.on_unusable(s->on.arg, why, 1);
+}
+
+static void on_pause(void *arg)
+{
+	struct storing *s = storing_of(arg);
+
+	if (arg == &s->first && s->telling == TELLING_DUE)
+		send_checkin(s, false);
+}
+
+void storing_on_checkin(struct storing *s, json_t *(*describe)(void *arg), void *arg)
+{
+	s->checkin.describe = describe;
+	s->checkin.arg = arg;
+}
+
+void storing_hasten_checkin(struct storing *s)
+{
+	if (s->telling == TELLING_TOLD)
+		set_telling(s, TELLING_DUE);
+}
+
+/* --- cursors --- */
+
+void storing_put_cursor(struct storing *s, const struct cursor *cursor)
+{
+	cursors_put(&s->cursors, cursor);
+}
+
+void storing_read_cursors(struct storing *s, const char *const *sources, size_t n, storing_cursor_cb *cb, void *arg)
+{
+	assert(!s->reading.cb);
+	s->reading.sources = sources;
+	s->reading.count = n;
+	s->reading.cb = cb;
+	s->reading.arg = arg;
+}
+
+void storing_on_forgotten(struct storing *s, void (*fn)(void *arg), void *arg)
+{
+	s->on_forgotten = fn;
+	s->on_forgotten_arg = arg;
+}
+
+static void send_cursors(struct storing *s)
+{
+	cursors_send(&s->cursors, now_ms(s));
+	if (store_put_cursors(s->first.store, &s->cursors, s->epoch))
+		cursors_answer(&s->cursors, false);
+}
+
+static void on_cursors_put(void *arg, bool is_stored)
+{
+	struct storing *s = storing_of(arg);
+
+	cursors_answer(&s->cursors, is_stored);
+}
+
+/* What could not be asked is asked again. */
+static void on_cursor_read(void *arg, const struct cursor *cursor, bool is_read)
+{
+	struct storing *s = storing_of(arg);
+	storing_cursor_cb *cb = s->reading.cb;
+
+	if (!cursor && !is_read)
+		return;
+	if (!cursor)
+		s->reading.cb = NULL;
+	cb(s->reading.arg, cursor);
+}
+
+/* --- the end --- */
+
+bool storing_is_over(struct storing *s)
+{
+	if (store_is_idle(s->first.store) && cursors_are_due(&s->cursors, true, now_ms(s)))
+		send_cursors(s);
+	if (cursors_are_sent(&s->cursors))
+		return false;
+	if (s->telling < TELLING_LAST_SENT && store_is_idle(s->first.store)) {
+		send_checkin(s, true);
+		s->checkin_ms = now_ms(s) + LEAVE_MS;
+	}
+	return s->telling != TELLING_SENT && s->telling != TELLING_LAST_SENT;
+}
+
+/* --- batch and store --- */
+
+/* The last one may not be told of to its end. */
+static void begin_batch(struct writer *w)
+{
+	w->batch = &w->batches[w->batch == w->batches];
+	batch_clear(w->batch);
+}
+
+static void dead_letter_next(struct storing *s)
+{
+	struct writer *w = &s->first;
+
+	begin_batch(w);
+	list_each(node, after, &s->events->lists[EV_REFUSED]) {
+		struct event *ev = list_entry(node, struct event, link);
+
+		if (!batch_add(w->batch, ev))
+			break;
+		event_move(s->events, ev, EV_DEAD_LETTERING);
+	}
+	store_dead_letter(w->store, w->batch);
+}
+
+static void fill_batch(struct writer *w, bool has_suspects)
+{
+	struct storing *s = w->storing;
+	struct batch *b = w->batch;
+
+	list_each(node, after, &s->events->lists[EV_BATCHED]) {
+		struct event *ev = list_entry(node, struct event, link);
+
+		if (event_has_failed(ev) != has_suspects || (w == &s->second && ev->is_handed))
+			continue;
+		if ((has_suspects && b->count == SUSPECTS_MAX) || !batch_add(b, ev))
+			return;
+		event_move(s->events, ev, EV_STORING);
+	}
+}
+
+/* --- what is stored next --- */
+
+/* Many small statements would cost more than few. */
+static int64_t rows_due(struct storing *s)
+{
+	size_t rows = s->events->counts[EV_BATCHED];
+
+	if (s->is_draining || rows >= (size_t)s->config->batch_max)
+		return 0;
+	return pace_wait(&s->pace, rows, now_ms(s));
+}
+
+static void insert_batch(struct writer *w)
+{
+	struct storing *s = w->storing;
+
+	w->sent_ms = now_ms(s);
+	store_insert(w->store, w->batch);
+	pace_sent(&s->pace, w->batch->count, now_ms(s));
+}
+
+/* Do as many rows wait as fill a batch? */
+static bool is_behind(const struct storing *s)
+{
+	return s->events->counts[EV_BATCHED] >= (size_t)s->config->batch_max ||
+	       s->events->message_bytes[EV_BATCHED] >= BATCH_BYTES;
+}
+
+/* Events that failed before take turns with the others, a few at a time: each may wait for a lock again. */
+static void insert_next(struct storing *s)
+{
+	const struct event *first = list_entry(s->events->lists[EV_BATCHED].next, struct event, link);
+	bool has_suspects = event_has_failed(first) && !s->had_suspects;
+	struct batch *b;
+
+	begin_batch(&s->first);
+	b = s->first.batch;
+	fill_batch(&s->first, has_suspects);
+	if (!b->count)
+		fill_batch(&s->first, !has_suspects);
+	s->had_suspects = event_has_failed(b->events[0]);
+	s->behind = is_behind(s) ? s->behind + 1 : 0;
+	insert_batch(&s->first);
+}
+
+/* Dead letters and events take turns. But a statement takes its time however few rows it has, above all
+ * where Postgres is far or busy: one client that sends garbage would take every second one. */
+static bool is_dead_letter_due(const struct storing *s)
+{
+	size_t refused = s->events->counts[EV_REFUSED], batched = s->events->counts[EV_BATCHED];
+
+	if (now_ms(s) < s->dead_letter_ms)
+		return false;
+	return refused && (!batched || s->since_dead_letter >= (refused < batched ? DEAD_LETTER_BATCHES : 1));
+}
+
+/* One backend of Postgres runs on one core, and is idle during its commit and until the next batch arrives. If rows
+ * arrive faster than it stores them, a second backend stores every other batch. The second one is not used while the
+ * first is stalled. */
+static void store_beside(struct storing *s)
+{
+	struct writer *w = &s->second;
+	bool is_alone = FAULT_POINT("pipeline: a second connection");
+
+	if (s->config->postgres_connections < 2 || !s->first.epoch || config_store_path(s->config) ||
+	    store_is_idle(s->first.store) || store_is_stalled(s->first.store))
+		return;
+	if (!w->store && now_ms(s) >= s->second_from_ms && (s->behind >= BEHIND_BATCHES || is_alone)) {
+		log_info("rows come faster than one connection stores them, opening a second one", "rows=%zu",
+			 s->events->counts[EV_BATCHED]);
+		open_writer(s, w);
+	}
+	if (!w->store || w->is_closing || !store_is_idle(w->store) || !w->epoch || w->epoch != s->epoch ||
+	    !(is_behind(s) || is_alone))
+		return;
+	begin_batch(w);
+	fill_batch(w, false);
+	if (w->batch->count)
+		insert_batch(w);
+}
+
+/* While one batch is in flight the next one fills; pace.c makes it wait a little longer where many events come. */
+static void store_first(struct storing *s)
+{
+	if (!store_is_idle(s->first.store))
+		return;
+	if (s->telling == TELLING_DUE || (s->telling == TELLING_TOLD && FAULT_POINT("pipeline: a check-in is due"))) {
+		send_checkin(s, false);
+		return;
+	}
+	if (s->reading.cb) {
+		store_read_cursors(s->first.store, s->reading.sources, s->reading.count);
+		return;
+	}
+	if (cursors_are_due(&s->cursors, s->is_draining, now_ms(s))) {
+		send_cursors(s);
+		return;
+	}
+	if (is_dead_letter_due(s)) {
+		s->since_dead_letter = 0;
+		dead_letter_next(s);
+	} else if (s->events->counts[EV_BATCHED] && rows_due(s) == 0) {
+		s->since_dead_letter++;
+		insert_next(s);
+	} else if (s->wants_epoch && !store_is_sure(s->first.store)) {
+		store_ask_epoch(s->first.store);
+	}
+}
+
+static void store_next(struct storing *s)
+{
+	store_first(s);
+	store_beside(s);
+}
+
+void storing_next(struct storing *s, bool wants_epoch)
+{
+	if (now_ms(s) >= s->checkin_ms)
+		on_checkin_due(s);
+	check_second(s);
+	s->wants_epoch = wants_epoch;
+	store_next(s);
+}
+
+int64_t storing_wait(struct storing *s)
+{
+	int64_t now = now_ms(s), due_ms = s->checkin_ms;
+
+	if (s->events->counts[EV_BATCHED] && store_is_idle(s->first.store) && now + rows_due(s) < due_ms)
+		due_ms = now + rows_due(s);
+	if (s->dead_letter_ms > now && s->dead_letter_ms < due_ms)
+		due_ms = s->dead_letter_ms;
+	return due_ms > now ? due_ms - now : 0;
+}
+
+/* --- a slow store --- */
+
+static int64_t oldest_of(const struct storing *s, enum event_state state)
+{
+	const struct list *all = &s->events->lists[state];
+
+	return list_is_empty(all) ? INT64_MAX : list_entry(all->next, struct event, link)->received_us / 1000;
+}
+
+/* Milliseconds for which the oldest row has waited, and their number. */
+static int64_t rows_wait(const struct storing *s, size_t *n)
+{
+	int64_t batched = oldest_of(s, EV_BATCHED), storing = oldest_of(s, EV_STORING);
+
+	*n = s->events->counts[EV_BATCHED] + s->events->counts[EV_STORING];
+	return *n ? now_ms(s) - (batched < storing ? batched : storing) : 0;
+}
+
+int64_t storing_is_slow(const struct storing *s, const char **why)
+{
+	static char sentence[120];
+	size_t rows;
+	int64_t ms = rows_wait(s, &rows);
+
+	*why = "";
+	if (!s->slow.told_ms || !rows)
+		return 0;
+	snprintf(sentence, sizeof(sentence), "%s is slow: %zu events wait, the oldest for %lld s",
+		 config_store_path(s->config) ? "sqlite" : "postgres", rows, (long long)ms / 1000);
+	*why = sentence;
+	return ms;
+}
+
+static void tell_slowness(struct storing *s, size_t rows, int64_t ms)
+{
+	log_warn("the store is slow, events wait", "events=%zu oldest_s=%lld stored=%llu", rows, (long long)ms / 1000,
+		 (unsigned long long)(counters.persisted - s->slow.stored));
+	s->slow.told_ms = now_ms(s);
+	s->slow.stored = counters.persisted;
+}
+
+static void end_slowness(struct storing *s)
+{
+	if (s->slow.told_ms)
+		log_info("the store is fast enough again", "after_s=%lld",
+			 (long long)(now_ms(s) - s->slow.since_ms) / 1000);
+	s->slow = (struct slowness){.since_ms = now_ms(s), .stored = counters.persisted};
+}
+
+/* A store that cannot be used at all has lines of its own. */
+void storing_check_slowness(struct storing *s)
+{
+	size_t rows;
+	int64_t ms = rows_wait(s, &rows);
+
+	if (*storing_trouble(s))
+		return;
+	if (ms < SLOW_MS || !(is_behind(s) || s->slow.told_ms))
+		end_slowness(s);
+	else if (now_ms(s) >= (s->slow.told_ms ? s->slow.told_ms + SLOW_AGAIN_MS : s->slow.since_ms + SLOW_MS))
+		tell_slowness(s, rows, ms);
+}
+
+static void on_idle(void *arg)
+{
+	struct writer *w = arg;
+	struct storing *s = w->storing;
+
+	stall_took(&s->stall, now_ms(s) - w->sent_ms);
+	store_next(s);
+}
+
+/* If an event is put off again, that says nothing of others. */
+static void note_result(struct storing *s, const struct event *ev, enum store_result result)
+{
+	if (result != STORE_LATER && result != STORE_BLOCKED)
+		stall_stored(&s->stall);
+	else if (!ev->put_offs && result == STORE_BLOCKED)
+		stall_blocked(&s->stall);
+	else if (!ev->put_offs)
+		stall_failed(&s->stall);
+}
+
+/* What the second connection could not store is the first one's to judge, which knows how others fare; and so is what
+ * it stored in a server that the first one has left, or has yet to find. */
+static bool is_for_first(const struct writer *w, enum store_result result)
+{
+	bool is_stored = result == STORE_INSERTED || result == STORE_PRESENT;
+
+	return w == &w->storing->second && (!is_stored || w->epoch != w->storing->epoch);
+}
+
+static void on_stored(void *arg, struct event *ev, enum store_result result, const char *why)
+{
+	struct writer *w = arg;
+	struct storing *s = w->storing;
+
+	if (is_for_first(w, result)) {
+		ev->is_handed = true;
+		event_send(s->events, ev);
+		return;
+	}
+	if (result == STORE_UNKNOWN)
+		return;
+	note_result(s, ev, result);
+	s->on.on_stored(s->on.arg, ev, result, why);
+}
+
+/* Letters that cannot be written wait beside the events. */
+static void on_dead_lettered(void *arg, struct event *ev, enum store_dead_letter dead_letter)
+{
+	struct storing *s = storing_of(arg);
+
+	if (dead_letter == STORE_NOT_DEAD_LETTERED) {
+		event_move(s->events, ev, EV_REFUSED);
+		s->dead_letter_ms = now_ms(s) + DEAD_LETTER_WAIT_MS;
+		return;
+	}
+	stall_stored(&s->stall);
+	s->on.on_dead_lettered(s->on.arg, ev, dead_letter);
+}
+
+/* --- the two connections --- */
+
+static void on_posted(void *arg)
+{
+	struct storing *s = storing_of(arg);
+
+	s->on.on_posted(s->on.arg);
+}
+
+static void on_unusable(void *arg, const char *sentence, int status)
+{
+	struct writer *w = arg;
+	struct storing *s = w->storing;
+
+	if (w == &s->second) { /* the first one finds out if it is so for long */
+		log_warn("cannot use a second connection to postgres", "reason=%s", sentence);
+		w->epoch = 0; /* so that it is closed */
+		return;
+	}
+	s->on.on_unusable(s->on.arg, sentence, status);
+}
+
+static void on_database(void *arg, const char *id)
+{
+	struct writer *w = arg;
+	struct storing *s = w->storing;
+
+	if (w == &s->second)
+		return;
+	s->on.on_database(s->on.arg, id);
+}
+
+/* What was durable in another epoch may not be any more. */
+static void on_epoch(void *arg, uint32_t epoch)
+{
+	struct writer *w = arg;
+	struct storing *s = w->storing;
+	bool is_other = epoch && s->epoch && epoch != s->epoch;
+
+	w->epoch = epoch;
+	if (w == &s->second) {
+		if (!epoch)
+			store_give_up(w->store); /* the first one need not wait for its server */
+		return;
+	}
+	s->on.on_epoch(s->on.arg, epoch);
+	if (epoch)
+		s->epoch = epoch;
+	if (!is_other)
+		return;
+	cursors_clear(&s->cursors);
+	if (s->on_forgotten)
+		s->on_forgotten(s->on_forgotten_arg);
+}
+
+static void open_writer(struct storing *s, struct writer *w)
+{
+	const struct store_callbacks on = {
+		.on_idle = on_idle,
+		.on_pause = on_pause,
+		.on_stored = on_stored,
+		.on_dead_lettered = on_dead_lettered,
+		.on_lines = on_lines,
+		.on_checked_in = on_checked_in,
+		.on_cursors_put = on_cursors_put,
+		.on_cursor_read = on_cursor_read,
+		.on_database = on_database,
+		.on_epoch = on_epoch,
+		.on_posted = on_posted,
+		.on_unusable = on_unusable,
+		.arg = w,
+	};
+
+	w->storing = s;
+	w->sent_ms = now_ms(s);
+	for (int i = 0; i < 2; i++)
+		batch_init(&w->batches[i], (size_t)s->config->batch_max, BATCH_BYTES);
+	w->store = store_open(s->loop, s->config, &on);
+}
+
+static void close_writer(struct writer *w)
+{
+	batch_free(&w->batches[0]);
+	batch_free(&w->batches[1]);
+}
+
+static void on_first_closed(void *arg)
+{
+	struct storing *s = arg;
+	void (*done)(void *done_arg) = s->done;
+	void *done_arg = s->done_arg;
+
+	if (--s->open)
+		return;
+	close_writer(&s->first);
+	cursors_clear(&s->cursors);
+	free(s);
+	done(done_arg);
+}
+
+static void on_second_closed(void *arg)
+{
+	struct storing *s = arg;
+
+	close_writer(&s->second);
+	s->second = (struct writer){0};
+	if (s->open)
+		on_first_closed(s);
+}
+
+/* The second connection is not kept where it is of no use: others may need its place. Above all the first one does,
+ * where a role may have one connection only. */
+static void check_second(struct storing *s)
+{
+	struct writer *w = &s->second;
+	bool is_unused =
+		now_ms(s) - w->sent_ms >= UNUSED_MS || FAULT_POINT("pipeline: the second connection is not used");
+
+	if (!w->store || w->is_closing || (s->first.epoch && !(is_unused && (!w->epoch || store_is_idle(w->store)))))
+		return;
+	if (s->first.epoch && !w->epoch)
+		s->second_from_ms = now_ms(s) + USELESS_MS;
+	s->behind = 0;
+	store_give_up(w->store);
+	w->is_closing = true;
+	store_close(w->store, on_second_closed, s);
+}
+
+/* --- what is asked of it --- */
+
+void storing_await(struct storing *s)
+{
+	pace_await(&s->pace, now_ms(s));
+}
+
+const struct store *storing_store(const struct storing *s)
+{
+	return s->first.store;
+}
+
+bool storing_is_sent(const struct storing *s)
+{
+	return store_is_sent(s->first.store) || (s->second.store && store_is_sent(s->second.store));
+}
+
+/* Rows, of which Postgres says nothing. */
+static bool has_rows(const struct storing *s)
+{
+	bool is_at_work = s->events->counts[EV_STORING] && !store_is_idle(s->first.store);
+
+	return (s->events->counts[EV_BATCHED] || is_at_work) && !store_is_searching(s->first.store);
+}
+
+bool storing_is_unable(struct storing *s)
+{
+	return stall_check(&s->stall, has_rows(s), now_ms(s));
+}
+
+void storing_forget_stall(struct storing *s)
+{
+	stall_stored(&s->stall);
+}
+
+const char *storing_trouble(const struct storing *s)
+{
+	const char *why;
+	bool is_ready = store_is_ready(s->first.store, &why);
+
+	if (is_ready)
+		why = s->stall.is_stalled ? store_trouble(s->first.store) : NULL;
+	return !why ? "" : *why ? why : is_ready ? "nothing was stored" : "connecting";
+}
+
+/* --- life --- */
+
+struct storing *storing_open(uv_loop_t *loop, const struct config *config, struct events *events,
+			     const struct storing_callbacks *callbacks)
+{
+	struct storing *s = memory_calloc(1, sizeof(*s));
+
+	s->loop = loop;
+	s->config = config;
+	s->events = events;
+	s->on = *callbacks;
+	checkin_init(&s->checkin, config);
+	s->telling = TELLING_DUE;
+	s->checkin_ms = now_ms(s) + CHECKIN_PERIOD_MS;
+	open_writer(s, &s->first);
+	return s;
+}
+
+void storing_drain(struct storing *s)
+{
+	s->is_draining = true;
+}
+
+void storing_close(struct storing *s, void (*done)(void *arg), void *arg)
+{
+	s->open = 1 + (s->second.store != NULL);
+	s->done = done;
+	s->done_arg = arg;
+	store_close(s->first.store, on_first_closed, s);
+	if (s->second.store && !s->second.is_closing)
+		store_close(s->second.store, on_second_closed, s);
+}
