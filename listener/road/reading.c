@@ -21,7 +21,7 @@
 #define QUICK_REDIALS    3              /* of a silent connection, each as soon as it is known to be silent again */
 #define REDIAL_MS        INT64_C(30000) /* from there to the next one, doubled after each */
 #define REDIAL_DOUBLINGS 4
-#define AGAIN_MS         60000 /* since the last redial: a new silence is another one */
+#define AGAIN_MS         60000 /* and that wait, since the last redial: a new silence is another one */
 #define TELL_MS          60000
 
 struct dialled {
@@ -180,17 +180,18 @@ static void judge_turn(struct readings *all, size_t i, const struct roster *rost
 /* --- silence --- */
 
 /* The first redials follow at once. A feed that is silent on each connection is left in peace then. */
-static bool is_redial_due(const struct dialled *d, int64_t now_ms)
+static int64_t redial_wait_ms(const struct dialled *d)
 {
-	unsigned int more = d->silence.redials < QUICK_REDIALS ? 0 : d->silence.redials - QUICK_REDIALS;
-	int64_t wait_ms = REDIAL_MS << (more < REDIAL_DOUBLINGS ? more : REDIAL_DOUBLINGS);
+	unsigned int more = d->silence.redials - QUICK_REDIALS;
 
-	return d->silence.redials < QUICK_REDIALS || now_ms - d->redialled_ms >= wait_ms;
+	return d->silence.redials < QUICK_REDIALS ? 0
+						  : REDIAL_MS << (more < REDIAL_DOUBLINGS ? more : REDIAL_DOUBLINGS);
 }
 
 static void begin_silence(struct dialled *d, uint64_t messages, int64_t now_ms)
 {
-	if (now_ms - d->redialled_ms > AGAIN_MS) /* else the last redial was in vain, though it brought something */
+	/* Else the last redial was in vain, though it brought something, as where each event has one receiver. */
+	if (now_ms - d->redialled_ms > AGAIN_MS + redial_wait_ms(d))
 		d->silence.redials = 0;
 	d->silence.since_ms = d->vigil.since_ms;
 	d->messages = messages;
@@ -204,7 +205,7 @@ static void go_on_silent(struct readings *all, size_t i, int64_t now_ms)
 	struct silence *s = &d->silence;
 
 	s->heard = d->heard + d->vigil.heard;
-	s->is_redialled = is_redial_due(d, now_ms);
+	s->is_redialled = now_ms - d->redialled_ms >= redial_wait_ms(d);
 	s->is_told = !d->told_ms || now_ms - d->told_ms >= TELL_MS;
 	if (s->is_told)
 		d->told_ms = now_ms;

@@ -293,6 +293,15 @@ Test(reading, a_silent_connection_is_dialled_again_three_times_and_then_less_and
 	cr_assert_eq(recoveries, 0);
 }
 
+static void hear(int64_t ms)
+{
+	for (int64_t end = now + ms; now < end;) {
+		reading.messages += 20;
+		reading.last_ms = now;
+		be_deaf(1000);
+	}
+}
+
 Test(reading, a_message_ends_the_silence_and_a_later_one_begins_anew)
 {
 	start_deaf();
@@ -303,11 +312,7 @@ Test(reading, a_message_ends_the_silence_and_a_later_one_begins_anew)
 	be_deaf(1000);
 	cr_assert_eq(recoveries, 1);
 	cr_assert_null(readings_silence(readings, 0));
-	for (int i = 0; i < 60; i++) {
-		reading.messages += 20;
-		reading.last_ms = now;
-		be_deaf(1000);
-	}
+	hear(120000);
 	warnings = redials = 0;
 	cr_assert_eq(be_deaf(30000), 3);
 	cr_assert_eq(warnings, 1);
@@ -345,6 +350,17 @@ Test(reading, who_is_sent_something_after_each_redial_backs_off_too)
 	}
 	cr_assert_leq(redials, 8, "%d", redials);
 	cr_assert_leq(warnings, 4, "%d", warnings);
+}
+
+/* The connections of a fleet take the feed from each other. */
+Test(reading, who_hears_for_a_minute_after_each_redial_backs_off_too)
+{
+	start_deaf();
+	for (int i = 0; i < 40; i++) {
+		be_deaf(20000);
+		hear(65000);
+	}
+	cr_assert_leq(redials, 15, "%d", redials);
 }
 
 Test(reading, who_is_not_read_or_hears_other_messages_than_the_others_is_not_silent)
