@@ -289,15 +289,6 @@ static int show_row(const struct invocation *in, const struct pg_result *row, co
 	return STATUS_FINE;
 }
 
-/* Returns the message of a letter, or the payload of a delivery, "" if it has none or it is left out; on the heap. */
-static char *copy_body(const struct pg_result *row, bool is_delivery, size_t *len)
-{
-	if (!is_delivery)
-		return session_bytes(row, 0, BODY, len);
-	*len = strlen(session_text(row, 0, BODY));
-	return memory_strdup(session_text(row, 0, BODY));
-}
-
 static int run_show(const struct invocation *in)
 {
 	const struct dead_letters_options *o = in->options;
@@ -309,7 +300,7 @@ static int run_show(const struct invocation *in)
 		dispatch_fail("no %s %s", family->one, in->words[0]);
 	} else if (row) {
 		size_t len;
-		char *body = copy_body(row, o->filter.is_deliveries, &len);
+		char *body = session_bytes(row, 0, BODY, &len);
 
 		status = show_row(in, row, body, len);
 		free(body);

@@ -20,17 +20,6 @@
  * An event has its effects in the transaction that stores it, or never, so a command without the fleet's handler would
  * store events without effects. */
 
-static int judge_effects(const struct pg_result *rows)
-{
-	if (!session_count(rows))
-		return STATUS_FINE;
-	dispatch_fail("the listener %s runs, or ran within the last hour, with %s and %s, and this command does not: "
-		      "it would store events without their effects. Give it the same --handler, --consumer and "
-		      "--config",
-		      session_text(rows, 0, 0), session_text(rows, 0, 1), session_text(rows, 0, 2));
-	return STATUS_USAGE;
-}
-
 int effects_guard_check(struct session *s, const struct config *config)
 {
 	struct bytes names = {NULL, 0, 0}; /* of webhooks, each with a blank behind it */
@@ -46,7 +35,12 @@ int effects_guard_check(struct session *s, const struct config *config)
 		bytes_add_byte(&names, ' ');
 	}
 	rows = session_query(s, SQL_OTHER_EFFECTS, NULL, "sss", config->consumer, config->handler, bytes_text(&names));
-	status = rows ? judge_effects(rows) : STATUS_FAILED;
+	if (rows && session_count(rows)) {
+		dispatch_fail("%s", session_text(rows, 0, 0));
+		status = STATUS_USAGE;
+	} else {
+		status = rows ? STATUS_FINE : STATUS_FAILED;
+	}
 	session_drop(rows);
 	bytes_free(&names);
 	return status;

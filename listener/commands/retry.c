@@ -20,7 +20,7 @@
 #define TOLD_MAX 200 /* outcomes recorded at once */
 
 /* Columns of retry_take.sql. */
-enum column { ID, RAW, IS_WHOLE, IS_OPEN, EVENT_ID, EVENT_TYPE, SOURCE };
+enum column { ID, RAW, OBJECTION, EVENT_ID, EVENT_TYPE, SOURCE };
 
 struct retry {
 	const struct invocation *in;
@@ -101,24 +101,14 @@ static struct slice text_of(const struct pg_result *page, size_t row, int column
 	return (struct slice){text, strlen(text)};
 }
 
-/* Is it a frame that its profile could not read? The pointers are for other sources and say nothing about it. */
-static bool is_frame(const struct pg_result *page, size_t row)
-{
-	return session_is_null(page, row, EVENT_TYPE) && !session_is_null(page, row, SOURCE);
-}
-
-/* Returns why a letter cannot be fed, or NULL. The head of a message would become a letter of its own. */
-static const char *find_objection(const struct pg_result *page, size_t row)
-{
-	if (!session_flag(page, row, IS_OPEN))
-		return "it is no longer open";
-	if (is_frame(page, row))
-		return "it is a frame of a feed that its profile could not read; store its event in another way, or "
-		       "discard it";
-	if (!session_flag(page, row, IS_WHOLE))
-		return "it was over --max-message and only its head is kept; give the whole by --raw-file";
-	return NULL;
-}
+/* Why a letter cannot be fed, as retry_take.sql numbers it. The pointers are for other sources and say nothing about a
+ * frame. The head of a message would become a letter of its own. */
+static const char *const objections[] = {
+	NULL,
+	"it is no longer open",
+	"it is a frame of a feed that its profile could not read; store its event in another way, or discard it",
+	"it was over --max-message and only its head is kept; give the whole by --raw-file",
+};
 
 /* Feeds a message, or the payload of what a profile has read. Waits while another event with its id has no outcome. The
  * pipeline asks the store about events with marks, so the letter's own dead mark is not in the way. The event's time
@@ -148,7 +138,7 @@ static bool feed_message(struct retry *r, struct feeder *f, const struct pg_resu
 
 static bool feed_letter(struct retry *r, struct feeder *f, const struct pg_result *page, size_t row)
 {
-	const char *why = r->edited ? NULL : find_objection(page, row);
+	const char *why = r->edited ? NULL : objections[session_number(page, row, OBJECTION)];
 	struct slice message = {r->edited, r->edited_len};
 	char *raw = NULL;
 	bool is_fed;

@@ -483,8 +483,9 @@ char *session_bytes(const struct pg_result *rows, size_t row, int column, size_t
 {
 	unsigned char *bytes =
 		memory_given(PQunescapeBytea((const unsigned char *)session_text(rows, row, column), len), "libpq");
-	char *copy = memcpy(memory_alloc(*len + 1), bytes, *len + 1); /* libpq ends it by a NUL */
+	char *copy = memcpy(memory_alloc(*len + 1), bytes, *len);
 
+	copy[*len] = '\0';
 	PQfreemem(bytes);
 	return copy;
 }

@@ -59,7 +59,7 @@ bool session_is_null(const struct pg_result *rows, size_t row, int column);
 const char *session_text(const struct pg_result *rows, size_t row, int column);
 int64_t session_number(const struct pg_result *rows, size_t row, int column);
 bool session_flag(const struct pg_result *rows, size_t row, int column);
-/* Returns the bytes of a bytea, on the heap. */
+/* Returns the bytes of a bytea, followed by a NUL, on the heap. */
 char *session_bytes(const struct pg_result *rows, size_t row, int column, size_t *len);
 
 #endif

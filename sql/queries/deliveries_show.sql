@@ -13,7 +13,7 @@ SELECT pg_catalog.json_build_object('id', id, 'target', target, 'event_id', even
 				'done_at', pg_catalog.to_char(done_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
 				'action', action, 'db_user', db_user, 'instance_id', instance_id, 'note', note)) ORDER BY a.id), '[]')
 			FROM :schema.delivery_actions AS a WHERE delivery_id = o.id)),
-	CASE WHEN is_printable THEN payload END,
+	CASE WHEN is_printable THEN pg_catalog.convert_to(payload::text, 'UTF8') END,
 	CASE WHEN NOT is_printable THEN 'its numbers have more than 16 MiB of digits' END
 FROM :schema.outbox AS o, LATERAL (SELECT (
 	SELECT coalesce(pg_catalog.sum(pg_catalog.scale(n) + CASE WHEN pg_catalog.abs(n) < 1e50 THEN 0

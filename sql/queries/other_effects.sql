@@ -1,9 +1,11 @@
--- Returns the listener of consumer $1 that was last seen with another handler than $2 or other webhooks than $3 (names
--- with a blank after each), and its handler and webhooks in words. A listener checks in once a minute, and deletes its row
+-- Names the listener of consumer $1 that was last seen with another handler than $2 or other webhooks than $3 (names
+-- with a blank after each), in a sentence for the operator. A listener checks in once a minute, and deletes its row
 -- when it leaves. One that was killed does not: it counts until others have checked in for three minutes since.
-SELECT listener, coalesce('--handler ' || handler, 'no handler'),
+SELECT pg_catalog.format('the listener %s runs, or ran within the last hour, with %s and %s, and this command does not: it '
+	'would store events without their effects. Give it the same --handler, --consumer and --config', listener,
+	coalesce('--handler ' || handler, 'no handler'),
 	CASE WHEN targets = '{}' THEN 'no webhooks'
-		ELSE 'the webhooks ' || pg_catalog.array_to_string(targets, ', ') END
+		ELSE 'the webhooks ' || pg_catalog.array_to_string(targets, ', ') END)
 FROM (SELECT *, pg_catalog.max(seen_at) OVER () AS latest FROM :schema.wsonce_listeners
 	WHERE consumer = $1::text AND seen_at > now() - interval '1 hour') AS recent
 WHERE seen_at > latest - interval '3 minutes' AND (handler IS DISTINCT FROM $2::text OR targets <> ARRAY(

@@ -1,7 +1,7 @@
 -- Takes up the dead letters with the ids $1 for a retry, also resolved ones if $2. Returns, for each id in order: the id,
--- the message, whether it is the whole message and can be fed, whether the letter is still open (or $2), and the event
--- id, type and source. From here on dead_letters_change.sql leaves those alone that are fed. Locks in the order of
--- write_dead_letters.sql.
+-- the message, why it cannot be fed (0: it can; 1: it is no longer open, unless $2; 2: it is a frame that its profile
+-- could not read; 3: only its head is kept), and the event id, type and source. From here on dead_letters_change.sql
+-- leaves those alone that are fed. Locks in the order of write_dead_letters.sql.
 WITH wanted AS (
 	SELECT pg_catalog.unnest($1::bigint[]) AS id
 ), locked AS (
@@ -14,5 +14,6 @@ WITH wanted AS (
 		THEN now() ELSE retried_at END
 	FROM locked WHERE d.id = locked.id RETURNING d.id, raw, is_whole, event_id, event_type, source
 )
-SELECT w.id, o.raw, coalesce(o.is_whole, false), o.id IS NOT NULL, o.event_id, o.event_type, o.source
+SELECT w.id, o.raw, CASE WHEN o.id IS NULL THEN 1 WHEN o.event_type IS NULL AND o.source IS NOT NULL THEN 2
+	WHEN NOT o.is_whole THEN 3 ELSE 0 END, o.event_id, o.event_type, o.source
 FROM wanted AS w LEFT JOIN open AS o USING (id) ORDER BY w.id
