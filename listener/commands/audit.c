@@ -5,7 +5,6 @@
  * a claim when Redis was asked, or has a row the second time. */
 #include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -508,7 +507,6 @@ static const char *check_audit(const struct invocation *in)
 
 const struct subcommand audit_command = {
 	.name = "audit",
-	.arguments = "",
 	.summary = "find out which expected events are missing",
 	.help = "Compares a list of events with what is stored, and counts those that are stored, dead letters, in "
 		"flight (a listener has claimed them in Redis) and missing. Exit status 1 if any is not stored. With "

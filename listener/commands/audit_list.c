@@ -2,7 +2,6 @@
 #include "commands/audit_list.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/json_write.h"

@@ -400,7 +400,6 @@ static int run_check(const struct invocation *in)
 
 const struct subcommand check_command = {
 	.name = "check",
-	.arguments = "",
 	.summary = "test whether a listener with these settings could work",
 	.help = "Tests everything that a listener with these settings needs: files, Postgres, Redis, the spool, feeds, "
 		"ports, the clock, and the limit of open files. Each feed is read until its first event, for at most "

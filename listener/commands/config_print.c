@@ -1,6 +1,4 @@
 /* config_print.c owns `wsonce config print`: the settings in force and their origins, without secrets. */
-#include <stdio.h>
-#include <string.h>
 
 #include "commands/dispatch.h"
 #include "commands/json_out.h"
@@ -59,7 +57,6 @@ static int run_print(const struct invocation *in)
 
 const struct subcommand config_print = {
 	.name = "config print",
-	.arguments = "",
 	.summary = "print the settings in force, and where each comes from",
 	.help = "Prints each setting that differs from its default, with its origin: file, credential, environment or "
 		"flag. Secrets are shown as ***. Run it with the flags, the environment and the --config of the "

@@ -174,7 +174,6 @@ static const struct dead_letters_options list_defaults = {
 
 const struct subcommand dead_letters_list = {
 	.name = "dead-letters list",
-	.arguments = "",
 	.summary = "list what could not be stored or delivered, grouped by reason",
 	.help = "Lists the open dead letters, grouped by reason, with the latest of each group. Reasons that differ "
 		"only in numbers and quoted words count as one. With --consumer, it lists those of that consumer's "

@@ -86,6 +86,11 @@ static int refuse(const char *what)
 	return STATUS_USAGE;
 }
 
+static const char *arguments_of(const struct subcommand *c)
+{
+	return c->arguments ? c->arguments : "";
+}
+
 /* Returns how many words of argv are the command's name; 0 if it is another. */
 static int match(const struct subcommand *c, int argc, char **argv)
 {
@@ -152,7 +157,6 @@ static const char *name_for_settings(const struct subcommand *c)
 
 static const struct subcommand listen = {
 	.name = "listen",
-	.arguments = "",
 	.summary = "run a listener",
 	.help = "Runs a listener until SIGTERM or SIGINT. Start as many as you like, with the same settings. At least "
 		"--source, --feed, --ingest or --ingest-http is needed. --dry-run checks everything that a listener "
@@ -196,7 +200,7 @@ static void print_help(const struct subcommand *c, const char *settings)
 {
 	bool has_settings = !settings || *settings;
 
-	printf("usage: wsonce %s%s%s%s\n\n", c->name, *c->arguments ? " " : "", c->arguments,
+	printf("usage: wsonce %s%s%s%s\n\n", c->name, *arguments_of(c) ? " " : "", arguments_of(c),
 	       c->option_count || has_settings ? " [OPTIONS]" : "");
 	text_wrap(stdout, "", 0, c->help);
 	if (c->option_count)
@@ -228,7 +232,7 @@ static json_t *describe(const struct subcommand *c)
 	}
 	config_describe(name_for_settings(c), c->settings, flags);
 	each_example(c->name, add_example, examples);
-	return json_pack("{ss ss ss ss so so}", "name", c->name, "arguments", c->arguments, "summary", c->summary,
+	return json_pack("{ss ss ss ss so so}", "name", c->name, "arguments", arguments_of(c), "summary", c->summary,
 			 "help", c->help, "flags", flags, "examples", examples);
 }
 
@@ -295,11 +299,11 @@ static int run_family(int argc, char **argv)
 /* Does the command take so many words? */
 static bool takes(const struct subcommand *c, int count)
 {
-	int expected = *c->arguments != '\0';
+	int expected = *arguments_of(c) != '\0';
 
-	for (const char *at = c->arguments; *at; at++)
+	for (const char *at = arguments_of(c); *at; at++)
 		expected += *at == ' ';
-	return *c->arguments == '[' || count == expected;
+	return *arguments_of(c) == '[' || count == expected;
 }
 
 /* Reads options and words. Returns -1 with a sentence in error if they are wrong. */
@@ -322,7 +326,7 @@ static int read_words(const struct subcommand *c, int *argc, char **argv, struct
 	if (takes(c, count))
 		return 0;
 	snprintf(error, size, "%s takes %s; see wsonce %s --help", c->name,
-		 *c->arguments ? c->arguments : "no arguments", c->name);
+		 *arguments_of(c) ? arguments_of(c) : "no arguments", c->name);
 	return -1;
 }
 

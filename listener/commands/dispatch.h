@@ -35,7 +35,7 @@ struct invocation {
 
 struct subcommand {
 	const char *name;      /* one word, or two: "dead-letters list" */
-	const char *arguments; /* as shown in the usage line: "ID", "DIR VERB", "[ID ...]" for any number; "": none */
+	const char *arguments; /* as shown in the usage line: "ID", "DIR VERB", "[ID ...]" for any number; NULL: none */
 	const char *summary;   /* one line, for wsonce --help */
 	const char *help;      /* what it does; --help breaks the lines */
 	const char *settings; /* names of the settings that it uses, separated by blanks; NULL: all that it can parse */

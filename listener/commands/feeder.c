@@ -3,7 +3,6 @@
 #include "commands/feeder.h"
 
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <uv.h>
 

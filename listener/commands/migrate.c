@@ -22,7 +22,6 @@ static int run_migrate(const struct invocation *in)
 
 const struct subcommand migrate_command = {
 	.name = "migrate",
-	.arguments = "",
 	.summary = "create the tables, or bring them up to date",
 	.help = "Creates missing tables, upgrades the others, and grants rights to the roles of sql/roles.sql that "
 		"exist. It also creates the indexes of other commands, without blocking writers. Run it as the role "

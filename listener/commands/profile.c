@@ -79,7 +79,6 @@ static int run_check(const struct invocation *in)
 
 const struct subcommand profile_list = {
 	.name = "profile list",
-	.arguments = "",
 	.summary = "list the profiles of feeds that come with wsonce",
 	.help = "Prints the name and the purpose of each shipped profile. They are in $WSONCE_PROFILES, or in the "
 		"folder profiles beside the program.",

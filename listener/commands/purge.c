@@ -367,7 +367,6 @@ static const char *check_purge(const struct invocation *in)
 
 const struct subcommand purge_command = {
 	.name = "purge",
-	.arguments = "",
 	.summary = "remove old rows, in small steps",
 	.help = "Removes the payloads of events that were stored long ago. Their rows stay with the ids, so that late "
 		"copies are still recognized as duplicates. It can be interrupted and run again at any time, while the "

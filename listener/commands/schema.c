@@ -83,7 +83,6 @@ static int run_schema(const struct invocation *in)
 
 const struct subcommand schema_command = {
 	.name = "schema",
-	.arguments = "",
 	.summary = "print the statements that create the tables",
 	.help = "Prints the SQL that creates the tables of a new database, with all events in one table or in hash "
 		"partitions: wsonce schema --layout partitioned=16 | psql. It needs no server. The SQL fails as a "

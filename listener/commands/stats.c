@@ -3,8 +3,6 @@
  * from it. */
 #include <inttypes.h>
 #include <jansson.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "commands/dispatch.h"
 #include "commands/json_out.h"
@@ -155,7 +153,6 @@ static int run_stats(const struct invocation *in)
 
 const struct subcommand stats_duplicates = {
 	.name = "stats duplicates",
-	.arguments = "",
 	.summary = "show how often and how late further copies come",
 	.help = "Shows how many further copies of events came, how many ids came two, three or more times, how long "
 		"after the first the copies came, and which --dedup-window fits. Listeners report once a minute and "

@@ -1,5 +1,4 @@
 /* status.c owns `wsonce status`: it prints the state of the fleet once or repeatedly. */
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -282,7 +281,6 @@ static const char *check_status(const struct invocation *in)
 
 const struct subcommand status_command = {
 	.name = "status",
-	.arguments = "",
 	.summary = "show the state of the whole fleet",
 	.help = "Shows the fleet as Postgres and Redis know it: listeners, sources, rates, both servers, dead letters, "
 		"pending deliveries, and settings that differ between listeners. The exit status is 0 if all is well, "

@@ -443,7 +443,6 @@ static int run_record(const struct invocation *in)
 
 const struct subcommand try_command = {
 	.name = "try",
-	.arguments = "",
 	.summary = "show what a profile makes of a feed, without storing anything",
 	.help = "Connects to a feed as its profile says, for --seconds, and counts what each rule matched. Acks "
 		"nothing. With --frames it reads a recording instead, a frame per line or a segment, and prints as "
