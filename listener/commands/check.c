@@ -253,18 +253,21 @@ static void judge_info(struct findings *f, const json_t *info)
 #define TRY_KEY "wsonce-check"
 #define TEXT    500
 
-/* The commands of listeners. % stands for a claim's key. The digest is of the script "return". */
-static const char tries[] = "SET % check NX GET EX 5;GET %;EXPIRE % 5;PEXPIRE % 5000;DEL %;"
-			    "HSET % check 1;HGET % check;HGETALL %;DEL %;"
-			    "TIME;CLIENT ID;CLIENT LIST ID 1;SCRIPT LOAD return;EVAL return 1 %;"
-			    "EVALSHA 63143b6f8007b98c53ca2149822777b3566f9241 1 %;PING";
-
-/* % stands for a channel without subscribers. SUBSCRIBE comes last, because the connection then accepts no other
- * command. */
-static const char channel_tries[] = "PUBLISH % check;SUBSCRIBE %";
-
-/* Prefixes of the other keys. An ACL may have a pattern for each. */
-static const char *const other_keys[] = {"wsonce:lease:", PRESENCE_KEY_PREFIX};
+/* The commands of listeners. % stands for a key or a channel that begins with pattern, for which an ACL may have a rule
+ * of its own. Scripts that do nothing name the other keys: Redis checks access to them and nothing is written. The
+ * digest is of the script "return". SUBSCRIBE comes last, because the connection then accepts no other command. */
+static const struct {
+	const char *pattern; /* NULL: --claim-prefix */
+	const char *commands;
+} tries[] = {
+	{NULL,
+	 "SET % check NX GET EX 5;GET %;EXPIRE % 5;PEXPIRE % 5000;DEL %;HSET % check 1;HGET % check;HGETALL %;DEL %;"
+	 "TIME;CLIENT ID;CLIENT LIST ID 1;SCRIPT LOAD return;EVAL return 1 %;"
+	 "EVALSHA 63143b6f8007b98c53ca2149822777b3566f9241 1 %;PING"},
+	{"wsonce:lease:", "EVAL return 1 %"},
+	{PRESENCE_KEY_PREFIX, "EVAL return 1 %"},
+	{DONE_CHANNEL_PREFIX, "PUBLISH % check;SUBSCRIBE %"},
+};
 
 struct rights {
 	struct redis_query *redis;
@@ -307,25 +310,22 @@ static void try_command(struct rights *r, const char *command, const char *key, 
 }
 
 /* Sends commands that are separated by semicolons. */
-static void try_commands(struct rights *r, const char *commands, const char *key, const char *pattern)
+static void try_commands(struct rights *r, const char *commands, const char *pattern)
 {
-	char *copy = memory_strdup(commands), *rest = copy;
+	char *copy = memory_strdup(commands), *rest = copy, *key = memory_printf("%s" TRY_KEY, pattern);
 
 	for (const char *one; (one = strsep(&rest, ";"));)
 		try_command(r, one, key, pattern);
+	free(key);
 	free(copy);
 }
 
-/* The other keys are named by scripts that do nothing: Redis checks access to them and nothing is written. */
 static void check_rights(struct findings *f, const struct config *c, struct redis_query *q)
 {
 	struct rights r = {.redis = q};
-	char *key = memory_printf("%s" TRY_KEY, c->claim_prefix);
 
-	try_commands(&r, tries, key, c->claim_prefix);
-	for (size_t i = 0; i < sizeof(other_keys) / sizeof(other_keys[0]); i++)
-		try_command(&r, "EVAL return 1 %", other_keys[i], other_keys[i]);
-	try_commands(&r, channel_tries, DONE_CHANNEL_PREFIX TRY_KEY, DONE_CHANNEL_PREFIX);
+	for (size_t i = 0; i < sizeof(tries) / sizeof(tries[0]); i++)
+		try_commands(&r, tries[i].commands, tries[i].pattern ? tries[i].pattern : c->claim_prefix);
 	if (*r.missing)
 		finding(f, FINDING_WRONG, "redis rights",
 			"the user lacks%s: grant them with ACL SETUSER (docs/security.md)", r.missing);
@@ -334,7 +334,6 @@ static void check_rights(struct findings *f, const struct config *c, struct redi
 	else
 		finding(f, FINDING_OK, "redis rights",
 			"the user may run every command, on every key and channel that listeners use");
-	free(key);
 }
 
 static void check_redis(struct findings *f, const struct config *c)

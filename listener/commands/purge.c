@@ -9,7 +9,7 @@
 #include "base/memory.h"
 #include "commands/dispatch.h"
 #include "commands/dead_letters.h"
-#include "commands/indexes.h"
+#include "commands/migrate.h"
 #include "commands/interrupt.h"
 #include "commands/json_out.h"
 #include "commands/purge_tables.h"
@@ -334,7 +334,7 @@ static int run_purge(const struct invocation *in)
 	interrupt_watch();
 	p.started_ms = clock_ms(CLOCK_MONOTONIC);
 	if (!p.o->is_dry)
-		indexes_make(p.session); /* without them it takes longer and finds the same */
+		migrate_indexes(p.session); /* without them it takes longer and finds the same */
 	status = prepare(&p);
 	if (status == STATUS_FINE)
 		status = purge(&p);

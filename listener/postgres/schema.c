@@ -83,7 +83,7 @@ const char *schema_lock_sql(void)
 	       "SELECT coalesce(pg_catalog.max(version), 0) FROM :schema.wsonce_schema";
 }
 
-/* Creates indexes that only commands need if that is fast; otherwise commands/indexes.c does. */
+/* Creates indexes that only commands need if that is fast; otherwise commands/migrate.c does. */
 static char *make_migrations(int version)
 {
 	static const char note[] = ";\nINSERT INTO :schema.wsonce_schema (version) VALUES (%d);\n";

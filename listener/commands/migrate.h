@@ -1,11 +1,11 @@
-/* indexes.h: creates the indexes that only commands need. */
-#ifndef WSONCE_INDEXES_H
-#define WSONCE_INDEXES_H
+/* migrate.h: creates the indexes that only commands need. */
+#ifndef WSONCE_MIGRATE_H
+#define WSONCE_MIGRATE_H
 
 struct session;
 
 /* Creates the missing indexes if this role may, without blocking writers. Commands work without them, but take longer.
  * Returns 0; or -1 after printing why. */
-int indexes_make(struct session *s);
+int migrate_indexes(struct session *s);
 
 #endif
