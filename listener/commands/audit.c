@@ -115,21 +115,15 @@ static const char sql_in_flight[] = "UPDATE wsonce_suspects SET found = 'in flig
 static const char lite_in_flight[] = "UPDATE wsonce_suspects SET found = 'in flight' WHERE at IN"
 				     " (SELECT value FROM json_each('[' || trim(?1, '{}') || ']'))";
 
-/* Runs statements that Postgres and SQLite understand. */
-static int run(struct audit *a, const char *sql)
-{
-	return session_is_file(a->session) ? session_run(a->session, NULL, sql, "")
-					   : session_run_alone(a->session, sql);
-}
-
 static int begin(struct audit *a)
 {
 	const char *consumer = a->in->config->consumer;
 
 	if (session_is_file(a->session))
-		return run(a, SQL_SQLITE_AUDIT_BEGIN);
-	return session_run(a->session, sql_consumer, NULL, "s", consumer) || run(a, SQL_AUDIT_BEGIN) ||
-			       run(a, sql_stored[*consumer != '\0'])
+		return session_run_alone(a->session, SQL_SQLITE_AUDIT_BEGIN);
+	return session_run(a->session, sql_consumer, NULL, "s", consumer) ||
+			       session_run_alone(a->session, SQL_AUDIT_BEGIN) ||
+			       session_run_alone(a->session, sql_stored[*consumer != '\0'])
 		       ? -1
 		       : 0;
 }
@@ -244,8 +238,9 @@ static int find_all(struct audit *a)
 	if (!a->expected.lines)
 		return dispatch_fail("%s: the list of expected events is empty", a->o->expected);
 	progress_show("comparing %" PRIu64 " lines with the table", a->expected.lines);
-	return run(a, SQL_AUDIT_COMPARE) || run(a, SQL_AUDIT_LETTERS) || find_in_flight(a) || run(a, SQL_AUDIT_AGAIN) ||
-	       run(a, SQL_AUDIT_LETTERS) || count(a);
+	return session_run_alone(a->session, SQL_AUDIT_COMPARE) || session_run_alone(a->session, SQL_AUDIT_LETTERS) ||
+	       find_in_flight(a) || session_run_alone(a->session, SQL_AUDIT_AGAIN) ||
+	       session_run_alone(a->session, SQL_AUDIT_LETTERS) || count(a);
 }
 
 /* --- the report --- */
@@ -279,9 +274,10 @@ static int write_missing(struct audit *a)
 
 /* A line of the report. */
 struct figure {
-	const char *name; /* in text; with _ for a blank, in JSON */
-	int64_t value;    /* -1: not known */
-	bool is_optional; /* text leaves out a zero */
+	const char *name;   /* in text */
+	const char *member; /* in JSON */
+	int64_t value;      /* -1: not known */
+	bool is_optional;   /* text leaves out a zero */
 	const char *remark;
 };
 
@@ -295,12 +291,7 @@ static void print_text(const struct figure *f)
 
 static void print_json(const struct figure *f, struct json_out *out)
 {
-	char name[24];
-
-	snprintf(name, sizeof(name), "%s", strcmp(f->name, "dead letters") == 0 ? "dead_lettered" : f->name);
-	for (char *blank = name; (blank = strchr(blank, ' '));)
-		*blank = '_';
-	json_out_member(out, name, f->value >= 0 ? json_integer((json_int_t)f->value) : json_null());
+	json_out_member(out, f->member, f->value >= 0 ? json_integer((json_int_t)f->value) : json_null());
 }
 
 static int list_json(struct audit *a, struct json_out *out, const char *list, const char *states)
@@ -348,18 +339,18 @@ static int print(struct audit *a, struct json_out *out)
 	const struct audit_list *e = &a->expected;
 	const int64_t *n = a->counts;
 	const struct figure figures[] = {
-		{"lines", (int64_t)e->lines, false, ""},
-		{"header", e->has_header, true, "  line, the first one, left out"},
-		{"too young", e->too_young, true, "  left out by --grace"},
-		{"too old", e->too_old, true, "  left out by --horizon"},
-		{"without time", e->without_time, true, "  not left out"},
-		{"expected", n[EXPECTED], false, "  different events"},
-		{"stored", n[STORED], false, ""},
-		{"dead letters", n[DEAD_LETTERS], false, ""},
-		{"discarded", n[DISCARDED], true, ""},
-		{"resolved", n[RESOLVED], true, "  stored by an edited message"},
-		{"in flight", a->marks ? n[IN_FLIGHT] : -1, false, ""},
-		{"missing", n[MISSING], false, ""},
+		{"lines", "lines", (int64_t)e->lines, false, ""},
+		{"header", "header", e->has_header, true, "  line, the first one, left out"},
+		{"too young", "too_young", e->too_young, true, "  left out by --grace"},
+		{"too old", "too_old", e->too_old, true, "  left out by --horizon"},
+		{"without time", "without_time", e->without_time, true, "  not left out"},
+		{"expected", "expected", n[EXPECTED], false, "  different events"},
+		{"stored", "stored", n[STORED], false, ""},
+		{"dead letters", "dead_lettered", n[DEAD_LETTERS], false, ""},
+		{"discarded", "discarded", n[DISCARDED], true, ""},
+		{"resolved", "resolved", n[RESOLVED], true, "  stored by an edited message"},
+		{"in flight", "in_flight", a->marks ? n[IN_FLIGHT] : -1, false, ""},
+		{"missing", "missing", n[MISSING], false, ""},
 	};
 
 	if (a->o->is_json) {

@@ -355,19 +355,13 @@ struct pg_result *session_try(struct session *s, const char *sql, int n, const c
 	return NULL;
 }
 
-static int refuse(void)
-{
-	dispatch_fail("this needs Postgres: it does not work with --store sqlite://");
-	return -1;
-}
-
 static struct pg_result *query(struct session *s, const char *sql, const char *sqlite, int n, const char *const *values)
 {
 	char why[1000];
 	struct pg_result *rows;
 
 	if (s->file && !sqlite) {
-		refuse();
+		dispatch_fail("this needs Postgres: it does not work with --store sqlite://");
 		return NULL;
 	}
 	rows = session_try(s, s->file ? sqlite : sql, n, values, why, sizeof(why));
@@ -442,9 +436,13 @@ void session_each_part(struct session *s, const char *text, const char *head, in
 
 int session_run_alone(struct session *s, const char *sql)
 {
-	PGresult *result = s->file ? NULL : execute(s, sql);
-	int failed = s->file ? refuse() : is_fine(result) ? 0 : fail(s, "postgres", result);
+	PGresult *result;
+	int failed;
 
+	if (s->file)
+		return session_run(s, NULL, sql, "");
+	result = execute(s, sql);
+	failed = is_fine(result) ? 0 : fail(s, "postgres", result);
 	PQclear(result);
 	return failed;
 }

@@ -40,8 +40,8 @@ struct pg_result *session_ask(struct session *s, const char *sql, int n, const c
 struct pg_result *session_query(struct session *s, const char *sql, const char *sqlite, const char *types, ...);
 /* As session_query, for statements whose rows do not matter. Returns 0 or -1. */
 int session_run(struct session *s, const char *sql, const char *sqlite, const char *types, ...);
-/* Runs statements in Postgres with the session's own timeouts; a single one runs outside of a transaction, as CREATE
- * INDEX CONCURRENTLY requires. Returns 0 or -1. */
+/* Runs statements that Postgres and SQLite understand. In Postgres they have the session's own timeouts, and a single
+ * one runs outside of a transaction, as CREATE INDEX CONCURRENTLY requires. Returns 0 or -1. */
 int session_run_alone(struct session *s, const char *sql);
 /* Runs the same statement in both, and prints nothing; why gets the reason of a failure. */
 struct pg_result *session_try(struct session *s, const char *sql, int n, const char *const *values, char *why,
