@@ -15,6 +15,7 @@
 #include "base/memory.h"
 #include "base/nearest.h"
 #include "commands/progress.h"
+#include "commands/session.h"
 #include "base/text.h"
 #include "examples.h"
 

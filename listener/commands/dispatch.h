@@ -9,7 +9,8 @@
 
 #include "config/config.h"
 #include "commands/option.h"
-#include "commands/session.h"
+
+struct session;
 
 /* Exit statuses of commands. */
 enum status {

@@ -19,6 +19,7 @@
 #include "commands/session.h"
 
 #define STEP_LOOK INT64_C(20000) /* rows that one step looks at */
+#define STEP_MS   60000
 #define KEEP_ALL  (-1)
 
 /* What stays in a table: nothing older, and only the newest. */
@@ -70,6 +71,7 @@ static const struct purge_options purge_defaults = {
 
 /* What came of a pass. */
 struct tally {
+	const struct pass *pass;
 	struct pass_sql sql;
 	char cutoff[64]; /* rows before it go; "": the pass is not asked for */
 	int64_t age_s;   /* of the cutoff */
@@ -89,11 +91,6 @@ struct purge {
 	struct tally tallies[PURGE_TABLES]; /* in the order of purge_tables */
 };
 
-static bool run(struct purge *p, const char *sql)
-{
-	return !session_run(p->session, sql, sql, "");
-}
-
 /* --- steps --- */
 
 /* Nothing here waits for long: rows that others have locked are skipped, and a table that is locked as a whole ends the
@@ -101,26 +98,11 @@ static bool run(struct purge *p, const char *sql)
  * ours. So is the form of times: a cutoff comes as text and goes back as text, and in other forms than ISO the name of
  * a zone may mean another zone as well. Without the hints to the planner, Postgres reads a table of half a million rows
  * as a whole to find the next thousand. */
-static bool begin(struct purge *p, const char *statement_timeout)
-{
-	static const char limits[] = "SELECT pg_catalog.set_config('DateStyle', 'ISO', true),"
-				     " pg_catalog.set_config('lock_timeout', '2s', true),"
-				     " pg_catalog.set_config('enable_seqscan', 'off', true),"
-				     " pg_catalog.set_config('enable_bitmapscan', 'off', true),"
-				     " pg_catalog.set_config('statement_timeout', $1::text, true)";
-
-	return run(p, "BEGIN") &&
-	       (session_is_file(p->session) || !session_run(p->session, limits, NULL, "s", statement_timeout));
-}
-
-/* Returns the rows of the transaction's last statement, or NULL if it has failed. */
-static struct pg_result *commit(struct purge *p, struct pg_result *rows)
-{
-	if (rows && run(p, "COMMIT"))
-		return rows;
-	session_drop(rows);
-	return NULL;
-}
+static const char settings[] = "SELECT pg_catalog.set_config('DateStyle', 'ISO', true),"
+			       " pg_catalog.set_config('lock_timeout', '2s', true),"
+			       " pg_catalog.set_config('enable_seqscan', 'off', true),"
+			       " pg_catalog.set_config('enable_bitmapscan', 'off', true),"
+			       " pg_catalog.set_config('statement_timeout', $1, true)";
 
 /* Columns of purge_step.sql. */
 enum step_column { FOUND, BYTES, LAST, CHANGED, MARKED };
@@ -139,12 +121,9 @@ static int step(struct purge *p, struct tally *t, char **last)
 {
 	bool is_dry = p->o->is_dry;
 	int64_t found, done;
-	struct pg_result *rows = NULL;
+	struct pg_result *rows = session_query(p->session, t->sql.step, t->sql.step, "ssnns", *last, t->cutoff,
+					       is_dry ? STEP_LOOK : p->o->batch, STEP_LOOK, is_dry ? "f" : "t");
 
-	if (begin(p, "60s"))
-		rows = session_query(p->session, t->sql.step, t->sql.step, "ssnns", *last, t->cutoff,
-				     is_dry ? STEP_LOOK : p->o->batch, STEP_LOOK, is_dry ? "f" : "t");
-	rows = commit(p, rows);
 	if (!rows)
 		return -1;
 	if (session_count(rows) > 1)
@@ -160,12 +139,12 @@ static int step(struct purge *p, struct tally *t, char **last)
 	return 0;
 }
 
-static void show(const struct purge *p, const struct pass *pass, const struct tally *t, const char *last)
+static void show(const struct purge *p, const struct tally *t, const char *last)
 {
 	double per_second = (double)t->done * 1000 / (double)(clock_ms(CLOCK_MONOTONIC) - p->started_ms + 1);
-	bool is_id = strcmp(pass->first, PASS_FIRST_ID) == 0;
+	bool is_id = strcmp(t->pass->first, PASS_FIRST_ID) == 0;
 
-	progress_show("%s: %" PRId64 "%s%s, %.0f/s", pass->done_as, t->done, is_id ? ", up to id " : "",
+	progress_show("%s: %" PRId64 "%s%s, %.0f/s", t->pass->done_as, t->done, is_id ? ", up to id " : "",
 		      is_id ? last : "", per_second);
 }
 
@@ -181,16 +160,14 @@ static bool is_idle(const struct tally *t)
 }
 
 /* *first becomes the key to begin after, NULL if nothing goes. */
-static int find_range(struct purge *p, const struct pass *pass, struct tally *t, char **first)
+static int find_range(struct purge *p, struct tally *t, char **first)
 {
-	struct pg_result *rows = NULL;
+	struct pg_result *rows;
 
 	*first = NULL;
 	if (is_idle(t))
 		return 0;
-	if (begin(p, "0"))
-		rows = session_query(p->session, t->sql.range, t->sql.range, "ss", t->cutoff, pass->first);
-	rows = commit(p, rows);
+	rows = session_query(p->session, t->sql.range, t->sql.range, "ss", t->cutoff, t->pass->first);
 	if (!rows)
 		return -1;
 	if (!session_is_null(rows, 0, 0))
@@ -200,16 +177,20 @@ static int find_range(struct purge *p, const struct pass *pass, struct tally *t,
 	return 0;
 }
 
-static int walk(struct purge *p, const struct pass *pass, struct tally *t)
+static int walk(struct purge *p, struct tally *t)
 {
 	char *last;
-	int failed = find_range(p, pass, t, &last);
+	int failed;
+
+	session_configure(p->session, settings, 0);
+	failed = find_range(p, t, &last);
+	session_configure(p->session, settings, STEP_MS);
 
 	while (last && !failed && !interrupt_has_come() &&
 	       (t->last == INT64_MAX || strtoll(last, NULL, 10) < t->last)) {
 		failed = step(p, t, &last);
 		if (last)
-			show(p, pass, t, last);
+			show(p, t, last);
 	}
 	free(last);
 	progress_clear();
@@ -226,25 +207,29 @@ static bool is_given(const struct retention *r)
 static int set_cutoff(struct purge *p, const struct pass *pass, struct tally *t)
 {
 	const struct retention *r = &p->o->retention[pass->table];
-	struct pg_result *rows = NULL;
+	struct pg_result *rows;
 	char age[24], keep[24];
 
 	if (!is_given(r) || pass->rows == (p->o->is_deleting ? PASS_ROWS_STAY : PASS_ROWS_GO) ||
 	    (session_is_file(p->session) && !pass->file_change))
 		return 0;
+	t->pass = pass;
 	t->sql = purge_sql(pass, session_is_file(p->session), p->o->is_open_too);
 	snprintf(age, sizeof(age), "%" PRId64, r->older_than_us / 1000000);
 	snprintf(keep, sizeof(keep), "%" PRId64, r->keep);
-	if (begin(p, "0"))
-		rows = session_query(p->session, t->sql.cutoff, t->sql.cutoff, "ss", r->older_than_us ? age : NULL,
-				     r->keep != KEEP_ALL ? keep : NULL);
-	rows = commit(p, rows);
+	rows = session_query(p->session, t->sql.cutoff, t->sql.cutoff, "ss", r->older_than_us ? age : NULL,
+			     r->keep != KEEP_ALL ? keep : NULL);
 	if (!rows)
 		return -1;
 	snprintf(t->cutoff, sizeof(t->cutoff), "%s", session_text(rows, 0, 0));
 	t->age_s = session_number(rows, 0, 1);
 	session_drop(rows);
 	return 0;
+}
+
+static bool run(struct purge *p, const char *sql)
+{
+	return !session_run(p->session, sql, sql, "");
 }
 
 /* If one guard refuses, nothing changes, not even what another one would have the database remember. */
@@ -261,6 +246,7 @@ static int ask_guards(struct purge *p)
 
 static int prepare(struct purge *p)
 {
+	session_configure(p->session, settings, 0);
 	for (size_t i = 0; i < PURGE_TABLES; i++)
 		if (set_cutoff(p, &purge_tables[i], &p->tallies[i]))
 			return STATUS_FAILED;
@@ -316,7 +302,7 @@ static int purge(struct purge *p)
 	int failed = 0;
 
 	for (size_t i = 0; i < PURGE_TABLES && !failed; i++)
-		failed = walk(p, &purge_tables[i], &p->tallies[i]);
+		failed = walk(p, &p->tallies[i]);
 	if (p->o->is_json)
 		print_json(p);
 	else

@@ -29,12 +29,12 @@ struct retry {
 	struct dead_letter_walk walk;
 	char *edited; /* the message of --raw-file; NULL: none */
 	size_t edited_len;
-	int64_t id;                 /* of the letter that was fed last */
-	struct config_list sources; /* names, to which events in flight refer */
-	json_t *told;               /* outcomes that are not yet recorded */
-	uint64_t skipped;           /* letters that cannot be fed, or are no longer open */
-	bool is_lost;               /* an outcome could not be recorded */
-	bool is_whole;              /* all letters were fed */
+	int64_t id;       /* of the letter that was fed last */
+	json_t *sources;  /* names, to which events in flight refer: those of an object stay where they are */
+	json_t *told;     /* outcomes that are not yet recorded */
+	uint64_t skipped; /* letters that cannot be fed, or are no longer open */
+	bool is_lost;     /* an outcome could not be recorded */
+	bool is_whole;    /* all letters were fed */
 	struct feeder_count count;
 	struct json_out out;
 };
@@ -87,11 +87,8 @@ static void on_tick(void *owner)
 
 static const char *keep_source(struct retry *r, const char *name)
 {
-	for (size_t i = 0; i < r->sources.count; i++)
-		if (strcmp(r->sources.items[i], name) == 0)
-			return r->sources.items[i];
-	r->sources.items = memory_realloc(r->sources.items, (r->sources.count + 1) * sizeof(char *));
-	return r->sources.items[r->sources.count++] = memory_strdup(name);
+	json_object_set_new_nocheck(r->sources, name, json_true());
+	return json_object_iter_key(json_object_iter_at(r->sources, name));
 }
 
 static struct slice text_of(const struct pg_result *page, size_t row, int column)
@@ -254,6 +251,7 @@ static int retry(struct retry *r)
 
 	r->envelope = envelope_new(&c->id_pointers, c->type_pointer, c->payload_pointer);
 	r->told = json_array();
+	r->sources = json_object();
 	if ((r->o->raw_file && read_edited(r)) || dead_letter_walk_begin(&r->walk, r->in))
 		return STATUS_FAILED;
 	return r->o->id && r->walk.missed ? STATUS_FAILED : feed(r);
@@ -270,9 +268,7 @@ static int retry_dead_letters(const struct invocation *in)
 	envelope_free(r.envelope);
 	json_decref(r.told);
 	free(r.edited);
-	for (size_t i = 0; i < r.sources.count; i++)
-		free(r.sources.items[i]);
-	free(r.sources.items);
+	json_decref(r.sources);
 	return status;
 }
 

@@ -35,7 +35,9 @@ struct session {
 	struct session_file *file; /* NULL: Postgres */
 	PGconn *conn;
 	char schema[SCHEMA_QUOTED_SIZE]; /* "" for a file */
-	bool is_in_use;                  /* the last run() failed because it got no table lock in time */
+	const char *settings;            /* see session_configure() */
+	int64_t limit_ms;
+	bool is_in_use; /* the last run() failed because it got no table lock in time */
 	int64_t lock_timeout_ms;
 };
 
@@ -124,16 +126,14 @@ static PGresult *end_pipeline(PGconn *conn)
  * session. An open transaction has its own timeouts. */
 static PGresult *ask(struct session *s, const char *text, int n, const char *const *values)
 {
-	static const char limited[] = "SELECT pg_catalog.set_config('statement_timeout', $1, true)";
 	char limit_ms[24];
 	const char *const limit[] = {limit_ms};
 	PGconn *c = s->conn;
 
-	snprintf(limit_ms, sizeof(limit_ms), "%lld", (long long)left_ms());
-
+	snprintf(limit_ms, sizeof(limit_ms), "%lld", (long long)(deadline_ms ? left_ms() : s->limit_ms));
 	if (PQtransactionStatus(c) != PQTRANS_IDLE)
 		return PQexecParams(c, text, n, NULL, values, NULL, NULL, 0);
-	if (!PQenterPipelineMode(c) || !PQsendQueryParams(c, limited, 1, NULL, limit, NULL, NULL, 0) ||
+	if (!PQenterPipelineMode(c) || !PQsendQueryParams(c, s->settings, 1, NULL, limit, NULL, NULL, 0) ||
 	    !PQsendQueryParams(c, text, n, NULL, values, NULL, NULL, 0) || !PQpipelineSync(c))
 		return NULL;
 	return end_pipeline(c);
@@ -253,6 +253,7 @@ static struct session *connect_to(const struct config *config, enum aim aim)
 	struct session *s = memory_calloc(1, sizeof(*s));
 	int64_t timeout_ms = config->postgres_timeout_ms;
 
+	session_configure(s, "SELECT pg_catalog.set_config('statement_timeout', $1, true)", 0);
 	s->lock_timeout_ms = timeout_ms;
 	if (left_ms() && left_ms() < timeout_ms)
 		timeout_ms = left_ms();
@@ -321,6 +322,12 @@ struct session *session_open_to_read(const struct config *config)
 struct session *session_open_to_look(const struct config *config)
 {
 	return open_either(config, AIM_LOOK);
+}
+
+void session_configure(struct session *s, const char *settings, int64_t limit_ms)
+{
+	s->settings = settings;
+	s->limit_ms = limit_ms;
 }
 
 bool session_is_file(const struct session *s)

@@ -25,6 +25,10 @@ struct session *session_open_to_look(const struct config *config);
 void session_limit(int64_t ms, bool is_to_read);
 /* True if the deadline has passed. */
 bool session_is_late(void);
+/* Replaces the statement that sets the limits of each transaction which is not begun by BEGIN, in Postgres: its $1 is
+ * the statement_timeout. limit_ms is that timeout unless session_limit() says another one; 0: none. settings must live
+ * as long as s. */
+void session_configure(struct session *s, const char *settings, int64_t limit_ms);
 void session_close(struct session *s);
 
 /* True for an SQLite file. */
