@@ -370,8 +370,9 @@ static int print(struct audit *a, struct json_out *out)
 /* --- resubmitting --- */
 
 /* The pipeline asks the store about events with marks, which are wrong if the database was restored. */
-static void feed_lines(struct audit *a, struct feeder *f)
+static void feed_lines(void *owner, struct feeder *f)
 {
+	struct audit *a = owner;
 	struct ndjson_line line;
 
 	rewind_rows(a);
@@ -398,14 +399,11 @@ static int close_letters(struct audit *a)
 
 static int resubmit(struct audit *a, struct json_out *out)
 {
-	const struct feeder_owner owner = {NULL, on_tick, a, "audit"};
+	const struct feeder_owner owner = {feed_lines, NULL, on_tick, a, "audit"};
 	struct feeder_count c;
-	struct feeder *f = feeder_open(a->in->config, &owner, &c);
 	int64_t left;
 
-	if (f)
-		feed_lines(a, f);
-	if (!f || feeder_close(f))
+	if (feeder_run(a->in->config, &owner, &c))
 		return STATUS_FAILED;
 	progress_clear();
 	if (a->counts[OPEN] && close_letters(a))

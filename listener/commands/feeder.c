@@ -198,27 +198,16 @@ static void wait_for_claims(struct feeder *f)
 		;
 }
 
-struct feeder *feeder_open(const struct config *config, const struct feeder_owner *owner, struct feeder_count *count)
+static void open_pipeline(struct feeder *f)
 {
-	struct feeder *f = memory_calloc(1, sizeof(*f));
 	const struct pipeline_callbacks on = {on_pressure, on_drained, on_posted, on_unusable, f};
 
-	if (uv_loop_init(&f->loop)) {
-		dispatch_fail("the event loop cannot start");
-		free(f);
-		return NULL;
-	}
-	*count = (struct feeder_count){.oldest = UINT64_MAX};
-	f->config = config;
-	f->owner = owner;
-	f->count = count;
 	list_init(&f->tickets);
 	start_handles(f);
 	pthread_mutex_lock(&pipeline_lock);
-	f->pipeline = pipeline_open(&f->loop, config, &on);
+	f->pipeline = pipeline_open(&f->loop, f->config, &on);
 	pipeline_doubt_marks(f->pipeline);
 	wait_for_claims(f);
-	return f;
 }
 
 /* When all messages have settled, draining still waits until Redis has the marks of the last events. */
@@ -232,11 +221,8 @@ static void settle(struct feeder *f)
 		uv_run(&f->loop, UV_RUN_ONCE);
 }
 
-int feeder_close(struct feeder *f)
+static void close_pipeline(struct feeder *f)
 {
-	int failed;
-
-	settle(f);
 	uv_close((uv_handle_t *)&f->pause, NULL);
 	uv_close((uv_handle_t *)&f->tick, NULL);
 	pipeline_close(f->pipeline, on_pipeline_closed, NULL);
@@ -246,7 +232,20 @@ int feeder_close(struct feeder *f)
 	list_each(node, after, &f->tickets) /* those without an outcome when --drain-timeout was over */
 		ticket_free(list_entry(node, struct ticket, link));
 	pthread_mutex_unlock(&pipeline_lock);
-	failed = f->is_unusable ? -1 : 0;
-	free(f);
-	return failed;
+}
+
+int feeder_run(const struct config *config, const struct feeder_owner *owner, struct feeder_count *count)
+{
+	struct feeder f = {.config = config, .owner = owner, .count = count};
+
+	*count = (struct feeder_count){.oldest = UINT64_MAX};
+	if (uv_loop_init(&f.loop)) {
+		dispatch_fail("the event loop cannot start");
+		return -1;
+	}
+	open_pipeline(&f);
+	owner->feed(owner->owner, &f);
+	settle(&f);
+	close_pipeline(&f);
+	return f.is_unusable ? -1 : 0;
 }

@@ -22,8 +22,10 @@ struct feeder_message {
 	uint64_t tag;                   /* the owner's, passed to on_settled */
 };
 
-/* Called from the functions below that wait, and from feeder_close. */
+/* Called from feeder_run and the functions below that wait. */
 struct feeder_owner {
+	/* Feeds the messages, by the functions below. */
+	void (*feed)(void *owner, struct feeder *f);
 	/* Once for each message, in the order in which they settle. reason is NULL except with OUTCOME_REJECTED, and
 	 * also then if another listener has rejected the event. The function may be NULL. */
 	void (*on_settled)(void *owner, uint64_t tag, enum outcome outcome, const char *reason);
@@ -43,10 +45,11 @@ struct feeder_count {
 	bool is_interrupted; /* by SIGINT or SIGTERM, or the deadline of session_limit() has passed */
 };
 
-/* Opens a pipeline, and waits a moment for Redis. Marks in Redis are not trusted: the store decides. Only one is open
- * at a time: other threads wait. *count changes as messages settle. The owner, config and count must outlive the
- * feeder. Returns NULL after printing why. */
-struct feeder *feeder_open(const struct config *config, const struct feeder_owner *owner, struct feeder_count *count);
+/* Opens a pipeline, waits a moment for Redis, and has the owner feed. Marks in Redis are not trusted: the store
+ * decides. Only one is open at a time: other threads wait. *count changes as messages settle. Then waits until all have
+ * settled, however long Postgres is away; after a signal, messages that have not settled within --drain-timeout count
+ * as fed only. Returns 0; or -1 after printing why nothing can be stored. */
+int feeder_run(const struct config *config, const struct feeder_owner *owner, struct feeder_count *count);
 
 /* Waits until there is room for a message. Returns false if no more should be fed: after SIGINT or SIGTERM, or if
  * nothing can be stored. */
@@ -58,10 +61,5 @@ bool feeder_pause(struct feeder *f, int64_t ms);
 bool feeder_has(struct feeder *f, struct slice id);
 /* Takes a message, which is copied. */
 void feeder_feed(struct feeder *f, const struct feeder_message *m);
-
-/* Waits until all messages have settled, however long Postgres is away, and closes the feeder. After a signal, messages
- * that have not settled within --drain-timeout count as fed only. Returns 0; or -1 if nothing can be stored, and why
- * was printed. */
-int feeder_close(struct feeder *f);
 
 #endif

@@ -194,8 +194,9 @@ static void feed_line(struct replay *r, struct feeder *f, const struct ndjson_li
 	r->end = line->is_ended ? line->end : line->begin;
 }
 
-static void feed_lines(struct replay *r, struct feeder *f)
+static void feed_lines(void *owner, struct feeder *f)
 {
+	struct replay *r = owner;
 	enum ndjson_result result = NDJSON_LATER;
 
 	while (feeder_has_room(f) && !r->has_failed && (result == NDJSON_LATER || result == NDJSON_LINE)) {
@@ -266,8 +267,7 @@ static int print_summary(const struct replay *r)
 
 static int replay(struct replay *r)
 {
-	const struct feeder_owner owner = {NULL, on_tick, r, "replay"};
-	struct feeder *f;
+	const struct feeder_owner owner = {feed_lines, NULL, on_tick, r, "replay"};
 	int status;
 
 	if (ndjson_would_lose(r->lines, r->o->checkpoint ? r->o->checkpoint : "")) {
@@ -277,10 +277,7 @@ static int replay(struct replay *r)
 	if (resume(r) || write_checkpoint(r)) /* a name that cannot be written fails before a line is fed */
 		return STATUS_FAILED;
 	r->start_ms = r->paced_ms = r->written_ms = clock_ms(CLOCK_MONOTONIC);
-	f = feeder_open(r->config, &owner, &r->count);
-	if (f)
-		feed_lines(r, f);
-	if (!f || feeder_close(f))
+	if (feeder_run(r->config, &owner, &r->count))
 		return STATUS_FAILED;
 	set_settled(r);
 	status = write_checkpoint(r) ? STATUS_FAILED : STATUS_FINE;

@@ -168,8 +168,9 @@ static bool feed_some(struct retry *r, struct feeder *f, size_t first)
 	return is_fed;
 }
 
-static void feed_all(struct retry *r, struct feeder *f)
+static void feed_all(void *owner, struct feeder *f)
 {
+	struct retry *r = owner;
 	bool is_fed = true;
 
 	do {
@@ -223,21 +224,20 @@ static int print_summary(struct retry *r)
 
 static int feed(struct retry *r)
 {
-	const struct feeder_owner owner = {on_settled, on_tick, r, "retry"};
-	struct feeder *f;
+	const struct feeder_owner owner = {feed_all, on_settled, on_tick, r, "retry"};
+	int failed;
 
 	if (r->o->is_json) {
 		json_out_open(&r->out);
 		json_out_list(&r->out, "letters");
 	}
-	f = feeder_open(r->in->config, &owner, &r->count);
-	if (f)
-		feed_all(r, f);
-	if (!f || feeder_close(f)) {
-		if (r->o->is_json)
-			json_out_list_end(&r->out), json_out_close(&r->out);
-		return STATUS_FAILED;
+	failed = feeder_run(r->in->config, &owner, &r->count);
+	if (failed && r->o->is_json) {
+		json_out_list_end(&r->out);
+		json_out_close(&r->out);
 	}
+	if (failed)
+		return STATUS_FAILED;
 	if (json_array_size(r->told))
 		record(r);
 	if (r->is_lost)
