@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "commands/interrupt.h"
 #include "commands/json_out.h"
 #include "commands/ndjson.h"
@@ -41,13 +42,11 @@ struct live {
 	bool is_look;          /* ends with the first event or dead letter */
 	struct age_limit age;
 	struct envelope *envelope; /* of a plain source; NULL: rules read the messages */
-	bool has_time;             /* the last event has a time that can be read */
 	bool is_ending;
-	uint64_t messages, events, duplicates, acks, too_long;
-	json_t *seen; /* ids, the names of an object */
-	char samples[SAMPLES][SAMPLE_BYTES + 1];
-	size_t sample_count;
-	char rejected[200]; /* the last reason */
+	struct live_seen seen;
+	uint64_t duplicates, acks, too_long;
+	json_t *ids;     /* the names of an object */
+	json_t *samples; /* the first ids */
 };
 
 /* --- callbacks of the feed --- */
@@ -71,13 +70,16 @@ static void record(struct live *l, const char *message, size_t len)
 		end_soon(l);
 }
 
-static bool is_new(struct live *l, struct slice id)
+static void note_id(struct live *l, struct slice id)
 {
-	if (json_object_getn(l->seen, id.at, id.len))
-		return false;
-	if (json_object_size(l->seen) < IDS_MOST)
-		json_object_setn_new_nocheck(l->seen, id.at, id.len, json_true());
-	return true;
+	if (json_object_getn(l->ids, id.at, id.len)) {
+		l->duplicates++;
+		return;
+	}
+	if (json_object_size(l->ids) < IDS_MOST)
+		json_object_setn_new_nocheck(l->ids, id.at, id.len, json_true());
+	if (json_array_size(l->samples) < SAMPLES)
+		json_array_append_new(l->samples, make_json(id.at, id.len < SAMPLE_BYTES ? id.len : SAMPLE_BYTES));
 }
 
 static void on_reject(void *of, struct slice bytes, const char *why)
@@ -85,7 +87,7 @@ static void on_reject(void *of, struct slice bytes, const char *why)
 	struct live *l = of;
 
 	(void)bytes;
-	snprintf(l->rejected, sizeof(l->rejected), "%s", why);
+	snprintf(l->seen.rejected, sizeof(l->seen.rejected), "%s", why);
 	if (l->is_look)
 		end_soon(l);
 }
@@ -96,19 +98,15 @@ static void on_event(void *of, const struct session_event *event)
 	const char *stale = age_limit_reason(&l->age, event->time, event->time_unit, clock_us(CLOCK_REALTIME));
 	int64_t us;
 
-	l->has_time = event->time.at && timestamp_parse(event->time.at, event->time.len, event->time_unit, &us);
+	l->seen.has_time = event->time.at && timestamp_parse(event->time.at, event->time.len, event->time_unit, &us);
 	if (stale) {
 		on_reject(of, event->payload, stale);
 		return;
 	}
-	l->events++;
+	l->seen.events++;
 	if (l->is_look)
 		end_soon(l);
-	if (!is_new(l, event->id))
-		l->duplicates++;
-	else if (l->sample_count < SAMPLES)
-		snprintf(l->samples[l->sample_count++], SAMPLE_BYTES + 1, "%.*s",
-			 (int)(event->id.len < SAMPLE_BYTES ? event->id.len : SAMPLE_BYTES), event->id.at);
+	note_id(l, event->id);
 	if (event->cursor.at)
 		session_advance(l->session, event->cursor, time(NULL));
 }
@@ -135,7 +133,7 @@ static bool on_message(void *of, const char *message, size_t len)
 
 	if (l->is_ending)
 		return false;
-	l->messages++;
+	l->seen.messages++;
 	if (l->lines || l->segments)
 		record(l, message, len);
 	return l->envelope && read_envelope(l, message, len);
@@ -211,23 +209,21 @@ static void print_json(struct live *l, const struct feed_client_view *v)
 {
 	struct slice cursor = session_cursor(l->session);
 	char *text = cursor.at ? memory_strndup(cursor.at, cursor.len) : NULL;
-	json_t *samples = json_array(), *rules = json_array();
+	json_t *rules = json_array();
 	struct json_out o;
 
-	for (size_t i = 0; i < l->sample_count; i++)
-		json_array_append_new(samples, json_out_string(l->samples[i]));
 	for (size_t i = 0; i <= l->profile->rule_count; i++)
 		json_array_append_new(rules, describe_rule(l, &v->rules[i], i));
 	json_out_open(&o);
-	json_out_members(&o,
-			 json_pack("{so so sI so? sI sI sI sI sI sI sI sI so so?}", "source",
-				   json_out_string(l->profile->name), "url", json_out_string(v->url), "connections",
-				   (json_int_t)v->connects, "error", json_out_string(*v->error ? v->error : NULL),
-				   "messages", (json_int_t)l->messages, "events", (json_int_t)l->events, "duplicates",
-				   (json_int_t)l->duplicates, "too_long", (json_int_t)l->too_long, "replies",
-				   (json_int_t)v->replies, "acks_owed", (json_int_t)l->acks, "gaps",
-				   (json_int_t)v->gaps.gaps, "missing", (json_int_t)v->gaps.missing, "sample_ids",
-				   samples, "rejected_because", json_out_string(*l->rejected ? l->rejected : NULL)));
+	json_out_members(&o, json_pack("{so so sI so? sI sI sI sI sI sI sI sI sO so?}", "source",
+				       json_out_string(l->profile->name), "url", json_out_string(v->url), "connections",
+				       (json_int_t)v->connects, "error", json_out_string(*v->error ? v->error : NULL),
+				       "messages", (json_int_t)l->seen.messages, "events", (json_int_t)l->seen.events,
+				       "duplicates", (json_int_t)l->duplicates, "too_long", (json_int_t)l->too_long,
+				       "replies", (json_int_t)v->replies, "acks_owed", (json_int_t)l->acks, "gaps",
+				       (json_int_t)v->gaps.gaps, "missing", (json_int_t)v->gaps.missing, "sample_ids",
+				       l->samples, "rejected_because",
+				       json_out_string(*l->seen.rejected ? l->seen.rejected : NULL)));
 	json_out_member_text(&o, "cursor", text ? text : "null");
 	json_out_member(&o, "rules", rules);
 	json_out_close(&o);
@@ -249,7 +245,7 @@ static void print_text(struct live *l, const struct feed_client_view *v)
 	print_line("error", v->error, strlen(v->error));
 	printf("connections %" PRIu64 ", messages %" PRIu64 ", events %" PRIu64 ", duplicates %" PRIu64
 	       ", replies %" PRIu64 ", acks owed %" PRIu64 "\n\n",
-	       v->connects, l->messages, l->events, l->duplicates, v->replies, l->acks);
+	       v->connects, l->seen.messages, l->seen.events, l->duplicates, v->replies, l->acks);
 	printf("%-20s %10s %10s %10s %10s %10s %10s\n", "rule", "frames", "events", "ignored", "rejected", "filtered",
 	       "replies");
 	for (size_t i = 0; i <= l->profile->rule_count; i++) {
@@ -260,9 +256,9 @@ static void print_text(struct live *l, const struct feed_client_view *v)
 		       n->frames, n->events, n->nothing, n->rejected, n->filtered, n->sends);
 	}
 	putchar('\n');
-	for (size_t i = 0; i < l->sample_count; i++)
-		print_line("id", l->samples[i], strlen(l->samples[i]));
-	print_line("rejected", l->rejected, strlen(l->rejected));
+	for (size_t i = 0; i < json_array_size(l->samples); i++)
+		json_out_line("%-12s%s", "id", json_string_value(json_array_get(l->samples, i)));
+	print_line("rejected", l->seen.rejected, strlen(l->seen.rejected));
 	if (v->gaps.gaps)
 		printf("%-12s%" PRIu64 ", with %" PRIu64 " numbers\n", "gaps", v->gaps.gaps, v->gaps.missing);
 	print_line("cursor", cursor.at, cursor.len);
@@ -324,7 +320,8 @@ static int open_parts(struct live *l, const struct config *config, char *error, 
 		return -1;
 	l->requests = requests_open(&l->loop, config);
 	l->session = session_new(l->profile, false);
-	l->seen = json_object();
+	l->ids = json_object();
+	l->samples = json_array();
 	l->client = feed_client_new(&(struct feed_client_parts){&l->loop, config, l->dialler, l->requests, l->profile,
 								l->session, &callbacks, l});
 	return 0;
@@ -340,7 +337,7 @@ static void on_tick(uv_timer_t *timer)
 		end_soon(l);
 	if (!l->is_look)
 		progress_show("%s %s: %" PRIu64 " messages, %" PRIu64 " events, %" PRIu64 " duplicates%s%s", v.state,
-			      v.url, l->messages, l->events, l->duplicates, *v.error ? ": " : "", v.error);
+			      v.url, l->seen.messages, l->seen.events, l->duplicates, *v.error ? ": " : "", v.error);
 }
 
 static void start_timers(struct live *l, int64_t seconds)
@@ -356,7 +353,8 @@ static void start_timers(struct live *l, int64_t seconds)
 
 static void forget(struct live *l)
 {
-	json_decref(l->seen);
+	json_decref(l->ids);
+	json_decref(l->samples);
 	feed_client_free(l->client);
 	session_free(l->session);
 	dialler_free(l->dialler);
@@ -364,9 +362,13 @@ static void forget(struct live *l)
 	uv_loop_close(&l->loop);
 }
 
-/* Returns 0; or -1 and a sentence. */
-static int talk(struct live *l, const struct config *config, int64_t seconds, char *error, size_t size)
+/* Returns 0; or -1 and a sentence in seen.error. */
+static int talk(struct live *l, const struct config *config, int64_t seconds)
 {
+	char *error = l->seen.error;
+	size_t size = sizeof(l->seen.error);
+	struct feed_client_view v;
+
 	signal(SIGPIPE, SIG_IGN);
 	snprintf(error, size, "the event loop cannot start");
 	if (uv_loop_init(&l->loop) || open_parts(l, config, error, size))
@@ -375,6 +377,10 @@ static int talk(struct live *l, const struct config *config, int64_t seconds, ch
 	feed_client_start(l->client);
 	uv_run(&l->loop, UV_RUN_DEFAULT);
 	progress_clear();
+	v = feed_client_view(l->client);
+	l->seen.connects = v.connects;
+	l->seen.is_stopped = v.is_stopped;
+	snprintf(l->seen.error, sizeof(l->seen.error), "%s", v.error);
 	return 0;
 }
 
@@ -392,36 +398,29 @@ int live_try(const struct invocation *in, const struct profile *p, int64_t secon
 {
 	struct live l = {.profile = p};
 	struct feed_client_view v;
-	char error[400];
-	int status;
 
-	if (talk(&l, in->config, seconds, error, sizeof(error)))
-		return dispatch_fail("%s", error);
+	if (talk(&l, in->config, seconds))
+		return dispatch_fail("%s", l.seen.error);
 	v = feed_client_view(l.client);
 	if (is_json)
 		print_json(&l, &v);
 	else
 		print_text(&l, &v);
-	status = v.connects ? STATUS_FINE : STATUS_FAILED;
 	forget(&l);
-	return status;
+	return l.seen.connects ? STATUS_FINE : STATUS_FAILED;
 }
 
 int live_record(const struct invocation *in, const struct profile *p, FILE *lines, struct segments *segments,
 		int64_t messages, int64_t seconds)
 {
 	struct live l = {.profile = p, .lines = lines, .segments = segments, .messages_left = messages};
-	int status = STATUS_FINE;
-	char error[400];
 
-	if (talk(&l, in->config, seconds, error, sizeof(error)))
-		return dispatch_fail("%s", error);
-	if (!l.messages)
-		status = dispatch_fail("nothing was recorded: %s", *feed_client_view(l.client).error
-									   ? feed_client_view(l.client).error
-									   : "no message came");
+	if (talk(&l, in->config, seconds))
+		return dispatch_fail("%s", l.seen.error);
 	forget(&l);
-	return status;
+	if (l.seen.messages)
+		return STATUS_FINE;
+	return dispatch_fail("nothing was recorded: %s", *l.seen.error ? l.seen.error : "no message came");
 }
 
 /* Reads envelopes and their times as a listener with these settings does. */
@@ -441,20 +440,13 @@ static void read_as_listener(struct live *l, const struct config *config)
 int live_look(const struct config *config, const struct profile *p, int64_t seconds, struct live_seen *seen)
 {
 	struct live l = {.profile = p, .is_look = true};
-	struct feed_client_view v;
+	int failed;
 
-	*seen = (struct live_seen){.connects = 0};
 	read_as_listener(&l, config);
-	if (talk(&l, config, seconds, seen->error, sizeof(seen->error)))
+	failed = talk(&l, config, seconds);
+	*seen = l.seen;
+	if (failed)
 		return -1;
-	v = feed_client_view(l.client);
-	seen->connects = v.connects;
-	seen->messages = l.messages;
-	seen->events = l.events;
-	seen->has_time = l.has_time;
-	seen->is_stopped = v.is_stopped;
-	snprintf(seen->error, sizeof(seen->error), "%s", v.error);
-	snprintf(seen->rejected, sizeof(seen->rejected), "%s", l.rejected);
 	envelope_free(l.envelope);
 	forget(&l);
 	return 0;
