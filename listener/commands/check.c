@@ -14,7 +14,6 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "commands/check.h"
-#include "commands/check_feeds.h"
 #include "commands/dispatch.h"
 #include "commands/findings.h"
 #include "commands/json_out.h"
@@ -387,8 +386,8 @@ int check_all(const struct config *config)
 		check_postgres(&f, config);
 	check_redis(&f, config);
 	check_spool(&f, config);
-	check_doors(&f, config);
-	check_feeds(&f, config);
+	findings_of_doors(&f, config);
+	findings_of_feeds(&f, config);
 	return findings_status(&f);
 }
 

@@ -1,6 +1,6 @@
 /* check_feeds.c owns the checks of feeds, which it connects to with live.c, and of the ports for producers and
  * operators. */
-#include "commands/check_feeds.h"
+#include "commands/findings.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -121,7 +121,7 @@ static void check_source(struct findings *f, const struct config *c, size_t i)
 }
 
 /* One after the other. A feed that is quiet or does not answer takes five seconds, and there may be a thousand. */
-void check_feeds(struct findings *f, const struct config *c)
+void findings_of_feeds(struct findings *f, const struct config *c)
 {
 	int64_t until_ms = clock_ms(CLOCK_MONOTONIC) + ALL_MS;
 	size_t i = 0, n = c->sources.count + c->feed_count;
@@ -160,7 +160,7 @@ static void check_door(struct findings *f, const char *flag, const char *address
 		close(fd);
 }
 
-void check_doors(struct findings *f, const struct config *c)
+void findings_of_doors(struct findings *f, const struct config *c)
 {
 	check_door(f, "ingest", c->ingest);
 	check_door(f, "ingest-http", c->ingest_http);

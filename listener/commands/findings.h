@@ -18,6 +18,12 @@ void finding(struct findings *f, enum finding how, const char *what, const char 
  */
 void findings_of_settings(struct findings *f, const struct config *config);
 
+/* Connects to each feed and looks at what it sends first. */
+void findings_of_feeds(struct findings *f, const struct config *config);
+
+/* Can the addresses be listened on? */
+void findings_of_doors(struct findings *f, const struct config *config);
+
 /* Prints the counts. Returns the exit status: 1 if something is wrong. */
 int findings_status(const struct findings *f);
 

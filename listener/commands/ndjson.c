@@ -25,7 +25,6 @@
 
 struct ndjson {
 	int fd;
-	int copy; /* of a pipe that is to be read again, else -1 */
 	char *path;
 	bool is_file;
 	bool is_begun; /* what it has is known */
@@ -65,12 +64,6 @@ static const char *temporary_folder(void)
 	return given ? given : "/tmp";
 }
 
-static enum ndjson_result fail_to_copy(const struct ndjson *l)
-{
-	dispatch_fail("cannot copy %s to %s for resubmitting: %s", l->path, temporary_folder(), strerror(errno));
-	return NDJSON_FAILED;
-}
-
 /* --- life --- */
 
 struct ndjson *ndjson_open(const char *path, size_t max_bytes)
@@ -80,7 +73,6 @@ struct ndjson *ndjson_open(const char *path, size_t max_bytes)
 
 	l->path = memory_strdup(strcmp(path, "-") == 0 ? "standard input" : path);
 	l->max_bytes = max_bytes;
-	l->copy = -1;
 	l->bytes = memory_alloc(l->size = CHUNK_BYTES);
 	l->fd = strcmp(path, "-") == 0 ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0) : open(path, O_RDONLY | O_CLOEXEC);
 	if (l->fd < 0 || fstat(l->fd, &st)) {
@@ -106,8 +98,6 @@ void ndjson_close(struct ndjson *l)
 		return;
 	if (l->fd >= 0)
 		close(l->fd);
-	if (l->copy >= 0)
-		close(l->copy);
 	EVP_MD_CTX_free(l->digest);
 	segment_close(&l->segment);
 	bytes_free(&l->event);
@@ -116,14 +106,42 @@ void ndjson_close(struct ndjson *l)
 	free(l);
 }
 
+static void wait_for_bytes(const struct ndjson *l)
+{
+	struct pollfd fd = {l->fd, POLLIN, 0};
+
+	poll(&fd, 1, -1);
+}
+
+/* Returns false, and errno, if not all could be copied. */
+static bool copy(const struct ndjson *l, int to)
+{
+	for (ssize_t n, put; (n = read(l->fd, l->bytes, l->size)) != 0;) {
+		if (n < 0 && errno != EINTR && errno != EAGAIN)
+			return false;
+		if (n < 0)
+			wait_for_bytes(l);
+		for (ssize_t at = 0; at < n; at += put)
+			if ((put = write(to, l->bytes + at, (size_t)(n - at))) < 0)
+				return false;
+	}
+	return true;
+}
+
 int ndjson_keep(struct ndjson *l)
 {
-	if (!l->is_file)
-		l->copy = open(temporary_folder(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-	if (l->is_file || l->copy >= 0)
+	int fd = l->is_file ? l->fd : open(temporary_folder(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+	if (l->is_file)
 		return 0;
-	fail_to_copy(l);
-	return -1;
+	if (fd < 0 || !copy(l, fd) || dup2(fd, l->fd) < 0) {
+		dispatch_fail("cannot copy %s to %s for resubmitting: %s", l->path, temporary_folder(),
+			      strerror(errno));
+		return -1;
+	}
+	close(fd);
+	l->is_file = true;
+	return 0;
 }
 
 uint64_t ndjson_size(const struct ndjson *l)
@@ -197,25 +215,6 @@ static const char *find_magic(const char *bytes, size_t len)
 	return NULL;
 }
 
-static bool copy(const struct ndjson *l, size_t n)
-{
-	const char *at = l->bytes + l->to, *end = at + n;
-
-	for (ssize_t put; at < end; at += put)
-		if ((put = write(l->copy, at, (size_t)(end - at))) < 0)
-			return false;
-	return true;
-}
-
-/* From here on the copy is read. */
-static enum ndjson_result reach_end(struct ndjson *l)
-{
-	l->is_at_end = true;
-	if (l->copy >= 0 && !l->is_file)
-		l->is_file = dup2(l->copy, l->fd) >= 0;
-	return NDJSON_END;
-}
-
 /* Returns NDJSON_LINE if something came. */
 static enum ndjson_result fill(struct ndjson *l)
 {
@@ -231,10 +230,10 @@ static enum ndjson_result fill(struct ndjson *l)
 		       : read(l->fd, l->bytes + l->to, CHUNK_BYTES);
 	if (n < 0)
 		return errno == EINTR || errno == EAGAIN ? NDJSON_LATER : fail(l, strerror(errno));
-	if (n == 0)
-		return reach_end(l);
-	if (l->copy >= 0 && !copy(l, (size_t)n))
-		return fail_to_copy(l);
+	if (n == 0) {
+		l->is_at_end = true;
+		return NDJSON_END;
+	}
 	if (!l->is_file)
 		keep_first(l, l->bytes + l->to, (size_t)n);
 	l->to += (size_t)n;
@@ -461,13 +460,6 @@ enum ndjson_result ndjson_next(struct ndjson *l, struct ndjson_line *line)
 		result = l->segment.read ? next_record(l, line) : next_raw(l, line);
 	while (result == NDJSON_LINE && !line->len);
 	return result;
-}
-
-static void wait_for_bytes(const struct ndjson *l)
-{
-	struct pollfd fd = {l->fd, POLLIN, 0};
-
-	poll(&fd, 1, -1);
 }
 
 enum ndjson_result ndjson_wait(struct ndjson *l, struct ndjson_line *line)

@@ -40,8 +40,8 @@ enum ndjson_result {
 struct ndjson *ndjson_open(const char *path, size_t max_bytes);
 void ndjson_close(struct ndjson *l);
 
-/* Copies a pipe to a temporary file as it is read, so that ndjson_skip can go back once the end has come. Call it
- * before the first line. Returns 0; or -1 after printing why. */
+/* Copies a pipe to a temporary file, whose lines can be read twice. Call it before the first line. Returns 0; or -1
+ * after printing why. */
 int ndjson_keep(struct ndjson *l);
 
 /* Returns the next line that is not empty. NDJSON_LATER: a pipe has no whole line now, or many megabytes had none.
