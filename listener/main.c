@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "commands/check.h"
 #include "commands/dispatch.h"
+#include "commands/findings.h"
 #include "config/config.h"
 #include "listen.h"
 #include "base/libraries.h"

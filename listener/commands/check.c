@@ -13,7 +13,6 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
-#include "commands/check.h"
 #include "commands/dispatch.h"
 #include "commands/findings.h"
 #include "commands/json_out.h"

@@ -24,6 +24,10 @@ void findings_of_feeds(struct findings *f, const struct config *config);
 /* Can the addresses be listened on? */
 void findings_of_doors(struct findings *f, const struct config *config);
 
+/* Tests whether a listener with these settings could work, and prints a line for each finding. Returns the exit status:
+ * 1 if something is wrong. */
+int check_all(const struct config *config);
+
 /* Prints the counts. Returns the exit status: 1 if something is wrong. */
 int findings_status(const struct findings *f);
 
