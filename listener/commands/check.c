@@ -18,11 +18,12 @@
 #include "commands/json_out.h"
 #include "commands/redis_query.h"
 #include "commands/session.h"
-#include "check_creation.sql.h"
 #include "check_effects.sql.h"
 #include "check_schema.sql.h"
 #include "check_server.sql.h"
+#include "check_tables.sql.h"
 #include "hazards.sql.h"
+#include "inspect.sql.h"
 #include "postgres/schema.h"
 #include "redis/rights.h"
 #include "road/done_channel.h"
@@ -36,19 +37,6 @@
 
 /* --- Postgres --- */
 
-static const char *text_at(const struct pg_result *rows, int column)
-{
-	return session_text(rows, 0, column);
-}
-
-/* Runs the query that a listener runs on each connection. $1: the tables that it writes. */
-static struct pg_result *inspect(const struct config *c, struct session *s)
-{
-	const char *tables = c->webhooks.count ? "{" TABLES ",outbox}" : "{" TABLES "}";
-
-	return session_ask(s, schema_inspect_sql(), 1, &tables);
-}
-
 /* Rows of sql/queries/check_*.sql. */
 static void take_findings(struct findings *f, const char *what, struct pg_result *rows)
 {
@@ -60,27 +48,10 @@ static void take_findings(struct findings *f, const char *what, struct pg_result
 	session_drop(rows);
 }
 
-static void check_tables(struct findings *f, struct session *s, const struct pg_result *seen)
-{
-	if (!seen)
-		finding(f, FINDING_WRONG, "tables", "cannot be inspected");
-	else if (!session_is_null(seen, 0, SCHEMA_FAULT))
-		finding(f, FINDING_WRONG, "tables", "%s", text_at(seen, SCHEMA_FAULT));
-	else if (session_flag(seen, 0, SCHEMA_IS_READ_ONLY))
-		finding(f, FINDING_WRONG, "tables",
-			"the server is read-only, perhaps a standby: connect to the primary");
-	else if (!session_flag(seen, 0, SCHEMA_IS_OURS))
-		take_findings(f, "tables", session_query(s, SQL_CHECK_CREATION, NULL, ""));
-	else
-		finding(f, FINDING_OK, "tables", "columns, unique key and rights");
-	if (seen && !session_is_null(seen, 0, SCHEMA_WARNING))
-		finding(f, FINDING_WARNING, "tables", "%s", text_at(seen, SCHEMA_WARNING));
-}
-
 static void check_handler(struct findings *f, struct session *s, const char *handler)
 {
 	struct pg_result *rows = session_ask(s, SQL_CHECK_EFFECTS, 1, &handler);
-	const char *said = rows ? text_at(rows, 0) : "it cannot be inspected";
+	const char *said = rows ? session_text(rows, 0, 0) : "it cannot be inspected";
 
 	if (*said == '=')
 		finding(f, FINDING_OK, "handler", "%s", said + 1);
@@ -93,24 +64,24 @@ static void check_handler(struct findings *f, struct session *s, const char *han
 
 static void check_postgres(struct findings *f, const struct config *c)
 {
-	struct pg_result *seen;
-	struct session *s;
+	static const char server[] = "WITH found (hazards) AS (" SQL_HAZARDS ") " SQL_CHECK_SERVER;
+	static const char tables[] = "WITH seen (name, is_ours, fault, warning, lock_ms, statement_ms, is_read_only,"
+				     " is_partitioned, is_changed) AS (" SQL_INSPECT ") " SQL_CHECK_TABLES;
+	const char *written = c->webhooks.count ? "{" TABLES ",outbox}" : "{" TABLES "}";
+	struct session *s = session_open_to_look(c);
+	struct pg_result *found;
 
-	s = session_open_to_look(c);
 	if (!s) {
 		finding(f, FINDING_WRONG, "postgres", "%s", dispatch_failure());
 		return;
 	}
-	seen = inspect(c, s);
-	take_findings(f, "postgres",
-		      session_query(s, "WITH found (hazards) AS (" SQL_HAZARDS ") " SQL_CHECK_SERVER, NULL, "n",
-				    clock_ms(CLOCK_REALTIME)));
-	if (seen && session_flag(seen, 0, SCHEMA_IS_OURS))
+	found = session_query(s, tables, NULL, "s", written);
+	take_findings(f, "postgres", session_query(s, server, NULL, "n", clock_ms(CLOCK_REALTIME)));
+	if (found && session_flag(found, 0, 3))
 		take_findings(f, "schema", session_query(s, SQL_CHECK_SCHEMA, NULL, "n", (int64_t)schema_version()));
-	check_tables(f, s, seen);
+	take_findings(f, "tables", found);
 	if (c->handler)
 		check_handler(f, s, c->handler);
-	session_drop(seen);
 	session_close(s);
 }
 
@@ -147,7 +118,7 @@ static void check_file(struct findings *f, const struct config *c, const char *p
 	else if (access(path, W_OK))
 		finding(f, FINDING_WRONG, "sqlite", "%s cannot be written: %s", path, strerror(errno));
 	else
-		finding(f, FINDING_OK, "sqlite", "%s, SQLite %s", path, text_at(rows, 0));
+		finding(f, FINDING_OK, "sqlite", "%s, SQLite %s", path, session_text(rows, 0, 0));
 	session_drop(rows);
 	session_close(s);
 }
