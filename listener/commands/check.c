@@ -19,6 +19,7 @@
 #include "commands/redis_query.h"
 #include "commands/session.h"
 #include "check_effects.sql.h"
+#include "check_handler.sql.h"
 #include "check_schema.sql.h"
 #include "check_server.sql.h"
 #include "check_tables.sql.h"
@@ -48,25 +49,12 @@ static void take_findings(struct findings *f, const char *what, struct pg_result
 	session_drop(rows);
 }
 
-static void check_handler(struct findings *f, struct session *s, const char *handler)
-{
-	struct pg_result *rows = session_ask(s, SQL_CHECK_EFFECTS, 1, &handler);
-	const char *said = rows ? session_text(rows, 0, 0) : "it cannot be inspected";
-
-	if (*said == '=')
-		finding(f, FINDING_OK, "handler", "%s", said + 1);
-	else
-		finding(f, FINDING_WRONG, "handler",
-			"%s: %s; a handler is a function (event_id text, event_type text, payload jsonb) RETURNS void",
-			handler, said);
-	session_drop(rows);
-}
-
 static void check_postgres(struct findings *f, const struct config *c)
 {
 	static const char server[] = "WITH found (hazards) AS (" SQL_HAZARDS ") " SQL_CHECK_SERVER;
 	static const char tables[] = "WITH seen (name, is_ours, fault, warning, lock_ms, statement_ms, is_read_only,"
 				     " is_partitioned, is_changed) AS (" SQL_INSPECT ") " SQL_CHECK_TABLES;
+	static const char handler[] = "WITH seen (said) AS (" SQL_CHECK_EFFECTS ") " SQL_CHECK_HANDLER;
 	const char *written = c->webhooks.count ? "{" TABLES ",outbox}" : "{" TABLES "}";
 	struct session *s = session_open_to_look(c);
 	struct pg_result *found;
@@ -81,7 +69,7 @@ static void check_postgres(struct findings *f, const struct config *c)
 		take_findings(f, "schema", session_query(s, SQL_CHECK_SCHEMA, NULL, "n", (int64_t)schema_version()));
 	take_findings(f, "tables", found);
 	if (c->handler)
-		check_handler(f, s, c->handler);
+		take_findings(f, "handler", session_query(s, handler, NULL, "s", c->handler));
 	session_close(s);
 }
 
