@@ -51,13 +51,6 @@ int effects_guard_check(struct session *s, const struct config *config)
  * Without its row an event's id is gone, and only --max-age keeps a late copy from being stored as a new event. The age
  * that listeners must guard against is in wsonce_retention. */
 
-/* May rows go that are at least age_s old? */
-struct question {
-	const struct config *config;
-	const struct retention_guard_deletion *deletion;
-	int64_t age_s;
-};
-
 /* While the lock is held, no listener can check in. One that checks in later sees the age that is written here, since a
  * statement takes its snapshot after its locks. The transaction of a file keeps all others from writing. */
 static bool keep_others_out(struct session *s)
@@ -66,43 +59,43 @@ static bool keep_others_out(struct session *s)
 							   "LOCK TABLE :schema.wsonce_listeners IN SHARE MODE");
 }
 
-static int refuse(const struct question *q, const char *who, const char *what)
+static int refuse(const struct retention_guard_deletion *d, int64_t age_s, const char *who, const char *what)
 {
 	char age[30], greatest[30];
 
 	dispatch_fail("%s is refused: %s %s. %s run all listeners with --time-pointer and a --max-age of at most %s, "
 		      "which is a day less than %s",
-		      q->deletion->option, who, what, q->deletion->harm,
-		      quantity_print_seconds(q->age_s - CHECKIN_MARGIN_S, greatest, sizeof(greatest)),
-		      quantity_print_seconds(q->age_s, age, sizeof(age)));
+		      d->option, who, what, d->harm,
+		      quantity_print_seconds(age_s - CHECKIN_MARGIN_S, greatest, sizeof(greatest)),
+		      quantity_print_seconds(age_s, age, sizeof(age)));
 	return STATUS_USAGE;
 }
 
-static int judge_ages(const struct question *q, const struct pg_result *rows)
+/* May rows go that are at least age_s old? */
+static int judge_ages(const struct retention_guard_deletion *d, int64_t age_s, int64_t max_age_s,
+		      const struct pg_result *rows)
 {
-	int64_t max_age_s = q->config->max_age_s;
 	char who[300], what[100] = "runs, or ran within the last hour, without --max-age", age[30];
 
-	if (max_age_s && !checkin_is_guarded(max_age_s, q->age_s)) {
+	if (max_age_s && !checkin_is_guarded(max_age_s, age_s)) {
 		snprintf(what, sizeof(what), "is %s", quantity_print_seconds(max_age_s, age, sizeof(age)));
-		return refuse(q, "--max-age", what);
+		return refuse(d, age_s, "--max-age", what);
 	}
 	if (session_number(rows, 0, 1)) {
 		snprintf(who, sizeof(who), "the listener %s", session_text(rows, 0, 2));
 		if (!session_is_null(rows, 0, 3))
 			snprintf(what, sizeof(what), "runs, or ran within the last hour, with --max-age %s",
 				 quantity_print_seconds(session_number(rows, 0, 3), age, sizeof(age)));
-		return refuse(q, who, what);
+		return refuse(d, age_s, who, what);
 	}
 	if (!max_age_s && !session_number(rows, 0, 0))
-		return refuse(q, "no listener", "ran within the last hour, and purge was given no --max-age");
+		return refuse(d, age_s, "no listener", "ran within the last hour, and purge was given no --max-age");
 	return STATUS_FINE;
 }
 
 int retention_guard_check(struct session *s, const struct config *config,
 			  const struct retention_guard_deletion *deletion, int64_t age_s)
 {
-	const struct question question = {config, deletion, age_s};
 	struct pg_result *rows = NULL;
 	int status;
 
@@ -115,7 +108,7 @@ int retention_guard_check(struct session *s, const struct config *config,
 	if (keep_others_out(s))
 		rows = session_query(s, SQL_RETENTION_ASK, SQL_SQLITE_RETENTION_ASK, "n",
 				     age_s - (int64_t)CHECKIN_MARGIN_S);
-	status = rows ? judge_ages(&question, rows) : STATUS_FAILED;
+	status = rows ? judge_ages(deletion, age_s, config->max_age_s, rows) : STATUS_FAILED;
 	session_drop(rows);
 	if (status == STATUS_FINE && session_run(s, SQL_RETENTION_KEEP, SQL_SQLITE_RETENTION_KEEP, "n", age_s))
 		status = STATUS_FAILED;
