@@ -19,7 +19,7 @@ enum redis_state {
 	REDIS_CLOSING,
 };
 
-enum redis_script { REDIS_PRESENCE, REDIS_RELEASE, REDIS_RENEW, REDIS_SCRIPTS };
+enum redis_script { REDIS_PRESENCE, REDIS_SCRIPTS };
 
 #define REDIS_TAGS 64
 

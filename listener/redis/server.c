@@ -18,8 +18,6 @@
 #include "redis/rights.h"
 #include "redis/sentinel.h"
 #include "redis/talk.h"
-#include "release.lua.h"
-#include "renew.lua.h"
 
 #define RIGHTS_MAX 16   /* missing rights that are logged */
 #define SOON_MS    500  /* longest wait between tries if another server may take over */
@@ -28,8 +26,6 @@
 static const char *const state_names[] = {"down", "connecting", "ready", "closing"};
 static const char *const script_texts[REDIS_SCRIPTS] = {
 	[REDIS_PRESENCE] = LUA_PRESENCE,
-	[REDIS_RELEASE] = LUA_RELEASE,
-	[REDIS_RENEW] = LUA_RENEW,
 };
 
 struct server {

@@ -24,6 +24,8 @@
 #include "road/mark_queue.h"
 #include "redis/connection.h"
 #include "inherit.lua.h"
+#include "release.lua.h"
+#include "renew.lua.h"
 #include "seize.lua.h"
 #include "road/mac.h"
 #include "base/counters.h"
@@ -417,15 +419,6 @@ int claim_inherit(struct claim *c, uint16_t owner, struct event *const *evs, siz
 	return claim_is_ready(c) ? ask_by_tag(c, evs, n, inherit, owner) : -1;
 }
 
-/* A script call, kept until it is answered: the server may have forgotten the script. */
-struct script_call {
-	enum redis_script script;
-	size_t claims;
-	bool is_retry;
-	size_t len;
-	char bytes[];
-};
-
 /* How many of these claims the script says that it changed. */
 static uint64_t count_of(const struct redis_reply *reply, size_t claims)
 {
@@ -434,55 +427,41 @@ static uint64_t count_of(const struct redis_reply *reply, size_t claims)
 	return (uint64_t)reply->integer < claims ? (uint64_t)reply->integer : claims;
 }
 
-static void on_script(void *owner, void *arg, const struct redis_reply *reply)
+/* arg is the number of claims. */
+static void on_renewed(void *owner, void *arg, const struct redis_reply *reply)
 {
-	struct claim *c = owner;
-	struct script_call *call = arg;
+	size_t claims = (uintptr_t)arg;
 
-	if (reply && reply->type == REPLY_ERROR && strncmp(reply->str, "NOSCRIPT", 8) == 0 && !call->is_retry) {
-		redis_load_scripts(c->redis);
-		call->is_retry = true;
-		if (redis_send(c->redis, call->bytes, call->len, on_script, call) == 0)
-			return;
-	} else if (reply && reply->type == REPLY_ERROR) {
-		log_error_answer(c, reply);
+	if (reply && reply->type == REPLY_ERROR) {
+		log_error_answer(owner, reply);
 	} else if (reply && reply->type == REPLY_INTEGER) {
-		uint64_t changed = count_of(reply, call->claims);
-
-		if (call->script == REDIS_RENEW) {
-			counters.claims_renewed += changed;
-			counters.claims_expired += call->claims - changed;
-		} else {
-			counters.claims_released += changed;
-		}
+		counters.claims_renewed += count_of(reply, claims);
+		counters.claims_expired += claims - count_of(reply, claims);
 	}
-	free(call);
 }
 
-static int run_script(struct claim *c, struct event *const *evs, size_t n, unsigned int with)
+static void on_released(void *owner, void *arg, const struct redis_reply *reply)
 {
-	enum redis_script script = with;
-	struct script_call *call;
+	if (reply && reply->type == REPLY_ERROR)
+		log_error_answer(owner, reply);
+	else if (reply && reply->type == REPLY_INTEGER)
+		counters.claims_released += count_of(reply, (uintptr_t)arg);
+}
 
-	if (!*redis_script_sha(c->redis, script))
-		return -1;
-	resp_start(&c->command, 3 + 2 * n + (script == REDIS_RENEW));
-	resp_word(&c->command, "EVALSHA");
-	resp_word(&c->command, redis_script_sha(c->redis, script));
+/* A claim's value is a hundred bytes, and most calls have many: the script's text adds little. */
+static int change(struct claim *c, struct event *const *evs, size_t n, unsigned int is_renewal)
+{
+	resp_start(&c->command, 3 + 2 * n + is_renewal);
+	resp_word(&c->command, "EVAL");
+	resp_word(&c->command, is_renewal ? LUA_RENEW : LUA_RELEASE);
 	resp_number(&c->command, (int64_t)n);
 	for (size_t i = 0; i < n; i++)
 		put_key(c, evs[i]);
 	for (size_t i = 0; i < n; i++)
 		put_value(c, evs[i]);
-	if (script == REDIS_RENEW)
+	if (is_renewal)
 		resp_word(&c->command, c->ttl);
-	call = memory_alloc(sizeof(*call) + c->command.len);
-	*call = (struct script_call){.script = script, .claims = n, .len = c->command.len};
-	memcpy(call->bytes, c->command.bytes, c->command.len);
-	if (send_command(c, on_script, call) == 0)
-		return 0;
-	free(call);
-	return -1;
+	return send_command(c, is_renewal ? on_renewed : on_released, (void *)(uintptr_t)n);
 }
 
 void claim_renew(struct claim *c, struct event *const *evs, size_t n)
@@ -490,13 +469,13 @@ void claim_renew(struct claim *c, struct event *const *evs, size_t n)
 	for (size_t i = 0; i < n; i++)
 		evs[i]->lease_ms = (int64_t)uv_now(c->loop);
 	if (claim_is_ready(c))
-		ask_by_tag(c, evs, n, run_script, REDIS_RENEW);
+		ask_by_tag(c, evs, n, change, true);
 }
 
 void claim_release(struct claim *c, struct event *const *evs, size_t n)
 {
 	if (claim_is_ready(c))
-		ask_by_tag(c, evs, n, run_script, REDIS_RELEASE);
+		ask_by_tag(c, evs, n, change, false);
 	for (size_t i = 0; i < n; i++)
 		evs[i]->is_claimed = false;
 }

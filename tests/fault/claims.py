@@ -41,7 +41,7 @@ class ClaimWatch:
         self.prefix = (f"consumer:{rig.consumer}:" if rig.consumer else "").encode() + b"dedup:"
         self.keys = {}                  # key -> (value, expires)
         self.trace = {}                 # key -> [(time, words)]
-        self.script = {}                # of the EVALSHA under way: key -> value that it may touch
+        self.script = {}                # of the EVAL under way: key -> value that it may touch
         self.commands = 0
         self.known_from = None           # before this time, a key that was never seen may be there all the same
 
@@ -85,7 +85,7 @@ class ClaimWatch:
         now = float(at) if at[:1].isdigit() else 0.0
         if name == b"SET" and words[1].startswith(self.prefix):
             self.on_set(now, words)
-        elif name == b"EVALSHA":
+        elif name == b"EVAL" and (b"Extends the leases" in words[1] or b"Releases claims" in words[1]):
             count = int(words[2])
             self.script = dict(zip(words[3:3 + count], words[3 + count:3 + 2 * count]))
         elif name in (b"DEL", b"EXPIRE") and words[1].startswith(self.prefix):

@@ -79,6 +79,8 @@ static const struct {
 	{"seize.lua", "READONLY", "the SET before it gets this, which ends the connection"},
 	{"seize.lua", "MISCONF", "the SET before it gets this, and a claim is not seized then"},
 	{"inherit.lua", "NOSCRIPT", "sent by EVAL"},
+	{"release.lua", "NOSCRIPT", "sent by EVAL"},
+	{"renew.lua", "NOSCRIPT", "sent by EVAL"},
 	{"inherit.lua", "OOM", "has allow-oom"},
 	{"inherit.lua", "READONLY", "the beats get this first, which ends the connection"},
 	{"PUBLISH", "OOM", "not a write"},

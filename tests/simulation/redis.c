@@ -392,6 +392,8 @@ static enum script script_of(const struct command *c)
 		return is_same(c->words[1], LUA_SEIZE, strlen(LUA_SEIZE))       ? SEIZE
 		       : is_same(c->words[1], LUA_INHERIT, strlen(LUA_INHERIT)) ? INHERIT
 		       : is_same(c->words[1], LUA_LEASE, strlen(LUA_LEASE))     ? LEASE
+		       : is_same(c->words[1], LUA_RELEASE, strlen(LUA_RELEASE)) ? RELEASE
+		       : is_same(c->words[1], LUA_RENEW, strlen(LUA_RENEW))     ? RENEW
 										: NO_SCRIPT;
 	for (int i = 0; i < LOADED; i++)
 		if (is_same(c->words[1], shas[i], 40))

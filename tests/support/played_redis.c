@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "inherit.lua.h"
+#include "release.lua.h"
+#include "renew.lua.h"
 #include "seize.lua.h"
 
 #define COMMANDS  100
@@ -79,13 +81,17 @@ static bool is_own(const char *word, size_t len)
 
 static void add_word(char *text, size_t size, const char *word, size_t len)
 {
+	static const struct {
+		const char *text, *name;
+	} scripts[] = {{LUA_SEIZE, "seize"}, {LUA_INHERIT, "inherit"}, {LUA_RELEASE, "release"}, {LUA_RENEW, "renew"}};
 	size_t n = strlen(text);
 
-	if (len == strlen(LUA_SEIZE) && memcmp(word, LUA_SEIZE, len) == 0)
-		snprintf(text + n, size - n, " seize");
-	else if (len == strlen(LUA_INHERIT) && memcmp(word, LUA_INHERIT, len) == 0)
-		snprintf(text + n, size - n, " inherit");
-	else if (is_own(word, len))
+	for (size_t i = 0; i < sizeof(scripts) / sizeof(*scripts); i++)
+		if (len == strlen(scripts[i].text) && memcmp(word, scripts[i].text, len) == 0) {
+			snprintf(text + n, size - n, " %s", scripts[i].name);
+			return;
+		}
+	if (is_own(word, len))
 		snprintf(text + n, size - n, " me@");
 	else if (len > 5 && (strncmp(word, "done@", 5) == 0 || strncmp(word, "dead@", 5) == 0))
 		snprintf(text + n, size - n, " %.5sT%.*s", word, (int)(len - 5 - strspn(word + 5, "0123456789")),
@@ -139,10 +145,7 @@ int __wrap_redis_send(struct redis *r, const char *bytes, size_t len, redis_cb *
 
 const char *__wrap_redis_script_sha(const struct redis *r, enum redis_script script)
 {
-	static const char *const names[REDIS_SCRIPTS] = {
-		[REDIS_PRESENCE] = "presence", [REDIS_RELEASE] = "release", [REDIS_RENEW] = "renew"};
-
-	return is_played ? names[script] : __real_redis_script_sha(r, script);
+	return is_played ? "presence" : __real_redis_script_sha(r, script);
 }
 
 const char *__wrap_redis_client(const struct redis *r)

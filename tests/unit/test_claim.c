@@ -315,32 +315,17 @@ Test(claim, claims_are_renewed_and_given_back_by_their_whole_value)
 
 	events[0].is_claimed = true;
 	claim_renew(claim, all, 2);
-	expect_sent("EVALSHA renew 2 dedup:a dedup:b me@ me@ 30");
+	expect_sent("EVAL renew 2 dedup:a dedup:b me@ me@ 30");
 	cr_assert(events[0].is_claimed);
 	cr_assert_eq(events[1].lease_ms, (int64_t)uv_now(&loop));
 	say_number(1);
 	cr_assert_eq(counters.claims_renewed, 1);
 	cr_assert_eq(counters.claims_expired, 1);
 	claim_release(claim, all, 1);
-	expect_sent("EVALSHA release 1 dedup:a me@");
+	expect_sent("EVAL release 1 dedup:a me@");
 	cr_assert_not(events[0].is_claimed);
 	say_number(1);
 	cr_assert_eq(counters.claims_released, 1);
-}
-
-Test(claim, scripts_that_redis_forgot_are_loaded_and_run_once_more)
-{
-	struct event *all[] = {&events[0]};
-
-	claim_release(claim, all, 1);
-	expect_sent("EVALSHA release 1 dedup:a me@");
-	say(REPLY_ERROR, "NOSCRIPT No matching script. Please use EVAL.");
-	cr_assert_eq(played_redis_loads(), 1);
-	expect_sent("EVALSHA release 1 dedup:a me@");
-	say(REPLY_ERROR, "NOSCRIPT No matching script. Please use EVAL.");
-	expect_sent("");
-	cr_assert_eq(played_redis_loads(), 1);
-	cr_assert(claim_is_refused(claim));
 }
 
 /* --- marks --- */
@@ -359,7 +344,7 @@ Test(claim, after_a_refusal_the_claim_is_given_back_before_the_mark)
 {
 	take_and_hear(REPLY_ERROR, "OOM command not allowed");
 	claim_mark(claim, &events[0], CLAIM_MARK_DONE);
-	expect_sent("EVALSHA release 1 dedup:a me@");
+	expect_sent("EVAL release 1 dedup:a me@");
 	expect_sent("SET dedup:a done@T.000000ab EX 300");
 	say_number(0);
 	say(REPLY_STATUS, "OK");

@@ -3,7 +3,6 @@
 #include "clock.h"
 #include "redis/connection.h"
 #include "redis/slots.h"
-#include "renew.lua.h"
 #include "unit.h"
 #include <arpa/inet.h>
 #include <poll.h>
@@ -192,7 +191,7 @@ static enum moment obey(struct conn *c)
 	return AT_COMMAND;
 }
 
-static enum moment make_answer(struct conn *c, const char *first, const char *second, const char *third)
+static enum moment make_answer(struct conn *c, const char *first, const char *second)
 {
 	char text[200];
 
@@ -200,7 +199,7 @@ static enum moment make_answer(struct conn *c, const char *first, const char *se
 		return obey(c);
 	if (strcmp(first, "SCRIPT") == 0) {
 		add_text("0123456789012345678901234567890123456789");
-		return strcmp(third, LUA_RENEW) == 0 ? AT_SCRIPTS : AT_OTHER;
+		return AT_SCRIPTS;
 	}
 	if (strcmp(second, "server") == 0) {
 		snprintf(text, sizeof(text), "redis_version:7.2.0\r\nrun_id:0123456789\r\nredis_mode:%s\r\n",
@@ -258,7 +257,7 @@ static size_t take_first(struct conn *c)
 			memcpy(words[i], at + 1, len);
 		at += 1 + len + 2;
 	}
-	answer(c, make_answer(c, words[0], words[1], words[2]));
+	answer(c, make_answer(c, words[0], words[1]));
 	return (size_t)(at - c->in);
 }
 
