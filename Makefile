@@ -46,7 +46,8 @@ FAKES := $B/tests/support/clock.o
 PIPELINE := $(patsubst %,$B/tests/%.o,unit/test_pipeline support/fake_stages)
 UNIT := $(filter-out $(PIPELINE),$(call objects,$(wildcard tests/unit/test_*.c)))
 INTEGRATION := $(call objects,$(wildcard tests/integration/test_*.c))
-STAGES := $(patsubst %,$B/listener/%.o,$(addprefix road/,order pipeline claiming spooling storing envelope event hold batch cursors age_limit stall pace checkin duplicates rejected line_minutes line_counts line_verdict) \
+STAGES := $(patsubst %,$B/listener/%.o,$(addprefix road/,pipeline claiming spooling storing stall pace) \
+	$(addprefix event/,order envelope event hold age_limit duplicates rejected line_minutes line_counts line_verdict) $(addprefix store/,batch cursors checkin) \
 	$(addprefix base/,arena json json_scan keyed log log_spell counters backoff memory quantity slab text timestamp) redis/resp) \
 	$(patsubst %,$B/listener/%.o,base/crc32c $(addprefix spool/,disk record segment spool))
 TEXT := $(patsubst lua/%.lua,$B/text/%.lua.h,$(wildcard lua/*.lua)) $(patsubst %.sql,$B/text/%.sql.h,$(notdir $(wildcard sql/migrations/*.sql sql/queries/*.sql))) \
@@ -55,11 +56,11 @@ ASKS := $B/tests/simulation/differential
 DIFFERENTIAL := $(patsubst %,$(ASKS)/%,postgres-real postgres-played redis-real redis-played)
 TEST_BINARIES := $B/simulate $(DIFFERENTIAL) $B/tests/unit/unit $B/tests/unit/pipeline $B/tests/integration/integration $B/tests/hostile/crowd \
 	$(if $(SAN),,$B/tests/instructions/road)
-# The simulator: road/ and what it needs, on simulated libuv, Redis and libpq.
+# The simulator: the way of an event and what it needs, on simulated libuv, Redis and libpq.
 PLAYED := $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc free strdup strndup asprintf __asprintf_chk json_dumps clock_gettime \
 	recv __recv_chk getsockopt __assert_fail event_move event_new event_finish claim_open store_open \
 	open64 openat64 close pread64 pwrite64 ftruncate64 fdatasync fsync lseek64 flock mkdir unlinkat renameat scandir64)
-SIMULATED := $(patsubst %.c,$B/simulated/%.o,$(filter-out %/duplicates.c %/cancel.c,$(wildcard listener/road/*.c listener/spool/*.c listener/postgres/*.c listener/redis/*.c)) \
+SIMULATED := $(patsubst %.c,$B/simulated/%.o,$(filter-out %/duplicates.c %/cancel.c,$(wildcard $(patsubst %,listener/%/*.c,road event claim fleet store) listener/spool/*.c listener/postgres/*.c listener/redis/*.c)) \
 	$(patsubst %,listener/outbox/%.c,backlog relay signature target traceparent) listener/config/webhook.c listener/config/source_name.c listener/base/tls.c \
 	$(patsubst %,listener/intake/%.c,lateness ledger sequence_gaps profiled profiles) $(wildcard listener/feed/*.c listener/config/profile*.c) \
 	$(patsubst %,listener/base/%.c,arena backoff counters crc32c file json json_scan json_write log_spell memory nearest poll quantity resolve secret slab sort_key text timestamp url))
@@ -219,7 +220,7 @@ fmt: ## format the C code
 readme: $B/wsonce ## regenerate the settings and states in docs
 	build/wsonce listen --help=all | tests/settings >build/settings.md
 	sed -i -e '/<!-- settings -->/,/<!-- end of settings -->/{//!d}' -e '/<!-- settings -->/r build/settings.md' docs/settings.md
-	tests/states listener/road/event.h listener/road/event.c >build/states.md
+	tests/states listener/event/event.h listener/event/event.c >build/states.md
 	sed -i -e '/<!-- states -->/,/<!-- end of states -->/{//!d}' -e '/<!-- states -->/r build/states.md' docs/protocol.md
 
 clean: ## remove what was built
@@ -252,9 +253,9 @@ $B/tests/integration/full_disk.so: tests/support/full_disk.c
 $(FUZZERS): LDFLAGS += -fsanitize=fuzzer
 $(FUZZERS): $B/%: $B/tests/fuzz/%.o $B/tests/fuzz/driver.o
 	$(LINK) $$(pkg-config --libs $(LIBS)) $$(pkg-config --libs yyjson 2>/dev/null) -lunistring -lwslay -lm
-$B/envelope: $(call objects,$(patsubst %,tests/fuzz/%.c,json pointers sample)) $(patsubst %,$B/listener/%.o,road/envelope $(addprefix base/,arena json json_scan keyed log memory))
+$B/envelope: $(call objects,$(patsubst %,tests/fuzz/%.c,json pointers sample)) $(patsubst %,$B/listener/%.o,event/envelope $(addprefix base/,arena json json_scan keyed log memory))
 $B/ack: $(MODULES) $B/loadtest/ack.o
-$B/admin: $B/tests/fuzz/client.o $(patsubst %,$B/listener/%.o,ops/admin ops/hour ops/metrics ops/overdue road/rejected net/http net/http_head net/acceptor net/bound_socket road/event outbox/target $(addprefix base/,keyed log log_spell memory poll port quantity slab counters url text backoff timestamp))
+$B/admin: $B/tests/fuzz/client.o $(patsubst %,$B/listener/%.o,ops/admin ops/hour ops/metrics ops/overdue event/rejected net/http net/http_head net/acceptor net/bound_socket event/event outbox/target $(addprefix base/,keyed log log_spell memory poll port quantity slab counters url text backoff timestamp))
 $B/feed: $B/tests/fuzz/book.o $(MODULES)
 $B/producer: $(patsubst %,$B/tests/fuzz/%.o,book client) $(filter-out %/log.o $(addprefix %/,source.o profiled.o profiles.o feed_client.o feed_connection.o ledger.o post.o),$(filter $B/listener/base/% $B/listener/net/% $B/listener/intake/% $B/listener/feed/% %/tokens.o $B/listener/config/profile%,$(MODULES)))
 $B/redis: $(filter-out %/log.o,$(MODULES))
@@ -272,7 +273,7 @@ $B/simulate: $(SIMULATION) $(SIMULATED)
 $B/tests/simulation/%.o: OUR_CFLAGS += -Itests/simulation -Wno-missing-field-initializers
 
 # The differential test sends the same queries to real servers and to simulated ones.
-$(ASKS)/postgres-real $(ASKS)/postgres-played: $(ASKS)/postgres.o $(patsubst %,$B/listener/%.o,postgres/schema postgres/array road/effects base/memory base/log)
+$(ASKS)/postgres-real $(ASKS)/postgres-played: $(ASKS)/postgres.o $(patsubst %,$B/listener/%.o,postgres/schema postgres/array store/effects base/memory base/log)
 $(ASKS)/redis-real $(ASKS)/redis-played: $(ASKS)/redis.o
 $(ASKS)/postgres-real: $(ASKS)/real.o
 $(ASKS)/postgres-played: $(patsubst %,$(ASKS)/%.o,played hooks) $(patsubst %,$B/tests/simulation/%.o,sim libpq postgres postgres_faults postgres_outbox)

@@ -21,7 +21,7 @@
 #include "intake/source.h"
 #include "spool/spool.h"
 #include "base/counters.h"
-#include "road/rejected.h"
+#include "event/rejected.h"
 #include "ops/hour.h"
 #include "ops/overdue.h"
 #include "ops/report.h"

@@ -10,7 +10,7 @@
 #include "base/timestamp.h"
 #include "commands/dispatch.h"
 #include "commands/progress.h"
-#include "road/envelope.h"
+#include "event/envelope.h"
 
 #define TICK_LINES 65536
 #define ROWS_BYTES 131072 /* inserted at once */

@@ -27,8 +27,8 @@
 #include "inspect.sql.h"
 #include "postgres/schema.h"
 #include "redis/rights.h"
-#include "road/done_channel.h"
-#include "road/presence.h"
+#include "claim/done_channel.h"
+#include "fleet/presence.h"
 #include "spool/segment.h"
 
 #define OTHER_FILES 128

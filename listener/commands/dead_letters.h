@@ -9,8 +9,8 @@
 #include "commands/dispatch.h"
 #include "commands/session.h"
 #include "config/config.h"
-#include "road/envelope.h"
-#include "road/event.h"
+#include "event/envelope.h"
+#include "event/event.h"
 
 struct redis_query;
 

@@ -13,7 +13,7 @@
 #include "commands/redis_query.h"
 #include "commands/session.h"
 #include "explain.sql.h"
-#include "road/mark.h"
+#include "claim/mark.h"
 
 struct explain_options {
 	bool is_json;

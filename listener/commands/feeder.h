@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "config/config.h"
-#include "road/event.h"
+#include "event/event.h"
 #include "road/pipeline.h"
 
 struct feeder;

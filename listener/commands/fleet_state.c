@@ -1,5 +1,5 @@
 /* fleet_state.c collects the state of the fleet: Postgres has the reports of listeners (ops/report.c), Redis what each
- * says of itself (road/presence.c). It decides what is a problem; status.c prints. */
+ * says of itself (fleet/presence.c). It decides what is a problem; status.c prints. */
 #include "commands/fleet_state.h"
 
 #include <stdarg.h>
@@ -15,7 +15,7 @@
 #include "commands/redis_query.h"
 #include "commands/session.h"
 #include "postgres/schema.h"
-#include "road/presence.h"
+#include "fleet/presence.h"
 #include "hazards.sql.h"
 #include "holder.sql.h"
 #include "sqlite_status.sql.h"

@@ -11,7 +11,7 @@
 #include "other_effects.sql.h"
 #include "retention_ask.sql.h"
 #include "retention_keep.sql.h"
-#include "road/checkin.h"
+#include "store/checkin.h"
 #include "sqlite_retention_ask.sql.h"
 #include "sqlite_retention_keep.sql.h"
 

@@ -10,12 +10,12 @@
 #include "base/timestamp.h"
 #include "commands/dispatch.h"
 #include "commands/json_out.h"
-#include "road/line_verdict.h"
+#include "event/line_verdict.h"
 #include "commands/session.h"
 #include "lines.sql.h"
 #include "lines_sources.sql.h"
-#include "road/checkin.h"
-#include "road/line_minutes.h"
+#include "store/checkin.h"
+#include "event/line_minutes.h"
 
 #define HOUR_US     INT64_C(3600000000)
 #define SETTLED_MS  (CHECKIN_PERIOD_MS + 15000) /* after which all listeners have told of a minute */

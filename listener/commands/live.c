@@ -16,8 +16,8 @@
 #include "commands/ndjson.h"
 #include "commands/progress.h"
 #include "intake/feed_client.h"
-#include "road/age_limit.h"
-#include "road/envelope.h"
+#include "event/age_limit.h"
+#include "event/envelope.h"
 
 #define SAMPLES      3
 #define SAMPLE_BYTES 80

@@ -13,7 +13,7 @@
 #include "forget.lua.h"
 #include "base/log.h"
 #include "redis/connection.h"
-#include "road/mark.h"
+#include "claim/mark.h"
 
 #define INFO_BYTES 32768
 

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "config/config.h"
-#include "road/envelope.h"
+#include "event/envelope.h"
 
 struct redis_query;
 
@@ -23,7 +23,7 @@ const char *redis_query_failure(void);
 /* Finds out which of n events are claimed. Returns 0, or -1 if Redis does not answer or refuses. */
 int redis_query_find_claimed(struct redis_query *m, const struct slice *ids, size_t n, bool *is_claimed);
 
-/* Reads the key of an event, cut to size, and its time to live: a claim or a mark (road/mark.h), "" if there is none.
+/* Reads the key of an event, cut to size, and its time to live: a claim or a mark (claim/mark.h), "" if there is none.
  * Returns as above. */
 int redis_query_read(struct redis_query *m, struct slice id, char *value, size_t size, int64_t *ttl_ms);
 

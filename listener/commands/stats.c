@@ -1,6 +1,6 @@
 /* stats.c owns `wsonce stats duplicates`: how many further copies of events listeners counted, day by day
- * (road/checkin.c), and what follows for --dedup-window. Postgres makes the object that --json prints; the text is made
- * from it. */
+ * (store/checkin.c), and what follows for --dedup-window. Postgres makes the object that --json prints; the text is
+ * made from it. */
 #include <inttypes.h>
 #include <jansson.h>
 

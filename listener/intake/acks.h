@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#include "road/event.h"
+#include "event/event.h"
 
 /* WebSocket frames, one for each ack. Starts as all zeros. */
 struct acks {

@@ -21,7 +21,7 @@
 #include "base/timestamp.h"
 #include "feed/secrets.h"
 #include "intake/feed_connection.h"
-#include "road/line_minutes.h"
+#include "event/line_minutes.h"
 
 #define TICK_MS       100
 #define MIN_MS        250 /* first wait after a connection without an event or a `ready` frame */

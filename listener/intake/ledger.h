@@ -8,7 +8,7 @@
 
 #include "base/list.h"
 #include "base/slice.h"
-#include "road/event.h"
+#include "event/event.h"
 
 struct ledger;
 

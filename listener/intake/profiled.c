@@ -12,7 +12,7 @@
 #include "intake/lateness.h"
 #include "intake/ledger.h"
 #include "intake/feed_event.h"
-#include "road/lease.h"
+#include "fleet/lease.h"
 
 /* An open connection. */
 struct open_connection {

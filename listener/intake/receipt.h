@@ -8,7 +8,7 @@
 
 #include "base/list.h"
 #include "base/slice.h"
-#include "road/event.h"
+#include "event/event.h"
 
 /* Placeholder in an error ack for the reason, which is known only when the event settles. A producer whose own text
  * contains it only sees its reason there, too. */

@@ -12,8 +12,8 @@
 #include "base/timestamp.h"
 #include "intake/profiles.h"
 #include "net/dial.h"
-#include "road/line_minutes.h"
-#include "road/reading.h"
+#include "event/line_minutes.h"
+#include "fleet/reading.h"
 
 struct sources {
 	struct ws *ws;

@@ -8,8 +8,8 @@
 #include "config/config.h"
 #include "intake/feed_client.h"
 #include "net/ws.h"
-#include "road/presence.h"
-#include "road/reading.h"
+#include "fleet/presence.h"
+#include "fleet/reading.h"
 
 struct sources;
 

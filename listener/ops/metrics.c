@@ -11,8 +11,8 @@
 #include "base/clock.h"
 #include "base/counters.h"
 #include "ops/overdue.h"
-#include "road/line_minutes.h"
-#include "road/rejected.h"
+#include "event/line_minutes.h"
+#include "event/rejected.h"
 
 static int64_t started_s; /* Unix time */
 

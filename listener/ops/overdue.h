@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "road/event.h"
+#include "event/event.h"
 
 struct overdue {
 	size_t count;                        /* events in flight for longer than the limit */

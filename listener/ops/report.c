@@ -1,4 +1,4 @@
-/* report.c collects what a listener reports about itself at each check-in. road/checkin.c stores the report, and
+/* report.c collects what a listener reports about itself at each check-in. store/checkin.c stores the report, and
  * commands/fleet_state.c reads it. */
 #include "ops/report.h"
 
@@ -9,7 +9,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "ops/overdue.h"
-#include "road/rejected.h"
+#include "event/rejected.h"
 
 #define PAUSE_MS     5000 /* at least, between two reports */
 #define REJECTED_RUN 10   /* dead letters in a row that are a problem */
@@ -189,7 +189,7 @@ json_t *report_describe(void *arg)
 	json_object_set_new(report, "sources", describe_sources(r));
 	json_object_set_new(report, "deliveries", describe_text(describe_relay(p)));
 	json_object_set_new(report, "failing_webhooks", describe_failing_webhooks(p->relay));
-	if (!*storing_trouble(storing)) { /* leaves these out, because they are long: see road/checkin.c */
+	if (!*storing_trouble(storing)) { /* leaves these out, because they are long: see store/checkin.c */
 		json_object_set_new(report, "hour", hour_describe(p->hour));
 		json_object_set_new(report, "settings", describe_settings(p->config));
 	}

@@ -5,9 +5,9 @@
 #include "base/counters.h"
 #include "base/fault_point.h"
 #include "base/log.h"
-#include "road/duplicates.h"
-#include "road/line_minutes.h"
-#include "road/presence.h"
+#include "event/duplicates.h"
+#include "event/line_minutes.h"
+#include "fleet/presence.h"
 #include "road/settling.h"
 
 #define AHEAD_MOST      16384 /* events left to others at which one that leads no source stops reading */

@@ -8,9 +8,9 @@
 
 #include "base/log_spell.h"
 #include "config/config.h"
-#include "road/claim.h"
-#include "road/event.h"
-#include "road/hold.h"
+#include "claim/claim.h"
+#include "event/event.h"
+#include "event/hold.h"
 #include "road/storing.h"
 
 struct pipeline;

@@ -9,9 +9,9 @@
 
 #include "base/pressure.h"
 #include "base/timestamp.h"
-#include "road/claim.h"
+#include "claim/claim.h"
 #include "config/config.h"
-#include "road/event.h"
+#include "event/event.h"
 #include "road/storing.h"
 
 struct pipeline;

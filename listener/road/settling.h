@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "road/event.h"
+#include "event/event.h"
 #include "spool/spool.h"
 
 struct pipeline;

@@ -8,7 +8,7 @@
 
 #include "base/counters.h"
 #include "base/memory.h"
-#include "road/line_minutes.h"
+#include "event/line_minutes.h"
 #include "road/settling.h"
 
 #define READ_MOST (1u << 20) /* bytes that come back at once */

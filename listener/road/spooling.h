@@ -8,8 +8,8 @@
 
 #include "base/list.h"
 #include "config/config.h"
-#include "road/claim.h"
-#include "road/event.h"
+#include "claim/claim.h"
+#include "event/event.h"
 #include "spool/spool.h"
 
 struct pipeline;

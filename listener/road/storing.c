@@ -10,9 +10,9 @@
 #include "base/fault_point.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "road/batch.h"
-#include "road/checkin.h"
-#include "road/line_minutes.h"
+#include "store/batch.h"
+#include "store/checkin.h"
+#include "event/line_minutes.h"
 #include "road/pace.h"
 #include "road/stall.h"
 

@@ -10,9 +10,9 @@
 #include <uv.h>
 
 #include "config/config.h"
-#include "road/cursors.h"
-#include "road/event.h"
-#include "road/store.h"
+#include "store/cursors.h"
+#include "event/event.h"
+#include "store/store.h"
 
 #define BATCH_BYTES (8u << 20) /* of messages in one statement */
 

@@ -1,5 +1,5 @@
 /* file.c owns the connection to an SQLite file: it checks that the file is wsonce's, creates the tables, makes commits
- * durable and classifies errors. road/store_sqlite.c stores events in it, commands/session_file.c runs the statements
+ * durable and classifies errors. store/store_sqlite.c stores events in it, commands/session_file.c runs the statements
  * of commands. */
 #include "sqlite/file.h"
 

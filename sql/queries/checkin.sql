@@ -2,10 +2,10 @@
 -- handler, targets and target_urls (digests by target), which say what it does with an event; report (see
 -- ops/report.c); and unless the listener cannot store: events and copies, counted since the last report; late, [id,
 -- ms ago] of copies that only the unique key found, each of which stands for late_weight copies; keys, closest and
--- farthest, as in sql/migrations/014_duplicate_keys.sql; lines, rows of line_minutes as in road/line_minutes.h, which
+-- farthest, as in sql/migrations/014_duplicate_keys.sql; lines, rows of line_minutes as in event/line_minutes.h, which
 -- are kept for lines_keep_s; and judged, [minute, minute]: from the first one, before the second one.
 -- Result  the age at which rows were deleted, NULL if none were; a JSON array of the judged minutes' rows, as in
---         road/line_counts.h, NULL if there are none; the listener adds the hazards
+--         event/line_counts.h, NULL if there are none; the listener adds the hazards
 WITH checkin AS MATERIALIZED (
 	SELECT n, n->>'listener' AS name, (n->>'is_leaving')::boolean AS is_leaving,
 		(n->>'late_weight')::numeric AS weight, pg_catalog.jsonb_array_length(n->'copies') AS places

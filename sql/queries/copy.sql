@@ -2,7 +2,7 @@
 -- fail. COPY itself would work without the unique key, too; so the plan of an INSERT, which is not run, comes first and
 -- fails with 42P10 then. COPY would also take the bytes of a jsonb for those of a text, so that plan applies functions
 -- that there are for the right types only. What is sent behind it in the same transaction returns the epoch: copied.sql,
--- or the statement of listener/road/effects.c.
+-- or the statement of listener/store/effects.c.
 EXPLAIN (COSTS off) INSERT INTO :schema.events (event_id, event_type, payload) VALUES ('', '', '0')
 	ON CONFLICT (event_id) DO NOTHING RETURNING pg_catalog.jsonb_typeof(payload), pg_catalog.ascii(event_id),
 		pg_catalog.ascii(event_type), pg_catalog.ascii(source), pg_catalog.ascii(instance),

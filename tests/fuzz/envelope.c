@@ -1,5 +1,5 @@
 /* The envelope against jansson, which says what is JSON and what the values are. json.c finds where they are. */
-#include "road/envelope.h"
+#include "event/envelope.h"
 
 #include <jansson.h>
 #include <stdbool.h>

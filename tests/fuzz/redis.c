@@ -19,10 +19,10 @@
 #include "base/log.h"
 #include "base/counters.h"
 #include "fuzz.h"
-#include "road/claim.h"
-#include "road/mark.h"
-#include "road/mac.h"
-#include "road/presence.h"
+#include "claim/claim.h"
+#include "claim/mark.h"
+#include "claim/mac.h"
+#include "fleet/presence.h"
 
 #define EVENTS      8
 #define STEPS_MOST  32

@@ -16,7 +16,7 @@
 
 #include "../../loadtest/message.h"
 #include "feed/session.h"
-#include "road/hold.h"
+#include "event/hold.h"
 #include "road/pipeline.h"
 #include "redis/connection.h"
 #include "redis/reply.h"

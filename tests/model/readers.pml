@@ -1,4 +1,4 @@
-/* readers.pml: who reads one source, where READERS of INSTANCES listeners do (listener/road/reading.c, roster.c). Listener 0 comes
+/* readers.pml: who reads one source, where READERS of INSTANCES listeners do (listener/fleet/reading.c, roster.c). Listener 0 comes
  * before listener 1 for this source, and so on, which is one of the orders that rendezvous hashing gives.
  *
  * Each listener tells Redis that it is there and whether it reads, and gets what the others told: beat(), one script. Its

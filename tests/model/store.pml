@@ -1,6 +1,6 @@
 /* store.pml: how a batch becomes rows, as a model for spin: what a statement's answer says of it, how it is halved
  * until a row is alone, and what is told of each event. Its steps bear the names of the functions in
- * listener/road/store_postgres.c. A statement's commit and its answer are two steps, and between any two steps anything
+ * listener/store/store_postgres.c. A statement's commit and its answer are two steps, and between any two steps anything
  * else may happen.
  *
  * Properties (each is a bit of that name, asserted where it could break):

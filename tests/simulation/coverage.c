@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/fault_point.h"
-#include "road/event.h"
+#include "event/event.h"
 #include "steps.h"
 #include "world.h"
 

@@ -11,7 +11,7 @@
 
 #include "base/log.h"
 #include "redis.h"
-#include "road/duplicates.h"
+#include "event/duplicates.h"
 #include "steps.h"
 #include "world.h"
 

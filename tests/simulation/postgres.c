@@ -39,7 +39,7 @@
 #include "read_cursors.sql.h"
 #include "reset.sql.h"
 #include "postgres/schema.h"
-#include "road/effects.h"
+#include "store/effects.h"
 #include "postgres_server.h"
 #include "sim.h"
 
@@ -1584,7 +1584,7 @@ static void take_columns(struct backend *b, int n)
 	b->fresh = sim_alloc(b->rows + 1);
 }
 
-/* Reads the effects from the text of a statement of road/effects.c. */
+/* Reads the effects from the text of a statement of store/effects.c. */
 static void read_effects(struct backend *b, const struct statement *s)
 {
 	static const char call[] = "(event_id::text, event_type::text, payload)::text";
@@ -1642,7 +1642,7 @@ static void read_targets(struct backend *b, const char *at)
 	b->types = types;
 }
 
-/* Reads the statement that road/effects.c sends after a COPY. Returns false if there is none. */
+/* Reads the statement that store/effects.c sends after a COPY. Returns false if there is none. */
 static bool read_copied(struct backend *b, const struct statement *s)
 {
 	static const char call[] = "(event_id::text, event_type::text, payload))";

@@ -4,7 +4,7 @@
  * Whole listeners run in this one process: all of listener/ but main, intake, net and commands, with the program's own
  * redis/connection.c, postgres/connection.c and spool/disk.c. What is played lies below them:
  *
- *     uv.c         libuv: loops, timers, prepare, poll        (the few functions that road/ uses)
+ *     uv.c         libuv: loops, timers, prepare, poll        (the few functions that the way of an event uses)
  *     redis.c      hiredis's sockets, and SimRedis behind them (bytes of RESP; hiredis's own reader reads the answers)
  *     postgres.c   libpq: every PQ function that postgres/ calls, postgres_cancel(), and SimPostgres behind them
  *     files.c      the calls of the kernel that the spool makes

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "road/claim.h"
-#include "road/event.h"
-#include "road/store_kind.h"
+#include "claim/claim.h"
+#include "event/event.h"
+#include "store/store_kind.h"
 #include "feeds.h"
 #include "world.h"
 

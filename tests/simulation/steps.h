@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "road/event.h"
+#include "event/event.h"
 
 void steps_start(void);
 /* An event is about to be moved. */

@@ -7,9 +7,9 @@
 #include <stdint.h>
 #include <uv.h>
 
-#include "road/claim.h"
-#include "road/presence.h"
-#include "road/store.h"
+#include "claim/claim.h"
+#include "fleet/presence.h"
+#include "store/store.h"
 
 /* The behaviour of the fakes; a test may change it at any time. */
 struct fake {

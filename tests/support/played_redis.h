@@ -7,7 +7,7 @@
 #include "redis/reply.h"
 
 void played_redis_start(void);
-/* From now on also shows the beats of road/presence.c and time requests; the connection has this client id. */
+/* From now on also shows the beats of fleet/presence.c and time requests; the connection has this client id. */
 void played_redis_show_beats(const char *client);
 void played_redis_set_state(enum redis_state state);
 /* The connection for subscriptions is ready. It is another one than that for commands, and its commands are not shown.

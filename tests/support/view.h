@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "road/event.h"
+#include "event/event.h"
 
 static inline struct envelope_view view_of(const struct events *es, const char *id, const char *type,
 					   const char *payload)

@@ -1,5 +1,5 @@
 /* Which events --max-age accepts, to the microsecond, and the reasons for which it refuses the others. */
-#include "road/age_limit.h"
+#include "event/age_limit.h"
 #include "unit.h"
 
 #define SECOND 1000000LL

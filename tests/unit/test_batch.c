@@ -1,5 +1,5 @@
 /* What a batch takes, in which order, and how an event is found in it. */
-#include "road/batch.h"
+#include "store/batch.h"
 #include "unit.h"
 
 static struct batch batch;

@@ -1,10 +1,10 @@
 /* The rows that a listener writes about itself, and what it learns from the answer. */
-#include "road/checkin.h"
+#include "store/checkin.h"
 
 #include "unit.h"
 #include <jansson.h>
 
-#include "road/duplicates.h"
+#include "event/duplicates.h"
 #include "base/counters.h"
 
 #define DAY 86400

@@ -3,8 +3,8 @@
 #include "base/hash.h"
 #include "clock.h"
 #include "played_redis.h"
-#include "road/claim.h"
-#include "road/presence.h"
+#include "claim/claim.h"
+#include "fleet/presence.h"
 #include "loop.h"
 #include "unit.h"
 

@@ -1,6 +1,6 @@
 /* The bytes of COPY's binary form: 19 bytes of head, then each row as the number of its columns and each column as a
  * length and its bytes, then -1 for a number of columns. Splitting them into pieces changes nothing. */
-#include "road/bulk_load.h"
+#include "store/bulk_load.h"
 #include "unit.h"
 
 #define YEAR_2000_US (INT64_C(946684800) * 1000000)

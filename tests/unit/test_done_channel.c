@@ -2,7 +2,7 @@
 #include "clock.h"
 #include "loop.h"
 #include "played_redis.h"
-#include "road/done_channel.h"
+#include "claim/done_channel.h"
 #include "unit.h"
 
 #include <sodium.h>

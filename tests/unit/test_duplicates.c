@@ -1,5 +1,5 @@
 /* How copies are counted: in which bucket of delays, and which late ones are looked up in Postgres. */
-#include "road/duplicates.h"
+#include "event/duplicates.h"
 
 #include "unit.h"
 #include "base/counters.h"

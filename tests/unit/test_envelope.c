@@ -7,7 +7,7 @@
  *
  * pointers has lines like "id /a", "type /b", "payload /c", "time /d". One newline at the end of each expected
  * file is not a part of it. */
-#include "road/envelope.h"
+#include "event/envelope.h"
 
 #include "unit.h"
 #include <dirent.h>

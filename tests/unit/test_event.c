@@ -1,7 +1,7 @@
 /* The table, lists and sums of events, and the answers to senders. */
 #include "base/sha256.h"
 #include <uthash.h>
-#include "road/event.h"
+#include "event/event.h"
 
 #include "view.h"
 

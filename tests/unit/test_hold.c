@@ -1,5 +1,5 @@
 /* When hold.c hands an event out again. */
-#include "road/hold.h"
+#include "event/hold.h"
 #include "unit.h"
 
 static struct hold hold;

@@ -1,5 +1,5 @@
 /* How many rows one statement may have. */
-#include "road/limit.h"
+#include "store/limit.h"
 #include "unit.h"
 
 static struct limit limit;

@@ -1,8 +1,8 @@
 /* What lines received, and what `wsonce lines` says of it: three listeners hear one feed. */
 #include "base/hash.h"
-#include "road/line_verdict.h"
-#include "road/line_counts.h"
-#include "road/line_minutes.h"
+#include "event/line_verdict.h"
+#include "event/line_counts.h"
+#include "event/line_minutes.h"
 #include "unit.h"
 
 #define LINES 3

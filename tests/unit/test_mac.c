@@ -1,8 +1,8 @@
 /* MACs of marks: by which key, and of what. */
-#include "road/mac.h"
+#include "claim/mac.h"
 
 #include "unit.h"
-#include "road/mark.h"
+#include "claim/mark.h"
 
 #define MARK "done@1700000000000.0000ab12"
 

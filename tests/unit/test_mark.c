@@ -1,5 +1,5 @@
 /* How marks are written, and how any value in Redis is read. */
-#include "road/mark.h"
+#include "claim/mark.h"
 #include "unit.h"
 
 TestSuite(mark, .timeout = 60);

@@ -1,6 +1,6 @@
 /* Marks come out of the queue complete, in order, and once. */
 #include "unit.h"
-#include "road/mark_queue.h"
+#include "claim/mark_queue.h"
 
 #define EPOCH 0x0123abcd
 

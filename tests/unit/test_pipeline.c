@@ -1,7 +1,7 @@
 /* The road of an event, with stages that the test plays: which stage comes next, what the fleet is
  * told and when, and who is answered what. After every turn of the loop each received message is in
  * exactly one place. */
-#include "road/line_minutes.h"
+#include "event/line_minutes.h"
 #include "road/pipeline.h"
 
 #include "unit.h"

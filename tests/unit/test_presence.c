@@ -5,8 +5,8 @@
 #include "config/profile.h"
 #include "loop.h"
 #include "played_redis.h"
-#include "road/presence.h"
-#include "road/reading.h"
+#include "fleet/presence.h"
+#include "fleet/reading.h"
 #include "unit.h"
 
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /* Whose turn it is to read a source, in reading.c, and what is said of sources: from what other listeners say. */
 #include "config/profile.h"
-#include "road/reading.h"
+#include "fleet/reading.h"
 #include "unit.h"
 
 #include "base/hash.h"

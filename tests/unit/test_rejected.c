@@ -1,5 +1,5 @@
 /* What is logged about messages that become dead letters, and how often. */
-#include "road/rejected.h"
+#include "event/rejected.h"
 
 #include "unit.h"
 #include "base/counters.h"

@@ -4,8 +4,8 @@
 #include "clock.h"
 #include "outbox/relay.h"
 #include "played_postgres.h"
-#include "road/batch.h"
-#include "road/store.h"
+#include "store/batch.h"
+#include "store/store.h"
 #include "loop.h"
 #include "unit.h"
 

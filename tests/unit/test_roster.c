@@ -1,6 +1,6 @@
 /* What roster.c knows of listeners by their own words, and whom it makes the leader of a source. */
 #include "base/hash.h"
-#include "road/roster.h"
+#include "fleet/roster.h"
 #include "unit.h"
 
 #define LISTENERS 5

@@ -11,8 +11,8 @@
 #include "insert.sql.h"
 #include "played_postgres.h"
 #include "postgres/schema.h"
-#include "road/batch.h"
-#include "road/store.h"
+#include "store/batch.h"
+#include "store/store.h"
 #include "loop.h"
 #include "unit.h"
 

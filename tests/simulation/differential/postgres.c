@@ -26,7 +26,7 @@
 #include "postgres/array.h"
 #include "postgres/schema.h"
 #include "reset.sql.h"
-#include "road/effects.h"
+#include "store/effects.h"
 #include "side.h"
 
 #define CONNECTIONS 3
@@ -443,7 +443,7 @@ static void insert(struct connection *c, int first, int lock_ms)
 	send_statement(c, SQL_INSERT, values, 7, lock_ms);
 }
 
-/* The wire form is that of road/bulk_load.c, which needs whole events. */
+/* The wire form is that of store/bulk_load.c, which needs whole events. */
 static void put_bytes(const void *bytes, size_t len)
 {
 	memcpy(array_reserve(&stream, len), bytes, len);

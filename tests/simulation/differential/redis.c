@@ -1,4 +1,4 @@
-/* redis.c sends random commands, from a fixed seed, as road/claim.c and presence.c make them, and prints the
+/* redis.c sends random commands, from a fixed seed, as claim/claim.c and presence.c make them, and prints the
  * answers: one line for each. It is linked twice, as postgres.c is. */
 #include <hiredis/hiredis.h>
 #include <stdarg.h>

@@ -1,0 +1,697 @@
+/* claim.c owns the words of the claim protocol: keys, values, and what each answer means. The
+ * connection is redis/connection.c's; what follows from an answer is claiming.c's business.
+ *
+ * A claim's value is <instance>.<boot nonce>@<unix ms>. The nonce keeps two processes with one
+ * name apart; the time, which never repeats for an event, keeps two claims of one process apart,
+ * so that a late release of the first cannot delete the second. */
+#include "claim/claim.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/fault_point.h"
+#include "redis/reply.h"
+#include "redis/resp.h"
+#include "claim/done_channel.h"
+#include "event/duplicates.h"
+#include "fleet/presence.h"
+#include "base/log.h"
+#include "base/log_spell.h"
+#include "claim/mark.h"
+#include "claim/mark_queue.h"
+#include "redis/connection.h"
+#include "inherit.lua.h"
+#include "release.lua.h"
+#include "renew.lua.h"
+#include "seize.lua.h"
+#include "claim/mac.h"
+#include "base/counters.h"
+
+#define MINUTE_MS  60000
+#define TELL_MS    60000 /* between two warnings about bad MACs */
+#define REFUSED_MS 3000  /* after an error Redis counts as refusing for so long */
+
+struct stamp {
+	int64_t ms;
+	size_t len;
+	char text[24];
+};
+
+struct claim {
+	uv_loop_t *loop;
+	struct redis *redis;       /* NULL: --redis none */
+	struct presence *presence; /* without Redis, of this listener alone */
+	struct done_channel *channel;
+	struct claim_callbacks on;
+	const char *prefix;
+	size_t prefix_len;
+	struct slice
+		heads[REDIS_TAGS]; /* on a cluster, of keys: the prefix with a tag; those that were needed so far */
+	char *owner;               /* "<instance>.<nonce>@" */
+	size_t owner_len;
+	char ttl[24];
+	char take_tail[64]; /* of a claim command, as it goes over the wire; of a mark: */
+	char mark_tail[64];
+	char database[40];     /* its id; "": unknown, or it has none */
+	uint32_t epoch;        /* of the database; 0: unknown */
+	struct stamp stamp;    /* the last time written */
+	struct mac_key *key;   /* for the MACs of marks; NULL if they have none */
+	int64_t told_ms;       /* loop clock, of the last warning about bad MACs; 0 if none */
+	unsigned int bad_macs; /* since then */
+	struct mark mark;      /* the last mark written */
+	char mark_text[MARK_TEXT_SIZE + MAC_LEN];
+	size_t mark_len;
+	struct resp command;
+	int64_t start_ms;                   /* what the wall clock said, when we began, of the monotonic clock's zero */
+	struct mark_queue sent[REDIS_TAGS]; /* marks not yet answered, of each tag in their order */
+	struct mark_queue owed;             /* marks that did not arrive, or could not be sent */
+	bool is_refused;                    /* the last claim or mark got an error */
+	int64_t refused_ms;                 /* loop clock: when one last did; 0: never */
+	struct log_spell errors;            /* of Redis: OOM, READONLY and the like come with every command */
+	int open;                           /* parts left to close */
+	void (*done)(void *arg);            /* of claim_close */
+	void *done_arg;
+};
+
+/* Since 1970, as this process counts: not the wall clock, which may be set back, so that a second claim were as the
+ * first. */
+static int64_t stamp_ms(const struct claim *c)
+{
+	return c->start_ms + clock_ms(CLOCK_MONOTONIC_COARSE);
+}
+
+#define SET_7 "*7\r\n$3\r\nSET\r\n"
+#define SET_5 "*5\r\n$3\r\nSET\r\n"
+
+static void put_id(struct claim *c, const char *id, size_t len)
+{
+	unsigned int tag = redis_tag(c->redis, id, len);
+	const char *text = redis_tag_text(c->redis, tag);
+	struct slice *head = &c->heads[tag];
+
+	if (!*text) {
+		resp_joined(&c->command, c->prefix, c->prefix_len, id, len);
+		return;
+	}
+	if (!head->at)
+		*head = (struct slice){memory_printf("%s%s", c->prefix, text), c->prefix_len + strlen(text)};
+	resp_joined(&c->command, head->at, head->len, id, len);
+}
+
+static void put_key(struct claim *c, const struct event *ev)
+{
+	put_id(c, ev->id, ev->id_len);
+}
+
+/* What is asked of n events by one command. Returns 0, or -1 if Redis cannot be asked. */
+typedef int(ask_fn)(struct claim *c, struct event *const *evs, size_t n, unsigned int with);
+
+/* On a cluster a command can name keys of one tag only. */
+static int ask_by_tag(struct claim *c, struct event *const *evs, size_t n, ask_fn *ask, unsigned int with)
+{
+	size_t end[REDIS_TAGS] = {0}, begin = 0;
+	struct event **sorted;
+	int failed = 0;
+
+	if (!*redis_tag_text(c->redis, 0))
+		return ask(c, evs, n, with);
+	sorted = memory_alloc((n + 1) * sizeof(struct event *));
+	/* Each place is filled anew below, which analyzers do not see. */
+	memcpy(sorted, evs, n * sizeof(struct event *));
+	for (size_t i = 0; i < n; i++)
+		for (unsigned int tag = redis_tag(c->redis, evs[i]->id, evs[i]->id_len); tag < REDIS_TAGS; tag++)
+			end[tag]++;
+	for (size_t i = n; i-- > 0;)
+		sorted[--end[redis_tag(c->redis, evs[i]->id, evs[i]->id_len)]] = evs[i]; /* end is the begin now */
+	for (unsigned int tag = 0; tag < REDIS_TAGS; tag++) {
+		size_t next = tag + 1 < REDIS_TAGS ? end[tag + 1] : n;
+
+		if (next > begin && ask(c, sorted + begin, next - begin, with))
+			failed = -1;
+		begin = next;
+	}
+	free(sorted);
+	return failed;
+}
+
+/* The digits of a time. Claims and marks come by the hundred in one millisecond. */
+static const char *digits(struct stamp *stamp, int64_t ms)
+{
+	if (stamp->ms != ms)
+		stamp->len = (size_t)snprintf(stamp->text, sizeof(stamp->text), "%lld", (long long)ms);
+	stamp->ms = ms;
+	return stamp->text;
+}
+
+static void put_value(struct claim *c, const struct event *ev)
+{
+	const char *ms = digits(&c->stamp, ev->claim_ms);
+
+	resp_joined(&c->command, c->owner, c->owner_len, ms, c->stamp.len);
+}
+
+static int send_command(struct claim *c, redis_cb *cb, void *arg)
+{
+	return redis_send(c->redis, c->command.bytes, c->command.len, cb, arg);
+}
+
+static void log_error_answer(struct claim *c, const struct redis_reply *reply)
+{
+	counters.redis_errors++;
+	log_spell_on(&c->errors, (int64_t)uv_now(c->loop), "redis rejects claims; the unique key decides", reply->str);
+	c->is_refused = true;
+	c->refused_ms = (int64_t)uv_now(c->loop);
+}
+
+/* A mark whose answer never came may not have arrived: it is owed. */
+static void on_mark(void *owner, void *arg, const struct redis_reply *reply)
+{
+	struct claim *c = owner;
+	struct mark_queue *sent = arg;
+	struct queued_mark mark;
+
+	if (sent && mark_queue_take(sent, &mark) && !reply)
+		mark_queue_add(&c->owed, &mark);
+	if (reply && reply->type == REPLY_ERROR)
+		log_error_answer(c, reply);
+}
+
+static int64_t value_ms(const struct redis_reply *value)
+{
+	const char *at = memrchr(value->str, '@', (size_t)value->len);
+	int64_t ms = 0;
+
+	/* Not strtoll, which knows of signs, bases and locales, for each copy. */
+	for (int n = 1; at && n < 16 && at[n] >= '0' && at[n] <= '9'; n++)
+		ms = ms * 10 + (at[n] - '0');
+	return ms;
+}
+
+static struct mac_place place_of(const struct claim *c, const char *id, size_t len)
+{
+	return (struct mac_place){c->prefix, c->prefix_len, id, len};
+}
+
+/* Someone else writes to Redis, or a listener of the fleet does not have the key yet. */
+static void warn_of_bad_mac(struct claim *c)
+{
+	int64_t now = (int64_t)uv_now(c->loop);
+
+	counters.marks_unsealed++;
+	c->bad_macs++;
+	if (c->told_ms && now - c->told_ms < TELL_MS)
+		return;
+	log_warn("marks in redis lack a MAC by the key in --marks-key-file, asking postgres instead", "marks=%u",
+		 c->bad_macs);
+	c->told_ms = now;
+	c->bad_macs = 0;
+}
+
+/* A mark that none of the fleet wrote for this event says nothing. */
+static bool is_believed(struct claim *c, const struct event *ev, const struct redis_reply *value)
+{
+	struct mac_place place = place_of(c, ev->id, ev->id_len);
+
+	if (!c->key || mac_is_right(c->key, &place, value->str, (size_t)value->len))
+		return true;
+	warn_of_bad_mac(c);
+	return false;
+}
+
+/* A mark of another epoch may not be true any more. A dead mark of another message with the same id says nothing
+ * of ev. */
+static enum claim_result read_mark(const struct claim *c, const struct mark *mark, const struct event *ev)
+{
+	if (!c->epoch)
+		return CLAIM_UNKNOWN;
+	counters.marks_past += mark->epoch != c->epoch;
+	if (mark->epoch != c->epoch)
+		return CLAIM_ABSENT;
+	if (!mark->is_dead)
+		return CLAIM_DONE;
+	return mark->digest == event_digest_head(ev) ? CLAIM_DEAD : CLAIM_ABSENT;
+}
+
+/* What a claim's value says; a mark that says nothing of ev is as good as absent. Our own value means that an earlier
+ * SET of ours arrived whose answer was lost: the claim is ours, under the time that it was sent with. */
+static enum claim_result read_value(struct claim *c, struct event *ev, const struct redis_reply *value)
+{
+	size_t len = (size_t)value->len;
+	enum claim_result result;
+	struct mark mark;
+
+	if (value->type != REPLY_STRING && value->type != REPLY_STATUS)
+		return CLAIM_UNKNOWN;
+	if (mark_read(&mark, value->str, len)) {
+		result = is_believed(c, ev, value) ? read_mark(c, &mark, ev) : CLAIM_ABSENT;
+		ev->won_ms = result == CLAIM_DONE ? (int64_t)mark.minute * MINUTE_MS : 0;
+		return result;
+	}
+	if (len <= c->owner_len || memcmp(value->str, c->owner, c->owner_len) != 0)
+		return CLAIM_OTHER;
+	ev->claim_ms = value_ms(value);
+	return CLAIM_MINE;
+}
+
+/* Whose claim it is that ev has to wait for, if it is one. */
+static void note_owner(struct claim *c, struct event *ev, enum claim_result result, const struct redis_reply *value)
+{
+	ev->owner = result == CLAIM_OTHER ? presence_find(c->presence, value->str, value->len) : 0;
+	presence_wait_for(c->presence, ev->owner);
+}
+
+/* Somebody else's claim or mark is seen for the first time: how long was it there when ev came? */
+static void count_duplicate(const struct claim *c, struct event *ev, enum claim_result result,
+			    const struct redis_reply *value)
+{
+	int64_t age_ms = (int64_t)uv_now(c->loop) - ev->received_us / 1000;
+
+	if (ev->is_counted || (result != CLAIM_OTHER && result != CLAIM_DONE && result != CLAIM_DEAD))
+		return;
+	duplicates_seen(ev->id, ev->id_len, stamp_ms(c) - age_ms - value_ms(value));
+	ev->is_counted = true;
+}
+
+static void on_seized(void *owner, void *arg, const struct redis_reply *reply);
+
+/* Claims ev in place of a mark that says nothing of it. Returns as claim_take. */
+static int seize(struct claim *c, struct event *ev, const struct redis_reply *mark)
+{
+	resp_start(&c->command, 7);
+	resp_word(&c->command, "EVAL");
+	resp_word(&c->command, LUA_SEIZE);
+	resp_word(&c->command, "1");
+	put_key(c, ev);
+	resp_bytes(&c->command, mark->str, (size_t)mark->len);
+	put_value(c, ev);
+	resp_word(&c->command, c->ttl);
+	return send_command(c, on_seized, ev);
+}
+
+static bool is_error(const struct redis_reply *reply)
+{
+	return reply->type == REPLY_ERROR;
+}
+
+static enum claim_result read_take(struct claim *c, struct event *ev, const struct redis_reply *reply)
+{
+	if (!reply)
+		return CLAIM_UNKNOWN;
+	if (is_error(reply)) {
+		log_error_answer(c, reply);
+		return CLAIM_UNKNOWN;
+	}
+	c->is_refused = false;
+	log_spell_off(&c->errors, (int64_t)uv_now(c->loop), "redis takes claims again");
+	return reply->type == REPLY_NIL ? CLAIM_MINE : read_value(c, ev, reply);
+}
+
+static void finish_take(struct claim *c, struct event *ev, enum claim_result result, const struct redis_reply *reply)
+{
+	count_duplicate(c, ev, result, reply);
+	note_owner(c, ev, result, reply);
+	/* Without an answer the claim may still be ours; release and renewal compare anyway. */
+	ev->is_claimed = result == CLAIM_MINE || (result == CLAIM_UNKNOWN && (!reply || is_error(reply)));
+	c->on.on_claimed(c->on.arg, ev, result);
+}
+
+/* Another mark that says nothing: a Redis that has one each time must not keep ev from being stored. */
+static void on_seized(void *owner, void *arg, const struct redis_reply *reply)
+{
+	enum claim_result result = read_take(owner, arg, reply);
+
+	finish_take(owner, arg, result == CLAIM_ABSENT ? CLAIM_UNKNOWN : result, reply);
+}
+
+static void on_take(void *owner, void *arg, const struct redis_reply *reply)
+{
+	struct claim *c = owner;
+	struct event *ev = arg;
+	enum claim_result result = read_take(c, ev, reply);
+
+	if (result == CLAIM_ABSENT) {
+		if (seize(c, ev, reply) == 0)
+			return;
+		result = CLAIM_UNKNOWN;
+	}
+	finish_take(c, ev, result, reply);
+}
+
+/* A claim of ev is sent now, with a time that no claim of it had before. */
+static void stamp_claim(struct claim *c, struct event *ev)
+{
+	int64_t ms = stamp_ms(c);
+
+	ev->claim_ms = ms > ev->claim_ms ? ms : ev->claim_ms + 1;
+	ev->lease_ms = (int64_t)uv_now(c->loop);
+}
+
+int claim_take(struct claim *c, struct event *ev)
+{
+	if (!claim_is_ready(c) || FAULT_POINT("claim: nobody can be asked"))
+		return -1;
+	stamp_claim(c, ev);
+	resp_start_ready(&c->command, SET_7, strlen(SET_7));
+	put_key(c, ev);
+	put_value(c, ev);
+	resp_ready(&c->command, c->take_tail, strlen(c->take_tail));
+	return send_command(c, on_take, ev);
+}
+
+/* A call of inherit.lua. */
+struct inheritance {
+	size_t count;
+	struct event *events[];
+};
+
+static void on_inherited(void *owner, void *arg, const struct redis_reply *reply)
+{
+	struct claim *c = owner;
+	struct inheritance *all = arg;
+	bool is_whole = reply && reply->type == REPLY_ARRAY && reply->elements == all->count;
+
+	if (reply && reply->type == REPLY_ERROR)
+		log_error_answer(c, reply);
+	for (size_t i = 0; i < all->count; i++) {
+		struct event *ev = all->events[i];
+		const struct redis_reply *value = is_whole ? reply->element[i] : NULL;
+		enum claim_result result = !value                     ? CLAIM_UNKNOWN
+					   : value->type == REPLY_NIL ? CLAIM_MINE
+								      : read_value(c, ev, value);
+
+		if (i + EVENT_FETCH < all->count)
+			event_fetch(all->events[i + EVENT_FETCH]);
+		finish_take(c, ev, result, value);
+	}
+	free(all);
+}
+
+static int inherit(struct claim *c, struct event *const *evs, size_t n, unsigned int owner)
+{
+	struct inheritance *all;
+
+	resp_start(&c->command, 5 + 2 * n);
+	resp_word(&c->command, "EVAL");
+	resp_word(&c->command, LUA_INHERIT);
+	resp_number(&c->command, (int64_t)n);
+	for (size_t i = 0; i < n; i++)
+		put_key(c, evs[i]);
+	resp_word(&c->command, presence_name(c->presence, (uint16_t)owner));
+	resp_word(&c->command, c->ttl);
+	for (size_t i = 0; i < n; i++) {
+		stamp_claim(c, evs[i]);
+		put_value(c, evs[i]);
+	}
+	all = memory_alloc(sizeof(*all) + n * sizeof(struct event *));
+	all->count = n;
+	memcpy(all->events, evs, n * sizeof(struct event *));
+	if (send_command(c, on_inherited, all) == 0)
+		return 0;
+	free(all);
+	return -1;
+}
+
+int claim_inherit(struct claim *c, uint16_t owner, struct event *const *evs, size_t n)
+{
+	return claim_is_ready(c) ? ask_by_tag(c, evs, n, inherit, owner) : -1;
+}
+
+/* How many of these claims the script says that it changed. */
+static uint64_t count_of(const struct redis_reply *reply, size_t claims)
+{
+	if (reply->integer < 0)
+		return 0;
+	return (uint64_t)reply->integer < claims ? (uint64_t)reply->integer : claims;
+}
+
+/* arg is the number of claims. */
+static void on_renewed(void *owner, void *arg, const struct redis_reply *reply)
+{
+	size_t claims = (uintptr_t)arg;
+
+	if (reply && reply->type == REPLY_ERROR) {
+		log_error_answer(owner, reply);
+	} else if (reply && reply->type == REPLY_INTEGER) {
+		counters.claims_renewed += count_of(reply, claims);
+		counters.claims_expired += claims - count_of(reply, claims);
+	}
+}
+
+static void on_released(void *owner, void *arg, const struct redis_reply *reply)
+{
+	if (reply && reply->type == REPLY_ERROR)
+		log_error_answer(owner, reply);
+	else if (reply && reply->type == REPLY_INTEGER)
+		counters.claims_released += count_of(reply, (uintptr_t)arg);
+}
+
+/* A claim's value is a hundred bytes, and most calls have many: the script's text adds little. */
+static int change(struct claim *c, struct event *const *evs, size_t n, unsigned int is_renewal)
+{
+	resp_start(&c->command, 3 + 2 * n + is_renewal);
+	resp_word(&c->command, "EVAL");
+	resp_word(&c->command, is_renewal ? LUA_RENEW : LUA_RELEASE);
+	resp_number(&c->command, (int64_t)n);
+	for (size_t i = 0; i < n; i++)
+		put_key(c, evs[i]);
+	for (size_t i = 0; i < n; i++)
+		put_value(c, evs[i]);
+	if (is_renewal)
+		resp_word(&c->command, c->ttl);
+	return send_command(c, is_renewal ? on_renewed : on_released, (void *)(uintptr_t)n);
+}
+
+void claim_renew(struct claim *c, struct event *const *evs, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		evs[i]->lease_ms = (int64_t)uv_now(c->loop);
+	if (claim_is_ready(c))
+		ask_by_tag(c, evs, n, change, true);
+}
+
+void claim_release(struct claim *c, struct event *const *evs, size_t n)
+{
+	if (claim_is_ready(c))
+		ask_by_tag(c, evs, n, change, false);
+	for (size_t i = 0; i < n; i++)
+		evs[i]->is_claimed = false;
+}
+
+/* The text of a mark, with its length in *len. Hundreds of marks share a millisecond, but each has its own MAC. */
+static const char *mark_text(struct claim *c, const struct queued_mark *owed, size_t *len)
+{
+	struct mark mark = {owed->is_dead, stamp_ms(c), owed->epoch, owed->digest, owed->minute};
+
+	if (mark.is_dead != c->mark.is_dead || mark.digest != c->mark.digest || mark.ms != c->mark.ms ||
+	    mark.epoch != c->mark.epoch || mark.minute != c->mark.minute) {
+		c->mark = mark;
+		c->mark_len = mark_write(&mark, c->mark_text);
+	}
+	*len = c->mark_len;
+	if (c->key) {
+		struct mac_place place = place_of(c, owed->id, owed->len);
+
+		*len = mac_append(c->key, &place, c->mark_text, c->mark_len);
+	}
+	return c->mark_text;
+}
+
+static void send_mark(struct claim *c, const struct queued_mark *mark)
+{
+	struct mark_queue *sent = &c->sent[redis_tag(c->redis, mark->id, mark->len)];
+	size_t len;
+	const char *text = mark_text(c, mark, &len);
+	bool is_kept;
+
+	resp_start_ready(&c->command, SET_5, strlen(SET_5));
+	put_id(c, mark->id, mark->len);
+	resp_bytes(&c->command, text, len);
+	resp_ready(&c->command, c->mark_tail, strlen(c->mark_tail));
+	is_kept = mark_queue_add(sent, mark) == 0;
+	if (send_command(c, on_mark, is_kept ? sent : NULL) && is_kept)
+		mark_queue_undo(sent, mark);
+}
+
+void claim_mark(struct claim *c, struct event *ev, enum claim_mark kind)
+{
+	bool is_dead = kind == CLAIM_MARK_DEAD;
+	const struct queued_mark mark = {ev->id,
+					 ev->id_len,
+					 is_dead,
+					 c->epoch,
+					 is_dead ? event_digest_head(ev) : 0,
+					 (uint32_t)(ev->won_ms / MINUTE_MS)};
+
+	if (!claim_is_ready(c)) {
+		if (ev->is_claimed)
+			mark_queue_add(&c->owed, &mark);
+		return;
+	}
+	/* A Redis that is full refuses the mark too, and other copies would wait for the TTL; it
+	 * does not refuse to forget. */
+	if (c->is_refused && ev->is_claimed)
+		claim_release(c, &ev, 1);
+	send_mark(c, &mark);
+	if (!mark.is_dead)
+		done_channel_add(c->channel, &(const struct done){ev->id_hash, ev->won_ms});
+}
+
+static void on_redis_state(void *owner, enum redis_state state)
+{
+	struct claim *c = owner;
+	struct queued_mark mark;
+
+	presence_set_redis(c->presence, state == REDIS_READY ? c->redis : NULL);
+	done_channel_set_redis(c->channel, state == REDIS_READY ? c->redis : NULL);
+	if (state != REDIS_READY)
+		return;
+	while (mark_queue_take(&c->owed, &mark))
+		send_mark(c, &mark);
+}
+
+void claim_set_database(struct claim *c, const char *id)
+{
+	snprintf(c->database, sizeof(c->database), "%s", id);
+	presence_set_database(c->presence, id);
+	done_channel_set_place(c->channel, id, c->epoch);
+}
+
+void claim_set_epoch(struct claim *c, uint32_t epoch)
+{
+	c->epoch = epoch;
+	done_channel_set_place(c->channel, c->database, epoch);
+}
+
+bool claim_has_other_leader(struct claim *c, const char *source)
+{
+	if (presence_is_foreign(c->presence))
+		return false;
+	presence_hear(c->presence, source);
+	return presence_has_other_leader(c->presence, source);
+}
+
+bool claim_is_used(const struct claim *c)
+{
+	return c->redis != NULL;
+}
+
+bool claim_is_ready(const struct claim *c)
+{
+	return c->redis && redis_state(c->redis) == REDIS_READY && !presence_is_foreign(c->presence);
+}
+
+bool claim_is_refused(const struct claim *c)
+{
+	bool is_refused = c->refused_ms && (int64_t)uv_now(c->loop) - c->refused_ms < REFUSED_MS;
+
+	return claim_is_ready(c) &&
+	       (is_refused || presence_is_refused(c->presence) || done_channel_is_refused(c->channel));
+}
+
+bool claim_is_foreign(const struct claim *c)
+{
+	return c->presence && presence_is_foreign(c->presence);
+}
+
+uint64_t claim_unanswered(const struct claim *c)
+{
+	return claim_is_ready(c) ? redis_unanswered(c->redis) : 0;
+}
+
+static void claim_free(struct claim *c)
+{
+	resp_free(&c->command);
+	for (unsigned int tag = 0; tag < REDIS_TAGS; tag++) {
+		mark_queue_free(&c->sent[tag]);
+		free((char *)c->heads[tag].at);
+	}
+	mark_queue_free(&c->owed);
+	free(c->owner);
+	free(c->key);
+	free(c);
+}
+
+/* The last words of a SET. There are two of them for each event, and always the same. */
+static void write_tail(char *tail, size_t size, const char *before, int64_t seconds)
+{
+	char number[24];
+	int n = snprintf(number, sizeof(number), "%lld", (long long)seconds);
+
+	snprintf(tail, size, "%s$2\r\nEX\r\n$%d\r\n%s\r\n", before, n, number);
+}
+
+struct claim *claim_open(uv_loop_t *loop, const struct config *config, const struct claim_callbacks *callbacks)
+{
+	struct claim *c = memory_calloc(1, sizeof(*c));
+	struct redis_settings settings = {.url = config->redis,
+					  .ca = config->redis_ca,
+					  .cert = config->redis_cert,
+					  .key = config->redis_key,
+					  .timeout_ms = config->redis_timeout_ms,
+					  .on_state = on_redis_state,
+					  .owner = c};
+	uint64_t nonce = 0;
+
+	uv_random(NULL, NULL, &nonce, sizeof(nonce), 0, NULL);
+	c->owner = memory_printf("%s.%016llx@", config->instance_id, (unsigned long long)nonce);
+	if (config->marks_key) {
+		c->key = memory_alloc(sizeof(*c->key));
+		mac_key_make(c->key, config->marks_key);
+	}
+	c->start_ms = clock_ms(CLOCK_REALTIME) - clock_ms(CLOCK_MONOTONIC);
+	c->loop = loop;
+	c->on = *callbacks;
+	c->owner_len = strlen(c->owner);
+	c->prefix = config->claim_prefix;
+	c->prefix_len = strlen(c->prefix);
+	snprintf(c->ttl, sizeof(c->ttl), "%lld", (long long)config->claim_ttl_s);
+	write_tail(c->take_tail, sizeof(c->take_tail), "$2\r\nNX\r\n$3\r\nGET\r\n", config->claim_ttl_s);
+	write_tail(c->mark_tail, sizeof(c->mark_tail), "", config->dedup_window_s);
+	c->channel = done_channel_open(loop, config, c->on.on_done, c->on.arg);
+	c->presence = presence_open(loop, config, c->owner, c->on.on_owner_gone, c->on.on_foreign, c->on.arg);
+	if (strcmp(config->redis, "none") != 0)
+		c->redis = redis_open(loop, &settings);
+	return c;
+}
+
+static void on_part_closed(void *arg)
+{
+	struct claim *c = arg;
+	void (*done)(void *done_arg) = c->done;
+	void *done_arg = c->done_arg;
+
+	if (--c->open)
+		return;
+	claim_free(c);
+	done(done_arg);
+}
+
+/* The connection answers all that was asked before redis_close() returns, so the rest may go. */
+void claim_close(struct claim *c, void (*done)(void *arg), void *arg)
+{
+	c->done = done;
+	c->done_arg = arg;
+	c->open = c->redis ? 3 : 2;
+	done_channel_close(c->channel, on_part_closed, c);
+	if (c->redis)
+		redis_close(c->redis, on_part_closed, c);
+	presence_close(c->presence, on_part_closed, c);
+}
+
+struct done_channel *claim_channel(const struct claim *c)
+{
+	return c->channel;
+}
+
+struct presence *claim_presence(const struct claim *c)
+{
+	return c->presence;
+}
+
+const char *claim_owner(const struct claim *c)
+{
+	return c->owner;
+}

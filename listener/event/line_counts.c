@@ -1,0 +1,97 @@
+/* line_counts.c owns what /metrics says of this process's lines. The check-in asks for the rows of minutes that are
+ * over, and the rules are line_verdict.c's. */
+#include "event/line_counts.h"
+
+#include <string.h>
+
+#include "event/line_verdict.h"
+
+#define MINUTES_A_TIME 10 /* after an outage of Postgres: those of one check-in */
+
+enum column { MINUTE, SOURCE, RECEIVED, RECEIVED_SUM, STORED, STORED_SUM, UNKNOWN, RECONNECTS, UP, INSTANCE };
+
+/* The minute of the start is not counted: another process may have told of its first part. */
+json_t *line_counts_ask(struct line_counts *n, int64_t wall_ms)
+{
+	if (!n->next)
+		n->next = n->end = wall_ms / LINE_MINUTE_MS + 1;
+	n->asked_ms = wall_ms;
+	n->asked_end = n->end > n->next + MINUTES_A_TIME ? n->next + MINUTES_A_TIME : n->end;
+	return json_pack("[I, I]", (json_int_t)n->next, (json_int_t)n->asked_end);
+}
+
+/* What this check-in has told of minutes that took late copies, others tell within a minute. */
+void line_counts_told(struct line_counts *n, bool is_told)
+{
+	int64_t end = (n->asked_ms - LINE_LATE_MS) / LINE_MINUTE_MS - 1;
+
+	if (!is_told || !n->next)
+		return;
+	n->next = n->asked_end;
+	n->end = end > n->end ? end : n->end;
+}
+
+static int64_t number(const json_t *row, enum column column)
+{
+	return json_integer_value(json_array_get(row, column));
+}
+
+static const char *text(const json_t *row, enum column column)
+{
+	const char *s = json_string_value(json_array_get(row, column));
+
+	return s ? s : "";
+}
+
+static void read_row(struct line_row *row, const json_t *from)
+{
+	const json_t *up = json_array_get(from, UP);
+
+	*row = (struct line_row){.received = (uint64_t)number(from, RECEIVED),
+				 .received_sum = (uint64_t)number(from, RECEIVED_SUM),
+				 .stored = (uint64_t)number(from, STORED),
+				 .stored_sum = (uint64_t)number(from, STORED_SUM),
+				 .unknown = (uint64_t)number(from, UNKNOWN),
+				 .silent_ms = -1,
+				 .reconnects = (unsigned int)number(from, RECONNECTS)};
+	snprintf(row->instance, sizeof(row->instance), "%s", text(from, INSTANCE));
+	for (; row->spans < LINE_UP_MAX && 2 * row->spans + 1 < json_array_size(up); row->spans++)
+		for (size_t i = 0; i < 2; i++)
+			row->up[row->spans][i] =
+				(int)json_integer_value(json_array_get(up, 2 * (size_t)row->spans + i));
+}
+
+static void add_minute(struct line *line, const char *instance, const struct line_row *rows, size_t n)
+{
+	static struct line_verdict v;
+
+	line_verdict(&v, rows, n, 0, LINE_MINUTE_MS);
+	for (size_t i = 0; i < v.open_count; i++)
+		line->open_ms += v.open[i][1] - v.open[i][0];
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(rows[i].instance, instance) == 0)
+			line->missing += v.lines[i].missing;
+}
+
+void line_counts_take(struct line_minutes *all, struct line_counts *n, const char *rows, size_t len)
+{
+	static struct line_row minute[LINES_A_TIME];
+	json_t *list = json_loadb(rows, len, 0, NULL);
+	size_t count = json_array_size(list), used = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		const json_t *row = json_array_get(list, i), *next = json_array_get(list, i + 1);
+		struct line *line = line_minutes_find(all, text(row, SOURCE));
+		struct line_row read;
+
+		read_row(&read, row);
+		used = line_row_add(minute, used, &read);
+		if (next && number(next, MINUTE) == number(row, MINUTE) &&
+		    strcmp(text(next, SOURCE), text(row, SOURCE)) == 0)
+			continue;
+		if (line)
+			add_minute(line, n->instance, minute, used);
+		used = 0;
+	}
+	json_decref(list);
+}

@@ -1,0 +1,394 @@
+/* line_minutes.c owns what the lines of this listener received, minute by minute, until checkin.c has told the
+ * database. */
+#include "event/line_minutes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+#define STEP_MS     1000 /* by which the wall clock may differ from the loop clock's time, which is no step */
+#define FIRST_SLOTS 1024
+
+struct line_minutes line_minutes;
+
+/* --- lines and minutes --- */
+
+struct line *line_minutes_find(struct line_minutes *all, const char *source)
+{
+	if (all->count && all->lines[all->last].name == source)
+		return &all->lines[all->last];
+	for (size_t i = 0; i < all->count; i++)
+		if (all->lines[i].name == source)
+			return &all->lines[all->last = i];
+	for (size_t i = 0; i < all->count; i++)
+		if (strcmp(all->lines[i].source, source) == 0)
+			return &all->lines[i];
+	return NULL;
+}
+
+static struct line *make_line(struct line_minutes *all, const char *source)
+{
+	struct line *line = line_minutes_find(all, source);
+
+	if (line)
+		line->name = source;
+	if (line || all->count == LINES_MAX)
+		return line;
+	all->lines = memory_realloc(all->lines, (all->count + 1) * sizeof(*all->lines));
+	line = &all->lines[all->count++];
+	*line = (struct line){.source = memory_strdup(source), .name = source};
+	return line;
+}
+
+static void remove_minute(struct line *line, size_t at)
+{
+	line->count--;
+	memmove(line->minutes + at, line->minutes + at + 1, (line->count - at) * sizeof(*line->minutes));
+}
+
+/* They are in order, and the newest is mostly the one. */
+static struct line_minute *minute_of(struct line *line, int64_t wall_ms)
+{
+	int64_t minute = wall_ms / LINE_MINUTE_MS;
+	size_t at = line->count;
+
+	while (at && line->minutes[at - 1].minute > minute)
+		at--;
+	if (at && line->minutes[at - 1].minute == minute)
+		return &line->minutes[at - 1];
+	if (line->count == LINE_MINUTES_MAX) {
+		if (!at)
+			return NULL;
+		remove_minute(line, 0);
+		at--;
+	}
+	if (line->count == line->size) {
+		line->size = line->size ? 2 * line->size : 8;
+		line->minutes = memory_realloc(line->minutes, line->size * sizeof(*line->minutes));
+	}
+	memmove(line->minutes + at + 1, line->minutes + at, (line->count - at) * sizeof(*line->minutes));
+	line->minutes[at] = (struct line_minute){.minute = minute};
+	line->count++;
+	return &line->minutes[at];
+}
+
+/* --- connections --- */
+
+static void add_span(struct line_minute *m, uint16_t from, uint16_t to)
+{
+	uint16_t *last = m->spans ? m->up[m->spans - 1] : NULL;
+
+	if (last && from >= last[0] && from <= last[1]) {
+		last[1] = to > last[1] ? to : last[1];
+	} else if (m->spans < LINE_SPANS) {
+		m->up[m->spans][0] = from;
+		m->up[m->spans++][1] = to;
+	}
+	m->is_changed = true;
+}
+
+static void add_silence(struct line_minute *m, uint16_t from, uint16_t to)
+{
+	m->silent_ms += to - from;
+	m->is_changed = true;
+}
+
+static void each_minute(struct line *line, int64_t from_ms, int64_t to_ms,
+			void (*add)(struct line_minute *m, uint16_t from, uint16_t to))
+{
+	while (from_ms < to_ms) {
+		struct line_minute *m = minute_of(line, from_ms);
+		int64_t start_ms = from_ms - from_ms % LINE_MINUTE_MS, end_ms = start_ms + LINE_MINUTE_MS;
+
+		end_ms = end_ms < to_ms ? end_ms : to_ms;
+		if (m)
+			add(m, (uint16_t)(from_ms - start_ms), (uint16_t)(end_ms - start_ms));
+		from_ms = end_ms;
+	}
+}
+
+/* Records that the line was connected until now. A step of the wall clock is not time: what it skips counts as not
+ * connected. */
+static void advance(struct line *line, int64_t wall_ms, int64_t loop_ms)
+{
+	int64_t from_ms = wall_ms - (loop_ms - line->loop_ms), differ_ms = from_ms - line->wall_ms;
+
+	if (differ_ms < STEP_MS && differ_ms > -STEP_MS)
+		from_ms = line->wall_ms;
+	line->wall_ms = wall_ms;
+	line->loop_ms = loop_ms;
+	if (line->is_open)
+		each_minute(line, from_ms, wall_ms, add_span);
+	if (line->silent_ms) {
+		each_minute(line, line->silent_ms, wall_ms, add_silence);
+		line->silent_ms = wall_ms;
+	}
+}
+
+void line_minutes_connect(struct line_minutes *all, const char *source, bool is_open, int64_t wall_ms, int64_t loop_ms)
+{
+	struct line *line = make_line(all, source);
+	struct line_minute *m;
+
+	if (!line || line->is_open == is_open)
+		return;
+	advance(line, wall_ms, loop_ms);
+	line->is_open = is_open;
+	if (is_open && line->was_open && (m = minute_of(line, wall_ms))) {
+		m->reconnects++;
+		m->is_changed = true;
+	}
+	line->was_open |= is_open;
+}
+
+void line_minutes_want(struct line_minutes *all, const char *source, bool is_wanted)
+{
+	struct line *line = make_line(all, source);
+
+	if (line)
+		line->is_wanted = is_wanted;
+}
+
+void line_minutes_silence(struct line_minutes *all, const char *source, int64_t since_ms, int64_t wall_ms,
+			  int64_t loop_ms)
+{
+	struct line *line = line_minutes_find(all, source);
+
+	if (!line)
+		return;
+	advance(line, wall_ms, loop_ms);
+	if (!since_ms || !line->silent_ms)
+		line->silent_ms = since_ms;
+	advance(line, wall_ms, loop_ms);
+}
+
+void line_minutes_number(struct line_minutes *all, const char *source)
+{
+	struct line *line = make_line(all, source);
+
+	if (line)
+		line->has_numbers = true;
+}
+
+/* Without a row nobody would know that the source is dialled in vain. */
+static void record_closed(struct line *line, int64_t wall_ms)
+{
+	struct line_minute *m = line->is_wanted && !line->is_open ? minute_of(line, wall_ms) : NULL;
+
+	if (m && !m->spans && wall_ms / LINE_MINUTE_MS != line->closed_minute) {
+		line->closed_minute = m->minute;
+		m->is_changed = true;
+	}
+}
+
+/* --- copies --- */
+
+static uint64_t *slot_of(const struct line_seen *g, uint64_t hash)
+{
+	size_t i = hash & (g->size - 1);
+
+	while (g->slots[i] && g->slots[i] != hash)
+		i = (i + 1) & (g->size - 1);
+	return &g->slots[i];
+}
+
+static bool has(const struct line_seen *g, uint64_t hash)
+{
+	return g->count && *slot_of(g, hash);
+}
+
+static void grow(struct line_seen *g)
+{
+	struct line_seen more = {
+		.size = g->size ? 2 * g->size : FIRST_SLOTS, .count = g->count, .since_ms = g->since_ms};
+
+	more.slots = memory_calloc(more.size, sizeof(*more.slots));
+	for (size_t i = 0; i < g->size; i++)
+		if (g->slots[i])
+			*slot_of(&more, g->slots[i]) = g->slots[i];
+	free(g->slots);
+	*g = more;
+}
+
+/* If a generation fills early, less is known: sure_from_ms says since when. */
+static void turn_over(struct line_minutes *all, int64_t now_ms)
+{
+	struct line_seen *g = &all->young;
+	int64_t age_ms = now_ms - g->since_ms;
+	bool is_old = age_ms > LINE_SEEN_MS || age_ms < -STEP_MS; /* copies settle in any order */
+	struct line_seen forgotten;
+
+	if (g->count < LINE_SEEN_MAX && !(g->count && is_old))
+		return;
+	if (all->old.count && now_ms - g->since_ms < LINE_LATE_MS)
+		all->sure_from_ms = g->since_ms;
+	forgotten = all->old;
+	all->old = *g;
+	/* Its memory is there already, page by page. */
+	*g = (struct line_seen){.slots = forgotten.slots, .size = forgotten.size};
+	if (g->size)
+		memset(g->slots, 0, g->size * sizeof(*g->slots));
+}
+
+/* Remembers the copy. Returns false if it was seen on this line before. */
+static bool is_first(struct line_minutes *all, const struct line *line, const struct line_copy *copy)
+{
+	uint64_t hash = copy->hash ^ (uint64_t)(line - all->lines + 1) << 48; /* its low bits choose the slot */
+	struct line_seen *g = &all->young;
+
+	hash += !hash;
+	if (has(&all->young, hash) || has(&all->old, hash))
+		return false;
+	turn_over(all, copy->came_ms);
+	if (!g->count)
+		g->since_ms = copy->came_ms;
+	if (2 * g->count >= g->size)
+		grow(g);
+	*slot_of(g, hash) = hash;
+	g->count++;
+	return true;
+}
+
+static void add_gap(struct line *line, uint64_t numbers, int64_t wall_ms)
+{
+	struct line_minute *m = minute_of(line, wall_ms);
+
+	if (!m)
+		return;
+	m->gap += numbers;
+	m->is_changed = true;
+}
+
+/* An event may become a dead letter, which is in no minute, or wait for long. */
+static void end_gap(struct line_minutes *all, size_t at, int64_t won_ms)
+{
+	struct line_gap gap = all->gaps[at];
+
+	all->gap_count--;
+	memmove(all->gaps + at, all->gaps + at + 1, (all->gap_count - at) * sizeof(gap));
+	add_gap(&all->lines[gap.line], gap.numbers, won_ms ? won_ms : gap.came_ms);
+}
+
+void line_minutes_gap(struct line_minutes *all, const char *source, uint64_t hash, uint64_t numbers, int64_t came_ms)
+{
+	struct line *line = line_minutes_find(all, source);
+
+	if (!line)
+		return;
+	if (all->gap_count == LINE_GAPS)
+		end_gap(all, 0, 0);
+	all->gaps[all->gap_count++] = (struct line_gap){(size_t)(line - all->lines), hash, numbers, came_ms};
+}
+
+void line_minutes_end_gaps(struct line_minutes *all)
+{
+	while (all->gap_count)
+		end_gap(all, 0, 0);
+}
+
+static void settle_gaps(struct line_minutes *all, const struct line *line, uint64_t hash, int64_t won_ms)
+{
+	for (size_t i = all->gap_count; i--;)
+		if (all->gaps[i].hash == hash && all->lines + all->gaps[i].line == line)
+			end_gap(all, i, won_ms);
+}
+
+void line_minutes_fetch(const struct line_minutes *all, uint64_t hash)
+{
+	if (all->young.size)
+		__builtin_prefetch(&all->young.slots[hash & (all->young.size - 1)]);
+	if (all->old.size)
+		__builtin_prefetch(&all->old.slots[hash & (all->old.size - 1)]);
+}
+
+void line_minutes_settle(struct line_minutes *all, const struct line_copy *copy)
+{
+	struct line *line = line_minutes_find(all, copy->source);
+	bool is_known = copy->won_ms && copy->won_ms - copy->came_ms <= LINE_LATE_MS &&
+			(copy->is_stored || copy->won_ms >= all->sure_from_ms);
+	struct line_minute *m;
+
+	if (line && all->gap_count)
+		settle_gaps(all, line, copy->hash, is_known ? copy->won_ms : 0);
+	if (!line || !is_first(all, line, copy) || (copy->won_ms && copy->came_ms - copy->won_ms > LINE_LATE_MS) ||
+	    !(m = minute_of(line, is_known ? copy->won_ms : copy->came_ms)))
+		return;
+	m->is_changed = true;
+	if (!is_known) {
+		m->unknown++;
+		return;
+	}
+	m->received++;
+	m->received_sum += copy->hash;
+	m->stored += copy->is_stored;
+	m->stored_sum += copy->is_stored ? copy->hash : 0;
+}
+
+/* --- telling --- */
+
+static json_t *describe(const struct line *line, const struct line_minute *m)
+{
+	json_t *up = json_array();
+
+	for (unsigned int i = 0; i < m->spans; i++) {
+		json_array_append_new(up, json_integer(m->up[i][0]));
+		json_array_append_new(up, json_integer(m->up[i][1]));
+	}
+	return json_pack("[IsIIIIIIooi]", (json_int_t)m->minute, line->source, (json_int_t)m->received,
+			 (json_int_t)m->received_sum, (json_int_t)m->stored, (json_int_t)m->stored_sum,
+			 (json_int_t)m->unknown, (json_int_t)m->reconnects, up,
+			 line->has_numbers ? json_integer((json_int_t)m->gap) : json_null(), (int)m->silent_ms);
+}
+
+static void describe_line(struct line *line, json_t *out, int64_t needed_ms)
+{
+	for (size_t i = 0; i < line->count; i++) {
+		struct line_minute *m = &line->minutes[i];
+
+		if (!m->is_changed && !m->is_sent && (m->minute + 1) * LINE_MINUTE_MS + LINE_LATE_MS < needed_ms) {
+			remove_minute(line, i--);
+		} else if (m->is_changed) {
+			json_array_append_new(out, describe(line, m));
+			m->is_changed = false;
+			m->is_sent = true;
+		}
+	}
+}
+
+json_t *line_minutes_describe(struct line_minutes *all, int64_t needed_ms, int64_t wall_ms, int64_t loop_ms)
+{
+	json_t *out = json_array();
+
+	while (all->gap_count && wall_ms - all->gaps[0].came_ms > LINE_LATE_MS)
+		end_gap(all, 0, 0);
+	for (size_t i = 0; i < all->count; i++) {
+		advance(&all->lines[i], wall_ms, loop_ms);
+		record_closed(&all->lines[i], wall_ms);
+		describe_line(&all->lines[i], out, needed_ms < wall_ms ? needed_ms : wall_ms);
+	}
+	return out;
+}
+
+void line_minutes_told(struct line_minutes *all, bool is_told)
+{
+	for (size_t i = 0; i < all->count; i++)
+		for (size_t k = 0; k < all->lines[i].count; k++) {
+			struct line_minute *m = &all->lines[i].minutes[k];
+
+			m->is_changed |= m->is_sent && !is_told;
+			m->is_sent = false;
+		}
+}
+
+void line_minutes_free(struct line_minutes *all)
+{
+	for (size_t i = 0; i < all->count; i++) {
+		free(all->lines[i].source);
+		free(all->lines[i].minutes);
+	}
+	free(all->lines);
+	free(all->young.slots);
+	free(all->old.slots);
+	*all = (struct line_minutes){.lines = NULL};
+}

@@ -1,0 +1,215 @@
+/* line_verdict.c owns the rules by which `wsonce lines` judges a minute. */
+#include "event/line_verdict.h"
+
+#include <string.h>
+
+#include "event/line_minutes.h"
+
+const char *line_state_name(enum line_state state)
+{
+	static const char *const names[] = {"verified", "covered", "unverified", "differing", "open"};
+
+	return names[state];
+}
+
+/* --- connections --- */
+
+/* The end of the time from `at` on in which one of n rows was connected; at if none was. */
+static int connected_until(const struct line_row *rows, size_t n, int at)
+{
+	bool has_moved = true;
+
+	while (has_moved) {
+		has_moved = false;
+		for (size_t i = 0; i < n; i++)
+			for (unsigned int k = 0; k < rows[i].spans; k++)
+				if (rows[i].up[k][0] <= at && rows[i].up[k][1] > at) {
+					at = rows[i].up[k][1];
+					has_moved = true;
+				}
+	}
+	return at;
+}
+
+/* The next moment after `at` at which one of them is connected, or to_ms. */
+static int connected_from(const struct line_row *rows, size_t n, int at, int to_ms)
+{
+	int next = to_ms;
+
+	for (size_t i = 0; i < n; i++)
+		for (unsigned int k = 0; k < rows[i].spans; k++)
+			if (rows[i].up[k][0] > at && rows[i].up[k][0] < next)
+				next = rows[i].up[k][0];
+	return next;
+}
+
+/* Writes the spans in [from_ms, to_ms) without a connection. A span past the last that has room extends the last. */
+static size_t find_open(const struct line_row *rows, size_t n, int from_ms, int to_ms, int open[][2], size_t most,
+			int *open_ms)
+{
+	size_t count = 0;
+
+	*open_ms = 0;
+	for (int at = connected_until(rows, n, from_ms); at < to_ms; at = connected_until(rows, n, at)) {
+		int next = connected_from(rows, n, at, to_ms);
+
+		*open_ms += next - at;
+		if (count < most)
+			open[count++][0] = at;
+		open[count - 1][1] = next;
+		at = next;
+	}
+	return count;
+}
+
+static bool is_full(const struct line_row *row)
+{
+	return !row->is_patched && connected_until(row, 1, 0) >= LINE_MINUTE_MS;
+}
+
+void line_row_merge(struct line_row *into, const struct line_row *more)
+{
+	bool is_whole = is_full(into), was_empty = !into->spans && !into->received;
+
+	into->stored += more->stored;
+	into->stored_sum += more->stored_sum;
+	into->unknown += more->unknown;
+	into->gap += more->gap;
+	into->has_numbers |= more->has_numbers;
+	into->silent_ms =
+		more->silent_ms < 0 ? into->silent_ms : (into->silent_ms < 0 ? 0 : into->silent_ms) + more->silent_ms;
+	into->reconnects += more->reconnects + (more->spans && !was_empty);
+	if (is_full(more)) {
+		into->has_again |= into->received > 0;
+		into->received = more->received;
+		into->received_sum = more->received_sum;
+	} else if (!is_whole) { /* a process that has started anew may receive again what the one before had */
+		into->received += more->received;
+		into->received_sum += more->received_sum;
+	}
+	into->has_again |= is_whole && !is_full(more) && more->received;
+	into->is_patched = !was_empty && !is_whole && !is_full(more);
+	for (unsigned int i = 0; i < more->spans && into->spans < LINE_UP_MAX; i++, into->spans++)
+		memcpy(into->up[into->spans], more->up[i], sizeof(into->up[0]));
+}
+
+size_t line_row_add(struct line_row *all, size_t n, const struct line_row *row)
+{
+	if (n && strcmp(all[n - 1].instance, row->instance) == 0) {
+		line_row_merge(&all[n - 1], row);
+		return n;
+	}
+	if (n < LINES_A_TIME)
+		all[n++] = *row;
+	return n;
+}
+
+/* --- events --- */
+
+/* How many events the others did not have. With two lines that is what the other one is missing. Of more, it can be
+ * told if one of the others misses nothing, or if all miss the same. */
+static int64_t find_alone(const struct line_verdict *v, size_t at, uint64_t sum)
+{
+	const struct line_report *first = NULL;
+	bool are_same = true;
+
+	for (size_t i = 0; i < v->count; i++) {
+		const struct line_report *line = &v->lines[i];
+
+		if (i == at)
+			continue;
+		if (!line->missing)
+			return 0;
+		are_same &= !first || (first->missing == line->missing &&
+				       sum - first->row->received_sum == sum - line->row->received_sum);
+		first = first ? first : line;
+	}
+	if (!first)
+		return (int64_t)v->lines[at].row->received;
+	return are_same ? (int64_t)first->missing : -1;
+}
+
+/* All events that a line had, as far as the rows tell: their number, and the sum of their hashes. */
+static uint64_t find_all(const struct line_row *rows, size_t n, uint64_t *sum)
+{
+	uint64_t all = 0;
+
+	*sum = 0;
+	for (size_t i = 0; i < n; i++) {
+		all += rows[i].stored;
+		*sum += rows[i].stored_sum;
+	}
+	/* A listener that was killed has not told what it stored last. One that was restarted may count events twice.
+	 */
+	for (size_t i = 0; i < n; i++)
+		if (rows[i].received > all && is_full(&rows[i])) {
+			all = rows[i].received;
+			*sum = rows[i].received_sum;
+		}
+	return all;
+}
+
+/* Of the lines that were connected throughout. */
+static enum line_state compare(const struct line_verdict *v, uint64_t stored, uint64_t stored_sum)
+{
+	size_t full = 0, equal = 0;
+	bool is_unknown = v->count == LINES_A_TIME, has_missed = false, are_odd = false, is_unclear;
+	const struct line_row *first = NULL;
+
+	for (size_t i = 0; i < v->count; i++) {
+		const struct line_row *row = v->lines[i].row;
+
+		if (!v->lines[i].is_full)
+			continue;
+		full++;
+		first = first ? first : row;
+		is_unclear = row->unknown || (row->has_again && v->lines[i].missing);
+		is_unknown |= is_unclear;
+		has_missed |= !is_unclear && v->lines[i].missing;
+		are_odd |= row->received == first->received && row->received_sum != first->received_sum;
+		equal += row->received == stored && row->received_sum == stored_sum;
+	}
+	if (has_missed)
+		return LINE_DIFFERING;
+	if (full >= 2 && (is_unknown || are_odd))
+		return LINE_UNVERIFIED;
+	return full >= 2 && equal == full ? LINE_VERIFIED : LINE_COVERED;
+}
+
+static uint64_t not_in(uint64_t all, uint64_t part)
+{
+	return all > part ? all - part : 0;
+}
+
+void line_verdict(struct line_verdict *v, const struct line_row *rows, size_t n, int from_ms, int to_ms)
+{
+	uint64_t sum, stored = 0, stored_sum = 0;
+	int open_ms;
+
+	memset(v, 0, sizeof(*v));
+	v->count = n;
+	v->stored = find_all(rows, n, &sum);
+	for (size_t i = 0; i < n; i++) {
+		int none[1][2] = {{0, 0}};
+
+		stored += rows[i].stored;
+		stored_sum += rows[i].stored_sum;
+		find_open(&rows[i], 1, 0, LINE_MINUTE_MS, none, 1, &open_ms);
+		v->lines[i] = (struct line_report){.row = &rows[i],
+						   .is_full = is_full(&rows[i]),
+						   .missing = not_in(v->stored, rows[i].received),
+						   .connected_ms = LINE_MINUTE_MS - open_ms};
+	}
+	for (size_t i = 0; i < n; i++)
+		v->lines[i].alone = find_alone(v, i, sum);
+	v->open_count = find_open(rows, n, from_ms, to_ms, v->open, sizeof(v->open) / sizeof(*v->open), &open_ms);
+	v->state = v->open_count ? LINE_OPEN : compare(v, stored, stored_sum);
+}
+
+uint64_t line_holes(const struct line_report *line, uint64_t *rest)
+{
+	uint64_t holes = not_in(line->row->gap, line->missing + *rest);
+
+	*rest = not_in(line->missing, line->row->gap);
+	return holes;
+}

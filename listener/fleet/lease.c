@@ -1,0 +1,353 @@
+/* lease.c owns the lease of an exclusive source. It asks for the lease, or renews it, a few times a second, and gives
+ * it up before another listener can have it. When in doubt, the lease is lost: such a feed refuses a second connection,
+ * or sends it the same events under other ids.
+ *
+ * In Redis the lease is a key with a TTL. Without Redis it is a row of wsonce_leases; an advisory lock would not do,
+ * because any role can take one. The owner changes the row at each renewal, and another listener takes the lease once
+ * it has seen the row unchanged for TTL_MS. Both count from before the request was sent, so the lease ends here before
+ * it ends in the server. With an SQLite file, whose processes are all on one host, it is a kernel lock, which ends with
+ * the process; a frozen process keeps it. */
+#include "fleet/lease.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "hold.sql.h"
+#include "lease.lua.h"
+#include "postgres/connection.h"
+#include "redis/connection.h"
+#include "redis/reply.h"
+#include "redis/resp.h"
+#include "release.lua.h"
+#include "sqlite/lock.h"
+
+#define TTL_MS    1200 /* how long the lease lasts in the server after a renewal */
+#define MARGIN_MS 300  /* give it up this much earlier; more than ASK_MS, the period of the check */
+#define ASK_MS    250  /* between two requests */
+#define LATE_MS   1000 /* timeout of a request to Redis */
+#define LEAVE_MS  300  /* timeout of the release when closing */
+
+#define TEXT_OID 25
+
+enum lease_state { LEASE_WAITING, LEASE_HELD, LEASE_CLOSING };
+
+struct lease {
+	uv_loop_t *loop;
+	struct lease_owner owner;
+	const char *name;
+	enum lease_state state;
+	uv_timer_t timer;
+	struct redis *redis;       /* exactly one of these three is set */
+	struct postgres *postgres; /* with --redis none */
+	struct sqlite_lock *lock;  /* with --redis none and an SQLite file */
+	struct resp command;
+	char *key;
+	char value[80];
+	char row[140];   /* the row in Postgres as last seen */
+	int64_t seen_ms; /* loop clock, when it was first seen in this form */
+	bool is_asking;
+	int64_t asked_ms; /* loop clock */
+	int64_t until_ms; /* loop clock, when our lease ends unless renewed */
+	int open;         /* parts left to close */
+	void (*done)(void *arg);
+	void *done_arg;
+};
+
+static int64_t now_ms(const struct lease *l)
+{
+	return (int64_t)uv_now(l->loop);
+}
+
+static void take(struct lease *l)
+{
+	if (l->state != LEASE_WAITING)
+		return;
+	l->state = LEASE_HELD;
+	log_info("acquired an exclusive source", "source=%s", l->name);
+	l->owner.on_acquired(l->owner.arg);
+}
+
+static void lose(struct lease *l, const char *why)
+{
+	if (l->state != LEASE_HELD)
+		return;
+	l->state = LEASE_WAITING;
+	log_warn("gave up an exclusive source", "source=%s reason=%s", l->name, why);
+	l->owner.on_lost(l->owner.arg);
+}
+
+/* The server granted or renewed the lease. */
+static void renew(struct lease *l)
+{
+	l->until_ms = l->asked_ms + TTL_MS - MARGIN_MS;
+	if (now_ms(l) < l->until_ms)
+		take(l);
+}
+
+static void close_parts(struct lease *l);
+
+/* --- in Redis --- */
+
+static void on_redis_answer(void *owner, void *arg, const struct redis_reply *reply)
+{
+	struct lease *l = owner;
+
+	(void)arg;
+	if (l->state == LEASE_CLOSING)
+		return;
+	l->is_asking = false;
+	if (!reply || reply->type != REPLY_INTEGER)
+		return; /* unknown: the lease runs out, or the next answer decides */
+	if (reply->integer != 1) {
+		lose(l, "another listener has the lease");
+		return;
+	}
+	renew(l);
+}
+
+static void ask_redis(struct lease *l)
+{
+	if (l->is_asking || redis_state(l->redis) != REDIS_READY)
+		return;
+	l->asked_ms = now_ms(l);
+	resp_start(&l->command, 6);
+	resp_word(&l->command, "EVAL");
+	resp_word(&l->command, LUA_LEASE);
+	resp_word(&l->command, "1");
+	resp_word(&l->command, l->key);
+	resp_word(&l->command, l->value);
+	resp_number(&l->command, TTL_MS);
+	l->is_asking = redis_send(l->redis, l->command.bytes, l->command.len, on_redis_answer, NULL) == 0;
+}
+
+static void on_released(void *owner, void *arg, const struct redis_reply *reply)
+{
+	(void)arg, (void)reply;
+	close_parts(owner);
+}
+
+static void release_in_redis(struct lease *l)
+{
+	l->is_asking = false;
+	if (redis_state(l->redis) != REDIS_READY)
+		return;
+	resp_start(&l->command, 5);
+	resp_word(&l->command, "EVAL");
+	resp_word(&l->command, LUA_RELEASE);
+	resp_word(&l->command, "1");
+	resp_word(&l->command, l->key);
+	resp_word(&l->command, l->value);
+	l->is_asking = redis_send(l->redis, l->command.bytes, l->command.len, on_released, NULL) == 0;
+}
+
+static void on_redis_state(void *owner, enum redis_state state)
+{
+	(void)owner, (void)state;
+}
+
+/* --- in Postgres --- */
+
+static void note_row(struct lease *l, const char *row)
+{
+	if (strcmp(l->row, row) == 0)
+		return;
+	snprintf(l->row, sizeof(l->row), "%s", row);
+	l->seen_ms = now_ms(l);
+}
+
+static void on_postgres_answer(void *owner, const struct postgres_answer *answer)
+{
+	struct lease *l = owner;
+	size_t len;
+
+	l->is_asking = false;
+	if (l->state == LEASE_CLOSING) {
+		close_parts(l);
+		return;
+	}
+	if (answer->result != POSTGRES_OK || !answer->rows)
+		return; /* unknown: the lease runs out, or the next answer decides */
+	note_row(l, postgres_cell(answer, 0, 1, &len));
+	if (*postgres_cell(answer, 0, 0, &len) == 't')
+		renew(l);
+	else
+		lose(l, "another listener has the lease");
+}
+
+/* The server may have crashed, and wsonce_leases does not survive a crash. */
+static void on_postgres_state(void *owner, enum postgres_state state)
+{
+	struct lease *l = owner;
+
+	if (state == POSTGRES_DOWN) {
+		l->is_asking = false;
+		lose(l, "the connection to Postgres ended");
+	}
+}
+
+/* The pipeline's connection reports this and ends the program. */
+static void on_postgres_unusable(void *owner, const char *sentence, int status)
+{
+	(void)owner, (void)sentence, (void)status;
+}
+
+/* Asks for the lease on behalf of owner ("" releases it). If the table still has row, its owner loses the lease. */
+static void ask_for(struct lease *l, const char *owner, const char *row)
+{
+	const struct postgres_value values[] = {
+		{TEXT_OID, l->key, strlen(l->key)}, {TEXT_OID, owner, strlen(owner)}, {TEXT_OID, row, strlen(row)}};
+
+	if (l->is_asking || postgres_state(l->postgres) != POSTGRES_READY)
+		return;
+	l->asked_ms = now_ms(l);
+	l->is_asking = postgres_query(l->postgres, SQL_HOLD, values, 3) == 0;
+}
+
+static void ask_postgres(struct lease *l)
+{
+	ask_for(l, l->value, now_ms(l) - l->seen_ms >= TTL_MS ? l->row : "");
+}
+
+/* --- beside a file --- */
+
+static void ask_kernel(struct lease *l)
+{
+	if (sqlite_lock_take(l->lock)) {
+		l->until_ms = INT64_MAX;
+		take(l);
+	} else {
+		lose(l, "the lock file was deleted");
+	}
+}
+
+/* --- life --- */
+
+static void on_timer(uv_timer_t *timer)
+{
+	struct lease *l = timer->data;
+
+	if (l->state == LEASE_HELD && now_ms(l) >= l->until_ms)
+		lose(l, "the lease could not be renewed in time");
+	if (l->lock)
+		ask_kernel(l);
+	else if (l->redis)
+		ask_redis(l);
+	else
+		ask_postgres(l);
+}
+
+static void open_redis(struct lease *l, const struct config *config)
+{
+	const struct redis_settings settings = {
+		.url = config->redis,
+		.ca = config->redis_ca,
+		.cert = config->redis_cert,
+		.key = config->redis_key,
+		.timeout_ms = config->redis_timeout_ms < LATE_MS ? config->redis_timeout_ms : LATE_MS,
+		.on_state = on_redis_state,
+		.owner = l,
+	};
+
+	l->redis = redis_open(l->loop, &settings);
+}
+
+static void open_postgres(struct lease *l, const struct config *config)
+{
+	const struct postgres_settings settings = {
+		.conninfo = config->postgres,
+		.timeout_ms = config->postgres_timeout_ms,
+		.tables = "{wsonce_leases}",
+		.on_state = on_postgres_state,
+		.on_answer = on_postgres_answer,
+		.on_unusable = on_postgres_unusable,
+		.owner = l,
+	};
+
+	l->postgres = postgres_open(l->loop, &settings);
+}
+
+struct lease *lease_open(uv_loop_t *loop, const struct config *config, const char *name,
+			 const struct lease_owner *owner)
+{
+	struct lease *l = memory_calloc(1, sizeof(*l));
+	uint64_t nonce = 0;
+
+	l->loop = loop;
+	l->owner = *owner;
+	l->name = name;
+	uv_random(NULL, NULL, &nonce, sizeof(nonce), 0, NULL);
+	snprintf(l->value, sizeof(l->value), "%.40s@%016llx", config->instance_id, (unsigned long long)nonce);
+	l->key = memory_printf("wsonce:lease:%s%s", config->claim_prefix, name);
+	if (strcmp(config->redis, "none") != 0)
+		open_redis(l, config);
+	else if (config_store_path(config))
+		l->lock = sqlite_lock_new(config_store_path(config), hash_mix(hash_text(l->key, strlen(l->key))));
+	else
+		open_postgres(l, config);
+	uv_timer_init(loop, &l->timer);
+	l->timer.data = l;
+	uv_timer_start(&l->timer, on_timer, 0, ASK_MS);
+	return l;
+}
+
+bool lease_is_held(const struct lease *l)
+{
+	return l->state == LEASE_HELD;
+}
+
+static void on_part_closed(void *arg)
+{
+	struct lease *l = arg;
+
+	if (--l->open)
+		return;
+	l->done(l->done_arg);
+	resp_free(&l->command);
+	free(l->key);
+	free(l);
+}
+
+static void on_timer_closed(uv_handle_t *timer)
+{
+	on_part_closed(timer->data);
+}
+
+/* May be called twice: the last answer may arrive after on_leave_deadline. */
+static void close_parts(struct lease *l)
+{
+	if (l->open)
+		return;
+	l->open = l->lock ? 1 : 2;
+	uv_close((uv_handle_t *)&l->timer, on_timer_closed);
+	if (l->lock)
+		sqlite_lock_free(l->lock);
+	else if (l->redis)
+		redis_close(l->redis, on_part_closed, l);
+	else
+		postgres_close(l->postgres, on_part_closed, l);
+}
+
+static void on_leave_deadline(uv_timer_t *timer)
+{
+	close_parts(timer->data);
+}
+
+void lease_close(struct lease *l, void (*done)(void *arg), void *arg)
+{
+	bool was_held = l->state == LEASE_HELD;
+
+	l->state = LEASE_CLOSING;
+	l->done = done;
+	l->done_arg = arg;
+	l->is_asking = false;
+	if (l->redis && was_held)
+		release_in_redis(l);
+	else if (l->postgres && was_held)
+		ask_for(l, "", l->row); /* does nothing while a request is pending: then the lease runs out */
+	uv_timer_start(&l->timer, on_leave_deadline, l->is_asking ? LEAVE_MS : 0, 0);
+}

@@ -1,0 +1,290 @@
+/* reading.c owns what presence says of the sources that this listener dials, and which of them it reads, where
+ * --readers says how many listeners do. It also owns what follows from a silent connection.
+ *
+ * What a listener knows of the others may be three seconds old, and others may know something else. So whoever may be a
+ * reader reads: if anything that it was told in the last ten seconds says so, or if nobody tells it anything. And it
+ * hangs up only if it has just been told that each reader has had a connection for five seconds which brings messages,
+ * if there are any. Thus each failure of a reader costs one of its connections, and tests/model/readers.pml has the
+ * proof. */
+#include "fleet/reading.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/memory.h"
+
+#define FRESH_MS 2000  /* an answer that took longer says nothing of now */
+#define TURN_MS  10000 /* a turn counts for so long */
+#define LOST_MS  5000  /* without an answer, after which everybody reads */
+
+#define QUICK_REDIALS    3              /* of a silent connection, each as soon as it is known to be silent again */
+#define REDIAL_MS        INT64_C(30000) /* from there to the next one, doubled after each */
+#define REDIAL_DOUBLINGS 4
+#define AGAIN_MS         60000 /* and that wait, since the last redial: a new silence is another one */
+#define TELL_MS          60000
+
+struct dialled {
+	char *name;
+	uint64_t id;
+	bool may_lead;   /* the next beat says so */
+	bool is_ours;    /* to read, with --readers */
+	int64_t ours_ms; /* when that was last known */
+	struct vigil vigil;
+	bool is_silent;
+	struct silence silence; /* the last one, */
+	uint64_t messages;      /* when it began, */
+	uint64_t heard;         /* and before the last redial */
+	int64_t told_ms;        /* when the log last said so; 0: never */
+	int64_t redialled_ms;   /* 0: never */
+};
+
+struct readings {
+	struct reading_owner owner; /* on_ask is NULL: there is none */
+	size_t readers;             /* wanted of each source; 0: all */
+	uint64_t seed;
+	bool has_known;
+	int64_t known_ms; /* when the last answer was asked for */
+	size_t count;
+	struct dialled items[];
+};
+
+/* --- names --- */
+
+uint64_t readings_source_id(const char *url, const char *name)
+{
+	const char *host = strstr(url, "://");
+	const char *path, *at;
+
+	host = host ? host + 3 : url;
+	path = host + strcspn(host, "/?#");
+	at = memrchr(host, '@', (size_t)(path - host)); /* who a feed knows us as does not matter */
+	return hash_text(url, (size_t)(host - url)) * 31 + hash_text(at ? at + 1 : host, strlen(at ? at + 1 : host)) +
+	       (*name ? hash_text(name, strlen(name)) : 0);
+}
+
+/* Two fleets on one Redis may give one name to different feeds, so the address counts. */
+struct readings *readings_new(const struct config *c, const char *name, int64_t now_ms)
+{
+	size_t plain = c->sources.count, count = plain + c->feed_count;
+	struct readings *all = memory_calloc(1, sizeof(*all) + count * sizeof(all->items[0]));
+
+	all->readers = (size_t)c->readers;
+	all->seed = roster_reader_seed(name, strlen(name));
+	all->known_ms = now_ms;
+	all->count = count;
+	for (size_t i = 0; i < plain; i++) {
+		all->items[i].name = config_source_name(c, i);
+		all->items[i].id = readings_source_id(config_source_url(c, i), "");
+	}
+	for (size_t i = plain; i < count; i++) {
+		all->items[i].name = memory_strdup(c->feeds[i - plain]->name);
+		all->items[i].id = readings_source_id(c->feeds[i - plain]->url, c->feeds[i - plain]->name);
+	}
+	return all;
+}
+
+size_t readings_find(const struct readings *all, const char *name)
+{
+	for (size_t i = all->count; i-- > 0;)
+		if (strcmp(all->items[i].name, name) == 0)
+			return i;
+	return all->count;
+}
+
+size_t readings_count(const struct readings *all)
+{
+	return all->count;
+}
+
+uint64_t readings_id(const struct readings *all, size_t i)
+{
+	return all->items[i].id;
+}
+
+/* --- what is said --- */
+
+void readings_set_owner(struct readings *all, const struct reading_owner *owner)
+{
+	all->owner = owner ? *owner : (struct reading_owner){0};
+}
+
+bool readings_may_lead(struct readings *all, size_t i)
+{
+	all->items[i].may_lead = true;
+	return all->owner.on_ask;
+}
+
+static struct heard describe(const struct dialled *d, const struct reading *r, int64_t now_ms)
+{
+	return (struct heard){
+		.id = d->id,
+		.may_lead = d->may_lead && !d->is_silent,
+		.is_dialled = true,
+		.is_open = r->open_ms,
+		.open_s = r->open_ms ? (now_ms - r->open_ms) / 1000 : 0,
+		.messages = (uint32_t)r->messages,
+		.quiet_ms = r->last_ms ? now_ms - r->last_ms : ROSTER_QUIET_MOST_MS,
+	};
+}
+
+char *readings_write(struct readings *all, char *text, int64_t now_ms)
+{
+	for (size_t i = 0; all->owner.on_ask && i < all->count; i++, text += ROSTER_HEARD_SIZE) {
+		const struct reading r = all->owner.on_ask(all->owner.arg, i);
+		const struct heard said = describe(&all->items[i], &r, now_ms);
+
+		roster_write(text, &said);
+		all->items[i].may_lead = false;
+	}
+	return text;
+}
+
+/* --- turns --- */
+
+static void set_turn(struct readings *all, size_t i, bool is_ours)
+{
+	struct dialled *d = &all->items[i];
+
+	if (d->is_ours == is_ours)
+		return;
+	d->is_ours = is_ours;
+	all->owner.on_turn(all->owner.arg, i, is_ours);
+}
+
+static void take_turn(struct readings *all, size_t i, int64_t now_ms)
+{
+	all->items[i].ours_ms = now_ms;
+	set_turn(all, i, true);
+}
+
+/* For how long our connection has brought nothing. */
+static int64_t quiet_ms(const struct readings *all, size_t i, int64_t now_ms)
+{
+	const struct reading r = all->owner.on_ask(all->owner.arg, i);
+
+	return r.open_ms && r.last_ms ? now_ms - r.last_ms : INT64_MAX;
+}
+
+static void judge_turn(struct readings *all, size_t i, const struct roster *roster, int64_t asked_ms, int64_t now_ms)
+{
+	const struct dialled *d = &all->items[i];
+
+	if (roster_is_reader(roster, d->id, all->seed, all->readers))
+		take_turn(all, i, now_ms);
+	else if (d->is_ours && now_ms - asked_ms < FRESH_MS && now_ms - d->ours_ms >= TURN_MS &&
+		 roster_is_read(roster, d->id, all->readers, quiet_ms(all, i, now_ms)))
+		set_turn(all, i, false);
+}
+
+/* --- silence --- */
+
+/* The first redials follow at once. A feed that is silent on each connection is left in peace then. */
+static int64_t redial_wait_ms(const struct dialled *d)
+{
+	unsigned int more = d->silence.redials - QUICK_REDIALS;
+
+	return d->silence.redials < QUICK_REDIALS ? 0
+						  : REDIAL_MS << (more < REDIAL_DOUBLINGS ? more : REDIAL_DOUBLINGS);
+}
+
+static void begin_silence(struct dialled *d, uint64_t messages, int64_t now_ms)
+{
+	/* Else the last redial was in vain, though it brought something, as where each event has one receiver. */
+	if (now_ms - d->redialled_ms > AGAIN_MS + redial_wait_ms(d))
+		d->silence.redials = 0;
+	d->silence.since_ms = d->vigil.since_ms;
+	d->messages = messages;
+	d->heard = 0;
+	d->is_silent = true;
+}
+
+static void go_on_silent(struct readings *all, size_t i, int64_t now_ms)
+{
+	struct dialled *d = &all->items[i];
+	struct silence *s = &d->silence;
+
+	s->heard = d->heard + d->vigil.heard;
+	s->is_redialled = now_ms - d->redialled_ms >= redial_wait_ms(d);
+	s->is_told = !d->told_ms || now_ms - d->told_ms >= TELL_MS;
+	if (s->is_told)
+		d->told_ms = now_ms;
+	if (s->is_redialled) {
+		d->heard = s->heard;
+		d->redialled_ms = now_ms;
+		s->redials++;
+	}
+	if (s->is_redialled || s->is_told)
+		all->owner.on_silent(all->owner.arg, i, s);
+}
+
+static void judge_silence(struct readings *all, size_t i, struct roster *roster, int64_t asked_ms, int64_t now_ms)
+{
+	struct dialled *d = &all->items[i];
+	const struct reading r = all->owner.on_ask(all->owner.arg, i);
+	int64_t open_ms = r.is_paused || r.is_alone ? 0 : r.open_ms;
+	bool is_silent = roster_is_silent(roster, d->id, &d->vigil, open_ms, r.last_ms, r.messages, asked_ms);
+
+	if (is_silent && !d->is_silent)
+		begin_silence(d, r.messages, now_ms);
+	if (is_silent)
+		go_on_silent(all, i, now_ms);
+}
+
+/* It has brought a message, or is left to other listeners. */
+static void end_silence(struct readings *all, size_t i)
+{
+	struct dialled *d = &all->items[i];
+	bool is_left = all->readers && !d->is_ours;
+
+	if (!d->is_silent || (!is_left && all->owner.on_ask(all->owner.arg, i).messages == d->messages))
+		return;
+	d->is_silent = false;
+	all->owner.on_silent(all->owner.arg, i, NULL);
+}
+
+const struct silence *readings_silence(const struct readings *all, size_t i)
+{
+	return all->items[i].is_silent ? &all->items[i].silence : NULL;
+}
+
+/* --- answers --- */
+
+void readings_judge(struct readings *all, struct roster *roster, int64_t asked_ms, int64_t now_ms)
+{
+	if (!all->owner.on_ask)
+		return;
+	all->known_ms = asked_ms;
+	all->has_known = true;
+	for (size_t i = 0; i < all->count; i++) {
+		if (all->readers)
+			judge_turn(all, i, roster, asked_ms, now_ms);
+		judge_silence(all, i, roster, asked_ms, now_ms);
+	}
+}
+
+void readings_tick(struct readings *all, int64_t now_ms)
+{
+	bool is_lost = all->readers && now_ms - all->known_ms >= LOST_MS;
+
+	if (!all->owner.on_ask)
+		return;
+	all->has_known |= is_lost;
+	for (size_t i = 0; i < all->count; i++) {
+		if (is_lost)
+			take_turn(all, i, now_ms);
+		end_silence(all, i);
+	}
+}
+
+bool readings_know(const struct readings *all)
+{
+	return all->has_known;
+}
+
+void readings_free(struct readings *all)
+{
+	for (size_t i = 0; i < all->count; i++)
+		free(all->items[i].name);
+	free(all);
+}

@@ -1,0 +1,102 @@
+/* store.c passes each call to the kind of store that was opened: Postgres or SQLite. */
+#include "store/store.h"
+
+#include "store/store_kind.h"
+
+static const struct store_kind *kind_of(const struct store *s)
+{
+	return *(const struct store_kind *const *)s;
+}
+
+struct store *store_open(uv_loop_t *loop, const struct config *config, const struct store_callbacks *callbacks)
+{
+	const struct store_kind *kind = config_store_path(config) ? &store_sqlite : &store_postgres;
+
+	return kind->open(loop, config, callbacks);
+}
+
+bool store_is_idle(const struct store *s)
+{
+	return kind_of(s)->is_idle(s);
+}
+
+bool store_is_ready(const struct store *s, const char **why)
+{
+	return kind_of(s)->is_ready(s, why);
+}
+
+const char *store_hazards(const struct store *s)
+{
+	return kind_of(s)->hazards(s);
+}
+
+const char *store_holder(const struct store *s)
+{
+	return kind_of(s)->holder ? kind_of(s)->holder(s) : "";
+}
+
+bool store_is_sent(const struct store *s)
+{
+	return kind_of(s)->is_sent(s);
+}
+
+bool store_is_searching(const struct store *s)
+{
+	return kind_of(s)->is_searching(s);
+}
+
+const char *store_trouble(const struct store *s)
+{
+	return kind_of(s)->trouble(s);
+}
+
+bool store_is_stalled(const struct store *s)
+{
+	return kind_of(s)->is_stalled(s);
+}
+
+bool store_is_sure(const struct store *s)
+{
+	return kind_of(s)->is_sure(s);
+}
+
+int store_ask_epoch(struct store *s)
+{
+	return kind_of(s)->ask_epoch(s);
+}
+
+void store_give_up(struct store *s)
+{
+	if (kind_of(s)->give_up)
+		kind_of(s)->give_up(s);
+}
+
+void store_insert(struct store *s, const struct batch *b)
+{
+	kind_of(s)->insert(s, b);
+}
+
+void store_dead_letter(struct store *s, const struct batch *b)
+{
+	kind_of(s)->dead_letter(s, b);
+}
+
+int store_checkin(struct store *s, const char *text)
+{
+	return kind_of(s)->checkin(s, text);
+}
+
+int store_put_cursors(struct store *s, const struct cursors *cursors, uint32_t epoch)
+{
+	return kind_of(s)->put_cursors(s, cursors, epoch);
+}
+
+int store_read_cursors(struct store *s, const char *const *sources, size_t n)
+{
+	return kind_of(s)->read_cursors(s, sources, n);
+}
+
+void store_close(struct store *s, void (*done)(void *arg), void *arg)
+{
+	kind_of(s)->close(s, done, arg);
+}

@@ -1,0 +1,32 @@
+/* store_kind.h: the interface of a kind of store. Only store.c and the two kinds include it. */
+#ifndef WSONCE_STORE_KIND_H
+#define WSONCE_STORE_KIND_H
+
+#include "store/store.h"
+
+/* Each member does what the function store_X of store/store.h promises. A kind's struct store begins with a pointer to
+ * its kind, which open sets. */
+struct store_kind {
+	struct store *(*open)(uv_loop_t *loop, const struct config *config, const struct store_callbacks *callbacks);
+	bool (*is_idle)(const struct store *s);
+	bool (*is_ready)(const struct store *s, const char **why);
+	bool (*is_sent)(const struct store *s);
+	bool (*is_searching)(const struct store *s);
+	const char *(*hazards)(const struct store *s);
+	const char *(*holder)(const struct store *s); /* NULL: always "" */
+	const char *(*trouble)(const struct store *s);
+	bool (*is_stalled)(const struct store *s);
+	bool (*is_sure)(const struct store *s);
+	int (*ask_epoch)(struct store *s);
+	void (*give_up)(struct store *s); /* NULL: has no connection to lose */
+	void (*insert)(struct store *s, const struct batch *b);
+	void (*dead_letter)(struct store *s, const struct batch *b);
+	int (*checkin)(struct store *s, const char *text);
+	int (*put_cursors)(struct store *s, const struct cursors *cursors, uint32_t epoch);
+	int (*read_cursors)(struct store *s, const char *const *sources, size_t n);
+	void (*close)(struct store *s, void (*done)(void *arg), void *arg);
+};
+
+extern const struct store_kind store_postgres, store_sqlite;
+
+#endif
