@@ -1,5 +1,5 @@
 /* presence.c owns what this listener says of itself in Redis, and what it hears of the others. What follows from it is
- * pipeline_claim.c's business, and the unique key decides: being wrong costs no more than work done twice.
+ * claiming.c's business, and the unique key decides: being wrong costs no more than work done twice.
  *
  * Once a second, and more often while events wait for another listener, lua/presence.lua writes what we say and returns
  * what all have said within three seconds. Redis learns of a killed process's end from its kernel, within milliseconds,
@@ -387,7 +387,7 @@ static void on_refused(struct presence *p, const char *reason)
 			     reason);
 	roster_begin(&p->roster);
 	if (p->redis && is_forgotten)
-		redis_load_scripts(p->redis);
+		redis_load_script(p->redis);
 }
 
 /* One of our own name is the process that this one takes the place of. It may be dead already, and must not lead. */
@@ -474,7 +474,7 @@ static void beat(struct presence *p)
 	p->beat_ms = now_ms(p);
 	resp_start(&p->command, 6 + p->key_count);
 	resp_word(&p->command, "EVALSHA");
-	resp_word(&p->command, redis_script_sha(p->redis, REDIS_PRESENCE));
+	resp_word(&p->command, redis_script_sha(p->redis));
 	resp_number(&p->command, (int64_t)p->key_count);
 	for (size_t i = 0; i < p->key_count; i++)
 		resp_word(&p->command, p->keys[i]);

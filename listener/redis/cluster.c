@@ -328,11 +328,11 @@ void cluster_send(struct cluster *c, const char *bytes, size_t len, unsigned int
 		uv_timer_start(&c->later, on_later, 0, 0);
 }
 
-void cluster_load_scripts(struct cluster *c)
+void cluster_load_script(struct cluster *c)
 {
 	for (size_t i = 0; i < c->count; i++)
 		if (server_state(c->nodes[i]->server) == REDIS_READY)
-			server_load_scripts(c->nodes[i]->server);
+			server_load_script(c->nodes[i]->server);
 }
 
 uint64_t cluster_unanswered(const struct cluster *c)

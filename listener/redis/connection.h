@@ -14,12 +14,10 @@ struct redis;
 
 enum redis_state {
 	REDIS_DOWN,       /* not connected; a timer will try again */
-	REDIS_CONNECTING, /* name lookup, connect, login, scripts */
+	REDIS_CONNECTING, /* name lookup, connect, login, script */
 	REDIS_READY,
 	REDIS_CLOSING,
 };
-
-enum redis_script { REDIS_PRESENCE, REDIS_SCRIPTS };
 
 #define REDIS_TAGS 64
 
@@ -57,11 +55,11 @@ const char *redis_tag_text(const struct redis *r, unsigned int tag);
  * are copied. cb may be NULL. */
 int redis_send(struct redis *r, const char *bytes, size_t len, redis_cb *cb, void *arg);
 
-/* Returns the SHA1 that runs a script, 40 characters; "" until the script is loaded. */
-const char *redis_script_sha(const struct redis *r, enum redis_script script);
+/* Returns the SHA1 that runs lua/presence.lua, 40 characters; "" until it is loaded. */
+const char *redis_script_sha(const struct redis *r);
 
-/* Loads the scripts again, after the server answered NOSCRIPT. */
-void redis_load_scripts(struct redis *r);
+/* Loads it again, after the server answered NOSCRIPT. */
+void redis_load_script(struct redis *r);
 
 /* Returns a name for this connection: 8 hex digits of the server's run_id, a dot, and the number that CLIENT LIST ID
  * takes. "" if the server does not tell. Valid until the connection ends. */

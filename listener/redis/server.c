@@ -1,4 +1,4 @@
-/* server.c keeps the connection to one server: which one to connect to, the login, the scripts, and reconnecting.
+/* server.c keeps the connection to one server: which one to connect to, the login, the script, and reconnecting.
  * talk.c sends the commands; connection.c chooses among servers. */
 #include "redis/server.h"
 
@@ -24,9 +24,6 @@
 #define LATE_MS    2000 /* longest wait otherwise */
 
 static const char *const state_names[] = {"down", "connecting", "ready", "closing"};
-static const char *const script_texts[REDIS_SCRIPTS] = {
-	[REDIS_PRESENCE] = LUA_PRESENCE,
-};
 
 struct server {
 	uv_loop_t *loop;
@@ -40,10 +37,9 @@ struct server {
 	char name[280];    /* host:port of the current connection if several are possible; else "" */
 	struct backoff backoff;
 	uv_timer_t retry;
-	char sha[REDIS_SCRIPTS][41];
-	unsigned int scripts_answered; /* times SCRIPT LOAD was answered */
-	char run[9];                   /* the first 8 digits of the server's run_id, "" if unknown */
-	char client[40];               /* what redis_client() returns */
+	char sha[41];
+	char run[9];     /* the first 8 digits of the server's run_id, "" if unknown */
+	char client[40]; /* what redis_client() returns */
 	bool is_cluster;
 	bool was_refused;            /* the server refused the login, and that was logged */
 	char warned[200];            /* the last problem since it was REDIS_READY; logged */
@@ -153,9 +149,9 @@ const char *server_client(const struct server *s)
 	return s->client;
 }
 
-const char *server_script_sha(const struct server *s, enum redis_script script)
+const char *server_script_sha(const struct server *s)
 {
-	return s->sha[script];
+	return s->sha;
 }
 
 /* --- coming up --- */
@@ -287,26 +283,24 @@ static void on_logged_in(void *owner, void *arg, const struct redis_reply *reply
 	set_state(s, REDIS_READY, NULL);
 }
 
-/* Answers come in the order of the scripts. The last one ends the login. */
+/* The answer ends the login. */
 static void on_script(void *owner, void *arg, const struct redis_reply *reply)
 {
 	struct server *s = arg;
-	enum redis_script script = s->scripts_answered++ % REDIS_SCRIPTS;
 
 	if (!reply)
 		return;
 	if (reply->type == REPLY_STRING && reply->len == 40)
-		memcpy(s->sha[script], reply->str, 41);
+		memcpy(s->sha, reply->str, 41);
 	else if (is_error(reply))
-		log_warn("redis rejected a script; claims end by their TTL only", "reason=%s", reply->str);
-	if (script == REDIS_SCRIPTS - 1)
-		on_logged_in(owner, arg, reply);
+		log_warn("redis rejected the script of beats: this listener acts as if it were alone", "reason=%s",
+			 reply->str);
+	on_logged_in(owner, arg, reply);
 }
 
-void server_load_scripts(struct server *s)
+void server_load_script(struct server *s)
 {
-	for (int i = 0; i < REDIS_SCRIPTS; i++)
-		TALK_SAY(s->talk, on_script, s, "SCRIPT", "LOAD", script_texts[i]);
+	TALK_SAY(s->talk, on_script, s, "SCRIPT", "LOAD", LUA_PRESENCE);
 }
 
 static void on_open(void *owner)
@@ -327,7 +321,7 @@ static void on_open(void *owner)
 	if (s->settings.on_message)
 		TALK_SAY(s->talk, on_logged_in, s, "PING");
 	else
-		server_load_scripts(s);
+		server_load_script(s);
 }
 
 /* Rights that both connections need. */

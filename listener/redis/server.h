@@ -1,4 +1,4 @@
-/* server.h: a connection to one server that logs in, loads our scripts, and reconnects. */
+/* server.h: a connection to one server that logs in, loads our script, and reconnects. */
 #ifndef WSONCE_REDIS_SERVER_H
 #define WSONCE_REDIS_SERVER_H
 
@@ -36,9 +36,9 @@ const char *server_host(const struct server *s);
 
 /* Like the functions of connection.h. */
 int server_send(struct server *s, const char *bytes, size_t len, redis_cb *cb, void *arg);
-const char *server_script_sha(const struct server *s, enum redis_script script);
+const char *server_script_sha(const struct server *s);
 const char *server_client(const struct server *s);
-void server_load_scripts(struct server *s);
+void server_load_script(struct server *s);
 uint64_t server_unanswered(const struct server *s);
 void server_close(struct server *s, void (*done)(void *arg), void *arg);
 

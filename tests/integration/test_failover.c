@@ -436,7 +436,7 @@ Test(failover, a_redis_that_wants_a_password_is_told_once)
 	start(&(struct listener_options){.database = db, .redis = redisd_url(redis), .is_redis_away = true}, "");
 	cr_assert(wait_until(listener_has_logged(listener, "redis refused the login"), WAIT_MS));
 	cr_assert(listener_has_logged(listener, "NOAUTH"));
-	cr_assert_eq(listener_count_logged(listener, "rejected a script"), 0, "%s",
+	cr_assert_eq(listener_count_logged(listener, "rejected the script"), 0, "%s",
 		     process_errors(listener_process(listener)));
 	cr_assert(listener_page_has(listener, "/readyz", "redis is down"));
 }

@@ -33,9 +33,9 @@ const char *__real_redis_tag_text(const struct redis *r, unsigned int tag);
 struct redis *__real_redis_open(uv_loop_t *loop, const struct redis_settings *s);
 enum redis_state __real_redis_state(const struct redis *r);
 int __real_redis_send(struct redis *r, const char *bytes, size_t len, redis_cb *cb, void *arg);
-const char *__real_redis_script_sha(const struct redis *r, enum redis_script script);
+const char *__real_redis_script_sha(const struct redis *r);
 const char *__real_redis_client(const struct redis *r);
-void __real_redis_load_scripts(struct redis *r);
+void __real_redis_load_script(struct redis *r);
 void __real_redis_mask(const struct redis *r, char *text);
 uint64_t __real_redis_unanswered(const struct redis *r);
 void __real_redis_close(struct redis *r, void (*done)(void *arg), void *arg);
@@ -143,9 +143,9 @@ int __wrap_redis_send(struct redis *r, const char *bytes, size_t len, redis_cb *
 	return 0;
 }
 
-const char *__wrap_redis_script_sha(const struct redis *r, enum redis_script script)
+const char *__wrap_redis_script_sha(const struct redis *r)
 {
-	return is_played ? "presence" : __real_redis_script_sha(r, script);
+	return is_played ? "presence" : __real_redis_script_sha(r);
 }
 
 const char *__wrap_redis_client(const struct redis *r)
@@ -153,12 +153,12 @@ const char *__wrap_redis_client(const struct redis *r)
 	return is_played ? client : __real_redis_client(r);
 }
 
-void __wrap_redis_load_scripts(struct redis *r)
+void __wrap_redis_load_script(struct redis *r)
 {
 	if (is_played)
 		loads++;
 	else
-		__real_redis_load_scripts(r);
+		__real_redis_load_script(r);
 }
 
 void __wrap_redis_mask(const struct redis *r, char *text)
