@@ -46,6 +46,9 @@
 	X(source_connects, "Connections made to sources.") \
 	X(source_disconnects, "Connections to sources that ended or failed.") \
 	X(source_silences, "Connections to sources closed because other listeners heard messages there.") \
+	X(fill_calls, "HTTP calls for events that sources did not send.") \
+	X(fill_events, "Events in the answers to these calls.") \
+	X(fills_failed, "Holes that such calls did not fill, or not wholly.") \
 	X(ingest_connects, "Connections accepted from producers.") \
 	X(ingest_refused, "Connections of producers refused: token, origin, path, limit or handshake time.") \
 	X(ingest_posts, "Requests of producers (POST /events) that were accepted.") \

@@ -23,7 +23,20 @@
 #define UNTOLD      2 /* exit status: whether something is missing cannot be told */
 
 enum source_column { SOURCE, FIRST };
-enum column { MINUTE, INSTANCE, RECEIVED, RECEIVED_SUM, STORED, STORED_SUM, UNKNOWN, RECONNECTS, UP, GAP, SILENT };
+enum column {
+	MINUTE,
+	INSTANCE,
+	RECEIVED,
+	RECEIVED_SUM,
+	STORED,
+	STORED_SUM,
+	UNKNOWN,
+	RECONNECTS,
+	UP,
+	GAP,
+	SILENT,
+	FILLED
+};
 
 struct lines_options {
 	int64_t since_us, until_us;
@@ -52,8 +65,9 @@ struct line_total {
 struct summary {
 	uint64_t minutes, states[LINE_STATES];
 	int64_t open_ms, first, holes; /* holes: -1 if the feed has no numbers */
-	json_t *list, *open;           /* minutes (NULL if they are not printed), and spans */
-	char *strip;                   /* a character per minute */
+	int64_t filled;
+	json_t *list, *open; /* minutes (NULL if they are not printed), and spans */
+	char *strip;         /* a character per minute */
 	struct line_total *lines;
 	size_t count;
 };
@@ -79,6 +93,7 @@ static void read_row(struct line_row *row, const struct pg_result *rows, size_t 
 				 .stored_sum = (uint64_t)session_number(rows, at, STORED_SUM),
 				 .unknown = (uint64_t)session_number(rows, at, UNKNOWN),
 				 .gap = (uint64_t)session_number(rows, at, GAP),
+				 .filled = (uint64_t)session_number(rows, at, FILLED),
 				 .has_numbers = !session_is_null(rows, at, GAP),
 				 .silent_ms =
 					 session_is_null(rows, at, SILENT) ? -1 : (int)session_number(rows, at, SILENT),
@@ -148,6 +163,7 @@ static void add_totals(struct summary *s, const struct line_verdict *v)
 		const struct line_report *line = &v->lines[i];
 		struct line_total *total = total_of(s, line->row->instance);
 
+		s->filled += (int64_t)line->row->filled;
 		total->received += line->row->received;
 		total->missing += line->missing;
 		total->alone += line->alone > 0 ? (uint64_t)line->alone : 0;
@@ -339,6 +355,8 @@ static int report_source(struct session *db, struct summary *s, const char *sour
 	rows = session_ask(db, SQL_LINES, 3, values);
 	if (rows)
 		read_source(s, rows, from, end);
+	if (s->holes > 0)
+		s->holes = s->holes > s->filled ? s->holes - s->filled : 0;
 	session_drop(rows);
 	return rows ? 0 : -1;
 }

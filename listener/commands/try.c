@@ -251,11 +251,6 @@ static void on_ack(void *ctx, struct slice frame)
 	add(next_item(a, ACKS), "{\"line\": %d, \"frame\": %j}", a->line, frame);
 }
 
-static void on_rule(void *ctx, const struct profile_rule *rule, struct slice frame)
-{
-	(void)ctx, (void)rule, (void)frame;
-}
-
 static void on_filtered(void *ctx)
 {
 	((struct account *)ctx)->filtered_events++;
@@ -268,7 +263,6 @@ static const struct session_handler handler = {
 	.on_action = on_action,
 	.on_cursor = on_cursor,
 	.on_ack = on_ack,
-	.on_rule = on_rule,
 	.on_filtered = on_filtered,
 };
 

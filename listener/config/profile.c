@@ -657,6 +657,47 @@ static int read_gap(struct profile_reader *r, const struct key *k, const json_t 
 	return p->gap.key && p->gap.seq ? 0 : profile_fail(r, "needs key and seq");
 }
 
+static const struct key fill_keys[] = {
+	{"http", read_url_http, TOP(fill.http), NULL, 0, 0},
+	{"needs", read_variable, TOP(fill.needs), NULL, 0, 0},
+	{"events", read_explode, TOP(fill.events), NULL, 0, 0},
+	{"frame", read_template, TOP(fill.frame), "frame", 0, 0},
+	{"max", read_number, TOP(fill.max), NULL, 1, 100000},
+	{"every_s", read_seconds, TOP(fill.every_ms), NULL, 0.01, DAY_S},
+	{"on", read_texts, TOP(fill.on), NULL, 0, 0},
+};
+
+/* Without "on", whatever the profile can tell is asked for. */
+static int read_occasions(struct profile_reader *r, struct profile *p)
+{
+	size_t i;
+	json_t *word;
+
+	p->fill.on_hole = !p->fill.on;
+	p->fill.on_reconnect = !p->fill.on;
+	json_array_foreach(p->fill.on, i, word)
+	{
+		bool is_hole = strcmp(json_string_value(word), "hole") == 0;
+
+		if (!is_hole && strcmp(json_string_value(word), "reconnect") != 0)
+			return profile_fail(r, "on is an array of \"hole\" and \"reconnect\"");
+		p->fill.on_hole |= is_hole;
+		p->fill.on_reconnect |= !is_hole;
+	}
+	return 0;
+}
+
+static int read_fill(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
+{
+	struct profile *p = (struct profile *)((char *)at - k->offset);
+
+	p->fill.max = 1000;
+	p->fill.every_ms = 1000;
+	if (read_object(r, TABLE(fill_keys), "fill", value, p) || read_occasions(r, p))
+		return -1;
+	return p->fill.http && p->fill.events ? 0 : profile_fail(r, "needs http and events");
+}
+
 #define FALLBACK(member) offsetof(struct profile, fallback.member)
 
 static const struct key profile_keys[] = {
@@ -699,6 +740,7 @@ static const struct key profile_keys[] = {
 	{"max_age_s", read_number, TOP(max_age_s), NULL, 0, 366 * DAY_S},
 	{"redirect_keeps_subscriptions", read_switch, TOP(redirect_keeps_subscriptions), NULL, 0, 0},
 	{"gap", read_gap, TOP(gap), NULL, 0, 0},
+	{"fill", read_fill, TOP(fill.http), NULL, 0, 0},
 	{"max_message_bytes", read_number, TOP(max_message_bytes), NULL, 64, 1 << 28},
 	{"max_elements", read_number, TOP(max_elements), NULL, 0, 1e9},
 	{"accept_subprotocols", read_texts, TOP(accept_subprotocols), NULL, 0, 0},
@@ -732,6 +774,9 @@ static int check_whole(struct profile_reader *r, const struct profile *p)
 		return profile_fail(r, "url is missing; a profile for --ingest-profile needs ack instead");
 	if (!p->rules)
 		return profile_fail(r, "rules are missing: without one, no frame is an event");
+	if (p->fill.http && !p->gap.contiguous && !p->cursor.kind)
+		return profile_fail(
+			r, "fill needs a contiguous gap or a cursor: without them nothing says what is missing");
 	if (p->fallback.action == ACTION_EVENT && !p->fallback.id)
 		return profile_fail(r, "id is missing: default is event, which needs one");
 	for (size_t i = 0; i < p->rule_count; i++) {
@@ -747,6 +792,8 @@ static int check_whole(struct profile_reader *r, const struct profile *p)
 /* Sets defaults that depend on the rules. */
 static void complete(struct profile *p)
 {
+	p->fill.on_hole &= p->gap.contiguous;
+	p->fill.on_reconnect &= p->cursor.kind != CURSOR_NONE;
 	for (size_t i = 0; i < p->rule_count; i++) {
 		if (p->rules[i].ack && !p->ack_mode)
 			p->ack_mode = ACK_MODE_EACH;
@@ -785,6 +832,7 @@ void profile_free(struct profile *p)
 		free(p->rules[i].http);
 	free(p->rules);
 	free(p->url_http);
+	free(p->fill.http);
 	free(p->redacted_url);
 	json_decref(p->root);
 	free(p);

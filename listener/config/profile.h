@@ -151,6 +151,16 @@ struct profile {
 		const char *seq;
 		bool contiguous;
 	} gap;
+	struct {
+		struct profile_http *http; /* NULL: what is missing is not asked for */
+		const char *needs;         /* variable without which nothing is asked; NULL: none */
+		const char *events;        /* pointer to the array in the answer */
+		const json_t *frame;       /* template of an element's frame; NULL: the element itself */
+		const json_t *on;          /* array of "hole" and "reconnect" */
+		bool on_hole, on_reconnect;
+		int64_t max; /* elements of a full page */
+		int64_t every_ms;
+	} fill;
 	int64_t max_message_bytes; /* 0: use the setting */
 	int64_t max_elements;      /* of one frame; further ones are rejected */
 	struct profile_rule *rules;

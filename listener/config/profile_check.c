@@ -198,6 +198,7 @@ static void collect_names(json_t *into, const json_t *object)
 json_t *profile_collect_variables(const json_t *root)
 {
 	static const char *const of_acks[] = {"event_id", "reason", "n"}; /* set by intake/producer_profile.c */
+	static const char *const of_fill[] = {"gap_key", "gap_from", "gap_to", "gap_after"}; /* by intake/fill.c */
 	json_t *all = json_object(), *rule, *call;
 	size_t i, j;
 
@@ -207,6 +208,9 @@ json_t *profile_collect_variables(const json_t *root)
 	    json_object_get(root, "ack_error"))
 		for (size_t n = 0; n < sizeof(of_acks) / sizeof(of_acks[0]); n++)
 			json_object_set_new(all, of_acks[n], json_null());
+	if (json_object_get(root, "fill"))
+		for (size_t n = 0; n < sizeof(of_fill) / sizeof(of_fill[0]); n++)
+			json_object_set_new(all, of_fill[n], json_null());
 	collect_names(all, json_object_get(root, "vars"));
 	collect_names(all, json_object_get(json_object_get(root, "url_http"), "capture"));
 	json_array_foreach(json_object_get(root, "rules"), i, rule)

@@ -281,6 +281,17 @@ void line_minutes_gap(struct line_minutes *all, const char *source, uint64_t has
 	all->gaps[all->gap_count++] = (struct line_gap){(size_t)(line - all->lines), hash, numbers, came_ms};
 }
 
+void line_minutes_fill(struct line_minutes *all, const char *source, uint64_t numbers, int64_t wall_ms)
+{
+	struct line *line = line_minutes_find(all, source);
+	struct line_minute *m = line && numbers ? minute_of(line, wall_ms) : NULL;
+
+	if (!m)
+		return;
+	m->filled += numbers;
+	m->is_changed = true;
+}
+
 void line_minutes_end_gaps(struct line_minutes *all)
 {
 	while (all->gap_count)
@@ -335,10 +346,10 @@ static json_t *describe(const struct line *line, const struct line_minute *m)
 		json_array_append_new(up, json_integer(m->up[i][0]));
 		json_array_append_new(up, json_integer(m->up[i][1]));
 	}
-	return json_pack("[IsIIIIIIooi]", (json_int_t)m->minute, line->source, (json_int_t)m->received,
+	return json_pack("[IsIIIIIIooiI]", (json_int_t)m->minute, line->source, (json_int_t)m->received,
 			 (json_int_t)m->received_sum, (json_int_t)m->stored, (json_int_t)m->stored_sum,
 			 (json_int_t)m->unknown, (json_int_t)m->reconnects, up,
-			 line->has_numbers ? json_integer((json_int_t)m->gap) : json_null(), (int)m->silent_ms);
+			 line->has_numbers ? json_integer((json_int_t)m->gap) : json_null(), (int)m->silent_ms, (json_int_t)m->filled);
 }
 
 static void describe_line(struct line *line, json_t *out, int64_t needed_ms)

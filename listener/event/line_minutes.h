@@ -28,6 +28,7 @@ struct line_minute {
 	uint64_t received_sum, stored_sum; /* of the hashes: equal if the events are, in whatever order they came */
 	uint64_t unknown; /* copies that came in this minute, of events whose minute is not known, or maybe not for the
 			     first time */
+	uint64_t filled;  /* of the numbers that no line got, those that were asked for and came */
 	uint64_t gap;     /* numbers of the feed that are missing before this minute's events */
 	unsigned int reconnects, spans, silent_ms;
 	uint16_t up[LINE_SPANS][2]; /* when it was connected: ms from the start of the minute, to */
@@ -105,6 +106,9 @@ void line_minutes_number(struct line_minutes *all, const char *source);
  * settled yet. They count in the minute of its row, which is the same for all lines. */
 void line_minutes_gap(struct line_minutes *all, const char *source, uint64_t hash, uint64_t numbers, int64_t came_ms);
 
+/* So many numbers that no line got came from the feed's HTTP interface. */
+void line_minutes_fill(struct line_minutes *all, const char *source, uint64_t numbers, int64_t wall_ms);
+
 /* Events settle with other hashes from now on, or no more: their gaps count in the minutes in which they came. */
 void line_minutes_end_gaps(struct line_minutes *all);
 
@@ -115,7 +119,7 @@ void line_minutes_settle(struct line_minutes *all, const struct line_copy *copy)
 void line_minutes_fetch(const struct line_minutes *all, uint64_t hash);
 
 /* Returns what has changed, for sql/queries/checkin.sql: [minute, source, received, received_sum, stored, stored_sum,
- * unknown, reconnects, up, gap (null without line_minutes_number()), silent_ms] each, with totals, so one that is told
+ * unknown, reconnects, up, gap (null without line_minutes_number()), silent_ms, filled] each, with totals, so one that is told
  * again does no harm. needed_ms: minutes since then may still change (since 1970, when the oldest unsettled event
  * came); older ones are forgotten once they are told. */
 json_t *line_minutes_describe(struct line_minutes *all, int64_t needed_ms, int64_t wall_ms, int64_t loop_ms);

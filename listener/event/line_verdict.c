@@ -75,6 +75,7 @@ void line_row_merge(struct line_row *into, const struct line_row *more)
 	into->stored_sum += more->stored_sum;
 	into->unknown += more->unknown;
 	into->gap += more->gap;
+	into->filled += more->filled;
 	into->has_numbers |= more->has_numbers;
 	into->silent_ms =
 		more->silent_ms < 0 ? into->silent_ms : (into->silent_ms < 0 ? 0 : into->silent_ms) + more->silent_ms;

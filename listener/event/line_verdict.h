@@ -14,6 +14,7 @@ struct line_row {
 	char instance[256];
 	uint64_t received, received_sum, stored, stored_sum;
 	uint64_t unknown; /* copies of this minute or the next one that may belong here */
+	uint64_t filled;  /* numbers that no line got, and that it asked for */
 	uint64_t gap;     /* numbers of the feed that did not come before its events */
 	unsigned int reconnects, spans;
 	int silent_ms;          /* -1: not known */

@@ -65,6 +65,7 @@ static void take_all(struct reach *r)
 	take_own(r, p->url);
 	take_own(r, p->url_resume);
 	take_own(r, p->url_http ? p->url_http->url : NULL);
+	take_own(r, p->fill.http ? p->fill.http->url : NULL);
 	json_array_foreach(p->mirrors, i, mirror) take_own(r, json_string_value(mirror));
 	for (i = 0; i < p->rule_count; i++)
 		for (size_t k = 0; k < p->rules[i].http_count; k++)

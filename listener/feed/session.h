@@ -86,7 +86,8 @@ struct session_event {
 	uint64_t missing;     /* numbers of the series that did not come before it, as far as the callee knows */
 };
 
-/* Callbacks, called in the order in which their work must be done. All are required unless noted. */
+/* Callbacks, called in the order in which their work must be done. on_event and on_reject are required; what
+ * is NULL is not told. */
 struct session_handler {
 	void (*on_event)(void *ctx, const struct session_event *event);
 	/* Write a dead letter: the message or a part of it, and a reason in one sentence. */
@@ -103,7 +104,7 @@ struct session_handler {
 	void (*on_rule)(void *ctx, const struct profile_rule *rule, struct slice frame);
 	/* `where` has filtered out an element. */
 	void (*on_filtered)(void *ctx);
-	/* A frame of the message begins; called before its other callbacks. May be NULL. */
+	/* A frame of the message begins; called before its other callbacks. */
 	void (*on_frame)(void *ctx);
 	/* For a caller that reads several connections in one session. is_held: true while hold_until holds the cursor
 	 * of the message's connection. on_release: a frame of the message matched hold_until. NULL: there is one

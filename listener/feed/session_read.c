@@ -131,7 +131,7 @@ static void send_replies(struct reading *r)
 	{
 		struct slice frame = render(r, t);
 
-		if (frame.at)
+		if (frame.at && r->handler->on_send)
 			r->handler->on_send(r->ctx, frame);
 	}
 }
@@ -155,7 +155,8 @@ static void act(struct reading *r)
 
 	if (url && *url)
 		keep_redirect(r, url);
-	r->handler->on_action(r->ctx, r->rule->profile, r->frame);
+	if (r->handler->on_action)
+		r->handler->on_action(r->ctx, r->rule->profile, r->frame);
 }
 
 /* "", 0, false, [], {} and null are not acks. */
@@ -220,7 +221,8 @@ static void on_element(void *ctx, struct slice element, size_t index)
 	at.index = index;
 	at.element_slots = pointers_slots(r->rule->element);
 	if (!conditions_hold(&r->rule->where, at.element_slots)) {
-		r->handler->on_filtered(r->ctx);
+		if (r->handler->on_filtered)
+			r->handler->on_filtered(r->ctx);
 		return;
 	}
 	why = read_event(r, &at, &event);
@@ -264,7 +266,7 @@ static void read_events(struct reading *r)
 	if (is_ack(r->rule->profile->ack) && !r->rejected) {
 		struct slice frame = render(r, r->rule->profile->ack);
 
-		if (frame.at)
+		if (frame.at && r->handler->on_ack)
 			r->handler->on_ack(r->ctx, frame);
 	}
 }
@@ -286,7 +288,7 @@ static void read_control(struct reading *r)
 	if (r->rule->profile->action == ACTION_RECONNECT || r->rule->profile->action == ACTION_FATAL)
 		act(r);
 	cursor = find_cursor(r, &place);
-	if (cursor.at)
+	if (cursor.at && r->handler->on_cursor)
 		r->handler->on_cursor(r->ctx, cursor);
 	arena_clear(&r->session->arena);
 }
@@ -307,7 +309,8 @@ static void read_frame(struct reading *r, struct slice frame)
 	}
 	release_cursor(r);
 	r->rule = rules_match(s->rules, r->frame);
-	r->handler->on_rule(r->ctx, r->rule->profile, r->frame);
+	if (r->handler->on_rule)
+		r->handler->on_rule(r->ctx, r->rule->profile, r->frame);
 	if (r->rule->capture_count || r->rule->profile->clear || s->has_cursor_var)
 		capture(r);
 	send_replies(r);

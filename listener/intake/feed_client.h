@@ -102,6 +102,7 @@ struct feed_client_view {
 	uint64_t barren; /* dead letters since the last event */
 	uint64_t replies;
 	struct sequence_gaps_count gaps;
+	uint64_t filled; /* of the missing numbers; set by profiled.c */
 };
 
 /* The texts are valid until the loop runs again. */

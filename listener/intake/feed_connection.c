@@ -15,13 +15,13 @@
 #include "feed/reach.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "intake/feed_call.h"
 #include "intake/rate_limit.h"
 
 #define IDLE_MS       90000  /* default silence limit if the feed answers pings */
 #define SILENT_MS     600000 /* if it does not */
 #define CATCH_UP_MS   5000   /* after a pause, time to read the backlog before the connection may be closed */
 #define EXAMPLE_BYTES 200
-#define REASON_BYTES  300
 
 struct feed_connection {
 	const struct feed_client_parts *p;
@@ -387,62 +387,6 @@ static void on_end(void *arg, const struct dial_end *end)
 
 static const struct dial_owner dial_owner = {on_open, on_message, on_too_long, on_end};
 
-static bool is_token(const char *text)
-{
-	return *text &&
-	       !text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$%&'*+-.^_`|~")];
-}
-
-/* Returns a copy of a header value without a final newline, which a file may have; NULL if it is not valid. */
-static char *header_value(const char *text)
-{
-	char *value = memory_strdup(text);
-	size_t n = strlen(value);
-
-	while (n && (value[n - 1] == '\n' || value[n - 1] == '\r'))
-		value[--n] = '\0';
-	for (const char *c = value; *c; c++)
-		if (((unsigned char)*c < ' ' && *c != '\t') || *c == 0x7f) {
-			free(value);
-			return NULL;
-		}
-	return value;
-}
-
-static bool has_secret(const char *template)
-{
-	return strstr(template, "${env:") || strstr(template, "${file:");
-}
-
-/* Calls add for each header line of the profile. Sets why to the reason if one cannot be sent, else to "". Only the
- * profile's own hosts get headers with secrets. */
-static void write_headers(struct feed_connection *conn, const json_t *headers, bool is_own,
-			  void (*add)(void *to, char *text), void *to, char why[REASON_BYTES])
-{
-	const char *name, *fault = NULL;
-	json_t *item;
-
-	json_object_foreach((json_t *)(uintptr_t)headers, name, item)
-	{
-		const char *text;
-		char *value;
-
-		if (!is_own && has_secret(json_string_value(item)))
-			continue;
-		text = session_render_text(conn->p->session, json_string_value(item), false, &fault);
-		value = text && !fault ? header_value(text) : NULL;
-
-		if (value && is_token(name) && upgrade_allows_header(name))
-			add(to, memory_printf("%s: %s", name, value));
-		else
-			snprintf(why, REASON_BYTES, "header %.60s cannot be sent: %s", name,
-				 fault    ? fault
-				 : !value ? "it has no value, or holds a control character"
-					  : "the name is invalid or reserved");
-		free(value);
-	}
-}
-
 static void add_line(void *to, char *text)
 {
 	char **lines = to, *longer = memory_printf("%s%s\r\n", *lines ? *lines : "", text);
@@ -482,9 +426,9 @@ static void dial(struct feed_connection *conn, const struct session_dial *how)
 {
 	bool is_own = false;
 	const char *fault = how->url ? reach_fault(conn->p->profile, how->url, &is_own) : NULL;
-	char reason[REASON_BYTES] = "";
+	char reason[FEED_CALL_REASON] = "";
 
-	write_headers(conn, conn->p->profile->headers, is_own, add_line, &conn->headers, reason);
+	feed_call_headers(conn->p->session, conn->p->profile->headers, is_own, add_line, &conn->headers, reason);
 	keep_first_words(conn, how);
 	set_offer(conn);
 	if (how->fault || *reason || !how->url) {
@@ -501,23 +445,6 @@ static void dial(struct feed_connection *conn, const struct session_dial *how)
 }
 
 /* --- HTTP --- */
-
-#define CALL_HEADERS 32
-
-struct call_headers {
-	char *lines[CALL_HEADERS + 1];
-	size_t count;
-};
-
-static void add_call_header(void *to, char *text)
-{
-	struct call_headers *h = to;
-
-	if (h->count < CALL_HEADERS)
-		h->lines[h->count++] = text;
-	else
-		free(text);
-}
 
 /* Ends the connection or the attempt to connect because an HTTP call failed. */
 static void fail_call(struct feed_connection *conn, const char *what, int64_t wait_ms)
@@ -554,11 +481,8 @@ static void on_answer(void *arg, const struct request_answer *answer)
 	char what[300];
 
 	conn->request = NULL;
-	if (answer->status / 100 != 2) {
-		snprintf(what, sizeof(what), "answered %d%s%.*s", answer->status, answer->len ? ": " : "",
-			 (int)(answer->len < EXAMPLE_BYTES ? answer->len : EXAMPLE_BYTES),
-			 answer->body ? answer->body : "");
-		fail_call(conn, answer->status ? what : answer->reason, answer->wait_ms);
+	if (!feed_call_succeeded(answer, what)) {
+		fail_call(conn, what, answer->wait_ms);
 		return;
 	}
 	if (!session_answer(conn->p->session, conn->call, answer->body, answer->len)) {
@@ -576,32 +500,12 @@ static void on_answer(void *arg, const struct request_answer *answer)
 
 static void start_calls(struct feed_connection *conn)
 {
-	const struct profile_http *http = conn->call;
-	const char *fault = NULL, *text = session_render_text(conn->p->session, http->url, true, &fault);
-	char *url = text ? memory_strdup(text) : NULL;
-	struct call_headers headers = {0};
-	bool is_own = false;
-	char wrong[REASON_BYTES] = "";
-	struct slice body = {0};
+	char why[FEED_CALL_REASON];
 
-	if (!fault)
-		fault = reach_fault(conn->p->profile, url ? url : "", &is_own);
-	write_headers(conn, http->headers, is_own, add_call_header, &headers, wrong);
-	if (!fault && http->body)
-		body = session_render(conn->p->session, http->body, &fault);
-	if (url && !fault && !*wrong)
-		conn->request = request_send(conn->p->requests,
-					     &(struct request_call){.method = http->method,
-								    .url = url,
-								    .headers = (const char *const *)headers.lines,
-								    .body = body.at,
-								    .body_len = body.len},
-					     on_answer, conn);
+	conn->request = feed_call_send(conn->p->requests, conn->p->profile, conn->p->session, conn->call, on_answer,
+				       conn, why);
 	if (!conn->request)
-		fail_call(conn, fault ? fault : *wrong ? wrong : "its URL is not http:// or https://", 0);
-	for (size_t i = 0; i < headers.count; i++)
-		free(headers.lines[i]);
-	free(url);
+		fail_call(conn, why, 0);
 }
 
 /* --- deadlines --- */

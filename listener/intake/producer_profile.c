@@ -155,11 +155,6 @@ static void on_action(void *ctx, const struct profile_rule *rule, struct slice f
 	s->owner.on_leave(s->visitor->receipts.arg, rule->action == ACTION_FATAL);
 }
 
-static void ignore(void *ctx, struct slice what)
-{
-	(void)ctx, (void)what;
-}
-
 static void on_filtered(void *ctx)
 {
 	(void)ctx;
@@ -170,8 +165,6 @@ static const struct session_handler handler = {
 	.on_reject = on_reject,
 	.on_send = on_send,
 	.on_action = on_action,
-	.on_cursor = ignore,
-	.on_ack = ignore,
 	.on_rule = on_rule,
 	.on_filtered = on_filtered,
 	.on_frame = on_frame,

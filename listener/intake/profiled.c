@@ -9,6 +9,7 @@
 
 #include "base/memory.h"
 #include "base/url.h"
+#include "intake/fill.h"
 #include "intake/lateness.h"
 #include "intake/ledger.h"
 #include "intake/feed_event.h"
@@ -35,6 +36,7 @@ struct profiled {
 	const struct profile *profile;
 	struct session *session;
 	struct feed_client *client;
+	struct fill *fill;   /* NULL: what is missing is not asked for */
 	struct lease *lease; /* NULL: the source is not exclusive */
 	enum want want;
 	bool is_off_turn;    /* it is another listener's turn */
@@ -237,6 +239,7 @@ static void *on_open(void *arg, struct feed_connection *conn)
 	struct open_connection *o = memory_calloc(1, sizeof(*o));
 	const struct profile *p = s->profile;
 
+	fill_reconnected(s->fill);
 	o->source = s;
 	o->conn = conn;
 	o->is_held = p->cursor.hold_until != NULL;
@@ -247,7 +250,7 @@ static void *on_open(void *arg, struct feed_connection *conn)
 		.is_held = o->is_held,
 		.is_cumulative = p->ack_mode == ACK_MODE_CUMULATIVE,
 		.resends =
-			p->cursor.kind != CURSOR_NONE || (p->ack_mode != ACK_MODE_NONE && p->ack_on == ACK_ON_DURABLE),
+			(p->cursor.kind != CURSOR_NONE && !p->fill.on_reconnect) || (p->ack_mode != ACK_MODE_NONE && p->ack_on == ACK_ON_DURABLE),
 		.is_at_once = p->ack_on == ACK_ON_RECEIVE,
 		.max_unacked = (size_t)p->max_unacked,
 		.ledgers = &s->ledgers,
@@ -287,6 +290,8 @@ static void on_event(void *of, const struct session_event *event)
 	if (event->cursor.at)
 		ledger_note_cursor(o->ledger, event->cursor);
 	pipeline_receive_event(o->source->parts.pipeline, &read, sender);
+	if (event->missing)
+		fill_hole(o->source->fill, event);
 }
 
 /* Returns the sender for a dead letter of a frame or of a part of a frame. */
@@ -413,6 +418,11 @@ struct profiled *profiled_new(const struct profiled_parts *parts, const struct p
 	for (int is_anew = 0; is_anew < 2; is_anew++)
 		s->kinds[is_anew] = session_cursor_kind(profile, is_anew);
 	s->session = session_new(profile, false);
+	s->fill = fill_new(&(struct fill_parts){.loop = parts->loop,
+						.requests = parts->requests,
+						.pipeline = parts->pipeline,
+						.profile = profile,
+						.session = &s->session});
 	s->client = feed_client_new(&(struct feed_client_parts){
 		.loop = parts->loop,
 		.config = parts->config,
@@ -444,6 +454,7 @@ void profiled_close(struct profiled *s)
 	s->is_closed = true;
 	feed_client_stop(s->client, (unsigned int)s->profile->close_code_on_stop);
 	feed_client_close(s->client);
+	fill_close(s->fill);
 	if (s->lease)
 		lease_close(s->lease, on_lease_closed, NULL);
 	s->lease = NULL;
@@ -455,6 +466,7 @@ void profiled_free(struct profiled *s)
 		return;
 	ledgers_free(&s->ledgers);
 	feed_client_free(s->client);
+	fill_free(s->fill);
 	session_free(s->session);
 	free(s->kinds[false]);
 	free(s->kinds[true]);
@@ -468,5 +480,8 @@ const struct profile *profiled_profile(const struct profiled *s)
 
 struct feed_client_view profiled_view(const struct profiled *s)
 {
-	return feed_client_view(s->client);
+	struct feed_client_view view = feed_client_view(s->client);
+
+	view.filled = fill_filled(s->fill);
+	return view;
 }

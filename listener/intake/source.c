@@ -174,6 +174,7 @@ struct source_view sources_view(const struct sources *s, size_t i)
 		.profile = is_plain ? NULL : s->items[i],
 		.rules = view.rules,
 		.gaps = view.gaps,
+		.filled = view.filled,
 		.silence = s->readings ? readings_silence(s->readings, i) : NULL,
 	};
 }

@@ -39,6 +39,7 @@ struct source_view {
 	const struct profile *profile;
 	const struct rule_count *rules; /* as in struct feed_client_view */
 	struct sequence_gaps_count gaps;
+	uint64_t filled; /* of the missing numbers */
 };
 
 size_t sources_count(const struct sources *s);

@@ -129,14 +129,16 @@ static void put_lines(FILE *out, const struct sources *s)
 /* Only for profiles that say that sequence numbers are contiguous. */
 static void put_gaps(FILE *out, const struct sources *s)
 {
-	static const char *const metrics[][2] = {{"feed_gaps_total", "Gaps in the source's sequence numbers."},
-						 {"feed_missing_total", "Numbers missing in these gaps."}};
+	static const char *const metrics[][2] = {
+		{"feed_gaps_total", "Gaps in the source's sequence numbers."},
+		{"feed_missing_total", "Numbers missing in these gaps."},
+		{"feed_filled_total", "Of these, numbers that `fill` of the profile brought."}};
 
-	for (size_t m = 0; m < 2; m++) {
+	for (size_t m = 0; m < 3; m++) {
 		put_type(out, metrics[m][0], "counter", metrics[m][1]);
 		for (size_t i = 0; i < sources_count(s); i++) {
 			struct source_view view = sources_view(s, i);
-			const uint64_t values[] = {view.gaps.gaps, view.gaps.missing};
+			const uint64_t values[] = {view.gaps.gaps, view.gaps.missing, view.filled};
 
 			if (!view.profile || !view.profile->gap.contiguous)
 				continue;

@@ -806,6 +806,11 @@ bool pipeline_is_full_for_producers(const struct pipeline *p)
 	return p->producers.is_full || pipeline_bytes(p) >= limit_of(p, &p->producers);
 }
 
+bool pipeline_is_led_elsewhere(const struct pipeline *p, const char *source)
+{
+	return claim_has_other_leader(p->claiming.claim, source);
+}
+
 const struct claim *pipeline_claim(const struct pipeline *p)
 {
 	return p->claiming.claim;

@@ -81,6 +81,9 @@ void pipeline_charge(struct pipeline *p, long bytes);
  * then gives back the claims of what is left and calls on_drained. */
 void pipeline_drain(struct pipeline *p);
 
+/* Does another listener lead this source, so that it should do what need be done once in the fleet? */
+bool pipeline_is_led_elsewhere(const struct pipeline *p, const char *source);
+
 /* What the admin pages show. */
 const struct events *pipeline_events(const struct pipeline *p);
 size_t pipeline_bytes(const struct pipeline *p);

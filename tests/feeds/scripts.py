@@ -10,6 +10,7 @@ from rig.frame import PING, PONG, TEXT
 
 TOKEN = "a-secret-of-the-test"          # every secret that a listener is told
 EPOCH = 1790000000
+POST = 115200000000000000               # ids of Mastodon, which have the time in them
 BASE = int(time.time()) - 600           # where clocks are compared with the listener's
 
 
@@ -23,6 +24,7 @@ class Event:
         self.event_id = event_id
         self.message = message
         self.sent = []                  # (connection, when)
+        self.is_late = False            # it was published while connections were cut
 
 
 class Feed:
@@ -32,6 +34,7 @@ class Feed:
     subprotocol = None
     is_exclusive = False
     replays = False                     # whoever comes back gets what was missed
+    fills = False                       # its HTTP interface has what was sent while nobody was connected
     must_ack = False
     SUBSCRIBE_S = 5                     # within which a listener must be ready
     BEAT_S = None                       # the longest silence of a listener that must beat
@@ -203,7 +206,19 @@ class Kraken(Feed):
 
 class Coinbase(Feed):
     name = "coinbase"
+    fills = True
     TICK_S = 1
+
+    def http(self, request):
+        """The newest trades before a number, at most 10 so that there are pages."""
+        if not request.path.startswith("/products/BTC-USD/trades"):
+            return 404, {}
+        after = int(request.asks("after"))
+        return 200, [{name: event.message[name] for name in ("time", "trade_id", "price", "size", "side")}
+                     for event in self.events[max(after - 11, 0):after - 1][::-1]]
+
+    def is_replayed(self, event):
+        return event.is_late
 
     def received(self, c, message):
         if message.get("type") != "subscribe" or "matches" not in message["channels"] or not message["product_ids"]:
@@ -412,6 +427,19 @@ class HomeAssistant(Feed):
 
 class Mastodon(Feed):
     name = "mastodon"
+    overrides = {"vars": {"host": "", "stream": "public", "web": "the REST interface's"}}
+    fills = True
+
+    def http(self, request):
+        """The oldest posts after an id; what was deleted meanwhile is there, too."""
+        if not request.path.startswith("/api/v1/timelines/public") or request.headers.get("authorization") != f"Bearer {TOKEN}":
+            return 404, {}
+        last, most = int(request.asks("min_id")), int(request.asks("limit"))
+        posts = [json.loads(event.message["payload"]) for event in self.events if event.message["event"] == "update"]
+        return 200, [post for post in posts if int(post["id"]) > last][:most]
+
+    def is_replayed(self, event):
+        return event.is_late and event.message["event"] == "update"
 
     def opened(self, c):
         c.is_ready = True
@@ -422,8 +450,8 @@ class Mastodon(Feed):
     def make(self, n):
         if n % 5 == 0:
             return Event(f"delete|{n - 1}", {"stream": ["public"], "event": "delete", "payload": str(n - 1)})
-        return Event(f"update|{n}", {"stream": ["public"], "event": "update", "payload": json.dumps(
-            {"id": str(n), "created_at": stamp(n), "edited_at": None, "content": f"<p>\"{n}\"</p>"})})
+        return Event(f"update|{POST + n}", {"stream": ["public"], "event": "update", "payload": json.dumps(
+            {"id": str(POST + n), "created_at": stamp(n), "edited_at": None, "content": f"<p>\"{n}\"</p>"})})
 
 
 class GraphQL(Feed):

@@ -20,6 +20,9 @@ def local_profile(feed):
     profile.update(feed.overrides)
     profile.pop("mirrors", None)
     profile["headers"] = {**profile.get("headers", {}), "X-Listener": "${env:LISTENER}"}
+    if "fill" in profile:
+        profile["fill"]["http"]["url"] = local(profile["fill"]["http"]["url"], feed.port)
+        profile["fill"]["every_s"] = 0.1
     for key in ("url", "url_resume"):
         if key in profile:
             profile[key] = local(profile[key], feed.port)

@@ -1,0 +1,24 @@
+/* feed_call.h: an HTTP call that a profile describes: its URL, headers and body are templates. */
+#ifndef WSONCE_FEED_CALL_H
+#define WSONCE_FEED_CALL_H
+
+#include <stdbool.h>
+
+#include "feed/session.h"
+#include "net/request.h"
+
+#define FEED_CALL_REASON 300
+
+/* Calls add for each header line of the templates; text is on the heap, and add's. Sets why to the reason if one cannot
+ * be sent, else leaves it. is_own: as reach_fault() says; other hosts get no headers with secrets. */
+void feed_call_headers(struct session *s, const json_t *headers, bool is_own, void (*add)(void *to, char *text),
+		       void *to, char why[FEED_CALL_REASON]);
+
+/* Starts the call; cb as in request_send(). Returns NULL, and why, if it cannot be made. */
+struct request *feed_call_send(struct requests *requests, const struct profile *p, struct session *s,
+			       const struct profile_http *http, request_cb *cb, void *arg, char why[FEED_CALL_REASON]);
+
+/* Returns true for a status of 2xx; else why is what the server answered. */
+bool feed_call_succeeded(const struct request_answer *answer, char why[FEED_CALL_REASON]);
+
+#endif

@@ -1,0 +1,37 @@
+/* fill.h: asks a feed's HTTP interface for events that no connection brought, as `fill` of its profile says. */
+#ifndef WSONCE_FILL_H
+#define WSONCE_FILL_H
+
+#include "feed/session.h"
+#include "net/request.h"
+#include "road/pipeline.h"
+
+struct fill;
+
+struct fill_parts {
+	uv_loop_t *loop;
+	struct requests *requests;
+	struct pipeline *pipeline;
+	const struct profile *profile;
+	struct session *const *session; /* the source's, whose variables the calls use */
+};
+
+/* Returns NULL unless the profile has `fill`; all functions below accept NULL. parts is copied; what it points to must
+ * outlive the result. */
+struct fill *fill_new(const struct fill_parts *parts);
+
+/* Numbers are missing before this event. If no other listener leads the source two seconds later, this one asks for
+ * them. */
+void fill_hole(struct fill *f, const struct session_event *event);
+/* The source is connected again: the same for what came after its cursor. */
+void fill_reconnected(struct fill *f);
+
+/* Numbers that answers had. */
+uint64_t fill_filled(const struct fill *f);
+
+/* Ends the calls. Run the loop before fill_free(). */
+void fill_close(struct fill *f);
+/* The pipeline must have no more events. */
+void fill_free(struct fill *f);
+
+#endif

@@ -1,0 +1,137 @@
+/* `fill` of a profile: events that no connection brought are asked for by HTTP. */
+#include "support.h"
+#include "bench.h"
+
+#define SETTLED_MS 30000
+
+static struct feed *feed;
+
+/* A fleet of one whose profile has these printf-like members; %d in them is the feed's port. */
+#define START(...) \
+	bench_dial(NULL, NULL, "--log-level debug --config %s", \
+		   suite_file("sources.json", \
+			      suite_text("{\"sources\": [{\"name\": \"played\", %s}]}", suite_text(__VA_ARGS__))))
+
+static void set_up(void)
+{
+	feed = feed_new();
+}
+
+TestSuite(fill, .init = set_up, .fini = bench_close, .timeout = 120);
+
+#define URL   "\"url\": \"ws://127.0.0.1:%d/feed\", "
+#define GAP   "\"gap\": {\"key\": \"/of\", \"seq\": \"/n\", \"contiguous\": true}, "
+#define EVENT "{\"when\": {\"/id\": {\"exists\": true}}, \"action\": \"event\", \"id\": [[\"/id\"]]"
+#define RULES "\"rules\": [" EVENT "}]"
+#define FILL(more) \
+	"\"fill\": {\"http\": {\"url\": \"http://127.0.0.1:%d/missing/${gap_key}/${gap_from}/${gap_to}\"}, " \
+	"\"events\": \"/list\", \"every_s\": 0.01" more "}, "
+
+static void answer(const char *path, int status, const char *body)
+{
+	feed_answer(feed, path,
+		    suite_text("HTTP/1.1 %d X\r\nContent-Length: %zu\r\n\r\n%s", status, strlen(body), body));
+}
+
+static void send_number(int n)
+{
+	feed_sendf(feed, "{\"id\":\"e-%d\",\"of\":\"a\",\"n\":%d}", n, n);
+}
+
+static bool is_counted(const char *name, long value)
+{
+	return listener_metric(listener, name) == value;
+}
+
+static long stored(const char *where)
+{
+	return database_long(db, "SELECT count(*) FROM events WHERE %s", where);
+}
+
+Test(fill, a_hole_in_the_numbers_is_filled)
+{
+	answer("/missing/a/3/5", 200,
+	       "{\"list\":[{\"id\":\"e-5\",\"of\":\"a\",\"n\":5},{\"id\":\"e-4\",\"of\":\"a\",\"n\":4},"
+	       "{\"id\":\"e-3\",\"of\":\"a\",\"n\":3},{\"id\":\"e-2\",\"of\":\"a\",\"n\":2}]}");
+	START(URL GAP FILL("") RULES, feed_port(feed), feed_port(feed));
+	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
+	send_number(1);
+	send_number(2);
+	send_number(6);
+	cr_assert(wait_until(stored("true") == 6, SETTLED_MS), "%s", process_errors(listener_process(listener)));
+	cr_assert_eq(stored("source = 'played#fill'"), 3);
+	cr_assert(wait_until(is_counted("wsonce_feed_filled_total{source=\"played\"}", 3), SETTLED_MS));
+	cr_assert_eq(listener_metric(listener, "wsonce_feed_missing_total{source=\"played\"}"), 3);
+	cr_assert_eq(listener_metric(listener, "wsonce_fill_calls_total"), 1);
+	cr_assert(listener_has_logged(listener, "asked a source for events that it did not send"));
+	cr_assert_eq(listener_stop(listener), 0);
+	cr_assert_eq(database_long(db, "SELECT sum(filled) FROM line_minutes"), 3);
+}
+
+/* The answer has the end of the hole first. */
+Test(fill, a_page_that_has_a_part_is_followed_by_another)
+{
+	answer("/missing/a/2/5", 200,
+	       "{\"list\":[{\"id\":\"e-5\",\"of\":\"a\",\"n\":5},{\"id\":\"e-4\",\"of\":\"a\",\"n\":4},"
+	       "{\"id\":\"b\",\"of\":\"b\",\"n\":3}]}");
+	START(URL GAP FILL("") RULES, feed_port(feed), feed_port(feed));
+	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
+	send_number(1);
+	send_number(6);
+	cr_assert(wait_until(is_counted("wsonce_feed_filled_total{source=\"played\"}", 2), SETTLED_MS));
+	answer("/missing/a/2/3", 200,
+	       "{\"list\":[{\"id\":\"e-2\",\"of\":\"a\",\"n\":2},{\"id\":\"e-3\",\"of\":\"a\",\"n\":3}]}");
+	cr_assert(wait_until(is_counted("wsonce_feed_filled_total{source=\"played\"}", 4), SETTLED_MS));
+	cr_assert(wait_until(stored("event_id LIKE 'e-%%'") == 6, SETTLED_MS));
+}
+
+Test(fill, an_error_is_tried_again_and_a_refusal_is_not)
+{
+	answer("/missing/a/2/2", 503, "wait");
+	START(URL GAP FILL("") RULES, feed_port(feed), feed_port(feed));
+	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
+	send_number(1);
+	send_number(3);
+	cr_assert(wait_until(is_counted("wsonce_fill_calls_total", 2), SETTLED_MS));
+	answer("/missing/a/2/2", 200, "{\"list\":[{\"id\":\"e-2\",\"of\":\"a\",\"n\":2}]}");
+	cr_assert(wait_until(stored("true") == 3, SETTLED_MS));
+	answer("/missing/a/4/7", 403, "not you");
+	send_number(8);
+	cr_assert(wait_until(listener_has_logged(listener, "events that a source did not send stay missing"),
+			     SETTLED_MS));
+	cr_assert(listener_has_logged(listener, "answered 403: not you"));
+	cr_assert(listener_has_logged(listener, "a 4 to 7"));
+	cr_assert_eq(listener_metric(listener, "wsonce_fills_failed_total"), 1);
+	answer("/missing/a/9/9", 200,
+	       "{\"list\":[{\"id\":\"\",\"of\":\"a\",\"n\":9},[],{\"id\":\"e-9\",\"of\":\"a\",\"n\":9}]}");
+	send_number(10);
+	cr_assert(wait_until(stored("true") == 6, SETTLED_MS), "the next one is asked for");
+	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM dead_letters") == 1, SETTLED_MS));
+}
+
+/* Pages of two: each is asked for with the cursor of the one before. The frames of the feed have another form. */
+Test(fill, what_came_while_nobody_was_connected_is_asked_for_by_the_cursor)
+{
+	answer("/since/1", 200, "[{\"uid\":2},{\"uid\":3}]");
+	START(URL "\"cursor\": {\"kind\": \"max\"}, \"fill\": {\"http\": {\"url\": "
+		  "\"http://127.0.0.1:%d/since/${cursor}\"}, "
+		  "\"events\": \"\", \"frame\": {\"id\": \"e-${/uid}\", \"seq\": \"${/uid}\", \"all\": \"${}\"}, "
+		  "\"max\": 2, "
+		  "\"every_s\": 0.01}, \"backoff\": {\"min_ms\": 10, \"max_ms\": 20}, "
+		  "\"rules\": [" EVENT ", \"cursor\": \"/seq\"}]",
+	      feed_port(feed), feed_port(feed));
+	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
+	feed_send_text(feed, "{\"id\":\"e-1\",\"seq\":1}");
+	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM cursors") == 1, SETTLED_MS));
+	feed_drop_all(feed);
+	cr_assert(wait_until(feed_connections(feed) >= 2, SETTLED_MS));
+	feed_send_text(feed, "{\"id\":\"e-6\",\"seq\":6}");
+	cr_assert(wait_until(stored("true") == 4, SETTLED_MS));
+	answer("/since/3", 200, "[{\"uid\":4},{\"uid\":5}]");
+	cr_assert(wait_until(stored("true") == 6, SETTLED_MS));
+	answer("/since/5", 200, "[{\"uid\":6}]");
+	cr_assert(wait_until(listener_has_logged(listener, "asked a source for events that it did not send"),
+			     SETTLED_MS));
+	cr_assert_eq(stored("payload->'all'->>'uid' = '4'"), 1);
+	cr_assert_eq(stored("true"), 6);
+}
