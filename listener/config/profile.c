@@ -662,7 +662,7 @@ static const struct key fill_keys[] = {
 	{"needs", read_variable, TOP(fill.needs), NULL, 0, 0},
 	{"events", read_explode, TOP(fill.events), NULL, 0, 0},
 	{"frame", read_template, TOP(fill.frame), "frame", 0, 0},
-	{"max", read_number, TOP(fill.max), NULL, 1, 100000},
+	{"max", read_number, TOP(fill.max), NULL, 1, 10000},
 	{"every_s", read_seconds, TOP(fill.every_ms), NULL, 0.01, DAY_S},
 	{"on", read_texts, TOP(fill.on), NULL, 0, 0},
 };

@@ -25,6 +25,9 @@
 #define HOLES_MAX  256
 #define LOOKS      5 /* at who leads, within a minute */
 #define WHAT_BYTES 240
+#define TELL_MS    60000
+#define CALLS_MAX  1000 /* of a hole: a feed whose numbers jump must not be asked for ever */
+#define PAGE_MAX   10000
 #define TRIES      6 /* of a call that brings nothing new */
 
 /* Numbers of a series, or with cursor what came after it. */
@@ -40,6 +43,12 @@ struct hole {
 	uint64_t events;
 };
 
+/* A log line that comes at most once a minute. */
+struct told {
+	unsigned int holes; /* since then */
+	int64_t ms;         /* loop clock; 0: never */
+};
+
 struct fill {
 	struct fill_parts parts;
 	char *source; /* of the rows */
@@ -49,6 +58,7 @@ struct fill {
 	struct session *session; /* of the first hole, once it is asked for */
 	struct request *request;
 	uint64_t filled;
+	struct told done, missing;
 	/* Of the current page: */
 	size_t elements;
 	__int128 *numbers; /* those of the hole */
@@ -103,14 +113,28 @@ static void describe(const struct hole *h, char what[WHAT_BYTES])
 			 gap_write(h->from, from), gap_write(h->to, to));
 }
 
-static void tell_missing(const struct fill *f, const struct hole *h, const char *reason)
+/* Returns how many holes the line is about; 0: it is not due. */
+static unsigned int count_told(const struct fill *f, struct told *t)
 {
+	unsigned int holes = ++t->holes;
+
+	if (t->ms && now_ms(f) - t->ms < TELL_MS)
+		return 0;
+	*t = (struct told){.ms = now_ms(f)};
+	return holes;
+}
+
+static void tell_missing(struct fill *f, const struct hole *h, const char *reason)
+{
+	unsigned int holes = count_told(f, &f->missing);
 	char what[WHAT_BYTES];
 
-	describe(h, what);
 	counters.fills_failed++;
-	log_warn("events that a source did not send stay missing", "source=%s missing=%s calls=%u reason=%s",
-		 f->parts.profile->name, what, h->calls, reason);
+	if (!holes)
+		return;
+	describe(h, what);
+	log_warn("events that a source did not send stay missing", "source=%s holes=%u example=%s calls=%u reason=%s",
+		 f->parts.profile->name, holes, what, h->calls, reason);
 }
 
 static void give_up(struct fill *f, const char *reason)
@@ -122,8 +146,11 @@ static void give_up(struct fill *f, const char *reason)
 
 static void finish(struct fill *f)
 {
-	log_info("asked a source for events that it did not send", "source=%s events=%llu calls=%u",
-		 f->parts.profile->name, (unsigned long long)f->first->events, f->first->calls);
+	unsigned int holes = count_told(f, &f->done);
+
+	if (holes)
+		log_info("asked a source for events that it did not send", "source=%s holes=%u events=%llu calls=%u",
+			 f->parts.profile->name, holes, (unsigned long long)f->first->events, f->first->calls);
 	drop_first(f);
 }
 
@@ -132,7 +159,7 @@ static void retry(struct fill *f, const char *reason, int64_t wait_ms)
 	struct hole *h = f->first;
 	int64_t backoff_ms = backoff_next(&h->backoff, backoff_draw());
 
-	if (++h->tries == TRIES)
+	if (++h->tries == TRIES || h->calls == CALLS_MAX)
 		give_up(f, reason);
 	else
 		h->due_ms = now_ms(f) + (wait_ms > backoff_ms ? wait_ms : backoff_ms);
@@ -254,11 +281,11 @@ static void end_page(struct fill *f)
 		count_filled(f, numbers);
 	if (is_over) {
 		finish(f);
-	} else if (h->cursor || numbers) {
+	} else if ((h->cursor || numbers) && h->calls < CALLS_MAX) {
 		h->tries = 0;
 		h->due_ms = now_ms(f) + f->parts.profile->fill.every_ms;
 	} else {
-		retry(f, "the answer does not have all of them", 0);
+		retry(f, "the answers do not have all of them", 0);
 	}
 }
 
@@ -279,7 +306,7 @@ static void read_page(struct fill *f, const struct request_answer *answer)
 	}
 	f->elements = f->number_count = 0;
 	w = json_walk(array);
-	while (json_walk_next(&w))
+	while (f->elements < PAGE_MAX && json_walk_next(&w))
 		read_element(f, w.value);
 	end_page(f);
 }

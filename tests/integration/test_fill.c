@@ -135,3 +135,18 @@ Test(fill, what_came_while_nobody_was_connected_is_asked_for_by_the_cursor)
 	cr_assert_eq(stored("payload->'all'->>'uid' = '4'"), 1);
 	cr_assert_eq(stored("true"), 6);
 }
+
+/* A feed whose numbers jump, and one that has too much to say. */
+Test(fill, holes_without_end_are_given_up_in_one_line)
+{
+	answer("/missing/", 404, "none");
+	START(URL GAP FILL("") RULES, feed_port(feed), feed_port(feed));
+	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
+	for (int n = 1; n <= 600; n++)
+		send_number(n * 1000000);
+	cr_assert(wait_until(is_counted("wsonce_fills_failed_total", 599), 2 * SETTLED_MS), "%.3f",
+		  listener_metric(listener, "wsonce_fills_failed_total"));
+	cr_assert_eq(listener_count_logged(listener, "events that a source did not send stay missing"), 1);
+	cr_assert(listener_has_logged(listener, "too many holes wait"));
+	cr_assert_eq(stored("true"), 600);
+}
