@@ -38,6 +38,11 @@ static const struct {
 	 "p.json, line 2, cursor.hold_until.a: \"a\" is "
 	 "not a JSON pointer: ..."},
 	{WITH("\"gap\": {\"key\": \"/a\"}"), "p.json, line 2, gap: needs key and seq"},
+	{WITH("\"fill\": {\"events\": \"/a\"}"), "p.json, line 2, fill: needs http and events"},
+	{WITH("\"fill\": {\"http\": {\"url\": \"http://a/${gap_from}\"}, \"events\": \"\"}"),
+	 "p.json, line 1: fill needs a contiguous gap or a cursor: without them nothing says what is missing"},
+	{WITH("\"fill\": {\"http\": {\"url\": \"http://a/\"}, \"events\": \"\", \"on\": [\"hol\"]}"),
+	 "p.json, line 2, fill: on is an array of \"hole\" and \"reconnect\""},
 	{WITH("\"ping\": {\"every_s\": 3}"), "p.json, line 2, ping: needs send, and every_s or every"},
 	{WITH("\"json_strings\": [\"/~2\"]"), "p.json, line 2, json_strings[0]: \"/~2\" is not a JSON pointer: ..."},
 	{WITH("\"json_strings\": [\"/Entries/*/Detail\"]"),
