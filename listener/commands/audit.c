@@ -5,6 +5,7 @@
  * a claim when Redis was asked, or has a row the second time. */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -21,6 +22,7 @@
 #include "commands/guards.h"
 #include "commands/feeder.h"
 #include "commands/json_out.h"
+#include "commands/lines.h"
 #include "commands/ndjson.h"
 #include "commands/progress.h"
 #include "commands/redis_query.h"
@@ -31,6 +33,9 @@
 #define PAGE   512 /* rows read at once, and ids in one command to Redis */
 #define PAGE_S "512"
 
+#define MINUTE_US     INT64_C(60000000)
+#define MONTH_MINUTES 44640
+
 struct audit_options {
 	const char *expected;
 	const char *format;
@@ -38,6 +43,7 @@ struct audit_options {
 	int64_t horizon_us;
 	int64_t limit;
 	const char *missing_to;
+	bool is_from_lines;
 	bool is_resubmit;
 	bool is_json;
 };
@@ -52,6 +58,8 @@ static const struct option audit_options[] = {
 	 "leave out events younger than this (12h), by --time-pointer: they may be on their way"},
 	{"horizon", OPTION_SPAN, offsetof(struct audit_options, horizon_us), "AGE", 1, 0, NULL,
 	 "leave out events older than this (30d), by --time-pointer: their rows may be deleted"},
+	{"from-lines", OPTION_SWITCH, offsetof(struct audit_options, is_from_lines), NULL, 0, 0, NULL,
+	 "leave out events of minutes that wsonce lines calls verified, by --time-pointer"},
 	{"resubmit", OPTION_SWITCH, offsetof(struct audit_options, is_resubmit), NULL, 0, 0, NULL,
 	 "store missing events and retry dead letters; needs whole events"},
 	{"limit", OPTION_NUMBER, offsetof(struct audit_options, limit), "N", 0, INT64_MAX, NULL,
@@ -85,6 +93,7 @@ struct audit {
 	struct redis_query *marks; /* NULL: Redis cannot be asked */
 	struct ndjson *lines;
 	struct audit_list expected;
+	char *verified; /* NULL: without --from-lines */
 	int64_t counts[COUNTS];
 	/* Rows of wsonce_suspects that are being read. */
 	struct pg_result *page;
@@ -231,9 +240,24 @@ static int find_in_flight(struct audit *a)
 	return failed || n < 0 ? -1 : 0;
 }
 
+/* Of the last month, which may take a second for each source. */
+static int read_lines(struct audit *a)
+{
+	struct audit_list *e = &a->expected;
+
+	if (!a->o->is_from_lines)
+		return 0;
+	e->end = clock_us(CLOCK_REALTIME) / MINUTE_US - 2;
+	e->from = e->end - MONTH_MINUTES;
+	progress_show("reading which minutes are verified");
+	a->verified = lines_verified(a->session, e->from, e->end);
+	e->verified = a->verified;
+	return a->verified ? 0 : -1;
+}
+
 static int find_all(struct audit *a)
 {
-	if (begin(a) || audit_list_load(&a->expected, a->lines, a->session, a->in->config))
+	if (read_lines(a) || begin(a) || audit_list_load(&a->expected, a->lines, a->session, a->in->config))
 		return -1;
 	if (!a->expected.lines)
 		return dispatch_fail("%s: the list of expected events is empty", a->o->expected);
@@ -343,6 +367,7 @@ static int print(struct audit *a, struct json_out *out)
 		{"header", "header", e->has_header, true, "  line, the first one, left out"},
 		{"too young", "too_young", e->too_young, true, "  left out by --grace"},
 		{"too old", "too_old", e->too_old, true, "  left out by --horizon"},
+		{"verified", "verified", e->is_verified, true, "  left out by --from-lines"},
 		{"without time", "without_time", e->without_time, true, "  not left out"},
 		{"expected", "expected", n[EXPECTED], false, "  different events"},
 		{"stored", "stored", n[STORED], false, ""},
@@ -476,6 +501,7 @@ static int run_audit(const struct invocation *in)
 	session_close(a.session);
 	redis_query_close(a.marks);
 	ndjson_close(a.lines);
+	free(a.verified);
 	return status;
 }
 
@@ -485,9 +511,10 @@ static const char *check_audit(const struct invocation *in)
 
 	if (!o->expected)
 		return "--expected FILE is missing: the ids or events that should be there";
-	if ((o->grace_us || o->horizon_us) && !in->config->time_pointer &&
+	if ((o->grace_us || o->horizon_us || o->is_from_lines) && !in->config->time_pointer &&
 	    !(o->format && strcmp(o->format, "csv") == 0))
-		return "--grace and --horizon need --time-pointer, which says where an event's time is, or --format "
+		return "--grace, --horizon and --from-lines need --time-pointer, which says where an event's time is, "
+		       "or --format "
 		       "csv";
 	if (o->grace_us && o->horizon_us && o->grace_us >= o->horizon_us)
 		return "--grace must be shorter than --horizon: together they leave out all events";

@@ -13,6 +13,7 @@
 #include "event/envelope.h"
 
 #define TICK_LINES 65536
+#define MINUTE_US  INT64_C(60000000)
 #define ROWS_BYTES 131072 /* inserted at once */
 #define NAME       "sha256:"
 
@@ -29,7 +30,7 @@ struct loader {
 	struct audit_list *e;
 	struct session *session;
 	struct envelope *envelope;
-	bool has_time; /* --grace or --horizon was given */
+	bool has_time; /* --grace, --horizon or --from-lines was given */
 	enum timestamp_unit unit;
 	struct bytes rows; /* not inserted yet */
 };
@@ -81,10 +82,19 @@ static int add_digest(struct loader *l, const struct ndjson_line *line, const ui
 
 /* --- lines --- */
 
-/* Is the event's own time within --grace and --horizon? */
+/* Its time may be another clock's, so the minutes around it count, too. */
+static bool is_verified(const struct audit_list *e, int64_t us)
+{
+	int64_t at = us / MINUTE_US - e->from;
+
+	return e->verified && us > 0 && at > 0 && at + 1 < e->end - e->from && e->verified[at - 1] == '=' &&
+	       e->verified[at] == '=' && e->verified[at + 1] == '=';
+}
+
+/* Is the event's own time within --grace and --horizon, and not in a minute that lines have verified? */
 static bool is_asked_for(struct loader *l, struct slice time)
 {
-	bool is_old, is_young;
+	bool is_old, is_young, is_proved;
 	int64_t us;
 
 	if (!l->has_time)
@@ -95,9 +105,11 @@ static bool is_asked_for(struct loader *l, struct slice time)
 	}
 	is_old = l->e->after_us && us < l->e->after_us;
 	is_young = !is_old && l->e->before_us && us > l->e->before_us;
+	is_proved = !is_old && !is_young && is_verified(l->e, us);
 	l->e->too_old += is_old;
 	l->e->too_young += is_young;
-	return !is_old && !is_young;
+	l->e->is_verified += is_proved;
+	return !is_old && !is_young && !is_proved;
 }
 
 static int load_event(struct loader *l, const struct ndjson_line *line)
@@ -178,7 +190,8 @@ static int find_format(struct loader *l, const struct ndjson_line *line)
 	if (strcmp(e->format, "events") == 0 || (!e->needs_events && (!l->has_time || strcmp(e->format, "csv") == 0)))
 		return 0;
 	e->is_wrong_use = true;
-	dispatch_fail("--resubmit needs whole events, --grace and --horizon need those or --format csv with times; "
+	dispatch_fail("--resubmit needs whole events, --grace, --horizon and --from-lines need those or --format csv "
+		      "with times; "
 		      "these are %s",
 		      e->format);
 	return -1;
@@ -214,7 +227,7 @@ int audit_list_load(struct audit_list *e, struct ndjson *lines, struct session *
 {
 	struct loader l = {.e = e,
 			   .session = session,
-			   .has_time = e->after_us || e->before_us,
+			   .has_time = e->after_us || e->before_us || e->verified,
 			   .unit = timestamp_unit_named(config->time_unit)};
 	int failed;
 

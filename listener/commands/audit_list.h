@@ -14,6 +14,9 @@ struct audit_list {
 	bool needs_events;    /* ids will not do */
 	int64_t after_us;     /* leaves out older events; 0: none */
 	int64_t before_us;    /* leaves out younger events; 0: none */
+	const char *verified; /* leaves out events of these minutes, as lines_verified() returns them; NULL: none */
+	int64_t from, end;    /* the minutes */
+	int64_t is_verified;  /* left out */
 	uint64_t lines;       /* read */
 	bool has_header;      /* the first line names columns, and is left out */
 	int64_t too_old;      /* left out */

@@ -10,6 +10,7 @@
 #include "base/timestamp.h"
 #include "commands/dispatch.h"
 #include "commands/json_out.h"
+#include "commands/lines.h"
 #include "event/line_verdict.h"
 #include "commands/session.h"
 #include "lines.sql.h"
@@ -345,14 +346,10 @@ static int status_of(const uint64_t *states, bool has_holes, bool has_any)
 /* Returns -1 if the database does not answer. */
 static int report_source(struct session *db, struct summary *s, const char *source, int64_t from, int64_t end)
 {
-	char first[24], last[24];
-	const char *values[] = {first, last, source};
 	struct pg_result *rows;
 
 	from = from > s->first ? from : s->first;
-	snprintf(first, sizeof(first), "%" PRId64, from);
-	snprintf(last, sizeof(last), "%" PRId64, end);
-	rows = session_ask(db, SQL_LINES, 3, values);
+	rows = session_query(db, SQL_LINES, NULL, "nns", from, end, source);
 	if (rows)
 		read_source(s, rows, from, end);
 	if (s->holes > 0)
@@ -410,25 +407,52 @@ static int run_lines(const struct invocation *in)
 	int64_t until_us = o->until_us && o->until_us < settled_us ? o->until_us : settled_us;
 	int64_t from = (o->since_us ? o->since_us : now_us - HOUR_US) / (LINE_MINUTE_MS * INT64_C(1000));
 	int64_t end = until_us / (LINE_MINUTE_MS * INT64_C(1000));
-	char first[24], last[24];
-	const char *values[] = {first, last, o->source ? o->source : ""};
-	struct session *s = session_open_to_read(in->config);
-	struct pg_result *sources;
-	int status = UNTOLD;
+	struct pg_result *sources =
+		session_query(in->session, SQL_LINES_SOURCES, NULL, "nns", from, end, o->source ? o->source : "");
+	int status = sources ? report(in->session, o, sources, from, end) : UNTOLD;
 
-	snprintf(first, sizeof(first), "%" PRId64, from);
-	snprintf(last, sizeof(last), "%" PRId64, end);
-	sources = s ? session_ask(s, SQL_LINES_SOURCES, 3, values) : NULL;
-	if (sources)
-		status = report(s, o, sources, from, end);
 	session_drop(sources);
-	session_close(s);
 	return status;
+}
+
+/* --- for audit --- */
+
+/* A source says nothing of minutes before its first connection. */
+static void keep_verified(char *minutes, int64_t from, int64_t end, const struct summary *s)
+{
+	int64_t first = end - (int64_t)s->minutes;
+
+	for (size_t i = 0; i < s->minutes; i++) {
+		char *minute = &minutes[first - from + (int64_t)i];
+
+		if (s->strip[i] != '=' || *minute == '?')
+			*minute = s->strip[i] == '=' ? '=' : '!';
+	}
+}
+
+char *lines_verified(struct session *db, int64_t from, int64_t end)
+{
+	struct pg_result *sources = session_query(db, SQL_LINES_SOURCES, NULL, "nns", from, end, "");
+	char *minutes = memory_calloc((size_t)(end - from) + 1, 1);
+	int failed = sources ? 0 : -1;
+
+	memset(minutes, '?', (size_t)(end - from));
+	for (size_t i = 0; !failed && i < session_count(sources); i++) {
+		struct summary s = {.first = session_number(sources, i, FIRST), .open = json_array()};
+
+		failed = report_source(db, &s, session_text(sources, i, SOURCE), from, end);
+		keep_verified(minutes, from, end, &s);
+		free_summary(&s);
+	}
+	session_drop(sources);
+	if (!failed)
+		return minutes;
+	free(minutes);
+	return NULL;
 }
 
 const struct subcommand lines_command = {
 	.name = "lines",
-	.arguments = "",
 	.summary = "show for each minute whether a connection missed something",
 	.help = "Compares what the connections to each source received, minute by minute: how many minutes are "
 		"verified by two lines that agree, which line missed how many events, and when no line was connected. "
@@ -436,5 +460,6 @@ const struct subcommand lines_command = {
 		"2 if that cannot be told.",
 	COMMAND_OPTIONS(lines_options, struct lines_options),
 	.settings = SETTINGS_STORE,
+	.open = session_open_to_read,
 	.run = run_lines,
 };

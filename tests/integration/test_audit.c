@@ -404,3 +404,24 @@ Test(audit, resubmit_while_events_arrive_never_doubles_one, .init = bench_migrat
 	root = run_json(db, 0, "audit --json %s", words);
 	cr_assert_eq(number_of(root, "stored"), 6000);
 }
+
+/* Two lines agree in the last hour, but for one minute, 30 minutes ago. */
+Test(audit, from_lines_only_minutes_that_are_not_verified_are_compared, .init = bench_migrate)
+{
+	char *list = database_text(
+		db, "SELECT string_agg('e-' || n || ',' || to_char(date_trunc('minute', now()) AT TIME ZONE "
+		    "'UTC' - n * interval '1 minute' + interval '20 s', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"'), E'\\n') || "
+		    "E'\\nnever,' || to_char(now() - interval '2 days', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"') FROM "
+		    "generate_series(10, 50) AS n");
+	char *csv = suite_file("list", list);
+
+	database_exec(
+		db, "INSERT INTO line_minutes SELECT date_trunc('minute', now()) - n * interval '1 minute', s, l || "
+		    "'.0123456789abcdef', r, r, r * (l = 'a')::int, r * (l = 'a')::int, 0, 0, '{0,60000}' FROM "
+		    "generate_series(0, 60) AS n, unnest('{a,b}'::text[]) AS l, unnest('{x,y}'::text[]) AS s, LATERAL "
+		    "(SELECT 5 - (n = 30 AND l = 'b' AND s = 'y')::int AS r) AS x");
+	json_t *root = run_json(db, 1, "audit --json --format csv --from-lines --expected %s", csv);
+	cr_assert_eq(number_of(root, "verified"), 38);
+	cr_assert_eq(number_of(root, "missing"), 4, "three minutes, and the one of which no line has told");
+	run_expect_error(db, 2, "--from-lines need", "audit --from-lines --expected %s", csv);
+}
