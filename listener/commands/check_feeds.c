@@ -111,7 +111,7 @@ static void check_profile(struct findings *f, const struct config *c, const stru
 
 static void check_source(struct findings *f, const struct config *c, size_t i)
 {
-	struct profile *p = profile_of_url(config_source_url(c, i), "source", true, c->idle_timeout_s);
+	struct profile *p = profile_of_url(config_source_url(c, i), "source", "source", c->idle_timeout_s);
 	char *own = config_source_name(c, i), *name = memory_printf("%s (%s)", own, p->redacted_url);
 
 	look_at(f, c, p, name);

@@ -834,6 +834,7 @@ void profile_free(struct profile *p)
 	free(p->url_http);
 	free(p->fill.http);
 	free(p->redacted_url);
+	free(p->row_source);
 	json_decref(p->root);
 	free(p);
 }

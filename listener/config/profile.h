@@ -177,7 +177,7 @@ struct profile {
 	const json_t *ack_error;     /* or became a dead letter; NULL: no answer */
 	/* Only from profile_of_url, whose messages are envelopes that no rule reads: */
 	char *redacted_url;     /* without secrets; NULL in other profiles */
-	const char *row_source; /* source of its rows: its NAME, or redacted_url */
+	char *row_source; /* as config_source_in_rows() says */
 };
 
 /* The source of its rows. */
@@ -201,7 +201,7 @@ struct profile *profile_read_named(const char *spec, const json_t *overrides, st
 struct profile *profile_read_any(const char *spec, struct profile_fault *fault);
 /* Returns the profile of a plain --source. name, its NAME or host, appears in the log and the status; idle_s is
  * --idle-timeout. */
-struct profile *profile_of_url(const char *url, const char *name, bool has_own_name, int64_t idle_s);
+struct profile *profile_of_url(const char *url, const char *name, const char *row_source, int64_t idle_s);
 void profile_free(struct profile *p);
 
 /* Reads a member of "sources" in the settings: {"profile": NAME, "vars": {...}, overrides...} or a whole profile. given

@@ -71,7 +71,7 @@ static char *encode_url(const char *url)
 }
 
 /* Passes the URL in a variable, so that "${" in it is not taken for a placeholder. */
-struct profile *profile_of_url(const char *url, const char *name, bool has_own_name, int64_t idle_s)
+struct profile *profile_of_url(const char *url, const char *name, const char *row_source, int64_t idle_s)
 {
 	char *encoded = encode_url(url);
 	json_t *root = json_pack("{s:s, s:s, s:{s:s}, s:[{s:s}]}", "name", name, "url", "${url}", "vars", "url",
@@ -88,7 +88,7 @@ struct profile *profile_of_url(const char *url, const char *name, bool has_own_n
 	p->backoff.max_ms = 10000;
 	p->close_code_on_stop = 1001;
 	p->redacted_url = url_redact(url);
-	p->row_source = has_own_name ? p->name : p->redacted_url;
+	p->row_source = memory_strdup(row_source);
 	return p;
 }
 

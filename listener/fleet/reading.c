@@ -74,7 +74,7 @@ struct readings *readings_new(const struct config *c, const char *name, int64_t 
 	all->known_ms = now_ms;
 	all->count = count;
 	for (size_t i = 0; i < plain; i++) {
-		all->items[i].name = config_source_name(c, i);
+		all->items[i].name = config_source_in_rows(c, i);
 		all->items[i].id = readings_source_id(config_source_url(c, i), "");
 	}
 	for (size_t i = plain; i < count; i++) {

@@ -94,11 +94,11 @@ static void join_fleet(struct sources *all, struct presence *presence)
 
 static struct profile *describe(const struct config *config, size_t i)
 {
-	const char *url = config_source_url(config, i);
-	char *name = config_source_name(config, i);
-	struct profile *p = profile_of_url(url, name, url != config->sources.items[i], config->idle_timeout_s);
+	char *name = config_source_name(config, i), *row_source = config_source_in_rows(config, i);
+	struct profile *p = profile_of_url(config_source_url(config, i), name, row_source, config->idle_timeout_s);
 
 	free(name);
+	free(row_source);
 	return p;
 }
 

@@ -204,6 +204,21 @@ static size_t lines_of(const json_t *lines_told, size_t minute)
 	return json_array_size(json_object_get(json_array_get(json_object_get(source, "minutes"), minute), "lines"));
 }
 
+/* Else the line would be connected while one of the two is. */
+Test(lines, sources_of_one_host_are_different_lines, .init = bench_open)
+{
+	struct listener_options options = {.database = db, .without_waiting = true};
+
+	mirrors[0] = feed_new();
+	fleet[0] = listener_start(&options, "--source %sa --source %sb", feed_url(mirrors[0]), feed_url(mirrors[0]));
+	cr_assert(wait_until(feed_clients(mirrors[0]) == 2, SETTLED_MS));
+	feed_send_text(mirrors[0], "{\"event_id\":\"a\"}");
+	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM events WHERE source LIKE '127.0.0.1#_'") == 1,
+			     SETTLED_MS));
+	cr_assert_eq(listener_stop(fleet[0]), 0);
+	cr_assert_eq(database_long(db, "SELECT count(DISTINCT source) FROM line_minutes"), 2);
+}
+
 /* Postgres takes it for a minute. */
 Test(lines, a_row_from_before_all_time_does_not_hold_the_report, .init = bench_open)
 {

@@ -190,6 +190,18 @@ Test(config, empty_pointer_in_the_environment_is_the_whole_message)
 	cr_assert_str_eq(config.payload_pointer, "");
 }
 
+/* Their paths are not shown, since a path may be a secret. */
+Test(config, sources_that_look_the_same_are_told_apart_in_rows)
+{
+	cr_assert_eq(READ("--source", "ws://h/a?k=1", "--source", "ws://me@h/b?k=2", "--source", "ws://h/c?k=3",
+			  "--source", "ws://i/a"),
+		     0);
+	cr_assert_str_eq(config_source_in_rows(&config, 0), "h#1");
+	cr_assert_str_eq(config_source_in_rows(&config, 1), "ws://***@h/***?***");
+	cr_assert_str_eq(config_source_in_rows(&config, 2), "h#3");
+	cr_assert_str_eq(config_source_in_rows(&config, 3), "ws://i/***");
+}
+
 /* --- lists --- */
 
 static void assert_list(const struct config_list *l, const char *expected)
@@ -207,6 +219,7 @@ Test(config, list_grows_by_repeated_flags)
 		READ("--source", "ws://a", "--source=b.1=wss://b/?x=y", "--id-pointer", "/x", "--id-pointer", "/y"), 0);
 	cr_assert_str_eq(config_source_name(&config, 0), "a#1");
 	cr_assert_str_eq(config_source_name(&config, 1), "b.1");
+	cr_assert_str_eq(config_source_in_rows(&config, 1), "b.1");
 	cr_assert_str_eq(config_source_url(&config, 1), "wss://b/?x=y");
 	assert_list(&config.sources, "ws://a b.1=wss://b/?x=y");
 	assert_list(&config.id_pointers, "/x /y");

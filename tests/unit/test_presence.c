@@ -398,7 +398,7 @@ Test(presence_start, sources_of_the_settings_are_told_by_their_addresses)
 	config.feeds = feeds;
 	config.feed_count = 1;
 	set_up_later();
-	presence_hear(presence, "a#1");
+	presence_hear(presence, "ws://a/***");
 	presence_hear(presence, "b");
 	presence_hear(presence, "feed");
 	pass(1000);

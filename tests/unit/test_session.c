@@ -423,10 +423,10 @@ Test(session, url_of_a_plain_source_is_no_template)
 {
 	struct session_dial dial;
 
-	profile = profile_of_url("ws://feed.test/${env:HOME}?\xe9", "feed", false, 7);
+	profile = profile_of_url("ws://feed.test/${env:HOME}?\xe9", "feed", "feed", 7);
 	heard.session = session_new(profile, false);
 	session_connect(heard.session, 1, 0, 0, &dial);
 	cr_assert_str_eq(dial.url, "ws://feed.test/${env:HOME}?%E9");
-	cr_assert_str_eq(profile->row_source, profile->redacted_url);
+	cr_assert_str_eq(profile->row_source, "feed");
 	end();
 }
