@@ -309,8 +309,11 @@ static enum claim_result read_take(struct claim *c, struct event *ev, const stru
 	return reply->type == REPLY_NIL ? CLAIM_MINE : read_value(c, ev, reply);
 }
 
+/* A mark that says nothing, once more: a Redis that has one each time must not keep ev from being stored. */
 static void finish_take(struct claim *c, struct event *ev, enum claim_result result, const struct redis_reply *reply)
 {
+	if (result == CLAIM_ABSENT)
+		result = CLAIM_UNKNOWN;
 	count_duplicate(c, ev, result, reply);
 	note_owner(c, ev, result, reply);
 	/* Without an answer the claim may still be ours; release and renewal compare anyway. */
@@ -318,12 +321,9 @@ static void finish_take(struct claim *c, struct event *ev, enum claim_result res
 	c->on.on_claimed(c->on.arg, ev, result);
 }
 
-/* Another mark that says nothing: a Redis that has one each time must not keep ev from being stored. */
 static void on_seized(void *owner, void *arg, const struct redis_reply *reply)
 {
-	enum claim_result result = read_take(owner, arg, reply);
-
-	finish_take(owner, arg, result == CLAIM_ABSENT ? CLAIM_UNKNOWN : result, reply);
+	finish_take(owner, arg, read_take(owner, arg, reply), reply);
 }
 
 static void on_take(void *owner, void *arg, const struct redis_reply *reply)
@@ -332,12 +332,8 @@ static void on_take(void *owner, void *arg, const struct redis_reply *reply)
 	struct event *ev = arg;
 	enum claim_result result = read_take(c, ev, reply);
 
-	if (result == CLAIM_ABSENT) {
-		if (seize(c, ev, reply) == 0)
-			return;
-		result = CLAIM_UNKNOWN;
-	}
-	finish_take(c, ev, result, reply);
+	if (result != CLAIM_ABSENT || seize(c, ev, reply))
+		finish_take(c, ev, result, reply);
 }
 
 /* A claim of ev is sent now, with a time that no claim of it had before. */

@@ -303,9 +303,7 @@ static void take_step(struct claim *c, uint8_t step)
 
 /* --- what the server does --- */
 
-static const char login[] = "+OK\r\n$20\r\nredis_version:7.0.15\r\n$28\r\nmaxmemory:0\r\nmaxmemory_polic\r\n"
-			    "$40\r\n0123456789012345678901234567890123456789\r\n"
-			    "$40\r\n0123456789012345678901234567890123456789\r\n"
+static const char login[] = "+OK\r\n$20\r\nredis_version:7.0.15\r\n:7\r\n$28\r\nmaxmemory:0\r\nmaxmemory_polic\r\n"
 			    "$40\r\n0123456789012345678901234567890123456789\r\n";
 
 /* Reads what the listener asks, which it must be able to write, and turns the loop. Returns whether anything came. */
