@@ -29,7 +29,7 @@
 	X(schema_command) X(migrate_command) X(try_command) X(record_command) \
 	X(profile_list) X(profile_show) X(profile_check)
 #define DECLARE(command)  extern const struct subcommand command;
-#define POINT_TO(command) &command,
+#define POINT_TO(command) &(command),
 /* clang-format on */
 
 EACH_COMMAND(DECLARE)

@@ -197,6 +197,16 @@ static void add_row(int ago, const char *name, int received, int unknown, const 
 		      ago, name, received, received, received, received, unknown, up);
 }
 
+/* Runs wsonce lines up to the end of the minute that add_row() calls 4, whatever the time. */
+static struct run ask_until_4(const char *flags)
+{
+	char *until =
+		database_text(db, "SELECT to_char(max(minute) FILTER (WHERE minute < now() - interval '4 minutes') + "
+				  "interval '1 minute', 'YYYY-MM-DD\"T\"HH24:MI:SSOF:00') FROM line_minutes");
+
+	return run_on(db, "lines --until %s %s", until, flags);
+}
+
 static size_t lines_of(const json_t *lines_told, size_t minute)
 {
 	const json_t *source = json_array_get(json_object_get(lines_told, "sources"), 0);
@@ -250,22 +260,22 @@ Test(lines, numbers_that_no_line_got_are_holes, .init = bench_open)
 	add_row(4, "a.0123456789abcdef", 7, 0, "{0,60000}");
 	add_row(4, "b.0123456789abcdef", 7, 0, "{0,60000}");
 	database_exec(db, "UPDATE line_minutes SET gap = 0, silent_ms = 12, stored = 0, stored_sum = 0");
-	run = run_on(db, "lines --json --until 175s");
+	run = ask_until_4("--json");
 	cr_assert_eq(run.status, 0, "%s", run.output);
 	cr_assert_not_null(strstr(run.output, "\"holes\":0,\"lines\""), "%s", run.output);
 	cr_assert_not_null(strstr(run.output, "\"silent_ms\":12"), "%s", run.output);
 	database_exec(db, "UPDATE line_minutes SET gap = 3");
-	run = run_on(db, "lines --json --until 175s");
+	run = ask_until_4("--json");
 	cr_assert_eq(run.status, 1, "%s", run.output);
 	cr_assert_not_null(strstr(run.output, "\"holes\":3,\"minutes\""), "%s", run.output);
-	run = run_on(db, "lines --until 175s");
+	run = ask_until_4("");
 	cr_assert_eq(run.status, 1, "%s", run.output);
 	cr_assert_not_null(strstr(run.output, "3 numbers of the feed are missing on all lines"), "%s", run.output);
 	database_exec(db, "UPDATE line_minutes SET received = 4 WHERE listener LIKE 'a.%%'");
-	run = run_on(db, "lines --json --until 175s");
+	run = ask_until_4("--json");
 	cr_assert_not_null(strstr(run.output, "\"holes\":3,\"minutes\""), "b does not have them: %s", run.output);
 	database_exec(db, "UPDATE line_minutes SET gap = 0 WHERE listener LIKE 'b.%%'");
-	run = run_on(db, "lines --json --until 175s");
+	run = ask_until_4("--json");
 	cr_assert_not_null(strstr(run.output, "\"holes\":0,\"minutes\""), "b has them: %s", run.output);
 }
 
@@ -299,7 +309,7 @@ Test(lines, an_unknown_copy_after_a_restart_may_be_the_one_that_seems_missing, .
 	add_row(4, "b.0000000000000000", 1, 0, "{0,60000}");
 	add_row(3, "a.ffffffffffffffff", 0, 1, "{0,60000}");
 	add_row(3, "b.0000000000000000", 0, 0, "{0,60000}");
-	cr_assert_eq(run_on(db, "lines --until 175s").status, 2);
+	cr_assert_eq(ask_until_4("").status, 2);
 }
 
 /* All states in a day, with numbers of four digits. */
