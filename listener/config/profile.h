@@ -176,8 +176,8 @@ struct profile {
 	const json_t *ack_duplicate; /* was a duplicate, */
 	const json_t *ack_error;     /* or became a dead letter; NULL: no answer */
 	/* Only from profile_of_url, whose messages are envelopes that no rule reads: */
-	char *redacted_url;     /* without secrets; NULL in other profiles */
-	char *row_source; /* as config_source_in_rows() says */
+	char *redacted_url; /* without secrets; NULL in other profiles */
+	char *row_source;   /* as config_source_in_rows() says */
 };
 
 /* The source of its rows. */

@@ -349,7 +349,8 @@ static json_t *describe(const struct line *line, const struct line_minute *m)
 	return json_pack("[IsIIIIIIooiI]", (json_int_t)m->minute, line->source, (json_int_t)m->received,
 			 (json_int_t)m->received_sum, (json_int_t)m->stored, (json_int_t)m->stored_sum,
 			 (json_int_t)m->unknown, (json_int_t)m->reconnects, up,
-			 line->has_numbers ? json_integer((json_int_t)m->gap) : json_null(), (int)m->silent_ms, (json_int_t)m->filled);
+			 line->has_numbers ? json_integer((json_int_t)m->gap) : json_null(), (int)m->silent_ms,
+			 (json_int_t)m->filled);
 }
 
 static void describe_line(struct line *line, json_t *out, int64_t needed_ms)

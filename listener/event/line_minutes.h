@@ -119,9 +119,9 @@ void line_minutes_settle(struct line_minutes *all, const struct line_copy *copy)
 void line_minutes_fetch(const struct line_minutes *all, uint64_t hash);
 
 /* Returns what has changed, for sql/queries/checkin.sql: [minute, source, received, received_sum, stored, stored_sum,
- * unknown, reconnects, up, gap (null without line_minutes_number()), silent_ms, filled] each, with totals, so one that is told
- * again does no harm. needed_ms: minutes since then may still change (since 1970, when the oldest unsettled event
- * came); older ones are forgotten once they are told. */
+ * unknown, reconnects, up, gap (null without line_minutes_number()), silent_ms, filled] each, with totals, so one that
+ * is told again does no harm. needed_ms: minutes since then may still change (since 1970, when the oldest unsettled
+ * event came); older ones are forgotten once they are told. */
 json_t *line_minutes_describe(struct line_minutes *all, int64_t needed_ms, int64_t wall_ms, int64_t loop_ms);
 /* What was described last is committed, or may not be. */
 void line_minutes_told(struct line_minutes *all, bool is_told);

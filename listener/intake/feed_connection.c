@@ -502,8 +502,8 @@ static void start_calls(struct feed_connection *conn)
 {
 	char why[FEED_CALL_REASON];
 
-	conn->request = feed_call_send(conn->p->requests, conn->p->profile, conn->p->session, conn->call, on_answer,
-				       conn, why);
+	conn->request =
+		feed_call_send(conn->p->requests, conn->p->profile, conn->p->session, conn->call, on_answer, conn, why);
 	if (!conn->request)
 		fail_call(conn, why, 0);
 }
