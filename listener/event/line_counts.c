@@ -25,8 +25,13 @@ void line_counts_told(struct line_counts *n, bool is_told)
 {
 	int64_t end = (n->asked_ms - LINE_LATE_MS) / LINE_MINUTE_MS - 1;
 
-	if (!is_told || !n->next)
+	if (!n->next)
 		return;
+	if (!is_told) { /* a check-in without a question may be told before the next one with it */
+		n->asked_end = n->next;
+		n->asked_ms = 0;
+		return;
+	}
 	n->next = n->asked_end;
 	n->end = end > n->end ? end : n->end;
 }

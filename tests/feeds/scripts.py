@@ -427,7 +427,6 @@ class HomeAssistant(Feed):
 
 class Mastodon(Feed):
     name = "mastodon"
-    overrides = {"vars": {"host": "", "stream": "public", "web": "the REST interface's"}}
     fills = True
 
     def http(self, request):

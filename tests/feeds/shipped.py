@@ -21,13 +21,13 @@ def local_profile(feed):
     profile.pop("mirrors", None)
     profile["headers"] = {**profile.get("headers", {}), "X-Listener": "${env:LISTENER}"}
     if "fill" in profile:
-        profile["fill"]["http"]["url"] = local(profile["fill"]["http"]["url"], feed.port)
+        profile["fill"]["http"]["url"] = local(profile["fill"]["http"]["url"], feed.port).replace("https:", "http:")
         profile["fill"]["every_s"] = 0.1
     for key in ("url", "url_resume"):
         if key in profile:
             profile[key] = local(profile[key], feed.port)
     for key, value in profile.get("vars", {}).items():
-        if key in ("host", "relay"):
+        if key in ("host", "relay", "web"):
             profile["vars"][key] = f"127.0.0.1:{feed.port}"
         elif isinstance(value, str):
             profile["vars"][key] = local(value, feed.port)

@@ -592,6 +592,7 @@ Test(line_minutes, a_minute_is_counted_once_when_nobody_can_tell_more_of_it)
 		check_in(minute, "", "[101,101]");
 	check_in(109, "", "[101,102]");
 	check_in(110, NULL, "[102,103]");
+	line_counts_told(&counts, true); /* a short one, while Postgres has trouble */
 	check_in(111, "", "[102,103]");
 	check_in(140, "", "[103,105]");
 	check_in(141, "", "[105,115]"); /* so many at a time */
