@@ -10,6 +10,8 @@
 #define STEP_MS     1000 /* by which the wall clock may differ from the loop clock's time, which is no step */
 #define FIRST_SLOTS 1024
 
+#define YEAR_10000_MS INT64_C(253402300800000)
+
 struct line_minutes line_minutes;
 
 /* --- lines and minutes --- */
@@ -47,12 +49,15 @@ static void remove_minute(struct line *line, size_t at)
 	memmove(line->minutes + at, line->minutes + at + 1, (line->count - at) * sizeof(*line->minutes));
 }
 
-/* They are in order, and the newest is mostly the one. */
+/* They are in order, and the newest is mostly the one. NULL: the time is none that Postgres knows, as in a forged
+ * record of a spool. */
 static struct line_minute *minute_of(struct line *line, int64_t wall_ms)
 {
 	int64_t minute = wall_ms / LINE_MINUTE_MS;
 	size_t at = line->count;
 
+	if (wall_ms < 0 || wall_ms > YEAR_10000_MS)
+		return NULL;
 	while (at && line->minutes[at - 1].minute > minute)
 		at--;
 	if (at && line->minutes[at - 1].minute == minute)
@@ -120,10 +125,8 @@ static void advance(struct line *line, int64_t wall_ms, int64_t loop_ms)
 	line->loop_ms = loop_ms;
 	if (line->is_open)
 		each_minute(line, from_ms, wall_ms, add_span);
-	if (line->silent_ms) {
-		each_minute(line, line->silent_ms, wall_ms, add_silence);
-		line->silent_ms = wall_ms;
-	}
+	if (line->is_silent)
+		each_minute(line, from_ms, wall_ms, add_silence);
 }
 
 void line_minutes_connect(struct line_minutes *all, const char *source, bool is_open, int64_t wall_ms, int64_t loop_ms)
@@ -158,9 +161,9 @@ void line_minutes_silence(struct line_minutes *all, const char *source, int64_t 
 	if (!line)
 		return;
 	advance(line, wall_ms, loop_ms);
-	if (!since_ms || !line->silent_ms)
-		line->silent_ms = since_ms;
-	advance(line, wall_ms, loop_ms);
+	if (since_ms && !line->is_silent)
+		each_minute(line, since_ms, wall_ms, add_silence);
+	line->is_silent = since_ms;
 }
 
 void line_minutes_number(struct line_minutes *all, const char *source)

@@ -40,11 +40,10 @@ struct line {
 	const char *name; /* what the source was called last: events have the same pointer */
 	struct line_minute *minutes;
 	size_t count, size;
-	bool is_open, was_open, has_numbers;
+	bool is_open, was_open, is_silent, has_numbers;
 	bool is_wanted;           /* a minute without a connection is recorded, too */
 	int64_t closed_minute;    /* recorded last as one without a connection */
 	int64_t wall_ms, loop_ms; /* up to when its connection is recorded */
-	int64_t silent_ms;        /* up to when its silence is recorded, since 1970; 0: it is not silent */
 	uint64_t missing;         /* as line_counts.c has found */
 	int64_t open_ms;
 };

@@ -278,6 +278,15 @@ Test(line_minutes, copies_of_an_unknown_minute_prevent_that_it_is_verified)
 }
 
 /* Marks and the channel are Redis's, and a host's clock may be wrong. Postgres would refuse such a minute. */
+Test(line_minutes, a_time_that_postgres_does_not_know_is_in_no_minute)
+{
+	tell(1000);
+	settle(1, 1, -1, -(INT64_C(1) << 54), false);
+	settle(1, 2, -1, INT64_C(1) << 54, false);
+	tell(3000);
+	cr_assert_eq(json_array_size(told[1]), 1);
+}
+
 Test(line_minutes, a_minute_to_come_is_unknown)
 {
 	settle(1, 1, INT64_C(1) << 54, 1000, false);
@@ -564,6 +573,9 @@ Test(line_minutes, a_silence_is_recorded_from_its_first_moment)
 	cr_assert_eq(rows[0].silent_ms, 20000);
 	cr_assert_eq(rows[1].silent_ms, 0);
 	line_minutes_silence(&lines[0], "unknown", START, START + 1, 1);
+	line_minutes_silence(&lines[0], "feed", START + 130000, START + 131000, 131000);
+	line_minutes_connect(&lines[0], "feed", false, 30 * START, 132000); /* the wall clock is set */
+	tell(133000);
 }
 
 /* --- counts --- */
