@@ -63,7 +63,7 @@ static int listen_command(int argc, char **argv)
 		return 2;
 	}
 	config_start_log(&config);
-	status = is_dry ? check_all(&config) : listen_run(&config, argc, argv);
+	status = is_dry ? check_all(&config, false) : listen_run(&config, argc, argv);
 	config_free(&config);
 	return status;
 }

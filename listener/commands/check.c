@@ -330,12 +330,17 @@ static void check_files(struct findings *f, const struct config *c)
 		finding(f, FINDING_OK, "open files", "%llu are allowed", (unsigned long long)files.rlim_max);
 }
 
-int check_all(const struct config *config)
+int check_all(const struct config *config, bool is_json)
 {
 	const char *path = config_store_path(config);
-	struct findings f = {{0}};
+	struct json_out out;
+	struct findings f = {.json = is_json ? &out : NULL};
 
 	setvbuf(stdout, NULL, _IOLBF, 0); /* show each finding at once: the next one may take seconds */
+	if (is_json) {
+		json_out_open(&out);
+		json_out_list(&out, "findings");
+	}
 	findings_of_settings(&f, config);
 	check_files(&f, config);
 	if (path)
@@ -349,9 +354,17 @@ int check_all(const struct config *config)
 	return findings_status(&f);
 }
 
+struct check_options {
+	bool is_json;
+};
+
+static const struct option check_options[] = {
+	{"json", OPTION_SWITCH, offsetof(struct check_options, is_json), NULL, 0, 0, NULL, "one JSON object"},
+};
+
 static int run_check(const struct invocation *in)
 {
-	return check_all(in->config);
+	return check_all(in->config, ((const struct check_options *)in->options)->is_json);
 }
 
 const struct subcommand check_command = {
@@ -362,6 +375,7 @@ const struct subcommand check_command = {
 		"five seconds. Prints a line for each finding: ok, warning or wrong, and what to do. The exit status "
 		"is 1 if something is wrong, and 2 if the settings cannot be read. wsonce listen --dry-run does the "
 		"same.",
+	COMMAND_OPTIONS(check_options, struct check_options),
 	.has_all_settings = true,
 	.run = run_check,
 };

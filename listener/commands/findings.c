@@ -22,7 +22,12 @@ void finding(struct findings *f, enum finding how, const char *what, const char 
 	va_start(ap, format);
 	vsnprintf(text, sizeof(text), format, ap);
 	va_end(ap);
-	json_out_line("%-8s %-14s %.*s", names[how], what, (int)strcspn(text, "\n"), text);
+	text[strcspn(text, "\n")] = '\0';
+	if (f->json)
+		json_out_item(f->json, json_pack("{s:s, s:s, s:o}", "finding", names[how], "what", what, "text",
+						 json_out_string(text)));
+	else
+		json_out_line("%-8s %-14s %s", names[how], what, text);
 }
 
 static void on_unknown(void *arg, const char *variable, const char *meant)
@@ -83,14 +88,21 @@ void findings_of_settings(struct findings *f, const struct config *c)
 
 int findings_status(const struct findings *f)
 {
-	printf("%u ok, %u warnings, %u wrong\n", f->counts[FINDING_OK], f->counts[FINDING_WARNING],
-	       f->counts[FINDING_WRONG]);
+	if (f->json) {
+		json_out_list_end(f->json);
+		json_out_members(f->json, json_pack("{s:i, s:i, s:i}", "ok", f->counts[FINDING_OK], "warnings",
+						    f->counts[FINDING_WARNING], "wrong", f->counts[FINDING_WRONG]));
+		json_out_close(f->json);
+	} else {
+		printf("%u ok, %u warnings, %u wrong\n", f->counts[FINDING_OK], f->counts[FINDING_WARNING],
+		       f->counts[FINDING_WRONG]);
+	}
 	return f->counts[FINDING_WRONG] ? STATUS_FAILED : STATUS_FINE;
 }
 
 static int run_lint(const struct invocation *in)
 {
-	struct findings f = {{0}};
+	struct findings f = {.json = NULL};
 
 	findings_of_settings(&f, in->config);
 	return findings_status(&f);

@@ -8,9 +8,11 @@ enum finding { FINDING_OK, FINDING_WARNING, FINDING_WRONG, FINDINGS };
 
 struct findings {
 	unsigned int counts[FINDINGS];
+	struct json_out *json; /* NULL: a line for each */
 };
 
-/* Prints a line: what was checked, and in the words of format how it is and, if it is not ok, what to do. */
+/* Prints a line or an object: what was checked, and in the words of format how it is and, if it is not ok, what to do.
+ */
 void finding(struct findings *f, enum finding how, const char *what, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 
@@ -24,9 +26,9 @@ void findings_of_feeds(struct findings *f, const struct config *config);
 /* Can the addresses be listened on? */
 void findings_of_doors(struct findings *f, const struct config *config);
 
-/* Tests whether a listener with these settings could work, and prints a line for each finding. Returns the exit status:
- * 1 if something is wrong. */
-int check_all(const struct config *config);
+/* Tests whether a listener with these settings could work, and prints a line for each finding, or one JSON object.
+ * Returns the exit status: 1 if something is wrong. */
+int check_all(const struct config *config, bool is_json);
 
 /* Prints the counts. Returns the exit status: 1 if something is wrong. */
 int findings_status(const struct findings *f);

@@ -41,6 +41,28 @@ Test(check, everything_that_is_well_is_ok, .init = bench_migrate)
 	feed_free(feed);
 }
 
+Test(check, json_has_the_same_findings, .init = bench_migrate)
+{
+	struct run run = run_in(servers(), "check --json --ingest 127.0.0.1:0");
+	json_t *root = json_loads(run.output, 0, NULL), *one;
+	long counts[3] = {0};
+	size_t i;
+
+	cr_assert_not_null(root, "%s%s", run.output, run.errors);
+	json_array_foreach(json_object_get(root, "findings"), i, one)
+	{
+		const char *how = json_string_value(json_object_get(one, "finding"));
+
+		counts[strcmp(how, "ok") == 0 ? 0 : strcmp(how, "warning") == 0 ? 1 : 2]++;
+		cr_assert_gt(strlen(json_string_value(json_object_get(one, "text"))), 0);
+	}
+	cr_assert_eq(json_integer_value(json_object_get(root, "ok")), counts[0]);
+	cr_assert_eq(json_integer_value(json_object_get(root, "warnings")), counts[1]);
+	cr_assert_eq(json_integer_value(json_object_get(root, "wrong")), counts[2]);
+	cr_assert_gt(counts[0], 5);
+	cr_assert_eq(run.status, counts[2] ? 1 : 0);
+}
+
 /* Creates a Redis user with only these rights. */
 static void expect_rights(int status, const char *part, struct redisd *redis, const char *rights)
 {
