@@ -359,6 +359,7 @@ static void receive(void *arg)
 	for (int i = 0; i < f->count; i++)
 		checker_received(conn->client->process, world_life(conn->client->process), f->items[i]);
 	feeds.items_read += f->count;
+	steps_receiving();
 	read_text(conn, f->text);
 	steps_received();
 	pump(conn);

@@ -36,6 +36,8 @@ static struct {
 	int event;
 } at_hand;
 
+static bool is_receiving;
+
 static int event_of(const struct event *ev)
 {
 	const struct plan *p = world_plan();
@@ -96,13 +98,19 @@ struct event *__wrap_event_new(struct events *es, enum event_state state, const 
 {
 	struct event *ev = __real_event_new(es, state, message, len, view, sender, now_us);
 
-	if (state == EV_CLAIMING)
+	if (state == EV_CLAIMING && is_receiving)
 		from_hand(ev);
 	return ev;
 }
 
+void steps_receiving(void)
+{
+	is_receiving = true;
+}
+
 void steps_received(void)
 {
+	is_receiving = false;
 	if (at_hand.is_on)
 		end_hand(RECEIVED, 0, NONE);
 }

@@ -487,6 +487,7 @@ static void receive(void *arg)
 		return;
 	sim_log(sim_self(), "receives %.*s%s", (int)m->len, m->bytes, h->sent ? " from a producer" : "");
 	checker_received(sim_self(), h->life->number, h->message);
+	steps_receiving();
 	pipeline_receive(h->life->pipeline, m->bytes, m->len, "feed", h->sent ? &h->sent->sender : NULL);
 	steps_received();
 }
