@@ -333,7 +333,7 @@ static void check_files(struct findings *f, const struct config *c)
 int check_all(const struct config *config, bool is_json)
 {
 	const char *path = config_store_path(config);
-	struct json_out out;
+	struct json_out out = {.has_member = false};
 	struct findings f = {.json = is_json ? &out : NULL};
 
 	setvbuf(stdout, NULL, _IOLBF, 0); /* show each finding at once: the next one may take seconds */
