@@ -207,6 +207,7 @@ class Kraken(Feed):
 class Coinbase(Feed):
     name = "coinbase"
     fills = True
+    overrides = {"backoff": {"min_ms": 100, "max_ms": 1000}}
     TICK_S = 1
 
     def http(self, request):
@@ -428,6 +429,7 @@ class HomeAssistant(Feed):
 class Mastodon(Feed):
     name = "mastodon"
     fills = True
+    overrides = {"backoff": {"min_ms": 100, "max_ms": 1000}}
 
     def http(self, request):
         """The oldest posts after an id; what was deleted meanwhile is there, too."""
