@@ -1,5 +1,5 @@
-/* disk.c owns a directory of segments: its lock and its files. Jobs that were asked for while others were done are done
- * together, on a thread of libuv's, which has no others. */
+/* disk.c owns a directory of segments: its lock and its files. Jobs run on one thread of libuv's pool. Those that are
+ * queued meanwhile run together in the next turn. */
 #include "spool/disk.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@
 
 struct disk {
 	uv_loop_t *loop;
-	int dir; /* wherever it is moved to: it is the one that is locked */
+	int dir; /* stays the locked directory even if it is moved */
 	int lock;
 	int64_t sync_ms;
 	disk_cb *done;
@@ -28,12 +28,12 @@ struct disk {
 	uv_timer_t sync_timer;
 	bool is_working;
 
-	/* The thread's, while it works: */
-	int fd;  /* of the segment that is written, or -1 */
-	int why; /* errno why there is none */
+	/* Used by the thread while is_working: */
+	int fd;  /* current segment, or -1 */
+	int why; /* errno: why fd is -1 */
 	struct segment_head head;
 	off_t size;
-	struct segment_file file; /* that is read */
+	struct segment_file file; /* being read */
 	struct segment_reader reader;
 };
 
@@ -62,10 +62,10 @@ static int write_at(int fd, const char *bytes, size_t len, off_t at)
 	return 0;
 }
 
-/* Leaves the segment that is written, because of an error if why is not 0. Returns why. */
+/* Closes the current segment. why is an errno, or 0 if nothing failed. Returns why. */
 static int leave_segment(struct disk *d, int why)
 {
-	/* What is beyond its last whole record is cut. */
+	/* Cut off an incomplete record. */
 	if (why && (ftruncate(d->fd, d->size) || fdatasync(d->fd)))
 		log_warn("cannot cut a segment of the spool", "reason=%s", strerror(errno));
 	close(d->fd);
@@ -85,7 +85,7 @@ static int begin_segment(struct disk *d, const struct segment_head *head)
 	d->size = SEGMENT_HEAD;
 	segment_head_write(bytes, head);
 	error = write_at(d->fd, bytes, sizeof(bytes), 0);
-	if (!error && (fsync(d->dir) == 0 || errno == EINVAL)) /* not every file system can */
+	if (!error && (fsync(d->dir) == 0 || errno == EINVAL)) /* EINVAL: the file system cannot sync directories */
 		return 0;
 	error = error ? error : errno;
 	unlinkat(d->dir, name, 0);
@@ -107,7 +107,8 @@ static int sync_segment(struct disk *d)
 	return d->fd >= 0 && fdatasync(d->fd) ? leave_segment(d, errno) : 0;
 }
 
-/* The count must not reach the disk before its records. One that cannot be written is found out at the next start. */
+/* Sync first: the count must not reach the disk before its records. If the count cannot be written, the next start
+ * counts the records. */
 static int end_segment(struct disk *d, uint64_t count)
 {
 	char bytes[SEGMENT_HEAD];
@@ -129,7 +130,7 @@ static void stop_reading(struct disk *d)
 	segment_close(&d->reader);
 }
 
-/* Reads the head. Returns 0 or an errno: EBADMSG if it is not that of this segment. */
+/* Reads the head. Returns 0 or an errno: EBADMSG if the file is not this segment. */
 static int start_reading(struct disk *d, uint64_t first)
 {
 	char name[NAME_SIZE];
@@ -154,7 +155,7 @@ static void take_away(const struct disk *d, uint64_t first, bool is_bad)
 		unlinkat(d->dir, name, 0);
 }
 
-/* A file that somebody has put in its place stays. */
+/* Does not touch a file that somebody else has put in its place. */
 static void remove_segment(struct disk *d, const struct segment_head *head, bool is_bad)
 {
 	if (start_reading(d, head->first) == 0 && d->reader.head.salt == head->salt)
@@ -297,7 +298,8 @@ void disk_ask(struct disk *d, const struct disk_job *job)
 
 /* --- the start --- */
 
-/* Sets the head of a segment, with the count of its records; 0: there are none to be fed. Returns its bytes. */
+/* Reads the head of a segment and counts its records if the head has no count. head->count 0: nothing to feed. Returns
+ * its size in bytes. */
 static uint64_t look(struct disk *d, uint64_t first, struct segment_head *head)
 {
 	struct segment_reader *s = &d->reader;
@@ -341,7 +343,7 @@ static int find_segments(struct disk *d, const char *dir, disk_found_cb *found)
 	return n;
 }
 
-/* Returns what is impossible, and sets errno; or NULL. */
+/* Returns NULL, or what failed, with errno set. */
 static const char *open_dir(struct disk *d, const char *dir, disk_found_cb *found)
 {
 	if (mkdir(dir, 0700) && errno != EEXIST)

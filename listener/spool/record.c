@@ -1,4 +1,4 @@
-/* record.c lays records out. Numbers are little-endian. */
+/* record.c encodes and decodes records. Numbers are little-endian. */
 #include "spool/record.h"
 
 #include <assert.h>
@@ -7,11 +7,11 @@
 
 #include "base/crc32c.h"
 
-#define MAGIC    "wsspool1" /* of eight bytes */
+#define MAGIC    "wsspool1" /* eight bytes */
 #define HAS_TIME 1
-#define CHECKED  8 /* a record's CRC begins here */
+#define CHECKED  8 /* the CRC covers a record from here on */
 
-/* As they lie in the file, without gaps. */
+/* The head of a record in the file. It has no padding. */
 struct record_bytes {
 	uint32_t salt, crc, size;
 	uint8_t kind, flags;
@@ -62,7 +62,7 @@ void record_write(char *at, const struct record *r, uint32_t salt)
 	memcpy(at, &head, sizeof(head));
 }
 
-/* Cuts the next len bytes off what is left. */
+/* Removes the next len bytes from what is left, and returns them. */
 static struct slice cut(const char **at, size_t *left, size_t len)
 {
 	struct slice s = {*at, len};
@@ -108,7 +108,7 @@ enum record_verdict record_read(const char *at, size_t len, uint32_t salt, struc
 	return RECORD_WHOLE;
 }
 
-/* The count has a checksum of its own: it is written when the segment ends. */
+/* The count has its own checksum, since it is written later, when the segment ends. */
 void segment_head_write(char at[SEGMENT_HEAD], const struct segment_head *head)
 {
 	struct head_bytes bytes = {.first = htole64(head->first),

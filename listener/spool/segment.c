@@ -1,5 +1,5 @@
-/* segment.c finds the records of a segment. Where bytes are no record, it looks for the segment's salt, with which each
- * record begins: what comes behind a bad record is read, and what comes behind the last one is a torn tail. */
+/* segment.c finds the records of a segment. After a damaged record it searches for the segment's salt, which starts
+ * each record. What follows the last record is a torn tail. */
 #include "spool/segment.h"
 
 #include <errno.h>
@@ -40,7 +40,7 @@ int segment_is_entry(const struct dirent *entry)
 	       (!entry->d_name[len] || strcmp(entry->d_name + len, SEGMENT_BAD) == 0);
 }
 
-/* Makes at least n bytes available from begin on, if the file has as many. Returns 0, or -1 and an error. */
+/* Reads until n bytes are available at begin, or the file ends. Returns 0, or -1 and sets error. */
 static int fill(struct segment_reader *s, size_t n)
 {
 	while (s->end - s->begin < n) {
@@ -52,7 +52,7 @@ static int fill(struct segment_reader *s, size_t n)
 			s->begin = 0;
 			s->end = kept;
 		}
-		/* Doubled: a length that is wrong must not take more memory than the file has bytes. */
+		/* Grow by doubling, so that a wrong length takes no more memory than the file has bytes. */
 		if (s->begin + n > s->room && s->end == s->room) {
 			s->room = 2 * s->room > READ_BYTES ? 2 * s->room : READ_BYTES;
 			s->room = s->room > room ? room : s->room;
@@ -83,7 +83,7 @@ enum segment_step segment_open(struct segment_reader *s)
 	return SEGMENT_RECORD;
 }
 
-/* Moves on to the next byte that may be the first one of the salt. */
+/* Skips to the next byte that may start the salt. */
 static void skip(struct segment_reader *s)
 {
 	char first = (char)s->head.salt;

@@ -1,5 +1,5 @@
-/* spool.c owns the account of the records on disk: a segment is removed when the events of all its records have
- * settled. Ordinals tell a record's place in its segment. */
+/* spool.c counts the records on disk, and removes a segment when all its events have settled. A record's ordinal minus
+ * the segment's first is its index. */
 #include "spool/spool.h"
 
 #include <errno.h>
@@ -11,20 +11,20 @@
 #include "base/memory.h"
 #include "spool/disk.h"
 
-#define UNDER_WAY_MOST (16u << 20) /* bytes that the thread has not written yet */
-#define RETRY_MS       5000        /* after a write that failed */
-#define IDLE_MS        1000        /* after which a segment that nobody needs ends */
+#define UNDER_WAY_MOST (16u << 20) /* bytes handed to the thread and not written yet */
+#define RETRY_MS       5000        /* after a failed write or read */
+#define IDLE_MS        1000        /* without new records, before a settled segment ends */
 
 struct spool_segment {
 	struct list link;
 	struct segment_head head;
 	uint64_t bytes;
-	uint64_t unsettled;     /* records whose events have not settled */
-	uint64_t away;          /* of these, whose events are not in memory */
-	uint64_t put_away;      /* since it was last read from the beginning */
-	unsigned char *is_away; /* a bit for each ordinal, up to */
-	size_t room;            /* so many bytes */
-	bool is_bad;            /* not all of it could be read */
+	uint64_t unsettled;     /* events that have not settled */
+	uint64_t away;          /* those that are not in memory */
+	uint64_t put_away;      /* events put away since it was last read from its start */
+	unsigned char *is_away; /* a bit for each record */
+	size_t room;            /* bytes of is_away */
+	bool is_bad;            /* a part of it could not be read */
 };
 
 struct spool {
@@ -33,21 +33,21 @@ struct spool {
 	uint64_t most;
 	struct spool_callbacks on;
 	struct list segments;         /* in order of their ordinals */
-	struct spool_segment *active; /* the last one, if it is written; or NULL */
-	uint64_t next;                /* ordinal */
+	struct spool_segment *active; /* the one being written, or NULL */
+	uint64_t next;                /* the next ordinal */
 	uint64_t bytes;               /* of all segments */
 	int64_t appended_ms;          /* loop clock */
-	char *buffer;                 /* records that the thread does not have yet */
+	char *buffer;                 /* records not yet handed to the thread */
 	size_t len, room;
-	size_t under_way; /* bytes that it has */
+	size_t under_way; /* bytes handed to the thread */
 	struct log_spell fails;
-	int64_t retry_ms; /* loop clock: nothing is written before; 0: nothing fails */
+	int64_t retry_ms; /* loop clock: try to write again then; 0: writing works */
 	const char *reason;
 	bool is_full;
-	struct spool_segment *reading; /* was read last; or NULL */
+	struct spool_segment *reading; /* the one read last, or NULL */
 	bool is_reading;
 	struct log_spell reads_fail;
-	int64_t read_again_ms; /* loop clock: nothing is read before */
+	int64_t read_again_ms; /* loop clock: try to read again then */
 	void (*synced)(void *arg);
 	void *synced_arg;
 	void (*closed)(void *arg);
@@ -122,7 +122,7 @@ static void set_away(struct spool_segment *g, uint64_t i)
 	g->away++;
 }
 
-/* Is that event not in memory? Then it is from now on. */
+/* If the event is away, marks it as in memory and returns true. */
 static bool take_back(struct spool_segment *g, uint64_t i)
 {
 	if (i / 8 >= g->room || !(g->is_away[i / 8] & 1 << i % 8))
@@ -214,7 +214,7 @@ void spool_flush(struct spool *s)
 	check_full(s);
 }
 
-/* What was appended since fails, too. */
+/* Jobs that were queued since will fail, too. */
 static void fail(struct spool *s, int error)
 {
 	s->retry_ms = now_ms(s) + RETRY_MS;
@@ -310,10 +310,10 @@ static void on_read(struct spool *s, const struct disk_job *j)
 			 (unsigned long long)g->head.first, j->wrong);
 	g->is_bad |= j->wrong != 0;
 	take_records(s, g, j->bytes, j->len);
-	/* If nothing was put away since the beginning was read, what is away still is not in the file. */
+	/* The whole file has been read. If nothing was put away meanwhile, what is still away is not in the file. */
 	if (j->error == ENOENT || (j->flag && g->away && !g->put_away)) {
 		give_up(s, g, j->error ? strerror(j->error) : "they are damaged or missing");
-	} else if (j->error) { /* the others may be readable, and come first */
+	} else if (j->error) { /* try the other segments first */
 		s->read_again_ms = now_ms(s) + RETRY_MS;
 		log_spell_on(&s->reads_fail, now_ms(s), "cannot read the spool, events stay there", strerror(j->error));
 		list_remove(&g->link);
@@ -328,7 +328,7 @@ static void on_read(struct spool *s, const struct disk_job *j)
 
 /* --- life --- */
 
-/* Each of its records is to be fed. */
+/* A segment of an earlier process: all its records are away. */
 static void on_found(void *arg, const struct segment_head *head, uint64_t bytes)
 {
 	struct spool *s = arg;
