@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/ending.h"
 #include "base/memory.h"
 #include "base/fault_point.h"
 #include "redis/reply.h"
@@ -71,9 +72,7 @@ struct claim {
 	bool is_refused;                    /* the last claim or mark got an error */
 	int64_t refused_ms;                 /* loop clock: when one last did; 0: never */
 	struct log_spell errors;            /* of Redis: OOM, READONLY and the like come with every command */
-	int open;                           /* parts left to close */
-	void (*done)(void *arg);            /* of claim_close */
-	void *done_arg;
+	struct ending ending;
 };
 
 /* Since 1970, as this process counts: not the wall clock, which may be set back, so that a second claim were as the
@@ -597,8 +596,10 @@ uint64_t claim_unanswered(const struct claim *c)
 	return claim_is_ready(c) ? redis_unanswered(c->redis) : 0;
 }
 
-static void claim_free(struct claim *c)
+static void release_all(void *object)
 {
+	struct claim *c = object;
+
 	resp_free(&c->command);
 	for (unsigned int tag = 0; tag < REDIS_TAGS; tag++) {
 		mark_queue_free(&c->sent[tag]);
@@ -653,28 +654,14 @@ struct claim *claim_open(uv_loop_t *loop, const struct config *config, const str
 	return c;
 }
 
-static void on_part_closed(void *arg)
-{
-	struct claim *c = arg;
-	void (*done)(void *done_arg) = c->done;
-	void *done_arg = c->done_arg;
-
-	if (--c->open)
-		return;
-	claim_free(c);
-	done(done_arg);
-}
-
 /* The connection answers all that was asked before redis_close() returns, so the rest may go. */
 void claim_close(struct claim *c, void (*done)(void *arg), void *arg)
 {
-	c->done = done;
-	c->done_arg = arg;
-	c->open = c->redis ? 3 : 2;
-	done_channel_close(c->channel, on_part_closed, c);
+	ending_begin(&c->ending, c->redis ? 3 : 2, release_all, c, done, arg);
+	done_channel_close(c->channel, ending_part, &c->ending);
 	if (c->redis)
-		redis_close(c->redis, on_part_closed, c);
-	presence_close(c->presence, on_part_closed, c);
+		redis_close(c->redis, ending_part, &c->ending);
+	presence_close(c->presence, ending_part, &c->ending);
 }
 
 struct done_channel *claim_channel(const struct claim *c)

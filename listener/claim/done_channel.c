@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/counters.h"
+#include "base/ending.h"
 #include "base/fault_point.h"
 #include "base/keyed.h"
 #include "base/log.h"
@@ -65,9 +66,7 @@ struct done_channel {
 	size_t len;                  /* 0: nothing to publish */
 	int64_t base_ms;             /* the time in its header */
 	struct resp command;
-	int open;
-	void (*done)(void *arg);
-	void *done_arg;
+	struct ending ending;
 };
 
 static int64_t now_ms(const struct done_channel *c)
@@ -392,33 +391,21 @@ struct done_channel *done_channel_open(uv_loop_t *loop, const struct config *con
 	return c;
 }
 
-static void on_part_closed(void *arg)
+static void release(void *object)
 {
-	struct done_channel *c = arg;
-	void (*done)(void *arg2) = c->done;
-	void *done_arg = c->done_arg;
+	struct done_channel *c = object;
 
-	if (--c->open)
-		return;
 	forget(&c->young);
 	forget(&c->old);
 	free(c->name);
 	resp_free(&c->command);
 	free(c);
-	done(done_arg);
-}
-
-static void on_handle_closed(uv_handle_t *handle)
-{
-	on_part_closed(handle->data);
 }
 
 void done_channel_close(struct done_channel *c, void (*done)(void *arg), void *arg)
 {
-	c->done = done;
-	c->done_arg = arg;
-	c->open = c->subscriber ? 2 : 1;
+	ending_begin(&c->ending, c->subscriber ? 2 : 1, release, c, done, arg);
 	if (c->subscriber)
-		redis_close(c->subscriber, on_part_closed, c);
-	uv_close((uv_handle_t *)&c->timer, on_handle_closed);
+		redis_close(c->subscriber, ending_part, &c->ending);
+	ending_close(&c->ending, &c->timer);
 }

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/ending.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/memory.h"
@@ -53,7 +54,7 @@ struct lease {
 	bool is_asking;
 	int64_t asked_ms; /* loop clock */
 	int64_t until_ms; /* loop clock, when our lease ends unless renewed */
-	int open;         /* parts left to close */
+	struct ending ending;
 	void (*done)(void *arg);
 	void *done_arg;
 };
@@ -300,36 +301,28 @@ bool lease_is_held(const struct lease *l)
 	return l->state == LEASE_HELD;
 }
 
-static void on_part_closed(void *arg)
+static void release(void *object)
 {
-	struct lease *l = arg;
+	struct lease *l = object;
 
-	if (--l->open)
-		return;
-	l->done(l->done_arg);
 	resp_free(&l->command);
 	free(l->key);
 	free(l);
 }
 
-static void on_timer_closed(uv_handle_t *timer)
-{
-	on_part_closed(timer->data);
-}
-
 /* May be called twice: the last answer may arrive after on_leave_deadline. */
 static void close_parts(struct lease *l)
 {
-	if (l->open)
+	if (l->ending.parts)
 		return;
-	l->open = l->lock ? 1 : 2;
-	uv_close((uv_handle_t *)&l->timer, on_timer_closed);
+	ending_begin(&l->ending, l->lock ? 1 : 2, release, l, l->done, l->done_arg);
+	ending_close(&l->ending, &l->timer);
 	if (l->lock)
 		sqlite_lock_free(l->lock);
 	else if (l->redis)
-		redis_close(l->redis, on_part_closed, l);
+		redis_close(l->redis, ending_part, &l->ending);
 	else
-		postgres_close(l->postgres, on_part_closed, l);
+		postgres_close(l->postgres, ending_part, &l->ending);
 }
 
 static void on_leave_deadline(uv_timer_t *timer)

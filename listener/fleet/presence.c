@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ending.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/log_spell.h"
@@ -82,8 +83,7 @@ struct presence {
 	int64_t ready_ms;    /* loop clock, of our connection, */
 	int64_t answered_ms; /* and when a beat last got no error */
 	struct resp command;
-	void (*done)(void *arg);
-	void *done_arg;
+	struct ending ending;
 };
 
 static void on_timer(uv_timer_t *timer);
@@ -561,11 +561,9 @@ struct presence *presence_open(uv_loop_t *loop, const struct config *config, con
 	return p;
 }
 
-static void on_timer_closed(uv_handle_t *handle)
+static void release(void *object)
 {
-	struct presence *p = handle->data;
-	void (*done)(void *arg) = p->done;
-	void *done_arg = p->done_arg;
+	struct presence *p = object;
 	struct source *s, *next;
 
 	s = p->sources;
@@ -581,12 +579,10 @@ static void on_timer_closed(uv_handle_t *handle)
 	resp_free(&p->command);
 	free(p->name);
 	free(p);
-	done(done_arg);
 }
 
 void presence_close(struct presence *p, void (*done)(void *arg), void *arg)
 {
-	p->done = done;
-	p->done_arg = arg;
-	uv_close((uv_handle_t *)&p->timer, on_timer_closed);
+	ending_begin(&p->ending, 1, release, p, done, arg);
+	ending_close(&p->ending, &p->timer);
 }

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/curl_loop.h"
+#include "base/ending.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "base/memory.h"
@@ -47,9 +48,7 @@ struct deliveries {
 	unsigned int changes;
 	struct list spare;
 	size_t spare_count, spare_max;
-	int open; /* parts left to close */
-	void (*done)(void *arg);
-	void *done_arg;
+	struct ending ending;
 };
 
 struct delivery {
@@ -524,30 +523,10 @@ void deliveries_change(struct deliveries *all, size_t connections)
 	curl_multi_setopt(curl_loop_multi(all->curl), CURLMOPT_MAXCONNECTS, (long)connections);
 }
 
-static void on_part_closed(struct deliveries *all)
-{
-	if (--all->open)
-		return;
-	all->done(all->done_arg);
-	free(all);
-}
-
-static void on_sweep_closed(uv_handle_t *handle)
-{
-	on_part_closed(handle->data);
-}
-
-static void on_curl_closed(void *arg)
-{
-	on_part_closed(arg);
-}
-
 void deliveries_close(struct deliveries *all, void (*done)(void *arg), void *arg)
 {
-	all->done = done;
-	all->done_arg = arg;
-	all->open = 2;
 	free_spare(all);
-	uv_close((uv_handle_t *)&all->sweep, on_sweep_closed);
-	curl_loop_close(all->curl, on_curl_closed, all);
+	ending_begin(&all->ending, 2, free, all, done, arg);
+	ending_close(&all->ending, &all->sweep);
+	curl_loop_close(all->curl, ending_part, &all->ending);
 }

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ending.h"
 #include "base/memory.h"
 #include "postgres/array.h"
 #include "backlog.sql.h"
@@ -151,9 +152,7 @@ struct relay {
 	void (*drained)(void *arg); /* NULL: not draining */
 	void *drained_arg;
 	bool is_drained;
-	int open; /* parts left to close */
-	void (*done)(void *arg);
-	void *done_arg;
+	struct ending ending;
 };
 
 static void go_on(struct relay *r);
@@ -1133,11 +1132,10 @@ struct relay *relay_open(uv_loop_t *loop, const struct config *config)
 	return r;
 }
 
-static void on_part_closed(struct relay *r)
+static void release(void *object)
 {
-	if (--r->open)
-		return;
-	r->done(r->done_arg);
+	struct relay *r = object;
+
 	for (int i = 0; i < COLUMNS; i++)
 		array_free(&r->columns[i]);
 	array_free(&r->names);
@@ -1149,21 +1147,8 @@ static void on_part_closed(struct relay *r)
 	free(r);
 }
 
-static void on_timer_closed(uv_handle_t *handle)
-{
-	on_part_closed(handle->data);
-}
-
-static void on_other_closed(void *arg)
-{
-	on_part_closed(arg);
-}
-
 void relay_close(struct relay *r, void (*done)(void *arg), void *arg)
 {
-	r->open = 4;
-	r->done = done;
-	r->done_arg = arg;
 	r->is_drained = true; /* from here on, go_on does nothing */
 	list_each(node, after, &r->sending) {
 		struct attempt *a = list_entry(node, struct attempt, node);
@@ -1175,8 +1160,9 @@ void relay_close(struct relay *r, void (*done)(void *arg), void *arg)
 		free_all(&lane_at(r, i)->waiting);
 	free_all(&r->ended);
 	free_all(&r->recording);
-	postgres_close(r->postgres, on_other_closed, r);
-	deliveries_close(r->deliveries, on_other_closed, r);
-	uv_close((uv_handle_t *)&r->timer, on_timer_closed);
-	uv_close((uv_handle_t *)&r->deadline, on_timer_closed);
+	ending_begin(&r->ending, 4, release, r, done, arg);
+	postgres_close(r->postgres, ending_part, &r->ending);
+	deliveries_close(r->deliveries, ending_part, &r->ending);
+	ending_close(&r->ending, &r->timer);
+	ending_close(&r->ending, &r->deadline);
 }

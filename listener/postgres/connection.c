@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/backoff.h"
+#include "base/ending.h"
 #include "base/memory.h"
 #include "hazards.sql.h"
 #include "identify.sql.h"
@@ -79,8 +80,7 @@ struct postgres {
 	struct log_spell losses;         /* of the connection */
 	bool is_loss_told;               /* the last loss was logged, so log the next connection, too */
 	struct postgres_identity identity;
-	void (*done)(void *arg);
-	void *done_arg;
+	struct ending ending;
 };
 
 static void connect_now(struct postgres *p);
@@ -1019,20 +1019,18 @@ struct postgres *postgres_open(uv_loop_t *loop, const struct postgres_settings *
 	return p;
 }
 
-static void on_timer_closed(uv_handle_t *handle)
+static void release(void *object)
 {
-	struct postgres *p = handle->data;
+	struct postgres *p = object;
 
-	p->done(p->done_arg);
 	hosts_free(&p->hosts);
 	free(p);
 }
 
 void postgres_close(struct postgres *p, void (*done)(void *arg), void *arg)
 {
-	p->done = done;
-	p->done_arg = arg;
 	disconnect(p);
 	set_state(p, POSTGRES_CLOSING);
-	uv_close((uv_handle_t *)&p->timer, on_timer_closed);
+	ending_begin(&p->ending, 1, release, p, done, arg);
+	ending_close(&p->ending, &p->timer);
 }

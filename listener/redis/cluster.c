@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ending.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "base/memory.h"
@@ -53,9 +54,7 @@ struct cluster {
 	bool is_stale; /* a server said that the map is wrong */
 	bool is_ready;
 	bool is_closing;
-	int parts; /* still to close: nodes, also of earlier maps, and timers */
-	void (*done)(void *arg);
-	void *done_arg;
+	struct ending ending; /* its parts are the timers, and nodes that close, also of earlier maps */
 };
 
 static size_t count_ready(const struct cluster *c)
@@ -128,23 +127,13 @@ static struct node *add_node(struct cluster *c, const char *host, int port)
 	return n;
 }
 
-static void on_part_closed(void *arg)
-{
-	struct cluster *c = arg;
-
-	if (--c->parts || !c->is_closing)
-		return;
-	c->done(c->done_arg);
-	free(c);
-}
-
 static void on_node_closed(void *arg)
 {
 	struct node *n = arg;
 	struct cluster *c = n->cluster;
 
 	free(n);
-	on_part_closed(c);
+	ending_part(&c->ending);
 }
 
 static void remove_node(struct cluster *c, size_t i)
@@ -152,7 +141,7 @@ static void remove_node(struct cluster *c, size_t i)
 	struct node *n = c->nodes[i];
 
 	c->nodes[i] = c->nodes[--c->count];
-	c->parts++;
+	c->ending.parts++;
 	server_close(n->server, on_node_closed, n);
 }
 
@@ -353,7 +342,7 @@ struct cluster *cluster_open(uv_loop_t *loop, const struct cluster_settings *set
 	c->loop = loop;
 	c->settings = *settings;
 	c->seed = seed;
-	c->parts = 2;
+	c->ending.parts = 2;
 	list_init(&c->unasked);
 	uv_timer_init(loop, &c->timer);
 	uv_timer_init(loop, &c->later);
@@ -362,20 +351,14 @@ struct cluster *cluster_open(uv_loop_t *loop, const struct cluster_settings *set
 	return c;
 }
 
-static void on_timer_closed(uv_handle_t *handle)
-{
-	on_part_closed(handle->data);
-}
-
 void cluster_close(struct cluster *c, void (*done)(void *arg), void *arg)
 {
-	c->done = done;
-	c->done_arg = arg;
 	c->is_closing = true;
 	c->is_ready = false;
 	while (c->count)
 		remove_node(c, c->count - 1);
 	tell_unasked(c);
-	uv_close((uv_handle_t *)&c->timer, on_timer_closed);
-	uv_close((uv_handle_t *)&c->later, on_timer_closed);
+	ending_begin(&c->ending, c->ending.parts, free, c, done, arg);
+	ending_close(&c->ending, &c->timer);
+	ending_close(&c->ending, &c->later);
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ending.h"
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/secret.h"
@@ -23,9 +24,7 @@ struct redis {
 	struct server *server;   /* the one in the URL */
 	struct cluster *cluster; /* NULL unless server belongs to a cluster */
 	unsigned int alive;      /* slot of ALIVE */
-	int parts;               /* still to close */
-	void (*done)(void *arg);
-	void *done_arg;
+	struct ending ending;
 };
 
 static enum redis_state cluster_state(const struct redis *r)
@@ -158,13 +157,10 @@ void redis_mask(const struct redis *r, char *text)
 	secret_mask(text, r->address.urls[0].password);
 }
 
-static void on_closed(void *arg)
+static void release(void *object)
 {
-	struct redis *r = arg;
+	struct redis *r = object;
 
-	if (--r->parts)
-		return;
-	r->done(r->done_arg);
 	tls_trust_free(r->trust);
 	redis_address_clear(&r->address);
 	free(r);
@@ -172,10 +168,8 @@ static void on_closed(void *arg)
 
 void redis_close(struct redis *r, void (*done)(void *arg), void *arg)
 {
-	r->done = done;
-	r->done_arg = arg;
-	r->parts = r->cluster ? 2 : 1;
+	ending_begin(&r->ending, r->cluster ? 2 : 1, release, r, done, arg);
 	if (r->cluster)
-		cluster_close(r->cluster, on_closed, r);
-	server_close(r->server, on_closed, r);
+		cluster_close(r->cluster, ending_part, &r->ending);
+	server_close(r->server, ending_part, &r->ending);
 }

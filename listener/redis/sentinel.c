@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ending.h"
 #include "base/memory.h"
 #include "redis/talk.h"
 
@@ -33,9 +34,7 @@ struct sentinel {
 	sentinel_named_cb *on_named;
 	sentinel_failed_cb *on_failed;
 	void *owner;
-	int parts; /* still to close */
-	void (*done)(void *arg);
-	void *done_arg;
+	struct ending ending;
 };
 
 static const struct url *url_of(const struct sentinel *s)
@@ -173,27 +172,10 @@ struct sentinel *sentinel_open(uv_loop_t *loop, const struct redis_address *addr
 	return s;
 }
 
-static void on_part_closed(void *arg)
-{
-	struct sentinel *s = arg;
-
-	if (--s->parts)
-		return;
-	s->done(s->done_arg);
-	free(s);
-}
-
-static void on_timer_closed(uv_handle_t *handle)
-{
-	on_part_closed(handle->data);
-}
-
 void sentinel_close(struct sentinel *s, void (*done)(void *arg), void *arg)
 {
-	s->done = done;
-	s->done_arg = arg;
-	s->parts = 2;
 	s->is_closing = true;
-	talk_free(s->talk, on_part_closed, s);
-	uv_close((uv_handle_t *)&s->timer, on_timer_closed);
+	ending_begin(&s->ending, 2, free, s, done, arg);
+	talk_free(s->talk, ending_part, &s->ending);
+	ending_close(&s->ending, &s->timer);
 }

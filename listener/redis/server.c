@@ -9,6 +9,7 @@
 
 #include "base/backoff.h"
 #include "base/counters.h"
+#include "base/ending.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/log_spell.h"
@@ -50,9 +51,7 @@ struct server {
 	bool is_loss_told; /* the last loss was logged, so the next connection is, too */
 	bool is_policy_logged;
 	enum redis_state state;
-	int parts; /* still to close */
-	void (*done)(void *arg);
-	void *done_arg;
+	struct ending ending;
 };
 
 static void retry_later(struct server *s);
@@ -447,11 +446,8 @@ static void open_parts(struct server *s)
 	};
 
 	s->talk = talk_new(s->loop, &of_talk);
-	s->parts = 2;
-	if (!a->is_sentinel)
-		return;
-	s->sentinel = sentinel_open(s->loop, a, s->settings.trust, on_named, on_not_named, s);
-	s->parts++;
+	if (a->is_sentinel)
+		s->sentinel = sentinel_open(s->loop, a, s->settings.trust, on_named, on_not_named, s);
 }
 
 struct server *server_open(uv_loop_t *loop, const struct server_settings *settings)
@@ -469,28 +465,12 @@ struct server *server_open(uv_loop_t *loop, const struct server_settings *settin
 	return s;
 }
 
-static void on_part_closed(void *arg)
-{
-	struct server *s = arg;
-
-	if (--s->parts)
-		return;
-	s->done(s->done_arg);
-	free(s);
-}
-
-static void on_timer_closed(uv_handle_t *handle)
-{
-	on_part_closed(handle->data);
-}
-
 void server_close(struct server *s, void (*done)(void *arg), void *arg)
 {
-	s->done = done;
-	s->done_arg = arg;
 	set_state(s, REDIS_CLOSING, "shutting down");
-	talk_free(s->talk, on_part_closed, s);
+	ending_begin(&s->ending, s->sentinel ? 3 : 2, free, s, done, arg);
+	talk_free(s->talk, ending_part, &s->ending);
 	if (s->sentinel)
-		sentinel_close(s->sentinel, on_part_closed, s);
-	uv_close((uv_handle_t *)&s->retry, on_timer_closed);
+		sentinel_close(s->sentinel, ending_part, &s->ending);
+	ending_close(&s->ending, &s->retry);
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ending.h"
 #include "base/memory.h"
 #include "base/fault_point.h"
 #include "base/resolve.h"
@@ -49,9 +50,7 @@ struct talk {
 	int64_t mark_ms;
 	struct arena answer;
 	struct resp command; /* of talk_say */
-	int handles;         /* still to close */
-	void (*done)(void *arg);
-	void *done_arg;
+	struct ending ending;
 };
 
 static int64_t now_ms(const struct talk *s)
@@ -345,20 +344,16 @@ struct talk *talk_new(uv_loop_t *loop, const struct talk_settings *settings)
 	s->settings = *settings;
 	s->answer = (struct arena){.room = s->answer_room,
 				   .size = FAULT_POINT_ONE("redis: an answer has no room", sizeof(s->answer_room))};
-	s->handles = 2;
 	uv_timer_init(loop, &s->watchdog);
 	uv_prepare_init(loop, &s->flush);
 	s->watchdog.data = s->flush.data = s;
 	return s;
 }
 
-static void on_handle_closed(uv_handle_t *handle)
+static void release(void *object)
 {
-	struct talk *s = handle->data;
+	struct talk *s = object;
 
-	if (--s->handles)
-		return;
-	s->done(s->done_arg);
 	arena_clear(&s->answer);
 	free(s->requests);
 	resp_free(&s->command);
@@ -367,9 +362,8 @@ static void on_handle_closed(uv_handle_t *handle)
 
 void talk_free(struct talk *s, void (*done)(void *arg), void *arg)
 {
-	s->done = done;
-	s->done_arg = arg;
 	talk_end(s, NULL);
-	uv_close((uv_handle_t *)&s->watchdog, on_handle_closed);
-	uv_close((uv_handle_t *)&s->flush, on_handle_closed);
+	ending_begin(&s->ending, 2, release, s, done, arg);
+	ending_close(&s->ending, &s->watchdog);
+	ending_close(&s->ending, &s->flush);
 }

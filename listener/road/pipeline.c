@@ -19,6 +19,7 @@
 
 #include "base/clock.h"
 #include "base/counters.h"
+#include "base/ending.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "event/age_limit.h"
@@ -74,9 +75,7 @@ struct pipeline {
 	int64_t time_told_ms; /* loop clock, of the last warning about a time; 0: never */
 	uv_prepare_t turn;    /* before each wait for I/O: what this turn brought is sent */
 	uv_timer_t tick;      /* for what is due first in any part */
-	int open;             /* parts left to close */
-	void (*done)(void *arg);
-	void *done_arg;
+	struct ending ending;
 };
 
 static int64_t now_ms(const struct pipeline *p)
@@ -882,38 +881,25 @@ struct pipeline *pipeline_open(uv_loop_t *loop, const struct config *config, con
 	return p;
 }
 
-static void on_part_closed(void *arg)
+static void release(void *object)
 {
-	struct pipeline *p = arg;
+	struct pipeline *p = object;
 
-	void (*done)(void *done_arg) = p->done;
-	void *done_arg = p->done_arg;
-
-	if (--p->open)
-		return;
 	events_clear(&p->events);
 	order_free(&p->order);
 	spooling_free(&p->spooling);
 	envelope_free(p->envelope);
 	line_minutes_free(&line_minutes);
 	free(p);
-	done(done_arg);
-}
-
-static void on_handle_closed(uv_handle_t *handle)
-{
-	on_part_closed(handle->data);
 }
 
 /* The store goes first: nothing may settle any more when the claims go. */
 void pipeline_close(struct pipeline *p, void (*done)(void *arg), void *arg)
 {
-	p->open = 4 + (p->spooling.spool != NULL);
-	p->done = done;
-	p->done_arg = arg;
-	storing_close(p->storing, on_part_closed, p);
-	claim_close(p->claiming.claim, on_part_closed, p);
-	spooling_close(&p->spooling, on_part_closed, p);
-	uv_close((uv_handle_t *)&p->turn, on_handle_closed);
-	uv_close((uv_handle_t *)&p->tick, on_handle_closed);
+	ending_begin(&p->ending, 4 + (p->spooling.spool != NULL), release, p, done, arg);
+	storing_close(p->storing, ending_part, &p->ending);
+	claim_close(p->claiming.claim, ending_part, &p->ending);
+	spooling_close(&p->spooling, ending_part, &p->ending);
+	ending_close(&p->ending, &p->turn);
+	ending_close(&p->ending, &p->tick);
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ending.h"
 #include "base/memory.h"
 #include "base/fault_point.h"
 #include "base/sha256.h"
@@ -152,9 +153,7 @@ struct store {
 	char trouble[300];           /* what was logged last */
 	uv_timer_t retry;
 	struct backoff backoff;
-	int open; /* handles left to close */
-	void (*done)(void *arg);
-	void *done_arg;
+	struct ending ending;
 };
 
 static void send_range(struct store *s);
@@ -1380,13 +1379,10 @@ static struct store *open_store(uv_loop_t *loop, const struct config *config, co
 	return s;
 }
 
-static void on_part_closed(void *arg)
+static void release(void *object)
 {
-	struct store *s = arg;
+	struct store *s = object;
 
-	if (--s->open)
-		return;
-	s->done(s->done_arg);
 	for (int i = 0; i < COLUMNS; i++)
 		array_free(&s->columns[i]);
 	effects_free(&s->effects);
@@ -1399,18 +1395,11 @@ static void on_part_closed(void *arg)
 	free(s);
 }
 
-static void on_timer_closed(uv_handle_t *handle)
-{
-	on_part_closed(handle->data);
-}
-
 static void close_store(struct store *s, void (*done)(void *arg), void *arg)
 {
-	s->open = 2;
-	s->done = done;
-	s->done_arg = arg;
-	postgres_close(s->postgres, on_part_closed, s);
-	uv_close((uv_handle_t *)&s->retry, on_timer_closed);
+	ending_begin(&s->ending, 2, release, s, done, arg);
+	postgres_close(s->postgres, ending_part, &s->ending);
+	ending_close(&s->ending, &s->retry);
 }
 
 const struct store_kind store_postgres = {

@@ -10,6 +10,7 @@
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/counters.h"
+#include "base/ending.h"
 #include "base/log.h"
 #include "base/log_spell.h"
 #include "base/memory.h"
@@ -79,8 +80,7 @@ struct store {
 	struct backoff backoff;
 	uv_timer_t retry;
 	bool is_closing;
-	void (*done)(void *arg);
-	void *done_arg;
+	struct ending ending;
 };
 
 /* --- on the thread: transactions --- */
@@ -662,11 +662,10 @@ static struct store *open_store(uv_loop_t *loop, const struct config *config, co
 	return s;
 }
 
-static void on_timer_closed(uv_handle_t *timer)
+static void release(void *object)
 {
-	struct store *s = timer->data;
+	struct store *s = object;
 
-	s->done(s->done_arg);
 	cursors_clear(&s->cursors);
 	free(s->fates);
 	free(s->instance_id);
@@ -683,15 +682,14 @@ static void close_file(struct store *s)
 	if (s->file)
 		start_work(s);
 	else
-		uv_close((uv_handle_t *)&s->retry, on_timer_closed);
+		ending_close(&s->ending, &s->retry);
 }
 
 static void close_store(struct store *s, void (*done)(void *arg), void *arg)
 {
 	s->is_closing = true;
 	atomic_store(&s->is_leaving, true);
-	s->done = done;
-	s->done_arg = arg;
+	ending_begin(&s->ending, 1, release, s, done, arg);
 	uv_timer_stop(&s->retry);
 	if (!s->is_working)
 		close_file(s);
