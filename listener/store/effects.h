@@ -6,42 +6,33 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "postgres/array.h"
 #include "config/config.h"
 #include "postgres/connection.h"
 
-#define EFFECTS_VALUES 3 /* parameters after those of sql/queries/insert.sql */
-
+/* All zeros at first but for config, which must outlive it. */
 struct effects {
 	const struct config *config;
-	unsigned int version; /* of the webhooks that names and types were made from */
-	struct array names;   /* each webhook once per type */
-	struct array types;   /* NULL for every type */
 	char *handler;        /* quoted name, "" for none; NULL until effects_learn, like the two below */
-	char *sql;
-	char *copied_sql; /* runs after COPY */
+	char *sql;            /* instead of sql/queries/insert.sql */
+	char *copied_sql;     /* runs after COPY */
+	unsigned int version; /* of the webhooks that they were made from */
 	char fault[400];
 };
 
-/* config must outlive it. */
-void effects_init(struct effects *e, const struct config *config);
 void effects_free(struct effects *e);
 
 /* Are there any effects? If not, don't call the functions below. */
 bool effects_exist(const struct effects *e);
 
-/* Fills in the EFFECTS_CHECK parameters of sql/queries/check_effects.sql. Run that query on each new connection. */
-#define EFFECTS_CHECK 1
-void effects_check_values(const struct effects *e, struct postgres_value *values);
-
-/* Takes the answer of that query. Returns NULL, and the statements below are ready; or what is wrong with the handler,
- * one sentence that lives as long as e. */
+/* Takes the answer of sql/queries/check_effects.sql, to be run on each new connection. Returns NULL, and the statements
+ * below are ready; or what is wrong with the handler, one sentence that lives as long as e. */
 const char *effects_learn(struct effects *e, const char *answer, size_t len);
+/* Are they ready? */
+bool effects_are_known(const struct effects *e);
 
-/* Replaces sql/queries/insert.sql: takes the same parameters and EFFECTS_VALUES more. Returns the ids of the events
- * that are new to this consumer, each with the number that effects_have_posted reads. NULL before effects_learn. */
-const char *effects_sql(const struct effects *e);
-void effects_values(struct effects *e, struct postgres_value *values);
+/* Replaces sql/queries/insert.sql, with the same parameters. Returns the ids of the events that are new to this
+ * consumer, each with the number that effects_have_posted reads. The text is valid until the next call. */
+const char *effects_sql(struct effects *e);
 
 /* For postgres_begin_with(): keeps all other statements of this file out until the transaction ends. */
 const char *effects_alone_sql(void);

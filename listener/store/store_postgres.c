@@ -1004,7 +1004,7 @@ static int send_statement(struct store *s)
 					    [JOB_INSERT] = SQL_INSERT,
 					    [JOB_VERIFY] = SQL_FIND_PRESENT,
 					    [JOB_DEAD_LETTER] = SQL_WRITE_DEAD_LETTERS};
-	struct postgres_value values[COLUMNS + EFFECTS_VALUES];
+	struct postgres_value values[COLUMNS + 3];
 	const char *sql = texts[s->job];
 	bool is_find = s->job == JOB_FIND_PRESENT || s->job == JOB_VERIFY;
 	int n = 0;
@@ -1020,11 +1020,8 @@ static int send_statement(struct store *s)
 		values[n++] = (struct postgres_value){TEXT_OID, s->consumer, strlen(s->consumer)};
 	} else {
 		values[n++] = (struct postgres_value){TEXT_OID, s->shown_id, strlen(s->shown_id)};
-		if (s->has_effects) {
+		if (s->has_effects)
 			sql = effects_sql(&s->effects);
-			effects_values(&s->effects, &values[n]);
-			n += EFFECTS_VALUES;
-		}
 	}
 	if (is_find || s->job == JOB_DEAD_LETTER)
 		postgres_find_by_key(s->postgres);
@@ -1201,10 +1198,10 @@ static void learn_identity(struct store *s)
 
 static void check_effects(struct store *s)
 {
-	struct postgres_value values[EFFECTS_CHECK];
+	const char *handler = s->effects.config->handler ? s->effects.config->handler : "";
+	const struct postgres_value value = {TEXT_OID, handler, strlen(handler)};
 
-	effects_check_values(&s->effects, values);
-	if (postgres_query(s->postgres, SQL_CHECK_EFFECTS, values, EFFECTS_CHECK) == 0)
+	if (postgres_query(s->postgres, SQL_CHECK_EFFECTS, &value, 1) == 0)
 		s->on_other = on_checked;
 }
 
@@ -1231,7 +1228,7 @@ static void check_later(struct store *s, const char *why)
  * use: while it is gone, statements fail as a whole, and batches wait for it to come back. */
 static void on_checked(struct store *s, const struct postgres_answer *answer)
 {
-	bool was_right = effects_sql(&s->effects);
+	bool was_right = effects_are_known(&s->effects);
 	const char *text, *fault;
 	size_t len;
 
@@ -1369,7 +1366,7 @@ static struct store *open_store(uv_loop_t *loop, const struct config *config, co
 	s->suppressed = memory_calloc((size_t)config->batch_max, sizeof(*s->suppressed));
 	for (int i = 0; i < 2; i++)
 		s->spare[i] = memory_calloc((size_t)config->batch_max, sizeof(bool));
-	effects_init(&s->effects, config);
+	s->effects.config = config;
 	s->postgres = postgres_open(loop, &settings);
 	s->has_effects = effects_exist(&s->effects);
 	limit_init(&s->limit, (size_t)(s->has_effects ? FIRST_ROWS : config->batch_max), (size_t)config->batch_max,

@@ -914,7 +914,7 @@ static enum kind kind_of(const char *text)
 	if (strncmp(text, limits_of_copy, sizeof(limits_of_copy) - 1) == 0 && strstr(text, known[K_COPY].text) &&
 	    strcmp(text + len - strlen(SQL_RESET), SQL_RESET) == 0)
 		return K_COPY;
-	if (strncmp(text, "WITH held AS (", 14) == 0)
+	if (strstr(text, "WITH held AS ("))
 		return K_EFFECTS;
 	fprintf(stderr, "simulation: Postgres was sent a statement that it does not know:\n%s\n", text);
 	abort();
@@ -1584,23 +1584,6 @@ static void take_columns(struct backend *b, int n)
 	b->fresh = sim_alloc(b->rows + 1);
 }
 
-/* Reads the effects from the text of a statement of store/effects.c. */
-static void read_effects(struct backend *b, const struct statement *s)
-{
-	static const char call[] = "(event_id::text, event_type::text, payload)::text";
-	const char *end = strstr(s->text, call);
-	const char *at = end;
-
-	while (at && at[-1] != ' ')
-		at--;
-	b->handler = end ? sim_copy(at, (size_t)(end - at)) : NULL;
-	b->has_marks = strstr(s->text, "processed_events");
-	b->has_outbox = strstr(s->text, ".outbox");
-	b->consumer = text_of(&s->values[7]);
-	b->names = read_array(&s->values[8], &b->targets);
-	b->types = read_array(&s->values[9], &b->targets);
-}
-
 /* Decodes the hexadecimal literal at *at and moves *at past it. */
 static struct value read_hex(const char **at)
 {
@@ -1642,16 +1625,12 @@ static void read_targets(struct backend *b, const char *at)
 	b->types = types;
 }
 
-/* Reads the statement that store/effects.c sends after a COPY. Returns false if there is none. */
-static bool read_copied(struct backend *b, const struct statement *s)
+/* Reads the effects from a statement of store/effects.c, in which the handler is called between these two. */
+static void read_effects(struct backend *b, const char *text, const char *before, const char *call)
 {
-	static const char call[] = "(event_id::text, event_type::text, payload))";
-	const char *text = strstr(s->text, "; WITH fresh AS ("), *end, *at;
+	const char *end = strstr(text, call), *at = end;
 
-	if (!text)
-		return false;
-	at = end = strstr(text, call);
-	while (at && strncmp(at - 6, "count(", 6) != 0)
+	while (at && strncmp(at - strlen(before), before, strlen(before)) != 0)
 		at--;
 	b->handler = end ? sim_copy(at, (size_t)(end - at)) : NULL;
 	b->has_marks = strstr(text, "processed_events");
@@ -1661,7 +1640,16 @@ static bool read_copied(struct backend *b, const struct statement *s)
 	b->has_outbox = at;
 	if (at)
 		read_targets(b, at);
-	return true;
+}
+
+/* Reads the statement that is sent after a COPY. Returns false if there is none. */
+static bool read_copied(struct backend *b, const struct statement *s)
+{
+	const char *text = strstr(s->text, "wsonce.before");
+
+	if (text)
+		read_effects(b, text, "count(", "(event_id::text, event_type::text, payload))");
+	return text;
 }
 
 /* Returns false if a value was refused. */
@@ -1685,7 +1673,7 @@ static bool take_parameters(struct backend *b)
 	else if (b->kind == K_INSERT || b->kind == K_EFFECTS)
 		take_columns(b, 6);
 	if (b->kind == K_EFFECTS)
-		read_effects(b, s);
+		read_effects(b, s->text, " ", "(event_id::text, event_type::text, payload)::text");
 	if (b->kind == K_COPY)
 		b->is_copied = read_copied(b, s);
 	if (b->kind == K_RECORD)

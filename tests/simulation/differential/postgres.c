@@ -615,7 +615,7 @@ static struct effects *draw_effects(void)
 		config[i].handler = i == 2 || i == 3 ? "public.handle" : NULL;
 		if (i == 0 || i >= 3)
 			config[i].webhooks = (struct webhooks){.items = webhooks, .count = 2};
-		effects_init(&effects[i], &config[i]);
+		effects[i].config = &config[i];
 		if (effects_learn(&effects[i], config[i].handler ? "=public.handle" : "=", config[i].handler ? 14 : 1))
 			abort();
 	}
@@ -627,7 +627,7 @@ static void store_with_effects(struct connection *c, int first, int lock_ms)
 	static struct rows r;
 	static char *alone_sql;
 	struct effects *e = draw_effects();
-	struct postgres_value values[10];
+	struct postgres_value values[7];
 
 	if (!alone_sql)
 		alone_sql = schema_expand(effects_alone_sql(), "public");
@@ -635,9 +635,8 @@ static void store_with_effects(struct connection *c, int first, int lock_ms)
 	printf("%d %d effects <%s> %s%s%s\n", ++steps, (int)(c - connections), e->config->consumer,
 	       e->config->handler ? "handler" : "", e->config->webhooks.count ? " webhooks" : "", r.text);
 	put_rows_values(&r, values);
-	effects_values(e, &values[7]);
 	in_front = below(8) == 0 ? alone_sql : NULL;
-	send_statement(c, effects_sql(e), values, 10, lock_ms);
+	send_statement(c, effects_sql(e), values, 7, lock_ms);
 }
 
 /* Every row that is due, or one that was leased before. A lease ends at once, or not before the end of the test. */

@@ -1,0 +1,7 @@
+-- A part of the statements of effects.c: the deliveries of what is fresh. A type that is NULL means every type.
+, posted AS (
+	INSERT INTO :schema.outbox (target, event_id, event_type, payload)
+	SELECT w.target, f.event_id, f.event_type, f.payload
+	FROM fresh AS f JOIN (VALUES %s) AS w (target, event_type) ON w.event_type IS NULL OR w.event_type = f.event_type
+	RETURNING 1
+)
