@@ -105,18 +105,19 @@ static void put_key(struct claim *c, const struct event *ev)
 	put_id(c, ev->id, ev->id_len);
 }
 
-/* What is asked of n events by one command. Returns 0, or -1 if Redis cannot be asked. */
-typedef int(ask_fn)(struct claim *c, struct event *const *evs, size_t n, unsigned int with);
+/* Asks something of n events by one command. */
+typedef void(ask_fn)(struct claim *c, struct event *const *evs, size_t n, unsigned int with);
 
 /* On a cluster a command can name keys of one tag only. */
-static int ask_by_tag(struct claim *c, struct event *const *evs, size_t n, ask_fn *ask, unsigned int with)
+static void ask_by_tag(struct claim *c, struct event *const *evs, size_t n, ask_fn *ask, unsigned int with)
 {
 	size_t end[REDIS_TAGS] = {0}, begin = 0;
 	struct event **sorted;
-	int failed = 0;
 
-	if (!*redis_tag_text(c->redis, 0))
-		return ask(c, evs, n, with);
+	if (!*redis_tag_text(c->redis, 0)) {
+		ask(c, evs, n, with);
+		return;
+	}
 	sorted = memory_alloc((n + 1) * sizeof(struct event *));
 	/* Each place is filled anew below, which analyzers do not see. */
 	memcpy(sorted, evs, n * sizeof(struct event *));
@@ -128,12 +129,11 @@ static int ask_by_tag(struct claim *c, struct event *const *evs, size_t n, ask_f
 	for (unsigned int tag = 0; tag < REDIS_TAGS; tag++) {
 		size_t next = tag + 1 < REDIS_TAGS ? end[tag + 1] : n;
 
-		if (next > begin && ask(c, sorted + begin, next - begin, with))
-			failed = -1;
+		if (next > begin)
+			ask(c, sorted + begin, next - begin, with);
 		begin = next;
 	}
 	free(sorted);
-	return failed;
 }
 
 /* The digits of a time. Claims and marks come by the hundred in one millisecond. */
@@ -384,7 +384,7 @@ static void on_inherited(void *owner, void *arg, const struct redis_reply *reply
 	free(all);
 }
 
-static int inherit(struct claim *c, struct event *const *evs, size_t n, unsigned int owner)
+static void inherit(struct claim *c, struct event *const *evs, size_t n, unsigned int owner)
 {
 	struct inheritance *all;
 
@@ -403,15 +403,18 @@ static int inherit(struct claim *c, struct event *const *evs, size_t n, unsigned
 	all = memory_alloc(sizeof(*all) + n * sizeof(struct event *));
 	all->count = n;
 	memcpy(all->events, evs, n * sizeof(struct event *));
-	if (send_command(c, on_inherited, all) == 0)
-		return 0;
-	free(all);
-	return -1;
+	if (send_command(c, on_inherited, all))
+		on_inherited(c, all, NULL);
 }
 
-int claim_inherit(struct claim *c, uint16_t owner, struct event *const *evs, size_t n)
+void claim_inherit(struct claim *c, uint16_t owner, struct event *const *evs, size_t n)
 {
-	return claim_is_ready(c) ? ask_by_tag(c, evs, n, inherit, owner) : -1;
+	if (claim_is_ready(c)) {
+		ask_by_tag(c, evs, n, inherit, owner);
+		return;
+	}
+	for (size_t i = 0; i < n; i++)
+		c->on.on_claimed(c->on.arg, evs[i], CLAIM_UNKNOWN);
 }
 
 /* How many of these claims the script says that it changed. */
@@ -444,7 +447,7 @@ static void on_released(void *owner, void *arg, const struct redis_reply *reply)
 }
 
 /* A claim's value is a hundred bytes, and most calls have many: the script's text adds little. */
-static int change(struct claim *c, struct event *const *evs, size_t n, unsigned int is_renewal)
+static void change(struct claim *c, struct event *const *evs, size_t n, unsigned int is_renewal)
 {
 	resp_start(&c->command, 3 + 2 * n + is_renewal);
 	resp_word(&c->command, "EVAL");
@@ -456,7 +459,7 @@ static int change(struct claim *c, struct event *const *evs, size_t n, unsigned 
 		put_value(c, evs[i]);
 	if (is_renewal)
 		resp_word(&c->command, c->ttl);
-	return send_command(c, is_renewal ? on_renewed : on_released, (void *)(uintptr_t)n);
+	send_command(c, is_renewal ? on_renewed : on_released, (void *)(uintptr_t)n);
 }
 
 void claim_renew(struct claim *c, struct event *const *evs, size_t n)

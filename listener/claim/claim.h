@@ -24,7 +24,7 @@ enum claim_result {
 
 enum claim_mark { CLAIM_MARK_DONE, CLAIM_MARK_DEAD };
 
-/* All are called from the loop, each once for its call below, never from inside it. */
+/* All are called from the loop, each once for its call below, and but for claim_inherit() never from inside it. */
 struct claim_callbacks {
 	void (*on_claimed)(void *arg, struct event *ev, enum claim_result result);
 	/* Not for a call below, and maybe again and again: the owner of claims that events were held for is dead. */
@@ -58,9 +58,10 @@ bool claim_has_other_leader(struct claim *c, const char *source);
  * before the command was sent. */
 int claim_take(struct claim *c, struct event *ev);
 
-/* Takes the claims of n events over from their owner, which is dead: those that are still its own, or nobody's. Returns
- * 0 and calls on_claimed for each, CLAIM_MINE for those that were taken; or -1 and calls it for none. */
-int claim_inherit(struct claim *c, uint16_t owner, struct event *const *evs, size_t n);
+/* Takes the claims of n events over from their owner, which is dead: those that are still its own, or nobody's. Calls
+ * on_claimed for each, CLAIM_MINE for those that were taken; or at once, CLAIM_UNKNOWN, if Redis cannot be asked now.
+ */
+void claim_inherit(struct claim *c, uint16_t owner, struct event *const *evs, size_t n);
 
 /* The rest is sent and forgotten; ev may be freed at once. While Redis is away nothing is sent:
  * marks are made up for when it is back, claims end by their TTL. */

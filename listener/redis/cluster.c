@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/ending.h"
-#include "base/list.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "redis/slots.h"
@@ -28,7 +27,6 @@ struct node {
 
 /* A command in flight, kept in case it must be sent again. */
 struct command {
-	struct list link; /* in unasked */
 	struct cluster *cluster;
 	redis_cb *cb;
 	void *arg;
@@ -45,8 +43,6 @@ struct cluster {
 	size_t count;
 	struct node *slots[SLOTS]; /* NULL if no master has it */
 	uv_timer_t timer;
-	uv_timer_t later; /* runs while unasked is not empty */
-	struct list unasked;
 	size_t turn;        /* the node to ask for the map next */
 	unsigned int ticks; /* since the last request for the map */
 	unsigned int age;   /* ticks since the first map */
@@ -54,7 +50,7 @@ struct cluster {
 	bool is_stale; /* a server said that the map is wrong */
 	bool is_ready;
 	bool is_closing;
-	struct ending ending; /* its parts are the timers, and nodes that close, also of earlier maps */
+	struct ending ending; /* its parts are the timer, and nodes that close, also of earlier maps */
 };
 
 static size_t count_ready(const struct cluster *c)
@@ -236,30 +232,6 @@ static void tell(struct command *q, const struct redis_reply *reply)
 	free(q);
 }
 
-static void tell_unasked(struct cluster *c)
-{
-	struct list all;
-
-	list_init(&all);
-	while (!list_is_empty(&c->unasked)) {
-		struct command *q = list_entry(c->unasked.next, struct command, link);
-
-		list_remove(&q->link);
-		list_append(&all, &q->link);
-	}
-	while (!list_is_empty(&all)) {
-		struct command *q = list_entry(all.next, struct command, link);
-
-		list_remove(&q->link);
-		tell(q, NULL);
-	}
-}
-
-static void on_later(uv_timer_t *timer)
-{
-	tell_unasked(timer->data);
-}
-
 /* Reads <code> <slot> <host>:<port>. Without a host, the node is the server that sent the error, which is unknown here;
  * the next map will tell. */
 static struct node *read_redirect(const struct cluster *c, const char *text)
@@ -301,7 +273,7 @@ static void on_answer(void *asker, void *arg, const struct redis_reply *reply)
 	tell(q, reply);
 }
 
-void cluster_send(struct cluster *c, const char *bytes, size_t len, unsigned int slot, redis_cb *cb, void *arg)
+int cluster_send(struct cluster *c, const char *bytes, size_t len, unsigned int slot, redis_cb *cb, void *arg)
 {
 	struct command *q = memory_alloc(sizeof(*q) + len);
 	int at = slot_of_command(bytes, len);
@@ -310,11 +282,10 @@ void cluster_send(struct cluster *c, const char *bytes, size_t len, unsigned int
 	*q = (struct command){.cluster = c, .cb = cb, .arg = arg, .len = len};
 	memcpy(q->bytes, bytes, len);
 	if (n && server_send(n->server, bytes, len, on_answer, q) == 0)
-		return;
+		return 0;
+	free(q);
 	c->is_stale = true;
-	list_append(&c->unasked, &q->link);
-	if (!uv_is_active((uv_handle_t *)&c->later))
-		uv_timer_start(&c->later, on_later, 0, 0);
+	return -1;
 }
 
 void cluster_load_script(struct cluster *c)
@@ -342,11 +313,9 @@ struct cluster *cluster_open(uv_loop_t *loop, const struct cluster_settings *set
 	c->loop = loop;
 	c->settings = *settings;
 	c->seed = seed;
-	c->ending.parts = 2;
-	list_init(&c->unasked);
+	c->ending.parts = 1;
 	uv_timer_init(loop, &c->timer);
-	uv_timer_init(loop, &c->later);
-	c->timer.data = c->later.data = c;
+	c->timer.data = c;
 	uv_timer_start(&c->timer, on_tick, 0, TICK_MS);
 	return c;
 }
@@ -357,8 +326,6 @@ void cluster_close(struct cluster *c, void (*done)(void *arg), void *arg)
 	c->is_ready = false;
 	while (c->count)
 		remove_node(c, c->count - 1);
-	tell_unasked(c);
 	ending_begin(&c->ending, c->ending.parts, free, c, done, arg);
 	ending_close(&c->ending, &c->timer);
-	ending_close(&c->ending, &c->later);
 }

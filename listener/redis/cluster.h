@@ -25,9 +25,9 @@ struct cluster *cluster_open(uv_loop_t *loop, const struct cluster_settings *set
 /* True once all masters are ready, or some are and half a second has passed. */
 bool cluster_is_ready(const struct cluster *c);
 
-/* Sends a command to the master that has its first key; a command without a key goes to the master of slot. cb gets
- * NULL if that master cannot be asked now. If the command went to the wrong master, it is sent once more. */
-void cluster_send(struct cluster *c, const char *bytes, size_t len, unsigned int slot, redis_cb *cb, void *arg);
+/* As redis_send(), to the master that has the command's first key; a command without a key goes to the master of slot.
+ * If it went to the wrong master, it is sent once more. */
+int cluster_send(struct cluster *c, const char *bytes, size_t len, unsigned int slot, redis_cb *cb, void *arg);
 
 /* Returns the master of a slot, NULL if unknown. */
 const struct server *cluster_server(const struct cluster *c, unsigned int slot);

@@ -121,10 +121,7 @@ int redis_send(struct redis *r, const char *bytes, size_t len, redis_cb *cb, voi
 {
 	if (!r->cluster)
 		return server_send(r->server, bytes, len, cb, arg);
-	if (!cluster_is_ready(r->cluster))
-		return -1;
-	cluster_send(r->cluster, bytes, len, r->alive, cb, arg);
-	return 0;
+	return cluster_is_ready(r->cluster) ? cluster_send(r->cluster, bytes, len, r->alive, cb, arg) : -1;
 }
 
 uint64_t redis_unanswered(const struct redis *r)

@@ -51,8 +51,8 @@ unsigned int redis_tag(const struct redis *r, const char *id, size_t len);
 const char *redis_tag_text(const struct redis *r, unsigned int tag);
 
 /* Sends a formatted command, on a cluster to the server that has the first key. Returns 0, and cb is called exactly
- * once, later, never from inside this call; or -1 because the connection is not ready, and cb is never called. bytes
- * are copied. cb may be NULL. */
+ * once, later, never from inside this call; or -1 because that server cannot be asked now, and cb is never called.
+ * bytes are copied. cb may be NULL. */
 int redis_send(struct redis *r, const char *bytes, size_t len, redis_cb *cb, void *arg);
 
 /* Returns the SHA1 that runs lua/presence.lua, 40 characters; "" until it is loaded. */

@@ -316,10 +316,8 @@ static void inherit(struct claiming *c, uint16_t owner, struct event **evs, size
 	for (size_t i = 0; i < n; i++)
 		event_move(c->events, evs[i], EV_CLAIMING);
 	counters.claims_inherited += n;
-	if (!n || claim_inherit(c->claim, owner, evs, n) == 0)
-		return;
-	for (size_t i = 0; i < n; i++)
-		on_claimed(c, evs[i], CLAIM_UNKNOWN);
+	if (n)
+		claim_inherit(c->claim, owner, evs, n);
 }
 
 /* What was held for a dead owner is not held until its claims have expired. Whose claims are already another's are held

@@ -228,10 +228,8 @@ static void inherit(struct claim *c, size_t n)
 			askers[i].question = ASKED;
 			evs[count++] = askers[i].ev;
 		}
-	if (count && claim_inherit(c, 1, evs, count) == 0)
-		return;
-	for (size_t i = 0; i < count; i++)
-		asker_of(evs[i])->question = NOT_ASKED;
+	if (count)
+		claim_inherit(c, 1, evs, count);
 }
 
 static void take(struct claim *c, struct asker *a)

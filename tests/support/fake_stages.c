@@ -282,18 +282,18 @@ int claim_take(struct claim *c, struct event *ev)
 	return 0;
 }
 
-int claim_inherit(struct claim *c, uint16_t owner, struct event *const *evs, size_t n)
+void claim_inherit(struct claim *c, uint16_t owner, struct event *const *evs, size_t n)
 {
 	char name[24];
 
-	(void)c;
-	if (fake.is_redis_away)
-		return -1;
 	snprintf(name, sizeof(name), "inherit %u ", owner);
-	note_call(name, evs, n);
+	if (!fake.is_redis_away)
+		note_call(name, evs, n);
 	for (size_t i = 0; i < n; i++)
-		call(&takes, evs[i]);
-	return 0;
+		if (fake.is_redis_away)
+			c->on.on_claimed(c->on.arg, evs[i], CLAIM_UNKNOWN);
+		else
+			call(&takes, evs[i]);
 }
 
 void claim_renew(struct claim *c, struct event *const *evs, size_t n)
