@@ -48,7 +48,6 @@ void events_init(struct events *es)
 	for (int i = 0; i < EVENT_STATES; i++)
 		list_init(&es->lists[i]);
 	list_init(&es->ordered);
-	list_init(&es->strays);
 }
 
 static void charge(struct events *es, struct event *ev, size_t bytes)
@@ -221,13 +220,12 @@ struct event *event_new(struct events *es, enum event_state state, const char *m
 	ev->first.n = sender ? sender->n : 0;
 	list_init(&ev->wait_link);
 	list_init(&ev->spool_link);
-	ev->is_stray = state != EV_CLAIMING;
 	ev->is_loose = ev->id_len && state == EV_REFUSED;
 	if (view)
 		ev->id_hash = view->id_hash;
-	if (!ev->is_stray)
+	if (state == EV_CLAIMING)
 		put_in_table(es, ev);
-	list_append(ev->is_stray ? &es->strays : &es->ordered, &ev->order_link);
+	list_append(&es->ordered, &ev->order_link);
 	charge(es, ev, slab_room(size));
 	es->messages++;
 	put_in_list(es, ev, state);
@@ -442,33 +440,21 @@ void event_put_away(struct events *es, struct event *ev)
 	es->away++;
 }
 
-static const struct event *first_of(const struct list *l)
-{
-	return list_is_empty(l) ? NULL : list_entry(l->next, struct event, order_link);
-}
-
 const struct event *events_oldest(const struct events *es)
 {
-	const struct event *first = first_of(&es->ordered), *stray = first_of(&es->strays);
-
-	return !first || (stray && stray->received_us < first->received_us) ? stray : first;
+	return list_is_empty(&es->ordered) ? NULL : list_entry(es->ordered.next, struct event, order_link);
 }
 
-static size_t count_before(const struct list *l, int64_t us)
+size_t events_before(const struct events *es, int64_t us)
 {
 	size_t n = 0;
 
-	list_each(node, after, l) {
+	list_each(node, after, &es->ordered) {
 		if (list_entry(node, struct event, order_link)->received_us >= us)
 			break;
 		n++;
 	}
 	return n;
-}
-
-size_t events_before(const struct events *es, int64_t us)
-{
-	return count_before(&es->ordered, us) + count_before(&es->strays, us);
 }
 
 void events_clear(struct events *es)

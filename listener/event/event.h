@@ -76,7 +76,7 @@ struct event {
 	enum event_state state;
 	uint16_t id_len;   /* 0: the message has no usable id, and becomes a dead letter */
 	uint16_t asks;     /* answers that named another owner; sets the next delay */
-	uint16_t owner;    /* owner of the claim that it was last held for, as in owners.h; 0 if none */
+	uint16_t owner;    /* of the claim that it was last held for, as in roster.h; 0 if none */
 	uint16_t put_offs; /* how often the store postponed it, as far as known for no fault of its own */
 	bool is_claimed;   /* as far as we know, our claim is in Redis */
 	enum wait wait;
@@ -84,11 +84,10 @@ struct event {
 	uint8_t doubts;  /* marks found but not trusted, because the database's epoch was unknown */
 	bool is_counted; /* counted as a duplicate because a claim or mark was found */
 	bool is_in_table;
-	bool is_stray; /* arrived without an id or behind another event, or was refused on arrival */
 	bool is_loose; /* has an id, was refused without a claim, and is not in the table */
 	bool has_time;
 	bool is_unclaimed;      /* it is claimed once it is on disk */
-	bool is_ours;           /* as pipeline_claim_or_defer is told when it is its turn */
+	bool is_ours;           /* as claiming_take() is told when it is its turn */
 	bool is_handed;         /* the second connection did not store it; the first one tries */
 	struct id_hash id_hash; /* by the key of struct events */
 	struct event *in_chain; /* next in its chain of the hash table */
@@ -96,7 +95,7 @@ struct event {
 	const void *ahead;      /* prefetch hint: an event some places behind it in hold.c's queue; may be freed */
 	int64_t received_us;    /* loop clock, first copy */
 	int64_t held_ms;        /* loop clock, when it was first held */
-	struct list order_link; /* in events.strays or events.ordered */
+	struct list order_link; /* in events.ordered */
 	struct list spool_link; /* in a list of spooling.c, or empty */
 	struct spool_segment *segment; /* of its record; NULL: it is not on disk */
 	uint64_t ordinal;              /* of its record */
@@ -133,8 +132,7 @@ struct events {
 	struct event **table; /* hash table by id_hash: heads of chains */
 	size_t chains;        /* size of the table: a power of two, or 0 */
 	size_t in_table;      /* events in the table */
-	struct list ordered;  /* all events but strays, in order of arrival */
-	struct list strays;   /* in order of arrival */
+	struct list ordered;  /* in order of arrival */
 	size_t bytes;         /* sum of the events' bytes */
 	size_t messages;      /* messages in flight: sum of the events' copies, and */
 	size_t away;          /* of those, which are on disk alone */

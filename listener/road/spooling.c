@@ -298,21 +298,16 @@ bool spooling_leave(struct spooling *s)
 	return s->is_leaving;
 }
 
-static size_t unsafe_of(const struct list *l)
+size_t spooling_unsafe(const struct spooling *s)
 {
 	size_t n = 0;
 
-	list_each(node, after, l) {
+	list_each(node, after, &s->events->ordered) {
 		const struct event *ev = list_entry(node, struct event, order_link);
 
 		n += ev->segment ? 0 : ev->copies;
 	}
 	return n;
-}
-
-size_t spooling_unsafe(const struct spooling *s)
-{
-	return unsafe_of(&s->events->ordered) + unsafe_of(&s->events->strays);
 }
 
 int64_t spooling_wait(const struct spooling *s)
