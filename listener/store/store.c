@@ -27,7 +27,7 @@ bool store_is_ready(const struct store *s, const char **why)
 
 const char *store_hazards(const struct store *s)
 {
-	return kind_of(s)->hazards(s);
+	return kind_of(s)->hazards ? kind_of(s)->hazards(s) : "";
 }
 
 const char *store_holder(const struct store *s)
@@ -57,12 +57,12 @@ bool store_is_stalled(const struct store *s)
 
 bool store_is_sure(const struct store *s)
 {
-	return kind_of(s)->is_sure(s);
+	return !kind_of(s)->is_sure || kind_of(s)->is_sure(s);
 }
 
 int store_ask_epoch(struct store *s)
 {
-	return kind_of(s)->ask_epoch(s);
+	return kind_of(s)->ask_epoch ? kind_of(s)->ask_epoch(s) : 0;
 }
 
 void store_give_up(struct store *s)

@@ -12,13 +12,14 @@ struct store_kind {
 	bool (*is_ready)(const struct store *s, const char **why);
 	bool (*is_sent)(const struct store *s);
 	bool (*is_searching)(const struct store *s);
-	const char *(*hazards)(const struct store *s);
-	const char *(*holder)(const struct store *s); /* NULL: always "" */
+	const char *(*hazards)(const struct store *s); /* NULL, like the next one: always "" */
+	const char *(*holder)(const struct store *s);
 	const char *(*trouble)(const struct store *s);
 	bool (*is_stalled)(const struct store *s);
-	bool (*is_sure)(const struct store *s);
+	bool (*is_sure)(
+		const struct store *s); /* NULL, like the next two: it has no server that could be another one */
 	int (*ask_epoch)(struct store *s);
-	void (*give_up)(struct store *s); /* NULL: has no connection to lose */
+	void (*give_up)(struct store *s);
 	void (*insert)(struct store *s, const struct batch *b);
 	void (*dead_letter)(struct store *s, const struct batch *b);
 	int (*checkin)(struct store *s, const char *text);

@@ -586,19 +586,6 @@ static int read_cursors(struct store *s, const char *const *sources, size_t n)
 	return 0;
 }
 
-/* Marks are not believed, so there is nothing to be sure of. */
-static bool is_sure(const struct store *s)
-{
-	(void)s;
-	return true;
-}
-
-static int ask_epoch(struct store *s)
-{
-	(void)s;
-	return 0;
-}
-
 /* --- on the loop: what is asked of it --- */
 
 static bool is_idle(const struct store *s)
@@ -621,13 +608,6 @@ static bool is_sent(const struct store *s)
 static bool is_searching(const struct store *s)
 {
 	return s->busy > 0 && s->busy < BUSY_WARN;
-}
-
-/* Its synchronous is FULL. */
-static const char *hazards(const struct store *s)
-{
-	(void)s;
-	return "";
 }
 
 static const char *trouble(const struct store *s)
@@ -701,11 +681,8 @@ const struct store_kind store_sqlite = {
 	.is_ready = is_ready,
 	.is_sent = is_sent,
 	.is_searching = is_searching,
-	.hazards = hazards,
 	.trouble = trouble,
 	.is_stalled = is_stalled,
-	.is_sure = is_sure,
-	.ask_epoch = ask_epoch,
 	.insert = insert,
 	.dead_letter = dead_letter,
 	.checkin = checkin,
