@@ -148,20 +148,15 @@ static void add_ahead(struct heard *now, const struct heard *before)
 		now->ahead += more;
 }
 
-/* Listeners of the version before name only those that they may lead, each after a blank. */
-static void read_sources(struct peer *p, const char *at, const char *end, bool is_old)
+static void read_sources(struct peer *p, const char *at, const char *end)
 {
 	const struct peer before = *p;
-	size_t size = is_old ? 17 : ROSTER_HEARD_SIZE;
 
-	at += !is_old && at < end; /* the blank */
-	p->source_count = (size_t)(end - at) / size;
+	at += at < end; /* the blank */
+	p->source_count = (size_t)(end - at) / ROSTER_HEARD_SIZE;
 	p->sources = memory_calloc(p->source_count + 1, sizeof(*p->sources));
-	for (size_t i = 0; i < p->source_count; i++, at += size) {
-		if (is_old)
-			p->sources[i] = (struct heard){.id = strtoull(at, NULL, 16), .may_lead = true};
-		else
-			read_source(&p->sources[i], at);
+	for (size_t i = 0; i < p->source_count; i++, at += ROSTER_HEARD_SIZE) {
+		read_source(&p->sources[i], at);
 		add_ahead(&p->sources[i], find_source(&before, p->sources[i].id));
 	}
 	free(before.sources);
@@ -173,23 +168,19 @@ struct head {
 	char client[40];
 	char database[40];
 	char state;
-	bool is_old;
 	const char *sources, *end;
 };
 
 static bool read_head(struct head *h, const char *said, size_t len)
 {
-	int old = 0, new = 0;
+	int used = 0;
 
 	*h = (struct head){.end = memchr(said, '\n', len)};
 	if (!h->end)
 		return false;
-	sscanf(said, "1 %39s %c%n", h->client, &h->state, &old);
-	if (!old)
-		sscanf(said, "2 %39s %c %39s %*39s%n", h->client, &h->state, h->database, &new);
-	h->is_old = old;
-	h->sources = said + old + new;
-	return old + new && h->sources <= h->end;
+	sscanf(said, "2 %39s %c %39s %*39s%n", h->client, &h->state, h->database, &used);
+	h->sources = said + used;
+	return used && h->sources <= h->end;
 }
 
 void roster_note(struct roster *r, const char *name, size_t name_len, const char *said, size_t len, int64_t now_ms)
@@ -208,7 +199,7 @@ void roster_note(struct roster *r, const char *name, size_t name_len, const char
 	}
 	memcpy(p->client, head.client, sizeof(p->client));
 	p->state = head.state == 'd' ? PEER_DRAINING : head.state == 'p' ? PEER_PASSIVE : PEER_WORKING;
-	read_sources(p, head.sources, head.end, head.is_old);
+	read_sources(p, head.sources, head.end);
 }
 
 const struct heard *roster_source(const struct peer *p, uint64_t id)

@@ -65,8 +65,7 @@ struct peer *roster_peer(struct roster *r, uint16_t number);
 void roster_begin(struct roster *r);
 /* A live listener says this of itself: "2 CLIENT STATE DATABASE VERSION SOURCES", a line end, and why it cannot store.
  * CLIENT and DATABASE are - if unknown, STATE is one of w, p and d, and SOURCES are as roster_write() writes them,
- * without blanks. A listener of the version before says "1 CLIENT STATE SOURCE SOURCE ...", each SOURCE 16 hex digits,
- * of those that it may lead. Other texts say only that it is alive. */
+ * without blanks. Other texts say only that it is alive. */
 void roster_note(struct roster *r, const char *name, size_t name_len, const char *said, size_t len, int64_t now_ms);
 /* Writes what a listener says of a source: ROSTER_HEARD_SIZE digits to the base 64 (0 to 9, A to Z, a to z, -, _).
  * 11 are the id; 1 has flags (1: may lead; 2: dialled; 4: open); 1 is open_s; 5 are the messages; 3 are tenths of a

@@ -502,7 +502,6 @@ static void on_identified(struct postgres *p, const PGresult *result)
 	struct postgres_identity *i = &p->identity;
 
 	i->epoch = read_epoch(result);
-	i->backend = PQbackendPID(p->conn);
 	snprintf(i->database, sizeof(i->database), "%s", PQgetvalue(result, 0, 1));
 	snprintf(i->hazards, sizeof(i->hazards), "%s", PQgetvalue(result, 0, 2));
 	if (i->epoch || p->step == STEP_EPOCH)

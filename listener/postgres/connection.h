@@ -45,7 +45,6 @@ struct postgres_identity {
 	char database[40];   /* the database's id, "" if it has none */
 	char hazards[160];   /* how commits may be lost in a crash or failover, "" if they cannot */
 	uint32_t epoch;      /* 0 if unknown */
-	int backend;         /* the server's process id as libpq knows it; meaningless behind a pooler */
 	bool is_partitioned; /* the table events is partitioned */
 	bool is_changed;     /* triggers may change or drop rows of events before they are stored */
 };

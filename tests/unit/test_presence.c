@@ -422,7 +422,7 @@ Test(presence, it_says_its_database_when_it_knows_that_no_other_uses_the_prefix)
 	presence_set_database(presence, DB);
 	pass(0);
 	expect_said(OURS_SAID("w") "\n");
-	SAY("you@", OF_DATABASE(DB), "old@", "1 89abcdef.9 w\n", "new@", OF_DATABASE("-"));
+	SAY("you@", OF_DATABASE(DB), "old@", "2 89abcdef.9 w - 0.1.0 \n", "new@", OF_DATABASE("-"));
 	pass(100);
 	expect_said("2 " OURS " w " DB " " WSONCE_VERSION " \n");
 	SAY();
@@ -497,7 +497,7 @@ Test(presence, it_shares_the_sources_with_others_that_hear_them)
 {
 	cr_assert_eq(left_to_others(), 0);
 	pass(1000);
-	SAY("you@", "1 89abcdef.8 w\n");
+	SAY("you@", "2 89abcdef.8 w - 0.1.0 \n");
 	cr_assert_eq(left_to_others(), 0);
 	meet_another();
 	cr_assert(is_led_in_part());
@@ -575,7 +575,7 @@ Test(presence, odd_answers_do_no_harm)
 	pass(1000);
 	played_redis_answer(&(struct redis_reply){.type = REPLY_ARRAY});
 	pass(1000);
-	say_words(4, (const char *const[]){"", "1 - w\n", "you@", ""});
+	say_words(4, (const char *const[]){"", "2 - w - 0.1.0 \n", "you@", ""});
 	cr_assert_eq(left_to_others(), 0);
 	meet_another();
 	cr_assert(is_led_in_part());
@@ -625,7 +625,7 @@ Test(presence, who_is_not_waited_for_is_not_asked_for)
 	find("a.1@5");
 	pass(1000);
 	expect_beat();
-	SAY("a.1@", "1 89abcdef.12 w\n");
+	SAY("a.1@", "2 89abcdef.12 w - 0.1.0 \n");
 	presence_wait_for(presence, 0);
 	pass(999);
 	expect_sent("");
@@ -636,7 +636,7 @@ Test(presence, who_is_not_waited_for_is_not_asked_for)
 Test(presence, who_has_lost_its_connection_is_gone)
 {
 	wait_for("a.1@5");
-	SAY("a.1@", "1 89abcdef.12 w\n");
+	SAY("a.1@", "2 89abcdef.12 w - 0.1.0 \n");
 	expect_sent("CLIENT LIST ID 12");
 	say(REPLY_STRING, "id=112 addr=id=12 name=\nid=121 addr=x\n");
 	expect_gone("a.1@ ");
@@ -657,7 +657,7 @@ Test(presence, the_process_that_it_takes_the_place_of_is_asked_for_at_once)
 Test(presence, who_has_its_connection_lives)
 {
 	wait_for("a.1@5");
-	SAY("a.1@", "1 89abcdef.12 w\n");
+	SAY("a.1@", "2 89abcdef.12 w - 0.1.0 \n");
 	say(REPLY_STRING, "id=1 addr=x\nid=12 addr=y\n");
 	expect_gone("");
 }
@@ -665,11 +665,11 @@ Test(presence, who_has_its_connection_lives)
 Test(presence, no_list_says_nothing)
 {
 	wait_for("a.1@5");
-	SAY("a.1@", "1 89abcdef.12 w\n");
+	SAY("a.1@", "2 89abcdef.12 w - 0.1.0 \n");
 	expect_sent("CLIENT LIST ID 12");
 	played_redis_answer(NULL);
 	wait_for("a.1@5");
-	SAY("a.1@", "1 89abcdef.12 w\n");
+	SAY("a.1@", "2 89abcdef.12 w - 0.1.0 \n");
 	expect_sent("CLIENT LIST ID 12");
 	say(REPLY_NIL, "");
 	expect_gone("");
@@ -681,8 +681,8 @@ Test(presence, those_of_several_that_are_gone_are_told_from_the_others)
 	presence_wait_for(presence, find("b.1@5"));
 	find("d.1@5");
 	wait_for("c.1@5");
-	SAY("a.1@", "1 89abcdef.12 w\n", "b.1@", "1 00000000.13 w\n", "c.1@", "1 89abcdef.14 p\n", "d.1@",
-	    "1 89abcdef.15 w\n");
+	SAY("a.1@", "2 89abcdef.12 w - 0.1.0 \n", "b.1@", "2 00000000.13 w - 0.1.0 \n", "c.1@",
+	    "2 89abcdef.14 p - 0.1.0 \n", "d.1@", "2 89abcdef.15 w - 0.1.0 \n");
 	expect_sent("CLIENT LIST ID 12 14");
 	say(REPLY_STRING, "id=12 addr=x\n");
 	expect_gone("c.1@ ");
@@ -690,8 +690,9 @@ Test(presence, those_of_several_that_are_gone_are_told_from_the_others)
 
 Test(presence, without_a_connection_that_we_can_see_it_is_gone_when_it_falls_silent)
 {
-	static const char *const said[] = {"1 00000000.12 w\n",  "1 - w\n",        "", "1 89abcdef. w\n",
-					   "1 89abcdef.12x w\n", "1 89abcdef w\n", "2"};
+	static const char *const said[] = {
+		"2 00000000.12 w - 0.1.0 \n",  "2 - w - 0.1.0 \n",        "", "2 89abcdef. w - 0.1.0 \n",
+		"2 89abcdef.12x w - 0.1.0 \n", "2 89abcdef w - 0.1.0 \n", "2"};
 
 	beat_for(4);
 	for (size_t i = 0; i < sizeof(said) / sizeof(*said); i++) {
@@ -712,7 +713,7 @@ Test(presence_start, where_our_own_connection_has_no_number_nobody_is_asked_for)
 	expect_beat();
 	SAY();
 	wait_for("a.1@5");
-	SAY("a.1@", "1 89abcdef.12 w\n", "b.1@", "1 - w\n");
+	SAY("a.1@", "2 89abcdef.12 w - 0.1.0 \n", "b.1@", "2 - w - 0.1.0 \n");
 	expect_sent("");
 }
 
@@ -829,12 +830,12 @@ Test(presence, in_a_large_fleet_it_beats_less_often)
 
 Test(presence, sixteen_are_asked_for_at_a_time_in_turns)
 {
-	static char texts[40][24];
+	static char texts[40][48];
 	const char *words[40];
 
 	for (size_t i = 0; i < 20; i++) {
 		snprintf(texts[2 * i], sizeof(texts[0]), "%zu.1@", i);
-		snprintf(texts[2 * i + 1], sizeof(texts[0]), "1 89abcdef.%zu w\n", 100 + i);
+		snprintf(texts[2 * i + 1], sizeof(texts[0]), "2 89abcdef.%zu w - 0.1.0 \n", 100 + i);
 		words[2 * i] = texts[2 * i];
 		words[2 * i + 1] = texts[2 * i + 1];
 		presence_wait_for(presence, find(words[2 * i]));
@@ -870,12 +871,12 @@ static int logged(int capture, const char *what)
 static void be_forbidden(void)
 {
 	wait_for("a.1@5");
-	SAY("a.1@", "1 89abcdef.12 w\n");
+	SAY("a.1@", "2 89abcdef.12 w - 0.1.0 \n");
 	expect_sent("CLIENT LIST ID 12");
 	say(REPLY_ERROR, "NOPERM this user");
 	expect_gone("");
 	wait_for("a.1@5");
-	SAY("a.1@", "1 89abcdef.12 w\n");
+	SAY("a.1@", "2 89abcdef.12 w - 0.1.0 \n");
 	expect_sent("");
 }
 

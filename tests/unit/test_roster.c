@@ -67,7 +67,7 @@ Test(roster, what_cannot_be_a_name_has_no_number)
 	cr_assert_eq(roster_find(&roster, name, sizeof(name), 1), 0);
 	cr_assert_eq(roster_find(&roster, "", 0, 1), 0);
 	cr_assert_eq(roster_find(&roster, "a\0b", 3, 1), 0);
-	roster_note(&roster, "a\0b", 3, "1 - w\n", 6, 1);
+	roster_note(&roster, "a\0b", 3, "2 - w - 0.1.0 \n", 15, 1);
 	cr_assert_eq(roster.count, 0);
 	cr_assert_eq(roster_find(&roster, name, ROSTER_NAME_MAX, 1), 1);
 }
@@ -77,7 +77,7 @@ Test(roster, the_257th_takes_the_place_of_the_one_met_longest_ago)
 	char name[20];
 	uint16_t second;
 
-	note("0@", "1 89abcdef.1 w 00000000000000ff\n");
+	note("0@", "2 89abcdef.1 w - 0.1.0 0000000003_1000001zzz\n");
 	second = find("1@", 2);
 	for (int i = 2; i < ROSTER_MAX; i++) {
 		snprintf(name, sizeof(name), "%d@", i);
@@ -103,11 +103,12 @@ Test(roster, what_a_listener_says_is_read)
 		enum peer_state state;
 		size_t sources;
 	} cases[] = {
-		{"1 89abcdef.7 w\n", PEER_WORKING, 0},
-		{"1 89abcdef.7 w 00000000000000ff\n", PEER_WORKING, 1},
-		{"1 89abcdef.7 p ffffffffffffffff 00000000000000ff\n", PEER_PASSIVE, 2},
-		{"1 89abcdef.7 d 00000000000000ff\nno 0123456789abcdef\n fedcba9876543210", PEER_DRAINING, 1},
-		{"1 89abcdef.7 z 00000000000000ff\n", PEER_WORKING, 1},
+		{"2 89abcdef.7 w - 0.1.0 \n", PEER_WORKING, 0},
+		{"2 89abcdef.7 w - 0.1.0 0000000003_1000001zzz\n", PEER_WORKING, 1},
+		{"2 89abcdef.7 p - 0.1.0 F__________1000001zzz0000000003_1000001zzz\n", PEER_PASSIVE, 2},
+		{"2 89abcdef.7 d - 0.1.0 0000000003_1000001zzz\nno 0123456789abcdef\n fedcba9876543210", PEER_DRAINING,
+		 1},
+		{"2 89abcdef.7 z - 0.1.0 0000000003_1000001zzz\n", PEER_WORKING, 1},
 		{"2 89abcdef.7 w - 0.1.0 \n", PEER_WORKING, 0},
 		{"2 89abcdef.7 p 0fab-1 0.1.0~rc1 0000000003_1000001zzz\nno postgres", PEER_PASSIVE, 1},
 		{"2 89abcdef.7 d - 0.1.0 F__________1000001zzz0000000003_1000001zzz\n", PEER_DRAINING, 2},
@@ -125,7 +126,7 @@ Test(roster, what_a_listener_says_is_read)
 		cr_assert_eq(p->source_count, cases[i].sources, "%s", cases[i].said);
 		cr_assert(!p->source_count || p->sources[0].id == 0xff, "%s", cases[i].said);
 	}
-	note("a.1@", "1 - w\n");
+	note("a.1@", "2 - w - 0.1.0 \n");
 	cr_assert_str_eq(p->client, "-");
 }
 
@@ -147,7 +148,7 @@ Test(roster, other_texts_say_only_that_it_is_alive)
 	const struct peer *p = peer("a.1@");
 
 	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
-		note("a.1@", "1 89abcdef.7 p 00000000000000ff\n");
+		note("a.1@", "2 89abcdef.7 p - 0.1.0 0000000003_1000001zzz\n");
 		roster_begin(&roster);
 		note("a.1@", texts[i]);
 		cr_assert(p->is_alive, "%s", texts[i]);
@@ -160,8 +161,8 @@ Test(roster, other_texts_say_only_that_it_is_alive)
 /* Each text is a heap block of its own, so that sanitizers see a read behind its end. */
 Test(roster, torn_and_garbled_texts_do_no_harm)
 {
-	static const char text[] = "1 89abcdef.7 d 00000000000000ff ffffffffffffffff\nno postgres";
-	static const char odd[] = "1 0123456789012345678901234567890123456789 w 00000000000000ff\n";
+	static const char text[] = "2 89abcdef.7 d - 0.1.0 0000000003_1000001zzzF__________1000001zzz\nno postgres";
+	static const char odd[] = "2 0123456789012345678901234567890123456789 w - 0.1.0 0000000003_1000001zzz\n";
 
 	for (size_t len = 0; len < sizeof(text); len++)
 		for (size_t at = 0; at <= len; at++) {
@@ -183,12 +184,12 @@ Test(roster, only_those_noted_since_the_answer_began_are_alive)
 {
 	cr_assert_eq(roster_alive(&roster), 0);
 	find("c.1@", 1);
-	note("a.1@", "1 - w\n");
+	note("a.1@", "2 - w - 0.1.0 \n");
 	note("b.1@", "");
 	cr_assert_eq(roster_alive(&roster), 2);
 	roster_begin(&roster);
 	cr_assert_eq(roster_alive(&roster), 0);
-	note("b.1@", "1 - p\n");
+	note("b.1@", "2 - p - 0.1.0 \n");
 	cr_assert_eq(roster_alive(&roster), 1);
 }
 
@@ -205,11 +206,11 @@ static uint64_t source_id(int i)
 /* This listener hears these sources. */
 static void hear(struct roster *r, const char *name, int from, int to)
 {
-	char *said = malloc((size_t)(to - from) * 17 + 100);
-	int len = sprintf(said, "1 - w");
+	char *said = malloc((size_t)(to - from) * ROSTER_HEARD_SIZE + 100);
+	int len = sprintf(said, "2 - w - 0.1.0 ");
 
-	for (int i = from; i < to; i++)
-		len += sprintf(said + len, " %016llx", (unsigned long long)source_id(i));
+	for (int i = from; i < to; i++, len += ROSTER_HEARD_SIZE)
+		roster_write(said + len, &(struct heard){.id = source_id(i), .may_lead = true});
 	said[len++] = '\n';
 	roster_note(r, name, strlen(name), said, (size_t)len, 1);
 	free(said);
@@ -315,7 +316,7 @@ Test(roster, the_sources_of_one_that_cannot_lead_are_spread_over_the_others)
 	for (int i = 0; i < SOURCES; i++)
 		cr_assert_str_eq(leader(i, 10 + ROSTER_SUSPECT_MS), before[i]);
 	b->suspect_ms = 0;
-	note("b.1@", "1 - w\n");
+	note("b.1@", "2 - w - 0.1.0 \n");
 	expect_led_by_others(1, before);
 }
 
