@@ -35,7 +35,6 @@
 #define SWEEP_MS          500
 #define HEADERS           7
 #define HEADER_BYTES      64    /* of a header other than the signature */
-#define SPARE_MAX         64    /* ended requests that are kept for reuse */
 #define RETRY_AFTER_MAX_S 21600 /* the limit of newer versions of libcurl (8.14) */
 
 struct deliveries {
@@ -44,15 +43,12 @@ struct deliveries {
 	uv_timer_t sweep; /* runs while there are some: */
 	struct list links;
 	struct list answered; /* requests whose status has come and whose body has not */
-	uint64_t changed_ms;  /* loop clock: handles older than this have outdated certificates; 0: none */
-	unsigned int changes;
-	struct list spare;
-	size_t spare_count, spare_max;
+	uint64_t changed_ms;  /* loop clock: certificates read before this are outdated; 0: none are */
 	struct ending ending;
 };
 
 struct delivery {
-	struct list node;    /* in answered or spare */
+	struct list node;    /* in answered */
 	int64_t answered_ms; /* loop clock; 0: no status yet */
 	const struct webhook *webhook;
 	bool is_stale; /* the connection had bytes to read before the request */
@@ -64,9 +60,7 @@ struct delivery {
 	void *arg;
 	size_t head_len;
 	size_t body_len;
-	size_t lines_len;     /* bytes of its headers and trailers so far */
-	unsigned int changes; /* version of the settings that its handle has */
-	bool is_used_up;      /* its handle must not be reused */
+	size_t lines_len; /* bytes of its headers and trailers so far */
 	char id[HEADER_BYTES];
 	char key[HEADER_BYTES];
 	char timestamp[HEADER_BYTES];
@@ -91,35 +85,6 @@ static void delivery_free(struct delivery *d)
 	curl_multi_remove_handle(curl_loop_multi(d->all->curl), d->easy);
 	curl_easy_cleanup(d->easy);
 	free(d);
-}
-
-/* Before 8.2, a reused handle may write to freed memory if an answer begins with a folded line and the previous one had
- * headers (https://github.com/curl/curl/pull/11103). */
-static bool is_safe_to_use_again(void)
-{
-	return curl_version_info(CURLVERSION_NOW)->version_num >= 0x080200;
-}
-
-/* Keeps the handle with the webhook's options, because setting them is a third of libcurl's work for a request. */
-static void keep(struct delivery *d)
-{
-	struct deliveries *all = d->all;
-
-	if (d->is_used_up || d->changes != all->changes || all->spare_count == all->spare_max) {
-		delivery_free(d);
-		return;
-	}
-	curl_multi_remove_handle(curl_loop_multi(all->curl), d->easy);
-	list_remove(&d->node);
-	list_append(&all->spare, &d->node);
-	all->spare_count++;
-}
-
-static void free_spare(struct deliveries *all)
-{
-	list_each(node, after, &all->spare)
-		delivery_free(list_entry(node, struct delivery, node));
-	all->spare_count = 0;
 }
 
 void delivery_cancel(struct delivery *d)
@@ -217,14 +182,13 @@ static void finish(struct delivery *d, CURLcode result)
 	}
 	clean_head(d);
 	d->cb(d->arg, &answer);
-	keep(d);
+	delivery_free(d);
 }
 
 /* Sends the request on a new connection, since nothing was sent on the stale one. Returns -1 if libcurl refuses. */
 static int send_again(struct delivery *d)
 {
 	d->is_stale = false;
-	d->is_used_up = true;
 	curl_multi_remove_handle(curl_loop_multi(d->all->curl), d->easy);
 	return curl_easy_setopt(d->easy, CURLOPT_FRESH_CONNECT, 1L) ||
 			       curl_multi_add_handle(curl_loop_multi(d->all->curl), d->easy)
@@ -405,8 +369,9 @@ static void add_headers(struct delivery *d, const struct delivery_request *r)
 }
 
 /* QUICK_EXIT: a request that ends during the name lookup must not wait for the thread. */
-static int set_once(struct delivery *d, const struct webhook *w)
+static int set_options(struct delivery *d, const struct delivery_request *r)
 {
+	const struct webhook *w = r->webhook;
 	CURL *e = d->easy;
 	int failed = curl_easy_setopt(e, CURLOPT_URL, w->url);
 
@@ -433,65 +398,28 @@ static int set_once(struct delivery *d, const struct webhook *w)
 	failed |= (int)curl_easy_setopt(e, CURLOPT_PRIVATE, d);
 	if (w->ca)
 		failed |= (int)curl_easy_setopt(e, CURLOPT_CAINFO, w->ca);
-	return failed;
-}
-
-static int set_each(struct delivery *d, const struct delivery_request *r)
-{
-	CURL *e = d->easy;
-	int failed = curl_easy_setopt(e, CURLOPT_POSTFIELDS, r->body);
-
+	failed |= (int)curl_easy_setopt(e, CURLOPT_POSTFIELDS, r->body);
 	failed |= (int)curl_easy_setopt(e, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)r->len);
 	failed |= (int)curl_easy_setopt(e, CURLOPT_HTTPHEADER, d->headers);
-	failed |= (int)curl_easy_setopt(e, CURLOPT_FORBID_REUSE, 0L);
 	if (d->all->changed_ms) /* libcurl caches certificates for a day */
 		failed |= (int)curl_easy_setopt(e, CURLOPT_CA_CACHE_TIMEOUT,
 						(long)((uv_now(d->all->loop) - d->all->changed_ms) / 1000));
 	return failed;
 }
 
-/* Returns an ended request of the webhook, reset for reuse, or NULL. */
-static struct delivery *take_spare(struct deliveries *all, const struct webhook *w)
-{
-	list_each(node, after, &all->spare) {
-		struct delivery *d = list_entry(node, struct delivery, node);
-
-		if (d->webhook != w)
-			continue;
-		list_remove(&d->node);
-		all->spare_count--;
-		d->answered_ms = 0;
-		d->head_len = d->body_len = d->lines_len = 0;
-		d->error[0] = '\0';
-		return d;
-	}
-	return NULL;
-}
-
-static struct delivery *new_delivery(struct deliveries *all, const struct webhook *w)
+struct delivery *delivery_send(struct deliveries *all, const struct delivery_request *request, delivery_cb *cb,
+			       void *arg)
 {
 	struct delivery *d = memory_calloc(1, sizeof(*d));
 
 	list_init(&d->node);
 	d->all = all;
-	d->webhook = w;
-	d->changes = all->changes;
+	d->webhook = request->webhook;
 	d->easy = memory_given(curl_easy_init(), "libcurl");
-	d->is_used_up = set_once(d, w) != 0;
-	return d;
-}
-
-struct delivery *delivery_send(struct deliveries *all, const struct delivery_request *request, delivery_cb *cb,
-			       void *arg)
-{
-	struct delivery *d = take_spare(all, request->webhook);
-
-	if (!d)
-		d = new_delivery(all, request->webhook);
 	d->cb = cb;
 	d->arg = arg;
 	add_headers(d, request);
-	if (d->is_used_up || set_each(d, request) || curl_multi_add_handle(curl_loop_multi(all->curl), d->easy)) {
+	if (set_options(d, request) || curl_multi_add_handle(curl_loop_multi(all->curl), d->easy)) {
 		delivery_free(d);
 		return NULL;
 	}
@@ -506,26 +434,21 @@ struct deliveries *deliveries_open(uv_loop_t *loop, size_t connections)
 
 	all->curl = curl_loop_open(loop, connections, on_done);
 	all->loop = loop;
-	all->spare_max = is_safe_to_use_again() ? SPARE_MAX : 0;
 	uv_timer_init(loop, &all->sweep);
 	all->sweep.data = all;
 	list_init(&all->answered);
 	list_init(&all->links);
-	list_init(&all->spare);
 	return all;
 }
 
 void deliveries_change(struct deliveries *all, size_t connections)
 {
 	all->changed_ms = uv_now(all->loop);
-	all->changes++;
-	free_spare(all);
 	curl_multi_setopt(curl_loop_multi(all->curl), CURLMOPT_MAXCONNECTS, (long)connections);
 }
 
 void deliveries_close(struct deliveries *all, void (*done)(void *arg), void *arg)
 {
-	free_spare(all);
 	ending_begin(&all->ending, 2, free, all, done, arg);
 	ending_close(&all->ending, &all->sweep);
 	curl_loop_close(all->curl, ending_part, &all->ending);
