@@ -211,16 +211,15 @@ static void judge_info(struct findings *f, const json_t *info)
 #define TEXT    500
 
 /* The commands of listeners. % stands for a key or a channel that begins with pattern, for which an ACL may have a rule
- * of its own. Scripts that do nothing name the other keys: Redis checks access to them and nothing is written. The
- * digest is of the script "return". SUBSCRIBE comes last, because the connection then accepts no other command. */
+ * of its own. Scripts that do nothing name the other keys: Redis checks access to them and nothing is written.
+ * SUBSCRIBE comes last, because the connection then accepts no other command. */
 static const struct {
 	const char *pattern; /* NULL: --claim-prefix */
 	const char *commands;
 } tries[] = {
 	{NULL,
 	 "SET % check NX GET EX 5;GET %;EXPIRE % 5;PEXPIRE % 5000;DEL %;HSET % check 1;HGET % check;HGETALL %;DEL %;"
-	 "TIME;CLIENT ID;CLIENT LIST ID 1;SCRIPT LOAD return;EVAL return 1 %;"
-	 "EVALSHA 63143b6f8007b98c53ca2149822777b3566f9241 1 %;PING"},
+	 "TIME;CLIENT ID;CLIENT LIST ID 1;EVAL return 1 %;PING"},
 	{"wsonce:lease:", "EVAL return 1 %"},
 	{PRESENCE_KEY_PREFIX, "EVAL return 1 %"},
 	{DONE_CHANNEL_PREFIX, "PUBLISH % check;SUBSCRIBE %"},

@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/log_spell.h"
 #include "base/memory.h"
+#include "presence.lua.h"
 #include "redis/reply.h"
 #include "redis/resp.h"
 #include "fleet/reading.h"
@@ -380,14 +381,8 @@ bool presence_is_refused(const struct presence *p)
 
 static void on_refused(struct presence *p, const char *reason)
 {
-	bool is_forgotten = strncmp(reason, "NOSCRIPT", 8) == 0;
-
-	if (!is_forgotten)
-		log_spell_on(&p->refusals, now_ms(p), "redis rejects the beat: this listener acts as if it were alone",
-			     reason);
+	log_spell_on(&p->refusals, now_ms(p), "redis rejects the beat: this listener acts as if it were alone", reason);
 	roster_begin(&p->roster);
-	if (p->redis && is_forgotten)
-		redis_load_script(p->redis);
 }
 
 /* One of our own name is the process that this one takes the place of. It may be dead already, and must not lead. */
@@ -473,8 +468,8 @@ static void beat(struct presence *p)
 	text = describe(p);
 	p->beat_ms = now_ms(p);
 	resp_start(&p->command, 6 + p->key_count);
-	resp_word(&p->command, "EVALSHA");
-	resp_word(&p->command, redis_script_sha(p->redis));
+	resp_word(&p->command, "EVAL");
+	resp_word(&p->command, LUA_PRESENCE);
 	resp_number(&p->command, (int64_t)p->key_count);
 	for (size_t i = 0; i < p->key_count; i++)
 		resp_word(&p->command, p->keys[i]);

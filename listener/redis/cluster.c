@@ -288,13 +288,6 @@ int cluster_send(struct cluster *c, const char *bytes, size_t len, unsigned int 
 	return -1;
 }
 
-void cluster_load_script(struct cluster *c)
-{
-	for (size_t i = 0; i < c->count; i++)
-		if (server_state(c->nodes[i]->server) == REDIS_READY)
-			server_load_script(c->nodes[i]->server);
-}
-
 uint64_t cluster_unanswered(const struct cluster *c)
 {
 	uint64_t n = 0;

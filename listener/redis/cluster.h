@@ -33,7 +33,6 @@ int cluster_send(struct cluster *c, const char *bytes, size_t len, unsigned int 
 const struct server *cluster_server(const struct cluster *c, unsigned int slot);
 
 /* Like the functions of connection.h, for all masters. */
-void cluster_load_script(struct cluster *c);
 uint64_t cluster_unanswered(const struct cluster *c);
 void cluster_close(struct cluster *c, void (*done)(void *arg), void *arg);
 

@@ -136,19 +136,6 @@ const char *redis_client(const struct redis *r)
 	return server ? server_client(server) : "";
 }
 
-const char *redis_script_sha(const struct redis *r)
-{
-	return server_script_sha(r->server);
-}
-
-void redis_load_script(struct redis *r)
-{
-	if (r->cluster)
-		cluster_load_script(r->cluster);
-	else
-		server_load_script(r->server);
-}
-
 void redis_mask(const struct redis *r, char *text)
 {
 	secret_mask(text, r->address.urls[0].password);

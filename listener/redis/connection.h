@@ -14,7 +14,7 @@ struct redis;
 
 enum redis_state {
 	REDIS_DOWN,       /* not connected; a timer will try again */
-	REDIS_CONNECTING, /* name lookup, connect, login, script */
+	REDIS_CONNECTING, /* name lookup, connect, login */
 	REDIS_READY,
 	REDIS_CLOSING,
 };
@@ -54,12 +54,6 @@ const char *redis_tag_text(const struct redis *r, unsigned int tag);
  * once, later, never from inside this call; or -1 because that server cannot be asked now, and cb is never called.
  * bytes are copied. cb may be NULL. */
 int redis_send(struct redis *r, const char *bytes, size_t len, redis_cb *cb, void *arg);
-
-/* Returns the SHA1 that runs lua/presence.lua, 40 characters; "" until it is loaded. */
-const char *redis_script_sha(const struct redis *r);
-
-/* Loads it again, after the server answered NOSCRIPT. */
-void redis_load_script(struct redis *r);
 
 /* Returns a name for this connection: 8 hex digits of the server's run_id, a dot, and the number that CLIENT LIST ID
  * takes. "" if the server does not tell. Valid until the connection ends. */

@@ -15,7 +15,6 @@
 #include "base/log_spell.h"
 #include "base/memory.h"
 #include "base/secret.h"
-#include "presence.lua.h"
 #include "redis/rights.h"
 #include "redis/sentinel.h"
 #include "redis/talk.h"
@@ -38,7 +37,6 @@ struct server {
 	char name[280];    /* host:port of the current connection if several are possible; else "" */
 	struct backoff backoff;
 	uv_timer_t retry;
-	char sha[41];
 	char run[9];     /* the first 8 digits of the server's run_id, "" if unknown */
 	char client[40]; /* what redis_client() returns */
 	bool is_cluster;
@@ -146,11 +144,6 @@ uint64_t server_unanswered(const struct server *s)
 const char *server_client(const struct server *s)
 {
 	return s->client;
-}
-
-const char *server_script_sha(const struct server *s)
-{
-	return s->sha;
 }
 
 /* --- coming up --- */
@@ -282,26 +275,6 @@ static void on_logged_in(void *owner, void *arg, const struct redis_reply *reply
 	set_state(s, REDIS_READY, NULL);
 }
 
-/* The answer ends the login. */
-static void on_script(void *owner, void *arg, const struct redis_reply *reply)
-{
-	struct server *s = arg;
-
-	if (!reply)
-		return;
-	if (reply->type == REPLY_STRING && reply->len == 40)
-		memcpy(s->sha, reply->str, 41);
-	else if (is_error(reply))
-		log_warn("redis rejected the script of beats: this listener acts as if it were alone", "reason=%s",
-			 reply->str);
-	on_logged_in(owner, arg, reply);
-}
-
-void server_load_script(struct server *s)
-{
-	TALK_SAY(s->talk, on_script, s, "SCRIPT", "LOAD", LUA_PRESENCE);
-}
-
 static void on_open(void *owner)
 {
 	struct server *s = owner;
@@ -317,10 +290,7 @@ static void on_open(void *owner)
 	if (!s->settings.host && (a->is_sentinel || a->count > 1))
 		TALK_SAY(s->talk, on_role, s, "ROLE");
 	TALK_SAY(s->talk, on_memory_info, s, "INFO", "memory", "replication");
-	if (s->settings.on_message)
-		TALK_SAY(s->talk, on_logged_in, s, "PING");
-	else
-		server_load_script(s);
+	TALK_SAY(s->talk, on_logged_in, s, "PING");
 }
 
 /* Rights that both connections need. */

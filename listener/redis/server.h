@@ -36,9 +36,7 @@ const char *server_host(const struct server *s);
 
 /* Like the functions of connection.h. */
 int server_send(struct server *s, const char *bytes, size_t len, redis_cb *cb, void *arg);
-const char *server_script_sha(const struct server *s);
 const char *server_client(const struct server *s);
-void server_load_script(struct server *s);
 uint64_t server_unanswered(const struct server *s);
 void server_close(struct server *s, void (*done)(void *arg), void *arg);
 

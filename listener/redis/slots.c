@@ -52,8 +52,7 @@ static bool is_word(const char *word, size_t len, const char *text)
 
 static bool has_no_key(const char *word, size_t len)
 {
-	return is_word(word, len, "CLIENT") || is_word(word, len, "INFO") || is_word(word, len, "SCRIPT") ||
-	       is_word(word, len, "CLUSTER");
+	return is_word(word, len, "CLIENT") || is_word(word, len, "INFO") || is_word(word, len, "CLUSTER");
 }
 
 int slot_of_command(const char *bytes, size_t len)
@@ -66,7 +65,7 @@ int slot_of_command(const char *bytes, size_t len)
 	word = next_word(&at, end, &n);
 	if (!word || has_no_key(word, n))
 		return -1;
-	if (is_word(word, n, "EVAL") || is_word(word, n, "EVALSHA")) {
+	if (is_word(word, n, "EVAL")) {
 		next_word(&at, end, &n);
 		word = next_word(&at, end, &n);
 		if (!word || is_word(word, n, "0"))

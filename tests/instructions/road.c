@@ -214,17 +214,6 @@ const char *redis_client(const struct redis *r)
 	return "01234567.1";
 }
 
-const char *redis_script_sha(const struct redis *r)
-{
-	(void)r;
-	return "0123456789012345678901234567890123456789";
-}
-
-void redis_load_script(struct redis *r)
-{
-	(void)r;
-}
-
 void redis_mask(const struct redis *r, char *text)
 {
 	(void)r, (void)text;

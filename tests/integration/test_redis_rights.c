@@ -104,13 +104,6 @@ Test(redis_rights, one_less_is_named_and_nothing_is_lost_set)
 	fleet_end(&fleet);
 }
 
-Test(redis_rights, one_less_is_named_and_nothing_is_lost_script)
-{
-	must_name("script|load", "missing=script|load ");
-	must_be_told_until_granted("script|load");
-	fleet_end(&fleet);
-}
-
 Test(redis_rights, one_less_is_named_and_nothing_is_lost_publish)
 {
 	must_name("publish", "missing=publish ");

@@ -35,7 +35,6 @@ static const struct {
 	{"check effects", {.listener = 2, .listener_s = 0.1}},
 	{"check-in", {.listener = 1, .listener_s = 1.0 / 60}},
 	{"INFO", {.listener = 4}},
-	{"SCRIPT", {.listener = 4}},
 	{"CLIENT", {.once = 60, .listener = 3, .listener_s = 10}},
 	{"SET", {.once = 20, .listener = 2, .delivery = 2, .copy = 0.6}},
 	{"seize.lua", {.once = 10, .delivery = 0.5}},

@@ -48,10 +48,9 @@ static const struct {
 
 static uint64_t counts[EVENT_STATES][EVENT_STATES][FAMILIES];
 
-static const char *const commands[] = {"SET",         "SCRIPT", "presence.lua", "release.lua", "renew.lua", "seize.lua",
-				       "inherit.lua", "CLIENT", "PUBLISH",      "SUBSCRIBE",   "PING",      NULL};
-static const char *const answers[] = {"done",     "OOM", "READONLY",  "MISCONF", "LOADING",
-				      "NOSCRIPT", "ERR", "WRONGTYPE", NULL};
+static const char *const commands[] = {"SET",    "presence.lua", "release.lua", "renew.lua", "seize.lua", "inherit.lua",
+				       "CLIENT", "PUBLISH",      "SUBSCRIBE",   "PING",      NULL};
+static const char *const answers[] = {"done", "OOM", "READONLY", "MISCONF", "LOADING", "ERR", "WRONGTYPE", NULL};
 
 /* Impossible pairs. NULL stands for every command. */
 static const struct {
@@ -60,45 +59,27 @@ static const struct {
 	{"OOM", "a read"},
 	{"READONLY", "a read"},
 	{"MISCONF", "a read"},
-	{"SCRIPT", "OOM", "not a write"},
-	{"SCRIPT", "READONLY", "not a write"},
-	{"SCRIPT", "MISCONF", "not a write"},
-	{"SCRIPT", "ERR", "odd errors spare the login"},
-	{"SCRIPT", "WRONGTYPE", "odd errors spare the login"},
 	{"presence.lua", "OOM", "has allow-oom"},
 	{"OOM", "frees memory"},
 	{"OOM", "frees memory"},
 	{"release.lua", "OOM", "has allow-oom"},
 	{"renew.lua", "OOM", "EXPIRE needs no memory"},
-	{"SET", "NOSCRIPT", "no script"},
-	{"NOSCRIPT", "no script"},
-	{"NOSCRIPT", "no script"},
-	{"NOSCRIPT", "no script"},
-	{"SCRIPT", "NOSCRIPT", "loads them"},
-	{"seize.lua", "NOSCRIPT", "sent by EVAL"},
 	{"seize.lua", "READONLY", "the SET before it gets this, which ends the connection"},
 	{"seize.lua", "MISCONF", "the SET before it gets this, and a claim is not seized then"},
-	{"inherit.lua", "NOSCRIPT", "sent by EVAL"},
-	{"release.lua", "NOSCRIPT", "sent by EVAL"},
-	{"renew.lua", "NOSCRIPT", "sent by EVAL"},
 	{"inherit.lua", "OOM", "has allow-oom"},
 	{"inherit.lua", "READONLY", "the beats get this first, which ends the connection"},
 	{"PUBLISH", "OOM", "not a write"},
 	{"PUBLISH", "READONLY", "not a write"},
 	{"PUBLISH", "MISCONF", "not a write"},
-	{"PUBLISH", "NOSCRIPT", "no script"},
 	{"SUBSCRIBE", "OOM", "not a write"},
 	{"SUBSCRIBE", "READONLY", "not a write"},
 	{"SUBSCRIBE", "MISCONF", "not a write"},
-	{"SUBSCRIBE", "NOSCRIPT", "no script"},
 	{"PING", "OOM", "not a write"},
 	{"PING", "READONLY", "not a write"},
 	{"PING", "MISCONF", "not a write"},
-	{"PING", "NOSCRIPT", "no script"},
 	{"CLIENT", "OOM", "not a write"},
 	{"CLIENT", "READONLY", "not a write"},
 	{"CLIENT", "MISCONF", "not a write"},
-	{"CLIENT", "NOSCRIPT", "no script"},
 };
 
 void __real_event_move(struct events *es, struct event *ev, enum event_state to);

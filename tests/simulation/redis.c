@@ -68,7 +68,6 @@ static struct {
 	struct member fleet[MEMBERS];
 	int members;
 	int64_t fleet_expires_ms;
-	bool has_scripts;
 	const char *refusal; /* the error for writes; with is_loading, for all commands */
 	bool is_loading, is_full;
 	int64_t refusal_until, stalled_until, down_until, slow_until, odd_until, deaf_until;
@@ -77,13 +76,8 @@ static struct {
 	int connection_count;
 } redis;
 
-static const char *const script_texts[] = {LUA_PRESENCE, LUA_RELEASE, LUA_RENEW};
-static const char *const shas[] = {"2222222222222222222222222222222222222222",
-				   "3333333333333333333333333333333333333333",
-				   "4444444444444444444444444444444444444444"};
 enum script { PRESENCE, RELEASE, RENEW, SEIZE, INHERIT, LEASE, NO_SCRIPT };
-
-#define LOADED 3 /* of these scripts; the others are sent whole */
+static const char *const script_texts[] = {LUA_PRESENCE, LUA_RELEASE, LUA_RENEW, LUA_SEIZE, LUA_INHERIT, LUA_LEASE};
 
 static struct key *find_key(struct bytes name)
 {
@@ -388,29 +382,14 @@ static void run_lease(const struct command *c, struct answer *a)
 
 static enum script script_of(const struct command *c)
 {
-	if (is_word(c, 0, "EVAL"))
-		return is_same(c->words[1], LUA_SEIZE, strlen(LUA_SEIZE))       ? SEIZE
-		       : is_same(c->words[1], LUA_INHERIT, strlen(LUA_INHERIT)) ? INHERIT
-		       : is_same(c->words[1], LUA_LEASE, strlen(LUA_LEASE))     ? LEASE
-		       : is_same(c->words[1], LUA_RELEASE, strlen(LUA_RELEASE)) ? RELEASE
-		       : is_same(c->words[1], LUA_RENEW, strlen(LUA_RENEW))     ? RENEW
-										: NO_SCRIPT;
-	for (int i = 0; i < LOADED; i++)
-		if (is_same(c->words[1], shas[i], 40))
+	for (int i = 0; i < NO_SCRIPT; i++)
+		if (is_same(c->words[1], script_texts[i], strlen(script_texts[i])))
 			return (enum script)i;
 	return NO_SCRIPT;
 }
 
 static void run_script(const struct command *c, enum script script, struct answer *a)
 {
-	if (is_word(c, 0, "EVALSHA") && !redis.has_scripts) {
-		sim_reached(script == PRESENCE  ? "presence.lua"
-			    : script == RELEASE ? "release.lua"
-						: "renew.lua",
-			    "NOSCRIPT");
-		add_text(a, "-NOSCRIPT No matching script. Please use EVAL.\r\n");
-		return;
-	}
 	if (script == PRESENCE)
 		run_presence(c, a);
 	else if (script == RELEASE || script == RENEW)
@@ -425,17 +404,6 @@ static void run_script(const struct command *c, enum script script, struct answe
 		process_fail("a script that SimRedis does not know: %.*s", (int)c->words[1].len, c->words[1].at);
 }
 
-static void run_load(const struct command *c, struct answer *a)
-{
-	for (int i = 0; i < LOADED; i++)
-		if (is_same(c->words[2], script_texts[i], strlen(script_texts[i]))) {
-			add_value(a, shas[i], 40);
-			redis.has_scripts = true;
-			return;
-		}
-	process_fail("a script that SimRedis does not know is loaded");
-}
-
 static void run_info(struct answer *a)
 {
 	static const char text[] =
@@ -448,9 +416,9 @@ static const char *name_of(const struct command *c)
 {
 	static const char *const scripts[] = {"presence.lua", "release.lua", "renew.lua", "seize.lua",
 					      "inherit.lua",  "lease.lua",   "?"};
-	static const char *const names[] = {"SET", "INFO", "SCRIPT", "CLIENT", "PUBLISH", "SUBSCRIBE", "PING", NULL};
+	static const char *const names[] = {"SET", "INFO", "CLIENT", "PUBLISH", "SUBSCRIBE", "PING", NULL};
 
-	if (is_word(c, 0, "EVAL") || is_word(c, 0, "EVALSHA"))
+	if (is_word(c, 0, "EVAL"))
 		return scripts[script_of(c)];
 	for (int i = 0; names[i]; i++)
 		if (is_word(c, 0, names[i]))
@@ -460,8 +428,8 @@ static const char *name_of(const struct command *c)
 
 static bool is_write(const struct command *c)
 {
-	return !is_word(c, 0, "INFO") && !is_word(c, 0, "SCRIPT") && !is_word(c, 0, "CLIENT") &&
-	       !is_word(c, 0, "PUBLISH") && !is_word(c, 0, "SUBSCRIBE") && !is_word(c, 0, "PING");
+	return !is_word(c, 0, "INFO") && !is_word(c, 0, "CLIENT") && !is_word(c, 0, "PUBLISH") &&
+	       !is_word(c, 0, "SUBSCRIBE") && !is_word(c, 0, "PING");
 }
 
 /* Does the script write, without declaring at its beginning that it may? Redis refuses such a write. */
@@ -493,18 +461,17 @@ static bool is_allowed_when_full(enum script script)
 /* The error for the command, without the minus sign; NULL if none. */
 static const char *refusal_of(const struct command *c)
 {
-	bool is_script = is_word(c, 0, "EVAL") || is_word(c, 0, "EVALSHA");
+	bool is_script = is_word(c, 0, "EVAL");
 	enum script script = is_script ? script_of(c) : NO_SCRIPT;
 
 	if (sim_now() < redis.refusal_until) {
 		if (redis.is_loading)
 			return redis.refusal;
 		if (is_write(c) && (!redis.is_full || !is_allowed_when_full(script)) &&
-		    (!is_script || (redis.has_scripts && script_writes(c, script)) ||
-		     (is_word(c, 0, "EVAL") && script_writes(c, script))))
+		    (!is_script || script_writes(c, script)))
 			return redis.refusal;
 	}
-	if (sim_now() < redis.odd_until && !is_word(c, 0, "SCRIPT") && !is_word(c, 0, "INFO") && sim_chance(redis.odd))
+	if (sim_now() < redis.odd_until && !is_word(c, 0, "INFO") && sim_chance(redis.odd))
 		return sim_chance(500) ? "ERR an odd error"
 				       : "WRONGTYPE Operation against a key holding the wrong kind of value";
 	return NULL;
@@ -530,8 +497,6 @@ static void run(const struct command *c, struct answer *a)
 		run_set(c, a);
 	else if (is_word(c, 0, "INFO"))
 		run_info(a);
-	else if (is_word(c, 0, "SCRIPT"))
-		run_load(c, a);
 	else if (is_word(c, 0, "CLIENT"))
 		run_client(c, a);
 	else if (is_word(c, 0, "PUBLISH"))
@@ -889,13 +854,6 @@ static void begin_odd(uint64_t draw, int64_t lasts_us)
 		(double)lasts_us / 1e6);
 }
 
-static void begin_script_flush(uint64_t draw, int64_t lasts_us)
-{
-	(void)draw, (void)lasts_us;
-	sim_log(SIM_NOBODY, "redis: SCRIPT FLUSH");
-	redis.has_scripts = false;
-}
-
 static void flush(void)
 {
 	for (size_t i = 0; i < redis.count; i++)
@@ -935,7 +893,6 @@ static void begin_kill(uint64_t draw, int64_t lasts_us)
 	sim_log(SIM_NOBODY, "redis is killed, and back after %.1f s", (double)lasts_us / 1e6);
 	end_connections();
 	redis.down_until = sim_now() + lasts_us;
-	redis.has_scripts = false;
 	if (sim_dice(&draw, 2))
 		flush();
 }
@@ -955,7 +912,6 @@ static void begin_promotion(uint64_t draw, int64_t lasts_us)
 	forget_writes(sim_now() - lag);
 	end_connections();
 	redis.down_until = sim_now() + lasts_us / 10;
-	redis.has_scripts = sim_dice(&draw, 2);
 }
 
 static void begin_deaf(uint64_t draw, int64_t lasts_us)
@@ -983,7 +939,6 @@ static void begin_machine(uint64_t draw, int64_t lasts_us)
 	for (int i = 0; i < redis.connection_count; i++)
 		redis.connections[i]->is_lost = true;
 	redis.down_until = sim_now() + lasts_us;
-	redis.has_scripts = false;
 	if (is_empty)
 		flush();
 	else
@@ -998,7 +953,6 @@ const struct sim_fault sim_redis_faults[] = {
 	{"redis: cannot persist", 5, begin_misconf, false},
 	{"redis: loading", 5, begin_loading, false},
 	{"redis: odd errors", 10, begin_odd, false},
-	{"redis: scripts forgotten", 10, begin_script_flush, false},
 	{"redis: flushed", 10, begin_flush, false},
 	{"redis: keys evicted", 10, begin_eviction, false},
 	{"redis: stands still", 10, begin_stall, false},

@@ -23,7 +23,5 @@ const char *played_redis_next(void);
 void played_redis_answer(const struct redis_reply *reply);
 /* The last own claim value that was sent. */
 const char *played_redis_own(void);
-/* How often the scripts were loaded again. */
-int played_redis_loads(void);
 
 #endif

@@ -7,7 +7,7 @@ struct redisd;
 
 /* The rights of a listener's user, as in docs/security.md. */
 #define REDISD_RIGHTS \
-	"+info +client|id +client|list +script|load +get +set +del +eval +evalsha +expire +pexpire +time " \
+	"+info +client|id +client|list +get +set +del +eval +expire +pexpire +time " \
 	"+publish +subscribe +ping &wsonce:* +hget +hset +hgetall"
 
 /* The server's program: redis-server, or WSONCE_TEST_REDIS_SERVER. */

@@ -389,7 +389,7 @@ static void expect_beat(const char *said)
 	char beat[200];
 
 	uv_run(&loop, UV_RUN_NOWAIT);
-	snprintf(beat, sizeof(beat), "EVALSHA presence 1 wsonce:{alive}:dedup: me@ %s 3000", said);
+	snprintf(beat, sizeof(beat), "EVAL presence 1 wsonce:{alive}:dedup: me@ %s 3000", said);
 	expect_sent(beat);
 	say_array(0, NULL);
 }

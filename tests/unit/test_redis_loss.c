@@ -17,9 +17,9 @@ enum door { NODE_A, NODE_B, SENTINEL_A, SENTINEL_B, DOORS };
 
 /* The answer at which a server fails. */
 enum moment {
-	AT_LOGIN,   /* to INFO, of a node */
-	AT_SCRIPTS, /* to the last command of the login */
-	AT_REST,    /* nothing is asked */
+	AT_LOGIN, /* to INFO, of a node */
+	AT_PING,  /* to the last command of the login */
+	AT_REST,  /* nothing is asked */
 	AT_COMMAND,
 	AT_EPOCH, /* of a sentinel */
 	AT_NAME,
@@ -47,7 +47,7 @@ struct row {
 static const struct row table[] = {
 	/*                               cut    end    error garbage silence half   half_silence */
 	[AT_LOGIN]   = {REDIS_CONNECTING, {LOSE,  LOSE,  STAY, LOSE,  LOSE,  LOSE,  LOSE}},
-	[AT_SCRIPTS] = {REDIS_CONNECTING, {LOSE,  LOSE,  STAY, LOSE,  LOSE,  LOSE,  LOSE}},
+	[AT_PING]    = {REDIS_CONNECTING, {LOSE,  LOSE,  STAY, LOSE,  LOSE,  LOSE,  LOSE}},
 	[AT_REST]    = {REDIS_READY,      {LOSE,  LOSE,  LOSE, LOSE,  STAY,  LOSE,  STAY}},
 	[AT_COMMAND] = {REDIS_READY,      {NULLS, NULLS, TELL, NULLS, NULLS, NULLS, NULLS}},
 };
@@ -197,9 +197,9 @@ static enum moment make_answer(struct conn *c, const char *first, const char *se
 
 	if (strcmp(first, "GET") == 0)
 		return obey(c);
-	if (strcmp(first, "SCRIPT") == 0) {
-		add_text("0123456789012345678901234567890123456789");
-		return AT_SCRIPTS;
+	if (strcmp(first, "PING") == 0) {
+		add_text("PONG");
+		return AT_PING;
 	}
 	if (strcmp(second, "server") == 0) {
 		snprintf(text, sizeof(text), "redis_version:7.2.0\r\nrun_id:0123456789\r\nredis_mode:%s\r\n",
@@ -485,7 +485,7 @@ TestSuite(redis_loss, .timeout = 60);
 	}
 
 LOSS(AT_LOGIN)
-LOSS(AT_SCRIPTS)
+LOSS(AT_PING)
 LOSS(AT_REST)
 LOSS(AT_COMMAND)
 

@@ -122,37 +122,19 @@ static void show(bool is_sorted)
 
 /* --- commands --- */
 
-static char shas[3][41];
-
-static void load(void)
-{
-	static const char *const texts[] = {LUA_PRESENCE, LUA_RELEASE, LUA_RENEW};
-
-	for (int i = 0; i < 3; i++) {
-		redisReply *r;
-
-		begin("SCRIPT");
-		add("LOAD");
-		add(texts[i]);
-		r = ask();
-		snprintf(shas[i], sizeof(shas[i]), "%s", r->str);
-		freeReplyObject(r);
-	}
-}
-
-static void claims(int script)
+static void claims(const char *script)
 {
 	static const char *const counts[] = {"0", "1", "2", "3"};
 	int n = 1 + below(3);
 
-	begin("EVALSHA");
-	add(shas[script]);
+	begin("EVAL");
+	add(script);
 	add(counts[n]);
 	for (int i = 0; i < n; i++)
 		add(draw_key());
 	for (int i = 0; i < n; i++)
 		add(draw_value());
-	if (script == 2)
+	if (strcmp(script, LUA_RENEW) == 0)
 		add(below(2) ? "30" : "1");
 	show(false);
 }
@@ -175,8 +157,8 @@ static void presence(void)
 {
 	static const char *const names[] = {"one", "two", "three"};
 
-	begin("EVALSHA");
-	add(shas[0]);
+	begin("EVAL");
+	add(LUA_PRESENCE);
 	add("1");
 	add("wsonce:{alive}:dedup:");
 	add(draw(names, 3));
@@ -272,12 +254,12 @@ static void mark(void)
 
 static void release(void)
 {
-	claims(1);
+	claims(LUA_RELEASE);
 }
 
 static void renew(void)
 {
-	claims(2);
+	claims(LUA_RENEW);
 }
 
 static void seize(void)
@@ -334,9 +316,7 @@ int main(int argc, char **argv)
 	int rounds = argc > 1 ? atoi(argv[1]) : 4;
 
 	chance = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
-	snprintf(shas[0], sizeof(shas[0]), "0123456789012345678901234567890123456789");
 	presence();
-	load();
 	subscribe();
 	for (int round = 0; round < rounds; round++) {
 		run_steps(400, "");
