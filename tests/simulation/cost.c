@@ -1,6 +1,7 @@
-/* cost.c limits how often the listeners may ask Redis and Postgres in a history without faults. Claims, marks, batches
- * and the list of members only save work: without them everything would still be right, so the checker would not
- * notice. The limits are what ten thousand histories needed, plus a margin. */
+/* cost.c limits how often the listeners may ask Redis and Postgres in a history without faults, and how often they
+ * claim what a slow leader stores. Claims, marks, batches and the list of members only save work: without them
+ * everything would still be right, so the checker would not notice. The limits are what ten thousand histories needed,
+ * plus a margin. */
 #include <string.h>
 
 #include "feeds.h"
@@ -47,12 +48,14 @@ static const struct {
 	{"presence.lua", {.once = 60, .listener = 6, .listener_s = 10}},
 };
 
+#define CLAIMS_OF_COPY 2 /* at most, of a copy that waits for a slow leader */
+
 #define LIMITS (sizeof(limits) / sizeof(*limits))
 
 static struct {
 	const struct plan *plan;
 	bool is_calm;
-	size_t counts[LIMITS];
+	size_t counts[LIMITS], claims[SIM_LISTENERS];
 } cost;
 
 void cost_start(const struct plan *plan)
@@ -60,7 +63,8 @@ void cost_start(const struct plan *plan)
 	memset(&cost, 0, sizeof(cost));
 	cost.plan = plan;
 	/* What leaves memory for the spool gives its claim back. */
-	cost.is_calm = plan->settings.has_redis && !fault_point_is_on() && !plan->settings.has_spool;
+	cost.is_calm = plan->settings.has_redis && !plan->settings.slow_us && !fault_point_is_on() &&
+		       !plan->settings.has_spool;
 	for (int i = 0; i < plan->deed_count; i++)
 		cost.is_calm &= plan->deeds[i].kind != DEED_FAULT;
 }
@@ -70,6 +74,11 @@ void sim_cost(const char *name, size_t n)
 	for (size_t i = 0; cost.is_calm && i < LIMITS; i++)
 		if (strcmp(limits[i].name, name) == 0)
 			cost.counts[i] += n;
+}
+
+void sim_claims(int process)
+{
+	cost.claims[process]++;
 }
 
 /* How many messages were sent. A frame requested by several connections counts once for each. */
@@ -85,6 +94,10 @@ void cost_finish(void)
 	double listeners = cost.plan->settings.listeners, hooks = cost.plan->settings.hooks,
 	       s = (double)sim_now() / 1e6, deliveries = count_deliveries();
 
+	for (int i = 0; cost.plan->settings.slow_us && i < cost.plan->settings.listeners; i++)
+		if ((double)cost.claims[i] > CLAIMS_OF_COPY * deliveries)
+			process_fail("listener %d has claimed %zu times, for %.0f copies that a slow leader stores", i,
+				     cost.claims[i], deliveries);
 	for (size_t i = 0; cost.is_calm && i < LIMITS; i++) {
 		const struct limit_of *l = &limits[i].most;
 		double most = l->once + (l->listener + l->listener_s * s) * listeners + l->event * cost.plan->events +

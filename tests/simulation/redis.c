@@ -215,6 +215,8 @@ static void run_set(const struct command *c, struct answer *a)
 		else if (is_word(c, i, "PX"))
 			ms = number(c->words[++i]);
 	}
+	if (is_new_only)
+		sim_claims(c->process);
 	if (wants_old)
 		add_key(a, k);
 	else if (is_new_only && k->value)

@@ -203,6 +203,8 @@ void sim_deadlocked(int process);
 void sim_took_too_long(int process, size_t rows);
 /* The servers did this n times, for all listeners together; see cost.c. */
 void sim_cost(const char *name, size_t n);
+/* A listener claims an event. */
+void sim_claims(int process);
 /* The number of backends now, for the bound on it. */
 int sim_backends(void);
 

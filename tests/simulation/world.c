@@ -21,6 +21,7 @@
 #define TOUCHES_MAX 256
 #define BEHIND_MAX  8
 #define SPOOL_MOST  (UINT64_C(1) << 30)
+#define SLOW_EVENTS 300
 
 /* One life of a listener. */
 struct life {
@@ -295,6 +296,37 @@ static void choose_spool(struct plan *p, int faults, bool is_narrow)
 		choose_faults(p, power_faults, 1 + faults / 4, is_narrow);
 }
 
+/* Also drawn last. A feed at a high rate, and a leader that stores some events of it five seconds late. */
+static void choose_slow_leader(struct plan *p)
+{
+	if (fault_point_is_on() || !p->settings.has_redis || !sim_chance(20))
+		return;
+	p->settings = (struct settings){.listeners = (int)sim_between(2, 5),
+					.ttl_s = p->settings.ttl_s,
+					.redis_timeout_ms = p->settings.redis_timeout_ms,
+					.postgres_timeout_ms = 5000,
+					.batch_max = ONE_OF(2, 4, 6),
+					.max_attempts = p->settings.max_attempts,
+					.drain_ms = p->settings.drain_ms,
+					.has_redis = true,
+					.inflight_bytes = 256 << 20,
+					.lasts = 12 * SECOND};
+	p->settings.slow_us = 2 * 5 * SECOND * p->settings.batch_max / SLOW_EVENTS;
+	p->events = p->message_count = p->deed_count = 0;
+	for (int e = 0; e < SLOW_EVENTS; e++) {
+		const char *payload = sim_print("{\"v\":%d,\"n\":%d}", e % 3, e);
+
+		p->ids[p->events++] = sim_print("%c-%d", 'a' + e % 4, e);
+		add_message(p, e,
+			    sim_print("{\"event_id\":\"%s\",\"event_type\":\"t\",\"payload\":%s}", p->ids[e], payload),
+			    payload, false);
+		add_deed(p, (struct deed){.kind = DEED_FEED,
+					  .at = 4 * SECOND + (int64_t)sim_below(SECOND / 2),
+					  .message = e,
+					  .to = (1u << p->settings.listeners) - 1});
+	}
+}
+
 void plan_make(struct plan *p)
 {
 	int producers = (int)sim_below(PRODUCERS_MAX), faults = (int)sim_below(24);
@@ -332,6 +364,7 @@ void plan_make(struct plan *p)
 	choose_feed(p, faults, is_narrow);
 	choose_spool(p, faults, is_narrow);
 	p->settings.has_order = p->settings.feed.kind == FEED_PLAIN && sim_chance(100);
+	choose_slow_leader(p);
 	qsort(p->deeds, (size_t)p->deed_count, sizeof(*p->deeds), compare_deeds);
 }
 
@@ -354,6 +387,8 @@ void plan_tell(const struct plan *p)
 		s->has_spool ? sim_print(", --spool-after %dms --spool-sync %dms --max-inflight-bytes %d",
 					 (int)s->spool_after_ms, (int)s->spool_sync_ms, (int)s->inflight_bytes)
 			     : "");
+	if (s->slow_us)
+		sim_log(SIM_NOBODY, "each answer of Postgres comes %.1f s late", (double)s->slow_us / 1e6);
 }
 
 /* --- listeners --- */
@@ -984,6 +1019,16 @@ static void do_deed(void *arg)
 	}
 }
 
+/* Of all listeners, since any may lead. */
+static void slow_down(void *arg)
+{
+	(void)arg;
+	for (int i = 0; i < world.plan->settings.listeners; i++) {
+		disturb(i, world.plan->settings.lasts);
+		sim_slow_link(i, SIM_POSTGRES, world.plan->settings.slow_us, world.plan->settings.lasts);
+	}
+}
+
 /* Ends all faults and starts all listeners. */
 static void calm_down(void *arg)
 {
@@ -1140,6 +1185,8 @@ void world_run(struct plan *plan)
 	files_start();
 	for (int i = 0; i < s->listeners; i++)
 		start_listener(i);
+	if (s->slow_us)
+		sim_at(3 * SECOND, slow_down, NULL);
 	for (int i = 0; i < PRODUCERS_MAX; i++) {
 		world.producers[i].number = i;
 		world.producers[i].listener = i % s->listeners;

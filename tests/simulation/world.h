@@ -66,6 +66,7 @@ struct settings {
 	int64_t hook_attempts;
 	bool has_order; /* by the v of a payload */
 	bool has_spool;
+	int64_t slow_us; /* how late each answer of Postgres is, and nothing else is wrong; 0: it is not late */
 	int64_t spool_after_ms, spool_sync_ms, inflight_bytes;
 	int64_t lasts; /* duration of the load and the faults */
 };

@@ -89,6 +89,11 @@ void sim_cost(const char *name, size_t n)
 	(void)name, (void)n;
 }
 
+void sim_claims(int process)
+{
+	(void)process;
+}
+
 void sim_deadlocked(int process)
 {
 	(void)process;
