@@ -295,7 +295,7 @@ $B/simulated/%.o: OUR_CFLAGS += -DWSONCE_SIMULATED
 $B/tests/simulation/fault_point.o $B/tests/simulation/coverage.o: OUR_CFLAGS += -DWSONCE_SIMULATED
 $B/tests/unit/%.o $B/tests/support/fake_stages.o $B/tests/support/played_%.o: OUR_CFLAGS += -Itests/support
 $B/tests/integration/%.o: OUR_CFLAGS += -Itests/support
-TEXT += $(patsubst %.sql,$B/text/%.sql.h,$(notdir $(wildcard sql/sqlite/*.sql))) $B/text/examples.h
+TEXT += $(patsubst %.sql,$B/text/%.sql.h,$(notdir $(wildcard sql/sqlite/*.sql))) $B/text/help.h
 define compile
 @mkdir -p $(@D)
 @echo '  CC $@'
@@ -322,7 +322,7 @@ $B/text/%.sql.h: sql/sqlite/%.sql
 	$(call embed,SQL)
 $B/text/page_%.h: page/page.%
 	$(call embed,PAGE)
-$B/text/examples.h: listener/commands/examples.txt
+$B/text/help.h: listener/commands/help.txt
 	$(call embed,TEXT)
 -include $(shell find $B -name '*.d' 2>/dev/null)
 .SECONDARY:

@@ -523,10 +523,6 @@ static const char *check_audit(const struct invocation *in)
 
 const struct subcommand audit_command = {
 	.name = "audit",
-	.summary = "find out which expected events are missing",
-	.help = "Compares a list of events with what is stored, and counts those that are stored, dead letters, in "
-		"flight (a listener has claimed them in Redis) and missing. Exit status 1 if any is not stored. With "
-		"--consumer NAME, stored means processed by that consumer.",
 	COMMAND_OPTIONS(audit_options, struct audit_options),
 	.defaults = &audit_defaults,
 	.check = check_audit,

@@ -368,12 +368,6 @@ static int run_check(const struct invocation *in)
 
 const struct subcommand check_command = {
 	.name = "check",
-	.summary = "test whether a listener with these settings could work",
-	.help = "Tests everything that a listener with these settings needs: files, Postgres, Redis, the spool, feeds, "
-		"ports, the clock, and the limit of open files. Each feed is read until its first event, for at most "
-		"five seconds. Prints a line for each finding: ok, warning or wrong, and what to do. The exit status "
-		"is 1 if something is wrong, and 2 if the settings cannot be read. wsonce listen --dry-run does the "
-		"same.",
 	COMMAND_OPTIONS(check_options, struct check_options),
 	.has_all_settings = true,
 	.run = run_check,

@@ -57,10 +57,6 @@ static int run_print(const struct invocation *in)
 
 const struct subcommand config_print = {
 	.name = "config print",
-	.summary = "print the settings in force, and where each comes from",
-	.help = "Prints each setting that differs from its default, with its origin: file, credential, environment or "
-		"flag. Secrets are shown as ***. Run it with the flags, the environment and the --config of the "
-		"listener.",
 	.has_all_settings = true,
 	COMMAND_OPTIONS(print_options, struct print_options),
 	.run = run_print,

@@ -510,10 +510,6 @@ static const char *check_dashboard(const struct invocation *in)
 
 const struct subcommand dashboard_command = {
 	.name = "dashboard",
-	.summary = "serve a web page of the whole fleet",
-	.help = "Serves a web page that shows the fleet as Postgres and Redis know it: listeners, sources, rates, "
-		"latency, dead letters with their messages, deliveries, and the history of an event. The page is "
-		"read-only; with --admin-token-file, dead letters can be retried, discarded and reopened.",
 	COMMAND_OPTIONS(dashboard_options, struct dashboard_options),
 	.defaults = &dashboard_defaults,
 	.check = check_dashboard,

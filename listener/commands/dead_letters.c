@@ -174,10 +174,6 @@ static const struct dead_letters_options list_defaults = {
 
 const struct subcommand dead_letters_list = {
 	.name = "dead-letters list",
-	.summary = "list what could not be stored or delivered, grouped by reason",
-	.help = "Lists the open dead letters, grouped by reason, with the latest of each group. Reasons that differ "
-		"only in numbers and quoted words count as one. With --consumer, it lists those of that consumer's "
-		"fleet. With --deliveries, it lists what could not be delivered to webhooks, by target and reason.",
 	COMMAND_OPTIONS(list_options, struct dead_letters_options),
 	.defaults = &list_defaults,
 	.check = dead_letters_check,
@@ -320,9 +316,6 @@ static const struct option show_options[] = {
 const struct subcommand dead_letters_show = {
 	.name = "dead-letters show",
 	.arguments = "ID",
-	.summary = "show one of them, with its message",
-	.help = "Shows one dead letter, of any consumer's fleet: why, when and how often it was seen, what was done to "
-		"it, and its message. With --deliveries, it shows one delivery, its answer and its payload.",
 	COMMAND_OPTIONS(show_options, struct dead_letters_options),
 	.check = dead_letters_check,
 	.settings = SETTINGS_STORE,
@@ -460,9 +453,6 @@ static const struct dead_letters_options reopen_defaults = {
 const struct subcommand dead_letters_discard = {
 	.name = "dead-letters discard",
 	.arguments = "[ID ...]",
-	.summary = "take them off the list; a letter opens again when its message comes again",
-	.help = "Takes dead letters off the list. They stay in the table, with who did so and when, and are open again "
-		"when the same message comes again. With --deliveries, it takes dead deliveries off.",
 	COMMAND_OPTIONS(discard_options, struct dead_letters_options),
 	.defaults = &discard_defaults,
 	.check = dead_letters_check,
@@ -474,8 +464,6 @@ const struct subcommand dead_letters_discard = {
 const struct subcommand dead_letters_reopen = {
 	.name = "dead-letters reopen",
 	.arguments = "[ID ...]",
-	.summary = "undo a discard",
-	.help = "Puts what was discarded back on the list: dead letters, or with --deliveries dead deliveries.",
 	COMMAND_OPTIONS(reopen_options, struct dead_letters_options),
 	.defaults = &reopen_defaults,
 	.check = dead_letters_check,

@@ -17,7 +17,7 @@
 #include "commands/progress.h"
 #include "commands/session.h"
 #include "base/text.h"
-#include "examples.h"
+#include "help.h"
 
 /* clang-format off */
 /* In the order of --help. */
@@ -129,12 +129,52 @@ static bool is_family(const char *word)
 	return false;
 }
 
-static void print_entry(FILE *out, const char *name, const char *summary)
+/* A command's section of help.txt, which begins with "# " and its name. */
+struct help {
+	char *summary; /* one line; the other parts follow it on the heap */
+	char *text;
+	char *examples; /* lines */
+};
+
+/* Ends text at the mark and returns what follows. */
+static char *cut(char *text, const char *mark)
 {
+	char *at = strstr(text, mark);
+
+	*at = '\0';
+	return at + strlen(mark);
+}
+
+static struct help find_help(const char *name)
+{
+	char *head = memory_printf("# %s\n", name);
+	const char *at = strstr(TEXT_HELP, head) + strlen(head), *end = strstr(at, "\n\n# ");
+	struct help h = {.summary = memory_strndup(at, end ? (size_t)(end - at) : strlen(at) - 1)};
+
+	h.text = cut(h.summary, "\n\n");
+	h.examples = cut(h.text, "\n\n\t");
+	for (char *line = h.text; (line = strchr(line, '\n'));)
+		*line = ' ';
+	free(head);
+	return h;
+}
+
+/* Returns NULL after the last one. */
+static const char *next_example(struct help *h)
+{
+	const char *line = strsep(&h->examples, "\n");
+
+	return line && *line == '\t' ? line + 1 : line;
+}
+
+static void print_entry(FILE *out, const char *name)
+{
+	struct help h = find_help(name);
 	char head[40];
 
 	snprintf(head, sizeof(head), "  %s", name);
-	text_wrap(out, head, 25, summary);
+	text_wrap(out, head, 25, h.summary);
+	free(h.summary);
 }
 
 /* family: ""; all commands. */
@@ -142,7 +182,7 @@ static void list_matching(FILE *out, const char *family)
 {
 	for (size_t i = 0; i < COMMANDS; i++)
 		if (!*family || is_of_family(commands[i]->name, family))
-			print_entry(out, commands[i]->name, commands[i]->summary);
+			print_entry(out, commands[i]->name);
 }
 
 void dispatch_list(FILE *out)
@@ -158,11 +198,6 @@ static const char *name_for_settings(const struct subcommand *c)
 
 static const struct subcommand listen = {
 	.name = "listen",
-	.summary = "run a listener",
-	.help = "Runs a listener until SIGTERM or SIGINT. Start as many as you like, with the same settings. At least "
-		"--source, --feed, --ingest or --ingest-http is needed. --dry-run checks everything that a listener "
-		"needs, as wsonce check does, and exits. Flags win over the environment, the environment over the "
-		"file of --config.",
 	.has_all_settings = true,
 };
 
@@ -172,38 +207,15 @@ static const char common[] =
 	"admin dedup-window max-message id-pointer type-pointer payload-pointer time-pointer "
 	"handler consumer config";
 
-/* Calls each for every example of a command. */
-static void each_example(const char *name, void (*each)(void *arg, const char *line, size_t len), void *arg)
-{
-	size_t n = strlen(name), len;
-
-	for (const char *line = TEXT_EXAMPLES; *line; line += len + 1) {
-		const char *word = line + strlen("wsonce ");
-
-		len = strcspn(line, "\n");
-		if (strncmp(word, name, n) == 0 && (word[n] == ' ' || word[n] == '\n'))
-			each(arg, line, len);
-	}
-}
-
-static void print_example(void *arg, const char *line, size_t len)
-{
-	(void)arg;
-	printf("  %.*s\n", (int)len, line);
-}
-
-static void add_example(void *examples, const char *line, size_t len)
-{
-	json_array_append_new(examples, json_stringn(line, len));
-}
-
 static void print_help(const struct subcommand *c, const char *settings)
 {
 	bool has_settings = !settings || *settings;
+	struct help h = find_help(c->name);
+	const char *example;
 
 	printf("usage: wsonce %s%s%s%s\n\n", c->name, *arguments_of(c) ? " " : "", arguments_of(c),
 	       c->option_count || has_settings ? " [OPTIONS]" : "");
-	text_wrap(stdout, "", 0, c->help);
+	text_wrap(stdout, "", 0, h.text);
 	if (c->option_count)
 		printf("\nOptions:\n");
 	options_help(c->options, c->option_count, stdout);
@@ -211,7 +223,9 @@ static void print_help(const struct subcommand *c, const char *settings)
 		printf("\nSettings, from flags, the environment or the file of --config:\n");
 	config_help(stdout, name_for_settings(c), settings);
 	printf("\nExamples:\n");
-	each_example(c->name, print_example, NULL);
+	while ((example = next_example(&h)))
+		printf("  %s\n", example);
+	free(h.summary);
 }
 
 void dispatch_listen_help(bool is_all)
@@ -223,7 +237,9 @@ void dispatch_listen_help(bool is_all)
 
 static json_t *describe(const struct subcommand *c)
 {
-	json_t *flags = json_array(), *examples = json_array();
+	json_t *flags = json_array(), *examples = json_array(), *all;
+	struct help h = find_help(c->name);
+	const char *example;
 
 	for (size_t i = 0; i < c->option_count; i++) {
 		const struct option *o = &c->options[i];
@@ -232,9 +248,12 @@ static json_t *describe(const struct subcommand *c)
 						       "meaning", o->meaning));
 	}
 	config_describe(name_for_settings(c), c->settings, flags);
-	each_example(c->name, add_example, examples);
-	return json_pack("{ss ss ss ss so so}", "name", c->name, "arguments", arguments_of(c), "summary", c->summary,
-			 "help", c->help, "flags", flags, "examples", examples);
+	while ((example = next_example(&h)))
+		json_array_append_new(examples, json_string(example));
+	all = json_pack("{ss ss ss ss so so}", "name", c->name, "arguments", arguments_of(c), "summary", h.summary,
+			"help", h.text, "flags", flags, "examples", examples);
+	free(h.summary);
+	return all;
 }
 
 void dispatch_print_json(void)

@@ -1,5 +1,5 @@
-/* dispatch.h: the commands besides `listen`. A new one is a file that defines a struct subcommand, and a line in
- * dispatch.c's list. */
+/* dispatch.h: the commands besides `listen`. A new one is a file that defines a struct subcommand, a line in
+ * dispatch.c's list, and a section of help.txt. */
 #ifndef WSONCE_DISPATCH_H
 #define WSONCE_DISPATCH_H
 
@@ -37,8 +37,6 @@ struct invocation {
 struct subcommand {
 	const char *name;      /* one word, or two: "dead-letters list" */
 	const char *arguments; /* as shown in the usage line: "ID", "DIR VERB", "[ID ...]" for any number; NULL: none */
-	const char *summary;   /* one line, for wsonce --help */
-	const char *help;      /* what it does; --help breaks the lines */
 	const char *settings; /* names of the settings that it uses, separated by blanks; NULL: all that it can parse */
 	bool has_all_settings; /* including those of listen */
 	const struct option *options;

@@ -214,11 +214,6 @@ static int run_explain(const struct invocation *in)
 const struct subcommand explain_command = {
 	.name = "explain",
 	.arguments = "EVENT_ID",
-	.summary = "show what is known about one event, in order of time",
-	.help = "Shows when an event happened and arrived, from which source, which listener stored it, what Redis "
-		"knows about it, its deliveries with their attempts, and its dead letters with the actions on them. "
-		"Parts that cannot be read are listed with the reason. The exit status is 1 if nothing is known about "
-		"the event. Put -- before an id that begins with -.",
 	COMMAND_OPTIONS(explain_options, struct explain_options),
 	.settings = SETTINGS_SERVERS " claim-prefix",
 	.open = session_open_to_read,

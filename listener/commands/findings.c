@@ -110,9 +110,6 @@ static int run_lint(const struct invocation *in)
 
 const struct subcommand config_lint = {
 	.name = "config lint",
-	.summary = "check settings and files, without any server",
-	.help = "Reads the settings as a listener does and prints a line for each finding: ok, warning or wrong. The "
-		"exit status is 1 if something is wrong, and 2 if the settings cannot be read.",
 	.has_all_settings = true,
 	.run = run_lint,
 };

@@ -453,11 +453,6 @@ char *lines_verified(struct session *db, int64_t from, int64_t end)
 
 const struct subcommand lines_command = {
 	.name = "lines",
-	.summary = "show for each minute whether a connection missed something",
-	.help = "Compares what the connections to each source received, minute by minute: how many minutes are "
-		"verified by two lines that agree, which line missed how many events, and when no line was connected. "
-		"Exit status 0 if every minute is verified or covered and no number of the feed is missing, 1 if not, "
-		"2 if that cannot be told.",
 	COMMAND_OPTIONS(lines_options, struct lines_options),
 	.settings = SETTINGS_STORE,
 	.open = session_open_to_read,

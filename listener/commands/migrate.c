@@ -59,11 +59,6 @@ static int run_migrate(const struct invocation *in)
 
 const struct subcommand migrate_command = {
 	.name = "migrate",
-	.summary = "create the tables, or bring them up to date",
-	.help = "Creates missing tables, upgrades the others, and grants rights to the roles of sql/roles.sql that "
-		"exist. It also creates the indexes of other commands, without blocking writers. Run it as the role "
-		"that owns the tables, before you start listeners of a new version that have no right to migrate. It "
-		"can be repeated.",
 	.settings = SETTINGS_STORE,
 	.open = session_open_or_create,
 	.run = run_migrate,

@@ -79,9 +79,6 @@ static int run_check(const struct invocation *in)
 
 const struct subcommand profile_list = {
 	.name = "profile list",
-	.summary = "list the profiles of feeds that come with wsonce",
-	.help = "Prints the name and the purpose of each shipped profile. They are in $WSONCE_PROFILES, or in the "
-		"folder profiles beside the program.",
 	.settings = SETTINGS_NONE,
 	.run = run_list,
 };
@@ -89,8 +86,6 @@ const struct subcommand profile_list = {
 const struct subcommand profile_show = {
 	.name = "profile show",
 	.arguments = "NAME",
-	.summary = "print a profile",
-	.help = "Prints the text of a shipped profile, which you can copy and change for your own feed.",
 	.settings = SETTINGS_NONE,
 	.run = run_show,
 };
@@ -98,10 +93,6 @@ const struct subcommand profile_show = {
 const struct subcommand profile_check = {
 	.name = "profile check",
 	.arguments = "PROFILE",
-	.summary = "check a profile for mistakes",
-	.help = "Reads a profile: a file, or the name of a shipped one. A mistake is reported with its key and line on "
-		"standard error, and the exit status is 2. Otherwise prints which files and environment variables the "
-		"profile reads: look at them before you run a profile that somebody else wrote.",
 	.settings = SETTINGS_NONE,
 	.run = run_check,
 };

@@ -353,12 +353,6 @@ static const char *check_purge(const struct invocation *in)
 
 const struct subcommand purge_command = {
 	.name = "purge",
-	.summary = "remove old rows, in small steps",
-	.help = "Removes the payloads of events that were stored long ago. Their rows stay with the ids, so that late "
-		"copies are still recognized as duplicates. It can be interrupted and run again at any time, while the "
-		"fleet runs, and from several hosts at once. --delete-rows removes the rows too. It is refused unless "
-		"every listener runs with a --max-age that is at least a day shorter than --older-than. The same holds "
-		"for --processed-older-than and --processed-keep, by the age of the youngest row that would go.",
 	COMMAND_OPTIONS(purge_options, struct purge_options),
 	.defaults = &purge_defaults,
 	.check = check_purge,

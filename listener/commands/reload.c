@@ -94,11 +94,6 @@ static int run_reload(const struct invocation *in)
 const struct subcommand reload_command = {
 	.name = "reload",
 	.arguments = "PID",
-	.summary = "make a listener read settings, tokens and certificates again",
-	.help = "Sends SIGHUP to a process, after checking that it is a listener. The listener reads its settings "
-		"again and applies those that can change while it runs: log-level, log-format, tokens, webhooks, "
-		"certificates, and the secrets of profiles. It logs in one line what it applied, and which changed "
-		"settings need a restart. If any file has an error, nothing changes.",
 	.settings = SETTINGS_NONE,
 	.run = run_reload,
 };

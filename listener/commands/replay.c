@@ -310,11 +310,6 @@ static int run_replay(const struct invocation *in)
 const struct subcommand replay_command = {
 	.name = "replay",
 	.arguments = "FILE|-",
-	.summary = "feed the lines of a file as if they came from a feed",
-	.help = "Feeds the messages in FILE, one per line, or the records of a segment, as a listener does, with "
-		"claims, batches and the unique key. So you can repeat it, and run it beside a fleet. A line that is "
-		"not an event becomes a dead letter; empty lines are skipped. Ctrl-C stops it; the same command with "
-		"the same --checkpoint goes on.",
 	COMMAND_OPTIONS(replay_options, struct replay_options),
 	.open = session_open_or_create,
 	.run = run_replay,

@@ -293,11 +293,6 @@ static const struct dead_letters_options retry_defaults = {
 const struct subcommand dead_letters_retry = {
 	.name = "dead-letters retry",
 	.arguments = "[ID ...]",
-	.summary = "store or deliver them after all, also after editing",
-	.help = "Feeds dead letters through the ordinary way once more: claims, batches, the unique key; so none is "
-		"stored twice. Those that are stored now, or were already, leave the list. The others stay, with their "
-		"new reason. --id ID --raw-file FILE feeds an edited message (show --raw ID >FILE). With --deliveries, "
-		"dead deliveries become pending, and the fleet sends them again with the same Idempotency-Key.",
 	COMMAND_OPTIONS(retry_options, struct dead_letters_options),
 	.defaults = &retry_defaults,
 	.check = dead_letters_check,

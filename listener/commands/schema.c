@@ -83,10 +83,6 @@ static int run_schema(const struct invocation *in)
 
 const struct subcommand schema_command = {
 	.name = "schema",
-	.summary = "print the statements that create the tables",
-	.help = "Prints the SQL that creates the tables of a new database, with all events in one table or in hash "
-		"partitions: wsonce schema --layout partitioned=16 | psql. It needs no server. The SQL fails as a "
-		"whole if the tables exist already.",
 	COMMAND_OPTIONS(schema_options, struct schema_options),
 	.defaults = &schema_defaults,
 	.check = check_schema,

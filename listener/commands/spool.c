@@ -125,11 +125,6 @@ static int run_spool(const struct invocation *in)
 const struct subcommand spool_command = {
 	.name = "spool",
 	.arguments = "DIR list|export|drop",
-	.summary = "list, export or drop the events in a listener's spool",
-	.help = "Shows the segments in DIR, the --spool of a listener, with the number of events in each; or prints "
-		"their messages, one per line, for wsonce replay on another machine; or removes them, if no listener "
-		"uses DIR. What a profile has read is exported as event_id, event_type and payload. Some of the events "
-		"may be stored already.",
 	.settings = SETTINGS_NONE,
 	.run = run_spool,
 };

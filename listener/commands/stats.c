@@ -153,10 +153,6 @@ static int run_stats(const struct invocation *in)
 
 const struct subcommand stats_duplicates = {
 	.name = "stats duplicates",
-	.summary = "show how often and how late further copies come",
-	.help = "Shows how many further copies of events came, how many ids came two, three or more times, how long "
-		"after the first the copies came, and which --dedup-window fits. Listeners report once a minute and "
-		"when they stop. On a feed each listener gets every event, and these copies count too.",
 	COMMAND_OPTIONS(stats_options, struct stats_options),
 	.settings = SETTINGS_STORE " dedup-window",
 	.open = session_open,

@@ -281,10 +281,6 @@ static const char *check_status(const struct invocation *in)
 
 const struct subcommand status_command = {
 	.name = "status",
-	.summary = "show the state of the whole fleet",
-	.help = "Shows the fleet as Postgres and Redis know it: listeners, sources, rates, both servers, dead letters, "
-		"pending deliveries, and settings that differ between listeners. The exit status is 0 if all is well, "
-		"1 if something is degraded but events are stored, and 2 if no event can be stored.",
 	COMMAND_OPTIONS(status_options, struct status_options),
 	.check = check_status,
 	.settings = SETTINGS_SERVERS " unsettled-warning",

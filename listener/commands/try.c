@@ -437,11 +437,6 @@ static int run_record(const struct invocation *in)
 
 const struct subcommand try_command = {
 	.name = "try",
-	.summary = "show what a profile makes of a feed, without storing anything",
-	.help = "Connects to a feed as its profile says, for --seconds, and counts what each rule matched. Acks "
-		"nothing. With --frames it reads a recording instead, a frame per line or a segment, and prints as "
-		"JSON what the profile makes of it: frames, events with their ids, duplicates, replies, acks, "
-		"cursors, gaps. Needs neither Redis nor Postgres.",
 	COMMAND_OPTIONS(try_options, struct try_options),
 	.defaults = &try_defaults,
 	.check = check_try,
@@ -452,10 +447,6 @@ const struct subcommand try_command = {
 const struct subcommand record_command = {
 	.name = "record",
 	.arguments = "FILE",
-	.summary = "write the messages of a feed into a file, one per line",
-	.help = "Connects to a feed as its profile says, and writes each message into FILE, which must not exist (-: "
-		"standard output), or with --segments into files of the directory FILE. wsonce try --frames and wsonce "
-		"replay read them. Needs neither Redis nor Postgres.",
 	COMMAND_OPTIONS(record_options, struct try_options),
 	.check = check_record,
 	.settings = "max-message log-level log-format config",
