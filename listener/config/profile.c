@@ -9,19 +9,32 @@
 #include "base/memory.h"
 #include "config/profile_reader.h"
 
+struct items;
+struct key_table;
+
 struct key {
 	const char *name;
 	/* Reads value into at. Returns 0, or -1 after profile_fail. */
 	int (*read)(struct profile_reader *r, const struct key *k, const json_t *value, void *at);
-	size_t offset;     /* in the struct that at points into */
-	const char *words; /* choices in the order of the enum, separated by one blank; or an option of read */
-	double lowest;
+	size_t offset; /* in the struct that at points into */
+	double lowest; /* of a number; of an enum, the value of the first word */
 	double highest;
+	const char *words;               /* choices in the order of the enum, separated by one blank */
+	const struct items *items;       /* of an array or an object that is kept as JSON */
+	const struct key_table *members; /* of an object whose members are members of the profile */
+	bool has_frame;                  /* templates may point into a frame */
 };
 
 struct key_table {
 	const struct key *keys;
 	size_t count;
+};
+
+/* What an array, an object, or either may hold. */
+struct items {
+	bool is_array, is_object;
+	const char *what; /* "an array of texts" */
+	int (*check)(struct profile_reader *r, const json_t *item);
 };
 
 /* --- kinds of values --- */
@@ -35,12 +48,11 @@ static int read_text(struct profile_reader *r, const struct key *k, const json_t
 	return 0;
 }
 
-/* words is "frame" if it may point into a frame. */
 static int read_text_template(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
 {
 	if (read_text(r, k, value, at))
 		return -1;
-	return profile_check_template_text(r, json_string_value(value), k->words != NULL);
+	return profile_check_template_text(r, json_string_value(value), k->has_frame);
 }
 
 static int read_number(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
@@ -96,7 +108,7 @@ static int find_word(const char *words, const char *word)
 	return -1;
 }
 
-/* Reads an enum. lowest is the value of the first word. */
+/* Reads an enum. */
 static int read_choice(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
 {
 	int place = json_is_string(value) ? find_word(k->words, json_string_value(value)) : -1;
@@ -111,53 +123,6 @@ static int keep_json(const json_t *value, void *at)
 {
 	*(const json_t **)at = value;
 	return 0;
-}
-
-static int read_texts(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
-{
-	size_t i;
-	json_t *item;
-
-	(void)k;
-	if (!json_is_array(value))
-		return profile_fail(r, "must be an array of texts");
-	json_array_foreach(value, i, item) if (!json_is_string(item)) return profile_fail(r,
-											  "must be an array of texts");
-	return keep_json(value, at);
-}
-
-static int read_hosts(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
-{
-	size_t i;
-	json_t *item;
-
-	if (read_texts(r, k, value, at))
-		return -1;
-	json_array_foreach(value, i, item)
-	{
-		const char *host = json_string_value(item);
-
-		host += strncmp(host, "*.", 2) == 0 ? 2 : 0;
-		if (!*host || host[strcspn(host, "*/@[] ")])
-			return profile_fail(r, "a host is a name or an address without a port, or *.DOMAIN");
-	}
-	return 0;
-}
-
-static int read_codes(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
-{
-	size_t i;
-	json_t *item;
-
-	(void)k;
-	if (!json_is_array(value))
-		return profile_fail(r, "must be an array of close codes");
-	json_array_foreach(value, i, item)
-	{
-		if (!json_is_integer(item) || json_integer_value(item) < 1000 || json_integer_value(item) > 4999)
-			return profile_fail(r, "a close code is a number from 1000 to 4999");
-	}
-	return keep_json(value, at);
 }
 
 /* Calls check for each item or member of value, with r's path at it. */
@@ -184,6 +149,38 @@ static int check_each(struct profile_reader *r, const json_t *value,
 	return result;
 }
 
+/* Keeps the value as JSON. */
+static int read_items(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
+{
+	const struct items *items = k->items;
+
+	if (!(items->is_array && json_is_array(value)) && !(items->is_object && json_is_object(value)))
+		return profile_fail(r, "must be %s", items->what);
+	return check_each(r, value, items->check) || keep_json(value, at);
+}
+
+static int check_text(struct profile_reader *r, const json_t *item)
+{
+	return json_is_string(item) ? 0 : profile_fail(r, "must be a text");
+}
+
+static int check_host(struct profile_reader *r, const json_t *item)
+{
+	const char *host = json_string_value(item);
+
+	host += host && strncmp(host, "*.", 2) == 0 ? 2 : 0;
+	return host && *host && !host[strcspn(host, "*/@[] ")]
+		       ? 0
+		       : profile_fail(r, "a host is a name or an address without a port, or *.DOMAIN");
+}
+
+static int check_code(struct profile_reader *r, const json_t *item)
+{
+	return json_is_integer(item) && json_integer_value(item) >= 1000 && json_integer_value(item) <= 4999
+		       ? 0
+		       : profile_fail(r, "a close code is a number from 1000 to 4999");
+}
+
 static int check_frame_template(struct profile_reader *r, const json_t *item)
 {
 	return profile_check_template(r, item, true);
@@ -196,7 +193,7 @@ static int check_plain_template(struct profile_reader *r, const json_t *item)
 
 static int check_text_template(struct profile_reader *r, const json_t *item)
 {
-	return json_is_string(item) ? profile_check_template(r, item, false) : profile_fail(r, "must be a text");
+	return check_text(r, item) || profile_check_template(r, item, false);
 }
 
 static int check_part_item(struct profile_reader *r, const json_t *item)
@@ -213,26 +210,54 @@ static int check_pointer_item(struct profile_reader *r, const json_t *item)
 	return read_text(r, NULL, item, &pointer) || profile_check_pointer(r, pointer);
 }
 
-/* words is "frame" if the templates may point into a frame. */
-static int read_templates(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
+static int check_var(struct profile_reader *r, const json_t *value)
 {
-	if (!json_is_array(value))
-		return profile_fail(r, "must be an array of messages");
-	return check_each(r, value, k->words ? check_frame_template : check_plain_template) || keep_json(value, at);
+	size_t i;
+	json_t *item;
+
+	json_array_foreach(value, i, item)
+	{
+		if (!json_is_string(item) && !json_is_number(item))
+			return profile_fail(r, "an array may hold texts and numbers");
+	}
+	return json_is_object(value) || json_is_null(value)
+		       ? profile_fail(r, "must be a text, a number, true, false or an array")
+		       : 0;
 }
+
+/* The profile must not contain the token itself, only where to find it. */
+static int check_token(struct profile_reader *r, const json_t *item)
+{
+	const char *text = json_string_value(item);
+
+	if (!text)
+		return profile_fail(r, "must be a text: ${env:NAME} or ${file:/path}");
+	if (profile_check_template_text(r, text, false))
+		return -1;
+	if ((strncmp(text, "${env:", 6) != 0 && strncmp(text, "${file:", 7) != 0) || text[strcspn(text, "}") + 1])
+		return profile_doubt(r, "a token must be ${env:NAME} or ${file:/path}, and nothing else");
+	return 0;
+}
+
+static const struct items texts = {true, false, "an array of texts", check_text},
+			  hosts = {true, false, "an array of hosts", check_host},
+			  close_codes = {true, false, "an array of close codes", check_code},
+			  messages = {true, false, "an array of messages", check_plain_template},
+			  replies = {true, false, "an array of messages", check_frame_template},
+			  urls = {true, false, "an array of texts", check_text_template},
+			  headers = {false, true, "an object of texts", check_text_template},
+			  pointers = {true, false, "an array of JSON pointers", check_pointer_item},
+			  captures = {false, true, "an object of variables and parts", check_part_item},
+			  answers = {false, true, "an object of variables and JSON pointers", check_pointer_item},
+			  vars = {false, true, "an object of variables and their initial values", check_var},
+			  tokens = {true, true, "an object of names, each with its token, or an array of tokens",
+				    check_token};
+
+/* --- other values --- */
 
 static int read_template(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
 {
-	return profile_check_template(r, value, k->words != NULL) || keep_json(value, at);
-}
-
-static int read_text_templates(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
-{
-	bool is_object = strcmp(k->words, "object") == 0;
-
-	if (!(is_object ? json_is_object(value) : json_is_array(value)))
-		return profile_fail(r, "must be an %s of texts", k->words);
-	return check_each(r, value, check_text_template) || keep_json(value, at);
+	return profile_check_template(r, value, k->has_frame) || keep_json(value, at);
 }
 
 static int read_part(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
@@ -245,26 +270,10 @@ static int read_explode(struct profile_reader *r, const struct key *k, const jso
 	return read_text(r, k, value, at) || profile_check_steps(r, json_string_value(value));
 }
 
-static int read_pointers(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
-{
-	(void)k;
-	if (!json_is_array(value))
-		return profile_fail(r, "must be an array of JSON pointers");
-	return check_each(r, value, check_pointer_item) || keep_json(value, at);
-}
-
 static int read_conditions(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
 {
 	(void)k;
 	return profile_check_conditions(r, value) || keep_json(value, at);
-}
-
-/* words is "pointer" if the values are pointers into an answer; else they are parts. */
-static int read_capture(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
-{
-	if (!json_is_object(value))
-		return profile_fail(r, "must be an object of variables and the parts or pointers with their values");
-	return check_each(r, value, k->words ? check_pointer_item : check_part_item) || keep_json(value, at);
 }
 
 static int check_alternative(struct profile_reader *r, const json_t *parts)
@@ -283,10 +292,10 @@ static int read_id(struct profile_reader *r, const struct key *k, const json_t *
 	return check_each(r, value, check_alternative) || keep_json(value, at);
 }
 
+/* Reads a unit as its milliseconds. */
 static int read_unit(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
 {
-	static const char *const words = "ms s";
-	int place = json_is_string(value) ? find_word(words, json_string_value(value)) : -1;
+	int place = json_is_string(value) ? find_word("ms s", json_string_value(value)) : -1;
 
 	(void)k;
 	if (place < 0)
@@ -302,51 +311,6 @@ static int read_variable(struct profile_reader *r, const struct key *k, const js
 	return profile_check_variable(r, json_string_value(value), strlen(json_string_value(value)));
 }
 
-static int check_var(struct profile_reader *r, const json_t *value)
-{
-	size_t i;
-	json_t *item;
-
-	json_array_foreach(value, i, item)
-	{
-		if (!json_is_string(item) && !json_is_number(item))
-			return profile_fail(r, "an array may hold texts and numbers");
-	}
-	return json_is_object(value) || json_is_null(value)
-		       ? profile_fail(r, "must be a text, a number, true, false or an array")
-		       : 0;
-}
-
-static int read_vars(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
-{
-	(void)k;
-	if (!json_is_object(value))
-		return profile_fail(r, "must be an object of variables and their initial values");
-	return check_each(r, value, check_var) || keep_json(value, at);
-}
-
-/* The profile must not contain the token itself, only where to find it. */
-static int check_token(struct profile_reader *r, const json_t *item)
-{
-	const char *text = json_string_value(item);
-
-	if (!text)
-		return profile_fail(r, "must be a text: ${env:NAME} or ${file:/path}");
-	if (profile_check_template_text(r, text, false))
-		return -1;
-	if ((strncmp(text, "${env:", 6) != 0 && strncmp(text, "${file:", 7) != 0) || text[strcspn(text, "}") + 1])
-		return profile_doubt(r, "a token must be ${env:NAME} or ${file:/path}, and nothing else");
-	return 0;
-}
-
-static int read_tokens(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
-{
-	(void)k;
-	if (!json_is_object(value) && !json_is_array(value))
-		return profile_fail(r, "must be an object of names, each with its token, or an array of tokens");
-	return check_each(r, value, check_token) || keep_json(value, at);
-}
-
 /* Accepts anything: the member is only documentation. */
 static int read_any(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
 {
@@ -356,36 +320,34 @@ static int read_any(struct profile_reader *r, const struct key *k, const json_t 
 
 /* --- objects --- */
 
-static const char *next_key(const void *ctx, size_t i)
-{
-	const struct key_table *t = ctx;
-
-	return i < t->count ? t->keys[i].name : NULL;
-}
-
 static int refuse_key(struct profile_reader *r, const struct key_table *t, const char *name, const char *what)
 {
-	return profile_fail(r, "%s has no key \"%.60s\"%s", what, name, profile_meant(name, next_key, t));
+	struct nearest n = profile_nearest(name);
+
+	for (size_t i = 0; i < t->count; i++)
+		nearest_offer(&n, t->keys[i].name);
+	return profile_fail(r, "%s has no key \"%.60s\"%s", what, name, profile_meant(&n));
 }
 
 /* Reads the members of an object into at. what is the kind of object, for errors. */
-static int read_object(struct profile_reader *r, struct key_table t, const char *what, const json_t *value, void *at)
+static int read_object(struct profile_reader *r, const struct key_table *t, const char *what, const json_t *value,
+		       void *at)
 {
 	const char *name;
 	json_t *member;
 
 	if (!json_is_object(value))
-		return profile_fail(r, "must be an object, such as {\"%s\": ...}", t.keys[0].name);
+		return profile_fail(r, "must be an object, such as {\"%s\": ...}", t->keys[0].name);
 	json_object_foreach((json_t *)value, name, member)
 	{
 		size_t i = 0;
 		int result;
 
-		while (i < t.count && strcmp(t.keys[i].name, name) != 0)
+		while (i < t->count && strcmp(t->keys[i].name, name) != 0)
 			i++;
 		profile_enter(r, name, 0);
-		result = i == t.count ? refuse_key(r, &t, name, what)
-				      : t.keys[i].read(r, &t.keys[i], member, (char *)at + t.keys[i].offset);
+		result = i == t->count ? refuse_key(r, t, name, what)
+				       : t->keys[i].read(r, &t->keys[i], member, (char *)at + t->keys[i].offset);
 		profile_leave(r);
 		if (result)
 			return -1;
@@ -393,21 +355,33 @@ static int read_object(struct profile_reader *r, struct key_table t, const char 
 	return 0;
 }
 
-#define TABLE(keys)  ((struct key_table){keys, sizeof(keys) / sizeof((keys)[0])})
+static int read_members(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
+{
+	return read_object(r, k->members, k->name, value, (char *)at - k->offset);
+}
+
+/* clang-format off */
+#define TABLE(keys)  &(const struct key_table){keys, sizeof(keys) / sizeof((keys)[0])}
 #define HTTP(member) offsetof(struct profile_http, member)
 #define RULE(member) offsetof(struct profile_rule, member)
 #define TOP(member)  offsetof(struct profile, member)
 #define DAY_S        86400.0
 #define OVERLAP_S    10
 
+#define KEY(name, read, offset)                    {name, read, offset, 0, 0, NULL, NULL, NULL, false}
+#define RANGE(name, read, offset, lowest, highest) {name, read, offset, lowest, highest, NULL, NULL, NULL, false}
+#define CHOICE(name, offset, words, first)         {name, read_choice, offset, first, 0, words, NULL, NULL, false}
+#define ITEMS(name, offset, items)                 {name, read_items, offset, 0, 0, NULL, &(items), NULL, false}
+#define FRAME(name, read, offset)                  {name, read, offset, 0, 0, NULL, NULL, NULL, true}
+#define MEMBERS(name, read, offset, keys)          {name, read, offset, 0, 0, NULL, NULL, TABLE(keys), false}
+/* clang-format on */
+
 /* --- http --- */
 
 static const struct key http_keys[] = {
-	{"method", read_text, HTTP(method), NULL, 0, 0},
-	{"url", read_text_template, HTTP(url), NULL, 0, 0},
-	{"headers", read_text_templates, HTTP(headers), "object", 0, 0},
-	{"body", read_template, HTTP(body), NULL, 0, 0},
-	{"capture", read_capture, HTTP(capture), "pointer", 0, 0},
+	KEY("method", read_text, HTTP(method)),   KEY("url", read_text_template, HTTP(url)),
+	ITEMS("headers", HTTP(headers), headers), KEY("body", read_template, HTTP(body)),
+	ITEMS("capture", HTTP(capture), answers),
 };
 
 static int read_call(struct profile_reader *r, const json_t *value, struct profile_http *http)
@@ -455,31 +429,31 @@ static int read_calls(struct profile_reader *r, const struct key *k, const json_
 /* clang-format 14 and 19 lay this out differently. */
 /* clang-format off */
 #define EVENT_KEYS(AT) \
-	{"id", read_id, AT(id), NULL, 0, 0}, \
-	{"id_join", read_text, AT(id_join), NULL, 0, 0}, \
-	{"type", read_part, AT(type), NULL, 0, 0}, \
-	{"time", read_part, AT(time), NULL, 0, 0}, \
-	{"time_unit", read_choice, AT(time_unit), TIMESTAMP_UNITS, 0, 0}, \
-	{"payload", read_part, AT(payload), NULL, 0, 0}, \
-	{"explode", read_explode, AT(explode), NULL, 0, 0}, \
-	{"where", read_conditions, AT(where), NULL, 0, 0}
+	KEY("id", read_id, AT(id)), \
+	KEY("id_join", read_text, AT(id_join)), \
+	KEY("type", read_part, AT(type)), \
+	KEY("time", read_part, AT(time)), \
+	CHOICE("time_unit", AT(time_unit), TIMESTAMP_UNITS, 0), \
+	KEY("payload", read_part, AT(payload)), \
+	KEY("explode", read_explode, AT(explode)), \
+	KEY("where", read_conditions, AT(where))
 /* clang-format on */
 
 static const struct key rule_keys[] = {
-	{"name", read_text, RULE(name), NULL, 0, 0},
-	{"when", read_conditions, RULE(when), NULL, 0, 0},
-	{"action", read_choice, RULE(action), "ignore event reject reconnect fatal", 0, 0},
+	KEY("name", read_text, RULE(name)),
+	KEY("when", read_conditions, RULE(when)),
+	CHOICE("action", RULE(action), "ignore event reject reconnect fatal", 0),
 	EVENT_KEYS(RULE),
-	{"capture", read_capture, RULE(capture), NULL, 0, 0},
-	{"clear", read_texts, RULE(clear), NULL, 0, 0},
-	{"send", read_templates, RULE(send), "frame", 0, 0},
-	{"cursor", read_part, RULE(cursor), NULL, 0, 0},
-	{"ack", read_template, RULE(ack), "frame", 0, 0},
-	{"url", read_text_template, RULE(url), "frame", 0, 0},
-	{"http", read_calls, RULE(http), NULL, 0, 0},
-	{"ready", read_switch, RULE(ready), NULL, 0, 0},
-	{"overlap", read_switch, RULE(overlap), NULL, 0, 0},
-	{"about", read_any, 0, NULL, 0, 0},
+	ITEMS("capture", RULE(capture), captures),
+	ITEMS("clear", RULE(clear), texts),
+	ITEMS("send", RULE(send), replies),
+	KEY("cursor", read_part, RULE(cursor)),
+	FRAME("ack", read_template, RULE(ack)),
+	FRAME("url", read_text_template, RULE(url)),
+	KEY("http", read_calls, RULE(http)),
+	KEY("ready", read_switch, RULE(ready)),
+	KEY("overlap", read_switch, RULE(overlap)),
+	KEY("about", read_any, 0),
 };
 
 static void set_rule_defaults(struct profile_rule *rule)
@@ -520,28 +494,22 @@ static int read_rules(struct profile_reader *r, const struct key *k, const json_
 /* --- other members --- */
 
 static const struct key every_keys[] = {
-	{"var", read_variable, TOP(ping.var), NULL, 0, 0},
-	{"unit", read_unit, TOP(ping.unit_ms), NULL, 0, 0},
+	KEY("var", read_variable, TOP(ping.var)),
+	KEY("unit", read_unit, TOP(ping.unit_ms)),
 };
 
-/* Reads an interval from a variable. */
-static int read_every(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
-{
-	return read_object(r, TABLE(every_keys), "every", value, (char *)at - k->offset);
-}
-
 static const struct key ping_keys[] = {
-	{"every_s", read_seconds, TOP(ping.every_ms), NULL, 0.1, DAY_S},
-	{"every", read_every, TOP(ping.var), NULL, 0, 0},
-	{"first_jitter", read_switch, TOP(ping.first_jitter), NULL, 0, 0},
-	{"send", read_template, TOP(ping.send), NULL, 0, 0},
+	RANGE("every_s", read_seconds, TOP(ping.every_ms), 0.1, DAY_S),
+	MEMBERS("every", read_members, TOP(ping.var), every_keys),
+	KEY("first_jitter", read_switch, TOP(ping.first_jitter)),
+	KEY("send", read_template, TOP(ping.send)),
 };
 
 static int read_ping(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
 {
 	struct profile *p = (struct profile *)((char *)at - k->offset);
 
-	if (read_object(r, TABLE(ping_keys), "ping", value, p))
+	if (read_members(r, k, value, at))
 		return -1;
 	if (!p->ping.send || (!p->ping.every_ms && !p->ping.var))
 		return profile_fail(r, "needs send, and every_s or every");
@@ -549,10 +517,10 @@ static int read_ping(struct profile_reader *r, const struct key *k, const json_t
 }
 
 static const struct key idle_keys[] = {
-	{"var", read_variable, TOP(idle_timeout.var), NULL, 0, 0},
-	{"unit", read_unit, TOP(idle_timeout.unit_ms), NULL, 0, 0},
-	{"factor", read_real, TOP(idle_timeout.factor), NULL, 0.1, 1000},
-	{"default_s", read_seconds, TOP(idle_timeout.ms), NULL, 0, DAY_S},
+	KEY("var", read_variable, TOP(idle_timeout.var)),
+	KEY("unit", read_unit, TOP(idle_timeout.unit_ms)),
+	RANGE("factor", read_real, TOP(idle_timeout.factor), 0.1, 1000),
+	RANGE("default_s", read_seconds, TOP(idle_timeout.ms), 0, DAY_S),
 };
 
 static int read_idle(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
@@ -564,31 +532,21 @@ static int read_idle(struct profile_reader *r, const struct key *k, const json_t
 	if (!json_is_object(value))
 		return profile_fail(r, "must be a number of seconds, such as 10, or an object with var, unit, factor "
 				       "and default_s");
-	if (read_object(r, TABLE(idle_keys), "idle_timeout", value, p))
+	if (read_members(r, k, value, at))
 		return -1;
 	return p->idle_timeout.var ? 0 : profile_fail(r, "var is missing");
 }
 
 static const struct key backoff_keys[] = {
-	{"min_ms", read_number, TOP(backoff.min_ms), NULL, 1, DAY_S * 1000},
-	{"max_ms", read_number, TOP(backoff.max_ms), NULL, 1, DAY_S * 1000},
-	{"jitter", read_switch, TOP(backoff.jitter), NULL, 0, 0},
+	RANGE("min_ms", read_number, TOP(backoff.min_ms), 1, DAY_S * 1000),
+	RANGE("max_ms", read_number, TOP(backoff.max_ms), 1, DAY_S * 1000),
+	KEY("jitter", read_switch, TOP(backoff.jitter)),
 };
-
-static int read_backoff(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
-{
-	return read_object(r, TABLE(backoff_keys), "backoff", value, (char *)at - k->offset);
-}
 
 static const struct key reset_keys[] = {
-	{"codes", read_codes, TOP(reset_codes), NULL, 0, 0},
-	{"clear", read_texts, TOP(reset_clear), NULL, 0, 0},
+	ITEMS("codes", TOP(reset_codes), close_codes),
+	ITEMS("clear", TOP(reset_clear), texts),
 };
-
-static int read_reset(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
-{
-	return read_object(r, TABLE(reset_keys), "reset_close", value, (char *)at - k->offset);
-}
 
 #define CLOSE_WORDS "backoff at_once fatal reset"
 
@@ -625,46 +583,46 @@ static int read_policy(struct profile_reader *r, const struct key *k, const json
 }
 
 static const struct key cursor_keys[] = {
-	{"kind", read_choice, TOP(cursor.kind), "max last", CURSOR_MAX, 0},
-	{"scope", read_choice, TOP(cursor.scope), "source host session", 0, 0},
-	{"rewind", read_number, TOP(cursor.rewind), NULL, 0, 1e18},
-	{"format", read_choice, TOP(cursor.format), "decimal hex", 0, 0},
-	{"clamp_now", read_switch, TOP(cursor.clamp_now), NULL, 0, 0},
-	{"hold_until", read_conditions, TOP(cursor.hold_until), NULL, 0, 0},
+	CHOICE("kind", TOP(cursor.kind), "max last", CURSOR_MAX),
+	CHOICE("scope", TOP(cursor.scope), "source host session", 0),
+	RANGE("rewind", read_number, TOP(cursor.rewind), 0, 1e18),
+	CHOICE("format", TOP(cursor.format), "decimal hex", 0),
+	KEY("clamp_now", read_switch, TOP(cursor.clamp_now)),
+	KEY("hold_until", read_conditions, TOP(cursor.hold_until)),
 };
 
 static int read_cursor(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
 {
 	struct profile *p = (struct profile *)((char *)at - k->offset);
 
-	if (read_object(r, TABLE(cursor_keys), "cursor", value, p))
+	if (read_members(r, k, value, at))
 		return -1;
 	return p->cursor.kind ? 0 : profile_fail(r, "kind is missing: max or last");
 }
 
 static const struct key gap_keys[] = {
-	{"key", read_part, TOP(gap.key), NULL, 0, 0},
-	{"seq", read_part, TOP(gap.seq), NULL, 0, 0},
-	{"contiguous", read_switch, TOP(gap.contiguous), NULL, 0, 0},
+	KEY("key", read_part, TOP(gap.key)),
+	KEY("seq", read_part, TOP(gap.seq)),
+	KEY("contiguous", read_switch, TOP(gap.contiguous)),
 };
 
 static int read_gap(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
 {
 	struct profile *p = (struct profile *)((char *)at - k->offset);
 
-	if (read_object(r, TABLE(gap_keys), "gap", value, p))
+	if (read_members(r, k, value, at))
 		return -1;
 	return p->gap.key && p->gap.seq ? 0 : profile_fail(r, "needs key and seq");
 }
 
 static const struct key fill_keys[] = {
-	{"http", read_url_http, TOP(fill.http), NULL, 0, 0},
-	{"needs", read_variable, TOP(fill.needs), NULL, 0, 0},
-	{"events", read_explode, TOP(fill.events), NULL, 0, 0},
-	{"frame", read_template, TOP(fill.frame), "frame", 0, 0},
-	{"max", read_number, TOP(fill.max), NULL, 1, 10000},
-	{"every_s", read_seconds, TOP(fill.every_ms), NULL, 0.01, DAY_S},
-	{"on", read_texts, TOP(fill.on), NULL, 0, 0},
+	KEY("http", read_url_http, TOP(fill.http)),
+	KEY("needs", read_variable, TOP(fill.needs)),
+	KEY("events", read_explode, TOP(fill.events)),
+	FRAME("frame", read_template, TOP(fill.frame)),
+	RANGE("max", read_number, TOP(fill.max), 1, 10000),
+	RANGE("every_s", read_seconds, TOP(fill.every_ms), 0.01, DAY_S),
+	ITEMS("on", TOP(fill.on), texts),
 };
 
 /* Without "on", whatever the profile can tell is asked for. */
@@ -693,7 +651,7 @@ static int read_fill(struct profile_reader *r, const struct key *k, const json_t
 
 	p->fill.max = 1000;
 	p->fill.every_ms = 1000;
-	if (read_object(r, TABLE(fill_keys), "fill", value, p) || read_occasions(r, p))
+	if (read_members(r, k, value, at) || read_occasions(r, p))
 		return -1;
 	return p->fill.http && p->fill.events ? 0 : profile_fail(r, "needs http and events");
 }
@@ -701,53 +659,53 @@ static int read_fill(struct profile_reader *r, const struct key *k, const json_t
 #define FALLBACK(member) offsetof(struct profile, fallback.member)
 
 static const struct key profile_keys[] = {
-	{"name", read_text, TOP(name), NULL, 0, 0},
-	{"about", read_text, TOP(about), NULL, 0, 0},
-	{"url", read_text_template, TOP(url), NULL, 0, 0},
-	{"url_resume", read_text_template, TOP(url_resume), NULL, 0, 0},
-	{"resume_window_s", read_number, TOP(resume_window_s), NULL, 0, 366 * DAY_S},
-	{"url_http", read_url_http, TOP(url_http), NULL, 0, 0},
-	{"mirrors", read_text_templates, TOP(mirrors), "array", 0, 0},
-	{"hosts", read_hosts, TOP(hosts), NULL, 0, 0},
-	{"headers", read_text_templates, TOP(headers), "object", 0, 0},
-	{"subprotocols", read_texts, TOP(subprotocols), NULL, 0, 0},
-	{"vars", read_vars, TOP(vars), NULL, 0, 0},
-	{"on_open", read_templates, TOP(on_open), NULL, 0, 0},
-	{"rules", read_rules, TOP(rules), NULL, 0, 0},
-	{"default", read_choice, FALLBACK(action), "ignore event reject", 0, 0},
+	KEY("name", read_text, TOP(name)),
+	KEY("about", read_text, TOP(about)),
+	KEY("url", read_text_template, TOP(url)),
+	KEY("url_resume", read_text_template, TOP(url_resume)),
+	RANGE("resume_window_s", read_number, TOP(resume_window_s), 0, 366 * DAY_S),
+	KEY("url_http", read_url_http, TOP(url_http)),
+	ITEMS("mirrors", TOP(mirrors), urls),
+	ITEMS("hosts", TOP(hosts), hosts),
+	ITEMS("headers", TOP(headers), headers),
+	ITEMS("subprotocols", TOP(subprotocols), texts),
+	ITEMS("vars", TOP(vars), vars),
+	ITEMS("on_open", TOP(on_open), messages),
+	KEY("rules", read_rules, TOP(rules)),
+	CHOICE("default", FALLBACK(action), "ignore event reject", 0),
 	EVENT_KEYS(FALLBACK),
-	{"ping", read_ping, TOP(ping), NULL, 0, 0},
-	{"counter_start", read_number, TOP(counter_start), NULL, 0, 1e15},
-	{"ws_ping_s", read_number, TOP(ws_ping_s), NULL, 0, DAY_S},
-	{"idle_timeout_s", read_idle, TOP(idle_timeout), NULL, 0, DAY_S},
-	{"idle_timeout", read_idle, TOP(idle_timeout), NULL, 0, DAY_S},
-	{"fleet", read_choice, TOP(fleet), "broadcast shared exclusive session", 0, 0},
-	{"backoff", read_backoff, TOP(backoff), NULL, 0, 0},
-	{"fatal_close", read_codes, TOP(fatal_close), NULL, 0, 0},
-	{"reset_close", read_reset, TOP(reset_codes), NULL, 0, 0},
-	{"close_policy", read_policy, TOP(close_policy), NULL, 0, 0},
-	{"close_code_on_stop", read_number, TOP(close_code_on_stop), NULL, 1000, 4999},
-	{"cursor", read_cursor, TOP(cursor), NULL, 0, 0},
-	{"ack_mode", read_choice, TOP(ack_mode), "each cumulative", ACK_MODE_EACH, 0},
-	{"ack_on", read_choice, TOP(ack_on), "durable receive", 0, 0},
-	{"ack_deadline_ms", read_number, TOP(ack_deadline_ms), NULL, 0, DAY_S * 1000},
-	{"max_unacked", read_number, TOP(max_unacked), NULL, 0, 1e9},
-	{"json_strings", read_pointers, TOP(json_strings), NULL, 0, 0},
-	{"split", read_choice, TOP(split), "array ndjson", SPLIT_ARRAY, 0},
-	{"overlap_s", read_number, TOP(overlap_s), NULL, 0, DAY_S},
-	{"never_send", read_switch, TOP(never_send), NULL, 0, 0},
-	{"send_rate_per_s", read_real, TOP(send_rate_per_s), NULL, 0, 1e6},
-	{"max_age_s", read_number, TOP(max_age_s), NULL, 0, 366 * DAY_S},
-	{"redirect_keeps_subscriptions", read_switch, TOP(redirect_keeps_subscriptions), NULL, 0, 0},
-	{"gap", read_gap, TOP(gap), NULL, 0, 0},
-	{"fill", read_fill, TOP(fill.http), NULL, 0, 0},
-	{"max_message_bytes", read_number, TOP(max_message_bytes), NULL, 64, 1 << 28},
-	{"max_elements", read_number, TOP(max_elements), NULL, 0, 1e9},
-	{"accept_subprotocols", read_texts, TOP(accept_subprotocols), NULL, 0, 0},
-	{"tokens", read_tokens, TOP(tokens), NULL, 0, 0},
-	{"ack", read_template, TOP(ack), "frame", 0, 0},
-	{"ack_duplicate", read_template, TOP(ack_duplicate), "frame", 0, 0},
-	{"ack_error", read_template, TOP(ack_error), "frame", 0, 0},
+	MEMBERS("ping", read_ping, TOP(ping), ping_keys),
+	RANGE("counter_start", read_number, TOP(counter_start), 0, 1e15),
+	RANGE("ws_ping_s", read_number, TOP(ws_ping_s), 0, DAY_S),
+	{"idle_timeout_s", read_idle, TOP(idle_timeout), 0, DAY_S, NULL, NULL, TABLE(idle_keys), false},
+	{"idle_timeout", read_idle, TOP(idle_timeout), 0, DAY_S, NULL, NULL, TABLE(idle_keys), false},
+	CHOICE("fleet", TOP(fleet), "broadcast shared exclusive session", 0),
+	MEMBERS("backoff", read_members, TOP(backoff), backoff_keys),
+	ITEMS("fatal_close", TOP(fatal_close), close_codes),
+	MEMBERS("reset_close", read_members, TOP(reset_codes), reset_keys),
+	KEY("close_policy", read_policy, TOP(close_policy)),
+	RANGE("close_code_on_stop", read_number, TOP(close_code_on_stop), 1000, 4999),
+	MEMBERS("cursor", read_cursor, TOP(cursor), cursor_keys),
+	CHOICE("ack_mode", TOP(ack_mode), "each cumulative", ACK_MODE_EACH),
+	CHOICE("ack_on", TOP(ack_on), "durable receive", 0),
+	RANGE("ack_deadline_ms", read_number, TOP(ack_deadline_ms), 0, DAY_S * 1000),
+	RANGE("max_unacked", read_number, TOP(max_unacked), 0, 1e9),
+	ITEMS("json_strings", TOP(json_strings), pointers),
+	CHOICE("split", TOP(split), "array ndjson", SPLIT_ARRAY),
+	RANGE("overlap_s", read_number, TOP(overlap_s), 0, DAY_S),
+	KEY("never_send", read_switch, TOP(never_send)),
+	RANGE("send_rate_per_s", read_real, TOP(send_rate_per_s), 0, 1e6),
+	RANGE("max_age_s", read_number, TOP(max_age_s), 0, 366 * DAY_S),
+	KEY("redirect_keeps_subscriptions", read_switch, TOP(redirect_keeps_subscriptions)),
+	MEMBERS("gap", read_gap, TOP(gap), gap_keys),
+	MEMBERS("fill", read_fill, TOP(fill.http), fill_keys),
+	RANGE("max_message_bytes", read_number, TOP(max_message_bytes), 64, 1 << 28),
+	RANGE("max_elements", read_number, TOP(max_elements), 0, 1e9),
+	ITEMS("accept_subprotocols", TOP(accept_subprotocols), texts),
+	ITEMS("tokens", TOP(tokens), tokens),
+	FRAME("ack", read_template, TOP(ack)),
+	FRAME("ack_duplicate", read_template, TOP(ack_duplicate)),
+	FRAME("ack_error", read_template, TOP(ack_error)),
 };
 
 static void set_defaults(struct profile *p)

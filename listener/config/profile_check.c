@@ -5,7 +5,6 @@
 
 #include "base/json.h"
 #include "base/memory.h"
-#include "base/nearest.h"
 #include "config/profile_reader.h"
 
 /* --- errors --- */
@@ -169,20 +168,33 @@ void profile_leave(struct profile_reader *r)
 
 /* --- suggestions --- */
 
-const char *profile_meant(const char *word, const char *(*next)(const void *ctx, size_t i), const void *ctx)
+struct nearest profile_nearest(const char *word)
 {
-	static _Thread_local char text[120];
-	const char *candidate;
 	struct nearest n;
 
 	nearest_init(&n, word, strlen(word));
 	n.distance = strlen(word) / 2 + 1; /* profiles have few keys, which differ a lot */
-	for (size_t i = 0; (candidate = next(ctx, i)) != NULL; i++)
-		nearest_offer(&n, candidate);
+	return n;
+}
+
+const char *profile_meant(const struct nearest *n)
+{
+	static _Thread_local char text[120];
+
 	*text = '\0';
-	if (n.best)
-		snprintf(text, sizeof(text), "; did you mean \"%.90s\"?", n.best);
+	if (n->best)
+		snprintf(text, sizeof(text), "; did you mean \"%.90s\"?", n->best);
 	return text;
+}
+
+const char *profile_meant_member(const json_t *object, const char *word)
+{
+	struct nearest n = profile_nearest(word);
+	const char *name;
+	json_t *value;
+
+	json_object_foreach((json_t *)object, name, value) nearest_offer(&n, name);
+	return profile_meant(&n);
 }
 
 /* --- variables --- */
@@ -222,15 +234,6 @@ json_t *profile_collect_variables(const json_t *root)
 	return all;
 }
 
-static const char *next_variable(const void *ctx, size_t i)
-{
-	void *at = json_object_iter((json_t *)ctx);
-
-	while (at && i--)
-		at = json_object_iter_next((json_t *)ctx, at);
-	return at ? json_object_iter_key(at) : NULL;
-}
-
 /* Environment variables are usually in capital letters, those of profiles are not. */
 static bool is_in_capitals(const char *word)
 {
@@ -248,7 +251,7 @@ int profile_check_variable(struct profile_reader *r, const char *name, size_t le
 			word);
 	else if (!json_object_get(r->variables, word))
 		result = profile_doubt(r, "nothing sets a variable \"%.60s\"%s", word,
-				       profile_meant(word, next_variable, r->variables));
+				       profile_meant_member(r->variables, word));
 	free(word);
 	return result;
 }

@@ -171,18 +171,16 @@ char **profile_names(size_t *count)
 	return names;
 }
 
-static const char *next_profile(const void *ctx, size_t i)
-{
-	return ((char *const *)ctx)[i];
-}
-
 static void refuse_name(const char *name, const char *what, struct profile_fault *fault)
 {
 	size_t count;
 	char **names = profile_names(&count);
+	struct nearest n = profile_nearest(name);
 
+	for (size_t i = 0; i < count; i++)
+		nearest_offer(&n, names[i]);
 	profile_fail_at(fault, name, 0, "%s %.120s (wsonce profile list shows them)%s", what, profile_folder(),
-			profile_meant(name, next_profile, names));
+			profile_meant(&n));
 	for (size_t i = 0; i < count; i++)
 		free(names[i]);
 	free(names);

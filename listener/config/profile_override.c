@@ -8,20 +8,11 @@
 
 /* --- variables --- */
 
-static const char *next_name(const void *ctx, size_t i)
-{
-	void *at = json_object_iter((json_t *)ctx);
-
-	while (at && i--)
-		at = json_object_iter_next((json_t *)ctx, at);
-	return at ? json_object_iter_key(at) : NULL;
-}
-
 static int override_var(struct profile_reader *r, json_t *own, const char *name, json_t *value)
 {
 	if (!json_object_get(own, name))
 		return profile_fail(r, "the profile has no variable \"%.60s\"%s", name,
-				    profile_meant(name, next_name, own));
+				    profile_meant_member(own, name));
 	return json_object_set(own, name, value);
 }
 

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/nearest.h"
 #include "config/profile.h"
 
 #define PATH_MAX_STEPS 24
@@ -42,9 +43,12 @@ int profile_fail_at(struct profile_fault *fault, const char *source, int line, c
 void profile_enter(struct profile_reader *r, const char *name, size_t index);
 void profile_leave(struct profile_reader *r);
 
-/* Returns "; did you mean \"X\"?" with the candidate nearest to word, or "". Valid until the next call. next(ctx, i)
- * returns the i-th candidate, NULL at the end. */
-const char *profile_meant(const char *word, const char *(*next)(const void *ctx, size_t i), const void *ctx);
+/* Begins a search for the name that is meant by a misspelled one. */
+struct nearest profile_nearest(const char *word);
+/* Returns "; did you mean \"X\"?", or "" if no name is near enough. Valid until the next call. */
+const char *profile_meant(const struct nearest *n);
+/* The same, of the names in an object. */
+const char *profile_meant_member(const json_t *object, const char *word);
 
 /* Returns a new reference to an object whose names are all variables that a profile can set. */
 json_t *profile_collect_variables(const json_t *root);
