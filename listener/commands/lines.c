@@ -36,7 +36,9 @@ enum column {
 	UP,
 	GAP,
 	SILENT,
-	FILLED
+	FILLED,
+	BEHIND_P50,
+	BEHIND_P99
 };
 
 struct lines_options {
@@ -60,6 +62,7 @@ struct line_total {
 	uint64_t received, missing, alone, reconnects, connected_ms;
 	uint64_t rest; /* of line_holes(), of the minute before */
 	int64_t rest_minute;
+	struct lags leads[2]; /* p50 and p99 of its minutes, by events */
 };
 
 /* A source while its rows are read. */
@@ -88,17 +91,19 @@ static void read_up(struct line_row *row, const char *text)
 
 static void read_row(struct line_row *row, const struct pg_result *rows, size_t at)
 {
-	*row = (struct line_row){.received = (uint64_t)session_number(rows, at, RECEIVED),
-				 .received_sum = (uint64_t)session_number(rows, at, RECEIVED_SUM),
-				 .stored = (uint64_t)session_number(rows, at, STORED),
-				 .stored_sum = (uint64_t)session_number(rows, at, STORED_SUM),
-				 .unknown = (uint64_t)session_number(rows, at, UNKNOWN),
-				 .gap = (uint64_t)session_number(rows, at, GAP),
-				 .filled = (uint64_t)session_number(rows, at, FILLED),
-				 .has_numbers = !session_is_null(rows, at, GAP),
-				 .silent_ms =
-					 session_is_null(rows, at, SILENT) ? -1 : (int)session_number(rows, at, SILENT),
-				 .reconnects = (unsigned int)session_number(rows, at, RECONNECTS)};
+	*row = (struct line_row){
+		.received = (uint64_t)session_number(rows, at, RECEIVED),
+		.received_sum = (uint64_t)session_number(rows, at, RECEIVED_SUM),
+		.stored = (uint64_t)session_number(rows, at, STORED),
+		.stored_sum = (uint64_t)session_number(rows, at, STORED_SUM),
+		.unknown = (uint64_t)session_number(rows, at, UNKNOWN),
+		.gap = (uint64_t)session_number(rows, at, GAP),
+		.filled = (uint64_t)session_number(rows, at, FILLED),
+		.has_numbers = !session_is_null(rows, at, GAP),
+		.silent_ms = session_is_null(rows, at, SILENT) ? -1 : (int)session_number(rows, at, SILENT),
+		.reconnects = (unsigned int)session_number(rows, at, RECONNECTS),
+		.behind = {(int)session_number(rows, at, BEHIND_P50), (int)session_number(rows, at, BEHIND_P99)},
+		.has_behind = !session_is_null(rows, at, BEHIND_P50)};
 	snprintf(row->instance, sizeof(row->instance), "%s", session_text(rows, at, INSTANCE));
 	read_up(row, session_text(rows, at, UP));
 }
@@ -170,7 +175,15 @@ static void add_totals(struct summary *s, const struct line_verdict *v)
 		total->alone += line->alone > 0 ? (uint64_t)line->alone : 0;
 		total->reconnects += line->row->reconnects;
 		total->connected_ms += (uint64_t)line->connected_ms;
+		for (int k = 0; k < 2 && line->has_lead; k++)
+			lags_add(&total->leads[k], line->lead[k], line->row->received);
 	}
+}
+
+/* Returns false if there was no other line to compare it with. */
+static bool read_leads(const struct line_total *line, int lead[2])
+{
+	return lags_percentile(&line->leads[0], 50, &lead[0]) && lags_percentile(&line->leads[1], 50, &lead[1]);
 }
 
 static json_t *maybe(int64_t number)
@@ -191,6 +204,26 @@ static json_t *describe_lines(const struct line_verdict *v)
 					 (json_int_t)line->row->received, "missing", (json_int_t)line->missing, "alone",
 					 maybe(line->alone), "connected_ms", line->connected_ms, "silent_ms",
 					 maybe(line->row->silent_ms), "reconnects", (json_int_t)line->row->reconnects));
+	}
+	return lines;
+}
+
+static json_t *describe_totals(const struct summary *s)
+{
+	json_t *lines = json_array();
+
+	for (size_t i = 0; i < s->count; i++) {
+		const struct line_total *line = &s->lines[i];
+		int lead[2];
+
+		json_array_append_new(
+			lines,
+			json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:o}", "instance", json_out_string(line->instance),
+				  "received", (json_int_t)line->received, "missing", (json_int_t)line->missing, "alone",
+				  (json_int_t)line->alone, "reconnects", (json_int_t)line->reconnects, "connected_ms",
+				  (json_int_t)line->connected_ms, "lead_ms",
+				  read_leads(line, lead) ? json_pack("{s:i, s:i}", "p50", lead[0], "p99", lead[1])
+							 : json_null()));
 	}
 	return lines;
 }
@@ -278,6 +311,7 @@ static json_t *describe(const struct summary *s, const char *source)
 	json_object_set_new(object, "holes", maybe(s->holes));
 	json_object_set(object, "minutes", s->list);
 	json_object_set(object, "open", s->open);
+	json_object_set_new(object, "lines", describe_totals(s));
 	return object;
 }
 
@@ -291,6 +325,20 @@ static void print_strip(const struct summary *s)
 		printf("  %.16s %.*s\n", json_string_value(from), STRIP_WIDTH, s->strip + at);
 		json_decref(from);
 	}
+}
+
+static void print_line(const struct line_total *line, uint64_t minutes)
+{
+	char text[32] = "-";
+	int lead[2];
+
+	if (read_leads(line, lead))
+		snprintf(text, sizeof(text), "%d/%d", lead[0], lead[1]);
+	printf("  ");
+	json_out_column(line->instance, 21);
+	printf(" %10" PRIu64 " %8" PRIu64 " %8" PRIu64 " %7" PRIu64 " %7.2f %% %9s\n", line->received, line->missing,
+	       line->alone, line->reconnects, 100 * (double)line->connected_ms / (double)(minutes * LINE_MINUTE_MS),
+	       text);
 }
 
 static void print_source(struct summary *s, const char *source, int64_t from)
@@ -311,16 +359,10 @@ static void print_source(struct summary *s, const char *source, int64_t from)
 	putchar('\n');
 	s->first = from > s->first ? from : s->first;
 	print_strip(s);
-	printf("  %-24s %12s %10s %10s %7s %9s\n", "line", "received", "missing", "alone", "redials", "connected");
-	for (i = 0; i < s->count; i++) {
-		const struct line_total *line = &s->lines[i];
-
-		printf("  ");
-		json_out_column(line->instance, 24);
-		printf(" %12" PRIu64 " %10" PRIu64 " %10" PRIu64 " %7" PRIu64 " %7.2f %%\n", line->received,
-		       line->missing, line->alone, line->reconnects,
-		       100 * (double)line->connected_ms / (double)(s->minutes * LINE_MINUTE_MS));
-	}
+	printf("  %-21s %10s %8s %8s %7s %9s %9s\n", "line", "received", "missing", "alone", "redials", "connected",
+	       "lead, ms");
+	for (i = 0; i < s->count; i++)
+		print_line(&s->lines[i], s->minutes);
 	json_array_foreach(s->open, i, span) printf("  open from %s to %s: %.3f s\n", member_text(span, "from"),
 						    member_text(span, "to"), member_real(span, "seconds"));
 	putchar('\n');

@@ -109,6 +109,7 @@ struct event {
 	const uint8_t *digest; /* SHA-256 (32 bytes) of the whole message if `message` keeps only its head; else NULL */
 	const char *type;
 	uint32_t type_len;
+	uint32_t also_ms;    /* how long after came_us the first copy from `also` came */
 	const char *message; /* the bytes received, which a dead letter keeps; see source */
 	const char
 		*source;  /* source with a profile: if the event has an id, `message` is only its payload. Else NULL */

@@ -9,6 +9,8 @@
 
 #define STEP_MS     1000 /* by which the wall clock may differ from the loop clock's time, which is no step */
 #define FIRST_SLOTS 1024
+#define MANY        4096 /* copies of a minute; of further ones, the lag of one of SAMPLE is taken */
+#define SAMPLE      8
 
 #define YEAR_10000_MS INT64_C(253402300800000)
 
@@ -39,7 +41,8 @@ static struct line *make_line(struct line_minutes *all, const char *source)
 		return line;
 	all->lines = memory_realloc(all->lines, (all->count + 1) * sizeof(*all->lines));
 	line = &all->lines[all->count++];
-	*line = (struct line){.source = memory_strdup(source), .name = source};
+	*line = (struct line){
+		.source = memory_strdup(source), .name = source, .lags = memory_calloc(2, sizeof(*line->lags))};
 	return line;
 }
 
@@ -316,6 +319,18 @@ void line_minutes_fetch(const struct line_minutes *all, uint64_t hash)
 		__builtin_prefetch(&all->old.slots[hash & (all->old.size - 1)]);
 }
 
+/* A mark has the minute only. */
+static void add_lag(struct line *line, const struct line_minute *m, const struct line_copy *copy)
+{
+	struct line_lags *l = &line->lags[m->minute & 1];
+
+	if (copy->won_ms == m->minute * LINE_MINUTE_MS || l->minute > m->minute)
+		return;
+	if (l->minute < m->minute)
+		*l = (struct line_lags){.minute = m->minute};
+	lags_add(&l->lags, copy->came_ms - copy->won_ms, m->received < MANY ? 1 : SAMPLE);
+}
+
 void line_minutes_settle(struct line_minutes *all, const struct line_copy *copy)
 {
 	struct line *line = line_minutes_find(all, copy->source);
@@ -333,6 +348,8 @@ void line_minutes_settle(struct line_minutes *all, const struct line_copy *copy)
 		m->unknown++;
 		return;
 	}
+	if (m->received < MANY || copy->hash % SAMPLE == 0)
+		add_lag(line, m, copy);
 	m->received++;
 	m->received_sum += copy->hash;
 	m->stored += copy->is_stored;
@@ -341,19 +358,34 @@ void line_minutes_settle(struct line_minutes *all, const struct line_copy *copy)
 
 /* --- telling --- */
 
-static json_t *describe(const struct line *line, const struct line_minute *m)
+static void measure(const struct line *line, struct line_minute *m)
+{
+	const struct line_lags *l = &line->lags[m->minute & 1];
+
+	if (l->minute == m->minute)
+		m->has_behind =
+			lags_percentile(&l->lags, 50, &m->behind[0]) && lags_percentile(&l->lags, 99, &m->behind[1]);
+}
+
+static json_t *maybe(bool is_known, int64_t number)
+{
+	return is_known ? json_integer(number) : json_null();
+}
+
+static json_t *describe(const struct line *line, struct line_minute *m)
 {
 	json_t *up = json_array();
 
+	measure(line, m);
 	for (unsigned int i = 0; i < m->spans; i++) {
 		json_array_append_new(up, json_integer(m->up[i][0]));
 		json_array_append_new(up, json_integer(m->up[i][1]));
 	}
-	return json_pack("[IsIIIIIIooiI]", (json_int_t)m->minute, line->source, (json_int_t)m->received,
+	return json_pack("[IsIIIIIIooiIoo]", (json_int_t)m->minute, line->source, (json_int_t)m->received,
 			 (json_int_t)m->received_sum, (json_int_t)m->stored, (json_int_t)m->stored_sum,
 			 (json_int_t)m->unknown, (json_int_t)m->reconnects, up,
-			 line->has_numbers ? json_integer((json_int_t)m->gap) : json_null(), (int)m->silent_ms,
-			 (json_int_t)m->filled);
+			 maybe(line->has_numbers, (int64_t)m->gap), (int)m->silent_ms, (json_int_t)m->filled,
+			 maybe(m->has_behind, m->behind[0]), maybe(m->has_behind, m->behind[1]));
 }
 
 static void describe_line(struct line *line, json_t *out, int64_t needed_ms)
@@ -401,6 +433,7 @@ void line_minutes_free(struct line_minutes *all)
 	for (size_t i = 0; i < all->count; i++) {
 		free(all->lines[i].source);
 		free(all->lines[i].minutes);
+		free(all->lines[i].lags);
 	}
 	free(all->lines);
 	free(all->young.slots);

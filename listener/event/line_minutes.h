@@ -13,6 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "event/lags.h"
+
 #define LINE_MINUTE_MS   60000
 #define LINE_LATE_MS     300000
 #define LINE_SPANS       8      /* times of connection kept per minute; of more, the rest counts as not connected */
@@ -32,7 +34,15 @@ struct line_minute {
 	uint64_t gap;     /* numbers of the feed that are missing before this minute's events */
 	unsigned int reconnects, spans, silent_ms;
 	uint16_t up[LINE_SPANS][2]; /* when it was connected: ms from the start of the minute, to */
+	int behind[2];              /* p50 and p99 of the ms by which its copies came after the stored ones */
+	bool has_behind;
 	bool is_changed, is_sent;
+};
+
+/* Of a minute, how many ms copies came after the stored ones. */
+struct line_lags {
+	int64_t minute;
+	struct lags lags;
 };
 
 struct line {
@@ -40,6 +50,7 @@ struct line {
 	const char *name; /* what the source was called last: events have the same pointer */
 	struct line_minute *minutes;
 	size_t count, size;
+	struct line_lags *lags; /* of two minutes; earlier ones keep what was described last */
 	bool is_open, was_open, is_silent, has_numbers;
 	bool is_wanted;           /* a minute without a connection is recorded, too */
 	int64_t closed_minute;    /* recorded last as one without a connection */
@@ -118,9 +129,10 @@ void line_minutes_settle(struct line_minutes *all, const struct line_copy *copy)
 void line_minutes_fetch(const struct line_minutes *all, uint64_t hash);
 
 /* Returns what has changed, for sql/queries/checkin.sql: [minute, source, received, received_sum, stored, stored_sum,
- * unknown, reconnects, up, gap (null without line_minutes_number()), silent_ms, filled] each, with totals, so one that
- * is told again does no harm. needed_ms: minutes since then may still change (since 1970, when the oldest unsettled
- * event came); older ones are forgotten once they are told. */
+ * unknown, reconnects, up, gap (null without line_minutes_number()), silent_ms, filled, p50 and p99 of the ms by which
+ * its copies came after the stored ones (null if not known)] each, with totals, so one that is told again does no harm.
+ * needed_ms: minutes since then may still change (since 1970, when the oldest unsettled event came); older ones are
+ * forgotten once they are told. */
 json_t *line_minutes_describe(struct line_minutes *all, int64_t needed_ms, int64_t wall_ms, int64_t loop_ms);
 /* What was described last is committed, or may not be. */
 void line_minutes_told(struct line_minutes *all, bool is_told);

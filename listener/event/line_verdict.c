@@ -71,6 +71,10 @@ void line_row_merge(struct line_row *into, const struct line_row *more)
 {
 	bool is_whole = is_full(into), was_empty = !into->spans && !into->received;
 
+	if (more->has_behind && (!into->has_behind || more->received > into->received)) {
+		memcpy(into->behind, more->behind, sizeof(into->behind));
+		into->has_behind = true;
+	}
 	into->stored += more->stored;
 	into->stored_sum += more->stored_sum;
 	into->unknown += more->unknown;
@@ -177,6 +181,22 @@ static enum line_state compare(const struct line_verdict *v, uint64_t stored, ui
 	return full >= 2 && equal == full ? LINE_VERIFIED : LINE_COVERED;
 }
 
+static void find_lead(struct line_verdict *v, struct line_report *line)
+{
+	for (size_t i = 0; i < v->count; i++) {
+		const struct line_row *other = v->lines[i].row;
+
+		if (other == line->row || !other->has_behind || !line->row->has_behind)
+			continue;
+		for (int k = 0; k < 2; k++) {
+			int lead = other->behind[k] - line->row->behind[k];
+
+			line->lead[k] = !line->has_lead || lead < line->lead[k] ? lead : line->lead[k];
+		}
+		line->has_lead = true;
+	}
+}
+
 static uint64_t not_in(uint64_t all, uint64_t part)
 {
 	return all > part ? all - part : 0;
@@ -201,8 +221,10 @@ void line_verdict(struct line_verdict *v, const struct line_row *rows, size_t n,
 						   .missing = not_in(v->stored, rows[i].received),
 						   .connected_ms = LINE_MINUTE_MS - open_ms};
 	}
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		v->lines[i].alone = find_alone(v, i, sum);
+		find_lead(v, &v->lines[i]);
+	}
 	v->open_count = find_open(rows, n, from_ms, to_ms, v->open, sizeof(v->open) / sizeof(*v->open), &open_ms);
 	v->state = v->open_count ? LINE_OPEN : compare(v, stored, stored_sum);
 }

@@ -19,9 +19,11 @@ struct line_row {
 	unsigned int reconnects, spans;
 	int silent_ms;          /* -1: not known */
 	int up[LINE_UP_MAX][2]; /* ms in the minute */
-	bool has_numbers;       /* gap is known */
-	bool is_patched;        /* of several processes, none of which was connected throughout */
-	bool has_again;         /* other processes received events of this minute, maybe for the first time */
+	int behind[2];          /* p50 and p99: ms by which its copies came after the stored ones */
+	bool has_behind;
+	bool has_numbers; /* gap is known */
+	bool is_patched;  /* of several processes, none of which was connected throughout */
+	bool has_again;   /* other processes received events of this minute, maybe for the first time */
 };
 
 enum line_state {
@@ -40,6 +42,10 @@ struct line_report {
 	uint64_t missing; /* events that other lines had */
 	int64_t alone;    /* events that no other line had; -1: it cannot be told */
 	int connected_ms;
+	/* For p50 and p99, how many ms more the best other line was behind the stored copies. If this line's copies
+	 * were the stored ones, that is how long the next line's came after them. */
+	int lead[2];
+	bool has_lead;
 };
 
 struct line_verdict {

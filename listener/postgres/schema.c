@@ -23,6 +23,7 @@
 #include "014_duplicate_keys.sql.h"
 #include "015_line_minutes.sql.h"
 #include "016_line_holes.sql.h"
+#include "017_line_lags.sql.h"
 #include "base/memory.h"
 #include "indexes.sql.h"
 #include "inspect.sql.h"
@@ -34,7 +35,8 @@ static const char *const migrations[] = {SQL_001_EVENTS,       SQL_002_DEAD_LETT
 					 SQL_009_FEEDS,        SQL_010_ORIGIN,
 					 SQL_011_REPORTS,      SQL_012_OUTBOX_LANES,
 					 SQL_013_EXCLUSIVE,    SQL_014_DUPLICATE_KEYS,
-					 SQL_015_LINE_MINUTES, SQL_016_LINE_HOLES};
+					 SQL_015_LINE_MINUTES, SQL_016_LINE_HOLES,
+					 SQL_017_LINE_LAGS};
 
 int schema_version(void)
 {

@@ -193,6 +193,7 @@ static void note_lines(const struct event *ev, enum outcome outcome)
 		return;
 	line_minutes_settle(&line_minutes, &copy);
 	copy.source = ev->also;
+	copy.came_ms += ev->also_ms;
 	copy.is_stored = false;
 	if (ev->also)
 		line_minutes_settle(&line_minutes, &copy);
@@ -467,13 +468,18 @@ static const char *find_stale(const struct pipeline *p, const struct feed_event 
 /* An event remembers two sources. Of a copy from a further one it is not known in which minute it belongs. */
 static void note_source(struct event *ev, const char *source)
 {
+	int64_t wall_ms, after_ms;
+
 	if (!*source || strcmp(source, event_origin(ev)) == 0)
 		return;
-	if (!ev->also)
+	wall_ms = clock_ms(CLOCK_REALTIME_COARSE);
+	after_ms = wall_ms - ev->came_us / 1000;
+	if (!ev->also) {
 		ev->also = source;
-	else if (strcmp(source, ev->also) != 0)
-		line_minutes_settle(&line_minutes, &(struct line_copy){source, ev->id_hash.half[0], 0,
-								       clock_ms(CLOCK_REALTIME_COARSE), false});
+		ev->also_ms = after_ms > 0 ? (uint32_t)after_ms : 0;
+	} else if (strcmp(source, ev->also) != 0) {
+		line_minutes_settle(&line_minutes, &(struct line_copy){source, ev->id_hash.half[0], 0, wall_ms, false});
+	}
 }
 
 static void join(struct pipeline *p, struct event *ev, const char *source, struct sender *sender)

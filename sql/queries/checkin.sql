@@ -64,12 +64,13 @@ WITH checkin AS MATERIALIZED (
 	SELECT pg_catalog.to_timestamp((l->>0)::bigint * 60), l->>1, name, (l->>2)::bigint, (l->>3)::bigint, (l->>4)::bigint,
 		(l->>5)::bigint, (l->>6)::bigint, (l->>7)::int,
 		ARRAY(SELECT ms::text::int FROM pg_catalog.jsonb_array_elements(l->8) WITH ORDINALITY AS u (ms, n) ORDER BY n),
-		(l->>9)::bigint, (l->>10)::int, nullif((l->>11)::bigint, 0)
+		(l->>9)::bigint, (l->>10)::int, nullif((l->>11)::bigint, 0), (l->>12)::int, (l->>13)::int
 	FROM checkin, pg_catalog.jsonb_array_elements(n->'lines') AS l
 	ON CONFLICT (minute, source, listener) DO UPDATE SET received = excluded.received,
 		received_sum = excluded.received_sum, stored = excluded.stored, stored_sum = excluded.stored_sum,
 		unknown = excluded.unknown, reconnects = excluded.reconnects, up = excluded.up, gap = excluded.gap,
-		silent_ms = excluded.silent_ms, filled = excluded.filled
+		silent_ms = excluded.silent_ms, filled = excluded.filled,
+		behind_p50 = excluded.behind_p50, behind_p99 = excluded.behind_p99
 ), oldest AS MATERIALIZED (
 	SELECT now() - pg_catalog.make_interval(secs => (n->>'lines_keep_s')::int) AS minute FROM checkin
 ), old_lines AS (

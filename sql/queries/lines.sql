@@ -1,10 +1,11 @@
 -- Rows of line_minutes of one source, for wsonce lines.
 -- $1, $2  minutes since 1970: from the first one, up to the second one
 -- $3      the source
--- Result  minute, instance, received, received_sum, stored, stored_sum, unknown, reconnects, up, gap, silent_ms, filled; rows
---         of an instance follow each other
+-- Result  minute, instance, received, received_sum, stored, stored_sum, unknown, reconnects, up, gap, silent_ms, filled,
+--         behind_p50, behind_p99; rows of an instance follow each other
 SELECT extract(epoch FROM minute)::bigint / 60, instance, received, received_sum, stored, stored_sum, unknown, reconnects,
-	pg_catalog.array_to_string(up, ','), gap, silent_ms, filled
+	pg_catalog.array_to_string(up, ','), gap, silent_ms, filled,
+	behind_p50, behind_p99
 FROM pg_catalog.generate_series(
 	pg_catalog.to_timestamp($1::bigint * 60), pg_catalog.to_timestamp($2::bigint * 60), interval '1 minute'
 ) AS g CROSS JOIN LATERAL (

@@ -97,6 +97,10 @@ Test(lines, three_that_hear_the_same_are_verified)
 		     1);
 	cr_assert_eq(ask(""), 0);
 	cr_assert_float_eq(share("verified"), 1, 1e-9);
+	cr_assert_eq(database_long(db,
+				   "SELECT count(*) FROM line_minutes WHERE received > 0 AND abs(behind_p99) > 5000 OR "
+				   "(behind_p50 IS NULL) <> (received = 0)"),
+		     0);
 	/* One event less on one line. */
 	database_exec(db,
 		      "UPDATE line_minutes SET received = received - 1, received_sum = received_sum - 7 WHERE listener "
@@ -277,6 +281,34 @@ Test(lines, numbers_that_no_line_got_are_holes, .init = bench_open)
 	database_exec(db, "UPDATE line_minutes SET gap = 0 WHERE listener LIKE 'b.%%'");
 	run = ask_until_4("--json");
 	cr_assert_not_null(strstr(run.output, "\"holes\":0,\"minutes\""), "b has them: %s", run.output);
+}
+
+/* b's copies come before the stored ones, c's are not compared. A second minute has fewer events. */
+Test(lines, a_lead_is_over_the_next_line, .init = bench_open)
+{
+	struct run run;
+
+	add_row(5, "a.0123456789abcdef", 9, 0, "{0,60000}");
+	add_row(5, "b.0123456789abcdef", 9, 0, "{0,60000}");
+	add_row(5, "c.0123456789abcdef", 9, 0, "{0,60000}");
+	database_exec(db,
+		      "UPDATE line_minutes SET behind_p50 = CASE WHEN listener LIKE 'a.%%' THEN 0 ELSE -3 END, "
+		      "behind_p99 = CASE WHEN listener LIKE 'a.%%' THEN 0 ELSE 7 END WHERE listener NOT LIKE 'c.%%'");
+	add_row(4, "a.0123456789abcdef", 8, 0, "{0,60000}");
+	add_row(4, "b.0123456789abcdef", 8, 0, "{0,60000}");
+	database_exec(db, "UPDATE line_minutes SET behind_p50 = 100, behind_p99 = 200 WHERE received = 8 AND listener "
+			  "LIKE 'b.%%'");
+	database_exec(
+		db,
+		"UPDATE line_minutes SET behind_p50 = 0, behind_p99 = 0 WHERE received = 8 AND listener LIKE 'a.%%'");
+	run = ask_until_4("--json");
+	cr_assert_not_null(strstr(run.output, "\"instance\":\"a\",\"received\":17,"), "%s", run.output);
+	cr_assert_not_null(strstr(run.output, "\"lead_ms\":{\"p50\":-3,\"p99\":7}"), "%s", run.output);
+	cr_assert_not_null(strstr(run.output, "\"lead_ms\":{\"p50\":3,\"p99\":-7}"), "%s", run.output);
+	cr_assert_not_null(strstr(run.output, "\"lead_ms\":null"), "%s", run.output);
+	run = ask_until_4("");
+	cr_assert_not_null(strstr(run.output, "100.00 %      -3/7\n"), "%s", run.output);
+	cr_assert_not_null(strstr(run.output, "50.00 %         -\n"), "%s", run.output);
 }
 
 /* In minute 11 of x, b missed an event; in that of y, nobody was connected for a second. */

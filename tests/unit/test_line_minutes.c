@@ -73,6 +73,8 @@ static struct line_row read_row(const json_t *told)
 			       .reconnects = (unsigned int)number(told, 7),
 			       .gap = (uint64_t)number(told, 9),
 			       .silent_ms = (int)number(told, 10),
+			       .behind = {(int)number(told, 12), (int)number(told, 13)},
+			       .has_behind = json_is_integer(json_array_get(told, 12)),
 			       .spans = (unsigned int)json_array_size(up) / 2};
 
 	for (size_t i = 0; i < json_array_size(up); i++)
@@ -477,6 +479,103 @@ Test(line_minutes, what_a_line_receives_after_a_restart_may_be_what_it_seems_to_
 	two[1].received_sum = two[0].received_sum;
 	line_verdict(&verdict, two, 2, 0, LINE_MINUTE_MS);
 	cr_assert_eq(verdict.state, LINE_VERIFIED, "%s", line_state_name(verdict.state));
+}
+
+/* --- leads --- */
+
+static void expect_lead(size_t at, int p50, int p99)
+{
+	const struct line_report *line = &verdict.lines[at];
+
+	cr_assert(line->has_lead, "line %zu", at);
+	cr_assert_leq(abs(line->lead[0] - p50), abs(p50) / 8, "line %zu: %d", at, line->lead[0]);
+	cr_assert_leq(abs(line->lead[1] - p99), abs(p99) / 8, "line %zu: %d", at, line->lead[1]);
+}
+
+/* Each copy comes 400 ms after the line before; of the last one, two in a hundred two seconds later. */
+Test(line_minutes, a_lead_is_how_long_copies_come_before_those_of_the_next_line)
+{
+	for (int64_t ms = 0; ms < 50000; ms += 100) {
+		send(ms, ms % 5000 ? 0 : 4);
+		if (ms % 5000 == 0)
+			settle(2, next_event, ms, ms + 2800, false);
+	}
+	tell(130000);
+	judge(0);
+	expect_lead(0, 400, 400);
+	expect_lead(1, -400, -400);
+	expect_lead(2, -800, -2800);
+	judge(1);
+	cr_assert_not(verdict.lines[0].has_lead, "no events");
+}
+
+/* The leader's line may be the slower one. */
+Test(line_minutes, a_copy_that_comes_before_the_stored_one_leads)
+{
+	for (int64_t ms = 1001; ms < 50000; ms += 100) {
+		settle(0, ++next_event, ms, ms, true);
+		settle(1, next_event, ms, ms - 5, false);
+		settle(1, next_event, ms, ms + 5000, false);
+	}
+	tell(130000);
+	judge(0);
+	expect_lead(0, -5, -5);
+	expect_lead(1, 5, 5);
+	cr_assert_not(verdict.lines[2].has_lead, "it heard nothing");
+}
+
+Test(line_minutes, a_mark_says_nothing_of_the_lead)
+{
+	settle(0, ++next_event, 60000, 60000, true);
+	settle(1, next_event, 60000, 61000, false);
+	settle(0, ++next_event, -1, 62000, false);
+	tell(130000);
+	judge(1);
+	cr_assert_eq(rows[1].received, 1);
+	for (int i = 0; i < LINES; i++)
+		cr_assert_not(rows[i].has_behind);
+}
+
+/* What was told of a minute stays when there are two later ones. */
+Test(line_minutes, late_copies_leave_the_lead_as_it_was_told)
+{
+	for (int64_t minute = 0; minute < 4; minute++) {
+		send(minute * 60000 + 59000, 0);
+		tell(minute * 60000 + 60500);
+	}
+	settle(1, ++next_event, 100, 190000, false);
+	tell(240000);
+	judge(0);
+	cr_assert_eq(rows[0].received, 2, "only line 1 has something to tell");
+	cr_assert_leq(rows[0].behind[1], 450);
+}
+
+/* Of an instance with two processes, the one with more events. */
+Test(line_minutes, a_restarted_line_has_the_lead_of_its_longer_part)
+{
+	struct line_row row = {.received = 5, .behind = {1, 2}, .has_behind = true};
+
+	line_row_merge(&row, &(struct line_row){.received = 9, .behind = {3, 4}, .has_behind = true});
+	line_row_merge(&row, &(struct line_row){.received = 9});
+	line_row_merge(&row, &(struct line_row){.received = 2, .behind = {5, 6}, .has_behind = true});
+	cr_assert_eq(row.behind[0], 3);
+	cr_assert_eq(row.behind[1], 4);
+}
+
+Test(line_minutes, lags_are_exact_below_eight_and_within_an_eighth_beyond)
+{
+	for (int ms = -LAGS_MOST_MS - 9; ms < LAGS_MOST_MS + 9;
+	     ms = ms < -8 || ms > 8 ? ms + 1 + abs(ms) / 9 : ms + 1) {
+		static struct lags lags;
+		int most = abs(ms) < LAGS_MOST_MS ? abs(ms) : LAGS_MOST_MS, got;
+
+		lags = (struct lags){{0}};
+		cr_assert_not(lags_percentile(&lags, 50, &got));
+		lags_add(&lags, ms, 1000000);
+		cr_assert(lags_percentile(&lags, 99, &got));
+		cr_assert_leq(abs(abs(got) - most), abs(ms) < 8 ? 0 : most / 8, "%d is %d", ms, got);
+		cr_assert_eq(got < 0, ms < 0);
+	}
 }
 
 /* --- numbers of the feed --- */

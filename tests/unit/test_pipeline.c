@@ -1114,11 +1114,13 @@ Test(pipeline, copy_from_a_third_source_is_not_missing_on_its_line)
 {
 	static const char text[] = "{\"event_id\":\"a\",\"event_type\":\"t\",\"payload\":{}}";
 	static const char *const names[] = {"one", "two", "three"};
+	int behind;
 
 	for (size_t i = 0; i < 3; i++)
 		line_minutes_connect(&line_minutes, names[i], true, (int64_t)time(NULL) * 1000, 0);
 	pipeline_receive(pipeline, text, strlen(text), "one", NULL);
 	pipeline_receive(pipeline, text, strlen(text), NULL, NULL);
+	((struct event *)find_event(pipeline_events(pipeline), "a"))->came_us -= 3000000;
 	pipeline_receive(pipeline, text, strlen(text), "two", NULL);
 	pipeline_receive(pipeline, text, strlen(text), "three", NULL);
 	tell("take a mine; insert a inserted");
@@ -1128,6 +1130,8 @@ Test(pipeline, copy_from_a_third_source_is_not_missing_on_its_line)
 		cr_assert_eq(line->count, 1, "%s", names[i]);
 		cr_assert_eq(line->minutes[0].received, i < 2, "%s", names[i]);
 		cr_assert_eq(line->minutes[0].unknown, i == 2, "%s", names[i]);
+		cr_assert_eq(lags_percentile(&line->lags[line->minutes[0].minute & 1].lags, 50, &behind), i < 2);
+		cr_assert(i == 2 || (i ? behind > 2500 : !behind), "%d ms behind the first copy", behind);
 	}
 	line_minutes_free(&line_minutes);
 }

@@ -1,0 +1,20 @@
+/* lags.h: a histogram of milliseconds with a sign. Exact below 8 ms, within an eighth beyond. */
+#ifndef WSONCE_LAGS_H
+#define WSONCE_LAGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define LAGS_MOST_MS 600000 /* what is more counts as this */
+#define LAGS_BUCKETS 73     /* four per power of two */
+
+struct lags {
+	uint64_t counts[2 * LAGS_BUCKETS - 1];
+};
+
+void lags_add(struct lags *l, int64_t ms, uint64_t count);
+
+/* Sets *ms to the value that so many per cent of all do not exceed. Returns false if there is none. */
+bool lags_percentile(const struct lags *l, unsigned int percent, int *ms);
+
+#endif
