@@ -272,8 +272,7 @@ static void add_sources(struct reading *r, const json_t *row, struct heartbeat *
 			     member_text(row, "name"), member_text(source, "name"),
 			     (long long)member_number(source, "barren"));
 		if (json_object_get(source, "heard_by_others"))
-			note(r, FLEET_DEGRADED,
-			     "%s: source %s is silent, while another listener has heard %lld messages",
+			note(r, FLEET_DEGRADED, "%s: source %s is silent, while others have heard %lld messages",
 			     member_text(row, "name"), member_text(source, "name"),
 			     (long long)member_number(source, "heard_by_others"));
 		json_object_del(source, "messages");

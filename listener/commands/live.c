@@ -323,7 +323,7 @@ static int open_parts(struct live *l, const struct config *config, char *error, 
 	l->ids = json_object();
 	l->samples = json_array();
 	l->client = feed_client_new(&(struct feed_client_parts){&l->loop, config, l->dialler, l->requests, l->profile,
-								l->session, &callbacks, l});
+								l->session, &callbacks, l, NULL});
 	return 0;
 }
 

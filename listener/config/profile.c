@@ -666,6 +666,7 @@ static const struct key profile_keys[] = {
 	RANGE("resume_window_s", read_number, TOP(resume_window_s), 0, 366 * DAY_S),
 	KEY("url_http", read_url_http, TOP(url_http)),
 	ITEMS("mirrors", TOP(mirrors), urls),
+	RANGE("lines", read_number, TOP(lines), 1, PROFILE_LINES_MAX),
 	ITEMS("hosts", TOP(hosts), hosts),
 	ITEMS("headers", TOP(headers), headers),
 	ITEMS("subprotocols", TOP(subprotocols), texts),
@@ -710,7 +711,7 @@ static const struct key profile_keys[] = {
 
 static void set_defaults(struct profile *p)
 {
-	p->counter_start = 1;
+	p->counter_start = p->lines = 1;
 	p->ws_ping_s = p->idle_timeout.ms = p->backoff.min_ms = p->backoff.max_ms = -1;
 	p->ping.unit_ms = p->idle_timeout.unit_ms = 1000;
 	p->idle_timeout.factor = 1;
@@ -723,6 +724,25 @@ static void set_defaults(struct profile *p)
 bool profile_is_server(const struct profile *p)
 {
 	return p->accept_subprotocols || p->tokens || p->ack || p->ack_duplicate || p->ack_error;
+}
+
+/* Each of several lines must get all events, and may read on where another one stopped. */
+static int check_lines(struct profile_reader *r, const struct profile *p)
+{
+	size_t urls = 1 + json_array_size(p->mirrors);
+
+	if (p->lines == 1)
+		return 0;
+	if ((size_t)p->lines > urls)
+		return profile_fail(r, "lines is %lld, which needs as many URLs, but url and mirrors are %zu",
+				    (long long)p->lines, urls);
+	if (p->fleet == FLEET_SHARED || p->fleet == FLEET_EXCLUSIVE)
+		return profile_fail(
+			r, "lines must be 1 if fleet is shared or exclusive: only one connection gets an event");
+	if (p->cursor.kind && p->cursor.scope != SCOPE_SOURCE)
+		return profile_fail(
+			r, "lines must be 1 if the cursor's scope is host or session: other URLs do not know it");
+	return 0;
 }
 
 /* Checks the keys together. */
@@ -744,7 +764,7 @@ static int check_whole(struct profile_reader *r, const struct profile *p)
 		profile_enter(r, NULL, i);
 		return profile_fail(r, "the rule has a cursor, but the profile has none");
 	}
-	return 0;
+	return check_lines(r, p);
 }
 
 /* Sets defaults that depend on the rules. */

@@ -15,6 +15,7 @@
 #define PROFILE_RULES_MAX 64
 #define PROFILE_PARTS_MAX 16  /* parts of an id, and alternative ids */
 #define PROFILE_ID_MAX    512 /* bytes of an id */
+#define PROFILE_LINES_MAX 4
 
 enum profile_fleet {
 	FLEET_BROADCAST, /* every connection gets all events */
@@ -95,6 +96,7 @@ struct profile {
 	const char *url_resume;        /* template; NULL if none */
 	int64_t resume_window_s;       /* 0: forever */
 	const json_t *mirrors;         /* array of URL templates; NULL if none */
+	int64_t lines;                 /* connections that a listener keeps, each to another URL; 1 or more */
 	const json_t *hosts;           /* array of HOST or *.DOMAIN to which the feed may redirect; NULL if none */
 	const json_t *headers;         /* object of templates; NULL if none */
 	const json_t *subprotocols;    /* array of texts; NULL if none */

@@ -80,8 +80,10 @@ static int move_url(struct profile_reader *r, json_t *root)
 
 	if (!new_url)
 		return 0;
-	if (!json_object_get(r->overrides, "mirrors"))
+	if (!json_object_get(r->overrides, "mirrors")) {
 		json_object_del(root, "mirrors");
+		json_object_del(root, "lines");
+	}
 	return json_object_get(r->overrides, "url_resume") ? 0 : move_resume(r, root, url, new_url);
 }
 

@@ -81,6 +81,7 @@ static void fill(struct event *ev, const char *message, size_t len, const struct
 		at = put_length(put_length(at, view->id.len), view->type.len);
 	}
 	if (view) {
+		ev->lines = (uint8_t)(1u << view->line);
 		ev->id = memcpy(at, view->id.at, view->id.len);
 		ev->id_len = (uint16_t)view->id.len;
 		at += view->id.len;

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "config/profile.h"
 #include "event/envelope.h"
 #include "event/id_hash.h"
 #include "base/list.h"
@@ -89,6 +90,8 @@ struct event {
 	bool is_unclaimed;      /* it is claimed once it is on disk */
 	bool is_ours;           /* as claiming_take() is told when it is its turn */
 	bool is_handed;         /* the second connection did not store it; the first one tries */
+	uint8_t lines;          /* of its source, on which it has come: bit 0 is the first one; */
+	uint8_t also_lines;     /* and those of `also` */
 	struct id_hash id_hash; /* by the key of struct events */
 	struct event *in_chain; /* next in its chain of the hash table */
 	const char *id;
@@ -109,8 +112,9 @@ struct event {
 	const uint8_t *digest; /* SHA-256 (32 bytes) of the whole message if `message` keeps only its head; else NULL */
 	const char *type;
 	uint32_t type_len;
-	uint32_t also_ms;    /* how long after came_us the first copy from `also` came */
-	const char *message; /* the bytes received, which a dead letter keeps; see source */
+	uint16_t after_ms[PROFILE_LINES_MAX]; /* by line of its source, how long after came_us the first copy came */
+	uint32_t also_ms;                     /* how long after came_us the first copy from `also` came */
+	const char *message;                  /* the bytes received, which a dead letter keeps; see source */
 	const char
 		*source;  /* source with a profile: if the event has an id, `message` is only its payload. Else NULL */
 	const char *from; /* where it came from if neither source nor a sender's name says so; or NULL. Not owned */

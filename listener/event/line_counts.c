@@ -2,6 +2,7 @@
  * over, and the rules are line_verdict.c's. */
 #include "event/line_counts.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "event/line_verdict.h"
@@ -66,36 +67,46 @@ static void read_row(struct line_row *row, const json_t *from)
 				(int)json_integer_value(json_array_get(up, 2 * (size_t)row->spans + i));
 }
 
-static void add_minute(struct line *line, const char *instance, const struct line_row *rows, size_t n)
+/* Is it a row of this line? Rows of all lines but the first name its number behind the instance. */
+static bool is_of(const struct line_row *row, const struct line *line, const char *instance)
 {
-	static struct line_verdict v;
+	size_t len = strlen(instance);
+	const char *rest = row->instance + len;
 
-	line_verdict(&v, rows, n, 0, LINE_MINUTE_MS);
-	for (size_t i = 0; i < v.open_count; i++)
-		line->open_ms += v.open[i][1] - v.open[i][0];
-	for (size_t i = 0; i < n; i++)
-		if (strcmp(rows[i].instance, instance) == 0)
-			line->missing += v.lines[i].missing;
+	if (strncmp(row->instance, instance, len) != 0)
+		return false;
+	return line->number ? *rest == '/' && strtoul(rest + 1, NULL, 10) == line->number + 1 : !*rest;
+}
+
+static void add_minute(struct line *line, const char *instance, const struct line_verdict *v)
+{
+	for (size_t i = 0; i < v->open_count; i++)
+		line->open_ms += v->open[i][1] - v->open[i][0];
+	for (size_t i = 0; i < v->count; i++)
+		if (is_of(v->lines[i].row, line, instance))
+			line->missing += v->lines[i].missing;
 }
 
 void line_counts_take(struct line_minutes *all, struct line_counts *n, const char *rows, size_t len)
 {
 	static struct line_row minute[LINES_A_TIME];
+	static struct line_verdict v;
 	json_t *list = json_loadb(rows, len, 0, NULL);
 	size_t count = json_array_size(list), used = 0;
 
 	for (size_t i = 0; i < count; i++) {
 		const json_t *row = json_array_get(list, i), *next = json_array_get(list, i + 1);
-		struct line *line = line_minutes_find(all, text(row, SOURCE));
 		struct line_row read;
+		struct line *line;
 
 		read_row(&read, row);
 		used = line_row_add(minute, used, &read);
 		if (next && number(next, MINUTE) == number(row, MINUTE) &&
 		    strcmp(text(next, SOURCE), text(row, SOURCE)) == 0)
 			continue;
-		if (line)
-			add_minute(line, n->instance, minute, used);
+		line_verdict(&v, minute, used, 0, LINE_MINUTE_MS);
+		for (unsigned int k = 0; (line = line_minutes_find(all, text(row, SOURCE), k)); k++)
+			add_minute(line, n->instance, &v);
 		used = 0;
 	}
 	json_decref(list);

@@ -18,22 +18,22 @@ struct line_minutes line_minutes;
 
 /* --- lines and minutes --- */
 
-struct line *line_minutes_find(struct line_minutes *all, const char *source)
+struct line *line_minutes_find(struct line_minutes *all, const char *source, unsigned int number)
 {
-	if (all->count && all->lines[all->last].name == source)
+	if (all->count && all->lines[all->last].name == source && all->lines[all->last].number == number)
 		return &all->lines[all->last];
 	for (size_t i = 0; i < all->count; i++)
-		if (all->lines[i].name == source)
+		if (all->lines[i].name == source && all->lines[i].number == number)
 			return &all->lines[all->last = i];
 	for (size_t i = 0; i < all->count; i++)
-		if (strcmp(all->lines[i].source, source) == 0)
+		if (strcmp(all->lines[i].source, source) == 0 && all->lines[i].number == number)
 			return &all->lines[i];
 	return NULL;
 }
 
-static struct line *make_line(struct line_minutes *all, const char *source)
+static struct line *make_line(struct line_minutes *all, const char *source, unsigned int number)
 {
-	struct line *line = line_minutes_find(all, source);
+	struct line *line = line_minutes_find(all, source, number);
 
 	if (line)
 		line->name = source;
@@ -41,8 +41,10 @@ static struct line *make_line(struct line_minutes *all, const char *source)
 		return line;
 	all->lines = memory_realloc(all->lines, (all->count + 1) * sizeof(*all->lines));
 	line = &all->lines[all->count++];
-	*line = (struct line){
-		.source = memory_strdup(source), .name = source, .lags = memory_calloc(2, sizeof(*line->lags))};
+	*line = (struct line){.source = memory_strdup(source),
+			      .name = source,
+			      .number = number,
+			      .lags = memory_calloc(2, sizeof(*line->lags))};
 	return line;
 }
 
@@ -132,9 +134,10 @@ static void advance(struct line *line, int64_t wall_ms, int64_t loop_ms)
 		each_minute(line, from_ms, wall_ms, add_silence);
 }
 
-void line_minutes_connect(struct line_minutes *all, const char *source, bool is_open, int64_t wall_ms, int64_t loop_ms)
+void line_minutes_connect(struct line_minutes *all, const char *source, unsigned int number, bool is_open,
+			  int64_t wall_ms, int64_t loop_ms)
 {
-	struct line *line = make_line(all, source);
+	struct line *line = make_line(all, source, number);
 	struct line_minute *m;
 
 	if (!line || line->is_open == is_open)
@@ -148,18 +151,18 @@ void line_minutes_connect(struct line_minutes *all, const char *source, bool is_
 	line->was_open |= is_open;
 }
 
-void line_minutes_want(struct line_minutes *all, const char *source, bool is_wanted)
+void line_minutes_want(struct line_minutes *all, const char *source, unsigned int number, bool is_wanted)
 {
-	struct line *line = make_line(all, source);
+	struct line *line = make_line(all, source, number);
 
 	if (line)
 		line->is_wanted = is_wanted;
 }
 
-void line_minutes_silence(struct line_minutes *all, const char *source, int64_t since_ms, int64_t wall_ms,
-			  int64_t loop_ms)
+void line_minutes_silence(struct line_minutes *all, const char *source, unsigned int number, int64_t since_ms,
+			  int64_t wall_ms, int64_t loop_ms)
 {
-	struct line *line = line_minutes_find(all, source);
+	struct line *line = line_minutes_find(all, source, number);
 
 	if (!line)
 		return;
@@ -169,9 +172,9 @@ void line_minutes_silence(struct line_minutes *all, const char *source, int64_t 
 	line->is_silent = since_ms;
 }
 
-void line_minutes_number(struct line_minutes *all, const char *source)
+void line_minutes_number(struct line_minutes *all, const char *source, unsigned int number)
 {
-	struct line *line = make_line(all, source);
+	struct line *line = make_line(all, source, number);
 
 	if (line)
 		line->has_numbers = true;
@@ -276,9 +279,10 @@ static void end_gap(struct line_minutes *all, size_t at, int64_t won_ms)
 	add_gap(&all->lines[gap.line], gap.numbers, won_ms ? won_ms : gap.came_ms);
 }
 
-void line_minutes_gap(struct line_minutes *all, const char *source, uint64_t hash, uint64_t numbers, int64_t came_ms)
+void line_minutes_gap(struct line_minutes *all, const char *source, unsigned int number, uint64_t hash,
+		      uint64_t numbers, int64_t came_ms)
 {
-	struct line *line = line_minutes_find(all, source);
+	struct line *line = line_minutes_find(all, source, number);
 
 	if (!line)
 		return;
@@ -289,7 +293,7 @@ void line_minutes_gap(struct line_minutes *all, const char *source, uint64_t has
 
 void line_minutes_fill(struct line_minutes *all, const char *source, uint64_t numbers, int64_t wall_ms)
 {
-	struct line *line = line_minutes_find(all, source);
+	struct line *line = line_minutes_find(all, source, 0);
 	struct line_minute *m = line && numbers ? minute_of(line, wall_ms) : NULL;
 
 	if (!m)
@@ -331,9 +335,9 @@ static void add_lag(struct line *line, const struct line_minute *m, const struct
 	lags_add(&l->lags, copy->came_ms - copy->won_ms, m->received < MANY ? 1 : SAMPLE);
 }
 
-void line_minutes_settle(struct line_minutes *all, const struct line_copy *copy)
+static void settle(struct line_minutes *all, const struct line_copy *copy, unsigned int number)
 {
-	struct line *line = line_minutes_find(all, copy->source);
+	struct line *line = line_minutes_find(all, copy->source, number);
 	bool is_known = copy->won_ms && copy->won_ms - copy->came_ms <= LINE_LATE_MS &&
 			(copy->is_stored || copy->won_ms >= all->sure_from_ms);
 	struct line_minute *m;
@@ -354,6 +358,19 @@ void line_minutes_settle(struct line_minutes *all, const struct line_copy *copy)
 	m->received_sum += copy->hash;
 	m->stored += copy->is_stored;
 	m->stored_sum += copy->is_stored ? copy->hash : 0;
+}
+
+void line_minutes_settle(struct line_minutes *all, const struct line_copy *copy)
+{
+	struct line_copy one = *copy;
+
+	for (unsigned int left = copy->lines; left; left &= left - 1) {
+		unsigned int number = (unsigned int)__builtin_ctz(left);
+
+		one.came_ms = copy->came_ms + (copy->after_ms ? copy->after_ms[number] : 0);
+		settle(all, &one, number);
+		one.is_stored = false; /* it is stored once */
+	}
 }
 
 /* --- telling --- */
@@ -381,11 +398,12 @@ static json_t *describe(const struct line *line, struct line_minute *m)
 		json_array_append_new(up, json_integer(m->up[i][0]));
 		json_array_append_new(up, json_integer(m->up[i][1]));
 	}
-	return json_pack("[IsIIIIIIooiIoo]", (json_int_t)m->minute, line->source, (json_int_t)m->received,
+	return json_pack("[IsIIIIIIooiIooo]", (json_int_t)m->minute, line->source, (json_int_t)m->received,
 			 (json_int_t)m->received_sum, (json_int_t)m->stored, (json_int_t)m->stored_sum,
 			 (json_int_t)m->unknown, (json_int_t)m->reconnects, up,
 			 maybe(line->has_numbers, (int64_t)m->gap), (int)m->silent_ms, (json_int_t)m->filled,
-			 maybe(m->has_behind, m->behind[0]), maybe(m->has_behind, m->behind[1]));
+			 maybe(m->has_behind, m->behind[0]), maybe(m->has_behind, m->behind[1]),
+			 line->number ? json_sprintf("/%u", line->number + 1) : json_string(""));
 }
 
 static void describe_line(struct line *line, json_t *out, int64_t needed_ms)

@@ -1,4 +1,4 @@
-/* line_minutes.h: what each line (this listener's connection to one source) received, minute by minute, for
+/* line_minutes.h: what each line (a connection of this listener to one source) received, minute by minute, for
  * `wsonce lines`. No I/O; times are arguments: wall_ms since 1970, loop_ms of the loop clock. docs/lines.md says what
  * follows from the numbers.
  *
@@ -47,7 +47,8 @@ struct line_lags {
 
 struct line {
 	char *source;
-	const char *name; /* what the source was called last: events have the same pointer */
+	const char *name;    /* what the source was called last: events have the same pointer */
+	unsigned int number; /* of the source's lines, from 0 */
 	struct line_minute *minutes;
 	size_t count, size;
 	struct line_lags *lags; /* of two minutes; earlier ones keep what was described last */
@@ -84,37 +85,41 @@ struct line_minutes {
 /* Of this process. */
 extern struct line_minutes line_minutes;
 
-/* A copy whose event has settled. */
+/* The copies of an event that has settled. */
 struct line_copy {
 	const char *source;
-	uint64_t hash;   /* of the id, equal in the fleet */
-	int64_t won_ms;  /* when the listener that stored it received it; 0: unknown */
-	int64_t came_ms; /* when this listener did */
-	bool is_stored;  /* by this listener */
+	unsigned int lines;       /* of the source, that had a copy: bit 0 is the first one */
+	uint64_t hash;            /* of the id, equal in the fleet */
+	int64_t won_ms;           /* when the listener that stored it received it; 0: unknown */
+	int64_t came_ms;          /* when this listener did */
+	bool is_stored;           /* by this listener */
+	const uint16_t *after_ms; /* by line, how long after came_ms its copy came; NULL: all came then */
 };
 
-/* The line with this name, or NULL. */
-struct line *line_minutes_find(struct line_minutes *all, const char *source);
+/* A line of the source with this name, number from 0; or NULL. */
+struct line *line_minutes_find(struct line_minutes *all, const char *source, unsigned int number);
 
 /* The connection to a source has opened or ended. Makes the line. The pointer source stays valid until another is
  * given. */
-void line_minutes_connect(struct line_minutes *all, const char *source, bool is_open, int64_t wall_ms, int64_t loop_ms);
+void line_minutes_connect(struct line_minutes *all, const char *source, unsigned int number, bool is_open,
+			  int64_t wall_ms, int64_t loop_ms);
 
 /* The source is to be connected, or is no more: it is left to other listeners, say. Makes the line. The pointer is as
  * above. */
-void line_minutes_want(struct line_minutes *all, const char *source, bool is_wanted);
+void line_minutes_want(struct line_minutes *all, const char *source, unsigned int number, bool is_wanted);
 
 /* The connection brings nothing since since_ms (since 1970), though others hear the source; or, with 0, it does again.
  * The line must have been connected once. */
-void line_minutes_silence(struct line_minutes *all, const char *source, int64_t since_ms, int64_t wall_ms,
-			  int64_t loop_ms);
+void line_minutes_silence(struct line_minutes *all, const char *source, unsigned int number, int64_t since_ms,
+			  int64_t wall_ms, int64_t loop_ms);
 
 /* The source has numbers, and gaps in them will be told. Makes the line, as above. */
-void line_minutes_number(struct line_minutes *all, const char *source);
+void line_minutes_number(struct line_minutes *all, const char *source, unsigned int number);
 
 /* So many numbers of the feed are missing before the event with this hash, which has come at came_ms and is not
  * settled yet. They count in the minute of its row, which is the same for all lines. */
-void line_minutes_gap(struct line_minutes *all, const char *source, uint64_t hash, uint64_t numbers, int64_t came_ms);
+void line_minutes_gap(struct line_minutes *all, const char *source, unsigned int number, uint64_t hash,
+		      uint64_t numbers, int64_t came_ms);
 
 /* So many numbers that no line got came from the feed's HTTP interface. */
 void line_minutes_fill(struct line_minutes *all, const char *source, uint64_t numbers, int64_t wall_ms);
@@ -130,9 +135,9 @@ void line_minutes_fetch(const struct line_minutes *all, uint64_t hash);
 
 /* Returns what has changed, for sql/queries/checkin.sql: [minute, source, received, received_sum, stored, stored_sum,
  * unknown, reconnects, up, gap (null without line_minutes_number()), silent_ms, filled, p50 and p99 of the ms by which
- * its copies came after the stored ones (null if not known)] each, with totals, so one that is told again does no harm.
- * needed_ms: minutes since then may still change (since 1970, when the oldest unsettled event came); older ones are
- * forgotten once they are told. */
+ * its copies came after the stored ones (null if not known), what is between the instance and its nonce] each, with
+ * totals, so one that is told again does no harm. needed_ms: minutes since then may still change (since 1970, when the
+ * oldest unsettled event came); older ones are forgotten once they are told. */
 json_t *line_minutes_describe(struct line_minutes *all, int64_t needed_ms, int64_t wall_ms, int64_t loop_ms);
 /* What was described last is committed, or may not be. */
 void line_minutes_told(struct line_minutes *all, bool is_told);

@@ -176,14 +176,14 @@ static enum session_how choose(const struct session *s, int64_t now_ms, int64_t 
 /* A mirror replaces scheme, host and path; the URL's query is kept. */
 static void use_mirror(struct session *s, size_t mirror, struct template_scope *scope)
 {
-	size_t count = json_array_size(s->profile->mirrors);
+	size_t at = mirror % (json_array_size(s->profile->mirrors) + 1);
 	const char *query = s->url ? strchr(s->url, '?') : NULL, *text;
 	struct bytes rendered = {NULL, 0, 0};
 	char *base;
 
-	if (!mirror || !count || !s->url)
+	if (!at || !s->url)
 		return;
-	text = json_string_value(json_array_get(s->profile->mirrors, (mirror - 1) % count));
+	text = json_string_value(json_array_get(s->profile->mirrors, at - 1));
 	template_render_text(&rendered, text, scope);
 	base = make_text(bytes_slice(&rendered));
 	bytes_free(&rendered);

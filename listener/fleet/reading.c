@@ -24,12 +24,16 @@
 #define AGAIN_MS         60000 /* and that wait, since the last redial: a new silence is another one */
 #define TELL_MS          60000
 
+/* A source, or a line of it: those of one source follow each other. */
 struct dialled {
 	char *name;
 	uint64_t id;
-	bool may_lead;   /* the next beat says so */
-	bool is_ours;    /* to read, with --readers */
-	int64_t ours_ms; /* when that was last known */
+	unsigned int line, lines; /* number, from 0, and of how many */
+	uint64_t counted;         /* of its messages, */
+	uint64_t brought;         /* by any line; of the first one */
+	bool may_lead;            /* the next beat says so; of the first line */
+	bool is_ours;             /* to read, with --readers */
+	int64_t ours_ms;          /* when that was last known */
 	struct vigil vigil;
 	bool is_silent;
 	struct silence silence; /* the last one, */
@@ -63,24 +67,30 @@ uint64_t readings_source_id(const char *url, const char *name)
 	       (*name ? hash_text(name, strlen(name)) : 0);
 }
 
+static void add_feed(struct readings *all, const struct profile *p)
+{
+	for (unsigned int line = 0; line < p->lines; line++)
+		all->items[all->count++] = (struct dialled){.name = memory_strdup(p->name),
+							    .id = readings_source_id(p->url, p->name),
+							    .line = line,
+							    .lines = (unsigned int)p->lines};
+}
+
 /* Two fleets on one Redis may give one name to different feeds, so the address counts. */
 struct readings *readings_new(const struct config *c, const char *name, int64_t now_ms)
 {
-	size_t plain = c->sources.count, count = plain + c->feed_count;
-	struct readings *all = memory_calloc(1, sizeof(*all) + count * sizeof(all->items[0]));
+	size_t most = c->sources.count + PROFILE_LINES_MAX * c->feed_count;
+	struct readings *all = memory_calloc(1, sizeof(*all) + most * sizeof(all->items[0]));
 
 	all->readers = (size_t)c->readers;
 	all->seed = roster_reader_seed(name, strlen(name));
 	all->known_ms = now_ms;
-	all->count = count;
-	for (size_t i = 0; i < plain; i++) {
-		all->items[i].name = config_source_in_rows(c, i);
-		all->items[i].id = readings_source_id(config_source_url(c, i), "");
-	}
-	for (size_t i = plain; i < count; i++) {
-		all->items[i].name = memory_strdup(c->feeds[i - plain]->name);
-		all->items[i].id = readings_source_id(c->feeds[i - plain]->url, c->feeds[i - plain]->name);
-	}
+	for (size_t i = 0; i < c->sources.count; i++)
+		all->items[all->count++] = (struct dialled){.name = config_source_in_rows(c, i),
+							    .id = readings_source_id(config_source_url(c, i), ""),
+							    .lines = 1};
+	for (size_t i = 0; i < c->feed_count; i++)
+		add_feed(all, c->feeds[i]);
 	return all;
 }
 
@@ -88,7 +98,7 @@ size_t readings_find(const struct readings *all, const char *name)
 {
 	for (size_t i = all->count; i-- > 0;)
 		if (strcmp(all->items[i].name, name) == 0)
-			return i;
+			return i - all->items[i].line;
 	return all->count;
 }
 
@@ -115,24 +125,68 @@ bool readings_may_lead(struct readings *all, size_t i)
 	return all->owner.on_ask;
 }
 
-static struct heard describe(const struct dialled *d, const struct reading *r, int64_t now_ms)
+static struct reading ask(const struct readings *all, size_t i)
 {
+	return all->owner.on_ask(all->owner.arg, i);
+}
+
+/* What the lines of a source have together: any open connection, and the last message. */
+static struct reading ask_lines(const struct readings *all, size_t first)
+{
+	struct reading both = {0};
+
+	for (size_t i = first; i < first + all->items[first].lines; i++) {
+		const struct reading r = ask(all, i);
+
+		if (r.open_ms && (!both.open_ms || r.open_ms < both.open_ms))
+			both.open_ms = r.open_ms;
+		if (r.last_ms > both.last_ms)
+			both.last_ms = r.last_ms;
+	}
+	return both;
+}
+
+/* Messages of the source, as the line that brings most has them. What a line of several is sent when it connects does
+ * not count: the others had it before. */
+static uint64_t count(struct readings *all, size_t first, int64_t now_ms)
+{
+	struct dialled *d = &all->items[first];
+	uint64_t most = 0;
+
+	for (size_t k = 0; k < d->lines; k++) {
+		const struct reading r = ask(all, first + k);
+		uint64_t more = r.messages - d[k].counted;
+
+		d[k].counted = r.messages;
+		if (more > most && (d->lines == 1 || now_ms - r.open_ms >= LOST_MS))
+			most = more;
+	}
+	return d->brought += most;
+}
+
+static struct heard describe(struct readings *all, size_t first, int64_t now_ms)
+{
+	struct dialled *d = &all->items[first];
+	const struct reading r = ask_lines(all, first);
+	bool is_heard = false;
+
+	for (size_t k = 0; k < d->lines; k++)
+		is_heard |= !d[k].is_silent;
 	return (struct heard){
 		.id = d->id,
-		.may_lead = d->may_lead && !d->is_silent,
+		.may_lead = d->may_lead && is_heard,
 		.is_dialled = true,
-		.is_open = r->open_ms,
-		.open_s = r->open_ms ? (now_ms - r->open_ms) / 1000 : 0,
-		.messages = (uint32_t)r->messages,
-		.quiet_ms = r->last_ms ? now_ms - r->last_ms : ROSTER_QUIET_MOST_MS,
+		.is_open = r.open_ms,
+		.open_s = r.open_ms ? (now_ms - r.open_ms) / 1000 : 0,
+		.messages = (uint32_t)count(all, first, now_ms),
+		.quiet_ms = r.last_ms ? now_ms - r.last_ms : ROSTER_QUIET_MOST_MS,
 	};
 }
 
 char *readings_write(struct readings *all, char *text, int64_t now_ms)
 {
-	for (size_t i = 0; all->owner.on_ask && i < all->count; i++, text += ROSTER_HEARD_SIZE) {
-		const struct reading r = all->owner.on_ask(all->owner.arg, i);
-		const struct heard said = describe(&all->items[i], &r, now_ms);
+	for (size_t i = 0; all->owner.on_ask && i < all->count; i += all->items[i].lines, text += ROSTER_HEARD_SIZE) {
+		const struct heard said = describe(all, i, now_ms);
 
 		roster_write(text, &said);
 		all->items[i].may_lead = false;
@@ -158,10 +212,10 @@ static void take_turn(struct readings *all, size_t i, int64_t now_ms)
 	set_turn(all, i, true);
 }
 
-/* For how long our connection has brought nothing. */
+/* For how long our connections to a source have brought nothing. */
 static int64_t quiet_ms(const struct readings *all, size_t i, int64_t now_ms)
 {
-	const struct reading r = all->owner.on_ask(all->owner.arg, i);
+	const struct reading r = ask_lines(all, i - all->items[i].line);
 
 	return r.open_ms && r.last_ms ? now_ms - r.last_ms : INT64_MAX;
 }
@@ -221,9 +275,12 @@ static void go_on_silent(struct readings *all, size_t i, int64_t now_ms)
 static void judge_silence(struct readings *all, size_t i, struct roster *roster, int64_t asked_ms, int64_t now_ms)
 {
 	struct dialled *d = &all->items[i];
-	const struct reading r = all->owner.on_ask(all->owner.arg, i);
+	const struct reading r = ask(all, i);
 	int64_t open_ms = r.is_paused || r.is_alone ? 0 : r.open_ms;
-	bool is_silent = roster_is_silent(roster, d->id, &d->vigil, open_ms, r.last_ms, r.messages, asked_ms);
+	bool is_silent;
+
+	d->vigil.beside = d->lines > 1 ? count(all, i - d->line, now_ms) : 0;
+	is_silent = roster_is_silent(roster, d->id, &d->vigil, open_ms, r.last_ms, r.messages, asked_ms);
 
 	if (is_silent && !d->is_silent)
 		begin_silence(d, r.messages, now_ms);
@@ -237,7 +294,7 @@ static void end_silence(struct readings *all, size_t i)
 	struct dialled *d = &all->items[i];
 	bool is_left = all->readers && !d->is_ours;
 
-	if (!d->is_silent || (!is_left && all->owner.on_ask(all->owner.arg, i).messages == d->messages))
+	if (!d->is_silent || (!is_left && ask(all, i).messages == d->messages))
 		return;
 	d->is_silent = false;
 	all->owner.on_silent(all->owner.arg, i, NULL);

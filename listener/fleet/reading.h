@@ -26,7 +26,8 @@ struct silence {
 	bool is_redialled;    /* it is to be closed and dialled again now */
 };
 
-/* Called from the loop. Sources are counted from 0 as in the settings: plain URLs first, then feeds. */
+/* Called from the loop. Sources are counted from 0 as in the settings: plain URLs first, then feeds; each line of a
+ * feed that has several is counted. */
 struct reading_owner {
 	struct reading (*on_ask)(void *arg, size_t i);
 	/* With --readers: source i is to be read from now on, or not any more; in turn, the first time true. */
@@ -46,7 +47,7 @@ void readings_set_owner(struct readings *all, const struct reading_owner *owner)
 /* What names a source to the fleet: the same in each process, whoever the feed knows it as. name: a profile's, or "".
  */
 uint64_t readings_source_id(const char *url, const char *name);
-/* The number of the dialled source that events have this name from, or readings_count(). */
+/* The number of the dialled source that events have this name from, of its first line; or readings_count(). */
 size_t readings_find(const struct readings *all, const char *name);
 size_t readings_count(const struct readings *all);
 uint64_t readings_id(const struct readings *all, size_t i);

@@ -337,10 +337,13 @@ bool roster_is_silent(struct roster *r, uint64_t source, struct vigil *v, int64_
 	if (!v->is_counting) {
 		level(r, source);
 		v->heard = v->rounds = 0;
+		v->began = v->beside;
 		v->is_counting = since_ms && asked_ms - since_ms >= SILENT_MS;
 		return false;
 	}
 	heard = most_ahead(r, source);
+	if (v->beside - v->began > heard)
+		heard = (uint32_t)(v->beside - v->began);
 	if (heard > v->heard && asked_ms - v->round_ms >= ROUND_MS) {
 		v->rounds++;
 		v->round_ms = asked_ms;

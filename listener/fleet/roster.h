@@ -102,7 +102,9 @@ struct vigil {
 	int64_t since_ms; /* of the last message, or of the connection if that is later */
 	uint64_t messages;
 	int64_t usual_ms;    /* between two messages; 0: unknown */
-	uint32_t heard;      /* by the listener that has heard most since then, */
+	uint64_t beside;     /* messages of the source that other connections of ours brought; the caller sets it */
+	uint64_t began;      /* beside at the beginning of the count */
+	uint32_t heard;      /* by the listener that has heard most since then, or by those connections, */
 	unsigned int rounds; /* in so many seconds, */
 	int64_t round_ms;    /* and in which last */
 	bool is_counting;    /* what others say is of a time after since_ms */

@@ -39,6 +39,9 @@ struct feed_client {
 	struct feed_client_parts p;
 	enum state state;
 	uv_timer_t tick;
+	unsigned int number;          /* of the line */
+	struct feed_client *beside;   /* another line of the source; they make a ring */
+	size_t mirror;                /* dialled last; 0: the URL itself */
 	struct feed_connection *now;  /* NULL: none */
 	struct feed_connection *next; /* its successor */
 	struct feed_connection *old;  /* its predecessor, which may still owe acks */
@@ -88,11 +91,12 @@ static void note_line(const struct feed_client *c, enum state old)
 
 	if (p->fleet == FLEET_SHARED)
 		return;
-	line_minutes_want(&line_minutes, name, c->state != STATE_STANDBY);
+	line_minutes_want(&line_minutes, name, c->number, c->state != STATE_STANDBY);
 	if (c->gaps)
-		line_minutes_number(&line_minutes, name);
+		line_minutes_number(&line_minutes, name, c->number);
 	if (c->state == STATE_OPEN || old == STATE_OPEN)
-		line_minutes_connect(&line_minutes, name, c->state == STATE_OPEN, clock_ms(CLOCK_REALTIME), now_ms(c));
+		line_minutes_connect(&line_minutes, name, c->number, c->state == STATE_OPEN, clock_ms(CLOCK_REALTIME),
+				     now_ms(c));
 }
 
 static void set_state(struct feed_client *c, enum state state)
@@ -362,10 +366,10 @@ static void reconnect(struct feed_client *c, struct feed_connection *conn, const
 	leave_now(c, reason, false);
 }
 
-/* Not the same mirror again, although it was a good one, and in the end the URL itself. Who calls has warned. */
+/* Not the same mirror again, although it was a good one. Who calls has warned. */
 void feed_client_redial(struct feed_client *c, const char *reason)
 {
-	size_t failures = c->failures, mirrors = json_array_size(c->p.profile->mirrors);
+	size_t failures = c->failures;
 
 	if (c->state != STATE_OPEN || !c->now)
 		return;
@@ -373,8 +377,6 @@ void feed_client_redial(struct feed_client *c, const char *reason)
 	c->warned_ms = now_ms(c);
 	c->failures = failures;
 	leave_now(c, reason, true);
-	if (mirrors && c->failures > mirrors)
-		c->failures = 0;
 }
 
 static void on_connection_action(void *arg, struct feed_connection *conn, const struct profile_rule *rule,
@@ -483,20 +485,42 @@ static const struct feed_connection_owner feed_connection_owner = {
 
 /* --- connecting --- */
 
+static bool is_dialled_beside(const struct feed_client *c, size_t mirror)
+{
+	const struct feed_client *other = c->beside;
+
+	while (other != c && (other->mirror != mirror || other->state < STATE_CALLING || other->state > STATE_OPEN))
+		other = other->beside;
+	return other != c;
+}
+
+/* Each line has a mirror of its own, and after failures the next one that no other line has: they are no more than the
+ * URLs. The result is modulo their number, and selects the address of a host, too. */
+static size_t choose_mirror(struct feed_client *c)
+{
+	size_t at = c->number + c->failures, urls = json_array_size(c->p.profile->mirrors) + 1;
+
+	while (is_dialled_beside(c, at % urls))
+		at++;
+	c->mirror = at % urls;
+	return at;
+}
+
 static void connect_now(struct feed_client *c)
 {
 	struct session_dial dial = {0};
 	struct feed_connection **at = c->now ? &c->next : &c->now;
+	size_t mirror = choose_mirror(c);
 
 	c->retry_ms = 0;
-	session_connect(c->p.session, now_ms(c), c->closed_ms, c->failures, &dial);
+	session_connect(c->p.session, now_ms(c), c->closed_ms, mirror, &dial);
 	secrets_read(c->secrets, c->p.profile->root);
 	free(c->redacted_url);
 	c->redacted_url = memory_strdup(dial.redacted_url ? dial.redacted_url : "");
 	make_line(c->redacted_url); /* a feed may have named it */
 	if (at == &c->now)
 		set_state(c, dial.how == HOW_HTTP ? STATE_CALLING : STATE_CONNECTING);
-	*at = feed_connection_new(&c->p, &dial, c->failures, &feed_connection_owner, c);
+	*at = feed_connection_new(&c->p, &dial, mirror, &feed_connection_owner, c);
 }
 
 /* --- deadlines --- */
@@ -579,6 +603,12 @@ struct feed_client *feed_client_new(const struct feed_client_parts *parts)
 	const struct profile *p = parts->profile;
 
 	c->p = *parts;
+	c->beside = c;
+	if (parts->beside) {
+		c->number = parts->beside->number + 1;
+		c->beside = parts->beside->beside;
+		parts->beside->beside = c;
+	}
 	c->backoff.base_ms = p->backoff.min_ms > 0 ? p->backoff.min_ms : MIN_MS;
 	c->backoff.cap_ms = p->backoff.max_ms > 0 ? p->backoff.max_ms : MAX_MS;
 	c->has_ready = has_ready(p);
@@ -637,6 +667,7 @@ void feed_client_free(struct feed_client *c)
 struct feed_client_view feed_client_view(const struct feed_client *c)
 {
 	return (struct feed_client_view){
+		.number = c->number,
 		.url = c->redacted_url,
 		.state = state_names[c->state],
 		.error = c->error,

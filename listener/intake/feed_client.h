@@ -46,7 +46,8 @@ struct feed_client_parts {
 	const struct profile *profile;
 	struct session *session;
 	const struct feed_callbacks *callbacks;
-	void *arg; /* passed to the callbacks */
+	void *arg;                  /* passed to the callbacks */
+	struct feed_client *beside; /* of the same source, the line made last; NULL: this is the first one */
 };
 
 /* parts is copied; what it points to must outlive the client. Does not connect yet. */
@@ -57,7 +58,8 @@ struct feed_client *feed_client_new(const struct feed_client_parts *parts);
 void feed_client_start(struct feed_client *c);
 void feed_client_stop(struct feed_client *c, unsigned int code);
 
-/* Closes the open connection, which brings nothing, and dials again: another mirror first. reason is one sentence. */
+/* Closes the open connection, which brings nothing, and dials again: another mirror first, if no other line of the
+ * source has it. reason is one sentence. */
 void feed_client_redial(struct feed_client *c, const char *reason);
 
 /* Replaces the session, which the caller frees. Only while the client is stopped. */
@@ -84,7 +86,8 @@ struct rule_count {
 };
 
 struct feed_client_view {
-	const char *url; /* without secrets; "" before the first connection */
+	unsigned int number; /* of the line, from 0 */
+	const char *url;     /* without secrets; "" before the first connection */
 	const char *state;
 	const char *error; /* of the last attempt, or "" */
 	bool is_open;

@@ -34,9 +34,10 @@ enum want {
 struct profiled {
 	struct profiled_parts parts;
 	const struct profile *profile;
+	unsigned int number; /* of the line, from 0 */
 	struct session *session;
 	struct feed_client *client;
-	struct fill *fill;   /* NULL: what is missing is not asked for */
+	struct fill *fill;   /* NULL: what is missing is not asked for, or by the first line */
 	struct lease *lease; /* NULL: the source is not exclusive */
 	enum want want;
 	bool is_off_turn;    /* it is another listener's turn */
@@ -283,10 +284,10 @@ static void on_event(void *of, const struct session_event *event)
 {
 	struct open_connection *o = of;
 	const struct profile *p = o->source->profile;
-	const struct feed_event read =
-		feed_event_from(event, p, p->fleet == FLEET_SHARED || p->fleet == FLEET_EXCLUSIVE);
+	struct feed_event read = feed_event_from(event, p, p->fleet == FLEET_SHARED || p->fleet == FLEET_EXCLUSIVE);
 	struct sender *sender = ledger_expect(o->ledger);
 
+	read.line = o->source->number;
 	if (event->cursor.at)
 		ledger_note_cursor(o->ledger, event->cursor);
 	pipeline_receive_event(o->source->parts.pipeline, &read, sender);
@@ -407,22 +408,25 @@ static const struct feed_callbacks callbacks = {
 
 /* --- life --- */
 
-struct profiled *profiled_new(const struct profiled_parts *parts, const struct profile *profile)
+struct profiled *profiled_new(const struct profiled_parts *parts, const struct profile *profile,
+			      const struct profiled *beside)
 {
 	struct profiled *s = memory_calloc(1, sizeof(*s));
 
 	s->parts = *parts;
 	s->profile = profile;
+	s->number = beside ? beside->number + 1 : 0;
 	list_init(&s->ledgers);
 	write_host(s, s->host, sizeof(s->host));
 	for (int is_anew = 0; is_anew < 2; is_anew++)
 		s->kinds[is_anew] = session_cursor_kind(profile, is_anew);
 	s->session = session_new(profile, false);
-	s->fill = fill_new(&(struct fill_parts){.loop = parts->loop,
-						.requests = parts->requests,
-						.pipeline = parts->pipeline,
-						.profile = profile,
-						.session = &s->session});
+	if (!beside)
+		s->fill = fill_new(&(struct fill_parts){.loop = parts->loop,
+							.requests = parts->requests,
+							.pipeline = parts->pipeline,
+							.profile = profile,
+							.session = &s->session});
 	s->client = feed_client_new(&(struct feed_client_parts){
 		.loop = parts->loop,
 		.config = parts->config,
@@ -432,6 +436,7 @@ struct profiled *profiled_new(const struct profiled_parts *parts, const struct p
 		.session = s->session,
 		.callbacks = &callbacks,
 		.arg = s,
+		.beside = beside ? beside->client : NULL,
 	});
 	return s;
 }

@@ -1,4 +1,4 @@
-/* profiled.h: one source that a profile describes. */
+/* profiled.h: one source that a profile describes, or one line of it. */
 #ifndef WSONCE_PROFILED_H
 #define WSONCE_PROFILED_H
 
@@ -19,8 +19,10 @@ struct profiled_parts {
 	void *arg;
 };
 
-/* parts is copied; what it points to, and profile, must outlive the source. Does not connect yet. */
-struct profiled *profiled_new(const struct profiled_parts *parts, const struct profile *profile);
+/* parts is copied; what it points to, and profile, must outlive the source. beside: NULL, or the line of the same
+ * profile that was made last, if it has several; the result is its next one. Does not connect yet. */
+struct profiled *profiled_new(const struct profiled_parts *parts, const struct profile *profile,
+			      const struct profiled *beside);
 
 /* Connects and reconnects for ever. An exclusive source connects only while this listener holds its lease. With
  * --readers, any other source connects only while it is this listener's turn. */

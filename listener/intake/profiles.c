@@ -70,9 +70,11 @@ struct profiles *profiles_open(const struct profiled_parts *parts, struct profil
 	own.on_wanting = on_wanting;
 	own.arg = all;
 	for (size_t i = 0; i < all->count; i++) {
-		if (!profiles[i]->redacted_url)
+		bool is_line = i && profiles[i] == profiles[i - 1];
+
+		if (!profiles[i]->redacted_url && !is_line)
 			all->names[all->name_count++] = profiles[i]->name;
-		all->items[i] = profiled_new(&own, profiles[i]);
+		all->items[i] = profiled_new(&own, profiles[i], is_line ? all->items[i - 1] : NULL);
 	}
 	if (all->name_count)
 		storing_on_forgotten(pipeline_storing(all->pipeline), on_forgotten, all);

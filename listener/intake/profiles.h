@@ -6,8 +6,8 @@
 
 struct profiles;
 
-/* Connects to the source of each profile once its cursor is known. parts is copied; its on_wanting is not used. The
- * profiles must outlive the result. */
+/* Connects to the source of each profile once its cursor is known. A profile that follows itself has several lines.
+ * parts is copied; its on_wanting is not used. The profiles must outlive the result. */
 struct profiles *profiles_open(const struct profiled_parts *parts, struct profile *const *profiles, size_t count);
 
 struct profiled *profiles_at(const struct profiles *all, size_t i);

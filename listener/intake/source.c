@@ -22,8 +22,9 @@ struct sources {
 	struct requests *requests; /* NULL: no profile makes an HTTP call */
 	struct profiles *profiles;
 	struct readings *readings; /* what the fleet hears of them; NULL: there is no Redis */
+	char **names;              /* as shown */
 	size_t count;
-	struct profile *items[]; /* those of --source first; this file frees them */
+	struct profile *items[]; /* those of --source first; this file frees them. Others are there for each line */
 };
 
 /* --- what the fleet hears of them --- */
@@ -57,25 +58,26 @@ static void on_turn(void *arg, size_t i, bool is_ours)
 static void on_silent(void *arg, size_t i, const struct silence *s)
 {
 	struct sources *all = arg;
-	const char *name = all->items[i]->name;
+	const char *name = all->names[i];
 	int64_t now = (int64_t)uv_now(ws_loop(all->ws));
 	char since[TIMESTAMP_SIZE], reason[120];
 
-	line_minutes_silence(&line_minutes, profile_row_source(all->items[i]), s ? clock_shown_ms(s->since_ms, now) : 0,
-			     clock_ms(CLOCK_REALTIME), now);
+	line_minutes_silence(&line_minutes, profile_row_source(all->items[i]),
+			     profiled_view(profiles_at(all->profiles, i)).number,
+			     s ? clock_shown_ms(s->since_ms, now) : 0, clock_ms(CLOCK_REALTIME), now);
 	if (!s) {
 		log_info("source brings messages again", "source=%s", name);
 		return;
 	}
 	timestamp_print(clock_shown_ms(s->since_ms, now) * 1000, since);
 	if (s->is_told)
-		log_warn("source is silent here while other listeners hear it, dialling again",
+		log_warn("source is silent here while others hear it, dialling again",
 			 "source=%s url=%s since=%s heard=%llu redials=%u", name, sources_view(all, i).url, since,
 			 (unsigned long long)s->heard, s->redials);
 	if (!s->is_redialled)
 		return;
 	counters.source_silences++;
-	snprintf(reason, sizeof(reason), "it was silent for %lld s, while another listener heard %llu messages",
+	snprintf(reason, sizeof(reason), "it was silent for %lld s, while another connection brought %llu messages",
 		 (long long)(now - s->since_ms) / 1000, (unsigned long long)s->heard);
 	profiled_redial(profiles_at(all->profiles, i), reason);
 }
@@ -113,22 +115,32 @@ static bool has_tls(const struct config *config)
 	return false;
 }
 
+static void add(struct sources *all, struct profile *p)
+{
+	for (long long line = 1; line <= p->lines; line++) {
+		all->names[all->count] = line > 1 ? memory_printf("%s/%lld", p->name, line) : memory_strdup(p->name);
+		all->items[all->count++] = p;
+	}
+}
+
 struct sources *sources_open(struct ws *ws, struct presence *presence, const struct config *config, char *error,
 			     size_t size)
 {
-	size_t plain = config->sources.count, count = plain + config->feed_count;
+	size_t most = config->sources.count + PROFILE_LINES_MAX * config->feed_count;
 	struct dialler *dialler = dialler_open(ws, config, has_tls(config), error, size);
 	struct sources *all;
 
 	if (!dialler)
 		return NULL;
-	all = memory_calloc(1, sizeof(*all) + count * sizeof(struct profile *));
+	all = memory_calloc(1, sizeof(*all) + most * sizeof(struct profile *));
+	all->names = memory_calloc(most + 1, sizeof(char *));
 	all->ws = ws;
 	all->config = config;
-	all->count = count;
 	all->dialler = dialler;
-	for (size_t i = 0; i < count; i++)
-		all->items[i] = i < plain ? describe(config, i) : config->feeds[i - plain];
+	for (size_t i = 0; i < config->sources.count; i++)
+		add(all, describe(config, i));
+	for (size_t i = 0; i < config->feed_count; i++)
+		add(all, config->feeds[i]);
 	if (config->feed_count)
 		all->requests = requests_open(ws_loop(ws), config);
 	all->profiles = profiles_open(&(struct profiled_parts){.loop = ws_loop(ws),
@@ -136,7 +148,7 @@ struct sources *sources_open(struct ws *ws, struct presence *presence, const str
 							       .pipeline = ws_owner(ws),
 							       .dialler = dialler,
 							       .requests = all->requests},
-				      all->items, count);
+				      all->items, all->count);
 	join_fleet(all, presence);
 	return all;
 }
@@ -152,14 +164,25 @@ static bool may_stand_by(const struct sources *all)
 	return !all->config->readers || readings_know(all->readings);
 }
 
+bool sources_are_ready(const struct sources *s, size_t i)
+{
+	bool is_any = false;
+
+	for (size_t k = 0; k < s->count && !is_any; k++)
+		is_any = s->items[k] == s->items[i] && sources_view(s, k).is_ready;
+	return is_any;
+}
+
 struct source_view sources_view(const struct sources *s, size_t i)
 {
 	struct feed_client_view view = profiled_view(profiles_at(s->profiles, i));
 	bool is_plain = i < s->config->sources.count;
 
 	return (struct source_view){
-		.name = s->items[i]->name,
-		.line = line_minutes_find(&line_minutes, profile_row_source(s->items[i])),
+		.source = s->items[i]->name,
+		.name = s->names[i],
+		.number = view.number,
+		.line = line_minutes_find(&line_minutes, profile_row_source(s->items[i]), view.number),
 		.url = view.url,
 		.state = view.state,
 		.error = view.error,
@@ -194,5 +217,8 @@ void sources_free(struct sources *all)
 	dialler_free(all->dialler);
 	for (size_t i = 0; i < all->config->sources.count; i++)
 		profile_free(all->items[i]);
+	for (size_t i = 0; i < all->count; i++)
+		free(all->names[i]);
+	free(all->names);
 	free(all);
 }

@@ -18,9 +18,12 @@ struct sources;
 struct sources *sources_open(struct ws *ws, struct presence *presence, const struct config *config, char *error,
 			     size_t size);
 
-/* What the admin pages show about source i. Plain URLs come first. The texts live until the loop runs again. */
+/* What the admin pages show about source i, or a line of it: each counts. Plain URLs come first. The texts live until
+ * the loop runs again. */
 struct source_view {
-	const char *name;
+	const char *source;
+	const char *name;        /* the same, and /2 or so if it is not the first of the source's lines */
+	unsigned int number;     /* of the line, from 0 */
 	const struct line *line; /* NULL: none is recorded */
 	const char *url;         /* without secrets */
 	const char *state;
@@ -34,7 +37,7 @@ struct source_view {
 	uint64_t barren;   /* as in struct feed_client_view */
 	uint64_t messages; /* of a plain URL; for a profile see rules */
 	const struct silence
-		*silence; /* other listeners hear it, and this one does not; NULL: no such thing is known */
+		*silence; /* others hear the source, and this line does not; NULL: no such thing is known */
 	/* NULL for a plain URL: */
 	const struct profile *profile;
 	const struct rule_count *rules; /* as in struct feed_client_view */
@@ -44,6 +47,8 @@ struct source_view {
 
 size_t sources_count(const struct sources *s);
 struct source_view sources_view(const struct sources *s, size_t i);
+/* Is any line of the source of i ready? */
+bool sources_are_ready(const struct sources *s, size_t i);
 
 /* Disconnects all sources for good. */
 void sources_close(struct sources *all);

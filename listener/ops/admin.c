@@ -75,6 +75,15 @@ static const char *silent_source(const struct sources *s)
 	return NULL;
 }
 
+/* The first source of which only other lines are ready, or NULL. */
+static const char *single_source(const struct sources *s)
+{
+	for (size_t i = 0; s && i < sources_count(s); i++)
+		if (!sources_view(s, i).is_ready && sources_are_ready(s, i))
+			return sources_view(s, i).name;
+	return NULL;
+}
+
 /* Writes what does not work as it should, though events are stored. False: all does. */
 static bool describe_degraded(const struct admin_parts *p, char *text, size_t size)
 {
@@ -87,7 +96,10 @@ static bool describe_degraded(const struct admin_parts *p, char *text, size_t si
 	else if (claim_is_refused(claim))
 		snprintf(text, size, "redis rejects commands; the log says why");
 	else if (silent_source(p->sources))
-		snprintf(text, size, "source %s is silent, while other listeners hear it", silent_source(p->sources));
+		snprintf(text, size, "source %s is silent, while others hear it", silent_source(p->sources));
+	else if (single_source(p->sources))
+		snprintf(text, size, "line %s is not connected, but another line of the source is",
+			 single_source(p->sources));
 	else if (*admin_describe_spool(p->pipeline, text, size))
 		return true;
 	else if (p->relay && *relay_error(p->relay))
@@ -124,7 +136,7 @@ static unsigned int write_ready(const struct admin *a, FILE *out)
 	for (size_t i = 0; p->sources && i < sources_count(p->sources); i++) {
 		struct source_view s = sources_view(p->sources, i);
 
-		if (!s.is_ready) {
+		if (!sources_are_ready(p->sources, i)) {
 			fprintf(out, "not ready: source %s: %s%s%s\n", s.name, s.state, *s.error ? ": " : "", s.error);
 			return STATUS_UNAVAILABLE;
 		}

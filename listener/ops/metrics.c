@@ -58,13 +58,19 @@ static void put_label(FILE *out, const char *text)
 			fputc((unsigned char)*text < ' ' || (unsigned char)*text > '~' ? '?' : *text, out);
 }
 
-/* Begins a line: a metric, its source and one more label. */
-static void put_source(FILE *out, const char *name, const char *source, const char *label, const char *value)
+/* Begins a line: a metric, its source, the number of the source's line but for the first, and (or NULL) one more label.
+ */
+static void put_source(FILE *out, const char *name, const struct source_view *view, const char *label,
+		       const char *value)
 {
 	fprintf(out, "wsonce_%s{source=\"", name);
-	put_label(out, source);
-	fprintf(out, "\",%s=\"", label);
-	put_label(out, value);
+	put_label(out, view->source);
+	if (view->number)
+		fprintf(out, "\",line=\"%u", view->number + 1);
+	if (label) {
+		fprintf(out, "\",%s=\"", label);
+		put_label(out, value);
+	}
 	fprintf(out, "\"} ");
 }
 
@@ -78,7 +84,7 @@ static void put_rules_of(FILE *out, const char *name, const struct source_view *
 		char number[24];
 
 		snprintf(number, sizeof(number), "#%zu", r + 1);
-		put_source(out, name, view->profile->name, "rule", rule ? rule : number);
+		put_source(out, name, view, "rule", rule ? rule : number);
 		fprintf(out, "%llu\n", (unsigned long long)values[which]);
 	}
 }
@@ -108,7 +114,7 @@ static void put_rules(FILE *out, const struct sources *s)
 static void put_lines(FILE *out, const struct sources *s)
 {
 	static const char *const metrics[][2] = {
-		{"line_missing_total", "Events that other listeners got from this source and this one did not; counted "
+		{"line_missing_total", "Events that other lines got from this source and this one did not; counted "
 				       "eight minutes later."},
 		{"source_open_seconds_total",
 		 "Time without any listener connected to this source; counted eight minutes later."}};
@@ -120,7 +126,7 @@ static void put_lines(FILE *out, const struct sources *s)
 
 			if (!view.line)
 				continue;
-			put_source(out, metrics[m][0], view.name, "url", view.url);
+			put_source(out, metrics[m][0], &view, "url", view.url);
 			fprintf(out, "%.17g\n", m ? (double)view.line->open_ms / 1000 : (double)view.line->missing);
 		}
 	}
@@ -142,9 +148,8 @@ static void put_gaps(FILE *out, const struct sources *s)
 
 			if (!view.profile || !view.profile->gap.contiguous)
 				continue;
-			fprintf(out, "wsonce_%s{source=\"", metrics[m][0]);
-			put_label(out, view.profile->name);
-			fprintf(out, "\"} %llu\n", (unsigned long long)values[m]);
+			put_source(out, metrics[m][0], &view, NULL, NULL);
+			fprintf(out, "%llu\n", (unsigned long long)values[m]);
 		}
 	}
 }
@@ -153,7 +158,7 @@ static void put_sources(FILE *out, const struct sources *s, int64_t now_ms)
 {
 	static const char *const metrics[][2] = {
 		{"source_up", "1 while this source is connected."},
-		{"source_silent", "1 while this source brings nothing here, but other listeners hear it."},
+		{"source_silent", "1 while this source brings nothing here, but others hear it."},
 		{"source_standby", "1 while this source is left to other listeners."},
 		{"source_last_message_timestamp_seconds",
 		 "Unix time of this source's last message; 0 if there was none."},
@@ -162,7 +167,7 @@ static void put_sources(FILE *out, const struct sources *s, int64_t now_ms)
 
 	for (size_t i = 0; i < count; i++)
 		open += sources_view(s, i).is_open;
-	put_gauge(out, "sources", "Sources configured.", (double)count);
+	put_gauge(out, "sources", "Sources configured, each line counted.", (double)count);
 	put_gauge(out, "sources_open", "Sources connected.", (double)open);
 	for (size_t m = 0; m < sizeof(metrics) / sizeof(*metrics); m++) {
 		put_type(out, metrics[m][0], "gauge", metrics[m][1]);
@@ -171,7 +176,7 @@ static void put_sources(FILE *out, const struct sources *s, int64_t now_ms)
 			const int64_t values[] = {view.is_open, view.silence != NULL, view.is_ready && !view.is_open,
 						  clock_shown_ms(view.last_message_ms, now_ms) / 1000};
 
-			put_source(out, metrics[m][0], view.name, "url", view.url);
+			put_source(out, metrics[m][0], &view, "url", view.url);
 			fprintf(out, "%lld\n", (long long)values[m]);
 		}
 	}

@@ -186,17 +186,19 @@ static void check_drained(struct pipeline *p)
 /* A dead letter has no row, so nobody can say whether a line missed it. */
 static void note_lines(const struct event *ev, enum outcome outcome)
 {
-	struct line_copy copy = {event_origin(ev), ev->id_hash.half[0], ev->won_ms, ev->came_us / 1000,
-				 outcome == OUTCOME_PERSISTED};
+	struct line_copy copy = {event_origin(ev), ev->lines,          ev->id_hash.half[0],
+				 ev->won_ms,       ev->came_us / 1000, outcome == OUTCOME_PERSISTED,
+				 ev->after_ms};
 
 	if (outcome == OUTCOME_REJECTED)
 		return;
 	line_minutes_settle(&line_minutes, &copy);
 	copy.source = ev->also;
 	copy.came_ms += ev->also_ms;
+	copy.lines = ev->also_lines;
+	copy.after_ms = NULL;
 	copy.is_stored = false;
-	if (ev->also)
-		line_minutes_settle(&line_minutes, &copy);
+	line_minutes_settle(&line_minutes, &copy);
 }
 
 static void finish(struct pipeline *p, struct event *ev, enum outcome outcome)
@@ -466,25 +468,38 @@ static const char *find_stale(const struct pipeline *p, const struct feed_event 
 }
 
 /* An event remembers two sources. Of a copy from a further one it is not known in which minute it belongs. */
-static void note_source(struct event *ev, const char *source)
+static void note_line(struct event *ev, const char *source, unsigned int line)
 {
+	uint8_t lines = (uint8_t)(1u << line);
 	int64_t wall_ms, after_ms;
 
-	if (!*source || strcmp(source, event_origin(ev)) == 0)
+	if (!*source)
 		return;
 	wall_ms = clock_ms(CLOCK_REALTIME_COARSE);
 	after_ms = wall_ms - ev->came_us / 1000;
+	after_ms = after_ms < 0 ? 0 : after_ms > UINT16_MAX ? UINT16_MAX : after_ms;
+	if (strcmp(source, event_origin(ev)) == 0) {
+		if (!(ev->lines & lines))
+			ev->after_ms[line] = (uint16_t)after_ms;
+		ev->lines |= lines;
+		return;
+	}
 	if (!ev->also) {
 		ev->also = source;
-		ev->also_ms = after_ms > 0 ? (uint32_t)after_ms : 0;
-	} else if (strcmp(source, ev->also) != 0) {
-		line_minutes_settle(&line_minutes, &(struct line_copy){source, ev->id_hash.half[0], 0, wall_ms, false});
+		ev->also_ms = (uint32_t)after_ms;
 	}
+	if (strcmp(source, ev->also) == 0)
+		ev->also_lines |= lines;
+	else
+		line_minutes_settle(&line_minutes, &(struct line_copy){.source = source,
+								       .lines = lines,
+								       .hash = ev->id_hash.half[0],
+								       .came_ms = wall_ms});
 }
 
-static void join(struct pipeline *p, struct event *ev, const char *source, struct sender *sender)
+static void join(struct pipeline *p, struct event *ev, const char *source, unsigned int line, struct sender *sender)
 {
-	note_source(ev, source);
+	note_line(ev, source, line);
 	event_add_copy(&p->events, ev, sender);
 	counters.coalesced++;
 	duplicates_seen(ev->id, ev->id_len, now_ms(p) - ev->received_us / 1000);
@@ -563,7 +578,8 @@ static void drop(const struct pipeline *p, const struct envelope_view *view, con
 		duplicates_seen(view->id.at, view->id.len, wall_ms - came_ms);
 	else
 		duplicates_late(view->id.at, view->id.len, now_ms(p));
-	line_minutes_settle(&line_minutes, &(struct line_copy){source, view->id_hash.half[0], came_ms, wall_ms, false});
+	line_minutes_settle(&line_minutes, &(struct line_copy){source, 1u << view->line, view->id_hash.half[0], came_ms,
+							       wall_ms, false});
 }
 
 /* Takes a message that was read: by the pointers, or as event by the rules of a profile. */
@@ -577,12 +593,12 @@ static void take(struct pipeline *p, const char *message, size_t len, struct env
 
 	events_hash(&p->events, view);
 	if (event && event->missing)
-		line_minutes_gap(&line_minutes, source, view->id_hash.half[0], event->missing,
+		line_minutes_gap(&line_minutes, source, view->line, view->id_hash.half[0], event->missing,
 				 clock_ms(CLOCK_REALTIME_COARSE));
 	lead = event_find(&p->events, view);
 	ev = event_with_message(lead, message, len, view);
 	if (ev) {
-		join(p, ev, source, sender);
+		join(p, ev, source, view->line, sender);
 		claiming_lead(&p->claiming, ev, source);
 	} else if (!lead && !sender && (done = claiming_find_done(&p->claiming, &view->id_hash))) {
 		drop(p, view, source, done->came_ms);
@@ -627,7 +643,8 @@ void pipeline_receive_event(struct pipeline *p, const struct feed_event *event, 
 	struct envelope_view view = {.id = event->id,
 				     .type = event->type,
 				     .payload = event->payload.at ? event->payload : (struct slice){"{}", 2},
-				     .source = event->source};
+				     .source = event->source,
+				     .line = event->line};
 
 	assert(view.id.len && view.id.len <= ENVELOPE_ID_MAX && view.source);
 	take(p, view.payload.at, view.payload.len, &view, event, NULL, sender);
@@ -676,7 +693,7 @@ void pipeline_restore(struct pipeline *p, const struct record *r, const char *so
 	lead = event_find(&p->events, &view);
 	ev = event_with_message(lead, r->message.at, r->message.len, &view);
 	if (ev) {
-		join(p, ev, source ? source : "", NULL);
+		join(p, ev, source ? source : "", 0, NULL);
 		spooling_join(&p->spooling, ev, segment, r->ordinal);
 	} else if (!lead && (done = claiming_find_done(&p->claiming, &view.id_hash))) {
 		drop(p, &view, source ? source : "", done->came_ms);

@@ -55,6 +55,7 @@ struct feed_event {
 	struct slice time;    /* as it was sent, a string decoded; at NULL: there is none */
 	enum timestamp_unit unit;
 	const char *source; /* the source's name; outlives the pipeline */
+	unsigned int line;  /* of the source, from 0 */
 	uint64_t missing;   /* numbers of the feed that did not come before it */
 	bool is_shared;     /* nobody else in the fleet gets it, so it is not left to another listener first */
 };

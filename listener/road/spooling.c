@@ -176,12 +176,15 @@ static bool may_leave(const struct event *ev)
 	       !event_has_failed(ev) && !is_repeated(ev) && !ev->order;
 }
 
-/* The record names one source only. */
-static void note_other_line(const struct event *ev)
+/* The record names one source only, and no line of it. */
+static void note_other_lines(const struct event *ev)
 {
-	if (ev->also)
-		line_minutes_settle(&line_minutes, &(const struct line_copy){ev->also, ev->id_hash.half[0], 0,
-									     ev->came_us / 1000, false});
+	struct line_copy copy = {event_origin(ev), ev->lines & ~1u, ev->id_hash.half[0], 0, ev->came_us / 1000, false};
+
+	line_minutes_settle(&line_minutes, &copy);
+	copy.source = ev->also;
+	copy.lines = ev->also_lines;
+	line_minutes_settle(&line_minutes, &copy);
 }
 
 /* Their claims are given back: whoever has a copy may store it. */
@@ -198,7 +201,7 @@ static void put_away(struct spooling *s, struct event **evs, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		spool_put_away(evs[i]->segment, evs[i]->ordinal);
 		counters.duplicates += evs[i]->copies - 1;
-		note_other_line(evs[i]);
+		note_other_lines(evs[i]);
 		event_put_away(s->events, evs[i]);
 	}
 }

@@ -61,8 +61,9 @@ WITH checkin AS MATERIALIZED (
 		closest = least(d.closest, excluded.closest), farthest = greatest(d.farthest, excluded.farthest)
 ), lines AS (
 	INSERT INTO :schema.line_minutes AS m
-	SELECT pg_catalog.to_timestamp((l->>0)::bigint * 60), l->>1, name, (l->>2)::bigint, (l->>3)::bigint, (l->>4)::bigint,
-		(l->>5)::bigint, (l->>6)::bigint, (l->>7)::int,
+	SELECT pg_catalog.to_timestamp((l->>0)::bigint * 60), l->>1,
+		pg_catalog.concat(pg_catalog.left(name, -17), l->>14, pg_catalog.right(name, 17)), (l->>2)::bigint,
+		(l->>3)::bigint, (l->>4)::bigint, (l->>5)::bigint, (l->>6)::bigint, (l->>7)::int,
 		ARRAY(SELECT ms::text::int FROM pg_catalog.jsonb_array_elements(l->8) WITH ORDINALITY AS u (ms, n) ORDER BY n),
 		(l->>9)::bigint, (l->>10)::int, nullif((l->>11)::bigint, 0), (l->>12)::int, (l->>13)::int
 	FROM checkin, pg_catalog.jsonb_array_elements(n->'lines') AS l

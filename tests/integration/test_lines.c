@@ -130,6 +130,147 @@ Test(lines, losses_of_single_lines_are_told_to_the_event)
 		cr_assert_eq(missing[k], lost[k], "line %zu", k);
 }
 
+/* --- two lines of one listener: a profile with a mirror --- */
+
+/* For each listener a feed, and its mirror. */
+static struct feed *endpoints[2][2];
+static struct listener *pair[2];
+static int sent;
+
+/* url or mirror may be NULL: nobody listens there. */
+static void start_pair(int i, const char *url, const char *mirror)
+{
+	struct listener_options options = {.database = db, .without_waiting = true};
+	const char *dead = "ws://127.0.0.1:1/";
+	char *profile = suite_file(
+		suite_text("sources-%d.json", i),
+		suite_text("{\"sources\": [{\"name\": \"feed\", \"url\": \"%s\", \"mirrors\": [\"%s\"], \"lines\": 2, "
+			   "\"rules\": [{\"when\": {\"/event_id\": {\"exists\": true}}, \"action\": \"event\", \"id\": "
+			   "[[\"/event_id\"]]}]}]}",
+			   url ? url : dead, mirror ? mirror : dead));
+
+	pair[i] = listener_start(&options, "--config %s --instance-id pair-%d", profile, i);
+}
+
+static void open_endpoints(int i)
+{
+	for (int k = 0; k < 2; k++)
+		endpoints[i][k] = feed_new();
+	start_pair(i, feed_url(endpoints[i][0]), feed_url(endpoints[i][1]));
+	listener_wait_ready(pair[i]);
+	for (int k = 0; k < 2; k++)
+		cr_assert(feed_wait_clients(endpoints[i][k], 1, SETTLED_MS));
+}
+
+/* An event on all endpoints, but not on the mirrors if it has no copy. */
+static void send_to_pairs(int listeners, bool has_copy)
+{
+	for (int i = 0; i < listeners; i++)
+		for (int k = 0; k < 1 + has_copy; k++)
+			feed_sendf(endpoints[i][k], "{\"event_id\":\"p-%d\"}", sent);
+	sent++;
+}
+
+static long sum_of(const char *column, const char *instance)
+{
+	return database_long(
+		db,
+		"SELECT coalesce(sum(%s) %% 1000000007, -1)::bigint FROM line_minutes WHERE left(listener, "
+		"-17) = '%s'",
+		column, instance);
+}
+
+#define SEND_UNTIL(listeners, expr) \
+	({ \
+		int64_t send_end = wait_now_ms() + 3 * SETTLED_MS; \
+		do \
+			send_to_pairs(listeners, true); \
+		while (!wait_until(expr, 50) && wait_now_ms() < send_end); \
+		(expr); \
+	})
+
+Test(lines, two_mirrors_of_one_listener_are_two_lines, .init = bench_open)
+{
+	open_endpoints(0);
+	for (int n = 0; n < EVENTS; n++)
+		send_to_pairs(1, n % 20);
+	cr_assert(wait_until(listener_metric(pair[0], "wsonce_persisted_total") +
+					     listener_metric(pair[0], "wsonce_duplicates_total") ==
+				     EVENTS + EVENTS / 20 * 19,
+			     SETTLED_MS));
+	cr_assert_eq(listener_metric(pair[0], "wsonce_sources_open"), 2);
+	cr_assert_eq(feed_connections(endpoints[0][0]), 1);
+	cr_assert_eq(feed_connections(endpoints[0][1]), 1);
+	cr_assert_eq(listener_stop(pair[0]), 0);
+	cr_assert_eq(bench_rows(), EVENTS);
+	cr_assert_eq(sum_of("received + unknown", "pair-0"), EVENTS);
+	cr_assert_eq(sum_of("received + unknown", "pair-0/2"), EVENTS / 20 * 19);
+	cr_assert_eq(sum("stored"), EVENTS);
+	cr_assert_eq(sum("unknown"), 0);
+	cr_assert_eq(ask(""), 1);
+	cr_assert_eq(share("differing"), 1);
+	database_exec(db, "UPDATE line_minutes AS m SET received = o.received, received_sum = o.received_sum FROM "
+			  "line_minutes AS o WHERE o.minute = m.minute AND o.listener < m.listener");
+	cr_assert_eq(ask(""), 0);
+	cr_assert_eq(share("verified"), 1);
+}
+
+Test(lines, a_line_whose_mirror_is_dead_takes_no_other_lines_place, .init = bench_open)
+{
+	endpoints[0][0] = feed_new();
+	start_pair(0, feed_url(endpoints[0][0]), NULL);
+	cr_assert(wait_until(listener_page_has(pair[0], "/readyz", "degraded: line feed/2 is not connected"),
+			     SETTLED_MS));
+	cr_assert_eq(listener_status(pair[0], "/readyz"), 200);
+	feed_send_text(endpoints[0][0], "{\"event_id\":\"a\"}");
+	cr_assert(wait_until(bench_rows() == 1, SETTLED_MS));
+	cr_assert(wait_until(listener_metric(pair[0], "wsonce_source_disconnects_total") >= 3, SETTLED_MS));
+	cr_assert_eq(feed_connections(endpoints[0][0]), 1);
+	feed_free(endpoints[0][0]);
+	cr_assert(wait_until(listener_status(pair[0], "/readyz") == 503, SETTLED_MS));
+	cr_assert_eq(listener_stop(pair[0]), 0);
+	cr_assert_eq(sum_of("received", "pair-0"), 1);
+	cr_assert_eq(sum_of("received", "pair-0/2"), 0);
+	cr_assert_eq(ask(""), 1, "it was open at the end");
+}
+
+Test(lines, a_line_that_is_silent_beside_the_other_one_is_dialled_again_alone, .init = bench_open)
+{
+	open_endpoints(0);
+	cr_assert(SEND_UNTIL(1, listener_metric(pair[0], "wsonce_received_total") > 20));
+	feed_mute(endpoints[0][1], "GET");
+	cr_assert(SEND_UNTIL(1, feed_connections(endpoints[0][1]) == 2));
+	cr_assert(listener_has_logged(pair[0], "source=feed/2"));
+	cr_assert(listener_page_has(pair[0], "/readyz", "degraded: source feed/2 is silent"));
+	feed_mute(endpoints[0][1], NULL);
+	cr_assert(SEND_UNTIL(1, listener_has_logged(pair[0], "source brings messages again")));
+	cr_assert_eq(feed_connections(endpoints[0][0]), 1);
+	cr_assert(wait_until(bench_rows() == sent, SETTLED_MS));
+	cr_assert_eq(listener_stop(pair[0]), 0);
+	cr_assert_gt(sum_of("silent_ms", "pair-0/2"), 3000);
+	cr_assert_eq(sum_of("silent_ms", "pair-0"), 0);
+}
+
+Test(lines, two_listeners_with_two_lines_outlive_a_kill_of_one, .init = bench_open)
+{
+	for (int i = 0; i < 2; i++)
+		open_endpoints(i);
+	cr_assert(SEND_UNTIL(2, listener_metric(pair[1], "wsonce_received_total") > 100));
+	for (int n = 0; n < 50; n++)
+		send_to_pairs(2, true);
+	listener_kill(pair[0]);
+	for (int n = 0; n < 50; n++)
+		send_to_pairs(2, true);
+	cr_assert(wait_until(bench_rows() == sent, SETTLED_MS), "%ld rows of %d", bench_rows(), sent);
+	cr_assert_eq(database_long(db, "SELECT count(DISTINCT event_id) FROM events"), sent);
+	cr_assert(wait_until(listener_metric(pair[1], "wsonce_in_flight") == 0, SETTLED_MS));
+	cr_assert_eq(listener_stop(pair[1]), 0);
+	cr_assert_eq(sum_of("received + unknown", "pair-1"), sent);
+	cr_assert_eq(sum_of("received_sum", "pair-1"), sum_of("received_sum", "pair-1/2"));
+	database_exec(db, "DELETE FROM line_minutes WHERE listener LIKE 'pair-0%%'");
+	cr_assert_neq(ask(""), 1, "a loss is invented");
+}
+
 /* Nobody can say in which minute a copy belongs that settles through the store. */
 Test(lines, without_redis_nothing_is_verified)
 {

@@ -50,17 +50,17 @@ Test(silent, a_connection_that_brings_nothing_while_others_hear_is_dialled_again
 	cr_assert(SEND_UNTIL(listener_metric(l[2], "wsonce_received_total") > 20));
 	feed_mute(feed, DEAF);
 	int64_t began = wait_now_ms();
-	cr_assert(SEND_UNTIL(listener_has_logged(l[2], "source is silent here while other listeners hear it")));
+	cr_assert(SEND_UNTIL(listener_has_logged(l[2], "source is silent here while others hear it")));
 	int64_t took_ms = wait_now_ms() - began;
 	cr_assert_leq(took_ms, 10000, "%d ms", (int)took_ms);
 	cr_assert(SEND_UNTIL(feed_connections(feed) == 4));
-	cr_assert(listener_page_has(l[2], "/readyz", "degraded: source feed is silent, while other listeners hear it"));
+	cr_assert(listener_page_has(l[2], "/readyz", "degraded: source feed is silent, while others hear it"));
 	cr_assert_eq(listener_status(l[2], "/readyz"), 200);
 	cr_assert(listener_page_has(l[2], "/api/status", "\"degraded\": \"source feed is silent"));
 	cr_assert(listener_page_has(l[2], "/api/status", "\"heard_by_others\":"));
 	cr_assert_eq(listener_metric(l[2], "wsonce_source_silent"), 1);
 	cr_assert_geq(listener_metric(l[2], "wsonce_source_silences_total"), 1);
-	cr_assert(SEND_UNTIL(status_says("! web-2: source feed is silent, while another listener has heard")));
+	cr_assert(SEND_UNTIL(status_says("! web-2: source feed is silent, while others have heard")));
 	cr_assert(SEND_UNTIL(feed_connections(feed) >= 5), "it is dialled again when it stays silent");
 	cr_assert_eq(listener_count_logged(l[2], "source is silent here"), 1);
 	cr_assert_eq(listener_count_logged(l[2], "level=warn") - listener_count_logged(l[2], "postgres may lose"), 1,

@@ -15,7 +15,7 @@ static uint64_t next_event;
 
 static void connect(int i, bool is_open, int64_t ms)
 {
-	line_minutes_connect(&lines[i], "feed", is_open, START + ms, ms);
+	line_minutes_connect(&lines[i], "feed", 0, is_open, START + ms, ms);
 }
 
 static void tear_down(void)
@@ -34,11 +34,40 @@ TestSuite(line_minutes, .init = set_up, .fini = tear_down, .timeout = 60);
 
 static void settle(int i, uint64_t event, int64_t won_ms, int64_t came_ms, bool is_stored)
 {
-	line_minutes_settle(&lines[i], &(struct line_copy){"feed", hash_mix(event), won_ms < 0 ? 0 : START + won_ms,
+	line_minutes_settle(&lines[i], &(struct line_copy){"feed", 1, hash_mix(event), won_ms < 0 ? 0 : START + won_ms,
 							   START + came_ms, is_stored});
 }
 
 static int leader;
+
+/* One listener with two connections to the feed, of which the second one lost an event. */
+Test(line_minutes, lines_of_one_listener_are_told_apart_and_what_it_stored_counts_once)
+{
+	struct line_counts n = {.instance = "i"};
+	json_t *both;
+	char text[400];
+
+	line_minutes_connect(&lines[0], "feed", 1, true, START, 0);
+	for (uint64_t event = 1; event <= 3; event++)
+		line_minutes_settle(&lines[0],
+				    &(struct line_copy){"feed", event == 2 ? 1 : 3, event, START, START, true});
+	both = line_minutes_describe(&lines[0], INT64_MAX, START + 60000, 60000);
+	cr_assert_eq(json_array_size(both), 2);
+	for (size_t i = 0; i < 2; i++) {
+		const json_t *row = json_array_get(both, i);
+
+		cr_assert_eq(json_integer_value(json_array_get(row, 2)), i ? 2 : 3, "received");
+		cr_assert_eq(json_integer_value(json_array_get(row, 4)), i ? 0 : 3, "stored");
+		cr_assert_str_eq(json_string_value(json_array_get(row, 14)), i ? "/2" : "");
+	}
+	snprintf(text, sizeof(text),
+		 "[[9, \"feed\", 3, 6, 3, 6, 0, 0, [0, 60000], \"i\"], [9, \"feed\", 2, 4, 0, 0, 0, 0, [0, 60000], "
+		 "\"i/2\"], [9, \"feed\", 1, 1, 0, 0, 0, 0, [0, 60000], \"i/22\"]]");
+	line_counts_take(&lines[0], &n, text, strlen(text));
+	cr_assert_eq(line_minutes_find(&lines[0], "feed", 0)->missing, 0);
+	cr_assert_eq(line_minutes_find(&lines[0], "feed", 1)->missing, 1);
+	json_decref(both);
+}
 
 /* An event that the lines in this mask do not get; the first other one from the leader on stores it. Copies come within
  * a second. */
@@ -337,7 +366,7 @@ Test(line_minutes, one_line_that_was_there_throughout_covers_the_others)
 /* The wall clock of a host says nothing about the time that it skips. */
 Test(line_minutes, a_step_of_the_clock_is_not_time_on_the_line)
 {
-	line_minutes_connect(&lines[0], "feed", false, START + 40000, 10000);
+	line_minutes_connect(&lines[0], "feed", 0, false, START + 40000, 10000);
 	connect(1, false, 0);
 	connect(2, false, 0);
 	tell(130000);
@@ -379,8 +408,8 @@ Test(line_minutes, more_copies_than_can_be_remembered_make_older_ones_unknown)
 
 Test(line_minutes, producers_are_no_lines)
 {
-	line_minutes_settle(&lines[0], &(struct line_copy){"", 1, START, START, true});
-	line_minutes_settle(&lines[0], &(struct line_copy){"shop", 2, START, START, true});
+	line_minutes_settle(&lines[0], &(struct line_copy){"", 1, 1, START, START, true});
+	line_minutes_settle(&lines[0], &(struct line_copy){"shop", 1, 2, START, START, true});
 	cr_assert_eq(lines[0].count, 1);
 }
 
@@ -420,7 +449,7 @@ static size_t spans_of(const json_t *row)
 /* Else nobody knew of a source that all listeners dial in vain for longer than `wsonce lines` looks back. */
 Test(line_minutes, a_source_that_is_dialled_in_vain_is_recorded)
 {
-	line_minutes_want(&lines[0], "feed", true);
+	line_minutes_want(&lines[0], "feed", 0, true);
 	connect(0, false, 1000);
 	tell(130000);
 	cr_assert_eq(json_array_size(told[0]), 2, "minutes 0 and 2");
@@ -430,10 +459,10 @@ Test(line_minutes, a_source_that_is_dialled_in_vain_is_recorded)
 	cr_assert_eq(json_array_size(told[0]), 0, "once a minute");
 	tell(190000);
 	cr_assert_eq(json_array_size(told[0]), 1);
-	line_minutes_want(&lines[0], "feed", false);
+	line_minutes_want(&lines[0], "feed", 0, false);
 	tell(250000);
 	cr_assert_eq(json_array_size(told[0]), 0, "it is left to others");
-	line_minutes_want(&lines[0], "other", true);
+	line_minutes_want(&lines[0], "other", 0, true);
 	tell(310000);
 	cr_assert_eq(json_array_size(told[0]), 1, "it has never been connected");
 }
@@ -583,7 +612,7 @@ Test(line_minutes, lags_are_exact_below_eight_and_within_an_eighth_beyond)
 static void count(void)
 {
 	for (int i = 0; i < LINES; i++)
-		line_minutes_number(&lines[i], "feed");
+		line_minutes_number(&lines[i], "feed", 0);
 }
 
 /* Event n of a feed that counts: all lines but those in the mask get it, and find that `numbers` are missing before. */
@@ -591,7 +620,7 @@ static void send_after_gap(int64_t ms, unsigned int without, uint64_t numbers)
 {
 	for (int i = 0; i < LINES; i++)
 		if (!(without & 1U << i))
-			line_minutes_gap(&lines[i], "feed", hash_mix(next_event + 1), numbers, START + ms + 400 * i);
+			line_minutes_gap(&lines[i], "feed", 0, hash_mix(next_event + 1), numbers, START + ms + 400 * i);
 	send(ms, without);
 }
 
@@ -628,7 +657,7 @@ Test(line_minutes, what_another_line_had_is_no_hole)
 	send(59000, 1);
 	send(59500, 1);
 	for (int i = 0; i < 2; i++) /* the gap of line 0 shows in the next minute; another number is missing on all */
-		line_minutes_gap(&lines[0], "feed", hash_mix(next_event + 1), 3, START + 60100);
+		line_minutes_gap(&lines[0], "feed", 0, hash_mix(next_event + 1), 3, START + 60100);
 	send(60100, 0);
 	tell(130000);
 	judge(0);
@@ -643,10 +672,10 @@ Test(line_minutes, what_another_line_had_is_no_hole)
 Test(line_minutes, a_gap_before_an_event_that_does_not_settle_counts_when_it_was_found)
 {
 	count();
-	line_minutes_gap(&lines[0], "feed", 1234, 5, START + 2000);
+	line_minutes_gap(&lines[0], "feed", 0, 1234, 5, START + 2000);
 	for (uint64_t i = 0; i < LINE_GAPS; i++)
-		line_minutes_gap(&lines[1], "feed", i, 1, START + 2000);
-	line_minutes_gap(&lines[1], "feed", 99, 1, START + 2000);
+		line_minutes_gap(&lines[1], "feed", 0, i, 1, START + 2000);
+	line_minutes_gap(&lines[1], "feed", 0, 99, 1, START + 2000);
 	tell(100000);
 	judge(0);
 	cr_assert_eq(rows[0].gap, 0, "it may settle");
@@ -661,19 +690,19 @@ Test(line_minutes, a_gap_before_an_event_that_does_not_settle_counts_when_it_was
 
 Test(line_minutes, a_silence_is_recorded_from_its_first_moment)
 {
-	line_minutes_silence(&lines[0], "feed", START + 50000, START + 62000, 62000);
+	line_minutes_silence(&lines[0], "feed", 0, START + 50000, START + 62000, 62000);
 	tell(70000);
 	judge(0);
 	cr_assert_eq(rows[0].silent_ms, 10000);
-	line_minutes_silence(&lines[0], "feed", START + 50000, START + 75000, 75000);
-	line_minutes_silence(&lines[0], "feed", 0, START + 80000, 80000);
+	line_minutes_silence(&lines[0], "feed", 0, START + 50000, START + 75000, 75000);
+	line_minutes_silence(&lines[0], "feed", 0, 0, START + 80000, 80000);
 	tell(130000);
 	judge(1);
 	cr_assert_eq(rows[0].silent_ms, 20000);
 	cr_assert_eq(rows[1].silent_ms, 0);
-	line_minutes_silence(&lines[0], "unknown", START, START + 1, 1);
-	line_minutes_silence(&lines[0], "feed", START + 130000, START + 131000, 131000);
-	line_minutes_connect(&lines[0], "feed", false, 30 * START, 132000); /* the wall clock is set */
+	line_minutes_silence(&lines[0], "unknown", 0, START, START + 1, 1);
+	line_minutes_silence(&lines[0], "feed", 0, START + 130000, START + 131000, 131000);
+	line_minutes_connect(&lines[0], "feed", 0, false, 30 * START, 132000); /* the wall clock is set */
 	tell(133000);
 }
 

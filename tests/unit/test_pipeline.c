@@ -1117,7 +1117,7 @@ Test(pipeline, copy_from_a_third_source_is_not_missing_on_its_line)
 	int behind;
 
 	for (size_t i = 0; i < 3; i++)
-		line_minutes_connect(&line_minutes, names[i], true, (int64_t)time(NULL) * 1000, 0);
+		line_minutes_connect(&line_minutes, names[i], 0, true, (int64_t)time(NULL) * 1000, 0);
 	pipeline_receive(pipeline, text, strlen(text), "one", NULL);
 	pipeline_receive(pipeline, text, strlen(text), NULL, NULL);
 	((struct event *)find_event(pipeline_events(pipeline), "a"))->came_us -= 3000000;
@@ -1132,6 +1132,36 @@ Test(pipeline, copy_from_a_third_source_is_not_missing_on_its_line)
 		cr_assert_eq(line->minutes[0].unknown, i == 2, "%s", names[i]);
 		cr_assert_eq(lags_percentile(&line->lags[line->minutes[0].minute & 1].lags, 50, &behind), i < 2);
 		cr_assert(i == 2 || (i ? behind > 2500 : !behind), "%d ms behind the first copy", behind);
+	}
+	line_minutes_free(&line_minutes);
+}
+
+static void receive_on(unsigned int line, const char *id)
+{
+	pipeline_receive_event(
+		pipeline,
+		&(struct feed_event){
+			.id = {id, 1}, .type = {"t", 1}, .payload = {"1", 1}, .source = "feed", .line = line},
+		NULL);
+}
+
+/* The second copy of b comes after its row was stored, and finds its mark, which is a minute old. */
+Test(pipeline, each_line_of_a_source_has_its_copies)
+{
+	for (unsigned int i = 0; i < 2; i++)
+		line_minutes_connect(&line_minutes, "feed", i, true, (int64_t)time(NULL) * 1000, 0);
+	receive_on(0, "a");
+	receive_on(1, "a");
+	receive_on(1, "b");
+	tell("take a mine; insert a inserted; take b mine; insert b inserted");
+	receive_on(0, "b");
+	tell("take b done");
+	for (unsigned int i = 0; i < 2; i++) {
+		const struct line *line = line_minutes_find(&line_minutes, "feed", i);
+
+		cr_assert_eq(line->count, i ? 1 : 2);
+		cr_assert_eq(line->minutes[0].received, i ? 2 : 1, "line %u", i);
+		cr_assert_eq(line->minutes[line->count - 1].stored, 1, "line %u", i);
 	}
 	line_minutes_free(&line_minutes);
 }

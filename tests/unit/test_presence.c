@@ -391,7 +391,7 @@ Test(presence, source_is_known_by_its_address_whoever_the_feed_knows_us_as)
 Test(presence_start, sources_of_the_settings_are_told_by_their_addresses)
 {
 	char *urls[] = {(char *)"ws://a/x", (char *)"b=ws://me@b/y"};
-	struct profile profile = {.name = "feed", .url = "wss://c/z"}, *feeds[] = {&profile};
+	struct profile profile = {.name = "feed", .url = "wss://c/z", .lines = 1}, *feeds[] = {&profile};
 
 	config.sources.items = urls;
 	config.sources.count = 2;

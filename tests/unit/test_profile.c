@@ -57,6 +57,13 @@ static const struct {
 	{WITH("\"idle_timeout_s\": \"10s\""),
 	 "p.json, line 2, idle_timeout_s: must be a number of seconds, such as 10, or an object with var, unit, factor "
 	 "and default_s"},
+	{WITH("\"lines\": 5, \"mirrors\": []"), "p.json, line 2, lines: must be a whole number from 1 to 4"},
+	{WITH("\"lines\": 3, \"mirrors\": [\"wss://i/\"]"),
+	 "p.json, line 1: lines is 3, which needs as many URLs, but url and mirrors are 2"},
+	{WITH("\"lines\": 2, \"mirrors\": [\"wss://i/\"], \"fleet\": \"shared\""),
+	 "p.json, line 1: lines must be 1 if fleet is shared or exclusive: only one connection gets an event"},
+	{WITH("\"lines\": 2, \"mirrors\": [\"wss://i/\"], \"cursor\": {\"kind\": \"max\", \"scope\": \"host\"}"),
+	 "p.json, line 1: lines must be 1 if the cursor's scope is host or session: other URLs do not know it"},
 	{WITH("\"backoff\": 3"), "p.json, line 2, backoff: must be an object, such as {\"min_ms\": ...}"},
 	{WITH("\"on_open\": [\"${TIDE_TOKEN}\"]"),
 	 "doubt p.json, line 2, on_open[0]: nothing sets a variable \"TIDE_TOKEN\"; a variable of the environment is "
@@ -179,7 +186,7 @@ Test(profile, close_codes_have_their_meaning)
 }
 
 #define JETS \
-	WITH("\"url_resume\": \"wss://h/?c=${cursor}\", \"mirrors\": [\"wss://i/\"], " \
+	WITH("\"url_resume\": \"wss://h/?c=${cursor}\", \"mirrors\": [\"wss://i/\"], \"lines\": 2, " \
 	     "\"vars\": {\"host\": \"x\"}, \"cursor\": {\"kind\": \"max\"}")
 
 Test(profile, url_takes_the_place_of_resuming_with_it)
@@ -202,6 +209,7 @@ Test(profile, url_takes_the_place_of_resuming_with_it)
 		cr_assert_str_eq(p->url, moved[i].url);
 		cr_assert_str_eq(p->url_resume, moved[i].resume);
 		cr_assert_null(p->mirrors, "they are of the host that was left");
+		cr_assert_eq(p->lines, 1);
 		profile_free(p);
 	}
 }
@@ -213,6 +221,7 @@ Test(profile, url_with_members_of_its_own_keeps_them)
 
 	cr_assert_str_eq(p->url_resume, "ws://b/");
 	cr_assert_eq(json_array_size(p->mirrors), 1);
+	cr_assert_eq(p->lines, 2);
 	profile_free(p);
 	p = parse(JETS, "{\"url\": \"${host}\", \"url_resume\": null}");
 	cr_assert_null(p->url_resume);

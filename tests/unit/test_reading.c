@@ -14,7 +14,7 @@
 static struct readings *readings;
 static struct roster roster;
 static struct config config;
-static struct reading reading;
+static struct reading reading, beside; /* of the only line, or of both */
 static bool is_ours;
 static int turns;
 static int64_t now;
@@ -22,8 +22,8 @@ static int64_t now;
 static struct reading on_ask(void *arg, size_t i)
 {
 	(void)arg;
-	cr_assert_eq(i, 0);
-	return reading;
+	cr_assert_lt(i, readings_count(readings));
+	return i ? beside : reading;
 }
 
 static void on_turn(void *arg, size_t i, bool is_ours_now)
@@ -61,6 +61,20 @@ static void open_readings(int64_t k)
 	config.sources.items = urls;
 	config.sources.count = 1;
 	config.readers = k;
+	now = 1000;
+	readings = readings_new(&config, "i" NONCE, now);
+	readings_set_owner(readings,
+			   &(struct reading_owner){.on_ask = on_ask, .on_turn = on_turn, .on_silent = on_silent});
+}
+
+/* The same of a profile with two lines, whose source has the same id as another's. */
+static void open_lines(void)
+{
+	static struct profile profile = {.name = "two", .url = URL, .lines = 2};
+	static struct profile *feeds[] = {&profile};
+
+	config.feeds = feeds;
+	config.feed_count = 1;
 	now = 1000;
 	readings = readings_new(&config, "i" NONCE, now);
 	readings_set_owner(readings,
@@ -376,6 +390,49 @@ Test(reading, who_is_not_read_or_hears_other_messages_than_the_others_is_not_sil
 	cr_assert_eq(be_deaf(60000), 0);
 }
 
+/* Without any other listener. */
+static void hear_beside(int64_t ms, bool is_both)
+{
+	for (int64_t end = now + ms; now < end;) {
+		beside.messages += 20;
+		beside.last_ms = now;
+		if (is_both) {
+			reading.messages += 20;
+			reading.last_ms = now;
+		}
+		pass(BEAT_MS);
+		TELL();
+	}
+}
+
+Test(reading, a_line_that_is_silent_beside_another_one_of_this_listener_is_dialled_again)
+{
+	open_lines();
+	reading = beside = (struct reading){.open_ms = 1};
+	hear_beside(20000, true);
+	cr_assert_eq(redials, 0);
+	hear_beside(3000, false);
+	cr_assert_null(readings_silence(readings, 0));
+	hear_beside(7000, false);
+	cr_assert_geq(redials, 1);
+	cr_assert_not_null(readings_silence(readings, 0));
+	cr_assert_null(readings_silence(readings, 1), "it hears");
+	hear_beside(2000, true);
+	cr_assert_null(readings_silence(readings, 0));
+}
+
+/* Such as a backlog for each that connects, of a feed that is quiet. */
+Test(reading, what_another_line_is_sent_when_it_connects_makes_none_silent)
+{
+	open_lines();
+	reading = (struct reading){.open_ms = 1, .messages = 5, .last_ms = now};
+	for (int i = 0; i < 10; i++) {
+		beside.open_ms = now;
+		hear_beside(4000, false);
+	}
+	cr_assert_eq(redials, 0);
+}
+
 /* --- what is said --- */
 
 /* What another listener reads of what we say. */
@@ -406,6 +463,26 @@ Test(reading, a_connection_is_said_with_its_age_its_messages_and_its_silence)
 	cr_assert(readings_may_lead(readings, 0));
 	cr_assert(said()->may_lead);
 	cr_assert_not(said()->may_lead, "once");
+}
+
+Test(reading, lines_are_said_as_one_source)
+{
+	const struct heard *s;
+
+	open_lines();
+	now = 100000;
+	reading = (struct reading){.open_ms = 87500, .messages = 40, .last_ms = 99700};
+	beside = (struct reading){.open_ms = 99000, .messages = 50, .last_ms = 99900};
+	s = said();
+	cr_assert_eq(roster_peer(&roster, 1)->source_count, 1);
+	cr_assert_eq(readings_find(readings, "two"), 0);
+	cr_assert_eq(s->open_s, 12);
+	cr_assert_eq(s->messages, 40, "the other one is new, and may be sent old ones");
+	cr_assert_eq(s->quiet_ms, 100);
+	now += 10000;
+	reading.messages += 7;
+	beside.messages += 9;
+	cr_assert_eq(said()->messages, 49);
 }
 
 Test(reading, a_silent_connection_cannot_lead)

@@ -256,6 +256,8 @@ Test(session, mirror_takes_the_query_of_the_url, .fini = end)
 	session_connect(heard.session, 1, 0, 2, &dial);
 	cr_assert_str_eq(dial.url, "wss://m2/y?z=2");
 	session_connect(heard.session, 1, 0, 3, &dial);
+	cr_assert_str_eq(dial.url, "wss://h/p?q=1", "the URL itself");
+	session_connect(heard.session, 1, 0, 4, &dial);
 	cr_assert_str_eq(dial.url, "wss://m1/x?q=1");
 }
 
