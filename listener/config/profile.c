@@ -729,13 +729,13 @@ bool profile_is_server(const struct profile *p)
 /* Each of several lines must get all events, and may read on where another one stopped. */
 static int check_lines(struct profile_reader *r, const struct profile *p)
 {
-	size_t urls = 1 + json_array_size(p->mirrors);
+	size_t count = 1 + json_array_size(p->mirrors);
 
 	if (p->lines == 1)
 		return 0;
-	if ((size_t)p->lines > urls)
+	if ((size_t)p->lines > count)
 		return profile_fail(r, "lines is %lld, which needs as many URLs, but url and mirrors are %zu",
-				    (long long)p->lines, urls);
+				    (long long)p->lines, count);
 	if (p->fleet == FLEET_SHARED || p->fleet == FLEET_EXCLUSIVE)
 		return profile_fail(
 			r, "lines must be 1 if fleet is shared or exclusive: only one connection gets an event");
