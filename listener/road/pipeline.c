@@ -579,7 +579,7 @@ static void drop(const struct pipeline *p, const struct envelope_view *view, con
 	else
 		duplicates_late(view->id.at, view->id.len, now_ms(p));
 	line_minutes_settle(&line_minutes, &(struct line_copy){source, 1u << view->line, view->id_hash.half[0], came_ms,
-							       wall_ms, false});
+							       wall_ms, false, NULL});
 }
 
 /* Takes a message that was read: by the pointers, or as event by the rules of a profile. */

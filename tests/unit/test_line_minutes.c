@@ -35,7 +35,7 @@ TestSuite(line_minutes, .init = set_up, .fini = tear_down, .timeout = 60);
 static void settle(int i, uint64_t event, int64_t won_ms, int64_t came_ms, bool is_stored)
 {
 	line_minutes_settle(&lines[i], &(struct line_copy){"feed", 1, hash_mix(event), won_ms < 0 ? 0 : START + won_ms,
-							   START + came_ms, is_stored});
+							   START + came_ms, is_stored, NULL});
 }
 
 static int leader;
@@ -50,7 +50,7 @@ Test(line_minutes, lines_of_one_listener_are_told_apart_and_what_it_stored_count
 	line_minutes_connect(&lines[0], "feed", 1, true, START, 0);
 	for (uint64_t event = 1; event <= 3; event++)
 		line_minutes_settle(&lines[0],
-				    &(struct line_copy){"feed", event == 2 ? 1 : 3, event, START, START, true});
+				    &(struct line_copy){"feed", event == 2 ? 1 : 3, event, START, START, true, NULL});
 	both = line_minutes_describe(&lines[0], INT64_MAX, START + 60000, 60000);
 	cr_assert_eq(json_array_size(both), 2);
 	for (size_t i = 0; i < 2; i++) {
@@ -408,8 +408,8 @@ Test(line_minutes, more_copies_than_can_be_remembered_make_older_ones_unknown)
 
 Test(line_minutes, producers_are_no_lines)
 {
-	line_minutes_settle(&lines[0], &(struct line_copy){"", 1, 1, START, START, true});
-	line_minutes_settle(&lines[0], &(struct line_copy){"shop", 1, 2, START, START, true});
+	line_minutes_settle(&lines[0], &(struct line_copy){"", 1, 1, START, START, true, NULL});
+	line_minutes_settle(&lines[0], &(struct line_copy){"shop", 1, 2, START, START, true, NULL});
 	cr_assert_eq(lines[0].count, 1);
 }
 
