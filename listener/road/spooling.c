@@ -179,11 +179,13 @@ static bool may_leave(const struct event *ev)
 /* The record names one source only, and no line of it. */
 static void note_other_lines(const struct event *ev)
 {
-	struct line_copy copy = {event_origin(ev), ev->lines & ~1u, ev->id_hash.half[0], 0, ev->came_us / 1000, false};
+	struct line_copy copy = {event_origin(ev),   ev->lines & ~1u, ev->id_hash.half[0], 0,
+				 ev->came_us / 1000, false,           ev->after_ms};
 
 	line_minutes_settle(&line_minutes, &copy);
 	copy.source = ev->also;
 	copy.lines = ev->also_lines;
+	copy.after_ms = NULL;
 	line_minutes_settle(&line_minutes, &copy);
 }
 
