@@ -377,8 +377,6 @@ static void on_inherited(void *owner, void *arg, const struct redis_reply *reply
 					   : value->type == REPLY_NIL ? CLAIM_MINE
 								      : read_value(c, ev, value);
 
-		if (i + EVENT_FETCH < all->count)
-			event_fetch(all->events[i + EVENT_FETCH]);
 		finish_take(c, ev, result, value);
 	}
 	free(all);

@@ -95,11 +95,10 @@ struct event {
 	struct id_hash id_hash; /* by the key of struct events */
 	struct event *in_chain; /* next in its chain of the hash table */
 	const char *id;
-	const void *ahead;      /* prefetch hint: an event some places behind it in hold.c's queue; may be freed */
-	int64_t received_us;    /* loop clock, first copy */
-	int64_t held_ms;        /* loop clock, when it was first held */
-	struct list order_link; /* in events.ordered */
-	struct list spool_link; /* in a list of spooling.c, or empty */
+	int64_t received_us;           /* loop clock, first copy */
+	int64_t held_ms;               /* loop clock, when it was first held */
+	struct list order_link;        /* in events.ordered */
+	struct list spool_link;        /* in a list of spooling.c, or empty */
 	struct spool_segment *segment; /* of its record; NULL: it is not on disk */
 	uint64_t ordinal;              /* of its record */
 	struct order_key *order;       /* NULL: it waits for no other event */

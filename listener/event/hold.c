@@ -7,25 +7,12 @@ void hold_init(struct hold *h)
 		list_init(&h->queues[i]);
 }
 
-/* Stores a pointer to the new event ev in the one EVENT_FETCH places before it, so that hold_due can prefetch ev
- * without following the links between them, which will have left the cache by then. */
-static void note_ahead(const struct list *queue, struct event *ev)
-{
-	struct list *at = &ev->wait_link;
-
-	ev->ahead = NULL;
-	for (int i = 0; i < EVENT_FETCH && at->prev != queue; i++)
-		at = at->prev;
-	list_entry(at, struct event, wait_link)->ahead = ev;
-}
-
 void hold_add(struct hold *h, struct event *ev, int64_t now_ms, unsigned int step)
 {
 	if (step >= HOLD_STEPS)
 		step = HOLD_STEPS - 1;
 	ev->due_ms = now_ms + ((int64_t)HOLD_FIRST_MS << step);
 	list_append(&h->queues[step], &ev->wait_link);
-	note_ahead(&h->queues[step], ev);
 }
 
 void hold_remove(struct event *ev)
@@ -45,8 +32,6 @@ struct event *hold_due(struct hold *h, int64_t now_ms)
 
 		if (ev && ev->due_ms <= now_ms) {
 			hold_remove(ev);
-			event_fetch(ev->ahead);
-			__builtin_prefetch(ev->id);
 			return ev;
 		}
 	}

@@ -99,17 +99,6 @@ Test(hold, removed_event_is_not_handed_out)
 	cr_assert_null(hold_due(&hold, 2000));
 }
 
-Test(hold, event_says_which_one_is_needed_a_while_after_it)
-{
-	struct event evs[EVENT_FETCH + 2] = {0};
-
-	for (int i = 0; i < EVENT_FETCH + 2; i++)
-		hold_add(&hold, &evs[i], 1000, 0);
-	cr_assert_eq(evs[0].ahead, &evs[EVENT_FETCH]);
-	cr_assert_eq(evs[1].ahead, &evs[EVENT_FETCH + 1]);
-	cr_assert_null(evs[2].ahead);
-}
-
 Test(hold, event_that_is_gone_may_have_been_the_one)
 {
 	struct event first = {0}, *gone = calloc(1, sizeof(*gone)), last = {0};
