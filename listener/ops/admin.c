@@ -117,7 +117,7 @@ static unsigned int write_ready(const struct admin *a, FILE *out)
 {
 	const struct admin_parts *p = a->parts;
 	const struct storing *storing = pipeline_storing(p->pipeline);
-	const struct store *store = storing_store(storing);
+	const struct store_view store = store_view(storing_store(storing));
 	const char *why = storing_trouble(storing);
 	char degraded[300];
 
@@ -126,8 +126,8 @@ static unsigned int write_ready(const struct admin *a, FILE *out)
 		return STATUS_UNAVAILABLE;
 	}
 	if (*why) {
-		if (*store_holder(store))
-			why = store_holder(store);
+		if (*store.holder)
+			why = store.holder;
 		else if (strcmp(why, "connecting") != 0)
 			why = "cannot store; the log says why";
 		fprintf(out, "not ready: %s: %s\n", config_store_path(p->config) ? "sqlite" : "postgres", why);
@@ -149,9 +149,8 @@ static unsigned int write_ready(const struct admin *a, FILE *out)
 		fprintf(out, "degraded: %s\n", degraded);
 	else
 		fprintf(out, "ready\n");
-	if (*store_hazards(store))
-		fprintf(out, "warning: postgres may lose commits when it crashes or fails over: %s\n",
-			store_hazards(store));
+	if (*store.hazards)
+		fprintf(out, "warning: postgres may lose commits when it crashes or fails over: %s\n", store.hazards);
 	if (storing_is_slow(storing, &why))
 		fprintf(out, "warning: %s\n", why);
 	return STATUS_OK;
@@ -315,8 +314,8 @@ static json_t *describe_status(const struct admin *a)
 		"version", WSONCE_VERSION, "instance_id", describe_text(p->config->instance_id), "uptime_s",
 		(json_int_t)(((int64_t)uv_now(a->loop) - a->started_ms) / 1000), "draining", p->is_draining, "postgres",
 		"up", !*why, "error", describe_text(why), "hazards",
-		describe_name(store_hazards(storing_store(storing))), "holder",
-		describe_name(store_holder(storing_store(storing))), "slow", describe_name(slow), "redis",
+		describe_name(store_view(storing_store(storing)).hazards), "holder",
+		describe_name(store_view(storing_store(storing)).holder), "slow", describe_name(slow), "redis",
 		describe_redis(claim), "in_flight", (json_int_t)events->messages, "in_flight_bytes",
 		(json_int_t)pipeline_bytes(p->pipeline), "in_flight_bytes_limit", (json_int_t)p->config->inflight_bytes,
 		"paused", pipeline_is_full(p->pipeline), "sources",

@@ -78,7 +78,7 @@ static bool may_settle(const struct claiming *c)
  * as well: for up to 0.75 s the event does so instead of being in that batch. */
 static void on_mark(struct claiming *c, struct event *ev, enum outcome outcome)
 {
-	bool may_wait = ev->doubts < DOUBTS && !(ev->doubts && store_is_idle(storing_store(c->storing)));
+	bool may_wait = ev->doubts < DOUBTS && !(ev->doubts && store_view(storing_store(c->storing)).is_idle);
 
 	if (may_settle(c)) {
 		pipeline_settle(c->pipeline, ev, outcome);
@@ -560,7 +560,7 @@ static void probe(struct claiming *c)
 	int64_t since_ms = now_ms(c) - c->probed_ms;
 	struct event *ev;
 
-	if (!store_is_idle(storing_store(c->storing)) || c->events->counts[EV_BATCHED] || since_ms < PROBE_MS)
+	if (!store_view(storing_store(c->storing)).is_idle || c->events->counts[EV_BATCHED] || since_ms < PROBE_MS)
 		return;
 	ev = first_held(c);
 	if (ev) {

@@ -135,7 +135,7 @@ static bool is_over(const struct pipeline *p, size_t eighths)
 
 	return p->events.counts[EV_CLAIMING] >= CLAIM_WINDOW / WHOLE * eighths ||
 	       p->events.deferred >= DEFER_WINDOW / WHOLE * eighths ||
-	       (is_backed_up && !store_is_stalled(storing_store(p->storing)));
+	       (is_backed_up && !store_view(storing_store(p->storing)).is_stalled);
 }
 
 static void check_budget(struct pipeline *p)

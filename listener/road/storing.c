@@ -233,11 +233,11 @@ static void on_cursor_read(void *arg, const struct cursor *cursor, bool is_read)
 
 bool storing_is_over(struct storing *s)
 {
-	if (store_is_idle(s->first.store) && cursors_are_due(&s->cursors, true, now_ms(s)))
+	if (store_view(s->first.store).is_idle && cursors_are_due(&s->cursors, true, now_ms(s)))
 		send_cursors(s);
 	if (cursors_are_sent(&s->cursors))
 		return false;
-	if (s->telling < TELLING_LAST_SENT && store_is_idle(s->first.store)) {
+	if (s->telling < TELLING_LAST_SENT && store_view(s->first.store).is_idle) {
 		send_checkin(s, true);
 		s->checkin_ms = now_ms(s) + LEAVE_MS;
 	}
@@ -349,14 +349,14 @@ static void store_beside(struct storing *s)
 	bool is_alone = FAULT_POINT("pipeline: a second connection");
 
 	if (s->config->postgres_connections < 2 || !s->first.epoch || config_store_path(s->config) ||
-	    store_is_idle(s->first.store) || store_is_stalled(s->first.store))
+	    store_view(s->first.store).is_idle || store_view(s->first.store).is_stalled)
 		return;
 	if (!w->store && now_ms(s) >= s->second_from_ms && (s->behind >= BEHIND_BATCHES || is_alone)) {
 		log_info("rows come faster than one connection stores them, opening a second one", "rows=%zu",
 			 s->events->counts[EV_BATCHED]);
 		open_writer(s, w);
 	}
-	if (!w->store || w->is_closing || !store_is_idle(w->store) || !w->epoch || w->epoch != s->epoch ||
+	if (!w->store || w->is_closing || !store_view(w->store).is_idle || !w->epoch || w->epoch != s->epoch ||
 	    !(is_behind(s) || is_alone))
 		return;
 	begin_batch(w);
@@ -368,7 +368,7 @@ static void store_beside(struct storing *s)
 /* While one batch is in flight the next one fills; pace.c makes it wait a little longer where many events come. */
 static void store_first(struct storing *s)
 {
-	if (!store_is_idle(s->first.store))
+	if (!store_view(s->first.store).is_idle)
 		return;
 	if (s->telling == TELLING_DUE || (s->telling == TELLING_TOLD && FAULT_POINT("pipeline: a check-in is due"))) {
 		send_checkin(s, false);
@@ -412,7 +412,7 @@ int64_t storing_wait(struct storing *s)
 {
 	int64_t now = now_ms(s), due_ms = s->checkin_ms;
 
-	if (s->events->counts[EV_BATCHED] && store_is_idle(s->first.store) && now + rows_due(s) < due_ms)
+	if (s->events->counts[EV_BATCHED] && store_view(s->first.store).is_idle && now + rows_due(s) < due_ms)
 		due_ms = now + rows_due(s);
 	if (s->dead_letter_ms > now && s->dead_letter_ms < due_ms)
 		due_ms = s->dead_letter_ms;
@@ -659,7 +659,8 @@ static void check_second(struct storing *s)
 	bool is_unused =
 		now_ms(s) - w->sent_ms >= UNUSED_MS || FAULT_POINT("pipeline: the second connection is not used");
 
-	if (!w->store || w->is_closing || (s->first.epoch && !(is_unused && (!w->epoch || store_is_idle(w->store)))))
+	if (!w->store || w->is_closing ||
+	    (s->first.epoch && !(is_unused && (!w->epoch || store_view(w->store).is_idle))))
 		return;
 	if (s->first.epoch && !w->epoch)
 		s->second_from_ms = now_ms(s) + USELESS_MS;
@@ -683,15 +684,15 @@ const struct store *storing_store(const struct storing *s)
 
 bool storing_is_sent(const struct storing *s)
 {
-	return store_is_sent(s->first.store) || (s->second.store && store_is_sent(s->second.store));
+	return store_view(s->first.store).is_sent || (s->second.store && store_view(s->second.store).is_sent);
 }
 
 /* Rows, of which Postgres says nothing. */
 static bool has_rows(const struct storing *s)
 {
-	bool is_at_work = s->events->counts[EV_STORING] && !store_is_idle(s->first.store);
+	bool is_at_work = s->events->counts[EV_STORING] && !store_view(s->first.store).is_idle;
 
-	return (s->events->counts[EV_BATCHED] || is_at_work) && !store_is_searching(s->first.store);
+	return (s->events->counts[EV_BATCHED] || is_at_work) && !store_view(s->first.store).is_searching;
 }
 
 bool storing_is_unable(struct storing *s)
@@ -706,12 +707,13 @@ void storing_forget_stall(struct storing *s)
 
 const char *storing_trouble(const struct storing *s)
 {
-	const char *why;
-	bool is_ready = store_is_ready(s->first.store, &why);
+	const struct store_view v = store_view(s->first.store);
 
-	if (is_ready)
-		why = s->stall.is_stalled ? store_trouble(s->first.store) : NULL;
-	return !why ? "" : *why ? why : is_ready ? "nothing was stored" : "connecting";
+	if (v.is_ready && !s->stall.is_stalled)
+		return "";
+	if (v.is_ready)
+		return *v.trouble ? v.trouble : "nothing was stored";
+	return *v.why ? v.why : "connecting";
 }
 
 /* --- life --- */

@@ -15,44 +15,9 @@ struct store *store_open(uv_loop_t *loop, const struct config *config, const str
 	return kind->open(loop, config, callbacks);
 }
 
-bool store_is_idle(const struct store *s)
+struct store_view store_view(const struct store *s)
 {
-	return kind_of(s)->is_idle(s);
-}
-
-bool store_is_ready(const struct store *s, const char **why)
-{
-	return kind_of(s)->is_ready(s, why);
-}
-
-const char *store_hazards(const struct store *s)
-{
-	return kind_of(s)->hazards ? kind_of(s)->hazards(s) : "";
-}
-
-const char *store_holder(const struct store *s)
-{
-	return kind_of(s)->holder ? kind_of(s)->holder(s) : "";
-}
-
-bool store_is_sent(const struct store *s)
-{
-	return kind_of(s)->is_sent(s);
-}
-
-bool store_is_searching(const struct store *s)
-{
-	return kind_of(s)->is_searching(s);
-}
-
-const char *store_trouble(const struct store *s)
-{
-	return kind_of(s)->trouble(s);
-}
-
-bool store_is_stalled(const struct store *s)
-{
-	return kind_of(s)->is_stalled(s);
+	return kind_of(s)->view(s);
 }
 
 bool store_is_sure(const struct store *s)

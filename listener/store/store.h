@@ -68,32 +68,24 @@ struct store_callbacks {
 /* Starts to connect. config must outlive the store. */
 struct store *store_open(uv_loop_t *loop, const struct config *config, const struct store_callbacks *callbacks);
 
-/* Can a batch be handed in? False until the results of the last one are known, also while it waits for an unreachable
- * Postgres: the store retries until it knows which events cannot be stored. */
-bool store_is_idle(const struct store *s);
-
-/* Is Postgres connected? If not, *why is the reason, valid until the next call. */
-bool store_is_ready(const struct store *s, const char **why);
-
-/* The settings of the server with which a crash or failover can lose commits, as of the last connect or check-in; "" if
- * none is known. Valid until the next call. */
-const char *store_hazards(const struct store *s);
-
-/* The session whose lock statements wait for, and what to do about it; "" if none is known. Valid until the next
- * call. */
-const char *store_holder(const struct store *s);
-
-/* May the server be executing a statement of the current batch? Also true if its answer was lost. */
-bool store_is_sent(const struct store *s);
-
-/* Is the store looking for the rows of the current batch that another transaction blocks? Postgres works then. */
-bool store_is_searching(const struct store *s);
-
-/* The server's error text when it last could not store; never NULL. */
-const char *store_trouble(const struct store *s);
-
-/* Is Postgres unreachable, or does the current statement take unusually long? */
-bool store_is_stalled(const struct store *s);
+/* How a store is. The texts are never NULL, and valid until the next call. */
+struct store_view {
+	/* A batch can be handed in. Not until the results of the last one are known, also while it waits for an
+	 * unreachable Postgres: the store retries until it knows which events cannot be stored. */
+	bool is_idle;
+	bool is_ready;       /* Postgres is connected */
+	bool is_sent;        /* the server may be executing a statement of the current batch, or its answer was lost */
+	bool is_searching;   /* it looks for the rows of the batch that another transaction blocks: Postgres works */
+	bool is_stalled;     /* Postgres is unreachable, or the current statement takes unusually long */
+	const char *why;     /* it is not ready */
+	const char *trouble; /* the server's error text when it last could not store */
+	/* The settings of the server with which a crash or failover can lose commits, as of the last connect or
+	 * check-in; "" if none is known. */
+	const char *hazards;
+	/* The session whose lock statements wait for, and what to do about it; "" if none is known. */
+	const char *holder;
+};
+struct store_view store_view(const struct store *s);
 
 /* Is the epoch that on_epoch reported still certain? It is for a second after the server confirmed it: a failover takes
  * longer than that. */

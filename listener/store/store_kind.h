@@ -8,14 +8,7 @@
  * its kind, which open sets. */
 struct store_kind {
 	struct store *(*open)(uv_loop_t *loop, const struct config *config, const struct store_callbacks *callbacks);
-	bool (*is_idle)(const struct store *s);
-	bool (*is_ready)(const struct store *s, const char **why);
-	bool (*is_sent)(const struct store *s);
-	bool (*is_searching)(const struct store *s);
-	const char *(*hazards)(const struct store *s); /* NULL, like the next one: always "" */
-	const char *(*holder)(const struct store *s);
-	const char *(*trouble)(const struct store *s);
-	bool (*is_stalled)(const struct store *s);
+	struct store_view (*view)(const struct store *s);
 	bool (*is_sure)(
 		const struct store *s); /* NULL, like the next two: it has no server that could be another one */
 	int (*ask_epoch)(struct store *s);

@@ -1278,51 +1278,26 @@ static void on_unusable(void *owner, const char *sentence, int status)
 	s->on.on_unusable(s->on.arg, sentence, status);
 }
 
-static bool is_ready(const struct store *s, const char **why)
+static struct store_view view(const struct store *s)
 {
 	enum postgres_state state = postgres_state(s->postgres);
+	const char *error = postgres_error(s->postgres);
+	bool is_late = s->job != JOB_NONE && (int64_t)uv_now(s->loop) - s->sent_ms > STALL_MS;
+	bool is_usable = s->is_checked || s->is_unusable || !s->has_effects;
 
-	*why = s->is_unusable ? s->trouble : postgres_error(s->postgres);
-	return !s->is_unusable && (state == POSTGRES_READY || state == POSTGRES_BUSY);
-}
-
-static const char *hazards(const struct store *s)
-{
-	return s->hazards ? s->hazards : "";
-}
-
-static const char *holder(const struct store *s)
-{
-	return s->holder;
-}
-
-static bool is_sent(const struct store *s)
-{
-	return s->is_sent;
-}
-
-static const char *trouble(const struct store *s)
-{
-	if (postgres_state(s->postgres) == POSTGRES_BUSY)
-		return "it does not answer";
-	return *s->trouble ? s->trouble : postgres_error(s->postgres);
-}
-
-static bool is_searching(const struct store *s)
-{
-	return s->job == JOB_INSERT && s->is_searching;
-}
-
-static bool is_stalled(const struct store *s)
-{
-	return postgres_state(s->postgres) < POSTGRES_READY ||
-	       (s->job != JOB_NONE && (int64_t)uv_now(s->loop) - s->sent_ms > STALL_MS);
-}
-
-static bool is_idle(const struct store *s)
-{
-	return s->job == JOB_NONE && postgres_state(s->postgres) == POSTGRES_READY &&
-	       (s->is_checked || s->is_unusable || !s->has_effects);
+	return (struct store_view){
+		.is_idle = s->job == JOB_NONE && state == POSTGRES_READY && is_usable,
+		.is_ready = !s->is_unusable && (state == POSTGRES_READY || state == POSTGRES_BUSY),
+		.is_sent = s->is_sent,
+		.is_searching = s->job == JOB_INSERT && s->is_searching,
+		.is_stalled = state < POSTGRES_READY || is_late,
+		.why = s->is_unusable ? s->trouble : error,
+		.trouble = state == POSTGRES_BUSY ? "it does not answer"
+			   : *s->trouble          ? s->trouble
+						  : error,
+		.hazards = s->hazards ? s->hazards : "",
+		.holder = s->holder,
+	};
 }
 
 /* The text of a text[]. */
@@ -1401,14 +1376,7 @@ static void close_store(struct store *s, void (*done)(void *arg), void *arg)
 
 const struct store_kind store_postgres = {
 	.open = open_store,
-	.is_idle = is_idle,
-	.is_ready = is_ready,
-	.is_sent = is_sent,
-	.is_searching = is_searching,
-	.hazards = hazards,
-	.holder = holder,
-	.trouble = trouble,
-	.is_stalled = is_stalled,
+	.view = view,
 	.is_sure = is_sure,
 	.ask_epoch = ask_epoch,
 	.give_up = give_up,

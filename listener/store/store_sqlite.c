@@ -588,36 +588,24 @@ static int read_cursors(struct store *s, const char *const *sources, size_t n)
 
 /* --- on the loop: what is asked of it --- */
 
-static bool is_idle(const struct store *s)
+/* If another process has the file, that is not trouble. */
+static struct store_view view(const struct store *s)
 {
-	return s->job == JOB_NONE && !s->is_closing;
-}
+	bool is_late = (int64_t)uv_now(s->loop) - s->sent_ms > STALL_MS;
 
-static bool is_ready(const struct store *s, const char **why)
-{
-	*why = s->trouble;
-	return s->was_open && !*s->trouble;
-}
-
-static bool is_sent(const struct store *s)
-{
-	return s->is_working && (s->job == JOB_INSERT || s->job == JOB_DEAD_LETTER);
-}
-
-/* Another process has the file, which is not trouble. */
-static bool is_searching(const struct store *s)
-{
-	return s->busy > 0 && s->busy < BUSY_WARN;
-}
-
-static const char *trouble(const struct store *s)
-{
-	return *s->trouble ? s->trouble : s->job != JOB_NONE ? "the disk, or another process, takes long" : "";
-}
-
-static bool is_stalled(const struct store *s)
-{
-	return s->job != JOB_NONE && (s->job == JOB_OPEN || (int64_t)uv_now(s->loop) - s->sent_ms > STALL_MS);
+	return (struct store_view){
+		.is_idle = s->job == JOB_NONE && !s->is_closing,
+		.is_ready = s->was_open && !*s->trouble,
+		.is_sent = s->is_working && (s->job == JOB_INSERT || s->job == JOB_DEAD_LETTER),
+		.is_searching = s->busy > 0 && s->busy < BUSY_WARN,
+		.is_stalled = s->job != JOB_NONE && (s->job == JOB_OPEN || is_late),
+		.why = s->trouble,
+		.trouble = *s->trouble          ? s->trouble
+			   : s->job != JOB_NONE ? "the disk, or another process, takes long"
+						: "",
+		.hazards = "",
+		.holder = "",
+	};
 }
 
 /* --- life --- */
@@ -677,12 +665,7 @@ static void close_store(struct store *s, void (*done)(void *arg), void *arg)
 
 const struct store_kind store_sqlite = {
 	.open = open_store,
-	.is_idle = is_idle,
-	.is_ready = is_ready,
-	.is_sent = is_sent,
-	.is_searching = is_searching,
-	.trouble = trouble,
-	.is_stalled = is_stalled,
+	.view = view,
 	.insert = insert,
 	.dead_letter = dead_letter,
 	.checkin = checkin,

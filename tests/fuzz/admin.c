@@ -117,16 +117,10 @@ int64_t storing_is_slow(const struct storing *s, const char **why)
 	return state & IS_FULL;
 }
 
-const char *store_hazards(const struct store *s)
+struct store_view store_view(const struct store *s)
 {
 	(void)s;
-	return "";
-}
-
-const char *store_holder(const struct store *s)
-{
-	(void)s;
-	return state & IS_FULL ? "pid 7 (wsonce)" : "";
+	return (struct store_view){.hazards = "", .holder = state & IS_FULL ? "pid 7 (wsonce)" : ""};
 }
 
 bool claim_is_used(const struct claim *c)

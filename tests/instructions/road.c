@@ -261,52 +261,14 @@ struct store *store_open(uv_loop_t *loop, const struct config *config, const str
 	return &the_store;
 }
 
-bool store_is_idle(const struct store *s)
+struct store_view store_view(const struct store *s)
 {
-	return !s->batch && !s->is_noting;
-}
-
-bool store_is_ready(const struct store *s, const char **why)
-{
-	(void)s;
-	*why = "";
-	return true;
-}
-
-bool store_is_sent(const struct store *s)
-{
-	(void)s;
-	return false;
-}
-
-const char *store_hazards(const struct store *s)
-{
-	(void)s;
-	return "";
-}
-
-const char *store_holder(const struct store *s)
-{
-	(void)s;
-	return "";
-}
-
-const char *store_trouble(const struct store *s)
-{
-	(void)s;
-	return "";
-}
-
-bool store_is_searching(const struct store *s)
-{
-	(void)s;
-	return false;
-}
-
-bool store_is_stalled(const struct store *s)
-{
-	(void)s;
-	return false;
+	return (struct store_view){.is_idle = !s->batch && !s->is_noting,
+				   .is_ready = true,
+				   .why = "",
+				   .trouble = "",
+				   .hazards = "",
+				   .holder = ""};
 }
 
 bool store_is_sure(const struct store *s)

@@ -359,7 +359,7 @@ struct store *store_open(uv_loop_t *loop, const struct config *config, const str
 	return s;
 }
 
-bool store_is_idle(const struct store *s)
+static bool is_idle(const struct store *s)
 {
 	if (s == &the_second)
 		return !besides.count;
@@ -367,53 +367,24 @@ bool store_is_idle(const struct store *s)
 	       !fake.has_question;
 }
 
-bool store_is_ready(const struct store *s, const char **why)
+struct store_view store_view(const struct store *s)
 {
-	(void)s;
-	*why = fake.is_postgres_away ? "away" : "";
-	return !fake.is_postgres_away;
-}
-
-bool store_is_sent(const struct store *s)
-{
-	if (s == &the_second)
-		return besides.count;
-	return !fake.is_postgres_failing && (inserts.count || dead_letters.count);
-}
-
-const char *store_hazards(const struct store *s)
-{
-	(void)s;
-	return "";
-}
-
-const char *store_holder(const struct store *s)
-{
-	(void)s;
-	return "";
-}
-
-const char *store_trouble(const struct store *s)
-{
-	(void)s;
-	return "trouble";
-}
-
-bool store_is_searching(const struct store *s)
-{
-	(void)s;
-	return false;
-}
-
-bool store_is_stalled(const struct store *s)
-{
-	(void)s;
-	return fake.is_postgres_away || fake.is_stalled;
+	return (struct store_view){
+		.is_idle = is_idle(s),
+		.is_ready = !fake.is_postgres_away,
+		.is_sent = s == &the_second ? besides.count > 0
+					    : !fake.is_postgres_failing && (inserts.count || dead_letters.count),
+		.is_stalled = fake.is_postgres_away || fake.is_stalled,
+		.why = fake.is_postgres_away ? "away" : "",
+		.trouble = "trouble",
+		.hazards = "",
+		.holder = "",
+	};
 }
 
 static void start(struct store *s, const char *name, struct calls *calls, const struct batch *b)
 {
-	cr_assert(store_is_idle(s), "%s while the store is at work", name);
+	cr_assert(is_idle(s), "%s while the store is at work", name);
 	cr_assert_gt(b->count, 0, "%s of nothing", name);
 	note_call(name, b->events, b->count);
 	for (size_t i = 0; i < b->count; i++)
@@ -445,7 +416,7 @@ bool store_is_sure(const struct store *s)
 
 int store_ask_epoch(struct store *s)
 {
-	cr_assert(store_is_idle(s), "a question while the store is at work");
+	cr_assert(is_idle(s), "a question while the store is at work");
 	fake.is_epoch_asked = true;
 	fake.is_unsure = fake.is_epoch_silent;
 	return 0;
@@ -462,7 +433,7 @@ static void on_checkin(uv_idle_t *handle)
 
 int store_checkin(struct store *s, const char *text)
 {
-	cr_assert(store_is_idle(s), "a note while the store is at work");
+	cr_assert(is_idle(s), "a note while the store is at work");
 	s->is_noting = true;
 	free(s->note);
 	s->note = strdup(text);
@@ -472,7 +443,7 @@ int store_checkin(struct store *s, const char *text)
 
 int store_put_cursors(struct store *s, const struct cursors *cursors, uint32_t epoch)
 {
-	cr_assert(store_is_idle(s), "cursors while the store is at work");
+	cr_assert(is_idle(s), "cursors while the store is at work");
 	note("%scursors(", journal_len ? " " : "");
 	for (size_t i = 0; i < cursors->count; i++)
 		if (cursors->items[i].state == CURSOR_SENT)
@@ -485,7 +456,7 @@ int store_put_cursors(struct store *s, const struct cursors *cursors, uint32_t e
 
 int store_read_cursors(struct store *s, const char *const *sources, size_t n)
 {
-	cr_assert(store_is_idle(s), "a question while the store is at work");
+	cr_assert(is_idle(s), "a question while the store is at work");
 	for (size_t i = 0; i < n; i++)
 		note("%sread(%s)", journal_len ? " " : "", sources[i]);
 	fake.has_question = true;

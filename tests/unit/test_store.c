@@ -264,7 +264,7 @@ Test(store, rows_that_are_returned_are_new)
 	expect_asked("insert a b c");
 	say_rows("abc");
 	expect_became("a inserted, b inserted, c inserted, ");
-	cr_assert(store_is_idle(store));
+	cr_assert(store_view(store).is_idle);
 }
 
 Test(store, rows_that_are_not_returned_are_looked_up)
@@ -399,11 +399,11 @@ Test(store, what_the_trouble_was_is_told_until_rows_are_stored)
 {
 	insert("ab");
 	say(trouble);
-	cr_assert_str_eq(store_trouble(store), "no");
+	cr_assert_str_eq(store_view(store).trouble, "no");
 	wait_for_next();
-	cr_assert_str_eq(store_trouble(store), "it does not answer");
+	cr_assert_str_eq(store_view(store).trouble, "it does not answer");
 	say_rows("ab");
-	cr_assert_str_eq(store_trouble(store), "not connected", "what the connection says");
+	cr_assert_str_eq(store_view(store).trouble, "not connected", "what the connection says");
 }
 
 Test(store, what_waits_for_a_lock_of_its_server_is_as_any_trouble)
@@ -414,10 +414,10 @@ Test(store, what_waits_for_a_lock_of_its_server_is_as_any_trouble)
 	wait_for_next();
 	expect_asked("holder");
 	say_rows("h");
-	cr_assert(*store_holder(store));
+	cr_assert(*store_view(store).holder);
 	expect_asked("insert a b c d");
 	say_rows("abcd");
-	cr_assert_str_eq(store_holder(store), "");
+	cr_assert_str_eq(store_view(store).holder, "");
 	*became = '\0';
 	insert("efgh");
 	expect_asked("insert e f g h");
@@ -427,9 +427,9 @@ Test(store, the_row_that_another_transaction_has_is_found_in_haste)
 {
 	insert("abcd");
 	cr_assert_eq(played_postgres.lock_timeout_ms, 750);
-	cr_assert_not(store_is_searching(store));
+	cr_assert_not(store_view(store).is_searching);
 	say(blocked);
-	cr_assert(store_is_searching(store));
+	cr_assert(store_view(store).is_searching);
 	expect_asked("insert a b");
 	cr_assert_eq(played_postgres.lock_timeout_ms, 100);
 	say(blocked);
@@ -439,7 +439,7 @@ Test(store, the_row_that_another_transaction_has_is_found_in_haste)
 	say_rows("b");
 	expect_asked("insert c d");
 	say_rows("cd");
-	cr_assert_not(store_is_searching(store));
+	cr_assert_not(store_view(store).is_searching);
 }
 
 Test(store, one_that_was_blocked_waits_even_less)
@@ -487,15 +487,15 @@ Test(store, a_deadlock_is_tried_again_as_it_is)
 Test(store, an_unknown_outcome_is_sent_again)
 {
 	insert("ab");
-	cr_assert(store_is_sent(store));
+	cr_assert(store_view(store).is_sent);
 	say(unknown);
-	cr_assert(store_is_sent(store));
+	cr_assert(store_view(store).is_sent);
 	expect_asked(NULL);
 	played_postgres_set_state(POSTGRES_READY);
 	expect_asked("insert a b");
 	say_rows("");
 	expect_asked("find a b");
-	cr_assert_not(store_is_idle(store));
+	cr_assert_not(store_view(store).is_idle);
 	say_rows("ab");
 	cr_assert_str_eq(strstr(became, "a "), "a present, b present, ");
 }
@@ -547,29 +547,29 @@ Test(store, a_retry_while_postgres_is_away_waits_for_it)
 Test(store, nothing_is_sent_before_it_is_ready)
 {
 	played_postgres_set_state(POSTGRES_PREPARING);
-	cr_assert_not(store_is_idle(store));
+	cr_assert_not(store_view(store).is_idle);
 	played_postgres_set_state(POSTGRES_READY);
 	expect_asked(NULL);
-	cr_assert(store_is_idle(store));
+	cr_assert(store_view(store).is_idle);
 }
 
 Test(store, one_that_is_long_at_work_or_away_has_stalled)
 {
-	cr_assert_not(store_is_stalled(store));
+	cr_assert_not(store_view(store).is_stalled);
 	pass(LONG_MS);
-	cr_assert_not(store_is_stalled(store), "it has nothing to do");
+	cr_assert_not(store_view(store).is_stalled, "it has nothing to do");
 	insert("a");
-	cr_assert_not(store_is_stalled(store));
+	cr_assert_not(store_view(store).is_stalled);
 	pass(LONG_MS);
-	cr_assert(store_is_stalled(store));
+	cr_assert(store_view(store).is_stalled);
 	say_rows("a");
 	store_checkin(store, "x");
-	cr_assert_not(store_is_stalled(store));
+	cr_assert_not(store_view(store).is_stalled);
 	pass(LONG_MS);
-	cr_assert(store_is_stalled(store));
+	cr_assert(store_view(store).is_stalled);
 	say_rows("k");
 	played_postgres_set_state(POSTGRES_CONNECTING);
-	cr_assert(store_is_stalled(store));
+	cr_assert(store_view(store).is_stalled);
 }
 
 /* --- the epoch --- */
@@ -589,7 +589,7 @@ Test(store, an_epoch_is_beyond_doubt_for_a_second)
 	cr_assert(store_is_sure(store), "from when it was asked on");
 	pass(1);
 	cr_assert_not(store_is_sure(store));
-	cr_assert(store_is_idle(store));
+	cr_assert(store_view(store).is_idle);
 }
 
 Test(store, an_epoch_that_is_not_known_cannot_be_in_doubt)
@@ -641,11 +641,11 @@ Test(store, the_next_batch_is_sent_before_the_first_is_told_of)
 	say_rows("b");
 	expect_asked("insert d e f");
 	expect_became("next, a inserted, b present, c inserted, ");
-	cr_assert_not(store_is_idle(store));
+	cr_assert_not(store_view(store).is_idle);
 	say_rows("df");
 	say_rows("");
 	expect_became("d inserted, e refused, f inserted, ");
-	cr_assert(store_is_idle(store));
+	cr_assert(store_view(store).is_idle);
 }
 
 /* Their marks in Redis are of that epoch. */
@@ -674,7 +674,7 @@ Test(store, what_is_given_up_is_unknown)
 	played_postgres_set_state(POSTGRES_PREPARING);
 	played_postgres_set_state(POSTGRES_READY);
 	expect_asked(NULL);
-	cr_assert(store_is_idle(store));
+	cr_assert(store_view(store).is_idle);
 	insert("e");
 	expect_asked("insert e");
 }
@@ -697,7 +697,7 @@ Test(store, who_has_nothing_at_hand_gives_up_nothing)
 	cr_assert_eq(store_ask_epoch(store), 0);
 	store_give_up(store);
 	expect_became("");
-	cr_assert_not(store_is_idle(store));
+	cr_assert_not(store_view(store).is_idle);
 }
 
 Test(store, a_batch_in_parts_is_over_when_the_last_one_is)
@@ -730,7 +730,7 @@ Test(store, many_rows_go_by_copy)
 	insert_many();
 	expect_asked("copy");
 	say_copied(78);
-	cr_assert(store_is_idle(store));
+	cr_assert(store_view(store).is_idle);
 	*became = '\0';
 	insert_many();
 	expect_asked("copy");
@@ -849,7 +849,7 @@ Test(store, a_copy_that_met_a_lock_becomes_an_insert_that_finds_the_row)
 {
 	insert_many();
 	say(blocked);
-	cr_assert(store_is_searching(store));
+	cr_assert(store_view(store).is_searching);
 	cr_assert_eq(played_postgres.lock_timeout_ms, 100);
 }
 
@@ -886,7 +886,7 @@ Test(store, letters_are_written_unless_there_is_a_row)
 	cr_assert_eq(*played_postgres.values[played_postgres.n - 1], 1);
 	say_rows("3"); /* by its number */
 	expect_became("a dead_lettered,  dead_lettered, c has a row, ");
-	cr_assert(store_is_idle(store));
+	cr_assert(store_view(store).is_idle);
 }
 
 Test(store, a_letter_that_cannot_be_written_takes_no_other_with_it)
@@ -918,7 +918,7 @@ Test(store, letters_that_a_server_in_trouble_does_not_take_are_given_back)
 	dead_letter("ab");
 	say(trouble);
 	expect_became("a not_dead_lettered, b not_dead_lettered, ");
-	cr_assert(store_is_idle(store));
+	cr_assert(store_view(store).is_idle);
 }
 
 /* The database's encoding may lack characters of a dead letter. */
@@ -955,7 +955,7 @@ Test(store, a_checkin_is_told_or_lost_and_not_repeated)
 	cr_assert_eq(store_checkin(store, "x"), 0);
 	expect_asked("check in x");
 	cr_assert_eq(played_postgres.by_key, 1);
-	cr_assert_not(store_is_idle(store));
+	cr_assert_not(store_view(store).is_idle);
 	say_rows("k");
 	expect_became("told k, ");
 	cr_assert_eq(store_checkin(store, "y"), 0);
@@ -992,22 +992,22 @@ Test(store, a_checkin_may_come_between_two_tries_of_a_batch)
 	expect_asked("insert a b");
 	say_rows("ab");
 	expect_became("a inserted, b inserted, ");
-	cr_assert(store_is_idle(store));
+	cr_assert(store_view(store).is_idle);
 }
 
 Test(store, a_checkin_learns_by_what_commits_may_vanish)
 {
 	static const char *const cells[] = {"", "[[1]]", "standbys"}, *const mended[] = {"3600", "", ""};
 
-	cr_assert_str_eq(store_hazards(store), "");
+	cr_assert_str_eq(store_view(store).hazards, "");
 	cr_assert_eq(store_checkin(store, "x"), 0);
 	played_postgres.cells = cells;
 	say_copied(1);
-	cr_assert_str_eq(store_hazards(store), "standbys");
+	cr_assert_str_eq(store_view(store).hazards, "standbys");
 	expect_became("lines [[1]], told nothing, ");
 	cr_assert_eq(store_checkin(store, "x"), 0);
 	played_postgres.cells = mended;
 	say_copied(1);
-	cr_assert_str_eq(store_hazards(store), "");
+	cr_assert_str_eq(store_view(store).hazards, "");
 	expect_became("told 3600, ");
 }
