@@ -157,8 +157,8 @@ static void end_dial(struct dial *d, const char *why, enum dial_state state)
 	stop_trying(d);
 	mask_url(d);
 	end.close_code = d->frames ? frames_close_code(d->frames) : 0;
-	end.status = d->upgrade ? upgrade_status(d->upgrade) : 0;
-	end.wait_ms = d->upgrade ? upgrade_wait_s(d->upgrade) * 1000 : 0;
+	end.status = d->upgrade ? upgrade_answer(d->upgrade)->status : 0;
+	end.wait_ms = d->upgrade ? upgrade_answer(d->upgrade)->wait_s * 1000 : 0;
 	list_remove(&d->due);
 	forget_parts(d);
 	d->state = state;
@@ -420,7 +420,7 @@ static void on_flush(uv_prepare_t *flush)
 
 static void open_link(struct dial *d)
 {
-	struct deflate_terms terms = upgrade_deflate(d->upgrade);
+	struct deflate_terms terms = upgrade_answer(d->upgrade)->terms;
 	uv_os_fd_t fd = -1;
 	size_t own = d->offer->max_message, most = own ? own : (size_t)d->all->config->message_bytes;
 
@@ -443,12 +443,13 @@ static int look_up(struct dial *d);
 static int redirect(struct dial *d)
 {
 	const char *why = "it redirects too often";
-	char reason[200];
-	char *text =
-		d->redirects++ < REDIRECTS_MOST ? redirect_follow(&d->url, upgrade_location(d->upgrade), &why) : NULL;
+	char reason[400];
+	char *text = d->redirects++ < REDIRECTS_MOST
+			     ? redirect_follow(&d->url, upgrade_answer(d->upgrade)->location, &why)
+			     : NULL;
 
 	if (!text) {
-		snprintf(reason, sizeof(reason), "%s, and %s", upgrade_reason(d->upgrade), why);
+		snprintf(reason, sizeof(reason), "%s, and %s", upgrade_answer(d->upgrade)->reason, why);
 		return give_up(d, reason);
 	}
 	conn_close(&d->conn);
@@ -478,7 +479,7 @@ static int on_plain(struct dial *d, const char *bytes, size_t len)
 	case UPGRADE_MORE:
 		return 0;
 	case UPGRADE_REFUSED:
-		return give_up(d, upgrade_reason(d->upgrade));
+		return give_up(d, upgrade_answer(d->upgrade)->reason);
 	case UPGRADE_MOVED:
 		return redirect(d);
 	case UPGRADE_DONE:
@@ -563,7 +564,7 @@ static const char cut_off[] = "the connection ended during the handshake";
 /* Returns why, or the refusal that was received if its announced body never came. */
 static const char *handshake_end(const struct dial *d, const char *why)
 {
-	return d->upgrade && upgrade_status(d->upgrade) ? upgrade_reason(d->upgrade) : why;
+	return d->upgrade && upgrade_answer(d->upgrade)->status ? upgrade_answer(d->upgrade)->reason : why;
 }
 
 static void on_room(uv_handle_t *handle, size_t size, uv_buf_t *buf)

@@ -15,25 +15,20 @@
 
 #define KEY_BYTES   16
 #define MAGIC       "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
-#define BUSY_WAIT_S 1   /* after 429 or 503 without Retry-After */
-#define WORDS_MOST  200 /* bytes of a refusal's body that are quoted */
+#define BUSY_WAIT_S 1 /* after 429 or 503 without Retry-After */
 
 #define CODED(n) (((n) + 2) / 3 * 4 + 1) /* size of n bytes in base64, with a NUL */
 
 struct upgrade {
 	char accept[CODED(EVP_MAX_MD_SIZE)]; /* expected Sec-WebSocket-Accept */
 	const struct upgrade_offer *offer;
-	struct deflate_terms terms; /* agreed */
-	struct head head;           /* the answer's */
-	bool has_upgrade;           /* the answer has Upgrade: websocket */
+	struct head head; /* the answer's */
+	bool has_upgrade; /* the answer has Upgrade: websocket */
 	bool has_connection;
 	bool has_accept;
 	bool has_subprotocol;
-	char *location;
-	int64_t wait_s; /* from Retry-After */
-	int status;     /* of a refusal; 0: none */
-	bool has_body;  /* that answer has a body */
-	char reason[120 + WORDS_MOST];
+	bool has_body; /* a refusal has a body */
+	struct upgrade_answer answer;
 };
 
 /* --- the request --- */
@@ -131,7 +126,7 @@ void upgrade_free(struct upgrade *u)
 	if (!u)
 		return;
 	free(u->head.request);
-	free(u->location);
+	free(u->answer.location);
 	free(u);
 }
 
@@ -144,7 +139,7 @@ size_t upgrade_take(struct upgrade *u, char *room, size_t size)
 
 static enum upgrade_result refuse(struct upgrade *u, const char *why)
 {
-	snprintf(u->reason, sizeof(u->reason), "%s", why);
+	snprintf(u->answer.reason, sizeof(u->answer.reason), "%s", why);
 	return UPGRADE_REFUSED;
 }
 
@@ -181,7 +176,7 @@ static enum upgrade_result judge_subprotocol(struct upgrade *u, const char *valu
 
 static enum upgrade_result judge_extensions(struct upgrade *u, const char *value)
 {
-	if (!u->offer->has_deflate || u->terms.is_agreed || deflate_read_terms(value, &u->terms))
+	if (!u->offer->has_deflate || u->answer.terms.is_agreed || deflate_read_terms(value, &u->answer.terms))
 		return refuse(u, "the server's answer has an extension that was not offered");
 	return UPGRADE_DONE;
 }
@@ -238,28 +233,29 @@ static enum upgrade_result judge_refusal(struct upgrade *u, int status)
 {
 	char *name, *value;
 
-	u->wait_s = status == 429 || status == 503 ? BUSY_WAIT_S : 0;
+	u->answer.wait_s = status == 429 || status == 503 ? BUSY_WAIT_S : 0;
 	while (head_next(&u->head, &name, &value)) {
 		if (name && strcasecmp(name, "Retry-After") == 0)
-			u->wait_s = head_retry_after(value);
-		if (name && strcasecmp(name, "Location") == 0 && !u->location && *value)
-			u->location = memory_strdup(value);
+			u->answer.wait_s = head_retry_after(value);
+		if (name && strcasecmp(name, "Location") == 0 && !u->answer.location && *value)
+			u->answer.location = memory_strdup(value);
 		u->has_body |= name && (strcasecmp(name, "Transfer-Encoding") == 0 ||
 					(strcasecmp(name, "Content-Length") == 0 && strcmp(value, "0") != 0));
 	}
-	snprintf(u->reason, sizeof(u->reason), "the server answered %d instead of 101", status);
-	return u->location && is_redirect(status) ? UPGRADE_MOVED : UPGRADE_REFUSED;
+	snprintf(u->answer.reason, sizeof(u->answer.reason), "the server answered %d instead of 101", status);
+	return u->answer.location && is_redirect(status) ? UPGRADE_MOVED : UPGRADE_REFUSED;
 }
 
 /* Adds the start of the body, as far as it came in the first packet. */
 static void add_words(struct upgrade *u, const char *body, size_t len)
 {
-	size_t n = strlen(u->reason);
+	size_t n = strlen(u->answer.reason);
 
 	if (!len)
 		return;
-	snprintf(u->reason + n, sizeof(u->reason) - n, ": %.*s", (int)(len < WORDS_MOST ? len : WORDS_MOST), body);
-	make_line(u->reason);
+	snprintf(u->answer.reason + n, sizeof(u->answer.reason) - n, ": %.*s",
+		 (int)(len < UPGRADE_WORDS_MOST ? len : UPGRADE_WORDS_MOST), body);
+	make_line(u->answer.reason);
 }
 
 /* body is what came after the head. */
@@ -272,7 +268,7 @@ static enum upgrade_result judge_answer(struct upgrade *u, const char *body, siz
 		return refuse(u, "the server's answer is not HTTP");
 	if (status == 101)
 		return judge_acceptance(u);
-	u->status = status;
+	u->answer.status = status;
 	result = judge_refusal(u, status);
 	if (result == UPGRADE_REFUSED && u->has_body && !len)
 		return UPGRADE_MORE;
@@ -282,7 +278,7 @@ static enum upgrade_result judge_answer(struct upgrade *u, const char *body, siz
 
 enum upgrade_result upgrade_receive(struct upgrade *u, const char *bytes, size_t len, size_t *used)
 {
-	if (u->status) {
+	if (u->answer.status) {
 		add_words(u, bytes, len);
 		return UPGRADE_REFUSED;
 	}
@@ -294,31 +290,11 @@ enum upgrade_result upgrade_receive(struct upgrade *u, const char *bytes, size_t
 	case HEAD_BAD:
 		break;
 	}
-	snprintf(u->reason, sizeof(u->reason), "the server's answer is %s", u->head.reason);
+	snprintf(u->answer.reason, sizeof(u->answer.reason), "the server's answer is %s", u->head.reason);
 	return UPGRADE_REFUSED;
 }
 
-const char *upgrade_reason(const struct upgrade *u)
+const struct upgrade_answer *upgrade_answer(const struct upgrade *u)
 {
-	return u->reason;
-}
-
-int upgrade_status(const struct upgrade *u)
-{
-	return u->status;
-}
-
-const char *upgrade_location(const struct upgrade *u)
-{
-	return u->location;
-}
-
-struct deflate_terms upgrade_deflate(const struct upgrade *u)
-{
-	return u->terms;
-}
-
-int64_t upgrade_wait_s(const struct upgrade *u)
-{
-	return u->wait_s;
+	return &u->answer;
 }

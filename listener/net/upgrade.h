@@ -9,6 +9,8 @@
 #include "base/url.h"
 #include "net/deflate.h"
 
+#define UPGRADE_WORDS_MOST 200 /* bytes of a refusal's body that are quoted */
+
 struct upgrade;
 
 /* What the request contains besides the URL. */
@@ -42,21 +44,16 @@ size_t upgrade_take(struct upgrade *u, char *room, size_t size);
  * UPGRADE_MORE. */
 enum upgrade_result upgrade_receive(struct upgrade *u, const char *bytes, size_t len, size_t *used);
 
-/* Why upgrade_receive returned UPGRADE_REFUSED or UPGRADE_MOVED: one sentence, followed by the first 200 bytes of the
- * body if the status was not 101. Control characters are replaced. */
-const char *upgrade_reason(const struct upgrade *u);
-
-/* The status of a refusal, whose body may still be missing; 0: none so far. */
-int upgrade_status(const struct upgrade *u);
-
-/* The Location of UPGRADE_MOVED, as the server wrote it. */
-const char *upgrade_location(const struct upgrade *u);
-
-/* After UPGRADE_DONE: the agreed compression. */
-struct deflate_terms upgrade_deflate(const struct upgrade *u);
-
-/* How many seconds to wait after a refusal: Retry-After, at most an hour; without it, a second after 429 and 503, else
- * 0. */
-int64_t upgrade_wait_s(const struct upgrade *u);
+/* What is known of the answer so far. */
+struct upgrade_answer {
+	/* Why it is UPGRADE_REFUSED or UPGRADE_MOVED: one sentence, followed by the first bytes of the body if the
+	 * status was not 101. Control characters are replaced. */
+	char reason[120 + UPGRADE_WORDS_MOST];
+	int status;                 /* of a refusal, whose body may still be missing; 0: none so far */
+	int64_t wait_s;             /* after a refusal: Retry-After, at most an hour; else a second for 429 and 503 */
+	char *location;             /* of UPGRADE_MOVED, as the server wrote it */
+	struct deflate_terms terms; /* of UPGRADE_DONE: the agreed compression */
+};
+const struct upgrade_answer *upgrade_answer(const struct upgrade *u);
 
 #endif

@@ -314,16 +314,19 @@ static size_t shake_hands(struct handshake *h, const struct input *in, size_t *s
 		result = result == UPGRADE_MOVED ? UPGRADE_REFUSED : result; /* where to is not judged here */
 		free(copy);
 		must(result == right, "the answer's verdict is %d, not %d: %s", (int)result, (int)right,
-		     upgrade_reason(h->upgrade));
+		     upgrade_answer(h->upgrade)->reason);
 		must(result != UPGRADE_DONE || (used <= n && at + used == wanted), "the answer has %zu bytes, not %zu",
 		     at + used, wanted);
-		must((result == UPGRADE_REFUSED) == !!*upgrade_reason(h->upgrade), "refused, or not, without a word");
+		must((result == UPGRADE_REFUSED) == !!*upgrade_answer(h->upgrade)->reason,
+		     "refused, or not, without a word");
 		at += result == UPGRADE_DONE ? used : n;
 	}
 	*step = *step < in->step_count ? *step : in->step_count; /* the rest may be frames */
-	must(is_utf8(upgrade_reason(h->upgrade), strlen(upgrade_reason(h->upgrade))), "a reason that is not UTF-8");
-	for (const char *c = upgrade_reason(h->upgrade); *c; c++)
-		must((unsigned char)*c >= ' ' && *c != 0x7f, "a control character in: %s", upgrade_reason(h->upgrade));
+	must(is_utf8(upgrade_answer(h->upgrade)->reason, strlen(upgrade_answer(h->upgrade)->reason)),
+	     "a reason that is not UTF-8");
+	for (const char *c = upgrade_answer(h->upgrade)->reason; *c; c++)
+		must((unsigned char)*c >= ' ' && *c != 0x7f, "a control character in: %s",
+		     upgrade_answer(h->upgrade)->reason);
 	return result == UPGRADE_DONE ? at : 0;
 }
 

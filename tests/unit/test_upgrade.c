@@ -102,7 +102,8 @@ Test(upgrade, wrong_answers_are_refused_with_the_reason)
 
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		cr_assert_eq(judge(cases[i].answer), UPGRADE_REFUSED, "%s", cases[i].answer);
-		cr_assert(strstr(upgrade_reason(upgrade), cases[i].reason), "%s", upgrade_reason(upgrade));
+		cr_assert(strstr(upgrade_answer(upgrade)->reason, cases[i].reason), "%s",
+			  upgrade_answer(upgrade)->reason);
 	}
 }
 
@@ -115,7 +116,7 @@ Test(upgrade, an_answer_has_an_end)
 	cr_assert_eq(upgrade_receive(upgrade, "HTTP/1.1 101 x\r\n", 16, &used), UPGRADE_MORE);
 	while (upgrade_receive(upgrade, header, strlen(header), &used) == UPGRADE_MORE)
 		cr_assert_lt(lines++, 500);
-	cr_assert(strstr(upgrade_reason(upgrade), "longer than 8 KiB"), "%s", upgrade_reason(upgrade));
+	cr_assert(strstr(upgrade_answer(upgrade)->reason, "longer than 8 KiB"), "%s", upgrade_answer(upgrade)->reason);
 }
 
 /* --- what may be offered --- */
@@ -145,7 +146,7 @@ Test(upgrade, one_of_the_subprotocols_has_to_be_chosen)
 	cr_assert(strstr(request, "\r\nSec-WebSocket-Protocol: b.v2, b.v1\r\n"), "%s", request);
 	cr_assert_eq(judge("HTTP/1.1 101 x\r\n" RIGHT "Sec-WebSocket-Protocol: b.v1\r\n\r\n"), UPGRADE_DONE);
 	cr_assert_eq(judge("HTTP/1.1 101 x\r\n" RIGHT "\r\n"), UPGRADE_REFUSED);
-	cr_assert(strstr(upgrade_reason(upgrade), "chooses none"), "%s", upgrade_reason(upgrade));
+	cr_assert(strstr(upgrade_answer(upgrade)->reason, "chooses none"), "%s", upgrade_answer(upgrade)->reason);
 	cr_assert_eq(judge("HTTP/1.1 101 x\r\n" RIGHT "Sec-WebSocket-Protocol: b.v3\r\n\r\n"), UPGRADE_REFUSED);
 	cr_assert_eq(judge("HTTP/1.1 101 x\r\n" RIGHT "Sec-WebSocket-Protocol: b.v1, b.v2\r\n\r\n"), UPGRADE_REFUSED);
 }
@@ -157,10 +158,10 @@ Test(upgrade, compression_is_agreed_where_it_was_offered)
 	cr_assert(strstr(request, "\r\nSec-WebSocket-Extensions: permessage-deflate; client_no_context_takeover"), "%s",
 		  request);
 	cr_assert_eq(judge("HTTP/1.1 101 x\r\n" RIGHT "\r\n"), UPGRADE_DONE);
-	cr_assert(!upgrade_deflate(upgrade).is_agreed);
+	cr_assert(!upgrade_answer(upgrade)->terms.is_agreed);
 	cr_assert_eq(judge("HTTP/1.1 101 x\r\n" RIGHT "Sec-WebSocket-Extensions: permessage-deflate\r\n\r\n"),
 		     UPGRADE_DONE);
-	cr_assert(upgrade_deflate(upgrade).is_agreed && !upgrade_deflate(upgrade).is_forgetful);
+	cr_assert(upgrade_answer(upgrade)->terms.is_agreed && !upgrade_answer(upgrade)->terms.is_forgetful);
 	cr_assert_eq(judge("HTTP/1.1 101 x\r\n" RIGHT "Sec-WebSocket-Extensions: permessage-deflate\r\n"
 			   "Sec-WebSocket-Extensions: permessage-deflate\r\n\r\n"),
 		     UPGRADE_REFUSED);
@@ -178,7 +179,7 @@ Test(upgrade, a_redirect_has_a_place)
 
 		init();
 		cr_assert_eq(upgrade_receive(upgrade, answer, (size_t)n, &used), UPGRADE_MOVED);
-		cr_assert_str_eq(upgrade_location(upgrade), "/there?x");
+		cr_assert_str_eq(upgrade_answer(upgrade)->location, "/there?x");
 	}
 }
 
@@ -192,10 +193,11 @@ Test(upgrade, a_refusal_is_told_with_its_first_words)
 
 	init();
 	cr_assert_eq(upgrade_receive(upgrade, answer, (size_t)n, &used), UPGRADE_REFUSED);
-	cr_assert(strstr(upgrade_reason(upgrade), "403 instead of 101: your???key 000"), "%s", upgrade_reason(upgrade));
-	cr_assert_eq(strlen(strstr(upgrade_reason(upgrade), "your")), 200);
+	cr_assert(strstr(upgrade_answer(upgrade)->reason, "403 instead of 101: your???key 000"), "%s",
+		  upgrade_answer(upgrade)->reason);
+	cr_assert_eq(strlen(strstr(upgrade_answer(upgrade)->reason, "your")), 200);
 	cr_assert_eq(judge("HTTP/1.1 403 No\r\n\r\n"), UPGRADE_REFUSED);
-	cr_assert_str_eq(upgrade_reason(upgrade), "the server answered 403 instead of 101");
+	cr_assert_str_eq(upgrade_answer(upgrade)->reason, "the server answered 403 instead of 101");
 }
 
 Test(upgrade, a_refusal_s_words_may_come_behind_its_head)
@@ -203,9 +205,9 @@ Test(upgrade, a_refusal_s_words_may_come_behind_its_head)
 	size_t used;
 
 	cr_assert_eq(judge("HTTP/1.1 400 No\r\nContent-Length: 5\r\n\r\n"), UPGRADE_MORE);
-	cr_assert_eq(upgrade_status(upgrade), 400);
+	cr_assert_eq(upgrade_answer(upgrade)->status, 400);
 	cr_assert_eq(upgrade_receive(upgrade, "too\nold", 7, &used), UPGRADE_REFUSED);
-	cr_assert_str_eq(upgrade_reason(upgrade), "the server answered 400 instead of 101: too?old");
+	cr_assert_str_eq(upgrade_answer(upgrade)->reason, "the server answered 400 instead of 101: too?old");
 	cr_assert_eq(judge("HTTP/1.1 400 No\r\nContent-Length: 0\r\n\r\n"), UPGRADE_REFUSED);
 }
 
@@ -230,6 +232,6 @@ Test(upgrade, a_refusal_may_ask_for_a_time)
 
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		cr_assert_eq(judge(cases[i].answer), UPGRADE_REFUSED);
-		cr_assert_eq(upgrade_wait_s(upgrade), cases[i].wait_s, "%s", cases[i].answer);
+		cr_assert_eq(upgrade_answer(upgrade)->wait_s, cases[i].wait_s, "%s", cases[i].answer);
 	}
 }
