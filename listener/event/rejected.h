@@ -25,9 +25,9 @@ void rejected_checkin(const char *reason, const char *message, size_t len);
 /* How many messages became dead letters since an event was last stored, and the reason of the last one. */
 uint64_t rejected_run(const char **reason);
 
-/* Logs how many messages became dead letters since the last such line, the commonest reason and an example: at once,
- * but at most once a minute. A warning if nothing was stored in that time, else info. Call it every second; now_ms is
- * the loop clock. */
+/* Logs how many messages became dead letters since the last such line, the last reason and the beginning of its
+ * message: at once, but at most once a minute. A warning if nothing was stored in that time, else info. Call it every
+ * second; now_ms is the loop clock. */
 void rejected_watch(int64_t now_ms);
 
 #endif
