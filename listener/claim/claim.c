@@ -22,7 +22,6 @@
 #include "base/log.h"
 #include "base/log_spell.h"
 #include "claim/mark.h"
-#include "claim/mark_queue.h"
 #include "redis/connection.h"
 #include "inherit.lua.h"
 #include "release.lua.h"
@@ -66,12 +65,10 @@ struct claim {
 	char mark_text[MARK_TEXT_SIZE + MAC_LEN];
 	size_t mark_len;
 	struct resp command;
-	int64_t start_ms;                   /* what the wall clock said, when we began, of the monotonic clock's zero */
-	struct mark_queue sent[REDIS_TAGS]; /* marks not yet answered, of each tag in their order */
-	struct mark_queue owed;             /* marks that did not arrive, or could not be sent */
-	bool is_refused;                    /* the last claim or mark got an error */
-	int64_t refused_ms;                 /* loop clock: when one last did; 0: never */
-	struct log_spell errors;            /* of Redis: OOM, READONLY and the like come with every command */
+	int64_t start_ms;        /* what the wall clock said, when we began, of the monotonic clock's zero */
+	bool is_refused;         /* the last claim or mark got an error */
+	int64_t refused_ms;      /* loop clock: when one last did; 0: never */
+	struct log_spell errors; /* of Redis: OOM, READONLY and the like come with every command */
 	struct ending ending;
 };
 
@@ -85,24 +82,19 @@ static int64_t stamp_ms(const struct claim *c)
 #define SET_7 "*7\r\n$3\r\nSET\r\n"
 #define SET_5 "*5\r\n$3\r\nSET\r\n"
 
-static void put_id(struct claim *c, const char *id, size_t len)
+static void put_key(struct claim *c, const struct event *ev)
 {
-	unsigned int tag = redis_tag(c->redis, id, len);
+	unsigned int tag = redis_tag(c->redis, ev->id, ev->id_len);
 	const char *text = redis_tag_text(c->redis, tag);
 	struct slice *head = &c->heads[tag];
 
 	if (!*text) {
-		resp_joined(&c->command, c->prefix, c->prefix_len, id, len);
+		resp_joined(&c->command, c->prefix, c->prefix_len, ev->id, ev->id_len);
 		return;
 	}
 	if (!head->at)
 		*head = (struct slice){memory_printf("%s%s", c->prefix, text), c->prefix_len + strlen(text)};
-	resp_joined(&c->command, head->at, head->len, id, len);
-}
-
-static void put_key(struct claim *c, const struct event *ev)
-{
-	put_id(c, ev->id, ev->id_len);
+	resp_joined(&c->command, head->at, head->len, ev->id, ev->id_len);
 }
 
 /* Asks something of n events by one command. */
@@ -165,17 +157,13 @@ static void log_error_answer(struct claim *c, const struct redis_reply *reply)
 	c->refused_ms = (int64_t)uv_now(c->loop);
 }
 
-/* A mark whose answer never came may not have arrived: it is owed. */
-static void on_mark(void *owner, void *arg, const struct redis_reply *reply)
+/* A mark whose answer never came may not have arrived. Others wait then until the claim expires, and the unique key
+ * answers them. */
+static void on_marked(void *owner, void *arg, const struct redis_reply *reply)
 {
-	struct claim *c = owner;
-	struct mark_queue *sent = arg;
-	struct queued_mark mark;
-
-	if (sent && mark_queue_take(sent, &mark) && !reply)
-		mark_queue_add(&c->owed, &mark);
+	(void)arg;
 	if (reply && reply->type == REPLY_ERROR)
-		log_error_answer(c, reply);
+		log_error_answer(owner, reply);
 }
 
 static int64_t value_ms(const struct redis_reply *value)
@@ -189,9 +177,9 @@ static int64_t value_ms(const struct redis_reply *value)
 	return ms;
 }
 
-static struct mac_place place_of(const struct claim *c, const char *id, size_t len)
+static struct mac_place place_of(const struct claim *c, const struct event *ev)
 {
-	return (struct mac_place){c->prefix, c->prefix_len, id, len};
+	return (struct mac_place){c->prefix, c->prefix_len, ev->id, ev->id_len};
 }
 
 /* Someone else writes to Redis, or a listener of the fleet does not have the key yet. */
@@ -212,7 +200,7 @@ static void warn_of_bad_mac(struct claim *c)
 /* A mark that none of the fleet wrote for this event says nothing. */
 static bool is_believed(struct claim *c, const struct event *ev, const struct redis_reply *value)
 {
-	struct mac_place place = place_of(c, ev->id, ev->id_len);
+	struct mac_place place = place_of(c, ev);
 
 	if (!c->key || mac_is_right(c->key, &place, value->str, (size_t)value->len))
 		return true;
@@ -476,76 +464,49 @@ void claim_release(struct claim *c, struct event *const *evs, size_t n)
 		evs[i]->is_claimed = false;
 }
 
-/* The text of a mark, with its length in *len. Hundreds of marks share a millisecond, but each has its own MAC. */
-static const char *mark_text(struct claim *c, const struct queued_mark *owed, size_t *len)
+/* Writes the mark of ev into mark_text. Returns its length. Hundreds of marks share a millisecond, but each has its own
+ * MAC. */
+static size_t write_mark(struct claim *c, const struct event *ev, enum claim_mark kind)
 {
-	struct mark mark = {owed->is_dead, stamp_ms(c), owed->epoch, owed->digest, owed->minute};
+	bool is_dead = kind == CLAIM_MARK_DEAD;
+	const struct mark mark = {is_dead, stamp_ms(c), c->epoch, is_dead ? event_digest_head(ev) : 0,
+				  (uint32_t)(ev->won_ms / MINUTE_MS)};
+	struct mac_place place = place_of(c, ev);
 
 	if (mark.is_dead != c->mark.is_dead || mark.digest != c->mark.digest || mark.ms != c->mark.ms ||
 	    mark.epoch != c->mark.epoch || mark.minute != c->mark.minute) {
 		c->mark = mark;
 		c->mark_len = mark_write(&mark, c->mark_text);
 	}
-	*len = c->mark_len;
-	if (c->key) {
-		struct mac_place place = place_of(c, owed->id, owed->len);
-
-		*len = mac_append(c->key, &place, c->mark_text, c->mark_len);
-	}
-	return c->mark_text;
-}
-
-static void send_mark(struct claim *c, const struct queued_mark *mark)
-{
-	struct mark_queue *sent = &c->sent[redis_tag(c->redis, mark->id, mark->len)];
-	size_t len;
-	const char *text = mark_text(c, mark, &len);
-	bool is_kept;
-
-	resp_start_ready(&c->command, SET_5, strlen(SET_5));
-	put_id(c, mark->id, mark->len);
-	resp_bytes(&c->command, text, len);
-	resp_ready(&c->command, c->mark_tail, strlen(c->mark_tail));
-	is_kept = mark_queue_add(sent, mark) == 0;
-	if (send_command(c, on_mark, is_kept ? sent : NULL) && is_kept)
-		mark_queue_undo(sent, mark);
+	return c->key ? mac_append(c->key, &place, c->mark_text, c->mark_len) : c->mark_len;
 }
 
 void claim_mark(struct claim *c, struct event *ev, enum claim_mark kind)
 {
-	bool is_dead = kind == CLAIM_MARK_DEAD;
-	const struct queued_mark mark = {ev->id,
-					 ev->id_len,
-					 is_dead,
-					 c->epoch,
-					 is_dead ? event_digest_head(ev) : 0,
-					 (uint32_t)(ev->won_ms / MINUTE_MS)};
+	size_t len;
 
-	if (!claim_is_ready(c)) {
-		if (ev->is_claimed)
-			mark_queue_add(&c->owed, &mark);
+	if (!claim_is_ready(c))
 		return;
-	}
 	/* A Redis that is full refuses the mark too, and other copies would wait for the TTL; it
 	 * does not refuse to forget. */
 	if (c->is_refused && ev->is_claimed)
 		claim_release(c, &ev, 1);
-	send_mark(c, &mark);
-	if (!mark.is_dead)
+	len = write_mark(c, ev, kind);
+	resp_start_ready(&c->command, SET_5, strlen(SET_5));
+	put_key(c, ev);
+	resp_bytes(&c->command, c->mark_text, len);
+	resp_ready(&c->command, c->mark_tail, strlen(c->mark_tail));
+	send_command(c, on_marked, NULL);
+	if (kind == CLAIM_MARK_DONE)
 		done_channel_add(c->channel, &(const struct done){ev->id_hash, ev->won_ms});
 }
 
 static void on_redis_state(void *owner, enum redis_state state)
 {
 	struct claim *c = owner;
-	struct queued_mark mark;
 
 	presence_set_redis(c->presence, state == REDIS_READY ? c->redis : NULL);
 	done_channel_set_redis(c->channel, state == REDIS_READY ? c->redis : NULL);
-	if (state != REDIS_READY)
-		return;
-	while (mark_queue_take(&c->owed, &mark))
-		send_mark(c, &mark);
 }
 
 void claim_set_database(struct claim *c, const char *id)
@@ -602,11 +563,8 @@ static void release_all(void *object)
 	struct claim *c = object;
 
 	resp_free(&c->command);
-	for (unsigned int tag = 0; tag < REDIS_TAGS; tag++) {
-		mark_queue_free(&c->sent[tag]);
+	for (unsigned int tag = 0; tag < REDIS_TAGS; tag++)
 		free((char *)c->heads[tag].at);
-	}
-	mark_queue_free(&c->owed);
 	free(c->owner);
 	free(c->key);
 	free(c);

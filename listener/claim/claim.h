@@ -63,8 +63,8 @@ int claim_take(struct claim *c, struct event *ev);
  */
 void claim_inherit(struct claim *c, uint16_t owner, struct event *const *evs, size_t n);
 
-/* The rest is sent and forgotten; ev may be freed at once. While Redis is away nothing is sent:
- * marks are made up for when it is back, claims end by their TTL. */
+/* The rest is sent and forgotten; ev may be freed at once. While Redis is away nothing is sent, and claims end by their
+ * TTL. */
 
 /* Extends the leases of n events that are still ours (I4). */
 void claim_renew(struct claim *c, struct event *const *evs, size_t n);
@@ -78,8 +78,7 @@ void claim_mark(struct claim *c, struct event *ev, enum claim_mark kind);
 void claim_set_database(struct claim *c, const char *id);
 
 /* The epoch that the database is in, 0 if it is not known. Marks say it, and only marks that say the same
- * are read as CLAIM_DONE and CLAIM_DEAD; others are as good as absent. What was marked before keeps the epoch that it
- * was marked in. */
+ * are read as CLAIM_DONE and CLAIM_DEAD; others are as good as absent. */
 void claim_set_epoch(struct claim *c, uint32_t epoch);
 
 /* Commands that Redis has not answered yet; 0 if it is away. */

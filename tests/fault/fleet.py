@@ -77,8 +77,6 @@ class Listener(rig.listener.Listener):
             far_s = self.rig.options.postgres_far_s if name == "postgres" else 0.0
             self.links[name] = await Link(f"{name}-{self.number}", target, far_s).open()
         self.links["postgres"].on_words = self.rig.ear.on_postgres
-        if "redis" in self.links:
-            self.links["redis"].on_words = self.rig.ear.on_redis
         with open(self.config, "w") as file:
             json.dump(self.rig.outbox.config(self.links["hook"].port), file)
 

@@ -37,7 +37,6 @@ PATHS = (
     Path("claims given back", "claims_released", 1, "pg-lock,pg-hold,pg-refuse"),
     Path("events without a claim", "claims_skipped", 5,
          "redis-kill,redis-stop,redis-blackhole,redis-master-kill,redis-master-stop,redis-all-stop"),
-    Path("owed marks", None, 1, "redis-kill,redis-stop,redis-blackhole"),
     Path("failovers", None, 1, "redis-master-kill,redis-master-stop,redis-failover"),
     Path("marks of a past epoch", "marks_past", 1, "pg-forget", (PLAIN,)),
     Path("all killed at once", None, 1, "fleet-kill"),

@@ -1,6 +1,5 @@
-"""What the listeners say to their servers: owns the recognition of statements and commands on their way, by which some
-of the paths of played.py are counted."""
-import re
+"""What the listeners say to Postgres: owns the recognition of statements on their way, by which some of the paths of
+played.py are counted."""
 
 # The rig's tables are in public. A COPY is cut at CopyDone, when all rows are there and the server is about to commit.
 INSERT = b"INSERT INTO public.events"
@@ -9,9 +8,6 @@ COPY_DONE = b"c\0\0\0\4"
 RELAY = b"UPDATE public.outbox"
 FIND = b"AS w (id, place)"                                      # sql/queries/find_present.sql
 ALONE = b"wsonce_epoch IN EXCLUSIVE MODE"               # listener/store/effects.c
-BEAT = b"wsonce:{alive}:"                                       # what a new connection to Redis begins with
-MARK = re.compile(rb"\*5\r\n\$3\r\nSET\r\n")
-BEHIND_BEAT = 600               # bytes; owed marks follow at once
 
 
 class Ear:
@@ -29,9 +25,3 @@ class Ear:
         elif INSERT in data:
             pair.said = INSERT
         self.played.count("statements alone with effects", ALONE in data)
-
-    def on_redis(self, pair, data):
-        at = data.find(BEAT) if pair.said != BEAT else -1
-        if at >= 0:
-            pair.said = BEAT
-            self.played.count("owed marks", bool(MARK.search(data, at, at + BEHIND_BEAT)))

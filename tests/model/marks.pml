@@ -244,17 +244,10 @@ inline claim_mark(mark)
 	fi;
 }
 
-/* Marks that are made up for keep the epoch in which they were made. */
+/* A Redis that was frozen carries out what it was sent before. */
 inline arrive_late()
 {
-#ifdef OWED_MARK_OF_NOW
-	if
-	:: IS_DONE(late) -> key = DONE(home);
-	:: IS_DEAD(late) -> key = DEAD(home, DIGEST_OF(late));
-	fi;
-#else
 	key = late;
-#endif
 	late = 0;
 }
 

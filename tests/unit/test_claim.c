@@ -353,22 +353,14 @@ Test(claim, after_a_refusal_the_claim_is_given_back_before_the_mark)
 	expect_sent("SET dedup:a done@T.000000ab EX 300");
 }
 
-Test(claim, marks_that_did_not_arrive_are_made_up_for)
+Test(claim, marks_that_did_not_arrive_are_not_sent_again)
 {
 	claim_mark(claim, &events[0], CLAIM_MARK_DONE);
 	expect_sent("SET dedup:a done@T.000000ab EX 300");
 	played_redis_set_state(REDIS_DOWN);
 	played_redis_answer(NULL);
+	events[1].is_claimed = true;
 	claim_mark(claim, &events[1], CLAIM_MARK_DONE);
-	events[2].is_claimed = true;
-	claim_mark(claim, &events[2], CLAIM_MARK_DONE);
-	played_redis_set_state(REDIS_READY);
-	expect_sent("SET dedup:a done@T.000000ab EX 300");
-	expect_sent("SET dedup:c done@T.000000ab EX 300");
-	expect_sent("");
-	say(REPLY_STATUS, "OK");
-	say(REPLY_STATUS, "OK");
-	played_redis_set_state(REDIS_DOWN);
 	played_redis_set_state(REDIS_READY);
 	expect_sent("");
 }
