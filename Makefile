@@ -239,7 +239,7 @@ $B/wsonce-ceiling: $(CEILING_OBJ)
 	$(LINK) $$(pkg-config --libs $(LIBS)) -lunistring -lm
 # Some tests replace the connection to Postgres or Redis.
 $B/tests/unit/unit: LDFLAGS += $(patsubst %,-Wl$(comma)--wrap=%,backoff_draw $(addprefix postgres_,open state identity error set_lock_timeout find_by_key begin_with query copy cell text close) \
-	$(addprefix redis_,open state tag tag_text send client mask unanswered close) delivery_send delivery_cancel pipeline_receive pipeline_receive_event)
+	$(addprefix redis_,open state is_cluster send client mask unanswered close) delivery_send delivery_cancel pipeline_receive pipeline_receive_event)
 $B/tests/unit/unit: $(UNIT) $(FAKES) $(patsubst %,$B/tests/support/played_%.o,postgres redis) $(MODULES)
 	$(LINK) $$(pkg-config --libs $(TEST_LIBS)) -lunistring -lwslay -lm
 $B/tests/unit/pipeline: $(PIPELINE) $(FAKES) $(STAGES)

@@ -48,9 +48,8 @@ struct claim {
 	struct claim_callbacks on;
 	const char *prefix;
 	size_t prefix_len;
-	struct slice
-		heads[REDIS_TAGS]; /* on a cluster, of keys: the prefix with a tag; those that were needed so far */
-	char *owner;               /* "<instance>.<nonce>@" */
+	char *cluster_prefix; /* the prefix and REDIS_CLUSTER_TAG */
+	char *owner;          /* "<instance>.<nonce>@" */
 	size_t owner_len;
 	char ttl[24];
 	char take_tail[64]; /* of a claim command, as it goes over the wire; of a mark: */
@@ -84,48 +83,22 @@ static int64_t stamp_ms(const struct claim *c)
 
 static void put_key(struct claim *c, const struct event *ev)
 {
-	unsigned int tag = redis_tag(c->redis, ev->id, ev->id_len);
-	const char *text = redis_tag_text(c->redis, tag);
-	struct slice *head = &c->heads[tag];
+	bool is_cluster = redis_is_cluster(c->redis);
 
-	if (!*text) {
-		resp_joined(&c->command, c->prefix, c->prefix_len, ev->id, ev->id_len);
-		return;
-	}
-	if (!head->at)
-		*head = (struct slice){memory_printf("%s%s", c->prefix, text), c->prefix_len + strlen(text)};
-	resp_joined(&c->command, head->at, head->len, ev->id, ev->id_len);
+	resp_joined(&c->command, is_cluster ? c->cluster_prefix : c->prefix,
+		    c->prefix_len + (is_cluster ? strlen(REDIS_CLUSTER_TAG) : 0), ev->id, ev->id_len);
 }
 
 /* Asks something of n events by one command. */
 typedef void(ask_fn)(struct claim *c, struct event *const *evs, size_t n, unsigned int with);
 
-/* On a cluster a command can name keys of one tag only. */
-static void ask_by_tag(struct claim *c, struct event *const *evs, size_t n, ask_fn *ask, unsigned int with)
+/* On a cluster a command can name keys of one slot only. */
+static void ask_all(struct claim *c, struct event *const *evs, size_t n, ask_fn *ask, unsigned int with)
 {
-	size_t end[REDIS_TAGS] = {0}, begin = 0;
-	struct event **sorted;
+	size_t at_once = redis_is_cluster(c->redis) ? 1 : n;
 
-	if (!*redis_tag_text(c->redis, 0)) {
-		ask(c, evs, n, with);
-		return;
-	}
-	sorted = memory_alloc((n + 1) * sizeof(struct event *));
-	/* Each place is filled anew below, which analyzers do not see. */
-	memcpy(sorted, evs, n * sizeof(struct event *));
-	for (size_t i = 0; i < n; i++)
-		for (unsigned int tag = redis_tag(c->redis, evs[i]->id, evs[i]->id_len); tag < REDIS_TAGS; tag++)
-			end[tag]++;
-	for (size_t i = n; i-- > 0;)
-		sorted[--end[redis_tag(c->redis, evs[i]->id, evs[i]->id_len)]] = evs[i]; /* end is the begin now */
-	for (unsigned int tag = 0; tag < REDIS_TAGS; tag++) {
-		size_t next = tag + 1 < REDIS_TAGS ? end[tag + 1] : n;
-
-		if (next > begin)
-			ask(c, sorted + begin, next - begin, with);
-		begin = next;
-	}
-	free(sorted);
+	for (size_t i = 0; i < n; i += at_once)
+		ask(c, evs + i, at_once, with);
 }
 
 /* The digits of a time. Claims and marks come by the hundred in one millisecond. */
@@ -396,7 +369,7 @@ static void inherit(struct claim *c, struct event *const *evs, size_t n, unsigne
 void claim_inherit(struct claim *c, uint16_t owner, struct event *const *evs, size_t n)
 {
 	if (claim_is_ready(c)) {
-		ask_by_tag(c, evs, n, inherit, owner);
+		ask_all(c, evs, n, inherit, owner);
 		return;
 	}
 	for (size_t i = 0; i < n; i++)
@@ -453,13 +426,13 @@ void claim_renew(struct claim *c, struct event *const *evs, size_t n)
 	for (size_t i = 0; i < n; i++)
 		evs[i]->lease_ms = (int64_t)uv_now(c->loop);
 	if (claim_is_ready(c))
-		ask_by_tag(c, evs, n, change, true);
+		ask_all(c, evs, n, change, true);
 }
 
 void claim_release(struct claim *c, struct event *const *evs, size_t n)
 {
 	if (claim_is_ready(c))
-		ask_by_tag(c, evs, n, change, false);
+		ask_all(c, evs, n, change, false);
 	for (size_t i = 0; i < n; i++)
 		evs[i]->is_claimed = false;
 }
@@ -563,8 +536,7 @@ static void release_all(void *object)
 	struct claim *c = object;
 
 	resp_free(&c->command);
-	for (unsigned int tag = 0; tag < REDIS_TAGS; tag++)
-		free((char *)c->heads[tag].at);
+	free(c->cluster_prefix);
 	free(c->owner);
 	free(c->key);
 	free(c);
@@ -603,6 +575,7 @@ struct claim *claim_open(uv_loop_t *loop, const struct config *config, const str
 	c->owner_len = strlen(c->owner);
 	c->prefix = config->claim_prefix;
 	c->prefix_len = strlen(c->prefix);
+	c->cluster_prefix = memory_printf("%s" REDIS_CLUSTER_TAG, c->prefix);
 	snprintf(c->ttl, sizeof(c->ttl), "%lld", (long long)config->claim_ttl_s);
 	write_tail(c->take_tail, sizeof(c->take_tail), "$2\r\nNX\r\n$3\r\nGET\r\n", config->claim_ttl_s);
 	write_tail(c->mark_tail, sizeof(c->mark_tail), "", config->dedup_window_s);

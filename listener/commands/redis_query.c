@@ -177,8 +177,7 @@ static int ask(struct redis_query *m)
 
 static void put_key(struct redis_query *m, struct slice id)
 {
-	const char *tag = redis_tag_text(m->redis, redis_tag(m->redis, id.at, id.len));
-	char *head = memory_printf("%s%s", m->prefix, tag);
+	char *head = memory_printf("%s%s", m->prefix, redis_is_cluster(m->redis) ? REDIS_CLUSTER_TAG : "");
 
 	resp_joined(&m->command, head, strlen(head), id.at, id.len);
 	free(head);

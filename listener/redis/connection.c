@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/ending.h"
-#include "base/hash.h"
 #include "base/memory.h"
 #include "base/secret.h"
 #include "redis/cluster.h"
@@ -107,14 +106,9 @@ struct redis *redis_open(uv_loop_t *loop, const struct redis_settings *settings)
 	return r;
 }
 
-unsigned int redis_tag(const struct redis *r, const char *id, size_t len)
+bool redis_is_cluster(const struct redis *r)
 {
-	return r->cluster ? (unsigned int)(hash_mix(hash_text(id, len)) % REDIS_TAGS) : 0;
-}
-
-const char *redis_tag_text(const struct redis *r, unsigned int tag)
-{
-	return r->cluster ? slot_tag(tag) : "";
+	return r->cluster;
 }
 
 int redis_send(struct redis *r, const char *bytes, size_t len, redis_cb *cb, void *arg)

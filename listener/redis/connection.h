@@ -19,8 +19,6 @@ enum redis_state {
 	REDIS_CLOSING,
 };
 
-#define REDIS_TAGS 64
-
 struct redis_settings {
 	const char *url;  /* checked by config.c */
 	const char *ca;   /* for TLS: file of trusted certificates, checked by config.c */
@@ -44,11 +42,10 @@ enum redis_state redis_state(const struct redis *r);
 /* Returns why the server in the URL is not ready, "" if nothing is known. Valid until the loop runs. */
 const char *redis_trouble(const struct redis *r);
 
-/* Returns the part of the key space that holds the key of an event, the same in each process: 0 with one server, one of
- * REDIS_TAGS on a cluster. One command may name keys of one part only. */
-unsigned int redis_tag(const struct redis *r, const char *id, size_t len);
-/* Returns what goes between the prefix of our keys and the id: "" with one server, "{...}" on a cluster. */
-const char *redis_tag_text(const struct redis *r, unsigned int tag);
+/* Is it a cluster? Then one command may name keys of one slot only, and this goes between the prefix of our keys and
+ * the id: braces around nothing mean that the whole key counts, whatever braces the id has. */
+#define REDIS_CLUSTER_TAG "{}"
+bool redis_is_cluster(const struct redis *r);
 
 /* Sends a formatted command, on a cluster to the server that has the first key. Returns 0, and cb is called exactly
  * once, later, never from inside this call; or -1 because that server cannot be asked now, and cb is never called.

@@ -1,25 +1,21 @@
-/* slots.c computes the slots of keys and commands in Redis Cluster, and the tags in our keys. The ids of events may
- * contain braces, but the tag stands before the id, so they cannot move a key. */
+/* slots.c computes the slots of keys and commands in Redis Cluster. */
 #include "redis/slots.h"
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define TAG_SIZE 8
-
-/* CRC-16/XMODEM, as the Redis Cluster Specification requires. */
+/* CRC-16/XMODEM, as the Redis Cluster Specification requires, four bits at a time. */
 static unsigned int crc16(const char *bytes, size_t len)
 {
+	static const unsigned int table[16] = {0x0000, 0x1021, 0x2042, 0x3063, 0x4084, 0x50a5, 0x60c6, 0x70e7,
+					       0x8108, 0x9129, 0xa14a, 0xb16b, 0xc18c, 0xd1ad, 0xe1ce, 0xf1ef};
 	unsigned int crc = 0;
 
-	for (size_t i = 0; i < len; i++) {
-		crc ^= (unsigned int)(unsigned char)bytes[i] << 8;
-		for (int bit = 0; bit < 8; bit++)
-			crc = (crc << 1 ^ (crc & 0x8000 ? 0x1021 : 0)) & 0xffff;
-	}
+	for (size_t i = 0; i < len; i++)
+		for (int shift = 4; shift >= 0; shift -= 4)
+			crc = (crc << 4 ^ table[(crc >> 12 ^ (unsigned char)bytes[i] >> shift) & 15]) & 0xffff;
 	return crc;
 }
 
@@ -73,24 +69,4 @@ int slot_of_command(const char *bytes, size_t len)
 	}
 	word = next_word(&at, end, &n);
 	return word ? (int)slot_of_key(word, n) : -1;
-}
-
-/* Finds the smallest number whose slot is in this part of the slots. The result must never change. */
-static void find_tag(unsigned int tag, char *text)
-{
-	for (unsigned int n = 0;; n++) {
-		int len = snprintf(text, TAG_SIZE, "{%u}", n);
-
-		if (slot_of_key(text, (size_t)len) / (SLOTS / SLOT_TAGS) == tag)
-			return;
-	}
-}
-
-const char *slot_tag(unsigned int tag)
-{
-	static _Thread_local char tags[SLOT_TAGS][TAG_SIZE];
-
-	if (!tags[tag][0])
-		find_tag(tag, tags[tag]);
-	return tags[tag];
 }

@@ -4,8 +4,7 @@
 
 #include <stddef.h>
 
-#define SLOTS     16384
-#define SLOT_TAGS 64
+#define SLOTS 16384
 
 /* Returns the slot of a key, or of the text in its first braces unless that is empty (Redis Cluster Specification,
  * "Hash tags"). */
@@ -13,8 +12,5 @@ unsigned int slot_of_key(const char *key, size_t len);
 
 /* Returns the slot of the first key in a formatted command, or -1 if it names none. */
 int slot_of_command(const char *bytes, size_t len);
-
-/* Returns one of SLOT_TAGS texts in braces, the same in each process. Their slots are spread evenly. */
-const char *slot_tag(unsigned int tag);
 
 #endif

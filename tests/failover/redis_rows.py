@@ -10,7 +10,6 @@ from trial import LISTENERS
 from watch import Watch
 
 AGAIN_S = 1 * SLOW              # from the first word of the new master to claims of all listeners there
-TAGS, TAGS_MOST = 64, 22        # of all keys, and of one master of three
 
 
 class Master(Row):
@@ -109,7 +108,7 @@ class MasterOfThree(Master):
     def judge_skipped(self, trial, watch):
         super().judge_skipped(trial, watch)
         if watch.copies:
-            share = TAGS_MOST / TAGS
+            share = 1 / 3        # of the slots, which one master of three has
             trial.figure.at_most("share of the claims that were skipped", watch.skipped / watch.copies,
                                  share + 3 * math.sqrt(share * (1 - share) * LISTENERS / watch.copies))
 

@@ -133,16 +133,10 @@ struct redis *redis_open(uv_loop_t *loop, const struct redis_settings *settings)
 	return &the_redis;
 }
 
-unsigned int redis_tag(const struct redis *r, const char *id, size_t len)
+bool redis_is_cluster(const struct redis *r)
 {
-	(void)r, (void)id, (void)len;
-	return 0;
-}
-
-const char *redis_tag_text(const struct redis *r, unsigned int tag)
-{
-	(void)r, (void)tag;
-	return "";
+	(void)r;
+	return false;
 }
 
 enum redis_state redis_state(const struct redis *r)

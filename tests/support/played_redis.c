@@ -29,8 +29,7 @@ static struct command commands[COMMANDS];
 static int sent, seen, answered;
 static char own[60];
 
-unsigned int __real_redis_tag(const struct redis *r, const char *id, size_t len);
-const char *__real_redis_tag_text(const struct redis *r, unsigned int tag);
+bool __real_redis_is_cluster(const struct redis *r);
 struct redis *__real_redis_open(uv_loop_t *loop, const struct redis_settings *s);
 enum redis_state __real_redis_state(const struct redis *r);
 int __real_redis_send(struct redis *r, const char *bytes, size_t len, redis_cb *cb, void *arg);
@@ -56,15 +55,9 @@ enum redis_state __wrap_redis_state(const struct redis *r)
 	return is_played ? state : __real_redis_state(r);
 }
 
-/* There is only one server. */
-unsigned int __wrap_redis_tag(const struct redis *r, const char *id, size_t len)
+bool __wrap_redis_is_cluster(const struct redis *r)
 {
-	return is_played ? 0 : __real_redis_tag(r, id, len);
-}
-
-const char *__wrap_redis_tag_text(const struct redis *r, unsigned int tag)
-{
-	return is_played ? "" : __real_redis_tag_text(r, tag);
+	return !is_played && __real_redis_is_cluster(r);
 }
 
 /* Is word a claim of the instance i, with a nonce that is not 0? */

@@ -40,12 +40,3 @@ Test(slots, a_command_lies_where_its_first_key_does)
 	for (size_t n = 0; n < strlen(eval); n++)
 		slot_of_command(eval, n); /* cut off anywhere: no crash */
 }
-
-/* All versions must agree, since tags are part of every key. */
-Test(slots, tags_lie_evenly_and_never_change)
-{
-	for (unsigned int tag = 0; tag < SLOT_TAGS; tag++)
-		cr_expect_eq(slot(slot_tag(tag)) / (SLOTS / SLOT_TAGS), tag);
-	cr_expect_str_eq(slot_tag(0), "{10}");
-	cr_expect_str_eq(slot_tag(63), "{40}");
-}
