@@ -47,25 +47,29 @@ uint64_t roster_reader_seed(const char *name, size_t len)
 	return hash_text(name, len > NONCE_LEN ? len - NONCE_LEN : len);
 }
 
-static void add(struct roster *r, const char *name, size_t len)
+static size_t add(struct roster *r, const char *name, size_t len)
 {
-	r->last = find_place(r);
-	r->peers[r->last] = (struct peer){.name = memory_printf("%.*s", (int)len, name),
-					  .len = len,
-					  .seed = hash_text(name, len),
-					  .reader_seed = roster_reader_seed(name, len)};
+	size_t at = find_place(r);
+
+	r->peers[at] = (struct peer){.name = memory_printf("%.*s", (int)len, name),
+				     .len = len,
+				     .seed = hash_text(name, len),
+				     .reader_seed = roster_reader_seed(name, len)};
+	return at;
 }
 
 uint16_t roster_find(struct roster *r, const char *name, size_t len, int64_t now_ms)
 {
+	size_t at = 0;
+
 	if (!len || len > ROSTER_NAME_MAX || memchr(name, '\0', len))
 		return 0;
-	for (size_t i = 0; i < r->count && !(r->last < r->count && is_named(&r->peers[r->last], name, len)); i++)
-		r->last = i;
-	if (r->last >= r->count || !is_named(&r->peers[r->last], name, len))
-		add(r, name, len);
-	r->peers[r->last].met_ms = now_ms;
-	return (uint16_t)(r->last + 1);
+	while (at < r->count && !is_named(&r->peers[at], name, len))
+		at++;
+	if (at == r->count)
+		at = add(r, name, len);
+	r->peers[at].met_ms = now_ms;
+	return (uint16_t)(at + 1);
 }
 
 struct peer *roster_peer(struct roster *r, uint16_t number)

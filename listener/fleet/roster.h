@@ -51,7 +51,6 @@ struct peer {
 struct roster {
 	struct peer peers[ROSTER_MAX];
 	size_t count;
-	size_t last; /* found: most claims in a row are of few owners */
 };
 
 /* The number, from 1, of the listener with this name, which is added if it is new. A number stays the same until the
