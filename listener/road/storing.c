@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/counters.h"
+#include "base/ending.h"
 #include "base/fault_point.h"
 #include "base/log.h"
 #include "base/memory.h"
@@ -83,9 +84,7 @@ struct storing {
 	int64_t dead_letter_ms;         /* loop clock: those that could not be written are not tried before */
 	bool wants_epoch;               /* a mark may have to be believed soon */
 	bool is_draining;
-	int open; /* stores left to close */
-	void (*done)(void *arg);
-	void *done_arg;
+	struct ending ending; /* its parts are stores */
 };
 
 static void open_writer(struct storing *s, struct writer *w);
@@ -627,18 +626,13 @@ static void close_writer(struct writer *w)
 	batch_free(&w->batches[1]);
 }
 
-static void on_first_closed(void *arg)
+static void release(void *object)
 {
-	struct storing *s = arg;
-	void (*done)(void *done_arg) = s->done;
-	void *done_arg = s->done_arg;
+	struct storing *s = object;
 
-	if (--s->open)
-		return;
 	close_writer(&s->first);
 	cursors_clear(&s->cursors);
 	free(s);
-	done(done_arg);
 }
 
 static void on_second_closed(void *arg)
@@ -647,8 +641,8 @@ static void on_second_closed(void *arg)
 
 	close_writer(&s->second);
 	s->second = (struct writer){0};
-	if (s->open)
-		on_first_closed(s);
+	if (s->ending.parts)
+		ending_part(&s->ending);
 }
 
 /* The second connection is not kept where it is of no use: others may need its place. Above all the first one does,
@@ -741,10 +735,8 @@ void storing_drain(struct storing *s)
 
 void storing_close(struct storing *s, void (*done)(void *arg), void *arg)
 {
-	s->open = 1 + (s->second.store != NULL);
-	s->done = done;
-	s->done_arg = arg;
-	store_close(s->first.store, on_first_closed, s);
+	ending_begin(&s->ending, 1 + (s->second.store != NULL), release, s, done, arg);
+	store_close(s->first.store, ending_part, &s->ending);
 	if (s->second.store && !s->second.is_closing)
 		store_close(s->second.store, on_second_closed, s);
 }
