@@ -58,7 +58,7 @@ static size_t count_ready(const struct cluster *c)
 	size_t n = 0;
 
 	for (size_t i = 0; i < c->count; i++)
-		n += server_state(c->nodes[i]->server) == REDIS_READY;
+		n += server_view(c->nodes[i]->server)->state == REDIS_READY;
 	return n;
 }
 
@@ -183,7 +183,7 @@ static void on_map(void *asker, void *arg, const struct redis_reply *reply)
 	for (size_t i = 0; i < c->count; i++)
 		c->nodes[i]->is_listed = false;
 	for (size_t i = 0; i < reply->elements; i++)
-		take_range(c, reply->element[i], server_host(c->seed));
+		take_range(c, reply->element[i], server_view(c->seed)->host);
 	for (size_t i = c->count; i-- > 0;)
 		if (!c->nodes[i]->is_listed)
 			remove_node(c, i);

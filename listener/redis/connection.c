@@ -28,19 +28,19 @@ struct redis {
 
 static enum redis_state cluster_state(const struct redis *r)
 {
-	if (server_state(r->server) == REDIS_CLOSING)
+	if (server_view(r->server)->state == REDIS_CLOSING)
 		return REDIS_CLOSING;
 	return cluster_is_ready(r->cluster) ? REDIS_READY : REDIS_CONNECTING;
 }
 
 enum redis_state redis_state(const struct redis *r)
 {
-	return r->cluster ? cluster_state(r) : server_state(r->server);
+	return r->cluster ? cluster_state(r) : server_view(r->server)->state;
 }
 
 const char *redis_trouble(const struct redis *r)
 {
-	return server_trouble(r->server);
+	return server_view(r->server)->trouble;
 }
 
 static void on_change(void *owner)
@@ -68,7 +68,7 @@ static void on_state(void *owner, enum redis_state state)
 {
 	struct redis *r = owner;
 
-	if (state == REDIS_READY && !r->cluster && !r->settings.on_message && server_is_cluster(r->server))
+	if (state == REDIS_READY && !r->cluster && !r->settings.on_message && server_view(r->server)->is_cluster)
 		open_cluster(r);
 	if (!r->cluster || state == REDIS_CLOSING)
 		r->settings.on_state(r->settings.owner, state);
@@ -127,7 +127,7 @@ const char *redis_client(const struct redis *r)
 {
 	const struct server *server = r->cluster ? cluster_server(r->cluster, r->alive) : r->server;
 
-	return server ? server_client(server) : "";
+	return server ? server_view(server)->client : "";
 }
 
 void redis_mask(const struct redis *r, char *text)

@@ -33,13 +33,11 @@ struct server {
 	char master[256];          /* the host that the sentinels name, "" before they do */
 	int master_port;
 	const char *shown; /* the URL without secrets */
-	const char *host;  /* of the current connection */
 	char name[280];    /* host:port of the current connection if several are possible; else "" */
 	struct backoff backoff;
 	uv_timer_t retry;
-	char run[9];     /* the first 8 digits of the server's run_id, "" if unknown */
-	char client[40]; /* what redis_client() returns */
-	bool is_cluster;
+	char run[9];                 /* the first 8 digits of the server's run_id, "" if unknown */
+	char client[40];             /* what redis_client() returns */
 	bool was_refused;            /* the server refused the login, and that was logged */
 	char warned[200];            /* the last problem since it was REDIS_READY; logged */
 	uint64_t rights[RIGHTS_MAX]; /* hashes of the missing rights that were logged */
@@ -48,7 +46,7 @@ struct server {
 	struct log_spell losses;
 	bool is_loss_told; /* the last loss was logged, so the next connection is, too */
 	bool is_policy_logged;
-	enum redis_state state;
+	struct server_view view;
 	struct ending ending;
 };
 
@@ -92,12 +90,12 @@ static enum log_level level_of_step(struct server *s, enum redis_state old, enum
 
 static void set_state(struct server *s, enum redis_state state, const char *why)
 {
-	enum redis_state old = s->state;
+	enum redis_state old = s->view.state;
 	enum log_level level;
 
 	if (old == state)
 		return;
-	s->state = state;
+	s->view.state = state;
 	if (old == REDIS_READY && state == REDIS_DOWN && !s->settings.on_message)
 		tell_loss(s, why);
 	level = level_of(s, level_of_step(s, old, state, why));
@@ -108,42 +106,22 @@ static void set_state(struct server *s, enum redis_state state, const char *why)
 	s->settings.on_state(s->settings.owner, state);
 }
 
-enum redis_state server_state(const struct server *s)
+const struct server_view *server_view(const struct server *s)
 {
-	return s->state;
-}
-
-const char *server_trouble(const struct server *s)
-{
-	return s->warned;
-}
-
-const char *server_host(const struct server *s)
-{
-	return s->host ? s->host : "";
-}
-
-bool server_is_cluster(const struct server *s)
-{
-	return s->is_cluster;
+	return &s->view;
 }
 
 int server_send(struct server *s, const char *bytes, size_t len, redis_cb *cb, void *arg)
 {
-	if (s->losses.times && s->state == REDIS_READY)
+	if (s->losses.times && s->view.state == REDIS_READY)
 		log_spell_off(&s->losses, (int64_t)uv_now(s->loop),
 			      s->losses.times > 1 ? "redis connection holds" : NULL);
-	return s->state == REDIS_READY ? talk_ask(s->talk, bytes, len, cb, arg) : -1;
+	return s->view.state == REDIS_READY ? talk_ask(s->talk, bytes, len, cb, arg) : -1;
 }
 
 uint64_t server_unanswered(const struct server *s)
 {
 	return talk_unanswered(s->talk);
-}
-
-const char *server_client(const struct server *s)
-{
-	return s->client;
 }
 
 /* --- coming up --- */
@@ -171,7 +149,7 @@ static void on_login(void *owner, void *arg, const struct redis_reply *reply)
 	struct server *s = arg;
 
 	(void)owner;
-	if (reply && is_error(reply) && s->state == REDIS_CONNECTING)
+	if (reply && is_error(reply) && s->view.state == REDIS_CONNECTING)
 		refuse(s, reply->str);
 }
 
@@ -206,7 +184,7 @@ static void on_server_info(void *owner, void *arg, const struct redis_reply *rep
 	find_info(s, reply, "run_id:", s->run, sizeof(s->run));
 	if (find_info(s, reply, "redis_mode:", version, sizeof(version)) ||
 	    find_info(s, reply, "server_mode:", version, sizeof(version))) /* Valkey's name */
-		s->is_cluster = strcmp(version, "cluster") == 0;
+		s->view.is_cluster = strcmp(version, "cluster") == 0;
 	if (!find_info(s, reply, "redis_version:", version, sizeof(version)) || strtol(version, NULL, 10) >= 7)
 		return;
 	snprintf(what, sizeof(what), "Redis %s is too old: SET with NX and GET needs 7.0 or later", version);
@@ -234,7 +212,7 @@ static void on_role(void *owner, void *arg, const struct redis_reply *reply)
 		reply && reply->type == REPLY_ARRAY && reply->elements && reply->element[0]->type == REPLY_STRING;
 
 	(void)owner;
-	if (is_known && !s->is_cluster && strcmp(reply->element[0]->str, "master") != 0)
+	if (is_known && !s->view.is_cluster && strcmp(reply->element[0]->str, "master") != 0)
 		talk_end(s->talk, "the server is a replica");
 }
 
@@ -246,7 +224,7 @@ static void on_memory_info(void *owner, void *arg, const struct redis_reply *rep
 	char policy[40], most[40];
 
 	(void)owner;
-	if (!s->is_cluster && find_info(s, reply, "slave_read_only:", policy, sizeof(policy)) && *policy == '1') {
+	if (!s->view.is_cluster && find_info(s, reply, "slave_read_only:", policy, sizeof(policy)) && *policy == '1') {
 		talk_end(s->talk, TALK_REPLICA);
 		return;
 	}
@@ -266,7 +244,7 @@ static void on_logged_in(void *owner, void *arg, const struct redis_reply *reply
 	struct server *s = arg;
 
 	(void)owner;
-	if (!reply || s->state != REDIS_CONNECTING)
+	if (!reply || s->view.state != REDIS_CONNECTING)
 		return;
 	s->was_refused = false;
 	s->warned[0] = '\0';
@@ -280,7 +258,7 @@ static void on_open(void *owner)
 	struct server *s = owner;
 	const struct redis_address *a = s->settings.address;
 
-	s->is_cluster = false;
+	s->view.is_cluster = false;
 	s->run[0] = s->client[0] = '\0';
 	talk_log_in(s->talk, &a->urls[0], on_login, s);
 	if (strcmp(a->db, "0") != 0)
@@ -326,9 +304,9 @@ static void on_end(void *owner, const char *why)
 	struct server *s = owner;
 
 	/* A connection that outlived the longest wait counts as a success. One to a replica ends at once. */
-	if (s->state == REDIS_READY && (int64_t)uv_now(s->loop) - s->ready_ms > s->backoff.cap_ms)
+	if (s->view.state == REDIS_READY && (int64_t)uv_now(s->loop) - s->ready_ms > s->backoff.cap_ms)
 		backoff_reset(&s->backoff);
-	if (s->state == REDIS_CLOSING)
+	if (s->view.state == REDIS_CLOSING)
 		return;
 	set_state(s, REDIS_DOWN, why);
 	retry_later(s);
@@ -343,7 +321,7 @@ static bool has_many(const struct server *s)
 
 static void connect_to(struct server *s, const char *host, int port, unsigned int nth)
 {
-	s->host = host;
+	s->view.host = host ? host : "";
 	if (has_many(s))
 		snprintf(s->name, sizeof(s->name), "%s:%d", host, port);
 	set_state(s, REDIS_CONNECTING, NULL);
@@ -394,7 +372,7 @@ static void on_not_named(void *owner, const char *why)
 {
 	struct server *s = owner;
 
-	if (s->state != REDIS_READY && is_news(s, why))
+	if (s->view.state != REDIS_READY && is_news(s, why))
 		log_write(level_of(s, LOG_WARN), "no sentinel names a master", "url=%s reason=%s", s->shown, why);
 }
 
@@ -427,6 +405,9 @@ struct server *server_open(uv_loop_t *loop, const struct server_settings *settin
 	s->loop = loop;
 	s->settings = *settings;
 	s->shown = settings->address->shown;
+	s->view.trouble = s->warned;
+	s->view.client = s->client;
+	s->view.host = "";
 	s->backoff = (struct backoff){.base_ms = 100, .cap_ms = has_many(s) ? SOON_MS : LATE_MS};
 	open_parts(s);
 	uv_timer_init(loop, &s->retry);

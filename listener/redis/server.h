@@ -23,20 +23,17 @@ struct server_settings {
 /* Starts connecting. What settings point to must outlive the server. */
 struct server *server_open(uv_loop_t *loop, const struct server_settings *settings);
 
-enum redis_state server_state(const struct server *s);
-
-/* Returns why the last connection ended, "" if none has ended since the server was ready. */
-const char *server_trouble(const struct server *s);
-
-/* True if the server belongs to a cluster. Known once it is ready. */
-bool server_is_cluster(const struct server *s);
-
-/* Returns the name or address it is connected to, "" for a socket. */
-const char *server_host(const struct server *s);
+struct server_view {
+	enum redis_state state;
+	const char *trouble; /* why the last connection ended, "" if none has ended since the server was ready */
+	const char *host;    /* the name or address it is connected to, "" for a socket */
+	const char *client;  /* as redis_client() says it */
+	bool is_cluster;     /* the server belongs to a cluster; known once it is ready */
+};
+const struct server_view *server_view(const struct server *s);
 
 /* Like the functions of connection.h. */
 int server_send(struct server *s, const char *bytes, size_t len, redis_cb *cb, void *arg);
-const char *server_client(const struct server *s);
 uint64_t server_unanswered(const struct server *s);
 void server_close(struct server *s, void (*done)(void *arg), void *arg);
 
