@@ -29,7 +29,9 @@
 #define SUCCESSOR_MS  1000 /* minimum age of a connection before it gets a successor */
 #define OWING_MS      2000 /* how long a replaced connection may stay to send its acks */
 #define TELL_MS       60000
-#define TOLD_ENDS     3 /* connections in a row whose opening and end are logged; later ones only at debug */
+#define MUTE_MS       5000 /* a connection that is closed sooner, without data, may have been refused */
+#define MUTE_ENDS     5    /* such connections in a row; then one is tried without the cursor */
+#define TOLD_ENDS     3    /* connections in a row whose opening and end are logged; later ones only at debug */
 #define EXAMPLE_BYTES 160
 
 enum state { STATE_STANDBY, STATE_DOWN, STATE_CALLING, STATE_CONNECTING, STATE_OPEN, STATE_STOPPED };
@@ -52,6 +54,10 @@ struct feed_client {
 	bool is_good;                  /* this connection has brought an event or a `ready` frame */
 	bool has_ready;                /* the profile has a `ready` rule */
 	char words[EXAMPLE_BYTES + 1]; /* last frame, kept until the connection is good */
+	unsigned int mute_ends;        /* connections in a row that may have been closed because of the cursor */
+	char *withheld;                /* the cursor, while a connection is tried without it; NULL: none is */
+	int64_t withheld_s;            /* when it last moved */
+	uint64_t data_before;          /* of this connection */
 	struct secrets *secrets;
 	char *redacted_url;
 	char error[400];
@@ -111,6 +117,28 @@ static void set_state(struct feed_client *c, enum state state)
 		  "source=%s from=%s to=%s url=%s", name_of(c), state_names[old], state_names[state], c->redacted_url);
 }
 
+/* --- a cursor that is withheld --- */
+
+static void forget_withheld(struct feed_client *c)
+{
+	free(c->withheld);
+	c->withheld = NULL;
+	c->mute_ends = 0;
+}
+
+/* A feed may refuse a cursor without a word. But it may also be ill, so a connection without the cursor, at once after
+ * one with it, must have brought data. */
+static void withhold_cursor(struct feed_client *c)
+{
+	struct slice mark = session_mark(c->p.session);
+	json_t *names = json_pack("[s]", "cursor");
+
+	c->withheld = memory_strndup(mark.at, mark.len);
+	c->withheld_s = session_moved_s(c->p.session);
+	session_clear(c->p.session, names);
+	json_decref(names);
+}
+
 /* --- ends --- */
 
 static void drop(struct feed_connection **at, unsigned int code)
@@ -161,7 +189,9 @@ static void retry_later(struct feed_client *c, const char *reason, int64_t asked
 	bool is_warning = !c->warned_ms || now_ms(c) - c->warned_ms >= TELL_MS || asked_ms > c->backoff.cap_ms;
 	int64_t wait = draw_wait(c) + asked_ms;
 
-	wait = may_hurry && wait > TICK_MS ? TICK_MS : wait;
+	if (c->mute_ends >= MUTE_ENDS)
+		withhold_cursor(c);
+	wait = (may_hurry || c->withheld) && wait > TICK_MS ? TICK_MS : wait;
 	keep_error(c, reason);
 	counters.source_disconnects++;
 	c->failures++;
@@ -222,27 +252,44 @@ static void clear(struct feed_client *c, const json_t *names)
 		c->p.callbacks->on_clear(c->p.arg, NULL, names);
 }
 
-static void drop_cursor(struct feed_client *c, const char *words)
+static void drop_cursor(struct feed_client *c, struct slice cursor, int64_t moved_s, const char *words)
 {
-	struct slice mark = session_mark(c->p.session);
 	json_t *names = json_pack("[s]", "cursor");
-	char from[TIMESTAMP_SIZE], to[TIMESTAMP_SIZE], cursor[EXAMPLE_BYTES];
+	char from[TIMESTAMP_SIZE], to[TIMESTAMP_SIZE], text[EXAMPLE_BYTES];
 
-	snprintf(cursor, sizeof(cursor), "%.*s", (int)mark.len, mark.at);
+	snprintf(text, sizeof(text), "%.*s", (int)cursor.len, cursor.at);
 	keep_error(c, words);
 	log_warn("source refused the cursor, reading on without it: events may be missing",
-		 "source=%s from=%s to=%s cursor=%s reason=%s", name_of(c),
-		 timestamp_print(session_moved_s(c->p.session) * 1000000, from),
-		 timestamp_print((int64_t)time(NULL) * 1000000, to), cursor, c->error);
+		 "source=%s from=%s to=%s cursor=%s reason=%s", name_of(c), timestamp_print(moved_s * 1000000, from),
+		 timestamp_print((int64_t)time(NULL) * 1000000, to), text, c->error);
 	clear(c, names);
 	json_decref(names);
 }
 
-/* Drops the cursor if the feed refused it, since it would refuse it again. */
+static void drop_withheld(struct feed_client *c)
+{
+	drop_cursor(c, (struct slice){c->withheld, strlen(c->withheld)}, c->withheld_s,
+		    "it closes connections with the cursor, and sends events on one without it");
+	c->error[0] = '\0';
+	forget_withheld(c);
+}
+
+/* Drops the cursor if the feed refused it, since it would refuse it again. end is NULL if we closed the connection. */
 static void judge_cursor(struct feed_client *c, const struct dial_end *end)
 {
-	if (!c->is_good && session_mark(c->p.session).at && refuses_cursor(c, end))
-		drop_cursor(c, *c->words ? c->words : end->reason);
+	struct slice mark = session_mark(c->p.session);
+	bool is_mute = end && (end->was_open ? c->data == c->data_before &&
+						       now_ms(c) - feed_connection_opened_ms(c->now) < MUTE_MS
+					     : end->status == 400);
+
+	if (c->withheld) {
+		session_restore(c->p.session, (struct slice){c->withheld, strlen(c->withheld)}, c->withheld_s);
+		forget_withheld(c);
+	} else if (!c->is_good && mark.at && refuses_cursor(c, end)) {
+		drop_cursor(c, mark, session_moved_s(c->p.session), *c->words ? c->words : end->reason);
+	} else {
+		c->mute_ends = mark.at && is_mute ? c->mute_ends + 1 : 0;
+	}
 	*c->words = '\0';
 }
 
@@ -277,6 +324,7 @@ static void on_connection_open(void *arg, struct feed_connection *conn)
 	counters.source_connects++;
 	if (conn == c->next)
 		return;
+	c->data_before = c->data;
 	c->error[0] = '\0';
 	set_state(c, STATE_OPEN);
 }
@@ -438,6 +486,8 @@ static void on_line_count(void *arg, const struct profile_rule *rule, const stru
 	}
 	c->barren = more->events ? 0 : c->barren + more->rejected;
 	c->is_good |= more->events || rule->ready;
+	if (c->withheld && more->events)
+		drop_withheld(c);
 }
 
 static uint64_t on_line_number(void *arg, const struct session_event *event)
@@ -646,6 +696,7 @@ void feed_client_set_session(struct feed_client *c, struct session *session)
 {
 	c->p.session = session;
 	c->closed_ms = 0;
+	forget_withheld(c);
 }
 
 void feed_client_close(struct feed_client *c)
@@ -658,6 +709,7 @@ void feed_client_free(struct feed_client *c)
 	if (!c)
 		return;
 	secrets_free(c->secrets);
+	free(c->withheld);
 	free(c->redacted_url);
 	free(c->rules);
 	sequence_gaps_free(c->gaps);

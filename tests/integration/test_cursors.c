@@ -212,6 +212,39 @@ Test(cursors, cursor_that_a_message_refuses_is_dropped)
 	expect_a_beginning_without_cursor("FutureCursor");
 }
 
+/* The feed stays as it is until the listener tries a connection without the cursor. */
+static void hang_up_on_cursors(const char *answer)
+{
+	send_numbers(9, 9);
+	cr_assert(wait_until(cursor() == 9, SETTLED_MS));
+	feed_answer(feed, "/" RESUME, answer);
+	feed_drop_all(feed);
+	cr_assert(wait_until(feed_clients(feed) == 1 && !strstr(feed_request(feed), "cursor"), 3 * SETTLED_MS), "%s",
+		  process_last_words(listener_process(dialled)));
+}
+
+Test(cursors, cursor_that_is_refused_without_a_word_is_dropped_with_the_first_event_without_it)
+{
+	hang_up_on_cursors(NULL);
+	cr_assert_not(listener_has_logged(dialled, "source refused the cursor"));
+	send_numbers(2, 3);
+	cr_assert(wait_until(cursor() == 3, SETTLED_MS));
+	cr_assert(listener_has_logged(dialled, "source refused the cursor"));
+	cr_assert(listener_has_logged(dialled, "cursor=9"));
+}
+
+Test(cursors, cursor_is_kept_while_a_feed_closes_every_connection)
+{
+	hang_up_on_cursors("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
+	feed_answer(feed, "/none", NULL);
+	feed_drop_all(feed);
+	cr_assert(wait_until(feed_clients(feed) == 1 && strstr(feed_request(feed), RESUME "9"), 3 * SETTLED_MS));
+	cr_assert_not(listener_has_logged(dialled, "source refused the cursor"));
+	cr_assert_eq(cursor(), 9);
+	send_numbers(10, 10);
+	cr_assert(wait_until(cursor() == 10, SETTLED_MS));
+}
+
 /* --- which is larger --- */
 
 /* Stores the cursors of "given" with this order, one for each source. */

@@ -68,7 +68,7 @@ struct feed {
 	char *request;  /* head of the latest handshake */
 	char *muted;    /* clients whose handshake has this text get nothing; NULL: there are none */
 	char *lines;    /* extra header lines of each 101, or NULL */
-	char *path;     /* handshakes for this path get this answer: */
+	char *path;     /* handshakes for this path get this answer; NULL: a connection that is closed at once */
 	char *answer;
 	int tunnels;        /* CONNECT requests */
 	struct buffer said; /* texts from clients, each followed by a newline */
@@ -195,10 +195,12 @@ static void read_handshake(struct feed *f, struct client *c)
 	}
 	char *key = frame_header(f->request, "Sec-WebSocket-Key");
 	bool is_answered = f->path && strncmp(strchr(f->request, ' ') + 1, f->path, strlen(f->path)) == 0;
-	if (f->refusal || !key || is_answered)
+	if (f->refusal || !key || (is_answered && f->answer))
 		refuse(f, c, is_answered ? f->answer : NULL);
 	else
 		accept_handshake(f, c, key);
+	if (is_answered && !f->answer)
+		c->state = CLIENT_CLOSING;
 	free(key);
 }
 
@@ -487,7 +489,7 @@ static void put(struct feed *f, char **at, const char *text)
 {
 	pthread_mutex_lock(&f->lock);
 	free(*at);
-	*at = strdup(text);
+	*at = text ? strdup(text) : NULL;
 	pthread_mutex_unlock(&f->lock);
 }
 

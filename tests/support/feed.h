@@ -55,7 +55,8 @@ void feed_refuse(struct feed *f, int http_status);
 /* From now on, adds these header lines, each ending in CRLF, to the answer that accepts. */
 void feed_accept_with(struct feed *f, const char *lines);
 
-/* From now on, answers handshakes for paths with this prefix with this text, and closes. */
+/* From now on, answers handshakes for paths with this prefix with this text, and closes. NULL: accepts them, and
+ * closes the connection at once, without a close frame. */
 void feed_answer(struct feed *f, const char *path, const char *answer);
 
 /* Turns the answering of pings on (the default) or off. */
