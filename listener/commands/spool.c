@@ -66,8 +66,13 @@ static void print_segment(const char *name, const struct tally *t)
 static int do_segment(int dir, const char *name, const char *verb, struct tally *t)
 {
 	struct segment_file file;
-	int error = segment_open_file(&file, dir, name), status = STATUS_FINE;
+	int error, status = STATUS_FINE;
 
+	if (!segment_has_name(name))
+		return dispatch_fail("%s does not have the name of a segment, and is left alone: wsonce replay reads "
+				     "it under any name",
+				     name);
+	error = segment_open_file(&file, dir, name);
 	if (error) /* ENOENT: its listener needs it no more */
 		return error == ENOENT ? STATUS_FINE : dispatch_fail("%s: %s", name, strerror(error));
 	if (!read_segment(&file, name, strcmp(verb, "export") == 0 ? export : NULL, t))

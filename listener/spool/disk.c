@@ -15,6 +15,7 @@
 #include "base/memory.h"
 
 #define NAME_SIZE 40
+#define SIZE_MOST (INT64_C(1) << 30) /* more than SEGMENT_MOST and the largest message; searching it takes seconds */
 
 struct disk {
 	uv_loop_t *loop;
@@ -130,7 +131,7 @@ static void stop_reading(struct disk *d)
 	segment_close(&d->reader);
 }
 
-/* Reads the head. Returns 0 or an errno: EBADMSG if the file is not this segment. */
+/* Reads the head. Returns 0 or an errno: EBADMSG if the file is not this segment, EFBIG if it is larger than any. */
 static int start_reading(struct disk *d, uint64_t first)
 {
 	char name[NAME_SIZE];
@@ -140,7 +141,7 @@ static int start_reading(struct disk *d, uint64_t first)
 	if (segment_open_file(&d->file, d->dir, name_of(name, first, "")))
 		return errno;
 	if (segment_open(&d->reader) == SEGMENT_RECORD && d->reader.head.first == first)
-		return 0;
+		return d->file.size > SIZE_MOST ? EFBIG : 0;
 	return d->reader.error ? d->reader.error : EBADMSG;
 }
 
@@ -332,11 +333,18 @@ static int find_segments(struct disk *d, const char *dir, disk_found_cb *found)
 
 	for (int i = 0; i < n; i++) {
 		unsigned long long first = strtoull(entries[i]->d_name, NULL, 10);
+		const char *name = entries[i]->d_name;
 		struct segment_head head = {0};
-		uint64_t bytes = strstr(entries[i]->d_name, SEGMENT_BAD) ? 0 : look(d, first, &head);
+		uint64_t bytes;
 
-		head.first = first;
-		found(d->arg, &head, bytes);
+		if (segment_has_name(name)) {
+			bytes = strstr(name, SEGMENT_BAD) ? 0 : look(d, first, &head);
+			head.first = first;
+			found(d->arg, &head, bytes);
+		} else {
+			log_warn("a file in the spool does not have the name of a segment, and is left alone",
+				 "file=%s", name);
+		}
 		free(entries[i]);
 	}
 	free(entries);

@@ -33,11 +33,15 @@ ssize_t segment_pread(void *file, char *to, size_t n, off_t at)
 
 int segment_is_entry(const struct dirent *entry)
 {
-	char name[64];
-	size_t len = (size_t)snprintf(name, sizeof(name), SEGMENT_NAME, strtoull(entry->d_name, NULL, 10));
+	return strstr(entry->d_name, ".segment") != NULL;
+}
 
-	return strncmp(entry->d_name, name, len) == 0 &&
-	       (!entry->d_name[len] || strcmp(entry->d_name + len, SEGMENT_BAD) == 0);
+bool segment_has_name(const char *file)
+{
+	char name[64];
+	size_t len = (size_t)snprintf(name, sizeof(name), SEGMENT_NAME, strtoull(file, NULL, 10));
+
+	return strncmp(file, name, len) == 0 && (!file[len] || strcmp(file + len, SEGMENT_BAD) == 0);
 }
 
 /* Reads until n bytes are available at begin, or the file ends. Returns 0, or -1 and sets error. */

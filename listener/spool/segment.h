@@ -51,7 +51,9 @@ int segment_open_file(struct segment_file *f, int dir, const char *name);
 /* segment_reader.read for a struct segment_file. */
 ssize_t segment_pread(void *file, char *to, size_t n, off_t at);
 
-/* A filter for scandir(3): true for names of segments. */
+/* A filter for scandir(3): true for segments, and for files that may be segments under another name. */
 int segment_is_entry(const struct dirent *entry);
+/* Is this the name of a segment? */
+bool segment_has_name(const char *file);
 
 #endif

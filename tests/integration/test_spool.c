@@ -291,6 +291,20 @@ Test(spool, damaged_segments_are_exported_and_dropped_too, .timeout = 120)
 	cr_assert(has_segments(0), "the note was removed");
 }
 
+Test(spool, a_file_with_another_name_is_told_of, .timeout = 60)
+{
+	struct run run;
+
+	start(1, NULL, "");
+	cr_assert_eq(listener_stop(fleet.listeners[0]), 0);
+	suite_file("base/spool-0/7.segment", "wsspool1");
+	run = run_in(NULL, suite_text("spool %s list", suite_path("base/spool-0")));
+	cr_assert(run.status == 1 && strstr(run.errors, "7.segment does not have the name of a segment"), "%s",
+		  run.errors);
+	restart();
+	cr_assert(wait_until(listener_has_logged(fleet.listeners[0], "name of a segment, and is left alone"), SOON_MS));
+}
+
 Test(spool, a_second_process_on_the_directory_is_refused, .timeout = 60)
 {
 	struct listener_options second;

@@ -664,6 +664,19 @@ Test(spooled, a_segment_whose_name_is_not_its_own_is_left_alone)
 	cr_assert_eq(count_files(".segment"), 1);
 }
 
+/* To look for records in 30 GiB takes 15 seconds, while the listener neither starts nor ends. */
+Test(spooled, a_file_that_is_larger_than_any_segment_is_left_alone, .timeout = 5)
+{
+	open_spool(1 << 30);
+	append(2);
+	close_spool();
+	cr_assert_eq(run_in_dir("for f in *.segment; do head -c 32 $f >x && truncate -s 30G x && mv x $f; done"), 0);
+	open_spool(1 << 30);
+	cr_assert_eq(spool_view(spool).events, 0);
+	close_spool();
+	cr_assert_eq(count_files(".segment"), 1);
+}
+
 /* A loss of power must not leave a count of records that are not there. */
 Test(spooled, the_count_is_written_after_its_records_are_on_disk)
 {
