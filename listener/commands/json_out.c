@@ -11,11 +11,25 @@
 #include "base/text.h"
 #include "commands/dispatch.h"
 
-static void print_json(json_t *value)
+/* A terminal would obey DEL and U+0080 to U+009F, which JSON may hold. */
+static void print_safe(const char *json)
 {
-	char *text = value ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(15)) : NULL;
+	for (; *json; json++) {
+		bool is_pair = *json == '\xc2' && (unsigned char)json[1] < 0xa0;
 
-	fputs(text ? text : "null", dispatch_out());
+		if (*json == 0x7f || is_pair)
+			fprintf(dispatch_out(), "\\u%04x", (unsigned char)json[is_pair]);
+		else
+			fputc(*json, dispatch_out());
+		json += is_pair;
+	}
+}
+
+void json_out_value(json_t *value, size_t flags)
+{
+	char *text = value ? json_dumps(value, flags | JSON_ENCODE_ANY | JSON_REAL_PRECISION(15)) : NULL;
+
+	print_safe(text ? text : "null");
 	free(text);
 	json_decref(value);
 }
@@ -35,7 +49,7 @@ static void name_member(struct json_out *o, const char *name)
 void json_out_member(struct json_out *o, const char *name, json_t *value)
 {
 	name_member(o, name);
-	print_json(value);
+	json_out_value(value, JSON_COMPACT);
 }
 
 void json_out_members(struct json_out *o, json_t *object)
@@ -50,7 +64,7 @@ void json_out_members(struct json_out *o, json_t *object)
 void json_out_member_text(struct json_out *o, const char *name, const char *json)
 {
 	name_member(o, name);
-	fputs(json, dispatch_out());
+	print_safe(json);
 }
 
 void json_out_list(struct json_out *o, const char *name)
@@ -64,7 +78,7 @@ void json_out_item(struct json_out *o, json_t *value)
 {
 	fputs(o->has_item ? ",\n" : "\n", dispatch_out());
 	o->has_item = true;
-	print_json(value);
+	json_out_value(value, JSON_COMPACT);
 }
 
 void json_out_list_end(struct json_out *o)

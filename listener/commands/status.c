@@ -245,7 +245,7 @@ static enum fleet_health show(const struct invocation *in)
 	if (o->is_watching && isatty(STDOUT_FILENO))
 		fputs("\033[H\033[2J", stdout);
 	if (o->is_json) {
-		json_dumpf(state, stdout, (o->is_watching ? JSON_COMPACT : JSON_INDENT(2)) | JSON_REAL_PRECISION(15));
+		json_out_value(json_incref(state), o->is_watching ? JSON_COMPACT : JSON_INDENT(2));
 		putchar('\n');
 	} else {
 		print_text(state, find_width());

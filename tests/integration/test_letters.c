@@ -57,6 +57,12 @@ Test(letters, list_groups_them_by_reason_with_counts_and_examples, .init = bench
 	run_expect(db, 0, "and 1 more reasons", "dead-letters list --limit 1");
 }
 
+Test(letters, json_has_no_control_characters_that_a_terminal_obeys, .init = bench_migrate)
+{
+	dead_letter("NULL", "not \xc2\x9b\x32J a\x7f\xc3\xa4", "'{}'");
+	run_expect(db, 0, "not \\u009b2J a\\u007f\xc3\xa4", "dead-letters list --json");
+}
+
 Test(letters, list_filters_by_time_type_reason_and_state, .init = bench_migrate)
 {
 	dead_letter_three();
