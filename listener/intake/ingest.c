@@ -47,7 +47,6 @@
 
 #define UPGRADE_REQUIRED  426 /* libwebsockets does not define these */
 #define TOO_MANY_REQUESTS 429
-#define HEAD_TOO_LARGE    431
 
 /* A producer's connection. It outlives the socket while its messages are in flight. */
 struct session {
@@ -812,7 +811,7 @@ static void on_long_head(struct long_head *head)
 	struct handshake *h = list_entry(head, struct handshake, head);
 	struct ingest *i = lws_vhost_user(lws_get_vhost(h->wsi));
 
-	log_refusal(i, lws_get_socket_fd(h->wsi), (struct refusal){.status = HEAD_TOO_LARGE});
+	log_refusal(i, lws_get_socket_fd(h->wsi), (struct refusal){.status = long_head_status(head)});
 	long_head_refuse(head);
 	give_up_handshake(i, h);
 }

@@ -1,5 +1,6 @@
-/* long_head.c answers handshakes whose head is too long. libwebsockets closes such a connection without an answer and
- * without notice. So this counts the bytes of a head before libwebsockets reads them. */
+/* long_head.c answers handshakes whose head is too long or malformed. libwebsockets closes such a connection without an
+ * answer and without notice, or waits for the head's end for ever. So this looks at a head before libwebsockets does.
+ */
 #include "net/long_head.h"
 
 #include <openssl/ssl.h>
@@ -10,11 +11,25 @@
 
 #define TAKEN_MOST 64 /* reads of 4 KiB, to drain a refused head */
 
+/* RFC 9112, sections 2.2 and 5: a line ends with CR LF, has no other CR and no NUL, and each but the first has a name
+ * and a colon, or continues the one before. */
+static void judge(struct long_head *head, char byte)
+{
+	bool is_end = byte == '\n' && head->line;
+
+	head->is_malformed |= !byte || head->has_cr != (byte == '\n');
+	head->is_malformed |= is_end && head->has_request_line && !head->has_colon;
+	head->has_cr = byte == '\r';
+	head->has_request_line |= is_end;
+	head->has_colon = byte != '\n' && (head->has_colon || (head->line ? byte == ':' : byte == ' ' || byte == '\t'));
+}
+
 /* RFC 9112, section 2.2: empty lines may come before the first one, and the empty line after it ends the head. */
 static void count(struct long_head *head, const char *bytes, size_t len)
 {
 	head->len += len;
 	for (size_t i = 0; i < len && !head->is_whole; i++) {
+		judge(head, bytes[i]);
 		if (bytes[i] == '\n') {
 			head->is_whole = head->has_line && !head->line;
 			head->line = 0;
@@ -27,7 +42,7 @@ static void count(struct long_head *head, const char *bytes, size_t len)
 }
 
 /* With TLS, each event shows one record. */
-static bool is_too_long(struct long_head *head)
+static bool is_refused(struct long_head *head)
 {
 	SSL *ssl = lws_get_ssl(head->wsi);
 	char bytes[LONG_HEAD_BYTES + 1];
@@ -39,7 +54,7 @@ static bool is_too_long(struct long_head *head)
 		n = SSL_peek(ssl, bytes, sizeof(bytes));
 	if (n > 0)
 		count(head, bytes, (size_t)n);
-	return head->len > LONG_HEAD_BYTES;
+	return head->len > LONG_HEAD_BYTES || head->is_malformed;
 }
 
 static bool on_poll(struct watch *w, int *status, int *events) /* NOLINT(readability-non-const-parameter): its type */
@@ -47,7 +62,7 @@ static bool on_poll(struct watch *w, int *status, int *events) /* NOLINT(readabi
 	struct long_head *head = list_entry(w, struct long_head, watch);
 
 	(void)status;
-	if (head->is_whole || !(*events & UV_READABLE) || !is_too_long(head))
+	if (head->is_whole || !(*events & UV_READABLE) || !is_refused(head))
 		return true;
 	head->on_long(head);
 	return false;
@@ -60,11 +75,16 @@ void long_head_watch(struct long_head *head, uv_loop_t *loop, struct lws *wsi, v
 	watch_begin(&head->watch, loop, lws_get_socket_fd(wsi), on_poll);
 }
 
+unsigned int long_head_status(const struct long_head *head)
+{
+	return head->is_malformed ? 400 : 431;
+}
+
 void long_head_refuse(struct long_head *head)
 {
 	char bytes[LONG_HEAD_BYTES];
 
-	http_policy_refuse(head->wsi, 431, "");
+	http_policy_refuse(head->wsi, long_head_status(head), "");
 	for (int i = 0; i < TAKEN_MOST && recv(head->watch.fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0; i++)
 		;
 }

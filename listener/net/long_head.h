@@ -1,4 +1,4 @@
-/* long_head.h: handshakes whose head is longer than LONG_HEAD_BYTES. */
+/* long_head.h: handshakes whose head is longer than LONG_HEAD_BYTES, or malformed. */
 #ifndef WSONCE_LONG_HEAD_H
 #define WSONCE_LONG_HEAD_H
 
@@ -22,14 +22,21 @@ struct long_head {
 	size_t line; /* bytes of the line that has not ended */
 	bool has_line;
 	bool is_whole;
+	/* For what malformed heads have: */
+	bool has_cr;    /* the last byte was one */
+	bool has_colon; /* the line needs no more */
+	bool has_request_line;
+	bool is_malformed;
 };
 
 /* Watches a connection that has sent nothing yet. on_long is called once, later, before libwebsockets reads the bytes
- * beyond the limit; it must end the connection. End the watch before the struct is freed, and before the connection
- * becomes a WebSocket. */
+ * beyond the limit, or the rest of a malformed head; it must end the connection. End the watch before the struct is
+ * freed, and before the connection becomes a WebSocket. */
 void long_head_watch(struct long_head *head, uv_loop_t *loop, struct lws *wsi, void (*on_long)(struct long_head *head));
 
-/* Refuses it with 431, and takes what has come, since closing a socket with unread bytes can destroy the answer. */
+/* 400 if it is malformed, 431 if it is too long. */
+unsigned int long_head_status(const struct long_head *head);
+/* Refuses it with that, and takes what has come, since closing a socket with unread bytes can destroy the answer. */
 void long_head_refuse(struct long_head *head);
 
 #endif

@@ -117,6 +117,14 @@ Test(post, request_without_a_host_gets_one_head)
 	cr_assert(strstr(answer, "malformed HTTP/1.1 request"), "%s", answer);
 }
 
+Test(post, header_with_a_bare_carriage_return_is_malformed)
+{
+	start("--log-level info");
+	expect_status(post("X-Odd: a\rb\r\n", "{\"event_id\":\"e\"}"), 400);
+	expect_status(post("X\rOdd: a\r\n", "{\"event_id\":\"e\"}"), 400);
+	cr_assert_eq(bench_rows(), 0);
+}
+
 Test(post, there_is_no_answer_before_the_commit)
 {
 	start("--log-level info");
