@@ -699,6 +699,11 @@ void feed_client_set_session(struct feed_client *c, struct session *session)
 	forget_withheld(c);
 }
 
+void feed_client_mask(const struct feed_client *c, char *text)
+{
+	secrets_mask(c->secrets, text);
+}
+
 void feed_client_close(struct feed_client *c)
 {
 	uv_close((uv_handle_t *)&c->tick, NULL);

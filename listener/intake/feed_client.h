@@ -65,6 +65,9 @@ void feed_client_redial(struct feed_client *c, const char *reason);
 /* Replaces the session, which the caller frees. Only while the client is stopped. */
 void feed_client_set_session(struct feed_client *c, struct session *session);
 
+/* Overwrites the secrets of the profile and of the feed's answers with asterisks. */
+void feed_client_mask(const struct feed_client *c, char *text);
+
 /* Call after feed_client_stop. Closes the timer; run the loop until it has no more handles. */
 void feed_client_close(struct feed_client *c);
 /* Call after the loop has ended. NULL is allowed. */

@@ -133,6 +133,7 @@ static void tell_missing(struct fill *f, const struct hole *h, const char *reaso
 	if (!holes)
 		return;
 	describe(h, what);
+	feed_client_mask(f->parts.client, what);
 	log_warn("events that a source did not send stay missing", "source=%s holes=%u example=%s calls=%u reason=%s",
 		 f->parts.profile->name, holes, what, h->calls, reason);
 }
@@ -159,10 +160,14 @@ static void retry(struct fill *f, const char *reason, int64_t wait_ms)
 	struct hole *h = f->first;
 	int64_t backoff_ms = backoff_next(&h->backoff, backoff_draw());
 
-	if (++h->tries == TRIES || h->calls == CALLS_MAX)
+	if (++h->tries == TRIES || h->calls == CALLS_MAX) {
 		give_up(f, reason);
-	else
-		h->due_ms = now_ms(f) + (wait_ms > backoff_ms ? wait_ms : backoff_ms);
+		return;
+	}
+	h->due_ms = now_ms(f) + (wait_ms > backoff_ms ? wait_ms : backoff_ms);
+	if (wait_ms > TELL_MS)
+		log_info("a source asks to wait before it is asked for missing events",
+			 "source=%s wait_s=%lld reason=%s", f->parts.profile->name, (long long)wait_ms / 1000, reason);
 }
 
 /* --- an answer --- */
@@ -221,7 +226,8 @@ static const struct session_handler handler = {
 static void read_element(struct fill *f, struct slice element)
 {
 	const json_t *template = f->parts.profile->fill.frame;
-	struct slice frame = template ? session_render_frame(f->session, template, element) : element;
+	bool is_odd = json_has_half_pair(element.at, element.len); /* a template would take it for text */
+	struct slice frame = template && !is_odd ? session_render_frame(f->session, template, element) : element;
 	char *copy = frame.at ? memory_strndup(frame.at, frame.len) : NULL; /* reading it renders others */
 
 	f->elements++;
@@ -295,7 +301,7 @@ static void read_page(struct fill *f, const struct request_answer *answer)
 	struct slice body, array;
 	struct json_walk w;
 
-	if (json_check(answer->body, answer->len, &body) || json_has_half_pair(answer->body, answer->len)) {
+	if (json_check(answer->body, answer->len, &body)) {
 		retry(f, "the answer is not JSON", 0);
 		return;
 	}
@@ -323,9 +329,12 @@ static void on_answer(void *arg, const struct request_answer *answer)
 	char why[FEED_CALL_REASON];
 
 	f->request = NULL;
-	if (feed_call_succeeded(answer, why))
+	if (feed_call_succeeded(answer, why)) {
 		read_page(f, answer);
-	else if (may_be_repeated(answer->status))
+		return;
+	}
+	feed_client_mask(f->parts.client, why);
+	if (may_be_repeated(answer->status))
 		retry(f, why, answer->wait_ms);
 	else
 		give_up(f, why);

@@ -3,6 +3,7 @@
 #define WSONCE_FILL_H
 
 #include "feed/session.h"
+#include "intake/feed_client.h"
 #include "net/request.h"
 #include "road/pipeline.h"
 
@@ -13,7 +14,8 @@ struct fill_parts {
 	struct requests *requests;
 	struct pipeline *pipeline;
 	const struct profile *profile;
-	struct session *const *session; /* the source's, whose variables the calls use */
+	const struct feed_client *client; /* which knows the secrets */
+	struct session *const *session;   /* the source's, whose variables the calls use */
 };
 
 /* Returns NULL unless the profile has `fill`; all functions below accept NULL. parts is copied; what it points to must

@@ -421,12 +421,6 @@ struct profiled *profiled_new(const struct profiled_parts *parts, const struct p
 	for (int is_anew = 0; is_anew < 2; is_anew++)
 		s->kinds[is_anew] = session_cursor_kind(profile, is_anew);
 	s->session = session_new(profile, false);
-	if (!beside)
-		s->fill = fill_new(&(struct fill_parts){.loop = parts->loop,
-							.requests = parts->requests,
-							.pipeline = parts->pipeline,
-							.profile = profile,
-							.session = &s->session});
 	s->client = feed_client_new(&(struct feed_client_parts){
 		.loop = parts->loop,
 		.config = parts->config,
@@ -438,6 +432,13 @@ struct profiled *profiled_new(const struct profiled_parts *parts, const struct p
 		.arg = s,
 		.beside = beside ? beside->client : NULL,
 	});
+	if (!beside)
+		s->fill = fill_new(&(struct fill_parts){.loop = parts->loop,
+							.requests = parts->requests,
+							.pipeline = parts->pipeline,
+							.profile = profile,
+							.client = s->client,
+							.session = &s->session});
 	return s;
 }
 

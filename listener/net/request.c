@@ -50,6 +50,8 @@ static const char *reason_of(const struct request *r, CURLcode result)
 {
 	if (r->is_too_long)
 		return "the answer is longer than 1 MiB";
+	if (result == CURLE_OUT_OF_MEMORY) /* as libcurl says of more than 300 kB */
+		return "the answer's head is too long";
 	if (*r->error)
 		return r->error;
 	return result ? curl_easy_strerror(result) : "the answer has no status";

@@ -136,6 +136,50 @@ Test(fill, what_came_while_nobody_was_connected_is_asked_for_by_the_cursor)
 	cr_assert_eq(stored("true"), 6);
 }
 
+/* The others of the page are read. */
+Test(fill, an_element_with_half_a_surrogate_pair_is_one_dead_letter)
+{
+	answer("/missing/a/2/4", 200,
+	       "{\"list\":[{\"id\":\"e-2\",\"of\":\"a\",\"n\":2},{\"id\":\"e-3\",\"of\":\"a\",\"n\":3,"
+	       "\"text\":\"\\ud800\"},{\"id\":\"e-4\",\"of\":\"a\",\"n\":4}]}");
+	START(URL GAP FILL(", \"frame\": {\"id\": \"${/id}\", \"of\": \"${/of}\", \"n\": \"${/n}\", \"text\": "
+			   "\"got ${/text}\"}") RULES,
+	      feed_port(feed), feed_port(feed));
+	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
+	send_number(1);
+	send_number(5);
+	cr_assert(wait_until(stored("true") == 4, SETTLED_MS), "%s", process_errors(listener_process(listener)));
+	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM dead_letters WHERE reason LIKE '%%surrogate%%'") ==
+				     1,
+			     SETTLED_MS));
+}
+
+Test(fill, a_refusal_that_quotes_the_token_is_logged_without_it)
+{
+	answer("/missing/a/2/2", 403, "no rights for planted-token");
+	START(URL GAP "\"fill\": {\"events\": \"\", \"http\": {\"url\": \"http://127.0.0.1:%d/missing/a/2/2\", "
+		      "\"headers\": {\"Authorization\": \"Bearer ${file:%s}\"}}}, " RULES,
+	      feed_port(feed), feed_port(feed), suite_file("token", "planted-token"));
+	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
+	send_number(1);
+	send_number(3);
+	cr_assert(wait_until(listener_has_logged(listener, "answered 403: no rights for"), SETTLED_MS), "%s",
+		  process_errors(listener_process(listener)));
+	cr_assert_not(listener_has_logged(listener, "planted-token"));
+}
+
+/* Six such answers keep all holes of the source waiting for six hours. */
+Test(fill, a_long_wait_that_a_source_asks_for_is_told)
+{
+	feed_answer(feed, "/missing/", "HTTP/1.1 429 X\r\nRetry-After: 3600\r\nContent-Length: 4\r\n\r\nbusy");
+	START(URL GAP FILL("") RULES, feed_port(feed), feed_port(feed));
+	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
+	send_number(1);
+	send_number(3);
+	cr_assert(wait_until(listener_has_logged(listener, "wait_s=3600 reason=\"answered 429: busy\""), SETTLED_MS),
+		  "%s", process_errors(listener_process(listener)));
+}
+
 /* A feed whose numbers jump, and one that has too much to say. */
 Test(fill, holes_without_end_are_given_up_in_one_line)
 {
