@@ -38,7 +38,7 @@ class ClaimWatch:
         self.rig = rig
         self.redis = redis
         self.all_watches = all_watches
-        self.prefix = (f"consumer:{rig.consumer}:" if rig.consumer else "").encode() + b"dedup:"
+        self.prefix = rig.claim_prefix.encode()
         self.keys = {}                  # key -> (value, expires)
         self.trace = {}                 # key -> [(time, words)]
         self.script = {}                # of the EVAL under way: key -> value that it may touch

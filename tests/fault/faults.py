@@ -9,6 +9,8 @@ from operator import methodcaller
 import postgres_faults as pg
 import redis_faults as several
 import spool_faults as spool
+import channel
+import leader
 from acts import lasting, on_links
 from fleet import DRAIN_S, clock
 from proxy import CommitCut
@@ -18,6 +20,7 @@ EFFECTS, PLAIN, CONSUMER = "effects", "plain", "consumer"      # what the fleet 
 FAR = "far"                                                    # and whether its batches go by COPY
 ALL = (EFFECTS, PLAIN, CONSUMER)
 SINGLE, SENTINEL, CLUSTER = "single", "sentinel", "cluster"      # what its Redis is
+READY_S = 5                     # after a restart
 ANY, SEVERAL = (SINGLE, SENTINEL, CLUSTER), (SENTINEL, CLUSTER)
 
 
@@ -43,6 +46,11 @@ class Kind:
         self.first_s = first_s
 
     @property
+    def is_at_leader(self):
+        """Its target is known when its time comes."""
+        return self.family == "leader"
+
+    @property
     def family(self):
         return {"pg": "postgres"}.get(self.name.split("-")[0], self.name.split("-")[0])
 
@@ -59,7 +67,7 @@ class Fault:
         self.outcome = ""
 
     def keeps_from_redis(self, number):
-        if self.kind.family == "net":
+        if self.kind.occupies == "net":
             return self.target == number and "redis" in self.detail
         return (self.kind.family == "redis" or self.kind.occupies == "fleet" or self.detail == spool.AT_ONCE
                 or (self.kind.occupies == "listener" and self.target == number))
@@ -77,17 +85,38 @@ stop = lasting(lambda rig, fault: rig.listener(fault.target).signal(signal.SIGST
                lambda rig, fault: rig.listener(fault.target).signal(signal.SIGCONT))
 
 
-async def term(rig, fault):
-    listener = rig.listener(fault.target)
+async def leave(rig, listener):
+    """Returns how it has left."""
     ended = await listener.end(signal.SIGTERM, DRAIN_S + 6)
     left = listener.left_behind()
     if not ended:
         rig.verdict.find("bad_exits", f"{listener.now.name} did not end within {DRAIN_S + 6} s of SIGTERM")
     elif listener.now.status != (1 if left else 0) or left is None:
         rig.verdict.find("bad_exits", f"{listener.now.name} left {left} behind and exited with {listener.now.status}")
-    fault.outcome = f"exit {listener.now.status}, left {left}"
+    return f"exit {listener.now.status}, left {left}"
+
+
+async def term(rig, fault):
+    listener = rig.listener(fault.target)
+    fault.outcome = await leave(rig, listener)
     await asyncio.sleep(fault.duration)
     await listener.start()
+
+
+async def hand_over(rig, listener):
+    async with rig.timeline.place("postgres", 0), rig.timeline.place("listener", listener.number):
+        rig.played.count("handovers in a rolling restart", listener is await rig.leader.find(rig.listeners))
+        await leave(rig, listener)
+        await listener.start()
+        await comes_true(listener.is_ready, READY_S)
+
+
+async def roll(rig, fault):
+    """A new version, say: one listener after the other, each when the one before is ready, and once more the one that
+    leads then. Nobody does that while Postgres is away."""
+    for listener in rig.listeners:
+        await hand_over(rig, listener)
+    await hand_over(rig, await rig.leader.find(rig.listeners) or rig.listeners[0])
 
 
 clock_step = lasting(lambda rig, fault: rig.clocks.set(fault.target, int(fault.detail)),
@@ -118,6 +147,7 @@ net_cut = lasting(on_links(hold), on_links(let_pass))
 net_cut_up = lasting(on_links(methodcaller("hold", True, False)), on_links(let_pass))
 net_cut_down = lasting(on_links(methodcaller("hold", False, True)), on_links(let_pass))
 net_reset = lasting(on_links(reset))
+leader_slow = lasting(on_links(methodcaller("slow", 0, 2)), on_links(not_slow))
 
 
 async def net_commit_cut(rig, fault):
@@ -145,8 +175,18 @@ KINDS = (
     Kind("stop", "listener", 3.5, 6.0, stop),
     Kind("term", "listener", 0.0, 1.0, term, 2),
     Kind("fleet-kill", "fleet", 0.0, 1.0, spool.fleet_kill, first_s=3.0),
+    Kind("fleet-roll", "fleet", 0.0, 0.0, roll, first_s=3.0, more_s=5.0),
+    Kind("leader-kill", "listener", 0.0, 1.5, kill, 2),
+    Kind("leader-stop", "listener", 3.5, 6.0, stop),
+    Kind("leader-cut", "net", 1.0, 5.0, net_cut, 2, ("redis", "postgres")),
+    Kind("leader-half", "leader", 1.0, 4.0, leader.half),
+    Kind("leader-slow", "net", 3.0, 5.0, leader_slow, 2, ("feed", "postgres")),
+    Kind("leader-two", "presence", 6.0, 8.0, leader.two),
+    Kind("channel-cut", "channel", 1.0, 4.0, channel.cut, redis=(SINGLE,)),
+    Kind("channel-lie", "lies", 2.0, 5.0, channel.lie, fleets=(EFFECTS,), redis=(SINGLE,)),
     Kind("clock-step", "clock", 0.5, 6.0, clock_step, 1, ("+3600", "-3600")),
     Kind("redis-kill", "redis", 0.0, 2.0, redis_kill, redis=(SINGLE,)),
+    Kind("redis-presence", "presence", 1.0, 3.0, leader.flush_presence),
     Kind("redis-flush", "redis", 0.0, 0.0, redis_flush),
     Kind("redis-stop", "redis", 0.5, 3.0, redis_stop, redis=(SINGLE,)),
     Kind("redis-oom", "redis", 0.5, 2.0, redis_oom),
@@ -233,7 +273,7 @@ class Plan:
         return number % self.listeners + 1 if self.listeners > 1 else 0
 
     def target(self, kind, spared):
-        if kind.occupies not in ("listener", "net", "clock"):
+        if kind.occupies not in ("listener", "net", "clock") or kind.is_at_leader:
             return 0
         others = [n for n in range(1, self.listeners + 1) if kind.name not in ("kill", "term") or n != spared]
         return self.random.choice(others)
@@ -241,6 +281,8 @@ class Plan:
     def places(self, kind, target):
         if kind.occupies == "fleet":
             return [("listener", n) for n in range(1, self.listeners + 1)]
+        if kind.is_at_leader:
+            return [("leader", 0)]
         return [(kind.occupies, target)]
 
     def detail(self, kind):
@@ -312,9 +354,12 @@ class Timeline:
 
     async def do(self, fault):
         """One at a time in each place: what takes longer than planned, a start say, delays the next."""
+        if fault.kind.is_at_leader:
+            await leader.aim(self.rig, fault)
         async with self.place(fault.kind.occupies, fault.target):
             fault.began = time.time()
             self.done.append(fault)
+            await leader.note(self.rig, fault)
             self.rig.say(f"{clock(fault.began)} +{fault.at:6.2f}  {fault.describe()}")
             await fault.kind.act(self.rig, fault)
             fault.ended = time.time()

@@ -57,6 +57,13 @@ class Connection(rig.feed.Connection):
         self.beats = collections.deque(maxlen=SAFE_TICKS)     # answered_tick as it was, at different times at which it ran
         self.beat_at = 0.0
         self.closed = None
+        self.missed = set()             # ticks whose events it was not sent
+
+    def data_received(self, data):
+        if not self.request and data.startswith(b"CONNECT "):
+            self.transport.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        else:
+            super().data_received(data)
 
     def connection_lost(self, error):
         self.closed = time.time()
@@ -64,7 +71,7 @@ class Connection(rig.feed.Connection):
         self.feed.open.discard(self)
 
     def on_open(self, request):
-        self.incarnation = self.feed.rig.listener(request.number).now
+        self.incarnation = self.feed.rig.listener(int(request.user())).now
         self.first_tick = self.feed.tick + 1
         self.feed.open.add(self)
         self.feed.connections.append(self)
@@ -88,6 +95,9 @@ class Connection(rig.feed.Connection):
             self.beat_at = now
             self.beats.append(self.answered_tick)
 
+    def received(self, tick):
+        return self.first_tick <= tick <= self.answered_tick and tick not in self.missed
+
     @property
     def safe_tick(self):
         return self.beats[0] if len(self.beats) == SAFE_TICKS else -1
@@ -101,13 +111,16 @@ class Connection(rig.feed.Connection):
     def describe(self, tick):
         if not self.first_tick <= tick:
             return None
-        answered = "received" if tick <= self.answered_tick else "not known to be received"
+        answered = "received" if self.received(tick) else "not known to be received"
         until = "open" if self.closed is None else "closed"
         return f"{self.incarnation.describe()}: {answered} (connection {until}, ticks {self.first_tick} to {self.answered_tick})"
 
 
 class Feed:
-    """Sends `rate` events a second while it is on. The book of the round says what was sent in which tick."""
+    """Sends `rate` events a second while it is on. The book of the round says what was sent in which tick. All listeners
+    dial one address, so that it is one source, by proxies that are links of their own."""
+
+    URL = "ws://feed/"
 
     def __init__(self, rig, rate, seed):
         self.rig = rig
@@ -120,6 +133,7 @@ class Feed:
         self.connections = []
         self.is_on = False
         self.is_silent = False
+        self.half = 0                   # the number of the listener that gets the events of every second tick only
         self.deliveries = 0
         self.odd_pongs = 0              # with a payload that no ping had
         self.debt = 0.0
@@ -169,6 +183,10 @@ class Feed:
         frames = [frame(TEXT, message) for message in messages]
         ping = frame(PING, struct.pack(">Q", self.tick))
         for connection in list(self.open):
+            if self.half == connection.incarnation.listener.number and self.tick % 2:
+                connection.missed.add(self.tick)
+                connection.transport.write(ping)
+                continue
             self.random.shuffle(frames)         # two listeners need not hear things in one order
             connection.transport.write(b"".join(frames) + ping)
             self.deliveries += len(frames)

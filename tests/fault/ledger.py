@@ -104,14 +104,14 @@ class Round:
     # --- who had it ---
 
     def receivers(self, tick):
-        return [c for c in self.rig.feed.connections if c.first_tick <= tick <= c.answered_tick]
+        return [c for c in self.rig.feed.connections if c.received(tick)]
 
     def is_proven(self, tick):
         return any(c.incarnation.is_witness for c in self.receivers(tick))
 
     def is_spooled(self, tick):
         """Events of then were on disk, whose spool the next process has read."""
-        return self.rig.has_spools and any(c.first_tick <= tick <= c.safe_tick for c in self.rig.feed.connections)
+        return self.rig.has_spools and any(c.received(tick) and tick <= c.safe_tick for c in self.rig.feed.connections)
 
     def is_owed(self, tick):
         """An event must be stored; a message that is none is on no disk."""

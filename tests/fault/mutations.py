@@ -34,6 +34,7 @@ TABLE = {
     "held-copy-settled": found_by("falsely_acked", mix="pg-hold", minutes=2.0),
     "epoch-ignored": found_by("lost", "falsely_acked", mix="pg-forget", plain=True, rate=200),
     "spilled-not-spooled": found_by("lost", mix="pg-away"),
+    "channel-without-secret": found_by("lost", mix="channel-lie"),
     "delivered-before-answer": found_by("deliveries_lost", mix="hook,kill"),
 }
 

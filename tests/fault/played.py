@@ -44,6 +44,22 @@ PATHS = (
     Path("events fed from a spool", "unspooled", 20, "fleet-kill,pg-away"),
     Path("events that only spools proved", None, 20, "fleet-kill"),
     Path("messages behind another", "variants", 5, "pg-lock,pg-hold,pg-refuse"),
+    Path("copies left to the leader", "deferred", 100, "kill,leader-kill"),
+    Path("copies that the channel settled", "done_told", 100, "kill,leader-kill"),
+)
+# What befalls the leader, what the fleet hears of each other, and what comes from outside. A line for each ends a run.
+WEATHER = (
+    Path("leader killed", None, 1, "leader-kill"),
+    Path("leader frozen", None, 1, "leader-stop"),
+    Path("leader cut off from Redis only", None, 1, "leader-cut"),
+    Path("leader cut off from Postgres only", None, 1, "leader-cut"),
+    Path("leader without half of the feed's frames", None, 1, "leader-half"),
+    Path("leader slow by 2 s", None, 1, "leader-slow"),
+    Path("seconds with two leaders", None, 1, "leader-two"),
+    Path("presence flushed", None, 1, "redis-presence"),
+    Path("channel cut during a batch", None, 1, "channel-cut"),
+    Path("lies on the channel that were heard", None, 1, "channel-lie", (EFFECTS,)),
+    Path("handovers in a rolling restart", None, 1, "fleet-roll"),
 )
 # Kinds without a path of their own that must have been played to their end.
 ENDS = ("pg-role", "pg-promote")
@@ -57,17 +73,17 @@ class Played:
     def count(self, name, n=1):
         self.counts[name] += n
 
-    def numbers(self):
+    def numbers(self, paths):
         """How often each path was met."""
         return {path.name: self.rig.watch.total(path.counted) if path.counted else self.counts[path.name]
-                for path in PATHS if self.rig.fleet_kinds.intersection(path.fleets)}
+                for path in paths if self.rig.fleet_kinds.intersection(path.fleets)}
 
     def judge(self, kinds):
         if self.rig.rounds * self.rig.options.round < SHORTEST_S:
             return
         names = {kind.name for kind in kinds}
-        numbers = self.numbers()
-        for path in PATHS:
+        numbers = self.numbers(PATHS + WEATHER)
+        for path in PATHS + WEATHER:
             if self.rig.fleet_kinds.intersection(path.fleets) and path.kinds & names and numbers[path.name] < path.least:
                 self.rig.verdict.find("not_played", f"{path.name}: {numbers[path.name]} of {path.least}")
         done = {fault.kind.name for fault in self.rig.timeline.done if fault.ended}

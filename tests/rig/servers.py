@@ -86,7 +86,7 @@ class Redis:
         """The first line of the answer; of a string, the whole."""
         reader, writer = await asyncio.open_unix_connection(self.socket)
         try:
-            parts = [word.encode() for word in words]
+            parts = [word if isinstance(word, bytes) else word.encode() for word in words]
             writer.write(b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%s\r\n" % (len(p), p) for p in parts))
             line = (await reader.readline()).rstrip()
             if line[:1] == b"$" and line != b"$-1":
