@@ -21,6 +21,10 @@ SETTINGS = "track_commit_timestamp = on\n"
 class Member(Listener):
     """A listener of a fleet. Its port stays the same when it is started again, as its producers expect."""
 
+    def __init__(self, number, fleet, programs):
+        super().__init__(number, fleet)
+        self.programs = programs
+
     async def open_links(self):
         for name in self.rig.cuttable:
             server = getattr(self.rig.bench, name)
@@ -33,7 +37,7 @@ class Member(Listener):
         bench, name = self.rig.bench, self.rig.name
         conninfo = self.far_conninfo(name) if "postgres" in self.links else bench.conninfo_of(name)
         redis = f"redis://127.0.0.1:{self.links['redis'].port}/0" if "redis" in self.links else bench.redis_url
-        return self.words(f"{self.rig.programs}/wsonce", redis, conninfo, "--source", self.rig.source.url, "--ingest",
+        return self.words(f"{self.programs}/wsonce", redis, conninfo, "--source", self.rig.source.url, "--ingest",
                           f"127.0.0.1:{self.port}", "--claim-prefix", self.rig.claim_prefix, *self.rig.flags,
                           *(self.spool_words() if self.rig.has_spools else []))
 
@@ -81,13 +85,20 @@ class Fleet:
     # --- life ---
 
     async def start(self):
+        await self.begin()
+        await self.add(range(1, self.size + 1), self.programs)
+
+    async def begin(self):
         os.makedirs(self.directory)
         await self.bench.postgres.sql(f"CREATE DATABASE {self.name} OWNER wsonce")
         await self.source.begin()
-        for number in range(1, self.size + 1):
-            self.listeners.append(Member(number, self))
-            await self.listeners[-1].open_links()
-        await asyncio.gather(*(listener.start() for listener in self.listeners))
+
+    async def add(self, numbers, programs):
+        added = [Member(number, self, programs) for number in numbers]
+        self.listeners += added
+        for listener in added:
+            await listener.open_links()
+        await asyncio.gather(*(listener.start() for listener in added))
         await wait_until(self.is_ready, 30, f"{self.name} is ready")
 
     async def is_ready(self):
