@@ -128,7 +128,7 @@ const sourceColumns = [
 ];
 const marks = {verified: "=", covered: "-", unverified: "?", differing: "!", open: "O"};
 const lineColumns = [
-	["Source", "", s => s.name], ["Last hour", "strip", s => s.minutes.map(m => marks[m.state]).join("")],
+	["Source", "", s => s.name], ["Last hour", "strip", s => s.minutes.map(m => marks[m.state].repeat(m.length_ms / 60000)).join("")],
 	["Missed by a connection", "text", s => Object.entries(missed(s)).filter(([, n]) => n).map(([name, n]) => name + " " + whole(n)).join(", ") || "nothing"],
 	["Nobody connected", "number", s => [ms(s.open_ms), s.open_ms ? "bad" : ""]],
 	["Missing numbers", "number", s => s.holes === null ? "" : [whole(s.holes), s.holes ? "bad" : ""]],

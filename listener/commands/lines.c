@@ -2,6 +2,7 @@
  * rules are line_verdict.c's. */
 #include <inttypes.h>
 #include <jansson.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,10 +24,10 @@
 #define STRIP_WIDTH 60
 #define UNTOLD      2 /* exit status: whether something is missing cannot be told */
 
-enum source_column { SOURCE, FIRST };
+enum source_column { SOURCE, FIRST, LENGTH };
 enum column {
 	MINUTE,
-	INSTANCE,
+	LISTENER,
 	RECEIVED,
 	RECEIVED_SUM,
 	STORED,
@@ -69,6 +70,7 @@ struct line_total {
 struct summary {
 	uint64_t minutes, states[LINE_STATES];
 	int64_t open_ms, first, holes; /* holes: -1 if the feed has no numbers */
+	int64_t from, length;          /* the first minute, and of how many each one that is judged is */
 	int64_t filled;
 	json_t *list, *open; /* minutes (NULL if they are not printed), and spans */
 	char *strip;         /* a character per minute */
@@ -89,7 +91,7 @@ static void read_up(struct line_row *row, const char *text)
 		}
 }
 
-static void read_row(struct line_row *row, const struct pg_result *rows, size_t at)
+static void read_row(struct line_row *row, const struct pg_result *rows, size_t at, int64_t minute, int64_t length)
 {
 	*row = (struct line_row){
 		.received = (uint64_t)session_number(rows, at, RECEIVED),
@@ -104,8 +106,8 @@ static void read_row(struct line_row *row, const struct pg_result *rows, size_t 
 		.reconnects = (unsigned int)session_number(rows, at, RECONNECTS),
 		.behind = {(int)session_number(rows, at, BEHIND_P50), (int)session_number(rows, at, BEHIND_P99)},
 		.has_behind = !session_is_null(rows, at, BEHIND_P50)};
-	snprintf(row->instance, sizeof(row->instance), "%s", session_text(rows, at, INSTANCE));
 	read_up(row, session_text(rows, at, UP));
+	line_row_place(row, session_text(rows, at, LISTENER), session_number(rows, at, MINUTE) - minute, length);
 }
 
 static json_t *moment(int64_t ms)
@@ -154,7 +156,7 @@ static int64_t find_holes(struct summary *s, const struct line_verdict *v, int64
 
 		if (!v->lines[i].row->has_numbers)
 			continue;
-		if (total->rest_minute != minute - 1)
+		if (total->rest_minute != minute - s->length)
 			total->rest = 0;
 		holes = (int64_t)line_holes(&v->lines[i], &total->rest);
 		total->rest_minute = minute;
@@ -231,48 +233,57 @@ static json_t *describe_totals(const struct summary *s)
 /* Before a source's very first connection nothing can be missing. */
 static int first_moment(const struct line_row *rows, size_t n)
 {
-	int first = LINE_MINUTE_MS;
+	int first = INT_MAX;
 
 	for (size_t i = 0; i < n; i++)
 		if (rows[i].spans && rows[i].up[0][0] < first)
 			first = rows[i].up[0][0];
-	return first < LINE_MINUTE_MS ? first : 0;
+	return first < INT_MAX ? first : 0;
 }
 
 static void add_minute(struct summary *s, int64_t minute, const struct line_row *rows, size_t n)
 {
 	static _Thread_local struct line_verdict v;
 	static const char marks[] = {'=', '-', '?', '!', 'O'};
+	size_t length = (size_t)s->length;
+	int length_ms = (int)length * LINE_MINUTE_MS;
 	int64_t holes;
 
-	line_verdict(&v, rows, n, minute == s->first ? first_moment(rows, n) : 0, LINE_MINUTE_MS);
+	line_verdict(&v, rows, n, minute == s->first ? first_moment(rows, n) : 0, length_ms);
 	for (size_t i = 0; i < v.open_count; i++)
 		add_open(s, minute * LINE_MINUTE_MS + v.open[i][0], minute * LINE_MINUTE_MS + v.open[i][1]);
-	s->strip = memory_realloc(s->strip, s->minutes + 2);
-	s->strip[s->minutes++] = marks[v.state];
+	s->strip = memory_realloc(s->strip, s->minutes + length + 1);
+	memset(s->strip + s->minutes, marks[v.state], length);
+	s->minutes += length;
 	s->strip[s->minutes] = '\0';
-	s->states[v.state]++;
+	s->states[v.state] += length;
 	holes = find_holes(s, &v, minute);
 	if (holes >= 0)
 		s->holes = holes + (s->holes < 0 ? 0 : s->holes);
 	add_totals(s, &v);
 	if (s->list)
-		json_array_append_new(s->list,
-				      json_pack("{s:o, s:s, s:I, s:o, s:o}", "minute", moment(minute * LINE_MINUTE_MS),
-						"state", line_state_name(v.state), "stored", (json_int_t)v.stored,
-						"holes", maybe(holes), "lines", describe_lines(&v)));
+		json_array_append_new(
+			s->list, json_pack("{s:o, s:i, s:s, s:I, s:o, s:o}", "minute", moment(minute * LINE_MINUTE_MS),
+					   "length_ms", length_ms, "state", line_state_name(v.state), "stored",
+					   (json_int_t)v.stored, "holes", maybe(holes), "lines", describe_lines(&v)));
 }
 
 /* --- one source --- */
 
 /* A copy comes up to a minute after the one that was stored, so those that are unknown in the next minute may belong to
  * this one. at: the next minute's first row. */
-static void add_unknown(struct line_row *all, size_t n, const struct pg_result *rows, size_t at, int64_t next)
+static void add_unknown(struct line_row *all, size_t n, const struct pg_result *rows, size_t at, int64_t end)
 {
-	for (; at < session_count(rows) && session_number(rows, at, MINUTE) == next; at++)
-		for (size_t i = 0; i < n && session_number(rows, at, UNKNOWN); i++)
-			if (strcmp(all[i].instance, session_text(rows, at, INSTANCE)) == 0)
-				all[i].unknown += (uint64_t)session_number(rows, at, UNKNOWN);
+	for (; at < session_count(rows) && session_number(rows, at, MINUTE) < end; at++) {
+		struct line_row row;
+
+		if (!session_number(rows, at, UNKNOWN))
+			continue;
+		read_row(&row, rows, at, 0, 1);
+		for (size_t i = 0; i < n; i++)
+			if (strcmp(all[i].instance, row.instance) == 0)
+				all[i].unknown += row.unknown;
+	}
 }
 
 /* Reads the rows of a source from minute `from` up to minute `end`. */
@@ -281,16 +292,17 @@ static void read_source(struct summary *s, const struct pg_result *rows, int64_t
 	static _Thread_local struct line_row all[LINES_A_TIME];
 	size_t at = 0;
 
-	for (int64_t minute = from; minute < end; minute++) {
+	for (int64_t minute = from; minute < end; minute += s->length) {
 		size_t n = 0;
 
-		for (; at < session_count(rows) && session_number(rows, at, MINUTE) == minute; at++) {
+		for (; at < session_count(rows) && session_number(rows, at, MINUTE) < minute + s->length; at++) {
 			struct line_row row;
 
-			read_row(&row, rows, at);
+			read_row(&row, rows, at, minute, s->length);
 			n = line_row_add(all, n, &row);
 		}
-		add_unknown(all, n, rows, at, minute + 1);
+		n = line_row_end(all, n);
+		add_unknown(all, n, rows, at, minute + 2 * s->length);
 		add_minute(s, minute, all, n);
 	}
 }
@@ -317,10 +329,8 @@ static json_t *describe(const struct summary *s, const char *source)
 
 static void print_strip(const struct summary *s)
 {
-	int64_t begin = s->first;
-
 	for (size_t at = 0; at < s->minutes; at += STRIP_WIDTH) {
-		json_t *from = moment((begin + (int64_t)at) * LINE_MINUTE_MS);
+		json_t *from = moment((s->from + (int64_t)at) * LINE_MINUTE_MS);
 
 		printf("  %.16s %.*s\n", json_string_value(from), STRIP_WIDTH, s->strip + at);
 		json_decref(from);
@@ -341,7 +351,7 @@ static void print_line(const struct line_total *line, uint64_t minutes)
 	       text);
 }
 
-static void print_source(struct summary *s, const char *source, int64_t from)
+static void print_source(const struct summary *s, const char *source)
 {
 	const char *between = s->minutes < 100 ? ", " : "\n  "; /* else all states do not fit */
 	json_t *span;
@@ -357,7 +367,6 @@ static void print_source(struct summary *s, const char *source, int64_t from)
 	if (s->holes > 0)
 		printf("%s%" PRId64 " numbers of the feed are missing on all lines", between, s->holes);
 	putchar('\n');
-	s->first = from > s->first ? from : s->first;
 	print_strip(s);
 	printf("  %-21s %10s %8s %8s %7s %9s %9s\n", "line", "received", "missing", "alone", "redials", "connected",
 	       "lead, ms");
@@ -390,10 +399,13 @@ static int report_source(struct session *db, struct summary *s, const char *sour
 {
 	struct pg_result *rows;
 
-	from = from > s->first ? from : s->first;
-	rows = session_query(db, SQL_LINES, NULL, "nns", from, end, source);
+	s->first -= s->first % s->length;
+	from -= from % s->length;
+	end -= end % s->length;
+	s->from = from > s->first ? from : s->first;
+	rows = session_query(db, SQL_LINES, NULL, "nnsn", s->from, end + s->length - 1, source, s->length);
 	if (rows)
-		read_source(s, rows, from, end);
+		read_source(s, rows, s->from, end);
 	if (s->holes > 0)
 		s->holes = s->holes > s->filled ? s->holes - s->filled : 0;
 	session_drop(rows);
@@ -407,7 +419,7 @@ static int report(struct session *db, const struct lines_options *o, const struc
 	uint64_t states[LINE_STATES] = {0};
 	size_t n = session_count(sources);
 	struct json_out out;
-	bool has_holes = false;
+	bool has_holes = false, has_any = false;
 	int failed = 0;
 
 	if (o->is_json) {
@@ -417,6 +429,7 @@ static int report(struct session *db, const struct lines_options *o, const struc
 	for (size_t i = 0; i < n && !failed; i++) {
 		const char *source = session_text(sources, i, SOURCE);
 		struct summary s = {.first = session_number(sources, i, FIRST),
+				    .length = session_number(sources, i, LENGTH),
 				    .holes = -1,
 				    .list = o->is_json ? json_array() : NULL,
 				    .open = json_array()};
@@ -425,10 +438,11 @@ static int report(struct session *db, const struct lines_options *o, const struc
 		for (int state = 0; state < LINE_STATES; state++)
 			states[state] += s.states[state];
 		has_holes |= s.holes > 0;
+		has_any |= s.minutes > 0;
 		if (o->is_json && !failed)
 			json_out_item(&out, describe(&s, source));
 		else if (!failed)
-			print_source(&s, source, from);
+			print_source(&s, source);
 		free_summary(&s);
 	}
 	if (o->is_json) {
@@ -439,7 +453,7 @@ static int report(struct session *db, const struct lines_options *o, const struc
 	}
 	if (!n)
 		dispatch_fail("no line has told of these minutes; listeners tell once a minute");
-	return failed ? UNTOLD : status_of(states, has_holes, n);
+	return failed ? UNTOLD : status_of(states, has_holes, has_any);
 }
 
 static int run_lines(const struct invocation *in)
@@ -462,13 +476,12 @@ static int run_lines(const struct invocation *in)
 /* A source says nothing of minutes before its first connection. */
 static void keep_verified(char *minutes, int64_t from, int64_t end, const struct summary *s)
 {
-	int64_t first = end - (int64_t)s->minutes;
+	for (int64_t at = from > s->from ? from : s->from; at < end; at++) {
+		bool is_verified = at < s->from + (int64_t)s->minutes && s->strip[at - s->from] == '=';
+		char *minute = &minutes[at - from];
 
-	for (size_t i = 0; i < s->minutes; i++) {
-		char *minute = &minutes[first - from + (int64_t)i];
-
-		if (s->strip[i] != '=' || *minute == '?')
-			*minute = s->strip[i] == '=' ? '=' : '!';
+		if (!is_verified || *minute == '?')
+			*minute = is_verified ? '=' : '!';
 	}
 }
 
@@ -480,7 +493,9 @@ char *lines_verified(struct session *db, int64_t from, int64_t end)
 
 	memset(minutes, '?', (size_t)(end - from));
 	for (size_t i = 0; !failed && i < session_count(sources); i++) {
-		struct summary s = {.first = session_number(sources, i, FIRST), .open = json_array()};
+		struct summary s = {.first = session_number(sources, i, FIRST),
+				    .length = session_number(sources, i, LENGTH),
+				    .open = json_array()};
 
 		failed = report_source(db, &s, session_text(sources, i, SOURCE), from, end);
 		keep_verified(minutes, from, end, &s);

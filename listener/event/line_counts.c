@@ -9,13 +9,26 @@
 
 #define MINUTES_A_TIME 10 /* after an outage of Postgres: those of one check-in */
 
-enum column { MINUTE, SOURCE, RECEIVED, RECEIVED_SUM, STORED, STORED_SUM, UNKNOWN, RECONNECTS, UP, INSTANCE };
+enum column {
+	MINUTE,
+	SOURCE,
+	RECEIVED,
+	RECEIVED_SUM,
+	STORED,
+	STORED_SUM,
+	UNKNOWN,
+	RECONNECTS,
+	UP,
+	LISTENER,
+	AFTER,
+	LENGTH
+};
 
 /* The minute of the start is not counted: another process may have told of its first part. */
 json_t *line_counts_ask(struct line_counts *n, int64_t wall_ms)
 {
 	if (!n->next)
-		n->next = n->end = wall_ms / LINE_MINUTE_MS + 1;
+		n->first = n->next = n->end = wall_ms / LINE_MINUTE_MS + 1;
 	n->asked_ms = wall_ms;
 	n->asked_end = n->end > n->next + MINUTES_A_TIME ? n->next + MINUTES_A_TIME : n->end;
 	return json_pack("[I, I]", (json_int_t)n->next, (json_int_t)n->asked_end);
@@ -60,11 +73,11 @@ static void read_row(struct line_row *row, const json_t *from)
 				 .unknown = (uint64_t)number(from, UNKNOWN),
 				 .silent_ms = -1,
 				 .reconnects = (unsigned int)number(from, RECONNECTS)};
-	snprintf(row->instance, sizeof(row->instance), "%s", text(from, INSTANCE));
 	for (; row->spans < LINE_UP_MAX && 2 * row->spans + 1 < json_array_size(up); row->spans++)
 		for (size_t i = 0; i < 2; i++)
 			row->up[row->spans][i] =
 				(int)json_integer_value(json_array_get(up, 2 * (size_t)row->spans + i));
+	line_row_place(row, text(from, LISTENER), number(from, AFTER), number(from, LENGTH));
 }
 
 /* Is it a row of this line? Rows of all lines but the first name its number behind the instance. */
@@ -104,9 +117,11 @@ void line_counts_take(struct line_minutes *all, struct line_counts *n, const cha
 		if (next && number(next, MINUTE) == number(row, MINUTE) &&
 		    strcmp(text(next, SOURCE), text(row, SOURCE)) == 0)
 			continue;
-		line_verdict(&v, minute, used, 0, LINE_MINUTE_MS);
-		for (unsigned int k = 0; (line = line_minutes_find(all, text(row, SOURCE), k)); k++)
-			add_minute(line, n->instance, &v);
+		used = line_row_end(minute, used);
+		line_verdict(&v, minute, used, 0, minute->length_ms);
+		if (number(row, MINUTE) >= n->first)
+			for (unsigned int k = 0; (line = line_minutes_find(all, text(row, SOURCE), k)); k++)
+				add_minute(line, n->instance, &v);
 		used = 0;
 	}
 	json_decref(list);

@@ -14,6 +14,7 @@
  * instance. */
 struct line_counts {
 	char instance[256]; /* of this process, as in rows */
+	int64_t first;      /* the first full minute */
 	int64_t next;       /* the first minute to count */
 	int64_t end;        /* minutes before this one can be counted at the next check-in */
 	int64_t asked_end;  /* the same of those that are asked for now */
@@ -24,8 +25,8 @@ struct line_counts {
 json_t *line_counts_ask(struct line_counts *n, int64_t wall_ms);
 
 /* Adds what their rows say to the lines: a JSON array of [minute, source, received, received_sum, stored, stored_sum,
- * unknown, reconnects, up, instance], in the order of minute, source and instance. Sources without a line here are
- * ignored. */
+ * unknown, reconnects, up, listener, minutes after `minute` at which it begins, minutes that are compared], in the
+ * order of minute, source and listener. Sources without a line here are ignored. */
 void line_counts_take(struct line_minutes *all, struct line_counts *n, const char *rows, size_t len);
 
 /* The check-in is committed, or may not be. */

@@ -54,20 +54,37 @@ static void remove_minute(struct line *line, size_t at)
 	memmove(line->minutes + at, line->minutes + at + 1, (line->count - at) * sizeof(*line->minutes));
 }
 
-/* They are in order, and the newest is mostly the one. NULL: the time is none that Postgres knows, as in a forged
- * record of a spool. */
-static struct line_minute *minute_of(struct line *line, int64_t wall_ms)
+static int row_length(const struct line_minutes *all)
+{
+	return all->count > LINES_SHORT ? LINE_LONG : 1;
+}
+
+/* The minute with which its row begins. */
+static int64_t row_minute(const struct line_minutes *all, int64_t wall_ms)
 {
 	int64_t minute = wall_ms / LINE_MINUTE_MS;
+
+	return all->count > LINES_SHORT ? minute - minute % LINE_LONG : minute;
+}
+
+/* They are in order, and the newest is mostly the one. NULL: the time is none that Postgres knows, as in a forged
+ * record of a spool. A row that was told as one of a minute becomes longer when there are more lines; those of the
+ * next four minutes stay. */
+static struct line_minute *minute_of(const struct line_minutes *all, struct line *line, int64_t wall_ms)
+{
+	int64_t minute = row_minute(all, wall_ms);
+	int length = row_length(all);
 	size_t at = line->count;
 
 	if (wall_ms < 0 || wall_ms > YEAR_10000_MS)
 		return NULL;
 	while (at && line->minutes[at - 1].minute > minute)
 		at--;
-	if (at && line->minutes[at - 1].minute == minute)
+	if (at && line->minutes[at - 1].minute == minute) {
+		line->minutes[at - 1].length = length;
 		return &line->minutes[at - 1];
-	if (line->count == LINE_MINUTES_MAX) {
+	}
+	if (line->count >= LINE_MINUTES_MAX / (size_t)length) {
 		if (!at)
 			return NULL;
 		remove_minute(line, 0);
@@ -78,16 +95,16 @@ static struct line_minute *minute_of(struct line *line, int64_t wall_ms)
 		line->minutes = memory_realloc(line->minutes, line->size * sizeof(*line->minutes));
 	}
 	memmove(line->minutes + at + 1, line->minutes + at, (line->count - at) * sizeof(*line->minutes));
-	line->minutes[at] = (struct line_minute){.minute = minute};
+	line->minutes[at] = (struct line_minute){.minute = minute, .length = length};
 	line->count++;
 	return &line->minutes[at];
 }
 
 /* --- connections --- */
 
-static void add_span(struct line_minute *m, uint16_t from, uint16_t to)
+static void add_span(struct line_minute *m, uint32_t from, uint32_t to)
 {
-	uint16_t *last = m->spans ? m->up[m->spans - 1] : NULL;
+	uint32_t *last = m->spans ? m->up[m->spans - 1] : NULL;
 
 	if (last && from >= last[0] && from <= last[1]) {
 		last[1] = to > last[1] ? to : last[1];
@@ -98,29 +115,30 @@ static void add_span(struct line_minute *m, uint16_t from, uint16_t to)
 	m->is_changed = true;
 }
 
-static void add_silence(struct line_minute *m, uint16_t from, uint16_t to)
+static void add_silence(struct line_minute *m, uint32_t from, uint32_t to)
 {
 	m->silent_ms += to - from;
 	m->is_changed = true;
 }
 
-static void each_minute(struct line *line, int64_t from_ms, int64_t to_ms,
-			void (*add)(struct line_minute *m, uint16_t from, uint16_t to))
+static void each_minute(const struct line_minutes *all, struct line *line, int64_t from_ms, int64_t to_ms,
+			void (*add)(struct line_minute *m, uint32_t from, uint32_t to))
 {
 	while (from_ms < to_ms) {
-		struct line_minute *m = minute_of(line, from_ms);
-		int64_t start_ms = from_ms - from_ms % LINE_MINUTE_MS, end_ms = start_ms + LINE_MINUTE_MS;
+		struct line_minute *m = minute_of(all, line, from_ms);
+		int64_t start_ms = row_minute(all, from_ms) * LINE_MINUTE_MS;
+		int64_t end_ms = start_ms + row_length(all) * LINE_MINUTE_MS;
 
 		end_ms = end_ms < to_ms ? end_ms : to_ms;
 		if (m)
-			add(m, (uint16_t)(from_ms - start_ms), (uint16_t)(end_ms - start_ms));
+			add(m, (uint32_t)(from_ms - start_ms), (uint32_t)(end_ms - start_ms));
 		from_ms = end_ms;
 	}
 }
 
 /* Records that the line was connected until now. A step of the wall clock is not time: what it skips counts as not
  * connected. */
-static void advance(struct line *line, int64_t wall_ms, int64_t loop_ms)
+static void advance(const struct line_minutes *all, struct line *line, int64_t wall_ms, int64_t loop_ms)
 {
 	int64_t from_ms = wall_ms - (loop_ms - line->loop_ms), differ_ms = from_ms - line->wall_ms;
 
@@ -129,9 +147,9 @@ static void advance(struct line *line, int64_t wall_ms, int64_t loop_ms)
 	line->wall_ms = wall_ms;
 	line->loop_ms = loop_ms;
 	if (line->is_open)
-		each_minute(line, from_ms, wall_ms, add_span);
+		each_minute(all, line, from_ms, wall_ms, add_span);
 	if (line->is_silent)
-		each_minute(line, from_ms, wall_ms, add_silence);
+		each_minute(all, line, from_ms, wall_ms, add_silence);
 }
 
 void line_minutes_connect(struct line_minutes *all, const char *source, unsigned int number, bool is_open,
@@ -142,9 +160,9 @@ void line_minutes_connect(struct line_minutes *all, const char *source, unsigned
 
 	if (!line || line->is_open == is_open)
 		return;
-	advance(line, wall_ms, loop_ms);
+	advance(all, line, wall_ms, loop_ms);
 	line->is_open = is_open;
-	if (is_open && line->was_open && (m = minute_of(line, wall_ms))) {
+	if (is_open && line->was_open && (m = minute_of(all, line, wall_ms))) {
 		m->reconnects++;
 		m->is_changed = true;
 	}
@@ -166,9 +184,9 @@ void line_minutes_silence(struct line_minutes *all, const char *source, unsigned
 
 	if (!line)
 		return;
-	advance(line, wall_ms, loop_ms);
+	advance(all, line, wall_ms, loop_ms);
 	if (since_ms && !line->is_silent)
-		each_minute(line, since_ms, wall_ms, add_silence);
+		each_minute(all, line, since_ms, wall_ms, add_silence);
 	line->is_silent = since_ms;
 }
 
@@ -181,11 +199,11 @@ void line_minutes_number(struct line_minutes *all, const char *source, unsigned 
 }
 
 /* Without a row nobody would know that the source is dialled in vain. */
-static void record_closed(struct line *line, int64_t wall_ms)
+static void record_closed(const struct line_minutes *all, struct line *line, int64_t wall_ms)
 {
-	struct line_minute *m = line->is_wanted && !line->is_open ? minute_of(line, wall_ms) : NULL;
+	struct line_minute *m = line->is_wanted && !line->is_open ? minute_of(all, line, wall_ms) : NULL;
 
-	if (m && !m->spans && wall_ms / LINE_MINUTE_MS != line->closed_minute) {
+	if (m && !m->spans && m->minute != line->closed_minute) {
 		line->closed_minute = m->minute;
 		m->is_changed = true;
 	}
@@ -259,9 +277,9 @@ static bool is_first(struct line_minutes *all, const struct line *line, const st
 	return true;
 }
 
-static void add_gap(struct line *line, uint64_t numbers, int64_t wall_ms)
+static void add_gap(const struct line_minutes *all, struct line *line, uint64_t numbers, int64_t wall_ms)
 {
-	struct line_minute *m = minute_of(line, wall_ms);
+	struct line_minute *m = minute_of(all, line, wall_ms);
 
 	if (!m)
 		return;
@@ -276,7 +294,7 @@ static void end_gap(struct line_minutes *all, size_t at, int64_t won_ms)
 
 	all->gap_count--;
 	memmove(all->gaps + at, all->gaps + at + 1, (all->gap_count - at) * sizeof(gap));
-	add_gap(&all->lines[gap.line], gap.numbers, won_ms ? won_ms : gap.came_ms);
+	add_gap(all, &all->lines[gap.line], gap.numbers, won_ms ? won_ms : gap.came_ms);
 }
 
 void line_minutes_gap(struct line_minutes *all, const char *source, unsigned int number, uint64_t hash,
@@ -294,7 +312,7 @@ void line_minutes_gap(struct line_minutes *all, const char *source, unsigned int
 void line_minutes_fill(struct line_minutes *all, const char *source, uint64_t numbers, int64_t wall_ms)
 {
 	struct line *line = line_minutes_find(all, source, 0);
-	struct line_minute *m = line && numbers ? minute_of(line, wall_ms) : NULL;
+	struct line_minute *m = line && numbers ? minute_of(all, line, wall_ms) : NULL;
 
 	if (!m)
 		return;
@@ -328,7 +346,7 @@ static void add_lag(struct line *line, const struct line_minute *m, const struct
 {
 	struct line_lags *l = &line->lags[m->minute & 1];
 
-	if (copy->won_ms == m->minute * LINE_MINUTE_MS || l->minute > m->minute)
+	if (copy->won_ms % LINE_MINUTE_MS == 0 || l->minute > m->minute)
 		return;
 	if (l->minute < m->minute)
 		*l = (struct line_lags){.minute = m->minute};
@@ -345,7 +363,7 @@ static void settle(struct line_minutes *all, const struct line_copy *copy, unsig
 	if (line && all->gap_count)
 		settle_gaps(all, line, copy->hash, is_known ? copy->won_ms : 0);
 	if (!line || !is_first(all, line, copy) || (copy->won_ms && copy->came_ms - copy->won_ms > LINE_LATE_MS) ||
-	    !(m = minute_of(line, is_known ? copy->won_ms : copy->came_ms)))
+	    !(m = minute_of(all, line, is_known ? copy->won_ms : copy->came_ms)))
 		return;
 	m->is_changed = true;
 	if (!is_known) {
@@ -398,12 +416,12 @@ static json_t *describe(const struct line *line, struct line_minute *m)
 		json_array_append_new(up, json_integer(m->up[i][0]));
 		json_array_append_new(up, json_integer(m->up[i][1]));
 	}
-	return json_pack("[IsIIIIIIooiIooo]", (json_int_t)m->minute, line->source, (json_int_t)m->received,
+	return json_pack("[IsIIIIIIooiIoooi]", (json_int_t)m->minute, line->source, (json_int_t)m->received,
 			 (json_int_t)m->received_sum, (json_int_t)m->stored, (json_int_t)m->stored_sum,
 			 (json_int_t)m->unknown, (json_int_t)m->reconnects, up,
 			 maybe(line->has_numbers, (int64_t)m->gap), (int)m->silent_ms, (json_int_t)m->filled,
 			 maybe(m->has_behind, m->behind[0]), maybe(m->has_behind, m->behind[1]),
-			 line->number ? json_sprintf("/%u", line->number + 1) : json_string(""));
+			 line->number ? json_sprintf("/%u", line->number + 1) : json_string(""), m->length);
 }
 
 static void describe_line(struct line *line, json_t *out, int64_t needed_ms)
@@ -411,7 +429,8 @@ static void describe_line(struct line *line, json_t *out, int64_t needed_ms)
 	for (size_t i = 0; i < line->count; i++) {
 		struct line_minute *m = &line->minutes[i];
 
-		if (!m->is_changed && !m->is_sent && (m->minute + 1) * LINE_MINUTE_MS + LINE_LATE_MS < needed_ms) {
+		if (!m->is_changed && !m->is_sent &&
+		    (m->minute + m->length) * LINE_MINUTE_MS + LINE_LATE_MS < needed_ms) {
 			remove_minute(line, i--);
 		} else if (m->is_changed) {
 			json_array_append_new(out, describe(line, m));
@@ -428,8 +447,8 @@ json_t *line_minutes_describe(struct line_minutes *all, int64_t needed_ms, int64
 	while (all->gap_count && wall_ms - all->gaps[0].came_ms > LINE_LATE_MS)
 		end_gap(all, 0, 0);
 	for (size_t i = 0; i < all->count; i++) {
-		advance(&all->lines[i], wall_ms, loop_ms);
-		record_closed(&all->lines[i], wall_ms);
+		advance(all, &all->lines[i], wall_ms, loop_ms);
+		record_closed(all, &all->lines[i], wall_ms);
 		describe_line(&all->lines[i], out, needed_ms < wall_ms ? needed_ms : wall_ms);
 	}
 	return out;

@@ -17,15 +17,18 @@
 
 #define LINE_MINUTE_MS   60000
 #define LINE_LATE_MS     300000
-#define LINE_SPANS       8      /* times of connection kept per minute; of more, the rest counts as not connected */
-#define LINE_MINUTES_MAX 1500   /* per line: those that wait to be told while Postgres is away; the oldest go first */
-#define LINES_MAX        1000   /* sources; of further ones nothing is recorded */
+#define LINE_SPANS       8    /* times of connection kept per minute; of more, the rest counts as not connected */
+#define LINE_MINUTES_MAX 1500 /* per line: what waits to be told while Postgres is away; the oldest go first */
+#define LINES_MAX        1000 /* sources; of further ones nothing is recorded */
+#define LINES_SHORT      200  /* with more, a row is about LINE_LONG minutes */
+#define LINE_LONG        5
 #define LINE_SEEN_MAX    262144 /* hashes of each of two generations: 8 MiB for both */
 #define LINE_SEEN_MS     360000 /* for which a generation takes hashes */
 #define LINE_GAPS        64     /* of more, the oldest counts in the minute in which it was found */
 
 struct line_minute {
-	int64_t minute; /* since 1970 */
+	int64_t minute; /* since 1970; with LINES_SHORT lines or fewer, it is about this one */
+	int length;     /* minutes, to a multiple of it since 1970 */
 	uint64_t received, stored;
 	uint64_t received_sum, stored_sum; /* of the hashes: equal if the events are, in whatever order they came */
 	uint64_t unknown; /* copies that came in this minute, of events whose minute is not known, or maybe not for the
@@ -33,7 +36,7 @@ struct line_minute {
 	uint64_t filled;  /* of the numbers that no line got, those that were asked for and came */
 	uint64_t gap;     /* numbers of the feed that are missing before this minute's events */
 	unsigned int reconnects, spans, silent_ms;
-	uint16_t up[LINE_SPANS][2]; /* when it was connected: ms from the start of the minute, to */
+	uint32_t up[LINE_SPANS][2]; /* when it was connected: ms from the start of the minute, to */
 	int behind[2];              /* p50 and p99 of the ms by which its copies came after the stored ones */
 	bool has_behind;
 	bool is_changed, is_sent;
@@ -135,9 +138,9 @@ void line_minutes_fetch(const struct line_minutes *all, uint64_t hash);
 
 /* Returns what has changed, for sql/queries/checkin.sql: [minute, source, received, received_sum, stored, stored_sum,
  * unknown, reconnects, up, gap (null without line_minutes_number()), silent_ms, filled, p50 and p99 of the ms by which
- * its copies came after the stored ones (null if not known), what is between the instance and its nonce] each, with
- * totals, so one that is told again does no harm. needed_ms: minutes since then may still change (since 1970, when the
- * oldest unsettled event came); older ones are forgotten once they are told. */
+ * its copies came after the stored ones (null if not known), what is between the instance and its nonce, its length in
+ * minutes] each, with totals, so one that is told again does no harm. needed_ms: minutes since then may still change
+ * (since 1970, when the oldest unsettled event came); older ones are forgotten once they are told. */
 json_t *line_minutes_describe(struct line_minutes *all, int64_t needed_ms, int64_t wall_ms, int64_t loop_ms);
 /* What was described last is committed, or may not be. */
 void line_minutes_told(struct line_minutes *all, bool is_told);

@@ -1,6 +1,8 @@
 /* line_verdict.c owns the rules by which `wsonce lines` judges a minute. */
 #include "event/line_verdict.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "event/line_minutes.h"
@@ -64,13 +66,36 @@ static size_t find_open(const struct line_row *rows, size_t n, int from_ms, int 
 
 static bool is_full(const struct line_row *row)
 {
-	return !row->is_patched && connected_until(row, 1, 0) >= LINE_MINUTE_MS;
+	return !row->is_patched && connected_until(row, 1, 0) >= row->length_ms;
 }
 
-void line_row_merge(struct line_row *into, const struct line_row *more)
+void line_row_place(struct line_row *row, const char *listener, int64_t after, int64_t minutes)
 {
-	bool is_whole = is_full(into), was_empty = !into->spans && !into->received;
+	int len = (int)strlen(listener) - 17; /* a dot, and the number of the process */
 
+	snprintf(row->instance, sizeof(row->instance), "%.*s", len > 0 ? len : 0, listener);
+	row->process = len > 0 ? strtoull(listener + len + 1, NULL, 16) : 0;
+	row->length_ms = (int)minutes * LINE_MINUTE_MS;
+	for (unsigned int i = 0; i < row->spans; i++)
+		for (int k = 0; k < 2; k++)
+			row->up[i][k] += (int)after * LINE_MINUTE_MS;
+}
+
+static void add_spans(struct line_row *into, const struct line_row *more)
+{
+	for (unsigned int i = 0; i < more->spans; i++) {
+		int *last = into->spans ? into->up[into->spans - 1] : NULL;
+
+		if (last && last[1] == more->up[i][0])
+			last[1] = more->up[i][1];
+		else if (into->spans < LINE_UP_MAX)
+			memcpy(into->up[into->spans++], more->up[i], sizeof(into->up[0]));
+	}
+}
+
+/* What does not depend on which process it is of. */
+static void add_sums(struct line_row *into, const struct line_row *more)
+{
 	if (more->has_behind && (!into->has_behind || more->received > into->received)) {
 		memcpy(into->behind, more->behind, sizeof(into->behind));
 		into->has_behind = true;
@@ -83,7 +108,15 @@ void line_row_merge(struct line_row *into, const struct line_row *more)
 	into->has_numbers |= more->has_numbers;
 	into->silent_ms =
 		more->silent_ms < 0 ? into->silent_ms : (into->silent_ms < 0 ? 0 : into->silent_ms) + more->silent_ms;
-	into->reconnects += more->reconnects + (more->spans && !was_empty);
+	into->reconnects += more->reconnects;
+}
+
+void line_row_merge(struct line_row *into, const struct line_row *more)
+{
+	bool is_whole = is_full(into), was_empty = !into->spans && !into->received;
+
+	add_sums(into, more);
+	into->reconnects += more->spans && !was_empty;
 	if (is_full(more)) {
 		into->has_again |= into->received > 0;
 		into->received = more->received;
@@ -94,16 +127,38 @@ void line_row_merge(struct line_row *into, const struct line_row *more)
 	}
 	into->has_again |= is_whole && !is_full(more) && more->received;
 	into->is_patched = !was_empty && !is_whole && !is_full(more);
-	for (unsigned int i = 0; i < more->spans && into->spans < LINE_UP_MAX; i++, into->spans++)
-		memcpy(into->up[into->spans], more->up[i], sizeof(into->up[0]));
+	add_spans(into, more);
+}
+
+/* The same process recorded the minutes of one row in several. */
+static void continue_row(struct line_row *into, const struct line_row *more)
+{
+	add_sums(into, more);
+	into->received += more->received;
+	into->received_sum += more->received_sum;
+	add_spans(into, more);
+}
+
+static bool is_same(const struct line_row *a, const struct line_row *b)
+{
+	return strcmp(a->instance, b->instance) == 0;
+}
+
+size_t line_row_end(struct line_row *all, size_t n)
+{
+	if (n < 2 || !is_same(&all[n - 2], &all[n - 1]))
+		return n;
+	line_row_merge(&all[n - 2], &all[n - 1]);
+	return n - 1;
 }
 
 size_t line_row_add(struct line_row *all, size_t n, const struct line_row *row)
 {
-	if (n && strcmp(all[n - 1].instance, row->instance) == 0) {
-		line_row_merge(&all[n - 1], row);
+	if (n && is_same(&all[n - 1], row) && all[n - 1].process == row->process) {
+		continue_row(&all[n - 1], row);
 		return n;
 	}
+	n = line_row_end(all, n);
 	if (n < LINES_A_TIME)
 		all[n++] = *row;
 	return n;
@@ -215,11 +270,11 @@ void line_verdict(struct line_verdict *v, const struct line_row *rows, size_t n,
 
 		stored += rows[i].stored;
 		stored_sum += rows[i].stored_sum;
-		find_open(&rows[i], 1, 0, LINE_MINUTE_MS, none, 1, &open_ms);
+		find_open(&rows[i], 1, 0, to_ms, none, 1, &open_ms);
 		v->lines[i] = (struct line_report){.row = &rows[i],
 						   .is_full = is_full(&rows[i]),
 						   .missing = not_in(v->stored, rows[i].received),
-						   .connected_ms = LINE_MINUTE_MS - open_ms};
+						   .connected_ms = to_ms - open_ms};
 	}
 	for (size_t i = 0; i < n; i++) {
 		v->lines[i].alone = find_alone(v, i, sum);

@@ -9,16 +9,18 @@
 #define LINE_UP_MAX  8   /* spans of a row */
 #define LINES_A_TIME 256 /* lines of one minute; one that has so many, or more, is not verified */
 
-/* A row, or all rows of an instance. */
+/* A row, or all rows of an instance in a minute; or in five minutes, if a listener records them together. */
 struct line_row {
 	char instance[256];
+	uint64_t process; /* of the instance */
+	int length_ms;    /* of all rows that are compared */
 	uint64_t received, received_sum, stored, stored_sum;
 	uint64_t unknown; /* copies of this minute or the next one that may belong here */
 	uint64_t filled;  /* numbers that no line got, and that it asked for */
 	uint64_t gap;     /* numbers of the feed that did not come before its events */
 	unsigned int reconnects, spans;
 	int silent_ms;          /* -1: not known */
-	int up[LINE_UP_MAX][2]; /* ms in the minute */
+	int up[LINE_UP_MAX][2]; /* ms from the start of the minute, or of the five */
 	int behind[2];          /* p50 and p99: ms by which its copies came after the stored ones */
 	bool has_behind;
 	bool has_numbers; /* gap is known */
@@ -57,14 +59,20 @@ struct line_verdict {
 	int open[LINE_UP_MAX * 2 + 2][2]; /* spans without a connection, in ms of the minute */
 };
 
-/* Adds a row to the n of its minute, all of which has room for LINES_A_TIME. One of the instance that was added last,
- * such as of the process before a restart, is merged into that. Returns how many there are now. */
+/* Adds a row to the n of its minute, all of which has room for LINES_A_TIME. Those of an instance must follow each
+ * other, and so must those of one of its processes, of which each continues the one before. Returns how many there are
+ * now. */
 size_t line_row_add(struct line_row *all, size_t n, const struct line_row *row);
-/* Adds a row to those of the same instance. */
+/* After the last row. Returns how many there are. */
+size_t line_row_end(struct line_row *all, size_t n);
+/* Sets the name and process of a row, and moves its times of connection: it begins so many minutes after what it is
+ * compared with, which has so many. */
+void line_row_place(struct line_row *row, const char *listener, int64_t after, int64_t minutes);
+/* Adds the rows of another process of the same instance. */
 void line_row_merge(struct line_row *into, const struct line_row *more);
 
-/* Judges the rows of one minute, one per instance, of [from_ms, to_ms) in the minute. rows must stay while the verdict
- * is used. */
+/* Judges the rows of one minute, one per instance, of [from_ms, to_ms) in the minute, where it ends. rows must stay
+ * while the verdict is used. */
 void line_verdict(struct line_verdict *v, const struct line_row *rows, size_t n, int from_ms, int to_ms);
 
 /* Returns how many numbers of the feed are missing on this line that no other line had. *rest is for the next minute of

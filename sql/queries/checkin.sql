@@ -65,13 +65,14 @@ WITH checkin AS MATERIALIZED (
 		pg_catalog.concat(pg_catalog.left(name, -17), l->>14, pg_catalog.right(name, 17)), (l->>2)::bigint,
 		(l->>3)::bigint, (l->>4)::bigint, (l->>5)::bigint, (l->>6)::bigint, (l->>7)::int,
 		ARRAY(SELECT ms::text::int FROM pg_catalog.jsonb_array_elements(l->8) WITH ORDINALITY AS u (ms, n) ORDER BY n),
-		(l->>9)::bigint, (l->>10)::int, nullif((l->>11)::bigint, 0), (l->>12)::int, (l->>13)::int
+		(l->>9)::bigint, (l->>10)::int, nullif((l->>11)::bigint, 0), (l->>12)::int, (l->>13)::int,
+		nullif((l->>15)::smallint, 1)
 	FROM checkin, pg_catalog.jsonb_array_elements(n->'lines') AS l
 	ON CONFLICT (minute, source, listener) DO UPDATE SET received = excluded.received,
 		received_sum = excluded.received_sum, stored = excluded.stored, stored_sum = excluded.stored_sum,
 		unknown = excluded.unknown, reconnects = excluded.reconnects, up = excluded.up, gap = excluded.gap,
 		silent_ms = excluded.silent_ms, filled = excluded.filled,
-		behind_p50 = excluded.behind_p50, behind_p99 = excluded.behind_p99
+		behind_p50 = excluded.behind_p50, behind_p99 = excluded.behind_p99, minutes = excluded.minutes
 ), oldest AS MATERIALIZED (
 	SELECT now() - pg_catalog.make_interval(secs => (n->>'lines_keep_s')::int) AS minute FROM checkin
 ), old_lines AS (
@@ -80,17 +81,23 @@ WITH checkin AS MATERIALIZED (
 		SELECT ctid FROM :schema.line_minutes WHERE minute < (SELECT minute FROM oldest)
 		ORDER BY minute LIMIT 2000 FOR UPDATE SKIP LOCKED
 	))
+), asked AS MATERIALIZED (
+	SELECT (n->'judged'->>0)::bigint AS first, (n->'judged'->>1)::bigint AS past FROM checkin
+), told AS (
+	SELECT l.*, at, pg_catalog.max(coalesce(minutes, 1)) OVER (PARTITION BY source, at / 5) AS length
+	FROM asked, :schema.line_minutes AS l CROSS JOIN LATERAL (SELECT extract(epoch FROM minute)::bigint / 60 AS at) AS t
+	WHERE minute >= pg_catalog.to_timestamp((first - 4) * 60) AND minute < pg_catalog.to_timestamp(past * 60)
 ), judged AS MATERIALIZED (
-	SELECT l.*, pg_catalog.left(l.listener, -17) AS instance FROM checkin, :schema.line_minutes AS l
-	WHERE minute >= pg_catalog.to_timestamp((n->'judged'->>0)::bigint * 60)
-		AND minute < pg_catalog.to_timestamp((n->'judged'->>1)::bigint * 60)
+	-- Where one listener records five minutes together, they are judged with the last of them.
+	SELECT told.*, at - at % length AS begin, pg_catalog.left(listener, -17) AS instance FROM told, asked
+	WHERE at - at % length + length BETWEEN asked.first + 1 AND past
 ), odd AS (
 	-- The others miss nothing, and were always connected.
-	SELECT minute, source FROM judged GROUP BY minute, source
-	HAVING NOT (bool_and(up = '{0,60000}') AND min(received) = max(received) AND sum(stored) <= max(received))
+	SELECT begin, source FROM judged GROUP BY begin, source
+	HAVING NOT (bool_and(up = ARRAY[0, length * 60000]) AND min(received) = max(received) AND sum(stored) <= max(received))
 )
 SELECT (SELECT rows_deleted_s FROM :schema.wsonce_retention), (
-	SELECT pg_catalog.json_agg(pg_catalog.json_build_array(extract(epoch FROM minute)::bigint / 60, source, received,
-		received_sum, stored, stored_sum, unknown, reconnects, up, instance) ORDER BY minute, source, instance, listener)
-	FROM judged JOIN odd USING (minute, source)
+	SELECT pg_catalog.json_agg(pg_catalog.json_build_array(begin, source, received, received_sum, stored, stored_sum, unknown,
+		reconnects, up, listener, at - begin, length) ORDER BY begin, source, instance, listener, at)
+	FROM judged JOIN odd USING (begin, source)
 )

@@ -352,6 +352,15 @@ static struct run ask_until_4(const char *flags)
 	return run_on(db, "lines --until %s %s", until, flags);
 }
 
+static void ask_between(const char *since, const char *until, int status)
+{
+	struct run run = run_on(db, "lines --json --since %s --until %s", since, until);
+
+	cr_assert_eq(run.status, status, "%s%s", run.output, run.errors);
+	json_decref(told);
+	told = json_loads(run.output, 0, NULL);
+}
+
 static size_t lines_of(const json_t *lines_told, size_t minute)
 {
 	const json_t *source = json_array_get(json_object_get(lines_told, "sources"), 0);
@@ -452,6 +461,23 @@ Test(lines, a_lead_is_over_the_next_line, .init = bench_open)
 	cr_assert_not_null(strstr(run.output, "50.00 %         -\n"), "%s", run.output);
 }
 
+#define A "\"a.0123456789abcdef\""
+#define B "\"b.0123456789abcdef\""
+
+/* What a check-in answers that asks for these minutes. */
+static char *judged(int first, int past)
+{
+	database_exec(db, "CREATE TABLE IF NOT EXISTS got (lines TEXT); DELETE FROM got");
+	database_exec(
+		db,
+		"DO $do$ DECLARE deleted TEXT; told TEXT; BEGIN EXECUTE $sql$%s$sql$ INTO deleted, told USING "
+		"'{\"listener\": \"i\", \"dedup_window_s\": 300, \"is_leaving\": true, \"consumer\": \"\", "
+		"\"targets\": [], \"target_urls\": {}, \"events\": 0, \"copies\": [], \"late\": [], "
+		"\"late_weight\": 1, \"lines\": [], \"judged\": [%d, %d]}'; INSERT INTO got VALUES (told); END $do$",
+		database_sql(SQL_CHECKIN), first, past);
+	return database_text(db, "SELECT coalesce(replace(lines, ' ', ''), '') FROM got");
+}
+
 /* In minute 11 of x, b missed an event; in that of y, nobody was connected for a second. */
 Test(lines, a_checkin_returns_the_minutes_in_which_a_line_missed_something, .init = bench_open)
 {
@@ -461,18 +487,97 @@ Test(lines, a_checkin_returns_the_minutes_in_which_a_line_missed_something, .ini
 		    "'{0,30000,31000,60000}' ELSE '{0,60000}' END::int[] FROM generate_series(10, 12) AS m, "
 		    "unnest('{x,y,z}'::text[]) AS s, unnest('{a,b}'::text[]) AS l, LATERAL (SELECT 5 - (m = 11 AND s = "
 		    "'x' AND l = 'b')::int AS r) AS x");
-	database_exec(db, "CREATE TABLE got (lines TEXT)");
+	cr_assert_str_eq(judged(11, 13),
+			 "[[11,\"x\",5,5,5,5,0,0,[0,60000]," A ",0,1],[11,\"x\",4,4,0,0,0,0,[0,60000]," B ",0,1],"
+			 "[11,\"y\",5,5,5,5,0,0,[0,30000,31000,60000]," A ",0,1],"
+			 "[11,\"y\",5,5,0,0,0,0,[0,30000,31000,60000]," B ",0,1]]");
+}
+
+/* Both record the minutes 5 to 9 together, and a those from 10 on, where b has a row for each. */
+Test(lines, minutes_that_are_recorded_together_are_judged_with_the_last_one, .init = bench_open)
+{
+	database_exec(db,
+		      "INSERT INTO line_minutes SELECT to_timestamp(m * 60), 'x', l || '.0123456789abcdef', r, r, 0, "
+		      "0, 0, 0, "
+		      "ARRAY[0, n * 60000], NULL, NULL, NULL, NULL, NULL, nullif(n, 1) FROM (VALUES (5, 'a', 5, 50), "
+		      "(5, 'b', 5, 50), (10, 'a', 5, 50), (10, 'b', 1, 10), (11, 'b', 1, 10), (12, 'b', 1, 10), "
+		      "(13, 'b', 1, 10), (14, 'b', 1, 9)) AS v (m, l, n, r)");
+	cr_assert_str_eq(judged(9, 10), "", "nobody missed anything");
+	cr_assert_str_eq(judged(10, 14), "");
+	cr_assert_str_eq(judged(15, 30), "");
+	cr_assert_str_eq(judged(14, 15),
+			 "[[10,\"x\",50,50,0,0,0,0,[0,300000]," A ",0,5],[10,\"x\",10,10,0,0,0,0,[0,60000]," B ",0,5],"
+			 "[10,\"x\",10,10,0,0,0,0,[0,60000]," B ",1,5],[10,\"x\",10,10,0,0,0,0,[0,60000]," B ",2,5],"
+			 "[10,\"x\",10,10,0,0,0,0,[0,60000]," B ",3,5],[10,\"x\",9,9,0,0,0,0,[0,60000]," B ",4,5]]");
+}
+
+/* a recorded ten minutes in two rows, b in ten. */
+Test(lines, a_report_of_five_minutes_together_has_their_sum, .init = bench_open)
+{
+	const json_t *source, *minute;
+	char *until, *since;
+
 	database_exec(
 		db,
-		"DO $do$ DECLARE deleted TEXT; told TEXT; BEGIN EXECUTE $sql$%s$sql$ INTO deleted, told USING "
-		"'{\"listener\": \"i\", \"dedup_window_s\": 300, \"is_leaving\": true, \"consumer\": \"\", "
-		"\"targets\": [], \"target_urls\": {}, \"events\": 0, \"copies\": [], \"late\": [], "
-		"\"late_weight\": 1, \"lines\": [], \"judged\": [11, 13]}'; INSERT INTO got VALUES (told); END $do$",
-		database_sql(SQL_CHECKIN));
-	cr_assert_str_eq(database_text(db, "SELECT replace(lines, ' ', '') FROM got"),
-			 "[[11,\"x\",5,5,5,5,0,0,[0,60000],\"a\"],[11,\"x\",4,4,0,0,0,0,[0,60000],\"b\"],"
-			 "[11,\"y\",5,5,5,5,0,0,[0,30000,31000,60000],\"a\"],"
-			 "[11,\"y\",5,5,0,0,0,0,[0,30000,31000,60000],\"b\"]]");
+		"INSERT INTO line_minutes SELECT to_timestamp((m + (extract(epoch FROM now())::bigint / 300 - 4) * 5) "
+		"* "
+		"60), 'x', l || '.0123456789abcdef', n * 10, n * 10, CASE l WHEN 'a' THEN n * 10 ELSE 0 END, CASE l "
+		"WHEN 'a' THEN n * 10 ELSE 0 END, 0, 0, ARRAY[0, n * 60000], NULL, 0, NULL, NULL, NULL, nullif(n, 1) "
+		"FROM (SELECT 0, 'a', 5 UNION ALL SELECT 5, 'a', 5 UNION ALL SELECT m, 'b', 1 FROM generate_series(0, "
+		"9) AS m) AS v (m, l, n)");
+	since = database_text(
+		db, "SELECT to_char(min(minute) + interval '1 minute', 'YYYY-MM-DD\"T\"HH24:MI:SSOF:00') FROM "
+		    "line_minutes");
+	until = database_text(
+		db, "SELECT to_char(max(minute) + interval '1 minute', 'YYYY-MM-DD\"T\"HH24:MI:SSOF:00') FROM "
+		    "line_minutes");
+	ask_between(since, until, 0);
+	source = json_array_get(json_object_get(told, "sources"), 0);
+	minute = json_array_get(json_object_get(source, "minutes"), 0);
+	cr_assert_eq(json_array_size(json_object_get(source, "minutes")), 2);
+	cr_assert_float_eq(share("verified"), 1, 1e-9);
+	cr_assert_eq(json_integer_value(json_object_get(minute, "stored")), 50);
+	cr_assert_eq(json_integer_value(json_object_get(minute, "length_ms")), 300000);
+	database_exec(db, "UPDATE line_minutes SET received = 9, up = '{0,59000}' WHERE minute = (SELECT max(minute) "
+			  "FROM line_minutes)");
+	ask_between(since, until, 0);
+	cr_assert_float_eq(share("covered"), 0.5, 1e-9, "b missed one, perhaps while it was not connected");
+	database_exec(db,
+		      "UPDATE line_minutes SET up = '{0,60000}' WHERE minute = (SELECT max(minute) FROM line_minutes)");
+	ask_between(since, until, 1);
+	cr_assert_float_eq(share("differing"), 0.5, 1e-9);
+	/* Of the second five, four are over. */
+	until = database_text(db, "SELECT to_char(max(minute), 'YYYY-MM-DD\"T\"HH24:MI:SSOF:00') FROM line_minutes");
+	ask_between(since, until, 0);
+	cr_assert_float_eq(share("verified"), 1, 1e-9);
+	ask_between(database_text(
+			    db,
+			    "SELECT to_char(max(minute) - interval '1 minute', 'YYYY-MM-DD\"T\"HH24:MI:SSOF:00') FROM "
+			    "line_minutes"),
+		    until, 2);
+}
+
+Test(lines, a_listener_with_201_sources_records_five_minutes_together, .init = bench_open)
+{
+	char urls[201 * 60] = "WSONCE_SOURCE", *at = urls + strlen(urls);
+	const char *env[] = {urls, NULL};
+	struct listener_options options = {.database = db, .env = env, .without_waiting = true};
+
+	mirrors[0] = feed_new();
+	for (int i = 0; i < 201; i++)
+		at += sprintf(at, "%cs%d=%s%d", i ? ',' : '=', i, feed_url(mirrors[0]), i);
+	fleet[0] = listener_start(&options, NULL);
+	cr_assert(wait_until(feed_clients(mirrors[0]) == 201, SETTLED_MS));
+	feed_send_text(mirrors[0], "{\"event_id\":\"a\"}");
+	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM events") == 1, SETTLED_MS));
+	cr_assert_eq(listener_stop(fleet[0]), 0);
+	cr_assert_eq(database_long(db, "SELECT count(DISTINCT source) FROM line_minutes"), 201);
+	cr_assert_eq(
+		database_long(
+			db,
+			"SELECT count(*) FROM line_minutes WHERE minutes = 5 AND extract(epoch FROM minute)::bigint %% "
+			"300 = 0"),
+		database_long(db, "SELECT count(*) FROM line_minutes"));
 }
 
 /* Its copy of the minute before came after the restart, and nobody knows of which minute it is. */

@@ -9,7 +9,7 @@
 #define START (INT64_C(28333141) * LINE_MINUTE_MS)
 
 static struct line_minutes lines[LINES];
-static struct line_row rows[LINES];
+static struct line_row rows[LINES + 1];
 static struct line_verdict verdict;
 static uint64_t next_event;
 
@@ -61,8 +61,9 @@ Test(line_minutes, lines_of_one_listener_are_told_apart_and_what_it_stored_count
 		cr_assert_str_eq(json_string_value(json_array_get(row, 14)), i ? "/2" : "");
 	}
 	snprintf(text, sizeof(text),
-		 "[[9, \"feed\", 3, 6, 3, 6, 0, 0, [0, 60000], \"i\"], [9, \"feed\", 2, 4, 0, 0, 0, 0, [0, 60000], "
-		 "\"i/2\"], [9, \"feed\", 1, 1, 0, 0, 0, 0, [0, 60000], \"i/22\"]]");
+		 "[[9, \"feed\", 3, 6, 3, 6, 0, 0, [0, 60000], \"i.%1$s\", 0, 1], [9, \"feed\", 2, 4, 0, 0, 0, 0, "
+		 "[0, 60000], \"i/2.%1$s\", 0, 1], [9, \"feed\", 1, 1, 0, 0, 0, 0, [0, 60000], \"i/22.%1$s\", 0, 1]]",
+		 "0123456789abcdef");
 	line_counts_take(&lines[0], &n, text, strlen(text));
 	cr_assert_eq(line_minutes_find(&lines[0], "feed", 0)->missing, 0);
 	cr_assert_eq(line_minutes_find(&lines[0], "feed", 1)->missing, 1);
@@ -123,29 +124,38 @@ static void tell(int64_t ms)
 	}
 }
 
-static void judge(int64_t minute)
+/* Of so many minutes together. What a line has told of one minute again is of another process. */
+static void judge_all(int64_t first, int64_t minutes)
 {
 	size_t n = 0, k;
 	json_t *row;
 
 	memset(rows, 0, sizeof(rows));
 	for (int i = 0; i < LINES; i++) {
-		bool is_more = false; /* of the process before a restart */
+		int64_t before = -1;
+		int process = 0;
 
 		json_array_foreach(told[i], k, row)
 		{
 			struct line_row one = read_row(row);
+			int64_t minute = number(row, 0) - START / LINE_MINUTE_MS;
+			char name[40];
 
-			if (number(row, 0) != START / LINE_MINUTE_MS + minute)
+			process += minute <= before;
+			before = minute;
+			if (minute < first || minute >= first + minutes)
 				continue;
-			if (is_more)
-				line_row_merge(&rows[n - 1], &one);
-			else
-				rows[n++] = one;
-			is_more = true;
+			snprintf(name, sizeof(name), "line-%d.%016d", i, process);
+			line_row_place(&one, name, minute - first, minutes);
+			n = line_row_add(rows, n, &one);
 		}
 	}
-	line_verdict(&verdict, rows, n, 0, LINE_MINUTE_MS);
+	line_verdict(&verdict, rows, line_row_end(rows, n), 0, (int)minutes * LINE_MINUTE_MS);
+}
+
+static void judge(int64_t minute)
+{
+	judge_all(minute, 1);
 }
 
 static void expect(int64_t minute, enum line_state state)
@@ -425,8 +435,11 @@ static void restart_at(int from_ms)
 	judge(0);
 	memcpy(two, rows, sizeof(two));
 	two[0].up[0][1] = 40000;
-	line_row_merge(&two[0],
-		       &(struct line_row){.received = 50, .received_sum = 7, .spans = 1, .up = {{from_ms, 60000}}});
+	line_row_merge(&two[0], &(struct line_row){.length_ms = LINE_MINUTE_MS,
+						   .received = 50,
+						   .received_sum = 7,
+						   .spans = 1,
+						   .up = {{from_ms, 60000}}});
 	line_verdict(&verdict, two, 2, 0, LINE_MINUTE_MS);
 	cr_assert_eq(verdict.state, LINE_COVERED, "%s", line_state_name(verdict.state));
 	cr_assert_eq(verdict.lines[1].missing, 0);
@@ -481,7 +494,7 @@ Test(line_minutes, lines_that_are_left_out_verify_nothing)
 	static struct line_row many[LINES_A_TIME];
 
 	for (size_t i = 0; i < LINES_A_TIME; i++)
-		many[i] = (struct line_row){.spans = 1, .up = {{0, 60000}}};
+		many[i] = (struct line_row){.length_ms = LINE_MINUTE_MS, .spans = 1, .up = {{0, 60000}}};
 	line_verdict(&verdict, many, LINES_A_TIME - 1, 0, LINE_MINUTE_MS);
 	cr_assert_eq(verdict.state, LINE_VERIFIED);
 	line_verdict(&verdict, many, LINES_A_TIME, 0, LINE_MINUTE_MS);
@@ -501,7 +514,7 @@ Test(line_minutes, what_a_line_receives_after_a_restart_may_be_what_it_seems_to_
 	memcpy(two, rows, sizeof(two));
 	line_verdict(&verdict, two, 2, 0, LINE_MINUTE_MS);
 	cr_assert_eq(verdict.state, LINE_DIFFERING, "%s", line_state_name(verdict.state));
-	line_row_merge(&two[1], &(struct line_row){.received = 9, .received_sum = 7});
+	line_row_merge(&two[1], &(struct line_row){.length_ms = LINE_MINUTE_MS, .received = 9, .received_sum = 7});
 	line_verdict(&verdict, two, 2, 0, LINE_MINUTE_MS);
 	cr_assert_eq(verdict.state, LINE_UNVERIFIED, "%s", line_state_name(verdict.state));
 	two[1].received = two[0].received;
@@ -604,6 +617,91 @@ Test(line_minutes, lags_are_exact_below_eight_and_within_an_eighth_beyond)
 		cr_assert(lags_percentile(&lags, 99, &got));
 		cr_assert_leq(abs(abs(got) - most), abs(ms) < 8 ? 0 : most / 8, "%d is %d", ms, got);
 		cr_assert_eq(got < 0, ms < 0);
+	}
+}
+
+/* --- five minutes together --- */
+
+static void add_lines(int i)
+{
+	static char names[LINES_SHORT][8];
+
+	for (int k = 0; k < LINES_SHORT; k++) {
+		snprintf(names[k], sizeof(names[k]), "x-%d", k);
+		line_minutes_want(&lines[i], names[k], 0, false);
+	}
+}
+
+#define LONG_MINUTE 4 /* START is a minute after a multiple of five */
+
+Test(line_minutes, of_more_than_200_lines_a_row_is_of_five_minutes)
+{
+	for (int i = 0; i < LINES; i++)
+		add_lines(i);
+	connect(0, false, 300000);
+	connect(0, true, 301500);
+	for (int64_t ms = 240000; ms < 840000; ms += 1000)
+		send(ms, ms == 300000 || ms == 301000 ? 1 : ms == 777000 ? 2 : 0);
+	tell(900000);
+	for (int i = 0; i < LINES; i++)
+		cr_assert_eq(json_array_size(told[i]), 4, "the first one, two whole ones and the last one");
+	cr_assert_eq(number(json_array_get(told[0], 1), 15), LINE_LONG);
+	judge_all(LONG_MINUTE, LINE_LONG);
+	cr_assert_eq(verdict.state, LINE_VERIFIED, "%s", line_state_name(verdict.state));
+	cr_assert_eq(verdict.stored, 300);
+	cr_assert_eq(verdict.lines[0].missing, 2);
+	cr_assert_eq(verdict.lines[0].connected_ms, 298500);
+	cr_assert(verdict.lines[1].has_lead);
+	judge_all(LONG_MINUTE + LINE_LONG, LINE_LONG);
+	cr_assert_eq(verdict.state, LINE_DIFFERING);
+	cr_assert_eq(verdict.lines[1].missing, 1);
+}
+
+/* What the table has after more is told, in order of the minutes. */
+static void upsert(json_t *table, const json_t *more)
+{
+	json_t *row;
+	size_t i, k;
+
+	json_array_foreach(more, k, row)
+	{
+		for (i = 0; number(json_array_get(table, i), 0) < number(row, 0) && i < json_array_size(table); i++)
+			;
+		if (number(json_array_get(table, i), 0) == number(row, 0))
+			json_array_set(table, i, row);
+		else
+			json_array_insert(table, i, row);
+	}
+}
+
+/* Listener 0 gets more sources in the third of the five minutes, listener 1 has had more all the time, and listener 2
+ * has few. */
+Test(line_minutes, listeners_may_change_to_five_minutes_at_any_time)
+{
+	static json_t *table[LINES];
+
+	add_lines(1);
+	for (int64_t ms = 240000; ms < 540000; ms += 1000) {
+		if (ms == 400000) {
+			tell(ms);
+			for (int i = 0; i < LINES; i++)
+				upsert(table[i] = json_array(), told[i]);
+			add_lines(0);
+		}
+		send(ms, ms == 410000 ? 4 : 0);
+	}
+	tell(600000);
+	for (int i = 0; i < LINES; i++) {
+		upsert(table[i], told[i]);
+		json_decref(told[i]);
+		told[i] = table[i];
+	}
+	judge_all(LONG_MINUTE, LINE_LONG);
+	cr_assert_eq(verdict.stored, 300);
+	cr_assert_eq(verdict.state, LINE_DIFFERING, "%s", line_state_name(verdict.state));
+	for (int i = 0; i < LINES; i++) {
+		cr_assert_eq(verdict.lines[i].missing, i == 2, "line %d", i);
+		cr_assert_eq(verdict.lines[i].connected_ms, 300000, "line %d", i);
 	}
 }
 
@@ -739,16 +837,24 @@ Test(line_minutes, a_minute_is_counted_once_when_nobody_can_tell_more_of_it)
 	check_in(141, "", "[115,125]");
 }
 
+#define A "\"a.0123456789abcdef\""
+#define B "\"b.0123456789abcdef\""
+
+/* Of the five minutes from 95 on this process has seen a part. */
 Test(line_minutes, counts_are_those_of_the_report)
 {
 	counts = (struct line_counts){.instance = "a"};
 	check_in(100,
-		 "[[90,\"feed\",7,70,0,0,0,0,[0,60000],\"a\"],[90,\"feed\",9,90,9,90,0,0,[0,60000],\"b\"],"
-		 "[91,\"feed\",1,10,0,0,0,0,[0,20000],\"a\"],[91,\"feed\",2,20,2,20,0,0,[0,10000,30000,60000],\"b\"],"
-		 "[91,\"other\",0,0,0,0,0,0,[],\"a\"],[92,\"feed\",0,0,0,0,0,0,[0,30000],\"a\"],"
-		 "[92,\"feed\",0,0,0,0,0,0,[30000,60000],\"a\"]]",
+		 "[[101,\"feed\",7,70,0,0,0,0,[0,60000]," A ",0,1],[101,\"feed\",9,90,9,90,0,0,[0,60000]," B ",0,1],"
+		 "[102,\"feed\",1,10,0,0,0,0,[0,20000]," A ",0,1],[102,\"feed\",2,20,2,20,0,0,[0,10000,30000,60000]," B
+		 ",0,1],"
+		 "[102,\"other\",0,0,0,0,0,0,[]," A ",0,1],[103,\"feed\",0,0,0,0,0,0,[0,30000]," A ",0,1],"
+		 "[103,\"feed\",0,0,0,0,0,0,[30000,60000],\"a.0123456789abcdee\",0,1],"
+		 "[95,\"feed\",7,0,0,0,0,0,[0,60000]," A ",0,5],[95,\"feed\",9,0,0,0,0,0,[0,60000]," B ",0,5],"
+		 "[105,\"feed\",4,40,0,0,0,0,[0,240000]," A ",0,5],[105,\"feed\",3,30,0,0,0,0,[0,59000]," A ",4,5],"
+		 "[105,\"feed\",9,90,9,90,0,0,[0,299000]," B ",0,5]]",
 		 "[101,101]");
-	cr_assert_eq(lines[0].lines[0].missing, 3);
-	cr_assert_eq(lines[0].lines[0].open_ms, 10000);
+	cr_assert_eq(lines[0].lines[0].missing, 5);
+	cr_assert_eq(lines[0].lines[0].open_ms, 11000);
 	line_counts_take(&lines[0], &counts, "nonsense", 8);
 }
