@@ -496,11 +496,12 @@ static int read_item(struct reader *r, const struct setting *s, const json_t *va
 
 static int read_webhooks(struct reader *r, const json_t *value)
 {
-	char what[400];
+	struct profile_origin origin = profile_origin_of_member(r->config->file, r->file_text, "webhooks");
+	struct profile_fault fault;
 
-	if (webhooks_read(&r->config->webhooks, value, is_listen(r->command), what, sizeof(what)) == 0)
+	if (webhooks_read(&r->config->webhooks, value, is_listen(r->command), &origin, &fault) == 0)
 		return 0;
-	snprintf(r->error, r->error_size, "%s: %s", r->config->file, what);
+	snprintf(r->error, r->error_size, "%s", fault.text);
 	return -1;
 }
 

@@ -7,169 +7,23 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "config/profile_reader.h"
+#include "config/keys.h"
 
-struct items;
-struct key_table;
-
-struct key {
-	const char *name;
-	/* Reads value into at. Returns 0, or -1 after profile_fail. */
-	int (*read)(struct profile_reader *r, const struct key *k, const json_t *value, void *at);
-	size_t offset; /* in the struct that at points into */
-	double lowest; /* of a number; of an enum, the value of the first word */
-	double highest;
-	const char *words;               /* choices in the order of the enum, separated by one blank */
-	const struct items *items;       /* of an array or an object that is kept as JSON */
-	const struct key_table *members; /* of an object whose members are members of the profile */
-	bool has_frame;                  /* templates may point into a frame */
-};
-
-struct key_table {
-	const struct key *keys;
-	size_t count;
-};
-
-/* What an array, an object, or either may hold. */
-struct items {
-	bool is_array, is_object;
-	const char *what; /* "an array of texts" */
-	int (*check)(struct profile_reader *r, const json_t *item);
-};
-
-/* --- kinds of values --- */
-
-static int read_text(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
-{
-	(void)k;
-	if (!json_is_string(value) || strlen(json_string_value(value)) != json_string_length(value))
-		return profile_fail(r, "must be a text, without \\u0000");
-	*(const char **)at = json_string_value(value);
-	return 0;
-}
+/* --- texts --- */
 
 static int read_text_template(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
 {
-	if (read_text(r, k, value, at))
+	if (key_text(r, k, value, at))
 		return -1;
 	return profile_check_template_text(r, json_string_value(value), k->has_frame);
 }
 
-static int read_number(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
-{
-	if (!json_is_integer(value) || json_number_value(value) < k->lowest || json_number_value(value) > k->highest)
-		return profile_fail(r, "must be a whole number from %.0f to %.0f", k->lowest, k->highest);
-	*(int64_t *)at = json_integer_value(value);
-	return 0;
-}
-
-/* Reads seconds into milliseconds. */
-static int read_seconds(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
-{
-	double number = json_number_value(value);
-
-	if (!json_is_number(value) || !(number >= k->lowest && number <= k->highest))
-		return profile_fail(r, "must be a number of seconds from %g to %g", k->lowest, k->highest);
-	*(int64_t *)at = (int64_t)(number * 1000 + 0.5);
-	return 0;
-}
-
-static int read_real(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
-{
-	double number = json_number_value(value);
-
-	if (!json_is_number(value) || !(number >= k->lowest && number <= k->highest))
-		return profile_fail(r, "must be a number from %g to %g", k->lowest, k->highest);
-	*(double *)at = number;
-	return 0;
-}
-
-static int read_switch(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
-{
-	(void)k;
-	if (!json_is_boolean(value))
-		return profile_fail(r, "must be true or false");
-	*(bool *)at = json_is_true(value);
-	return 0;
-}
-
-/* Returns the index of word in words, or -1. */
-static int find_word(const char *words, const char *word)
-{
-	size_t len = strlen(word);
-
-	for (int i = 0; *words; i++) {
-		size_t n = strcspn(words, " ");
-
-		if (n == len && memcmp(words, word, n) == 0)
-			return i;
-		words += n + (words[n] == ' ');
-	}
-	return -1;
-}
-
-/* Reads an enum. */
-static int read_choice(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
-{
-	int place = json_is_string(value) ? find_word(k->words, json_string_value(value)) : -1;
-
-	if (place < 0)
-		return profile_fail(r, "must be one of: %s", k->words);
-	*(int *)at = place + (int)k->lowest;
-	return 0;
-}
-
-static int keep_json(const json_t *value, void *at)
-{
-	*(const json_t **)at = value;
-	return 0;
-}
-
-/* Calls check for each item or member of value, with r's path at it. */
-static int check_each(struct profile_reader *r, const json_t *value,
-		      int (*check)(struct profile_reader *r, const json_t *item))
-{
-	const char *name;
-	json_t *item;
-	size_t i;
-	int result = 0;
-
-	json_array_foreach(value, i, item)
-	{
-		profile_enter(r, NULL, i);
-		result = result ? result : check(r, item);
-		profile_leave(r);
-	}
-	json_object_foreach((json_t *)value, name, item)
-	{
-		profile_enter(r, name, 0);
-		result = result ? result : check(r, item);
-		profile_leave(r);
-	}
-	return result;
-}
-
-/* Keeps the value as JSON. */
-static int read_items(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
-{
-	const struct items *items = k->items;
-
-	if (!(items->is_array && json_is_array(value)) && !(items->is_object && json_is_object(value)))
-		return profile_fail(r, "must be %s", items->what);
-	return check_each(r, value, items->check) || keep_json(value, at);
-}
-
-static int check_text(struct profile_reader *r, const json_t *item)
-{
-	return json_is_string(item) ? 0 : profile_fail(r, "must be a text");
-}
-
 static int check_host(struct profile_reader *r, const json_t *item)
 {
-	const char *host = json_string_value(item);
+	const char *host = json_is_string(item) ? json_string_value(item) : "";
 
-	host += host && strncmp(host, "*.", 2) == 0 ? 2 : 0;
-	return host && *host && !host[strcspn(host, "*/@[] ")]
+	host += strncmp(host, "*.", 2) == 0 ? 2 : 0;
+	return *host && !host[strcspn(host, "*/@[] ")]
 		       ? 0
 		       : profile_fail(r, "a host is a name or an address without a port, or *.DOMAIN");
 }
@@ -193,21 +47,21 @@ static int check_plain_template(struct profile_reader *r, const json_t *item)
 
 static int check_text_template(struct profile_reader *r, const json_t *item)
 {
-	return check_text(r, item) || profile_check_template(r, item, false);
+	return key_check_text(r, item) || profile_check_template(r, item, false);
 }
 
 static int check_part_item(struct profile_reader *r, const json_t *item)
 {
 	const char *part = NULL;
 
-	return read_text(r, NULL, item, &part) || profile_check_part(r, part);
+	return key_text(r, NULL, item, &part) || profile_check_part(r, part);
 }
 
 static int check_pointer_item(struct profile_reader *r, const json_t *item)
 {
 	const char *pointer = NULL;
 
-	return read_text(r, NULL, item, &pointer) || profile_check_pointer(r, pointer);
+	return key_text(r, NULL, item, &pointer) || profile_check_pointer(r, pointer);
 }
 
 static int check_var(struct profile_reader *r, const json_t *value)
@@ -239,7 +93,7 @@ static int check_token(struct profile_reader *r, const json_t *item)
 	return 0;
 }
 
-static const struct items texts = {true, false, "an array of texts", check_text},
+static const struct items texts = {true, false, "an array of texts", key_check_text},
 			  hosts = {true, false, "an array of hosts", check_host},
 			  close_codes = {true, false, "an array of close codes", check_code},
 			  messages = {true, false, "an array of messages", check_plain_template},
@@ -257,30 +111,30 @@ static const struct items texts = {true, false, "an array of texts", check_text}
 
 static int read_template(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
 {
-	return profile_check_template(r, value, k->has_frame) || keep_json(value, at);
+	return profile_check_template(r, value, k->has_frame) || key_keep(value, at);
 }
 
 static int read_part(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
 {
-	return read_text(r, k, value, at) || profile_check_part(r, json_string_value(value));
+	return key_text(r, k, value, at) || profile_check_part(r, json_string_value(value));
 }
 
 static int read_explode(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
 {
-	return read_text(r, k, value, at) || profile_check_steps(r, json_string_value(value));
+	return key_text(r, k, value, at) || profile_check_steps(r, json_string_value(value));
 }
 
 static int read_conditions(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
 {
 	(void)k;
-	return profile_check_conditions(r, value) || keep_json(value, at);
+	return profile_check_conditions(r, value) || key_keep(value, at);
 }
 
 static int check_alternative(struct profile_reader *r, const json_t *parts)
 {
 	if (!json_is_array(parts) || json_array_size(parts) == 0 || json_array_size(parts) > PROFILE_PARTS_MAX)
 		return profile_fail(r, "must be an array of 1 to %d parts", PROFILE_PARTS_MAX);
-	return check_each(r, parts, check_part_item);
+	return key_check_each(r, parts, check_part_item);
 }
 
 static int read_id(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
@@ -289,13 +143,13 @@ static int read_id(struct profile_reader *r, const struct key *k, const json_t *
 	if (!json_is_array(value) || json_array_size(value) == 0 || json_array_size(value) > PROFILE_PARTS_MAX)
 		return profile_fail(r, "must be an array of 1 to %d alternatives, each an array of parts",
 				    PROFILE_PARTS_MAX);
-	return check_each(r, value, check_alternative) || keep_json(value, at);
+	return key_check_each(r, value, check_alternative) || key_keep(value, at);
 }
 
 /* Reads a unit as its milliseconds. */
 static int read_unit(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
 {
-	int place = json_is_string(value) ? find_word("ms s", json_string_value(value)) : -1;
+	int place = json_is_string(value) ? key_find_word("ms s", json_string_value(value)) : -1;
 
 	(void)k;
 	if (place < 0)
@@ -306,7 +160,7 @@ static int read_unit(struct profile_reader *r, const struct key *k, const json_t
 
 static int read_variable(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
 {
-	if (read_text(r, k, value, at))
+	if (key_text(r, k, value, at))
 		return -1;
 	return profile_check_variable(r, json_string_value(value), strlen(json_string_value(value)));
 }
@@ -320,73 +174,23 @@ static int read_any(struct profile_reader *r, const struct key *k, const json_t 
 
 /* --- objects --- */
 
-static int refuse_key(struct profile_reader *r, const struct key_table *t, const char *name, const char *what)
-{
-	struct nearest n = profile_nearest(name);
-
-	for (size_t i = 0; i < t->count; i++)
-		nearest_offer(&n, t->keys[i].name);
-	return profile_fail(r, "%s has no key \"%.60s\"%s", what, name, profile_meant(&n));
-}
-
-/* Reads the members of an object into at. what is the kind of object, for errors. */
-static int read_object(struct profile_reader *r, const struct key_table *t, const char *what, const json_t *value,
-		       void *at)
-{
-	const char *name;
-	json_t *member;
-
-	if (!json_is_object(value))
-		return profile_fail(r, "must be an object, such as {\"%s\": ...}", t->keys[0].name);
-	json_object_foreach((json_t *)value, name, member)
-	{
-		size_t i = 0;
-		int result;
-
-		while (i < t->count && strcmp(t->keys[i].name, name) != 0)
-			i++;
-		profile_enter(r, name, 0);
-		result = i == t->count ? refuse_key(r, t, name, what)
-				       : t->keys[i].read(r, &t->keys[i], member, (char *)at + t->keys[i].offset);
-		profile_leave(r);
-		if (result)
-			return -1;
-	}
-	return 0;
-}
-
-static int read_members(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
-{
-	return read_object(r, k->members, k->name, value, (char *)at - k->offset);
-}
-
-/* clang-format off */
-#define TABLE(keys)  &(const struct key_table){keys, sizeof(keys) / sizeof((keys)[0])}
 #define HTTP(member) offsetof(struct profile_http, member)
 #define RULE(member) offsetof(struct profile_rule, member)
 #define TOP(member)  offsetof(struct profile, member)
 #define DAY_S        86400.0
 #define OVERLAP_S    10
 
-#define KEY(name, read, offset)                    {name, read, offset, 0, 0, NULL, NULL, NULL, false}
-#define RANGE(name, read, offset, lowest, highest) {name, read, offset, lowest, highest, NULL, NULL, NULL, false}
-#define CHOICE(name, offset, words, first)         {name, read_choice, offset, first, 0, words, NULL, NULL, false}
-#define ITEMS(name, offset, items)                 {name, read_items, offset, 0, 0, NULL, &(items), NULL, false}
-#define FRAME(name, read, offset)                  {name, read, offset, 0, 0, NULL, NULL, NULL, true}
-#define MEMBERS(name, read, offset, keys)          {name, read, offset, 0, 0, NULL, NULL, TABLE(keys), false}
-/* clang-format on */
-
 /* --- http --- */
 
 static const struct key http_keys[] = {
-	KEY("method", read_text, HTTP(method)),   KEY("url", read_text_template, HTTP(url)),
+	KEY("method", key_text, HTTP(method)),    KEY("url", read_text_template, HTTP(url)),
 	ITEMS("headers", HTTP(headers), headers), KEY("body", read_template, HTTP(body)),
 	ITEMS("capture", HTTP(capture), answers),
 };
 
 static int read_call(struct profile_reader *r, const json_t *value, struct profile_http *http)
 {
-	if (read_object(r, TABLE(http_keys), "an HTTP call", value, http))
+	if (key_object(r, TABLE(http_keys), "an HTTP call", value, http))
 		return -1;
 	if (!http->url)
 		return profile_fail(r, "url is missing");
@@ -430,7 +234,7 @@ static int read_calls(struct profile_reader *r, const struct key *k, const json_
 /* clang-format off */
 #define EVENT_KEYS(AT) \
 	KEY("id", read_id, AT(id)), \
-	KEY("id_join", read_text, AT(id_join)), \
+	KEY("id_join", key_text, AT(id_join)), \
 	KEY("type", read_part, AT(type)), \
 	KEY("time", read_part, AT(time)), \
 	CHOICE("time_unit", AT(time_unit), TIMESTAMP_UNITS, 0), \
@@ -440,7 +244,7 @@ static int read_calls(struct profile_reader *r, const struct key *k, const json_
 /* clang-format on */
 
 static const struct key rule_keys[] = {
-	KEY("name", read_text, RULE(name)),
+	KEY("name", key_text, RULE(name)),
 	KEY("when", read_conditions, RULE(when)),
 	CHOICE("action", RULE(action), "ignore event reject reconnect fatal", 0),
 	EVENT_KEYS(RULE),
@@ -451,8 +255,8 @@ static const struct key rule_keys[] = {
 	FRAME("ack", read_template, RULE(ack)),
 	FRAME("url", read_text_template, RULE(url)),
 	KEY("http", read_calls, RULE(http)),
-	KEY("ready", read_switch, RULE(ready)),
-	KEY("overlap", read_switch, RULE(overlap)),
+	KEY("ready", key_switch, RULE(ready)),
+	KEY("overlap", key_switch, RULE(overlap)),
 	KEY("about", read_any, 0),
 };
 
@@ -465,7 +269,7 @@ static void set_rule_defaults(struct profile_rule *rule)
 static int read_rule(struct profile_reader *r, const json_t *value, struct profile_rule *rule)
 {
 	set_rule_defaults(rule);
-	if (read_object(r, TABLE(rule_keys), "a rule", value, rule))
+	if (key_object(r, TABLE(rule_keys), "a rule", value, rule))
 		return -1;
 	if (rule->action == ACTION_EVENT && !rule->id)
 		return profile_fail(r, "id is missing: a rule whose action is event needs one");
@@ -499,9 +303,9 @@ static const struct key every_keys[] = {
 };
 
 static const struct key ping_keys[] = {
-	RANGE("every_s", read_seconds, TOP(ping.every_ms), 0.1, DAY_S),
-	MEMBERS("every", read_members, TOP(ping.var), every_keys),
-	KEY("first_jitter", read_switch, TOP(ping.first_jitter)),
+	RANGE("every_s", key_seconds, TOP(ping.every_ms), 0.1, DAY_S),
+	MEMBERS("every", key_members, TOP(ping.var), every_keys),
+	KEY("first_jitter", key_switch, TOP(ping.first_jitter)),
 	KEY("send", read_template, TOP(ping.send)),
 };
 
@@ -509,7 +313,7 @@ static int read_ping(struct profile_reader *r, const struct key *k, const json_t
 {
 	struct profile *p = (struct profile *)((char *)at - k->offset);
 
-	if (read_members(r, k, value, at))
+	if (key_members(r, k, value, at))
 		return -1;
 	if (!p->ping.send || (!p->ping.every_ms && !p->ping.var))
 		return profile_fail(r, "needs send, and every_s or every");
@@ -519,8 +323,8 @@ static int read_ping(struct profile_reader *r, const struct key *k, const json_t
 static const struct key idle_keys[] = {
 	KEY("var", read_variable, TOP(idle_timeout.var)),
 	KEY("unit", read_unit, TOP(idle_timeout.unit_ms)),
-	RANGE("factor", read_real, TOP(idle_timeout.factor), 0.1, 1000),
-	RANGE("default_s", read_seconds, TOP(idle_timeout.ms), 0, DAY_S),
+	RANGE("factor", key_real, TOP(idle_timeout.factor), 0.1, 1000),
+	RANGE("default_s", key_seconds, TOP(idle_timeout.ms), 0, DAY_S),
 };
 
 static int read_idle(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
@@ -528,19 +332,19 @@ static int read_idle(struct profile_reader *r, const struct key *k, const json_t
 	struct profile *p = (struct profile *)((char *)at - k->offset);
 
 	if (json_is_number(value))
-		return read_seconds(r, k, value, &p->idle_timeout.ms);
+		return key_seconds(r, k, value, &p->idle_timeout.ms);
 	if (!json_is_object(value))
 		return profile_fail(r, "must be a number of seconds, such as 10, or an object with var, unit, factor "
 				       "and default_s");
-	if (read_members(r, k, value, at))
+	if (key_members(r, k, value, at))
 		return -1;
 	return p->idle_timeout.var ? 0 : profile_fail(r, "var is missing");
 }
 
 static const struct key backoff_keys[] = {
-	RANGE("min_ms", read_number, TOP(backoff.min_ms), 1, DAY_S * 1000),
-	RANGE("max_ms", read_number, TOP(backoff.max_ms), 1, DAY_S * 1000),
-	KEY("jitter", read_switch, TOP(backoff.jitter)),
+	RANGE("min_ms", key_number, TOP(backoff.min_ms), 1, DAY_S * 1000),
+	RANGE("max_ms", key_number, TOP(backoff.max_ms), 1, DAY_S * 1000),
+	KEY("jitter", key_switch, TOP(backoff.jitter)),
 };
 
 static const struct key reset_keys[] = {
@@ -576,18 +380,18 @@ static int read_policy(struct profile_reader *r, const struct key *k, const json
 			return profile_fail(r, "\"%.40s\" is not a close code or a range such as 4000-4099", range);
 		if (!json_is_string(word))
 			return profile_fail(r, "%.40s must be one of: " CLOSE_WORDS, range);
-		if (find_word(CLOSE_WORDS, json_string_value(word)) < 0)
+		if (key_find_word(CLOSE_WORDS, json_string_value(word)) < 0)
 			profile_doubt(r, "%.40s must be one of: " CLOSE_WORDS, range);
 	}
-	return keep_json(value, at);
+	return key_keep(value, at);
 }
 
 static const struct key cursor_keys[] = {
 	CHOICE("kind", TOP(cursor.kind), "max last", CURSOR_MAX),
 	CHOICE("scope", TOP(cursor.scope), "source host session", 0),
-	RANGE("rewind", read_number, TOP(cursor.rewind), 0, 1e18),
+	RANGE("rewind", key_number, TOP(cursor.rewind), 0, 1e18),
 	CHOICE("format", TOP(cursor.format), "decimal hex", 0),
-	KEY("clamp_now", read_switch, TOP(cursor.clamp_now)),
+	KEY("clamp_now", key_switch, TOP(cursor.clamp_now)),
 	KEY("hold_until", read_conditions, TOP(cursor.hold_until)),
 };
 
@@ -595,7 +399,7 @@ static int read_cursor(struct profile_reader *r, const struct key *k, const json
 {
 	struct profile *p = (struct profile *)((char *)at - k->offset);
 
-	if (read_members(r, k, value, at))
+	if (key_members(r, k, value, at))
 		return -1;
 	return p->cursor.kind ? 0 : profile_fail(r, "kind is missing: max or last");
 }
@@ -603,14 +407,14 @@ static int read_cursor(struct profile_reader *r, const struct key *k, const json
 static const struct key gap_keys[] = {
 	KEY("key", read_part, TOP(gap.key)),
 	KEY("seq", read_part, TOP(gap.seq)),
-	KEY("contiguous", read_switch, TOP(gap.contiguous)),
+	KEY("contiguous", key_switch, TOP(gap.contiguous)),
 };
 
 static int read_gap(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
 {
 	struct profile *p = (struct profile *)((char *)at - k->offset);
 
-	if (read_members(r, k, value, at))
+	if (key_members(r, k, value, at))
 		return -1;
 	return p->gap.key && p->gap.seq ? 0 : profile_fail(r, "needs key and seq");
 }
@@ -620,8 +424,8 @@ static const struct key fill_keys[] = {
 	KEY("needs", read_variable, TOP(fill.needs)),
 	KEY("events", read_explode, TOP(fill.events)),
 	FRAME("frame", read_template, TOP(fill.frame)),
-	RANGE("max", read_number, TOP(fill.max), 1, 10000),
-	RANGE("every_s", read_seconds, TOP(fill.every_ms), 0.01, DAY_S),
+	RANGE("max", key_number, TOP(fill.max), 1, 10000),
+	RANGE("every_s", key_seconds, TOP(fill.every_ms), 0.01, DAY_S),
 	ITEMS("on", TOP(fill.on), texts),
 };
 
@@ -651,7 +455,7 @@ static int read_fill(struct profile_reader *r, const struct key *k, const json_t
 
 	p->fill.max = 1000;
 	p->fill.every_ms = 1000;
-	if (read_members(r, k, value, at) || read_occasions(r, p))
+	if (key_members(r, k, value, at) || read_occasions(r, p))
 		return -1;
 	return p->fill.http && p->fill.events ? 0 : profile_fail(r, "needs http and events");
 }
@@ -659,11 +463,11 @@ static int read_fill(struct profile_reader *r, const struct key *k, const json_t
 #define FALLBACK(member) offsetof(struct profile, fallback.member)
 
 static const struct key profile_keys[] = {
-	KEY("name", read_text, TOP(name)),
-	KEY("about", read_text, TOP(about)),
+	KEY("name", key_text, TOP(name)),
+	KEY("about", key_text, TOP(about)),
 	KEY("url", read_text_template, TOP(url)),
 	KEY("url_resume", read_text_template, TOP(url_resume)),
-	RANGE("resume_window_s", read_number, TOP(resume_window_s), 0, 366 * DAY_S),
+	RANGE("resume_window_s", key_number, TOP(resume_window_s), 0, 366 * DAY_S),
 	KEY("url_http", read_url_http, TOP(url_http)),
 	ITEMS("mirrors", TOP(mirrors), urls),
 	RANGE("lines", read_number, TOP(lines), 1, PROFILE_LINES_MAX),
@@ -676,32 +480,32 @@ static const struct key profile_keys[] = {
 	CHOICE("default", FALLBACK(action), "ignore event reject", 0),
 	EVENT_KEYS(FALLBACK),
 	MEMBERS("ping", read_ping, TOP(ping), ping_keys),
-	RANGE("counter_start", read_number, TOP(counter_start), 0, 1e15),
-	RANGE("ws_ping_s", read_number, TOP(ws_ping_s), 0, DAY_S),
+	RANGE("counter_start", key_number, TOP(counter_start), 0, 1e15),
+	RANGE("ws_ping_s", key_number, TOP(ws_ping_s), 0, DAY_S),
 	{"idle_timeout_s", read_idle, TOP(idle_timeout), 0, DAY_S, NULL, NULL, TABLE(idle_keys), false},
 	{"idle_timeout", read_idle, TOP(idle_timeout), 0, DAY_S, NULL, NULL, TABLE(idle_keys), false},
 	CHOICE("fleet", TOP(fleet), "broadcast shared exclusive session", 0),
-	MEMBERS("backoff", read_members, TOP(backoff), backoff_keys),
+	MEMBERS("backoff", key_members, TOP(backoff), backoff_keys),
 	ITEMS("fatal_close", TOP(fatal_close), close_codes),
-	MEMBERS("reset_close", read_members, TOP(reset_codes), reset_keys),
+	MEMBERS("reset_close", key_members, TOP(reset_codes), reset_keys),
 	KEY("close_policy", read_policy, TOP(close_policy)),
-	RANGE("close_code_on_stop", read_number, TOP(close_code_on_stop), 1000, 4999),
+	RANGE("close_code_on_stop", key_number, TOP(close_code_on_stop), 1000, 4999),
 	MEMBERS("cursor", read_cursor, TOP(cursor), cursor_keys),
 	CHOICE("ack_mode", TOP(ack_mode), "each cumulative", ACK_MODE_EACH),
 	CHOICE("ack_on", TOP(ack_on), "durable receive", 0),
-	RANGE("ack_deadline_ms", read_number, TOP(ack_deadline_ms), 0, DAY_S * 1000),
-	RANGE("max_unacked", read_number, TOP(max_unacked), 0, 1e9),
+	RANGE("ack_deadline_ms", key_number, TOP(ack_deadline_ms), 0, DAY_S * 1000),
+	RANGE("max_unacked", key_number, TOP(max_unacked), 0, 1e9),
 	ITEMS("json_strings", TOP(json_strings), pointers),
 	CHOICE("split", TOP(split), "array ndjson", SPLIT_ARRAY),
-	RANGE("overlap_s", read_number, TOP(overlap_s), 0, DAY_S),
-	KEY("never_send", read_switch, TOP(never_send)),
-	RANGE("send_rate_per_s", read_real, TOP(send_rate_per_s), 0, 1e6),
-	RANGE("max_age_s", read_number, TOP(max_age_s), 0, 366 * DAY_S),
-	KEY("redirect_keeps_subscriptions", read_switch, TOP(redirect_keeps_subscriptions)),
+	RANGE("overlap_s", key_number, TOP(overlap_s), 0, DAY_S),
+	KEY("never_send", key_switch, TOP(never_send)),
+	RANGE("send_rate_per_s", key_real, TOP(send_rate_per_s), 0, 1e6),
+	RANGE("max_age_s", key_number, TOP(max_age_s), 0, 366 * DAY_S),
+	KEY("redirect_keeps_subscriptions", key_switch, TOP(redirect_keeps_subscriptions)),
 	MEMBERS("gap", read_gap, TOP(gap), gap_keys),
 	MEMBERS("fill", read_fill, TOP(fill.http), fill_keys),
-	RANGE("max_message_bytes", read_number, TOP(max_message_bytes), 64, 1 << 28),
-	RANGE("max_elements", read_number, TOP(max_elements), 0, 1e9),
+	RANGE("max_message_bytes", key_number, TOP(max_message_bytes), 64, 1 << 28),
+	RANGE("max_elements", key_number, TOP(max_elements), 0, 1e9),
 	ITEMS("accept_subprotocols", TOP(accept_subprotocols), texts),
 	ITEMS("tokens", TOP(tokens), tokens),
 	FRAME("ack", read_template, TOP(ack)),
@@ -791,7 +595,7 @@ struct profile *profile_from_json(json_t *root, struct profile_reader *r)
 	p->name = r->name;
 	p->root = root;
 	r->variables = profile_collect_variables(root);
-	result = read_object(r, TABLE(profile_keys), "a profile", root, p) || check_whole(r, p);
+	result = key_object(r, TABLE(profile_keys), "a profile", root, p) || check_whole(r, p);
 	json_decref(r->variables);
 	if (result) {
 		profile_free(p);
@@ -839,7 +643,7 @@ int profile_close(const struct profile *p, int code)
 	json_object_foreach((json_t *)p->close_policy, range, word)
 	{
 		if (read_range(range, &low, &high) && code >= low && code <= high)
-			return find_word(CLOSE_WORDS, json_string_value(word));
+			return key_find_word(CLOSE_WORDS, json_string_value(word));
 	}
 	return -1;
 }

@@ -521,7 +521,7 @@ Test(config, wrong_webhook_is_named_and_its_secret_is_not_told)
 		{"[1]", "webhooks[0]"},
 		{"[{}]", "name"},
 		{"[{\"name\": \"a b\"}]", "name"},
-		{"[{\"name\": \"a\"}]", "webhook a, url"},
+		{"[{\"name\": \"a\"}]", "webhooks[0]: url is missing"},
 		{"[{\"name\": \"a\", \"url\": \"ftp://h\"}]", "url"},
 		{"[{\"name\": \"a\", \"url\": \"http://u:hunter2@\"}]", "url"},
 		{"[{\"name\": \"a\", \"url\": \"http://h\"}]", "secret-env"},

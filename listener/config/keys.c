@@ -1,0 +1,162 @@
+/* keys.c reads objects of JSON into structs, by tables that say which keys there are and what they may hold. Errors
+ * name key and line. */
+#include "config/keys.h"
+
+#include <string.h>
+
+int key_text(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
+{
+	(void)k;
+	if (!json_is_string(value) || strlen(json_string_value(value)) != json_string_length(value))
+		return profile_fail(r, "must be a text, without \\u0000");
+	*(const char **)at = json_string_value(value);
+	return 0;
+}
+
+int key_number(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
+{
+	if (!json_is_integer(value) || json_number_value(value) < k->lowest || json_number_value(value) > k->highest)
+		return profile_fail(r, "must be a whole number from %.0f to %.0f", k->lowest, k->highest);
+	*(int64_t *)at = json_integer_value(value);
+	return 0;
+}
+
+/* Reads seconds into milliseconds. */
+int key_seconds(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
+{
+	double number = json_number_value(value);
+
+	if (!json_is_number(value) || !(number >= k->lowest && number <= k->highest))
+		return profile_fail(r, "must be a number of seconds from %g to %g", k->lowest, k->highest);
+	*(int64_t *)at = (int64_t)(number * 1000 + 0.5);
+	return 0;
+}
+
+int key_real(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
+{
+	double number = json_number_value(value);
+
+	if (!json_is_number(value) || !(number >= k->lowest && number <= k->highest))
+		return profile_fail(r, "must be a number from %g to %g", k->lowest, k->highest);
+	*(double *)at = number;
+	return 0;
+}
+
+int key_switch(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
+{
+	(void)k;
+	if (!json_is_boolean(value))
+		return profile_fail(r, "must be true or false");
+	*(bool *)at = json_is_true(value);
+	return 0;
+}
+
+/* Returns the index of word in words, or -1. */
+int key_find_word(const char *words, const char *word)
+{
+	size_t len = strlen(word);
+
+	for (int i = 0; *words; i++) {
+		size_t n = strcspn(words, " ");
+
+		if (n == len && memcmp(words, word, n) == 0)
+			return i;
+		words += n + (words[n] == ' ');
+	}
+	return -1;
+}
+
+/* Reads an enum. */
+int key_choice(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
+{
+	int place = json_is_string(value) ? key_find_word(k->words, json_string_value(value)) : -1;
+
+	if (place < 0)
+		return profile_fail(r, "must be one of: %s", k->words);
+	*(int *)at = place + (int)k->lowest;
+	return 0;
+}
+
+int key_keep(const json_t *value, void *at)
+{
+	*(const json_t **)at = value;
+	return 0;
+}
+
+/* Calls check for each item or member of value, with r's path at it. */
+int key_check_each(struct profile_reader *r, const json_t *value,
+		   int (*check)(struct profile_reader *r, const json_t *item))
+{
+	const char *name;
+	json_t *item;
+	size_t i;
+	int result = 0;
+
+	json_array_foreach(value, i, item)
+	{
+		profile_enter(r, NULL, i);
+		result = result ? result : check(r, item);
+		profile_leave(r);
+	}
+	json_object_foreach((json_t *)value, name, item)
+	{
+		profile_enter(r, name, 0);
+		result = result ? result : check(r, item);
+		profile_leave(r);
+	}
+	return result;
+}
+
+/* Keeps the value as JSON. */
+int key_items(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
+{
+	const struct items *items = k->items;
+
+	if (!(items->is_array && json_is_array(value)) && !(items->is_object && json_is_object(value)))
+		return profile_fail(r, "must be %s", items->what);
+	return key_check_each(r, value, items->check) || key_keep(value, at);
+}
+
+int key_check_text(struct profile_reader *r, const json_t *item)
+{
+	return json_is_string(item) ? 0 : profile_fail(r, "must be a text");
+}
+
+static int refuse_key(struct profile_reader *r, const struct key_table *t, const char *name, const char *what)
+{
+	struct nearest n = profile_nearest(name);
+
+	for (size_t i = 0; i < t->count; i++)
+		nearest_offer(&n, t->keys[i].name);
+	return profile_fail(r, "%s has no key \"%.60s\"%s", what, name, profile_meant(&n));
+}
+
+/* Reads the members of an object into at. what is the kind of object, for errors. */
+int key_object(struct profile_reader *r, const struct key_table *t, const char *what, const json_t *value, void *at)
+{
+	const char *name;
+	json_t *member;
+
+	if (!json_is_object(value))
+		return profile_fail(r, "must be an object, such as {\"%s\": ...}", t->keys[0].name);
+	json_object_foreach((json_t *)value, name, member)
+	{
+		size_t i = 0;
+		int result;
+
+		while (i < t->count && strcmp(t->keys[i].name, name) != 0)
+			i++;
+		profile_enter(r, name, 0);
+		result = i == t->count ? refuse_key(r, t, name, what)
+				       : t->keys[i].read(r, &t->keys[i], member, (char *)at + t->keys[i].offset);
+		profile_leave(r);
+		if (result)
+			return -1;
+	}
+	return 0;
+}
+
+int key_members(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
+{
+	return key_object(r, k->members, k->name, value, (char *)at - k->offset);
+}
