@@ -45,32 +45,11 @@ static bool read_duration(enum value_type type, const char *text, int64_t *value
 	return true;
 }
 
-/* Writes the usual durations that the setting may have, such as "5, 30s, 5m or 12h". Returns text. */
-static const char *print_examples(const struct value_form *f, char *text, size_t size)
-{
-	static const char *const usual[] = {"250ms", "5", "30s", "5m", "12h", "30d"};
-	const char *fitting[sizeof(usual) / sizeof(usual[0])];
-	size_t n = 0, len = 0;
-	int64_t value;
-
-	for (size_t i = 0; i < sizeof(usual) / sizeof(usual[0]); i++)
-		if (read_duration(f->type, usual[i], &value) && value >= f->lowest && value <= f->highest)
-			fitting[n++] = usual[i];
-	*text = '\0';
-	for (size_t i = 0; i < n && len < size; i++)
-		len += (size_t)snprintf(text + len, size - len, "%s%s",
-					i == 0      ? ""
-					: i + 1 < n ? ", "
-						    : " or ",
-					fitting[i]);
-	return text;
-}
-
 static const char *find_number_fault(const struct value_form *f, const char *text, int64_t *value)
 {
 	static char fault[240];
 	bool is_duration = f->type == VALUE_SECONDS || f->type == VALUE_MS;
-	char lowest[30], highest[30], examples[100];
+	char lowest[30], highest[30];
 
 	if ((is_duration              ? read_duration(f->type, text, value)
 	     : f->type == VALUE_BYTES ? quantity_bytes(text, value)
@@ -78,10 +57,10 @@ static const char *find_number_fault(const struct value_form *f, const char *tex
 	    *value >= f->lowest && *value <= f->highest)
 		return NULL;
 	if (is_duration)
-		snprintf(fault, sizeof(fault), "is not a duration from %s to %s, such as %s",
+		snprintf(fault, sizeof(fault), "is not a duration from %s to %s, in %ss, m, h or d",
 			 quantity_print_duration(f->lowest * unit_us(f->type), lowest, sizeof(lowest)),
 			 quantity_print_duration(f->highest * unit_us(f->type), highest, sizeof(highest)),
-			 print_examples(f, examples, sizeof(examples)));
+			 f->type == VALUE_MS ? "ms, " : "");
 	else
 		snprintf(fault, sizeof(fault), "is not a number from %lld to %lld%s", (long long)f->lowest,
 			 (long long)f->highest, f->type == VALUE_BYTES ? ", such as 65536, 64K or 64MiB" : "");
