@@ -166,15 +166,6 @@ static int finish(struct redis_query *m)
 	return m->has_failed ? -1 : 0;
 }
 
-/* Sends the command and waits for its answer. */
-static int ask(struct redis_query *m)
-{
-	if (!begin(m))
-		return -1;
-	send_command(m, NULL);
-	return finish(m);
-}
-
 static void put_key(struct redis_query *m, struct slice id)
 {
 	char *head = memory_printf("%s%s", m->prefix, redis_is_cluster(m->redis) ? REDIS_CLUSTER_TAG : "");
@@ -183,71 +174,67 @@ static void put_key(struct redis_query *m, struct slice id)
 	free(head);
 }
 
-static void start_on_key(struct redis_query *m, const char *command, struct slice id)
+/* Starts a command of words, with the key of id in place of %. */
+static void start(struct redis_query *m, const char *const *words, size_t n, struct slice id)
 {
-	resp_start(&m->command, 2);
-	resp_word(&m->command, command);
-	put_key(m, id);
+	resp_start(&m->command, n);
+	for (size_t i = 0; i < n; i++)
+		if (id.at && strcmp(words[i], "%") == 0)
+			put_key(m, id);
+		else
+			resp_word(&m->command, words[i]);
+}
+
+/* Sends a command for each id, and waits for all answers. */
+static int ask_each(struct redis_query *m, const char *const *words, size_t n, const struct slice *ids, size_t count,
+		    bool *is_claimed)
+{
+	if (!begin(m))
+		return -1;
+	for (size_t i = 0; i < count; i++) {
+		start(m, words, n, ids[i]);
+		send_command(m, is_claimed ? &is_claimed[i] : NULL);
+	}
+	return finish(m);
 }
 
 int redis_query_find_claimed(struct redis_query *m, const struct slice *ids, size_t n, bool *is_claimed)
 {
-	if (!begin(m))
-		return -1;
-	for (size_t i = 0; i < n; i++) {
-		start_on_key(m, "GET", ids[i]);
-		send_command(m, &is_claimed[i]);
-	}
-	return finish(m);
-}
-
-int redis_query_read(struct redis_query *m, struct slice id, char *value, size_t size, int64_t *ttl_ms)
-{
-	int failed;
-
-	m->text = value;
-	m->text_size = size;
-	start_on_key(m, "GET", id);
-	failed = ask(m);
-	m->text = NULL;
-	start_on_key(m, "PTTL", id);
-	failed = failed || ask(m) ? -1 : 0;
-	*ttl_ms = m->number;
-	return failed;
+	return ask_each(m, (const char *const[]){"GET", "%"}, 2, ids, n, is_claimed);
 }
 
 int redis_query_forget(struct redis_query *m, const struct slice *ids, size_t n)
 {
-	if (!m)
-		return 0;
-	if (!begin(m))
-		return -1;
-	for (size_t i = 0; i < n; i++) {
-		resp_start(&m->command, 5);
-		resp_word(&m->command, "EVAL");
-		resp_word(&m->command, LUA_FORGET);
-		resp_number(&m->command, 1);
-		put_key(m, ids[i]);
-		resp_word(&m->command, MARK_DEAD_HEAD);
-		send_command(m, NULL);
-	}
-	return finish(m);
+	return m ? ask_each(m, (const char *const[]){"EVAL", LUA_FORGET, "1", "%", MARK_DEAD_HEAD}, 5, ids, n, NULL)
+		 : 0;
 }
 
-int redis_query_command(struct redis_query *m, const char *const *words, size_t n, char *text, size_t size,
-			int64_t *number)
+/* id.at may be NULL: no word is a key. */
+static int ask(struct redis_query *m, const char *const *words, size_t n, struct slice id, char *text, size_t size,
+	       int64_t *number)
 {
 	int failed;
 
 	m->text = text;
 	m->text_size = size;
-	resp_start(&m->command, n);
-	for (size_t i = 0; i < n; i++)
-		resp_word(&m->command, words[i]);
-	failed = ask(m);
+	failed = ask_each(m, words, n, &id, 1, NULL);
 	m->text = NULL;
 	*number = m->number;
 	return failed;
+}
+
+int redis_query_read(struct redis_query *m, struct slice id, char *value, size_t size, int64_t *ttl_ms)
+{
+	return ask(m, (const char *const[]){"GET", "%"}, 2, id, value, size, ttl_ms) ||
+			       ask(m, (const char *const[]){"PTTL", "%"}, 2, id, NULL, 0, ttl_ms)
+		       ? -1
+		       : 0;
+}
+
+int redis_query_command(struct redis_query *m, const char *const *words, size_t n, char *text, size_t size,
+			int64_t *number)
+{
+	return ask(m, words, n, (struct slice){NULL, 0}, text, size, number);
 }
 
 json_t *redis_query_info(struct redis_query *m)
