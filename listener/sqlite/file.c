@@ -17,7 +17,11 @@
 #include "base/json.h"
 #include "base/memory.h"
 #include "base/sort_key.h"
+#include "sqlite_here.sql.h"
+#include "sqlite_insert.sql.h"
+#include "sqlite_put_cursor.sql.h"
 #include "sqlite_schema.sql.h"
+#include "sqlite_write_dead_letters.sql.h"
 
 #define APPLICATION_ID 0x77736f6e /* "wson", in the file's header */
 #define VERSION        1          /* of the tables, also in the header */
@@ -422,22 +426,15 @@ static enum sqlite_result identify(struct sqlite_file *f, bool *is_empty)
 	return SQLITE_FILE_FINE;
 }
 
-/* Prepares every statement with which a listener writes. SQLite refuses ON CONFLICT if the unique key is missing. */
+/* Prepares the statements with which a listener writes. SQLite refuses ON CONFLICT if the unique key is missing. */
 static enum sqlite_result check_tables(struct sqlite_file *f)
 {
 	static const char *const probes[] = {
-		"INSERT INTO events (event_id, event_type, payload, processed_at, received_at, event_time, source, "
-		"instance) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (event_id) DO NOTHING",
-		"INSERT INTO dead_letters (digest, event_id, event_type, source, reason, raw, sender, instance_id, "
-		"first_seen, last_seen, resolved_at, resolution, retried_at) VALUES (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, "
-		"11, "
-		"12, 13) ON CONFLICT (digest) DO UPDATE SET seen = seen + 1",
-		"INSERT INTO cursors (source, scope, kind, value, variables, instance_id, changed_at) VALUES (1, 2, 3, "
-		"4, "
-		"5, 6, 7) ON CONFLICT (source, scope) DO UPDATE SET value = 1",
-		"INSERT INTO wsonce_listeners (listener, max_age_s, dedup_window_s, started_at, seen_at) VALUES (1, 2, "
-		"3, "
-		"4, 5) ON CONFLICT (listener) DO UPDATE SET seen_at = 1",
+		SQL_SQLITE_INSERT,
+		SQL_SQLITE_WRITE_DEAD_LETTERS,
+		SQL_SQLITE_PUT_CURSOR,
+		SQL_SQLITE_HERE,
+		"SELECT resolution, retried_at FROM dead_letters",
 		"SELECT rows_deleted_s FROM wsonce_retention",
 		"UPDATE wsonce_database SET opened = opened + 1 WHERE is_only",
 	};
