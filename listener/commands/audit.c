@@ -492,7 +492,7 @@ static int run_audit(const struct invocation *in)
 		return STATUS_USAGE;
 	}
 	if (a.lines && (!o->is_resubmit || ndjson_keep(a.lines) == 0))
-		a.session = session_open(in->config);
+		a.session = session_open(in->config, SESSION_UPGRADE);
 	if (a.session)
 		status = o->is_resubmit ? effects_guard_check(a.session, in->config) : STATUS_FINE;
 	if (a.session && status == STATUS_FINE)

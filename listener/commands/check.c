@@ -56,7 +56,7 @@ static void check_postgres(struct findings *f, const struct config *c)
 				     " is_partitioned, is_changed) AS (" SQL_INSPECT ") " SQL_CHECK_TABLES;
 	static const char handler[] = "WITH seen (said) AS (" SQL_CHECK_EFFECTS ") " SQL_CHECK_HANDLER;
 	const char *written = c->webhooks.count ? "{" TABLES ",outbox}" : "{" TABLES "}";
-	struct session *s = session_open_to_look(c);
+	struct session *s = session_open(c, SESSION_LOOK);
 	struct pg_result *found;
 
 	if (!s) {
@@ -98,7 +98,7 @@ static void check_file(struct findings *f, const struct config *c, const char *p
 		check_folder(f, "sqlite", path);
 		return;
 	}
-	s = session_open_to_read(c);
+	s = session_open(c, SESSION_READ);
 	if (s)
 		rows = session_query(s, NULL, "SELECT sqlite_version()", "");
 	if (!rows)

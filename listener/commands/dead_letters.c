@@ -178,7 +178,7 @@ const struct subcommand dead_letters_list = {
 	.defaults = &list_defaults,
 	.check = dead_letters_check,
 	.settings = SETTINGS_STORE " consumer",
-	.open = session_open,
+	.session = SESSION_UPGRADE,
 	.run = run_list,
 };
 
@@ -319,7 +319,7 @@ const struct subcommand dead_letters_show = {
 	COMMAND_OPTIONS(show_options, struct dead_letters_options),
 	.check = dead_letters_check,
 	.settings = SETTINGS_STORE,
-	.open = session_open,
+	.session = SESSION_UPGRADE,
 	.run = run_show,
 };
 
@@ -457,7 +457,7 @@ const struct subcommand dead_letters_discard = {
 	.defaults = &discard_defaults,
 	.check = dead_letters_check,
 	.settings = SETTINGS_BOTH " instance-id",
-	.open = session_open,
+	.session = SESSION_UPGRADE,
 	.run = dead_letters_change,
 };
 
@@ -468,6 +468,6 @@ const struct subcommand dead_letters_reopen = {
 	.defaults = &reopen_defaults,
 	.check = dead_letters_check,
 	.settings = SETTINGS_BOTH " instance-id",
-	.open = session_open,
+	.session = SESSION_UPGRADE,
 	.run = dead_letters_change,
 };

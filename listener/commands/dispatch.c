@@ -369,8 +369,8 @@ static int run_with_session(const struct subcommand *c, struct invocation *in)
 {
 	int status = STATUS_FAILED;
 
-	in->session = c->open ? c->open(in->config) : NULL;
-	if (!c->open || in->session)
+	in->session = c->session ? session_open(in->config, c->session) : NULL;
+	if (!c->session || in->session)
 		status = c->run(in);
 	session_close(in->session);
 	return status;

@@ -9,8 +9,7 @@
 
 #include "config/config.h"
 #include "commands/option.h"
-
-struct session;
+#include "commands/session.h"
 
 /* Exit statuses of commands. */
 enum status {
@@ -22,7 +21,7 @@ enum status {
 /* A command's arguments. They live until run returns. */
 struct invocation {
 	const struct config *config;
-	struct session *session; /* NULL, unless the command has open */
+	struct session *session; /* NULL for SESSION_NONE */
 	const void *options;     /* the command's own struct */
 	char **words;            /* the arguments that are not options */
 	int word_count;
@@ -41,11 +40,9 @@ struct subcommand {
 	bool has_all_settings; /* including those of listen */
 	const struct option *options;
 	size_t option_count;
-	size_t options_size;  /* of the struct that the options fill, at most 512 */
-	const void *defaults; /* such a struct, or NULL: all zero */
-	/* Opens the session of the invocation before run, such as session_open. NULL: the command needs none at first.
-	 */
-	struct session *(*open)(const struct config *config);
+	size_t options_size;      /* of the struct that the options fill, at most 512 */
+	const void *defaults;     /* such a struct, or NULL: all zero */
+	enum session_aim session; /* of the invocation, opened before run */
 	/* Checks options that depend on each other. Returns NULL or one sentence. May be NULL. */
 	const char *(*check)(const struct invocation *in);
 	/* Returns the exit status. */

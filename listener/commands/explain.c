@@ -216,6 +216,6 @@ const struct subcommand explain_command = {
 	.arguments = "EVENT_ID",
 	COMMAND_OPTIONS(explain_options, struct explain_options),
 	.settings = SETTINGS_SERVERS " claim-prefix",
-	.open = session_open_to_read,
+	.session = SESSION_READ,
 	.run = run_explain,
 };

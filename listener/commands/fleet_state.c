@@ -106,7 +106,7 @@ static void ask_store(struct reading *r)
 			   "-- part holder\nSELECT pg_catalog.json_build_object('postgres', "
 			   "pg_catalog.json_build_object('holder', (" SQL_HOLDER ")))\n";
 	json_t *server = json_object_get(r->state, "postgres");
-	struct session *s = session_open_to_read(r->config);
+	struct session *s = session_open(r->config, SESSION_READ);
 	int64_t began;
 	char why[400];
 

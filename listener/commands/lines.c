@@ -512,6 +512,6 @@ const struct subcommand lines_command = {
 	.name = "lines",
 	COMMAND_OPTIONS(lines_options, struct lines_options),
 	.settings = SETTINGS_STORE,
-	.open = session_open_to_read,
+	.session = SESSION_READ,
 	.run = run_lines,
 };

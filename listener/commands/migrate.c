@@ -60,6 +60,6 @@ static int run_migrate(const struct invocation *in)
 const struct subcommand migrate_command = {
 	.name = "migrate",
 	.settings = SETTINGS_STORE,
-	.open = session_open_or_create,
+	.session = SESSION_CREATE,
 	.run = run_migrate,
 };

@@ -357,6 +357,6 @@ const struct subcommand purge_command = {
 	.defaults = &purge_defaults,
 	.check = check_purge,
 	.settings = SETTINGS_BOTH " time-pointer max-age",
-	.open = session_open,
+	.session = SESSION_UPGRADE,
 	.run = run_purge,
 };

@@ -85,7 +85,7 @@ static bool has_forgotten(const struct replay *r, const json_t *before, const js
 /* Has it lost none since this run began? False also if it does not answer. */
 static bool is_same_history(struct replay *r)
 {
-	struct session *s = r->file ? r->file : session_open_to_read(r->config);
+	struct session *s = r->file ? r->file : session_open(r->config, SESSION_READ);
 	json_t *now = s ? identify(r, s) : NULL;
 	bool is_answered = now;
 
@@ -311,6 +311,6 @@ const struct subcommand replay_command = {
 	.name = "replay",
 	.arguments = "FILE|-",
 	COMMAND_OPTIONS(replay_options, struct replay_options),
-	.open = session_open_or_create,
+	.session = SESSION_CREATE,
 	.run = run_replay,
 };

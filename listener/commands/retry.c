@@ -296,6 +296,6 @@ const struct subcommand dead_letters_retry = {
 	COMMAND_OPTIONS(retry_options, struct dead_letters_options),
 	.defaults = &retry_defaults,
 	.check = dead_letters_check,
-	.open = session_open,
+	.session = SESSION_UPGRADE,
 	.run = run_retry,
 };

@@ -32,7 +32,7 @@ static _Thread_local int64_t deadline_ms; /* monotonic; 0: none */
 static _Thread_local bool is_reading;
 
 struct session {
-	struct session_file *file; /* NULL: Postgres */
+	struct sqlite_file *file; /* NULL: Postgres */
 	PGconn *conn;
 	char schema[SCHEMA_QUOTED_SIZE]; /* "" for a file */
 	const char *settings;            /* see session_configure() */
@@ -47,7 +47,7 @@ static const char *explain(const struct session *s, const PGresult *result, char
 	if (!s->file)
 		return error_text_copy(s->conn, result ? PQresultErrorMessage(result) : PQerrorMessage(s->conn), why,
 				       size);
-	snprintf(why, size, "%s", session_file_why(s->file));
+	snprintf(why, size, "%s", sqlite_file_why(s->file));
 	return why;
 }
 
@@ -219,19 +219,16 @@ static int ask_version(struct session *s, int *version)
 	return rows ? 0 : -1;
 }
 
-/* What this session may do with the schema. */
-enum aim { AIM_LOOK, AIM_READ, AIM_UPGRADE, AIM_CREATE };
-
-static int prepare(struct session *s, enum aim aim)
+static int prepare(struct session *s, enum session_aim aim)
 {
 	bool is_ours;
 	int version = 0;
 
 	if (inspect(s, &is_ours))
 		return -1;
-	if (!is_ours && aim == AIM_LOOK)
+	if (!is_ours && aim == SESSION_LOOK)
 		return 0;
-	if (!is_ours && aim != AIM_CREATE)
+	if (!is_ours && aim != SESSION_CREATE)
 		return dispatch_fail(
 			"database %s has no tables of wsonce: check --postgres, or create them with wsonce migrate",
 			PQdb(s->conn));
@@ -240,12 +237,12 @@ static int prepare(struct session *s, enum aim aim)
 	if (version > schema_version())
 		return dispatch_fail("the database has schema version %d and this program knows %d: use a newer wsonce",
 				     version, schema_version());
-	return version < schema_version() && aim >= AIM_UPGRADE ? upgrade(s) : 0;
+	return version < schema_version() && aim >= SESSION_UPGRADE ? upgrade(s) : 0;
 }
 
 /* --- life --- */
 
-static struct session *connect_to(const struct config *config, enum aim aim)
+static struct session *connect_to(const struct config *config, enum session_aim aim)
 {
 	char seconds[24];
 	const char *const names[] = {"connect_timeout", "fallback_application_name", "dbname", "client_encoding", NULL};
@@ -274,7 +271,7 @@ static struct session *connect_to(const struct config *config, enum aim aim)
 static struct session *open_file(const char *path, bool may_create)
 {
 	char why[SQLITE_FILE_WHY];
-	struct session_file *file = session_file_open(path, may_create, deadline_ms, why);
+	struct sqlite_file *file = session_file_open(path, may_create, deadline_ms, why);
 	struct session *s = file ? memory_calloc(1, sizeof(*s)) : NULL;
 
 	if (s)
@@ -284,13 +281,6 @@ static struct session *open_file(const char *path, bool may_create)
 	else
 		dispatch_fail("sqlite: %s", why);
 	return s;
-}
-
-static struct session *open_either(const struct config *config, enum aim aim)
-{
-	const char *path = config_store_path(config);
-
-	return path ? open_file(path, aim == AIM_CREATE) : connect_to(config, aim);
 }
 
 void session_limit(int64_t ms, bool is_to_read)
@@ -304,24 +294,13 @@ bool session_is_late(void)
 	return deadline_ms && clock_ms(CLOCK_MONOTONIC) >= deadline_ms;
 }
 
-struct session *session_open(const struct config *config)
+struct session *session_open(const struct config *config, enum session_aim aim)
 {
-	return open_either(config, is_reading ? AIM_READ : AIM_UPGRADE);
-}
+	const char *path = config_store_path(config);
 
-struct session *session_open_or_create(const struct config *config)
-{
-	return open_either(config, AIM_CREATE);
-}
-
-struct session *session_open_to_read(const struct config *config)
-{
-	return open_either(config, AIM_READ);
-}
-
-struct session *session_open_to_look(const struct config *config)
-{
-	return open_either(config, AIM_LOOK);
+	if (is_reading && aim == SESSION_UPGRADE)
+		aim = SESSION_READ;
+	return path ? open_file(path, aim == SESSION_CREATE) : connect_to(config, aim);
 }
 
 void session_configure(struct session *s, const char *settings, int64_t limit_ms)
@@ -339,7 +318,7 @@ void session_close(struct session *s)
 {
 	if (!s)
 		return;
-	session_file_close(s->file);
+	sqlite_file_close(s->file);
 	PQfinish(s->conn);
 	free(s);
 }

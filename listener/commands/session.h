@@ -11,17 +11,20 @@
 struct session;
 struct pg_result; /* libpq's */
 
-/* Connects to a database that has wsonce's tables, and upgrades them as a listener does. Returns NULL after printing
- * one line to standard error, as all calls below do when they fail. */
-struct session *session_open(const struct config *config);
-/* As session_open, and creates missing tables. */
-struct session *session_open_or_create(const struct config *config);
-/* As session_open, but changes nothing: the schema may be older than this program's. */
-struct session *session_open_to_read(const struct config *config);
-/* As session_open_to_read, but the tables may be missing. */
-struct session *session_open_to_look(const struct config *config);
-/* Sets a deadline for all statements of this thread together, ms from now. With is_to_read, session_open does what
- * session_open_to_read does. */
+/* What a session may do to the schema. */
+enum session_aim {
+	SESSION_NONE,    /* of a command: it opens one itself, or needs none */
+	SESSION_LOOK,    /* nothing; tables may be missing */
+	SESSION_READ,    /* nothing; the schema may be older than this program's */
+	SESSION_UPGRADE, /* upgrade it, as a listener does */
+	SESSION_CREATE,  /* and create missing tables */
+};
+
+/* Connects to the database. Returns NULL after printing one line to standard error, as all calls below do when they
+ * fail. */
+struct session *session_open(const struct config *config, enum session_aim aim);
+/* Sets a deadline for all statements of this thread together, ms from now. With is_to_read, SESSION_UPGRADE is
+ * SESSION_READ. */
 void session_limit(int64_t ms, bool is_to_read);
 /* True if the deadline has passed. */
 bool session_is_late(void);

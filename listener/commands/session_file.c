@@ -18,10 +18,6 @@
 #define USER_BYTES  32
 #define COLUMNS_MAX 16
 
-struct session_file {
-	struct sqlite_file *file;
-};
-
 /* --- functions in SQL --- */
 
 static bool is_end_of_reason(const char *at, const char *end)
@@ -98,31 +94,20 @@ static bool is_late(int64_t until_ms)
 	return until_ms && clock_ms(CLOCK_MONOTONIC) >= until_ms;
 }
 
-struct session_file *session_file_open(const char *path, bool may_create, int64_t until_ms, char *why)
+struct sqlite_file *session_file_open(const char *path, bool may_create, int64_t until_ms, char *why)
 {
 	enum sqlite_result result = SQLITE_FILE_BUSY;
 	struct sqlite_file *file = NULL;
-	struct session_file *f;
 
 	for (int i = 0; i < BUSY_TRIES && result == SQLITE_FILE_BUSY && !(i && is_late(until_ms)); i++)
 		file = sqlite_file_open(path, may_create, NULL, &result, why);
 	if (!file)
 		return NULL;
-	f = memory_calloc(1, sizeof(*f));
-	f->file = file;
 	sqlite_file_add_function(file, "wsonce_fold", fold, false);
 	sqlite_file_add_function(file, "wsonce_user", name_user, false);
 	sqlite_file_add_function(file, "wsonce_sha256", digest, true);
 	sqlite_file_add_function(file, "wsonce_bytes", undo_hex, true);
-	return f;
-}
-
-void session_file_close(struct session_file *f)
-{
-	if (!f)
-		return;
-	sqlite_file_close(f->file);
-	free(f);
+	return file;
 }
 
 /* --- questions --- */
@@ -176,40 +161,35 @@ static bool take_row(void *arg, const struct sqlite_value *cells, int n)
 }
 
 /* Runs the statements in a transaction of their own, unless one is open. */
-static enum sqlite_result try_once(struct session_file *f, const char *sql, const struct sqlite_value *values, int n,
+static enum sqlite_result try_once(struct sqlite_file *f, const char *sql, const struct sqlite_value *values, int n,
 				   struct answer *a)
 {
-	bool is_ours = sqlite_file_is_undone(f->file);
-	enum sqlite_result result = is_ours ? sqlite_file_begin(f->file) : SQLITE_FILE_FINE;
+	bool is_ours = sqlite_file_is_undone(f);
+	enum sqlite_result result = is_ours ? sqlite_file_begin(f) : SQLITE_FILE_FINE;
 
 	if (result == SQLITE_FILE_FINE)
-		result = sqlite_file_run_all(f->file, sql, values, n, take_row, a);
+		result = sqlite_file_run_all(f, sql, values, n, take_row, a);
 	if (result == SQLITE_FILE_FINE && is_ours)
-		result = sqlite_file_commit(f->file);
+		result = sqlite_file_commit(f);
 	if (result != SQLITE_FILE_FINE && is_ours)
-		sqlite_file_roll_back(f->file);
+		sqlite_file_roll_back(f);
 	return result;
 }
 
-static enum sqlite_result dispatch(struct session_file *f, const char *sql, const struct sqlite_value *values, int n,
+static enum sqlite_result dispatch(struct sqlite_file *f, const char *sql, const struct sqlite_value *values, int n,
 				   struct answer *a)
 {
 	if (strcmp(sql, "BEGIN") == 0)
-		return sqlite_file_begin(f->file);
+		return sqlite_file_begin(f);
 	if (strcmp(sql, "COMMIT") == 0)
-		return sqlite_file_commit(f->file);
+		return sqlite_file_commit(f);
 	if (strcmp(sql, "ROLLBACK") != 0)
 		return try_once(f, sql, values, n, a);
-	sqlite_file_roll_back(f->file);
+	sqlite_file_roll_back(f);
 	return SQLITE_FILE_FINE;
 }
 
-const char *session_file_why(const struct session_file *f)
-{
-	return sqlite_file_why(f->file);
-}
-
-struct pg_result *session_file_ask(struct session_file *f, const char *sql, int n, const char *const *values,
+struct pg_result *session_file_ask(struct sqlite_file *f, const char *sql, int n, const char *const *values,
 				   int64_t until_ms)
 {
 	struct sqlite_value bound[COLUMNS_MAX];
@@ -219,7 +199,7 @@ struct pg_result *session_file_ask(struct session_file *f, const char *sql, int 
 	for (int i = 0; i < n && i < COLUMNS_MAX; i++)
 		bound[i] = sqlite_string(values[i]);
 	for (int i = 0;
-	     i < BUSY_TRIES && result == SQLITE_FILE_BUSY && !((i || *session_file_why(f)) && is_late(until_ms)); i++)
+	     i < BUSY_TRIES && result == SQLITE_FILE_BUSY && !((i || *sqlite_file_why(f)) && is_late(until_ms)); i++)
 		result = dispatch(f, sql, bound, n, &a);
 	if (result == SQLITE_FILE_FINE)
 		return a.rows;

@@ -7,18 +7,15 @@
 #include <stdint.h>
 
 struct pg_result;
-struct session_file;
+struct sqlite_file;
 
 /* Opens the file; creates a missing one if may_create. Waits for other writers, but not beyond until_ms (monotonic; 0:
  * no limit). Returns NULL with the reason in why, SQLITE_FILE_WHY bytes. */
-struct session_file *session_file_open(const char *path, bool may_create, int64_t until_ms, char *why);
-void session_file_close(struct session_file *f);
+struct sqlite_file *session_file_open(const char *path, bool may_create, int64_t until_ms, char *why);
 
 /* Runs statements in a transaction of their own, or in the open one, with the values as ?1 to ?n in each. Returns the
- * rows of the last one that has any; or NULL, and session_file_why has the reason. until_ms: as above. */
-struct pg_result *session_file_ask(struct session_file *f, const char *sql, int n, const char *const *values,
+ * rows of the last one that has any; or NULL, and sqlite_file_why has the reason. until_ms: as above. */
+struct pg_result *session_file_ask(struct sqlite_file *f, const char *sql, int n, const char *const *values,
 				   int64_t until_ms);
-
-const char *session_file_why(const struct session_file *f);
 
 #endif
