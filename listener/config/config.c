@@ -673,14 +673,37 @@ static char *read_file_text(struct reader *r, size_t *len)
 	return text;
 }
 
+/* NOLINTNEXTLINE(misc-no-recursion): jansson limits the depth to 2048 */
+static bool holds_nul(const json_t *value)
+{
+	const char *key;
+	json_t *item;
+	size_t i;
+
+	if (json_is_string(value))
+		return strlen(json_string_value(value)) != json_string_length(value);
+	json_array_foreach(value, i, item) if (holds_nul(item)) return true;
+	json_object_foreach((json_t *)value, key, item) if (holds_nul(item)) return true;
+	return false;
+}
+
+/* Only profiles may hold \u0000. */
 static int read_members(struct reader *r, json_t *root)
 {
 	const char *key;
 	json_t *value;
-	int result = 0;
 
-	json_object_foreach(root, key, value) if (!result) result = read_member(r, key, value);
-	return result;
+	json_object_foreach(root, key, value)
+	{
+		if (strcmp(key, "sources") != 0 && strcmp(key, "ingest-profile") != 0 && holds_nul(value)) {
+			snprintf(r->error, r->error_size, "%.100s in %.200s must not hold \\u0000", key,
+				 r->config->file);
+			return -1;
+		}
+		if (read_member(r, key, value))
+			return -1;
+	}
+	return 0;
 }
 
 static int read_file(struct reader *r)
@@ -688,7 +711,7 @@ static int read_file(struct reader *r)
 	json_error_t where;
 	size_t len;
 	char *text = read_file_text(r, &len);
-	json_t *root = text ? json_loadb(text, len, JSON_REJECT_DUPLICATES, &where) : NULL;
+	json_t *root = text ? json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &where) : NULL;
 	int result = -1;
 
 	r->file_text = (struct slice){text, len};

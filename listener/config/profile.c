@@ -146,6 +146,23 @@ static int read_id(struct profile_reader *r, const struct key *k, const json_t *
 	return key_check_each(r, value, check_alternative) || key_keep(value, at);
 }
 
+/* A text that may hold \u0000, but not nothing. */
+static int read_mark(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
+{
+	(void)k;
+	return json_string_length(value) ? key_keep(value, at) : profile_fail(r, "must be a text, and not empty");
+}
+
+static int read_rule_text(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
+{
+	const json_t *prefix = json_object_get(value, "prefix");
+
+	if (prefix && json_object_size(value) == 1)
+		return read_mark(r, k, prefix, &(const json_t *){NULL}) || key_keep(value, at);
+	return json_is_string(value) ? read_mark(r, k, value, at)
+				     : profile_fail(r, "must be a text, or {\"prefix\": TEXT}");
+}
+
 /* Reads a unit as its milliseconds. */
 static int read_unit(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
 {
@@ -245,6 +262,7 @@ static int read_calls(struct profile_reader *r, const struct key *k, const json_
 
 static const struct key rule_keys[] = {
 	KEY("name", key_text, RULE(name)),
+	KEY("text", read_rule_text, RULE(text)),
 	KEY("when", read_conditions, RULE(when)),
 	CHOICE("action", RULE(action), "ignore event reject reconnect fatal", 0),
 	EVENT_KEYS(RULE),
@@ -271,6 +289,9 @@ static int read_rule(struct profile_reader *r, const json_t *value, struct profi
 	set_rule_defaults(rule);
 	if (key_object(r, TABLE(rule_keys), "a rule", value, rule))
 		return -1;
+	if (rule->text && (rule->when || rule->action == ACTION_EVENT || rule->capture || rule->cursor || rule->ack))
+		return profile_fail(r, "the message of a rule with text is not JSON: it has no when, capture, cursor "
+				       "or ack, and is no event");
 	if (rule->action == ACTION_EVENT && !rule->id)
 		return profile_fail(r, "id is missing: a rule whose action is event needs one");
 	return 0;
@@ -419,6 +440,12 @@ static int read_gap(struct profile_reader *r, const struct key *k, const json_t 
 	return p->gap.key && p->gap.seq ? 0 : profile_fail(r, "needs key and seq");
 }
 
+static const struct key frame_keys[] = {
+	KEY("strip", read_mark, TOP(frame.strip)),
+	KEY("after", read_mark, TOP(frame.after)),
+	KEY("until", read_mark, TOP(frame.until)),
+};
+
 static const struct key fill_keys[] = {
 	KEY("http", read_url_http, TOP(fill.http)),
 	KEY("needs", read_variable, TOP(fill.needs)),
@@ -497,6 +524,8 @@ static const struct key profile_keys[] = {
 	RANGE("max_unacked", key_number, TOP(max_unacked), 0, 1e9),
 	ITEMS("json_strings", TOP(json_strings), pointers),
 	CHOICE("split", TOP(split), "array ndjson", SPLIT_ARRAY),
+	MEMBERS("frame", key_members, TOP(frame), frame_keys),
+	CHOICE("not_json", TOP(not_json), "reject ignore", 0),
 	RANGE("overlap_s", key_number, TOP(overlap_s), 0, DAY_S),
 	KEY("never_send", key_switch, TOP(never_send)),
 	RANGE("send_rate_per_s", key_real, TOP(send_rate_per_s), 0, 1e6),

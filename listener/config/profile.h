@@ -33,6 +33,7 @@ enum profile_action {
 };
 
 enum profile_split { SPLIT_NONE, SPLIT_ARRAY, SPLIT_NDJSON };
+enum profile_not_json { NOT_JSON_REJECT, NOT_JSON_IGNORE };
 enum profile_cursor_kind { CURSOR_NONE, CURSOR_MAX, CURSOR_LAST };
 enum profile_cursor_scope { SCOPE_SOURCE, SCOPE_HOST, SCOPE_SESSION };
 enum profile_cursor_format { FORMAT_PLAIN, FORMAT_HEX };
@@ -54,6 +55,7 @@ struct profile_http {
 struct profile_rule {
 	const char *name; /* NULL if it has none */
 	enum profile_action action;
+	const json_t *text;  /* the message, or object: prefix -> its beginning; NULL: the message is JSON */
 	const json_t *when;  /* object: pointer -> condition */
 	const json_t *where; /* the same, for an element */
 	const json_t *id;    /* alternatives, each an array of parts */
@@ -143,6 +145,12 @@ struct profile {
 	int64_t max_unacked;        /* 0: no limit */
 	const json_t *json_strings; /* array of pointers; NULL if none */
 	enum profile_split split;
+	struct {
+		const json_t *strip; /* text that precedes the JSON; NULL: none */
+		const json_t *after; /* text after which the JSON begins; NULL: at the start */
+		const json_t *until; /* text that ends each JSON of a message; NULL: a message has one */
+	} frame;
+	enum profile_not_json not_json;
 	int64_t overlap_s; /* 0 if no rule overlaps */
 	bool never_send;
 	double send_rate_per_s; /* 0: no limit */

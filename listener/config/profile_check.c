@@ -424,6 +424,17 @@ int profile_check_template_text(struct profile_reader *r, const char *text, bool
 	return 0;
 }
 
+/* The text of {"text": T} may hold \u0000. */
+static int check_whole_text(struct profile_reader *r, const json_t *text, bool has_frame)
+{
+	const char *at = json_string_value(text), *end = at + json_string_length(text);
+
+	for (; at < end; at += strlen(at) + 1)
+		if (profile_check_template_text(r, at, has_frame))
+			return -1;
+	return 0;
+}
+
 static int check_choice(struct profile_reader *r, const json_t *variable)
 {
 	const char *name = json_string_value(variable);
@@ -438,12 +449,15 @@ static int check_choice(struct profile_reader *r, const json_t *variable)
 
 static int check_members(struct profile_reader *r, const json_t *t, bool has_frame)
 {
+	const json_t *text = json_object_get(t, "text");
 	bool is_choice = json_object_size(t) == 3 && json_object_get(t, "if") && json_object_get(t, "then") &&
 			 json_object_get(t, "else");
 	const char *name;
 	json_t *value;
 	int result;
 
+	if (json_is_string(text) && json_object_size(t) == 1)
+		return check_whole_text(r, text, has_frame);
 	json_object_foreach((json_t *)t, name, value)
 	{
 		profile_enter(r, name, 0);

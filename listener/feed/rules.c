@@ -106,11 +106,14 @@ struct rules *rules_new(const struct profile *p)
 	struct rules *r = memory_calloc(1, sizeof(*r));
 
 	r->frame = pointers_new();
-	r->count = p->rule_count;
-	r->items = memory_calloc(r->count + 1, sizeof(*r->items));
-	for (size_t i = 0; i < r->count; i++)
-		compile(&r->items[i], &p->rules[i], p, r->frame);
+	r->items = memory_calloc(p->rule_count + 1, sizeof(*r->items));
+	for (size_t i = 0; i < p->rule_count; i++)
+		if (!p->rules[i].text)
+			compile(&r->items[r->count++], &p->rules[i], p, r->frame);
 	compile(&r->items[r->count], &p->fallback, p, r->frame);
+	for (size_t i = 0; i < p->rule_count; i++)
+		if (p->rules[i].text)
+			compile(&r->items[r->count + 1 + r->text_count++], &p->rules[i], p, r->frame);
 	return r;
 }
 
@@ -143,7 +146,7 @@ void rules_free(struct rules *r)
 {
 	if (!r)
 		return;
-	for (size_t i = 0; i <= r->count; i++)
+	for (size_t i = 0; i <= r->count + r->text_count; i++)
 		free_rule(&r->items[i], r->frame);
 	pointers_free(r->frame);
 	free(r->items);
@@ -162,6 +165,21 @@ const struct rule *rules_match(struct rules *r, struct slice frame)
 	while (i < r->count && !conditions_hold(&r->items[i].when, slots))
 		i++;
 	return &r->items[i];
+}
+
+const struct rule *rules_match_text(const struct rules *r, struct slice message)
+{
+	for (size_t i = 0; i < r->text_count; i++) {
+		const struct rule *rule = &r->items[r->count + 1 + i];
+		const json_t *prefix = json_object_get(rule->profile->text, "prefix");
+		const json_t *text = prefix ? prefix : rule->profile->text;
+		size_t len = json_string_length(text);
+
+		if ((prefix ? len <= message.len : len == message.len) &&
+		    memcmp(json_string_value(text), message.at, len) == 0)
+			return rule;
+	}
+	return NULL;
 }
 
 /* --- elements --- */

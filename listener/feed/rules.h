@@ -44,8 +44,9 @@ struct rule {
 
 struct rules {
 	struct pointers *frame;
-	struct rule *items; /* the last is the fallback */
-	size_t count;       /* without the fallback */
+	struct rule *items; /* those for JSON, then the fallback, then those for texts */
+	size_t count;       /* of the first */
+	size_t text_count;
 };
 
 struct rules *rules_new(const struct profile *p);
@@ -54,6 +55,9 @@ void rules_free(struct rules *r);
 /* Reads a frame that json_check has accepted. Returns the first rule that it matches, or the fallback. r->frame holds
  * the frame's slots until the next call. */
 const struct rule *rules_match(struct rules *r, struct slice frame);
+
+/* Returns the first rule whose `text` is this message, or NULL. */
+const struct rule *rules_match_text(const struct rules *r, struct slice message);
 
 /* Calls on_element for each element of the last frame: those that explode names, or the frame itself. rule->element
  * holds the element's slots during the call. */

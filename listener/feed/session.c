@@ -106,27 +106,32 @@ static const char *take_fault(struct session *s, const struct template_scope *sc
 	return *scope->fault ? s->fault : NULL;
 }
 
-struct slice session_render(struct session *s, const json_t *t, const char **fault)
+static struct slice render(struct session *s, const json_t *t, bool is_message, struct template_scope *scope)
 {
-	struct template_scope scope = session_scope(s, (struct slice){NULL, 0});
 	bool is_there;
 
 	s->rendered.len = 0;
-	is_there = template_render(&s->rendered, t, &scope);
-	*fault = take_fault(s, &scope);
-	return is_there && !*fault ? bytes_slice(&s->rendered) : (struct slice){NULL, 0};
+	is_there = (is_message ? template_render_message : template_render)(&s->rendered, t, scope);
+	return is_there && !*scope->fault ? bytes_slice(&s->rendered) : (struct slice){NULL, 0};
 }
 
-struct slice session_render_frame(struct session *s, const json_t *t, struct slice frame)
+struct slice session_render(struct session *s, const json_t *t, bool is_message, const char **fault)
+{
+	struct template_scope scope = session_scope(s, (struct slice){NULL, 0});
+	struct slice rendered = render(s, t, is_message, &scope);
+
+	*fault = take_fault(s, &scope);
+	return rendered;
+}
+
+struct slice session_render_frame(struct session *s, const json_t *t, bool is_message, struct slice frame)
 {
 	struct template_scope scope = session_scope(s, frame);
-	bool is_there;
+	struct slice rendered = render(s, t, is_message, &scope);
 
-	s->rendered.len = 0;
-	is_there = template_render(&s->rendered, t, &scope);
 	if (*scope.fault)
 		snprintf(s->trouble, sizeof(s->trouble), "%s", scope.fault);
-	return is_there && !*scope.fault ? bytes_slice(&s->rendered) : (struct slice){NULL, 0};
+	return rendered;
 }
 
 const char *session_render_text(struct session *s, const char *t, bool is_url, const char **fault)
@@ -221,7 +226,7 @@ static size_t render_on_open(struct session *s, enum session_how how, struct tem
 	{
 		if (how == HOW_REDIRECT && s->profile->redirect_keeps_subscriptions)
 			break;
-		if (template_render(&s->texts, t, scope))
+		if (template_render_message(&s->texts, t, scope))
 			ends[count++] = s->texts.len;
 	}
 	s->on_open = memory_calloc(count + 1, sizeof(*s->on_open));

@@ -44,9 +44,10 @@ void session_renew(struct session *s, size_t mirror, struct session_dial *dial);
 /* The URL that a rule has set for the next connection, as JSON, or {NULL, 0}. */
 struct slice session_redirect(struct session *s);
 
-/* Renders a template as JSON. Returns {NULL, 0} if it has no value, or if a secret cannot be read: then *fault is a
- * sentence, else NULL. Each ${counter} takes the next number. Valid until the next call. */
-struct slice session_render(struct session *s, const json_t *t, const char **fault);
+/* Renders a template as JSON, or with is_message as a message to send, in which {"text": T} is the text T. Returns
+ * {NULL, 0} if it has no value, or if a secret cannot be read: then *fault is a sentence, else NULL. Each ${counter}
+ * takes the next number. Valid until the next call. */
+struct slice session_render(struct session *s, const json_t *t, bool is_message, const char **fault);
 /* The same for a text, which is returned as a plain text, not as JSON. */
 const char *session_render_text(struct session *s, const char *t, bool is_url, const char **fault);
 
@@ -118,7 +119,7 @@ size_t session_read(struct session *s, const char *message, size_t len, const st
 		    void *ctx);
 
 /* As session_render, for a template that points into frame, the current or the last frame of the message. */
-struct slice session_render_frame(struct session *s, const json_t *t, struct slice frame);
+struct slice session_render_frame(struct session *s, const json_t *t, bool is_message, struct slice frame);
 
 /* The part of a session that producers do not share. Starts as all zeros. */
 struct session_self {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/json_write.h"
 #include "feed/session_state.h"
 
 /* Without max_elements, a message may hold ELEMENTS_ANY events, and one more per ELEMENT_BYTES of its length: an event
@@ -119,7 +120,7 @@ static void capture(struct reading *r)
 /* Renders a template of the rule. at is NULL if it has no value. If a secret cannot be read, sets trouble. */
 static struct slice render(struct reading *r, const json_t *t)
 {
-	return session_render_frame(r->session, t, r->frame);
+	return session_render_frame(r->session, t, true, r->frame);
 }
 
 static void send_replies(struct reading *r)
@@ -293,6 +294,26 @@ static void read_control(struct reading *r)
 	arena_clear(&r->session->arena);
 }
 
+/* Does what r->rule says of the frame. letter is what a dead letter keeps of it. */
+static void follow_rule(struct reading *r, struct slice letter)
+{
+	struct session *s = r->session;
+
+	if (r->handler->on_rule)
+		r->handler->on_rule(r->ctx, r->rule->profile, r->frame);
+	if (r->rule->capture_count || r->rule->profile->clear || s->has_cursor_var)
+		capture(r);
+	send_replies(r);
+	if (r->rule->profile->action == ACTION_EVENT)
+		read_events(r);
+	else if (r->rule->profile->action == ACTION_REJECT)
+		reject(r, letter,
+		       r->rule->profile == &s->profile->fallback ? "no rule of the profile matches it"
+								 : "a rule of the profile rejects it");
+	else
+		read_control(r);
+}
+
 static void read_frame(struct reading *r, struct slice frame)
 {
 	struct session *s = r->session;
@@ -309,19 +330,21 @@ static void read_frame(struct reading *r, struct slice frame)
 	}
 	release_cursor(r);
 	r->rule = rules_match(s->rules, r->frame);
-	if (r->handler->on_rule)
-		r->handler->on_rule(r->ctx, r->rule->profile, r->frame);
-	if (r->rule->capture_count || r->rule->profile->clear || s->has_cursor_var)
-		capture(r);
-	send_replies(r);
-	if (r->rule->profile->action == ACTION_EVENT)
-		read_events(r);
-	else if (r->rule->profile->action == ACTION_REJECT)
-		reject(r, r->frame,
-		       r->rule->profile == &s->profile->fallback ? "no rule of the profile matches it"
-								 : "a rule of the profile rejects it");
-	else
-		read_control(r);
+	follow_rule(r, r->frame);
+}
+
+/* A message that is not JSON, for which there is a rule. Its frame is the JSON string. */
+static void read_as_text(struct reading *r, const struct rule *rule, struct slice text)
+{
+	struct bytes *frame = &r->session->spliced[0];
+
+	begin_frame(r);
+	frame->len = 0;
+	json_write_string(frame, text.at, text.len);
+	r->frame = bytes_slice(frame);
+	r->rejected = 0;
+	r->rule = rule;
+	follow_rule(r, text);
 }
 
 /* Makes a dead letter of a message or a line that cannot be read. */
@@ -365,8 +388,10 @@ static void read_text(struct reading *r, const char *text, size_t len)
 	const char *why = json_check(text, len, &value);
 
 	if (!why && json_has_half_pair(text, len))
-		why = "it holds half of a surrogate pair";
-	if (why)
+		reject_whole(r, text, len, "it holds half of a surrogate pair");
+	else if (why && (json_next(text, text + len) == text + len || r->session->profile->not_json == NOT_JSON_IGNORE))
+		return;
+	else if (why)
 		reject_whole(r, text, len, why);
 	else if (r->session->profile->split == SPLIT_ARRAY && *value.at == '[')
 		read_frames(r, value);
@@ -374,23 +399,38 @@ static void read_text(struct reading *r, const char *text, size_t len)
 		read_frame(r, value);
 }
 
-static void read_lines(struct reading *r, const char *text, size_t len)
+/* Reads one part of a message: a text for which there is a rule, or JSON behind what `frame` names. */
+static void read_part(struct reading *r, struct slice part)
+{
+	const struct profile *p = r->session->profile;
+	const struct rule *rule = rules_match_text(r->session->rules, part);
+	size_t strip = json_string_length(p->frame.strip), after = json_string_length(p->frame.after);
+	const char *found;
+
+	if (rule) {
+		read_as_text(r, rule, part);
+		return;
+	}
+	if (strip && strip <= part.len && memcmp(part.at, json_string_value(p->frame.strip), strip) == 0)
+		part = (struct slice){part.at + strip, part.len - strip};
+	found = after ? memmem(part.at, part.len, json_string_value(p->frame.after), after) : NULL;
+	if (found)
+		part = (struct slice){found + after, part.len - (size_t)(found + after - part.at)};
+	read_text(r, part.at, part.len);
+}
+
+static void read_parts(struct reading *r, const char *text, size_t len, const char *mark, size_t mark_len)
 {
 	const char *end = text + len;
 	size_t count = 0;
 
-	for (const char *at = text; (at = memchr(at, '\n', (size_t)(end - at))); at++)
+	for (const char *at = text; (at = memmem(at, (size_t)(end - at), mark, mark_len)); at += mark_len)
 		count++;
 	if (!may_have(r, text, len, count))
 		return;
-	while (text < end) {
-		const char *line_end = memchr(text, '\n', (size_t)(end - text));
-
-		if (!line_end)
-			line_end = end;
-		if (json_next(text, line_end) < line_end)
-			read_text(r, text, (size_t)(line_end - text));
-		text = line_end + 1;
+	for (const char *found = text; found && text < end; text = found ? found + mark_len : end) {
+		found = memmem(text, (size_t)(end - text), mark, mark_len);
+		read_part(r, (struct slice){text, (size_t)((found ? found : end) - text)});
 	}
 }
 
@@ -399,10 +439,12 @@ size_t session_read(struct session *s, const char *message, size_t len, const st
 {
 	size_t own = (size_t)s->profile->max_elements, usual = ELEMENTS_ANY + len / ELEMENT_BYTES;
 	struct reading r = {.session = s, .handler = handler, .ctx = ctx, .most = own > usual ? own : usual};
+	bool has_lines = s->profile->split == SPLIT_NDJSON;
 
-	if (s->profile->split == SPLIT_NDJSON && memchr(message, '\n', len))
-		read_lines(&r, message, len);
+	if (s->profile->frame.until || has_lines)
+		read_parts(&r, message, len, has_lines ? "\n" : json_string_value(s->profile->frame.until),
+			   has_lines ? 1 : json_string_length(s->profile->frame.until));
 	else
-		read_text(&r, message, len);
+		read_part(&r, (struct slice){message, len});
 	return r.events;
 }

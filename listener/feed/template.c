@@ -274,3 +274,34 @@ bool template_render(struct bytes *out, const json_t *t, struct template_scope *
 }
 
 /* NOLINTEND(misc-no-recursion) */
+
+/* Appends a text as it is, not as JSON. */
+static void add_text(struct bytes *out, const char *text, struct template_scope *scope)
+{
+	struct bytes json = {NULL, 0, 0};
+	struct arena a = {.room = NULL};
+	struct slice value;
+
+	template_render_text(&json, text, scope);
+	value = bytes_slice(&json);
+	if (json_kind(value) == KIND_STRING)
+		value = json_text(value, &a);
+	bytes_add(out, value.at, value.len);
+	arena_clear(&a);
+	bytes_free(&json);
+}
+
+bool template_render_message(struct bytes *out, const json_t *t, struct template_scope *scope)
+{
+	const json_t *chosen = choose(t, scope), *text = json_object_get(chosen, "text");
+	const char *at = json_string_value(text), *end = at + json_string_length(text);
+
+	if (!at || json_object_size(chosen) != 1 || scope->keeps_secrets)
+		return template_render(out, t, scope);
+	add_text(out, at, scope);
+	for (at += strlen(at); at < end; at += strlen(at)) {
+		bytes_add_byte(out, '\0');
+		add_text(out, ++at, scope);
+	}
+	return true;
+}

@@ -26,6 +26,9 @@ bool template_render(struct bytes *out, const json_t *t, struct template_scope *
 /* The same for a text. A text that is only ${x} keeps the type of x. */
 void template_render_text(struct bytes *out, const char *text, struct template_scope *scope);
 
+/* Appends a message to send: {"text": T} is the text T, anything else JSON. A recording has JSON only. */
+bool template_render_message(struct bytes *out, const json_t *t, struct template_scope *scope);
+
 /* True if all variables in text are set. */
 bool template_is_complete(const char *text, const struct vars *vars);
 

@@ -565,7 +565,7 @@ static void ping_if_due(struct feed_connection *conn)
 		fail_later(conn, "the feed did not answer a ping", 0);
 		return;
 	}
-	say(conn, session_render(conn->p->session, conn->p->profile->ping.send, &fault), RATE_LIMIT_OWN);
+	say(conn, session_render(conn->p->session, conn->p->profile->ping.send, true, &fault), RATE_LIMIT_OWN);
 	conn->pinged_ms = now;
 	conn->ping_ms = now + interval;
 }

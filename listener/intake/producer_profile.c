@@ -42,7 +42,7 @@ struct producer_profile {
 /* Renders a template. at is NULL if it has no value. */
 static struct slice render(struct producer_profile *s, const json_t *t, struct bytes *into)
 {
-	struct slice text = t ? session_render_frame(s->session, t, s->frame) : (struct slice){NULL, 0};
+	struct slice text = t ? session_render_frame(s->session, t, true, s->frame) : (struct slice){NULL, 0};
 
 	if (!text.at || (text.len == 4 && memcmp(text.at, "null", 4) == 0))
 		return (struct slice){NULL, 0};

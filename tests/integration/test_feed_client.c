@@ -83,6 +83,106 @@ Test(feed_client, silence_ends_a_connection)
 	cr_assert(listener_has_logged(listener, "silent for too long"));
 }
 
+/* ---- messages that are not JSON ---- */
+
+/* What the feed has heard before it sends a message. */
+struct turn {
+	const char *heard, *sent;
+};
+
+/* Sends the messages, and expects the events id-1 to id-`rows`, and no dead letter. */
+static void play(const char *members, const struct turn *turns, long rows)
+{
+	START(URL "%s", feed_port(feed), members);
+	for (; turns->sent; turns++) {
+		cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
+		if (turns->heard)
+			cr_assert(wait_until(feed_has_heard(feed, turns->heard), SETTLED_MS), "%s", turns->heard);
+		/* ~ stands for a NUL */
+		char *message = suite_text("%s", turns->sent);
+		size_t len = strlen(message);
+
+		for (size_t i = 0; i < len; i++)
+			message[i] = (char)(message[i] == '~' ? '\0' : message[i]);
+		feed_send(feed, FRAME_TEXT, true, message, len);
+	}
+	cr_assert(wait_until(bench_rows() == rows, SETTLED_MS));
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE event_id LIKE 'id-%%'"), rows);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters"), 0);
+	cr_assert_eq(feed_connections(feed), 1);
+}
+
+/* As Polymarket and OKX do. */
+Test(feed_client, a_heartbeat_may_be_a_text)
+{
+	play("\"ws_ping_s\": 0, \"ping\": {\"every_s\": 3, \"send\": {\"text\": \"PING\"}}, "
+	     "\"rules\": [{\"text\": \"PONG\"}, " EVENT "]",
+	     (const struct turn[]){{NULL, "{\"id\":\"id-1\"}"},
+				   {"PING\n", "PONG"},
+				   {"PING\nPING\n", "PONG"},
+				   {NULL, "{\"id\":\"id-2\"}"},
+				   {NULL, NULL}},
+	     2);
+}
+
+Test(feed_client, messages_of_socket_io)
+{
+	play("\"frame\": {\"strip\": \"42\"}, \"rules\": ["
+	     "{\"text\": {\"prefix\": \"0\"}, \"send\": [{\"text\": \"40\"}]}, {\"text\": {\"prefix\": \"40\"}, "
+	     "\"send\": [[\"subscribe\", \"all\"]]}, {\"text\": \"2\", \"send\": [{\"text\": \"3\"}]}, "
+	     "{\"when\": {\"/0\": \"trade\"}, \"action\": \"event\", \"id\": [[\"/1/id\"]]}]",
+	     (const struct turn[]){{NULL, "0{\"sid\":\"s\"}"},
+				   {"40\n", "40{\"sid\":\"t\"}"},
+				   {"[\"subscribe\",\"all\"]\n", "42[\"trade\",{\"id\":\"id-1\"}]"},
+				   {NULL, "2"},
+				   {"\n3\n", "42[\"trade\",{\"id\":\"id-2\"}]"},
+				   {NULL, NULL}},
+	     2);
+}
+
+Test(feed_client, messages_of_signalr)
+{
+	play("\"on_open\": [{\"text\": \"{\\\"protocol\\\":\\\"json\\\",\\\"version\\\":1}\\u001e\"}], "
+	     "\"frame\": {\"until\": \"\\u001e\"}, \"rules\": [{\"when\": {\"/type\": 1}, \"action\": \"event\", "
+	     "\"id\": [[\"/arguments/0/id\"]]}]",
+	     (const struct turn[]){{"\"version\":1}\x1e\n", "{}\x1e"},
+				   {NULL, "{\"type\":1,\"arguments\":[{\"id\":\"id-1\"}]}\x1e{\"type\":6}\x1e"
+					  "{\"type\":1,\"arguments\":[{\"id\":\"id-2\"}]}\x1e"},
+				   {NULL, NULL}},
+	     2);
+}
+
+Test(feed_client, messages_of_stomp)
+{
+	play("\"on_open\": [{\"text\": \"CONNECT\\naccept-version:1.2\\n\\n\\u0000\"}], "
+	     "\"frame\": {\"after\": \"\\n\\n\", \"until\": \"\\u0000\"}, \"rules\": [{\"text\": {\"prefix\": "
+	     "\"CONNECTED\"}, \"send\": [{\"text\": \"SUBSCRIBE\\nid:0\\ndestination:/topic/a\\n\\n\\u0000\"}]}, " EVENT
+	     "]",
+	     (const struct turn[]){{"accept-version", "CONNECTED\nversion:1.2\n\n~"},
+				   {"destination:/topic/a", "MESSAGE\nsubscription:0\n\n{\"id\":\"id-1\"}~\n"},
+				   {NULL, "\n"},
+				   {NULL, "MESSAGE\nsubscription:0\n\n{\"id\":\"id-2\"}~"},
+				   {NULL, NULL}},
+	     2);
+}
+
+Test(feed_client, lines_blanks_and_what_is_not_json)
+{
+	play("\"frame\": {\"until\": \"\\n\"}, \"not_json\": \"ignore\", \"rules\": [" EVENT "]",
+	     (const struct turn[]){{NULL, ""},
+				   {NULL, " \n{\"id\":\"id-1\"}\n\n{\"id\":\"id-2\"}\n"},
+				   {NULL, "hello\n{\"id\":\"id-3\"}"},
+				   {NULL, NULL}},
+	     3);
+}
+
+Test(feed_client, a_blank_message_is_no_dead_letter)
+{
+	play(RULES, (const struct turn[]){{NULL, ""}, {NULL, " "}, {NULL, "{\"id\":\"id-1\"}"}, {NULL, NULL}}, 1);
+	feed_send_text(feed, "hello");
+	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM dead_letters") == 1, SETTLED_MS));
+}
+
 /* Its pong is queued behind unread data. */
 Test(feed_client, a_feed_that_waits_for_its_acks_is_not_ended_by_a_ping)
 {

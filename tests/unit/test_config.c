@@ -621,6 +621,7 @@ Test(config, what_is_wrong_is_refused_by_one_line_that_names_it)
 		{"--claim-ttl", {"--claim-ttl", "1\n2"}},
 		{"--log-level", {"--log-level", "a\nb"}},
 		{"unknown option", {"--x\ny"}},
+		{"id-pointer in ", {"--config", "{\"id-pointer\": [\"/a\\u0000b\"]}"}},
 		{"no such setting", {"--config", "{\"a\\nb\": 1}"}},
 		/* not an option */
 		{"--no-such-flag", {"--no-such-flag", "1"}},

@@ -43,6 +43,14 @@ static const struct {
 	 "p.json, line 1: fill needs a contiguous gap or a cursor: without them nothing says what is missing"},
 	{WITH("\"fill\": {\"http\": {\"url\": \"http://a/\"}, \"events\": \"\", \"on\": [\"hol\"]}"),
 	 "p.json, line 2, fill: on is an array of \"hole\" and \"reconnect\""},
+	{WITH("\"frame\": {\"strip\": \"\"}"), "p.json, line 2, frame.strip: must be a text, and not empty"},
+	{WITH("\"not_json\": \"drop\""), "p.json, line 2, not_json: must be one of: reject ignore"},
+	{"{\"url\": \"wss://h/\", \"rules\": [{\"text\": {\"begin\": \"a\"}}]}",
+	 "p.json, line 1, rules[0].text: must be a text, or {\"prefix\": TEXT}"},
+	{"{\"url\": \"wss://h/\", \"rules\": [{\"text\": \"a\", \"when\": {\"/a\": 1}}]}",
+	 "p.json, line 1, rules[0]: the message of a rule with text is not JSON: it has no when, capture, cursor or "
+	 "ack, "
+	 "and is no event"},
 	{WITH("\"ping\": {\"every_s\": 3}"), "p.json, line 2, ping: needs send, and every_s or every"},
 	{WITH("\"json_strings\": [\"/~2\"]"), "p.json, line 2, json_strings[0]: \"/~2\" is not a JSON pointer: ..."},
 	{WITH("\"json_strings\": [\"/Entries/*/Detail\"]"),
