@@ -29,6 +29,7 @@ struct reading {
 	const struct config *config;
 	json_t *state;
 	json_t *problems;
+	json_t *read; /* has the names of sources that a listener reads, or tries to */
 	enum fleet_health health;
 };
 
@@ -240,13 +241,15 @@ static void judge_listener(struct reading *r, const json_t *row, const char *tro
 
 /* Seconds since the last message with data: as the listener says now, or else what its last check-in said, and since
  * then. */
-static void set_silence(json_t *source, struct heartbeat *beat, int64_t checkin_s)
+static void set_silence(struct reading *r, json_t *source, struct heartbeat *beat, int64_t checkin_s)
 {
 	const struct peer *peer = roster_peer(&beat->roster, 1);
 	uint64_t id = (uint64_t)member_number(source, "id");
 	const struct heard *now = peer && id ? roster_source(peer, id) : NULL;
 
 	json_object_del(source, "id");
+	if ((now && now->is_open) || strcmp(member_text(source, "state"), "standby") != 0)
+		json_object_set_new(r->read, member_text(source, "name"), json_true());
 	if (now && now->is_dialled && now->quiet_ms < ROSTER_QUIET_MOST_MS)
 		json_object_set_new(source, "silent_s", json_integer((json_int_t)now->quiet_ms / 1000));
 	else if (json_object_get(source, "silent_s"))
@@ -266,7 +269,7 @@ static void add_sources(struct reading *r, const json_t *row, struct heartbeat *
 		json_object_set_new(source, "messages_per_s",
 				    json_real((double)member_number(source, "messages") * 1000 /
 					      (double)(member_number(report, "period_ms") + 1)));
-		set_silence(source, beat, member_number(row, "checkin_s"));
+		set_silence(r, source, beat, member_number(row, "checkin_s"));
 		if (member_number(source, "barren"))
 			note(r, FLEET_DEGRADED, "%s: source %s: the last %lld messages became dead letters",
 			     member_text(row, "name"), member_text(source, "name"),
@@ -281,6 +284,23 @@ static void add_sources(struct reading *r, const json_t *row, struct heartbeat *
 			note(r, FLEET_DEGRADED, "%s: source %s is %s%s%s", member_text(row, "name"),
 			     member_text(source, "name"), member_text(source, "state"),
 			     *member_text(source, "error") ? ": " : "", member_text(source, "error"));
+	}
+}
+
+/* Each of its listeners leaves it to another: a stranger may have its lease, or say that it reads it. */
+static void note_unread(struct reading *r)
+{
+	json_t *source;
+	size_t i;
+
+	json_array_foreach(json_object_get(r->state, "sources"), i, source)
+	{
+		const char *name = member_text(source, "name");
+
+		if (json_object_get(r->read, name))
+			continue;
+		note(r, FLEET_DEGRADED, "no listener reads source %s: each leaves it to another", name);
+		json_object_set_new(r->read, name, json_true());
 	}
 }
 
@@ -320,6 +340,7 @@ static void read_listeners(struct reading *r, struct redis_query *q)
 		roster_free(&beat->roster);
 	}
 	free(beat);
+	note_unread(r);
 	if (q && session_is_late())
 		note(r, FLEET_DEGRADED, "redis answers slowly: not every listener was asked about");
 	if (json_is_array(rows) && !alive)
@@ -331,7 +352,7 @@ static void read_listeners(struct reading *r, struct redis_query *q)
 json_t *fleet_state_read(const struct config *config, enum fleet_health *health)
 {
 	static const char *const names[] = {"ok", "degraded", "down"};
-	struct reading r = {config, NULL, json_array(), FLEET_FINE};
+	struct reading r = {config, NULL, json_array(), json_object(), FLEET_FINE};
 	struct redis_query *q;
 	char now[TIMESTAMP_SIZE];
 
@@ -342,6 +363,7 @@ json_t *fleet_state_read(const struct config *config, enum fleet_health *health)
 	q = ask_redis(&r);
 	read_listeners(&r, q);
 	redis_query_close(q);
+	json_decref(r.read);
 	if (!json_is_array(json_object_get(r.state, "listeners")))
 		json_object_set_new(r.state, "listeners", json_array());
 	json_object_set_new(r.state, "status", json_string(names[r.health]));

@@ -17,6 +17,7 @@
 #include "base/ending.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/log_spell.h"
 #include "base/memory.h"
 #include "hold.sql.h"
 #include "lease.lua.h"
@@ -52,6 +53,8 @@ struct lease {
 	char row[140];   /* the row in Postgres as last seen */
 	int64_t seen_ms; /* loop clock, when it was first seen in this form */
 	bool is_asking;
+	char refusal[200]; /* Redis's last error; "": it answers */
+	struct log_spell refusals;
 	int64_t asked_ms; /* loop clock */
 	int64_t until_ms; /* loop clock, when our lease ends unless renewed */
 	struct ending ending;
@@ -94,6 +97,13 @@ static void close_parts(struct lease *l);
 
 /* --- in Redis --- */
 
+static void note_refusal(struct lease *l, const char *error)
+{
+	snprintf(l->refusal, sizeof(l->refusal), "redis refuses the lease of this exclusive source: %s", error);
+	log_spell_on(&l->refusals, now_ms(l), "redis refuses the lease of an exclusive source, nobody may read it",
+		     error);
+}
+
 static void on_redis_answer(void *owner, void *arg, const struct redis_reply *reply)
 {
 	struct lease *l = owner;
@@ -102,8 +112,12 @@ static void on_redis_answer(void *owner, void *arg, const struct redis_reply *re
 	if (l->state == LEASE_CLOSING)
 		return;
 	l->is_asking = false;
+	if (reply && reply->type == REPLY_ERROR)
+		note_refusal(l, reply->str);
 	if (!reply || reply->type != REPLY_INTEGER)
 		return; /* unknown: the lease runs out, or the next answer decides */
+	*l->refusal = '\0';
+	log_spell_off(&l->refusals, now_ms(l), "redis grants leases of exclusive sources again");
 	if (reply->integer != 1) {
 		lose(l, "another listener has the lease");
 		return;
@@ -299,6 +313,11 @@ struct lease *lease_open(uv_loop_t *loop, const struct config *config, const cha
 bool lease_is_held(const struct lease *l)
 {
 	return l->state == LEASE_HELD;
+}
+
+const char *lease_refusal(const struct lease *l)
+{
+	return *l->refusal ? l->refusal : NULL;
 }
 
 static void release(void *object)

@@ -25,6 +25,8 @@ struct lease *lease_open(uv_loop_t *loop, const struct config *config, const cha
 			 const struct lease_owner *owner);
 
 bool lease_is_held(const struct lease *l);
+/* NULL, or why nobody can get the lease. */
+const char *lease_refusal(const struct lease *l);
 
 /* Releases the lease without calling on_lost. done is called from the loop once l is freed. */
 void lease_close(struct lease *l, void (*done)(void *arg), void *arg);

@@ -487,7 +487,12 @@ const struct profile *profiled_profile(const struct profiled *s)
 struct feed_client_view profiled_view(const struct profiled *s)
 {
 	struct feed_client_view view = feed_client_view(s->client);
+	const char *refusal = s->lease ? lease_refusal(s->lease) : NULL;
 
+	if (refusal && view.is_standby) {
+		view.is_standby = false;
+		view.error = refusal;
+	}
 	view.filled = fill_filled(s->fill);
 	return view;
 }

@@ -129,6 +129,7 @@ static uint64_t hash_states(const struct report *r)
 		hash = add_text(hash, view.is_ready ? "+" : *view.error ? "!" : "-");
 		hash = add_text(hash, view.barren >= REJECTED_RUN ? "r" : "");
 		hash = add_text(hash, view.silence ? "s" : "");
+		hash = add_text(hash, view.is_open ? "o" : "");
 	}
 	for (size_t i = 0; r->parts->relay && i < relay_targets(r->parts->relay); i++)
 		hash = add_text(hash,

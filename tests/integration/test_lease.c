@@ -152,3 +152,48 @@ Test(lease, behind_a_pooler_one_that_stands_still_gives_way)
 	expect_frozen_one_to_give_way();
 	expect_it_to_be_regained();
 }
+
+/* --- a key that no listener wrote --- */
+
+static void open_feed(void)
+{
+	feed = feed_new();
+	db = database_new();
+}
+
+static void expect_it_to_be_taken(void)
+{
+	start(NULL, 0);
+	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS), "%s", process_last_words(listener_process(both[0])));
+}
+
+Test(lease, a_key_without_an_end_is_no_lease)
+{
+	open_feed();
+	redisd_command(redisd_shared(), "SET wsonce:lease:%salone stranger", redisd_prefix());
+	expect_it_to_be_taken();
+}
+
+Test(lease, a_key_that_lasts_for_an_hour_is_no_lease)
+{
+	open_feed();
+	redisd_command(redisd_shared(), "SET wsonce:lease:%salone stranger PX 3600000", redisd_prefix());
+	expect_it_to_be_taken();
+}
+
+Test(lease, a_key_of_the_wrong_type_is_told)
+{
+	open_feed();
+	redisd_command(redisd_shared(), "HSET wsonce:lease:%salone a b", redisd_prefix());
+	start(NULL, 0);
+	cr_assert(wait_until(listener_page_has(both[0], "/readyz",
+					       "redis refuses the lease of this exclusive source: "
+					       "WRONGTYPE"),
+			     SETTLED_MS));
+	cr_assert(listener_has_logged(both[0], "nobody may read it"));
+	cr_assert(wait_until(strstr(run_on(db, "status").output, "! no listener reads source alone"), SETTLED_MS));
+	redisd_command(redisd_shared(), "DEL wsonce:lease:%salone", redisd_prefix());
+	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
+	cr_assert(wait_until(listener_status(both[0], "/readyz") == 200, SETTLED_MS));
+	cr_assert(wait_until(run_on(db, "status").status == 0, SETTLED_MS), "%s", run_on(db, "status").output);
+}
