@@ -21,7 +21,6 @@
 #include "deliveries_change.sql.h"
 #include "deliveries_list.sql.h"
 #include "deliveries_show.sql.h"
-#include "elsewhere.sql.h"
 #include "sqlite_dead_letters_change.sql.h"
 #include "sqlite_dead_letters_list.sql.h"
 #include "sqlite_dead_letters_show.sql.h"
@@ -32,120 +31,36 @@
 /* What differs between letters and deliveries. Statements are for Postgres and SQLite. */
 /* clang-format off */
 static const struct family {
-	const char *title, *one, *member, *times;
+	const char *one;
 	const char *list[2], *show[2], *change[2];
 } families[2] = {
-	{"dead letters", "dead letter", "letters", "seen", {SQL_DEAD_LETTERS_LIST, SQL_SQLITE_DEAD_LETTERS_LIST},
+	{"dead letter", {SQL_DEAD_LETTERS_LIST, SQL_SQLITE_DEAD_LETTERS_LIST},
 	 {SQL_DEAD_LETTERS_SHOW, SQL_SQLITE_DEAD_LETTERS_SHOW},
 	 {SQL_DEAD_LETTERS_CHANGE, SQL_SQLITE_DEAD_LETTERS_CHANGE}},
-	{"dead deliveries", "delivery", "deliveries", "tried", {SQL_DELIVERIES_LIST}, {SQL_DELIVERIES_SHOW},
-	 {SQL_DELIVERIES_CHANGE}},
+	{"delivery", {SQL_DELIVERIES_LIST}, {SQL_DELIVERIES_SHOW}, {SQL_DELIVERIES_CHANGE}},
 };
 /* clang-format on */
 
 /* --- list --- */
 
-enum group_column { HEADING, COUNT, TIMES, FIRST, LAST, GROUP, GROUPS };
-
-static void print_group(const struct pg_result *rows, size_t row, const char *times)
-{
-	json_t *group = json_loads(session_text(rows, row, GROUP), 0, NULL), *example;
-	size_t i;
-
-	putchar('\n');
-	json_out_line("%8" PRId64 "  %s", session_number(rows, row, COUNT), session_text(rows, row, HEADING));
-	printf("          %s %" PRId64 " times, from %s to %s\n", times, session_number(rows, row, TIMES),
-	       session_text(rows, row, FIRST), session_text(rows, row, LAST));
-	json_array_foreach(json_object_get(group, "examples"), i, example)
-	{
-		const char *event_id = member_text(example, "event_id");
-
-		json_out_line("          %" JSON_INTEGER_FORMAT "%s%s", member_number(example, "id"),
-			      *event_id ? "  " : "", event_id);
-	}
-	json_decref(group);
-}
-
-static void print_groups(const struct dead_letter_walk *w, const struct pg_result *rows, int64_t groups)
-{
-	const struct family *family = &families[w->filter.is_deliveries];
-	int64_t more = groups - (int64_t)session_count(rows);
-
-	if (w->looked_at)
-		printf("%s: %zu of the newest %zu, reasons: %" PRId64 " (--newest 0 looks at all)\n", family->title,
-		       w->ids.count, w->looked_at, groups);
-	else
-		printf("%s: %zu, reasons: %" PRId64 "\n", family->title, w->ids.count, groups);
-	for (size_t i = 0; i < session_count(rows); i++)
-		print_group(rows, i, family->times);
-	if (more)
-		printf("\nand %" PRId64 " more reasons: --limit\n", more);
-}
-
-static void print_groups_json(const struct dead_letter_walk *w, const struct pg_result *rows, int64_t groups,
-			      struct json_out *out)
-{
-	json_out_open(out);
-	json_out_member(out, families[w->filter.is_deliveries].member, json_integer((json_int_t)w->ids.count));
-	json_out_member(out, "newest", w->looked_at ? json_integer((json_int_t)w->looked_at) : NULL);
-	json_out_member(out, "reasons", json_integer(groups));
-	json_out_list(out, "groups");
-	for (size_t i = 0; i < session_count(rows); i++)
-		json_out_item(out, json_loads(session_text(rows, i, GROUP), 0, NULL));
-	json_out_list_end(out);
-}
-
-/* Columns of elsewhere.sql. */
-enum elsewhere { CONSUMERS, IN_WORDS, DELIVERIES, DELIVERIES_IN_WORDS };
-
-/* Prints what is open and not on this list. out is NULL for text. */
-static int print_elsewhere(const struct dead_letter_walk *w, struct json_out *out)
-{
-	struct pg_result *rows =
-		session_query(w->session, SQL_ELSEWHERE, "SELECT '[]', NULL, 0, '0'", "s", w->config->consumer);
-
-	if (!rows)
-		return STATUS_FAILED;
-	if (out) {
-		json_out_member_text(out, "of_other_consumers", session_text(rows, 0, CONSUMERS));
-		json_out_member(out, "dead_deliveries", json_integer(session_number(rows, 0, DELIVERIES)));
-	} else {
-		if (!session_is_null(rows, 0, IN_WORDS)) {
-			putchar('\n');
-			json_out_line("of other fleets: %s (--consumer NAME lists them)",
-				      session_text(rows, 0, IN_WORDS));
-		}
-		if (session_number(rows, 0, DELIVERIES))
-			printf("\ndead deliveries: %s (--deliveries lists them)\n",
-			       session_text(rows, 0, DELIVERIES_IN_WORDS));
-	}
-	session_drop(rows);
-	return STATUS_FINE;
-}
+enum listed_column { OBJECT, TEXT };
 
 static int list(const struct dead_letter_walk *w, const struct dead_letters_options *o)
 {
 	const struct family *family = &families[w->filter.is_deliveries];
 	char *ids = dead_letter_ids_array(&w->ids, 0, w->ids.count);
-	struct pg_result *rows =
-		session_query(w->session, family->list[0], family->list[1], "snn", ids, o->groups, o->examples);
-	struct json_out json;
-	int64_t groups;
-	int status;
+	struct pg_result *rows = session_query(w->session, family->list[0], family->list[1], "snnns", ids, o->groups,
+					       o->examples, (int64_t)w->looked_at, w->config->consumer);
 
 	free(ids);
 	if (!rows)
 		return STATUS_FAILED;
-	groups = session_count(rows) ? session_number(rows, 0, GROUPS) : 0;
 	if (o->is_json)
-		print_groups_json(w, rows, groups, &json);
+		json_out_object(json_loads(session_text(rows, 0, OBJECT), 0, NULL));
 	else
-		print_groups(w, rows, groups);
+		json_out_text(session_text(rows, 0, TEXT), strlen(session_text(rows, 0, TEXT)), false);
 	session_drop(rows);
-	status = w->filter.is_deliveries ? STATUS_FINE : print_elsewhere(w, o->is_json ? &json : NULL);
-	if (o->is_json)
-		json_out_close(&json);
-	return status;
+	return STATUS_FINE;
 }
 
 static int run_list(const struct invocation *in)

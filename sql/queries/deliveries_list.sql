@@ -1,5 +1,5 @@
 -- Groups the deliveries with the ids $1 by target and by why the last attempt failed, as dead_letters_list.sql groups
--- letters by reason.
+-- letters by reason. $4 as there; $5 does not matter. Returns what --json prints, and the text.
 WITH ranked AS (
 	SELECT id, target, event_id, status, attempts, coalesce(settled_at, created_at) AS at,
 		pg_catalog.concat_ws(' ', status, answer) AS reason, kind, row_number() OVER (
@@ -18,8 +18,21 @@ WITH ranked AS (
 			FILTER (WHERE rank <= $3::bigint) AS examples,
 		count(*) OVER () AS groups
 	FROM ranked GROUP BY target, kind ORDER BY 4 DESC, 1, 3 LIMIT $2::bigint
+), found AS (
+	SELECT pg_catalog.cardinality($1::bigint[]) AS n, coalesce(pg_catalog.max(groups), 0) AS reasons,
+		coalesce(pg_catalog.json_agg(pg_catalog.json_build_object('target', target, 'status', status, 'reason', reason,
+			'deliveries', n, 'attempts', attempts, 'first_settled', first, 'last_settled', last, 'examples', examples)
+			ORDER BY n DESC, target, reason), '[]') AS groups,
+		pg_catalog.string_agg(pg_catalog.format(E'\n%8s  %s\n          tried %s times, from %s to %s\n%s', n,
+			pg_catalog.concat_ws(': ', target, pg_catalog.replace(nullif(reason, ''), E'\n', ' ')), attempts, first, last, (
+				SELECT pg_catalog.string_agg(pg_catalog.format(E'          %s%s\n', e->>'id',
+					'  ' || pg_catalog.replace(nullif(e->>'event_id', ''), E'\n', ' ')), '' ORDER BY place)
+				FROM pg_catalog.json_array_elements(examples) WITH ORDINALITY AS one (e, place))), ''
+			ORDER BY n DESC, target, reason) AS text, coalesce(pg_catalog.max(groups), 0) - count(*) AS more
+	FROM grouped
 )
-SELECT pg_catalog.concat_ws(': ', target, nullif(reason, '')), n, attempts, first, last,
-	pg_catalog.json_build_object('target', target, 'status', status, 'reason', reason, 'deliveries', n,
-		'attempts', attempts, 'first_settled', first, 'last_settled', last, 'examples', examples), groups
-FROM grouped ORDER BY n DESC, target, reason
+SELECT pg_catalog.json_build_object('deliveries', n, 'newest', nullif($4::bigint, 0), 'reasons', reasons, 'groups', groups),
+	pg_catalog.concat(pg_catalog.format(CASE $4::bigint WHEN 0 THEN 'dead deliveries: %s, reasons: %3$s'
+			ELSE 'dead deliveries: %s of the newest %s, reasons: %s (--newest 0 looks at all)' END, n, $4::bigint, reasons),
+		E'\n', text, E'\nand ' || nullif(more, 0) || E' more reasons: --limit\n')
+FROM found WHERE $5::text IS NOT NULL
