@@ -48,7 +48,7 @@ void cursors_put(struct cursors *c, const struct cursor *cursor)
 	}
 	replace(&k->cursor.value, cursor->value);
 	replace(&k->cursor.variables, cursor->variables);
-	k->state = k->state == CURSOR_SENT || k->state == CURSOR_SENT_STALE ? CURSOR_SENT_STALE : CURSOR_NEW;
+	k->version++;
 }
 
 bool cursors_are_due(const struct cursors *c, bool is_end, int64_t now_ms)
@@ -56,7 +56,7 @@ bool cursors_are_due(const struct cursors *c, bool is_end, int64_t now_ms)
 	if (now_ms < c->due_ms && (!is_end || c->has_failed))
 		return false;
 	for (size_t i = 0; i < c->count; i++)
-		if (c->items[i].state == CURSOR_NEW)
+		if (!c->items[i].sent && c->items[i].version != c->items[i].stored)
 			return true;
 	return false;
 }
@@ -64,7 +64,7 @@ bool cursors_are_due(const struct cursors *c, bool is_end, int64_t now_ms)
 bool cursors_are_sent(const struct cursors *c)
 {
 	for (size_t i = 0; i < c->count; i++)
-		if (c->items[i].state == CURSOR_SENT || c->items[i].state == CURSOR_SENT_STALE)
+		if (c->items[i].sent)
 			return true;
 	return false;
 }
@@ -74,8 +74,8 @@ void cursors_send(struct cursors *c, int64_t now_ms)
 	assert(!cursors_are_sent(c));
 	c->due_ms = now_ms + CURSORS_PERIOD_MS;
 	for (size_t i = 0; i < c->count; i++)
-		if (c->items[i].state == CURSOR_NEW)
-			c->items[i].state = CURSOR_SENT;
+		if (c->items[i].version != c->items[i].stored)
+			c->items[i].sent = c->items[i].version;
 }
 
 void cursors_answer(struct cursors *c, bool is_stored)
@@ -84,10 +84,9 @@ void cursors_answer(struct cursors *c, bool is_stored)
 	for (size_t i = 0; i < c->count; i++) {
 		struct kept_cursor *k = &c->items[i];
 
-		if (k->state == CURSOR_SENT)
-			k->state = is_stored ? CURSOR_STORED : CURSOR_NEW;
-		else if (k->state == CURSOR_SENT_STALE)
-			k->state = CURSOR_NEW;
+		if (k->sent && is_stored)
+			k->stored = k->sent;
+		k->sent = 0;
 	}
 }
 

@@ -19,17 +19,12 @@ struct cursor {
 	int64_t changed_s; /* since 1970; set only when read from Postgres */
 };
 
-enum cursor_state {
-	CURSOR_STORED,
-	CURSOR_NEW,        /* not sent yet */
-	CURSOR_SENT,       /* sent, no answer yet */
-	CURSOR_SENT_STALE, /* sent, no answer yet, and the value has changed since */
-};
-
 /* A cursor with its own copies of the texts. */
 struct kept_cursor {
 	struct cursor cursor;
-	enum cursor_state state;
+	unsigned int version; /* of its value, from 1 */
+	unsigned int sent;    /* the version that has no answer yet; 0: none is sent */
+	unsigned int stored;  /* the last one that is in Postgres */
 };
 
 struct cursors {

@@ -108,7 +108,7 @@ void store_dead_letter(struct store *s, const struct batch *b);
  * and on_checked_in is called; or -1 if the connection is lost. A failed check-in is not retried. */
 int store_checkin(struct store *s, const char *text);
 
-/* Stores the cursors that are CURSOR_SENT. All events before them were stored in epoch; if the database has another
+/* Stores the cursors that are sent. All events before them were stored in epoch; if the database has another
  * one, nothing is written. The store must be idle. Returns 0, and on_cursors_put is called; or -1 if the connection is
  * lost. */
 int store_put_cursors(struct store *s, const struct cursors *cursors, uint32_t epoch);

@@ -1159,11 +1159,11 @@ static int put_cursors(struct store *s, const struct cursors *cursors, uint32_t 
 	size_t sent = 0;
 
 	for (size_t i = 0; i < cursors->count; i++)
-		sent += cursors->items[i].state == CURSOR_SENT;
+		sent += cursors->items[i].sent > 0;
 	for (int column = 0; column < 5; column++)
 		array_start(&s->columns[column], ARRAY_TEXT, sent);
 	for (size_t i = 0; i < cursors->count; i++)
-		if (cursors->items[i].state == CURSOR_SENT)
+		if (cursors->items[i].sent)
 			add_cursor(s->columns, &cursors->items[i].cursor);
 	for (int column = 0; column < 5; column++)
 		values[column] = (struct postgres_value){ARRAY_TEXT, s->columns[column].bytes, s->columns[column].len};

@@ -572,7 +572,7 @@ static int put_cursors(struct store *s, const struct cursors *cursors, uint32_t 
 {
 	s->cursors_epoch = epoch;
 	for (size_t i = 0; i < cursors->count; i++)
-		if (cursors->items[i].state == CURSOR_SENT)
+		if (cursors->items[i].sent)
 			cursors_put(&s->cursors, &cursors->items[i].cursor);
 	start(s, JOB_PUT_CURSORS);
 	return 0;

@@ -446,7 +446,7 @@ int store_put_cursors(struct store *s, const struct cursors *cursors, uint32_t e
 	cr_assert(is_idle(s), "cursors while the store is at work");
 	note("%scursors(", journal_len ? " " : "");
 	for (size_t i = 0; i < cursors->count; i++)
-		if (cursors->items[i].state == CURSOR_SENT)
+		if (cursors->items[i].sent)
 			note("%s=%.*s", cursors->items[i].cursor.source, (int)cursors->items[i].cursor.value.len,
 			     cursors->items[i].cursor.value.at);
 	note("@%u)", epoch);
