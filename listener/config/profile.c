@@ -497,7 +497,7 @@ static const struct key profile_keys[] = {
 	RANGE("resume_window_s", key_number, TOP(resume_window_s), 0, 366 * DAY_S),
 	KEY("url_http", read_url_http, TOP(url_http)),
 	ITEMS("mirrors", TOP(mirrors), urls),
-	RANGE("lines", read_number, TOP(lines), 1, PROFILE_LINES_MAX),
+	RANGE("lines", key_number, TOP(lines), 1, PROFILE_LINES_MAX),
 	ITEMS("hosts", TOP(hosts), hosts),
 	ITEMS("headers", TOP(headers), headers),
 	ITEMS("subprotocols", TOP(subprotocols), texts),

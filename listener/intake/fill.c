@@ -226,12 +226,8 @@ static const struct session_handler handler = {
 static void read_element(struct fill *f, struct slice element)
 {
 	const json_t *template = f->parts.profile->fill.frame;
-<<<<<<< HEAD
 	bool is_odd = json_has_half_pair(element.at, element.len); /* a template would take it for text */
-	struct slice frame = template && !is_odd ? session_render_frame(f->session, template, element) : element;
-=======
-	struct slice frame = template ? session_render_frame(f->session, template, false, element) : element;
->>>>>>> 2c5456c9 (feed: messages that are not JSON)
+	struct slice frame = template && !is_odd ? session_render_frame(f->session, template, false, element) : element;
 	char *copy = frame.at ? memory_strndup(frame.at, frame.len) : NULL; /* reading it renders others */
 
 	f->elements++;
