@@ -52,7 +52,8 @@ static void move(struct target *t, enum target_state state, const struct target_
 			  : t->is_retry    ? "deliveries to a webhook fail again, pausing their retries"
 					   : "webhook fails, pausing it",
 			  "target=%s failures=%u pause_ms=%lld status=%d reason=%s", t->webhook->name, t->failures,
-			  (long long)t->pause_ms, answer->status, answer->reason);
+			  (long long)t->pause_ms, answer->status,
+			  answer->reason && *answer->reason ? answer->reason : "the answer is empty");
 	else
 		log_debug("probing a webhook", "target=%s", t->webhook->name);
 }

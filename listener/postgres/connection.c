@@ -257,11 +257,19 @@ static bool wants_reconnect(const PGresult *result)
 	return sqlstate_is_class(sqlstate, "5708") ? strcmp(sqlstate, "57014") != 0 : strcmp(sqlstate, "25006") == 0;
 }
 
+/* Of a column that is NULL and of a check the detail is the row. It differs for each event, so that reasons could not
+ * be counted, and would put payloads into the log. */
+static bool is_row(const PGresult *result, const char *sqlstate)
+{
+	return sqlstate && (strcmp(sqlstate, "23502") == 0 ||
+			    (strcmp(sqlstate, "23514") == 0 && PQresultErrorField(result, PG_DIAG_CONSTRAINT_NAME)));
+}
+
 static void describe(const PGresult *result, char *out, size_t size)
 {
 	const char *message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
-	const char *detail = PQresultErrorField(result, PG_DIAG_MESSAGE_DETAIL);
 	const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+	const char *detail = is_row(result, sqlstate) ? NULL : PQresultErrorField(result, PG_DIAG_MESSAGE_DETAIL);
 
 	snprintf(out, size, "%.250s%s%.200s (%s)", message ? message : "no message", detail ? ": " : "",
 		 detail ? detail : "", sqlstate ? sqlstate : "no SQLSTATE");

@@ -63,6 +63,17 @@ Test(letters, json_has_no_control_characters_that_a_terminal_obeys, .init = benc
 	run_expect(db, 0, "not \\u009b2J a\\u007f\xc3\xa4", "dead-letters list --json");
 }
 
+Test(letters, events_that_violate_a_check_are_one_group, .fini = bench_close)
+{
+	bench_start("--max-attempts 1");
+	database_exec(db, "ALTER TABLE events ADD CONSTRAINT no_bad CHECK (event_type <> 'bad')");
+	producer = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
+	for (int n = 1; n <= 2; n++)
+		peer_sendf(producer, "{\"event_id\":\"%d\",\"event_type\":\"bad\"}", n);
+	cr_assert(wait_until(letters("reason LIKE '%violates check constraint \"no_bad\" (23514)'") == 2, SETTLED_MS),
+		  "%s", database_text(db, "SELECT string_agg(reason, ' ') FROM dead_letters"));
+}
+
 Test(letters, list_filters_by_time_type_reason_and_state, .init = bench_migrate)
 {
 	dead_letter_three();

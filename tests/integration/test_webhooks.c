@@ -537,6 +537,7 @@ Test(webhooks, target_that_fails_is_paused_and_does_not_hold_up_another)
 	wait_rows("target = 'up' and state = 'delivered'", 50, SOON_MS);
 	wait_rows("target = 'down' and state = 'delivered'", 20, LEASE_MS);
 	cr_assert(listener_has_logged(l, "webhook fails, pausing it"));
+	cr_assert_not(listener_has_logged(l, "reason=\"\""));
 	cr_assert(listener_has_logged(l, "webhook accepts deliveries again"));
 	cr_assert_eq(database_long(db, "select sum(attempts) from outbox where target = 'down'"), 28);
 	cr_assert_eq(receiver_effects(receiver, "/down/503/8"), 20);
