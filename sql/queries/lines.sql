@@ -4,11 +4,9 @@
 -- $4      how many minutes are judged together
 -- Result  minute, listener, received, received_sum, stored, stored_sum, unknown, reconnects, up, gap, silent_ms, filled,
 --         behind_p50, behind_p99; of minutes that are judged together, rows of an instance follow each other
-SELECT extract(epoch FROM minute)::bigint / 60 AS n, listener, received, received_sum, stored, stored_sum, unknown,
-	reconnects, pg_catalog.array_to_string(up, ','), gap, silent_ms, filled, behind_p50, behind_p99
-FROM pg_catalog.generate_series(
-	pg_catalog.to_timestamp($1::bigint * 60), pg_catalog.to_timestamp($2::bigint * 60), interval '1 minute'
-) AS g CROSS JOIN LATERAL (
-	SELECT * FROM :schema.line_minutes WHERE minute = g AND source = $3::text OFFSET 0
+SELECT g, listener, received, received_sum, stored, stored_sum, unknown, reconnects, pg_catalog.array_to_string(up, ','), gap,
+	silent_ms, filled, behind_p50, behind_p99
+FROM pg_catalog.generate_series($1::bigint, $2::bigint) AS g CROSS JOIN LATERAL (
+	SELECT * FROM :schema.line_minutes WHERE minute = pg_catalog.to_timestamp(g * 60) AND source = $3::text OFFSET 0
 ) AS m
-ORDER BY extract(epoch FROM minute)::bigint / 60 / $4::bigint, pg_catalog.left(listener, -17) COLLATE "C", listener, minute
+ORDER BY g / $4::bigint, pg_catalog.left(listener, -17) COLLATE "C", listener, g

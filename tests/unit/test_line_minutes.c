@@ -696,6 +696,13 @@ Test(line_minutes, listeners_may_change_to_five_minutes_at_any_time)
 		json_decref(told[i]);
 		told[i] = table[i];
 	}
+	for (size_t k = 0; k < json_array_size(table[0]); k++) {
+		const json_t *row = json_array_get(table[0], k);
+		int64_t minute = number(row, 0) - START / LINE_MINUTE_MS;
+
+		cr_assert_eq(number(row, 15), minute % LINE_LONG == LONG_MINUTE && minute > 0 ? LINE_LONG : 1,
+			     "minute %lld", (long long)minute);
+	}
 	judge_all(LONG_MINUTE, LINE_LONG);
 	cr_assert_eq(verdict.stored, 300);
 	cr_assert_eq(verdict.state, LINE_DIFFERING, "%s", line_state_name(verdict.state));
