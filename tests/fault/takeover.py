@@ -15,6 +15,7 @@ import time
 
 from bench import Fleet, add_accounts
 from figure import Figure
+from leader import Leader
 from rig.sample import percentile
 from rig.waiting import wait_until
 
@@ -62,12 +63,12 @@ async def kill(fleet, victim, how):
 
 
 async def play(fleet, wanted, kills, how, delay_s):
-    """One listener after the other, each when the orphans of the one before are stored."""
+    """The leader, which alone has claims, again and again, each time when the orphans of the one before are stored."""
     await asyncio.sleep(delay_s)
-    number = 0
+    leader, number = Leader(fleet.bench.redis, fleet.claim_prefix, fleet.source.url), 0
     while len([k for k in kills if k.claimed]) < wanted:
         due = time.monotonic() + PAUSE_S
-        victim = fleet.listeners[number % LISTENERS]
+        victim = await leader.find(fleet.listeners) or fleet.listeners[number % LISTENERS]
         number += 1
         kills.append(await kill(fleet, victim, how))
         await victim.start()
