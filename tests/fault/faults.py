@@ -327,6 +327,24 @@ class Single:
         return [Fault(0, self.at, self.kind, *self.about)]
 
 
+class InTurn:
+    """A plan of kinds one after the other, each in all its variants."""
+
+    def __init__(self, kinds, at):
+        self.kinds = kinds
+        self.at = at
+
+    def spared(self, _):
+        return 0
+
+    def round(self, _number, _seconds):
+        planned, at = [], self.at
+        for kind, detail in [(kind, detail) for kind in self.kinds for detail in kind.details]:
+            planned.append(Fault(0, at, kind, 0, kind.most_s, detail))
+            at += kind.most_s + self.at
+        return planned
+
+
 class Timeline:
     """Does the faults of a plan at their times, prints them, and remembers them for histories."""
 

@@ -144,6 +144,10 @@ class Feed:
         self.heard = {}                 # number of a listener -> when it last answered
         self.silences = {}              # of each: when it did not
 
+    def url(self, number):
+        """Of the listener with this number."""
+        return self.URL.replace("//", f"//{number}@") + str(number) * self.rig.options.apart
+
     async def start(self):
         self.server, self.port = await serve(lambda: Connection(self))
         self.rig.keep(asyncio.get_running_loop().create_task(self.run()))

@@ -85,7 +85,7 @@ class Listener(rig.listener.Listener):
         redis = f"redis://127.0.0.1:{links['redis'].port}/0" if "redis" in links else self.rig.redis_url
         return self.rig.clocks.wrap(self.number, self.words(
                 f"{self.rig.programs}/wsonce", redis, self.far_conninfo("wsonce"),
-                "--source", self.rig.feed.URL.replace("//", f"//{self.number}@"), "--source-proxy",
+                "--source", self.rig.feed.url(self.number), "--source-proxy",
                 f"http://127.0.0.1:{links['feed'].port}", *self.rig.key_words(), "--ingest", "127.0.0.1:0",
                 "--redis-timeout", "1", "--postgres-timeout", "3", "--claim-ttl", str(CLAIM_TTL_S), "--drain-timeout", str(DRAIN_S),
                 "--ping-interval", "2", "--idle-timeout", "4", *self.effects(), *self.rig.consumer_words(),

@@ -23,7 +23,7 @@ TABLE = {
     "ack-before-commit": found_by("falsely_acked", mix="kill,pg-lock,pg-terminate", producer_rate=800, rate=100, pace=0.3),
     "release-without-compare": found_by("foreign_claims", mix="pg-refuse,redis-flush"),
     "done-mark-before-commit": found_by("lost", "falsely_acked", mix="kill,pg-lock,pg-terminate", pace=0.3),
-    "unsorted-batches": found_by("deadlocks", mix="redis-oom"),
+    "unsorted-batches": found_by("deadlocks", mix="redis-oom", apart=True),
     "handler-for-present-rows": found_by("effects_doubled", mix="redis-oom,redis-flush"),
     "row-taken-for-mark": found_by("effects_lost", mix="redis-flush", consumer=True),
     "dead-mark-of-the-id": found_by("dead_without_reason", mix="redis-script-flush"),

@@ -78,8 +78,18 @@ class Played:
         return {path.name: self.rig.watch.total(path.counted) if path.counted else self.counts[path.name]
                 for path in paths if self.rig.fleet_kinds.intersection(path.fleets)}
 
+    @property
+    def is_short(self):
+        return self.rig.rounds * self.rig.options.round < SHORTEST_S
+
+    def unmet(self, kinds):
+        """Those that lead to weather that was not met so far: a slow machine gets through few faults."""
+        numbers = self.numbers(WEATHER)
+        names = {name for path in WEATHER if not numbers.get(path.name, 1) for name in path.kinds}
+        return [kind for kind in kinds if kind.name in names and not self.is_short]
+
     def judge(self, kinds):
-        if self.rig.rounds * self.rig.options.round < SHORTEST_S:
+        if self.is_short:
             return
         names = {kind.name for kind in kinds}
         numbers = self.numbers(PATHS + WEATHER)
