@@ -12,6 +12,8 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "commands/dispatch.h"
+#include "commands/findings.h"
 #include "ops/admin.h"
 #include "intake/ingest.h"
 #include "intake/post.h"
@@ -453,7 +455,9 @@ void listen_hold_hangups(bool is_held)
 	pthread_sigmask(is_held ? SIG_BLOCK : SIG_UNBLOCK, &hangup, NULL);
 }
 
-int listen_run(struct config *config, int argc, char **argv)
+/* Runs a listener until SIGTERM or SIGINT. Returns the exit status: 0 if no event was left in memory, 1 if some were or
+ * if it cannot start. argc and argv are the command line that config was read from; it is read again on SIGHUP. */
+static int run(struct config *config, int argc, char **argv)
 {
 	struct listener *l = memory_calloc(1, sizeof(*l));
 	char error[400];
@@ -490,3 +494,29 @@ int listen_run(struct config *config, int argc, char **argv)
 	free(l);
 	return status;
 }
+
+struct listen_options {
+	bool is_dry;
+};
+
+static const struct option listen_options[] = {
+	{"dry-run", OPTION_SWITCH, offsetof(struct listen_options, is_dry), NULL, 0, 0, NULL,
+	 "check everything that a listener needs, as wsonce check does, and exit"},
+};
+
+static int run_listen(const struct invocation *in)
+{
+	const struct listen_options *o = in->options;
+
+	return o->is_dry ? check_all(in->config, false) : run(in->own, in->argc, in->argv);
+}
+
+const struct subcommand listen_command = {
+	.name = "listen",
+	.common =
+		"source feed readers ingest ingest-http ingest-token-file redis store postgres admin "
+		"dedup-window max-message id-pointer type-pointer payload-pointer time-pointer handler consumer config",
+	.has_all_settings = true,
+	COMMAND_OPTIONS(listen_options, struct listen_options),
+	.run = run_listen,
+};

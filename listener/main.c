@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "commands/dispatch.h"
-#include "commands/findings.h"
 #include "config/config.h"
 #include "listen.h"
 #include "base/libraries.h"
@@ -17,8 +16,7 @@ static const char usage[] = "usage: wsonce COMMAND [OPTIONS]\n"
 			    "Listens to WebSocket events with any number of identical processes and stores\n"
 			    "every event in Postgres exactly once.\n"
 			    "\n"
-			    "commands:\n"
-			    "  listen                 run a listener\n";
+			    "commands:\n";
 
 static const char usage_end[] = "\n"
 				"  -V, --version          print the version\n"
@@ -31,49 +29,12 @@ static void print_usage(FILE *out)
 	fputs(usage_end, out);
 }
 
-/* Removes the switch from the command line. Returns true if it was there. */
-static bool take_switch(int *argc, char **argv, const char *name)
-{
-	int left = 0;
-
-	for (int i = 0; i < *argc; i++)
-		if (strcmp(argv[i], name) != 0)
-			argv[left++] = argv[i];
-	if (left == *argc)
-		return false;
-	*argc = left;
-	return true;
-}
-
-static int listen_command(int argc, char **argv)
-{
-	struct config config;
-	char error[400];
-	bool is_dry = take_switch(&argc, argv, "--dry-run");
-	int status;
-
-	if (argc == 2 && (dispatch_is_help(argv[1]) || strcmp(argv[1], "--help=all") == 0)) {
-		dispatch_listen_help(!dispatch_is_help(argv[1]));
-		return 0;
-	}
-	listen_hold_hangups(true);
-	if (config_read(&config, argc, argv, error, sizeof(error))) {
-		fprintf(stderr, "wsonce: %s\n", error);
-		config_free(&config);
-		return 2;
-	}
-	config_start_log(&config);
-	status = is_dry ? check_all(&config, false) : listen_run(&config, argc, argv);
-	config_free(&config);
-	return status;
-}
-
 static int run_word(int argc, char **argv)
 {
 	int status;
 
 	if (strcmp(argv[0], "listen") == 0)
-		return listen_command(argc, argv);
+		listen_hold_hangups(true);
 	if (dispatch_run(argc, argv, &status) == 0)
 		return status;
 	if (*argv[0] == '-')

@@ -22,7 +22,7 @@
 /* clang-format off */
 /* In the order of --help. */
 #define EACH_COMMAND(X) \
-	X(status_command) X(dashboard_command) X(explain_command) X(lines_command) X(check_command) X(reload_command) \
+	X(listen_command) X(status_command) X(dashboard_command) X(explain_command) X(lines_command) X(check_command) X(reload_command) \
 	X(config_print) X(config_lint) \
 	X(dead_letters_list) X(dead_letters_show) X(dead_letters_retry) X(dead_letters_discard) X(dead_letters_reopen) \
 	X(audit_command) X(replay_command) X(spool_command) X(purge_command) X(stats_duplicates) \
@@ -196,19 +196,9 @@ static const char *name_for_settings(const struct subcommand *c)
 	return c->has_all_settings ? "listen" : c->name;
 }
 
-static const struct subcommand listen = {
-	.name = "listen",
-	.has_all_settings = true,
-};
-
-/* What most people set. */
-static const char common[] =
-	"source feed readers ingest ingest-http ingest-profile ingest-token-file redis store postgres "
-	"admin dedup-window max-message id-pointer type-pointer payload-pointer time-pointer "
-	"handler consumer config";
-
-static void print_help(const struct subcommand *c, const char *settings)
+static void print_help(const struct subcommand *c, bool is_all)
 {
+	const char *settings = c->common && !is_all ? c->common : c->settings;
 	bool has_settings = !settings || *settings;
 	struct help h = find_help(c->name);
 	const char *example;
@@ -226,13 +216,8 @@ static void print_help(const struct subcommand *c, const char *settings)
 	while ((example = next_example(&h)))
 		printf("  %s\n", example);
 	free(h.summary);
-}
-
-void dispatch_listen_help(bool is_all)
-{
-	print_help(&listen, is_all ? NULL : common);
-	if (!is_all)
-		printf("\nAll settings: wsonce listen --help=all, or docs/settings.md.\n");
+	if (settings && settings == c->common)
+		printf("\nAll settings: wsonce %s --help=all, or docs/settings.md.\n", c->name);
 }
 
 static json_t *describe(const struct subcommand *c)
@@ -260,7 +245,6 @@ void dispatch_print_json(void)
 {
 	json_t *all = json_array();
 
-	json_array_append_new(all, describe(&listen));
 	for (size_t i = 0; i < COMMANDS; i++)
 		json_array_append_new(all, describe(commands[i]));
 	json_dumpf(all, stdout, JSON_INDENT(1));
@@ -281,8 +265,6 @@ static const char *ask_meant(const char *family, const char *word)
 	struct nearest n;
 
 	nearest_init(&n, word, strlen(word));
-	if (!len)
-		nearest_offer(&n, "listen");
 	for (size_t i = 0; i < COMMANDS; i++) {
 		const char *name = commands[i]->name;
 
@@ -345,8 +327,11 @@ static int read_words(const struct subcommand *c, int *argc, char **argv, struct
 		}
 	if (takes(c, count))
 		return 0;
-	snprintf(error, size, "%s takes %s; see wsonce %s --help", c->name,
-		 *arguments_of(c) ? arguments_of(c) : "no arguments", c->name);
+	if (c->arguments)
+		snprintf(error, size, "%s takes %s; see wsonce %s --help", c->name, c->arguments, c->name);
+	else
+		snprintf(error, size, "%s takes no arguments, but there is \"%.80s\"; see wsonce %s --help", c->name,
+			 in->words[0], c->name);
 	return -1;
 }
 
@@ -382,7 +367,8 @@ static int run_command(const struct subcommand *c, const struct config *given, i
 	char **words = memory_calloc((size_t)argc, sizeof(*words));
 	union room room = {.bytes = {0}};
 	struct config own = {.file = NULL};
-	struct invocation in = {.config = given ? given : &own, .options = &room, .words = words};
+	struct invocation in = {
+		.config = given ? given : &own, .own = &own, .options = &room, .argv = argv, .words = words};
 	char error[400] = "settings are not allowed here";
 	const char *what = error;
 	int status;
@@ -393,6 +379,7 @@ static int run_command(const struct subcommand *c, const struct config *given, i
 	    !(given ? argc > 1 : config_read(&own, argc, argv, error, sizeof(error)))) {
 		if (!given)
 			config_start_log(&own);
+		in.argc = argc;
 		what = c->check ? c->check(&in) : NULL;
 	}
 	status = what ? refuse(what) : run_with_session(c, &in);
@@ -420,8 +407,8 @@ int dispatch_run(int argc, char **argv, int *status)
 	int n;
 	const struct subcommand *c = find_command(argc, argv, &n);
 
-	if (c && argc > n && dispatch_is_help(argv[n])) {
-		print_help(c, c->settings);
+	if (c && argc > n && (dispatch_is_help(argv[n]) || strcmp(argv[n], "--help=all") == 0)) {
+		print_help(c, !dispatch_is_help(argv[n]));
 		*status = STATUS_FINE;
 	} else if (c) {
 		signal(SIGPIPE, SIG_IGN); /* a server that goes away does not end the command */

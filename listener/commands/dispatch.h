@@ -1,4 +1,4 @@
-/* dispatch.h: the commands besides `listen`. A new one is a file that defines a struct subcommand, a line in
+/* dispatch.h: the commands. A new one is a file that defines a struct subcommand, a line in
  * dispatch.c's list, and a section of help.txt. */
 #ifndef WSONCE_DISPATCH_H
 #define WSONCE_DISPATCH_H
@@ -21,6 +21,9 @@ enum status {
 /* A command's arguments. They live until run returns. */
 struct invocation {
 	const struct config *config;
+	struct config *own; /* config, if this process has read it: listen changes it */
+	int argc;           /* the command line without the command's own options */
+	char **argv;
 	struct session *session; /* NULL for SESSION_NONE */
 	const void *options;     /* the command's own struct */
 	char **words;            /* the arguments that are not options */
@@ -37,6 +40,8 @@ struct subcommand {
 	const char *name;      /* one word, or two: "dead-letters list" */
 	const char *arguments; /* as shown in the usage line: "ID", "DIR VERB", "[ID ...]" for any number; NULL: none */
 	const char *settings; /* names of the settings that it uses, separated by blanks; NULL: all that it can parse */
+	const char
+		*common; /* those of the settings that --help shows, if --help=all is to show the others; NULL: all */
 	bool has_all_settings; /* including those of listen */
 	const struct option *options;
 	size_t option_count;
@@ -69,9 +74,6 @@ const char *dispatch_ask_meant(const char *word);
 
 /* True for -h and --help. */
 bool dispatch_is_help(const char *word);
-
-/* Prints the help of listen, with the settings that most people use, or with all of them. */
-void dispatch_listen_help(bool is_all);
 
 /* Prints the help of all commands as JSON, listen first, for deploy/pages. */
 void dispatch_print_json(void);

@@ -303,8 +303,7 @@ Test(config, ages_have_bounds)
 	cr_assert_eq(config.unsettled_warning_s, 0);
 	assert_wrong(TRY("--max-age", "0s", "--time-pointer", "/at"), "--max-age");
 	assert_wrong(TRY("--max-age", "3651d", "--time-pointer", "/at"), "--max-age");
-	cr_assert_str_eq(error,
-			 "--max-age: \"3651d\" is not a duration from 1s to 3650d, in s, m, h or d");
+	cr_assert_str_eq(error, "--max-age: \"3651d\" is not a duration from 1s to 3650d, in s, m, h or d");
 	cr_assert_eq(TRY("--config", file_of("{\"unsettled-warning\": 60}")), 0, "%s", error);
 	cr_assert_eq(config.unsettled_warning_s, 60);
 }
