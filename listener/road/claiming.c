@@ -148,6 +148,10 @@ static size_t on_done(void *arg, struct done *events, size_t n)
 		}
 		if (ev->wait == WAIT_LEADER)
 			note_told(c, ev);
+		if (ev->wait == WAIT_TURN && !may_settle(c)) { /* it may not be stored after all */
+			events[left++] = events[i];
+			continue;
+		}
 		hold_remove(ev);
 		if (!may_settle(c)) {
 			events[left++] = events[i];
