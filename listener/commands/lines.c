@@ -22,7 +22,9 @@
 #define HOUR_US     INT64_C(3600000000)
 #define SETTLED_MS  (CHECKIN_PERIOD_MS + 15000) /* after which all listeners have told of a minute */
 #define STRIP_WIDTH 60
-#define UNTOLD      2 /* exit status: whether something is missing cannot be told */
+#define SHOWN       10    /* disagreements, outside JSON, */
+#define DIFFER_MAX  10000 /* and of a source in it */
+#define UNTOLD      2     /* exit status: whether something is missing cannot be told */
 
 enum source_column { SOURCE, FIRST, LENGTH };
 enum column {
@@ -39,7 +41,9 @@ enum column {
 	SILENT,
 	FILLED,
 	BEHIND_P50,
-	BEHIND_P99
+	BEHIND_P99,
+	DISAGREE,
+	DISAGREEMENTS
 };
 
 struct lines_options {
@@ -72,7 +76,9 @@ struct summary {
 	int64_t open_ms, first, holes; /* holes: -1 if the feed has no numbers */
 	int64_t from, length;          /* the first minute, and of how many each one that is judged is */
 	int64_t filled;
+	uint64_t disagree;
 	json_t *list, *open; /* minutes (NULL if they are not printed), and spans */
+	json_t *differ;      /* disagreements; NULL: there are none */
 	char *strip;         /* a character per minute */
 	struct line_total *lines;
 	size_t count;
@@ -101,6 +107,7 @@ static void read_row(struct line_row *row, const struct pg_result *rows, size_t 
 		.unknown = (uint64_t)session_number(rows, at, UNKNOWN),
 		.gap = (uint64_t)session_number(rows, at, GAP),
 		.filled = (uint64_t)session_number(rows, at, FILLED),
+		.disagree = (uint64_t)session_number(rows, at, DISAGREE),
 		.has_numbers = !session_is_null(rows, at, GAP),
 		.silent_ms = session_is_null(rows, at, SILENT) ? -1 : (int)session_number(rows, at, SILENT),
 		.reconnects = (unsigned int)session_number(rows, at, RECONNECTS),
@@ -172,6 +179,7 @@ static void add_totals(struct summary *s, const struct line_verdict *v)
 		struct line_total *total = total_of(s, line->row->instance);
 
 		s->filled += (int64_t)line->row->filled;
+		s->disagree += line->row->disagree;
 		total->received += line->row->received;
 		total->missing += line->missing;
 		total->alone += line->alone > 0 ? (uint64_t)line->alone : 0;
@@ -201,11 +209,12 @@ static json_t *describe_lines(const struct line_verdict *v)
 		const struct line_report *line = &v->lines[i];
 
 		json_array_append_new(
-			lines, json_pack("{s:o, s:I, s:I, s:o, s:i, s:o, s:I}", "instance",
-					 json_out_string(line->row->instance), "received",
-					 (json_int_t)line->row->received, "missing", (json_int_t)line->missing, "alone",
-					 maybe(line->alone), "connected_ms", line->connected_ms, "silent_ms",
-					 maybe(line->row->silent_ms), "reconnects", (json_int_t)line->row->reconnects));
+			lines,
+			json_pack("{s:o, s:I, s:I, s:o, s:i, s:o, s:I, s:I}", "instance",
+				  json_out_string(line->row->instance), "received", (json_int_t)line->row->received,
+				  "missing", (json_int_t)line->missing, "alone", maybe(line->alone), "connected_ms",
+				  line->connected_ms, "silent_ms", maybe(line->row->silent_ms), "reconnects",
+				  (json_int_t)line->row->reconnects, "disagree", (json_int_t)line->row->disagree));
 	}
 	return lines;
 }
@@ -270,6 +279,21 @@ static void add_minute(struct summary *s, int64_t minute, const struct line_row 
 
 /* --- one source --- */
 
+static void add_differ(struct summary *s, const struct pg_result *rows, size_t at, const char *instance)
+{
+	json_t *list = json_loads(session_text(rows, at, DISAGREEMENTS), 0, NULL), *one;
+	size_t i;
+
+	if (list && !s->differ)
+		s->differ = json_array();
+	json_array_foreach(list, i, one) if (json_array_size(s->differ) < DIFFER_MAX) json_array_append_new(
+		s->differ, json_pack("{s:o, s:o, s:O*, s:O*, s:O*}", "minute",
+				     moment(session_number(rows, at, MINUTE) * LINE_MINUTE_MS), "instance",
+				     json_out_string(instance), "event_id", json_array_get(one, 0), "first",
+				     json_array_get(one, 1), "other", json_array_get(one, 2)));
+	json_decref(list);
+}
+
 /* A copy comes up to a minute after the one that was stored, so those that are unknown in the next minute may belong to
  * this one. at: the next minute's first row. */
 static void add_unknown(struct line_row *all, size_t n, const struct pg_result *rows, size_t at, int64_t end)
@@ -299,6 +323,8 @@ static void read_source(struct summary *s, const struct pg_result *rows, int64_t
 			struct line_row row;
 
 			read_row(&row, rows, at, minute, s->length);
+			if (row.disagree)
+				add_differ(s, rows, at, row.instance);
 			n = line_row_add(all, n, &row);
 		}
 		n = line_row_end(all, n);
@@ -324,6 +350,8 @@ static json_t *describe(const struct summary *s, const char *source)
 	json_object_set(object, "minutes", s->list);
 	json_object_set(object, "open", s->open);
 	json_object_set_new(object, "lines", describe_totals(s));
+	json_object_set_new(object, "disagree", json_integer((json_int_t)s->disagree));
+	json_object_set(object, "disagreements", s->differ);
 	return object;
 }
 
@@ -351,6 +379,26 @@ static void print_line(const struct line_total *line, uint64_t minutes)
 	       text);
 }
 
+static void print_differ(const struct summary *s)
+{
+	const json_t *one;
+	size_t i, shown = 0;
+
+	json_array_foreach(s->differ, i, one)
+	{
+		if (shown == SHOWN)
+			break;
+		printf("  %.16s ", member_text(one, "minute"));
+		json_out_column(member_text(one, "instance"), 20);
+		printf(" %.8s, first %.8s: ", member_text(one, "other"), member_text(one, "first"));
+		json_out_word(member_text(one, "event_id"), 14);
+		putchar('\n');
+		shown++;
+	}
+	if (s->disagree > shown)
+		printf("  and %" PRIu64 " more: --json shows them\n", s->disagree - shown);
+}
+
 static void print_source(const struct summary *s, const char *source)
 {
 	const char *between = s->minutes < 100 ? ", " : "\n  "; /* else all states do not fit */
@@ -366,6 +414,8 @@ static void print_source(const struct summary *s, const char *source)
 		}
 	if (s->holes > 0)
 		printf("%s%" PRId64 " numbers of the feed are missing on all lines", between, s->holes);
+	if (s->disagree)
+		printf("\n  %" PRIu64 " copies came with other bytes than on another line", s->disagree);
 	putchar('\n');
 	print_strip(s);
 	printf("  %-21s %10s %8s %8s %7s %9s %9s\n", "line", "received", "missing", "alone", "redials", "connected",
@@ -374,6 +424,7 @@ static void print_source(const struct summary *s, const char *source)
 		print_line(&s->lines[i], s->minutes);
 	json_array_foreach(s->open, i, span) printf("  open from %s to %s: %.3f s\n", member_text(span, "from"),
 						    member_text(span, "to"), member_real(span, "seconds"));
+	print_differ(s);
 	putchar('\n');
 }
 
@@ -381,15 +432,16 @@ static void free_summary(struct summary *s)
 {
 	json_decref(s->list);
 	json_decref(s->open);
+	json_decref(s->differ);
 	free(s->strip);
 	free(s->lines);
 }
 
 /* --- the command --- */
 
-static int status_of(const uint64_t *states, bool has_holes, bool has_any)
+static int status_of(const uint64_t *states, bool has_faults, bool has_any)
 {
-	if (states[LINE_DIFFERING] || states[LINE_OPEN] || has_holes)
+	if (states[LINE_DIFFERING] || states[LINE_OPEN] || has_faults)
 		return STATUS_FAILED;
 	return states[LINE_UNVERIFIED] || !has_any ? UNTOLD : STATUS_FINE;
 }
@@ -419,7 +471,7 @@ static int report(struct session *db, const struct lines_options *o, const struc
 	uint64_t states[LINE_STATES] = {0};
 	size_t n = session_count(sources);
 	struct json_out out;
-	bool has_holes = false, has_any = false;
+	bool has_faults = false, has_any = false;
 	int failed = 0;
 
 	if (o->is_json) {
@@ -437,7 +489,7 @@ static int report(struct session *db, const struct lines_options *o, const struc
 		failed = report_source(db, &s, source, from, end);
 		for (int state = 0; state < LINE_STATES; state++)
 			states[state] += s.states[state];
-		has_holes |= s.holes > 0;
+		has_faults |= s.holes > 0 || s.disagree;
 		has_any |= s.minutes > 0;
 		if (o->is_json && !failed)
 			json_out_item(&out, describe(&s, source));
@@ -453,7 +505,7 @@ static int report(struct session *db, const struct lines_options *o, const struc
 	}
 	if (!n)
 		dispatch_fail("no line has told of these minutes; listeners tell once a minute");
-	return failed ? UNTOLD : status_of(states, has_holes, has_any);
+	return failed ? UNTOLD : status_of(states, has_faults, has_any);
 }
 
 static int run_lines(const struct invocation *in)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 
 #define STEP_MS     1000 /* by which the wall clock may differ from the loop clock's time, which is no step */
 #define FIRST_SLOTS 1024
@@ -31,7 +32,7 @@ struct line *line_minutes_find(struct line_minutes *all, const char *source, uns
 	return NULL;
 }
 
-static struct line *make_line(struct line_minutes *all, const char *source, unsigned int number)
+static struct line *add_line(struct line_minutes *all, const char *source, unsigned int number)
 {
 	struct line *line = line_minutes_find(all, source, number);
 
@@ -50,6 +51,8 @@ static struct line *make_line(struct line_minutes *all, const char *source, unsi
 
 static void remove_minute(struct line *line, size_t at)
 {
+	line->records -= json_array_size(line->minutes[at].records);
+	json_decref(line->minutes[at].records);
 	line->count--;
 	memmove(line->minutes + at, line->minutes + at + 1, (line->count - at) * sizeof(*line->minutes));
 }
@@ -155,7 +158,7 @@ static void advance(const struct line_minutes *all, struct line *line, int64_t w
 void line_minutes_connect(struct line_minutes *all, const char *source, unsigned int number, bool is_open,
 			  int64_t wall_ms, int64_t loop_ms)
 {
-	struct line *line = make_line(all, source, number);
+	struct line *line = add_line(all, source, number);
 	struct line_minute *m;
 
 	if (!line || line->is_open == is_open)
@@ -171,7 +174,7 @@ void line_minutes_connect(struct line_minutes *all, const char *source, unsigned
 
 void line_minutes_want(struct line_minutes *all, const char *source, unsigned int number, bool is_wanted)
 {
-	struct line *line = make_line(all, source, number);
+	struct line *line = add_line(all, source, number);
 
 	if (line)
 		line->is_wanted = is_wanted;
@@ -192,7 +195,7 @@ void line_minutes_silence(struct line_minutes *all, const char *source, unsigned
 
 void line_minutes_number(struct line_minutes *all, const char *source, unsigned int number)
 {
-	struct line *line = make_line(all, source, number);
+	struct line *line = add_line(all, source, number);
 
 	if (line)
 		line->has_numbers = true;
@@ -391,6 +394,27 @@ void line_minutes_settle(struct line_minutes *all, const struct line_copy *copy)
 	}
 }
 
+void line_minutes_disagree(struct line_minutes *all, const char *source, unsigned int number, struct slice id,
+			   const uint8_t *first, const uint8_t *other, int64_t wall_ms)
+{
+	struct line *line = line_minutes_find(all, source, number);
+	struct line_minute *m = line ? minute_of(line, wall_ms) : NULL;
+	char digests[2][2 * 32 + 1];
+
+	if (!m)
+		return;
+	line->disagree++;
+	m->is_changed = true;
+	/* Postgres knows no text with a NUL. */
+	if (m->disagree++ >= LINE_RECORDS || line->records >= LINE_RECORDS_MAX || memchr(id.at, '\0', id.len))
+		return;
+	write_hex(digests[0], first, 32);
+	write_hex(digests[1], other, 32);
+	m->records = m->records ? m->records : json_array();
+	json_array_append_new(m->records, json_pack("[o, s, s]", make_json(id.at, id.len), digests[0], digests[1]));
+	line->records++;
+}
+
 /* --- telling --- */
 
 static void measure(const struct line *line, struct line_minute *m)
@@ -416,12 +440,13 @@ static json_t *describe(const struct line *line, struct line_minute *m)
 		json_array_append_new(up, json_integer(m->up[i][0]));
 		json_array_append_new(up, json_integer(m->up[i][1]));
 	}
-	return json_pack("[IsIIIIIIooiIoooi]", (json_int_t)m->minute, line->source, (json_int_t)m->received,
+	return json_pack("[IsIIIIIIooiIoooioO]", (json_int_t)m->minute, line->source, (json_int_t)m->received,
 			 (json_int_t)m->received_sum, (json_int_t)m->stored, (json_int_t)m->stored_sum,
 			 (json_int_t)m->unknown, (json_int_t)m->reconnects, up,
 			 maybe(line->has_numbers, (int64_t)m->gap), (int)m->silent_ms, (json_int_t)m->filled,
 			 maybe(m->has_behind, m->behind[0]), maybe(m->has_behind, m->behind[1]),
-			 line->number ? json_sprintf("/%u", line->number + 1) : json_string(""), m->length);
+			 line->number ? json_sprintf("/%u", line->number + 1) : json_string(""), m->length,
+			 maybe(m->disagree, (int64_t)m->disagree), m->records ? m->records : json_null());
 }
 
 static void describe_line(struct line *line, json_t *out, int64_t needed_ms)
@@ -468,6 +493,8 @@ void line_minutes_told(struct line_minutes *all, bool is_told)
 void line_minutes_free(struct line_minutes *all)
 {
 	for (size_t i = 0; i < all->count; i++) {
+		while (all->lines[i].count)
+			remove_minute(&all->lines[i], all->lines[i].count - 1);
 		free(all->lines[i].source);
 		free(all->lines[i].minutes);
 		free(all->lines[i].lags);

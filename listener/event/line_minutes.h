@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "event/lags.h"
+#include "base/slice.h"
 
 #define LINE_MINUTE_MS   60000
 #define LINE_LATE_MS     300000
@@ -25,6 +26,8 @@
 #define LINE_SEEN_MAX    262144 /* hashes of each of two generations: 8 MiB for both */
 #define LINE_SEEN_MS     360000 /* for which a generation takes hashes */
 #define LINE_GAPS        64     /* of more, the oldest counts in the minute in which it was found */
+#define LINE_RECORDS     100    /* disagreements of a minute that are described */
+#define LINE_RECORDS_MAX 2000   /* and of a line, while they wait to be told */
 
 struct line_minute {
 	int64_t minute; /* since 1970; with LINES_SHORT lines or fewer, it is about this one */
@@ -39,6 +42,8 @@ struct line_minute {
 	uint32_t up[LINE_SPANS][2]; /* when it was connected: ms from the start of the minute, to */
 	int behind[2];              /* p50 and p99 of the ms by which its copies came after the stored ones */
 	bool has_behind;
+	uint64_t disagree; /* events that came with other bytes than on another line */
+	json_t *records;   /* of them: [event_id, first digest, this line's]; NULL: none */
 	bool is_changed, is_sent;
 };
 
@@ -59,7 +64,9 @@ struct line {
 	bool is_wanted;           /* a minute without a connection is recorded, too */
 	int64_t closed_minute;    /* recorded last as one without a connection */
 	int64_t wall_ms, loop_ms; /* up to when its connection is recorded */
-	uint64_t missing;         /* as line_counts.c has found */
+	uint64_t disagree;
+	size_t records;   /* of all minutes */
+	uint64_t missing; /* as line_counts.c has found */
 	int64_t open_ms;
 };
 
@@ -127,6 +134,10 @@ void line_minutes_gap(struct line_minutes *all, const char *source, unsigned int
 /* So many numbers that no line got came from the feed's HTTP interface. */
 void line_minutes_fill(struct line_minutes *all, const char *source, uint64_t numbers, int64_t wall_ms);
 
+/* At wall_ms this line's copy of an event came, with other bytes than another line's. The digests are SHA-256. */
+void line_minutes_disagree(struct line_minutes *all, const char *source, unsigned int number, struct slice id,
+			   const uint8_t *first, const uint8_t *other, int64_t wall_ms);
+
 /* Events settle with other hashes from now on, or no more: their gaps count in the minutes in which they came. */
 void line_minutes_end_gaps(struct line_minutes *all);
 
@@ -139,8 +150,9 @@ void line_minutes_fetch(const struct line_minutes *all, uint64_t hash);
 /* Returns what has changed, for sql/queries/checkin.sql: [minute, source, received, received_sum, stored, stored_sum,
  * unknown, reconnects, up, gap (null without line_minutes_number()), silent_ms, filled, p50 and p99 of the ms by which
  * its copies came after the stored ones (null if not known), what is between the instance and its nonce, its length in
- * minutes] each, with totals, so one that is told again does no harm. needed_ms: minutes since then may still change
- * (since 1970, when the oldest unsettled event came); older ones are forgotten once they are told. */
+ * minutes, disagree, records (both null: none)] each, with totals, so one that is told again does no harm. needed_ms:
+ * minutes since then may still change (since 1970, when the oldest unsettled event came); older ones are forgotten once
+ * they are told. */
 json_t *line_minutes_describe(struct line_minutes *all, int64_t needed_ms, int64_t wall_ms, int64_t loop_ms);
 /* What was described last is committed, or may not be. */
 void line_minutes_told(struct line_minutes *all, bool is_told);

@@ -15,9 +15,10 @@ struct line_row {
 	uint64_t process; /* of the instance */
 	int length_ms;    /* of all rows that are compared */
 	uint64_t received, received_sum, stored, stored_sum;
-	uint64_t unknown; /* copies of this minute or the next one that may belong here */
-	uint64_t filled;  /* numbers that no line got, and that it asked for */
-	uint64_t gap;     /* numbers of the feed that did not come before its events */
+	uint64_t unknown;  /* copies of this minute or the next one that may belong here */
+	uint64_t filled;   /* numbers that no line got, and that it asked for */
+	uint64_t gap;      /* numbers of the feed that did not come before its events */
+	uint64_t disagree; /* events that came with other bytes than on another line */
 	unsigned int reconnects, spans;
 	int silent_ms;          /* -1: not known */
 	int up[LINE_UP_MAX][2]; /* ms from the start of the minute, or of the five */

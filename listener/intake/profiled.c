@@ -288,6 +288,7 @@ static void on_event(void *of, const struct session_event *event)
 	struct sender *sender = ledger_expect(o->ledger);
 
 	read.line = o->source->number;
+	read.is_compared = p->lines > 1;
 	if (event->cursor.at)
 		ledger_note_cursor(o->ledger, event->cursor);
 	pipeline_receive_event(o->source->parts.pipeline, &read, sender);

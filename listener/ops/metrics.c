@@ -117,17 +117,22 @@ static void put_lines(FILE *out, const struct sources *s)
 		{"line_missing_total", "Events that other lines got from this source and this one did not; counted "
 				       "eight minutes later."},
 		{"source_open_seconds_total",
-		 "Time without any listener connected to this source; counted eight minutes later."}};
+		 "Time without any listener connected to this source; counted eight minutes later."},
+		{"line_disagree_total", "Events that came on this line with other bytes than on another one."}};
 
-	for (size_t m = 0; m < 2; m++) {
+	for (size_t m = 0; m < 3; m++) {
 		put_type(out, metrics[m][0], "counter", metrics[m][1]);
 		for (size_t i = 0; i < sources_count(s); i++) {
 			struct source_view view = sources_view(s, i);
+			double values[3];
 
 			if (!view.line)
 				continue;
+			values[0] = (double)view.line->missing;
+			values[1] = (double)view.line->open_ms / 1000;
+			values[2] = (double)view.line->disagree;
 			put_source(out, metrics[m][0], &view, "url", view.url);
-			fprintf(out, "%.17g\n", m ? (double)view.line->open_ms / 1000 : (double)view.line->missing);
+			fprintf(out, "%.17g\n", values[m]);
 		}
 	}
 }

@@ -24,6 +24,7 @@
 #include "015_line_minutes.sql.h"
 #include "016_line_holes.sql.h"
 #include "017_line_lags.sql.h"
+#include "018_line_disagree.sql.h"
 #include "base/memory.h"
 #include "indexes.sql.h"
 #include "inspect.sql.h"
@@ -36,7 +37,7 @@ static const char *const migrations[] = {SQL_001_EVENTS,       SQL_002_DEAD_LETT
 					 SQL_011_REPORTS,      SQL_012_OUTBOX_LANES,
 					 SQL_013_EXCLUSIVE,    SQL_014_DUPLICATE_KEYS,
 					 SQL_015_LINE_MINUTES, SQL_016_LINE_HOLES,
-					 SQL_017_LINE_LAGS};
+					 SQL_017_LINE_LAGS,    SQL_018_LINE_DISAGREE};
 
 int schema_version(void)
 {

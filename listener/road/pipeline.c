@@ -22,11 +22,13 @@
 #include "base/ending.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/sha256.h"
 #include "event/age_limit.h"
 #include "road/claiming.h"
 #include "event/duplicates.h"
 #include "event/envelope.h"
 #include "event/hold.h"
+#include "event/line_digests.h"
 #include "event/line_minutes.h"
 #include "event/order.h"
 #include "event/rejected.h"
@@ -72,9 +74,11 @@ struct pipeline {
 	int64_t end_ms;  /* loop clock: the drain timeout is over, or with is_ending the time for the last answers; */
 	bool is_ending;  /* 0: neither is due */
 	int64_t came_us; /* of the last event, since 1970 */
-	int64_t time_told_ms; /* loop clock, of the last warning about a time; 0: never */
-	uv_prepare_t turn;    /* before each wait for I/O: what this turn brought is sent */
-	uv_timer_t tick;      /* for what is due first in any part */
+	int64_t time_told_ms;        /* loop clock, of the last warning about a time; 0: never */
+	struct line_digest *digests; /* NULL: no source has several lines */
+	int64_t differ_told_ms;      /* loop clock, of the last warning about lines that differ; 0: never */
+	uv_prepare_t turn;           /* before each wait for I/O: what this turn brought is sent */
+	uv_timer_t tick;             /* for what is due first in any part */
 	struct ending ending;
 };
 
@@ -521,7 +525,7 @@ static void wait_behind(struct pipeline *p, struct event *lead, struct event *ev
 	duplicates_seen(ev->id, ev->id_len, now_ms(p) - lead->received_us / 1000);
 }
 
-#define TIME_AGAIN_MS 60000
+#define TELL_AGAIN_MS 60000
 #define CLOCK_STEP_US 1000000 /* a clock that is adjusted goes back by less, and is waited for */
 
 /* Warns about an event's time that cannot be read, at most once a minute. */
@@ -530,7 +534,7 @@ static void tell_time(struct pipeline *p, struct slice time, enum timestamp_unit
 	char text[60];
 
 	counters.times_unread++;
-	if (p->time_told_ms && now_ms(p) - p->time_told_ms < TIME_AGAIN_MS)
+	if (p->time_told_ms && now_ms(p) - p->time_told_ms < TELL_AGAIN_MS)
 		return;
 	p->time_told_ms = now_ms(p);
 	snprintf(text, sizeof(text), "%.*s", time.len < sizeof(text) ? (int)time.len : (int)sizeof(text) - 1, time.at);
@@ -582,6 +586,29 @@ static void drop(const struct pipeline *p, const struct envelope_view *view, con
 							       wall_ms, false, NULL});
 }
 
+/* Warns, at most once a minute, if another line of the source has sent the event with other bytes. */
+static void compare_lines(struct pipeline *p, const struct envelope_view *view)
+{
+	uint64_t hash = view->id_hash.half[0] ^ (uint64_t)(uintptr_t)view->source;
+	const uint8_t *first;
+	uint8_t other[32];
+	char id[80];
+
+	sha256(view->payload.at, view->payload.len, other);
+	first = line_digests_note(&p->digests, hash, view->line, other, now_ms(p));
+	if (!first)
+		return;
+	line_minutes_disagree(&line_minutes, view->source, view->line, view->id, first, other,
+			      clock_ms(CLOCK_REALTIME_COARSE));
+	if (p->differ_told_ms && now_ms(p) - p->differ_told_ms < TELL_AGAIN_MS)
+		return;
+	p->differ_told_ms = now_ms(p);
+	snprintf(id, sizeof(id), "%.*s", view->id.len < sizeof(id) ? (int)view->id.len : (int)sizeof(id) - 1,
+		 view->id.at);
+	log_warn("lines of a source send other bytes as the same event", "source=%s line=%u event_id=%s", view->source,
+		 view->line + 1, id);
+}
+
 /* Takes a message that was read: by the pointers, or as event by the rules of a profile. */
 static void take(struct pipeline *p, const char *message, size_t len, struct envelope_view *view,
 		 const struct feed_event *event, const char *from, struct sender *sender)
@@ -595,6 +622,8 @@ static void take(struct pipeline *p, const char *message, size_t len, struct env
 	if (event && event->missing)
 		line_minutes_gap(&line_minutes, source, view->line, view->id_hash.half[0], event->missing,
 				 clock_ms(CLOCK_REALTIME_COARSE));
+	if (event && event->is_compared)
+		compare_lines(p, view);
 	lead = event_find(&p->events, view);
 	ev = event_with_message(lead, message, len, view);
 	if (ev) {
@@ -913,6 +942,7 @@ static void release(void *object)
 	spooling_free(&p->spooling);
 	envelope_free(p->envelope);
 	line_minutes_free(&line_minutes);
+	free(p->digests);
 	free(p);
 }
 

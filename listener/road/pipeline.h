@@ -57,6 +57,7 @@ struct feed_event {
 	const char *source; /* the source's name; outlives the pipeline */
 	unsigned int line;  /* of the source, from 0 */
 	uint64_t missing;   /* numbers of the feed that did not come before it */
+	bool is_compared;   /* its source has several lines, which should send the same */
 	bool is_shared;     /* nobody else in the fleet gets it, so it is not left to another listener first */
 };
 

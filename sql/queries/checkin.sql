@@ -66,13 +66,15 @@ WITH checkin AS MATERIALIZED (
 		(l->>3)::bigint, (l->>4)::bigint, (l->>5)::bigint, (l->>6)::bigint, (l->>7)::int,
 		ARRAY(SELECT ms::text::int FROM pg_catalog.jsonb_array_elements(l->8) WITH ORDINALITY AS u (ms, n) ORDER BY n),
 		(l->>9)::bigint, (l->>10)::int, nullif((l->>11)::bigint, 0), (l->>12)::int, (l->>13)::int,
-		nullif((l->>15)::smallint, 1)
+		nullif((l->>15)::smallint, 1),
+		(l->>16)::bigint, nullif(l->17, 'null')
 	FROM checkin, pg_catalog.jsonb_array_elements(n->'lines') AS l
 	ON CONFLICT (minute, source, listener) DO UPDATE SET received = excluded.received,
 		received_sum = excluded.received_sum, stored = excluded.stored, stored_sum = excluded.stored_sum,
 		unknown = excluded.unknown, reconnects = excluded.reconnects, up = excluded.up, gap = excluded.gap,
 		silent_ms = excluded.silent_ms, filled = excluded.filled,
-		behind_p50 = excluded.behind_p50, behind_p99 = excluded.behind_p99, minutes = excluded.minutes
+		behind_p50 = excluded.behind_p50, behind_p99 = excluded.behind_p99, minutes = excluded.minutes,
+		disagree = excluded.disagree, disagreements = excluded.disagreements
 ), oldest AS MATERIALIZED (
 	SELECT now() - pg_catalog.make_interval(secs => (n->>'lines_keep_s')::int) AS minute FROM checkin
 ), old_lines AS (

@@ -251,6 +251,34 @@ Test(lines, a_line_that_is_silent_beside_the_other_one_is_dialled_again_alone, .
 	cr_assert_eq(sum_of("silent_ms", "pair-0"), 0);
 }
 
+/* The mirror changes every tenth event. */
+Test(lines, other_bytes_on_another_line_are_told, .init = bench_open)
+{
+	const json_t *source;
+
+	open_endpoints(0);
+	for (int n = 0; n < EVENTS; n++) {
+		feed_sendf(endpoints[0][0], "{\"event_id\":\"p-%d\",\"price\":1}", n);
+		feed_sendf(endpoints[0][1], "{\"event_id\":\"p-%d\",\"price\":%d}", n, n % 10 ? 1 : 2);
+	}
+	cr_assert(wait_until(listener_metric(pair[0], "wsonce_persisted_total") +
+					     listener_metric(pair[0], "wsonce_duplicates_total") ==
+				     2 * EVENTS,
+			     SETTLED_MS));
+	cr_assert_eq(listener_metric(pair[0], "wsonce_line_disagree_total"), EVENTS / 10);
+	cr_assert_eq(listener_count_logged(pair[0], "lines of a source send other bytes as the same event"), 1);
+	cr_assert_eq(listener_stop(pair[0]), 0);
+	cr_assert_eq(bench_rows(), EVENTS);
+	cr_assert_eq(sum("disagree"), EVENTS / 10);
+	cr_assert_eq(ask(""), 1);
+	cr_assert_eq(share("verified"), 1, "both had all ids");
+	source = json_array_get(json_object_get(told, "sources"), 0);
+	cr_assert_eq(json_integer_value(json_object_get(source, "disagree")), EVENTS / 10);
+	cr_assert_eq(json_array_size(json_object_get(source, "disagreements")), EVENTS / 10);
+	run_expect(db, 1, "20 copies came with other bytes", "lines");
+	run_expect(db, 1, "and 10 more", "lines");
+}
+
 Test(lines, two_listeners_with_two_lines_outlive_a_kill_of_one, .init = bench_open)
 {
 	for (int i = 0; i < 2; i++)

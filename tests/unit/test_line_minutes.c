@@ -40,36 +40,6 @@ static void settle(int i, uint64_t event, int64_t won_ms, int64_t came_ms, bool 
 
 static int leader;
 
-/* One listener with two connections to the feed, of which the second one lost an event. */
-Test(line_minutes, lines_of_one_listener_are_told_apart_and_what_it_stored_counts_once)
-{
-	struct line_counts n = {.instance = "i"};
-	json_t *both;
-	char text[400];
-
-	line_minutes_connect(&lines[0], "feed", 1, true, START, 0);
-	for (uint64_t event = 1; event <= 3; event++)
-		line_minutes_settle(&lines[0],
-				    &(struct line_copy){"feed", event == 2 ? 1 : 3, event, START, START, true, NULL});
-	both = line_minutes_describe(&lines[0], INT64_MAX, START + 60000, 60000);
-	cr_assert_eq(json_array_size(both), 2);
-	for (size_t i = 0; i < 2; i++) {
-		const json_t *row = json_array_get(both, i);
-
-		cr_assert_eq(json_integer_value(json_array_get(row, 2)), i ? 2 : 3, "received");
-		cr_assert_eq(json_integer_value(json_array_get(row, 4)), i ? 0 : 3, "stored");
-		cr_assert_str_eq(json_string_value(json_array_get(row, 14)), i ? "/2" : "");
-	}
-	snprintf(text, sizeof(text),
-		 "[[9, \"feed\", 3, 6, 3, 6, 0, 0, [0, 60000], \"i.%1$s\", 0, 1], [9, \"feed\", 2, 4, 0, 0, 0, 0, "
-		 "[0, 60000], \"i/2.%1$s\", 0, 1], [9, \"feed\", 1, 1, 0, 0, 0, 0, [0, 60000], \"i/22.%1$s\", 0, 1]]",
-		 "0123456789abcdef");
-	line_counts_take(&lines[0], &n, text, strlen(text));
-	cr_assert_eq(line_minutes_find(&lines[0], "feed", 0)->missing, 0);
-	cr_assert_eq(line_minutes_find(&lines[0], "feed", 1)->missing, 1);
-	json_decref(both);
-}
-
 /* An event that the lines in this mask do not get; the first other one from the leader on stores it. Copies come within
  * a second. */
 static void send(int64_t ms, unsigned int without)
@@ -864,4 +834,68 @@ Test(line_minutes, counts_are_those_of_the_report)
 	cr_assert_eq(lines[0].lines[0].missing, 5);
 	cr_assert_eq(lines[0].lines[0].open_ms, 11000);
 	line_counts_take(&lines[0], &counts, "nonsense", 8);
+}
+
+/* --- several lines of a source --- */
+
+/* One listener with two connections to the feed, of which the second one lost an event. */
+Test(line_minutes, lines_of_one_listener_are_told_apart_and_what_it_stored_counts_once)
+{
+	struct line_counts n = {.instance = "i"};
+	json_t *both;
+	char text[400];
+
+	line_minutes_connect(&lines[0], "feed", 1, true, START, 0);
+	for (uint64_t event = 1; event <= 3; event++)
+		line_minutes_settle(&lines[0],
+				    &(struct line_copy){"feed", event == 2 ? 1 : 3, event, START, START, true, NULL});
+	both = line_minutes_describe(&lines[0], INT64_MAX, START + 60000, 60000);
+	cr_assert_eq(json_array_size(both), 2);
+	for (size_t i = 0; i < 2; i++) {
+		const json_t *row = json_array_get(both, i);
+
+		cr_assert_eq(number(row, 2), i ? 2 : 3, "received");
+		cr_assert_eq(number(row, 4), i ? 0 : 3, "stored");
+		cr_assert_str_eq(json_string_value(json_array_get(row, 14)), i ? "/2" : "");
+	}
+	snprintf(text, sizeof(text),
+		 "[[9, \"feed\", 3, 6, 3, 6, 0, 0, [0, 60000], \"i.%1$s\", 0, 1], [9, \"feed\", 2, 4, 0, 0, 0, 0, "
+		 "[0, 60000], \"i/2.%1$s\", 0, 1], [9, \"feed\", 1, 1, 0, 0, 0, 0, [0, 60000], \"i/22.%1$s\", 0, 1]]",
+		 "0123456789abcdef");
+	line_counts_take(&lines[0], &n, text, strlen(text));
+	cr_assert_eq(line_minutes_find(&lines[0], "feed", 0)->missing, 0);
+	cr_assert_eq(line_minutes_find(&lines[0], "feed", 1)->missing, 1);
+	json_decref(both);
+}
+
+Test(line_minutes, disagreements_are_counted_and_the_first_hundred_described)
+{
+	static const uint8_t first[32] = {0xab}, other[32] = {0xcd};
+	char id[20];
+	json_t *row, *records;
+
+	for (int n = 0; n < 150; n++) {
+		int len = snprintf(id, sizeof(id), "id-%d", n);
+
+		line_minutes_disagree(&lines[0], "feed", 0, (struct slice){id, (size_t)len}, first, other,
+				      START + 1000);
+	}
+	line_minutes_disagree(&lines[0], "feed", 0, (struct slice){"a\0b", 3}, first, other, START + 61000);
+	line_minutes_disagree(&lines[0], "other", 0, (struct slice){"a", 1}, first, other, START);
+	for (int again = 0; again < 2; again++) {
+		json_t *all = line_minutes_describe(&lines[0], INT64_MAX, START + 62000, 62000);
+
+		row = json_array_get(all, 0);
+		records = json_array_get(row, 17);
+		cr_assert_eq(number(row, 16), 150);
+		cr_assert_eq(json_array_size(records), 100);
+		cr_assert_str_eq(json_string_value(json_array_get(json_array_get(records, 99), 0)), "id-99");
+		cr_assert_eq(strncmp(json_string_value(json_array_get(json_array_get(records, 99), 2)), "cd00", 4), 0);
+		row = json_array_get(all, 1);
+		cr_assert_eq(number(row, 16), 1);
+		cr_assert(json_is_null(json_array_get(row, 17)), "Postgres knows no such text");
+		cr_assert_eq(lines[0].lines[0].disagree, 151);
+		line_minutes_told(&lines[0], false);
+		json_decref(all);
+	}
 }

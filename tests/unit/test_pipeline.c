@@ -1136,13 +1136,16 @@ Test(pipeline, copy_from_a_third_source_is_not_missing_on_its_line)
 	line_minutes_free(&line_minutes);
 }
 
-static void receive_on(unsigned int line, const char *id)
+static void receive_on(unsigned int line, const char *id, const char *payload)
 {
-	pipeline_receive_event(
-		pipeline,
-		&(struct feed_event){
-			.id = {id, 1}, .type = {"t", 1}, .payload = {"1", 1}, .source = "feed", .line = line},
-		NULL);
+	pipeline_receive_event(pipeline,
+			       &(struct feed_event){.id = {id, 1},
+						    .type = {"t", 1},
+						    .payload = {payload, 1},
+						    .source = "feed",
+						    .line = line,
+						    .is_compared = true},
+			       NULL);
 }
 
 /* The second copy of b comes after its row was stored, and finds its mark, which is a minute old. */
@@ -1150,11 +1153,11 @@ Test(pipeline, each_line_of_a_source_has_its_copies)
 {
 	for (unsigned int i = 0; i < 2; i++)
 		line_minutes_connect(&line_minutes, "feed", i, true, (int64_t)time(NULL) * 1000, 0);
-	receive_on(0, "a");
-	receive_on(1, "a");
-	receive_on(1, "b");
+	receive_on(0, "a", "1");
+	receive_on(1, "a", "1");
+	receive_on(1, "b", "1");
 	tell("take a mine; insert a inserted; take b mine; insert b inserted");
-	receive_on(0, "b");
+	receive_on(0, "b", "1");
 	tell("take b done");
 	for (unsigned int i = 0; i < 2; i++) {
 		const struct line *line = line_minutes_find(&line_minutes, "feed", i);
@@ -1163,6 +1166,28 @@ Test(pipeline, each_line_of_a_source_has_its_copies)
 		cr_assert_eq(line->minutes[0].received, i ? 2 : 1, "line %u", i);
 		cr_assert_eq(line->minutes[line->count - 1].stored, 1, "line %u", i);
 	}
+	line_minutes_free(&line_minutes);
+}
+
+/* Of c the second line has other bytes while the first copy is at work, of d when it is stored. */
+Test(pipeline, other_bytes_on_another_line_disagree)
+{
+	const struct line *line;
+
+	for (unsigned int i = 0; i < 2; i++)
+		line_minutes_connect(&line_minutes, "feed", i, true, (int64_t)time(NULL) * 1000, 0);
+	receive_on(0, "a", "1");
+	receive_on(1, "a", "1");
+	receive_on(0, "c", "1");
+	receive_on(1, "c", "2");
+	receive_on(0, "d", "1");
+	tell("take a mine; insert a inserted; take c mine; insert c inserted; take d mine; insert d inserted");
+	receive_on(1, "d", "2");
+	tell("take d done");
+	line = line_minutes_find(&line_minutes, "feed", 1);
+	cr_assert_eq(line->disagree, 2);
+	cr_assert_eq(line->records, 2);
+	cr_assert_eq(line_minutes_find(&line_minutes, "feed", 0)->disagree, 0);
 	line_minutes_free(&line_minutes);
 }
 
