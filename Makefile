@@ -290,6 +290,9 @@ $B/tests/instructions/road: $B/tests/instructions/road.o $B/loadtest/message.o $
 	$(LINK) $$(pkg-config --libs $(LIBS)) -lunistring -lwslay -lm
 $B/tests/instructions/%.o: OUR_CFLAGS += -DROAD_FLAGS='"$(CFLAGS)"'
 
+# What stands in the place of a function takes its parameters and needs few of them.
+$B/tests/%.o: OUR_CFLAGS += -Wno-unused-parameter
+
 # The listener's files compiled for the simulator, with the points of listener/base/fault_point.h.
 $B/simulated/%.o: OUR_CFLAGS += -DWSONCE_SIMULATED
 $B/tests/simulation/fault_point.o $B/tests/simulation/coverage.o: OUR_CFLAGS += -DWSONCE_SIMULATED

@@ -48,19 +48,16 @@ __attribute__((section("__libfuzzer_extra_counters"), used)) static uint8_t outc
 
 const struct events *pipeline_events(const struct pipeline *p)
 {
-	(void)p;
 	return &events;
 }
 
 size_t pipeline_bytes(const struct pipeline *p)
 {
-	(void)p;
 	return 1;
 }
 
 bool pipeline_is_full(const struct pipeline *p)
 {
-	(void)p;
 	return state & IS_FULL;
 }
 
@@ -71,48 +68,40 @@ bool pipeline_is_full_for_producers(const struct pipeline *p)
 
 const struct spool *pipeline_spool(const struct pipeline *p)
 {
-	(void)p;
 	return NULL;
 }
 
 struct spool_view spool_view(const struct spool *s)
 {
-	(void)s;
 	return (struct spool_view){0};
 }
 
 const struct claim *pipeline_claim(const struct pipeline *p)
 {
-	(void)p;
 	return NULL;
 }
 
 void pipeline_charge(struct pipeline *p, long bytes)
 {
-	(void)p, (void)bytes;
 }
 
 const struct store *storing_store(const struct storing *s)
 {
-	(void)s;
 	return NULL;
 }
 
 const char *storing_trouble(const struct storing *s)
 {
-	(void)s;
 	return state & POSTGRES_IS_AWAY ? "connection refused: \"\xff\"" : "";
 }
 
 struct storing *pipeline_storing(const struct pipeline *p)
 {
-	(void)p;
 	return NULL;
 }
 
 int64_t storing_is_slow(const struct storing *s, const char **why)
 {
-	(void)s;
 	*why = state & IS_FULL ? "postgres is slow" : "";
 	return state & IS_FULL;
 }
@@ -125,37 +114,31 @@ struct store_view store_view(const struct store *s)
 
 bool claim_is_used(const struct claim *c)
 {
-	(void)c;
 	return state & REDIS_IS_USED;
 }
 
 bool claim_is_ready(const struct claim *c)
 {
-	(void)c;
 	return !(state & REDIS_IS_AWAY);
 }
 
 bool claim_is_foreign(const struct claim *c)
 {
-	(void)c;
 	return false;
 }
 
 bool claim_is_refused(const struct claim *c)
 {
-	(void)c;
 	return state & IS_FULL;
 }
 
 size_t sources_count(const struct sources *s)
 {
-	(void)s;
 	return 1;
 }
 
 struct source_view sources_view(const struct sources *s, size_t i)
 {
-	(void)s, (void)i;
 	return (struct source_view){.url = "ws://h",
 				    .state = "open",
 				    .error = "",
@@ -166,19 +149,16 @@ struct source_view sources_view(const struct sources *s, size_t i)
 
 const struct token *ingest_tokens(const struct ingest *i)
 {
-	(void)i;
 	return NULL;
 }
 
 size_t ingest_connections(const struct ingest *i)
 {
-	(void)i;
 	return 3;
 }
 
 size_t relay_targets(const struct relay *r)
 {
-	(void)r;
 	return 1;
 }
 
@@ -188,7 +168,6 @@ const struct target *relay_target(const struct relay *r, size_t i)
 	static struct target target = {.webhook = &webhook},
 			     retries = {.webhook = &webhook, .other = &target, .is_retry = true};
 
-	(void)r, (void)i;
 	target.other = &retries;
 	target.state = state & POSTGRES_IS_AWAY ? TARGET_PAUSED : TARGET_OPEN;
 	return &target;
@@ -196,7 +175,6 @@ const struct target *relay_target(const struct relay *r, size_t i)
 
 const char *relay_error(const struct relay *r)
 {
-	(void)r;
 	return "permission denied for table outbox";
 }
 
@@ -205,7 +183,6 @@ const struct backlog *relay_backlog(const struct relay *r)
 	static const struct backlog backlog = {
 		.pending = 3, .overdue = 1, .oldest_ms = 5000, .oldest_id = "e-\xff", .oldest_target = "shop"};
 
-	(void)r;
 	return &backlog;
 }
 
@@ -425,7 +402,6 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	static char text[60];
 	char error[400];
 
-	(void)argc, (void)argv;
 	snprintf(text, sizeof(text), "127.0.0.1:%d", find_port(&address));
 	config.admin = text;
 	log_setup(LOG_ERROR, LOG_TEXT, NULL);

@@ -52,7 +52,6 @@ static void ask_yyjson(struct span message, enum json_is is, const json_t *tree)
 	must(doc || !tree || is != JSON_IS, "yyjson refuses what jansson takes");
 	yyjson_doc_free(doc);
 #else
-	(void)message, (void)is, (void)tree;
 #endif
 }
 

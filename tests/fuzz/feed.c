@@ -29,7 +29,6 @@ static uint8_t key_byte;
 /* In place of libuv's: keys that are known here. */
 int uv_random(uv_loop_t *loop, uv_random_t *req, void *bytes, size_t len, unsigned int flags, uv_random_cb cb)
 {
-	(void)loop, (void)req, (void)flags, (void)cb;
 	for (size_t i = 0; i < len; i++)
 		((uint8_t *)bytes)[i] = (uint8_t)(key_byte * (i + 1));
 	return 0;
@@ -362,7 +361,6 @@ static void read_frames(const struct input *in, size_t begin, size_t step)
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-	(void)argc, (void)argv;
 	compile(&status_line, "^HTTP/1[.][0-9] 101( .*)?$");
 	compile(&header_line, "^[^ \t:]+:");
 	compile(&upgrade_line, "^Upgrade:");

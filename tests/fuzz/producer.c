@@ -63,13 +63,11 @@ static struct {
 
 static void charge(void *owner, long bytes)
 {
-	(void)owner;
 	taken.bytes += bytes;
 }
 
 static bool is_never_full(const void *owner)
 {
-	(void)owner;
 	return false;
 }
 
@@ -86,7 +84,6 @@ static void take(const char *message, size_t len)
 
 bool pipeline_receive(struct pipeline *p, const char *message, size_t len, const char *from, struct sender *sender)
 {
-	(void)p;
 	must(from, "nobody has sent it");
 	must(len <= MESSAGE_MOST, "a message of %zu bytes", len);
 	must(taken.pending < PENDING_MOST, "more messages than can be");
@@ -98,7 +95,6 @@ bool pipeline_receive(struct pipeline *p, const char *message, size_t len, const
 void pipeline_refuse(struct pipeline *p, const char *source, const char *message, size_t len, const char *reason,
 		     struct sender *sender)
 {
-	(void)p;
 	must(!source, "a frame of a profile");
 	must(*reason, "refused without a reason");
 	must(taken.pending < PENDING_MOST, "more messages than can be");
@@ -109,7 +105,6 @@ void pipeline_refuse(struct pipeline *p, const char *source, const char *message
 /* Without a profile there are none of these. */
 void pipeline_receive_event(struct pipeline *p, const struct feed_event *event, struct sender *sender)
 {
-	(void)p, (void)event, (void)sender;
 	must(false, "an event of a profile");
 }
 
@@ -130,7 +125,6 @@ void log_write(enum log_level level, const char *event, const char *fields, ...)
 	char text[4096];
 	va_list ap;
 
-	(void)level;
 	va_start(ap, fields);
 	vsnprintf(text, sizeof(text), fields, ap);
 	va_end(ap);
@@ -406,7 +400,6 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	const struct ws_budget budget = {NULL, charge, is_never_full, is_never_full};
 	char error[400];
 
-	(void)argc, (void)argv;
 	snprintf(text, sizeof(text), "127.0.0.1:%d", find_port(&address));
 	config.ingest = text;
 	must(uv_loop_init(&loop) == 0, "no loop");

@@ -103,7 +103,6 @@ void log_write(enum log_level level, const char *event, const char *fields, ...)
 
 void log_setup(enum log_level level, enum log_format format, const char *instance)
 {
-	(void)level, (void)format, (void)instance;
 }
 
 /* In place of hiredis's: there is no file to connect to. */
@@ -112,7 +111,6 @@ redisContext *redisConnectUnixNonBlock(const char *path)
 	redisContext *context;
 	int pair[2];
 
-	(void)path;
 	must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) == 0, "no socket: %s",
 	     strerror(errno));
 	if (ear < 0) {
@@ -130,7 +128,6 @@ redisContext *redisConnectUnixNonBlock(const char *path)
 /* In place of libuv's: our name is known here. */
 int uv_random(uv_loop_t *l, uv_random_t *req, void *bytes, size_t len, unsigned int flags, uv_random_cb cb)
 {
-	(void)l, (void)req, (void)flags, (void)cb;
 	memset(bytes, 7, len);
 	return 0;
 }
@@ -183,7 +180,6 @@ static void on_claimed(void *arg, struct event *ev, enum claim_result result)
 {
 	struct asker *a = asker_of(ev);
 
-	(void)arg;
 	must(a->question == ASKED, "an answer that nobody waits for");
 	must(result != CLAIM_ABSENT, "a claim that nobody has, and not we");
 	a->question = NOT_ASKED;
@@ -192,26 +188,22 @@ static void on_claimed(void *arg, struct event *ev, enum claim_result result)
 
 static size_t on_done(void *arg, struct done *told, size_t n)
 {
-	(void)arg, (void)told;
 	return n;
 }
 
 static void on_owner_gone(void *arg, uint16_t owner)
 {
-	(void)arg;
 	must(owner, "nobody is gone");
 }
 
 static void on_foreign(void *arg, const char *sentence)
 {
-	(void)arg;
 	must(!strstr(sentence, PASSWORD), "the password is shown: %s", sentence);
 	must(!strstr(sentence, "(null)"), "a name that is none: %s", sentence);
 }
 
 static void on_closed(void *arg)
 {
-	(void)arg;
 	is_closed = true;
 }
 
@@ -418,7 +410,6 @@ static void sign_first(void)
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-	(void)argc, (void)argv;
 	must(uv_loop_init(&loop) == 0, "no loop");
 	events_init(&events);
 	sign_first();

@@ -41,7 +41,6 @@ int dispatch_fail(const char *format, ...)
 /* In place of the C library's: no power cut is played here. */
 int fsync(int fd)
 {
-	(void)fd;
 	return 0;
 }
 
@@ -239,7 +238,6 @@ static void clean_up(void)
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-	(void)argc, (void)argv;
 	must(mkdtemp(folder), "no folder");
 	snprintf(checkpoint_path, sizeof(checkpoint_path), "%s/checkpoint", folder);
 	atexit(clean_up);

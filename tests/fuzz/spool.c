@@ -25,7 +25,6 @@ static ssize_t read_file(void *source, char *to, size_t n, off_t at)
 {
 	size_t left = file.len - (size_t)at;
 
-	(void)source;
 	must((size_t)at <= file.len, "read at %lld of %zu", (long long)at, file.len);
 	n = n < left ? n : left;
 	n = n < file.most ? n : file.most;

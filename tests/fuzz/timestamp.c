@@ -127,7 +127,6 @@ static void check_duration(const char *text)
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-	(void)argc, (void)argv;
 	compile(&rfc3339, "^[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]+)?"
 			  "([Zz]|([+-][0-9]{2}:[0-9]{2}))$");
 	compile(&number, "^([0-9]+)([.]([0-9]+))?([eE]([+-]?[0-9]+))?$");

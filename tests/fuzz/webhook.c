@@ -53,7 +53,6 @@ static struct {
 
 static void on_answer(void *arg, const struct target_answer *a)
 {
-	(void)arg;
 	answer.count++;
 	answer.status = a->status;
 	answer.retry_after_ms = a->retry_after_ms;
@@ -251,7 +250,6 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	struct sockaddr_in address = {.sin_family = AF_INET};
 	socklen_t len = sizeof(address);
 
-	(void)argc, (void)argv;
 	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	listening = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	must(bind(listening, (struct sockaddr *)&address, len) == 0 && listen(listening, 16) == 0, "cannot listen: %s",

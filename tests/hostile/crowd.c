@@ -85,7 +85,6 @@ static const char slow_frame[] = "\x81\xfe\xea\x60\0\0\0\0{\"event_id\":\"slow\"
 
 static void on_signal(int number)
 {
-	(void)number;
 	is_told_to_end = 1;
 }
 

@@ -128,7 +128,6 @@ static struct redis the_redis;
 
 struct redis *redis_open(uv_loop_t *loop, const struct redis_settings *settings)
 {
-	(void)loop;
 	the_redis.owner = settings->owner;
 	return &the_redis;
 }
@@ -141,7 +140,6 @@ bool redis_is_cluster(const struct redis *r)
 
 enum redis_state redis_state(const struct redis *r)
 {
-	(void)r;
 	return REDIS_READY;
 }
 
@@ -198,19 +196,16 @@ int redis_send(struct redis *r, const char *bytes, size_t len, redis_cb *cb, voi
 
 const char *redis_trouble(const struct redis *r)
 {
-	(void)r;
 	return "";
 }
 
 const char *redis_client(const struct redis *r)
 {
-	(void)r;
 	return "01234567.1";
 }
 
 void redis_mask(const struct redis *r, char *text)
 {
-	(void)r, (void)text;
 }
 
 uint64_t redis_unanswered(const struct redis *r)
@@ -220,7 +215,6 @@ uint64_t redis_unanswered(const struct redis *r)
 
 void redis_close(struct redis *r, void (*on_closed)(void *arg), void *arg)
 {
-	(void)r, (void)on_closed, (void)arg;
 }
 
 /* Answers what was sent before; returns whether there was anything. */
@@ -250,7 +244,6 @@ static struct store the_store;
 
 struct store *store_open(uv_loop_t *loop, const struct config *config, const struct store_callbacks *callbacks)
 {
-	(void)loop, (void)config;
 	the_store.on = *callbacks;
 	return &the_store;
 }
@@ -267,13 +260,11 @@ struct store_view store_view(const struct store *s)
 
 bool store_is_sure(const struct store *s)
 {
-	(void)s;
 	return true;
 }
 
 int store_ask_epoch(struct store *s)
 {
-	(void)s;
 	fail("the epoch is asked for");
 	return -1;
 }
@@ -285,38 +276,32 @@ void store_insert(struct store *s, const struct batch *b)
 
 void store_give_up(struct store *s)
 {
-	(void)s;
 	fail("there is one connection, and it is never lost");
 }
 
 void store_dead_letter(struct store *s, const struct batch *b)
 {
-	(void)s, (void)b;
 	fail("an event became a dead letter");
 }
 
 int store_checkin(struct store *s, const char *text)
 {
-	(void)text;
 	s->is_noting = true;
 	return 0;
 }
 
 int store_put_cursors(struct store *s, const struct cursors *cursors, uint32_t epoch)
 {
-	(void)s, (void)cursors, (void)epoch;
 	return -1;
 }
 
 int store_read_cursors(struct store *s, const char *const *sources, size_t n)
 {
-	(void)s, (void)sources, (void)n;
 	return -1;
 }
 
 void store_close(struct store *s, void (*on_closed)(void *arg), void *arg)
 {
-	(void)s, (void)on_closed, (void)arg;
 }
 
 /* As answer_commands(). */
@@ -398,18 +383,15 @@ static void on_event(void *ctx, const struct session_event *event)
 					 .unit = event->time_unit,
 					 .source = "feed"};
 
-	(void)ctx;
 	pipeline_receive_event(pipeline, &taken, NULL);
 }
 
 static void on_rule(void *ctx, const struct profile_rule *rule, struct slice frame)
 {
-	(void)ctx, (void)rule, (void)frame;
 }
 
 static void on_reject(void *ctx, struct slice bytes, const char *why)
 {
-	(void)ctx, (void)bytes;
 	fail(why);
 }
 
@@ -485,23 +467,19 @@ void measured(const struct message *messages, size_t n)
 
 static void on_pressure(void *arg, enum pressure pressure)
 {
-	(void)arg, (void)pressure;
 	fail("reading is to stop");
 }
 
 static void on_drained(void *arg, size_t left)
 {
-	(void)arg, (void)left;
 }
 
 static void on_posted(void *arg)
 {
-	(void)arg;
 }
 
 static void on_unusable(void *arg, const char *sentence, int status)
 {
-	(void)arg, (void)status;
 	fail(sentence);
 }
 

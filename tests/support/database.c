@@ -93,7 +93,6 @@ static void disconnect(struct database *db)
 /* Ignores notices and the last messages of servers that tests stop. */
 static void on_notice(void *arg, const char *text)
 {
-	(void)arg, (void)text;
 }
 
 static PGconn *dial(const struct database *db)

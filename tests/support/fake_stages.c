@@ -173,7 +173,6 @@ void fake_answer_unusable(const char *sentence)
 
 struct claim *claim_open(uv_loop_t *loop, const struct config *config, const struct claim_callbacks *callbacks)
 {
-	(void)config;
 	the_claim = (struct claim){.loop = loop, .on = *callbacks};
 	uv_idle_init(loop, &the_claim.handle);
 	return &the_claim;
@@ -181,50 +180,42 @@ struct claim *claim_open(uv_loop_t *loop, const struct config *config, const str
 
 bool claim_has_other_leader(struct claim *c, const char *source)
 {
-	(void)c, (void)source;
 	return fake.has_other_leader;
 }
 
 struct presence *claim_presence(const struct claim *c)
 {
-	(void)c;
 	return NULL;
 }
 
 struct done_channel *claim_channel(const struct claim *c)
 {
-	(void)c;
 	return NULL;
 }
 
 void presence_wait_for_leader(struct presence *p, const char *source)
 {
-	(void)p, (void)source;
 	fake.leader_waits++;
 }
 
 /* Then this one leads. */
 void presence_suspect_leader(struct presence *p, const char *source)
 {
-	(void)p, (void)source;
 	fake.has_other_leader = false;
 }
 
 bool done_channel_is_heard(const struct done_channel *c)
 {
-	(void)c;
 	return fake.hears_done;
 }
 
 const struct id_hash_key *done_channel_key(const struct done_channel *c)
 {
-	(void)c;
 	return NULL;
 }
 
 const struct done *done_channel_find(const struct done_channel *c, const struct id_hash *hash)
 {
-	(void)c;
 	for (size_t i = 0; i < fake.known_count; i++)
 		if (id_hash_is_equal(&fake.known[i].hash, hash))
 			return &fake.known[i];
@@ -233,42 +224,35 @@ const struct done *done_channel_find(const struct done_channel *c, const struct 
 
 void done_channel_add(struct done_channel *c, const struct done *event)
 {
-	(void)c, (void)event;
 	note("%stell", journal_len ? " " : "");
 }
 
 void done_channel_publish(struct done_channel *c)
 {
-	(void)c;
 }
 
 void presence_say(struct presence *p, const char *trouble)
 {
-	(void)p, (void)trouble;
 }
 
 void presence_set_state(struct presence *p, enum peer_state state)
 {
-	(void)p;
 	if (state != PEER_DRAINING)
 		note("%s%s", journal_len ? " " : "", state == PEER_PASSIVE ? "rest" : "wake");
 }
 
 bool claim_is_ready(const struct claim *c)
 {
-	(void)c;
 	return !fake.is_redis_away;
 }
 
 const char *claim_owner(const struct claim *c)
 {
-	(void)c;
 	return "me";
 }
 
 bool claim_is_used(const struct claim *c)
 {
-	(void)c;
 	return true;
 }
 
@@ -305,7 +289,6 @@ void claim_renew(struct claim *c, struct event *const *evs, size_t n)
 
 void claim_release(struct claim *c, struct event *const *evs, size_t n)
 {
-	(void)c;
 	note_call("release", evs, n);
 	for (size_t i = 0; i < n; i++)
 		evs[i]->is_claimed = false;
@@ -313,30 +296,25 @@ void claim_release(struct claim *c, struct event *const *evs, size_t n)
 
 void claim_mark(struct claim *c, struct event *ev, enum claim_mark mark)
 {
-	(void)c;
 	note_call(mark == CLAIM_MARK_DONE ? "done" : "dead", &ev, 1);
 	ev->is_claimed &= !fake.is_redis_full;
 }
 
 void claim_set_database(struct claim *c, const char *id)
 {
-	(void)c, (void)id;
 }
 
 void claim_set_epoch(struct claim *c, uint32_t epoch)
 {
-	(void)c, (void)epoch;
 }
 
 uint64_t claim_unanswered(const struct claim *c)
 {
-	(void)c;
 	return fake.is_redis_away ? 0 : fake.unanswered + takes.count;
 }
 
 static void on_claim_closed(uv_handle_t *handle)
 {
-	(void)handle;
 	the_claim.done(the_claim.done_arg);
 }
 
@@ -353,7 +331,6 @@ struct store *store_open(uv_loop_t *loop, const struct config *config, const str
 {
 	struct store *s = fake.stores++ ? &the_second : &the_store;
 
-	(void)config;
 	*s = (struct store){.on = *callbacks};
 	uv_idle_init(loop, &s->handle);
 	return s;
@@ -410,7 +387,6 @@ void store_dead_letter(struct store *s, const struct batch *b)
 
 bool store_is_sure(const struct store *s)
 {
-	(void)s;
 	return !fake.is_unsure;
 }
 

@@ -7,7 +7,6 @@
 
 static inline void loop_on_closed(void *arg)
 {
-	(void)arg;
 }
 
 /* Runs it to its end. A forgotten handle fails the test. */

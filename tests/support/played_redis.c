@@ -102,7 +102,6 @@ static void subscribe(const char *bytes, size_t len, redis_cb *cb, void *arg)
 	char no[] = "NOPERM";
 	struct redis_reply answer = {.type = is_subscription_refused ? REPLY_ERROR : REPLY_ARRAY, .str = no};
 
-	(void)len;
 	if (strstr(bytes, "SUBSCRIBE"))
 		cb(subscriber.owner, arg, &answer);
 }

@@ -135,7 +135,6 @@ static void write_name(const char *directory)
 
 static int on_entry(const char *path, const struct stat *st, int kind, struct FTW *walk)
 {
-	(void)st, (void)kind, (void)walk;
 	remove(path);
 	return 0;
 }

@@ -28,25 +28,21 @@ static const char *const results[] = {"mine", "another's", "done", "dead", "abse
 
 static void on_claimed(void *arg, struct event *ev, enum claim_result result)
 {
-	(void)arg;
 	note(results[result], ev);
 }
 
 static void on_owner_gone(void *arg, uint16_t owner)
 {
-	(void)arg, (void)owner;
 	note("gone", NULL);
 }
 
 static size_t on_done(void *arg, struct done *of, size_t n)
 {
-	(void)arg, (void)of;
 	return n;
 }
 
 static void on_foreign(void *arg, const char *sentence)
 {
-	(void)arg;
 	cr_assert(strstr(sentence, "use --claim-prefix dedup: or its beginning"));
 	note("foreign", NULL);
 }

@@ -24,7 +24,6 @@ static size_t message_len;
 
 static size_t on_done(void *arg, struct done *events, size_t n)
 {
-	(void)arg;
 	for (size_t i = 0; i < n; i++)
 		told[told_count++] = events[i];
 	return are_wanted ? 0 : n;
@@ -32,7 +31,6 @@ static size_t on_done(void *arg, struct done *events, size_t n)
 
 static void on_state(void *owner, enum redis_state state)
 {
-	(void)owner;
 	done_channel_set_redis(channel, state == REDIS_READY ? redis : NULL);
 }
 

@@ -21,7 +21,6 @@ static void on_piece(void *arg, const struct ws_piece *piece)
 
 static void on_pong(void *arg)
 {
-	(void)arg;
 	pongs++;
 }
 
@@ -68,7 +67,6 @@ static bool is_stopped;
 
 static bool is_held(void *arg)
 {
-	(void)arg;
 	return is_stopped;
 }
 

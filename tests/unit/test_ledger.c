@@ -19,27 +19,23 @@ static long charged;
 
 static void on_cursor(void *arg, struct slice cursor)
 {
-	(void)arg;
 	snprintf(cursors + strlen(cursors), sizeof(cursors) - strlen(cursors), "%s%.*s", *cursors ? " " : "",
 		 (int)cursor.len, cursor.at);
 }
 
 static void on_ack_due(void *arg)
 {
-	(void)arg;
 	calls_due++;
 }
 
 static void on_full(void *arg, bool full)
 {
-	(void)arg;
 	cr_assert_neq(is_full, full, "the same twice");
 	is_full = full;
 }
 
 static void on_charge(void *arg, long bytes)
 {
-	(void)arg;
 	charged += bytes;
 }
 

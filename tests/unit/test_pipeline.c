@@ -28,7 +28,6 @@ static char cursors[100]; /* that were read, and a point at the end */
 
 static void on_pressure(void *arg, enum pressure pressure)
 {
-	(void)arg;
 	cr_assert_neq(pressure, pressed, "the same pressure twice");
 	pressed = pressure;
 	is_pressed = pressure == PRESSURE_ALL;
@@ -37,31 +36,26 @@ static void on_pressure(void *arg, enum pressure pressure)
 
 static void on_drained(void *arg, size_t n)
 {
-	(void)arg;
 	cr_assert_eq(left, -1, "drained twice");
 	left = (long)n;
 }
 
 static void on_posted(void *arg)
 {
-	(void)arg;
 }
 
 static void on_unusable(void *arg, const char *sentence, int status)
 {
-	(void)arg, (void)status;
 	snprintf(unusable, sizeof(unusable), "%s", sentence);
 }
 
 static void on_forgotten(void *arg)
 {
-	(void)arg;
 	forgotten++;
 }
 
 static void on_cursor(void *arg, const struct cursor *cursor)
 {
-	(void)arg;
 	snprintf(cursors + strlen(cursors), sizeof(cursors) - strlen(cursors), "%s", cursor ? cursor->value.at : ".");
 }
 
@@ -424,7 +418,6 @@ static void do_without(const struct step *s)
 
 static void do_forget(const struct step *s)
 {
-	(void)s;
 	fake_journal();
 	fake_checkin();
 }
@@ -476,13 +469,11 @@ static void do_slowly(const struct step *s)
 
 static void do_turn(const struct step *s)
 {
-	(void)s;
 	turn();
 }
 
 static void do_drain(const struct step *s)
 {
-	(void)s;
 	pipeline_drain(pipeline);
 }
 
@@ -531,7 +522,6 @@ static void do_ask(const struct step *s)
 {
 	static const char *const sources[] = {"kraken"};
 
-	(void)s;
 	storing_read_cursors(pipeline_storing(pipeline), sources, 1, on_cursor, NULL);
 	turn();
 }
@@ -643,7 +633,6 @@ static void put_number(void *arg, const char *name, const char *meaning, uint64_
 {
 	struct number *n = arg;
 
-	(void)meaning;
 	if (strcmp(name, n->name) != 0)
 		return;
 	n->value = value;

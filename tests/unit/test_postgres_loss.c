@@ -461,14 +461,12 @@ static bool is_closed;
 
 static void on_state(void *owner, enum postgres_state state)
 {
-	(void)owner;
 	downs += state == POSTGRES_DOWN;
 	readies += state == POSTGRES_READY;
 }
 
 static void on_answer(void *owner, const struct postgres_answer *a)
 {
-	(void)owner;
 	cr_assert_not(is_closed);
 	answers++;
 	last = *a;
@@ -482,7 +480,6 @@ static void on_answer(void *owner, const struct postgres_answer *a)
 
 static void on_unusable(void *owner, const char *sentence, int status)
 {
-	(void)owner, (void)status;
 	cr_assert(false, "%s", sentence);
 }
 
@@ -491,7 +488,6 @@ static struct slice next_piece(void *arg)
 {
 	static char bytes[POSTGRES_PIECE];
 
-	(void)arg;
 	cr_assert_not(is_copy_over);
 	pieces++;
 	if (fails_at == AT_ROWS && !is_failed)
@@ -539,7 +535,6 @@ static void on_done(void *arg)
 {
 	cr_assert_not(is_closed);
 	is_closed = true;
-	(void)arg;
 }
 
 static void close_all(void)

@@ -31,20 +31,17 @@ static struct config config;
 
 static void on_gone(void *arg, uint16_t listener)
 {
-	(void)arg;
 	snprintf(gone + strlen(gone), sizeof(gone) - strlen(gone), "%s ", presence_name(presence, listener));
 }
 
 static void on_foreign(void *arg, const char *sentence)
 {
-	(void)arg;
 	cr_assert(strstr(sentence, "--claim-prefix p:") && strstr(sentence, OTHER), "%s", sentence);
 	foreign++;
 }
 
 static void on_state(void *owner, enum redis_state state)
 {
-	(void)owner;
 	presence_set_redis(presence, state == REDIS_READY ? redis : NULL);
 }
 

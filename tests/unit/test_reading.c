@@ -28,7 +28,6 @@ static struct reading on_ask(void *arg, size_t i)
 
 static void on_turn(void *arg, size_t i, bool is_ours_now)
 {
-	(void)arg;
 	cr_assert_eq(i, 0);
 	cr_assert_neq(is_ours_now, is_ours, "told twice");
 	is_ours = is_ours_now;
@@ -42,7 +41,6 @@ static uint64_t heard_by_other;
 /* Each redial gives a new connection. */
 static void on_silent(void *arg, size_t i, const struct silence *s)
 {
-	(void)arg;
 	cr_assert_eq(i, 0);
 	recoveries += !s;
 	if (!s)

@@ -10,7 +10,6 @@ static int answered;
 
 static void on_say(void *arg, struct slice text, int64_t came_ms)
 {
-	(void)arg;
 	cr_assert_eq(came_ms, 1000);
 	bytes_add(&said, text.at, text.len);
 	bytes_add_byte(&said, ' ');
@@ -18,19 +17,16 @@ static void on_say(void *arg, struct slice text, int64_t came_ms)
 
 static void on_answer(void *arg, const struct event *ev, enum outcome outcome, uint64_t n)
 {
-	(void)arg, (void)ev, (void)outcome, (void)n;
 	answered++;
 }
 
 static void on_charge(void *arg, long bytes)
 {
-	(void)arg;
 	charged += bytes;
 }
 
 static int64_t now(void *arg)
 {
-	(void)arg;
 	return 1000;
 }
 

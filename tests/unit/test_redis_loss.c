@@ -324,14 +324,12 @@ static bool is_null, is_error, is_closed;
 
 static void on_state(void *owner, enum redis_state state)
 {
-	(void)owner;
 	downs += state == REDIS_DOWN;
 	readies += state == REDIS_READY;
 }
 
 static void on_reply(void *owner, void *arg, const struct redis_reply *reply)
 {
-	(void)owner, (void)arg;
 	cr_assert_not(is_closed);
 	answers++;
 	is_null = !reply;
@@ -397,7 +395,6 @@ static void open_all(bool has_sentinels, enum moment moment, enum door door, enu
 
 static void on_done(void *arg)
 {
-	(void)arg;
 	cr_assert_not(is_closed);
 	is_closed = true;
 }

@@ -343,7 +343,6 @@ Test(relay, what_keeps_it_from_working_is_told_until_it_has_worked_for_ten_secon
 
 static void on_drained(void *arg)
 {
-	(void)arg;
 	is_drained = true;
 }
 

@@ -82,17 +82,14 @@ static int64_t fail_and_wait(void)
 
 static void on_event(void *arg, struct event *ev, enum store_result result, const char *why)
 {
-	(void)arg, (void)ev, (void)result, (void)why;
 }
 
 static void on_epoch(void *arg, uint32_t epoch)
 {
-	(void)arg, (void)epoch;
 }
 
 static void on_database(void *arg, const char *id)
 {
-	(void)arg, (void)id;
 }
 
 static struct event events[EVENTS];

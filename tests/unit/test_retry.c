@@ -45,7 +45,6 @@ static int others; /* handles that existed before, such as libwebsockets' timers
 
 static void count_handle(uv_handle_t *handle, void *n)
 {
-	(void)handle;
 	++*(int *)n;
 }
 
@@ -89,7 +88,6 @@ static void expect_waits_up_to(uint64_t cap_ms, bool (*is_waiting)(void *arg), v
 
 static void on_redis_state(void *owner, enum redis_state state)
 {
-	(void)owner, (void)state;
 }
 
 static bool is_redis_down(void *r)
@@ -111,7 +109,6 @@ Test(retry, of_redis_comes_within_two_seconds)
 
 static void on_postgres_state(void *owner, enum postgres_state state)
 {
-	(void)owner, (void)state;
 }
 
 static bool is_postgres_down(void *p)
@@ -132,12 +129,10 @@ Test(retry, of_postgres_comes_within_two_seconds)
 
 static void charge(void *owner, long bytes)
 {
-	(void)owner, (void)bytes;
 }
 
 static bool is_never_full(const void *owner)
 {
-	(void)owner;
 	return false;
 }
 

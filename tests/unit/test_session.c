@@ -34,7 +34,6 @@ static void on_event(void *ctx, const struct session_event *event)
 
 static void on_reject(void *ctx, struct slice bytes, const char *why)
 {
-	(void)why;
 	hear(ctx, "reject ", bytes);
 }
 
@@ -60,7 +59,6 @@ static void on_ack(void *ctx, struct slice frame)
 
 static void on_rule(void *ctx, const struct profile_rule *rule, struct slice frame)
 {
-	(void)ctx, (void)rule, (void)frame;
 }
 
 static void on_filtered(void *ctx)

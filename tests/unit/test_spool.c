@@ -86,7 +86,6 @@ static ssize_t read_image(void *source, char *to, size_t n, off_t at)
 {
 	size_t left = image.len - (size_t)at;
 
-	(void)source;
 	if (image.error) {
 		errno = image.error;
 		return -1;
@@ -228,32 +227,27 @@ static struct {
 
 static void on_written(void *arg, uint64_t last, bool is_written)
 {
-	(void)arg;
 	*(is_written ? &seen.written : &seen.failed) = last;
 }
 
 static void on_record(void *arg, struct spool_segment *segment, const struct record *r)
 {
-	(void)arg;
 	seen.segments[r->ordinal] = segment;
 	sprintf(seen.back + strlen(seen.back), "%llu ", (unsigned long long)r->ordinal);
 }
 
 static void on_lost(void *arg, uint64_t events)
 {
-	(void)arg;
 	seen.lost += events;
 }
 
 static void on_synced(void *arg)
 {
-	(void)arg;
 	seen.is_synced = true;
 }
 
 static void on_closed(void *arg)
 {
-	(void)arg;
 	seen.is_closed = true;
 }
 

@@ -48,7 +48,6 @@ static void on_stored(void *arg, struct event *ev, enum store_result result, con
 	static const char *const words[] = {"inserted", "present",  "later",  "blocked",
 					    "refused",  "hopeless", "unknown"};
 
-	(void)arg;
 	cr_assert_eq(why != NULL, result > STORE_PRESENT);
 	note("%.*s %s, ", (int)ev->id_len, ev->id, words[result]);
 	ev->put_offs += result == STORE_LATER || result == STORE_BLOCKED;
@@ -58,37 +57,31 @@ static void on_dead_lettered(void *arg, struct event *ev, enum store_dead_letter
 {
 	static const char *const words[] = {"dead_lettered", "not_dead_lettered", "has a row"};
 
-	(void)arg;
 	note("%.*s %s, ", (int)ev->id_len, ev->id, words[dead_letter]);
 }
 
 static void on_lines(void *arg, const char *rows, size_t len)
 {
-	(void)arg;
 	if (*rows == '[')
 		note("lines %.*s, ", (int)len, rows);
 }
 
 static void on_checked_in(void *arg, bool is_told, const char *answer)
 {
-	(void)arg;
 	note("%s %s, ", is_told ? "told" : "lost", answer ? answer : "nothing");
 }
 
 static void on_database(void *arg, const char *id)
 {
-	(void)arg, (void)id;
 }
 
 static void on_epoch(void *arg, uint32_t epoch)
 {
-	(void)arg;
 	note("epoch %u, ", epoch);
 }
 
 static void on_pause(void *arg)
 {
-	(void)arg;
 	if (next_checkin)
 		cr_assert_eq(store_checkin(store, next_checkin), 0);
 	next_checkin = NULL;
@@ -96,7 +89,6 @@ static void on_pause(void *arg)
 
 static void on_idle(void *arg)
 {
-	(void)arg;
 	if (!next_ids)
 		return;
 	for (; *next_ids; next_ids++)
