@@ -6,7 +6,6 @@
 #include "../../loadtest/ack.h"
 
 #include <jansson.h>
-#include <string.h>
 #include <unistr.h>
 
 #include "fuzz.h"

@@ -6,12 +6,6 @@
  * client sends. */
 #include "ops/admin.h"
 
-#include <stdbool.h>
-#include <string.h>
-#include <strings.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include "base/log.h"
 #include "spool/spool.h"
 #include "client.h"

@@ -2,11 +2,7 @@
 #include "client.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <netinet/tcp.h>
-#include <string.h>
-#include <sys/socket.h>
 
 #include "fuzz.h"
 

@@ -7,7 +7,6 @@
  * out as it went in, whatever window and memory the sender has and whether it forgets; all parts but the last are not
  * empty, there is one last part of each message that is whole, and none behind a refusal; who takes no more than so
  * many bytes gets at most a part more, however much a message would make. */
-#include <string.h>
 #include <zlib.h>
 
 #include "fuzz.h"

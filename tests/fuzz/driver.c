@@ -1,9 +1,6 @@
 /* driver.c owns what libFuzzer calls, the bound on what one input may cost, and the finding of a free port. What an
  * input is and what must be true of it is each fuzzer's own. */
-#include <errno.h>
-#include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "fuzz.h"
 

@@ -2,8 +2,6 @@
 #include "event/envelope.h"
 
 #include <jansson.h>
-#include <stdbool.h>
-#include <string.h>
 #include <unistr.h>
 #if __has_include(<yyjson.h>)
 #include <yyjson.h>

@@ -7,8 +7,6 @@
  * after the steps. In an answer to the handshake each byte 0x1a stands for what proves the key. */
 #include <openssl/sha.h>
 #include <regex.h>
-#include <stdbool.h>
-#include <string.h>
 #include <uv.h>
 
 #include "base/text.h"

@@ -1,12 +1,20 @@
-/* fuzz.h: what all fuzzers share: what is called for an input, and how a finding is told. */
+/* What all fuzzers share: the C library, what is called for an input, and how a finding is told. */
 #ifndef FUZZ_H
 #define FUZZ_H
 
+#include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
+#include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 /* Tries one input: each fuzzer defines it, and driver.c calls it. */
 void try_input(const uint8_t *data, size_t size);

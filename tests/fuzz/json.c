@@ -2,8 +2,7 @@
  * jansson does not tell, in a text that jansson has taken. */
 #include "json.h"
 
-#include <stdlib.h>
-#include <string.h>
+#include "fuzz.h"
 
 #define LOAD (JSON_DECODE_ANY | JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL)
 

@@ -1,8 +1,7 @@
 /* pointers.c owns the form of the envelope fuzzer's inputs. */
 #include "pointers.h"
 
-#include <stdlib.h>
-#include <string.h>
+#include "fuzz.h"
 
 #define STEPS_MAX 16
 

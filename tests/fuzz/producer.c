@@ -4,12 +4,6 @@
  *
  * An input is a byte whose bits are enum flag, a byte that cuts, and what the client sends, in which each of the first
  * four bytes 0x1a stands for the token. */
-#include <stdarg.h>
-#include <stdbool.h>
-#include <string.h>
-#include <strings.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/log.h"
 #include "book.h"

@@ -4,7 +4,6 @@
  * What must be true: a wrong profile is one line; ids, types and payloads are what the road takes, all that is to be
  * sent is JSON; two sessions, one of which has another's variables and cursor by session_save and session_restore, say
  * the same; the canonical form of a payload is its own canonical form. */
-#include <string.h>
 
 #include "base/hash.h"
 #include "base/json.h"

@@ -6,15 +6,8 @@
  * low half: enum step; the high half: the event, or how many); the rest is what the server sends, in pieces. In that,
  * 0x1a stands for what says the epoch, 0x1b for the password, 0x1c for our name in claims, 0x1d for the digest of the
  * first event, and 0x1e for its done mark with a MAC by the fleet's key. */
-#include <errno.h>
-#include <fcntl.h>
 #include <hiredis/hiredis.h>
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/log.h"
 #include "base/counters.h"

@@ -4,13 +4,8 @@
  *
  * An input is a byte, c (a checkpoint), f (lines of a file) or p (of a pipe); for lines a byte with the most that a
  * line may have; and the bytes. */
-#include <fcntl.h>
 #include <openssl/sha.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "commands/checkpoint.h"
 #include "commands/dispatch.h"

@@ -3,9 +3,7 @@
  * values are what parsers disagree about. */
 #include "sample.h"
 
-#include <stdbool.h>
-#include <stdio.h>
-#include <string.h>
+#include "fuzz.h"
 
 struct sample {
 	char *out;

@@ -5,10 +5,6 @@
  * message, a number of bytes to cut off the end, and three bytes for each change: where (two), and what is flipped. */
 #include "spool/segment.h"
 
-#include <errno.h>
-#include <stdbool.h>
-#include <string.h>
-
 #include "fuzz.h"
 
 #define FILE_MOST    20000

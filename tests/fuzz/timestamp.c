@@ -6,7 +6,6 @@
 #include "base/timestamp.h"
 
 #include <regex.h>
-#include <string.h>
 #include <time.h>
 
 #include "fuzz.h"

@@ -4,14 +4,7 @@
  *
  * An input is a byte whose bits are enum flag, a byte that cuts, and the answer to the first request. */
 #include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <netinet/tcp.h>
-#include <stdbool.h>
-#include <string.h>
-#include <strings.h>
-#include <sys/socket.h>
-#include <unistd.h>
 #include <unistr.h>
 
 #include "fuzz.h"

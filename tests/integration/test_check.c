@@ -1,5 +1,4 @@
 /* wsonce check, config print, config lint, and suggestions for misspelled commands and flags. */
-#include <sys/stat.h>
 
 #include "support.h"
 #include "bench.h"

@@ -1,5 +1,4 @@
 /* What all operators' commands have in common: help, wrong usage, an unreachable database. */
-#include <jansson.h>
 
 #include "support.h"
 

@@ -2,12 +2,7 @@
  * close. */
 #include "support.h"
 #include "bench.h"
-#include "port.h"
-#include <fcntl.h>
-#include <poll.h>
-#include <stdint.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <zlib.h>
 
 #define SETTLED_MS 20000

@@ -2,9 +2,6 @@
 #include "support.h"
 #include "bench.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #define WAIT_MS 20000
 
 static int port;

@@ -1,8 +1,6 @@
 /* wsonce record: lines for people, and segments, which try --frames and replay read as they read lines. */
 #include "support.h"
 
-#include <sys/stat.h>
-
 #include "bench.h"
 
 #define SOON_MS 10000

@@ -1,5 +1,4 @@
 /* A Redis user with exactly the rights in docs/security.md. */
-#include "run.h"
 #include "support.h"
 
 #define SOON_MS  20000

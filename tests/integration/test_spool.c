@@ -4,9 +4,6 @@
 
 #include <libgen.h>
 #include <limits.h>
-#include <signal.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
 
 #define WHOLE_MS 30000
 #define SOON_MS  10000

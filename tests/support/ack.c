@@ -1,11 +1,6 @@
 /* Acks of wsonce.ack.v1, read as JSON. */
 #include "ack.h"
-#include "peer.h"
-
-#include <criterion/criterion.h>
-#include <jansson.h>
-#include <stdlib.h>
-#include <string.h>
+#include "support.h"
 
 #define ACK_MS 10000
 

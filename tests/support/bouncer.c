@@ -1,17 +1,8 @@
 /* A PgBouncer. Like Postgres, it refuses to run as root. */
 #include "bouncer.h"
-#include "database.h"
-#include "process.h"
-#include "suite.h"
-#include "wait.h"
+#include "support.h"
 
-#include <criterion/criterion.h>
 #include <libpq-fe.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define START_MS 15000
 

@@ -1,8 +1,7 @@
 /* A growing buffer. */
 #include "buffer.h"
 
-#include <stdlib.h>
-#include <string.h>
+#include "support.h"
 
 unsigned char *buffer_reserve(struct buffer *b, size_t n)
 {

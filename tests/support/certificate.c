@@ -1,11 +1,6 @@
 /* Certificates by the openssl program. */
 #include "certificate.h"
-#include "process.h"
-#include "suite.h"
-
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "support.h"
 
 #define OPENSSL_MS 20000
 

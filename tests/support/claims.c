@@ -1,11 +1,6 @@
 /* Claims seen from outside: plain commands on keys of this test's prefix. */
 #include "claims.h"
-#include "database.h"
-#include "redisd.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "support.h"
 
 char *claims_value(struct redisd *r, const char *id)
 {

@@ -1,16 +1,8 @@
 /* A database for one test: made, queried, dropped. The server is started elsewhere. */
 #include "database.h"
-#include "suite.h"
-#include "wait.h"
+#include "support.h"
 
-#include <criterion/criterion.h>
 #include <libpq-fe.h>
-#include <poll.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define CONNECT_MS 10000
 #define ANSWER_MS  60000

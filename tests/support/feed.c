@@ -3,28 +3,14 @@
  * allows that only in the test's own thread. */
 #include "feed.h"
 #include "buffer.h"
-#include "frame.h"
-#include "port.h"
-#include "process.h"
-#include "wait.h"
-#include "suite.h"
+#include "support.h"
 
-#include <criterion/criterion.h>
-#include <errno.h>
 #include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <pthread.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #define RAW         -1 /* no frame */
 #define READ_BYTES  65536

@@ -1,16 +1,6 @@
 /* Several listeners on one feed: started, fed, counted. */
 #include "fleet.h"
-#include "claims.h"
-#include "database.h"
-#include "feed.h"
-#include "process.h"
-#include "suite.h"
-#include "wait.h"
-
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "support.h"
 
 #define CLIENTS_MS 15000
 

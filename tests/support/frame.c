@@ -3,11 +3,7 @@
 
 #include <openssl/evp.h>
 #include <openssl/sha.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
+#include "support.h"
 
 static size_t write_length(unsigned char *out, size_t len)
 {

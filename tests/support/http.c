@@ -1,18 +1,7 @@
 /* One HTTP request and its answer, with lengths and chunks decoded. */
 #include "http.h"
 #include "buffer.h"
-#include "frame.h"
-#include "port.h"
-#include "wait.h"
-
-#include <errno.h>
-#include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
-#include <sys/socket.h>
-#include <unistd.h>
+#include "support.h"
 
 /* Read once. Returns 1 when bytes came, 0 at the end, -1 on an error or a late answer. */
 static int read_some(int fd, struct buffer *in, int64_t end_ms)

@@ -1,19 +1,6 @@
 /* A `wsonce listen` process: its command line, its ports, its admin endpoints. */
 #include "listener.h"
-#include "database.h"
-#include "http.h"
-#include "port.h"
-#include "process.h"
-#include "redisd.h"
-#include "wait.h"
-
-#include <criterion/criterion.h>
-#include <ctype.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "support.h"
 
 #define READY_MS 15000
 #define STOP_MS  30000

@@ -1,22 +1,7 @@
 /* A WebSocket client inside the test: handshake, masked frames out, messages in. */
 #include "peer.h"
 #include "buffer.h"
-#include "frame.h"
-#include "port.h"
-#include "process.h"
-#include "wait.h"
-#include "suite.h"
-
-#include <criterion/criterion.h>
-#include <errno.h>
-#include <poll.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
-#include <sys/socket.h>
-#include <unistd.h>
+#include "support.h"
 
 #define CONNECT_MS 10000
 #define SEND_MS    10000

@@ -1,18 +1,10 @@
 /* Loopback TCP ports. */
 #include "port.h"
-#include "wait.h"
+#include "support.h"
 
-#include <arpa/inet.h>
-#include <criterion/criterion.h>
-#include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/socket.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 /* Below the kernel's range for outgoing connections, so that no other connection takes a port between its reservation
  * and its use. */

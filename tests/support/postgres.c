@@ -1,23 +1,10 @@
 /* A Postgres server for one test: a copy of the suite's template cluster, and its processes. */
 #include "postgres.h"
-#include "database.h"
-#include "process.h"
-#include "suite.h"
-#include "wait.h"
+#include "support.h"
 
-#include <criterion/criterion.h>
-#include <ctype.h>
-#include <dirent.h>
-#include <errno.h>
 #include <libgen.h>
 #include <limits.h>
 #include <libpq-fe.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define START_MS 30000
 #define STOP_MS  30000

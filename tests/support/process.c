@@ -1,20 +1,10 @@
 /* Programs that a test starts: fork and exec, output files, signals, the wait for their end. */
 #include "process.h"
-#include "suite.h"
-#include "wait.h"
+#include "support.h"
 
-#include <criterion/criterion.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <grp.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 extern char **environ;
 

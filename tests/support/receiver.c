@@ -1,18 +1,6 @@
 /* A receiver.py process, and requests to it. */
 #include "receiver.h"
-#include "certificate.h"
-#include "http.h"
-#include "port.h"
-#include "process.h"
-#include "wait.h"
-#include "suite.h"
-
-#include <criterion/criterion.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "support.h"
 
 #define START_MS  15000
 #define ANSWER_MS 10000

@@ -1,20 +1,8 @@
 /* Redis servers and commands to them, by hiredis' blocking calls. */
 #include "redisd.h"
-#include "port.h"
-#include "process.h"
-#include "suite.h"
-#include "wait.h"
+#include "support.h"
 
-#include <criterion/criterion.h>
-#include <errno.h>
 #include <hiredis.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define START_MS  20000
 #define STOP_MS   10000

@@ -1,19 +1,10 @@
 /* A TLS relay: one thread accepts, and one thread per connection relays. Its threads never fail the test. */
 #include "relay.h"
-#include "certificate.h"
-#include "port.h"
+#include "support.h"
 
-#include <criterion/criterion.h>
-#include <fcntl.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
-#include <poll.h>
 #include <pthread.h>
-#include <signal.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #define CONNECT_MS 5000
 #define PUMPS_MAX  64

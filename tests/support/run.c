@@ -1,15 +1,6 @@
 /* Runs of the program that end by themselves: commands, and command lines that are refused. */
 #include "run.h"
-#include "database.h"
-#include "process.h"
-#include "redisd.h"
-#include "suite.h"
-
-#include <criterion/criterion.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "support.h"
 
 #define END_MS    15000
 #define LONG_MS   60000

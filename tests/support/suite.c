@@ -1,14 +1,8 @@
 /* What tests/support/run prepared, and this test's own directory. Servers are started elsewhere. */
 #include "suite.h"
 
-#include <criterion/criterion.h>
-#include <errno.h>
+#include "support.h"
 #include <ftw.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 
 /* Options for AddressSanitizer, if the tests are built with it. A failed test leaves its memory allocated, and a list
  * of leaks would hide the reason. The programs under test look for leaks as usual. */

@@ -2,7 +2,6 @@
 #include "net/deflate.h"
 
 #include "unit.h"
-#include <stdint.h>
 #include <zlib.h>
 
 static struct inflater *inflater;

@@ -3,7 +3,6 @@
 
 #include "unit.h"
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <sys/socket.h>
 
 static int listen_at(const char *address, in_port_t port)

@@ -1,13 +1,12 @@
 /* Producers that leave while --ingest still holds something for them: every state times every way to leave. Nothing may
  * be leaked or used after it is freed, which the sanitizers notice. */
-#include <arpa/inet.h>
-#include <fcntl.h>
-#include <sys/socket.h>
 
 #include "clock.h"
 #include "intake/ingest.h"
 #include "road/pipeline.h"
 #include "unit.h"
+#include <arpa/inet.h>
+#include <sys/socket.h>
 
 #define PENDING_MOST 8192
 #define LONG_ID      500 /* bytes, so that acks pile up soon */

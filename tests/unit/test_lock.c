@@ -1,8 +1,5 @@
 /* The lock beside an SQLite file. Locks belong to open files, so one process can play two. */
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
+#include "unit.h"
 
 #include "sqlite/lock.h"
 

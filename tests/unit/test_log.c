@@ -3,7 +3,6 @@
 #include "base/log_spell.h"
 
 #include "unit.h"
-#include <fcntl.h>
 #include <jansson.h>
 
 static int kept_stderr, capture;

@@ -2,10 +2,8 @@
  * listener. */
 #include "base/memory.h"
 
-#include <criterion/criterion.h>
-#include <stdint.h>
+#include "unit.h"
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/log.h"
 

@@ -5,7 +5,6 @@
 #include "postgres/schema.h"
 #include "unit.h"
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <sys/socket.h>
 
 #define CONNS      64

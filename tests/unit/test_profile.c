@@ -1,9 +1,5 @@
 /* Profiles with one mistake each, and the error about it. */
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "unit.h"
 
 #include "config/profile.h"
 

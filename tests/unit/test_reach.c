@@ -1,5 +1,4 @@
 /* Where reach.c lets a feed lead its listeners. */
-#include <string.h>
 
 #include "feed/reach.h"
 #include "unit.h"

@@ -5,9 +5,8 @@
 #include "redis/slots.h"
 #include "unit.h"
 #include <arpa/inet.h>
-#include <poll.h>
-#include <stddef.h>
 #include <sys/socket.h>
+#include <poll.h>
 
 #define CONNS      32
 #define TIMEOUT_MS 1000
@@ -359,10 +358,9 @@ static void turn(void)
 static void pass(int64_t ms)
 {
 	struct timespec now;
-	int64_t until;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	until = now.tv_sec * 1000 + now.tv_nsec / 1000000 + ms;
+	int64_t until = now.tv_sec * 1000 + now.tv_nsec / 1000000 + ms;
 	do {
 		turn();
 		clock_gettime(CLOCK_MONOTONIC, &now);

@@ -5,7 +5,6 @@
 #include "unit.h"
 #include <dlfcn.h>
 #include <netdb.h>
-#include <unistd.h>
 
 typedef int(lookup)(const char *host, const char *service, const struct addrinfo *hints, struct addrinfo **found);
 

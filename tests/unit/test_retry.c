@@ -1,7 +1,7 @@
 /* Redis, Postgres and feeds that cannot be reached are tried again, after waits that grow up to a cap. */
-#include <arpa/inet.h>
 #include "loop.h"
 #include "unit.h"
+#include <arpa/inet.h>
 #include <sys/socket.h>
 #include <uv.h>
 

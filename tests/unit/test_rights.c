@@ -1,6 +1,5 @@
 /* Finds the missing right in the errors of Redis 7 and 8. */
-#include <criterion/criterion.h>
-#include <stdio.h>
+#include "unit.h"
 
 #include "redis/rights.h"
 

@@ -2,8 +2,6 @@
 #include "base/secret.h"
 
 #include "unit.h"
-#include <errno.h>
-#include <stdlib.h>
 
 static void expect_masked(const char *text, const char *secret, const char *shown)
 {

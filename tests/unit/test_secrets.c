@@ -2,7 +2,6 @@
 #include "feed/secrets.h"
 
 #include "unit.h"
-#include <unistd.h>
 
 Test(secrets, those_that_a_profile_names_are_hidden)
 {

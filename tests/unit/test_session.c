@@ -1,8 +1,6 @@
 /* How a profile reads frames, where recordings do not show it: limits, live ids, lines, mirrors, and state kept between
  * connections. */
-#include <criterion/criterion.h>
-#include <stdlib.h>
-#include <string.h>
+#include "unit.h"
 
 #include "base/bytes.h"
 #include "cursor_order.h"

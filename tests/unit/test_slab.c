@@ -2,7 +2,6 @@
 #include "base/slab.h"
 
 #include <malloc.h>
-#include <stdint.h>
 
 #include "unit.h"
 

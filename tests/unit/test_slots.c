@@ -1,6 +1,5 @@
 /* The cluster slots of keys. */
-#include <criterion/criterion.h>
-#include <string.h>
+#include "unit.h"
 
 #include "redis/slots.h"
 

@@ -1,9 +1,5 @@
 /* Permissions of SQLite files, and links in their paths. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "cursor_order.h"
 #include "sqlite/file.h"
