@@ -136,13 +136,11 @@ static bool is_status(const char *text)
 static void check_read(const char *input, size_t len)
 {
 	char *text = malloc(len ? len : 1); /* of its exact size: ASan sees a step beyond it */
-	json_t *tree;
 	struct ack ack;
-	bool is_ack;
 
 	memcpy(text, input, len);
-	tree = json_loadb(text, len, 0, NULL);
-	is_ack = is_status(json_string_value(json_object_get(tree, "status")));
+	json_t *tree = json_loadb(text, len, 0, NULL);
+	bool is_ack = is_status(json_string_value(json_object_get(tree, "status")));
 	if (ack_read(text, len, &ack)) {
 		must(!is_ack, "not taken: %.*s", (int)len, text);
 	} else {

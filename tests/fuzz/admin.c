@@ -205,11 +205,10 @@ struct request {
 static const char *next_line(const char *at, const char *end, char *room, size_t size)
 {
 	const char *stop = memchr(at, '\n', (size_t)(end - at));
-	size_t len;
 
 	if (!stop)
 		return NULL;
-	len = (size_t)(stop - at) - (stop > at && stop[-1] == '\r');
+	size_t len = (size_t)(stop - at) - (stop > at && stop[-1] == '\r');
 	must(len < size, "an input longer than is allowed");
 	memcpy(room, at, len);
 	room[len] = '\0';
@@ -268,14 +267,13 @@ static const char *read_request(struct request *r, const char *at, const char *e
 {
 	const char *begin = at;
 	char line[2000] = "";
-	bool needs_host;
 
 	memset(r, 0, sizeof(*r));
 	while (at && !*r->line) {
 		begin = at;
 		at = next_line(at, end, r->line, sizeof(r->line));
 	}
-	needs_host = at && !memmem(begin, (size_t)(at - begin), "HTTP/1.0", 8);
+	bool needs_host = at && !memmem(begin, (size_t)(at - begin), "HTTP/1.0", 8);
 	while (at && (at = next_line(at, end, line, sizeof(line))) && *line)
 		read_header(r, line);
 	r->is_head = strncmp(r->line, "HEAD ", 5) == 0;
@@ -312,10 +310,9 @@ static bool is_known_status(int status)
 static bool is_page(const struct request *r, const char *body)
 {
 	const char *path = r->line + strcspn(r->line, " ");
-	size_t len;
 
 	path += strspn(path, " ");
-	len = strcspn(path, " ?");
+	size_t len = strcspn(path, " ?");
 	for (size_t i = 0; i < sizeof(pages) / sizeof(*pages); i++)
 		if (strlen(pages[i].path) == len && strncmp(pages[i].path, path, len) == 0)
 			return r->is_head || strncmp(body, pages[i].begin, strlen(pages[i].begin)) == 0;
@@ -326,7 +323,6 @@ static bool is_page(const struct request *r, const char *body)
 static const char *check_response(const char *at, const char *end, int *status)
 {
 	const char *body = strstr(at, "\r\n\r\n"), *length;
-	size_t len;
 
 	must(sscanf(at, "HTTP/1.%*1[01] %3d", status) == 1 && at[8] == ' ' && is_known_status(*status),
 	     "a status line of no known form: %.60s", at);
@@ -334,7 +330,7 @@ static const char *check_response(const char *at, const char *end, int *status)
 	body += 4;
 	length = strcasestr(at, "content-length:");
 	must(length && length < body, "an answer without a length: %.200s", at);
-	len = strtoul(length + 15, NULL, 10);
+	size_t len = strtoul(length + 15, NULL, 10);
 	if ((size_t)(end - body) < len || strncmp(body, "HTTP/1.", 7) == 0)
 		return body == end || *body == 'H' ? body : end; /* to HEAD, or cut off by an end */
 	return body + len;

@@ -21,14 +21,13 @@ static bool is_control(const struct head *h)
 static struct head read_head(const uint8_t *at, size_t n, bool is_in_message, bool is_masked)
 {
 	struct head h = {0};
-	size_t extra;
 
 	if (n < 2)
 		return h;
 	h.opcode = at[0] & 15;
 	h.is_final = at[0] >> 7;
 	h.len = at[1] & 127;
-	extra = h.len == 126 ? 2 : h.len == 127 ? 8 : 0;
+	size_t extra = h.len == 126 ? 2 : h.len == 127 ? 8 : 0;
 	h.has_mask = at[1] >> 7;
 	h.size = 2 + extra + h.has_mask * 4U;
 	h.is_wrong = at[0] & 0x70 || h.has_mask != is_masked || (h.opcode > 2 && h.opcode < 8) || h.opcode > 10;

@@ -33,13 +33,10 @@ void client_open(struct client *c, const struct sockaddr_in *server)
 
 bool client_turn(struct client *c)
 {
-	bool is_busy;
-	ssize_t n;
-
 	uv_run(c->loop, UV_RUN_NOWAIT);
-	is_busy = c->on_turn && c->on_turn();
+	bool is_busy = c->on_turn && c->on_turn();
 	must(c->len < sizeof(c->answer) - 1, "an answer without an end");
-	n = recv(c->fd, c->answer + c->len, sizeof(c->answer) - 1 - c->len, 0);
+	ssize_t n = recv(c->fd, c->answer + c->len, sizeof(c->answer) - 1 - c->len, 0);
 	if (n > 0)
 		c->len += (size_t)n;
 	else if (n == 0 || errno != EAGAIN)

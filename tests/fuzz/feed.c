@@ -239,7 +239,6 @@ static void ask(struct handshake *h)
 	char request[1000], key[16], coded[sizeof(magic) + 30];
 	unsigned char digest[SHA_DIGEST_LENGTH];
 	size_t n = 0, more;
-	const char *at;
 
 	must(url_parse(&h->url, "ws://u:p@h:1/feed?x") == 0 && (h->upgrade = upgrade_new(&h->url, &offer)),
 	     "no handshake");
@@ -247,7 +246,7 @@ static void ask(struct handshake *h)
 		n += more;
 	must(n > 4 && memcmp(request + n - 4, "\r\n\r\n", 4) == 0 && !memchr(request, '\0', n), "no request");
 	request[n] = '\0';
-	at = strstr(request, "\r\nSec-WebSocket-Key: ");
+	const char *at = strstr(request, "\r\nSec-WebSocket-Key: ");
 	uv_random(NULL, NULL, key, sizeof(key), 0, NULL);
 	EVP_EncodeBlock((unsigned char *)coded, (unsigned char *)key, sizeof(key));
 	must(at && strncmp(at + 21, coded, 24) == 0 && at[21 + 24] == '\r', "the key is another: %s", request);
@@ -269,7 +268,6 @@ struct input {
 static bool read_input(struct input *in, const uint8_t *data, size_t size, const char *accept)
 {
 	const uint8_t *from, *end = data + size;
-	uint8_t *to;
 
 	in->has_handshake = *data;
 	in->step_count = data[1] % STEPS_MOST;
@@ -277,7 +275,7 @@ static bool read_input(struct input *in, const uint8_t *data, size_t size, const
 	if (size - 2 < in->step_count)
 		return false;
 	from = in->steps + in->step_count;
-	to = in->bytes = malloc((size_t)(end - from) * ACCEPT_LEN + 1);
+	uint8_t *to = in->bytes = malloc((size_t)(end - from) * ACCEPT_LEN + 1);
 	for (; from < end; from++)
 		if (*from == 0x1a && in->has_handshake)
 			to = mempcpy(to, accept, ACCEPT_LEN);

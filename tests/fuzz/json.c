@@ -187,11 +187,10 @@ enum json_found oracle_find(struct span text, const char *pointer, struct span *
 	*value = (struct span){begin, (size_t)(skip_value(begin, end) - begin)};
 	while (*pointer) {
 		size_t n = strcspn(pointer + 1, "/");
-		int found;
 
 		if (*value->at != '{' && *value->at != '[')
 			return JSON_ABSENT;
-		found = find_step(*value, pointer + 1, n, value);
+		int found = find_step(*value, pointer + 1, n, value);
 		if (found != 1)
 			return found ? JSON_TWICE : JSON_ABSENT;
 		pointer += n + 1;

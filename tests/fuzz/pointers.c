@@ -21,11 +21,10 @@ static int read_line(struct pointers *p, const char *line, size_t len)
 {
 	const char *blank = memchr(line, ' ', len);
 	size_t word = blank ? (size_t)(blank - line) + 1 : 0;
-	char *pointer;
 
 	if (!blank || memchr(line, '\0', len))
 		return -1;
-	pointer = strndup(line + word, len - word);
+	char *pointer = strndup(line + word, len - word);
 	if (is_pointer(pointer)) {
 		if (strncmp(line, "id ", word) == 0 && p->ids.count < POINTERS_MAX) {
 			p->items[p->ids.count++] = pointer;

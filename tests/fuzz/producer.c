@@ -149,12 +149,11 @@ struct request {
 static const char *next_line(const char *at, const char *end, char *room, size_t size, bool *is_plain)
 {
 	const char *stop = memchr(at, '\n', (size_t)(end - at));
-	size_t len;
 
 	if (!stop)
 		return NULL;
 	*is_plain = *is_plain && stop > at && stop[-1] == '\r';
-	len = (size_t)(stop - at) - (stop > at && stop[-1] == '\r');
+	size_t len = (size_t)(stop - at) - (stop > at && stop[-1] == '\r');
 	must(len < size, "an input longer than is allowed");
 	memcpy(room, at, len);
 	room[len] = '\0';
@@ -287,12 +286,11 @@ static void check_frames(const struct client *c)
 {
 	const char *frames = strstr(c->answer, "\r\n\r\n");
 	size_t len = c->len - (size_t)(frames + 4 - c->answer);
-	char *text;
 	struct meaning m;
 	size_t acks = 0;
 
 	must(frames, "an upgrade without an end: %.200s", c->answer);
-	text = malloc(3 * len + 3);
+	char *text = malloc(3 * len + 3);
 	book_read(&m, (const uint8_t *)frames + 4, len, false, text);
 	must(!m.may_end || m.must_end, "the server's frames are wrong");
 	must(m.goodbye_len == 0 || m.goodbye[0] != 1002 >> 8 || m.goodbye[1] != (1002 & 255) || m.must_end,
@@ -406,14 +404,14 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 
 void try_input(const uint8_t *data, size_t size)
 {
-	uint8_t *bytes;
 	size_t len;
 
 	if (size < 2)
 		return;
 	flags = data[0];
 	taken.len = taken.messages = 0;
-	bytes = flags & SHAKEN ? memcpy(malloc(size), data + 2, len = size - 2) : reveal(data + 2, size - 2, &len);
+	uint8_t *bytes =
+		flags & SHAKEN ? memcpy(malloc(size), data + 2, len = size - 2) : reveal(data + 2, size - 2, &len);
 	client_open(&client, &address);
 	if (flags & SHAKEN)
 		shake_hands(&client);

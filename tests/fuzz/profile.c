@@ -215,11 +215,10 @@ void try_input(const uint8_t *data, size_t size)
 {
 	const char *text = (const char *)data, *end = text + size, *nul = memchr(text, '\0', size);
 	struct profile_fault fault = {""};
-	struct profile *p;
 
 	if (!nul || memmem(data, size, "file:", 5)) /* it would be read */
 		return;
-	p = profile_parse(text, (size_t)(nul - text), "input", NULL, &fault);
+	struct profile *p = profile_parse(text, (size_t)(nul - text), "input", NULL, &fault);
 	must(p || *fault.text, "refused without a reason");
 	for (const char *at = fault.text; *at; at++)
 		must((unsigned char)*at >= ' ', "a control character in the fault: %s", fault.text);

@@ -219,12 +219,10 @@ static void inherit(struct claim *c, size_t n)
 
 static void take(struct claim *c, struct asker *a)
 {
-	int failed;
-
 	if (a->question != NOT_ASKED)
 		return;
 	a->question = ASKED; /* before: it must not be answered from inside */
-	failed = claim_take(c, a->ev);
+	int failed = claim_take(c, a->ev);
 	must(a->question == ASKED, "an answer from inside the question");
 	if (failed)
 		a->question = NOT_ASKED;
@@ -422,7 +420,6 @@ void try_input(const uint8_t *data, size_t size)
 	static const struct claim_callbacks callbacks = {on_claimed, on_owner_gone, on_done, on_foreign, NULL};
 	size_t steps = size < 2 ? 0 : data[1] % STEPS_MOST;
 	char *bytes;
-	struct claim *c;
 
 	if (size < 2 + steps)
 		return;
@@ -433,7 +430,7 @@ void try_input(const uint8_t *data, size_t size)
 	if (ear >= 0)
 		close(ear);
 	ear = -1;
-	c = claim_open(&loop, &config, &callbacks);
+	struct claim *c = claim_open(&loop, &config, &callbacks);
 	claim_set_epoch(c, data[0] & EPOCH_IS_KNOWN ? EPOCH : 0);
 	claim_set_database(c, data[0] & DATABASE_IS_KNOWN ? DATABASE : "");
 	while (server < 0)

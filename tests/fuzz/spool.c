@@ -60,12 +60,11 @@ static size_t find_record(size_t at, uint32_t salt, size_t *size)
 static size_t read_all(size_t most, uint64_t *ordinals, size_t room)
 {
 	struct segment_reader s = {.read = read_file};
-	enum segment_step step;
 	struct record r;
 	size_t n = 0, at = SEGMENT_HEAD, size = 0, wrong = 0;
 
 	file.most = most;
-	step = segment_open(&s);
+	enum segment_step step = segment_open(&s);
 	must(step != SEGMENT_END || file.len < SEGMENT_HEAD, "a head is not read");
 	while (step == SEGMENT_RECORD && (step = segment_next(&s, &r)) == SEGMENT_RECORD) {
 		size_t next = find_record(at, s.head.salt, &size);
@@ -91,11 +90,10 @@ static size_t read_all(size_t most, uint64_t *ordinals, size_t room)
 static void check_file(const uint8_t *data, size_t size)
 {
 	uint64_t whole[RECORDS_MOST], pieces[RECORDS_MOST];
-	size_t n;
 
 	file.len = size < FILE_MOST ? size : FILE_MOST;
 	memcpy(file.bytes, data, file.len);
-	n = read_all(FILE_MOST, whole, RECORDS_MOST);
+	size_t n = read_all(FILE_MOST, whole, RECORDS_MOST);
 	must(read_all(7, pieces, RECORDS_MOST) == n, "in pieces it has another number of records");
 	must(memcmp(whole, pieces, (n < RECORDS_MOST ? n : RECORDS_MOST) * sizeof(*whole)) == 0, "other records");
 }

@@ -135,11 +135,9 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 
 void try_input(const uint8_t *data, size_t size)
 {
-	char *text;
-
 	if (!size)
 		return;
-	text = strndup((const char *)data + 1, size - 1);
+	char *text = strndup((const char *)data + 1, size - 1);
 	switch (*data) {
 	case 'r':
 		check_moment(text, strlen(text), TIMESTAMP_RFC3339);

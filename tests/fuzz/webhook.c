@@ -57,7 +57,6 @@ static void on_answer(void *arg, const struct target_answer *a)
 static void check_answer(void)
 {
 	static struct target target, retries;
-	enum target_outcome outcome;
 	int64_t wait_ms;
 
 	must(answer.count == 1, "%u answers", answer.count);
@@ -69,9 +68,9 @@ static void check_answer(void)
 	     (long long)answer.retry_after_ms);
 	target = (struct target){.webhook = &webhook, .other = &retries};
 	retries = (struct target){.webhook = &webhook, .other = &target, .is_retry = true};
-	outcome = target_take(&target,
-			      &(struct target_answer){answer.status, answer.retry_after_ms, answer.reason, false}, 1,
-			      false, 0, 1, &wait_ms);
+	enum target_outcome outcome = target_take(
+		&target, &(struct target_answer){answer.status, answer.retry_after_ms, answer.reason, false}, 1, false,
+		0, 1, &wait_ms);
 	must((outcome == TARGET_DELIVERED) == (answer.status / 100 == 2), "status %d is outcome %d", answer.status,
 	     (int)outcome);
 	must(wait_ms >= 0 && wait_ms <= WAIT_MOST, "the next attempt is in %lld ms", (long long)wait_ms);
@@ -260,11 +259,10 @@ void try_input(const uint8_t *data, size_t size)
 {
 	static const char second[] = "HTTP/1.1 299 Second\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 	const char *bytes = (const char *)data + 2;
-	int status;
 
 	if (size < 2)
 		return;
-	status = find_status(bytes, size - 2);
+	int status = find_status(bytes, size - 2);
 	begin_request();
 	await_request();
 	if (!(data[0] & IS_EARLY))

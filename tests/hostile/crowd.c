@@ -410,12 +410,11 @@ static void run(struct crowd *c)
 
 	while (!is_told_to_end) {
 		int wait = (int)((due - now_s()) * 1000);
-		int n;
 
 		dial_more(c);
 		if (comes_again(c))
 			dial_again(c);
-		n = epoll_wait(c->epoll, events, 256, wait > 0 ? wait : 0);
+		int n = epoll_wait(c->epoll, events, 256, wait > 0 ? wait : 0);
 		for (int i = 0; i < n; i++)
 			on_event(c, events[i].data.ptr, events[i].events);
 		if (now_s() < due)

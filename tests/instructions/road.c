@@ -502,7 +502,6 @@ static void open_pipeline(void)
 static void walk(size_t n)
 {
 	const struct message *messages = make_messages(n);
-	uint64_t before;
 
 	if (path->per_frame) {
 		messages = make_frames(messages, n);
@@ -511,7 +510,7 @@ static void walk(size_t n)
 
 	open_pipeline();
 	send_all(messages, n < 2 * PER_TURN ? n : 2 * PER_TURN);
-	before = *outcome_counter();
+	uint64_t before = *outcome_counter();
 	allocations = 0;
 	measured(messages, n);
 	printf("{\"allocations\": %zu}\n", allocations);

@@ -113,10 +113,9 @@ Test(admin, without_postgres_a_listener_is_not_ready)
 Test(admin, without_its_source_a_listener_is_not_ready)
 {
 	int port = port_reserve();
-	char url[64];
 
 	db = database_new();
-	snprintf(url, sizeof url, "ws://127.0.0.1:%d/feed", port);
+	char *url = suite_text("ws://127.0.0.1:%d/feed", port);
 	listener = listener_start(
 		&(struct listener_options){
 			.database = db, .source = url, .without_ingest = true, .without_waiting = true},
@@ -275,15 +274,15 @@ static void check_status(const json_t *root, const char *url)
 Test(admin, status_is_json_and_holds_no_secret)
 {
 	struct feed *feed = feed_new();
-	char source[200], shown[100], redis[200], conninfo[700];
+	char source[200], redis[200];
 	const char *const env[] = {"WSONCE_INGEST_TOKEN=hidden-token", "WSONCE_INSTANCE_ID=one \"quoted\"", NULL};
 
 	db = database_new();
 	snprintf(source, sizeof source, "ws://hidden-user:hidden-word@127.0.0.1:%d/feed?key=hidden-query",
 		 feed_port(feed));
-	snprintf(shown, sizeof shown, "ws://***@127.0.0.1:%d/***?***", feed_port(feed));
+	char *shown = suite_text("ws://***@127.0.0.1:%d/***?***", feed_port(feed));
 	snprintf(redis, sizeof redis, "redis://hidden-user:hidden-word@127.0.0.1:%d/0", redisd_port(redisd_shared()));
-	snprintf(conninfo, sizeof conninfo, "%s password=hidden-word", database_conninfo(db));
+	char *conninfo = suite_text("%s password=hidden-word", database_conninfo(db));
 	listener = listener_start(
 		&(struct listener_options){
 			.postgres = conninfo, .redis = redis, .source = source, .env = env, .is_redis_away = true},

@@ -98,13 +98,11 @@ static long sessions(void)
 /* Expects it not to be ready, with the reason in /readyz and in a single log line, however often it tries. */
 static void expect_away(const char *reason)
 {
-	long before;
-
 	cr_assert(wait_until(listener_status(listener, "/readyz") == 503 &&
 				     listener_page_has(listener, "/api/status", reason),
 			     WAIT_MS),
 		  "%s", process_last_words(listener_process(listener)));
-	before = sessions();
+	long before = sessions();
 	cr_assert(wait_until(sessions() >= before + 3, WAIT_MS), "it does not try again");
 	cr_assert_eq(warnings(reason), 1, "%d warnings", warnings(reason));
 }

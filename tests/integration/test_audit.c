@@ -165,13 +165,12 @@ Test(audit, ids_of_any_characters_are_compared_as_they_are, .init = bench_migrat
 Test(audit, grace_and_horizon_leave_out_by_the_events_own_time, .init = bench_migrate)
 {
 	long now = (long)time(NULL);
-	char *text, *path, *words;
 
-	text = suite_text("{\"event_id\":\"young\",\"at\":%ld}\n{\"event_id\":\"right\",\"at\":%ld}\n"
-			  "{\"event_id\":\"old\",\"at\":%ld}\n{\"event_id\":\"timeless\"}\n",
-			  now - 60, now - 7200, now - 10 * 86400);
-	path = suite_file("events", text);
-	words = suite_text("--expected %s --time-pointer /at --time-unit s --grace 1h --horizon 7d", path);
+	char *text = suite_text("{\"event_id\":\"young\",\"at\":%ld}\n{\"event_id\":\"right\",\"at\":%ld}\n"
+				"{\"event_id\":\"old\",\"at\":%ld}\n{\"event_id\":\"timeless\"}\n",
+				now - 60, now - 7200, now - 10 * 86400);
+	char *path = suite_file("events", text);
+	char *words = suite_text("--expected %s --time-pointer /at --time-unit s --grace 1h --horizon 7d", path);
 	json_t *root = run_json(db, 1, "audit --json %s", words);
 	cr_expect_eq(number_of(root, "too_young"), 1);
 	cr_expect_eq(number_of(root, "too_old"), 1);

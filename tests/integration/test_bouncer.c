@@ -12,10 +12,8 @@ static struct bouncer *bouncer;
 
 static void start_in_mode(int connections, const char *mode)
 {
-	char *conninfo;
-
 	bouncer = bouncer_in_mode_new(connections, mode);
-	conninfo = bouncer_conninfo(bouncer, direct);
+	char *conninfo = bouncer_conninfo(bouncer, direct);
 	pooled = database_open(conninfo);
 }
 
@@ -84,12 +82,11 @@ Test(bouncer, statements_whose_server_connection_is_cut_are_sent_again)
 Test(bouncer, a_held_id_stops_nobody_and_leaves_no_backend)
 {
 	struct database *holder = database_open(database_conninfo(direct));
-	struct listener *l;
-	struct peer *p;
 
 	start_bouncer(2);
-	l = listener_start(&(struct listener_options){.database = pooled, .redis = "none"}, "--postgres-timeout 1");
-	p = peer_open_events(listener_ingest_port(l), "wsonce.ack.v1");
+	struct listener *l =
+		listener_start(&(struct listener_options){.database = pooled, .redis = "none"}, "--postgres-timeout 1");
+	struct peer *p = peer_open_events(listener_ingest_port(l), "wsonce.ack.v1");
 	database_exec(holder, "BEGIN; INSERT INTO events (event_id, event_type, payload) VALUES ('held', '', '0')");
 	peer_send_text(p, "{\"event_id\":\"held\"}");
 	cr_assert(wait_until(listener_metric(l, "wsonce_rows_put_off_total") >= 3, WAIT_MS));
@@ -165,12 +162,11 @@ Test(bouncer, session_mode_stores_each_event_once)
 Test(bouncer, statement_mode_is_said_where_tables_are_to_be_made_and_stores_else)
 {
 	struct listener_options options = {.redis = "none", .without_waiting = true};
-	struct listener *l;
 
 	start_in_mode(2, "statement");
 	database_exec(direct, "DROP TABLE IF EXISTS wsonce_schema, events, processed_events CASCADE");
 	options.database = pooled;
-	l = listener_start(&options, NULL);
+	struct listener *l = listener_start(&options, NULL);
 	cr_assert(
 		wait_until(listener_has_logged(l, "transaction blocks not allowed in statement pooling mode"), WAIT_MS),
 		"%s", process_last_words(listener_process(l)));

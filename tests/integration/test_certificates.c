@@ -77,9 +77,7 @@ Test(certificates, with_tokens_either_opens_the_door)
 
 static double count_of(const char *metric, const char *name)
 {
-	char text[160];
-
-	snprintf(text, sizeof text, "wsonce_%s{token=\"%s\"}", metric, name);
+	char *text = suite_text("wsonce_%s{token=\"%s\"}", metric, name);
 	return listener_metric(listener, text);
 }
 
@@ -89,14 +87,13 @@ static void expect_name(const char *subject, const char *names, const char *want
 	struct certificate *client = sign(&(struct certificate_text){.subject = subject, .names = names});
 	struct relay *relay = relay_new_as(listener_ingest_port(listener), authority, client);
 	struct peer *p = peer_open_events(relay_port(relay), ACKS);
-	char id[20], logged[120];
 
-	snprintf(id, sizeof id, "name-%d", suite_number());
+	char *id = suite_text("name-%d", suite_number());
 	peer_sendf(p, "{\"event_id\":\"%s\"}", id);
 	ack_expect(p, id, "persisted");
 	cr_expect_eq(count_of("token_messages_total", wanted), count, "%s %s", subject, names);
 	cr_expect_eq(count_of("token_connections", wanted), 1, "%s", wanted);
-	snprintf(logged, sizeof logged, "token=%s", wanted);
+	char *logged = suite_text("token=%s", wanted);
 	cr_expect(listener_has_logged(listener, logged), "%s", logged);
 	peer_free(p);
 	relay_free(relay);

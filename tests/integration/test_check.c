@@ -137,10 +137,9 @@ Test(check, what_redis_refuses_is_said, .init = bench_migrate)
 Test(check, an_empty_database_gets_its_tables_from_a_listener)
 {
 	const char *env[] = {NULL, "WSONCE_REDIS=none", NULL};
-	char *role;
 
 	db = database_empty_new();
-	role = database_text(db, "SELECT current_database() || '_poor'");
+	char *role = database_text(db, "SELECT current_database() || '_poor'");
 	env[0] = suite_text("WSONCE_POSTGRES=%s user=%s", database_conninfo(db), role);
 	expect(0, "ok       tables         there are none yet: the first listener, or wsonce migrate, creates them",
 	       servers(), "check --ingest 127.0.0.1:0");
@@ -412,7 +411,6 @@ Test(check, bash_completes_commands_actions_and_flags)
 Test(check, the_directory_of_a_spool_is_looked_at, .init = bench_migrate)
 {
 	char *dir = suite_path("spool"), *other = suite_path("nowhere/spool"), *file = suite_file("file", "");
-	struct listener *l;
 
 	expect(0, suite_text("ok       spool          %s is not there yet: the first listener creates it\n", dir),
 	       servers(), suite_text("check --ingest 127.0.0.1:0 --spool %s", dir));
@@ -424,7 +422,7 @@ Test(check, the_directory_of_a_spool_is_looked_at, .init = bench_migrate)
 	expect(0, "/dev/shm has mode 777: other users may change it; chmod 700 /dev/shm\n", servers(),
 	       "check --ingest 127.0.0.1:0 --spool /dev/shm");
 
-	l = listener_start(&(struct listener_options){.database = db, .spool = dir}, NULL);
+	struct listener *l = listener_start(&(struct listener_options){.database = db, .spool = dir}, NULL);
 	expect(0, suite_text("warning  spool          %s is in use: fine if that is the running listener\n", dir),
 	       servers(), suite_text("check --ingest 127.0.0.1:0 --spool %s", dir));
 	cr_assert_eq(listener_stop(l), 0);

@@ -34,9 +34,7 @@ static void give(struct peer *p, const char *id)
 /* The status word of an ack for this id. */
 static bool is_ack(const char *ack, const char *id, const char *status)
 {
-	char expected[200];
-
-	snprintf(expected, sizeof expected, "{\"event_id\":\"%s\",\"status\":\"%s\"", id, status);
+	char *expected = suite_text("{\"event_id\":\"%s\",\"status\":\"%s\"", id, status);
 	return ack && strncmp(ack, expected, strlen(expected)) == 0;
 }
 

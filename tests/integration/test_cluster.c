@@ -146,12 +146,11 @@ Test(cluster, no_claim_is_skipped_and_masters_share_them, .timeout = 120)
 Test(cluster, ids_with_braces_are_spread, .timeout = 120)
 {
 	struct database *rows = database_new();
-	struct listener *l;
-	struct peer *p;
 
 	start_servers();
-	l = listener_start(&(struct listener_options){.database = rows, .redis = redisd_url(redis[2])}, NULL);
-	p = peer_open_events(listener_ingest_port(l), NULL);
+	struct listener *l =
+		listener_start(&(struct listener_options){.database = rows, .redis = redisd_url(redis[2])}, NULL);
+	struct peer *p = peer_open_events(listener_ingest_port(l), NULL);
 	for (int i = 0; i < 300; i++)
 		peer_sendf(p, "{\"event_id\":\"{a}%d{}{\"}", i);
 	cr_assert(wait_until(marks() == 300, SETTLED_MS), "%ld marks", marks());
@@ -220,14 +219,11 @@ Test(cluster, a_master_that_never_answers_is_left, .timeout = 120)
 
 Test(cluster, slots_that_move_under_load_skip_nothing, .timeout = 120)
 {
-	char *from, *to;
-	double skipped;
-
 	start();
-	from = redisd_command(redis[0], "CLUSTER MYID");
-	to = redisd_command(redis[1], "CLUSTER MYID");
+	char *from = redisd_command(redis[0], "CLUSTER MYID");
+	char *to = redisd_command(redis[1], "CLUSTER MYID");
 	fleet_send(&fleet, 1000);
-	skipped = fleet_metric(&fleet, "wsonce_claims_skipped_total");
+	double skipped = fleet_metric(&fleet, "wsonce_claims_skipped_total");
 	const char *argv[] = {
 		"redis-cli",       "--cluster", "reshard",       suite_text("127.0.0.1:%d", redisd_port(redis[0])),
 		"--cluster-from",  from,        "--cluster-to",  to,
@@ -285,14 +281,11 @@ Test(cluster, slots_without_a_master_are_done_without, .timeout = 120)
 Test(cluster, commands_know_the_keys, .timeout = 120)
 {
 	struct database *rows = database_new();
-	const char *url;
-	struct listener *l;
-	struct peer *p;
 
 	start_servers();
-	url = redisd_url(redis[1]);
-	l = listener_start(&(struct listener_options){.database = rows, .redis = url}, NULL);
-	p = peer_open_events(listener_ingest_port(l), NULL);
+	const char *url = redisd_url(redis[1]);
+	struct listener *l = listener_start(&(struct listener_options){.database = rows, .redis = url}, NULL);
+	struct peer *p = peer_open_events(listener_ingest_port(l), NULL);
 	peer_send_text(p, "{\"event_id\":\"e-1\"}");
 	const char *argv[] = {
 		"sh", "-c",

@@ -17,13 +17,13 @@ Test(command, profile_check_says_what_a_profile_reads)
 	static const char profile[] = "{\"url\": \"ws://localhost/${env:PATH}\", \"headers\": {\"A\": \"${env:PATH}\", "
 				      "\"B\": \"x ${file:/etc/shadow}\", \"C\": \"${file:a\\u001b[1A\\u001b[2Kb}\"}, "
 				      "\"rules\": [{\"name\": \"r\", \"action\": \"ignore\"}]}";
-	char path[] = "/tmp/wsonce-profile-XXXXXX", words[64];
+	char path[] = "/tmp/wsonce-profile-XXXXXX";
 	int fd = mkstemp(path);
 	struct run run;
 
 	cr_assert(fd >= 0 && write(fd, profile, sizeof profile - 1) == sizeof profile - 1);
 	close(fd);
-	snprintf(words, sizeof words, "profile check %s", path);
+	char *words = suite_text("profile check %s", path);
 	run = run_in(NULL, words);
 	unlink(path);
 	cr_assert_eq(run.status, 0, "%s", run.errors);
@@ -195,9 +195,8 @@ static void expect_no_start(const struct listener_options *options, const char *
 Test(command, a_port_that_is_taken_is_named, .init = bench_open)
 {
 	int port = port_reserve(), fd = port_listen(port);
-	char address[40];
 
-	snprintf(address, sizeof address, "127.0.0.1:%d", port);
+	char *address = suite_text("127.0.0.1:%d", port);
 	expect_no_start(&(struct listener_options){.database = db, .ingest_port = port}, "", address);
 	expect_no_start(&(struct listener_options){.database = db, .ingest_port = port}, "", "--ingest");
 	expect_no_start(&(struct listener_options){.database = db, .admin_port = port}, "", "--admin");
@@ -379,12 +378,11 @@ Test(command, a_limit_of_open_files_far_above_the_need_is_lowered)
 		"--ingest-max-handshakes 1000";
 	const char *const argv[] = {"sh", "-c", generous, NULL};
 	struct process *p = process_start_argv(argv, NULL);
-	char path[40], limits[4096] = "", *log = NULL;
-	FILE *in;
+	char limits[4096] = "", *log = NULL;
 
 	cr_assert(wait_until((log = process_errors(p), strstr(log, "ingest is open")), END_MS));
-	snprintf(path, sizeof path, "/proc/%d/limits", (int)process_id(p));
-	in = fopen(path, "r");
+	char *path = suite_text("/proc/%d/limits", (int)process_id(p));
+	FILE *in = fopen(path, "r");
 	cr_assert(in && fread(limits, 1, sizeof limits - 1, in) > 0);
 	fclose(in);
 	cr_assert(strstr(limits, "Max open files            1300 "), "%s", limits);

@@ -25,9 +25,9 @@ Test(commands, help_lists_them_all)
 Test(commands, each_has_a_help_with_its_options_and_the_settings_that_it_shares_with_listen)
 {
 	for (size_t i = 0; i < COMMANDS; i++) {
-		char words[60], usage[80];
+		char usage[80];
 
-		snprintf(words, sizeof words, "%s --help", commands[i]);
+		char *words = suite_text("%s --help", commands[i]);
 		snprintf(usage, sizeof usage, "usage: wsonce %s ", commands[i]);
 		struct run run = run_in(NULL, words);
 		cr_expect_eq(run.status, 0);
@@ -198,10 +198,9 @@ Test(commands, a_database_that_is_away_is_told_by_one_line_and_status_1)
 Test(commands, settings_of_listening_in_the_environment_do_not_matter)
 {
 	struct database *db = database_new();
-	char *postgres;
 
 	run_expect(db, 0, NULL, "migrate");
-	postgres = suite_text("WSONCE_POSTGRES=%s", database_conninfo(db));
+	char *postgres = suite_text("WSONCE_POSTGRES=%s", database_conninfo(db));
 	struct run run = run_in((const char *const[]){postgres, "WSONCE_SOURCE=ws://h", "WSONCE_INGEST=h:1", NULL},
 				"dead-letters list");
 	cr_assert_eq(run.status, 0, "%s", run.errors);

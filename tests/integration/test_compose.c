@@ -61,11 +61,11 @@ Test(compose, each_setting_is_passed_to_the_listeners)
 	int settings = 0;
 
 	while ((at = strstr(at, "[WSONCE_"))) {
-		char name[64], part[80];
+		char name[64];
 
 		cr_assert_eq(sscanf(at, "[%63[A-Z_]", name), 1);
 		at += strlen(name);
-		snprintf(part, sizeof part, "\n      %s:", name);
+		char *part = suite_text("\n      %s:", name);
 		settings++;
 		cr_assert(strstr(left_out, name) || count(part) == 1, "%s is not passed", name);
 	}

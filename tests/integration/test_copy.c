@@ -173,12 +173,10 @@ Test(copy_in, a_batch_full_of_payloads_that_postgres_refuses_is_not_halved)
 /* Row-level security does not apply to the owner, so this listener has another role. */
 static void become_ordinary_user(void)
 {
-	char conninfo[500];
-
 	database_exec(db, "DO $$ BEGIN CREATE ROLE ordinary LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$");
 	database_exec(db, "GRANT ALL ON ALL TABLES IN SCHEMA public TO ordinary");
 	database_exec(db, "GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO ordinary");
-	snprintf(conninfo, sizeof conninfo, "%s user=ordinary", database_conninfo(db));
+	char *conninfo = suite_text("%s user=ordinary", database_conninfo(db));
 	peer_free(producer);
 	cr_assert_eq(listener_stop(listener), 0);
 	listener = listener_start(&(struct listener_options){.postgres = conninfo}, "--batch-max 1000");

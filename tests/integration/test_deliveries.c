@@ -239,12 +239,11 @@ Test(deliveries, changes_are_counted_in_json, .init = bench_migrate)
 Test(deliveries, of_two_operators_one_changes_a_delivery, .init = bench_migrate)
 {
 	struct database *other = database_open(database_conninfo(db));
-	struct process *p;
 
 	prepare();
 	database_exec(other, "BEGIN");
 	database_exec(other, "UPDATE outbox SET state = 'pending', attempts = 0 WHERE id = 2");
-	p = run_start_on(db, "dead-letters discard --deliveries --all");
+	struct process *p = run_start_on(db, "dead-letters discard --deliveries --all");
 	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' "
 					       "AND datname = current_database()"),
 			     END_MS));
@@ -264,10 +263,8 @@ Test(deliveries, many_are_changed_once_by_several_at_once, .init = bench_migrate
 	for (int i = 0; i < 3; i++)
 		p[i] = run_start_on(db, "dead-letters retry --deliveries --all");
 	for (int i = 0; i < 3; i++) {
-		char *output;
-
 		cr_assert_eq(process_wait(p[i], END_MS), 0, "%s", process_last_words(p[i]));
-		output = process_output(p[i]);
+		char *output = process_output(p[i]);
 		done += strtol(strchr(output, ' '), NULL, 10);
 		process_free(p[i]);
 	}
@@ -279,13 +276,11 @@ Test(deliveries, many_are_changed_once_by_several_at_once, .init = bench_migrate
 /* Makes 20,000 dead deliveries, discarded in slow pages, and waits until some are done. */
 static struct process *start_slow_discard(void)
 {
-	struct process *p;
-
 	deliver("crm", 20000, "dead", "500", "x", "now()");
 	database_exec(db, "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.3); "
 			  "RETURN NULL; END $$;"
 			  "CREATE TRIGGER slow AFTER UPDATE ON outbox EXECUTE FUNCTION slow()");
-	p = run_start_on(db, "dead-letters discard --deliveries --all");
+	struct process *p = run_start_on(db, "dead-letters discard --deliveries --all");
 	cr_assert(wait_until(count("state = 'discarded'") >= 2000, END_MS), "%s", process_last_words(p));
 	return p;
 }
@@ -302,10 +297,8 @@ static long counted(struct process *p)
 
 static void expect_rest(long done)
 {
-	char *rest;
-
 	database_exec(db, "DROP TRIGGER slow ON outbox");
-	rest = suite_text("discarded %ld\n", 20000 - done);
+	char *rest = suite_text("discarded %ld\n", 20000 - done);
 	run_expect(db, 0, rest, "dead-letters discard --deliveries --all");
 	cr_assert_eq(actions("true"), 20000);
 	free(rest);

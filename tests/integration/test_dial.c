@@ -39,11 +39,9 @@ Test(dial, a_redirect_on_the_same_host_is_followed)
 
 Test(dial, a_redirect_to_another_host_is_refused)
 {
-	char answer[200];
 	struct feed *other = feed_new();
 
-	snprintf(answer, sizeof answer, "HTTP/1.1 301 There\r\nLocation: ws://localhost:%d/x\r\n\r\n",
-		 feed_port(other));
+	char *answer = suite_text("HTTP/1.1 301 There\r\nLocation: ws://localhost:%d/x\r\n\r\n", feed_port(other));
 	feed_answer(feed, "/feed", answer);
 	start_feed("");
 	bench_expect_status("answered 301 instead of 101, and its redirect to another host is not followed");

@@ -54,13 +54,10 @@ Test(doors, an_address_that_others_reach_needs_a_token_or_a_word)
 
 Test(doors, an_open_door_is_open)
 {
-	char flags[60];
-	int port;
-
 	listener = listener_start(&(struct listener_options){.database = db}, NULL);
-	port = listener_ingest_port(listener);
+	int port = listener_ingest_port(listener);
 	cr_assert_eq(listener_stop(listener), 0);
-	snprintf(flags, sizeof flags, "--ingest 0.0.0.0:%d --ingest-open", port);
+	char *flags = suite_text("--ingest 0.0.0.0:%d --ingest-open", port);
 	listener = listener_start(
 		&(struct listener_options){.database = db, .without_ingest = true, .ingest_port = port}, "%s", flags);
 	expect_status(NULL, 101);
@@ -70,9 +67,7 @@ Test(doors, an_open_door_is_open)
 
 static void write_tokens(const char *text)
 {
-	char fresh[sizeof tokens + 4];
-
-	snprintf(fresh, sizeof fresh, "%s.new", tokens);
+	char *fresh = suite_text("%s.new", tokens);
 	FILE *out = fopen(fresh, "w");
 	fputs(text, out);
 	fclose(out);
@@ -87,9 +82,7 @@ static void start_with_tokens(const char *text)
 
 static double count_of(const char *metric, const char *name)
 {
-	char text[120];
-
-	snprintf(text, sizeof text, "wsonce_%s{token=\"%s\"}", metric, name);
+	char *text = suite_text("wsonce_%s{token=\"%s\"}", metric, name);
 	return listener_metric(listener, text);
 }
 
@@ -213,10 +206,8 @@ Test(doors, a_short_token_is_warned_of)
 
 Test(doors, tokens_are_checked_before_anything_starts)
 {
-	char words[160];
-
 	write_tokens("");
-	snprintf(words, sizeof words, "listen --ingest 0.0.0.0:0 --ingest-token-file %s", tokens);
+	char *words = suite_text("listen --ingest 0.0.0.0:0 --ingest-token-file %s", tokens);
 	run_expect_refusal_in(NULL, words, "has no token");
 	run_expect_refusal_in(NULL, "listen --ingest 0.0.0.0:0 --ingest-token-file /nowhere/x", "/nowhere/x");
 	run_expect_refusal_in(NULL, "listen --ingest 0.0.0.0:0 --ingest-token a --ingest-token-file /x", "exclude");
@@ -298,10 +289,8 @@ static int status_from(const char *address, const char *token)
 
 Test(doors, a_head_that_comes_in_pieces_and_grows_too_long_is_told_431)
 {
-	int fd;
-
 	bench_start("%s", "");
-	fd = dial_from("127.0.0.1");
+	int fd = dial_from("127.0.0.1");
 	dprintf(fd, "GET /events HTTP/1.1\r\n");
 	for (int i = 0; i < 25 && status_on(fd, 20) < 0; i++)
 		dprintf(fd, "X-%d: %0200d\r\n", i, 0);
@@ -408,10 +397,9 @@ Test(doors, who_guesses_is_told_429_and_its_neighbour_with_a_token_waits_for_not
 /* Clock ticks of processor time that the listener has used. */
 static long used_ticks(void)
 {
-	char path[40];
 	unsigned long user = 0, kernel = 0;
 
-	snprintf(path, sizeof path, "/proc/%d/stat", (int)process_id(listener_process(listener)));
+	char *path = suite_text("/proc/%d/stat", (int)process_id(listener_process(listener)));
 	FILE *in = fopen(path, "r");
 	cr_assert_eq(fscanf(in, "%*d %*s %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &kernel), 2);
 	fclose(in);

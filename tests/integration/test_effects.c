@@ -265,12 +265,11 @@ Test(effects, an_advisory_lock_holds_up_no_handler)
 Test(effects, a_lock_of_the_table_that_they_share_is_waited_for_and_blames_no_event)
 {
 	char *conninfo = suite_text("%s options='-c statement_timeout=300'", database_conninfo(db));
-	struct database *lock;
 
 	listener = listener_start(&(struct listener_options){.postgres = conninfo},
 				  "--handler public.handle --max-attempts 1");
 	producer = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
-	lock = database_open(database_conninfo(db));
+	struct database *lock = database_open(database_conninfo(db));
 	database_exec(lock, "BEGIN; LOCK TABLE wsonce_epoch IN EXCLUSIVE MODE");
 	for (int i = 0; i < 100; i++)
 		cr_assert(peer_sendf(producer, "{\"event_id\":\"%d\"}", i));
@@ -332,10 +331,9 @@ Test(effects, handler_that_may_not_be_called_is_refused_at_the_start)
 static const char *temporary_file(const char *text)
 {
 	static char path[40];
-	int fd;
 
 	snprintf(path, sizeof(path), "/tmp/wsonce-effects-XXXXXX");
-	fd = mkstemp(path);
+	int fd = mkstemp(path);
 	cr_assert(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
 	close(fd);
 	return path;
@@ -456,10 +454,9 @@ Test(effects, event_and_its_outbox_rows_come_together_or_not_at_all)
 			       "\"HOOK\", \"types\": [\"u\", \"t\"]},"
 			       "{\"name\": \"none\", \"url\": \"http://127.0.0.1:9\", \"secret-env\": "
 			       "\"HOOK\", \"types\": [\"v\"]}]}");
-	char flags[200];
 
 	make_handler("public.handle", "IF ($3->>'n')::int = 5 THEN RAISE EXCEPTION 'not this one'; END IF;");
-	snprintf(flags, sizeof(flags), "--handler public.handle --max-attempts 1 --config %s", path);
+	char *flags = suite_text("--handler public.handle --max-attempts 1 --config %s", path);
 	setenv("HOOK", "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz", 1);
 	fleet_start(&fleet, 2, db, NULL, flags);
 	unlink(path);

@@ -128,17 +128,14 @@ static const char **shuffle_twice(void)
 
 static void must_be(int order, const struct order *o)
 {
-	char wanted[TEXT], address[20] = "none";
 	char *found = database_text(
 		db,
 		"SELECT concat_ws(' ', customer, status, items, (total * 100)::bigint, "
 		"(paid * 100)::bigint, coalesce(address, 'none')) FROM shop.orders WHERE order_id = 'o-%d'",
 		order);
 
-	if (o->moved)
-		snprintf(address, sizeof(address), "a-%d", o->moved);
-	snprintf(wanted, sizeof(wanted), "c-%d %s %ld %ld %ld %s", order, statuses[o->rank], o->items, o->total,
-		 o->paid, address);
+	char *wanted = suite_text("c-%d %s %ld %ld %ld %s", order, statuses[o->rank], o->items, o->total, o->paid,
+				  o->moved ? suite_text("a-%d", o->moved) : "none");
 	cr_assert(found && strcmp(found, wanted) == 0, "order %d is %s, not %s", order, found, wanted);
 }
 
@@ -173,12 +170,10 @@ static void kill_in_the_middle(int victim)
 /* Listener 2 is never killed, so a living listener has each event. */
 static void feed_twice_under_kills(const struct listener_options *options)
 {
-	const char **order;
-
 	srand(4);
 	for (int i = 0; i < ORDERS; i++)
 		add_order(i);
-	order = shuffle_twice();
+	const char **order = shuffle_twice();
 	fleet_start(&fleet, 3, db, options, "--handler shop.on_event --claim-ttl 1 --batch-max 50");
 	for (int i = 0; i < 2 * event_count; i++) {
 		feed_send_text(fleet.feed, order[i]);

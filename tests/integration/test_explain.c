@@ -55,11 +55,9 @@ Test(explain, what_nobody_knows_is_status_1, .init = bench_migrate)
 
 Test(explain, long_numbers_are_not_printed_to_be_measured, .init = bench_migrate)
 {
-	struct run run;
-
 	database_exec(db, "INSERT INTO events (event_id, event_type, payload) SELECT 'long', 't', "
 			  "jsonb_agg('1e-16383'::numeric) FROM generate_series(1, 2000)");
-	run = run_on(db, "explain long");
+	struct run run = run_on(db, "explain long");
 	cr_assert_eq(run.status, 0, "%s", run.errors);
 	cr_assert(strstr(run.output, "type=t") && !strstr(run.output, "bytes="), "%s", run.output);
 }
@@ -133,11 +131,9 @@ Test(explain, deliveries_and_consumers_as_json, .init = bench_migrate)
 
 Test(explain, ids_of_odd_bytes_are_shown_so_that_a_terminal_is_not_harmed, .init = bench_migrate)
 {
-	struct run run;
-
 	database_exec(db, "INSERT INTO events (event_id, event_type, payload) VALUES (E'\\x1b[2J', E'\\x1b]0;', '{}')");
 	run_expect(db, 0, "event \\x1b[2J: stored\n", "explain \x1b[2J");
-	run = run_on(db, "explain \xff\xfe");
+	struct run run = run_on(db, "explain \xff\xfe");
 	cr_assert_eq(run.status, 1);
 	cr_assert(strstr(run.output, "event \\xff\\xfe: not found in what could be read\n"), "%s", run.output);
 	cr_assert(strstr(run.output, "not read: events: the id is not UTF-8"), "%s", run.output);

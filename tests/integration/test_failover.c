@@ -103,12 +103,11 @@ static const char *folder_of(struct postgres *pg)
 /* Two servers; the first is used, and has a row. */
 static void start_with_two(const char *flags)
 {
-	char *conninfo;
-
 	for (int i = 0; i < 2; i++)
 		servers[i] = postgres_new();
-	conninfo = suite_text("user=postgres dbname=postgres host=%.*s,%.*s", (int)strcspn(folder_of(servers[0]), " "),
-			      folder_of(servers[0]), (int)strcspn(folder_of(servers[1]), " "), folder_of(servers[1]));
+	char *conninfo =
+		suite_text("user=postgres dbname=postgres host=%.*s,%.*s", (int)strcspn(folder_of(servers[0]), " "),
+			   folder_of(servers[0]), (int)strcspn(folder_of(servers[1]), " "), folder_of(servers[1]));
 	start(&(struct listener_options){.postgres = conninfo, .redis = "none"}, flags);
 	send_event("a");
 	must_be_acked("\"persisted\"");
@@ -381,23 +380,20 @@ static long connections(struct redisd *redis)
 Test(failover, a_master_that_became_a_replica_is_left)
 {
 	struct redisd *redis = redisd_new();
-	long before;
 
 	start(&(struct listener_options){.database = db, .redis = redisd_url(redis)}, "");
 	redisd_command(redis, "REPLICAOF 127.0.0.1 1");
 	send_event("a");
 	must_be_acked("\"persisted\"");
 	cr_assert(wait_until(listener_has_logged(listener, "READONLY"), WAIT_MS));
-	before = connections(redis);
+	long before = connections(redis);
 	cr_assert(wait_until(connections(redis) >= before + 5, WAIT_MS));
 	cr_assert_leq(listener_count_logged(listener, "event=\"redis connection\""), 3, "%s",
 		      process_errors(listener_process(listener)));
 	redisd_command(redis, "REPLICAOF NO ONE");
 	cr_assert(wait_until(listener_metric(listener, "wsonce_redis_connects_total") >= 2, WAIT_MS));
 	for (int i = 0; listener_metric(listener, "wsonce_claims_won_total") < 1 && i < 500; i++) {
-		char id[20];
-
-		snprintf(id, sizeof(id), "b%d", i);
+		char *id = suite_text("b%d", i);
 		send_event(id);
 		must_be_acked("\"persisted\"");
 	}

@@ -186,13 +186,11 @@ Test(feed_client, a_blank_message_is_no_dead_letter)
 /* Its pong is queued behind unread data. */
 Test(feed_client, a_feed_that_waits_for_its_acks_is_not_ended_by_a_ping)
 {
-	struct database *lock;
-
 	START(URL "\"ws_ping_s\": 1, \"ack_mode\": \"each\", \"max_unacked\": 3, \"rules\": [{\"action\": \"event\", "
 		  "\"id\": [[\"/id\"]], \"ack\": {\"ack\": \"${/id}\"}}]",
 	      feed_port(feed));
 	bench_expect_heard(feed, "id", "one");
-	lock = database_open(database_conninfo(db));
+	struct database *lock = database_open(database_conninfo(db));
 	database_exec(lock, "BEGIN; LOCK TABLE events");
 	for (int i = 0; i < 200; i++)
 		feed_sendf(feed, "{\"id\":\"e-%d\",\"filling\":\"%0900d\"}", i, 0);
@@ -234,10 +232,8 @@ static void send_many(int n)
 
 Test(feed_client, a_feed_that_reads_its_acks_gets_megabytes_of_them_at_once)
 {
-	struct database *lock;
-
 	start_acked();
-	lock = database_open(database_conninfo(db));
+	struct database *lock = database_open(database_conninfo(db));
 	database_exec(lock, "BEGIN; LOCK TABLE events");
 	send_many(8000);
 	cr_assert(wait_until(listener_metric(listener, "wsonce_received_total") == 8000, SETTLED_MS));
@@ -248,10 +244,8 @@ Test(feed_client, a_feed_that_reads_its_acks_gets_megabytes_of_them_at_once)
 
 Test(feed_client, a_feed_that_reads_no_acks_is_left)
 {
-	struct database *lock;
-
 	start_acked();
-	lock = database_open(database_conninfo(db));
+	struct database *lock = database_open(database_conninfo(db));
 	database_exec(lock, "BEGIN; LOCK TABLE events");
 	send_many(16000);
 	cr_assert(wait_until(listener_metric(listener, "wsonce_received_total") == 16000, SETTLED_MS));
@@ -294,14 +288,12 @@ Test(feed_client, a_source_s_own_limit_may_be_above_the_settings)
 
 Test(feed_client, an_ack_that_cannot_go_out_in_time_is_sent_late_and_counted)
 {
-	struct database *lock;
-
 	START(URL "\"ack_deadline_ms\": 200, \"rules\": [{\"action\": \"event\", \"id\": [[\"/id\"]], \"ack\": "
 		  "{\"got\": \"${/id}\"}}]",
 	      feed_port(feed));
 	bench_expect_heard(feed, "id", "in-time");
 	cr_assert(wait_until(feed_has_heard(feed, "{\"got\":\"in-time\"}"), SETTLED_MS));
-	lock = fleet_lock(db);
+	struct database *lock = fleet_lock(db);
 	feed_send_text(feed, "{\"id\":\"late\"}");
 	cr_assert(wait_until(listener_metric(listener, "wsonce_received_total") == 2, SETTLED_MS));
 	cr_assert(!wait_until(feed_has_heard(feed, "\"late\""), 300), "acked before the commit");
@@ -331,10 +323,8 @@ Test(feed_client, a_successor_comes_before_the_connection_is_too_old)
  * number of events in *sent. */
 static struct database *fill_memory(int *sent)
 {
-	struct database *lock;
-
 	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
-	lock = fleet_lock(db);
+	struct database *lock = fleet_lock(db);
 	while (listener_metric(listener, "wsonce_paused") != 1) {
 		for (int i = 0; i < 20; i++)
 			feed_sendf(feed, "{\"id\":\"%d\",\"text\":\"%01000d\"}", (*sent)++, i);
@@ -352,12 +342,11 @@ static struct database *fill_memory(int *sent)
 /* Expects this many connections while memory is full, and all sent events to be stored afterwards. */
 static void expect_read_first(const char *overlap, int connections)
 {
-	struct database *lock;
 	int sent = 0;
 
 	setenv("WSONCE_MAX_INFLIGHT_BYTES", "256KiB", 1);
 	START(URL "\"max_age_s\": 3, %s" RULES, feed_port(feed), overlap);
-	lock = fill_memory(&sent);
+	struct database *lock = fill_memory(&sent);
 	cr_assert(feed_wait_clients(feed, connections, SETTLED_MS));
 	cr_assert_not(wait_until(feed_clients(feed) < connections || feed_connections(feed) > connections, 5000),
 		      "it was left");

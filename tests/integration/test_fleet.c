@@ -43,12 +43,10 @@ static long neighbours_out_of_order(struct fleet *f, long after)
 
 Test(fleet, events_are_stored_in_the_order_in_which_the_leader_received_them, .timeout = 120)
 {
-	long before;
-
 	fleet_start(&fleet, 3, NULL, NULL, "");
 	fleet_leader(&fleet, WHOLE_MS);
 	fleet_must_be_whole(&fleet, WHOLE_MS);
-	before = database_long(fleet.rows, "SELECT max(id) FROM events");
+	long before = database_long(fleet.rows, "SELECT max(id) FROM events");
 	fleet_send(&fleet, 3000);
 	fleet_must_be_whole(&fleet, WHOLE_MS);
 	cr_assert_eq(neighbours_out_of_order(&fleet, before), 0);
@@ -64,10 +62,8 @@ Test(fleet, copies_settle_by_the_done_channel, .timeout = 120)
 
 Test(fleet, events_of_a_leader_that_has_stopped_are_stored_by_the_others, .timeout = 120)
 {
-	struct listener *leader;
-
 	fleet_start(&fleet, 3, NULL, NULL, "");
-	leader = fleet.listeners[fleet_leader(&fleet, WHOLE_MS)];
+	struct listener *leader = fleet.listeners[fleet_leader(&fleet, WHOLE_MS)];
 	fleet_must_be_whole(&fleet, WHOLE_MS);
 	process_signal(listener_process(leader), SIGSTOP);
 	fleet_send(&fleet, 100);
@@ -119,10 +115,9 @@ static struct redisd *the_redis(void)
 /* Which listener has the claim on the event, from the name in its value; -1: nobody has. */
 static int owner_of(long event)
 {
-	char id[40];
 	int owner = -1;
 
-	snprintf(id, sizeof id, "e-%ld", event);
+	char *id = suite_text("e-%ld", event);
 	char *value = claims_value(the_redis(), id);
 	if (value)
 		sscanf(value, "listener-%d.", &owner);

@@ -121,10 +121,9 @@ Test(guard, a_table_that_is_partitioned_by_time_is_led_to_the_command_that_makes
 
 static void must_be_used_as_laid_out(const char *layout, int tables)
 {
-	struct run run;
 	char *words = suite_text("schema --layout %s", layout);
 
-	run = run_in(NULL, words);
+	struct run run = run_in(NULL, words);
 	cr_assert_eq(run.status, 0, "%s", run.errors);
 	must_be_used(run.output);
 	cr_assert_eq(
@@ -149,12 +148,11 @@ Test(guard, a_database_is_laid_out_in_partitions)
 Test(guard, a_layout_is_for_a_new_database)
 {
 	struct run run = run_in(NULL, "schema --layout partitioned=4");
-	char *conninfo;
 	PGresult *result;
 	PGconn *conn;
 
 	must_be_used("SELECT 1");
-	conninfo = suite_text("%s", database_conninfo(db));
+	char *conninfo = suite_text("%s", database_conninfo(db));
 	conn = PQconnectdb(conninfo);
 	result = PQexec(conn, run.output);
 	cr_assert_eq(PQresultStatus(result), PGRES_FATAL_ERROR);

@@ -29,9 +29,8 @@ static void set_up(void)
 static void expect_service(void)
 {
 	static int number;
-	char id[40];
 
-	snprintf(id, sizeof id, "neighbour-%d", ++number);
+	char *id = suite_text("neighbour-%d", ++number);
 	peer_sendf(neighbour, "{\"event_id\":\"%s\"}", id);
 	ack_expect(neighbour, id, "persisted");
 	struct peer *p = open_acked();
@@ -225,13 +224,11 @@ Test(ingest, a_burst_that_is_not_all_read_before_the_reset_is_stored, .fini = be
 Test(ingest, what_a_producer_sent_before_its_reset_is_not_claimed_behind_a_drain)
 {
 	unsigned char *frames = malloc(40 * 1200);
-	struct database *lock;
-	struct peer *p;
 
 	bench_start("--max-message 2KiB --max-inflight-bytes 12KiB --drain-timeout 3 --claim-ttl 600");
-	lock = database_open(database_conninfo(db));
+	struct database *lock = database_open(database_conninfo(db));
 	database_exec(lock, "BEGIN; LOCK TABLE events");
-	p = peer_open_events(listener_ingest_port(listener), NULL);
+	struct peer *p = peer_open_events(listener_ingest_port(listener), NULL);
 	peer_send_raw(p, frames, write_burst(frames, 0, 40));
 	cr_assert(wait_until(bench_metric("wsonce_ingest_paused") == 1, SETTLED_MS));
 	process_signal(listener_process(listener), SIGTERM);
@@ -393,14 +390,12 @@ static void fill_memory(struct peer *p, int round, struct database *lock)
  * either order. It was stopped often enough to count as quiet. */
 Test(ingest, a_producer_that_reads_its_acks_while_memory_is_full_is_read_again)
 {
-	struct database *lock;
-	struct peer *deaf, *p;
 	int next = 0, acks = 0;
 
 	bench_start("--max-inflight-bytes 1MiB --ping-interval 600");
-	lock = database_open(database_conninfo(db));
-	deaf = open_acked();
-	p = peer_open_events(listener_ingest_port(listener), NULL);
+	struct database *lock = database_open(database_conninfo(db));
+	struct peer *deaf = open_acked();
+	struct peer *p = peer_open_events(listener_ingest_port(listener), NULL);
 	send_while_read(deaf, &next, 500);
 	cr_assert_lt(next, DEAF_EVENTS, "all events were read, though no ack was");
 	for (int round = 0; round < 12; round++) {

@@ -58,15 +58,12 @@ static void stop(int from)
 /* Runs wsonce lines about the minutes that were recorded, as if they were whole and over. Returns its exit status. */
 static int ask(const char *flags)
 {
-	char command[200];
-	struct run run;
-	char *until;
-
 	database_exec(db, "UPDATE line_minutes SET minute = minute - interval '10 minutes', up = '{0,60000}'");
-	until = database_text(db, "SELECT to_char(max(minute) + interval '1 minute', 'YYYY-MM-DD\"T\"HH24:MI:SSOF:00') "
+	char *until =
+		database_text(db, "SELECT to_char(max(minute) + interval '1 minute', 'YYYY-MM-DD\"T\"HH24:MI:SSOF:00') "
 				  "FROM line_minutes");
-	snprintf(command, sizeof command, "lines --json --until %s %s", until, flags);
-	run = run_on(db, "%s", command);
+	char *command = suite_text("lines --json --until %s %s", until, flags);
+	struct run run = run_on(db, "%s", command);
 	json_decref(told);
 	told = json_loads(run.output, 0, NULL);
 	cr_assert_not_null(told, "%s%s", run.output, run.errors);
@@ -326,13 +323,11 @@ Test(lines, a_kill_of_a_listener_leaves_the_minutes_covered)
 
 Test(lines, time_without_a_connection_is_told_to_the_millisecond, .init = bench_open)
 {
-	struct run run;
-
 	database_exec(db,
 		      "INSERT INTO line_minutes SELECT date_trunc('minute', now()) - n * interval '1 minute', 'feed', "
 		      "'line-0.0123456789abcdef', 0, 0, 0, 0, 0, 0, CASE n WHEN 5 THEN '{0,1500,4000,60000}' ELSE "
 		      "'{0,60000}' END::int[] FROM generate_series(0, 9) AS n");
-	run = run_on(db, "lines");
+	struct run run = run_on(db, "lines");
 	cr_assert_eq(run.status, 1, "%s", run.errors);
 	cr_assert_not_null(strstr(run.output, ": 2.500 s\n"), "%s", run.output);
 	cr_assert_not_null(strstr(run.output, "O--"), "%s", run.output);
@@ -422,12 +417,10 @@ Test(lines, a_row_from_before_all_time_does_not_hold_the_report, .init = bench_o
 /* In the order of the rows' names, a.5's is between those of a. */
 Test(lines, a_restarted_instance_is_one_line, .init = bench_open)
 {
-	struct run run;
-
 	add_row(5, "a.0000000000000000", 1, 0, "{0,30000}");
 	add_row(5, "a.5.0000000000000000", 0, 0, "{0,60000}");
 	add_row(5, "a.ffffffffffffffff", 1, 0, "{30001,60000}");
-	run = run_on(db, "lines --json");
+	struct run run = run_on(db, "lines --json");
 	json_decref(told);
 	told = json_loads(run.output, 0, NULL);
 	cr_assert_eq(lines_of(told, 0), 2, "%s", run.output);
@@ -437,12 +430,10 @@ Test(lines, a_restarted_instance_is_one_line, .init = bench_open)
 
 Test(lines, numbers_that_no_line_got_are_holes, .init = bench_open)
 {
-	struct run run;
-
 	add_row(4, "a.0123456789abcdef", 7, 0, "{0,60000}");
 	add_row(4, "b.0123456789abcdef", 7, 0, "{0,60000}");
 	database_exec(db, "UPDATE line_minutes SET gap = 0, silent_ms = 12, stored = 0, stored_sum = 0");
-	run = ask_until_4("--json");
+	struct run run = ask_until_4("--json");
 	cr_assert_eq(run.status, 0, "%s", run.output);
 	cr_assert_not_null(strstr(run.output, "\"holes\":0,\"lines\""), "%s", run.output);
 	cr_assert_not_null(strstr(run.output, "\"silent_ms\":12"), "%s", run.output);
@@ -621,7 +612,6 @@ Test(lines, an_unknown_copy_after_a_restart_may_be_the_one_that_seems_missing, .
 /* All states in a day, with numbers of four digits. */
 Test(lines, a_line_of_the_table_has_at_most_80_columns, .init = bench_open)
 {
-	struct run run;
 	size_t most = 0;
 
 	database_exec(db,
@@ -629,7 +619,7 @@ Test(lines, a_line_of_the_table_has_at_most_80_columns, .init = bench_open)
 		      "l || '.0123456789abcdef', r, r, r, r, (n %% 5 = 3 AND l = 'b')::int, 0, CASE n %% 5 WHEN 4 THEN "
 		      "'{0,9}' ELSE '{0,60000}' END::int[] FROM generate_series(0, 6000) AS n, unnest('{a,b}'::text[]) "
 		      "AS l, LATERAL (SELECT (n %% 5 = 2 AND l = 'a')::int AS r) AS x WHERE n %% 5 <> 1 OR l = 'a'");
-	run = run_on(db, "lines --since 4d");
+	struct run run = run_on(db, "lines --since 4d");
 	for (const char *at = run.output; *at; at += strcspn(at, "\n"), at += *at == '\n')
 		most = strcspn(at, "\n") > most ? strcspn(at, "\n") : most;
 	cr_assert_not_null(strstr(run.output, "unverified"), "%.300s", run.output);

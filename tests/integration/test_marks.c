@@ -17,9 +17,9 @@ static struct peer *producer(struct listener *l)
 /* Sends an event and waits for the status in its ack. */
 static void expect(struct peer *p, const char *id, const char *status)
 {
-	char expected[200], *ack;
+	char *ack;
 
-	snprintf(expected, sizeof expected, "{\"event_id\":\"%s\",\"status\":\"%s\"", id, status);
+	char *expected = suite_text("{\"event_id\":\"%s\",\"status\":\"%s\"", id, status);
 	cr_assert(peer_sendf(p, "{\"event_id\":\"%s\",\"payload\":{\"n\":1}}", id));
 	ack = peer_recv(p, ACK_MS);
 	cr_assert(ack && strncmp(ack, expected, strlen(expected)) == 0, "the ack is %s, not %s", ack ? ack : "missing",
@@ -83,12 +83,11 @@ Test(marks, events_that_a_promoted_standby_has_not_are_stored_again)
 {
 	struct postgres *primary = postgres_new(), *standby;
 	struct listener *l = start(postgres_conninfo(primary));
-	char *either;
 
 	listener_stop(l); /* it has created the schema */
 	standby = postgres_standby_new(primary);
-	either = suite_text("host=%s,%s port=5432 user=postgres dbname=postgres", postgres_directory(primary),
-			    postgres_directory(standby));
+	char *either = suite_text("host=%s,%s port=5432 user=postgres dbname=postgres", postgres_directory(primary),
+				  postgres_directory(standby));
 	l = start(either);
 	expect_all(l, "persisted");
 	cr_assert(wait_until(is_marked(LAST), ACK_MS));
@@ -191,9 +190,7 @@ Test(marks, marks_of_another_epoch_are_not_believed)
 	struct peer *p = producer(l);
 
 	for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++) {
-		char id[20];
-
-		snprintf(id, sizeof id, "e-%zu", i);
+		char *id = suite_text("e-%zu", i);
 		claims_put(redisd_shared(), id, values[i], 60000);
 		expect(p, id, "persisted");
 		cr_assert(wait_until(is_marked(id), ACK_MS));
@@ -241,10 +238,9 @@ static struct listener *start_with_key(struct database *db, const char *key)
 {
 	char path[] = "/tmp/wsonce-marks-key-XXXXXX";
 	int fd = mkstemp(path);
-	struct listener *l;
 
 	cr_assert(fd >= 0 && dprintf(fd, "%s\n", key) > 0 && close(fd) == 0);
-	l = listener_start(&(struct listener_options){.database = db}, "--marks-key-file %s", path);
+	struct listener *l = listener_start(&(struct listener_options){.database = db}, "--marks-key-file %s", path);
 	unlink(path);
 	return l;
 }

@@ -86,10 +86,8 @@ Test(origin, events_are_received_after_they_were_sent_and_one_after_another)
 
 Test(origin, so_do_the_rows_of_a_copy)
 {
-	struct database *lock;
-
 	start("");
-	lock = fleet_lock(db);
+	struct database *lock = fleet_lock(db);
 	send_event("first", NULL);
 	cr_assert(wait_until(listener_metric(listener, "wsonce_events{state=\"storing\"}") == 1, WAIT_MS));
 	for (int i = 0; i < COPIED; i++)
@@ -157,11 +155,10 @@ Test(origin, older_listeners_store_beside_it)
 
 Test(origin, a_table_in_use_is_altered_later_and_nobody_waits_for_that)
 {
-	struct database *reader, *writer;
 	long file, worst = 0;
 
 	db = database_empty_new();
-	reader = database_open(database_conninfo(db));
+	struct database *reader = database_open(database_conninfo(db));
 	run_expect(db, 0, NULL, "migrate");
 	database_exec(db, "%s", BACK_TO_9);
 	database_exec(db, "INSERT INTO events (event_id, event_type, payload) SELECT 'o-' || i, '', '{}' FROM "
@@ -171,7 +168,7 @@ Test(origin, a_table_in_use_is_altered_later_and_nobody_waits_for_that)
 	listener = listener_start(&(struct listener_options){.database = db, .redis = "none", .without_waiting = true},
 				  NULL);
 	cr_assert(wait_until(listener_has_logged(listener, "cannot migrate the schema"), WAIT_MS));
-	writer = database_open(database_conninfo(db));
+	struct database *writer = database_open(database_conninfo(db));
 	for (int64_t end = wait_end_ms(1500), n = 0; wait_now_ms() < end; n++) {
 		int64_t began = wait_now_ms(), took;
 
@@ -192,19 +189,17 @@ Test(origin, a_table_in_use_is_altered_later_and_nobody_waits_for_that)
 Test(origin, a_column_of_another_type_and_a_right_that_is_missing_are_told)
 {
 	struct listener_options options = {.database = db, .redis = "none", .without_waiting = true};
-	struct listener *l;
-	char *role;
 
 	run_expect(db, 0, NULL, "migrate");
 	database_exec(db, "%s; ALTER TABLE events ADD source JSONB", BACK_TO_9);
-	l = listener_start(&options, NULL);
+	struct listener *l = listener_start(&options, NULL);
 	cr_assert_eq(process_wait(listener_process(l), WAIT_MS), 2);
 	cr_assert(listener_has_logged(l, "has a column source of type jsonb, where wsonce keeps a text: rename it"),
 		  "%s", process_last_words(listener_process(l)));
 	listener_free(l);
 	database_exec(db, "ALTER TABLE events DROP source");
 	run_expect(db, 0, NULL, "migrate");
-	role = database_text(db, "SELECT current_database() || '_user'");
+	char *role = database_text(db, "SELECT current_database() || '_user'");
 	database_exec(db,
 		      "CREATE ROLE \"%s\" LOGIN; GRANT ALL ON ALL TABLES IN SCHEMA public TO \"%s\"; "
 		      "GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO \"%s\"; REVOKE INSERT ON events FROM \"%s\"; "

@@ -34,9 +34,8 @@ static void expect_column(const char *name, const char *event_id, const char *ex
 static void expect_kept(const char *payload, const char *expected)
 {
 	static int number;
-	char id[32];
 
-	snprintf(id, sizeof id, "payload-%d", ++number);
+	char *id = suite_text("payload-%d", ++number);
 	peer_sendf(producer, "{\"event_id\":\"%s\",\"event_type\":\"t\",\"payload\":%s}", id, payload);
 	ack_expect(producer, id, "persisted");
 	expect_column("payload::text", id, expected ? expected : payload);
@@ -171,13 +170,13 @@ Test(payload, ids_are_kept_and_told_apart_by_their_bytes, .init = set_up, .fini 
 		{"\"{\\\"event_id\\\":null}\"", "{\"event_id\":null}"},
 		{"\"'; DROP TABLE events; --\"", "'; DROP TABLE events; --"},
 	};
-	char id[513], json[515];
+	char id[513];
 
 	for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
 		expect_id(ids[i][0], ids[i][1]);
 	memset(id, 'x', 512);
 	id[512] = '\0';
-	snprintf(json, sizeof json, "\"%s\"", id);
+	char *json = suite_text("\"%s\"", id);
 	expect_id(json, id);
 	peer_send_text(producer, "{\"event_id\":\"1\"}");
 	ack_expect(producer, "1", "duplicate");

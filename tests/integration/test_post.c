@@ -403,13 +403,12 @@ Test(post, bodies_that_are_whole_wait_for_memory_too)
 {
 	const char *head = "POST /events HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 60000\r\n\r\n";
 	char *body = malloc(60001);
-	struct database *lock;
 	int fds[60];
 
 	for (int i = 0; i < 2400; i++)
 		sprintf(body + 25L * i, "{\"event_id\":\"e-%07d\"}\n", i);
 	start("--max-message 64KiB --max-inflight-bytes 2MiB");
-	lock = database_open(database_conninfo(db));
+	struct database *lock = database_open(database_conninfo(db));
 	database_exec(lock, "BEGIN; LOCK TABLE events");
 	for (int i = 0; i < 60; i++) {
 		fds[i] = connect_to_it();

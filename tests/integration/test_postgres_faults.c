@@ -375,10 +375,8 @@ Test(postgres_faults, a_feed_that_is_not_read_from_is_not_taken_for_dead, .timeo
 /* A feed with 20 MB for a listener whose Postgres takes 100 rows in 0.3 s, which then hangs up. */
 Test(postgres_faults, a_feed_is_read_while_postgres_is_slow, .timeout = 120)
 {
-	struct listener *l;
-
 	fleet_start(&fleet, 1, NULL, NULL, "--batch-max 100");
-	l = fleet.listeners[0];
+	struct listener *l = fleet.listeners[0];
 	fleet.payload = 1000;
 	database_exec(fleet.rows,
 		      "create function slow() returns trigger language plpgsql as $$ begin "

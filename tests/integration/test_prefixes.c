@@ -22,9 +22,8 @@ static long announced(struct redisd *redis, const char *with);
 static struct listener *start(struct database *on, const char *with)
 {
 	struct listener *l = listener_start(&(struct listener_options){.database = on, .prefix = with}, NULL);
-	char key[120];
 
-	snprintf(key, sizeof key, "%s%s", with, with[strlen(with) - 1] == ':' ? "" : ":");
+	char *key = suite_text("%s%s", with, with[strlen(with) - 1] == ':' ? "" : ":");
 	cr_assert(wait_until(announced(redisd_shared(), key), ACK_MS));
 	return l;
 }
@@ -71,10 +70,9 @@ static void expect_refusal(const char *with)
 Test(prefixes, a_second_database_needs_a_prefix_of_its_own)
 {
 	struct listener *first = start(db, redisd_prefix()), *second;
-	char own[100];
 
 	expect_refusal(redisd_prefix());
-	snprintf(own, sizeof own, "%s-staging", prefix);
+	char *own = suite_text("%s-staging", prefix);
 	second = start(other, own);
 	store(first, "id");
 	store(second, "id");
@@ -91,12 +89,11 @@ Test(prefixes, the_same_database_may_be_used_by_many)
 /* Without the colon, both would have claimed <prefix>2-id. */
 Test(prefixes, a_prefix_ends_where_the_id_begins)
 {
-	struct listener *first, *second;
-	char longer[100], key[120];
+	char key[120];
 
-	snprintf(longer, sizeof longer, "%s2", prefix);
-	first = start(db, prefix);
-	second = start(other, longer);
+	char *longer = suite_text("%s2", prefix);
+	struct listener *first = start(db, prefix);
+	struct listener *second = start(other, longer);
 	store(first, "2-id");
 	store(second, "-id");
 	snprintf(key, sizeof key, "%s:2-id", prefix);
@@ -108,10 +105,8 @@ Test(prefixes, a_prefix_ends_where_the_id_begins)
 /* <prefix>:a:id is id for the one and a:id for the other. */
 Test(prefixes, a_prefix_may_not_begin_with_that_of_another_database)
 {
-	char longer[100];
-
 	start(db, prefix);
-	snprintf(longer, sizeof longer, "%s:a", prefix);
+	char *longer = suite_text("%s:a", prefix);
 	expect_refusal(longer);
 }
 

@@ -129,11 +129,9 @@ Test(producer_profile, a_frame_of_many_is_answered_once_when_all_of_them_are_sto
 
 Test(producer_profile, no_ack_goes_out_before_the_commit)
 {
-	struct database *lock;
-
 	listen_by(suite_text(BATCH, ""), NULL);
 	open_producer(NULL);
-	lock = fleet_lock(db);
+	struct database *lock = fleet_lock(db);
 	peer_send_text(producer, "{\"k\":1,\"list\":[{\"id\":1},{\"id\":2}]}");
 	cr_assert(wait_until(listener_metric(listener, "wsonce_received_total") == 2, WAIT_MS));
 	cr_assert_null(peer_recv(producer, 300));
@@ -143,14 +141,12 @@ Test(producer_profile, no_ack_goes_out_before_the_commit)
 
 Test(producer_profile, a_late_ack_is_sent_and_counted)
 {
-	struct database *lock;
-
 	listen_by(suite_text(BATCH, "\"ack_deadline_ms\": 100, "), NULL);
 	open_producer(NULL);
 	peer_send_text(producer, "{\"k\":0,\"list\":[]}");
 	expect("{\"ok\":0,\"n\":1,\"first\":null}");
 	cr_assert_eq(listener_metric(listener, "wsonce_acks_late_total"), 0);
-	lock = fleet_lock(db);
+	struct database *lock = fleet_lock(db);
 	peer_send_text(producer, "{\"k\":1,\"list\":[{\"id\":1}]}");
 	cr_assert_null(peer_recv(producer, 200));
 	fleet_unlock(lock);
@@ -172,11 +168,9 @@ Test(producer_profile, the_profile_has_its_own_limit_of_a_message)
 
 Test(producer_profile, cumulative_acks_speak_for_all_before_them)
 {
-	struct database *lock;
-
 	listen_by(suite_text(BATCH, "\"ack_mode\": \"cumulative\", "), NULL);
 	open_producer(NULL);
-	lock = fleet_lock(db);
+	struct database *lock = fleet_lock(db);
 	for (int k = 1; k <= 5; k++)
 		peer_sendf(producer, "{\"k\":%d,\"list\":[{\"id\":%d}]}", k, k);
 	peer_send_text(producer, "{\"k\":6,\"list\":[]}");
@@ -196,11 +190,9 @@ Test(producer_profile, cumulative_acks_speak_for_all_before_them)
 
 Test(producer_profile, so_many_unacked_messages_are_read_and_no_more)
 {
-	struct database *lock;
-
 	listen_by(suite_text(BATCH, "\"max_unacked\": 3, "), NULL);
 	open_producer(NULL);
-	lock = fleet_lock(db);
+	struct database *lock = fleet_lock(db);
 	for (int k = 1; k <= 50; k++) {
 		peer_sendf(producer, "{\"k\":%d,\"list\":[{\"id\":%d}]}", k, k);
 		if (k == 1)
@@ -271,11 +263,9 @@ Test(producer_profile, a_producer_that_asks_for_the_listeners_own_acks_gets_them
 
 Test(producer_profile, variables_are_each_connections_own)
 {
-	struct peer *other;
-
 	listen_by(MOODS, NULL);
 	open_producer(NULL);
-	other = peer_open_events(listener_ingest_port(listener), NULL);
+	struct peer *other = peer_open_events(listener_ingest_port(listener), NULL);
 	peer_send_text(producer, "{\"op\":\"hello\",\"me\":\"ann\"}");
 	expect("{\"welcome\":\"ann\"}");
 	peer_send_text(other, "{\"op\":\"hello\",\"me\":\"ben\"}");
@@ -371,7 +361,6 @@ Test(producer_profile, a_split_message_is_answered_frame_by_frame_and_has_a_limi
 
 Test(producer_profile, a_producer_that_reads_no_answers_stops_nobody_else)
 {
-	struct peer *deaf;
 	char *filling = malloc(4001);
 	int sent = 0;
 
@@ -380,7 +369,7 @@ Test(producer_profile, a_producer_that_reads_no_answers_stops_nobody_else)
 	listen_by("{\"name\": \"echo\", \"ack\": {\"echo\": \"${/text}\"}, "
 		  "\"rules\": [{\"action\": \"event\", \"id\": [[\"/id\"]]}]}",
 		  "--max-inflight-bytes 8MiB");
-	deaf = peer_open_events(listener_ingest_port(listener), NULL);
+	struct peer *deaf = peer_open_events(listener_ingest_port(listener), NULL);
 	peer_set_deadline(deaf, 500);
 	while (sent < 5000 && peer_sendf(deaf, "{\"id\":\"d%d\",\"text\":\"%s\"}", sent, filling))
 		sent++;
@@ -395,11 +384,9 @@ Test(producer_profile, a_producer_that_reads_no_answers_stops_nobody_else)
 
 Test(producer_profile, a_producer_that_leaves_before_its_answer_loses_nothing)
 {
-	struct database *lock;
-
 	listen_by(suite_text(BATCH, ""), NULL);
 	open_producer(NULL);
-	lock = fleet_lock(db);
+	struct database *lock = fleet_lock(db);
 	peer_send_text(producer, "{\"k\":1,\"list\":[{\"id\":1},{\"id\":2},{}]}");
 	cr_assert(wait_until(listener_metric(listener, "wsonce_received_total") == 3, WAIT_MS));
 	peer_reset(producer);

@@ -25,10 +25,10 @@ TestSuite(producers, .init = set_up, .fini = bench_close, .timeout = 300);
 
 static char *replace(char *text, const char *old, int new_port)
 {
-	char *at = strstr(text, old), number[12];
+	char *at = strstr(text, old);
 
 	cr_assert_not_null(at, "the page has no %s", old);
-	snprintf(number, sizeof number, "%d", new_port);
+	char *number = suite_text("%d", new_port);
 	return suite_text("%.*s%s%s", (int)(at - text), text, number, at + strlen(old));
 }
 
@@ -38,10 +38,9 @@ static char *code_of(const char *language, const char *page_port, int own_port)
 	static char page[20000];
 	FILE *in = fopen("docs/producers.md", "r");
 	char *fence = suite_text("\n```%s\n", language), *begin, *end;
-	size_t len;
 
 	cr_assert_not_null(in);
-	len = fread(page, 1, sizeof page - 1, in);
+	size_t len = fread(page, 1, sizeof page - 1, in);
 	fclose(in);
 	page[len] = '\0';
 	begin = strstr(page, fence);

@@ -90,10 +90,8 @@ Test(purge, row_that_is_locked_is_left_and_told_of, .init = bench_migrate)
 
 Test(purge, table_that_is_locked_ends_it_and_nothing_waits_for_long, .init = bench_migrate)
 {
-	struct database *lock;
-
 	store("old", 10, 31);
-	lock = fleet_lock(db);
+	struct database *lock = fleet_lock(db);
 	run_expect_error(db, 1, "lock timeout", "purge --older-than 30d");
 	fleet_unlock(lock);
 	run_expect(db, 0, ": 10\n", "purge --older-than 30d");
@@ -183,14 +181,12 @@ Test(purge, killed_in_the_middle_it_goes_on_when_it_is_run_again, .init = bench_
 Test(purge, interrupted_it_tells_what_is_done, .init = bench_migrate)
 {
 	struct process *purge = start_slow();
-	char *output;
-	long done;
 
 	process_signal(purge, SIGTERM);
 	cr_assert_eq(process_wait(purge, SETTLED_MS), 1, "%s", process_last_words(purge));
-	output = process_output(purge);
+	char *output = process_output(purge);
 	cr_assert_not_null(strstr(process_last_words(purge), "interrupted"));
-	done = strtol(strrchr(output, ' '), NULL, 10);
+	long done = strtol(strrchr(output, ' '), NULL, 10);
 	cr_assert_eq(count(IS_PURGED), done, "%s", output);
 	cr_assert_lt(done, SLOW_ROWS);
 	expect_no_half();
@@ -199,11 +195,10 @@ Test(purge, interrupted_it_tells_what_is_done, .init = bench_migrate)
 Test(purge, interrupted_twice_it_ends_though_the_database_hangs)
 {
 	struct postgres *pg = postgres_new();
-	struct process *purge;
 
 	db = postgres_database(pg);
 	run_expect(db, 0, NULL, "migrate");
-	purge = start_slow();
+	struct process *purge = start_slow();
 	postgres_pause(pg);
 	cr_assert(wait_until((process_signal(purge, SIGTERM), !process_is_alive(purge)), SETTLED_MS));
 	postgres_resume(pg);
@@ -220,10 +215,8 @@ Test(purge, several_at_once_share_the_work, .init = bench_migrate)
 	for (int i = 0; i < 3; i++)
 		purges[i] = run_start_on(db, "purge --older-than 30d --batch 50");
 	for (int i = 0; i < 3; i++) {
-		char *output;
-
 		cr_assert_eq(process_wait(purges[i], SETTLED_MS), 0, "%s", process_last_words(purges[i]));
-		output = process_output(purges[i]);
+		char *output = process_output(purges[i]);
 		done += strtol(strstr(output, "00: ") ? strstr(output, "00: ") + 4 : "0", NULL, 10);
 		process_free(purges[i]);
 	}
@@ -281,13 +274,13 @@ Test(purge, late_copy_of_a_deleted_row_is_a_stale_dead_letter_and_no_row, .init 
 Test(purge, where_rows_were_deleted_a_listener_without_the_guard_does_not_start, .init = bench_migrate)
 {
 	const struct listener_options options = {.database = db, .without_waiting = true};
-	struct listener *open, *guarded;
 
 	run_expect(db, 0, "rows deleted", "purge --older-than 30d --delete-rows " GUARD);
-	open = listener_start(&options, NULL);
+	struct listener *open = listener_start(&options, NULL);
 	cr_assert_eq(process_wait(listener_process(open), SETTLED_MS), 1);
 	cr_assert_not_null(strstr(process_last_words(listener_process(open)), "--max-age of at most 29d"));
-	guarded = listener_start(&(struct listener_options){.database = db}, "--time-pointer /at --max-age 29d");
+	struct listener *guarded =
+		listener_start(&(struct listener_options){.database = db}, "--time-pointer /at --max-age 29d");
 	cr_assert_eq(listener_stop(guarded), 0);
 }
 
@@ -564,13 +557,11 @@ Test(purge, records_stay_unless_they_are_asked_for_and_go_after_their_rows, .ini
 
 Test(purge, all_tables_go_in_one_run, .init = bench_migrate)
 {
-	json_t *root;
-
 	store("old", 10, 31);
 	dead_letter(31, 11);
 	deliver("dead", 31, 12);
 	process("billing", 31, 13);
-	root = run_json(
+	json_t *root = run_json(
 		db, 0,
 		"purge --open-too --json --older-than 30d --dead-letters-older-than 30d --outbox-older-than 30d "
 		"--processed-older-than 30d " GUARD);

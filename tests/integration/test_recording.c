@@ -89,10 +89,9 @@ static void open_feed(void)
 static char *change(const char *path, long at, const char *with)
 {
 	char *copy = suite_path("copy-%d", suite_number());
-	FILE *file;
 
 	cr_assert_eq(run_sh(suite_text("cp %s %s", path, copy)), 0);
-	file = fopen(copy, "r+e");
+	FILE *file = fopen(copy, "r+e");
 	cr_assert(with ? fseek(file, at, SEEK_SET) == 0 && fputs(with, file) >= 0 : truncate(copy, at) == 0);
 	cr_assert_eq(fclose(file), 0);
 	return copy;

@@ -110,10 +110,9 @@ Test(redis_faults, a_held_event_is_stored_when_redis_freezes, .timeout = 120)
 Test(redis_faults, events_are_stored_while_redis_refuses_writes, .timeout = 120)
 {
 	struct bench b;
-	char flags[40];
 
 	/* If a mark is refused, its claim stays until the TTL, which is longer than the test may take. */
-	snprintf(flags, sizeof flags, "--claim-ttl %ld", (long)wait_stretch_ms(SOON_MS) / 1000 + 3);
+	char *flags = suite_text("--claim-ttl %ld", (long)wait_stretch_ms(SOON_MS) / 1000 + 3);
 	start(&b, flags);
 	send_some(&b);
 	redisd_command(b.redis, "CONFIG SET maxmemory-policy noeviction");
@@ -158,12 +157,12 @@ Test(redis_faults, an_eviction_policy_that_may_drop_claims_is_warned_about)
 {
 	struct database *rows = database_new();
 	struct redisd *redis = redisd_new();
-	struct listener *l;
 	char *log = NULL;
 
 	redisd_command(redis, "CONFIG SET maxmemory 100mb");
 	redisd_command(redis, "CONFIG SET maxmemory-policy allkeys-lru");
-	l = listener_start(&(struct listener_options){.database = rows, .redis = redisd_url(redis)}, NULL);
+	struct listener *l =
+		listener_start(&(struct listener_options){.database = rows, .redis = redisd_url(redis)}, NULL);
 	cr_assert(wait_until((log = process_errors(listener_process(l)), strstr(log, "allkeys-lru") != NULL), WHOLE_MS),
 		  "%s", log);
 	cr_assert(strstr(log, "redis may evict claims"), "%s", log);

@@ -85,12 +85,10 @@ static struct run ask_status(void)
 /* Nothing else shows that the listeners do not hear of each other: all events are stored. */
 static void must_be_told_until_granted(const char *missing)
 {
-	struct run run;
-
 	cr_assert(wait_until(is_either("degraded: redis rejects commands"), SOON_MS), "%s", missing);
 	cr_assert(wait_until(strstr(ask_status().output, ": redis rejects commands"), SOON_MS), "%s",
 		  ask_status().output);
-	run = ask_status();
+	struct run run = ask_status();
 	cr_expect_eq(run.status, 1, "%s", run.output);
 	cr_expect_null(strstr(run.output, "gone"), "%s", run.output);
 	free(redisd_command(redis, "ACL SETUSER fleet +%s", missing));

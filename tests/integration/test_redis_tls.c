@@ -108,10 +108,9 @@ Test(redis_tls, a_server_may_ask_for_a_certificate)
 Test(redis_tls, a_server_without_tls_is_left)
 {
 	struct redisd *redis = start_redis("no");
-	struct listener *l;
 
 	tls_port = redisd_port(redis);
-	l = start_listener("localhost", suite_text("--redis-ca %s", authority->cert));
+	struct listener *l = start_listener("localhost", suite_text("--redis-ca %s", authority->cert));
 	cr_assert(wait_until(listener_has_logged(l, "no answer while connecting") ||
 				     listener_has_logged(l, "TLS failed: wrong version number"),
 			     READY_MS));

@@ -444,12 +444,11 @@ static bool is_catching(int number)
 {
 	char *path = suite_text("/proc/%d/status", (int)process_id(listener_process(listener))), text[4096];
 	FILE *in = fopen(path, "re");
-	char *at;
 
 	text[in ? fread(text, 1, sizeof(text) - 1, in) : 0] = '\0';
 	if (in)
 		fclose(in);
-	at = strstr(text, "SigBlk:");
+	char *at = strstr(text, "SigBlk:");
 	return at && strtoull(at + 7, NULL, 16) >> (number - 1) & 1;
 }
 
@@ -539,11 +538,10 @@ static int run_reload(const char *pid)
 Test(reload, the_command_has_a_listener_reload_and_refuses_all_other_processes)
 {
 	struct process *sleeper = process_start_argv((const char *[]){"sleep", "60", NULL}, NULL);
-	char *pid;
 
 	write_settings("{}");
 	start("");
-	pid = suite_text("%d", (int)process_id(listener_process(listener)));
+	char *pid = suite_text("%d", (int)process_id(listener_process(listener)));
 	cr_expect_eq(run_reload(pid), 0, "%s", said);
 	cr_expect(strstr(said, "was sent SIGHUP; its log says what it reloaded"), "%s", said);
 	cr_expect(wait_until(listener_metric(listener, "wsonce_reloads_total") == 1, SOON_MS));

@@ -213,10 +213,9 @@ Test(replay, lines_behind_one_that_is_held_are_stored_and_the_checkpoint_stays_b
 Test(replay, a_checkpoint_of_another_file_is_refused_and_one_of_a_file_that_has_grown_is_not, .init = bench_migrate)
 {
 	char *path = fleet_file("events", 100), *other = suite_path("other"), *checkpoint = suite_path("checkpoint");
-	FILE *out;
 
 	run_expect(db, 0, "persisted 100", "replay %s --checkpoint %s", path, checkpoint);
-	out = fopen(other, "we");
+	FILE *out = fopen(other, "we");
 	fprintf(out, "%010000d\n", 0);
 	fclose(out);
 	run_expect(db, 1, NULL, "replay %s --checkpoint %s", other, checkpoint);
@@ -262,11 +261,10 @@ Test(replay, a_checkpoint_that_cannot_be_written_is_status_1_also_at_the_very_en
 	struct redisd *redis = redisd_new();
 	struct database *lock = fleet_lock(db);
 	char *path = fleet_file("events", 10), *folder = suite_path("folder");
-	struct process *p;
 
 	cr_assert_eq(mkdir(folder, 0700), 0);
-	p = run_start_on(db, "replay %s --redis %s --redis-timeout 3 --checkpoint %s/checkpoint", path,
-			 redisd_url(redis), folder);
+	struct process *p = run_start_on(db, "replay %s --redis %s --redis-timeout 3 --checkpoint %s/checkpoint", path,
+					 redisd_url(redis), folder);
 
 	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM pg_locks WHERE NOT granted AND database = "
 					       "(SELECT oid FROM pg_database WHERE datname = current_database())") > 0,

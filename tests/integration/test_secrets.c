@@ -16,9 +16,8 @@ static void expect_clean(const char *where, const char *text)
 static char *read_proc(const struct process *p, const char *name)
 {
 	static char text[8192];
-	char path[60];
 
-	snprintf(path, sizeof path, "/proc/%d/%s", (int)process_id(p), name);
+	char *path = suite_text("/proc/%d/%s", (int)process_id(p), name);
 	FILE *in = fopen(path, "r");
 	size_t len = in ? fread(text, 1, sizeof text - 1, in) : 0;
 
@@ -169,13 +168,13 @@ Test(secrets, no_process_of_the_same_user_may_look_into_the_listener)
 				    "127.0.0.1:0",
 				    NULL};
 	struct stat seen;
-	char path[60], *log = NULL;
+	char *log = NULL;
 
 	if (geteuid() != 0 || strstr(argv[0], "san"))
 		cr_skip_test("only root can start it as somebody else, and sanitizers look into their own memory");
 	struct process *p = process_start(&(struct process_options){.argv = argv, .uid = 65534, .gid = 65534});
 	cr_assert(wait_until((log = process_errors(p), strstr(log, "ingest is open")), SETTLED_MS), "%s", log);
-	snprintf(path, sizeof path, "/proc/%d/environ", (int)process_id(p));
+	char *path = suite_text("/proc/%d/environ", (int)process_id(p));
 	cr_assert_eq(stat(path, &seen), 0);
 	cr_assert_eq(seen.st_uid, 0, "%s belongs to user %d", path, (int)seen.st_uid);
 }

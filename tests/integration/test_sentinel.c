@@ -208,14 +208,12 @@ Test(sentinel, a_master_that_is_killed_under_load_is_replaced, .timeout = 120)
 
 Test(sentinel, a_master_that_is_frozen_is_left, .timeout = 120)
 {
-	struct redisd *frozen, *master;
-
 	start();
-	frozen = redis[0];
+	struct redisd *frozen = redis[0];
 	fleet_send(&fleet, 1000);
 	redisd_pause(frozen);
 	redis[0] = redis[1];
-	master = await_master(NULL);
+	struct redisd *master = await_master(NULL);
 	must_use(master);
 	redisd_resume(frozen);
 	fleet_send(&fleet, 500);
@@ -233,12 +231,12 @@ static void fail_over(void)
 
 Test(sentinel, failovers_on_request_come_twice_in_a_row, .timeout = 120)
 {
-	struct redisd *first, *second;
+	struct redisd *second;
 
 	start();
 	fleet_send(&fleet, 1000);
 	fail_over();
-	first = await_master(redis[0]);
+	struct redisd *first = await_master(redis[0]);
 	must_use(first);
 	cr_assert(wait_until((fleet_send(&fleet, 5), fail_over(), second = other_master(first)), FAILOVER_MS));
 	must_use(second);
@@ -248,17 +246,15 @@ Test(sentinel, failovers_on_request_come_twice_in_a_row, .timeout = 120)
 /* Sentinels and replicas no longer reach it, but listeners do, and it accepts their writes. */
 Test(sentinel, an_old_master_that_still_takes_writes_is_left, .timeout = 120)
 {
-	struct redisd *old, *master;
-
 	start();
-	old = redis[0];
+	struct redisd *old = redis[0];
 	fleet_send(&fleet, 1000);
 	free(redisd_command(old, "CONFIG SET requirepass nobody-knows"));
 	free(redisd_command(old, "CLIENT KILL TYPE replica"));
 	free(redisd_command(old, "CLIENT KILL TYPE pubsub"));
 	free(redisd_command(old, "CLIENT KILL USER default"));
 	redis[0] = redis[1];
-	master = await_master(NULL);
+	struct redisd *master = await_master(NULL);
 	must_use(master);
 	fleet_end(&fleet);
 }

@@ -64,13 +64,12 @@ Test(session, a_handler_that_sets_the_search_path_moves_no_rows)
 Test(session, a_handler_that_sets_the_role_or_makes_the_session_read_only_stops_nothing)
 {
 	char *role = database_text(db, "SELECT current_database() || '_guest'");
-	char *does;
 
 	database_exec(db, "CREATE ROLE \"%s\"", role);
-	does = suite_text("PERFORM set_config('role', '%s', false), "
-			  "set_config('default_transaction_read_only', 'on', false), "
-			  "set_config('statement_timeout', '1', false);",
-			  role);
+	char *does = suite_text("PERFORM set_config('role', '%s', false), "
+				"set_config('default_transaction_read_only', 'on', false), "
+				"set_config('statement_timeout', '1', false);",
+				role);
 	make_handler(does);
 	start("--handler public.handle");
 	must_store("a");
@@ -207,10 +206,8 @@ Test(session, a_trigger_that_sets_the_search_path_moves_no_rows)
 
 Test(session, tables_live_in_the_schema_of_the_search_path)
 {
-	char *conninfo;
-
 	database_exec(db, "CREATE SCHEMA \"My \"\"Own\"");
-	conninfo = suite_text("%s options='-c search_path=\"My\\\\ \"\"Own\"'", database_conninfo(db));
+	char *conninfo = suite_text("%s options='-c search_path=\"My\\\\ \"\"Own\"'", database_conninfo(db));
 	listener = listener_start(&(struct listener_options){.postgres = conninfo, .redis = "none"}, NULL);
 	producer = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
 	must_store("a");
@@ -224,7 +221,7 @@ Test(session, functions_planted_in_public_are_not_called)
 	static const char *const names[] = {"to_json", "count", "length", "min", "lower", "quote_ident"};
 	struct receiver *receiver = receiver_start(NULL);
 	const char *const env[] = {"HOOK_SECRET=" RECEIVER_SECRET, NULL};
-	char *text, *path;
+	char *text;
 
 	database_exec(db, "CREATE TABLE planted (what text)");
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
@@ -235,7 +232,7 @@ Test(session, functions_planted_in_public_are_not_called)
 	text = suite_text("{\"webhooks\": [{\"name\": \"w\", \"url\": \"http://127.0.0.1:%d/ok\", "
 			  "\"secret-env\": \"HOOK_SECRET\"}]}",
 			  receiver_port(receiver));
-	path = suite_file("session.json", text);
+	char *path = suite_file("session.json", text);
 	listener = listener_start(&(struct listener_options){.database = db, .redis = "none", .env = env},
 				  "--config %s", path);
 	producer = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");

@@ -113,7 +113,6 @@ Test(shares, feeds_are_not_stopped_for_the_sake_of_producers)
 {
 	struct feed *feed = feed_new();
 	char message[1000];
-	double before;
 
 	start(feed_url(feed), "--max-inflight-bytes 512KiB --batch-max 100000");
 	struct peer *p = peer_open_events(listener_ingest_port(listener), NULL);
@@ -126,7 +125,7 @@ Test(shares, feeds_are_not_stopped_for_the_sake_of_producers)
 		peer_send_text(p, message);
 	}
 	cr_assert_eq(metric("wsonce_paused"), 0);
-	before = metric("wsonce_received_total");
+	double before = metric("wsonce_received_total");
 	for (int i = 0; i < 50; i++) {
 		snprintf(message, sizeof message, "{\"event_id\":\"f%d\"}", i);
 		feed_send_text(feed, message);

@@ -221,13 +221,12 @@ Test(source, unfinished_messages_wait_while_postgres_is_away)
 {
 	struct feed *large[] = {feed_new(), feed_new()};
 	char *head = suite_text("{\"event_id\":\"large\",\"payload\":\"%0*d", 300 << 10, 0);
-	struct database *lock;
 
 	feed = feed_new();
 	START("--source %s --source %s --max-inflight-bytes 1MiB --max-message 320KiB", feed_url(large[0]),
 	      feed_url(large[1]));
 	listener_wait_ready(listener);
-	lock = database_open(database_conninfo(db));
+	struct database *lock = database_open(database_conninfo(db));
 	database_exec(lock, "BEGIN; LOCK TABLE events");
 	for (int i = 0; i < 2; i++)
 		feed_send(large[i], FRAME_TEXT, false, head, strlen(head));

@@ -195,14 +195,13 @@ Test(spool, sigterm_without_postgres_leaves_the_events_in_the_spool, .timeout = 
 Test(spool, a_full_disk_is_told_and_done_without, .timeout = 120)
 {
 	char program[PATH_MAX] = "";
-	struct listener *l;
 
 	cr_assert_gt(readlink("/proc/self/exe", program, sizeof(program) - 1), 0);
 	const char *env[] = {suite_text("LD_PRELOAD=%s/full_disk.so", dirname(program)),
 			     suite_text("WSONCE_FULL_DISK=%s", suite_path("full")),
 			     "ASAN_OPTIONS=verify_asan_link_order=0", NULL};
 	start(1, env, "");
-	l = fleet.listeners[0];
+	struct listener *l = fleet.listeners[0];
 	postgres_stop(postgres);
 	suite_file("full", "");
 	fleet_send(&fleet, 100);
@@ -241,19 +240,18 @@ Test(spool, status_says_that_nothing_is_written, .timeout = 120)
 /* As by LimitFSIZE= of a unit. */
 Test(spool, a_file_that_may_not_grow_is_a_disk_that_is_full, .timeout = 120)
 {
-	struct rlimit size, small;
-	struct listener *l;
+	struct rlimit size;
 
 	start(1, NULL, "");
 	kill_all();
 	getrlimit(RLIMIT_FSIZE, &size);
-	small = size;
+	struct rlimit small = size;
 	small.rlim_cur = 100000;
 	setrlimit(RLIMIT_FSIZE, &small);
 	restart();
 	setrlimit(RLIMIT_FSIZE, &size);
 	fleet_wait_ready(&fleet);
-	l = fleet.listeners[0];
+	struct listener *l = fleet.listeners[0];
 	postgres_stop(postgres);
 	fleet.payload = 600;
 	fleet_send(&fleet, 500);
@@ -266,8 +264,6 @@ Test(spool, a_file_that_may_not_grow_is_a_disk_that_is_full, .timeout = 120)
 /* What can be read of them is exported; what somebody else has put there stays. */
 Test(spool, damaged_segments_are_exported_and_dropped_too, .timeout = 120)
 {
-	struct run run;
-
 	start(1, NULL, "--drain-timeout 1");
 	postgres_stop(postgres);
 	fleet_send(&fleet, 50);
@@ -279,7 +275,7 @@ Test(spool, damaged_segments_are_exported_and_dropped_too, .timeout = 120)
 						 suite_path("base/spool-0")),
 				      NULL};
 	cr_assert_eq(process_run(damage, SOON_MS), 0);
-	run = run_in(NULL, suite_text("spool %s export", suite_path("base/spool-0")));
+	struct run run = run_in(NULL, suite_text("spool %s export", suite_path("base/spool-0")));
 	cr_assert(run.status == 1 && strstr(run.errors, "damaged records in 1 places"), "%s", run.errors);
 	postgres_start(postgres);
 	run_expect(fleet.rows, 0, "replayed 49: persisted 49", "replay %s", suite_file("export", run.output));
@@ -304,16 +300,13 @@ Test(spool, a_file_with_another_name_is_told_of, .timeout = 60)
 
 Test(spool, a_second_process_on_the_directory_is_refused, .timeout = 60)
 {
-	struct listener_options second;
-	struct listener *l;
-
 	start(1, NULL, "");
-	second = fleet.options;
+	struct listener_options second = fleet.options;
 	second.database = fleet.rows;
 	second.source = fleet.source;
 	second.spool = suite_path("base/spool-0");
 	second.without_waiting = true;
-	l = listener_start(&second, NULL);
+	struct listener *l = listener_start(&second, NULL);
 	cr_assert_eq(process_wait(listener_process(l), SOON_MS), 1);
 	cr_assert(listener_has_logged(l, "another process uses it; give each listener a directory of its own"), "%s",
 		  process_last_words(listener_process(l)));
@@ -322,13 +315,11 @@ Test(spool, a_second_process_on_the_directory_is_refused, .timeout = 60)
 /* On another machine, for example. */
 Test(spool, what_is_exported_can_be_replayed_and_then_dropped, .timeout = 120)
 {
-	struct run run;
-
 	start(1, NULL, "--drain-timeout 1");
 	postgres_stop(postgres);
 	fleet_send(&fleet, 50);
 	cr_assert(wait_until(are_on_disk(50), WHOLE_MS));
-	run = run_in(NULL, suite_text("spool %s drop", suite_path("base/spool-0")));
+	struct run run = run_in(NULL, suite_text("spool %s drop", suite_path("base/spool-0")));
 	cr_assert_eq(run.status, 1, "a listener uses it");
 	cr_assert_eq(listener_stop(fleet.listeners[0]), 0);
 	run = run_in(NULL, suite_text("spool %s list", suite_path("base/spool-0")));

@@ -16,11 +16,9 @@ struct bench {
 /* The broken listener is the leader. */
 static void start(struct bench *b, int size)
 {
-	int leader;
-
 	*b = (struct bench){.rows = database_new()};
 	fleet_start(&b->fleet, size, b->rows, NULL, "");
-	leader = fleet_leader(&b->fleet, WHOLE_MS);
+	int leader = fleet_leader(&b->fleet, WHOLE_MS);
 	b->broken = b->fleet.listeners[leader];
 	database_exec(b->rows,
 		      "create function wait() returns trigger language plpgsql as $$ begin "

@@ -176,15 +176,12 @@ Test(stats, many_keys_are_estimated_from_a_sample_of_all_days, .init = bench_ope
 
 Test(stats, fleet_without_duplicates_is_told_so, .init = bench_open)
 {
-	struct listener *l;
-	struct peer *p;
-
 	run_expect(db, 0, NULL, "migrate");
 	run_expect(db, 0, "nothing is counted yet", "stats duplicates");
 	ask();
 	cr_assert(json_is_null(json_object_get(told, "first_day")));
-	l = listener_start(&(struct listener_options){.database = db}, "--dedup-window 60");
-	p = peer_open_events(listener_ingest_port(l), ACKS);
+	struct listener *l = listener_start(&(struct listener_options){.database = db}, "--dedup-window 60");
+	struct peer *p = peer_open_events(listener_ingest_port(l), ACKS);
 	send_and_expect(p, "a", "persisted");
 	end(l, p);
 	run_expect(db, 0, "No event came more than once", "stats duplicates");
@@ -194,15 +191,13 @@ Test(stats, fleet_without_duplicates_is_told_so, .init = bench_open)
 
 Test(stats, plot_shows_when_copies_came_and_what_a_longer_window_costs, .init = bench_open)
 {
-	struct run run;
-
 	run_expect(db, 0, NULL, "migrate");
 	database_exec(
 		db,
 		"INSERT INTO wsonce_duplicates SELECT date '2026-01-01', 8640000, array_fill(0::bigint, ARRAY[20]) || "
 		"ARRAY[900, 0, 0, 50, 50] || array_fill(0::bigint, ARRAY[16]), "
 		"decode(repeat('00', 1023) || '01', 'hex')");
-	run = run_on(db, "stats duplicates --redis none");
+	struct run run = run_on(db, "stats duplicates --redis none");
 	cr_assert_eq(run.status, 0);
 	cr_assert(strstr(run.output, "   8.74 min            900 ########################################\n"), "%s",
 		  run.output);

@@ -45,14 +45,12 @@ Test(status, a_fleet_that_works_is_ok_and_each_listener_and_source_is_in_it)
 	struct listener *a = start("web-1", "", suite_text("feed.eu-%d=%s", feed_port(feed), feed_url(feed))),
 			*b = start("web-2", "--claim-ttl 20", NULL);
 	char *source = suite_text("feed.eu-%d", feed_port(feed));
-	const json_t *one;
-	json_t *state;
 
 	cr_assert(wait_until(says(" open "), WAIT_MS), "%s", run_on(db, "status").output);
-	state = read_state(0);
+	json_t *state = read_state(0);
 	cr_assert_str_eq(json_string_value(json_object_get(state, "status")), "ok");
 	cr_assert_eq(json_array_size(json_object_get(state, "listeners")), 2);
-	one = find(json_object_get(state, "listeners"), "web-1");
+	const json_t *one = find(json_object_get(state, "listeners"), "web-1");
 	cr_assert(json_is_true(json_object_get(one, "is_alive")));
 	cr_assert_str_eq(json_string_value(json_object_get(one, "version")), WSONCE_VERSION);
 	one = find(json_object_get(state, "sources"), source);
@@ -233,10 +231,8 @@ Test(status, names_do_a_terminal_no_harm_and_lines_fit_eighty_columns)
 
 Test(status, watching_ends_at_an_interrupt)
 {
-	struct process *p;
-
 	run_expect(db, 0, NULL, "migrate");
-	p = run_start_on(db, "status --watch --json --every 50ms");
+	struct process *p = run_start_on(db, "status --watch --json --every 50ms");
 	cr_assert(wait_until(strstr(process_output(p), "}\n{"), WAIT_MS), "%s", process_output(p));
 	process_signal(p, SIGINT);
 	cr_assert_eq(process_wait(p, WAIT_MS), 2);
@@ -278,9 +274,8 @@ static void add_hour(const char *name, long minute, int received, double p99)
 Test(status, the_hour_of_a_fleet_is_the_sum_and_the_slowest_of_its_listeners, .init = bench_migrate)
 {
 	long minute = (long)time(NULL) / 60 - 10;
-	json_t *state, *all, *one;
 
-	state = run_json(db, 2, "status --json");
+	json_t *state = run_json(db, 2, "status --json");
 	cr_assert_eq(json_array_size(json_object_get(state, "hour")), 0);
 	json_decref(state);
 	add_hour("a", minute, 60, 5);
@@ -288,9 +283,9 @@ Test(status, the_hour_of_a_fleet_is_the_sum_and_the_slowest_of_its_listeners, .i
 	database_exec(db, "INSERT INTO wsonce_listeners (listener, dedup_window_s, consumer, targets, target_urls) "
 			  "VALUES ('c.0123456789abcdef', 1, '', '{}', '{}')");
 	state = run_json(db, 0, "status --json");
-	all = json_object_get(state, "hour");
+	json_t *all = json_object_get(state, "hour");
 	cr_assert_eq(json_array_size(all), 1);
-	one = json_array_get(all, 0);
+	json_t *one = json_array_get(all, 0);
 	cr_assert_float_eq(json_number_value(json_object_get(one, "received_per_s")), 3, 1e-9);
 	cr_assert_eq(json_integer_value(json_object_get(one, "dead_lettered")), 6);
 	cr_assert_float_eq(json_number_value(json_object_get(one, "p99_ms")), 50, 1e-9);
@@ -363,12 +358,11 @@ Test(status, a_full_disk_of_postgres_is_told_without_redis, .fini = bench_close)
 Test(status, a_full_disk_of_postgres_is_logged_when_it_begins_and_ends, .fini = bench_close)
 {
 	struct postgres *pg = postgres_new_on_disk();
-	int begun;
 
 	start_on(pg, NULL);
 	send_events(1);
 	cr_assert(wait_until(bench_rows() == 1, WAIT_MS));
-	begun = listener_count_logged(listener, "\n");
+	int begun = listener_count_logged(listener, "\n");
 	postgres_fill_disk(pg);
 	send_events(300);
 	cr_assert(wait_until(listener_metric(listener, "wsonce_store_retries_total") >= 20, 3 * WAIT_MS));

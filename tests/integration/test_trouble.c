@@ -43,11 +43,10 @@ static bool must_be_named(const char *words)
 static void name_holder(const char *lock)
 {
 	struct database *holder = database_open(database_conninfo(db));
-	char *words;
 
 	start("none", "--consumer books --postgres-timeout 4");
 	database_exec(holder, "SET application_name = 'report'; BEGIN; %s", lock);
-	words = suite_text("session %ld of role", database_long(holder, "SELECT pg_backend_pid()"));
+	char *words = suite_text("session %ld of role", database_long(holder, "SELECT pg_backend_pid()"));
 	send_event("a");
 	cr_assert(wait_until(must_be_named(words) && must_be_named("(report) locks"), WAIT_MS), "%s %s",
 		  listener_http(listener, "/readyz", NULL), run_on(db, "status").output);
@@ -105,11 +104,9 @@ static struct database *hold_row(const char *id)
 
 static void wait_for_a_held_row(const char *timeout)
 {
-	struct database *holder;
-
 	set_for_role(timeout);
 	start("none", "--max-attempts 1");
-	holder = hold_row("held");
+	struct database *holder = hold_row("held");
 	send_event("held");
 	cr_assert(wait_until(listener_metric(listener, "wsonce_rows_put_off_total") > 1, WAIT_MS), "it is not retried");
 	cr_assert_eq(letters(), 0);
@@ -190,11 +187,9 @@ Test(trouble, what_a_trigger_keeps_back_of_events_is_not_processed_by_a_consumer
 /* The consumer's statement began earlier, so it cannot see the row that it waited for. */
 Test(trouble, what_another_transaction_stores_meanwhile_is_processed_by_a_consumer)
 {
-	struct database *holder;
-
 	start("none", "--max-attempts 1 --consumer shop");
 	keep_back("events");
-	holder = hold_row("held");
+	struct database *holder = hold_row("held");
 	send_event("held");
 	cr_assert(wait_until(
 		database_long(db, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND "
@@ -219,11 +214,9 @@ static struct database *hold_back_batch(int n)
 /* In a batch that goes by COPY. */
 Test(trouble, what_a_trigger_keeps_back_of_a_copy_is_refused)
 {
-	struct database *lock;
-
 	start(NULL, "--max-attempts 1");
 	keep_back("events");
-	lock = hold_back_batch(200);
+	struct database *lock = hold_back_batch(200);
 	send_event("kept");
 	cr_assert(wait_until(listener_metric(listener, "wsonce_events{state=\"batched\"}") == 201, WAIT_MS));
 	fleet_unlock(lock);
@@ -306,12 +299,10 @@ Test(trouble, an_event_whose_trigger_raises_what_only_a_server_raises_stops_nobo
 /* For example, by a bug in a trigger written in C. */
 Test(trouble, an_event_that_ends_its_backend_stops_nobody)
 {
-	struct database *lock;
-
 	start(NULL, "--max-attempts 2");
 	make_trigger("events",
 		     "IF NEW.event_id = 'e-007' THEN PERFORM pg_terminate_backend(pg_backend_pid()); END IF;");
-	lock = hold_back_batch(50);
+	struct database *lock = hold_back_batch(50);
 	cr_assert(wait_until(listener_metric(listener, "wsonce_events{state=\"batched\"}") == 50, WAIT_MS));
 	fleet_unlock(lock);
 	cr_assert(wait_until(bench_rows() == 50, 3 * WAIT_MS), "%ld rows", bench_rows());
@@ -351,11 +342,9 @@ Test(trouble, an_event_that_alone_meets_trouble_while_others_pass_is_a_dead_lett
 
 Test(trouble, an_event_whose_id_another_transaction_holds_stops_nobody)
 {
-	struct database *holder;
-
 	set_for_role("lock_timeout = '100ms'");
 	start("none", "--max-attempts 1");
-	holder = hold_row("e-100");
+	struct database *holder = hold_row("e-100");
 	send_events(200);
 	await_rows(199);
 	cr_assert_eq(letters(), 0);
@@ -369,10 +358,8 @@ Test(trouble, an_event_whose_id_another_transaction_holds_stops_nobody)
 /* Much sooner than three quarters of the default --postgres-timeout, 22 s. */
 Test(trouble, an_event_whose_id_another_transaction_holds_is_soon_found)
 {
-	struct database *holder;
-
 	start("none", "--max-attempts 1");
-	holder = hold_row("e-100");
+	struct database *holder = hold_row("e-100");
 	send_events(200);
 	cr_assert(wait_until(bench_rows() == 199, 6000), "%ld rows", bench_rows());
 	cr_assert_not(listener_has_logged(listener, "cannot store, leaving claims"), "it was unready");
@@ -384,10 +371,8 @@ Test(trouble, an_event_whose_id_another_transaction_holds_is_soon_found)
 /* For example, after a machine dies during a COPY: each of its rows would make the others wait. */
 Test(trouble, many_events_whose_ids_another_transaction_holds_stop_nobody)
 {
-	struct database *holder;
-
 	start("none", "--max-attempts 1 --postgres-timeout 600"); /* three quarters may pass for each event */
-	holder = hold_row("e-000");
+	struct database *holder = hold_row("e-000");
 	database_exec(holder, "INSERT INTO events (event_id, event_type, payload) "
 			      "SELECT 'e-' || lpad(n::text, 3, '0'), '', '0' FROM generate_series(1, 99) AS n");
 	send_events(200);
@@ -419,10 +404,8 @@ static void expect_ready_while(const char *metric)
 
 Test(trouble, a_quiet_listener_is_ready_though_another_transaction_holds_an_id)
 {
-	struct database *holder;
-
 	start("none", "--max-attempts 1");
-	holder = hold_row("held");
+	struct database *holder = hold_row("held");
 	expect_ready_while("wsonce_rows_put_off_total");
 	database_free(holder);
 	ack_expect(producer, "held", "persisted");
@@ -575,14 +558,12 @@ static void wait_stored(int n)
 /* No function is involved here. */
 Test(trouble, batches_that_take_too_long_get_smaller_and_stay_so)
 {
-	double splits;
-
 	set_for_role("statement_timeout = '80ms'");
 	start("none", "--max-attempts 1");
 	database_exec(db, "ALTER TABLE events ADD CHECK (pg_sleep(0.002)::text IS NOT NULL)");
 	send_events(300);
 	wait_stored(300);
-	splits = listener_metric(listener, "wsonce_batch_splits_total");
+	double splits = listener_metric(listener, "wsonce_batch_splits_total");
 	cr_assert_gt(splits, 0);
 	database_exec(db, "DELETE FROM events");
 	send_events(300);
@@ -679,16 +660,12 @@ Test(trouble, letters_that_cannot_be_written_wait_and_events_do_not)
 
 Test(trouble, a_letter_that_cannot_be_written_does_not_hold_up_others)
 {
-	struct database *lock;
-
 	start("none", "--max-attempts 3");
 	make_trigger("dead_letters", "IF NEW.event_id = 'bad-2' THEN RAISE 'not this one'; END IF;");
-	lock = fleet_lock(db);
+	struct database *lock = fleet_lock(db);
 	send_event("first");
 	for (int i = 0; i < 5; i++) {
-		char id[10];
-
-		snprintf(id, sizeof(id), "bad-%d", i);
+		char *id = suite_text("bad-%d", i);
 		send_bad(id);
 	}
 	fleet_unlock(lock);

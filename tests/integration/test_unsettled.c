@@ -22,11 +22,10 @@ static bool has_warning(char **id)
 Test(unsettled, events_that_wait_for_postgres_are_warned_of_until_they_are_stored)
 {
 	struct database *db = database_new(), *lock;
-	struct peer *producer;
 	char *id = NULL;
 
 	listener = listener_start(&(struct listener_options){.database = db}, "--unsettled-warning 1s");
-	producer = peer_open_events(listener_ingest_port(listener), NULL);
+	struct peer *producer = peer_open_events(listener_ingest_port(listener), NULL);
 	cr_assert_eq(listener_metric(listener, "wsonce_oldest_unsettled_seconds"), 0);
 	cr_assert(!has_warning(&id));
 	lock = fleet_lock(db);

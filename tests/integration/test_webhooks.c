@@ -46,13 +46,12 @@ TestSuite(webhooks, .init = init, .fini = fini, .timeout = 300);
  * json_pack(). */
 static void add_hook(const char *name, const char *path, const char *members, ...)
 {
-	char url[200];
 	va_list args;
 
 	va_start(args, members);
 	json_t *hook = json_vpack_ex(NULL, 0, members, args);
 	va_end(args);
-	snprintf(url, sizeof url, "http://127.0.0.1:%d%s", receiver_port(receiver), path);
+	char *url = suite_text("http://127.0.0.1:%d%s", receiver_port(receiver), path);
 	cr_assert(hook);
 	json_object_set_new(hook, "name", json_string(name));
 	json_object_set_new(hook, "secret-env", json_string("HOOK_SECRET"));
@@ -65,12 +64,12 @@ static struct listener *start(const char *flags)
 {
 	const char *const env[] = {"HOOK_SECRET=" RECEIVER_SECRET, NULL};
 	json_t *settings = json_pack("{s:O}", "webhooks", hooks);
-	char *text = json_dumps(settings, 0), name[40];
-	struct listener *l;
+	char *text = json_dumps(settings, 0);
 
-	snprintf(name, sizeof name, "settings-%d.json", suite_number());
+	char *name = suite_text("settings-%d.json", suite_number());
 	char *path = suite_file(name, text);
-	l = listener_start(&(struct listener_options){.database = db, .env = env}, "--config %s %s", path, flags);
+	struct listener *l =
+		listener_start(&(struct listener_options){.database = db, .env = env}, "--config %s %s", path, flags);
 	cr_assert_lt(count, sizeof listeners / sizeof *listeners);
 	listeners[count++] = l;
 	return l;
@@ -212,15 +211,13 @@ Test(webhooks, row_whose_attempts_are_lost_again_and_again_is_given_up)
 /* The user and password of a URL are ignored. */
 Test(webhooks, name_that_means_another_url_to_another_listener_is_told)
 {
-	char url[200];
-
 	add_hook("shop", "/ok", "{}");
 	add_hook("other", "/ok", "{}");
 	struct listener *first = start("");
 
 	json_array_clear(hooks);
 	add_hook("shop", "/ok?of=another", "{}");
-	snprintf(url, sizeof url, "http://user:pass@127.0.0.1:%d/ok", receiver_port(receiver));
+	char *url = suite_text("http://user:pass@127.0.0.1:%d/ok", receiver_port(receiver));
 	add_hook("other", "", "{s:s}", "url", url);
 	struct listener *second = start("");
 
@@ -417,9 +414,8 @@ Test(webhooks, answer_that_was_there_before_the_request_is_not_its_answer)
 	struct certificate *authority = certificate_authority_new();
 	struct certificate *good = certificate_new(authority, "IP:127.0.0.1");
 	struct receiver *tls = receiver_start(good);
-	char url[100];
 
-	snprintf(url, sizeof url, "https://127.0.0.1:%d/extra/500", receiver_port(tls));
+	char *url = suite_text("https://127.0.0.1:%d/extra/500", receiver_port(tls));
 	add_hook("plain", "/extra/500", "{s:i, s:i}", "attempts", 1, "concurrency", 1);
 	add_hook("tls", "", "{s:s, s:s, s:i, s:i}", "url", url, "ca", authority->cert, "attempts", 1, "concurrency", 1);
 	start("");
@@ -440,7 +436,7 @@ Test(webhooks, answer_that_was_there_before_the_request_is_not_its_answer)
 static size_t count_connections(const char *path)
 {
 	json_t *all = receiver_requests(receiver, path), *ports = json_object(), *request;
-	size_t i, n;
+	size_t i;
 
 	json_array_foreach(all, i, request)
 	{
@@ -449,7 +445,7 @@ static size_t count_connections(const char *path)
 		snprintf(port, sizeof port, "%lld", json_integer_value(json_object_get(request, "port")));
 		json_object_set_new(ports, port, json_true());
 	}
-	n = json_object_size(ports);
+	size_t n = json_object_size(ports);
 	json_decref(ports);
 	json_decref(all);
 	return n;
@@ -493,9 +489,7 @@ Test(webhooks, want_of_files_is_no_attempt)
 
 Test(webhooks, fault_on_this_side_is_no_attempt)
 {
-	char url[100];
-
-	snprintf(url, sizeof url, "https://127.0.0.1:%d/ok", receiver_port(receiver));
+	char *url = suite_text("https://127.0.0.1:%d/ok", receiver_port(receiver));
 	add_hook("shop", "", "{s:s, s:s, s:i}", "url", url, "ca", "/nowhere/ca.pem", "attempts", 1);
 	struct listener *l = start("");
 
@@ -510,9 +504,8 @@ Test(webhooks, certificate_is_verified_against_the_given_authority)
 	struct certificate *authority = certificate_authority_new();
 	struct certificate *good = certificate_new(authority, "IP:127.0.0.1");
 	struct receiver *tls = receiver_start(good);
-	char url[100];
 
-	snprintf(url, sizeof url, "https://127.0.0.1:%d/ok", receiver_port(tls));
+	char *url = suite_text("https://127.0.0.1:%d/ok", receiver_port(tls));
 	add_hook("known", "", "{s:s, s:s}", "url", url, "ca", authority->cert);
 	add_hook("unknown", "", "{s:s, s:i}", "url", url, "attempts", 1);
 	start("");
@@ -858,10 +851,8 @@ Test(webhooks, stored_event_is_told_to_each_webhook_that_wants_its_type)
 
 static void store_one(struct peer *producer, const char *prefix, int i)
 {
-	char *ack;
-
 	peer_sendf(producer, "{\"event_id\":\"%s-%d\",\"event_type\":\"order.made\",\"payload\":{}}", prefix, i);
-	ack = peer_recv(producer, SOON_MS);
+	char *ack = peer_recv(producer, SOON_MS);
 	cr_assert(ack && strstr(ack, "persisted"), "%s", ack ? ack : "no ack");
 }
 

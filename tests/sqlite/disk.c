@@ -157,11 +157,10 @@ static void flush(struct file *f, int is_torn)
 int statvfs(const char *path, struct statvfs *found)
 {
 	static int (*real)(const char *, struct statvfs *);
-	int result;
 
 	if (!real)
 		*(void **)&real = dlsym(RTLD_NEXT, "statvfs");
-	result = real(path, found);
+	int result = real(path, found);
 	if (disk() && is_there("full"))
 		found->f_bavail = 0;
 	return result;
@@ -175,10 +174,9 @@ int statvfs64(const char *path, struct statvfs64 *found)
 static void tell_synced(void)
 {
 	char path[PATH_MAX];
-	FILE *out;
 
 	snprintf(path, sizeof(path), "%s/synced", disk());
-	out = fopen(path, "w");
+	FILE *out = fopen(path, "w");
 	for (int i = 0; out && i < FILES && *files[i].name; i++)
 		fprintf(out, "%s %lld\n", files[i].name, (long long)files[i].synced);
 	if (out)
@@ -325,10 +323,8 @@ SYNC(fdatasync)
 
 static void forget(const char *path)
 {
-	struct file *f;
-
 	pthread_mutex_lock(&lock);
-	f = find(path);
+	struct file *f = find(path);
 	if (f) {
 		flush(f, 0);
 		apply(f, NULL, 0, 0, 0);

@@ -46,14 +46,13 @@ static bool is_answering(struct bouncer *b)
 struct bouncer *bouncer_in_mode_new(int connections, const char *mode)
 {
 	struct bouncer *b = calloc(1, sizeof *b);
-	char *settings;
 	struct stat servers;
 
 	b->directory = suite_path("pgbouncer%d", suite_number());
 	cr_assert_eq(stat(suite_env("WSONCE_TEST_PGTEMPLATE"), &servers), 0);
 	cr_assert_eq(mkdir(b->directory, 0755), 0);
 	cr_assert(geteuid() != 0 || chown(b->directory, servers.st_uid, servers.st_gid) == 0);
-	settings = write_settings(b, connections, mode);
+	char *settings = write_settings(b, connections, mode);
 	const char *argv[] = {"pgbouncer", settings, NULL};
 	b->process = process_start(&(struct process_options){
 		.argv = argv, .directory = b->directory, .uid = servers.st_uid, .gid = servers.st_gid});

@@ -13,12 +13,11 @@ static int64_t wrong_s;   /* the wall clock, by clock_set_wrong() */
 int clock_gettime(clockid_t clock, struct timespec *now)
 {
 	int failed = (int)syscall(SYS_clock_gettime, clock, now);
-	int64_t ns;
 
 	now->tv_sec += clock == CLOCK_REALTIME ? wrong_s : 0;
 	if (clock != CLOCK_MONOTONIC && clock != CLOCK_MONOTONIC_COARSE)
 		return failed;
-	ns = (is_stopped ? 0 : now->tv_nsec) + passed_ms % 1000 * 1000000;
+	int64_t ns = (is_stopped ? 0 : now->tv_nsec) + passed_ms % 1000 * 1000000;
 	now->tv_sec = (is_stopped ? 1000 : now->tv_sec) + passed_ms / 1000 + ns / 1000000000;
 	now->tv_nsec = ns % 1000000000;
 	return failed;

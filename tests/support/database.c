@@ -59,11 +59,10 @@ void database_lay_out(struct database *db)
 {
 	const char *path = getenv("WSONCE_TEST_LAYOUT_SQL");
 	char sql[65536];
-	FILE *in;
 
 	if (!path)
 		return;
-	in = fopen(path, "re");
+	FILE *in = fopen(path, "re");
 	cr_assert_not_null(in, "no file %s", path);
 	sql[fread(sql, 1, sizeof(sql) - 1, in)] = '\0';
 	cr_assert(feof(in), "%s is too long", path);
@@ -199,9 +198,7 @@ static PGresult *run(struct database *db, const char *sql, bool may_repeat)
 
 static char *format(const char *fmt, va_list args)
 {
-	char *sql;
-
-	sql = suite_vtext(fmt, args);
+	char *sql = suite_vtext(fmt, args);
 	return sql;
 }
 

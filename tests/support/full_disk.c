@@ -23,12 +23,11 @@ static int is_refused(int fd, off_t end)
 	const char *full = getenv("WSONCE_FULL_DISK");
 	char link[40], path[4096];
 	struct stat file;
-	ssize_t len;
 
 	if (!full || access(full, F_OK) || fstat(fd, &file) || end <= file.st_size)
 		return 0;
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-	len = readlink(link, path, sizeof(path) - 1);
+	ssize_t len = readlink(link, path, sizeof(path) - 1);
 	path[len < 0 ? 0 : len] = '\0';
 	errno = ENOSPC;
 	return strstr(path, "/base/") != NULL;

@@ -101,7 +101,6 @@ int __wrap_postgres_copy(struct postgres *p, const char *sql, struct slice (*nex
 {
 	struct array all = {0};
 	struct postgres_value value = {.type = 0};
-	int failed;
 
 	if (!is_played)
 		return __real_postgres_copy(p, sql, next, arg);
@@ -111,7 +110,7 @@ int __wrap_postgres_copy(struct postgres *p, const char *sql, struct slice (*nex
 	}
 	value.bytes = all.bytes;
 	value.len = all.len;
-	failed = __wrap_postgres_query(p, sql, &value, 1);
+	int failed = __wrap_postgres_query(p, sql, &value, 1);
 	array_free(&all);
 	return failed;
 }

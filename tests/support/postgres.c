@@ -98,23 +98,18 @@ void postgres_empty_disk(struct postgres *pg)
 
 static void make_standby(struct postgres *pg)
 {
-	char *path;
-	FILE *file;
-
-	path = suite_text("%s/standby.signal", pg->data);
-	file = fopen(path, "we");
+	char *path = suite_text("%s/standby.signal", pg->data);
+	FILE *file = fopen(path, "we");
 	if (!file || (geteuid() == 0 && fchown(fileno(file), pg->uid, pg->gid) == -1) || fclose(file))
 		cr_assert_fail("cannot make %s: %s", path, strerror(errno));
 }
 
 struct postgres *postgres_standby_new(struct postgres *pg)
 {
-	struct postgres *standby;
-
 	database_exec(pg->database, "alter system set wal_level = replica");
 	postgres_restart(pg); /* writes the new wal_level, which the copy needs */
 	postgres_stop(pg);
-	standby = new_server(pg->data);
+	struct postgres *standby = new_server(pg->data);
 	make_standby(standby);
 	postgres_start(pg);
 	postgres_start(standby);
@@ -150,10 +145,8 @@ static bool is_accepting(struct postgres *pg)
 
 void postgres_start(struct postgres *pg)
 {
-	char *program;
-
 	cr_assert_null(pg->process, "postgres_start: it is running");
-	program = suite_text("%s/postgres", suite_env("WSONCE_TEST_PGBIN"));
+	char *program = suite_text("%s/postgres", suite_env("WSONCE_TEST_PGBIN"));
 	const char *argv[] = {program, "-D", pg->data, "-k", pg->directory, NULL};
 	const char *const env[] = {pg->full ? suite_text("LD_PRELOAD=%s/full_disk.so", pg->directory) : NULL,
 				   suite_text("WSONCE_FULL_DISK=%s", pg->full), NULL};
@@ -199,10 +192,9 @@ void postgres_restart(struct postgres *pg)
 static bool has_stat(pid_t pid, char *state, pid_t *parent)
 {
 	char path[64], line[512];
-	FILE *file;
 
 	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-	file = fopen(path, "re");
+	FILE *file = fopen(path, "re");
 	if (!file)
 		return false;
 	bool ok = fgets(line, sizeof line, file);

@@ -42,10 +42,8 @@ int receiver_port(const struct receiver *r)
 
 json_t *receiver_requests(struct receiver *r, const char *path)
 {
-	char *target, *body;
-
-	target = suite_text("/requests?path=%s", path);
-	body = http_get(r->port, target, ANSWER_MS, NULL);
+	char *target = suite_text("/requests?path=%s", path);
+	char *body = http_get(r->port, target, ANSWER_MS, NULL);
 	free(target);
 	json_t *all = json_loads(body ? body : "", 0, NULL);
 	cr_assert(json_is_array(all), "the receiver does not tell its requests: %s", process_last_words(r->process));

@@ -36,11 +36,9 @@ struct run run_in(const char *const env[], const char *words)
 /* Passes the connections in the environment, because conninfo contains spaces. */
 static struct process *start_on(const struct database *db, const char *words)
 {
-	char *postgres, *redis, *prefix;
-
-	postgres = suite_text("WSONCE_POSTGRES=%s", database_conninfo(db));
-	redis = suite_text("WSONCE_REDIS=%s", redisd_url(redisd_shared()));
-	prefix = suite_text("WSONCE_CLAIM_PREFIX=%s", redisd_prefix());
+	char *postgres = suite_text("WSONCE_POSTGRES=%s", database_conninfo(db));
+	char *redis = suite_text("WSONCE_REDIS=%s", redisd_url(redisd_shared()));
+	char *prefix = suite_text("WSONCE_CLAIM_PREFIX=%s", redisd_prefix());
 	return start((const char *const[]){postgres, redis, prefix, NULL}, words);
 }
 

@@ -49,10 +49,9 @@ Test(checkin, listener_is_named_by_its_instance_and_a_nonce)
 Test(checkin, what_the_fleet_does_with_an_event_is_told)
 {
 	struct webhook webhooks[] = {{.name = "billing"}, {.name = "audit"}};
-	json_t *object;
 
 	use(0);
-	object = write_checkin(false);
+	json_t *object = write_checkin(false);
 	cr_assert_str_eq(json_string_value(json_object_get(object, "consumer")), "");
 	cr_assert_null(json_object_get(object, "handler"));
 	cr_assert_eq(json_array_size(json_object_get(object, "targets")), 0);
@@ -69,10 +68,8 @@ Test(checkin, what_the_fleet_does_with_an_event_is_told)
 
 Test(checkin, settings_are_told_and_no_greatest_age_is_none)
 {
-	json_t *object;
-
 	use(7 * DAY);
-	object = write_checkin(false);
+	json_t *object = write_checkin(false);
 	cr_assert_eq(json_integer_value(json_object_get(object, "max_age_s")), 7 * DAY);
 	cr_assert_eq(json_integer_value(json_object_get(object, "dedup_window_s")), 300);
 	cr_assert(json_is_false(json_object_get(object, "is_leaving")));
@@ -109,11 +106,9 @@ Test(checkin, guard_is_a_greatest_age_a_day_below_that_of_the_deleted_rows)
 
 Test(checkin, listener_without_the_guard_cannot_work_where_rows_were_deleted)
 {
-	const char *why;
-
 	use(0);
 	cr_assert_null(checkin_read(&note, NULL));
-	why = checkin_read(&note, "2592000");
+	const char *why = checkin_read(&note, "2592000");
 	cr_assert_not_null(why);
 	cr_assert_not_null(strstr(why, "older than 30d"));
 	cr_assert_not_null(strstr(why, "at most 29d"));
@@ -130,13 +125,12 @@ static json_t *describe(void *arg)
 Test(checkin, without_room_for_rows_the_counts_wait)
 {
 	static char full[] = "the disk is full", none[] = "";
-	json_t *object;
 
 	use(0);
 	counters.persisted = 5;
 	note.describe = describe;
 	note.arg = full;
-	object = write_checkin(false);
+	json_t *object = write_checkin(false);
 	cr_assert_null(json_object_get(object, "events"));
 	cr_assert_null(json_object_get(object, "copies"));
 	json_decref(object);

@@ -286,10 +286,8 @@ Test(claim, a_number_is_no_claim)
 /* The nonce of a process, and a time that never comes again: see claim.c. */
 Test(claim, values_are_never_the_same_twice)
 {
-	int64_t first;
-
 	take(0);
-	first = events[0].claim_ms;
+	int64_t first = events[0].claim_ms;
 	take(0);
 	cr_assert_gt(events[0].claim_ms, first);
 }

@@ -451,14 +451,12 @@ static int read_webhooks(const char *text)
 
 Test(config, webhook_has_the_documented_defaults)
 {
-	const struct webhook *w;
-
 	setenv("BILLING_SECRET", SECRET, 1);
 	cr_assert_eq(read_webhooks("{\"webhooks\": [{\"name\": \"billing\", \"url\": \"https://h/x\","
 				   " \"secret-env\": \"BILLING_SECRET\"}]}"),
 		     0, "%s", error);
 	cr_assert_eq(config.webhooks.count, 1);
-	w = config.webhooks.items;
+	const struct webhook *w = config.webhooks.items;
 	cr_assert_str_eq(w->name, "billing");
 	cr_assert_str_eq(w->url, "https://h/x");
 	cr_assert_eq(w->type_count, 0);
@@ -575,10 +573,8 @@ Test(config, pointers_are_checked)
 
 static void assert_wrong_in_environment(const char *flag, const char *env, const char *value)
 {
-	int result;
-
 	setenv(env, value, 1);
-	result = TRY("--log-level", "info");
+	int result = TRY("--log-level", "info");
 	assert_wrong(result, strstr(error, env) ? env : flag);
 	unsetenv(env);
 }
@@ -844,12 +840,11 @@ static void give_credential(const char *name, const char *text)
 {
 	static char folder[] = "/tmp/wsonce-credentials-XXXXXX";
 	static char path[200];
-	FILE *out;
 
 	if (!getenv("CREDENTIALS_DIRECTORY"))
 		cr_assert(mkdtemp(folder));
 	snprintf(path, sizeof path, "%s/%s", folder, name);
-	out = fopen(path, "w");
+	FILE *out = fopen(path, "w");
 	cr_assert(out && fputs(text, out) >= 0 && fclose(out) == 0);
 	setenv("CREDENTIALS_DIRECTORY", folder, 1);
 }

@@ -120,13 +120,12 @@ Test(duplicates, copies_of_each_key_are_counted_and_the_closest_and_the_farthest
 /* Independent of the order, or two listeners would sample different keys. */
 Test(duplicates, of_many_keys_those_with_the_smallest_hashes_are_counted_in_full)
 {
-	json_t *upwards;
 	char id[20];
 
 	for (int n = 0; n < 2 * 5000; n++)
 		duplicates_seen(id, (size_t)sprintf(id, "%d", n % 5000), 1);
 	tell();
-	upwards = json_incref(json_object_get(told, "keys"));
+	json_t *upwards = json_incref(json_object_get(told, "keys"));
 	cr_assert_eq(json_object_size(upwards), 256);
 	duplicates_clear();
 	for (int n = 2 * 5000; n > 0; n--)

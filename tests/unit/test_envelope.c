@@ -401,7 +401,6 @@ static const char *read_nested(const char *open, size_t opens, const char *close
 	char *message = NULL;
 	size_t len;
 	FILE *out = open_memstream(&message, &len);
-	const char *why;
 
 	fprintf(out, "{\"event_id\":\"a\",\"payload\":");
 	for (size_t i = 0; i < opens; i++)
@@ -411,7 +410,7 @@ static const char *read_nested(const char *open, size_t opens, const char *close
 		fputs(close, out);
 	fprintf(out, "}");
 	fclose(out);
-	why = read_bytes(message, len);
+	const char *why = read_bytes(message, len);
 	free(message);
 	return why;
 }
@@ -509,14 +508,13 @@ Test(envelope, one_message_leaves_nothing_to_the_next)
 static char *load(const char *folder, const char *name, size_t *len)
 {
 	char path[1000], *bytes = NULL;
-	FILE *in, *out;
 	int c;
 
 	snprintf(path, sizeof(path), "%s/%s", folder, name);
-	in = fopen(path, "re");
+	FILE *in = fopen(path, "re");
 	if (!in)
 		return NULL;
-	out = open_memstream(&bytes, len);
+	FILE *out = open_memstream(&bytes, len);
 	while ((c = getc(in)) != EOF)
 		putc(c, out);
 	fclose(in);
@@ -572,11 +570,10 @@ static const char *read_case(const char *folder)
 {
 	size_t len = 0;
 	char *message = load(folder, "message", &len);
-	const char *why;
 
 	cr_assert_not_null(message, "%s has no message", folder);
 	load_pointers(folder);
-	why = read_bytes(message, len);
+	const char *why = read_bytes(message, len);
 	free(message);
 	return why;
 }

@@ -197,12 +197,11 @@ Test(event, event_refused_at_the_door_has_its_id_and_is_not_in_the_table)
 {
 	struct envelope_view view = view_of(&events, "a", "", "{}");
 	struct event *stale = event_new(&events, EV_REFUSED, "message", 7, &view, NULL, 0);
-	struct event *fresh;
 
 	cr_assert(stale->is_loose);
 	cr_assert_eq(stale->id_len, 1);
 	cr_assert_null(find_event(&events, "a"));
-	fresh = add("a", NULL);
+	struct event *fresh = add("a", NULL);
 	cr_assert(!fresh->is_loose);
 	cr_assert_eq(find_event(&events, "a"), fresh);
 	event_move(&events, stale, EV_DEAD_LETTERING);
@@ -293,14 +292,13 @@ Test(event, bytes_are_the_sum_of_what_the_events_take)
 	struct event *small = add("a", NULL), *big;
 	struct envelope_view view = view_of(&events, "b", "", "{}");
 	char message[1000] = "";
-	size_t before;
 
 	cr_assert_geq(small->bytes, sizeof(struct event) + 1 + 4 + 7);
 	cr_assert_eq(events.bytes, small->bytes);
 	big = event_new(&events, EV_CLAIMING, message, sizeof(message), &view, NULL, 0);
 	cr_assert_geq(big->bytes, sizeof(struct event) + 1000);
 	cr_assert_eq(events.bytes, small->bytes + big->bytes);
-	before = small->bytes;
+	size_t before = small->bytes;
 	finish(big, OUTCOME_DUPLICATE);
 	cr_assert_eq(events.bytes, before);
 }
@@ -491,11 +489,10 @@ Test(event, digest_head_is_the_begin_of_sha_256)
 static struct event *add_read(const char *id, const char *type, const char *payload)
 {
 	struct envelope_view view = view_of(&events, id, type, payload);
-	struct event *lead, *ev;
 
 	view.source = "kraken";
-	lead = event_find(&events, &view);
-	ev = event_new(&events, lead ? EV_BEHIND : EV_CLAIMING, payload, strlen(payload), &view, NULL, 5);
+	struct event *lead = event_find(&events, &view);
+	struct event *ev = event_new(&events, lead ? EV_BEHIND : EV_CLAIMING, payload, strlen(payload), &view, NULL, 5);
 	if (lead)
 		event_put_behind(lead, ev, true);
 	return ev;

@@ -40,14 +40,12 @@ static void expect(const json_t *all, size_t i, const char *text)
 
 Test(hour, only_minutes_that_are_over_are_told)
 {
-	json_t *all;
-
 	json_decref(minutes(0));
 	counters.received = 7; /* before the first tick, so counted in no minute */
 	live(0, 5, 3, 3, 1.5);
 	json_decref(minutes(0));
 	live(1, 10, 0, 0, 0);
-	all = minutes(1);
+	json_t *all = minutes(1);
 	expect(all, 0, "[29000000,5,3,0,0,2.0,2.0]");
 	json_decref(all);
 	live(2, 0, 0, 0, 0);
@@ -58,25 +56,21 @@ Test(hour, only_minutes_that_are_over_are_told)
 
 Test(hour, a_minute_has_the_median_and_the_slowest_of_its_own)
 {
-	json_t *all;
-
 	live(0, 0, 0, 1000, 100000);
 	live(1, 0, 0, 95, 0.5);
 	for (int i = 0; i < 5; i++)
 		histogram_observe(&commit_latency, 900000);
 	live(2, 0, 0, 0, 0);
-	all = minutes(2);
+	json_t *all = minutes(2);
 	expect(all, 1, "[29000001,0,0,0,0,1.0,300000.0]");
 	json_decref(all);
 }
 
 Test(hour, minutes_are_forgotten_after_an_hour_and_a_clock_that_is_set_does_no_harm)
 {
-	json_t *all;
-
 	for (int64_t i = 0; i < 200; i++)
 		live(i, 1, 1, 0, 0);
-	all = minutes(60);
+	json_t *all = minutes(60);
 	expect(all, 0, "[29000139,1,1,0,0,null,null]");
 	json_decref(all);
 	live(500, 1, 1, 0, 0); /* forward: the hour before is empty */
@@ -89,13 +83,11 @@ Test(hour, minutes_are_forgotten_after_an_hour_and_a_clock_that_is_set_does_no_h
 
 Test(hour, minute_in_which_the_clock_is_set_is_not_told)
 {
-	json_t *all;
-
 	live(0, 5, 3, 0, 0);
 	lived_ms -= 20000; /* it took 40 seconds */
 	live(1, 7, 3, 0, 0);
 	live(2, 0, 0, 0, 0);
-	all = minutes(1);
+	json_t *all = minutes(1);
 	expect(all, 0, "[29000001,7,3,0,0,null,null]");
 	json_decref(all);
 }

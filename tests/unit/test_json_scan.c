@@ -14,10 +14,9 @@ static bool passes_bytes(const char *text, size_t len)
 {
 	char *kept = malloc(len ? len : 1); /* of its exact size, so that ASan notices a read beyond it */
 	struct slice value;
-	bool result;
 
 	memcpy(kept, text, len);
-	result = !json_check(kept, len, &value);
+	bool result = !json_check(kept, len, &value);
 	free(kept);
 	return result;
 }

@@ -61,10 +61,9 @@ TestSuite(ledger, .init = open_ledger, .fini = close_ledger);
 Test(ledger, memory_of_cursors_and_acks_counts_until_it_is_freed)
 {
 	struct slice cursor = {"12345", 5}, ack = {"ack", 3};
-	struct sender *sender;
 
 	ledger_note_cursor(ledger, cursor);
-	sender = ledger_expect(ledger);
+	struct sender *sender = ledger_expect(ledger);
 	cr_assert_eq(charged, 5);
 	ledger_owe_ack(ledger, ack);
 	cr_assert_eq(charged, 8);

@@ -154,10 +154,8 @@ Test(line_minutes, a_thousand_losses_are_reported_in_their_minutes_and_none_inve
 	uint64_t dice = 1;
 
 	for (int64_t ms = 0; ms < 60 * LINE_MINUTE_MS; ms += 2) {
-		unsigned int line;
-
 		dice = hash_mix(dice + 1);
-		line = (unsigned int)(dice >> 32) % LINES;
+		unsigned int line = (unsigned int)(dice >> 32) % LINES;
 		if (dice % 1500 || planted == 1000) {
 			send(ms, 0);
 			continue;
@@ -358,12 +356,10 @@ Test(line_minutes, a_step_of_the_clock_is_not_time_on_the_line)
 
 Test(line_minutes, what_may_not_be_committed_is_told_again)
 {
-	json_t *first, *second;
-
 	send(1000, 0);
-	first = line_minutes_describe(&lines[0], INT64_MAX, START + 2000, 2000);
+	json_t *first = line_minutes_describe(&lines[0], INT64_MAX, START + 2000, 2000);
 	line_minutes_told(&lines[0], false);
-	second = line_minutes_describe(&lines[0], INT64_MAX, START + 2000, 2000);
+	json_t *second = line_minutes_describe(&lines[0], INT64_MAX, START + 2000, 2000);
 	cr_assert(json_equal(first, second));
 	line_minutes_told(&lines[0], true);
 	json_decref(first);

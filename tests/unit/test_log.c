@@ -207,11 +207,9 @@ Test(log, line_below_the_level_is_not_written)
 
 Test(log, json_line_is_an_object_with_the_values_as_they_are)
 {
-	json_t *object;
-
 	log_setup(LOG_INFO, LOG_JSON, "host 1");
 	log_warn("two words", "a=%s b=%s c=%d d=%.1f e=%s", "say \"hi\" \\", "\n\x01\xc3\xa9", -7, 0.5, "12");
-	object = written_json();
+	json_t *object = written_json();
 	assert_member(object, "level", "warn");
 	assert_member(object, "instance", "host 1");
 	assert_member(object, "event", "two words");
@@ -226,11 +224,9 @@ Test(log, json_line_is_an_object_with_the_values_as_they_are)
 
 Test(log, null_string_is_left_out_of_json)
 {
-	json_t *object;
-
 	log_setup(LOG_INFO, LOG_JSON, NULL);
 	log_info("x", "a=%s b=%s", absent, "b");
-	object = written_json();
+	json_t *object = written_json();
 	cr_assert_null(json_object_get(object, "a"));
 	cr_assert_null(json_object_get(object, "instance"));
 	assert_member(object, "b", "b");

@@ -75,10 +75,9 @@ Test(mac, any_change_or_cut_breaks_it)
 	struct mac_key key;
 	struct mac_place at = place("dedup:", "e-1");
 	char text[200] = MARK;
-	size_t len;
 
 	mac_key_make(&key, "a key of 16 bytes");
-	len = mac_append(&key, &at, text, strlen(MARK));
+	size_t len = mac_append(&key, &at, text, strlen(MARK));
 	cr_assert(mac_is_right(&key, &at, text, len));
 	for (size_t i = 0; i < len; i++) {
 		text[i] ^= 1;

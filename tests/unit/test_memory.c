@@ -11,11 +11,9 @@
 static int end(void (*ask)(void), char *said, size_t size)
 {
 	int ends[2], status;
-	ssize_t n;
-	pid_t child;
 
 	cr_assert_eq(pipe(ends), 0);
-	child = fork();
+	pid_t child = fork();
 	if (child == 0) {
 		dup2(ends[1], STDERR_FILENO);
 		log_setup(LOG_ERROR, LOG_TEXT, "an instance");
@@ -23,7 +21,7 @@ static int end(void (*ask)(void), char *said, size_t size)
 		_exit(0);
 	}
 	close(ends[1]);
-	n = read(ends[0], said, size - 1);
+	ssize_t n = read(ends[0], said, size - 1);
 	said[n > 0 ? n : 0] = '\0';
 	cr_assert_eq(read(ends[0], said + (n > 0 ? n : 0), 1), 0, "a second line");
 	close(ends[0]);

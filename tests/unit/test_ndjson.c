@@ -13,11 +13,10 @@ static struct ndjson *open_bytes(const char *bytes, size_t len, size_t limit)
 {
 	int fd = memfd_create("lines", 0);
 	char path[40];
-	struct ndjson *l;
 
 	cr_assert_eq(write(fd, bytes, len), (ssize_t)len);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	l = ndjson_open(path, limit);
+	struct ndjson *l = ndjson_open(path, limit);
 	cr_assert(l);
 	close(fd);
 	return l;

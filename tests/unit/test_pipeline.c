@@ -1466,10 +1466,9 @@ Test(pipeline, head_of_a_long_message_keeps_the_digest_and_length_of_the_whole)
 {
 	const uint8_t digest[32] = {7};
 	const struct list *refused = &pipeline_events(pipeline)->lists[EV_REFUSED];
-	const struct event *ev;
 
 	pipeline_refuse_long(pipeline, NULL, "head", 4, digest, 70000, &find_producer("p")->sender);
-	ev = list_entry(refused->next, struct event, link);
+	const struct event *ev = list_entry(refused->next, struct event, link);
 	cr_assert_eq(memcmp(ev->digest, digest, 32), 0);
 	cr_assert_eq(memcmp(ev->message, "head", 4), 0);
 	tell("turn; journal dead_letter(-:the message has 70000 bytes, more than --max-message allows, so only its "
@@ -1528,10 +1527,8 @@ STORY(empty_message_is_recorded, "raw -; turn; in dead_lettering 1; dead_letter 
 static int64_t wait_for_renewal(void)
 {
 	for (int64_t ms = 100; ms <= TTL_MS; ms += 100) {
-		const char *journal;
-
 		pass(100);
-		journal = fake_journal();
+		const char *journal = fake_journal();
 		if (strcmp(journal, "renew(a)") == 0)
 			return ms;
 		if (strcmp(journal, "rest") == 0)
@@ -1652,10 +1649,8 @@ STORY(where_there_are_feeds_producers_stop_at_three_quarters,
 
 Test(pipeline, message_is_taken_over_the_budget_too)
 {
-	size_t before;
-
 	fill_memory();
-	before = pipeline_events(pipeline)->messages;
+	size_t before = pipeline_events(pipeline)->messages;
 	tell("receive a; pressure_calls 1");
 	cr_assert_eq(pipeline_events(pipeline)->messages, before + 1);
 }
@@ -1674,10 +1669,8 @@ STORY(messages_not_yet_complete_count_for_the_budget,
 
 Test(pipeline, copies_with_a_sender_count_for_the_budget)
 {
-	size_t before;
-
 	tell("receive a p");
-	before = pipeline_bytes(pipeline);
+	size_t before = pipeline_bytes(pipeline);
 	tell("receive a p");
 	cr_assert_gt(pipeline_bytes(pipeline), before);
 }
@@ -1870,10 +1863,9 @@ static void move_any(void)
 {
 	char id[20];
 	const struct list *dead_letters = &pipeline_events(pipeline)->lists[EV_DEAD_LETTERING];
-	struct event *ev;
 
 	snprintf(id, sizeof(id), "r%d", pick(30));
-	ev = find_event(pipeline_events(pipeline), id);
+	struct event *ev = find_event(pipeline_events(pipeline), id);
 	if (!list_is_empty(dead_letters)) { /* of one that is in no table, too */
 		ev = list_entry(dead_letters->next, struct event, link);
 		snprintf(id, sizeof(id), "%.*s", (int)ev->id_len, ev->id);

@@ -526,10 +526,8 @@ Test(presence, who_cannot_store_sees_no_other_leader)
 
 Test(presence, what_is_known_stays_while_redis_is_away)
 {
-	int others;
-
 	meet_another();
-	others = left_to_others();
+	int others = left_to_others();
 	pass(1000);
 	played_redis_set_state(REDIS_DOWN);
 	played_redis_answer(NULL);
@@ -785,7 +783,6 @@ static int gap_among(size_t n)
 {
 	static char names[100][32];
 	const char *words[200];
-	int first, second;
 
 	for (size_t i = 0; i < n; i++) {
 		snprintf(names[i], sizeof(names[i]), "%zu.1@", i);
@@ -796,9 +793,9 @@ static int gap_among(size_t n)
 	expect_beat();
 	say_words(2 * n, words);
 	presence_wait_for(presence, find("0.1@5"));
-	first = time_to_beat();
+	int first = time_to_beat();
 	say_words(2 * n, words);
-	second = time_to_beat();
+	int second = time_to_beat();
 	cr_assert_eq(first, second);
 	SAY();
 	pass(2001); /* nobody waits any more */

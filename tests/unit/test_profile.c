@@ -206,10 +206,9 @@ Test(profile, url_takes_the_place_of_resuming_with_it)
 
 	for (size_t i = 0; i < sizeof(moved) / sizeof(moved[0]); i++) {
 		char over[100];
-		struct profile *p;
 
 		snprintf(over, sizeof(over), "{\"url\": \"%s\"}", moved[i].url);
-		p = parse(JETS, over);
+		struct profile *p = parse(JETS, over);
 		cr_assert_str_eq(p->url, moved[i].url);
 		cr_assert_str_eq(p->url_resume, moved[i].resume);
 		cr_assert_null(p->mirrors, "they are of the host that was left");
@@ -309,11 +308,10 @@ Test(profile, wrong_source_is_named_by_key_and_line_of_the_settings)
 		const char *given = wrong_sources[i].sources, *at = strstr(given, "PROFILE");
 		struct profile_fault fault;
 		char text[1000];
-		json_t *root;
 
 		snprintf(text, sizeof(text), "{\"ingest\": \"1\",\n\"sources\": %.*s%s%s}", (int)(at ? at - given : 0),
 			 given, at ? file : "", at ? at + 7 : given);
-		root = json_loads(text, 0, NULL);
+		json_t *root = json_loads(text, 0, NULL);
 		cr_assert(root, "%s", text);
 		cr_assert_null(read_source(text, root, &fault), "%s", text);
 		expect_fault(fault.text, wrong_sources[i].fault);

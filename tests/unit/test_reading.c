@@ -447,12 +447,10 @@ static const struct heard *said(void)
 
 Test(reading, a_connection_is_said_with_its_age_its_messages_and_its_silence)
 {
-	const struct heard *s;
-
 	open_readings(0);
 	now = 100000;
 	reading = (struct reading){.open_ms = 87500, .messages = (UINT64_C(1) << 30) + 1234567, .last_ms = 99700};
-	s = said();
+	const struct heard *s = said();
 	cr_assert_eq(s->id, readings_source_id(URL, ""));
 	cr_assert(s->is_dialled && s->is_open && !s->may_lead);
 	cr_assert_eq(s->open_s, 12);
@@ -493,12 +491,10 @@ Test(reading, a_silent_connection_cannot_lead)
 
 Test(reading, great_numbers_are_cut_and_what_never_was_is_said)
 {
-	const struct heard *s;
-
 	open_readings(0);
 	now = INT64_C(1) << 40;
 	reading = (struct reading){.open_ms = 1, .last_ms = 1};
-	s = said();
+	const struct heard *s = said();
 	cr_assert_eq(s->open_s, ROSTER_OPEN_MOST_S);
 	cr_assert_eq(s->quiet_ms, ROSTER_QUIET_MOST_MS);
 	reading = (struct reading){0};

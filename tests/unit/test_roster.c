@@ -75,10 +75,9 @@ Test(roster, what_cannot_be_a_name_has_no_number)
 Test(roster, the_257th_takes_the_place_of_the_one_met_longest_ago)
 {
 	char name[20];
-	uint16_t second;
 
 	note("0@", "2 89abcdef.1 w - 0.1.0 0000000003_1000001zzz\n");
-	second = find("1@", 2);
+	uint16_t second = find("1@", 2);
 	for (int i = 2; i < ROSTER_MAX; i++) {
 		snprintf(name, sizeof(name), "%d@", i);
 		cr_assert_eq(find(name, 3), i + 1);

@@ -30,10 +30,9 @@ Test(secret, what_is_as_short_as_a_word_is_not_looked_for)
 static const char *file_of(const char *folder, const char *name, const char *text)
 {
 	static char path[200];
-	FILE *out;
 
 	snprintf(path, sizeof path, "%s/%s", folder, name);
-	out = fopen(path, "w");
+	FILE *out = fopen(path, "w");
 	cr_assert(out && fputs(text, out) >= 0 && fclose(out) == 0);
 	return path;
 }

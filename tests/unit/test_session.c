@@ -276,17 +276,14 @@ Test(session, resume_is_for_its_window, .fini = end)
 
 Test(session, successor_goes_on_with_variables_and_cursor, .fini = end)
 {
-	struct session *next;
-	struct slice mark, saved;
-
 	begin("\"cursor\": {\"kind\": \"last\"}, \"vars\": {\"own\": 1}, "
 	      "\"rules\": [{\"action\": \"event\", \"id\": [[\"/id\"]], \"cursor\": \"/id\", \"capture\": {\"s\": "
 	      "\"/id\"}}]");
 	EXPECT("{\"id\": \"k\"}", "event k\n");
-	next = session_new(profile, false);
-	mark = session_mark(heard.session);
+	struct session *next = session_new(profile, false);
+	struct slice mark = session_mark(heard.session);
 	cr_assert(session_restore(next, mark, 0));
-	saved = session_save(heard.session);
+	struct slice saved = session_save(heard.session);
 	cr_assert(strncmp(saved.at, "{\"s\":\"k\"", 8) == 0, "%s", saved.at);
 	cr_assert(session_load(next, saved));
 	cr_assert_str_eq(session_cursor(next).at, "\"k\"");
@@ -319,11 +316,10 @@ Test(session, largest_cursor_is_the_one_that_the_stores_take_for_it, .fini = end
 			const char *old = cursor_in_order(i), *new = cursor_in_order(j);
 			bool is_new = cursor_is_beyond(i, j) && (*old == '"') == (*new == '"');
 			struct session *s = session_new(profile, false);
-			struct slice mark;
 
 			session_advance(s, (struct slice){old, strlen(old)}, 0);
 			session_advance(s, (struct slice){new, strlen(new)}, 0);
-			mark = session_mark(s);
+			struct slice mark = session_mark(s);
 			cr_expect(is_like(mark, is_new ? new : old), "%s after %s: %.*s", new, old, (int)mark.len,
 				  mark.at);
 			session_free(s);

@@ -144,10 +144,9 @@ Test(spool, however_little_is_read_at_once_the_records_are_the_same)
 Test(spool, wherever_the_end_is_torn_the_whole_records_are_read)
 {
 	struct segment_reader s;
-	size_t whole;
 
 	make_image(3);
-	whole = image.len;
+	size_t whole = image.len;
 	for (image.len = image.at[2] + 1; image.len < whole; image.len++) {
 		cr_assert_str_eq(read_all(&s), "1 2 ");
 		cr_assert(s.wrong == 0 && s.torn == image.len - image.at[2], "%zu %zu", s.wrong, s.torn);
@@ -335,10 +334,8 @@ static void append(int n)
 	struct record r;
 
 	for (int i = 0; i < n; i++) {
-		struct spool_segment *segment;
-
 		r = example(0);
-		segment = spool_append(spool, &r);
+		struct spool_segment *segment = spool_append(spool, &r);
 		seen.segments[r.ordinal] = segment;
 	}
 	spool_flush(spool);
@@ -411,11 +408,10 @@ Test(spooled, what_a_file_grows_by_while_it_is_read_is_not_read)
 	struct segment_file file;
 	struct segment_reader s = {.read = segment_pread, .source = &file};
 	struct record r;
-	int fd;
 
 	make_image(3);
 	cr_assert_eq(mkdir(dir, 0700), 0);
-	fd = open(segment_path(), O_RDWR | O_CREAT, 0600);
+	int fd = open(segment_path(), O_RDWR | O_CREAT, 0600);
 	cr_assert_eq(pwrite(fd, image.bytes, image.at[1] + 60, 0), (ssize_t)image.at[1] + 60);
 	cr_assert_eq(segment_open_file(&file, AT_FDCWD, segment_path()), 0);
 	cr_assert_eq(segment_open(&s), SEGMENT_RECORD);
@@ -539,14 +535,14 @@ Test(spooled, a_spool_that_has_emptied_is_not_full)
 /* As long as other files take the descriptors. */
 Test(spooled, a_segment_that_cannot_be_read_is_tried_again)
 {
-	struct rlimit files, none;
+	struct rlimit files;
 
 	open_spool(1 << 30);
 	append(3);
 	for (int i = 1; i <= 3; i++)
 		spool_put_away(seen.segments[i], (uint64_t)i);
 	getrlimit(RLIMIT_NOFILE, &files);
-	none = files;
+	struct rlimit none = files;
 	none.rlim_cur = 0;
 	setrlimit(RLIMIT_NOFILE, &none);
 	spool_read(spool, 100);
@@ -690,10 +686,8 @@ static int deleted_files(void)
 	int n = 0;
 
 	for (struct dirent *e; (e = readdir(d));) {
-		ssize_t len;
-
 		snprintf(path, sizeof(path), "/proc/self/fd/%s", e->d_name);
-		len = readlink(path, target, sizeof(target) - 1);
+		ssize_t len = readlink(path, target, sizeof(target) - 1);
 		target[len < 0 ? 0 : len] = '\0';
 		n += strstr(target, dir) && strstr(target, "(deleted)");
 	}

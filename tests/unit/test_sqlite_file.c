@@ -35,11 +35,10 @@ static struct sqlite_file *open_file(const char *at)
 
 Test(sqlite_file, a_new_one_is_its_user_s_alone)
 {
-	struct sqlite_file *f;
 	struct stat st;
 
 	umask(0);
-	f = open_file(path);
+	struct sqlite_file *f = open_file(path);
 	cr_assert(f);
 	cr_assert_eq(stat(path, &st), 0);
 	cr_assert_eq(st.st_mode & 0777, 0600);
@@ -56,12 +55,11 @@ Test(sqlite_file, a_link_is_not_followed)
 Test(sqlite_file, a_link_to_its_folder_is)
 {
 	char link[80], at[100];
-	struct sqlite_file *f;
 
 	snprintf(link, sizeof(link), "%s.link", folder);
 	snprintf(at, sizeof(at), "%s/events.db", link);
 	cr_assert_eq(symlink(folder, link), 0);
-	f = open_file(at);
+	struct sqlite_file *f = open_file(at);
 	unlink(link);
 	cr_assert(f);
 	sqlite_file_close(f);

@@ -276,11 +276,9 @@ Test(target, fault_on_this_side_costs_no_attempt_and_pauses)
 /* Simulates relay.c: a round brings the wanted rows, requests begin, and some of them end. */
 static size_t take_round(size_t rows, size_t bytes)
 {
-	size_t begun;
-
 	target.waiting += rows;
 	target_supply(&target, rows, bytes);
-	begun = target_free_slots(&target) < target.waiting ? target_free_slots(&target) : target.waiting;
+	size_t begun = target_free_slots(&target) < target.waiting ? target_free_slots(&target) : target.waiting;
 	target.waiting -= begun;
 	target.at_work += begun;
 	return begun;

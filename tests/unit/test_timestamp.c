@@ -8,10 +8,9 @@
 static bool parse(const char *text, size_t len, enum timestamp_unit unit, int64_t *us)
 {
 	char *kept = malloc(len ? len : 1);
-	bool is_read;
 
 	memcpy(kept, text, len);
-	is_read = timestamp_parse(kept, len, unit, us);
+	bool is_read = timestamp_parse(kept, len, unit, us);
 	free(kept);
 	return is_read;
 }

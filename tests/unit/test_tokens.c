@@ -23,10 +23,9 @@ TestSuite(tokens, .init = init, .fini = fini, .timeout = 60);
 static void write_tokens(const char *text)
 {
 	char fresh[sizeof(path) + 4];
-	FILE *out;
 
 	snprintf(fresh, sizeof(fresh), "%s.new", path);
-	out = fopen(fresh, "w");
+	FILE *out = fopen(fresh, "w");
 	fputs(text, out);
 	fclose(out);
 	cr_assert_eq(rename(fresh, path), 0);
@@ -166,16 +165,15 @@ Test(tokens, without_tokens_certificates_demand_none)
 
 Test(tokens, a_thousand_names_of_certificates_are_told_apart)
 {
-	struct token *first, *others;
 	char name[20];
 
 	tokens = tokens_new(NULL, NULL, false, error, sizeof(error));
-	first = tokens_certified(tokens, "0");
+	struct token *first = tokens_certified(tokens, "0");
 	for (int i = 1; i < TOKENS_MAX; i++) {
 		snprintf(name, sizeof(name), "%d", i);
 		cr_assert_str_eq(tokens_certified(tokens, name)->name, name);
 	}
-	others = tokens_certified(tokens, "one-more");
+	struct token *others = tokens_certified(tokens, "one-more");
 	cr_assert_str_eq(others->name, "others");
 	cr_assert_eq(tokens_certified(tokens, "and-one-more"), others);
 	cr_assert_eq(tokens_certified(tokens, "0"), first);
