@@ -53,7 +53,7 @@ Test(admin, without_redis_a_listener_is_degraded)
 	cr_assert_eq(listener_metric(listener, "wsonce_redis_up"), 0);
 	cr_assert_eq(listener_status(listener, "/healthz"), 200);
 	redisd_start(redis);
-	cr_assert(wait_until(!has_answer("/readyz", 200, "degraded"), SETTLED_MS));
+	await(!has_answer("/readyz", 200, "degraded"), SETTLED_MS);
 	expect_answer("/readyz", 200, "ready");
 	bench_close();
 }
@@ -76,9 +76,9 @@ Test(admin, where_redis_refuses_claims_a_listener_is_degraded)
 	db = database_new();
 	listener = listener_start(&(struct listener_options){.database = db, .redis = redisd_url(redis)}, NULL);
 	redisd_command(redis, "CONFIG SET maxmemory 1");
-	cr_assert(wait_until(is_refused(events++), SETTLED_MS));
+	await(is_refused(events++), SETTLED_MS);
 	redisd_command(redis, "CONFIG SET maxmemory 0");
-	cr_assert(wait_until(listener_metric(listener, "wsonce_redis_up") == 1, SETTLED_MS));
+	await(listener_metric(listener, "wsonce_redis_up") == 1, SETTLED_MS);
 	expect_answer("/readyz", 200, "ready");
 	bench_close();
 }
@@ -197,7 +197,7 @@ Test(admin, what_was_received_is_persisted_or_duplicate_or_dead_or_in_flight, .i
 	cr_assert_eq(bench_metric("wsonce_ingest_connections"), 1);
 	check_histogram("wsonce_commit_latency_seconds", 20);
 	peer_free(p);
-	cr_assert(wait_until(bench_metric("wsonce_ingest_connections") == 0, SETTLED_MS));
+	await(bench_metric("wsonce_ingest_connections") == 0, SETTLED_MS);
 }
 
 /* A page is a snapshot, so the four counters always add up. */
@@ -227,8 +227,7 @@ Test(admin, the_counters_add_up_at_any_moment, .init = set_up, .fini = bench_clo
 		char *body = listener_http(listener, "/metrics", NULL);
 		cr_assert(body && is_balanced(body), "%s", body);
 	}
-	cr_assert(wait_until(bench_metric("wsonce_received_total") == 6000 && bench_metric("wsonce_in_flight") == 0,
-			     SETTLED_MS));
+	await(bench_metric("wsonce_received_total") == 6000 && bench_metric("wsonce_in_flight") == 0, SETTLED_MS);
 	peer_free(p);
 }
 
@@ -241,12 +240,12 @@ Test(admin, what_is_in_flight_while_postgres_stands_still_is_counted)
 	postgres_pause(postgres);
 	for (int i = 0; i < 10; i++)
 		peer_sendf(p, "{\"event_id\":\"waiting-%d\"}", i % 9);
-	cr_assert(wait_until(bench_metric("wsonce_in_flight") == 10, SETTLED_MS));
+	await(bench_metric("wsonce_in_flight") == 10, SETTLED_MS);
 	cr_assert_eq(bench_metric("wsonce_received_total"), 10);
 	cr_assert_eq(bench_metric("wsonce_events"), 9);
 	cr_assert_gt(bench_metric("wsonce_in_flight_bytes"), 0);
 	postgres_resume(postgres);
-	cr_assert(wait_until(bench_metric("wsonce_in_flight") == 0, SETTLED_MS));
+	await(bench_metric("wsonce_in_flight") == 0, SETTLED_MS);
 	cr_assert_eq(bench_metric("wsonce_persisted_total"), 9);
 	cr_assert_eq(bench_metric("wsonce_duplicates_total"), 1);
 	peer_free(p);
@@ -289,7 +288,7 @@ Test(admin, status_is_json_and_holds_no_secret)
 		"--log-level debug");
 	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
 	feed_send_text(feed, "{\"event_id\":\"one\"}");
-	cr_assert(wait_until(bench_metric("wsonce_persisted_total") == 1, SETTLED_MS));
+	await(bench_metric("wsonce_persisted_total") == 1, SETTLED_MS);
 	static const char *const paths[] = {"/api/status", "/metrics", "/readyz", "/healthz", "/"};
 	for (int i = 0; i < 5; i++) {
 		char *body = listener_http(listener, paths[i], NULL);

@@ -62,10 +62,10 @@ static void send_batch(void)
 
 	database_exec(lock, "BEGIN; LOCK TABLE dead_letters");
 	cr_assert(peer_send_text(producer, "no JSON"));
-	cr_assert(wait_until(listener_metric(listener, "wsonce_events{state=\"dead_lettering\"}") == 1, WAIT_MS));
+	await(listener_metric(listener, "wsonce_events{state=\"dead_lettering\"}") == 1, WAIT_MS);
 	for (int i = 0; i < COPIED; i++)
 		cr_assert(peer_sendf(producer, "{\"event_id\":\"e-%03d\",\"payload\":1}", i));
-	cr_assert(wait_until(listener_metric(listener, "wsonce_received_total") == received + COPIED + 1, WAIT_MS));
+	await(listener_metric(listener, "wsonce_received_total") == received + COPIED + 1, WAIT_MS);
 	database_exec(lock, "COMMIT");
 	database_free(lock);
 	ack_expect_rejected(producer, NULL, "not JSON");
@@ -98,19 +98,17 @@ static long sessions(void)
 /* Expects it not to be ready, with the reason in /readyz and in a single log line, however often it tries. */
 static void expect_away(const char *reason)
 {
-	cr_assert(wait_until(listener_status(listener, "/readyz") == 503 &&
-				     listener_page_has(listener, "/api/status", reason),
-			     WAIT_MS),
-		  "%s", process_last_words(listener_process(listener)));
+	await(listener_status(listener, "/readyz") == 503 && listener_page_has(listener, "/api/status", reason),
+	      WAIT_MS, "%s", process_last_words(listener_process(listener)));
 	long before = sessions();
-	cr_assert(wait_until(sessions() >= before + 3, WAIT_MS), "it does not try again");
+	await(sessions() >= before + 3, WAIT_MS, "it does not try again");
 	cr_assert_eq(warnings(reason), 1, "%d warnings", warnings(reason));
 }
 
 static void expect_back(void)
 {
-	cr_assert(wait_until(listener_status(listener, "/readyz") == 200, WAIT_MS), "%s",
-		  process_last_words(listener_process(listener)));
+	await(listener_status(listener, "/readyz") == 200, WAIT_MS, "%s",
+	      process_last_words(listener_process(listener)));
 }
 
 /* --- the key --- */

@@ -35,7 +35,7 @@ static void check_six(const json_t *root)
 	cr_expect_str_eq(json_string_value(json_array_get(json_object_get(root, "missing_ids"), 0)), "s-6");
 }
 
-Test(audit, ids_are_stored_dead_in_flight_or_missing, .init = bench_migrate)
+Test(audit, ids_are_stored_dead_in_flight_or_missing, .init = bench_open)
 {
 	char *ids = suite_file("ids", "s-1\ns-2\r\ns-3\n\ns-4\ns-5\ns-6\ns-1\ns-6"), *words;
 	char *missing = suite_path("missing");
@@ -49,7 +49,7 @@ Test(audit, ids_are_stored_dead_in_flight_or_missing, .init = bench_migrate)
 	cr_assert_eq(process_run((const char *const[]){"grep", "-cx", "s-6", missing, NULL}, END_MS), 0);
 }
 
-Test(audit, whole_events_are_too, .init = bench_migrate)
+Test(audit, whole_events_are_too, .init = bench_open)
 {
 	char *path = suite_file("events", "{\"event_id\":\"s-1\"}\n{\"event_id\":\"s-2\"}\n{\"event_id\":\"s-3\"}\n"
 					  "{\"event_id\":\"s-4\"}\n{\"event_id\":\"s-5\"}\n{\"event_id\":\"s-6\"}"),
@@ -61,7 +61,7 @@ Test(audit, whole_events_are_too, .init = bench_migrate)
 	check_six(root);
 }
 
-Test(audit, nothing_missing_is_status_0, .init = bench_migrate)
+Test(audit, nothing_missing_is_status_0, .init = bench_open)
 {
 	char *ids = suite_file("ids", "s-1\ns-2\n"), *none = suite_file("none", "");
 
@@ -70,7 +70,7 @@ Test(audit, nothing_missing_is_status_0, .init = bench_migrate)
 	run_expect_error(db, 1, "the list of expected events is empty", "audit --expected %s", none);
 }
 
-Test(audit, byte_order_mark_and_blanks_are_seen_and_what_is_no_text_is_refused, .init = bench_migrate)
+Test(audit, byte_order_mark_and_blanks_are_seen_and_what_is_no_text_is_refused, .init = bench_open)
 {
 	char *marked = suite_file("marked", "\xef\xbb\xbfs-1\n"),
 	     *blank = suite_file("blank", " {\"event_id\":\"s-1\"}\n");
@@ -83,7 +83,7 @@ Test(audit, byte_order_mark_and_blanks_are_seen_and_what_is_no_text_is_refused, 
 	run_expect_error(db, 1, "UTF-16", "replay %s", wide);
 }
 
-Test(audit, rows_that_purge_deleted_are_told_of_where_events_are_missing, .init = bench_migrate)
+Test(audit, rows_that_purge_deleted_are_told_of_where_events_are_missing, .init = bench_open)
 {
 	char *ids = suite_file("ids", "s-1\nnever-came\n");
 
@@ -92,7 +92,7 @@ Test(audit, rows_that_purge_deleted_are_told_of_where_events_are_missing, .init 
 	run_expect_error(db, 1, "events older than 30 days were deleted", "audit --expected %s", ids);
 }
 
-Test(audit, what_is_in_flight_at_the_end_is_not_status_0, .init = bench_migrate)
+Test(audit, what_is_in_flight_at_the_end_is_not_status_0, .init = bench_open)
 {
 	char *ids = suite_file("ids", "s-1\ns-5\n");
 
@@ -102,7 +102,7 @@ Test(audit, what_is_in_flight_at_the_end_is_not_status_0, .init = bench_migrate)
 
 /* s-7 was a dead letter whose message was edited and stored, perhaps under another id; s-8 one that was stored
  * unchanged, and whose row is gone. */
-Test(audit, event_whose_letter_was_repaired_is_not_missing, .init = bench_migrate)
+Test(audit, event_whose_letter_was_repaired_is_not_missing, .init = bench_open)
 {
 	char *ids = suite_file("ids", "s-7\ns-8\n");
 
@@ -118,7 +118,7 @@ Test(audit, event_whose_letter_was_repaired_is_not_missing, .init = bench_migrat
 	cr_expect_eq(number_of(root, "missing"), 1);
 }
 
-Test(audit, list_is_not_overwritten_by_what_is_missing, .init = bench_migrate)
+Test(audit, list_is_not_overwritten_by_what_is_missing, .init = bench_open)
 {
 	char *ids = suite_file("ids", "s-1\ns-6\n"), *part = suite_file("x.part", "s-1\n"), *x = suite_path("x");
 
@@ -127,7 +127,7 @@ Test(audit, list_is_not_overwritten_by_what_is_missing, .init = bench_migrate)
 	run_expect(db, 1, "missing                   2\n", "audit --expected %s --missing-to %s", ids, x);
 }
 
-Test(audit, standard_input_is_read_and_a_limit_kept, .init = bench_migrate)
+Test(audit, standard_input_is_read_and_a_limit_kept, .init = bench_open)
 {
 	char *ids = suite_file("ids", "a\nb\nc\n"), *line, *postgres;
 
@@ -141,7 +141,7 @@ Test(audit, standard_input_is_read_and_a_limit_kept, .init = bench_migrate)
 	cr_assert(strstr(output, "\na\nb\nand 1 more"), "%s", output);
 }
 
-Test(audit, lines_that_are_no_ids_and_ids_where_events_are_needed_are_wrong_usage, .init = bench_migrate)
+Test(audit, lines_that_are_no_ids_and_ids_where_events_are_needed_are_wrong_usage, .init = bench_open)
 {
 	char *bad = suite_file("bad", "a\n\xff\n"), *ids = suite_file("ids", "a\n");
 
@@ -151,7 +151,7 @@ Test(audit, lines_that_are_no_ids_and_ids_where_events_are_needed_are_wrong_usag
 	run_expect(db, 1, NULL, "audit --expected /nowhere/ids");
 }
 
-Test(audit, ids_of_any_characters_are_compared_as_they_are, .init = bench_migrate)
+Test(audit, ids_of_any_characters_are_compared_as_they_are, .init = bench_open)
 {
 	char *path = suite_file("events", "{\"event_id\":\"tab\\t\\\\N\\r\\nend\"}\n{\"event_id\":\"it's\"}\n"
 					  "{\"event_id\":\"日本\"}\n{\"event_id\":12.50}\n");
@@ -162,10 +162,9 @@ Test(audit, ids_of_any_characters_are_compared_as_they_are, .init = bench_migrat
 	run_expect(db, 0, "stored                    4\n", "audit --expected %s", path);
 }
 
-Test(audit, grace_and_horizon_leave_out_by_the_events_own_time, .init = bench_migrate)
+Test(audit, grace_and_horizon_leave_out_by_the_events_own_time, .init = bench_open)
 {
 	long now = (long)time(NULL);
-
 	char *text = suite_text("{\"event_id\":\"young\",\"at\":%ld}\n{\"event_id\":\"right\",\"at\":%ld}\n"
 				"{\"event_id\":\"old\",\"at\":%ld}\n{\"event_id\":\"timeless\"}\n",
 				now - 60, now - 7200, now - 10 * 86400);
@@ -205,7 +204,7 @@ static void expect_counts(const char *words, long stored, long dead_lettered, lo
 	cr_expect_eq(number_of(root, "missing"), missing);
 }
 
-Test(audit, with_a_consumer_stored_is_what_it_has_processed, .init = bench_migrate)
+Test(audit, with_a_consumer_stored_is_what_it_has_processed, .init = bench_open)
 {
 	char *path = suite_file("events", "{\"event_id\":\"s-1\"}\n{\"event_id\":\"s-2\"}\n{\"event_id\":\"s-3\"}\n"
 					  "{\"event_id\":\"s-4\"}\n{\"event_id\":\"s-5\"}\n{\"event_id\":\"s-6\"}\n"
@@ -222,7 +221,7 @@ Test(audit, with_a_consumer_stored_is_what_it_has_processed, .init = bench_migra
 	run_expect(db, 1, "discarded                 1\n", "audit %s --consumer billing", words);
 }
 
-Test(audit, with_a_consumer_nothing_missing_is_status_0, .init = bench_migrate)
+Test(audit, with_a_consumer_nothing_missing_is_status_0, .init = bench_open)
 {
 	char *ids = suite_file("ids", "s-1\ns-2\n"), *more = suite_file("more", "s-1\ns-2\ns-4\n");
 
@@ -232,7 +231,7 @@ Test(audit, with_a_consumer_nothing_missing_is_status_0, .init = bench_migrate)
 	run_expect(db, 1, "missing                   3\n", "audit --expected %s --consumer search", more);
 }
 
-Test(audit, with_a_consumer_what_it_has_not_processed_is_resubmitted_to_it, .init = bench_migrate)
+Test(audit, with_a_consumer_what_it_has_not_processed_is_resubmitted_to_it, .init = bench_open)
 {
 	char *path = fleet_file("events", 50);
 
@@ -240,11 +239,11 @@ Test(audit, with_a_consumer_what_it_has_not_processed_is_resubmitted_to_it, .ini
 	run_expect(db, 0, "resubmitted 50: persisted 50,", "audit --expected %s --resubmit --consumer billing", path);
 	run_expect(db, 0, "missing                   0\n", "audit --expected %s --resubmit --consumer billing", path);
 	cr_assert_eq(bench_rows(), 50);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM processed_events"), 50);
+	cr_assert_eq(bench_count("processed_events"), 50);
 }
 
 /* A line that is not an event is a separate dead letter for each consumer. */
-Test(audit, with_a_consumer_a_line_that_is_no_event_is_found_in_its_letters, .init = bench_migrate)
+Test(audit, with_a_consumer_a_line_that_is_no_event_is_found_in_its_letters, .init = bench_open)
 {
 	char *path = suite_file("events", "this is no event\n");
 
@@ -256,18 +255,18 @@ Test(audit, with_a_consumer_a_line_that_is_no_event_is_found_in_its_letters, .in
 
 /* ---- resubmitting ---- */
 
-Test(audit, resubmit_stores_what_is_missing_and_the_second_time_finds_nothing, .init = bench_migrate)
+Test(audit, resubmit_stores_what_is_missing_and_the_second_time_finds_nothing, .init = bench_open)
 {
 	char *some = fleet_file("some", 700), *all = fleet_file("all", 2000);
 
 	run_expect(db, 0, "persisted 700", "replay %s", some);
 	run_expect(db, 0, "resubmitted 1300: persisted 1300,", "audit --expected %s --resubmit --limit 1", all);
 	cr_assert_eq(bench_rows(), 2000);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE event_id = 'e-' || (payload->>'n')"), 2000);
+	cr_assert_eq(bench_count("events WHERE event_id = 'e-' || (payload->>'n')"), 2000);
 	run_expect(db, 0, "missing                   0\n", "audit --expected %s --resubmit", all);
 }
 
-Test(audit, resubmit_of_a_line_that_is_no_event_makes_it_a_dead_letter_which_is_not_missing, .init = bench_migrate)
+Test(audit, resubmit_of_a_line_that_is_no_event_makes_it_a_dead_letter_which_is_not_missing, .init = bench_open)
 {
 	char *path = suite_file("events", "{\"event_id\":\"a\"}\nthis is no event\n");
 
@@ -277,7 +276,7 @@ Test(audit, resubmit_of_a_line_that_is_no_event_makes_it_a_dead_letter_which_is_
 }
 
 /* The rule that refused them no longer exists. */
-Test(audit, dead_letters_are_not_stored_and_resubmit_retries_them, .init = bench_migrate)
+Test(audit, dead_letters_are_not_stored_and_resubmit_retries_them, .init = bench_open)
 {
 	char *path = suite_file("events", "{\"event_id\":\"a\"}\n{\"event_id\":\"b\"}\n{\"event_id\":\"c\"}\n");
 
@@ -289,11 +288,11 @@ Test(audit, dead_letters_are_not_stored_and_resubmit_retries_them, .init = bench
 	run_expect(db, 0, "resubmitted 1: persisted 1,", "audit --expected %s --resubmit", path);
 	run_expect(db, 0, "dead letters              0\n", "audit --expected %s", path);
 	cr_assert_eq(bench_rows(), 3);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters WHERE resolution = 'persisted'"), 1);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letter_actions WHERE note = 'audit --resubmit'"), 1);
+	cr_assert_eq(bench_count("dead_letters WHERE resolution = 'persisted'"), 1);
+	cr_assert_eq(bench_count("dead_letter_actions WHERE note = 'audit --resubmit'"), 1);
 }
 
-Test(audit, keys_with_times_are_read_as_an_inventory_has_them, .init = bench_migrate)
+Test(audit, keys_with_times_are_read_as_an_inventory_has_them, .init = bench_open)
 {
 	char *path = suite_file("keys", "\"a,\"\"1\"\"\",\"2026-03-01T00:00:00.000Z\"\nb,2026-03-02T00:00:00Z,5\r\n"
 					"c,2999-01-01T00:00:00Z\nd\n"),
@@ -307,7 +306,7 @@ Test(audit, keys_with_times_are_read_as_an_inventory_has_them, .init = bench_mig
 	run_expect_error(db, 2, "needs whole events", "audit --expected %s --format csv --resubmit", path);
 }
 
-Test(audit, a_header_of_a_list_of_keys_is_left_out_and_told, .init = bench_migrate)
+Test(audit, a_header_of_a_list_of_keys_is_left_out_and_told, .init = bench_open)
 {
 	static const struct {
 		const char *text, *part;
@@ -334,7 +333,7 @@ Test(audit, a_header_of_a_list_of_keys_is_left_out_and_told, .init = bench_migra
 }
 
 /* After a restore of yesterday's backup, the marks in Redis are wrong. */
-Test(audit, resubmit_is_not_held_off_by_a_done_mark_without_a_row, .init = bench_migrate)
+Test(audit, resubmit_is_not_held_off_by_a_done_mark_without_a_row, .init = bench_open)
 {
 	char *path = fleet_file("events", 10);
 
@@ -345,7 +344,7 @@ Test(audit, resubmit_is_not_held_off_by_a_done_mark_without_a_row, .init = bench
 	cr_assert_eq(bench_rows(), 10);
 }
 
-Test(audit, resubmit_reads_what_came_by_a_pipe_again, .init = bench_migrate)
+Test(audit, resubmit_reads_what_came_by_a_pipe_again, .init = bench_open)
 {
 	char *path = fleet_file("events", 500), *line, *postgres;
 
@@ -358,13 +357,13 @@ Test(audit, resubmit_reads_what_came_by_a_pipe_again, .init = bench_migrate)
 }
 
 /* For example, the shell's <(zcat day.gz), which is a pipe with a path. */
-Test(audit, resubmit_reads_a_pipe_that_has_a_name_again_too, .init = bench_migrate)
+Test(audit, resubmit_reads_a_pipe_that_has_a_name_again_too, .init = bench_open)
 {
 	char *path = fleet_file("events", 500), *fifo = suite_path("fifo"), *line;
 
 	line = suite_text("mkfifo %s && exec cat %s >%s", fifo, path, fifo);
 	struct process *p = process_start_argv((const char *const[]){"sh", "-c", line, NULL}, NULL);
-	cr_assert(wait_until(access(fifo, F_OK) == 0, END_MS));
+	await(access(fifo, F_OK) == 0, END_MS);
 	run_expect(db, 0, "resubmitted 500: persisted 500,", "audit --expected %s --resubmit", fifo);
 	cr_assert_eq(process_wait(p, END_MS), 0, "%s", process_last_words(p));
 	cr_assert_eq(bench_rows(), 500);
@@ -372,7 +371,7 @@ Test(audit, resubmit_reads_a_pipe_that_has_a_name_again_too, .init = bench_migra
 
 /* Audits run one after the other while the fleet receives the events, some of which the feed never sends. Each event is
  * stored by exactly one of fleet and audits. */
-Test(audit, resubmit_while_events_arrive_never_doubles_one, .init = bench_migrate, .timeout = 300)
+Test(audit, resubmit_while_events_arrive_never_doubles_one, .init = bench_open, .timeout = 300)
 {
 	char *all = fleet_file("all", 6000), *words;
 	struct fleet fleet;
@@ -392,7 +391,7 @@ Test(audit, resubmit_while_events_arrive_never_doubles_one, .init = bench_migrat
 		json_t *root = json_loads(output, 0, NULL), *resubmitted = json_object_get(root, "resubmitted");
 		by_audits += resubmitted ? number_of(resubmitted, "persisted") : 0;
 	}
-	cr_assert(wait_until(fleet_metric(&fleet, "wsonce_in_flight") == 0, SETTLED_MS));
+	await(fleet_metric(&fleet, "wsonce_in_flight") == 0, SETTLED_MS);
 	json_t *root = run_json(db, 0, "audit --json %s", words);
 	by_audits +=
 		json_object_get(root, "resubmitted") ? number_of(json_object_get(root, "resubmitted"), "persisted") : 0;
@@ -405,7 +404,7 @@ Test(audit, resubmit_while_events_arrive_never_doubles_one, .init = bench_migrat
 }
 
 /* Two lines agree in the last hour, but for one minute, 30 minutes ago. */
-Test(audit, from_lines_only_minutes_that_are_not_verified_are_compared, .init = bench_migrate)
+Test(audit, from_lines_only_minutes_that_are_not_verified_are_compared, .init = bench_open)
 {
 	char *list = database_text(
 		db, "SELECT string_agg('e-' || n || ',' || to_char(date_trunc('minute', now()) AT TIME ZONE "

@@ -32,8 +32,8 @@ static void must_be_acked(const char *status)
 
 static long backends(void)
 {
-	return database_long(db, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND "
-				 "pid <> pg_backend_pid() AND backend_type = 'client backend'");
+	return bench_count("pg_stat_activity WHERE datname = current_database() AND "
+			   "pid <> pg_backend_pid() AND backend_type = 'client backend'");
 }
 
 static bool is_in(const char *part)
@@ -55,7 +55,7 @@ Test(backends, a_lock_that_is_held_for_long_is_waited_for_on_one_connection)
 
 	database_exec(other, "BEGIN; INSERT INTO events (event_id, event_type, payload) VALUES ('a', 't', '{}')");
 	send_event();
-	cr_assert(wait_until(tries() >= 3, WAIT_MS));
+	await(tries() >= 3, WAIT_MS);
 	cr_assert_eq(listener_metric(listener, "wsonce_postgres_connects_total"), 1, "it hangs up");
 	cr_assert_eq(backends(), 2);
 	database_exec(other, "ROLLBACK");
@@ -69,7 +69,7 @@ Test(backends, a_statement_that_nobody_waits_for_is_cancelled)
 			  "PERFORM pg_sleep(60); EXCEPTION WHEN query_canceled THEN PERFORM pg_sleep(60); RETURN NEW; "
 			  "END $$; CREATE TRIGGER cling BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION cling()");
 	send_event();
-	cr_assert(wait_until(listener_metric(listener, "wsonce_postgres_connects_total") >= 3, WAIT_MS));
+	await(listener_metric(listener, "wsonce_postgres_connects_total") >= 3, WAIT_MS);
 	cr_assert(is_in("no answer within the postgres timeout"));
 	cr_assert_leq(backends(), 2, "%ld backends", backends());
 	database_exec(db, "DROP TRIGGER cling ON events");

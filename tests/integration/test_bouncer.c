@@ -74,7 +74,7 @@ Test(bouncer, statements_whose_server_connection_is_cut_are_sent_again)
 		fleet_send(&fleet, 200);
 		database_terminate_backends(direct);
 	}
-	cr_assert(wait_until(fleet_rows(&(struct fleet){.rows = direct}) == fleet.sent, WAIT_MS));
+	await(fleet_rows(&(struct fleet){.rows = direct}) == fleet.sent, WAIT_MS);
 	fleet.rows = direct; /* the test's own connection may have been cut */
 	fleet_must_be_whole(&fleet, WAIT_MS);
 }
@@ -89,7 +89,7 @@ Test(bouncer, a_held_id_stops_nobody_and_leaves_no_backend)
 	struct peer *p = peer_open_events(listener_ingest_port(l), "wsonce.ack.v1");
 	database_exec(holder, "BEGIN; INSERT INTO events (event_id, event_type, payload) VALUES ('held', '', '0')");
 	peer_send_text(p, "{\"event_id\":\"held\"}");
-	cr_assert(wait_until(listener_metric(l, "wsonce_rows_put_off_total") >= 3, WAIT_MS));
+	await(listener_metric(l, "wsonce_rows_put_off_total") >= 3, WAIT_MS);
 	peer_send_text(p, "{\"event_id\":\"other\"}");
 	ack_expect(p, "other", "persisted");
 	cr_assert_leq(database_long(direct,
@@ -130,8 +130,7 @@ static void expect_effects(const char *mode, int connections)
 	cr_assert_eq(database_long(direct, "SELECT count(*) FROM effects"), 1000);
 	cr_assert_eq(database_long(direct, "SELECT count(DISTINCT event_id) FROM effects"), 1000);
 	cr_assert_eq(database_long(direct, "SELECT count(*) FROM processed_events WHERE consumer = 'books'"), 1000);
-	cr_assert(wait_until(database_long(direct, "SELECT count(*) FROM outbox WHERE state = 'delivered'") == 1000,
-			     WAIT_MS));
+	await(database_long(direct, "SELECT count(*) FROM outbox WHERE state = 'delivered'") == 1000, WAIT_MS);
 	cr_assert_eq(receiver_effects(receiver, "/ok"), 1000);
 	char *places = database_text(pooled, "SHOW search_path");
 	cr_assert_str_eq(places, "\"$user\", public", "it stays in the session");

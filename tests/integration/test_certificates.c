@@ -87,7 +87,6 @@ static void expect_name(const char *subject, const char *names, const char *want
 	struct certificate *client = sign(&(struct certificate_text){.subject = subject, .names = names});
 	struct relay *relay = relay_new_as(listener_ingest_port(listener), authority, client);
 	struct peer *p = peer_open_events(relay_port(relay), ACKS);
-
 	char *id = suite_text("name-%d", suite_number());
 	peer_sendf(p, "{\"event_id\":\"%s\"}", id);
 	ack_expect(p, id, "persisted");

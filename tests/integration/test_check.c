@@ -24,7 +24,7 @@ static const char *const *servers(void)
 	return env;
 }
 
-Test(check, everything_that_is_well_is_ok, .init = bench_migrate)
+Test(check, everything_that_is_well_is_ok, .init = bench_open)
 {
 	static const char *const parts[] = {"ok       settings ", "ok       open files ",   "ok       postgres ",
 					    "ok       schema ",   "ok       tables ",       "ok       clock ",
@@ -40,7 +40,7 @@ Test(check, everything_that_is_well_is_ok, .init = bench_migrate)
 	feed_free(feed);
 }
 
-Test(check, json_has_the_same_findings, .init = bench_migrate)
+Test(check, json_has_the_same_findings, .init = bench_open)
 {
 	struct run run = run_in(servers(), "check --json --ingest 127.0.0.1:0");
 	json_t *root = json_loads(run.output, 0, NULL), *one;
@@ -75,7 +75,7 @@ static void expect_rights(int status, const char *part, struct redisd *redis, co
 	expect(status, part, env, "check --ingest 127.0.0.1:0");
 }
 
-Test(check, each_right_that_the_user_of_redis_lacks_is_named, .init = bench_migrate)
+Test(check, each_right_that_the_user_of_redis_lacks_is_named, .init = bench_open)
 {
 	static const char *const rights[] = {"get",  "set",     "del",       "eval", "time", "expire",      "pexpire",
 					     "ping", "publish", "subscribe", "hget", "hset", "client|list", "hgetall"};
@@ -111,7 +111,7 @@ Test(check, what_is_away_or_wrong_is_status_1)
 }
 
 /* Every command that uses Redis prints its error. */
-Test(check, what_redis_refuses_is_said, .init = bench_migrate)
+Test(check, what_redis_refuses_is_said, .init = bench_open)
 {
 	static const struct {
 		const char *login, *database, *said;
@@ -143,7 +143,7 @@ Test(check, an_empty_database_gets_its_tables_from_a_listener)
 	env[0] = suite_text("WSONCE_POSTGRES=%s user=%s", database_conninfo(db), role);
 	expect(0, "ok       tables         there are none yet: the first listener, or wsonce migrate, creates them",
 	       servers(), "check --ingest 127.0.0.1:0");
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM pg_class WHERE relname = 'wsonce_schema'"), 0);
+	cr_assert_eq(bench_count("pg_class WHERE relname = 'wsonce_schema'"), 0);
 	database_exec(db, "REVOKE CREATE ON SCHEMA public FROM PUBLIC; CREATE ROLE \"%s\" LOGIN", role);
 	expect(1, "may not create them: GRANT CREATE ON SCHEMA public TO ", env, "check --ingest 127.0.0.1:0");
 	database_exec(db, "DROP ROLE \"%s\"", role);
@@ -221,7 +221,7 @@ Test(check, a_secret_that_is_not_set_is_named)
 	       "check --postgres host=/nowhere --redis none --feed slack");
 }
 
-Test(check, a_handler_is_looked_up, .init = bench_migrate)
+Test(check, a_handler_is_looked_up, .init = bench_open)
 {
 	database_exec(db, "CREATE FUNCTION public.handle(text, text, jsonb) RETURNS void LANGUAGE sql AS ''");
 	expect(0, "ok       handler        public.handle\n", servers(),
@@ -408,7 +408,7 @@ Test(check, bash_completes_commands_actions_and_flags)
 	run_words(suite_text("grep -q -e '-l watch -d ' %s/fish/vendor_completions.d/wsonce.fish", folder));
 }
 
-Test(check, the_directory_of_a_spool_is_looked_at, .init = bench_migrate)
+Test(check, the_directory_of_a_spool_is_looked_at, .init = bench_open)
 {
 	char *dir = suite_path("spool"), *other = suite_path("nowhere/spool"), *file = suite_file("file", "");
 

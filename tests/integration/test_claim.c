@@ -8,17 +8,17 @@
 #define SLOW_ROW_MS 7500 /* well over a TTL of three seconds */
 
 /* What most tests begin with: a database, the shared Redis, and listeners. */
-struct bench {
+static struct bench {
 	struct database *rows;
 	struct redisd *redis;
 	struct listener *listeners[3];
-};
+} bench;
 
-static void start(struct bench *b, int listeners, const char *flags)
+static void start(int listeners, const char *flags)
 {
-	*b = (struct bench){.rows = database_new(), .redis = redisd_shared()};
+	bench = (struct bench){.rows = database_new(), .redis = redisd_shared()};
 	for (int i = 0; i < listeners; i++)
-		b->listeners[i] = listener_start(&(struct listener_options){.database = b->rows}, "%s", flags);
+		bench.listeners[i] = listener_start(&(struct listener_options){.database = bench.rows}, "%s", flags);
 }
 
 static struct peer *producer(struct listener *l)
@@ -84,14 +84,14 @@ static long tries(struct database *db)
 
 /* --- many at once --- */
 
-static void send_from_all(struct bench *b, int listeners, int count)
+static void send_from_all(int listeners, int count)
 {
 	struct peer **peers = calloc((size_t)count, sizeof(struct peer *));
 	int persisted = 0, duplicates = 0;
 
 	process_raise_file_limit();
 	for (int i = 0; i < count; i++)
-		peers[i] = producer(b->listeners[i % listeners]);
+		peers[i] = producer(bench.listeners[i % listeners]);
 	for (int i = 0; i < count; i++)
 		give(peers[i], "once");
 	for (int i = 0; i < count; i++) {
@@ -102,82 +102,76 @@ static void send_from_all(struct bench *b, int listeners, int count)
 	}
 	cr_assert_eq(persisted, 1, "%d were told persisted", persisted);
 	cr_assert_eq(duplicates, count - 1, "%d of %d were told duplicate", duplicates, count);
-	cr_assert_eq(database_long(b->rows, "select count(*) from events"), 1);
+	cr_assert_eq(database_long(bench.rows, "select count(*) from events"), 1);
 	for (int i = 0; i < count; i++)
 		peer_free(peers[i]);
 }
 
 Test(claim, a_thousand_connections_sending_one_event_make_one_row, .timeout = 120)
 {
-	struct bench b;
-
-	start(&b, 1, "");
-	send_from_all(&b, 1, 1000);
+	start(1, "");
+	send_from_all(1, 1000);
 }
 
 Test(claim, a_thousand_connections_to_three_listeners_make_one_row, .timeout = 120)
 {
-	struct bench b;
-
-	start(&b, 3, "");
-	send_from_all(&b, 3, 1000);
+	start(3, "");
+	send_from_all(3, 1000);
 }
 
 Test(claim, a_late_copy_at_another_listener_is_a_duplicate_without_an_insert, .timeout = 60)
 {
-	struct bench b;
-
-	start(&b, 2, "--claim-ttl 5 --dedup-window 70");
-	struct peer *first = producer(b.listeners[0]), *second = producer(b.listeners[1]);
+	start(2, "--claim-ttl 5 --dedup-window 70");
+	struct peer *first = producer(bench.listeners[0]), *second = producer(bench.listeners[1]);
 	int64_t sent_ms = wait_now_ms();
 	give(first, "id");
 	expect_ack(first, "id", "persisted");
-	cr_assert(claims_begins(b.redis, "id", "done@"), "an acked event has no done mark");
-	long left_ms = claims_ttl_ms(b.redis, "id");
+	cr_assert(claims_begins(bench.redis, "id", "done@"), "an acked event has no done mark");
+	long left_ms = claims_ttl_ms(bench.redis, "id");
 	cr_assert(left_ms > 70000 - (wait_now_ms() - sent_ms) - 10 && left_ms <= 70000,
 		  "the mark stays for %ld ms, not the dedup window", left_ms);
 	give(second, "id");
 	expect_ack(second, "id", "duplicate");
-	cr_assert_eq(listener_metric(b.listeners[1], "wsonce_batches_total"), 0, "the mark was not believed");
+	cr_assert_eq(listener_metric(bench.listeners[1], "wsonce_batches_total"), 0, "the mark was not believed");
 }
 
 /* --- after a failure --- */
 
 Test(claim, a_failed_insert_gives_the_claim_back_and_a_later_try_stores_it, .timeout = 60)
 {
-	struct bench b;
-
-	start(&b, 1, "--max-attempts 50");
-	make_inserts_fail(b.rows);
-	struct peer *p = producer(b.listeners[0]);
+	start(1, "--max-attempts 50");
+	make_inserts_fail(bench.rows);
+	struct peer *p = producer(bench.listeners[0]);
 	give(p, "id");
-	cr_assert(wait_until(tries(b.rows) > 0, 5000), "nobody tried to insert");
-	cr_assert(wait_until(!claims_has(b.redis, "id"), 5000), "the claim is kept although the insert failed");
-	cr_assert(wait_until(tries(b.rows) > 1, 5000), "nobody tried again");
+	await(tries(bench.rows) > 0, 5000, "nobody tried to insert");
+	await(!claims_has(bench.redis, "id"), 5000, "the claim is kept although the insert failed");
+	await(tries(bench.rows) > 1, 5000, "nobody tried again");
 	expect_no_ack(p);
-	let_inserts_pass(b.rows);
+	let_inserts_pass(bench.rows);
 	expect_ack(p, "id", "persisted");
-	cr_assert_eq(rows_of(b.rows, "id"), 1);
-	cr_assert_eq(database_long(b.rows, "select count(*) from dead_letters"), 0);
+	cr_assert_eq(rows_of(bench.rows, "id"), 1);
+	cr_assert_eq(database_long(bench.rows, "select count(*) from dead_letters"), 0);
 }
 
 /* What one instance cannot store, whatever the reason, another may. */
 Test(claim, an_event_that_one_listener_cannot_store_is_stored_by_another, .timeout = 60)
 {
-	struct bench b = {.rows = database_new(), .redis = redisd_shared()};
+	bench = (struct bench){.rows = database_new(), .redis = redisd_shared()};
 	const char *env[] = {"PGAPPNAME=unlucky", NULL};
 	const char *flags = "--claim-ttl 60 --max-attempts 20";
 
-	b.listeners[0] = listener_start(&(struct listener_options){.database = b.rows, .env = env}, "%s", flags);
-	b.listeners[1] = listener_start(&(struct listener_options){.database = b.rows}, "%s", flags);
-	database_exec(b.rows,
+	bench.listeners[0] =
+		listener_start(&(struct listener_options){.database = bench.rows, .env = env}, "%s", flags);
+	bench.listeners[1] = listener_start(&(struct listener_options){.database = bench.rows}, "%s", flags);
+	database_exec(bench.rows,
 		      "create function refuse() returns trigger language plpgsql as $$ begin "
 		      "if current_setting('application_name') = 'unlucky' then raise exception 'not you'; end if; "
 		      "return new; end $$");
-	database_exec(b.rows, "create trigger refuse before insert on events for each row execute function refuse()");
-	struct peer *first = producer(b.listeners[0]), *second = producer(b.listeners[1]);
+	database_exec(bench.rows,
+		      "create trigger refuse before insert on events for each row execute function refuse()");
+	struct peer *first = producer(bench.listeners[0]), *second = producer(bench.listeners[1]);
 	give(first, "id");
-	cr_assert(wait_until(listener_metric(b.listeners[0], "wsonce_rows_refused_total") > 0, 5000));
+	await(listener_metric(bench.listeners[0], "wsonce_rows_refused_total") > 0, 5000);
 	give(second, "id");
 	expect_ack(second, "id", "persisted");
 	expect_ack(first, "id", "duplicate");
@@ -187,15 +181,15 @@ Test(claim, an_event_that_one_listener_cannot_store_is_stored_by_another, .timeo
 
 /* Look on until a claim has expired: it is never changed, never prolonged, and there is no row. When it must not
  * end before is worked out anew from each look, so that it does not matter how long ago the last one was. */
-static void watch_claim(struct bench *b, const char *id, const char *value)
+static void watch_claim(const char *id, const char *value)
 {
-	long last_ms = claims_ttl_ms(b->redis, id);
+	long last_ms = claims_ttl_ms(bench.redis, id);
 	int64_t end_ms = 0;
 
 	for (;;) {
 		int64_t asked_ms = wait_now_ms();
-		long rows = rows_of(b->rows, id), left_ms = claims_ttl_ms(b->redis, id);
-		char *now = claims_value(b->redis, id);
+		long rows = rows_of(bench.rows, id), left_ms = claims_ttl_ms(bench.redis, id);
+		char *now = claims_value(bench.redis, id);
 
 		if (left_ms < 0 || !now || strcmp(now, value) != 0) {
 			cr_assert_geq(wait_now_ms(), end_ms - 50, "it ended %ld ms early",
@@ -212,35 +206,31 @@ static void watch_claim(struct bench *b, const char *id, const char *value)
 
 Test(claim, a_foreign_claim_is_left_alone_until_it_expires, .timeout = 60)
 {
-	struct bench b;
-
-	start(&b, 1, "--claim-ttl 10");
-	struct peer *p = producer(b.listeners[0]);
-	claims_put(b.redis, "id", "stranger.0@1", 0);
+	start(1, "--claim-ttl 10");
+	struct peer *p = producer(bench.listeners[0]);
+	claims_put(bench.redis, "id", "stranger.0@1", 0);
 	give(p, "id");
-	cr_assert(wait_until(holds(b.listeners[0], 1), 5000), "it is not held");
-	claims_put(b.redis, "id", "stranger.0@1", 1500);
-	watch_claim(&b, "id", "stranger.0@1");
-	cr_assert(wait_until(rows_of(b.rows, "id") == 1, 5000), "not stored after the foreign claim's end");
+	await(holds(bench.listeners[0], 1), 5000, "it is not held");
+	claims_put(bench.redis, "id", "stranger.0@1", 1500);
+	watch_claim("id", "stranger.0@1");
+	await(rows_of(bench.rows, "id") == 1, 5000, "not stored after the foreign claim's end");
 	expect_ack(p, "id", "persisted");
-	cr_assert(claims_begins(b.redis, "id", "done@"));
-	cr_assert_eq(listener_metric(b.listeners[0], "wsonce_hold_timeouts_total"), 0);
+	cr_assert(claims_begins(bench.redis, "id", "done@"));
+	cr_assert_eq(listener_metric(bench.listeners[0], "wsonce_hold_timeouts_total"), 0);
 }
 
 Test(claim, a_foreign_claim_that_never_expires_is_passed_by_after_twice_the_ttl, .timeout = 60)
 {
-	struct bench b;
-
-	start(&b, 1, "--claim-ttl 1");
-	claims_put(b.redis, "id", "stranger.0@1", 0);
-	struct peer *p = producer(b.listeners[0]);
+	start(1, "--claim-ttl 1");
+	claims_put(bench.redis, "id", "stranger.0@1", 0);
+	struct peer *p = producer(bench.listeners[0]);
 	int64_t sent_ms = wait_now_ms();
 	give(p, "id");
-	while (rows_of(b.rows, "id") == 0) {
+	while (rows_of(bench.rows, "id") == 0) {
 		/* in between: the row may be there by now, and then the mark */
-		bool is_same = claims_is(b.redis, "id", "stranger.0@1") && claims_ttl_ms(b.redis, "id") == -1;
+		bool is_same = claims_is(bench.redis, "id", "stranger.0@1") && claims_ttl_ms(bench.redis, "id") == -1;
 
-		cr_assert(is_same || rows_of(b.rows, "id") == 1, "the foreign key was changed");
+		cr_assert(is_same || rows_of(bench.rows, "id") == 1, "the foreign key was changed");
 		cr_assert_lt(wait_now_ms() - sent_ms, wait_stretch_ms(8000), "not stored after twice the TTL");
 		wait_pause_ms(5);
 	}
@@ -250,132 +240,119 @@ Test(claim, a_foreign_claim_that_never_expires_is_passed_by_after_twice_the_ttl,
 
 Test(claim, a_done_mark_makes_a_duplicate_without_a_row, .timeout = 60)
 {
-	struct bench b;
-
-	start(&b, 1, "");
-	claims_put_mark(b.redis, b.rows, "id", "done@", "");
-	struct peer *p = producer(b.listeners[0]);
+	start(1, "");
+	claims_put_mark(bench.redis, bench.rows, "id", "done@", "");
+	struct peer *p = producer(bench.listeners[0]);
 	give(p, "id");
 	expect_ack(p, "id", "duplicate");
-	cr_assert_eq(rows_of(b.rows, "id"), 0);
-	cr_assert(claims_begins(b.redis, "id", "done@1700000000000"));
+	cr_assert_eq(rows_of(bench.rows, "id"), 0);
+	cr_assert(claims_begins(bench.redis, "id", "done@1700000000000"));
 }
 
 Test(claim, a_held_event_is_settled_by_the_mark_that_its_owner_leaves, .timeout = 60)
 {
-	struct bench b;
-
-	start(&b, 1, "");
-	claims_put(b.redis, "committed", "stranger.0@1", 0);
-	claims_put(b.redis, "refused", "stranger.0@1", 0);
-	struct peer *p = producer(b.listeners[0]);
+	start(1, "");
+	claims_put(bench.redis, "committed", "stranger.0@1", 0);
+	claims_put(bench.redis, "refused", "stranger.0@1", 0);
+	struct peer *p = producer(bench.listeners[0]);
 	give(p, "committed");
 	give(p, "refused");
-	cr_assert(wait_until(holds(b.listeners[0], 2), 5000));
-	claims_put_mark(b.redis, b.rows, "committed", "done@", "");
+	await(holds(bench.listeners[0], 2), 5000);
+	claims_put_mark(bench.redis, bench.rows, "committed", "done@", "");
 	expect_ack(p, "committed", "duplicate");
-	claims_put_mark(b.redis, b.rows, "refused", "dead@", "/e684830eb80e2c71"); /* of the message */
+	claims_put_mark(bench.redis, bench.rows, "refused", "dead@", "/e684830eb80e2c71"); /* of the message */
 	expect_ack(p, "refused", "rejected");
-	cr_assert_eq(database_long(b.rows, "select count(*) from events"), 0);
+	cr_assert_eq(database_long(bench.rows, "select count(*) from events"), 0);
 }
 
 Test(claim, a_claim_lost_and_won_by_another_is_not_renewed_by_the_first_owner, .timeout = 60)
 {
-	struct bench b;
-
-	start(&b, 1, "--claim-ttl 3");
-	struct peer *p = producer(b.listeners[0]);
+	start(1, "--claim-ttl 3");
+	struct peer *p = producer(bench.listeners[0]);
 	give(p, "before"); /* and the first note is told */
 	expect_ack(p, "before", "persisted");
-	database_slow_down(b.rows, SLOW_ROW_MS);
+	database_slow_down(bench.rows, SLOW_ROW_MS);
 	give(p, "id");
-	cr_assert(wait_until(claims_has(b.redis, "id"), 5000));
-	claims_put(b.redis, "id", "stranger.0@1", 60000);
+	await(claims_has(bench.redis, "id"), 5000);
+	claims_put(bench.redis, "id", "stranger.0@1", 60000);
 	/* two renewals found it gone */
-	cr_assert(wait_until(listener_metric(b.listeners[0], "wsonce_claims_expired_total") >= 2, ACK_MS));
-	cr_assert(claims_is(b.redis, "id", "stranger.0@1"), "another's claim was taken away");
-	long left_ms = claims_ttl_ms(b.redis, "id");
+	await(listener_metric(bench.listeners[0], "wsonce_claims_expired_total") >= 2, ACK_MS);
+	cr_assert(claims_is(bench.redis, "id", "stranger.0@1"), "another's claim was taken away");
+	long left_ms = claims_ttl_ms(bench.redis, "id");
 	cr_assert(left_ms > 30000 && left_ms <= 60000, "another's lease is now %ld ms", left_ms);
 	expect_ack(p, "id", "persisted");
 }
 
 /* The owner's insert was refused, and it keeps the claim for the backoff: now somebody else gets it, and the lease of
  * the first is not renewed. */
-static void overwrite_while_backing_off(struct bench *b, struct peer *p, const char *id, const char *value)
+static void overwrite_while_backing_off(struct peer *p, const char *id, const char *value)
 {
-	make_inserts_fail(b->rows);
+	make_inserts_fail(bench.rows);
 	give(p, id);
-	cr_assert(wait_until(listener_metric(b->listeners[0], "wsonce_events{state=\"backing_off\"}") == 1, 5000));
-	claims_put(b->redis, id, value, 60000);
-	cr_assert(wait_until(listener_metric(b->listeners[0], "wsonce_events{state=\"backing_off\"}") == 0, 5000));
+	await(listener_metric(bench.listeners[0], "wsonce_events{state=\"backing_off\"}") == 1, 5000);
+	claims_put(bench.redis, id, value, 60000);
+	await(listener_metric(bench.listeners[0], "wsonce_events{state=\"backing_off\"}") == 0, 5000);
 }
 
 Test(claim, a_claim_lost_and_won_by_another_is_not_deleted_by_the_first_owner, .timeout = 60)
 {
-	struct bench b;
-
-	start(&b, 1, "--max-attempts 50");
-	struct peer *p = producer(b.listeners[0]);
-	overwrite_while_backing_off(&b, p, "id", "stranger.0@1");
-	cr_assert(wait_until(holds(b.listeners[0], 1), 5000), "the first owner does not wait for the second");
-	cr_assert(claims_is(b.redis, "id", "stranger.0@1"), "another's claim was taken away");
-	cr_assert_gt(claims_ttl_ms(b.redis, "id"), 30000, "another's lease was changed");
-	cr_assert_eq(listener_metric(b.listeners[0], "wsonce_claims_released_total"), 0);
-	let_inserts_pass(b.rows);
-	claims_put_mark(b.redis, b.rows, "id", "done@", "");
+	start(1, "--max-attempts 50");
+	struct peer *p = producer(bench.listeners[0]);
+	overwrite_while_backing_off(p, "id", "stranger.0@1");
+	await(holds(bench.listeners[0], 1), 5000, "the first owner does not wait for the second");
+	cr_assert(claims_is(bench.redis, "id", "stranger.0@1"), "another's claim was taken away");
+	cr_assert_gt(claims_ttl_ms(bench.redis, "id"), 30000, "another's lease was changed");
+	cr_assert_eq(listener_metric(bench.listeners[0], "wsonce_claims_released_total"), 0);
+	let_inserts_pass(bench.rows);
+	claims_put_mark(bench.redis, bench.rows, "id", "done@", "");
 	expect_ack(p, "id", "duplicate");
 }
 
 /* Two claims of one process on one event differ in their time alone. */
 Test(claim, a_late_release_does_not_delete_a_later_claim_of_the_same_process, .timeout = 60)
 {
-	struct bench b;
-
-	start(&b, 1, "--max-attempts 50 --claim-ttl 5");
-	struct database *lock = fleet_lock(b.rows);
-	struct peer *p = producer(b.listeners[0]);
+	start(1, "--max-attempts 50 --claim-ttl 5");
+	struct database *lock = fleet_lock(bench.rows);
+	struct peer *p = producer(bench.listeners[0]);
 	give(p, "first");
-	cr_assert(wait_until(claims_has(b.redis, "first"), 5000));
-	char *value = claims_value(b.redis, "first");
+	await(claims_has(bench.redis, "first"), 5000);
+	char *value = claims_value(bench.redis, "first");
 	fleet_unlock(lock);
 	expect_ack(p, "first", "persisted");
 	strcpy(strrchr(value, '@') + 1, "9");
-	overwrite_while_backing_off(&b, p, "id", value);
-	cr_assert(wait_until(tries(b.rows) > 1, ACK_MS), "its own claim is not known for its own");
-	cr_assert_eq(listener_metric(b.listeners[0], "wsonce_claims_released_total"), 0, "the later claim was deleted");
-	let_inserts_pass(b.rows);
+	overwrite_while_backing_off(p, "id", value);
+	await(tries(bench.rows) > 1, ACK_MS, "its own claim is not known for its own");
+	cr_assert_eq(listener_metric(bench.listeners[0], "wsonce_claims_released_total"), 0,
+		     "the later claim was deleted");
+	let_inserts_pass(bench.rows);
 	expect_ack(p, "id", "persisted");
 }
 
 Test(claim, leases_are_renewed_while_a_row_takes_longer_than_the_ttl, .timeout = 60)
 {
-	struct bench b;
-
-	start(&b, 1, "--claim-ttl 3");
-	struct peer *p = producer(b.listeners[0]);
+	start(1, "--claim-ttl 3");
+	struct peer *p = producer(bench.listeners[0]);
 	give(p, "before"); /* and the first note is told */
 	expect_ack(p, "before", "persisted");
-	database_slow_down(b.rows, SLOW_ROW_MS);
+	database_slow_down(bench.rows, SLOW_ROW_MS);
 	give(p, "a"); /* in the store */
-	cr_assert(wait_until(listener_metric(b.listeners[0], "wsonce_events{state=\"storing\"}") == 1, 5000));
-	char *a = claims_value(b.redis, "a");
+	await(listener_metric(bench.listeners[0], "wsonce_events{state=\"storing\"}") == 1, 5000);
+	char *a = claims_value(bench.redis, "a");
 	/* in between: the row may be there by now, and then the mark */
-	while (rows_of(b.rows, "a") == 0)
-		cr_assert(claims_is(b.redis, "a", a) || rows_of(b.rows, "a") == 1, "its claim is lost");
+	while (rows_of(bench.rows, "a") == 0)
+		cr_assert(claims_is(bench.redis, "a", a) || rows_of(bench.rows, "a") == 1, "its claim is lost");
 	expect_ack(p, "a", "persisted");
 }
 
 Test(claim, two_processes_of_one_name_are_two_owners, .timeout = 60)
 {
-	struct bench b;
-
-	start(&b, 2, "--instance-id twin --claim-ttl 30");
-	struct database *lock = fleet_lock(b.rows);
-	struct peer *first = producer(b.listeners[0]), *second = producer(b.listeners[1]);
+	start(2, "--instance-id twin --claim-ttl 30");
+	struct database *lock = fleet_lock(bench.rows);
+	struct peer *first = producer(bench.listeners[0]), *second = producer(bench.listeners[1]);
 	give(first, "id");
-	cr_assert(wait_until(claims_begins(b.redis, "id", "twin."), 5000), "the name is not in the claim");
+	await(claims_begins(bench.redis, "id", "twin."), 5000, "the name is not in the claim");
 	give(second, "id");
-	cr_assert(wait_until(holds(b.listeners[1], 1), 5000), "the twin took the claim for its own");
+	await(holds(bench.listeners[1], 1), 5000, "the twin took the claim for its own");
 	fleet_unlock(lock);
 	expect_ack(first, "id", "persisted");
 	expect_ack(second, "id", "duplicate");
@@ -385,22 +362,20 @@ Test(claim, two_processes_of_one_name_are_two_owners, .timeout = 60)
 
 Test(claim, nobody_is_acked_before_the_commit, .timeout = 60)
 {
-	struct bench b;
-
-	start(&b, 2, "");
-	struct database *lock = fleet_lock(b.rows);
-	struct peer *owner = producer(b.listeners[0]), *again = producer(b.listeners[0]),
-		    *holder = producer(b.listeners[1]);
+	start(2, "");
+	struct database *lock = fleet_lock(bench.rows);
+	struct peer *owner = producer(bench.listeners[0]), *again = producer(bench.listeners[0]),
+		    *holder = producer(bench.listeners[1]);
 	give(owner, "id");
-	cr_assert(wait_until(claims_has(b.redis, "id"), 5000));
+	await(claims_has(bench.redis, "id"), 5000);
 	give(again, "id");
 	give(holder, "id");
-	cr_assert(wait_until(holds(b.listeners[1], 1), 5000));
-	cr_assert(wait_until(listener_metric(b.listeners[0], "wsonce_in_flight") == 2, 5000));
+	await(holds(bench.listeners[1], 1), 5000);
+	await(listener_metric(bench.listeners[0], "wsonce_in_flight") == 2, 5000);
 	expect_no_ack(owner);
 	expect_no_ack(again);
 	expect_no_ack(holder);
-	cr_assert_not(claims_begins(b.redis, "id", "done@"), "marked as done before the commit");
+	cr_assert_not(claims_begins(bench.redis, "id", "done@"), "marked as done before the commit");
 	fleet_unlock(lock);
 	expect_ack(owner, "id", "persisted");
 	expect_ack(again, "id", "duplicate");
@@ -409,26 +384,24 @@ Test(claim, nobody_is_acked_before_the_commit, .timeout = 60)
 
 Test(claim, a_holder_acks_after_the_owner_was_killed_and_only_what_is_committed, .timeout = 60)
 {
-	struct bench b;
-
-	start(&b, 2, "--claim-ttl 5");
-	struct database *lock = fleet_lock(b.rows);
-	struct peer *owner = producer(b.listeners[0]), *holder = producer(b.listeners[1]);
+	start(2, "--claim-ttl 5");
+	struct database *lock = fleet_lock(bench.rows);
+	struct peer *owner = producer(bench.listeners[0]), *holder = producer(bench.listeners[1]);
 	give(owner, "id");
-	cr_assert(wait_until(claims_has(b.redis, "id"), 5000));
+	await(claims_has(bench.redis, "id"), 5000);
 	give(holder, "id");
-	cr_assert(wait_until(holds(b.listeners[1], 1), 5000));
-	listener_kill(b.listeners[0]);
+	await(holds(bench.listeners[1], 1), 5000);
+	listener_kill(bench.listeners[0]);
 	cr_assert_eq(peer_recv_close(owner, 5000), 1006, "a killed listener has said something");
-	cr_assert(wait_until(listener_metric(b.listeners[1], "wsonce_claims_inherited_total") +
-					     listener_metric(b.listeners[1], "wsonce_claims_taken_over_total") >
-				     0,
-			     ACK_MS));
+	await(listener_metric(bench.listeners[1], "wsonce_claims_inherited_total") +
+			      listener_metric(bench.listeners[1], "wsonce_claims_taken_over_total") >
+		      0,
+	      ACK_MS);
 	expect_no_ack(holder);
 	database_long(lock,
 		      "select count(pg_terminate_backend(l.pid)) from pg_locks l join pg_class c on c.oid = l.relation "
 		      "where c.relname = 'events' and not l.granted");
 	fleet_unlock(lock);
 	expect_ack(holder, "id", "persisted");
-	cr_assert_eq(rows_of(b.rows, "id"), 1);
+	cr_assert_eq(rows_of(bench.rows, "id"), 1);
 }

@@ -90,7 +90,7 @@ static void start_servers(void)
 		all = suite_text("%s 127.0.0.1:%d", all, redisd_port(redis[i]));
 	}
 	cr_assert(runs("--cluster create", suite_text("%s --cluster-replicas 1 --cluster-yes", all)));
-	cr_assert(wait_until(is_whole(), FAILOVER_MS), "the cluster does not come up");
+	await(is_whole(), FAILOVER_MS, "the cluster does not come up");
 }
 
 static void start(void)
@@ -135,7 +135,7 @@ Test(cluster, no_claim_is_skipped_and_masters_share_them, .timeout = 120)
 	fleet_must_be_whole(&fleet, WHOLE_MS);
 	cr_expect_eq(fleet_metric(&fleet, "wsonce_claims_skipped_total"), 0);
 	cr_expect_eq(fleet_metric(&fleet, "wsonce_claims_won_total"), 3000);
-	cr_assert(wait_until(marks() == 3000, SETTLED_MS), "%ld marks", marks());
+	await(marks() == 3000, SETTLED_MS, "%ld marks", marks());
 	for (int i = 0; i < 3; i++) {
 		cr_expect_gt(redisd_count(redis[i], redisd_prefix()), 700);
 		cr_expect_lt(redisd_count(redis[i], redisd_prefix()), 1300);
@@ -153,7 +153,7 @@ Test(cluster, ids_with_braces_are_spread, .timeout = 120)
 	struct peer *p = peer_open_events(listener_ingest_port(l), NULL);
 	for (int i = 0; i < 300; i++)
 		peer_sendf(p, "{\"event_id\":\"{a}%d{}{\"}", i);
-	cr_assert(wait_until(marks() == 300, SETTLED_MS), "%ld marks", marks());
+	await(marks() == 300, SETTLED_MS, "%ld marks", marks());
 	for (int i = 0; i < 3; i++)
 		cr_expect_gt(redisd_count(redis[i], redisd_prefix()), 50);
 	cr_expect_eq(listener_metric(l, "wsonce_claims_skipped_total"), 0);
@@ -184,14 +184,13 @@ static void must_fail_over(void)
 	double skipped = fleet_metric(&fleet, "wsonce_claims_skipped_total"), before;
 	long sent = fleet.sent;
 
-	cr_assert(wait_until((fleet_send(&fleet, 20), promoted()), FAILOVER_MS), "no replica is promoted");
+	await((fleet_send(&fleet, 20), promoted()), FAILOVER_MS, "no replica is promoted");
 	must_skip_a_third(skipped, fleet.sent - sent);
 	fleet_must_be_whole(&fleet, WHOLE_MS);
-	cr_assert(wait_until((before = fleet_metric(&fleet, "wsonce_claims_skipped_total"), fleet_send(&fleet, 200),
-			      fleet_wait_rows(&fleet, fleet.sent, WHOLE_MS), fleet_must_be_whole(&fleet, WHOLE_MS),
-			      fleet_metric(&fleet, "wsonce_claims_skipped_total") == before),
-			     SETTLED_MS),
-		  "claims are skipped after the failover");
+	await((before = fleet_metric(&fleet, "wsonce_claims_skipped_total"), fleet_send(&fleet, 200),
+	       fleet_wait_rows(&fleet, fleet.sent, WHOLE_MS), fleet_must_be_whole(&fleet, WHOLE_MS),
+	       fleet_metric(&fleet, "wsonce_claims_skipped_total") == before),
+	      SETTLED_MS, "claims are skipped after the failover");
 }
 
 Test(cluster, a_master_that_is_killed_costs_its_own_slots_only, .timeout = 120)

@@ -164,9 +164,9 @@ Test(command, everything_may_come_from_the_environment, .init = bench_open)
 	snprintf(redis, sizeof redis, "WSONCE_REDIS=%s", redisd_unix_url(own));
 	struct process *process = process_start_argv(argv, env);
 	struct peer *p = NULL;
-	cr_assert(wait_until(is_ready(admin_port), END_MS), "%s", process_last_words(process));
-	cr_assert(wait_until((p = peer_open(ingest_port, "/events", "wsonce.ack.v1", NULL, NULL)), END_MS), "%s",
-		  process_last_words(process));
+	await(is_ready(admin_port), END_MS, "%s", process_last_words(process));
+	await((p = peer_open(ingest_port, "/events", "wsonce.ack.v1", NULL, NULL)), END_MS, "%s",
+	      process_last_words(process));
 	peer_send_text(p, "{\"event_id\":\"from-env\"}");
 	ack_expect(p, "from-env", "persisted");
 	cr_assert_eq(redisd_count(own, redisd_prefix()), 1);
@@ -195,7 +195,6 @@ static void expect_no_start(const struct listener_options *options, const char *
 Test(command, a_port_that_is_taken_is_named, .init = bench_open)
 {
 	int port = port_reserve(), fd = port_listen(port);
-
 	char *address = suite_text("127.0.0.1:%d", port);
 	expect_no_start(&(struct listener_options){.database = db, .ingest_port = port}, "", address);
 	expect_no_start(&(struct listener_options){.database = db, .ingest_port = port}, "", "--ingest");
@@ -265,7 +264,7 @@ Test(command, many_listeners_may_start_at_once_on_an_empty_database, .init = ben
 			"--ingest-max-connections 100"); /* avoids a warning about the limit of open files */
 	for (int i = 0; i < 8; i++)
 		listener_wait_ready(fleet[i]);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM wsonce_schema WHERE version = 1"), 1);
+	cr_assert_eq(bench_count("wsonce_schema WHERE version = 1"), 1);
 	for (int i = 0; i < 8; i++) {
 		char *log = process_errors(listener_process(fleet[i]));
 
@@ -362,7 +361,7 @@ static bool starts_with_warning(const char *connections)
 	struct process *p = process_start_argv(argv, NULL);
 	char *log = NULL;
 
-	cr_assert(wait_until((log = process_output(p), strstr(log, "ingest is open")), END_MS));
+	await((log = process_output(p), strstr(log, "ingest is open")), END_MS);
 	bool is_warned = strstr(log, "files=300 producers=177");
 	cr_assert_eq(is_warned, strstr(log, "ulimit -n") != NULL, "%s", log);
 	process_free(p);
@@ -380,7 +379,7 @@ Test(command, a_limit_of_open_files_far_above_the_need_is_lowered)
 	struct process *p = process_start_argv(argv, NULL);
 	char limits[4096] = "", *log = NULL;
 
-	cr_assert(wait_until((log = process_errors(p), strstr(log, "ingest is open")), END_MS));
+	await((log = process_errors(p), strstr(log, "ingest is open")), END_MS);
 	char *path = suite_text("/proc/%d/limits", (int)process_id(p));
 	FILE *in = fopen(path, "r");
 	cr_assert(in && fread(limits, 1, sizeof limits - 1, in) > 0);

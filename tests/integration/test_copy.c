@@ -34,10 +34,10 @@ static void send_batch_of(char kind, const char *payload)
 	struct database *lock = fleet_lock(db);
 
 	send_event(kind, 0, payload);
-	cr_assert(wait_until(listener_metric(listener, "wsonce_events{state=\"storing\"}") == 1, WAIT_MS));
+	await(listener_metric(listener, "wsonce_events{state=\"storing\"}") == 1, WAIT_MS);
 	for (int i = 1; i < EVENTS; i++)
 		send_event(kind, i, payload);
-	cr_assert(wait_until(listener_metric(listener, "wsonce_events{state=\"batched\"}") == EVENTS - 1, WAIT_MS));
+	await(listener_metric(listener, "wsonce_events{state=\"batched\"}") == EVENTS - 1, WAIT_MS);
 	fleet_unlock(lock);
 }
 
@@ -75,7 +75,7 @@ Test(copy_in, a_batch_without_a_known_row_is_copied)
 	send_batch("1");
 	expect_acks(EVENTS, 0, 0);
 	expect_copies(1, 0);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), EVENTS);
+	cr_assert_eq(bench_rows(), EVENTS);
 }
 
 /* This takes time. If the first row's statement ends meanwhile, the others come in several batches. */
@@ -89,7 +89,7 @@ static void send_fat_rows(void)
 	ordinary = fat;
 	for (int i = 0; i < EVENTS; i++)
 		send_event('e', i, "1");
-	cr_assert(wait_until(listener_metric(listener, "wsonce_received_total") == EVENTS, WAIT_MS));
+	await(listener_metric(listener, "wsonce_received_total") == EVENTS, WAIT_MS);
 	fleet_unlock(lock);
 }
 
@@ -99,8 +99,7 @@ Test(copy_in, rows_that_the_kernel_does_not_take_at_once_are_copied_in_pieces)
 	expect_acks(EVENTS, 0, 0);
 	cr_assert_geq(listener_metric(listener, "wsonce_copy_statements_total"), 1);
 	cr_assert_eq(listener_metric(listener, "wsonce_copy_statements_refused_total"), 0);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE length(payload #>> '{}') = 20000"),
-		     EVENTS - 1);
+	cr_assert_eq(bench_count("events WHERE length(payload #>> '{}') = 20000"), EVENTS - 1);
 }
 
 /* Postgres refuses a row before the last one is sent. */
@@ -110,7 +109,7 @@ Test(copy_in, a_refusal_is_read_when_all_pieces_are_sent)
 	send_fat_rows();
 	expect_acks(EVENTS - 1, 1, 0);
 	cr_assert_geq(listener_metric(listener, "wsonce_copy_statements_refused_total"), 1);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), EVENTS);
+	cr_assert_eq(bench_rows(), EVENTS);
 }
 
 Test(copy_in, a_row_that_is_there_is_a_duplicate_and_the_others_of_its_batch_are_stored)
@@ -119,7 +118,7 @@ Test(copy_in, a_row_that_is_there_is_a_duplicate_and_the_others_of_its_batch_are
 	send_batch("1");
 	expect_acks(EVENTS - 1, 1, 0);
 	expect_copies(0, 1);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), EVENTS);
+	cr_assert_eq(bench_rows(), EVENTS);
 	cr_assert_eq(database_long(db, "SELECT payload::int FROM events WHERE event_id = 'e-150'"), 7);
 }
 
@@ -132,7 +131,7 @@ Test(copy_in, after_a_refusal_the_rows_that_are_there_are_looked_up_and_the_othe
 	send_batch_of('f', "1");
 	expect_acks(EVENTS - 1, 1, 0);
 	expect_copies(1, 1);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), 2 * EVENTS);
+	cr_assert_eq(bench_rows(), 2 * EVENTS);
 }
 
 /* Eight batches at first, each of which sends one row alone and then the others. */
@@ -156,8 +155,8 @@ Test(copy_in, a_payload_that_postgres_refuses_is_a_dead_letter_and_the_others_of
 	send_batch("\"\\u0000\"");
 	expect_acks(EVENTS - 1, 0, 1);
 	expect_copies(0, 1);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), EVENTS - 1);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters WHERE event_id = 'e-150'"), 1);
+	cr_assert_eq(bench_rows(), EVENTS - 1);
+	cr_assert_eq(bench_count("dead_letters WHERE event_id = 'e-150'"), 1);
 }
 
 /* Halving would take two statements per event, while all other events wait. */
@@ -167,7 +166,7 @@ Test(copy_in, a_batch_full_of_payloads_that_postgres_refuses_is_not_halved)
 	send_batch("1");
 	expect_acks(1, 0, EVENTS - 1);
 	cr_assert_eq(listener_metric(listener, "wsonce_batch_splits_total"), 0);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters WHERE event_id LIKE 'e-%%'"), EVENTS - 1);
+	cr_assert_eq(bench_count("dead_letters WHERE event_id LIKE 'e-%%'"), EVENTS - 1);
 }
 
 /* Row-level security does not apply to the owner, so this listener has another role. */
@@ -191,7 +190,7 @@ Test(copy_in, where_row_level_security_forbids_copy_insert_does_it)
 	send_batch("1");
 	expect_acks(EVENTS, 0, 0);
 	expect_copies(0, 1);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), EVENTS);
+	cr_assert_eq(bench_rows(), EVENTS);
 }
 
 /* While Postgres waits for rows, it ignores its own timeouts. */
@@ -202,7 +201,7 @@ Test(copy_in, a_column_whose_type_was_changed_is_not_copied_into)
 	send_batch("1");
 	expect_acks(EVENTS, 0, 0);
 	expect_copies(0, 1);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE payload = '1'"), EVENTS);
+	cr_assert_eq(bench_count("events WHERE payload = '1'"), EVENTS);
 }
 
 Test(copy_in, postgres_is_told_to_ask_whether_our_host_is_there)
@@ -214,8 +213,8 @@ Test(copy_in, postgres_is_told_to_ask_whether_our_host_is_there)
 	send_batch("1");
 	expect_acks(EVENTS, 0, 0);
 	expect_copies(1, 0);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM sources WHERE source = 'session'"), 2);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM sources WHERE source = 'default'"), 2);
+	cr_assert_eq(bench_count("sources WHERE source = 'session'"), 2);
+	cr_assert_eq(bench_count("sources WHERE source = 'default'"), 2);
 }
 
 /* --- into partitions --- */
@@ -233,7 +232,7 @@ static void send_batch_to_partitions(const char *redis)
 	producer = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
 	send_batch("1");
 	expect_acks(EVENTS, 0, 0);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), EVENTS);
+	cr_assert_eq(bench_rows(), EVENTS);
 }
 
 Test(copy_into_partitions, goes_what_is_claimed)
@@ -319,8 +318,8 @@ Test(copy_effects, what_follows_from_a_copied_batch_comes_with_it_in_the_order_o
 	expect_acks(EVENTS, 0, 0);
 	expect_copies(1, 0);
 	expect_effects(EVENTS);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM effects AS a JOIN effects AS b ON b.place = a.place + 1 "
-				       "WHERE b.event_id < a.event_id"),
+	cr_assert_eq(bench_count("effects AS a JOIN effects AS b ON b.place = a.place + 1 "
+				 "WHERE b.event_id < a.event_id"),
 		     0);
 }
 
@@ -330,7 +329,7 @@ Test(copy_effects, an_event_whose_handler_raises_has_none_and_the_others_of_its_
 	expect_acks(EVENTS - 1, 0, 1);
 	expect_copies(0, 1);
 	expect_effects(EVENTS - 1);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), EVENTS - 1);
+	cr_assert_eq(bench_rows(), EVENTS - 1);
 }
 
 Test(copy_effects, an_event_whose_row_another_fleet_stored_has_them)
@@ -397,7 +396,7 @@ Test(copy_effects, what_triggers_of_the_table_do_comes_behind_the_handler)
 	expect_acks(EVENTS, 0, 0);
 	expect_copies(0, 1);
 	expect_effects(EVENTS);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM effects WHERE stamped"), EVENTS);
+	cr_assert_eq(bench_count("effects WHERE stamped"), EVENTS);
 }
 
 Test(copy_effects, a_handler_sees_the_mark_of_its_event)

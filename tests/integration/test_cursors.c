@@ -58,7 +58,7 @@ static void send_numbers(int first, int last)
 
 static long stored(int first, long last)
 {
-	return database_long(db, "SELECT count(*) FROM events WHERE event_id::int BETWEEN %d AND %ld", first, last);
+	return bench_count("events WHERE event_id::int BETWEEN %d AND %ld", first, last);
 }
 
 /* 0: none. */
@@ -71,10 +71,10 @@ static long cursor(void)
 Test(cursors, cursor_follows_what_is_stored_and_is_last_told_at_the_end)
 {
 	send_numbers(1, 500);
-	cr_assert(wait_until(cursor() == 500, SETTLED_MS));
+	await(cursor() == 500, SETTLED_MS);
 	cr_assert_eq(stored(1, 500), 500);
 	send_numbers(501, 600);
-	cr_assert(wait_until(stored(501, 600) == 100, SETTLED_MS));
+	await(stored(501, 600) == 100, SETTLED_MS);
 	cr_assert_eq(listener_stop(dialled), 0);
 	cr_assert_eq(cursor(), 600);
 }
@@ -84,15 +84,15 @@ Test(cursors, cursor_stands_before_an_event_that_cannot_be_stored)
 	struct database *holder = database_open(database_conninfo(db));
 
 	send_numbers(1, 4);
-	cr_assert(wait_until(cursor() == 4, SETTLED_MS));
+	await(cursor() == 4, SETTLED_MS);
 	database_exec(holder, "BEGIN");
 	database_exec(holder, "INSERT INTO events (event_id, event_type, payload) VALUES ('5', '', '{}')");
 	send_numbers(5, 20);
-	cr_assert(wait_until(stored(6, 20) == 15, SETTLED_MS));
+	await(stored(6, 20) == 15, SETTLED_MS);
 	wait_pause_ms(2500);
 	cr_assert_eq(cursor(), 4);
 	send_numbers(21, 21);
-	cr_assert(wait_until(stored(21, 21) == 1, SETTLED_MS));
+	await(stored(21, 21) == 1, SETTLED_MS);
 	listener_kill(dialled);
 	cr_assert_eq(cursor(), 4);
 	database_free(holder);
@@ -119,8 +119,8 @@ Test(cursors, listener_that_is_killed_leaves_no_cursor_ahead_of_its_rows)
 		ahead += at >= first && stored(first, at) != at - first + 1;
 		first += 2000;
 		start();
-		cr_assert(wait_until(feed_connections(feed) == round + 2, SETTLED_MS));
-		cr_assert(wait_until(feed_clients(feed) == 1, SETTLED_MS));
+		await(feed_connections(feed) == round + 2, SETTLED_MS);
+		await(feed_clients(feed) == 1, SETTLED_MS);
 	}
 	cr_assert_gt(at, 2000, "no cursor was written");
 	cr_assert_eq(ahead, 0);
@@ -132,10 +132,10 @@ Test(cursors, cursor_stands_before_a_frame_that_is_too_long_and_has_no_letter_ye
 	database_exec(db, "CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE ''no letters''; END'");
 	database_exec(db, "CREATE TRIGGER no BEFORE INSERT ON dead_letters FOR EACH ROW EXECUTE FUNCTION no()");
 	send_numbers(1, 4);
-	cr_assert(wait_until(cursor() == 4, SETTLED_MS));
+	await(cursor() == 4, SETTLED_MS);
 	feed_sendf(feed, "{\"n\":5,\"text\":\"%01000d\"}", 0);
 	send_numbers(6, 9);
-	cr_assert(wait_until(stored(6, 9) == 4, SETTLED_MS));
+	await(stored(6, 9) == 4, SETTLED_MS);
 	cr_assert_neq(listener_stop(dialled), 0, "a letter was left");
 	cr_assert_eq(cursor(), 4);
 }
@@ -143,48 +143,48 @@ Test(cursors, cursor_stands_before_a_frame_that_is_too_long_and_has_no_letter_ye
 Test(cursors, source_that_counts_anew_takes_back_what_is_stored)
 {
 	send_numbers(100, 104);
-	cr_assert(wait_until(cursor() == 104, SETTLED_MS));
+	await(cursor() == 104, SETTLED_MS);
 	feed_send_text(feed, "{\"anew\":1}");
-	cr_assert(wait_until(cursor() == 0, SETTLED_MS));
+	await(cursor() == 0, SETTLED_MS);
 	send_numbers(1, 3);
-	cr_assert(wait_until(cursor() == 3, SETTLED_MS));
+	await(cursor() == 3, SETTLED_MS);
 	send_numbers(4, 4);
-	cr_assert(wait_until(cursor() == 4, SETTLED_MS));
+	await(cursor() == 4, SETTLED_MS);
 }
 
 /* The first connection resumes from the old profile's cursor, which new ones then replace. */
 Test(cursors, profile_that_reads_the_cursor_elsewhere_takes_the_place_of_larger_ones)
 {
 	send_numbers(1000, 1000);
-	cr_assert(wait_until(cursor() == 1000, SETTLED_MS));
+	await(cursor() == 1000, SETTLED_MS);
 	cr_assert_eq(listener_stop(dialled), 0);
 	listener_free(dialled);
 	start_with("/k");
-	cr_assert(wait_until(feed_connections(feed) == 2, SETTLED_MS));
+	await(feed_connections(feed) == 2, SETTLED_MS);
 	cr_assert(strstr(feed_request(feed), RESUME "1000"));
 	feed_send_text(feed, "{\"n\":1001,\"k\":5}");
-	cr_assert(wait_until(cursor() == 5, SETTLED_MS));
+	await(cursor() == 5, SETTLED_MS);
 	feed_send_text(feed, "{\"n\":1002,\"k\":4}");
 	feed_send_text(feed, "{\"n\":1003,\"k\":6}");
-	cr_assert(wait_until(cursor() == 6, SETTLED_MS));
+	await(cursor() == 6, SETTLED_MS);
 }
 
 static void expect_a_beginning_without_cursor(const char *words)
 {
-	cr_assert(wait_until(feed_clients(feed) == 1 && !strstr(feed_request(feed), "cursor"), SETTLED_MS), "%s",
-		  process_last_words(listener_process(dialled)));
+	await(feed_clients(feed) == 1 && !strstr(feed_request(feed), "cursor"), SETTLED_MS, "%s",
+	      process_last_words(listener_process(dialled)));
 	cr_assert(listener_has_logged(dialled, "source refused the cursor"));
 	cr_assert(listener_has_logged(dialled, words));
 	cr_assert(listener_has_logged(dialled, "from=20"));
-	cr_assert(wait_until(cursor() == 0, SETTLED_MS));
+	await(cursor() == 0, SETTLED_MS);
 	send_numbers(2, 2);
-	cr_assert(wait_until(cursor() == 2, SETTLED_MS));
+	await(cursor() == 2, SETTLED_MS);
 }
 
 Test(cursors, cursor_that_the_handshake_refuses_is_dropped)
 {
 	send_numbers(9, 9);
-	cr_assert(wait_until(cursor() == 9, SETTLED_MS));
+	await(cursor() == 9, SETTLED_MS);
 	feed_answer(feed, "/" RESUME,
 		    "HTTP/1.1 400 Bad Request\r\nContent-Length: 24\r\n\r\n{\"error\":\"CursorTooOld\"}");
 	feed_drop_all(feed);
@@ -194,7 +194,7 @@ Test(cursors, cursor_that_the_handshake_refuses_is_dropped)
 Test(cursors, cursor_that_is_gone_is_dropped_without_words)
 {
 	send_numbers(9, 9);
-	cr_assert(wait_until(cursor() == 9, SETTLED_MS));
+	await(cursor() == 9, SETTLED_MS);
 	feed_answer(feed, "/" RESUME, "HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n");
 	feed_drop_all(feed);
 	expect_a_beginning_without_cursor("answered 410");
@@ -203,9 +203,9 @@ Test(cursors, cursor_that_is_gone_is_dropped_without_words)
 Test(cursors, cursor_that_a_message_refuses_is_dropped)
 {
 	send_numbers(9, 9);
-	cr_assert(wait_until(cursor() == 9, SETTLED_MS));
+	await(cursor() == 9, SETTLED_MS);
 	feed_drop_all(feed);
-	cr_assert(wait_until(feed_connections(feed) == 2, SETTLED_MS));
+	await(feed_connections(feed) == 2, SETTLED_MS);
 	cr_assert(strstr(feed_request(feed), RESUME "9"));
 	feed_send_text(feed, "{\"error\":\"FutureCursor\",\"message\":\"Cursor in the future.\"}");
 	feed_close_all(feed, 1008);
@@ -268,8 +268,7 @@ Test(cursors, larger_cursor_replaces_a_smaller_one)
 	database_exec(db, "PREPARE put AS %s", database_sql(SQL_PUT_CURSORS));
 	put_all("old");
 	put_all("new");
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM given JOIN cursors USING (source)"),
-		     (long)(CURSORS_IN_ORDER * CURSORS_IN_ORDER));
+	cr_assert_eq(bench_count("given JOIN cursors USING (source)"), (long)(CURSORS_IN_ORDER * CURSORS_IN_ORDER));
 	cr_assert_null(database_text(db, "SELECT string_agg(new || ' after ' || old || ': ' || value, ', ') FROM given "
 					 "JOIN cursors USING (source) WHERE value <> CASE WHEN is_beyond THEN new ELSE "
 					 "old END"));

@@ -50,10 +50,10 @@ static bool has_settled(struct listener *l, long messages)
 static void wait_settled(long messages)
 {
 	for (int i = 0; i < FLEET; i++)
-		cr_assert(wait_until(has_settled(fleet[i], messages), SETTLED_MS),
-			  "listener %d has received %g messages, %g are in flight", i,
-			  listener_metric(fleet[i], "wsonce_received_total"),
-			  listener_metric(fleet[i], "wsonce_in_flight"));
+		await(has_settled(fleet[i], messages), SETTLED_MS,
+		      "listener %d has received %g messages, %g are in flight", i,
+		      listener_metric(fleet[i], "wsonce_received_total"),
+		      listener_metric(fleet[i], "wsonce_in_flight"));
 }
 
 static char *hex_of(const void *bytes, size_t len)
@@ -100,8 +100,7 @@ static void check_letter(const struct bad *b)
 	char *raw = hex_of(b->message, b->kept ? b->kept : len), *digest, *letter, *expected;
 
 	digest = database_text(db, "SELECT encode(sha256('\\x%s'::bytea), 'hex')", hex_of(b->message, len));
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters WHERE digest = '\\x%s'", digest), 1,
-		     "no letter of %.100s", b->message);
+	cr_assert_eq(bench_count("dead_letters WHERE digest = '\\x%s'", digest), 1, "no letter of %.100s", b->message);
 	letter = database_text(db,
 			       "SELECT concat_ws('|', seen, raw = '\\x%s'::bytea, instance_id LIKE 'fleet-_', "
 			       "coalesce(event_id, 'none'), reason) FROM dead_letters WHERE digest = '\\x%s'",
@@ -148,8 +147,8 @@ Test(dead_letters, each_message_that_is_no_event_is_one_with_its_reason, .init =
 	wait_settled(3 * n);
 	for (long i = 0; i < n; i++)
 		check_letter(&bads[i]);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters"), n);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), 2 * n);
+	cr_assert_eq(bench_count("dead_letters"), n);
+	cr_assert_eq(bench_rows(), 2 * n);
 	for (int i = 0; i < FLEET; i++)
 		cr_assert_eq(listener_metric(fleet[i], "wsonce_dead_lettered_total"), (double)n);
 }
@@ -162,7 +161,7 @@ Test(dead_letters, a_bad_message_that_comes_again_is_counted_not_doubled, .init 
 	feed_send_text(feed, "the same garbage");
 	feed_send_text(feed, "other garbage");
 	wait_settled(6);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters"), 2);
+	cr_assert_eq(bench_count("dead_letters"), 2);
 	cr_assert_eq(database_long(db, "SELECT max(seen) FROM dead_letters"), 5 * FLEET);
 	cr_assert_eq(database_long(db, "SELECT min(seen) FROM dead_letters"), FLEET);
 	cr_assert(database_long(db, "SELECT bool_and(last_seen >= first_seen) FROM dead_letters"));
@@ -187,10 +186,10 @@ Test(dead_letters, many_in_one_burst_take_no_event_with_them, .init = set_up, .f
 		}
 	}
 	wait_settled(n);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE event_id LIKE 'good-%%'"), 300);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), 300);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters WHERE event_id IS NULL AND seen = 3"), 100);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters WHERE event_id IS NOT NULL"), 200);
+	cr_assert_eq(bench_count("events WHERE event_id LIKE 'good-%%'"), 300);
+	cr_assert_eq(bench_rows(), 300);
+	cr_assert_eq(bench_count("dead_letters WHERE event_id IS NULL AND seen = 3"), 100);
+	cr_assert_eq(bench_count("dead_letters WHERE event_id IS NOT NULL"), 200);
 }
 
 static void set_up_lone(void)
@@ -208,7 +207,7 @@ Test(dead_letters, without_redis_each_listener_counts, .init = set_up_lone, .fin
 {
 	feed_send_text(feed, "{\"event_id\":\"nul\",\"payload\":\"\\u0000\"}");
 	wait_settled(1);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters"), 1);
+	cr_assert_eq(bench_count("dead_letters"), 1);
 	cr_assert_eq(database_long(db, "SELECT seen FROM dead_letters"), FLEET);
 }
 
@@ -222,7 +221,7 @@ Test(dead_letters, a_producer_is_told_the_reason, .init = set_up_lone, .fini = t
 	ack_expect_rejected(p, "nul", "\\u0000");
 	peer_send_text(p, "[1,2,3]");
 	ack_expect_rejected(p, NULL, "/event_id is missing");
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters"), 2);
+	cr_assert_eq(bench_count("dead_letters"), 2);
 	peer_free(p);
 }
 
@@ -254,15 +253,13 @@ static void check_rows(const json_t *rows)
 	json_array_foreach(rows, i, row)
 	{
 		const char *id = json_string_value(json_array_get(row, 0));
-		cr_assert_eq(
-			database_long(db,
-				      "SELECT count(*) FROM events WHERE event_id = $w$%s$w$ AND event_type = '%s' "
-				      "AND payload::text = $w$%s$w$",
-				      id, json_string_value(json_array_get(row, 1)),
-				      json_string_value(json_array_get(row, 2))),
-			1, "the row of %s is missing or another", id);
+		cr_assert_eq(bench_count("events WHERE event_id = $w$%s$w$ AND event_type = '%s' "
+					 "AND payload::text = $w$%s$w$",
+					 id, json_string_value(json_array_get(row, 1)),
+					 json_string_value(json_array_get(row, 2))),
+			     1, "the row of %s is missing or another", id);
 	}
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), (long)json_array_size(rows));
+	cr_assert_eq(bench_rows(), (long)json_array_size(rows));
 }
 
 static void check_letters(const json_t *letters)
@@ -273,13 +270,12 @@ static void check_letters(const json_t *letters)
 	json_array_foreach(letters, i, letter)
 	{
 		const char *id = json_string_value(json_array_get(letter, 0));
-		cr_assert_eq(database_long(db,
-					   "SELECT count(*) FROM dead_letters WHERE coalesce(event_id, '') = '%s' "
-					   "AND strpos(reason, '%s') > 0",
-					   id ? id : "", json_string_value(json_array_get(letter, 1))),
+		cr_assert_eq(bench_count("dead_letters WHERE coalesce(event_id, '') = '%s' "
+					 "AND strpos(reason, '%s') > 0",
+					 id ? id : "", json_string_value(json_array_get(letter, 1))),
 			     1);
 	}
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters"), (long)json_array_size(letters));
+	cr_assert_eq(bench_count("dead_letters"), (long)json_array_size(letters));
 }
 
 static void set_up_cloudevents(void)

@@ -29,17 +29,17 @@ static void prepare(void)
 
 static long count(const char *condition)
 {
-	return database_long(db, "SELECT count(*) FROM outbox WHERE %s", condition);
+	return bench_count("outbox WHERE %s", condition);
 }
 
 static long actions(const char *condition)
 {
-	return database_long(db, "SELECT count(*) FROM delivery_actions WHERE %s", condition);
+	return bench_count("delivery_actions WHERE %s", condition);
 }
 
 /* ---- pending, without a listener ---- */
 
-Test(deliveries, pending_ones_of_a_webhook_that_is_gone_are_discarded, .init = bench_migrate)
+Test(deliveries, pending_ones_of_a_webhook_that_is_gone_are_discarded, .init = bench_open)
 {
 	deliver("gone", 2, "pending", "500", "later", "NULL");
 	deliver("crm", 1, "pending", "500", "later", "NULL");
@@ -51,7 +51,7 @@ Test(deliveries, pending_ones_of_a_webhook_that_is_gone_are_discarded, .init = b
 
 /* ---- list and show ---- */
 
-Test(deliveries, list_groups_the_dead_ones_by_target_and_reason, .init = bench_migrate)
+Test(deliveries, list_groups_the_dead_ones_by_target_and_reason, .init = bench_open)
 {
 	prepare();
 	run_expect(db, 0, "dead deliveries: 4, reasons: 2\n", "dead-letters list --deliveries");
@@ -63,7 +63,7 @@ Test(deliveries, list_groups_the_dead_ones_by_target_and_reason, .init = bench_m
 	run_expect(db, 0, "and 1 more reasons", "dead-letters list --deliveries --limit 1");
 }
 
-Test(deliveries, targets_with_the_same_reason_have_examples_of_their_own, .init = bench_migrate)
+Test(deliveries, targets_with_the_same_reason_have_examples_of_their_own, .init = bench_open)
 {
 	deliver("a", 5, "dead", "500", "x", "now()");
 	deliver("b", 4, "dead", "500", "x", "now()");
@@ -74,7 +74,7 @@ Test(deliveries, targets_with_the_same_reason_have_examples_of_their_own, .init 
 }
 
 /* A role or a database may be configured like this. */
-Test(deliveries, backslashes_in_strings_may_be_escapes, .init = bench_migrate)
+Test(deliveries, backslashes_in_strings_may_be_escapes, .init = bench_open)
 {
 	prepare();
 	database_exec(db, "DO $$ BEGIN EXECUTE format('ALTER DATABASE %%I SET standard_conforming_strings = off', "
@@ -84,7 +84,7 @@ Test(deliveries, backslashes_in_strings_may_be_escapes, .init = bench_migrate)
 	run_expect(db, 0, "dead letters: 0", "dead-letters list");
 }
 
-Test(deliveries, list_in_json_has_status_and_examples, .init = bench_migrate)
+Test(deliveries, list_in_json_has_status_and_examples, .init = bench_open)
 {
 	const char *target, *reason;
 	int all, reasons, status, n, attempts;
@@ -107,7 +107,7 @@ Test(deliveries, list_in_json_has_status_and_examples, .init = bench_migrate)
 			 "503 no room in \"o-3\" for 3");
 }
 
-Test(deliveries, list_filters_by_time_type_reason_target_and_state, .init = bench_migrate)
+Test(deliveries, list_filters_by_time_type_reason_target_and_state, .init = bench_open)
 {
 	prepare();
 	run_expect(db, 0, "dead deliveries: 3,", "dead-letters list --deliveries --since 1h");
@@ -125,7 +125,7 @@ Test(deliveries, list_filters_by_time_type_reason_target_and_state, .init = benc
 	run_expect(db, 0, "dead deliveries: 4,", "dead-letters list --deliveries --state all");
 }
 
-Test(deliveries, list_of_letters_tells_of_dead_deliveries, .init = bench_migrate)
+Test(deliveries, list_of_letters_tells_of_dead_deliveries, .init = bench_open)
 {
 	prepare();
 	run_expect(db, 0, "dead letters: 0, reasons: 0\n\ndead deliveries: 4 (--deliveries lists them)\n",
@@ -134,7 +134,7 @@ Test(deliveries, list_of_letters_tells_of_dead_deliveries, .init = bench_migrate
 	cr_expect_eq(json_integer_value(json_object_get(root, "dead_deliveries")), 4);
 }
 
-Test(deliveries, show_tells_everything_and_the_payload_as_it_is, .init = bench_migrate)
+Test(deliveries, show_tells_everything_and_the_payload_as_it_is, .init = bench_open)
 {
 	prepare();
 	run_expect(db, 0, "retried 1\n", "dead-letters retry --deliveries 3 --note again --instance-id desk-1");
@@ -152,7 +152,7 @@ Test(deliveries, show_tells_everything_and_the_payload_as_it_is, .init = bench_m
 
 /* ---- retry and discard ---- */
 
-Test(deliveries, payload_of_long_numbers_is_not_printed, .init = bench_migrate)
+Test(deliveries, payload_of_long_numbers_is_not_printed, .init = bench_open)
 {
 	database_exec(db, "INSERT INTO outbox (target, event_id, event_type, payload) SELECT 'crm', 'big', 'x', "
 			  "jsonb_agg('1e-16383'::numeric) FROM generate_series(1, 2000)");
@@ -162,7 +162,7 @@ Test(deliveries, payload_of_long_numbers_is_not_printed, .init = bench_migrate)
 	run_expect_error(db, 1, "its numbers have more", "dead-letters show --deliveries --raw 1");
 }
 
-Test(deliveries, retry_makes_them_pending_and_due_from_the_first_attempt, .init = bench_migrate)
+Test(deliveries, retry_makes_them_pending_and_due_from_the_first_attempt, .init = bench_open)
 {
 	prepare();
 	run_expect(db, 0, "retried 3\n", "dead-letters retry --deliveries --target crm --note back");
@@ -198,7 +198,7 @@ static void expect_warning(const char *words, const char *wanted)
 
 #define WAITS "; these deliveries wait until one does\n"
 
-Test(deliveries, retry_tells_of_targets_that_no_listener_delivers_to, .init = bench_migrate)
+Test(deliveries, retry_tells_of_targets_that_no_listener_delivers_to, .init = bench_open)
 {
 	prepare();
 	expect_warning("--all", "wsonce: no running listener delivers to crm, erp" WAITS);
@@ -213,7 +213,7 @@ Test(deliveries, retry_tells_of_targets_that_no_listener_delivers_to, .init = be
 	expect_warning("--all", "");
 }
 
-Test(deliveries, only_dead_ones_are_changed_and_others_told_of, .init = bench_migrate)
+Test(deliveries, only_dead_ones_are_changed_and_others_told_of, .init = bench_open)
 {
 	prepare();
 	run_expect_error(db, 1, "5: there is no such dead delivery", "dead-letters retry --deliveries 5");
@@ -224,7 +224,7 @@ Test(deliveries, only_dead_ones_are_changed_and_others_told_of, .init = bench_mi
 	cr_assert_eq(count("id = 4 AND state = 'discarded' AND settled_at = '2026-01-02'"), 1);
 }
 
-Test(deliveries, changes_are_counted_in_json, .init = bench_migrate)
+Test(deliveries, changes_are_counted_in_json, .init = bench_open)
 {
 	prepare();
 	json_t *root = run_json(db, 0, "dead-letters retry --deliveries --reason room --limit 2 --json");
@@ -236,7 +236,7 @@ Test(deliveries, changes_are_counted_in_json, .init = bench_migrate)
 }
 
 /* The second waits for the rows that the first has locked, and then finds them no longer dead. */
-Test(deliveries, of_two_operators_one_changes_a_delivery, .init = bench_migrate)
+Test(deliveries, of_two_operators_one_changes_a_delivery, .init = bench_open)
 {
 	struct database *other = database_open(database_conninfo(db));
 
@@ -244,9 +244,9 @@ Test(deliveries, of_two_operators_one_changes_a_delivery, .init = bench_migrate)
 	database_exec(other, "BEGIN");
 	database_exec(other, "UPDATE outbox SET state = 'pending', attempts = 0 WHERE id = 2");
 	struct process *p = run_start_on(db, "dead-letters discard --deliveries --all");
-	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' "
-					       "AND datname = current_database()"),
-			     END_MS));
+	await(bench_count("pg_stat_activity WHERE wait_event_type = 'Lock' "
+			  "AND datname = current_database()"),
+	      END_MS);
 	database_exec(other, "COMMIT");
 	cr_assert_eq(process_wait(p, END_MS), 0, "%s", process_last_words(p));
 	cr_assert_eq(count("id = 2 AND state = 'pending'"), 1);
@@ -254,7 +254,7 @@ Test(deliveries, of_two_operators_one_changes_a_delivery, .init = bench_migrate)
 	cr_assert_eq(actions("delivery_id = 2"), 0);
 }
 
-Test(deliveries, many_are_changed_once_by_several_at_once, .init = bench_migrate)
+Test(deliveries, many_are_changed_once_by_several_at_once, .init = bench_open)
 {
 	struct process *p[3];
 	long done = 0;
@@ -281,7 +281,7 @@ static struct process *start_slow_discard(void)
 			  "RETURN NULL; END $$;"
 			  "CREATE TRIGGER slow AFTER UPDATE ON outbox EXECUTE FUNCTION slow()");
 	struct process *p = run_start_on(db, "dead-letters discard --deliveries --all");
-	cr_assert(wait_until(count("state = 'discarded'") >= 2000, END_MS), "%s", process_last_words(p));
+	await(count("state = 'discarded'") >= 2000, END_MS, "%s", process_last_words(p));
 	return p;
 }
 
@@ -304,7 +304,7 @@ static void expect_rest(long done)
 	free(rest);
 }
 
-Test(deliveries, interrupted_in_the_middle_it_tells_what_is_done_and_can_be_run_again, .init = bench_migrate)
+Test(deliveries, interrupted_in_the_middle_it_tells_what_is_done_and_can_be_run_again, .init = bench_open)
 {
 	struct process *p = start_slow_discard();
 
@@ -317,7 +317,7 @@ Test(deliveries, interrupted_in_the_middle_it_tells_what_is_done_and_can_be_run_
 	expect_rest(counted(p));
 }
 
-Test(deliveries, cut_off_in_the_middle_it_tells_what_is_done_and_can_be_run_again, .init = bench_migrate)
+Test(deliveries, cut_off_in_the_middle_it_tells_what_is_done_and_can_be_run_again, .init = bench_open)
 {
 	struct process *p = start_slow_discard();
 
@@ -328,7 +328,7 @@ Test(deliveries, cut_off_in_the_middle_it_tells_what_is_done_and_can_be_run_agai
 	expect_rest(counted(p));
 }
 
-Test(deliveries, letters_are_no_deliveries_though_they_have_the_same_ids, .init = bench_migrate)
+Test(deliveries, letters_are_no_deliveries_though_they_have_the_same_ids, .init = bench_open)
 {
 	prepare();
 	database_exec(db, "INSERT INTO dead_letters (digest, reason, raw, instance_id) "

@@ -33,19 +33,18 @@ Test(dial, a_redirect_on_the_same_host_is_followed)
 	cr_assert(strncmp(feed_request(feed), "GET /there?x=1 HTTP/1.1\r\n", 25) == 0, "%s", feed_request(feed));
 	cr_assert_eq(feed_refusals(feed), 1);
 	feed_drop_all(feed);
-	cr_assert(wait_until(feed_refusals(feed) == 2, SETTLED_MS), "it begins where it was told to");
+	await(feed_refusals(feed) == 2, SETTLED_MS, "it begins where it was told to");
 	bench_expect_heard(feed, "event_id", "there-again");
 }
 
 Test(dial, a_redirect_to_another_host_is_refused)
 {
 	struct feed *other = feed_new();
-
 	char *answer = suite_text("HTTP/1.1 301 There\r\nLocation: ws://localhost:%d/x\r\n\r\n", feed_port(other));
 	feed_answer(feed, "/feed", answer);
 	start_feed("");
 	bench_expect_status("answered 301 instead of 101, and its redirect to another host is not followed");
-	cr_assert(wait_until(feed_refusals(feed) >= 2, SETTLED_MS));
+	await(feed_refusals(feed) >= 2, SETTLED_MS);
 	cr_assert_null(feed_request(other));
 }
 
@@ -97,10 +96,10 @@ Test(dial, what_is_compressed_is_heard)
 	start_packed();
 	for (int i = 0; i < 300; i++)
 		send_packed(suite_text("{\"event_id\":\"packed-%d\",\"payload\":\"%0300d\"}", i, i));
-	cr_assert(wait_until(bench_rows() == 300, SETTLED_MS), "%ld", bench_rows());
+	await(bench_rows() == 300, SETTLED_MS, "%ld", bench_rows());
 	bench_expect_heard(feed, "event_id", "plain between");
 	send_packed("{\"event_id\":\"at last\"}");
-	cr_assert(wait_until(bench_rows() == 302, SETTLED_MS));
+	await(bench_rows() == 302, SETTLED_MS);
 	cr_assert_eq(feed_connections(feed), 1);
 }
 
@@ -119,10 +118,8 @@ Test(dial, what_inflates_to_more_than_the_limit_is_a_dead_letter)
 	start_packed();
 	send_packed(long_text(200000));
 	send_packed("{\"event_id\":\"after\"}");
-	cr_assert(wait_until(bench_rows() == 1, SETTLED_MS));
-	cr_assert(wait_until(
-		database_long(db, "SELECT count(*) FROM dead_letters WHERE reason LIKE '%%200000 bytes%%'") == 1,
-		SETTLED_MS));
+	await(bench_rows() == 1, SETTLED_MS);
+	await(bench_count("dead_letters WHERE reason LIKE '%%200000 bytes%%'") == 1, SETTLED_MS);
 	cr_assert_eq(feed_connections(feed), 1);
 }
 
@@ -133,8 +130,8 @@ Test(dial, a_bomb_ends_its_connection_as_too_long)
 	send_packed(long_text(40 << 20));
 	cr_assert(
 		wait_until(listener_has_logged(listener, "inflates to too many bytes: closed with 1009"), SETTLED_MS));
-	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM dead_letters") == 1, SETTLED_MS));
-	cr_assert(wait_until(feed_connections(feed) == 2, SETTLED_MS));
+	await(bench_count("dead_letters") == 1, SETTLED_MS);
+	await(feed_connections(feed) == 2, SETTLED_MS);
 	bench_expect_heard(feed, "event_id", "after the bomb");
 }
 
@@ -205,7 +202,7 @@ Test(dial, a_proxy_that_refuses_is_told)
 {
 	feed_answer(feed, "nothing", "");
 	START("--source ws://127.0.0.1:%d/x --source-proxy http://127.0.0.1:%d", feed_port(feed), port_reserve());
-	cr_assert(wait_until(listener_metric(listener, "wsonce_source_disconnects_total") >= 2, SETTLED_MS));
+	await(listener_metric(listener, "wsonce_source_disconnects_total") >= 2, SETTLED_MS);
 	cr_assert_null(feed_request(feed), "past the proxy nobody is asked");
 }
 
@@ -239,7 +236,7 @@ Test(dial, a_certificate_is_shown_to_who_asks)
 	cr_assert_eq(listener_stop(listener), 0);
 	database_free(db);
 	START("--source wss://127.0.0.1:%d/x --source-ca %s", relay_port(front), authority->cert);
-	cr_assert(wait_until(listener_metric(listener, "wsonce_source_disconnects_total") >= 2, SETTLED_MS));
+	await(listener_metric(listener, "wsonce_source_disconnects_total") >= 2, SETTLED_MS);
 	cr_assert_eq(listener_metric(listener, "wsonce_sources_open"), 0);
 }
 

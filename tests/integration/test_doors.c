@@ -104,7 +104,7 @@ Test(doors, each_token_has_a_name_in_metrics_and_log)
 	cr_assert_not(listener_has_logged(listener, "the-token"));
 	peer_free(shop);
 	peer_free(till);
-	cr_assert(wait_until(listener_has_logged(listener, "event=\"producer disconnected\" token=till"), SETTLED_MS));
+	await(listener_has_logged(listener, "event=\"producer disconnected\" token=till"), SETTLED_MS);
 }
 
 Test(doors, who_is_refused_is_named_in_the_log_if_it_showed_a_token)
@@ -118,10 +118,9 @@ Test(doors, who_is_refused_is_named_in_the_log_if_it_showed_a_token)
 
 static void expect_letter_of(const char *sender, const char *id, const char *part)
 {
-	cr_assert_eq(database_long(db,
-				   "SELECT count(*) FROM dead_letters WHERE sender = '%s' AND "
-				   "coalesce(event_id, '') = '%s' AND reason LIKE '%%%s%%'",
-				   sender, id, part),
+	cr_assert_eq(bench_count("dead_letters WHERE sender = '%s' AND "
+				 "coalesce(event_id, '') = '%s' AND reason LIKE '%%%s%%'",
+				 sender, id, part),
 		     1, "%s: %s %s", sender, id, part);
 }
 
@@ -140,7 +139,7 @@ Test(doors, a_dead_letter_has_the_name_of_who_sent_it)
 	expect_letter_of("shop", "nul", "");
 	peer_send(till, FRAME_TEXT, true, "\xff", 1);
 	cr_assert_eq(peer_recv_close(till, SETTLED_MS), 1007);
-	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM dead_letters") == 3, SETTLED_MS));
+	await(bench_count("dead_letters") == 3, SETTLED_MS);
 	expect_letter_of("till", "", "UTF-8");
 	run_expect(db, 0, "sender       shop\n", "dead-letters show %ld",
 		   database_long(db, "SELECT id FROM dead_letters WHERE event_id = 'nul'"));
@@ -160,8 +159,7 @@ Test(doors, garbage_counts_for_all_connections_of_a_token)
 		struct peer *shop = open_with("the-token-of-the-shop", NULL);
 
 		send_garbage(shop, 500);
-		cr_assert(wait_until(listener_metric(listener, "wsonce_dead_lettered_total") == 500 * (i + 1),
-				     SETTLED_MS));
+		await(listener_metric(listener, "wsonce_dead_lettered_total") == 500 * (i + 1), SETTLED_MS);
 		peer_free(shop);
 	}
 	expect_status("the-token-of-the-shop", 429);
@@ -191,8 +189,7 @@ Test(doors, a_token_that_is_taken_out_of_the_file_ends_its_connections)
 	peer_send_text(till, "{\"event_id\":\"b\"}");
 	ack_expect(till, "b", "persisted");
 	write_tokens("a b c\n");
-	cr_assert(wait_until(listener_has_logged(listener, "cannot reload the tokens, keeping the old ones"),
-			     SETTLED_MS));
+	await(listener_has_logged(listener, "cannot reload the tokens, keeping the old ones"), SETTLED_MS);
 	expect_status("the-token-of-the-till", 101);
 }
 
@@ -309,9 +306,9 @@ Test(doors, a_handshake_that_ends_while_the_listener_drains_is_told_503)
 	struct peer *p = open_with("Token-A-0123456789-ABCDEFGHIJ", NULL); /* accepted after those */
 	struct database *lock = fleet_lock(db);
 	peer_send_text(p, "{\"event_id\":\"at-work\"}");
-	cr_assert(wait_until(listener_metric(listener, "wsonce_in_flight") == 1, SETTLED_MS));
+	await(listener_metric(listener, "wsonce_in_flight") == 1, SETTLED_MS);
 	process_signal(listener_process(listener), SIGTERM);
-	cr_assert(wait_until(listener_status(listener, "/readyz") == 503, SETTLED_MS));
+	await(listener_status(listener, "/readyz") == 503, SETTLED_MS);
 	ask(late, "Token-A-0123456789-ABCDEFGHIJ");
 	cr_assert_eq(status_on(late, SETTLED_MS), 503);
 	ask(wrong, "wrong");
@@ -367,7 +364,7 @@ Test(doors, one_address_has_so_many_producers_and_not_more)
 	expect_status(NULL, 429);
 	cr_assert_eq(status_from("127.0.0.2", "any"), 101);
 	peer_free(second);
-	cr_assert(wait_until((second = open_with(NULL, NULL)), SETTLED_MS));
+	await((second = open_with(NULL, NULL)), SETTLED_MS);
 }
 
 Test(doors, who_guesses_is_told_429_and_its_neighbour_with_a_token_waits_for_nothing)
@@ -413,7 +410,7 @@ static void expect_wait_without_descriptors(void)
 	process_limit_files(listener_process(listener), 8);
 	int fd = dial_from("127.0.0.2");
 	ask(fd, "any");
-	cr_assert(wait_until(listener_has_logged(listener, "out of file descriptors"), SETTLED_MS));
+	await(listener_has_logged(listener, "out of file descriptors"), SETTLED_MS);
 	long before = used_ticks();
 	cr_assert_eq(status_on(fd, 500), -1, "accepted without a descriptor");
 	cr_assert_leq(used_ticks() - before, 15, "%ld ticks", used_ticks() - before);

@@ -31,17 +31,15 @@ static void restart_under_load(struct fleet *f, int i)
 	struct listener *l = f->listeners[i];
 	struct database *lock = fleet_lock(f->rows);
 
-	cr_assert(wait_until(has_work(f, i), WHOLE_MS));
+	await(has_work(f, i), WHOLE_MS);
 	process_signal(listener_process(l), SIGTERM);
-	cr_assert(wait_until(listener_status(l, "/readyz") == 503, WHOLE_MS), "listener %d does not say that it leaves",
-		  i);
+	await(listener_status(l, "/readyz") == 503, WHOLE_MS, "listener %d does not say that it leaves", i);
 	fleet_unlock(lock);
-	cr_assert(wait_until(has_ended(f, i), WHOLE_MS), "listener %d does not leave: %s", i,
-		  process_last_words(listener_process(l)));
+	await(has_ended(f, i), WHOLE_MS, "listener %d does not leave: %s", i, process_last_words(listener_process(l)));
 	cr_assert_eq(process_wait(listener_process(l), 0), 0, "listener %d has left something: %s", i,
 		     process_last_words(listener_process(l)));
 	fleet_launch_one(f, i);
-	cr_assert(wait_until(is_complete(f, i), WHOLE_MS));
+	await(is_complete(f, i), WHOLE_MS);
 }
 
 /* If a claim were left behind, its event would wait for an hour on the other listeners. */
@@ -52,10 +50,8 @@ Test(drain, a_rolling_restart_under_load_loses_nothing_and_leaves_no_claim, .tim
 	for (int i = 0; i < 3; i++)
 		restart_under_load(&fleet, i);
 	fleet_must_be_whole(&fleet, WHOLE_MS);
-	cr_assert(wait_until(claims_open(redisd_shared()) == 0, MARK_MS), "%ld claims are left",
-		  claims_open(redisd_shared()));
-	cr_assert(wait_until(redisd_count(redisd_shared(), redisd_prefix()) == fleet.sent, MARK_MS),
-		  "not each event has its mark");
+	await(claims_open(redisd_shared()) == 0, MARK_MS, "%ld claims are left", claims_open(redisd_shared()));
+	await(redisd_count(redisd_shared(), redisd_prefix()) == fleet.sent, MARK_MS, "not each event has its mark");
 }
 
 Test(drain, what_cannot_be_stored_in_time_is_given_back, .timeout = 120)
@@ -63,13 +59,13 @@ Test(drain, what_cannot_be_stored_in_time_is_given_back, .timeout = 120)
 	fleet_start(&fleet, 1, NULL, NULL, "--claim-ttl 60 --drain-timeout 1");
 	struct database *lock = fleet_lock(fleet.rows);
 	fleet_send(&fleet, 1500); /* more than one script call gives back */
-	cr_assert(wait_until(claims_open(redisd_shared()) == fleet.sent, WHOLE_MS));
+	await(claims_open(redisd_shared()) == fleet.sent, WHOLE_MS);
 	int64_t asked_ms = wait_now_ms();
 	cr_assert_eq(listener_stop(fleet.listeners[0]), 1, "it says that nothing was left");
 	cr_assert_geq(wait_now_ms() - asked_ms, 900, "it did not use its time");
 	cr_assert_leq(wait_now_ms() - asked_ms, wait_stretch_ms(5000), "it took too much time");
-	cr_assert(wait_until(redisd_count(redisd_shared(), redisd_prefix()) == 0, MARK_MS), "%ld claims are kept",
-		  redisd_count(redisd_shared(), redisd_prefix()));
+	await(redisd_count(redisd_shared(), redisd_prefix()) == 0, MARK_MS, "%ld claims are kept",
+	      redisd_count(redisd_shared(), redisd_prefix()));
 	fleet_unlock(lock);
 }
 
@@ -79,13 +75,13 @@ Test(drain, what_one_gives_back_a_holder_stores, .timeout = 120)
 	fleet_start(&fleet, 2, NULL, NULL, "--claim-ttl 60 --drain-timeout 1");
 	struct database *lock = fleet_lock(fleet.rows);
 	fleet_send(&fleet, 300);
-	cr_assert(wait_until(fleet_metric(&fleet, "wsonce_in_flight") == 2 * fleet.sent, WHOLE_MS));
-	cr_assert(wait_until(claims_open(redisd_shared()) == fleet.sent, WHOLE_MS));
+	await(fleet_metric(&fleet, "wsonce_in_flight") == 2 * fleet.sent, WHOLE_MS);
+	await(claims_open(redisd_shared()) == fleet.sent, WHOLE_MS);
 	listener_stop(fleet.listeners[0]);
 	fleet_unlock(lock);
 	fleet_wait_rows(&fleet, fleet.sent, 5000);
-	cr_assert(wait_until(listener_metric(fleet.listeners[1], "wsonce_in_flight") == 0, 5000));
-	cr_assert(wait_until(claims_open(redisd_shared()) == 0, MARK_MS));
+	await(listener_metric(fleet.listeners[1], "wsonce_in_flight") == 0, 5000);
+	await(claims_open(redisd_shared()) == 0, MARK_MS);
 }
 
 /* The listener does not wait for another listener's claim. */
@@ -99,7 +95,7 @@ Test(drain, held_events_are_stored_before_leaving, .timeout = 120)
 		claims_put(redisd_shared(), id, "stranger.0@1", 60000);
 	}
 	fleet_send(&fleet, 20);
-	cr_assert(wait_until(listener_metric(fleet.listeners[0], "wsonce_holds_total") == 20, WHOLE_MS));
+	await(listener_metric(fleet.listeners[0], "wsonce_holds_total") == 20, WHOLE_MS);
 	cr_assert_eq(fleet_rows(&fleet), 0);
 	cr_assert_eq(listener_stop(fleet.listeners[0]), 0);
 	cr_assert_eq(fleet_rows(&fleet), 20);
@@ -113,9 +109,9 @@ static struct database *begin_drain(struct fleet *f, struct database *rows)
 	struct database *lock = fleet_lock(rows);
 
 	fleet_send(f, 10);
-	cr_assert(wait_until(claims_open(redisd_shared()) == 10, WHOLE_MS));
+	await(claims_open(redisd_shared()) == 10, WHOLE_MS);
 	process_signal(listener_process(f->listeners[0]), SIGTERM);
-	cr_assert(wait_until(listener_status(f->listeners[0], "/readyz") == 503, WHOLE_MS), "it does not drain");
+	await(listener_status(f->listeners[0], "/readyz") == 503, WHOLE_MS, "it does not drain");
 	return lock;
 }
 
@@ -130,10 +126,10 @@ static bool send_in_grace(struct fleet *f, int number)
 	struct database *lock = fleet_lock(f->rows);
 
 	peer_sendf(p, "{\"event_id\":\"early-%d\"}", number);
-	cr_assert(wait_until(listener_metric(l, "wsonce_in_flight") == 1, WHOLE_MS));
+	await(listener_metric(l, "wsonce_in_flight") == 1, WHOLE_MS);
 	int64_t begin_ms = wait_now_ms();
 	process_signal(listener_process(l), SIGTERM);
-	cr_assert(wait_until(listener_status(l, "/readyz") == 503, WHOLE_MS), "it does not drain");
+	await(listener_status(l, "/readyz") == 503, WHOLE_MS, "it does not drain");
 	wait_pause_ms(wait_left_ms(begin_ms + GRACE_MS / 4)); /* the test is about time */
 	peer_send_text(p, "{\"event_id\":\"late\"}");
 	bool is_in_time = wait_now_ms() < begin_ms + 3 * GRACE_MS / 4;
@@ -170,7 +166,7 @@ Test(drain, a_second_sigterm_leaves_at_once_but_for_the_first_second, .timeout =
 	struct process *process = listener_process(fleet.listeners[0]);
 	int64_t begun_ms = wait_now_ms();
 
-	cr_assert(wait_until(is_ended_by_another_sigterm(process), 10000));
+	await(is_ended_by_another_sigterm(process), 10000);
 	cr_assert_geq(wait_now_ms() - begin_ms, 1000, "it took a signal that came twice for a second one");
 	cr_assert_leq(wait_now_ms() - begun_ms, wait_stretch_ms(3000));
 	fleet_unlock(lock);
@@ -192,7 +188,7 @@ Test(drain, a_frozen_redis_does_not_keep_a_listener_from_leaving, .timeout = 120
 		    "--redis-timeout 1 --drain-timeout 60");
 	redisd_pause(redis);
 	fleet_send(&fleet, 100);
-	cr_assert(wait_until(listener_metric(fleet.listeners[0], "wsonce_received_total") == 100, WHOLE_MS));
+	await(listener_metric(fleet.listeners[0], "wsonce_received_total") == 100, WHOLE_MS);
 	process_signal(listener_process(fleet.listeners[0]), SIGTERM);
 	cr_assert_eq(process_wait(listener_process(fleet.listeners[0]), 15000), 0);
 	cr_assert_eq(fleet_rows(&fleet), 100);

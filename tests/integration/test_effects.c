@@ -27,12 +27,12 @@ TestSuite(effects, .init = set_up, .timeout = 300);
 
 static long effects(const char *where)
 {
-	return database_long(db, "SELECT count(*) FROM effects WHERE %s", where);
+	return bench_count("effects WHERE %s", where);
 }
 
 static long letters(void)
 {
-	return database_long(db, "SELECT count(*) FROM dead_letters");
+	return bench_count("dead_letters");
 }
 
 /* Each row of events has one effect, and there is no other. */
@@ -40,7 +40,7 @@ static void must_have_effects(long n)
 {
 	cr_assert_eq(fleet_rows(&fleet), n);
 	cr_assert_eq(effects("true"), n, "%ld effects", effects("true"));
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM events JOIN effects USING (event_id)"), n);
+	cr_assert_eq(bench_count("events JOIN effects USING (event_id)"), n);
 }
 
 /* --- handler --- */
@@ -51,7 +51,7 @@ Test(effects, handler_is_called_once_for_each_event_of_a_fleet)
 	fleet_send(&fleet, 3000);
 	fleet_must_be_whole(&fleet, SETTLED_MS);
 	must_have_effects(3000);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM effects WHERE 'e-' || n = event_id"), 3000);
+	cr_assert_eq(bench_count("effects WHERE 'e-' || n = event_id"), 3000);
 }
 
 Test(effects, handler_is_called_once_without_redis)
@@ -67,13 +67,12 @@ Test(effects, late_copies_have_no_effect)
 	fleet_start(&fleet, 2, db, NULL, "--handler public.handle --dedup-window 1");
 	fleet_send(&fleet, 500);
 	fleet_must_be_whole(&fleet, SETTLED_MS);
-	cr_assert(wait_until(redisd_count(redisd_shared(), redisd_prefix()) == 0, SETTLED_MS), "the marks stay");
+	await(redisd_count(redisd_shared(), redisd_prefix()) == 0, SETTLED_MS, "the marks stay");
 	double batches = fleet_metric(&fleet, "wsonce_batches_total");
 	fleet.sent = 0;
 	fleet_send(&fleet, 500);
-	cr_assert(wait_until(fleet_metric(&fleet, "wsonce_received_total") == 2000, SETTLED_MS));
-	cr_assert(wait_until(fleet_metric(&fleet, "wsonce_batches_total") > batches, SETTLED_MS),
-		  "no row was looked for");
+	await(fleet_metric(&fleet, "wsonce_received_total") == 2000, SETTLED_MS);
+	await(fleet_metric(&fleet, "wsonce_batches_total") > batches, SETTLED_MS, "no row was looked for");
 	fleet_must_be_whole(&fleet, SETTLED_MS);
 	must_have_effects(500);
 }
@@ -85,13 +84,9 @@ Test(effects, handler_that_raises_fails_only_its_own_event)
 	fleet_start(&fleet, 2, db, NULL, "--handler public.handle --max-attempts 2");
 	fleet_send(&fleet, 1000);
 	fleet_wait_rows(&fleet, 990, SETTLED_MS);
-	cr_assert(wait_until(letters() == 10, SETTLED_MS), "%ld letters", letters());
+	await(letters() == 10, SETTLED_MS, "%ld letters", letters());
 	must_have_effects(990);
-	cr_assert_eq(
-		database_long(
-			db,
-			"SELECT count(*) FROM dead_letters WHERE reason LIKE '%%order ' || event_id || ' is closed%%'"),
-		10);
+	cr_assert_eq(bench_count("dead_letters WHERE reason LIKE '%%order ' || event_id || ' is closed%%'"), 10);
 }
 
 Test(effects, handler_that_raises_for_a_while_is_tried_again)
@@ -100,7 +95,7 @@ Test(effects, handler_that_raises_for_a_while_is_tried_again)
 	make_handler("public.handle", "IF NOT EXISTS (SELECT FROM is_open) THEN RAISE EXCEPTION 'closed'; END IF;");
 	fleet_start(&fleet, 2, db, NULL, "--handler public.handle --max-attempts 1000");
 	fleet_send(&fleet, 20);
-	cr_assert(wait_until(fleet_metric(&fleet, "wsonce_rows_refused_total") > 0, SETTLED_MS));
+	await(fleet_metric(&fleet, "wsonce_rows_refused_total") > 0, SETTLED_MS);
 	cr_assert_eq(effects("true"), 0);
 	database_exec(db, "INSERT INTO is_open VALUES (true)");
 	fleet_must_be_whole(&fleet, SETTLED_MS);
@@ -118,15 +113,14 @@ Test(effects, a_handler_that_fails_for_one_key_keeps_only_that_key_waiting)
 		feed_sendf(fleet.feed, "{\"event_id\":\"e-%d\",\"payload\":{\"n\":%d,\"key\":%d}}", n, n, n % 3);
 	fleet.sent = 300;
 	fleet_wait_rows(&fleet, 200, SETTLED_MS);
-	cr_assert(wait_until(fleet_metric(&fleet, "wsonce_rows_refused_total") > 2, SETTLED_MS));
+	await(fleet_metric(&fleet, "wsonce_rows_refused_total") > 2, SETTLED_MS);
 	cr_assert_eq(effects("n % 3 = 1"), 0, "one has overtaken the event that fails");
 	cr_assert_eq(fleet_rows(&fleet), 200);
 	database_exec(db, "INSERT INTO is_open VALUES (true)");
 	fleet_wait_rows(&fleet, 300, SETTLED_MS);
 	must_have_effects(300);
-	cr_assert_eq(database_long(db,
-				   "SELECT count(*) FROM (SELECT n, lag(n) OVER (PARTITION BY n %% 3 ORDER BY ctid) AS "
-				   "before FROM effects) AS e WHERE before > n"),
+	cr_assert_eq(bench_count("(SELECT n, lag(n) OVER (PARTITION BY n %% 3 ORDER BY ctid) AS "
+				 "before FROM effects) AS e WHERE before > n"),
 		     0);
 }
 
@@ -145,7 +139,7 @@ Test(effects, errors_of_any_class_inside_a_handler_are_its_events_own)
 		fleet_send(&fleet, 3);
 	}
 	fleet_wait_rows(&fleet, fleet.sent, SETTLED_MS);
-	cr_assert(wait_until(letters() == sizeof(states) / sizeof(*states), SETTLED_MS), "%ld letters", letters());
+	await(letters() == sizeof(states) / sizeof(*states), SETTLED_MS, "%ld letters", letters());
 	must_have_effects(fleet.sent);
 }
 
@@ -156,12 +150,9 @@ Test(effects, handler_that_hangs_fails_only_its_own_event)
 	fleet_start(&fleet, 1, db, NULL, "--handler public.handle --max-attempts 1 --postgres-timeout 3");
 	fleet_send(&fleet, 10);
 	fleet_wait_rows(&fleet, 9, SETTLED_MS);
-	cr_assert(wait_until(letters() == 1, SETTLED_MS));
+	await(letters() == 1, SETTLED_MS);
 	must_have_effects(9);
-	cr_assert_eq(
-		database_long(db,
-			      "SELECT count(*) FROM dead_letters WHERE event_id = 'e-5' AND reason LIKE '%%timeout%%'"),
-		1);
+	cr_assert_eq(bench_count("dead_letters WHERE event_id = 'e-5' AND reason LIKE '%%timeout%%'"), 1);
 }
 
 /* The listener has the only copy of an event, so it does not exit. */
@@ -180,12 +171,12 @@ Test(effects, handler_that_is_missing_is_named_while_events_wait)
 		wait_until(producer = peer_open(listener_ingest_port(listener), "/events", "wsonce.ack.v1", NULL, NULL),
 			   SETTLED_MS));
 	peer_send_text(producer, "{\"event_id\":\"e-1\"}");
-	cr_assert(wait_until(listener_metric(listener, "wsonce_received_total") == 1, SETTLED_MS));
+	await(listener_metric(listener, "wsonce_received_total") == 1, SETTLED_MS);
 	postgres_start(postgres);
-	cr_assert(wait_until(listener_has_logged(listener, "reason=\"--handler public.nosuch: "), SETTLED_MS));
+	await(listener_has_logged(listener, "reason=\"--handler public.nosuch: "), SETTLED_MS);
 	cr_assert_eq(listener_status(listener, "/readyz"), 503);
-	cr_assert(wait_until((run = run_on(db, "status"), strstr(run.output, ": --handler public.nosuch")), SETTLED_MS),
-		  "%s", run.output);
+	await((run = run_on(db, "status"), strstr(run.output, ": --handler public.nosuch")), SETTLED_MS, "%s",
+	      run.output);
 	cr_assert(!listener_has_logged(listener, "nothing was stored"));
 	make_handler("public.nosuch", "");
 	ack_expect(producer, "e-1", "persisted");
@@ -222,8 +213,7 @@ Test(effects, handlers_that_lock_each_other_out_all_get_through)
 	for (int i = 0; i < 10 && !fleet_metric(&fleet, "wsonce_store_retries_total"); i++) {
 		lock = fleet_lock(db); /* so that each has a large batch then */
 		fleet_send(&fleet, 4000);
-		cr_assert(wait_until(fleet_metric(&fleet, "wsonce_received_total") == 4.0 * (double)fleet.sent,
-				     SETTLED_MS));
+		await(fleet_metric(&fleet, "wsonce_received_total") == 4.0 * (double)fleet.sent, SETTLED_MS);
 		fleet_unlock(lock);
 		fleet_must_be_whole(&fleet, 2 * SETTLED_MS);
 	}
@@ -239,9 +229,9 @@ Test(effects, events_wait_for_a_handler_that_was_dropped)
 	fleet_must_be_whole(&fleet, SETTLED_MS);
 	database_exec(db, "DROP FUNCTION public.handle");
 	fleet_send(&fleet, 10);
-	cr_assert(wait_until(fleet_metric(&fleet, "wsonce_store_retries_total") > 0, SETTLED_MS));
+	await(fleet_metric(&fleet, "wsonce_store_retries_total") > 0, SETTLED_MS);
 	database_terminate_backends(db); /* a new connection asks for it again */
-	cr_assert(wait_until(fleet_metric(&fleet, "wsonce_postgres_connects_total") > 2, SETTLED_MS));
+	await(fleet_metric(&fleet, "wsonce_postgres_connects_total") > 2, SETTLED_MS);
 	cr_assert_eq(fleet_rows(&fleet), 10);
 	make_handler("public.handle", "");
 	fleet_must_be_whole(&fleet, SETTLED_MS);
@@ -273,10 +263,10 @@ Test(effects, a_lock_of_the_table_that_they_share_is_waited_for_and_blames_no_ev
 	database_exec(lock, "BEGIN; LOCK TABLE wsonce_epoch IN EXCLUSIVE MODE");
 	for (int i = 0; i < 100; i++)
 		cr_assert(peer_sendf(producer, "{\"event_id\":\"%d\"}", i));
-	cr_assert(wait_until(listener_has_logged(listener, "lock timeout (55P03)"), SETTLED_MS));
-	cr_assert(wait_until(listener_metric(listener, "wsonce_store_retries_total") > 4, SETTLED_MS));
+	await(listener_has_logged(listener, "lock timeout (55P03)"), SETTLED_MS);
+	await(listener_metric(listener, "wsonce_store_retries_total") > 4, SETTLED_MS);
 	database_exec(lock, "COMMIT");
-	cr_assert(wait_until(effects("true") == 100, SETTLED_MS));
+	await(effects("true") == 100, SETTLED_MS);
 	cr_assert_eq(letters(), 0);
 	cr_assert(!listener_has_logged(listener, "57014"));
 }
@@ -398,17 +388,14 @@ Test(effects, each_consumer_processes_each_event_once)
 	start_consumers(&fleet, &other);
 	fleet_send(&fleet, 1000);
 	fleet_send(&other, 1000);
-	cr_assert(wait_until(effects("handler = 'public.one'") == 1000 && effects("handler = 'public.other'") == 999,
-			     SETTLED_MS),
-		  "%ld and %ld", effects("handler = 'public.one'"), effects("handler = 'public.other'"));
-	cr_assert(wait_until(letters() == 1, SETTLED_MS));
+	await(effects("handler = 'public.one'") == 1000 && effects("handler = 'public.other'") == 999, SETTLED_MS,
+	      "%ld and %ld", effects("handler = 'public.one'"), effects("handler = 'public.other'"));
+	await(letters() == 1, SETTLED_MS);
 	cr_assert_eq(fleet_rows(&fleet), 1000);
 	cr_assert_eq(database_long(db, "SELECT count(DISTINCT (handler, event_id)) FROM effects"), 1999);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM processed_events WHERE consumer = 'one'"), 1000);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM processed_events WHERE consumer = 'other'"), 999);
-	cr_assert_eq(
-		database_long(db, "SELECT count(*) FROM dead_letters WHERE consumer = 'other' AND event_id = 'e-3'"),
-		1);
+	cr_assert_eq(bench_count("processed_events WHERE consumer = 'one'"), 1000);
+	cr_assert_eq(bench_count("processed_events WHERE consumer = 'other'"), 999);
+	cr_assert_eq(bench_count("dead_letters WHERE consumer = 'other' AND event_id = 'e-3'"), 1);
 }
 
 Test(effects, handler_and_that_of_a_consumer_may_refer_to_the_row_of_their_event)
@@ -425,7 +412,7 @@ Test(effects, handler_and_that_of_a_consumer_may_refer_to_the_row_of_their_event
 	fleet_end(&fleet);
 	fleet_start(&fleet, 1, db, NULL, "--consumer late --handler public.handle --max-attempts 1");
 	fleet_send(&fleet, 200);
-	cr_assert(wait_until(effects("true") == 300, SETTLED_MS), "%ld", effects("true"));
+	await(effects("true") == 300, SETTLED_MS, "%ld", effects("true"));
 	cr_assert_eq(letters(), 0);
 }
 
@@ -436,11 +423,8 @@ Test(effects, two_consumers_have_a_letter_each_of_one_message)
 	start_consumers(&fleet, &other);
 	feed_send_text(fleet.feed, "{\"event_id\":1");
 	feed_send_text(other.feed, "{\"event_id\":1");
-	cr_assert(wait_until(letters() == 2, SETTLED_MS), "%ld letters", letters());
-	cr_assert_eq(
-		database_long(
-			db, "SELECT count(*) FROM dead_letters WHERE digest = sha256(sha256(raw) || consumer::bytea)"),
-		2);
+	await(letters() == 2, SETTLED_MS, "%ld letters", letters());
+	cr_assert_eq(bench_count("dead_letters WHERE digest = sha256(sha256(raw) || consumer::bytea)"), 2);
 }
 
 /* --- outbox --- */
@@ -462,15 +446,9 @@ Test(effects, event_and_its_outbox_rows_come_together_or_not_at_all)
 	unlink(path);
 	fleet_send(&fleet, 100);
 	fleet_wait_rows(&fleet, 99, SETTLED_MS);
-	cr_assert(wait_until(letters() == 1, SETTLED_MS));
+	await(letters() == 1, SETTLED_MS);
 	must_have_effects(99);
-	cr_assert_eq(
-		database_long(
-			db,
-			"SELECT count(*) FROM outbox JOIN events USING (event_id, event_type) WHERE target = 'all'"),
-		99);
-	cr_assert_eq(
-		database_long(db, "SELECT count(*) FROM outbox WHERE target = 'some' AND payload->>'n' IS NOT NULL"),
-		99);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM outbox"), 198);
+	cr_assert_eq(bench_count("outbox JOIN events USING (event_id, event_type) WHERE target = 'all'"), 99);
+	cr_assert_eq(bench_count("outbox WHERE target = 'some' AND payload->>'n' IS NOT NULL"), 99);
+	cr_assert_eq(bench_count("outbox"), 198);
 }

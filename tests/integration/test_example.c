@@ -133,7 +133,6 @@ static void must_be(int order, const struct order *o)
 		"SELECT concat_ws(' ', customer, status, items, (total * 100)::bigint, "
 		"(paid * 100)::bigint, coalesce(address, 'none')) FROM shop.orders WHERE order_id = 'o-%d'",
 		order);
-
 	char *wanted = suite_text("c-%d %s %ld %ld %ld %s", order, statuses[o->rank], o->items, o->total, o->paid,
 				  o->moved ? suite_text("a-%d", o->moved) : "none");
 	cr_assert(found && strcmp(found, wanted) == 0, "order %d is %s, not %s", order, found, wanted);
@@ -143,13 +142,12 @@ static void must_be_exact(void)
 {
 	for (int i = 0; i < ORDERS; i++)
 		must_be(i, &orders[i]);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM shop.orders"), ORDERS);
-	cr_assert_eq(
-		database_long(db, "SELECT count(*) FROM shop.orders WHERE total <> (SELECT coalesce("
-				  "sum(quantity * price), 0) FROM shop.lines AS l WHERE l.order_id = orders.order_id)"),
-		0);
+	cr_assert_eq(bench_count("shop.orders"), ORDERS);
+	cr_assert_eq(bench_count("shop.orders WHERE total <> (SELECT coalesce("
+				 "sum(quantity * price), 0) FROM shop.lines AS l WHERE l.order_id = orders.order_id)"),
+		     0);
 	cr_assert_eq(fleet_rows(&fleet), event_count);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters"), 0);
+	cr_assert_eq(bench_count("dead_letters"), 0);
 }
 
 static bool is_settled(void)
@@ -181,7 +179,7 @@ static void feed_twice_under_kills(const struct listener_options *options)
 			kill_in_the_middle(i / (event_count / 4) % 2);
 	}
 	fleet_wait_ready(&fleet);
-	cr_assert(wait_until(is_settled(), SETTLED_MS), "%ld rows of %d", fleet_rows(&fleet), event_count);
+	await(is_settled(), SETTLED_MS, "%ld rows of %d", fleet_rows(&fleet), event_count);
 	must_be_exact();
 }
 
@@ -225,9 +223,9 @@ Test(example, its_file_makes_the_orders_of_its_readme_however_often_it_is_replay
 	run_expect(db, 1, "persisted 0, duplicates 13, rejected 1",
 		   "replay sql/examples/orders.ndjson --handler shop.on_event --max-attempts 2 --redis none");
 	must_have_orders(README);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM shop.lines"), 2);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters WHERE event_id = 'b-2' AND reason LIKE "
-				       "'%%invalid input syntax for type integer: \"two\"%%'"),
+	cr_assert_eq(bench_count("shop.lines"), 2);
+	cr_assert_eq(bench_count("dead_letters WHERE event_id = 'b-2' AND reason LIKE "
+				 "'%%invalid input syntax for type integer: \"two\"%%'"),
 		     1);
 }
 

@@ -38,7 +38,7 @@ Test(explain, a_stored_event_has_happened_was_received_stored_and_marked)
 	start("");
 	peer_send_text(producer, "{\"event_id\":\"one\",\"at\":1700000000,\"payload\":1}");
 	ack_expect(producer, "one", "persisted");
-	cr_assert(wait_until(redisd_count(redisd_shared(), redisd_prefix()) > 0, WAIT_MS));
+	await(redisd_count(redisd_shared(), redisd_prefix()) > 0, WAIT_MS);
 	run = run_on(db, "explain one");
 	cr_assert_eq(run.status, 0, "%s", run.errors);
 	expect_order(run.output, parts);
@@ -47,13 +47,13 @@ Test(explain, a_stored_event_has_happened_was_received_stored_and_marked)
 	cr_assert(!strstr(run.output, "not read"), "%s", run.output);
 }
 
-Test(explain, what_nobody_knows_is_status_1, .init = bench_migrate)
+Test(explain, what_nobody_knows_is_status_1, .init = bench_open)
 {
 	run_expect(db, 1, "event nothing: not stored\n", "explain nothing");
 	run_expect_error(db, 2, "takes EVENT_ID", "explain");
 }
 
-Test(explain, long_numbers_are_not_printed_to_be_measured, .init = bench_migrate)
+Test(explain, long_numbers_are_not_printed_to_be_measured, .init = bench_open)
 {
 	database_exec(db, "INSERT INTO events (event_id, event_type, payload) SELECT 'long', 't', "
 			  "jsonb_agg('1e-16383'::numeric) FROM generate_series(1, 2000)");
@@ -63,7 +63,7 @@ Test(explain, long_numbers_are_not_printed_to_be_measured, .init = bench_migrate
 }
 
 /* Anyone who can write to Redis can put any time into a claim. */
-Test(explain, a_claim_without_a_time_that_can_be, .init = bench_migrate)
+Test(explain, a_claim_without_a_time_that_can_be, .init = bench_open)
 {
 	redisd_command(redisd_shared(), "SET %sodd x@9223372036854775807", redisd_prefix());
 	cr_assert(strstr(run_on(db, "explain odd").output, "1970-01-01T00:00:00.000000Z  claimed"), "%s",
@@ -97,7 +97,7 @@ Test(explain, a_letter_and_what_was_done_to_it)
 	expect_order(run.output, parts);
 }
 
-Test(explain, deliveries_and_consumers_as_json, .init = bench_migrate)
+Test(explain, deliveries_and_consumers_as_json, .init = bench_open)
 {
 	json_t *root, *item = NULL;
 	size_t i;
@@ -129,7 +129,7 @@ Test(explain, deliveries_and_consumers_as_json, .init = bench_migrate)
 	json_decref(root);
 }
 
-Test(explain, ids_of_odd_bytes_are_shown_so_that_a_terminal_is_not_harmed, .init = bench_migrate)
+Test(explain, ids_of_odd_bytes_are_shown_so_that_a_terminal_is_not_harmed, .init = bench_open)
 {
 	database_exec(db, "INSERT INTO events (event_id, event_type, payload) VALUES (E'\\x1b[2J', E'\\x1b]0;', '{}')");
 	run_expect(db, 0, "event \\x1b[2J: stored\n", "explain \x1b[2J");
@@ -142,7 +142,7 @@ Test(explain, ids_of_odd_bytes_are_shown_so_that_a_terminal_is_not_harmed, .init
 	run_expect(db, 1, "event -h: not stored", "explain -- -h");
 }
 
-Test(explain, what_cannot_be_read_is_named_and_the_rest_is_shown, .init = bench_migrate)
+Test(explain, what_cannot_be_read_is_named_and_the_rest_is_shown, .init = bench_open)
 {
 	char *role = database_text(db, "SELECT current_database() || '_reader'");
 	const char *const env[] = {suite_text("WSONCE_POSTGRES=%s user=%s", database_conninfo(db), role),

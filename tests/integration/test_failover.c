@@ -91,7 +91,7 @@ Test(failover, hosts_that_all_refuse_are_four_lines_a_minute)
 	listener = listener_start(
 		&(struct listener_options){.postgres = conninfo, .redis = "none", .without_waiting = true},
 		"--log-level debug");
-	cr_assert(wait_until(lines_at("level=debug", "cannot use postgres") >= 16, WAIT_MS));
+	await(lines_at("level=debug", "cannot use postgres") >= 16, WAIT_MS);
 	cr_assert_eq(lines_at("level=warn", "cannot use postgres"), 4);
 }
 
@@ -181,7 +181,7 @@ Test(failover, a_read_only_server_is_said_and_not_stormed)
 	start(&(struct listener_options){.postgres = postgres_conninfo(servers[0]), .redis = "none"}, "");
 	set_read_only(servers[0], "on");
 	send_event("a");
-	cr_assert(wait_until(listener_has_logged(listener, "the server is read-only"), WAIT_MS));
+	await(listener_has_logged(listener, "the server is read-only"), WAIT_MS);
 	cr_assert_eq(listener_status(listener, "/readyz"), 503);
 	long before = sessions();
 	wait_pause_ms(3000); /* 50 of them once */
@@ -203,7 +203,7 @@ Test(failover, a_migration_behind_a_reader_does_not_hold_up_inserts)
 	database_exec(reader, "BEGIN; SELECT FROM events"); /* as pg_dump does */
 	options.without_waiting = true;
 	listener = listener_start(&options, NULL);
-	cr_assert(wait_until(listener_has_logged(listener, "cannot migrate the schema"), WAIT_MS));
+	await(listener_has_logged(listener, "cannot migrate the schema"), WAIT_MS);
 	database_exec(db, "SET lock_timeout = '3s'");
 	for (int i = 0; i < 40; i++) {
 		database_exec(db, "INSERT INTO events (event_id, event_type, payload) VALUES ('x%d', 't', '{}')", i);
@@ -269,7 +269,7 @@ static struct postgres *start_without_standby(struct postgres *pg, const char *f
 
 static void must_wait_for_standby(struct postgres *pg, int tries)
 {
-	cr_assert(wait_until(listener_metric(listener, "wsonce_store_retries_total") >= tries, WAIT_MS));
+	await(listener_metric(listener, "wsonce_store_retries_total") >= tries, WAIT_MS);
 	cr_assert_eq(database_long(postgres_database(pg), "SELECT count(*) FROM events"), 1);
 	cr_assert_eq(listener_metric(listener, "wsonce_in_flight"), 1, "it was settled though it can still vanish");
 	set(pg, "synchronous_standby_names", "''");
@@ -288,10 +288,9 @@ Test(failover, a_row_that_no_synchronous_standby_has_is_not_acked)
 /* Postgres then reports success, with a warning. */
 static void must_not_be_acked_unreplicated(struct postgres *pg)
 {
-	cr_assert(wait_until(database_long(postgres_database(pg),
-					   "SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity "
-					   "WHERE wait_event = 'SyncRep'") == 1,
-			     WAIT_MS));
+	await(database_long(postgres_database(pg), "SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity "
+						   "WHERE wait_event = 'SyncRep'") == 1,
+	      WAIT_MS);
 	must_wait_for_standby(pg, 1);
 }
 
@@ -355,7 +354,7 @@ Test(failover, standbys_that_commits_do_not_wait_for_are_warned_of_wherever_one_
 	set(pg, "max_wal_senders", "2");
 	postgres_restart(pg);
 	process_start_argv(argv, NULL);
-	cr_assert(wait_until(has_wal_sender(), WAIT_MS));
+	await(has_wal_sender(), WAIT_MS);
 	start(&(struct listener_options){.postgres = postgres_conninfo(pg), .redis = "none"}, "");
 	cr_assert(listener_has_logged(listener, "standbys that commits do not wait for"));
 	must_warn(true);
@@ -363,9 +362,9 @@ Test(failover, standbys_that_commits_do_not_wait_for_are_warned_of_wherever_one_
 	database_exec(postgres_database(pg), "SELECT pg_reload_conf()");
 	long connects = (long)listener_metric(listener, "wsonce_postgres_connects_total");
 	postgres_terminate_backends(pg);
-	cr_assert(wait_until(listener_metric(listener, "wsonce_postgres_connects_total") > connects &&
-				     listener_status(listener, "/readyz") == 200,
-			     WAIT_MS));
+	await(listener_metric(listener, "wsonce_postgres_connects_total") > connects &&
+		      listener_status(listener, "/readyz") == 200,
+	      WAIT_MS);
 	must_warn(false);
 }
 
@@ -385,13 +384,13 @@ Test(failover, a_master_that_became_a_replica_is_left)
 	redisd_command(redis, "REPLICAOF 127.0.0.1 1");
 	send_event("a");
 	must_be_acked("\"persisted\"");
-	cr_assert(wait_until(listener_has_logged(listener, "READONLY"), WAIT_MS));
+	await(listener_has_logged(listener, "READONLY"), WAIT_MS);
 	long before = connections(redis);
-	cr_assert(wait_until(connections(redis) >= before + 5, WAIT_MS));
+	await(connections(redis) >= before + 5, WAIT_MS);
 	cr_assert_leq(listener_count_logged(listener, "event=\"redis connection\""), 3, "%s",
 		      process_errors(listener_process(listener)));
 	redisd_command(redis, "REPLICAOF NO ONE");
-	cr_assert(wait_until(listener_metric(listener, "wsonce_redis_connects_total") >= 2, WAIT_MS));
+	await(listener_metric(listener, "wsonce_redis_connects_total") >= 2, WAIT_MS);
 	for (int i = 0; listener_metric(listener, "wsonce_claims_won_total") < 1 && i < 500; i++) {
 		char *id = suite_text("b%d", i);
 		send_event(id);
@@ -417,11 +416,11 @@ Test(failover, a_redis_that_answers_only_the_login_is_four_pairs_of_lines)
 
 	start(&(struct listener_options){.database = db, .redis = redisd_url(redis)}, "--redis-timeout 0.2");
 	free(redisd_command(redis, "CLIENT PAUSE 100000 WRITE"));
-	cr_assert(wait_until(has_connected(9), WAIT_MS));
+	await(has_connected(9), WAIT_MS);
 	cr_assert_leq(listener_count_logged(listener, "event=\"redis connection\""), 9, "%s",
 		      process_errors(listener_process(listener)));
 	free(redisd_command(redis, "CLIENT UNPAUSE"));
-	cr_assert(wait_until(listener_has_logged(listener, "redis connection holds"), WAIT_MS));
+	await(listener_has_logged(listener, "redis connection holds"), WAIT_MS);
 }
 
 Test(failover, a_redis_that_wants_a_password_is_told_once)
@@ -430,7 +429,7 @@ Test(failover, a_redis_that_wants_a_password_is_told_once)
 
 	redisd_command(redis, "CONFIG SET requirepass nobody-knows");
 	start(&(struct listener_options){.database = db, .redis = redisd_url(redis), .is_redis_away = true}, "");
-	cr_assert(wait_until(listener_has_logged(listener, "redis refused the login"), WAIT_MS));
+	await(listener_has_logged(listener, "redis refused the login"), WAIT_MS);
 	cr_assert(listener_has_logged(listener, "NOAUTH"));
 	cr_assert_eq(listener_count_logged(listener, "rejected the script"), 0, "%s",
 		     process_errors(listener_process(listener)));
@@ -446,9 +445,9 @@ Test(failover, what_keeps_the_first_connection_from_coming_up_is_a_warning)
 							     .redis = "redis://127.0.0.1:1/0",
 							     .without_waiting = true},
 				  NULL);
-	cr_assert(wait_until(listener_has_logged(listener, "database \\\"nowhere\\\" does not exist"), WAIT_MS), "%s",
-		  process_last_words(listener_process(listener)));
-	cr_assert(wait_until(listener_has_logged(listener, "from=connecting to=down url=redis:"), WAIT_MS));
+	await(listener_has_logged(listener, "database \\\"nowhere\\\" does not exist"), WAIT_MS, "%s",
+	      process_last_words(listener_process(listener)));
+	await(listener_has_logged(listener, "from=connecting to=down url=redis:"), WAIT_MS);
 }
 
 Test(failover, what_was_missing_when_events_are_left_is_named_at_the_end)
@@ -458,8 +457,8 @@ Test(failover, what_was_missing_when_events_are_left_is_named_at_the_end)
 	      "--drain-timeout 1");
 	postgres_stop(servers[0]);
 	send_event("a");
-	cr_assert(wait_until(listener_metric(listener, "wsonce_in_flight") == 1, WAIT_MS));
-	cr_assert(wait_until(listener_metric(listener, "wsonce_postgres_up") == 0, WAIT_MS));
+	await(listener_metric(listener, "wsonce_in_flight") == 1, WAIT_MS);
+	await(listener_metric(listener, "wsonce_postgres_up") == 0, WAIT_MS);
 	cr_assert_eq(listener_stop(listener), 1);
 	cr_assert(listener_has_logged(listener, "missing=postgres reason=\"connection to server"), "%s",
 		  process_last_words(listener_process(listener)));

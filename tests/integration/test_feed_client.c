@@ -38,7 +38,7 @@ Test(feed_client, headers_subprotocols_and_first_words_are_the_profile_s)
 	char *request = feed_request(feed);
 	cr_assert_str_eq(frame_header(request, "X-Key"), "k " SECRET);
 	cr_assert_str_eq(frame_header(request, "Sec-WebSocket-Protocol"), "a, b");
-	cr_assert(wait_until(feed_has_heard(feed, "{\"say\":\"" SECRET "\"}\n[\"REQ\"]\n"), SETTLED_MS));
+	await(feed_has_heard(feed, "{\"say\":\"" SECRET "\"}\n[\"REQ\"]\n"), SETTLED_MS);
 }
 
 Test(feed_client, a_server_that_chooses_no_subprotocol_is_refused)
@@ -46,7 +46,7 @@ Test(feed_client, a_server_that_chooses_no_subprotocol_is_refused)
 	START(URL "\"subprotocols\": [\"a\"], " RULES, feed_port(feed));
 	bench_expect_status("chooses none of the subprotocols");
 	feed_accept_with(feed, "Sec-WebSocket-Protocol: a\r\n");
-	cr_assert(wait_until(listener_has_logged(listener, "from=connecting to=open"), SETTLED_MS));
+	await(listener_has_logged(listener, "from=connecting to=open"), SETTLED_MS);
 	bench_expect_heard(feed, "id", "then"); /* not by one that is about to be refused */
 }
 
@@ -69,17 +69,17 @@ Test(feed_client, pings_of_the_application_count_and_are_missed)
 		  "\"rules\": [{\"when\": {\"/pong\": 1}}, " EVENT "]",
 	      feed_port(feed));
 	bench_expect_heard(feed, "id", "one");
-	cr_assert(wait_until(feed_has_heard(feed, "{\"ping\":7}"), SETTLED_MS));
+	await(feed_has_heard(feed, "{\"ping\":7}"), SETTLED_MS);
 	feed_send_text(feed, "{\"pong\":1}");
-	cr_assert(wait_until(feed_has_heard(feed, "{\"ping\":8}"), SETTLED_MS));
-	cr_assert(wait_until(feed_connections(feed) >= 2, SETTLED_MS), "silence after a ping ends it");
+	await(feed_has_heard(feed, "{\"ping\":8}"), SETTLED_MS);
+	await(feed_connections(feed) >= 2, SETTLED_MS, "silence after a ping ends it");
 	cr_assert(listener_has_logged(listener, "did not answer a ping"));
 }
 
 Test(feed_client, silence_ends_a_connection)
 {
 	START(URL "\"ws_ping_s\": 0, \"idle_timeout_s\": 1, " RULES, feed_port(feed));
-	cr_assert(wait_until(feed_connections(feed) >= 3, SETTLED_MS));
+	await(feed_connections(feed) >= 3, SETTLED_MS);
 	cr_assert(listener_has_logged(listener, "silent for too long"));
 }
 
@@ -196,7 +196,7 @@ Test(feed_client, a_feed_that_waits_for_its_acks_is_not_ended_by_a_ping)
 		feed_sendf(feed, "{\"id\":\"e-%d\",\"filling\":\"%0900d\"}", i, 0);
 	cr_assert(!wait_until(feed_connections(feed) > 1, 5000), "its connection is ended");
 	database_free(lock);
-	cr_assert(wait_until(bench_rows() == 201, SETTLED_MS));
+	await(bench_rows() == 201, SETTLED_MS);
 	cr_assert_eq(feed_connections(feed), 1);
 }
 
@@ -209,9 +209,8 @@ Test(feed_client, an_element_that_cannot_be_read_takes_no_ack_from_the_next)
 	      feed_port(feed));
 	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
 	feed_send_text(feed, "[{\"id\":\"a\"},{\"no\":1},{\"id\":\"b\"}]");
-	cr_assert(wait_until(feed_has_heard(feed, "{\"ack\":\"a\"}") && feed_has_heard(feed, "{\"ack\":\"b\"}"),
-			     SETTLED_MS));
-	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM dead_letters") == 1, SETTLED_MS));
+	await(feed_has_heard(feed, "{\"ack\":\"a\"}") && feed_has_heard(feed, "{\"ack\":\"b\"}"), SETTLED_MS);
+	await(bench_count("dead_letters") == 1, SETTLED_MS);
 	cr_assert_eq(feed_received(feed), 2);
 }
 
@@ -236,9 +235,9 @@ Test(feed_client, a_feed_that_reads_its_acks_gets_megabytes_of_them_at_once)
 	struct database *lock = database_open(database_conninfo(db));
 	database_exec(lock, "BEGIN; LOCK TABLE events");
 	send_many(8000);
-	cr_assert(wait_until(listener_metric(listener, "wsonce_received_total") == 8000, SETTLED_MS));
+	await(listener_metric(listener, "wsonce_received_total") == 8000, SETTLED_MS);
 	database_free(lock);
-	cr_assert(wait_until(feed_received(feed) == 8000, SETTLED_MS), "%ld acks", feed_received(feed));
+	await(feed_received(feed) == 8000, SETTLED_MS, "%ld acks", feed_received(feed));
 	cr_assert_eq(feed_connections(feed), 1);
 }
 
@@ -248,12 +247,12 @@ Test(feed_client, a_feed_that_reads_no_acks_is_left)
 	struct database *lock = database_open(database_conninfo(db));
 	database_exec(lock, "BEGIN; LOCK TABLE events");
 	send_many(16000);
-	cr_assert(wait_until(listener_metric(listener, "wsonce_received_total") == 16000, SETTLED_MS));
+	await(listener_metric(listener, "wsonce_received_total") == 16000, SETTLED_MS);
 	feed_freeze(feed);
 	database_free(lock);
-	cr_assert(wait_until(listener_has_logged(listener, "does not read what is sent to it"), 2 * SETTLED_MS));
+	await(listener_has_logged(listener, "does not read what is sent to it"), 2 * SETTLED_MS);
 	feed_thaw(feed);
-	cr_assert(wait_until(feed_connections(feed) == 2, SETTLED_MS));
+	await(feed_connections(feed) == 2, SETTLED_MS);
 }
 
 /* ---- limits and deadlines of its own ---- */
@@ -270,11 +269,11 @@ Test(feed_client, a_source_has_its_own_limit_of_a_message)
 	feed_send_text(feed, message_of("long", 2100));
 	feed_send_text(feed, message_of("short", 1800));
 	bench_expect_heard(feed, "id", "last");
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE event_id = 'short'"), 1);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), 3);
-	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM dead_letters WHERE source = 'played' AND reason "
-					       "LIKE '%%max_message_bytes%%'") == 1,
-			     SETTLED_MS));
+	cr_assert_eq(bench_count("events WHERE event_id = 'short'"), 1);
+	cr_assert_eq(bench_rows(), 3);
+	await(bench_count("dead_letters WHERE source = 'played' AND reason "
+			  "LIKE '%%max_message_bytes%%'") == 1,
+	      SETTLED_MS);
 }
 
 Test(feed_client, a_source_s_own_limit_may_be_above_the_settings)
@@ -283,7 +282,7 @@ Test(feed_client, a_source_s_own_limit_may_be_above_the_settings)
 	bench_expect_heard(feed, "id", "first");
 	feed_send_text(feed, message_of("long", 3000000));
 	bench_expect_heard(feed, "id", "last");
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE event_id = 'long'"), 1);
+	cr_assert_eq(bench_count("events WHERE event_id = 'long'"), 1);
 }
 
 Test(feed_client, an_ack_that_cannot_go_out_in_time_is_sent_late_and_counted)
@@ -292,14 +291,14 @@ Test(feed_client, an_ack_that_cannot_go_out_in_time_is_sent_late_and_counted)
 		  "{\"got\": \"${/id}\"}}]",
 	      feed_port(feed));
 	bench_expect_heard(feed, "id", "in-time");
-	cr_assert(wait_until(feed_has_heard(feed, "{\"got\":\"in-time\"}"), SETTLED_MS));
+	await(feed_has_heard(feed, "{\"got\":\"in-time\"}"), SETTLED_MS);
 	struct database *lock = fleet_lock(db);
 	feed_send_text(feed, "{\"id\":\"late\"}");
-	cr_assert(wait_until(listener_metric(listener, "wsonce_received_total") == 2, SETTLED_MS));
+	await(listener_metric(listener, "wsonce_received_total") == 2, SETTLED_MS);
 	cr_assert(!wait_until(feed_has_heard(feed, "\"late\""), 300), "acked before the commit");
 	fleet_unlock(lock);
-	cr_assert(wait_until(feed_has_heard(feed, "{\"got\":\"late\"}"), SETTLED_MS));
-	cr_assert(wait_until(listener_has_logged(listener, "acks are later than ack_deadline_ms allows"), SETTLED_MS));
+	await(feed_has_heard(feed, "{\"got\":\"late\"}"), SETTLED_MS);
+	await(listener_has_logged(listener, "acks are later than ack_deadline_ms allows"), SETTLED_MS);
 }
 
 /* ---- coming back ---- */
@@ -328,9 +327,9 @@ static struct database *fill_memory(int *sent)
 	while (listener_metric(listener, "wsonce_paused") != 1) {
 		for (int i = 0; i < 20; i++)
 			feed_sendf(feed, "{\"id\":\"%d\",\"text\":\"%01000d\"}", (*sent)++, i);
-		cr_assert(wait_until(listener_metric(listener, "wsonce_received_total") >= *sent ||
-					     listener_metric(listener, "wsonce_paused") == 1,
-				     SETTLED_MS));
+		await(listener_metric(listener, "wsonce_received_total") >= *sent ||
+			      listener_metric(listener, "wsonce_paused") == 1,
+		      SETTLED_MS);
 	}
 	for (int i = 0; i < 50; i++)
 		feed_sendf(feed, "{\"id\":\"%d\",\"text\":\"%01000d\"}", (*sent)++, i);
@@ -351,9 +350,8 @@ static void expect_read_first(const char *overlap, int connections)
 	cr_assert_not(wait_until(feed_clients(feed) < connections || feed_connections(feed) > connections, 5000),
 		      "it was left");
 	fleet_unlock(lock);
-	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM events") == sent, SETTLED_MS), "%ld of %d",
-		  database_long(db, "SELECT count(*) FROM events"), sent);
-	cr_assert(wait_until(feed_connections(feed) >= 2, SETTLED_MS));
+	await(bench_rows() == sent, SETTLED_MS, "%ld of %d", bench_rows(), sent);
+	await(feed_connections(feed) >= 2, SETTLED_MS);
 }
 
 Test(feed_client, one_that_is_too_old_while_it_is_not_read_from_is_read_first)
@@ -376,7 +374,7 @@ Test(feed_client, a_rule_leads_to_another_url_and_keeps_what_was_subscribed)
 	bench_expect_heard(feed, "id", "one");
 	cr_assert_eq(feed_received(feed), 1);
 	feed_sendf(feed, "{\"move\":\"ws://127.0.0.1:%d/moved\"}", feed_port(feed));
-	cr_assert(wait_until(feed_connections(feed) == 2, SETTLED_MS));
+	await(feed_connections(feed) == 2, SETTLED_MS);
 	bench_expect_heard(feed, "id", "two");
 	cr_assert(strncmp(feed_request(feed), "GET /moved ", 11) == 0, "%s", feed_request(feed));
 	cr_assert_eq(feed_received(feed), 1);
@@ -393,7 +391,7 @@ Test(feed_client, a_feed_writes_no_lines_into_a_connection_to_a_redis)
 	START(URL MOVE, feed_port(feed));
 	bench_expect_heard(feed, "id", "one");
 	feed_sendf(feed, "{\"move\":\"ws://127.0.0.1:%d/\\r\\nSET pwned 1\\r\\nX\"}", redisd_port(redis));
-	cr_assert(wait_until(listener_has_logged(listener, "the URL contains a blank"), SETTLED_MS));
+	await(listener_has_logged(listener, "the URL contains a blank"), SETTLED_MS);
 	cr_assert_eq(redisd_long(redis, "EXISTS pwned"), 0);
 	bench_expect_heard(feed, "id", "two");
 }
@@ -405,8 +403,7 @@ Test(feed_client, a_feed_leads_nowhere_but_to_hosts_that_the_profile_names)
 	START(URL MOVE, feed_port(feed));
 	bench_expect_heard(feed, "id", "one");
 	feed_sendf(feed, "{\"move\":\"ws://localhost:%d/\"}", feed_port(other));
-	cr_assert(wait_until(listener_has_logged(listener, "leads to a host that the profile does not name"),
-			     SETTLED_MS));
+	await(listener_has_logged(listener, "leads to a host that the profile does not name"), SETTLED_MS);
 	bench_expect_heard(feed, "id", "two");
 	cr_assert_null(feed_request(other));
 }
@@ -469,7 +466,7 @@ Test(feed_client, close_codes_mean_what_the_profile_says)
 	START(URL "\"fatal_close\": [4004], \"close_policy\": {\"4200-4299\": \"at_once\"}, " RULES, feed_port(feed));
 	bench_expect_heard(feed, "id", "one");
 	feed_close_all(feed, 4200);
-	cr_assert(wait_until(feed_connections(feed) == 2, SETTLED_MS));
+	await(feed_connections(feed) == 2, SETTLED_MS);
 	bench_expect_heard(feed, "id", "two");
 	feed_close_all(feed, 4004);
 	bench_expect_status("\"stopped\"");
@@ -479,7 +476,7 @@ static void expect_next_request(const char *path)
 {
 	static int n = 1;
 
-	cr_assert(wait_until(feed_connections(feed) == n + 1, SETTLED_MS));
+	await(feed_connections(feed) == n + 1, SETTLED_MS);
 	n++;
 	bench_expect_heard(feed, "id", suite_text("event-%d", n));
 	cr_assert(strncmp(feed_request(feed) + 4, path, strlen(path)) == 0, "%s", feed_request(feed));
@@ -545,13 +542,12 @@ Test(feed_client, replies_that_are_provoked_are_bounded)
 	int64_t begin = wait_now_ms();
 	for (int i = 0; i < 500; i++)
 		feed_send_text(feed, "{\"x\":1}");
-	cr_assert(wait_until(feed_received(feed) >= 200, SETTLED_MS));
+	await(feed_received(feed) >= 200, SETTLED_MS);
 	cr_assert_leq(feed_received(feed), 50 * (wait_now_ms() - begin) / 1000 + 60);
 	for (int i = 0; i < 2000; i++)
 		feed_send_text(feed, "{\"x\":1}");
-	cr_assert(wait_until(listener_has_logged(listener, "asks for more replies than the rate limit allows"),
-			     SETTLED_MS));
-	cr_assert(wait_until(feed_connections(feed) >= 2, SETTLED_MS));
+	await(listener_has_logged(listener, "asks for more replies than the rate limit allows"), SETTLED_MS);
+	await(feed_connections(feed) >= 2, SETTLED_MS);
 	bench_expect_heard(feed, "id", "afterwards");
 }
 
@@ -627,7 +623,7 @@ static void send_items(const char *seq, const char *head, int count)
 
 static bool has_rows(const char *condition, long count)
 {
-	return wait_until(database_long(db, "SELECT count(*) FROM events WHERE %s", condition) == count, SETTLED_MS);
+	return wait_until(bench_count("events WHERE %s", condition) == count, SETTLED_MS);
 }
 
 Test(feed_client, frames_of_ten_thousand_elements_are_stored_and_larger_ones_are_letters)
@@ -637,10 +633,8 @@ Test(feed_client, frames_of_ten_thousand_elements_are_stored_and_larger_ones_are
 	send_items("1", "a", 10000);
 	cr_assert(has_rows("event_id LIKE 'a%'", 10000));
 	send_items("2", "b", 10001);
-	cr_assert(wait_until(
-		database_long(db, "SELECT count(*) FROM dead_letters WHERE reason LIKE '%%max_elements%%'") == 1,
-		SETTLED_MS));
-	cr_assert(wait_until(feed_has_heard(feed, "{\"got\":1,\"with\":null}"), SETTLED_MS));
+	await(bench_count("dead_letters WHERE reason LIKE '%%max_elements%%'") == 1, SETTLED_MS);
+	await(feed_has_heard(feed, "{\"got\":1,\"with\":null}"), SETTLED_MS);
 }
 
 Test(feed_client, odd_cursors_captures_and_ids_change_nothing_else)
@@ -656,11 +650,11 @@ Test(feed_client, odd_cursors_captures_and_ids_change_nothing_else)
 	cr_assert(has_rows("true", 4));
 	cr_assert(
 		wait_until(listener_has_logged(listener, "which is of another kind or cannot be stored"), SETTLED_MS));
-	cr_assert(wait_until(database_long(db, "SELECT value::int FROM cursors") == 50, SETTLED_MS));
+	await(database_long(db, "SELECT value::int FROM cursors") == 50, SETTLED_MS);
 	feed_sendf(feed, "{\"ticket\":\"%s\",\"items\":[{\"id\":\"e\"}]}", long_text);
 	feed_sendf(feed, "{\"seq\":51,\"items\":[{\"id\":\"%s\"}]}", long_id);
 	cr_assert(has_rows("event_id = 'e' OR length(event_id) = 64", 2), "an id that is too long is its SHA-256");
-	cr_assert(wait_until(database_long(db, "SELECT value::int FROM cursors") == 51, SETTLED_MS));
+	await(database_long(db, "SELECT value::int FROM cursors") == 51, SETTLED_MS);
 	bench_expect_status("\"open\"");
 }
 
@@ -701,10 +695,9 @@ Test(feed_client, frames_without_a_rule_are_told_and_counted)
 	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
 	for (int i = 0; i < 30; i++)
 		feed_sendf(feed, "{\"what\":\"%s\",\"n\":%d}", SECRET, i);
-	cr_assert(wait_until(listener_has_logged(listener, "match no rule of its profile"), SETTLED_MS));
-	cr_assert(wait_until(
-		listener_metric(listener, "wsonce_feed_frames_without_events_total{source=\"played\",rule=\"\"}") == 30,
-		SETTLED_MS));
+	await(listener_has_logged(listener, "match no rule of its profile"), SETTLED_MS);
+	await(listener_metric(listener, "wsonce_feed_frames_without_events_total{source=\"played\",rule=\"\"}") == 30,
+	      SETTLED_MS);
 	bench_expect_heard(feed, "id", "one");
 	cr_assert_eq(listener_metric(listener, "wsonce_feed_events_total{source=\"played\",rule=\"event\"}"), 1);
 }
@@ -716,22 +709,22 @@ Test(feed_client, holes_in_a_numbering_are_told_and_counted)
 	static const char *const events[] = {"a 4", "b 90", "a 5", "a 8", "a 8", "a 7", "b 91", "b 93"};
 	for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++)
 		feed_sendf(feed, "{\"id\":\"%zu\",\"of\":\"%c\",\"n\":%s}", i, *events[i], events[i] + 2);
-	cr_assert(wait_until(listener_metric(listener, "wsonce_feed_gaps_total{source=\"played\"}") == 2, SETTLED_MS));
+	await(listener_metric(listener, "wsonce_feed_gaps_total{source=\"played\"}") == 2, SETTLED_MS);
 	cr_assert_eq(listener_metric(listener, "wsonce_feed_missing_total{source=\"played\"}"), 3);
-	cr_assert(wait_until(listener_has_logged(listener, "numbers of a source are missing"), SETTLED_MS));
+	await(listener_has_logged(listener, "numbers of a source are missing"), SETTLED_MS);
 	cr_assert(listener_has_logged(listener, "a 6 to 7"));
 	bench_expect_status("\"missing\": 3");
 	feed_drop_all(feed);
 	bench_expect_heard(feed, "id", "again");
 	feed_send_text(feed, "{\"id\":\"after\",\"of\":\"b\",\"n\":99}");
-	cr_assert(wait_until(listener_metric(listener, "wsonce_feed_gaps_total{source=\"played\"}") == 3, SETTLED_MS),
-		  "what was sent while nobody was connected is missing, too");
+	await(listener_metric(listener, "wsonce_feed_gaps_total{source=\"played\"}") == 3, SETTLED_MS,
+	      "what was sent while nobody was connected is missing, too");
 	cr_assert_eq(listener_metric(listener, "wsonce_feed_missing_total{source=\"played\"}"), 8);
 	char *line = strstr(process_errors(listener_process(listener)), "numbers of a source are missing");
 	cr_assert_null(strstr(line + 1, "numbers of a source are missing"), "once a minute");
 	cr_assert_eq(listener_stop(listener), 0);
 	cr_assert_eq(database_long(db, "SELECT sum(gap) FROM line_minutes"), 8);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM line_minutes WHERE silent_ms > 0"), 0);
+	cr_assert_eq(bench_count("line_minutes WHERE silent_ms > 0"), 0);
 }
 
 static void expect_no_secret(const char *where, const char *text)
@@ -752,11 +745,11 @@ Test(feed_client, no_secret_is_told_anywhere)
 	      feed_port(feed));
 	bench_expect_heard(feed, "id", "one");
 	feed_send_text(feed, "{\"unknown\":\"" SECRET "\"}");
-	cr_assert(wait_until(listener_has_logged(listener, "match no rule"), SETTLED_MS));
+	await(listener_has_logged(listener, "match no rule"), SETTLED_MS);
 	feed_send(feed, FRAME_CLOSE, true, "\x0f\xa0wrong " SECRET, 8 + strlen(SECRET));
-	cr_assert(wait_until(listener_has_logged(listener, "closed the connection with 4000: wrong "), SETTLED_MS));
+	await(listener_has_logged(listener, "closed the connection with 4000: wrong "), SETTLED_MS);
 	expect_no_secret("/api/status", listener_http(listener, "/api/status", NULL));
-	cr_assert(wait_until(feed_connections(feed) == 2 && feed_clients(feed) == 1, SETTLED_MS));
+	await(feed_connections(feed) == 2 && feed_clients(feed) == 1, SETTLED_MS);
 	bench_expect_heard(feed, "id", "two");
 	feed_send_text(feed, "{\"end\":1,\"why\":\"" SECRET "\"}");
 	bench_expect_status("\"stopped\"");

@@ -45,7 +45,7 @@ static bool is_counted(const char *name, long value)
 
 static long stored(const char *where)
 {
-	return database_long(db, "SELECT count(*) FROM events WHERE %s", where);
+	return bench_count("events WHERE %s", where);
 }
 
 Test(fill, a_hole_in_the_numbers_is_filled)
@@ -58,9 +58,9 @@ Test(fill, a_hole_in_the_numbers_is_filled)
 	send_number(1);
 	send_number(2);
 	send_number(6);
-	cr_assert(wait_until(stored("true") == 6, SETTLED_MS), "%s", process_errors(listener_process(listener)));
+	await(stored("true") == 6, SETTLED_MS, "%s", process_errors(listener_process(listener)));
 	cr_assert_eq(stored("source = 'played#fill'"), 3);
-	cr_assert(wait_until(is_counted("wsonce_feed_filled_total{source=\"played\"}", 3), SETTLED_MS));
+	await(is_counted("wsonce_feed_filled_total{source=\"played\"}", 3), SETTLED_MS);
 	cr_assert_eq(listener_metric(listener, "wsonce_feed_missing_total{source=\"played\"}"), 3);
 	cr_assert_eq(listener_metric(listener, "wsonce_fill_calls_total"), 1);
 	cr_assert(listener_has_logged(listener, "asked a source for events that it did not send"));
@@ -78,11 +78,11 @@ Test(fill, a_page_that_has_a_part_is_followed_by_another)
 	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
 	send_number(1);
 	send_number(6);
-	cr_assert(wait_until(is_counted("wsonce_feed_filled_total{source=\"played\"}", 2), SETTLED_MS));
+	await(is_counted("wsonce_feed_filled_total{source=\"played\"}", 2), SETTLED_MS);
 	answer("/missing/a/2/3", 200,
 	       "{\"list\":[{\"id\":\"e-2\",\"of\":\"a\",\"n\":2},{\"id\":\"e-3\",\"of\":\"a\",\"n\":3}]}");
-	cr_assert(wait_until(is_counted("wsonce_feed_filled_total{source=\"played\"}", 4), SETTLED_MS));
-	cr_assert(wait_until(stored("event_id LIKE 'e-%%'") == 6, SETTLED_MS));
+	await(is_counted("wsonce_feed_filled_total{source=\"played\"}", 4), SETTLED_MS);
+	await(stored("event_id LIKE 'e-%%'") == 6, SETTLED_MS);
 }
 
 Test(fill, an_error_is_tried_again_and_a_refusal_is_not)
@@ -92,21 +92,20 @@ Test(fill, an_error_is_tried_again_and_a_refusal_is_not)
 	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
 	send_number(1);
 	send_number(3);
-	cr_assert(wait_until(is_counted("wsonce_fill_calls_total", 2), SETTLED_MS));
+	await(is_counted("wsonce_fill_calls_total", 2), SETTLED_MS);
 	answer("/missing/a/2/2", 200, "{\"list\":[{\"id\":\"e-2\",\"of\":\"a\",\"n\":2}]}");
-	cr_assert(wait_until(stored("true") == 3, SETTLED_MS));
+	await(stored("true") == 3, SETTLED_MS);
 	answer("/missing/a/4/7", 403, "not you");
 	send_number(8);
-	cr_assert(wait_until(listener_has_logged(listener, "events that a source did not send stay missing"),
-			     SETTLED_MS));
+	await(listener_has_logged(listener, "events that a source did not send stay missing"), SETTLED_MS);
 	cr_assert(listener_has_logged(listener, "answered 403: not you"));
 	cr_assert(listener_has_logged(listener, "a 4 to 7"));
 	cr_assert_eq(listener_metric(listener, "wsonce_fills_failed_total"), 1);
 	answer("/missing/a/9/9", 200,
 	       "{\"list\":[{\"id\":\"\",\"of\":\"a\",\"n\":9},[],{\"id\":\"e-9\",\"of\":\"a\",\"n\":9}]}");
 	send_number(10);
-	cr_assert(wait_until(stored("true") == 6, SETTLED_MS), "the next one is asked for");
-	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM dead_letters") == 1, SETTLED_MS));
+	await(stored("true") == 6, SETTLED_MS, "the next one is asked for");
+	await(bench_count("dead_letters") == 1, SETTLED_MS);
 }
 
 /* Pages of two: each is asked for with the cursor of the one before. The frames of the feed have another form. */
@@ -122,16 +121,15 @@ Test(fill, what_came_while_nobody_was_connected_is_asked_for_by_the_cursor)
 	      feed_port(feed), feed_port(feed));
 	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
 	feed_send_text(feed, "{\"id\":\"e-1\",\"seq\":1}");
-	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM cursors") == 1, SETTLED_MS));
+	await(bench_count("cursors") == 1, SETTLED_MS);
 	feed_drop_all(feed);
-	cr_assert(wait_until(feed_connections(feed) >= 2, SETTLED_MS));
+	await(feed_connections(feed) >= 2, SETTLED_MS);
 	feed_send_text(feed, "{\"id\":\"e-6\",\"seq\":6}");
-	cr_assert(wait_until(stored("true") == 4, SETTLED_MS));
+	await(stored("true") == 4, SETTLED_MS);
 	answer("/since/3", 200, "[{\"uid\":4},{\"uid\":5}]");
-	cr_assert(wait_until(stored("true") == 6, SETTLED_MS));
+	await(stored("true") == 6, SETTLED_MS);
 	answer("/since/5", 200, "[{\"uid\":6}]");
-	cr_assert(wait_until(listener_has_logged(listener, "asked a source for events that it did not send"),
-			     SETTLED_MS));
+	await(listener_has_logged(listener, "asked a source for events that it did not send"), SETTLED_MS);
 	cr_assert_eq(stored("payload->'all'->>'uid' = '4'"), 1);
 	cr_assert_eq(stored("true"), 6);
 }
@@ -188,8 +186,8 @@ Test(fill, holes_without_end_are_given_up_in_one_line)
 	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
 	for (int n = 1; n <= 600; n++)
 		send_number(n * 1000000);
-	cr_assert(wait_until(is_counted("wsonce_fills_failed_total", 599), 2 * SETTLED_MS), "%.3f",
-		  listener_metric(listener, "wsonce_fills_failed_total"));
+	await(is_counted("wsonce_fills_failed_total", 599), 2 * SETTLED_MS, "%.3f",
+	      listener_metric(listener, "wsonce_fills_failed_total"));
 	cr_assert_eq(listener_count_logged(listener, "events that a source did not send stay missing"), 1);
 	cr_assert(listener_has_logged(listener, "too many holes wait"));
 	cr_assert_eq(stored("true"), 600);

@@ -27,7 +27,7 @@ Test(fleet, listeners_that_know_each_other_claim_each_event_once, .timeout = 120
 	fleet_leader(&fleet, WHOLE_MS);
 	fleet_must_be_whole(&fleet, WHOLE_MS);
 	/* On a slow machine the preferred one may come late, and then others claim as well: not each time. */
-	cr_assert(wait_until(claims_lost_of(&fleet, 100) == 0, WHOLE_MS), "claims are lost however often it is tried");
+	await(claims_lost_of(&fleet, 100) == 0, WHOLE_MS, "claims are lost however often it is tried");
 }
 
 /* The ids have a number at their end, which as text sorts otherwise. */
@@ -55,8 +55,8 @@ Test(fleet, events_are_stored_in_the_order_in_which_the_leader_received_them, .t
 Test(fleet, copies_settle_by_the_done_channel, .timeout = 120)
 {
 	fleet_start(&fleet, 3, NULL, NULL, "");
-	cr_assert(wait_until((fleet_send(&fleet, 1), fleet_metric(&fleet, "wsonce_done_told_total") > 100), WHOLE_MS),
-		  "nobody settles by the channel");
+	await((fleet_send(&fleet, 1), fleet_metric(&fleet, "wsonce_done_told_total") > 100), WHOLE_MS,
+	      "nobody settles by the channel");
 	fleet_must_be_whole(&fleet, WHOLE_MS);
 }
 
@@ -116,7 +116,6 @@ static struct redisd *the_redis(void)
 static int owner_of(long event)
 {
 	int owner = -1;
-
 	char *id = suite_text("e-%ld", event);
 	char *value = claims_value(the_redis(), id);
 	if (value)
@@ -155,7 +154,7 @@ Test(fleet, events_of_killed_owners_are_stored_within_the_claim_ttl_and_two_seco
 	fleet_start(&fleet, 5, NULL, NULL, "--claim-ttl 3");
 	struct database *lock = fleet_lock(fleet.rows);
 	fleet_send(&fleet, 200);
-	cr_assert(wait_until(all_are_claimed(&fleet), WHOLE_MS), "not all are claimed");
+	await(all_are_claimed(&fleet), WHOLE_MS, "not all are claimed");
 	int victim = owner_of(1), second = (victim + 1) % 5;
 	left_behind = owned_by(&fleet, victim) + owned_by(&fleet, second);
 	listener_kill(fleet.listeners[victim]);
@@ -178,7 +177,7 @@ Test(fleet, events_of_killed_owners_are_stored_within_the_claim_ttl_and_two_seco
 static int64_t orphan(struct fleet *f, struct database *lock, int how)
 {
 	fleet_send(f, 200);
-	cr_assert(wait_until(all_are_claimed(f), WHOLE_MS), "not all are claimed");
+	await(all_are_claimed(f), WHOLE_MS, "not all are claimed");
 	int victim = owner_of(1);
 	process_signal(listener_process(f->listeners[victim]), how);
 	int64_t at_ms = wait_now_ms();
@@ -208,7 +207,7 @@ Test(fleet, claims_of_a_frozen_owner_are_taken_over_once, .timeout = 120)
 	fleet_start(&fleet, 2, NULL, NULL, "--claim-ttl 60");
 	struct database *lock = fleet_lock(fleet.rows);
 	fleet_send(&fleet, 200);
-	cr_assert(wait_until(all_are_claimed(&fleet), WHOLE_MS), "not all are claimed");
+	await(all_are_claimed(&fleet), WHOLE_MS, "not all are claimed");
 	int victim = owner_of(1);
 	long orphans = owned_by(&fleet, victim);
 	struct listener *heir = fleet.listeners[1 - victim];
@@ -228,9 +227,9 @@ Test(fleet, claims_of_an_owner_that_is_merely_slow_stay_its_own, .timeout = 120)
 	fleet_start(&fleet, 3, NULL, NULL, "--claim-ttl 60");
 	struct database *lock = fleet_lock(fleet.rows);
 	fleet_send(&fleet, 200);
-	cr_assert(wait_until(all_are_claimed(&fleet), WHOLE_MS), "not all are claimed");
+	await(all_are_claimed(&fleet), WHOLE_MS, "not all are claimed");
 	int64_t until_ms = wait_now_ms() + 5000; /* more than heartbeats last */
-	cr_assert(wait_until(wait_now_ms() > until_ms, WHOLE_MS));
+	await(wait_now_ms() > until_ms, WHOLE_MS);
 	fleet_unlock(lock);
 	fleet_must_be_whole(&fleet, WHOLE_MS);
 	cr_assert_eq(fleet_metric(&fleet, "wsonce_claims_inherited_total"), 0);
@@ -253,7 +252,7 @@ Test(fleet, the_last_holder_stores_everything_when_all_others_are_killed, .timeo
 	fleet_start(&fleet, 3, NULL, NULL, "--claim-ttl 1");
 	struct database *lock = fleet_lock(fleet.rows);
 	fleet_send(&fleet, 300);
-	cr_assert(wait_until(all_are_claimed(&fleet), WHOLE_MS), "not all are claimed");
+	await(all_are_claimed(&fleet), WHOLE_MS, "not all are claimed");
 	int last = (owner_of(1) + 1) % 3;
 	for (int i = 0; i < 3; i++)
 		if (i != last) {
@@ -262,7 +261,7 @@ Test(fleet, the_last_holder_stores_everything_when_all_others_are_killed, .timeo
 		}
 	fleet_unlock(lock);
 	fleet_wait_rows(&fleet, fleet.sent, 1000 + SOON_MS);
-	cr_assert(wait_until(listener_metric(fleet.listeners[last], "wsonce_in_flight") == 0, WHOLE_MS));
+	await(listener_metric(fleet.listeners[last], "wsonce_in_flight") == 0, WHOLE_MS);
 	cr_assert_eq(fleet_rows(&fleet), fleet.sent);
 }
 
@@ -290,7 +289,7 @@ Test(fleet, listeners_without_redis_do_not_deadlock_on_ids_in_different_orders, 
 		peers[i] = peer_open_events(listener_ingest_port(fleet.listeners[i]), "wsonce.ack.v1");
 		send_in_order(peers[i], i, count);
 	}
-	cr_assert(wait_until(fleet_metric(&fleet, "wsonce_received_total") == 3 * count, WHOLE_MS));
+	await(fleet_metric(&fleet, "wsonce_received_total") == 3 * count, WHOLE_MS);
 	fleet_unlock(lock);
 	fleet.sent = count;
 	fleet_must_be_whole(&fleet, WHOLE_MS);
@@ -312,7 +311,7 @@ static void start_without_redis(int size)
 	fleet_leader(&fleet, WHOLE_MS);
 	fleet_must_be_whole(&fleet, WHOLE_MS);
 	redisd_kill(own_redis);
-	cr_assert(wait_until(fleet_metric(&fleet, "wsonce_redis_up") == 0, WHOLE_MS));
+	await(fleet_metric(&fleet, "wsonce_redis_up") == 0, WHOLE_MS);
 }
 
 Test(fleet, without_redis_listeners_leave_events_to_the_leader_they_had, .timeout = 120)
@@ -371,9 +370,8 @@ Test(fleet, tries_of_an_event_are_bounded_and_end_in_one_dead_letter, .timeout =
 	fleet_start(&fleet, 3, NULL, NULL, "--max-attempts 3 --claim-ttl 5");
 	refuse_bad_rows(fleet.rows);
 	feed_sendf(fleet.feed, "{\"event_id\":\"bad\",\"payload\":{}}");
-	cr_assert(wait_until(dead_letters(fleet.rows, "bad") == 1, WHOLE_MS), "no dead letter of it");
-	cr_assert(wait_until(fleet_metric(&fleet, "wsonce_dead_lettered_total") == 3, WHOLE_MS),
-		  "not settled everywhere");
+	await(dead_letters(fleet.rows, "bad") == 1, WHOLE_MS, "no dead letter of it");
+	await(fleet_metric(&fleet, "wsonce_dead_lettered_total") == 3, WHOLE_MS, "not settled everywhere");
 	long tries = database_long(fleet.rows, "select last_value from tries");
 	cr_assert(tries >= 3 && tries <= 3 * 3, "tried %ld times", tries);
 	cr_assert(claims_begins(redisd_shared(), "bad", "dead@"));
@@ -389,15 +387,15 @@ Test(fleet, a_refused_event_does_not_keep_its_batch_from_being_stored, .timeout 
 	refuse_bad_rows(fleet.rows);
 	struct database *lock = fleet_lock(fleet.rows);
 	fleet_send(&fleet, 1); /* the first batch waits for the lock, and the next one fills */
-	cr_assert(wait_until(all_are_claimed(&fleet), WHOLE_MS));
+	await(all_are_claimed(&fleet), WHOLE_MS);
 	fleet_send(&fleet, 200);
 	feed_sendf(fleet.feed, "{\"event_id\":\"bad\",\"payload\":{}}");
 	fleet_send(&fleet, 200);
-	cr_assert(wait_until(fleet_metric(&fleet, "wsonce_received_total") == 3 * 402, WHOLE_MS));
+	await(fleet_metric(&fleet, "wsonce_received_total") == 3 * 402, WHOLE_MS);
 	fleet_unlock(lock);
 	fleet_wait_rows(&fleet, fleet.sent, WHOLE_MS);
-	cr_assert(wait_until(dead_letters(fleet.rows, "bad") == 1, WHOLE_MS), "no dead letter of it");
-	cr_assert(wait_until(fleet_metric(&fleet, "wsonce_in_flight") == 0, WHOLE_MS));
+	await(dead_letters(fleet.rows, "bad") == 1, WHOLE_MS, "no dead letter of it");
+	await(fleet_metric(&fleet, "wsonce_in_flight") == 0, WHOLE_MS);
 	cr_assert_eq(database_long(fleet.rows, "select count(*) from dead_letters"), 1);
 	cr_assert_eq(fleet_rows(&fleet), fleet.sent);
 	cr_assert_eq(fleet_metric(&fleet, "wsonce_persisted_total"), fleet.sent);

@@ -64,7 +64,7 @@ Test(guard, a_table_without_the_unique_key_is_refused)
 		database_exec(db, "DROP TABLE IF EXISTS events; %s", tables[i]);
 		must_be_refused(database_conninfo(db), "no valid unique index on event_id alone");
 	}
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM pg_class WHERE relname = 'wsonce_schema'"), 0);
+	cr_assert_eq(bench_count("pg_class WHERE relname = 'wsonce_schema'"), 0);
 	run_expect_error(db, 1, "no valid unique index on event_id alone", "dead-letters list");
 }
 
@@ -87,8 +87,8 @@ Test(guard, a_table_of_another_program_is_refused_and_left_alone)
 {
 	database_exec(db, "CREATE TABLE events (id int, name text)");
 	must_be_refused(database_conninfo(db), "the table public.events belongs to another program");
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM pg_attribute WHERE attnum > 0 AND attrelid = "
-				       "'events'::regclass"),
+	cr_assert_eq(bench_count("pg_attribute WHERE attnum > 0 AND attrelid = "
+				 "'events'::regclass"),
 		     2);
 	database_exec(db, "DROP TABLE events; CREATE TABLE outbox (id int, message text)");
 	must_be_refused(database_conninfo(db), "the table public.outbox belongs to another program");
@@ -96,7 +96,7 @@ Test(guard, a_table_of_another_program_is_refused_and_left_alone)
 	must_be_refused(database_conninfo(db), "public.events is not a table");
 	database_exec(db, "DROP VIEW events; CREATE TABLE events (" COLUMNS " UNIQUE, shop int NOT NULL)");
 	must_be_refused(database_conninfo(db), "a column shop that wsonce does not fill");
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM pg_class WHERE relname = 'wsonce_schema'"), 0);
+	cr_assert_eq(bench_count("pg_class WHERE relname = 'wsonce_schema'"), 0);
 }
 
 Test(guard, a_table_with_the_key_may_be_made_beforehand)
@@ -126,12 +126,8 @@ static void must_be_used_as_laid_out(const char *layout, int tables)
 	struct run run = run_in(NULL, words);
 	cr_assert_eq(run.status, 0, "%s", run.errors);
 	must_be_used(run.output);
-	cr_assert_eq(
-		database_long(db,
-			      "SELECT count(*) FROM pg_class WHERE relname LIKE 'events%%' AND relkind IN ('r', 'p')"),
-		tables);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM wsonce_schema"),
-		     database_long(db, "SELECT max(version) FROM wsonce_schema"));
+	cr_assert_eq(bench_count("pg_class WHERE relname LIKE 'events%%' AND relkind IN ('r', 'p')"), tables);
+	cr_assert_eq(bench_count("wsonce_schema"), database_long(db, "SELECT max(version) FROM wsonce_schema"));
 	run_expect(db, 0, NULL, "migrate");
 }
 
@@ -158,7 +154,7 @@ Test(guard, a_layout_is_for_a_new_database)
 	cr_assert_eq(PQresultStatus(result), PGRES_FATAL_ERROR);
 	PQclear(result);
 	PQfinish(conn);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), 1);
+	cr_assert_eq(bench_rows(), 1);
 }
 
 Test(guard, a_layout_that_there_is_not_is_refused)
@@ -267,9 +263,9 @@ Test(guard, a_listener_at_work_stores_nothing_while_the_key_is_gone)
 	database_drop_key(db);
 	database_terminate_backends(db);
 	cr_assert(peer_send_text(p, "{\"event_id\":\"a\",\"event_type\":\"t\",\"payload\":{}}"));
-	cr_assert(wait_until(strstr(process_last_words(listener_process(l)), "it has no valid unique index"), WAIT_MS));
+	await(strstr(process_last_words(listener_process(l)), "it has no valid unique index"), WAIT_MS);
 	cr_assert_eq(listener_status(l, "/readyz"), 503);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), 0);
+	cr_assert_eq(bench_rows(), 0);
 	database_exec(db, "ALTER TABLE events ADD UNIQUE (event_id)");
 	char *ack = peer_recv(p, WAIT_MS);
 	cr_assert(ack && strstr(ack, "persisted"), "%s", ack);

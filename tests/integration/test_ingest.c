@@ -11,7 +11,7 @@ static struct peer *neighbour; /* a well-behaved producer, connected all the tim
 
 static long rows_like(const char *pattern)
 {
-	return database_long(db, "SELECT count(*) FROM events WHERE event_id LIKE '%s'", pattern);
+	return bench_count("events WHERE event_id LIKE '%s'", pattern);
 }
 
 static struct peer *open_acked(void)
@@ -29,7 +29,6 @@ static void set_up(void)
 static void expect_service(void)
 {
 	static int number;
-
 	char *id = suite_text("neighbour-%d", ++number);
 	peer_sendf(neighbour, "{\"event_id\":\"%s\"}", id);
 	ack_expect(neighbour, id, "persisted");
@@ -66,7 +65,7 @@ Test(ingest, acks_say_what_became_of_each_message, .init = set_up, .fini = tear_
 	ack_expect(p, "one", "duplicate");
 	peer_send_text(p, "garbage");
 	ack_expect_rejected(p, NULL, "not JSON");
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE event_id = 'one' AND payload = '1'"), 1);
+	cr_assert_eq(bench_count("events WHERE event_id = 'one' AND payload = '1'"), 1);
 	peer_free(p);
 }
 
@@ -78,10 +77,9 @@ Test(ingest, a_producer_without_subprotocol_gets_no_replies, .init = set_up, .fi
 	cr_assert_null(peer_subprotocol(p));
 	peer_send_text(p, "{\"event_id\":\"quiet\"}");
 	peer_send_text(p, "garbage");
-	cr_assert(wait_until(bench_metric("wsonce_persisted_total") + bench_metric("wsonce_dead_lettered_total") == 2,
-			     SETTLED_MS));
+	await(bench_metric("wsonce_persisted_total") + bench_metric("wsonce_dead_lettered_total") == 2, SETTLED_MS);
 	peer_send(p, FRAME_PING, true, "?", 1);
-	cr_assert(wait_until((reply = peer_recv(p, 20)) || peer_pongs(p), SETTLED_MS));
+	await((reply = peer_recv(p, 20)) || peer_pongs(p), SETTLED_MS);
 	cr_assert_null(reply, "a reply: %s", reply);
 	cr_assert_eq(rows_like("quiet"), 1);
 	peer_free(p);
@@ -158,10 +156,9 @@ Test(ingest, an_event_whose_producer_leaves_at_once_is_stored, .init = set_up, .
 	for (size_t way = 0; way < sizeof ways / sizeof *ways; way++) {
 		char *ids = suite_text("leaver-%s-%%", ways[way].name);
 
-		cr_assert(wait_until(rows_like(ids) >= LEAVERS, SETTLED_MS), "%s: %ld of %d are stored", ids,
-			  rows_like(ids), LEAVERS);
+		await(rows_like(ids) >= LEAVERS, SETTLED_MS, "%s: %ld of %d are stored", ids, rows_like(ids), LEAVERS);
 	}
-	cr_assert(wait_until(bench_metric("wsonce_ingest_connections") == 1, SETTLED_MS));
+	await(bench_metric("wsonce_ingest_connections") == 1, SETTLED_MS);
 	cr_assert_eq(bench_metric("wsonce_in_flight"), 0);
 }
 
@@ -205,7 +202,7 @@ Test(ingest, a_burst_whose_producer_resets_the_connection_is_stored, .init = set
 {
 	for (int round = 0; round < 40; round++)
 		send_burst_and_reset(round % 2 ? ACKS : NULL, round % 2, round, 20);
-	cr_assert(wait_until(rows_like("burst-%") == 800, SETTLED_MS), "only %ld are stored", rows_like("burst-%"));
+	await(rows_like("burst-%") == 800, SETTLED_MS, "only %ld are stored", rows_like("burst-%"));
 }
 
 /* Reading stops after each few of them: what is left waits in the kernel, or in libwebsockets. */
@@ -214,9 +211,9 @@ Test(ingest, a_burst_that_is_not_all_read_before_the_reset_is_stored, .fini = be
 	bench_start("--max-message 2KiB --max-inflight-bytes 12KiB");
 	for (int round = 0; round < 10; round++) {
 		send_burst_and_reset(round % 2 ? ACKS : NULL, false, round, 40);
-		cr_assert(wait_until(rows_like("burst-%") == 40L * (round + 1), SETTLED_MS), "only %ld are stored",
-			  rows_like("burst-%"));
-		cr_assert(wait_until(bench_metric("wsonce_ingest_connections") == 0, SETTLED_MS));
+		await(rows_like("burst-%") == 40L * (round + 1), SETTLED_MS, "only %ld are stored",
+		      rows_like("burst-%"));
+		await(bench_metric("wsonce_ingest_connections") == 0, SETTLED_MS);
 	}
 }
 
@@ -230,9 +227,9 @@ Test(ingest, what_a_producer_sent_before_its_reset_is_not_claimed_behind_a_drain
 	database_exec(lock, "BEGIN; LOCK TABLE events");
 	struct peer *p = peer_open_events(listener_ingest_port(listener), NULL);
 	peer_send_raw(p, frames, write_burst(frames, 0, 40));
-	cr_assert(wait_until(bench_metric("wsonce_ingest_paused") == 1, SETTLED_MS));
+	await(bench_metric("wsonce_ingest_paused") == 1, SETTLED_MS);
 	process_signal(listener_process(listener), SIGTERM);
-	cr_assert(wait_until(listener_has_logged(listener, "will retry the batch"), SETTLED_MS));
+	await(listener_has_logged(listener, "will retry the batch"), SETTLED_MS);
 	peer_reset(p);
 	peer_free(p);
 	cr_assert_eq(process_wait(listener_process(listener), SETTLED_MS), 1, "there was nothing left");
@@ -284,8 +281,7 @@ Test(ingest, more_connections_than_allowed_are_refused)
 	peer_send_text(first, "{\"event_id\":\"one\"}");
 	ack_expect(first, "one", "persisted");
 	peer_free(second);
-	cr_assert(wait_until((third = peer_open(listener_ingest_port(listener), "/events", ACKS, NULL, NULL)),
-			     SETTLED_MS));
+	await((third = peer_open(listener_ingest_port(listener), "/events", ACKS, NULL, NULL)), SETTLED_MS);
 	peer_send_text(third, "{\"event_id\":\"two\"}");
 	ack_expect(third, "two", "persisted");
 	peer_free(first);
@@ -302,7 +298,7 @@ Test(ingest, a_handshake_may_be_given_more_than_ten_seconds)
 	struct peer *slow = peer_dial(listener_ingest_port(listener));
 
 	peer_send_raw(slow, "GET /events HTTP/1.1\r\nHost:", 27);
-	cr_assert(wait_until(peer_recv_close(silent, 100) || peer_recv_close(slow, 100), 30000));
+	await(peer_recv_close(silent, 100) || peer_recv_close(slow, 100), 30000);
 	cr_assert_geq(wait_now_ms() - began, 11000);
 	peer_free(silent);
 	peer_free(slow);
@@ -321,7 +317,7 @@ Test(ingest, binary_that_is_not_utf8_is_a_dead_letter, .init = set_up, .fini = t
 	ack_expect_rejected(p, NULL, "");
 	peer_send(p, FRAME_BINARY, true, "{\"event_id\":\"good\"}", 19);
 	ack_expect(p, "good", "persisted");
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters"), 2);
+	cr_assert_eq(bench_count("dead_letters"), 2);
 	peer_free(p);
 }
 
@@ -368,9 +364,8 @@ Test(ingest, a_producer_that_reads_no_acks_is_stopped_and_others_go_on, .fini = 
 		expect_service();
 		cr_assert_lt(wait_now_ms() - begin, wait_stretch_ms(5000));
 	}
-	cr_assert(wait_until((acks += take_acks(deaf), send_while_read(deaf, &next, 1), acks == DEAF_EVENTS),
-			     3 * SETTLED_MS),
-		  "%d sent, %d acks", next, acks);
+	await((acks += take_acks(deaf), send_while_read(deaf, &next, 1), acks == DEAF_EVENTS), 3 * SETTLED_MS,
+	      "%d sent, %d acks", next, acks);
 	cr_assert_eq(rows_like("deaf-%"), DEAF_EVENTS);
 	peer_free(deaf);
 }
@@ -403,16 +398,14 @@ Test(ingest, a_producer_that_reads_its_acks_while_memory_is_full_is_read_again)
 		database_exec(lock, "COMMIT");
 		peer_set_deadline(p, SETTLED_MS);
 		cr_assert(peer_flush(p));
-		cr_assert(wait_until(bench_metric("wsonce_in_flight") == 0 && bench_metric("wsonce_ingest_paused") == 0,
-				     SETTLED_MS));
+		await(bench_metric("wsonce_in_flight") == 0 && bench_metric("wsonce_ingest_paused") == 0, SETTLED_MS);
 	}
 	fill_memory(p, 12, lock);
 	for (int n; (n = take_acks(deaf));)
 		acks += n;
 	database_exec(lock, "COMMIT");
-	cr_assert(wait_until((acks += take_acks(deaf), send_while_read(deaf, &next, 1), acks == DEAF_EVENTS),
-			     3 * SETTLED_MS),
-		  "%d sent, %d acks", next, acks);
+	await((acks += take_acks(deaf), send_while_read(deaf, &next, 1), acks == DEAF_EVENTS), 3 * SETTLED_MS,
+	      "%d sent, %d acks", next, acks);
 	peer_free(deaf);
 	peer_free(p);
 	bench_close();
@@ -448,7 +441,7 @@ Test(ingest, a_producer_of_garbage_is_slowed_and_then_disconnected, .init = set_
 	int code = 0;
 
 	peer_set_deadline(p, 100);
-	cr_assert(wait_until((code = code_after_garbage(p)) != 0, 30000));
+	await((code = code_after_garbage(p)) != 0, 30000);
 	cr_assert_eq(code, 1008, "%d", code);
 	cr_assert_geq(listener_metric(listener, "wsonce_ingest_rests_total"), 4);
 	cr_assert_eq(listener_metric(listener, "wsonce_ingest_ended_total"), 1);
@@ -478,7 +471,7 @@ Test(ingest, a_producer_of_large_garbage_is_disconnected_soon, .init = set_up, .
 
 	memset(garbage, 'x', LARGE_BYTES);
 	garbage[LARGE_BYTES] = '\0';
-	cr_assert(wait_until((code = code_after_large_garbage(p, garbage, &count)) != 0, 30000), "%d sent", count);
+	await((code = code_after_large_garbage(p, garbage, &count)) != 0, 30000, "%d sent", count);
 	cr_assert_eq(code, 1008, "%d", code);
 	cr_assert_leq(database_long(db, "SELECT max(length(raw)) FROM dead_letters"), 65536);
 	peer_free(p);
@@ -492,7 +485,7 @@ Test(ingest, a_producer_that_mostly_sends_events_may_send_garbage, .init = set_u
 		peer_sendf(p, "{\"event_id\":\"good-%d\"}", i);
 		peer_send_text(p, "garbage");
 	}
-	cr_assert(wait_until(listener_metric(listener, "wsonce_dead_lettered_total") == 1500, SETTLED_MS));
+	await(listener_metric(listener, "wsonce_dead_lettered_total") == 1500, SETTLED_MS);
 	cr_assert_eq(listener_metric(listener, "wsonce_ingest_rests_total"), 0);
 	cr_assert(peer_is_open(p));
 	peer_free(p);
@@ -510,7 +503,7 @@ Test(ingest, on_sigterm_the_acks_of_what_was_received_come_before_1001)
 	for (int n = 0; n < 1000; n++)
 		for (int i = 0; i < 3; i++)
 			peer_sendf(producers[i], "{\"event_id\":\"drain-%d-%d\"}", i, n);
-	cr_assert(wait_until((received = bench_metric("wsonce_received_total")) > 0, SETTLED_MS));
+	await((received = bench_metric("wsonce_received_total")) > 0, SETTLED_MS);
 	process_signal(listener_process(listener), SIGTERM);
 	for (int i = 0; i < 3; i++)
 		acks += read_to_the_end(producers[i]);
@@ -630,7 +623,7 @@ Test(ingest, an_event_sent_by_tls_just_before_the_end_is_stored)
 			peer_sendf(p, "{\"event_id\":\"leaver-%d-%d\",\"payload\":\"%01000d\"}", i, n, n);
 		peer_free(p);
 	}
-	cr_assert(wait_until(rows_like("leaver-%") == 400, SETTLED_MS), "only %ld", rows_like("leaver-%"));
+	await(rows_like("leaver-%") == 400, SETTLED_MS, "only %ld", rows_like("leaver-%"));
 	relay_free(relay);
 	bench_close();
 }

@@ -55,9 +55,9 @@ TestSuite(lease, .fini = tear_down, .timeout = 120);
 static void expect_takeover(void (*end)(struct listener *l))
 {
 	end(both[0]);
-	cr_assert(wait_until(feed_connections(feed) == 2, TAKEOVER_MS), "nobody took over in time");
+	await(feed_connections(feed) == 2, TAKEOVER_MS, "nobody took over in time");
 	feed_send_text(feed, "{\"id\":\"one\"}");
-	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM events") == 1, SETTLED_MS));
+	await(bench_rows() == 1, SETTLED_MS);
 }
 
 static void stop(struct listener *l)
@@ -81,7 +81,7 @@ Test(lease, another_takes_over_from_one_that_stopped)
 Test(lease, without_redis_a_row_of_a_table_has_it)
 {
 	start_both("none");
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"), 0);
+	cr_assert_eq(bench_count("pg_locks WHERE locktype = 'advisory'"), 0);
 	expect_takeover(listener_kill);
 }
 
@@ -89,7 +89,7 @@ Test(lease, without_redis_one_that_stops_gives_it_back)
 {
 	start_both("none");
 	expect_takeover(stop);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM wsonce_leases"), 1);
+	cr_assert_eq(bench_count("wsonce_leases"), 1);
 }
 
 /* Postgres empties the table when it recovers from a crash. */
@@ -97,9 +97,8 @@ Test(lease, without_redis_one_whose_row_is_gone_has_it_all_the_same)
 {
 	start_both("none");
 	database_exec(db, "TRUNCATE wsonce_leases");
-	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM wsonce_leases") == 1, SETTLED_MS));
-	cr_assert(wait_until(feed_clients(feed) == 1 && database_long(db, "SELECT min(turn) FROM wsonce_leases") > 8,
-			     SETTLED_MS));
+	await(bench_count("wsonce_leases") == 1, SETTLED_MS);
+	await(feed_clients(feed) == 1 && database_long(db, "SELECT min(turn) FROM wsonce_leases") > 8, SETTLED_MS);
 }
 
 /* Its sessions are lent to others between two statements. */
@@ -113,20 +112,19 @@ Test(lease, without_redis_a_pooler_may_stand_between)
 static void expect_frozen_one_to_give_way(void)
 {
 	process_signal(listener_process(both[0]), SIGSTOP);
-	cr_assert(wait_until(feed_connections(feed) == 2, SETTLED_MS));
+	await(feed_connections(feed) == 2, SETTLED_MS);
 	process_signal(listener_process(both[0]), SIGCONT);
-	cr_assert(wait_until(feed_clients(feed) == 1, SETTLED_MS), "both have it");
-	cr_assert(wait_until(listener_page_has(both[0], "/api/status", "\"standby\""), SETTLED_MS));
+	await(feed_clients(feed) == 1, SETTLED_MS, "both have it");
+	await(listener_page_has(both[0], "/api/status", "\"standby\""), SETTLED_MS);
 }
 
 /* The row that the first lease left does not prevent the second. */
 static void expect_it_to_be_regained(void)
 {
 	listener_kill(both[1]);
-	cr_assert(wait_until(feed_connections(feed) == 3, SETTLED_MS), "nobody has it");
+	await(feed_connections(feed) == 3, SETTLED_MS, "nobody has it");
 	feed_send_text(feed, "{\"id\":\"regained\"}");
-	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM events WHERE event_id = 'regained'") == 1,
-			     SETTLED_MS));
+	await(bench_count("events WHERE event_id = 'regained'") == 1, SETTLED_MS);
 }
 
 /* It cannot know if another listener has the lease, so its connection ends before the lease does. */

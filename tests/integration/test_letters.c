@@ -23,7 +23,7 @@ static long dead_letter(const char *event_id, const char *reason, const char *ra
 
 static long letters(const char *where)
 {
-	return database_long(db, "SELECT count(*) FROM dead_letters WHERE %s", where);
+	return bench_count("dead_letters WHERE %s", where);
 }
 
 static bool is_open(long id)
@@ -41,7 +41,7 @@ static void dead_letter_three(void)
 	database_exec(db, "UPDATE dead_letters SET first_seen = '2026-01-01', last_seen = '2026-01-02' WHERE id = 3");
 }
 
-Test(letters, list_groups_them_by_reason_with_counts_and_examples, .init = bench_migrate)
+Test(letters, list_groups_them_by_reason_with_counts_and_examples, .init = bench_open)
 {
 	dead_letter_three();
 	json_t *root = run_json(db, 0, "dead-letters list --json"),
@@ -90,7 +90,7 @@ Test(letters, list_filters_by_time_type_reason_and_state, .init = bench_migrate)
 	run_expect(db, 0, "dead letters: 3,", "dead-letters list --state all");
 }
 
-Test(letters, type_is_that_of_the_event_and_no_other_text_in_the_message, .init = bench_migrate)
+Test(letters, type_is_that_of_the_event_and_no_other_text_in_the_message, .init = bench_open)
 {
 	dead_letter("NULL", "a", "'{\"event_type\":\"\\\\u006frder\"}'");
 	dead_letter("NULL", "b", "'{\"event_type\":\"stock\",\"of\":\"order\"}'");
@@ -106,7 +106,7 @@ Test(letters, type_is_that_of_the_event_and_no_other_text_in_the_message, .init 
 }
 
 /* A page of letters has a thousand messages, or fewer if they are large. */
-Test(letters, those_of_a_type_are_found_on_all_pages, .init = bench_migrate)
+Test(letters, those_of_a_type_are_found_on_all_pages, .init = bench_open)
 {
 	database_exec(db,
 		      "INSERT INTO dead_letters (digest, reason, raw, instance_id) SELECT int8send(i), 'bad', "
@@ -120,7 +120,7 @@ Test(letters, those_of_a_type_are_found_on_all_pages, .init = bench_migrate)
 }
 
 /* With a type, those of it among the newest. */
-Test(letters, list_looks_at_the_newest_and_says_so, .init = bench_migrate)
+Test(letters, list_looks_at_the_newest_and_says_so, .init = bench_open)
 {
 	dead_letter_three();
 	run_expect(db, 0, "dead letters: 2 of the newest 2, reasons: 2 (--newest 0 looks at all)\n",
@@ -135,7 +135,7 @@ Test(letters, list_looks_at_the_newest_and_says_so, .init = bench_migrate)
 
 /* ---- show ---- */
 
-Test(letters, show_raw_prints_the_exact_bytes, .init = bench_migrate)
+Test(letters, show_raw_prints_the_exact_bytes, .init = bench_open)
 {
 	dead_letter("NULL", "x", "'\\x7b22fe0a0d227d0a'");
 	struct run run = run_on(db, "dead-letters show 1 --raw");
@@ -147,7 +147,7 @@ Test(letters, show_raw_prints_the_exact_bytes, .init = bench_migrate)
 	run_expect(db, 1, NULL, "dead-letters show 2");
 }
 
-Test(letters, show_tells_what_was_done_and_by_whom, .init = bench_migrate)
+Test(letters, show_tells_what_was_done_and_by_whom, .init = bench_open)
 {
 	dead_letter("NULL", "x", "'garbage'");
 	run_expect(db, 1, "rejected again 1", "dead-letters retry 1 --note first --instance-id desk-1");
@@ -187,10 +187,10 @@ static void dead_letter_by_fleet(void)
 {
 	refuse_rows();
 	feed_send_text(fleet.feed, "{\"event_id\":\"bad-1\",\"event_type\":\"t\",\"payload\":{\"n\":1.50}}");
-	cr_assert(wait_until(letters("event_id = 'bad-1'") == 1, SETTLED_MS));
-	cr_assert(wait_until(claims_begins(redisd_shared(), "bad-1", "dead@"), SETTLED_MS));
+	await(letters("event_id = 'bad-1'") == 1, SETTLED_MS);
+	await(claims_begins(redisd_shared(), "bad-1", "dead@"), SETTLED_MS);
 	/* A listener that still held the event would store it, too, once a retry has deleted the mark. */
-	cr_assert(wait_until(fleet_metric(&fleet, "wsonce_in_flight") == 0, SETTLED_MS));
+	await(fleet_metric(&fleet, "wsonce_in_flight") == 0, SETTLED_MS);
 }
 
 Test(letters, retry_stores_what_a_fleet_had_refused_although_its_dead_mark_is_there, .init = set_up_fleet)
@@ -198,10 +198,10 @@ Test(letters, retry_stores_what_a_fleet_had_refused_although_its_dead_mark_is_th
 	dead_letter_by_fleet();
 	allow_rows();
 	run_expect(db, 0, "retried 1: persisted 1, duplicates 0, rejected again 0", "dead-letters retry --all");
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE payload::text = '{\"n\": 1.50}'"), 1);
+	cr_assert_eq(bench_count("events WHERE payload::text = '{\"n\": 1.50}'"), 1);
 	cr_assert_eq(letters("resolution = 'persisted' AND resolved_at IS NOT NULL"), 1);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letter_actions WHERE action = 'retry' AND "
-				       "outcome = 'persisted' AND event_id = 'bad-1' AND letter_id = 1"),
+	cr_assert_eq(bench_count("dead_letter_actions WHERE action = 'retry' AND "
+				 "outcome = 'persisted' AND event_id = 'bad-1' AND letter_id = 1"),
 		     1);
 	cr_assert(claims_begins(redisd_shared(), "bad-1", "done@"));
 	run_expect(db, 0, "retried 0:", "dead-letters retry --all");
@@ -214,8 +214,8 @@ Test(letters, what_is_refused_again_stays_with_its_new_reason_and_count, .init =
 	run_expect(db, 1, "letter 1 was rejected: not bad-1 (P0001)", "dead-letters retry 1 --max-attempts 1");
 	cr_assert_eq(letters("resolved_at IS NULL AND reason = 'not bad-1 (P0001)' AND seen = 6"), 1);
 	cr_assert_eq(letters("true"), 1);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), 0);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letter_actions WHERE outcome = 'rejected'"), 1);
+	cr_assert_eq(bench_rows(), 0);
+	cr_assert_eq(bench_count("dead_letter_actions WHERE outcome = 'rejected'"), 1);
 }
 
 /* --- what a profile has read --- */
@@ -235,7 +235,7 @@ static void dead_letter_event(const char *id, const char *type, const char *payl
 		id, type, payload);
 }
 
-Test(letters, retry_stores_what_a_profile_had_read_with_its_id_and_type, .init = bench_migrate)
+Test(letters, retry_stores_what_a_profile_had_read_with_its_id_and_type, .init = bench_open)
 {
 	dead_letter_event("BTC/USD|7", "trade", "{\"price\":1.50,\"event_id\":\"not this\"}");
 	dead_letter_event("BTC/USD|8", "trade", "{\"price\":1.50,\"event_id\":\"not this\"}");
@@ -243,31 +243,31 @@ Test(letters, retry_stores_what_a_profile_had_read_with_its_id_and_type, .init =
 	run_expect(db, 0, "event_type   trade\n", "dead-letters show 1");
 	run_expect(db, 0, "source       kraken\n", "dead-letters show 1");
 	run_expect(db, 0, "persisted 2, duplicates 0, rejected again 0", "dead-letters retry --all");
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE event_id IN ('BTC/USD|7', 'BTC/USD|8') AND "
-				       "event_type = 'trade' AND payload->>'price' = '1.50'"),
+	cr_assert_eq(bench_count("events WHERE event_id IN ('BTC/USD|7', 'BTC/USD|8') AND "
+				 "event_type = 'trade' AND payload->>'price' = '1.50'"),
 		     2);
 }
 
-Test(letters, edited_payload_of_a_profiles_event_keeps_its_id_and_type, .init = bench_migrate)
+Test(letters, edited_payload_of_a_profiles_event_keeps_its_id_and_type, .init = bench_open)
 {
 	dead_letter_event("7", "trade", "[\"\\u0000\"]");
 	suite_file("edited", "[1]\n");
 	run_expect(db, 1, "rejected again 1", "dead-letters retry 1");
 	cr_assert_eq(letters("seen = 2"), 1, "refused again it is another letter");
 	run_expect(db, 0, "persisted 1", "dead-letters retry --id 1 --raw-file %s", suite_path("edited"));
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE event_id = '7' AND event_type = 'trade' AND "
-				       "payload = '[1]'"),
+	cr_assert_eq(bench_count("events WHERE event_id = '7' AND event_type = 'trade' AND "
+				 "payload = '[1]'"),
 		     1);
 }
 
-Test(letters, frame_that_its_profile_cannot_read_is_not_fed_by_the_pointers, .init = bench_migrate)
+Test(letters, frame_that_its_profile_cannot_read_is_not_fed_by_the_pointers, .init = bench_open)
 {
 	dead_letter("NULL", "x", "'{\"event_id\":\"of another feed\"}'");
 	database_exec(db, "UPDATE dead_letters SET source = 'kraken'");
 	run_expect(db, 1, "letter 1 was skipped: it is a frame of a feed that its profile could not read",
 		   "dead-letters retry 1");
 	cr_assert(is_open(1));
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), 0);
+	cr_assert_eq(bench_rows(), 0);
 }
 
 Test(letters, retry_of_what_was_stored_meanwhile_is_a_duplicate_and_off_the_list, .init = set_up_fleet)
@@ -279,10 +279,10 @@ Test(letters, retry_of_what_was_stored_meanwhile_is_a_duplicate_and_off_the_list
 
 	cr_assert_eq(json_integer_value(json_object_get(root, "duplicates")), 1);
 	cr_assert_eq(letters("resolution = 'duplicate'"), 1);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE payload->>'n' = '1'"), 1);
+	cr_assert_eq(bench_count("events WHERE payload->>'n' = '1'"), 1);
 }
 
-Test(letters, each_letter_of_an_id_has_an_outcome_of_its_own, .init = bench_migrate)
+Test(letters, each_letter_of_an_id_has_an_outcome_of_its_own, .init = bench_open)
 {
 	dead_letter("'twice'", "x", "'{\"event_id\":\"twice\",\"payload\":\"\\\\u0000\"}'");
 	dead_letter("'twice'", "x", "'{\"event_id\":\"twice\",\"payload\":\"fine\"}'");
@@ -290,22 +290,22 @@ Test(letters, each_letter_of_an_id_has_an_outcome_of_its_own, .init = bench_migr
 	cr_assert(is_open(1) && !is_open(2));
 }
 
-Test(letters, a_claim_of_somebody_who_is_at_work_is_waited_for, .init = bench_migrate)
+Test(letters, a_claim_of_somebody_who_is_at_work_is_waited_for, .init = bench_open)
 {
 	dead_letter("'held'", "x", "'{\"event_id\":\"held\"}'");
 	claims_put(redisd_shared(), "held", "somebody.else@1", 0);
 	struct process *p = run_start_on(db, "dead-letters retry 1");
 
 	cr_assert_eq(process_wait(p, 1000), -1, "it does not wait: %s", process_last_words(p));
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), 0);
+	cr_assert_eq(bench_rows(), 0);
 	cr_assert(claims_is(redisd_shared(), "held", "somebody.else@1"));
 	claims_put(redisd_shared(), "held", "somebody.else@1", 1);
 	cr_assert_eq(process_wait(p, SETTLED_MS), 0, "%s", process_last_words(p));
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), 1);
+	cr_assert_eq(bench_rows(), 1);
 }
 
 /* The first waits for the claim and the second for the first; the other pages have not begun. */
-Test(letters, what_is_discarded_while_a_retry_runs_is_not_stored_by_it, .init = bench_migrate)
+Test(letters, what_is_discarded_while_a_retry_runs_is_not_stored_by_it, .init = bench_open)
 {
 	char raw[60];
 
@@ -315,19 +315,19 @@ Test(letters, what_is_discarded_while_a_retry_runs_is_not_stored_by_it, .init = 
 		dead_letter(i > 18 ? "'y'" : "'x'", "why", raw);
 	}
 	struct process *p = run_start_on(db, "dead-letters retry --all");
-	cr_assert(wait_until(letters("retried_at IS NOT NULL") == 16, SETTLED_MS));
+	await(letters("retried_at IS NOT NULL") == 16, SETTLED_MS);
 	run_expect(db, 1, "discarded 2\n", "dead-letters discard 2 19 20 77");
 	claims_put(redisd_shared(), "x", "somebody@1", 1);
 	cr_assert_eq(process_wait(p, 2 * SETTLED_MS), 1, "%s", process_last_words(p));
 	char *output = process_output(p);
 	cr_assert(strstr(output, "letter 20 was skipped: it is no longer open"), "%s", output);
 	cr_assert(strstr(output, "persisted 1, duplicates 17, rejected again 0, skipped 2\n"), "%s", output);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE event_id = 'y'"), 0);
+	cr_assert_eq(bench_count("events WHERE event_id = 'y'"), 0);
 	cr_assert_eq(letters("resolution = 'discarded'"), 2);
 }
 
 /* Dead letters are read a thousand at a time; those at the end of the first thousand cannot be retried. */
-Test(letters, skipped_ones_at_the_end_of_a_page_end_no_retry, .init = bench_migrate)
+Test(letters, skipped_ones_at_the_end_of_a_page_end_no_retry, .init = bench_open)
 {
 	database_exec(
 		db, "INSERT INTO dead_letters (digest, event_id, reason, raw, instance_id) SELECT CASE WHEN i BETWEEN "
@@ -339,7 +339,7 @@ Test(letters, skipped_ones_at_the_end_of_a_page_end_no_retry, .init = bench_migr
 	cr_assert_eq(letters("resolved_at IS NULL"), 100);
 }
 
-Test(letters, a_retry_that_is_interrupted_tells_what_is_done_and_can_be_run_again, .init = bench_migrate)
+Test(letters, a_retry_that_is_interrupted_tells_what_is_done_and_can_be_run_again, .init = bench_open)
 {
 	database_exec(db,
 		      "INSERT INTO dead_letters (digest, event_id, reason, raw, instance_id) SELECT sha256(r), 'id-' "
@@ -348,7 +348,7 @@ Test(letters, a_retry_that_is_interrupted_tells_what_is_done_and_can_be_run_agai
 	database_slow_down(db, 2);
 	struct process *p =
 		run_start_on(db, "dead-letters retry --all --batch-max 50 --max-inflight-bytes 64KiB --json");
-	cr_assert(wait_until(letters("resolved_at IS NOT NULL") > 0, SETTLED_MS), "%s", process_last_words(p));
+	await(letters("resolved_at IS NOT NULL") > 0, SETTLED_MS, "%s", process_last_words(p));
 	process_signal(p, SIGINT);
 	cr_assert_eq(process_wait(p, SETTLED_MS), 1, "%s", process_last_words(p));
 	cr_assert(strstr(process_last_words(p), "run again for the rest"), "%s", process_last_words(p));
@@ -357,17 +357,17 @@ Test(letters, a_retry_that_is_interrupted_tells_what_is_done_and_can_be_run_agai
 	long persisted = json_integer_value(json_object_get(root, "persisted"));
 	cr_assert(json_is_true(json_object_get(root, "interrupted")), "%s", output);
 	cr_assert_eq(persisted, letters("resolved_at IS NOT NULL"), "%s", output);
-	cr_assert_eq(persisted, database_long(db, "SELECT count(*) FROM events"));
+	cr_assert_eq(persisted, bench_rows());
 	cr_assert_lt(persisted, 3000);
 	json_decref(root);
 	free(output);
 	database_slow_down(db, 0);
 	run_expect(db, 0, "rejected again 0, skipped 0", "dead-letters retry --all");
 	cr_assert_eq(letters("resolved_at IS NULL"), 0);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), 3000);
+	cr_assert_eq(bench_rows(), 3000);
 }
 
-Test(letters, retry_without_redis_goes_by_the_unique_key, .init = bench_migrate)
+Test(letters, retry_without_redis_goes_by_the_unique_key, .init = bench_open)
 {
 	dead_letter("'a'", "x", "'{\"event_id\":\"a\"}'");
 	run_expect(db, 0, "persisted 1", "dead-letters retry 1 --redis none");
@@ -375,20 +375,18 @@ Test(letters, retry_without_redis_goes_by_the_unique_key, .init = bench_migrate)
 	run_expect(db, 0, "persisted 1", "dead-letters retry 2 --redis redis://127.0.0.1:1/0 --redis-timeout 0.3");
 }
 
-Test(letters, an_edited_message_settles_its_letter_when_it_is_stored, .init = bench_migrate)
+Test(letters, an_edited_message_settles_its_letter_when_it_is_stored, .init = bench_open)
 {
 	char *path = suite_file("edited.json", "{\"event_id\":\"mended\",\"payload\":[0.10]}\n");
 
 	dead_letter("NULL", "x", "'{\"payload\":[0.10]}'");
 	run_expect(db, 0, "persisted 1", "dead-letters retry --id 1 --raw-file %s", path);
 	cr_assert(!is_open(1));
-	cr_assert_eq(
-		database_long(db, "SELECT count(*) FROM events WHERE event_id = 'mended' AND payload::text = '[0.10]'"),
-		1);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letter_actions WHERE action = 'retry-edited'"), 1);
+	cr_assert_eq(bench_count("events WHERE event_id = 'mended' AND payload::text = '[0.10]'"), 1);
+	cr_assert_eq(bench_count("dead_letter_actions WHERE action = 'retry-edited'"), 1);
 }
 
-Test(letters, an_edited_message_that_is_refused_leaves_its_letter_open, .init = bench_migrate)
+Test(letters, an_edited_message_that_is_refused_leaves_its_letter_open, .init = bench_open)
 {
 	char *path = suite_file("edited.json", "still garbage");
 
@@ -398,14 +396,14 @@ Test(letters, an_edited_message_that_is_refused_leaves_its_letter_open, .init = 
 	cr_assert_eq(letters("raw = 'still garbage'"), 1);
 }
 
-Test(letters, the_head_of_a_message_is_not_fed_as_if_it_were_the_whole, .init = bench_migrate)
+Test(letters, the_head_of_a_message_is_not_fed_as_if_it_were_the_whole, .init = bench_open)
 {
 	dead_letter("NULL", "too long", "'{\"event_id\":\"head\"}'");
 	database_exec(db, "UPDATE dead_letters SET digest = sha256('the whole')");
 	run_expect(db, 1, "skipped 1", "dead-letters retry 1");
 	cr_assert(is_open(1));
 	cr_assert_eq(letters("true"), 1);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), 0);
+	cr_assert_eq(bench_rows(), 0);
 	run_expect(db, 0, "discarded 1", "dead-letters discard 1");
 }
 
@@ -419,7 +417,7 @@ Test(letters, many_are_retried_at_once_beside_a_fleet_that_gets_them_too, .init 
 	fleet_send(&fleet, 3000);
 	cr_assert_eq(process_wait(p, 60000), 0, "%s", process_last_words(p));
 	fleet_wait_rows(&fleet, 3000, SETTLED_MS);
-	cr_assert(wait_until(fleet_metric(&fleet, "wsonce_in_flight") == 0, SETTLED_MS));
+	await(fleet_metric(&fleet, "wsonce_in_flight") == 0, SETTLED_MS);
 	cr_assert_eq(letters("resolved_at IS NULL"), 0);
 	json_t *root = json_loads(process_output(p), 0, NULL);
 	cr_assert_eq((long)(fleet_metric(&fleet, "wsonce_persisted_total") +
@@ -429,7 +427,7 @@ Test(letters, many_are_retried_at_once_beside_a_fleet_that_gets_them_too, .init 
 
 /* ---- discarding, and repeated messages ---- */
 
-Test(letters, a_discard_is_taken_back_and_nothing_else_is, .init = bench_migrate)
+Test(letters, a_discard_is_taken_back_and_nothing_else_is, .init = bench_open)
 {
 	dead_letter("'a'", "x", "'1'");
 	dead_letter("'b'", "x", "'2'");
@@ -439,25 +437,25 @@ Test(letters, a_discard_is_taken_back_and_nothing_else_is, .init = bench_migrate
 	run_expect(db, 0, "discarded 1\n", "dead-letters discard --all");
 	run_expect(db, 0, "reopened 1\n", "dead-letters reopen --all --note again");
 	cr_assert(is_open(1) && !is_open(2));
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letter_actions WHERE action = 'reopen'"), 1);
+	cr_assert_eq(bench_count("dead_letter_actions WHERE action = 'reopen'"), 1);
 }
 
 Test(letters, a_discarded_one_is_open_again_when_it_comes_again, .init = set_up_fleet)
 {
 	feed_send_text(fleet.feed, "garbage");
-	cr_assert(wait_until(letters("seen = 2") == 1, SETTLED_MS));
+	await(letters("seen = 2") == 1, SETTLED_MS);
 	long id = database_long(db, "SELECT id FROM dead_letters"); /* the other listener may have used up a number */
 	run_expect(db, 1, "discarded 1", "dead-letters discard %ld 77", id);
 	cr_assert(!is_open(id));
 	run_expect(db, 0, "dead letters: 0,", "dead-letters list");
 	feed_send_text(fleet.feed, "garbage");
-	cr_assert(wait_until(letters("seen = 4 AND resolved_at IS NULL AND resolution IS NULL") == 1, SETTLED_MS));
+	await(letters("seen = 4 AND resolved_at IS NULL AND resolution IS NULL") == 1, SETTLED_MS);
 	run_expect(db, 0, "dead letters: 1,", "dead-letters list");
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letter_actions"), 1);
+	cr_assert_eq(bench_count("dead_letter_actions"), 1);
 }
 
 /* The statement of a listener of schema 1, which does not know resolved_at. */
-Test(letters, one_that_an_older_listener_sees_again_is_open_again, .init = bench_migrate)
+Test(letters, one_that_an_older_listener_sees_again_is_open_again, .init = bench_open)
 {
 	dead_letter("NULL", "x", "'garbage'");
 	run_expect(db, 0, "discarded 1", "dead-letters discard 1");
@@ -470,7 +468,7 @@ Test(letters, one_that_an_older_listener_sees_again_is_open_again, .init = bench
 	run_expect(db, 0, "dead letters: 0,", "dead-letters list");
 }
 
-Test(letters, those_of_an_older_schema_are_open_after_its_migration, .init = bench_migrate)
+Test(letters, those_of_an_older_schema_are_open_after_its_migration, .init = bench_open)
 {
 	dead_letter("NULL", "x", "'garbage'");
 	database_exec(db, "ALTER TABLE dead_letters DROP COLUMN resolved_at, DROP COLUMN resolution");
@@ -504,7 +502,7 @@ static void dead_letter_for_three(void)
 	dead_letter_of("search", "'same'", "'{\"event_id\":\"same\"}'");
 }
 
-Test(letters, list_has_those_of_its_consumer_and_tells_of_the_others, .init = bench_migrate)
+Test(letters, list_has_those_of_its_consumer_and_tells_of_the_others, .init = bench_open)
 {
 	dead_letter_for_three();
 	dead_letter_of("search", "NULL", "'other'");
@@ -523,7 +521,7 @@ Test(letters, list_has_those_of_its_consumer_and_tells_of_the_others, .init = be
 	cr_assert_eq(json_integer_value(json_object_get(last, "letters")), 2);
 }
 
-Test(letters, others_are_told_of_only_while_they_are_open, .init = bench_migrate)
+Test(letters, others_are_told_of_only_while_they_are_open, .init = bench_open)
 {
 	dead_letter_of("billing", "NULL", "'x'");
 	run_expect(db, 0, "discarded 1\n", "dead-letters discard --consumer billing --all");
@@ -531,7 +529,7 @@ Test(letters, others_are_told_of_only_while_they_are_open, .init = bench_migrate
 	cr_assert_str_eq(run.output, "dead letters: 0, reasons: 0\n");
 }
 
-Test(letters, those_of_another_consumer_are_neither_retried_nor_discarded, .init = bench_migrate)
+Test(letters, those_of_another_consumer_are_neither_retried_nor_discarded, .init = bench_open)
 {
 	char *path = suite_file("edited.json", "{\"event_id\":\"same\"}");
 
@@ -548,7 +546,7 @@ Test(letters, those_of_another_consumer_are_neither_retried_nor_discarded, .init
 	cr_assert(is_open(2) && !is_open(3));
 }
 
-Test(letters, one_of_a_consumer_is_whole_and_can_be_retried, .init = bench_migrate)
+Test(letters, one_of_a_consumer_is_whole_and_can_be_retried, .init = bench_open)
 {
 	dead_letter_of("billing", "'a'", "'{\"event_id\":\"a\"}'");
 	run_expect(db, 0, "id           1\nconsumer     billing\nevent_id     a\n", "dead-letters show 1");
@@ -561,7 +559,7 @@ Test(letters, one_of_a_consumer_is_whole_and_can_be_retried, .init = bench_migra
 	cr_assert(!is_open(1));
 }
 
-Test(letters, one_of_a_consumer_that_is_refused_again_stays_its_own, .init = bench_migrate)
+Test(letters, one_of_a_consumer_that_is_refused_again_stays_its_own, .init = bench_open)
 {
 	dead_letter_of("billing", "NULL", "'garbage'");
 	dead_letter("NULL", "x", "'garbage'");
@@ -571,17 +569,17 @@ Test(letters, one_of_a_consumer_that_is_refused_again_stays_its_own, .init = ben
 	cr_assert_eq(letters("true"), 2);
 }
 
-Test(letters, one_that_a_consumer_retries_is_processed_by_it_although_the_row_is_there, .init = bench_migrate)
+Test(letters, one_that_a_consumer_retries_is_processed_by_it_although_the_row_is_there, .init = bench_open)
 {
 	dead_letter_for_three();
 	run_expect(db, 0, "persisted 1, duplicates 0", "dead-letters retry --all");
 	run_expect(db, 0, "persisted 1, duplicates 0", "dead-letters retry --all --consumer billing");
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), 1);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM processed_events WHERE consumer = 'billing'"), 1);
+	cr_assert_eq(bench_rows(), 1);
+	cr_assert_eq(bench_count("processed_events WHERE consumer = 'billing'"), 1);
 	cr_assert(!is_open(1) && !is_open(2) && is_open(3));
 }
 
-Test(letters, the_head_of_a_consumers_message_is_known_for_one, .init = bench_migrate)
+Test(letters, the_head_of_a_consumers_message_is_known_for_one, .init = bench_open)
 {
 	dead_letter_of("billing", "NULL", "'{\"event_id\":\"head\"}'");
 	database_exec(db, "UPDATE dead_letters SET digest = sha256(raw)");
@@ -592,7 +590,7 @@ Test(letters, the_head_of_a_consumers_message_is_known_for_one, .init = bench_mi
 	cr_assert(is_open(1));
 }
 
-Test(letters, the_fleet_without_a_name_has_no_consumer_in_its_letters, .init = bench_migrate)
+Test(letters, the_fleet_without_a_name_has_no_consumer_in_its_letters, .init = bench_open)
 {
 	dead_letter("NULL", "x", "'garbage'");
 	run_expect(db, 0, "id           1\nreason       x\n", "dead-letters show 1");

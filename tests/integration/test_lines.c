@@ -46,7 +46,7 @@ static void send_events(const int lost[3])
 		for (int i = 0; i < 3; i++)
 			if (n % 3 != i || n / 3 >= lost[i])
 				feed_sendf(mirrors[i], "{\"event_id\":\"e-%d\"}", n);
-	cr_assert(wait_until(have_settled(lost), SETTLED_MS));
+	await(have_settled(lost), SETTLED_MS);
 }
 
 static void stop(int from)
@@ -347,13 +347,13 @@ Test(lines, a_checkin_deletes_a_bounded_number_of_old_rows, .init = bench_open)
 	fleet[0] = listener_start(&options, "--source feed=%s", feed_url(mirrors[0]));
 	listener_wait_ready(fleet[0]);
 	cr_assert_eq(listener_stop(fleet[0]), 0);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM line_minutes WHERE minute < now() - interval '30 days'"),
-		     1000, "the first check-in and the last one");
+	cr_assert_eq(bench_count("line_minutes WHERE minute < now() - interval '30 days'"), 1000,
+		     "the first check-in and the last one");
 	fleet[0] = listener_start(&options, "--source feed=%s --lines-keep 1000d", feed_url(mirrors[0]));
 	listener_wait_ready(fleet[0]);
 	cr_assert_eq(listener_stop(fleet[0]), 0);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM line_minutes WHERE minute < now() - interval '30 days'"),
-		     1000, "this one keeps them");
+	cr_assert_eq(bench_count("line_minutes WHERE minute < now() - interval '30 days'"), 1000,
+		     "this one keeps them");
 }
 
 /* Adds a row of the minute that began so many minutes ago. */
@@ -398,10 +398,9 @@ Test(lines, sources_of_one_host_are_different_lines, .init = bench_open)
 
 	mirrors[0] = feed_new();
 	fleet[0] = listener_start(&options, "--source %sa --source %sb", feed_url(mirrors[0]), feed_url(mirrors[0]));
-	cr_assert(wait_until(feed_clients(mirrors[0]) == 2, SETTLED_MS));
+	await(feed_clients(mirrors[0]) == 2, SETTLED_MS);
 	feed_send_text(mirrors[0], "{\"event_id\":\"a\"}");
-	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM events WHERE source LIKE '127.0.0.1#_'") == 1,
-			     SETTLED_MS));
+	await(bench_count("events WHERE source LIKE '127.0.0.1#_'") == 1, SETTLED_MS);
 	cr_assert_eq(listener_stop(fleet[0]), 0);
 	cr_assert_eq(database_long(db, "SELECT count(DISTINCT source) FROM line_minutes"), 2);
 }

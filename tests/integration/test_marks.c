@@ -17,11 +17,9 @@ static struct peer *producer(struct listener *l)
 /* Sends an event and waits for the status in its ack. */
 static void expect(struct peer *p, const char *id, const char *status)
 {
-	char *ack;
-
 	char *expected = suite_text("{\"event_id\":\"%s\",\"status\":\"%s\"", id, status);
 	cr_assert(peer_sendf(p, "{\"event_id\":\"%s\",\"payload\":{\"n\":1}}", id));
-	ack = peer_recv(p, ACK_MS);
+	char *ack = peer_recv(p, ACK_MS);
 	cr_assert(ack && strncmp(ack, expected, strlen(expected)) == 0, "the ack is %s, not %s", ack ? ack : "missing",
 		  expected);
 }
@@ -67,7 +65,7 @@ Test(marks, events_whose_commits_a_crash_undid_are_stored_again)
 	struct listener *l = start(postgres_conninfo(pg));
 
 	expect_all(l, "persisted");
-	cr_assert(wait_until(is_marked(LAST), ACK_MS));
+	await(is_marked(LAST), ACK_MS);
 	expect_all(l, "duplicate");
 	postgres_kill(pg);
 	postgres_start(pg);
@@ -90,7 +88,7 @@ Test(marks, events_that_a_promoted_standby_has_not_are_stored_again)
 				  postgres_directory(standby));
 	l = start(either);
 	expect_all(l, "persisted");
-	cr_assert(wait_until(is_marked(LAST), ACK_MS));
+	await(is_marked(LAST), ACK_MS);
 	cr_assert_eq(rows(postgres_database(standby)), 0);
 	postgres_stop(primary);
 	postgres_promote(standby);
@@ -106,11 +104,11 @@ Test(marks, an_orderly_restart_keeps_the_epoch)
 	struct listener *l = start(postgres_conninfo(pg));
 
 	expect_all(l, "persisted");
-	cr_assert(wait_until(is_marked(LAST), ACK_MS));
+	await(is_marked(LAST), ACK_MS);
 	postgres_restart(pg);
 	forget_rows(postgres_database(pg));
 	listener_wait_ready(l);
-	cr_assert(wait_until(listener_metric(l, "wsonce_postgres_connects_total") >= 2, ACK_MS));
+	await(listener_metric(l, "wsonce_postgres_connects_total") >= 2, ACK_MS);
 	expect_all(l, "duplicate");
 	cr_assert_eq(rows(postgres_database(pg)), 0);
 }
@@ -130,10 +128,10 @@ Test(marks, a_statement_that_stores_finds_out_that_the_server_is_another)
 	struct peer *p = producer(l);
 
 	expect(p, "old", "persisted");
-	cr_assert(wait_until(is_marked("old"), ACK_MS));
+	await(is_marked("old"), ACK_MS);
 	exchange_server(db);
 	expect(p, "new", "persisted");
-	cr_assert(wait_until(listener_metric(l, "wsonce_postgres_connects_total") == 2, ACK_MS));
+	await(listener_metric(l, "wsonce_postgres_connects_total") == 2, ACK_MS);
 	listener_wait_ready(l);
 	expect(p, "old", "persisted");
 	expect(p, "old", "duplicate");
@@ -148,7 +146,7 @@ Test(marks, a_mark_is_not_believed_of_a_server_that_was_silent_for_a_second)
 	struct peer *p = producer(l);
 
 	expect(p, "id", "persisted");
-	cr_assert(wait_until(is_marked("id"), ACK_MS));
+	await(is_marked("id"), ACK_MS);
 	exchange_server(db);
 	wait_pause_ms(1100);
 	expect(p, "id", "persisted");
@@ -164,14 +162,14 @@ Test(marks, a_copy_stored_by_another_way_tells_the_epoch_as_well)
 	struct peer *p = producer(l);
 
 	expect(p, "old", "persisted");
-	cr_assert(wait_until(is_marked("old"), ACK_MS));
+	await(is_marked("old"), ACK_MS);
 	exchange_server(db);
 	for (int i = 0; i < 400; i++)
 		cr_assert(peer_sendf(p, "{\"event_id\":\"c-%d\",\"payload\":{}}", i));
 	for (int i = 0; i < 400; i++)
 		peer_recv(p, ACK_MS);
 	cr_assert_gt(listener_metric(l, "wsonce_copy_statements_total"), 0);
-	cr_assert(wait_until(listener_metric(l, "wsonce_postgres_connects_total") == 2, ACK_MS));
+	await(listener_metric(l, "wsonce_postgres_connects_total") == 2, ACK_MS);
 	cr_assert_eq(rows(db), 400);
 }
 
@@ -193,7 +191,7 @@ Test(marks, marks_of_another_epoch_are_not_believed)
 		char *id = suite_text("e-%zu", i);
 		claims_put(redisd_shared(), id, values[i], 60000);
 		expect(p, id, "persisted");
-		cr_assert(wait_until(is_marked(id), ACK_MS));
+		await(is_marked(id), ACK_MS);
 		expect(p, id, "duplicate");
 	}
 }
@@ -206,7 +204,7 @@ Test(marks, a_database_restored_from_a_dump_begins_an_epoch)
 	struct peer *p = producer(l);
 
 	expect(p, "id", "persisted");
-	cr_assert(wait_until(is_marked("id"), ACK_MS));
+	await(is_marked("id"), ACK_MS);
 	peer_free(p);
 	listener_stop(l);
 	database_exec(
@@ -264,7 +262,7 @@ Test(marks, without_a_key_a_mark_that_is_made_up_loses_the_event)
 	struct peer *p = producer(l);
 
 	expect(p, "true", "persisted");
-	cr_assert(wait_until(is_marked("true"), ACK_MS));
+	await(is_marked("true"), ACK_MS);
 	forge(db);
 	expect(p, "made-up", "duplicate");
 	expect(p, "moved", "duplicate");
@@ -279,7 +277,7 @@ Test(marks, with_a_key_marks_that_are_made_up_are_not_believed)
 	struct peer *p = producer(l);
 
 	expect(p, "true", "persisted");
-	cr_assert(wait_until(is_marked("true"), ACK_MS));
+	await(is_marked("true"), ACK_MS);
 	forge(db);
 	for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
 		expect(p, ids[i], "persisted");

@@ -44,12 +44,10 @@ Test(max_age, stale_event_is_a_dead_letter_and_leaves_no_row_and_no_claim, .init
 	ack_expect_rejected(producer, "old", "stale: /at is more than 30d ago");
 	peer_sendf(producer, "{\"event_id\":\"young\",\"at\":\"%s\"}", days_ago(29));
 	ack_expect(producer, "young", "persisted");
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), 1);
-	cr_assert_eq(database_long(
-			     db, "SELECT count(*) FROM dead_letters WHERE event_id = 'old' AND reason LIKE 'stale:%%'"),
-		     1);
+	cr_assert_eq(bench_rows(), 1);
+	cr_assert_eq(bench_count("dead_letters WHERE event_id = 'old' AND reason LIKE 'stale:%%'"), 1);
 	cr_assert(!claims_has(redisd_shared(), "old"));
-	cr_assert(wait_until(claims_begins(redisd_shared(), "young", "done@"), SETTLED_MS));
+	await(claims_begins(redisd_shared(), "young", "done@"), SETTLED_MS);
 	cr_assert_eq(listener_metric(listener, "wsonce_stale_total"), 1);
 }
 
@@ -63,8 +61,8 @@ Test(max_age, event_without_a_time_that_can_be_read_is_a_dead_letter, .init = se
 	ack_expect_rejected(producer, "c", "no time: /at is not an RFC 3339 time");
 	peer_sendf(producer, "{\"event_id\":\"d\",\"at\":\"%s\"}", days_ago(-2));
 	ack_expect_rejected(producer, "d", "no time: /at is more than 1h ahead of the clock");
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), 0);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters WHERE reason LIKE 'no time:%%'"), 4);
+	cr_assert_eq(bench_rows(), 0);
+	cr_assert_eq(bench_count("dead_letters WHERE reason LIKE 'no time:%%'"), 4);
 }
 
 Test(max_age, time_may_be_a_number_inside_the_payload, .init = set_up_milliseconds, .fini = bench_close)
@@ -83,7 +81,7 @@ Test(max_age, without_it_nobody_looks_at_the_time, .init = set_up_unguarded, .fi
 	ack_expect(producer, "a", "persisted");
 	peer_send_text(producer, "{\"event_id\":\"b\",\"at\":[1],\"at\":2}");
 	ack_expect(producer, "b", "persisted");
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE event_time IS NULL AND event_id = 'b'"), 1);
+	cr_assert_eq(bench_count("events WHERE event_time IS NULL AND event_id = 'b'"), 1);
 }
 
 Test(max_age, it_needs_to_know_where_the_time_is)
@@ -100,8 +98,8 @@ Test(max_age, a_stale_event_is_one_dead_letter_for_the_whole_fleet)
 	db = database_new();
 	fleet_start(&fleet, 3, db, NULL, "--time-pointer /at --max-age 30d");
 	feed_sendf(fleet.feed, "{\"event_id\":\"old\",\"at\":\"%s\"}", days_ago(31));
-	cr_assert(wait_until(fleet_metric(&fleet, "wsonce_dead_lettered_total") == 3, SETTLED_MS));
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters"), 1);
+	await(fleet_metric(&fleet, "wsonce_dead_lettered_total") == 3, SETTLED_MS);
+	cr_assert_eq(bench_count("dead_letters"), 1);
 	cr_assert_eq(database_long(db, "SELECT seen FROM dead_letters"), 3);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), 0);
+	cr_assert_eq(bench_rows(), 0);
 }

@@ -78,9 +78,9 @@ Test(origin, events_are_received_after_they_were_sent_and_one_after_another)
 	}
 	for (int i = 0; i < 500; i++)
 		cr_assert_not_null(peer_recv(producer, WAIT_MS));
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE received_at >= event_time"), 500);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM (SELECT received_at > lag(received_at) OVER "
-				       "(ORDER BY event_id) AS is_later FROM events) AS e WHERE is_later"),
+	cr_assert_eq(bench_count("events WHERE received_at >= event_time"), 500);
+	cr_assert_eq(bench_count("(SELECT received_at > lag(received_at) OVER "
+				 "(ORDER BY event_id) AS is_later FROM events) AS e WHERE is_later"),
 		     499);
 }
 
@@ -89,18 +89,17 @@ Test(origin, so_do_the_rows_of_a_copy)
 	start("");
 	struct database *lock = fleet_lock(db);
 	send_event("first", NULL);
-	cr_assert(wait_until(listener_metric(listener, "wsonce_events{state=\"storing\"}") == 1, WAIT_MS));
+	await(listener_metric(listener, "wsonce_events{state=\"storing\"}") == 1, WAIT_MS);
 	for (int i = 0; i < COPIED; i++)
 		send_event(suite_text("c-%03d", i), i % 2 ? "1700000000" : NULL);
-	cr_assert(wait_until(listener_metric(listener, "wsonce_events{state=\"batched\"}") == COPIED, WAIT_MS));
+	await(listener_metric(listener, "wsonce_events{state=\"batched\"}") == COPIED, WAIT_MS);
 	fleet_unlock(lock);
 	for (int i = 0; i < COPIED + 1; i++)
 		cr_assert_not_null(peer_recv(producer, WAIT_MS));
 	cr_assert_eq(listener_metric(listener, "wsonce_copy_statements_total"), 1);
 	expect_origin("c-100", "ingest here t");
 	expect_origin("c-101", "ingest here 1700000000 t");
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE source = 'ingest' AND instance = 'here'"),
-		     COPIED + 1);
+	cr_assert_eq(bench_count("events WHERE source = 'ingest' AND instance = 'here'"), COPIED + 1);
 }
 
 Test(origin, so_do_those_of_a_consumer_and_of_webhooks)
@@ -112,8 +111,8 @@ Test(origin, so_do_those_of_a_consumer_and_of_webhooks)
 	start_with(env, suite_text("--consumer billing --config %s", suite_file("origin.json", settings)));
 	send_and_wait("timed", "1700000000");
 	expect_origin("timed", "ingest here 1700000000 t");
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM outbox WHERE target = 'all'"), 1);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM processed_events WHERE consumer = 'billing'"), 1);
+	cr_assert_eq(bench_count("outbox WHERE target = 'all'"), 1);
+	cr_assert_eq(bench_count("processed_events WHERE consumer = 'billing'"), 1);
 }
 
 Test(origin, a_token_and_a_url_without_its_secrets_are_sources)
@@ -131,7 +130,7 @@ Test(origin, a_token_and_a_url_without_its_secrets_are_sources)
 			     "0123456789abcdef0123456789abcdef", NULL);
 	send_and_wait("mine", NULL);
 	feed_send_text(feed, "{\"event_id\":\"theirs\"}");
-	cr_assert(wait_until(bench_rows() == 2, WAIT_MS));
+	await(bench_rows() == 2, WAIT_MS);
 	expect_origin("mine", "shop caf?? t");
 	expect_origin("theirs", suite_text("ws://127.0.0.1:%d/***?*** caf?? t", feed_port(feed)));
 	feed_free(feed);
@@ -150,7 +149,7 @@ Test(origin, older_listeners_store_beside_it)
 	const char *const argv[] = {"sh", "-c", copy, database_conninfo(db), NULL};
 	struct process *p = process_start_argv(argv, NULL);
 	cr_assert_eq(process_wait(p, WAIT_MS), 0, "%s", process_last_words(p));
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE source IS NULL AND received_at IS NULL"), 3);
+	cr_assert_eq(bench_count("events WHERE source IS NULL AND received_at IS NULL"), 3);
 }
 
 Test(origin, a_table_in_use_is_altered_later_and_nobody_waits_for_that)
@@ -167,7 +166,7 @@ Test(origin, a_table_in_use_is_altered_later_and_nobody_waits_for_that)
 	database_exec(reader, "BEGIN; SELECT count(*) FROM events");
 	listener = listener_start(&(struct listener_options){.database = db, .redis = "none", .without_waiting = true},
 				  NULL);
-	cr_assert(wait_until(listener_has_logged(listener, "cannot migrate the schema"), WAIT_MS));
+	await(listener_has_logged(listener, "cannot migrate the schema"), WAIT_MS);
 	struct database *writer = database_open(database_conninfo(db));
 	for (int64_t end = wait_end_ms(1500), n = 0; wait_now_ms() < end; n++) {
 		int64_t began = wait_now_ms(), took;
@@ -181,7 +180,7 @@ Test(origin, a_table_in_use_is_altered_later_and_nobody_waits_for_that)
 	database_exec(reader, "COMMIT");
 	listener_wait_ready(listener);
 	cr_assert_eq(database_long(db, "SELECT pg_relation_filenode('events')"), file, "the table was rewritten");
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM wsonce_schema WHERE version = 10"), 1);
+	cr_assert_eq(bench_count("wsonce_schema WHERE version = 10"), 1);
 	database_free(reader);
 	database_free(writer);
 }
@@ -214,8 +213,8 @@ Test(origin, a_column_of_another_type_and_a_right_that_is_missing_are_told)
 	/* A listener that may not alter the table names the role that may. */
 	database_exec(db, "GRANT INSERT ON events TO \"%s\"; %s", role, BACK_TO_9);
 	l = listener_start(&options, NULL);
-	cr_assert(wait_until(listener_has_logged(l, "run wsonce migrate as the role that owns the tables"), WAIT_MS),
-		  "%s", process_last_words(listener_process(l)));
+	await(listener_has_logged(l, "run wsonce migrate as the role that owns the tables"), WAIT_MS, "%s",
+	      process_last_words(listener_process(l)));
 	listener_free(l);
 	database_exec(db, "DROP OWNED BY \"%s\"; DROP ROLE \"%s\"", role, role);
 }

@@ -34,7 +34,6 @@ static void expect_column(const char *name, const char *event_id, const char *ex
 static void expect_kept(const char *payload, const char *expected)
 {
 	static int number;
-
 	char *id = suite_text("payload-%d", ++number);
 	peer_sendf(producer, "{\"event_id\":\"%s\",\"event_type\":\"t\",\"payload\":%s}", id, payload);
 	ack_expect(producer, id, "persisted");

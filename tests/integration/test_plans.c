@@ -407,10 +407,10 @@ static long pages_of_database(void)
 /* Returns what the database's backends read while a command runs, once the statistics have it. */
 static long pages_during(const char *words, const char *part)
 {
-	cr_assert(wait_until(is_alone(), 10000));
+	await(is_alone(), 10000);
 	long before = pages_of_database();
 	run_expect(db, 0, part, "%s", words);
-	cr_assert(wait_until(is_alone(), 10000));
+	await(is_alone(), 10000);
 	return pages_of_database() - before;
 }
 

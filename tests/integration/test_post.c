@@ -64,7 +64,7 @@ static void expect_body(const char *answer, const char *body)
 
 static long count(const char *sql)
 {
-	return database_long(db, "SELECT count(*) FROM %s", sql);
+	return bench_count("%s", sql);
 }
 
 /* ---- what is answered ---- */
@@ -130,15 +130,15 @@ Test(post, there_is_no_answer_before_the_commit)
 	const char *request = "POST /events HTTP/1.1\r\nHost: x\r\nContent-Length: 16\r\n\r\n{\"event_id\":\"e\"}";
 
 	peer_send_raw(p, request, strlen(request));
-	cr_assert(wait_until(listener_metric(listener, "wsonce_received_total") == 1, WAIT_MS));
+	await(listener_metric(listener, "wsonce_received_total") == 1, WAIT_MS);
 	struct peer *other = peer_dial(port);
 	peer_send_raw(other, request, strlen(request));
-	cr_assert(wait_until(listener_metric(listener, "wsonce_received_total") == 2, WAIT_MS));
+	await(listener_metric(listener, "wsonce_received_total") == 2, WAIT_MS);
 	peer_reset(other);
 	cr_assert_eq(listener_metric(listener, "wsonce_in_flight"), 2);
 	fleet_unlock(lock);
-	cr_assert(wait_until(bench_rows() == 1, WAIT_MS));
-	cr_assert(wait_until(listener_metric(listener, "wsonce_in_flight_bytes") == 0, WAIT_MS));
+	await(bench_rows() == 1, WAIT_MS);
+	await(listener_metric(listener, "wsonce_in_flight_bytes") == 0, WAIT_MS);
 	peer_free(p);
 	peer_free(other);
 	expect_body(post("", "{\"event_id\":\"e\"}"), "[\n{\"event_id\":\"e\",\"status\":\"duplicate\",\"n\":1}\n]\n");
@@ -156,9 +156,9 @@ Test(post, a_listener_that_drains_answers_what_it_has_taken_and_refuses_the_rest
 	lock = fleet_lock(db);
 	int fd = connect_to_it();
 	cr_assert_eq(write(fd, request, strlen(request)), (ssize_t)strlen(request));
-	cr_assert(wait_until(listener_metric(listener, "wsonce_received_total") == 1, WAIT_MS));
+	await(listener_metric(listener, "wsonce_received_total") == 1, WAIT_MS);
 	process_signal(listener_process(listener), SIGTERM);
-	cr_assert(wait_until(listener_has_logged(listener, "draining"), WAIT_MS));
+	await(listener_has_logged(listener, "draining"), WAIT_MS);
 	expect_status(post("", "{\"event_id\":\"late\"}"), 503);
 	fleet_unlock(lock);
 	for (ssize_t n; (n = read(fd, answer + len, sizeof answer - 1 - len)) > 0; len += (size_t)n)
@@ -181,7 +181,7 @@ Test(post, who_waits_for_what_is_given_up_is_told_so)
 	lock = fleet_lock(db);
 	int fd = connect_to_it();
 	cr_assert_eq(write(fd, request, strlen(request)), (ssize_t)strlen(request));
-	cr_assert(wait_until(listener_metric(listener, "wsonce_received_total") == 1, WAIT_MS));
+	await(listener_metric(listener, "wsonce_received_total") == 1, WAIT_MS);
 	process_signal(listener_process(listener), SIGTERM);
 	for (ssize_t n; (n = read(fd, answer + len, sizeof answer - 1 - len)) > 0; len += (size_t)n)
 		;
@@ -301,7 +301,7 @@ Test(post, chunks_are_put_together_and_have_the_same_limit)
 		    "[\n{\"event_id\":\"e\",\"status\":\"persisted\",\"n\":1}\n]\n");
 	expect_status(ask(head, suite_text("400\r\n%01024d\r\n400\r\n%01024d\r\n0\r\n\r\n", 0, 0)), 413);
 	cr_assert_eq(count("dead_letters"), 0);
-	cr_assert(wait_until(listener_metric(listener, "wsonce_in_flight_bytes") == 0, WAIT_MS));
+	await(listener_metric(listener, "wsonce_in_flight_bytes") == 0, WAIT_MS);
 }
 
 Test(post, a_body_of_too_many_lines_is_refused_as_a_whole)
@@ -317,7 +317,7 @@ Test(post, a_body_of_too_many_lines_is_refused_as_a_whole)
 	body[20000] = '\0';
 	expect_status(post("", body), 200);
 	cr_assert_eq(listener_metric(listener, "wsonce_received_total"), 10000);
-	cr_assert(wait_until(listener_metric(listener, "wsonce_in_flight_bytes") == 0, WAIT_MS));
+	await(listener_metric(listener, "wsonce_in_flight_bytes") == 0, WAIT_MS);
 }
 
 static char *lines_of_garbage(int count)
@@ -359,7 +359,7 @@ Test(post, a_client_that_sends_slowly_is_cut_off_and_holds_up_nobody)
 		cr_assert_neq(peer_recv_close(slow[i], WAIT_MS), 0, "still open");
 		peer_free(slow[i]);
 	}
-	cr_assert(wait_until(listener_metric(listener, "wsonce_in_flight_bytes") == 0, WAIT_MS));
+	await(listener_metric(listener, "wsonce_in_flight_bytes") == 0, WAIT_MS);
 }
 
 /* Further large requests are told to try again; a small one finds room. */
@@ -375,7 +375,7 @@ Test(post, bodies_have_their_part_of_the_memory)
 		hoarders[i] = connect_to_it();
 		cr_assert(write(hoarders[i], head, strlen(head)) > 0 && write(hoarders[i], half, 59000) == 59000);
 	}
-	cr_assert(wait_until(listener_metric(listener, "wsonce_ingest_posts_total") >= 3, WAIT_MS));
+	await(listener_metric(listener, "wsonce_ingest_posts_total") >= 3, WAIT_MS);
 	cr_assert_lt(listener_metric(listener, "wsonce_in_flight_bytes"), 400000);
 	expect_status(post("", "{\"event_id\":\"e\"}"), 200);
 	cr_assert_eq(write(hoarders[59], half, 1000), 1000);
@@ -384,7 +384,7 @@ Test(post, bodies_have_their_part_of_the_memory)
 	cr_assert(strstr(answer, "Retry-After: 1\r\n"));
 	for (int i = 0; i < 60; i++)
 		close(hoarders[i]);
-	cr_assert(wait_until(listener_metric(listener, "wsonce_in_flight_bytes") == 0, WAIT_MS));
+	await(listener_metric(listener, "wsonce_in_flight_bytes") == 0, WAIT_MS);
 }
 
 static int count_refused(const int *fds, int n)
@@ -414,16 +414,15 @@ Test(post, bodies_that_are_whole_wait_for_memory_too)
 		fds[i] = connect_to_it();
 		cr_assert(write(fds[i], head, strlen(head)) > 0);
 	}
-	cr_assert(wait_until(listener_metric(listener, "wsonce_ingest_posts_total") == 60, WAIT_MS));
+	await(listener_metric(listener, "wsonce_ingest_posts_total") == 60, WAIT_MS);
 	for (int i = 0; i < 60; i++) {
 		snprintf(body + 14, 3, "%02d", i);
 		body[16] = '-';
 		for (int line = 1; line < 2400; line++)
 			memcpy(body + 25L * line + 14, body + 14, 3);
 		cr_assert_eq(write(fds[i], body, 60000), 60000);
-		cr_assert(wait_until(
-			count_refused(fds, 60) + listener_metric(listener, "wsonce_received_total") / 2400 == i + 1,
-			WAIT_MS));
+		await(count_refused(fds, 60) + listener_metric(listener, "wsonce_received_total") / 2400 == i + 1,
+		      WAIT_MS);
 	}
 	cr_assert_geq(count_refused(fds, 60), 1);
 	cr_assert_lt(listener_metric(listener, "wsonce_in_flight_bytes"), 3 << 20, "%g",
@@ -445,7 +444,7 @@ Test(post, one_producer_s_half_bodies_do_not_keep_out_others)
 		hoarders[i] = connect_to_it();
 		cr_assert(write(hoarders[i], head, strlen(head)) > 0 && write(hoarders[i], half, sizeof half) > 0);
 	}
-	cr_assert(wait_until(listener_metric(listener, "wsonce_in_flight_bytes") > 250000, WAIT_MS));
+	await(listener_metric(listener, "wsonce_in_flight_bytes") > 250000, WAIT_MS);
 	for (int i = 0; i < 20; i++)
 		expect_status(post("", suite_text("{\"event_id\":\"e-%d\"}", i)), 200);
 	for (int i = 0; i < 200; i++)
@@ -495,7 +494,7 @@ Test(post, half_requests_of_one_token_make_room_for_others)
 		halves[i] = connect_to_it();
 		cr_assert_gt(write(halves[i], head, strlen(head)), 0);
 	}
-	cr_assert(wait_until(listener_metric(listener, "wsonce_ingest_posts_total") >= 256, WAIT_MS));
+	await(listener_metric(listener, "wsonce_ingest_posts_total") >= 256, WAIT_MS);
 	for (int i = 0; i < 40; i++) {
 		expect_status(post("Authorization: Bearer a-modest-one\r\n", suite_text("{\"event_id\":\"e-%d\"}", i)),
 			      200);
@@ -528,12 +527,12 @@ Test(post, whole_requests_of_one_token_make_room_for_others)
 		whole[i] = connect_to_it();
 		cr_assert_gt(write(whole[i], request, strlen(request)), 0);
 	}
-	cr_assert(wait_until(listener_metric(listener, "wsonce_received_total") == 256, WAIT_MS));
+	await(listener_metric(listener, "wsonce_received_total") == 256, WAIT_MS);
 	for (int i = 0; i < 40; i++) {
 		others[i] = connect_to_it();
 		cr_assert_gt(write(others[i], modest, strlen(modest)), 0);
 	}
-	cr_assert(wait_until(listener_metric(listener, "wsonce_received_total") == 296, WAIT_MS));
+	await(listener_metric(listener, "wsonce_received_total") == 296, WAIT_MS);
 	cr_assert_gt(n = read(whole[255], answer, sizeof(answer) - 1), 0);
 	answer[n] = '\0';
 	expect_status(answer, 503);
@@ -548,7 +547,7 @@ Test(post, whole_requests_of_one_token_make_room_for_others)
 	cr_assert_gt(n = read(whole[0], answer, sizeof(answer) - 1), 0);
 	answer[n] = '\0';
 	expect_status(answer, 200);
-	cr_assert(wait_until(bench_rows() == 257, WAIT_MS));
+	await(bench_rows() == 257, WAIT_MS);
 	for (int i = 0; i < 256; i++)
 		close(whole[i]);
 }

@@ -7,40 +7,41 @@
 
 static struct fleet fleet;
 
-struct bench {
+static struct bench {
 	struct fleet fleet;
 	struct postgres *postgres;
 	struct database *rows;
-};
+} bench;
 
-static void start_some(struct bench *b, int listeners, const char *flags)
+static void start_some(int listeners, const char *flags)
 {
-	b->postgres = postgres_new();
-	b->rows = postgres_database(b->postgres);
-	fleet_start(&b->fleet, listeners, b->rows, NULL, flags);
+	bench.postgres = postgres_new();
+	bench.rows = postgres_database(bench.postgres);
+	fleet_start(&bench.fleet, listeners, bench.rows, NULL, flags);
 }
 
-static void start(struct bench *b, const char *flags)
+static void start(const char *flags)
 {
-	start_some(b, 3, flags);
+	start_some(3, flags);
 }
 
 /* Sends a part of the stream and waits until some of it is stored. */
-static void send_some(struct bench *b)
+static void send_some(void)
 {
-	fleet_send(&b->fleet, 1000);
-	fleet_wait_rows(&b->fleet, b->fleet.sent - 900, WHOLE_MS);
+	fleet_send(&bench.fleet, 1000);
+	fleet_wait_rows(&bench.fleet, bench.fleet.sent - 900, WHOLE_MS);
 }
 
 /* Expects everything to be stored once, no claim to be left, and new events to be claimed, stored and marked. */
-static void must_work_again(struct bench *b)
+static void must_work_again(void)
 {
-	fleet_must_be_whole(&b->fleet, WHOLE_MS);
-	cr_assert(wait_until(claims_open(redisd_shared()) == 0, WHOLE_MS), "claims without work are left");
-	fleet_must_claim(&b->fleet, redisd_shared(), WHOLE_MS);
+	fleet_must_be_whole(&bench.fleet, WHOLE_MS);
+	await(claims_open(redisd_shared()) == 0, WHOLE_MS, "claims without work are left");
+	fleet_must_claim(&bench.fleet, redisd_shared(), WHOLE_MS);
 	/* A row whose commit nobody saw counts as a duplicate. */
-	cr_assert(fleet_metric(&b->fleet, "wsonce_persisted_total") <= b->fleet.sent, "%.0f counted as stored of %ld",
-		  fleet_metric(&b->fleet, "wsonce_persisted_total"), (long)b->fleet.sent);
+	cr_assert(fleet_metric(&bench.fleet, "wsonce_persisted_total") <= bench.fleet.sent,
+		  "%.0f counted as stored of %ld", fleet_metric(&bench.fleet, "wsonce_persisted_total"),
+		  (long)bench.fleet.sent);
 }
 
 /* --- two connections of a listener --- */
@@ -48,75 +49,66 @@ static void must_work_again(struct bench *b)
 #define STORING "application_name = 'listener-0' and datname = current_database()"
 
 /* Sends one listener so much that it opens its second connection. */
-static void start_two(struct bench *b)
+static void start_two(void)
 {
-	start_some(b, 1, "--batch-max 5");
-	fleet_send(&b->fleet, 3000);
-	cr_assert(wait_until(database_long(b->rows, "select count(*) from pg_stat_activity where " STORING) == 2,
-			     WHOLE_MS),
-		  "the listener opened no second connection");
+	start_some(1, "--batch-max 5");
+	fleet_send(&bench.fleet, 3000);
+	await(database_long(bench.rows, "select count(*) from pg_stat_activity where " STORING) == 2, WHOLE_MS,
+	      "the listener opened no second connection");
 }
 
 Test(postgres_faults, two_connections_of_a_listener_ended_again_and_again_do_no_harm, .timeout = 120)
 {
-	struct bench b;
-
-	start_two(&b);
+	start_two();
 	for (int i = 0; i < 12; i++) {
-		fleet_send(&b.fleet, 500);
-		cr_assert_gt(postgres_terminate_backends(b.postgres), 0);
-		fleet_wait_rows(&b.fleet, b.fleet.sent - 400, WHOLE_MS);
+		fleet_send(&bench.fleet, 500);
+		cr_assert_gt(postgres_terminate_backends(bench.postgres), 0);
+		fleet_wait_rows(&bench.fleet, bench.fleet.sent - 400, WHOLE_MS);
 	}
-	must_work_again(&b);
+	must_work_again();
 }
 
 Test(postgres_faults, a_second_connection_that_is_lost_for_good_is_not_waited_for, .timeout = 120)
 {
-	struct bench b;
-
-	start_two(&b);
-	database_exec(b.rows, "alter role current_user nologin");
-	database_slow_down(b.rows, 5); /* so that a batch is in progress */
-	fleet_send(&b.fleet, 500);
-	fleet_wait_rows(&b.fleet, b.fleet.sent - 400, WHOLE_MS);
-	cr_assert_eq(database_long(b.rows,
+	start_two();
+	database_exec(bench.rows, "alter role current_user nologin");
+	database_slow_down(bench.rows, 5); /* so that a batch is in progress */
+	fleet_send(&bench.fleet, 500);
+	fleet_wait_rows(&bench.fleet, bench.fleet.sent - 400, WHOLE_MS);
+	cr_assert_eq(database_long(bench.rows,
 				   "select count(pg_terminate_backend(pid)) from (select pid from "
 				   "pg_stat_activity where " STORING " order by backend_start desc limit 1) as b"),
 		     1);
-	fleet_must_be_whole(&b.fleet, WHOLE_MS);
-	cr_assert_eq(database_long(b.rows, "select count(*) from pg_stat_activity where " STORING), 1);
-	database_exec(b.rows, "alter role current_user login");
-	must_work_again(&b);
+	fleet_must_be_whole(&bench.fleet, WHOLE_MS);
+	cr_assert_eq(database_long(bench.rows, "select count(*) from pg_stat_activity where " STORING), 1);
+	database_exec(bench.rows, "alter role current_user login");
+	must_work_again();
 }
 
 Test(postgres_faults, who_may_have_one_connection_has_one, .timeout = 120)
 {
-	struct bench b;
-
-	start_some(&b, 1, "--batch-max 5 --postgres-connections 1");
-	fleet_send(&b.fleet, 3000);
-	fleet_must_be_whole(&b.fleet, WHOLE_MS);
-	cr_assert_eq(database_long(b.rows, "select count(*) from pg_stat_activity where " STORING), 1);
-	must_work_again(&b);
+	start_some(1, "--batch-max 5 --postgres-connections 1");
+	fleet_send(&bench.fleet, 3000);
+	fleet_must_be_whole(&bench.fleet, WHOLE_MS);
+	cr_assert_eq(database_long(bench.rows, "select count(*) from pg_stat_activity where " STORING), 1);
+	must_work_again();
 }
 
 /* --- frozen --- */
 
 Test(postgres_faults, a_pause_of_postgres_does_no_harm, .timeout = 120)
 {
-	struct bench b;
-
-	start(&b, "--claim-ttl 3 --postgres-timeout 600"); /* a listener that gives up releases its claims */
-	send_some(&b);
-	postgres_pause(b.postgres);
-	fleet_send(&b.fleet, 1000);
-	double renewed = fleet_metric(&b.fleet, "wsonce_claims_renewed_total");
-	cr_assert(wait_until(claims_open(redisd_shared()) >= 1000, WHOLE_MS));
+	start("--claim-ttl 3 --postgres-timeout 600"); /* a listener that gives up releases its claims */
+	send_some();
+	postgres_pause(bench.postgres);
+	fleet_send(&bench.fleet, 1000);
+	double renewed = fleet_metric(&bench.fleet, "wsonce_claims_renewed_total");
+	await(claims_open(redisd_shared()) >= 1000, WHOLE_MS);
 	/* Only the claims of batches in progress, because a stalled listener releases the others. */
-	cr_assert(wait_until(fleet_metric(&b.fleet, "wsonce_claims_renewed_total") >= renewed + 20, WHOLE_MS));
-	cr_assert_eq(fleet_metric(&b.fleet, "wsonce_claims_expired_total"), 0, "claims were lost meanwhile");
-	postgres_resume(b.postgres);
-	must_work_again(&b);
+	await(fleet_metric(&bench.fleet, "wsonce_claims_renewed_total") >= renewed + 20, WHOLE_MS);
+	cr_assert_eq(fleet_metric(&bench.fleet, "wsonce_claims_expired_total"), 0, "claims were lost meanwhile");
+	postgres_resume(bench.postgres);
+	must_work_again();
 }
 
 static void expect_no_ack(struct peer *p)
@@ -161,17 +153,15 @@ static int count_acks(struct peer *p, int wanted)
 /* Its pongs are queued behind events that are not read. */
 Test(postgres_faults, who_is_not_read_from_while_memory_is_full_stays_connected, .timeout = 120)
 {
-	struct bench b;
-
-	start(&b, "--max-inflight-bytes 256KiB --ping-interval 1");
-	struct listener *listener = b.fleet.listeners[0];
+	start("--max-inflight-bytes 256KiB --ping-interval 1");
+	struct listener *listener = bench.fleet.listeners[0];
 	struct peer *busy = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
-	postgres_pause(b.postgres);
+	postgres_pause(bench.postgres);
 	int sent = send_until_stopped(busy);
-	cr_assert(wait_until(listener_metric(listener, "wsonce_ingest_paused") == 1, WHOLE_MS));
+	await(listener_metric(listener, "wsonce_ingest_paused") == 1, WHOLE_MS);
 	wait_pause_ms(5000);
 	cr_assert_eq(listener_metric(listener, "wsonce_source_disconnects_total"), 0);
-	postgres_resume(b.postgres);
+	postgres_resume(bench.postgres);
 	cr_assert_eq(count_acks(busy, sent), sent, "not all of %d events were acked", sent);
 	cr_assert_eq(listener_metric(listener, "wsonce_ingest_connections"), 1);
 }
@@ -179,10 +169,8 @@ Test(postgres_faults, who_is_not_read_from_while_memory_is_full_stays_connected,
 /* A quiet connection is stopped only when it sends something, before its event is read. */
 Test(postgres_faults, a_quiet_producer_that_speaks_while_memory_is_full_waits_its_turn, .timeout = 120)
 {
-	struct bench b;
-
-	start(&b, "--max-inflight-bytes 256KiB --batch-max 10");
-	struct listener *listener = b.fleet.listeners[0];
+	start("--max-inflight-bytes 256KiB --batch-max 10");
+	struct listener *listener = bench.fleet.listeners[0];
 	struct peer *quiet = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
 	struct peer *busy = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
 	peer_send_text(quiet, "{\"event_id\":\"once\",\"payload\":{}}");
@@ -193,14 +181,14 @@ Test(postgres_faults, a_quiet_producer_that_speaks_while_memory_is_full_waits_it
 			peer_sendf(busy, "{\"event_id\":\"busy-%d\",\"payload\":{}}", n++);
 		cr_assert_eq(count_acks(busy, 2000), 2000);
 	}
-	postgres_pause(b.postgres);
+	postgres_pause(bench.postgres);
 	int sent = send_until_stopped(busy);
-	cr_assert(wait_until(listener_metric(listener, "wsonce_ingest_paused") == 1, WHOLE_MS));
+	await(listener_metric(listener, "wsonce_ingest_paused") == 1, WHOLE_MS);
 	double received = listener_metric(listener, "wsonce_received_total");
 	peer_send_text(quiet, "{\"event_id\":\"quiet\",\"payload\":{}}");
 	wait_pause_ms(500);
 	cr_assert_eq(listener_metric(listener, "wsonce_received_total"), received, "it was read");
-	postgres_resume(b.postgres);
+	postgres_resume(bench.postgres);
 	cr_assert(next_ack_says(quiet, "\"persisted\""));
 	cr_assert_eq(count_acks(busy, sent), sent, "not all of %d events were acked", sent);
 }
@@ -215,19 +203,17 @@ static void one_must_be_persisted(const char *a, const char *b)
 
 Test(postgres_faults, acks_wait_for_a_postgres_that_stands_still, .timeout = 120)
 {
-	struct bench b;
-
-	start(&b, "");
-	struct peer *first = peer_open_events(listener_ingest_port(b.fleet.listeners[0]), "wsonce.ack.v1");
-	struct peer *second = peer_open_events(listener_ingest_port(b.fleet.listeners[1]), "wsonce.ack.v1");
-	postgres_pause(b.postgres);
+	start("");
+	struct peer *first = peer_open_events(listener_ingest_port(bench.fleet.listeners[0]), "wsonce.ack.v1");
+	struct peer *second = peer_open_events(listener_ingest_port(bench.fleet.listeners[1]), "wsonce.ack.v1");
+	postgres_pause(bench.postgres);
 	peer_send_text(first, "{\"event_id\":\"id\",\"payload\":{}}");
-	cr_assert(wait_until(claims_has(redisd_shared(), "id"), WHOLE_MS));
+	await(claims_has(redisd_shared(), "id"), WHOLE_MS);
 	peer_send_text(second, "{\"event_id\":\"id\",\"payload\":{}}");
-	cr_assert(wait_until(listener_metric(b.fleet.listeners[1], "wsonce_in_flight") == 1, WHOLE_MS));
+	await(listener_metric(bench.fleet.listeners[1], "wsonce_in_flight") == 1, WHOLE_MS);
 	expect_no_ack(first);
 	expect_no_ack(second);
-	postgres_resume(b.postgres);
+	postgres_resume(bench.postgres);
 	one_must_be_persisted(peer_recv(first, 20000), peer_recv(second, 20000));
 }
 
@@ -266,7 +252,7 @@ Test(postgres_faults, a_row_whose_commit_nobody_saw_is_there_once, .timeout = 12
 	struct database *lock = hold_up_all_but(fleet.rows, backend);
 	kill(backend, SIGSTOP);
 	peer_send_text(p, "{\"event_id\":\"id\",\"payload\":{}}");
-	cr_assert(wait_until(listener_metric(fleet.listeners[0], "wsonce_postgres_connects_total") >= 2, WHOLE_MS));
+	await(listener_metric(fleet.listeners[0], "wsonce_postgres_connects_total") >= 2, WHOLE_MS);
 	kill(backend, SIGCONT);
 	fleet_wait_rows(&fleet, 2, WHOLE_MS);
 	fleet_unlock(lock);
@@ -278,18 +264,18 @@ Test(postgres_faults, a_row_whose_commit_nobody_saw_is_there_once, .timeout = 12
 
 Test(postgres_faults, listeners_wait_for_a_postgres_that_starts_later, .timeout = 120)
 {
-	struct bench b = {.postgres = postgres_new()};
+	bench = (struct bench){.postgres = postgres_new()};
 
-	b.rows = postgres_database(b.postgres);
-	postgres_stop(b.postgres);
-	fleet_launch(&b.fleet, 3, b.rows, NULL, "");
-	cr_assert(feed_wait_clients(b.fleet.feed, 3, WHOLE_MS), "no listening without Postgres");
-	cr_assert_eq(listener_status(b.fleet.listeners[0], "/readyz"), 503);
-	fleet_send(&b.fleet, 1000);
-	cr_assert(wait_until(fleet_metric(&b.fleet, "wsonce_in_flight") == 3000, WHOLE_MS));
-	postgres_start(b.postgres);
-	fleet_wait_ready(&b.fleet);
-	must_work_again(&b);
+	bench.rows = postgres_database(bench.postgres);
+	postgres_stop(bench.postgres);
+	fleet_launch(&bench.fleet, 3, bench.rows, NULL, "");
+	cr_assert(feed_wait_clients(bench.fleet.feed, 3, WHOLE_MS), "no listening without Postgres");
+	cr_assert_eq(listener_status(bench.fleet.listeners[0], "/readyz"), 503);
+	fleet_send(&bench.fleet, 1000);
+	await(fleet_metric(&bench.fleet, "wsonce_in_flight") == 3000, WHOLE_MS);
+	postgres_start(bench.postgres);
+	fleet_wait_ready(&bench.fleet);
+	must_work_again();
 }
 
 /* A listener that has events does not exit because of another program's tables or a missing handler. */
@@ -302,14 +288,14 @@ Test(postgres_faults, a_listener_that_has_events_waits_until_its_database_is_men
 	postgres_stop(pg);
 	struct listener *l = listener_start(&(struct listener_options){.database = rows, .without_waiting = true},
 					    "--handler public.handle");
-	cr_assert(wait_until(listener_status(l, "/readyz") == 503, WHOLE_MS));
+	await(listener_status(l, "/readyz") == 503, WHOLE_MS);
 	struct peer *p = peer_open_events(listener_ingest_port(l), "wsonce.ack.v1");
 	cr_assert(peer_sendf(p, "{\"event_id\":\"a\"}"));
-	cr_assert(wait_until(listener_metric(l, "wsonce_received_total") == 1, WHOLE_MS));
+	await(listener_metric(l, "wsonce_received_total") == 1, WHOLE_MS);
 	postgres_start(pg);
-	cr_assert(wait_until(listener_has_logged(l, "belongs to another program"), WHOLE_MS));
+	await(listener_has_logged(l, "belongs to another program"), WHOLE_MS);
 	database_exec(rows, "drop table events");
-	cr_assert(wait_until(listener_has_logged(l, "there is no such function"), WHOLE_MS));
+	await(listener_has_logged(l, "there is no such function"), WHOLE_MS);
 	database_exec(rows, "create function public.handle(text, text, jsonb) returns void language sql as ''");
 	ack_expect(p, "a", "persisted");
 	cr_assert_eq(listener_stop(l), 0);
@@ -330,13 +316,12 @@ static void fill_and_empty(struct fleet *f, long *rss_kb)
 {
 	struct database *lock = fleet_lock(f->rows);
 
-	cr_assert(wait_until(is_pushed_back(f), WHOLE_MS), "the feed is not pushed back");
+	await(is_pushed_back(f), WHOLE_MS, "the feed is not pushed back");
 	long kb = process_rss_kb(listener_process(f->listeners[0]));
 	*rss_kb = kb > *rss_kb ? kb : *rss_kb;
 	fleet_unlock(lock);
 	fleet_wait_rows(f, f->sent, WHOLE_MS);
-	cr_assert(wait_until(listener_metric(f->listeners[0], "wsonce_paused") == 0, WHOLE_MS),
-		  "reading does not go on");
+	await(listener_metric(f->listeners[0], "wsonce_paused") == 0, WHOLE_MS, "reading does not go on");
 }
 
 static void stop_and_go(int payload, const char *redis)
@@ -365,7 +350,7 @@ Test(postgres_faults, a_feed_that_is_not_read_from_is_not_taken_for_dead, .timeo
 	fleet_start(&fleet, 1, NULL, &(struct listener_options){.redis = redisd_url(redis)},
 		    "--max-inflight-bytes 2MiB --ping-interval 1 --idle-timeout 2");
 	struct database *lock = fleet_lock(fleet.rows);
-	cr_assert(wait_until(is_pushed_back(&fleet), WHOLE_MS), "the feed is not pushed back");
+	await(is_pushed_back(&fleet), WHOLE_MS, "the feed is not pushed back");
 	cr_assert_not(wait_until(listener_metric(fleet.listeners[0], "wsonce_source_disconnects_total") > 0, 5000),
 		      "the feed was hung up on");
 	fleet_unlock(lock);
@@ -385,16 +370,16 @@ Test(postgres_faults, a_feed_is_read_while_postgres_is_slow, .timeout = 120)
 	fleet_send(&fleet, 20000);
 	cr_assert(feed_flush(fleet.feed, WHOLE_MS), "the feed is not read");
 	feed_close_all(fleet.feed, 1001);
-	cr_assert(wait_until(listener_metric(l, "wsonce_received_total") == fleet.sent, WHOLE_MS), "events are lost");
+	await(listener_metric(l, "wsonce_received_total") == fleet.sent, WHOLE_MS, "events are lost");
 	cr_assert_lt(fleet_rows(&fleet), fleet.sent / 2);
 	cr_assert_eq(listener_metric(l, "wsonce_pauses_total"), 0);
-	cr_assert(wait_until(listener_has_logged(l, "the store is slow, events wait"), WHOLE_MS));
+	await(listener_has_logged(l, "the store is slow, events wait"), WHOLE_MS);
 	cr_assert_gt(listener_metric(l, "wsonce_postgres_slow_seconds"), 1);
-	cr_assert(wait_until(listener_page_has(l, "/readyz", "warning: postgres is slow: "), WHOLE_MS));
-	cr_assert(wait_until(strstr(run_on(fleet.rows, "status").output, "listener-0: postgres is slow: "), WHOLE_MS));
+	await(listener_page_has(l, "/readyz", "warning: postgres is slow: "), WHOLE_MS);
+	await(strstr(run_on(fleet.rows, "status").output, "listener-0: postgres is slow: "), WHOLE_MS);
 	database_exec(fleet.rows, "drop function slow() cascade");
 	fleet_must_be_whole(&fleet, WHOLE_MS);
-	cr_assert(wait_until(listener_has_logged(l, "the store is fast enough again"), WHOLE_MS));
+	await(listener_has_logged(l, "the store is fast enough again"), WHOLE_MS);
 	cr_assert_eq(listener_metric(l, "wsonce_postgres_slow_seconds"), 0);
 }
 
@@ -405,9 +390,9 @@ Test(postgres_faults, what_a_feed_sent_before_a_cut_is_stored_though_reading_had
 	struct database *lock = fleet_lock(fleet.rows);
 	while (listener_metric(fleet.listeners[0], "wsonce_paused") != 1) {
 		fleet_send(&fleet, 20);
-		cr_assert(wait_until(listener_metric(fleet.listeners[0], "wsonce_received_total") >= fleet.sent ||
-					     listener_metric(fleet.listeners[0], "wsonce_paused") == 1,
-				     WHOLE_MS));
+		await(listener_metric(fleet.listeners[0], "wsonce_received_total") >= fleet.sent ||
+			      listener_metric(fleet.listeners[0], "wsonce_paused") == 1,
+		      WHOLE_MS);
 	}
 	fleet_send(&fleet, 50);                      /* far less than the socket's buffer takes */
 	cr_assert(feed_flush(fleet.feed, WHOLE_MS)); /* into the listener's buffer */
@@ -415,7 +400,7 @@ Test(postgres_faults, what_a_feed_sent_before_a_cut_is_stored_though_reading_had
 	cr_assert_leq(listener_metric(fleet.listeners[0], "wsonce_received_total"), fleet.sent - 50, "it was read");
 	feed_drop_all(fleet.feed);
 	fleet_unlock(lock);
-	cr_assert(wait_until(feed_connections(fleet.feed) == 2, WHOLE_MS));
+	await(feed_connections(fleet.feed) == 2, WHOLE_MS);
 	fleet_must_be_whole(&fleet, WHOLE_MS);
 }
 

@@ -22,9 +22,8 @@ static long announced(struct redisd *redis, const char *with);
 static struct listener *start(struct database *on, const char *with)
 {
 	struct listener *l = listener_start(&(struct listener_options){.database = on, .prefix = with}, NULL);
-
 	char *key = suite_text("%s%s", with, with[strlen(with) - 1] == ':' ? "" : ":");
-	cr_assert(wait_until(announced(redisd_shared(), key), ACK_MS));
+	await(announced(redisd_shared(), key), ACK_MS);
 	return l;
 }
 
@@ -90,16 +89,15 @@ Test(prefixes, the_same_database_may_be_used_by_many)
 Test(prefixes, a_prefix_ends_where_the_id_begins)
 {
 	char key[120];
-
 	char *longer = suite_text("%s2", prefix);
 	struct listener *first = start(db, prefix);
 	struct listener *second = start(other, longer);
 	store(first, "2-id");
 	store(second, "-id");
 	snprintf(key, sizeof key, "%s:2-id", prefix);
-	cr_assert(wait_until(redisd_long(redisd_shared(), "EXISTS %s", key), ACK_MS), "%s is not there", key);
+	await(redisd_long(redisd_shared(), "EXISTS %s", key), ACK_MS, "%s is not there", key);
 	snprintf(key, sizeof key, "%s2:-id", prefix);
-	cr_assert(wait_until(redisd_long(redisd_shared(), "EXISTS %s", key), ACK_MS), "%s is not there", key);
+	await(redisd_long(redisd_shared(), "EXISTS %s", key), ACK_MS, "%s is not there", key);
 }
 
 /* <prefix>:a:id is id for the one and a:id for the other. */
@@ -116,7 +114,7 @@ Test(prefixes, a_prefix_is_free_when_its_last_listener_has_ended)
 
 	expect_refusal(prefix);
 	listener_free(first);
-	cr_assert(wait_until(redisd_long(redisd_shared(), "EXISTS " KEY "%s", redisd_prefix()) == 0, ACK_MS));
+	await(redisd_long(redisd_shared(), "EXISTS " KEY "%s", redisd_prefix()) == 0, ACK_MS);
 	listener_free(start(other, prefix));
 }
 
@@ -138,17 +136,16 @@ Test(prefixes, a_listener_that_works_goes_on_without_redis_until_it_is_alone)
 		&(struct listener_options){.database = db, .redis = redisd_url(redis), .prefix = "p"}, NULL);
 
 	store(l, "a");
-	cr_assert(wait_until(announced(redis, "p:"), ACK_MS));
-	cr_assert(wait_until(say_as_another(redis, "p:") && listener_has_logged(l, "not using redis"), ACK_MS));
+	await(announced(redis, "p:"), ACK_MS);
+	await(say_as_another(redis, "p:") && listener_has_logged(l, "not using redis"), ACK_MS);
 	say_as_another(redis, "p:");
-	cr_assert(wait_until(listener_page_has(l, "/readyz", "degraded: redis is not used, because another database"),
-			     ACK_MS));
+	await(listener_page_has(l, "/readyz", "degraded: redis is not used, because another database"), ACK_MS);
 	say_as_another(redis, "p:");
 	store(l, "b");
 	cr_assert_eq(redisd_long(redis, "EXISTS p:b"), 0);
-	cr_assert(wait_until(listener_has_logged(l, "using redis again"), ACK_MS));
+	await(listener_has_logged(l, "using redis again"), ACK_MS);
 	store(l, "c");
-	cr_assert(wait_until(redisd_long(redis, "EXISTS p:c"), ACK_MS));
+	await(redisd_long(redis, "EXISTS p:c"), ACK_MS);
 }
 
 /* When Redis comes up, they have received events that exist nowhere else. */
@@ -168,17 +165,16 @@ Test(prefixes, listeners_that_received_without_redis_go_on_without_it)
 	}
 	redisd_start(redis);
 	for (int i = 0; i < 3; i++)
-		cr_assert(wait_until(say_as_another(redis, "p:") && listener_has_logged(l[i], "not using redis"),
-				     ACK_MS));
+		await(say_as_another(redis, "p:") && listener_has_logged(l[i], "not using redis"), ACK_MS);
 	for (int i = 0; i < 3; i++) {
 		say_as_another(redis, "p:");
 		snprintf(id, sizeof id, "after-%d", i);
 		store(l[i], id);
 		cr_assert_eq(redisd_long(redis, "EXISTS p:%s", id), 0);
 	}
-	cr_assert(wait_until(listener_has_logged(l[0], "using redis again"), ACK_MS));
+	await(listener_has_logged(l[0], "using redis again"), ACK_MS);
 	store(l[0], "last");
-	cr_assert(wait_until(redisd_long(redis, "EXISTS p:last"), ACK_MS));
+	await(redisd_long(redis, "EXISTS p:last"), ACK_MS);
 }
 
 /* Without its entry, another database could take the prefix. */
@@ -188,9 +184,9 @@ Test(prefixes, what_was_flushed_is_said_again)
 	struct listener *l = listener_start(
 		&(struct listener_options){.database = db, .redis = redisd_url(redis), .prefix = "p"}, NULL);
 
-	cr_assert(wait_until(announced(redis, "p:") == 1, ACK_MS));
+	await(announced(redis, "p:") == 1, ACK_MS);
 	redisd_command(redis, "FLUSHALL");
-	cr_assert(wait_until(announced(redis, "p:") == 1, ACK_MS));
+	await(announced(redis, "p:") == 1, ACK_MS);
 	cr_assert_eq(listener_metric(l, "wsonce_redis_connects_total"), 1);
 }
 
@@ -202,6 +198,6 @@ Test(prefixes, a_redis_that_refuses_beats_is_a_warning)
 	struct listener *l = listener_start(
 		&(struct listener_options){.database = db, .redis = redisd_url(redis), .prefix = "p"}, NULL);
 	store(l, "a");
-	cr_assert(wait_until(redisd_long(redis, "EXISTS p:a"), ACK_MS));
-	cr_assert(wait_until(listener_has_logged(l, "redis rejects the beat"), ACK_MS));
+	await(redisd_long(redis, "EXISTS p:a"), ACK_MS);
+	await(listener_has_logged(l, "redis rejects the beat"), ACK_MS);
 }

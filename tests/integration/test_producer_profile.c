@@ -36,7 +36,7 @@ static void expect_nothing_more(void)
 
 static long letters(const char *reason)
 {
-	return database_long(db, "SELECT count(*) FROM dead_letters WHERE reason LIKE '%%%s%%'", reason);
+	return bench_count("dead_letters WHERE reason LIKE '%%%s%%'", reason);
 }
 
 /* Uses the profile of the docs, so that they stay correct. */
@@ -63,8 +63,8 @@ Test(producer_profile, a_nostr_client_is_answered_as_by_a_relay)
 	open_producer(NULL);
 	peer_send_text(producer, NOTE("aa"));
 	expect("[\"OK\",\"aa\",true,\"\"]");
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE event_id = 'aa' AND event_type = '1' "
-				       "AND payload->>'content' = '0.10'"),
+	cr_assert_eq(bench_count("events WHERE event_id = 'aa' AND event_type = '1' "
+				 "AND payload->>'content' = '0.10'"),
 		     1);
 	peer_send_text(producer, NOTE("aa"));
 	expect("[\"OK\",\"aa\",true,\"duplicate: have it already\"]");
@@ -124,7 +124,7 @@ Test(producer_profile, a_frame_of_many_is_answered_once_when_all_of_them_are_sto
 	expect("{\"ok\":6,\"n\":6,\"first\":null}");
 	expect_nothing_more();
 	cr_assert_eq(bench_rows(), 5);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters WHERE source = 'batch'"), 1);
+	cr_assert_eq(bench_count("dead_letters WHERE source = 'batch'"), 1);
 }
 
 Test(producer_profile, no_ack_goes_out_before_the_commit)
@@ -133,7 +133,7 @@ Test(producer_profile, no_ack_goes_out_before_the_commit)
 	open_producer(NULL);
 	struct database *lock = fleet_lock(db);
 	peer_send_text(producer, "{\"k\":1,\"list\":[{\"id\":1},{\"id\":2}]}");
-	cr_assert(wait_until(listener_metric(listener, "wsonce_received_total") == 2, WAIT_MS));
+	await(listener_metric(listener, "wsonce_received_total") == 2, WAIT_MS);
 	cr_assert_null(peer_recv(producer, 300));
 	fleet_unlock(lock);
 	expect("{\"ok\":1,\"n\":1,\"first\":\"b|1\"}");
@@ -174,7 +174,7 @@ Test(producer_profile, cumulative_acks_speak_for_all_before_them)
 	for (int k = 1; k <= 5; k++)
 		peer_sendf(producer, "{\"k\":%d,\"list\":[{\"id\":%d}]}", k, k);
 	peer_send_text(producer, "{\"k\":6,\"list\":[]}");
-	cr_assert(wait_until(listener_metric(listener, "wsonce_received_total") == 5, WAIT_MS));
+	await(listener_metric(listener, "wsonce_received_total") == 5, WAIT_MS);
 	cr_assert_null(peer_recv(producer, 100), "said before what came earlier is stored");
 	fleet_unlock(lock);
 	for (;;) {
@@ -196,9 +196,9 @@ Test(producer_profile, so_many_unacked_messages_are_read_and_no_more)
 	for (int k = 1; k <= 50; k++) {
 		peer_sendf(producer, "{\"k\":%d,\"list\":[{\"id\":%d}]}", k, k);
 		if (k == 1)
-			cr_assert(wait_until(listener_metric(listener, "wsonce_received_total") == 1, WAIT_MS));
+			await(listener_metric(listener, "wsonce_received_total") == 1, WAIT_MS);
 	}
-	cr_assert(wait_until(listener_metric(listener, "wsonce_received_total") >= 3, WAIT_MS));
+	await(listener_metric(listener, "wsonce_received_total") >= 3, WAIT_MS);
 	cr_assert_null(peer_recv(producer, 300));
 	cr_assert_lt(listener_metric(listener, "wsonce_received_total"), 50);
 	fleet_unlock(lock);
@@ -274,11 +274,11 @@ Test(producer_profile, variables_are_each_connections_own)
 	expect("{\"of\":\"ann\"}");
 	peer_send_text(other, "{\"op\":\"put\",\"id\":1}");
 	expect_from(other, "{\"of\":\"ben\"}");
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE event_id IN ('ann|1', 'ben|1')"), 2);
+	cr_assert_eq(bench_count("events WHERE event_id IN ('ann|1', 'ben|1')"), 2);
 	peer_free(other);
 	other = peer_open_events(listener_ingest_port(listener), NULL);
 	peer_send_text(other, "{\"op\":\"put\",\"id\":1}");
-	cr_assert(wait_until(letters("id is missing") == 1, WAIT_MS), "a variable was left over");
+	await(letters("id is missing") == 1, WAIT_MS, "a variable was left over");
 	peer_free(other);
 }
 
@@ -312,7 +312,7 @@ Test(producer_profile, a_producer_that_fills_its_variables_is_sent_away)
 	open_producer(NULL);
 	peer_sendf(producer, "{\"op\":\"hello\",\"me\":\"%s\"}", name);
 	cr_assert_eq(peer_recv_close(producer, WAIT_MS), 1008);
-	cr_assert(wait_until(listener_metric(listener, "wsonce_in_flight_bytes") == 0, WAIT_MS));
+	await(listener_metric(listener, "wsonce_in_flight_bytes") == 0, WAIT_MS);
 }
 
 /* ---- bad input ---- */
@@ -329,7 +329,7 @@ Test(producer_profile, a_frame_of_too_many_elements_is_one_dead_letter)
 	sprintf(at, "]}");
 	peer_send_text(producer, text);
 	expect("{\"failed\":1,\"why\":\"the frame has more elements than max_elements\"}");
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters"), 1);
+	cr_assert_eq(bench_count("dead_letters"), 1);
 }
 
 Test(producer_profile, a_split_message_is_answered_frame_by_frame_and_has_a_limit)
@@ -356,7 +356,7 @@ Test(producer_profile, a_split_message_is_answered_frame_by_frame_and_has_a_limi
 		at += sprintf(at, "bad %d\n", i);
 	peer_send_text(producer, text);
 	expect("\"the message has more frames than max_elements\"");
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters"), 2);
+	cr_assert_eq(bench_count("dead_letters"), 2);
 }
 
 Test(producer_profile, a_producer_that_reads_no_answers_stops_nobody_else)
@@ -378,7 +378,7 @@ Test(producer_profile, a_producer_that_reads_no_answers_stops_nobody_else)
 	peer_send_text(producer, "{\"id\":\"n\",\"text\":\"still here\"}");
 	expect("{\"echo\":\"still here\"}");
 	peer_reset(deaf);
-	cr_assert(wait_until(listener_metric(listener, "wsonce_in_flight_bytes") == 0, WAIT_MS));
+	await(listener_metric(listener, "wsonce_in_flight_bytes") == 0, WAIT_MS);
 	peer_free(deaf);
 }
 
@@ -388,11 +388,11 @@ Test(producer_profile, a_producer_that_leaves_before_its_answer_loses_nothing)
 	open_producer(NULL);
 	struct database *lock = fleet_lock(db);
 	peer_send_text(producer, "{\"k\":1,\"list\":[{\"id\":1},{\"id\":2},{}]}");
-	cr_assert(wait_until(listener_metric(listener, "wsonce_received_total") == 3, WAIT_MS));
+	await(listener_metric(listener, "wsonce_received_total") == 3, WAIT_MS);
 	peer_reset(producer);
 	fleet_unlock(lock);
-	cr_assert(wait_until(bench_rows() == 2 && letters("id is missing") == 1, WAIT_MS));
-	cr_assert(wait_until(listener_metric(listener, "wsonce_in_flight_bytes") == 0, WAIT_MS));
+	await(bench_rows() == 2 && letters("id is missing") == 1, WAIT_MS);
+	await(listener_metric(listener, "wsonce_in_flight_bytes") == 0, WAIT_MS);
 }
 
 Test(producer_profile, a_listener_that_drains_answers_what_it_has_taken)
@@ -401,7 +401,7 @@ Test(producer_profile, a_listener_that_drains_answers_what_it_has_taken)
 	open_producer(NULL);
 	for (int k = 1; k <= 200; k++)
 		peer_sendf(producer, "{\"k\":%d,\"list\":[{\"id\":%d},{\"id\":\"x%d\"}]}", k, k, k);
-	cr_assert(wait_until(listener_metric(listener, "wsonce_received_total") > 0, WAIT_MS));
+	await(listener_metric(listener, "wsonce_received_total") > 0, WAIT_MS);
 	process_signal(listener_process(listener), SIGTERM);
 	long answers = 0;
 	while (peer_recv(producer, WAIT_MS))

@@ -53,14 +53,14 @@ static char *code_of(const char *language, const char *page_port, int own_port)
 /* Expects it to succeed although the listener is killed in between and started again. */
 static void expect_all_stored(struct process *producer_process, const char *prefix, int count)
 {
-	cr_assert(wait_until(bench_rows() > 0, WAIT_MS), "%s", process_last_words(producer_process));
+	await(bench_rows() > 0, WAIT_MS, "%s", process_last_words(producer_process));
 	listener_kill(listener);
 	listener_free(listener);
 	start();
 	cr_assert_eq(process_wait(producer_process, WAIT_MS), 0, "%s", process_last_words(producer_process));
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE event_id LIKE '%s-%%'", prefix), count);
+	cr_assert_eq(bench_count("events WHERE event_id LIKE '%s-%%'", prefix), count);
 	cr_assert_eq(bench_rows(), count);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters"), 0);
+	cr_assert_eq(bench_count("dead_letters"), 0);
 }
 
 /* Only Debian's python3 has the modules; another may come first in PATH. */

@@ -18,13 +18,13 @@ static void store(const char *name, long n, int days)
 
 static long count(const char *condition)
 {
-	return database_long(db, "SELECT count(*) FROM events WHERE %s", condition);
+	return bench_count("events WHERE %s", condition);
 }
 
 #define IS_PURGED "purged_at IS NOT NULL AND payload = 'null'"
 #define IS_WHOLE  "purged_at IS NULL AND payload <> 'null'"
 
-Test(purge, old_events_lose_their_payload_and_keep_their_id, .init = bench_migrate)
+Test(purge, old_events_lose_their_payload_and_keep_their_id, .init = bench_open)
 {
 	store("old", 2500, 31);
 	store("young", 100, 29);
@@ -34,7 +34,7 @@ Test(purge, old_events_lose_their_payload_and_keep_their_id, .init = bench_migra
 	cr_assert_eq(count("true"), 2600);
 }
 
-Test(purge, what_is_purged_is_not_purged_again, .init = bench_migrate)
+Test(purge, what_is_purged_is_not_purged_again, .init = bench_open)
 {
 	store("old", 1500, 31);
 	run_expect(db, 0, ": 1500\n", "purge --older-than 30d");
@@ -44,7 +44,7 @@ Test(purge, what_is_purged_is_not_purged_again, .init = bench_migrate)
 	cr_assert_str_eq(first, second);
 }
 
-Test(purge, dry_run_counts_and_changes_nothing, .init = bench_migrate)
+Test(purge, dry_run_counts_and_changes_nothing, .init = bench_open)
 {
 	store("old", 1500, 31);
 	store("young", 10, 1);
@@ -53,7 +53,7 @@ Test(purge, dry_run_counts_and_changes_nothing, .init = bench_migrate)
 	cr_assert_eq(count(IS_WHOLE), 1510);
 }
 
-Test(purge, old_rows_between_young_ones_are_found, .init = bench_migrate)
+Test(purge, old_rows_between_young_ones_are_found, .init = bench_open)
 {
 	store("young", 60000, 1);
 	database_exec(db, "UPDATE events SET processed_at = now() - interval '40 days' WHERE id %% 1000 = 7");
@@ -63,7 +63,7 @@ Test(purge, old_rows_between_young_ones_are_found, .init = bench_migrate)
 }
 
 /* In this DateStyle, India's zone is written IST, which Postgres reads as Israel's. */
-Test(purge, age_is_the_same_however_the_database_writes_times, .init = bench_migrate)
+Test(purge, age_is_the_same_however_the_database_writes_times, .init = bench_open)
 {
 	store("young", 10, 0);
 	database_exec(db, "UPDATE events SET processed_at = now() - interval '30 days' + interval '2 hours'");
@@ -75,7 +75,7 @@ Test(purge, age_is_the_same_however_the_database_writes_times, .init = bench_mig
 	cr_assert_eq(count(IS_WHOLE), 10);
 }
 
-Test(purge, row_that_is_locked_is_left_and_told_of, .init = bench_migrate)
+Test(purge, row_that_is_locked_is_left_and_told_of, .init = bench_open)
 {
 	struct database *other = database_open(database_conninfo(db));
 
@@ -88,7 +88,7 @@ Test(purge, row_that_is_locked_is_left_and_told_of, .init = bench_migrate)
 	cr_assert_eq(count(IS_PURGED), 10);
 }
 
-Test(purge, table_that_is_locked_ends_it_and_nothing_waits_for_long, .init = bench_migrate)
+Test(purge, table_that_is_locked_ends_it_and_nothing_waits_for_long, .init = bench_open)
 {
 	store("old", 10, 31);
 	struct database *lock = fleet_lock(db);
@@ -131,13 +131,12 @@ Test(purge, late_copies_of_purged_events_are_absorbed_while_the_fleet_goes_on)
 		send_again(&fleet, 3000);
 	}
 	cr_assert_eq(process_wait(purge, SETTLED_MS), 0, "%s", process_last_words(purge));
-	cr_assert(wait_until(redisd_count(redisd_shared(), redisd_prefix()) == 0, SETTLED_MS), "the marks stay");
+	await(redisd_count(redisd_shared(), redisd_prefix()) == 0, SETTLED_MS, "the marks stay");
 	double tried = tried_to_store(&fleet);
 	/* For some seconds each listener knows what the others have stored. */
-	cr_assert(wait_until((send_again(&fleet, 3000), tried_to_store(&fleet) >= tried + 3000), SETTLED_MS),
-		  "no row was looked for");
-	cr_assert(wait_until(fleet_rows(&fleet) == 8000 && fleet_metric(&fleet, "wsonce_in_flight") == 0, SETTLED_MS));
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters"), 0);
+	await((send_again(&fleet, 3000), tried_to_store(&fleet) >= tried + 3000), SETTLED_MS, "no row was looked for");
+	await(fleet_rows(&fleet) == 8000 && fleet_metric(&fleet, "wsonce_in_flight") == 0, SETTLED_MS);
+	cr_assert_eq(bench_count("dead_letters"), 0);
 	cr_assert_eq(count("substring(event_id FROM 3)::int <= 3000 AND " IS_PURGED), 3000);
 	cr_assert_eq(count("substring(event_id FROM 3)::int > 3000 AND " IS_WHOLE), 5000);
 }
@@ -155,7 +154,7 @@ static struct process *start_slow(void)
 	store("old", SLOW_ROWS, 31);
 	database_slow_down(db, SLOW_MS);
 	purge = run_start_on(db, "purge --older-than 30d --batch 1");
-	cr_assert(wait_until(count(IS_PURGED) > 10, SETTLED_MS), "%s", process_last_words(purge));
+	await(count(IS_PURGED) > 10, SETTLED_MS, "%s", process_last_words(purge));
 	return purge;
 }
 
@@ -165,7 +164,7 @@ static void expect_no_half(void)
 	cr_assert_eq(count("(purged_at IS NULL) <> (payload <> 'null')"), 0);
 }
 
-Test(purge, killed_in_the_middle_it_goes_on_when_it_is_run_again, .init = bench_migrate)
+Test(purge, killed_in_the_middle_it_goes_on_when_it_is_run_again, .init = bench_open)
 {
 	struct process *purge = start_slow();
 
@@ -178,7 +177,7 @@ Test(purge, killed_in_the_middle_it_goes_on_when_it_is_run_again, .init = bench_
 	cr_assert_eq(count(IS_PURGED), SLOW_ROWS);
 }
 
-Test(purge, interrupted_it_tells_what_is_done, .init = bench_migrate)
+Test(purge, interrupted_it_tells_what_is_done, .init = bench_open)
 {
 	struct process *purge = start_slow();
 
@@ -200,12 +199,12 @@ Test(purge, interrupted_twice_it_ends_though_the_database_hangs)
 	run_expect(db, 0, NULL, "migrate");
 	struct process *purge = start_slow();
 	postgres_pause(pg);
-	cr_assert(wait_until((process_signal(purge, SIGTERM), !process_is_alive(purge)), SETTLED_MS));
+	await((process_signal(purge, SIGTERM), !process_is_alive(purge)), SETTLED_MS);
 	postgres_resume(pg);
 	expect_no_half();
 }
 
-Test(purge, several_at_once_share_the_work, .init = bench_migrate)
+Test(purge, several_at_once_share_the_work, .init = bench_open)
 {
 	struct process *purges[3];
 	long done = 0;
@@ -226,7 +225,7 @@ Test(purge, several_at_once_share_the_work, .init = bench_migrate)
 
 /* ---- rows that go ---- */
 
-Test(purge, rows_are_not_deleted_without_a_guard, .init = bench_migrate)
+Test(purge, rows_are_not_deleted_without_a_guard, .init = bench_open)
 {
 	store("old", 10, 31);
 	run_expect_error(db, 2, "no listener ran within the last hour", "purge --older-than 30d --delete-rows");
@@ -234,19 +233,19 @@ Test(purge, rows_are_not_deleted_without_a_guard, .init = bench_migrate)
 	run_expect_error(db, 2, "--max-age is 30d",
 			 "purge --older-than 30d --delete-rows --time-pointer /at --max-age 30d");
 	listener = listener_start(&(struct listener_options){.database = db}, "--instance-id open");
-	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM wsonce_listeners"), SETTLED_MS));
+	await(bench_count("wsonce_listeners"), SETTLED_MS);
 	run_expect_error(db, 2, "the listener open.", "purge --older-than 30d --delete-rows " GUARD);
 	run_expect_error(db, 2, "without --max-age", "purge --older-than 30d --delete-rows --dry-run");
 	cr_assert_eq(listener_stop(listener), 0);
 	cr_assert_eq(count("true"), 10);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM wsonce_retention"), 0);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM wsonce_listeners"), 0);
+	cr_assert_eq(bench_count("wsonce_retention"), 0);
+	cr_assert_eq(bench_count("wsonce_listeners"), 0);
 }
 
-Test(purge, greatest_age_of_the_listeners_is_a_day_below_that_of_the_rows, .init = bench_migrate)
+Test(purge, greatest_age_of_the_listeners_is_a_day_below_that_of_the_rows, .init = bench_open)
 {
 	listener = listener_start(&(struct listener_options){.database = db}, GUARD);
-	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM wsonce_listeners"), SETTLED_MS));
+	await(bench_count("wsonce_listeners"), SETTLED_MS);
 	store("old", 10, 9);
 	run_expect_error(db, 2, "--max-age 7d", "purge --older-than 7d --delete-rows");
 	run_expect_error(db, 2, "--max-age 7d", "purge --older-than 191h --delete-rows");
@@ -256,7 +255,7 @@ Test(purge, greatest_age_of_the_listeners_is_a_day_below_that_of_the_rows, .init
 	cr_assert_eq(listener_stop(listener), 0);
 }
 
-Test(purge, late_copy_of_a_deleted_row_is_a_stale_dead_letter_and_no_row, .init = bench_migrate)
+Test(purge, late_copy_of_a_deleted_row_is_a_stale_dead_letter_and_no_row, .init = bench_open)
 {
 	store("old", 1200, 31);
 	listener = listener_start(&(struct listener_options){.database = db}, GUARD);
@@ -266,12 +265,12 @@ Test(purge, late_copy_of_a_deleted_row_is_a_stale_dead_letter_and_no_row, .init 
 	peer_send_text(producer, "{\"event_id\":\"old-7\",\"at\":\"2020-01-01T00:00:00Z\"}");
 	ack_expect_rejected(producer, "old-7", "stale");
 	cr_assert_eq(count("true"), 0);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters WHERE event_id = 'old-7'"), 1);
+	cr_assert_eq(bench_count("dead_letters WHERE event_id = 'old-7'"), 1);
 	peer_free(producer);
 	cr_assert_eq(listener_stop(listener), 0);
 }
 
-Test(purge, where_rows_were_deleted_a_listener_without_the_guard_does_not_start, .init = bench_migrate)
+Test(purge, where_rows_were_deleted_a_listener_without_the_guard_does_not_start, .init = bench_open)
 {
 	const struct listener_options options = {.database = db, .without_waiting = true};
 
@@ -297,10 +296,10 @@ static void dead_letter(int days, int n)
 
 static long letters(const char *condition)
 {
-	return database_long(db, "SELECT count(*) FROM dead_letters WHERE %s", condition);
+	return bench_count("dead_letters WHERE %s", condition);
 }
 
-Test(purge, what_nobody_has_dealt_with_stays_unless_it_is_asked_for, .init = bench_migrate)
+Test(purge, what_nobody_has_dealt_with_stays_unless_it_is_asked_for, .init = bench_open)
 {
 	database_exec(db,
 		      "INSERT INTO dead_letters (digest, event_id, reason, raw, instance_id, last_seen, resolved_at) "
@@ -312,12 +311,12 @@ Test(purge, what_nobody_has_dealt_with_stays_unless_it_is_asked_for, .init = ben
 	run_expect(db, 0, "deleted before", "purge --dry-run --dead-letters-older-than 1d --outbox-older-than 1d");
 	run_expect(db, 0, ": 2\n", "purge --dead-letters-older-than 1d --outbox-older-than 1d");
 	cr_assert_eq(letters("true"), 2);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM outbox WHERE state = 'dead'"), 1);
+	cr_assert_eq(bench_count("outbox WHERE state = 'dead'"), 1);
 	run_expect(db, 0, ": 2\n", "purge --dead-letters-older-than 1d --open-too");
 	cr_assert_eq(letters("true"), 0);
 }
 
-Test(purge, dead_letters_go_by_when_they_were_last_seen, .init = bench_migrate)
+Test(purge, dead_letters_go_by_when_they_were_last_seen, .init = bench_open)
 {
 	dead_letter(91, 1500);
 	dead_letter(89, 20);
@@ -342,7 +341,7 @@ Test(purge, message_whose_letter_is_gone_has_one_again_if_it_is_rejected_again, 
 	ack_expect(producer, "b", "persisted");
 }
 
-Test(purge, dead_letters_go_by_number_the_newest_stay, .init = bench_migrate)
+Test(purge, dead_letters_go_by_number_the_newest_stay, .init = bench_open)
 {
 	dead_letter(5, 30);
 	dead_letter(1, 30);
@@ -369,10 +368,10 @@ static void deliver(const char *state, int days, int n)
 
 static long deliveries(const char *condition)
 {
-	return database_long(db, "SELECT count(*) FROM outbox WHERE %s", condition);
+	return bench_count("outbox WHERE %s", condition);
 }
 
-Test(purge, settled_deliveries_go_by_age_and_pending_ones_stay, .init = bench_migrate)
+Test(purge, settled_deliveries_go_by_age_and_pending_ones_stay, .init = bench_open)
 {
 	deliver("delivered", 31, 1500);
 	deliver("pending", 99, 20);
@@ -388,7 +387,7 @@ Test(purge, settled_deliveries_go_by_age_and_pending_ones_stay, .init = bench_mi
 	cr_assert_eq(deliveries("true"), 44);
 }
 
-Test(purge, settled_deliveries_go_by_number_whatever_is_pending, .init = bench_migrate)
+Test(purge, settled_deliveries_go_by_number_whatever_is_pending, .init = bench_open)
 {
 	deliver("delivered", 5, 30);
 	deliver("pending", 5, 100);
@@ -404,7 +403,7 @@ Test(purge, settled_deliveries_go_by_number_whatever_is_pending, .init = bench_m
 }
 
 /* An operator has made it pending again after the step read it: the step skips the locked row. */
-Test(purge, delivery_that_is_retried_meanwhile_stays, .init = bench_migrate)
+Test(purge, delivery_that_is_retried_meanwhile_stays, .init = bench_open)
 {
 	struct database *other = database_open(database_conninfo(db));
 
@@ -430,10 +429,10 @@ static void process(const char *consumer, int days, int n)
 
 static long processed(const char *condition)
 {
-	return database_long(db, "SELECT count(*) FROM processed_events WHERE %s", condition);
+	return bench_count("processed_events WHERE %s", condition);
 }
 
-Test(purge, what_consumers_processed_goes_by_age, .init = bench_migrate)
+Test(purge, what_consumers_processed_goes_by_age, .init = bench_open)
 {
 	process("billing", 31, 1500);
 	process("billing", 29, 20);
@@ -442,14 +441,14 @@ Test(purge, what_consumers_processed_goes_by_age, .init = bench_migrate)
 	database_exec(db, "INSERT INTO processed_events VALUES ('search', E'it''s \"\\\\\t日本\"', '2026-01-01')");
 	run_expect(db, 0, "\"done\":4001", "purge --processed-older-than 30d --dry-run --json " GUARD);
 	cr_assert_eq(processed("true"), 4041);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM wsonce_retention"), 0);
+	cr_assert_eq(bench_count("wsonce_retention"), 0);
 	run_expect(db, 0, "processed events forgotten before", "purge --processed-older-than 30d --batch 300 " GUARD);
 	cr_assert_eq(processed("processed_at > now() - interval '30 days'"), 40);
 	cr_assert_eq(processed("true"), 40);
 	cr_assert_eq(database_long(db, "SELECT rows_deleted_s FROM wsonce_retention"), 30 * 86400);
 }
 
-Test(purge, what_consumers_processed_goes_by_number, .init = bench_migrate)
+Test(purge, what_consumers_processed_goes_by_number, .init = bench_open)
 {
 	process("billing", 40, 30);
 	process("search", 31, 30);
@@ -460,7 +459,7 @@ Test(purge, what_consumers_processed_goes_by_number, .init = bench_migrate)
 	run_expect(db, 0, ": 5\n", "purge --processed-keep 100 --processed-older-than 35d " GUARD);
 }
 
-Test(purge, row_of_a_consumer_that_is_locked_is_left_and_told_of, .init = bench_migrate)
+Test(purge, row_of_a_consumer_that_is_locked_is_left_and_told_of, .init = bench_open)
 {
 	struct database *other = database_open(database_conninfo(db));
 
@@ -471,7 +470,7 @@ Test(purge, row_of_a_consumer_that_is_locked_is_left_and_told_of, .init = bench_
 	database_exec(other, "COMMIT");
 }
 
-Test(purge, what_consumers_processed_is_not_forgotten_without_a_guard, .init = bench_migrate)
+Test(purge, what_consumers_processed_is_not_forgotten_without_a_guard, .init = bench_open)
 {
 	store("old", 10, 31);
 	process("billing", 31, 10);
@@ -484,9 +483,9 @@ Test(purge, what_consumers_processed_is_not_forgotten_without_a_guard, .init = b
 			 "purge --processed-keep 0 " GUARD);
 	run_expect_error(db, 2, "--processed-older-than",
 			 "purge --older-than 30d --delete-rows --processed-older-than 7d " GUARD);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM wsonce_retention"), 0, "the other guard has left its age");
+	cr_assert_eq(bench_count("wsonce_retention"), 0, "the other guard has left its age");
 	listener = listener_start(&(struct listener_options){.database = db}, "--instance-id open");
-	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM wsonce_listeners"), SETTLED_MS));
+	await(bench_count("wsonce_listeners"), SETTLED_MS);
 	run_expect_error(db, 2, "without --max-age", "purge --processed-older-than 30d " GUARD);
 	cr_assert_eq(listener_stop(listener), 0);
 	cr_assert_eq(processed("true"), 10);
@@ -512,7 +511,7 @@ static void act(int days, int n)
 
 static long acts(const char *table, const char *condition)
 {
-	return database_long(db, "SELECT count(*) FROM %s WHERE %s", table, condition);
+	return bench_count("%s WHERE %s", table, condition);
 }
 
 static void expect_acts(const char *condition, long letters_of, long deliveries_of)
@@ -521,7 +520,7 @@ static void expect_acts(const char *condition, long letters_of, long deliveries_
 	cr_assert_eq(acts("delivery_actions", condition), deliveries_of);
 }
 
-Test(purge, records_of_what_is_gone_go_by_age, .init = bench_migrate)
+Test(purge, records_of_what_is_gone_go_by_age, .init = bench_open)
 {
 	dead_letter(1, 20);
 	deliver("dead", 1, 20);
@@ -541,7 +540,7 @@ Test(purge, records_of_what_is_gone_go_by_age, .init = bench_migrate)
 	expect_acts("true", 120, 130);
 }
 
-Test(purge, records_stay_unless_they_are_asked_for_and_go_after_their_rows, .init = bench_migrate)
+Test(purge, records_stay_unless_they_are_asked_for_and_go_after_their_rows, .init = bench_open)
 {
 	dead_letter(400, 20);
 	deliver("dead", 400, 30);
@@ -555,7 +554,7 @@ Test(purge, records_stay_unless_they_are_asked_for_and_go_after_their_rows, .ini
 	expect_acts("true", 0, 0);
 }
 
-Test(purge, all_tables_go_in_one_run, .init = bench_migrate)
+Test(purge, all_tables_go_in_one_run, .init = bench_open)
 {
 	store("old", 10, 31);
 	dead_letter(31, 11);
@@ -572,7 +571,7 @@ Test(purge, all_tables_go_in_one_run, .init = bench_migrate)
 	cr_assert_null(json_object_get(root, "rows"));
 }
 
-Test(purge, it_needs_to_know_what, .init = bench_migrate)
+Test(purge, it_needs_to_know_what, .init = bench_open)
 {
 	run_expect_error(db, 2, "purge what?", "purge");
 	run_expect_error(db, 2, "--older-than", "purge --older-than 30");

@@ -81,7 +81,7 @@ static char *record(int n)
 
 static void open_feed(void)
 {
-	bench_migrate();
+	bench_open();
 	feed = feed_new();
 }
 
@@ -195,12 +195,11 @@ Test(recording, a_record_over_max_message_is_a_dead_letter_with_its_head, .init 
 	feed_sendf(feed, "{\"event_id\":\"long\",\"payload\":\"%0200000d\"}", 0);
 	end(p);
 	run_expect(db, 1, "persisted 0, duplicates 0, rejected 1", "replay %s --max-message 64KiB", segment_in(dir));
-	cr_assert_eq(
-		database_long(db, "SELECT count(*) FROM dead_letters WHERE length(raw) = 4096 AND "
-				  "reason LIKE 'the message has 200032 bytes%%' AND digest = "
-				  "sha256(convert_to('{\"event_id\":\"long\",\"payload\":\"' || repeat('0', 200000) || "
-				  "'\"}', 'UTF8'))"),
-		1);
+	cr_assert_eq(bench_count("dead_letters WHERE length(raw) = 4096 AND "
+				 "reason LIKE 'the message has 200032 bytes%%' AND digest = "
+				 "sha256(convert_to('{\"event_id\":\"long\",\"payload\":\"' || repeat('0', 200000) || "
+				 "'\"}', 'UTF8'))"),
+		     1);
 }
 
 static bool are_many(const char *dir)
@@ -218,7 +217,7 @@ Test(recording, it_goes_on_in_a_directory_with_a_segment_for_each_time, .init = 
 	for (int i = 0; i < 2; i++) {
 		p = start(suite_text("--segments --rotate 300ms %s", dir));
 		cr_assert(feed_wait_clients(feed, 1, SOON_MS));
-		cr_assert(wait_until(are_many(dir), SOON_MS));
+		await(are_many(dir), SOON_MS);
 		run = run_in(NULL, suite_text("spool %s drop", dir));
 		cr_assert(run.status == 1 && strstr(run.errors, ": another process uses it\n"), "%s", run.errors);
 		run = run_in(NULL, suite_text("record --profile %s --segments %s", profile(), dir));

@@ -65,8 +65,8 @@ static void must_name(const char *missing, const char *named)
 {
 	start(missing);
 	work();
-	cr_assert(wait_until(has_either_logged("lacks a right"), SOON_MS), "%s is not missed", missing);
-	cr_assert(wait_until(has_either_logged(named), SOON_MS), "%s is not named", missing);
+	await(has_either_logged("lacks a right"), SOON_MS, "%s is not missed", missing);
+	await(has_either_logged(named), SOON_MS, "%s is not named", missing);
 	fleet_must_be_whole(&fleet, SOON_MS);
 	cr_expect_not(has_either_logged(PASSWORD));
 }
@@ -85,14 +85,13 @@ static struct run ask_status(void)
 /* Nothing else shows that the listeners do not hear of each other: all events are stored. */
 static void must_be_told_until_granted(const char *missing)
 {
-	cr_assert(wait_until(is_either("degraded: redis rejects commands"), SOON_MS), "%s", missing);
-	cr_assert(wait_until(strstr(ask_status().output, ": redis rejects commands"), SOON_MS), "%s",
-		  ask_status().output);
+	await(is_either("degraded: redis rejects commands"), SOON_MS, "%s", missing);
+	await(strstr(ask_status().output, ": redis rejects commands"), SOON_MS, "%s", ask_status().output);
 	struct run run = ask_status();
 	cr_expect_eq(run.status, 1, "%s", run.output);
 	cr_expect_null(strstr(run.output, "gone"), "%s", run.output);
 	free(redisd_command(redis, "ACL SETUSER fleet +%s", missing));
-	cr_assert(wait_until(!is_either("degraded"), SOON_MS), "%s", missing);
+	await(!is_either("degraded"), SOON_MS, "%s", missing);
 }
 
 Test(redis_rights, one_less_is_named_and_nothing_is_lost_set)

@@ -43,9 +43,9 @@ static void must_claim(struct listener *l, struct redisd *redis)
 {
 	struct peer *p = peer_open_events(listener_ingest_port(l), NULL);
 
-	cr_assert(wait_until(listener_metric(l, "wsonce_redis_up") == 1, READY_MS));
+	await(listener_metric(l, "wsonce_redis_up") == 1, READY_MS);
 	peer_send_text(p, "{\"event_id\":\"e-1\"}");
-	cr_assert(wait_until(claims_begins(redis, "e-1", "done@"), SETTLED_MS), "no mark");
+	await(claims_begins(redis, "e-1", "done@"), SETTLED_MS, "no mark");
 	cr_expect_eq(listener_metric(l, "wsonce_claims_won_total"), 1);
 	peer_free(p);
 }
@@ -57,7 +57,7 @@ Test(redis_tls, claims_go_to_a_server_whose_certificate_is_right)
 
 	must_claim(l, redis);
 	redisd_restart(redis);
-	cr_assert(wait_until(listener_metric(l, "wsonce_redis_connects_total") == 2, READY_MS), "not back");
+	await(listener_metric(l, "wsonce_redis_connects_total") == 2, READY_MS, "not back");
 	cr_expect_eq(listener_stop(l), 0);
 }
 
@@ -81,8 +81,8 @@ Test(redis_tls, a_server_that_is_not_who_it_should_be_gets_no_password)
 	struct listener *other = start_listener("localhost", suite_text("--redis-ca %s", stranger->cert));
 	struct listener *name = start_listener("u:planted@127.0.0.1", suite_text("--redis-ca %s", authority->cert));
 
-	cr_assert(wait_until(listener_has_logged(other, "the certificate is not trusted"), READY_MS));
-	cr_assert(wait_until(listener_has_logged(name, "the certificate is not trusted: "), READY_MS));
+	await(listener_has_logged(other, "the certificate is not trusted"), READY_MS);
+	await(listener_has_logged(name, "the certificate is not trusted: "), READY_MS);
 	cr_expect_not(listener_has_logged(name, "planted"));
 	cr_expect_eq(listener_metric(other, "wsonce_redis_up"), 0);
 	cr_expect_null(strstr(redisd_command(redis, "INFO commandstats"), "cmdstat_auth"));
@@ -111,9 +111,9 @@ Test(redis_tls, a_server_without_tls_is_left)
 
 	tls_port = redisd_port(redis);
 	struct listener *l = start_listener("localhost", suite_text("--redis-ca %s", authority->cert));
-	cr_assert(wait_until(listener_has_logged(l, "no answer while connecting") ||
-				     listener_has_logged(l, "TLS failed: wrong version number"),
-			     READY_MS));
+	await(listener_has_logged(l, "no answer while connecting") ||
+		      listener_has_logged(l, "TLS failed: wrong version number"),
+	      READY_MS);
 	cr_expect_eq(listener_stop(l), 0);
 }
 

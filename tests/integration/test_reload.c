@@ -46,8 +46,7 @@ static void reload(bool is_good)
 	int *seen = is_good ? &reloads : &failures;
 
 	process_signal(listener_process(listener), SIGHUP);
-	cr_assert(wait_until(listener_metric(listener, name) > *seen, SOON_MS), "%s",
-		  process_last_words(listener_process(listener)));
+	await(listener_metric(listener, name) > *seen, SOON_MS, "%s", process_last_words(listener_process(listener)));
 	*seen = (int)listener_metric(listener, name);
 	cr_assert_eq(listener_metric(listener, "wsonce_reloads_total"), reloads);
 	cr_assert_eq(listener_metric(listener, "wsonce_reloads_failed_total"), failures);
@@ -296,21 +295,16 @@ Test(reload, webhooks_come_and_go_while_requests_are_at_work)
 	start("");
 	struct peer *p = peer_open_events(listener_ingest_port(listener), ACKS);
 	send_events(p, "old", 100);
-	cr_assert(wait_until(receiver_count(receiver, "/hold/1") >= 16 && receiver_count(receiver, "/hold/2") >= 16,
-			     SOON_MS));
+	await(receiver_count(receiver, "/hold/1") >= 16 && receiver_count(receiver, "/hold/2") >= 16, SOON_MS);
 	reload_as(suite_text("{\"webhooks\": [%s, %s]}", hook("comes", "/ok", ""),
 			     hook("stays", "/hold/1", ", \"concurrency\": 4, \"timeout\": 20")));
 	expect_logged("changed=webhooks tokens=0 certificates=0 webhooks=2");
 	send_events(p, "new", 100);
-	cr_assert(wait_until(receiver_effects(receiver, "/ok") == 100, SOON_MS), "%ld",
-		  receiver_effects(receiver, "/ok"));
+	await(receiver_effects(receiver, "/ok") == 100, SOON_MS, "%ld", receiver_effects(receiver, "/ok"));
 	receiver_release(receiver);
-	cr_assert(wait_until(receiver_effects(receiver, "/hold/1") == 200, WHOLE_MS), "%ld",
-		  receiver_effects(receiver, "/hold/1"));
-	cr_assert(wait_until(
-		database_long(db, "select count(*) from outbox where state = 'pending' and target <> 'goes'") == 0,
-		WHOLE_MS));
-	cr_expect_eq(database_long(db, "select count(*) from outbox where target = 'goes'"), 100);
+	await(receiver_effects(receiver, "/hold/1") == 200, WHOLE_MS, "%ld", receiver_effects(receiver, "/hold/1"));
+	await(bench_count("outbox where state = 'pending' and target <> 'goes'") == 0, WHOLE_MS);
+	cr_expect_eq(bench_count("outbox where target = 'goes'"), 100);
 	cr_expect_lt(receiver_effects(receiver, "/hold/2"), 100);
 	peer_free(p);
 }
@@ -322,12 +316,11 @@ Test(reload, a_webhook_with_another_url_and_secret_gets_what_waits_there)
 	start("");
 	struct peer *p = peer_open_events(listener_ingest_port(listener), ACKS);
 	send_events(p, "e", 50);
-	cr_assert(wait_until(receiver_count(receiver, "/hold/1") == 2, SOON_MS));
+	await(receiver_count(receiver, "/hold/1") == 2, SOON_MS);
 	reload_as(suite_text("{\"webhooks\": [%s]}", hook("shop", "/ok", "")));
-	cr_assert(wait_until(receiver_effects(receiver, "/ok") == 48, SOON_MS), "%ld",
-		  receiver_effects(receiver, "/ok"));
+	await(receiver_effects(receiver, "/ok") == 48, SOON_MS, "%ld", receiver_effects(receiver, "/ok"));
 	receiver_release(receiver);
-	cr_assert(wait_until(database_long(db, "select count(*) from outbox where state = 'pending'") == 0, SOON_MS));
+	await(bench_count("outbox where state = 'pending'") == 0, SOON_MS);
 	cr_expect_eq(receiver_count(receiver, "/hold/1") + receiver_count(receiver, "/ok"), 50);
 	peer_free(p);
 }
@@ -353,7 +346,7 @@ Test(reload, a_webhook_whose_password_changed_uses_the_new_one)
 		}
 		struct peer *p = peer_open_events(listener_ingest_port(listener), ACKS);
 		send_events(p, words[i], 5);
-		cr_assert(wait_until(receiver_effects(receiver, "/ok") == 5 * (i + 1), SOON_MS));
+		await(receiver_effects(receiver, "/ok") == 5 * (i + 1), SOON_MS);
 		json_t *requests = receiver_requests(receiver, "/ok");
 		const json_t *last = json_array_get(requests, json_array_size(requests) - 1);
 		cr_expect_str_eq(json_string_value(json_object_get(json_object_get(last, "headers"), "authorization")),
@@ -434,7 +427,7 @@ Test(reload, a_thousand_signals_under_load_lose_nothing)
 	}
 	write_settings("{\"log-level\": \"warn\"}");
 	process_signal(listener_process(fleet.listeners[0]), SIGHUP);
-	cr_assert(wait_until(listener_has_logged(fleet.listeners[0], "changed=log-level"), SOON_MS));
+	await(listener_has_logged(fleet.listeners[0], "changed=log-level"), SOON_MS);
 	fleet_must_be_whole(&fleet, WHOLE_MS);
 	cr_expect_lt(listener_metric(fleet.listeners[0], "wsonce_reloads_total"), 100);
 	cr_expect_eq(listener_metric(fleet.listeners[0], "wsonce_reloads_failed_total"), 0);
@@ -457,11 +450,11 @@ Test(reload, a_signal_while_it_starts_is_obeyed_when_it_has_started)
 	write_settings("{}");
 	listener = listener_start(&(struct listener_options){.database = db, .without_waiting = true}, "--config %s",
 				  settings);
-	cr_assert(wait_until(is_catching(SIGHUP) || listener_has_logged(listener, "starting"), SOON_MS));
+	await(is_catching(SIGHUP) || listener_has_logged(listener, "starting"), SOON_MS);
 	for (int i = 0; i < 20; i++)
 		process_signal(listener_process(listener), SIGHUP);
 	listener_wait_ready(listener);
-	cr_assert(wait_until(listener_metric(listener, "wsonce_reloads_total") >= 1, SOON_MS));
+	await(listener_metric(listener, "wsonce_reloads_total") >= 1, SOON_MS);
 }
 
 Test(reload, a_signal_while_it_drains_changes_nothing)
@@ -471,11 +464,11 @@ Test(reload, a_signal_while_it_drains_changes_nothing)
 	struct peer *p = peer_open_events(listener_ingest_port(listener), ACKS);
 	struct database *lock = fleet_lock(db);
 	peer_send_text(p, "{\"event_id\":\"id\"}");
-	cr_assert(wait_until(listener_metric(listener, "wsonce_in_flight") == 1, SOON_MS));
+	await(listener_metric(listener, "wsonce_in_flight") == 1, SOON_MS);
 	process_signal(listener_process(listener), SIGTERM);
-	cr_assert(wait_until(listener_has_logged(listener, "event=draining signal=15"), SOON_MS));
+	await(listener_has_logged(listener, "event=draining signal=15"), SOON_MS);
 	process_signal(listener_process(listener), SIGHUP);
-	cr_assert(wait_until(listener_has_logged(listener, "already draining, not reloading"), SOON_MS));
+	await(listener_has_logged(listener, "already draining, not reloading"), SOON_MS);
 	fleet_unlock(lock);
 	ack_expect(p, "id", "persisted");
 	cr_expect_eq(process_wait(listener_process(listener), SOON_MS), 0);
@@ -511,11 +504,11 @@ Test(reload, a_listener_leaves_with_its_terminal_and_loses_nothing)
 		      database_conninfo(db), (char *)NULL);
 		_exit(99);
 	}
-	cr_assert(wait_until(strstr(text_of(log), "ingest is open"), SOON_MS));
+	await(strstr(text_of(log), "ingest is open"), SOON_MS);
 	kill(pid, SIGHUP);
-	cr_assert(wait_until(strstr(text_of(log), "event=reloaded"), SOON_MS), "%s", text_of(log));
+	await(strstr(text_of(log), "event=reloaded"), SOON_MS, "%s", text_of(log));
 	close(master);
-	cr_assert(wait_until(waitpid(pid, &status, WNOHANG) == pid, SOON_MS), "it stays without its terminal");
+	await(waitpid(pid, &status, WNOHANG) == pid, SOON_MS, "it stays without its terminal");
 	cr_expect_eq(status, 0);
 	cr_expect(strstr(text_of(log), "event=draining signal=1"));
 }

@@ -10,8 +10,8 @@
 static void must_be_whole(long count)
 {
 	cr_assert_eq(bench_rows(), count);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE event_id = 'e-' || (payload->>'n')"), count);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters"), 0);
+	cr_assert_eq(bench_count("events WHERE event_id = 'e-' || (payload->>'n')"), count);
+	cr_assert_eq(bench_count("dead_letters"), 0);
 }
 
 static long checkpoint_offset(const char *path)
@@ -20,7 +20,7 @@ static long checkpoint_offset(const char *path)
 	return root ? (long)json_integer_value(json_object_get(root, "offset")) : -1;
 }
 
-Test(replay, tells_what_was_persisted_duplicate_and_rejected, .init = bench_migrate)
+Test(replay, tells_what_was_persisted_duplicate_and_rejected, .init = bench_open)
 {
 	char *path =
 		suite_file("lines", "{\"event_id\":\"a\",\"payload\":1.50}\n\n{\"event_id\":\"b\"}\r\n"
@@ -29,16 +29,16 @@ Test(replay, tells_what_was_persisted_duplicate_and_rejected, .init = bench_migr
 
 	run_expect(db, 1, "replayed 6: persisted 3, duplicates 1, rejected 2\n", "replay %s", path);
 	cr_assert_eq(bench_rows(), 3);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE payload::text = '1.50'"), 1);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters WHERE raw = 'no event' AND seen = 1 AND "
-				       "digest = sha256('no event')"),
+	cr_assert_eq(bench_count("events WHERE payload::text = '1.50'"), 1);
+	cr_assert_eq(bench_count("dead_letters WHERE raw = 'no event' AND seen = 1 AND "
+				 "digest = sha256('no event')"),
 		     1);
 	run_expect(db, 1, "\"persisted\":0,\n\"duplicates\":4,\n\"rejected\":2,", "replay %s --json", path);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters"), 2);
+	cr_assert_eq(bench_count("dead_letters"), 2);
 }
 
 /* The first 4,096 bytes are not enough to identify a file: everything before the offset must be what was replayed. */
-Test(replay, checkpoint_is_of_one_database_one_consumer_and_one_file, .init = bench_migrate)
+Test(replay, checkpoint_is_of_one_database_one_consumer_and_one_file, .init = bench_open)
 {
 	char *path = fleet_file("events", 1000), *checkpoint = suite_path("checkpoint"), *command;
 	struct database *other = database_new();
@@ -58,7 +58,7 @@ Test(replay, checkpoint_is_of_one_database_one_consumer_and_one_file, .init = be
 }
 
 /* According to the marks of the first run, all is stored, but the table is empty. */
-Test(replay, asks_postgres_and_not_the_marks_of_an_earlier_run, .init = bench_migrate)
+Test(replay, asks_postgres_and_not_the_marks_of_an_earlier_run, .init = bench_open)
 {
 	char *path = fleet_file("events", 50);
 
@@ -69,7 +69,7 @@ Test(replay, asks_postgres_and_not_the_marks_of_an_earlier_run, .init = bench_mi
 	must_be_whole(50);
 }
 
-Test(replay, a_line_over_max_message_is_a_dead_letter_with_its_head_as_on_a_feed, .init = bench_migrate)
+Test(replay, a_line_over_max_message_is_a_dead_letter_with_its_head_as_on_a_feed, .init = bench_open)
 {
 	char *path = suite_path("long");
 	FILE *out = fopen(path, "we");
@@ -79,18 +79,16 @@ Test(replay, a_line_over_max_message_is_a_dead_letter_with_its_head_as_on_a_feed
 		0, 0);
 	cr_assert_eq(fclose(out), 0);
 	run_expect(db, 1, "persisted 1, duplicates 0, rejected 3", "replay %s --max-message 64KiB", path);
-	cr_assert_eq(
-		database_long(db, "SELECT count(*) FROM dead_letters WHERE length(raw) = 4096 AND "
-				  "reason LIKE 'the message has 200032 bytes%%' AND digest = "
-				  "sha256(convert_to('{\"event_id\":\"long\",\"payload\":\"' || repeat('0', 200000) || "
-				  "'\"}', 'UTF8'))"),
-		1);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters WHERE length(raw) = 65536"), 1);
-	cr_assert_eq(
-		database_long(db, "SELECT count(*) FROM dead_letters WHERE reason LIKE 'the message has 65537 %%'"), 1);
+	cr_assert_eq(bench_count("dead_letters WHERE length(raw) = 4096 AND "
+				 "reason LIKE 'the message has 200032 bytes%%' AND digest = "
+				 "sha256(convert_to('{\"event_id\":\"long\",\"payload\":\"' || repeat('0', 200000) || "
+				 "'\"}', 'UTF8'))"),
+		     1);
+	cr_assert_eq(bench_count("dead_letters WHERE length(raw) = 65536"), 1);
+	cr_assert_eq(bench_count("dead_letters WHERE reason LIKE 'the message has 65537 %%'"), 1);
 }
 
-Test(replay, killed_again_and_again_it_goes_on_from_its_checkpoint_and_loses_and_doubles_nothing, .init = bench_migrate,
+Test(replay, killed_again_and_again_it_goes_on_from_its_checkpoint_and_loses_and_doubles_nothing, .init = bench_open,
      .timeout = 300)
 {
 	char *path = fleet_file("events", 4000), *checkpoint = suite_path("checkpoint");
@@ -101,7 +99,7 @@ Test(replay, killed_again_and_again_it_goes_on_from_its_checkpoint_and_loses_and
 		struct process *p =
 			run_start_on(db, "replay %s --checkpoint %s --batch-max 100 --claim-ttl 1", path, checkpoint);
 
-		cr_assert(wait_until(checkpoint_offset(checkpoint) > last, END_MS), "%s", process_last_words(p));
+		await(checkpoint_offset(checkpoint) > last, END_MS, "%s", process_last_words(p));
 		process_signal(p, SIGKILL);
 		cr_assert_eq(process_wait(p, END_MS), 128 + SIGKILL);
 		last = checkpoint_offset(checkpoint);
@@ -114,7 +112,7 @@ Test(replay, killed_again_and_again_it_goes_on_from_its_checkpoint_and_loses_and
 }
 
 /* For example, after the restore of an older dump, which has another epoch. */
-Test(replay, a_checkpoint_is_of_one_history_of_the_database, .init = bench_migrate)
+Test(replay, a_checkpoint_is_of_one_history_of_the_database, .init = bench_open)
 {
 	char *path = fleet_file("events", 1000), *checkpoint = suite_path("checkpoint");
 
@@ -125,12 +123,12 @@ Test(replay, a_checkpoint_is_of_one_history_of_the_database, .init = bench_migra
 	run_expect(db, 0, "replayed 0:", "replay %s --checkpoint %s", path, checkpoint);
 }
 
-Test(replay, what_the_database_loses_meanwhile_is_told, .init = bench_migrate)
+Test(replay, what_the_database_loses_meanwhile_is_told, .init = bench_open)
 {
 	char *path = fleet_file("events", 1000);
 	struct process *p = run_start_on(db, "replay %s --rate 500", path);
 
-	cr_assert(wait_until(bench_rows() > 100, END_MS), "%s", process_last_words(p));
+	await(bench_rows() > 100, END_MS, "%s", process_last_words(p));
 	database_exec(db, "TRUNCATE events; UPDATE wsonce_epoch SET epoch = epoch");
 	cr_assert_eq(process_wait(p, END_MS), 1, "%s", process_last_words(p));
 	cr_assert(strstr(process_errors(p), "may have lost commits meanwhile"), "%s", process_last_words(p));
@@ -138,7 +136,7 @@ Test(replay, what_the_database_loses_meanwhile_is_told, .init = bench_migrate)
 	must_be_whole(1000);
 }
 
-Test(replay, a_checkpoint_is_private_and_follows_no_link, .init = bench_migrate)
+Test(replay, a_checkpoint_is_private_and_follows_no_link, .init = bench_open)
 {
 	char *path = fleet_file("events", 10), *checkpoint = suite_path("checkpoint"),
 	     *part = suite_path("checkpoint.part");
@@ -153,13 +151,13 @@ Test(replay, a_checkpoint_is_private_and_follows_no_link, .init = bench_migrate)
 	cr_assert_eq(seen.st_size, 9, "the victim has %ld bytes", (long)seen.st_size);
 }
 
-Test(replay, everything_before_the_checkpoint_is_settled, .init = bench_migrate)
+Test(replay, everything_before_the_checkpoint_is_settled, .init = bench_open)
 {
 	char *path = fleet_file("events", 10000), *checkpoint = suite_path("checkpoint");
 
 	database_slow_down(db, SLOW_MS);
 	struct process *p = run_start_on(db, "replay %s --checkpoint %s --batch-max 100", path, checkpoint);
-	cr_assert(wait_until(checkpoint_offset(checkpoint) > 0, END_MS), "%s", process_last_words(p));
+	await(checkpoint_offset(checkpoint) > 0, END_MS, "%s", process_last_words(p));
 	process_signal(p, SIGKILL);
 	cr_assert_eq(process_wait(p, END_MS), 128 + SIGKILL);
 	FILE *in = fopen(path, "re");
@@ -168,19 +166,18 @@ Test(replay, everything_before_the_checkpoint_is_settled, .init = bench_migrate)
 		settled += fgetc(in) == '\n';
 	fclose(in);
 	cr_assert_gt(settled, 0);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE (payload->>'n')::int <= %ld", settled),
-		     settled);
+	cr_assert_eq(bench_count("events WHERE (payload->>'n')::int <= %ld", settled), settled);
 }
 
 /* What is in flight, a third of the file, is stored before it ends. */
-Test(replay, interrupted_it_ends_with_status_1_and_can_be_gone_on_with, .init = bench_migrate)
+Test(replay, interrupted_it_ends_with_status_1_and_can_be_gone_on_with, .init = bench_open)
 {
 	char *path = fleet_file("events", 3000), *checkpoint = suite_path("checkpoint");
 
 	database_slow_down(db, SLOW_MS);
 	struct process *p = run_start_on(
 		db, "replay %s --checkpoint %s --batch-max 100 --max-inflight-bytes 64KiB --json", path, checkpoint);
-	cr_assert(wait_until(bench_rows() > 0, SETTLED_MS));
+	await(bench_rows() > 0, SETTLED_MS);
 	process_signal(p, SIGINT);
 	cr_assert_eq(process_wait(p, END_MS), 1, "%s", process_last_words(p));
 	char *output = process_output(p);
@@ -195,13 +192,13 @@ Test(replay, interrupted_it_ends_with_status_1_and_can_be_gone_on_with, .init = 
 }
 
 /* Another instance holds the first event for a while. */
-Test(replay, lines_behind_one_that_is_held_are_stored_and_the_checkpoint_stays_before_it, .init = bench_migrate)
+Test(replay, lines_behind_one_that_is_held_are_stored_and_the_checkpoint_stays_before_it, .init = bench_open)
 {
 	char *path = fleet_file("events", 3000), *checkpoint = suite_path("checkpoint");
 
 	claims_put(redisd_shared(), "e-1", "somebody.else@1", 0);
 	struct process *p = run_start_on(db, "replay %s --max-inflight-bytes 64KiB --checkpoint %s", path, checkpoint);
-	cr_assert(wait_until(bench_rows() == 2999, SETTLED_MS), "%ld rows: %s", bench_rows(), process_last_words(p));
+	await(bench_rows() == 2999, SETTLED_MS, "%ld rows: %s", bench_rows(), process_last_words(p));
 	wait_pause_ms(600);
 	cr_assert_eq(checkpoint_offset(checkpoint), 0);
 	claims_put(redisd_shared(), "e-1", "somebody.else@1", 1);
@@ -210,7 +207,7 @@ Test(replay, lines_behind_one_that_is_held_are_stored_and_the_checkpoint_stays_b
 	must_be_whole(3000);
 }
 
-Test(replay, a_checkpoint_of_another_file_is_refused_and_one_of_a_file_that_has_grown_is_not, .init = bench_migrate)
+Test(replay, a_checkpoint_of_another_file_is_refused_and_one_of_a_file_that_has_grown_is_not, .init = bench_open)
 {
 	char *path = fleet_file("events", 100), *other = suite_path("other"), *checkpoint = suite_path("checkpoint");
 
@@ -219,7 +216,7 @@ Test(replay, a_checkpoint_of_another_file_is_refused_and_one_of_a_file_that_has_
 	fprintf(out, "%010000d\n", 0);
 	fclose(out);
 	run_expect(db, 1, NULL, "replay %s --checkpoint %s", other, checkpoint);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters"), 0);
+	cr_assert_eq(bench_count("dead_letters"), 0);
 	out = fopen(path, "ae");
 	fprintf(out, "{\"event_id\":\"e-101\",\"payload\":{\"n\":101}}\n");
 	fclose(out);
@@ -237,7 +234,7 @@ static void append(const char *path, const char *text)
 	cr_assert_eq(fclose(out), 0);
 }
 
-Test(replay, a_line_that_is_still_being_written_is_not_lost_to_the_checkpoint, .init = bench_migrate)
+Test(replay, a_line_that_is_still_being_written_is_not_lost_to_the_checkpoint, .init = bench_open)
 {
 	char *path = suite_file("growing", "{\"event_id\":\"one\"}\n{\"event_id\":\"half"),
 	     *checkpoint = suite_path("checkpoint");
@@ -252,11 +249,11 @@ Test(replay, a_line_that_is_still_being_written_is_not_lost_to_the_checkpoint, .
 	run_expect(db, 0, "replayed 1: persisted 0, duplicates 1, rejected 0", "replay %s --checkpoint %s", path,
 		   checkpoint);
 	run_expect(db, 0, "replayed 0: ", "replay %s --checkpoint %s", path, checkpoint);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE event_id IN ('one', 'half-and-half')"), 2);
+	cr_assert_eq(bench_count("events WHERE event_id IN ('one', 'half-and-half')"), 2);
 }
 
 /* At the last write, all events are stored and only marks are pending. */
-Test(replay, a_checkpoint_that_cannot_be_written_is_status_1_also_at_the_very_end, .init = bench_migrate)
+Test(replay, a_checkpoint_that_cannot_be_written_is_status_1_also_at_the_very_end, .init = bench_open)
 {
 	struct redisd *redis = redisd_new();
 	struct database *lock = fleet_lock(db);
@@ -266,9 +263,9 @@ Test(replay, a_checkpoint_that_cannot_be_written_is_status_1_also_at_the_very_en
 	struct process *p = run_start_on(db, "replay %s --redis %s --redis-timeout 3 --checkpoint %s/checkpoint", path,
 					 redisd_url(redis), folder);
 
-	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM pg_locks WHERE NOT granted AND database = "
-					       "(SELECT oid FROM pg_database WHERE datname = current_database())") > 0,
-			     SETTLED_MS));
+	await(bench_count("pg_locks WHERE NOT granted AND database = "
+			  "(SELECT oid FROM pg_database WHERE datname = current_database())") > 0,
+	      SETTLED_MS);
 	suite_remove(folder);
 	redisd_pause(redis);
 	fleet_unlock(lock);
@@ -276,16 +273,16 @@ Test(replay, a_checkpoint_that_cannot_be_written_is_status_1_also_at_the_very_en
 	must_be_whole(10);
 }
 
-Test(replay, a_line_without_an_end_does_not_keep_it_from_being_interrupted, .init = bench_migrate)
+Test(replay, a_line_without_an_end_does_not_keep_it_from_being_interrupted, .init = bench_open)
 {
 	struct process *p = run_start_on(db, "replay /dev/zero");
 
-	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM wsonce_listeners") > 0, SETTLED_MS));
+	await(bench_count("wsonce_listeners") > 0, SETTLED_MS);
 	process_signal(p, SIGTERM);
 	cr_assert_eq(process_wait(p, END_MS), 1, "%s", process_last_words(p));
 }
 
-Test(replay, the_rate_is_kept_to, .init = bench_migrate)
+Test(replay, the_rate_is_kept_to, .init = bench_open)
 {
 	char *path = fleet_file("events", 300);
 	int64_t begin = wait_now_ms();
@@ -294,14 +291,14 @@ Test(replay, the_rate_is_kept_to, .init = bench_migrate)
 	cr_assert_gt(wait_now_ms() - begin, 1400);
 }
 
-Test(replay, the_rate_is_kept_to_also_after_a_pipe_brought_nothing_for_a_while, .init = bench_migrate)
+Test(replay, the_rate_is_kept_to_also_after_a_pipe_brought_nothing_for_a_while, .init = bench_open)
 {
 	char *fifo = suite_path("fifo");
 
 	cr_assert_eq(mkfifo(fifo, 0666), 0);
 	int fd = open(fifo, O_RDWR | O_CLOEXEC);
 	struct process *p = run_start_on(db, "replay %s --rate 100/s", fifo);
-	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM wsonce_listeners") > 0, SETTLED_MS));
+	await(bench_count("wsonce_listeners") > 0, SETTLED_MS);
 	wait_pause_ms(2000);
 	int64_t begin = wait_now_ms();
 	for (int i = 0; i < 150; i++)
@@ -312,7 +309,7 @@ Test(replay, the_rate_is_kept_to_also_after_a_pipe_brought_nothing_for_a_while, 
 	cr_assert_eq(bench_rows(), 150);
 }
 
-Test(replay, beside_a_fleet_that_gets_the_same_events_each_is_stored_once, .init = bench_migrate, .timeout = 300)
+Test(replay, beside_a_fleet_that_gets_the_same_events_each_is_stored_once, .init = bench_open, .timeout = 300)
 {
 	char *path = fleet_file("events", 10000);
 	struct fleet fleet;
@@ -322,7 +319,7 @@ Test(replay, beside_a_fleet_that_gets_the_same_events_each_is_stored_once, .init
 	fleet_send(&fleet, 10000);
 	cr_assert_eq(process_wait(p, END_MS), 0, "%s", process_last_words(p));
 	fleet_wait_rows(&fleet, 10000, SETTLED_MS);
-	cr_assert(wait_until(fleet_metric(&fleet, "wsonce_in_flight") == 0, SETTLED_MS));
+	await(fleet_metric(&fleet, "wsonce_in_flight") == 0, SETTLED_MS);
 	must_be_whole(10000);
 	char *output = process_output(p);
 	json_t *root = json_loads(output, 0, NULL);
@@ -340,7 +337,7 @@ Test(replay, a_database_that_crashes_is_waited_for, .timeout = 300)
 	db = postgres_database(pg);
 	run_expect(db, 0, NULL, "migrate");
 	struct process *p = run_start_on(db, "replay %s --rate 2500/s", path);
-	cr_assert(wait_until(bench_rows() > 0, SETTLED_MS));
+	await(bench_rows() > 0, SETTLED_MS);
 	postgres_kill(pg);
 	postgres_start(pg);
 	cr_assert_eq(process_wait(p, END_MS), 1, "%s", process_last_words(p));
@@ -360,7 +357,7 @@ Test(replay, interrupted_while_the_database_hangs_it_ends_after_the_drain_timeou
 	database_slow_down(db, SLOW_MS);
 	struct process *p =
 		run_start_on(db, "replay %s --batch-max 100 --drain-timeout 0.3 --checkpoint %s", path, checkpoint);
-	cr_assert(wait_until(checkpoint_offset(checkpoint) > 0, SETTLED_MS), "%s", process_last_words(p));
+	await(checkpoint_offset(checkpoint) > 0, SETTLED_MS, "%s", process_last_words(p));
 	postgres_pause(pg);
 	process_signal(p, SIGTERM);
 	cr_assert_eq(process_wait(p, END_MS), 1, "%s", process_last_words(p));

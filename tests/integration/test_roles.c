@@ -88,8 +88,8 @@ Test(roles, a_listener_works_as_the_listener_and_changes_nothing_that_is_stored)
 	expect_run("wsonce_owner", 0, "migrate", "the schema is at version");
 	expect_work("--claim-ttl 30");
 	expect_work("--consumer billing");
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), 1);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters"), 4);
+	cr_assert_eq(bench_rows(), 1);
+	cr_assert_eq(bench_count("dead_letters"), 4);
 	cr_assert_eq(database_long(db, "SELECT has_schema_privilege('wsonce_listener', 'public', 'CREATE')"), 0);
 	for (size_t i = 0; i < sizeof rights / sizeof *rights; i++)
 		expect_right("wsonce_listener", "events", rights[i], 0);
@@ -165,8 +165,7 @@ Test(roles, compose_gives_two_of_them_passwords)
 				    NULL};
 
 	cr_assert_eq(process_run(argv, SETTLED_MS), 0);
-	cr_assert_eq(
-		database_long(db, "SELECT count(*) FROM pg_authid WHERE rolname IN ('wsonce_owner', 'wsonce_listener') "
-				  "AND rolpassword LIKE 'SCRAM%%'"),
-		2);
+	cr_assert_eq(bench_count("pg_authid WHERE rolname IN ('wsonce_owner', 'wsonce_listener') "
+				 "AND rolpassword LIKE 'SCRAM%%'"),
+		     2);
 }

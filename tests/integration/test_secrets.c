@@ -16,7 +16,6 @@ static void expect_clean(const char *where, const char *text)
 static char *read_proc(const struct process *p, const char *name)
 {
 	static char text[8192];
-
 	char *path = suite_text("/proc/%d/%s", (int)process_id(p), name);
 	FILE *in = fopen(path, "r");
 	size_t len = in ? fread(text, 1, sizeof text - 1, in) : 0;
@@ -81,10 +80,8 @@ Test(secrets, in_variables_of_a_producers_profile_are_not_shown)
 	struct listener *l = listener_start(&(struct listener_options){.database = db},
 					    "--ingest-profile nostr?relay=planted-in-a-profile");
 
-	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM wsonce_listeners WHERE report IS NOT NULL") > 0,
-			     SETTLED_MS));
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM wsonce_listeners WHERE report::text LIKE '%%planted%%'"),
-		     0);
+	await(bench_count("wsonce_listeners WHERE report IS NOT NULL") > 0, SETTLED_MS);
+	cr_assert_eq(bench_count("wsonce_listeners WHERE report::text LIKE '%%planted%%'"), 0);
 	expect_clean_listener(l);
 }
 
@@ -102,9 +99,9 @@ Test(secrets, are_shown_nowhere_while_nothing_can_be_reached)
 							  .without_waiting = true},
 			       "--log-level debug");
 
-	cr_assert(wait_until(listener_has_logged(l, "redis refused the login"), SETTLED_MS));
-	cr_assert(wait_until(listener_has_logged(l, "url=ws://***@127.0.0.1"), SETTLED_MS));
-	cr_assert(wait_until(listener_status(l, "/readyz") == 503, SETTLED_MS));
+	await(listener_has_logged(l, "redis refused the login"), SETTLED_MS);
+	await(listener_has_logged(l, "url=ws://***@127.0.0.1"), SETTLED_MS);
+	await(listener_status(l, "/readyz") == 503, SETTLED_MS);
 	expect_clean_listener(l);
 }
 
@@ -173,7 +170,7 @@ Test(secrets, no_process_of_the_same_user_may_look_into_the_listener)
 	if (geteuid() != 0 || strstr(argv[0], "san"))
 		cr_skip_test("only root can start it as somebody else, and sanitizers look into their own memory");
 	struct process *p = process_start(&(struct process_options){.argv = argv, .uid = 65534, .gid = 65534});
-	cr_assert(wait_until((log = process_errors(p), strstr(log, "ingest is open")), SETTLED_MS), "%s", log);
+	await((log = process_errors(p), strstr(log, "ingest is open")), SETTLED_MS, "%s", log);
 	char *path = suite_text("/proc/%d/environ", (int)process_id(p));
 	cr_assert_eq(stat(path, &seen), 0);
 	cr_assert_eq(seen.st_uid, 0, "%s belongs to user %d", path, (int)seen.st_uid);
@@ -231,7 +228,7 @@ Test(secrets, are_in_no_core)
 	process_run(remove, SETTLED_MS);
 	cr_assert_eq(mkdir(directory, 0700), 0);
 	struct process *p = process_start(&(struct process_options){.argv = argv, .directory = directory});
-	cr_assert(wait_until((log = process_errors(p), strstr(log, "ingest is open")), SETTLED_MS), "%s", log);
+	await((log = process_errors(p), strstr(log, "ingest is open")), SETTLED_MS, "%s", log);
 	cr_assert_not(leaves_core(p, directory), "a core is in %s", directory);
 	process_run(remove, SETTLED_MS);
 }

@@ -130,7 +130,7 @@ static void start(void)
 	struct listener_options options = {0};
 
 	start_servers();
-	cr_assert(wait_until(have_seen_all(), FAILOVER_MS), "the sentinels do not find each other");
+	await(have_seen_all(), FAILOVER_MS, "the sentinels do not find each other");
 	/* The first sentinel of the list does not exist. */
 	options.redis = suite_text("%s://fleet:" PASSWORD "@%s:%d,%s:%d,%s:%d,%s:%d/wsonce/0",
 				   certificate ? "rediss-sentinel" : "redis-sentinel", host, port_reserve(), host,
@@ -170,17 +170,15 @@ static struct redisd *await_master(const struct redisd *old)
 {
 	struct redisd *found = NULL;
 
-	cr_assert(wait_until((fleet_send(&fleet, 20), (found = other_master(old)) && is_named(found)), FAILOVER_MS),
-		  "no other master");
+	await((fleet_send(&fleet, 20), (found = other_master(old)) && is_named(found)), FAILOVER_MS, "no other master");
 	return found;
 }
 
 static void must_use(struct redisd *master)
 {
-	cr_assert(wait_until((fleet_send(&fleet, 5), fleet_metric(&fleet, "wsonce_redis_up") == 3 &&
-							     redisd_count(master, redisd_prefix()) > 0),
-			     BACK_MS),
-		  "claims are not used again in time");
+	await((fleet_send(&fleet, 5),
+	       fleet_metric(&fleet, "wsonce_redis_up") == 3 && redisd_count(master, redisd_prefix()) > 0),
+	      BACK_MS, "claims are not used again in time");
 	fleet_must_be_whole(&fleet, WHOLE_MS);
 	fleet_must_claim(&fleet, master, WHOLE_MS);
 }
@@ -238,7 +236,7 @@ Test(sentinel, failovers_on_request_come_twice_in_a_row, .timeout = 120)
 	fail_over();
 	struct redisd *first = await_master(redis[0]);
 	must_use(first);
-	cr_assert(wait_until((fleet_send(&fleet, 5), fail_over(), second = other_master(first)), FAILOVER_MS));
+	await((fleet_send(&fleet, 5), fail_over(), second = other_master(first)), FAILOVER_MS);
 	must_use(second);
 	fleet_end(&fleet);
 }

@@ -58,11 +58,11 @@ static struct listener *start_told(const char *name)
 
 static void hear_a_life(struct listener *l)
 {
-	cr_assert(wait_until(hears("READY=1"), SAID_MS));
+	await(hears("READY=1"), SAID_MS);
 	for (int i = 0; i < 3; i++)
-		cr_assert(wait_until(hears("WATCHDOG=1"), SAID_MS));
+		await(hears("WATCHDOG=1"), SAID_MS);
 	process_signal(listener_process(l), SIGTERM);
-	cr_assert(wait_until(hears("STOPPING=1\nSTATUS=draining\nEXTEND_TIMEOUT_USEC=35000000"), SAID_MS));
+	await(hears("STOPPING=1\nSTATUS=draining\nEXTEND_TIMEOUT_USEC=35000000"), SAID_MS);
 	cr_assert_eq(process_wait(listener_process(l), SAID_MS), 0);
 }
 
@@ -75,10 +75,10 @@ Test(service, systemd_is_told_of_a_reload_from_its_begin_to_its_end)
 {
 	struct listener *l = start_told(suite_path("notify"));
 
-	cr_assert(wait_until(hears("READY=1"), SAID_MS));
+	await(hears("READY=1"), SAID_MS);
 	process_signal(listener_process(l), SIGHUP);
-	cr_assert(wait_until(hears("RELOADING=1\nMONOTONIC_USEC="), SAID_MS));
-	cr_assert(wait_until(hears("READY=1"), SAID_MS), "the end is not told");
+	await(hears("RELOADING=1\nMONOTONIC_USEC="), SAID_MS);
+	await(hears("READY=1"), SAID_MS, "the end is not told");
 	cr_assert_eq(listener_stop(l), 0);
 }
 
@@ -87,11 +87,11 @@ Test(service, what_a_full_socket_does_not_take_is_told_later)
 {
 	struct listener *l = start_told(suite_path("notify"));
 
-	cr_assert(wait_until(is_full(), SAID_MS));
+	await(is_full(), SAID_MS);
 	process_signal(listener_process(l), SIGHUP);
-	cr_assert(wait_until(listener_has_logged(l, "reloaded"), SAID_MS));
-	cr_assert(wait_until(hears("RELOADING=1\nMONOTONIC_USEC="), SAID_MS));
-	cr_assert(wait_until(hears("READY=1"), SAID_MS));
+	await(listener_has_logged(l, "reloaded"), SAID_MS);
+	await(hears("RELOADING=1\nMONOTONIC_USEC="), SAID_MS);
+	await(hears("READY=1"), SAID_MS);
 	cr_assert_eq(listener_stop(l), 0);
 }
 

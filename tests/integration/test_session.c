@@ -46,9 +46,9 @@ static void make_handler(const char *does)
 
 static void must_be_in_public(long n)
 {
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM public.events"), n);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM shop.events"), 0);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM effects"), n);
+	cr_assert_eq(bench_count("public.events"), n);
+	cr_assert_eq(bench_count("shop.events"), 0);
+	cr_assert_eq(bench_count("effects"), n);
 	cr_assert_eq(listener_metric(listener, "wsonce_postgres_connects_total"), 1);
 }
 
@@ -131,9 +131,8 @@ static void set_each(const char *flags, void (*make)(const char *does))
 		}
 	}
 	must_be_in_public(rounds * 121);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM public.events WHERE event_id LIKE '%%\xc3\xa9%%'"),
-		     rounds * 121);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters"), 0);
+	cr_assert_eq(bench_count("public.events WHERE event_id LIKE '%%\xc3\xa9%%'"), rounds * 121);
+	cr_assert_eq(bench_count("dead_letters"), 0);
 	cr_assert_gt(listener_metric(listener, "wsonce_copy_statements_total"), 0);
 }
 
@@ -176,8 +175,7 @@ Test(session, a_handler_that_raises_in_another_encoding_has_a_dead_letter)
 	make_handler("PERFORM set_config('client_encoding', 'LATIN1', true); RAISE '\xc3\xa9';");
 	start("--handler public.handle --max-attempts 1");
 	cr_assert(peer_sendf(producer, "{\"event_id\":\"a\"}"));
-	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM dead_letters") == 1, WAIT_MS), "%s",
-		  process_last_words(listener_process(listener)));
+	await(bench_count("dead_letters") == 1, WAIT_MS, "%s", process_last_words(listener_process(listener)));
 }
 
 /* By COPY, too. */
@@ -211,8 +209,8 @@ Test(session, tables_live_in_the_schema_of_the_search_path)
 	listener = listener_start(&(struct listener_options){.postgres = conninfo, .redis = "none"}, NULL);
 	producer = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
 	must_store("a");
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM \"My \"\"Own\".events"), 1);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM public.events"), 0);
+	cr_assert_eq(bench_count("\"My \"\"Own\".events"), 1);
+	cr_assert_eq(bench_count("public.events"), 0);
 }
 
 /* A planted function whose arguments fit better than the catalogue's would run with the listener's rights. */
@@ -237,10 +235,10 @@ Test(session, functions_planted_in_public_are_not_called)
 				  "--config %s", path);
 	producer = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
 	must_store("a");
-	cr_assert(wait_until(receiver_count(receiver, "/ok") == 1, WAIT_MS));
-	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM outbox WHERE state = 'delivered'") == 1, WAIT_MS));
+	await(receiver_count(receiver, "/ok") == 1, WAIT_MS);
+	await(bench_count("outbox WHERE state = 'delivered'") == 1, WAIT_MS);
 	run_expect(db, 0, NULL, "dead-letters list");
 	run_expect(db, 0, NULL, "stats duplicates");
 	run_expect(db, 0, NULL, "purge --older-than 1d --dry-run");
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM planted"), 0);
+	cr_assert_eq(bench_count("planted"), 0);
 }

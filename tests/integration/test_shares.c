@@ -46,7 +46,7 @@ static void stick(struct peer *p)
 {
 	lock = fleet_lock(db);
 	peer_send_text(p, "{\"event_id\":\"stuck\"}");
-	cr_assert(wait_until(metric("wsonce_in_flight") == 1, SETTLED_MS));
+	await(metric("wsonce_in_flight") == 1, SETTLED_MS);
 }
 
 static void unlock(struct peer *p)
@@ -66,8 +66,8 @@ Test(shares, unfinished_messages_have_a_quarter_of_the_budget)
 	stick(p);
 	for (int i = 0; i < HALVES; i++)
 		halves[i] = send_half();
-	cr_assert(wait_until(metric("wsonce_ingest_unfinished_total") >= HALVES - 4, SETTLED_MS));
-	cr_assert(wait_until(metric("wsonce_ingest_connections") <= 1 + 4, SETTLED_MS));
+	await(metric("wsonce_ingest_unfinished_total") >= HALVES - 4, SETTLED_MS);
+	await(metric("wsonce_ingest_connections") <= 1 + 4, SETTLED_MS);
 	cr_assert_leq(metric("wsonce_in_flight_bytes"), (1 << 18) + 4096);
 	cr_assert_eq(metric("wsonce_pauses_total"), 0);
 	unlock(p);
@@ -130,9 +130,9 @@ Test(shares, feeds_are_not_stopped_for_the_sake_of_producers)
 		snprintf(message, sizeof message, "{\"event_id\":\"f%d\"}", i);
 		feed_send_text(feed, message);
 	}
-	cr_assert(wait_until(metric("wsonce_received_total") >= before + 50, SETTLED_MS), "the feed is not read");
+	await(metric("wsonce_received_total") >= before + 50, SETTLED_MS, "the feed is not read");
 	fleet_unlock(lock);
-	cr_assert(wait_until(metric("wsonce_in_flight") == 0 && metric("wsonce_ingest_paused") == 0, SETTLED_MS));
+	await(metric("wsonce_in_flight") == 0 && metric("wsonce_ingest_paused") == 0, SETTLED_MS);
 	peer_free(p);
 	bench_close();
 }
@@ -151,10 +151,10 @@ Test(shares, a_feed_is_not_read_beyond_the_memory_not_even_what_came_at_once)
 	for (int i = 0; i < TINY; i++)
 		feed_sendf(feed, "{\"event_id\":\"%d\"}", i);
 	process_signal(listener_process(listener), SIGCONT);
-	cr_assert(wait_until(metric("wsonce_paused") == 1, SETTLED_MS));
+	await(metric("wsonce_paused") == 1, SETTLED_MS);
 	cr_assert_lt(metric("wsonce_in_flight_bytes"), 2 * (64 << 10));
 	fleet_unlock(lock);
-	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM events") == TINY, SETTLED_MS));
+	await(bench_rows() == TINY, SETTLED_MS);
 	bench_close();
 }
 
@@ -197,15 +197,14 @@ Test(shares, acks_that_are_not_read_are_a_part_of_the_budget)
 	p = open_producer();
 	peer_send_text(p, "{\"event_id\":\"heard\"}");
 	ack_expect(p, "heard", "persisted");
-	cr_assert(wait_until(metric("wsonce_in_flight") == 0, SETTLED_MS));
+	await(metric("wsonce_in_flight") == 0, SETTLED_MS);
 	bytes = metric("wsonce_in_flight_bytes");
 	cr_assert_geq(bytes, DEAF_BYTES / 8, "%.0f bytes", bytes);
 	cr_assert_leq(bytes, DEAF_BYTES, "%.0f bytes", bytes);
 	for (int i = 0; i < DEAF; i++)
 		peer_free(deaf[i]);
-	cr_assert(wait_until(metric("wsonce_in_flight_bytes") == 0, SETTLED_MS),
-		  "%.0f bytes, %.0f connections, %.0f in flight", metric("wsonce_in_flight_bytes"),
-		  metric("wsonce_ingest_connections"), metric("wsonce_in_flight"));
+	await(metric("wsonce_in_flight_bytes") == 0, SETTLED_MS, "%.0f bytes, %.0f connections, %.0f in flight",
+	      metric("wsonce_in_flight_bytes"), metric("wsonce_ingest_connections"), metric("wsonce_in_flight"));
 	peer_send_text(p, "{\"event_id\":\"afterwards\"}");
 	ack_expect(p, "afterwards", "persisted");
 	peer_free(p);

@@ -70,7 +70,7 @@ Test(silent, a_connection_that_brings_nothing_while_others_hear_is_dialled_again
 	cr_assert_eq(listener_metric(l[2], "wsonce_source_silent"), 0);
 	for (int i = 0; i < 2; i++)
 		cr_assert_not(listener_has_logged(l[i], "source is silent here"));
-	cr_assert(wait_until(bench_rows() == sent, WAIT_MS), "%ld rows of %d", bench_rows(), sent);
+	await(bench_rows() == sent, WAIT_MS, "%ld rows of %d", bench_rows(), sent);
 	cr_assert_eq(listener_stop(l[2]), 0);
 	cr_assert_gt(database_long(db, "SELECT sum(silent_ms) FROM line_minutes WHERE listener LIKE 'web-2.%%'"), 3000);
 	cr_assert_eq(database_long(db, "SELECT coalesce(sum(silent_ms), 0) FROM line_minutes WHERE listener NOT LIKE "
@@ -110,6 +110,6 @@ Test(silent, another_mirror_is_dialled_first)
 	cr_assert(SEND_UNTIL(feed_clients(mirror) == 1));
 	cr_assert_eq(feed_connections(feed), 2);
 	feed_send_text(mirror, "{\"event_id\":\"of-the-mirror\"}");
-	cr_assert(wait_until(listener_has_logged(l[1], "source brings messages again"), WAIT_MS));
+	await(listener_has_logged(l[1], "source brings messages again"), WAIT_MS);
 	feed_free(mirror);
 }

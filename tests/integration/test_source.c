@@ -24,7 +24,7 @@ static void set_up(void)
 
 static void wait_rows(long n)
 {
-	cr_assert(wait_until(bench_rows() == n, SETTLED_MS), "%ld rows, not %ld", bench_rows(), n);
+	await(bench_rows() == n, SETTLED_MS, "%ld rows, not %ld", bench_rows(), n);
 }
 
 /* ---- several ---- */
@@ -45,7 +45,7 @@ Test(source, one_process_listens_to_several)
 	feed_send_text(others[1], "{\"event_id\":\"of-all\"}");
 	wait_rows(4);
 	feed_free(others[0]);
-	cr_assert(wait_until(listener_status(listener, "/readyz") == 503, SETTLED_MS));
+	await(listener_status(listener, "/readyz") == 503, SETTLED_MS);
 	bench_expect_heard(feed, "event_id", "while-another-is-away");
 	bench_close();
 }
@@ -88,7 +88,7 @@ Test(source, it_comes_back_whenever_the_connection_is_cut, .init = set_up, .fini
 		snprintf(id, sizeof id, "round-%d", i);
 		bench_expect_heard(feed, "event_id", id);
 		feed_drop_all(feed);
-		cr_assert(wait_until(feed_connections(feed) == i + 2, SETTLED_MS));
+		await(feed_connections(feed) == i + 2, SETTLED_MS);
 	}
 	cr_assert_geq(listener_metric(listener, "wsonce_source_disconnects_total"), 6);
 }
@@ -98,13 +98,13 @@ Test(source, it_waits_for_a_feed_that_is_not_there_yet)
 	int port = port_reserve();
 
 	START("--source ws://127.0.0.1:%d/feed", port);
-	cr_assert(wait_until(listener_status(listener, "/readyz") == 503 &&
-				     listener_metric(listener, "wsonce_source_disconnects_total") >= 4,
-			     SETTLED_MS));
+	await(listener_status(listener, "/readyz") == 503 &&
+		      listener_metric(listener, "wsonce_source_disconnects_total") >= 4,
+	      SETTLED_MS);
 	cr_assert_eq(listener_count_logged(listener, "cannot connect to source, will retry"), 1, "not one per try");
 	feed = feed_new_at(port);
 	bench_expect_heard(feed, "event_id", "at last");
-	cr_assert(wait_until(listener_status(listener, "/readyz") == 200, SETTLED_MS));
+	await(listener_status(listener, "/readyz") == 200, SETTLED_MS);
 	bench_close();
 }
 
@@ -112,7 +112,7 @@ Test(source, one_that_opens_and_closes_again_and_again_is_told_a_few_times, .ini
 {
 	for (int i = 2; i <= 8; i++) {
 		feed_close_all(feed, 1013);
-		cr_assert(wait_until(feed_connections(feed) >= i, SETTLED_MS));
+		await(feed_connections(feed) >= i, SETTLED_MS);
 	}
 	cr_assert_leq(listener_count_logged(listener, "to=open"), 5, "%s", process_errors(listener_process(listener)));
 	cr_assert_eq(listener_count_logged(listener, "cannot connect to source"), 0);
@@ -136,10 +136,10 @@ Test(source, one_that_is_busy_is_given_time, .init = set_up, .fini = bench_close
 {
 	feed_refuse(feed, 503);
 	feed_drop_all(feed);
-	cr_assert(wait_until(feed_refusals(feed) >= 1, SETTLED_MS));
-	cr_assert(wait_until(listener_page_has(listener, "/api/status", "answered 503"), SETTLED_MS));
+	await(feed_refusals(feed) >= 1, SETTLED_MS);
+	await(listener_page_has(listener, "/api/status", "answered 503"), SETTLED_MS);
 	int64_t refused_ms = wait_now_ms();
-	cr_assert(wait_until(feed_refusals(feed) >= 2, SETTLED_MS));
+	await(feed_refusals(feed) >= 2, SETTLED_MS);
 	cr_assert_geq(wait_now_ms() - refused_ms, 700);
 	feed_refuse(feed, 0);
 }
@@ -147,8 +147,7 @@ Test(source, one_that_is_busy_is_given_time, .init = set_up, .fini = bench_close
 Test(source, the_words_of_a_close_frame_are_told, .init = set_up, .fini = bench_close)
 {
 	feed_send(feed, FRAME_CLOSE, true, "\x03\xf0your token\nhas expired", 24);
-	cr_assert(wait_until(listener_has_logged(listener, "closed the connection with 1008: your token?has expired"),
-			     SETTLED_MS));
+	await(listener_has_logged(listener, "closed the connection with 1008: your token?has expired"), SETTLED_MS);
 }
 
 /* This metric must be 0 or, once a message has come, a time of today. */
@@ -176,9 +175,9 @@ Test(source, one_that_freezes_is_left)
 {
 	start_connected("--ping-interval 1 --handshake-timeout 1");
 	feed_freeze(feed);
-	cr_assert(wait_until(listener_status(listener, "/readyz") == 503, 8000));
+	await(listener_status(listener, "/readyz") == 503, 8000);
 	feed_thaw(feed);
-	cr_assert(wait_until(listener_status(listener, "/readyz") == 200, SETTLED_MS));
+	await(listener_status(listener, "/readyz") == 200, SETTLED_MS);
 	bench_expect_heard(feed, "event_id", "after the thaw");
 	bench_close();
 }
@@ -193,8 +192,8 @@ static bool is_heard_still(void)
 Test(source, with_an_idle_timeout_a_quiet_one_is_left_though_it_answers_pings)
 {
 	start_connected("--idle-timeout 1 --ping-interval 1");
-	cr_assert(wait_until(feed_connections(feed) >= 3, SETTLED_MS));
-	cr_assert(wait_until(is_heard_still(), SETTLED_MS));
+	await(feed_connections(feed) >= 3, SETTLED_MS);
+	await(is_heard_still(), SETTLED_MS);
 	bench_close();
 }
 
@@ -230,10 +229,10 @@ Test(source, unfinished_messages_wait_while_postgres_is_away)
 	database_exec(lock, "BEGIN; LOCK TABLE events");
 	for (int i = 0; i < 2; i++)
 		feed_send(large[i], FRAME_TEXT, false, head, strlen(head));
-	cr_assert(wait_until(listener_metric(listener, "wsonce_in_flight_bytes") > 600 << 10, SETTLED_MS));
+	await(listener_metric(listener, "wsonce_in_flight_bytes") > 600 << 10, SETTLED_MS);
 	for (int i = 0; i < 100; i++)
 		feed_sendf(feed, "{\"event_id\":\"small-%d\",\"payload\":\"%09000d\"}", i, 0);
-	cr_assert(wait_until(listener_metric(listener, "wsonce_paused") == 1, SETTLED_MS));
+	await(listener_metric(listener, "wsonce_paused") == 1, SETTLED_MS);
 	cr_assert(!wait_until(feed_clients(large[0]) + feed_clients(large[1]) < 2, 3000), "one is ended");
 	for (int i = 0; i < 2; i++)
 		feed_send(large[i], FRAME_CONTINUATION, true, "\"}", 2);
@@ -261,7 +260,7 @@ Test(source, what_was_sent_before_a_cut_is_stored, .init = set_up, .fini = bench
 			feed_sendf(feed, "{\"event_id\":\"cut-%d-%d\",\"payload\":\"%0200d\"}", round, i, i);
 		cr_assert(feed_flush(feed, SETTLED_MS));
 		feed_drop_all(feed);
-		cr_assert(wait_until(feed_connections(feed) == round + 2, SETTLED_MS));
+		await(feed_connections(feed) == round + 2, SETTLED_MS);
 	}
 	wait_rows(250);
 }
@@ -287,13 +286,13 @@ Test(source, what_was_sent_with_the_answer_to_the_handshake_and_before_a_cut_is_
 {
 	feed_freeze(feed);
 	feed_drop_all(feed);
-	cr_assert(wait_until(is_answered_while_still(2), SETTLED_MS));
+	await(is_answered_while_still(2), SETTLED_MS);
 	for (int i = 0; i < 50; i++)
 		feed_sendf(feed, "{\"event_id\":\"cut-%d\"}", i);
 	cr_assert(feed_flush(feed, SETTLED_MS));
 	feed_drop_all(feed);
 	process_signal(listener_process(listener), SIGCONT);
-	cr_assert(wait_until(feed_connections(feed) == 3, SETTLED_MS));
+	await(feed_connections(feed) == 3, SETTLED_MS);
 	wait_rows(50);
 }
 
@@ -314,7 +313,7 @@ Test(source, user_and_password_become_basic_authorization_and_are_shown_nowhere)
 	cr_assert(strncmp(request, "GET /feed?key=topsecret&n=1 HTTP/1.1\r\n", 38) == 0, "%s", request);
 	feed_refuse(feed, 403);
 	feed_drop_all(feed);
-	cr_assert(wait_until(listener_page_has(listener, "/readyz", "not ready"), SETTLED_MS));
+	await(listener_page_has(listener, "/readyz", "not ready"), SETTLED_MS);
 	static const char *const secrets[] = {"us%65r", "p%3Ass", "p:ss", "topsecret", "dXNlcjpw"};
 	for (int i = 0; i < 5; i++) {
 		cr_assert(!listener_has_logged(listener, secrets[i]), "%s",
@@ -359,7 +358,7 @@ Test(source, a_feed_by_tls_is_heard)
 		feed_sendf(feed, "{\"event_id\":\"burst-%d\",\"payload\":\"%01000d\"}", i, i);
 	wait_rows(501);
 	feed_drop_all(feed);
-	cr_assert(wait_until(feed_connections(feed) == 2, SETTLED_MS));
+	await(feed_connections(feed) == 2, SETTLED_MS);
 	bench_expect_heard(feed, "event_id", "again");
 	tear_down_tls();
 }
@@ -378,14 +377,12 @@ Test(source, a_feed_by_tls_may_be_named_by_its_address)
 static void expect_distrust(const char *names, const char *ca, const char *host)
 {
 	start_tls(names, ca, host);
-	cr_assert(wait_until(listener_metric(listener, "wsonce_source_disconnects_total") >= 2, SETTLED_MS));
-	cr_assert(wait_until(listener_page_has(listener, "/api/status", "ertificate") ||
-				     listener_page_has(listener, "/api/status", "ostname"),
-			     SETTLED_MS),
-		  "%s", listener_http(listener, "/api/status", NULL));
-	cr_assert(wait_until(listener_has_logged(listener, "ertificate") || listener_has_logged(listener, "ostname"),
-			     SETTLED_MS),
-		  "%s", process_last_words(listener_process(listener)));
+	await(listener_metric(listener, "wsonce_source_disconnects_total") >= 2, SETTLED_MS);
+	await(listener_page_has(listener, "/api/status", "ertificate") ||
+		      listener_page_has(listener, "/api/status", "ostname"),
+	      SETTLED_MS, "%s", listener_http(listener, "/api/status", NULL));
+	await(listener_has_logged(listener, "ertificate") || listener_has_logged(listener, "ostname"), SETTLED_MS, "%s",
+	      process_last_words(listener_process(listener)));
 	cr_assert_eq(listener_status(listener, "/readyz"), 503);
 	cr_assert_eq(feed_connections(feed), 0);
 	tear_down_tls();
@@ -411,9 +408,9 @@ Test(source, a_feed_without_tls_is_not_taken_for_one_with_it)
 	START("--log-level debug --source-ca %s --handshake-timeout 2 --source wss://localhost:%d/feed",
 	      authority->cert, feed_port(plain));
 	feed = plain;
-	cr_assert(wait_until(listener_status(listener, "/healthz") == 200 &&
-				     listener_metric(listener, "wsonce_source_disconnects_total") >= 2,
-			     SETTLED_MS));
+	await(listener_status(listener, "/healthz") == 200 &&
+		      listener_metric(listener, "wsonce_source_disconnects_total") >= 2,
+	      SETTLED_MS);
 	cr_assert_eq(listener_status(listener, "/readyz"), 503);
 	cr_assert_eq(feed_connections(feed), 0);
 	tear_down_tls();

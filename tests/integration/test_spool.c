@@ -80,15 +80,15 @@ Test(spool, a_long_outage_and_the_death_of_all_listeners_lose_nothing, .timeout 
 	postgres_stop(postgres);
 	fleet.payload = 600;
 	send_without_waiting(20000);
-	cr_assert(wait_until(are_on_disk(20000), WHOLE_MS), "%g of 20000 events are on disk",
-		  listener_metric(fleet.listeners[0], "wsonce_spooled_total"));
+	await(are_on_disk(20000), WHOLE_MS, "%g of 20000 events are on disk",
+	      listener_metric(fleet.listeners[0], "wsonce_spooled_total"));
 	cr_assert_leq(listener_metric(fleet.listeners[0], "wsonce_in_flight_bytes"), 2 << 20);
 	kill_all();
 	postgres_start(postgres);
 	restart();
 	fleet_wait_ready(&fleet);
 	fleet_must_be_whole(&fleet, WHOLE_MS);
-	cr_assert(wait_until(is_clean(), SOON_MS), "segments are left");
+	await(is_clean(), SOON_MS, "segments are left");
 }
 
 Test(spool, what_left_memory_comes_back_when_postgres_does, .timeout = 120)
@@ -97,11 +97,11 @@ Test(spool, what_left_memory_comes_back_when_postgres_does, .timeout = 120)
 	postgres_stop(postgres);
 	fleet.payload = 600;
 	send_without_waiting(20000);
-	cr_assert(wait_until(listener_metric(fleet.listeners[0], "wsonce_in_flight") == 20000, WHOLE_MS));
+	await(listener_metric(fleet.listeners[0], "wsonce_in_flight") == 20000, WHOLE_MS);
 	postgres_start(postgres);
 	fleet_must_be_whole(&fleet, WHOLE_MS);
 	cr_assert_gt(fleet_metric(&fleet, "wsonce_unspooled_total"), 10000);
-	cr_assert(wait_until(is_clean(), SOON_MS), "segments are left");
+	await(is_clean(), SOON_MS, "segments are left");
 }
 
 /* The row says what it would have said without the outage. */
@@ -110,7 +110,7 @@ Test(spool, a_row_keeps_its_source_and_its_time, .timeout = 120)
 	start(1, NULL, "");
 	postgres_stop(postgres);
 	fleet_send(&fleet, 10);
-	cr_assert(wait_until(are_on_disk(10), WHOLE_MS));
+	await(are_on_disk(10), WHOLE_MS);
 	int64_t sent_s = time(NULL);
 	kill_all();
 	wait_pause_ms(2500); /* the test is about time */
@@ -154,23 +154,22 @@ Test(spool, with_spool_after_0_what_was_written_outlives_a_kill_of_all, .timeout
 
 		srand(seed + (unsigned int)round);
 		fleet_send(&fleet, 500);
-		cr_assert(wait_until(written_so_far() >= 100, WHOLE_MS));
+		await(written_so_far() >= 100, WHOLE_MS);
 		for (int i = rand() % 40; i > 0; i--)
 			fleet_send(&fleet, 10);
 		sure = written_so_far();
 		kill_all();
 		restart();
 		fleet_wait_ready(&fleet);
-		cr_assert(wait_until(database_long(fleet.rows,
-						   "select count(*) from events where substr(event_id, 3)::int > %ld "
-						   "and substr(event_id, 3)::int <= %ld",
-						   first, first + sure) == sure,
-				     WHOLE_MS),
-			  "seed %u, round %d: of %ld events that were written, %ld are there", seed, round, sure,
-			  database_long(fleet.rows,
-					"select count(*) from events where substr(event_id, 3)::int > %ld "
-					"and substr(event_id, 3)::int <= %ld",
-					first, first + sure));
+		await(database_long(fleet.rows,
+				    "select count(*) from events where substr(event_id, 3)::int > %ld "
+				    "and substr(event_id, 3)::int <= %ld",
+				    first, first + sure) == sure,
+		      WHOLE_MS, "seed %u, round %d: of %ld events that were written, %ld are there", seed, round, sure,
+		      database_long(fleet.rows,
+				    "select count(*) from events where substr(event_id, 3)::int > %ld "
+				    "and substr(event_id, 3)::int <= %ld",
+				    first, first + sure));
 	}
 	cr_assert_eq(database_long(fleet.rows, "select count(*) - count(distinct event_id) from events"), 0);
 }
@@ -180,7 +179,7 @@ Test(spool, sigterm_without_postgres_leaves_the_events_in_the_spool, .timeout = 
 	start(1, NULL, "--drain-timeout 1");
 	postgres_stop(postgres);
 	fleet_send(&fleet, 1000);
-	cr_assert(wait_until(listener_metric(fleet.listeners[0], "wsonce_in_flight") == 1000, WHOLE_MS));
+	await(listener_metric(fleet.listeners[0], "wsonce_in_flight") == 1000, WHOLE_MS);
 	cr_assert_eq(listener_stop(fleet.listeners[0]), 0, "%s",
 		     process_last_words(listener_process(fleet.listeners[0])));
 	cr_assert(listener_has_logged(fleet.listeners[0],
@@ -208,10 +207,10 @@ Test(spool, a_full_disk_is_told_and_done_without, .timeout = 120)
 	cr_assert(
 		wait_until(listener_has_logged(l, "cannot write to the spool, events stay in memory alone"), SOON_MS));
 	fleet_send(&fleet, 100);
-	cr_assert(wait_until(listener_metric(l, "wsonce_in_flight") == 200, SOON_MS));
+	await(listener_metric(l, "wsonce_in_flight") == 200, SOON_MS);
 	cr_assert_eq(listener_metric(l, "wsonce_spooled_total"), 0);
 	suite_remove(suite_path("full"));
-	cr_assert(wait_until(are_on_disk(200), 2 * SOON_MS));
+	await(are_on_disk(200), 2 * SOON_MS);
 	cr_assert_eq(listener_count_logged(l, "cannot write to the spool"), 1);
 	postgres_start(postgres);
 	fleet_must_be_whole(&fleet, WHOLE_MS);
@@ -233,7 +232,7 @@ Test(spool, status_says_that_nothing_is_written, .timeout = 120)
 			     suite_text("WSONCE_FULL_DISK=%s", suite_file("full", "")),
 			     "ASAN_OPTIONS=verify_asan_link_order=0", NULL};
 	start(1, env, "--spool-after 0");
-	cr_assert(wait_until(is_told(), 2 * SOON_MS), "%s", run_on(fleet.rows, "status").output);
+	await(is_told(), 2 * SOON_MS, "%s", run_on(fleet.rows, "status").output);
 	fleet_must_be_whole(&fleet, WHOLE_MS);
 }
 
@@ -267,7 +266,7 @@ Test(spool, damaged_segments_are_exported_and_dropped_too, .timeout = 120)
 	start(1, NULL, "--drain-timeout 1");
 	postgres_stop(postgres);
 	fleet_send(&fleet, 50);
-	cr_assert(wait_until(are_on_disk(50), WHOLE_MS));
+	await(are_on_disk(50), WHOLE_MS);
 	cr_assert_eq(listener_stop(fleet.listeners[0]), 0);
 	const char *const damage[] = {"sh", "-c",
 				      suite_text("cd %s; f=$(ls *.segment); printf x | dd of=$f bs=1 seek=200 "
@@ -318,7 +317,7 @@ Test(spool, what_is_exported_can_be_replayed_and_then_dropped, .timeout = 120)
 	start(1, NULL, "--drain-timeout 1");
 	postgres_stop(postgres);
 	fleet_send(&fleet, 50);
-	cr_assert(wait_until(are_on_disk(50), WHOLE_MS));
+	await(are_on_disk(50), WHOLE_MS);
 	struct run run = run_in(NULL, suite_text("spool %s drop", suite_path("base/spool-0")));
 	cr_assert_eq(run.status, 1, "a listener uses it");
 	cr_assert_eq(listener_stop(fleet.listeners[0]), 0);

@@ -51,8 +51,8 @@ static void must_store_the_rest(struct bench *b)
 {
 	long stuck = (long)listener_metric(b->broken, "wsonce_events{state=\"storing\"}");
 
-	cr_assert(wait_until(fleet_rows(&b->fleet) >= b->fleet.sent - stuck, SOON_MS), "%ld of %ld, %ld stuck",
-		  fleet_rows(&b->fleet), b->fleet.sent, stuck);
+	await(fleet_rows(&b->fleet) >= b->fleet.sent - stuck, SOON_MS, "%ld of %ld, %ld stuck", fleet_rows(&b->fleet),
+	      b->fleet.sent, stuck);
 }
 
 Test(stalled, a_listener_that_cannot_store_leaves_its_events_to_others, .timeout = 60)
@@ -80,9 +80,8 @@ Test(stalled, a_listener_alone_keeps_its_events, .timeout = 60)
 	start(&b, 1);
 	shut(&b);
 	fleet_send(&b.fleet, 500);
-	cr_assert(wait_until(claims_open(redisd_shared()) <=
-				     (long)listener_metric(b.broken, "wsonce_events{state=\"storing\"}"),
-			     SOON_MS));
+	await(claims_open(redisd_shared()) <= (long)listener_metric(b.broken, "wsonce_events{state=\"storing\"}"),
+	      SOON_MS);
 	database_exec(b.door, "select pg_advisory_unlock(" DOOR ")");
 	listener_wait_ready(b.broken);
 	fleet_must_be_whole(&b.fleet, WHOLE_MS);

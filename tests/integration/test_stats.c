@@ -103,11 +103,11 @@ Test(stats, copies_of_listeners_without_redis_are_all_counted, .init = bench_ope
 	for (int round = 0; round < 3; round++) {
 		for (int i = 0; i < 60; i++)
 			feed_sendf(feed, "{\"event_id\":\"%d\"}", i);
-		cr_assert(wait_until(listener_metric(fleet[0], "wsonce_received_total") == 60 * (round + 1) &&
-					     listener_metric(fleet[1], "wsonce_received_total") == 60 * (round + 1) &&
-					     listener_metric(fleet[0], "wsonce_in_flight") == 0 &&
-					     listener_metric(fleet[1], "wsonce_in_flight") == 0,
-				     SETTLED_MS));
+		await(listener_metric(fleet[0], "wsonce_received_total") == 60 * (round + 1) &&
+			      listener_metric(fleet[1], "wsonce_received_total") == 60 * (round + 1) &&
+			      listener_metric(fleet[0], "wsonce_in_flight") == 0 &&
+			      listener_metric(fleet[1], "wsonce_in_flight") == 0,
+		      SETTLED_MS);
 	}
 	for (int i = 0; i < 2; i++)
 		cr_assert_eq(listener_stop(fleet[i]), 0);
@@ -136,11 +136,9 @@ Test(stats, keys_are_counted_by_how_often_they_came_and_the_closest_and_farthest
 		struct peer *p = peer_open_events(listener_ingest_port(l), ACKS);
 
 		for (int n = 0; sent[i][n]; n++)
-			send_and_expect(
-				p, sent[i][n],
-				database_long(db, "SELECT count(*) FROM events WHERE event_id = '%s'", sent[i][n])
-					? "duplicate"
-					: "persisted");
+			send_and_expect(p, sent[i][n],
+					bench_count("events WHERE event_id = '%s'", sent[i][n]) ? "duplicate"
+												: "persisted");
 		end(l, p);
 		database_exec(db, "UPDATE events SET processed_at = now() - interval '1 day' WHERE event_id = 'old'");
 	}
@@ -242,11 +240,11 @@ Test(stats, listener_that_runs_tells_of_itself_and_takes_that_back_when_it_leave
 {
 	struct listener *l = listener_start(&(struct listener_options){.database = db}, "--instance-id me");
 
-	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM wsonce_listeners WHERE listener LIKE 'me.%%' AND "
-					       "max_age_s IS NULL"),
-			     SETTLED_MS));
+	await(bench_count("wsonce_listeners WHERE listener LIKE 'me.%%' AND "
+			  "max_age_s IS NULL"),
+	      SETTLED_MS);
 	cr_assert_eq(listener_stop(l), 0);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM wsonce_listeners"), 0);
+	cr_assert_eq(bench_count("wsonce_listeners"), 0);
 }
 
 /* True if both listeners could store their counts at their end. They wait only a second, which may be too short on a
@@ -258,17 +256,17 @@ static bool are_counts_right_though_connections_end(void)
 	db = database_new();
 	fleet_start(&fleet, 2, db, NULL, NULL);
 	/* A first check-in that is in flight when its connection ends is lost. */
-	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM wsonce_listeners") == 2, SETTLED_MS));
+	await(bench_count("wsonce_listeners") == 2, SETTLED_MS);
 	fleet_send(&fleet, 1000);
 	fleet_wait_rows(&fleet, 1000, SETTLED_MS);
 	database_terminate_backends(db);
 	fleet_send(&fleet, 1000);
 	fleet_must_be_whole(&fleet, SETTLED_MS);
-	cr_assert(wait_until(fleet_metric(&fleet, "wsonce_received_total") == 4000, SETTLED_MS));
+	await(fleet_metric(&fleet, "wsonce_received_total") == 4000, SETTLED_MS);
 	fleet_must_be_whole(&fleet, SETTLED_MS);
 	for (int i = 0; i < fleet.size; i++)
 		cr_assert_eq(listener_stop(fleet.listeners[i]), 0);
-	bool is_told = database_long(db, "SELECT count(*) FROM wsonce_listeners") == 0;
+	bool is_told = bench_count("wsonce_listeners") == 0;
 	ask();
 	/* Two listeners got each of 2000 events, and sent some to Postgres again because the answer was lost. */
 	cr_assert(!is_told || (number("copies") > 1900 && number("copies") < 3100), "%ld", number("copies"));
@@ -279,6 +277,5 @@ static bool are_counts_right_though_connections_end(void)
 
 Test(stats, connections_that_postgres_ends_cost_neither_events_nor_what_is_counted)
 {
-	cr_assert(wait_until(are_counts_right_though_connections_end(), 3 * SETTLED_MS),
-		  "nobody tells what he counted");
+	await(are_counts_right_though_connections_end(), 3 * SETTLED_MS, "nobody tells what he counted");
 }

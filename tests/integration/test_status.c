@@ -16,8 +16,8 @@ static struct listener *start(const char *name, const char *flags, const char *s
 /* Returns the state once the exit status is this one: a new listener may take a moment to report that it can store. */
 static json_t *read_state(int status)
 {
-	cr_assert(wait_until(run_on(db, "status").status == status, SOON_MS), "status is not %d: %s", status,
-		  run_on(db, "status").output);
+	await(run_on(db, "status").status == status, SOON_MS, "status is not %d: %s", status,
+	      run_on(db, "status").output);
 	return run_json(db, status, "status --json");
 }
 
@@ -46,7 +46,7 @@ Test(status, a_fleet_that_works_is_ok_and_each_listener_and_source_is_in_it)
 			*b = start("web-2", "--claim-ttl 20", NULL);
 	char *source = suite_text("feed.eu-%d", feed_port(feed));
 
-	cr_assert(wait_until(says(" open "), WAIT_MS), "%s", run_on(db, "status").output);
+	await(says(" open "), WAIT_MS, "%s", run_on(db, "status").output);
 	json_t *state = read_state(0);
 	cr_assert_str_eq(json_string_value(json_object_get(state, "status")), "ok");
 	cr_assert_eq(json_array_size(json_object_get(state, "listeners")), 2);
@@ -62,8 +62,8 @@ Test(status, a_fleet_that_works_is_ok_and_each_listener_and_source_is_in_it)
 	cr_assert_eq(listener_stop(b), 0);
 	feed_free(feed);
 	/* A lost source is reported before the next minute. */
-	cr_assert(wait_until(run_on(db, "status").status == 1 && says("! web-1: source feed.eu-"), WAIT_MS), "%s",
-		  run_on(db, "status").output);
+	await(run_on(db, "status").status == 1 && says("! web-1: source feed.eu-"), WAIT_MS, "%s",
+	      run_on(db, "status").output);
 	cr_assert_eq(listener_stop(a), 0);
 }
 
@@ -86,13 +86,13 @@ Test(status, the_silence_of_a_connection_is_as_it_is_now)
 	struct listener *l = start("web-1", "", feed_url(feed));
 
 	cr_assert(feed_wait_clients(feed, 1, WAIT_MS));
-	cr_assert(wait_until(says(" open "), WAIT_MS), "%s", run_on(db, "status").output);
+	await(says(" open "), WAIT_MS, "%s", run_on(db, "status").output);
 	cr_assert_eq(silent_s(), -1);
 	feed_send_text(feed, "{\"event_id\":\"a\"}");
-	cr_assert(wait_until(silent_s() == 0, WAIT_MS));
-	cr_assert(wait_until(silent_s() == 3, WAIT_MS));
+	await(silent_s() == 0, WAIT_MS);
+	await(silent_s() == 3, WAIT_MS);
 	feed_send_text(feed, "{\"event_id\":\"b\"}");
-	cr_assert(wait_until(silent_s() == 0, 3000), "it is told a minute later");
+	await(silent_s() == 0, 3000, "it is told a minute later");
 	cr_assert_eq(listener_stop(l), 0);
 	feed_free(feed);
 }
@@ -102,15 +102,15 @@ Test(status, control_characters_of_outside_are_not_printed)
 {
 	struct listener *a = start("web-1", "", NULL), *b = start("web-2", "--claim-ttl 20", NULL);
 
-	cr_assert(wait_until(says("--claim-ttl differs"), WAIT_MS));
+	await(says("--claim-ttl differs"), WAIT_MS);
 	database_exec(db, "UPDATE wsonce_listeners SET listener = E'\\x1b[31m' || listener");
-	cr_assert(wait_until(says("[31mweb-2"), WAIT_MS));
+	await(says("[31mweb-2"), WAIT_MS);
 	cr_assert(says("--claim-ttl differs") && !says("\x1b"), "%s", run_on(db, "status").output);
 	listener_free(a);
 	listener_free(b);
 }
 
-Test(status, a_source_that_fails_after_the_first_check_in_is_told_with_its_reason, .init = bench_migrate)
+Test(status, a_source_that_fails_after_the_first_check_in_is_told_with_its_reason, .init = bench_open)
 {
 	int silent = port_reserve(), fd = port_listen(silent);
 
@@ -119,10 +119,10 @@ Test(status, a_source_that_fails_after_the_first_check_in_is_told_with_its_reaso
 			.database = db, .source = suite_text("ws://127.0.0.1:%d/", silent), .without_waiting = true},
 		"--instance-id web-1");
 
-	cr_assert(wait_until(says("is connecting"), WAIT_MS), "%s", run_on(db, "status").output);
+	await(says("is connecting"), WAIT_MS, "%s", run_on(db, "status").output);
 	/* The handshake fails after ten seconds. The next regular check-in is a minute away, which a stretched WAIT_MS
 	 * may be, too. */
-	cr_assert(wait_until(says("the handshake was not answered in time"), 17000), "%s", run_on(db, "status").output);
+	await(says("the handshake was not answered in time"), 17000, "%s", run_on(db, "status").output);
 	cr_assert_eq(listener_stop(a), 0);
 	close(fd);
 }
@@ -133,14 +133,14 @@ Test(status, a_listener_that_stores_nothing_but_dead_letters_is_told_with_the_re
 	producer = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
 	for (int i = 0; i < 9; i++)
 		peer_sendf(producer, "{\"event_id\":\"e-%d\"}", i);
-	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM dead_letters") == 9, WAIT_MS));
+	await(bench_count("dead_letters") == 9, WAIT_MS);
 	json_decref(read_state(0)); /* a few bad messages are not a problem */
 	peer_sendf(producer, "{\"event_id\":\"e-9\"}");
-	cr_assert(wait_until(says("! web-1: the last 10 messages became dead letters: /wrong is missing"), WAIT_MS),
-		  "%s", run_on(db, "status").output);
+	await(says("! web-1: the last 10 messages became dead letters: /wrong is missing"), WAIT_MS, "%s",
+	      run_on(db, "status").output);
 	json_decref(read_state(1));
 	peer_sendf(producer, "{\"wrong\":\"e-10\"}");
-	cr_assert(wait_until(run_on(db, "status").status == 0, WAIT_MS), "%s", run_on(db, "status").output);
+	await(run_on(db, "status").status == 0, WAIT_MS, "%s", run_on(db, "status").output);
 }
 
 /* Events of another source do not hide it. */
@@ -154,13 +154,13 @@ Test(status, a_source_whose_messages_all_become_dead_letters_is_named)
 	for (int i = 0; i < 10; i++) {
 		feed_send_text(feeds[1], suite_text("{\"hello\": %d}", i));
 		feed_send_text(feeds[0], suite_text("{\"event_id\": \"e-%d\"}", i));
-		cr_assert(wait_until(database_long(db, "SELECT count(*) FROM events") == i + 1, WAIT_MS));
+		await(bench_rows() == i + 1, WAIT_MS);
 	}
-	cr_assert(wait_until(says("! web-1: source bad: the last 10 messages became dead letters\n"), WAIT_MS), "%s",
-		  run_on(db, "status").output);
+	await(says("! web-1: source bad: the last 10 messages became dead letters\n"), WAIT_MS, "%s",
+	      run_on(db, "status").output);
 	cr_assert_eq(run_on(db, "status").status, 1);
 	feed_send_text(feeds[1], "{\"event_id\": \"b-1\"}");
-	cr_assert(wait_until(!says("became dead letters"), WAIT_MS));
+	await(!says("became dead letters"), WAIT_MS);
 	for (int i = 0; i < 2; i++)
 		feed_free(feeds[i]);
 }
@@ -171,7 +171,7 @@ Test(status, a_listener_that_was_killed_is_missed_and_without_any_the_fleet_is_d
 
 	json_decref(read_state(0));
 	listener_kill(b);
-	cr_assert(wait_until(run_on(db, "status").status == 1, WAIT_MS), "%s", run_on(db, "status").output);
+	await(run_on(db, "status").status == 1, WAIT_MS, "%s", run_on(db, "status").output);
 	cr_assert(says("! web-2 is gone and has not said goodbye"));
 	/* After a long time it is no longer a problem. */
 	database_exec(db,
@@ -183,7 +183,7 @@ Test(status, a_listener_that_was_killed_is_missed_and_without_any_the_fleet_is_d
 	listener_free(b);
 }
 
-Test(status, servers_that_are_away_are_said, .init = bench_migrate)
+Test(status, servers_that_are_away_are_said, .init = bench_open)
 {
 	const char *const env[] = {"WSONCE_POSTGRES=host=127.0.0.1 port=1", "WSONCE_REDIS=redis://127.0.0.1:1/0", NULL};
 	struct run run = run_in(env, "status");
@@ -221,7 +221,7 @@ Test(status, names_do_a_terminal_no_harm_and_lines_fit_eighty_columns)
 	struct run run;
 	char *at;
 
-	cr_assert(wait_until(run_on(db, "status").status == 1, WAIT_MS));
+	await(run_on(db, "status").status == 1, WAIT_MS);
 	run = run_on(db, "status");
 	cr_assert(!strchr(run.output, '\x1b'), "%s", run.output);
 	for (char *line = strtok_r(run.output, "\n", &at); line; line = strtok_r(NULL, "\n", &at))
@@ -233,12 +233,12 @@ Test(status, watching_ends_at_an_interrupt)
 {
 	run_expect(db, 0, NULL, "migrate");
 	struct process *p = run_start_on(db, "status --watch --json --every 50ms");
-	cr_assert(wait_until(strstr(process_output(p), "}\n{"), WAIT_MS), "%s", process_output(p));
+	await(strstr(process_output(p), "}\n{"), WAIT_MS, "%s", process_output(p));
 	process_signal(p, SIGINT);
 	cr_assert_eq(process_wait(p, WAIT_MS), 2);
 }
 
-Test(status, a_role_that_may_not_read_a_table_is_told_so, .init = bench_migrate)
+Test(status, a_role_that_may_not_read_a_table_is_told_so, .init = bench_open)
 {
 	char *role = database_text(db, "SELECT current_database() || '_reader'");
 	const char *const env[] = {suite_text("WSONCE_POSTGRES=%s user=%s", database_conninfo(db), role),
@@ -255,7 +255,7 @@ Test(status, a_role_that_may_not_read_a_table_is_told_so, .init = bench_migrate)
 }
 
 /* A number with more digits than fit is JSON to Postgres. Unknown is not fine. */
-Test(status, what_cannot_be_read_is_not_ok, .init = bench_migrate)
+Test(status, what_cannot_be_read_is_not_ok, .init = bench_open)
 {
 	database_exec(db, "INSERT INTO wsonce_listeners (listener, dedup_window_s, consumer, targets, target_urls, "
 			  "report) VALUES ('a.0123456789abcdef', 1, '', '{}', '{}', '{\"uptime_s\": 1e300}')");
@@ -271,7 +271,7 @@ static void add_hour(const char *name, long minute, int received, double p99)
 		      name, minute, received, p99, minute - 500);
 }
 
-Test(status, the_hour_of_a_fleet_is_the_sum_and_the_slowest_of_its_listeners, .init = bench_migrate)
+Test(status, the_hour_of_a_fleet_is_the_sum_and_the_slowest_of_its_listeners, .init = bench_open)
 {
 	long minute = (long)time(NULL) / 60 - 10;
 
@@ -330,17 +330,16 @@ static void expect_full_disk_told(const char *redis)
 
 	start_on(pg, redis);
 	send_events(100);
-	cr_assert(wait_until(bench_rows() == 100, WAIT_MS));
+	await(bench_rows() == 100, WAIT_MS);
 	json_decref(read_state(0));
 	postgres_fill_disk(pg);
 	send_events(300);
 	/* Now and then a row fits into an existing page, and then the listener can store. */
-	cr_assert(wait_until(says_both("! web-1 cannot store: could not extend file ", "! no listener can store\n"),
-			     SOON_MS),
-		  "%s", run_on(db, "status").output);
+	await(says_both("! web-1 cannot store: could not extend file ", "! no listener can store\n"), SOON_MS, "%s",
+	      run_on(db, "status").output);
 	postgres_empty_disk(pg);
-	cr_assert(wait_until(bench_rows() == 400, WAIT_MS));
-	cr_assert(wait_until(run_on(db, "status").status == 0, WAIT_MS), "%s", run_on(db, "status").output);
+	await(bench_rows() == 400, WAIT_MS);
+	await(run_on(db, "status").status == 0, WAIT_MS, "%s", run_on(db, "status").output);
 }
 
 Test(status, a_full_disk_of_postgres_is_told_within_ten_seconds, .fini = bench_close)
@@ -361,22 +360,21 @@ Test(status, a_full_disk_of_postgres_is_logged_when_it_begins_and_ends, .fini = 
 
 	start_on(pg, NULL);
 	send_events(1);
-	cr_assert(wait_until(bench_rows() == 1, WAIT_MS));
+	await(bench_rows() == 1, WAIT_MS);
 	int begun = listener_count_logged(listener, "\n");
 	postgres_fill_disk(pg);
 	send_events(300);
-	cr_assert(wait_until(listener_metric(listener, "wsonce_store_retries_total") >= 20, 3 * WAIT_MS));
+	await(listener_metric(listener, "wsonce_store_retries_total") >= 20, 3 * WAIT_MS);
 	cr_assert_leq(listener_count_logged(listener, "\n") - begun, 8, "%s",
 		      process_errors(listener_process(listener)));
 	cr_assert_eq(listener_count_logged(listener, "event=\"postgres error, will retry the batch\""), 1);
 	postgres_empty_disk(pg);
-	cr_assert(wait_until(bench_rows() == 301, WAIT_MS));
-	cr_assert(wait_until((send_events(1), listener_has_logged(listener, "event=\"postgres stores again\" times=")),
-			     WAIT_MS),
-		  "%s", process_errors(listener_process(listener)));
+	await(bench_rows() == 301, WAIT_MS);
+	await((send_events(1), listener_has_logged(listener, "event=\"postgres stores again\" times=")), WAIT_MS, "%s",
+	      process_errors(listener_process(listener)));
 }
 
-Test(status, where_counting_ends_it_says_so, .init = bench_migrate)
+Test(status, where_counting_ends_it_says_so, .init = bench_open)
 {
 	database_exec(db, "INSERT INTO dead_letters (digest, reason, raw, instance_id) SELECT int8send(i), '', '', '' "
 			  "FROM generate_series(1, 9999) AS i;"
@@ -405,13 +403,12 @@ Test(status, a_slow_redis_is_told_within_ten_seconds)
 	struct run run;
 	int64_t began;
 
-	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM wsonce_listeners WHERE report IS NOT NULL") == 1,
-			     WAIT_MS));
+	await(bench_count("wsonce_listeners WHERE report IS NOT NULL") == 1, WAIT_MS);
 	database_exec(db, "INSERT INTO wsonce_listeners (listener, dedup_window_s, report) SELECT 'x.' || to_char(i, "
 			  "'FM0000000000000000'), 300, report FROM "
 			  "wsonce_listeners, generate_series(1, 40) AS i WHERE report IS NOT NULL");
 	p = process_start_argv((const char *[]){"sh", "-c", words, NULL}, NULL);
-	cr_assert(wait_until(listener_page_has(l, "/readyz", "degraded") || strstr(process_output(p), "OK"), WAIT_MS));
+	await(listener_page_has(l, "/readyz", "degraded") || strstr(process_output(p), "OK"), WAIT_MS);
 	began = wait_now_ms();
 	run = run_in(env, "status");
 	cr_assert_lt(wait_now_ms() - began, 12000, "%lld ms", (long long)(wait_now_ms() - began));

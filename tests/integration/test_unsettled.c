@@ -31,13 +31,13 @@ Test(unsettled, events_that_wait_for_postgres_are_warned_of_until_they_are_store
 	lock = fleet_lock(db);
 	peer_send_text(producer, "{\"event_id\":\"stuck-1\"}");
 	peer_send_text(producer, "{\"event_id\":\"stuck-2\"}");
-	cr_assert(wait_until(listener_has_logged(listener, "events are overdue"), SETTLED_MS));
+	await(listener_has_logged(listener, "events are overdue"), SETTLED_MS);
 	cr_assert(listener_has_logged(listener, "oldest=stuck-1"));
 	cr_assert(has_warning(&id));
 	cr_assert_str_eq(id, "stuck-1");
 	cr_assert_gt(listener_metric(listener, "wsonce_oldest_unsettled_seconds"), 1);
 	fleet_unlock(lock);
-	cr_assert(wait_until(listener_has_logged(listener, "all overdue events have settled"), SETTLED_MS));
+	await(listener_has_logged(listener, "all overdue events have settled"), SETTLED_MS);
 	cr_assert(!has_warning(&id));
 	cr_assert_eq(listener_metric(listener, "wsonce_oldest_unsettled_seconds"), 0);
 	peer_free(producer);

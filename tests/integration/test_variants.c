@@ -10,27 +10,27 @@
 #define BAD  "{\"event_id\":\"order-1\",\"payload\":{\"n\":-1}}"          /* what the trigger refuses */
 #define BAD2 "{\"event_id\":\"order-1\",\"payload\":{\"n\":-2}}"
 
-struct bench {
+static struct bench {
 	struct database *rows;
 	struct redisd *redis;
 	struct listener *listeners[2];
 	struct peer *producers[2]; /* of each listener */
-};
+} bench;
 
-static void start(struct bench *b, const char *flags)
+static void start(const char *flags)
 {
-	*b = (struct bench){.rows = database_new(), .redis = redisd_shared()};
+	bench = (struct bench){.rows = database_new(), .redis = redisd_shared()};
 	for (int i = 0; i < 2; i++) {
-		b->listeners[i] = listener_start(&(struct listener_options){.database = b->rows}, "%s", flags);
-		b->producers[i] = peer_open_events(listener_ingest_port(b->listeners[i]), ACKS);
+		bench.listeners[i] = listener_start(&(struct listener_options){.database = bench.rows}, "%s", flags);
+		bench.producers[i] = peer_open_events(listener_ingest_port(bench.listeners[i]), ACKS);
 	}
 }
 
-static void end(struct bench *b)
+static void end(void)
 {
 	for (int i = 0; i < 2; i++) {
-		peer_free(b->producers[i]);
-		listener_free(b->listeners[i]);
+		peer_free(bench.producers[i]);
+		listener_free(bench.listeners[i]);
 	}
 }
 
@@ -51,122 +51,110 @@ static void expect_ack(struct peer *p, const char *status)
 	cr_assert(ack && strstr(ack, status), "the ack is %s, not %s", ack ? ack : "missing", status);
 }
 
-static void expect_row(struct bench *b)
+static void expect_row(void)
 {
-	cr_assert_eq(database_long(b->rows, "select count(*) from events where event_id = 'order-1' and "
-					    "payload = '{\"n\": 1}'"),
+	cr_assert_eq(database_long(bench.rows, "select count(*) from events where event_id = 'order-1' and "
+					       "payload = '{\"n\": 1}'"),
 		     1);
 }
 
-static long letters(struct bench *b, const char *message)
+static long letters(const char *message)
 {
-	return database_long(b->rows, "select count(*) from dead_letters where raw = convert_to($m$%s$m$, 'UTF8')",
+	return database_long(bench.rows, "select count(*) from dead_letters where raw = convert_to($m$%s$m$, 'UTF8')",
 			     message);
 }
 
 Test(variants, a_dead_letter_does_not_speak_of_another_message_with_its_id, .timeout = 60)
 {
-	struct bench b;
-
-	start(&b, "");
-	cr_assert(peer_send_text(b.producers[0], ZERO));
-	expect_ack(b.producers[0], "rejected");
-	cr_assert(wait_until(claims_begins(b.redis, "order-1", "dead@"), ACK_MS));
-	run_expect(b.rows, 0, "\"reason\":\"the payload holds", "dead-letters show 1 --json");
-	cr_assert(peer_send_text(b.producers[1], GOOD));
-	expect_ack(b.producers[1], "persisted");
-	expect_row(&b);
-	run_expect(b.rows, 0, "a message with this event_id is stored; this one was refused: the payload holds",
+	start("");
+	cr_assert(peer_send_text(bench.producers[0], ZERO));
+	expect_ack(bench.producers[0], "rejected");
+	await(claims_begins(bench.redis, "order-1", "dead@"), ACK_MS);
+	run_expect(bench.rows, 0, "\"reason\":\"the payload holds", "dead-letters show 1 --json");
+	cr_assert(peer_send_text(bench.producers[1], GOOD));
+	expect_ack(bench.producers[1], "persisted");
+	expect_row();
+	run_expect(bench.rows, 0, "a message with this event_id is stored; this one was refused: the payload holds",
 		   "dead-letters show 1 --json");
-	cr_assert_eq(letters(&b, ZERO), 1);
-	cr_assert_eq(letters(&b, GOOD), 0);
-	cr_assert(wait_until(claims_begins(b.redis, "order-1", "done@"), ACK_MS));
-	end(&b);
+	cr_assert_eq(letters(ZERO), 1);
+	cr_assert_eq(letters(GOOD), 0);
+	await(claims_begins(bench.redis, "order-1", "done@"), ACK_MS);
+	end();
 }
 
 Test(variants, a_dead_letter_speaks_of_the_same_message_elsewhere, .timeout = 60)
 {
-	struct bench b;
-
-	start(&b, "--max-attempts 1");
-	refuse_negative(b.rows);
-	cr_assert(peer_send_text(b.producers[0], BAD));
-	expect_ack(b.producers[0], "rejected");
-	cr_assert(wait_until(claims_begins(b.redis, "order-1", "dead@"), ACK_MS));
-	cr_assert(peer_send_text(b.producers[1], BAD));
-	expect_ack(b.producers[1], "rejected");
-	cr_assert_eq(database_long(b.rows, "select last_value from tries"), 1);
-	end(&b);
+	start("--max-attempts 1");
+	refuse_negative(bench.rows);
+	cr_assert(peer_send_text(bench.producers[0], BAD));
+	expect_ack(bench.producers[0], "rejected");
+	await(claims_begins(bench.redis, "order-1", "dead@"), ACK_MS);
+	cr_assert(peer_send_text(bench.producers[1], BAD));
+	expect_ack(bench.producers[1], "rejected");
+	cr_assert_eq(database_long(bench.rows, "select last_value from tries"), 1);
+	end();
 }
 
 Test(variants, a_corrected_message_is_stored_while_the_refused_one_backs_off, .timeout = 60)
 {
-	struct bench b;
-
-	start(&b, "");
-	refuse_negative(b.rows);
-	cr_assert(peer_send_text(b.producers[0], BAD));
-	cr_assert(wait_until(listener_metric(b.listeners[0], "wsonce_rows_refused_total") > 0, ACK_MS));
-	cr_assert(peer_send_text(b.producers[0], GOOD));
-	expect_ack(b.producers[0], "persisted"); /* the second */
-	expect_ack(b.producers[0], "duplicate");
-	expect_row(&b);
-	end(&b);
+	start("");
+	refuse_negative(bench.rows);
+	cr_assert(peer_send_text(bench.producers[0], BAD));
+	await(listener_metric(bench.listeners[0], "wsonce_rows_refused_total") > 0, ACK_MS);
+	cr_assert(peer_send_text(bench.producers[0], GOOD));
+	expect_ack(bench.producers[0], "persisted"); /* the second */
+	expect_ack(bench.producers[0], "duplicate");
+	expect_row();
+	end();
 }
 
 /* A lock is never the fault of a message, so it never becomes a dead letter. */
 Test(variants, a_corrected_message_is_stored_though_the_other_waits_for_a_lock_for_ever, .timeout = 60)
 {
-	struct bench b;
-
-	start(&b, "");
-	database_exec(b.rows,
+	start("");
+	database_exec(bench.rows,
 		      "create function lock() returns trigger language plpgsql as $$ begin "
 		      "if (new.payload->>'n')::int < 0 then raise lock_not_available; end if; return new; end $$");
-	database_exec(b.rows, "create trigger lock before insert on events for each row execute function lock()");
-	cr_assert(peer_send_text(b.producers[0], BAD));
-	cr_assert(wait_until(listener_metric(b.listeners[0], "wsonce_rows_put_off_total") > 0, ACK_MS));
-	cr_assert(peer_send_text(b.producers[0], GOOD));
-	expect_ack(b.producers[0], "persisted"); /* the second */
-	expect_ack(b.producers[0], "duplicate");
-	expect_row(&b);
-	end(&b);
+	database_exec(bench.rows, "create trigger lock before insert on events for each row execute function lock()");
+	cr_assert(peer_send_text(bench.producers[0], BAD));
+	await(listener_metric(bench.listeners[0], "wsonce_rows_put_off_total") > 0, ACK_MS);
+	cr_assert(peer_send_text(bench.producers[0], GOOD));
+	expect_ack(bench.producers[0], "persisted"); /* the second */
+	expect_ack(bench.producers[0], "duplicate");
+	expect_row();
+	end();
 }
 
 /* Another listener holds the second one while the first is tried. */
 Test(variants, a_held_message_is_tried_when_the_other_becomes_a_dead_letter, .timeout = 60)
 {
-	struct bench b;
-
-	start(&b, "--max-attempts 2");
-	refuse_negative(b.rows);
-	struct database *lock = fleet_lock(b.rows);
-	cr_assert(peer_send_text(b.producers[0], BAD));
-	cr_assert(wait_until(claims_has(b.redis, "order-1"), ACK_MS));
-	cr_assert(peer_send_text(b.producers[1], GOOD));
-	cr_assert(wait_until(listener_metric(b.listeners[1], "wsonce_holds_total") == 1, ACK_MS));
+	start("--max-attempts 2");
+	refuse_negative(bench.rows);
+	struct database *lock = fleet_lock(bench.rows);
+	cr_assert(peer_send_text(bench.producers[0], BAD));
+	await(claims_has(bench.redis, "order-1"), ACK_MS);
+	cr_assert(peer_send_text(bench.producers[1], GOOD));
+	await(listener_metric(bench.listeners[1], "wsonce_holds_total") == 1, ACK_MS);
 	fleet_unlock(lock);
-	expect_ack(b.producers[1], "persisted");
-	expect_ack(b.producers[0], "duplicate");
-	expect_row(&b);
-	end(&b);
+	expect_ack(bench.producers[1], "persisted");
+	expect_ack(bench.producers[0], "duplicate");
+	expect_row();
+	end();
 }
 
 Test(variants, each_message_has_its_own_attempts, .timeout = 60)
 {
-	struct bench b;
-
-	start(&b, "--max-attempts 2");
-	refuse_negative(b.rows);
-	struct database *lock = fleet_lock(b.rows);
-	cr_assert(peer_send_text(b.producers[0], BAD));
-	cr_assert(peer_send_text(b.producers[0], BAD2));
-	cr_assert(wait_until(listener_metric(b.listeners[0], "wsonce_variants_total") == 1, ACK_MS));
+	start("--max-attempts 2");
+	refuse_negative(bench.rows);
+	struct database *lock = fleet_lock(bench.rows);
+	cr_assert(peer_send_text(bench.producers[0], BAD));
+	cr_assert(peer_send_text(bench.producers[0], BAD2));
+	await(listener_metric(bench.listeners[0], "wsonce_variants_total") == 1, ACK_MS);
 	fleet_unlock(lock);
-	expect_ack(b.producers[0], "rejected");
-	expect_ack(b.producers[0], "rejected");
-	cr_assert_eq(database_long(b.rows, "select last_value from tries"), 4);
-	cr_assert_eq(letters(&b, BAD), 1);
-	cr_assert_eq(letters(&b, BAD2), 1);
-	end(&b);
+	expect_ack(bench.producers[0], "rejected");
+	expect_ack(bench.producers[0], "rejected");
+	cr_assert_eq(database_long(bench.rows, "select last_value from tries"), 4);
+	cr_assert_eq(letters(BAD), 1);
+	cr_assert_eq(letters(BAD2), 1);
+	end();
 }

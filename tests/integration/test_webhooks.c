@@ -65,7 +65,6 @@ static struct listener *start(const char *flags)
 	const char *const env[] = {"HOOK_SECRET=" RECEIVER_SECRET, NULL};
 	json_t *settings = json_pack("{s:O}", "webhooks", hooks);
 	char *text = json_dumps(settings, 0);
-
 	char *name = suite_text("settings-%d.json", suite_number());
 	char *path = suite_file(name, text);
 	struct listener *l =
@@ -221,9 +220,9 @@ Test(webhooks, name_that_means_another_url_to_another_listener_is_told)
 	add_hook("other", "", "{s:s}", "url", url);
 	struct listener *second = start("");
 
-	cr_assert(wait_until(listener_has_logged(second, "different URLs on different listeners") &&
-				     listener_has_logged(first, "different URLs on different listeners"),
-			     LEASE_MS));
+	await(listener_has_logged(second, "different URLs on different listeners") &&
+		      listener_has_logged(first, "different URLs on different listeners"),
+	      LEASE_MS);
 	cr_assert(listener_has_logged(second, "targets=shop\n"));
 	char *status = listener_http(second, "/api/status", NULL);
 	cr_assert(strstr(status, "\"targets_with_another_url\": \"shop\""), "%s", status);
@@ -414,7 +413,6 @@ Test(webhooks, answer_that_was_there_before_the_request_is_not_its_answer)
 	struct certificate *authority = certificate_authority_new();
 	struct certificate *good = certificate_new(authority, "IP:127.0.0.1");
 	struct receiver *tls = receiver_start(good);
-
 	char *url = suite_text("https://127.0.0.1:%d/extra/500", receiver_port(tls));
 	add_hook("plain", "/extra/500", "{s:i, s:i}", "attempts", 1, "concurrency", 1);
 	add_hook("tls", "", "{s:s, s:s, s:i, s:i}", "url", url, "ca", authority->cert, "attempts", 1, "concurrency", 1);
@@ -426,7 +424,7 @@ Test(webhooks, answer_that_was_there_before_the_request_is_not_its_answer)
 		wait_rows("state <> 'pending'", 2 * i, SOON_MS);
 		receiver_release(receiver);
 		receiver_release(tls);
-		cr_assert(wait_until(receiver_extras(receiver) == i && receiver_extras(tls) == i, SOON_MS));
+		await(receiver_extras(receiver) == i && receiver_extras(tls) == i, SOON_MS);
 	}
 	cr_assert_eq(count_rows("state = 'dead' and status = 500"), 8);
 	cr_assert_eq(receiver_count(receiver, "/extra/500"), 4);
@@ -481,7 +479,7 @@ Test(webhooks, want_of_files_is_no_attempt)
 
 	process_limit_files(listener_process(l), 3);
 	add_rows("shop", "e", 1);
-	cr_assert(wait_until(listener_has_logged(l, "cannot make requests"), SOON_MS));
+	await(listener_has_logged(l, "cannot make requests"), SOON_MS);
 	cr_assert_eq(receiver_count(receiver, "/ok"), 0);
 	process_limit_files(listener_process(l), 1000);
 	wait_rows("state = 'delivered' and attempts = 1", 1, SOON_MS);
@@ -494,7 +492,7 @@ Test(webhooks, fault_on_this_side_is_no_attempt)
 	struct listener *l = start("");
 
 	add_rows("shop", "e", 1);
-	cr_assert(wait_until(listener_has_logged(l, "cannot make requests"), SOON_MS));
+	await(listener_has_logged(l, "cannot make requests"), SOON_MS);
 	stop(l);
 	cr_assert_eq(count_rows("state = 'pending' and attempts = 0"), 1);
 }
@@ -504,7 +502,6 @@ Test(webhooks, certificate_is_verified_against_the_given_authority)
 	struct certificate *authority = certificate_authority_new();
 	struct certificate *good = certificate_new(authority, "IP:127.0.0.1");
 	struct receiver *tls = receiver_start(good);
-
 	char *url = suite_text("https://127.0.0.1:%d/ok", receiver_port(tls));
 	add_hook("known", "", "{s:s, s:s}", "url", url, "ca", authority->cert);
 	add_hook("unknown", "", "{s:s, s:i}", "url", url, "attempts", 1);
@@ -525,7 +522,7 @@ Test(webhooks, target_that_fails_is_paused_and_does_not_hold_up_another)
 	struct listener *l = start("");
 
 	add_rows("down", "d", 20);
-	cr_assert(wait_until(count_rows("target = 'down' and attempts > 0") >= 4, SOON_MS));
+	await(count_rows("target = 'down' and attempts > 0") >= 4, SOON_MS);
 	add_rows("up", "u", 50);
 	wait_rows("target = 'up' and state = 'delivered'", 50, SOON_MS);
 	wait_rows("target = 'down' and state = 'delivered'", 20, LEASE_MS);
@@ -583,13 +580,13 @@ Test(webhooks, webhook_that_fails_is_named)
 	cr_assert(strstr(listener_http(l, "/readyz", NULL), "ready\n"));
 	database_exec(db, "insert into outbox (target, event_id, event_type) select 'shop', i, 'bad' from "
 			  "generate_series(1, 5) i");
-	cr_assert(wait_until(strstr(listener_http(l, "/readyz", NULL), "degraded: webhook shop fails"), SOON_MS));
+	await(strstr(listener_http(l, "/readyz", NULL), "degraded: webhook shop fails"), SOON_MS);
 	cr_assert_eq(listener_status(l, "/readyz"), 200);
-	cr_assert(wait_until(strstr(run_on(db, "status").output, "webhook shop fails"), SOON_MS));
+	await(strstr(run_on(db, "status").output, "webhook shop fails"), SOON_MS);
 	cr_assert_eq(run_on(db, "status").status, 1);
 	add_rows("shop", "e", 1);
 	wait_rows("state = 'delivered'", 1, SOON_MS);
-	cr_assert(wait_until(strstr(listener_http(l, "/readyz", NULL), "ready\n"), SOON_MS));
+	await(strstr(listener_http(l, "/readyz", NULL), "ready\n"), SOON_MS);
 }
 
 /* A table was changed, or a right was revoked. */
@@ -600,15 +597,14 @@ Test(webhooks, outbox_that_cannot_be_used_is_told)
 
 	database_exec(db, "alter table outbox rename column leases to others");
 	add_rows("shop", "e", 3);
-	cr_assert(wait_until(strstr(listener_http(l, "/readyz", NULL), "degraded: deliveries to webhooks wait"),
-			     SOON_MS));
+	await(strstr(listener_http(l, "/readyz", NULL), "degraded: deliveries to webhooks wait"), SOON_MS);
 	cr_assert_eq(listener_status(l, "/readyz"), 200);
 	cr_assert(strstr(listener_http(l, "/api/status", NULL), "leases"));
-	cr_assert(wait_until(strstr(run_on(db, "status").output, "deliveries to webhooks wait: "), SOON_MS));
+	await(strstr(run_on(db, "status").output, "deliveries to webhooks wait: "), SOON_MS);
 	cr_assert_eq(run_on(db, "status").status, 1);
 	database_exec(db, "alter table outbox rename column others to leases");
 	wait_rows("state = 'delivered'", 3, LEASE_MS);
-	cr_assert(wait_until(strstr(listener_http(l, "/readyz", NULL), "ready\n"), SOON_MS));
+	await(strstr(listener_http(l, "/readyz", NULL), "ready\n"), SOON_MS);
 }
 
 Test(webhooks, target_that_refuses_everything_is_paused)
@@ -617,7 +613,7 @@ Test(webhooks, target_that_refuses_everything_is_paused)
 	struct listener *l = start("");
 
 	add_rows("down", "d", 200);
-	cr_assert(wait_until(listener_metric(l, "wsonce_webhook_paused") == 1, SOON_MS));
+	await(listener_metric(l, "wsonce_webhook_paused") == 1, SOON_MS);
 	cr_assert_leq(count_rows("state = 'dead'"), 20);
 }
 
@@ -639,7 +635,7 @@ Test(webhooks, deliveries_that_wait_for_long_are_warned_of)
 
 	database_exec(db, "insert into outbox (target, event_id, event_type, payload, created_at) values "
 			  "('shop', 'old-1', '', '{}', now() - interval '1 hour'), ('shop', 'new-1', '', '{}', now())");
-	cr_assert(wait_until(listener_has_logged(l, "deliveries are overdue"), LEASE_MS));
+	await(listener_has_logged(l, "deliveries are overdue"), LEASE_MS);
 	cr_assert(listener_has_logged(l, "oldest=old-1 target=shop"));
 	cr_assert_gt(listener_metric(l, "wsonce_oldest_unsettled_seconds"), 3599);
 	cr_assert_eq(listener_metric(l, "wsonce_outbox_pending"), 2);
@@ -657,7 +653,7 @@ Test(webhooks, every_target_is_looked_at_for_the_oldest_and_those_of_nobody_are_
 			  "('zzz', 'old', '', now() - interval '2 days')");
 	struct listener *l = start("--unsettled-warning 1h");
 
-	cr_assert(wait_until(listener_has_logged(l, "oldest=old target=zzz"), LEASE_MS));
+	await(listener_has_logged(l, "oldest=old target=zzz"), LEASE_MS);
 	cr_assert(listener_has_logged(l, "webhooks that no listener has"));
 	cr_assert(listener_has_logged(l, "targets=zzz deliveries=1"));
 	cr_assert_eq(listener_metric(l, "wsonce_outbox_pending"), 10001);
@@ -712,7 +708,7 @@ Test(webhooks, what_a_killed_listener_was_sending_is_sent_by_another_under_the_s
 	struct listener *l = start("");
 
 	add_rows("shop", "e", 10);
-	cr_assert(wait_until(receiver_count(receiver, "/hold/1") == 10, SOON_MS));
+	await(receiver_count(receiver, "/hold/1") == 10, SOON_MS);
 	forget(l);
 	listener_kill(l);
 	l = start("");
@@ -750,12 +746,12 @@ Test(webhooks, what_a_killed_listener_had_not_recorded_is_sent_again_under_the_s
 	struct listener *l = start("--log-level debug");
 
 	add_rows("shop", "e", 10);
-	cr_assert(wait_until(receiver_count(receiver, "/hold/1") == 10, SOON_MS));
+	await(receiver_count(receiver, "/hold/1") == 10, SOON_MS);
 	struct database *lock = lock_outbox();
-	cr_assert(wait_until(is_relay_waiting(), SOON_MS));
+	await(is_relay_waiting(), SOON_MS);
 	receiver_release(receiver);
-	cr_assert(wait_until(count_answered(receiver, "/hold/1") == 10, SOON_MS));
-	cr_assert(wait_until(listener_count_logged(l, "delivery attempt ended") == 10, SOON_MS));
+	await(count_answered(receiver, "/hold/1") == 10, SOON_MS);
+	await(listener_count_logged(l, "delivery attempt ended") == 10, SOON_MS);
 	forget(l);
 	listener_kill(l);
 	unlock_outbox(lock);
@@ -772,13 +768,13 @@ Test(webhooks, answers_outlive_an_outage_of_postgres)
 	struct listener *l = start("--postgres-timeout 1");
 
 	add_rows("shop", "e", 10);
-	cr_assert(wait_until(receiver_count(receiver, "/hold/1") == 10, SOON_MS));
+	await(receiver_count(receiver, "/hold/1") == 10, SOON_MS);
 	struct database *lock = lock_outbox();
 	receiver_release(receiver);
-	cr_assert(wait_until(count_answered(receiver, "/hold/1") == 10, SOON_MS));
+	await(count_answered(receiver, "/hold/1") == 10, SOON_MS);
 	/* The first statement may have begun before the answers came; the second one has them. */
 	double tries = listener_metric(l, "wsonce_relay_retries_total");
-	cr_assert(wait_until(listener_metric(l, "wsonce_relay_retries_total") >= tries + 2, SOON_MS));
+	await(listener_metric(l, "wsonce_relay_retries_total") >= tries + 2, SOON_MS);
 	cr_assert(listener_has_logged(l, "cannot record delivery outcomes"));
 	database_terminate_backends(db); /* the lock's, and those that would still record */
 	database_free(lock);
@@ -795,13 +791,12 @@ Test(webhooks, late_failure_is_not_recorded_and_a_late_delivery_is)
 
 	add_rows("delivers", "e", 1);
 	add_rows("fails", "e", 1);
-	cr_assert(wait_until(receiver_count(receiver, "/hold/1") && receiver_count(receiver, "/hang/1"), SOON_MS));
+	await(receiver_count(receiver, "/hold/1") && receiver_count(receiver, "/hang/1"), SOON_MS);
 	database_exec(db, "update outbox set leases = leases + 1, due_at = now() + interval '1 hour'");
 	database_exec(db, "update outbox set state = 'dead', settled_at = now() where target = 'delivers'");
 	receiver_release(receiver);
 	wait_rows("target = 'delivers' and state = 'delivered'", 1, SOON_MS);
-	cr_assert(wait_until(listener_metric(l, "wsonce_deliveries_total{target=\"fails\",outcome=\"retry\"}") == 1,
-			     SOON_MS));
+	await(listener_metric(l, "wsonce_deliveries_total{target=\"fails\",outcome=\"retry\"}") == 1, SOON_MS);
 	stop(l);
 	cr_assert_eq(count_rows("target = 'fails' and state = 'pending' and attempts = 1 and answer is null and "
 				"due_at > now() + interval '30 minutes'"),
@@ -818,7 +813,7 @@ Test(webhooks, row_whose_lease_came_late_is_given_back_and_sent_under_another)
 	wait_rows("state = 'delivered'", 3, SOON_MS);
 	struct database *lock = lock_outbox();
 	database_exec(lock, "insert into outbox (target, event_id, event_type) values ('shop', 'late', '')");
-	cr_assert(wait_until(is_relay_waiting(), SOON_MS));
+	await(is_relay_waiting(), SOON_MS);
 	wait_pause_ms(11000);
 	unlock_outbox(lock);
 	wait_rows("state = 'delivered' and attempts = 1", 4, SOON_MS);
@@ -886,7 +881,7 @@ Test(webhooks, events_for_a_webhook_that_is_paused_do_not_make_it_look)
 	struct listener *l = start("");
 
 	add_rows("shop", "d", 5);
-	cr_assert(wait_until(listener_metric(l, "wsonce_webhook_paused") == 1, SOON_MS));
+	await(listener_metric(l, "wsonce_webhook_paused") == 1, SOON_MS);
 	must_store_in_peace(l);
 	cr_assert_eq(count_rows("event_id like 'e-%%'"), 200);
 }
@@ -902,7 +897,7 @@ Test(webhooks, event_makes_it_look_at_once)
 	for (int i = 0; i < 10; i++) {
 		store_one(producer, "e", i);
 		int64_t began_ms = wait_now_ms();
-		cr_assert(wait_until(receiver_count(receiver, "/ok") == i + 1, SOON_MS));
+		await(receiver_count(receiver, "/ok") == i + 1, SOON_MS);
 		if (i && wait_now_ms() - began_ms < least_ms)
 			least_ms = wait_now_ms() - began_ms;
 	}
@@ -917,9 +912,9 @@ Test(webhooks, listener_that_leaves_waits_for_the_answers_and_takes_no_more)
 	struct listener *l = start("--drain-timeout 60");
 
 	add_rows("shop", "e", 10);
-	cr_assert(wait_until(receiver_count(receiver, "/hold/1") == 2, SOON_MS));
+	await(receiver_count(receiver, "/hold/1") == 2, SOON_MS);
 	process_signal(listener_process(l), SIGTERM);
-	cr_assert(wait_until(listener_status(l, "/readyz") == 503, SOON_MS));
+	await(listener_status(l, "/readyz") == 503, SOON_MS);
 	receiver_release(receiver);
 	forget(l);
 	cr_assert_eq(process_wait(listener_process(l), SOON_MS), 0, "%s", process_last_words(listener_process(l)));
@@ -934,7 +929,7 @@ Test(webhooks, what_has_no_answer_when_draining_is_over_is_due_at_once)
 	struct listener *l = start("--drain-timeout 1");
 
 	add_rows("shop", "e", 3);
-	cr_assert(wait_until(receiver_count(receiver, "/hang/1") == 3, SOON_MS));
+	await(receiver_count(receiver, "/hang/1") == 3, SOON_MS);
 	stop(l);
 	cr_assert_eq(count_rows("state = 'pending' and attempts = 1 and due_at <= now() and answer like '%%stopped%%'"),
 		     3);

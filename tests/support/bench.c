@@ -13,11 +13,6 @@ void bench_open(void)
 	db = database_new();
 }
 
-void bench_migrate(void)
-{
-	bench_open();
-}
-
 void bench_start(const char *flags, ...)
 {
 	va_list args;
@@ -45,10 +40,10 @@ void bench_dial(const char *source, const char *const *env, const char *flags, .
 							     .without_ingest = true,
 							     .without_waiting = true},
 				  "%s", text);
-	cr_assert(wait_until(listener_status(listener, "/healthz") == 200, SETTLED_MS), "no page: %s",
-		  process_last_words(listener_process(listener)));
-	cr_assert(wait_until(database_long(db, "SELECT to_regclass('events') IS NOT NULL"), SETTLED_MS),
-		  "it makes no tables: %s", process_last_words(listener_process(listener)));
+	await(listener_status(listener, "/healthz") == 200, SETTLED_MS, "no page: %s",
+	      process_last_words(listener_process(listener)));
+	await(database_long(db, "SELECT to_regclass('events') IS NOT NULL"), SETTLED_MS, "it makes no tables: %s",
+	      process_last_words(listener_process(listener)));
 }
 
 void bench_expect_heard(struct feed *feed, const char *member, const char *id)
@@ -63,8 +58,8 @@ void bench_expect_heard(struct feed *feed, const char *member, const char *id)
 
 void bench_expect_status(const char *text)
 {
-	cr_assert(wait_until(listener_page_has(listener, "/api/status", text), SETTLED_MS), "not %s: %s", text,
-		  listener_http(listener, "/api/status", NULL));
+	await(listener_page_has(listener, "/api/status", text), SETTLED_MS, "not %s: %s", text,
+	      listener_http(listener, "/api/status", NULL));
 }
 
 double bench_metric(const char *name)
@@ -79,7 +74,17 @@ void bench_close(void)
 		cr_assert_eq(listener_stop(listener), 0, "%s", process_last_words(listener_process(listener)));
 }
 
+long bench_count(const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	char *what = suite_vtext(fmt, args);
+	va_end(args);
+	return database_long(db, "SELECT count(*) FROM %s", what);
+}
+
 long bench_rows(void)
 {
-	return database_long(db, "SELECT count(*) FROM events");
+	return bench_count("events");
 }

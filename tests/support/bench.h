@@ -14,7 +14,6 @@ extern struct peer *producer;
 
 /* For .init: make a new database with empty tables. */
 void bench_open(void);
-void bench_migrate(void);
 
 /* Starts the listener with these printf-like flags, on a new database if there is none yet. */
 void bench_start(const char *flags, ...) __attribute__((format(printf, 1, 2)));
@@ -35,6 +34,9 @@ double bench_metric(const char *name);
 
 /* For .fini: closes the producer, and requires that the listener ends with status 0, if there are any. */
 void bench_close(void);
+
+/* The number of rows in this printf-like table, and what may follow it: WHERE, JOIN. */
+long bench_count(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* The number of rows in events. */
 long bench_rows(void);

@@ -56,7 +56,7 @@ struct bouncer *bouncer_in_mode_new(int connections, const char *mode)
 	const char *argv[] = {"pgbouncer", settings, NULL};
 	b->process = process_start(&(struct process_options){
 		.argv = argv, .directory = b->directory, .uid = servers.st_uid, .gid = servers.st_gid});
-	cr_assert(wait_until(is_answering(b), START_MS), "%s", process_last_words(b->process));
+	await(is_answering(b), START_MS, "%s", process_last_words(b->process));
 	return b;
 }
 

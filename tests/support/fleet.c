@@ -178,8 +178,8 @@ static bool is_next_claimed(struct fleet *f, struct redisd *redis, int deadline_
 
 void fleet_must_claim(struct fleet *f, struct redisd *redis, int deadline_ms)
 {
-	cr_assert(wait_until(fleet_metric(f, "wsonce_redis_up") == f->size, deadline_ms), "not everybody has Redis");
-	cr_assert(wait_until(is_next_claimed(f, redis, deadline_ms), deadline_ms), "new events are not claimed");
+	await(fleet_metric(f, "wsonce_redis_up") == f->size, deadline_ms, "not everybody has Redis");
+	await(is_next_claimed(f, redis, deadline_ms), deadline_ms, "new events are not claimed");
 }
 
 /* How many listeners have left an event to another. *leader becomes the last one that has not. */
@@ -199,8 +199,8 @@ int fleet_leader(struct fleet *f, int deadline_ms)
 {
 	int leader = 0;
 
-	cr_assert(wait_until((fleet_send(f, 1), followers(f, &leader) == f->size - 1), deadline_ms),
-		  "%d of %d listeners follow", followers(f, &leader), f->size);
+	await((fleet_send(f, 1), followers(f, &leader) == f->size - 1), deadline_ms, "%d of %d listeners follow",
+	      followers(f, &leader), f->size);
 	return leader;
 }
 

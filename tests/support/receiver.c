@@ -30,8 +30,7 @@ struct receiver *receiver_start(const struct certificate *certificate)
 							      RECEIVER_SECRET, certificate ? certificate->cert : NULL,
 							      certificate ? certificate->key : NULL, NULL},
 					NULL);
-	cr_assert(wait_until(is_listening(r), START_MS), "the receiver does not start: %s",
-		  process_last_words(r->process));
+	await(is_listening(r), START_MS, "the receiver does not start: %s", process_last_words(r->process));
 	return r;
 }
 

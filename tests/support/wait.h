@@ -74,4 +74,8 @@ static inline void wait_before_next_look(int64_t began_ms)
 		wait_until_true; \
 	})
 
+/* The same, and the test fails unless it becomes true. Behind the deadline there may be a message, as in cr_assert().
+ */
+#define await(expr, deadline_ms, ...) cr_assert(wait_until(expr, deadline_ms), ##__VA_ARGS__)
+
 #endif
