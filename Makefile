@@ -41,8 +41,8 @@ SOURCE_OBJ := $(call loadtest,source server arrival backlog replay hist $(SHARED
 PRODUCER_OBJ := $(call loadtest,producer link window ack hist outcomes verify $(SHARED)) $B/listener/base/backoff.o
 CEILING_OBJ := $(call loadtest,ceiling message options summary) \
 	$(patsubst %,$B/listener/%.o,postgres/array postgres/schema redis/resp base/memory base/log)
-SUPPORT := $(call objects,$(filter-out %/fake_stages.c %/full_disk.c %/clock.c %/played_postgres.c %/played_redis.c,$(wildcard tests/support/*.c)))
-FAKES := $B/tests/support/clock.o
+SUPPORT := $(call objects,$(filter-out %/fake_stages.c %/full_disk.c %/clock.c %/unit.c %/played_postgres.c %/played_redis.c,$(wildcard tests/support/*.c)))
+FAKES := $(patsubst %,$B/tests/support/%.o,clock unit)
 PIPELINE := $(patsubst %,$B/tests/%.o,unit/test_pipeline support/fake_stages)
 UNIT := $(filter-out $(PIPELINE),$(call objects,$(wildcard tests/unit/test_*.c)))
 INTEGRATION := $(call objects,$(wildcard tests/integration/test_*.c))
@@ -296,7 +296,7 @@ $B/tests/%.o: OUR_CFLAGS += -Wno-unused-parameter
 # The listener's files compiled for the simulator, with the points of listener/base/fault_point.h.
 $B/simulated/%.o: OUR_CFLAGS += -DWSONCE_SIMULATED
 $B/tests/simulation/fault_point.o $B/tests/simulation/coverage.o: OUR_CFLAGS += -DWSONCE_SIMULATED
-$B/tests/unit/%.o $B/tests/support/fake_stages.o $B/tests/support/played_%.o: OUR_CFLAGS += -Itests/support
+$B/tests/unit/%.o $B/tests/support/fake_stages.o $B/tests/support/unit.o $B/tests/support/played_%.o: OUR_CFLAGS += -Itests/support
 $B/tests/integration/%.o: OUR_CFLAGS += -Itests/support
 TEXT += $(patsubst %.sql,$B/text/%.sql.h,$(notdir $(wildcard sql/sqlite/*.sql))) $B/text/help.h
 define compile

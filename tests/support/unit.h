@@ -1,4 +1,4 @@
-/* The headers of Criterion and the C library that most unit tests include. */
+/* The headers of Criterion and the C library that most unit tests include, and the log of a test. */
 #ifndef SUPPORT_UNIT_H
 #define SUPPORT_UNIT_H
 
@@ -14,5 +14,15 @@
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
+
+/* From now on what is logged, from level info on, is kept and not shown. */
+void capture_begin(void);
+
+/* What was logged since then, and how often it has this text. Lives until the next of these calls. */
+const char *captured(void);
+int captured_times(const char *part);
+
+/* Ends that. Returns what was logged. */
+const char *capture_end(void);
 
 #endif

@@ -11,6 +11,7 @@ static const char *volatile absent; /* NULL, which the compiler does not see */
 
 static void init(void)
 {
+	log_setup(LOG_INFO, LOG_TEXT, NULL);
 	capture = memfd_create("log", 0);
 	kept_stderr = dup(STDERR_FILENO);
 	dup2(capture, STDERR_FILENO);

@@ -3,7 +3,6 @@
 #include "view.h"
 
 #include "unit.h"
-#include "base/log.h"
 
 static struct events events;
 
@@ -84,32 +83,15 @@ Test(overdue, messages_that_become_dead_letters_count_too)
 
 /* --- the warning --- */
 
-/* Returns what is logged during one check, on the heap. */
-static char *watch(struct overdue_watch *w, int64_t now_ms, int64_t limit_ms)
-{
-	char *text = calloc(1, 4096);
-	int saved = dup(STDERR_FILENO), ends[2];
-
-	cr_assert_eq(pipe(ends), 0);
-	dup2(ends[1], STDERR_FILENO);
-	overdue_watch(w, &events, now_ms, limit_ms);
-	dup2(saved, STDERR_FILENO);
-	close(ends[1]);
-	close(saved);
-	cr_assert_geq(read(ends[0], text, 4095), 0);
-	close(ends[0]);
-	return text;
-}
-
 static void expect_log(struct overdue_watch *w, int64_t now_ms, int64_t limit_ms, const char *text)
 {
-	char *said = watch(w, now_ms, limit_ms);
-
+	capture_begin();
+	overdue_watch(w, &events, now_ms, limit_ms);
+	const char *said = capture_end();
 	if (*text)
 		cr_assert_not_null(strstr(said, text), "at %lld: %s", (long long)now_ms, said);
 	else
 		cr_assert_str_eq(said, "", "at %lld: %s", (long long)now_ms, said);
-	free(said);
 }
 
 Test(overdue, warning_names_how_many_and_the_oldest_and_comes_again_each_minute)
@@ -117,7 +99,6 @@ Test(overdue, warning_names_how_many_and_the_oldest_and_comes_again_each_minute)
 	struct overdue_watch w = {0};
 	struct event *a = add("order-7", EV_CLAIMING, 1000);
 
-	log_setup(LOG_INFO, LOG_TEXT, NULL);
 	add("b", EV_CLAIMING, 1001);
 	add("c", EV_CLAIMING, 30000);
 	expect_log(&w, 31000, 30000, "");
@@ -137,7 +118,6 @@ Test(overdue, limit_of_0_never_warns)
 {
 	struct overdue_watch w = {0};
 
-	log_setup(LOG_INFO, LOG_TEXT, NULL);
 	add("a", EV_CLAIMING, 0);
 	expect_log(&w, 1000000000, 0, "");
 }

@@ -839,19 +839,6 @@ Test(presence, sixteen_are_asked_for_at_a_time_in_turns)
 
 /* --- a user that may not see clients --- */
 
-static int logged(int capture, const char *what)
-{
-	static char lines[10000];
-	ssize_t size = pread(capture, lines, sizeof(lines) - 1, 0);
-	int n = 0;
-
-	cr_assert_geq(size, 0);
-	lines[size] = '\0';
-	for (const char *at = lines; (at = strstr(at, what)); at++)
-		n++;
-	return n;
-}
-
 static void be_forbidden(void)
 {
 	wait_for("a.1@5");
@@ -866,20 +853,16 @@ static void be_forbidden(void)
 
 Test(presence, a_user_that_may_not_list_clients_tries_once_for_each_connection_and_warns_once)
 {
-	int capture = memfd_create("log", 0), kept = dup(STDERR_FILENO);
-
-	dup2(capture, STDERR_FILENO);
+	capture_begin();
 	be_forbidden();
 	played_redis_set_state(REDIS_DOWN);
 	played_redis_set_state(REDIS_READY);
 	expect_beat();
 	SAY();
 	be_forbidden();
-	dup2(kept, STDERR_FILENO);
-	cr_assert_eq(logged(capture, "CLIENT LIST"), 1);
-	cr_assert_eq(logged(capture, "NOPERM this user"), 1);
-	close(capture);
-	close(kept);
+	cr_assert_eq(captured_times("CLIENT LIST"), 1);
+	cr_assert_eq(captured_times("NOPERM this user"), 1);
+	capture_end();
 }
 
 /* --- a leader that is gone --- */

@@ -4,33 +4,18 @@
 #include "unit.h"
 #include "base/counters.h"
 
-static int kept_stderr, capture;
-static char lines[10000];
-
 static void init(void)
 {
-	capture = memfd_create("log", 0);
-	kept_stderr = dup(STDERR_FILENO);
-	dup2(capture, STDERR_FILENO);
+	capture_begin();
 	rejected_watch(100000); /* counting begins */
 }
 
 static void fini(void)
 {
-	dup2(kept_stderr, STDERR_FILENO);
+	capture_end();
 }
 
 TestSuite(rejected, .init = init, .fini = fini, .timeout = 60);
-
-/* What was logged so far. */
-static const char *logged(void)
-{
-	ssize_t size = pread(capture, lines, sizeof(lines) - 1, 0);
-
-	cr_assert_geq(size, 0);
-	lines[size] = '\0';
-	return lines;
-}
 
 static void note(const char *reason, const char *message)
 {
@@ -41,7 +26,7 @@ Test(rejected, without_dead_letters_nothing_is_told)
 {
 	rejected_watch(101000);
 	rejected_watch(300000);
-	cr_assert_str_eq(logged(), "");
+	cr_assert_str_eq(captured(), "");
 }
 
 Test(rejected, the_last_reason_is_told_with_an_example)
@@ -50,7 +35,7 @@ Test(rejected, the_last_reason_is_told_with_an_example)
 	note("common", "the first");
 	note("common", "the second");
 	rejected_watch(101000);
-	cr_assert(strstr(logged(),
+	cr_assert(strstr(captured(),
 			 "level=warn event=\"all messages became dead letters\" dead_letters=3 stored=0 duplicates=0 "
 			 "reason=common example=\"the second\"\n"),
 		  "%s", lines);
@@ -62,9 +47,9 @@ Test(rejected, it_is_no_warning_where_others_are_stored)
 	counters.duplicates += 2;
 	note("odd", "x");
 	rejected_watch(101000);
-	cr_assert(strstr(logged(), "level=info event=\"some messages became dead letters\" dead_letters=1 stored=7 "
-				   "duplicates=2 "),
-		  "%s", lines);
+	cr_assert(strstr(captured(), "level=info event=\"some messages became dead letters\" dead_letters=1 stored=7 "
+				     "duplicates=2 "),
+		  "%s", captured());
 }
 
 Test(rejected, a_run_lasts_until_an_event_is_stored)
@@ -90,11 +75,11 @@ Test(rejected, there_is_one_line_a_minute)
 		note("odd", "x");
 		rejected_watch(101000 + i * 1000);
 	}
-	cr_assert(!strstr(strstr(logged(), "dead_letters=1 "), "\ntime"), "%s", lines);
+	cr_assert(!strstr(strstr(captured(), "dead_letters=1 "), "\ntime"), "%s", captured());
 	rejected_watch(161000);
-	cr_assert(strstr(logged(), "dead_letters=59 "), "%s", lines);
+	cr_assert(strstr(captured(), "dead_letters=59 "), "%s", captured());
 	rejected_watch(300000);
-	cr_assert(!strstr(logged(), "dead_letters=0"), "%s", lines);
+	cr_assert(!strstr(captured(), "dead_letters=0"), "%s", captured());
 }
 
 Test(rejected, what_was_stored_long_before_does_not_count)
@@ -103,7 +88,7 @@ Test(rejected, what_was_stored_long_before_does_not_count)
 	rejected_watch(160000);
 	note("odd", "x");
 	rejected_watch(161000);
-	cr_assert(strstr(logged(), "dead_letters=1 stored=0"), "%s", lines);
+	cr_assert(strstr(captured(), "dead_letters=1 stored=0"), "%s", captured());
 }
 
 Test(rejected, an_example_is_shortened_and_has_no_nul)
@@ -114,7 +99,7 @@ Test(rejected, an_example_is_shortened_and_has_no_nul)
 	message[3] = '\0';
 	rejected_checkin("long", message, sizeof(message));
 	rejected_watch(101000);
-	cr_assert(strstr(logged(), "example=\"mmm mmmm"), "%s", lines);
-	cr_assert(strstr(logged(), "mmmm...\"\n"), "%s", lines);
-	cr_assert_lt(strlen(logged()), 300);
+	cr_assert(strstr(captured(), "example=\"mmm mmmm"), "%s", captured());
+	cr_assert(strstr(captured(), "mmmm...\"\n"), "%s", captured());
+	cr_assert_lt(strlen(captured()), 300);
 }

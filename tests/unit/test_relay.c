@@ -1,6 +1,5 @@
 /* The statements of the relay and its reactions to their answers. Postgres and the requests are fakes. */
 #include "backlog.sql.h"
-#include "base/log.h"
 #include "clock.h"
 #include "lease.sql.h"
 #include "outbox/delivery.h"
@@ -60,7 +59,6 @@ static struct config config = {
 
 static void set_up(void)
 {
-	log_setup(LOG_ERROR, LOG_TEXT, NULL);
 	played_postgres_start();
 	is_played = true;
 	clock_stop();
@@ -375,19 +373,14 @@ Test(relay, what_ends_in_time_is_recorded_before_it_leaves)
 
 Test(relay, of_a_statement_without_an_answer_no_outcome_is_missed)
 {
-	char text[1000] = "";
-	int capture = memfd_create("log", 0), kept = dup(STDERR_FILENO);
-
 	wait_for(SQL_LEASE);
-	log_setup(LOG_WARN, LOG_TEXT, NULL);
-	dup2(capture, STDERR_FILENO);
+	capture_begin();
 	relay_drain(relay, on_drained, NULL);
 	for (int turns = 0; !is_drained; turns++) {
 		cr_assert_lt(turns, 1000);
 		clock_pass(uv_backend_timeout(&loop));
 		uv_run(&loop, UV_RUN_NOWAIT);
 	}
-	dup2(kept, STDERR_FILENO);
-	cr_assert_geq(pread(capture, text, sizeof(text) - 1, 0), 0);
+	const char *text = capture_end();
 	cr_assert_null(strstr(text, "outcomes of deliveries"), "%s", text);
 }

@@ -1,6 +1,5 @@
 /* A statement that fails is sent again after waits that grow up to a cap. Postgres is a fake, and each random wait is
  * the longest possible. */
-#include "base/log.h"
 #include "clock.h"
 #include "outbox/relay.h"
 #include "played_postgres.h"
@@ -31,7 +30,6 @@ uint32_t __wrap_backoff_draw(void)
 
 static void set_up(void)
 {
-	log_setup(LOG_ERROR, LOG_TEXT, NULL);
 	is_played = true;
 	played_postgres_start();
 	clock_stop();

@@ -2,7 +2,6 @@
 #include "outbox/target.h"
 
 #include "unit.h"
-#include "base/log.h"
 
 static struct webhook webhook = {
 	.name = (char *)"shop", .concurrency = 8, .attempts = 10, .backoff_ms = 100, .backoff_cap_ms = 5000};
@@ -11,7 +10,6 @@ static int64_t wait_ms;
 
 static void init(void)
 {
-	log_setup(LOG_ERROR, LOG_TEXT, NULL);
 	target = (struct target){.webhook = &webhook, .other = &retries};
 	retries = (struct target){.webhook = &webhook, .other = &target, .is_retry = true};
 }

@@ -1,0 +1,46 @@
+/* The log of a unit test. Only errors are shown. */
+#include "unit.h"
+#include "base/log.h"
+
+static int file, standard_error;
+static char text[10000];
+
+__attribute__((constructor)) static void be_quiet(void)
+{
+	log_setup(LOG_ERROR, LOG_TEXT, NULL);
+}
+
+void capture_begin(void)
+{
+	log_setup(LOG_INFO, LOG_TEXT, NULL);
+	file = memfd_create("log", MFD_CLOEXEC);
+	standard_error = dup(STDERR_FILENO);
+	dup2(file, STDERR_FILENO);
+}
+
+const char *captured(void)
+{
+	ssize_t n = pread(file, text, sizeof(text) - 1, 0);
+
+	cr_assert_geq(n, 0);
+	text[n] = '\0';
+	return text;
+}
+
+int captured_times(const char *part)
+{
+	int n = 0;
+
+	for (const char *at = captured(); (at = strstr(at, part)); at++)
+		n++;
+	return n;
+}
+
+const char *capture_end(void)
+{
+	captured();
+	dup2(standard_error, STDERR_FILENO);
+	close(standard_error);
+	close(file);
+	return text;
+}
