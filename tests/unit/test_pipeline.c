@@ -166,7 +166,6 @@ static void open_pipeline(void)
 		.payload_pointer = "/payload",
 		.order_pointer = "/key",
 	};
-	log_setup(LOG_ERROR, LOG_TEXT, NULL);
 	clock_stop();
 	reopen_pipeline();
 }
@@ -214,7 +213,6 @@ static void receive_message(const char *id, const char *more, struct producer *p
 
 	snprintf(message, sizeof(message), "{\"event_id\":\"%s\"%s}", id, more);
 	pipeline_receive(pipeline, message, strlen(message), NULL, p ? &p->sender : NULL);
-	assert_nothing_is_lost();
 }
 
 static void receive(const char *id)
@@ -273,6 +271,7 @@ static void do_receive(const struct step *s)
 	if (sscanf(s->a, "%ld..%ld", &from, &number) == 2) {
 		for (; from < number; from++)
 			receive(id_of("a", from));
+		assert_nothing_is_lost();
 		return;
 	}
 	cr_assert_geq(sscanf(s->a, "%79[^/@]%c%ld", id, &sign, &number), 1, "%s", s->text);
@@ -281,6 +280,7 @@ static void do_receive(const struct step *s)
 	if (sign == '@')
 		snprintf(more, sizeof(more), ",\"time\":%ld", (long)time(NULL) - number);
 	receive_message(id, more, find_producer(s->b));
+	assert_nothing_is_lost();
 }
 
 /* PRODUCER (- for none) MESSAGE. */

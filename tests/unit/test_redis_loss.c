@@ -10,7 +10,7 @@
 
 #define CONNS      32
 #define TIMEOUT_MS 1000
-#define IDLE_MS    10 /* simulated time that passes when nothing happens for a millisecond */
+#define IDLE_MS    20 /* simulated time that passes when nothing happens for a millisecond */
 
 enum door { NODE_A, NODE_B, SENTINEL_A, SENTINEL_B, DOORS };
 
