@@ -94,9 +94,8 @@ Test(lines, three_that_hear_the_same_are_verified)
 		     1);
 	cr_assert_eq(ask(""), 0);
 	cr_assert_float_eq(share("verified"), 1, 1e-9);
-	cr_assert_eq(database_long(db,
-				   "SELECT count(*) FROM line_minutes WHERE received > 0 AND abs(behind_p99) > 5000 OR "
-				   "(behind_p50 IS NULL) <> (received = 0)"),
+	cr_assert_eq(bench_count("line_minutes WHERE received > 0 AND abs(behind_p99) > 5000 OR "
+				 "(behind_p50 IS NULL) <> (received = 0)"),
 		     0);
 	/* One event less on one line. */
 	database_exec(db,
@@ -191,10 +190,10 @@ Test(lines, two_mirrors_of_one_listener_are_two_lines, .init = bench_open)
 	open_endpoints(0);
 	for (int n = 0; n < EVENTS; n++)
 		send_to_pairs(1, n % 20);
-	cr_assert(wait_until(listener_metric(pair[0], "wsonce_persisted_total") +
-					     listener_metric(pair[0], "wsonce_duplicates_total") ==
-				     EVENTS + EVENTS / 20 * 19,
-			     SETTLED_MS));
+	await(listener_metric(pair[0], "wsonce_persisted_total") +
+			      listener_metric(pair[0], "wsonce_duplicates_total") ==
+		      EVENTS + EVENTS / 20 * 19,
+	      SETTLED_MS);
 	cr_assert_eq(listener_metric(pair[0], "wsonce_sources_open"), 2);
 	cr_assert_eq(feed_connections(endpoints[0][0]), 1);
 	cr_assert_eq(feed_connections(endpoints[0][1]), 1);
@@ -216,15 +215,14 @@ Test(lines, a_line_whose_mirror_is_dead_takes_no_other_lines_place, .init = benc
 {
 	endpoints[0][0] = feed_new();
 	start_pair(0, feed_url(endpoints[0][0]), NULL);
-	cr_assert(wait_until(listener_page_has(pair[0], "/readyz", "degraded: line feed/2 is not connected"),
-			     SETTLED_MS));
+	await(listener_page_has(pair[0], "/readyz", "degraded: line feed/2 is not connected"), SETTLED_MS);
 	cr_assert_eq(listener_status(pair[0], "/readyz"), 200);
 	feed_send_text(endpoints[0][0], "{\"event_id\":\"a\"}");
-	cr_assert(wait_until(bench_rows() == 1, SETTLED_MS));
-	cr_assert(wait_until(listener_metric(pair[0], "wsonce_source_disconnects_total") >= 3, SETTLED_MS));
+	await(bench_rows() == 1, SETTLED_MS);
+	await(listener_metric(pair[0], "wsonce_source_disconnects_total") >= 3, SETTLED_MS);
 	cr_assert_eq(feed_connections(endpoints[0][0]), 1);
 	feed_free(endpoints[0][0]);
-	cr_assert(wait_until(listener_status(pair[0], "/readyz") == 503, SETTLED_MS));
+	await(listener_status(pair[0], "/readyz") == 503, SETTLED_MS);
 	cr_assert_eq(listener_stop(pair[0]), 0);
 	cr_assert_eq(sum_of("received", "pair-0"), 1);
 	cr_assert_eq(sum_of("received", "pair-0/2"), 0);
@@ -242,7 +240,7 @@ Test(lines, a_line_that_is_silent_beside_the_other_one_is_dialled_again_alone, .
 	feed_mute(endpoints[0][1], NULL);
 	cr_assert(SEND_UNTIL(1, listener_has_logged(pair[0], "source brings messages again")));
 	cr_assert_eq(feed_connections(endpoints[0][0]), 1);
-	cr_assert(wait_until(bench_rows() == sent, SETTLED_MS));
+	await(bench_rows() == sent, SETTLED_MS);
 	cr_assert_eq(listener_stop(pair[0]), 0);
 	cr_assert_gt(sum_of("silent_ms", "pair-0/2"), 3000);
 	cr_assert_eq(sum_of("silent_ms", "pair-0"), 0);
@@ -286,9 +284,9 @@ Test(lines, two_listeners_with_two_lines_outlive_a_kill_of_one, .init = bench_op
 	listener_kill(pair[0]);
 	for (int n = 0; n < 50; n++)
 		send_to_pairs(2, true);
-	cr_assert(wait_until(bench_rows() == sent, SETTLED_MS), "%ld rows of %d", bench_rows(), sent);
+	await(bench_rows() == sent, SETTLED_MS, "%ld rows of %d", bench_rows(), sent);
 	cr_assert_eq(database_long(db, "SELECT count(DISTINCT event_id) FROM events"), sent);
-	cr_assert(wait_until(listener_metric(pair[1], "wsonce_in_flight") == 0, SETTLED_MS));
+	await(listener_metric(pair[1], "wsonce_in_flight") == 0, SETTLED_MS);
 	cr_assert_eq(listener_stop(pair[1]), 0);
 	cr_assert_eq(sum_of("received + unknown", "pair-1"), sent);
 	cr_assert_eq(sum_of("received_sum", "pair-1"), sum_of("received_sum", "pair-1/2"));
@@ -454,8 +452,6 @@ Test(lines, numbers_that_no_line_got_are_holes, .init = bench_open)
 /* b's copies come before the stored ones, c's are not compared. A second minute has fewer events. */
 Test(lines, a_lead_is_over_the_next_line, .init = bench_open)
 {
-	struct run run;
-
 	add_row(5, "a.0123456789abcdef", 9, 0, "{0,60000}");
 	add_row(5, "b.0123456789abcdef", 9, 0, "{0,60000}");
 	add_row(5, "c.0123456789abcdef", 9, 0, "{0,60000}");
@@ -469,7 +465,7 @@ Test(lines, a_lead_is_over_the_next_line, .init = bench_open)
 	database_exec(
 		db,
 		"UPDATE line_minutes SET behind_p50 = 0, behind_p99 = 0 WHERE received = 8 AND listener LIKE 'a.%%'");
-	run = ask_until_4("--json");
+	struct run run = ask_until_4("--json");
 	cr_assert_not_null(strstr(run.output, "\"instance\":\"a\",\"received\":17,"), "%s", run.output);
 	cr_assert_not_null(strstr(run.output, "\"lead_ms\":{\"p50\":-3,\"p99\":7}"), "%s", run.output);
 	cr_assert_not_null(strstr(run.output, "\"lead_ms\":{\"p50\":3,\"p99\":-7}"), "%s", run.output);

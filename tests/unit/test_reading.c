@@ -21,7 +21,6 @@ static int64_t now;
 
 static struct reading on_ask(void *arg, size_t i)
 {
-	(void)arg;
 	cr_assert_lt(i, readings_count(readings));
 	return i ? beside : reading;
 }
@@ -463,13 +462,11 @@ Test(reading, a_connection_is_said_with_its_age_its_messages_and_its_silence)
 
 Test(reading, lines_are_said_as_one_source)
 {
-	const struct heard *s;
-
 	open_lines();
 	now = 100000;
 	reading = (struct reading){.open_ms = 87500, .messages = 40, .last_ms = 99700};
 	beside = (struct reading){.open_ms = 99000, .messages = 50, .last_ms = 99900};
-	s = said();
+	const struct heard *s = said();
 	cr_assert_eq(roster_peer(&roster, 1)->source_count, 1);
 	cr_assert_eq(readings_find(readings, "two"), 0);
 	cr_assert_eq(s->open_s, 12);
