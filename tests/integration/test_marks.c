@@ -2,6 +2,7 @@
  * sent again must be stored again. A mark counts in the epoch of the database in which it was written, and in no
  * other. */
 #include "support.h"
+#include "bench.h"
 
 #define ACK_MS 20000
 #define COUNT  20
@@ -9,7 +10,7 @@
 
 TestSuite(marks, .timeout = 120);
 
-static struct peer *producer(struct listener *l)
+static struct peer *open_producer(struct listener *l)
 {
 	return peer_open_events(listener_ingest_port(l), "wsonce.ack.v1");
 }
@@ -26,7 +27,7 @@ static void expect(struct peer *p, const char *id, const char *status)
 
 static void expect_all(struct listener *l, const char *status)
 {
-	struct peer *p = producer(l);
+	struct peer *p = open_producer(l);
 	char id[20];
 
 	for (int i = 0; i < COUNT; i++) {
@@ -46,15 +47,23 @@ static struct listener *start(const char *conninfo)
 	return listener_start(&(struct listener_options){.postgres = conninfo}, "--postgres-timeout 5");
 }
 
-static long rows(struct database *db)
+/* A listener on the suite's Postgres, and a producer for it. */
+static void begin(void)
 {
-	return database_long(db, "select count(*) from events");
+	db = database_new();
+	listener = start(database_conninfo(db));
+	producer = open_producer(listener);
+}
+
+static long rows(struct database *in)
+{
+	return database_long(in, "select count(*) from events");
 }
 
 /* Deletes the last rows, as a crash with synchronous_commit = off may do. */
-static void forget_rows(struct database *db)
+static void forget_rows(struct database *in)
 {
-	database_exec(db, "delete from events");
+	database_exec(in, "delete from events");
 }
 
 /* --- the history goes another way --- */
@@ -116,60 +125,51 @@ Test(marks, an_orderly_restart_keeps_the_epoch)
 /* --- under a connection that stays, as behind a pooler --- */
 
 /* From now on another server answers, which has neither the rows nor the epoch. */
-static void exchange_server(struct database *db)
+static void exchange_server(struct database *in)
 {
-	database_exec(db, "begin; delete from events; delete from wsonce_epoch; commit");
+	database_exec(in, "begin; delete from events; delete from wsonce_epoch; commit");
 }
 
 Test(marks, a_statement_that_stores_finds_out_that_the_server_is_another)
 {
-	struct database *db = database_new();
-	struct listener *l = start(database_conninfo(db));
-	struct peer *p = producer(l);
-
-	expect(p, "old", "persisted");
+	begin();
+	expect(producer, "old", "persisted");
 	await(is_marked("old"), ACK_MS);
 	exchange_server(db);
-	expect(p, "new", "persisted");
-	await(listener_metric(l, "wsonce_postgres_connects_total") == 2, ACK_MS);
-	listener_wait_ready(l);
-	expect(p, "old", "persisted");
-	expect(p, "old", "duplicate");
+	expect(producer, "new", "persisted");
+	await(listener_metric(listener, "wsonce_postgres_connects_total") == 2, ACK_MS);
+	listener_wait_ready(listener);
+	expect(producer, "old", "persisted");
+	expect(producer, "old", "duplicate");
 	cr_assert_eq(rows(db), 2);
 }
 
 /* If nothing was stored for a while, a mark makes the listener query the epoch. */
 Test(marks, a_mark_is_not_believed_of_a_server_that_was_silent_for_a_second)
 {
-	struct database *db = database_new();
-	struct listener *l = start(database_conninfo(db));
-	struct peer *p = producer(l);
-
-	expect(p, "id", "persisted");
+	begin();
+	expect(producer, "id", "persisted");
 	await(is_marked("id"), ACK_MS);
 	exchange_server(db);
 	wait_pause_ms(1100);
-	expect(p, "id", "persisted");
+	expect(producer, "id", "persisted");
 	cr_assert_eq(rows(db), 1);
 	wait_pause_ms(1100);
-	expect(p, "id", "duplicate");
+	expect(producer, "id", "duplicate");
 }
 
 Test(marks, a_copy_stored_by_another_way_tells_the_epoch_as_well)
 {
-	struct database *db = database_new();
-	struct listener *l = start(database_conninfo(db));
-	struct peer *p = producer(l);
-
-	expect(p, "old", "persisted");
+	begin();
+	expect(producer, "old", "persisted");
 	await(is_marked("old"), ACK_MS);
 	exchange_server(db);
 	for (int i = 0; i < 400; i++)
-		cr_assert(peer_sendf(p, "{\"event_id\":\"c-%d\",\"payload\":{}}", i));
+		cr_assert(peer_sendf(producer, "{\"event_id\":\"c-%d\",\"payload\":{}}", i));
 	for (int i = 0; i < 400; i++)
-		peer_recv(p, ACK_MS);
-	cr_assert_gt(listener_metric(l, "wsonce_copy_statements_total"), 0);
-	await(listener_metric(l, "wsonce_postgres_connects_total") == 2, ACK_MS);
+		peer_recv(producer, ACK_MS);
+	cr_assert_gt(listener_metric(listener, "wsonce_copy_statements_total"), 0);
+	await(listener_metric(listener, "wsonce_postgres_connects_total") == 2, ACK_MS);
 	cr_assert_eq(rows(db), 400);
 }
 
@@ -183,36 +183,30 @@ Test(marks, marks_of_another_epoch_are_not_believed)
 					     "dead@1700000000000.00000001/0123456789abcdef",
 					     "done@",
 					     "dead@x"};
-	struct database *db = database_new();
-	struct listener *l = start(database_conninfo(db));
-	struct peer *p = producer(l);
-
+	begin();
 	for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++) {
 		char *id = suite_text("e-%zu", i);
 		claims_put(redisd_shared(), id, values[i], 60000);
-		expect(p, id, "persisted");
+		expect(producer, id, "persisted");
 		await(is_marked(id), ACK_MS);
-		expect(p, id, "duplicate");
+		expect(producer, id, "duplicate");
 	}
 }
 
 /* A dump also contains the row of wsonce_epoch. */
 Test(marks, a_database_restored_from_a_dump_begins_an_epoch)
 {
-	struct database *db = database_new();
-	struct listener *l = start(database_conninfo(db));
-	struct peer *p = producer(l);
-
-	expect(p, "id", "persisted");
+	begin();
+	expect(producer, "id", "persisted");
 	await(is_marked("id"), ACK_MS);
-	peer_free(p);
-	listener_stop(l);
+	peer_free(producer);
+	listener_stop(listener);
 	database_exec(
 		db, "begin; delete from events; create table dump as select * from wsonce_epoch; truncate wsonce_epoch;"
 		    "insert into wsonce_epoch select * from dump; commit");
-	l = start(database_conninfo(db));
-	p = producer(l);
-	expect(p, "id", "persisted");
+	listener = start(database_conninfo(db));
+	producer = open_producer(listener);
+	expect(producer, "id", "persisted");
 	cr_assert_eq(database_long(db, "select count(*) from wsonce_epoch join dump using (epoch)"), 0);
 }
 
@@ -220,10 +214,9 @@ Test(marks, a_database_restored_from_a_dump_begins_an_epoch)
 
 Test(marks, settings_by_which_commits_may_vanish_are_warned_of)
 {
-	struct database *db = database_new();
-	struct listener *l;
-	char *conninfo = suite_text("%s options='-c synchronous_commit=off'", database_conninfo(db));
-	l = start(conninfo);
+	db = database_new();
+	struct listener *l = start(suite_text("%s options='-c synchronous_commit=off'", database_conninfo(db)));
+
 	cr_assert(listener_has_logged(l, "postgres may lose commits when it crashes"));
 	cr_assert(listener_has_logged(l, "synchronous_commit = off"));
 }
@@ -232,49 +225,46 @@ Test(marks, settings_by_which_commits_may_vanish_are_warned_of)
 
 #define KEY "planted-key-of-the-fleet"
 
-static struct listener *start_with_key(struct database *db, const char *key)
+static struct listener *start_with_key(struct database *in, const char *key)
 {
 	char path[] = "/tmp/wsonce-marks-key-XXXXXX";
 	int fd = mkstemp(path);
 
 	cr_assert(fd >= 0 && dprintf(fd, "%s\n", key) > 0 && close(fd) == 0);
-	struct listener *l = listener_start(&(struct listener_options){.database = db}, "--marks-key-file %s", path);
+	struct listener *l = listener_start(&(struct listener_options){.database = in}, "--marks-key-file %s", path);
 	unlink(path);
 	return l;
 }
 
 /* Forgeries by another user of Redis: an invented mark, the mark of another event, and one of another kind. */
-static void forge(struct database *db)
+static void forge(struct database *in)
 {
 	char *true_mark = claims_value(redisd_shared(), "true"), *dead = strdup(true_mark);
 
 	memcpy(dead, "dead", 4);
-	claims_put_mark(redisd_shared(), db, "made-up", "done@", "");
-	claims_put_mark(redisd_shared(), db, "made-up-mac", "done@", "/0123456789abcdef0123456789abcdef");
+	claims_put_mark(redisd_shared(), in, "made-up", "done@", "");
+	claims_put_mark(redisd_shared(), in, "made-up-mac", "done@", "/0123456789abcdef0123456789abcdef");
 	claims_put(redisd_shared(), "moved", true_mark, 60000);
 	claims_put(redisd_shared(), "killed", dead, 60000);
 }
 
 Test(marks, without_a_key_a_mark_that_is_made_up_loses_the_event)
 {
-	struct database *db = database_new();
-	struct listener *l = start(database_conninfo(db));
-	struct peer *p = producer(l);
-
-	expect(p, "true", "persisted");
+	begin();
+	expect(producer, "true", "persisted");
 	await(is_marked("true"), ACK_MS);
 	forge(db);
-	expect(p, "made-up", "duplicate");
-	expect(p, "moved", "duplicate");
+	expect(producer, "made-up", "duplicate");
+	expect(producer, "moved", "duplicate");
 	cr_assert_eq(rows(db), 1);
 }
 
 Test(marks, with_a_key_marks_that_are_made_up_are_not_believed)
 {
 	static const char *const ids[] = {"made-up", "made-up-mac", "moved", "killed"};
-	struct database *db = database_new();
+	db = database_new();
 	struct listener *l = start_with_key(db, KEY);
-	struct peer *p = producer(l);
+	struct peer *p = open_producer(l);
 
 	expect(p, "true", "persisted");
 	await(is_marked("true"), ACK_MS);
@@ -290,10 +280,10 @@ Test(marks, with_a_key_marks_that_are_made_up_are_not_believed)
 /* While the key is being distributed, each listener stores what it does not know, and no event is lost or doubled. */
 Test(marks, listeners_with_and_without_the_key_are_one_fleet)
 {
-	struct database *db = database_new();
+	db = database_new();
 	struct listener *fleet[] = {start(database_conninfo(db)), start_with_key(db, KEY),
 				    start_with_key(db, "planted-key-of-last-year")};
-	struct peer *peers[] = {producer(fleet[0]), producer(fleet[1]), producer(fleet[2])};
+	struct peer *peers[] = {open_producer(fleet[0]), open_producer(fleet[1]), open_producer(fleet[2])};
 	char id[20];
 
 	for (int first = 0; first < 3; first++)
