@@ -166,9 +166,8 @@ Test(bouncer, statement_mode_is_said_where_tables_are_to_be_made_and_stores_else
 	database_exec(direct, "DROP TABLE IF EXISTS wsonce_schema, events, processed_events CASCADE");
 	options.database = pooled;
 	struct listener *l = listener_start(&options, NULL);
-	cr_assert(
-		wait_until(listener_has_logged(l, "transaction blocks not allowed in statement pooling mode"), WAIT_MS),
-		"%s", process_last_words(listener_process(l)));
+	await(listener_has_logged(l, "transaction blocks not allowed in statement pooling mode"), WAIT_MS, "%s",
+	      process_last_words(listener_process(l)));
 	cr_assert_eq(listener_status(l, "/readyz"), 503);
 	listener_free(l);
 	run_expect(direct, 0, NULL, "migrate");

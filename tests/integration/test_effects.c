@@ -167,9 +167,7 @@ Test(effects, handler_that_is_missing_is_named_while_events_wait)
 	listener = listener_start(
 		&(struct listener_options){.postgres = postgres_conninfo(postgres), .without_waiting = true},
 		"--handler public.nosuch");
-	cr_assert(
-		wait_until(producer = peer_open(listener_ingest_port(listener), "/events", "wsonce.ack.v1", NULL, NULL),
-			   SETTLED_MS));
+	await(producer = peer_open(listener_ingest_port(listener), "/events", "wsonce.ack.v1", NULL, NULL), SETTLED_MS);
 	peer_send_text(producer, "{\"event_id\":\"e-1\"}");
 	await(listener_metric(listener, "wsonce_received_total") == 1, SETTLED_MS);
 	postgres_start(postgres);

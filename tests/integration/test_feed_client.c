@@ -430,10 +430,8 @@ Test(feed_client, what_a_feed_sent_is_percent_encoded_in_a_url)
 	      feed_port(feed), feed_port(feed));
 	bench_expect_heard(feed, "id", "one");
 	feed_send_text(feed, "{\"s\":\"a&b=c#d /\\r\\nX: \\u00e9\"}");
-	cr_assert(
-		wait_until(strstr(feed_request(feed), "GET /?s=a%26b%3Dc%23d%20%2F%0D%0AX:%20%C3%A9&t=u HTTP/1.1\r\n"),
-			   SETTLED_MS),
-		"%s", feed_request(feed));
+	await(strstr(feed_request(feed), "GET /?s=a%26b%3Dc%23d%20%2F%0D%0AX:%20%C3%A9&t=u HTTP/1.1\r\n"), SETTLED_MS,
+	      "%s", feed_request(feed));
 }
 
 Test(feed_client, a_rule_that_reconnects_tells_the_words_of_the_feed)
@@ -648,13 +646,12 @@ Test(feed_client, odd_cursors_captures_and_ids_change_nothing_else)
 	send_items("\"7f\"", "c", 1);
 	send_items("null", "d", 1);
 	cr_assert(has_rows("true", 4));
-	cr_assert(
-		wait_until(listener_has_logged(listener, "which is of another kind or cannot be stored"), SETTLED_MS));
-	await(database_long(db, "SELECT value::int FROM cursors") == 50, SETTLED_MS);
+	await(listener_has_logged(listener, "which is of another kind or cannot be stored"), SETTLED_MS);
+	await(bench_count("cursors WHERE value::int = 50") == 1, SETTLED_MS);
 	feed_sendf(feed, "{\"ticket\":\"%s\",\"items\":[{\"id\":\"e\"}]}", long_text);
 	feed_sendf(feed, "{\"seq\":51,\"items\":[{\"id\":\"%s\"}]}", long_id);
 	cr_assert(has_rows("event_id = 'e' OR length(event_id) = 64", 2), "an id that is too long is its SHA-256");
-	await(database_long(db, "SELECT value::int FROM cursors") == 51, SETTLED_MS);
+	await(bench_count("cursors WHERE value::int = 51") == 1, SETTLED_MS);
 	bench_expect_status("\"open\"");
 }
 
@@ -679,8 +676,7 @@ Test(feed_client, one_that_fails_in_turn_at_and_after_its_handshake_is_told_a_fe
 		feed_send_text(feed, "{\"c\":1e99999}");
 		feed_refuse(feed, 500);
 		feed_close_all(feed, 1013);
-		cr_assert(
-			wait_until(listener_metric(listener, "wsonce_source_disconnects_total") >= 2 * i, SETTLED_MS));
+		await(listener_metric(listener, "wsonce_source_disconnects_total") >= 2 * i, SETTLED_MS);
 		feed_refuse(feed, 0);
 	}
 	cr_assert_leq(count_lines("level=info", "to=open"), 4);

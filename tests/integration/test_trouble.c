@@ -83,8 +83,7 @@ Test(trouble, a_listener_that_still_connects_says_so)
 				  NULL);
 	cr_assert(feed_wait_clients(feed, 1, WAIT_MS));
 	feed_send_text(feed, "{\"event_id\":\"a\"}");
-	cr_assert(
-		wait_until(listener_has_logged(listener, "cannot store, leaving claims to other listeners"), WAIT_MS));
+	await(listener_has_logged(listener, "cannot store, leaving claims to other listeners"), WAIT_MS);
 	cr_assert_not(listener_has_logged(listener, "reason=\"\""), "%s", process_errors(listener_process(listener)));
 	cr_assert(listener_has_logged(listener, "reason=connecting"));
 	postgres_resume(pg);
