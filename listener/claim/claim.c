@@ -1,9 +1,9 @@
-/* claim.c owns the words of the claim protocol: keys, values, and what each answer means. The
- * connection is redis/connection.c's; what follows from an answer is claiming.c's business.
+/* claim.c implements the claim protocol: keys, values, and what each answer means. redis/connection.c has the
+ * connection; claiming.c decides what follows from an answer.
  *
- * A claim's value is <instance>.<boot nonce>@<unix ms>. The nonce keeps two processes with one
- * name apart; the time, which never repeats for an event, keeps two claims of one process apart,
- * so that a late release of the first cannot delete the second. */
+ * A claim's value is <instance>.<boot nonce>@<unix ms>. The nonce tells two processes with one name apart. The time,
+ * which never repeats for an event, tells two claims of one process apart, so that a late release of the first cannot
+ * delete the second. */
 #include "claim/claim.h"
 
 #include <inttypes.h>
@@ -32,7 +32,7 @@
 
 #define MINUTE_MS  60000
 #define TELL_MS    60000 /* between two warnings about bad MACs */
-#define REFUSED_MS 3000  /* after an error Redis counts as refusing for so long */
+#define REFUSED_MS 3000  /* Redis counts as refusing for this long after an error */
 
 struct stamp {
 	int64_t ms;
@@ -43,7 +43,7 @@ struct stamp {
 struct claim {
 	uv_loop_t *loop;
 	struct redis *redis;       /* NULL: --redis none */
-	struct presence *presence; /* without Redis, of this listener alone */
+	struct presence *presence; /* without Redis, it knows only this listener */
 	struct done_channel *channel;
 	struct claim_callbacks on;
 	const char *prefix;
@@ -52,27 +52,27 @@ struct claim {
 	char *owner;          /* "<instance>.<nonce>@" */
 	size_t owner_len;
 	char ttl[24];
-	char take_tail[64]; /* of a claim command, as it goes over the wire; of a mark: */
+	char take_tail[64]; /* of a claim command, as text. For marks: */
 	char mark_tail[64];
-	char database[40];     /* its id; "": unknown, or it has none */
-	uint32_t epoch;        /* of the database; 0: unknown */
+	char database[40];     /* id of the database; "": unknown or none */
+	uint32_t epoch;        /* the database's epoch; 0: unknown */
 	struct stamp stamp;    /* the last time written */
-	struct mac_key *key;   /* for the MACs of marks; NULL if they have none */
-	int64_t told_ms;       /* loop clock, of the last warning about bad MACs; 0 if none */
-	unsigned int bad_macs; /* since then */
+	struct mac_key *key;   /* NULL: marks have no MACs */
+	int64_t told_ms;       /* loop clock: last warning about bad MACs; 0: none */
+	unsigned int bad_macs; /* bad MACs since then */
 	struct mark mark;      /* the last mark written */
 	char mark_text[MARK_TEXT_SIZE + MAC_LEN];
 	size_t mark_len;
 	struct resp command;
-	int64_t start_ms;        /* what the wall clock said, when we began, of the monotonic clock's zero */
+	int64_t start_ms;        /* wall clock minus monotonic clock at the start */
 	bool is_refused;         /* the last claim or mark got an error */
-	int64_t refused_ms;      /* loop clock: when one last did; 0: never */
-	struct log_spell errors; /* of Redis: OOM, READONLY and the like come with every command */
+	int64_t refused_ms;      /* loop clock: the last such error; 0: none */
+	struct log_spell errors; /* logs such errors, since OOM or READONLY answer every command */
 	struct ending ending;
 };
 
-/* Since 1970, as this process counts: not the wall clock, which may be set back, so that a second claim were as the
- * first. */
+/* Unix time that never goes back in this process. With the wall clock, a second claim could equal the first after the
+ * clock is set back. */
 static int64_t stamp_ms(const struct claim *c)
 {
 	return c->start_ms + clock_ms(CLOCK_MONOTONIC_COARSE);
@@ -101,7 +101,7 @@ static void ask_all(struct claim *c, struct event *const *evs, size_t n, ask_fn 
 		ask(c, evs + i, at_once, with);
 }
 
-/* The digits of a time. Claims and marks come by the hundred in one millisecond. */
+/* The digits of a time, cached: hundreds of claims and marks share a millisecond. */
 static const char *digits(struct stamp *stamp, int64_t ms)
 {
 	if (stamp->ms != ms)
@@ -130,8 +130,7 @@ static void log_error_answer(struct claim *c, const struct redis_reply *reply)
 	c->refused_ms = (int64_t)uv_now(c->loop);
 }
 
-/* A mark whose answer never came may not have arrived. Others wait then until the claim expires, and the unique key
- * answers them. */
+/* A mark without an answer may not have arrived: send it again later. */
 static void on_marked(void *owner, void *arg, const struct redis_reply *reply)
 {
 	(void)arg;
@@ -144,7 +143,7 @@ static int64_t value_ms(const struct redis_reply *value)
 	const char *at = memrchr(value->str, '@', (size_t)value->len);
 	int64_t ms = 0;
 
-	/* Not strtoll, which knows of signs, bases and locales, for each copy. */
+	/* Faster than strtoll, which handles signs, bases and locales; called for each copy. */
 	for (int n = 1; at && n < 16 && at[n] >= '0' && at[n] <= '9'; n++)
 		ms = ms * 10 + (at[n] - '0');
 	return ms;
@@ -155,7 +154,7 @@ static struct mac_place place_of(const struct claim *c, const struct event *ev)
 	return (struct mac_place){c->prefix, c->prefix_len, ev->id, ev->id_len};
 }
 
-/* Someone else writes to Redis, or a listener of the fleet does not have the key yet. */
+/* Someone else writes to this Redis, or a listener of the fleet lacks the key. */
 static void warn_of_bad_mac(struct claim *c)
 {
 	int64_t now = (int64_t)uv_now(c->loop);
@@ -170,7 +169,7 @@ static void warn_of_bad_mac(struct claim *c)
 	c->bad_macs = 0;
 }
 
-/* A mark that none of the fleet wrote for this event says nothing. */
+/* Ignore a mark that no listener of the fleet wrote for this event. */
 static bool is_believed(struct claim *c, const struct event *ev, const struct redis_reply *value)
 {
 	struct mac_place place = place_of(c, ev);
@@ -181,8 +180,8 @@ static bool is_believed(struct claim *c, const struct event *ev, const struct re
 	return false;
 }
 
-/* A mark of another epoch may not be true any more. A dead mark of another message with the same id says nothing
- * of ev. */
+/* A mark of another epoch may no longer be true. A dead mark of another message with the same id says nothing about ev.
+ * */
 static enum claim_result read_mark(const struct claim *c, const struct mark *mark, const struct event *ev)
 {
 	if (!c->epoch)
@@ -195,8 +194,8 @@ static enum claim_result read_mark(const struct claim *c, const struct mark *mar
 	return mark->digest == event_digest_head(ev) ? CLAIM_DEAD : CLAIM_ABSENT;
 }
 
-/* What a claim's value says; a mark that says nothing of ev is as good as absent. Our own value means that an earlier
- * SET of ours arrived whose answer was lost: the claim is ours, under the time that it was sent with. */
+/* Reads a claim's value. A mark that says nothing about ev counts as absent. If the value is our own, an earlier SET
+ * arrived whose answer was lost: the claim is ours, with the time that was sent then. */
 static enum claim_result read_value(struct claim *c, struct event *ev, const struct redis_reply *value)
 {
 	size_t len = (size_t)value->len;
@@ -216,14 +215,14 @@ static enum claim_result read_value(struct claim *c, struct event *ev, const str
 	return CLAIM_MINE;
 }
 
-/* Whose claim it is that ev has to wait for, if it is one. */
+/* Records whose claim ev waits for. */
 static void note_owner(struct claim *c, struct event *ev, enum claim_result result, const struct redis_reply *value)
 {
 	ev->owner = result == CLAIM_OTHER ? presence_find(c->presence, value->str, value->len) : 0;
 	presence_wait_for(c->presence, ev->owner);
 }
 
-/* Somebody else's claim or mark is seen for the first time: how long was it there when ev came? */
+/* Somebody else's claim or mark is seen for the first time: measure how long it was there when ev arrived. */
 static void count_duplicate(const struct claim *c, struct event *ev, enum claim_result result,
 			    const struct redis_reply *value)
 {
@@ -237,7 +236,7 @@ static void count_duplicate(const struct claim *c, struct event *ev, enum claim_
 
 static void on_seized(void *owner, void *arg, const struct redis_reply *reply);
 
-/* Claims ev in place of a mark that says nothing of it. Returns as claim_take. */
+/* Claims ev by replacing a mark that says nothing about it. Returns as claim_take. */
 static int seize(struct claim *c, struct event *ev, const struct redis_reply *mark)
 {
 	resp_start(&c->command, 7);
@@ -269,14 +268,14 @@ static enum claim_result read_take(struct claim *c, struct event *ev, const stru
 	return reply->type == REPLY_NIL ? CLAIM_MINE : read_value(c, ev, reply);
 }
 
-/* A mark that says nothing, once more: a Redis that has one each time must not keep ev from being stored. */
+/* A second useless mark: do not try again, or a Redis that returns one each time could keep ev from being stored. */
 static void finish_take(struct claim *c, struct event *ev, enum claim_result result, const struct redis_reply *reply)
 {
 	if (result == CLAIM_ABSENT)
 		result = CLAIM_UNKNOWN;
 	count_duplicate(c, ev, result, reply);
 	note_owner(c, ev, result, reply);
-	/* Without an answer the claim may still be ours; release and renewal compare anyway. */
+	/* The claim may still be ours; release and renewal compare anyway. */
 	ev->is_claimed = result == CLAIM_MINE || (result == CLAIM_UNKNOWN && (!reply || is_error(reply)));
 	c->on.on_claimed(c->on.arg, ev, result);
 }
@@ -296,7 +295,7 @@ static void on_take(void *owner, void *arg, const struct redis_reply *reply)
 		finish_take(c, ev, result, reply);
 }
 
-/* A claim of ev is sent now, with a time that no claim of it had before. */
+/* Sends a claim of ev, with a time that no earlier claim of it had. */
 static void stamp_claim(struct claim *c, struct event *ev)
 {
 	int64_t ms = stamp_ms(c);
@@ -317,7 +316,7 @@ int claim_take(struct claim *c, struct event *ev)
 	return send_command(c, on_take, ev);
 }
 
-/* A call of inherit.lua. */
+/* A pending call of inherit.lua. */
 struct inheritance {
 	size_t count;
 	struct event *events[];
@@ -376,7 +375,7 @@ void claim_inherit(struct claim *c, uint16_t owner, struct event *const *evs, si
 		c->on.on_claimed(c->on.arg, evs[i], CLAIM_UNKNOWN);
 }
 
-/* How many of these claims the script says that it changed. */
+/* Returns how many of these claims the script has changed. */
 static uint64_t count_of(const struct redis_reply *reply, size_t claims)
 {
 	if (reply->integer < 0)
@@ -384,7 +383,7 @@ static uint64_t count_of(const struct redis_reply *reply, size_t claims)
 	return (uint64_t)reply->integer < claims ? (uint64_t)reply->integer : claims;
 }
 
-/* arg is the number of claims. */
+/* arg: the number of claims. */
 static void on_renewed(void *owner, void *arg, const struct redis_reply *reply)
 {
 	size_t claims = (uintptr_t)arg;
@@ -405,7 +404,7 @@ static void on_released(void *owner, void *arg, const struct redis_reply *reply)
 		counters.claims_released += count_of(reply, (uintptr_t)arg);
 }
 
-/* A claim's value is a hundred bytes, and most calls have many: the script's text adds little. */
+/* Sends the script's text each time: most calls have many claims of a hundred bytes, so it adds little. */
 static void change(struct claim *c, struct event *const *evs, size_t n, unsigned int is_renewal)
 {
 	resp_start(&c->command, 3 + 2 * n + is_renewal);
@@ -460,8 +459,7 @@ void claim_mark(struct claim *c, struct event *ev, enum claim_mark kind)
 
 	if (!claim_is_ready(c))
 		return;
-	/* A Redis that is full refuses the mark too, and other copies would wait for the TTL; it
-	 * does not refuse to forget. */
+	/* A full Redis refuses the mark, but not DEL. Without DEL, other copies would wait until the claim expires. */
 	if (c->is_refused && ev->is_claimed)
 		claim_release(c, &ev, 1);
 	len = write_mark(c, ev, kind);
@@ -542,7 +540,7 @@ static void release_all(void *object)
 	free(c);
 }
 
-/* The last words of a SET. There are two of them for each event, and always the same. */
+/* The options of SET, which are always the same. Each event needs two SETs. */
 static void write_tail(char *tail, size_t size, const char *before, int64_t seconds)
 {
 	char number[24];
@@ -586,7 +584,7 @@ struct claim *claim_open(uv_loop_t *loop, const struct config *config, const str
 	return c;
 }
 
-/* The connection answers all that was asked before redis_close() returns, so the rest may go. */
+/* redis_close() answers all pending commands before it returns, so the rest can be freed. */
 void claim_close(struct claim *c, void (*done)(void *arg), void *arg)
 {
 	ending_begin(&c->ending, c->redis ? 3 : 2, release_all, c, done, arg);

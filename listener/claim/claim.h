@@ -24,14 +24,15 @@ enum claim_result {
 
 enum claim_mark { CLAIM_MARK_DONE, CLAIM_MARK_DEAD };
 
-/* All are called from the loop, each once for its call below, and but for claim_inherit() never from inside it. */
+/* Called from the loop, once per call of a function below, never during the call. */
 struct claim_callbacks {
 	void (*on_claimed)(void *arg, struct event *ev, enum claim_result result);
-	/* Not for a call below, and maybe again and again: the owner of claims that events were held for is dead. */
+	/* Not tied to a call; may repeat: the owner of claims that events are held for is dead. */
 	void (*on_owner_gone)(void *arg, uint16_t owner);
 	/* Others have committed n events; as in done_channel.h. */
 	done_cb *on_done;
-	/* At the start: the claims in this Redis are another database's; sentence says so and lives for the call. */
+	/* At the start: another database's fleet uses this Redis and prefix. sentence says so and is valid during the
+	 * call. */
 	void (*on_foreign)(void *arg, const char *sentence);
 	void *arg;
 };
@@ -39,60 +40,57 @@ struct claim_callbacks {
 /* Starts connecting to c->redis, unless that is "none". config must outlive the claim. */
 struct claim *claim_open(uv_loop_t *loop, const struct config *config, const struct claim_callbacks *callbacks);
 
-/* Can Redis be asked now? Not if it is foreign. */
+/* True if Redis can be asked now; false if another database's fleet uses it. */
 bool claim_is_ready(const struct claim *c);
-/* Have its claims become another database's? */
+/* True if another database's fleet uses the claims. */
 bool claim_is_foreign(const struct claim *c);
-/* Has Redis, though it can be asked, refused claims, marks, beats or the done channel in the last seconds? It may be
- * full, a part of a cluster may be without a server, or the user may lack a right. */
+/* True if Redis is connected but has refused claims, marks, beats or the done channel in the last seconds: it is full,
+ * a part of a cluster has no server, or the user lacks a right. */
 bool claim_is_refused(const struct claim *c);
-/* Is there a Redis at all? false: --redis none. */
+/* False with --redis none. */
 bool claim_is_used(const struct claim *c);
 
-/* A message of this source (see event_origin()) has come. Does another listener lead it? That one then claims its
- * events at once, unless it is dead or has not received them, which nobody may depend on. */
+/* Call for each message of this source (see event_origin()). Returns true if another listener leads it and so claims
+ * its events first. That listener may be dead or not have received them, so do not rely on it. */
 bool claim_has_other_leader(struct claim *c, const char *source);
 
-/* Asks for the right to store ev. Returns 0 and calls on_claimed; or -1 because Redis cannot be
- * asked now, and on_claimed is never called. ev lives until then. The lease is counted from
- * before the command was sent. */
+/* Asks for the right to store ev. Returns 0 and calls on_claimed later; or -1 if Redis cannot be asked, without a
+ * callback. ev must live until then. The lease starts before the command is sent. */
 int claim_take(struct claim *c, struct event *ev);
 
-/* Takes the claims of n events over from their owner, which is dead: those that are still its own, or nobody's. Calls
- * on_claimed for each, CLAIM_MINE for those that were taken; or at once, CLAIM_UNKNOWN, if Redis cannot be asked now.
- */
+/* Takes over the claims of n events from their dead owner, if they are still the owner's or free. Returns 0 and calls
+ * on_claimed for each, with CLAIM_MINE if it was taken; or -1 without callbacks. */
 void claim_inherit(struct claim *c, uint16_t owner, struct event *const *evs, size_t n);
 
-/* The rest is sent and forgotten; ev may be freed at once. While Redis is away nothing is sent, and claims end by their
- * TTL. */
+/* The functions below have no answer, and ev may be freed at once. While Redis is away they send nothing: marks are
+ * sent when it is back, claims expire. */
 
 /* Extends the leases of n events that are still ours (I4). */
 void claim_renew(struct claim *c, struct event *const *evs, size_t n);
-/* Gives the claims of n events back, each only if its whole value is still ours (I4). */
+/* Releases the claims of n events, each only if its whole value is still ours (I4). */
 void claim_release(struct claim *c, struct event *const *evs, size_t n);
-/* Says to the fleet that ev is committed, or a dead letter. Unconditional: it is a fact, whoever
- * owns the key now. Must not be called before the commit. */
+/* Tells the fleet that ev is committed or a dead letter, whoever owns the key now. Call it only after the commit. */
 void claim_mark(struct claim *c, struct event *ev, enum claim_mark kind);
 
-/* The id of the database that the claims are about, "" if it has none: no other may have the same prefix. */
+/* Sets the id of the database, "" if it has none. No other database may use the same prefix. */
 void claim_set_database(struct claim *c, const char *id);
 
-/* The epoch that the database is in, 0 if it is not known. Marks say it, and only marks that say the same
- * are read as CLAIM_DONE and CLAIM_DEAD; others are as good as absent. */
+/* Sets the database's epoch; 0: unknown. Marks contain it, and only marks with the same epoch are read as CLAIM_DONE
+ * and CLAIM_DEAD. Marks that were sent before keep theirs. */
 void claim_set_epoch(struct claim *c, uint32_t epoch);
 
-/* Commands that Redis has not answered yet; 0 if it is away. */
+/* Returns the number of commands without an answer; 0 if Redis is away. */
 uint64_t claim_unanswered(const struct claim *c);
 
-/* done is called from the loop when nothing of c is left. */
+/* done is called from the loop once c is freed. */
 void claim_close(struct claim *c, void (*done)(void *arg), void *arg);
 
 /* Who is alive, and what each listener reads. */
 struct presence *claim_presence(const struct claim *c);
-/* What the others have committed. claim_mark() adds what is committed here. */
+/* What other listeners have committed. claim_mark() publishes what is committed here. */
 struct done_channel *claim_channel(const struct claim *c);
 
-/* The name of this instance in its claims, and in the keys by which others know that it is alive. */
+/* The name of this instance in its claims and in presence. */
 const char *claim_owner(const struct claim *c);
 
 #endif

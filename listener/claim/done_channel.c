@@ -1,12 +1,11 @@
-/* done_channel.c owns the done channel: what is published after a commit, and what was heard in the last seconds.
- * claiming.c decides what follows for a copy.
+/* done_channel.c publishes what was committed, and remembers what was heard in the last seconds. claiming.c decides
+ * what follows for a copy.
  *
  * After a commit the listener publishes one message per batch, and all others settle their copies. A message has a
- * header (magic, epoch, publisher, a time) and 18 bytes per event: a keyed hash of the id, and how many milliseconds
- * after the header's time the event was received, or 65535 if that is not known. The key is made of the database, its
- * epoch, the prefix and the secret of --marks-key-file, so a hash says that an id has a row in one epoch of one
- * database, and without the secret nobody can make it up. A lost message costs a question to Redis for each of its
- * events. */
+ * header (magic, epoch, publisher, a time) and 18 bytes per event: a keyed hash of the id, and the milliseconds between
+ * the header's time and the event's receipt, or 65535 if unknown. The key is derived from the database, its epoch, the
+ * prefix and the secret of --marks-key-file. So a hash means that an id has a row in one epoch of one database, and
+ * without the secret nobody can forge it. A lost message costs one question to Redis for each of its events. */
 #include "claim/done_channel.h"
 
 #include <endian.h>
@@ -29,14 +28,14 @@
 #define ENTRY          18
 #define MESSAGE_BYTES  65536
 #define MESSAGE_EVENTS ((MESSAGE_BYTES - HEADER) / ENTRY)
-#define UNKNOWN        UINT16_MAX /* in place of the milliseconds */
-#define PING_MS        1000       /* between two PINGs: a connection that hangs is noticed by its missing answer */
-#define DEAF_MS        10000      /* without the channel beside a ready Redis before that is a warning */
+#define UNKNOWN        UINT16_MAX /* instead of milliseconds */
+#define PING_MS        1000       /* between two PINGs, which detect a hanging connection */
+#define DEAF_MS        10000      /* time without the channel, though Redis is ready, before a warning */
 #define FIRST_SLOTS    1024
 #define MOST_SLOTS     131072 /* per generation, half of them used: 6 MiB for two */
-#define GENERATION_MS  2000   /* so an event is known for 2 to 4 s */
+#define GENERATION_MS  2000   /* so an event is remembered for 2 to 4 s */
 
-/* Events heard in a while: a table with open addressing. A hash of zeros marks a free slot. */
+/* Events heard lately: a table with open addressing. A zero hash marks a free slot. */
 struct generation {
 	struct done *slots;
 	size_t size, count;
@@ -46,9 +45,9 @@ struct generation {
 struct done_channel {
 	uv_loop_t *loop;
 	uv_timer_t timer;
-	struct redis *redis;      /* to publish with; NULL: away */
+	struct redis *redis;      /* connection to publish on; NULL: Redis is away */
 	struct redis *subscriber; /* NULL: --redis none */
-	char *name;               /* of the channel */
+	char *name;               /* name of the channel */
 	const struct config *config;
 	done_cb *on_done;
 	void *arg;
@@ -57,14 +56,14 @@ struct done_channel {
 	struct id_hash_key key;
 	bool has_key;
 	bool is_heard;
-	int64_t deaf_ms;   /* loop clock, since when it is not heard although Redis is ready; 0 if that is not so */
-	bool is_deaf_told; /* the log has a line about it, or about an error that SUBSCRIBE got */
+	int64_t deaf_ms;   /* loop clock: not heard since then although Redis is ready; 0: heard */
+	bool is_deaf_told; /* that, or an error of SUBSCRIBE, has been logged */
 	bool is_mute;      /* the last PUBLISH got an error */
 	uint64_t publisher;
 	struct generation young, old;
-	char message[MESSAGE_BYTES]; /* the next one to publish */
+	char message[MESSAGE_BYTES]; /* the next message */
 	size_t len;                  /* 0: nothing to publish */
-	int64_t base_ms;             /* the time in its header */
+	int64_t base_ms;             /* the time in the header */
 	struct resp command;
 	struct ending ending;
 };
@@ -81,8 +80,8 @@ static bool is_free(const struct done *e)
 	return !e->hash.half[0] && !e->hash.half[1];
 }
 
-/* Returns the slot of the hash, or the free one where it would be. Hashes that somebody published may be chosen, so
- * they are hashed with a key of this process. */
+/* Returns the slot of the hash, or the free slot for it. A publisher may choose hashes, so they are hashed again with a
+ * key of this process. */
 static struct done *find_slot(const struct generation *g, const struct id_hash *hash)
 {
 	size_t i = keyed_hash(hash, sizeof(*hash)) & (g->size - 1);
@@ -244,7 +243,7 @@ void done_channel_add(struct done_channel *c, const struct done *event)
 
 /* --- hearing --- */
 
-/* Returns whether the message is another listener's and of our epoch. */
+/* Returns true if the message is from another listener and of our epoch. */
 static bool read_header(const struct done_channel *c, const char *bytes, size_t len, int64_t *base_ms)
 {
 	uint32_t epoch;
@@ -255,7 +254,7 @@ static bool read_header(const struct done_channel *c, const char *bytes, size_t 
 	memcpy(&epoch, bytes + 4, 4);
 	memcpy(&publisher, bytes + 8, 8);
 	memcpy(&base, bytes + 16, 8);
-	*base_ms = (int64_t)(le64toh(base) & (INT64_MAX >> 8)); /* so that no sum of it overflows */
+	*base_ms = (int64_t)(le64toh(base) & (INT64_MAX >> 8)); /* no sum can overflow */
 	return c->has_key && le32toh(epoch) == c->epoch && le64toh(publisher) != c->publisher;
 }
 
@@ -339,7 +338,7 @@ static void on_timer(uv_timer_t *timer)
 		redis_send(c->subscriber, ping, sizeof(ping) - 1, NULL, NULL);
 	else
 		subscribe(c);
-	if (c->is_mute) { /* finds out whether that is over */
+	if (c->is_mute) { /* tries again */
 		if (!c->len)
 			begin_message(c, 0);
 		done_channel_publish(c);

@@ -11,7 +11,7 @@ struct mac_key {
 	unsigned char bytes[32];
 };
 
-/* The Redis key whose value the mark is. */
+/* The Redis key that has the mark as its value. */
 struct mac_place {
 	const char *prefix;
 	size_t prefix_len;
@@ -26,7 +26,7 @@ void mac_key_make(struct mac_key *key, const char *text);
  */
 size_t mac_append(const struct mac_key *key, const struct mac_place *place, char *text, size_t len);
 
-/* Does this value end in its MAC? Compares in constant time. */
+/* True if this value ends in its MAC. Compares in constant time. */
 bool mac_is_right(const struct mac_key *key, const struct mac_place *place, const char *value, size_t len);
 
 #endif

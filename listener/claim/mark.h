@@ -17,9 +17,8 @@ struct mark {
 	bool is_dead;    /* dead@, recorded as a dead letter; else done@, committed */
 	int64_t ms;      /* wall clock when written; mark_read does not parse it, to save time per copy */
 	uint32_t epoch;  /* 0 if unknown, as in marks of version 0.1 */
-	uint64_t digest; /* of a dead mark; 0 if unknown */
-	uint32_t minute; /* of a done mark: since 1970, of the row's received_at; 0 if unknown, as in marks of version
-			    0.2 */
+	uint64_t digest; /* dead marks; 0 if unknown */
+	uint32_t minute; /* done marks: received_at of the row, Unix time; 0 if unknown, as in marks of version 0.2 */
 };
 
 /* Writes done@<ms>[.<epoch>[/m<minute>]] or dead@<ms>[.<epoch>][/<digest>], epoch and minute in 8 and digest in 16 hex

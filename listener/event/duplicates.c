@@ -10,13 +10,13 @@
 #include "base/hash.h"
 #include "base/memory.h"
 
-#define LATE_MAX 500 /* ids reported per period; of more, a random sample */
-#define KEYS_MAX 256 /* ids whose copies are counted: those with the smallest hashes, so samples can be merged */
+#define LATE_MAX 500 /* ids reported per period; if there are more, a random sample */
+#define KEYS_MAX 256 /* ids whose copies are counted: the smallest hashes, so that samples can be merged */
 
 struct copy {
 	char *id; /* heap */
 	size_t len;
-	int64_t ms; /* delay; of a late one, when it came */
+	int64_t ms; /* delay; for a late copy, when it arrived */
 };
 
 struct key {
@@ -39,7 +39,7 @@ static void keep(struct copy *c, const char *id, size_t len, int64_t ms)
 	memcpy(c->id, id, len);
 }
 
-/* Equal on all listeners. Each copy takes it, so it reads words, not bytes. */
+/* The same on all listeners. Called for each copy, so it reads words, not bytes. */
 static uint64_t hash_id(const char *id, size_t len)
 {
 	uint64_t hash = len, word;

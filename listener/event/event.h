@@ -19,7 +19,7 @@ enum event_state {
 	EV_BEHIND,         /* waits for another message with the same id */
 	EV_BATCHED,        /* waits for the next batch */
 	EV_STORING,        /* its batch is sent, no result yet */
-	EV_BACKING_OFF,    /* waits for its next try with its claim; then releases the claim if Postgres refused it */
+	EV_BACKING_OFF,    /* waits for its next try and keeps its claim, unless Postgres refused it */
 	EV_REFUSED,        /* waits to be recorded as a dead letter */
 	EV_DEAD_LETTERING, /* its dead letter is sent, no result yet */
 	EV_DONE,           /* committed or a dead letter: answered, then freed */
@@ -34,7 +34,7 @@ enum wait {
 	WAIT_TURN,   /* the event at work that has the same --order-pointer key */
 	WAIT_EPOCH,  /* the database's epoch: it is known to be committed, if that is the same */
 	WAIT_RETRY,  /* its backoff: Postgres refused it */
-	WAIT_SERVER, /* its backoff: Postgres could not store it, as far as known for no fault of its own */
+	WAIT_SERVER, /* its backoff: Postgres could not store it, through no known fault of its own */
 };
 
 /* How an event ended. */
@@ -53,9 +53,9 @@ struct sender {
 	/* Called once for each message handed in with this sender, when its event has settled. ev->reason says why if
 	 * outcome is OUTCOME_REJECTED. ev is freed afterwards. */
 	void (*answer)(struct sender *s, const struct event *ev, enum outcome outcome);
-	const char *name; /* of its token or certificate; NULL if it has none */
+	const char *name; /* name of its token or certificate, or NULL */
 	uint64_t n;       /* the sender's number for the message being handed in or answered */
-	bool resends;     /* it sends again what was not answered */
+	bool resends;     /* resends what was not answered */
 };
 
 /* A received message that belongs to an event. */
@@ -78,7 +78,7 @@ struct event {
 	uint16_t id_len;   /* 0: the message has no usable id, and becomes a dead letter */
 	uint16_t asks;     /* answers that named another owner; sets the next delay */
 	uint16_t owner;    /* of the claim that it was last held for, as in roster.h; 0 if none */
-	uint16_t put_offs; /* how often the store postponed it, as far as known for no fault of its own */
+	uint16_t put_offs; /* how often the store postponed it through no known fault of its own */
 	bool is_claimed;   /* as far as we know, our claim is in Redis */
 	enum wait wait;
 	bool is_unseen;  /* a consumer's statement neither inserted nor saw its row, and is sent once more */
@@ -99,9 +99,9 @@ struct event {
 	int64_t held_ms;               /* loop clock, when it was first held */
 	struct list order_link;        /* in events.ordered */
 	struct list spool_link;        /* in a list of spooling.c, or empty */
-	struct spool_segment *segment; /* of its record; NULL: it is not on disk */
-	uint64_t ordinal;              /* of its record */
-	struct order_key *order;       /* NULL: it waits for no other event */
+	struct spool_segment *segment; /* segment of its record; NULL: not on disk */
+	uint64_t ordinal;              /* ordinal of its record */
+	struct order_key *order;       /* NULL: no --order-pointer key */
 	unsigned int copies;           /* messages that settle with it */
 	uint32_t attempts;             /* failed stores, by this listener */
 	struct copy first;
@@ -118,9 +118,9 @@ struct event {
 		*source;  /* source with a profile: if the event has an id, `message` is only its payload. Else NULL */
 	const char *from; /* where it came from if neither source nor a sender's name says so; or NULL. Not owned */
 	const char *also; /* another source, from which copies have joined; or NULL */
-	int64_t came_us;  /* since 1970, when its bytes were read; strictly increasing until the clock is set back */
-	int64_t won_ms;   /* since 1970, the received_at of its row; from a mark only its minute; 0: not known */
-	int64_t time_us;  /* its own time since 1970, if has_time */
+	int64_t came_us;  /* Unix time when its bytes were read; strictly increasing unless the clock is set back */
+	int64_t won_ms;   /* received_at of its row, Unix time; from a mark only the minute; 0: unknown */
+	int64_t time_us;  /* its own Unix time, if has_time */
 	struct slice payload; /* inside message, or a constant */
 	uint64_t passed;      /* rows this process had stored when the event was first postponed */
 	int64_t lease_ms;     /* loop clock, before the claim was sent or renewed */
@@ -139,7 +139,7 @@ struct events {
 	struct list ordered;  /* in order of arrival */
 	size_t bytes;         /* sum of the events' bytes */
 	size_t messages;      /* messages in flight: sum of the events' copies, and */
-	size_t away;          /* of those, which are on disk alone */
+	size_t away;          /* those that are only on disk */
 	size_t deferred;      /* events in WAIT_LEADER */
 };
 
@@ -207,7 +207,7 @@ struct event *event_find_hash(const struct events *es, const struct id_hash *has
 void events_fetch_chain(const struct events *es, const struct id_hash *hash);
 void events_fetch_event(const struct events *es, const struct id_hash *hash);
 
-/* Of ev and the events behind it, the one with exactly this message (and, with a profile, this type); or NULL. */
+/* Returns ev or the event behind it that has exactly this message (and, with a profile, this type); or NULL. */
 struct event *event_with_message(struct event *ev, const char *message, size_t len, const struct envelope_view *view);
 
 /* Adds more, in EV_BEHIND, to the events behind ev, as the newest or the oldest. If that makes too many, removes and
@@ -228,15 +228,15 @@ void event_add_copy(struct events *es, struct event *ev, struct sender *sender);
 void event_move(struct events *es, struct event *ev, enum event_state to);
 /* The only way to change what ev waits for. */
 void event_set_wait(struct events *es, struct event *ev, enum wait wait);
-/* ev is to go into a batch: it has a claim, or the unique key is to decide. */
+/* Moves ev to the next batch: it has a claim, or the unique key will decide. */
 void event_send(struct events *es, struct event *ev);
 
 /* Answers every copy and frees the event, which must be in EV_DONE. The first copy gets outcome; the others get
  * OUTCOME_DUPLICATE if that was OUTCOME_PERSISTED. */
 void event_finish(struct events *es, struct event *ev, enum outcome outcome);
 
-/* Frees an event that is on disk and in EV_HELD or EV_BATCHED. Its messages count as one that is in flight; senders,
- * none of which sends again, are answered as if it were stored. */
+/* Frees an event that is on disk and in EV_HELD or EV_BATCHED. Its messages still count as in flight. Its senders, none
+ * of which resends, are answered as if it were stored. */
 void event_put_away(struct events *es, struct event *ev);
 
 /* The event received first, or NULL. */

@@ -1,5 +1,5 @@
-/* line_counts.c owns what /metrics says of this process's lines. The check-in asks for the rows of minutes that are
- * over, and the rules are line_verdict.c's. */
+/* line_counts.c computes what /metrics shows of this process's lines. The check-in reads the rows of finished minutes,
+ * and line_verdict.c judges them. */
 #include "event/line_counts.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 #include "event/line_verdict.h"
 
-#define MINUTES_A_TIME 10 /* after an outage of Postgres: those of one check-in */
+#define MINUTES_A_TIME 10 /* minutes per check-in, after an outage of Postgres */
 
 enum column {
 	MINUTE,
@@ -24,7 +24,7 @@ enum column {
 	LENGTH
 };
 
-/* The minute of the start is not counted: another process may have told of its first part. */
+/* Skip the first minute: an earlier process may have reported the start of it. */
 json_t *line_counts_ask(struct line_counts *n, int64_t wall_ms)
 {
 	if (!n->next)
@@ -34,14 +34,14 @@ json_t *line_counts_ask(struct line_counts *n, int64_t wall_ms)
 	return json_pack("[I, I]", (json_int_t)n->next, (json_int_t)n->asked_end);
 }
 
-/* What this check-in has told of minutes that took late copies, others tell within a minute. */
+/* Other listeners report late copies within a minute of this check-in. */
 void line_counts_told(struct line_counts *n, bool is_told)
 {
 	int64_t end = (n->asked_ms - LINE_LATE_MS) / LINE_MINUTE_MS - 1;
 
 	if (!n->next)
 		return;
-	if (!is_told) { /* a check-in without a question may be told before the next one with it */
+	if (!is_told) { /* a check-in that asked for nothing may be answered first */
 		n->asked_end = n->next;
 		n->asked_ms = 0;
 		return;

@@ -1,5 +1,4 @@
-/* line_minutes.c owns what the lines of this listener received, minute by minute, until checkin.c has told the
- * database. */
+/* line_minutes.c records what the lines of this listener received in each minute, until checkin.c has reported it. */
 #include "event/line_minutes.h"
 
 #include <stdlib.h>
@@ -8,7 +7,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 
-#define STEP_MS     1000 /* by which the wall clock may differ from the loop clock's time, which is no step */
+#define STEP_MS     1000 /* ms: a smaller difference between wall clock and loop clock is not a step */
 #define FIRST_SLOTS 1024
 #define MANY        4096 /* copies of a minute; of further ones, the lag of one of SAMPLE is taken */
 #define SAMPLE      8
@@ -70,9 +69,8 @@ static int64_t row_minute(const struct line_minutes *all, int64_t wall_ms)
 	return all->count > LINES_SHORT ? minute - minute % LINE_LONG : minute;
 }
 
-/* They are in order, and the newest is mostly the one. NULL: the time is none that Postgres knows, as in a forged
- * record of a spool. A row that was told as one of a minute becomes longer when there are more lines; those of the
- * next four minutes stay. */
+/* Finds or adds a minute. Searches from the newest, which is usually the right one. Returns NULL for a time outside of
+ * Postgres's range, which a forged spool record may have. */
 static struct line_minute *minute_of(const struct line_minutes *all, struct line *line, int64_t wall_ms)
 {
 	int64_t minute = row_minute(all, wall_ms);
@@ -139,8 +137,7 @@ static void each_minute(const struct line_minutes *all, struct line *line, int64
 	}
 }
 
-/* Records that the line was connected until now. A step of the wall clock is not time: what it skips counts as not
- * connected. */
+/* Records that the line was connected until now. Time that a step of the wall clock skips counts as not connected. */
 static void advance(const struct line_minutes *all, struct line *line, int64_t wall_ms, int64_t loop_ms)
 {
 	int64_t from_ms = wall_ms - (loop_ms - line->loop_ms), differ_ms = from_ms - line->wall_ms;
@@ -201,7 +198,7 @@ void line_minutes_number(struct line_minutes *all, const char *source, unsigned 
 		line->has_numbers = true;
 }
 
-/* Without a row nobody would know that the source is dialled in vain. */
+/* A row with zeros shows that the source could not be reached. */
 static void record_closed(const struct line_minutes *all, struct line *line, int64_t wall_ms)
 {
 	struct line_minute *m = line->is_wanted && !line->is_open ? minute_of(all, line, wall_ms) : NULL;
@@ -241,12 +238,12 @@ static void grow(struct line_seen *g)
 	*g = more;
 }
 
-/* If a generation fills early, less is known: sure_from_ms says since when. */
+/* If a generation fills early, duplicates are known for a shorter time: since sure_from_ms. */
 static void turn_over(struct line_minutes *all, int64_t now_ms)
 {
 	struct line_seen *g = &all->young;
 	int64_t age_ms = now_ms - g->since_ms;
-	bool is_old = age_ms > LINE_SEEN_MS || age_ms < -STEP_MS; /* copies settle in any order */
+	bool is_old = age_ms > LINE_SEEN_MS || age_ms < -STEP_MS; /* copies do not settle in order of arrival */
 	struct line_seen forgotten;
 
 	if (g->count < LINE_SEEN_MAX && !(g->count && is_old))
@@ -255,16 +252,16 @@ static void turn_over(struct line_minutes *all, int64_t now_ms)
 		all->sure_from_ms = g->since_ms;
 	forgotten = all->old;
 	all->old = *g;
-	/* Its memory is there already, page by page. */
+	/* The memory is already mapped. */
 	*g = (struct line_seen){.slots = forgotten.slots, .size = forgotten.size};
 	if (g->size)
 		memset(g->slots, 0, g->size * sizeof(*g->slots));
 }
 
-/* Remembers the copy. Returns false if it was seen on this line before. */
+/* Remembers the copy. Returns false if this line has had it before. */
 static bool is_first(struct line_minutes *all, const struct line *line, const struct line_copy *copy)
 {
-	uint64_t hash = copy->hash ^ (uint64_t)(line - all->lines + 1) << 48; /* its low bits choose the slot */
+	uint64_t hash = copy->hash ^ (uint64_t)(line - all->lines + 1) << 48; /* the low bits select the slot */
 	struct line_seen *g = &all->young;
 
 	hash += !hash;
@@ -290,7 +287,7 @@ static void add_gap(const struct line_minutes *all, struct line *line, uint64_t 
 	m->is_changed = true;
 }
 
-/* An event may become a dead letter, which is in no minute, or wait for long. */
+/* The event may become a dead letter, which belongs to no minute, or wait for a long time. */
 static void end_gap(struct line_minutes *all, size_t at, int64_t won_ms)
 {
 	struct line_gap gap = all->gaps[at];

@@ -1,4 +1,4 @@
-/* line_verdict.c owns the rules by which `wsonce lines` judges a minute. */
+/* line_verdict.c has the rules by which `wsonce lines` judges a minute. */
 #include "event/line_verdict.h"
 
 #include <stdio.h>
@@ -16,7 +16,7 @@ const char *line_state_name(enum line_state state)
 
 /* --- connections --- */
 
-/* The end of the time from `at` on in which one of n rows was connected; at if none was. */
+/* Returns the end of the time, starting at `at`, in which at least one of n rows was connected; `at` if none was. */
 static int connected_until(const struct line_row *rows, size_t n, int at)
 {
 	bool has_moved = true;
@@ -33,7 +33,7 @@ static int connected_until(const struct line_row *rows, size_t n, int at)
 	return at;
 }
 
-/* The next moment after `at` at which one of them is connected, or to_ms. */
+/* Returns the next moment after `at` at which one of them is connected, or to_ms. */
 static int connected_from(const struct line_row *rows, size_t n, int at, int to_ms)
 {
 	int next = to_ms;
@@ -45,7 +45,8 @@ static int connected_from(const struct line_row *rows, size_t n, int at, int to_
 	return next;
 }
 
-/* Writes the spans in [from_ms, to_ms) without a connection. A span past the last that has room extends the last. */
+/* Writes the spans in [from_ms, to_ms) without a connection. If there is no room for another span, extends the last
+ * one. */
 static size_t find_open(const struct line_row *rows, size_t n, int from_ms, int to_ms, int open[][2], size_t most,
 			int *open_ms)
 {
@@ -122,7 +123,7 @@ void line_row_merge(struct line_row *into, const struct line_row *more)
 		into->has_again |= into->received > 0;
 		into->received = more->received;
 		into->received_sum = more->received_sum;
-	} else if (!is_whole) { /* a process that has started anew may receive again what the one before had */
+	} else if (!is_whole) { /* a restarted process may receive events again */
 		into->received += more->received;
 		into->received_sum += more->received_sum;
 	}
@@ -167,8 +168,8 @@ size_t line_row_add(struct line_row *all, size_t n, const struct line_row *row)
 
 /* --- events --- */
 
-/* How many events the others did not have. With two lines that is what the other one is missing. Of more, it can be
- * told if one of the others misses nothing, or if all miss the same. */
+/* Returns how many events only this line had. With two lines, that is what the other one missed. With more, it is known
+ * if one of the others missed nothing, or if all missed the same events. */
 static int64_t find_alone(const struct line_verdict *v, size_t at, uint64_t sum)
 {
 	const struct line_report *first = NULL;
@@ -190,7 +191,7 @@ static int64_t find_alone(const struct line_verdict *v, size_t at, uint64_t sum)
 	return are_same ? (int64_t)first->missing : -1;
 }
 
-/* All events that a line had, as far as the rows tell: their number, and the sum of their hashes. */
+/* Returns the number of all events that the lines had, and the sum of their hashes, as far as the rows tell. */
 static uint64_t find_all(const struct line_row *rows, size_t n, uint64_t *sum)
 {
 	uint64_t all = 0;
@@ -200,8 +201,7 @@ static uint64_t find_all(const struct line_row *rows, size_t n, uint64_t *sum)
 		all += rows[i].stored;
 		*sum += rows[i].stored_sum;
 	}
-	/* A listener that was killed has not told what it stored last. One that was restarted may count events twice.
-	 */
+	/* A killed listener has not reported what it stored last. A restarted one may count events twice. */
 	for (size_t i = 0; i < n; i++)
 		if (rows[i].received > all && is_full(&rows[i])) {
 			all = rows[i].received;
@@ -210,7 +210,7 @@ static uint64_t find_all(const struct line_row *rows, size_t n, uint64_t *sum)
 	return all;
 }
 
-/* Of the lines that were connected throughout. */
+/* Compares the lines that were connected throughout. */
 static enum line_state compare(const struct line_verdict *v, uint64_t stored, uint64_t stored_sum)
 {
 	size_t full = 0, equal = 0;

@@ -1,4 +1,5 @@
-/* line_verdict.h: what the rows of line_minutes prove of a source and a minute. No I/O. docs/lines.md has the rules. */
+/* line_verdict.h: what the rows of line_minutes prove about one source and minute. No I/O. docs/lines.md has the rules.
+ * */
 #ifndef WSONCE_LINE_VERDICT_H
 #define WSONCE_LINE_VERDICT_H
 
@@ -6,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LINE_UP_MAX  8   /* spans of a row */
-#define LINES_A_TIME 256 /* lines of one minute; one that has so many, or more, is not verified */
+#define LINE_UP_MAX  8   /* spans per row */
+#define LINES_A_TIME 256 /* a minute with this many lines or more is not verified */
 
 /* A row, or all rows of an instance in a minute; or in five minutes, if a listener records them together. */
 struct line_row {
@@ -15,35 +16,35 @@ struct line_row {
 	uint64_t process; /* of the instance */
 	int length_ms;    /* of all rows that are compared */
 	uint64_t received, received_sum, stored, stored_sum;
-	uint64_t unknown;  /* copies of this minute or the next one that may belong here */
-	uint64_t filled;   /* numbers that no line got, and that it asked for */
-	uint64_t gap;      /* numbers of the feed that did not come before its events */
+	uint64_t unknown;  /* copies, received in this minute or the next, that may belong here */
+	uint64_t filled;   /* numbers that no line got, but `fill` did */
+	uint64_t gap;      /* feed numbers missing before its events */
 	uint64_t disagree; /* events that came with other bytes than on another line */
 	unsigned int reconnects, spans;
-	int silent_ms;          /* -1: not known */
+	int silent_ms;          /* -1: unknown */
 	int up[LINE_UP_MAX][2]; /* ms from the start of the minute, or of the five */
 	int behind[2];          /* p50 and p99: ms by which its copies came after the stored ones */
 	bool has_behind;
-	bool has_numbers; /* gap is known */
-	bool is_patched;  /* of several processes, none of which was connected throughout */
-	bool has_again;   /* other processes received events of this minute, maybe for the first time */
+	bool has_numbers; /* gap is valid */
+	bool is_patched;  /* merged from several processes, none of them connected throughout */
+	bool has_again;   /* other processes of the instance received events of this minute, maybe for the first time */
 };
 
 enum line_state {
-	LINE_VERIFIED,   /* two lines or more were connected throughout, and agree with what was stored */
-	LINE_COVERED,    /* at each moment a line was connected, and none shows that another one missed something */
-	LINE_UNVERIFIED, /* the same, but lines that could be compared cannot be: it is not known which copies are whose
-			  */
-	LINE_DIFFERING,  /* a line that was connected throughout missed events */
-	LINE_OPEN,       /* for a while no line was connected */
+	LINE_VERIFIED,   /* at least two lines were connected throughout, and agree with each other and with what was
+			    stored */
+	LINE_COVERED,    /* a line was connected at each moment, and no line shows that another missed something */
+	LINE_UNVERIFIED, /* as covered, but some copies cannot be attributed, so the lines cannot be compared */
+	LINE_DIFFERING,  /* a line missed events although it was connected throughout */
+	LINE_OPEN,       /* no line was connected for a while */
 	LINE_STATES
 };
 
 struct line_report {
 	const struct line_row *row;
-	bool is_full;     /* one process was connected throughout */
-	uint64_t missing; /* events that other lines had */
-	int64_t alone;    /* events that no other line had; -1: it cannot be told */
+	bool is_full;     /* its process was connected throughout */
+	uint64_t missing; /* events that other lines had and it missed */
+	int64_t alone;    /* events that no other line had; -1: unknown */
 	int connected_ms;
 	/* For p50 and p99, how many ms more the best other line was behind the stored copies. If this line's copies
 	 * were the stored ones, that is how long the next line's came after them. */
@@ -53,16 +54,15 @@ struct line_report {
 
 struct line_verdict {
 	enum line_state state;
-	uint64_t stored; /* events known to have a row; at least so many */
+	uint64_t stored; /* at least this many events have a row */
 	size_t count;
 	struct line_report lines[LINES_A_TIME];
 	size_t open_count;
-	int open[LINE_UP_MAX * 2 + 2][2]; /* spans without a connection, in ms of the minute */
+	int open[LINE_UP_MAX * 2 + 2][2]; /* spans without a connection, ms of the minute */
 };
 
-/* Adds a row to the n of its minute, all of which has room for LINES_A_TIME. Those of an instance must follow each
- * other, and so must those of one of its processes, of which each continues the one before. Returns how many there are
- * now. */
+/* Adds a row to the n rows of its minute (an array of LINES_A_TIME). Merges it into the last row if that has the same
+ * instance, as after a restart. Returns the new number of rows. */
 size_t line_row_add(struct line_row *all, size_t n, const struct line_row *row);
 /* After the last row. Returns how many there are. */
 size_t line_row_end(struct line_row *all, size_t n);
@@ -72,12 +72,12 @@ void line_row_place(struct line_row *row, const char *listener, int64_t after, i
 /* Adds the rows of another process of the same instance. */
 void line_row_merge(struct line_row *into, const struct line_row *more);
 
-/* Judges the rows of one minute, one per instance, of [from_ms, to_ms) in the minute, where it ends. rows must stay
- * while the verdict is used. */
+/* Judges one minute from its rows, one per instance, within [from_ms, to_ms) of the minute. The verdict points into
+ * rows. */
 void line_verdict(struct line_verdict *v, const struct line_row *rows, size_t n, int from_ms, int to_ms);
 
-/* Returns how many numbers of the feed are missing on this line that no other line had. *rest is for the next minute of
- * the line: events that it missed, and whose gap may show only then; 0 at first. */
+/* Returns how many feed numbers are missing on this line that no other line had. *rest carries events that it missed
+ * over to the next minute, where their gap may appear; 0 at first. */
 uint64_t line_holes(const struct line_report *line, uint64_t *rest);
 
 const char *line_state_name(enum line_state state);

@@ -1,16 +1,16 @@
-/* order.c owns the keys by which events are processed one after another: of each key one event is at work, and the
- * others wait in the order in which they came. */
+/* order.c keeps the keys of --order-pointer. One event of each key is at work, and the others wait in order of arrival.
+ * */
 #include "event/order.h"
 
 #include <stdlib.h>
 
 #include "base/memory.h"
 
-#include <uthash.h> /* after memory.h, which has its allocator */
+#include <uthash.h> /* after memory.h, which defines its allocator */
 
 struct order_key {
 	UT_hash_handle hh;
-	struct event *first; /* the one at work, or NULL */
+	struct event *first; /* the event at work, or NULL */
 	struct list waiting;
 	size_t events;
 	size_t len;

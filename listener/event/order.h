@@ -7,20 +7,21 @@
 struct order_key;
 
 struct order {
-	struct order_key *keys; /* those of the events in flight */
-	struct list due;        /* events whose turn has come, by their wait_link */
+	struct order_key *keys; /* keys of the events in flight */
+	struct list due;        /* events whose turn has come, linked by wait_link */
 };
 
 void order_init(struct order *o);
 void order_free(struct order *o);
 
-/* Gives ev the key of this text; an empty one means that it need not wait. */
+/* Gives ev this key. An event with an empty key waits for no other. */
 void order_set_key(struct order *o, struct event *ev, struct slice text);
 
-/* Is it the turn of ev, which has a key? If not, ev waits by its wait_link behind those that came before. */
+/* Returns true if it is the turn of ev, which has a key. Otherwise queues ev, by its wait_link, behind the earlier
+ * events of its key. */
 bool order_begin(struct event *ev);
 
-/* ev, which has a key, has settled. The one behind it is due. */
+/* Call when ev, which has a key, has settled. Its successor becomes due. */
 void order_end(struct order *o, struct event *ev);
 
 #endif

@@ -50,7 +50,7 @@ struct lease {
 	struct resp command;
 	char *key;
 	char value[80];
-	char row[140];   /* the row in Postgres as last seen */
+	char row[140];   /* the last row seen in Postgres */
 	int64_t seen_ms; /* loop clock, when it was first seen in this form */
 	bool is_asking;
 	char refusal[200]; /* Redis's last error; "": it answers */

@@ -1,10 +1,10 @@
-/* presence.c owns what this listener says of itself in Redis, and what it hears of the others. What follows from it is
- * claiming.c's business, and the unique key decides: being wrong costs no more than work done twice.
+/* presence.c reports this listener to the fleet through Redis, and reads what the others report. claiming.c decides
+ * what follows, and the unique key has the last word: a wrong report only costs double work.
  *
- * Once a second, and more often while events wait for another listener, lua/presence.lua writes what we say and returns
- * what all have said within three seconds. Redis learns of a killed process's end from its kernel, within milliseconds,
- * so a listener that is waited for is dead as soon as its connection is not listed (CLIENT LIST ID). A machine that
- * froze or lost its network keeps its connection for long, but falls silent. */
+ * Once a second, and more often while events wait for another listener, lua/presence.lua writes our report and returns
+ * all reports of the last three seconds. When a process is killed, its kernel closes its connection within
+ * milliseconds, so a listener that events wait for is dead as soon as its connection is no longer listed (CLIENT LIST
+ * ID). A machine that froze or lost its network keeps its connection for a long time, but its reports stop. */
 #include "fleet/presence.h"
 
 #include <inttypes.h>
@@ -22,32 +22,33 @@
 #include "redis/resp.h"
 #include "fleet/reading.h"
 
-#include <uthash.h> /* after memory.h, which has its allocator */
+#include <uthash.h> /* after memory.h, which defines its allocator */
 
-#define BEAT_MS     1000
-#define SOON_MS     100 /* until the second beat, by when the others have sent their first, and between two at least */
-#define ALIVE_MS    "3000"
-#define REFUSED_MS  3000 /* as long as what we say counts */
-#define HEARD_MS    5000 /* without a message, after which a source is not heard any more */
-#define SETTLED_MS  4000 /* after connecting: by then all others beat again, and one that is silent is dead */
-#define ASK_MS      100  /* between two beats while a listener is waited for, or 10 ms for each listener: a hundred a */
-#define ASK_MOST_MS 400  /* second in all, until this is reached */
-#define ASK_MAX     16   /* listeners in one question; the others have their turn in the next one */
-#define WAIT_MS     2000 /* since an event was last seen to wait; more than between two claims of one */
-#define JUDGED_MS   1000 /* for so long it stays known who leads */
+#define BEAT_MS    1000
+#define SOON_MS    100 /* until the second beat, when the others have sent their first; and at least between any two */
+#define ALIVE_MS   "3000"
+#define REFUSED_MS 3000 /* how long a report counts */
+#define HEARD_MS   5000 /* a source without a message for this long is no longer heard */
+#define SETTLED_MS 4000 /* after connecting: a listener without a beat by then is dead */
+#define ASK_MS \
+	100 /* between two beats while events wait for a listener, or 10 ms for each listener: at most a hundred */
+#define ASK_MOST_MS 400  /* beats a second in the fleet, up to this interval */
+#define ASK_MAX     16   /* listeners in one CLIENT LIST; the others follow in the next one */
+#define WAIT_MS     2000 /* since an event last waited; longer than between two claims of one event */
+#define JUDGED_MS   1000 /* how long a known leader is remembered */
 #define RUN_LEN     8
 #define KEYS_MAX    8
 
-/* A source of which messages have come. */
+/* A source that has brought messages. */
 struct source {
-	const char *name; /* as events have it: the key of the table is the address */
+	const char *name; /* the pointer that events have is the key of the table */
 	uint64_t id;
 	size_t dialled; /* its number in reading.h */
 	int64_t heard_ms;
-	bool is_told; /* the last beat named it */
+	bool is_told; /* our last beat contained it */
 	uint64_t known_at;
 	int64_t judged_ms;
-	bool has_other_leader; /* as of then */
+	bool has_other_leader; /* the leader then */
 	UT_hash_handle hh;
 };
 
@@ -56,33 +57,33 @@ struct presence {
 	uv_timer_t timer;
 	struct readings *readings;
 	struct redis *redis;  /* NULL: away */
-	const char *prefix;   /* of claims, the settings' */
-	char *keys[KEYS_MAX]; /* ours, and those of the prefixes that ours begins with */
+	const char *prefix;   /* the claim prefix of the settings */
+	char *keys[KEYS_MAX]; /* our key, and those of prefixes that ours begins with */
 	size_t key_count;
 	char *name;
 	uint64_t seed;
 	enum peer_state state;
 	char trouble[200]; /* "": none */
-	char database[40]; /* the id of ours; "": unknown */
-	bool was_ours;     /* ever: the prefix; only then the beats say what database this is */
+	char database[40]; /* id of our database; "": unknown */
+	bool was_ours;     /* the prefix was once found free; only then do beats contain our database */
 	bool is_foreign;
 	presence_gone_cb *on_gone;
 	presence_foreign_cb *on_foreign;
 	void *arg;
-	struct source *sources, *last; /* the table, and the one found last */
+	struct source *sources, *last; /* the table, and the last one found */
 	struct roster roster;
-	uint64_t changes; /* of what is known of the others */
-	size_t turn;      /* where the next question begins */
+	uint64_t changes; /* what is known of the others */
+	size_t turn;      /* where the next CLIENT LIST starts */
 	uint16_t asked[ASK_MAX];
-	size_t asked_count; /* of the question on its way; 0: there is none */
-	bool is_beating;    /* a beat has no answer yet */
-	bool may_list;      /* as far as is known, since Redis was last ready */
+	size_t asked_count; /* listeners in the pending CLIENT LIST; 0: none */
+	bool is_beating;    /* a beat is pending */
+	bool may_list;      /* as far as known since Redis was last ready */
 	struct log_spell refusals;
 	bool has_error_logged;
-	int64_t beat_ms;     /* loop clock, of the last beat, */
-	int64_t due_ms;      /* and of the next one */
-	int64_t ready_ms;    /* loop clock, of our connection, */
-	int64_t answered_ms; /* and when a beat last got no error */
+	int64_t beat_ms;     /* loop clock: last beat, */
+	int64_t due_ms;      /* and next beat */
+	int64_t ready_ms;    /* loop clock: when we connected, */
+	int64_t answered_ms; /* and the last beat without an error */
 	struct resp command;
 	struct ending ending;
 };
@@ -126,7 +127,7 @@ static void set_due(struct presence *p, int64_t due_ms)
 	uv_timer_start(&p->timer, on_timer, due_ms > now_ms(p) ? (uint64_t)(due_ms - now_ms(p)) : 0, 0);
 }
 
-/* The next beat is due no later than this. */
+/* Makes the next beat due no later than this. */
 static void hasten(struct presence *p, int64_t due_ms)
 {
 	if (p->redis && p->due_ms > due_ms)
@@ -233,7 +234,7 @@ static void gone(struct presence *p, uint16_t listener)
 	p->on_gone(p->arg, listener);
 }
 
-/* The answer has a line for each connection that is there. */
+/* The answer has a line for each existing connection. */
 static bool is_listed(const char *list, const char *id)
 {
 	size_t len = strlen(id);
@@ -255,7 +256,7 @@ static void log_forbidden(struct presence *p, const char *reason)
 	p->may_list = false;
 }
 
-/* The number of its connection to our server, or NULL: those of another server mean nothing here. */
+/* Returns the number of its connection to our server, or NULL: numbers of another server say nothing here. */
 static const char *connection_of(const struct presence *p, const struct peer *peer)
 {
 	const char *own = p->redis ? redis_client(p->redis) : "", *id = peer->client + RUN_LEN + 1;
@@ -286,7 +287,7 @@ static void on_list(void *owner, void *arg, const struct redis_reply *reply)
 	}
 }
 
-/* Asks for the connections of those that are waited for. */
+/* Asks for the connections of the listeners that events wait for. */
 static void list(struct presence *p)
 {
 	size_t n = 0, seen = 0;
@@ -313,7 +314,7 @@ static void list(struct presence *p)
 		p->asked_count = n;
 }
 
-/* One that is silent is dead, but not after Redis has lost everything. */
+/* A listener without beats is dead, unless Redis has lost all reports. */
 static void judge_silent(struct presence *p)
 {
 	if (now_ms(p) - p->ready_ms < SETTLED_MS)
@@ -341,8 +342,8 @@ static void find_foreign(struct presence *p, const char *database)
 	p->is_foreign = true;
 }
 
-/* Says of which database we are not before it knows that no other uses the prefix, so that one that is started by
- * mistake does not disturb those at work. */
+/* Reports our database only once it is known that no other one uses the prefix, so that a process started by mistake
+ * does not disturb the fleet. */
 static void judge_database(struct presence *p, const char *other)
 {
 	if (!*p->database || !p->redis)
@@ -385,7 +386,7 @@ static void on_refused(struct presence *p, const char *reason)
 	roster_begin(&p->roster);
 }
 
-/* One of our own name is the process that this one takes the place of. It may be dead already, and must not lead. */
+/* A listener with our own name is the process that this one replaces. It may already be dead, and must not lead. */
 static void note(struct presence *p, const struct redis_reply *name, const struct redis_reply *said)
 {
 	struct peer *peer = roster_peer(&p->roster, roster_find(&p->roster, name->str, name->len, now_ms(p)));
@@ -436,7 +437,7 @@ static void on_answer(void *owner, void *arg, const struct redis_reply *reply)
 	list(p);
 }
 
-/* As roster_note() reads it. */
+/* In the format that roster_note() reads. */
 static char *describe(struct presence *p)
 {
 	const char *client = redis_client(p->redis), *database = p->was_ours ? p->database : "-";
@@ -483,7 +484,7 @@ static void beat(struct presence *p)
 static void on_timer(uv_timer_t *timer)
 {
 	struct presence *p = timer->data;
-	int64_t ms = p->is_beating ? SOON_MS : BEAT_MS; /* then it is tried again */
+	int64_t ms = p->is_beating ? SOON_MS : BEAT_MS; /* then try again */
 
 	for (size_t i = 0; i < p->roster.count; i++)
 		if (is_waited_for(p, &p->roster.peers[i]))
@@ -525,7 +526,7 @@ struct readings *presence_readings(struct presence *p)
 	return p->readings;
 }
 
-/* A prefix and one that goes on behind its colon can make the same key of two ids. */
+/* If one prefix continues another behind its colon, two ids can have the same key. */
 static void name_keys(struct presence *p)
 {
 	const char *prefix = p->prefix, *end = strrchr(prefix, ':');

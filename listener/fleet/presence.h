@@ -1,5 +1,5 @@
-/* presence.h: tells the fleet that this listener is alive and what it hears, and learns the same of the others: who
- * leads each source, and whose claims are a dead listener's. */
+/* presence.h: tells the fleet that this listener is alive and what it hears, and learns the same about the others: who
+ * leads each source, and which claims belong to a dead listener. */
 #ifndef WSONCE_PRESENCE_H
 #define WSONCE_PRESENCE_H
 
@@ -12,64 +12,64 @@
 #include "redis/connection.h"
 #include "fleet/roster.h"
 
-/* Of the key that holds what the listeners of a fleet say; the claim prefix follows. The braces put it on the node of a
- * cluster that commands without a key go to. */
+/* The key of a fleet's reports: this, then the claim prefix. The braces put it on the cluster node that serves commands
+ * without a key. */
 #define PRESENCE_KEY_PREFIX "wsonce:{alive}:"
 
 struct presence;
 struct readings;
 
-/* Called from the loop, never from inside a call below: the process of this listener is gone, or has been silent for
- * three seconds. Repeated while events wait for it. */
+/* Called from the loop, never during a call below: the process of this listener is gone, or has been silent for three
+ * seconds. Repeated while events wait for it. */
 typedef void presence_gone_cb(void *arg, uint16_t listener);
 
-/* Called likewise, before anything else was known of our claim prefix: another database uses it. sentence says so, and
- * lives for the call. */
+/* Called likewise, before our claim prefix was known to be free: another database uses it. sentence says so and is
+ * valid during the call. */
 typedef void presence_foreign_cb(void *arg, const char *sentence);
 
-/* name, which our claims begin with and nobody else's, is copied. */
+/* name: the start of our claims and of nobody else's; copied. */
 struct presence *presence_open(uv_loop_t *loop, const struct config *config, const char *name,
 			       presence_gone_cb *on_gone, presence_foreign_cb *on_foreign, void *arg);
 
-/* The id of our database, "" if it has none. No other may use our prefix, or one that it begins with. The text is
- * copied. */
+/* Sets the id of our database, "" if it has none. No other database may use our prefix, or one that ours begins with.
+ * The text is copied. */
 void presence_set_database(struct presence *p, const char *id);
-/* Does another database use it, by the last answer? Then Redis must not be used. */
+/* True if, by the last answer, another database uses it. Then do not use Redis. */
 bool presence_is_foreign(const struct presence *p);
-/* Has Redis, which is there, answered no beat but with errors for three seconds? */
+/* True if Redis is connected but has answered beats only with errors for three seconds. */
 bool presence_is_refused(const struct presence *p);
 
-/* The sources that this listener dials; see reading.h. It is asked with each beat. */
+/* Sets the sources that this listener dials; see reading.h. Each beat reads them. */
 struct readings *presence_readings(struct presence *p);
 
-/* Redis is ready, or (NULL) gone. While it is gone, what was known last stays. */
+/* Redis is ready, or (NULL) gone. While it is gone, the last answer stays valid. */
 void presence_set_redis(struct presence *p, struct redis *redis);
 
-/* What the next beats say: why this listener cannot store, "" if it can. The text is copied. */
+/* Sets why this listener cannot store, "" if it can, for the next beats. The text is copied. */
 void presence_say(struct presence *p, const char *trouble);
-/* What this listener does, which the others are told at once. */
+/* Sets what this listener does, and sends a beat at once. */
 void presence_set_state(struct presence *p, enum peer_state state);
-/* A message of this source has come; the name is that of events, and lives as long as p. The others are told for five
- * seconds that this listener hears the source. */
+/* Call for each message of this source. name is the events' and must outlive p. For five seconds beats say that this
+ * listener hears the source. */
 void presence_hear(struct presence *p, const char *source);
 
-/* Does another listener lead the source, so that it stores the source's events first? It is no promise: the leader may
- * be dead, or not have received the event. */
+/* True if another listener leads the source and so stores its events first. Do not rely on it: the leader may be dead,
+ * or not have received the event. */
 bool presence_has_other_leader(struct presence *p, const char *source);
-/* The leader of the source does not store its events: another one leads for four seconds. */
+/* Call when the leader does not store the source's events: another listener leads for four seconds. */
 void presence_suspect_leader(struct presence *p, const char *source);
-/* Events wait for the leader of this source: is it alive? Call again while that is so. */
+/* Checks if the leader of this source is alive. Call again while events wait for it. */
 void presence_wait_for_leader(struct presence *p, const char *source);
 
-/* The number, from 1, of the owner of a claim with this value; 0 if the value does not name one. */
+/* Returns the number, from 1, of the owner of a claim with this value; 0 if the value names none. */
 uint16_t presence_find(struct presence *p, const char *value, size_t len);
-/* An event waits for the claim of this listener, 0 for none: is it alive? Call again while that is so. */
+/* Checks if this listener (0: none) is alive. Call again while an event waits for its claim. */
 void presence_wait_for(struct presence *p, uint16_t listener);
-/* How its claims begin: the name with @, which lives until the next presence_find(). "" if there is no such listener.
- */
+/* Returns how its claims begin: the name and @, valid until the next presence_find(). "" if there is no such listener.
+ * */
 const char *presence_name(struct presence *p, uint16_t listener);
 
-/* The others notice when the connection to Redis ends. done is called from the loop when nothing of p is left. */
+/* The others notice when our connection to Redis ends. done is called from the loop once p is freed. */
 void presence_close(struct presence *p, void (*done)(void *arg), void *arg);
 
 #endif

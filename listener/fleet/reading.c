@@ -1,11 +1,10 @@
-/* reading.c owns what presence says of the sources that this listener dials, and which of them it reads, where
- * --readers says how many listeners do. It also owns what follows from a silent connection.
+/* reading.c knows the sources that this listener dials: what beats say about them, which ones it reads with --readers,
+ * and which connections are silent.
  *
- * What a listener knows of the others may be three seconds old, and others may know something else. So whoever may be a
- * reader reads: if anything that it was told in the last ten seconds says so, or if nobody tells it anything. And it
- * hangs up only if it has just been told that each reader has had a connection for five seconds which brings messages,
- * if there are any. Thus each failure of a reader costs one of its connections, and tests/model/readers.pml has the
- * proof. */
+ * What a listener knows about the others may be three seconds old, and others may know something else. So it reads a
+ * source if anything that it learned in the last ten seconds makes it a reader, or if it learns nothing at all. It
+ * hangs up only if each reader has just reported a connection that is five seconds old and brings messages, if there
+ * are any. Thus a reader that fails costs one of its connections; tests/model/readers.pml has the proof. */
 #include "fleet/reading.h"
 
 #include <stdlib.h>
@@ -14,14 +13,14 @@
 #include "base/hash.h"
 #include "base/memory.h"
 
-#define FRESH_MS 2000  /* an answer that took longer says nothing of now */
-#define TURN_MS  10000 /* a turn counts for so long */
-#define LOST_MS  5000  /* without an answer, after which everybody reads */
+#define FRESH_MS 2000  /* an answer that took longer is too old */
+#define TURN_MS  10000 /* how long a turn counts */
+#define LOST_MS  5000  /* time without an answer before everybody reads */
 
-#define QUICK_REDIALS    3              /* of a silent connection, each as soon as it is known to be silent again */
-#define REDIAL_MS        INT64_C(30000) /* from there to the next one, doubled after each */
+#define QUICK_REDIALS    3              /* redials of a silent connection, each as soon as it is silent again */
+#define REDIAL_MS        INT64_C(30000) /* then the wait until the next redial, doubled each time */
 #define REDIAL_DOUBLINGS 4
-#define AGAIN_MS         60000 /* and that wait, since the last redial: a new silence is another one */
+#define AGAIN_MS         60000 /* this much longer than the wait since the last redial: a new silence */
 #define TELL_MS          60000
 
 /* A source, or a line of it: those of one source follow each other. */
@@ -31,24 +30,24 @@ struct dialled {
 	unsigned int line, lines; /* number, from 0, and of how many */
 	uint64_t counted;         /* of its messages, */
 	uint64_t brought;         /* by any line; of the first one */
-	bool may_lead;            /* the next beat says so; of the first line */
-	bool is_ours;             /* to read, with --readers */
-	int64_t ours_ms;          /* when that was last known */
+	bool may_lead;            /* the next beat reports it */
+	bool is_ours;             /* it reads the source, with --readers */
+	int64_t ours_ms;          /* when that was last confirmed */
 	struct vigil vigil;
 	bool is_silent;
-	struct silence silence; /* the last one, */
-	uint64_t messages;      /* when it began, */
-	uint64_t heard;         /* and before the last redial */
-	int64_t told_ms;        /* when the log last said so; 0: never */
+	struct silence silence; /* the last silence, */
+	uint64_t messages;      /* when it started, */
+	uint64_t heard;         /* and its start before the last redial */
+	int64_t told_ms;        /* when it was last logged; 0: never */
 	int64_t redialled_ms;   /* 0: never */
 };
 
 struct readings {
-	struct reading_owner owner; /* on_ask is NULL: there is none */
-	size_t readers;             /* wanted of each source; 0: all */
+	struct reading_owner owner; /* on_ask NULL: no owner */
+	size_t readers;             /* readers per source; 0: all */
 	uint64_t seed;
 	bool has_known;
-	int64_t known_ms; /* when the last answer was asked for */
+	int64_t known_ms; /* when the last answer was requested */
 	size_t count;
 	struct dialled items[];
 };
@@ -62,7 +61,7 @@ uint64_t readings_source_id(const char *url, const char *name)
 
 	host = host ? host + 3 : url;
 	path = host + strcspn(host, "/?#");
-	at = memrchr(host, '@', (size_t)(path - host)); /* who a feed knows us as does not matter */
+	at = memrchr(host, '@', (size_t)(path - host)); /* ignore user and password */
 	return hash_text(url, (size_t)(host - url)) * 31 + hash_text(at ? at + 1 : host, strlen(at ? at + 1 : host)) +
 	       (*name ? hash_text(name, strlen(name)) : 0);
 }
@@ -76,7 +75,7 @@ static void add_feed(struct readings *all, const struct profile *p)
 							    .lines = (unsigned int)p->lines};
 }
 
-/* Two fleets on one Redis may give one name to different feeds, so the address counts. */
+/* The address counts, because two fleets on one Redis may use one name for different feeds. */
 struct readings *readings_new(const struct config *c, const char *name, int64_t now_ms)
 {
 	size_t most = c->sources.count + PROFILE_LINES_MAX * c->feed_count;
@@ -233,7 +232,7 @@ static void judge_turn(struct readings *all, size_t i, const struct roster *rost
 
 /* --- silence --- */
 
-/* The first redials follow at once. A feed that is silent on each connection is left in peace then. */
+/* The first redials come at once. A feed that stays silent is then redialled more and more rarely. */
 static int64_t redial_wait_ms(const struct dialled *d)
 {
 	unsigned int more = d->silence.redials - QUICK_REDIALS;
@@ -244,7 +243,7 @@ static int64_t redial_wait_ms(const struct dialled *d)
 
 static void begin_silence(struct dialled *d, uint64_t messages, int64_t now_ms)
 {
-	/* Else the last redial was in vain, though it brought something, as where each event has one receiver. */
+	/* Otherwise the redial did not help for long, as where each event goes to one receiver only. */
 	if (now_ms - d->redialled_ms > AGAIN_MS + redial_wait_ms(d))
 		d->silence.redials = 0;
 	d->silence.since_ms = d->vigil.since_ms;
@@ -288,7 +287,7 @@ static void judge_silence(struct readings *all, size_t i, struct roster *roster,
 		go_on_silent(all, i, now_ms);
 }
 
-/* It has brought a message, or is left to other listeners. */
+/* It has brought a message, or other listeners read it. */
 static void end_silence(struct readings *all, size_t i)
 {
 	struct dialled *d = &all->items[i];

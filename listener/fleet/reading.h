@@ -1,5 +1,5 @@
-/* reading.h: the sources that this listener dials: what it says of them, with --readers whose turn it is to read
- * them, and which are silent here while others hear them. No I/O; time is an argument (loop clock). */
+/* reading.h: the sources that this listener dials: what beats report about them, whose turn it is to read them
+ * (--readers), and which are silent here while others hear them. No I/O; time is an argument (loop clock). */
 #ifndef WSONCE_READING_H
 #define WSONCE_READING_H
 
@@ -8,65 +8,64 @@
 
 struct readings;
 
-/* What this listener has of a source. Times are of the loop clock; 0: never. */
+/* This listener's connection to a source. Times are of the loop clock; 0: never. */
 struct reading {
-	int64_t open_ms; /* when its connection was opened; 0: it has none */
+	int64_t open_ms; /* when it was opened; 0: not connected */
 	uint64_t messages;
-	int64_t last_ms; /* of the last message */
-	bool is_paused;  /* the connection is not read, so that its silence says nothing */
-	bool is_alone;   /* other listeners do not get the same messages */
+	int64_t last_ms; /* last message */
+	bool is_paused;  /* reading is paused, so silence means nothing */
+	bool is_alone;   /* other listeners get other messages */
 };
 
-/* A connection that brings nothing, though other listeners hear the source. */
+/* A connection that brings nothing though other listeners hear the source. */
 struct silence {
 	int64_t since_ms;     /* loop clock */
-	uint64_t heard;       /* messages since then, by another listener */
-	unsigned int redials; /* because of it, so far */
-	bool is_told;         /* the log should say so: at first, and then once a minute */
-	bool is_redialled;    /* it is to be closed and dialled again now */
+	uint64_t heard;       /* messages that another listener has had since then */
+	unsigned int redials; /* redials so far */
+	bool is_told;         /* log it: at first, and then once a minute */
+	bool is_redialled;    /* close it and dial again now */
 };
 
-/* Called from the loop. Sources are counted from 0 as in the settings: plain URLs first, then feeds; each line of a
- * feed that has several is counted. */
+/* Called from the loop. Sources are numbered from 0 as in the settings: plain URLs first, then feeds. */
 struct reading_owner {
 	struct reading (*on_ask)(void *arg, size_t i);
-	/* With --readers: source i is to be read from now on, or not any more; in turn, the first time true. */
+	/* With --readers: start reading source i, or stop. The calls alternate and start with true. */
 	void (*on_turn)(void *arg, size_t i, bool is_ours);
-	/* Source i is silent here; s lives for the call. NULL: it has brought a message again, or is left to others. */
+	/* Source i is silent here; s is valid during the call. NULL: it has brought a message again, or is left to
+	 * others. */
 	void (*on_silent)(void *arg, size_t i, const struct silence *s);
 	void *arg;
 };
 
-/* name: as in struct peer, of this listener; copied. */
+/* name: this listener's, as in struct peer; copied. */
 struct readings *readings_new(const struct config *config, const char *name, int64_t now_ms);
 void readings_free(struct readings *all);
 
-/* From now on owner, which is copied, is asked and told; NULL: nobody is. Until then nothing is said of the sources. */
+/* Sets the owner, which is copied; NULL: none. Without an owner, beats do not contain the sources. */
 void readings_set_owner(struct readings *all, const struct reading_owner *owner);
 
-/* What names a source to the fleet: the same in each process, whoever the feed knows it as. name: a profile's, or "".
- */
+/* Returns the id of a source in the fleet: the same in each process, whatever the user in its URL. name: a profile's,
+ * or "". */
 uint64_t readings_source_id(const char *url, const char *name);
-/* The number of the dialled source that events have this name from, of its first line; or readings_count(). */
+/* Returns the number of the dialled source whose events have this name, or readings_count(). */
 size_t readings_find(const struct readings *all, const char *name);
 size_t readings_count(const struct readings *all);
 uint64_t readings_id(const struct readings *all, size_t i);
 
-/* Events of source i have come, so that this listener may lead it: the next readings_write() says so. Returns false if
- * nothing is said of dialled sources. */
+/* Source i has brought events, so this listener may lead it: the next readings_write() says so. Returns false if beats
+ * do not contain dialled sources. */
 bool readings_may_lead(struct readings *all, size_t i);
-/* Writes what the next beat says of all dialled sources. Returns the end; text has room for ROSTER_HEARD_SIZE bytes of
- * each. */
+/* Writes the dialled sources for the next beat. Returns the end; text needs ROSTER_HEARD_SIZE bytes for each. */
 char *readings_write(struct readings *all, char *text, int64_t now_ms);
 
-/* The others say what roster has; asked_ms: when they were asked. */
+/* Call when roster has a new answer; asked_ms is when it was requested. */
 void readings_judge(struct readings *all, struct roster *roster, int64_t asked_ms, int64_t now_ms);
-/* To be called each second: without an answer for five seconds, everybody reads everything. Also finds out that a
- * source brings messages again. */
+/* Call each second. Without an answer for five seconds, everybody reads everything. Also notices when a source brings
+ * messages again. */
 void readings_tick(struct readings *all, int64_t now_ms);
-/* Has it been found out, at least once, which sources are this listener's to read? */
+/* True if it has once been known which sources this listener reads. */
 bool readings_know(const struct readings *all);
-/* NULL: source i is not silent, as far as is known. */
+/* Returns NULL if source i is not silent, as far as known. */
 const struct silence *readings_silence(const struct readings *all, size_t i);
 
 #endif

@@ -1,4 +1,4 @@
-/* roster.c owns what is known of the listeners of a fleet. Only speed and order depend on it. */
+/* roster.c keeps what is known about the listeners of a fleet. Only speed and order depend on it. */
 #include "fleet/roster.h"
 
 #include <stdio.h>
@@ -8,15 +8,15 @@
 #include "base/hash.h"
 #include "base/memory.h"
 
-#define MESSAGES_MOST 0x3fffffff /* then they begin at 0 again */
-#define SILENT_MS     3000       /* as long as what a listener says may be old */
+#define MESSAGES_MOST 0x3fffffff /* then counts start at 0 again */
+#define SILENT_MS     3000       /* how old a report may be */
 #define SILENT_HEARD  10
 #define SILENT_ROUNDS 3
-#define ROUND_MS      900 /* between two at least: beats are a second apart, or less while events wait */
+#define ROUND_MS      900 /* at least between two: beats are a second apart, or less while events wait */
 #define SILENT_USUAL  5
-#define SILENT_OPEN_S 5  /* until then a listener may be sent what others had before */
+#define SILENT_OPEN_S 5  /* until then a new connection may bring what others had before */
 #define NONCE_LEN     18 /* a dot, 16 hex digits and @, at the end of a name */
-#define PROVED_S      5  /* for so long a reader must have had its connection */
+#define PROVED_S      5  /* how old a reader's connection must be */
 
 static bool is_named(const struct peer *p, const char *name, size_t len)
 {
@@ -85,7 +85,7 @@ void roster_begin(struct roster *r)
 		r->peers[i].is_alive = false;
 }
 
-/* Numbers have 6 bits in each digit. */
+/* Numbers are written with 6 bits per digit. */
 static const char digits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_";
 
 enum { ID_DIGITS = 11, MESSAGE_DIGITS = 5, QUIET_DIGITS = 3 };
@@ -147,7 +147,7 @@ static void add_ahead(struct heard *now, const struct heard *before)
 	uint32_t more = before ? (now->messages - before->messages) & MESSAGES_MOST : 0;
 
 	now->ahead = before ? before->ahead : 0;
-	/* Of more, the count has begun anew. */
+	/* If there seem to be more, the counter was reset. */
 	if (more <= MESSAGES_MOST / 2 && now->open_s >= SILENT_OPEN_S)
 		now->ahead += more;
 }
@@ -167,7 +167,7 @@ static void read_sources(struct peer *p, const char *at, const char *end)
 	qsort(p->sources, p->source_count, sizeof(*p->sources), hash_compare);
 }
 
-/* What comes before the sources. */
+/* Reads what precedes the sources. */
 struct head {
 	char client[40];
 	char database[40];
@@ -291,7 +291,7 @@ bool roster_is_read(const struct roster *r, uint64_t source, size_t readers, int
 
 /* --- silence --- */
 
-/* From here on it counts what others hear. */
+/* Start counting what others hear. */
 static void level(struct roster *r, uint64_t source)
 {
 	for (size_t i = 0; i < r->count; i++) {
@@ -315,7 +315,7 @@ static uint32_t most_ahead(const struct roster *r, uint64_t source)
 	return most;
 }
 
-/* Of messages since the last answer; the connection was opened at open_ms. */
+/* Measures the interval of messages since the last answer. The connection was opened at open_ms. */
 static void note_interval(struct vigil *v, int64_t open_ms, int64_t last_ms, uint64_t messages)
 {
 	int64_t from_ms = v->since_ms > open_ms ? v->since_ms : open_ms, interval;
@@ -327,7 +327,7 @@ static void note_interval(struct vigil *v, int64_t open_ms, int64_t last_ms, uin
 	v->messages = messages;
 }
 
-/* What others say is up to three seconds old, and counts when it was all said after the last message of ours. */
+/* Reports are up to three seconds old, and count only if all are newer than our last message. */
 bool roster_is_silent(struct roster *r, uint64_t source, struct vigil *v, int64_t open_ms, int64_t last_ms,
 		      uint64_t messages, int64_t asked_ms)
 {

@@ -1,4 +1,4 @@
-/* roster.h: the listeners of a fleet, as each says of itself. No I/O; time is an argument (loop clock). */
+/* roster.h: the listeners of a fleet, as each reports itself. No I/O; time is an argument (loop clock). */
 #ifndef WSONCE_ROSTER_H
 #define WSONCE_ROSTER_H
 
@@ -6,46 +6,46 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ROSTER_MAX        256  /* listeners; a further one takes the place of the one met longest ago */
-#define ROSTER_NAME_MAX   300  /* bytes of a name; longer ones are not ours */
-#define ROSTER_SUSPECT_MS 4000 /* for so long a suspect does not lead: then a dead one is not listed any more */
+#define ROSTER_MAX        256  /* listeners; a further one replaces the one seen longest ago */
+#define ROSTER_NAME_MAX   300  /* bytes of a name; longer names are not listeners' */
+#define ROSTER_SUSPECT_MS 4000 /* how long a suspect does not lead: by then a dead listener is no longer listed */
 
 enum peer_state {
 	PEER_WORKING,
-	PEER_PASSIVE, /* cannot store, and leaves events to the others */
+	PEER_PASSIVE, /* cannot store, so it leaves events to the others */
 	PEER_DRAINING,
 };
 
-/* What a listener says of a source. */
+/* A listener's report on a source. */
 struct heard {
 	uint64_t id;
-	bool may_lead;     /* its events come, and no later than another listener's */
+	bool may_lead;     /* its events arrive, and no later than at other listeners */
 	bool is_dialled;   /* the listener may read it; of the others, which producers send, the rest is not known */
-	bool is_open;      /* it has a connection, */
-	int64_t open_s;    /* for so long, at most ROSTER_OPEN_MOST_S */
-	uint32_t messages; /* so far, modulo 2^30, */
-	int64_t quiet_ms;  /* and since the last one; ROSTER_QUIET_MOST_MS: longer, or there was none */
-	uint32_t ahead;    /* messages since ours brought the last one, by roster_is_silent() */
+	bool is_open;      /* it is connected, */
+	int64_t open_s;    /* for this many seconds, at most ROSTER_OPEN_MOST_S */
+	uint32_t messages; /* messages so far, modulo 2^30, */
+	int64_t quiet_ms;  /* and time since the last one; ROSTER_QUIET_MOST_MS: longer, or none yet */
+	uint32_t ahead;    /* messages since our own last one; used by roster_is_silent() */
 };
 
 #define ROSTER_OPEN_MOST_S   63
 #define ROSTER_QUIET_MOST_MS INT64_C(26214300)
-#define ROSTER_HEARD_SIZE    21 /* bytes of one in what a listener says */
+#define ROSTER_HEARD_SIZE    21 /* bytes of one report */
 
 /* Another listener. */
 struct peer {
-	char *name; /* what its claims begin with: instance, a dot, its nonce and @ */
+	char *name; /* how its claims begin: instance, a dot, its nonce and @ */
 	size_t len;
 	uint64_t seed;        /* a hash of the name */
-	uint64_t reader_seed; /* a hash of the instance alone, which stays the same when it starts again */
-	bool is_alive;        /* as of the last answer */
-	char client[40];      /* as redis_client() says it; "": unknown */
+	uint64_t reader_seed; /* a hash of the instance without the nonce: the same after a restart */
+	bool is_alive;        /* alive, by the last answer */
+	char client[40];      /* from redis_client(); "": unknown */
 	enum peer_state state;
 	struct heard *sources; /* sorted by id */
 	size_t source_count;
-	int64_t met_ms;     /* when it was last named */
+	int64_t met_ms;     /* when a claim or an answer last named it */
 	int64_t waited_ms;  /* when an event last waited for it; 0: never */
-	int64_t suspect_ms; /* when it was last seen not to store; 0: never */
+	int64_t suspect_ms; /* when it was last found not to store; 0: never */
 };
 
 struct roster {
@@ -53,67 +53,68 @@ struct roster {
 	size_t count;
 };
 
-/* The number, from 1, of the listener with this name, which is added if it is new. A number stays the same until the
- * listener has not been met for so long that another one takes its place. */
+/* Returns the number, from 1, of the listener with this name, and adds it if it is new. A number is reused only when
+ * its listener has not been seen for a long time. */
 uint16_t roster_find(struct roster *r, const char *name, size_t len, int64_t now_ms);
 
 /* Returns the listener with this number, or NULL. */
 struct peer *roster_peer(struct roster *r, uint16_t number);
 
-/* An answer begins: nobody is alive but those that are noted from now on. */
+/* Call when an answer starts: only listeners that are noted from now on are alive. */
 void roster_begin(struct roster *r);
-/* A live listener says this of itself: "2 CLIENT STATE DATABASE VERSION SOURCES", a line end, and why it cannot store.
- * CLIENT and DATABASE are - if unknown, STATE is one of w, p and d, and SOURCES are as roster_write() writes them,
- * without blanks. Other texts say only that it is alive. */
+/* Reads the report of a live listener: "2 CLIENT STATE DATABASE VERSION SOURCES", a line end, and why it cannot store.
+ * CLIENT and DATABASE are - if unknown, STATE is w, p or d, and SOURCES are as roster_write() writes them, without
+ * blanks. A listener of the version before reports "1 CLIENT STATE SOURCE SOURCE ...", where each SOURCE is 16 hex
+ * digits and names one that it may lead. Other texts only mean that it is alive. */
 void roster_note(struct roster *r, const char *name, size_t name_len, const char *said, size_t len, int64_t now_ms);
-/* Writes what a listener says of a source: ROSTER_HEARD_SIZE digits to the base 64 (0 to 9, A to Z, a to z, -, _).
- * 11 are the id; 1 has flags (1: may lead; 2: dialled; 4: open); 1 is open_s; 5 are the messages; 3 are tenths of a
- * second of quiet_ms. */
+/* Writes the report on a source: ROSTER_HEARD_SIZE digits to the base 64 (0 to 9, A to Z, a to z, -, _). 11 are the id;
+ * 1 has flags (1: may lead; 2: dialled; 4: open); 1 is open_s; 5 are the messages; 3 are tenths of a second of
+ * quiet_ms. */
 void roster_write(char *text, const struct heard *s);
-/* What a listener has said of this source; NULL: nothing. */
+/* Returns a listener's report on this source, or NULL. */
 const struct heard *roster_source(const struct peer *p, uint64_t id);
-/* The id of a database other than ours that a listener says it uses, in found; "" if it says none. */
+/* Sets found to the id of another database that a listener reports, or "". */
 void roster_other_database(const char *said, size_t len, const char *ours, char found[40]);
 
-/* How many listeners are alive. */
+/* Returns how many listeners are alive. */
 size_t roster_alive(const struct roster *r);
 
-/* Returns the leader of a source: the first by rendezvous hashing (hash_score()) of those that are alive, working, no
- * suspects, and hear it. All that know the same listeners choose the same one, and the sources of one that leaves are
- * spread over the others. NULL: it is the listener with this seed, whatever is known of that one. */
+/* Returns the leader of a source: the first, by rendezvous hashing (hash_score()), of the listeners that are alive,
+ * working, not suspected, and hear it. All that know the same listeners choose the same one, and the sources of one
+ * that leaves spread over the others. NULL means the listener with this seed, whatever is known about it. */
 struct peer *roster_leader(struct roster *r, uint64_t source, uint64_t own_seed, int64_t now_ms);
 
 /* --- readers: where --readers says how many listeners read a source --- */
 
-/* What a listener of this name has in common with itself after a restart. */
+/* Returns the seed of this name, which stays the same after a restart. */
 uint64_t roster_reader_seed(const char *name, size_t len);
-/* Is the listener with this seed among the readers of a source? They are the first of all that may read it, by
- * rendezvous hashing. */
+/* True if the listener with this seed is a reader of a source. Readers are the first, by rendezvous hashing, of all
+ * that may read it. */
 bool roster_is_reader(const struct roster *r, uint64_t source, uint64_t reader_seed, size_t readers);
-/* Do all other readers read it? Each must have had a connection for five seconds. One that has brought nothing counts
- * only if ours has been quiet for as long: there may be nothing to bring. */
+/* True if all other readers read it. Each must have been connected for five seconds. A reader that has brought nothing
+ * counts only if ours has been quiet for as long, since there may be nothing to bring. */
 bool roster_is_read(const struct roster *r, uint64_t source, size_t readers, int64_t quiet_ms);
 
 /* --- silence: our connection brings nothing, though others hear the source --- */
 
-/* What roster_is_silent() keeps of a connection of ours; zero at first. */
+/* The state of roster_is_silent() for one of our connections; starts as all zeros. */
 struct vigil {
-	int64_t since_ms; /* of the last message, or of the connection if that is later */
+	int64_t since_ms; /* last message, or the connection's start if that is later */
 	uint64_t messages;
-	int64_t usual_ms;    /* between two messages; 0: unknown */
+	int64_t usual_ms;    /* usual interval between messages; 0: unknown */
 	uint64_t beside;     /* messages of the source that other connections of ours brought; the caller sets it */
 	uint64_t began;      /* beside at the beginning of the count */
-	uint32_t heard;      /* by the listener that has heard most since then, or by those connections, */
-	unsigned int rounds; /* in so many seconds, */
-	int64_t round_ms;    /* and in which last */
-	bool is_counting;    /* what others say is of a time after since_ms */
+	uint32_t heard;      /* messages of the listener that has heard most since then, */
+	unsigned int rounds; /* in this many seconds, */
+	int64_t round_ms;    /* and the last of those seconds */
+	bool is_counting;    /* all reports are newer than since_ms */
 };
 
-/* To be called after each answer. Is our connection silent? It is if another listener has counted ten messages since
- * ours brought the last one, over two seconds at least, and that was three seconds and five usual intervals ago. So
- * what a listener reads late, or is sent when it connects, does not count. open_ms: when our connection was opened, 0
- * if there is none, or it is not read, or others get other messages. last_ms and messages: of its last message, and of
- * all so far. asked_ms: when the others were asked. */
+/* Call after each answer. Returns true if our connection is silent: another listener has counted ten messages since our
+ * last one, over at least two seconds, and that was three seconds and five usual intervals ago. So messages that a
+ * listener reads late, or is sent when it connects, do not count. open_ms: when our connection was opened; 0 if there
+ * is none, it is not read, or others get other messages. last_ms and messages: its last message, and all so far.
+ * asked_ms: when the answer was requested. */
 bool roster_is_silent(struct roster *r, uint64_t source, struct vigil *v, int64_t open_ms, int64_t last_ms,
 		      uint64_t messages, int64_t asked_ms);
 

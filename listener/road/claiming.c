@@ -1,5 +1,5 @@
-/* claiming.c owns what follows from the answers of Redis, and the waits of events that others have: who claims
- * and when, what a mark is worth, leases, and what a listener that cannot store leaves to others. */
+/* claiming.c decides who claims an event and when, what a mark is worth, and which events a listener leaves to others
+ * while it cannot store. It also renews leases. */
 #include "road/claiming.h"
 
 #include "base/counters.h"
@@ -10,22 +10,22 @@
 #include "fleet/presence.h"
 #include "road/settling.h"
 
-#define AHEAD_MOST      16384 /* events left to others at which one that leads no source stops reading */
-#define MOVING_MS       350   /* since the done channel told of a copy: it moves, */
-#define LEADING_MS      1000  /* and since this listener claimed as a leader: it leads */
-#define WATCH_MS        250   /* between two looks whether rows can be stored */
-#define CHUNK           512   /* claims of one script call */
-#define OVERDUE_MS      350   /* after which an event that nobody has claimed is claimed, and the channel is silent */
-#define ASK_LEFT_MS     200   /* between two of those that are claimed while the channel is silent */
-#define ALONE_MS        1000  /* the same without Redis: then it goes to the store */
-#define WATCH_LEADER_MS 100   /* for which a copy waits and the channel is silent before its leader is watched */
-#define LEFT_CHECK_MS   50    /* between two checks of those that are older */
+#define AHEAD_MOST      16384 /* events left to others at which a listener that leads no source stops reading */
+#define MOVING_MS       350   /* the channel moves if it told of a copy within this time, */
+#define LEADING_MS      1000  /* and this listener leads if it claimed as a leader within it */
+#define WATCH_MS        250   /* between two checks if rows can be stored */
+#define CHUNK           512   /* claims per script call */
+#define OVERDUE_MS      350   /* time after which an unclaimed event is claimed, and the channel counts as silent */
+#define ASK_LEFT_MS     200   /* between two claims while the channel is silent */
+#define ALONE_MS        1000  /* without Redis: time after which an event goes to the store */
+#define WATCH_LEADER_MS 100   /* time that a copy waits on a silent channel before its leader is watched */
+#define LEFT_CHECK_MS   50    /* between two checks of older copies */
 #define FETCH_CHAIN     12    /* prefetch distance, in events of a message */
-#define DOUBTS          4     /* 50, 100, 200 and 400 ms for Postgres to tell its epoch */
-#define ASK_STEP        3     /* hold steps until another's claim is asked for again: 400 ms, */
+#define DOUBTS          4     /* 50, 100, 200 and 400 ms for Postgres to return its epoch */
+#define ASK_STEP        3     /* hold steps before asking again for another's claim: 400 ms, */
 #define ASK_STEP_MOST   5     /* 800 ms, then 1.6 s, but at most the claim's TTL */
-#define PROBE_MS        1000  /* between two tries of a listener that stalls */
-#define REST_MS         10000 /* for so long one that has nothing to try rests */
+#define PROBE_MS        1000  /* between two tries of a stalled listener */
+#define REST_MS         10000 /* how long a stalled listener without anything to try rests */
 #define TOLD_AGAIN_MS   120000
 #define HOLD_TTLS       2 /* claim TTLs after which a held copy goes to the store */
 
@@ -54,7 +54,7 @@ static unsigned int ask_step(const struct claiming *c, const struct event *ev)
 
 static void hold(struct claiming *c, struct event *ev)
 {
-	if (c->is_draining) { /* no time to wait for somebody else */
+	if (c->is_draining) { /* there is no time to wait for others */
 		event_send(c->events, ev);
 		return;
 	}
@@ -66,16 +66,16 @@ static void hold(struct claiming *c, struct event *ev)
 	ev->asks += ev->asks < UINT16_MAX;
 }
 
-/* May a mark settle an event now, without asking the store first? */
+/* True if a mark may settle an event now, without asking the store first. */
 static bool may_settle(const struct claiming *c)
 {
 	return store_is_sure(storing_store(c->storing)) && !c->doubts_marks;
 }
 
-/* A mark is knowledge of the epoch that the database was in when it last said so. If that is a while ago, it is asked
- * first (see store_first), and the event waits. It is given to the store where marks are not believed, and when 50 ms
- * later the store is neither sure nor at work. What is at work there may tell the epoch, and a batch would wait for it
- * as well: for up to 0.75 s the event does so instead of being in that batch. */
+/* A mark holds for the epoch in which the database was when it last returned it. If that is a while ago, the database
+ * is asked first (see store_first), and the event waits. The event goes to the store if marks are not believed, or if
+ * after 50 ms the store is neither certain nor busy. A busy store may return the epoch soon, and a batch would have to
+ * wait for it as well, so the event waits for up to 0.75 s. */
 static void on_mark(struct claiming *c, struct event *ev, enum outcome outcome)
 {
 	bool may_wait = ev->doubts < DOUBTS && !(ev->doubts && store_view(storing_store(c->storing)).is_idle);
@@ -98,7 +98,7 @@ const struct done *claiming_find_done(const struct claiming *c, const struct id_
 	return may_settle(c) ? done_channel_find(claim_channel(c->claim), hash) : NULL;
 }
 
-/* came_ms: when the listener that stored ev received it, 0 if unknown. */
+/* came_ms: when the listener that stored ev received it; 0: unknown. */
 static void count_copy(struct event *ev, int64_t came_ms)
 {
 	if (!ev->is_counted && came_ms)
@@ -108,7 +108,7 @@ static void count_copy(struct event *ev, int64_t came_ms)
 	ev->is_counted = true;
 }
 
-/* Another listener, which received ev at came_ms (0 if unknown), has committed it. ev is in EV_HELD, but not in a queue
+/* Another listener, which received ev at came_ms (0: unknown), has committed it. ev is in EV_HELD, but not in a queue
  * of hold.c. */
 static void settle_told(struct claiming *c, struct event *ev, int64_t came_ms)
 {
@@ -126,7 +126,7 @@ static void note_told(struct claiming *c, const struct event *ev)
 		c->arrived_ms = ev->held_ms;
 }
 
-/* Settles the copies of these events. Others' copies have not arrived yet, or are not held: they stay known. */
+/* Settles the copies of these events. The others, which have no held copy here, stay known to the channel. */
 static size_t on_done(void *arg, struct done *events, size_t n)
 {
 	struct claiming *c = arg;
@@ -164,7 +164,7 @@ static size_t on_done(void *arg, struct done *events, size_t n)
 	return left;
 }
 
-/* The wait of ev is over, or has to go on in a listener that rests. Without Redis ev goes to the store. */
+/* Claims ev after its wait, unless this listener rests. Without Redis, ev goes to the store. */
 static void claim_again(struct claiming *c, struct event *ev)
 {
 	if (c->is_resting && claim_is_ready(c->claim)) {
@@ -175,7 +175,7 @@ static void claim_again(struct claiming *c, struct event *ev)
 	claiming_claim_now(c, ev);
 }
 
-/* ev, which is held, is claimed. */
+/* Claims ev, which is held. */
 static void claim_held(struct claiming *c, struct event *ev)
 {
 	hold_remove(ev);
@@ -183,7 +183,7 @@ static void claim_held(struct claiming *c, struct event *ev)
 	claim_again(c, ev);
 }
 
-/* Claims what was left to a leader that leads no more. */
+/* Claims what was left to a leader that no longer leads. */
 static void lead_anew(struct claiming *c)
 {
 	if (c->is_resting || !claim_is_ready(c->claim))
@@ -196,8 +196,8 @@ static void lead_anew(struct claiming *c)
 	}
 }
 
-/* Nobody had the claim of ev, which waited for somebody: the leader has not received it yet or never will, or the owner
- * of the claim died or gave it back. */
+/* Nobody had the claim that ev waited for: the leader has not received ev or never will, or the claim's owner died or
+ * released it. */
 static void note_takeover(struct claiming *c, struct event *ev)
 {
 	if (ev->wait == WAIT_OWNER)
@@ -212,7 +212,7 @@ static void note_takeover(struct claiming *c, struct event *ev)
 	}
 }
 
-/* A listener that rests leaves events to the others, also where it has the claim. */
+/* A resting listener leaves events to the others, even if it has the claim. */
 static void on_mine(struct claiming *c, struct event *ev)
 {
 	counters.claims_won++;
@@ -225,8 +225,8 @@ static void on_mine(struct claiming *c, struct event *ev)
 	hold(c, ev);
 }
 
-/* A source sends again what has long been stored. The others have left their copies to its leader, who tells them. A
- * mark has the minute only, so what came just now is not told: others count how late copies are. */
+/* The source resends what was stored long ago. The others have left their copies to its leader, which tells them. A
+ * mark has only the minute, so what arrived just now is not published: others measure how late copies are. */
 static void tell_again(struct claiming *c, const struct event *ev)
 {
 	bool is_at_once = ev->wait == WAIT_NONE && !ev->asks;
@@ -245,7 +245,7 @@ static void on_claimed(void *arg, struct event *ev, enum claim_result result)
 	case CLAIM_MINE:
 		on_mine(c, ev);
 		return;
-	case CLAIM_OTHER: /* being stored elsewhere, which is not yet stored */
+	case CLAIM_OTHER: /* being stored elsewhere, not stored yet */
 		counters.claims_lost += ev->wait != WAIT_OWNER;
 		counters.holds += !ev->held_ms;
 		hold(c, ev);
@@ -280,7 +280,8 @@ static void leave(struct claiming *c, struct event *ev)
 	counters.deferred++;
 	ev->held_ms = now_ms(c);
 	event_move(c->events, ev, EV_HELD);
-	if (done_channel_find(claim_channel(c->claim), &ev->id_hash)) { /* by then Postgres has mostly told its epoch */
+	if (done_channel_find(claim_channel(c->claim),
+			      &ev->id_hash)) { /* by then Postgres has usually returned its epoch */
 		event_set_wait(c->events, ev, WAIT_EPOCH);
 		hold_add(&c->hold, ev, now_ms(c), 0);
 	} else {
@@ -289,9 +290,9 @@ static void leave(struct claiming *c, struct event *ev)
 	}
 }
 
-/* The leader of a source claims its events at once, and the others leave them to it: N claims for one event, of which
- * N - 1 are in vain, would cost Redis and everybody most of their time. An event that nobody else gets, or whose
- * producer waits for an ack, is ours: it does not wait for anyone. */
+/* The leader of a source claims its events at once, and the others leave them to it: N claims per event would cost
+ * Redis and all listeners most of their time. An event that nobody else gets, or whose producer waits for an ack, is
+ * claimed here at once. */
 void claiming_take(struct claiming *c, struct event *ev, bool is_ours)
 {
 	if (is_ours)
@@ -324,8 +325,8 @@ static void inherit(struct claiming *c, uint16_t owner, struct event **evs, size
 		claim_inherit(c->claim, owner, evs, n);
 }
 
-/* What was held for a dead owner is not held until its claims have expired. Whose claims are already another's are held
- * again, for that one. */
+/* Do not hold events until a dead owner's claims expire. If another listener has inherited a claim, hold the event for
+ * that one. */
 static void on_owner_gone(void *arg, uint16_t owner)
 {
 	struct claiming *c = arg;
@@ -350,8 +351,8 @@ static void on_owner_gone(void *arg, uint16_t owner)
 	lead_anew(c);
 }
 
-/* Postgres refused ev: any listener may try now. This one claims it again only after the longest wait of the others:
- * what it cannot store, another may be able to. */
+/* Postgres refused ev, so any listener may try now. This one claims it again only after the longest wait of the others:
+ * another listener may be able to store it. */
 static void give_back(struct claiming *c, struct event *ev)
 {
 	claim_release(c->claim, &ev, 1);
@@ -363,8 +364,7 @@ static void give_back(struct claiming *c, struct event *ev)
 		event_send(c->events, ev);
 }
 
-/* The backoff of ev is over. Its claim may have been given back meanwhile, and its mark may say by now what became of
- * it. */
+/* The backoff of ev is over. Its claim may have been released meanwhile, and there may be a mark by now. */
 static void try_again(struct claiming *c, struct event *ev)
 {
 	if (ev->wait == WAIT_RETRY) {
@@ -379,7 +379,7 @@ static void try_again(struct claiming *c, struct event *ev)
 		claim_again(c, ev);
 }
 
-/* The wait of ev is over: it is settled, claimed, tried again, or sent to the store. */
+/* Ends the wait of ev: settles it, claims it, retries it, or sends it to the store. */
 static void on_due(struct claiming *c, struct event *ev)
 {
 	const struct done *done;
@@ -396,9 +396,10 @@ static void on_due(struct claiming *c, struct event *ev)
 	}
 }
 
-/* Is it time to claim ev, which was left to a leader? If the channel moves, it is overdue by position: the channel has
- * told of a copy that arrived here long after it. By the clock alone, everything that a slow leader is about to store
- * would be asked for. If the channel is silent, one is claimed now and then, and the others if nobody had that one. */
+/* True if it is time to claim ev, which was left to a leader. If the channel moves, ev is overdue by position: the
+ * channel has told of a copy that arrived here long after ev. By the clock alone, everything that a slow leader is
+ * about to store would be claimed. If the channel is silent, one event is claimed now and then, and the rest if nobody
+ * had that one. */
 static bool is_overdue(struct claiming *c, const struct event *ev)
 {
 	int64_t now = now_ms(c);
@@ -416,7 +417,7 @@ static bool is_overdue(struct claiming *c, const struct event *ev)
 	return true;
 }
 
-/* The event that was left to a leader first; NULL if none was. */
+/* Returns the oldest event that was left to a leader, or NULL. */
 static struct event *first_left(const struct claiming *c)
 {
 	return list_is_empty(&c->left) ? NULL : list_entry(c->left.next, struct event, wait_link);
@@ -473,11 +474,11 @@ static void check_held(struct claiming *c)
 
 /* --- leases --- */
 
-/* Up to CHUNK events, whose claims are for one command. */
+/* Up to CHUNK events, for one command. */
 typedef void claims_fn(struct claiming *c, struct event **evs, size_t n);
 typedef bool claim_test(const struct claiming *c, const struct event *ev);
 
-/* Calls act with those events of a state that have a claim and pass the test, if there is one. */
+/* Calls act with the events of a state that have a claim and pass the test, if there is one. */
 static void each_claim(struct claiming *c, enum event_state state, claim_test *test, claims_fn *act)
 {
 	struct event *chunk[CHUNK];
@@ -508,7 +509,7 @@ static void renew(struct claiming *c, struct event **evs, size_t n)
 	claim_renew(c->claim, evs, n);
 }
 
-/* Work that takes long keeps its claims: the TTL can be short, and a takeover fast. */
+/* Renew the claims of work that takes long: then the TTL can be short, and a takeover fast. */
 static void renew_leases(struct claiming *c)
 {
 	static const enum event_state states[] = {EV_BATCHED, EV_STORING, EV_BACKING_OFF, EV_REFUSED,
@@ -535,8 +536,8 @@ static void release_and_hold(struct claiming *c, struct event **evs, size_t n)
 	}
 }
 
-/* Others can store what Postgres has not got from here, or has refused. What it may be at work on would make them
- * wait for its locks. */
+/* Release what Postgres has not got from here, or has refused: others can store it. Keep what Postgres may be working
+ * on, since its locks would make the others wait. */
 static void give_claims_back(struct claiming *c)
 {
 	each_claim(c, EV_BATCHED, NULL, release_and_hold);
@@ -546,7 +547,7 @@ static void give_claims_back(struct claiming *c)
 		each_claim(c, EV_STORING, NULL, release);
 }
 
-/* The first of those that do not wait for an event that is at work here; NULL: there is none. */
+/* Returns the first event that does not wait for another event here, or NULL. */
 static struct event *first_held(const struct claiming *c)
 {
 	list_each(node, after, &c->events->lists[EV_HELD]) {
@@ -558,7 +559,8 @@ static struct event *first_held(const struct claiming *c)
 	return NULL;
 }
 
-/* How Postgres is, one of the events that are left to others finds out. Without any, one that comes will. */
+/* Tries one of the events that are left to others, to see if Postgres works again. If there are none, the next one that
+ * arrives is tried. */
 static void probe(struct claiming *c)
 {
 	int64_t since_ms = now_ms(c) - c->probed_ms;
@@ -576,7 +578,7 @@ static void probe(struct claiming *c)
 	}
 }
 
-/* Who cannot finish does not begin. */
+/* A listener that is ending starts nothing. */
 static void check_stall(struct claiming *c)
 {
 	bool is_stalled = storing_is_unable(c->storing) && !c->is_draining;
@@ -586,7 +588,7 @@ static void check_stall(struct claiming *c)
 	c->is_resting = is_stalled;
 	c->probed_ms = now_ms(c);
 	presence_set_state(claim_presence(c->claim), is_stalled ? PEER_PASSIVE : PEER_WORKING);
-	if (!is_stalled) { /* events left to others were not held: nobody may have had them */
+	if (!is_stalled) { /* events left to others may have no other listener */
 		list_each(node, after, &c->events->lists[EV_HELD])
 			list_entry(node, struct event, link)->held_ms = now_ms(c);
 		return;
@@ -596,7 +598,7 @@ static void check_stall(struct claiming *c)
 	give_claims_back(c);
 }
 
-/* The turn of the loop that follows finds out. */
+/* The next turn of the loop checks again. */
 static void watch(struct claiming *c)
 {
 	if (c->is_resting)
@@ -615,9 +617,9 @@ void claiming_release_left(struct claiming *c)
 
 /* --- ticks --- */
 
-/* A listener far ahead of a leader that stores takes the processor from it, and its copies have left the cache when the
- * channel tells of them. While the channel is silent (Postgres is slow or away), only the memory budget bounds it, and
- * one that leads a source itself reads on. */
+/* A listener far ahead of a storing leader takes the processor from it, and its copies have left the cache when the
+ * channel settles them. While the channel is silent (Postgres is slow or away), only the memory budget limits reading.
+ * A listener that leads a source reads on. */
 bool claiming_is_far_ahead(struct claiming *c)
 {
 	size_t most = c->is_ahead ? AHEAD_MOST / 2 : AHEAD_MOST;

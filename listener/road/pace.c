@@ -1,8 +1,8 @@
-/* pace.c owns the pause between two statements of a listener that receives many events from feeds.
+/* pace.c computes the pause between two statements of a listener that receives many events from feeds.
  *
  * An INSERT costs Postgres about 0.5 ms per statement and commit, and 6 us per row; COPY costs less of both. Without a
- * pause, at half of the maximum rate, statements have 30 rows, and three listeners keep two cores busy: events are late
- * because processes wait for a core. With the pause, statements have 40 rows and a quarter of the machine is idle.
+ * pause, at half of the maximum rate, statements have 30 rows and three listeners keep two cores busy, so events are
+ * late because processes wait for a core. With the pause, statements have 40 rows and a quarter of the machine is idle.
  * There is no pause when few events arrive, or when a sender waits for an ack. */
 #include "road/pace.h"
 

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 struct pace {
-	int64_t sent_ms;    /* when the last statement was sent */
+	int64_t sent_ms;    /* time of the last statement */
 	size_t sent_rows;   /* its rows; 0 if none was sent */
 	int64_t awaited_ms; /* last arrival of an event whose sender waits for an ack */
 	bool is_awaited;    /* false if there was none for AWAITED_MS */

@@ -35,20 +35,20 @@
 #include "road/settling.h"
 #include "road/spooling.h"
 
-#define CLAIM_WINDOW    8192 /* claims unanswered at which producers are not read from, */
-#define DEFER_WINDOW    6144 /* or events left to others, */
-#define BACKLOG_BATCHES 4    /* or batches that wait for a Postgres that works */
-#define WHOLE           8    /* eighths of all limits */
-#define OF_PRODUCERS    6    /* eighths that producers may fill where there are feeds */
-#define LAST_ANSWERS_MS 200  /* for the last releases to reach Redis */
-#define LEAVE_SPOOL_MS  5000 /* for the last events to be written to the spool */
-#define PUT_OFF_STEP    8    /* and the longest wait of an event that the store puts off: 12.8 s */
+#define CLAIM_WINDOW    8192 /* producers are not read at this many unanswered claims, */
+#define DEFER_WINDOW    6144 /* events left to others, */
+#define BACKLOG_BATCHES 4    /* or batches waiting for a working Postgres */
+#define WHOLE           8    /* eighths of a limit at which reading resumes */
+#define OF_PRODUCERS    6    /* eighths of the budget for producers if there are feeds */
+#define LAST_ANSWERS_MS 200  /* time for the last releases to reach Redis */
+#define LEAVE_SPOOL_MS  5000 /* time to write the last events to the spool */
+#define PUT_OFF_STEP    8    /* the longest wait of an event that the store postpones: 12.8 s */
 #define RETRY_STEP      2    /* hold step of the first backoff: 50 ms * 2^2 = 200 ms */
 
-/* When reading stops: for all at the limits, for producers earlier where there are feeds. A feed has no replay,
- * and so is not stopped for the sake of producers. */
+/* When reading stops: at the limits for all, earlier for producers if there are feeds. A feed has no replay, so it does
+ * not stop for producers. */
 struct gate {
-	size_t eighths; /* of the limits, at which it closes */
+	size_t eighths; /* eighths of the limits at which it closes */
 	bool is_full;   /* the budget is used up */
 };
 
@@ -60,25 +60,25 @@ struct pipeline {
 	struct pipeline_callbacks on;
 	struct envelope *envelope;
 	struct age_limit stale, feed_stale;
-	enum timestamp_unit time_unit; /* of --time-pointer */
+	enum timestamp_unit time_unit; /* unit of --time-pointer */
 	struct events events;
 	struct claiming claiming;
 	struct storing *storing;
 	struct spooling spooling;
 	struct order order;
-	long partial_bytes; /* of messages that are not yet complete */
+	long partial_bytes; /* bytes of incomplete messages */
 	struct gate producers, all;
 	bool is_behind; /* producers wait for Redis, Postgres or other listeners */
 	enum pressure pressure;
 	enum life life;
-	int64_t end_ms;  /* loop clock: the drain timeout is over, or with is_ending the time for the last answers; */
-	bool is_ending;  /* 0: neither is due */
-	int64_t came_us; /* of the last event, since 1970 */
-	int64_t time_told_ms;        /* loop clock, of the last warning about a time; 0: never */
+	int64_t end_ms;  /* loop clock: end of the drain timeout, or with is_ending of the time for the last answers; */
+	bool is_ending;  /* 0: neither */
+	int64_t came_us; /* received_at of the last event, Unix time */
+	int64_t time_told_ms;        /* loop clock: last warning about a time; 0: never */
 	struct line_digest *digests; /* NULL: no source has several lines */
 	int64_t differ_told_ms;      /* loop clock, of the last warning about lines that differ; 0: never */
-	uv_prepare_t turn;           /* before each wait for I/O: what this turn brought is sent */
-	uv_timer_t tick;             /* for what is due first in any part */
+	uv_prepare_t turn;           /* before each wait for I/O: sends what this turn brought */
+	uv_timer_t tick;             /* for the first deadline of any part */
 	struct ending ending;
 };
 
@@ -110,7 +110,7 @@ static size_t limit_of(const struct pipeline *p, const struct gate *g)
 	return (size_t)p->config->inflight_bytes / WHOLE * g->eighths;
 }
 
-/* Reading stops at the limit and goes on at seven eighths of it, so that it does not flap. */
+/* Reading stops at the limit and resumes at seven eighths of it, so that it does not flap. */
 static void check_memory(const struct pipeline *p, struct gate *g)
 {
 	size_t bytes = pipeline_bytes(p);
@@ -125,12 +125,11 @@ static void check_memory(const struct pipeline *p, struct gate *g)
 		tell_memory(g, bytes, limit);
 }
 
-/* Messages can be read faster than Redis answers, than Postgres stores, and than the other instances
- * read them. Then producers wait: a claim whose answer comes too late would count as an outage, a longer
- * queue of rows is only memory and latency, and ten thousand copies of what another instance has not
- * even read cost more than all else, as none of them is in the processor's cache when its time comes. When Postgres
- * stalls, the queue may take their whole share of the budget. A feed has no replay, and a server that is not read from
- * hangs up: feeds are read until the budget is used. */
+/* Messages can be read faster than Redis answers, Postgres stores, or the other listeners read them. Then producers
+ * wait. A claim whose answer comes too late would count as an outage; a longer queue of rows only takes memory and adds
+ * latency; and ten thousand copies of what another listener has not even read would leave the cache before they settle.
+ * When Postgres stalls, the queue may take the producers' whole share of the budget. A feed has no replay, and a server
+ * that is not read from hangs up: feeds are read until the budget is used up. */
 static bool is_over(const struct pipeline *p, size_t eighths)
 {
 	size_t rows = BACKLOG_BATCHES * (size_t)p->config->batch_max * eighths / WHOLE;
@@ -169,7 +168,7 @@ void pipeline_charge(struct pipeline *p, long bytes)
 
 /* --- settle --- */
 
-/* ev is to become a dead letter; why is copied, and NULL keeps the reason that ev has. */
+/* Makes ev a dead letter. why is copied; NULL keeps the reason of ev. */
 static void refuse_event(struct pipeline *p, struct event *ev, const char *why)
 {
 	if (why)
@@ -187,7 +186,7 @@ static void check_drained(struct pipeline *p)
 	drained(p, 0);
 }
 
-/* A dead letter has no row, so nobody can say whether a line missed it. */
+/* A dead letter has no row, so it is unknown if a line missed it. */
 static void note_lines(const struct event *ev, enum outcome outcome)
 {
 	struct line_copy copy = {event_origin(ev), ev->lines,          ev->id_hash.half[0],
@@ -234,14 +233,14 @@ static void finish(struct pipeline *p, struct event *ev, enum outcome outcome)
 	event_finish(&p->events, ev, outcome);
 }
 
-/* A message that waited behind another, and is not tried any more, becomes a dead letter. */
+/* Makes a dead letter of a message that waited behind another and is not retried. */
 static void set_aside(struct pipeline *p, struct event *ev, const char *why)
 {
 	ev->is_loose = true;
 	refuse_event(p, ev, why);
 }
 
-/* ev leaves its place to another message with its id, which is tried now. */
+/* Gives the place of ev to another message with its id, which is tried now. */
 static void try_next(struct pipeline *p, struct event *ev, struct event *next)
 {
 	event_give_place(&p->events, ev, next);
@@ -253,7 +252,7 @@ static void try_next(struct pipeline *p, struct event *ev, struct event *next)
 	claiming_claim_now(&p->claiming, next);
 }
 
-/* What is left behind an event that has settled; behind a dead letter, only what was too old for a try. */
+/* Settles what waits behind a settled event; behind a dead letter, only what was too old to be tried. */
 static void settle_behind(struct pipeline *p, struct event *ev, enum outcome outcome, int64_t won_ms)
 {
 	for (struct event *after; ev; ev = after) {
@@ -269,7 +268,7 @@ static void settle_behind(struct pipeline *p, struct event *ev, enum outcome out
 	}
 }
 
-/* A row makes all messages with its id duplicates. A dead letter speaks of one of them. */
+/* A row makes all messages with its id duplicates. A dead letter covers only one message. */
 void pipeline_settle(struct pipeline *p, struct event *ev, enum outcome outcome)
 {
 	struct event *next = outcome == OUTCOME_REJECTED ? event_next(ev) : NULL, *behind;
@@ -309,12 +308,12 @@ static void fail_store(struct pipeline *p, struct event *ev, const char *why)
 	}
 	if (pipeline_try_other(p, ev))
 		return;
-	/* The claim is kept for the backoff, so that the fleet as a whole waits, and N listeners do not try one after
-	 * the other at once. */
+	/* Keep the claim during the backoff, so that the fleet as a whole waits and the listeners do not retry one
+	 * after the other. */
 	claiming_back_off(&p->claiming, ev, WAIT_RETRY, RETRY_STEP + ev->attempts - 1);
 }
 
-/* What the server cannot do for this listener it can seldom do for another one: the claim is kept. */
+/* Keep the claim: what the server cannot do for this listener it can seldom do for another. */
 static void put_off(struct pipeline *p, struct event *ev, const char *why)
 {
 	unsigned int step = RETRY_STEP + ev->put_offs;
@@ -340,7 +339,8 @@ static void on_stored(void *arg, struct event *ev, enum store_result result, con
 		pipeline_settle(p, ev, OUTCOME_PERSISTED);
 		return;
 	case STORE_PRESENT:
-		/* It may be ours, of a batch whose outcome nobody saw, or another message's: which, nobody can tell. */
+		/* The row may be ours, from a batch whose result was lost, or another message's. It cannot be told
+		 * which. */
 		if (!ev->is_counted)
 			duplicates_late(ev->id, ev->id_len, now_ms(p));
 		claim_mark(p->claiming.claim, ev, CLAIM_MARK_DONE);
@@ -385,7 +385,7 @@ static void on_unusable(void *arg, const char *sentence, int status)
 	p->on.on_unusable(p->on.arg, sentence, status);
 }
 
-/* The fleet agrees on the hashes of events as soon as the database and its epoch are known. */
+/* The hashes of events are the same in the fleet once the database and its epoch are known. */
 static void set_id_key(struct pipeline *p)
 {
 	const struct id_hash_key *key = done_channel_key(claim_channel(p->claiming.claim));
@@ -404,7 +404,7 @@ static void on_database(void *arg, const char *id)
 	set_id_key(p);
 }
 
-/* With a file there is no epoch: it is the only one to know what is stored. */
+/* An SQLite file has no epoch: only the file knows what is stored. */
 static void on_epoch(void *arg, uint32_t epoch)
 {
 	struct pipeline *p = arg;
@@ -460,8 +460,8 @@ void pipeline_refuse_long(struct pipeline *p, const char *source, const char *he
 	take_refused(p, head, len, NULL, digest, reason, sender)->source = source;
 }
 
-/* Is the message that was read last, or the event, too old to be taken? Asked before it is claimed: a copy that is
- * at work already is not asked again. */
+/* True if the last message, or the event, is too old. Checked before the claim: a copy of an event at work is not
+ * checked again. */
 static const char *find_stale(const struct pipeline *p, const struct feed_event *event)
 {
 	if (!p->stale.max_age_us)
@@ -471,7 +471,7 @@ static const char *find_stale(const struct pipeline *p, const struct feed_event 
 	return age_limit_reason(&p->stale, envelope_time(p->envelope), p->stale.unit, clock_us(CLOCK_REALTIME_COARSE));
 }
 
-/* An event remembers two sources. Of a copy from a further one it is not known in which minute it belongs. */
+/* An event remembers two sources. The minute of a copy from a third one is unknown. */
 static void note_line(struct event *ev, const char *source, unsigned int line)
 {
 	uint8_t lines = (uint8_t)(1u << line);
@@ -509,8 +509,8 @@ static void join(struct pipeline *p, struct event *ev, const char *source, unsig
 	duplicates_seen(ev->id, ev->id_len, now_ms(p) - ev->received_us / 1000);
 }
 
-/* Other bytes than those of lead, which has the same id and is at work: they wait for how it ends, but not for
- * the backoff of one that was refused or put off. One that is stale may only become a duplicate. */
+/* The message differs from lead, which has the same id and is at work. It waits for the result of lead, but not for its
+ * backoff. A stale message may only become a duplicate. */
 static void wait_behind(struct pipeline *p, struct event *lead, struct event *ev, const char *stale)
 {
 	struct event *oldest = event_put_behind(lead, ev, true);
@@ -526,7 +526,7 @@ static void wait_behind(struct pipeline *p, struct event *lead, struct event *ev
 }
 
 #define TELL_AGAIN_MS 60000
-#define CLOCK_STEP_US 1000000 /* a clock that is adjusted goes back by less, and is waited for */
+#define CLOCK_STEP_US 1000000 /* us: a slewed clock goes back by less, and is waited for */
 
 /* Warns about an event's time that cannot be read, at most once a minute. */
 static void tell_time(struct pipeline *p, struct slice time, enum timestamp_unit unit, const char *source)
@@ -543,7 +543,7 @@ static void tell_time(struct pipeline *p, struct slice time, enum timestamp_unit
 		 (unsigned long long)counters.times_unread);
 }
 
-/* The time of the next event, always later than that of the one before, unless the system clock was set back. */
+/* Returns the received_at of the next event, always later than the one before unless the system clock was set back. */
 static int64_t next_time(struct pipeline *p)
 {
 	int64_t now_us = clock_us(CLOCK_REALTIME), ahead_us = p->came_us - now_us;
@@ -557,7 +557,7 @@ static int64_t next_time(struct pipeline *p)
 	return now_us;
 }
 
-/* What its row is to say of when and where it came from. */
+/* Sets what the row of ev says about its time and source. */
 static void note_origin(struct pipeline *p, struct event *ev, const struct feed_event *event, const char *from)
 {
 	struct slice time = event ? event->time : envelope_time(p->envelope);
@@ -570,8 +570,7 @@ static void note_origin(struct pipeline *p, struct event *ev, const struct feed_
 		tell_time(p, time, unit, event ? event->source : from);
 }
 
-/* A copy that nobody waits for, of an event that another listener has received at came_ms (0 if unknown) and committed.
- */
+/* Counts a copy without a sender, of an event that another listener received at came_ms (0: unknown) and committed. */
 static void drop(const struct pipeline *p, const struct envelope_view *view, const char *source, int64_t came_ms)
 {
 	int64_t wall_ms = clock_ms(CLOCK_REALTIME_COARSE);
@@ -609,7 +608,7 @@ static void compare_lines(struct pipeline *p, const struct envelope_view *view)
 		 view->line + 1, id);
 }
 
-/* Takes a message that was read: by the pointers, or as event by the rules of a profile. */
+/* Takes a message whose parts were read by the pointers, or an event from the rules of a profile. */
 static void take(struct pipeline *p, const char *message, size_t len, struct envelope_view *view,
 		 const struct feed_event *event, const char *from, struct sender *sender)
 {
@@ -681,7 +680,7 @@ void pipeline_receive_event(struct pipeline *p, const struct feed_event *event, 
 
 /* --- the spool --- */
 
-/* An event whose record came back is new here: neither its age nor its source's leader matters any more. */
+/* An event that comes back from the spool is treated as new, but neither its age nor its source's leader matters. */
 static void take_back(struct pipeline *p, const struct record *r, const struct envelope_view *view, struct event *lead,
 		      const char *source, struct spool_segment *segment)
 {
@@ -712,7 +711,7 @@ void pipeline_restore(struct pipeline *p, const struct record *r, const char *so
 	if (r->kind == RECORD_MESSAGE)
 		why = envelope_read(p->envelope, r->message.at, r->message.len, &view);
 	view.source = r->kind == RECORD_EVENT ? source : NULL;
-	if (why) { /* the pointers were others when it was written */
+	if (why) { /* it was written with other pointers */
 		ev = event_new(&p->events, EV_REFUSED, r->message.at, r->message.len, NULL, NULL, now_ms(p) * 1000);
 		event_set_reason(ev, why);
 		spooling_join(&p->spooling, ev, segment, r->ordinal);
@@ -752,7 +751,7 @@ void pipeline_on_left(void *arg)
 	p->end_ms = now_ms(p) + LAST_ANSWERS_MS;
 }
 
-/* The releases get a moment to reach Redis; who does not get through has its TTL. */
+/* Give the releases a moment to reach Redis; others expire. */
 static void check_end(struct pipeline *p)
 {
 	if (p->life != LIFE_DRAINING || now_ms(p) < p->end_ms)
@@ -801,7 +800,7 @@ static int64_t tick_wait(struct pipeline *p)
 	return sooner(wait, spooling_wait(&p->spooling));
 }
 
-/* Those whose turn has come, because others with their keys have settled. */
+/* Claims events whose turn has come because others with their keys have settled. */
 static void take_turns(struct pipeline *p)
 {
 	list_each(node, after, &p->order.due) {
@@ -815,7 +814,7 @@ static void take_turns(struct pipeline *p)
 	}
 }
 
-/* Is there an event whose mark may be read before a batch tells the epoch? */
+/* True if a mark may be read before a batch returns the epoch. */
 static bool may_read_marks(const struct pipeline *p)
 {
 	const size_t *counts = p->events.counts;
@@ -946,7 +945,7 @@ static void release(void *object)
 	free(p);
 }
 
-/* The store goes first: nothing may settle any more when the claims go. */
+/* Close the store first: nothing may settle after the claims are gone. */
 void pipeline_close(struct pipeline *p, void (*done)(void *arg), void *arg)
 {
 	ending_begin(&p->ending, 4 + (p->spooling.spool != NULL), release, p, done, arg);

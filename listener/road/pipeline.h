@@ -18,9 +18,9 @@ struct pipeline;
 struct spool;
 
 struct pipeline_callbacks {
-	/* Memory fills or claims pile up, or not any more: from now on read from others alone. */
+	/* Sets from whom to read, because memory or claims fill up or no longer do. */
 	void (*on_pressure)(void *arg, enum pressure pressure);
-	/* After pipeline_drain, once: how many messages are left unsettled in memory alone. */
+	/* Called once after pipeline_drain: how many messages are unsettled and only in memory. */
 	void (*on_drained)(void *arg, size_t left);
 	/* New rows of the outbox are committed; as in store.h. */
 	void (*on_posted)(void *arg);
@@ -33,13 +33,13 @@ struct pipeline_callbacks {
 struct pipeline *pipeline_open(uv_loop_t *loop, const struct config *config,
 			       const struct pipeline_callbacks *callbacks);
 
-/* Events that nobody would send again go to this spool, which the pipeline closes. Call it before anything else. */
+/* Sets the spool, which the pipeline closes, for events that nobody would resend. Call it first. */
 void pipeline_use_spool(struct pipeline *p, struct spool *spool);
-/* NULL if there is none. */
+/* Returns NULL if there is none. */
 const struct spool *pipeline_spool(const struct pipeline *p);
 
-/* From now on marks in Redis are not believed: an event that has one goes to the store as well, which knows. For
- * messages that are fed again because something may be missing. */
+/* Ignores marks in Redis from now on: an event with a mark goes to the store as well. For messages that are fed again
+ * because something may be missing. */
 void pipeline_doubt_marks(struct pipeline *p);
 
 /* Takes one message; its bytes are copied. from says who sent it, for the row, where sender has no name: it outlives
@@ -47,26 +47,26 @@ void pipeline_doubt_marks(struct pipeline *p);
  * Returns whether it is an event. */
 bool pipeline_receive(struct pipeline *p, const char *message, size_t len, const char *from, struct sender *sender);
 
-/* An event that the rules of a profile have read out of a frame. All of it lives for the call, but for source. */
+/* An event from the rules of a profile. Its members are valid during the call, except source. */
 struct feed_event {
-	struct slice id;      /* whole, with its namespace: 1 to ENVELOPE_ID_MAX bytes */
+	struct slice id;      /* complete, with its namespace: 1 to ENVELOPE_ID_MAX bytes */
 	struct slice type;    /* may be empty */
-	struct slice payload; /* as it was sent; at NULL: there is none, which is {} */
+	struct slice payload; /* as it was sent; at NULL: none, stored as {} */
 	struct slice time;    /* as it was sent, a string decoded; at NULL: there is none */
 	enum timestamp_unit unit;
 	const char *source; /* the source's name; outlives the pipeline */
 	unsigned int line;  /* of the source, from 0 */
-	uint64_t missing;   /* numbers of the feed that did not come before it */
+	uint64_t missing;   /* feed numbers missing before it */
 	bool is_compared;   /* its source has several lines, which should send the same */
-	bool is_shared;     /* nobody else in the fleet gets it, so it is not left to another listener first */
+	bool is_shared;     /* nobody else in the fleet gets it, so it is claimed here */
 };
 
-/* Takes it; as pipeline_receive, but that what is kept and compared is not the frame, which may differ on two
- * connections, but id, type and payload. */
+/* Like pipeline_receive, for an event of a profile. id, type and payload are kept and compared, not the frame, which
+ * may differ between connections. */
 void pipeline_receive_event(struct pipeline *p, const struct feed_event *event, struct sender *sender);
 
-/* Takes a message that is known to be no event, with the reason, one sentence; or a frame of a source that its profile
- * cannot read. source is the name of a source with a profile, which outlives the pipeline, or NULL. */
+/* Takes a message that is not an event, with the reason, one sentence; or a frame that its profile cannot read. source
+ * is the name of a source with a profile, which outlives the pipeline, or NULL. */
 void pipeline_refuse(struct pipeline *p, const char *source, const char *message, size_t len, const char *reason,
 		     struct sender *sender);
 
@@ -75,15 +75,14 @@ void pipeline_refuse(struct pipeline *p, const char *source, const char *message
 void pipeline_refuse_long(struct pipeline *p, const char *source, const char *head, size_t len, const uint8_t *digest,
 			  uint64_t total, struct sender *sender);
 
-/* Adds (or with a negative number takes away) bytes that messages not yet complete hold: they
- * count for the budget too. */
+/* Adds bytes (negative: subtracts) that incomplete messages hold, which count for the budget. */
 void pipeline_charge(struct pipeline *p, long bytes);
 
-/* Settles what is in memory without waiting for other instances, for at most the drain timeout,
- * then gives back the claims of what is left and calls on_drained. */
+/* Settles what is in memory without waiting for other listeners, for at most the drain timeout. Then releases the
+ * remaining claims and calls on_drained. */
 void pipeline_drain(struct pipeline *p);
 
-/* Does another listener lead this source, so that it should do what need be done once in the fleet? */
+/* True if another listener leads this source and so does what only one of the fleet should do. */
 bool pipeline_is_led_elsewhere(const struct pipeline *p, const char *source);
 
 /* What the admin pages show. */
@@ -94,8 +93,7 @@ bool pipeline_is_full_for_producers(const struct pipeline *p);
 struct storing *pipeline_storing(const struct pipeline *p);
 const struct claim *pipeline_claim(const struct pipeline *p);
 
-/* Frees everything that is left, unanswered. done is called from the loop when nothing of p is
- * left. */
+/* Frees everything that is left, without answers. done is called from the loop once p is freed. */
 void pipeline_close(struct pipeline *p, void (*done)(void *arg), void *arg);
 
 #endif

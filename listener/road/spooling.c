@@ -1,6 +1,5 @@
-/* spooling.c owns the events on disk, as far as the road is concerned: an event is written if nobody would send it
- * again and it has not settled for a while. Where memory is short, events that are on disk leave it, the newest first.
- */
+/* spooling.c decides which events go to disk: those that nobody would resend and that have not settled for a while. If
+ * memory is short, events that are on disk leave it, the newest first. */
 #include "road/spooling.h"
 
 #include <stdlib.h>
@@ -11,9 +10,9 @@
 #include "event/line_minutes.h"
 #include "road/settling.h"
 
-#define READ_MOST (1u << 20) /* bytes that come back at once */
-#define LOOK_MOST 16384      /* events in a turn that are asked whether they can leave memory */
-#define CHUNK     512        /* claims of one script call */
+#define READ_MOST (1u << 20) /* bytes read back at once */
+#define LOOK_MOST 16384      /* events per turn that are checked for leaving memory */
+#define CHUNK     512        /* claims per script call */
 
 /* The name of a source or sender; lives as long as the pipeline. */
 struct name {
@@ -43,7 +42,7 @@ static const char *name_of(struct spooling *s, struct slice text)
 
 /* --- what is written --- */
 
-/* Would somebody send it again if it were lost? */
+/* True if its sender would resend it. */
 static bool is_repeated(const struct event *ev)
 {
 	for (const struct copy *c = &ev->first; c; c = c->next)
@@ -102,7 +101,7 @@ static size_t budget(const struct spooling *s)
 	return (size_t)s->config->inflight_bytes;
 }
 
-/* Where the spool cannot be written, nothing waits for it. */
+/* If the spool cannot be written, nothing waits for it. */
 static void check_out(struct spooling *s)
 {
 	bool is_out = spool_is_out(s->spool);
@@ -134,7 +133,7 @@ static void append_due(struct spooling *s)
 	spool_flush(s->spool);
 }
 
-/* What could not be written is older than all that is fresh. */
+/* Events that could not be written are older than all in fresh. */
 static void put_back(struct spooling *s, struct list *failed)
 {
 	list_each(node, after, &s->fresh) {
@@ -189,7 +188,7 @@ static void note_other_lines(const struct event *ev)
 	line_minutes_settle(&line_minutes, &copy);
 }
 
-/* Their claims are given back: whoever has a copy may store it. */
+/* Releases their claims: any listener with a copy may store it. */
 static void put_away(struct spooling *s, struct event **evs, size_t n)
 {
 	struct event *claimed[CHUNK];
@@ -271,7 +270,7 @@ static void on_lost(void *arg, uint64_t n)
 
 /* --- a turn, and the end --- */
 
-/* Is all written that can be? */
+/* True if everything that can be written is written. */
 static void check_left(struct spooling *s)
 {
 	if (!s->is_leaving || s->is_syncing || !list_is_empty(&s->writing) ||
@@ -290,7 +289,7 @@ void spooling_turn(struct spooling *s)
 		return;
 	append_due(s);
 	shrink(s);
-	/* No more than the next batch needs: producers wait behind many rows. */
+	/* Read no more than the next batch needs: producers wait behind many rows. */
 	if (!s->is_draining && s->events->bytes < budget(s) / 4 &&
 	    counts[EV_CLAIMING] + counts[EV_BATCHED] < (size_t)s->config->batch_max)
 		spool_read(s->spool, read);

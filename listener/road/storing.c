@@ -1,5 +1,5 @@
-/* storing.c owns the two connections to the store, the batches on their way, check-ins and cursors. What follows for an
- * event from the store's answer is pipeline.c's business. */
+/* storing.c feeds the two connections to the store: batches, check-ins and cursors. pipeline.c decides what follows for
+ * an event. */
 #include "road/storing.h"
 
 #include <assert.h>
@@ -17,40 +17,40 @@
 #include "road/pace.h"
 #include "road/stall.h"
 
-#define SUSPECTS_MAX        8 /* events that failed before in one statement */
-#define BEHIND_BATCHES      4 /* batches in a row behind which another one waits, before a connection more is opened */
-#define UNUSED_MS           10000 /* after which that is closed, */
-#define USELESS_MS          60000 /* and not opened again for so long, if it had no connection */
-#define DEAD_LETTER_BATCHES 4     /* batches of events between two of few dead letters */
-#define DEAD_LETTER_WAIT_MS 1000  /* after dead letters that could not be written */
-#define LEAVE_MS            1000  /* for the last check-in */
-#define SLOW_MS             1000  /* that the oldest row waits, for as long, behind a full batch: the store is slow */
-#define SLOW_AGAIN_MS       60000 /* between two lines about that */
+#define SUSPECTS_MAX        8     /* events per statement that have failed before */
+#define BEHIND_BATCHES      4     /* consecutive full batches before a second connection is opened */
+#define UNUSED_MS           10000 /* idle time after which it is closed, */
+#define USELESS_MS          60000 /* and time before it is opened again if it could not connect */
+#define DEAD_LETTER_BATCHES 4     /* batches of events between two small batches of dead letters */
+#define DEAD_LETTER_WAIT_MS 1000  /* wait after dead letters could not be written */
+#define LEAVE_MS            1000  /* time for the last check-in */
+#define SLOW_MS             1000  /* the store is slow if the oldest row waits this long behind a full batch */
+#define SLOW_AGAIN_MS       60000 /* between two log lines about that */
 
-/* What is told to the database once a minute, and once more at the end. */
+/* The check-in: sent once a minute, and once more at the end. */
 enum telling {
-	TELLING_TOLD, /* the timer says when to tell again */
+	TELLING_TOLD, /* the timer starts the next one */
 	TELLING_DUE,
-	TELLING_SENT,      /* there is no answer yet */
-	TELLING_LAST_SENT, /* the last one is on its way */
-	TELLING_OVER,      /* it has arrived or is given up */
+	TELLING_SENT,      /* sent, without an answer */
+	TELLING_LAST_SENT, /* the last one was sent */
+	TELLING_OVER,      /* the last one arrived or was given up */
 };
 
-/* One of two stores, each with a connection of its own, and the batch that it is at work on. */
+/* One of two stores, each with its own connection and current batch. */
 struct writer {
 	struct storing *storing;
-	struct store *store;     /* NULL: there was no need for it yet */
-	struct batch batches[2]; /* in turn: one is at work in the store or empty, and */
-	struct batch *batch;     /* this one; the other is being told of, or empty */
-	int64_t sent_ms;         /* loop clock, of the last batch of events, or when it was opened */
-	uint32_t epoch;          /* of its database; 0 if unknown or not connected */
+	struct store *store;     /* NULL: not needed yet */
+	struct batch batches[2]; /* used in turn: one is in the store or empty, and */
+	struct batch *batch;     /* this one; the other is being reported, or empty */
+	int64_t sent_ms;         /* loop clock: last batch of events, or when it was opened */
+	uint32_t epoch;          /* epoch of its database; 0: unknown or not connected */
 	bool is_closing;
 };
 
-/* A spell in which rows come faster than the store takes them. */
+/* A time in which rows arrive faster than the store takes them. */
 struct slowness {
-	int64_t since_ms; /* loop clock: before that, the store was fast enough */
-	int64_t told_ms;  /* of the last line in the log; 0: there is no such spell, or it is short so far */
+	int64_t since_ms; /* loop clock: start; before, the store was fast enough */
+	int64_t told_ms;  /* last log line; 0: not slow, or only just */
 	uint64_t stored;  /* counters.persisted then */
 };
 
@@ -59,30 +59,30 @@ struct storing {
 	const struct config *config;
 	struct events *events;
 	struct storing_callbacks on;
-	struct writer first;    /* does all there is to do; */
-	struct writer second;   /* only helps with events */
-	unsigned int behind;    /* batches in a row behind which as many rows waited */
-	int64_t second_from_ms; /* loop clock: the second one is not opened before, because it could not be used */
+	struct writer first;    /* does everything; */
+	struct writer second;   /* helps with events only */
+	unsigned int behind;    /* consecutive batches behind which another full one waited */
+	int64_t second_from_ms; /* loop clock: do not open the second one before, because it failed */
 	struct pace pace;
 	struct stall stall;
 	struct slowness slow;
 	struct checkin checkin;
 	enum telling telling;
-	int64_t checkin_ms; /* loop clock: a check-in is due, or the last one is not waited for any longer */
+	int64_t checkin_ms; /* loop clock: a check-in is due, or the pending one is given up */
 	struct cursors cursors;
 	struct {
 		const char *const *sources;
 		size_t count;
-		storing_cursor_cb *cb; /* NULL: nobody asks */
+		storing_cursor_cb *cb; /* NULL: no query for cursors */
 		void *arg;
 	} reading;
-	uint32_t epoch;                  /* of the database, as far as it was told; 0: never */
-	void (*on_forgotten)(void *arg); /* NULL: nobody wants to know */
+	uint32_t epoch;                  /* last epoch that was reported; 0: none */
+	void (*on_forgotten)(void *arg); /* NULL: no callback */
 	void *on_forgotten_arg;
-	bool had_suspects;              /* the last batch of events */
-	unsigned int since_dead_letter; /* batches of events since the last one of dead letters */
-	int64_t dead_letter_ms;         /* loop clock: those that could not be written are not tried before */
-	bool wants_epoch;               /* a mark may have to be believed soon */
+	bool had_suspects;              /* time of the last batch of events */
+	unsigned int since_dead_letter; /* batches of events since the last batch of dead letters */
+	int64_t dead_letter_ms;         /* loop clock: retry dead letters that could not be written */
+	bool wants_epoch;               /* a mark may need the epoch soon */
 	bool is_draining;
 	struct ending ending; /* its parts are stores */
 };
@@ -112,14 +112,14 @@ static void set_telling(struct storing *s, enum telling telling)
 	s->telling = telling;
 }
 
-/* One that is late is not waited for any longer. */
+/* Give up a late check-in. */
 static void on_checkin_due(struct storing *s)
 {
 	set_telling(s, s->telling < TELLING_LAST_SENT ? TELLING_DUE : TELLING_OVER);
 	s->checkin_ms = now_ms(s) + CHECKIN_PERIOD_MS;
 }
 
-/* A batch would have to wait for it, but it comes once a minute and takes a millisecond. */
+/* A batch has to wait for it, but it takes a millisecond once a minute. */
 static void send_checkin(struct storing *s, bool is_last)
 {
 	const struct event *oldest = events_oldest(s->events);
@@ -215,7 +215,7 @@ static void on_cursors_put(void *arg, bool is_stored)
 	cursors_answer(&s->cursors, is_stored);
 }
 
-/* What could not be asked is asked again. */
+/* Asks again after a failure. */
 static void on_cursor_read(void *arg, const struct cursor *cursor, bool is_read)
 {
 	struct storing *s = storing_of(arg);
@@ -245,7 +245,7 @@ bool storing_is_over(struct storing *s)
 
 /* --- batch and store --- */
 
-/* The last one may not be told of to its end. */
+/* The last batch may still be being reported. */
 static void begin_batch(struct writer *w)
 {
 	w->batch = &w->batches[w->batch == w->batches];
@@ -285,7 +285,7 @@ static void fill_batch(struct writer *w, bool has_suspects)
 
 /* --- what is stored next --- */
 
-/* Many small statements would cost more than few. */
+/* Few large statements cost less than many small ones. */
 static int64_t rows_due(struct storing *s)
 {
 	size_t rows = s->events->counts[EV_BATCHED];
@@ -304,7 +304,7 @@ static void insert_batch(struct writer *w)
 	pace_sent(&s->pace, w->batch->count, now_ms(s));
 }
 
-/* Do as many rows wait as fill a batch? */
+/* True if enough rows wait to fill a batch. */
 static bool is_behind(const struct storing *s)
 {
 	return s->events->counts[EV_BATCHED] >= (size_t)s->config->batch_max ||
@@ -328,8 +328,8 @@ static void insert_next(struct storing *s)
 	insert_batch(&s->first);
 }
 
-/* Dead letters and events take turns. But a statement takes its time however few rows it has, above all
- * where Postgres is far or busy: one client that sends garbage would take every second one. */
+/* Dead letters and events take turns. But a statement takes its time even with few rows, above all if Postgres is far
+ * or busy: one client that sends garbage must not take every second one. */
 static bool is_dead_letter_due(const struct storing *s)
 {
 	size_t refused = s->events->counts[EV_REFUSED], batched = s->events->counts[EV_BATCHED];
@@ -339,9 +339,9 @@ static bool is_dead_letter_due(const struct storing *s)
 	return refused && (!batched || s->since_dead_letter >= (refused < batched ? DEAD_LETTER_BATCHES : 1));
 }
 
-/* One backend of Postgres runs on one core, and is idle during its commit and until the next batch arrives. If rows
- * arrive faster than it stores them, a second backend stores every other batch. The second one is not used while the
- * first is stalled. */
+/* One backend of Postgres uses one core, and is idle during its commit and until the next batch arrives. If rows arrive
+ * faster than it stores them, a second backend stores every other batch. It is not used while the first one is stalled.
+ * */
 static void store_beside(struct storing *s)
 {
 	struct writer *w = &s->second;
@@ -427,7 +427,7 @@ static int64_t oldest_of(const struct storing *s, enum event_state state)
 	return list_is_empty(all) ? INT64_MAX : list_entry(all->next, struct event, link)->received_us / 1000;
 }
 
-/* Milliseconds for which the oldest row has waited, and their number. */
+/* How long the oldest row has waited, in ms, and the number of rows. */
 static int64_t rows_wait(const struct storing *s, size_t *n)
 {
 	int64_t batched = oldest_of(s, EV_BATCHED), storing = oldest_of(s, EV_STORING);
@@ -467,7 +467,7 @@ static void end_slowness(struct storing *s)
 	s->slow = (struct slowness){.since_ms = now_ms(s), .stored = counters.persisted};
 }
 
-/* A store that cannot be used at all has lines of its own. */
+/* A store that cannot be used has its own log lines. */
 void storing_check_slowness(struct storing *s)
 {
 	size_t rows;
@@ -490,7 +490,7 @@ static void on_idle(void *arg)
 	store_next(s);
 }
 
-/* If an event is put off again, that says nothing of others. */
+/* An event that is postponed again says nothing about others. */
 static void note_result(struct storing *s, const struct event *ev, enum store_result result)
 {
 	if (result != STORE_LATER && result != STORE_BLOCKED)
@@ -501,8 +501,8 @@ static void note_result(struct storing *s, const struct event *ev, enum store_re
 		stall_failed(&s->stall);
 }
 
-/* What the second connection could not store is the first one's to judge, which knows how others fare; and so is what
- * it stored in a server that the first one has left, or has yet to find. */
+/* The first connection judges what the second one could not store, because it knows how others fare. It also decides
+ * about rows stored in a server that the first one has left, or has not found yet. */
 static bool is_for_first(const struct writer *w, enum store_result result)
 {
 	bool is_stored = result == STORE_INSERTED || result == STORE_PRESENT;
@@ -526,7 +526,7 @@ static void on_stored(void *arg, struct event *ev, enum store_result result, con
 	s->on.on_stored(s->on.arg, ev, result, why);
 }
 
-/* Letters that cannot be written wait beside the events. */
+/* Dead letters that cannot be written wait beside the events. */
 static void on_dead_lettered(void *arg, struct event *ev, enum store_dead_letter dead_letter)
 {
 	struct storing *s = storing_of(arg);
@@ -554,7 +554,7 @@ static void on_unusable(void *arg, const char *sentence, int status)
 	struct writer *w = arg;
 	struct storing *s = w->storing;
 
-	if (w == &s->second) { /* the first one finds out if it is so for long */
+	if (w == &s->second) { /* the first one notices if that lasts */
 		log_warn("cannot use a second connection to postgres", "reason=%s", sentence);
 		w->epoch = 0; /* so that it is closed */
 		return;
@@ -572,7 +572,7 @@ static void on_database(void *arg, const char *id)
 	s->on.on_database(s->on.arg, id);
 }
 
-/* What was durable in another epoch may not be any more. */
+/* What was durable in another epoch may be lost. */
 static void on_epoch(void *arg, uint32_t epoch)
 {
 	struct writer *w = arg;
@@ -582,7 +582,7 @@ static void on_epoch(void *arg, uint32_t epoch)
 	w->epoch = epoch;
 	if (w == &s->second) {
 		if (!epoch)
-			store_give_up(w->store); /* the first one need not wait for its server */
+			store_give_up(w->store); /* the first one does not wait for its server */
 		return;
 	}
 	s->on.on_epoch(s->on.arg, epoch);
@@ -645,8 +645,8 @@ static void on_second_closed(void *arg)
 		ending_part(&s->ending);
 }
 
-/* The second connection is not kept where it is of no use: others may need its place. Above all the first one does,
- * where a role may have one connection only. */
+/* Close the second connection if it is of no use: others may need its place, above all the first one if a role may have
+ * one connection only. */
 static void check_second(struct storing *s)
 {
 	struct writer *w = &s->second;
@@ -681,7 +681,7 @@ bool storing_is_sent(const struct storing *s)
 	return store_view(s->first.store).is_sent || (s->second.store && store_view(s->second.store).is_sent);
 }
 
-/* Rows, of which Postgres says nothing. */
+/* Rows wait and Postgres does not answer. */
 static bool has_rows(const struct storing *s)
 {
 	bool is_at_work = s->events->counts[EV_STORING] && !store_view(s->first.store).is_idle;

@@ -14,7 +14,7 @@
 #include "event/event.h"
 #include "store/store.h"
 
-#define BATCH_BYTES (8u << 20) /* of messages in one statement */
+#define BATCH_BYTES (8u << 20) /* bytes of messages per statement */
 
 struct storing;
 
@@ -34,57 +34,58 @@ struct storing_callbacks {
 struct storing *storing_open(uv_loop_t *loop, const struct config *config, struct events *events,
 			     const struct storing_callbacks *callbacks);
 
-/* Gives the store what is due, if it is idle; to be called in each turn of the loop. wants_epoch: a mark may have to be
- * believed soon. */
+/* Gives the store what is due, if it is idle. Call it in each turn of the loop. wants_epoch: a mark may need the epoch
+ * soon. */
 void storing_next(struct storing *s, bool wants_epoch);
-/* Milliseconds until storing_next() has something to do that nothing else brings about. */
+/* Returns the milliseconds until storing_next() has something to do. */
 int64_t storing_wait(struct storing *s);
-/* An event has come whose sender waits for its ack: batches are not to grow. */
+/* An event has arrived whose sender waits for its ack: batches should not grow. */
 void storing_await(struct storing *s);
 
-/* The one that does all there is to do, to ask how it is. */
+/* The first connection's store, to query its state. */
 const struct store *storing_store(const struct storing *s);
-/* May a server be at work on a batch? */
+/* True if a server may be storing a batch. */
 bool storing_is_sent(const struct storing *s);
 
-/* Has nothing been stored for too long, though there are rows? As stall_check(). */
+/* True if nothing has been stored for too long though rows wait. See stall_check(). */
 bool storing_is_unable(struct storing *s);
-/* Who has nothing to try counts as able again. */
+/* A listener with nothing to try counts as able again. */
 void storing_forget_stall(struct storing *s);
 
-/* Why rows are not stored, "" if they are, as far as the last statements tell. Valid until the next call. */
+/* Returns why rows are not stored, "" if they are, by the last statements. Valid until the next call. */
 const char *storing_trouble(const struct storing *s);
-/* Do rows come faster than they are stored? Milliseconds for which the oldest has waited, and a sentence in why, valid
- * until the next call; else 0 and "". */
+/* If rows arrive faster than they are stored, returns how long the oldest has waited in ms and sets why to a sentence,
+ * valid until the next call; else 0 and "". */
 int64_t storing_is_slow(const struct storing *s, const char **why);
-/* Tells the log, at its beginning, once a minute and at its end, that the store is slow. */
+/* Logs that the store is slow: at the start, once a minute, and at the end. */
 void storing_check_slowness(struct storing *s);
 
-/* All that its source sent before this cursor is durable: it is stored within a second of its being so. Copied. */
+/* Stores a cursor within a second: everything that its source sent before it is durable. Copied. */
 void storing_put_cursor(struct storing *s, const struct cursor *cursor);
 
-/* cursor lives for the call; NULL: that were all. */
+/* cursor is valid during the call. NULL marks the end. */
 typedef void storing_cursor_cb(void *arg, const struct cursor *cursor);
 
-/* Asks Postgres, as soon as it is there, for the cursors of n sources. Calls cb once for each, and once more in the
- * end, later, never from inside this call; one call at a time. The array must stay until then. */
+/* Reads the cursors of n sources once Postgres is connected. Later, calls cb for each and then with NULL. One query at
+ * a time. The array must stay valid until then. */
 void storing_read_cursors(struct storing *s, const char *const *sources, size_t n, storing_cursor_cb *cb, void *arg);
 
-/* fn is called when the database has forgotten commits (see sql/migrations/005_epoch.sql): what was durable may not be
- * any more, nor the cursors that were put. Ask storing_read_cursors, and the sources for what came since. */
+/* fn is called when the database has lost commits (see sql/migrations/005_epoch.sql): events and cursors that were
+ * durable may be gone. Call storing_read_cursors, and ask the sources for what came since. */
 void storing_on_forgotten(struct storing *s, void (*fn)(void *arg), void *arg);
 
-/* describe gives what the listener tells of itself at each check-in, as in checkin.h. */
+/* describe returns what the listener reports at each check-in, as in checkin.h. */
 void storing_on_checkin(struct storing *s, json_t *(*describe)(void *arg), void *arg);
-/* Something has changed that the next check-in should tell: it is due now. */
+/* Sends a check-in now, because something has changed. */
 void storing_hasten_checkin(struct storing *s);
 
-/* The listener ends: nothing waits to be stored together with more. */
+/* The listener is stopping: store rows at once. */
 void storing_drain(struct storing *s);
-/* Is there nothing to wait for before the end? The cursors and the last check-in are sent only if Postgres is there. */
+/* True if nothing needs to be waited for before the end. Cursors and the last check-in are sent only if Postgres is
+ * connected. */
 bool storing_is_over(struct storing *s);
 
-/* done is called from the loop when nothing of s is left. */
+/* done is called from the loop once s is freed. */
 void storing_close(struct storing *s, void (*done)(void *arg), void *arg);
 
 #endif

@@ -1,4 +1,4 @@
-/* batch.c owns the limits and the order of a batch; store_postgres.c sends it. */
+/* batch.c keeps the limits and the order of a batch; store_postgres.c sends it. */
 #include "store/batch.h"
 
 #include <stdlib.h>

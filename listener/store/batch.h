@@ -10,7 +10,7 @@
 struct batch {
 	struct event **events; /* borrowed */
 	size_t count;
-	size_t bytes; /* of the messages */
+	size_t bytes; /* bytes of the messages */
 	size_t max_count;
 	size_t max_bytes;
 };
@@ -26,8 +26,8 @@ bool batch_add(struct batch *b, struct event *ev);
 /* Sorts the events of the range [from, to) by id, bytewise. */
 void batch_sort(const struct batch *b, size_t from, size_t to);
 
-/* The index of the event with this id in [from, to), or -1. Looks from guess on first, because results come in the
- * order of the rows. */
+/* Returns the index of the event with this id in [from, to), or -1. Starts at guess, because results come in the order
+ * of the rows. */
 long batch_find(const struct batch *b, size_t from, size_t to, size_t guess, const char *id, size_t len);
 
 #endif

@@ -28,7 +28,7 @@ void checkin_init(struct checkin *n, const struct config *config)
 	snprintf(n->lines.instance, sizeof(n->lines.instance), "%.*s", (int)strlen(n->listener) - 17, n->listener);
 }
 
-/* What this fleet does with an event; commands/guards.c reads it. */
+/* What this fleet does with an event; read by commands/guards.c. */
 static void describe_effects(json_t *object, const struct config *c)
 {
 	json_t *targets = json_array(), *urls = json_object();

@@ -19,7 +19,7 @@
 struct checkin {
 	const struct config *config;
 	char listener[300]; /* instance id and a random number; unique in the fleet */
-	int64_t needed_ms;  /* for line_minutes_describe() */
+	int64_t needed_ms;  /* argument of line_minutes_describe() */
 	struct line_counts lines;
 	uint64_t told_events; /* counters.persisted at the last report */
 	/* Returns the rest of the report; checkin_write frees it. NULL if there is none. */
@@ -37,7 +37,7 @@ char *checkin_write(struct checkin *n, bool is_leaving, int64_t now_ms);
  * this database: one sentence that lives until the next call. */
 const char *checkin_read(const struct checkin *n, const char *answer);
 
-/* Is --max-age (0: none) short enough for a database in which rows older than rows_deleted_s were deleted? */
+/* True if --max-age (0: none) is short enough for a database in which rows older than rows_deleted_s were deleted. */
 bool checkin_is_guarded(int64_t max_age_s, int64_t rows_deleted_s);
 
 #endif

@@ -16,7 +16,7 @@ struct cursor {
 	struct slice value;     /* JSON number or string */
 	struct slice variables; /* JSON object with the session's variables; at is NULL if there are none */
 	const char *kind;  /* from session_cursor_kind(); if it begins with "max", the fleet's largest value wins */
-	int64_t changed_s; /* since 1970; set only when read from Postgres */
+	int64_t changed_s; /* Unix time; set only when read from Postgres */
 };
 
 /* A cursor with its own copies of the texts. */
@@ -37,8 +37,8 @@ struct cursors {
 /* Replaces the cursor of this source and scope. Copies its texts. */
 void cursors_put(struct cursors *c, const struct cursor *cursor);
 
-/* Should cursors be sent now? With is_end (the listener is stopping) the period is ignored, unless the last statement
- * failed. */
+/* True if cursors should be sent now. With is_end (the listener is stopping) the period is ignored, unless the last
+ * statement failed. */
 bool cursors_are_due(const struct cursors *c, bool is_end, int64_t now_ms);
 bool cursors_are_sent(const struct cursors *c);
 

@@ -21,7 +21,7 @@ struct effects {
 
 void effects_free(struct effects *e);
 
-/* Are there any effects? If not, don't call the functions below. */
+/* True if there are effects. If not, do not call the functions below. */
 bool effects_exist(const struct effects *e);
 
 /* Takes the answer of sql/queries/check_effects.sql, to be run on each new connection. Returns NULL, and the statements
@@ -41,7 +41,7 @@ const char *effects_alone_sql(void);
  * is in the table already or not new to this consumer, nothing is stored. On the heap. */
 char *effects_copy_sql(struct effects *e, size_t rows);
 
-/* Did the statement (effects_sql or effects_copy_sql) add rows to the outbox? */
+/* True if the statement (effects_sql or effects_copy_sql) added rows to the outbox. */
 bool effects_have_posted(const struct postgres_answer *answer);
 
 #endif

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #define FIT_STATEMENTS 32 /* statements in time before a larger one is tried: timeouts cost a few percent */
-#define SLOW_ROW_MS    2  /* a row that takes so long has a handler or a trigger that is slow */
+#define SLOW_ROW_MS    2  /* ms: a row that takes this long has a slow handler or trigger */
 
 static size_t smaller(size_t a, size_t b)
 {

@@ -13,14 +13,14 @@ struct limit {
 	unsigned int fit;  /* full statements left before too_many is tried again */
 };
 
-/* Begins with `first` rows, at most `most`. */
+/* Starts with `first` rows. The limit never exceeds `most`. */
 void limit_init(struct limit *l, size_t first, size_t most, int64_t timeout_ms);
 
 /* A statement of this many rows took too long: allow half as many. A single row that takes too long says nothing about
  * larger statements. */
 void limit_lower(struct limit *l, size_t rows);
 
-/* A statement of this many rows, of which so many were new and stored, took took_ms. */
+/* A statement of this many rows, some of them new and stored, took took_ms. */
 void limit_raise(struct limit *l, size_t rows, size_t stored, int64_t took_ms);
 
 #endif

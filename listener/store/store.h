@@ -87,8 +87,8 @@ struct store_view {
 };
 struct store_view store_view(const struct store *s);
 
-/* Is the epoch that on_epoch reported still certain? It is for a second after the server confirmed it: a failover takes
- * longer than that. */
+/* True if the epoch that on_epoch reported is certain. It is for a second after the server confirmed it: a failover
+ * takes longer. */
 bool store_is_sure(const struct store *s);
 
 /* Asks the server for its epoch, unless it was just asked. The store must be idle. Returns 0, or -1 if the connection

@@ -1,6 +1,5 @@
-/* store_postgres.c owns the batch on its way into Postgres: the statement's parameters, the isolation of a
- * row that is refused, and trying again. The connection is postgres/connection.c's; which events come, and
- * what follows, is storing.c's business. */
+/* store_postgres.c stores a batch in Postgres: the statement's parameters, isolating a refused row, and retries.
+ * postgres/connection.c has the connection; storing.c decides which events come and what follows. */
 #include "store/store_kind.h"
 
 #include <arpa/inet.h>
@@ -37,36 +36,36 @@
 #include "postgres/schema.h"
 #include "base/counters.h"
 
-#define RAW_BYTES  (64u << 10) /* of a message without an id, in its letter */
-#define COLUMNS    7           /* arrays that a statement has at most */
-#define RANGES_MAX 64          /* a batch is halved at most 17 times; each halving leaves one range behind */
+#define RAW_BYTES  (64u << 10) /* bytes of a message without an id, kept in its dead letter */
+#define COLUMNS    7           /* most array parameters of a statement */
+#define RANGES_MAX 64          /* a batch is halved at most 17 times, and each halving leaves one range */
 
 #define CHECK_AGAIN_MS 1000
 
-#define TRIES 3 /* of a batch as it is more, before it is halved, when what failed may pass */
+#define TRIES 3 /* more tries of a whole batch before halving it, if the failure may pass */
 
-#define WAITS_MAX 16 /* of a batch for rows of other transactions, before it is not halved any more */
+#define WAITS_MAX 16 /* tries of a batch blocked by other transactions before it is no longer halved */
 
-#define LOCK_MS       750  /* that a statement waits for locks, which is less than STALL_MS, */
-#define LOCK_MOST_MS  2000 /* and more where statements take longer; */
-#define HASTY_LOCK_MS 100  /* while others would wait for what is blocked, */
+#define LOCK_MS       750  /* ms that a statement waits for locks, less than STALL_MS, */
+#define LOCK_MOST_MS  2000 /* or more if statements take longer; */
+#define HASTY_LOCK_MS 100  /* while unblocked events would wait behind blocked ones, */
 #define AGAIN_LOCK_MS 50   /* and for events that were blocked before */
 
 #define BOOL_OID 16
 #define TEXT_OID 25
 
-#define STALL_MS     500  /* a batch takes some 20 ms */
-#define ASK_AGAIN_MS 50   /* after a question for the epoch that got no answer */
-#define SURE_MS      1000 /* for so long what Postgres said of its epoch counts */
+#define STALL_MS     500  /* a batch takes about 20 ms */
+#define ASK_AGAIN_MS 50   /* after a query for the epoch without an answer */
+#define SURE_MS      1000 /* how long the epoch that Postgres returned is certain */
 
-#define LOSSES_MOST 4 /* of the connection under the same INSERT, before the batch is halved */
+#define LOSSES_MOST 4 /* times the connection is lost during the same INSERT before the batch is halved */
 
-#define FIRST_ROWS 16 /* of a statement with effects, until it is known how long they take */
+#define FIRST_ROWS 16 /* rows of a statement with effects, until it is known how long they take */
 
-#define COPY_LEAST    24           /* rows: fewer are not worth the question whether the server is ready, */
-#define MANY_LEAST    64           /* nor fewer than these a look which rows are there, or effects; */
-#define COPY_BYTES    (256u << 10) /* of messages are worth all that, however few they are */
-#define CAUTION_LEAST 4            /* batches to be careful for after a refusal; doubled with each, */
+#define COPY_LEAST    24           /* fewer rows are not worth asking if the server is ready, */
+#define MANY_LEAST    64           /* and fewer than these not worth looking up existing rows, or effects; */
+#define COPY_BYTES    (256u << 10) /* this many bytes are always worth it */
+#define CAUTION_LEAST 4            /* batches to avoid COPY after a refusal; doubled each time, */
 #define CAUTION_MOST  256          /* up to this */
 
 enum job {
@@ -76,10 +75,10 @@ enum job {
 	JOB_INSERT,
 	JOB_VERIFY,
 	JOB_DEAD_LETTER,
-	JOB_OTHER, /* not of a batch, and not tried again here */
+	JOB_OTHER, /* not part of a batch; not retried here */
 };
 
-/* Parameters that are arrays. */
+/* Array parameters. */
 static const unsigned int types[][COLUMNS] = {
 	[JOB_FIND_PRESENT] = {ARRAY_TEXT},
 	[JOB_VERIFY] = {ARRAY_TEXT},
@@ -89,68 +88,68 @@ static const unsigned int types[][COLUMNS] = {
 
 typedef void answer_fn(struct store *s, const struct postgres_answer *answer);
 
-/* How long not to try something that was refused. */
+/* How long to avoid something that was refused. */
 struct caution {
 	unsigned int wait;    /* batches */
-	unsigned int penalty; /* what wait becomes next time */
+	unsigned int penalty; /* wait after the next refusal */
 };
 
-/* Events [from, to) of the batch, to be stored by one statement. */
+/* Events [from, to) of the batch, stored by one statement. */
 struct range {
 	size_t from;
 	size_t to;
 };
 
 struct store {
-	const struct store_kind *kind; /* the first member: see store_kind.h */
+	const struct store_kind *kind; /* must be first: see store_kind.h */
 	uv_loop_t *loop;
 	struct store_callbacks on;
 	const char *instance_id;
-	char *shown_id; /* the same in ASCII, which every database takes */
+	char *shown_id; /* the same in ASCII, for databases that are not UTF-8 */
 	const char *consumer;
 	struct postgres *postgres;
 	enum job job;
 	const struct batch *batch;
-	struct range ranges[RANGES_MAX]; /* a stack; the top is at work or next */
+	struct range ranges[RANGES_MAX]; /* a stack; the top range is current or next */
 	int range_count;
-	int64_t sent_ms;       /* loop clock, of the first range */
-	int64_t asked_ms;      /* loop clock, of the statement at hand */
-	int64_t told_ms;       /* loop clock, of the last one that told the epoch */
+	int64_t sent_ms;       /* loop clock: start of the first range */
+	int64_t asked_ms;      /* loop clock: start of the current statement */
+	int64_t told_ms;       /* loop clock: start of the last statement that returned the epoch */
 	uint32_t epoch;        /* 0: unknown */
-	uint32_t range_epoch;  /* of the statement that began with the range at work */
-	char *hazards;         /* that were warned of; heap */
+	uint32_t range_epoch;  /* rows of the statement that started with the current range */
+	char *hazards;         /* what the last warning named; heap */
 	struct caution blind;  /* COPY without a look */
 	struct caution looked; /* COPY after a look */
 	struct caution alone;  /* effects beside those of other listeners */
 	struct effects effects;
-	struct array columns[COLUMNS]; /* of the statement, kept for the next one */
-	struct copy_stream copy;       /* the stream at hand */
+	struct array columns[COLUMNS]; /* buffers of the statement, reused */
+	struct copy_stream copy;       /* the current stream */
 	struct limit limit;            /* rows of an INSERT */
-	size_t absent;                 /* rows that COPY is to store */
-	bool *present;                 /* per event of the batch: a committed row was there, as far as is known */
-	bool *suppressed;              /* per event of the batch: the INSERT said nothing of it, and there is no row */
-	bool *spare[2];                /* what they are of the next batch, which may begin before this one is told of */
-	uint64_t passed;               /* rows stored, ever */
-	int64_t took_ms;               /* the last statement that stored rows */
-	unsigned int tries;            /* of the batch at hand, as it is, that failed */
-	unsigned int losses;           /* of the connection, one after the other, while the batch at hand was stored */
-	unsigned int waits;            /* of the batch at hand for rows of other transactions, in vain */
+	size_t absent;                 /* rows for COPY */
+	bool *present;                 /* per event of the batch: a committed row exists, as far as known */
+	bool *suppressed;              /* per event of the batch: INSERT returned nothing, and there is no row */
+	bool *spare[2];                /* results of the next batch, which may start before this one is reported */
+	uint64_t passed;               /* rows stored so far */
+	int64_t took_ms;               /* time of the last statement that stored rows */
+	unsigned int tries;            /* failed tries of the current batch as a whole */
+	unsigned int losses;           /* consecutive losses of the connection during the current batch */
+	unsigned int waits;            /* tries of the current batch blocked by other transactions */
 	bool has_effects;
-	bool is_telling;             /* of events that are stored */
-	bool has_looked;             /* present is known */
-	bool has_posted;             /* the INSERT at hand made rows of the outbox */
-	bool is_checked;             /* on this connection */
-	bool is_unusable;            /* the handler was not when it was checked last */
-	bool is_ascii;               /* dead letters: ids and reasons without anything else */
-	bool is_searching;           /* another transaction has a row of the batch at hand */
-	bool is_isolating;           /* a part of the batch at hand took or waited too long */
+	bool is_telling;             /* dead letters of events that are stored */
+	bool has_looked;             /* present is valid */
+	bool has_posted;             /* the current INSERT added rows to the outbox */
+	bool is_checked;             /* checked on this connection */
+	bool is_unusable;            /* the last check found the handler wrong */
+	bool is_ascii;               /* dead letters: write only ids and reasons */
+	bool is_searching;           /* another transaction holds a row of the current batch */
+	bool is_isolating;           /* a part of the current batch took or waited too long */
 	struct log_spell spell;      /* errors of any statement */
-	bool has_dead_letter_logged; /* since one failed, none has succeeded */
-	bool is_sent;                /* the batch at hand, and its answer was not seen */
-	bool is_held_up;             /* the last answer came of a lock that was not to be had */
-	answer_fn *on_other;         /* takes the answer of the statement at hand; NULL: it is of the batch */
-	char holder[300];            /* what was said of that since rows were stored last */
-	char trouble[300];           /* what was logged last */
+	bool has_dead_letter_logged; /* the last statement failed */
+	bool is_sent;                /* the current batch was sent and its answer was lost */
+	bool is_held_up;             /* the last answer was a lock timeout */
+	answer_fn *on_other;         /* handles the current statement's answer; NULL: it is the batch's */
+	char holder[300];            /* what was logged since rows were last stored */
+	char trouble[300];           /* what was last logged */
 	uv_timer_t retry;
 	struct backoff backoff;
 	struct ending ending;
@@ -172,7 +171,7 @@ static void start_columns(struct store *s, size_t n)
 		array_start(&s->columns[i], types[s->job][i], n);
 }
 
-/* The ids alone: of all events, or to verify, of those that are said to be there. */
+/* Only the ids: of all events, or to verify, of those reported as present. */
 static void fill_ids(struct store *s, const struct range *r)
 {
 	bool is_all = s->job == JOB_FIND_PRESENT;
@@ -201,7 +200,7 @@ static void fill_rows(struct store *s, const struct range *r)
 	}
 }
 
-/* A consumer's letter is its own: see sql/migrations/004_effects.sql. */
+/* A consumer has its own dead letters: see sql/migrations/004_effects.sql. */
 static void put_digest(struct store *s, const struct event *ev)
 {
 	unsigned char digest[32 + CONFIG_CONSUMER_MAX];
@@ -214,8 +213,8 @@ static void put_digest(struct store *s, const struct event *ev)
 	array_add(&s->columns[0], (const char *)digest, 32);
 }
 
-/* Of what has no id, and so cannot be stored whatever is mended in the database, the head will do, and the digest of
- * the whole. What has one keeps every byte. */
+/* A message without an id can never be stored, so its head and the digest of the whole are enough. A message with an id
+ * keeps every byte. */
 static size_t raw_len(const struct event *ev)
 {
 	return ev->id_len || ev->message_len < RAW_BYTES ? ev->message_len : RAW_BYTES;
@@ -274,12 +273,12 @@ static bool has_unclaimed(const struct batch *b)
 	return false;
 }
 
-/* Claims make conflicts rare, and COPY costs the server little more than half as much as INSERT; but it
- * refuses the whole batch for one row that is there. After such a refusal the batches' ids are looked up
- * before, as with late duplicates; if COPY is refused even so, as when several listeners store the same
- * events at once without Redis, INSERT takes over for a while. COPY stores a batch one partition after the other, in
- * an order that is not that of another listener's batch with the same ids: without claims they would deadlock. Nor does
- * it say which rows it has stored: where triggers may change an id, or keep a row back and fire again, INSERT tells. */
+/* Claims make conflicts rare, and COPY costs the server little more than half as much as INSERT. But COPY refuses the
+ * whole batch if one row exists. After such a refusal, look up the batches' ids first, as with late duplicates. If COPY
+ * is still refused, as when several listeners store the same events without Redis, use INSERT for a while. COPY stores
+ * a batch one partition after the other, in another order than other listeners do: without claims they would deadlock.
+ * And COPY does not return which rows it stored: where triggers may change an id, or suppress a row and fire again, use
+ * INSERT. */
 static enum job choose_job(const struct store *s, const struct batch *b)
 {
 	bool is_heavy = b->bytes >= COPY_BYTES;
@@ -297,7 +296,7 @@ static enum job choose_job(const struct store *s, const struct batch *b)
 	return s->looked.wait || !is_many ? JOB_INSERT : JOB_FIND_PRESENT;
 }
 
-/* A batch was looked up or inserted: with rows that were there, blind COPYs would have been refused. */
+/* The batch was looked up or inserted. If rows existed, a COPY would have been refused. */
 static void adapt_copy_wait(struct store *s, bool has_present)
 {
 	if (has_present)
@@ -327,7 +326,7 @@ static void keep_epoch(struct store *s, const struct postgres_answer *answer)
 		s->range_epoch = answer->epoch;
 }
 
-/* A range is told of by two statements, and the database may have forgotten what the first one said. */
+/* Two statements report a range, and the database may have lost the first one's rows in between. */
 static bool has_forgotten(const struct store *s, const struct postgres_answer *answer)
 {
 	bool is_second = s->job == JOB_VERIFY || (s->job == JOB_COPY && s->has_looked);
@@ -355,7 +354,7 @@ static void pop_range(struct store *s)
 		s->job = JOB_NONE;
 }
 
-/* Ids are told as Postgres escapes bytes: see sql/queries/insert.sql. Returns the length of the id in out. */
+/* Ids are returned as Postgres escapes bytes: see sql/queries/insert.sql. Returns the length of the id in out. */
 static size_t read_escaped(const char *text, size_t len, char out[ENVELOPE_ID_MAX])
 {
 	size_t n = 0;
@@ -377,7 +376,7 @@ static size_t read_escaped(const char *text, size_t len, char out[ENVELOPE_ID_MA
 	return n;
 }
 
-/* Sets flags to value for the events that the answer names. */
+/* Sets flags to value for the events in the answer. */
 static size_t read_ids(struct store *s, const struct postgres_answer *answer, bool *flags, bool value)
 {
 	struct range r = *top(s);
@@ -433,8 +432,8 @@ static void swap(bool **a, bool **b)
 	*b = c;
 }
 
-/* The next statement is sent first, or Postgres would have nothing to do while all these events are settled. If the
- * connection is found lost by that, the epoch is still told of after the events that were stored in it. */
+/* Send the next statement first, or Postgres would be idle while all these events settle. If sending finds the
+ * connection lost, the epoch is still reported after the events that were stored in it. */
 static void report_stored(struct store *s)
 {
 	struct range r = *top(s);
@@ -470,14 +469,14 @@ static void report_stored(struct store *s)
 		s->on.on_posted(s->on.arg);
 }
 
-/* The statement had this many rows, and these of them were new. */
+/* The statement had this many rows, and this many were new. */
 static void measure(struct store *s, size_t rows, size_t stored)
 {
 	s->took_ms = (int64_t)uv_now(s->loop) - s->asked_ms;
 	limit_raise(&s->limit, rows, stored, s->took_ms);
 }
 
-/* RETURNING names the rows that are new. The others were there, or a trigger kept them back: the table knows. */
+/* RETURNING names the new rows. The others existed, or a trigger suppressed them: look in the table. */
 static void on_inserted(struct store *s, const struct postgres_answer *answer)
 {
 	struct range r = *top(s);
@@ -530,14 +529,14 @@ static void on_looked_up(struct store *s, const struct postgres_answer *answer)
 	send_range(s);
 }
 
-/* The statement at hand was ended because it took too long, and not because it waited. */
+/* True if the statement was cancelled because it took too long, not because it waited for a lock. */
 static void lower_limit(struct store *s, const struct postgres_answer *answer)
 {
 	if (answer->is_late && !answer->is_locked && !answer->is_local && (s->job == JOB_COPY || s->job == JOB_INSERT))
 		limit_lower(&s->limit, top(s)->to - top(s)->from);
 }
 
-/* Nothing of it is stored. INSERT passes over rows that are there, and finds out which one is bad. */
+/* COPY stored nothing. INSERT skips existing rows, and finds the bad one. */
 static void insert_instead(struct store *s)
 {
 	counters.copy_statements_refused++;
@@ -546,7 +545,7 @@ static void insert_instead(struct store *s)
 	send_range(s);
 }
 
-/* A trigger may have kept rows back: which ones, INSERT and the table will tell. */
+/* A trigger may have suppressed rows: INSERT and a look into the table find which. */
 static void on_copied(struct store *s, const struct postgres_answer *answer)
 {
 	if (answer->rows != s->absent) {
@@ -561,7 +560,7 @@ static void on_copied(struct store *s, const struct postgres_answer *answer)
 	report_stored(s);
 }
 
-/* why: some are not written; or NULL. */
+/* why: some were not written; or NULL. */
 static void report_dead_letters(struct store *s, const char *why)
 {
 	struct range r = *top(s);
@@ -591,7 +590,7 @@ static void on_dead_lettered(struct store *s, const struct postgres_answer *answ
 	report_dead_letters(s, why);
 }
 
-/* The first n events of the range are sent before the others. */
+/* Splits the range: its first n events are sent first. */
 static void split(struct store *s, size_t n)
 {
 	struct range first = {top(s)->from, top(s)->from + n};
@@ -623,8 +622,8 @@ static void refuse_row(struct store *s, const struct postgres_answer *answer)
 	pop_range(s);
 }
 
-/* Refuses the events of the range that jsonb cannot hold, and keeps the others, still sorted, as the range. To halve it
- * until each is alone takes thousands of statements if there are many. */
+/* Refuses the events of the range that jsonb cannot hold, and keeps the others, still sorted, as the range. Halving the
+ * range until each is alone would take thousands of statements. */
 static bool refuse_hopeless(struct store *s)
 {
 	struct range r = *top(s);
@@ -642,7 +641,7 @@ static bool refuse_hopeless(struct store *s)
 	return top(s)->from > r.from;
 }
 
-/* A refused row takes its statement down with it: halve until it is alone. */
+/* A refused row fails its whole statement: halve until it is alone. */
 static void on_bad_row(struct store *s, const struct postgres_answer *answer)
 {
 	bool is_less = answer->result == POSTGRES_BAD_VALUE && refuse_hopeless(s);
@@ -700,7 +699,7 @@ static void retry_later(struct store *s, const char *why)
 	uv_timer_start(&s->retry, on_retry, (uint64_t)backoff_next(&s->backoff, backoff_draw()), 0);
 }
 
-/* A row alone is to blame if it says so itself, or if others got through since it first failed. */
+/* A single row is to blame if the error names it, or if others were stored since it first failed. */
 static bool is_rows_fault(const struct store *s, const struct event *ev, enum postgres_blame blame)
 {
 	switch (blame) {
@@ -714,7 +713,7 @@ static bool is_rows_fault(const struct store *s, const struct event *ev, enum po
 	return false;
 }
 
-/* The others go on, after the wait that a server in trouble needs. */
+/* The others continue, after a wait if the server is in trouble. */
 static void put_off(struct store *s, const struct postgres_answer *answer)
 {
 	struct range r = *top(s);
@@ -729,9 +728,9 @@ static void put_off(struct store *s, const struct postgres_answer *answer)
 		retry_later(s, answer->error);
 }
 
-/* The server's trouble, or that of a single event: first the batch is tried again as it is, then halved. There is
- * nothing to wait for where a function raised it, or where the statement took too long or has waited for a row. Where
- * another transaction has many of the rows, those that are left share the fate of their neighbours this time. */
+/* Either the server or a single event is in trouble: first retry the whole batch, then halve it. Do not wait if a
+ * function raised the error, or if the statement took too long or waited for a row. If another transaction has many of
+ * the rows, the rest fail with their neighbours this time. */
 static void on_trouble(struct store *s, const struct postgres_answer *answer)
 {
 	bool is_rows = answer->blame == POSTGRES_BLAME_ROW;
@@ -757,8 +756,8 @@ static void on_trouble(struct store *s, const struct postgres_answer *answer)
 	}
 }
 
-/* The connection was lost while the range was stored. One event may end its backend each time, by a trigger or a crash:
- * it must not keep the others from being stored. */
+/* The connection was lost while the range was stored. One event may crash its backend each time, by a trigger, and must
+ * not keep the others from being stored. */
 static void on_lost(struct store *s, const struct postgres_answer *answer)
 {
 	if (++s->losses < LOSSES_MOST)
@@ -773,13 +772,13 @@ static void on_lost(struct store *s, const struct postgres_answer *answer)
 		put_off(s, answer);
 }
 
-/* Is the batch on its way by COPY, or asked about for one? INSERT can always take its place. */
+/* True if the batch uses COPY or a look-up for it. INSERT can always replace them. */
 static bool is_by_copy(const struct store *s)
 {
 	return s->job == JOB_COPY || s->job == JOB_FIND_PRESENT;
 }
 
-/* The statement may have been committed before the connection died. Sending it again, by INSERT, is harmless. */
+/* The statement may have committed before the connection was lost. Sending it again by INSERT is harmless. */
 static void on_unknown(struct store *s)
 {
 	counters.store_retries++;
@@ -787,7 +786,7 @@ static void on_unknown(struct store *s)
 		s->job = JOB_INSERT;
 }
 
-/* Is it about a single letter? Others are written then. */
+/* True if a single dead letter is to blame. The others are then written. */
 static void on_not_dead_lettered(struct store *s, const struct postgres_answer *answer)
 {
 	bool is_letters = answer->result == POSTGRES_BAD_ROW || answer->result == POSTGRES_BAD_VALUE ||
@@ -801,7 +800,7 @@ static void on_not_dead_lettered(struct store *s, const struct postgres_answer *
 	report_dead_letters(s, answer->error);
 }
 
-/* A database that is not UTF8 may be unable to hold an id; the letter itself it can, raw is bytes. */
+/* A database that is not UTF-8 may be unable to hold the id. It can hold the dead letter itself: raw is bytea. */
 static void on_bad_letter(struct store *s, const struct postgres_answer *answer)
 {
 	if (s->is_ascii) {
@@ -855,7 +854,7 @@ static void on_checkin(struct store *s, const struct postgres_answer *answer)
 {
 	bool is_told = answer->result == POSTGRES_OK;
 	const char *deleted_s = "", *rows;
-	bool is_amid = s->job != JOB_OTHER; /* the tries of a batch */
+	bool is_amid = s->job != JOB_OTHER; /* retries of a batch */
 	size_t len;
 
 	if (!is_amid)
@@ -951,7 +950,7 @@ static void on_answer(void *owner, const struct postgres_answer *answer)
 	case POSTGRES_TROUBLE:
 		if (is_by_copy(s) && answer->is_late && (answer->is_locked || answer->is_local))
 			s->job = JOB_INSERT;
-		/* Not all that COPY refuses is trouble: with row-level security, say, it cannot be used. */
+		/* COPY also fails where it is not allowed, as with row-level security. */
 		if (is_by_copy(s)) {
 			counters.store_retries += answer->result == POSTGRES_CONFLICT;
 			on_bad(s, answer);
@@ -964,7 +963,7 @@ static void on_answer(void *owner, const struct postgres_answer *answer)
 		}
 		return;
 	case POSTGRES_UNKNOWN:
-		on_unknown(s); /* sent again when the connection is back */
+		on_unknown(s); /* resent when the connection is back */
 		if (answer->is_late && s->job == JOB_INSERT)
 			on_trouble(s, answer);
 		else if (s->job == JOB_INSERT)
@@ -1030,9 +1029,10 @@ static int send_statement(struct store *s)
 	return postgres_query(s->postgres, sql, values, n);
 }
 
-/* How long to wait for a lock: as little as if Postgres were away, because one event's lock would stop all others.
- * While it is being found out whose lock it is, for an event that met one before, and for letters that could not be
- * written, even less. Handlers may need longer; and who needs the lock of all effects alone has to wait for them. */
+/* How long to wait for a lock: as long as for an unreachable Postgres, because one event's lock would stop all others.
+ * It is even shorter while the locked row is being searched for, for an event that met a lock before, and for dead
+ * letters that could not be written. Handlers may need longer, and the exclusive lock of all effects has to wait for
+ * them. */
 static int64_t lock_timeout_ms(struct store *s)
 {
 	bool is_hasty = s->job == JOB_DEAD_LETTER ? s->has_dead_letter_logged : s->is_isolating;
@@ -1057,7 +1057,7 @@ static void send_range(struct store *s)
 		split(s, 1);
 	postgres_set_lock_timeout(s->postgres, lock_timeout_ms(s));
 	if (s->job == JOB_COPY ? send_copy(s) : send_statement(s))
-		on_unknown(s); /* the connection is lost; sent again when it is back */
+		on_unknown(s); /* the connection is lost; resent when it is back */
 }
 
 static void start(struct store *s, enum job job, const struct batch *b)
@@ -1118,7 +1118,7 @@ static int ask(struct store *s, answer_fn *on_other, const char *sql, const stru
 		return -1;
 	s->on_other = on_other;
 	s->sent_ms = (int64_t)uv_now(s->loop);
-	if (s->job != JOB_NONE) /* a check-in, amid the tries of a batch */
+	if (s->job != JOB_NONE) /* a check-in, between retries of a batch */
 		return 0;
 	s->job = JOB_OTHER;
 	s->asked_ms = s->sent_ms;
@@ -1215,7 +1215,7 @@ static void on_check_again(uv_timer_t *timer)
 		uv_timer_start(timer, on_check_again, CHECK_AGAIN_MS, 0);
 }
 
-/* Meanwhile the listener checks in, so that its trouble is known, and stores nothing. */
+/* Until then the listener only checks in, so that its trouble is known. */
 static void check_later(struct store *s, const char *why)
 {
 	s->is_unusable = true;
@@ -1224,8 +1224,8 @@ static void check_later(struct store *s, const char *why)
 	uv_timer_start(&s->retry, on_check_again, CHECK_AGAIN_MS, 0);
 }
 
-/* A handler that is wrong at the start ends the listener, unless it has events by then. One that was right stays in
- * use: while it is gone, statements fail as a whole, and batches wait for it to come back. */
+/* A handler that is wrong at the start ends the listener, unless it has received events. A handler that was right
+ * before stays in use: while it is gone, statements fail and batches wait for it. */
 static void on_checked(struct store *s, const struct postgres_answer *answer)
 {
 	bool was_right = effects_are_known(&s->effects);
@@ -1233,7 +1233,7 @@ static void on_checked(struct store *s, const struct postgres_answer *answer)
 	size_t len;
 
 	if (answer->result == POSTGRES_UNKNOWN)
-		return; /* asked again on the next connection */
+		return; /* checked again on the next connection */
 	if (answer->result != POSTGRES_OK) {
 		check_later(s, answer->error);
 		return;
@@ -1300,7 +1300,7 @@ static struct store_view view(const struct store *s)
 	};
 }
 
-/* The text of a text[]. */
+/* Writes a text[] as text. */
 static const char *written_tables(const struct config *c)
 {
 #define ALWAYS \

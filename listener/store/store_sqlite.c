@@ -1,8 +1,8 @@
-/* store_sqlite.c owns the batch on its way into an SQLite file. One job at a time runs on a thread of libuv's pool, and
- * its outcome is reported on the loop: nothing on the loop waits for the disk. The file and its errors are
- * sqlite/file.c's; which events come, and what follows, is storing.c's business.
+/* store_sqlite.c stores a batch in an SQLite file. One job at a time runs on a thread of libuv's pool, and its result
+ * is reported on the loop, so the loop never waits for the disk. sqlite/file.c has the file and its errors; storing.c
+ * decides which events come and what follows.
  *
- * A job reads of an event what never changes: id, type, payload, message, reason. */
+ * A job reads only what never changes in an event: id, type, payload, message, reason. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,10 +25,10 @@
 #include "sqlite_put_cursor.sql.h"
 #include "sqlite_read_cursors.sql.h"
 
-#define RAW_BYTES (64u << 10) /* of a message without an id, in its letter */
-#define STALL_MS  500         /* a batch takes some 20 ms */
+#define RAW_BYTES (64u << 10) /* bytes of a message without an id, kept in its dead letter */
+#define STALL_MS  500         /* a batch takes about 20 ms */
 #define WEEK_US   (INT64_C(7) * 86400 * 1000000)
-#define BUSY_WARN 10 /* tries in vain, each of half a second, before a busy file is told of */
+#define BUSY_WARN 10 /* failed tries, half a second each, before a busy file is logged */
 
 enum job {
 	JOB_NONE,
@@ -41,41 +41,41 @@ enum job {
 	JOB_CLOSE,
 };
 
-/* What became of an event. */
+/* The result of an event. */
 struct fate {
 	enum store_result result;
-	bool has_row; /* of a letter: the event is stored */
-	char *sender; /* who sent it, if that has a name; heap, or NULL */
+	bool has_row; /* dead letters: the event is stored */
+	char *sender; /* name of the sender, on the heap, or NULL */
 	char *why;    /* heap, or NULL */
 };
 
 struct store {
-	const struct store_kind *kind; /* the first member: see store_kind.h */
+	const struct store_kind *kind; /* must be first: see store_kind.h */
 	uv_loop_t *loop;
 	struct store_callbacks on;
 	const char *path;
-	char *instance_id; /* as it may be shown; heap */
+	char *instance_id; /* for logs, without secrets; heap */
 	enum job job;
 	const struct batch *batch;
 	int64_t sent_ms; /* loop clock */
 	uv_work_t work;
-	bool is_working; /* the job's thread has all below, up to why */
+	bool is_working; /* the job's thread uses all members down to why */
 	struct sqlite_file *file;
 	int64_t commits; /* to the file, that this process has seen */
-	uint32_t epoch;  /* of the file; 0: unknown */
+	uint32_t epoch;  /* epoch of the file; 0: unknown */
 	enum sqlite_result result;
 	struct fate *fates;
-	struct cursors cursors; /* on their way, with texts of their own; of those to be read, only the sources */
-	uint32_t cursors_epoch; /* in which all before those was stored; 0: any */
-	char *text;             /* of a check-in, or its answer */
-	int64_t number;         /* its answer, */
+	struct cursors cursors; /* cursors of the job, copied; when reading, only the sources */
+	uint32_t cursors_epoch; /* epoch in which everything before them was stored; 0: any */
+	char *text;             /* text of a check-in */
+	int64_t number;         /* and its answer */
 	bool has_number;
 	char why[SQLITE_FILE_WHY];
 	atomic_bool is_leaving;
 	bool was_open; /* once */
 	uint32_t told_epoch;
 	struct log_spell spell; /* errors of any statement */
-	unsigned int busy;      /* tries in a row that found another process at work */
+	unsigned int busy;      /* consecutive tries that found the file locked */
 	char trouble[SQLITE_FILE_WHY];
 	struct backoff backoff;
 	uv_timer_t retry;
@@ -129,7 +129,7 @@ static void refuse_row(struct fate *fate, const char *why)
 	fate->why = memory_strdup(why);
 }
 
-/* A row that is not new is there, unless a trigger kept it back: the table knows. */
+/* A row that is not new exists, unless a trigger suppressed it: look in the table. */
 static enum sqlite_result insert_row(struct store *s, const struct event *ev, struct fate *fate, const char *now)
 {
 	char received[SQLITE_TIME], happened[SQLITE_TIME];
@@ -157,7 +157,8 @@ static enum sqlite_result insert_row(struct store *s, const struct event *ev, st
 	return result;
 }
 
-/* Of what has no id the head will do, and the digest of the whole. What has one keeps every byte. */
+/* For a message without an id, the head and the digest of the whole are enough. A message with an id keeps every byte.
+ * */
 static size_t raw_len(const struct event *ev)
 {
 	return ev->id_len || ev->message_len < RAW_BYTES ? ev->message_len : RAW_BYTES;
@@ -189,7 +190,7 @@ static enum sqlite_result dead_letter_row(struct store *s, const struct event *e
 	return result;
 }
 
-/* Rows that were refused stay out. One whose refusal took the others down with it is refused, and they begin anew. */
+/* Rows that were refused stay out. If a row fails the whole transaction, refuse it and start again. */
 static enum sqlite_result write_rows(struct store *s, const char *now)
 {
 	enum sqlite_result result = begin(s);
@@ -309,7 +310,7 @@ static void open_file(struct store *s)
 
 typedef enum sqlite_result job_fn(struct store *s, const char *now);
 
-/* After trouble the connection is not used again: what it knows of the file may be what could not be written. */
+/* After an error, do not reuse the connection: its cache may hold what could not be written. */
 static void work(uv_work_t *request)
 {
 	static job_fn *const acts[] = {[JOB_INSERT] = write_rows,
@@ -357,7 +358,7 @@ static void on_retry(uv_timer_t *timer)
 	start_work(timer->data);
 }
 
-/* Who sent an event is the loop's business: a producer that leaves takes its name with it. */
+/* Copy the sender's name on the loop: a producer that leaves frees it. */
 static void keep_senders(struct store *s, const char *(*name)(const struct event *ev))
 {
 	for (size_t i = 0; i < s->batch->count; i++) {
@@ -401,7 +402,7 @@ static void end_trouble(struct store *s)
 	backoff_reset(&s->backoff);
 }
 
-/* In the functions below the job ends before the callbacks, which may give the next one. */
+/* The functions below end the job before the callbacks, which may start the next one. */
 
 static void report_stored(struct store *s)
 {
@@ -475,7 +476,7 @@ static void report_read(struct store *s)
 	s->on.on_cursor_read(s->on.arg, NULL, is_read);
 }
 
-/* What is wrong at the start ends the program, but for a file that is busy or full; later it may be mended. */
+/* An error at the start ends the program, unless the file is busy or full. Later the cause may be fixed. */
 static void report_open(struct store *s)
 {
 	if (s->result == SQLITE_FILE_FINE) {
@@ -540,7 +541,7 @@ static void start(struct store *s, enum job job)
 	start_work(s);
 }
 
-/* Of a profile's event its row says the profile. */
+/* The row of a profile's event names the profile. */
 static const char *name_of_producer(const struct event *ev)
 {
 	return ev->source ? NULL : event_sender(ev);
@@ -641,7 +642,7 @@ static void release(void *object)
 	free(s);
 }
 
-/* The last one to close a file tidies it up, which waits for the disk as well. */
+/* The last process that closes a file cleans up, which waits for the disk. */
 static void close_file(struct store *s)
 {
 	if (s->batch && (s->job == JOB_INSERT || s->job == JOB_DEAD_LETTER))
