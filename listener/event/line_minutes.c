@@ -395,7 +395,7 @@ void line_minutes_disagree(struct line_minutes *all, const char *source, unsigne
 			   const uint8_t *first, const uint8_t *other, int64_t wall_ms)
 {
 	struct line *line = line_minutes_find(all, source, number);
-	struct line_minute *m = line ? minute_of(line, wall_ms) : NULL;
+	struct line_minute *m = line ? minute_of(all, line, wall_ms) : NULL;
 	char digests[2][2 * 32 + 1];
 
 	if (!m)
