@@ -226,7 +226,7 @@ Test(cluster, slots_that_move_under_load_skip_nothing, .timeout = 120)
 	const char *argv[] = {
 		"redis-cli",       "--cluster", "reshard",       suite_text("127.0.0.1:%d", redisd_port(redis[0])),
 		"--cluster-from",  from,        "--cluster-to",  to,
-		"--cluster-slots", "3000",      "--cluster-yes", NULL};
+		"--cluster-slots", "500",       "--cluster-yes", NULL};
 	struct process *reshard = process_start_argv(argv, NULL);
 
 	while (process_wait(reshard, 20) == -1)
