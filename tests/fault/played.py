@@ -82,10 +82,15 @@ class Played:
     def is_short(self):
         return self.rig.rounds * self.rig.options.round < SHORTEST_S
 
+    def ended(self):
+        return {fault.kind.name for fault in self.rig.timeline.done if fault.ended}
+
     def unmet(self, kinds):
-        """Those that lead to weather that was not met so far: a slow machine gets through few faults."""
-        numbers = self.numbers(WEATHER)
-        names = {name for path in WEATHER if not numbers.get(path.name, 1) for name in path.kinds}
+        """One that leads to each path that was not met so far: a slow machine gets through few faults."""
+        numbers, names = self.numbers(PATHS + WEATHER), set(ENDS) - self.ended()
+        for path in PATHS + WEATHER:
+            if numbers.get(path.name, path.least) < path.least:
+                names |= {next((kind.name for kind in kinds if kind.name in path.kinds), None)}
         return [kind for kind in kinds if kind.name in names and not self.is_short]
 
     def judge(self, kinds):
@@ -96,6 +101,5 @@ class Played:
         for path in PATHS + WEATHER:
             if self.rig.fleet_kinds.intersection(path.fleets) and path.kinds & names and numbers[path.name] < path.least:
                 self.rig.verdict.find("not_played", f"{path.name}: {numbers[path.name]} of {path.least}")
-        done = {fault.kind.name for fault in self.rig.timeline.done if fault.ended}
-        for name in set(ENDS) & names - done:
+        for name in set(ENDS) & names - self.ended():
             self.rig.verdict.find("not_played", name)
