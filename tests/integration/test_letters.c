@@ -57,7 +57,7 @@ Test(letters, list_groups_them_by_reason_with_counts_and_examples, .init = bench
 	run_expect(db, 0, "and 1 more reasons", "dead-letters list --limit 1");
 }
 
-Test(letters, json_has_no_control_characters_that_a_terminal_obeys, .init = bench_migrate)
+Test(letters, json_has_no_control_characters_that_a_terminal_obeys, .init = bench_open)
 {
 	dead_letter("NULL", "not \xc2\x9b\x32J a\x7f\xc3\xa4", "'{}'");
 	run_expect(db, 0, "not \\u009b2J a\\u007f\xc3\xa4", "dead-letters list --json");
@@ -74,7 +74,7 @@ Test(letters, events_that_violate_a_check_are_one_group, .fini = bench_close)
 		  "%s", database_text(db, "SELECT string_agg(reason, ' ') FROM dead_letters"));
 }
 
-Test(letters, list_filters_by_time_type_reason_and_state, .init = bench_migrate)
+Test(letters, list_filters_by_time_type_reason_and_state, .init = bench_open)
 {
 	dead_letter_three();
 	run_expect(db, 0, "dead letters: 2,", "dead-letters list --since 1h");

@@ -38,7 +38,7 @@ Test(rejected, the_last_reason_is_told_with_an_example)
 	cr_assert(strstr(captured(),
 			 "level=warn event=\"all messages became dead letters\" dead_letters=3 stored=0 duplicates=0 "
 			 "reason=common example=\"the second\"\n"),
-		  "%s", lines);
+		  "%s", captured());
 }
 
 Test(rejected, it_is_no_warning_where_others_are_stored)
