@@ -590,7 +590,7 @@ Test(line_minutes, lags_are_exact_below_eight_and_within_an_eighth_beyond)
 
 static void add_lines(int i)
 {
-	static char names[LINES_SHORT][8];
+	static char names[LINES_SHORT][16];
 
 	for (int k = 0; k < LINES_SHORT; k++) {
 		snprintf(names[k], sizeof(names[k]), "x-%d", k);
