@@ -222,7 +222,7 @@ Test(ingest, what_a_producer_sent_before_its_reset_is_not_claimed_behind_a_drain
 {
 	unsigned char *frames = malloc(40 * 1200);
 
-	bench_start("--max-message 2KiB --max-inflight-bytes 12KiB --drain-timeout 3 --claim-ttl 600");
+	bench_start("--max-message 2KiB --max-inflight-bytes 12KiB --drain-timeout 8 --claim-ttl 600");
 	struct database *lock = database_open(database_conninfo(db));
 	database_exec(lock, "BEGIN; LOCK TABLE events");
 	struct peer *p = peer_open_events(listener_ingest_port(listener), NULL);
