@@ -284,7 +284,7 @@ Test(marks, listeners_with_and_without_the_key_are_one_fleet)
 	struct listener *fleet[] = {start(database_conninfo(db)), start_with_key(db, KEY),
 				    start_with_key(db, "planted-key-of-last-year")};
 	struct peer *peers[] = {open_producer(fleet[0]), open_producer(fleet[1]), open_producer(fleet[2])};
-	char id[20];
+	char id[32];
 
 	for (int first = 0; first < 3; first++)
 		for (int n = 0; n < COUNT; n++) {

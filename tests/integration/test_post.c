@@ -416,7 +416,8 @@ Test(post, bodies_that_are_whole_wait_for_memory_too)
 	}
 	await(listener_metric(listener, "wsonce_ingest_posts_total") == 60, WAIT_MS);
 	for (int i = 0; i < 60; i++) {
-		snprintf(body + 14, 3, "%02d", i);
+		body[14] = (char)('0' + i / 10);
+		body[15] = (char)('0' + i % 10);
 		body[16] = '-';
 		for (int line = 1; line < 2400; line++)
 			memcpy(body + 25L * line + 14, body + 14, 3);

@@ -1126,7 +1126,7 @@ static void configure(const struct settings *s)
 {
 	static char *id_pointer[] = {(char *)"/event_id"};
 	static char *source[] = {(char *)"ws://feed/"};
-	static char names[SIM_LISTENERS][4];
+	static char names[SIM_LISTENERS][16];
 	static struct profile *feeds[1];
 
 	feeds[0] = feeds_profile();
