@@ -47,7 +47,7 @@ struct source_view {
 
 size_t sources_count(const struct sources *s);
 struct source_view sources_view(const struct sources *s, size_t i);
-/* Is any line of the source of i ready? */
+/* True if a line of the source of i is ready. */
 bool sources_are_ready(const struct sources *s, size_t i);
 
 /* Disconnects all sources for good. */

@@ -141,6 +141,11 @@ struct source_view sources_view(const struct sources *s, size_t i)
 				    .last_message_ms = state & IS_FULL ? 1774094400 : 0};
 }
 
+bool sources_are_ready(const struct sources *s, size_t i)
+{
+	return sources_view(s, i).is_ready;
+}
+
 const struct token *ingest_tokens(const struct ingest *i)
 {
 	return NULL;
