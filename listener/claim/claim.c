@@ -326,13 +326,14 @@ static void on_inherited(void *owner, void *arg, const struct redis_reply *reply
 {
 	struct claim *c = owner;
 	struct inheritance *all = arg;
-	bool is_whole = reply && reply->type == REPLY_ARRAY && reply->elements == all->count;
+	const struct redis_reply *whole =
+		reply && reply->type == REPLY_ARRAY && reply->elements == all->count ? reply : NULL;
 
 	if (reply && reply->type == REPLY_ERROR)
 		log_error_answer(c, reply);
 	for (size_t i = 0; i < all->count; i++) {
 		struct event *ev = all->events[i];
-		const struct redis_reply *value = is_whole ? reply->element[i] : NULL;
+		const struct redis_reply *value = whole ? whole->element[i] : NULL;
 		enum claim_result result = !value                     ? CLAIM_UNKNOWN
 					   : value->type == REPLY_NIL ? CLAIM_MINE
 								      : read_value(c, ev, value);

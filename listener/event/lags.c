@@ -5,7 +5,7 @@
 
 static size_t bucket_of(uint64_t ms)
 {
-	unsigned int power = 63 - (unsigned int)__builtin_clzll(ms | 1);
+	size_t power = 63 - (size_t)__builtin_clzll(ms | 1);
 
 	return ms < 8 ? ms : 4 * (power - 2) + (ms >> (power - 2));
 }

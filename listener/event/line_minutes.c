@@ -128,7 +128,7 @@ static void each_minute(const struct line_minutes *all, struct line *line, int64
 	while (from_ms < to_ms) {
 		struct line_minute *m = minute_of(all, line, from_ms);
 		int64_t start_ms = row_minute(all, from_ms) * LINE_MINUTE_MS;
-		int64_t end_ms = start_ms + row_length(all) * LINE_MINUTE_MS;
+		int64_t end_ms = start_ms + (int64_t)row_length(all) * LINE_MINUTE_MS;
 
 		end_ms = end_ms < to_ms ? end_ms : to_ms;
 		if (m)

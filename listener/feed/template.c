@@ -294,10 +294,11 @@ static void add_text(struct bytes *out, const char *text, struct template_scope 
 bool template_render_message(struct bytes *out, const json_t *t, struct template_scope *scope)
 {
 	const json_t *chosen = choose(t, scope), *text = json_object_get(chosen, "text");
-	const char *at = json_string_value(text), *end = at + json_string_length(text);
+	const char *at = json_string_value(text), *end;
 
 	if (!at || json_object_size(chosen) != 1 || scope->keeps_secrets)
 		return template_render(out, t, scope);
+	end = at + json_string_length(text);
 	add_text(out, at, scope);
 	for (at += strlen(at); at < end; at += strlen(at)) {
 		bytes_add_byte(out, '\0');
