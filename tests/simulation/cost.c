@@ -48,7 +48,9 @@ static const struct {
 	{"presence.lua", {.once = 60, .listener = 6, .listener_s = 10}},
 };
 
-#define CLAIMS_OF_COPY 2 /* at most, of a copy that waits for a slow leader */
+/* At most, of a copy that waits for a slow leader: usually two, and more where another listener comes to lead, which
+ * asks for what the first one has claimed after 0.4, 0.8 and 1.6 s. */
+#define CLAIMS_OF_COPY 3
 
 #define LIMITS (sizeof(limits) / sizeof(*limits))
 
