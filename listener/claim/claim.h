@@ -62,8 +62,8 @@ int claim_take(struct claim *c, struct event *ev);
  * on_claimed for each, with CLAIM_MINE if it was taken; or -1 without callbacks. */
 void claim_inherit(struct claim *c, uint16_t owner, struct event *const *evs, size_t n);
 
-/* The functions below have no answer, and ev may be freed at once. While Redis is away they send nothing: marks are
- * sent when it is back, claims expire. */
+/* The functions below have no answer, and ev may be freed at once. While Redis is away they send nothing,
+ * and claims expire. */
 
 /* Extends the leases of n events that are still ours (I4). */
 void claim_renew(struct claim *c, struct event *const *evs, size_t n);
