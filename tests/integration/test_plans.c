@@ -5,7 +5,6 @@
 #include "backlog.sql.h"
 #include "write_dead_letters.sql.h"
 #include "checkin.sql.h"
-#include "elsewhere.sql.h"
 #include "epoch.sql.h"
 #include "explain.sql.h"
 #include "find_present.sql.h"
