@@ -3,6 +3,7 @@
 #include "support.h"
 #include "bench.h"
 #include "backlog.sql.h"
+#include "dead_letters_list.sql.h"
 #include "write_dead_letters.sql.h"
 #include "checkin.sql.h"
 #include "epoch.sql.h"
@@ -277,7 +278,7 @@ static void check_all(void)
 	check_record();
 	must_cost("peek", explain(SQL_PEEK, "'t0', '0', '0'"), 2, 50);
 	must_cost("backlog", explain(SQL_BACKLOG, "'60000', '{t0}', '{u0}'"), 24000, 80000);
-	must_cost("elsewhere", explain(SQL_ELSEWHERE, "''"), 210000, 300000);
+	must_cost("dead_letters_list", explain(SQL_DEAD_LETTERS_LIST, "'{}', '10', '3', '0', ''"), 210000, 300000);
 	check_storing();
 	check_purge();
 	check_questions();
