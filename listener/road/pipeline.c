@@ -474,17 +474,17 @@ static const char *find_stale(const struct pipeline *p, const struct feed_event 
 /* An event remembers two sources. The minute of a copy from a third one is unknown. */
 static void note_line(struct event *ev, const char *source, unsigned int line)
 {
+	bool is_same = strcmp(source, event_origin(ev)) == 0;
 	uint8_t lines = (uint8_t)(1u << line);
 	int64_t wall_ms, after_ms;
 
-	if (!*source)
+	if (!*source || (is_same && ev->lines & lines))
 		return;
 	wall_ms = clock_ms(CLOCK_REALTIME_COARSE);
 	after_ms = wall_ms - ev->came_us / 1000;
 	after_ms = after_ms < 0 ? 0 : after_ms > UINT16_MAX ? UINT16_MAX : after_ms;
-	if (strcmp(source, event_origin(ev)) == 0) {
-		if (!(ev->lines & lines))
-			ev->after_ms[line] = (uint16_t)after_ms;
+	if (is_same) {
+		ev->after_ms[line] = (uint16_t)after_ms;
 		ev->lines |= lines;
 		return;
 	}
