@@ -282,15 +282,17 @@ static void add_minute(struct summary *s, int64_t minute, const struct line_row 
 static void add_differ(struct summary *s, const struct pg_result *rows, size_t at, const char *instance)
 {
 	json_t *list = json_loads(session_text(rows, at, DISAGREEMENTS), 0, NULL), *one;
-	size_t i;
 
 	if (list && !s->differ)
 		s->differ = json_array();
-	json_array_foreach(list, i, one) if (json_array_size(s->differ) < DIFFER_MAX) json_array_append_new(
-		s->differ, json_pack("{s:o, s:o, s:O*, s:O*, s:O*}", "minute",
-				     moment(session_number(rows, at, MINUTE) * LINE_MINUTE_MS), "instance",
-				     json_out_string(instance), "event_id", json_array_get(one, 0), "first",
-				     json_array_get(one, 1), "other", json_array_get(one, 2)));
+	for (size_t i = 0; i < json_array_size(list) && json_array_size(s->differ) < DIFFER_MAX; i++) {
+		one = json_array_get(list, i);
+		json_array_append_new(s->differ,
+				      json_pack("{s:o, s:o, s:O*, s:O*, s:O*}", "minute",
+						moment(session_number(rows, at, MINUTE) * LINE_MINUTE_MS), "instance",
+						json_out_string(instance), "event_id", json_array_get(one, 0), "first",
+						json_array_get(one, 1), "other", json_array_get(one, 2)));
+	}
 	json_decref(list);
 }
 

@@ -66,7 +66,7 @@ static int64_t row_minute(const struct line_minutes *all, int64_t wall_ms)
 {
 	int64_t minute = wall_ms / LINE_MINUTE_MS;
 
-	return all->count > LINES_SHORT ? minute - minute % LINE_LONG : minute;
+	return minute - minute % row_length(all);
 }
 
 /* Finds or adds a minute. Searches from the newest, which is usually the right one. Returns NULL for a time outside of

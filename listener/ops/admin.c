@@ -303,6 +303,7 @@ static json_t *describe_status(const struct admin *a)
 	const struct claim *claim = pipeline_claim(p->pipeline);
 	const struct storing *storing = pipeline_storing(p->pipeline);
 	json_t *root, *counts = json_object();
+	const struct store_view store = store_view(storing_store(storing));
 	const char *why = storing_trouble(storing), *slow;
 	char degraded[300] = "";
 
@@ -313,13 +314,11 @@ static json_t *describe_status(const struct admin *a)
 		"{s:s, s:o, s:I, s:b, s:{s:b, s:o, s:o, s:o, s:o}, s:o, s:I, s:I, s:I, s:b, s:o, s:I, s:o, s:o}",
 		"version", WSONCE_VERSION, "instance_id", describe_text(p->config->instance_id), "uptime_s",
 		(json_int_t)(((int64_t)uv_now(a->loop) - a->started_ms) / 1000), "draining", p->is_draining, "postgres",
-		"up", !*why, "error", describe_text(why), "hazards",
-		describe_name(store_view(storing_store(storing)).hazards), "holder",
-		describe_name(store_view(storing_store(storing)).holder), "slow", describe_name(slow), "redis",
-		describe_redis(claim), "in_flight", (json_int_t)events->messages, "in_flight_bytes",
-		(json_int_t)pipeline_bytes(p->pipeline), "in_flight_bytes_limit", (json_int_t)p->config->inflight_bytes,
-		"paused", pipeline_is_full(p->pipeline), "sources",
-		describe_sources(p->sources, (int64_t)uv_now(a->loop)), "ingest_connections",
+		"up", !*why, "error", describe_text(why), "hazards", describe_name(store.hazards), "holder",
+		describe_name(store.holder), "slow", describe_name(slow), "redis", describe_redis(claim), "in_flight",
+		(json_int_t)events->messages, "in_flight_bytes", (json_int_t)pipeline_bytes(p->pipeline),
+		"in_flight_bytes_limit", (json_int_t)p->config->inflight_bytes, "paused", pipeline_is_full(p->pipeline),
+		"sources", describe_sources(p->sources, (int64_t)uv_now(a->loop)), "ingest_connections",
 		(json_int_t)(p->ingest ? ingest_connections(p->ingest) : 0), "events", describe_states(events),
 		"counters", counts);
 	json_object_set_new(root, "degraded", describe_name(degraded));

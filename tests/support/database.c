@@ -196,12 +196,6 @@ static PGresult *run(struct database *db, const char *sql, bool may_repeat)
 	}
 }
 
-static char *format(const char *fmt, va_list args)
-{
-	char *sql = suite_vtext(fmt, args);
-	return sql;
-}
-
 /* The one value of a result, or NULL for an SQL NULL. Takes the result. */
 static char *only_value(PGresult *result, const char *sql)
 {
@@ -230,7 +224,7 @@ long database_long(struct database *db, const char *fmt, ...)
 	va_list args;
 
 	va_start(args, fmt);
-	char *sql = format(fmt, args), *end;
+	char *sql = suite_vtext(fmt, args), *end;
 	va_end(args);
 	char *text = only_value(run(db, sql, true), sql);
 	if (!text)
@@ -248,7 +242,7 @@ char *database_text(struct database *db, const char *fmt, ...)
 	va_list args;
 
 	va_start(args, fmt);
-	char *sql = format(fmt, args);
+	char *sql = suite_vtext(fmt, args);
 	va_end(args);
 	return only_value(run(db, sql, true), sql);
 }
@@ -258,7 +252,7 @@ void database_exec(struct database *db, const char *fmt, ...)
 	va_list args;
 
 	va_start(args, fmt);
-	char *sql = format(fmt, args);
+	char *sql = suite_vtext(fmt, args);
 	va_end(args);
 	PQclear(run(db, sql, false));
 }
