@@ -24,7 +24,7 @@ enum claim_result {
 
 enum claim_mark { CLAIM_MARK_DONE, CLAIM_MARK_DEAD };
 
-/* Called from the loop, once per call of a function below, never during the call. */
+/* Called from the loop, once per call of a function below; during the call only by claim_inherit(). */
 struct claim_callbacks {
 	void (*on_claimed)(void *arg, struct event *ev, enum claim_result result);
 	/* Not tied to a call; may repeat: the owner of claims that events are held for is dead. */
@@ -58,8 +58,8 @@ bool claim_has_other_leader(struct claim *c, const char *source);
  * callback. ev must live until then. The lease starts before the command is sent. */
 int claim_take(struct claim *c, struct event *ev);
 
-/* Takes over the claims of n events from their dead owner, if they are still the owner's or free. Returns 0 and calls
- * on_claimed for each, with CLAIM_MINE if it was taken; or -1 without callbacks. */
+/* Takes over the claims of n events from their dead owner, if they are still the owner's or free. Calls on_claimed for
+ * each: later, with CLAIM_MINE if it was taken; or at once with CLAIM_UNKNOWN, if Redis cannot be asked. */
 void claim_inherit(struct claim *c, uint16_t owner, struct event *const *evs, size_t n);
 
 /* The functions below have no answer, and ev may be freed at once. While Redis is away they send nothing,

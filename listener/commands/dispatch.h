@@ -40,8 +40,7 @@ struct subcommand {
 	const char *name;      /* one word, or two: "dead-letters list" */
 	const char *arguments; /* as shown in the usage line: "ID", "DIR VERB", "[ID ...]" for any number; NULL: none */
 	const char *settings; /* names of the settings that it uses, separated by blanks; NULL: all that it can parse */
-	const char
-		*common; /* those of the settings that --help shows, if --help=all is to show the others; NULL: all */
+	const char *common;   /* which of them --help shows, if --help=all shows the others; NULL: all */
 	bool has_all_settings; /* including those of listen */
 	const struct option *options;
 	size_t option_count;

@@ -30,9 +30,9 @@
 #define REFUSED_MS 3000 /* how long a report counts */
 #define HEARD_MS   5000 /* a source without a message for this long is no longer heard */
 #define SETTLED_MS 4000 /* after connecting: a listener without a beat by then is dead */
-#define ASK_MS \
-	100 /* between two beats while events wait for a listener, or 10 ms for each listener: at most a hundred */
-#define ASK_MOST_MS 400  /* beats a second in the fleet, up to this interval */
+/* Between two beats while events wait: 10 ms for each listener (so all send 100 a second), within these limits. */
+#define ASK_MS      100
+#define ASK_MOST_MS 400
 #define ASK_MAX     16   /* listeners in one CLIENT LIST; the others follow in the next one */
 #define WAIT_MS     2000 /* since an event last waited; longer than between two claims of one event */
 #define JUDGED_MS   1000 /* how long a known leader is remembered */

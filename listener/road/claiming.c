@@ -280,8 +280,8 @@ static void leave(struct claiming *c, struct event *ev)
 	counters.deferred++;
 	ev->held_ms = now_ms(c);
 	event_move(c->events, ev, EV_HELD);
-	if (done_channel_find(claim_channel(c->claim),
-			      &ev->id_hash)) { /* by then Postgres has usually returned its epoch */
+	/* By then Postgres has usually returned its epoch. */
+	if (done_channel_find(claim_channel(c->claim), &ev->id_hash)) {
 		event_set_wait(c->events, ev, WAIT_EPOCH);
 		hold_add(&c->hold, ev, now_ms(c), 0);
 	} else {

@@ -9,8 +9,8 @@
 struct store_kind {
 	struct store *(*open)(uv_loop_t *loop, const struct config *config, const struct store_callbacks *callbacks);
 	struct store_view (*view)(const struct store *s);
-	bool (*is_sure)(
-		const struct store *s); /* NULL, like the next two: it has no server that could be another one */
+	/* This and the next two are NULL if the kind has no server that could be replaced by another one. */
+	bool (*is_sure)(const struct store *s);
 	int (*ask_epoch)(struct store *s);
 	void (*give_up)(struct store *s);
 	void (*insert)(struct store *s, const struct batch *b);
