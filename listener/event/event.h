@@ -88,7 +88,7 @@ struct event {
 	bool is_loose; /* has an id, was refused without a claim, and is not in the table */
 	bool has_time;
 	bool is_unclaimed;      /* it is claimed once it is on disk */
-	bool is_ours;           /* as claiming_take() is told when it is its turn */
+	bool is_ours;           /* passed to claiming_take() when its turn has come */
 	bool is_handed;         /* the second connection did not store it; the first one tries */
 	uint8_t lines;          /* of its source, on which it has come: bit 0 is the first one; */
 	uint8_t also_lines;     /* and those of `also` */

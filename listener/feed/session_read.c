@@ -294,7 +294,7 @@ static void read_control(struct reading *r)
 	arena_clear(&r->session->arena);
 }
 
-/* Does what r->rule says of the frame. letter is what a dead letter keeps of it. */
+/* Does what r->rule says about the frame. letter is the text that a dead letter keeps. */
 static void follow_rule(struct reading *r, struct slice letter)
 {
 	struct session *s = r->session;

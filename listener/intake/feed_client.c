@@ -414,7 +414,7 @@ static void reconnect(struct feed_client *c, struct feed_connection *conn, const
 	leave_now(c, reason, false);
 }
 
-/* Not the same mirror again, although it was a good one. Who calls has warned. */
+/* Dials another mirror next, although this one worked. The caller has logged a warning. */
 void feed_client_redial(struct feed_client *c, const char *reason)
 {
 	size_t failures = c->failures;

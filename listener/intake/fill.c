@@ -23,12 +23,12 @@
 #define TICK_MS    100
 #define SETTLE_MS  2000 /* the missing ones may come late, and the fleet agrees on a leader */
 #define HOLES_MAX  256
-#define LOOKS      5 /* at who leads, within a minute */
+#define LOOKS      5 /* how often, within a minute, it checks whether it leads */
 #define WHAT_BYTES 240
 #define TELL_MS    60000
-#define CALLS_MAX  1000 /* of a hole: a feed whose numbers jump must not be asked for ever */
+#define CALLS_MAX  1000 /* calls per hole: a feed whose numbers jump must not be asked for ever */
 #define PAGE_MAX   10000
-#define TRIES      6 /* of a call that brings nothing new */
+#define TRIES      6 /* calls in a row that bring nothing new */
 
 /* Numbers of a series, or with cursor what came after it. */
 struct hole {

@@ -32,7 +32,7 @@ struct source_view {
 	bool is_ready;           /* open, or read by another listener */
 	int64_t last_message_ms; /* loop clock; 0: none yet */
 	int64_t data_ms;         /* as in struct feed_client_view */
-	uint64_t id;             /* in what the fleet hears; 0: it hears nothing */
+	uint64_t id;             /* identifies the source in presence; 0: there is no presence */
 	uint64_t connects;
 	uint64_t barren;   /* as in struct feed_client_view */
 	uint64_t messages; /* of a plain URL; for a profile see rules */

@@ -11,7 +11,7 @@
 #include "road/settling.h"
 
 #define AHEAD_MOST      16384 /* events left to others at which a listener that leads no source stops reading */
-#define MOVING_MS       350   /* the channel moves if it told of a copy within this time, */
+#define MOVING_MS       350   /* the channel moves if it announced a copy within this time, */
 #define LEADING_MS      1000  /* and this listener leads if it claimed as a leader within it */
 #define WATCH_MS        250   /* between two checks if rows can be stored */
 #define CHUNK           512   /* claims per script call */

@@ -501,8 +501,8 @@ static void note_result(struct storing *s, const struct event *ev, enum store_re
 		stall_failed(&s->stall);
 }
 
-/* The first connection judges what the second one could not store, because it knows how others fare. It also decides
- * about rows stored in a server that the first one has left, or has not found yet. */
+/* The first connection judges what the second one could not store, because it knows whether others are stored. It also
+ * decides about rows stored in a server that the first one has left, or has not found yet. */
 static bool is_for_first(const struct writer *w, enum store_result result)
 {
 	bool is_stored = result == STORE_INSERTED || result == STORE_PRESENT;
@@ -664,7 +664,7 @@ static void check_second(struct storing *s)
 	store_close(w->store, on_second_closed, s);
 }
 
-/* --- what is asked of it --- */
+/* --- what the pipeline asks for --- */
 
 void storing_await(struct storing *s)
 {

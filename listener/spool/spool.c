@@ -214,7 +214,7 @@ void spool_flush(struct spool *s)
 	check_full(s);
 }
 
-/* Jobs that were queued since will fail, too. */
+/* Jobs queued after this one will fail, too. */
 static void fail(struct spool *s, int error)
 {
 	s->retry_ms = now_ms(s) + RETRY_MS;

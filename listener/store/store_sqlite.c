@@ -587,7 +587,7 @@ static int read_cursors(struct store *s, const char *const *sources, size_t n)
 	return 0;
 }
 
-/* --- on the loop: what is asked of it --- */
+/* --- on the loop: what the pipeline asks for --- */
 
 /* If another process has the file, that is not trouble. */
 static struct store_view view(const struct store *s)
