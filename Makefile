@@ -61,7 +61,7 @@ PLAYED := $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc free strdup str
 	recv __recv_chk getsockopt __assert_fail event_move event_new event_finish claim_open store_open \
 	open64 openat64 close pread64 pwrite64 ftruncate64 fdatasync fsync lseek64 flock mkdir unlinkat renameat scandir64)
 SIMULATED := $(patsubst %.c,$B/simulated/%.o,$(filter-out %/duplicates.c %/cancel.c,$(wildcard $(patsubst %,listener/%/*.c,road event claim fleet store) listener/spool/*.c listener/postgres/*.c listener/redis/*.c)) \
-	$(patsubst %,listener/outbox/%.c,backlog relay signature target traceparent) listener/config/keys.c listener/config/webhook.c listener/config/source_name.c listener/base/tls.c \
+	$(patsubst %,listener/outbox/%.c,backlog relay signature target traceparent) listener/config/keys.c listener/config/webhook.c listener/config/webhook_headers.c listener/config/source_name.c listener/base/tls.c \
 	$(patsubst %,listener/intake/%.c,lateness ledger sequence_gaps profiled profiles) $(wildcard listener/feed/*.c listener/config/profile*.c) \
 	$(patsubst %,listener/base/%.c,arena backoff counters crc32c file json json_scan json_write log_spell memory nearest poll quantity resolve secret slab sort_key text timestamp url))
 SIMULATION := $(call objects,$(wildcard tests/simulation/*.c))
@@ -273,7 +273,7 @@ $B/simulate: $(SIMULATION) $(SIMULATED)
 $B/tests/simulation/%.o: OUR_CFLAGS += -Itests/simulation -Wno-missing-field-initializers
 
 # The differential test sends the same queries to real servers and to simulated ones.
-$(ASKS)/postgres-real $(ASKS)/postgres-played: $(ASKS)/postgres.o $(patsubst %,$B/listener/%.o,postgres/schema postgres/array store/effects base/memory base/log)
+$(ASKS)/postgres-real $(ASKS)/postgres-played: $(ASKS)/postgres.o $(patsubst %,$B/listener/%.o,postgres/schema postgres/array store/effects store/payload_filter base/memory base/log)
 $(ASKS)/redis-real $(ASKS)/redis-played: $(ASKS)/redis.o
 $(ASKS)/postgres-real: $(ASKS)/real.o
 $(ASKS)/postgres-played: $(patsubst %,$(ASKS)/%.o,played hooks) $(patsubst %,$B/tests/simulation/%.o,sim libpq postgres postgres_faults postgres_outbox)

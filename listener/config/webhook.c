@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/file.h"
 #include "base/memory.h"
@@ -15,6 +16,7 @@
 #include "base/text.h"
 #include "base/url.h"
 #include "config/keys.h"
+#include "config/webhook_headers.h"
 
 #define SECRET_MARK  "whsec_"
 #define SECRET_LEAST 24 /* bytes, by Standard Webhooks; the array in struct webhook_secret is the upper limit */
@@ -141,6 +143,29 @@ static int read_types(struct profile_reader *r, const struct key *k, const json_
 	return 0;
 }
 
+static int read_headers(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
+{
+	(void)k;
+	return webhook_headers_check(r, value) || key_keep(value, at);
+}
+
+static int read_when(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
+{
+	(void)k;
+	return profile_check_conditions(r, value) || key_keep(value, at);
+}
+
+int webhook_refresh_headers(struct webhook *t, char *fault, size_t size)
+{
+	struct bytes lines;
+
+	if (webhook_headers_read(&lines, t->headers, t->bearer_file, fault, size))
+		return -1;
+	webhook_headers_clear(&t->header_lines);
+	t->header_lines = lines;
+	return 0;
+}
+
 #define AT(member) offsetof(struct webhook, member)
 
 static const struct key keys[] = {
@@ -150,6 +175,12 @@ static const struct key keys[] = {
 	KEY("secret-env", key_text, AT(secret_env)),
 	KEY("secret-file", key_text, AT(secret_file)),
 	KEY("ca", key_text, AT(ca)),
+	KEY("cert", key_text, AT(cert)),
+	KEY("key", key_text, AT(key)),
+	KEY("when", read_when, AT(when)),
+	KEY("headers", read_headers, AT(headers)),
+	KEY("bearer-file", key_text, AT(bearer_file)),
+	RANGE("ttl_s", key_seconds, AT(ttl_ms), 1, 365 * 86400.0),
 	RANGE("timeout", key_seconds, AT(timeout_ms), 0.01, 600),
 	RANGE("concurrency", key_number, AT(concurrency), 1, 1000),
 	RANGE("attempts", key_number, AT(attempts), 1, 1000),
@@ -158,6 +189,22 @@ static const struct key keys[] = {
 };
 
 /* --- webhooks --- */
+
+static bool has_header(const json_t *headers, const char *wanted)
+{
+	const char *name;
+	json_t *value;
+
+	json_object_foreach((json_t *)headers, name, value) if (strcasecmp(name, wanted) == 0) return true;
+	return false;
+}
+
+static int read_header_lines(struct profile_reader *r, struct webhook *w)
+{
+	char fault[300];
+
+	return webhook_refresh_headers(w, fault, sizeof(fault)) ? profile_fail(r, "%s", fault) : 0;
+}
 
 static int read_webhook(struct profile_reader *r, const json_t *value, struct webhook *w, bool has_secrets)
 {
@@ -173,7 +220,11 @@ static int read_webhook(struct profile_reader *r, const json_t *value, struct we
 		return profile_fail(r, "%s is missing", w->name ? "url" : "name");
 	if (!w->secret_env == !w->secret_file)
 		return profile_fail(r, "one of the two is needed: secret-env or secret-file");
-	return has_secrets ? read_secrets(r, w, w->secret_file) : 0;
+	if (w->bearer_file && has_header(w->headers, "authorization"))
+		return profile_fail(r, "bearer-file sets the header authorization, as headers does: remove one");
+	if (w->key && !w->cert)
+		return profile_fail(r, "key needs cert, the certificate of that key");
+	return has_secrets ? read_secrets(r, w, w->secret_file) || read_header_lines(r, w) : 0;
 }
 
 static int check_name(struct profile_reader *r, const struct webhooks *t)
@@ -215,6 +266,8 @@ void webhook_copy(struct webhook *copy, const struct webhook *of)
 	copy->types = memory_calloc(of->type_count + 1, sizeof(*copy->types)); /* size must not be 0 */
 	for (size_t i = 0; i < of->type_count; i++)
 		copy->types[i] = of->types[i];
+	copy->header_lines = (struct bytes){.at = NULL};
+	bytes_add(&copy->header_lines, of->header_lines.at, of->header_lines.len);
 }
 
 static bool is_same(const struct webhook *a, const struct webhook *b)
@@ -224,7 +277,9 @@ static bool is_same(const struct webhook *a, const struct webhook *b)
 	while (i < a->secret_count && i < b->secret_count && a->secrets[i].len == b->secrets[i].len &&
 	       CRYPTO_memcmp(a->secrets[i].bytes, b->secrets[i].bytes, a->secrets[i].len) == 0)
 		i++;
-	return i == a->secret_count && i == b->secret_count && json_equal(a->root, b->root);
+	return i == a->secret_count && i == b->secret_count && json_equal(a->root, b->root) &&
+	       a->header_lines.len == b->header_lines.len &&
+	       CRYPTO_memcmp(a->header_lines.at, b->header_lines.at, a->header_lines.len) == 0;
 }
 
 bool webhooks_are_same(const struct webhooks *a, const struct webhooks *b)
@@ -239,6 +294,7 @@ bool webhooks_are_same(const struct webhooks *a, const struct webhooks *b)
 void webhook_clear(struct webhook *t)
 {
 	free(t->types);
+	webhook_headers_clear(&t->header_lines);
 	json_decref(t->root);
 	OPENSSL_cleanse(t->secrets, sizeof(t->secrets));
 }

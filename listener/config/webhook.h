@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/bytes.h"
 #include "config/profile.h"
 
 #define WEBHOOKS_MAX        64
@@ -26,6 +27,7 @@ struct webhook {
 	char digest[33];  /* of the URL without user and password, in hex: identifies the destination */
 	char **types;
 	size_t type_count;      /* 0: events of every type */
+	const json_t *when;     /* conditions of the payload, as in a profile; NULL: none */
 	const char *secret_env; /* variable with the secrets; NULL if they are in a file */
 	const char *secret_file;
 	struct webhook_secret secrets[WEBHOOK_SECRETS_MAX];
@@ -35,7 +37,13 @@ struct webhook {
 	int64_t attempts;    /* the delivery is dead after the last one */
 	int64_t backoff_ms;  /* upper bound of the first wait; doubles with each attempt */
 	int64_t backoff_cap_ms;
-	const char *ca; /* PEM certificates for verifying https; NULL: the system's */
+	int64_t ttl_ms;        /* a delivery that waited longer is dead; 0: no limit */
+	const char *ca;        /* PEM certificates for verifying https; NULL: the system's */
+	const char *cert;      /* PEM certificate of the client, which may be followed by its key; NULL: none */
+	const char *key;       /* PEM key of cert; NULL: it is in the same file */
+	const json_t *headers; /* names and texts; NULL: none */
+	const char *bearer_file;
+	struct bytes header_lines; /* by webhook_headers_read; empty: none, or secrets were not read */
 };
 
 struct webhooks {
@@ -50,6 +58,10 @@ struct webhooks {
 int webhooks_read(struct webhooks *t, const json_t *value, bool has_secrets, const struct profile_origin *origin,
 		  struct profile_fault *fault);
 void webhooks_free(struct webhooks *t);
+
+/* Reads the variables and files of the headers again. If that fails, keeps the headers as they are, fills fault and
+ * returns -1. */
+int webhook_refresh_headers(struct webhook *t, char *fault, size_t size);
 
 /* Copies a webhook. webhook_clear frees the copy. */
 void webhook_copy(struct webhook *copy, const struct webhook *of);

@@ -27,14 +27,16 @@
 #include "outbox/traceparent.h"
 #include "base/text.h"
 #include "base/url.h"
+#include "config/webhook_headers.h"
 
 #define HEAD_BYTES        1024  /* kept of an answer's body */
 #define BODY_BYTES        65536 /* read of an answer's body, so that the connection can be reused, */
 #define BODY_MS           2000  /* if the body comes within this time */
 #define LINES_BYTES       65536 /* limit of an answer's headers and trailers; the status counts even if they are longer */
 #define SWEEP_MS          500
-#define HEADERS           7
+#define HEADERS           (7 + WEBHOOK_HEADERS_MAX + 1)
 #define HEADER_BYTES      64    /* of a header other than the signature */
+#define SECRET_WORD       8     /* bytes of a header's value that are masked in an answer, at least */
 #define RETRY_AFTER_MAX_S 21600 /* the limit of newer versions of libcurl (8.14) */
 
 struct deliveries {
@@ -66,6 +68,7 @@ struct delivery {
 	char timestamp[HEADER_BYTES];
 	char trace[sizeof("traceparent: ") + TRACEPARENT_SIZE];
 	char signature[HEADER_BYTES + SIGNATURE_SIZE];
+	struct bytes own; /* the webhook's header lines, which may change while the request runs */
 	char error[CURL_ERROR_SIZE];
 	char head[HEAD_BYTES + 1];
 };
@@ -84,6 +87,7 @@ static void delivery_free(struct delivery *d)
 	list_remove(&d->node);
 	curl_multi_remove_handle(curl_loop_multi(d->all->curl), d->easy);
 	curl_easy_cleanup(d->easy);
+	webhook_headers_clear(&d->own);
 	free(d);
 }
 
@@ -92,8 +96,19 @@ void delivery_cancel(struct delivery *d)
 	delivery_free(d);
 }
 
+/* Masks the words of a header's value that are long enough to be secrets. */
+static void mask_words(char *text, const char *value)
+{
+	char *copy = memory_strdup(value), *rest = copy;
+
+	for (char *word; (word = strsep(&rest, " \t"));)
+		if (strlen(word) >= SECRET_WORD)
+			secret_mask(text, word);
+	free(copy);
+}
+
 /* Makes the head fit for Postgres and logs: UTF-8 without NUL and without a truncated last character, and without the
- * webhook's path, which may be a token. */
+ * webhook's path and the values of its headers, which may be tokens. */
 static void clean_head(struct delivery *d)
 {
 	size_t n = d->head_len;
@@ -113,6 +128,8 @@ static void clean_head(struct delivery *d)
 		make_ascii(d->head);
 	path = strchr(strstr(d->webhook->url, "://") + 3, '/');
 	secret_mask_path(d->head, path ? path : "");
+	for (size_t i = 0; i < d->own.len; i += strlen(d->own.at + i) + 1)
+		mask_words(d->head, strchr(d->own.at + i, ':') + 2);
 }
 
 /* True if this host cannot make any request. libcurl does not say if socket() failed or the connection was refused, so
@@ -121,7 +138,8 @@ static bool is_local_fault(CURLcode result)
 {
 	int fd;
 
-	if (result == CURLE_OUT_OF_MEMORY || result == CURLE_FAILED_INIT || result == CURLE_SSL_CACERT_BADFILE)
+	if (result == CURLE_OUT_OF_MEMORY || result == CURLE_FAILED_INIT || result == CURLE_SSL_CACERT_BADFILE ||
+	    result == CURLE_SSL_CERTPROBLEM)
 		return true;
 	if (result != CURLE_COULDNT_CONNECT && result != CURLE_COULDNT_RESOLVE_HOST)
 		return false;
@@ -346,6 +364,13 @@ static void add_header(struct delivery *d, const char *line)
 		h[-1].next = h;
 }
 
+static void add_own_headers(struct delivery *d, const struct bytes *lines)
+{
+	bytes_add(&d->own, lines->at, lines->len);
+	for (size_t i = 0; i < lines->len; i += strlen(d->own.at + i) + 1)
+		add_header(d, d->own.at + i);
+}
+
 /* Adds an empty Expect, because waiting for "100 Continue" costs a round trip. */
 static void add_headers(struct delivery *d, const struct delivery_request *r)
 {
@@ -365,6 +390,7 @@ static void add_headers(struct delivery *d, const struct delivery_request *r)
 		snprintf(d->trace, sizeof(d->trace), "traceparent: %s", r->trace);
 		add_header(d, d->trace);
 	}
+	add_own_headers(d, &r->webhook->header_lines);
 	add_header(d, "expect:");
 }
 
@@ -398,6 +424,10 @@ static int set_options(struct delivery *d, const struct delivery_request *r)
 	failed |= (int)curl_easy_setopt(e, CURLOPT_PRIVATE, d);
 	if (w->ca)
 		failed |= (int)curl_easy_setopt(e, CURLOPT_CAINFO, w->ca);
+	if (w->cert) {
+		failed |= (int)curl_easy_setopt(e, CURLOPT_SSLCERT, w->cert);
+		failed |= (int)curl_easy_setopt(e, CURLOPT_SSLKEY, w->key ? w->key : w->cert);
+	}
 	failed |= (int)curl_easy_setopt(e, CURLOPT_POSTFIELDS, r->body);
 	failed |= (int)curl_easy_setopt(e, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)r->len);
 	failed |= (int)curl_easy_setopt(e, CURLOPT_HTTPHEADER, d->headers);

@@ -39,6 +39,7 @@
 #define LEASE_MARGIN_MS 10000 /* a lease lasts for the timeout of a request plus this */
 #define SPARE_MS        1000  /* part of the margin for ending the request */
 #define UNSENT_WAIT_MS  1000  /* before retrying a request that could not begin */
+#define HEADERS_MS      10000 /* between readings of the headers' files */
 #define LOOK_MS         15000 /* between queries of the backlog */
 #define RECORD_MS       1000  /* for the last records after the drain timeout */
 #define LASTING_MS      2000  /* a statement that has failed for this long appears in relay_error(), */
@@ -88,6 +89,9 @@ struct lane {
 struct hook {
 	struct webhook webhook;
 	struct lane lanes[LANES]; /* as sql/queries/lease.sql numbers them */
+	int64_t headers_ms;       /* loop clock, when its headers were last read */
+	struct log_spell stale;   /* they cannot be read */
+	struct log_spell expiry;  /* deliveries expire */
 	struct list node;         /* in retired */
 };
 
@@ -260,6 +264,31 @@ static bool is_late(const struct attempt *a)
 	return real_ms() - a->leased_ms > LEASE_MARGIN_MS - SPARE_MS;
 }
 
+/* Logs a failure of a webhook that repeats. */
+static void tell_spell(const struct hook *h, struct log_spell *spell, int64_t now_ms, const char *event,
+		       const char *why)
+{
+	char *reason = memory_printf("webhook %s: %s", h->webhook.name, why);
+
+	log_spell_on(spell, now_ms, event, reason);
+	free(reason);
+}
+
+/* Tokens in files are renewed while the listener runs. */
+static void refresh_headers(struct relay *r, struct hook *h)
+{
+	char fault[300];
+
+	if (now_ms(r) - h->headers_ms < HEADERS_MS || (!h->webhook.headers && !h->webhook.bearer_file))
+		return;
+	h->headers_ms = now_ms(r);
+	if (webhook_refresh_headers(&h->webhook, fault, sizeof(fault)))
+		tell_spell(h, &h->stale, now_ms(r), "cannot read the headers of a webhook again, using the last ones",
+			   fault);
+	else
+		log_spell_off(&h->stale, now_ms(r), "the headers of a webhook can be read again");
+}
+
 static struct delivery *send_attempt(struct attempt *a)
 {
 	const char *pointer = a->relay->config->traceparent_pointer;
@@ -272,6 +301,7 @@ static struct delivery *send_attempt(struct attempt *a)
 						 .len = a->len,
 						 .trace = has_trace ? trace : NULL};
 
+	refresh_headers(a->relay, a->lane->hook);
 	return delivery_send(a->relay->deliveries, &request, on_answered, a);
 }
 
@@ -321,6 +351,16 @@ static void give_up(struct attempt *a, const char *reason)
 	a->answer = memory_strdup(reason);
 	log_warn("delivery given up without an attempt", "target=%s row=%s attempt=%d reason=%s",
 		 a->lane->target.webhook->name, a->row, a->number, reason);
+	end(a, TARGET_DEAD);
+}
+
+/* Makes a row dead that has waited for too long. After an outage these may be many. */
+static void let_expire(struct attempt *a)
+{
+	struct hook *h = a->lane->hook;
+
+	a->answer = memory_strdup("it waited for longer than ttl_s");
+	tell_spell(h, &h->expiry, now_ms(a->relay), "deliveries are dead without an attempt", a->answer);
 	end(a, TARGET_DEAD);
 }
 
@@ -383,6 +423,9 @@ static void take_row(struct relay *r, const struct postgres_answer *answer, size
 	} else if (a->number > lane->target.webhook->attempts + ATTEMPTS_LOST) {
 		lane->target.waiting--;
 		give_up(a, "all allowed attempts were made, and the outcomes of the last ones were lost");
+	} else if (lane->target.webhook->ttl_ms && cell_number(answer, row, 10) > lane->target.webhook->ttl_ms) {
+		lane->target.waiting--;
+		let_expire(a);
 	}
 }
 
@@ -788,6 +831,8 @@ static void on_look(struct relay *r, const struct postgres_answer *answer)
 
 	for (int i = 0; i < BACKLOG_CELLS; i++)
 		cells[i] = postgres_cell(answer, 0, i, &len);
+	for (size_t i = 0; i < r->hook_count; i++)
+		log_spell_off(&r->hooks[i]->expiry, now_ms(r), NULL);
 	backlog_read(&r->backlog, cells);
 	backlog_watch(&r->backlog, now_ms(r), r->config->unsettled_warning_s * 1000);
 }

@@ -21,6 +21,7 @@
 #include "effects_outbox.sql.h"
 #include "effects_triggers.sql.h"
 #include "postgres/schema.h"
+#include "store/payload_filter.h"
 
 /* The first row of the result; see sql/queries/epoch.sql. */
 #define EPOCH_SQL " SELECT (SELECT epoch FROM :schema.wsonce_epoch WHERE xmin = home) AS wsonce_epoch, 0"
@@ -28,49 +29,45 @@
 /* See sql/queries/insert.sql. */
 #define ID_SQL "pg_catalog.encode(pg_catalog.convert_to(event_id, 'UTF8'), 'escape')"
 
-/* A simple query has no parameters. Hex keeps the text from ending the literal. */
 static char *print_text(const char *text)
 {
-	size_t len = strlen(text);
-	char *hex = memory_alloc(2 * len + 1), *sql;
+	struct bytes sql = {.at = NULL};
 
-	for (size_t i = 0; i < len; i++)
-		snprintf(hex + 2 * i, 3, "%02x", (unsigned char)text[i]);
-	hex[2 * len] = '\0';
-	sql = memory_printf("pg_catalog.convert_from(pg_catalog.decode('%s', 'hex'), 'UTF8')", hex);
-	free(hex);
-	return sql;
+	payload_filter_text(&sql, text);
+	bytes_text(&sql);
+	return sql.at;
 }
 
 /* Appends a row to a VALUES list. A NULL type means every type. */
-static char *add_target(char *rows, const char *name, const char *type)
+static void add_target(struct bytes *rows, const struct webhook *w, const char *type)
 {
-	char *target = print_text(name), *of_type = type ? print_text(type) : NULL;
-	char *all = memory_printf("%s%s(%s, %s)", rows ? rows : "", rows ? ", " : "", target,
-				  of_type ? of_type : "NULL::text");
-
-	free(rows);
-	free(target);
-	free(of_type);
-	return all;
+	bytes_add_text(rows, rows->len ? ", (" : "(");
+	payload_filter_text(rows, w->name);
+	bytes_add_text(rows, ", ");
+	if (type)
+		payload_filter_text(rows, type);
+	else
+		bytes_add_text(rows, "NULL::text");
+	bytes_add_text(rows, ", ");
+	payload_filter_write(rows, "f.payload", w->when);
+	bytes_add_text(rows, ")");
 }
 
 static char *make_outbox(const struct webhooks *webhooks)
 {
-	char *rows = NULL, *sql;
+	struct bytes rows = {.at = NULL};
+	char *sql;
 
 	for (size_t i = 0; i < webhooks->count; i++) {
 		const struct webhook *w = &webhooks->items[i];
 
 		for (size_t j = 0; j < w->type_count; j++)
-			rows = add_target(rows, w->name, w->types[j]);
+			add_target(&rows, w, w->types[j]);
 		if (!w->type_count)
-			rows = add_target(rows, w->name, NULL);
+			add_target(&rows, w, NULL);
 	}
-	if (!rows)
-		return memory_strdup("");
-	sql = memory_printf(SQL_EFFECTS_OUTBOX, rows);
-	free(rows);
+	sql = rows.len ? memory_printf(SQL_EFFECTS_OUTBOX, bytes_text(&rows)) : memory_strdup("");
+	bytes_free(&rows);
 	return sql;
 }
 

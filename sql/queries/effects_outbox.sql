@@ -2,6 +2,7 @@
 , posted AS (
 	INSERT INTO :schema.outbox (target, event_id, event_type, payload)
 	SELECT w.target, f.event_id, f.event_type, f.payload
-	FROM fresh AS f JOIN (VALUES %s) AS w (target, event_type) ON w.event_type IS NULL OR w.event_type = f.event_type
+	FROM fresh AS f JOIN LATERAL (VALUES %s) AS w (target, event_type, is_wanted)
+		ON (w.event_type IS NULL OR w.event_type = f.event_type) AND w.is_wanted
 	RETURNING 1
 )

@@ -74,4 +74,4 @@ RETURNING o.id, o.target, o.attempts, pg_catalog.floor(extract(epoch FROM now())
 		pg_catalog.to_char(o.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
 			pg_catalog.to_json(o.event_id), c.data),
 	c.data IS NULL, pg_catalog.floor(extract(epoch FROM c.due_at) * 1000000), o.leases,
-	CASE WHEN o.answer IS NULL THEN 0 ELSE 1 END
+	CASE WHEN o.answer IS NULL THEN 0 ELSE 1 END, pg_catalog.floor(extract(epoch FROM now() - o.created_at) * 1000)

@@ -513,6 +513,41 @@ Test(webhooks, certificate_is_verified_against_the_given_authority)
 	wait_rows("target = 'unknown' and state = 'dead' and answer ilike '%%certificate%%'", 1, SOON_MS);
 }
 
+Test(webhooks, certificate_is_shown_to_a_receiver_that_wants_one)
+{
+	struct certificate *authority = certificate_authority_new();
+	struct certificate *client = certificate_new(authority, "DNS:client");
+	struct receiver *tls = receiver_start_for(certificate_new(authority, "IP:127.0.0.1"), authority);
+	char *url = suite_text("https://127.0.0.1:%d/ok", receiver_port(tls));
+	add_hook("known", "", "{s:s, s:s, s:s, s:s}", "url", url, "ca", authority->cert, "cert", client->cert, "key",
+		 client->key);
+	add_hook("unknown", "", "{s:s, s:s, s:i}", "url", url, "ca", authority->cert, "attempts", 1);
+	add_hook("broken", "", "{s:s, s:s, s:s, s:i}", "url", url, "ca", authority->cert, "cert", "/nowhere",
+		 "attempts", 1);
+	start("");
+
+	add_rows("known", "e", 1);
+	add_rows("unknown", "e", 1);
+	add_rows("broken", "e", 1);
+	wait_rows("target = 'known' and state = 'delivered'", 1, SOON_MS);
+	wait_rows("target = 'unknown' and state = 'dead' and status is null", 1, SOON_MS);
+	cr_assert_eq(count_rows("target = 'broken' and state = 'pending'"), 1);
+}
+
+Test(webhooks, headers_are_sent_and_masked_in_what_a_receiver_echoes)
+{
+	add_hook("shop", "/echo", "{s:{s:s, s:s}}", "headers", "X-Key", "a-long-token", "X-Plain", "plain words");
+	start("");
+
+	add_rows("shop", "e", 1);
+	wait_rows("state = 'dead' and answer like '%%x-key: ************%%' and answer not like '%%a-long-token%%'", 1,
+		  SOON_MS);
+	json_t *all = receiver_requests(receiver, "/echo"), *request = json_array_get(all, 0);
+	cr_assert_str_eq(header(request, "x-key"), "a-long-token");
+	cr_assert_str_eq(header(request, "x-plain"), "plain words");
+	cr_assert_str_eq(header(request, "content-type"), "application/json");
+}
+
 /* --- targets --- */
 
 Test(webhooks, target_that_fails_is_paused_and_does_not_hold_up_another)
@@ -842,6 +877,52 @@ Test(webhooks, stored_event_is_told_to_each_webhook_that_wants_its_type)
 	json_t *all = receiver_requests(receiver, "/ok/"), *one = json_array_get(all, 0);
 	cr_assert_eq(json_array_size(all), 1);
 	cr_assert(strstr(json_string_value(json_object_get(one, "body")), "\"id\":\"e-1\",\"data\":{\"n\": 0.10}}"));
+}
+
+/* Each webhook gets the events whose numbers it lists. */
+Test(webhooks, events_are_chosen_by_their_payloads)
+{
+	static const char *const payloads[] = {"{\"kind\":\"a/b\",\"n\":5,\"list\":[1,{\"x~y\":true}]}",
+					       "{\"kind\":\"b\",\"n\":\"5\"}",
+					       "{\"n\":4.5,\"gone\":null}",
+					       "{\"kind\":\"ab\",\"n\":5.0,\"list\":[]}",
+					       "[7]",
+					       "null"};
+	static const struct {
+		const char *when, *events;
+	} hooks_of[] = {
+		{"{\"/kind\": \"a/b\"}", "0"},
+		{"{\"/kind\": [\"b\", \"ab\"]}", "13"},
+		{"{\"/kind\": {\"prefix\": \"a\"}}", "03"},
+		{"{\"/kind\": {\"exists\": false}}", "245"},
+		{"{\"/kind\": {\"not\": [\"b\", \"ab\"]}}", "0245"},
+		{"{\"/n\": 5}", "03"},
+		{"{\"/n\": {\"gte\": 4.5, \"lt\": 5}}", "2"},
+		{"{\"/n\": {\"type\": \"integer\"}, \"/list\": {\"exists\": true}}", "03"},
+		{"{\"/list/1/x~0y\": true}", "0"},
+		{"{\"/list/0\": {\"type\": \"integer\"}}", "0"},
+		{"{\"/gone\": null}", "2"},
+		{"{\"/0\": 7}", "4"},
+		{"{\"\": {\"type\": \"array\"}}", "4"},
+		{"{}", "012345"},
+	};
+	size_t n = sizeof hooks_of / sizeof *hooks_of;
+	for (size_t i = 0; i < n; i++)
+		add_hook(suite_text("h%02zu", i), "/ok", "{s:o}", "when", json_loads(hooks_of[i].when, 0, NULL));
+	struct listener *l = start("");
+	struct peer *producer = peer_open_events(listener_ingest_port(l), "wsonce.ack.v1");
+
+	for (size_t i = 0; i < sizeof payloads / sizeof *payloads; i++) {
+		peer_sendf(producer, "{\"event_id\":\"%zu\",\"event_type\":\"t\",\"payload\":%s}", i, payloads[i]);
+		char *ack = peer_recv(producer, SOON_MS);
+		cr_assert(ack && strstr(ack, "persisted"), "%s", ack ? ack : "no ack");
+	}
+	for (size_t i = 0; i < n; i++)
+		cr_expect_str_eq(database_text(db,
+					       "select coalesce(string_agg(event_id, '' order by event_id), '') from "
+					       "outbox where target = 'h%02zu'",
+					       i),
+				 hooks_of[i].events, "%s", hooks_of[i].when);
 }
 
 static void store_one(struct peer *producer, const char *prefix, int i)

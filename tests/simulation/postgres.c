@@ -1613,7 +1613,7 @@ static void read_targets(struct backend *b, const char *at)
 	struct value *names = sim_alloc(strlen(at) * sizeof(*names)), *types = sim_alloc(strlen(at) * sizeof(*types));
 
 	for (b->targets = 0; (at = find_literal(at, end)); b->targets++) {
-		static const char null[] = "', 'hex'), 'UTF8'), NULL::text)";
+		static const char null[] = "', 'hex'), 'UTF8'), NULL::text";
 
 		names[b->targets] = read_hex(&at);
 		if (strncmp(at, null, sizeof(null) - 1) == 0)

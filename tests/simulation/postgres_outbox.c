@@ -105,6 +105,7 @@ static void tell_lease(struct backend *b, struct pg_result *r, const struct due 
 	put_text(r, 7, sim_print("%lld", (long long)was_due_us));
 	put_text(r, 8, sim_print("%lld", (long long)o->leases));
 	put_text(r, 9, o->has_failed ? "1" : "0");
+	put_text(r, 10, sim_print("%lld", (long long)(now_us - o->created_us) / 1000));
 	r->rows++;
 }
 
@@ -163,7 +164,7 @@ void outbox_lease(struct backend *b)
 			n += find_for(due + n, rows, found, i, lease_us);
 	}
 	qsort(due, n, sizeof(*due), compare_due);
-	r = result_new(b, PGRES_TUPLES_OK, "id", 10, n);
+	r = result_new(b, PGRES_TUPLES_OK, "id", 11, n);
 	for (size_t i = 0; i < n; i++) {
 		bool is_small = due[i].place == 0 || due[i].of_target <= most;
 

@@ -19,7 +19,7 @@ static bool is_listening(const struct receiver *r)
 	return fd >= 0;
 }
 
-struct receiver *receiver_start(const struct certificate *certificate)
+struct receiver *receiver_start_for(const struct certificate *certificate, const struct certificate *authority)
 {
 	struct receiver *r = calloc(1, sizeof *r);
 	char port[12];
@@ -28,10 +28,16 @@ struct receiver *receiver_start(const struct certificate *certificate)
 	snprintf(port, sizeof port, "%d", r->port);
 	r->process = process_start_argv((const char *const[]){"python3", "tests/support/receiver.py", port,
 							      RECEIVER_SECRET, certificate ? certificate->cert : NULL,
-							      certificate ? certificate->key : NULL, NULL},
+							      certificate ? certificate->key : NULL,
+							      authority ? authority->cert : NULL, NULL},
 					NULL);
 	await(is_listening(r), START_MS, "the receiver does not start: %s", process_last_words(r->process));
 	return r;
+}
+
+struct receiver *receiver_start(const struct certificate *certificate)
+{
+	return receiver_start_for(certificate, NULL);
 }
 
 int receiver_port(const struct receiver *r)

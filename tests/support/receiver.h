@@ -14,6 +14,9 @@ struct receiver;
 /* Start one, with TLS if certificate is not NULL, and wait until it answers. */
 struct receiver *receiver_start(const struct certificate *certificate);
 
+/* The same, with TLS, for clients that show a certificate of this authority. */
+struct receiver *receiver_start_for(const struct certificate *certificate, const struct certificate *authority);
+
 /* The port that it listens on. */
 int receiver_port(const struct receiver *r);
 

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """A receiver of webhooks on loopback, which does with a request what its path says, and remembers each.
 
-    receiver.py PORT SECRET [CERTIFICATE KEY]
+    receiver.py PORT SECRET [CERTIFICATE KEY [AUTHORITY]]
+
+With AUTHORITY, clients must show a certificate that it has signed.
 
     /ok                 200
     /fail/STATUS/N      the first N attempts at a delivery are answered with that status
@@ -16,7 +18,7 @@
     /extra/STATUS       that status, and after the next SIGUSR1 a 200 that nobody asked for; then it prints a line
     /redirect           302 to /redirected
     /accents            400 and a body of an x and 1,000 é
-    /echo               400 and a body with the target of the request
+    /echo               400 and a body with the request's target and x-key
     /huge               200 and a body of 8 MiB
     /endless/STATUS     that status, and a body that does not end
 
@@ -134,7 +136,7 @@ class Receiver:
         caller.answer(400, ("x" + "é" * 1000).encode())
 
     async def on_echo(self, caller, number, total, *words):
-        caller.answer(400, f"Cannot POST {self.target}".encode())
+        caller.answer(400, f"Cannot POST {self.target} x-key: {self.requests[-1]['headers'].get('x-key')}".encode())
 
     async def on_huge(self, caller, number, total):
         caller.answer(200, b"x" * (8 << 20))
@@ -164,7 +166,10 @@ async def main(port, secret, *certificate):
     context = None
     if certificate:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(*certificate)
+        context.load_cert_chain(*certificate[:2])
+    if certificate[2:]:
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(certificate[2])
     receiver = Receiver(secret)
     asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, receiver.released.set)
     server, _ = await serve(lambda: Caller(receiver.on_request), port, context)

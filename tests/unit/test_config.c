@@ -508,6 +508,24 @@ Test(config, file_of_secrets_has_no_more_than_4_KiB)
 	assert_wrong(read_webhooks(text), "File too large");
 }
 
+#define HOOK(members) "[{\"name\": \"a\", \"url\": \"http://h\", \"secret-env\": \"S\", " members "}]"
+
+Test(config, headers_of_a_webhook_hold_secrets_of_variables_and_files)
+{
+	char *text = memory_printf("{\"webhooks\": " HOOK("\"headers\": {\"X-Key\": \"a ${env:K} b\"}, "
+							  "\"bearer-file\": \"%s\"") "}",
+				   file_of("token\n"));
+
+	setenv("S", SECRET, 1);
+	setenv("K", "secret", 1);
+	cr_assert_eq(read_webhooks(text), 0, "%s", error);
+	const struct bytes *lines = &config.webhooks.items[0].header_lines;
+	static const char expected[] = "authorization: Bearer token\0X-Key: a secret b";
+	cr_assert_eq(lines->len, sizeof(expected));
+	cr_assert_eq(memcmp(lines->at, expected, sizeof(expected)), 0);
+	free(text);
+}
+
 Test(config, wrong_webhook_is_named_and_its_secret_is_not_told)
 {
 	static const struct {
@@ -530,6 +548,18 @@ Test(config, wrong_webhook_is_named_and_its_secret_is_not_told)
 		{"[{\"name\": \"a\", \"timeout\": 0}]", "timeout"},
 		{"[{\"name\": \"a\", \"concurrency\": 1.5}]", "concurrency"},
 		{"[{\"name\": \"a\", \"retries\": 1}]", "retries"},
+		{"[{\"name\": \"a\", \"when\": {\"kind\": 1}}]", "webhooks[0].when"},
+		{"[{\"name\": \"a\", \"headers\": [\"x\"]}]", "at most 16 headers"},
+		{"[{\"name\": \"a\", \"headers\": {\"x y\": \"1\"}}]", "is not the name of a header"},
+		{"[{\"name\": \"a\", \"headers\": {\"Webhook-Id\": \"1\"}}]", "that wsonce sets itself"},
+		{"[{\"name\": \"a\", \"headers\": {\"x\": 1}}]", "headers.x: must be a text"},
+		{HOOK("\"headers\": {\"x\": \"${env:NOT_SET}\"}"), "webhooks[0]: the variable NOT_SET is not set"},
+		{HOOK("\"headers\": {\"x\": \"${x}\"}"), "neither ${env:NAME} nor"},
+		{HOOK("\"headers\": {\"x\": \"a\\r\\nb: c\"}"), "control character"},
+		{HOOK("\"headers\": {\"x\": \"\"}"), "would be empty"},
+		{HOOK("\"bearer-file\": \"/nowhere\""), "/nowhere has no first line"},
+		{HOOK("\"bearer-file\": \"/x\", \"headers\": {\"Authorization\": \"x\"}"), "remove one"},
+		{HOOK("\"key\": \"/x\""), "key needs cert"},
 		{"[{\"name\": \"a\", \"url\": \"http://h\", \"secret-env\": \"S\"}, {\"name\": \"a\", \"url\":"
 		 " \"http://h\", \"secret-env\": \"S\"}]",
 		 "two webhooks"},

@@ -18,6 +18,7 @@ static bool is_played, is_drained;
 static delivery_cb *answer_request; /* callback of the last request; NULL: none is in progress */
 static void *answer_arg;
 static char requested[200];
+static const struct webhook *requested_of;
 
 struct delivery *__real_delivery_send(struct deliveries *all, const struct delivery_request *request, delivery_cb *cb,
 				      void *arg);
@@ -33,6 +34,7 @@ struct delivery *__wrap_delivery_send(struct deliveries *all, const struct deliv
 		return __real_delivery_send(all, request, cb, arg);
 	snprintf(requested, sizeof(requested), "%s %s %.*s", request->webhook->name, request->timestamp,
 		 (int)request->len, request->body);
+	requested_of = request->webhook;
 	answer_request = cb;
 	answer_arg = arg;
 	return arg;
@@ -107,12 +109,20 @@ static void expect_columns(int n, const char *expected)
 	cr_assert_str_eq(text, expected);
 }
 
-static const char *const row[] = {"7", "w", "1", "1700000000", "e", "{}", "f", "5000000", "70", "0"};
+static const char *const row[] = {"7", "w", "1", "1700000000", "e", "{}", "f", "5000000", "70", "0", "5000"};
 
 static void lease_row(void)
 {
 	wait_for(SQL_LEASE);
 	say((struct postgres_answer){.result = POSTGRES_OK}, row);
+}
+
+/* Its text is "" if the request has no headers of its own. */
+static const char *header_sent(void)
+{
+	const struct bytes *lines = &requested_of->header_lines;
+
+	return lines->len ? lines->at : "";
 }
 
 static void answer(int status)
@@ -173,6 +183,29 @@ Test(relay, a_row_that_is_given_up_keeps_no_place)
 		say((struct postgres_answer){.result = POSTGRES_OK}, NULL);
 	}
 	cr_assert_eq(relay_target(relay, 0)->waiting, 0);
+}
+
+static void set_token(const char *path, const char *token)
+{
+	FILE *out = fopen(path, "w");
+
+	cr_assert(out);
+	fputs(token, out);
+	fclose(out);
+}
+
+/* Delivers a row, so much later, and expects this header. */
+static void deliver_after(uint64_t ms, const char *header)
+{
+	clock_pass(ms);
+	if (played_postgres.state == POSTGRES_BUSY) /* a lease that was answered so late would be given back */
+		say((struct postgres_answer){.result = POSTGRES_OK}, NULL);
+	uv_run(&loop, UV_RUN_NOWAIT);
+	lease_row();
+	cr_assert_str_eq(header_sent(), header);
+	answer(204);
+	wait_for(SQL_RECORD);
+	say((struct postgres_answer){.result = POSTGRES_OK}, NULL);
 }
 
 /* Runs everything due by then. Returns true if a statement is in progress. */
@@ -383,4 +416,40 @@ Test(relay, of_a_statement_without_an_answer_no_outcome_is_missed)
 	}
 	const char *text = capture_end();
 	cr_assert_null(strstr(text, "outcomes of deliveries"), "%s", text);
+}
+
+/* A token that is renewed in its file is sent within ten seconds; if the file is gone, the last one is. */
+Test(relay, token_in_a_file_is_read_again)
+{
+	char path[] = "/tmp/wsonce-secret-XXXXXX";
+
+	close(mkstemp(path));
+	set_token(path, "first");
+	webhook.bearer_file = path;
+	relay_change(relay);
+	deliver_after(10000, "authorization: Bearer first");
+	set_token(path, "second");
+	deliver_after(9000, "authorization: Bearer first");
+	deliver_after(1000, "authorization: Bearer second");
+	unlink(path);
+	deliver_after(10000, "authorization: Bearer second");
+}
+
+Test(relay, delivery_older_than_its_ttl_is_dead_without_an_attempt)
+{
+	webhook.ttl_ms = 4999;
+	relay_change(relay);
+	lease_row();
+	cr_assert_null(answer_request);
+	wait_for(SQL_RECORD);
+	expect_columns(5, "[7][70][dead][-][it waited for longer than ttl_s]");
+	cr_assert_eq(relay_target(relay, 0)->waiting, 0);
+}
+
+Test(relay, delivery_as_old_as_its_ttl_is_sent)
+{
+	webhook.ttl_ms = 5000;
+	relay_change(relay);
+	lease_row();
+	cr_assert(answer_request);
 }
