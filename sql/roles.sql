@@ -33,7 +33,7 @@ BEGIN
 		WHERE n.nspname = schema AND c.relkind IN ('r', 'p') AND c.relname IN ('events', 'dead_letters',
 			'dead_letter_actions', 'processed_events', 'outbox', 'delivery_actions', 'wsonce_schema',
 			'wsonce_listeners', 'wsonce_retention', 'wsonce_duplicates', 'wsonce_database', 'wsonce_epoch', 'wsonce_leases',
-			'cursors', 'line_minutes')
+			'cursors', 'line_minutes', 'webhook_pauses')
 	LOOP
 		EXECUTE pg_catalog.format('ALTER TABLE %s OWNER TO wsonce_owner', title);
 	END LOOP;

@@ -25,6 +25,7 @@
 	X(listen_command) X(status_command) X(dashboard_command) X(explain_command) X(lines_command) X(check_command) X(reload_command) \
 	X(config_print) X(config_lint) \
 	X(dead_letters_list) X(dead_letters_show) X(dead_letters_retry) X(dead_letters_discard) X(dead_letters_reopen) \
+	X(webhooks_list) X(webhooks_show) X(webhooks_pause) X(webhooks_resume) X(webhooks_resend) \
 	X(audit_command) X(replay_command) X(spool_command) X(purge_command) X(stats_duplicates) \
 	X(schema_command) X(migrate_command) X(try_command) X(record_command) \
 	X(profile_list) X(profile_show) X(profile_check)

@@ -1151,7 +1151,7 @@ struct relay *relay_open(uv_loop_t *loop, const struct config *config)
 	const struct postgres_settings settings = {
 		.conninfo = config->postgres,
 		.timeout_ms = config->postgres_timeout_ms,
-		.tables = "{outbox}",
+		.tables = "{outbox,webhook_pauses}",
 		.on_state = on_postgres_state,
 		.on_answer = on_answer,
 		.on_unusable = on_unusable,

@@ -7,10 +7,11 @@
 #include "base/backoff.h"
 #include "base/log.h"
 
+#define GONE          410
 #define LOCAL_WAIT_MS 1000 /* before retrying a row that this host could not send */
 
 static const char *const state_names[] = {"open", "paused", "probing"};
-static const char *const outcome_names[] = {"delivered", "retry", "dead", "unsent"};
+static const char *const outcome_names[] = {"delivered", "retry", "dead", "unsent", "gone"};
 
 const char *target_state_name(enum target_state state)
 {
@@ -48,9 +49,10 @@ static void move(struct target *t, enum target_state state, const struct target_
 			 "target=%s", t->webhook->name);
 	else if (state == TARGET_PAUSED)
 		log_write(old == TARGET_OPEN ? LOG_WARN : LOG_DEBUG,
-			  answer->is_local ? "cannot make requests to a webhook, pausing it"
-			  : t->is_retry    ? "deliveries to a webhook fail again, pausing their retries"
-					   : "webhook fails, pausing it",
+			  answer->status == GONE ? "webhook is gone, pausing it until wsonce webhooks resume"
+			  : answer->is_local     ? "cannot make requests to a webhook, pausing it"
+			  : t->is_retry          ? "deliveries to a webhook fail again, pausing their retries"
+						 : "webhook fails, pausing it",
 			  "target=%s failures=%u pause_ms=%lld status=%d reason=%s", t->webhook->name, t->failures,
 			  (long long)t->pause_ms, answer->status,
 			  answer->reason && *answer->reason ? answer->reason : "the answer is empty");
@@ -139,14 +141,15 @@ bool target_is_success(int status)
 	return status >= 200 && status < 300;
 }
 
-/* Only three statuses certainly refuse the delivery itself. Others may come from something in front of the receiver: an
+/* 410 says that the webhook should send nothing any longer (Standard Webhooks). Two statuses certainly refuse the
+ * delivery itself. Others may come from something in front of the receiver: an
  * ingress without a backend answers 404, a changed login 401. Redirects are not followed, because the operator decides
  * where events go. */
 static enum target_outcome judge(int status)
 {
 	if (target_is_success(status))
 		return TARGET_DELIVERED;
-	return status == 400 || status == 410 || status == 422 ? TARGET_DEAD : TARGET_RETRY;
+	return status == GONE ? TARGET_GONE : status == 400 || status == 422 ? TARGET_DEAD : TARGET_RETRY;
 }
 
 /* Shortens each pause by up to a quarter, so that a fleet does not probe at the same moment. */
@@ -207,6 +210,12 @@ enum target_outcome target_take(struct target *t, const struct target_answer *an
 		if (t->state == TARGET_OPEN || is_probe)
 			start_pause(t, answer, now_ms, random);
 		return TARGET_UNSENT;
+	}
+	if (outcome == TARGET_GONE) {
+		*wait_ms = 0;
+		if (t->state == TARGET_OPEN || is_probe)
+			start_pause(t, answer, now_ms, random);
+		return TARGET_GONE;
 	}
 	*wait_ms = outcome == TARGET_RETRY && !is_last ? wait_before(t, attempt, answer, random) : 0;
 	if (t->state != TARGET_PROBING || is_probe)

@@ -30,6 +30,7 @@ enum target_outcome {
 	TARGET_RETRY,  /* the row will be tried again */
 	TARGET_DEAD,   /* the row is dead */
 	TARGET_UNSENT, /* the request did not begin, so this does not count as an attempt */
+	TARGET_GONE,   /* 410: as if unsent, and the webhook is paused in the database until an operator resumes it */
 	TARGET_OUTCOMES,
 };
 

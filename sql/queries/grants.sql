@@ -13,6 +13,7 @@ BEGIN
 			('dead_letters', true, 'SELECT, INSERT, UPDATE', 'DELETE'),
 			('processed_events', false, 'SELECT, INSERT', 'UPDATE, DELETE'),
 			('outbox', true, 'SELECT, INSERT, UPDATE', 'DELETE'),
+			('webhook_pauses', false, 'SELECT, INSERT', 'UPDATE, DELETE'),
 			('dead_letter_actions', true, 'SELECT', 'INSERT, UPDATE, DELETE'),
 			('delivery_actions', true, 'SELECT', 'INSERT, UPDATE, DELETE'),
 			('wsonce_listeners', false, 'SELECT, INSERT, UPDATE, DELETE', NULL),

@@ -42,7 +42,8 @@ WITH place AS MATERIALIZED (
 ), rights (name, may) AS (
 	VALUES ('events', 'SELECT'), ('events', 'INSERT'), ('dead_letters', 'SELECT'), ('dead_letters', 'INSERT'),
 		('dead_letters', 'UPDATE'), ('processed_events', 'SELECT'), ('processed_events', 'INSERT'),
-		('outbox', 'SELECT'), ('outbox', 'INSERT'), ('outbox', 'UPDATE'),
+		('outbox', 'SELECT'), ('outbox', 'INSERT'), ('outbox', 'UPDATE'), ('webhook_pauses', 'SELECT'),
+		('webhook_pauses', 'INSERT'),
 		('wsonce_listeners', 'SELECT'), ('wsonce_listeners', 'INSERT'), ('wsonce_listeners', 'UPDATE'),
 		('wsonce_listeners', 'DELETE'), ('wsonce_duplicates', 'SELECT'), ('wsonce_duplicates', 'INSERT'),
 		('wsonce_duplicates', 'UPDATE'), ('wsonce_retention', 'SELECT'),

@@ -10,6 +10,8 @@
 -- * The planner assumes a LIMIT of 1, the value of the setting before the statement begins, so it never sorts.
 -- * For a row wanted by id, the conditions are written so that no partial index can serve them.
 --
+-- Nothing is leased for a webhook that is paused.
+--
 -- $5 keeps a round from reading again the index entries of settled rows, which stay while an open transaction may see
 -- them.
 --
@@ -21,6 +23,7 @@ WITH targets AS MATERIALIZED (
 		WITH ORDINALITY AS t (target, wanted, lease, wanted_id, since, lane, turn)
 	WHERE pg_catalog.set_config('synchronous_commit', 'off', true) = 'off' AND
 		pg_catalog.set_config('wsonce.wanted', '10000', true) <> ''
+		AND NOT EXISTS (SELECT FROM :schema.webhook_pauses AS p WHERE p.target = t.target)
 ), due AS MATERIALIZED (
 	SELECT t.turn, t.target, t.lease, d.* FROM targets AS t, LATERAL (
 		SELECT * FROM (

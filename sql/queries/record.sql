@@ -1,8 +1,10 @@
--- Records ended attempts. $1 ids of rows, $2 numbers of leases, $3 outcomes (delivered, retry, dead, unsent), $4 HTTP
+-- Records ended attempts. $1 ids of rows, $2 numbers of leases, $3 outcomes (delivered, retry, dead, unsent, gone), $4 HTTP
 -- status, $5 answers, $6 ms until the next attempt.
 --
 -- Each lease and each record takes the row's next number. So a failure is recorded once, and only if the row was not
 -- leased again. A delivery is always recorded, even if the row was leased again or has become dead.
+--
+-- After the outcome gone the webhook is paused, and the row waits as if it had not been sent.
 --
 -- Rows are found by id. The conditions on the state are written so that no partial index can serve them: if the
 -- statistics show few pending rows, the planner would otherwise read all of those.
@@ -13,16 +15,21 @@ WITH ended AS MATERIALIZED (
 	FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[])
 		AS e (id, lease, outcome, status, answer, wait)
 	WHERE pg_catalog.set_config('synchronous_commit', 'off', true) = 'off'
+), paused AS (
+	INSERT INTO :schema.webhook_pauses (target, reason)
+	SELECT DISTINCT o.target, 'its receiver answered 410 (Gone)'
+	FROM ended AS e JOIN :schema.outbox AS o ON o.id = e.id WHERE e.outcome = 'gone'
+	ON CONFLICT (target) DO NOTHING
 )
 UPDATE :schema.outbox AS o SET
 	state = CASE WHEN e.outcome IN ('delivered', 'dead') THEN e.outcome ELSE 'pending' END,
 	settled_at = CASE WHEN e.outcome IN ('delivered', 'dead') THEN now() END,
 	payload = CASE WHEN e.outcome <> 'delivered' THEN o.payload END,
 	leases = o.leases + 1,
-	attempts = o.attempts - CASE WHEN e.outcome = 'unsent' THEN 1 ELSE 0 END,
+	attempts = o.attempts - CASE WHEN e.outcome IN ('unsent', 'gone') THEN 1 ELSE 0 END,
 	due_at = now() + e.wait,
-	status = CASE WHEN e.outcome = 'unsent' THEN o.status ELSE e.status END,
-	answer = CASE WHEN e.outcome = 'unsent' THEN o.answer ELSE e.answer END
+	status = CASE WHEN e.outcome IN ('unsent', 'gone') THEN o.status ELSE e.status END,
+	answer = CASE WHEN e.outcome IN ('unsent', 'gone') THEN o.answer ELSE e.answer END
 FROM ended AS e
 WHERE o.id = e.id AND CASE e.outcome
 	WHEN 'delivered' THEN o.state || '' IN ('pending', 'dead')

@@ -550,6 +550,20 @@ Test(webhooks, headers_are_sent_and_masked_in_what_a_receiver_echoes)
 
 /* --- targets --- */
 
+static void wait_paused(const char *target, const char *reason)
+{
+	await(database_long(db, "select count(*) from webhook_pauses where target = '%s' and reason = '%s'", target,
+			    reason) == 1,
+	      SOON_MS, "%s is not paused", target);
+}
+
+/* Listeners tell in their check-ins which webhooks they have. */
+static void wait_attended(const char *target)
+{
+	await(database_long(db, "select count(*) from wsonce_listeners where '%s' = any(targets)", target) > 0, SOON_MS,
+	      "no listener has %s", target);
+}
+
 Test(webhooks, target_that_fails_is_paused_and_does_not_hold_up_another)
 {
 	add_hook("down", "/down/503/8", "{s:f, s:i}", "backoff", 0.01, "concurrency", 4);
@@ -650,6 +664,81 @@ Test(webhooks, target_that_refuses_everything_is_paused)
 	add_rows("down", "d", 200);
 	await(listener_metric(l, "wsonce_webhook_paused") == 1, SOON_MS);
 	cr_assert_leq(count_rows("state = 'dead'"), 20);
+}
+
+/* Paused once for the whole fleet, with no dead delivery, until an operator resumes it. */
+Test(webhooks, receiver_that_is_gone_is_sent_nothing_until_it_is_resumed)
+{
+	add_hook("shop", "/down/410/1", "{s:i}", "concurrency", 1);
+	struct listener *one = start("");
+
+	add_rows("shop", "e", 20);
+	wait_paused("shop", "its receiver answered 410 (Gone)");
+	cr_assert_eq(count_rows("state = 'pending' and attempts = 0 and status is null"), 20);
+	long requests = receiver_count(receiver, "/down/410/1");
+	stop(one);
+	start("");
+	cr_assert_eq(receiver_count(receiver, "/down/410/1"), requests);
+	run_expect(db, 0, "resumed shop\n", "webhooks resume shop");
+	wait_rows("state = 'delivered' and attempts = 1", 20, SOON_MS);
+	cr_assert_eq(receiver_effects(receiver, "/down/410/1"), 20);
+}
+
+Test(webhooks, webhook_that_an_operator_pauses_waits)
+{
+	add_hook("shop", "/ok", "{}");
+	start("");
+	wait_attended("shop");
+
+	run_expect(db, 0, "paused shop", "webhooks pause shop --note moving");
+	add_rows("shop", "e", 3);
+	run_expect(db, 0, "shop                 paused     pending 3 (0 failing), dead 0: moving\n", "webhooks list");
+	run_expect(db, 0, "\"paused_by\"", "webhooks show --json shop");
+	cr_assert_eq(receiver_count(receiver, "/ok"), 0);
+	run_expect(db, 0, "resumed shop\n", "webhooks resume shop");
+	wait_rows("state = 'delivered'", 3, SOON_MS);
+	run_expect(db, 0, "shop                 delivering pending 0 (0 failing), dead 0\n", "webhooks list");
+	run_expect_error(db, 1, "not paused", "webhooks resume shop");
+	run_expect_error(db, 1, "no running listener has a webhook shpo", "webhooks pause shpo");
+}
+
+static char *key_of(const char *id)
+{
+	json_t *all = receiver_requests(receiver, "/ok"), *request;
+	size_t i;
+	json_array_foreach(
+		all, i, request) if (strstr(json_string_value(json_object_get(request, "body")),
+					    id)) return suite_text("%s",
+								   json_string_value(json_object_get(request, "key")));
+	cr_assert_fail("no request of %s", id);
+	return NULL;
+}
+
+/* Also to a webhook that had none of them; a payload that was purged is not sent. */
+Test(webhooks, stored_events_are_sent_again_under_their_first_keys)
+{
+	add_hook("shop", "/ok", "{s:[s]}", "types", "none");
+	start("");
+	wait_attended("shop");
+	database_exec(db,
+		      "insert into events (event_id, event_type, payload, processed_at) select 'e-' || i, 'type-' || "
+		      "i %% 2, '{}', now() - i * interval '1 second' from generate_series(1, 2500) as i");
+	database_exec(db, "update events set purged_at = now() where event_id = 'e-7'");
+
+	run_expect(db, 0, "would queue 2499, left out 0", "webhooks resend shop --since 2h --dry-run");
+	run_expect(db, 0, "queued 1, left out 0", "webhooks resend shop --event e-2500");
+	wait_rows("state = 'delivered' and event_id = 'e-2500'", 1, SOON_MS);
+	char *key = key_of("e-2500");
+	run_expect(db, 0, "paused", "webhooks pause shop");
+	run_expect(db, 0, "queued 1250, left out 0", "webhooks resend shop --since 2h --type type-0");
+	run_expect(db, 0, "queued 1249, left out 1250", "webhooks resend shop --since 2h");
+	run_expect(db, 0, "queued 0, left out 0", "webhooks resend shop --since 2h --until 1h");
+	run_expect_error(db, 2, "--since or --event", "webhooks resend shop");
+	run_expect(db, 0, "resumed", "webhooks resume shop");
+	wait_rows("state = 'delivered'", 2500, SOON_MS);
+	cr_assert_eq(receiver_effects(receiver, "/ok"), 2499);
+	cr_assert_eq(receiver_count(receiver, "/ok"), 2500);
+	cr_assert_str_eq(key_of("e-2500"), key);
 }
 
 Test(webhooks, rows_of_a_target_without_settings_are_left_alone)

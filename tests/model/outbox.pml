@@ -297,7 +297,7 @@ inline on_answered_failed()
 	fi;
 }
 
-/* 400, 410, 422 */
+/* 400, 422 */
 inline on_answered_refused()
 {
 	end(TARGET_DEAD);

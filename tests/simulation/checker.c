@@ -691,7 +691,7 @@ void checker_taken(const char *target, const char *id, int status)
 	struct hook_fact *h = hook_of(target, id);
 
 	h->taken += status >= 200 && status < 300;
-	h->refused += status == 400 || status == 410 || status == 422;
+	h->refused += status == 400 || status == 422;
 }
 
 /* Each row inserted by a listener has its deliveries, and no other row has any. */

@@ -172,8 +172,8 @@ static void begin_failing(uint64_t draw, int64_t lasts_us)
 
 static void begin_refusing(uint64_t draw, int64_t lasts_us)
 {
-	static const int statuses[] = {400, 410, 422};
-	int status = statuses[sim_dice(&draw, 3)];
+	static const int statuses[] = {400, 422};
+	int status = statuses[sim_dice(&draw, 2)];
 
 	be(&draw, lasts_us, FATE_ANSWERED, status);
 }

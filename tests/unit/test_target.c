@@ -42,7 +42,7 @@ Test(target, success_is_delivered_trouble_is_retried_refusal_is_dead)
 	static const int good[] = {200, 201, 202, 204, 299};
 	static const int trouble[] = {0,   301, 302, 307, 308, 401, 403, 404, 405, 408,
 				      409, 413, 425, 429, 499, 500, 502, 503, 504, 599};
-	static const int refusals[] = {400, 410, 422};
+	static const int refusals[] = {400, 422};
 
 	for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++)
 		cr_assert_eq(take(good[i]), TARGET_DELIVERED, "%d", good[i]);
@@ -50,6 +50,19 @@ Test(target, success_is_delivered_trouble_is_retried_refusal_is_dead)
 		cr_assert_eq(take(trouble[i]), TARGET_RETRY, "%d", trouble[i]);
 	for (size_t i = 0; i < sizeof(refusals) / sizeof(*refusals); i++)
 		cr_assert_eq(take(refusals[i]), TARGET_DEAD, "%d", refusals[i]);
+}
+
+/* The row is given back without an attempt, even the last one. */
+Test(target, gone_pauses_it_at_once)
+{
+	cr_assert_eq(take_attempt(410, 10, 0, 0), TARGET_GONE);
+	cr_assert_eq(target.state, TARGET_PAUSED);
+	cr_assert_eq(target.resume_ms, TARGET_PAUSE_MS);
+	cr_assert_eq(take_attempt(410, 10, 0, 0), TARGET_GONE, "of requests that were in progress");
+	cr_assert_eq(target.resume_ms, TARGET_PAUSE_MS);
+	cr_assert_eq(target_want(&target, TARGET_PAUSE_MS), 1);
+	cr_assert_eq(take(204), TARGET_DELIVERED);
+	cr_assert_eq(target.state, TARGET_OPEN);
 }
 
 Test(target, last_attempt_is_dead_unless_it_is_delivered)
@@ -105,7 +118,7 @@ Test(target, refusals_pause_it_too)
 		take(i % 2 ? 422 : 400);
 	cr_assert_eq(target.state, TARGET_PAUSED);
 	cr_assert_eq(target_want(&target, 1000), 1);
-	cr_assert_eq(take(410), TARGET_DEAD);
+	cr_assert_eq(take(400), TARGET_DEAD);
 	cr_assert_eq(target.resume_ms, 2000);
 }
 

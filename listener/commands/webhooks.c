@@ -1,0 +1,293 @@
+/* webhooks.c owns `wsonce webhooks list`, `show`, `pause`, `resume` and `resend`: the deliveries of one webhook. Those
+ * that are dead are in dead_letters.c. */
+#include <inttypes.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "commands/dispatch.h"
+#include "commands/interrupt.h"
+#include "commands/json_out.h"
+#include "commands/progress.h"
+#include "commands/session.h"
+#include "webhooks_list.sql.h"
+#include "webhooks_resend.sql.h"
+
+#define PAGE INT64_C(1000) /* events read by one statement */
+
+struct webhooks_options {
+	int64_t since_us;
+	int64_t until_us;
+	const char *type;
+	const char *event;
+	const char *note;
+	int64_t rate;
+	bool is_dry;
+	bool is_json;
+};
+
+#define OPTION(type, member) OPTION_##type, offsetof(struct webhooks_options, member)
+
+static const struct option json_options[] = {
+	{"json", OPTION(SWITCH, is_json), NULL, 0, 0, NULL, "print one JSON object"},
+};
+
+/* --- list, show --- */
+
+/* Returns an array, which has no item for a name that nothing knows; or NULL after printing why. */
+static json_t *read_states(struct session *session, const char *name)
+{
+	struct pg_result *rows = session_query(session, SQL_WEBHOOKS_LIST, NULL, "s", name);
+	json_t *states = rows ? json_loads(session_text(rows, 0, 0), 0, NULL) : NULL;
+
+	session_drop(rows);
+	return states;
+}
+
+static void print_state(const json_t *w)
+{
+	json_out_line("%-20s %-10s pending %" JSON_INTEGER_FORMAT " (%" JSON_INTEGER_FORMAT
+		      " failing), dead %" JSON_INTEGER_FORMAT "%s%s",
+		      member_text(w, "name"), member_text(w, "state"), member_number(w, "pending"),
+		      member_number(w, "failing"), member_number(w, "dead"), *member_text(w, "reason") ? ": " : "",
+		      member_text(w, "reason"));
+}
+
+static int run_list(const struct invocation *in)
+{
+	const struct webhooks_options *o = in->options;
+	json_t *states = read_states(in->session, NULL), *state;
+	size_t i;
+
+	if (!states)
+		return STATUS_FAILED;
+	if (o->is_json) {
+		json_out_object(json_pack("{s:o}", "webhooks", states));
+		return STATUS_FINE;
+	}
+	json_array_foreach(states, i, state) print_state(state);
+	json_decref(states);
+	return STATUS_FINE;
+}
+
+static int fail_unknown(const char *name)
+{
+	return dispatch_fail("no running listener has a webhook %s, and it has no deliveries", name);
+}
+
+static void print_members(const json_t *w)
+{
+	const char *name;
+	json_t *value;
+
+	json_object_foreach((json_t *)w, name, value)
+	{
+		if (json_is_number(value))
+			printf("%-12s %" JSON_INTEGER_FORMAT "\n", name, (json_int_t)json_number_value(value));
+		else if (json_is_string(value))
+			json_out_line("%-12s %s", name, json_string_value(value));
+	}
+}
+
+static int run_show(const struct invocation *in)
+{
+	const struct webhooks_options *o = in->options;
+	json_t *states = read_states(in->session, in->words[0]);
+	json_t *state = json_array_get(states, 0);
+	int status = STATUS_FINE;
+
+	if (!states)
+		return STATUS_FAILED;
+	if (!state)
+		status = fail_unknown(in->words[0]);
+	else if (o->is_json)
+		json_out_object(json_incref(state));
+	else
+		print_members(state);
+	json_decref(states);
+	return status;
+}
+
+const struct subcommand webhooks_list = {
+	.name = "webhooks list",
+	COMMAND_OPTIONS(json_options, struct webhooks_options),
+	.settings = SETTINGS_STORE,
+	.session = SESSION_UPGRADE,
+	.run = run_list,
+};
+
+const struct subcommand webhooks_show = {
+	.name = "webhooks show",
+	.arguments = "NAME",
+	COMMAND_OPTIONS(json_options, struct webhooks_options),
+	.settings = SETTINGS_STORE,
+	.session = SESSION_UPGRADE,
+	.run = run_show,
+};
+
+/* --- pause, resume --- */
+
+static bool is_known(struct session *session, const char *name)
+{
+	json_t *states = read_states(session, name);
+	bool has_one = json_array_size(states);
+
+	if (states && !has_one)
+		fail_unknown(name);
+	json_decref(states);
+	return has_one;
+}
+
+static int run_pause(const struct invocation *in)
+{
+	const struct webhooks_options *o = in->options;
+
+	if (!is_known(in->session, in->words[0]) ||
+	    session_run(in->session,
+			"INSERT INTO :schema.webhook_pauses (target, reason) VALUES ($1, $2) ON CONFLICT (target) DO "
+			"UPDATE SET reason = $2, paused_by = session_user, paused_at = now()",
+			NULL, "ss", in->words[0], o->note ? o->note : "by an operator"))
+		return STATUS_FAILED;
+	json_out_line("paused %s; its deliveries wait until wsonce webhooks resume", in->words[0]);
+	return STATUS_FINE;
+}
+
+static int run_resume(const struct invocation *in)
+{
+	struct pg_result *rows =
+		session_query(in->session, "DELETE FROM :schema.webhook_pauses WHERE target = $1 RETURNING target",
+			      NULL, "s", in->words[0]);
+	bool is_done = rows && session_count(rows);
+
+	session_drop(rows);
+	if (!rows)
+		return STATUS_FAILED;
+	if (!is_done)
+		return dispatch_fail("the webhook %s is not paused", in->words[0]);
+	json_out_line("resumed %s", in->words[0]);
+	return STATUS_FINE;
+}
+
+static const struct option pause_options[] = {
+	{"note", OPTION(TEXT, note), "TEXT", 0, 0, NULL, "why; wsonce webhooks list shows it"},
+};
+
+const struct subcommand webhooks_pause = {
+	.name = "webhooks pause",
+	.arguments = "NAME",
+	COMMAND_OPTIONS(pause_options, struct webhooks_options),
+	.settings = SETTINGS_STORE,
+	.session = SESSION_UPGRADE,
+	.run = run_pause,
+};
+
+const struct subcommand webhooks_resume = {
+	.name = "webhooks resume",
+	.arguments = "NAME",
+	.settings = SETTINGS_STORE,
+	.session = SESSION_UPGRADE,
+	.run = run_resume,
+};
+
+/* --- resend --- */
+
+struct resend {
+	int64_t until_us; /* events that are stored while the command runs have deliveries of their own */
+	int64_t after_us; /* of the last event that was read */
+	int64_t after_id;
+	int64_t chosen;
+	int64_t had_one; /* chosen events that had a delivery already */
+};
+
+enum resend_column { READ, LAST_US, LAST_ID, CHOSEN, HAD_ONE };
+
+/* Queues a page. Returns how many events it had, or -1. */
+static int64_t resend_page(struct resend *r, const struct invocation *in, int64_t page)
+{
+	const struct webhooks_options *o = in->options;
+	struct pg_result *rows =
+		session_query(in->session, SQL_WEBHOOKS_RESEND, NULL, "snsnnnsn", in->words[0], r->until_us, o->type,
+			      r->after_us, r->after_id, page, o->event, (int64_t)!o->is_dry);
+	int64_t n = rows ? session_number(rows, 0, READ) : -1;
+
+	if (n > 0) {
+		r->after_us = session_number(rows, 0, LAST_US);
+		r->after_id = session_number(rows, 0, LAST_ID);
+		r->chosen += session_number(rows, 0, CHOSEN);
+		r->had_one += session_number(rows, 0, HAD_ONE);
+	}
+	session_drop(rows);
+	return n;
+}
+
+/* Waits until the queued deliveries are due at the given rate. */
+static void keep_rate(const struct resend *r, int64_t rate, int64_t began_ms)
+{
+	int64_t due_ms = rate ? began_ms + (r->chosen - r->had_one) * 1000 / rate : 0;
+
+	for (int64_t ms; (ms = due_ms - clock_ms(CLOCK_MONOTONIC)) > 0 && !interrupt_has_come();)
+		poll(NULL, 0, ms < 200 ? (int)ms : 200);
+}
+
+static void print_resent(const struct resend *r, const struct webhooks_options *o)
+{
+	if (o->is_json)
+		json_out_object(json_pack("{s:I, s:I, s:b, s:b}", o->is_dry ? "would_queue" : "queued",
+					  (json_int_t)(r->chosen - r->had_one), "have_a_delivery",
+					  (json_int_t)r->had_one, "dry_run", o->is_dry, "interrupted",
+					  interrupt_has_come()));
+	else
+		printf("%s %" PRId64 ", left out %" PRId64 " that have a pending or dead delivery\n",
+		       o->is_dry ? "would queue" : "queued", r->chosen - r->had_one, r->had_one);
+}
+
+static int run_resend(const struct invocation *in)
+{
+	const struct webhooks_options *o = in->options;
+	struct resend r = {.until_us = o->until_us ? o->until_us : clock_ms(CLOCK_REALTIME) * 1000,
+			   .after_us = o->since_us};
+	int64_t page = o->rate && o->rate < PAGE ? o->rate : PAGE, n, began_ms = clock_ms(CLOCK_MONOTONIC);
+
+	interrupt_watch();
+	if (!is_known(in->session, in->words[0]))
+		return STATUS_FAILED;
+	do {
+		n = resend_page(&r, in, page);
+		progress_show("queued: %" PRId64, r.chosen - r.had_one);
+		keep_rate(&r, o->is_dry ? 0 : o->rate, began_ms);
+	} while (n > 0 && !interrupt_has_come());
+	progress_clear();
+	print_resent(&r, o);
+	if (n >= 0 && interrupt_has_come())
+		dispatch_fail("interrupted; the count is complete, run it again for the rest");
+	return n || interrupt_has_come() ? STATUS_FAILED : STATUS_FINE;
+}
+
+static const char *check_resend(const struct invocation *in)
+{
+	const struct webhooks_options *o = in->options;
+
+	return o->since_us || o->event ? NULL : "give --since or --event: which events to send again";
+}
+
+static const struct option resend_options[] = {
+	{"since", OPTION(MOMENT, since_us), "TIME", 0, 0, NULL,
+	 "events stored since TIME: RFC 3339, or an age: 30m, 12h, 7d"},
+	{"until", OPTION(MOMENT, until_us), "TIME", 0, 0, NULL, "events stored before TIME (now)"},
+	{"type", OPTION(TEXT, type), "TYPE", 0, 0, NULL, "only events of this type"},
+	{"event", OPTION(TEXT, event), "ID", 0, 0, NULL, "only the event with this id"},
+	{"rate", OPTION(RATE, rate), "N/s", 1, INT64_C(1000000), NULL, "queue at most N in a second"},
+	{"dry-run", OPTION(SWITCH, is_dry), NULL, 0, 0, NULL, "only print how many it would queue"},
+	{"json", OPTION(SWITCH, is_json), NULL, 0, 0, NULL, "print one JSON object"},
+};
+
+const struct subcommand webhooks_resend = {
+	.name = "webhooks resend",
+	.arguments = "NAME",
+	COMMAND_OPTIONS(resend_options, struct webhooks_options),
+	.check = check_resend,
+	.settings = SETTINGS_STORE,
+	.session = SESSION_UPGRADE,
+	.run = run_resend,
+};

@@ -1,0 +1,49 @@
+-- Returns the state of each webhook as a JSON array, or of $1 alone: those that a running listener has, that have
+-- deliveries, or that are paused. Of each lane (see lease.sql) at most 20,001 rows are counted; of dead ones the newest
+-- 20,001 of all webhooks. last_failure is the answer to the row of the retry lane that is due last.
+WITH RECURSIVE pending AS (
+	(SELECT target FROM :schema.outbox WHERE state = 'pending' ORDER BY target LIMIT 1)
+	UNION ALL
+	SELECT (SELECT o.target FROM :schema.outbox AS o WHERE o.state = 'pending' AND o.target > n.target ORDER BY
+		o.target LIMIT 1)
+	FROM pending AS n WHERE n.target IS NOT NULL
+), dead AS MATERIALIZED (
+	SELECT target, count(*) AS n FROM (
+		SELECT target FROM :schema.outbox WHERE state = 'dead' ORDER BY id DESC LIMIT 20001
+	) AS newest GROUP BY target
+), served AS MATERIALIZED (
+	SELECT target, count(*) AS n FROM :schema.wsonce_listeners, LATERAL unnest(targets) AS t (target)
+	WHERE seen_at > now() - interval '3 minutes' GROUP BY target
+), names (name) AS (
+	SELECT target FROM pending WHERE target IS NOT NULL UNION SELECT target FROM dead UNION SELECT target FROM served
+	UNION SELECT target FROM :schema.webhook_pauses
+)
+SELECT coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
+	'name', name,
+	'state', CASE WHEN p.target IS NOT NULL THEN 'paused' WHEN s.n IS NULL THEN 'unattended' ELSE 'delivering' END,
+	'reason', p.reason, 'paused_by', p.paused_by, 'paused_at', p.paused_at,
+	'listeners', coalesce(s.n, 0), 'pending', fresh.n + failed.n, 'failing', failed.n, 'dead', coalesce(d.n, 0),
+	'oldest_s', pg_catalog.floor(extract(epoch FROM now() - least(fresh.oldest, failed.oldest))),
+	'next_s', greatest(pg_catalog.ceil(extract(epoch FROM least(fresh.due, failed.due) - now())), 0),
+	'last_failure', last.answer, 'last_status', last.status
+) ORDER BY name), '[]')
+FROM names LEFT JOIN :schema.webhook_pauses AS p ON p.target = name LEFT JOIN served AS s ON s.target = name
+LEFT JOIN dead AS d ON d.target = name
+CROSS JOIN LATERAL (
+	SELECT count(*) AS n, pg_catalog.min(created_at) AS oldest, pg_catalog.min(due_at) AS due FROM (
+		SELECT created_at, due_at FROM :schema.outbox AS o
+		WHERE o.target = name AND CASE WHEN answer IS NULL THEN 0 ELSE 1 END = 0 AND state = 'pending'
+		ORDER BY due_at LIMIT 20001
+	) AS r
+) AS fresh CROSS JOIN LATERAL (
+	SELECT count(*) AS n, pg_catalog.min(created_at) AS oldest, pg_catalog.min(due_at) AS due FROM (
+		SELECT created_at, due_at FROM :schema.outbox AS o
+		WHERE o.target = name AND CASE WHEN answer IS NULL THEN 0 ELSE 1 END = 1 AND state = 'pending'
+		ORDER BY due_at LIMIT 20001
+	) AS r
+) AS failed LEFT JOIN LATERAL (
+	SELECT answer, status FROM :schema.outbox AS o
+	WHERE o.target = name AND CASE WHEN answer IS NULL THEN 0 ELSE 1 END = 1 AND state = 'pending'
+	ORDER BY due_at DESC LIMIT 1
+) AS last ON true
+WHERE $1::text IS NULL OR name = $1::text
