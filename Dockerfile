@@ -3,7 +3,7 @@
 ARG DEBIAN_RELEASE=bookworm
 FROM debian:${DEBIAN_RELEASE}-slim AS build
 RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev make pkg-config libwebsockets-dev \
-	libmicrohttpd-dev libhiredis-dev libuv1-dev libpq-dev libjansson-dev libssl-dev libsodium-dev libsqlite3-dev zlib1g-dev libcurl4-openssl-dev libunistring-dev libwslay-dev uthash-dev \
+	libmicrohttpd-dev libhiredis-dev libuv1-dev libpq-dev libjansson-dev libssl-dev libsodium-dev libsqlite3-dev zlib1g-dev libzstd-dev libcurl4-openssl-dev libunistring-dev libwslay-dev uthash-dev \
 	&& rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 COPY Makefile ./

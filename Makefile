@@ -24,7 +24,7 @@ endif
 HARDEN += -fPIE -fstack-protector-strong $(call takes,-fstack-clash-protection) $(call takes,-fcf-protection) \
 	$(call takes,-mbranch-protection=standard)
 HARDEN_LD := -pie -Wl,-z,relro,-z,now
-LIBS := libwebsockets libmicrohttpd libuv hiredis libpq jansson libssl libcrypto libcurl libsodium zlib sqlite3
+LIBS := libwebsockets libmicrohttpd libuv hiredis libpq jansson libssl libcrypto libcurl libsodium zlib sqlite3 libzstd
 TEST_LIBS := $(LIBS) criterion
 OUR_CFLAGS = -std=c11 -D_GNU_SOURCE -DWSONCE_VERSION='"$(VERSION)"' -Wall -Wextra -Wshadow -Wformat=2 $(WERROR) \
 	-Ilistener -I$B/text -MMD -MP $(HARDEN) $(SANFL) $(shell pkg-config --cflags $(LIBS))

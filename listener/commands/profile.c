@@ -72,6 +72,8 @@ static int run_check(const struct invocation *in)
 	printed = json_object();
 	printf("%s: %zu rules, no fault found\n", p->name, p->rule_count);
 	secrets_each(p->root, print_read, printed);
+	if (p->dictionary_path)
+		json_out_line("reads the file %s", p->dictionary_path);
 	json_decref(printed);
 	profile_free(p);
 	return STATUS_FINE;

@@ -2,10 +2,12 @@
  * checks the small forms inside the values, profile_folder.c finds the files. */
 #include "config/profile.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/memory.h"
 #include "config/keys.h"
 
@@ -446,6 +448,23 @@ static const struct key frame_keys[] = {
 	KEY("until", read_mark, TOP(frame.until)),
 };
 
+/* A path is relative to the file that the key is in. */
+static int read_dictionary(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
+{
+	struct profile *p = (struct profile *)((char *)at - k->offset);
+	const char *name = NULL, *file = profile_find_origin(r)->file, *slash = strrchr(file, '/');
+
+	if (key_text(r, k, value, &name))
+		return -1;
+	p->dictionary_path = memory_printf("%.*s%s", *name != '/' && slash ? (int)(slash + 1 - file) : 0, file, name);
+	p->dictionary.at = file_read(p->dictionary_path, PROFILE_TEXT_MAX, &p->dictionary.len);
+	if (!p->dictionary.at)
+		return profile_fail(r, "%.100s cannot be read: %s", p->dictionary_path, strerror(errno));
+	if (p->dictionary.len < 8 || memcmp(p->dictionary.at, "\x37\xa4\x30\xec", 4) != 0)
+		return profile_fail(r, "%.100s is not a zstd dictionary", p->dictionary_path);
+	return 0;
+}
+
 static const struct key fill_keys[] = {
 	KEY("http", read_url_http, TOP(fill.http)),
 	KEY("needs", read_variable, TOP(fill.needs)),
@@ -526,6 +545,8 @@ static const struct key profile_keys[] = {
 	CHOICE("split", TOP(split), "array ndjson", SPLIT_ARRAY),
 	MEMBERS("frame", key_members, TOP(frame), frame_keys),
 	CHOICE("not_json", TOP(not_json), "reject ignore", 0),
+	CHOICE("binary", TOP(binary), "gzip zlib deflate zstd", BINARY_GZIP),
+	KEY("binary_dictionary", read_dictionary, TOP(dictionary)),
 	RANGE("overlap_s", key_number, TOP(overlap_s), 0, DAY_S),
 	KEY("never_send", key_switch, TOP(never_send)),
 	RANGE("send_rate_per_s", key_real, TOP(send_rate_per_s), 0, 1e6),
@@ -585,6 +606,10 @@ static int check_whole(struct profile_reader *r, const struct profile *p)
 		return profile_fail(r, "url is missing; a profile for --ingest-profile needs ack instead");
 	if (!p->rules)
 		return profile_fail(r, "rules are missing: without one, no frame is an event");
+	if (p->dictionary.at && p->binary != BINARY_ZSTD)
+		return profile_fail(r, "binary_dictionary goes with \"binary\": \"zstd\"");
+	if (!p->url && p->binary)
+		return profile_fail(r, "binary is for messages of a feed: producers send text");
 	if (p->fill.http && !p->gap.contiguous && !p->cursor.kind)
 		return profile_fail(
 			r, "fill needs a contiguous gap or a cursor: without them nothing says what is missing");
@@ -644,6 +669,8 @@ void profile_free(struct profile *p)
 	free(p->rules);
 	free(p->url_http);
 	free(p->fill.http);
+	free(p->dictionary_path);
+	free((char *)(uintptr_t)p->dictionary.at);
 	free(p->redacted_url);
 	free(p->row_source);
 	json_decref(p->root);

@@ -33,6 +33,7 @@ enum profile_action {
 };
 
 enum profile_split { SPLIT_NONE, SPLIT_ARRAY, SPLIT_NDJSON };
+enum profile_binary { BINARY_PLAIN, BINARY_GZIP, BINARY_ZLIB, BINARY_DEFLATE, BINARY_ZSTD };
 enum profile_not_json { NOT_JSON_REJECT, NOT_JSON_IGNORE };
 enum profile_cursor_kind { CURSOR_NONE, CURSOR_MAX, CURSOR_LAST };
 enum profile_cursor_scope { SCOPE_SOURCE, SCOPE_HOST, SCOPE_SESSION };
@@ -151,7 +152,10 @@ struct profile {
 		const json_t *until; /* text that ends each JSON of a message; NULL: a message has one */
 	} frame;
 	enum profile_not_json not_json;
-	int64_t overlap_s; /* 0 if no rule overlaps */
+	enum profile_binary binary; /* how binary messages are compressed */
+	char *dictionary_path;      /* NULL: none */
+	struct slice dictionary;    /* the file, on the heap */
+	int64_t overlap_s;          /* 0 if no rule overlaps */
 	bool never_send;
 	double send_rate_per_s; /* 0: no limit */
 	int64_t max_age_s;      /* of a connection; 0: no limit */

@@ -69,8 +69,7 @@ struct profile_origin profile_origin_of_source(const char *file, struct slice te
 	return make_origin(file, path, text, value.at ? find_child(value, NULL, i) : value);
 }
 
-/* Returns the origin of the value at the path: the profile, or the overrides. */
-static const struct profile_origin *find_origin(const struct profile_reader *r)
+const struct profile_origin *profile_find_origin(const struct profile_reader *r)
 {
 	const json_t *found = r->overrides;
 
@@ -111,7 +110,7 @@ static __attribute__((format(printf, 3, 0))) void write_error(const struct profi
 							      struct profile_fault *fault, const char *format,
 							      va_list ap)
 {
-	const struct profile_origin *origin = find_origin(r);
+	const struct profile_origin *origin = profile_find_origin(r);
 	char what[300], path[160];
 
 	vsnprintf(what, sizeof(what), format, ap);

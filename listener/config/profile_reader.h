@@ -40,6 +40,9 @@ int profile_doubt(struct profile_reader *r, const char *format, ...) __attribute
 int profile_fail_at(struct profile_fault *fault, const char *source, int line, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 
+/* Returns the origin of the value at r's path: the profile, or the overrides. */
+const struct profile_origin *profile_find_origin(const struct profile_reader *r);
+
 void profile_enter(struct profile_reader *r, const char *name, size_t index);
 void profile_leave(struct profile_reader *r);
 

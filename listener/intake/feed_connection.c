@@ -15,8 +15,10 @@
 #include "feed/reach.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "intake/feed_call.h"
 #include "intake/rate_limit.h"
+#include "net/unpack.h"
 
 #define IDLE_MS       90000  /* default silence limit if the feed answers pings */
 #define SILENT_MS     600000 /* if it does not */
@@ -36,7 +38,8 @@ struct feed_connection {
 	char *headers;
 	char **subprotocols;
 	struct upgrade_offer offer;
-	int64_t since_ms; /* loop clock, created */
+	struct unpack *unpack; /* NULL: binary messages are not compressed */
+	int64_t since_ms;      /* loop clock, created */
 	int64_t opened_ms;
 	int64_t age_ms;  /* maximum age; 0: none */
 	int64_t ping_ms; /* loop clock, next ping; 0: not known */
@@ -90,6 +93,7 @@ void feed_connection_free(struct feed_connection *conn, unsigned int code)
 	free(conn->subprotocols);
 	free(conn->headers);
 	rate_limit_clear(&conn->rate_limit);
+	unpack_free(conn->unpack);
 	free(conn);
 }
 
@@ -151,10 +155,10 @@ static void say_first_words(struct feed_connection *conn)
 
 static void end_rule(struct feed_connection *conn)
 {
-	if (!conn->rule)
+	if (!conn->rule && !conn->count.rejected)
 		return;
-	conn->count.nothing = !conn->count.events;
-	conn->owner->on_count(conn->arg, conn->rule, &conn->count);
+	conn->count.nothing = conn->rule && !conn->count.events;
+	conn->owner->on_count(conn->arg, conn->rule ? conn->rule : &conn->p->profile->fallback, &conn->count);
 	conn->rule = NULL;
 	conn->count = (struct rule_count){0};
 }
@@ -321,25 +325,48 @@ static void count_envelope(struct feed_connection *conn, struct slice message, b
 	end_rule(conn);
 }
 
-static void on_message(void *arg, const char *message, size_t len)
+/* Makes a text of a binary message, in memory that *inflated owns. Returns why it is a dead letter, or NULL. */
+static const char *read_binary(struct feed_connection *conn, struct slice *message, char **inflated)
+{
+	const struct profile *p = conn->p->profile;
+	size_t own = conn->offer.max_message;
+
+	if (conn->unpack)
+		return unpack(conn->unpack, message, own ? own : (size_t)conn->p->config->message_bytes, inflated);
+	return p->redacted_url || p->not_json == NOT_JSON_IGNORE || is_utf8(message->at, message->len)
+		       ? NULL
+		       : "the message is binary, and the profile does not say how it is compressed (binary)";
+}
+
+static void on_message(void *arg, const char *bytes, size_t len, bool is_text)
 {
 	struct feed_connection *conn = arg;
 	const struct profile_rule *rule;
+	struct slice message = {bytes, len};
+	char *inflated = NULL;
+	const char *why;
 	bool is_event;
 
 	if (*conn->fault || (conn->action && conn->action->action == ACTION_FATAL))
 		return;
-	is_event = conn->p->callbacks->on_message(conn->of, message, len);
-	if (conn->p->profile->redacted_url) {
-		count_envelope(conn, (struct slice){message, len}, is_event);
+	why = is_text || !len ? NULL : read_binary(conn, &message, &inflated);
+	is_event = conn->p->callbacks->on_message(conn->of, message.at, message.len);
+	if (conn->p->profile->redacted_url) { /* which inflates nothing */
+		count_envelope(conn, message, is_event);
 		return;
 	}
-	session_read(conn->p->session, message, len, &handler, conn);
+	if (why) {
+		on_frame(conn);
+		on_reject(conn, message, why);
+	} else {
+		session_read(conn->p->session, message.at, message.len, &handler, conn);
+	}
 	rule = conn->rule;
 	end_rule(conn);
 	tell_trouble(conn);
 	if (conn->p->callbacks->on_read)
 		conn->p->callbacks->on_read(conn->of);
+	free(inflated);
 	if (rule)
 		tell_secrets(conn, rule->capture);
 	after_message(conn);
@@ -424,13 +451,16 @@ static void keep_first_words(struct feed_connection *conn, const struct session_
 
 static void dial(struct feed_connection *conn, const struct session_dial *how)
 {
+	const struct profile *p = conn->p->profile;
 	bool is_own = false;
-	const char *fault = how->url ? reach_fault(conn->p->profile, how->url, &is_own) : NULL;
+	const char *fault = how->url ? reach_fault(p, how->url, &is_own) : NULL;
 	char reason[FEED_CALL_REASON] = "";
 
-	feed_call_headers(conn->p->session, conn->p->profile->headers, is_own, add_line, &conn->headers, reason);
+	feed_call_headers(conn->p->session, p->headers, is_own, add_line, &conn->headers, reason);
 	keep_first_words(conn, how);
 	set_offer(conn);
+	if (p->binary && !(conn->unpack = unpack_new(p->binary, p->dictionary)))
+		snprintf(reason, sizeof(reason), "the dictionary %s is damaged", p->dictionary_path);
 	if (how->fault || *reason || !how->url) {
 		fail_later(conn, how->fault ? how->fault : *reason ? reason : "the feed's URL is not known", 0);
 		return;

@@ -193,8 +193,7 @@ static int on_message(struct ws_link *link, const char *message, size_t len, boo
 {
 	struct dial *d = list_entry(link, struct dial, link);
 
-	(void)is_text;
-	d->owner->on_message(d->arg, message, len);
+	d->owner->on_message(d->arg, message, len, is_text);
 	return 0;
 }
 

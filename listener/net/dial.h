@@ -33,7 +33,7 @@ struct dial_end {
 struct dial_owner {
 	void (*on_open)(void *arg);
 	/* dial_leave and dial_send may be called from here. */
-	void (*on_message)(void *arg, const char *message, size_t len);
+	void (*on_message)(void *arg, const char *message, size_t len, bool is_text);
 	void (*on_too_long)(void *arg, const char *head, size_t len, const uint8_t *digest, uint64_t total);
 	/* Called once, and nothing after it. The connection is freed afterwards. */
 	void (*on_end)(void *arg, const struct dial_end *end);

@@ -1,5 +1,7 @@
 """The feeds' side of the conversation, a class each: owns what a listener must send and when, what is sent to it, which
 event_id each event is to have, and what the feed remembers for those who come back."""
+import ctypes
+import gzip
 import hashlib
 import json
 import random
@@ -31,6 +33,9 @@ class Feed:
     """What most have in common: a listener that is ready gets every event at once."""
 
     name = None
+    profile = None                      # the shipped one; None: it has the feed's name
+    pack = None                         # compresses each message, which is binary then
+    files = {}                          # beside the file that the profile is in
     subprotocol = None
     is_exclusive = False
     replays = False                     # whoever comes back gets what was missed
@@ -931,6 +936,50 @@ class Finnhub(Feed):
         return Event(f"{trade['s']}|{trade['t']}|{digest}", {"type": "trade", "data": [trade]})
 
 
+class KrakenGzip(Kraken):
+    """As HTX does."""
+
+    name, profile = "kraken-gzip", "kraken"
+    overrides = {**Kraken.overrides, "binary": "gzip"}
+    pack = staticmethod(gzip.compress)
+
+
+class Zstd:
+    """libzstd, with a dictionary of messages like those that `make` makes."""
+
+    def __init__(self, messages):
+        self.library = ctypes.CDLL("libzstd.so.1")
+        for name in ("ZSTD_createCCtx", "ZSTD_compressBound", "ZSTD_compress_usingDict", "ZDICT_trainFromBuffer"):
+            getattr(self.library, name).restype = ctypes.c_size_t
+        self.context = ctypes.c_void_p(self.library.ZSTD_createCCtx())
+        room = ctypes.create_string_buffer(8192)
+        sizes = (ctypes.c_size_t * len(messages))(*map(len, messages))
+        size = self.library.ZDICT_trainFromBuffer(room, ctypes.c_size_t(len(room)), b"".join(messages), sizes, len(messages))
+        self.dictionary = room.raw[:size]
+
+    def pack(self, message):
+        room = ctypes.create_string_buffer(self.library.ZSTD_compressBound(ctypes.c_size_t(len(message))))
+        size = self.library.ZSTD_compress_usingDict(self.context, room, ctypes.c_size_t(len(room)), message,
+                                                    ctypes.c_size_t(len(message)), self.dictionary,
+                                                    ctypes.c_size_t(len(self.dictionary)), 3)
+        return room.raw[:size]
+
+
+class JetstreamZstd(Jetstream):
+    name, profile = "jetstream-zstd", "jetstream"
+    overrides = {"headers": {"Socket-Encoding": "zstd"}, "binary": "zstd", "binary_dictionary": "dictionary"}
+
+    def __init__(self):
+        super().__init__()
+        zstd = Zstd([json.dumps(self.make(n).message).encode() for n in range(500)])
+        self.files, self.pack = {"dictionary": zstd.dictionary}, zstd.pack
+
+    def refuses(self, request):
+        return super().refuses(request) if request.headers.get("socket-encoding") == "zstd" else (400, {"error": "no zstd"})
+
+
 FEEDS = {feed.name: feed for feed in (
     Jetstream, JetstreamV2, Kraken, Coinbase, CoinbaseAdvanced, Binance, Nostr, Ethereum, HomeAssistant, Mastodon, GraphQL,
-    Phoenix, Ably, Pusher, Azure, Discord, Slack, Twitch, CloudEvents, AwsApiGateway, Finnhub)}
+    Phoenix, Ably, Pusher, Azure, Discord, Slack, Twitch, CloudEvents, AwsApiGateway, Finnhub, KrakenGzip,
+    JetstreamZstd)}
+PACKED = ("jetstream", "kraken")       # of which there is one that packs its messages

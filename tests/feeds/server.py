@@ -64,8 +64,8 @@ class Connection(rig.feed.Connection):
 
     def send(self, *messages):
         for message in messages:
-            self.write(TEXT, message.encode() if isinstance(message, str) else
-                       json.dumps(message, separators=(",", ":")).encode())
+            text = message.encode() if isinstance(message, str) else json.dumps(message, separators=(",", ":")).encode()
+            self.write(BINARY if self.feed.pack else TEXT, self.feed.pack(text) if self.feed.pack else text)
 
     def ping(self):
         self.pinged = time.monotonic()

@@ -14,8 +14,12 @@ def local(text, port):
     return re.sub(r"^(ws|http)s?://[^/$?]+", rf"\1://127.0.0.1:{port}", text)
 
 
-def local_profile(feed):
-    with open(f"{run.TREE}/profiles/{feed.name}.json", encoding="utf-8") as file:
+def local_profile(feed, directory):
+    """The profile, and in the directory the files that it names."""
+    for name, content in feed.files.items():
+        with open(f"{directory}/{name}", "wb") as file:
+            file.write(content)
+    with open(f"{run.TREE}/profiles/{feed.profile or feed.name}.json", encoding="utf-8") as file:
         profile = json.load(file)
     profile.update(feed.overrides)
     profile.pop("mirrors", None)

@@ -216,7 +216,7 @@ void try_input(const uint8_t *data, size_t size)
 	const char *text = (const char *)data, *end = text + size, *nul = memchr(text, '\0', size);
 	struct profile_fault fault = {""};
 
-	if (!nul || memmem(data, size, "file:", 5)) /* it would be read */
+	if (!nul || memmem(data, size, "file:", 5) || memmem(data, size, "_dictionary", 11)) /* it would be read */
 		return;
 	struct profile *p = profile_parse(text, (size_t)(nul - text), "input", NULL, &fault);
 	must(p || *fault.text, "refused without a reason");

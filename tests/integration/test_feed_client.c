@@ -1,6 +1,7 @@
 /* What a listener sends to a feed with a profile, when it reconnects and when not, and hostile feeds. */
 #include "support.h"
 #include "bench.h"
+#include <zlib.h>
 
 #define SETTLED_MS 20000
 #define SECRET     "a-very-secret-word"
@@ -593,6 +594,70 @@ Test(feed_client, a_url_that_is_asked_for_may_never_come)
 	cr_assert_eq(listener_stop(listener), 0);
 }
 
+/* ---- binary messages ---- */
+
+/* Sends the first bytes of a gzip member, in two frames. */
+static void send_gzip(const char *text, size_t len, size_t dropped)
+{
+	unsigned char out[65536];
+	z_stream z = {
+		.next_in = (Bytef *)(uintptr_t)text, .avail_in = (uInt)len, .next_out = out, .avail_out = sizeof out};
+
+	cr_assert_eq(deflateInit2(&z, 9, Z_DEFLATED, 31, 8, Z_DEFAULT_STRATEGY), Z_OK);
+	cr_assert_eq(deflate(&z, Z_FINISH), Z_STREAM_END);
+	deflateEnd(&z);
+	feed_send(feed, FRAME_BINARY, false, out, 7);
+	feed_send(feed, FRAME_CONTINUATION, true, out + 7, sizeof out - z.avail_out - 7 - dropped);
+}
+
+static bool has_rows(const char *condition, long count)
+{
+	return wait_until(bench_count("events WHERE %s", condition) == count, SETTLED_MS);
+}
+
+static bool has_letters(const char *reason, long count)
+{
+	return wait_until(bench_count("dead_letters WHERE reason LIKE '%%%s%%'", reason) == count, SETTLED_MS);
+}
+
+Test(feed_client, binary_messages_are_inflated_and_what_is_none_is_one_letter)
+{
+	char *zeros = calloc(1, 2 << 20);
+
+	START(URL "\"binary\": \"gzip\", \"not_json\": \"ignore\", \"split\": \"ndjson\", " RULES, feed_port(feed));
+	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
+	send_gzip("{\"id\":\"a\"}\n{\"id\":\"b\"}", 21, 0);
+	feed_send_text(feed, "{\"id\":\"c\"}");
+	send_gzip("{\"id\":\"d\"}", 10, 3);
+	send_gzip(zeros, 2 << 20, 0);
+	feed_send(feed, FRAME_BINARY, true, "\x1f\n\n\x8b", 4);
+	feed_send(feed, FRAME_BINARY, true, "{\"id\":\"e\"}", 10);
+	feed_send(feed, FRAME_BINARY, true, "", 0);
+	send_gzip("", 0, 0);
+	send_gzip("{\"id\":\"f\"}", 10, 0);
+	cr_assert(has_rows("event_id IN ('a', 'b', 'c', 'f')", 4));
+	cr_assert(has_letters("is cut off", 1));
+	cr_assert(has_letters("inflates to more bytes", 1));
+	cr_assert(has_letters("is not compressed as", 2));
+	cr_assert_eq(bench_count("dead_letters"), 4);
+	cr_assert_eq(feed_connections(feed), 1);
+	free(zeros);
+}
+
+Test(feed_client, without_the_key_a_binary_message_is_text_or_one_letter)
+{
+	START(URL "\"split\": \"ndjson\", " RULES, feed_port(feed));
+	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
+	send_gzip("{\"id\":\"a\"}", 10, 0);
+	feed_send(feed, FRAME_BINARY, true, "\xff\n\xff\n\xff", 5);
+	feed_send(feed, FRAME_BINARY, true, "{\"id\":\"b\"}", 10);
+	cr_assert(has_rows("event_id = 'b'", 1));
+	cr_assert(has_letters("does not say how it is compressed", 2));
+	cr_assert_eq(bench_count("dead_letters"), 2);
+	cr_assert_eq(bench_rows(), 1);
+	cr_assert_eq(feed_connections(feed), 1);
+}
+
 /* ---- odd frames ---- */
 
 #define ITEMS \
@@ -617,11 +682,6 @@ static void send_items(const char *seq, const char *head, int count)
 	fclose(out);
 	feed_send_text(feed, text);
 	free(text);
-}
-
-static bool has_rows(const char *condition, long count)
-{
-	return wait_until(bench_count("events WHERE %s", condition) == count, SETTLED_MS);
 }
 
 Test(feed_client, frames_of_ten_thousand_elements_are_stored_and_larger_ones_are_letters)

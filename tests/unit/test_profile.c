@@ -41,6 +41,15 @@ static const struct {
 	 "p.json, line 2, fill: on is an array of \"hole\" and \"reconnect\""},
 	{WITH("\"frame\": {\"strip\": \"\"}"), "p.json, line 2, frame.strip: must be a text, and not empty"},
 	{WITH("\"not_json\": \"drop\""), "p.json, line 2, not_json: must be one of: reject ignore"},
+	{WITH("\"binary\": \"brotli\""), "p.json, line 2, binary: must be one of: gzip zlib deflate zstd"},
+	{WITH("\"binary\": true"), "p.json, line 2, binary: must be one of: gzip zlib deflate zstd"},
+	{WITH("\"binary\": \"gzip\", \"binary_dictionary\": \"/none\""),
+	 "p.json, line 2, binary_dictionary: /none cannot be read: No such file or directory"},
+	{WITH("\"binary_dictionary\": \"/proc/self/comm\""),
+	 "p.json, line 2, binary_dictionary: /proc/self/comm is not a zstd dictionary"},
+	{WITH("\"binary_dictionary\": 1"), "p.json, line 2, binary_dictionary: must be a text, without \\u0000"},
+	{"{\"ack\": 1, \"rules\": [], \"binary\": \"gzip\"}",
+	 "p.json, line 1: binary is for messages of a feed: producers send text"},
 	{"{\"url\": \"wss://h/\", \"rules\": [{\"text\": {\"begin\": \"a\"}}]}",
 	 "p.json, line 1, rules[0].text: must be a text, or {\"prefix\": TEXT}"},
 	{"{\"url\": \"wss://h/\", \"rules\": [{\"text\": \"a\", \"when\": {\"/a\": 1}}]}",
@@ -298,6 +307,41 @@ static char *write_profile(const char *text)
 	cr_assert(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
 	close(fd);
 	return path;
+}
+
+#define DICTIONARY "\"binary\": \"zstd\", \"binary_dictionary\": \"d\""
+
+Test(profile, a_dictionary_is_beside_the_file_that_names_it)
+{
+	char folder[] = "/tmp/profile-XXXXXX", settings[60], *base = write_profile(WITH("\"name\": \"n\""));
+	struct profile_origin given = {settings, "", {NULL, 0}, 0};
+	struct profile_fault fault = {""};
+	struct profile *p;
+
+	cr_assert(mkdtemp(folder) && chdir(folder) == 0);
+	snprintf(settings, sizeof(settings), "%s/s.json", folder);
+	p = profile_parse(WITH(DICTIONARY), strlen(WITH(DICTIONARY)), settings, NULL, &fault);
+	cr_assert(!p && strstr(fault.text, "/d cannot be read"), "%s", fault.text);
+	FILE *out = fopen("d", "w");
+	fprintf(out, "\x37\xa4\x30\xecwords, words");
+	fclose(out);
+	cr_assert_eq(chdir("/"), 0);
+	p = profile_parse(WITH(DICTIONARY), strlen(WITH(DICTIONARY)), settings, NULL, &fault);
+	cr_assert(p, "%s", fault.text);
+	cr_assert_eq(p->binary, BINARY_ZSTD);
+	cr_assert_eq(p->dictionary.len, 16);
+	profile_free(p);
+	cr_assert_null(profile_parse(WITH("\"binary_dictionary\": \"d\""), strlen(WITH("\"binary_dictionary\": \"d\"")),
+				     settings, NULL, &fault));
+	cr_assert(strstr(fault.text, "binary_dictionary goes with \"binary\": \"zstd\""), "%s", fault.text);
+	json_t *source = json_pack("{s:s, s:s, s:s}", "profile", base, "binary", "zstd", "binary_dictionary", "d");
+	p = profile_read_source(source, &given, &fault);
+	cr_assert(p, "beside the settings that override the profile: %s", fault.text);
+	cr_assert_str_eq(strrchr(p->dictionary_path, '/'), "/d");
+	profile_free(p);
+	json_decref(source);
+	cr_assert_eq(unlink(base), 0);
+	cr_assert(chdir(folder) == 0 && unlink("d") == 0 && rmdir(folder) == 0);
 }
 
 Test(profile, wrong_source_is_named_by_key_and_line_of_the_settings)
