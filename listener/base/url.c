@@ -175,7 +175,7 @@ void url_clear(struct url *u)
 
 int url_port(const struct url *u)
 {
-	return u->port ? u->port : strcmp(u->scheme, "wss") == 0 ? 443 : 80;
+	return u->port ? u->port : strcmp(u->scheme, "wss") == 0 ? 443 : strcmp(u->scheme, "socks5") == 0 ? 1080 : 80;
 }
 
 char *url_authority(const char *host, int port)

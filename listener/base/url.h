@@ -27,7 +27,7 @@ int url_parse_address(struct url *u, const char *text);
 
 void url_clear(struct url *u);
 
-/* Returns the port, or the default of the scheme: 443 for wss://, else 80. */
+/* Returns the port, or the default of the scheme: 443 for wss://, 1080 for socks5://, else 80. */
 int url_port(const struct url *u);
 
 /* Returns host:port, or host if port is 0, on the heap. An IPv6 address gets brackets. */

@@ -146,11 +146,15 @@ static const char *find_source_fault(const char *text)
 static const char *find_proxy_fault(const char *text)
 {
 	struct url url = {0};
-	bool is_right =
-		url_parse(&url, text) == 0 && url_has_scheme(&url, "http") && url.host[0] && strlen(url.path) <= 1;
+	bool is_right = url_parse(&url, text) == 0 && url_has_scheme(&url, "http socks5") && url.host[0] &&
+			strlen(url.path) <= 1;
+	bool is_long = is_right && url_has_scheme(&url, "socks5") && url.user &&
+		       (strlen(url.user) > 255 || (url.password && strlen(url.password) > 255));
 
 	url_clear(&url);
-	return is_right ? NULL : "is not http://[USER:PASSWORD@]HOST:PORT";
+	if (is_long)
+		return "has a user or password of more than 255 bytes, which SOCKS5 cannot send (RFC 1929)";
+	return is_right ? NULL : "is neither http://[USER:PASSWORD@]HOST:PORT nor socks5:// with the same";
 }
 
 static const char *find_address_fault(const char *text)

@@ -9,7 +9,7 @@ enum value_type {
 	VALUE_TEXT,
 	VALUE_SECRET,   /* a text, never printed */
 	VALUE_REDIS,    /* a URL, printed without its password; or none */
-	VALUE_PROXY,    /* the URL of an HTTP proxy, printed without its password */
+	VALUE_PROXY,    /* the URL of a proxy, printed without its password */
 	VALUE_STORE,    /* postgres, or sqlite://PATH */
 	VALUE_CONNINFO, /* a connection string for libpq, never printed */
 	VALUE_URLS,     /* URLs: the flag is repeatable; separated by commas in the environment */

@@ -560,9 +560,13 @@ static void look_after(struct dial *d, int64_t ms)
 
 static const char cut_off[] = "the connection ended during the handshake";
 
-/* Returns why, or the refusal that was received if its announced body never came. */
-static const char *handshake_end(const struct dial *d, const char *why)
+/* Returns why, or what a proxy did, or the refusal that was received if its announced body never came. */
+static const char *handshake_end(const struct dial *d, const char *why, const char *proxy_did)
 {
+	if (d->tunnel) {
+		tunnel_refuse(d->tunnel, "%s", proxy_did);
+		return tunnel_reason(d->tunnel);
+	}
 	return d->upgrade && upgrade_answer(d->upgrade)->status ? upgrade_answer(d->upgrade)->reason : why;
 }
 
@@ -579,7 +583,8 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 	struct dial *d = ((struct conn *)stream->data)->d;
 
 	if (n < 0)
-		finish(d, d->frames ? "the connection ended without a close frame" : handshake_end(d, cut_off));
+		finish(d, d->frames ? "the connection ended without a close frame"
+				    : handshake_end(d, cut_off, "ended the connection"));
 	else if (n && d->state != DIAL_LINGERING)
 		on_received(d, buf->base, (size_t)n);
 }
@@ -604,6 +609,10 @@ static void on_connected(struct dial *d, struct conn *c)
 static void fail_try(struct dial *d, struct conn *c, int error)
 {
 	snprintf(d->reason, sizeof(d->reason), "the connection failed: %s", uv_strerror(error));
+	if (d->tunnel) {
+		tunnel_refuse(d->tunnel, "cannot be connected to: %s", uv_strerror(error));
+		snprintf(d->reason, sizeof(d->reason), "%s", tunnel_reason(d->tunnel));
+	}
 	conn_close(&c);
 	look_after(d, 0);
 }
@@ -762,7 +771,7 @@ static void on_deadline(uv_timer_t *timer)
 	}
 	if (!may_go_on)
 		snprintf(d->reason, sizeof(d->reason), "%s",
-			 handshake_end(d, "the handshake was not answered in time"));
+			 handshake_end(d, "the handshake was not answered in time", "did not answer in time"));
 	stop_connecting(d);
 	finish(d, NULL);
 }

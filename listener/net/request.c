@@ -110,11 +110,16 @@ static void set_headers(struct request *r, const struct request_call *call)
 		r->headers = memory_given(curl_slist_append(r->headers, call->headers[i]), "libcurl");
 }
 
-/* An empty CURLOPT_PROXY means none, whatever the environment says. */
+/* An empty CURLOPT_PROXY means none, whatever the environment says. With socks5h:// the proxy looks up names. */
 static int set_way(CURL *e, const struct config *c)
 {
-	int failed = curl_easy_setopt(e, CURLOPT_PROXY, c->source_proxy ? c->source_proxy : "");
+	const char *given = c->source_proxy ? c->source_proxy : "";
+	bool is_socks = strncmp(given, "socks5:", 7) == 0;
+	char *proxy = memory_printf("%s%s", is_socks ? "socks5h" : "", given + (is_socks ? 6 : 0));
+	int failed = curl_easy_setopt(e, CURLOPT_PROXY, proxy);
 
+	free(proxy);
+	failed |= (int)curl_easy_setopt(e, CURLOPT_SOCKS5_AUTH, CURLAUTH_BASIC);
 	failed |= (int)curl_easy_setopt(e, CURLOPT_HTTPPROXYTUNNEL, 1L);
 	failed |= (int)curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
 	failed |= (int)curl_easy_setopt(e, CURLOPT_CAINFO, c->source_ca);

@@ -2,6 +2,8 @@
  * close. */
 #include "support.h"
 #include "bench.h"
+#include <arpa/inet.h>
+#include <netinet/tcp.h>
 #include <sys/prctl.h>
 #include <zlib.h>
 
@@ -152,17 +154,126 @@ Test(dial, a_proxy_is_asked_for_the_way)
 	cr_assert_null(frame_header(feed_request(feed), "Proxy-Authorization"), "that is for the proxy alone");
 }
 
-/* Starts a proxy that connects to this port whatever it is asked for, with a process for each connection. Returns its
- * port. */
-static int start_proxy(int to_port)
+/* What a proxy does. It connects to one port, whatever it is asked for. */
+struct proxy {
+	int to_port;
+	const char *target; /* SOCKS5: of which this is asked; another one is refused with code 5 */
+	const char *login;  /* USER:PASSWORD; NULL: it wants none */
+	bool is_slow;       /* its bytes come one by one */
+	bool is_v6;         /* it listens on ::1 */
+	bool is_hanging;    /* the nth connection gets no answer after n of them */
+};
+
+static void say_slowly(const struct proxy *p, int fd, const char *bytes, size_t len)
 {
-	int port = port_reserve(), listen_fd = port_listen(port);
+	for (size_t n = 0, step = p->is_slow ? 1 : len; n < len; n += step)
+		if (write(fd, bytes + n, step) != (ssize_t)step)
+			_exit(1);
+}
+
+static void hear(int fd, void *bytes, size_t len)
+{
+	if (recv(fd, bytes, len, MSG_WAITALL) != (ssize_t)len)
+		_exit(1);
+}
+
+static void hang(const struct proxy *p, int left)
+{
+	if (p->is_hanging && left == 0)
+		for (;;)
+			pause();
+}
+
+static bool knows_login(const struct proxy *p, int fd)
+{
+	char text[2][256] = {"", ""};
+	unsigned char len;
+
+	hear(fd, &len, 1); /* the version */
+	for (int i = 0; i < 2; i++) {
+		hear(fd, &len, 1);
+		hear(fd, text[i], len);
+	}
+	return strcmp(suite_text("%s:%s", text[0], text[1]), p->login) == 0;
+}
+
+/* HOST:PORT of a SOCKS5 request. */
+static char *hear_target(int fd)
+{
+	unsigned char head[5], port[2];
+	char bytes[256] = "", text[INET6_ADDRSTRLEN];
+	int family;
+
+	hear(fd, head, 4);
+	family = head[3] == 4 ? AF_INET6 : AF_INET;
+	if (head[3] == 3)
+		hear(fd, head + 4, 1);
+	hear(fd, bytes, head[3] == 3 ? head[4] : family == AF_INET6 ? 16 : 4);
+	hear(fd, port, 2);
+	return suite_text(family == AF_INET6 ? "[%s]:%d" : "%s:%d",
+			  head[3] == 3 ? bytes : inet_ntop(family, bytes, text, sizeof text), port[0] << 8 | port[1]);
+}
+
+static void shake_socks5(const struct proxy *p, int fd, int number)
+{
+	unsigned char head[2], ways[255];
+	char *target;
+
+	hear(fd, head, 2);
+	hear(fd, ways, head[1]);
+	hang(p, number);
+	if (p->login) {
+		if (!memchr(ways, 2, head[1]))
+			say_slowly(p, fd, "\5\xff", 2), _exit(0);
+		say_slowly(p, fd, "\5\2", 2);
+		if (!knows_login(p, fd))
+			say_slowly(p, fd, "\1\1", 2), _exit(0);
+		hang(p, number - 1);
+		say_slowly(p, fd, "\1\0", 2);
+	} else {
+		say_slowly(p, fd, "\5\0", 2);
+	}
+	target = hear_target(fd);
+	hang(p, number - 2);
+	if (p->target && strcmp(target, p->target) != 0)
+		say_slowly(p, fd, "\5\5\0\1\0\0\0\0\0\0", 10), _exit(0);
+	say_slowly(p, fd, "\5\0\0\3\4name\0\0", 11);
+}
+
+static void shake_hands(const struct proxy *p, int fd, int number)
+{
+	char bytes[65536];
+
+	fcntl(fd, F_SETFL, 0);
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+	if (recv(fd, bytes, 1, MSG_PEEK) == 1 && bytes[0] == 5)
+		shake_socks5(p, fd, number);
+	else if (read(fd, bytes, sizeof bytes) < 8 || memcmp(bytes, "CONNECT ", 8) != 0)
+		_exit(1);
+	else
+		dprintf(fd, "HTTP/1.0 200 Connection established\r\n\r\n");
+}
+
+static int listen_on_v6(int port)
+{
+	struct sockaddr_in6 to = {
+		.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT, .sin6_port = htons((uint16_t)port)};
+	int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	cr_assert(bind(fd, (struct sockaddr *)&to, sizeof to) == 0 && listen(fd, 9) == 0, "no IPv6 loopback");
+	return fd;
+}
+
+/* Starts a proxy with a process for each connection. Returns its port. */
+static int start_proxy(const struct proxy *p)
+{
+	int port = port_reserve(), listen_fd = p->is_v6 ? listen_on_v6(port) : port_listen(port);
 
 	if (fork())
 		return close(listen_fd), port;
 	fcntl(listen_fd, F_SETFL, 0);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	for (;;) {
+	for (int number = 0;; number++) {
 		int ends[2] = {accept(listen_fd, NULL, NULL), -1};
 		char bytes[65536];
 		ssize_t n;
@@ -170,11 +281,9 @@ static int start_proxy(int to_port)
 		if (fork())
 			continue;
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if ((n = read(ends[0], bytes, sizeof bytes)) < 8 || memcmp(bytes, "CONNECT ", 8) != 0)
-			_exit(1);
-		ends[1] = port_connect(to_port, 5000);
+		shake_hands(p, ends[0], number);
+		ends[1] = port_connect(p->to_port, 5000);
 		fcntl(ends[1], F_SETFL, 0);
-		dprintf(ends[0], "HTTP/1.0 200 Connection established\r\n\r\n");
 		for (;;) {
 			struct pollfd both[2] = {{.fd = ends[0], .events = POLLIN}, {.fd = ends[1], .events = POLLIN}};
 
@@ -193,16 +302,74 @@ Test(dial, a_proxy_leads_to_tls)
 	struct relay *front = relay_new_in_front(feed_port(feed), certificate_new(authority, "DNS:feed.invalid"));
 
 	START("--source wss://feed.invalid/x --source-ca %s --source-proxy http://127.0.0.1:%d", authority->cert,
-	      start_proxy(relay_port(front)));
+	      start_proxy(&(struct proxy){.to_port = relay_port(front)}));
 	bench_expect_heard(feed, "event_id", "through-both");
 }
 
 Test(dial, a_proxy_that_refuses_is_told)
 {
 	feed_answer(feed, "nothing", "");
-	START("--source ws://127.0.0.1:%d/x --source-proxy http://127.0.0.1:%d", feed_port(feed), port_reserve());
+	int port = port_reserve();
+
+	START("--source ws://127.0.0.1:%d/x --source-proxy http://127.0.0.1:%d", feed_port(feed), port);
+	bench_expect_status(suite_text("the proxy 127.0.0.1:%d cannot be connected to: connection refused", port));
 	await(listener_metric(listener, "wsonce_source_disconnects_total") >= 2, SETTLED_MS);
 	cr_assert_null(feed_request(feed), "past the proxy nobody is asked");
+}
+
+Test(dial, a_socks5_proxy_leads_to_tls)
+{
+	struct certificate *authority = certificate_authority_new();
+	struct relay *front = relay_new_in_front(feed_port(feed), certificate_new(authority, "DNS:feed.invalid"));
+	const struct proxy proxy = {relay_port(front), "feed.invalid:443", "u:sesame@17", .is_slow = true,
+				    .is_v6 = true};
+
+	START("--source wss://feed.invalid/x --source-ca %s --source-proxy socks5://u:sesame%%4017@[::1]:%d",
+	      authority->cert, start_proxy(&proxy));
+	bench_expect_heard(feed, "event_id", "through-both");
+	cr_assert(!listener_has_logged(listener, "sesame"));
+}
+
+Test(dial, a_socks5_proxy_is_used_for_http_calls)
+{
+	const struct proxy proxy = {.to_port = feed_port(feed), .login = "u:p"};
+
+	feed_answer(feed, "/open", "HTTP/1.1 200 OK\r\nContent-Length: 30\r\n\r\n{\"url\": \"ws://feed.invalid/x\"}");
+	START("--source-proxy socks5://u:p@127.0.0.1:%d --config %s", start_proxy(&proxy),
+	      suite_file("sources.json",
+			 "{\"sources\": [{\"url\": \"${url}\", \"url_http\": {\"method\": \"GET\", \"url\": "
+			 "\"http://feed.invalid/open\", \"capture\": {\"url\": \"/url\"}}, \"rules\": [{"
+			 "\"action\": \"event\", \"id\": [[\"/id\"]]}]}]}"));
+	bench_expect_heard(feed, "id", "called");
+}
+
+Test(dial, what_a_socks5_proxy_refuses_is_told)
+{
+	const struct proxy proxy = {.to_port = feed_port(feed), .target = "[::1]:80", .login = "u:p"};
+	int port = start_proxy(&proxy);
+
+	START("--source ws://[::1]/x --source ws://[::1]:81/x --source-proxy socks5://u:p@127.0.0.1:%d", port);
+	bench_expect_heard(feed, "event_id", "by address");
+	bench_expect_status(
+		suite_text("the proxy 127.0.0.1:%d cannot connect to the feed: connection refused (5)", port));
+	cr_assert_eq(listener_stop(listener), 0);
+	database_free(db);
+	START("--source ws://[::1]/x --source-proxy socks5://u:sesame17@127.0.0.1:%d", port);
+	bench_expect_status(suite_text("the proxy 127.0.0.1:%d refused the user and password", port));
+	cr_assert(!listener_has_logged(listener, "sesame"));
+}
+
+Test(dial, a_socks5_proxy_that_hangs_is_told)
+{
+	const struct proxy proxy = {.to_port = feed_port(feed), .login = "u:p", .is_hanging = true};
+	int port = start_proxy(&proxy);
+
+	START("--source a=ws://feed/ --source b=ws://feed/ --source c=ws://feed/ --handshake-timeout 1 --source-proxy "
+	      "socks5://u:p@127.0.0.1:%d",
+	      port);
+	await(listener_metric(listener, "wsonce_source_disconnects_total") >= 3, SETTLED_MS);
+	bench_expect_status(suite_text("the proxy 127.0.0.1:%d did not answer in time", port));
+	await(listener_metric(listener, "wsonce_sources_open") == 3, SETTLED_MS);
 }
 
 /* ---- why there is no connection ---- */

@@ -849,6 +849,21 @@ Test(config, a_secret_may_be_in_a_file_of_its_own)
 	cr_assert_str_eq(config.redis, "redis://h/3");
 }
 
+Test(config, a_proxy_speaks_http_or_socks5)
+{
+	char longest[300] = "socks5://u:", *end = longest + strlen(longest);
+
+	memset(end, 'p', 255);
+	strcpy(end + 255, "@h");
+	cr_assert_eq(TRY("--source-proxy", longest), 0, "%s", error);
+	strcpy(end + 255, "p@h");
+	cr_assert_eq(TRY("--source-proxy", longest), -1);
+	cr_assert(strstr(error, "of more than 255 bytes"), "%s", error);
+	cr_assert_eq(TRY("--source-proxy", "socks5://[::1]:1080/"), 0, "%s", error);
+	cr_assert_eq(TRY("--source-proxy", "socks4://h:1"), -1);
+	cr_assert(strstr(error, "socks5://") && !strstr(error, "socks4://h"), "%s", error);
+}
+
 Test(config, a_list_may_be_in_the_lines_of_a_file)
 {
 	cr_assert_eq(TRY("--source", "ws://other", "--source-file",
