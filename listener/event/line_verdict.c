@@ -169,8 +169,8 @@ size_t line_row_add(struct line_row *all, size_t n, const struct line_row *row)
 /* --- events --- */
 
 /* Returns how many events only this line had. With two lines, that is what the other one missed. With more, it is known
- * if one of the others missed nothing, or if all missed the same events. */
-static int64_t find_alone(const struct line_verdict *v, size_t at, uint64_t sum)
+ * if one of the others missed nothing, or if all missed the same events; and only if they have no unknown copies. */
+static int64_t find_alone(const struct line_verdict *v, size_t at)
 {
 	const struct line_report *first = NULL;
 	bool are_same = true;
@@ -180,33 +180,28 @@ static int64_t find_alone(const struct line_verdict *v, size_t at, uint64_t sum)
 
 		if (i == at)
 			continue;
-		if (!line->missing)
+		if (!line->absent)
 			return 0;
-		are_same &= !first || (first->missing == line->missing &&
-				       sum - first->row->received_sum == sum - line->row->received_sum);
+		are_same &= !line->row->unknown && (!first || (first->absent == line->absent &&
+							       first->row->received_sum == line->row->received_sum));
 		first = first ? first : line;
 	}
 	if (!first)
 		return (int64_t)v->lines[at].row->received;
-	return are_same ? (int64_t)first->missing : -1;
+	return are_same ? (int64_t)first->absent : -1;
 }
 
-/* Returns the number of all events that the lines had, and the sum of their hashes, as far as the rows tell. */
-static uint64_t find_all(const struct line_row *rows, size_t n, uint64_t *sum)
+/* Returns the number of all events that the lines had, as far as the rows tell. */
+static uint64_t find_all(const struct line_row *rows, size_t n)
 {
 	uint64_t all = 0;
 
-	*sum = 0;
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < n; i++)
 		all += rows[i].stored;
-		*sum += rows[i].stored_sum;
-	}
 	/* A killed listener has not reported what it stored last. A restarted one may count events twice. */
 	for (size_t i = 0; i < n; i++)
-		if (rows[i].received > all && is_full(&rows[i])) {
+		if (rows[i].received > all && is_full(&rows[i]))
 			all = rows[i].received;
-			*sum = rows[i].received_sum;
-		}
 	return all;
 }
 
@@ -260,13 +255,14 @@ static uint64_t not_in(uint64_t all, uint64_t part)
 
 void line_verdict(struct line_verdict *v, const struct line_row *rows, size_t n, int from_ms, int to_ms)
 {
-	uint64_t sum, stored = 0, stored_sum = 0;
+	uint64_t stored = 0, stored_sum = 0;
 	int open_ms;
 
 	memset(v, 0, sizeof(*v));
 	v->count = n;
-	v->stored = find_all(rows, n, &sum);
+	v->stored = find_all(rows, n);
 	for (size_t i = 0; i < n; i++) {
+		uint64_t absent = not_in(v->stored, rows[i].received);
 		int none[1][2] = {{0, 0}};
 
 		stored += rows[i].stored;
@@ -274,11 +270,12 @@ void line_verdict(struct line_verdict *v, const struct line_row *rows, size_t n,
 		find_open(&rows[i], 1, 0, to_ms, none, 1, &open_ms);
 		v->lines[i] = (struct line_report){.row = &rows[i],
 						   .is_full = is_full(&rows[i]),
-						   .missing = not_in(v->stored, rows[i].received),
+						   .absent = absent,
+						   .missing = not_in(absent, rows[i].unknown),
 						   .connected_ms = to_ms - open_ms};
 	}
 	for (size_t i = 0; i < n; i++) {
-		v->lines[i].alone = find_alone(v, i, sum);
+		v->lines[i].alone = find_alone(v, i);
 		find_lead(v, &v->lines[i]);
 	}
 	v->open_count = find_open(rows, n, from_ms, to_ms, v->open, sizeof(v->open) / sizeof(*v->open), &open_ms);
@@ -287,8 +284,8 @@ void line_verdict(struct line_verdict *v, const struct line_row *rows, size_t n,
 
 uint64_t line_holes(const struct line_report *line, uint64_t *rest)
 {
-	uint64_t holes = not_in(line->row->gap, line->missing + *rest);
+	uint64_t holes = not_in(line->row->gap, line->absent + *rest);
 
-	*rest = not_in(line->missing, line->row->gap);
+	*rest = not_in(line->absent, line->row->gap);
 	return holes;
 }

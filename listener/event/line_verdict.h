@@ -43,7 +43,8 @@ enum line_state {
 struct line_report {
 	const struct line_row *row;
 	bool is_full;     /* its process was connected throughout */
-	uint64_t missing; /* events that other lines had and it missed */
+	uint64_t absent;  /* events that other lines had and that it is not known to have had */
+	uint64_t missing; /* of them, those that none of its unknown copies can be */
 	int64_t alone;    /* events that no other line had; -1: unknown */
 	int connected_ms;
 	/* For p50 and p99, how many ms more the best other line was behind the stored copies. If this line's copies
@@ -76,8 +77,8 @@ void line_row_merge(struct line_row *into, const struct line_row *more);
  * rows. */
 void line_verdict(struct line_verdict *v, const struct line_row *rows, size_t n, int from_ms, int to_ms);
 
-/* Returns how many feed numbers are missing on this line that no other line had. *rest carries events that it missed
- * over to the next minute, where their gap may appear; 0 at first. */
+/* Returns how many feed numbers are missing on this line that no other line had. *rest carries its absent events over
+ * to the next minute, where their gap may appear; 0 at first. */
 uint64_t line_holes(const struct line_report *line, uint64_t *rest);
 
 const char *line_state_name(enum line_state state);

@@ -282,8 +282,12 @@ Test(line_minutes, copies_of_an_unknown_minute_prevent_that_it_is_verified)
 	send(1000, 2);
 	settle(1, next_event, -1, 1400, false);
 	tell(130000);
-	expect(0, LINE_UNVERIFIED);
 	expect(1, LINE_VERIFIED);
+	expect(0, LINE_UNVERIFIED);
+	cr_assert_eq(verdict.lines[1].missing, 0, "it may be the unknown one");
+	cr_assert_eq(verdict.lines[0].alone, 0);
+	rows[1].gap = 1;
+	cr_assert_eq(line_holes(&verdict.lines[1], &(uint64_t){0}), 0, "others had it");
 }
 
 /* Marks and the channel are Redis's, and a host's clock may be wrong. Postgres would refuse such a minute. */
