@@ -40,23 +40,22 @@ void secret_hide(char *text)
 
 char *secret_read(const char *path)
 {
-	char line[LINE_MAX_BYTES + 2], *text = NULL;
+	char line[LINE_MAX_BYTES + 1], *text = NULL;
 	FILE *in = file_open(path);
-	size_t n;
+	size_t n = 0;
+	int c, fault;
 
 	if (!in)
 		return NULL;
 	errno = 0;
-	if (fgets(line, sizeof(line), in)) {
-		n = strcspn(line, "\r\n");
-		line[n] = '\0';
-		if (n && n <= LINE_MAX_BYTES)
-			text = memory_strdup(line);
-	}
-	n = (size_t)errno;
+	for (; n < sizeof(line) && (c = getc(in)) != EOF && c != '\r' && c != '\n'; n++)
+		line[n] = (char)c;
+	if (n && n <= LINE_MAX_BYTES && !ferror(in) && !memchr(line, '\0', n))
+		text = memory_strndup(line, n);
+	fault = errno;
 	fclose(in);
 	OPENSSL_cleanse(line, sizeof(line));
-	errno = (int)n;
+	errno = fault;
 	return text;
 }
 

@@ -15,7 +15,7 @@ void secret_mask_path(char *text, const char *path);
 void secret_hide(char *text);
 
 /* Returns the first line of a file, without its end, on the heap. Returns NULL and sets errno if the file cannot be
- * read; or NULL with errno 0 if the line is empty or longer than 8 KiB. */
+ * read; or NULL with errno 0 if the line is empty, longer than 8 KiB or holds a NUL. */
 char *secret_read(const char *path);
 
 /* Returns the environment variable NAME, else the first line of the file that NAME_FILE names, else systemd's

@@ -346,7 +346,7 @@ static int fail_file(struct reader *r, const struct setting *s, enum config_orig
 	char what[300];
 
 	snprintf(what, sizeof(what), "the file %.200s %s%s", path,
-		 fault ? "cannot be read: " : "has an empty first line", fault ? fault : "");
+		 fault ? "cannot be read: " : "has an empty first line, or one that is not text", fault ? fault : "");
 	return fail(r, s, origin, what);
 }
 

@@ -67,6 +67,25 @@ Test(secret, a_file_that_has_none_is_told_from_one_that_is_not_there)
 	cr_assert_eq(errno, EISDIR);
 }
 
+/* A key cut off at a NUL would sign, and each login would fail. */
+Test(secret, first_line_ends_at_its_end_and_not_at_a_nul)
+{
+	char path[] = "/tmp/wsonce-secret-XXXXXX", longest[8194];
+	int fd = mkstemp(path);
+
+	cr_assert_eq(write(fd, "ke\0y\n", 5), 5);
+	cr_assert_null(secret_read(path));
+	cr_assert_eq(errno, 0);
+	cr_assert(pwrite(fd, "key\r\n\0", 6, 0) == 6);
+	cr_assert_str_eq(secret_read(path), "key");
+	memset(longest, 'x', sizeof(longest));
+	cr_assert_eq(pwrite(fd, longest, 8193, 0), 8193);
+	cr_assert_null(secret_read(path));
+	cr_assert_eq(ftruncate(fd, 8192), 0);
+	cr_assert_eq(strlen(secret_read(path)), 8192);
+	unlink(path);
+}
+
 Test(secret, the_path_and_the_query_of_a_url_are_masked_where_they_are_echoed)
 {
 	char text[] = "Cannot GET /hook/token?key=value-1&x=1#frag: value-1";
