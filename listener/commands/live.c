@@ -327,13 +327,13 @@ static int open_parts(struct live *l, const struct config *config, char *error, 
 	return 0;
 }
 
-/* Ends a look at a feed that failed: it would fail again. */
+/* Ends with a feed that has stopped for good, and a look at one that failed: it would fail again. */
 static void on_tick(uv_timer_t *timer)
 {
 	struct live *l = timer->data;
 	struct feed_client_view v = feed_client_view(l->client);
 
-	if (interrupt_has_come() || (l->is_look && (v.is_stopped || (*v.error && !v.is_open))))
+	if (interrupt_has_come() || v.is_stopped || (l->is_look && *v.error && !v.is_open))
 		end_soon(l);
 	if (!l->is_look)
 		progress_show("%s %s: %" PRIu64 " messages, %" PRIu64 " events, %" PRIu64 " duplicates%s%s", v.state,
@@ -407,7 +407,7 @@ int live_try(const struct invocation *in, const struct profile *p, int64_t secon
 	else
 		print_text(&l, &v);
 	forget(&l);
-	return l.seen.connects ? STATUS_FINE : STATUS_FAILED;
+	return l.seen.connects && !l.seen.is_stopped ? STATUS_FINE : STATUS_FAILED;
 }
 
 int live_record(const struct invocation *in, const struct profile *p, FILE *lines, struct segments *segments,
