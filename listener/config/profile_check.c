@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 #include "base/memory.h"
+#include "config/profile_placeholder.h"
 #include "config/profile_reader.h"
 
 /* --- errors --- */
@@ -244,7 +245,12 @@ int profile_check_variable(struct profile_reader *r, const char *name, size_t le
 	char *word = memory_strndup(name, len);
 	int result = 0;
 
-	if (!json_object_get(r->variables, word) && is_in_capitals(word))
+	if (!json_object_get(r->variables, word) && strchr(word, ':'))
+		result = profile_fail(r,
+				      "\"%.60s\" is neither a variable nor one of text: env: file: hmac_sha256_hex: "
+				      "hmac_sha256_base64: rsa_pss_sha256_base64:",
+				      word);
+	else if (!json_object_get(r->variables, word) && is_in_capitals(word))
 		result = profile_doubt(
 			r, "nothing sets a variable \"%.60s\"; a variable of the environment is ${env:%.60s}", word,
 			word);
@@ -385,43 +391,69 @@ int profile_check_conditions(struct profile_reader *r, const json_t *when)
 
 /* --- templates --- */
 
-static bool has_prefix(const char *text, const char *prefix)
-{
-	return strncmp(text, prefix, strlen(prefix)) == 0;
-}
-
-/* Checks the inside of ${...}. */
-static int check_placeholder(struct profile_reader *r, const char *name, size_t len, bool has_frame)
+static int check_value(struct profile_reader *r, const struct placeholder *p, bool has_frame)
 {
 	char *pointer;
 	int result;
 
-	if (has_prefix(name, "env:") || has_prefix(name, "file:"))
-		return name[strcspn(name, ":") + 1] != '}' ? 0
-							   : profile_fail(r, "${%.*s} names nothing", (int)len, name);
-	if (len && *name != '/')
-		return profile_check_variable(r, name, len);
+	if (p->name.len && *p->name.at != '/')
+		return profile_check_variable(r, p->name.at, p->name.len);
 	if (!has_frame)
-		return profile_doubt(r, "${%.*s}: a template here has no frame to point into", (int)len, name);
-	pointer = memory_strndup(name, len);
+		return profile_doubt(r, "${%.*s}: a template here has no frame to point into", (int)p->name.len,
+				     p->name.at);
+	pointer = memory_strndup(p->name.at, p->name.len);
 	result = profile_check_pointer(r, pointer);
 	free(pointer);
 	return result;
 }
 
+static int check_secret(struct profile_reader *r, struct slice name)
+{
+	return name.at[name.len - 1] != ':' ? 0 : profile_fail(r, "${%.*s} names nothing", (int)name.len, name.at);
+}
+
+/* NOLINTBEGIN(misc-no-recursion): a signature holds no other */
+
+static int check_signed(struct profile_reader *r, struct slice text, bool has_frame)
+{
+	char *copy = memory_strndup(text.at, text.len);
+	int result = strstr(copy, "${hmac_") || strstr(copy, "${rsa_")
+			     ? profile_fail(r, "\"%.80s\": a signature in a signature", copy)
+			     : profile_check_template_text(r, copy, has_frame);
+
+	free(copy);
+	return result;
+}
+
+static int check_placeholder(struct profile_reader *r, const struct placeholder *p, bool has_frame)
+{
+	switch (p->kind) {
+	case PLACEHOLDER_VALUE:
+		return check_value(r, p, has_frame);
+	case PLACEHOLDER_SECRET:
+		return check_secret(r, p->name);
+	case PLACEHOLDER_SIGNATURE:
+		return check_secret(r, p->key) || check_signed(r, p->text, has_frame);
+	case PLACEHOLDER_TIME:
+		break;
+	}
+	return json_object_getn(r->variables, p->name.at, p->name.len)
+		       ? profile_fail(r, "%.*s is the time: give the variable another name", (int)p->name.len,
+				      p->name.at)
+		       : 0;
+}
+
 int profile_check_template_text(struct profile_reader *r, const char *text, bool has_frame)
 {
-	for (const char *at = strstr(text, "${"); at; at = strstr(at, "${")) {
-		const char *end = strchr(at, '}');
+	struct placeholder p;
 
-		if (!end)
-			return profile_fail(r, "\"%.80s\": a ${ without its }", text);
-		if (check_placeholder(r, at + 2, (size_t)(end - at - 2), has_frame))
+	for (; placeholder_find(text, &p); text = p.end)
+		if (check_placeholder(r, &p, has_frame))
 			return -1;
-		at = end;
-	}
-	return 0;
+	return p.fault ? profile_fail(r, "\"%.80s\": %s", p.begin, p.fault) : 0;
 }
+
+/* NOLINTEND(misc-no-recursion) */
 
 /* The text of {"text": T} may hold \u0000. */
 static int check_whole_text(struct profile_reader *r, const json_t *text, bool has_frame)

@@ -21,7 +21,7 @@ const char *const session_how_names[] = {"fresh", "redirect", "resume", "http-bo
 static bool has_cursor_var(const struct profile *p)
 {
 	char *text = json_dumps(json_object_get(p->root, "rules"), 0);
-	bool result = text && (strstr(text, "$cursor") || strstr(text, "${cursor}"));
+	bool result = text && (strstr(text, "$cursor") || strstr(text, "cursor}"));
 
 	free(text);
 	return result;
@@ -55,6 +55,11 @@ static void forget_dial(struct session *s)
 	*s->fault = '\0';
 }
 
+void session_hide_signatures(struct session *s, struct secrets *secrets)
+{
+	s->secrets = secrets;
+}
+
 void session_free(struct session *s)
 {
 	struct bytes *texts[] = {&s->redirect,   &s->url_json,   &s->texts, &s->rendered,
@@ -63,7 +68,6 @@ void session_free(struct session *s)
 	forget_dial(s);
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
 		bytes_free(texts[i]);
-	free(s->rendered_text);
 	conditions_free(&s->hold);
 	pointers_free(s->hold_pointers);
 	cursor_free(&s->cursor);
@@ -81,6 +85,8 @@ struct template_scope session_scope(struct session *s, struct slice frame)
 		.vars = &s->vars,
 		.counter = s->is_recording ? NULL : &s->counter,
 		.keeps_secrets = s->is_recording,
+		.now_ms = s->is_recording ? s->now_ms : 0,
+		.secrets = s->secrets,
 	};
 }
 
@@ -115,11 +121,13 @@ static struct slice render(struct session *s, const json_t *t, bool is_message, 
 	return is_there && !*scope->fault ? bytes_slice(&s->rendered) : (struct slice){NULL, 0};
 }
 
-struct slice session_render(struct session *s, const json_t *t, bool is_message, const char **fault)
+struct slice session_render(struct session *s, const json_t *t, const char **fault)
 {
 	struct template_scope scope = session_scope(s, (struct slice){NULL, 0});
-	struct slice rendered = render(s, t, is_message, &scope);
+	struct slice rendered;
 
+	scope.now_ms = s->now_ms;
+	rendered = render(s, t, false, &scope);
 	*fault = take_fault(s, &scope);
 	return rendered;
 }
@@ -139,12 +147,14 @@ const char *session_render_text(struct session *s, const char *t, bool is_url, c
 	struct template_scope scope = session_scope(s, (struct slice){NULL, 0});
 
 	scope.is_url = is_url;
+	scope.now_ms = is_url ? 0 : s->now_ms;
 	s->rendered.len = 0;
-	template_render_text(&s->rendered, t, &scope);
+	template_fill(&s->rendered, t, &scope);
+	s->now_ms = scope.now_ms;
 	*fault = take_fault(s, &scope);
-	free(s->rendered_text);
-	s->rendered_text = *fault ? NULL : make_text(bytes_slice(&s->rendered));
-	return *fault ? NULL : s->rendered_text ? s->rendered_text : "";
+	if (memchr(bytes_text(&s->rendered), '\0', s->rendered.len))
+		s->rendered.len = 0;
+	return *fault ? NULL : bytes_text(&s->rendered);
 }
 
 /* --- connecting --- */
@@ -246,6 +256,7 @@ static void prepare(struct session *s, enum session_how how, size_t mirror, stru
 	render_url(s, how, mirror, &scope);
 	scope.is_url = false;
 	dial->on_open_count = render_on_open(s, how, &scope);
+	s->now_ms = scope.now_ms;
 	dial->url = s->url;
 	dial->redacted_url = s->redacted_url;
 	dial->url_json = bytes_slice(&s->url_json);
@@ -265,6 +276,7 @@ void session_connect(struct session *s, int64_t now_ms, int64_t closed_ms, size_
 {
 	enum session_how how;
 
+	s->now_ms = now_ms; /* of a recording */
 	vars_clear(&s->vars, "cursor");
 	session_set_cursor_var(s);
 	how = choose(s, now_ms, closed_ms);

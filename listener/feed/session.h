@@ -44,12 +44,15 @@ void session_renew(struct session *s, size_t mirror, struct session_dial *dial);
 /* The URL that a rule has set for the next connection, as JSON, or {NULL, 0}. */
 struct slice session_redirect(struct session *s);
 
-/* Renders a template as JSON, or with is_message as a message to send, in which {"text": T} is the text T. Returns
- * {NULL, 0} if it has no value, or if a secret cannot be read: then *fault is a sentence, else NULL. Each ${counter}
- * takes the next number. Valid until the next call. */
-struct slice session_render(struct session *s, const json_t *t, bool is_message, const char **fault);
-/* The same for a text, which is returned as a plain text, not as JSON. */
+/* Renders a template as JSON. Returns {NULL, 0} if it has no value, or if a secret cannot be read: then *fault is a
+ * sentence, else NULL. Each ${counter} takes the next number. Times are those of the last URL, of session_connect,
+ * session_renew or session_render_text, since one signature may be over all of a request. Valid until the next call. */
+struct slice session_render(struct session *s, const json_t *t, const char **fault);
+/* The same for a text, which is returned as a plain text, not as JSON. is_url: it is a URL. */
 const char *session_render_text(struct session *s, const char *t, bool is_url, const char **fault);
+/* From now on adds the signatures that s makes to secrets, which must outlive s. */
+struct secrets;
+void session_hide_signatures(struct session *s, struct secrets *secrets);
 
 /* Captures variables from the answer to an HTTP call. Returns false if it is not JSON or lacks one of them. */
 bool session_answer(struct session *s, const struct profile_http *http, const char *body, size_t len);
@@ -118,7 +121,9 @@ struct session_handler {
 size_t session_read(struct session *s, const char *message, size_t len, const struct session_handler *handler,
 		    void *ctx);
 
-/* As session_render, for a template that points into frame, the current or the last frame of the message. */
+/* As session_render, with a time of its own, for a template that points into frame: the current or the last frame of
+ * the message, or none. With is_message, {"text": T} is the text T. If a secret cannot be read, session_trouble says
+ * so. */
 struct slice session_render_frame(struct session *s, const json_t *t, bool is_message, struct slice frame);
 
 /* The part of a session that producers do not share. Starts as all zeros. */

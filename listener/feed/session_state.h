@@ -31,9 +31,10 @@ struct session {
 	struct slice *on_open;
 	char fault[300];
 
-	/* Results that live until the next call. */
-	struct bytes rendered;
-	char *rendered_text;
+	int64_t now_ms;          /* of the last URL; 0: not read yet */
+	struct secrets *secrets; /* gets the signatures; NULL: none */
+
+	struct bytes rendered; /* the result of a call, until the next one */
 
 	/* The current frame. */
 	struct pointers *hold_pointers;

@@ -2,105 +2,139 @@
  * cannot read secrets. */
 #include "feed/template.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/json_write.h"
 #include "base/memory.h"
 #include "base/secret.h"
-
-/* A ${...} in a text. */
-struct placeholder {
-	const char *begin;
-	const char *name;
-	size_t len;      /* length of the name */
-	const char *end; /* after the brace */
-};
-
-static bool find_placeholder(const char *text, struct placeholder *p)
-{
-	const char *close;
-
-	p->begin = strstr(text, "${");
-	close = p->begin ? strchr(p->begin, '}') : NULL;
-	if (!close)
-		return false;
-	p->name = p->begin + 2;
-	p->len = (size_t)(close - p->name);
-	p->end = close + 1;
-	return true;
-}
-
-static bool has_prefix(const struct placeholder *p, const char *prefix)
-{
-	return p->len >= strlen(prefix) && strncmp(p->name, prefix, strlen(prefix)) == 0;
-}
-
-static bool is_secret(const struct placeholder *p)
-{
-	return has_prefix(p, "env:") || has_prefix(p, "file:");
-}
+#include "config/profile_placeholder.h"
+#include "feed/sign.h"
 
 /* --- values --- */
 
-/* Reads the secret ${env:X} or ${file:P}. Returns it on the heap. */
-static char *read_secret(const struct placeholder *p, struct template_scope *scope)
+/* Appends the secret env:X or file:P. */
+static void add_secret(struct bytes *out, struct slice of, struct template_scope *scope)
 {
-	bool is_env = has_prefix(p, "env:");
+	bool is_env = strncmp(of.at, "env:", 4) == 0;
 	size_t skip = is_env ? 4 : 5;
-	char *name, *text;
+	char *name = memory_strndup(of.at + skip, of.len - skip);
+	char *text = is_env ? secret_named(name) : secret_read(name);
 
-	if (scope->keeps_secrets)
-		return memory_strndup(p->begin, (size_t)(p->end - p->begin));
-	name = memory_strndup(p->name + skip, p->len - skip);
-	text = is_env ? secret_named(name) : secret_read(name);
 	if (!text)
 		snprintf(scope->fault, sizeof(scope->fault), "%s %.120s %s", is_env ? "the variable" : "the file", name,
-			 is_env ? "is not set" : "cannot be read, or has no first line");
+			 is_env ? "is not set" : "cannot be read, or its first line is empty, too long or not text");
+	bytes_add_text(out, text ? text : "");
 	free(name);
-	return text ? text : memory_strdup("");
+	free(text);
 }
 
-/* The value of a placeholder that is not a secret, as JSON. at is NULL if there is none. */
+static void fill(struct bytes *out, const char *text, struct template_scope *scope, bool is_url);
+
+/* The values in TEXT are as they are, also in a URL. */
+static void add_signature(struct bytes *out, const struct placeholder *p, struct template_scope *scope)
+{
+	struct bytes key = {NULL, 0, 0}, filled = {NULL, 0, 0};
+	char *text = memory_strndup(p->text.at, p->text.len);
+	size_t before = out->len;
+	const char *fault;
+
+	fill(&filled, text, scope, false); /* NOLINT(misc-no-recursion): there is no signature in it */
+	if (p->how == SIGN_RSA_PSS)
+		bytes_add(&key, p->key.at + 5, p->key.len - 5); /* the path */
+	else
+		add_secret(&key, p->key, scope);
+	fault = sign(out, p->how, bytes_text(&key), bytes_slice(&filled));
+	if (fault && !*scope->fault)
+		snprintf(scope->fault, sizeof(scope->fault), "the key %.*s %s", (int)p->key.len, p->key.at, fault);
+	if (scope->secrets)
+		secrets_add(scope->secrets, bytes_text(out) + before, out->len - before);
+	secret_hide(key.at);
+	bytes_free(&key);
+	bytes_free(&filled);
+	free(text);
+}
+
+/* A value that is not JSON. */
+static bool is_own_text(const struct placeholder *p)
+{
+	return p->kind == PLACEHOLDER_SECRET || p->kind == PLACEHOLDER_SIGNATURE;
+}
+
+/* Any other value, as JSON. at is NULL if there is none. */
 static struct slice find_value(const struct placeholder *p, struct template_scope *scope, char number[24])
 {
+	int64_t n;
 	char *pointer;
 	struct slice value;
 
-	if (p->len == 7 && has_prefix(p, "counter") && scope->counter)
-		return (struct slice){number, (size_t)snprintf(number, 24, "%lld", (long long)(*scope->counter)++)};
-	if (p->len && *p->name != '/')
-		return vars_get(scope->vars, p->name, p->len);
-	pointer = memory_strndup(p->name, p->len);
-	value = json_find(scope->frame, pointer);
-	free(pointer);
-	return value;
+	if (p->kind == PLACEHOLDER_TIME) {
+		scope->now_ms = scope->now_ms ? scope->now_ms : clock_ms(CLOCK_REALTIME);
+		n = scope->now_ms / p->unit_ms + p->more;
+	} else if (p->name.len == 7 && strncmp(p->name.at, "counter", 7) == 0 && scope->counter) {
+		n = (*scope->counter)++;
+	} else if (p->name.len && *p->name.at != '/') {
+		return vars_get(scope->vars, p->name.at, p->name.len);
+	} else {
+		pointer = memory_strndup(p->name.at, p->name.len);
+		value = json_find(scope->frame, pointer);
+		free(pointer);
+		return value;
+	}
+	return (struct slice){number, (size_t)snprintf(number, 24, "%lld", (long long)n)};
+}
+
+/* Inside a text: strings are inserted as they are, null as nothing, and anything else as JSON. */
+static void write_inside(struct bytes *out, const struct placeholder *p, struct template_scope *scope)
+{
+	struct arena a = {.room = NULL};
+	struct slice value;
+	char number[24];
+
+	if (is_own_text(p) && scope->keeps_secrets)
+		bytes_add(out, p->begin, (size_t)(p->end - p->begin));
+	else if (p->kind == PLACEHOLDER_SIGNATURE)
+		add_signature(out, p, scope); /* NOLINT(misc-no-recursion) */
+	else if (p->kind == PLACEHOLDER_SECRET)
+		add_secret(out, p->name, scope);
+	if (is_own_text(p))
+		return;
+	value = find_value(p, scope, number);
+	if (json_kind(value) == KIND_STRING) {
+		value = json_text(value, &a);
+		bytes_add(out, value.at, value.len);
+	} else if (json_kind(value) > KIND_NULL) {
+		json_write_plain(out, value);
+	}
+	arena_clear(&a);
 }
 
 /* The text is only a placeholder: the value keeps its type. */
 static void write_value(struct bytes *out, const struct placeholder *p, struct template_scope *scope)
 {
+	struct bytes text = {NULL, 0, 0};
+	struct slice value;
 	char number[24];
 
-	if (is_secret(p)) {
-		char *text = read_secret(p, scope);
-
-		json_write_string(out, text, strlen(text));
-		free(text);
-	} else {
-		struct slice value = find_value(p, scope, number);
-
-		bytes_add(out, value.at ? value.at : "null", value.at ? value.len : 4);
+	if (p->is_text || is_own_text(p)) {
+		write_inside(&text, p, scope);
+		json_write_string(out, bytes_text(&text), text.len);
+		bytes_free(&text);
+		return;
 	}
+	value = find_value(p, scope, number);
+	bytes_add(out, value.at ? value.at : "null", value.at ? value.len : 4);
 }
 
-/* True if the feed sent this value. */
+/* True if the feed sent this value, or if it is in base64, of which a query would change the plus signs. */
 static bool is_foreign(const struct placeholder *p, const struct template_scope *scope)
 {
-	return !is_secret(p) && !vars_is_first(scope->vars, p->name, p->len);
+	if (is_own_text(p))
+		return p->kind == PLACEHOLDER_SIGNATURE && !scope->keeps_secrets;
+	return !vars_is_first(scope->vars, p->name.at, p->name.len);
 }
 
 /* RFC 3986, section 2.1. A host may have a port, so : is kept. */
@@ -118,50 +152,40 @@ static void add_encoded(struct bytes *out, const char *text, size_t len)
 	}
 }
 
-/* Inside a text: strings are inserted as they are, null as nothing, and anything else as JSON. */
-static void write_inside(struct bytes *out, const struct placeholder *p, struct template_scope *scope)
+/* NOLINTNEXTLINE(misc-no-recursion): as in add_signature */
+static void fill(struct bytes *out, const char *text, struct template_scope *scope, bool is_url)
 {
-	struct arena a = {.room = NULL};
-	struct slice value;
-	char number[24];
+	struct bytes value = {NULL, 0, 0};
+	struct placeholder p;
 
-	if (is_secret(p)) {
-		char *text = read_secret(p, scope);
+	for (const char *whole = text; placeholder_find(text, &p); text = p.end) {
+		bytes_add(out, text, (size_t)(p.begin - text));
+		value.len = 0;
+		write_inside(&value, &p, scope);
+		if (is_url && p.begin != whole && is_foreign(&p, scope))
+			add_encoded(out, value.at, value.len);
+		else
+			bytes_add(out, value.at, value.len);
+	}
+	bytes_free(&value);
+	bytes_add_text(out, text);
+}
 
-		bytes_add_text(out, text);
-		free(text);
-		return;
-	}
-	value = find_value(p, scope, number);
-	if (json_kind(value) == KIND_STRING) {
-		value = json_text(value, &a);
-		bytes_add(out, value.at, value.len);
-	} else if (json_kind(value) > KIND_NULL) {
-		json_write_plain(out, value);
-	}
-	arena_clear(&a);
+void template_fill(struct bytes *out, const char *text, struct template_scope *scope)
+{
+	fill(out, text, scope, scope->is_url);
 }
 
 void template_render_text(struct bytes *out, const char *text, struct template_scope *scope)
 {
-	struct bytes filled = {NULL, 0, 0}, value = {NULL, 0, 0};
+	struct bytes filled = {NULL, 0, 0};
 	struct placeholder p;
 
-	if (find_placeholder(text, &p) && p.begin == text && !*p.end) {
+	if (placeholder_find(text, &p) && p.begin == text && !*p.end) {
 		write_value(out, &p, scope);
 		return;
 	}
-	for (const char *whole = text; find_placeholder(text, &p); text = p.end) {
-		bytes_add(&filled, text, (size_t)(p.begin - text));
-		value.len = 0;
-		write_inside(&value, &p, scope);
-		if (scope->is_url && p.begin != whole && is_foreign(&p, scope))
-			add_encoded(&filled, value.at, value.len);
-		else
-			bytes_add(&filled, value.at, value.len);
-	}
-	bytes_free(&value);
-	bytes_add_text(&filled, text);
+	template_fill(&filled, text, scope);
 	json_write_string(out, bytes_text(&filled), filled.len);
 	bytes_free(&filled);
 }
@@ -170,8 +194,9 @@ bool template_is_complete(const char *text, const struct vars *vars)
 {
 	struct placeholder p;
 
-	for (; find_placeholder(text, &p); text = p.end)
-		if (!is_secret(&p) && *p.name != '/' && json_kind(vars_get(vars, p.name, p.len)) <= KIND_NULL)
+	for (; placeholder_find(text, &p); text = p.text.at ? p.text.at : p.end)
+		if (p.kind == PLACEHOLDER_VALUE && *p.name.at != '/' &&
+		    json_kind(vars_get(vars, p.name.at, p.name.len)) <= KIND_NULL)
 			return false;
 	return true;
 }

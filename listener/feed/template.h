@@ -8,16 +8,19 @@
 
 #include "base/bytes.h"
 #include "base/slice.h"
+#include "feed/secrets.h"
 #include "feed/vars.h"
 
 /* What ${...} can refer to. */
 struct template_scope {
 	struct slice frame; /* at NULL: none */
 	const struct vars *vars;
-	int64_t *counter;   /* source of ${counter}; NULL: `counter` is an ordinary variable */
-	bool keeps_secrets; /* leave ${env:X} and ${file:P} as they are */
-	bool is_url;        /* percent-encode the feed's values, except one at the start, which is a URL */
-	char fault[200];    /* a secret cannot be read: one sentence, or "" */
+	int64_t *counter;        /* source of ${counter}; NULL: `counter` is an ordinary variable */
+	int64_t now_ms;          /* the time, since 1970; 0: not read yet */
+	bool keeps_secrets;      /* leave secrets and signatures as ${...} */
+	bool is_url;             /* percent-encode the feed's values, except one at the start, which is a URL */
+	struct secrets *secrets; /* gets the signatures; may be NULL */
+	char fault[200];         /* a secret cannot be read: one sentence, or "" */
 };
 
 /* Appends t as JSON. Returns false and leaves out unchanged if t has no value (an "if" branch that is null). */
@@ -25,6 +28,9 @@ bool template_render(struct bytes *out, const json_t *t, struct template_scope *
 
 /* The same for a text. A text that is only ${x} keeps the type of x. */
 void template_render_text(struct bytes *out, const char *text, struct template_scope *scope);
+
+/* Appends the text as it is, not as JSON. What has no value is left out. */
+void template_fill(struct bytes *out, const char *text, struct template_scope *scope);
 
 /* Appends a message to send: {"text": T} is the text T, anything else JSON. A recording has JSON only. */
 bool template_render_message(struct bytes *out, const json_t *t, struct template_scope *scope);

@@ -96,7 +96,7 @@ struct request *feed_call_send(struct requests *requests, const struct profile *
 		fault = reach_fault(p, url ? url : "", &is_own);
 	feed_call_headers(s, http->headers, is_own, add_header, &headers, why);
 	if (!fault && http->body)
-		body = session_render(s, http->body, false, &fault);
+		body = session_render(s, http->body, &fault);
 	if (url && !fault && !*why)
 		request = request_send(requests,
 				       &(struct request_call){.method = http->method,

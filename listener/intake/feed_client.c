@@ -664,6 +664,7 @@ struct feed_client *feed_client_new(const struct feed_client_parts *parts)
 	c->has_ready = has_ready(p);
 	c->secrets = secrets_new();
 	secrets_read(c->secrets, p->root);
+	session_hide_signatures(parts->session, c->secrets);
 	c->redacted_url = memory_strdup(p->redacted_url ? p->redacted_url : "");
 	c->rules = memory_calloc(p->rule_count + 1, sizeof(*c->rules));
 	c->gaps = sequence_gaps_new(p);
@@ -695,6 +696,7 @@ void feed_client_stop(struct feed_client *c, unsigned int code)
 void feed_client_set_session(struct feed_client *c, struct session *session)
 {
 	c->p.session = session;
+	session_hide_signatures(session, c->secrets);
 	c->closed_ms = 0;
 	forget_withheld(c);
 }

@@ -581,7 +581,6 @@ static int64_t ping_interval_ms(const struct feed_connection *conn)
 static void ping_if_due(struct feed_connection *conn)
 {
 	int64_t interval = ping_interval_ms(conn), now = now_ms(conn);
-	const char *fault = NULL;
 
 	if (interval <= 0)
 		return;
@@ -595,7 +594,8 @@ static void ping_if_due(struct feed_connection *conn)
 		fail_later(conn, "the feed did not answer a ping", 0);
 		return;
 	}
-	say(conn, session_render(conn->p->session, conn->p->profile->ping.send, true, &fault), RATE_LIMIT_OWN);
+	say(conn, session_render_frame(conn->p->session, conn->p->profile->ping.send, true, (struct slice){NULL, 0}),
+	    RATE_LIMIT_OWN);
 	conn->pinged_ms = now;
 	conn->ping_ms = now + interval;
 }

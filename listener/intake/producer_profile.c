@@ -232,16 +232,17 @@ static bool changes_variables(const struct profile *p)
 	return false;
 }
 
-/* True if the profile uses ${name}, or "$name" in a condition. */
+/* True if the profile uses ${name} or ${text:name}, or "$name" in a condition. */
 static bool has_variable(const struct profile *p, const char *name)
 {
 	char *text = json_dumps(p->root, 0), *braced = memory_printf("${%s}", name),
-	     *bare = memory_printf("\"$%s\"", name);
-	bool result = strstr(text, braced) || strstr(text, bare);
+	     *bare = memory_printf("\"$%s\"", name), *typed = memory_printf("${text:%s}", name);
+	bool result = strstr(text, braced) || strstr(text, bare) || strstr(text, typed);
 
 	free(text);
 	free(braced);
 	free(bare);
+	free(typed);
 	return result;
 }
 

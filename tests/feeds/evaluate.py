@@ -16,7 +16,9 @@ import urllib.parse
 NOW = 1790000000
 WIDTH = 120
 ABSENT = type("Absent", (), {"__repr__": lambda self: "absent"})()
-PLACEHOLDER = re.compile(r"\$\{([^}]*)\}")
+PLACEHOLDER = re.compile(r"\$\{((?:hmac|rsa)_\w+:\$\{[^}]*\}:(?:\$\{[^}]*\}|\{[^{}]*\}|[^{}])*|[^}]*)\}")
+SHOWN = ("env:", "file:", "hmac_", "rsa_")      # secrets and signatures are shown as their names
+TIME = re.compile(r"now_(m?s)([+-][0-9]+)?")
 HEX = re.compile(r"(0x)?[0-9a-fA-F]+")
 INDEX = re.compile(r"0|[1-9][0-9]*")
 TYPES = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer"}
@@ -130,9 +132,10 @@ def fits(document, conditions):
 class Variables(dict):
     """By name; own are the names of those that are as the profile has them."""
 
-    def __init__(self, first):
+    def __init__(self, first, now):
         super().__init__(first)
         self.own = set(first)
+        self.now = now
 
     def __setitem__(self, name, value):
         super().__setitem__(name, value)
@@ -187,12 +190,16 @@ class View:
     def named(self, name):
         if not name or name.startswith("/"):
             return at(self.frame, name)
-        if name.startswith(("env:", "file:")):
-            return "${" + name + "}"            # a secret is shown as its name
+        if name.startswith("text:"):
+            return self.inline(name[5:])
+        if name.startswith(SHOWN):
+            return "${" + name + "}"
+        if time := TIME.fullmatch(name):
+            return self.variables.now * (1000 if time[1] == "ms" else 1) + int(time[2] or 0)
         return self.variables.get(name, ABSENT)
 
-    def inline(self, match):
-        value = self.named(match.group(1))
+    def inline(self, name):
+        value = self.named(name)
         if isinstance(value, str):
             return value
         return json.dumps(value) if is_there(value) else ""
@@ -200,8 +207,8 @@ class View:
     def encode(self, match):
         """In a URL: what the feed sent is percent-encoded, but at its beginning."""
         name = match.group(1)
-        is_own = name.startswith(("env:", "file:")) or name in self.variables.own
-        text = self.inline(match)
+        is_own = name.startswith(SHOWN) or name in self.variables.own
+        text = self.inline(name)
         return text if is_own or not match.start() else urllib.parse.quote(text, safe=":")
 
     def fill_url(self, template):
@@ -223,7 +230,7 @@ class View:
         if alone:
             value = self.named(alone.group(1))
             return None if value is ABSENT else value
-        return PLACEHOLDER.sub(self.inline, template)
+        return PLACEHOLDER.sub(lambda match: self.inline(match.group(1)), template)
 
     def fill_all(self, templates):
         return [text for text in map(self.fill, templates) if text is not ABSENT]
@@ -284,7 +291,7 @@ class Source:
         self.profile = profile
         self.now = now
         self.defaults = profile.get("vars", {})
-        self.variables = Variables(self.defaults)
+        self.variables = Variables(self.defaults, now)
         self.cursor = Cursor(profile.get("cursor"))
         self.redirect = None
         self.counts = dict.fromkeys(COUNTS, 0)
@@ -303,7 +310,8 @@ class Source:
         if self.redirect:
             chosen, self.redirect = self.redirect, None
             return chosen, "redirect"
-        names = [name for name in PLACEHOLDER.findall(resume or "") if not name.startswith(("/", "env:", "file:"))]
+        names = [name.removeprefix("text:") for name in PLACEHOLDER.findall(resume or "")]
+        names = [name for name in names if not name.startswith(("/", "now_", *SHOWN))]
         if resume and all(is_there(self.variables.get(name, ABSENT)) for name in names):
             return resume, "resume"
         return self.profile["url"], "http-bootstrap" if self.profile.get("url_http") else "fresh"

@@ -1,8 +1,10 @@
 """The feeds' side of the conversation, a class each: owns what a listener must send and when, what is sent to it, which
 event_id each event is to have, and what the feed remembers for those who come back."""
+import base64
 import ctypes
 import gzip
 import hashlib
+import hmac
 import json
 import random
 import time
@@ -33,7 +35,7 @@ class Feed:
     """What most have in common: a listener that is ready gets every event at once."""
 
     name = None
-    profile = None                      # the shipped one; None: it has the feed's name
+    profile = None                      # the name of the shipped one, or a profile in its place; None: it has the feed's name
     pack = None                         # compresses each message, which is binary then
     files = {}                          # beside the file that the profile is in
     subprotocol = None
@@ -976,10 +978,83 @@ class JetstreamZstd(Jetstream):
 
     def refuses(self, request):
         return super().refuses(request) if request.headers.get("socket-encoding") == "zstd" else (400, {"error": "no zstd"})
+class Signed(Feed):
+    """No shipped profile's: every place of a profile that can sign does, in the forms of OKX, Bybit and Deribit."""
+
+    name = "signed"
+    BODY = {"scope": "read"}
+    profile = {
+        "name": "signed", "vars": {"api": "https://feed", "nonce": "1iqt2wls"},
+        "url": "wss://feed/private?ticket=${ticket}&sign=${hmac_sha256_base64:${env:KEY}:${ticket}}",
+        "url_http": {"url": "${api}/ticket?at=${now_ms}", "body": BODY, "capture": {"ticket": "/ticket"},
+                     "headers": {"X-Sign": '${hmac_sha256_hex:${env:KEY}:${now_ms}POST/ticket{"scope":"read"}}'}},
+        "headers": {"X-Time": "${now_ms}", "X-Sign": "${hmac_sha256_base64:${env:KEY}:${now_ms}GET/private}"},
+        "on_open": [
+            {"op": "login", "args": [{"timestamp": "${text:now_s}", "sign": "${hmac_sha256_base64:${env:KEY}:${now_s}GET/users/self/verify}"}]},
+            {"op": "auth", "args": ["${now_ms+10000}", "${hmac_sha256_hex:${env:KEY}:GET/realtime${now_ms+10000}}"]},
+            {"method": "public/auth", "params": {"timestamp": "${now_ms}", "nonce": "${nonce}", "data": "",
+                                                 "signature": "${hmac_sha256_hex:${env:KEY}:${now_ms}\n${nonce}\n}"}}],
+        "rules": [
+            {"name": "challenge", "when": {"/challenge": {"exists": True}},
+             "send": [{"op": "answer", "sign": "${hmac_sha256_hex:${env:KEY}:${/challenge}}"}]},
+            {"name": "welcome", "when": {"/event": "login"}, "ready": True},
+            {"name": "refused", "when": {"/event": "error"}, "action": "fatal"},
+            {"name": "trade", "when": {"/id": {"exists": True}}, "action": "event", "id": [["/id"]]}]}
+    STEPS = ("ticket", "upgrade", "login", "auth", "public/auth", "answer")
+
+    def __init__(self, wrong=None):
+        super().__init__()
+        self.wrong = wrong              # the step whose signature is found to be wrong
+        self.signatures = []            # that were sent: they may be shown nowhere
+
+    def is_right(self, step, text, signature):
+        digest = hmac.new(TOKEN.encode(), text.encode(), "sha256")
+        self.signatures += [signature, urllib.parse.quote(signature)]
+        return step != self.wrong and signature in (digest.hexdigest(), base64.b64encode(digest.digest()).decode())
+
+    @staticmethod
+    def is_now(ms, ahead=0):
+        return isinstance(ms, int) and abs(ms - ahead - time.time() * 1000) < 30000
+
+    def http(self, request):
+        at, signature = request.asks("at"), request.headers.get("x-sign", "")
+        if not self.is_now(int(at)) or not self.is_right("ticket", f"{at}POST{request.path}{request.body.decode()}", signature):
+            return 401, {"error": f"wrong signature {signature}"}
+        return 200, {"ticket": "a+ticket/of=the&feed"}
+
+    def refuses(self, request):
+        at, signature, ticket = request.headers["x-time"], request.headers["x-sign"], request.asks("ticket")
+        is_signed = self.is_right("upgrade", f"{at}GET{request.path}", signature) and self.is_right("url", ticket, request.asks("sign"))
+        return None if is_signed and self.is_now(int(at)) else (401, {"error": f"wrong signature {signature}"})
+
+    def received(self, c, message):
+        step, text, signature = message.get("op", message.get("method")), None, None
+        at = int(c.request.headers["x-time"])
+        if step == "login" and message["args"][0]["timestamp"] == str(at // 1000):
+            text, signature = f"{at // 1000}GET/users/self/verify", message["args"][0]["sign"]
+        elif step == "auth" and self.is_now(message["args"][0], 10000):
+            text, signature = f"GET/realtime{message['args'][0]}", message["args"][1]
+        elif step == "public/auth" and message["params"]["timestamp"] == at:
+            text, signature = f"{at}\n{message['params']['nonce']}\n", message["params"]["signature"]
+        elif step == "answer":
+            text, signature = "c-1:{}", message["sign"]
+        if text is None:
+            super().received(c, message)
+        elif not self.is_right(step, text, signature):
+            c.send({"event": "error", "msg": f"wrong signature {signature}"})
+        elif step == "public/auth":
+            c.send({"challenge": "c-1:{}"})
+        elif step == "answer":
+            c.is_ready = True
+            c.send({"event": "login"})
+
+    def make(self, n):
+        return Event(f"t-{n}", {"id": f"t-{n}"})
 
 
-FEEDS = {feed.name: feed for feed in (
-    Jetstream, JetstreamV2, Kraken, Coinbase, CoinbaseAdvanced, Binance, Nostr, Ethereum, HomeAssistant, Mastodon, GraphQL,
-    Phoenix, Ably, Pusher, Azure, Discord, Slack, Twitch, CloudEvents, AwsApiGateway, Finnhub, KrakenGzip,
-    JetstreamZstd)}
+def subclasses(kind):
+    return [each for direct in kind.__subclasses__() for each in (direct, *subclasses(direct))]
+
+
+FEEDS = {feed.name: feed for feed in subclasses(Feed) if feed is not Signed}
 PACKED = ("jetstream", "kraken")       # of which there is one that packs its messages

@@ -1,4 +1,5 @@
 """A shipped profile, turned to the scripted server: owns which of its words are changed for that."""
+import copy
 import json
 import re
 
@@ -19,8 +20,10 @@ def local_profile(feed, directory):
     for name, content in feed.files.items():
         with open(f"{directory}/{name}", "wb") as file:
             file.write(content)
-    with open(f"{run.TREE}/profiles/{feed.profile or feed.name}.json", encoding="utf-8") as file:
-        profile = json.load(file)
+    profile = copy.deepcopy(feed.profile)
+    if not isinstance(profile, dict):
+        with open(f"{run.TREE}/profiles/{profile or feed.name}.json", encoding="utf-8") as file:
+            profile = json.load(file)
     profile.update(feed.overrides)
     profile.pop("mirrors", None)
     profile["headers"] = {**profile.get("headers", {}), "X-Listener": "${env:LISTENER}"}

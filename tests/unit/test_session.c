@@ -4,6 +4,7 @@
 
 #include "base/bytes.h"
 #include "cursor_order.h"
+#include "feed/secrets.h"
 #include "feed/session.h"
 
 /* All callbacks, one line each. */
@@ -227,6 +228,109 @@ Test(session, secret_that_is_missing_is_named, .fini = end)
 	begin("\"on_open\": [\"${env:NOT_SET}\"], " EVENT);
 	session_connect(heard.session, 1, 0, 0, &dial);
 	cr_assert_str_eq(dial.fault, "the variable NOT_SET is not set");
+}
+
+/* --- signatures --- */
+
+static const char *first_word(const char *members)
+{
+	static char word[400];
+	struct session_dial dial;
+
+	setenv("KEY", "AMANDASECRECT", 1);
+	begin(members);
+	session_connect(heard.session, 1, 0, 0, &dial);
+	cr_assert_null(dial.fault, "%s", dial.fault);
+	snprintf(word, sizeof(word), "%.*s", (int)dial.on_open[0].len, dial.on_open[0].at);
+	return word;
+}
+
+#define SIGN(text) "${hmac_sha256_hex:${env:KEY}:" text "}"
+
+/* The example of its section on public/auth. */
+Test(session, signature_is_what_deribit_documents, .fini = end)
+{
+	cr_assert_str_eq(first_word("\"vars\": {\"ts\": 1576074319000, \"nonce\": \"1iqt2wls\"}, \"on_open\": [\"" SIGN(
+				 "${ts}\\n${nonce}\\n") "\"], " EVENT),
+			 "\"56590594f97921b09b18f166befe0d1319b198bbcdad7ca73382de2f88fe9aa1\"");
+}
+
+/* HMAC-SHA-256 of a:{"b":{}}}${x} with this key. */
+Test(session, text_of_a_signature_ends_at_the_brace_of_no_pair, .fini = end)
+{
+	cr_assert_str_eq(first_word("\"vars\": {\"x\": \"}${x}\"}, \"on_open\": [\"<" SIGN(
+				 "a:{\\\"b\\\":{}}${x}") "}>\"], " EVENT),
+			 "\"<40e5c9a14268a154996a5240bc4b59fc673d3bb624a9b091a8478737f6d3f46b}>\"");
+}
+
+Test(session, times_of_a_connection_are_one_reading, .fini = end)
+{
+	const char *word = first_word(
+			   "\"on_open\": [[\"${now_ms}\", \"${text:now_s}\", \"${now_ms+10000}\", \"${now_s-5}\", "
+			   "\"" SIGN("${now_ms}") "\"]], " EVENT),
+		   *fault;
+	long long ms = strtoll(word + 1, NULL, 10);
+	char *same = memory_printf("[%lld,\"%lld\",%lld,%lld,\"", ms, ms / 1000, ms + 10000, ms / 1000 - 5),
+	     signature[65];
+
+	cr_assert(llabs(ms / 1000 - time(NULL)) < 100);
+	cr_assert(strncmp(word, same, strlen(same)) == 0, "%s is not %s", word, same);
+	memcpy(signature, word + strlen(same), 64);
+	signature[64] = '\0';
+	free(same);
+	usleep(2000); /* so that another reading would differ */
+	same = memory_strdup(session_render_text(heard.session, "${now_ms} " SIGN("${now_ms}"), false, &fault));
+	cr_assert_eq(strtoll(same, NULL, 10), ms);
+	cr_assert_str_eq(strchr(same, ' ') + 1, signature);
+	free(same);
+	same = memory_strdup(session_render_text(heard.session, "http://h/${now_ms}", true, &fault));
+	cr_assert_gt(strtoll(same + 9, NULL, 10), ms, "another request");
+	cr_assert_str_eq(session_render_text(heard.session, "http://h/${now_ms}", false, &fault), same);
+	free(same);
+}
+
+/* Of the same key and text: +LdIr8lkkvhr5hoA3g9TMC0+uQJ849ftAcocA/ouu4M= */
+Test(session, base64_is_encoded_in_a_url, .fini = end)
+{
+	static const char text[] = "?s=${hmac_sha256_base64:${env:KEY}:1538054050GET/users/self/verify}";
+	const char *fault;
+
+	begin(EVENT);
+	setenv("KEY", "22582BD0CFF14C41EDBF1AB98506286D", 1);
+	cr_assert_str_eq(session_render_text(heard.session, text, false, &fault),
+			 "?s=+LdIr8lkkvhr5hoA3g9TMC0+uQJ849ftAcocA/ouu4M=");
+	cr_assert_str_eq(session_render_text(heard.session, text, true, &fault),
+			 "?s=%2BLdIr8lkkvhr5hoA3g9TMC0%2BuQJ849ftAcocA%2Fouu4M%3D");
+}
+
+Test(session, key_that_is_missing_or_empty_is_named, .fini = end)
+{
+	const char *fault;
+
+	begin(EVENT);
+	setenv("KEY", "", 1);
+	session_render_text(heard.session, SIGN(""), false, &fault);
+	cr_assert_str_eq(fault, "the key env:KEY is empty");
+	unsetenv("KEY");
+	session_render_text(heard.session, SIGN(""), false, &fault);
+	cr_assert_str_eq(fault, "the variable KEY is not set");
+	session_render_text(heard.session, "${rsa_pss_sha256_base64:${file:/none}:x}", false, &fault);
+	cr_assert_str_eq(fault, "the key file:/none cannot be read, or is no RSA key in PEM, or has a passphrase");
+}
+
+Test(session, signature_is_hidden_where_the_source_echoes_it, .fini = end)
+{
+	struct secrets *secrets = secrets_new();
+	const char *fault;
+	char echo[100];
+
+	begin(EVENT);
+	setenv("KEY", "key", 1);
+	session_hide_signatures(heard.session, secrets);
+	snprintf(echo, sizeof(echo), "wrong: %s", session_render_text(heard.session, SIGN("x"), false, &fault));
+	secrets_mask(secrets, echo);
+	cr_assert_eq(strspn(echo + 7, "*"), 64, "%s", echo);
+	secrets_free(secrets);
 }
 
 Test(session, profile_of_producers_leads_nowhere)

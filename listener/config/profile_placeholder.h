@@ -1,0 +1,38 @@
+/* profile_placeholder.h: finds the ${...} in templates. config/profile_check.c checks what they name, feed/template.c
+ * gives them values. */
+#ifndef WSONCE_PROFILE_PLACEHOLDER_H
+#define WSONCE_PROFILE_PLACEHOLDER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/slice.h"
+
+enum placeholder_kind {
+	PLACEHOLDER_VALUE,     /* ${variable}, or ${/p}: a pointer into the frame */
+	PLACEHOLDER_SECRET,    /* ${env:NAME}, ${file:/path} */
+	PLACEHOLDER_TIME,      /* ${now_s}, ${now_ms+10000} */
+	PLACEHOLDER_SIGNATURE, /* ${hmac_sha256_hex:KEY:TEXT}; KEY is a secret's placeholder */
+};
+
+enum placeholder_signature { SIGN_HMAC_HEX, SIGN_HMAC_BASE64, SIGN_RSA_PSS };
+
+/* All texts point into the template. */
+struct placeholder {
+	enum placeholder_kind kind;
+	bool is_text;      /* ${text:...}: never a number */
+	const char *begin; /* its $ */
+	const char *end;   /* behind its brace */
+	struct slice name; /* what the braces hold, without text: */
+	int64_t unit_ms;   /* of a time: 1 or 1000 */
+	int64_t more;      /* of a time: units to add */
+	enum placeholder_signature how;
+	struct slice key;  /* of a signature: the name of its secret, as env:NAME */
+	struct slice text; /* of a signature: a template, in which no signature may be */
+	const char *fault; /* why it is malformed, without a subject; or NULL */
+};
+
+/* Finds the first placeholder in text. Returns false if there is none, or if it is malformed: then p->fault is set. */
+bool placeholder_find(const char *text, struct placeholder *p);
+
+#endif
