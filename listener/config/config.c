@@ -46,8 +46,8 @@ static const struct setting settings[] = {
 	     "ws:// or wss:// feed to dial, and its name in log, status and metrics; repeatable (WSONCE_SOURCE "
 	     "takes several, separated by commas)"),
 	TEXT("feed", "WSONCE_FEED", VALUE_FEEDS, feed_specs, "NAME", NULL,
-	     "listen to the feed of a shipped profile, NAME or NAME?var=value&... (wsonce profile list shows them); "
-	     "repeatable (WSONCE_FEED takes several, separated by blanks)"),
+	     "listen to the feed of a profile, a shipped one (wsonce profile list shows them) or a path, as NAME or "
+	     "NAME?var=value&...; repeatable (WSONCE_FEED takes several, separated by blanks)"),
 	TEXT("source-file", "WSONCE_SOURCE_FILE", VALUE_FILE_OF, sources, "FILE", NULL,
 	     "read --source from the lines of FILE, to keep secrets in URLs off the command line"),
 	TEXT("feed-file", "WSONCE_FEED_FILE", VALUE_FILE_OF, feed_specs, "FILE", NULL,
@@ -379,14 +379,17 @@ static int set_items_from(struct reader *r, const struct setting *s, const struc
 	char *line = NULL, what[300];
 	const char *fault = NULL;
 	size_t size = 0;
+	char *item;
 
 	if (!in)
 		return fail_file(r, s, origin, path, strerror(errno));
 	list_free(l);
 	while (!fault && getline(&line, &size, in) >= 0) {
 		line[strcspn(line, "\r\n")] = '\0';
+		item = profile_beside(other->form.type == VALUE_FEEDS ? path : "", line);
 		if (*line && *line != '#' && !(fault = value_fault(&other->form, line, NULL)))
-			list_add(l, line, strlen(line));
+			list_add(l, item, strlen(item));
+		free(item);
 	}
 	if (line)
 		OPENSSL_cleanse(line, size);
@@ -475,12 +478,23 @@ static int read_defaults(struct reader *r)
 	return set_value(r, instance, FROM_DEFAULT, name);
 }
 
+/* The path of a profile is relative to the settings file. */
+static int read_text(struct reader *r, const struct setting *s, const char *text)
+{
+	bool is_profile = s->form.type == VALUE_FEEDS || s->form.type == VALUE_PROFILE;
+	char *found = is_profile ? profile_beside(r->config->file, text) : memory_strdup(text);
+	int result = set_value(r, s, FROM_FILE, found);
+
+	free(found);
+	return result;
+}
+
 static int read_item(struct reader *r, const struct setting *s, const json_t *value)
 {
 	char number[40];
 
 	if (json_is_string(value))
-		return set_value(r, s, FROM_FILE, json_string_value(value));
+		return read_text(r, s, json_string_value(value));
 	if (json_is_boolean(value) && s->form.type == VALUE_SWITCH)
 		return set_value(r, s, FROM_FILE, json_is_true(value) ? "yes" : "no");
 	if (json_is_integer(value) && value_is_number(s->form.type)) {

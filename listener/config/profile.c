@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "config/keys.h"
+#include "config/profile_placeholder.h"
 
 /* --- texts --- */
 
@@ -599,6 +600,62 @@ static int check_lines(struct profile_reader *r, const struct profile *p)
 	return 0;
 }
 
+/* Refuses a URL that begins with another scheme, also by the initial value of a variable. */
+static int check_url(struct profile_reader *r, const struct profile *p, const char *key, const char *url)
+{
+	struct placeholder first;
+	const char *text = url;
+
+	if (url && placeholder_find(url, &first) && first.begin == url)
+		text = json_string_value(json_object_getn(p->vars, first.name.at, first.name.len));
+	if (!text || !strstr(text, "://") || strncasecmp(text, "ws://", 5) == 0 || strncasecmp(text, "wss://", 6) == 0)
+		return 0;
+	profile_enter(r, key, 0);
+	return profile_fail(r, "\"%.80s\" is no WebSocket URL, which begins with ws:// or wss://", text);
+}
+
+static int check_urls(struct profile_reader *r, const struct profile *p)
+{
+	size_t i;
+	json_t *mirror;
+
+	json_array_foreach(p->mirrors, i, mirror) if (check_url(r, p, "mirrors", json_string_value(mirror))) return -1;
+	return check_url(r, p, "url", p->url) || check_url(r, p, "url_resume", p->url_resume);
+}
+
+static bool fits_all(const struct profile_rule *rule)
+{
+	return !rule->text && !json_object_size(rule->when);
+}
+
+/* Checks a rule beside an earlier one. */
+static int check_pair(struct profile_reader *r, const struct profile_rule *old, const struct profile_rule *rule)
+{
+	if (old->name && rule->name && strcmp(old->name, rule->name) == 0)
+		return profile_fail(r, "another rule is named %.60s, too: counters tell rules apart by name",
+				    rule->name);
+	if (fits_all(old) && !rule->text)
+		return profile_fail(r, "no message gets here: the rule %.60s, which has no conditions, fits all",
+				    old->name ? old->name : "before");
+	return 0;
+}
+
+static int check_rules(struct profile_reader *r, const struct profile *p)
+{
+	profile_enter(r, "rules", 0);
+	for (size_t i = 0; i < p->rule_count; i++) {
+		profile_enter(r, NULL, i);
+		if (p->rules[i].cursor && !p->cursor.kind)
+			return profile_fail(r, "the rule has a cursor, but the profile has none");
+		for (size_t old = 0; old < i; old++)
+			if (check_pair(r, &p->rules[old], &p->rules[i]))
+				return -1;
+		profile_leave(r);
+	}
+	profile_leave(r);
+	return 0;
+}
+
 /* Checks the keys together. */
 static int check_whole(struct profile_reader *r, const struct profile *p)
 {
@@ -615,14 +672,7 @@ static int check_whole(struct profile_reader *r, const struct profile *p)
 			r, "fill needs a contiguous gap or a cursor: without them nothing says what is missing");
 	if (p->fallback.action == ACTION_EVENT && !p->fallback.id)
 		return profile_fail(r, "id is missing: default is event, which needs one");
-	for (size_t i = 0; i < p->rule_count; i++) {
-		if (!p->rules[i].cursor || p->cursor.kind)
-			continue;
-		profile_enter(r, "rules", 0);
-		profile_enter(r, NULL, i);
-		return profile_fail(r, "the rule has a cursor, but the profile has none");
-	}
-	return check_lines(r, p);
+	return check_urls(r, p) || check_rules(r, p) || check_lines(r, p);
 }
 
 /* Sets defaults that depend on the rules. */

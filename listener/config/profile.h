@@ -209,10 +209,13 @@ bool profile_is_server(const struct profile *p);
 struct profile *profile_parse(const char *text, size_t len, const char *source, const json_t *overrides,
 			      struct profile_fault *fault);
 struct profile *profile_read_file(const char *path, const json_t *overrides, struct profile_fault *fault);
-/* Reads a shipped profile. spec is NAME or NAME?var=value&... */
+/* Reads a shipped profile, or a file. spec is NAME or a path, which has a slash or ends in .json, and may go on with
+ * ?var=value&... */
 struct profile *profile_read_named(const char *spec, const json_t *overrides, struct profile_fault *fault);
-/* The same, but reads a file if spec contains a slash or no shipped profile has this name. */
+/* The same, but reads any file that is there if no shipped profile has this name. */
 struct profile *profile_read_any(const char *spec, struct profile_fault *fault);
+/* Returns spec on the heap: a relative path as seen from the folder of file, anything else as it is. */
+char *profile_beside(const char *file, const char *spec);
 /* Returns the profile of a plain --source. name, its NAME or host, appears in the log and the status; idle_s is
  * --idle-timeout. */
 struct profile *profile_of_url(const char *url, const char *name, const char *row_source, int64_t idle_s);

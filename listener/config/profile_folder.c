@@ -186,6 +186,22 @@ static void refuse_name(const char *name, const char *what, struct profile_fault
 	free(names);
 }
 
+/* True if spec is a file, by a slash or its end, and not a name. What follows a question mark does not count. */
+static bool is_path(const char *spec)
+{
+	size_t len = strcspn(spec, "?"), end = strlen(SUFFIX);
+
+	return memchr(spec, '/', len) || (len > end && strncmp(spec + len - end, SUFFIX, end) == 0);
+}
+
+char *profile_beside(const char *file, const char *spec)
+{
+	const char *slash = strrchr(file, '/');
+
+	return memory_printf("%.*s%s", is_path(spec) && *spec != '/' && slash ? (int)(slash + 1 - file) : 0, file,
+			     spec);
+}
+
 /* Returns the path of a shipped profile, on the heap, or NULL. */
 static char *find_shipped(const char *name)
 {
@@ -308,7 +324,7 @@ static struct profile *read_named(const char *spec, const json_t *overrides, con
 	struct profile *p = NULL;
 
 	strsep(&query, "?");
-	path = find_file(name, fault);
+	path = is_path(name) ? memory_strdup(name) : find_file(name, fault);
 	if (path)
 		p = query ? read_with_query(path, name, query, overrides, given, fault)
 			  : parse_file(path, overrides, given, fault);
@@ -325,29 +341,30 @@ struct profile *profile_read_named(const char *spec, const json_t *overrides, st
 struct profile *profile_read_any(const char *spec, struct profile_fault *fault)
 {
 	char *path = find_shipped(spec);
-	bool is_file = strchr(spec, '/') || (!path && access(spec, F_OK) == 0);
-	bool is_named = path || (!is_file && strchr(spec, '?'));
+	bool is_file = !path && !is_path(spec) && access(spec, F_OK) == 0;
+	bool is_named = path || is_path(spec) || strchr(spec, '?');
 
 	free(path);
 	if (is_named || is_file)
-		return is_named ? profile_read_named(spec, NULL, fault) : profile_read_file(spec, NULL, fault);
+		return is_file ? profile_read_file(spec, NULL, fault) : profile_read_named(spec, NULL, fault);
 	refuse_name(spec, "neither a file nor a profile in", fault);
 	return NULL;
 }
 
 /* --- the settings file --- */
 
-/* Reads a shipped profile or a file and overrides its members with those of source. */
+/* Reads a shipped profile or a file and replaces its members by those of source. */
 static struct profile *read_changed(const json_t *source, const struct profile_origin *given,
 				    struct profile_fault *fault)
 {
-	const char *name = json_string_value(json_object_get(source, "profile"));
+	char *spec = profile_beside(given->file, json_string_value(json_object_get(source, "profile")));
 	json_t *rest = json_copy((json_t *)source);
 	struct profile *p;
 
 	json_object_del(rest, "profile");
-	p = strchr(name, '/') ? parse_file(name, rest, given, fault) : read_named(name, rest, given, fault);
+	p = read_named(spec, rest, given, fault);
 	json_decref(rest);
+	free(spec);
 	return p;
 }
 
@@ -362,7 +379,7 @@ struct profile *profile_read_source(const json_t *source, const struct profile_o
 		return profile_from_json(json_deep_copy(source), &r);
 	if (json_is_object(source)) {
 		profile_enter(&r, "profile", 0);
-		profile_fail(&r, "must be a text: the name of a shipped profile");
+		profile_fail(&r, "must be a text: the name of a shipped profile, or a path");
 	} else {
 		profile_fail(&r, "must be an object: {\"profile\": NAME} or a whole profile");
 	}

@@ -1,6 +1,8 @@
 /* Where settings are read from, which origin wins, and the errors about wrong ones. */
 #include "config/config.h"
+#include "base/memory.h"
 #include "unit.h"
+#include <sys/stat.h>
 
 static struct config config;
 static char error[400];
@@ -1108,6 +1110,40 @@ Test(config, profile_of_producers_that_cannot_be_one_is_refused)
 	cr_assert_null(strstr(error, "secret"));
 	assert_wrong(READ("--config", file_of("{\"sources\": [" SINK("\"name\": \"sink\", \"ack\": 1, ") "]}")),
 		     "--ingest-profile");
+}
+
+static void write_into(const char *folder, const char *name, const char *text)
+{
+	FILE *out = fopen(memory_printf("%s/%s", folder, name), "w");
+
+	cr_assert(out && fputs(text, out) >= 0 && fclose(out) == 0);
+}
+
+/* For each of them to be another file, each has a name of its own. */
+Test(config, path_of_a_profile_is_relative_to_the_file_that_names_it)
+{
+	static const char *const names[] = {"a", "b", "c", "d"};
+	char folder[] = "/tmp/wsonce-config-XXXXXX";
+
+	cr_assert(mkdtemp(folder) && !mkdir(memory_printf("%s/in", folder), 0700));
+	for (size_t i = 0; i < 4; i++)
+		write_into(folder, memory_printf("in/%s.json", names[i]),
+			   memory_printf("{\"name\": \"%s\", \"vars\": {\"v\": 1}, \"url\": \"ws://h/${v}\", "
+					 "\"rules\": []}",
+					 names[i]));
+	write_into(folder, "in/list", "./a.json\nb.json?v=2\n");
+	write_into(folder, "in/settings", "{\"feed-file\": \"list\", \"sources\": [{\"profile\": \"c.json\"}]}");
+	write_into(folder, "in/feeds", "{\"feed\": [\"a.json\"], \"sources\": [{\"profile\": \"./b.json\"}]}");
+	cr_assert_eq(chdir(folder), 0);
+	cr_assert_eq(READ("--config", "in/feeds"), 0, "%s", error);
+	cr_assert_eq(config.feed_count, 2);
+	cr_assert_eq(READ("--feed", "in/a.json?v=7", "--feed-file", "in/list"), 0, "%s", error);
+	assert_wrong(READ("--feed", "a.json"), "a.json: cannot be read");
+	cr_assert_eq(chdir("in"), 0);
+	cr_assert_eq(READ("--feed", "d.json"), 0, "%s", error);
+	cr_assert_eq(READ("--config", memory_printf("%s/in/settings", folder)), 0, "%s", error);
+	cr_assert_eq(config.feed_count, 3);
+	cr_assert_eq(system(memory_printf("rm -r %s", folder)), 0);
 }
 
 /* With tokens in the profile, an address that is not loopback may be used. */

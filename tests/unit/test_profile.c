@@ -144,6 +144,18 @@ static const struct {
 	 "p.json, line 2: column 26: a profile cannot hold a number that needs more than 64 bits; a condition may ask "
 	 "for "
 	 "{\"type\": \"integer\"}"},
+	{"{\"url\": \"https://h/\", " RULE "}]}",
+	 "p.json, line 1, url: \"https://h/\" is no WebSocket URL, which begins with ws:// or wss://"},
+	{"{\"url\": \"${u}/x\", \"vars\": {\"u\": \"http://h\"}, " RULE "}]}",
+	 "p.json, line 1, url: \"http://h\" is no WebSocket URL, ..."},
+	{WITH("\"mirrors\": [\"WSS://h/\",\n\"ftp://h/\"]"), "p.json, line 2, mirrors: \"ftp://h/\" is no ..."},
+	{WITH("\"url_resume\": \"http://${k}\", \"vars\": {\"k\": 1}"),
+	 "p.json, line 2, url_resume: \"http://${k}\" is no ..."},
+	{"{\"url\": \"wss://h/\", \"rules\": [{\"name\": \"a\", \"when\": {\"/a\": 1}},\n{\"name\": \"a\"}]}",
+	 "p.json, line 2, rules[1]: another rule is named a, too: counters tell rules apart by name"},
+	{"{\"url\": \"wss://h/\", \"rules\": [{\"name\": \"a\", \"when\": {}}, {\"text\": \"b\"},\n{\"when\": {\"/c\": "
+	 "1}}]}",
+	 "p.json, line 2, rules[2]: no message gets here: the rule a, which has no conditions, fits all"},
 	{"{\"url\": \"a\", \"url\": \"b\"}", "p.json, line 1: column 18: duplicate object key near '\"url\"'"},
 };
 
@@ -292,7 +304,7 @@ static const struct {
 } wrong_sources[] = {
 	{"[\n1]", "s.json, line 3, sources[0]: must be an object: {\"profile\": NAME} or a whole profile"},
 	{"[{},\n{\"profile\":\n3}]",
-	 "s.json, line 4, sources[1].profile: must be a text: the name of a shipped profile"},
+	 "s.json, line 4, sources[1].profile: must be a text: the name of a shipped profile, or a path"},
 	{"[{},\n{\"url\": \"ws://a\",\n \"idle_timout_s\": 3}]",
 	 "s.json, line 4, sources[1].idle_timout_s: a profile has no key \"idle_timout_s\"; did you mean "
 	 "\"idle_timeout_s\"?"},
