@@ -328,13 +328,20 @@ class Source:
 
     def message(self, line, text):
         self.counts["frames"] += 1
-        try:
-            document = decode(text)
-        except ValueError:
-            self.counts["rejected_frames"] += 1
-            return
-        is_split = self.profile.get("split") == "array" and isinstance(document, list)
-        verdicts = [self.frame(line, each) for each in (document if is_split else [document])]
+        said = text.decode(errors="replace")
+        rule = self.find_text_rule(said)
+        if rule:
+            verdicts = [self.follow(line, rule, said)]
+        else:
+            try:
+                document = decode(text)
+            except ValueError as error:
+                is_ignored = not isinstance(error, UnicodeEncodeError) and (
+                    not said.strip(" \t\r\n") or self.profile.get("not_json") == "ignore")
+                self.counts["ignored_frames" if is_ignored else "rejected_frames"] += 1
+                return
+            is_split = self.profile.get("split") == "array" and isinstance(document, list)
+            verdicts = [self.frame(line, each) for each in (document if is_split else [document])]
         events, rejected = map(sum, zip(*verdicts)) if verdicts else (0, 0)
         self.counts["event_frames" if events else "rejected_frames" if rejected else "ignored_frames"] += 1
 
@@ -349,9 +356,17 @@ class Source:
                 except ValueError:
                     pass
 
+    def find_text_rule(self, text):
+        """The rule of a message that is not JSON; None if none fits."""
+        for rule in self.profile["rules"]:
+            wanted = rule.get("text")
+            if text == wanted or isinstance(wanted, dict) and text.startswith(wanted["prefix"]):
+                return rule
+        return None
+
     def find_rule(self, document):
         for rule in self.profile["rules"]:
-            if fits(document, rule.get("when", {})):
+            if "text" not in rule and fits(document, rule.get("when", {})):
                 return rule
         return {"name": "default", "action": self.profile.get("default", "ignore")}
 
@@ -359,7 +374,9 @@ class Source:
         """How many events it has, and how many that were rejected."""
         self.open_strings(document)
         self.cursor.see(document)
-        rule = self.find_rule(document)
+        return self.follow(line, self.find_rule(document), document)
+
+    def follow(self, line, rule, document):
         view = View(self.variables, document, document)
         self.remember(rule, view)
         self.sends += [{"after_line": line, "frame": frame} for frame in view.fill_all(rule.get("send", []))]
