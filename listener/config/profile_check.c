@@ -216,6 +216,7 @@ json_t *profile_collect_variables(const json_t *root)
 
 	json_object_set_new(all, "cursor", json_null());
 	json_object_set_new(all, "counter", json_null());
+	json_object_set_new(all, "each", json_null());
 	if (json_object_get(root, "ack") || json_object_get(root, "ack_duplicate") ||
 	    json_object_get(root, "ack_error"))
 		for (size_t n = 0; n < sizeof(of_acks) / sizeof(of_acks[0]); n++)
@@ -466,12 +467,12 @@ static int check_whole_text(struct profile_reader *r, const json_t *text, bool h
 	return 0;
 }
 
-static int check_choice(struct profile_reader *r, const json_t *variable)
+static int check_named(struct profile_reader *r, const json_t *variable)
 {
 	const char *name = json_string_value(variable);
 
 	if (!name)
-		return profile_fail(r, "\"if\" must be a text, \"$variable\"");
+		return profile_fail(r, "must be a text, \"$variable\"");
 	name += strspn(name, "$");
 	return profile_check_variable(r, name, strlen(name));
 }
@@ -483,17 +484,21 @@ static int check_members(struct profile_reader *r, const json_t *t, bool has_fra
 	const json_t *text = json_object_get(t, "text");
 	bool is_choice = json_object_size(t) == 3 && json_object_get(t, "if") && json_object_get(t, "then") &&
 			 json_object_get(t, "else");
+	bool is_list = json_object_size(t) == 2 && json_object_get(t, "each") && json_object_get(t, "give");
 	const char *name;
 	json_t *value;
 	int result;
 
 	if (json_is_string(text) && json_object_size(t) == 1)
 		return check_whole_text(r, text, has_frame);
+	if (is_list && r->path[r->depth - 1].name)
+		return profile_fail(r, "\"each\" and \"give\" make a list, which must be in an array");
 	json_object_foreach((json_t *)t, name, value)
 	{
 		profile_enter(r, name, 0);
-		result = is_choice && strcmp(name, "if") == 0 ? check_choice(r, value)
-							      : profile_check_template(r, value, has_frame);
+		result = (is_choice && strcmp(name, "if") == 0) || (is_list && strcmp(name, "each") == 0)
+				 ? check_named(r, value)
+				 : profile_check_template(r, value, has_frame);
 		profile_leave(r);
 		if (result)
 			return -1;

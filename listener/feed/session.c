@@ -132,14 +132,20 @@ struct slice session_render(struct session *s, const json_t *t, const char **fau
 	return rendered;
 }
 
+struct slice session_render_scope(struct session *s, const json_t *t, bool is_message, struct template_scope *scope)
+{
+	struct slice rendered = render(s, t, is_message, scope);
+
+	if (*scope->fault)
+		snprintf(s->trouble, sizeof(s->trouble), "%s", scope->fault);
+	return rendered;
+}
+
 struct slice session_render_frame(struct session *s, const json_t *t, bool is_message, struct slice frame)
 {
 	struct template_scope scope = session_scope(s, frame);
-	struct slice rendered = render(s, t, is_message, &scope);
 
-	if (*scope.fault)
-		snprintf(s->trouble, sizeof(s->trouble), "%s", scope.fault);
-	return rendered;
+	return session_render_scope(s, t, is_message, &scope);
 }
 
 const char *session_render_text(struct session *s, const char *t, bool is_url, const char **fault)
@@ -228,20 +234,21 @@ static void render_url(struct session *s, enum session_how how, size_t mirror, s
 
 static size_t render_on_open(struct session *s, enum session_how how, struct template_scope *scope)
 {
-	const json_t *messages = s->profile->on_open;
-	size_t i, count = 0, size = json_array_size(messages), *ends = memory_calloc(size + 1, sizeof(*ends));
-	json_t *t;
+	struct template_walk w = {.array = s->profile->on_open};
+	size_t count = 0, begin = 0, *ends = NULL;
+	const json_t *t;
 
-	json_array_foreach(messages, i, t)
-	{
-		if (how == HOW_REDIRECT && s->profile->redirect_keeps_subscriptions)
-			break;
-		if (template_render_message(&s->texts, t, scope))
-			ends[count++] = s->texts.len;
+	if (how == HOW_REDIRECT && s->profile->redirect_keeps_subscriptions)
+		w.array = NULL;
+	while ((t = template_next(&w, scope))) {
+		if (!template_render_message(&s->texts, t, scope))
+			continue;
+		ends = memory_realloc(ends, (count + 1) * sizeof(*ends));
+		ends[count++] = s->texts.len;
 	}
 	s->on_open = memory_calloc(count + 1, sizeof(*s->on_open));
-	for (i = 0; i < count; i++)
-		s->on_open[i] = (struct slice){s->texts.at + (i ? ends[i - 1] : 0), ends[i] - (i ? ends[i - 1] : 0)};
+	for (size_t i = 0; i < count; begin = ends[i++])
+		s->on_open[i] = (struct slice){s->texts.at + begin, ends[i] - begin};
 	free(ends);
 	return count;
 }

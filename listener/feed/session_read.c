@@ -125,12 +125,12 @@ static struct slice render(struct reading *r, const json_t *t)
 
 static void send_replies(struct reading *r)
 {
-	size_t i;
-	json_t *t;
+	struct template_scope scope = session_scope(r->session, r->frame);
+	struct template_walk w = {.array = r->rule->profile->send};
+	const json_t *t;
 
-	json_array_foreach(r->rule->profile->send, i, t)
-	{
-		struct slice frame = render(r, t);
+	while ((t = template_next(&w, &scope))) {
+		struct slice frame = session_render_scope(r->session, t, true, &scope);
 
 		if (frame.at && r->handler->on_send)
 			r->handler->on_send(r->ctx, frame);

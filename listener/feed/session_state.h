@@ -49,5 +49,7 @@ struct session {
 void session_set_cursor_var(struct session *s);
 /* The scope for templates of a frame. */
 struct template_scope session_scope(struct session *s, struct slice frame);
+/* As session_render_frame, in a scope. */
+struct slice session_render_scope(struct session *s, const json_t *t, bool is_message, struct template_scope *scope);
 
 #endif

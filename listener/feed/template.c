@@ -76,6 +76,8 @@ static struct slice find_value(const struct placeholder *p, struct template_scop
 		n = scope->now_ms / p->unit_ms + p->more;
 	} else if (p->name.len == 7 && strncmp(p->name.at, "counter", 7) == 0 && scope->counter) {
 		n = (*scope->counter)++;
+	} else if (p->name.len == 4 && strncmp(p->name.at, "each", 4) == 0 && scope->each.at) {
+		return scope->each;
 	} else if (p->name.len && *p->name.at != '/') {
 		return vars_get(scope->vars, p->name.at, p->name.len);
 	} else {
@@ -215,6 +217,41 @@ static const json_t *choose(const json_t *t, const struct template_scope *scope)
 	return json_kind(vars_get(scope->vars, name, strlen(name))) > KIND_NULL ? yes : no;
 }
 
+/* Begins the list that t is. Returns false if t is a template. */
+static bool enter_list(struct template_walk *w, const json_t *t, const struct template_scope *scope)
+{
+	const char *name = json_string_value(json_object_get(t, "each"));
+	const json_t *give = json_object_get(t, "give");
+	struct slice array;
+
+	if (!name || !give || json_object_size(t) != 2)
+		return false;
+	name += strspn(name, "$");
+	array = vars_get(scope->vars, name, strlen(name));
+	w->give = give;
+	w->elements = json_walk(json_kind(array) == KIND_ARRAY ? array : (struct slice){NULL, 0});
+	w->outer = scope->each;
+	return true;
+}
+
+const json_t *template_next(struct template_walk *w, struct template_scope *scope)
+{
+	for (;;) {
+		const json_t *t;
+
+		if (w->give && json_walk_next(&w->elements)) {
+			scope->each = w->elements.value;
+			return w->give;
+		}
+		if (w->give)
+			scope->each = w->outer;
+		w->give = NULL;
+		t = json_array_get(w->array, w->next++);
+		if (!t || !enter_list(w, t, scope))
+			return t;
+	}
+}
+
 /* NOLINTBEGIN(misc-no-recursion): not deeper than PATH_MAX_STEPS of profile_reader.h */
 
 static bool render_object(struct bytes *out, const json_t *t, struct template_scope *scope)
@@ -243,13 +280,12 @@ static bool render_object(struct bytes *out, const json_t *t, struct template_sc
 
 static bool render_array(struct bytes *out, const json_t *t, struct template_scope *scope)
 {
+	struct template_walk w = {.array = t};
 	bool has_one = false;
-	size_t i;
-	json_t *value;
+	const json_t *value;
 
 	bytes_add_byte(out, '[');
-	json_array_foreach(t, i, value)
-	{
+	while ((value = template_next(&w, scope))) {
 		size_t before = out->len;
 
 		if (has_one)

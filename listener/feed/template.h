@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/bytes.h"
+#include "base/json.h"
 #include "base/slice.h"
 #include "feed/secrets.h"
 #include "feed/vars.h"
@@ -16,6 +17,7 @@ struct template_scope {
 	struct slice frame; /* at NULL: none */
 	const struct vars *vars;
 	int64_t *counter;        /* source of ${counter}; NULL: `counter` is an ordinary variable */
+	struct slice each;       /* ${each}, within a list; at NULL: outside */
 	int64_t now_ms;          /* the time, since 1970; 0: not read yet */
 	bool keeps_secrets;      /* leave secrets and signatures as ${...} */
 	bool is_url;             /* percent-encode the feed's values, except one at the start, which is a URL */
@@ -34,6 +36,18 @@ void template_fill(struct bytes *out, const char *text, struct template_scope *s
 
 /* Appends a message to send: {"text": T} is the text T, anything else JSON. A recording has JSON only. */
 bool template_render_message(struct bytes *out, const json_t *t, struct template_scope *scope);
+
+/* Walks an array of templates, in which a list, {"each": "$x", "give": T}, is T once for each element of the array x:
+ *     struct template_walk w = {.array = templates}; while ((t = template_next(&w, &scope))) render(t); */
+struct template_walk {
+	const json_t *array; /* NULL: empty */
+	size_t next;
+	const json_t *give; /* T of the list that the walk is in; NULL: in none */
+	struct json_walk elements;
+	struct slice outer; /* ${each} of a list around the array */
+};
+
+const json_t *template_next(struct template_walk *w, struct template_scope *scope);
 
 /* True if all variables in text are set. */
 bool template_is_complete(const char *text, const struct vars *vars);

@@ -148,6 +148,14 @@ class Variables(dict):
             self.own.add(name)
 
 
+class EachOf(Variables):
+    """With ${each}, an element of a list."""
+
+    def __init__(self, variables, each):
+        super().__init__({**variables, "each": each}, variables.now)
+        self.own = variables.own
+
+
 class View:
     """What a part or a template can see: the frame, one element of it, and the source's variables."""
 
@@ -223,7 +231,7 @@ class View:
         if isinstance(template, dict):
             return {key: self.fill(value) for key, value in template.items()}
         if isinstance(template, list):
-            return [self.fill(value) for value in template]
+            return self.fill_all(template)
         if not isinstance(template, str):
             return template
         alone = PLACEHOLDER.fullmatch(template)
@@ -232,8 +240,16 @@ class View:
             return None if value is ABSENT else value
         return PLACEHOLDER.sub(lambda match: self.inline(match.group(1)), template)
 
+    def give(self, template):
+        """What an element of an array is filled with: a list has one for each element of its variable."""
+        if not isinstance(template, dict) or set(template) != {"each", "give"}:
+            return [self.fill(template)]
+        array = self.variables.get(template["each"].lstrip("$"), ABSENT)
+        views = [View(EachOf(self.variables, each), self.frame) for each in (array if isinstance(array, list) else [])]
+        return [view.fill(template["give"]) for view in views]
+
     def fill_all(self, templates):
-        return [text for text in map(self.fill, templates) if text is not ABSENT]
+        return [text for template in templates for text in self.give(template) if text is not ABSENT]
 
 
 class Cursor:

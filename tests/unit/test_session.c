@@ -220,6 +220,26 @@ Test(session, what_a_source_sends_is_no_template, .fini = end)
 	cr_assert_eq(dial.how, HOW_FRESH);
 }
 
+Test(session, list_gives_its_template_once_for_each_element, .fini = end)
+{
+	struct session_dial dial;
+
+	begin("\"vars\": {\"x\": [\"a\", 2], \"y\": [\"b${x}\"], \"none\": [], \"text\": \"t\"}, \"on_open\": ["
+	      "{\"each\": \"$x\", \"give\": {\"text\": \"to ${each}\"}}, "
+	      "[0, {\"each\": \"$x\", \"give\": [\"${each}\", {\"each\": \"$y\", \"give\": \"${each}\"}, "
+	      "\"${each}\"]}], "
+	      "[{\"each\": \"$none\", \"give\": 1}, {\"each\": \"$text\", \"give\": 1}, \"${each}\"]], "
+	      "\"rules\": [{\"send\": [{\"each\": \"$z\", \"give\": {\"of\": \"${each}\", \"at\": \"${/at}\"}}], "
+	      "\"capture\": {\"z\": \"/z\"}}]");
+	session_connect(heard.session, 1, 0, 0, &dial);
+	for (size_t i = 0; i < dial.on_open_count; i++)
+		hear(&heard, "", dial.on_open[i]);
+	cr_assert_str_eq(bytes_text(&heard.lines), "to a\nto 2\n"
+						   "[0,[\"a\",\"b${x}\",\"a\"],[2,\"b${x}\",2]]\n"
+						   "[null]\n");
+	EXPECT("{\"z\": [1, {\"q\": 2}], \"at\": 7}", "send {\"of\":1,\"at\":7}\nsend {\"of\":{\"q\": 2},\"at\":7}\n");
+}
+
 Test(session, secret_that_is_missing_is_named, .fini = end)
 {
 	struct session_dial dial;
