@@ -86,7 +86,7 @@ struct session_event {
 	struct slice payload; /* JSON; at NULL: none */
 	struct slice cursor;  /* JSON; pass it to session_advance once this event is durable; at NULL: none */
 	struct slice gap_key; /* decoded; at NULL: none */
-	struct slice gap_seq; /* JSON; with gap_key for gaps_note */
+	struct slice gap_seq; /* JSON, or the digits of a text; with gap_key for gaps_note */
 	uint64_t missing;     /* numbers of the series that did not come before it, as far as the callee knows */
 };
 

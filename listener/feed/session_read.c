@@ -186,6 +186,16 @@ static bool has_nul(const struct session *s, struct slice text)
 	return !s->is_recording && text.at && memchr(text.at, '\0', text.len);
 }
 
+/* The number of an event in its series, which may be a text of digits. */
+static struct slice find_number(const struct rule *rule, const struct place *at)
+{
+	struct slice value = part_value(&rule->gap_seq, at);
+
+	if (json_kind(value) == KIND_STRING && value.len > 2 && strspn(value.at + 1, "0123456789") == value.len - 2)
+		return (struct slice){value.at + 1, value.len - 2};
+	return value;
+}
+
 /* Fills event. Returns NULL, or why it is not an event. */
 static const char *read_event(struct reading *r, const struct place *at, struct session_event *event)
 {
@@ -205,7 +215,7 @@ static const char *read_event(struct reading *r, const struct place *at, struct 
 	event->payload = part_value(&rule->payload, at);
 	event->cursor = find_cursor(r, at);
 	event->gap_key = part_text(part_value(&rule->gap_key, at), at->arena);
-	event->gap_seq = part_value(&rule->gap_seq, at);
+	event->gap_seq = find_number(rule, at);
 	event->missing = 0;
 	return NULL;
 }

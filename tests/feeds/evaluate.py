@@ -20,6 +20,7 @@ PLACEHOLDER = re.compile(r"\$\{((?:hmac|rsa)_\w+:\$\{[^}]*\}:(?:\$\{[^}]*\}|\{[^
 SHOWN = ("env:", "file:", "hmac_", "rsa_")      # secrets and signatures are shown as their names
 TIME = re.compile(r"now_(m?s)([+-][0-9]+)?")
 HEX = re.compile(r"(0x)?[0-9a-fA-F]+")
+DIGITS = re.compile(r"[0-9]{1,38}")
 INDEX = re.compile(r"0|[1-9][0-9]*")
 TYPES = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer"}
 COUNTS = ("frames", "event_frames", "ignored_frames", "rejected_frames", "events_seen", "unique_events",
@@ -462,7 +463,9 @@ class Source:
         if not gap:
             return
         key, number = view.word(gap["key"]), view.part(gap["seq"])
-        if not isinstance(number, int):
+        if isinstance(number, str) and DIGITS.fullmatch(number):
+            number = int(number)
+        if not isinstance(number, int) or isinstance(number, bool):
             return
         highest = self.numbers.get(key)
         if highest is not None and gap.get("contiguous") and number > highest + 1:

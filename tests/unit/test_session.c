@@ -27,6 +27,8 @@ static void on_event(void *ctx, const struct session_event *event)
 	hear(h, "event ", event->id);
 	if (event->time.at)
 		hear(h, "time ", event->time);
+	if (event->gap_seq.at)
+		hear(h, "number ", event->gap_seq);
 	if (event->cursor.at)
 		session_advance(h->session, event->cursor, 1000);
 }
@@ -132,6 +134,15 @@ Test(session, number_with_a_fraction_may_be_a_time, .fini = end)
 	begin("\"rules\": [{\"action\": \"event\", \"id\": [[\"/i\"]], \"time\": \"/t\", \"time_unit\": \"s\"}]");
 	EXPECT("{\"i\": 1, \"t\": 1764064800.250}", "event 1\ntime 1764064800.250\n");
 	EXPECT("{\"i\": 2, \"t\": null}", "event 2\n");
+}
+
+Test(session, number_of_a_series_may_be_a_text_of_digits, .fini = end)
+{
+	begin("\"gap\": {\"key\": \"/k\", \"seq\": \"/n\"}, " EVENT);
+	EXPECT("{\"id\": 1, \"n\": 17}", "event 1\nnumber 17\n");
+	EXPECT("{\"id\": 1, \"n\": \"0130639474\"}", "event 1\nnumber 0130639474\n");
+	EXPECT("{\"id\": 1, \"n\": \"1x\"}", "event 1\nnumber \"1x\"\n");
+	EXPECT("{\"id\": 1, \"n\": \"\"}", "event 1\nnumber \"\"\n");
 }
 
 Test(session, lines_of_a_message_are_frames, .fini = end)
