@@ -70,6 +70,10 @@ class Feed:
     def received(self, c, message):
         c.broke(f"sent {json.dumps(message)[:120]}")
 
+    def said(self, c, text):
+        """A message that is not JSON."""
+        c.broke(f"sent what is not JSON: {text[:80]!r}", 1003)
+
     def closed(self, c):
         pass
 
@@ -316,6 +320,32 @@ class Binance(Feed):
         return Event(f"trade|BTCUSDT|{n}", {"stream": "btcusdt@trade", "data": {
             "e": "trade", "E": EPOCH * 1000 + n, "s": "BTCUSDT", "t": n, "p": "80691.53", "q": "0.1", "T": EPOCH * 1000 + n,
             "m": True, "M": True}})
+
+
+class Polymarket(Feed):
+    name = "polymarket"
+    ASSET = "65818619657568813474341868652308942079804919287380422192892211131408793125422"
+    BEAT_S = 6
+    overrides = {"vars": {"assets": [ASSET]}, "ping": {"every_s": 1, "send": {"text": "PING"}}}
+
+    def received(self, c, message):
+        if message.get("type") != "market" or message["assets_ids"] != [self.ASSET]:
+            super().received(c, message)
+            return
+        c.send([{"event_type": "book", "asset_id": self.ASSET, "bids": [], "asks": [], "timestamp": "1"}])
+        c.is_ready = True
+
+    def said(self, c, text):
+        if text == "PING":
+            self.beats(c)
+            c.send("PONG")
+        else:
+            super().said(c, text)
+
+    def make(self, n):
+        return Event(f"trade|{self.ASSET}|{n:#066x}|BUY|0.456|{n}.5", {
+            "event_type": "last_trade_price", "asset_id": self.ASSET, "market": "0xbd31", "price": "0.456", "side": "BUY",
+            "size": f"{n}.5", "fee_rate_bps": "0", "timestamp": str(EPOCH * 1000 + n), "transaction_hash": f"{n:#066x}"})
 
 
 class Nostr(Feed):
