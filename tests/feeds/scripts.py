@@ -348,6 +348,47 @@ class Polymarket(Feed):
             "size": f"{n}.5", "fee_rate_bps": "0", "timestamp": str(EPOCH * 1000 + n), "transaction_hash": f"{n:#066x}"})
 
 
+class Okx(Feed):
+    name = "okx"
+    fills = True
+    BEAT_S = 6
+    overrides = {"backoff": {"min_ms": 100, "max_ms": 1000}, "ping": {"every_s": 1, "send": {"text": "ping"}}}
+
+    def http(self, request):
+        """The newest trades before a number, at most 10 so that there are pages."""
+        if request.path != "/api/v5/market/history-trades" or request.asks("instId") != "BTC-USDT":
+            return 404, {}
+        after = int(request.asks("after"))
+        return 200, {"code": "0", "msg": "", "data": [event.message["data"][0] for event in
+                                                      self.events[max(after - 11, 0):after - 1][::-1]]}
+
+    def is_replayed(self, event):
+        return event.is_late
+
+    def received(self, c, message):
+        if message.get("op") != "subscribe" or any(arg["channel"] != "trades-all" for arg in message["args"]):
+            super().received(c, message)
+            return
+        for arg in message["args"]:
+            c.send({"event": "subscribe", "arg": arg, "connId": "a4d3ae55"})
+        c.is_ready = True
+
+    def said(self, c, text):
+        if text == "ping":
+            self.beats(c)
+            c.send("pong")
+        else:
+            super().said(c, text)
+
+    def disturb(self, c):
+        c.send({"event": "notice", "code": "64008", "msg": "The connection will soon be closed.", "connId": "a4d3ae55"})
+
+    def make(self, n):
+        return Event(f"BTC-USDT|{n}", {"arg": {"channel": "trades-all", "instId": "BTC-USDT"}, "data": [
+            {"instId": "BTC-USDT", "tradeId": str(n), "px": "80691.5", "sz": "0.1", "side": "buy", "source": "0",
+             "ts": str(EPOCH * 1000 + n)}]})
+
+
 class Nostr(Feed):
     name = "nostr"
     replays = True

@@ -34,7 +34,7 @@ def local_profile(feed, directory):
         if key in profile:
             profile[key] = local(profile[key], feed.port)
     for key, value in profile.get("vars", {}).items():
-        if key in ("host", "relay", "web"):
+        if key in ("host", "relay", "rest", "web"):
             profile["vars"][key] = f"127.0.0.1:{feed.port}"
         elif isinstance(value, str):
             profile["vars"][key] = local(value, feed.port)
