@@ -389,6 +389,31 @@ class Okx(Feed):
              "ts": str(EPOCH * 1000 + n)}]})
 
 
+class Bybit(Feed):
+    name = "bybit"
+    BEAT_S = 6
+    overrides = {"ping": {"every_s": 1, "send": {"op": "ping"}}}
+
+    def refuses(self, request):
+        return None if request.path == "/v5/public/linear" else (404, {})
+
+    def received(self, c, message):
+        if message.get("op") == "ping":
+            self.beats(c)
+            c.send({"success": True, "ret_msg": "pong", "conn_id": "c", "req_id": "", "op": "ping"})
+        elif message.get("op") == "subscribe" and message["args"] == ["publicTrade.BTCUSDT", "publicTrade.ETHUSDT"]:
+            c.send({"success": True, "ret_msg": "", "conn_id": "c", "req_id": "", "op": "subscribe"})
+            c.is_ready = True
+        else:
+            super().received(c, message)
+
+    def make(self, n):
+        name = f"20f43950-d8dd-5b31-9112-{n:012x}"
+        return Event(f"linear|BTCUSDT|{name}", {"topic": "publicTrade.BTCUSDT", "type": "snapshot", "ts": EPOCH * 1000 + n, "data": [
+            {"T": EPOCH * 1000 + n, "s": "BTCUSDT", "S": "Buy", "v": "0.001", "p": "80691.50", "L": "PlusTick", "i": name,
+             "BT": False, "seq": n // 3}]})
+
+
 class Nostr(Feed):
     name = "nostr"
     replays = True
