@@ -414,6 +414,38 @@ class Bybit(Feed):
              "BT": False, "seq": n // 3}]})
 
 
+class Hyperliquid(Feed):
+    """A subscription begins with the latest trades."""
+
+    name = "hyperliquid"
+    BEAT_S = 6
+    overrides = {"ping": {"every_s": 1, "send": {"method": "ping"}}}
+
+    def received(self, c, message):
+        if message.get("method") == "ping":
+            self.beats(c)
+            c.send({"channel": "pong"})
+        elif message.get("method") == "subscribe" and message["subscription"]["type"] == "trades":
+            c.send({"channel": "subscriptionResponse", "data": message})
+            if message["subscription"]["coin"] == "BTC":
+                self.snapshot(c)
+            c.notes.setdefault("coins", set()).add(message["subscription"]["coin"])
+            c.is_ready = c.notes["coins"] == {"BTC", "ETH"}
+        else:
+            super().received(c, message)
+
+    def snapshot(self, c):
+        last, now = self.events[-20:], time.monotonic()
+        for event in last:
+            event.sent.append((c, now))
+        c.send({"channel": "trades", "data": [event.message["data"][0] for event in last]})
+
+    def make(self, n):
+        return Event(f"BTC|{EPOCH * 1000 + n}|{2 ** 49 + n}", {"channel": "trades", "data": [
+            {"coin": "BTC", "side": "B", "px": "80691.0", "sz": "0.1", "time": EPOCH * 1000 + n, "hash": "0x0",
+             "tid": 2 ** 49 + n, "users": ["0xa", "0xb"]}]})
+
+
 class Nostr(Feed):
     name = "nostr"
     replays = True
