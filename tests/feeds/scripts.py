@@ -446,6 +446,52 @@ class Hyperliquid(Feed):
              "tid": 2 ** 49 + n, "users": ["0xa", "0xb"]}]})
 
 
+class Deribit(Feed):
+    """It ends a connection whose test is not answered."""
+
+    name = "deribit"
+    fills = True
+    overrides = {"backoff": {"min_ms": 100, "max_ms": 1000}}
+    TICK_S = 1
+
+    def http(self, request):
+        """At most 10 trades so that there are pages."""
+        if request.path != "/api/v2/public/get_last_trades_by_instrument" or request.asks("instrument_name") != "BTC-PERPETUAL":
+            return 400, {}
+        wanted = self.events[int(request.asks("start_seq")) - 1:int(request.asks("end_seq"))]
+        return 200, {"jsonrpc": "2.0", "result": {"has_more": len(wanted) > 10, "trades": [
+            event.message["params"]["data"][0] for event in wanted[:10]]}}
+
+    def is_replayed(self, event):
+        return event.is_late
+
+    def received(self, c, message):
+        method = message["method"]
+        if method == "public/set_heartbeat" and message["params"]["interval"] >= 10:
+            c.send({"jsonrpc": "2.0", "id": message["id"], "result": "ok"})
+        elif method == "public/subscribe":
+            c.send({"jsonrpc": "2.0", "id": message["id"], "result": message["params"]["channels"]})
+            c.is_ready = "trades.BTC-PERPETUAL.100ms" in message["params"]["channels"]
+        elif method == "public/test" and c.pinged:
+            c.pinged = 0.0
+            c.send({"jsonrpc": "2.0", "id": message["id"], "result": {"version": "1.2.26"}})
+        else:
+            super().received(c, message)
+
+    def beat(self, c):
+        if c.pinged and time.monotonic() - c.pinged > 10:
+            c.broke("did not answer a test")
+        elif not c.pinged:
+            c.pinged = time.monotonic()
+            c.send({"jsonrpc": "2.0", "method": "heartbeat", "params": {"type": "test_request"}})
+
+    def make(self, n):
+        return Event(f"BTC-PERPETUAL|{400000000 + n}", {"jsonrpc": "2.0", "method": "subscription", "params": {
+            "channel": "trades.BTC-PERPETUAL.100ms", "data": [
+                {"timestamp": EPOCH * 1000 + n, "price": 80691.5, "amount": 10.0, "direction": "sell", "index_price": 80690.25,
+                 "instrument_name": "BTC-PERPETUAL", "trade_seq": n, "trade_id": str(400000000 + n)}]}})
+
+
 class Nostr(Feed):
     name = "nostr"
     replays = True
