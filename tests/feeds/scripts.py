@@ -7,6 +7,8 @@ import hashlib
 import hmac
 import json
 import random
+import subprocess
+import tempfile
 import time
 import urllib.parse
 
@@ -490,6 +492,61 @@ class Deribit(Feed):
             "channel": "trades.BTC-PERPETUAL.100ms", "data": [
                 {"timestamp": EPOCH * 1000 + n, "price": 80691.5, "amount": 10.0, "direction": "sell", "index_price": 80690.25,
                  "instrument_name": "BTC-PERPETUAL", "trade_seq": n, "trade_id": str(400000000 + n)}]}})
+
+
+class Kalshi(Feed):
+    """Its upgrade is signed with an RSA key, of which it has the public half."""
+
+    name = "kalshi"
+    TICK_S = 1
+
+    def __init__(self):
+        super().__init__()
+        self.home = tempfile.TemporaryDirectory()
+        self.key, self.public, self.signature = (f"{self.home.name}/{name}" for name in ("key.pem", "public.pem", "signature"))
+        subprocess.run(["openssl", "genrsa", "-out", self.key, "2048"], check=True, capture_output=True)
+        subprocess.run(["openssl", "rsa", "-in", self.key, "-pubout", "-out", self.public], check=True, capture_output=True)
+        self.overrides = {"headers": {
+            "KALSHI-ACCESS-KEY": "${env:KALSHI_KEY_ID}", "KALSHI-ACCESS-TIMESTAMP": "${now_ms}",
+            "KALSHI-ACCESS-SIGNATURE": f"${{rsa_pss_sha256_base64:${{file:{self.key}}}:${{now_ms}}GET/trade-api/ws/v2}}"}}
+
+    def is_signed(self, text, signature):
+        with open(self.signature, "wb") as file:
+            file.write(base64.b64decode(signature))
+        return subprocess.run(["openssl", "dgst", "-sha256", "-sigopt", "rsa_padding_mode:pss", "-sigopt", "rsa_pss_saltlen:32",
+                               "-verify", self.public, "-signature", self.signature], input=text.encode(), check=False,
+                              capture_output=True).returncode == 0
+
+    def refuses(self, request):
+        key, stamp, signature = (request.headers.get(f"kalshi-access-{name}", "") for name in ("key", "timestamp", "signature"))
+        is_now = stamp.isdigit() and abs(int(stamp) - time.time() * 1000) < 30000
+        return None if key == TOKEN and is_now and self.is_signed(f"{stamp}GET{request.path}", signature) else (401, {})
+
+    def received(self, c, message):
+        if message.get("cmd") != "subscribe" or message["params"]["channels"] != ["trade"]:
+            super().received(c, message)
+            return
+        c.send({"id": message["id"], "type": "subscribed", "msg": {"channel": "trade", "sid": 1}})
+        c.is_ready = True
+
+    def controlled(self, c, op):
+        if op == PONG:
+            c.pinged = 0.0
+
+    def beat(self, c):
+        if c.pinged and time.monotonic() - c.pinged > 10:
+            c.broke("did not answer a ping")
+        elif not c.pinged:
+            c.ping()
+
+    def disturb(self, c):
+        c.send({"type": "error", "sid": 1, "msg": {"code": 25, "msg": "Subscription buffer overflow"}})
+
+    def make(self, n):
+        name = f"d91bc706-ee49-470d-82d8-{n:012x}"
+        return Event(name, {"type": "trade", "sid": 1, "msg": {
+            "trade_id": name, "market_ticker": "HIGHNY-22DEC23-B53.5", "yes_price_dollars": "0.360", "count_fp": "136.00",
+            "taker_side": "no", "is_block_trade": False, "ts": EPOCH, "ts_ms": EPOCH * 1000 + n}})
 
 
 class Nostr(Feed):
