@@ -81,6 +81,8 @@ class Feed:
 
     def controlled(self, c, op):
         """A frame has come, whatever it is."""
+        if op == PONG:
+            c.pinged = 0.0
 
     def make(self, n):
         raise NotImplementedError
@@ -125,6 +127,20 @@ class Feed:
     @staticmethod
     def beats(c):
         c.notes["beat"] = time.monotonic()
+
+    @staticmethod
+    def ping(c):
+        if c.pinged and time.monotonic() - c.pinged > 10:
+            c.broke("did not answer a ping")
+        elif not c.pinged:
+            c.ping()
+
+    def deliver_together(self, c, events):
+        """The messages of one frame."""
+        now = time.monotonic()
+        for event in events:
+            event.sent.append((c, now))
+        return [event.message for event in events]
 
     def url(self, path=""):
         return f"ws://127.0.0.1:{self.port}{path}"
@@ -201,12 +217,9 @@ class Kraken(Feed):
             super().received(c, message)
 
     def snapshot(self, c):
-        last = self.events[-50:]
-        now = time.monotonic()
-        for event in last:
-            event.sent.append((c, now))
+        last = self.deliver_together(c, self.events[-50:])
         if last:
-            c.send({"channel": "trade", "type": "snapshot", "data": [e.message["data"][0] for e in last]})
+            c.send({"channel": "trade", "type": "snapshot", "data": [message["data"][0] for message in last]})
 
     def beat(self, c):
         c.send({"channel": "heartbeat"})
@@ -269,11 +282,9 @@ class CoinbaseAdvanced(Feed):
             self.snapshot(c)
 
     def snapshot(self, c):
-        last, now = self.events[-20:][::-1], time.monotonic()
-        for event in last:
-            event.sent.append((c, now))
+        last = self.deliver_together(c, self.events[-20:][::-1])
         c.send({"channel": "market_trades", "sequence_num": 1, "events": [
-            {"type": "snapshot", "trades": [event.message["events"][0]["trades"][0] for event in last]}]})
+            {"type": "snapshot", "trades": [message["events"][0]["trades"][0] for message in last]}]})
 
     def beat(self, c):
         c.send({"channel": "heartbeats", "sequence_num": 2, "events": [{"heartbeat_counter": 1}]})
@@ -304,16 +315,12 @@ class Binance(Feed):
         heard.append(time.monotonic())
         if len(heard) > self.RATE and heard[-1] - heard[-1 - self.RATE] < 1:
             c.broke("sent too much")
-        if op == PONG:
-            c.pinged = 0.0
+        super().controlled(c, op)
 
     TICK_S = 1
 
     def beat(self, c):
-        if c.pinged and time.monotonic() - c.pinged > 10:
-            c.broke("did not answer a ping")
-        elif not c.pinged:
-            c.ping()
+        self.ping(c)
 
     def disturb(self, c):
         c.send({"stream": "!serverShutdown", "data": {"e": "serverShutdown", "E": 1}})
@@ -588,9 +595,7 @@ class Ethereum(Feed):
 
     def missed(self, c, number, block):
         logs = [e for e in self.events if e.event_id.startswith("log") and int(e.message["blockNumber"], 16) >= block]
-        for event in logs:
-            event.sent.append((c, time.monotonic()))
-        c.send({"jsonrpc": "2.0", "id": number, "result": [event.message for event in logs]})
+        c.send({"jsonrpc": "2.0", "id": number, "result": self.deliver_together(c, logs)})
 
     def deliver(self, c, event):
         event.sent.append((c, time.monotonic()))
@@ -609,6 +614,35 @@ class Ethereum(Feed):
         return Event(f"log|{name}|0x{n:064x}|0x0|false",
                      {"address": "0xdac17f958d2ee523a2206206994597c13d831ec7", "topics": [], "data": "0x", "logIndex": "0x0",
                       "blockNumber": hex(block), "blockHash": name, "transactionHash": f"0x{n:064x}", "removed": False})
+
+
+class Arbitrum(Feed):
+    """A relay: who connects gets what is not confirmed yet, in segments."""
+
+    name = "arbitrum"
+    replays = True
+    TICK_S = 1
+    SEGMENT = 240
+
+    def refuses(self, request):
+        return None if int(request.headers.get("arbitrum-feed-client-version", 0)) >= 2 else (400, {})
+
+    def opened(self, c):
+        for first in range(0, len(self.events), self.SEGMENT):
+            segment = self.deliver_together(c, self.events[first:first + self.SEGMENT])
+            c.send({"version": 1, "messages": [message["messages"][0] for message in segment]})
+        c.is_ready = True
+
+    def beat(self, c):
+        self.ping(c)
+        c.send({"version": 1, "confirmedSequenceNumberMessage": {"sequenceNumber": 1}})
+
+    def make(self, n):
+        header = {"kind": 3, "sender": "0xa4b000000000000000000073657175656e636572", "blockNumber": n // 50,
+                  "timestamp": EPOCH + n, "requestId": None, "baseFeeL1": None}
+        return Event(f"arb1|{n}", {"version": 1, "messages": [
+            {"sequenceNumber": n, "message": {"message": {"header": header, "l2Msg": "BAL40g=="}, "delayedMessagesRead": 1},
+             "blockHash": f"0x{n:064x}", "signatureV2": ""}]})
 
 
 class HomeAssistant(Feed):
