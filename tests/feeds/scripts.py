@@ -645,6 +645,32 @@ class Arbitrum(Feed):
              "blockHash": f"0x{n:064x}", "signatureV2": ""}]})
 
 
+class Solana(Feed):
+    name = "solana"
+    TICK_S = 0.4
+
+    def received(self, c, message):
+        if message["method"] not in ("logsSubscribe", "slotSubscribe") or len(json.dumps(message)) > 4096:
+            super().received(c, message)
+            return
+        c.notes[message["method"]] = random.getrandbits(32)
+        c.send({"jsonrpc": "2.0", "result": c.notes[message["method"]], "id": message["id"]})
+        c.is_ready = len(c.notes) == 2
+
+    def deliver(self, c, event):
+        event.sent.append((c, time.monotonic()))
+        c.send({"jsonrpc": "2.0", "method": "logsNotification",
+                "params": {"result": event.message, "subscription": c.notes["logsSubscribe"]}})
+
+    def beat(self, c):
+        c.send({"jsonrpc": "2.0", "method": "slotNotification",
+                "params": {"result": {"parent": 75, "root": 44, "slot": 76}, "subscription": c.notes["slotSubscribe"]}})
+
+    def make(self, n):
+        return Event(f"sig{n:085}", {"context": {"slot": 378000000 + n // 20}, "value": {
+            "signature": f"sig{n:085}", "err": None, "logs": [f"Program log: Memo {n}"]}})
+
+
 class HomeAssistant(Feed):
     name = "home-assistant"
     BEAT_S = 6
