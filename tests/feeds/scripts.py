@@ -819,6 +819,46 @@ class Phoenix(Feed):
         return Event(f"orders:all|order_created|{n}", {"id": n, "inserted_at": stamp(n)})
 
 
+class Supabase(Feed):
+    """Ids of subscriptions differ from connection to connection, what is under data does not."""
+
+    name = "supabase"
+    BEAT_S = 6
+    overrides = {"ping": {"every_s": 1, "send": {"topic": "phoenix", "event": "heartbeat", "payload": {}, "ref": "${counter}"}}}
+
+    def refuses(self, request):
+        return None if request.asks("apikey") == TOKEN and request.asks("vsn") == "1.0.0" else (401, {"error": "Unauthorized"})
+
+    def received(self, c, message):
+        topic, ref = message["topic"], message["ref"]
+        if message["event"] == "phx_join" and topic == "realtime:wsonce" and not c.is_ready:
+            c.notes["id"] = random.getrandbits(24)
+            changes = [{"id": c.notes["id"], **wanted} for wanted in message["payload"]["config"]["postgres_changes"]]
+            self.say(c, topic, "phx_reply", {"status": "ok", "response": {"postgres_changes": changes}}, ref)
+            self.say(c, topic, "system", {"channel": "wsonce", "extension": "postgres_changes", "status": "ok",
+                                          "message": "Subscribed to PostgreSQL"})
+            c.is_ready = True
+        elif message["event"] == "heartbeat" and topic == "phoenix":
+            self.beats(c)
+            self.say(c, topic, "phx_reply", {"status": "ok", "response": {}}, ref)
+        else:
+            super().received(c, message)
+
+    @staticmethod
+    def say(c, topic, event, payload, ref=None):
+        c.send({"topic": topic, "event": event, "payload": payload, "ref": ref})
+
+    def deliver(self, c, event):
+        event.sent.append((c, time.monotonic()))
+        self.say(c, "realtime:wsonce", "postgres_changes", {"ids": [c.notes["id"]], "data": event.message})
+
+    def make(self, n):
+        change = {"schema": "public", "table": "orders", "commit_timestamp": stamp(n // 2), "type": "INSERT", "errors": None,
+                  "columns": [{"name": "id", "type": "int8"}], "record": {"id": n}}
+        digest = hashlib.sha256(json.dumps(change, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+        return Event(f"public|orders|INSERT|{digest}", change)
+
+
 class Ably(Feed):
     name = "ably"
     replays = True
