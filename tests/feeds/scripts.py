@@ -1136,6 +1136,65 @@ class Slack(Feed):
                                    "event": {"type": "message", "text": f"text {n}"}})
 
 
+class Tap(Feed):
+    """Each event goes to one connection, and the next of its repository once it is acknowledged. What is not acknowledged
+    goes to any connection again."""
+
+    name = "tap"
+    replays = True
+    must_ack = True
+    RETRY_S = 3
+    REPOSITORIES = 97
+
+    def __init__(self):
+        super().__init__()
+        self.queues = [[] for _ in range(self.REPOSITORIES)]
+        self.tried = [0.0] * self.REPOSITORIES      # when the first of each queue was sent
+
+    def opened(self, c):
+        c.is_ready = True
+
+    def publish(self):
+        event = self.make(len(self.events) + 1)
+        self.events.append(event)
+        self.queues[event.message["id"] % self.REPOSITORIES].append(event)
+        self.pass_on()
+
+    def received(self, c, message):
+        number = message.get("id")
+        if message.get("type") != "ack" or not isinstance(number, int) or not 0 < number <= len(self.events):
+            super().received(c, message)
+            return
+        queue = self.queues[number % self.REPOSITORIES]
+        if queue and queue[0].message["id"] == number:
+            self.acked(queue.pop(0).event_id)
+            self.tried[number % self.REPOSITORIES] = 0.0
+
+    def watch(self):
+        super().watch()
+        self.pass_on()
+
+    def pass_on(self):
+        now, ready = time.monotonic(), self.ready()
+        for i, queue in enumerate(self.queues):
+            if queue and ready and now - self.tried[i] > self.RETRY_S:
+                self.tried[i] = now
+                self.deliver(random.choice(ready), queue[0])
+
+    def all_acked(self):
+        return not any(self.queues)
+
+    def make(self, n):
+        did = f"did:plc:{n % self.REPOSITORIES}"
+        if n % 10 == 0:
+            identity = {"did": did, "handle": "alice.example.com", "is_active": True, "status": "active"}
+            digest = hashlib.sha256(json.dumps(identity, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+            return Event(f"identity|{did}|{n}|{digest}", {"id": n, "type": "identity", "identity": identity})
+        record = {"live": True, "did": did, "rev": f"3r{n:06}", "collection": "app.bsky.feed.post", "rkey": f"3m{n:06}",
+                  "action": "create", "record": {"text": f"post {n}"}, "cid": f"b{n}"}
+        return Event(f"{did}|app.bsky.feed.post|3m{n:06}|3r{n:06}", {"id": n, "type": "record", "record": record})
+
+
 class Twitch(Feed):
     name = "twitch"
     is_exclusive = True
