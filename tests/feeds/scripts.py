@@ -12,7 +12,7 @@ import tempfile
 import time
 import urllib.parse
 
-from rig.frame import PING, PONG, TEXT
+from rig.frame import BINARY, PING, PONG, TEXT
 
 TOKEN = "a-secret-of-the-test"          # every secret that a listener is told
 EPOCH = 1790000000
@@ -1326,6 +1326,39 @@ class Finnhub(Feed):
         trade = {"c": None, "p": 7296, "s": "BINANCE:BTCUSDT", "t": EPOCH * 1000 + n, "v": n}
         digest = hashlib.sha256(json.dumps(trade, separators=(",", ":")).encode()).hexdigest()
         return Event(f"{trade['s']}|{trade['t']}|{digest}", {"type": "trade", "data": [trade]})
+
+
+class AisStream(Feed):
+    """JSON in binary frames, to three connections of an account."""
+
+    name = "aisstream"
+    SUBSCRIBE_S = 3
+    overrides = {"backoff": {"min_ms": 100, "max_ms": 1000}}
+
+    def refuses(self, request):
+        return (429, {}) if sum(not c.is_over for c in self.connections) >= 3 else None
+
+    def received(self, c, message):
+        if c.is_ready or message["APIKey"] != TOKEN or message["BoundingBoxes"] != [[[-90, -180], [90, 180]]]:
+            super().received(c, message)
+            return
+        self.say(c, {"MessageType": "SubscriptionConfirmation"})
+        c.is_ready = True
+
+    @staticmethod
+    def say(c, message):
+        c.write(BINARY, json.dumps(message).encode())
+
+    def deliver(self, c, event):
+        event.sent.append((c, time.monotonic()))
+        self.say(c, event.message)
+
+    def make(self, n):
+        report = {"PositionReport": {"UserID": 259000420, "Latitude": 66.02695, "Longitude": 12.253821666666665, "Sog": n}}
+        digest = hashlib.sha256(json.dumps(report, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+        when = f"2026-09-21 14:13:{n // 100 % 60}.318353 +0000 UTC"
+        return Event(f"PositionReport|259000420|{when}|{digest}", {
+            "Message": report, "MessageType": "PositionReport", "MetaData": {"MMSI": 259000420, "time_utc": when}})
 
 
 class KrakenGzip(Kraken):
