@@ -51,8 +51,8 @@ struct feed_client {
 	int64_t retry_ms;              /* loop clock, when to connect next; 0: not planned */
 	int64_t closed_ms;             /* loop clock, when the last connection ended; 0: none yet */
 	size_t failures;               /* since the last good connection; selects the mirror */
-	bool is_good;                  /* this connection has brought an event or a `ready` frame */
 	bool has_ready;                /* the profile has a `ready` rule */
+	bool is_unconfirmed;           /* no such rule matched in time, nor did an event come */
 	char words[EXAMPLE_BYTES + 1]; /* last frame, kept until the connection is good */
 	unsigned int mute_ends;        /* connections in a row that may have been closed because of the cursor */
 	char *withheld;                /* the cursor, while a connection is tried without it; NULL: none is */
@@ -170,14 +170,13 @@ static int64_t draw_wait(struct feed_client *c)
 	return backoff_longest(&c->backoff);
 }
 
-/* Updates the failures after the current connection has ended at this age. */
-static void judge_end(struct feed_client *c, int64_t age_ms)
+/* Updates the failures after the connection, which was the current one, has ended. */
+static void judge_end(struct feed_client *c, const struct feed_connection *conn)
 {
-	if (backoff_judge(&c->backoff, c->is_good, age_ms)) {
-		c->warned_ms = 0;
-		c->ends = c->failures = 0;
-	}
-	c->is_good = false;
+	if (!backoff_judge(&c->backoff, feed_connection_is_good(conn), now_ms(c) - feed_connection_since_ms(conn)))
+		return;
+	c->warned_ms = 0;
+	c->ends = c->failures = 0;
 }
 
 static void on_tick(uv_timer_t *timer);
@@ -285,7 +284,7 @@ static void judge_cursor(struct feed_client *c, const struct dial_end *end)
 	if (c->withheld) {
 		session_restore(c->p.session, (struct slice){c->withheld, strlen(c->withheld)}, c->withheld_s);
 		forget_withheld(c);
-	} else if (!c->is_good && mark.at && refuses_cursor(c, end)) {
+	} else if (!feed_connection_is_good(c->now) && mark.at && refuses_cursor(c, end)) {
 		drop_cursor(c, mark, session_moved_s(c->p.session), *c->words ? c->words : end->reason);
 	} else {
 		c->mute_ends = mark.at && is_mute ? c->mute_ends + 1 : 0;
@@ -307,7 +306,7 @@ static void promote(struct feed_client *c)
 	if (c->now) {
 		drop(&c->old, code_of(c));
 		c->old = c->now;
-		judge_end(c, now_ms(c) - feed_connection_since_ms(c->old));
+		judge_end(c, c->old);
 		feed_connection_retire(c->old, now_ms(c) + OWING_MS);
 	}
 	c->now = c->next;
@@ -349,7 +348,7 @@ static void on_connection_end(void *arg, struct feed_connection *conn, const str
 	snprintf(reason, sizeof(reason), "%s", end->reason);
 	if (is_now) {
 		judge_cursor(c, end);
-		judge_end(c, now_ms(c) - feed_connection_since_ms(conn));
+		judge_end(c, conn);
 	}
 	drop(at, 0);
 	if (what == CLOSE_RESET)
@@ -383,7 +382,7 @@ static int64_t soonest_successor(const struct feed_client *c)
 static void judge_now(struct feed_client *c)
 {
 	judge_cursor(c, NULL);
-	judge_end(c, now_ms(c) - feed_connection_since_ms(c->now));
+	judge_end(c, c->now);
 }
 
 static void leave_now(struct feed_client *c, const char *reason, bool is_at_once)
@@ -458,7 +457,7 @@ static void on_line_rule(void *arg, const struct profile_rule *rule, struct slic
 
 	c->last_message_ms = now_ms(c);
 	count_of(c, rule)->frames++;
-	if (!c->is_good)
+	if (!c->now || !feed_connection_is_good(c->now))
 		snprintf(c->words, sizeof(c->words), "%.*s",
 			 (int)(frame.len < EXAMPLE_BYTES ? frame.len : EXAMPLE_BYTES), frame.at);
 	if (count_of(c, rule) != &c->rules[c->p.profile->rule_count])
@@ -485,7 +484,6 @@ static void on_line_count(void *arg, const struct profile_rule *rule, const stru
 		c->data_ms = now_ms(c);
 	}
 	c->barren = more->events ? 0 : c->barren + more->rejected;
-	c->is_good |= more->events || rule->ready;
 	if (c->withheld && more->events)
 		drop_withheld(c);
 }
@@ -526,6 +524,24 @@ static void tell_unmatched(struct feed_client *c)
 		  (unsigned long long)c->events, c->example);
 	c->told_ms = now_ms(c);
 	c->unmatched = c->events = 0;
+}
+
+/* Logs once, until it ends, that the feed does not answer what was sent first. Call only while a connection is open. */
+static void tell_unconfirmed(struct feed_client *c)
+{
+	bool is_good = feed_connection_is_good(c->now);
+	int64_t limit_ms = c->p.config->handshake_timeout_s * 1000;
+
+	if (is_good && c->is_unconfirmed)
+		log_info("source has confirmed the subscription", "source=%s", name_of(c));
+	c->is_unconfirmed &= !is_good;
+	if (is_good || c->is_unconfirmed || !c->has_ready || feed_connection_is_behind(c->now) ||
+	    now_ms(c) - feed_connection_opened_ms(c->now) < limit_ms)
+		return;
+	c->is_unconfirmed = true;
+	secrets_mask(c->secrets, c->words);
+	log_warn("source does not confirm the subscription", "source=%s url=%s last=%s", name_of(c), c->redacted_url,
+		 c->words);
 }
 
 static const struct feed_connection_owner feed_connection_owner = {
@@ -600,7 +616,7 @@ static void look_at_age(struct feed_client *c)
 	}
 	if (feed_connection_is_behind(c->now))
 		return;
-	judge_end(c, now_ms(c) - feed_connection_since_ms(c->now));
+	judge_end(c, c->now);
 	drop(&c->now, code_of(c));
 	retry_later(c, "the connection has reached max_age_s", 0, true);
 }
@@ -631,6 +647,8 @@ static void on_tick(uv_timer_t *timer)
 	look_at_successor(c);
 	look_at_age(c);
 	tell_unmatched(c);
+	if (c->state == STATE_OPEN)
+		tell_unconfirmed(c);
 	tell_recovery(c);
 	sequence_gaps_tell(c->gaps, c->secrets, now_ms(c));
 	if (c->retry_ms && now_ms(c) >= c->retry_ms && !c->next && !must_wait(c))
@@ -689,6 +707,7 @@ void feed_client_stop(struct feed_client *c, unsigned int code)
 	drop(&c->next, code);
 	drop(&c->now, code);
 	c->retry_ms = 0;
+	c->is_unconfirmed = false;
 	if (c->state != STATE_STOPPED)
 		set_state(c, STATE_STANDBY);
 }
@@ -729,8 +748,9 @@ struct feed_client_view feed_client_view(const struct feed_client *c)
 		.number = c->number,
 		.url = c->redacted_url,
 		.state = state_names[c->state],
-		.error = c->error,
+		.error = c->is_unconfirmed && !*c->error ? "the feed does not confirm the subscription" : c->error,
 		.is_open = c->state == STATE_OPEN,
+		.is_unconfirmed = c->is_unconfirmed,
 		.is_standby = c->state == STATE_STANDBY,
 		.is_stopped = c->state == STATE_STOPPED,
 		.is_behind = c->now && feed_connection_is_behind(c->now),

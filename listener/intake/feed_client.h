@@ -94,10 +94,11 @@ struct feed_client_view {
 	const char *state;
 	const char *error; /* of the last attempt, or "" */
 	bool is_open;
-	bool is_standby; /* not started */
-	bool is_stopped; /* for good, because of a rule or a close code */
-	bool is_behind;  /* reading is paused, or was until a moment ago */
-	int64_t open_ms; /* loop clock, when the connection was opened; 0: it is not open */
+	bool is_unconfirmed; /* no answer to the first messages within --handshake-timeout; until one comes */
+	bool is_standby;     /* not started */
+	bool is_stopped;     /* for good, because of a rule or a close code */
+	bool is_behind;      /* reading is paused, or was until a moment ago */
+	int64_t open_ms;     /* loop clock, when the connection was opened; 0: it is not open */
 	int64_t last_message_ms;
 	/* Messages with data, which events or dead letters come from or a filter drops, and the time of the last one: a
 	 * feed that has forgotten what we subscribed to may go on sending heartbeats. */

@@ -41,6 +41,7 @@ struct feed_connection {
 	struct unpack *unpack; /* NULL: binary messages are not compressed */
 	int64_t since_ms;      /* loop clock, created */
 	int64_t opened_ms;
+	bool is_good;    /* has brought an event or a `ready` frame */
 	int64_t age_ms;  /* maximum age; 0: none */
 	int64_t ping_ms; /* loop clock, next ping; 0: not known */
 	int64_t pinged_ms;
@@ -157,6 +158,7 @@ static void end_rule(struct feed_connection *conn)
 {
 	if (!conn->rule && !conn->count.rejected)
 		return;
+	conn->is_good |= conn->count.events || (conn->rule && conn->rule->ready);
 	conn->count.nothing = conn->rule && !conn->count.events;
 	conn->owner->on_count(conn->arg, conn->rule ? conn->rule : &conn->p->profile->fallback, &conn->count);
 	conn->rule = NULL;
@@ -627,6 +629,11 @@ int64_t feed_connection_since_ms(const struct feed_connection *conn)
 int64_t feed_connection_opened_ms(const struct feed_connection *conn)
 {
 	return conn->opened_ms;
+}
+
+bool feed_connection_is_good(const struct feed_connection *conn)
+{
+	return conn->is_good;
 }
 
 bool feed_connection_is_behind(const struct feed_connection *conn)

@@ -39,6 +39,9 @@ bool feed_connection_is_open(const struct feed_connection *conn);
 int64_t feed_connection_since_ms(const struct feed_connection *conn);  /* loop clock, when it was created, */
 int64_t feed_connection_opened_ms(const struct feed_connection *conn); /* and opened */
 
+/* True if it has brought an event or a frame that a rule with `ready` matched. */
+bool feed_connection_is_good(const struct feed_connection *conn);
+
 /* True if it is older than max_age_s allows. */
 bool feed_connection_is_too_old(const struct feed_connection *conn);
 

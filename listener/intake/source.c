@@ -187,7 +187,7 @@ struct source_view sources_view(const struct sources *s, size_t i)
 		.state = view.state,
 		.error = view.error,
 		.is_open = view.is_open,
-		.is_ready = view.is_open || (view.is_standby && may_stand_by(s)),
+		.is_ready = (view.is_open && !view.is_unconfirmed) || (view.is_standby && may_stand_by(s)),
 		.last_message_ms = view.last_message_ms,
 		.data_ms = view.data_ms,
 		.id = s->readings ? readings_id(s->readings, i) : 0,

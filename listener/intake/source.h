@@ -29,7 +29,7 @@ struct source_view {
 	const char *state;
 	const char *error; /* of the last attempt, or "" */
 	bool is_open;
-	bool is_ready;           /* open, or read by another listener */
+	bool is_ready;           /* open and not unconfirmed, or read by another listener */
 	int64_t last_message_ms; /* loop clock; 0: none yet */
 	int64_t data_ms;         /* as in struct feed_client_view */
 	uint64_t id;             /* identifies the source in presence; 0: there is no presence */

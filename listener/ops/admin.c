@@ -98,7 +98,7 @@ static bool describe_degraded(const struct admin_parts *p, char *text, size_t si
 	else if (silent_source(p->sources))
 		snprintf(text, size, "source %s is silent, while others hear it", silent_source(p->sources));
 	else if (single_source(p->sources))
-		snprintf(text, size, "line %s is not connected, but another line of the source is",
+		snprintf(text, size, "line %s is not ready, but another line of the source is",
 			 single_source(p->sources));
 	else if (*admin_describe_spool(p->pipeline, text, size))
 		return true;

@@ -758,6 +758,36 @@ Test(feed_client, frames_without_a_rule_are_told_and_counted)
 	cr_assert_eq(listener_metric(listener, "wsonce_feed_events_total{source=\"played\",rule=\"event\"}"), 1);
 }
 
+/* The feed sends heartbeats, so it is not silent. A quiet successor that has confirmed is not told. */
+Test(feed_client, a_feed_that_does_not_confirm_its_subscription_is_told_once_and_is_not_ready)
+{
+	bench_dial(NULL, env, "--log-level debug --handshake-timeout 1 --config %s",
+		   suite_file("sources.json",
+			      suite_text("{\"sources\": [{\"name\": \"played\", " URL
+					 "\"on_open\": [\"${env:FEED_SECRET}\"], \"overlap_s\": 10, \"rules\": "
+					 "[{\"when\": {\"/ok\": 1}, "
+					 "\"ready\": true}, {\"when\": {\"/move\": 1}, \"action\": \"reconnect\", "
+					 "\"overlap\": true}, " EVENT "]}]}",
+					 feed_port(feed))));
+	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
+	feed_sendf(feed, "{\"beat\":\"%s\"}", SECRET);
+	await(listener_page_has(listener, "/readyz", "not ready: source played: open: the feed does not confirm"),
+	      SETTLED_MS);
+	cr_assert_eq(count_lines("does not confirm the subscription", "****"), 1);
+	feed_drop_all(feed);
+	await(feed_connections(feed) == 2 && feed_wait_clients(feed, 1, SETTLED_MS), SETTLED_MS);
+	cr_assert(listener_page_has(listener, "/readyz", "not ready: source played"));
+	feed_send_text(feed, "{\"ok\":1}");
+	await(listener_page_has(listener, "/readyz", "ready\n"), SETTLED_MS);
+	cr_assert(listener_has_logged(listener, "source has confirmed the subscription"));
+	feed_send_text(feed, "{\"move\":1}");
+	await(feed_connections(feed) == 3, SETTLED_MS);
+	feed_send_text(feed, "{\"ok\":1}");
+	await(listener_has_logged(listener, "has a successor"), SETTLED_MS);
+	wait_pause_ms(1500);
+	cr_assert_eq(count_lines("level=warn", "does not confirm the subscription"), 1);
+}
+
 Test(feed_client, holes_in_a_numbering_are_told_and_counted)
 {
 	START(URL "\"gap\": {\"key\": \"/of\", \"seq\": \"/n\", \"contiguous\": true}, " RULES, feed_port(feed));

@@ -215,7 +215,7 @@ Test(lines, a_line_whose_mirror_is_dead_takes_no_other_lines_place, .init = benc
 {
 	endpoints[0][0] = feed_new();
 	start_pair(0, feed_url(endpoints[0][0]), NULL);
-	await(listener_page_has(pair[0], "/readyz", "degraded: line feed/2 is not connected"), SETTLED_MS);
+	await(listener_page_has(pair[0], "/readyz", "degraded: line feed/2 is not ready"), SETTLED_MS);
 	cr_assert_eq(listener_status(pair[0], "/readyz"), 200);
 	feed_send_text(endpoints[0][0], "{\"event_id\":\"a\"}");
 	await(bench_rows() == 1, SETTLED_MS);
