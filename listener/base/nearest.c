@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LEN_MAX 63
+#define LEN_MAX   63
+#define BEGINNING 4 /* letters that are enough to recognize a name */
 
 static size_t least(size_t a, size_t b)
 {
@@ -36,7 +37,7 @@ static size_t measure(const char *a, size_t a_len, const char *b, size_t b_len)
 
 void nearest_init(struct nearest *n, const char *word, size_t len)
 {
-	*n = (struct nearest){word, len, NULL, 1 + len / 3};
+	*n = (struct nearest){word, len, NULL, NEAREST_MISTAKES(1 + len / 3)};
 }
 
 void nearest_offer(struct nearest *n, const char *name)
@@ -45,7 +46,9 @@ void nearest_offer(struct nearest *n, const char *name)
 
 	if (len > LEN_MAX || n->len > LEN_MAX)
 		return;
-	distance = measure(n->word, n->len, name, len);
+	distance = NEAREST_MISTAKES(measure(n->word, n->len, name, len));
+	if (n->len >= BEGINNING && strncmp(name, n->word, n->len) == 0)
+		distance = least(distance, NEAREST_MISTAKES(1) + 1);
 	if (distance < n->distance) {
 		n->distance = distance;
 		n->best = name;

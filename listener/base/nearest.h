@@ -11,6 +11,9 @@ struct nearest {
 	size_t distance;  /* of best; initially the smallest distance that is too far, which callers may change */
 };
 
+/* The distance of a word with so many mistakes. The beginning of a name lies between one and two. */
+#define NEAREST_MISTAKES(n) (2 * (n))
+
 /* Begins a search for word, which must outlive n. */
 void nearest_init(struct nearest *n, const char *word, size_t len);
 

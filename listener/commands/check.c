@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "commands/dispatch.h"
 #include "commands/findings.h"
@@ -42,7 +43,7 @@
 static void take_findings(struct findings *f, const char *what, struct pg_result *rows)
 {
 	if (!rows)
-		finding(f, FINDING_WRONG, what, "cannot be inspected");
+		finding(f, FINDING_WRONG, what, "%s", dispatch_failure());
 	for (size_t i = 0; rows && i < session_count(rows); i++)
 		finding(f, (enum finding)session_number(rows, i, 0), session_text(rows, i, 1), "%s",
 			session_text(rows, i, 2));
@@ -303,7 +304,7 @@ static void check_redis(struct findings *f, const struct config *c)
 	}
 	q = redis_query_open(c);
 	if (!q) {
-		finding(f, FINDING_WRONG, "redis", "cannot be used: %s: check --redis", redis_query_failure());
+		finding(f, FINDING_WRONG, "redis", "cannot be used: %s; see --redis", redis_query_failure());
 		return;
 	}
 	info = redis_query_info(q);
@@ -335,6 +336,8 @@ int check_all(const struct config *config, bool is_json)
 	struct json_out out = {.has_member = false};
 	struct findings f = {.json = is_json ? &out : NULL};
 
+	dispatch_hush(true); /* the findings say it */
+	log_setup(LOG_ERROR, LOG_TEXT, NULL);
 	setvbuf(stdout, NULL, _IOLBF, 0); /* show each finding at once: the next one may take seconds */
 	if (is_json) {
 		json_out_open(&out);

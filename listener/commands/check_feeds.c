@@ -10,16 +10,12 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/memory.h"
-#include "base/secret.h"
 #include "commands/live.h"
-#include "feed/secrets.h"
 #include "net/bound_socket.h"
 
-#define LOOK_S       5
-#define ALL_MS       60000 /* further feeds are not tried after this */
-#define UNREAD_BYTES 200
+#define LOOK_S 5
+#define ALL_MS 60000 /* further feeds are not tried after this */
 
 /* --- feeds --- */
 
@@ -79,30 +75,10 @@ static void look_at(struct findings *f, const struct config *c, const struct pro
 		tell_messages(f, c, p, &seen, name);
 }
 
-/* arg gets the last secret that cannot be read. */
-static void find_unread(void *arg, const char *name, size_t len)
-{
-	bool is_env = strncmp(name, "env:", 4) == 0;
-	char *key = memory_strndup(name, len), *text = is_env ? secret_named(key + 4) : secret_read(key + 5);
-
-	if (!text)
-		snprintf(arg, UNREAD_BYTES, is_env ? "the variable %s is not set" : "the file %s cannot be read",
-			 strchr(key, ':') + 1);
-	free(text);
-	free(key);
-}
-
 static void check_profile(struct findings *f, const struct config *c, const struct profile *p)
 {
-	char unread[UNREAD_BYTES] = "";
-
-	if (p->fleet != FLEET_SHARED && p->fleet != FLEET_EXCLUSIVE) {
+	if (p->fleet != FLEET_SHARED && p->fleet != FLEET_EXCLUSIVE)
 		look_at(f, c, p, p->name);
-		return;
-	}
-	secrets_each(p->root, find_unread, unread);
-	if (*unread)
-		finding(f, FINDING_WRONG, "feed", "%s: %s", p->name, unread);
 	else
 		finding(f, FINDING_OK, "feed",
 			"%s was not connected to, since that would take events from the fleet: wsonce try does",
@@ -130,7 +106,6 @@ void findings_of_feeds(struct findings *f, const struct config *c)
 		finding(f, FINDING_WARNING, "idle timeout",
 			"none: a source that stays open and brings nothing is noticed only if another listener hears "
 			"it; set --idle-timeout");
-	log_setup(LOG_ERROR, LOG_TEXT, NULL); /* the findings repeat the rest */
 	for (; i < n && clock_ms(CLOCK_MONOTONIC) < until_ms; i++) {
 		if (i < c->sources.count)
 			check_source(f, c, i);

@@ -42,6 +42,7 @@ static const struct subcommand *const commands[] = {EACH_COMMAND(POINT_TO)};
 /* Where the command on this thread prints. NULL: standard output and standard error. */
 static _Thread_local FILE *command_out, *command_errors;
 static _Thread_local char last_failure[600];
+static _Thread_local bool is_hushed;
 
 /* Large enough for the options of any command. */
 union room {
@@ -73,8 +74,14 @@ int dispatch_fail(const char *format, ...)
 	va_end(ap);
 	calm(last_failure);
 	progress_clear();
-	fprintf(command_errors ? command_errors : stderr, "wsonce: %s\n", last_failure);
+	if (!is_hushed)
+		fprintf(command_errors ? command_errors : stderr, "wsonce: %s\n", last_failure);
 	return STATUS_FAILED;
+}
+
+void dispatch_hush(bool is_quiet)
+{
+	is_hushed = is_quiet;
 }
 
 const char *dispatch_failure(void)

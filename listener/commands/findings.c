@@ -4,13 +4,17 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/memory.h"
+#include "base/secret.h"
 #include "base/tls.h"
 #include "commands/dispatch.h"
 #include "commands/json_out.h"
+#include "feed/secrets.h"
 
 void finding(struct findings *f, enum finding how, const char *what, const char *format, ...)
 {
@@ -70,6 +74,22 @@ static void look_at(struct findings *f, const char *flag, const char *path, bool
 		finding(f, FINDING_OK, flag, "%s", path);
 }
 
+/* A variable or file that a profile names. */
+static void on_secret(void *arg, const char *name, size_t len)
+{
+	bool is_env = strncmp(name, "env:", 4) == 0;
+	char *key = memory_strndup(name, len), *text = is_env ? secret_named(key + 4) : secret_read(key + 5);
+
+	if (!text)
+		finding(arg, FINDING_WRONG, "secret",
+			is_env ? "the variable %s is not set" : "%s cannot be read, or its first line is empty",
+			strchr(key, ':') + 1);
+	else if (!is_env)
+		look_at(arg, "secret", key + 5, true);
+	free(text);
+	free(key);
+}
+
 static void on_setting(void *arg, const struct config_redacted *shown)
 {
 	if (shown->is_file && shown->origin != FROM_DEFAULT)
@@ -82,8 +102,12 @@ void findings_of_settings(struct findings *f, const struct config *c)
 		c->file ? c->file : "");
 	config_each_unknown(c, on_unknown, f);
 	config_each(c, on_setting, f);
-	for (size_t i = 0; i < c->webhooks.count; i++)
+	for (size_t i = 0; i < c->feed_count; i++)
+		secrets_each(c->feeds[i]->root, on_secret, f);
+	for (size_t i = 0; i < c->webhooks.count; i++) {
+		look_at(f, "webhook secret", c->webhooks.items[i].secret_file, true);
 		look_at(f, "webhook ca", c->webhooks.items[i].ca, false);
+	}
 }
 
 int findings_status(const struct findings *f)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/nearest.h"
 #include "base/quantity.h"
 #include "config/config.h"
 #include "config/value.h"
@@ -114,6 +115,25 @@ static const struct option *find_option(const struct options *options, const cha
 	return NULL;
 }
 
+/* Refuses a name that is nearer to an option than to any setting. config.c refuses other unknown ones. */
+static int refuse_misspelt(struct reader *r, const char *command, const char *settings_of, const char *name)
+{
+	const char *option;
+	struct nearest n;
+	char meant[100];
+
+	nearest_init(&n, name, strcspn(name, "="));
+	for (size_t i = 0; i < r->options->count; i++)
+		nearest_offer(&n, r->options->table[i].flag);
+	option = n.best;
+	config_offer(&n, settings_of);
+	if (!option || n.best != option)
+		return 0;
+	snprintf(r->error, r->error_size, "unknown option --%.*s%s (see wsonce %s --help)", (int)n.len, name,
+		 nearest_ask(&n, "--", meant, sizeof(meant)), command);
+	return -1;
+}
+
 /* Reads the option argv[*i] and its value, which may be the next word. */
 static int read_option(struct reader *r, const struct option *o, int argc, char **argv, int *i)
 {
@@ -155,7 +175,8 @@ int options_read(const struct options *options, const char *command, int *argc, 
 		}
 		if (is_flag)
 			o = find_option(options, argv[i] + 2, strcspn(argv[i] + 2, "="));
-		if (o && read_option(&r, o, count, argv, &i))
+		if (o ? read_option(&r, o, count, argv, &i)
+		      : is_flag && refuse_misspelt(&r, command, argv[0], argv[i] + 2))
 			return -1;
 		if (!is_flag)
 			words[(*word_count)++] = argv[i];

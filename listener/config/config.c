@@ -269,6 +269,13 @@ bool setting_is_of(const struct setting *s, const char *command)
 	return is_listen(command) || !is_one_of(listen_only, s->flag);
 }
 
+void config_offer(struct nearest *n, const char *command)
+{
+	for (size_t i = 0; i < SETTINGS; i++)
+		if (setting_is_of(&settings[i], command))
+			nearest_offer(n, settings[i].flag);
+}
+
 /* Returns "; did you mean --claim-ttl?" or "", valid until the next call. */
 static const char *ask_meant(const char *name, size_t len, const char *command, const char *head)
 {
@@ -276,9 +283,7 @@ static const char *ask_meant(const char *name, size_t len, const char *command, 
 	struct nearest n;
 
 	nearest_init(&n, name, len);
-	for (size_t i = 0; i < SETTINGS; i++)
-		if (setting_is_of(&settings[i], command))
-			nearest_offer(&n, settings[i].flag);
+	config_offer(&n, command);
 	return nearest_ask(&n, head, text, sizeof(text));
 }
 
@@ -502,7 +507,7 @@ static int read_item(struct reader *r, const struct setting *s, const json_t *va
 		return set_value(r, s, FROM_FILE, number);
 	}
 	if (json_is_real(value) && value_is_number(s->form.type)) {
-		snprintf(number, sizeof(number), "%.6f", json_real_value(value));
+		snprintf(number, sizeof(number), "%.15g", json_real_value(value));
 		return set_value(r, s, FROM_FILE, number);
 	}
 	return fail(r, s, FROM_FILE, value_is_number(s->form.type) ? "must be a number or a text" : "must be a text");
@@ -655,7 +660,9 @@ static int read_member(struct reader *r, const char *key, const json_t *value)
 		return read_sources(r, value);
 	if (strcmp(key, "ingest-profile") == 0 && json_is_object(value))
 		return read_ingest_profile(r, value);
-	if (!s || strcmp(key, "config") == 0) {
+	if (s && strcmp(key, "config") == 0)
+		return fail(r, s, FROM_FILE, "a file cannot name another one");
+	if (!s) {
 		snprintf(r->error, r->error_size, "%.100s in %.200s: no such setting%s (see wsonce listen --help)", key,
 			 r->config->file, ask_meant(key, strlen(key), "listen", ""));
 		return -1;
@@ -788,8 +795,11 @@ static int each_flag(struct reader *r, int argc, char **argv,
 		n = strcspn(name, "=");
 		s = setting_find(name, n);
 		if (!s || !setting_is_of(s, r->command)) {
-			snprintf(r->error, r->error_size, "unknown option --%.*s%s (see wsonce %s --help)",
-				 (int)(n < 80 ? n : 80), name, ask_meant(name, n, r->command, "--"), r->command);
+			snprintf(r->error, r->error_size,
+				 s ? "--%.*s is for listeners alone%s (see wsonce %s --help)"
+				   : "unknown option --%.*s%s (see wsonce %s --help)",
+				 (int)(n < 80 ? n : 80), name, s ? "" : ask_meant(name, n, r->command, "--"),
+				 r->command);
 			return -1;
 		}
 		if (!name[n] && s->form.type != VALUE_SWITCH && i + 1 == argc)

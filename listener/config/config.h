@@ -12,6 +12,7 @@
 #include "config/webhook.h"
 
 struct json_t;
+struct nearest;
 
 #define ENVELOPE_ID_MAX     512 /* bytes of an id */
 #define POINTER_STEPS_MAX   16  /* reference tokens of one pointer (RFC 6901) */
@@ -150,6 +151,8 @@ void config_hide(int argc, char **argv);
 /* Prints the settings of a command for its --help. only is a list of names separated
  * by blanks; NULL: all. */
 void config_help(FILE *out, const char *command, const char *only);
+/* Offers the names of all settings that the command has as flags. */
+void config_offer(struct nearest *n, const char *command);
 /* True if the setting takes no value on the command line. name has no leading dashes. */
 bool config_is_switch(const char *name, size_t len);
 /* Appends {flag, value, meaning} to flags for each setting of a command. value names its value, "" for a switch. */

@@ -173,7 +173,7 @@ struct nearest profile_nearest(const char *word)
 	struct nearest n;
 
 	nearest_init(&n, word, strlen(word));
-	n.distance = strlen(word) / 2 + 1; /* profiles have few keys, which differ a lot */
+	n.distance = NEAREST_MISTAKES(strlen(word) / 2 + 1); /* profiles have few keys, which differ a lot */
 	return n;
 }
 

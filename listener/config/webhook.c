@@ -72,8 +72,11 @@ static int read_secrets(struct profile_reader *r, struct webhook *w, const char 
 	int result;
 
 	if (!text)
-		return file ? profile_fail(r, "%.200s cannot be read: %s", file, strerror(errno))
-			    : profile_fail(r, "the variable %.100s is not set", w->secret_env);
+		return file ? profile_fail(r, "secret-file: %.200s cannot be read: %s", file, strerror(errno))
+			    : profile_fail(r,
+					   "secret-env: the variable %.100s is not set, nor does %.100s_FILE name a "
+					   "readable file",
+					   w->secret_env, w->secret_env);
 	result = decode_secrets(r, w, text);
 	OPENSSL_cleanse(text, strlen(text));
 	free(text);

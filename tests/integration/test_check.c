@@ -103,6 +103,7 @@ Test(check, what_is_away_or_wrong_is_status_1)
 	       "wrong    postgres       cannot reach postgres: connection to server at \"127.0.0.1\", port 1 failed: ",
 	       nothing, words);
 	expect(1, "wrong    redis ", nothing, words);
+	cr_expect_str_eq(run_in(nothing, words).errors, "", "it is said twice");
 	expect(1, suite_text("wrong    feed           127.0.0.1#1 (ws://127.0.0.1:%d/) cannot be connected to: ", port),
 	       nothing, words);
 	database_exec(db, "ALTER TABLE events DROP CONSTRAINT events_event_id_key");
@@ -217,8 +218,27 @@ Test(check, a_secret_that_is_not_set_is_named)
 	       "the HTTP call before connecting: header Authorization cannot be sent: the variable SLACK_APP_TOKEN is "
 	       "not",
 	       NULL, "try --feed slack --seconds 1");
-	expect(1, "wrong    feed           slack: the variable SLACK_APP_TOKEN is not set\n", NULL,
-	       "check --postgres host=/nowhere --redis none --feed slack");
+	expect(1, "wrong    secret         the variable SLACK_APP_TOKEN is not set\n", NULL,
+	       "config lint --feed slack");
+}
+
+static char *token_config(const char *file)
+{
+	return suite_file("token.json",
+			  suite_text("{\"sources\": [{\"name\": \"tide\", \"url\": \"ws://127.0.0.1/\", "
+				     "\"headers\": {\"T\": \"${file:%s}\"}, \"rules\": [{\"name\": \"r\", "
+				     "\"action\": \"ignore\"}]}]}",
+				     file));
+}
+
+Test(check, a_secret_in_a_file_is_read_and_its_mode_is_looked_at)
+{
+	char *file = suite_file("token", "geheim\n");
+
+	cr_assert_eq(chmod(file, 0644), 0);
+	expect(0, "warning  secret         /", NULL, suite_text("config lint --config %s", token_config(file)));
+	expect(1, "wrong    secret         /nowhere cannot be read, or its first line is empty\n", NULL,
+	       suite_text("config lint --config %s", token_config("/nowhere")));
 }
 
 Test(check, a_handler_is_looked_up, .init = bench_open)
@@ -268,6 +288,8 @@ Test(check, files_that_others_may_read_and_misspelt_variables_are_warned_of)
 	       suite_text("config lint --config %s", file));
 	cr_assert_eq(chmod(file, 0600), 0);
 	expect(0, "ok       config         /", env, suite_text("config lint --config %s", file));
+	file = suite_file("other.json", "{\"config\": \"lint.json\"}");
+	expect(2, "a file cannot name another one", NULL, suite_text("config lint --config %s", file));
 	file = suite_file("misspelt.json", "{\"ingets\": \"127.0.0.1:0\"}");
 	expect(2, "no such setting; did you mean ingest? (see wsonce listen --help)", NULL,
 	       suite_text("config lint --config %s", file));
@@ -344,6 +366,9 @@ Test(check, words_that_are_none_are_answered_by_the_nearest)
 	expect(2, "unknown command \"xyz\" (see wsonce --help)", NULL, "xyz");
 	expect(2, "unknown action \"lst\" of dead-letters; did you mean list? (see wsonce dead-letters --help)", NULL,
 	       "dead-letters lst");
+	expect(2, "unknown option --jsn; did you mean --json? (see wsonce status --help)", NULL, "status --jsn");
+	expect(2, "unknown option --redis-fiel; did you mean --redis-file? (see wsonce status --help)", NULL,
+	       "status --redis-fiel=x");
 	expect(2, "unknown option --sorce; did you mean --source? (see wsonce listen --help)", NULL,
 	       "listen --sorce ws://h");
 	expect(0, "usage: wsonce explain EVENT_ID", NULL, "help explain");

@@ -24,6 +24,13 @@ Test(nearest, a_letter_that_is_wrong_missing_added_or_exchanged_is_forgiven)
 	cr_assert_str_eq(find("statsu"), "status");
 }
 
+Test(nearest, the_beginning_of_a_name_is_near_it)
+{
+	cr_assert_str_eq(find("clai"), "claim-ttl");
+	cr_assert_str_eq(find("stat"), "stats", "one mistake is nearer");
+	cr_assert_str_eq(find("cla"), "");
+}
+
 Test(nearest, what_is_far_from_all_is_none_of_them)
 {
 	static char longer[200];

@@ -12,7 +12,7 @@ static const struct {
 } wrong[] = {
 	{"", "p.json, line 1: column 0: '[' or '{' expected near end of file"},
 	{"[]", "p.json, line 1: a profile is a JSON object"},
-	{"{\"url\": 1}", "p.json, line 1, url: must be a text, without \\u0000"},
+	{"{\"url\": 1}", "p.json, line 1, url: must be a text"},
 	{"{\"rules\": []}", "p.json, line 1: url is missing; a profile for --ingest-profile needs ack instead"},
 	{"{\"url\": \"wss://h/\"}", "p.json, line 1: rules are missing: without one, no frame is an event"},
 	{WITH("\"idle_timout_s\": 3"), "p.json, line 2, idle_timout_s: a profile has no key \"idle_timout_s\"; did you "
