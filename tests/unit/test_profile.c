@@ -77,7 +77,7 @@ static const struct {
 	 "p.json, line 2, binary_dictionary: /none cannot be read: No such file or directory"},
 	{WITH("\"binary_dictionary\": \"/proc/self/comm\""),
 	 "p.json, line 2, binary_dictionary: /proc/self/comm is not a zstd dictionary"},
-	{WITH("\"binary_dictionary\": 1"), "p.json, line 2, binary_dictionary: must be a text, without \\u0000"},
+	{WITH("\"binary_dictionary\": 1"), "p.json, line 2, binary_dictionary: must be a text"},
 	{"{\"ack\": 1, \"rules\": [], \"binary\": \"gzip\"}",
 	 "p.json, line 1: binary is for messages of a feed: producers send text"},
 	{"{\"url\": \"wss://h/\", \"rules\": [{\"text\": {\"begin\": \"a\"}}]}",
