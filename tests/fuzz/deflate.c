@@ -6,11 +6,16 @@
  * What must be true: however a message is cut, the same bytes come out, and the same verdict; an honest message comes
  * out as it went in, whatever window and memory the sender has and whether it forgets; all parts but the last are not
  * empty, there is one last part of each message that is whole, and none behind a refusal; who takes no more than so
- * many bytes gets at most a part more, however much a message would make. */
+ * many bytes gets at most a part more, however much a message would make.
+ *
+ * Behind the two bytes all is also a binary message of each coding (net/unpack.c), and one that is packed here, which
+ * comes out as it went in or is longer than it may be. */
 #include <zlib.h>
+#include <zstd.h>
 
 #include "fuzz.h"
 #include "net/deflate.h"
+#include "net/unpack.h"
 
 #define MOST     (1 << 20) /* bytes of a message that are taken */
 #define PART     (1 << 17) /* no part has more */
@@ -102,6 +107,37 @@ static void check_honest(struct pair *p, z_stream *s, bool is_forgetful, const c
 	}
 }
 
+static size_t pack_binary(enum profile_binary coding, const char *message, size_t len, char *packed, size_t size)
+{
+	static const int windows[] = {[BINARY_GZIP] = 31, [BINARY_ZLIB] = 15, [BINARY_DEFLATE] = -15};
+	z_stream s = {.next_in = (Bytef *)(uintptr_t)message,
+		      .avail_in = (uInt)len,
+		      .next_out = (Bytef *)packed,
+		      .avail_out = (uInt)size};
+
+	if (coding == BINARY_ZSTD)
+		return ZSTD_compress(packed, size, message, len, 1);
+	deflateInit2(&s, 1, Z_DEFLATED, windows[coding], 8, Z_DEFAULT_STRATEGY);
+	must(deflate(&s, Z_FINISH) == Z_STREAM_END, "zlib does not compress");
+	deflateEnd(&s);
+	return size - s.avail_out;
+}
+
+static void check_binary(enum profile_binary coding, const char *bytes, size_t len, size_t most)
+{
+	static struct unpack *all[BINARY_ZSTD + 1];
+	char *packed = malloc(len + 1024), *inflated[2];
+	struct slice odd = {bytes, len}, honest = {packed, pack_binary(coding, bytes, len, packed, len + 1024)};
+
+	all[coding] = all[coding] ? all[coding] : unpack_new(coding, (struct slice){NULL, 0});
+	must(unpack(all[coding], &odd, most, &inflated[0]) || odd.len <= most, "%zu bytes", odd.len);
+	must(!unpack(all[coding], &honest, most, &inflated[1]) == (len <= most), "%zu of %zu bytes", len, most);
+	must(len > most || (honest.len == len && memcmp(honest.at, bytes, len) == 0), "another message");
+	free(inflated[0]);
+	free(inflated[1]);
+	free(packed);
+}
+
 void try_input(const uint8_t *data, size_t size)
 {
 	struct deflate_terms terms = {.is_agreed = true};
@@ -112,6 +148,7 @@ void try_input(const uint8_t *data, size_t size)
 
 	if (size < 2)
 		return;
+	check_binary(BINARY_GZIP + data[1] % 4, (const char *)data + 2, size - 2, 64 + data[1] * 64U);
 	is_honest = data[0] & 1;
 	terms.is_forgetful = data[0] & 2;
 	p.piece = data[1] % 32 + 1;
