@@ -26,6 +26,7 @@
 #include "holder.sql.h"
 #include "insert.sql.h"
 #include "store/limit.h"
+#include "event/line_minutes.h"
 #include "base/log.h"
 #include "base/log_spell.h"
 #include "checkin.sql.h"
@@ -457,6 +458,8 @@ static void report_stored(struct store *s)
 	for (size_t i = r.from; i < r.to; i++) {
 		if (i + EVENT_FETCH < r.to)
 			event_fetch(evs[i + EVENT_FETCH]);
+		if (i + EVENT_FETCH / 2 < r.to) /* its hash is fetched by now */
+			line_minutes_fetch(&line_minutes, evs[i + EVENT_FETCH / 2]->id_hash.half[0]);
 		if (suppressed[i])
 			report_suppressed(s, evs[i]);
 		else

@@ -17,10 +17,14 @@
 #include "../../loadtest/message.h"
 #include "feed/session.h"
 #include "event/hold.h"
+#include "event/line_minutes.h"
 #include "road/pipeline.h"
 #include "redis/connection.h"
 #include "redis/reply.h"
 #include "base/counters.h"
+
+#define URL    "ws://feed.example/"
+#define SOURCE "feed"
 
 enum {
 	EVENTS_MAX = 1000000,
@@ -381,7 +385,7 @@ static void on_event(void *ctx, const struct session_event *event)
 					 .payload = event->payload,
 					 .time = event->time,
 					 .unit = event->time_unit,
-					 .source = "feed"};
+					 .source = SOURCE};
 
 	pipeline_receive_event(pipeline, &taken, NULL);
 }
@@ -436,7 +440,7 @@ static void receive(const struct message *m)
 	if (path->per_frame)
 		session_read(session, m->text, m->len, &handler, NULL);
 	else
-		pipeline_receive(pipeline, m->text, m->len, "ws://feed.example/", NULL);
+		pipeline_receive(pipeline, m->text, m->len, URL, NULL);
 }
 
 /* n messages, in frames or not. */
@@ -509,6 +513,7 @@ static void walk(size_t n)
 	}
 
 	open_pipeline();
+	line_minutes_connect(&line_minutes, path->per_frame ? SOURCE : URL, 0, true, WALL_S * INT64_C(1000), 0);
 	send_all(messages, n < 2 * PER_TURN ? n : 2 * PER_TURN);
 	uint64_t before = *outcome_counter();
 	allocations = 0;
