@@ -446,7 +446,16 @@ static json_t *describe(const struct line *line, struct line_minute *m)
 			 maybe(m->disagree, (int64_t)m->disagree), m->records ? m->records : json_null());
 }
 
-static void describe_line(struct line *line, json_t *out, int64_t needed_ms)
+/* After an outage of hours, a statement with all minutes of many lines would take so long that batches wait for it, or
+ * that it never ends in time. What is judged next goes first. */
+static bool may_tell(const struct line_minute *m, const json_t *out, int64_t wall_ms)
+{
+	bool is_late = (m->minute + m->length) * LINE_MINUTE_MS < wall_ms - 2 * LINE_LATE_MS;
+
+	return m->is_changed && (!is_late || json_array_size(out) < LINE_ROWS);
+}
+
+static void describe_line(struct line *line, json_t *out, int64_t needed_ms, int64_t wall_ms)
 {
 	for (size_t i = 0; i < line->count; i++) {
 		struct line_minute *m = &line->minutes[i];
@@ -454,7 +463,7 @@ static void describe_line(struct line *line, json_t *out, int64_t needed_ms)
 		if (!m->is_changed && !m->is_sent &&
 		    (m->minute + m->length) * LINE_MINUTE_MS + LINE_LATE_MS < needed_ms) {
 			remove_minute(line, i--);
-		} else if (m->is_changed) {
+		} else if (may_tell(m, out, wall_ms)) {
 			json_array_append_new(out, describe(line, m));
 			m->is_changed = false;
 			m->is_sent = true;
@@ -471,7 +480,7 @@ json_t *line_minutes_describe(struct line_minutes *all, int64_t needed_ms, int64
 	for (size_t i = 0; i < all->count; i++) {
 		advance(all, &all->lines[i], wall_ms, loop_ms);
 		record_closed(all, &all->lines[i], wall_ms);
-		describe_line(&all->lines[i], out, needed_ms < wall_ms ? needed_ms : wall_ms);
+		describe_line(&all->lines[i], out, needed_ms < wall_ms ? needed_ms : wall_ms, wall_ms);
 	}
 	return out;
 }

@@ -374,6 +374,30 @@ Test(line_minutes, what_may_not_be_committed_is_told_again)
 }
 
 /* A table that overflows knows less, and says so. */
+/* As when Postgres was away for a day. */
+Test(line_minutes, a_long_backlog_is_told_in_parts_and_the_last_minutes_at_once)
+{
+	static const char *const names[] = {"0", "1", "2", "3"};
+	const int64_t minutes = 1400, end_ms = minutes * LINE_MINUTE_MS;
+	struct line_minutes many = {.count = 0};
+	size_t all = 0, last = 0, n;
+
+	for (int i = 0; i < 4; i++)
+		line_minutes_connect(&many, names[i], 0, true, START, 0);
+	for (int part = 0; part < 2; part++) {
+		json_t *part_of_it = line_minutes_describe(&many, INT64_MAX, START + end_ms, end_ms), *row;
+
+		json_array_foreach(part_of_it, n, row) last += number(row, 0) == START / LINE_MINUTE_MS + minutes - 1;
+		cr_assert_leq(n, LINE_ROWS + 4 * 11);
+		cr_assert_eq(last, 4, "of all lines in the first part");
+		line_minutes_told(&many, true);
+		all += n;
+		json_decref(part_of_it);
+	}
+	cr_assert_eq(all, 4 * minutes);
+	line_minutes_free(&many);
+}
+
 Test(line_minutes, more_copies_than_can_be_remembered_make_older_ones_unknown)
 {
 	send(0, 0);
