@@ -4,11 +4,12 @@
 -- Result  source, the first minute in which a line was connected, or any before $1; if there is none, the first with a row;
 --         of how many minutes its longest row is: $1 is then rounded down to a multiple of it
 -- Minutes are probed one by one, newest first: the key begins with the minute, so a search for a source reads all rows.
+-- In FROM, generate_series would make all of them before the first is probed.
 -- Rows that are older than what is kept are those of a wrong clock, which may say -infinity.
 SELECT source, CASE WHEN (
-		SELECT true FROM pg_catalog.generate_series(pg_catalog.to_timestamp(before * 60), (
+		SELECT true FROM (SELECT pg_catalog.generate_series(pg_catalog.to_timestamp(before * 60), (
 			SELECT greatest(min(minute), now() - interval '31 days') FROM :schema.line_minutes
-		), interval '-1 minute') AS g
+		), interval '-1 minute') AS g) AS earlier
 		WHERE (
 			SELECT true FROM :schema.line_minutes AS m WHERE m.minute = g AND m.source = s.source AND up <> '{}' LIMIT 1
 		) LIMIT 1
