@@ -326,6 +326,15 @@ void line_minutes_end_gaps(struct line_minutes *all)
 		end_gap(all, 0, 0);
 }
 
+void line_minutes_doubt(struct line_minutes *all)
+{
+	for (size_t i = 0; i < all->count; i++)
+		for (size_t k = 0; k < all->lines[i].count; k++) {
+			all->lines[i].minutes[k].unknown++;
+			all->lines[i].minutes[k].is_changed = true;
+		}
+}
+
 static void settle_gaps(struct line_minutes *all, const struct line *line, uint64_t hash, int64_t won_ms)
 {
 	for (size_t i = all->gap_count; i--;)

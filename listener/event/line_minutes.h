@@ -143,6 +143,10 @@ void line_minutes_disagree(struct line_minutes *all, const char *source, unsigne
  * arrived. */
 void line_minutes_end_gaps(struct line_minutes *all);
 
+/* Call when the database is in another epoch, so that rows may be lost: minutes that are not yet forgotten, which reach
+ * back five minutes before the oldest unsettled event, have an unknown copy on each line. */
+void line_minutes_doubt(struct line_minutes *all);
+
 /* Counts a settled copy. Ignores sources that have no line, such as producers. */
 void line_minutes_settle(struct line_minutes *all, const struct line_copy *copy);
 

@@ -1158,6 +1158,23 @@ Test(pipeline, each_line_of_a_source_has_its_copies)
 	line_minutes_free(&line_minutes);
 }
 
+/* The row of a may be lost. */
+Test(pipeline, in_another_epoch_what_lines_have_received_is_in_doubt)
+{
+	const struct line_minute *minute;
+
+	line_minutes_connect(&line_minutes, "feed", 0, true, (int64_t)time(NULL) * 1000, 0);
+	receive_on(0, "a", "1");
+	tell("take a mine; insert a inserted; epoch 1");
+	minute = line_minutes.lines[0].minutes;
+	cr_assert_eq(minute->unknown, 0);
+	tell("epoch 2");
+	cr_assert_eq(minute->received, 1);
+	cr_assert_eq(minute->unknown, 1);
+	cr_assert(minute->is_changed);
+	line_minutes_free(&line_minutes);
+}
+
 /* Of c the second line has other bytes while the first copy is at work, of d when it is stored. */
 Test(pipeline, other_bytes_on_another_line_disagree)
 {
