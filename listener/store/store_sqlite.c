@@ -505,14 +505,18 @@ static void tell_epoch(struct store *s)
 
 static void close_file(struct store *s);
 
+typedef void report_fn(struct store *s);
+
 static void on_worked(uv_work_t *request, int status)
 {
-	static void (*const reports[])(struct store * s) = {[JOB_OPEN] = report_open,
-							    [JOB_INSERT] = report_stored,
-							    [JOB_DEAD_LETTER] = report_dead_lettered,
-							    [JOB_CHECKIN] = report_checkin,
-							    [JOB_PUT_CURSORS] = report_put,
-							    [JOB_READ_CURSORS] = report_read};
+	static report_fn *const reports[] = {
+		[JOB_OPEN] = report_open,
+		[JOB_INSERT] = report_stored,
+		[JOB_DEAD_LETTER] = report_dead_lettered,
+		[JOB_CHECKIN] = report_checkin,
+		[JOB_PUT_CURSORS] = report_put,
+		[JOB_READ_CURSORS] = report_read,
+	};
 	struct store *s = request->data;
 
 	(void)status;
