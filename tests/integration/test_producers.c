@@ -7,10 +7,15 @@
 
 static int ingest, http;
 
-static void start(void)
+static void start_with(const char *options)
 {
 	listener = listener_start(&(struct listener_options){.database = db, .ingest_port = ingest},
-				  "--ingest-http 127.0.0.1:%d", http);
+				  "--ingest-http 127.0.0.1:%d%s", http, options);
+}
+
+static void start(void)
+{
+	start_with("");
 }
 
 static void set_up(void)
@@ -64,38 +69,64 @@ static void expect_all_stored(struct process *producer_process, const char *pref
 }
 
 /* Only Debian's python3 has the modules; another may come first in PATH. */
-Test(producers, python_of_the_page_loses_and_doubles_nothing)
+static struct process *start_python(void)
 {
 	char *path = suite_file("producer.py", code_of("python", "8080", ingest));
 
-	expect_all_stored(process_start_argv((const char *const[]){"/usr/bin/python3", path, NULL}, NULL), "py", 1000);
+	return process_start_argv((const char *const[]){"/usr/bin/python3", path, NULL}, NULL);
 }
 
 /* Node before 22 has no WebSocket, or only behind a switch; Debian's module is in its own folder. */
-Test(producers, javascript_of_the_page_loses_and_doubles_nothing)
+static struct process *start_node(void)
 {
 	static const char first[] = "if (!globalThis.WebSocket) globalThis.WebSocket = require('ws');\n";
 	char *path = suite_file("producer.js", suite_text("%s%s", first, code_of("js", "8080", ingest)));
 	const char *const env[] = {"NODE_PATH=/usr/share/nodejs:/usr/lib/nodejs", NULL};
 	bool has_switch = system("node --experimental-websocket -e 0 2>/dev/null") == 0;
 
-	expect_all_stored(
-		process_start_argv((const char *const[]){"node", has_switch ? "--experimental-websocket" : path,
-							 has_switch ? path : NULL, NULL},
-				   env),
-		"js", 1000);
+	return process_start_argv((const char *const[]){"node", has_switch ? "--experimental-websocket" : path,
+							has_switch ? path : NULL, NULL},
+				  env);
 }
 
-Test(producers, shell_of_the_page_waits_for_the_commit)
+static struct process *start_shell(void)
 {
-	char *code = code_of("sh", "8081", http), *path, *at, events[4000];
+	char *code = code_of("sh", "8081", http), *at, events[4000], *path;
 
 	at = events;
 	for (int i = 0; i < 50; i++)
 		at += sprintf(at, "{\"event_id\":\"sh-%d\"}\n", i);
 	path = suite_file("events.ndjson", events);
-	at = strstr(code, "@events.ndjson");
-	cr_assert_not_null(at);
-	code = suite_text("%.*s@%s%s", (int)(at - code), code, path, at + strlen("@events.ndjson"));
-	expect_all_stored(process_start_argv((const char *const[]){"/bin/sh", "-c", code, NULL}, NULL), "sh", 50);
+	code = suite_text("cd \"$(dirname %s)\"\n%s", path, code);
+	return process_start_argv((const char *const[]){"/bin/sh", "-c", code, NULL}, NULL);
+}
+
+Test(producers, python_of_the_page_loses_and_doubles_nothing)
+{
+	expect_all_stored(start_python(), "py", 1000);
+}
+
+Test(producers, javascript_of_the_page_loses_and_doubles_nothing)
+{
+	expect_all_stored(start_node(), "js", 1000);
+}
+
+Test(producers, shell_of_the_page_waits_for_the_commit)
+{
+	expect_all_stored(start_shell(), "sh", 50);
+}
+
+Test(producers, those_of_the_page_stop_when_they_are_refused)
+{
+	static struct process *(*const starts[])(void) = {start_python, start_node, start_shell};
+
+	listener_kill(listener);
+	listener_free(listener);
+	start_with(" --ingest-token 0123456789abcdef0123456789abcdef");
+	for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
+		struct process *one = starts[i]();
+
+		cr_expect_eq(process_wait(one, WAIT_MS), 1, "%zu: %s", i, process_last_words(one));
+	}
+	cr_expect_eq(bench_rows(), 0);
 }
