@@ -506,7 +506,7 @@ static int report(struct session *db, const struct lines_options *o, const struc
 		printf("= verified  - covered  ? unverified  ! differing  O open\n");
 	}
 	if (!n)
-		dispatch_fail("no line has told of these minutes; listeners tell once a minute");
+		dispatch_fail("no listener has reported these minutes; each reports once a minute");
 	return failed ? UNTOLD : status_of(states, has_faults, has_any);
 }
 

@@ -107,6 +107,8 @@ static void print_servers(const json_t *state)
 		fputs("none\n", stdout);
 	else if (!json_is_true(json_object_get(redis, "is_up")))
 		fputs("down\n", stdout);
+	else if (!*member_text(redis, "version"))
+		fputs("up, but INFO was not answered\n", stdout);
 	else
 		printf("%.20s %.20s, %.1f ms, %.20s used, %.20s\n", member_text(redis, "version"),
 		       member_text(redis, "role"), member_real(redis, "latency_ms"),

@@ -200,6 +200,18 @@ Test(status, servers_that_are_away_are_said, .init = bench_open)
 	cr_assert(strstr(run.output, "! sqlite: there is no file /nowhere/x.db: check --store;"), "%s", run.output);
 }
 
+Test(status, a_redis_that_tells_nothing_of_itself_is_up, .init = bench_open)
+{
+	struct redisd *redis = redisd_new();
+	const char *const env[] = {suite_text("WSONCE_REDIS=redis://fleet:geheim@127.0.0.1:%d/0", redisd_port(redis)),
+				   suite_text("WSONCE_POSTGRES=%s", database_conninfo(db)), NULL};
+	struct run run;
+
+	free(redisd_command(redis, "ACL SETUSER fleet reset on >geheim ~* &* +@all -info"));
+	run = run_in(env, "status");
+	cr_assert(strstr(run.output, "\nredis     up, but INFO was not answered\n"), "%s", run.output);
+}
+
 Test(status, a_postgres_that_does_not_answer_is_down_within_ten_seconds)
 {
 	int port = port_reserve(), fd = port_listen(port);
