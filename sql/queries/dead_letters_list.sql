@@ -40,7 +40,7 @@ WITH RECURSIVE ranked AS (
 			first, 'last_seen', last, 'examples', examples) ORDER BY n DESC, reason), '[]') AS groups,
 		pg_catalog.string_agg(pg_catalog.format(E'\n%8s  %s\n          seen %s times, from %s to %s\n%s', n,
 			pg_catalog.replace(reason, E'\n', ' '), seen, first, last, (
-				SELECT pg_catalog.string_agg(pg_catalog.format(E'          %s%s\n', e->>'id',
+				SELECT pg_catalog.string_agg(pg_catalog.format(E'          id %s%s\n', e->>'id',
 					'  ' || pg_catalog.replace(nullif(e->>'event_id', ''), E'\n', ' ')), '' ORDER BY place)
 				FROM pg_catalog.json_array_elements(examples) WITH ORDINALITY AS one (e, place))), ''
 			ORDER BY n DESC, reason) AS text, coalesce(pg_catalog.max(groups), 0) - count(*) AS more

@@ -25,7 +25,7 @@ WITH ranked AS (
 			ORDER BY n DESC, target, reason), '[]') AS groups,
 		pg_catalog.string_agg(pg_catalog.format(E'\n%8s  %s\n          tried %s times, from %s to %s\n%s', n,
 			pg_catalog.concat_ws(': ', target, pg_catalog.replace(nullif(reason, ''), E'\n', ' ')), attempts, first, last, (
-				SELECT pg_catalog.string_agg(pg_catalog.format(E'          %s%s\n', e->>'id',
+				SELECT pg_catalog.string_agg(pg_catalog.format(E'          id %s%s\n', e->>'id',
 					'  ' || pg_catalog.replace(nullif(e->>'event_id', ''), E'\n', ' ')), '' ORDER BY place)
 				FROM pg_catalog.json_array_elements(examples) WITH ORDINALITY AS one (e, place))), ''
 			ORDER BY n DESC, target, reason) AS text, coalesce(pg_catalog.max(groups), 0) - count(*) AS more

@@ -15,7 +15,7 @@ WITH ranked AS (
 ), shown AS (
 	SELECT *, printf('%8d  %s', n, replace(reason, char(10), ' ')) || printf('
           seen %d times, from %s to %s
-', seen, first, last) || coalesce((SELECT group_concat(printf('          %d%s
+', seen, first, last) || coalesce((SELECT group_concat(printf('          id %d%s
 ', value ->> 'id', coalesce('  ' || replace(nullif(value ->> 'event_id', ''), char(10), ' '), '')), '') FROM json_each(examples)), '') AS text
 	FROM grouped ORDER BY n DESC, reason
 ), found AS (

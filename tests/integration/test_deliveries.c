@@ -59,7 +59,7 @@ Test(deliveries, list_groups_the_dead_ones_by_target_and_reason, .init = bench_o
 		   "dead-letters list --deliveries");
 	run_expect(db, 0, "       1  erp: connection refused\n          tried 7 times, from 2026-01-02T00:00:00.000Z ",
 		   "dead-letters list --deliveries");
-	run_expect(db, 0, "\n          4  o-1\n", "dead-letters list --deliveries");
+	run_expect(db, 0, "\n          id 4  o-1\n", "dead-letters list --deliveries");
 	run_expect(db, 0, "and 1 more reasons", "dead-letters list --deliveries --limit 1");
 }
 
@@ -68,9 +68,10 @@ Test(deliveries, targets_with_the_same_reason_have_examples_of_their_own, .init 
 	deliver("a", 5, "dead", "500", "x", "now()");
 	deliver("b", 4, "dead", "500", "x", "now()");
 	run_expect(db, 0, "dead deliveries: 9, reasons: 2\n", "dead-letters list --deliveries");
-	run_expect(db, 0, "\n          5  o-5\n          4  o-4\n          3  o-3\n\n",
+	run_expect(db, 0, "\n          id 5  o-5\n          id 4  o-4\n          id 3  o-3\n\n",
 		   "dead-letters list --deliveries");
-	run_expect(db, 0, "\n          9  o-4\n          8  o-3\n          7  o-2\n", "dead-letters list --deliveries");
+	run_expect(db, 0, "\n          id 9  o-4\n          id 8  o-3\n          id 7  o-2\n",
+		   "dead-letters list --deliveries");
 }
 
 /* A role or a database may be configured like this. */
