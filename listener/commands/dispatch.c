@@ -22,7 +22,7 @@
 /* clang-format off */
 /* In the order of --help. */
 #define EACH_COMMAND(X) \
-	X(listen_command) X(status_command) X(dashboard_command) X(explain_command) X(lines_command) X(check_command) X(reload_command) \
+	X(listen_command) X(status_command) X(dashboard_command) X(explain_command) X(lines_command) X(check_command) \
 	X(config_print) X(config_lint) \
 	X(dead_letters_list) X(dead_letters_show) X(dead_letters_retry) X(dead_letters_discard) X(dead_letters_reopen) \
 	X(webhooks_list) X(webhooks_show) X(webhooks_pause) X(webhooks_resume) X(webhooks_resend) \
