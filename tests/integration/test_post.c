@@ -111,7 +111,7 @@ Test(post, request_without_a_host_gets_one_head)
 
 	expect_status(answer, 400);
 	cr_assert(!strstr(answer + 1, "HTTP/1.1 400"), "%s", answer);
-	cr_assert(strstr(answer, "malformed HTTP/1.1 request"), "%s", answer);
+	cr_assert(strstr(answer, "Host"), "it is not said: %s", answer); /* libmicrohttpd 1.0 says it itself */
 }
 
 Test(post, header_with_a_bare_carriage_return_is_malformed)
