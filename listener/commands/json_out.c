@@ -8,6 +8,7 @@
 #include <unistr.h>
 
 #include "base/bytes.h"
+#include "base/json_write.h"
 #include "base/text.h"
 #include "commands/dispatch.h"
 
@@ -170,4 +171,29 @@ void json_out_word(const char *text, int most)
 	int len = text ? (int)strlen(text) : 0;
 
 	json_out_column(text, len < most ? len : most);
+}
+
+void json_out_format(struct bytes *out, const char *format, ...)
+{
+	va_list ap;
+
+	va_start(ap, format);
+	for (const char *percent; (percent = strchr(format, '%')); format = percent + 2) {
+		char number[24];
+		struct slice part = {number, 0};
+
+		bytes_add(out, format, (size_t)(percent - format));
+		if (percent[1] == 'd')
+			part.len = (size_t)snprintf(number, sizeof(number), "%ld", va_arg(ap, long));
+		else
+			part = va_arg(ap, struct slice);
+		if (!part.at)
+			bytes_add_text(out, "null");
+		else if (percent[1] == 's')
+			json_write_string(out, part.at, part.len);
+		else
+			bytes_add(out, part.at, part.len);
+	}
+	va_end(ap);
+	bytes_add_text(out, format);
 }

@@ -6,6 +6,10 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/slice.h"
 
 /* One object on standard output. A list of millions needs no memory. */
 struct json_out {
@@ -31,6 +35,15 @@ void json_out_object(json_t *object);
 
 /* Returns a JSON string of a text from outside, with bytes that are not UTF-8 replaced. NULL if text is NULL. */
 json_t *json_out_string(const char *text);
+
+/* Adds a text with %d for a long, %s for a slice that becomes a string, and %j for a slice that is JSON. A slice
+ * without bytes becomes null. Numbers in JSON stay as they were written. */
+void json_out_format(struct bytes *out, const char *format, ...);
+
+static inline struct slice slice_of(const char *text)
+{
+	return (struct slice){text, text ? strlen(text) : 0};
+}
 
 /* A member of an object: "" if it is not a text, 0 if it is not an integer or a number. */
 const char *member_text(const json_t *object, const char *name);

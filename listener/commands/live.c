@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "commands/examples.h"
 #include "commands/interrupt.h"
 #include "commands/json_out.h"
 #include "commands/ndjson.h"
@@ -45,8 +46,9 @@ struct live {
 	bool is_ending;
 	struct live_seen seen;
 	uint64_t duplicates, acks, too_long;
-	json_t *ids;     /* the names of an object */
-	json_t *samples; /* the first ids */
+	json_t *ids;               /* the names of an object */
+	json_t *samples;           /* the first ids */
+	struct examples *examples; /* NULL: none are wanted */
 };
 
 /* --- callbacks of the feed --- */
@@ -86,7 +88,8 @@ static void on_reject(void *of, struct slice bytes, const char *why)
 {
 	struct live *l = of;
 
-	(void)bytes;
+	if (l->examples)
+		examples_reject(l->examples, bytes, why);
 	snprintf(l->seen.rejected, sizeof(l->seen.rejected), "%s", why);
 	if (l->is_look)
 		end_soon(l);
@@ -104,6 +107,8 @@ static void on_event(void *of, const struct session_event *event)
 		return;
 	}
 	l->seen.events++;
+	if (l->examples)
+		examples_add(l->examples, event);
 	if (l->is_look)
 		end_soon(l);
 	note_id(l, event->id);
@@ -225,6 +230,8 @@ static void print_json(struct live *l, const struct feed_client_view *v)
 				       l->samples, "rejected_because",
 				       json_out_string(*l->seen.rejected ? l->seen.rejected : NULL)));
 	json_out_member_text(&o, "cursor", text ? text : "null");
+	json_out_member_text(&o, "examples", examples_array(&l->examples->events).at);
+	json_out_member_text(&o, "rejected", examples_array(&l->examples->rejected).at);
 	json_out_member(&o, "rules", rules);
 	json_out_close(&o);
 	free(text);
@@ -234,6 +241,14 @@ static void print_line(const char *name, const char *text, size_t len)
 {
 	if (len)
 		json_out_line("%-12s%.*s", name, (int)len, text);
+}
+
+static void print_lines(const char *name, struct bytes *list)
+{
+	char *text = (char *)bytes_text(list);
+
+	for (char *line = strsep(&text, "\n"); line; line = strsep(&text, "\n"))
+		print_line(name, line, strlen(line));
 }
 
 static void print_text(struct live *l, const struct feed_client_view *v)
@@ -256,9 +271,8 @@ static void print_text(struct live *l, const struct feed_client_view *v)
 		       n->frames, n->events, n->nothing, n->rejected, n->filtered, n->sends);
 	}
 	putchar('\n');
-	for (size_t i = 0; i < json_array_size(l->samples); i++)
-		json_out_line("%-12s%s", "id", json_string_value(json_array_get(l->samples, i)));
-	print_line("rejected", l->seen.rejected, strlen(l->seen.rejected));
+	print_lines("event", &l->examples->events);
+	print_lines("rejected", &l->examples->rejected);
 	if (v->gaps.gaps)
 		printf("%-12s%" PRIu64 ", with %" PRIu64 " numbers\n", "gaps", v->gaps.gaps, v->gaps.missing);
 	print_line("cursor", cursor.at, cursor.len);
@@ -394,20 +408,49 @@ struct profile *live_profile(const char *file, const char *feed)
 	return p;
 }
 
-int live_try(const struct invocation *in, const struct profile *p, int64_t seconds, bool is_json)
+/* Says why a feed does not fit its profile, in what. False: it does. */
+static bool find_misfit(const struct live *l, const struct feed_client_view *v, char *what, size_t size)
 {
-	struct live l = {.profile = p};
+	const struct profile *p = l->profile;
+	uint64_t frames = 0, rejected = 0, unknown = 0;
+
+	for (size_t i = 0; i <= p->rule_count; i++) {
+		frames += v->rules[i].frames;
+		rejected += v->rules[i].rejected;
+	}
+	if (p->fallback.action != ACTION_EVENT)
+		unknown = v->rules[p->rule_count].frames;
+	if (!l->seen.events)
+		snprintf(what, size, "no event came%s%s", *v->error ? ": " : "", v->error);
+	else if (unknown * 100 > frames)
+		snprintf(what, size, "%" PRIu64 " of %" PRIu64 " messages match no rule", unknown, frames);
+	else if (rejected * 100 > l->seen.events + rejected)
+		snprintf(what, size, "%" PRIu64 " dead letters would come with %" PRIu64 " events", rejected,
+			 l->seen.events);
+	else
+		return false;
+	return true;
+}
+
+int live_try(const struct invocation *in, const struct profile *p, int64_t seconds, bool is_json, bool is_expecting)
+{
+	struct examples examples = {.profile = p};
+	struct live l = {.profile = p, .examples = &examples};
 	struct feed_client_view v;
+	char what[400] = "";
+	bool is_misfit;
 
 	if (talk(&l, in->config, seconds))
 		return dispatch_fail("%s", l.seen.error);
 	v = feed_client_view(l.client);
-	if (is_json)
-		print_json(&l, &v);
-	else
-		print_text(&l, &v);
+	is_misfit = is_expecting && find_misfit(&l, &v, what, sizeof(what));
+	if (!is_expecting || is_misfit || l.seen.is_stopped)
+		(is_json ? print_json : print_text)(&l, &v);
+	if (is_misfit)
+		dispatch_fail("%s does not fit its profile: %s", p->name, what);
 	forget(&l);
-	return l.seen.connects && !l.seen.is_stopped ? STATUS_FINE : STATUS_FAILED;
+	examples_free(&examples);
+	return l.seen.connects && !l.seen.is_stopped && !is_misfit ? STATUS_FINE : STATUS_FAILED;
 }
 
 int live_record(const struct invocation *in, const struct profile *p, FILE *lines, struct segments *segments,

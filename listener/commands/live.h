@@ -13,8 +13,10 @@
 struct profile *live_profile(const char *file, const char *feed);
 
 /* Connects to the feed for some seconds (0: until Ctrl-C), then prints what each rule did, as text or JSON. Returns the
- * exit status: STATUS_FAILED if no connection was made, or if a rule or a close code ended the feed for good. */
-int live_try(const struct invocation *in, const struct profile *p, int64_t seconds, bool is_json);
+ * exit status: STATUS_FAILED if no connection was made, or if a rule or a close code ended the feed for good.
+ * is_expecting: also if no event came, or more than 1 % of what came is unknown or rejected; prints nothing if all is
+ * well. */
+int live_try(const struct invocation *in, const struct profile *p, int64_t seconds, bool is_json, bool is_expecting);
 
 /* Writes the messages of the feed to lines, one per line, or else to segments, until there are enough (messages; 0: any
  * number), the time is over (seconds; 0: never), a write fails, or Ctrl-C. Returns the exit status. */

@@ -1,12 +1,17 @@
 /* profile.c owns the commands that list, show and check profiles. */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/memory.h"
 #include "commands/dispatch.h"
 #include "commands/json_out.h"
+#include "commands/ndjson.h"
 #include "config/profile.h"
+#include "feed/rules.h"
 #include "feed/secrets.h"
+#include "feed/session.h"
 
 static int run_list(const struct invocation *in)
 {
@@ -58,11 +63,159 @@ static void print_read(void *arg, const char *name, size_t len)
 	free(key);
 }
 
+/* --- profile check --frames --- */
+
+/* A part of a rule that is a pointer. */
+struct look {
+	const struct profile_rule *rule;
+	const char *member;
+	const char *part;
+	bool is_found;
+	bool is_elsewhere; /* in the message, not in the element, or the other way */
+};
+
+struct fit {
+	const struct profile *profile;
+	struct rules *rules;
+	struct look *looks;
+	size_t count;
+	const struct profile_rule *rule; /* of the current frame */
+	struct slice frame;
+	uint64_t messages[PROFILE_RULES_MAX + 1]; /* of each rule, by profile_rule_index */
+};
+
+static void add_look(struct fit *f, const struct profile_rule *rule, const char *member, const char *part)
+{
+	if (!part || !part[0] || !strchr("/^#", *part))
+		return;
+	f->looks = memory_realloc(f->looks, (f->count + 1) * sizeof(*f->looks));
+	f->looks[f->count++] = (struct look){rule, member, part, false, false};
+}
+
+static void add_looks(struct fit *f, const struct profile_rule *rule)
+{
+	size_t i, k;
+	const char *name;
+	json_t *parts, *part;
+
+	json_array_foreach(rule->id, i, parts) json_array_foreach(parts, k, part)
+		add_look(f, rule, "id", json_string_value(part));
+	json_object_foreach((json_t *)(uintptr_t)rule->capture, name, part)
+		add_look(f, rule, "capture", json_string_value(part));
+	add_look(f, rule, "type", rule->type);
+	add_look(f, rule, "time", rule->time);
+	add_look(f, rule, "payload", rule->payload);
+	add_look(f, rule, "cursor", rule->cursor);
+	if (rule->action != ACTION_EVENT)
+		return;
+	add_look(f, rule, "gap", f->profile->gap.key);
+	add_look(f, rule, "gap", f->profile->gap.seq);
+}
+
+static void look_in(void *ctx, struct slice element, size_t index)
+{
+	const struct fit *f = ctx;
+
+	(void)index;
+	for (struct look *l = f->looks; l < f->looks + f->count; l++) {
+		const char *pointer = l->part + (*l->part != '/');
+		bool is_of_frame = *l->part == '^';
+
+		if (l->rule != f->rule)
+			continue;
+		l->is_found |= json_find(is_of_frame ? f->frame : element, pointer).at != NULL;
+		l->is_elsewhere |= json_find(is_of_frame ? element : f->frame, pointer).at != NULL;
+	}
+}
+
+static void on_rule(void *ctx, const struct profile_rule *rule, struct slice frame)
+{
+	struct fit *f = ctx;
+
+	f->rule = rule;
+	f->frame = frame;
+	f->messages[profile_rule_index(f->profile, rule)]++;
+	if (!rule->text)
+		rule_explode(f->rules, rules_match(f->rules, frame), frame, look_in, f);
+}
+
+static void skip_event(void *ctx, const struct session_event *event)
+{
+	(void)ctx, (void)event;
+}
+
+static void skip_letter(void *ctx, struct slice bytes, const char *why)
+{
+	(void)ctx, (void)bytes, (void)why;
+}
+
+static const struct session_handler handler = {.on_rule = on_rule, .on_event = skip_event, .on_reject = skip_letter};
+
+/* Returns 0; or -1 after printing why. */
+static int read_frames(struct fit *f, const char *path)
+{
+	struct ndjson *lines = ndjson_open(path, NDJSON_UNLIMITED);
+	struct session *s = session_new(f->profile, true);
+	enum ndjson_result result = NDJSON_FAILED;
+	struct ndjson_line line;
+
+	while (lines && (result = ndjson_wait(lines, &line)) == NDJSON_LINE)
+		session_read(s, line.bytes, line.len, &handler, f);
+	if (lines)
+		ndjson_close(lines);
+	session_free(s);
+	return result == NDJSON_FAILED ? -1 : 0;
+}
+
+static void warn(const struct fit *f, const struct look *l)
+{
+	uint64_t messages = f->messages[profile_rule_index(f->profile, l->rule)];
+	char meant[120] = "";
+
+	if (!messages || l->is_found)
+		return;
+	if (l->is_elsewhere)
+		snprintf(meant, sizeof(meant), "; did you mean %s%.80s?", *l->part == '^' ? "" : "^",
+			 l->part + (*l->part != '/'));
+	dispatch_fail("%s: rule %.60s looks at %.80s, found in 0 of %" PRIu64 " messages%s", l->member,
+		      l->rule->name ? l->rule->name : "without a name", l->part, messages, meant);
+}
+
+/* Warns of the parts of rules that no message has. Returns the exit status. */
+static int check_frames(const struct profile *p, const char *path)
+{
+	struct fit f = {.profile = p, .rules = rules_new(p)};
+	int result;
+
+	for (size_t i = 0; i < p->rule_count; i++)
+		add_looks(&f, &p->rules[i]);
+	add_looks(&f, &p->fallback);
+	result = read_frames(&f, path);
+	for (size_t i = 0; i < f.count && !result; i++)
+		warn(&f, &f.looks[i]);
+	rules_free(f.rules);
+	free(f.looks);
+	return result ? STATUS_FAILED : STATUS_FINE;
+}
+
+/* --- profile check --- */
+
+struct check_options {
+	const char *frames;
+};
+
+static const struct option check_options[] = {
+	{"frames", OPTION_TEXT, offsetof(struct check_options, frames), "FILE", 0, 0, NULL,
+	 "warn of parts that no message of this recording has; -: standard input"},
+};
+
 static int run_check(const struct invocation *in)
 {
+	const struct check_options *o = in->options;
 	struct profile_fault fault;
 	struct profile *p = profile_read_any(in->words[0], &fault);
 	json_t *printed;
+	int status;
 
 	if (!p || *p->doubt.text) {
 		dispatch_fail("%s", p ? p->doubt.text : fault.text);
@@ -75,8 +228,9 @@ static int run_check(const struct invocation *in)
 	if (p->dictionary_path)
 		json_out_line("reads the file %s", p->dictionary_path);
 	json_decref(printed);
+	status = o->frames ? check_frames(p, o->frames) : STATUS_FINE;
 	profile_free(p);
-	return STATUS_FINE;
+	return status;
 }
 
 const struct subcommand profile_list = {
@@ -95,6 +249,7 @@ const struct subcommand profile_show = {
 const struct subcommand profile_check = {
 	.name = "profile check",
 	.arguments = "PROFILE",
+	COMMAND_OPTIONS(check_options, struct check_options),
 	.settings = SETTINGS_NONE,
 	.run = run_check,
 };

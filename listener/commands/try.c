@@ -2,7 +2,6 @@
  * recording, without Redis or Postgres. */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +11,8 @@
 #include "base/sha256.h"
 #include "base/text.h"
 #include "commands/dispatch.h"
+#include "commands/examples.h"
+#include "commands/json_out.h"
 #include "commands/live.h"
 #include "commands/ndjson.h"
 #include "config/profile.h"
@@ -29,6 +30,7 @@ struct try_options {
 	const char *connections;
 	int64_t now_s;
 	int64_t seconds;
+	int64_t expect_us;
 	int64_t messages;
 	int64_t rotate_us;
 	bool is_segments;
@@ -52,6 +54,8 @@ static const struct option try_options[] = {
 	 "with --frames: the time, in seconds since 1970"},
 	{"seconds", TRY_OPTION(NUMBER, seconds), "S", 0, 86400, NULL,
 	 "without --frames: listen for S seconds (20); 0: until Ctrl-C"},
+	{"expect", TRY_OPTION(SPAN, expect_us), "TIME", 1000000, 0, NULL,
+	 "listen for TIME, and print nothing if the feed fits its profile; else exit with 1"},
 	{"json", TRY_OPTION(SWITCH, is_json), "", 0, 0, NULL, "without --frames: print JSON"},
 };
 
@@ -91,6 +95,8 @@ static const char *check_try(const struct invocation *in)
 		return "try needs --profile FILE or --feed NAME, one of the two";
 	if (o->connections && !is_ascending(o->connections))
 		return "--connections: must be line numbers, ascending, with commas between, such as 1,9";
+	if (o->expect_us && (o->frames || o->seconds != NOT_GIVEN))
+		return "--expect does not go with --frames or --seconds";
 	if (o->frames && o->seconds != NOT_GIVEN)
 		return "--seconds does not go with --frames, which are read at once";
 	if (!o->frames && (o->connections || o->now_s != NOT_GIVEN))
@@ -116,34 +122,8 @@ struct account {
 	long events_seen, duplicate_events, filtered_events;
 	long events_of_line, rejects_of_line;
 	struct bytes lists[LISTS]; /* the items, in JSON */
+	struct examples examples;
 };
-
-/* Adds a text with %d for a long, %s for a slice that becomes a string, and %j for a slice that is JSON. A slice
- * without bytes becomes null. Numbers in JSON stay as they were written. */
-static void add(struct bytes *out, const char *format, ...)
-{
-	va_list ap;
-
-	va_start(ap, format);
-	for (const char *percent; (percent = strchr(format, '%')); format = percent + 2) {
-		char number[24];
-		struct slice part = {number, 0};
-
-		bytes_add(out, format, (size_t)(percent - format));
-		if (percent[1] == 'd')
-			part.len = (size_t)snprintf(number, sizeof(number), "%ld", va_arg(ap, long));
-		else
-			part = va_arg(ap, struct slice);
-		if (!part.at)
-			bytes_add_text(out, "null");
-		else if (percent[1] == 's')
-			json_write_string(out, part.at, part.len);
-		else
-			bytes_add(out, part.at, part.len);
-	}
-	va_end(ap);
-	bytes_add_text(out, format);
-}
 
 /* Returns the list, ready for its next item. */
 static struct bytes *next_item(struct account *a, enum list list)
@@ -151,11 +131,6 @@ static struct bytes *next_item(struct account *a, enum list list)
 	if (a->lists[list].len)
 		bytes_add_text(&a->lists[list], ",\n  ");
 	return &a->lists[list];
-}
-
-static struct slice slice_of(const char *text)
-{
-	return (struct slice){text, text ? strlen(text) : 0};
 }
 
 static bool is_new(struct account *a, struct slice id)
@@ -188,13 +163,15 @@ static void add_event(struct account *a, const struct session_event *event)
 	char hex[2 * SHA256_BYTES + 1], first[GAP_NUMBER_BYTES], last[GAP_NUMBER_BYTES];
 	struct gap gap;
 
-	add(next_item(a, IDS), "%s", event->id);
-	add(next_item(a, EVENTS), "{\"id\": %s, \"line\": %d, \"type\": %s, \"time\": %s, \"payload_sha256\": %s}",
-	    event->id, a->line, event->type, event->time, slice_of(digest_payload(event->payload, hex)));
+	json_out_format(next_item(a, IDS), "%s", event->id);
+	json_out_format(next_item(a, EVENTS),
+			"{\"id\": %s, \"line\": %d, \"type\": %s, \"time\": %s, \"payload_sha256\": %s}", event->id,
+			a->line, event->type, event->time, slice_of(digest_payload(event->payload, hex)));
 	if (a->profile->gap.seq && gaps_note(a->gaps, event->gap_key, event->gap_seq, &gap) &&
 	    a->profile->gap.contiguous)
-		add(next_item(a, GAPS), "{\"line\": %d, \"key\": %s, \"first\": %j, \"last\": %j}", a->line,
-		    event->gap_key, slice_of(gap_write(gap.first, first)), slice_of(gap_write(gap.last, last)));
+		json_out_format(next_item(a, GAPS), "{\"line\": %d, \"key\": %s, \"first\": %j, \"last\": %j}", a->line,
+				event->gap_key, slice_of(gap_write(gap.first, first)),
+				slice_of(gap_write(gap.last, last)));
 }
 
 static void on_event(void *ctx, const struct session_event *event)
@@ -203,6 +180,7 @@ static void on_event(void *ctx, const struct session_event *event)
 
 	a->events_seen++;
 	a->events_of_line++;
+	examples_add(&a->examples, event);
 	if (is_new(a, event->id))
 		add_event(a, event);
 	else
@@ -213,15 +191,17 @@ static void on_event(void *ctx, const struct session_event *event)
 
 static void on_reject(void *ctx, struct slice bytes, const char *why)
 {
-	(void)bytes, (void)why;
-	((struct account *)ctx)->rejects_of_line++;
+	struct account *a = ctx;
+
+	a->rejects_of_line++;
+	examples_reject(&a->examples, bytes, why);
 }
 
 static void on_send(void *ctx, struct slice frame)
 {
 	struct account *a = ctx;
 
-	add(next_item(a, SENDS), "{\"after_line\": %d, \"frame\": %j}", a->line, frame);
+	json_out_format(next_item(a, SENDS), "{\"after_line\": %d, \"frame\": %j}", a->line, frame);
 }
 
 static void on_action(void *ctx, const struct profile_rule *rule, struct slice frame)
@@ -230,11 +210,11 @@ static void on_action(void *ctx, const struct profile_rule *rule, struct slice f
 	struct bytes *out = next_item(a, ACTIONS);
 
 	(void)frame;
-	add(out, "{\"after_line\": %d, \"action\": %s, \"rule\": %s", a->line,
-	    slice_of(rule->action == ACTION_FATAL ? "fatal" : "reconnect"), slice_of(rule->name));
+	json_out_format(out, "{\"after_line\": %d, \"action\": %s, \"rule\": %s", a->line,
+			slice_of(rule->action == ACTION_FATAL ? "fatal" : "reconnect"), slice_of(rule->name));
 	if (rule->url && *rule->url)
-		add(out, ", \"url\": %j", session_redirect(a->session));
-	add(out, "}");
+		json_out_format(out, ", \"url\": %j", session_redirect(a->session));
+	json_out_format(out, "}");
 }
 
 static void on_cursor(void *ctx, struct slice cursor)
@@ -248,7 +228,7 @@ static void on_ack(void *ctx, struct slice frame)
 {
 	struct account *a = ctx;
 
-	add(next_item(a, ACKS), "{\"line\": %d, \"frame\": %j}", a->line, frame);
+	json_out_format(next_item(a, ACKS), "{\"line\": %d, \"frame\": %j}", a->line, frame);
 }
 
 static void on_filtered(void *ctx)
@@ -272,11 +252,11 @@ static void begin_connection(struct account *a)
 	struct session_dial dial;
 
 	session_connect(a->session, a->now_s * 1000, 0, 0, &dial);
-	add(out, "{\"first_line\": %d, \"how\": %s, \"url\": %j, \"on_open\": [", a->line,
-	    slice_of(session_how_names[dial.how]), dial.url_json);
+	json_out_format(out, "{\"first_line\": %d, \"how\": %s, \"url\": %j, \"on_open\": [", a->line,
+			slice_of(session_how_names[dial.how]), dial.url_json);
 	for (size_t i = 0; i < dial.on_open_count; i++)
-		add(out, i ? ", %j" : "%j", dial.on_open[i]);
-	add(out, "]}");
+		json_out_format(out, i ? ", %j" : "%j", dial.on_open[i]);
+	json_out_format(out, "]}");
 }
 
 static void read_line(struct account *a, const char *text, size_t len)
@@ -318,17 +298,22 @@ static void print(struct account *a)
 {
 	struct bytes out = {NULL, 0, 0};
 
-	add(&out, "{\n \"frames\": %d, \"event_frames\": %d, \"ignored_frames\": %d, \"rejected_frames\": %d", a->line,
-	    a->event_frames, a->ignored_frames, a->rejected_frames);
-	add(&out, ",\n \"events_seen\": %d, \"unique_events\": %d, \"duplicate_events\": %d, \"filtered_events\": %d",
-	    a->events_seen, (long)json_object_size(a->seen), a->duplicate_events, a->filtered_events);
-	add(&out, ",\n \"eval_now\": %d, \"cursor_next\": %j, \"ack_mode\": %s", (long)a->now_s,
-	    session_cursor(a->session), slice_of(json_string_value(json_object_get(a->profile->root, "ack_mode"))));
+	json_out_format(&out,
+			"{\n \"frames\": %d, \"event_frames\": %d, \"ignored_frames\": %d, \"rejected_frames\": %d",
+			a->line, a->event_frames, a->ignored_frames, a->rejected_frames);
+	json_out_format(
+		&out,
+		",\n \"events_seen\": %d, \"unique_events\": %d, \"duplicate_events\": %d, \"filtered_events\": %d",
+		a->events_seen, (long)json_object_size(a->seen), a->duplicate_events, a->filtered_events);
+	json_out_format(&out, ",\n \"eval_now\": %d, \"cursor_next\": %j, \"ack_mode\": %s", (long)a->now_s,
+			session_cursor(a->session),
+			slice_of(json_string_value(json_object_get(a->profile->root, "ack_mode"))));
 	for (int i = 0; i < LISTS; i++) {
-		add(&out, ",\n %s: [", slice_of(list_names[i]));
-		add(&out, a->lists[i].len ? "\n  %j\n ]" : "]", bytes_slice(&a->lists[i]));
+		json_out_format(&out, ",\n %s: [", slice_of(list_names[i]));
+		json_out_format(&out, a->lists[i].len ? "\n  %j\n ]" : "]", bytes_slice(&a->lists[i]));
 	}
-	add(&out, "\n}\n");
+	json_out_format(&out, ",\n \"examples\": %j,\n \"rejected\": %j\n}\n", examples_array(&a->examples.events),
+			examples_array(&a->examples.rejected));
 	fwrite(bytes_text(&out), 1, out.len, stdout);
 	bytes_free(&out);
 }
@@ -338,6 +323,7 @@ static void close_account(struct account *a)
 	for (int i = 0; i < LISTS; i++)
 		bytes_free(&a->lists[i]);
 	json_decref(a->seen);
+	examples_free(&a->examples);
 	gaps_free(a->gaps);
 	session_free(a->session);
 }
@@ -346,7 +332,7 @@ static void close_account(struct account *a)
  * are the numbers of the lines with which connections begin, ascending, with commas between. */
 static int try_recording(const struct profile *p, const char *path, const char *starts, int64_t now_s)
 {
-	struct account a = {.profile = p, .now_s = now_s, .starts = starts};
+	struct account a = {.profile = p, .now_s = now_s, .starts = starts, .examples.profile = p};
 	struct ndjson *lines = ndjson_open(path, NDJSON_UNLIMITED);
 	enum ndjson_result result;
 
@@ -376,8 +362,10 @@ static int run_try(const struct invocation *in)
 	if (o->frames)
 		result = try_recording(p, o->frames, o->connections ? o->connections : "1",
 				       o->now_s == NOT_GIVEN ? NOW_S : o->now_s);
+	else if (o->expect_us)
+		result = live_try(in, p, o->expect_us / 1000000, o->is_json, true);
 	else
-		result = live_try(in, p, o->seconds == NOT_GIVEN ? SECONDS : o->seconds, o->is_json);
+		result = live_try(in, p, o->seconds == NOT_GIVEN ? SECONDS : o->seconds, o->is_json, false);
 	profile_free(p);
 	return result;
 }

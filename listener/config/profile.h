@@ -200,6 +200,12 @@ static inline const char *profile_row_source(const struct profile *p)
 	return p->redacted_url ? p->row_source : p->name;
 }
 
+/* The place of a rule; rule_count for the fallback. */
+static inline size_t profile_rule_index(const struct profile *p, const struct profile_rule *rule)
+{
+	return rule >= p->rules && rule < p->rules + p->rule_count ? (size_t)(rule - p->rules) : p->rule_count;
+}
+
 /* True if the profile has a member that is only for producers. */
 bool profile_is_server(const struct profile *p);
 

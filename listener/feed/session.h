@@ -79,6 +79,7 @@ const char *session_trouble(struct session *s);
 
 /* One event of a message. Valid until the callback returns. */
 struct session_event {
+	const struct profile_rule *rule;
 	struct slice id;
 	struct slice type; /* "" if there is none */
 	struct slice time; /* decoded; at NULL: none */

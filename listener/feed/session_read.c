@@ -211,6 +211,7 @@ static const char *read_event(struct reading *r, const struct place *at, struct 
 	event->time = part_value(&rule->time, at);
 	if (json_kind(event->time) != KIND_REAL)
 		event->time = part_text(event->time, at->arena);
+	event->rule = rule->profile;
 	event->time_unit = rule->profile->time_unit;
 	event->payload = part_value(&rule->payload, at);
 	event->cursor = find_cursor(r, at);

@@ -445,10 +445,7 @@ static void on_connection_action(void *arg, struct feed_connection *conn, const 
 
 static struct rule_count *count_of(struct feed_client *c, const struct profile_rule *rule)
 {
-	const struct profile *p = c->p.profile;
-
-	return &c->rules[rule >= p->rules && rule < p->rules + p->rule_count ? (size_t)(rule - p->rules)
-									     : p->rule_count];
+	return &c->rules[profile_rule_index(c->p.profile, rule)];
 }
 
 static void on_line_rule(void *arg, const struct profile_rule *rule, struct slice frame)

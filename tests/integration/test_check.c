@@ -401,7 +401,7 @@ static char *make_pages(void)
 Test(check, manual_pages_are_mdoc_without_a_fault)
 {
 	static const char *const said[] = {"^MEMBERS OF A RULE", "ack_mode, ack_on, max_unacked, ack_deadline_ms",
-					   "wsonce try --profile mine.json --seconds 20",
+					   "wsonce try --profile readings.json --seconds 5",
 					   "A message that matches no rule"};
 	char *folder = make_pages();
 
