@@ -58,7 +58,8 @@ struct slice examples_array(struct bytes *list)
 	struct bytes array = {NULL, 0, 0};
 
 	for (size_t i = 0; i < list->len; i++)
-		list->at[i] = list->at[i] == '\n' ? ',' : list->at[i];
+		if (list->at[i] == '\n')
+			list->at[i] = ',';
 	json_out_format(&array, "[%j]", list->len ? bytes_slice(list) : slice_of(""));
 	bytes_free(list);
 	*list = array;

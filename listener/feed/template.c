@@ -32,6 +32,8 @@ static void add_secret(struct bytes *out, struct slice of, struct template_scope
 	free(text);
 }
 
+/* NOLINTBEGIN(misc-no-recursion): a signature holds no other */
+
 static void fill(struct bytes *out, const char *text, struct template_scope *scope, bool is_url);
 
 /* The values in TEXT are as they are, also in a URL. */
@@ -42,7 +44,7 @@ static void add_signature(struct bytes *out, const struct placeholder *p, struct
 	size_t before = out->len;
 	const char *fault;
 
-	fill(&filled, text, scope, false); /* NOLINT(misc-no-recursion): there is no signature in it */
+	fill(&filled, text, scope, false);
 	if (p->how == SIGN_RSA_PSS)
 		bytes_add(&key, p->key.at + 5, p->key.len - 5); /* the path */
 	else
@@ -99,7 +101,7 @@ static void write_inside(struct bytes *out, const struct placeholder *p, struct 
 	if (is_own_text(p) && scope->keeps_secrets)
 		bytes_add(out, p->begin, (size_t)(p->end - p->begin));
 	else if (p->kind == PLACEHOLDER_SIGNATURE)
-		add_signature(out, p, scope); /* NOLINT(misc-no-recursion) */
+		add_signature(out, p, scope);
 	else if (p->kind == PLACEHOLDER_SECRET)
 		add_secret(out, p->name, scope);
 	if (is_own_text(p))
@@ -154,7 +156,6 @@ static void add_encoded(struct bytes *out, const char *text, size_t len)
 	}
 }
 
-/* NOLINTNEXTLINE(misc-no-recursion): as in add_signature */
 static void fill(struct bytes *out, const char *text, struct template_scope *scope, bool is_url)
 {
 	struct bytes value = {NULL, 0, 0};
@@ -172,6 +173,8 @@ static void fill(struct bytes *out, const char *text, struct template_scope *sco
 	bytes_free(&value);
 	bytes_add_text(out, text);
 }
+
+/* NOLINTEND(misc-no-recursion) */
 
 void template_fill(struct bytes *out, const char *text, struct template_scope *scope)
 {

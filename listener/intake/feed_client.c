@@ -722,6 +722,11 @@ void feed_client_mask(const struct feed_client *c, char *text)
 	secrets_mask(c->secrets, text);
 }
 
+void feed_client_hide(const struct feed_client *c, struct session *s)
+{
+	session_hide_signatures(s, c->secrets);
+}
+
 void feed_client_close(struct feed_client *c)
 {
 	uv_close((uv_handle_t *)&c->tick, NULL);

@@ -67,6 +67,8 @@ void feed_client_set_session(struct feed_client *c, struct session *session);
 
 /* Overwrites the secrets of the profile and of the feed's answers with asterisks. */
 void feed_client_mask(const struct feed_client *c, char *text);
+/* The same for the signatures that s will make, a session of the same profile. */
+void feed_client_hide(const struct feed_client *c, struct session *s);
 
 /* Call after feed_client_stop. Closes the timer; run the loop until it has no more handles. */
 void feed_client_close(struct feed_client *c);

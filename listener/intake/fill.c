@@ -369,6 +369,7 @@ static void begin(struct fill *f)
 	const struct hole *h = f->first;
 
 	f->session = session_new(f->parts.profile, false);
+	feed_client_hide(f->parts.client, f->session);
 	f->first->tries = 0;
 	f->number_count = 0;
 	session_load(f->session, session_save(*f->parts.session));
