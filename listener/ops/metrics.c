@@ -110,86 +110,73 @@ static void put_rules(FILE *out, const struct sources *s)
 	}
 }
 
-/* Only for sources of which each listener gets the same. */
-static void put_lines(FILE *out, const struct sources *s)
+/* Of a source: each, one whose profile says that numbers are contiguous, or one of which each listener gets the same.
+ */
+enum metric_of { OF_EACH, OF_NUMBERED, OF_SHARED };
+
+static const struct source_metric {
+	const char *name, *meaning;
+	enum metric_of of;
+} source_metrics[] = {
+	{"source_up", "1 while this source is connected.", OF_EACH},
+	{"source_silent", "1 while this source brings nothing here, but others hear it.", OF_EACH},
+	{"source_standby", "1 while this source is left to other listeners.", OF_EACH},
+	{"source_last_message_timestamp_seconds", "Unix time of this source's last message; 0 if there was none.",
+	 OF_EACH},
+	{"feed_gaps_total", "Gaps in the source's sequence numbers.", OF_NUMBERED},
+	{"feed_missing_total", "Numbers missing in these gaps.", OF_NUMBERED},
+	{"feed_filled_total", "Of these, numbers that `fill` of the profile brought.", OF_NUMBERED},
+	{"line_missing_total",
+	 "Events that other lines got from this source and this one did not; counted eight minutes later.", OF_SHARED},
+	{"source_open_seconds_total",
+	 "Time without any listener connected to this source; counted eight minutes later.", OF_SHARED},
+	{"line_disagree_total", "Events that came on this line with other bytes than on another one.", OF_SHARED},
+};
+
+/* Writes metric m of a source, if the source has it. */
+static void put_metric_of(FILE *out, size_t m, const struct source_view *v, int64_t now_ms)
 {
-	static const char *const metrics[][2] = {
-		{"line_missing_total", "Events that other lines got from this source and this one did not; counted "
-				       "eight minutes later."},
-		{"source_open_seconds_total",
-		 "Time without any listener connected to this source; counted eight minutes later."},
-		{"line_disagree_total", "Events that came on this line with other bytes than on another one."}};
+	static const struct line none;
+	const struct line *line = v->line ? v->line : &none;
+	int64_t last_s = clock_shown_ms(v->last_message_ms, now_ms) / 1000;
+	const double values[] = {v->is_open,
+				 v->silence != NULL,
+				 v->is_ready && !v->is_open,
+				 (double)last_s,
+				 (double)v->gaps.gaps,
+				 (double)v->gaps.missing,
+				 (double)v->filled,
+				 (double)line->missing,
+				 (double)line->open_ms / 1000,
+				 (double)line->disagree};
+	enum metric_of of = source_metrics[m].of;
 
-	for (size_t m = 0; m < 3; m++) {
-		put_type(out, metrics[m][0], "counter", metrics[m][1]);
-		for (size_t i = 0; i < sources_count(s); i++) {
-			struct source_view view = sources_view(s, i);
-			double values[3];
-
-			if (!view.line)
-				continue;
-			values[0] = (double)view.line->missing;
-			values[1] = (double)view.line->open_ms / 1000;
-			values[2] = (double)view.line->disagree;
-			put_source(out, metrics[m][0], &view, "url", view.url);
-			fprintf(out, "%.17g\n", values[m]);
-		}
-	}
-}
-
-/* Only for profiles that say that sequence numbers are contiguous. */
-static void put_gaps(FILE *out, const struct sources *s)
-{
-	static const char *const metrics[][2] = {
-		{"feed_gaps_total", "Gaps in the source's sequence numbers."},
-		{"feed_missing_total", "Numbers missing in these gaps."},
-		{"feed_filled_total", "Of these, numbers that `fill` of the profile brought."}};
-
-	for (size_t m = 0; m < 3; m++) {
-		put_type(out, metrics[m][0], "counter", metrics[m][1]);
-		for (size_t i = 0; i < sources_count(s); i++) {
-			struct source_view view = sources_view(s, i);
-			const uint64_t values[] = {view.gaps.gaps, view.gaps.missing, view.filled};
-
-			if (!view.profile || !view.profile->gap.contiguous)
-				continue;
-			put_source(out, metrics[m][0], &view, NULL, NULL);
-			fprintf(out, "%llu\n", (unsigned long long)values[m]);
-		}
-	}
+	if ((of == OF_NUMBERED && !(v->profile && v->profile->gap.contiguous)) || (of == OF_SHARED && !v->line))
+		return;
+	put_source(out, source_metrics[m].name, v, of == OF_NUMBERED ? NULL : "url", v->url);
+	fprintf(out, "%.17g\n", values[m]);
 }
 
 static void put_sources(FILE *out, const struct sources *s, int64_t now_ms)
 {
-	static const char *const metrics[][2] = {
-		{"source_up", "1 while this source is connected."},
-		{"source_silent", "1 while this source brings nothing here, but others hear it."},
-		{"source_standby", "1 while this source is left to other listeners."},
-		{"source_last_message_timestamp_seconds",
-		 "Unix time of this source's last message; 0 if there was none."},
-	};
 	size_t count = s ? sources_count(s) : 0, open = 0;
 
 	for (size_t i = 0; i < count; i++)
 		open += sources_view(s, i).is_open;
 	put_gauge(out, "sources", "Sources configured, each line counted.", (double)count);
 	put_gauge(out, "sources_open", "Sources connected.", (double)open);
-	for (size_t m = 0; m < sizeof(metrics) / sizeof(*metrics); m++) {
-		put_type(out, metrics[m][0], "gauge", metrics[m][1]);
+	for (size_t m = 0; m < sizeof(source_metrics) / sizeof(*source_metrics); m++) {
+		const struct source_metric *metric = &source_metrics[m];
+
+		put_type(out, metric->name, metric->of == OF_EACH ? "gauge" : "counter", metric->meaning);
 		for (size_t i = 0; i < count; i++) {
 			struct source_view view = sources_view(s, i);
-			const int64_t values[] = {view.is_open, view.silence != NULL, view.is_ready && !view.is_open,
-						  clock_shown_ms(view.last_message_ms, now_ms) / 1000};
 
-			put_source(out, metrics[m][0], &view, "url", view.url);
-			fprintf(out, "%lld\n", (long long)values[m]);
+			put_metric_of(out, m, &view, now_ms);
 		}
 	}
-	if (count) {
+	if (count)
 		put_rules(out, s);
-		put_gaps(out, s);
-		put_lines(out, s);
-	}
 }
 
 /* The age of the oldest of this listener's events and of the fleet's pending deliveries. */
