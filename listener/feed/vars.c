@@ -32,12 +32,21 @@ static struct variable *find_or_add(struct vars *v, const char *name)
 	return &v->items[v->count++];
 }
 
+static void put(struct vars *v, const char *name, const char *text, size_t len, bool is_first)
+{
+	struct variable *at = find_or_add(v, name);
+
+	at->value.len = 0;
+	at->is_first = is_first;
+	bytes_add(&at->value, text, len);
+}
+
+/* The profile's own values may be long. */
 static void set_first(struct vars *v, const char *name, const json_t *value)
 {
 	char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
 
-	vars_set(v, name, (struct slice){text, strlen(text)});
-	find_or_add(v, name)->is_first = true;
+	put(v, name, text, strlen(text), true);
 	free(text);
 }
 
@@ -76,14 +85,9 @@ bool vars_is_first(const struct vars *v, const char *name, size_t len)
 
 bool vars_set(struct vars *v, const char *name, struct slice value)
 {
-	struct variable *at;
-
 	if (value.len > VARS_BYTES_MAX)
 		return false;
-	at = find_or_add(v, name);
-	at->value.len = 0;
-	at->is_first = false;
-	bytes_add(&at->value, value.at, value.len);
+	put(v, name, value.at, value.len, false);
 	return true;
 }
 

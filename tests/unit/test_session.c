@@ -204,6 +204,15 @@ Test(session, tiny_elements_count_for_all_frames_of_a_message, .fini = end)
 	cr_assert_eq(letters, 9002, "%zu", letters);
 }
 
+Test(session, value_of_the_profile_may_be_long, .fini = end)
+{
+	char *members = memory_printf("\"vars\": {\"v\": \"%070000d\"}, " EVENT, 7);
+
+	begin(members);
+	free(members);
+	cr_assert_eq(session_var(heard.session, "v").len, 70002);
+}
+
 Test(session, value_too_long_to_be_kept_leaves_the_variable, .fini = end)
 {
 	char *message = memory_printf("{\"x\": \"%0*d\"}", 70000, 0);
