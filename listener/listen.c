@@ -286,6 +286,7 @@ static void on_reload(uv_timer_t *timer)
 				      .asked_handshakes = l->asked_handshakes,
 				      .pipeline = l->pipeline,
 				      .relay = l->relay,
+				      .sources = l->sources,
 				      .ingest = l->ingest,
 				      .posts = l->posts});
 	service_manager_tell(l->service_manager, "READY=1");
@@ -335,8 +336,9 @@ static void share_files(struct config *config, rlim_t files, rlim_t others)
  * tables of that size. */
 static void raise_limits(struct config *config)
 {
-	rlim_t others =
-		OTHER_FILES + (rlim_t)webhooks_concurrency(&config->webhooks) + (config->ingest_http ? POSTS_FILES : 0);
+	rlim_t others = OTHER_FILES + (rlim_t)webhooks_concurrency(&config->webhooks) +
+			(config->ingest_http ? POSTS_FILES : 0) +
+			2 * (rlim_t)config_lines_most(config); /* and successors */
 	rlim_t doors = config->ingest ? (rlim_t)(config->ingest_connections + config->ingest_handshakes) : 0;
 	rlim_t needed = doors + others;
 	rlim_t wanted = needed > USUAL_FILES ? needed : USUAL_FILES;

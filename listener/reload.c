@@ -94,6 +94,8 @@ static void take(const struct reload_parts *p, struct config *fresh)
 		posts_take(p->posts);
 	if (p->relay)
 		relay_change(p->relay);
+	if (p->sources)
+		sources_reload(p->sources);
 	if (p->config->webhooks.version != version)
 		storing_hasten_checkin(pipeline_storing(p->pipeline));
 	counters.reloads++;

@@ -5,6 +5,7 @@
 #include "config/config.h"
 #include "intake/ingest.h"
 #include "intake/post.h"
+#include "intake/source.h"
 #include "outbox/relay.h"
 #include "road/pipeline.h"
 
@@ -17,6 +18,7 @@ struct reload_parts {
 	int64_t asked_handshakes;
 	struct pipeline *pipeline;
 	struct relay *relay;
+	struct sources *sources;
 	struct ingest *ingest;
 	struct posts *posts;
 };

@@ -19,6 +19,7 @@
 #include "intake/feed_client.h"
 #include "event/age_limit.h"
 #include "event/envelope.h"
+#include "feed/shard.h"
 
 #define SAMPLES      3
 #define SAMPLE_BYTES 80
@@ -29,6 +30,7 @@
 struct live {
 	uv_loop_t loop;
 	const struct profile *profile;
+	struct profile *shard; /* which it then is; or NULL */
 	struct ws *ws;
 	struct dialler *dialler;
 	struct requests *requests;
@@ -371,9 +373,29 @@ static void forget(struct live *l)
 	json_decref(l->samples);
 	feed_client_free(l->client);
 	session_free(l->session);
+	shard_free(l->shard);
 	dialler_free(l->dialler);
 	ws_free(l->ws);
 	uv_loop_close(&l->loop);
+}
+
+/* Of a list that is divided, the first connection's items do. */
+static int open_shard(struct live *l, char *error, size_t size)
+{
+	char why[SHARD_REASON];
+	json_t *parts = l->profile->shard.var ? shard_load(l->profile, why) : NULL;
+
+	if (l->profile->shard.var && !parts) {
+		snprintf(error, size, "its list cannot be used: %.250s",
+			 *why ? why : "it comes by HTTP, which only a listener asks for; give vars one, too");
+		return -1;
+	}
+	if (parts) {
+		l->profile = l->shard = shard_profile(l->profile, 1);
+		shard_set(l->shard, json_array_get(parts, 0));
+	}
+	json_decref(parts);
+	return 0;
 }
 
 /* Returns 0; or -1 and a sentence in seen.error. */
@@ -384,6 +406,8 @@ static int talk(struct live *l, const struct config *config, int64_t seconds)
 	struct feed_client_view v;
 
 	signal(SIGPIPE, SIG_IGN);
+	if (open_shard(l, error, size))
+		return -1;
 	snprintf(error, size, "the event loop cannot start");
 	if (uv_loop_init(&l->loop) || open_parts(l, config, error, size))
 		return -1;

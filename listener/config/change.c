@@ -86,24 +86,42 @@ static bool is_same_profile(const struct profile *a, const struct profile *b)
 	return a == b || (a && b && json_equal(a->root, b->root));
 }
 
-static void name_profile(const struct change *c, const struct profile *p)
+static void name_profile(const struct change *c, const struct profile *p, bool is_taken)
 {
 	char *name = memory_printf("profile:%s", p->name);
 
-	c->each(c->arg, name, false);
+	c->each(c->arg, name, is_taken);
 	free(name);
+}
+
+/* Takes over another list for the connections of a shard, if nothing else has changed. */
+static bool take_list(struct profile *p, const struct profile *fresh)
+{
+	json_t *vars = (json_t *)p->vars, *list;
+
+	if (!fresh || !p->shard.var || !fresh->vars || !(list = json_object_get(vars, p->shard.var)))
+		return false;
+	json_incref(list);
+	json_object_set(vars, p->shard.var, json_object_get(fresh->vars, p->shard.var));
+	if (!is_same_profile(p, fresh))
+		json_object_set(vars, p->shard.var, list);
+	json_decref(list);
+	return is_same_profile(p, fresh);
 }
 
 static void compare_profiles(const struct change *c)
 {
 	const struct config *old = c->config, *fresh = c->fresh;
 
-	for (size_t i = 0; i < old->feed_count; i++)
-		if (!is_same_profile(old->feeds[i], find_feed(fresh, old->feeds[i]->name)))
-			name_profile(c, old->feeds[i]);
+	for (size_t i = 0; i < old->feed_count; i++) {
+		const struct profile *now = find_feed(fresh, old->feeds[i]->name);
+
+		if (!is_same_profile(old->feeds[i], now))
+			name_profile(c, old->feeds[i], take_list(old->feeds[i], now));
+	}
 	for (size_t i = 0; i < fresh->feed_count; i++)
 		if (!find_feed(old, fresh->feeds[i]->name))
-			name_profile(c, fresh->feeds[i]);
+			name_profile(c, fresh->feeds[i], false);
 	if (!is_same_profile(old->ingest_profile, fresh->ingest_profile))
 		c->each(c->arg, "ingest-profile", false);
 }

@@ -82,6 +82,13 @@ static int check_var(struct profile_reader *r, const json_t *value)
 		       : 0;
 }
 
+size_t profile_file_len(const char *text)
+{
+	size_t len = text && strncmp(text, "${file:", 7) == 0 ? strcspn(text + 7, "}") : 0;
+
+	return len && strcmp(text + 7 + len, "}") == 0 ? len : 0;
+}
+
 /* The profile must not contain the token itself, only where to find it. */
 static int check_token(struct profile_reader *r, const json_t *item)
 {
@@ -91,7 +98,7 @@ static int check_token(struct profile_reader *r, const json_t *item)
 		return profile_fail(r, "must be a text: ${env:NAME} or ${file:/path}");
 	if (profile_check_template_text(r, text, false))
 		return -1;
-	if ((strncmp(text, "${env:", 6) != 0 && strncmp(text, "${file:", 7) != 0) || text[strcspn(text, "}") + 1])
+	if ((strncmp(text, "${env:", 6) != 0 || text[strcspn(text, "}") + 1]) && !profile_file_len(text))
 		return profile_doubt(r, "a token must be ${env:NAME} or ${file:/path}, and nothing else");
 	return 0;
 }
@@ -199,24 +206,36 @@ static int read_any(struct profile_reader *r, const struct key *k, const json_t 
 #define TOP(member)  offsetof(struct profile, member)
 #define DAY_S        86400.0
 #define OVERLAP_S    10
+#define EVERY_MS     600000 /* between two calls of var_http */
+#define SHARDS       64
 
 /* --- http --- */
 
-static const struct key http_keys[] = {
-	KEY("method", key_text, HTTP(method)),    KEY("url", read_text_template, HTTP(url)),
-	ITEMS("headers", HTTP(headers), headers), KEY("body", read_template, HTTP(body)),
-	ITEMS("capture", HTTP(capture), answers),
-};
+/* clang-format off */
+#define HTTP_KEYS \
+	KEY("method", key_text, HTTP(method)), KEY("url", read_text_template, HTTP(url)), \
+	ITEMS("headers", HTTP(headers), headers), KEY("body", read_template, HTTP(body)), \
+	ITEMS("capture", HTTP(capture), answers)
+/* clang-format on */
 
-static int read_call(struct profile_reader *r, const json_t *value, struct profile_http *http)
+static const struct key http_keys[] = {HTTP_KEYS};
+static const struct key timed_http_keys[] = {HTTP_KEYS, RANGE("every_s", key_seconds, HTTP(every_ms), 1, DAY_S)};
+
+static int read_call_of(struct profile_reader *r, const struct key_table *keys, const json_t *value,
+			struct profile_http *http)
 {
-	if (key_object(r, TABLE(http_keys), "an HTTP call", value, http))
+	if (key_object(r, keys, "an HTTP call", value, http))
 		return -1;
 	if (!http->url)
 		return profile_fail(r, "url is missing");
 	if (!http->method)
 		http->method = http->body ? "POST" : "GET";
 	return 0;
+}
+
+static int read_call(struct profile_reader *r, const json_t *value, struct profile_http *http)
+{
+	return read_call_of(r, TABLE(http_keys), value, http);
 }
 
 static int read_url_http(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
@@ -507,6 +526,57 @@ static int read_fill(struct profile_reader *r, const struct key *k, const json_t
 	return p->fill.http && p->fill.events ? 0 : profile_fail(r, "needs http and events");
 }
 
+/* --- shards --- */
+
+static const struct key shard_keys[] = {
+	KEY("var", read_variable, TOP(shard.var)),
+	RANGE("per_connection", key_number, TOP(shard.per_connection), 1, 1e6),
+	RANGE("most", key_number, TOP(shard.most), 1, PROFILE_SHARDS_MAX),
+};
+
+static int read_shard(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
+{
+	struct profile *p = (struct profile *)((char *)at - k->offset);
+
+	if (key_members(r, k, value, at))
+		return -1;
+	return p->shard.var && p->shard.per_connection ? 0 : profile_fail(r, "needs var and per_connection");
+}
+
+static int read_var_http(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
+{
+	void *member = json_object_iter((json_t *)value);
+	const char *name = json_object_iter_key(member);
+	struct profile_http *http;
+	int result;
+
+	(void)k;
+	if (json_object_size(value) != 1)
+		return profile_fail(r, "must be an object of the variable that shard names, with its HTTP call");
+	*(struct profile_http **)at = http = memory_calloc(1, sizeof(*http));
+	http->every_ms = EVERY_MS;
+	profile_enter(r, name, 0);
+	result = read_call_of(r, TABLE(timed_http_keys), json_object_iter_value(member), http);
+	if (!result && http->capture && (json_object_size(http->capture) != 1 || !json_object_get(http->capture, name)))
+		result = profile_fail(r, "capture must be the pointer of %.60s alone", name);
+	profile_leave(r);
+	return result;
+}
+
+static const struct key on_change_keys[] = {
+	KEY("subscribe", read_template, TOP(shard.subscribe)),
+	KEY("unsubscribe", read_template, TOP(shard.unsubscribe)),
+};
+
+static int read_on_change(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
+{
+	struct profile *p = (struct profile *)((char *)at - k->offset);
+
+	if (key_members(r, k, value, at))
+		return -1;
+	return p->shard.subscribe && p->shard.unsubscribe ? 0 : profile_fail(r, "needs subscribe and unsubscribe");
+}
+
 #define FALLBACK(member) offsetof(struct profile, fallback.member)
 
 static const struct key profile_keys[] = {
@@ -522,6 +592,9 @@ static const struct key profile_keys[] = {
 	ITEMS("headers", TOP(headers), headers),
 	ITEMS("subprotocols", TOP(subprotocols), texts),
 	ITEMS("vars", TOP(vars), vars),
+	MEMBERS("shard", read_shard, TOP(shard), shard_keys),
+	KEY("var_http", read_var_http, TOP(shard.http)),
+	MEMBERS("on_change", read_on_change, TOP(shard.subscribe), on_change_keys),
 	ITEMS("on_open", TOP(on_open), messages),
 	KEY("rules", read_rules, TOP(rules)),
 	CHOICE("default", FALLBACK(action), "ignore event reject", 0),
@@ -567,6 +640,7 @@ static const struct key profile_keys[] = {
 static void set_defaults(struct profile *p)
 {
 	p->counter_start = p->lines = 1;
+	p->shard.most = SHARDS;
 	p->ws_ping_s = p->idle_timeout.ms = p->backoff.min_ms = p->backoff.max_ms = -1;
 	p->ping.unit_ms = p->idle_timeout.unit_ms = 1000;
 	p->idle_timeout.factor = 1;
@@ -656,6 +730,31 @@ static int check_rules(struct profile_reader *r, const struct profile *p)
 	return 0;
 }
 
+/* Each connection must get all events of its items, and an item may move to another one. */
+static int check_shard(struct profile_reader *r, const struct profile *p)
+{
+	const char *var = p->shard.var;
+	const json_t *list = var ? json_object_get(p->vars, var) : NULL;
+	size_t items = json_array_size(list), each = (size_t)p->shard.per_connection;
+
+	if (!var)
+		return p->shard.http || p->shard.subscribe ? profile_fail(r, "var_http and on_change need shard") : 0;
+	profile_enter(r, "shard", 0);
+	if (p->lines > 1 || (p->fleet != FLEET_BROADCAST && p->fleet != FLEET_SESSION))
+		return profile_fail(r, "shard needs lines 1 and the fleet broadcast or session");
+	if (p->cursor.kind)
+		return profile_fail(r, "shard cannot have a cursor: an item that moves to another connection would "
+				       "go on where that one stopped");
+	if (p->shard.http && !json_object_get(json_object_get(p->root, "var_http"), var))
+		return profile_fail(r, "var_http must be about %.60s, the variable of shard", var);
+	if (!items && !profile_file_len(json_string_value(list)) && !p->shard.http)
+		return profile_fail(r, "%.60s of vars must be an array with an item or more, or \"${file:PATH}\"", var);
+	if (items > each * (size_t)p->shard.most)
+		return profile_fail(r, SHARD_TOO_MANY, items, (items - 1) / each + 1, each, (size_t)p->shard.most);
+	profile_leave(r);
+	return 0;
+}
+
 /* Checks the keys together. */
 static int check_whole(struct profile_reader *r, const struct profile *p)
 {
@@ -672,12 +771,14 @@ static int check_whole(struct profile_reader *r, const struct profile *p)
 			r, "fill needs a contiguous gap or a cursor: without them nothing says what is missing");
 	if (p->fallback.action == ACTION_EVENT && !p->fallback.id)
 		return profile_fail(r, "id is missing: default is event, which needs one");
-	return check_urls(r, p) || check_rules(r, p) || check_lines(r, p);
+	return check_urls(r, p) || check_rules(r, p) || check_lines(r, p) || check_shard(r, p);
 }
 
 /* Sets defaults that depend on the rules. */
 static void complete(struct profile *p)
 {
+	if (p->shard.var && !p->overlap_s)
+		p->overlap_s = OVERLAP_S;
 	p->fill.on_hole &= p->gap.contiguous;
 	p->fill.on_reconnect &= p->cursor.kind != CURSOR_NONE;
 	for (size_t i = 0; i < p->rule_count; i++) {
@@ -721,6 +822,7 @@ void profile_free(struct profile *p)
 	free(p->fill.http);
 	free(p->dictionary_path);
 	free((char *)(uintptr_t)p->dictionary.at);
+	free(p->shard.http);
 	free(p->redacted_url);
 	free(p->row_source);
 	json_decref(p->root);

@@ -11,11 +11,15 @@
 #include "base/slice.h"
 #include "base/timestamp.h"
 
-#define PROFILE_TEXT_MAX  (1 << 20) /* bytes of a profile */
-#define PROFILE_RULES_MAX 64
-#define PROFILE_PARTS_MAX 16  /* parts of an id, and alternative ids */
-#define PROFILE_ID_MAX    512 /* bytes of an id */
-#define PROFILE_LINES_MAX 4
+#define PROFILE_TEXT_MAX   (1 << 20) /* bytes of a profile */
+#define PROFILE_RULES_MAX  64
+#define PROFILE_PARTS_MAX  16  /* parts of an id, and alternative ids */
+#define PROFILE_ID_MAX     512 /* bytes of an id */
+#define PROFILE_LINES_MAX  4
+#define PROFILE_SHARDS_MAX 256
+#define SHARD_TOO_MANY \
+	"%zu items need %zu connections of %zu each, more than the %zu of most (up to 256): raise most or " \
+	"per_connection"
 
 enum profile_fleet {
 	FLEET_BROADCAST, /* every connection gets all events */
@@ -50,6 +54,7 @@ struct profile_http {
 	const json_t *headers; /* object of texts; NULL if none */
 	const json_t *body;    /* template; NULL if none */
 	const json_t *capture; /* object: variable -> pointer into the answer; NULL if none */
+	int64_t every_ms;      /* between two calls, of var_http */
 };
 
 /* A rule. Its profile owns the json_t and texts. Absent members are NULL. */
@@ -95,15 +100,26 @@ struct profile {
 	const char *name;
 	json_t *root; /* the whole profile; owns what other members point to */
 	const char *about;
-	const char *url;               /* template */
-	const char *url_resume;        /* template; NULL if none */
-	int64_t resume_window_s;       /* 0: forever */
-	const json_t *mirrors;         /* array of URL templates; NULL if none */
-	int64_t lines;                 /* connections that a listener keeps, each to another URL; 1 or more */
-	const json_t *hosts;           /* array of HOST or *.DOMAIN to which the feed may redirect; NULL if none */
-	const json_t *headers;         /* object of templates; NULL if none */
-	const json_t *subprotocols;    /* array of texts; NULL if none */
-	const json_t *vars;            /* object: initial variables; NULL if none */
+	const char *url;            /* template */
+	const char *url_resume;     /* template; NULL if none */
+	int64_t resume_window_s;    /* 0: forever */
+	const json_t *mirrors;      /* array of URL templates; NULL if none */
+	int64_t lines;              /* connections that a listener keeps, each to another URL; 1 or more */
+	const json_t *hosts;        /* array of HOST or *.DOMAIN to which the feed may redirect; NULL if none */
+	const json_t *headers;      /* object of templates; NULL if none */
+	const json_t *subprotocols; /* array of texts; NULL if none */
+	const json_t *vars;         /* object: initial variables; NULL if none */
+	struct {
+		const char *var;           /* the list that several connections share; NULL: one has all of it */
+		int64_t per_connection;    /* items */
+		int64_t most;              /* connections */
+		struct profile_http *http; /* brings the list; NULL: none */
+		const json_t *subscribe;   /* templates for what changes of it; NULL: connect again instead */
+		const json_t *unsubscribe;
+		size_t number;   /* in a connection's profile (feed/shard.h): which, from 1; else 0 */
+		bool is_idle;    /* it has no items */
+		bool is_joining; /* others still have its items */
+	} shard;
 	const json_t *on_open;         /* array of templates; NULL if none */
 	struct profile_http *url_http; /* NULL: none */
 	struct {
@@ -191,13 +207,14 @@ struct profile {
 	const json_t *ack_error;     /* or became a dead letter; NULL: no answer */
 	/* Only from profile_of_url, whose messages are envelopes that no rule reads: */
 	char *redacted_url; /* without secrets; NULL in other profiles */
-	char *row_source;   /* as config_source_in_rows() says */
+	char *row_source;   /* as config_source_in_rows() says. Also of shards (feed/shard.h), which have one name there
+			     */
 };
 
 /* The source of its rows. */
 static inline const char *profile_row_source(const struct profile *p)
 {
-	return p->redacted_url ? p->row_source : p->name;
+	return p->row_source ? p->row_source : p->name;
 }
 
 /* The place of a rule; rule_count for the fallback. */
@@ -208,6 +225,9 @@ static inline size_t profile_rule_index(const struct profile *p, const struct pr
 
 /* True if the profile has a member that is only for producers. */
 bool profile_is_server(const struct profile *p);
+
+/* Returns the length of PATH if text is only ${file:PATH}, else 0. NULL is allowed. */
+size_t profile_file_len(const char *text);
 
 /* Reads a profile from text. source, a file or a name, is used in errors. overrides is an object or NULL; its members
  * replace those of the profile, except that vars replaces only the variables it names. On error, this and the functions

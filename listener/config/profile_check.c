@@ -225,6 +225,7 @@ json_t *profile_collect_variables(const json_t *root)
 		for (size_t n = 0; n < sizeof(of_fill) / sizeof(of_fill[0]); n++)
 			json_object_set_new(all, of_fill[n], json_null());
 	collect_names(all, json_object_get(root, "vars"));
+	collect_names(all, json_object_get(root, "var_http"));
 	collect_names(all, json_object_get(json_object_get(root, "url_http"), "capture"));
 	json_array_foreach(json_object_get(root, "rules"), i, rule)
 	{

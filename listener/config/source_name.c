@@ -1,10 +1,19 @@
-/* source_name.c names the sources that have no profile. */
+/* source_name.c counts the sources, and names those that have no profile. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "base/url.h"
 #include "config/config.h"
+
+size_t config_lines_most(const struct config *c)
+{
+	size_t most = c->sources.count;
+
+	for (size_t i = 0; i < c->feed_count; i++)
+		most += (size_t)(c->feeds[i]->shard.var ? c->feeds[i]->shard.most : c->feeds[i]->lines);
+	return most;
+}
 
 char *config_source_name(const struct config *c, size_t i)
 {

@@ -169,6 +169,17 @@ void line_minutes_connect(struct line_minutes *all, const char *source, unsigned
 	line->was_open |= is_open;
 }
 
+void line_minutes_doubt(struct line_minutes *all, const char *source, unsigned int number, int64_t wall_ms)
+{
+	struct line *line = line_minutes_find(all, source, number);
+	struct line_minute *m = line ? minute_of(all, line, wall_ms) : NULL;
+
+	if (!m)
+		return;
+	m->unknown++;
+	m->is_changed = true;
+}
+
 void line_minutes_want(struct line_minutes *all, const char *source, unsigned int number, bool is_wanted)
 {
 	struct line *line = add_line(all, source, number);
@@ -326,7 +337,7 @@ void line_minutes_end_gaps(struct line_minutes *all)
 		end_gap(all, 0, 0);
 }
 
-void line_minutes_doubt(struct line_minutes *all)
+void line_minutes_doubt_all(struct line_minutes *all)
 {
 	for (size_t i = 0; i < all->count; i++)
 		for (size_t k = 0; k < all->lines[i].count; k++) {
@@ -459,7 +470,7 @@ static json_t *describe(const struct line *line, struct line_minute *m)
  * that it never ends in time. What is judged next goes first. */
 static bool may_tell(const struct line_minute *m, const json_t *out, int64_t wall_ms)
 {
-	bool is_late = (m->minute + m->length) * LINE_MINUTE_MS < wall_ms - 2 * LINE_LATE_MS;
+	bool is_late = (m->minute + m->length) * LINE_MINUTE_MS < wall_ms - (int64_t)2 * LINE_LATE_MS;
 
 	return m->is_changed && (!is_late || json_array_size(out) < LINE_ROWS);
 }

@@ -115,6 +115,9 @@ struct line *line_minutes_find(struct line_minutes *all, const char *source, uns
 void line_minutes_connect(struct line_minutes *all, const char *source, unsigned int number, bool is_open,
 			  int64_t wall_ms, int64_t loop_ms);
 
+/* In this minute the line may receive other events than other lines of its source, which proves nothing. */
+void line_minutes_doubt(struct line_minutes *all, const char *source, unsigned int number, int64_t wall_ms);
+
 /* Sets whether this listener should be connected to the source; not if other listeners read it. Adds the line. The
  * pointer is as above. */
 void line_minutes_want(struct line_minutes *all, const char *source, unsigned int number, bool is_wanted);
@@ -145,7 +148,7 @@ void line_minutes_end_gaps(struct line_minutes *all);
 
 /* Call when the database is in another epoch, so that rows may be lost: minutes that are not yet forgotten, which reach
  * back five minutes before the oldest unsettled event, have an unknown copy on each line. */
-void line_minutes_doubt(struct line_minutes *all);
+void line_minutes_doubt_all(struct line_minutes *all);
 
 /* Counts a settled copy. Ignores sources that have no line, such as producers. */
 void line_minutes_settle(struct line_minutes *all, const struct line_copy *copy);

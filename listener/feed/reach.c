@@ -65,6 +65,7 @@ static void take_all(struct reach *r)
 	take_own(r, p->url);
 	take_own(r, p->url_resume);
 	take_own(r, p->url_http ? p->url_http->url : NULL);
+	take_own(r, p->shard.http ? p->shard.http->url : NULL);
 	take_own(r, p->fill.http ? p->fill.http->url : NULL);
 	json_array_foreach(p->mirrors, i, mirror) take_own(r, json_string_value(mirror));
 	for (i = 0; i < p->rule_count; i++)

@@ -26,6 +26,7 @@
 /* A source, or a line of it: those of one source follow each other. */
 struct dialled {
 	char *name;
+	const char *events; /* the name that its events have, if it is not this one; else NULL */
 	uint64_t id;
 	unsigned int line, lines; /* number, from 0, and of how many */
 	uint64_t counted;         /* of its messages, */
@@ -66,8 +67,23 @@ uint64_t readings_source_id(const char *url, const char *name)
 	       (*name ? hash_text(name, strlen(name)) : 0);
 }
 
+/* Each shard is a source of its own, so that their leaders spread over the fleet. */
+static void add_shards(struct readings *all, const struct profile *p)
+{
+	for (long long shard = 1; shard <= p->shard.most; shard++) {
+		char *name = memory_printf("%s/%lld", p->name, shard);
+
+		all->items[all->count++] =
+			(struct dialled){.name = name, .id = readings_source_id(p->url, name), .lines = 1};
+	}
+}
+
 static void add_feed(struct readings *all, const struct profile *p)
 {
+	if (p->shard.var) {
+		add_shards(all, p);
+		return;
+	}
 	for (unsigned int line = 0; line < p->lines; line++)
 		all->items[all->count++] = (struct dialled){.name = memory_strdup(p->name),
 							    .id = readings_source_id(p->url, p->name),
@@ -78,8 +94,7 @@ static void add_feed(struct readings *all, const struct profile *p)
 /* The address counts, because two fleets on one Redis may use one name for different feeds. */
 struct readings *readings_new(const struct config *c, const char *name, int64_t now_ms)
 {
-	size_t most = c->sources.count + PROFILE_LINES_MAX * c->feed_count;
-	struct readings *all = memory_calloc(1, sizeof(*all) + most * sizeof(all->items[0]));
+	struct readings *all = memory_calloc(1, sizeof(*all) + config_lines_most(c) * sizeof(all->items[0]));
 
 	all->readers = (size_t)c->readers;
 	all->seed = roster_reader_seed(name, strlen(name));
@@ -96,9 +111,14 @@ struct readings *readings_new(const struct config *c, const char *name, int64_t 
 size_t readings_find(const struct readings *all, const char *name)
 {
 	for (size_t i = all->count; i-- > 0;)
-		if (strcmp(all->items[i].name, name) == 0)
+		if (all->items[i].events == name || strcmp(all->items[i].name, name) == 0)
 			return i - all->items[i].line;
 	return all->count;
+}
+
+void readings_set_events(struct readings *all, size_t i, const char *name)
+{
+	all->items[i].events = name;
 }
 
 size_t readings_count(const struct readings *all)
@@ -184,11 +204,14 @@ static struct heard describe(struct readings *all, size_t first, int64_t now_ms)
 
 char *readings_write(struct readings *all, char *text, int64_t now_ms)
 {
-	for (size_t i = 0; all->owner.on_ask && i < all->count; i += all->items[i].lines, text += ROSTER_HEARD_SIZE) {
+	for (size_t i = 0; all->owner.on_ask && i < all->count; i += all->items[i].lines) {
 		const struct heard said = describe(all, i, now_ms);
 
-		roster_write(text, &said);
 		all->items[i].may_lead = false;
+		if (ask(all, i).is_idle)
+			continue;
+		roster_write(text, &said);
+		text += ROSTER_HEARD_SIZE;
 	}
 	return text;
 }

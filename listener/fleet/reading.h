@@ -15,6 +15,7 @@ struct reading {
 	int64_t last_ms; /* last message */
 	bool is_paused;  /* reading is paused, so silence means nothing */
 	bool is_alone;   /* other listeners get other messages */
+	bool is_idle;    /* it is a place for a further shard: nobody dials it */
 };
 
 /* A connection that brings nothing though other listeners hear the source. */
@@ -47,6 +48,8 @@ void readings_set_owner(struct readings *all, const struct reading_owner *owner)
 /* Returns the id of a source in the fleet: the same in each process, whatever the user in its URL. name: a profile's,
  * or "". */
 uint64_t readings_source_id(const char *url, const char *name);
+/* The events of source i have this name, as a pointer; others have the same text. */
+void readings_set_events(struct readings *all, size_t i, const char *name);
 /* Returns the number of the dialled source whose events have this name, or readings_count(). */
 size_t readings_find(const struct readings *all, const char *name);
 size_t readings_count(const struct readings *all);

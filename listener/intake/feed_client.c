@@ -4,6 +4,9 @@
  *	down ──▶ calling (HTTP) ──▶ connecting ──▶ open ──▶ down …            and with overlap_s
  *	                                            └──▶ open, with a successor ──▶ open (the successor)
  *
+ * A change of what is subscribed to makes a successor, too, which waits until it may take over: first the other
+ * connections of the source must have what this one will no longer bring.
+ *
  * One timer checks all deadlines ten times a second. */
 #include "intake/feed_client.h"
 
@@ -42,7 +45,7 @@ struct feed_client {
 	enum state state;
 	uv_timer_t tick;
 	unsigned int number;          /* of the line */
-	struct feed_client *beside;   /* another line of the source; they make a ring */
+	struct feed_client *beside;   /* another line of the source, or another shard; they make a ring */
 	size_t mirror;                /* dialled last; 0: the URL itself */
 	struct feed_connection *now;  /* NULL: none */
 	struct feed_connection *next; /* its successor */
@@ -53,6 +56,10 @@ struct feed_client {
 	size_t failures;               /* since the last good connection; selects the mirror */
 	bool has_ready;                /* the profile has a `ready` rule */
 	bool is_unconfirmed;           /* no such rule matched in time, nor did an event come */
+	bool is_ready, is_next_ready;  /* it has matched, or without one a message has come, on now and on next */
+	bool is_waiting;               /* next takes over when feed_client_turn() says so */
+	bool is_stale;                 /* now was made before a change */
+	int64_t said_ms;               /* loop clock, when now was told of a change; 0: never */
 	char words[EXAMPLE_BYTES + 1]; /* last frame, kept until the connection is good */
 	unsigned int mute_ends;        /* connections in a row that may have been closed because of the cursor */
 	char *withheld;                /* the cursor, while a connection is tried without it; NULL: none is */
@@ -89,20 +96,37 @@ static const char *name_of(const struct feed_client *c)
 	return c->p.profile->name;
 }
 
+/* Shards are a line together, since items move between them: it is connected if all are. */
+static bool is_line_open(const struct feed_client *c)
+{
+	const struct feed_client *other = c;
+	bool is_any = false;
+
+	if (!c->p.profile->shard.number)
+		return c->state == STATE_OPEN;
+	do {
+		bool is_part = other->state != STATE_STANDBY && !other->p.profile->shard.is_joining;
+
+		if (is_part && other->state != STATE_OPEN)
+			return false;
+		is_any |= is_part;
+		other = other->beside;
+	} while (other != c);
+	return is_any;
+}
+
 /* Of a source that only some listeners get an event from, lines cannot be compared. */
-static void note_line(const struct feed_client *c, enum state old)
+static void note_line(const struct feed_client *c)
 {
 	const struct profile *p = c->p.profile;
 	const char *name = profile_row_source(p);
 
-	if (p->fleet == FLEET_SHARED)
+	if (p->fleet == FLEET_SHARED || (p->shard.number && c->p.config->readers))
 		return;
-	line_minutes_want(&line_minutes, name, c->number, c->state != STATE_STANDBY);
+	line_minutes_want(&line_minutes, name, c->number, c->state != STATE_STANDBY || is_line_open(c));
 	if (c->gaps)
 		line_minutes_number(&line_minutes, name, c->number);
-	if (c->state == STATE_OPEN || old == STATE_OPEN)
-		line_minutes_connect(&line_minutes, name, c->number, c->state == STATE_OPEN, clock_ms(CLOCK_REALTIME),
-				     now_ms(c));
+	line_minutes_connect(&line_minutes, name, c->number, is_line_open(c), clock_ms(CLOCK_REALTIME), now_ms(c));
 }
 
 static void set_state(struct feed_client *c, enum state state)
@@ -112,7 +136,7 @@ static void set_state(struct feed_client *c, enum state state)
 	if (old == state)
 		return;
 	c->state = state;
-	note_line(c, old);
+	note_line(c);
 	log_write(state == STATE_OPEN && c->ends <= TOLD_ENDS ? LOG_INFO : LOG_DEBUG, "source connection",
 		  "source=%s from=%s to=%s url=%s", name_of(c), state_names[old], state_names[state], c->redacted_url);
 }
@@ -311,7 +335,9 @@ static void promote(struct feed_client *c)
 	}
 	c->now = c->next;
 	c->next = NULL;
-	c->retry_ms = 0;
+	c->retry_ms = c->said_ms = 0;
+	c->is_ready = c->is_next_ready;
+	c->is_stale = false;
 	log_info("source connection has a successor", "source=%s url=%s", name_of(c), c->redacted_url);
 }
 
@@ -353,7 +379,7 @@ static void on_connection_end(void *arg, struct feed_connection *conn, const str
 	drop(at, 0);
 	if (what == CLOSE_RESET)
 		clear(c, c->p.profile->reset_clear);
-	if (what == CLOSE_FATAL)
+	if (what == CLOSE_FATAL && !(is_successor && c->is_waiting))
 		stop_for_good(c, reason);
 	else if (is_successor)
 		on_successor_end(c, reason);
@@ -368,7 +394,11 @@ static void on_connection_ready(void *arg, struct feed_connection *conn, bool is
 {
 	struct feed_client *c = arg;
 
-	if (conn == c->next && (is_ready || !c->has_ready) && !must_wait(c))
+	if (!is_ready && (c->has_ready || (conn == c->now && c->said_ms)))
+		return;
+	c->is_ready |= conn == c->now;
+	c->is_next_ready |= conn == c->next;
+	if (conn == c->next && !c->is_waiting && !must_wait(c))
 		promote(c);
 }
 
@@ -435,7 +465,7 @@ static void on_connection_action(void *arg, struct feed_connection *conn, const 
 	/* The URL may hold a secret. */
 	snprintf(reason, sizeof(reason), "rule %s: %s", rule->name ? rule->name : "default",
 		 rule->url ? "the feed names another URL" : frame);
-	if (rule->action == ACTION_RECONNECT)
+	if (rule->action == ACTION_RECONNECT || (conn == c->next && c->is_waiting))
 		reconnect(c, conn, rule, reason);
 	else
 		stop_for_good(c, reason);
@@ -563,7 +593,7 @@ static size_t choose_mirror(struct feed_client *c)
 {
 	size_t at = c->number + c->failures, urls = json_array_size(c->p.profile->mirrors) + 1;
 
-	while (is_dialled_beside(c, at % urls))
+	while (!c->p.profile->shard.number && is_dialled_beside(c, at % urls))
 		at++;
 	c->mirror = at % urls;
 	return at;
@@ -576,6 +606,11 @@ static void connect_now(struct feed_client *c)
 	size_t mirror = choose_mirror(c);
 
 	c->retry_ms = 0;
+	c->is_next_ready = false;
+	if (!c->now) {
+		c->is_stale = c->is_ready = false;
+		c->said_ms = 0;
+	}
 	session_connect(c->p.session, now_ms(c), c->closed_ms, mirror, &dial);
 	secrets_read(c->secrets, c->p.profile->root);
 	free(c->redacted_url);
@@ -595,7 +630,9 @@ static void look_at_successor(struct feed_client *c)
 	if (!c->next || now_ms(c) - feed_connection_since_ms(c->next) < limit_ms || must_wait(c))
 		return;
 	if (feed_connection_is_open(c->next)) {
-		promote(c);
+		c->is_next_ready = true;
+		if (!c->is_waiting)
+			promote(c);
 		return;
 	}
 	drop(&c->next, code_of(c));
@@ -670,7 +707,7 @@ struct feed_client *feed_client_new(const struct feed_client_parts *parts)
 	c->p = *parts;
 	c->beside = c;
 	if (parts->beside) {
-		c->number = parts->beside->number + 1;
+		c->number = p->shard.number ? 0 : parts->beside->number + 1;
 		c->beside = parts->beside->beside;
 		parts->beside->beside = c;
 	}
@@ -705,8 +742,80 @@ void feed_client_stop(struct feed_client *c, unsigned int code)
 	drop(&c->now, code);
 	c->retry_ms = 0;
 	c->is_unconfirmed = false;
+	c->is_waiting = false;
 	if (c->state != STATE_STOPPED)
 		set_state(c, STATE_STANDBY);
+}
+
+/* Returns true if a connection is open. What one that is not will send is rendered already, so another is made; and
+ * what stopped the source for good may have changed. */
+static bool begin_change(struct feed_client *c)
+{
+	bool is_open = c->now && feed_connection_is_open(c->now);
+
+	if (c->state == STATE_STANDBY)
+		return false;
+	drop(&c->next, code_of(c));
+	c->is_waiting = true;
+	if (!is_open && (c->now || c->state == STATE_STOPPED)) {
+		drop(&c->now, code_of(c));
+		set_state(c, STATE_DOWN);
+		c->retry_ms = now_ms(c);
+	}
+	return is_open;
+}
+
+void feed_client_renew(struct feed_client *c)
+{
+	if (!begin_change(c))
+		return;
+	c->is_stale = true;
+	c->retry_ms = now_ms(c);
+}
+
+static void tell(struct feed_client *c, const json_t *message)
+{
+	const char *trouble;
+
+	feed_connection_say(c->now, session_render_frame(c->p.session, message, true, (struct slice){NULL, 0}));
+	trouble = session_trouble(c->p.session);
+	if (trouble)
+		on_line_trouble(c, trouble);
+}
+
+void feed_client_tell(struct feed_client *c, const json_t *message)
+{
+	if (!begin_change(c))
+		return;
+	c->said_ms = now_ms(c);
+	if (!message)
+		return;
+	c->is_ready = false;
+	tell(c, message);
+}
+
+void feed_client_tell_more(struct feed_client *c, const json_t *message)
+{
+	if (c->now && c->said_ms)
+		tell(c, message);
+}
+
+bool feed_client_is_renewed(const struct feed_client *c)
+{
+	int64_t since_ms = c->said_ms || !c->now ? c->said_ms : feed_connection_opened_ms(c->now);
+
+	if (c->state == STATE_STANDBY || c->state == STATE_STOPPED)
+		return true;
+	if (c->is_stale)
+		return c->next && c->is_next_ready && !must_wait(c);
+	return c->state == STATE_OPEN && (c->is_ready || now_ms(c) - since_ms >= c->p.profile->overlap_s * 1000);
+}
+
+void feed_client_turn(struct feed_client *c)
+{
+	c->is_waiting = false;
+	if (c->next && c->is_next_ready)
+		promote(c);
 }
 
 void feed_client_set_session(struct feed_client *c, struct session *session)

@@ -65,6 +65,17 @@ void feed_client_redial(struct feed_client *c, const char *reason);
 /* Replaces the session, which the caller frees. Only while the client is stopped. */
 void feed_client_set_session(struct feed_client *c, struct session *session);
 
+/* What the session sends has changed: connects anew beside the open connection, which stays. */
+void feed_client_renew(struct feed_client *c);
+/* The same, but sends this message (NULL: none) on the open connection; connects anew if it is not open yet. */
+void feed_client_tell(struct feed_client *c, const json_t *message);
+/* Sends this one on the connection to which feed_client_tell() sent, if that is still the one. */
+void feed_client_tell_more(struct feed_client *c, const json_t *message);
+/* True if the feed knows of the change: the new connection is ready, or the open one again; or there is none. */
+bool feed_client_is_renewed(const struct feed_client *c);
+/* Leaves the connection from before the change. */
+void feed_client_turn(struct feed_client *c);
+
 /* Overwrites the secrets of the profile and of the feed's answers with asterisks. */
 void feed_client_mask(const struct feed_client *c, char *text);
 /* The same for the signatures that s will make, a session of the same profile. */

@@ -140,6 +140,11 @@ void feed_connection_send(struct feed_connection *conn, struct slice frame)
 	say(conn, frame, RATE_LIMIT_ACK);
 }
 
+void feed_connection_say(struct feed_connection *conn, struct slice message)
+{
+	say(conn, message, RATE_LIMIT_OWN);
+}
+
 void feed_connection_hold(struct feed_connection *conn, bool is_held)
 {
 	if (conn->dial)

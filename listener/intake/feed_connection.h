@@ -32,6 +32,9 @@ struct feed_connection *feed_connection_new(const struct feed_client_parts *part
 /* Closes the connection with this code, or without a close frame if it is 0. on_end is not called. */
 void feed_connection_free(struct feed_connection *conn, unsigned int code);
 
+/* Sends a message of the profile's own. Does nothing if the connection is not open. */
+void feed_connection_say(struct feed_connection *conn, struct slice message);
+
 /* Call ten times a second. May call on_end. */
 void feed_connection_tick(struct feed_connection *conn);
 

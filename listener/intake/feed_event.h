@@ -15,7 +15,7 @@ static inline struct feed_event feed_event_from(const struct session_event *even
 		.payload = event->payload,
 		.time = event->time,
 		.unit = event->time_unit,
-		.source = p->name,
+		.source = profile_row_source(p),
 		.missing = event->missing,
 		.is_shared = is_shared,
 	};

@@ -98,7 +98,7 @@ static void drop_first(struct fill *f)
 static void count_filled(struct fill *f, uint64_t numbers)
 {
 	f->filled += numbers;
-	line_minutes_fill(&line_minutes, f->parts.profile->name, numbers, clock_ms(CLOCK_REALTIME));
+	line_minutes_fill(&line_minutes, profile_row_source(f->parts.profile), numbers, clock_ms(CLOCK_REALTIME));
 }
 
 /* What is missing, for the log. */
@@ -499,7 +499,7 @@ struct fill *fill_new(const struct fill_parts *parts)
 		return NULL;
 	f = memory_calloc(1, sizeof(*f));
 	f->parts = *parts;
-	f->source = memory_printf("%s#fill", parts->profile->name);
+	f->source = memory_printf("%s#fill", profile_row_source(parts->profile));
 	f->end = &f->first;
 	f->timer.data = f;
 	uv_timer_init(parts->loop, &f->timer);

@@ -7,12 +7,14 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/url.h"
 #include "intake/fill.h"
 #include "intake/lateness.h"
 #include "intake/ledger.h"
 #include "intake/feed_event.h"
+#include "event/line_minutes.h"
 #include "fleet/lease.h"
 
 /* An open connection. */
@@ -144,6 +146,12 @@ static void renew_session(struct profiled *s)
 	feed_client_set_session(s->client, s->session);
 }
 
+/* True if it should be connected, as far as this listener's turn goes. */
+static bool may_go(const struct profiled *s)
+{
+	return !s->is_off_turn && !s->profile->shard.is_idle && (!s->lease || lease_is_held(s->lease));
+}
+
 /* Frames of the lost history must neither move the cursor nor be acked. */
 void profiled_forget(struct profiled *s)
 {
@@ -154,7 +162,7 @@ void profiled_forget(struct profiled *s)
 		return;
 	feed_client_stop(s->client, (unsigned int)s->profile->close_code_on_stop);
 	renew_session(s);
-	if (!s->is_off_turn && (!s->lease || lease_is_held(s->lease)))
+	if (may_go(s))
 		go(s);
 }
 
@@ -174,10 +182,61 @@ void profiled_set_turn(struct profiled *s, bool is_ours)
 	if (s->profile->fleet == FLEET_EXCLUSIVE)
 		return;
 	s->is_off_turn = !is_ours;
-	if (is_ours)
+	if (may_go(s))
 		go(s);
 	else
 		leave_it(s, (unsigned int)s->profile->close_code_on_stop);
+}
+
+/* --- a shard --- */
+
+static void take_items(struct profiled *s)
+{
+	json_t *names = json_pack("[s]", s->profile->shard.var);
+
+	session_clear(s->session, names);
+	json_decref(names);
+	/* Other listeners may divide another list now, so this minute proves nothing. */
+	line_minutes_doubt(&line_minutes, profile_row_source(s->profile), s->number, clock_ms(CLOCK_REALTIME));
+}
+
+/* Sends a message about some of the items. */
+static void tell(struct profiled *s, const json_t *items, const json_t *message,
+		 void (*send)(struct feed_client *c, const json_t *message))
+{
+	json_t *vars = (json_t *)s->profile->vars, *all = json_incref(json_object_get(vars, s->profile->shard.var));
+
+	json_object_set(vars, s->profile->shard.var, (json_t *)items);
+	take_items(s);
+	send(s->client, message);
+	json_object_set_new(vars, s->profile->shard.var, all);
+	take_items(s);
+}
+
+void profiled_change(struct profiled *s, const json_t *fresh)
+{
+	take_items(s);
+	if (s->profile->shard.is_idle)
+		leave_it(s, (unsigned int)s->profile->close_code_on_stop);
+	else if (feed_client_view(s->client).is_standby && may_go(s))
+		go(s);
+	else if (s->profile->shard.subscribe)
+		tell(s, fresh, json_array_size(fresh) ? s->profile->shard.subscribe : NULL, feed_client_tell);
+	else
+		feed_client_renew(s->client);
+}
+
+bool profiled_is_changed(const struct profiled *s)
+{
+	return feed_client_is_renewed(s->client);
+}
+
+void profiled_turn(struct profiled *s, const json_t *gone)
+{
+	if (s->profile->shard.unsubscribe && json_array_size(gone))
+		tell(s, gone, s->profile->shard.unsubscribe, feed_client_tell_more);
+	feed_client_turn(s->client);
+	take_items(s);
 }
 
 void profiled_redial(struct profiled *s, const char *reason)
@@ -307,7 +366,7 @@ static void on_reject(void *of, struct slice bytes, const char *why)
 {
 	struct open_connection *o = of;
 
-	pipeline_refuse(o->source->parts.pipeline, o->source->profile->name, bytes.at, bytes.len, why,
+	pipeline_refuse(o->source->parts.pipeline, profile_row_source(o->source->profile), bytes.at, bytes.len, why,
 			expect_letter(o));
 }
 
@@ -370,8 +429,8 @@ static void on_too_long(void *of, const char *head, size_t len, const uint8_t *d
 	struct open_connection *o = of;
 	const struct profile *p = o->source->profile;
 
-	pipeline_refuse_long(o->source->parts.pipeline, p->redacted_url ? NULL : p->name, head, len, digest, total,
-			     p->redacted_url ? NULL : expect_letter(o));
+	pipeline_refuse_long(o->source->parts.pipeline, p->redacted_url ? NULL : profile_row_source(p), head, len,
+			     digest, total, p->redacted_url ? NULL : expect_letter(o));
 	ledger_end(o->ledger);
 }
 
@@ -416,7 +475,7 @@ struct profiled *profiled_new(const struct profiled_parts *parts, const struct p
 
 	s->parts = *parts;
 	s->profile = profile;
-	s->number = beside ? beside->number + 1 : 0;
+	s->number = beside && !profile->shard.number ? beside->number + 1 : 0;
 	list_init(&s->ledgers);
 	write_host(s, s->host, sizeof(s->host));
 	for (int is_anew = 0; is_anew < 2; is_anew++)
@@ -433,7 +492,7 @@ struct profiled *profiled_new(const struct profiled_parts *parts, const struct p
 		.arg = s,
 		.beside = beside ? beside->client : NULL,
 	});
-	if (!beside)
+	if (!s->number)
 		s->fill = fill_new(&(struct fill_parts){.loop = parts->loop,
 							.requests = parts->requests,
 							.pipeline = parts->pipeline,
@@ -451,7 +510,7 @@ void profiled_start(struct profiled *s)
 		s->lease = lease_open(s->parts.loop, s->parts.config, s->profile->name, &owner);
 	else if (s->parts.config->readers)
 		s->is_off_turn = true;
-	else
+	else if (may_go(s))
 		go(s);
 }
 

@@ -20,7 +20,8 @@ struct profiled_parts {
 };
 
 /* parts is copied; what it points to, and profile, must outlive the source. beside: NULL, or the line of the same
- * profile that was made last, if it has several; the result is its next one. Does not connect yet. */
+ * profile that was made last, if it has several, or its last shard; the result is the next one. Does not connect yet.
+ */
 struct profiled *profiled_new(const struct profiled_parts *parts, const struct profile *profile,
 			      const struct profiled *beside);
 
@@ -31,6 +32,15 @@ void profiled_start(struct profiled *s);
 /* With --readers: this listener's turn to read the source begins or ends. Not for exclusive sources, which have a
  * lease. */
 void profiled_set_turn(struct profiled *s, bool is_ours);
+
+/* The items of its profile, a shard's, have changed. Connects if it had none, and hangs up if it has none now.
+ * Otherwise tells the feed of those that are new (an array), by a message of on_change or by another connection beside
+ * the open one, which stays until profiled_turn(). */
+void profiled_change(struct profiled *s, const json_t *fresh);
+/* True if the feed knows, or if this listener does not read the source. */
+bool profiled_is_changed(const struct profiled *s);
+/* Leaves what the feed sends of items that are gone (an array). */
+void profiled_turn(struct profiled *s, const json_t *gone);
 
 /* The connection brings nothing, for this reason: closes it and dials again. */
 void profiled_redial(struct profiled *s, const char *reason);

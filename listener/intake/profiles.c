@@ -70,7 +70,7 @@ struct profiles *profiles_open(const struct profiled_parts *parts, struct profil
 	own.on_wanting = on_wanting;
 	own.arg = all;
 	for (size_t i = 0; i < all->count; i++) {
-		bool is_line = i && profiles[i] == profiles[i - 1];
+		bool is_line = i && (profiles[i] == profiles[i - 1] || profiles[i]->shard.number > 1);
 
 		if (!profiles[i]->redacted_url && !is_line)
 			all->names[all->name_count++] = profiles[i]->name;

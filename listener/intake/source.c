@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "base/timestamp.h"
 #include "intake/profiles.h"
+#include "intake/shards.h"
 #include "net/dial.h"
 #include "event/line_minutes.h"
 #include "fleet/reading.h"
@@ -23,6 +24,9 @@ struct sources {
 	struct profiles *profiles;
 	struct readings *readings; /* what the fleet hears of them; NULL: there is no Redis */
 	char **names;              /* as shown */
+	struct shards **shards;    /* those whose first connection it is; else NULL */
+	size_t *shown;             /* all but idle shards */
+	size_t shown_count;
 	size_t count;
 	struct profile *items[]; /* those of --source first; this file frees them. Others are there for each line */
 };
@@ -40,6 +44,7 @@ static struct reading on_ask(void *arg, size_t i)
 				.messages = view.data,
 				.last_ms = view.data_ms,
 				.is_paused = view.is_behind,
+				.is_idle = all->items[i]->shard.is_idle,
 				.is_alone = fleet == FLEET_SHARED || fleet == FLEET_EXCLUSIVE};
 }
 
@@ -50,8 +55,9 @@ static void on_turn(void *arg, size_t i, bool is_ours)
 
 	if (all->items[i]->fleet == FLEET_EXCLUSIVE)
 		return;
-	log_info(is_ours ? "reading a source" : "leaving a source to another listener", "source=%s url=%s",
-		 sources_view(all, i).name, sources_view(all, i).url);
+	if (!all->items[i]->shard.is_idle)
+		log_info(is_ours ? "reading a source" : "leaving a source to another listener", "source=%s url=%s",
+			 all->names[i], profiled_view(profiles_at(all->profiles, i)).url);
 	profiled_set_turn(profiles_at(all->profiles, i), is_ours);
 }
 
@@ -87,6 +93,9 @@ static void join_fleet(struct sources *all, struct presence *presence)
 	if (!presence)
 		return;
 	all->readings = presence_readings(presence);
+	for (size_t i = 0; i < all->count; i++)
+		if (all->items[i]->shard.number)
+			readings_set_events(all->readings, i, profile_row_source(all->items[i]));
 	readings_set_owner(
 		all->readings,
 		&(struct reading_owner){.on_ask = on_ask, .on_turn = on_turn, .on_silent = on_silent, .arg = all});
@@ -123,10 +132,43 @@ static void add(struct sources *all, struct profile *p)
 	}
 }
 
+/* A source whose list has not come yet is shown by its first connection. */
+static void list_shown(void *arg)
+{
+	struct sources *all = arg;
+
+	all->shown_count = 0;
+	for (size_t i = 0; i < all->count; i++)
+		if (!all->items[i]->shard.is_idle || (all->shards[i] && *shards_trouble(all->shards[i])))
+			all->shown[all->shown_count++] = i;
+}
+
+static int add_shards(struct sources *all, const struct profile *p, char *error, size_t size)
+{
+	struct shards *s = shards_new(ws_loop(all->ws), all->requests, p, list_shown, all, error, size);
+
+	if (!s)
+		return -1;
+	all->shards[all->count] = s;
+	for (size_t i = 0; i < (size_t)p->shard.most; i++)
+		add(all, shards_profile(s, i));
+	return 0;
+}
+
+static int add_feeds(struct sources *all, char *error, size_t size)
+{
+	for (size_t i = 0; i < all->config->feed_count; i++)
+		if (!all->config->feeds[i]->shard.var)
+			add(all, all->config->feeds[i]);
+		else if (add_shards(all, all->config->feeds[i], error, size))
+			return -1;
+	return 0;
+}
+
 struct sources *sources_open(struct ws *ws, struct presence *presence, const struct config *config, char *error,
 			     size_t size)
 {
-	size_t most = config->sources.count + PROFILE_LINES_MAX * config->feed_count;
+	size_t most = config_lines_most(config);
 	struct dialler *dialler = dialler_open(ws, config, has_tls(config), error, size);
 	struct sources *all;
 
@@ -134,15 +176,17 @@ struct sources *sources_open(struct ws *ws, struct presence *presence, const str
 		return NULL;
 	all = memory_calloc(1, sizeof(*all) + most * sizeof(struct profile *));
 	all->names = memory_calloc(most + 1, sizeof(char *));
+	all->shards = memory_calloc(most + 1, sizeof(*all->shards));
+	all->shown = memory_calloc(most + 1, sizeof(*all->shown));
 	all->ws = ws;
 	all->config = config;
 	all->dialler = dialler;
 	for (size_t i = 0; i < config->sources.count; i++)
 		add(all, describe(config, i));
-	for (size_t i = 0; i < config->feed_count; i++)
-		add(all, config->feeds[i]);
 	if (config->feed_count)
 		all->requests = requests_open(ws_loop(ws), config);
+	if (add_feeds(all, error, size))
+		return NULL;
 	all->profiles = profiles_open(&(struct profiled_parts){.loop = ws_loop(ws),
 							       .config = config,
 							       .pipeline = ws_owner(ws),
@@ -150,10 +194,26 @@ struct sources *sources_open(struct ws *ws, struct presence *presence, const str
 							       .requests = all->requests},
 				      all->items, all->count);
 	join_fleet(all, presence);
+	for (size_t i = 0; i < all->count; i++)
+		if (all->shards[i])
+			shards_start(all->shards[i], all->profiles, i);
+	list_shown(all);
 	return all;
 }
 
+void sources_reload(struct sources *all)
+{
+	for (size_t i = 0; i < all->count; i++)
+		if (all->shards[i])
+			shards_reload(all->shards[i]);
+}
+
 size_t sources_count(const struct sources *s)
+{
+	return s->shown_count;
+}
+
+size_t sources_places(const struct sources *s)
 {
 	return s->count;
 }
@@ -168,37 +228,42 @@ bool sources_are_ready(const struct sources *s, size_t i)
 {
 	bool is_any = false;
 
-	for (size_t k = 0; k < s->count && !is_any; k++)
-		is_any = s->items[k] == s->items[i] && sources_view(s, k).is_ready;
+	for (size_t k = 0; k < s->shown_count && !is_any; k++)
+		is_any = s->items[s->shown[k]] == s->items[s->shown[i]] && sources_view(s, k).is_ready;
 	return is_any;
 }
 
 struct source_view sources_view(const struct sources *s, size_t i)
 {
-	struct feed_client_view view = profiled_view(profiles_at(s->profiles, i));
-	bool is_plain = i < s->config->sources.count;
+	size_t at = s->shown[i];
+	struct feed_client_view view = profiled_view(profiles_at(s->profiles, at));
+	bool is_idle = s->items[at]->shard.is_idle;
+	bool is_plain = at < s->config->sources.count;
 
 	return (struct source_view){
-		.source = s->items[i]->name,
-		.name = s->names[i],
+		.source = s->items[at]->name,
+		.name = s->names[at],
+		.place = at,
 		.number = view.number,
-		.line = line_minutes_find(&line_minutes, profile_row_source(s->items[i]), view.number),
+		.line = s->items[at]->shard.number > 1
+				? NULL
+				: line_minutes_find(&line_minutes, profile_row_source(s->items[at]), view.number),
 		.url = view.url,
 		.state = view.state,
-		.error = view.error,
+		.error = is_idle ? shards_trouble(s->shards[at]) : view.error,
 		.is_open = view.is_open,
-		.is_ready = (view.is_open && !view.is_unconfirmed) || (view.is_standby && may_stand_by(s)),
+		.is_ready = (view.is_open && !view.is_unconfirmed) || (view.is_standby && !is_idle && may_stand_by(s)),
 		.last_message_ms = view.last_message_ms,
 		.data_ms = view.data_ms,
-		.id = s->readings ? readings_id(s->readings, i) : 0,
+		.id = s->readings ? readings_id(s->readings, at) : 0,
 		.messages = is_plain ? view.rules->frames : 0,
 		.connects = view.connects,
 		.barren = view.barren,
-		.profile = is_plain ? NULL : s->items[i],
+		.profile = is_plain ? NULL : s->items[at],
 		.rules = view.rules,
 		.gaps = view.gaps,
 		.filled = view.filled,
-		.silence = s->readings ? readings_silence(s->readings, i) : NULL,
+		.silence = s->readings ? readings_silence(s->readings, at) : NULL,
 	};
 }
 
@@ -206,6 +271,9 @@ void sources_close(struct sources *all)
 {
 	if (all->readings)
 		readings_set_owner(all->readings, NULL);
+	for (size_t i = 0; i < all->count; i++)
+		if (all->shards[i])
+			shards_close(all->shards[i]);
 	profiles_close(all->profiles);
 	if (all->requests)
 		requests_close(all->requests);
@@ -217,8 +285,12 @@ void sources_free(struct sources *all)
 	dialler_free(all->dialler);
 	for (size_t i = 0; i < all->config->sources.count; i++)
 		profile_free(all->items[i]);
-	for (size_t i = 0; i < all->count; i++)
+	for (size_t i = 0; i < all->count; i++) {
 		free(all->names[i]);
+		shards_free(all->shards[i]);
+	}
 	free(all->names);
+	free(all->shards);
+	free(all->shown);
 	free(all);
 }

@@ -23,8 +23,9 @@ struct sources *sources_open(struct ws *ws, struct presence *presence, const str
 struct source_view {
 	const char *source;
 	const char *name;        /* the same, and /2 or so if it is not the first of the source's lines */
+	size_t place;            /* below sources_places(): the same as long as the listener lives */
 	unsigned int number;     /* of the line, from 0 */
-	const struct line *line; /* NULL: none is recorded */
+	const struct line *line; /* NULL: none is recorded, or it is the first shard's */
 	const char *url;         /* without secrets */
 	const char *state;
 	const char *error; /* of the last attempt, or "" */
@@ -45,10 +46,15 @@ struct source_view {
 	uint64_t filled; /* of the missing numbers */
 };
 
+/* Those of a list that is divided (shards.h) come and go. */
 size_t sources_count(const struct sources *s);
+size_t sources_places(const struct sources *s);
 struct source_view sources_view(const struct sources *s, size_t i);
 /* True if a line of the source of i is ready. */
 bool sources_are_ready(const struct sources *s, size_t i);
+
+/* Reads the lists that are divided again; config has what the settings say now. */
+void sources_reload(struct sources *all);
 
 /* Disconnects all sources for good. */
 void sources_close(struct sources *all);

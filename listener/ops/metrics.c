@@ -150,10 +150,13 @@ static void put_metric_of(FILE *out, size_t m, const struct source_view *v, int6
 				 (double)line->open_ms / 1000,
 				 (double)line->disagree};
 	enum metric_of of = source_metrics[m].of;
+	struct source_view named = *v;
 
 	if ((of == OF_NUMBERED && !(v->profile && v->profile->gap.contiguous)) || (of == OF_SHARED && !v->line))
 		return;
-	put_source(out, source_metrics[m].name, v, of == OF_NUMBERED ? NULL : "url", v->url);
+	if (of == OF_SHARED && v->profile && v->profile->shard.number)
+		named.source = profile_row_source(v->profile); /* its shards are one line */
+	put_source(out, source_metrics[m].name, &named, of == OF_NUMBERED ? NULL : "url", v->url);
 	fprintf(out, "%.17g\n", values[m]);
 }
 

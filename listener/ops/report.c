@@ -70,12 +70,12 @@ static json_t *describe_sources(struct report *r)
 	json_t *all = json_array();
 	size_t n = r->parts->sources ? sources_count(r->parts->sources) : 0;
 
-	if (!r->messages)
-		r->messages = memory_calloc(n + 1, sizeof(*r->messages));
+	if (!r->messages && n)
+		r->messages = memory_calloc(sources_places(r->parts->sources), sizeof(*r->messages));
 	for (size_t i = 0; i < n; i++) {
 		struct source_view view = sources_view(r->parts->sources, i);
 
-		json_array_append_new(all, describe_source(&view, &r->messages[i], (int64_t)uv_now(r->loop)));
+		json_array_append_new(all, describe_source(&view, &r->messages[view.place], (int64_t)uv_now(r->loop)));
 	}
 	return all;
 }

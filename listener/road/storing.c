@@ -590,7 +590,7 @@ static void on_epoch(void *arg, uint32_t epoch)
 		s->epoch = epoch;
 	if (!is_other)
 		return;
-	line_minutes_doubt(&line_minutes);
+	line_minutes_doubt_all(&line_minutes);
 	cursors_clear(&s->cursors);
 	if (s->on_forgotten)
 		s->on_forgotten(s->on_forgotten_arg);

@@ -31,7 +31,7 @@ static void add_value(struct bytes *sql, const char *column, const char *pointer
 		char *step = memory_strndup(pointer, len), *to = step;
 
 		for (const char *from = step; *from; from++)
-			*to++ = *from != '~' ? *from : *++from == '1' ? '/' : '~';
+			*to++ = (char)(*from != '~' ? *from : *++from == '1' ? '/' : '~');
 		*to = '\0';
 		payload_filter_text(sql, step);
 		free(step);

@@ -648,6 +648,33 @@ void feed_client_redial(struct feed_client *c, const char *reason)
 	(void)c, (void)reason;
 }
 
+/* No profile of the simulation has shards. */
+void feed_client_renew(struct feed_client *c)
+{
+	(void)c;
+}
+
+void feed_client_tell(struct feed_client *c, const json_t *message)
+{
+	(void)c, (void)message;
+}
+
+void feed_client_tell_more(struct feed_client *c, const json_t *message)
+{
+	(void)c, (void)message;
+}
+
+bool feed_client_is_renewed(const struct feed_client *c)
+{
+	(void)c;
+	return true;
+}
+
+void feed_client_turn(struct feed_client *c)
+{
+	(void)c;
+}
+
 void feed_client_set_session(struct feed_client *c, struct session *session)
 {
 	c->p.session = session;

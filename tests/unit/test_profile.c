@@ -107,6 +107,35 @@ static const struct {
 	 "p.json, line 1: lines must be 1 if fleet is shared or exclusive: only one connection gets an event"},
 	{WITH("\"lines\": 2, \"mirrors\": [\"wss://i/\"], \"cursor\": {\"kind\": \"max\", \"scope\": \"host\"}"),
 	 "p.json, line 1: lines must be 1 if the cursor's scope is host or session: other URLs do not know it"},
+	{WITH("\"shard\": {\"var\": \"s\"}, \"vars\": {\"s\": [1]}"),
+	 "p.json, line 2, shard: needs var and per_connection"},
+	{WITH("\"shard\": {\"var\": \"t\", \"per_connection\": 1}, \"vars\": {\"s\": [1]}"),
+	 "p.json, line 2, shard: t of vars must be an array with an item or more, or \"${file:PATH}\""},
+	{WITH("\"shard\": {\"var\": \"s\", \"per_connection\": 1}, \"vars\": {\"s\": []}"),
+	 "p.json, line 2, shard: s of vars must be an array with an item or more, or \"${file:PATH}\""},
+	{WITH("\"shard\": {\"var\": \"s\", \"per_connection\": 2, \"most\": 2}, \"vars\": {\"s\": [1, 2, 3, 4, 5]}"),
+	 "p.json, line 2, shard: 5 items need 3 connections of 2 each, more than the 2 of most (up to 256): raise most "
+	 "or "
+	 "per_connection"},
+	{WITH("\"shard\": {\"var\": \"s\", \"per_connection\": 1}, \"vars\": {\"s\": [1]}, \"fleet\": \"exclusive\""),
+	 "p.json, line 2, shard: shard needs lines 1 and the fleet broadcast or session"},
+	{WITH("\"shard\": {\"var\": \"s\", \"per_connection\": 1}, \"vars\": {\"s\": [1]}, \"cursor\": {\"kind\": "
+	      "\"max\"}"),
+	 "p.json, line 2, shard: shard cannot have a cursor: an item that moves to another connection would go on "
+	 "where "
+	 "that one stopped"},
+	{WITH("\"on_change\": {\"subscribe\": 1, \"unsubscribe\": 2}"),
+	 "p.json, line 1: var_http and on_change need shard"},
+	{WITH("\"on_change\": {\"subscribe\": 1}"), "p.json, line 2, on_change: needs subscribe and unsubscribe"},
+	{WITH("\"var_http\": {}"),
+	 "p.json, line 2, var_http: must be an object of the variable that shard names, with its HTTP call"},
+	{WITH("\"var_http\": {\"s\": {\"url\": \"http://h/\", \"every_s\": 0}}"),
+	 "p.json, line 2, var_http.s.every_s: must be a number of seconds from 1 to 86400"},
+	{WITH("\"var_http\": {\"s\": {\"url\": \"http://h/\", \"capture\": {\"t\": \"/t\"}}}"),
+	 "p.json, line 2, var_http.s: capture must be the pointer of s alone"},
+	{WITH("\"var_http\": {\"s\": {\"url\": \"http://h/\"}}, \"vars\": {\"t\": [1]}, "
+	      "\"shard\": {\"var\": \"t\", \"per_connection\": 1}"),
+	 "p.json, line 2, shard: var_http must be about t, the variable of shard"},
 	{WITH("\"backoff\": 3"), "p.json, line 2, backoff: must be an object, such as {\"min_ms\": ...}"},
 	{WITH("\"on_open\": [\"${TIDE_TOKEN}\"]"),
 	 "doubt p.json, line 2, on_open[0]: nothing sets a variable \"TIDE_TOKEN\"; a variable of the environment is "

@@ -1,0 +1,312 @@
+/* shards.c owns the list of a source that is divided among several connections, and changes it: first every connection
+ * gets what is new to it, and when all are ready, they leave what is gone. An item that moves from one to another is
+ * received by both meanwhile. feed/shard.c divides the list; profiled.c has the connections. */
+#include "intake/shards.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/log.h"
+#include "base/log_spell.h"
+#include "base/memory.h"
+#include "feed/shard.h"
+#include "intake/feed_call.h"
+
+#define TICK_MS  1000
+#define READY_IN 2 /* ticks in a row: what the old connections were sent before has arrived by then */
+#define AGAIN_MS 30000
+#define TELL_MS  60000
+
+struct place {
+	struct profile *profile;
+	struct profiled *source;
+	json_t *have; /* items that its connection is subscribed to */
+	bool is_changed;
+};
+
+struct shards {
+	uv_loop_t *loop;
+	uv_timer_t timer;
+	struct requests *requests;
+	const struct profile *profile;
+	void (*on_change)(void *arg);
+	void *arg;
+	struct session *session; /* for the call's templates */
+	struct request *request; /* NULL: none is running */
+	int64_t ask_ms;          /* loop clock, next call */
+	struct log_spell failures;
+	char trouble[SHARD_REASON + 100]; /* while there is no list */
+	size_t wanted;                    /* connections of the list */
+	unsigned int ready;               /* ticks */
+	int64_t since_ms;                 /* loop clock, when the change began; 0: there is none */
+	bool is_told;                     /* that it takes long */
+	size_t count;
+	struct place places[];
+};
+
+static int64_t now_ms(const struct shards *s)
+{
+	return (int64_t)uv_now(s->loop);
+}
+
+/* --- a change --- */
+
+static void set_items(struct place *at, const json_t *items)
+{
+	shard_set(at->profile, (json_t *)items);
+	json_decref(at->have);
+	at->have = items ? json_copy((json_t *)items) : json_array();
+}
+
+static void begin_place(struct place *at, json_t *items)
+{
+	json_t *fresh = shard_without(items, at->have);
+
+	at->profile->shard.is_joining = at->profile->shard.is_idle;
+	shard_set(at->profile, items);
+	json_array_extend(at->have, fresh);
+	at->is_changed = true;
+	profiled_change(at->source, fresh);
+	json_decref(fresh);
+}
+
+static void end_place(struct place *at)
+{
+	const json_t *items = shard_items(at->profile);
+	json_t *gone = shard_without(at->have, items);
+
+	profiled_turn(at->source, gone);
+	set_items(at, items);
+	at->is_changed = at->profile->shard.is_joining = false;
+	json_decref(gone);
+}
+
+static void leave_place(struct place *at)
+{
+	at->is_changed = at->profile->shard.is_joining = false;
+	set_items(at, NULL);
+	profiled_change(at->source, NULL);
+}
+
+static bool is_same(const struct shards *s, const json_t *parts)
+{
+	size_t i = 0;
+
+	while (i < s->count && json_array_get(parts, i)
+		       ? json_equal(json_array_get(parts, i), shard_items(s->places[i].profile))
+		       : i < s->count && s->places[i].profile->shard.is_idle)
+		i++;
+	return i == s->count;
+}
+
+static void begin(struct shards *s, const json_t *parts)
+{
+	if (is_same(s, parts))
+		return;
+	s->wanted = json_array_size(parts);
+	s->since_ms = now_ms(s);
+	s->is_told = false;
+	s->ready = 0;
+	for (size_t i = 0; i < s->wanted; i++)
+		if (!json_equal(json_array_get(parts, i), shard_items(s->places[i].profile)))
+			begin_place(&s->places[i], json_array_get(parts, i));
+	s->on_change(s->arg);
+}
+
+static void end(struct shards *s)
+{
+	s->since_ms = 0;
+	for (size_t i = 0; i < s->count; i++)
+		if (i >= s->wanted && !s->places[i].profile->shard.is_idle)
+			leave_place(&s->places[i]);
+		else if (s->places[i].is_changed)
+			end_place(&s->places[i]);
+	log_info("source has another list", "source=%s connections=%zu", s->profile->name, s->wanted);
+	s->on_change(s->arg);
+}
+
+/* A connection that is left must not be behind: what it has not read is nowhere else. */
+static bool is_ready(const struct shards *s, size_t i)
+{
+	const struct place *at = &s->places[i];
+
+	return i < s->wanted ? profiled_is_changed(at->source) : !profiled_view(at->source).is_behind;
+}
+
+static void look_at_change(struct shards *s)
+{
+	size_t i = 0;
+
+	while (i < s->count && is_ready(s, i))
+		i++;
+	s->ready = i < s->count ? 0 : s->ready + 1;
+	if (s->ready >= READY_IN) {
+		end(s);
+	} else if (!s->is_told && now_ms(s) - s->since_ms >= TELL_MS) {
+		s->is_told = true;
+		log_warn("a connection is not ready for the new list of a source, keeping the old ones, too",
+			 "source=%s reason=%s", s->places[i].profile->name, profiled_view(s->places[i].source).error);
+	}
+}
+
+/* --- lists --- */
+
+static void refuse(struct shards *s, const char *why)
+{
+	char reason[SHARD_REASON + 100];
+
+	snprintf(reason, sizeof(reason), "%s: %s", s->profile->name, why);
+	log_spell_on(&s->failures, now_ms(s), "cannot use the list of a source, keeping what it has", reason);
+	if (*s->trouble)
+		snprintf(s->trouble, sizeof(s->trouble), "%s", why);
+}
+
+/* Takes over parts. NULL: there is no list to be used, and why says so. */
+static void take(struct shards *s, json_t *parts, const char *why)
+{
+	if (!parts) {
+		refuse(s, why);
+		return;
+	}
+	*s->trouble = '\0';
+	log_spell_off(&s->failures, now_ms(s), "a source's list can be used again");
+	begin(s, parts);
+	json_decref(parts);
+}
+
+/* --- HTTP --- */
+
+static json_t *read_answer(const struct shards *s, const struct request_answer *answer, char why[SHARD_REASON])
+{
+	const json_t *pointer = json_object_get(s->profile->shard.http->capture, s->profile->shard.var);
+	struct slice list = {answer->body, answer->len};
+	json_t *parts;
+	char *text;
+
+	if (pointer && (json_check(answer->body, answer->len, &list) ||
+			json_kind(list = json_find(list, json_string_value(pointer))) != KIND_ARRAY)) {
+		snprintf(why, SHARD_REASON, "the answer has no array at %.100s", json_string_value(pointer));
+		return NULL;
+	}
+	text = memory_strndup(list.at, list.len);
+	parts = shard_cut(s->profile, text, why);
+	free(text);
+	return parts;
+}
+
+static void on_answer(void *arg, const struct request_answer *answer)
+{
+	struct shards *s = arg;
+	int64_t every_ms = s->profile->shard.http->every_ms;
+	char why[SHARD_REASON];
+	json_t *parts = feed_call_succeeded(answer, why) ? read_answer(s, answer, why) : NULL;
+
+	s->request = NULL;
+	s->ask_ms = now_ms(s) + (parts || every_ms < AGAIN_MS ? every_ms : AGAIN_MS) + answer->wait_ms;
+	take(s, parts, why);
+}
+
+static void ask(struct shards *s)
+{
+	char why[FEED_CALL_REASON];
+
+	s->request = feed_call_send(s->requests, s->profile, s->session, s->profile->shard.http, on_answer, s, why);
+	s->ask_ms = now_ms(s) + AGAIN_MS;
+	if (!s->request)
+		refuse(s, why);
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+	struct shards *s = timer->data;
+
+	if (s->since_ms)
+		look_at_change(s);
+	if (s->profile->shard.http && !s->request && now_ms(s) >= s->ask_ms)
+		ask(s);
+}
+
+void shards_reload(struct shards *s)
+{
+	char why[SHARD_REASON];
+
+	if (s->profile->shard.http)
+		s->ask_ms = 0;
+	else
+		take(s, shard_load(s->profile, why), why);
+}
+
+const char *shards_trouble(const struct shards *s)
+{
+	return s->trouble;
+}
+
+/* --- life --- */
+
+/* Returns 0, or -1 and why. */
+static int set_first(struct shards *s, char why[SHARD_REASON])
+{
+	json_t *parts = shard_load(s->profile, why);
+
+	s->wanted = json_array_size(parts);
+	for (size_t i = 0; i < s->wanted; i++)
+		set_items(&s->places[i], json_array_get(parts, i));
+	json_decref(parts);
+	return parts || !*why ? 0 : -1;
+}
+
+struct shards *shards_new(uv_loop_t *loop, struct requests *requests, const struct profile *p,
+			  void (*on_change)(void *arg), void *arg, char *error, size_t size)
+{
+	size_t count = (size_t)p->shard.most;
+	struct shards *s = memory_calloc(1, sizeof(*s) + count * sizeof(s->places[0]));
+	char why[SHARD_REASON];
+
+	*s = (struct shards){.loop = loop, .requests = requests, .profile = p, .on_change = on_change, .arg = arg};
+	for (; s->count < count; s->count++)
+		s->places[s->count] = (struct place){.profile = shard_profile(p, s->count + 1), .have = json_array()};
+	if (set_first(s, why)) {
+		snprintf(error, size, "the list of the source %s cannot be used: %s", p->name, why);
+		shards_free(s);
+		return NULL;
+	}
+	if (!s->wanted)
+		snprintf(s->trouble, sizeof(s->trouble), "its list has not come yet");
+	s->session = session_new(p, false);
+	uv_timer_init(loop, &s->timer);
+	s->timer.data = s;
+	return s;
+}
+
+struct profile *shards_profile(const struct shards *s, size_t i)
+{
+	return s->places[i].profile;
+}
+
+void shards_start(struct shards *s, const struct profiles *all, size_t first)
+{
+	for (size_t i = 0; i < s->count; i++)
+		s->places[i].source = profiles_at(all, first + i);
+	uv_timer_start(&s->timer, on_tick, 0, TICK_MS);
+}
+
+void shards_close(struct shards *s)
+{
+	if (s->request)
+		request_cancel(s->request);
+	uv_close((uv_handle_t *)&s->timer, NULL);
+}
+
+void shards_free(struct shards *s)
+{
+	if (!s)
+		return;
+	for (size_t i = 0; i < s->count; i++) {
+		shard_free(s->places[i].profile);
+		json_decref(s->places[i].have);
+	}
+	if (s->session)
+		session_free(s->session);
+	free(s);
+}
