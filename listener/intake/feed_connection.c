@@ -33,7 +33,7 @@ struct feed_connection {
 	void *of;          /* from on_open; NULL: not open */
 	size_t mirror;     /* selects the mirror and the address of its host */
 	bool is_bare;      /* redirected, and the feed keeps the subscriptions: send no first messages */
-	char **on_open;
+	struct bytes *on_open;
 	size_t on_open_count;
 	char *headers;
 	char **subprotocols;
@@ -87,7 +87,7 @@ void feed_connection_free(struct feed_connection *conn, unsigned int code)
 		dial_cut(conn->dial);
 	close_sink(conn);
 	for (size_t i = 0; i < conn->on_open_count; i++)
-		free(conn->on_open[i]);
+		bytes_free(&conn->on_open[i]);
 	for (size_t i = 0; i < conn->offer.subprotocol_count; i++)
 		free(conn->subprotocols[i]);
 	free(conn->on_open);
@@ -154,7 +154,7 @@ void feed_connection_hold(struct feed_connection *conn, bool is_held)
 static void say_first_words(struct feed_connection *conn)
 {
 	for (size_t i = 0; i < conn->on_open_count; i++)
-		say(conn, (struct slice){conn->on_open[i], strlen(conn->on_open[i])}, RATE_LIMIT_OWN);
+		say(conn, bytes_slice(&conn->on_open[i]), RATE_LIMIT_OWN);
 }
 
 /* --- frames --- */
@@ -452,8 +452,8 @@ static void keep_first_words(struct feed_connection *conn, const struct session_
 {
 	conn->on_open = memory_calloc(how->on_open_count + 1, sizeof(*conn->on_open));
 	for (; conn->on_open_count < how->on_open_count; conn->on_open_count++)
-		conn->on_open[conn->on_open_count] =
-			memory_strndup(how->on_open[conn->on_open_count].at, how->on_open[conn->on_open_count].len);
+		bytes_add(&conn->on_open[conn->on_open_count], how->on_open[conn->on_open_count].at,
+			  how->on_open[conn->on_open_count].len);
 }
 
 static void dial(struct feed_connection *conn, const struct session_dial *how)

@@ -92,19 +92,26 @@ struct turn {
 };
 
 /* Sends the messages, and expects the events id-1 to id-`rows`, and no dead letter. */
+/* Returns a copy, in which NULs stand for ~. */
+static char *with_nuls(const char *text, size_t *len)
+{
+	char *copy = suite_text("%s", text);
+
+	*len = strlen(copy);
+	for (size_t i = 0; i < *len; i++)
+		copy[i] = (char)(copy[i] == '~' ? '\0' : copy[i]);
+	return copy;
+}
+
 static void play(const char *members, const struct turn *turns, long rows)
 {
 	START(URL "%s", feed_port(feed), members);
 	for (; turns->sent; turns++) {
 		cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
-		if (turns->heard)
-			cr_assert(wait_until(feed_has_heard(feed, turns->heard), SETTLED_MS), "%s", turns->heard);
-		/* ~ stands for a NUL */
-		char *message = suite_text("%s", turns->sent);
-		size_t len = strlen(message);
-
-		for (size_t i = 0; i < len; i++)
-			message[i] = (char)(message[i] == '~' ? '\0' : message[i]);
+		size_t len;
+		char *heard = with_nuls(turns->heard ? turns->heard : "", &len);
+		cr_assert(wait_until(!len || feed_has_heard_bytes(feed, heard, len), SETTLED_MS), "%s", turns->heard);
+		char *message = with_nuls(turns->sent, &len);
 		feed_send(feed, FRAME_TEXT, true, message, len);
 	}
 	cr_assert(wait_until(bench_rows() == rows, SETTLED_MS));
@@ -159,8 +166,8 @@ Test(feed_client, messages_of_stomp)
 	     "\"frame\": {\"after\": \"\\n\\n\", \"until\": \"\\u0000\"}, \"rules\": [{\"text\": {\"prefix\": "
 	     "\"CONNECTED\"}, \"send\": [{\"text\": \"SUBSCRIBE\\nid:0\\ndestination:/topic/a\\n\\n\\u0000\"}]}, " EVENT
 	     "]",
-	     (const struct turn[]){{"accept-version", "CONNECTED\nversion:1.2\n\n~"},
-				   {"destination:/topic/a", "MESSAGE\nsubscription:0\n\n{\"id\":\"id-1\"}~\n"},
+	     (const struct turn[]){{"accept-version:1.2\n\n~\n", "CONNECTED\nversion:1.2\n\n~"},
+				   {"destination:/topic/a\n\n~\n", "MESSAGE\nsubscription:0\n\n{\"id\":\"id-1\"}~\n"},
 				   {NULL, "\n"},
 				   {NULL, "MESSAGE\nsubscription:0\n\n{\"id\":\"id-2\"}~"},
 				   {NULL, NULL}},

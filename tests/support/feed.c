@@ -541,8 +541,13 @@ char *feed_request(struct feed *f)
 
 bool feed_has_heard(struct feed *f, const char *text)
 {
+	return feed_has_heard_bytes(f, text, strlen(text));
+}
+
+bool feed_has_heard_bytes(struct feed *f, const char *bytes, size_t len)
+{
 	pthread_mutex_lock(&f->lock);
-	bool has = f->said.len && memmem(f->said.bytes, f->said.len, text, strlen(text));
+	bool has = f->said.len && memmem(f->said.bytes, f->said.len, bytes, len);
 	pthread_mutex_unlock(&f->lock);
 	return has;
 }

@@ -76,6 +76,7 @@ int feed_refusals(struct feed *f);
 
 /* Has a client sent a message that contains this text? */
 bool feed_has_heard(struct feed *f, const char *text);
+bool feed_has_heard_bytes(struct feed *f, const char *bytes, size_t len);
 
 /* The feed is also a proxy to itself: the number of CONNECT requests. */
 int feed_tunnels(struct feed *f);
