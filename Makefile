@@ -257,7 +257,7 @@ $B/envelope: $(call objects,$(patsubst %,tests/fuzz/%.c,json pointers sample)) $
 $B/ack: $(MODULES) $B/loadtest/ack.o
 $B/admin: $B/tests/fuzz/client.o $(patsubst %,$B/listener/%.o,ops/admin ops/hour ops/metrics ops/overdue event/rejected net/http net/http_head net/acceptor net/bound_socket event/event outbox/target $(addprefix base/,keyed log log_spell memory poll port quantity slab counters url text backoff timestamp))
 $B/feed: $B/tests/fuzz/book.o $(MODULES)
-$B/producer: $(patsubst %,$B/tests/fuzz/%.o,book client) $(filter-out %/log.o $(addprefix %/,source.o profiled.o fill.o profiles.o feed_client.o feed_connection.o ledger.o post.o),$(filter $B/listener/base/% $B/listener/net/% $B/listener/intake/% $B/listener/feed/% %/tokens.o %/keys.o $B/listener/config/profile%,$(MODULES)))
+$B/producer: $(patsubst %,$B/tests/fuzz/%.o,book client) $(filter-out %/log.o $(addprefix %/,source.o shards.o profiled.o fill.o profiles.o feed_client.o feed_connection.o ledger.o post.o),$(filter $B/listener/base/% $B/listener/net/% $B/listener/intake/% $B/listener/feed/% %/tokens.o %/keys.o $B/listener/config/profile%,$(MODULES)))
 $B/redis: $(filter-out %/log.o,$(MODULES))
 $B/webhook: $(MODULES)
 $B/replay: $(patsubst %,$B/listener/%.o,commands/ndjson commands/checkpoint spool/record spool/segment $(addprefix base/,arena crc32c json json_scan json_write keyed log memory sort_key text))
