@@ -27,6 +27,8 @@ enum json_kind {
 /* Checks that text is one JSON value in UTF-8 with only blanks around it. Returns NULL, and value without the blanks;
  * or an error, one sentence that stays valid until the next call. */
 const char *json_check(const char *text, size_t len, struct slice *value);
+/* Returns the next byte of any text that is not a blank, or end. */
+const char *json_skip_blanks(const char *at, const char *end);
 
 enum json_kind json_kind(struct slice value);
 

@@ -40,7 +40,7 @@ static void push(struct scan *s, bool is_map)
 	s->depth++;
 }
 
-static const char *skip_blanks(const char *at, const char *end)
+const char *json_skip_blanks(const char *at, const char *end)
 {
 	while (at < end && (*at == ' ' || *at == '\n' || *at == '\r' || *at == '\t'))
 		at++;
@@ -181,8 +181,8 @@ static const char *skip_name(struct scan *s, const char *at)
 	at = skip_string(s, at + 1);
 	if (!at)
 		return NULL;
-	at = skip_blanks(at, end);
-	return at < end && *at == ':' ? skip_blanks(at + 1, end) : refuse(s, at, "expected a colon");
+	at = json_skip_blanks(at, end);
+	return at < end && *at == ':' ? json_skip_blanks(at + 1, end) : refuse(s, at, "expected a colon");
 }
 
 /* Enters the container at `at`. Returns its first value; or, if it is empty, sets *is_over and returns its end. */
@@ -193,7 +193,7 @@ static const char *enter(struct scan *s, const char *at, bool *is_over)
 	*is_over = false;
 	if (s->depth == JSON_DEPTH_MAX)
 		return refuse(s, at, NULL);
-	at = skip_blanks(at + 1, s->end);
+	at = json_skip_blanks(at + 1, s->end);
 	*is_over = at < s->end && *at == (is_map ? '}' : ']');
 	if (*is_over)
 		return at + 1;
@@ -205,9 +205,9 @@ static const char *enter(struct scan *s, const char *at, bool *is_over)
 static const char *leave(struct scan *s, const char *at)
 {
 	while (s->depth) {
-		at = skip_blanks(at, s->end);
+		at = json_skip_blanks(at, s->end);
 		if (at < s->end && *at == ',') {
-			at = skip_blanks(at + 1, s->end);
+			at = json_skip_blanks(at + 1, s->end);
 			return is_object(s) ? skip_name(s, at) : at;
 		}
 		if (at == s->end || *at != (is_object(s) ? '}' : ']'))
@@ -243,11 +243,11 @@ const char *json_check(const char *text, size_t len, struct slice *value)
 		return "the message is not valid UTF-8";
 	s.end = text + len;
 	s.depth = 0;
-	begin = skip_blanks(text, s.end);
+	begin = json_skip_blanks(text, s.end);
 	behind = skip_value(&s, begin);
 	if (behind) {
 		*value = (struct slice){begin, (size_t)(behind - begin)};
-		behind = skip_blanks(behind, s.end);
+		behind = json_skip_blanks(behind, s.end);
 		if (behind == s.end)
 			return NULL;
 		refuse(&s, behind, "something follows the message");

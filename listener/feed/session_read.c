@@ -396,11 +396,11 @@ static void read_frames(struct reading *r, struct slice array)
 static void read_text(struct reading *r, const char *text, size_t len)
 {
 	struct slice value;
-	const char *why = json_check(text, len, &value);
+	const char *why = json_check(text, len, &value), *end = text + len;
 
 	if (!why && json_has_half_pair(text, len))
 		reject_whole(r, text, len, "it holds half of a surrogate pair");
-	else if (why && (json_next(text, text + len) == text + len || r->session->profile->not_json == NOT_JSON_IGNORE))
+	else if (why && (json_skip_blanks(text, end) == end || r->session->profile->not_json == NOT_JSON_IGNORE))
 		return;
 	else if (why)
 		reject_whole(r, text, len, why);

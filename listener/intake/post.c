@@ -306,14 +306,6 @@ static void read_line(struct post *p, const char *line, size_t len, uint64_t n)
 			memory_printf("{\"event_id\":null,\"status\":\"ignored\",\"n\":%llu}", (unsigned long long)n));
 }
 
-static bool is_blank(const char *text, size_t len)
-{
-	for (size_t i = 0; i < len; i++)
-		if (!strchr(" \t\r\n", text[i]) || !text[i])
-			return false;
-	return true;
-}
-
 /* Calls read, which may be NULL, for each line that is not blank. Returns their number. */
 static size_t each_line(struct post *p, void (*read)(struct post *p, const char *line, size_t len, uint64_t n))
 {
@@ -324,7 +316,7 @@ static size_t each_line(struct post *p, void (*read)(struct post *p, const char 
 		next = memchr(at, '\n', (size_t)(end - at));
 		if (!next)
 			next = end;
-		if (is_blank(at, (size_t)(next - at)))
+		if (json_skip_blanks(at, next) == next)
 			continue;
 		count++;
 		if (read)
@@ -343,7 +335,7 @@ static bool has_lines(const struct post *p)
 
 static struct http_refusal read_body(struct post *p)
 {
-	if (!p->body.len || is_blank(p->body.at, p->body.len))
+	if (json_skip_blanks(p->body.at, p->body.at + p->body.len) == p->body.at + p->body.len)
 		return (struct http_refusal){STATUS_BAD_REQUEST,
 					     "the body is empty: send one event, or one on each line\n"};
 	if (!has_lines(p)) {

@@ -151,6 +151,14 @@ Test(session, lines_of_a_message_are_frames, .fini = end)
 	EXPECT("{\"id\": 1}\n{\n \r\n{\"id\": true}", "event 1\nreject {\nevent true\n");
 }
 
+Test(session, message_of_commas_is_not_blank, .fini = end)
+{
+	begin(EVENT);
+	EXPECT(" \t\r\n", "");
+	EXPECT(",", "reject ,\n");
+	EXPECT(" : ,", "reject  : ,\n");
+}
+
 Test(session, frame_of_too_many_elements_is_one_letter, .fini = end)
 {
 	begin("\"max_elements\": 2, \"rules\": [{\"action\": \"event\", \"explode\": \"/*\", \"id\": [[\"\"]]}]");
