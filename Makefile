@@ -273,14 +273,14 @@ $B/simulate: $(SIMULATION) $(SIMULATED)
 $B/tests/simulation/%.o: OUR_CFLAGS += -Itests/simulation -Wno-missing-field-initializers
 
 # The differential test sends the same queries to real servers and to simulated ones.
-$(ASKS)/postgres-real $(ASKS)/postgres-played: $(ASKS)/postgres.o $(patsubst %,$B/listener/%.o,postgres/schema postgres/array store/effects store/payload_filter base/memory base/log)
+$(ASKS)/postgres-real $(ASKS)/postgres-played: $(ASKS)/postgres.o $(patsubst %,$B/listener/%.o,postgres/schema postgres/array store/effects store/payload_filter $(addprefix base/,arena json json_scan json_write keyed log memory sort_key text))
 $(ASKS)/redis-real $(ASKS)/redis-played: $(ASKS)/redis.o
 $(ASKS)/postgres-real: $(ASKS)/real.o
 $(ASKS)/postgres-played: $(patsubst %,$(ASKS)/%.o,played hooks) $(patsubst %,$B/tests/simulation/%.o,sim libpq postgres postgres_faults postgres_outbox)
 $(ASKS)/redis-real: $(ASKS)/redis_real.o
 $(ASKS)/redis-played: $(patsubst %,$(ASKS)/%.o,redis_played hooks) $B/tests/simulation/sim.o
 $(DIFFERENTIAL):
-	$(LINK) $$(pkg-config --libs hiredis jansson $(if $(filter %-real,$@),libpq)) -lunistring
+	$(LINK) $$(pkg-config --libs hiredis jansson libsodium $(if $(filter %-real,$@),libpq)) -lunistring
 
 $B/tests/hostile/crowd: $B/tests/hostile/crowd.o
 	$(LINK)

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
+#include "base/json_write.h"
 #include "base/memory.h"
 
 void payload_filter_text(struct bytes *sql, const char *text)
@@ -20,33 +22,34 @@ void payload_filter_text(struct bytes *sql, const char *text)
 	bytes_add_text(sql, "', 'hex'), 'UTF8')");
 }
 
-/* The value at a pointer. Its steps are names, or indices of arrays (RFC 6901). */
+/* The value at a pointer (RFC 6901). Postgres would also take -1 and 00 as indices of arrays, so steps that are no
+ * index are names: -> with a text finds nothing in an array. */
 static void add_value(struct bytes *sql, const char *column, const char *pointer)
 {
+	struct json_step steps[JSON_STEPS_MAX];
+	int count = json_steps(pointer, steps, JSON_STEPS_MAX);
+
 	bytes_add_text(sql, "(");
 	bytes_add_text(sql, column);
-	bytes_add_text(sql, " #> ARRAY[");
-	while (*pointer) {
-		size_t len = strcspn(++pointer, "/");
-		char *step = memory_strndup(pointer, len), *to = step;
-
-		for (const char *from = step; *from; from++)
-			*to++ = (char)(*from != '~' ? *from : *++from == '1' ? '/' : '~');
-		*to = '\0';
-		payload_filter_text(sql, step);
-		free(step);
-		pointer += len;
-		bytes_add_text(sql, *pointer ? ", " : "");
+	for (int i = 0; i < count; i++) {
+		bytes_add_text(sql, steps[i].index < 0 ? " -> " : " #> ARRAY[");
+		payload_filter_text(sql, steps[i].name);
+		bytes_add_text(sql, steps[i].index < 0 ? "" : "]");
 	}
-	bytes_add_text(sql, "]::text[])");
+	bytes_add_text(sql, ")");
+	json_steps_free(steps, count);
 }
 
+/* jansson writes 0.1 as 0.10000000000000001, which Postgres keeps as another number. */
 static void add_json(struct bytes *sql, const json_t *value)
 {
 	char *text = memory_given(json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT), "jansson");
+	struct bytes canonical = {.at = NULL};
 
-	payload_filter_text(sql, text);
+	json_write_canonical(&canonical, (struct slice){text, strlen(text)});
+	payload_filter_text(sql, bytes_text(&canonical));
 	bytes_add_text(sql, "::jsonb");
+	bytes_free(&canonical);
 	free(text);
 }
 

@@ -976,15 +976,16 @@ Test(webhooks, events_are_chosen_by_their_payloads)
 					       "{\"n\":4.5,\"gone\":null}",
 					       "{\"kind\":\"ab\",\"n\":5.0,\"list\":[]}",
 					       "[7]",
-					       "null"};
+					       "null",
+					       "{\"p\":0.1,\"-1\":8,\"list\":[[3]]}"};
 	static const struct {
 		const char *when, *events;
 	} hooks_of[] = {
 		{"{\"/kind\": \"a/b\"}", "0"},
 		{"{\"/kind\": [\"b\", \"ab\"]}", "13"},
 		{"{\"/kind\": {\"prefix\": \"a\"}}", "03"},
-		{"{\"/kind\": {\"exists\": false}}", "245"},
-		{"{\"/kind\": {\"not\": [\"b\", \"ab\"]}}", "0245"},
+		{"{\"/kind\": {\"exists\": false}}", "2456"},
+		{"{\"/kind\": {\"not\": [\"b\", \"ab\"]}}", "02456"},
 		{"{\"/n\": 5}", "03"},
 		{"{\"/n\": {\"gte\": 4.5, \"lt\": 5}}", "2"},
 		{"{\"/n\": {\"type\": \"integer\"}, \"/list\": {\"exists\": true}}", "03"},
@@ -993,7 +994,16 @@ Test(webhooks, events_are_chosen_by_their_payloads)
 		{"{\"/gone\": null}", "2"},
 		{"{\"/0\": 7}", "4"},
 		{"{\"\": {\"type\": \"array\"}}", "4"},
-		{"{}", "012345"},
+		{"{\"/p\": 0.1}", "6"},
+		{"{\"/p\": {\"gte\": 0.1}}", "6"},
+		{"{\"/p\": {\"lt\": 0.1}}", ""},
+		{"{\"/-1\": 8}", "6"},
+		{"{\"/list/-1\": {\"exists\": true}}", ""},
+		{"{\"/list/+0\": {\"exists\": true}}", ""},
+		{"{\"/list/00\": {\"exists\": true}}", ""},
+		{"{\"/list/0/-1\": 3}", ""},
+		{"{\"/list/0/0\": 3}", "6"},
+		{"{}", "0123456"},
 	};
 	size_t n = sizeof hooks_of / sizeof *hooks_of;
 	for (size_t i = 0; i < n; i++)
