@@ -258,6 +258,8 @@ static int run_resend(const struct invocation *in)
 		keep_rate(&r, o->is_dry ? 0 : o->rate, began_ms);
 	} while (n > 0 && !interrupt_has_come());
 	progress_clear();
+	if (!n && o->event && !r.after_id)
+		return dispatch_fail("no event %s is stored, or its payload was purged", o->event);
 	print_resent(&r, o);
 	if (n >= 0 && interrupt_has_come())
 		dispatch_fail("interrupted; the count is complete, run it again for the rest");
@@ -268,6 +270,8 @@ static const char *check_resend(const struct invocation *in)
 {
 	const struct webhooks_options *o = in->options;
 
+	if (o->since_us && o->until_us && o->since_us >= o->until_us)
+		return "--since must be before --until; an age such as 7d is a time before now";
 	return o->since_us || o->event ? NULL : "give --since or --event: which events to send again";
 }
 

@@ -12,6 +12,9 @@
 --
 -- Nothing is leased for a webhook that is paused.
 --
+-- The last column is the age in ms for ttl_s. It is 0 for a row with an answer and no attempts before this one, which an
+-- operator has retried: however old, it is sent once.
+--
 -- $5 keeps a round from reading again the index entries of settled rows, which stay while an open transaction may see
 -- them.
 --
@@ -77,4 +80,6 @@ RETURNING o.id, o.target, o.attempts, pg_catalog.floor(extract(epoch FROM now())
 		pg_catalog.to_char(o.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
 			pg_catalog.to_json(o.event_id), c.data),
 	c.data IS NULL, pg_catalog.floor(extract(epoch FROM c.due_at) * 1000000), o.leases,
-	CASE WHEN o.answer IS NULL THEN 0 ELSE 1 END, pg_catalog.floor(extract(epoch FROM now() - o.created_at) * 1000)
+	CASE WHEN o.answer IS NULL THEN 0 ELSE 1 END,
+	CASE WHEN o.answer IS NULL OR o.attempts > 1 THEN pg_catalog.floor(extract(epoch FROM now() - o.created_at) * 1000)
+		ELSE 0 END

@@ -733,12 +733,30 @@ Test(webhooks, stored_events_are_sent_again_under_their_first_keys)
 	run_expect(db, 0, "queued 1250, left out 0", "webhooks resend shop --since 2h --type type-0");
 	run_expect(db, 0, "queued 1249, left out 1250", "webhooks resend shop --since 2h");
 	run_expect(db, 0, "queued 0, left out 0", "webhooks resend shop --since 2h --until 1h");
+	run_expect_error(db, 2, "--since must be before --until", "webhooks resend shop --since 1h --until 2h");
+	run_expect_error(db, 1, "no event \"it's\" is stored", "webhooks resend shop --event \"it's\"");
+	run_expect_error(db, 1, "no event e-7 is stored, or its payload was purged",
+			 "webhooks resend shop --event e-7");
 	run_expect_error(db, 2, "--since or --event", "webhooks resend shop");
 	run_expect(db, 0, "resumed", "webhooks resume shop");
 	wait_rows("state = 'delivered'", 2500, SOON_MS);
 	cr_assert_eq(receiver_effects(receiver, "/ok"), 2499);
 	cr_assert_eq(receiver_count(receiver, "/ok"), 2500);
 	cr_assert_str_eq(key_of("e-2500"), key);
+}
+
+/* An operator who retries it wants it sent, although it is as old as before. */
+Test(webhooks, delivery_that_expired_is_sent_when_it_is_retried)
+{
+	add_hook("shop", "/ok", "{s:i}", "ttl_s", 60);
+	start("");
+
+	database_exec(db,
+		      "insert into outbox (target, event_id, event_type, created_at) values ('shop', 'e', 't', now() - "
+		      "interval '1 hour')");
+	wait_rows("state = 'dead' and answer like '%%ttl_s%%'", 1, SOON_MS);
+	run_expect(db, 0, "retried 1\n", "dead-letters retry --deliveries 1");
+	wait_rows("state = 'delivered'", 1, SOON_MS);
 }
 
 Test(webhooks, rows_of_a_target_without_settings_are_left_alone)
