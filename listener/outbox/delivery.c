@@ -427,6 +427,7 @@ static int set_options(struct delivery *d, const struct delivery_request *r)
 	if (w->cert) {
 		failed |= (int)curl_easy_setopt(e, CURLOPT_SSLCERT, w->cert);
 		failed |= (int)curl_easy_setopt(e, CURLOPT_SSLKEY, w->key ? w->key : w->cert);
+		failed |= (int)curl_easy_setopt(e, CURLOPT_KEYPASSWD, ""); /* or OpenSSL asks the terminal, and waits */
 	}
 	failed |= (int)curl_easy_setopt(e, CURLOPT_POSTFIELDS, r->body);
 	failed |= (int)curl_easy_setopt(e, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)r->len);
