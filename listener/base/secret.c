@@ -76,6 +76,13 @@ char *secret_named(const char *name)
 	return text;
 }
 
+char *secret_of(const char *of)
+{
+	if (strncmp(of, "env:", 4) == 0)
+		return secret_named(of + 4);
+	return strncmp(of, "file:", 5) == 0 ? secret_read(of + 5) : NULL;
+}
+
 /* LeakSanitizer reads the memory of its own process as a debugger does, so its builds are not sealed. */
 void secret_seal_process(void)
 {

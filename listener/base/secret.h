@@ -22,6 +22,9 @@ char *secret_read(const char *path);
  * credential NAME, on the heap. NULL if there is none. */
 char *secret_named(const char *name);
 
+/* Returns the secret that env:NAME or file:PATH names, by the functions above. NULL if of is neither. */
+char *secret_of(const char *of);
+
 /* Keeps other processes of the same user from reading this one's memory and environment, and turns off core dumps. */
 void secret_seal_process(void);
 

@@ -78,7 +78,7 @@ static void look_at(struct findings *f, const char *flag, const char *path, bool
 static void on_secret(void *arg, const char *name, size_t len)
 {
 	bool is_env = strncmp(name, "env:", 4) == 0;
-	char *key = memory_strndup(name, len), *text = is_env ? secret_named(key + 4) : secret_read(key + 5);
+	char *key = memory_strndup(name, len), *text = secret_of(key);
 
 	if (!text)
 		finding(arg, FINDING_WRONG, "secret",

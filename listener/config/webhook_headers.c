@@ -63,7 +63,7 @@ int webhook_headers_check(struct profile_reader *r, const json_t *headers)
 static int add_secret(struct bytes *out, const char *inside, char *fault, size_t size)
 {
 	bool is_env = strncmp(inside, "env:", 4) == 0, is_file = strncmp(inside, "file:", 5) == 0;
-	char *secret = is_env ? secret_named(inside + 4) : is_file ? secret_read(inside + 5) : NULL;
+	char *secret = secret_of(inside);
 
 	if (!secret && !is_env && !is_file)
 		snprintf(fault, size, "${%.80s} is neither ${env:NAME} nor ${file:PATH}", inside);

@@ -72,13 +72,10 @@ void secrets_each(const json_t *value, secrets_fn *fn, void *arg)
 static void read_one(void *arg, const char *name, size_t len)
 {
 	struct secrets *s = arg;
-	char *text = memory_strndup(name, len);
+	char *of = memory_strndup(name, len);
 
-	if (strncmp(text, "env:", 4) == 0)
-		keep(s, secret_named(text + 4));
-	if (strncmp(text, "file:", 5) == 0)
-		keep(s, secret_read(text + 5));
-	free(text);
+	keep(s, secret_of(of));
+	free(of);
 }
 
 struct secrets *secrets_new(void)

@@ -20,12 +20,11 @@
 static void add_secret(struct bytes *out, struct slice of, struct template_scope *scope)
 {
 	bool is_env = strncmp(of.at, "env:", 4) == 0;
-	size_t skip = is_env ? 4 : 5;
-	char *name = memory_strndup(of.at + skip, of.len - skip);
-	char *text = is_env ? secret_named(name) : secret_read(name);
+	char *name = memory_strndup(of.at, of.len), *text = secret_of(name);
 
 	if (!text)
-		snprintf(scope->fault, sizeof(scope->fault), "%s %.120s %s", is_env ? "the variable" : "the file", name,
+		snprintf(scope->fault, sizeof(scope->fault), "%s %.120s %s", is_env ? "the variable" : "the file",
+			 strchr(name, ':') + 1,
 			 is_env ? "is not set" : "cannot be read, or its first line is empty, too long or not text");
 	bytes_add_text(out, text ? text : "");
 	free(name);
