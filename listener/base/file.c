@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -83,4 +84,11 @@ bool file_is_readable(const char *path)
 void file_keep_plain(void)
 {
 	is_plain = true;
+}
+
+char *file_beside(const char *file, const char *path)
+{
+	const char *slash = *path == '/' ? NULL : strrchr(file, '/');
+
+	return memory_printf("%.*s%s", slash ? (int)(slash + 1 - file) : 0, file, path);
 }

@@ -12,6 +12,9 @@ FILE *file_open(const char *path);
  * file has more than `most` bytes. */
 char *file_read(const char *path, size_t most, size_t *len);
 
+/* Returns path on the heap: a relative one as seen from the folder of file. */
+char *file_beside(const char *file, const char *path);
+
 /* True if file_open can open the file. If not, errno says why. */
 bool file_is_readable(const char *path);
 

@@ -472,11 +472,11 @@ static const struct key frame_keys[] = {
 static int read_dictionary(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
 {
 	struct profile *p = (struct profile *)((char *)at - k->offset);
-	const char *name = NULL, *file = profile_find_origin(r)->file, *slash = strrchr(file, '/');
+	const char *name;
 
 	if (key_text(r, k, value, &name))
 		return -1;
-	p->dictionary_path = memory_printf("%.*s%s", *name != '/' && slash ? (int)(slash + 1 - file) : 0, file, name);
+	p->dictionary_path = file_beside(profile_find_origin(r)->file, name);
 	p->dictionary.at = file_read(p->dictionary_path, PROFILE_TEXT_MAX, &p->dictionary.len);
 	if (!p->dictionary.at)
 		return profile_fail(r, "%.100s cannot be read: %s", p->dictionary_path, strerror(errno));

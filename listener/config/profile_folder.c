@@ -196,10 +196,7 @@ static bool is_path(const char *spec)
 
 char *profile_beside(const char *file, const char *spec)
 {
-	const char *slash = strrchr(file, '/');
-
-	return memory_printf("%.*s%s", is_path(spec) && *spec != '/' && slash ? (int)(slash + 1 - file) : 0, file,
-			     spec);
+	return is_path(spec) ? file_beside(file, spec) : memory_strdup(spec);
 }
 
 /* Returns the path of a shipped profile, on the heap, or NULL. */
