@@ -143,17 +143,10 @@ static void print_action(const json_t *action)
 /* Leaves out members that are empty, true or false. */
 static void show_text(const json_t *fields, const char *body, size_t len, const char *why_not)
 {
-	const char *name;
 	json_t *value;
 	size_t i;
 
-	json_object_foreach((json_t *)fields, name, value)
-	{
-		if (json_is_integer(value))
-			printf("%-12s %" JSON_INTEGER_FORMAT "\n", name, json_integer_value(value));
-		else if (json_string_length(value))
-			json_out_line("%-12s %s", name, json_string_value(value));
-	}
+	json_out_named(fields);
 	json_array_foreach(json_object_get(fields, "actions"), i, value) print_action(value);
 	if (json_is_false(json_object_get(fields, "is_whole")))
 		puts("\nThe message was over --max-message: this is its head.");

@@ -173,6 +173,20 @@ void json_out_word(const char *text, int most)
 	json_out_column(text, len < most ? len : most);
 }
 
+void json_out_named(const json_t *object)
+{
+	const char *name;
+	json_t *value;
+
+	json_object_foreach((json_t *)object, name, value)
+	{
+		if (json_is_integer(value))
+			printf("%-12s %" JSON_INTEGER_FORMAT "\n", name, json_integer_value(value));
+		else if (json_string_length(value))
+			json_out_line("%-12s %s", name, json_string_value(value));
+	}
+}
+
 void json_out_format(struct bytes *out, const char *format, ...)
 {
 	va_list ap;

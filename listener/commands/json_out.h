@@ -28,6 +28,8 @@ void json_out_list(struct json_out *o, const char *name);
 void json_out_item(struct json_out *o, json_t *value);
 void json_out_list_end(struct json_out *o);
 void json_out_close(struct json_out *o);
+/* Prints the members of an object that are integers or texts, each on a line with its name, without empty texts. */
+void json_out_named(const json_t *object);
 /* Prints a value with these flags of json_dumps, and takes ownership of it. */
 void json_out_value(json_t *value, size_t flags);
 /* Prints an object that needs no lists of items, and takes ownership of it. */

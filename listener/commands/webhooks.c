@@ -76,20 +76,6 @@ static int fail_unknown(const char *name)
 	return dispatch_fail("no running listener has a webhook %s, and it has no deliveries", name);
 }
 
-static void print_members(const json_t *w)
-{
-	const char *name;
-	json_t *value;
-
-	json_object_foreach((json_t *)w, name, value)
-	{
-		if (json_is_number(value))
-			printf("%-12s %" JSON_INTEGER_FORMAT "\n", name, (json_int_t)json_number_value(value));
-		else if (json_is_string(value))
-			json_out_line("%-12s %s", name, json_string_value(value));
-	}
-}
-
 static int run_show(const struct invocation *in)
 {
 	const struct webhooks_options *o = in->options;
@@ -104,7 +90,7 @@ static int run_show(const struct invocation *in)
 	else if (o->is_json)
 		json_out_object(json_incref(state));
 	else
-		print_members(state);
+		json_out_named(state);
 	json_decref(states);
 	return status;
 }

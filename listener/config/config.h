@@ -177,10 +177,10 @@ static inline const char *config_source_url(const struct config *c, size_t i)
 	return config_behind_name(c->sources.items[i]);
 }
 
-/* Returns the name of source i: its NAME, or its host and number (feed.example.com#3). Free it. */
 /* Returns how many lines the sources may have together. */
 size_t config_lines_most(const struct config *config);
 
+/* Returns the name of source i: its NAME, or its host and number (feed.example.com#3). Free it. */
 char *config_source_name(const struct config *c, size_t i);
 /* Returns what rows, lines and presence call it: its URL without secrets, or its name if it has a NAME or another
  * source's URL looks the same. Free it. */

@@ -169,15 +169,19 @@ void line_minutes_connect(struct line_minutes *all, const char *source, unsigned
 	line->was_open |= is_open;
 }
 
+static void doubt(struct line_minute *m)
+{
+	m->unknown++;
+	m->is_changed = true;
+}
+
 void line_minutes_doubt(struct line_minutes *all, const char *source, unsigned int number, int64_t wall_ms)
 {
 	struct line *line = line_minutes_find(all, source, number);
 	struct line_minute *m = line ? minute_of(all, line, wall_ms) : NULL;
 
-	if (!m)
-		return;
-	m->unknown++;
-	m->is_changed = true;
+	if (m)
+		doubt(m);
 }
 
 void line_minutes_want(struct line_minutes *all, const char *source, unsigned int number, bool is_wanted)
@@ -340,10 +344,8 @@ void line_minutes_end_gaps(struct line_minutes *all)
 void line_minutes_doubt_all(struct line_minutes *all)
 {
 	for (size_t i = 0; i < all->count; i++)
-		for (size_t k = 0; k < all->lines[i].count; k++) {
-			all->lines[i].minutes[k].unknown++;
-			all->lines[i].minutes[k].is_changed = true;
-		}
+		for (size_t k = 0; k < all->lines[i].count; k++)
+			doubt(&all->lines[i].minutes[k]);
 }
 
 static void settle_gaps(struct line_minutes *all, const struct line *line, uint64_t hash, int64_t won_ms)

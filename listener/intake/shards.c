@@ -91,13 +91,14 @@ static void leave_place(struct place *at)
 
 static bool is_same(const struct shards *s, const json_t *parts)
 {
-	size_t i = 0;
+	for (size_t i = 0; i < s->count; i++) {
+		const struct profile *p = s->places[i].profile;
+		const json_t *part = json_array_get(parts, i);
 
-	while (i < s->count && json_array_get(parts, i)
-		       ? json_equal(json_array_get(parts, i), shard_items(s->places[i].profile))
-		       : i < s->count && s->places[i].profile->shard.is_idle)
-		i++;
-	return i == s->count;
+		if (part ? !json_equal(part, shard_items(p)) : !p->shard.is_idle)
+			return false;
+	}
+	return true;
 }
 
 static void begin(struct shards *s, const json_t *parts)

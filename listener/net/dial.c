@@ -608,10 +608,11 @@ static void on_connected(struct dial *d, struct conn *c)
 /* This attempt failed; try the next address. */
 static void fail_try(struct dial *d, struct conn *c, int error)
 {
-	snprintf(d->reason, sizeof(d->reason), "the connection failed: %s", uv_strerror(error));
 	if (d->tunnel) {
 		tunnel_refuse(d->tunnel, "cannot be connected to: %s", uv_strerror(error));
 		snprintf(d->reason, sizeof(d->reason), "%s", tunnel_reason(d->tunnel));
+	} else {
+		snprintf(d->reason, sizeof(d->reason), "the connection failed: %s", uv_strerror(error));
 	}
 	conn_close(&c);
 	look_after(d, 0);

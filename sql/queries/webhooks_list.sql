@@ -22,26 +22,22 @@ SELECT coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
 	'name', name,
 	'state', CASE WHEN p.target IS NOT NULL THEN 'paused' WHEN s.n IS NULL THEN 'unattended' ELSE 'delivering' END,
 	'reason', p.reason, 'paused_by', p.paused_by, 'paused_at', p.paused_at,
-	'listeners', coalesce(s.n, 0), 'pending', fresh.n + failed.n, 'failing', failed.n, 'dead', coalesce(d.n, 0),
-	'oldest_s', pg_catalog.floor(extract(epoch FROM now() - least(fresh.oldest, failed.oldest))),
-	'next_s', greatest(pg_catalog.ceil(extract(epoch FROM least(fresh.due, failed.due) - now())), 0),
+	'listeners', coalesce(s.n, 0), 'pending', w.n, 'failing', w.failing, 'dead', coalesce(d.n, 0),
+	'oldest_s', pg_catalog.floor(extract(epoch FROM now() - w.oldest)),
+	'next_s', greatest(pg_catalog.ceil(extract(epoch FROM w.due - now())), 0),
 	'last_failure', last.answer, 'last_status', last.status
 ) ORDER BY name), '[]')
 FROM names LEFT JOIN :schema.webhook_pauses AS p ON p.target = name LEFT JOIN served AS s ON s.target = name
 LEFT JOIN dead AS d ON d.target = name
 CROSS JOIN LATERAL (
-	SELECT count(*) AS n, pg_catalog.min(created_at) AS oldest, pg_catalog.min(due_at) AS due FROM (
+	SELECT count(*) AS n, count(*) FILTER (WHERE lane = 1) AS failing, pg_catalog.min(created_at) AS oldest,
+		pg_catalog.min(due_at) AS due
+	FROM (VALUES (0), (1)) AS l (lane), LATERAL (
 		SELECT created_at, due_at FROM :schema.outbox AS o
-		WHERE o.target = name AND CASE WHEN answer IS NULL THEN 0 ELSE 1 END = 0 AND state = 'pending'
+		WHERE o.target = name AND CASE WHEN answer IS NULL THEN 0 ELSE 1 END = l.lane AND state = 'pending'
 		ORDER BY due_at LIMIT 20001
 	) AS r
-) AS fresh CROSS JOIN LATERAL (
-	SELECT count(*) AS n, pg_catalog.min(created_at) AS oldest, pg_catalog.min(due_at) AS due FROM (
-		SELECT created_at, due_at FROM :schema.outbox AS o
-		WHERE o.target = name AND CASE WHEN answer IS NULL THEN 0 ELSE 1 END = 1 AND state = 'pending'
-		ORDER BY due_at LIMIT 20001
-	) AS r
-) AS failed LEFT JOIN LATERAL (
+) AS w LEFT JOIN LATERAL (
 	SELECT answer, status FROM :schema.outbox AS o
 	WHERE o.target = name AND CASE WHEN answer IS NULL THEN 0 ELSE 1 END = 1 AND state = 'pending'
 	ORDER BY due_at DESC LIMIT 1
