@@ -98,17 +98,17 @@ static void name_profile(const struct change *c, const struct profile *p, bool i
 static bool take_list(struct profile *p, const struct profile *fresh)
 {
 	json_t *vars = (json_t *)p->vars, *list;
-	bool is_same;
 
 	if (!fresh || !p->shard.var || !fresh->vars || !(list = json_object_get(vars, p->shard.var)))
 		return false;
 	json_incref(list);
 	json_object_set(vars, p->shard.var, json_object_get(fresh->vars, p->shard.var));
-	is_same = is_same_profile(p, fresh);
-	if (!is_same)
+	bool has_new_list_only = is_same_profile(p, fresh);
+
+	if (!has_new_list_only)
 		json_object_set(vars, p->shard.var, list);
 	json_decref(list);
-	return is_same;
+	return has_new_list_only;
 }
 
 static void compare_profiles(const struct change *c)
