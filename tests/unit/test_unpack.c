@@ -58,11 +58,8 @@ static const char *try(enum profile_binary coding, struct slice words, size_t in
 	return why;
 }
 
-#define NONE \
-	(struct slice) \
-	{ \
-		NULL, 0 \
-	}
+static const struct slice no_dictionary;
+
 #define EACH(coding) for (enum profile_binary coding = BINARY_GZIP; coding <= BINARY_ZSTD; coding++)
 
 static void expect(const char *why, const char *part)
@@ -78,11 +75,11 @@ Test(unpack, each_coding_is_inflated_up_to_the_limit)
 	{
 		size_t n = pack_at(0, coding, message, LEN);
 
-		cr_assert_null(try(coding, NONE, n, LEN, message, LEN));
-		cr_assert_null(try(coding, NONE, n, 1 << 28, message, LEN));
-		expect(try(coding, NONE, n, LEN - 1, NULL, 0), "inflates to more bytes");
+		cr_assert_null(try(coding, no_dictionary, n, LEN, message, LEN));
+		cr_assert_null(try(coding, no_dictionary, n, 1 << 28, message, LEN));
+		expect(try(coding, no_dictionary, n, LEN - 1, NULL, 0), "inflates to more bytes");
 		n = pack_at(0, coding, "", 0);
-		cr_assert_null(try(coding, NONE, n, 64, "", 0));
+		cr_assert_null(try(coding, no_dictionary, n, 64, "", 0));
 	}
 }
 
@@ -92,7 +89,7 @@ Test(unpack, a_bomb_ends_at_the_limit)
 	char *zeros = calloc(1, len);
 
 	EACH(coding)
-	expect(try(coding, NONE, pack_at(0, coding, zeros, len), 1 << 20, NULL, 0), "inflates to more bytes");
+	expect(try(coding, no_dictionary, pack_at(0, coding, zeros, len), 1 << 20, NULL, 0), "inflates to more bytes");
 	free(zeros);
 }
 
@@ -107,8 +104,8 @@ Test(unpack, a_zstd_frame_need_not_say_its_size)
 	cr_assert_eq(ZSTD_compressStream2(c, &out, &none, ZSTD_e_end), 0);
 	ZSTD_freeCCtx(c);
 	cr_assert_eq(ZSTD_getFrameContentSize(packed, out.pos), ZSTD_CONTENTSIZE_UNKNOWN);
-	cr_assert_null(try(BINARY_ZSTD, NONE, out.pos, LEN, message, LEN));
-	expect(try(BINARY_ZSTD, NONE, out.pos, LEN - 1, NULL, 0), "inflates to more bytes");
+	cr_assert_null(try(BINARY_ZSTD, no_dictionary, out.pos, LEN, message, LEN));
+	expect(try(BINARY_ZSTD, no_dictionary, out.pos, LEN - 1, NULL, 0), "inflates to more bytes");
 }
 
 Test(unpack, a_message_that_is_cut_anywhere_is_refused)
@@ -118,7 +115,7 @@ Test(unpack, a_message_that_is_cut_anywhere_is_refused)
 		size_t n = pack_at(0, coding, message, LEN);
 
 		for (size_t i = 0; i < n; i++)
-			expect(try(coding, NONE, i, 1 << 20, NULL, 0), "is cut off");
+			expect(try(coding, no_dictionary, i, 1 << 20, NULL, 0), "is cut off");
 	}
 }
 
@@ -129,9 +126,9 @@ Test(unpack, bytes_behind_the_end_are_refused)
 		size_t n = pack_at(0, coding, message, LEN);
 
 		packed[n] = 0;
-		expect(try(coding, NONE, n + 1, 1 << 20, NULL, 0), "has bytes behind");
+		expect(try(coding, no_dictionary, n + 1, 1 << 20, NULL, 0), "has bytes behind");
 		n = pack_at(n, coding, message, LEN);
-		expect(try(coding, NONE, n, 1 << 20, NULL, 0), "has bytes behind");
+		expect(try(coding, no_dictionary, n, 1 << 20, NULL, 0), "has bytes behind");
 	}
 }
 
@@ -142,20 +139,20 @@ Test(unpack, what_is_compressed_otherwise_or_damaged_is_refused)
 		EACH(other)
 		{
 			size_t n = pack_at(0, coding, message, LEN);
-			const char *why = coding == other ? NULL : try(other, NONE, n, 1 << 20, NULL, 0);
+			const char *why = coding == other ? NULL : try(other, no_dictionary, n, 1 << 20, NULL, 0);
 
 			cr_assert(coding == other || why);
 			if (coding != other && other != BINARY_DEFLATE) /* which has no mark of its own */
 				expect(why, "is not compressed as the profile says");
 		}
 		strcpy(packed, message);
-		cr_assert_not_null(try(coding, NONE, LEN, 1 << 20, NULL, 0));
+		cr_assert_not_null(try(coding, no_dictionary, LEN, 1 << 20, NULL, 0));
 	}
 	for (size_t i = 0; i < 4; i++) { /* checksums */
 		size_t n = pack_at(0, BINARY_GZIP, message, LEN);
 
 		packed[n - 1 - i] ^= 1;
-		expect(try(BINARY_GZIP, NONE, n, 1 << 20, NULL, 0), "or is damaged");
+		expect(try(BINARY_GZIP, no_dictionary, n, 1 << 20, NULL, 0), "or is damaged");
 	}
 }
 
@@ -163,9 +160,9 @@ Test(unpack, what_is_compressed_otherwise_or_damaged_is_refused)
 Test(unpack, other_formats_that_libzstd_knows_are_refused)
 {
 	memcpy(packed, "\x50\x2a\x4d\x18\x00\x00\x00\x00", 8);
-	expect(try(BINARY_ZSTD, NONE, 8, 64, NULL, 0), "is not compressed as the profile says");
+	expect(try(BINARY_ZSTD, no_dictionary, 8, 64, NULL, 0), "is not compressed as the profile says");
 	memcpy(packed, "\x27\xb5\x2f\xfd\x00\x00\x00\x00", 8);
-	expect(try(BINARY_ZSTD, NONE, 8, 64, NULL, 0), "is not compressed as the profile says");
+	expect(try(BINARY_ZSTD, no_dictionary, 8, 64, NULL, 0), "is not compressed as the profile says");
 }
 
 /* Trains two dictionaries. */
@@ -194,7 +191,7 @@ Test(unpack, zstd_takes_a_dictionary)
 	ZSTD_freeCCtx(c);
 	cr_assert_null(try(BINARY_ZSTD, right, n, LEN, message, LEN));
 	expect(try(BINARY_ZSTD, wrong, n, LEN, NULL, 0), "needs another zstd dictionary");
-	expect(try(BINARY_ZSTD, NONE, n, LEN, NULL, 0), "needs another zstd dictionary");
+	expect(try(BINARY_ZSTD, no_dictionary, n, LEN, NULL, 0), "needs another zstd dictionary");
 	expect(try(BINARY_ZSTD, right, n - 1, LEN, NULL, 0), "is cut off");
 	n = pack_at(0, BINARY_ZSTD, message, LEN); /* without it */
 	cr_assert_null(try(BINARY_ZSTD, right, n, LEN, message, LEN));
