@@ -11,7 +11,7 @@ struct nearest {
 	size_t distance;  /* of best; initially the smallest distance that is too far, which callers may change */
 };
 
-/* The distance of a word with so many mistakes. The beginning of a name lies between one and two. */
+/* The distance of a word with n mistakes. The beginning of a name counts as more than one mistake and less than two. */
 #define NEAREST_MISTAKES(n) (2 * (n))
 
 /* Begins a search for word, which must outlive n. */

@@ -114,7 +114,7 @@ struct profile {
 		int64_t per_connection;    /* items */
 		int64_t most;              /* connections */
 		struct profile_http *http; /* brings the list; NULL: none */
-		const json_t *subscribe;   /* templates for what changes of it; NULL: connect again instead */
+		const json_t *subscribe;   /* messages about new and removed items; NULL: connect again */
 		const json_t *unsubscribe;
 		size_t number;   /* in a connection's profile (feed/shard.h): which, from 1; else 0 */
 		bool is_idle;    /* it has no items */
@@ -207,8 +207,7 @@ struct profile {
 	const json_t *ack_error;     /* or became a dead letter; NULL: no answer */
 	/* Only from profile_of_url, whose messages are envelopes that no rule reads: */
 	char *redacted_url; /* without secrets; NULL in other profiles */
-	char *row_source;   /* as config_source_in_rows() says. Also of shards (feed/shard.h), which have one name there
-			     */
+	char *row_source;   /* as config_source_in_rows() says; all shards of a source have the same */
 };
 
 /* The source of its rows. */

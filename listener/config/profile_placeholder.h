@@ -32,7 +32,7 @@ struct placeholder {
 	const char *fault; /* why it is malformed, without a subject; or NULL */
 };
 
-/* Finds the first placeholder in text. Returns false if there is none, or if it is malformed: then p->fault is set. */
+/* Finds the first placeholder in text. Returns false if there is none, or after setting p->fault if it is malformed. */
 bool placeholder_find(const char *text, struct placeholder *p);
 
 #endif

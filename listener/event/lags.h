@@ -14,7 +14,7 @@ struct lags {
 
 void lags_add(struct lags *l, int64_t ms, uint64_t count);
 
-/* Sets *ms to this percentile (0 to 100) of the lags. Returns false if there are none. */
+/* Sets *ms to the given percentile of the lags, 0 to 100. Returns false if there are no lags. */
 bool lags_percentile(const struct lags *l, unsigned int percent, int *ms);
 
 #endif

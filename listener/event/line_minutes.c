@@ -468,8 +468,8 @@ static json_t *describe(const struct line *line, struct line_minute *m)
 			 maybe(m->disagree, (int64_t)m->disagree), m->records ? m->records : json_null());
 }
 
-/* After an outage of hours, a statement with all minutes of many lines would take so long that batches wait for it, or
- * that it never ends in time. What is judged next goes first. */
+/* True if this check-in reports m. After an outage of hours, one statement with all minutes of many lines would delay
+ * batches, or exceed its timeout. So recent minutes, which are judged next, always go; older ones up to LINE_ROWS. */
 static bool may_tell(const struct line_minute *m, const json_t *out, int64_t wall_ms)
 {
 	bool is_late = (m->minute + m->length) * LINE_MINUTE_MS < wall_ms - (int64_t)2 * LINE_LATE_MS;

@@ -20,7 +20,7 @@
 #define LINE_LATE_MS     300000
 #define LINE_SPANS       8    /* connected spans kept per minute; further ones count as not connected */
 #define LINE_MINUTES_MAX 1500 /* per line: what waits to be told while Postgres is away; the oldest go first */
-#define LINE_ROWS        4000 /* of all lines: those that are older than ten minutes are told so many at a time */
+#define LINE_ROWS        4000 /* a check-in reports minutes older than ten minutes only up to this many rows, of all lines */
 #define LINES_MAX        1000 /* sources; nothing is recorded for further ones */
 #define LINES_SHORT      200  /* with more, a row is about LINE_LONG minutes */
 #define LINE_LONG        5
@@ -156,10 +156,11 @@ void line_minutes_settle(struct line_minutes *all, const struct line_copy *copy)
 /* Prefetches what line_minutes_settle() needs for a copy with this hash. */
 void line_minutes_fetch(const struct line_minutes *all, uint64_t hash);
 
-/* Returns what has changed, or a part of it, for sql/queries/checkin.sql: an array of [minute, source, received,
- * received_sum, stored, stored_sum, unknown, reconnects, up, gap (null without line_minutes_number()), silent_ms,
- * filled]. The numbers are totals, so reporting a minute twice does no harm. needed_ms: Unix time when the oldest
- * unsettled event arrived; earlier minutes no longer change and are forgotten once reported. */
+/* Returns changed minutes (old ones only up to LINE_ROWS rows) for sql/queries/checkin.sql: an array of [minute,
+ * source, received, received_sum, stored, stored_sum, unknown, reconnects, up, gap (null without
+ * line_minutes_number()), silent_ms, filled]. The numbers are totals, so reporting a minute twice does no harm.
+ * needed_ms: Unix time when the oldest unsettled event arrived; earlier minutes no longer change and are forgotten once
+ * reported. */
 json_t *line_minutes_describe(struct line_minutes *all, int64_t needed_ms, int64_t wall_ms, int64_t loop_ms);
 /* is_told: what line_minutes_describe returned last is committed. Otherwise it may not be, and will be returned again.
  * */
