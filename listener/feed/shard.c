@@ -14,6 +14,7 @@
 
 #define LIST_BYTES (16 << 20)
 #define BLANKS     " \t\r\n"
+#define MARK       "\xef\xbb\xbf" /* the byte order mark of UTF-8 */
 
 /* --- sets of items: objects whose names are the items as JSON, since 1 and "1" differ --- */
 
@@ -53,14 +54,16 @@ static json_t *make_set(const json_t *array, char why[SHARD_REASON])
 	return NULL;
 }
 
-/* What is not UTF-8 becomes null, which is no item. */
-static json_t *split_lines(const char *text)
+/* A line that is not UTF-8, or has a NUL, becomes null, which is no item. */
+static json_t *split_lines(struct slice text)
 {
 	json_t *lines = json_array(), *line;
+	const char *end;
 
-	for (size_t len; *text; text += len + (text[len] == '\n')) {
-		len = strcspn(text, "\n");
-		line = json_stringn(text, len);
+	for (size_t len; text.len; text = (struct slice){text.at + len, text.len - len}) {
+		end = memchr(text.at, '\n', text.len);
+		len = end ? (size_t)(end - text.at) + 1 : text.len;
+		line = memchr(text.at, '\0', len) ? NULL : json_stringn(text.at, len);
 		json_array_append_new(lines, line ? line : json_null());
 	}
 	return lines;
@@ -139,12 +142,23 @@ static json_t *cut(const struct profile *p, json_t *set, char why[SHARD_REASON])
 	return parts;
 }
 
-json_t *shard_cut(const struct profile *p, const char *text, char why[SHARD_REASON])
+static bool is_array(struct slice list)
+{
+	size_t i = 0;
+
+	while (i < list.len && list.at[i] && strchr(BLANKS, list.at[i]))
+		i++;
+	return i < list.len && list.at[i] == '[';
+}
+
+json_t *shard_cut(const struct profile *p, struct slice list, char why[SHARD_REASON])
 {
 	json_error_t error;
-	bool is_json = text[strspn(text, BLANKS)] == '[';
-	json_t *array = is_json ? json_loads(text, 0, &error) : split_lines(text), *parts = NULL;
+	json_t *array, *parts = NULL;
 
+	if (list.len >= strlen(MARK) && memcmp(list.at, MARK, strlen(MARK)) == 0)
+		list = (struct slice){list.at + strlen(MARK), list.len - strlen(MARK)};
+	array = is_array(list) ? json_loadb(list.at, list.len, 0, &error) : split_lines(list);
 	if (array)
 		parts = cut(p, make_set(array, why), why);
 	else
@@ -165,7 +179,7 @@ json_t *shard_load(const struct profile *p, char why[SHARD_REASON])
 		return json_array_size(value) ? cut(p, make_set(value, why), why) : NULL;
 	path = memory_strndup(json_string_value(value) + strlen("${file:"), len);
 	text = file_read(path, LIST_BYTES, &len);
-	if (!text || !(parts = shard_cut(p, text, reason)))
+	if (!text || !(parts = shard_cut(p, (struct slice){text, len}, reason)))
 		snprintf(why, SHARD_REASON, "%.120s: %.170s", path, text ? reason : strerror(errno));
 	free(text);
 	free(path);

@@ -2,16 +2,17 @@
 #ifndef WSONCE_FEED_SHARD_H
 #define WSONCE_FEED_SHARD_H
 
+#include "base/slice.h"
 #include "config/profile.h"
 
 #define SHARD_REASON 300
 
 /* Divides a list among as few connections as p allows, and returns a new array with the items of each, in an array. The
- * list is a JSON array of texts and numbers, or text with one item a line. Blank items do not count, and neither do
- * blanks around them, or items that it has already. The result depends on the items alone and not on their order, so
- * all listeners divide a list in the same way; if some items change, few others move. Returns NULL after writing why
- * if it is no list, if it is empty, or if it needs too many connections. */
-json_t *shard_cut(const struct profile *p, const char *text, char why[SHARD_REASON]);
+ * list is a JSON array of texts and numbers, or text with one item a line; a byte order mark before it is skipped.
+ * Blank items do not count, and neither do blanks around them, or items that it has already. The result depends on the
+ * items alone and not on their order, so all listeners divide a list in the same way; if some items change, few others
+ * move. Returns NULL after writing why if it is no list, if it is empty, or if it needs too many connections. */
+json_t *shard_cut(const struct profile *p, struct slice list, char why[SHARD_REASON]);
 
 /* The same with the list that p's variable holds, or the file that it names. NULL with an empty reason: there is none,
  * since it comes by HTTP. */

@@ -182,18 +182,13 @@ static json_t *read_answer(const struct shards *s, const struct request_answer *
 {
 	const json_t *pointer = json_object_get(s->profile->shard.http->capture, s->profile->shard.var);
 	struct slice list = {answer->body, answer->len};
-	json_t *parts;
-	char *text;
 
 	if (pointer && (json_check(answer->body, answer->len, &list) ||
 			json_kind(list = json_find(list, json_string_value(pointer))) != KIND_ARRAY)) {
 		snprintf(why, SHARD_REASON, "the answer has no array at %.100s", json_string_value(pointer));
 		return NULL;
 	}
-	text = memory_strndup(list.at, list.len);
-	parts = shard_cut(s->profile, text, why);
-	free(text);
-	return parts;
+	return shard_cut(s->profile, list, why);
 }
 
 static void on_answer(void *arg, const struct request_answer *answer)

@@ -19,7 +19,7 @@ static void add_range(struct bytes *text, int from, int to)
 
 static json_t *cut_text(const char *text)
 {
-	json_t *parts = shard_cut(&profile, text, why);
+	json_t *parts = shard_cut(&profile, (struct slice){text, strlen(text)}, why);
 
 	cr_assert(parts, "%s", why);
 	return parts;
@@ -56,7 +56,7 @@ static size_t count_moves(const json_t *a, const json_t *b)
 
 static void expect_refused(const char *text, const char *reason)
 {
-	cr_assert_null(shard_cut(&profile, text, why), "%s", text);
+	cr_assert_null(shard_cut(&profile, (struct slice){text, strlen(text)}, why), "%s", text);
 	cr_expect_str_eq(why, reason);
 }
 
@@ -86,6 +86,22 @@ Test(shard, neither_order_nor_doubles_nor_blanks_matter_and_neither_does_the_for
 	cr_expect(json_equal(a, b));
 	cr_expect(json_equal(a, c));
 	cr_expect_eq(json_array_size(json_array_get(a, 0)), 4);
+	json_decref(a);
+	json_decref(b);
+	json_decref(c);
+}
+
+Test(shard, a_byte_order_mark_is_no_part_of_an_item_and_a_nul_is_refused)
+{
+	json_t *a = cut_text("BTC\nETH"),
+	       *b = cut_text("\xef\xbb\xbf"
+			     "BTC\nETH"),
+	       *c = cut_text("\xef\xbb\xbf[\"ETH\", \"BTC\"]");
+
+	cr_expect(json_equal(a, b));
+	cr_expect(json_equal(a, c));
+	cr_expect_null(shard_cut(&profile, (struct slice){"BTC\nE\0TH", 8}, why));
+	cr_expect_str_eq(why, "item 2 is neither a text nor a number");
 	json_decref(a);
 	json_decref(b);
 	json_decref(c);
