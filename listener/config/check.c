@@ -86,7 +86,7 @@ static const char *check_ingest(const struct config *c)
 	return NULL;
 }
 
-/* True if two sources have the same NAME. */
+/* True if a source of --source and another source have the same NAME. */
 static bool has_namesakes(const struct config *c)
 {
 	for (size_t i = 0; i < c->sources.count; i++) {
@@ -96,6 +96,23 @@ static bool has_namesakes(const struct config *c)
 		for (size_t k = i + 1; len && k < c->sources.count; k++)
 			if (strncmp(text, c->sources.items[k], len) == 0)
 				return true;
+		for (size_t k = 0; len && k < c->feed_count; k++)
+			if (strlen(c->feeds[k]->name) == len - 1 && memcmp(text, c->feeds[k]->name, len - 1) == 0)
+				return true;
+	}
+	return false;
+}
+
+/* True if a feed may have the name of another one's connection, NAME/1. */
+static bool has_name_of_shard(const struct config *c)
+{
+	for (size_t i = 0; i < c->feed_count; i++) {
+		const char *name = c->feeds[i]->name;
+		size_t len = strlen(name);
+
+		for (size_t k = 0; k < c->feed_count && c->feeds[i]->shard.var; k++)
+			if (strncmp(c->feeds[k]->name, name, len) == 0 && c->feeds[k]->name[len] == '/')
+				return true;
 	}
 	return false;
 }
@@ -104,6 +121,10 @@ static const char *check_sources(const struct config *c)
 {
 	if (has_namesakes(c))
 		return "--source: two sources have the same NAME";
+	if (has_name_of_shard(c))
+		return "sources: a name is that of a source with \"shard\" and a slash, as the names of its "
+		       "connections "
+		       "are: give that source another \"name\"";
 	if (!c->source_cert != !c->source_key)
 		return "--source-cert and --source-key go together: one of them is missing";
 	if (c->source_cert && !file_is_readable(c->source_cert))

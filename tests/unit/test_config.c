@@ -637,6 +637,22 @@ Test(config, wrong_value_is_one_line_that_names_the_option)
 			assert_wrong_everywhere(settings[i].flag, settings[i].env, settings[i].wrong);
 }
 
+#define FEED(name, more) \
+	"{\"name\": \"" name "\", \"url\": \"ws://h\", \"rules\": [{\"name\": \"r\", \"id\": [[\"/id\"]]}]" more "}"
+#define DIVIDED FEED("m", ", \"vars\": {\"v\": [\"x\"]}, \"shard\": {\"var\": \"v\", \"per_connection\": 9}")
+
+/* Names tell leaders, log lines and metrics apart. */
+Test(config, two_sources_have_two_names)
+{
+	assert_wrong(TRY("--source", "a=ws://h", "--source", "a=ws://i"), "two sources");
+	assert_wrong(TRY("--source", "a=ws://h", "--config", file_of("{\"sources\": [" FEED("a", "") "]}")),
+		     "two sources");
+	assert_wrong(TRY("--config", file_of("{\"sources\": [" DIVIDED ", " FEED("m/1", "") "]}")), "slash");
+	cr_assert_eq(TRY("--source", "a=ws://h", "--source", "ab=ws://h", "--config",
+			 file_of("{\"sources\": [" DIVIDED ", " FEED("abc", "") "]}")),
+		     0, "%s", error);
+}
+
 /* If an argument begins with a brace or a bracket, it is the text of a file, and is replaced by the file's path. */
 Test(config, what_is_wrong_is_refused_by_one_line_that_names_it)
 {
