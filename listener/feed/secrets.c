@@ -46,7 +46,7 @@ static bool is_from_outside(const char *name)
 static void visit_text(const char *text, secrets_fn *fn, void *arg)
 {
 	for (const char *at = strstr(text, "${"); at; at = strstr(at, "${")) {
-		at += 2;
+		at += strncmp(at, "${text:", 7) == 0 ? 7 : 2;
 		if (is_from_outside(at))
 			fn(arg, at, strcspn(at, "}"));
 	}

@@ -7,6 +7,7 @@
 
 #include "base/memory.h"
 #include "feed/reach.h"
+#include "feed/secrets.h"
 #include "net/upgrade.h"
 
 #define CALL_HEADERS  32
@@ -39,9 +40,19 @@ static char *header_value(const char *text)
 	return value;
 }
 
-static bool has_secret(const char *template)
+static void on_secret(void *arg, const char *name, size_t len)
 {
-	return strstr(template, "${env:") || strstr(template, "${file:");
+	(void)name;
+	(void)len;
+	*(bool *)arg = true;
+}
+
+static bool has_secret(const json_t *template)
+{
+	bool found = false;
+
+	secrets_each(template, on_secret, &found);
+	return found;
 }
 
 void feed_call_headers(struct session *s, const json_t *headers, bool is_own, void (*add)(void *to, char *text),
@@ -55,7 +66,7 @@ void feed_call_headers(struct session *s, const json_t *headers, bool is_own, vo
 		const char *text;
 		char *value;
 
-		if (!is_own && has_secret(json_string_value(item)))
+		if (!is_own && has_secret(item))
 			continue;
 		text = session_render_text(s, json_string_value(item), false, &fault);
 		value = text && !fault ? header_value(text) : NULL;

@@ -420,8 +420,8 @@ Test(feed_client, a_feed_leads_to_a_host_that_the_profile_lists)
 {
 	struct feed *other = feed_new();
 
-	START(URL "\"hosts\": [\"localhost\"], \"headers\": {\"X-Secret\": \"${env:FEED_SECRET}\", \"X-Plain\": "
-		  "\"p\"}, " MOVE,
+	START(URL "\"hosts\": [\"localhost\"], \"headers\": {\"X-Secret\": \"${env:FEED_SECRET}\", \"X-Plain\": \"p\", "
+		  "\"X-Text\": \"${text:env:FEED_SECRET}\"}, " MOVE,
 	      feed_port(feed));
 	bench_expect_heard(feed, "id", "one");
 	cr_assert_not_null(frame_header(feed_request(feed), "X-Secret"));
@@ -429,6 +429,7 @@ Test(feed_client, a_feed_leads_to_a_host_that_the_profile_lists)
 	cr_assert(feed_wait_clients(other, 1, SETTLED_MS));
 	cr_assert_str_eq(frame_header(feed_request(other), "X-Plain"), "p");
 	cr_assert_null(frame_header(feed_request(other), "X-Secret"), "a host of the feed's choice gets the secret");
+	cr_assert_null(frame_header(feed_request(other), "X-Text"), "a host of the feed's choice gets the secret");
 }
 
 Test(feed_client, what_a_feed_sent_is_percent_encoded_in_a_url)

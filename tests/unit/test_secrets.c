@@ -31,3 +31,17 @@ Test(secrets, those_that_a_profile_names_are_hidden)
 	json_decref(root);
 	unlink(path);
 }
+
+Test(secrets, one_that_is_asked_for_as_a_text_is_hidden)
+{
+	char text[] = "a from-the-environment b";
+	json_t *root = json_pack("{s:s}", "h", "${text:env:SECRET_OF_TEST}");
+	struct secrets *s = secrets_new();
+
+	setenv("SECRET_OF_TEST", "from-the-environment", 1);
+	secrets_read(s, root);
+	secrets_mask(s, text);
+	cr_assert_null(strstr(text, "from-"), "%s", text);
+	secrets_free(s);
+	json_decref(root);
+}
