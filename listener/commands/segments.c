@@ -31,7 +31,7 @@ struct segments {
 int segments_lock(const char *dir)
 {
 	char *path = memory_printf("%s/" SEGMENT_LOCK, dir);
-	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 
 	free(path);
 	if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)

@@ -359,7 +359,7 @@ static const char *open_dir(struct disk *d, const char *dir, disk_found_cb *foun
 	d->dir = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (d->dir < 0)
 		return "cannot open";
-	d->lock = openat(d->dir, SEGMENT_LOCK, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	d->lock = openat(d->dir, SEGMENT_LOCK, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (d->lock < 0)
 		return "cannot write to";
 	if (flock(d->lock, LOCK_EX | LOCK_NB))

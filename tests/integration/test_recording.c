@@ -232,6 +232,17 @@ Test(recording, it_goes_on_in_a_directory_with_a_segment_for_each_time, .init = 
 	cr_assert(run.status == 2 && strstr(run.errors, "--rotate goes with --segments\n"), "%s", run.errors);
 }
 
+Test(recording, a_link_in_the_place_of_the_lock_is_not_followed, .init = open_feed, .timeout = 60)
+{
+	char *dir = suite_path("dir"), *victim = suite_path("victim"), *lock = suite_text("%s/lock", dir);
+	struct run run;
+
+	cr_assert_eq(mkdir(dir, 0700) + symlink(victim, lock), 0);
+	run = run_in(NULL, suite_text("record --profile %s --segments %s", profile(), dir));
+	cr_assert(run.status == 1 && strstr(run.errors, "symbolic links"), "%s", run.errors);
+	cr_assert_eq(access(victim, F_OK), -1);
+}
+
 /* It does not listen on for nothing. */
 Test(recording, a_full_disk_ends_it, .init = open_feed, .timeout = 60)
 {

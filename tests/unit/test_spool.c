@@ -459,6 +459,18 @@ Test(spooled, the_second_process_on_a_directory_is_refused)
 	close_spool();
 }
 
+Test(spooled, a_link_in_the_place_of_the_lock_is_not_followed)
+{
+	char error[200], victim[300], lock[300];
+
+	snprintf(victim, sizeof(victim), "%s.victim", dir);
+	snprintf(lock, sizeof(lock), "%s/" SEGMENT_LOCK, dir);
+	cr_assert_eq(mkdir(dir, 0700) + symlink(victim, lock), 0);
+	cr_assert_null(spool_open(&loop, dir, 1, 5, error, sizeof(error)));
+	cr_assert_eq(access(victim, F_OK), -1, "%s", error);
+	unlink(lock);
+}
+
 Test(spooled, a_directory_that_is_removed_is_done_without)
 {
 	open_spool(1 << 30);
