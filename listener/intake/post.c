@@ -19,6 +19,7 @@
 #include "intake/producer_credit.h"
 #include "intake/producer_profile.h"
 #include "net/http.h"
+#include "net/unpack.h"
 #include "road/pipeline.h"
 
 #define VISITORS    256
@@ -56,12 +57,14 @@ struct post {
 	struct http_refusal refusal; /* sent when the whole body has been read */
 	bool is_lines;               /* Content-Type says: one event per line */
 	bool is_one;                 /* Content-Type says: one event */
+	bool is_gzip;
 	bool is_read;
 	bool is_answered;
 	bool is_gone;
-	struct bytes body;
-	size_t charged; /* memory of body and results */
-	size_t pending; /* events not settled */
+	struct bytes body; /* as it was sent */
+	struct slice text; /* of body, while it is read */
+	size_t charged;    /* memory of body and results */
+	size_t pending;    /* events not settled */
 	struct result *results;
 	size_t count;
 	size_t size;
@@ -78,6 +81,7 @@ struct posts {
 	bool has_own_tokens;
 	struct tokens *fresh;             /* read again, not yet in use; NULL: none */
 	struct producer_profile *profile; /* NULL: messages are envelopes */
+	struct unpack *gunzip;
 	struct list all;
 	struct addresses *addresses; /* wrong tokens and garbage, by address */
 	int64_t debt_ms;             /* of producers with neither token nor address */
@@ -192,8 +196,10 @@ static void write_results(struct post *p, struct bytes *out)
 
 static void answer_refusal(struct post *p, struct http_refusal refusal)
 {
+	char *line = memory_printf("%.*s\n", (int)strcspn(refusal.why, "\n"), refusal.why);
+
 	p->is_answered = true;
-	http_answer(p->ticket, refusal.status, NULL, memory_strdup(refusal.why), strlen(refusal.why));
+	http_answer(p->ticket, refusal.status, NULL, line, strlen(line));
 }
 
 static void check_settled(struct post *p)
@@ -309,7 +315,7 @@ static void read_line(struct post *p, const char *line, size_t len, uint64_t n)
 /* Calls read, which may be NULL, for each line that is not blank. Returns their number. */
 static size_t each_line(struct post *p, void (*read)(struct post *p, const char *line, size_t len, uint64_t n))
 {
-	const char *at = p->body.at, *end = at + p->body.len, *next;
+	const char *at = p->text.at, *end = at + p->text.len, *next;
 	size_t count = 0;
 
 	for (uint64_t n = 1; at < end; at = next + 1, n++) {
@@ -330,16 +336,16 @@ static bool has_lines(const struct post *p)
 {
 	struct slice value;
 
-	return p->is_lines || (!p->is_one && json_check(p->body.at, p->body.len, &value));
+	return p->is_lines || (!p->is_one && json_check(p->text.at, p->text.len, &value));
 }
 
-static struct http_refusal read_body(struct post *p)
+static struct http_refusal read_text(struct post *p)
 {
-	if (json_skip_blanks(p->body.at, p->body.at + p->body.len) == p->body.at + p->body.len)
+	if (json_skip_blanks(p->text.at, p->text.at + p->text.len) == p->text.at + p->text.len)
 		return (struct http_refusal){STATUS_BAD_REQUEST,
 					     "the body is empty: send one event, or one on each line\n"};
 	if (!has_lines(p)) {
-		read_line(p, p->body.at, p->body.len, 1);
+		read_line(p, p->text.at, p->text.len, 1);
 		return (struct http_refusal){0, NULL};
 	}
 	if (each_line(p, NULL) > LINES_MAX)
@@ -347,6 +353,22 @@ static struct http_refusal read_body(struct post *p)
 					     "the body has more than 10,000 lines: send fewer at once\n"};
 	each_line(p, read_line);
 	return (struct http_refusal){0, NULL};
+}
+
+static struct http_refusal read_body(struct post *p)
+{
+	char *inflated = NULL;
+	struct http_refusal refusal = {0, NULL};
+
+	p->text = (struct slice){p->body.at, p->body.len};
+	if (p->is_gzip)
+		refusal.why = unpack(p->posts->gunzip, &p->text, p->posts->message_limit, &inflated);
+	if (refusal.why)
+		refusal.status = refusal.why == unpack_is_bomb ? STATUS_TOO_LARGE : STATUS_BAD_REQUEST;
+	else
+		refusal = read_text(p);
+	free(inflated);
+	return refusal;
 }
 
 /* --- a request --- */
@@ -441,6 +463,7 @@ static struct http_refusal on_begin(void *arg, const struct http_request *r, voi
 	p->address = address;
 	p->is_lines = has_type(r->type, "application/x-ndjson") || has_type(r->type, "application/jsonl");
 	p->is_one = has_type(r->type, "application/json");
+	p->is_gzip = r->is_gzip;
 	list_append(&all->all, &p->link);
 	if (all->profile)
 		producer_profile_enter(all->profile, &p->visitor, p->sender.name, false, p);
@@ -590,6 +613,7 @@ struct posts *posts_open(struct ws *ws, const struct config *config, struct toke
 	all->pipeline = ws_owner(ws);
 	list_init(&all->all);
 	all->addresses = addresses_new();
+	all->gunzip = unpack_new(BINARY_GZIP, (struct slice){NULL, 0});
 	all->message_limit = profile && profile->max_message_bytes ? (size_t)profile->max_message_bytes
 								   : (size_t)config->message_bytes;
 	all->bodies_limit = (size_t)config->inflight_bytes / BODIES_PART;
@@ -656,6 +680,7 @@ void posts_free(struct posts *all)
 		post_free(list_entry(node, struct post, link));
 	http_free(all->http);
 	addresses_free(all->addresses);
+	unpack_free(all->gunzip);
 	producer_profile_free(all->profile);
 	if (all->has_own_tokens)
 		tokens_free(all->tokens);

@@ -155,9 +155,10 @@ static struct http_refusal judge_post(const struct http *h, struct MHD_Connectio
 		return (struct http_refusal){MHD_HTTP_BAD_REQUEST,
 					     "malformed HTTP/1.1 request: check the header names, "
 					     "Host, Content-Length and Transfer-Encoding\n"};
-	if (head.is_encoded)
+	if (head.coding == CODING_OTHER)
 		return (struct http_refusal){MHD_HTTP_UNSUPPORTED_MEDIA_TYPE,
-					     "compressed bodies are not supported: send it without Content-Encoding\n"};
+					     "the only Content-Encoding that is supported is gzip\n"};
+	request.is_gzip = head.coding == CODING_GZIP;
 	return h->site->poster->begin(h->site->arg, &request, post);
 }
 

@@ -28,6 +28,16 @@ static bool is_folded(const char *name)
 	return is_longer(name, MHD_HTTP_HEADER_CONTENT_LENGTH) || is_longer(name, MHD_HTTP_HEADER_TRANSFER_ENCODING);
 }
 
+/* RFC 9110, section 8.4.1: x-gzip is gzip. A body with two codings has another one. */
+static enum head_coding add_coding(enum head_coding before, const char *value)
+{
+	bool is_gzip = value && (strcasecmp(value, "gzip") == 0 || strcasecmp(value, "x-gzip") == 0);
+
+	if (value && strcasecmp(value, "identity") == 0)
+		return before;
+	return is_gzip && before == CODING_NONE ? CODING_GZIP : CODING_OTHER;
+}
+
 static enum MHD_Result read_header(void *arg, enum MHD_ValueKind kind, const char *name, const char *value)
 {
 	struct head *head = arg;
@@ -51,7 +61,7 @@ static enum MHD_Result read_header(void *arg, enum MHD_ValueKind kind, const cha
 		head->has_body = true;
 		head->is_odd |= !value || strcasecmp(value, "chunked") != 0 || head->codings++;
 	} else if (strcasecmp(name, MHD_HTTP_HEADER_CONTENT_ENCODING) == 0) {
-		head->is_encoded |= !value || strcasecmp(value, "identity") != 0;
+		head->coding = add_coding(head->coding, value);
 	}
 	return MHD_YES;
 }
@@ -148,7 +158,7 @@ static void add_browsed(struct MHD_Response *response)
 }
 
 /* Headers for a status: RFC 9110, sections 10.2.3, 11.6.1, 15.5.6 and 15.5.16. */
-static void add_of_status(struct MHD_Response *response, unsigned int status, const char *allowed)
+static void add_of_status(struct MHD_Response *response, unsigned int status, bool is_browsed, const char *allowed)
 {
 	if (status == MHD_HTTP_UNAUTHORIZED)
 		MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
@@ -160,7 +170,7 @@ static void add_of_status(struct MHD_Response *response, unsigned int status, co
 	    status == MHD_HTTP_SERVICE_UNAVAILABLE)
 		MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
 	if (status == MHD_HTTP_UNSUPPORTED_MEDIA_TYPE)
-		MHD_add_response_header(response, MHD_HTTP_HEADER_ACCEPT_ENCODING, "identity");
+		MHD_add_response_header(response, MHD_HTTP_HEADER_ACCEPT_ENCODING, is_browsed ? "identity" : "gzip");
 	if (status == MHD_HTTP_SERVICE_UNAVAILABLE || status == MHD_HTTP_TOO_MANY_REQUESTS)
 		MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1");
 }
@@ -177,7 +187,7 @@ enum MHD_Result http_respond(struct MHD_Connection *c, unsigned int status, cons
 	MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
 	if (is_browsed)
 		add_browsed(response);
-	add_of_status(response, status, allowed);
+	add_of_status(response, status, is_browsed, allowed);
 	result = MHD_queue_response(c, status, response);
 	MHD_destroy_response(response);
 	return result;

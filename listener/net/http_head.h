@@ -11,6 +11,9 @@
  * anyway, but if it is strict, it answers a request without Host with its head twice. */
 #define HTTP_STRICT (MHD_VERSION >= 0x01000000)
 
+/* The Content-Encoding of a body. */
+enum head_coding { CODING_NONE, CODING_GZIP, CODING_OTHER };
+
 /* The headers of a request. */
 struct head {
 	const char *host; /* NULL: none */
@@ -22,7 +25,7 @@ struct head {
 	size_t lengths;
 	size_t codings; /* number of transfer codings */
 	bool has_body;
-	bool is_encoded; /* the body has a Content-Encoding, or a transfer coding other than chunked */
+	enum head_coding coding;
 	bool is_odd;
 };
 
@@ -43,7 +46,7 @@ unsigned int http_judge_place(const struct http_names *names, const struct head 
 			      const char **why);
 
 /* Answers and frees text. type NULL means plain text. is_browsed adds the headers that restrict what a page may do in a
- * browser. allowed: the methods for a 405. */
+ * browser; a server without pages takes gzip. allowed: the methods for a 405. */
 enum MHD_Result http_respond(struct MHD_Connection *c, unsigned int status, const char *type, char *text, size_t len,
 			     bool is_browsed, const char *allowed);
 

@@ -100,7 +100,7 @@ static unsigned int judge(const struct http_threads *h, struct MHD_Connection *c
 	if (!http_read_head(c, version, &head) || (head.lengths && head.codings))
 		return MHD_HTTP_BAD_REQUEST;
 	*why = "compressed bodies are not supported: send it without Content-Encoding\n";
-	if (head.is_encoded)
+	if (head.coding != CODING_NONE)
 		return MHD_HTTP_UNSUPPORTED_MEDIA_TYPE;
 	return http_judge_place(&h->names, &head, path, why);
 }

@@ -1,5 +1,5 @@
-/* unpack.c inflates the binary messages of feeds, with zlib and libzstd. A message is one member (RFC 1952), stream
- * (RFC 1950, RFC 1951) or frame (RFC 8878), and nothing else. */
+/* unpack.c inflates the binary messages of feeds and the bodies of producers, with zlib and libzstd. A message is one
+ * member (RFC 1952), stream (RFC 1950, RFC 1951) or frame (RFC 8878), and nothing else. */
 #include "net/unpack.h"
 
 #include <stdlib.h>
@@ -10,12 +10,13 @@
 
 #include "base/memory.h"
 
-static const char is_other[] = "the binary message is not compressed as the profile says (binary), or is damaged",
-		  is_cut[] = "the binary message is cut off",
-		  has_more[] = "the binary message has bytes behind its compressed data",
-		  is_bomb[] =
-			  "the binary message inflates to more bytes than max_message_bytes, or --max-message, allows",
-		  needs_other[] = "the binary message needs another zstd dictionary than the profile names";
+static const char is_other[] = "the compressed message is damaged, or not of the coding that its header, or the "
+			       "profile's binary, names",
+		  is_cut[] = "the compressed message is cut off",
+		  has_more[] = "the compressed message has bytes behind its end",
+		  needs_other[] = "the compressed message needs another zstd dictionary than the profile names";
+const char unpack_is_bomb[] =
+	"the compressed message inflates to more bytes than --max-message, or the profile's max_message_bytes, allows";
 
 struct unpack {
 	z_stream zlib;
@@ -64,7 +65,7 @@ static const char *inflate_zlib(z_stream *z, struct slice in, char *room, size_t
 		memory_exhausted("zlib", 0);
 	if (result == Z_STREAM_END)
 		return z->avail_in ? has_more : NULL;
-	return result != Z_BUF_ERROR ? is_other : z->avail_out ? is_cut : is_bomb;
+	return result != Z_BUF_ERROR ? is_other : z->avail_out ? is_cut : unpack_is_bomb;
 }
 
 /* The magic number is checked here, since libzstd also takes old formats and frames to be skipped. */
@@ -85,7 +86,7 @@ static const char *inflate_zstd(const struct unpack *u, struct slice in, char *r
 	case ZSTD_error_srcSize_wrong:
 		return is_cut;
 	case ZSTD_error_dstSize_tooSmall:
-		return is_bomb;
+		return unpack_is_bomb;
 	case ZSTD_error_dictionary_wrong:
 		return needs_other;
 	default:

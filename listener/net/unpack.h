@@ -1,4 +1,4 @@
-/* unpack.h: inflates the binary messages of a feed. Each is compressed on its own. */
+/* unpack.h: inflates messages. Each is compressed on its own. */
 #ifndef WSONCE_UNPACK_H
 #define WSONCE_UNPACK_H
 
@@ -12,6 +12,9 @@ struct unpack;
 struct unpack *unpack_new(enum profile_binary coding, struct slice dictionary);
 /* NULL is allowed. */
 void unpack_free(struct unpack *u);
+
+/* What unpack returns if the message inflates to more than `most` bytes. */
+extern const char unpack_is_bomb[];
 
 /* Inflates a whole message of at most `most` bytes, points it to the result and returns NULL; or leaves it alone and
  * returns why it cannot. The caller frees *inflated in both cases. */

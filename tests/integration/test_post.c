@@ -1,6 +1,7 @@
 /* Producers without WebSocket: POST /events, answered when all its events are committed. */
 #include "support.h"
 #include "bench.h"
+#include <zlib.h>
 
 #define WAIT_MS 20000
 
@@ -279,16 +280,57 @@ Test(post, a_body_without_a_plain_length_is_refused)
 	cr_assert_eq(listener_metric(listener, "wsonce_received_total"), 0);
 }
 
-Test(post, a_compressed_body_is_refused_and_no_dead_letter)
+Test(post, a_body_of_another_coding_is_refused_and_no_dead_letter)
 {
 	start("--log-level info");
-	const char *answer = post("Content-Encoding: gzip\r\n", "\x1f\x8b\n\n{");
+	const char *answer = post("Content-Encoding: br\r\n", "\x1f\x8b\n\n{");
 
 	expect_status(answer, 415);
-	cr_assert(strstr(answer, "Accept-Encoding: identity\r\n"));
+	cr_assert(strstr(answer, "Accept-Encoding: gzip\r\n"));
 	expect_status(post("Content-Encoding: identity, br\r\n", "x"), 415);
+	expect_status(post("Content-Encoding: gzip\r\nContent-Encoding: gzip\r\n", "x"), 415);
 	cr_assert_eq(count("dead_letters"), 0);
 	expect_status(post("Content-Encoding: identity\r\n", "{\"event_id\":\"e\"}"), 200);
+}
+
+/* Sends gzip of text, of which `more` bytes are added at the end (negative: cut off). Returns the answer. */
+static char *post_gzip(const char *text, int more)
+{
+	char packed[4096] = "", request[8192];
+	z_stream z = {.next_in = (Bytef *)(uintptr_t)text,
+		      .avail_in = (uInt)strlen(text),
+		      .next_out = (Bytef *)packed,
+		      .avail_out = sizeof packed - 100};
+
+	cr_assert_eq(deflateInit2(&z, 6, Z_DEFLATED, MAX_WBITS + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
+	cr_assert_eq(deflate(&z, Z_FINISH), Z_STREAM_END);
+	deflateEnd(&z);
+	int len = (int)z.total_out + more,
+	    head = sprintf(request,
+			   "POST /events HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Encoding: gzip\r\n"
+			   "Content-Length: %d\r\n\r\n",
+			   len);
+	memcpy(request + head, packed, (size_t)len);
+	return http_ask(port, request, (size_t)(head + len), WAIT_MS);
+}
+
+Test(post, a_gzipped_body_is_inflated_within_the_limit_of_messages)
+{
+	start("--max-message 1KiB");
+	expect_body(post_gzip("{\"event_id\":\"a\"}\n{\"event_id\":\"b\"}\n", 0),
+		    "[\n{\"event_id\":\"a\",\"status\":\"persisted\",\"n\":1},\n"
+		    "{\"event_id\":\"b\",\"status\":\"persisted\",\"n\":2}\n]\n");
+	expect_status(post_gzip(suite_text("{\"event_id\":\"c\",\"p\":\"%01001d\"}", 0), 0), 200);
+	cr_assert_eq(bench_rows(), 3);
+	expect_status(post_gzip(suite_text("{\"event_id\":\"d\",\"p\":\"%01002d\"}", 0), 0), 413);
+	expect_status(post_gzip(suite_text("%0100000d", 0), 0), 413);
+	expect_status(post_gzip("{\"event_id\":\"d\"}", -1), 400);
+	expect_status(post_gzip("{\"event_id\":\"d\"}", 1), 400);
+	expect_status(post("Content-Encoding: gzip\r\n", "{\"event_id\":\"d\"}"), 400);
+	expect_status(post_gzip(" ", 0), 400);
+	cr_assert_eq(bench_rows(), 3);
+	cr_assert_eq(count("dead_letters"), 0);
+	await(listener_metric(listener, "wsonce_in_flight_bytes") == 0, WAIT_MS);
 }
 
 Test(post, chunks_are_put_together_and_have_the_same_limit)
