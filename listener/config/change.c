@@ -8,7 +8,8 @@
 
 /* Other settings, such as sizes and addresses, need a restart. The contents of files, such as tokens and certificates,
  * are reloaded elsewhere. */
-static const char changeable[] = "log-level log-format ingest-token ingest-token-file";
+static const char changeable[] = "log-level log-format ingest-token ingest-token-file "
+				 "ingest-webhook-secret-file";
 
 struct change {
 	struct config *config;

@@ -58,12 +58,17 @@ static const char *check_ingest(const struct config *c)
 {
 	if (c->ingest_profile && !c->ingest && !c->ingest_http)
 		return "--ingest-profile: needs --ingest, the address for producers";
-	if (c->ingest_http && !has_key(c) && !c->ingest_open && !url_is_loopback(c->ingest_http))
+	if (c->ingest_webhook_secret_file && !c->ingest_http)
+		return "--ingest-webhook-secret-file: needs --ingest-http, where webhooks are sent to";
+	if (c->ingest_http && !has_key(c) && !c->ingest_webhook_secret_file && !c->ingest_open &&
+	    !url_is_loopback(c->ingest_http))
 		return "--ingest-http: the address is not loopback and there is no token, so anybody could send: give "
-		       "--ingest-token-file (or --ingest-token), or --ingest-open if that is what you want";
-	if (c->ingest_http && c->ingest_client_ca && !c->ingest_token && !c->ingest_token_file)
+		       "--ingest-token-file (or --ingest-token, or --ingest-webhook-secret-file), or --ingest-open if "
+		       "that is what you want";
+	if (c->ingest_http && c->ingest_client_ca && !c->ingest_token && !c->ingest_token_file &&
+	    !c->ingest_webhook_secret_file)
 		return "--ingest-http: --ingest-client-ca requires certificates, which HTTP producers cannot send: "
-		       "give --ingest-token-file, too";
+		       "give --ingest-token-file or --ingest-webhook-secret-file, too";
 	if (c->ingest_token && c->ingest_token_file)
 		return "--ingest-token and --ingest-token-file exclude each other: put the token into the file";
 	if (c->ingest && !has_key(c) && !c->ingest_open && !url_is_loopback(c->ingest))

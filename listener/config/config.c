@@ -81,6 +81,10 @@ static const struct setting settings[] = {
 	     "require Authorization: Bearer T"),
 	TEXT("ingest-token-file", "WSONCE_INGEST_TOKEN_FILE", VALUE_TEXT, ingest_token_file, "FILE", NULL,
 	     "require one of the tokens in FILE, lines \"name token\"; reloaded when it changes"),
+	TEXT("ingest-webhook-secret-file", "WSONCE_INGEST_WEBHOOK_SECRET_FILE", VALUE_TEXT, ingest_webhook_secret_file,
+	     "FILE", NULL,
+	     "take POST /events without a token if one of the secrets in FILE has signed it (Standard Webhooks), lines "
+	     "\"name whsec_...\"; reloaded when it changes"),
 	TEXT("ingest-open", "WSONCE_INGEST_OPEN", VALUE_SWITCH, ingest_open, "", NULL,
 	     "allow an --ingest address that is not loopback without a token: anybody may send"),
 	TEXT("ingest-origin", "WSONCE_INGEST_ORIGIN", VALUE_ORIGINS, ingest_origins, "ORIGIN", NULL,
@@ -822,13 +826,16 @@ static int set_flag(struct reader *r, const struct setting *s, const char *text)
 
 static int check_tokens(struct reader *r)
 {
-	struct tokens *t;
+	struct tokens *t, *secrets = NULL;
 
-	if (!is_listen(r->command) || !r->config->ingest_token_file)
+	if (!is_listen(r->command))
 		return 0;
 	t = tokens_new(NULL, r->config->ingest_token_file, false, r->error, r->error_size);
+	if (t)
+		secrets = tokens_new_secrets(r->config->ingest_webhook_secret_file, r->error, r->error_size);
 	tokens_free(t);
-	return t ? 0 : -1;
+	tokens_free(secrets);
+	return secrets ? 0 : -1;
 }
 
 /* Checks the settings together. */

@@ -41,6 +41,7 @@ struct config {
 	char *ingest_http;              /* ADDR:PORT; NULL if not given */
 	char *ingest_token;             /* NULL if not given */
 	char *ingest_token_file;
+	char *ingest_webhook_secret_file;
 	bool ingest_open; /* anybody may send, not only on loopback */
 	struct config_list ingest_origins;
 	char *ingest_cert;

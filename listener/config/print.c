@@ -154,9 +154,9 @@ static bool holds_secret(const struct setting *s)
 {
 	size_t len = strlen(s->flag);
 
-	return setting_is_file(s) &&
-	       (is_one_of("config ingest-token-file", s->flag) || s->form.type == VALUE_FILE_OF ||
-		s->form.type == VALUE_KEY_FILE || (len > 4 && strcmp(s->flag + len - 4, "-key") == 0));
+	return setting_is_file(s) && (is_one_of("config ingest-token-file ingest-webhook-secret-file", s->flag) ||
+				      s->form.type == VALUE_FILE_OF || s->form.type == VALUE_KEY_FILE ||
+				      (len > 4 && strcmp(s->flag + len - 4, "-key") == 0));
 }
 
 void config_each(const struct config *c, void (*each)(void *arg, const struct config_redacted *setting), void *arg)

@@ -1,4 +1,5 @@
-/* tokens.c reads and compares the tokens of producers. ingest.c decides what a producer without a token may do. */
+/* tokens.c reads and compares the tokens of producers and the secrets of webhooks. ingest.c and post.c decide what a
+ * producer without either may do. */
 #include "config/tokens.h"
 
 #include <errno.h>
@@ -19,7 +20,19 @@
 #define OTHERS_NAME    "others" /* name for all certificates beyond the limit */
 #define BLANKS         " \t\r\n"
 
+/* What a file has. */
+struct kind {
+	const char *flag;
+	const char *noun;
+	const char *name; /* of those without one */
+	int most;
+};
+
+static const struct kind tokens_kind = {"--ingest-token-file", "token", DEFAULT_NAME, TOKENS_MAX},
+			 secrets_kind = {"--ingest-webhook-secret-file", "secret", "webhook", SECRETS_MAX};
+
 struct tokens {
+	const struct kind *kind;
 	struct token *first;
 	size_t certified; /* number of names of certificates */
 	char *file;       /* NULL if there is none */
@@ -36,6 +49,7 @@ static void free_list(struct token *first)
 {
 	for (struct token *next; first; first = next) {
 		next = first->next;
+		OPENSSL_cleanse(&first->secret, sizeof(first->secret));
 		free(first);
 	}
 }
@@ -62,10 +76,10 @@ static void warn_if_short(const struct tokens *t, const char *name, const char *
 
 /* --- the file --- */
 
-static const char *find_fault(const char *name, const char *rest)
+static const char *find_fault(const struct tokens *t, const char *name, const char *rest)
 {
 	if (rest)
-		return "is not \"name token\"";
+		return t->kind == &tokens_kind ? "is not \"name token\"" : "is not \"name secret\"";
 	if (!is_name(name, TOKEN_NAME_MAX))
 		return "has a name that is not 1 to 64 letters, digits, dots, underscores and dashes";
 	return NULL;
@@ -74,29 +88,32 @@ static const char *find_fault(const char *name, const char *rest)
 /* Prepends the token of a line, if there is one, to *first. Returns NULL or an error. */
 static const char *read_line(const struct tokens *t, char *line, struct token **first)
 {
-	static char default_name[] = DEFAULT_NAME;
-	char *at, *name = strtok_r(line, BLANKS, &at), *token, *rest;
-	const char *fault;
+	char *at, *first_word = strtok_r(line, BLANKS, &at), *token, *rest;
+	const char *name = first_word, *fault;
+	struct token *new;
 
 	if (!name || name[0] == '#')
 		return NULL;
 	token = strtok_r(NULL, BLANKS, &at);
 	rest = strtok_r(NULL, BLANKS, &at);
 	if (!token) {
-		token = name;
-		name = default_name;
+		token = first_word;
+		name = t->kind->name;
 	}
-	fault = find_fault(name, rest);
+	fault = find_fault(t, name, rest);
 	if (fault)
 		return fault;
 	warn_if_short(t, name, token);
-	add(first, name, token);
-	return NULL;
+	new = add(first, name, token);
+	return t->kind == &tokens_kind || webhook_secret_decode(&new->secret, token, strlen(token))
+		       ? NULL
+		       : "has a secret that is not whsec_ followed by 24 to 64 bytes in base64";
 }
 
 /* Reads all lines into *first, last line first. Returns the number of tokens, or -1 and a sentence in error. */
 static int read_lines(const struct tokens *t, FILE *in, struct token **first, char *error, size_t size)
 {
+	const struct kind *kind = t->kind;
 	char line[LINE_MAX_BYTES];
 	const char *fault = NULL;
 	int number = 0, count = 0;
@@ -107,14 +124,15 @@ static int read_lines(const struct tokens *t, FILE *in, struct token **first, ch
 		number++;
 		fault = strchr(line, '\n') || feof(in) ? read_line(t, line, first) : "is longer than 1023 bytes";
 		count += *first != before;
-		if (!fault && count > TOKENS_MAX)
-			fault = "is one token too many: the limit is 1000";
+		if (!fault && count > kind->most)
+			fault = "is one too many: the limit is 1000 tokens, or 16 secrets";
 	}
 	OPENSSL_cleanse(line, sizeof(line));
 	if (fault)
-		snprintf(error, size, "--ingest-token-file: %s, line %d, %s", t->file, number, fault);
+		snprintf(error, size, "%s: %s, line %d, %s", kind->flag, t->file, number, fault);
 	else if (!count)
-		snprintf(error, size, "--ingest-token-file: %s has no token: give lines \"name token\"", t->file);
+		snprintf(error, size, "%s: %s has no %s: give lines \"name %s\"", kind->flag, t->file, kind->noun,
+			 kind->noun);
 	return fault || !count ? -1 : count;
 }
 
@@ -126,7 +144,7 @@ static struct token *read_file(struct tokens *t, char *error, size_t size)
 	int count;
 
 	if (!in || fstat(fileno(in), &t->seen)) {
-		snprintf(error, size, "--ingest-token-file: cannot read %s: %s", t->file, strerror(errno));
+		snprintf(error, size, "%s: cannot read %s: %s", t->kind->flag, t->file, strerror(errno));
 		if (in)
 			fclose(in);
 		return NULL;
@@ -219,22 +237,35 @@ bool tokens_refresh(struct tokens *t)
 
 /* --- lookup --- */
 
-struct tokens *tokens_new(const char *token, const char *file, bool is_warning, char *error, size_t size)
+/* On failure returns NULL with a sentence in error. */
+static struct tokens *new_of(const struct kind *kind, const char *file, bool is_warning, char *error, size_t size)
 {
 	struct tokens *t = memory_calloc(1, sizeof(*t));
 
+	t->kind = kind;
 	t->is_warning = is_warning;
-	if (file) {
-		t->file = memory_strdup(file);
-		t->first = read_file(t, error, size);
-		if (!t->first) {
-			tokens_free(t);
-			return NULL;
-		}
-	}
-	if (token)
+	if (!file)
+		return t;
+	t->file = memory_strdup(file);
+	t->first = read_file(t, error, size);
+	if (t->first)
+		return t;
+	tokens_free(t);
+	return NULL;
+}
+
+struct tokens *tokens_new(const char *token, const char *file, bool is_warning, char *error, size_t size)
+{
+	struct tokens *t = new_of(&tokens_kind, file, is_warning, error, size);
+
+	if (t && token)
 		tokens_add(t, DEFAULT_NAME, token);
 	return t;
+}
+
+struct tokens *tokens_new_secrets(const char *file, char *error, size_t size)
+{
+	return new_of(&secrets_kind, file, false, error, size);
 }
 
 void tokens_add(struct tokens *t, const char *name, const char *token)
@@ -269,6 +300,16 @@ struct token *tokens_find(struct tokens *t, const char *given)
 	digest_of(given, digest);
 	for (struct token *at = t->first; at; at = at->next)
 		if (at->is_valid && !at->is_certificate && CRYPTO_memcmp(at->digest, digest, sizeof(digest)) == 0)
+			found = at;
+	return found;
+}
+
+struct token *tokens_find_signer(const struct tokens *t, const struct webhook_signed *what, const char *signatures)
+{
+	struct token *found = NULL;
+
+	for (struct token *at = t->first; at; at = at->next)
+		if (at->is_valid && webhook_secret_has_signed(&at->secret, what, signatures))
 			found = at;
 	return found;
 }

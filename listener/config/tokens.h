@@ -1,4 +1,4 @@
-/* tokens.h: the tokens of producers, and their names. */
+/* tokens.h: the tokens of producers and the secrets of webhooks, and their names. */
 #ifndef WSONCE_TOKENS_H
 #define WSONCE_TOKENS_H
 
@@ -6,15 +6,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "config/webhook_secret.h"
+
 #define TOKENS_MAX      1000 /* limit of valid tokens, and of names in certificates */
+#define SECRETS_MAX     16   /* each costs a digest of every signed body */
 #define TOKEN_NAME_MAX  64   /* bytes */
 #define TOKEN_BYTES_MIN 16   /* shorter tokens can be guessed and cause a warning */
 
-/* A token, or the name in a certificate, and its use. Stays in memory until tokens_free, even if no longer valid. */
+/* A token, a secret, or the name in a certificate, and its use. Stays in memory until tokens_free, even if no longer
+ * valid. */
 struct token {
 	struct token *next;
 	char name[TOKEN_NAME_MAX + 1];
-	uint8_t digest[32]; /* SHA-256; the token itself is not kept */
+	uint8_t digest[32];           /* SHA-256; the token itself is not kept */
+	struct webhook_secret secret; /* len is 0: none */
 	bool is_valid;
 	bool is_certificate;  /* the name is from a certificate; there is no token */
 	bool is_fixed;        /* not from the file, so a reload keeps it */
@@ -31,6 +36,10 @@ struct tokens;
  * in error, which names file and line and never a token. */
 struct tokens *tokens_new(const char *token, const char *file, bool is_warning, char *error, size_t size);
 void tokens_free(struct tokens *t);
+
+/* Reads secrets of webhooks from a file like that of tokens, at most SECRETS_MAX. One without a name is called
+ * "webhook". file NULL: there are none. */
+struct tokens *tokens_new_secrets(const char *file, char *error, size_t size);
 
 /* Adds a token that reloads of the file keep. */
 void tokens_add(struct tokens *t, const char *name, const char *token);
@@ -51,6 +60,9 @@ bool tokens_are_demanded(const struct tokens *t);
 
 /* Returns the valid token that equals given, or NULL, in constant time. */
 struct token *tokens_find(struct tokens *t, const char *given);
+
+/* Returns the valid secret that made one of the signatures, or NULL; see webhook_secret_has_signed(). */
+struct token *tokens_find_signer(const struct tokens *t, const struct webhook_signed *what, const char *signatures);
 
 /* Returns the token that stands for certificates with this name. Beyond TOKENS_MAX names, all share "others". */
 struct token *tokens_certified(struct tokens *t, const char *name);

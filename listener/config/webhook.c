@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,34 +17,9 @@
 #include "config/keys.h"
 #include "config/webhook_headers.h"
 
-#define SECRET_MARK  "whsec_"
-#define SECRET_LEAST 24 /* bytes, by Standard Webhooks; the array in struct webhook_secret is the upper limit */
 #define SECRETS_FILE 4096
 
 /* --- secrets --- */
-
-/* A secret is whsec_ followed by base64 (Standard Webhooks). */
-static bool decode_secret(const char *text, size_t len, struct webhook_secret *secret)
-{
-	unsigned char bytes[sizeof(secret->bytes) + 3];
-	size_t mark = strlen(SECRET_MARK);
-	int n;
-
-	if (len <= mark || strncmp(text, SECRET_MARK, mark) != 0)
-		return false;
-	text += mark;
-	len -= mark;
-	if (len % 4 || len / 4 * 3 > sizeof(bytes))
-		return false;
-	n = EVP_DecodeBlock(bytes, (const unsigned char *)text, (int)len);
-	for (int i = 1; i <= 2 && n > 0 && text[len - (size_t)i] == '='; i++)
-		n--; /* EVP_DecodeBlock counts the padding */
-	if (n < SECRET_LEAST || n > (int)sizeof(secret->bytes))
-		return false;
-	memcpy(secret->bytes, bytes, (size_t)n);
-	secret->len = (size_t)n;
-	return true;
-}
 
 /* Reads secrets separated by blanks. Every one signs, so that a secret can be replaced without a gap. */
 static int decode_secrets(struct profile_reader *r, struct webhook *w, const char *text)
@@ -57,7 +31,7 @@ static int decode_secrets(struct profile_reader *r, struct webhook *w, const cha
 
 		if (w->secret_count == WEBHOOK_SECRETS_MAX)
 			return profile_fail(r, "there are more than 4 secrets");
-		if (!decode_secret(text, len, &w->secrets[w->secret_count]))
+		if (!webhook_secret_decode(&w->secrets[w->secret_count], text, len))
 			return profile_fail(r, "a secret must be whsec_ followed by 24 to 64 bytes in base64");
 		w->secret_count++;
 		text += len;

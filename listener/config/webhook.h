@@ -9,16 +9,11 @@
 
 #include "base/bytes.h"
 #include "config/profile.h"
+#include "config/webhook_secret.h"
 
 #define WEBHOOKS_MAX        64
 #define WEBHOOK_TYPES_MAX   256
 #define WEBHOOK_SECRETS_MAX 4
-
-/* A key of HMAC-SHA256. */
-struct webhook_secret {
-	unsigned char bytes[64];
-	size_t len;
-};
 
 struct webhook {
 	json_t *root;     /* owns the texts, or NULL */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <time.h>
 
 #include "base/bytes.h"
 #include "base/counters.h"
@@ -26,6 +27,10 @@
 #define LINES_MAX   10000 /* per body: each line that is not an event becomes a dead letter */
 #define BODIES_PART 8     /* 1/8 of the budget for all bodies */
 #define RESULT_OVER 48    /* bytes of a result in addition to its text */
+
+/* The headers of a signed request. */
+enum { SIGNED_ID, SIGNED_TIMESTAMP, SIGNED_SIGNATURES, SIGNED_BY };
+static const char *const signed_by[SIGNED_BY] = {"webhook-id", "webhook-timestamp", "webhook-signature"};
 
 enum {
 	STATUS_OK = 200,
@@ -51,7 +56,9 @@ struct post {
 	struct sender sender; /* must be first: cast from sender */
 	struct list link;     /* of struct posts */
 	struct posts *posts;
-	struct token *token; /* it authenticated with; NULL: none is required */
+	struct token *token;        /* token or secret it authenticated with; NULL: none is required, or is_unproved */
+	char *signed_by[SIGNED_BY]; /* NULL; or webhook-id, webhook-timestamp, webhook-signature; heap */
+	bool is_unproved;           /* only the body will show if its signature is right */
 	struct address *address;
 	struct http_ticket *ticket;
 	struct http_refusal refusal; /* sent when the whole body has been read */
@@ -68,7 +75,8 @@ struct post {
 	struct result *results;
 	size_t count;
 	size_t size;
-	struct producer_visitor visitor;
+	struct producer_profile *profile; /* that reads its messages; NULL: they are envelopes */
+	struct producer_visitor visitor;  /* of the profile */
 };
 
 struct posts {
@@ -79,8 +87,11 @@ struct posts {
 	struct http *http;
 	struct tokens *tokens;
 	bool has_own_tokens;
-	struct tokens *fresh;             /* read again, not yet in use; NULL: none */
-	struct producer_profile *profile; /* NULL: messages are envelopes */
+	struct tokens *fresh;   /* read again, not yet in use; NULL: none */
+	struct tokens *secrets; /* of webhooks; may be none */
+	struct tokens *fresh_secrets;
+	struct producer_profile *profile;  /* NULL: messages are envelopes */
+	struct producer_profile *webhooks; /* for signed messages without an id */
 	struct unpack *gunzip;
 	struct list all;
 	struct addresses *addresses; /* wrong tokens and garbage, by address */
@@ -129,6 +140,8 @@ static void post_free(struct post *p)
 {
 	bytes_free(&p->body);
 	drop_results(p);
+	for (size_t i = 0; i < SIGNED_BY; i++)
+		free(p->signed_by[i]);
 	list_remove(&p->link);
 	addresses_leave(p->posts->addresses, p->address);
 	free(p);
@@ -289,22 +302,29 @@ static void on_leave(void *arg, bool is_fatal)
 static const struct producer_profile_owner producer_profile_owner = {
 	{on_say, on_settled, now_ms, on_charge}, on_reply, on_leave};
 
+/* What signed messages without an id are: the structure that Standard Webhooks recommends. A profile for producers has
+ * an ack. */
+static const char webhook_profile[] =
+	"{\"name\": \"webhook\", \"ack\": 1, \"vars\": {\"webhook_id\": \"\"}, \"rules\": [{\"action\": \"event\", "
+	"\"id\": [[\"$webhook_id\"]], \"type\": \"/type\", \"time\": \"/timestamp\", \"time_unit\": \"rfc3339\", "
+	"\"payload\": \"\"}]}";
+
 /* --- the body --- */
 
 static void read_line(struct post *p, const char *line, size_t len, uint64_t n)
 {
-	struct posts *all = p->posts;
+	struct pipeline *pipeline = p->posts->pipeline;
 	size_t handed = 1;
 
 	p->sender.n = n;
 	if (p->token)
 		p->token->messages++;
 	if (!is_utf8(line, len))
-		pipeline_refuse(all->pipeline, NULL, line, len, "the message is text and not valid UTF-8", &p->sender);
-	else if (all->profile)
-		handed = producer_profile_read(all->profile, &p->visitor, line, len, n);
+		pipeline_refuse(pipeline, NULL, line, len, "the message is text and not valid UTF-8", &p->sender);
+	else if (p->profile)
+		handed = producer_profile_read(p->profile, &p->visitor, line, len, n);
 	else
-		pipeline_receive(all->pipeline, line, len, "ingest", &p->sender);
+		pipeline_receive(pipeline, line, len, "ingest", &p->sender);
 	p->pending += handed;
 	if (!handed)
 		add_result(
@@ -339,12 +359,48 @@ static bool has_lines(const struct post *p)
 	return p->is_lines || (!p->is_one && json_check(p->text.at, p->text.len, &value));
 }
 
+/* True if each --id-pointer finds something. What is not JSON becomes a dead letter anyway. */
+static bool has_own_id(const struct post *p)
+{
+	const struct config_list *pointers = &p->posts->config->id_pointers;
+	struct slice whole;
+
+	if (json_check(p->text.at, p->text.len, &whole))
+		return true;
+	for (size_t i = 0; i < pointers->count; i++)
+		if (json_kind(json_find(whole, pointers->items[i])) <= KIND_NULL)
+			return false;
+	return true;
+}
+
+/* A signed event without an id of its own has that of its request, which several lines cannot share. */
+static void choose_profile(struct post *p, bool is_one)
+{
+	const struct posts *all = p->posts;
+	const char *id = p->signed_by[SIGNED_ID];
+
+	p->profile = all->profile;
+	if (!p->profile && id && is_one && !has_own_id(p)) {
+		p->profile = all->webhooks;
+		p->visitor.source = p->sender.name;
+	}
+	if (!p->profile)
+		return;
+	producer_profile_enter(p->profile, &p->visitor, p->sender.name, false, p);
+	p->visitor.receipts.resends = true;
+	p->visitor.webhook_id = id && is_utf8(id, strlen(id)) ? id : NULL;
+}
+
 static struct http_refusal read_text(struct post *p)
 {
+	bool is_one;
+
 	if (json_skip_blanks(p->text.at, p->text.at + p->text.len) == p->text.at + p->text.len)
 		return (struct http_refusal){STATUS_BAD_REQUEST,
 					     "the body is empty: send one event, or one on each line\n"};
-	if (!has_lines(p)) {
+	is_one = !has_lines(p);
+	choose_profile(p, is_one);
+	if (is_one) {
 		read_line(p, p->text.at, p->text.len, 1);
 		return (struct http_refusal){0, NULL};
 	}
@@ -373,27 +429,45 @@ static struct http_refusal read_body(struct post *p)
 
 /* --- a request --- */
 
-static bool is_authorized(struct posts *all, const char *authorization, struct token **token)
+static void refresh(struct posts *all)
 {
 	if (all->has_own_tokens)
 		tokens_refresh(all->tokens);
-	if (!tokens_are_demanded(all->tokens))
-		return !all->config->ingest_client_ca;
-	if (!authorization || strncasecmp(authorization, "Bearer ", 7) != 0)
-		return false;
-	*token = tokens_find(all->tokens, authorization + 7);
-	return *token != NULL;
+	tokens_refresh(all->secrets);
 }
 
-/* Counts a wrong token. A valid token is accepted even if its address has sent too many wrong ones. */
+static bool is_authorized(const struct posts *all, const char *authorization, struct token **token)
+{
+	if (authorization && strncasecmp(authorization, "Bearer ", 7) == 0)
+		*token = tokens_find(all->tokens, authorization + 7);
+	return *token || (!tokens_are_demanded(all->tokens) && !tokens_are_demanded(all->secrets) &&
+			  !all->config->ingest_client_ca);
+}
+
+/* True if the request may be signed: without the body nobody knows. */
+static bool may_be_signed(const struct posts *all, const struct http_request *r)
+{
+	return tokens_are_demanded(all->secrets) && http_header(r, signed_by[SIGNED_ID]) &&
+	       http_header(r, signed_by[SIGNED_SIGNATURES]) &&
+	       webhook_timestamp_is_fresh(http_header(r, signed_by[SIGNED_TIMESTAMP]), (int64_t)time(NULL));
+}
+
+/* Counts a wrong token or signature. A valid one is accepted even if its address has sent too many wrong ones. */
 static struct http_refusal blame(const struct posts *all, struct address *address)
 {
 	bool has_too_many = addresses_blame(address, clock_of(all));
 
 	counters.ingest_slowed += has_too_many;
 	if (has_too_many)
-		return (struct http_refusal){STATUS_TOO_MANY, "too many wrong tokens come from this address\n"};
-	return (struct http_refusal){STATUS_UNAUTHORIZED, "send a token: Authorization: Bearer\n"};
+		return (struct http_refusal){STATUS_TOO_MANY,
+					     "too many wrong tokens or signatures come from this address\n"};
+	if (!tokens_are_demanded(all->secrets))
+		return (struct http_refusal){STATUS_UNAUTHORIZED, "send a token: Authorization: Bearer\n"};
+	return (struct http_refusal){
+		STATUS_UNAUTHORIZED,
+		"no valid token (Authorization: Bearer), and no valid signature by Standard Webhooks: it must be of "
+		"this body, with a webhook-timestamp of the last five minutes, and made with a secret of this "
+		"server\n"};
 }
 
 /* As for a WebSocket: any page can make a browser send to any address. */
@@ -405,6 +479,13 @@ static bool is_origin(const struct posts *all, const char *origin)
 		if (strcasecmp(origin, origins->items[i]) == 0)
 			return true;
 	return !origin;
+}
+
+static struct http_refusal rest(void)
+{
+	counters.ingest_rests++;
+	return (struct http_refusal){STATUS_TOO_MANY,
+				     "most of the messages you sent are not events: try again later\n"};
 }
 
 static const char is_full[] = "the listener's memory is full: try again\n";
@@ -420,13 +501,11 @@ static struct http_refusal judge(struct posts *all, const struct http_request *r
 		return (struct http_refusal){STATUS_NOT_ALLOWED, "only POST is allowed\n"};
 	if (!is_origin(all, r->origin))
 		return (struct http_refusal){STATUS_FORBIDDEN, "this Origin is not allowed: see --ingest-origin\n"};
-	if (!is_authorized(all, r->authorization, token))
+	refresh(all);
+	if (!is_authorized(all, r->authorization, token) && !may_be_signed(all, r))
 		return blame(all, address);
-	if (must_rest(all, *token, address)) {
-		counters.ingest_rests++;
-		return (struct http_refusal){STATUS_TOO_MANY,
-					     "most of the messages you sent are not events: try again later\n"};
-	}
+	if (must_rest(all, *token, address))
+		return rest();
 	if (r->length > (int64_t)all->message_limit)
 		return (struct http_refusal){STATUS_TOO_LARGE, "the body is longer than --max-message allows\n"};
 	if (pipeline_is_full_for_producers(all->pipeline))
@@ -439,6 +518,14 @@ static bool has_type(const char *type, const char *name)
 	size_t len = strlen(name);
 
 	return type && strncasecmp(type, name, len) == 0 && strchr("; \t", type[len]);
+}
+
+/* The request has neither shown a token nor may it do without. */
+static void keep_signature(struct post *p, const struct http_request *r)
+{
+	p->is_unproved = true;
+	for (size_t i = 0; i < SIGNED_BY; i++)
+		p->signed_by[i] = memory_strdup(http_header(r, signed_by[i]));
 }
 
 static struct http_refusal on_begin(void *arg, const struct http_request *r, void **post)
@@ -455,7 +542,6 @@ static struct http_refusal on_begin(void *arg, const struct http_request *r, voi
 		addresses_leave(all->addresses, address);
 		return refusal;
 	}
-	counters.ingest_posts++;
 	p = memory_calloc(1, sizeof(*p));
 	p->sender = (struct sender){.answer = on_answer, .name = token ? token->name : NULL, .resends = true};
 	p->posts = all;
@@ -464,10 +550,10 @@ static struct http_refusal on_begin(void *arg, const struct http_request *r, voi
 	p->is_lines = has_type(r->type, "application/x-ndjson") || has_type(r->type, "application/jsonl");
 	p->is_one = has_type(r->type, "application/json");
 	p->is_gzip = r->is_gzip;
+	if (!token && tokens_are_demanded(all->secrets))
+		keep_signature(p, r);
+	counters.ingest_posts += !p->is_unproved;
 	list_append(&all->all, &p->link);
-	if (all->profile)
-		producer_profile_enter(all->profile, &p->visitor, p->sender.name, false, p);
-	p->visitor.receipts.resends = true;
 	*post = p;
 	return refusal;
 }
@@ -478,6 +564,12 @@ static void refuse_body(struct post *p, unsigned int status, const char *why)
 	drop_body(p);
 }
 
+/* Whose body should make room, p's or other's? That of a stranger, or else the larger one. */
+static bool is_before(const struct post *p, const struct post *other)
+{
+	return p->is_unproved != other->is_unproved ? p->is_unproved : p->body.size >= other->body.size;
+}
+
 /* Refuses the largest unfinished body of any producer, so that one producer cannot keep out the others. */
 static void refuse_largest(struct posts *all)
 {
@@ -486,7 +578,7 @@ static void refuse_largest(struct posts *all)
 	list_each(node, after, &all->all) {
 		struct post *p = list_entry(node, struct post, link);
 
-		if (p->body.size && (!largest || p->body.size >= largest->body.size))
+		if (p->body.size && (!largest || is_before(p, largest)))
 			largest = p;
 	}
 	if (largest)
@@ -521,6 +613,24 @@ static struct http_refusal judge_whole(const struct posts *all)
 	return (struct http_refusal){0, NULL};
 }
 
+/* Verifies the bytes that were sent, compressed or not. */
+static struct http_refusal verify(struct post *p)
+{
+	struct posts *all = p->posts;
+	const struct webhook_signed what = {
+		p->signed_by[SIGNED_ID], p->signed_by[SIGNED_TIMESTAMP], {p->body.at, p->body.len}};
+
+	p->token = tokens_find_signer(all->secrets, &what, p->signed_by[SIGNED_SIGNATURES]);
+	if (!p->token) {
+		counters.ingest_refused++;
+		return blame(all, p->address);
+	}
+	counters.ingest_posts++;
+	p->is_unproved = false;
+	p->sender.name = p->token->name;
+	return must_rest(all, p->token, p->address) ? rest() : (struct http_refusal){0, NULL};
+}
+
 static void on_end(void *post, struct http_ticket *ticket)
 {
 	struct post *p = post;
@@ -528,6 +638,8 @@ static void on_end(void *post, struct http_ticket *ticket)
 	p->ticket = ticket;
 	if (!p->refusal.status)
 		p->refusal = judge_whole(p->posts);
+	if (!p->refusal.status && p->is_unproved)
+		p->refusal = verify(p);
 	if (!p->refusal.status)
 		p->refusal = read_body(p);
 	drop_body(p);
@@ -542,18 +654,19 @@ static void on_gone(void *post)
 {
 	struct post *p = post;
 
-	if (p->posts->profile)
-		producer_profile_leave(p->posts->profile, &p->visitor);
+	if (p->profile)
+		producer_profile_leave(p->profile, &p->visitor);
 	p->is_gone = true;
 	if (!p->pending)
 		give_back(p);
 }
 
-static const void *payer_of(const void *post)
+static bool payer_of(const void *post, const void **payer)
 {
 	const struct post *p = post;
 
-	return p->token;
+	*payer = p->token;
+	return !p->is_unproved;
 }
 
 static const struct http_poster poster = {on_begin, on_body, on_end, on_gone, payer_of};
@@ -575,27 +688,34 @@ static int set_tokens(struct posts *all, struct tokens *tokens, char *error, siz
 {
 	all->has_own_tokens = !tokens;
 	all->tokens = tokens ? tokens : read_tokens(all, all->config, error, size);
-	return all->tokens ? 0 : -1;
+	all->secrets = tokens_new_secrets(all->config->ingest_webhook_secret_file, error, size);
+	return all->tokens && all->secrets ? 0 : -1;
 }
 
 int posts_read_again(struct posts *all, const struct config *fresh, char *error, size_t size)
 {
-	if (all->has_own_tokens)
+	all->fresh_secrets = tokens_new_secrets(fresh->ingest_webhook_secret_file, error, size);
+	if (all->fresh_secrets && all->has_own_tokens)
 		all->fresh = read_tokens(all, fresh, error, size);
-	return all->has_own_tokens && !all->fresh ? -1 : 0;
+	if (all->fresh_secrets && (all->fresh || !all->has_own_tokens))
+		return 0;
+	posts_leave(all);
+	return -1;
 }
 
 void posts_take(struct posts *all)
 {
 	if (all->has_own_tokens)
 		tokens_replace(all->tokens, all->fresh);
-	all->fresh = NULL;
+	tokens_replace(all->secrets, all->fresh_secrets);
+	all->fresh = all->fresh_secrets = NULL;
 }
 
 void posts_leave(struct posts *all)
 {
 	tokens_free(all->fresh);
-	all->fresh = NULL;
+	tokens_free(all->fresh_secrets);
+	all->fresh = all->fresh_secrets = NULL;
 }
 
 const struct tokens *posts_tokens(const struct posts *all)
@@ -621,6 +741,7 @@ struct posts *posts_open(struct ws *ws, const struct config *config, struct toke
 		all->bodies_limit = 3 * all->message_limit;
 	if (profile)
 		all->profile = producer_profile_open(profile, all->pipeline, &producer_profile_owner);
+	all->webhooks = producer_profile_open_text(webhook_profile, all->pipeline, &producer_profile_owner);
 	all->site = (struct http_site){
 		.flag = "--ingest-http",
 		.address = config->ingest_http,
@@ -682,7 +803,9 @@ void posts_free(struct posts *all)
 	addresses_free(all->addresses);
 	unpack_free(all->gunzip);
 	producer_profile_free(all->profile);
+	producer_profile_free(all->webhooks);
 	if (all->has_own_tokens)
 		tokens_free(all->tokens);
+	tokens_free(all->secrets);
 	free(all);
 }

@@ -3,6 +3,7 @@
  * each outcome, and receipt.c keeps them until the outcome is known. */
 #include "intake/producer_profile.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,12 +19,14 @@
 
 struct producer_profile {
 	const struct profile *profile;
+	struct profile *own; /* the same, if it is freed with this; or NULL */
 	struct pipeline *pipeline;
 	struct producer_profile_owner owner;
 	struct session *session;
 	bool has_variables; /* rules set variables */
 	bool has_id;        /* acks use ${event_id} */
 	bool has_number;    /* acks use ${n} */
+	bool has_webhook;   /* rules or acks use ${webhook_id} */
 	bool has_told;      /* trouble was logged */
 	/* The current message: */
 	struct producer_visitor *visitor;
@@ -131,8 +134,11 @@ static void on_reject(void *ctx, struct slice bytes, const char *why)
 static void on_event(void *ctx, const struct session_event *event)
 {
 	struct producer_profile *s = ctx;
-	const struct feed_event read =
+	struct feed_event read =
 		feed_event_from(event, s->profile, true); /* shared: the producer waits for an answer */
+
+	if (s->visitor->source)
+		read.source = s->visitor->source;
 
 	if (s->has_id && !s->has_event)
 		set_text(s, "event_id", event->id);
@@ -193,9 +199,19 @@ static void charge_variables(struct producer_profile *s, struct producer_visitor
 		s->owner.on_leave(v->receipts.arg, true);
 }
 
+static void set_webhook(struct producer_profile *s, const char *id)
+{
+	if (s->has_webhook && id)
+		set_text(s, "webhook_id", (struct slice){id, strlen(id)});
+	else if (s->has_webhook)
+		session_set(s->session, "webhook_id", (struct slice){"", 0});
+}
+
 static void read_frames(struct producer_profile *s, const char *message, size_t len)
 {
 	char number[24];
+
+	set_webhook(s, s->visitor->webhook_id);
 
 	if (s->has_number)
 		session_set(s->session, "n",
@@ -203,6 +219,7 @@ static void read_frames(struct producer_profile *s, const char *message, size_t 
 					   (size_t)snprintf(number, sizeof(number), "%llu", (unsigned long long)s->n)});
 	session_read(s->session, message, len, &handler, s);
 	end_frame(s);
+	set_webhook(s, NULL);
 }
 
 size_t producer_profile_read(struct producer_profile *s, struct producer_visitor *v, const char *message, size_t len,
@@ -258,6 +275,20 @@ struct producer_profile *producer_profile_open(const struct profile *profile, st
 	s->has_variables = changes_variables(profile) || has_variable(profile, "counter");
 	s->has_id = has_variable(profile, "event_id");
 	s->has_number = has_variable(profile, "n");
+	s->has_webhook = has_variable(profile, "webhook_id");
+	return s;
+}
+
+struct producer_profile *producer_profile_open_text(const char *json, struct pipeline *pipeline,
+						    const struct producer_profile_owner *owner)
+{
+	struct profile_fault fault;
+	struct profile *own = profile_parse(json, strlen(json), "built in", NULL, &fault);
+	struct producer_profile *s;
+
+	assert(own);
+	s = producer_profile_open(own, pipeline, owner);
+	s->own = own;
 	return s;
 }
 
@@ -295,6 +326,7 @@ void producer_profile_free(struct producer_profile *s)
 	for (size_t i = 0; i < sizeof(s->words) / sizeof(s->words[0]); i++)
 		bytes_free(&s->words[i]);
 	session_free(s->session);
+	profile_free(s->own);
 	free(s);
 }
 

@@ -28,13 +28,18 @@ struct producer_profile_owner {
 struct producer_visitor {
 	struct receipts receipts;
 	struct session_self self;
-	size_t self_bytes; /* memory charged for its variables */
-	bool is_told;      /* send the acks that the profile describes */
+	size_t self_bytes;      /* memory charged for its variables */
+	bool is_told;           /* send the acks that the profile describes */
+	const char *webhook_id; /* value of ${webhook_id}; NULL: none */
+	const char *source;     /* of its rows, which outlives the pipeline; NULL: the profile's name */
 };
 
 /* profile and pipeline must outlive the result. */
 struct producer_profile *producer_profile_open(const struct profile *profile, struct pipeline *pipeline,
 					       const struct producer_profile_owner *owner);
+/* The same with a profile of our own, given as JSON. */
+struct producer_profile *producer_profile_open_text(const char *json, struct pipeline *pipeline,
+						    const struct producer_profile_owner *owner);
 void producer_profile_free(struct producer_profile *s); /* NULL is allowed */
 
 /* Adds the tokens of the profile to t. Returns 0, or -1 and a sentence if one cannot be read. */

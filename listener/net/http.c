@@ -36,7 +36,7 @@ struct visitor {
 	int64_t since_ms;
 	bool is_waiting;            /* for an answer; no timeout applies */
 	struct http_ticket *ticket; /* NULL, or what it waits for */
-	bool is_welcome;            /* one of its requests was not refused */
+	bool is_welcome;            /* one of its requests was not refused, and it is known who sent it */
 	uint64_t address;
 	const void *payer; /* the owner it counts against; NULL: its address */
 };
@@ -136,6 +136,11 @@ static int64_t read_length(struct MHD_Connection *c)
 	return !*text || text[strspn(text, "0123456789")] || errno ? -2 : length;
 }
 
+const char *http_header(const struct http_request *request, const char *name)
+{
+	return MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, name);
+}
+
 static struct http_refusal judge_post(const struct http *h, struct MHD_Connection *c, const char *path,
 				      const char *method, const char *version, void **post)
 {
@@ -147,6 +152,7 @@ static struct http_refusal judge_post(const struct http *h, struct MHD_Connectio
 		.type = MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_TYPE),
 		.length = read_length(c),
 		.fd = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd,
+		.connection = c,
 	};
 	struct head head = {0};
 
@@ -162,8 +168,13 @@ static struct http_refusal judge_post(const struct http *h, struct MHD_Connectio
 	return h->site->poster->begin(h->site->arg, &request, post);
 }
 
-static void set_welcome(struct visitor *v, const void *payer)
+static void note_payer(struct http_ticket *ticket)
 {
+	struct visitor *v = visitor_of(ticket->connection);
+	const void *payer = NULL;
+
+	if (!v || !ticket->http->site->poster->payer(ticket->post, &payer))
+		return;
 	v->is_welcome = true;
 	v->payer = payer;
 }
@@ -173,16 +184,14 @@ static enum MHD_Result begin_post(struct http *h, struct MHD_Connection *c, cons
 {
 	void *post = NULL;
 	struct http_refusal refusal = judge_post(h, c, path, method, version, &post);
-	struct visitor *v = visitor_of(c);
 	struct http_ticket *ticket;
 
 	if (refusal.status)
 		return refuse(h, c, refusal);
-	if (v)
-		set_welcome(v, h->site->poster->payer ? h->site->poster->payer(post) : NULL);
 	ticket = memory_calloc(1, sizeof(*ticket));
 	*ticket = (struct http_ticket){.http = h, .connection = c, .post = post};
 	*state = ticket;
+	note_payer(ticket);
 	return MHD_YES;
 }
 
@@ -212,6 +221,7 @@ static enum MHD_Result on_post(struct http *h, struct MHD_Connection *c, const c
 	if (!ticket->is_whole) {
 		ticket->is_whole = true;
 		h->site->poster->end(ticket->post, ticket);
+		note_payer(ticket);
 	}
 	if (ticket->status) {
 		char *text = ticket->text;

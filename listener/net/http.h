@@ -21,7 +21,11 @@ struct http_request {
 	int64_t length; /* Content-Length; -1: none */
 	bool is_gzip;   /* Content-Encoding; other codings are refused before */
 	int fd;         /* its connection's socket */
+	struct MHD_Connection *connection;
 };
+
+/* Returns the value of a header of the request, or NULL. It lives as long as the texts above. */
+const char *http_header(const struct http_request *request, const char *name);
 
 /* The status of a refusal and one line of text; status 0: not refused. */
 struct http_refusal {
@@ -41,9 +45,10 @@ struct http_poster {
 	void (*end)(void *post, struct http_ticket *ticket);
 	/* The request is over and the ticket is invalid. Always the last call for post. */
 	void (*gone)(void *post);
-	/* Returns an identity that the connection counts against; only compared. If it or its result is NULL, the
-	 * connection counts against its address. */
-	const void *(*payer)(const void *post);
+	/* Returns false if it is not known who sends; the connection then has less time, and makes room for others.
+	 * Else sets *payer to an identity that the connection counts against, which is only compared; NULL: it counts
+	 * against its address. Called after begin, and after end. */
+	bool (*payer)(const void *post, const void **payer);
 };
 
 /* What is served, and to whom. All but address must outlive the server. */

@@ -376,7 +376,7 @@ static void add_headers(struct delivery *d, const struct delivery_request *r)
 {
 	int n = snprintf(d->signature, sizeof(d->signature), "webhook-signature: ");
 
-	signature_write(d->signature + n, r->webhook, r->id, r->timestamp, r->body, r->len);
+	signature_write(d->signature + n, r->webhook, &(struct webhook_signed){r->id, r->timestamp, {r->body, r->len}});
 	snprintf(d->id, sizeof(d->id), "webhook-id: %s", r->id);
 	snprintf(d->key, sizeof(d->key), "idempotency-key: %s", r->id);
 	snprintf(d->timestamp, sizeof(d->timestamp), "webhook-timestamp: %s", r->timestamp);

@@ -116,6 +116,21 @@ Test(producers, shell_of_the_page_waits_for_the_commit)
 	expect_all_stored(start_shell(), "sh", 50);
 }
 
+Test(producers, webhook_of_the_page_is_stored_under_its_id)
+{
+	char *secrets = suite_file("secrets", "shop whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n"), *code;
+
+	listener_kill(listener);
+	listener_free(listener);
+	start_with(suite_text(" --ingest-webhook-secret-file %s", secrets));
+	code = suite_text("cd \"$(dirname %s)\"\n%s", secrets, code_of("bash", "8081", http));
+	struct process *one = process_start_argv((const char *const[]){"/bin/sh", "-c", code, NULL}, NULL);
+	cr_assert_eq(process_wait(one, WAIT_MS), 0, "%s", process_last_words(one));
+	cr_assert_eq(bench_count("events WHERE event_id = 'msg_1' AND event_type = 'order.paid' AND source = 'shop' "
+				 "AND payload->'data'->>'order' = '1004'"),
+		     1);
+}
+
 Test(producers, those_of_the_page_stop_when_they_are_refused)
 {
 	static struct process *(*const starts[])(void) = {start_python, start_node, start_shell};

@@ -28,6 +28,7 @@ static const struct {
 	{"ingest-http", "WSONCE_INGEST_HTTP", "8080"},
 	{"ingest-profile", "WSONCE_INGEST_PROFILE", NULL},
 	{"ingest-token-file", "WSONCE_INGEST_TOKEN_FILE", "/nowhere/tokens"},
+	{"ingest-webhook-secret-file", "WSONCE_INGEST_WEBHOOK_SECRET_FILE", "/nowhere/secrets"},
 	{"ingest-open", "WSONCE_INGEST_OPEN", "perhaps"},
 	{"ingest-origin", "WSONCE_INGEST_ORIGIN", "example.com"},
 	{"ingest-cert", "WSONCE_INGEST_CERT", "/nowhere/cert.pem"},
@@ -810,6 +811,18 @@ Test(config, an_address_that_is_not_loopback_needs_a_token)
 	cr_assert_eq(READ("--ingest", "[::1]:1"), 0, "%s", error);
 	cr_assert_eq(READ("--ingest", "localhost:1"), 0, "%s", error);
 	cr_assert_eq(READ("--ingest", "unix:/x"), 0, "%s", error);
+}
+
+Test(config, secrets_of_webhooks_are_for_http)
+{
+	char *secrets = strdup(file_of("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"));
+
+	assert_wrong(READ("--ingest-http", "0.0.0.0:1"), "--ingest-webhook-secret-file");
+	cr_assert_eq(READ("--ingest-http", "0.0.0.0:1", "--ingest-webhook-secret-file", secrets), 0, "%s", error);
+	assert_wrong(READ("--ingest", "0.0.0.0:1", "--ingest-http", "h:1", "--ingest-webhook-secret-file", secrets),
+		     "--ingest: the address is not loopback");
+	assert_wrong(TRY("--ingest-webhook-secret-file", secrets), "needs --ingest-http");
+	assert_wrong(READ("--ingest-http", "h:1", "--ingest-webhook-secret-file", file_of("whsec_x")), "line 1");
 }
 
 Test(config, a_switch_needs_no_value)

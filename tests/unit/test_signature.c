@@ -17,7 +17,7 @@ static char out[SIGNATURE_SIZE];
 
 static const char *sign(const struct webhook *webhook, const char *id, const char *time, const char *body)
 {
-	signature_write(out, webhook, id, time, body, strlen(body));
+	signature_write(out, webhook, &(struct webhook_signed){id, time, {body, strlen(body)}});
 	return out;
 }
 

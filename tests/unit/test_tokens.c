@@ -178,3 +178,63 @@ Test(tokens, a_thousand_names_of_certificates_are_told_apart)
 	cr_assert_eq(tokens_certified(tokens, "and-one-more"), others);
 	cr_assert_eq(tokens_certified(tokens, "0"), first);
 }
+
+/* --- secrets of webhooks --- */
+
+#define SECRET "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+#define OTHER  "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+
+static const struct webhook_signed signed_body = {
+	"msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", {"{\"test\": 2432232314}", 20}};
+
+static void expect_signer(const char *name)
+{
+	const struct token *token =
+		tokens_find_signer(tokens, &signed_body, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
+
+	cr_assert(!token == !name && (!name || strcmp(token->name, name) == 0), "%s", token ? token->name : "none");
+}
+
+Test(tokens, secret_has_the_name_of_its_line_until_the_line_is_gone)
+{
+	write_tokens("# senders\nbilling " OTHER "\nshop " SECRET "\n");
+	tokens = tokens_new_secrets(path, error, sizeof(error));
+	cr_assert_not_null(tokens, "%s", error);
+	expect_signer("shop");
+	write_tokens(SECRET);
+	cr_assert(tokens_refresh(tokens));
+	expect_signer("webhook");
+	write_tokens(OTHER "\n");
+	cr_assert(tokens_refresh(tokens));
+	expect_signer(NULL);
+	cr_assert(tokens_are_demanded(tokens));
+}
+
+static void expect_wrong_secrets(const char *text, const char *part)
+{
+	write_tokens(text);
+	cr_assert_null(tokens_new_secrets(path, error, sizeof(error)), "taken: %s", text);
+	cr_assert(strstr(error, "--ingest-webhook-secret-file") && strstr(error, part) && !strstr(error, "MfKQ"), "%s",
+		  error);
+}
+
+Test(tokens, file_of_secrets_with_a_mistake_is_not_taken)
+{
+	char many[17 * sizeof OTHER + 1], *at = many;
+
+	expect_wrong_secrets("", "has no secret");
+	expect_wrong_secrets(SECRET "\nshop MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n",
+			     "line 2, has a secret that is not whsec_");
+	expect_wrong_secrets("whsec_MfKQ9r8GKYqrTwjU\n", "line 1, has a secret that is not whsec_");
+	expect_wrong_secrets("my shop " SECRET, "\"name secret\"");
+	for (int i = 0; i < 17; i++)
+		at = stpcpy(at, OTHER "\n");
+	expect_wrong_secrets(many, "line 17, is one too many");
+}
+
+Test(tokens, without_a_file_there_are_no_secrets)
+{
+	tokens = tokens_new_secrets(NULL, error, sizeof(error));
+	cr_assert_not(tokens_are_demanded(tokens));
+	expect_signer(NULL);
+}
