@@ -11,6 +11,7 @@ COPY listener listener
 COPY loadtest loadtest
 COPY lua lua
 COPY page page
+COPY profiles/cloudevents.json profiles/
 COPY sql sql
 # The names of the libraries' packages differ between releases, so look them up.
 RUN make -j2 programs && strip build/wsonce build/wsonce-source build/wsonce-producer \

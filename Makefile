@@ -298,7 +298,7 @@ $B/simulated/%.o: OUR_CFLAGS += -DWSONCE_SIMULATED
 $B/tests/simulation/fault_point.o $B/tests/simulation/coverage.o: OUR_CFLAGS += -DWSONCE_SIMULATED
 $B/tests/unit/%.o $B/tests/support/fake_stages.o $B/tests/support/unit.o $B/tests/support/played_%.o: OUR_CFLAGS += -Itests/support
 $B/tests/integration/%.o: OUR_CFLAGS += -Itests/support
-TEXT += $(patsubst %.sql,$B/text/%.sql.h,$(notdir $(wildcard sql/sqlite/*.sql))) $B/text/help.h
+TEXT += $(patsubst %.sql,$B/text/%.sql.h,$(notdir $(wildcard sql/sqlite/*.sql))) $B/text/help.h $B/text/cloudevents.json.h
 define compile
 @mkdir -p $(@D)
 @echo '  CC $@'
@@ -309,7 +309,7 @@ $B/%.o: %.c Makefile | $(TEXT)
 $B/simulated/%.o: %.c Makefile | $(TEXT)
 	$(compile)
 
-# lua/x.lua becomes the C string LUA_X, sql/x.sql becomes SQL_X, page/page.x PAGE_X, so each text lives in one place.
+# lua/x.lua becomes the C string LUA_X, sql/x.sql becomes SQL_X, page/page.x PAGE_X, profiles/x.json PROFILE_X, so each text lives in one place.
 define embed
 @mkdir -p $(@D)
 @{ printf '#define $(1)_%s \\\n' $$(echo $(*F) | tr a-z- A-Z_); sed -e 's/[\\"]/\\&/g' -e 's/.*/"&\\n" \\/' $<; echo '""'; } >$@.part
@@ -327,6 +327,8 @@ $B/text/page_%.h: page/page.%
 	$(call embed,PAGE)
 $B/text/help.h: listener/commands/help.txt
 	$(call embed,TEXT)
+$B/text/%.json.h: profiles/%.json
+	$(call embed,PROFILE)
 -include $(shell find $B -name '*.d' 2>/dev/null)
 .SECONDARY:
 .DELETE_ON_ERROR:

@@ -7,6 +7,8 @@
 #include <strings.h>
 #include <time.h>
 
+#include "cloudevents.json.h"
+
 #include "base/bytes.h"
 #include "base/counters.h"
 #include "base/json.h"
@@ -17,6 +19,7 @@
 #include "base/text.h"
 #include "intake/acks.h"
 #include "intake/addresses.h"
+#include "intake/cloud_event.h"
 #include "intake/producer_credit.h"
 #include "intake/producer_profile.h"
 #include "net/http.h"
@@ -40,6 +43,7 @@ enum {
 	STATUS_NOT_FOUND = 404,
 	STATUS_NOT_ALLOWED = 405,
 	STATUS_TOO_LARGE = 413,
+	STATUS_UNSUPPORTED = 415,
 	STATUS_TOO_MANY = 429,
 	STATUS_UNAVAILABLE = 503,
 };
@@ -65,6 +69,9 @@ struct post {
 	bool is_lines;               /* Content-Type says: one event per line */
 	bool is_one;                 /* Content-Type says: one event */
 	bool is_gzip;
+	enum cloud_mode mode;
+	char *type;              /* Content-Type of a binary CloudEvent; heap, or NULL */
+	struct bytes attributes; /* of a binary CloudEvent */
 	bool is_read;
 	bool is_answered;
 	bool is_gone;
@@ -91,6 +98,7 @@ struct posts {
 	struct tokens *secrets; /* of webhooks; may be none */
 	struct tokens *fresh_secrets;
 	struct producer_profile *profile;  /* NULL: messages are envelopes */
+	struct producer_profile *clouds;   /* for CloudEvents, without profile */
 	struct producer_profile *webhooks; /* for signed messages without an id */
 	struct unpack *gunzip;
 	struct list all;
@@ -125,6 +133,9 @@ static void drop_body(struct post *p)
 
 	bytes_free(&p->body);
 	charge_body(p, before);
+	if (p->attributes.size)
+		charge(p, -(long)p->attributes.size);
+	bytes_free(&p->attributes);
 }
 
 static void drop_results(struct post *p)
@@ -139,6 +150,8 @@ static void drop_results(struct post *p)
 static void post_free(struct post *p)
 {
 	bytes_free(&p->body);
+	bytes_free(&p->attributes);
+	free(p->type);
 	drop_results(p);
 	for (size_t i = 0; i < SIGNED_BY; i++)
 		free(p->signed_by[i]);
@@ -359,6 +372,8 @@ static bool has_lines(const struct post *p)
 	return p->is_lines || (!p->is_one && json_check(p->text.at, p->text.len, &value));
 }
 
+static const char too_many_lines[] = "the body has more than 10,000 lines or events: send fewer at once\n";
+
 /* True if each --id-pointer finds something. What is not JSON becomes a dead letter anyway. */
 static bool has_own_id(const struct post *p)
 {
@@ -380,7 +395,9 @@ static void choose_profile(struct post *p, bool is_one)
 	const char *id = p->signed_by[SIGNED_ID];
 
 	p->profile = all->profile;
-	if (!p->profile && id && is_one && !has_own_id(p)) {
+	if (!p->profile && p->mode) {
+		p->profile = all->clouds;
+	} else if (!p->profile && id && is_one && !has_own_id(p)) {
 		p->profile = all->webhooks;
 		p->visitor.source = p->sender.name;
 	}
@@ -391,22 +408,68 @@ static void choose_profile(struct post *p, bool is_one)
 	p->visitor.webhook_id = id && is_utf8(id, strlen(id)) ? id : NULL;
 }
 
+static void refuse_line(struct post *p, const char *line, size_t len, const char *why)
+{
+	p->sender.n = 1;
+	p->pending++;
+	pipeline_refuse(p->posts->pipeline, NULL, line, len, why, &p->sender);
+}
+
+static void read_binary(struct post *p)
+{
+	struct bytes event = {NULL, 0, 0};
+
+	if (cloud_event_write(&event, (struct slice){p->attributes.at, p->attributes.len}, p->type, p->text))
+		read_line(p, event.at, event.len, 1);
+	else
+		refuse_line(p, event.at, event.len, "the data of the CloudEvent is not JSON, as its Content-Type says");
+	bytes_free(&event);
+}
+
+static struct http_refusal read_batch(struct post *p)
+{
+	struct slice array;
+	const char *why = json_check(p->text.at, p->text.len, &array);
+	struct json_walk w;
+	uint64_t n = 0;
+
+	if (!why && *array.at != '[')
+		why = "a batch of CloudEvents is a JSON array";
+	if (why) {
+		refuse_line(p, p->text.at, p->text.len, why);
+		return (struct http_refusal){0, NULL};
+	}
+	for (w = json_walk(array); json_walk_next(&w);)
+		if (++n > LINES_MAX)
+			return (struct http_refusal){STATUS_TOO_LARGE, too_many_lines};
+	n = 0;
+	for (w = json_walk(array); json_walk_next(&w);)
+		read_line(p, w.value.at, w.value.len, ++n);
+	return (struct http_refusal){0, NULL};
+}
+
 static struct http_refusal read_text(struct post *p)
 {
 	bool is_one;
 
+	if (p->mode == CLOUD_BINARY) {
+		choose_profile(p, true);
+		read_binary(p);
+		return (struct http_refusal){0, NULL};
+	}
 	if (json_skip_blanks(p->text.at, p->text.at + p->text.len) == p->text.at + p->text.len)
 		return (struct http_refusal){STATUS_BAD_REQUEST,
 					     "the body is empty: send one event, or one on each line\n"};
-	is_one = !has_lines(p);
+	is_one = p->mode != CLOUD_BATCH && !has_lines(p);
 	choose_profile(p, is_one);
+	if (p->mode == CLOUD_BATCH)
+		return read_batch(p);
 	if (is_one) {
 		read_line(p, p->text.at, p->text.len, 1);
 		return (struct http_refusal){0, NULL};
 	}
 	if (each_line(p, NULL) > LINES_MAX)
-		return (struct http_refusal){STATUS_TOO_LARGE,
-					     "the body has more than 10,000 lines: send fewer at once\n"};
+		return (struct http_refusal){STATUS_TOO_LARGE, too_many_lines};
 	each_line(p, read_line);
 	return (struct http_refusal){0, NULL};
 }
@@ -506,6 +569,8 @@ static struct http_refusal judge(struct posts *all, const struct http_request *r
 		return blame(all, address);
 	if (must_rest(all, *token, address))
 		return rest();
+	if (cloud_event_mode(r->type, NULL) == CLOUD_FOREIGN)
+		return (struct http_refusal){STATUS_UNSUPPORTED, "CloudEvents must be in JSON, or in binary mode\n"};
 	if (r->length > (int64_t)all->message_limit)
 		return (struct http_refusal){STATUS_TOO_LARGE, "the body is longer than --max-message allows\n"};
 	if (pipeline_is_full_for_producers(all->pipeline))
@@ -528,18 +593,44 @@ static void keep_signature(struct post *p, const struct http_request *r)
 		p->signed_by[i] = memory_strdup(http_header(r, signed_by[i]));
 }
 
+struct header_reader {
+	struct bytes *attributes;
+	const char *why;
+};
+
+static void on_header(void *arg, const char *name, const char *value)
+{
+	struct header_reader *h = arg;
+
+	if (!h->why)
+		h->why = cloud_event_add_header(h->attributes, name, value);
+}
+
+static struct http_refusal read_attributes(const struct http_request *r, struct bytes *attributes)
+{
+	struct header_reader h = {attributes, NULL};
+
+	if (cloud_event_mode(r->type, http_header(r, "ce-specversion")) == CLOUD_BINARY)
+		http_each_header(r, on_header, &h);
+	return (struct http_refusal){h.why ? STATUS_BAD_REQUEST : 0, h.why};
+}
+
 static struct http_refusal on_begin(void *arg, const struct http_request *r, void **post)
 {
 	struct posts *all = arg;
 	struct token *token = NULL;
 	struct address *address = addresses_enter(all->addresses, port_peer_key(r->fd));
 	struct http_refusal refusal = judge(all, r, address, &token);
+	struct bytes attributes = {NULL, 0, 0};
 	struct post *p;
 
+	if (!refusal.status)
+		refusal = read_attributes(r, &attributes);
 	addresses_shaken(address);
 	counters.ingest_refused += refusal.status != 0;
 	if (refusal.status) {
 		addresses_leave(all->addresses, address);
+		bytes_free(&attributes);
 		return refusal;
 	}
 	p = memory_calloc(1, sizeof(*p));
@@ -548,7 +639,11 @@ static struct http_refusal on_begin(void *arg, const struct http_request *r, voi
 	p->token = token;
 	p->address = address;
 	p->is_lines = has_type(r->type, "application/x-ndjson") || has_type(r->type, "application/jsonl");
-	p->is_one = has_type(r->type, "application/json");
+	p->mode = cloud_event_mode(r->type, http_header(r, "ce-specversion"));
+	p->is_one = has_type(r->type, "application/json") || p->mode == CLOUD_STRUCTURED;
+	p->type = p->mode == CLOUD_BINARY && r->type ? memory_strdup(r->type) : NULL;
+	p->attributes = attributes;
+	charge(p, (long)attributes.size);
 	p->is_gzip = r->is_gzip;
 	if (!token && tokens_are_demanded(all->secrets))
 		keep_signature(p, r);
@@ -741,6 +836,7 @@ struct posts *posts_open(struct ws *ws, const struct config *config, struct toke
 		all->bodies_limit = 3 * all->message_limit;
 	if (profile)
 		all->profile = producer_profile_open(profile, all->pipeline, &producer_profile_owner);
+	all->clouds = producer_profile_open_text(PROFILE_CLOUDEVENTS, all->pipeline, &producer_profile_owner);
 	all->webhooks = producer_profile_open_text(webhook_profile, all->pipeline, &producer_profile_owner);
 	all->site = (struct http_site){
 		.flag = "--ingest-http",
@@ -803,6 +899,7 @@ void posts_free(struct posts *all)
 	addresses_free(all->addresses);
 	unpack_free(all->gunzip);
 	producer_profile_free(all->profile);
+	producer_profile_free(all->clouds);
 	producer_profile_free(all->webhooks);
 	if (all->has_own_tokens)
 		tokens_free(all->tokens);

@@ -141,6 +141,28 @@ const char *http_header(const struct http_request *request, const char *name)
 	return MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, name);
 }
 
+struct header_walk {
+	void (*each)(void *arg, const char *name, const char *value);
+	void *arg;
+};
+
+static enum MHD_Result walk_header(void *arg, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+	const struct header_walk *w = arg;
+
+	(void)kind;
+	w->each(w->arg, name, value);
+	return MHD_YES;
+}
+
+void http_each_header(const struct http_request *request, void (*each)(void *arg, const char *name, const char *value),
+		      void *arg)
+{
+	struct header_walk w = {each, arg};
+
+	MHD_get_connection_values(request->connection, MHD_HEADER_KIND, walk_header, &w);
+}
+
 static struct http_refusal judge_post(const struct http *h, struct MHD_Connection *c, const char *path,
 				      const char *method, const char *version, void **post)
 {

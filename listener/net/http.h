@@ -27,6 +27,10 @@ struct http_request {
 /* Returns the value of a header of the request, or NULL. It lives as long as the texts above. */
 const char *http_header(const struct http_request *request, const char *name);
 
+/* Calls each for every header of the request. value may be NULL. */
+void http_each_header(const struct http_request *request, void (*each)(void *arg, const char *name, const char *value),
+		      void *arg);
+
 /* The status of a refusal and one line of text; status 0: not refused. */
 struct http_refusal {
 	unsigned int status;
