@@ -176,7 +176,8 @@ static const struct setting settings[] = {
 	CHOICE("time-unit", "WSONCE_TIME_UNIT", time_unit, "UNIT", "rfc3339", TIMESTAMP_UNITS,
 	       "format of that time: rfc3339, a number since 1970 in s, ms, us or ns, or hex_s"),
 	NUMBER("max-age", "WSONCE_MAX_AGE", VALUE_SECONDS, max_age_s, "AGE", NULL, 1, 3650 * DAY,
-	       "an event older than this (30d, 12h, 15m, 45s) becomes a dead letter; default: no limit"),
+	       "an event older than this (30d, 12h, 15m, 45s) when it comes or when a batch takes it becomes a dead "
+	       "letter; default: no limit"),
 	TEXT("order-pointer", "WSONCE_ORDER_POINTER", VALUE_POINTER, order_pointer, "POINTER", NULL,
 	     "JSON pointer to a key: events with the same key are stored one after another, through all tries "
 	     "(docs/effects.md)"),

@@ -328,6 +328,15 @@ static void put_off(struct pipeline *p, struct event *ev, const char *why)
 
 /* --- what the store says --- */
 
+/* The row may be there all the same: then no dead letter is written, and ev is a duplicate. */
+static void on_stale(void *arg, struct event *ev)
+{
+	struct pipeline *p = arg;
+
+	counters.stale += ev->copies;
+	refuse_event(p, ev, ev->source ? p->feed_stale.too_old : p->stale.too_old);
+}
+
 static void on_stored(void *arg, struct event *ev, enum store_result result, const char *why)
 {
 	struct pipeline *p = arg;
@@ -680,7 +689,8 @@ void pipeline_receive_event(struct pipeline *p, const struct feed_event *event, 
 
 /* --- the spool --- */
 
-/* An event that comes back from the spool is treated as new, but neither its age nor its source's leader matters. */
+/* An event that comes back from the spool is treated as new, but its source's leader does not matter, nor its age
+ * before its turn. */
 static void take_back(struct pipeline *p, const struct record *r, const struct envelope_view *view, struct event *lead,
 		      const char *source, struct spool_segment *segment)
 {
@@ -881,8 +891,8 @@ static void start_ticks(struct pipeline *p)
 
 static void open_stages(struct pipeline *p)
 {
-	const struct storing_callbacks storing_on = {on_stored, on_dead_lettered, on_posted, on_database,
-						     on_epoch,  on_unusable,      p};
+	const struct storing_callbacks storing_on = {on_stale,    on_stored, on_dead_lettered, on_posted,
+						     on_database, on_epoch,  on_unusable,      p};
 	const struct config *c = p->config;
 
 	age_limit_init(&p->stale, c);

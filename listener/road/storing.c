@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/counters.h"
 #include "base/ending.h"
 #include "base/fault_point.h"
@@ -267,16 +268,37 @@ static void dead_letter_next(struct storing *s)
 	store_dead_letter(w->store, w->batch);
 }
 
+/* The time of an event that is as old as --max-age allows, in us since 1970; or the earliest time. */
+static int64_t oldest_time(const struct config *c)
+{
+	return c->max_age_s ? clock_us(CLOCK_REALTIME_COARSE) - c->max_age_s * 1000000 : INT64_MIN;
+}
+
+/* What the second connection could not store may be stored all the same, so it is sent again. */
+static bool is_stale(const struct event *ev, int64_t oldest_us)
+{
+	return oldest_us != INT64_MIN && ev->has_time && ev->time_us < oldest_us && !ev->is_handed;
+}
+
+/* Stops after a batch of stale events, too: there may be many after an outage. */
 static void fill_batch(struct writer *w, bool has_suspects)
 {
 	struct storing *s = w->storing;
 	struct batch *b = w->batch;
+	int64_t oldest_us = oldest_time(s->config);
+	size_t stale = 0;
 
 	list_each(node, after, &s->events->lists[EV_BATCHED]) {
 		struct event *ev = list_entry(node, struct event, link);
 
 		if (event_has_failed(ev) != has_suspects || (w == &s->second && ev->is_handed))
 			continue;
+		if (is_stale(ev, oldest_us)) {
+			s->on.on_stale(s->on.arg, ev);
+			if (++stale == b->max_count)
+				return;
+			continue;
+		}
 		if ((has_suspects && b->count == SUSPECTS_MAX) || !batch_add(b, ev))
 			return;
 		event_move(s->events, ev, EV_STORING);
@@ -323,6 +345,8 @@ static void insert_next(struct storing *s)
 	fill_batch(&s->first, has_suspects);
 	if (!b->count)
 		fill_batch(&s->first, !has_suspects);
+	if (!b->count) /* all were stale */
+		return;
 	s->had_suspects = event_has_failed(b->events[0]);
 	s->behind = is_behind(s) ? s->behind + 1 : 0;
 	insert_batch(&s->first);

@@ -20,6 +20,8 @@ struct storing;
 
 /* Called from the loop, as in store.h. */
 struct storing_callbacks {
+	/* It is the turn of ev, in EV_BATCHED, and it is older than --max-age: the callback moves it to EV_REFUSED. */
+	void (*on_stale)(void *arg, struct event *ev);
 	/* ev is in EV_STORING, or in EV_DEAD_LETTERING. */
 	void (*on_stored)(void *arg, struct event *ev, enum store_result result, const char *why);
 	void (*on_dead_lettered)(void *arg, struct event *ev, enum store_dead_letter dead_letter);

@@ -103,3 +103,44 @@ Test(max_age, a_stale_event_is_one_dead_letter_for_the_whole_fleet)
 	cr_assert_eq(database_long(db, "SELECT seen FROM dead_letters"), 3);
 	cr_assert_eq(bench_rows(), 0);
 }
+
+/* A producer's event waits in memory, and a feed's is read from the disk by the next process. */
+Test(max_age, what_is_too_old_when_postgres_is_back_is_a_dead_letter, .timeout = 120)
+{
+	struct fleet fleet = {0};
+	struct postgres *postgres = postgres_new();
+	time_t soon;
+
+	db = postgres_database(postgres);
+	fleet_start(&fleet, 1, db, &(struct listener_options){.spool = suite_path("spool")},
+		    "--time-pointer /at --time-unit s --max-age 1s");
+	listener = fleet.listeners[0];
+	producer = peer_open_events(listener_ingest_port(listener), ACKS);
+	postgres_stop(postgres);
+	soon = time(NULL) + 2;
+	peer_sendf(producer, "{\"event_id\":\"old\",\"at\":%ld}", (long)soon);
+	peer_sendf(producer, "{\"event_id\":\"young\",\"at\":%ld}", (long)soon + 1800);
+	await(bench_metric("wsonce_in_flight") == 2, SETTLED_MS);
+	await(time(NULL) > soon + 1, SETTLED_MS);
+	postgres_start(postgres);
+	ack_expect_rejected(producer, "old", "stale: /at is more than 1s ago");
+	ack_expect(producer, "young", "persisted");
+	await(claims_begins(redisd_shared(), "old", "dead@"), SETTLED_MS);
+	cr_assert_eq(bench_metric("wsonce_stale_total"), 1);
+
+	postgres_stop(postgres);
+	soon = time(NULL) + 2;
+	feed_sendf(fleet.feed, "{\"event_id\":\"written\",\"at\":%ld}", (long)soon);
+	await(bench_metric("wsonce_spooled_total") == 1, SETTLED_MS);
+	listener_kill(listener);
+	await(time(NULL) > soon + 1, SETTLED_MS);
+	postgres_start(postgres);
+	fleet_launch_one(&fleet, 0);
+	fleet_wait_ready(&fleet);
+	listener = fleet.listeners[0];
+	await(bench_count("dead_letters WHERE event_id = 'written' AND reason LIKE 'stale:%%'") == 1, SETTLED_MS);
+	cr_assert_eq(bench_rows(), 1);
+	await(bench_metric("wsonce_spool_events") == 0, SETTLED_MS);
+	fleet_end(&fleet);
+	listener = NULL;
+}

@@ -14,7 +14,7 @@ int clock_gettime(clockid_t clock, struct timespec *now)
 {
 	int failed = (int)syscall(SYS_clock_gettime, clock, now);
 
-	now->tv_sec += clock == CLOCK_REALTIME ? wrong_s : 0;
+	now->tv_sec += clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE ? wrong_s : 0;
 	if (clock != CLOCK_MONOTONIC && clock != CLOCK_MONOTONIC_COARSE)
 		return failed;
 	int64_t ns = (is_stopped ? 0 : now->tv_nsec) + passed_ms % 1000 * 1000000;

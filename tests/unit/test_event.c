@@ -547,6 +547,7 @@ static const struct {
 	{EV_BACKING_OFF, EV_BEHIND},  {EV_BEHIND, EV_CLAIMING},
 	{EV_BATCHED, EV_HELD},        {EV_BEHIND, EV_BATCHED},
 	{EV_BEHIND, EV_REFUSED},      {EV_BEHIND, EV_DONE},
+	{EV_BATCHED, EV_REFUSED},
 };
 
 static bool is_step(enum event_state from, enum event_state to)

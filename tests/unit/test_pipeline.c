@@ -467,6 +467,11 @@ static void do_slowly(const struct step *s)
 		pass(500);
 }
 
+static void do_wrong(const struct step *s)
+{
+	clock_set_wrong(atol(s->a));
+}
+
 static void do_turn(const struct step *s)
 {
 	turn();
@@ -670,7 +675,7 @@ static const struct {
 	{"receive", do_receive}, {"raw", do_raw}, {"event", do_event}, {"refuse", do_refuse}, {"pass", do_pass},
 	{"slowly", do_slowly}, {"turn", do_turn}, {"drain", do_drain}, {"charge", do_charge},
 	{"set", do_set}, {"clear", do_clear}, {"config", do_config}, {"unanswered", do_unanswered},
-	{"ruin", do_ruin},
+	{"ruin", do_ruin}, {"wrong", do_wrong},
 	/* answers of the stages */
 	{"take", do_take}, {"owner", do_owner}, {"gone", do_gone}, {"told", do_told}, {"insert", do_insert}, {"refuse_times", do_refuse_times}, {"tell", do_tell}, {"dead_letter", do_dead_letter},
 	{"put", do_put}, {"read", do_read}, {"epoch", do_epoch}, {"cursor", do_cursor}, {"ask", do_ask},
@@ -1516,6 +1521,40 @@ STORY(stale_copy_of_an_event_at_work_joins_it,
 
 STORY(copy_with_a_good_time_is_not_lost_with_a_stale_one,
       "config max_age 60; receive a@100; receive a@10 p; turn; take a mine; dead_letter a; insert a inserted; p=p")
+
+STORY(event_that_is_too_old_at_its_turn_is_a_dead_letter_and_marked,
+      "config max_age 60; receive x@10; take x mine; receive a@10 p; receive b@-100 q; take a mine; take b mine; "
+      "receive a@10; "
+      "forget; wrong 55; insert x inserted; journal done(x) insert(b); insert b inserted; "
+      "journal done(b) dead_letter(a:stale: /time is more than 1m ago); dead_letter a; journal dead(a); p=r; q=p; "
+      "stale 2; dead_lettered 2; flight 0")
+
+STORY(row_of_an_event_that_is_too_old_at_its_turn_makes_it_a_duplicate,
+      "config max_age 60; receive x@10; take x mine; receive a@10 p; take a unknown; wrong 55; insert x inserted; "
+      "dead_letter a has_row; p=d; dead_lettered 0")
+
+STORY(event_that_was_put_off_is_too_old_at_its_next_turn,
+      "config max_age 60; receive a@10 p; take a mine; insert a later; wrong 55; pass 200; in dead_lettering 1; "
+      "dead_letter a; p=r")
+
+STORY(younger_message_with_the_id_of_one_that_is_too_old_is_tried,
+      "config max_age 60; receive x@10; take x mine; receive a@10 p; take a mine; receive a@-100 q; wrong 55; insert x "
+      "inserted; "
+      "dead_letter a; take a mine; insert a inserted; p=r; q=p; stale 1")
+
+STORY(next_event_with_the_key_of_one_that_is_too_old_is_claimed,
+      "config max_age 60; receive x@10; take x mine; event a:t:{\"key\":1}@10 p; take a mine; event "
+      "b:t:{\"key\":1}@-100 q; "
+      "in held 1; wrong 55; insert x inserted; reason p ; dead_letter a; reason p stale: the event's time is more "
+      "than 1m ago; take b mine; insert b inserted; q=p")
+
+Test(pipeline, more_events_than_a_batch_can_be_too_old)
+{
+	tell("config max_age 60; receive x@10; take x mine");
+	for (int i = 0; i < 250; i++)
+		tellf("receive a%d@10; take a%d mine", i, i);
+	tell("wrong 55; insert x inserted; in batched 50; in refused 100; in dead_lettering 100");
+}
 
 STORY(dead_letters_and_events_take_turns,
       "store x; refuse r1; receive a; take a mine; forget; insert x inserted; journal done(x) dead_letter(-:r1); "
