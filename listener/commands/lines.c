@@ -25,9 +25,12 @@
 #define SHOWN       10    /* disagreements, outside JSON, */
 #define DIFFER_MAX  10000 /* and of a source in it */
 #define UNTOLD      2     /* exit status: whether something is missing cannot be told */
+#define LENGTH_MOST 5     /* minutes of the longest row */
+#define ROWS_A_TIME 50000 /* about, of all sources: some 25 MB */
 
-enum source_column { SOURCE, FIRST, LENGTH };
+enum source_column { SOURCE, FIRST, LENGTH, ROWS };
 enum column {
+	NAME,
 	MINUTE,
 	LISTENER,
 	RECEIVED,
@@ -72,9 +75,11 @@ struct line_total {
 
 /* A source while its rows are read. */
 struct summary {
+	const char *name;
 	uint64_t minutes, states[LINE_STATES];
 	int64_t open_ms, first, holes; /* holes: -1 if the feed has no numbers */
-	int64_t from, length;          /* the first minute, and of how many each one that is judged is */
+	int64_t from, end, length;     /* the first minute, after the last one, and of how many each judged one is */
+	int64_t rows;                  /* of the table, about */
 	int64_t filled;
 	uint64_t disagree;
 	json_t *list, *open; /* minutes (NULL if they are not printed), and spans */
@@ -113,6 +118,8 @@ static void read_row(struct line_row *row, const struct pg_result *rows, size_t 
 		.reconnects = (unsigned int)session_number(rows, at, RECONNECTS),
 		.behind = {(int)session_number(rows, at, BEHIND_P50), (int)session_number(rows, at, BEHIND_P99)},
 		.has_behind = !session_is_null(rows, at, BEHIND_P50)};
+	if (session_is_null(rows, at, UP))
+		row->up[row->spans++][1] = LINE_MINUTE_MS;
 	read_up(row, session_text(rows, at, UP));
 	line_row_place(row, session_text(rows, at, LISTENER), session_number(rows, at, MINUTE) - minute, length);
 }
@@ -261,10 +268,8 @@ static void add_minute(struct summary *s, int64_t minute, const struct line_row 
 	line_verdict(&v, rows, n, minute == s->first ? first_moment(rows, n) : 0, length_ms);
 	for (size_t i = 0; i < v.open_count; i++)
 		add_open(s, minute * LINE_MINUTE_MS + v.open[i][0], minute * LINE_MINUTE_MS + v.open[i][1]);
-	s->strip = memory_realloc(s->strip, s->minutes + length + 1);
 	memset(s->strip + s->minutes, marks[v.state], length);
 	s->minutes += length;
-	s->strip[s->minutes] = '\0';
 	s->states[v.state] += length;
 	holes = find_holes(s, &v, minute);
 	if (holes >= 0)
@@ -296,43 +301,127 @@ static void add_differ(struct summary *s, const struct pg_result *rows, size_t a
 	json_decref(list);
 }
 
+/* Where a row belongs: rows of a source that are judged together follow each other, and among them those of an
+ * instance. */
+struct place {
+	const struct summary *source;
+	int64_t minute;
+	const char *listener;
+	size_t row;
+};
+
+/* All names of processes have the same length (line_row_place). */
+static int compare_listeners(const char *a, const char *b)
+{
+	size_t a_len = strlen(a), b_len = strlen(b), least = a_len < b_len ? a_len : b_len;
+	int order = memcmp(a, b, least > 17 ? least - 17 : 0);
+
+	return order ? order : a_len != b_len ? (a_len > b_len) - (a_len < b_len) : strcmp(a, b);
+}
+
+static int compare_places(const void *a, const void *b)
+{
+	const struct place *x = a, *y = b;
+	int64_t length = x->source->length, x_block = x->minute / length, y_block = y->minute / length;
+	int order;
+
+	if (x->source != y->source)
+		return x->source < y->source ? -1 : 1;
+	if (x_block != y_block)
+		return x_block < y_block ? -1 : 1;
+	order = compare_listeners(x->listener, y->listener);
+	return order ? order : (x->minute > y->minute) - (x->minute < y->minute);
+}
+
+static int compare_name(const void *name, const void *source)
+{
+	return strcmp(name, ((const struct summary *)source)->name);
+}
+
+/* Returns the places of rows in order, and how many there are. Leaves out rows before the source's first minute. */
+static struct place *sort_rows(const struct pg_result *rows, const struct summary *all, size_t n, size_t *count)
+{
+	struct place *places = memory_calloc(session_count(rows) + 1, sizeof(*places));
+	const struct summary *source = NULL;
+
+	*count = 0;
+	for (size_t at = 0; at < session_count(rows); at++) {
+		const char *name = session_text(rows, at, NAME);
+		int64_t minute = session_number(rows, at, MINUTE);
+
+		if (!source || strcmp(name, source->name) != 0)
+			source = bsearch(name, all, n, sizeof(*all), compare_name);
+		if (source && minute >= source->from)
+			places[(*count)++] = (struct place){source, minute, session_text(rows, at, LISTENER), at};
+	}
+	qsort(places, *count, sizeof(*places), compare_places);
+	return places;
+}
+
 /* A copy comes up to a minute after the one that was stored, so those that are unknown in the next minute may belong to
  * this one. at: the next minute's first row. */
-static void add_unknown(struct line_row *all, size_t n, const struct pg_result *rows, size_t at, int64_t end)
+static void add_unknown(struct line_row *all, size_t n, const struct pg_result *rows, const struct place *at,
+			const struct place *last, int64_t end)
 {
-	for (; at < session_count(rows) && session_number(rows, at, MINUTE) < end; at++) {
+	for (; at < last && at->minute < end; at++) {
 		struct line_row row;
 
-		if (!session_number(rows, at, UNKNOWN))
+		if (!session_number(rows, at->row, UNKNOWN))
 			continue;
-		read_row(&row, rows, at, 0, 1);
+		read_row(&row, rows, at->row, 0, 1);
 		for (size_t i = 0; i < n; i++)
 			if (strcmp(all[i].instance, row.instance) == 0)
 				all[i].unknown += row.unknown;
 	}
 }
 
-/* Reads the rows of a source from minute `from` up to minute `end`. */
-static void read_source(struct summary *s, const struct pg_result *rows, int64_t from, int64_t end)
+/* Judges a source from minute `from` up to minute `end`. */
+static void read_source(struct summary *s, const struct pg_result *rows, const struct place *at,
+			const struct place *last, int64_t from, int64_t end)
 {
 	static _Thread_local struct line_row all[LINES_A_TIME];
-	size_t at = 0;
 
 	for (int64_t minute = from; minute < end; minute += s->length) {
 		size_t n = 0;
 
-		for (; at < session_count(rows) && session_number(rows, at, MINUTE) < minute + s->length; at++) {
+		for (; at < last && at->minute < minute + s->length; at++) {
 			struct line_row row;
 
-			read_row(&row, rows, at, minute, s->length);
+			read_row(&row, rows, at->row, minute, s->length);
 			if (row.disagree)
-				add_differ(s, rows, at, row.instance);
+				add_differ(s, rows, at->row, row.instance);
 			n = line_row_add(all, n, &row);
 		}
 		n = line_row_end(all, n);
-		add_unknown(all, n, rows, at, minute + 2 * s->length);
+		add_unknown(all, n, rows, at, last, minute + 2 * s->length);
 		add_minute(s, minute, all, n);
 	}
+}
+
+/* Judges n sources from minute `from` up to minute `end`, and reads some minutes more for add_unknown(). Returns -1 if
+ * the database does not answer. */
+static int read_sources(struct session *db, struct summary *all, size_t n, int64_t from, int64_t end)
+{
+	struct pg_result *rows =
+		session_query(db, SQL_LINES, NULL, "nns", from, end + LENGTH_MOST - 1, n == 1 ? all->name : "");
+	struct place *places, *at, *last;
+	size_t count;
+
+	if (!rows)
+		return -1;
+	at = places = sort_rows(rows, all, n, &count);
+	last = places + count;
+	for (size_t i = 0; i < n; i++) {
+		struct place *first = at;
+
+		while (at < last && at->source == &all[i])
+			at++;
+		read_source(&all[i], rows, first, at, from > all[i].from ? from : all[i].from,
+			    end < all[i].end ? end : all[i].end);
+	}
+	free(places);
+	session_drop(rows);
+	return 0;
 }
 
 static double share(const struct summary *s, enum line_state state)
@@ -340,9 +429,9 @@ static double share(const struct summary *s, enum line_state state)
 	return s->minutes ? (double)s->states[state] / (double)s->minutes : 0;
 }
 
-static json_t *describe(const struct summary *s, const char *source)
+static json_t *describe(const struct summary *s)
 {
-	json_t *object = json_pack("{s:o}", "name", json_out_string(source));
+	json_t *object = json_pack("{s:o}", "name", json_out_string(s->name));
 
 	for (int state = 0; state < LINE_OPEN; state++)
 		json_object_set_new(object, line_state_name((enum line_state)state),
@@ -401,13 +490,13 @@ static void print_differ(const struct summary *s)
 		printf("  and %" PRIu64 " more: --json shows them\n", s->disagree - shown);
 }
 
-static void print_source(const struct summary *s, const char *source)
+static void print_source(const struct summary *s)
 {
 	const char *between = s->minutes < 100 ? ", " : "\n  "; /* else all states do not fit */
 	json_t *span;
 	size_t i;
 
-	json_out_word(source, 78);
+	json_out_word(s->name, 78);
 	printf("\n  of %" PRIu64 " minutes", s->minutes);
 	for (int state = 0; state < LINE_STATES; state++)
 		if (s->states[state]) {
@@ -430,9 +519,15 @@ static void print_source(const struct summary *s, const char *source)
 	putchar('\n');
 }
 
-static void free_summary(struct summary *s)
+static void free_minutes(struct summary *s)
 {
 	json_decref(s->list);
+	s->list = NULL;
+}
+
+static void free_summary(struct summary *s)
+{
+	free_minutes(s);
 	json_decref(s->open);
 	json_decref(s->differ);
 	free(s->strip);
@@ -448,28 +543,63 @@ static int status_of(const uint64_t *states, bool has_faults, bool has_any)
 	return states[LINE_UNVERIFIED] || !has_any ? UNTOLD : STATUS_FINE;
 }
 
-/* Returns -1 if the database does not answer. */
-static int report_source(struct session *db, struct summary *s, const char *source, int64_t from, int64_t end)
+static void begin_source(struct summary *s, const struct pg_result *sources, size_t i, int64_t from, int64_t end)
 {
-	struct pg_result *rows;
+	int64_t first = session_number(sources, i, FIRST), length = session_number(sources, i, LENGTH);
 
-	s->first -= s->first % s->length;
-	from -= from % s->length;
-	end -= end % s->length;
+	*s = (struct summary){.name = session_text(sources, i, SOURCE),
+			      .first = first - first % length,
+			      .end = end - end % length,
+			      .length = length,
+			      .rows = session_number(sources, i, ROWS),
+			      .holes = -1,
+			      .open = json_array()};
+	from -= from % length;
 	s->from = from > s->first ? from : s->first;
-	rows = session_query(db, SQL_LINES, NULL, "nnsn", s->from, end + s->length - 1, source, s->length);
-	if (rows)
-		read_source(s, rows, s->from, end);
-	if (s->holes > 0)
-		s->holes = s->holes > s->filled ? s->holes - s->filled : 0;
-	session_drop(rows);
-	return rows ? 0 : -1;
+	s->strip = memory_calloc(s->end > s->from ? (size_t)(s->end - s->from) + 1 : 1, 1);
 }
 
-/* One source at a time, so that a month of a large fleet fits in memory. */
+static struct summary *begin_sources(const struct pg_result *sources, int64_t from, int64_t end)
+{
+	size_t n = session_count(sources);
+	struct summary *all = memory_calloc(n + 1, sizeof(*all));
+
+	for (size_t i = 0; i < n; i++)
+		begin_source(&all[i], sources, i, from, end);
+	return all;
+}
+
+/* Reads n sources together, some minutes at a time: rows lie in the order of time, so one source takes nearly as long
+ * as all. Returns -1 if the database does not answer. */
+static int judge(struct session *db, struct summary *all, size_t n, int64_t from, int64_t end)
+{
+	int64_t rows = 1, most;
+
+	from -= from % LENGTH_MOST;
+	for (size_t i = 0; i < n; i++)
+		rows += all[i].rows;
+	most = (end - from) * ROWS_A_TIME / rows / LENGTH_MOST * LENGTH_MOST + LENGTH_MOST;
+	for (; n && from < end; from += most)
+		if (read_sources(db, all, n, from, end - from < most ? end : from + most))
+			return -1;
+	for (size_t i = 0; i < n; i++)
+		if (all[i].holes > 0)
+			all[i].holes = all[i].holes > all[i].filled ? all[i].holes - all[i].filled : 0;
+	return 0;
+}
+
+static void free_summaries(struct summary *all, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		free_summary(&all[i]);
+	free(all);
+}
+
+/* With --json one source at a time, so that a month of a large fleet fits in memory. */
 static int report(struct session *db, const struct lines_options *o, const struct pg_result *sources, int64_t from,
 		  int64_t end)
 {
+	struct summary *all = begin_sources(sources, from, end);
 	uint64_t states[LINE_STATES] = {0};
 	size_t n = session_count(sources);
 	struct json_out out;
@@ -479,26 +609,27 @@ static int report(struct session *db, const struct lines_options *o, const struc
 	if (o->is_json) {
 		json_out_open(&out);
 		json_out_list(&out, "sources");
+	} else {
+		failed = judge(db, all, n, from, end);
 	}
 	for (size_t i = 0; i < n && !failed; i++) {
-		const char *source = session_text(sources, i, SOURCE);
-		struct summary s = {.first = session_number(sources, i, FIRST),
-				    .length = session_number(sources, i, LENGTH),
-				    .holes = -1,
-				    .list = o->is_json ? json_array() : NULL,
-				    .open = json_array()};
+		struct summary *s = &all[i];
 
-		failed = report_source(db, &s, source, from, end);
+		if (o->is_json) {
+			s->list = json_array();
+			failed = judge(db, s, 1, from, end);
+		}
 		for (int state = 0; state < LINE_STATES; state++)
-			states[state] += s.states[state];
-		has_faults |= s.holes > 0 || s.disagree;
-		has_any |= s.minutes > 0;
-		if (o->is_json && !failed)
-			json_out_item(&out, describe(&s, source));
+			states[state] += s->states[state];
+		has_faults |= s->holes > 0 || s->disagree;
+		has_any |= s->minutes > 0;
+		if (!failed && o->is_json)
+			json_out_item(&out, describe(s));
 		else if (!failed)
-			print_source(&s, source);
-		free_summary(&s);
+			print_source(s);
+		free_minutes(s);
 	}
+	free_summaries(all, n);
 	if (o->is_json) {
 		json_out_list_end(&out);
 		json_out_close(&out);
@@ -542,24 +673,24 @@ static void keep_verified(char *minutes, int64_t from, int64_t end, const struct
 char *lines_verified(struct session *db, int64_t from, int64_t end)
 {
 	struct pg_result *sources = session_query(db, SQL_LINES_SOURCES, NULL, "nns", from, end, "");
-	char *minutes = memory_calloc((size_t)(end - from) + 1, 1);
-	int failed = sources ? 0 : -1;
+	size_t n = sources ? session_count(sources) : 0;
+	struct summary *all;
+	char *minutes;
 
+	if (!sources)
+		return NULL;
+	minutes = memory_calloc((size_t)(end - from) + 1, 1);
 	memset(minutes, '?', (size_t)(end - from));
-	for (size_t i = 0; !failed && i < session_count(sources); i++) {
-		struct summary s = {.first = session_number(sources, i, FIRST),
-				    .length = session_number(sources, i, LENGTH),
-				    .open = json_array()};
-
-		failed = report_source(db, &s, session_text(sources, i, SOURCE), from, end);
-		keep_verified(minutes, from, end, &s);
-		free_summary(&s);
+	all = begin_sources(sources, from, end);
+	if (judge(db, all, n, from, end)) {
+		free(minutes);
+		minutes = NULL;
 	}
+	for (size_t i = 0; minutes && i < n; i++)
+		keep_verified(minutes, from, end, &all[i]);
+	free_summaries(all, n);
 	session_drop(sources);
-	if (!failed)
-		return minutes;
-	free(minutes);
-	return NULL;
+	return minutes;
 }
 
 const struct subcommand lines_command = {

@@ -258,7 +258,6 @@ void line_verdict(struct line_verdict *v, const struct line_row *rows, size_t n,
 	uint64_t stored = 0, stored_sum = 0;
 	int open_ms;
 
-	memset(v, 0, sizeof(*v));
 	v->count = n;
 	v->stored = find_all(rows, n);
 	for (size_t i = 0; i < n; i++) {

@@ -1,13 +1,13 @@
--- Rows of line_minutes of one source, for wsonce lines.
+-- Rows of line_minutes, for wsonce lines. There may be millions, so what is 0 is NULL, and so is an `up` of a whole minute;
+-- and the program sorts them.
 -- $1, $2  minutes since 1970: from the first one, up to the second one
--- $3      the source
--- $4      how many minutes are judged together
--- Result  minute, listener, received, received_sum, stored, stored_sum, unknown, reconnects, up, gap, silent_ms, filled,
---         behind_p50, behind_p99, disagree, disagreements; of minutes that are judged together, rows of an instance
---         follow each other
-SELECT g, listener, received, received_sum, stored, stored_sum, unknown, reconnects, pg_catalog.array_to_string(up, ','), gap,
-	silent_ms, filled, behind_p50, behind_p99, disagree, disagreements
+-- $3      the source; '': all
+-- Result  source, minute, listener, received, received_sum, stored, stored_sum, unknown, reconnects, up, gap, silent_ms,
+--         filled, behind_p50, behind_p99, disagree, disagreements
+SELECT source, g, listener, received, received_sum, nullif(stored, 0), nullif(stored_sum, 0), nullif(unknown, 0),
+	nullif(reconnects, 0), CASE WHEN up <> '{0,60000}' THEN pg_catalog.array_to_string(up, ',') END, gap, silent_ms, filled,
+	behind_p50, behind_p99, disagree, disagreements
 FROM pg_catalog.generate_series($1::bigint, $2::bigint) AS g CROSS JOIN LATERAL (
-	SELECT * FROM :schema.line_minutes WHERE minute = pg_catalog.to_timestamp(g * 60) AND source = $3::text OFFSET 0
+	SELECT * FROM :schema.line_minutes
+	WHERE minute = pg_catalog.to_timestamp(g * 60) AND ($3::text = '' OR source = $3::text) OFFSET 0
 ) AS m
-ORDER BY g / $4::bigint, pg_catalog.left(listener, -17) COLLATE "C", listener, g

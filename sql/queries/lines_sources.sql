@@ -2,7 +2,7 @@
 -- $1, $2  minutes since 1970: from the first one, before the second one
 -- $3      a source; '': all
 -- Result  source, the first minute in which a line was connected, or any before $1; if there is none, the first with a row;
---         of how many minutes its longest row is: $1 is then rounded down to a multiple of it
+--         of how many minutes its longest row is: $1 is then rounded down to a multiple of it; how many rows it has
 -- Minutes are probed one by one, newest first: the key begins with the minute, so a search for a source reads all rows.
 -- In FROM, generate_series would make all of them before the first is probed.
 -- Rows that are older than what is kept are those of a wrong clock, which may say -infinity.
@@ -13,10 +13,10 @@ SELECT source, CASE WHEN (
 		WHERE (
 			SELECT true FROM :schema.line_minutes AS m WHERE m.minute = g AND m.source = s.source AND up <> '{}' LIMIT 1
 		) LIMIT 1
-	) THEN before ELSE extract(epoch FROM first)::bigint / 60 END, length
+	) THEN before ELSE extract(epoch FROM first)::bigint / 60 END, length, rows
 FROM (
 	SELECT source, coalesce(min(minute) FILTER (WHERE up <> '{}'), min(minute)) AS first,
-		coalesce(max(minutes), 1) AS length, $1::bigint - $1::bigint % coalesce(max(minutes), 1) - 1 AS before
+		coalesce(max(minutes), 1) AS length, count(*) AS rows, $1::bigint - $1::bigint % coalesce(max(minutes), 1) - 1 AS before
 	FROM :schema.line_minutes
 	WHERE minute >= pg_catalog.to_timestamp(($1::bigint - $1::bigint % 5) * 60)
 		AND (minute >= pg_catalog.to_timestamp($1::bigint * 60) OR minutes > 1)

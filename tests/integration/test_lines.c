@@ -620,3 +620,24 @@ Test(lines, a_line_of_the_table_has_at_most_80_columns, .init = bench_open)
 	cr_assert_not_null(strstr(run.output, "unverified"), "%.300s", run.output);
 	cr_assert_leq(most, 80, "%.300s", run.output);
 }
+
+/* 70,000 rows are more than are read at once. A line of each source lacks an event in each minute, and may have it in
+ * every second one, in which the other source's may not: where the first part ends, a minute needs the next one. */
+Test(lines, a_report_of_many_rows_is_read_in_parts, .init = bench_open)
+{
+	const char *since, *until;
+
+	database_exec(db, "INSERT INTO line_minutes SELECT date_trunc('minute', now()) - n * interval '1 minute', s, "
+			  "l || '.0123456789abcdef', (l < 35)::int, (l < 35)::int, (l = 1)::int, (l = 1)::int, "
+			  "CASE WHEN l = 35 AND n %% 2 = (s = 'a')::int THEN 1 ELSE 0 END, 0, '{0,60000}' "
+			  "FROM generate_series(3, 1003) AS n, generate_series(1, 35) AS l, "
+			  "unnest(ARRAY['a', 'b']) AS s");
+	since = database_text(db, "SELECT to_char(date_trunc('minute', now()) AT TIME ZONE 'UTC' - interval '1003 "
+				  "minutes', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')");
+	until = database_text(db, "SELECT to_char(date_trunc('minute', now()) AT TIME ZONE 'UTC' - interval '3 "
+				  "minutes', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')");
+	struct run run = run_on(db, "lines --since %s --until %s", since, until);
+	cr_assert_eq(run.status, 2, "%s", run.output);
+	cr_assert(strstr(run.output, "a\n  of 1000 minutes\n  1000 unverified\n"), "%s", run.output);
+	cr_assert(strstr(run.output, "b\n  of 1000 minutes\n  1000 unverified\n"), "%s", run.output);
+}
