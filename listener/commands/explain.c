@@ -12,7 +12,9 @@
 #include "commands/json_out.h"
 #include "commands/redis_query.h"
 #include "commands/session.h"
+#include "event/duplicates.h"
 #include "explain.sql.h"
+#include "explain_copies.sql.h"
 #include "claim/mark.h"
 
 struct explain_options {
@@ -184,11 +186,14 @@ static int explain(struct history *h, const struct invocation *in)
 	const struct explain_options *o = in->options;
 	struct slice id = {in->words[0], strlen(in->words[0])};
 	char *text = make_text(h, id.at);
-	const char *const values[] = {text};
+	char key[17];
+	const char *const values[] = {text}, *const keys[] = {key};
 	json_t *moment;
 	size_t i;
 
 	session_each_part(in->session, SQL_EXPLAIN, "-- table ", 1, values, take_table, h);
+	duplicates_key(id.at, id.len, key);
+	session_each_part(in->session, SQL_EXPLAIN_COPIES, "-- table ", 1, keys, take_table, h);
 	ask_redis(h, in->config, id);
 	json_array_foreach(h->moments, i, moment) json_object_del(moment, "us");
 	if (o->is_json)

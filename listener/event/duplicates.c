@@ -51,6 +51,11 @@ static uint64_t hash_id(const char *id, size_t len)
 	return hash_mix(hash ^ hash_text(id, len));
 }
 
+void duplicates_key(const char *id, size_t len, char key[17])
+{
+	snprintf(key, 17, "%016" PRIx64, hash_id(id, len));
+}
+
 static void count_key(const char *id, size_t len)
 {
 	uint64_t hash = hash_id(id, len);

@@ -15,6 +15,9 @@ void duplicates_seen(const char *id, size_t len, int64_t delay_ms);
 /* A copy arrived at now_ms (loop clock) of an event in Postgres, which computes its delay from the row. */
 void duplicates_late(const char *id, size_t len, int64_t now_ms);
 
+/* Writes the hash of an id as wsonce_duplicates.keys has it. */
+void duplicates_key(const char *id, size_t len, char key[17]);
+
 /* Adds what was counted since the last duplicates_clear to object, for sql/queries/checkin.sql. */
 void duplicates_describe(json_t *object, int64_t now_ms);
 void duplicates_clear(void);

@@ -159,3 +159,20 @@ Test(explain, what_cannot_be_read_is_named_and_the_rest_is_shown, .init = bench_
 		  run.output);
 	cr_assert(strstr(run.output, "not read: redis: Connection refused"), "%s", run.output);
 }
+
+Test(explain, further_copies_are_told_by_the_day)
+{
+	start("");
+	for (int i = 0; i < 3; i++) {
+		peer_send_text(producer, "{\"event_id\":\"often\",\"at\":1700000000}");
+		ack_expect(producer, "often", i ? "duplicate" : "persisted");
+	}
+	peer_send_text(producer, "{\"event_id\":\"once\",\"at\":1700000000}");
+	ack_expect(producer, "once", "persisted");
+	cr_assert_eq(listener_stop(listener), 0);
+	cr_assert(strstr(run_on(db, "explain often").output, "T00:00:00.000000Z  copies of that day  copies=2\n"), "%s",
+		  run_on(db, "explain often").output);
+	cr_assert(!strstr(run_on(db, "explain once").output, "copies"));
+	listener_free(listener);
+	listener = NULL;
+}
