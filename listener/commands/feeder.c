@@ -2,6 +2,7 @@
  * the end. */
 #include "commands/feeder.h"
 
+#include <jansson.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <uv.h>
@@ -32,7 +33,8 @@ struct feeder {
 	struct list tickets; /* in the order in which they were fed */
 	uv_timer_t pause;
 	uv_timer_t tick;
-	bool is_held; /* the pipeline has no room */
+	json_t *names; /* of sources, to which events in flight refer: those of an object stay where they are */
+	bool is_held;  /* the pipeline has no room */
 	bool is_drained;
 	bool is_unusable; /* nothing can be stored, now or later */
 };
@@ -81,11 +83,19 @@ static struct ticket *ticket_new(struct feeder *f, uint64_t tag)
 	return ticket;
 }
 
+const char *feeder_keep_name(struct feeder *f, const char *name)
+{
+	json_object_set_new_nocheck(f->names, name, json_true());
+	return json_object_iter_key(json_object_iter_at(f->names, name));
+}
+
 void feeder_feed(struct feeder *f, const struct feeder_message *m)
 {
 	struct ticket *ticket = ticket_new(f, m->tag);
 
-	if (m->digest)
+	if (m->reason)
+		pipeline_refuse(f->pipeline, m->event->source, m->bytes, m->len, m->reason, &ticket->sender);
+	else if (m->digest)
 		pipeline_refuse_long(f->pipeline, NULL, m->bytes, m->len, m->digest, m->total, &ticket->sender);
 	else if (m->event)
 		pipeline_receive_event(f->pipeline, m->event, &ticket->sender);
@@ -236,10 +246,11 @@ static void close_pipeline(struct feeder *f)
 
 int feeder_run(const struct config *config, const struct feeder_owner *owner, struct feeder_count *count)
 {
-	struct feeder f = {.config = config, .owner = owner, .count = count};
+	struct feeder f = {.config = config, .owner = owner, .count = count, .names = json_object()};
 
 	*count = (struct feeder_count){.oldest = UINT64_MAX};
 	if (uv_loop_init(&f.loop)) {
+		json_decref(f.names);
 		dispatch_fail("the event loop cannot start");
 		return -1;
 	}
@@ -247,5 +258,6 @@ int feeder_run(const struct config *config, const struct feeder_owner *owner, st
 	owner->feed(owner->owner, &f);
 	settle(&f);
 	close_pipeline(&f);
+	json_decref(f.names);
 	return f.is_unusable ? -1 : 0;
 }

@@ -17,9 +17,10 @@ struct feeder_message {
 	const char *bytes;
 	size_t len;
 	const struct feed_event *event; /* what a profile has read; NULL: bytes are a message */
-	const uint8_t *digest;          /* SHA-256 of the message if it is over --max-message and bytes are its head */
-	uint64_t total;                 /* length of the message then */
-	uint64_t tag;                   /* the owner's, passed to on_settled */
+	const char *reason;    /* why bytes are a dead letter again, of the source of event; NULL: they are tried */
+	const uint8_t *digest; /* SHA-256 of the message if it is over --max-message and bytes are its head */
+	uint64_t total;        /* length of the message then */
+	uint64_t tag;          /* the owner's, passed to on_settled */
 };
 
 /* Called from feeder_run and the functions below that wait. */
@@ -59,6 +60,8 @@ bool feeder_pause(struct feeder *f, int64_t ms);
 
 /* Does an event with this id have no outcome yet? A message that is fed meanwhile would share its outcome. */
 bool feeder_has(struct feeder *f, struct slice id);
+/* Returns a copy of the name of a source, which lives as long as f. */
+const char *feeder_keep_name(struct feeder *f, const char *name);
 /* Takes a message, which is copied. */
 void feeder_feed(struct feeder *f, const struct feeder_message *m);
 

@@ -14,6 +14,7 @@
 #include "base/sha256.h"
 #include "base/text.h"
 #include "commands/dispatch.h"
+#include "commands/exported.h"
 #include "spool/segment.h"
 
 #define CHUNK_BYTES  65536
@@ -363,6 +364,18 @@ static void take(struct ndjson *l, struct ndjson_line *line, size_t len, bool is
 		end_long(l, line);
 }
 
+/* A row may be longer than the message that it was: jsonb adds blanks, and prints 1e9 with all its digits. */
+static size_t limit_of(const struct ndjson *l, const char *at, size_t held)
+{
+	static const char *const heads[] = {EXPORTED_ROW, EXPORTED_LETTER};
+
+	for (int i = 0; i < 2; i++)
+		if (held > strlen(heads[i]) && memcmp(at, heads[i], strlen(heads[i])) == 0 &&
+		    l->max_bytes < RECORD_MOST)
+			return RECORD_MOST;
+	return l->max_bytes;
+}
+
 static enum ndjson_result next_raw(struct ndjson *l, struct ndjson_line *line)
 {
 	enum ndjson_result result = NDJSON_LINE;
@@ -373,10 +386,11 @@ static enum ndjson_result next_raw(struct ndjson *l, struct ndjson_line *line)
 		const char *at = l->bytes + l->from;
 		const char *end = held > scanned ? memchr(at + scanned, '\n', held - scanned) : NULL;
 		bool is_whole = end || l->is_at_end;
+		size_t most = limit_of(l, at, held);
 
 		if (end)
 			len = (size_t)(end - at);
-		if (!l->digest && (len > l->max_bytes + 1 || (len > l->max_bytes && is_whole && at[len - 1] != '\r')))
+		if (!l->digest && (len > most + 1 || (len > most && is_whole && at[len - 1] != '\r')))
 			begin_long(l);
 		if (l->digest) {
 			take_long(l, len);

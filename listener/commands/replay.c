@@ -9,6 +9,7 @@
 #include "commands/checkpoint.h"
 #include "commands/dispatch.h"
 #include "commands/guards.h"
+#include "commands/exported.h"
 #include "commands/feeder.h"
 #include "commands/json_out.h"
 #include "commands/ndjson.h"
@@ -38,6 +39,7 @@ struct replay {
 	const struct replay_options *o;
 	const struct config *config;
 	struct ndjson *lines;
+	struct exported exported;
 	struct feeder_count count;
 	uint64_t start;   /* offset where this run began */
 	uint64_t end;     /* offset after the last line that was fed */
@@ -188,8 +190,14 @@ static int64_t wait_ms(struct replay *r)
  * checkpoint stays before it, so that the next run feeds it again when it is whole. */
 static void feed_line(struct replay *r, struct feeder *f, const struct ndjson_line *line)
 {
-	const struct feeder_message m = {line->bytes, line->len, NULL, line->digest, line->total, line->begin};
+	struct feeder_message m = {.bytes = line->bytes,
+				   .len = line->len,
+				   .digest = line->digest,
+				   .total = line->total,
+				   .tag = line->begin};
 
+	if (!m.digest)
+		exported_read(&r->exported, f, &m);
 	feeder_feed(f, &m);
 	r->end = line->is_ended ? line->end : line->begin;
 }
@@ -302,6 +310,7 @@ static int run_replay(const struct invocation *in)
 		r.lines = ndjson_open(in->words[0], (size_t)in->config->message_bytes);
 	if (status == STATUS_FINE)
 		status = r.lines ? replay(&r) : STATUS_FAILED;
+	exported_free(&r.exported);
 	ndjson_close(r.lines);
 	json_decref(r.place);
 	return status;

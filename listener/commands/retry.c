@@ -30,7 +30,6 @@ struct retry {
 	char *edited; /* the message of --raw-file; NULL: none */
 	size_t edited_len;
 	int64_t id;       /* of the letter that was fed last */
-	json_t *sources;  /* names, to which events in flight refer: those of an object stay where they are */
 	json_t *told;     /* outcomes that are not yet recorded */
 	uint64_t skipped; /* letters that cannot be fed, or are no longer open */
 	bool is_lost;     /* an outcome could not be recorded */
@@ -85,12 +84,6 @@ static void on_tick(void *owner)
 
 /* --- letters in --- */
 
-static const char *keep_source(struct retry *r, const char *name)
-{
-	json_object_set_new_nocheck(r->sources, name, json_true());
-	return json_object_iter_key(json_object_iter_at(r->sources, name));
-}
-
 static struct slice text_of(const struct pg_result *page, size_t row, int column)
 {
 	const char *text = session_text(page, row, column);
@@ -119,7 +112,7 @@ static bool feed_message(struct retry *r, struct feeder *f, const struct pg_resu
 	bool has_id = true;
 
 	if (!session_is_null(page, row, EVENT_TYPE)) {
-		event.source = keep_source(r, session_text(page, row, SOURCE));
+		event.source = feeder_keep_name(f, session_text(page, row, SOURCE));
 		event.id = view.id = text_of(page, row, EVENT_ID);
 		event.type = text_of(page, row, EVENT_TYPE);
 		m.event = &event;
@@ -251,7 +244,6 @@ static int retry(struct retry *r)
 
 	r->envelope = envelope_new(&c->id_pointers, c->type_pointer, c->payload_pointer);
 	r->told = json_array();
-	r->sources = json_object();
 	if ((r->o->raw_file && read_edited(r)) || dead_letter_walk_begin(&r->walk, r->in))
 		return STATUS_FAILED;
 	return r->o->id && r->walk.missed ? STATUS_FAILED : feed(r);
@@ -268,7 +260,6 @@ static int retry_dead_letters(const struct invocation *in)
 	envelope_free(r.envelope);
 	json_decref(r.told);
 	free(r.edited);
-	json_decref(r.sources);
 	return status;
 }
 

@@ -365,7 +365,8 @@ const char *event_source(const struct event *ev)
 {
 	const char *name = ev->source ? ev->source : event_sender(ev);
 
-	return name ? name : ev->from;
+	name = name ? name : ev->from;
+	return name && *name ? name : NULL;
 }
 
 void event_move(struct events *es, struct event *ev, enum event_state to)

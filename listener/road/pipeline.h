@@ -54,7 +54,8 @@ struct feed_event {
 	struct slice payload; /* as it was sent; at NULL: none, stored as {} */
 	struct slice time;    /* as it was sent, a string decoded; at NULL: there is none */
 	enum timestamp_unit unit;
-	const char *source; /* the source's name; outlives the pipeline */
+	const char *source; /* the source's name, "" for a row without one; outlives the pipeline */
+	int64_t came_us;    /* received_at of its row, Unix time; 0: now */
 	unsigned int line;  /* of the source, from 0 */
 	uint64_t missing;   /* feed numbers missing before it */
 	bool is_compared;   /* its source has several lines, which should send the same */

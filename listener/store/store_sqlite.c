@@ -132,14 +132,13 @@ static void refuse_row(struct fate *fate, const char *why)
 /* A row that is not new exists, unless a trigger suppressed it: look in the table. */
 static enum sqlite_result insert_row(struct store *s, const struct event *ev, struct fate *fate, const char *now)
 {
+	const char *source = fate->sender ? fate->sender : ev->source ? ev->source : ev->from;
 	char received[SQLITE_TIME], happened[SQLITE_TIME];
 	const struct sqlite_value values[] = {sqlite_text(ev->id, ev->id_len),
 					      sqlite_text(ev->type, ev->type_len),
 					      sqlite_text(ev->payload.at, ev->payload.len),
 					      sqlite_text(now, strlen(now)),
-					      sqlite_string(fate->sender ? fate->sender
-							    : ev->source ? ev->source
-									 : ev->from),
+					      sqlite_string(source && *source ? source : NULL),
 					      sqlite_string(s->instance_id),
 					      sqlite_time(ev->came_us, received),
 					      ev->has_time ? sqlite_time(ev->time_us, happened) : sqlite_string(NULL)};

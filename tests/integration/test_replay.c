@@ -37,6 +37,34 @@ Test(replay, tells_what_was_persisted_duplicate_and_rejected, .init = bench_open
 	cr_assert_eq(bench_count("dead_letters"), 2);
 }
 
+/* Whatever the pointers and --max-message. Other messages have the time and the name of replay. */
+Test(replay, a_line_of_an_export_keeps_its_time_and_source, .init = bench_open)
+{
+	char *path = suite_file(
+		"rows",
+		suite_text("{\"wsonce_row\":7,\"received_at\":\"2026-01-02T03:04:05.678901Z\",\"event_time\":"
+			   "\"2026-01-02T03:04:05Z\",\"source\":\"a\\\"b\",\"event_id\":\"a\",\"event_type\":\"t\","
+			   "\"payload\":{\"n\":1.50}}\n"
+			   "{\"wsonce_row\":8,\"received_at\":null,\"processed_at\":\"2026-01-02T03:04:06Z\","
+			   "\"source\":null,"
+			   "\"event_id\":\"b\",\"event_type\":\"\",\"payload\":\"%02000d\"}\n"
+			   "{\"id\":\"c\",\"wsonce_row\":9,\"received_at\":\"2026-01-02T03:04:05.678901Z\"}\n",
+			   0));
+
+	run_expect(db, 0, "persisted 3,", "replay %s --id-pointer /id --max-message 1KiB", path);
+	cr_assert_eq(
+		bench_count("events WHERE event_id = 'a' AND event_type = 't' AND payload::text = '{\"n\": 1.50}' AND "
+			    "source = 'a\"b' AND received_at = '2026-01-02 03:04:05.678901Z' AND event_time = "
+			    "'2026-01-02 03:04:05Z'"),
+		1);
+	cr_assert_eq(bench_count("events WHERE event_id = 'b' AND source IS NULL AND event_time IS NULL AND "
+				 "received_at = '2026-01-02 03:04:06Z'"),
+		     1);
+	cr_assert_eq(bench_count("events WHERE event_id = 'c' AND source = 'replay' AND received_at > now() - interval "
+				 "'1 h'"),
+		     1);
+}
+
 /* The first 4,096 bytes are not enough to identify a file: everything before the offset must be what was replayed. */
 Test(replay, checkpoint_is_of_one_database_one_consumer_and_one_file, .init = bench_open)
 {
