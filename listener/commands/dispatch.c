@@ -26,7 +26,7 @@
 	X(config_print) X(config_lint) \
 	X(dead_letters_list) X(dead_letters_show) X(dead_letters_retry) X(dead_letters_discard) X(dead_letters_reopen) \
 	X(webhooks_list) X(webhooks_show) X(webhooks_pause) X(webhooks_resume) X(webhooks_resend) \
-	X(audit_command) X(replay_command) X(spool_command) X(purge_command) X(stats_duplicates) \
+	X(audit_command) X(export_command) X(replay_command) X(spool_command) X(purge_command) X(stats_duplicates) \
 	X(schema_command) X(migrate_command) X(try_command) X(record_command) \
 	X(profile_list) X(profile_show) X(profile_check)
 #define DECLARE(command)  extern const struct subcommand command;

@@ -13,7 +13,7 @@
 #include "commands/dispatch.h"
 
 /* A terminal would obey DEL and U+0080 to U+009F, which JSON may hold. */
-static void print_safe(const char *json)
+void json_out_safe(const char *json)
 {
 	for (; *json; json++) {
 		bool is_pair = *json == '\xc2' && (unsigned char)json[1] < 0xa0;
@@ -30,7 +30,7 @@ void json_out_value(json_t *value, size_t flags)
 {
 	char *text = value ? json_dumps(value, flags | JSON_ENCODE_ANY | JSON_REAL_PRECISION(15)) : NULL;
 
-	print_safe(text ? text : "null");
+	json_out_safe(text ? text : "null");
 	free(text);
 	json_decref(value);
 }
@@ -65,7 +65,7 @@ void json_out_members(struct json_out *o, json_t *object)
 void json_out_member_text(struct json_out *o, const char *name, const char *json)
 {
 	name_member(o, name);
-	print_safe(json);
+	json_out_safe(json);
 }
 
 void json_out_list(struct json_out *o, const char *name)

@@ -102,7 +102,8 @@ static bool is_fine(const PGresult *result)
 	return status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK;
 }
 
-/* Returns the result of a pipeline's last statement, or of the first that failed; NULL if the connection broke. */
+/* Returns the result of a pipeline's last statement, or of the first that failed; NULL if the connection broke. After
+ * session_each_row(), libpq 15 hands out the first statement's rows one by one, too. */
 static PGresult *end_pipeline(PGconn *conn)
 {
 	PGresult *kept = NULL, *result;
@@ -111,7 +112,7 @@ static PGresult *end_pipeline(PGconn *conn)
 	while (!is_end) {
 		result = take_result(conn);
 		is_end = result ? PQresultStatus(result) == PGRES_PIPELINE_SYNC : PQstatus(conn) != CONNECTION_OK;
-		if (result && !is_end && (!kept || is_fine(kept))) {
+		if (result && !is_end && PQresultStatus(result) != PGRES_SINGLE_TUPLE && (!kept || is_fine(kept))) {
 			PQclear(kept);
 			kept = result;
 			result = NULL;
@@ -418,6 +419,40 @@ void session_each_part(struct session *s, const char *text, const char *head, in
 		session_drop(rows);
 		free(name);
 	}
+}
+
+static int each_row(struct session *s, const char *text, int n, const char *const *values, session_row_fn *take,
+		    void *arg)
+{
+	bool is_sent = !PQgetResult(s->conn) /* the end of the last pipeline */ &&
+		       PQsendQueryParams(s->conn, text, n, NULL, values, NULL, NULL, 0) && PQsetSingleRowMode(s->conn);
+	int failed = is_sent ? 0 : fail(s, "postgres", NULL);
+	PGresult *row;
+
+	while ((row = PQgetResult(s->conn))) {
+		const char *cells[VALUES_MAX];
+		bool is_row = PQresultStatus(row) == PGRES_SINGLE_TUPLE;
+
+		for (int i = 0; is_row && i < PQnfields(row); i++)
+			cells[i] = PQgetisnull(row, 0, i) ? NULL : PQgetvalue(row, 0, i);
+		if (is_row)
+			take(arg, cells, PQnfields(row));
+		else if (!failed && !is_fine(row))
+			failed = fail(s, "postgres", row);
+		PQclear(row);
+	}
+	return failed;
+}
+
+int session_each_row(struct session *s, const char *sql, const char *sqlite, int n, const char *const *values,
+		     session_row_fn *take, void *arg)
+{
+	char *text = s->file ? NULL : schema_expand(sql, s->schema);
+	int failed = s->file ? session_file_each(s->file, sqlite, n, values, take, arg)
+			     : each_row(s, text, n, values, take, arg);
+
+	free(text);
+	return s->file && failed ? fail(s, "sqlite", NULL) : failed;
 }
 
 int session_run_alone(struct session *s, const char *sql)

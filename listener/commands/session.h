@@ -47,6 +47,12 @@ struct pg_result *session_ask(struct session *s, const char *sql, int n, const c
 struct pg_result *session_query(struct session *s, const char *sql, const char *sqlite, const char *types, ...);
 /* As session_query, for statements whose rows do not matter. Returns 0 or -1. */
 int session_run(struct session *s, const char *sql, const char *sqlite, const char *types, ...);
+/* Takes a row: its n cells are texts, NULL for an SQL NULL. */
+typedef void session_row_fn(void *arg, const char *const *cells, int n);
+/* As session_query with n texts, but hands out the rows one by one, so that memory holds one. Postgres applies the
+ * session's own timeouts, and SQLite begins no transaction, so that writers do not wait. take must not use s. */
+int session_each_row(struct session *s, const char *sql, const char *sqlite, int n, const char *const *values,
+		     session_row_fn *take, void *arg);
 /* Runs statements that Postgres and SQLite understand. In Postgres they have the session's own timeouts, and a single
  * one runs outside of a transaction, as CREATE INDEX CONCURRENTLY requires. Returns 0 or -1. */
 int session_run_alone(struct session *s, const char *sql);

@@ -3,6 +3,7 @@
 #include "commands/session_file.h"
 
 #include <libpq-fe.h>
+#include <openssl/evp.h>
 #include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,6 +62,11 @@ static size_t digest(const char *in, size_t len, char *out)
 	return SHA256_BYTES;
 }
 
+static size_t encode(const char *in, size_t len, char *out)
+{
+	return (size_t)EVP_EncodeBlock((unsigned char *)out, (const unsigned char *)in, (int)len);
+}
+
 /* Decodes what set_bytes() writes. */
 static size_t undo_hex(const char *in, size_t len, char *out)
 {
@@ -107,6 +113,7 @@ struct sqlite_file *session_file_open(const char *path, bool may_create, int64_t
 	sqlite_file_add_function(file, "wsonce_user", name_user, false);
 	sqlite_file_add_function(file, "wsonce_sha256", digest, true);
 	sqlite_file_add_function(file, "wsonce_bytes", undo_hex, true);
+	sqlite_file_add_function(file, "wsonce_base64", encode, false);
 	return file;
 }
 
@@ -187,6 +194,33 @@ static enum sqlite_result dispatch(struct sqlite_file *f, const char *sql, const
 		return try_once(f, sql, values, n, a);
 	sqlite_file_roll_back(f);
 	return SQLITE_FILE_FINE;
+}
+
+struct rows {
+	session_row_fn *take;
+	void *arg;
+};
+
+static bool hand_out(void *arg, const struct sqlite_value *cells, int n)
+{
+	const struct rows *rows = arg;
+	const char *texts[COLUMNS_MAX];
+
+	for (int i = 0; i < n; i++)
+		texts[i] = cells[i].type == SQLITE_FILE_NULL ? NULL : cells[i].at;
+	rows->take(rows->arg, texts, n);
+	return true;
+}
+
+int session_file_each(struct sqlite_file *f, const char *sql, int n, const char *const *values, session_row_fn *take,
+		      void *arg)
+{
+	struct sqlite_value bound[COLUMNS_MAX];
+	struct rows rows = {take, arg};
+
+	for (int i = 0; i < n; i++)
+		bound[i] = sqlite_string(values[i]);
+	return sqlite_file_run_all(f, sql, bound, n, hand_out, &rows) == SQLITE_FILE_FINE ? 0 : -1;
 }
 
 struct pg_result *session_file_ask(struct sqlite_file *f, const char *sql, int n, const char *const *values,

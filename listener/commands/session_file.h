@@ -6,7 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct pg_result;
+#include "commands/session.h"
+
 struct sqlite_file;
 
 /* Opens the file; creates a missing one if may_create. Waits for other writers, but not beyond until_ms (monotonic; 0:
@@ -17,5 +18,10 @@ struct sqlite_file *session_file_open(const char *path, bool may_create, int64_t
  * rows of the last one that has any; or NULL, and sqlite_file_why has the reason. until_ms: as above. */
 struct pg_result *session_file_ask(struct sqlite_file *f, const char *sql, int n, const char *const *values,
 				   int64_t until_ms);
+
+/* Runs statements outside of a transaction, and hands out their rows one by one, as session_each_row does. Returns 0;
+ * or -1, and sqlite_file_why has the reason. */
+int session_file_each(struct sqlite_file *f, const char *sql, int n, const char *const *values, session_row_fn *take,
+		      void *arg);
 
 #endif

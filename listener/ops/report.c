@@ -6,10 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
+#include "base/list.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "ops/overdue.h"
 #include "event/rejected.h"
+#include "spool/spool.h"
 
 #define PAUSE_MS     5000 /* at least, between two reports */
 #define REJECTED_RUN 10   /* dead letters in a row that are a problem */
@@ -160,6 +163,23 @@ static json_t *describe_settings(const struct config *c)
 
 /* --- the whole --- */
 
+/* Every event that was received here before this Unix time has its outcome, also those in the spool. */
+static int64_t settled_us(const struct pipeline *p)
+{
+	struct spool_view spool = pipeline_spool(p) ? spool_view(pipeline_spool(p)) : (struct spool_view){0};
+	int64_t us = clock_us(CLOCK_REALTIME);
+
+	list_each(node, after, &pipeline_events(p)->ordered) {
+		const struct event *ev = list_entry(node, struct event, order_link);
+
+		if (!ev->came_us) /* it becomes no row */
+			continue;
+		us = ev->came_us < us ? ev->came_us : us;
+		break;
+	}
+	return spool.oldest_us && spool.oldest_us < us ? spool.oldest_us : us;
+}
+
 json_t *report_describe(void *arg)
 {
 	struct report *r = arg;
@@ -182,6 +202,7 @@ json_t *report_describe(void *arg)
 		"is_paused", pipeline_is_full(p->pipeline), "redis", name_redis(r), "producers",
 		p->ingest ? (json_int_t)ingest_connections(p->ingest) : 0);
 
+	json_object_set_new(report, "settled_us", json_integer((json_int_t)settled_us(p->pipeline)));
 	if (storing_is_slow(storing, &slow))
 		json_object_set_new(report, "slow", json_string(slow));
 	json_object_set_new(report, "rejected", describe_text(describe_rejected(text, sizeof(text))));

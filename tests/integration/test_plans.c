@@ -8,6 +8,8 @@
 #include "checkin.sql.h"
 #include "epoch.sql.h"
 #include "explain.sql.h"
+#include "export_letters.sql.h"
+#include "export_rows.sql.h"
 #include "find_present.sql.h"
 #include "hazards.sql.h"
 #include "identify.sql.h"
@@ -272,6 +274,16 @@ static void check_questions(void)
 			  explain(part_of(SQL_EXPLAIN, suite_text("-- table %s\n", event_tables[i])), "'e77'"), 20, 60);
 }
 
+/* With the settings of commands/export.c. */
+static void check_export(void)
+{
+	database_exec(db, "set enable_hashjoin = off; set enable_mergejoin = off; set enable_seqscan = off");
+	must_cost("export_rows", explain(SQL_EXPORT_ROWS, list("1 + (i * 37) % 20000", 1000)), 1000, 4200);
+	must_cost("export_letters", explain(SQL_EXPORT_LETTERS, "'billing', '0', '-infinity', 'infinity', NULL, NULL"),
+		  400, 900);
+	database_exec(db, "reset enable_hashjoin; reset enable_mergejoin; reset enable_seqscan");
+}
+
 static void check_all(void)
 {
 	check_lease();
@@ -282,6 +294,7 @@ static void check_all(void)
 	check_storing();
 	check_purge();
 	check_questions();
+	check_export();
 }
 
 /* First the statistics are of a time when tables were nearly empty and nothing was pending, then they are fresh. */

@@ -124,6 +124,7 @@ Test(roles, a_reader_reads)
 	expect_work("--claim-ttl 30");
 	expect_run("wsonce_reader", 0, "dead-letters list", "not JSON");
 	expect_run("wsonce_reader", 1, "dead-letters discard --all --note done", "permission denied");
+	expect_run("wsonce_reader", 0, "export", "\"wsonce_row\":1,");
 	expect_right("wsonce_reader", "events", "SELECT", 1);
 	expect_right("wsonce_reader", "events", "INSERT", 0);
 	expect_right("wsonce_reader", "outbox", "UPDATE", 0);
