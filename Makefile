@@ -46,8 +46,8 @@ FAKES := $(patsubst %,$B/tests/support/%.o,clock unit)
 PIPELINE := $(patsubst %,$B/tests/%.o,unit/test_pipeline support/fake_stages)
 UNIT := $(filter-out $(PIPELINE),$(call objects,$(wildcard tests/unit/test_*.c)))
 INTEGRATION := $(call objects,$(wildcard tests/integration/test_*.c))
-STAGES := $(patsubst %,$B/listener/%.o,$(addprefix road/,pipeline claiming spooling storing stall pace) \
-	$(addprefix event/,order envelope event hold age_limit duplicates rejected line_digests line_minutes line_counts line_verdict lags) $(addprefix store/,batch cursors checkin) \
+STAGES := $(patsubst %,$B/listener/%.o,$(addprefix road/,pipeline claiming spooling) \
+	$(addprefix event/,order envelope event hold age_limit duplicates rejected line_digests line_minutes line_counts line_verdict lags) $(addprefix store/,storing stall pace batch cursors checkin) \
 	$(addprefix base/,arena json json_scan keyed log log_spell counters backoff memory quantity slab text timestamp) redis/resp) \
 	$(patsubst %,$B/listener/%.o,base/crc32c $(addprefix spool/,disk record segment spool))
 TEXT := $(patsubst lua/%.lua,$B/text/%.lua.h,$(wildcard lua/*.lua)) $(patsubst %.sql,$B/text/%.sql.h,$(notdir $(wildcard sql/migrations/*.sql sql/queries/*.sql))) \

@@ -11,7 +11,7 @@
 #include "claim/claim.h"
 #include "event/event.h"
 #include "event/hold.h"
-#include "road/storing.h"
+#include "store/storing.h"
 
 struct pipeline;
 

@@ -12,7 +12,7 @@
 #include "claim/claim.h"
 #include "config/config.h"
 #include "event/event.h"
-#include "road/storing.h"
+#include "store/storing.h"
 
 struct pipeline;
 struct spool;

@@ -1,5 +1,5 @@
 /* When rows wait for others, and when they do not. */
-#include "road/pace.h"
+#include "store/pace.h"
 #include "unit.h"
 
 static struct pace pace;

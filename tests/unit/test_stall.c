@@ -1,6 +1,6 @@
 /* A listener that has rows and stores none is stalled until one is stored. */
 #include "unit.h"
-#include "road/stall.h"
+#include "store/stall.h"
 
 static int64_t now_ms;
 

@@ -1,6 +1,6 @@
 /* stall.c decides whether this listener can store rows, from the results of the last ones. claiming.c decides
  * what a stalled listener leaves to others. */
-#include "road/stall.h"
+#include "store/stall.h"
 
 #define STEP_MS 500 /* most that one check adds: in a longer gap the process did not run */
 

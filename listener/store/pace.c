@@ -4,7 +4,7 @@
  * pause, at half of the maximum rate, statements have 30 rows and three listeners keep two cores busy, so events are
  * late because processes wait for a core. With the pause, statements have 40 rows and a quarter of the machine is idle.
  * There is no pause when few events arrive, or when a sender waits for an ack. */
-#include "road/pace.h"
+#include "store/pace.h"
 
 #define PAUSE_MS   3
 #define MANY_ROWS  16   /* no pause after a statement with fewer rows */

@@ -1,6 +1,6 @@
 /* storing.c feeds the two connections to the store: batches, check-ins and cursors. pipeline.c decides what follows for
  * an event. */
-#include "road/storing.h"
+#include "store/storing.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -15,8 +15,8 @@
 #include "store/batch.h"
 #include "store/checkin.h"
 #include "event/line_minutes.h"
-#include "road/pace.h"
-#include "road/stall.h"
+#include "store/pace.h"
+#include "store/stall.h"
 
 #define SUSPECTS_MAX        8     /* events per statement that have failed before */
 #define BEHIND_BATCHES      4     /* consecutive full batches before a second connection is opened */
