@@ -18,7 +18,7 @@
 #include "intake/ingest.h"
 #include "intake/post.h"
 #include "base/log.h"
-#include "road/pipeline.h"
+#include "pipeline/pipeline.h"
 #include "outbox/relay.h"
 #include "intake/source.h"
 #include "spool/spool.h"

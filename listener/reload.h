@@ -7,7 +7,7 @@
 #include "intake/post.h"
 #include "intake/source.h"
 #include "outbox/relay.h"
-#include "road/pipeline.h"
+#include "pipeline/pipeline.h"
 
 /* The parts that reload. Pointers may be NULL if the listener has no such part. */
 struct reload_parts {

@@ -9,7 +9,7 @@
 
 #include "config/config.h"
 #include "event/event.h"
-#include "road/pipeline.h"
+#include "pipeline/pipeline.h"
 
 struct feeder;
 

@@ -3,7 +3,7 @@
 #define WSONCE_FEED_EVENT_H
 
 #include "feed/session.h"
-#include "road/pipeline.h"
+#include "pipeline/pipeline.h"
 
 /* The result points into event and p; p must outlive the pipeline. is_shared: see struct feed_event. */
 static inline struct feed_event feed_event_from(const struct session_event *event, const struct profile *p,

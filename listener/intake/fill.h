@@ -5,7 +5,7 @@
 #include "feed/session.h"
 #include "intake/feed_client.h"
 #include "net/request.h"
-#include "road/pipeline.h"
+#include "pipeline/pipeline.h"
 
 struct fill;
 

@@ -23,7 +23,7 @@
 #include "net/http_policy.h"
 #include "net/long_head.h"
 #include "net/refused_peers.h"
-#include "road/pipeline.h"
+#include "pipeline/pipeline.h"
 #include "base/counters.h"
 #include "base/text.h"
 

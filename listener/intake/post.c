@@ -24,7 +24,7 @@
 #include "intake/producer_profile.h"
 #include "net/http.h"
 #include "net/unpack.h"
-#include "road/pipeline.h"
+#include "pipeline/pipeline.h"
 
 #define VISITORS    256
 #define LINES_MAX   10000 /* per body: each line that is not an event becomes a dead letter */

@@ -11,7 +11,7 @@
 #include "config/tokens.h"
 #include "feed/session.h"
 #include "intake/receipt.h"
-#include "road/pipeline.h"
+#include "pipeline/pipeline.h"
 
 struct producer_profile;
 

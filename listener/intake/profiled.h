@@ -4,7 +4,7 @@
 
 #include "base/slice.h"
 #include "intake/feed_client.h"
-#include "road/pipeline.h"
+#include "pipeline/pipeline.h"
 
 struct profiled;
 

@@ -8,7 +8,7 @@
 #include "config/config.h"
 #include "intake/ingest.h"
 #include "ops/hour.h"
-#include "road/pipeline.h"
+#include "pipeline/pipeline.h"
 #include "outbox/relay.h"
 #include "intake/source.h"
 

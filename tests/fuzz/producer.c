@@ -10,7 +10,7 @@
 #include "client.h"
 #include "fuzz.h"
 #include "intake/ingest.h"
-#include "road/pipeline.h"
+#include "pipeline/pipeline.h"
 
 #define TOKEN        "hunter2-and-more"
 #define MESSAGE_MOST 300 /* bytes: --max-message */

@@ -18,7 +18,7 @@
 #include "feed/session.h"
 #include "event/hold.h"
 #include "event/line_minutes.h"
-#include "road/pipeline.h"
+#include "pipeline/pipeline.h"
 #include "redis/connection.h"
 #include "redis/reply.h"
 #include "base/counters.h"

@@ -1,6 +1,6 @@
 /* marks.pml: what a mark says, and to whom, as a model for spin: one event that comes as two messages, of which
  * Postgres refuses BAD for ever and takes GOOD; and a Postgres that forgets commits, as at a promotion, and then is in
- * another epoch. Its steps bear the names of the functions in listener/road/pipeline*.c, claim.c and store_postgres.c. That
+ * another epoch. Its steps bear the names of the functions in listener/pipeline/pipeline*.c, claim.c and store_postgres.c. That
  * claims are shared rightly is wsonce.pml's business: here they have an owner and no time.
  *
  * Properties (each is a bit of that name, asserted where it could break). What was committed is written down by the

@@ -1,5 +1,5 @@
 /* wsonce.pml: how an event gets its row, for INSTANCES listeners and EVENTS events, as a model for
- * spin. Its steps bear the names of the functions in listener/road/pipeline*.c, claim.c and store_postgres.c, and
+ * spin. Its steps bear the names of the functions in listener/pipeline/pipeline*.c, claim.c and store_postgres.c, and
  * are as large as those: what a callback does in one turn of the loop is one step here. Between
  * any two steps anything else may happen, for any length of time.
  *

@@ -14,7 +14,7 @@
 #include "steps.h"
 #include "intake/profiles.h"
 #include "outbox/relay.h"
-#include "road/pipeline.h"
+#include "pipeline/pipeline.h"
 #include "spool/spool.h"
 
 #define SECOND      INT64_C(1000000)

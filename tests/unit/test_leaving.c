@@ -3,7 +3,7 @@
 
 #include "clock.h"
 #include "intake/ingest.h"
-#include "road/pipeline.h"
+#include "pipeline/pipeline.h"
 #include "unit.h"
 #include <arpa/inet.h>
 #include <sys/socket.h>

@@ -2,7 +2,7 @@
  * told and when, and who is answered what. After every turn of the loop each received message is in
  * exactly one place. */
 #include "event/line_minutes.h"
-#include "road/pipeline.h"
+#include "pipeline/pipeline.h"
 
 #include "unit.h"
 #include "clock.h"

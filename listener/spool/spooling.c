@@ -1,23 +1,43 @@
 /* spooling.c decides which events go to disk: those that nobody would resend and that have not settled for a while. If
  * memory is short, events that are on disk leave it, the newest first. */
-#include "road/spooling.h"
+#include "spool/spooling.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/counters.h"
+#include "base/list.h"
 #include "base/memory.h"
 #include "event/line_minutes.h"
-#include "road/settling.h"
 
 #define READ_MOST (1u << 20) /* bytes read back at once */
 #define LOOK_MOST 16384      /* events per turn that are checked for leaving memory */
 #define CHUNK     512        /* claims per script call */
 
-/* The name of a source or sender; lives as long as the pipeline. */
+/* The name of a source or sender. */
 struct name {
 	struct list link;
 	char text[];
+};
+
+struct spooling {
+	uv_loop_t *loop;
+	const struct config *config;
+	struct events *events;
+	struct spooling_callbacks on;
+	struct spool *spool; /* NULL: there is none */
+	int64_t after_us;    /* ms an event may take before it is written; 0: it is written before it is claimed */
+	/* Events, linked by spool_link, in order of arrival: */
+	struct list fresh;   /* not yet given to the spool, */
+	struct list writing; /* given but not yet written, */
+	struct list written; /* on disk */
+	struct list names;   /* names of sources in records */
+	bool was_out;        /* the last check found that the spool cannot be written */
+	int64_t due_ms;      /* loop clock: next event to be written; 0: none */
+	bool is_draining;    /* draining: write at once, read nothing */
+	bool is_leaving;     /* the drain is over, except for what must be written, */
+	bool is_syncing;     /* and that is being written */
+	bool is_stopped;     /* the drain is over */
 };
 
 static int64_t now_ms(const struct spooling *s)
@@ -66,7 +86,7 @@ static void claim_at_last(struct spooling *s, struct event *ev)
 	if (!ev->is_unclaimed)
 		return;
 	ev->is_unclaimed = false;
-	pipeline_begin(s->pipeline, ev, ev->is_ours);
+	s->on.begin(s->on.arg, ev, ev->is_ours);
 }
 
 void spooling_settle(struct spooling *s, struct event *ev)
@@ -198,7 +218,7 @@ static void put_away(struct spooling *s, struct event **evs, size_t n)
 		if (evs[i]->is_claimed)
 			claimed[claims++] = evs[i];
 	if (claims)
-		claim_release(s->claim, claimed, claims);
+		s->on.release(s->on.arg, claimed, claims);
 	for (size_t i = 0; i < n; i++) {
 		spool_put_away(evs[i]->segment, evs[i]->ordinal);
 		counters.duplicates += evs[i]->copies - 1;
@@ -249,14 +269,14 @@ static void on_record(void *arg, struct spool_segment *segment, const struct rec
 	struct spooling *s = arg;
 	const char *name = name_of(s, r->source);
 
-	if (pipeline_is_drained(s->pipeline)) {
+	if (s->is_stopped) {
 		spool_put_away(segment, r->ordinal);
 		return;
 	}
 	s->events->away--; /* it is counted once more */
 	s->events->messages--;
 	counters.unspooled++;
-	pipeline_restore(s->pipeline, r, *name ? name : NULL, segment);
+	s->on.restore(s->on.arg, r, *name ? name : NULL, segment);
 }
 
 static void on_lost(void *arg, uint64_t n)
@@ -277,7 +297,7 @@ static void check_left(struct spooling *s)
 	    !(list_is_empty(&s->fresh) || spool_is_out(s->spool)))
 		return;
 	s->is_syncing = true;
-	spool_sync(s->spool, pipeline_on_left, s->pipeline);
+	spool_sync(s->spool, s->on.on_left, s->on.arg);
 }
 
 void spooling_turn(struct spooling *s)
@@ -324,19 +344,26 @@ void spooling_drain(struct spooling *s)
 	s->is_draining = true;
 }
 
-void spooling_init(struct spooling *s, uv_loop_t *loop, const struct config *config, struct events *events,
-		   struct claim *claim, struct pipeline *pipeline)
+void spooling_stop(struct spooling *s)
 {
-	*s = (struct spooling){.loop = loop,
-			       .config = config,
-			       .events = events,
-			       .claim = claim,
-			       .pipeline = pipeline,
-			       .after_us = config->spool_after_ms * 1000};
+	s->is_stopped = true;
+}
+
+struct spooling *spooling_new(uv_loop_t *loop, const struct config *config, struct events *events,
+			      const struct spooling_callbacks *callbacks)
+{
+	struct spooling *s = memory_calloc(1, sizeof(*s));
+
+	s->loop = loop;
+	s->config = config;
+	s->events = events;
+	s->on = *callbacks;
+	s->after_us = config->spool_after_ms * 1000;
 	list_init(&s->fresh);
 	list_init(&s->writing);
 	list_init(&s->written);
 	list_init(&s->names);
+	return s;
 }
 
 void spooling_use(struct spooling *s, struct spool *spool)
@@ -351,6 +378,11 @@ void spooling_use(struct spooling *s, struct spool *spool)
 	counters.received += s->events->away;
 }
 
+struct spool *spooling_spool(const struct spooling *s)
+{
+	return s->spool;
+}
+
 void spooling_close(struct spooling *s, void (*done)(void *arg), void *arg)
 {
 	if (s->spool)
@@ -361,4 +393,5 @@ void spooling_free(struct spooling *s)
 {
 	list_each(node, after, &s->names)
 		free(list_entry(node, struct name, link));
+	free(s);
 }

@@ -1,4 +1,4 @@
-/* pipeline.c owns the road of an event: which stage comes next.
+/* pipeline.c owns the way of an event: which stage comes next.
  *
  *     source ──┐                            ┌─ mine ──▶ batch ──▶ store ──▶ settle: mark, ack, free
  *              ├─▶ envelope ──▶ event ──▶ claim ─ done ──────────────────────▶ settle
@@ -9,9 +9,9 @@
  *
  * claiming.c decides who claims and what waits, storing.c what the store is given, and spooling.c what goes to disk.
  * When in doubt, an event goes to the store and is not dropped: Redis saves work, Postgres decides.
- * An event leaves memory only by pipeline_settle(), which is called with knowledge: its row is committed,
+ * An event leaves memory only by settle(), which is called with knowledge: its row is committed,
  * a done mark was read, or its dead letter is committed. */
-#include "road/pipeline.h"
+#include "pipeline/pipeline.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@
 #include "base/memory.h"
 #include "base/sha256.h"
 #include "event/age_limit.h"
-#include "road/claiming.h"
+#include "claim/claiming.h"
 #include "event/duplicates.h"
 #include "event/envelope.h"
 #include "event/hold.h"
@@ -32,8 +32,7 @@
 #include "event/line_minutes.h"
 #include "event/order.h"
 #include "event/rejected.h"
-#include "road/settling.h"
-#include "road/spooling.h"
+#include "spool/spooling.h"
 
 #define CLAIM_WINDOW    8192 /* producers are not read at this many unanswered claims, */
 #define DEFER_WINDOW    6144 /* events left to others, */
@@ -62,9 +61,10 @@ struct pipeline {
 	struct age_limit stale, feed_stale;
 	enum timestamp_unit time_unit; /* unit of --time-pointer */
 	struct events events;
-	struct claiming claiming;
+	struct claiming *claiming;
+	struct claim *claim; /* of claiming */
 	struct storing *storing;
-	struct spooling spooling;
+	struct spooling *spooling;
 	struct order order;
 	long partial_bytes; /* bytes of incomplete messages */
 	struct gate producers, all;
@@ -149,7 +149,7 @@ static void check_budget(struct pipeline *p)
 	check_memory(p, &p->producers);
 	check_memory(p, &p->all);
 	p->is_behind = is_over(p, p->is_behind ? p->producers.eighths / 2 : p->producers.eighths);
-	is_ahead = claiming_is_far_ahead(&p->claiming);
+	is_ahead = claiming_is_far_ahead(p->claiming);
 	now = p->all.is_full || is_ahead             ? PRESSURE_ALL
 	      : p->producers.is_full || p->is_behind ? PRESSURE_PRODUCERS
 						     : PRESSURE_NONE;
@@ -180,7 +180,7 @@ static void drained(struct pipeline *p, size_t left);
 
 static void check_drained(struct pipeline *p)
 {
-	if (p->life != LIFE_DRAINING || p->events.messages != p->events.away || claim_unanswered(p->claiming.claim) ||
+	if (p->life != LIFE_DRAINING || p->events.messages != p->events.away || claim_unanswered(p->claim) ||
 	    !storing_is_over(p->storing))
 		return;
 	drained(p, 0);
@@ -226,7 +226,7 @@ static void finish(struct pipeline *p, struct event *ev, enum outcome outcome)
 			rejected_checkin(ev->reason, ev->message, ev->message_len);
 		break;
 	}
-	spooling_settle(&p->spooling, ev);
+	spooling_settle(p->spooling, ev);
 	if (ev->order)
 		order_end(&p->order, ev);
 	event_move(&p->events, ev, EV_DONE);
@@ -249,7 +249,7 @@ static void try_next(struct pipeline *p, struct event *ev, struct event *next)
 		return;
 	}
 	event_move(&p->events, next, EV_CLAIMING);
-	claiming_claim_now(&p->claiming, next);
+	claiming_claim_now(p->claiming, next);
 }
 
 /* Settles what waits behind a settled event; behind a dead letter, only what was too old to be tried. */
@@ -269,8 +269,9 @@ static void settle_behind(struct pipeline *p, struct event *ev, enum outcome out
 }
 
 /* A row makes all messages with its id duplicates. A dead letter covers only one message. */
-void pipeline_settle(struct pipeline *p, struct event *ev, enum outcome outcome)
+static void settle(void *arg, struct event *ev, enum outcome outcome)
 {
+	struct pipeline *p = arg;
 	struct event *next = outcome == OUTCOME_REJECTED ? event_next(ev) : NULL, *behind;
 	int64_t won_ms = ev->won_ms;
 
@@ -284,8 +285,9 @@ void pipeline_settle(struct pipeline *p, struct event *ev, enum outcome outcome)
 
 /* --- a failed store: wait, try again --- */
 
-bool pipeline_try_other(struct pipeline *p, struct event *ev)
+static bool try_other(void *arg, struct event *ev)
 {
+	struct pipeline *p = arg;
 	struct event *next = event_next(ev);
 
 	if (!next || event_tries(next) >= event_tries(ev))
@@ -306,11 +308,11 @@ static void fail_store(struct pipeline *p, struct event *ev, const char *why)
 		refuse_event(p, ev, NULL);
 		return;
 	}
-	if (pipeline_try_other(p, ev))
+	if (try_other(p, ev))
 		return;
 	/* Keep the claim during the backoff, so that the fleet as a whole waits and the listeners do not retry one
 	 * after the other. */
-	claiming_back_off(&p->claiming, ev, WAIT_RETRY, RETRY_STEP + ev->attempts - 1);
+	claiming_back_off(p->claiming, ev, WAIT_RETRY, RETRY_STEP + ev->attempts - 1);
 }
 
 /* Keep the claim: what the server cannot do for this listener it can seldom do for another. */
@@ -320,7 +322,7 @@ static void put_off(struct pipeline *p, struct event *ev, const char *why)
 
 	log_debug("event postponed", "reason=%s", why);
 	ev->put_offs += ev->put_offs < UINT16_MAX;
-	claiming_back_off(&p->claiming, ev, WAIT_SERVER,
+	claiming_back_off(p->claiming, ev, WAIT_SERVER,
 			  p->life != LIFE_WORKING ? RETRY_STEP
 			  : step < PUT_OFF_STEP   ? step
 						  : PUT_OFF_STEP);
@@ -344,16 +346,16 @@ static void on_stored(void *arg, struct event *ev, enum store_result result, con
 	switch (result) {
 	case STORE_INSERTED:
 		ev->won_ms = ev->came_us / 1000;
-		claim_mark(p->claiming.claim, ev, CLAIM_MARK_DONE);
-		pipeline_settle(p, ev, OUTCOME_PERSISTED);
+		claim_mark(p->claim, ev, CLAIM_MARK_DONE);
+		settle(p, ev, OUTCOME_PERSISTED);
 		return;
 	case STORE_PRESENT:
 		/* The row may be ours, from a batch whose result was lost, or another message's. It cannot be told
 		 * which. */
 		if (!ev->is_counted)
 			duplicates_late(ev->id, ev->id_len, now_ms(p));
-		claim_mark(p->claiming.claim, ev, CLAIM_MARK_DONE);
-		pipeline_settle(p, ev, OUTCOME_DUPLICATE);
+		claim_mark(p->claim, ev, CLAIM_MARK_DONE);
+		settle(p, ev, OUTCOME_DUPLICATE);
 		return;
 	case STORE_LATER:
 	case STORE_BLOCKED:
@@ -376,8 +378,8 @@ static void on_dead_lettered(void *arg, struct event *ev, enum store_dead_letter
 	bool is_stored = dead_letter == STORE_HAS_ROW;
 
 	if (ev->id_len && !ev->is_loose)
-		claim_mark(p->claiming.claim, ev, is_stored ? CLAIM_MARK_DONE : CLAIM_MARK_DEAD);
-	pipeline_settle(p, ev, is_stored ? OUTCOME_DUPLICATE : OUTCOME_REJECTED);
+		claim_mark(p->claim, ev, is_stored ? CLAIM_MARK_DONE : CLAIM_MARK_DEAD);
+	settle(p, ev, is_stored ? OUTCOME_DUPLICATE : OUTCOME_REJECTED);
 }
 
 static void on_posted(void *arg)
@@ -397,7 +399,7 @@ static void on_unusable(void *arg, const char *sentence, int status)
 /* The hashes of events are the same in the fleet once the database and its epoch are known. */
 static void set_id_key(struct pipeline *p)
 {
-	const struct id_hash_key *key = done_channel_key(claim_channel(p->claiming.claim));
+	const struct id_hash_key *key = done_channel_key(claim_channel(p->claim));
 
 	if (!key)
 		return;
@@ -409,7 +411,7 @@ static void on_database(void *arg, const char *id)
 {
 	struct pipeline *p = arg;
 
-	claim_set_database(p->claiming.claim, id);
+	claim_set_database(p->claim, id);
 	set_id_key(p);
 }
 
@@ -419,16 +421,18 @@ static void on_epoch(void *arg, uint32_t epoch)
 	struct pipeline *p = arg;
 
 	if (!config_store_path(p->config))
-		claim_set_epoch(p->claiming.claim, epoch);
+		claim_set_epoch(p->claim, epoch);
 	set_id_key(p);
 }
 
 /* --- receive --- */
 
-void pipeline_begin(struct pipeline *p, struct event *ev, bool is_ours)
+static void begin(void *arg, struct event *ev, bool is_ours)
 {
+	struct pipeline *p = arg;
+
 	if (!ev->order || order_begin(ev)) {
-		claiming_take(&p->claiming, ev, is_ours);
+		claiming_take(p->claiming, ev, is_ours);
 		return;
 	}
 	ev->is_ours = is_ours;
@@ -529,7 +533,7 @@ static void wait_behind(struct pipeline *p, struct event *lead, struct event *ev
 	if (oldest)
 		set_aside(p, oldest, "newer messages with this event_id came before this one could be stored");
 	if (event_tries(lead) && (lead->state == EV_BACKING_OFF || lead->state == EV_HELD))
-		pipeline_try_other(p, lead);
+		try_other(p, lead);
 	counters.variants++;
 	duplicates_seen(ev->id, ev->id_len, now_ms(p) - lead->received_us / 1000);
 }
@@ -636,8 +640,8 @@ static void take(struct pipeline *p, const char *message, size_t len, struct env
 	ev = event_with_message(lead, message, len, view);
 	if (ev) {
 		join(p, ev, source, view->line, sender);
-		claiming_lead(&p->claiming, ev, source);
-	} else if (!lead && !sender && (done = claiming_find_done(&p->claiming, &view->id_hash))) {
+		claiming_lead(p->claiming, ev, source);
+	} else if (!lead && !sender && (done = claiming_find_done(p->claiming, &view->id_hash))) {
 		drop(p, view, source, done->came_ms);
 	} else if ((why = find_stale(p, event)) && !lead) {
 		counters.stale++;
@@ -652,11 +656,11 @@ static void take(struct pipeline *p, const char *message, size_t len, struct env
 			order_set_key(&p->order, ev,
 				      event ? envelope_find_order(p->envelope, view->payload)
 					    : envelope_order(p->envelope));
-		is_later = spooling_take(&p->spooling, ev, is_ours);
+		is_later = spooling_take(p->spooling, ev, is_ours);
 		if (lead)
 			wait_behind(p, lead, ev, why);
 		else if (!is_later)
-			pipeline_begin(p, ev, is_ours);
+			begin(p, ev, is_ours);
 	}
 	counters.received++;
 	counters.received_bytes += len;
@@ -701,18 +705,19 @@ static void take_back(struct pipeline *p, const struct record *r, const struct e
 	ev->came_us = r->came_us;
 	ev->has_time = r->has_time;
 	ev->time_us = r->time_us;
-	spooling_join(&p->spooling, ev, segment, r->ordinal);
+	spooling_join(p->spooling, ev, segment, r->ordinal);
 	if (lead) {
 		wait_behind(p, lead, ev, NULL);
 		return;
 	}
 	order_set_key(&p->order, ev,
 		      view->source ? envelope_find_order(p->envelope, r->message) : envelope_order(p->envelope));
-	pipeline_begin(p, ev, true);
+	begin(p, ev, true);
 }
 
-void pipeline_restore(struct pipeline *p, const struct record *r, const char *source, struct spool_segment *segment)
+static void restore(void *arg, const struct record *r, const char *source, struct spool_segment *segment)
 {
+	struct pipeline *p = arg;
 	struct envelope_view view = {.id = r->id, .type = r->type, .payload = r->message, .source = source};
 	const char *why = NULL;
 	const struct done *done;
@@ -724,7 +729,7 @@ void pipeline_restore(struct pipeline *p, const struct record *r, const char *so
 	if (why) { /* it was written with other pointers */
 		ev = event_new(&p->events, EV_REFUSED, r->message.at, r->message.len, NULL, NULL, now_ms(p) * 1000);
 		event_set_reason(ev, why);
-		spooling_join(&p->spooling, ev, segment, r->ordinal);
+		spooling_join(p->spooling, ev, segment, r->ordinal);
 		return;
 	}
 	events_hash(&p->events, &view);
@@ -732,13 +737,20 @@ void pipeline_restore(struct pipeline *p, const struct record *r, const char *so
 	ev = event_with_message(lead, r->message.at, r->message.len, &view);
 	if (ev) {
 		join(p, ev, source ? source : "", 0, NULL);
-		spooling_join(&p->spooling, ev, segment, r->ordinal);
-	} else if (!lead && (done = claiming_find_done(&p->claiming, &view.id_hash))) {
+		spooling_join(p->spooling, ev, segment, r->ordinal);
+	} else if (!lead && (done = claiming_find_done(p->claiming, &view.id_hash))) {
 		drop(p, &view, source ? source : "", done->came_ms);
-		spool_settle(p->spooling.spool, segment);
+		spool_settle(spooling_spool(p->spooling), segment);
 	} else {
 		take_back(p, r, &view, lead, source, segment);
 	}
+}
+
+static void release_claims(void *arg, struct event *const *evs, size_t n)
+{
+	const struct pipeline *p = arg;
+
+	claim_release(p->claim, evs, n);
 }
 
 /* --- draining --- */
@@ -746,15 +758,11 @@ void pipeline_restore(struct pipeline *p, const struct record *r, const char *so
 static void drained(struct pipeline *p, size_t left)
 {
 	p->life = LIFE_DRAINED;
+	spooling_stop(p->spooling);
 	p->on.on_drained(p->on.arg, left);
 }
 
-bool pipeline_is_drained(const struct pipeline *p)
-{
-	return p->life == LIFE_DRAINED;
-}
-
-void pipeline_on_left(void *arg)
+static void on_left(void *arg)
 {
 	struct pipeline *p = arg;
 
@@ -767,12 +775,12 @@ static void check_end(struct pipeline *p)
 	if (p->life != LIFE_DRAINING || now_ms(p) < p->end_ms)
 		return;
 	if (p->is_ending) {
-		drained(p, spooling_unsafe(&p->spooling));
+		drained(p, spooling_unsafe(p->spooling));
 		return;
 	}
 	p->is_ending = true;
-	claiming_release_left(&p->claiming);
-	p->end_ms = now_ms(p) + (spooling_leave(&p->spooling) ? LEAVE_SPOOL_MS : LAST_ANSWERS_MS);
+	claiming_release_left(p->claiming);
+	p->end_ms = now_ms(p) + (spooling_leave(p->spooling) ? LEAVE_SPOOL_MS : LAST_ANSWERS_MS);
 }
 
 void pipeline_drain(struct pipeline *p)
@@ -781,8 +789,8 @@ void pipeline_drain(struct pipeline *p)
 	p->life = LIFE_DRAINING;
 	p->end_ms = now_ms(p) + p->config->drain_timeout_ms;
 	storing_drain(p->storing);
-	spooling_drain(&p->spooling);
-	claiming_drain(&p->claiming);
+	spooling_drain(p->spooling);
+	claiming_drain(p->claiming);
 }
 
 /* --- life --- */
@@ -796,18 +804,18 @@ static void on_tick(uv_timer_t *timer)
 {
 	struct pipeline *p = timer->data;
 
-	claiming_tick(&p->claiming);
+	claiming_tick(p->claiming);
 	check_end(p);
 }
 
 /* Milliseconds until the next tick. */
 static int64_t tick_wait(struct pipeline *p)
 {
-	int64_t wait = sooner(claiming_wait(&p->claiming), storing_wait(p->storing));
+	int64_t wait = sooner(claiming_wait(p->claiming), storing_wait(p->storing));
 
 	if (p->life == LIFE_DRAINING)
 		wait = sooner(wait, p->end_ms > now_ms(p) ? p->end_ms - now_ms(p) : 0);
-	return sooner(wait, spooling_wait(&p->spooling));
+	return sooner(wait, spooling_wait(p->spooling));
 }
 
 /* Claims events whose turn has come because others with their keys have settled. */
@@ -820,7 +828,7 @@ static void take_turns(struct pipeline *p)
 		ev->held_ms = 0;
 		event_set_wait(&p->events, ev, WAIT_NONE);
 		event_move(&p->events, ev, EV_CLAIMING);
-		pipeline_begin(p, ev, ev->is_ours);
+		begin(p, ev, ev->is_ours);
 	}
 }
 
@@ -829,25 +837,27 @@ static bool may_read_marks(const struct pipeline *p)
 {
 	const size_t *counts = p->events.counts;
 
-	return (counts[EV_CLAIMING] || counts[EV_HELD]) && claim_is_ready(p->claiming.claim);
+	return (counts[EV_CLAIMING] || counts[EV_HELD]) && claim_is_ready(p->claim);
 }
 
 static void on_turn(uv_prepare_t *turn)
 {
 	struct pipeline *p = turn->data;
 
-	claiming_turn(&p->claiming);
+	claiming_turn(p->claiming);
 	take_turns(p);
 	storing_next(p->storing, may_read_marks(p));
-	spooling_turn(&p->spooling);
+	spooling_turn(p->spooling);
 	check_budget(p);
 	check_drained(p);
-	done_channel_publish(claim_channel(p->claiming.claim));
+	done_channel_publish(claim_channel(p->claim));
 	uv_timer_start(&p->tick, on_tick, (uint64_t)tick_wait(p), 0);
 }
 
-void pipeline_on_foreign(struct pipeline *p, const char *sentence)
+static void on_foreign(void *arg, const char *sentence)
 {
+	struct pipeline *p = arg;
+
 	p->on.on_unusable(p->on.arg, sentence, 2);
 }
 
@@ -868,12 +878,12 @@ bool pipeline_is_full_for_producers(const struct pipeline *p)
 
 bool pipeline_is_led_elsewhere(const struct pipeline *p, const char *source)
 {
-	return claim_has_other_leader(p->claiming.claim, source);
+	return claim_has_other_leader(p->claim, source);
 }
 
 const struct claim *pipeline_claim(const struct pipeline *p)
 {
-	return p->claiming.claim;
+	return p->claim;
 }
 
 struct storing *pipeline_storing(const struct pipeline *p)
@@ -893,6 +903,8 @@ static void open_stages(struct pipeline *p)
 {
 	const struct storing_callbacks storing_on = {on_stale,    on_stored, on_dead_lettered, on_posted,
 						     on_database, on_epoch,  on_unusable,      p};
+	const struct claiming_callbacks claiming_on = {settle, try_other, on_foreign, p};
+	const struct spooling_callbacks spooling_on = {begin, release_claims, restore, on_left, p};
 	const struct config *c = p->config;
 
 	age_limit_init(&p->stale, c);
@@ -907,23 +919,24 @@ static void open_stages(struct pipeline *p)
 	if (c->order_pointer)
 		envelope_add_order(p->envelope, c->order_pointer);
 	p->storing = storing_open(p->loop, c, &p->events, &storing_on);
-	claiming_open(&p->claiming, p->loop, c, &p->events, p->storing, p);
-	spooling_init(&p->spooling, p->loop, c, &p->events, p->claiming.claim, p);
+	p->claiming = claiming_open(p->loop, c, &p->events, p->storing, &claiming_on);
+	p->claim = claiming_claim(p->claiming);
+	p->spooling = spooling_new(p->loop, c, &p->events, &spooling_on);
 }
 
 void pipeline_use_spool(struct pipeline *p, struct spool *spool)
 {
-	spooling_use(&p->spooling, spool);
+	spooling_use(p->spooling, spool);
 }
 
 const struct spool *pipeline_spool(const struct pipeline *p)
 {
-	return p->spooling.spool;
+	return spooling_spool(p->spooling);
 }
 
 void pipeline_doubt_marks(struct pipeline *p)
 {
-	p->claiming.doubts_marks = true;
+	claiming_doubt_marks(p->claiming);
 }
 
 struct pipeline *pipeline_open(uv_loop_t *loop, const struct config *config, const struct pipeline_callbacks *callbacks)
@@ -948,7 +961,8 @@ static void release(void *object)
 
 	events_clear(&p->events);
 	order_free(&p->order);
-	spooling_free(&p->spooling);
+	claiming_free(p->claiming);
+	spooling_free(p->spooling);
 	envelope_free(p->envelope);
 	line_minutes_free(&line_minutes);
 	free(p->digests);
@@ -958,10 +972,10 @@ static void release(void *object)
 /* Close the store first: nothing may settle after the claims are gone. */
 void pipeline_close(struct pipeline *p, void (*done)(void *arg), void *arg)
 {
-	ending_begin(&p->ending, 4 + (p->spooling.spool != NULL), release, p, done, arg);
+	ending_begin(&p->ending, 4 + (spooling_spool(p->spooling) != NULL), release, p, done, arg);
 	storing_close(p->storing, ending_part, &p->ending);
-	claim_close(p->claiming.claim, ending_part, &p->ending);
-	spooling_close(&p->spooling, ending_part, &p->ending);
+	claiming_close(p->claiming, ending_part, &p->ending);
+	spooling_close(p->spooling, ending_part, &p->ending);
 	ending_close(&p->ending, &p->turn);
 	ending_close(&p->ending, &p->tick);
 }

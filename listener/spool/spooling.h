@@ -5,40 +5,34 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <uv.h>
 
-#include "base/list.h"
 #include "config/config.h"
-#include "claim/claim.h"
 #include "event/event.h"
 #include "spool/spool.h"
 
-struct pipeline;
+struct spooling;
 
-struct spooling {
-	uv_loop_t *loop;
-	const struct config *config;
-	struct events *events;
-	struct claim *claim;
-	struct pipeline *pipeline;
-	struct spool *spool; /* NULL: there is none */
-	int64_t after_us;    /* ms an event may take before it is written; 0: it is written before it is claimed */
-	/* Events, linked by spool_link, in order of arrival: */
-	struct list fresh;   /* not yet given to the spool, */
-	struct list writing; /* given but not yet written, */
-	struct list written; /* on disk */
-	struct list names;   /* names of sources in records */
-	bool was_out;        /* the last check found that the spool cannot be written */
-	int64_t due_ms;      /* loop clock: next event to be written; 0: none */
-	bool is_draining;    /* draining: write at once, read nothing */
-	bool is_leaving;     /* the drain is over, except for what must be written, */
-	bool is_syncing;     /* and that is being written */
+/* Called from the loop or from a function below. */
+struct spooling_callbacks {
+	/* ev, which spooling_take() kept back, is on disk, or cannot be written: claim it now. */
+	void (*begin)(void *arg, struct event *ev, bool is_ours);
+	/* Releases the claims of n events that leave memory. */
+	void (*release)(void *arg, struct event *const *evs, size_t n);
+	/* Takes an event back: its record, and the name of its source, which lives until spooling_free(), or NULL. */
+	void (*restore)(void *arg, const struct record *r, const char *source, struct spool_segment *segment);
+	/* After spooling_leave(): what is left in memory is on disk as far as possible. */
+	void (*on_left)(void *arg);
+	void *arg;
 };
 
-/* All arguments must outlive it. It calls the pipeline through road/settling.h. */
-void spooling_init(struct spooling *s, uv_loop_t *loop, const struct config *config, struct events *events,
-		   struct claim *claim, struct pipeline *pipeline);
+/* config and events must outlive it. */
+struct spooling *spooling_new(uv_loop_t *loop, const struct config *config, struct events *events,
+			      const struct spooling_callbacks *callbacks);
 /* spool, which may be NULL, is closed by spooling_close. */
 void spooling_use(struct spooling *s, struct spool *spool);
+/* Returns NULL if there is none. */
+struct spool *spooling_spool(const struct spooling *s);
 
 /* Takes a new event. Returns true if spooling.c will have it claimed once it is on disk. */
 bool spooling_take(struct spooling *s, struct event *ev, bool is_ours);
@@ -53,9 +47,11 @@ void spooling_turn(struct spooling *s);
 int64_t spooling_wait(const struct spooling *s);
 void spooling_drain(struct spooling *s);
 
-/* Call when the drain timeout is over: pipeline_on_left() is called once everything possible is on disk. Returns false
- * without a spool. */
+/* Call when the drain timeout is over: on_left is called once everything possible is on disk. Returns false without a
+ * spool. */
 bool spooling_leave(struct spooling *s);
+/* Call when the drain is over: records that are still being read stay on disk. */
+void spooling_stop(struct spooling *s);
 /* Returns how many messages would be lost if the process ended now. */
 size_t spooling_unsafe(const struct spooling *s);
 

@@ -1,4 +1,4 @@
-/* pipeline.h: the road of an event, from the bytes of a message to a settled row. */
+/* pipeline.h: the way of an event, from the bytes of a message to a settled row. */
 #ifndef WSONCE_PIPELINE_H
 #define WSONCE_PIPELINE_H
 

@@ -1,14 +1,18 @@
 /* claiming.c decides who claims an event and when, what a mark is worth, and which events a listener leaves to others
  * while it cannot store. It also renews leases. */
-#include "road/claiming.h"
+#include "claim/claiming.h"
+
+#include <stdlib.h>
 
 #include "base/counters.h"
 #include "base/fault_point.h"
 #include "base/log.h"
+#include "base/log_spell.h"
+#include "base/memory.h"
 #include "event/duplicates.h"
+#include "event/hold.h"
 #include "event/line_minutes.h"
 #include "fleet/presence.h"
-#include "road/settling.h"
 
 #define AHEAD_MOST      16384 /* events left to others at which a listener that leads no source stops reading */
 #define MOVING_MS       350   /* the channel moves if it announced a copy within this time, */
@@ -28,6 +32,31 @@
 #define REST_MS         10000 /* how long a stalled listener without anything to try rests */
 #define TOLD_AGAIN_MS   120000
 #define HOLD_TTLS       2 /* claim TTLs after which a held copy goes to the store */
+
+struct claiming {
+	uv_loop_t *loop;
+	const struct config *config;
+	struct events *events;
+	struct storing *storing;
+	struct claiming_callbacks on;
+	struct claim *claim;
+	struct hold hold;
+	struct list left;        /* events that the done channel may settle, oldest first, linked by wait_link */
+	int64_t led_ms;          /* loop clock: this listener last claimed an event as its source's leader; 0: never */
+	int64_t told_ms;         /* loop clock: the channel last settled a copy here, */
+	int64_t arrived_ms;      /* and when the newest of those copies had arrived */
+	int64_t left_checked_ms; /* loop clock: when overdue events were last searched, */
+	int64_t left_probed_ms;  /* when one was last claimed because the channel was silent, */
+	int64_t left_free_ms;    /* and when one was last found not to be stored elsewhere; 0: it was */
+	bool is_ahead;           /* far ahead of the leaders, so reading stops */
+	bool is_resting;         /* it stalls, the others know it, and it leaves claims to them */
+	bool is_draining;        /* draining: nothing waits for others */
+	bool doubts_marks;       /* ignore marks in Redis */
+	int64_t probed_ms;       /* loop clock: the last try while resting */
+	int64_t renew_ms;        /* loop clock: next renewal of leases, */
+	int64_t watch_ms;        /* and next check if rows can be stored */
+	struct log_spell rests;  /* why it cannot store */
+};
 
 static int64_t now_ms(const struct claiming *c)
 {
@@ -81,7 +110,7 @@ static void on_mark(struct claiming *c, struct event *ev, enum outcome outcome)
 	bool may_wait = ev->doubts < DOUBTS && !(ev->doubts && store_view(storing_store(c->storing)).is_idle);
 
 	if (may_settle(c)) {
-		pipeline_settle(c->pipeline, ev, outcome);
+		c->on.settle(c->on.arg, ev, outcome);
 	} else if (c->doubts_marks || !may_wait || c->is_draining) {
 		event_send(c->events, ev);
 	} else {
@@ -371,7 +400,7 @@ static void try_again(struct claiming *c, struct event *ev)
 		give_back(c, ev);
 		return;
 	}
-	if (pipeline_try_other(c->pipeline, ev))
+	if (c->on.try_other(c->on.arg, ev))
 		return;
 	if (ev->is_claimed)
 		event_send(c->events, ev);
@@ -696,19 +725,44 @@ static void on_foreign(void *arg, const char *sentence)
 {
 	struct claiming *c = arg;
 
-	pipeline_on_foreign(c->pipeline, sentence);
+	c->on.on_foreign(c->on.arg, sentence);
 }
 
-void claiming_open(struct claiming *c, uv_loop_t *loop, const struct config *config, struct events *events,
-		   struct storing *storing, struct pipeline *pipeline)
+struct claiming *claiming_open(uv_loop_t *loop, const struct config *config, struct events *events,
+			       struct storing *storing, const struct claiming_callbacks *callbacks)
 {
+	struct claiming *c = memory_calloc(1, sizeof(*c));
 	const struct claim_callbacks on = {on_claimed, on_owner_gone, on_done, on_foreign, c};
 
-	*c = (struct claiming){
-		.loop = loop, .config = config, .events = events, .storing = storing, .pipeline = pipeline};
+	c->loop = loop;
+	c->config = config;
+	c->events = events;
+	c->storing = storing;
+	c->on = *callbacks;
 	hold_init(&c->hold);
 	list_init(&c->left);
 	c->renew_ms = now_ms(c) + ttl_ms(c) / 9;
 	c->watch_ms = now_ms(c) + WATCH_MS;
 	c->claim = claim_open(loop, config, &on);
+	return c;
+}
+
+struct claim *claiming_claim(const struct claiming *c)
+{
+	return c->claim;
+}
+
+void claiming_doubt_marks(struct claiming *c)
+{
+	c->doubts_marks = true;
+}
+
+void claiming_close(struct claiming *c, void (*done)(void *arg), void *arg)
+{
+	claim_close(c->claim, done, arg);
+}
+
+void claiming_free(struct claiming *c)
+{
+	free(c);
 }

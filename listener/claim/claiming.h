@@ -6,44 +6,33 @@
 #include <stdint.h>
 #include <uv.h>
 
-#include "base/log_spell.h"
-#include "config/config.h"
 #include "claim/claim.h"
+#include "config/config.h"
 #include "event/event.h"
 #include "event/hold.h"
 #include "store/storing.h"
 
-struct pipeline;
+struct claiming;
 
-struct claiming {
-	uv_loop_t *loop;
-	const struct config *config;
-	struct events *events;
-	struct storing *storing;
-	struct pipeline *pipeline;
-	struct claim *claim;
-	struct hold hold;
-	struct list left;        /* events that the done channel may settle, oldest first, linked by wait_link */
-	int64_t led_ms;          /* loop clock: this listener last claimed an event as its source's leader; 0: never */
-	int64_t told_ms;         /* loop clock: the channel last settled a copy here, */
-	int64_t arrived_ms;      /* and when the newest of those copies had arrived */
-	int64_t left_checked_ms; /* loop clock: when overdue events were last searched, */
-	int64_t left_probed_ms;  /* when one was last claimed because the channel was silent, */
-	int64_t left_free_ms;    /* and when one was last found not to be stored elsewhere; 0: it was */
-	bool is_ahead;           /* far ahead of the leaders, so reading stops */
-	bool is_resting;         /* it stalls, the others know it, and it leaves claims to them */
-	bool is_draining;        /* draining: nothing waits for others */
-	bool doubts_marks;       /* ignore marks in Redis */
-	int64_t probed_ms;       /* loop clock: the last try while resting */
-	int64_t renew_ms;        /* loop clock: next renewal of leases, */
-	int64_t watch_ms;        /* and next check if rows can be stored */
-	struct log_spell rests;  /* why it cannot store */
+/* Called from the loop or from a function below. */
+struct claiming_callbacks {
+	/* Settles and frees ev: a believed mark, or the done channel, says that it is committed or a dead letter. */
+	void (*settle)(void *arg, struct event *ev, enum outcome outcome);
+	/* Tries another message with the id of ev, which was refused or postponed, in its place. Returns false if each
+	 * was tried as often as ev. */
+	bool (*try_other)(void *arg, struct event *ev);
+	/* As in claim.h. */
+	void (*on_foreign)(void *arg, const char *sentence);
+	void *arg;
 };
 
-/* Opens the claim, which the caller closes. All arguments must outlive it. It calls the pipeline through
- * road/settling.h. */
-void claiming_open(struct claiming *c, uv_loop_t *loop, const struct config *config, struct events *events,
-		   struct storing *storing, struct pipeline *pipeline);
+/* Opens the claim. config, events and storing must outlive it. */
+struct claiming *claiming_open(uv_loop_t *loop, const struct config *config, struct events *events,
+			       struct storing *storing, const struct claiming_callbacks *callbacks);
+/* Valid until claiming_close(). */
+struct claim *claiming_claim(const struct claiming *c);
+/* Marks in Redis settle nothing from now on. */
+void claiming_doubt_marks(struct claiming *c);
 
 /* Returns the event with this hash if the done channel told of it and that can be believed now, else NULL. */
 const struct done *claiming_find_done(const struct claiming *c, const struct id_hash *hash);
@@ -73,5 +62,9 @@ int64_t claiming_wait(const struct claiming *c);
 void claiming_drain(struct claiming *c);
 /* Releases the claims of all remaining events. */
 void claiming_release_left(struct claiming *c);
+
+/* Closes the claim. done is called from the loop; then call claiming_free(), once no event is left. */
+void claiming_close(struct claiming *c, void (*done)(void *arg), void *arg);
+void claiming_free(struct claiming *c);
 
 #endif
