@@ -14,7 +14,7 @@
 #include "audit_close.sql.h"
 #include "audit_compare.sql.h"
 #include "audit_count.sql.h"
-#include "audit_letters.sql.h"
+#include "audit_dead_letters.sql.h"
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "commands/audit_list.h"
@@ -262,9 +262,10 @@ static int find_all(struct audit *a)
 	if (!a->expected.lines)
 		return dispatch_fail("%s: the list of expected events is empty", a->o->expected);
 	progress_show("comparing %" PRIu64 " lines with the table", a->expected.lines);
-	return session_run_alone(a->session, SQL_AUDIT_COMPARE) || session_run_alone(a->session, SQL_AUDIT_LETTERS) ||
-	       find_in_flight(a) || session_run_alone(a->session, SQL_AUDIT_AGAIN) ||
-	       session_run_alone(a->session, SQL_AUDIT_LETTERS) || count(a);
+	return session_run_alone(a->session, SQL_AUDIT_COMPARE) ||
+	       session_run_alone(a->session, SQL_AUDIT_DEAD_LETTERS) || find_in_flight(a) ||
+	       session_run_alone(a->session, SQL_AUDIT_AGAIN) ||
+	       session_run_alone(a->session, SQL_AUDIT_DEAD_LETTERS) || count(a);
 }
 
 /* --- the report --- */
@@ -417,7 +418,7 @@ static void on_tick(void *owner)
 	progress_show("resubmitting %" PRId64 ": line at byte %s", a->counts[MISSING] + a->counts[OPEN], a->last);
 }
 
-static int close_letters(struct audit *a)
+static int close_dead_letters(struct audit *a)
 {
 	return session_run(a->session, SQL_AUDIT_CLOSE, SQL_SQLITE_AUDIT_CLOSE, "s", a->in->config->instance_id);
 }
@@ -431,7 +432,7 @@ static int resubmit(struct audit *a, struct json_out *out)
 	if (feeder_run(a->in->config, &owner, &c))
 		return STATUS_FAILED;
 	progress_clear();
-	if (a->counts[OPEN] && close_letters(a))
+	if (a->counts[OPEN] && close_dead_letters(a))
 		return STATUS_FAILED;
 	left = a->counts[MISSING] + a->counts[OPEN] - (int64_t)(c.persisted + c.duplicates + c.rejected);
 	if (a->o->is_json)

@@ -36,11 +36,11 @@ static const struct statements {
 	const char *with_messages[2];
 	const char *newest[2];
 	const char *last[2]; /* the highest id */
-} of_letters = {{IDS(SQL_DEAD_LETTERS_FIND), LITE_IDS(SQL_SQLITE_DEAD_LETTERS_FIND)},
-		{WITH_MESSAGES(SQL_DEAD_LETTERS_FIND, "$8::bigint"),
-		 WITH_MESSAGES(SQL_SQLITE_DEAD_LETTERS_FIND, "CAST(?8 AS INTEGER)")},
-		{NEWEST(SQL_DEAD_LETTERS_FIND), LITE_NEWEST(SQL_SQLITE_DEAD_LETTERS_FIND)},
-		{"SELECT pg_catalog.max(id) FROM :schema.dead_letters", "SELECT max(id) FROM dead_letters"}},
+} of_dead_letters = {{IDS(SQL_DEAD_LETTERS_FIND), LITE_IDS(SQL_SQLITE_DEAD_LETTERS_FIND)},
+		     {WITH_MESSAGES(SQL_DEAD_LETTERS_FIND, "$8::bigint"),
+		      WITH_MESSAGES(SQL_SQLITE_DEAD_LETTERS_FIND, "CAST(?8 AS INTEGER)")},
+		     {NEWEST(SQL_DEAD_LETTERS_FIND), LITE_NEWEST(SQL_SQLITE_DEAD_LETTERS_FIND)},
+		     {"SELECT pg_catalog.max(id) FROM :schema.dead_letters", "SELECT max(id) FROM dead_letters"}},
   of_deliveries = {{IDS(SQL_DELIVERIES_FIND), NULL},
 		   {NULL, NULL},
 		   {NEWEST(SQL_DELIVERIES_FIND), NULL},
@@ -202,7 +202,7 @@ static struct pg_result *ask(const struct dead_letter_walk *w, const char *const
 /* Adds what the next statement finds. */
 static int read_page(struct dead_letter_walk *w)
 {
-	const struct statements *s = w->filter.is_deliveries ? &of_deliveries : &of_letters;
+	const struct statements *s = w->filter.is_deliveries ? &of_deliveries : &of_dead_letters;
 	int64_t left = w->filter.limit ? w->filter.limit - w->found : INT64_MAX, most = left < PAGE ? left : PAGE;
 	struct pg_result *rows =
 		ask(w, w->reader ? s->with_messages : s->ids, w->filter.type, w->reader ? MESSAGES : most);
@@ -283,7 +283,7 @@ static void tell_missed(struct dead_letter_walk *w, char **words, int count)
 int dead_letter_walk_begin(struct dead_letter_walk *w, const struct invocation *in)
 {
 	const struct dead_letters_options *o = in->options;
-	const struct statements *sql = o->filter.is_deliveries ? &of_deliveries : &of_letters;
+	const struct statements *sql = o->filter.is_deliveries ? &of_deliveries : &of_dead_letters;
 	struct pg_result *rows = session_query(in->session, sql->last[0], sql->last[1], "");
 	char *id = (char *)o->id, **words = id ? &id : in->words;
 	int count = id ? 1 : in->word_count;

@@ -29,7 +29,7 @@ struct history {
 	json_t *moments; /* in order of time, with us since 1970 */
 	json_t *unread;  /* {where, why}: what could not be read */
 	bool is_stored;
-	bool has_letter;
+	bool has_dead_letter;
 };
 
 /* --- queries --- */
@@ -66,7 +66,7 @@ static void take_table(void *arg, const char *table, const struct pg_result *row
 		add_moment(h, session_number(rows, i, 0), session_text(rows, i, 1),
 			   json_loads(session_text(rows, i, 2), 0, NULL));
 	h->is_stored |= n && strcmp(table, "events") == 0;
-	h->has_letter |= n && strcmp(table, "dead_letters") == 0;
+	h->has_dead_letter |= n && strcmp(table, "dead_letters") == 0;
 }
 
 /* Returns the microseconds of a time in milliseconds that Redis has; 0 if it is out of range. */
@@ -140,7 +140,7 @@ static void print_text(const struct history *h, const char *id)
 
 	json_out_line("event %s: %s", id,
 		      h->is_stored                 ? "stored"
-		      : h->has_letter              ? "not stored; a dead letter has it"
+		      : h->has_dead_letter         ? "not stored; a dead letter has it"
 		      : json_array_size(h->unread) ? "not found in what could be read"
 						   : "not stored");
 	json_array_foreach(h->moments, i, item)

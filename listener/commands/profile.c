@@ -144,12 +144,12 @@ static void skip_event(void *ctx, const struct session_event *event)
 	(void)ctx, (void)event;
 }
 
-static void skip_letter(void *ctx, struct slice bytes, const char *why)
+static void skip_reject(void *ctx, struct slice bytes, const char *why)
 {
 	(void)ctx, (void)bytes, (void)why;
 }
 
-static const struct session_handler handler = {.on_rule = on_rule, .on_event = skip_event, .on_reject = skip_letter};
+static const struct session_handler handler = {.on_rule = on_rule, .on_event = skip_event, .on_reject = skip_reject};
 
 /* Returns 0; or -1 after printing why. */
 static int read_frames(struct fit *f, const char *path)

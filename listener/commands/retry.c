@@ -126,7 +126,7 @@ static bool feed_message(struct retry *r, struct feeder *f, const struct pg_resu
 	return true;
 }
 
-static bool feed_letter(struct retry *r, struct feeder *f, const struct pg_result *page, size_t row)
+static bool feed_dead_letter(struct retry *r, struct feeder *f, const struct pg_result *page, size_t row)
 {
 	const char *why = r->edited ? NULL : objections[session_number(page, row, OBJECTION)];
 	struct slice message = {r->edited, r->edited_len};
@@ -155,7 +155,7 @@ static bool feed_some(struct retry *r, struct feeder *f, size_t first)
 	bool is_fed = page;
 
 	for (size_t row = 0; is_fed && row < session_count(page); row++)
-		is_fed = feeder_has_room(f) && feed_letter(r, f, page, row);
+		is_fed = feeder_has_room(f) && feed_dead_letter(r, f, page, row);
 	session_drop(page);
 	free(ids);
 	return is_fed;

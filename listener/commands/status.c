@@ -173,7 +173,7 @@ static const char *or_more(const json_t *counts)
 static void print_counts(const json_t *state)
 {
 	const json_t *listeners = json_object_get(state, "listeners"), *outbox = json_object_get(state, "outbox"),
-		     *letters = json_object_get(state, "dead_letters");
+		     *dead_letters = json_object_get(state, "dead_letters");
 	char age[24];
 
 	if (!json_is_true(json_object_get(json_object_get(state, "postgres"), "is_up"))) {
@@ -182,8 +182,8 @@ static void print_counts(const json_t *state)
 	}
 	printf("\nstored %.1f/s, duplicates %.1f/s, dead letters %.1f/min, ", sum_of(listeners, "stored_per_s"),
 	       sum_of(listeners, "duplicates_per_s"), 60 * sum_of(listeners, "dead_lettered_per_s"));
-	if (json_is_object(letters))
-		printf("%lld open%s\n", (long long)member_number(letters, "open"), or_more(letters));
+	if (json_is_object(dead_letters))
+		printf("%lld open%s\n", (long long)member_number(dead_letters, "open"), or_more(dead_letters));
 	else
 		puts("open ones unknown");
 	if (!json_is_object(outbox))

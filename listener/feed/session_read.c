@@ -305,8 +305,8 @@ static void read_control(struct reading *r)
 	arena_clear(&r->session->arena);
 }
 
-/* Does what r->rule says about the frame. letter is the text that a dead letter keeps. */
-static void follow_rule(struct reading *r, struct slice letter)
+/* Does what r->rule says about the frame. dead_letter is the text that it keeps if it rejects it. */
+static void follow_rule(struct reading *r, struct slice dead_letter)
 {
 	struct session *s = r->session;
 
@@ -318,7 +318,7 @@ static void follow_rule(struct reading *r, struct slice letter)
 	if (r->rule->profile->action == ACTION_EVENT)
 		read_events(r);
 	else if (r->rule->profile->action == ACTION_REJECT)
-		reject(r, letter,
+		reject(r, dead_letter,
 		       r->rule->profile == &s->profile->fallback ? "no rule of the profile matches it"
 								 : "a rule of the profile rejects it");
 	else

@@ -356,7 +356,7 @@ static void on_event(void *of, const struct session_event *event)
 }
 
 /* Returns the sender for a dead letter of a frame or of a part of a frame. */
-static struct sender *expect_letter(struct open_connection *o)
+static struct sender *expect_dead_letter(struct open_connection *o)
 {
 	ledger_reject(o->ledger);
 	return ledger_expect(o->ledger);
@@ -367,7 +367,7 @@ static void on_reject(void *of, struct slice bytes, const char *why)
 	struct open_connection *o = of;
 
 	pipeline_refuse(o->source->parts.pipeline, profile_row_source(o->source->profile), bytes.at, bytes.len, why,
-			expect_letter(o));
+			expect_dead_letter(o));
 }
 
 static void on_cursor(void *of, struct slice cursor)
@@ -430,7 +430,7 @@ static void on_too_long(void *of, const char *head, size_t len, const uint8_t *d
 	const struct profile *p = o->source->profile;
 
 	pipeline_refuse_long(o->source->parts.pipeline, p->redacted_url ? NULL : profile_row_source(p), head, len,
-			     digest, total, p->redacted_url ? NULL : expect_letter(o));
+			     digest, total, p->redacted_url ? NULL : expect_dead_letter(o));
 	ledger_end(o->ledger);
 }
 

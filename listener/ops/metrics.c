@@ -313,7 +313,7 @@ static void put_processes(FILE *out)
 }
 
 /* By class only, because there may be many reasons: `wsonce dead-letters list` groups those. */
-static void put_letters(FILE *out)
+static void put_dead_letters(FILE *out)
 {
 	static const char *const names[] = {REJECTED_CLASS_NAMES};
 
@@ -362,7 +362,7 @@ void metrics_write(const struct admin_parts *p, int64_t now_ms, FILE *out)
 	fprintf(out, "wsonce_build_info{version=\"%s\"} 1\n", WSONCE_VERSION);
 	put_processes(out);
 	counters_each(put_counter, out);
-	put_letters(out);
+	put_dead_letters(out);
 	put_gauge(out, "in_flight", "Messages received and not settled.", (double)events->messages);
 	put_gauge(out, "oldest_unsettled_seconds",
 		  "Age of the oldest unsettled event or pending delivery; 0 if there is none.",

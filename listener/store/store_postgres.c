@@ -792,10 +792,10 @@ static void on_unknown(struct store *s)
 /* True if a single dead letter is to blame. The others are then written. */
 static void on_not_dead_lettered(struct store *s, const struct postgres_answer *answer)
 {
-	bool is_letters = answer->result == POSTGRES_BAD_ROW || answer->result == POSTGRES_BAD_VALUE ||
-			  answer->blame == POSTGRES_BLAME_ROW || answer->is_late;
+	bool is_single = answer->result == POSTGRES_BAD_ROW || answer->result == POSTGRES_BAD_VALUE ||
+			 answer->blame == POSTGRES_BLAME_ROW || answer->is_late;
 
-	if (is_letters && halve(s)) {
+	if (is_single && halve(s)) {
 		send_range(s);
 		return;
 	}
@@ -804,7 +804,7 @@ static void on_not_dead_lettered(struct store *s, const struct postgres_answer *
 }
 
 /* A database that is not UTF-8 may be unable to hold the id. It can hold the dead letter itself: raw is bytea. */
-static void on_bad_letter(struct store *s, const struct postgres_answer *answer)
+static void on_bad_dead_letter(struct store *s, const struct postgres_answer *answer)
 {
 	if (s->is_ascii) {
 		on_not_dead_lettered(s, answer);
@@ -839,7 +839,7 @@ static void on_bad(struct store *s, const struct postgres_answer *answer)
 	} else if (s->job == JOB_INSERT) {
 		on_bad_row(s, answer);
 	} else if (s->job == JOB_DEAD_LETTER) {
-		on_bad_letter(s, answer);
+		on_bad_dead_letter(s, answer);
 	} else {
 		retry_later(s, answer->error);
 	}
