@@ -302,7 +302,7 @@ static bool has_terminal(void)
 }
 
 /* SIGHUP asks for a reload, unless the listener was started from a terminal that was closed now: then drain. */
-static void on_hangup(uv_signal_t *handle, int number)
+static void on_sighup(uv_signal_t *handle, int number)
 {
 	struct listener *l = handle->data;
 	uint64_t due = l->reloaded_ms ? l->reloaded_ms + RELOAD_MS : 0;
@@ -369,7 +369,7 @@ static int watch_signal(struct listener *l, uv_signal_t *handle, int number)
 	handle->data = l;
 	if (failed || (number == SIGHUP && is_ignored(number)))
 		return failed;
-	return uv_signal_start(handle, number == SIGHUP ? on_hangup : on_signal, number);
+	return uv_signal_start(handle, number == SIGHUP ? on_sighup : on_signal, number);
 }
 
 static int start_loop(struct listener *l, char *error, size_t size)
@@ -448,13 +448,13 @@ static int open_parts(struct listener *l, char *error, size_t size)
 }
 
 /* Blocks SIGHUP, which stays pending, while there is no loop to handle it. */
-void listen_hold_hangups(bool is_held)
+void listen_block_sighup(bool is_blocked)
 {
-	sigset_t hangup;
+	sigset_t sighup;
 
-	sigemptyset(&hangup);
-	sigaddset(&hangup, SIGHUP);
-	pthread_sigmask(is_held ? SIG_BLOCK : SIG_UNBLOCK, &hangup, NULL);
+	sigemptyset(&sighup);
+	sigaddset(&sighup, SIGHUP);
+	pthread_sigmask(is_blocked ? SIG_BLOCK : SIG_UNBLOCK, &sighup, NULL);
 }
 
 /* Runs a listener until SIGTERM or SIGINT. Returns the exit status: 0 if no event was left in memory, 1 if some were or
@@ -480,7 +480,7 @@ static int run(struct config *config, int argc, char **argv)
 	uv_timer_start(&l->second, on_second, 1000, 1000);
 	l->service_manager = service_manager_open(&l->loop);
 	file_keep_plain();
-	listen_hold_hangups(false);
+	listen_block_sighup(false);
 	uv_run(&l->loop, UV_RUN_DEFAULT);
 	ws_free(l->ws);
 	uv_loop_close(&l->loop);

@@ -5,6 +5,6 @@
 #include <stdbool.h>
 
 /* Blocks SIGHUP until a listener can handle it, or unblocks it. */
-void listen_hold_hangups(bool is_held);
+void listen_block_sighup(bool is_blocked);
 
 #endif

@@ -34,7 +34,7 @@ static int run_word(int argc, char **argv)
 	int status;
 
 	if (strcmp(argv[0], "listen") == 0)
-		listen_hold_hangups(true);
+		listen_block_sighup(true);
 	if (dispatch_run(argc, argv, &status) == 0)
 		return status;
 	if (*argv[0] == '-')
@@ -90,7 +90,7 @@ int main(int argc, char **given)
 	char **argv = take_words(argc, given);
 	const char *command = argc > 1 ? argv[1] : "";
 
-	secret_seal_process();
+	secret_protect_process();
 	fill_streams();
 	libraries_setup();
 	if (strcmp(command, "help") == 0 && argc > 2)

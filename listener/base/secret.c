@@ -83,8 +83,8 @@ char *secret_of(const char *of)
 	return strncmp(of, "file:", 5) == 0 ? secret_read(of + 5) : NULL;
 }
 
-/* LeakSanitizer reads the memory of its own process as a debugger does, so its builds are not sealed. */
-void secret_seal_process(void)
+/* LeakSanitizer reads the memory of its own process as a debugger does, so its builds are not protected. */
+void secret_protect_process(void)
 {
 #ifndef __SANITIZE_ADDRESS__
 	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);

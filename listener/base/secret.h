@@ -26,6 +26,6 @@ char *secret_named(const char *name);
 char *secret_of(const char *of);
 
 /* Keeps other processes of the same user from reading this one's memory and environment, and turns off core dumps. */
-void secret_seal_process(void);
+void secret_protect_process(void);
 
 #endif

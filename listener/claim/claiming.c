@@ -29,7 +29,7 @@
 #define ASK_STEP        3     /* hold steps before asking again for another's claim: 400 ms, */
 #define ASK_STEP_MOST   5     /* 800 ms, then 1.6 s, but at most the claim's TTL */
 #define PROBE_MS        1000  /* between two tries of a stalled listener */
-#define REST_MS         10000 /* how long a stalled listener without anything to try rests */
+#define PASSIVE_MS      10000 /* how long a stalled listener without anything to try stays passive */
 #define TOLD_AGAIN_MS   120000
 #define HOLD_TTLS       2 /* claim TTLs after which a held copy goes to the store */
 
@@ -41,21 +41,21 @@ struct claiming {
 	struct claiming_callbacks on;
 	struct claim *claim;
 	struct hold hold;
-	struct list left;        /* events that the done channel may settle, oldest first, linked by wait_link */
-	int64_t led_ms;          /* loop clock: this listener last claimed an event as its source's leader; 0: never */
-	int64_t told_ms;         /* loop clock: the channel last settled a copy here, */
-	int64_t arrived_ms;      /* and when the newest of those copies had arrived */
-	int64_t left_checked_ms; /* loop clock: when overdue events were last searched, */
-	int64_t left_probed_ms;  /* when one was last claimed because the channel was silent, */
-	int64_t left_free_ms;    /* and when one was last found not to be stored elsewhere; 0: it was */
-	bool is_ahead;           /* far ahead of the leaders, so reading stops */
-	bool is_resting;         /* it stalls, the others know it, and it leaves claims to them */
-	bool is_draining;        /* draining: nothing waits for others */
-	bool doubts_marks;       /* ignore marks in Redis */
-	int64_t probed_ms;       /* loop clock: the last try while resting */
-	int64_t renew_ms;        /* loop clock: next renewal of leases, */
-	int64_t watch_ms;        /* and next check if rows can be stored */
-	struct log_spell rests;  /* why it cannot store */
+	struct list left;         /* events that the done channel may settle, oldest first, linked by wait_link */
+	int64_t led_ms;           /* loop clock: this listener last claimed an event as its source's leader; 0: never */
+	int64_t told_ms;          /* loop clock: the channel last settled a copy here, */
+	int64_t arrived_ms;       /* and when the newest of those copies had arrived */
+	int64_t left_checked_ms;  /* loop clock: when overdue events were last searched, */
+	int64_t left_probed_ms;   /* when one was last claimed because the channel was silent, */
+	int64_t left_free_ms;     /* and when one was last found not to be stored elsewhere; 0: it was */
+	bool is_ahead;            /* far ahead of the leaders, so reading stops */
+	bool is_passive;          /* it stalls, the others know it, and it leaves claims to them */
+	bool is_draining;         /* draining: nothing waits for others */
+	bool doubts_marks;        /* ignore marks in Redis */
+	int64_t probed_ms;        /* loop clock: the last try while passive */
+	int64_t renew_ms;         /* loop clock: next renewal of leases, */
+	int64_t watch_ms;         /* and next check if rows can be stored */
+	struct log_spell passive; /* why it cannot store */
 };
 
 static int64_t now_ms(const struct claiming *c)
@@ -193,10 +193,10 @@ static size_t on_done(void *arg, struct done *events, size_t n)
 	return left;
 }
 
-/* Claims ev after its wait, unless this listener rests. Without Redis, ev goes to the store. */
+/* Claims ev after its wait, unless this listener is passive. Without Redis, ev goes to the store. */
 static void claim_again(struct claiming *c, struct event *ev)
 {
-	if (c->is_resting && claim_is_ready(c->claim)) {
+	if (c->is_passive && claim_is_ready(c->claim)) {
 		hold(c, ev);
 		return;
 	}
@@ -215,7 +215,7 @@ static void claim_held(struct claiming *c, struct event *ev)
 /* Claims what was left to a leader that no longer leads. */
 static void lead_anew(struct claiming *c)
 {
-	if (c->is_resting || !claim_is_ready(c->claim))
+	if (c->is_passive || !claim_is_ready(c->claim))
 		return;
 	list_each(node, after, &c->left) {
 		struct event *ev = list_entry(node, struct event, wait_link);
@@ -241,12 +241,12 @@ static void note_takeover(struct claiming *c, struct event *ev)
 	}
 }
 
-/* A resting listener leaves events to the others, even if it has the claim. */
+/* A passive listener leaves events to the others, even if it has the claim. */
 static void on_mine(struct claiming *c, struct event *ev)
 {
 	counters.claims_won++;
 	note_takeover(c, ev);
-	if (!c->is_resting) {
+	if (!c->is_passive) {
 		event_send(c->events, ev);
 		return;
 	}
@@ -326,7 +326,7 @@ void claiming_take(struct claiming *c, struct event *ev, bool is_ours)
 {
 	if (is_ours)
 		storing_await(c->storing);
-	if (c->is_resting && claim_is_ready(c->claim)) {
+	if (c->is_passive && claim_is_ready(c->claim)) {
 		hold(c, ev);
 	} else if (is_ours || c->is_draining) {
 		claiming_claim_now(c, ev);
@@ -340,7 +340,7 @@ void claiming_take(struct claiming *c, struct event *ev, bool is_ours)
 
 void claiming_lead(struct claiming *c, struct event *ev, const char *source)
 {
-	if (ev->wait == WAIT_LEADER && ev->state == EV_HELD && !c->is_resting && claim_is_ready(c->claim) &&
+	if (ev->wait == WAIT_LEADER && ev->state == EV_HELD && !c->is_passive && claim_is_ready(c->claim) &&
 	    !claim_has_other_leader(c->claim, source))
 		claim_held(c, ev);
 }
@@ -362,7 +362,7 @@ static void on_owner_gone(void *arg, uint16_t owner)
 	struct event *chunk[CHUNK];
 	size_t n = 0;
 
-	if (c->is_resting)
+	if (c->is_passive)
 		return;
 	list_each(node, after, &c->events->lists[EV_HELD]) {
 		struct event *ev = list_entry(node, struct event, link);
@@ -602,7 +602,7 @@ static void probe(struct claiming *c)
 		hold_remove(ev);
 		event_send(c->events, ev);
 		c->probed_ms = now_ms(c);
-	} else if (since_ms >= REST_MS) {
+	} else if (since_ms >= PASSIVE_MS) {
 		storing_forget_stall(c->storing);
 	}
 }
@@ -612,9 +612,9 @@ static void check_stall(struct claiming *c)
 {
 	bool is_stalled = storing_is_unable(c->storing) && !c->is_draining;
 
-	if (is_stalled == c->is_resting)
+	if (is_stalled == c->is_passive)
 		return;
-	c->is_resting = is_stalled;
+	c->is_passive = is_stalled;
 	c->probed_ms = now_ms(c);
 	presence_set_state(claim_presence(c->claim), is_stalled ? PEER_PASSIVE : PEER_WORKING);
 	if (!is_stalled) { /* events left to others may have no other listener */
@@ -622,7 +622,7 @@ static void check_stall(struct claiming *c)
 			list_entry(node, struct event, link)->held_ms = now_ms(c);
 		return;
 	}
-	log_spell_on(&c->rests, now_ms(c), "cannot store, leaving claims to other listeners",
+	log_spell_on(&c->passive, now_ms(c), "cannot store, leaving claims to other listeners",
 		     storing_trouble(c->storing));
 	give_claims_back(c);
 }
@@ -630,10 +630,10 @@ static void check_stall(struct claiming *c)
 /* The next turn of the loop checks again. */
 static void watch(struct claiming *c)
 {
-	if (c->is_resting)
+	if (c->is_passive)
 		give_claims_back(c);
 	else
-		log_spell_off(&c->rests, now_ms(c), "storing again, resuming claims");
+		log_spell_off(&c->passive, now_ms(c), "storing again, resuming claims");
 	storing_check_slowness(c->storing);
 	presence_say(claim_presence(c->claim), storing_trouble(c->storing));
 }
@@ -661,7 +661,7 @@ bool claiming_is_far_ahead(struct claiming *c)
 void claiming_turn(struct claiming *c)
 {
 	check_stall(c);
-	if (c->is_resting)
+	if (c->is_passive)
 		probe(c);
 }
 
@@ -707,7 +707,7 @@ static void hurry(struct claiming *c, enum event_state state)
 
 void claiming_drain(struct claiming *c)
 {
-	c->is_resting = false;
+	c->is_passive = false;
 	c->is_draining = true;
 	presence_set_state(claim_presence(c->claim), PEER_DRAINING);
 	hurry(c, EV_HELD);

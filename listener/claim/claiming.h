@@ -51,7 +51,7 @@ void claiming_back_off(struct claiming *c, struct event *ev, enum wait wait, uns
 /* True if so many events are left to storing leaders that reading on only costs, and this listener leads no source. */
 bool claiming_is_far_ahead(struct claiming *c);
 
-/* Call in each turn of the loop: rests if nothing can be stored, and stops resting if something can. */
+/* Call in each turn of the loop: the listener becomes passive if nothing can be stored, and active if something can. */
 void claiming_turn(struct claiming *c);
 /* Settles, claims or stores what has waited long enough, and renews leases. claiming_wait() returns in how many
  * milliseconds to call it. */

@@ -19,26 +19,26 @@ struct printing {
 	struct json_out out;
 };
 
-static bool is_wanted(const struct printing *p, const struct config_redacted *shown)
+static bool is_wanted(const struct printing *p, const struct config_redacted *setting)
 {
-	return shown->value && (p->options->with_defaults || shown->origin != FROM_DEFAULT);
+	return setting->value && (p->options->with_defaults || setting->origin != FROM_DEFAULT);
 }
 
-static void print_line(void *arg, const struct config_redacted *shown)
+static void print_line(void *arg, const struct config_redacted *setting)
 {
-	if (is_wanted(arg, shown))
-		json_out_line("%-24s %-12s %s", shown->flag, config_origin_name(shown->origin), shown->value);
+	if (is_wanted(arg, setting))
+		json_out_line("%-24s %-12s %s", setting->flag, config_origin_name(setting->origin), setting->value);
 }
 
-static void print_member(void *arg, const struct config_redacted *shown)
+static void print_member(void *arg, const struct config_redacted *setting)
 {
 	struct printing *p = arg;
 
-	if (is_wanted(p, shown))
-		json_out_member(&p->out, shown->flag,
+	if (is_wanted(p, setting))
+		json_out_member(&p->out, setting->flag,
 				json_pack("{s:o, s:s, s:b}", "value",
-					  shown->is_secret ? json_null() : json_out_string(shown->value), "from",
-					  config_origin_name(shown->origin), "is_secret", shown->is_secret));
+					  setting->is_secret ? json_null() : json_out_string(setting->value), "from",
+					  config_origin_name(setting->origin), "is_secret", setting->is_secret));
 }
 
 static int run_print(const struct invocation *in)

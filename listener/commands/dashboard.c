@@ -136,14 +136,14 @@ static struct http_reply refuse(unsigned int status, const char *why)
 }
 
 /* Returns what a command printed. Its errors, such as why it did only a part, become the member "message". */
-static struct http_reply reply_json(const char *text, const char *complaint)
+static struct http_reply reply_json(const char *text, const char *error_text)
 {
-	json_t *json = *complaint ? json_loads(text, 0, NULL) : NULL;
+	json_t *json = *error_text ? json_loads(text, 0, NULL) : NULL;
 	char *lines, *whole;
 
 	if (!json)
 		return reply(HTTP_OK, "application/json", text);
-	lines = memory_strndup(complaint, strlen(complaint) - 1); /* without the newline at its end */
+	lines = memory_strndup(error_text, strlen(error_text) - 1); /* without the newline at its end */
 	json_object_set_new(json, "message", json_out_string(lines));
 	whole = memory_given(json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(15)), "jansson");
 	free(lines);
@@ -163,8 +163,8 @@ static void add_command(struct words *words, const struct endpoint *e)
 /* If a command prints no JSON, it has failed and its error is the answer. */
 static struct http_reply call(const struct dashboard *d, const struct endpoint *e, struct words *words)
 {
-	struct bytes text = {NULL, 0, 0}, complaint = {NULL, 0, 0};
-	FILE *out = bytes_stream(&text), *errors = bytes_stream(&complaint);
+	struct bytes text = {NULL, 0, 0}, error_text = {NULL, 0, 0};
+	FILE *out = bytes_stream(&text), *errors = bytes_stream(&error_text);
 	char *argv[WORDS_MAX];
 	struct http_reply r;
 	int status, argc = 0;
@@ -179,11 +179,11 @@ static struct http_reply call(const struct dashboard *d, const struct endpoint *
 	fclose(out);
 	fclose(errors);
 	if (*bytes_text(&text) == '{')
-		r = reply_json(text.at, bytes_text(&complaint));
+		r = reply_json(text.at, bytes_text(&error_text));
 	else
-		r = refuse(status == STATUS_USAGE ? HTTP_BAD_REQUEST : HTTP_BAD_GATEWAY, bytes_text(&complaint));
+		r = refuse(status == STATUS_USAGE ? HTTP_BAD_REQUEST : HTTP_BAD_GATEWAY, bytes_text(&error_text));
 	bytes_free(&text);
-	bytes_free(&complaint);
+	bytes_free(&error_text);
 	return r;
 }
 

@@ -90,10 +90,10 @@ static void on_secret(void *arg, const char *name, size_t len)
 	free(key);
 }
 
-static void on_setting(void *arg, const struct config_redacted *shown)
+static void on_setting(void *arg, const struct config_redacted *setting)
 {
-	if (shown->is_file && shown->origin != FROM_DEFAULT)
-		look_at(arg, shown->flag, shown->value, shown->is_key);
+	if (setting->is_file && setting->origin != FROM_DEFAULT)
+		look_at(arg, setting->flag, setting->value, setting->is_key);
 }
 
 void findings_of_settings(struct findings *f, const struct config *c)

@@ -29,17 +29,17 @@ char *config_source_name(const struct config *c, size_t i)
 
 char *config_source_in_rows(const struct config *c, size_t i)
 {
-	char *shown = url_redact(config_source_url(c, i));
+	char *redacted = url_redact(config_source_url(c, i));
 	bool is_shared = config_source_url(c, i) != c->sources.items[i];
 
 	for (size_t k = 0; k < c->sources.count && !is_shared; k++) {
 		char *other = k == i ? NULL : url_redact(config_source_url(c, k));
 
-		is_shared = other && strcmp(other, shown) == 0;
+		is_shared = other && strcmp(other, redacted) == 0;
 		free(other);
 	}
 	if (!is_shared)
-		return shown;
-	free(shown);
+		return redacted;
+	free(redacted);
 	return config_source_name(c, i);
 }

@@ -23,10 +23,10 @@ struct sources {
 	struct requests *requests; /* NULL: no profile makes an HTTP call */
 	struct profiles *profiles;
 	struct readings *readings; /* what the fleet hears of them; NULL: there is no Redis */
-	char **names;              /* as shown */
+	char **names;              /* for logs and pages */
 	struct shards **shards;    /* those whose first connection it is; else NULL */
-	size_t *shown;             /* all but idle shards */
-	size_t shown_count;
+	size_t *visible;           /* all but idle shards */
+	size_t visible_count;
 	size_t count;
 	struct profile *items[]; /* those of --source first; this file frees them. Others are there for each line */
 };
@@ -137,10 +137,10 @@ static void list_shown(void *arg)
 {
 	struct sources *all = arg;
 
-	all->shown_count = 0;
+	all->visible_count = 0;
 	for (size_t i = 0; i < all->count; i++)
 		if (!all->items[i]->shard.is_idle || (all->shards[i] && *shards_trouble(all->shards[i])))
-			all->shown[all->shown_count++] = i;
+			all->visible[all->visible_count++] = i;
 }
 
 static int add_shards(struct sources *all, const struct profile *p, char *error, size_t size)
@@ -177,7 +177,7 @@ struct sources *sources_open(struct ws *ws, struct presence *presence, const str
 	all = memory_calloc(1, sizeof(*all) + most * sizeof(struct profile *));
 	all->names = memory_calloc(most + 1, sizeof(char *));
 	all->shards = memory_calloc(most + 1, sizeof(*all->shards));
-	all->shown = memory_calloc(most + 1, sizeof(*all->shown));
+	all->visible = memory_calloc(most + 1, sizeof(*all->visible));
 	all->ws = ws;
 	all->config = config;
 	all->dialler = dialler;
@@ -210,7 +210,7 @@ void sources_reload(struct sources *all)
 
 size_t sources_count(const struct sources *s)
 {
-	return s->shown_count;
+	return s->visible_count;
 }
 
 size_t sources_places(const struct sources *s)
@@ -228,14 +228,14 @@ bool sources_are_ready(const struct sources *s, size_t i)
 {
 	bool is_any = false;
 
-	for (size_t k = 0; k < s->shown_count && !is_any; k++)
-		is_any = s->items[s->shown[k]] == s->items[s->shown[i]] && sources_view(s, k).is_ready;
+	for (size_t k = 0; k < s->visible_count && !is_any; k++)
+		is_any = s->items[s->visible[k]] == s->items[s->visible[i]] && sources_view(s, k).is_ready;
 	return is_any;
 }
 
 struct source_view sources_view(const struct sources *s, size_t i)
 {
-	size_t at = s->shown[i];
+	size_t at = s->visible[i];
 	struct feed_client_view view = profiled_view(profiles_at(s->profiles, at));
 	bool is_idle = s->items[at]->shard.is_idle;
 	bool is_plain = at < s->config->sources.count;
@@ -291,6 +291,6 @@ void sources_free(struct sources *all)
 	}
 	free(all->names);
 	free(all->shards);
-	free(all->shown);
+	free(all->visible);
 	free(all);
 }

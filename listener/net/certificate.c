@@ -133,15 +133,15 @@ void certificate_clear(struct certificate_rules *rules)
 bool certificate_is_accepted(struct lws *wsi, const struct certificate_rules *rules)
 {
 	SSL *ssl = lws_get_ssl(wsi);
-	X509 *shown = ssl ? SSL_get1_peer_certificate(ssl) : NULL;
+	X509 *peer = ssl ? SSL_get1_peer_certificate(ssl) : NULL;
 	const SSL_CTX *tls = !rules->in_use && ssl ? SSL_get_SSL_CTX(ssl) : rules->in_use;
-	X509_STORE_CTX *c = shown ? X509_STORE_CTX_new() : NULL;
+	X509_STORE_CTX *c = peer ? X509_STORE_CTX_new() : NULL;
 	bool is_accepted =
-		!c || (X509_STORE_CTX_init(c, SSL_CTX_get_cert_store(tls), shown, SSL_get_peer_cert_chain(ssl)) &&
+		!c || (X509_STORE_CTX_init(c, SSL_CTX_get_cert_store(tls), peer, SSL_get_peer_cert_chain(ssl)) &&
 		       X509_STORE_CTX_set_default(c, "ssl_client") && X509_verify_cert(c) == 1);
 
 	X509_STORE_CTX_free(c);
-	X509_free(shown);
+	X509_free(peer);
 	return is_accepted;
 }
 

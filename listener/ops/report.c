@@ -144,13 +144,13 @@ static uint64_t hash_states(const struct report *r)
 
 /* --- settings --- */
 
-static void add_setting(void *arg, const struct config_redacted *shown)
+static void add_setting(void *arg, const struct config_redacted *setting)
 {
 	char word[60];
 
-	snprintf(word, sizeof(word), " %s ", shown->flag);
-	if (shown->value && !shown->is_secret && !strstr(own, word))
-		json_object_set_new(arg, shown->flag, describe_text(shown->value));
+	snprintf(word, sizeof(word), " %s ", setting->flag);
+	if (setting->value && !setting->is_secret && !strstr(own, word))
+		json_object_set_new(arg, setting->flag, describe_text(setting->value));
 }
 
 static json_t *describe_settings(const struct config *c)

@@ -70,7 +70,7 @@ static size_t concurrency(const struct target *t)
 }
 
 /* While probing, requests that began before the pause take no slot: they may hang. */
-static size_t taken(const struct target *t)
+static size_t slots_used(const struct target *t)
 {
 	return t->state == TARGET_OPEN ? t->at_work : t->probes;
 }
@@ -82,8 +82,8 @@ static size_t less(size_t a, size_t b)
 
 size_t target_free_slots(const struct target *t)
 {
-	size_t own = less(concurrency(t), taken(t));
-	size_t both = less((size_t)t->webhook->concurrency, taken(t) + taken(t->other));
+	size_t own = less(concurrency(t), slots_used(t));
+	size_t both = less((size_t)t->webhook->concurrency, slots_used(t) + slots_used(t->other));
 
 	return own < both ? own : both;
 }
@@ -110,7 +110,7 @@ size_t target_want(struct target *t, int64_t now_ms)
 	if (t->state == TARGET_PAUSED && now_ms >= t->resume_ms)
 		move(t, TARGET_PROBING, NULL);
 	is_ahead = t->state == TARGET_OPEN && !t->is_retry && t->depth && t->bytes < TARGET_AHEAD_BYTES;
-	t->wanted = less(is_ahead ? t->depth : concurrency(t), taken(t) + t->waiting);
+	t->wanted = less(is_ahead ? t->depth : concurrency(t), slots_used(t) + t->waiting);
 	return t->wanted;
 }
 

@@ -46,8 +46,8 @@
 
 /* When reading stops: at the limits for all, earlier for producers if there are feeds. A feed has no replay, so it does
  * not stop for producers. */
-struct gate {
-	size_t eighths; /* eighths of the limits at which it closes */
+struct accept_pause {
+	size_t eighths; /* eighths of the limits at which reading stops */
 	bool is_full;   /* the budget is used up */
 };
 
@@ -67,7 +67,7 @@ struct pipeline {
 	struct spooling *spooling;
 	struct order order;
 	long partial_bytes; /* bytes of incomplete messages */
-	struct gate producers, all;
+	struct accept_pause producers, all;
 	bool is_behind; /* producers wait for Redis, Postgres or other listeners */
 	enum pressure pressure;
 	enum life life;
@@ -94,35 +94,35 @@ size_t pipeline_bytes(const struct pipeline *p)
 	return p->events.bytes + (size_t)p->partial_bytes;
 }
 
-static void tell_memory(const struct gate *g, size_t bytes, size_t limit)
+static void tell_memory(const struct accept_pause *a, size_t bytes, size_t limit)
 {
 	const char *what =
-		g->is_full ? "memory limit reached, reading paused" : "below the memory limit, reading resumed";
+		a->is_full ? "memory limit reached, reading paused" : "below the memory limit, reading resumed";
 
-	if (g->eighths < WHOLE)
-		what = g->is_full ? "producers use up their share of memory, not reading from them"
+	if (a->eighths < WHOLE)
+		what = a->is_full ? "producers use up their share of memory, not reading from them"
 				  : "reading from producers again";
-	log_write(g->is_full ? LOG_WARN : LOG_INFO, what, "in_flight_bytes=%zu limit=%zu", bytes, limit);
+	log_write(a->is_full ? LOG_WARN : LOG_INFO, what, "in_flight_bytes=%zu limit=%zu", bytes, limit);
 }
 
-static size_t limit_of(const struct pipeline *p, const struct gate *g)
+static size_t limit_of(const struct pipeline *p, const struct accept_pause *a)
 {
-	return (size_t)p->config->inflight_bytes / WHOLE * g->eighths;
+	return (size_t)p->config->inflight_bytes / WHOLE * a->eighths;
 }
 
 /* Reading stops at the limit and resumes at seven eighths of it, so that it does not flap. */
-static void check_memory(const struct pipeline *p, struct gate *g)
+static void check_memory(const struct pipeline *p, struct accept_pause *a)
 {
 	size_t bytes = pipeline_bytes(p);
-	size_t limit = limit_of(p, g);
+	size_t limit = limit_of(p, a);
 
-	if (g->is_full ? bytes >= limit - limit / 8 : bytes < limit)
+	if (a->is_full ? bytes >= limit - limit / 8 : bytes < limit)
 		return;
-	g->is_full = !g->is_full;
-	counters.pauses += g == &p->all && g->is_full;
-	counters.ingest_pauses += g == &p->producers && g->is_full;
-	if (g == &p->all || g->eighths < WHOLE)
-		tell_memory(g, bytes, limit);
+	a->is_full = !a->is_full;
+	counters.pauses += a == &p->all && a->is_full;
+	counters.ingest_pauses += a == &p->producers && a->is_full;
+	if (a == &p->all || a->eighths < WHOLE)
+		tell_memory(a, bytes, limit);
 }
 
 /* Messages can be read faster than Redis answers, Postgres stores, or the other listeners read them. Then producers

@@ -79,7 +79,7 @@ const char *redis_address_read(struct redis_address *a, const char *text)
 
 	memset(a, 0, sizeof(*a));
 	a->master = (char *)"";
-	a->shown = url_redact(text);
+	a->redacted = url_redact(text);
 	if (split_hosts(a, text) || !url_has_scheme(&a->urls[0], "redis rediss redis-sentinel rediss-sentinel unix"))
 		return a->count == REDIS_HOSTS_MAX ? "names more than 16 hosts"
 						   : "is not a redis://, rediss://, redis-sentinel:// or unix:// URL, "
@@ -102,7 +102,7 @@ void redis_address_clear(struct redis_address *a)
 {
 	for (size_t i = 0; i < a->count; i++)
 		url_clear(&a->urls[i]);
-	free(a->shown);
+	free(a->redacted);
 	memset(a, 0, sizeof(*a));
 }
 

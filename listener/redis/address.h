@@ -17,7 +17,7 @@ struct redis_address {
 	bool is_sentinel; /* the hosts are sentinels, which know the master */
 	char *master;     /* the master's name in the sentinels, else "" */
 	const char *db;   /* the database number, "0" if none is given */
-	char *shown;      /* the URL without secrets */
+	char *redacted;   /* the URL without secrets */
 };
 
 /* Reads SCHEME://[user[:password]@]host[:port][,host[:port]...][/db], unix://[user[:password]@]/PATH, or

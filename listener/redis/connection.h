@@ -56,7 +56,7 @@ int redis_send(struct redis *r, const char *bytes, size_t len, redis_cb *cb, voi
  * takes. "" if the server does not tell. Valid until the connection ends. */
 const char *redis_client(const struct redis *r);
 
-/* Overwrites the password in text from the server that will be shown. Errors are masked already. */
+/* Masks the password in text from the server. Errors are masked already. */
 void redis_mask(const struct redis *r, char *text);
 
 /* Returns the number of commands without an answer. */

@@ -32,8 +32,8 @@ struct server {
 	struct sentinel *sentinel; /* NULL if none is asked */
 	char master[256];          /* the host that the sentinels name, "" before they do */
 	int master_port;
-	const char *shown; /* the URL without secrets */
-	char name[280];    /* host:port of the current connection if several are possible; else "" */
+	const char *redacted; /* the URL without secrets */
+	char name[280];       /* host:port of the current connection if several are possible; else "" */
 	struct backoff backoff;
 	uv_timer_t retry;
 	char run[9];                 /* the first 8 digits of the server's run_id, "" if unknown */
@@ -100,7 +100,7 @@ static void set_state(struct server *s, enum redis_state state, const char *why)
 		tell_loss(s, why);
 	level = level_of(s, level_of_step(s, old, state, why));
 	log_write(level, "redis connection", "from=%s to=%s url=%s server=%s reason=%s", state_names[old],
-		  state_names[state], s->shown, *s->name ? s->name : NULL, why);
+		  state_names[state], s->redacted, *s->name ? s->name : NULL, why);
 	if (s->sentinel)
 		sentinel_hurry(s->sentinel, state != REDIS_READY);
 	s->settings.on_state(s->settings.owner, state);
@@ -132,7 +132,7 @@ static void refuse(struct server *s, const char *said)
 
 	snprintf(what, sizeof(what), "%s", said);
 	log_write(s->was_refused ? LOG_DEBUG : level_of(s, LOG_ERROR), "redis refused the login", "url=%s reason=%s",
-		  s->shown, what);
+		  s->redacted, what);
 	s->was_refused = true;
 	snprintf(s->warned, sizeof(s->warned), "%s", what);
 	talk_end(s->talk, what);
@@ -293,7 +293,7 @@ static void on_error(void *owner, const char *text)
 	if (s->rights_count < RIGHTS_MAX) {
 		s->rights[s->rights_count++] = hash;
 		log_warn("the user of redis lacks a right (docs/security.md has the list)",
-			 "missing=%s url=%s reason=%s", missing, s->shown, text);
+			 "missing=%s url=%s reason=%s", missing, s->redacted, text);
 	}
 }
 
@@ -373,7 +373,7 @@ static void on_not_named(void *owner, const char *why)
 	struct server *s = owner;
 
 	if (s->view.state != REDIS_READY && is_news(s, why))
-		log_write(level_of(s, LOG_WARN), "no sentinel names a master", "url=%s reason=%s", s->shown, why);
+		log_write(level_of(s, LOG_WARN), "no sentinel names a master", "url=%s reason=%s", s->redacted, why);
 }
 
 /* --- life --- */
@@ -404,7 +404,7 @@ struct server *server_open(uv_loop_t *loop, const struct server_settings *settin
 
 	s->loop = loop;
 	s->settings = *settings;
-	s->shown = settings->address->shown;
+	s->redacted = settings->address->redacted;
 	s->view.trouble = s->warned;
 	s->view.client = s->client;
 	s->view.host = "";
