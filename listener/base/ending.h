@@ -25,7 +25,7 @@ static inline void ending_part(void *ending)
 	e.done(e.arg);
 }
 
-/* The object ends: release is called with it as soon as so many parts are closed, and then done with arg. */
+/* The object ends: once this number of parts is closed, release is called with it, and then done with arg. */
 static inline void ending_begin(struct ending *e, int parts, void (*release)(void *object), void *object,
 				void (*done)(void *arg), void *arg)
 {
@@ -37,7 +37,7 @@ static inline void ending_on_handle(uv_handle_t *handle)
 	ending_part(handle->data);
 }
 
-/* Closes a timer, or another handle that is a part. Its data is not the owner's any more. */
+/* Closes a timer or another handle that is a part, and overwrites its data. */
 static inline void ending_close(struct ending *e, void *handle)
 {
 	((uv_handle_t *)handle)->data = e;

@@ -295,7 +295,7 @@ static void on_take(void *owner, void *arg, const struct redis_reply *reply)
 		finish_take(c, ev, result, reply);
 }
 
-/* Sends a claim of ev, with a time that no earlier claim of it had. */
+/* Sends a claim of ev with a time that none of its earlier claims had. */
 static void stamp_claim(struct claim *c, struct event *ev)
 {
 	int64_t ms = stamp_ms(c);

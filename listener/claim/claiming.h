@@ -48,7 +48,7 @@ void claiming_lead(struct claiming *c, struct event *ev, const char *source);
 /* Makes ev wait for its next try, as in hold.h. */
 void claiming_back_off(struct claiming *c, struct event *ev, enum wait wait, unsigned int step);
 
-/* True if so many events are left to storing leaders that reading on only costs, and this listener leads no source. */
+/* True if this listener leads no source, and leaves events to storing leaders faster than they store them. */
 bool claiming_is_far_ahead(struct claiming *c);
 
 /* Call in each turn of the loop: the listener becomes passive if nothing can be stored, and active if something can. */

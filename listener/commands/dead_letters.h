@@ -77,7 +77,7 @@ struct dead_letter_ids {
 	size_t size;
 };
 
-/* The ids from the first on, at most most of them, as the text of a Postgres array, on the heap. */
+/* Returns up to most ids, starting with number first, as the text of a Postgres array, on the heap. */
 char *dead_letter_ids_array(const struct dead_letter_ids *ids, size_t first, size_t most);
 
 /* A walk by id over those that match when it begins. Its memory does not depend on their number. */

@@ -306,7 +306,7 @@ static int run_family(int argc, char **argv)
 	return STATUS_USAGE;
 }
 
-/* Does the command take so many words? */
+/* True if the command takes this number of arguments. */
 static bool takes(const struct subcommand *c, int count)
 {
 	int expected = *arguments_of(c) != '\0';

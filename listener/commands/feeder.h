@@ -55,7 +55,7 @@ int feeder_run(const struct config *config, const struct feeder_owner *owner, st
 /* Waits until there is room for a message. Returns false if no more should be fed: after SIGINT or SIGTERM, or if
  * nothing can be stored. */
 bool feeder_has_room(struct feeder *f);
-/* Waits so many milliseconds; 0: only looks for signals. Returns as above. */
+/* Waits for ms milliseconds; 0: only looks for signals. Returns as above. */
 bool feeder_pause(struct feeder *f, int64_t ms);
 
 /* Does an event with this id have no outcome yet? A message that is fed meanwhile would share its outcome. */

@@ -71,7 +71,7 @@ static int refuse(const struct retention_guard_deletion *d, int64_t age_s, const
 	return STATUS_USAGE;
 }
 
-/* May rows go that are at least age_s old? */
+/* Returns 0 if rows at least age_s old may be deleted, else an exit status after printing why not. */
 static int judge_ages(const struct retention_guard_deletion *d, int64_t age_s, int64_t max_age_s,
 		      const struct pg_result *rows)
 {

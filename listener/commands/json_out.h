@@ -64,7 +64,7 @@ void json_out_line(const char *format, ...) __attribute__((format(printf, 1, 2))
 /* Prints a text from outside in width columns, cut or padded, with ? for characters that are not printable ASCII. */
 void json_out_column(const char *text, int width);
 
-/* The same in as many columns as the text needs, but at most most. */
+/* The same in as many columns as the text needs, up to most. */
 void json_out_word(const char *text, int most);
 
 #endif

@@ -32,7 +32,7 @@
 
 struct line_minute {
 	int64_t minute; /* since 1970; with LINES_SHORT lines or fewer, it is about this one */
-	int length;     /* minutes, to a multiple of it since 1970 */
+	int length;     /* minutes that it covers; minute is a multiple of it */
 	uint64_t received, stored;
 	uint64_t received_sum, stored_sum; /* sums of the hashes: equal if the events are the same, in any order */
 	uint64_t unknown; /* copies received in this minute whose event's minute is unknown, or that may not be the

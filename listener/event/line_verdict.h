@@ -67,8 +67,8 @@ struct line_verdict {
 size_t line_row_add(struct line_row *all, size_t n, const struct line_row *row);
 /* After the last row. Returns how many there are. */
 size_t line_row_end(struct line_row *all, size_t n);
-/* Sets the name and process of a row, and moves its times of connection: it begins so many minutes after what it is
- * compared with, which has so many. */
+/* Sets the name and process of a row, and moves its times of connection: it begins `after` minutes after the row that
+ * it is compared with, which covers `minutes`. */
 void line_row_place(struct line_row *row, const char *listener, int64_t after, int64_t minutes);
 /* Adds the rows of another process of the same instance. */
 void line_row_merge(struct line_row *into, const struct line_row *more);

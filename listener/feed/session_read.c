@@ -392,7 +392,7 @@ static void read_frames(struct reading *r, struct slice array)
 		read_frame(r, w.value);
 }
 
-/* Reads one JSON text: a message, or a line of it. */
+/* Reads one JSON text: a message, or one of its lines. */
 static void read_text(struct reading *r, const char *text, size_t len)
 {
 	struct slice value;

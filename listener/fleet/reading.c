@@ -23,7 +23,7 @@
 #define AGAIN_MS         60000 /* this much longer than the wait since the last redial: a new silence */
 #define TELL_MS          60000
 
-/* A source, or a line of it: those of one source follow each other. */
+/* A source or one of its lines. The lines of a source are consecutive. */
 struct dialled {
 	char *name;
 	const char *events; /* the name that its events have, if it is not this one; else NULL */

@@ -407,8 +407,8 @@ static void append(struct fill *f, struct hole *h)
 	f->end = &h->next;
 }
 
-/* The leader asks. The others wait some times, twice as long each time, because after a cut another may lead every
- * second: else each might leave it to one that does not lead any more. */
+/* The leader asks. The others look LOOKS times, waiting twice as long each time: after a cut the leader may change
+ * every second, and each listener might leave the request to a former leader. */
 static void leave_first(struct fill *f)
 {
 	struct hole *h = f->first;

@@ -1,4 +1,4 @@
-/* profiled.h: one source that a profile describes, or one line of it. */
+/* profiled.h: one source that a profile describes, or one of its lines. */
 #ifndef WSONCE_PROFILED_H
 #define WSONCE_PROFILED_H
 

@@ -18,7 +18,7 @@ struct sources;
 struct sources *sources_open(struct ws *ws, struct presence *presence, const struct config *config, char *error,
 			     size_t size);
 
-/* What the admin pages show about source i, or a line of it: each counts. Plain URLs come first. The texts live until
+/* What the admin pages show about source i: each line counts as one. Plain URLs come first. The texts live until
  * the loop runs again. */
 struct source_view {
 	const char *source;

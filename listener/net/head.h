@@ -13,7 +13,7 @@
 /* Starts as all zeros but for the request. */
 struct head {
 	char *request; /* on the heap; freed by the owner */
-	size_t sent;   /* bytes of it */
+	size_t sent;   /* bytes of request */
 	char bytes[HEAD_BYTES + 1];
 	size_t len;
 	char *at;           /* the next header */

@@ -24,7 +24,7 @@ struct spool_segment {
 	uint64_t put_away;      /* events put away since it was last read from its start */
 	unsigned char *is_away; /* a bit for each record */
 	size_t room;            /* bytes of is_away */
-	bool is_bad;            /* a part of it could not be read */
+	bool is_bad;            /* part of the segment could not be read */
 };
 
 struct spool {

@@ -195,7 +195,7 @@ static bool may_leave(const struct event *ev)
 	       !event_has_failed(ev) && !is_repeated(ev) && !ev->order;
 }
 
-/* The record names one source only, and no line of it. */
+/* The record names only one source, and none of its lines. */
 static void note_other_lines(const struct event *ev)
 {
 	struct line_copy copy = {event_origin(ev),   ev->lines & ~1u, ev->id_hash.half[0], 0,
