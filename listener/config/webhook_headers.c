@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "base/secret.h"
 #include "config/keys.h"
+#include "config/profile_placeholder.h"
 
 /* RFC 9110, section 5.6.2 */
 #define TOKEN "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -27,6 +28,17 @@ static bool is_taken(const char *name)
 	return strncasecmp(name, "webhook-", 8) == 0;
 }
 
+static int check_placeholders(struct profile_reader *r, const char *text)
+{
+	struct placeholder p;
+
+	for (; placeholder_find(text, &p); text = p.end)
+		if (p.kind != PLACEHOLDER_SECRET || p.is_text)
+			return profile_fail(r, "%.*s is neither ${env:NAME} nor ${file:PATH}",
+					    (int)(p.end - p.begin < 80 ? p.end - p.begin : 80), p.begin);
+	return p.fault ? profile_fail(r, "holds %s", p.fault) : 0;
+}
+
 static int check_header(struct profile_reader *r, const char *name, const json_t *value)
 {
 	const char *text;
@@ -35,7 +47,7 @@ static int check_header(struct profile_reader *r, const char *name, const json_t
 		return profile_fail(r, "is not the name of a header");
 	if (is_taken(name))
 		return profile_fail(r, "is a header that wsonce sets itself");
-	return key_text(r, NULL, value, &text);
+	return key_text(r, NULL, value, &text) || check_placeholders(r, text) ? -1 : 0;
 }
 
 int webhook_headers_check(struct profile_reader *r, const json_t *headers)
@@ -59,51 +71,51 @@ int webhook_headers_check(struct profile_reader *r, const json_t *headers)
 
 /* --- values --- */
 
-/* Appends the secret in ${env:NAME} or ${file:PATH}; inside is the text between the braces. */
-static int add_secret(struct bytes *out, const char *inside, char *fault, size_t size)
+/* Appends the secret that env:NAME or file:PATH names. */
+static int add_secret(struct bytes *out, const char *of, char *fault, size_t size)
 {
-	bool is_env = strncmp(inside, "env:", 4) == 0, is_file = strncmp(inside, "file:", 5) == 0;
-	char *secret = secret_of(inside);
+	char *secret = secret_of(of);
 
-	if (!secret && !is_env && !is_file)
-		snprintf(fault, size, "${%.80s} is neither ${env:NAME} nor ${file:PATH}", inside);
-	else if (!secret)
+	if (!secret) {
 		snprintf(fault, size,
-			 is_env ? "the variable %.100s is not set" : "%.200s has no first line that can be read",
-			 inside + (is_env ? 4 : 5));
-	if (!secret)
+			 strncmp(of, "env:", 4) == 0 ? "the variable %.100s is not set"
+						     : "%.200s has no first line that can be read",
+			 strchr(of, ':') + 1);
 		return -1;
+	}
 	bytes_add(out, secret, strlen(secret));
 	OPENSSL_cleanse(secret, strlen(secret));
 	free(secret);
 	return 0;
 }
 
+/* Appends a text that webhook_headers_check has seen. */
 static int add_text(struct bytes *out, const char *text, char *fault, size_t size)
 {
-	for (const char *begin, *end; (begin = strstr(text, "${")) && (end = strchr(begin, '}')); text = end + 1) {
-		char *inside = memory_strndup(begin + 2, (size_t)(end - begin - 2));
-		int result;
+	struct placeholder p;
+	int result = 0;
 
-		bytes_add(out, text, (size_t)(begin - text));
-		result = add_secret(out, inside, fault, size);
-		free(inside);
-		if (result)
-			return -1;
+	for (; !result && placeholder_find(text, &p); text = p.end) {
+		char *of = memory_strndup(p.name.at, p.name.len);
+
+		bytes_add(out, text, (size_t)(p.begin - text));
+		result = add_secret(out, of, fault, size);
+		free(of);
 	}
 	bytes_add(out, text, strlen(text));
-	return 0;
+	return result;
 }
 
-/* Appends a line and its NUL. A value has no control characters but tabs (RFC 9110, section 5.5). */
-static int add_line(struct bytes *out, const char *name, const char *text, char *fault, size_t size)
+/* Appends a line and its NUL: the header's name, and text and the secret that of names (NULL: none). A value
+ * has no control characters but tabs (RFC 9110, section 5.5). */
+static int add_line(struct bytes *out, const char *name, const char *text, const char *of, char *fault, size_t size)
 {
 	size_t begin;
 
 	bytes_add(out, name, strlen(name));
 	bytes_add(out, ": ", 2);
 	begin = out->len;
-	if (add_text(out, text, fault, size))
+	if (add_text(out, text, fault, size) || (of && add_secret(out, of, fault, size)))
 		return -1;
 	for (size_t i = begin; i < out->len; i++)
 		if (((unsigned char)out->at[i] < ' ' && out->at[i] != '\t') || out->at[i] == 0x7f)
@@ -116,12 +128,13 @@ static int add_line(struct bytes *out, const char *name, const char *text, char 
 	return 0;
 }
 
+/* The file's name may hold any character, so it is in no template. */
 static int add_bearer(struct bytes *out, const char *file, char *fault, size_t size)
 {
-	char *text = memory_printf("Bearer ${file:%s}", file);
-	int result = add_line(out, "authorization", text, fault, size);
+	char *of = memory_printf("file:%s", file);
+	int result = add_line(out, "authorization", "Bearer ", of, fault, size);
 
-	free(text);
+	free(of);
 	return result;
 }
 
@@ -134,7 +147,7 @@ int webhook_headers_read(struct bytes *lines, const json_t *headers, const char 
 	*lines = (struct bytes){.at = NULL};
 	result = bearer_file ? add_bearer(lines, bearer_file, fault, size) : 0;
 	json_object_foreach((json_t *)headers, name, value) result =
-		result ? result : add_line(lines, name, json_string_value(value), fault, size);
+		result ? result : add_line(lines, name, json_string_value(value), NULL, fault, size);
 	if (result)
 		webhook_headers_clear(lines);
 	return result;

@@ -29,7 +29,8 @@
 #include "base/url.h"
 #include "config/webhook_headers.h"
 
-#define HEAD_BYTES        1024  /* kept of an answer's body */
+#define HEAD_BYTES        1024  /* recorded of an answer's body; */
+#define MORE_BYTES        8192  /* kept beyond, so that a secret is masked if the recorded part ends inside it */
 #define BODY_BYTES        65536 /* read of an answer's body, so that the connection can be reused, */
 #define BODY_MS           2000  /* if the body comes within this time */
 #define LINES_BYTES       65536 /* limit of an answer's headers and trailers; the status counts even if they are longer */
@@ -70,7 +71,7 @@ struct delivery {
 	char signature[HEADER_BYTES + SIGNATURE_SIZE];
 	struct bytes own; /* the webhook's header lines, which may change while the request runs */
 	char error[CURL_ERROR_SIZE];
-	char head[HEAD_BYTES + 1];
+	char head[HEAD_BYTES + MORE_BYTES + 1];
 };
 
 /* An open socket of libcurl. */
@@ -107,13 +108,27 @@ static void mask_words(char *text, const char *value)
 	free(copy);
 }
 
-/* Makes the head fit for Postgres and logs: UTF-8 without NUL and without a truncated last character, and without the
- * webhook's path and the values of its headers, which may be tokens. */
+/* Masks the webhook's path and the values of its headers, which may be tokens. */
+static void mask_head(struct delivery *d)
+{
+	const char *path = strchr(strstr(d->webhook->url, "://") + 3, '/');
+
+	secret_mask_path(d->head, path ? path : "");
+	for (size_t i = 0; i < d->own.len; i += strlen(d->own.at + i) + 1)
+		mask_words(d->head, strchr(d->own.at + i, ':') + 2);
+}
+
+/* Makes the head fit for Postgres and logs: without secrets, and UTF-8 without NUL and without a truncated last
+ * character. */
 static void clean_head(struct delivery *d)
 {
-	size_t n = d->head_len;
-	const char *path;
+	size_t n = d->head_len < HEAD_BYTES ? d->head_len : HEAD_BYTES;
 
+	d->head[d->head_len] = '\0';
+	for (size_t i = 0; i < d->head_len; i++)
+		if (!d->head[i])
+			d->head[i] = ' ';
+	mask_head(d);
 	if (d->body_len > n) {
 		while (n && ((unsigned char)d->head[n - 1] & 0xc0) == 0x80)
 			n--;
@@ -121,15 +136,8 @@ static void clean_head(struct delivery *d)
 			n--;
 	}
 	d->head[n] = '\0';
-	for (size_t i = 0; i < n; i++)
-		if (!d->head[i])
-			d->head[i] = ' ';
 	if (!is_utf8(d->head, n))
 		make_ascii(d->head);
-	path = strchr(strstr(d->webhook->url, "://") + 3, '/');
-	secret_mask_path(d->head, path ? path : "");
-	for (size_t i = 0; i < d->own.len; i += strlen(d->own.at + i) + 1)
-		mask_words(d->head, strchr(d->own.at + i, ':') + 2);
 }
 
 /* True if this host cannot make any request. libcurl does not say if socket() failed or the connection was refused, so
@@ -344,7 +352,7 @@ static int on_connection(void *arg, char *remote, char *local, int remote_port, 
 static size_t on_body(char *bytes, size_t size, size_t n, void *arg)
 {
 	struct delivery *d = arg;
-	size_t room = HEAD_BYTES - d->head_len, kept = n < room ? n : room;
+	size_t room = sizeof(d->head) - 1 - d->head_len, kept = n < room ? n : room;
 
 	(void)size;
 	memcpy(d->head + d->head_len, bytes, kept);

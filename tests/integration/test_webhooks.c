@@ -548,6 +548,21 @@ Test(webhooks, headers_are_sent_and_masked_in_what_a_receiver_echoes)
 	cr_assert_str_eq(header(request, "content-type"), "application/json");
 }
 
+/* The first KiB of the answer ends inside the token. */
+Test(webhooks, token_in_an_echo_that_is_cut_is_masked)
+{
+	char url[1012];
+
+	memset(url, 'p', sizeof url);
+	memcpy(url, "/echo?x=", 8);
+	url[sizeof url - 14] = '\0';
+	add_hook("shop", url, "{s:{s:s}}", "headers", "X-Key", "a-long-token");
+	start("");
+
+	add_rows("shop", "e", 1);
+	wait_rows("state = 'dead' and length(answer) = 1024 and answer like '%%x-key: ******'", 1, SOON_MS);
+}
+
 /* --- targets --- */
 
 static void wait_paused(const char *target, const char *reason)

@@ -529,6 +529,21 @@ Test(config, headers_of_a_webhook_hold_secrets_of_variables_and_files)
 	free(text);
 }
 
+Test(config, name_of_a_bearer_file_is_no_template)
+{
+	char *path = memory_printf("/tmp/wsonce-%d-${}", (int)getpid());
+	char *text = memory_printf("{\"webhooks\": " HOOK("\"bearer-file\": \"%s\"") "}", path);
+
+	cr_assert_eq(symlink(file_of("tok}en${x}\n"), path), 0);
+	setenv("S", SECRET, 1);
+	int result = read_webhooks(text);
+	unlink(path);
+	cr_assert_eq(result, 0, "%s", error);
+	cr_assert_str_eq(config.webhooks.items[0].header_lines.at, "authorization: Bearer tok}en${x}");
+	free(text);
+	free(path);
+}
+
 Test(config, wrong_webhook_is_named_and_its_secret_is_not_told)
 {
 	static const struct {
@@ -557,7 +572,9 @@ Test(config, wrong_webhook_is_named_and_its_secret_is_not_told)
 		{"[{\"name\": \"a\", \"headers\": {\"Webhook-Id\": \"1\"}}]", "that wsonce sets itself"},
 		{"[{\"name\": \"a\", \"headers\": {\"x\": 1}}]", "headers.x: must be a text"},
 		{HOOK("\"headers\": {\"x\": \"${env:NOT_SET}\"}"), "webhooks[0]: the variable NOT_SET is not set"},
-		{HOOK("\"headers\": {\"x\": \"${x}\"}"), "neither ${env:NAME} nor"},
+		{HOOK("\"headers\": {\"x\": \"${x}\"}"), "headers.x: ${x} is neither ${env:NAME} nor"},
+		{HOOK("\"headers\": {\"x\": \"${env:S} ${env:S\"}"), "headers.x: holds a ${ without its }"},
+		{HOOK("\"headers\": {\"x\": \"${text:env:S}\"}"), "is neither"},
 		{HOOK("\"headers\": {\"x\": \"a\\r\\nb: c\"}"), "control character"},
 		{HOOK("\"headers\": {\"x\": \"\"}"), "would be empty"},
 		{HOOK("\"bearer-file\": \"/nowhere\""), "/nowhere has no first line"},
@@ -587,6 +604,8 @@ Test(config, command_needs_no_webhook_secret)
 
 	cr_assert_eq(read_argv(3, argv), 0, "%s", error);
 	cr_assert_eq(config.webhooks.items[0].secret_count, 0);
+	argv[2] = file_of("{\"webhooks\": " HOOK("\"headers\": {\"x\": \"${env:K\"}") "}");
+	assert_wrong(read_argv(3, argv), "webhooks[0].headers.x: holds a ${ without its }");
 }
 
 Test(config, pointers_are_checked)
