@@ -188,14 +188,23 @@ struct resend {
 
 enum resend_column { READ, LAST_US, LAST_ID, CHOSEN, HAD_ONE };
 
+/* Begins a page. Of several commands one queues at a time, and the next one sees what it has queued, because the lock
+ * comes before the snapshot. The lock stops no listener. Without the hint, Postgres reads all pending deliveries to
+ * find those of a page. */
+static const char begin_page[] = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = 0;"
+				 "SET LOCAL lock_timeout = 0; SET LOCAL enable_seqscan = off;"
+				 "LOCK TABLE :schema.webhook_pauses IN SHARE UPDATE EXCLUSIVE MODE";
+
 /* Queues a page. Returns how many events it had, or -1. */
 static int64_t resend_page(struct resend *r, const struct invocation *in, int64_t page)
 {
 	const struct webhooks_options *o = in->options;
 	struct pg_result *rows =
-		session_query(in->session, SQL_WEBHOOKS_RESEND, NULL, "snsnnnsn", in->words[0], r->until_us, o->type,
-			      r->after_us, r->after_id, page, o->event, (int64_t)!o->is_dry);
-	int64_t n = rows ? session_number(rows, 0, READ) : -1;
+		session_run_alone(in->session, begin_page)
+			? NULL
+			: session_query(in->session, SQL_WEBHOOKS_RESEND, NULL, "snsnnnsn", in->words[0], r->until_us,
+					o->type, r->after_us, r->after_id, page, o->event, (int64_t)!o->is_dry);
+	int64_t n = rows && !session_run_alone(in->session, "COMMIT") ? session_number(rows, 0, READ) : -1;
 
 	if (n > 0) {
 		r->after_us = session_number(rows, 0, LAST_US);
@@ -228,15 +237,25 @@ static void print_resent(const struct resend *r, const struct webhooks_options *
 		       o->is_dry ? "would queue" : "queued", r->chosen - r->had_one, r->had_one);
 }
 
+/* Returns the time of the database, which gives events theirs; or -1. */
+static int64_t read_now_us(struct session *session)
+{
+	struct pg_result *rows = session_query(
+		session, "SELECT pg_catalog.floor(extract(epoch FROM now()) * 1000000)::bigint", NULL, "");
+	int64_t now_us = rows ? session_number(rows, 0, 0) : -1;
+
+	session_drop(rows);
+	return now_us;
+}
+
 static int run_resend(const struct invocation *in)
 {
 	const struct webhooks_options *o = in->options;
-	struct resend r = {.until_us = o->until_us ? o->until_us : clock_ms(CLOCK_REALTIME) * 1000,
-			   .after_us = o->since_us};
+	struct resend r = {.until_us = o->until_us ? o->until_us : read_now_us(in->session), .after_us = o->since_us};
 	int64_t page = o->rate && o->rate < PAGE ? o->rate : PAGE, n, began_ms = clock_ms(CLOCK_MONOTONIC);
 
 	interrupt_watch();
-	if (!is_known(in->session, in->words[0]))
+	if (r.until_us < 0 || !is_known(in->session, in->words[0]))
 		return STATUS_FAILED;
 	do {
 		n = resend_page(&r, in, page);

@@ -3,6 +3,9 @@
 -- them? An event that has a pending or dead delivery to the webhook gets no other. Events whose payloads were purged are
 -- left out. Returns how many events were read, the time and id of the last one, how many were chosen, and how many of
 -- them had a delivery.
+--
+-- The ids of events have the collation "C", those of the outbox that of the database: only with the latter is the index
+-- outbox_event used.
 WITH page AS MATERIALIZED (
 	(SELECT id, event_id, event_type, payload, processed_at FROM :schema.events
 	WHERE $7::text IS NULL AND purged_at IS NULL
@@ -16,7 +19,7 @@ WITH page AS MATERIALIZED (
 ), chosen AS MATERIALIZED (
 	SELECT p.*, EXISTS (
 		SELECT FROM :schema.outbox AS o
-		WHERE o.event_id = p.event_id AND o.target = $1::text AND o.state IN ('pending', 'dead')
+		WHERE o.event_id = p.event_id COLLATE "default" AND o.target = $1::text AND o.state IN ('pending', 'dead')
 	) AS has_one
 	FROM page AS p WHERE $3::text IS NULL OR event_type = $3::text
 ), queued AS (

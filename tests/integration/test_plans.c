@@ -22,6 +22,7 @@
 #include "read_cursors.sql.h"
 #include "record.sql.h"
 #include "status.sql.h"
+#include "webhooks_resend.sql.h"
 
 static const char *const tables[] = {"events", "dead_letters", "outbox", "processed_events"};
 static long rows;
@@ -284,6 +285,15 @@ static void check_export(void)
 	database_exec(db, "reset enable_hashjoin; reset enable_mergejoin; reset enable_seqscan");
 }
 
+/* A page of events of which most have no delivery that waits, with the settings of commands/webhooks.c. */
+static void check_resend(void)
+{
+	database_exec(db, "set enable_seqscan = off");
+	must_cost("webhooks_resend", explain(SQL_WEBHOOKS_RESEND, "'t1', 4102444800000000, NULL, 1, 0, 1000, NULL, 1"),
+		  4100, 25000);
+	database_exec(db, "reset enable_seqscan");
+}
+
 static void check_all(void)
 {
 	check_lease();
@@ -293,6 +303,7 @@ static void check_all(void)
 	must_cost("dead_letters_list", explain(SQL_DEAD_LETTERS_LIST, "'{}', '10', '3', '0', ''"), 210000, 300000);
 	check_storing();
 	check_purge();
+	check_resend();
 	check_questions();
 	check_export();
 }

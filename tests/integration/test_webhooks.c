@@ -760,6 +760,40 @@ Test(webhooks, stored_events_are_sent_again_under_their_first_keys)
 	cr_assert_str_eq(key_of("e-2500"), key);
 }
 
+static struct process *start_resend(void)
+{
+	return run_start_on(db, "webhooks resend shop --since 1h");
+}
+
+static long waiting_backends(void)
+{
+	return database_long(db, "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = "
+				 "current_database()");
+}
+
+/* The trigger holds a page up after it has looked for deliveries and before it commits. */
+Test(webhooks, of_two_that_resend_at_once_one_queues_an_event)
+{
+	make_tables();
+	struct database *lock = database_open(database_conninfo(db));
+	struct process *p[2];
+
+	database_exec(db, "insert into webhook_pauses (target, reason) values ('shop', '')");
+	database_exec(db, "insert into events (event_id, event_type, payload) select i, 't', '{}' from "
+			  "generate_series(1, 10) as i");
+	database_exec(db, "create function wait() returns trigger language plpgsql as $$ begin perform "
+			  "pg_advisory_xact_lock_shared(1); return null; end $$");
+	database_exec(db, "create trigger wait before insert on outbox execute function wait()");
+	database_exec(lock, "select pg_advisory_lock(1)");
+	for (int i = 0; i < 2; i++)
+		p[i] = start_resend();
+	await(waiting_backends() == 2, SOON_MS);
+	database_free(lock);
+	for (int i = 0; i < 2; i++)
+		cr_assert_eq(process_wait(p[i], SOON_MS), 0, "%s", process_last_words(p[i]));
+	cr_assert_eq(count_rows("target = 'shop'"), 10);
+}
+
 /* An operator who retries it wants it sent, although it is as old as before. */
 Test(webhooks, delivery_that_expired_is_sent_when_it_is_retried)
 {
