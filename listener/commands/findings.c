@@ -12,6 +12,7 @@
 #include "base/memory.h"
 #include "base/secret.h"
 #include "base/tls.h"
+#include "commands/colour.h"
 #include "commands/dispatch.h"
 #include "commands/json_out.h"
 #include "feed/secrets.h"
@@ -19,6 +20,7 @@
 void finding(struct findings *f, enum finding how, const char *what, const char *format, ...)
 {
 	static const char *const names[FINDINGS] = {"ok", "warning", "wrong"};
+	static const enum colour colours[FINDINGS] = {COLOUR_GREEN, COLOUR_YELLOW, COLOUR_RED};
 	char text[700];
 	va_list ap;
 
@@ -27,11 +29,13 @@ void finding(struct findings *f, enum finding how, const char *what, const char 
 	vsnprintf(text, sizeof(text), format, ap);
 	va_end(ap);
 	text[strcspn(text, "\n")] = '\0';
-	if (f->json)
+	if (f->json) {
 		json_out_item(f->json, json_pack("{s:s, s:s, s:o}", "finding", names[how], "what", what, "text",
 						 json_out_string(text)));
-	else
-		json_out_line("%-8s %-14s %s", names[how], what, text);
+	} else {
+		colour_print(colours[how], 8, names[how]);
+		json_out_line(" %-14s %s", what, text);
+	}
 }
 
 static void on_unknown(void *arg, const char *variable, const char *meant)

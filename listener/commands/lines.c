@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/timestamp.h"
+#include "commands/colour.h"
 #include "commands/dispatch.h"
 #include "commands/json_out.h"
 #include "commands/lines.h"
@@ -72,6 +73,8 @@ struct line_total {
 	int64_t rest_minute;
 	struct lags leads[2]; /* p50 and p99 of its minutes, by events */
 };
+
+static const char marks[] = "=-?!O"; /* of minutes, by enum line_state */
 
 /* A source while its rows are read. */
 struct summary {
@@ -260,7 +263,6 @@ static int first_moment(const struct line_row *rows, size_t n)
 static void add_minute(struct summary *s, int64_t minute, const struct line_row *rows, size_t n)
 {
 	static _Thread_local struct line_verdict v;
-	static const char marks[] = {'=', '-', '?', '!', 'O'};
 	size_t length = (size_t)s->length;
 	int length_ms = (int)length * LINE_MINUTE_MS;
 	int64_t holes;
@@ -446,12 +448,33 @@ static json_t *describe(const struct summary *s)
 	return object;
 }
 
+static const enum colour colours[LINE_STATES] = {COLOUR_GREEN, COLOUR_GREEN, COLOUR_YELLOW, COLOUR_RED, COLOUR_RED};
+
+/* Prints minutes of the strip, those of one state together. */
+static void print_minutes(const char *at, size_t count)
+{
+	char run[STRIP_WIDTH + 1];
+
+	for (size_t len; count; at += len, count -= len) {
+		for (len = 1; len < count && at[len] == *at; len++)
+			;
+		memcpy(run, at, len);
+		run[len] = '\0';
+		colour_print(colours[strchr(marks, *at) - marks], 0, run);
+	}
+}
+
 static void print_strip(const struct summary *s)
 {
+	size_t left;
+
 	for (size_t at = 0; at < s->minutes; at += STRIP_WIDTH) {
 		json_t *from = moment((s->from + (int64_t)at) * LINE_MINUTE_MS);
 
-		printf("  %.16s %.*s\n", json_string_value(from), STRIP_WIDTH, s->strip + at);
+		left = s->minutes - at;
+		printf("  %.16s ", json_string_value(from));
+		print_minutes(s->strip + at, left < STRIP_WIDTH ? left : STRIP_WIDTH);
+		putchar('\n');
 		json_decref(from);
 	}
 }
@@ -500,7 +523,8 @@ static void print_source(const struct summary *s)
 	printf("\n  of %" PRIu64 " minutes", s->minutes);
 	for (int state = 0; state < LINE_STATES; state++)
 		if (s->states[state]) {
-			printf("%s%" PRIu64 " %s", between, s->states[state], line_state_name((enum line_state)state));
+			printf("%s%" PRIu64 " ", between, s->states[state]);
+			colour_print(colours[state], 0, line_state_name((enum line_state)state));
 			between = ", ";
 		}
 	if (s->holes > 0)

@@ -9,6 +9,7 @@
 
 #include "base/memory.h"
 #include "base/text.h"
+#include "commands/colour.h"
 #include "commands/dispatch.h"
 #include "commands/fleet_state.h"
 #include "commands/interrupt.h"
@@ -33,7 +34,7 @@ static const struct option status_options[] = {
 	 "with --watch: how often; default 2s"},
 };
 
-/* --- text: columns that fit a terminal of 80, no colour, and no control characters from outside --- */
+/* --- text: columns that fit a terminal of 80, and no control characters from outside --- */
 
 /* Returns a copy with ? for control characters and all beyond ASCII. In JSON these are escapes, except for DEL. */
 static json_t *make_printable(const json_t *state)
@@ -208,12 +209,19 @@ static void print_differing(json_t *all, int width)
 	}
 }
 
+static enum colour colour_of(const char *health)
+{
+	return strcmp(health, "ok") == 0 ? COLOUR_GREEN : strcmp(health, "degraded") == 0 ? COLOUR_YELLOW : COLOUR_RED;
+}
+
 static void print_text(const json_t *from, int width)
 {
 	json_t *state = make_printable(from), *problem;
+	const char *health = member_text(state, "status");
 	size_t i;
 
-	printf("%-20s %*s\n", member_text(state, "status"), width - 22, member_text(state, "at"));
+	colour_print(colour_of(health), 20, health);
+	printf(" %*s\n", width - 22, member_text(state, "at"));
 	json_array_foreach(json_object_get(state, "problems"), i, problem)
 		text_wrap(stdout, "!", 2, json_string_value(problem));
 	putchar('\n');
