@@ -134,6 +134,7 @@ Test(producers, webhook_of_the_page_is_stored_under_its_id)
 Test(producers, those_of_the_page_stop_when_they_are_refused)
 {
 	static struct process *(*const starts[])(void) = {start_python, start_node, start_shell};
+	static const char *const words[] = {"HTTP 401", "cannot be connected to, or refuses", "refused with 401"};
 
 	listener_kill(listener);
 	listener_free(listener);
@@ -142,6 +143,7 @@ Test(producers, those_of_the_page_stop_when_they_are_refused)
 		struct process *one = starts[i]();
 
 		cr_expect_eq(process_wait(one, WAIT_MS), 1, "%zu: %s", i, process_last_words(one));
+		cr_expect(strstr(process_last_words(one), words[i]), "%zu: %s", i, process_last_words(one));
 	}
 	cr_expect_eq(bench_rows(), 0);
 }
