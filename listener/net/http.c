@@ -35,6 +35,7 @@ struct visitor {
 	int fd; /* -1: free */
 	int64_t since_ms;
 	bool is_waiting;            /* for an answer; no timeout applies */
+	uint64_t wait;              /* which of all waits this is: many begin in one millisecond */
 	struct http_ticket *ticket; /* NULL, or what it waits for */
 	bool is_welcome;            /* one of its requests was not refused, and it is known who sent it */
 	uint64_t address;
@@ -55,6 +56,7 @@ struct http {
 	size_t of_one_host; /* maximum from one address */
 	int64_t request_timeout_ms;
 	size_t visitor_count;
+	uint64_t waits;
 };
 
 /* A request with a body. It is read to its end and then suspended until http_answer. */
@@ -225,6 +227,7 @@ static void set_waiting(struct http_ticket *ticket, bool is_waiting)
 		return;
 	v->is_waiting = is_waiting;
 	v->ticket = is_waiting ? ticket : NULL;
+	v->wait = ++ticket->http->waits;
 	v->since_ms = (int64_t)uv_now(ticket->http->loop);
 }
 
@@ -390,7 +393,7 @@ static bool is_before(const struct visitor *v, const struct visitor *other)
 {
 	if (v->is_waiting != other->is_waiting)
 		return !v->is_waiting;
-	return v->is_waiting ? v->since_ms > other->since_ms : v->since_ms < other->since_ms;
+	return v->is_waiting ? v->wait > other->wait : v->since_ms < other->since_ms;
 }
 
 /* Finds the connection to close for a new one: one of the owner with the most connections, if those are more than a
