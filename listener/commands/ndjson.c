@@ -370,7 +370,7 @@ static size_t limit_of(const struct ndjson *l, const char *at, size_t held)
 	static const char *const heads[] = {EXPORTED_ROW, EXPORTED_LETTER};
 
 	for (int i = 0; i < 2; i++)
-		if (held > strlen(heads[i]) && memcmp(at, heads[i], strlen(heads[i])) == 0 &&
+		if (held >= strlen(heads[i]) && memcmp(at, heads[i], strlen(heads[i])) == 0 &&
 		    l->max_bytes < RECORD_MOST)
 			return RECORD_MOST;
 	return l->max_bytes;
