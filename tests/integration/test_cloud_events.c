@@ -17,31 +17,12 @@ TestSuite(cloud_events, .init = bench_open, .fini = bench_close, .timeout = 120)
 
 static char *post(const char *headers, const char *body)
 {
-	char *request = suite_text("POST /events HTTP/1.1\r\nHost: x\r\nConnection: close\r\n%sContent-Length: %zu\r\n"
-				   "\r\n%s",
-				   headers, strlen(body), body);
-
-	return http_ask(port, request, strlen(request), WAIT_MS);
-}
-
-static int status_of(const char *answer)
-{
-	int status = 0;
-
-	sscanf(answer, "HTTP/%*s %d", &status);
-	return status;
-}
-
-static void expect(const char *answer, const char *body)
-{
-	const char *got = strstr(answer, "\r\n\r\n");
-
-	cr_assert(status_of(answer) == 200 && got && strcmp(got + 4, body) == 0, "%s, not %s", answer, body);
+	return http_post(port, headers, body);
 }
 
 static void expect_rejected(const char *answer, const char *reason)
 {
-	cr_assert(status_of(answer) == 200 && strstr(answer, "\"rejected\"") && strstr(answer, reason), "%s", answer);
+	cr_assert(http_status(answer) == 200 && strstr(answer, "\"rejected\"") && strstr(answer, reason), "%s", answer);
 }
 
 #define STRUCTURED "Content-Type: application/cloudevents+json; charset=utf-8\r\n"
@@ -52,14 +33,15 @@ static void expect_rejected(const char *answer, const char *reason)
 Test(cloud_events, one_of_each_mode_with_the_same_source_and_id_is_stored_once)
 {
 	start("");
-	expect(post(BINARY "Content-Type: application/json\r\nce-comexampleextension: %e2%82%AC\r\n", "{\"n\":0.10}"),
-	       "[\n{\"event_id\":\"/s|1\",\"status\":\"persisted\",\"n\":1}\n]\n");
-	expect(post(STRUCTURED,
-		    "{\n\"specversion\": \"1.0\", \"type\": \"t\",\n\"source\": \"/s\", \"id\": \"1\"\n}\n"),
-	       "[\n{\"event_id\":\"/s|1\",\"status\":\"duplicate\",\"n\":1}\n]\n");
-	expect(post(BATCH, "[" EVENT("1") ",\n" EVENT("2") "]"),
-	       "[\n{\"event_id\":\"/s|1\",\"status\":\"duplicate\",\"n\":1},\n"
-	       "{\"event_id\":\"/s|2\",\"status\":\"persisted\",\"n\":2}\n]\n");
+	http_expect(
+		post(BINARY "Content-Type: application/json\r\nce-comexampleextension: %e2%82%AC\r\n", "{\"n\":0.10}"),
+		"[\n{\"event_id\":\"/s|1\",\"status\":\"persisted\",\"n\":1}\n]\n");
+	http_expect(post(STRUCTURED,
+			 "{\n\"specversion\": \"1.0\", \"type\": \"t\",\n\"source\": \"/s\", \"id\": \"1\"\n}\n"),
+		    "[\n{\"event_id\":\"/s|1\",\"status\":\"duplicate\",\"n\":1}\n]\n");
+	http_expect(post(BATCH, "[" EVENT("1") ",\n" EVENT("2") "]"),
+		    "[\n{\"event_id\":\"/s|1\",\"status\":\"duplicate\",\"n\":1},\n"
+		    "{\"event_id\":\"/s|2\",\"status\":\"persisted\",\"n\":2}\n]\n");
 	cr_assert_eq(bench_rows(), 2);
 	cr_assert_eq(
 		bench_count("events WHERE event_id = '/s|1' AND event_type = 't' AND source = 'cloudevents' "
@@ -73,12 +55,12 @@ Test(cloud_events, one_of_each_mode_with_the_same_source_and_id_is_stored_once)
 Test(cloud_events, data_that_is_not_json_is_a_text_or_base64_and_may_be_missing)
 {
 	start("");
-	cr_assert_eq(status_of(post(BINARY "Content-Type: application/xml\r\n", "<a/>")), 200);
-	cr_assert_eq(status_of(post("ce-specversion: 1.0\r\nce-type: t\r\nce-source: /s\r\nce-id: 2\r\n"
-				    "Content-Type: image/png\r\n",
-				    "\x89PNG")),
+	cr_assert_eq(http_status(post(BINARY "Content-Type: application/xml\r\n", "<a/>")), 200);
+	cr_assert_eq(http_status(post("ce-specversion: 1.0\r\nce-type: t\r\nce-source: /s\r\nce-id: 2\r\n"
+				      "Content-Type: image/png\r\n",
+				      "\x89PNG")),
 		     200);
-	cr_assert_eq(status_of(post("ce-specversion: 1.0\r\nce-type: t\r\nce-source: /s\r\nce-id: 3\r\n", "")), 200);
+	cr_assert_eq(http_status(post("ce-specversion: 1.0\r\nce-type: t\r\nce-source: /s\r\nce-id: 3\r\n", "")), 200);
 	cr_assert_eq(bench_count("events WHERE event_id = '/s|1' AND payload->>'data' = '<a/>'"), 1);
 	cr_assert_eq(bench_count("events WHERE event_id = '/s|2' AND payload->>'data_base64' = 'iVBORw=='"), 1);
 	cr_assert_eq(bench_count("events WHERE event_id = '/s|3' AND NOT payload ? 'data'"), 1);
@@ -107,18 +89,18 @@ Test(cloud_events, what_is_not_one_is_a_dead_letter_or_refused)
 Test(cloud_events, requests_that_cannot_be_read_are_refused)
 {
 	start("");
-	cr_assert_eq(status_of(post("Content-Type: application/cloudevents+avro\r\n", EVENT("1"))), 415);
-	cr_assert_eq(status_of(post(BINARY "ce-id: 2\r\n", "{}")), 400);
-	cr_assert_eq(status_of(post(BINARY "ce-subject: %c0%a0\r\n", "{}")), 400);
-	cr_assert_eq(status_of(post(BINARY "ce-datacontenttype: text/plain\r\n", "{}")), 400);
-	cr_assert_eq(status_of(post(STRUCTURED, "")), 400);
-	expect(post(BATCH, "[]"), "[\n]\n");
+	cr_assert_eq(http_status(post("Content-Type: application/cloudevents+avro\r\n", EVENT("1"))), 415);
+	cr_assert_eq(http_status(post(BINARY "ce-id: 2\r\n", "{}")), 400);
+	cr_assert_eq(http_status(post(BINARY "ce-subject: %c0%a0\r\n", "{}")), 400);
+	cr_assert_eq(http_status(post(BINARY "ce-datacontenttype: text/plain\r\n", "{}")), 400);
+	cr_assert_eq(http_status(post(STRUCTURED, "")), 400);
+	http_expect(post(BATCH, "[]"), "[\n]\n");
 	char *many = malloc(20010), *at = many;
 	*at++ = '[';
 	for (int i = 0; i < 10001; i++)
 		at = mempcpy(at, i ? ",1" : "1", i ? 2 : 1);
 	strcpy(at, "]");
-	cr_assert_eq(status_of(post(BATCH, many)), 413);
+	cr_assert_eq(http_status(post(BATCH, many)), 413);
 	cr_assert_eq(listener_metric(listener, "wsonce_received_total"), 0);
 	await(listener_metric(listener, "wsonce_in_flight_bytes") == 0, WAIT_MS);
 }
@@ -129,9 +111,9 @@ Test(cloud_events, profile_of_the_operator_reads_all_modes)
 					       "\"id\": [[\"/id\"]], \"type\": \"/type\", \"payload\": \"/data\"}]}");
 
 	start(suite_text("--ingest-profile %s", profile));
-	expect(post(BINARY, "{\"n\":1}"), "[\n{\"event_id\":\"1\",\"status\":\"persisted\",\"n\":1}\n]\n");
-	expect(post(BATCH, "[" EVENT("1") "," EVENT("2") "]"),
-	       "[\n{\"event_id\":\"1\",\"status\":\"duplicate\",\"n\":1},\n"
-	       "{\"event_id\":\"2\",\"status\":\"persisted\",\"n\":2}\n]\n");
+	http_expect(post(BINARY, "{\"n\":1}"), "[\n{\"event_id\":\"1\",\"status\":\"persisted\",\"n\":1}\n]\n");
+	http_expect(post(BATCH, "[" EVENT("1") "," EVENT("2") "]"),
+		    "[\n{\"event_id\":\"1\",\"status\":\"duplicate\",\"n\":1},\n"
+		    "{\"event_id\":\"2\",\"status\":\"persisted\",\"n\":2}\n]\n");
 	cr_assert_eq(bench_count("events WHERE event_id = '1' AND payload = '{\"n\": 1}' AND source = 'own'"), 1);
 }

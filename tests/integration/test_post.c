@@ -42,25 +42,14 @@ static char *ask(const char *head, const char *body)
 
 static char *post(const char *headers, const char *body)
 {
-	return ask(suite_text("POST /events HTTP/1.1\r\nHost: x\r\nConnection: close\r\n%sContent-Length: %zu\r\n",
-			      headers, strlen(body)),
-		   body);
+	return http_post(port, headers, body);
 }
 
 static void expect_status(const char *answer, int status)
 {
-	int got = 0;
+	int got = http_status(answer);
 
-	sscanf(answer, "HTTP/%*s %d", &got);
 	cr_assert_eq(got, status, "%d, not %d: %s", got, status, answer);
-}
-
-static void expect_body(const char *answer, const char *body)
-{
-	const char *got = strstr(answer, "\r\n\r\n");
-
-	expect_status(answer, 200);
-	cr_assert(got && strcmp(got + 4, body) == 0, "%s, not %s", answer, body);
 }
 
 static long count(const char *sql)
@@ -73,10 +62,10 @@ static long count(const char *sql)
 Test(post, one_event_is_answered_after_its_commit)
 {
 	start("--log-level info");
-	expect_body(post("", "{\"event_id\":\"one\",\"event_type\":\"t\",\"payload\":0.10}"),
+	http_expect(post("", "{\"event_id\":\"one\",\"event_type\":\"t\",\"payload\":0.10}"),
 		    "[\n{\"event_id\":\"one\",\"status\":\"persisted\",\"n\":1}\n]\n");
 	cr_assert_eq(count("events WHERE event_id = 'one' AND payload::text = '0.10'"), 1);
-	expect_body(post("", "{\n  \"event_id\":\n  \"one\"\n}\n"),
+	http_expect(post("", "{\n  \"event_id\":\n  \"one\"\n}\n"),
 		    "[\n{\"event_id\":\"one\",\"status\":\"duplicate\",\"n\":1}\n]\n");
 }
 
@@ -142,7 +131,7 @@ Test(post, there_is_no_answer_before_the_commit)
 	await(listener_metric(listener, "wsonce_in_flight_bytes") == 0, WAIT_MS);
 	peer_free(p);
 	peer_free(other);
-	expect_body(post("", "{\"event_id\":\"e\"}"), "[\n{\"event_id\":\"e\",\"status\":\"duplicate\",\"n\":1}\n]\n");
+	http_expect(post("", "{\"event_id\":\"e\"}"), "[\n{\"event_id\":\"e\",\"status\":\"duplicate\",\"n\":1}\n]\n");
 }
 
 Test(post, a_listener_that_drains_answers_what_it_has_taken_and_refuses_the_rest)
@@ -164,7 +153,7 @@ Test(post, a_listener_that_drains_answers_what_it_has_taken_and_refuses_the_rest
 	fleet_unlock(lock);
 	for (ssize_t n; (n = read(fd, answer + len, sizeof answer - 1 - len)) > 0; len += (size_t)n)
 		;
-	expect_body(answer, "[\n{\"event_id\":\"e\",\"status\":\"persisted\",\"n\":1}\n]\n");
+	http_expect(answer, "[\n{\"event_id\":\"e\",\"status\":\"persisted\",\"n\":1}\n]\n");
 	cr_assert_eq(process_wait(listener_process(listener), WAIT_MS), 0);
 	listener_free(listener);
 	listener = NULL;
@@ -204,7 +193,7 @@ Test(post, a_profile_reads_lines_too)
 					"\"explode\": \"/list/*\", \"id\": [[\"=p\", \"\"]]}]}");
 
 	start("--ingest-profile %s", profile);
-	expect_body(post("", "{\"list\":[1,2]}\n{\"ping\":1}\n"),
+	http_expect(post("", "{\"list\":[1,2]}\n{\"ping\":1}\n"),
 		    "[\n{\"event_id\":\"p|1\",\"status\":\"persisted\",\"n\":1},\n"
 		    "{\"event_id\":\"p|2\",\"status\":\"persisted\",\"n\":1},\n"
 		    "{\"event_id\":null,\"status\":\"ignored\",\"n\":2}\n]\n");
@@ -317,7 +306,7 @@ static char *post_gzip(const char *text, int more)
 Test(post, a_gzipped_body_is_inflated_within_the_limit_of_messages)
 {
 	start("--max-message 1KiB");
-	expect_body(post_gzip("{\"event_id\":\"a\"}\n{\"event_id\":\"b\"}\n", 0),
+	http_expect(post_gzip("{\"event_id\":\"a\"}\n{\"event_id\":\"b\"}\n", 0),
 		    "[\n{\"event_id\":\"a\",\"status\":\"persisted\",\"n\":1},\n"
 		    "{\"event_id\":\"b\",\"status\":\"persisted\",\"n\":2}\n]\n");
 	expect_status(post_gzip(suite_text("{\"event_id\":\"c\",\"p\":\"%01001d\"}", 0), 0), 200);
@@ -339,7 +328,7 @@ Test(post, chunks_are_put_together_and_have_the_same_limit)
 				   "Transfer-Encoding: chunked\r\n";
 
 	start("--max-message 1KiB");
-	expect_body(ask(head, "9\r\n{\"event_i\r\n7\r\nd\":\"e\"}\r\n0\r\n\r\n"),
+	http_expect(ask(head, "9\r\n{\"event_i\r\n7\r\nd\":\"e\"}\r\n0\r\n\r\n"),
 		    "[\n{\"event_id\":\"e\",\"status\":\"persisted\",\"n\":1}\n]\n");
 	expect_status(ask(head, suite_text("400\r\n%01024d\r\n400\r\n%01024d\r\n0\r\n\r\n", 0, 0)), 413);
 	cr_assert_eq(count("dead_letters"), 0);

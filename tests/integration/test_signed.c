@@ -74,21 +74,6 @@ static char *send_signed(struct webhook w)
 	return send_with(w, NULL);
 }
 
-static int status_of(const char *answer)
-{
-	int status = 0;
-
-	sscanf(answer, "HTTP/%*s %d", &status);
-	return status;
-}
-
-static void expect(const char *answer, const char *body)
-{
-	const char *got = strstr(answer, "\r\n\r\n");
-
-	cr_assert(status_of(answer) == 200 && got && strcmp(got + 4, body) == 0, "%s, not %s", answer, body);
-}
-
 #define CREATED "{\"type\":\"user.created\",\"timestamp\":\"2026-03-21T12:00:00Z\",\"data\":{\"n\":0.10}}"
 #define ROW \
 	"events WHERE event_id = 'msg_1' AND event_type = 'user.created' AND payload->'data'->>'n' = '0.10' " \
@@ -97,13 +82,13 @@ static void expect(const char *answer, const char *body)
 Test(signed_posts, webhook_without_an_id_of_its_own_is_stored_whole_under_that_of_its_request)
 {
 	start("");
-	expect(send_signed((struct webhook){.body = CREATED}),
-	       "[\n{\"event_id\":\"msg_1\",\"status\":\"persisted\",\"n\":1}\n]\n");
+	http_expect(send_signed((struct webhook){.body = CREATED}),
+		    "[\n{\"event_id\":\"msg_1\",\"status\":\"persisted\",\"n\":1}\n]\n");
 	cr_assert_eq(bench_count(ROW), 1);
-	expect(send_signed((struct webhook){.body = CREATED, .age_s = -60}),
-	       "[\n{\"event_id\":\"msg_1\",\"status\":\"duplicate\",\"n\":1}\n]\n");
-	expect(send_signed((struct webhook){.body = "[1, 2]", .id = "msg_2"}),
-	       "[\n{\"event_id\":\"msg_2\",\"status\":\"persisted\",\"n\":1}\n]\n");
+	http_expect(send_signed((struct webhook){.body = CREATED, .age_s = -60}),
+		    "[\n{\"event_id\":\"msg_1\",\"status\":\"duplicate\",\"n\":1}\n]\n");
+	http_expect(send_signed((struct webhook){.body = "[1, 2]", .id = "msg_2"}),
+		    "[\n{\"event_id\":\"msg_2\",\"status\":\"persisted\",\"n\":1}\n]\n");
 	cr_assert_eq(bench_count("events WHERE event_id = 'msg_2' AND event_type = '' AND payload = '[1, 2]'"), 1);
 	cr_assert_eq(bench_rows(), 2);
 }
@@ -111,13 +96,13 @@ Test(signed_posts, webhook_without_an_id_of_its_own_is_stored_whole_under_that_o
 Test(signed_posts, message_with_an_id_of_its_own_keeps_it)
 {
 	start("--id-pointer /id --type-pointer /type --payload-pointer /data");
-	expect(send_signed((struct webhook){.body = "{\"id\":\"evt_1\",\"type\":\"t\",\"data\":{\"n\":1}}"}),
-	       "[\n{\"event_id\":\"evt_1\",\"status\":\"persisted\",\"n\":1}\n]\n");
-	expect(send_signed((struct webhook){.body = "{\"id\":null,\"type\":\"t\",\"data\":{\"n\":1}}"}),
-	       "[\n{\"event_id\":\"msg_1\",\"status\":\"persisted\",\"n\":1}\n]\n");
-	expect(send_signed((struct webhook){.body = "{\"id\":\"a\"}\n{\"id\":\"b\"}"}),
-	       "[\n{\"event_id\":\"a\",\"status\":\"persisted\",\"n\":1},\n"
-	       "{\"event_id\":\"b\",\"status\":\"persisted\",\"n\":2}\n]\n");
+	http_expect(send_signed((struct webhook){.body = "{\"id\":\"evt_1\",\"type\":\"t\",\"data\":{\"n\":1}}"}),
+		    "[\n{\"event_id\":\"evt_1\",\"status\":\"persisted\",\"n\":1}\n]\n");
+	http_expect(send_signed((struct webhook){.body = "{\"id\":null,\"type\":\"t\",\"data\":{\"n\":1}}"}),
+		    "[\n{\"event_id\":\"msg_1\",\"status\":\"persisted\",\"n\":1}\n]\n");
+	http_expect(send_signed((struct webhook){.body = "{\"id\":\"a\"}\n{\"id\":\"b\"}"}),
+		    "[\n{\"event_id\":\"a\",\"status\":\"persisted\",\"n\":1},\n"
+		    "{\"event_id\":\"b\",\"status\":\"persisted\",\"n\":2}\n]\n");
 	cr_assert_eq(bench_count("events WHERE event_id = 'evt_1' AND payload = '{\"n\": 1}' AND source = 'shop'"), 1);
 	cr_assert(strstr(send_signed((struct webhook){.body = "{\"type\":\"t\"}\n{\"type\":\"u\"}"}), "rejected"));
 	cr_assert(strstr(send_signed((struct webhook){.body = "no JSON"}), "rejected"));
@@ -139,13 +124,13 @@ Test(signed_posts, what_the_signature_is_not_of_is_refused_for_one_reason)
 	};
 
 	for (int i = 0; i < 5; i++) {
-		cr_assert_eq(status_of(answers[i]), 401, "%d: %s", i, answers[i]);
+		cr_assert_eq(http_status(answers[i]), 401, "%d: %s", i, answers[i]);
 		cr_assert_str_eq(strstr(answers[i], "\r\n\r\n"), strstr(answers[0], "\r\n\r\n"));
 	}
 	const char *slowed = send_with(good, "v1,x");
-	cr_assert(status_of(slowed) == 429 && strstr(slowed, "Retry-After: 1\r\n"), "%s", slowed);
+	cr_assert(http_status(slowed) == 429 && strstr(slowed, "Retry-After: 1\r\n"), "%s", slowed);
 	cr_assert_eq(bench_rows() + bench_count("dead_letters"), 0);
-	cr_assert_eq(status_of(send_signed(good)), 200, "a right one waits for nothing");
+	cr_assert_eq(http_status(send_signed(good)), 200, "a right one waits for nothing");
 	cr_assert_eq(listener_metric(listener, "wsonce_ingest_refused_total"), 6);
 	cr_assert(!listener_has_logged(listener, "MfKQ9r8"));
 }
@@ -158,16 +143,16 @@ Test(signed_posts, token_needs_no_signature_and_a_signature_no_token)
 	     *with = suite_text(request, "Authorization: Bearer a-token-of-16-bytes\r\n");
 
 	start("--ingest-token a-token-of-16-bytes");
-	cr_assert_eq(status_of(http_ask(port, without, strlen(without), WAIT_MS)), 401);
-	cr_assert_eq(status_of(http_ask(port, with, strlen(with), WAIT_MS)), 200);
-	cr_assert_eq(status_of(send_signed((struct webhook){.body = CREATED})), 200);
+	cr_assert_eq(http_status(http_ask(port, without, strlen(without), WAIT_MS)), 401);
+	cr_assert_eq(http_status(http_ask(port, with, strlen(with), WAIT_MS)), 200);
+	cr_assert_eq(http_status(send_signed((struct webhook){.body = CREATED})), 200);
 	cr_assert_eq(
-		status_of(send_signed((struct webhook){.body = CREATED, .headers = "Authorization: Basic eDp5\r\n"})),
+		http_status(send_signed((struct webhook){.body = CREATED, .headers = "Authorization: Basic eDp5\r\n"})),
 		200);
-	expect(send_with((struct webhook){.body = "{\"event_id\":\"f\"}",
-					  .headers = "Authorization: Bearer a-token-of-16-bytes\r\n"},
-			 "v1,x"),
-	       "[\n{\"event_id\":\"f\",\"status\":\"persisted\",\"n\":1}\n]\n");
+	http_expect(send_with((struct webhook){.body = "{\"event_id\":\"f\"}",
+					       .headers = "Authorization: Bearer a-token-of-16-bytes\r\n"},
+			      "v1,x"),
+		    "[\n{\"event_id\":\"f\",\"status\":\"persisted\",\"n\":1}\n]\n");
 	int status;
 	cr_assert_null(peer_open(listener_ingest_port(listener), "/events", NULL, NULL, &status));
 	cr_assert_eq(status, 401, "a secret opens no WebSocket");
@@ -179,7 +164,7 @@ Test(signed_posts, without_tokens_every_request_is_signed)
 				      "Content-Length: 16\r\n\r\n{\"event_id\":\"e\"}";
 
 	start("");
-	cr_assert_eq(status_of(http_ask(port, request, sizeof request - 1, WAIT_MS)), 401);
+	cr_assert_eq(http_status(http_ask(port, request, sizeof request - 1, WAIT_MS)), 401);
 	cr_assert_eq(bench_rows(), 0);
 }
 
@@ -197,31 +182,31 @@ Test(signed_posts, compressed_body_is_signed_as_it_is_sent)
 	deflateEnd(&z);
 	w.len = z.total_out;
 	start("");
-	cr_assert_eq(status_of(send_signed(w)), 200);
+	cr_assert_eq(http_status(send_signed(w)), 200);
 	cr_assert_eq(bench_count(ROW), 1);
 	const char *of_text = sign(&(struct webhook){SECRET, "msg_1", 0, CREATED, sizeof CREATED - 1, NULL},
 				   suite_text("%ld", (long)time(NULL)));
-	cr_assert_eq(status_of(send_with(w, of_text)), 401);
+	cr_assert_eq(http_status(send_with(w, of_text)), 401);
 }
 
 Test(signed_posts, secret_is_replaced_without_a_gap)
 {
 	start("");
 	suite_file("secrets", "shop " SECRET "\nshop " OTHER "\n");
-	cr_assert_eq(status_of(send_signed((struct webhook){.body = CREATED})), 200);
-	cr_assert_eq(status_of(send_signed((struct webhook){.body = CREATED, .secret = OTHER})), 200);
+	cr_assert_eq(http_status(send_signed((struct webhook){.body = CREATED})), 200);
+	cr_assert_eq(http_status(send_signed((struct webhook){.body = CREATED, .secret = OTHER})), 200);
 	suite_file("secrets", "shop " OTHER "\n");
 	process_signal(listener_process(listener), SIGHUP);
 	await(listener_has_logged(listener, "event=reloaded"), WAIT_MS);
-	cr_assert_eq(status_of(send_signed((struct webhook){.body = CREATED})), 401);
-	cr_assert_eq(status_of(send_signed((struct webhook){.body = CREATED, .secret = OTHER})), 200);
+	cr_assert_eq(http_status(send_signed((struct webhook){.body = CREATED})), 401);
+	cr_assert_eq(http_status(send_signed((struct webhook){.body = CREATED, .secret = OTHER})), 200);
 	suite_file("secrets", "shop hunter2\n");
-	cr_assert_eq(status_of(send_signed((struct webhook){.body = CREATED, .secret = OTHER})), 200);
+	cr_assert_eq(http_status(send_signed((struct webhook){.body = CREATED, .secret = OTHER})), 200);
 	await(listener_has_logged(listener, "cannot reload the tokens, keeping the old ones"), WAIT_MS);
 	wait_pause_ms(1000); /* reloads are a second apart */
 	process_signal(listener_process(listener), SIGHUP);
 	await(listener_has_logged(listener, "cannot reload, keeping all settings"), WAIT_MS);
-	cr_assert_eq(status_of(send_signed((struct webhook){.body = CREATED, .secret = OTHER})), 200);
+	cr_assert_eq(http_status(send_signed((struct webhook){.body = CREATED, .secret = OTHER})), 200);
 	cr_assert(!listener_has_logged(listener, "hunter2"));
 }
 
@@ -233,9 +218,9 @@ Test(signed_posts, profile_may_use_the_id_of_the_request)
 				   "[[\"$webhook_id\", \"@\"]]}]}");
 
 	start(suite_text("--ingest-profile %s --ingest-token a-token-of-16-bytes", profile));
-	expect(send_signed((struct webhook){.body = "{\"list\":[5,6]}"}),
-	       "[\n{\"event_id\":\"msg_1|0\",\"status\":\"persisted\",\"n\":1},\n"
-	       "{\"event_id\":\"msg_1|1\",\"status\":\"persisted\",\"n\":1}\n]\n");
+	http_expect(send_signed((struct webhook){.body = "{\"list\":[5,6]}"}),
+		    "[\n{\"event_id\":\"msg_1|0\",\"status\":\"persisted\",\"n\":1},\n"
+		    "{\"event_id\":\"msg_1|1\",\"status\":\"persisted\",\"n\":1}\n]\n");
 	cr_assert(strstr(send_with((struct webhook){.body = "{\"list\":[7]}",
 						    .headers = "Authorization: Bearer a-token-of-16-bytes\r\n"},
 				   "v1,x"),
@@ -248,11 +233,11 @@ Test(signed_posts, empty_body_leaves_the_account_of_bodies_right)
 {
 	start("");
 	for (int i = 0; i < 5; i++)
-		cr_assert_eq(status_of(send_signed((struct webhook){.body = ""})), 400);
-	cr_assert_eq(status_of(send_signed((struct webhook){.body = "", .secret = OTHER})), 401);
-	cr_assert_eq(status_of(send_signed((struct webhook){.body = "", .headers = "Content-Encoding: gzip\r\n"})),
+		cr_assert_eq(http_status(send_signed((struct webhook){.body = ""})), 400);
+	cr_assert_eq(http_status(send_signed((struct webhook){.body = "", .secret = OTHER})), 401);
+	cr_assert_eq(http_status(send_signed((struct webhook){.body = "", .headers = "Content-Encoding: gzip\r\n"})),
 		     400);
-	cr_assert_eq(status_of(send_signed((struct webhook){.body = CREATED})), 200);
+	cr_assert_eq(http_status(send_signed((struct webhook){.body = CREATED})), 200);
 	await(listener_metric(listener, "wsonce_in_flight_bytes") == 0, WAIT_MS);
 }
 
@@ -283,7 +268,7 @@ Test(signed_posts, unsigned_bodies_do_not_push_out_those_of_a_token)
 	cr_assert_eq(write(fd, "{\"event_id\":\"e\"}", 16), 16);
 	cr_assert_eq(write(fd, half, 984), 984);
 	cr_assert_gt(read(fd, answer, sizeof answer - 1), 0);
-	cr_assert_eq(status_of(answer), 200, "%s", answer);
+	cr_assert_eq(http_status(answer), 200, "%s", answer);
 	close(fd);
 	for (int i = 0; i < 20; i++)
 		close(strangers[i]);

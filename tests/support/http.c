@@ -148,17 +148,43 @@ char *http_ask(int port, const char *request, size_t len, int deadline_ms)
 	return (char *)in.bytes;
 }
 
+char *http_post(int port, const char *headers, const char *body)
+{
+	char *request = suite_text("POST /events HTTP/1.1\r\nHost: x\r\nConnection: close\r\n%sContent-Length: %zu\r\n"
+				   "\r\n%s",
+				   headers, strlen(body), body);
+	char *answer = http_ask(port, request, strlen(request), 20000);
+
+	cr_assert_not_null(answer, "no answer to %s", request);
+	return answer;
+}
+
+int http_status(const char *answer)
+{
+	int status = 0;
+
+	sscanf(answer, "HTTP/%*s %d", &status);
+	return status;
+}
+
+void http_expect(const char *answer, const char *body)
+{
+	const char *got = strstr(answer, "\r\n\r\n");
+
+	cr_assert(http_status(answer) == 200 && got && strcmp(got + 4, body) == 0, "%s, not %s", answer, body);
+}
+
 int http_handshake(int port, const char *headers)
 {
 	char *request, *answer;
-	int status = 0;
+	int status;
 	int len = asprintf(&request,
 			   "GET /events HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
 			   "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: d3NvbmNlIHRlc3QgcGVlcg==\r\n%s\r\n",
 			   headers);
 
 	answer = http_ask(port, request, (size_t)len, 20000);
-	sscanf(answer ? answer : "", "HTTP/%*s %d", &status);
+	status = http_status(answer ? answer : "");
 	free(request);
 	free(answer);
 	return status;
