@@ -24,6 +24,12 @@ static inline bool is_utf8(const char *text, size_t len)
 	return u8_check((const uint8_t *)text, len) == NULL;
 }
 
+/* Returns the length of the byte order mark that text begins with; 0: there is none. */
+static inline size_t text_mark_len(const char *text, size_t len)
+{
+	return len >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+}
+
 /* Replaces each byte beyond ASCII with a question mark, for uses that require UTF-8. */
 static inline void make_ascii(char *text)
 {

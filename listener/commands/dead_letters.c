@@ -4,10 +4,10 @@
 #include "commands/dead_letters.h"
 
 #include <inttypes.h>
-#include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/base64.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/text.h"
@@ -104,12 +104,12 @@ enum shown_column { FIELDS, BODY, WHY_NOT };
 /* Bytes that JSON has no text for. */
 static json_t *make_base64(const char *bytes, size_t len)
 {
-	char *text = memory_alloc((len + 2) / 3 * 4 + 1);
+	struct bytes text = {NULL, 0, 0};
 	json_t *value;
 
-	EVP_EncodeBlock((unsigned char *)text, (const unsigned char *)bytes, (int)len);
-	value = json_string(text);
-	free(text);
+	base64_add(&text, bytes, len);
+	value = json_string(bytes_text(&text));
+	bytes_free(&text);
 	return value;
 }
 

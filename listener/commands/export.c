@@ -243,7 +243,7 @@ static void take_settled(void *arg, const char *const *cells, int n)
 	snprintf(settled->name, sizeof(settled->name), "%s", cells[1] ? cells[1] : "");
 }
 
-/* Sets until to when listeners store no rows any more, if that is before --until. */
+/* Lowers until to the time before which no listener will store another row. */
 static int find_end(struct export *e)
 {
 	char now[24];
@@ -267,7 +267,7 @@ static int find_end(struct export *e)
 	return 0;
 }
 
-/* Waits for the transactions in Postgres that have written rows which nobody can see. */
+/* Waits for transactions in Postgres that may have written rows and are not committed. */
 static int wait_for_writers(struct export *e, int64_t most_ms)
 {
 	int64_t end_ms = clock_ms(CLOCK_MONOTONIC) + most_ms;

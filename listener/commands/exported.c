@@ -1,10 +1,10 @@
 /* exported.c owns the reading of a line that `wsonce export` has printed. */
 #include "commands/exported.h"
 
-#include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/base64.h"
 #include "base/json.h"
 #include "base/memory.h"
 #include "spool/record.h"
@@ -14,11 +14,6 @@ enum member { RECEIVED, PROCESSED, TIME, SOURCE, ID, TYPE, PAYLOAD, REASON, RAW,
 
 static const char *const names[MEMBERS] = {"received_at", "processed_at", "event_time", "source",     "event_id",
 					   "event_type",  "payload",      "reason",     "raw_base64", "is_whole"};
-
-static bool begins(const struct feeder_message *m, const char *head)
-{
-	return m->len > strlen(head) && memcmp(m->bytes, head, strlen(head)) == 0;
-}
 
 static void find_members(struct slice line, struct slice members[MEMBERS])
 {
@@ -77,16 +72,13 @@ static bool read_raw(struct exported *x, const struct slice members[MEMBERS])
 
 	x->raw.len = 0;
 	if (code.at && code.len <= RECORD_MOST)
-		n = EVP_DecodeBlock((unsigned char *)bytes_reserve(&x->raw, code.len), (const unsigned char *)code.at,
-				    (int)code.len);
-	for (size_t i = code.len; n > 0 && code.at[i - 1] == '='; i--)
-		n--;
+		n = base64_decode(bytes_reserve(&x->raw, code.len), code.at, code.len);
 	x->raw.len = n > 0 ? (size_t)n : 0;
 	return n >= 0;
 }
 
-/* A letter is tried again as wsonce dead-letters retry would: as an event if a profile has read it, else as a message.
- * What cannot be tried, a frame or a head, is a letter at once. */
+/* Does as wsonce dead-letters retry: a dead letter becomes an event if a profile has read it, otherwise a message. A
+ * frame, or the head of a message, cannot be tried and becomes a dead letter again. */
 static bool read_letter(struct exported *x, struct feeder *f, struct feeder_message *m,
 			const struct slice members[MEMBERS])
 {
@@ -113,13 +105,13 @@ static bool read_letter(struct exported *x, struct feeder *f, struct feeder_mess
 void exported_read(struct exported *x, struct feeder *f, struct feeder_message *m)
 {
 	struct slice members[MEMBERS] = {{NULL, 0}}, line;
-	bool is_row = begins(m, EXPORTED_ROW);
+	const char *head = exported_head(m->bytes, m->len);
 
-	if ((!is_row && !begins(m, EXPORTED_LETTER)) || json_check(m->bytes, m->len, &line))
+	if (!head || json_check(m->bytes, m->len, &line))
 		return;
 	arena_clear(&x->texts);
 	find_members(line, members);
-	if (!is_row)
+	if (strcmp(head, EXPORTED_LETTER) == 0)
 		read_letter(x, f, m, members);
 	else if (members[PAYLOAD].at && read_event(x, f, members))
 		m->event = &x->event;

@@ -2,7 +2,8 @@
 #ifndef WSONCE_EXPORTED_H
 #define WSONCE_EXPORTED_H
 
-#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
 
 #include "base/arena.h"
 #include "base/bytes.h"
@@ -11,6 +12,17 @@
 /* How each line of a row and of a dead letter begins. A message that begins so is taken for one. */
 #define EXPORTED_ROW    "{\"wsonce_row\":"
 #define EXPORTED_LETTER "{\"wsonce_letter\":"
+
+/* Returns how a line begins, one of the above, or NULL. */
+static inline const char *exported_head(const char *line, size_t len)
+{
+	static const char *const heads[] = {EXPORTED_ROW, EXPORTED_LETTER};
+
+	for (size_t i = 0; i < 2; i++)
+		if (len >= strlen(heads[i]) && memcmp(line, heads[i], strlen(heads[i])) == 0)
+			return heads[i];
+	return NULL;
+}
 
 /* What the last line said. All zeros before the first. */
 struct exported {

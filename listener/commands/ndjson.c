@@ -286,8 +286,7 @@ static enum ndjson_result begin_lines(struct ndjson *l)
 
 	if (magic)
 		return fail(l, magic);
-	if (l->to - l->from >= 3 && memcmp(l->bytes + l->from, "\xef\xbb\xbf", 3) == 0)
-		advance(l, 3);
+	advance(l, text_mark_len(l->bytes + l->from, l->to - l->from));
 	return NDJSON_LINE;
 }
 
@@ -367,13 +366,7 @@ static void take(struct ndjson *l, struct ndjson_line *line, size_t len, bool is
 /* A row may be longer than the message that it was: jsonb adds blanks, and prints 1e9 with all its digits. */
 static size_t limit_of(const struct ndjson *l, const char *at, size_t held)
 {
-	static const char *const heads[] = {EXPORTED_ROW, EXPORTED_LETTER};
-
-	for (int i = 0; i < 2; i++)
-		if (held >= strlen(heads[i]) && memcmp(at, heads[i], strlen(heads[i])) == 0 &&
-		    l->max_bytes < RECORD_MOST)
-			return RECORD_MOST;
-	return l->max_bytes;
+	return l->max_bytes < RECORD_MOST && exported_head(at, held) ? RECORD_MOST : l->max_bytes;
 }
 
 static enum ndjson_result next_raw(struct ndjson *l, struct ndjson_line *line)

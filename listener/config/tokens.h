@@ -38,7 +38,7 @@ struct tokens *tokens_new(const char *token, const char *file, bool is_warning, 
 void tokens_free(struct tokens *t);
 
 /* Reads secrets of webhooks from a file like that of tokens, at most SECRETS_MAX. One without a name is called
- * "webhook". file NULL: there are none. */
+ * "webhook". If file is NULL, there are no secrets. */
 struct tokens *tokens_new_secrets(const char *file, char *error, size_t size);
 
 /* Adds a token that reloads of the file keep. */

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/base64.h"
+
 #define SECRET_MARK  "whsec_"
 #define SECRET_LEAST 24  /* bytes, by Standard Webhooks; the array in struct webhook_secret is the upper limit */
 #define TOLERANCE_S  300 /* as in the specification's libraries */
@@ -24,9 +26,7 @@ bool webhook_secret_decode(struct webhook_secret *secret, const char *text, size
 	len -= mark;
 	if (len % 4 || len / 4 * 3 > sizeof(bytes))
 		return false;
-	n = EVP_DecodeBlock(bytes, (const unsigned char *)text, (int)len);
-	for (int i = 1; i <= 2 && n > 0 && text[len - (size_t)i] == '='; i++)
-		n--; /* EVP_DecodeBlock counts the padding */
+	n = base64_decode(bytes, text, len);
 	if (n < SECRET_LEAST || n > (int)sizeof(secret->bytes))
 		return false;
 	memcpy(secret->bytes, bytes, (size_t)n);

@@ -11,10 +11,10 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/memory.h"
+#include "base/text.h"
 
 #define LIST_BYTES (16 << 20)
 #define BLANKS     " \t\r\n"
-#define MARK       "\xef\xbb\xbf" /* the byte order mark of UTF-8 */
 
 /* --- sets of items: objects whose names are the items as JSON, since 1 and "1" differ --- */
 
@@ -54,7 +54,7 @@ static json_t *make_set(const json_t *array, char why[SHARD_REASON])
 	return NULL;
 }
 
-/* A line that is not UTF-8, or has a NUL, becomes null, which is no item. */
+/* A line that is not UTF-8 or has a NUL becomes null, which make_set() refuses. */
 static json_t *split_lines(struct slice text)
 {
 	json_t *lines = json_array(), *line;
@@ -154,10 +154,10 @@ static bool is_array(struct slice list)
 json_t *shard_cut(const struct profile *p, struct slice list, char why[SHARD_REASON])
 {
 	json_error_t error;
+	size_t mark = text_mark_len(list.at, list.len);
 	json_t *array, *parts = NULL;
 
-	if (list.len >= strlen(MARK) && memcmp(list.at, MARK, strlen(MARK)) == 0)
-		list = (struct slice){list.at + strlen(MARK), list.len - strlen(MARK)};
+	list = (struct slice){list.at + mark, list.len - mark};
 	array = is_array(list) ? json_loadb(list.at, list.len, 0, &error) : split_lines(list);
 	if (array)
 		parts = cut(p, make_set(array, why), why);

@@ -11,7 +11,7 @@
  * list is a JSON array of texts and numbers, or text with one item a line; a byte order mark before it is skipped.
  * Blank items do not count, and neither do blanks around them, or items that it has already. The result depends on the
  * items alone and not on their order, so all listeners divide a list in the same way; if some items change, few others
- * move. Returns NULL after writing why if it is no list, if it is empty, or if it needs too many connections. */
+ * move. Returns NULL after writing why if list is not a list, is empty, or needs too many connections. */
 json_t *shard_cut(const struct profile *p, struct slice list, char why[SHARD_REASON]);
 
 /* The same with the list that p's variable holds, or the file that it names. NULL with an empty reason: there is none,

@@ -10,17 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/base64.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/sha256.h"
 #include "base/text.h"
 
 #define PEM_MAX 65536 /* bytes */
-
-static void add_base64(struct bytes *out, const void *bytes, size_t len)
-{
-	out->len += (size_t)EVP_EncodeBlock((unsigned char *)bytes_reserve(out, 4 * (len / 3 + 1)), bytes, (int)len);
-}
 
 static const char *sign_hmac(struct bytes *out, const char *key, struct slice text, bool is_base64)
 {
@@ -33,7 +29,7 @@ static const char *sign_hmac(struct bytes *out, const char *key, struct slice te
 		memory_exhausted("OpenSSL", 0);
 	write_hex(hex, digest, SHA256_BYTES);
 	if (is_base64)
-		add_base64(out, digest, SHA256_BYTES);
+		base64_add(out, digest, SHA256_BYTES);
 	else
 		bytes_add_text(out, hex);
 	return NULL;
@@ -69,7 +65,7 @@ static const char *sign_rsa_pss(struct bytes *out, const char *file, struct slic
 			 EVP_DigestSign(md, bytes, &len, (const unsigned char *)text.at, text.len) == 1;
 
 	if (is_signed)
-		add_base64(out, bytes, len);
+		base64_add(out, bytes, len);
 	ERR_clear_error(); /* other users of OpenSSL would take these errors for theirs */
 	free(bytes);
 	EVP_MD_CTX_free(md);

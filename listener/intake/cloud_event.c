@@ -3,11 +3,11 @@
 #include "intake/cloud_event.h"
 
 #include <ctype.h>
-#include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
+#include "base/base64.h"
 #include "base/json.h"
 #include "base/json_write.h"
 #include "base/text.h"
@@ -122,9 +122,7 @@ static bool is_json(const char *type)
 static void add_base64(struct bytes *event, struct slice data)
 {
 	bytes_add_text(event, ",\"data_base64\":\"");
-	bytes_reserve(event, 4 * (data.len / 3 + 1));
-	event->len += (size_t)EVP_EncodeBlock((unsigned char *)event->at + event->len, (const unsigned char *)data.at,
-					      (int)data.len);
+	base64_add(event, data.at, data.len);
 	bytes_add_byte(event, '"');
 }
 

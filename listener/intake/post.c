@@ -374,7 +374,7 @@ static bool has_lines(const struct post *p)
 
 static const char too_many_lines[] = "the body has more than 10,000 lines or events: send fewer at once\n";
 
-/* True if each --id-pointer finds something. What is not JSON becomes a dead letter anyway. */
+/* True if each --id-pointer finds a value. Text that is not JSON becomes a dead letter in any case. */
 static bool has_own_id(const struct post *p)
 {
 	const struct config_list *pointers = &p->posts->config->id_pointers;
@@ -507,7 +507,7 @@ static bool is_authorized(const struct posts *all, const char *authorization, st
 			  !all->config->ingest_client_ca);
 }
 
-/* True if the request may be signed: without the body nobody knows. */
+/* True if the request has what a signed one needs. Only the body will show if the signature is right. */
 static bool may_be_signed(const struct posts *all, const struct http_request *r)
 {
 	return tokens_are_demanded(all->secrets) && http_header(r, signed_by[SIGNED_ID]) &&
@@ -553,8 +553,8 @@ static struct http_refusal rest(void)
 
 static const char is_full[] = "the listener's memory is full: try again\n";
 
-static struct http_refusal judge(struct posts *all, const struct http_request *r, struct address *address,
-				 struct token **token)
+static struct http_refusal judge(struct posts *all, const struct http_request *r, enum cloud_mode mode,
+				 struct address *address, struct token **token)
 {
 	if (all->is_draining)
 		return (struct http_refusal){STATUS_UNAVAILABLE, "the listener is stopping: try another one\n"};
@@ -569,7 +569,7 @@ static struct http_refusal judge(struct posts *all, const struct http_request *r
 		return blame(all, address);
 	if (must_rest(all, *token, address))
 		return rest();
-	if (cloud_event_mode(r->type, NULL) == CLOUD_FOREIGN)
+	if (mode == CLOUD_FOREIGN)
 		return (struct http_refusal){STATUS_UNSUPPORTED, "CloudEvents must be in JSON, or in binary mode\n"};
 	if (r->length > (int64_t)all->message_limit)
 		return (struct http_refusal){STATUS_TOO_LARGE, "the body is longer than --max-message allows\n"};
@@ -606,11 +606,11 @@ static void on_header(void *arg, const char *name, const char *value)
 		h->why = cloud_event_add_header(h->attributes, name, value);
 }
 
-static struct http_refusal read_attributes(const struct http_request *r, struct bytes *attributes)
+static struct http_refusal read_attributes(const struct http_request *r, enum cloud_mode mode, struct bytes *attributes)
 {
 	struct header_reader h = {attributes, NULL};
 
-	if (cloud_event_mode(r->type, http_header(r, "ce-specversion")) == CLOUD_BINARY)
+	if (mode == CLOUD_BINARY)
 		http_each_header(r, on_header, &h);
 	return (struct http_refusal){h.why ? STATUS_BAD_REQUEST : 0, h.why};
 }
@@ -620,12 +620,13 @@ static struct http_refusal on_begin(void *arg, const struct http_request *r, voi
 	struct posts *all = arg;
 	struct token *token = NULL;
 	struct address *address = addresses_enter(all->addresses, port_peer_key(r->fd));
-	struct http_refusal refusal = judge(all, r, address, &token);
+	enum cloud_mode mode = cloud_event_mode(r->type, http_header(r, "ce-specversion"));
+	struct http_refusal refusal = judge(all, r, mode, address, &token);
 	struct bytes attributes = {NULL, 0, 0};
 	struct post *p;
 
 	if (!refusal.status)
-		refusal = read_attributes(r, &attributes);
+		refusal = read_attributes(r, mode, &attributes);
 	addresses_shaken(address);
 	counters.ingest_refused += refusal.status != 0;
 	if (refusal.status) {
@@ -639,7 +640,7 @@ static struct http_refusal on_begin(void *arg, const struct http_request *r, voi
 	p->token = token;
 	p->address = address;
 	p->is_lines = has_type(r->type, "application/x-ndjson") || has_type(r->type, "application/jsonl");
-	p->mode = cloud_event_mode(r->type, http_header(r, "ce-specversion"));
+	p->mode = mode;
 	p->is_one = has_type(r->type, "application/json") || p->mode == CLOUD_STRUCTURED;
 	p->type = p->mode == CLOUD_BINARY && r->type ? memory_strdup(r->type) : NULL;
 	p->attributes = attributes;

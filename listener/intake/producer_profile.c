@@ -212,7 +212,6 @@ static void read_frames(struct producer_profile *s, const char *message, size_t 
 	char number[24];
 
 	set_webhook(s, s->visitor->webhook_id);
-
 	if (s->has_number)
 		session_set(s->session, "n",
 			    (struct slice){number,

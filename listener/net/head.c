@@ -2,26 +2,26 @@
  * and 13 have no maintained HTTP parser in common, and this much is easily parsed here. */
 #include "net/head.h"
 
-#include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "base/base64.h"
 #include "base/memory.h"
 
 #define WAIT_CAP_S 3600 /* limit for Retry-After */
 
 char *head_authorization(const char *name, const struct url *url)
 {
-	char *plain, *coded, *header;
+	struct bytes coded = {NULL, 0, 0};
+	char *plain, *header;
 
 	if (!url->user)
 		return memory_strdup("");
 	plain = memory_printf("%s:%s", url->user, url->password ? url->password : "");
-	coded = memory_alloc((strlen(plain) + 2) / 3 * 4 + 1);
-	EVP_EncodeBlock((unsigned char *)coded, (const unsigned char *)plain, (int)strlen(plain));
-	header = memory_printf("%s: Basic %s\r\n", name, coded);
-	free(coded);
+	base64_add(&coded, plain, strlen(plain));
+	header = memory_printf("%s: Basic %s\r\n", name, bytes_text(&coded));
+	bytes_free(&coded);
 	free(plain);
 	return header;
 }

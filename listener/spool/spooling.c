@@ -25,7 +25,7 @@ struct spooling {
 	const struct config *config;
 	struct events *events;
 	struct spooling_callbacks on;
-	struct spool *spool; /* NULL: there is none */
+	struct spool *spool; /* NULL: no --spool */
 	int64_t after_us;    /* ms an event may take before it is written; 0: it is written before it is claimed */
 	/* Events, linked by spool_link, in order of arrival: */
 	struct list fresh;   /* not yet given to the spool, */

@@ -31,7 +31,7 @@ struct spooling *spooling_new(uv_loop_t *loop, const struct config *config, stru
 			      const struct spooling_callbacks *callbacks);
 /* spool, which may be NULL, is closed by spooling_close. */
 void spooling_use(struct spooling *s, struct spool *spool);
-/* Returns NULL if there is none. */
+/* Returns NULL without --spool. */
 struct spool *spooling_spool(const struct spooling *s);
 
 /* Takes a new event. Returns true if spooling.c will have it claimed once it is on disk. */
