@@ -13,11 +13,12 @@
 #define RECEIVED_MAX 20000
 #define LETTERS_MAX  2000
 #define LIVES_MAX    1000
-#define KEYS_MAX     60                 /* events whose Redis keys are compared */
-#define BACKENDS_MAX 8                  /* per listener */
-#define DUE_MARGIN   (5 * SECOND / 2)   /* how long after the TTL another listener may store an event */
-#define FAULT_MARGIN (10 * SECOND)      /* the same when rare paths are taken often */
-#define BEAT_MARGIN  (7 * SECOND)       /* until a disturbed owner is known to be alive again */
+#define KEYS_MAX     60               /* events whose Redis keys are compared */
+#define BACKENDS_MAX 8                /* per listener */
+#define DUE_MARGIN   (5 * SECOND / 2) /* how long after the TTL another listener may store an event */
+#define FAULT_MARGIN (10 * SECOND)    /* the same when rare paths are taken often */
+#define BEAT_MARGIN  (7 * SECOND)     /* until a disturbed owner is known to be alive again */
+#define AGE_MARGIN   (2 * SECOND)
 #define WRITE_MARGIN (SECOND / 10)      /* for a turn of the loop, and the disk */
 #define PAST_US      (12 * SECOND / 10) /* how long marks of the previous epoch may still be believed */
 
@@ -62,7 +63,7 @@ static struct {
 	struct letter letters[LETTERS_MAX];
 	int letter_count;
 	enum { LIVING, IN_ORDER, LOST } ends[LIVES_MAX];
-	bool has_slow_rows;
+	bool has_slow_rows, has_clock_steps;
 	int too_long[SIM_LISTENERS]; /* timed-out statements since this listener last stored a row */
 	int64_t forgotten_at;        /* when the database last lost commits; -1 if never */
 	char owners[SIM_LISTENERS][OWNER_MAX];
@@ -74,17 +75,21 @@ static struct {
 	bool has_lost_power[SIM_LISTENERS];
 } checker;
 
+static bool has_fault(const char *name)
+{
+	for (int i = 0; i < checker.plan->deed_count; i++)
+		if (checker.plan->deeds[i].kind == DEED_FAULT && strcmp(checker.plan->deeds[i].fault->name, name) == 0)
+			return true;
+	return false;
+}
+
 void checker_start(const struct plan *plan)
 {
 	memset(&checker, 0, sizeof(checker));
 	checker.plan = plan;
 	checker.forgotten_at = -1;
-	for (int i = 0; i < plan->deed_count; i++) {
-		const struct deed *d = &plan->deeds[i];
-
-		checker.has_slow_rows |=
-			d->kind == DEED_FAULT && strcmp(d->fault->name, "postgres: rows take long") == 0;
-	}
+	checker.has_slow_rows = has_fault("postgres: rows take long");
+	checker.has_clock_steps = has_fault("listener: wall clock stepped");
 	for (int i = 0; i < plan->events; i++)
 		checker.facts[i] = (struct fact){.message = -1, .received_at = -1, .forgotten_at = -1};
 }
@@ -100,6 +105,14 @@ static int event_of(const char *id, size_t len)
 static const char *id_of(int event)
 {
 	return checker.plan->ids[event];
+}
+
+/* Was the message too old then? A listener's clock that was stepped may have said so. */
+static bool is_too_old(const struct message *m, int64_t then)
+{
+	int64_t limit_us = checker.plan->settings.max_age_s * SECOND;
+
+	return limit_us && (sim_wall() - sim_now() + then - m->time_us > limit_us || checker.has_clock_steps);
 }
 
 static int64_t latest(int64_t a, int64_t b)
@@ -141,6 +154,15 @@ static int64_t time_for(const struct fact *f, int event)
 	return ms + queue + (fault_point_is_on() ? FAULT_MARGIN : 0);
 }
 
+/* May this event be one for which a dead letter is being written? */
+static bool may_be_stale(int event)
+{
+	for (int i = 0; i < checker.plan->message_count; i++)
+		if (checker.plan->messages[i].event == event && is_too_old(&checker.plan->messages[i], sim_now()))
+			return true;
+	return false;
+}
+
 void checker_look(void)
 {
 	int most = checker.plan->settings.listeners * BACKENDS_MAX * (checker.plan->settings.hooks ? 2 : 1);
@@ -154,7 +176,7 @@ void checker_look(void)
 		const struct fact *f = &checker.facts[i];
 		int64_t since;
 
-		if (f->received_at < 0 || f->commits || f->has_letter)
+		if (f->received_at < 0 || f->commits || f->has_letter || may_be_stale(i))
 			continue;
 		since = free_since(f, i);
 		if (since >= 0 && sim_now() - since > time_for(f, i))
@@ -236,7 +258,8 @@ void checker_died(int process, int life, bool is_dark)
 		const struct received *r = &checker.received[i];
 
 		if (r->life != life || r->at > until || r->at < calm_since || calm_since > sim_now() ||
-		    !is_spooled_alone(r->message) || checker_was_kept(r->message))
+		    !is_spooled_alone(r->message) || checker_was_kept(r->message) ||
+		    is_too_old(&checker.plan->messages[r->message], r->at))
 			continue;
 		if (!is_on_disk(process, r->message, is_dark))
 			process_fail("%s, which listener %d received %.3f s before it died, is not on its disk",
@@ -316,7 +339,8 @@ static void check_order(int process, int event)
 		const struct message *other = &checker.plan->messages[r->message];
 
 		if (r->life != checker.received[place].life || !is_alone(r->message) ||
-		    strncmp(other->payload, m->payload, strlen("{\"v\":0,")) != 0 || checker_was_kept(r->message))
+		    strncmp(other->payload, m->payload, strlen("{\"v\":0,")) != 0 || checker_was_kept(r->message) ||
+		    is_too_old(other, sim_now()))
 			continue;
 		process_fail("%s has its row before %s, which has its key and came earlier", id_of(event),
 			     id_of(other->event));
@@ -324,6 +348,18 @@ static void check_order(int process, int event)
 }
 
 /* --- the database --- */
+
+/* An event is judged when its batch is sent. A batch may take as long as a statement may. */
+static void check_age(int process, const struct message *m)
+{
+	int64_t batch_us = checker.plan->settings.postgres_timeout_ms * 1000 + AGE_MARGIN;
+
+	if (!is_too_old(m, sim_now() - batch_us) || checker.has_clock_steps ||
+	    world_wide_until() > sim_now() - batch_us || world_disturbed_until(process) > sim_now() - batch_us ||
+	    world_touched_until(id_of(m->event)) > 0)
+		return;
+	process_fail("%s is stored %.1f s after its time", id_of(m->event), (double)(sim_wall() - m->time_us) / 1e6);
+}
 
 void sim_committed_row(int process, const char *id, size_t id_len, const char *payload, size_t len)
 {
@@ -349,6 +385,8 @@ void sim_committed_row(int process, const char *id, size_t id_len, const char *p
 		process_fail("the row of %s has bytes that cannot be stored", id_of(event));
 	}
 	f->commits++;
+	if (process != SIM_NOBODY)
+		check_age(process, &checker.plan->messages[f->message]);
 	if (process != SIM_NOBODY)
 		checker.too_long[process] = 0;
 	f->own_commits += process != SIM_NOBODY;
@@ -411,7 +449,7 @@ void sim_committed_letter(int process, const unsigned char digest[32], const cha
 	if (m->event < 0)
 		return;
 	checker.facts[m->event].has_letter = true;
-	if (!m->is_poison && !world_may_refuse(id_of(m->event)))
+	if (!m->is_poison && !is_too_old(m, sim_now()) && !world_may_refuse(id_of(m->event)))
 		process_fail("a good message of %s became a dead letter: %s", id_of(m->event), reason);
 }
 

@@ -64,9 +64,9 @@ void cost_start(const struct plan *plan)
 {
 	memset(&cost, 0, sizeof(cost));
 	cost.plan = plan;
-	/* What leaves memory for the spool gives its claim back. */
+	/* What leaves memory for the spool gives its claim back. Each copy of an old event is a dead letter. */
 	cost.is_calm = plan->settings.has_redis && !plan->settings.slow_us && !fault_point_is_on() &&
-		       !plan->settings.has_spool;
+		       !plan->settings.has_spool && !plan->settings.max_age_s;
 	for (int i = 0; i < plan->deed_count; i++)
 		cost.is_calm &= plan->deeds[i].kind != DEED_FAULT;
 }

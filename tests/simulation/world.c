@@ -112,17 +112,28 @@ static void make_settings(struct settings *s)
 	s->has_redis &= !plans_are_without_redis;
 }
 
+static const char *message_text(const char *id, int64_t time_us, const char *payload)
+{
+	return sim_print("{\"event_id\":\"%s\",\"event_type\":\"t\"%s,\"payload\":%s}", id,
+			 time_us ? sim_print(",\"time\":%lld", (long long)time_us) : "", payload);
+}
+
+static void set_bytes(struct message *m, const char *bytes)
+{
+	m->bytes = bytes;
+	m->len = strlen(bytes);
+	SHA256((const unsigned char *)bytes, m->len, m->digest);
+}
+
 static void add_message(struct plan *p, int event, const char *bytes, const char *payload, bool is_poison)
 {
 	struct message *m = &p->messages[p->message_count++];
 
-	*m = (struct message){.bytes = bytes,
-			      .len = strlen(bytes),
-			      .event = event,
+	*m = (struct message){.event = event,
 			      .payload = payload,
 			      .payload_len = payload ? strlen(payload) : 0,
 			      .is_poison = is_poison};
-	SHA256((const unsigned char *)bytes, m->len, m->digest);
+	set_bytes(m, bytes);
 }
 
 /* Makes an event: its message, and sometimes other messages with the same id, some of which can never be stored. */
@@ -137,10 +148,7 @@ static void make_event(struct plan *p, int event)
 						: sim_print("{\"v\":%d,\"n\":%d}", v, event);
 
 		if (p->message_count < MESSAGES_MAX)
-			add_message(p, event,
-				    sim_print("{\"event_id\":\"%s\",\"event_type\":\"t\",\"payload\":%s}",
-					      p->ids[event], payload),
-				    payload, is_poison);
+			add_message(p, event, message_text(p->ids[event], 0, payload), payload, is_poison);
 	}
 }
 
@@ -296,6 +304,36 @@ static void choose_spool(struct plan *p, int faults, bool is_narrow)
 		choose_faults(p, power_faults, 1 + faults / 4, is_narrow);
 }
 
+static int64_t first_sent(const struct plan *p, int message)
+{
+	int64_t at = INT64_MAX;
+
+	for (int i = 0; i < p->deed_count; i++)
+		if (p->deeds[i].kind != DEED_FAULT && p->deeds[i].message == message && p->deeds[i].at < at)
+			at = p->deeds[i].at;
+	return at == INT64_MAX ? 0 : at;
+}
+
+/* Also drawn last. Some messages are too old when they are sent, others become it before they can be stored. */
+static void choose_max_age(struct plan *p)
+{
+	int64_t limit_us;
+
+	if (p->settings.feed.kind != FEED_PLAIN || !sim_chance(150))
+		return;
+	p->settings.max_age_s = ONE_OF(1, 3, 8);
+	limit_us = p->settings.max_age_s * SECOND;
+	for (int i = 0; i < p->message_count; i++) {
+		struct message *m = &p->messages[i];
+		int64_t age_us = sim_chance(100) ? sim_between(limit_us, 2 * limit_us) : sim_between(0, limit_us / 2);
+
+		if (m->event < 0)
+			continue;
+		m->time_us = sim_wall() + first_sent(p, i) - age_us;
+		set_bytes(m, message_text(p->ids[m->event], m->time_us, m->payload));
+	}
+}
+
 /* Also drawn last. A feed at a high rate, and a leader that stores some events of it five seconds late. With larger
  * batches, whose answers are later, the leader may stall: then it gives its claims back, and claims more often. */
 static void choose_slow_leader(struct plan *p)
@@ -318,9 +356,7 @@ static void choose_slow_leader(struct plan *p)
 		const char *payload = sim_print("{\"v\":%d,\"n\":%d}", e % 3, e);
 
 		p->ids[p->events++] = sim_print("%c-%d", 'a' + e % 4, e);
-		add_message(p, e,
-			    sim_print("{\"event_id\":\"%s\",\"event_type\":\"t\",\"payload\":%s}", p->ids[e], payload),
-			    payload, false);
+		add_message(p, e, message_text(p->ids[e], 0, payload), payload, false);
 		add_deed(p, (struct deed){.kind = DEED_FEED,
 					  .at = 4 * SECOND + (int64_t)sim_below(SECOND / 2),
 					  .message = e,
@@ -365,6 +401,7 @@ void plan_make(struct plan *p)
 	choose_feed(p, faults, is_narrow);
 	choose_spool(p, faults, is_narrow);
 	p->settings.has_order = p->settings.feed.kind == FEED_PLAIN && sim_chance(100);
+	choose_max_age(p);
 	choose_slow_leader(p);
 	qsort(p->deeds, (size_t)p->deed_count, sizeof(*p->deeds), compare_deeds);
 }
@@ -379,12 +416,12 @@ void plan_tell(const struct plan *p)
 	sim_log(SIM_NOBODY,
 		"%d listeners, %d events, %d messages, %d of %d deeds; --claim-ttl %d --redis-timeout %.1f "
 		"--postgres-timeout "
-		"%.1f --batch-max %d --max-attempts %d --drain-timeout %.1f%s%s, %d webhooks%s%s%s",
+		"%.1f --batch-max %d --max-attempts %d --drain-timeout %.1f%s%s, %d webhooks%s%s%s%s",
 		s->listeners, p->events, p->message_count, left, p->deed_count, (int)s->ttl_s,
 		(double)s->redis_timeout_ms / 1000, (double)s->postgres_timeout_ms / 1000, (int)s->batch_max,
 		(int)s->max_attempts, (double)s->drain_ms / 1000, s->has_redis ? "" : " --redis none",
 		s->has_handler ? " --handler" : "", s->hooks, s->has_order ? ", --order-pointer /payload/v" : "",
-		feeds_describe(&s->feed),
+		s->max_age_s ? sim_print(", --max-age %d", (int)s->max_age_s) : "", feeds_describe(&s->feed),
 		s->has_spool ? sim_print(", --spool-after %dms --spool-sync %dms --max-inflight-bytes %d",
 					 (int)s->spool_after_ms, (int)s->spool_sync_ms, (int)s->inflight_bytes)
 			     : "");
@@ -1157,6 +1194,9 @@ static void configure(const struct settings *s)
 			.type_pointer = (char *)"/event_type",
 			.payload_pointer = (char *)"/payload",
 			.order_pointer = s->has_order ? (char *)"/payload/v" : NULL,
+			.time_pointer = s->max_age_s ? (char *)"/time" : NULL,
+			.time_unit = (char *)"us",
+			.max_age_s = s->max_age_s,
 			.consumer = (char *)"",
 			.handler = s->has_handler ? (char *)"app.handle" : NULL,
 			.webhooks = {hooks, (size_t)s->hooks},

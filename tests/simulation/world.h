@@ -18,7 +18,8 @@ struct message {
 	int event; /* -1 if it has no id */
 	const char *payload;
 	size_t payload_len;
-	bool is_poison; /* Postgres can never store it, or it has no id */
+	bool is_poison;  /* Postgres can never store it, or it has no id */
+	int64_t time_us; /* its time, with max_age_s */
 	unsigned char digest[32];
 	unsigned char feed_digest[32]; /* digest when received from a feed with a profile */
 };
@@ -64,7 +65,8 @@ struct settings {
 	struct feed_settings feed;
 	int hooks; /* number of webhooks */
 	int64_t hook_attempts;
-	bool has_order; /* by the v of a payload */
+	bool has_order;    /* by the v of a payload */
+	int64_t max_age_s; /* 0: no limit */
 	bool has_spool;
 	int64_t slow_us; /* how late each answer of Postgres is, and nothing else is wrong; 0: it is not late */
 	int64_t spool_after_ms, spool_sync_ms, inflight_bytes;
