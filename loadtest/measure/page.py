@@ -3,14 +3,18 @@ written by hand."""
 import os
 import shutil
 import textwrap
+from dataclasses import replace
 
 from measure.plot import PLOTS
 from measure.report import describe
-from measure.table import TABLES, rows, verdict
+from measure.table import DELIVERIES, IDLE, TABLES, rows, verdict
 from rig.waiting import RigError
 
 BEGIN, END = "<!-- figures -->\n", "<!-- end of figures -->\n"
 WIDTH = 120
+# What only the terminal and bench.json have: deliveries are events times listeners.
+LEFT_OUT = (DELIVERIES, IDLE)
+WITHOUT = ("redis-lost", "idle")
 PLOTS_OF = {"fanout": ("fanout", "cpu"), "latency": ("latency",), "payloads": ("payloads",)}
 
 
@@ -21,8 +25,9 @@ def markdown(lines):
 
 
 def section(book, table, plots):
+    table = replace(table, columns=tuple(column for column in table.columns if column not in LEFT_OUT))
     lines = rows(book, table)
-    if not lines:
+    if not lines or table.name in WITHOUT:
         return ""
     text = f"### {table.title}\n\n"
     for name in PLOTS_OF.get(table.name, ()):
@@ -41,7 +46,7 @@ def generate(book, plots):
     return text + "".join(section(book, table, plots) for table in TABLES)
 
 
-def replace(page, generated):
+def with_figures(page, generated):
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
@@ -54,7 +59,7 @@ def write(book, plots, docs):
         raise RigError("docs/benchmarks.md stays as it is, since not everything could be measured")
     path = f"{docs}/benchmarks.md"
     with open(path) as file:
-        page = replace(file.read(), generate(book, plots))
+        page = with_figures(file.read(), generate(book, plots))
     with open(path, "w") as file:
         file.write(page)
     os.makedirs(f"{docs}/plots", exist_ok=True)

@@ -60,7 +60,7 @@ def cell(column, found):
         return "-"
     text = f"{found['median']:,.{column.digits}f}"
     if column.has_spread and len(found["samples"]) > 1:
-        text += f" ({found['min']:,.{column.digits}f} to {found['max']:,.{column.digits}f})"
+        text += f" ({found['min']:,.{column.digits}f}–{found['max']:,.{column.digits}f})"
     return text
 
 
