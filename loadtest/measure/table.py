@@ -1,4 +1,5 @@
 """The results as rows and columns: owns which figures stand together, for the terminal and for the page alike."""
+import re
 from dataclasses import dataclass
 
 
@@ -64,10 +65,10 @@ def cell(column, found):
     return text
 
 
-def rows(book, table):
-    """Lists of strings: the words of a case, and a cell for each column."""
+def rows(book, table, without=re.compile("$^")):
+    """Lists of strings: the words of a case, and a cell for each column. Leaves out cases whose names match `without`."""
     return [[book.cases[name]["words"]] + [cell(column, book.summary(name, column.figure)) for column in table.columns]
-            for name in book.of_scenario(*table.scenarios)]
+            for name in book.of_scenario(*table.scenarios) if not without.search(name)]
 
 
 def verdict(target):
