@@ -16,7 +16,7 @@ WIDTH = 120
 # What only the terminal and bench.json have: deliveries are events times listeners; of Node's listeners the page has
 # the fastest.
 LEFT_OUT = (DELIVERIES, IDLE)
-WITHOUT = ("wide", "redis-lost", "redis-none", "idle")
+WITHOUT = ("wide", "redis-lost", "redis-none", "start", "idle")
 SLOWER = re.compile(r"node(-script)?(-\d+)?$")
 PLOTS_OF = {"fanout": ("fanout", "cpu"), "latency": ("latency",), "payloads": ("payloads",)}
 
