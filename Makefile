@@ -264,7 +264,7 @@ $B/replay: $(patsubst %,$B/listener/%.o,commands/ndjson commands/checkpoint spoo
 $B/profile: $(filter $B/listener/feed/% %/keys.o $B/listener/config/profile%,$(MODULES)) $(patsubst %,$B/listener/base/%.o,arena file json json_scan json_write keyed log memory nearest secret sort_key text timestamp url)
 $B/deflate: $(patsubst %,$B/listener/%.o,net/deflate net/unpack base/log base/memory)
 $B/spool: $(patsubst %,$B/listener/%.o,base/crc32c base/log base/memory spool/record spool/segment)
-$B/timestamp: $(patsubst %,$B/listener/base/%.o,quantity timestamp)
+$B/timestamp: $(patsubst %,$B/listener/base/%.o,log memory quantity text timestamp)
 
 # The simulator has no SQLite.
 SIMULATED := $(filter-out %/store_sqlite.o,$(SIMULATED)) $B/simulated/listener/sqlite/lock.o

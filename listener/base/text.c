@@ -27,16 +27,16 @@ char *quote_json(const char *text, size_t len)
 	return out;
 }
 
-bool is_one_of(const char *words, const char *text)
+int find_word(const char *words, const char *text)
 {
 	size_t n;
 
-	for (; *words; words += n + (words[n] == ' ')) {
+	for (int i = 0; *words; i++, words += n + (words[n] == ' ')) {
 		n = strcspn(words, " ");
-		if (strlen(text) == n && strncmp(words, text, n) == 0)
-			return true;
+		if (strlen(text) == n && memcmp(words, text, n) == 0)
+			return i;
 	}
-	return false;
+	return -1;
 }
 
 bool is_name(const char *text, size_t most)

@@ -50,8 +50,13 @@ static inline void make_line(char *text)
 		make_ascii(text);
 }
 
-/* True if text is one of words, which have one blank between them. */
-bool is_one_of(const char *words, const char *text);
+/* Returns the index of text in words, which have one blank between them, or -1. */
+int find_word(const char *words, const char *text);
+
+static inline bool is_one_of(const char *words, const char *text)
+{
+	return find_word(words, text) >= 0;
+}
 
 /* True if text is 1 to most letters, digits, dots, underscores and dashes. */
 bool is_name(const char *text, size_t most);

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/text.h"
+
 #define SECOND_US  INT64_C(1000000)
 #define DAY_S      INT64_C(86400)
 #define LAST_US    INT64_C(253402300799999999) /* 9999-12-31T23:59:59.999999Z */
@@ -265,12 +267,7 @@ const char *timestamp_unit_name(enum timestamp_unit unit)
 
 enum timestamp_unit timestamp_unit_named(const char *name)
 {
-	int unit = TIMESTAMP_RFC3339;
-
-	for (int i = 0; i <= TIMESTAMP_HEX_S; i++)
-		if (strcmp(name, names[i]) == 0)
-			unit = i;
-	return (enum timestamp_unit)unit;
+	return (enum timestamp_unit)find_word(TIMESTAMP_UNITS, name);
 }
 
 const char *timestamp_print_to(int64_t us, int digits, char out[TIMESTAMP_SIZE])

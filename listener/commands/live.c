@@ -425,7 +425,7 @@ static int talk(struct live *l, const struct config *config, int64_t seconds)
 struct profile *live_profile(const char *file, const char *feed)
 {
 	struct profile_fault fault;
-	struct profile *p = file ? profile_read_any(file, &fault) : profile_read_named(feed, NULL, &fault);
+	struct profile *p = file ? profile_read_any(file, &fault) : profile_read_named(feed, &fault);
 
 	if (!p || *p->doubt.text)
 		dispatch_fail("%s", p ? p->doubt.text : fault.text);

@@ -22,7 +22,7 @@ static int run_list(const struct invocation *in)
 
 	(void)in;
 	for (size_t i = 0; i < count; i++) {
-		struct profile *p = profile_read_named(names[i], NULL, &fault);
+		struct profile *p = profile_read_named(names[i], &fault);
 
 		if (p)
 			printf("%-22s %s\n", names[i], p->about ? p->about : "");

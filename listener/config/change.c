@@ -74,14 +74,6 @@ static void change_webhooks(const struct change *c)
 
 /* --- profiles --- */
 
-static const struct profile *find_feed(const struct config *c, const char *name)
-{
-	for (size_t i = 0; i < c->feed_count; i++)
-		if (strcmp(c->feeds[i]->name, name) == 0)
-			return c->feeds[i];
-	return NULL;
-}
-
 static bool is_same_profile(const struct profile *a, const struct profile *b)
 {
 	return a == b || (a && b && json_equal(a->root, b->root));
@@ -117,13 +109,13 @@ static void compare_profiles(const struct change *c)
 	const struct config *old = c->config, *fresh = c->fresh;
 
 	for (size_t i = 0; i < old->feed_count; i++) {
-		const struct profile *now = find_feed(fresh, old->feeds[i]->name);
+		const struct profile *now = config_find_feed(fresh, old->feeds[i]->name);
 
 		if (!is_same_profile(old->feeds[i], now))
 			name_profile(c, old->feeds[i], take_list(old->feeds[i], now));
 	}
 	for (size_t i = 0; i < fresh->feed_count; i++)
-		if (!find_feed(old, fresh->feeds[i]->name))
+		if (!config_find_feed(old, fresh->feeds[i]->name))
 			name_profile(c, fresh->feeds[i], false);
 	if (!is_same_profile(old->ingest_profile, fresh->ingest_profile))
 		c->each(c->arg, "ingest-profile", false);

@@ -1,6 +1,4 @@
 /* check.c checks settings that depend on each other. */
-#include "config/check.h"
-
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <stdio.h>
@@ -9,7 +7,7 @@
 #include "base/file.h"
 #include "base/tls.h"
 #include "base/url.h"
-#include "config/value.h"
+#include "config/setting.h"
 
 static bool is_certificate(const char *file)
 {

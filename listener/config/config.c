@@ -16,7 +16,6 @@
 #include "base/memory.h"
 #include "base/nearest.h"
 #include "base/quantity.h"
-#include "config/check.h"
 #include "config/setting.h"
 #include "postgres/redact.h"
 #include "config/tokens.h"
@@ -531,12 +530,12 @@ static int read_webhooks(struct reader *r, const json_t *value)
 
 /* --- feeds --- */
 
-static bool has_feed(const struct config *c, const char *name)
+const struct profile *config_find_feed(const struct config *c, const char *name)
 {
 	for (size_t i = 0; i < c->feed_count; i++)
 		if (strcmp(c->feeds[i]->name, name) == 0)
-			return true;
-	return false;
+			return c->feeds[i];
+	return NULL;
 }
 
 /* Checks a profile. p is NULL if it could not be read; then fault says why. Returns 0, or frees p and returns -1. */
@@ -564,7 +563,7 @@ static int add_feed(struct reader *r, struct profile *p, const struct profile_fa
 		profile_free(p);
 		return -1;
 	}
-	if (has_feed(c, p->name)) {
+	if (config_find_feed(c, p->name)) {
 		snprintf(r->error, r->error_size,
 			 "two feeds are named %.100s: give one of them another \"name\" (--feed %.100s?name=...)",
 			 p->name, p->name);
@@ -603,7 +602,7 @@ static int read_feeds(struct reader *r)
 	struct profile_fault fault;
 
 	for (size_t i = 0; i < specs->count && is_listen(r->command); i++)
-		if (add_feed(r, profile_read_named(specs->items[i], NULL, &fault), &fault))
+		if (add_feed(r, profile_read_named(specs->items[i], &fault), &fault))
 			return -1;
 	return 0;
 }
@@ -921,9 +920,8 @@ int config_read(struct config *c, int argc, char **argv, char *error, size_t siz
 {
 	int result = config_read_all(c, argc, argv, error, size);
 
-	for (char *at = error; result && *at; at++)
-		if ((unsigned char)*at < ' ' || *at == 0x7f)
-			*at = '?';
+	if (result)
+		make_line(error);
 	return result;
 }
 

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "base/text.h"
+
 int key_text(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
 {
 	(void)k;
@@ -53,25 +55,10 @@ int key_switch(struct profile_reader *r, const struct key *k, const json_t *valu
 	return 0;
 }
 
-/* Returns the index of word in words, or -1. */
-int key_find_word(const char *words, const char *word)
-{
-	size_t len = strlen(word);
-
-	for (int i = 0; *words; i++) {
-		size_t n = strcspn(words, " ");
-
-		if (n == len && memcmp(words, word, n) == 0)
-			return i;
-		words += n + (words[n] == ' ');
-	}
-	return -1;
-}
-
 /* Reads an enum. */
 int key_choice(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
 {
-	int place = json_is_string(value) ? key_find_word(k->words, json_string_value(value)) : -1;
+	int place = json_is_string(value) ? find_word(k->words, json_string_value(value)) : -1;
 
 	if (place < 0)
 		return profile_fail(r, "must be one of: %s", k->words);
@@ -85,28 +72,15 @@ int key_keep(const json_t *value, void *at)
 	return 0;
 }
 
-/* Calls check for each item or member of value, with r's path at it. */
-int key_check_each(struct profile_reader *r, const json_t *value,
-		   int (*check)(struct profile_reader *r, const json_t *item))
+static int check_item(struct profile_reader *r, const char *name, const json_t *item, void *check)
 {
-	const char *name;
-	json_t *item;
-	size_t i;
-	int result = 0;
+	(void)name;
+	return (*(key_check **)check)(r, item);
+}
 
-	json_array_foreach(value, i, item)
-	{
-		profile_enter(r, NULL, i);
-		result = result ? result : check(r, item);
-		profile_leave(r);
-	}
-	json_object_foreach((json_t *)value, name, item)
-	{
-		profile_enter(r, name, 0);
-		result = result ? result : check(r, item);
-		profile_leave(r);
-	}
-	return result;
+int key_check_each(struct profile_reader *r, const json_t *value, key_check *check)
+{
+	return profile_each(r, value, check_item, &check);
 }
 
 /* Keeps the value as JSON. */
@@ -133,7 +107,16 @@ static int refuse_key(struct profile_reader *r, const struct key_table *t, const
 	return profile_fail(r, "%s has no key \"%.60s\"%s", what, name, profile_meant(&n));
 }
 
-/* Reads the members of an object into at. what is the kind of object, for errors. */
+static int check_needed(struct profile_reader *r, const char *needed, const json_t *value)
+{
+	for (size_t n; *needed; needed += n + (needed[n] == ' ')) {
+		n = strcspn(needed, " ");
+		if (!json_object_getn(value, needed, n))
+			return profile_fail(r, "%.*s is missing", (int)n, needed);
+	}
+	return 0;
+}
+
 int key_object(struct profile_reader *r, const struct key_table *t, const char *what, const json_t *value, void *at)
 {
 	const char *name;
@@ -155,7 +138,7 @@ int key_object(struct profile_reader *r, const struct key_table *t, const char *
 		if (result)
 			return -1;
 	}
-	return 0;
+	return check_needed(r, t->needed, value);
 }
 
 int key_members(struct profile_reader *r, const struct key *k, const json_t *value, void *at)

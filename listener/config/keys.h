@@ -30,6 +30,7 @@ struct key {
 struct key_table {
 	const struct key *keys;
 	size_t count;
+	const char *needed; /* keys that must be there, with one blank between them; "": none */
 };
 
 /* What an array, an object, or either may hold. */
@@ -40,14 +41,15 @@ struct items {
 };
 
 /* clang-format off */
-#define TABLE(keys)  &(const struct key_table){keys, sizeof(keys) / sizeof((keys)[0])}
+#define TABLE(keys, needed) &(const struct key_table){keys, sizeof(keys) / sizeof((keys)[0]), needed}
 
 #define KEY(name, read, offset)                    {name, read, offset, 0, 0, NULL, NULL, NULL, false}
 #define RANGE(name, read, offset, lowest, highest) {name, read, offset, lowest, highest, NULL, NULL, NULL, false}
 #define CHOICE(name, offset, words, first)         {name, key_choice, offset, first, 0, words, NULL, NULL, false}
 #define ITEMS(name, offset, items)                 {name, key_items, offset, 0, 0, NULL, &(items), NULL, false}
 #define FRAME(name, read, offset)                  {name, read, offset, 0, 0, NULL, NULL, NULL, true}
-#define MEMBERS(name, read, offset, keys)          {name, read, offset, 0, 0, NULL, NULL, TABLE(keys), false}
+#define MEMBERS(name, offset, keys, needed) \
+	{name, key_members, offset, 0, 0, NULL, NULL, TABLE(keys, needed), false}
 /* clang-format on */
 
 /* Kinds of values: a text, without NULs; a whole number, as int64_t; seconds, as milliseconds; a double; a bool; an
@@ -63,8 +65,5 @@ int key_check_each(struct profile_reader *r, const json_t *value, key_check *che
 
 /* Keeps the value as JSON. Returns 0. */
 int key_keep(const json_t *value, void *at);
-
-/* Returns the index of word in words, which have one blank between them, or -1. */
-int key_find_word(const char *words, const char *word);
 
 #endif

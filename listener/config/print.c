@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/bytes.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/nearest.h"
@@ -71,12 +72,8 @@ void config_describe(const char *command, const char *only, json_t *flags)
 
 void config_start_log(const struct config *c)
 {
-	static const char *const names[] = {"debug", "info", "warn", "error"};
-	enum log_level level = LOG_DEBUG;
-
-	while (strcmp(c->log_level, names[level]) != 0)
-		level++;
-	log_setup(level, strcmp(c->log_format, "json") == 0 ? LOG_JSON : LOG_TEXT, c->instance_id);
+	log_setup((enum log_level)find_word("debug info warn error", c->log_level),
+		  strcmp(c->log_format, "json") == 0 ? LOG_JSON : LOG_TEXT, c->instance_id);
 }
 
 /* --- values in force --- */
@@ -119,17 +116,16 @@ static char *redact_text(enum value_type type, const char *text)
 
 static char *show_list(enum value_type type, const struct config_list *l)
 {
-	char *all = NULL;
+	struct bytes all = {NULL, 0, 0};
 
 	for (size_t i = 0; i < l->count; i++) {
 		char *one = redact_text(type, l->items[i]);
-		char *more = memory_printf("%s%s%s", all ? all : "", all ? "," : "", one);
 
+		bytes_add_text(&all, i ? "," : "");
+		bytes_add_text(&all, one);
 		free(one);
-		free(all);
-		all = more;
 	}
-	return all;
+	return l->count ? (char *)bytes_text(&all) : NULL;
 }
 
 /* Returns the value as text, on the heap, or NULL. */

@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "config/keys.h"
 #include "config/profile_placeholder.h"
 
@@ -103,8 +104,16 @@ static int check_token(struct profile_reader *r, const json_t *item)
 	return 0;
 }
 
+static int check_occasion(struct profile_reader *r, const json_t *item)
+{
+	return json_is_string(item) && is_one_of("hole reconnect", json_string_value(item))
+		       ? 0
+		       : profile_fail(r, "must be hole or reconnect");
+}
+
 static const struct items texts = {true, false, "an array of texts", key_check_text},
 			  hosts = {true, false, "an array of hosts", check_host},
+			  occasions = {true, false, "an array of \"hole\" and \"reconnect\"", check_occasion},
 			  close_codes = {true, false, "an array of close codes", check_code},
 			  messages = {true, false, "an array of messages", check_plain_template},
 			  replies = {true, false, "an array of messages", check_frame_template},
@@ -176,7 +185,7 @@ static int read_rule_text(struct profile_reader *r, const struct key *k, const j
 /* Reads a unit as its milliseconds. */
 static int read_unit(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
 {
-	int place = json_is_string(value) ? key_find_word("ms s", json_string_value(value)) : -1;
+	int place = json_is_string(value) ? find_word("ms s", json_string_value(value)) : -1;
 
 	(void)k;
 	if (place < 0)
@@ -226,8 +235,6 @@ static int read_call_of(struct profile_reader *r, const struct key_table *keys, 
 {
 	if (key_object(r, keys, "an HTTP call", value, http))
 		return -1;
-	if (!http->url)
-		return profile_fail(r, "url is missing");
 	if (!http->method)
 		http->method = http->body ? "POST" : "GET";
 	return 0;
@@ -235,7 +242,7 @@ static int read_call_of(struct profile_reader *r, const struct key_table *keys, 
 
 static int read_call(struct profile_reader *r, const json_t *value, struct profile_http *http)
 {
-	return read_call_of(r, TABLE(http_keys), value, http);
+	return read_call_of(r, TABLE(http_keys, "url"), value, http);
 }
 
 static int read_url_http(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
@@ -247,23 +254,22 @@ static int read_url_http(struct profile_reader *r, const struct key *k, const js
 	return read_call(r, value, http);
 }
 
+static int add_call(struct profile_reader *r, const char *name, const json_t *item, void *arg)
+{
+	struct profile_rule *rule = arg;
+
+	(void)name;
+	return read_call(r, item, &rule->http[rule->http_count++]);
+}
+
 static int read_calls(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
 {
 	struct profile_rule *rule = (struct profile_rule *)((char *)at - k->offset);
-	size_t i;
-	json_t *item;
-	int result = 0;
 
 	if (!json_is_array(value) || json_array_size(value) == 0)
 		return profile_fail(r, "must be an array of HTTP calls");
 	rule->http = memory_calloc(json_array_size(value), sizeof(*rule->http));
-	json_array_foreach(value, i, item)
-	{
-		profile_enter(r, NULL, i);
-		result = result ? result : read_call(r, item, &rule->http[rule->http_count++]);
-		profile_leave(r);
-	}
-	return result;
+	return profile_each(r, value, add_call, rule);
 }
 
 /* --- rules --- */
@@ -306,10 +312,14 @@ static void set_rule_defaults(struct profile_rule *rule)
 	rule->payload = "";
 }
 
-static int read_rule(struct profile_reader *r, const json_t *value, struct profile_rule *rule)
+static int add_rule(struct profile_reader *r, const char *name, const json_t *item, void *arg)
 {
+	struct profile *p = arg;
+	struct profile_rule *rule = &p->rules[p->rule_count++];
+
+	(void)name;
 	set_rule_defaults(rule);
-	if (key_object(r, TABLE(rule_keys), "a rule", value, rule))
+	if (key_object(r, TABLE(rule_keys, ""), "a rule", item, rule))
 		return -1;
 	if (rule->text && (rule->when || rule->action == ACTION_EVENT || rule->capture || rule->cursor || rule->ack))
 		return profile_fail(r, "the message of a rule with text is not JSON: it has no when, capture, cursor "
@@ -322,20 +332,11 @@ static int read_rule(struct profile_reader *r, const json_t *value, struct profi
 static int read_rules(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
 {
 	struct profile *p = (struct profile *)((char *)at - k->offset);
-	size_t i;
-	json_t *item;
-	int result = 0;
 
 	if (!json_is_array(value) || json_array_size(value) > PROFILE_RULES_MAX)
 		return profile_fail(r, "must be an array of at most %d rules", PROFILE_RULES_MAX);
 	p->rules = memory_calloc(json_array_size(value) + 1, sizeof(*p->rules));
-	json_array_foreach(value, i, item)
-	{
-		profile_enter(r, NULL, i);
-		result = result ? result : read_rule(r, item, &p->rules[p->rule_count++]);
-		profile_leave(r);
-	}
-	return result;
+	return profile_each(r, value, add_rule, p);
 }
 
 /* --- other members --- */
@@ -347,21 +348,10 @@ static const struct key every_keys[] = {
 
 static const struct key ping_keys[] = {
 	RANGE("every_s", key_seconds, TOP(ping.every_ms), 0.1, DAY_S),
-	MEMBERS("every", key_members, TOP(ping.var), every_keys),
+	MEMBERS("every", TOP(ping.var), every_keys, ""),
 	KEY("first_jitter", key_switch, TOP(ping.first_jitter)),
 	KEY("send", read_template, TOP(ping.send)),
 };
-
-static int read_ping(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
-{
-	struct profile *p = (struct profile *)((char *)at - k->offset);
-
-	if (key_members(r, k, value, at))
-		return -1;
-	if (!p->ping.send || (!p->ping.every_ms && !p->ping.var))
-		return profile_fail(r, "needs send, and every_s or every");
-	return 0;
-}
 
 static const struct key idle_keys[] = {
 	KEY("var", read_variable, TOP(idle_timeout.var)),
@@ -379,9 +369,7 @@ static int read_idle(struct profile_reader *r, const struct key *k, const json_t
 	if (!json_is_object(value))
 		return profile_fail(r, "must be a number of seconds, such as 10, or an object with var, unit, factor "
 				       "and default_s");
-	if (key_members(r, k, value, at))
-		return -1;
-	return p->idle_timeout.var ? 0 : profile_fail(r, "var is missing");
+	return key_members(r, k, value, at);
 }
 
 static const struct key backoff_keys[] = {
@@ -423,7 +411,7 @@ static int read_policy(struct profile_reader *r, const struct key *k, const json
 			return profile_fail(r, "\"%.40s\" is not a close code or a range such as 4000-4099", range);
 		if (!json_is_string(word))
 			return profile_fail(r, "%.40s must be one of: " CLOSE_WORDS, range);
-		if (key_find_word(CLOSE_WORDS, json_string_value(word)) < 0)
+		if (find_word(CLOSE_WORDS, json_string_value(word)) < 0)
 			profile_doubt(r, "%.40s must be one of: " CLOSE_WORDS, range);
 	}
 	return key_keep(value, at);
@@ -438,29 +426,11 @@ static const struct key cursor_keys[] = {
 	KEY("hold_until", read_conditions, TOP(cursor.hold_until)),
 };
 
-static int read_cursor(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
-{
-	struct profile *p = (struct profile *)((char *)at - k->offset);
-
-	if (key_members(r, k, value, at))
-		return -1;
-	return p->cursor.kind ? 0 : profile_fail(r, "kind is missing: max or last");
-}
-
 static const struct key gap_keys[] = {
 	KEY("key", read_part, TOP(gap.key)),
 	KEY("seq", read_part, TOP(gap.seq)),
 	KEY("contiguous", key_switch, TOP(gap.contiguous)),
 };
-
-static int read_gap(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
-{
-	struct profile *p = (struct profile *)((char *)at - k->offset);
-
-	if (key_members(r, k, value, at))
-		return -1;
-	return p->gap.key && p->gap.seq ? 0 : profile_fail(r, "needs key and seq");
-}
 
 static const struct key frame_keys[] = {
 	KEY("strip", read_mark, TOP(frame.strip)),
@@ -492,39 +462,8 @@ static const struct key fill_keys[] = {
 	FRAME("frame", read_template, TOP(fill.frame)),
 	RANGE("max", key_number, TOP(fill.max), 1, 10000),
 	RANGE("every_s", key_seconds, TOP(fill.every_ms), 0.01, DAY_S),
-	ITEMS("on", TOP(fill.on), texts),
+	ITEMS("on", TOP(fill.on), occasions),
 };
-
-/* Without "on", whatever the profile can tell is asked for. */
-static int read_occasions(struct profile_reader *r, struct profile *p)
-{
-	size_t i;
-	json_t *word;
-
-	p->fill.on_hole = !p->fill.on;
-	p->fill.on_reconnect = !p->fill.on;
-	json_array_foreach(p->fill.on, i, word)
-	{
-		bool is_hole = strcmp(json_string_value(word), "hole") == 0;
-
-		if (!is_hole && strcmp(json_string_value(word), "reconnect") != 0)
-			return profile_fail(r, "on is an array of \"hole\" and \"reconnect\"");
-		p->fill.on_hole |= is_hole;
-		p->fill.on_reconnect |= !is_hole;
-	}
-	return 0;
-}
-
-static int read_fill(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
-{
-	struct profile *p = (struct profile *)((char *)at - k->offset);
-
-	p->fill.max = 1000;
-	p->fill.every_ms = 1000;
-	if (key_members(r, k, value, at) || read_occasions(r, p))
-		return -1;
-	return p->fill.http && p->fill.events ? 0 : profile_fail(r, "needs http and events");
-}
 
 /* --- shards --- */
 
@@ -533,15 +472,6 @@ static const struct key shard_keys[] = {
 	RANGE("per_connection", key_number, TOP(shard.per_connection), 1, 1e6),
 	RANGE("most", key_number, TOP(shard.most), 1, PROFILE_SHARDS_MAX),
 };
-
-static int read_shard(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
-{
-	struct profile *p = (struct profile *)((char *)at - k->offset);
-
-	if (key_members(r, k, value, at))
-		return -1;
-	return p->shard.var && p->shard.per_connection ? 0 : profile_fail(r, "needs var and per_connection");
-}
 
 static int read_var_http(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
 {
@@ -556,7 +486,7 @@ static int read_var_http(struct profile_reader *r, const struct key *k, const js
 	*(struct profile_http **)at = http = memory_calloc(1, sizeof(*http));
 	http->every_ms = EVERY_MS;
 	profile_enter(r, name, 0);
-	result = read_call_of(r, TABLE(timed_http_keys), json_object_iter_value(member), http);
+	result = read_call_of(r, TABLE(timed_http_keys, "url"), json_object_iter_value(member), http);
 	if (!result && http->capture && (json_object_size(http->capture) != 1 || !json_object_get(http->capture, name)))
 		result = profile_fail(r, "capture must be the pointer of %.60s alone", name);
 	profile_leave(r);
@@ -567,15 +497,6 @@ static const struct key on_change_keys[] = {
 	KEY("subscribe", read_template, TOP(shard.subscribe)),
 	KEY("unsubscribe", read_template, TOP(shard.unsubscribe)),
 };
-
-static int read_on_change(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
-{
-	struct profile *p = (struct profile *)((char *)at - k->offset);
-
-	if (key_members(r, k, value, at))
-		return -1;
-	return p->shard.subscribe && p->shard.unsubscribe ? 0 : profile_fail(r, "needs subscribe and unsubscribe");
-}
 
 #define FALLBACK(member) offsetof(struct profile, fallback.member)
 
@@ -592,32 +513,32 @@ static const struct key profile_keys[] = {
 	ITEMS("headers", TOP(headers), headers),
 	ITEMS("subprotocols", TOP(subprotocols), texts),
 	ITEMS("vars", TOP(vars), vars),
-	MEMBERS("shard", read_shard, TOP(shard), shard_keys),
+	MEMBERS("shard", TOP(shard), shard_keys, "var per_connection"),
 	KEY("var_http", read_var_http, TOP(shard.http)),
-	MEMBERS("on_change", read_on_change, TOP(shard.subscribe), on_change_keys),
+	MEMBERS("on_change", TOP(shard.subscribe), on_change_keys, "subscribe unsubscribe"),
 	ITEMS("on_open", TOP(on_open), messages),
 	KEY("rules", read_rules, TOP(rules)),
 	CHOICE("default", FALLBACK(action), "ignore event reject", 0),
 	EVENT_KEYS(FALLBACK),
-	MEMBERS("ping", read_ping, TOP(ping), ping_keys),
+	MEMBERS("ping", TOP(ping), ping_keys, "send"),
 	RANGE("counter_start", key_number, TOP(counter_start), 0, 1e15),
 	RANGE("ws_ping_s", key_number, TOP(ws_ping_s), 0, DAY_S),
-	{"idle_timeout_s", read_idle, TOP(idle_timeout), 0, DAY_S, NULL, NULL, TABLE(idle_keys), false},
-	{"idle_timeout", read_idle, TOP(idle_timeout), 0, DAY_S, NULL, NULL, TABLE(idle_keys), false},
+	{"idle_timeout_s", read_idle, TOP(idle_timeout), 0, DAY_S, NULL, NULL, TABLE(idle_keys, "var"), false},
+	{"idle_timeout", read_idle, TOP(idle_timeout), 0, DAY_S, NULL, NULL, TABLE(idle_keys, "var"), false},
 	CHOICE("fleet", TOP(fleet), "broadcast shared exclusive session", 0),
-	MEMBERS("backoff", key_members, TOP(backoff), backoff_keys),
+	MEMBERS("backoff", TOP(backoff), backoff_keys, ""),
 	ITEMS("fatal_close", TOP(fatal_close), close_codes),
-	MEMBERS("reset_close", key_members, TOP(reset_codes), reset_keys),
+	MEMBERS("reset_close", TOP(reset_codes), reset_keys, ""),
 	KEY("close_policy", read_policy, TOP(close_policy)),
 	RANGE("close_code_on_stop", key_number, TOP(close_code_on_stop), 1000, 4999),
-	MEMBERS("cursor", read_cursor, TOP(cursor), cursor_keys),
+	MEMBERS("cursor", TOP(cursor), cursor_keys, "kind"),
 	CHOICE("ack_mode", TOP(ack_mode), "each cumulative", ACK_MODE_EACH),
 	CHOICE("ack_on", TOP(ack_on), "durable receive", 0),
 	RANGE("ack_deadline_ms", key_number, TOP(ack_deadline_ms), 0, DAY_S * 1000),
 	RANGE("max_unacked", key_number, TOP(max_unacked), 0, 1e9),
 	ITEMS("json_strings", TOP(json_strings), pointers),
 	CHOICE("split", TOP(split), "array ndjson", SPLIT_ARRAY),
-	MEMBERS("frame", key_members, TOP(frame), frame_keys),
+	MEMBERS("frame", TOP(frame), frame_keys, ""),
 	CHOICE("not_json", TOP(not_json), "reject ignore", 0),
 	CHOICE("binary", TOP(binary), "gzip zlib deflate zstd", BINARY_GZIP),
 	KEY("binary_dictionary", read_dictionary, TOP(dictionary)),
@@ -626,8 +547,8 @@ static const struct key profile_keys[] = {
 	RANGE("send_rate_per_s", key_real, TOP(send_rate_per_s), 0, 1e6),
 	RANGE("max_age_s", key_number, TOP(max_age_s), 0, 366 * DAY_S),
 	KEY("redirect_keeps_subscriptions", key_switch, TOP(redirect_keeps_subscriptions)),
-	MEMBERS("gap", read_gap, TOP(gap), gap_keys),
-	MEMBERS("fill", read_fill, TOP(fill.http), fill_keys),
+	MEMBERS("gap", TOP(gap), gap_keys, "key seq"),
+	MEMBERS("fill", TOP(fill.http), fill_keys, "http events"),
 	RANGE("max_message_bytes", key_number, TOP(max_message_bytes), 64, 1 << 28),
 	RANGE("max_elements", key_number, TOP(max_elements), 0, 1e9),
 	ITEMS("accept_subprotocols", TOP(accept_subprotocols), texts),
@@ -640,6 +561,7 @@ static const struct key profile_keys[] = {
 static void set_defaults(struct profile *p)
 {
 	p->counter_start = p->lines = 1;
+	p->fill.max = p->fill.every_ms = 1000;
 	p->shard.most = SHARDS;
 	p->ws_ping_s = p->idle_timeout.ms = p->backoff.min_ms = p->backoff.max_ms = -1;
 	p->ping.unit_ms = p->idle_timeout.unit_ms = 1000;
@@ -650,7 +572,8 @@ static void set_defaults(struct profile *p)
 	p->fallback.name = "default";
 }
 
-bool profile_is_server(const struct profile *p)
+/* True if the profile has a member that is only for producers. */
+static bool is_server(const struct profile *p)
 {
 	return p->accept_subprotocols || p->tokens || p->ack || p->ack_duplicate || p->ack_error;
 }
@@ -758,8 +681,10 @@ static int check_shard(struct profile_reader *r, const struct profile *p)
 /* Checks the keys together. */
 static int check_whole(struct profile_reader *r, const struct profile *p)
 {
-	if (!p->url && !profile_is_server(p))
+	if (!p->url && !is_server(p))
 		return profile_fail(r, "url is missing; a profile for --ingest-profile needs ack instead");
+	if (p->ping.send && !p->ping.every_ms && !p->ping.var)
+		return profile_fail(r, "ping needs every_s or every");
 	if (!p->rules)
 		return profile_fail(r, "rules are missing: without one, no frame is an event");
 	if (p->dictionary.at && p->binary != BINARY_ZSTD)
@@ -774,13 +699,23 @@ static int check_whole(struct profile_reader *r, const struct profile *p)
 	return check_urls(r, p) || check_rules(r, p) || check_lines(r, p) || check_shard(r, p);
 }
 
+/* Without "on", a profile asks for whatever it can. */
+static bool is_asked_on(const struct profile *p, const char *occasion)
+{
+	size_t i;
+	json_t *word;
+
+	json_array_foreach(p->fill.on, i, word) if (strcmp(json_string_value(word), occasion) == 0) return true;
+	return !p->fill.on;
+}
+
 /* Sets defaults that depend on the rules. */
 static void complete(struct profile *p)
 {
 	if (p->shard.var && !p->overlap_s)
 		p->overlap_s = OVERLAP_S;
-	p->fill.on_hole &= p->gap.contiguous;
-	p->fill.on_reconnect &= p->cursor.kind != CURSOR_NONE;
+	p->fill.on_hole = p->gap.contiguous && is_asked_on(p, "hole");
+	p->fill.on_reconnect = p->cursor.kind != CURSOR_NONE && is_asked_on(p, "reconnect");
 	for (size_t i = 0; i < p->rule_count; i++) {
 		if (p->rules[i].ack && !p->ack_mode)
 			p->ack_mode = ACK_MODE_EACH;
@@ -800,7 +735,7 @@ struct profile *profile_from_json(json_t *root, struct profile_reader *r)
 	p->name = r->name;
 	p->root = root;
 	r->variables = profile_collect_variables(root);
-	result = key_object(r, TABLE(profile_keys), "a profile", root, p) || check_whole(r, p);
+	result = key_object(r, TABLE(profile_keys, ""), "a profile", root, p) || check_whole(r, p);
 	json_decref(r->variables);
 	if (result) {
 		profile_free(p);
@@ -851,7 +786,7 @@ int profile_close(const struct profile *p, int code)
 	json_object_foreach((json_t *)p->close_policy, range, word)
 	{
 		if (read_range(range, &low, &high) && code >= low && code <= high)
-			return key_find_word(CLOSE_WORDS, json_string_value(word));
+			return find_word(CLOSE_WORDS, json_string_value(word));
 	}
 	return -1;
 }

@@ -222,9 +222,6 @@ static inline size_t profile_rule_index(const struct profile *p, const struct pr
 	return rule >= p->rules && rule < p->rules + p->rule_count ? (size_t)(rule - p->rules) : p->rule_count;
 }
 
-/* True if the profile has a member that is only for producers. */
-bool profile_is_server(const struct profile *p);
-
 /* Returns the length of PATH if text is only ${file:PATH}, else 0. NULL is allowed. */
 size_t profile_file_len(const char *text);
 
@@ -233,10 +230,9 @@ size_t profile_file_len(const char *text);
  * below fill fault and return NULL. */
 struct profile *profile_parse(const char *text, size_t len, const char *source, const json_t *overrides,
 			      struct profile_fault *fault);
-struct profile *profile_read_file(const char *path, const json_t *overrides, struct profile_fault *fault);
 /* Reads a shipped profile, or a file. spec is NAME or a path, which has a slash or ends in .json, and may go on with
  * ?var=value&... */
-struct profile *profile_read_named(const char *spec, const json_t *overrides, struct profile_fault *fault);
+struct profile *profile_read_named(const char *spec, struct profile_fault *fault);
 /* The same, but reads any file that is there if no shipped profile has this name. */
 struct profile *profile_read_any(const char *spec, struct profile_fault *fault);
 /* Returns spec on the heap: a relative path as seen from the folder of file, anything else as it is. */

@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "config/profile_placeholder.h"
 #include "config/profile_reader.h"
 
@@ -100,9 +101,7 @@ static int write_fault(struct profile_fault *fault, const char *source, int line
 	if (line > 0)
 		snprintf(where, sizeof(where), ", line %d", line);
 	snprintf(fault->text, sizeof(fault->text), "%.120s%s%s%s: %s", source, where, *path ? ", " : "", path, what);
-	for (char *at = fault->text; *at; at++)
-		if ((unsigned char)*at < ' ' || *at == 0x7f)
-			*at = '?';
+	make_line(fault->text);
 	return -1;
 }
 
@@ -164,6 +163,28 @@ void profile_enter(struct profile_reader *r, const char *name, size_t index)
 void profile_leave(struct profile_reader *r)
 {
 	r->depth--;
+}
+
+static int visit(struct profile_reader *r, const char *name, size_t index, const json_t *item, profile_each_fn *each,
+		 void *arg)
+{
+	int result;
+
+	profile_enter(r, name, index);
+	result = each(r, name, item, arg);
+	profile_leave(r);
+	return result;
+}
+
+int profile_each(struct profile_reader *r, const json_t *value, profile_each_fn *each, void *arg)
+{
+	const char *name;
+	json_t *item;
+	size_t i;
+
+	json_array_foreach(value, i, item) if (visit(r, NULL, i, item, each, arg)) return -1;
+	json_object_foreach((json_t *)value, name, item) if (visit(r, name, 0, item, each, arg)) return -1;
+	return 0;
 }
 
 /* --- suggestions --- */
@@ -324,26 +345,19 @@ int profile_check_part(struct profile_reader *r, const char *part)
 
 /* --- conditions --- */
 
-static bool is_type_word(const char *word)
+static int check_operator(struct profile_reader *r, const char *name, const json_t *value, void *arg)
 {
-	static const char *const words[] = {"object", "array", "string", "boolean", "integer"};
+	const char *text = json_string_value(value);
 
-	for (size_t i = 0; word && i < sizeof(words) / sizeof(words[0]); i++)
-		if (strcmp(word, words[i]) == 0)
-			return true;
-	return false;
-}
-
-static int check_operator(struct profile_reader *r, const char *name, const json_t *value)
-{
+	(void)arg;
 	if (strcmp(name, "not") == 0)
 		return 0;
 	if (strcmp(name, "exists") == 0)
 		return json_is_boolean(value) ? 0 : profile_fail(r, "must be true or false");
 	if (strcmp(name, "prefix") == 0)
-		return json_is_string(value) ? 0 : profile_fail(r, "must be a text");
+		return text ? 0 : profile_fail(r, "must be a text");
 	if (strcmp(name, "type") == 0)
-		return is_type_word(json_string_value(value))
+		return text && is_one_of("object array string boolean integer", text)
 			       ? 0
 			       : profile_fail(r, "must be object, array, string, boolean or integer");
 	if (strcmp(name, "gte") == 0 || strcmp(name, "lt") == 0)
@@ -351,44 +365,19 @@ static int check_operator(struct profile_reader *r, const char *name, const json
 	return profile_fail(r, "is not a condition: these are exists, not, prefix, type, gte and lt");
 }
 
-static int check_condition(struct profile_reader *r, const json_t *want)
+static int check_condition(struct profile_reader *r, const char *pointer, const json_t *want, void *arg)
 {
-	const char *name;
-	json_t *value;
-	int result;
-
+	if (profile_check_pointer(r, pointer))
+		return -1;
 	if (json_is_array(want) && json_array_size(want) == 0)
 		return profile_fail(r, "an empty list matches nothing");
-	if (!json_is_object(want))
-		return 0;
-	json_object_foreach((json_t *)want, name, value)
-	{
-		profile_enter(r, name, 0);
-		result = check_operator(r, name, value);
-		profile_leave(r);
-		if (result)
-			return result;
-	}
-	return 0;
+	return json_is_object(want) ? profile_each(r, want, check_operator, arg) : 0;
 }
 
 int profile_check_conditions(struct profile_reader *r, const json_t *when)
 {
-	const char *pointer;
-	json_t *want;
-	int result;
-
-	if (!json_is_object(when))
-		return profile_fail(r, "must be an object of pointers and conditions");
-	json_object_foreach((json_t *)when, pointer, want)
-	{
-		profile_enter(r, pointer, 0);
-		result = profile_check_pointer(r, pointer) || check_condition(r, want);
-		profile_leave(r);
-		if (result)
-			return -1;
-	}
-	return 0;
+	return json_is_object(when) ? profile_each(r, when, check_condition, NULL)
+				    : profile_fail(r, "must be an object of pointers and conditions");
 }
 
 /* --- templates --- */
@@ -480,38 +469,38 @@ static int check_named(struct profile_reader *r, const json_t *variable)
 
 /* NOLINTBEGIN(misc-no-recursion): at most PATH_MAX_STEPS levels */
 
+struct part {
+	bool has_frame;
+	const char *named; /* the member that names a variable; NULL: none */
+};
+
+static int check_part_of(struct profile_reader *r, const char *name, const json_t *value, void *arg)
+{
+	const struct part *part = arg;
+
+	return name && part->named && strcmp(name, part->named) == 0
+		       ? check_named(r, value)
+		       : profile_check_template(r, value, part->has_frame);
+}
+
 static int check_members(struct profile_reader *r, const json_t *t, bool has_frame)
 {
 	const json_t *text = json_object_get(t, "text");
 	bool is_choice = json_object_size(t) == 3 && json_object_get(t, "if") && json_object_get(t, "then") &&
 			 json_object_get(t, "else");
 	bool is_list = json_object_size(t) == 2 && json_object_get(t, "each") && json_object_get(t, "give");
-	const char *name;
-	json_t *value;
-	int result;
+	struct part part = {has_frame, is_choice ? "if" : is_list ? "each" : NULL};
 
 	if (json_is_string(text) && json_object_size(t) == 1)
 		return check_whole_text(r, text, has_frame);
 	if (is_list && r->path[r->depth - 1].name)
 		return profile_fail(r, "\"each\" and \"give\" make a list, which must be in an array");
-	json_object_foreach((json_t *)t, name, value)
-	{
-		profile_enter(r, name, 0);
-		result = (is_choice && strcmp(name, "if") == 0) || (is_list && strcmp(name, "each") == 0)
-				 ? check_named(r, value)
-				 : profile_check_template(r, value, has_frame);
-		profile_leave(r);
-		if (result)
-			return -1;
-	}
-	return 0;
+	return profile_each(r, t, check_part_of, &part);
 }
 
 int profile_check_template(struct profile_reader *r, const json_t *t, bool has_frame)
 {
-	size_t i;
-	json_t *value;
-	int result;
+	struct part part = {has_frame, NULL};
 
 	if (r->depth >= PATH_MAX_STEPS)
 		return profile_fail(r, "a template is nested too deeply");
@@ -519,17 +508,7 @@ int profile_check_template(struct profile_reader *r, const json_t *t, bool has_f
 		return profile_fail(r, "a template must not hold \\u0000");
 	if (json_is_string(t))
 		return profile_check_template_text(r, json_string_value(t), has_frame);
-	if (json_is_object(t))
-		return check_members(r, t, has_frame);
-	json_array_foreach(t, i, value)
-	{
-		profile_enter(r, NULL, i);
-		result = profile_check_template(r, value, has_frame);
-		profile_leave(r);
-		if (result)
-			return -1;
-	}
-	return 0;
+	return json_is_object(t) ? check_members(r, t, has_frame) : profile_each(r, t, check_part_of, &part);
 }
 
 /* NOLINTEND(misc-no-recursion) */

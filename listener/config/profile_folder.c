@@ -117,11 +117,6 @@ static struct profile *parse_file(const char *path, const json_t *overrides, con
 	return p;
 }
 
-struct profile *profile_read_file(const char *path, const json_t *overrides, struct profile_fault *fault)
-{
-	return parse_file(path, overrides, NULL, fault);
-}
-
 /* --- shipped profiles --- */
 
 /* Looks for the folder relative to the program: where make install puts it, or in the source tree. */
@@ -330,9 +325,9 @@ static struct profile *read_named(const char *spec, const json_t *overrides, con
 	return p;
 }
 
-struct profile *profile_read_named(const char *spec, const json_t *overrides, struct profile_fault *fault)
+struct profile *profile_read_named(const char *spec, struct profile_fault *fault)
 {
-	return read_named(spec, overrides, NULL, fault);
+	return read_named(spec, NULL, NULL, fault);
 }
 
 struct profile *profile_read_any(const char *spec, struct profile_fault *fault)
@@ -343,7 +338,7 @@ struct profile *profile_read_any(const char *spec, struct profile_fault *fault)
 
 	free(path);
 	if (is_named || is_file)
-		return is_file ? profile_read_file(spec, NULL, fault) : profile_read_named(spec, NULL, fault);
+		return is_file ? parse_file(spec, NULL, NULL, fault) : profile_read_named(spec, fault);
 	refuse_name(spec, "neither a file nor a profile in", fault);
 	return NULL;
 }

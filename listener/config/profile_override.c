@@ -8,29 +8,18 @@
 
 /* --- variables --- */
 
-static int override_var(struct profile_reader *r, json_t *own, const char *name, json_t *value)
+static int override_var(struct profile_reader *r, const char *name, const json_t *value, void *vars)
 {
-	if (!json_object_get(own, name))
+	if (!json_object_get(vars, name))
 		return profile_fail(r, "the profile has no variable \"%.60s\"%s", name,
-				    profile_meant_member(own, name));
-	return json_object_set(own, name, value);
+				    profile_meant_member(vars, name));
+	return json_object_set(vars, name, (json_t *)value);
 }
 
 static int override_vars(struct profile_reader *r, json_t *own, const json_t *vars)
 {
-	const char *name;
-	json_t *value;
-	int result = 0;
-
-	if (!json_is_object(vars))
-		return profile_fail(r, "must be an object of variables and their values");
-	json_object_foreach((json_t *)vars, name, value)
-	{
-		profile_enter(r, name, 0);
-		result = result ? result : override_var(r, own, name, value);
-		profile_leave(r);
-	}
-	return result;
+	return json_is_object(vars) ? profile_each(r, vars, override_var, own)
+				    : profile_fail(r, "must be an object of variables and their values");
 }
 
 /* --- url --- */
@@ -87,22 +76,18 @@ static int move_url(struct profile_reader *r, json_t *root)
 	return json_object_get(r->overrides, "url_resume") ? 0 : move_resume(r, root, url, new_url);
 }
 
+static int override_member(struct profile_reader *r, const char *name, const json_t *value, void *root)
+{
+	if (strcmp(name, "vars") == 0)
+		return override_vars(r, json_object_get(root, name), value);
+	if (json_is_null(value))
+		json_object_del(root, name);
+	else
+		json_object_set(root, name, (json_t *)value);
+	return 0;
+}
+
 int profile_override(struct profile_reader *r, json_t *root)
 {
-	const char *name;
-	json_t *value;
-	int result = move_url(r, root);
-
-	json_object_foreach((json_t *)r->overrides, name, value)
-	{
-		profile_enter(r, name, 0);
-		if (!result && strcmp(name, "vars") == 0)
-			result = override_vars(r, json_object_get(root, "vars"), value);
-		else if (!result && json_is_null(value))
-			json_object_del(root, name);
-		else if (!result)
-			json_object_set(root, name, value);
-		profile_leave(r);
-	}
-	return result;
+	return move_url(r, root) ? -1 : profile_each(r, r->overrides, override_member, root);
 }

@@ -37,6 +37,12 @@ static inline void *setting_member(struct config *c, const struct setting *s)
 	return (char *)c + s->offset;
 }
 
+/* Returns the feed with this name, or NULL. */
+const struct profile *config_find_feed(const struct config *c, const char *name);
+
+/* Returns why the settings, each valid by itself, do not fit together, or NULL. is_listen: they are a listener's. */
+const char *check_settings(const struct config *c, bool is_listen);
+
 /* True if the setting fills the member of another setting. */
 static inline bool setting_is_of_other(const struct setting *s)
 {

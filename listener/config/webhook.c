@@ -191,10 +191,8 @@ static int read_webhook(struct profile_reader *r, const json_t *value, struct we
 			      .backoff_ms = 2000,
 			      .backoff_cap_ms = 3600000,
 			      .root = json_incref((json_t *)value)};
-	if (key_object(r, TABLE(keys), "a webhook", value, w))
+	if (key_object(r, TABLE(keys, "name url"), "a webhook", value, w))
 		return -1;
-	if (!w->name || !w->url)
-		return profile_fail(r, "%s is missing", w->name ? "url" : "name");
 	if (!w->secret_env == !w->secret_file)
 		return profile_fail(r, "one of the two is needed: secret-env or secret-file");
 	if (w->bearer_file && has_header(w->headers, "authorization"))
@@ -214,26 +212,30 @@ static int check_name(struct profile_reader *r, const struct webhooks *t)
 	return 0;
 }
 
+struct list {
+	struct webhooks *webhooks;
+	bool has_secrets;
+};
+
+static int add_webhook(struct profile_reader *r, const char *name, const json_t *item, void *arg)
+{
+	const struct list *list = arg;
+	struct webhooks *t = list->webhooks;
+
+	(void)name;
+	return read_webhook(r, item, &t->items[t->count++], list->has_secrets) || check_name(r, t);
+}
+
 int webhooks_read(struct webhooks *t, const json_t *value, bool has_secrets, const struct profile_origin *origin,
 		  struct profile_fault *fault)
 {
 	struct profile_reader r = {.own = *origin, .fault = fault};
-	size_t n = json_array_size(value), i;
-	json_t *item;
-	int result = 0;
 
 	*t = (struct webhooks){.items = NULL};
-	if (!json_is_array(value) || n > WEBHOOKS_MAX)
+	if (!json_is_array(value) || json_array_size(value) > WEBHOOKS_MAX)
 		return profile_fail(&r, "must be an array of at most %d objects", WEBHOOKS_MAX);
-	t->items = memory_calloc(n ? n : 1, sizeof(*t->items));
-	json_array_foreach(value, i, item)
-	{
-		profile_enter(&r, NULL, i);
-		if (!result)
-			result = read_webhook(&r, item, &t->items[t->count++], has_secrets) || check_name(&r, t);
-		profile_leave(&r);
-	}
-	return result ? -1 : 0;
+	t->items = memory_calloc(json_array_size(value) + 1, sizeof(*t->items));
+	return profile_each(&r, value, add_webhook, &(struct list){t, has_secrets});
 }
 
 void webhook_copy(struct webhook *copy, const struct webhook *of)

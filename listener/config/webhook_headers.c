@@ -39,10 +39,11 @@ static int check_placeholders(struct profile_reader *r, const char *text)
 	return p.fault ? profile_fail(r, "holds %s", p.fault) : 0;
 }
 
-static int check_header(struct profile_reader *r, const char *name, const json_t *value)
+static int check_header(struct profile_reader *r, const char *name, const json_t *value, void *arg)
 {
 	const char *text;
 
+	(void)arg;
 	if (!*name || name[strspn(name, TOKEN)])
 		return profile_fail(r, "is not the name of a header");
 	if (is_taken(name))
@@ -52,21 +53,11 @@ static int check_header(struct profile_reader *r, const char *name, const json_t
 
 int webhook_headers_check(struct profile_reader *r, const json_t *headers)
 {
-	const char *name;
-	json_t *value;
-	int result = 0;
-
 	if (!json_is_object(headers) || json_object_size(headers) > WEBHOOK_HEADERS_MAX)
 		return profile_fail(r,
 				    "must be an object of at most %d headers, such as {\"x-api-key\": \"${env:KEY}\"}",
 				    WEBHOOK_HEADERS_MAX);
-	json_object_foreach((json_t *)headers, name, value)
-	{
-		profile_enter(r, name, 0);
-		result = result ? result : check_header(r, name, value);
-		profile_leave(r);
-	}
-	return result;
+	return profile_each(r, headers, check_header, NULL);
 }
 
 /* --- values --- */
