@@ -363,3 +363,19 @@ double json_to_real(struct slice v)
 		free(text);
 	return number;
 }
+
+long json_read_exponent(const char **at, const char *end, long most)
+{
+	long exponent = 0;
+	bool is_negative;
+
+	if (*at == end || (**at | 0x20) != 'e')
+		return 0;
+	++*at;
+	is_negative = **at == '-';
+	*at += **at == '-' || **at == '+';
+	for (; *at < end && **at >= '0' && **at <= '9'; ++*at)
+		if (exponent < most)
+			exponent = exponent * 10 + (**at - '0');
+	return is_negative ? -exponent : exponent;
+}

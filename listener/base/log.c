@@ -23,7 +23,7 @@ static struct {
 /* Longer values are cut, so that the line still ends properly. */
 #define VALUE_MAX 600
 
-struct ndjson_line {
+struct log_line {
 	char text[4096];
 	size_t len;
 	bool is_full; /* the current field did not fit */
@@ -37,7 +37,7 @@ void log_setup(enum log_level level, enum log_format format, const char *instanc
 }
 
 /* Keeps room for the closing brace and the newline. */
-static void put_char(struct ndjson_line *l, char c)
+static void put_char(struct log_line *l, char c)
 {
 	if (l->len < sizeof(l->text) - 4)
 		l->text[l->len++] = c;
@@ -45,13 +45,13 @@ static void put_char(struct ndjson_line *l, char c)
 		l->is_full = true;
 }
 
-static void put_text(struct ndjson_line *l, const char *s)
+static void put_text(struct log_line *l, const char *s)
 {
 	while (*s)
 		put_char(l, *s++);
 }
 
-static void put_quoted(struct ndjson_line *l, const char *s)
+static void put_quoted(struct log_line *l, const char *s)
 {
 	put_char(l, '"');
 	for (const char *end = s + strnlen(s, VALUE_MAX); s < end; s++) {
@@ -89,7 +89,7 @@ static bool is_bare(const char *s)
 	return true;
 }
 
-static void write_field(struct ndjson_line *l, const char *key, const char *value, bool is_number)
+static void write_field(struct log_line *l, const char *key, const char *value, bool is_number)
 {
 	if (settings.format == LOG_JSON) {
 		put_text(l, l->len > 1 ? ",\"" : "\"");
@@ -112,7 +112,7 @@ static void write_field(struct ndjson_line *l, const char *key, const char *valu
 }
 
 /* Leaves out a field that does not fit: half a field would not be JSON. */
-static void put_field(struct ndjson_line *l, const char *key, const char *value, bool is_number)
+static void put_field(struct log_line *l, const char *key, const char *value, bool is_number)
 {
 	size_t begin = l->len;
 
@@ -150,7 +150,7 @@ static bool format_value(char *out, size_t size, const char *spec, va_list *ap, 
 	return true;
 }
 
-static void put_fields(struct ndjson_line *l, const char *fields, va_list *ap)
+static void put_fields(struct log_line *l, const char *fields, va_list *ap)
 {
 	while (*fields) {
 		char key[64], number[64];
@@ -166,7 +166,7 @@ static void put_fields(struct ndjson_line *l, const char *fields, va_list *ap)
 	}
 }
 
-static void put_time(struct ndjson_line *l)
+static void put_time(struct log_line *l)
 {
 	char text[40];
 	struct timespec now;
@@ -191,7 +191,7 @@ static bool has_room(void)
 	return poll(&err, 1, atomic_load(&lost) ? 0 : STUCK_MS) != 0;
 }
 
-static void compose(struct ndjson_line *l, enum log_level level, const char *event, const char *fields, va_list *ap)
+static void compose(struct log_line *l, enum log_level level, const char *event, const char *fields, va_list *ap)
 {
 	if (settings.format == LOG_JSON)
 		put_char(l, '{');
@@ -207,7 +207,7 @@ static void compose(struct ndjson_line *l, enum log_level level, const char *eve
 }
 
 /* One write, so that lines of several processes on a terminal do not mix. Returns whether the line was written. */
-static bool put_line(const struct ndjson_line *l)
+static bool put_line(const struct log_line *l)
 {
 	if (has_room())
 		return write(STDERR_FILENO, l->text, l->len) >= 0;
@@ -217,7 +217,7 @@ static bool put_line(const struct ndjson_line *l)
 
 static void put_lost(const char *fields, ...)
 {
-	struct ndjson_line l = {.len = 0};
+	struct log_line l = {.len = 0};
 	va_list ap;
 
 	va_start(ap, fields);
@@ -228,7 +228,7 @@ static void put_lost(const char *fields, ...)
 
 void log_write(enum log_level level, const char *event, const char *fields, ...)
 {
-	struct ndjson_line l = {.len = 0};
+	struct log_line l = {.len = 0};
 	unsigned int n;
 	va_list ap;
 

@@ -9,24 +9,12 @@
 #define EXPONENT_DIGITS 9
 #define EXPONENT_MAX    400000000 /* larger exponents count as this one */
 
-static long read_exponent(const char *at, const char *end)
-{
-	bool is_negative = at < end && *at == '-';
-	long exponent = 0;
-
-	for (at += at < end && (*at == '-' || *at == '+'); at < end && exponent < EXPONENT_MAX; at++)
-		exponent = exponent * 10 + (*at - '0');
-	if (exponent > EXPONENT_MAX)
-		exponent = EXPONENT_MAX;
-	return is_negative ? -exponent : exponent;
-}
-
 static size_t number_key(struct slice value, char *out)
 {
 	const char *at = value.at, *end = at + value.len;
 	bool is_negative = *at == '-', is_whole = true;
 	char *digits = out + 1 + EXPONENT_DIGITS;
-	long exponent = 0;
+	long exponent = 0, more;
 	size_t n = 0;
 
 	for (at += is_negative; at < end && (*at | 0x20) != 'e'; at++) {
@@ -47,8 +35,8 @@ static size_t number_key(struct slice value, char *out)
 		*out = is_negative ? '0' : '2';
 	if (!n)
 		return 1;
-	if (at < end)
-		exponent += read_exponent(at + 1, end);
+	more = json_read_exponent(&at, end, EXPONENT_MAX);
+	exponent += more > EXPONENT_MAX ? EXPONENT_MAX : more < -EXPONENT_MAX ? -EXPONENT_MAX : more;
 	exponent += EXPONENT_MAX + EXPONENT_MAX / 10;
 	for (char *to = digits; to > out + 1; exponent /= 10)
 		*--to = (char)('0' + exponent % 10);

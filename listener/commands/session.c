@@ -19,7 +19,7 @@
 #include "commands/dispatch.h"
 #include "commands/session_file.h"
 #include "base/log.h"
-#include "postgres/error_text.h"
+#include "postgres/conninfo.h"
 #include "postgres/schema.h"
 #include "sqlite/file.h"
 
@@ -195,8 +195,7 @@ static int upgrade(struct session *s)
 /* Checks that the database can be used. *is_ours: it has our tables. Does not check the role's rights on them. */
 static int inspect(struct session *s, bool *is_ours)
 {
-	const char *const tables[] = {"{}"};
-	struct pg_result *seen = session_ask(s, schema_inspect_sql(), 1, tables);
+	struct pg_result *seen = session_query(s, schema_inspect_sql(), NULL, "s", "{}");
 	int failed = seen ? 0 : -1;
 
 	if (seen && !session_is_null(seen, 0, SCHEMA_FAULT))
@@ -212,7 +211,7 @@ static int inspect(struct session *s, bool *is_ours)
 
 static int ask_version(struct session *s, int *version)
 {
-	struct pg_result *rows = session_ask(s, schema_ask_sql(), 0, NULL);
+	struct pg_result *rows = session_query(s, schema_ask_sql(), NULL, "");
 
 	if (rows)
 		*version = (int)session_number(rows, 0, 0);
@@ -355,11 +354,6 @@ static struct pg_result *query(struct session *s, const char *sql, const char *s
 	if (!rows)
 		dispatch_fail("%s: %s", name_of(s), why);
 	return rows;
-}
-
-struct pg_result *session_ask(struct session *s, const char *sql, int n, const char *const *values)
-{
-	return query(s, sql, NULL, n, values);
 }
 
 /* Makes texts of the values. */

@@ -37,13 +37,10 @@ void session_close(struct session *s);
 /* True for an SQLite file. */
 bool session_is_file(const struct session *s);
 
-/* Runs one statement in Postgres; a file is refused. The n values are texts, NULL for an SQL NULL. Returns the rows,
- * which the caller passes to session_drop; or NULL. Outside of a transaction the role's statement_timeout does not
- * apply. */
-struct pg_result *session_ask(struct session *s, const char *sql, int n, const char *const *values);
 /* Runs sql in Postgres, or sqlite in a file. sqlite may be several statements, with ?1 for $1: they run in one
  * transaction and return the rows of the last one that has any. If sqlite is NULL, a file is refused. types has a
- * letter for each value that follows: s for a text, NULL for an SQL NULL; n for an int64_t. Returns as above. */
+ * letter for each value that follows: s for a text, NULL for an SQL NULL; n for an int64_t. Returns the rows, which the
+ * caller passes to session_drop; or NULL. Outside of a transaction the role's statement_timeout does not apply. */
 struct pg_result *session_query(struct session *s, const char *sql, const char *sqlite, const char *types, ...);
 /* As session_query, for statements whose rows do not matter. Returns 0 or -1. */
 int session_run(struct session *s, const char *sql, const char *sqlite, const char *types, ...);

@@ -17,7 +17,6 @@
 #include "base/nearest.h"
 #include "base/quantity.h"
 #include "config/setting.h"
-#include "postgres/redact.h"
 #include "config/tokens.h"
 #include "config/value.h"
 #include "base/secret.h"

@@ -14,7 +14,7 @@
 #include "base/url.h"
 #include "config/setting.h"
 #include "config/value.h"
-#include "postgres/redact.h"
+#include "postgres/conninfo.h"
 
 /* The first setting of each group in --help, and the group's title. */
 static const char *const titles[][2] = {

@@ -9,7 +9,7 @@
 #include "base/url.h"
 #include "config/config.h"
 #include "config/profile_reader.h"
-#include "postgres/connection.h"
+#include "postgres/conninfo.h"
 #include "redis/address.h"
 
 bool value_is_list(enum value_type type)

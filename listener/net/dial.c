@@ -262,9 +262,7 @@ static void on_pong(void *arg)
 
 static bool is_held(void *arg)
 {
-	const struct dial *d = arg;
-
-	return d->state == DIAL_OPEN && d->link.unread_ms;
+	return dial_is_held(arg);
 }
 
 static const struct frames_reader frames_reader = {on_piece, on_pong, is_held};

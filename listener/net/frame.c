@@ -14,6 +14,7 @@
 #include "base/text.h"
 
 #define CONTROL_BYTES 125 /* maximum payload of a control frame (section 5.5) */
+#define FRAME_HEAD    14  /* maximum size of a frame's head with its masking key */
 
 struct control {
 	char bytes[CONTROL_BYTES];
@@ -52,7 +53,6 @@ struct frames {
 	struct control ending; /* the close frame; nothing is written after it */
 	bool is_ending;
 	unsigned int close_code; /* from the server; 0: none */
-	char *out;               /* wslay's output buffer */
 	char reason[200];
 };
 
@@ -72,25 +72,9 @@ static ssize_t on_need(uint8_t *room, size_t size, int flags, void *arg)
 	return (ssize_t)n;
 }
 
-static ssize_t on_bytes(const uint8_t *bytes, size_t len, int flags, void *arg)
-{
-	struct frames *f = arg;
-
-	(void)flags;
-	f->out = mempcpy(f->out, bytes, len);
-	return (ssize_t)len;
-}
-
-/* Section 5.3: the key must be unpredictable. */
-static int on_mask(uint8_t *key, size_t len, void *arg)
-{
-	(void)arg;
-	return uv_random(NULL, NULL, key, len, 0, NULL);
-}
-
 struct frames *frames_new(const struct frames_reader *reader, void *arg)
 {
-	static const struct wslay_frame_callbacks callbacks = {on_bytes, on_need, on_mask};
+	static const struct wslay_frame_callbacks callbacks = {NULL, on_need, NULL};
 	struct frames *f = memory_calloc(1, sizeof(*f));
 
 	f->reader = reader;
@@ -159,33 +143,29 @@ bool frames_is_due(const struct frames *f)
 	return f->pong.is_due || f->ping.is_due || f->ending.is_due || f->first;
 }
 
-/* Section 5.2: the head of a final text frame, with the shortest length field. */
-static size_t write_head(char *out, size_t len)
+/* Writes a final, masked frame with the shortest length field (section 5.2). Its key must be unpredictable (section
+ * 5.3). Returns the end of the frame. */
+static char *write_frame(char *out, uint8_t opcode, const char *bytes, size_t len)
 {
-	size_t n = 2;
+	unsigned char key[4];
 
-	out[0] = (char)(0x80 | WSLAY_TEXT_FRAME);
-	if (len < 126) {
-		out[1] = (char)(0x80 | len);
-		return n;
-	}
-	out[1] = (char)(0x80 | (len < 65536 ? 126 : 127));
-	for (int shift = len < 65536 ? 8 : 56; shift >= 0; shift -= 8)
-		out[n++] = (char)(len >> shift);
-	return n;
+	*out++ = (char)(0x80 | opcode);
+	*out++ = (char)(0x80 | (len < 126 ? len : len < 65536 ? 126 : 127));
+	for (int shift = len < 126 ? -8 : len < 65536 ? 8 : 56; shift >= 0; shift -= 8)
+		*out++ = (char)(len >> shift);
+	if (uv_random(NULL, NULL, key, sizeof(key), 0, NULL))
+		memory_exhausted("libuv", sizeof(key));
+	out = mempcpy(out, key, sizeof(key));
+	for (size_t i = 0; i < len; i++)
+		*out++ = (char)(bytes[i] ^ key[i % sizeof(key)]);
+	return out;
 }
 
 void frames_send(struct frames *f, const char *text, size_t len)
 {
-	struct outgoing *o = memory_alloc(sizeof(*o) + 14 + len);
-	size_t n = write_head(o->bytes, len);
-	const char *key = o->bytes + n;
+	struct outgoing *o = memory_alloc(sizeof(*o) + FRAME_HEAD + len);
 
-	*o = (struct outgoing){.len = n + 4 + len};
-	if (on_mask((uint8_t *)o->bytes + n, 4, NULL))
-		memory_exhausted("libuv", 4);
-	for (size_t i = 0; i < len; i++)
-		o->bytes[n + 4 + i] = (char)(text[i] ^ key[i % 4]);
+	*o = (struct outgoing){.len = (size_t)(write_frame(o->bytes, WSLAY_TEXT_FRAME, text, len) - o->bytes)};
 	f->unsent += o->len;
 	*f->last = o;
 	f->last = &o->next;
@@ -197,38 +177,35 @@ size_t frames_unsent(const struct frames *f)
 }
 
 /* Writes as much of the queued messages as fits. No other frame may interrupt one (section 5.4). */
-static void take_messages(struct frames *f, size_t size)
+static char *take_messages(struct frames *f, char *out, size_t size)
 {
 	while (f->first && size) {
 		struct outgoing *o = f->first;
 		size_t n = o->len - o->sent < size ? o->len - o->sent : size;
 
-		f->out = mempcpy(f->out, o->bytes + o->sent, n);
+		out = mempcpy(out, o->bytes + o->sent, n);
 		o->sent += n;
 		f->unsent -= n;
 		size -= n;
 		if (o->sent == o->len)
 			drop_first(f);
 	}
+	return out;
 }
 
-static void take_control(struct frames *f, uint8_t opcode, struct control *c)
+static char *take_control(char *out, uint8_t opcode, struct control *c)
 {
-	struct wslay_frame_iocb frame = {.fin = 1, .opcode = opcode, .mask = 1};
+	bool is_due = c->is_due;
 
-	if (!c->is_due)
-		return;
 	c->is_due = false;
-	frame.payload_length = frame.data_length = c->len;
-	frame.data = (const uint8_t *)c->bytes;
-	wslay_frame_send(f->wslay, &frame);
+	return is_due ? write_frame(out, opcode, c->bytes, c->len) : out;
 }
 
 size_t frames_take(struct frames *f, char *room)
 {
 	bool has_ended = f->is_ending && !f->ending.is_due;
+	char *out = room;
 
-	f->out = room;
 	if (has_ended)
 		f->pong.is_due = f->ping.is_due = false;
 	while (f->is_ending && f->first && !f->first->sent)
@@ -236,14 +213,13 @@ size_t frames_take(struct frames *f, char *room)
 	if (f->first && f->first->sent) {
 		size_t rest = f->first->len - f->first->sent;
 
-		take_messages(f, rest < FRAMES_ROOM ? rest : FRAMES_ROOM);
-		return (size_t)(f->out - room);
+		return (size_t)(take_messages(f, room, rest < FRAMES_ROOM ? rest : FRAMES_ROOM) - room);
 	}
-	take_control(f, WSLAY_PONG, &f->pong);
-	take_control(f, WSLAY_PING, &f->ping);
-	take_control(f, WSLAY_CONNECTION_CLOSE, &f->ending);
-	take_messages(f, FRAMES_ROOM - (size_t)(f->out - room));
-	return (size_t)(f->out - room);
+	out = take_control(out, WSLAY_PONG, &f->pong);
+	out = take_control(out, WSLAY_PING, &f->ping);
+	out = take_control(out, WSLAY_CONNECTION_CLOSE, &f->ending);
+	out = take_messages(f, out, FRAMES_ROOM - (size_t)(out - room));
+	return (size_t)(out - room);
 }
 
 /* --- read --- */

@@ -1,8 +1,8 @@
 /* redirect.c decides which redirects of a handshake are followed: to the same host and port, or from ws:// to wss:// on
- * the same host. */
+ * the same host. libcurl resolves the references. */
 #include "net/redirect.h"
 
-#include <stdio.h>
+#include <curl/curl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,47 +11,6 @@
 static bool is_secure(const struct url *url)
 {
 	return strcmp(url->scheme, "wss") == 0;
-}
-
-/* RFC 3986, section 3.2.1: everything else is percent-encoded. */
-static char *encode(const char *text)
-{
-	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~";
-	char *out = memory_alloc(3 * strlen(text) + 1), *at = out;
-
-	for (; *text; text++)
-		at += strchr(plain, *text) ? sprintf(at, "%c", *text) : sprintf(at, "%%%02X", (unsigned char)*text);
-	*at = '\0';
-	return out;
-}
-
-/* Writes the URL with user and password, on the heap. */
-static char *write_url(const struct url *from, const char *scheme, int port, const char *path)
-{
-	char *user = from->user ? encode(from->user) : NULL, *password = from->password ? encode(from->password) : NULL;
-	char *authority = url_authority(from->host, port);
-	char *text = memory_printf("%s://%s%s%s%s%s%.*s", scheme, user ? user : "", password ? ":" : "",
-				   password ? password : "", user ? "@" : "", authority, (int)strcspn(path, "#"), path);
-
-	free(user);
-	free(password);
-	free(authority);
-	return text;
-}
-
-/* Resolves a reference without a host: an absolute path, a query, or a relative path. */
-static char *follow_path(const struct url *from, const char *location)
-{
-	bool is_absolute = *location == '/';
-	int folder = is_absolute ? 0 : (int)strcspn(from->path, "?#");
-	char *path, *text;
-
-	while (*location != '?' && folder && from->path[folder - 1] != '/')
-		folder--;
-	path = memory_printf("%s%.*s%s", folder || is_absolute ? "" : "/", folder, from->path, location);
-	text = write_url(from, from->scheme, from->port, path);
-	free(path);
-	return text;
 }
 
 static const char *judge(const struct url *from, const struct url *to)
@@ -65,35 +24,56 @@ static const char *judge(const struct url *from, const struct url *to)
 	return NULL;
 }
 
-static char *follow_url(const struct url *from, const char *location, const char **why)
+static bool set(CURLU *u, CURLUPart part, const char *text)
 {
-	bool has_scheme = *location != '/';
-	char *text = memory_printf("%s%s%s", has_scheme ? "" : from->scheme, has_scheme ? "" : ":", location);
-	bool is_http = strncasecmp(text, "http", 4) == 0;
-	char *as_ws = memory_printf("%s%s", is_http ? "ws" : "", text + (is_http ? 4 : 0)), *result = NULL;
-	struct url to;
+	unsigned int flags = CURLU_NON_SUPPORT_SCHEME | (part == CURLUPART_URL ? 0 : CURLU_URLENCODE);
+	CURLUcode result = curl_url_set(u, part, text, flags);
 
-	*why = "its redirect leads nowhere";
-	if (url_parse(&to, as_ws) == 0 && url_has_scheme(&to, "ws wss") && to.host[0])
-		*why = judge(from, &to);
-	if (!*why)
-		result = write_url(from, to.scheme, to.port, to.path);
-	url_clear(&to);
-	free(as_ws);
-	free(text);
-	return result;
+	if (result == CURLUE_OUT_OF_MEMORY)
+		memory_exhausted("libcurl", 0);
+	return result == CURLUE_OK;
+}
+
+/* Returns where location leads, on the heap, without a fragment and with the user and password of from; NULL if it is
+ * not a reference. http and https mean ws and wss. */
+static char *resolve(const struct url *from, const char *location)
+{
+	CURLU *u = memory_given(curl_url(), "libcurl");
+	bool is_http = strncasecmp(location, "http:", 5) == 0 || strncasecmp(location, "https:", 6) == 0;
+	char *authority = url_authority(from->host, from->port);
+	char *base = memory_printf("%s://%s%s", from->scheme, authority, from->path), *text = NULL, *copy = NULL;
+	char *reference = memory_printf("%s%s", is_http ? "ws" : "", location + (is_http ? 4 : 0));
+
+	if (set(u, CURLUPART_URL, base) && set(u, CURLUPART_URL, reference) && set(u, CURLUPART_FRAGMENT, NULL) &&
+	    set(u, CURLUPART_USER, from->user) && set(u, CURLUPART_PASSWORD, from->password) &&
+	    curl_url_get(u, CURLUPART_URL, &text, CURLU_NON_SUPPORT_SCHEME) == CURLUE_OK)
+		copy = memory_strdup(text);
+	curl_free(text);
+	curl_url_cleanup(u);
+	free(authority);
+	free(base);
+	free(reference);
+	return copy;
+}
+
+static bool is_printable(const char *text)
+{
+	while (*text > ' ' && *text < 0x7f)
+		text++;
+	return !*text;
 }
 
 char *redirect_follow(const struct url *url, const char *location, const char **why)
 {
-	const char *colon = strstr(location, "://");
+	char *text = is_printable(location) ? resolve(url, location) : NULL;
+	struct url to = {0};
 
 	*why = "its redirect leads nowhere";
-	for (const char *c = location; *c; c++)
-		if (*c <= ' ' || *c >= 0x7f)
-			return NULL;
-	if (strncmp(location, "//", 2) == 0 || (colon && colon < location + strcspn(location, "/?#") + 1))
-		return follow_url(url, location, why);
-	*why = NULL;
-	return follow_path(url, location);
+	if (text && url_parse(&to, text) == 0 && url_has_scheme(&to, "ws wss") && to.host[0])
+		*why = judge(url, &to);
+	url_clear(&to);
+	if (!*why)
+		return text;
+	free(text);
+	return NULL;
 }

@@ -19,8 +19,8 @@
 #include "base/log_spell.h"
 #include "base/poll.h"
 #include "base/fault_point.h"
-#include "postgres/error_text.h"
 #include "postgres/cancel.h"
+#include "postgres/conninfo.h"
 #include "make_epoch.sql.h"
 #include "postgres/hosts.h"
 #include "postgres/schema.h"
@@ -948,39 +948,6 @@ static void connect_now(struct postgres *p)
 	/* libpq's manual says to begin as if PGRES_POLLING_WRITING had been returned. */
 	if (watch(p, UV_WRITABLE, false))
 		lose(p, "the socket cannot be watched");
-}
-
-/* True if a host or port looks like the rest of a password with an @, / or ? that is not written as %40, %2F or %3F.
- * libpq would print it in errors. The name of an abstract socket begins with @. */
-static bool is_odd(const PQconninfoOption *o)
-{
-	const char *at = o->val ? strchr(o->val, '@') : NULL;
-
-	if (!o->val)
-		return false;
-	if (strcmp(o->keyword, "port") == 0)
-		return o->val[strspn(o->val, "0123456789,")] != '\0';
-	return strcmp(o->keyword, "host") == 0 && at && at != o->val && at[-1] != ',';
-}
-
-/* A word without = is the name of a database, which PQconninfoParse does not accept. */
-bool postgres_is_conninfo(const char *conninfo)
-{
-	PQconninfoOption *options;
-	char *fault = NULL;
-	bool is_fine;
-
-	if (!strchr(conninfo, '=') && !strstr(conninfo, "://"))
-		return true;
-	options = PQconninfoParse(conninfo, &fault);
-	if (!options && (!fault || strstr(fault, "out of memory")))
-		memory_exhausted("libpq", 0);
-	is_fine = options;
-	for (const PQconninfoOption *o = options; o && o->keyword; o++)
-		is_fine = is_fine && !is_odd(o);
-	PQconninfoFree(options);
-	PQfreemem(fault);
-	return is_fine;
 }
 
 void postgres_set_lock_timeout(struct postgres *p, int64_t lock_ms)

@@ -135,7 +135,4 @@ const char *postgres_cell(const struct postgres_answer *answer, size_t row, int 
  * is closed and about to be freed. */
 void postgres_close(struct postgres *p, void (*done)(void *arg), void *arg);
 
-/* True if libpq can read this conninfo. */
-bool postgres_is_conninfo(const char *conninfo);
-
 #endif

@@ -28,23 +28,6 @@ static long count_digits(const char **at, const char *end)
 	return *at - begin;
 }
 
-/* Reads an exponent with its e. Ignores digits beyond EXPONENT_MOST. */
-static long read_exponent(const char **at, const char *end)
-{
-	long exponent = 0;
-	bool is_negative;
-
-	if (*at == end || (**at | 0x20) != 'e')
-		return 0;
-	++*at;
-	is_negative = **at == '-';
-	*at += **at == '-' || **at == '+';
-	for (; *at < end && **at >= '0' && **at <= '9'; ++*at)
-		if (exponent < EXPONENT_MOST)
-			exponent = exponent * 10 + (**at - '0');
-	return is_negative ? -exponent : exponent;
-}
-
 /* True if the number is beyond numeric. Moves *at past it. */
 static bool is_beyond(const char **at, const char *end)
 {
@@ -62,7 +45,7 @@ static bool is_beyond(const char **at, const char *end)
 		first++;
 	is_zero = first == *at;
 	zeros = first - digits - (first - digits > before); /* leading zeros, without the point */
-	exponent = read_exponent(at, end);
+	exponent = json_read_exponent(at, end, EXPONENT_MOST);
 	return exponent >= EXPONENT_MOST || exponent <= -EXPONENT_MOST || behind - exponent > DIGITS_BEHIND ||
 	       (!is_zero && before - zeros + exponent > DIGITS_BEFORE);
 }

@@ -138,18 +138,13 @@ static void refuse(struct server *s, const char *said)
 	talk_end(s->talk, what);
 }
 
-static bool is_error(const struct redis_reply *reply)
-{
-	return reply->type == REPLY_ERROR;
-}
-
 /* AUTH and SELECT must succeed. */
 static void on_login(void *owner, void *arg, const struct redis_reply *reply)
 {
 	struct server *s = arg;
 
 	(void)owner;
-	if (reply && is_error(reply) && s->view.state == REDIS_CONNECTING)
+	if (reply_is_error(reply, "") && s->view.state == REDIS_CONNECTING)
 		refuse(s, reply->str);
 }
 
@@ -200,7 +195,7 @@ static void on_client_id(void *owner, void *arg, const struct redis_reply *reply
 	(void)owner;
 	if (reply && reply->type == REPLY_INTEGER && strlen(s->run) == 8)
 		snprintf(s->client, sizeof(s->client), "%s.%lld", s->run, reply->integer);
-	else if (reply && is_error(reply))
+	else if (reply_is_error(reply, ""))
 		log_debug("redis did not tell the number of the connection", "reason=%s", reply->str);
 }
 
