@@ -1,4 +1,4 @@
-/* arena.c allocates many small pieces that are freed together, such as those of an answer of Redis. */
+/* arena.c allocates many small pieces that are freed together, such as the parts of a reply from Redis. */
 #include "base/arena.h"
 
 #include <stdlib.h>

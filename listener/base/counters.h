@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-/* At any moment, received = persisted + duplicates + dead_lettered + in flight: each received message is in exactly one
- * of the four. The pipeline knows how many are in flight. */
+/* At any moment, received = persisted + duplicates + dead_lettered + in flight. The pipeline knows how many are in
+ * flight. */
 #define COUNTERS(X) \
 	X(received, "Messages received, from sources and producers.") \
 	X(persisted, "Messages whose row this listener inserted.") \
@@ -29,7 +29,7 @@
 	X(claims_inherited, "Held events whose claim was taken over because its owner was found dead.") \
 	X(holds, "Events held because another listener had claimed them.") \
 	X(deferred, "Events left to the leader of their source.") \
-	X(done_told, "Copies settled because another listener told of its commit on the done channel.") \
+	X(done_told, "Copies settled because another listener announced its commit on the done channel.") \
 	X(deferred_in_vain, "Deferred events that their leader had not claimed.") \
 	X(hold_timeouts, "Held events sent to the store after twice the claim TTL.") \
 	X(batches, "INSERT and COPY statements that succeeded.") \
@@ -39,7 +39,7 @@
 	X(batch_splits, "Batches split to isolate a row that Postgres refused.") \
 	X(rows_refused, "Rows that Postgres refused. Every try counts.") \
 	X(rows_put_off, \
-	  "Events put off because Postgres could not store them, apparently through no fault of their own.") \
+	  "Events put off because Postgres could not store them, probably for a reason outside the event.") \
 	X(store_retries, "Batches sent again after an error of the connection or the server.") \
 	X(acks_sent, "Acks sent to producers.") \
 	X(acks_late, "Acks sent later than their profile's ack_deadline_ms.") \
@@ -48,7 +48,7 @@
 	X(source_silences, "Connections to sources closed because other listeners heard messages there.") \
 	X(fill_calls, "HTTP calls for events that sources did not send.") \
 	X(fill_events, "Events in the answers to these calls.") \
-	X(fills_failed, "Holes that such calls did not fill, or not wholly.") \
+	X(fills_failed, "Holes that these calls filled only partly or not at all.") \
 	X(ingest_connects, "Connections accepted from producers.") \
 	X(ingest_refused, "Connections of producers refused: token, origin, path, limit or handshake time.") \
 	X(ingest_posts, "Requests of producers (POST /events) that were accepted.") \

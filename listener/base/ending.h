@@ -1,4 +1,4 @@
-/* ending.h: the end of an object that has parts, such as handles of libuv and connections, which close on the loop. */
+/* ending.h: frees an object after its parts, such as libuv handles and connections, have closed on the loop. */
 #ifndef WSONCE_ENDING_H
 #define WSONCE_ENDING_H
 
@@ -6,14 +6,14 @@
 
 /* A member of the object. All zeros until ending_begin(). */
 struct ending {
-	int parts; /* left to close; 0: it has not begun to end */
+	int parts; /* still to close; 0: before ending_begin() */
 	void (*release)(void *object);
 	void *object;
 	void (*done)(void *arg);
 	void *arg;
 };
 
-/* One of its parts is closed. After the last one the object is released, and its owner told. */
+/* Call when a part has closed. After the last one, calls release and then done. */
 static inline void ending_part(void *ending)
 {
 	struct ending e = *(struct ending *)ending;
@@ -25,7 +25,7 @@ static inline void ending_part(void *ending)
 	e.done(e.arg);
 }
 
-/* The object ends: once this number of parts is closed, release is called with it, and then done with arg. */
+/* Begins the end of object: when this many parts have closed, release(object) and then done(arg) are called. */
 static inline void ending_begin(struct ending *e, int parts, void (*release)(void *object), void *object,
 				void (*done)(void *arg), void *arg)
 {
@@ -37,7 +37,7 @@ static inline void ending_on_handle(uv_handle_t *handle)
 	ending_part(handle->data);
 }
 
-/* Closes a timer or another handle that is a part, and overwrites its data. */
+/* Closes a handle that is a part, such as a timer. Overwrites the handle's data. */
 static inline void ending_close(struct ending *e, void *handle)
 {
 	((uv_handle_t *)handle)->data = e;

@@ -1,4 +1,4 @@
-/* file.h: opens the files that settings name, such as secrets and certificates. A running listener reads them again. */
+/* file.h: opens the files that settings name, such as secrets and certificates. */
 #ifndef WSONCE_FILE_H
 #define WSONCE_FILE_H
 
@@ -12,13 +12,13 @@ FILE *file_open(const char *path);
  * file has more than `most` bytes. */
 char *file_read(const char *path, size_t most, size_t *len);
 
-/* Returns path on the heap: a relative one as seen from the folder of file. */
+/* Returns path on the heap. A relative path is taken as relative to the folder of file. */
 char *file_beside(const char *file, const char *path);
 
 /* True if file_open can open the file. If not, errno says why. */
 bool file_is_readable(const char *path);
 
-/* From now on file_open fails with EOPNOTSUPP unless a file is regular: a pipe or a terminal could block the loop. */
+/* From now on, file_open fails with EOPNOTSUPP if a file is not regular: a pipe or a terminal could block the loop. */
 void file_keep_plain(void);
 
 #endif

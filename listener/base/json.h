@@ -27,7 +27,7 @@ enum json_kind {
 /* Checks that text is one JSON value in UTF-8 with only blanks around it. Returns NULL, and value without the blanks;
  * or an error, one sentence that stays valid until the next call. */
 const char *json_check(const char *text, size_t len, struct slice *value);
-/* Returns the next byte of any text that is not a blank, or end. */
+/* Skips blanks in any text. Returns the first other byte, or end. */
 const char *json_skip_blanks(const char *at, const char *end);
 
 enum json_kind json_kind(struct slice value);
@@ -56,7 +56,7 @@ struct slice json_child(struct slice value, const struct json_step *step);
 /* Returns the value at a pointer of at most JSON_STEPS_MAX steps. at is NULL if there is none. */
 struct slice json_find(struct slice document, const char *pointer);
 
-/* True if a member's name is this one. raw is the name as it stands between its quotes. */
+/* True if a member has this name. raw is what stands between the quotes of the member's name. */
 bool json_is_name(struct slice raw, bool has_escape, const char *name, size_t len);
 
 /* Returns a string without quotes and escapes: a part of the text, or memory from a. An unpaired surrogate becomes the

@@ -201,7 +201,7 @@ static const char *enter(struct scan *s, const char *at, bool *is_over)
 	return is_map ? skip_name(s, at) : at;
 }
 
-/* Called behind a value. Returns the next value, or the end of the outermost one when s->depth becomes 0. */
+/* at is behind a value. Returns the next value, or the end of the outermost one when s->depth becomes 0. */
 static const char *leave(struct scan *s, const char *at)
 {
 	while (s->depth) {

@@ -1,4 +1,4 @@
-/* json_write.c writes JSON with numbers and escapes as Python's json.dumps(), so that others can check hashes. */
+/* json_write.c writes numbers and escapes as Python's json.dumps() does, so that other programs can check hashes. */
 #include "base/json_write.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* keyed.h: the hash for tables whose keys strangers choose. */
+/* keyed.h: the hash for tables whose keys come from outside. */
 #ifndef WSONCE_KEYED_H
 #define WSONCE_KEYED_H
 

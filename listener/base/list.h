@@ -32,7 +32,7 @@ static inline void list_append(struct list *l, struct list *node)
 	l->prev = node;
 }
 
-/* Leaves node empty, so removing it twice does no harm. */
+/* Links node to itself, so it may be removed twice. */
 static inline void list_remove(struct list *node)
 {
 	node->prev->next = node->next;

@@ -1,4 +1,4 @@
-/* log.c formats log lines. Callers decide what is logged and at which level, and must not pass secrets. */
+/* log.c formats log lines. Callers decide what to log and at which level, and must not pass secrets. */
 #include "base/log.h"
 
 #include <ctype.h>
@@ -20,7 +20,7 @@ static struct {
 	const char *instance;
 } settings = {.level = LOG_INFO};
 
-/* Longer values are cut, so that the line still ends properly. */
+/* Longer values are cut, so that the line still has its end. */
 #define VALUE_MAX 600
 
 struct log_line {

@@ -1,4 +1,4 @@
-/* log_spell.c owns how often a failure that repeats is logged. */
+/* log_spell.c decides how often a repeated failure is logged. */
 #include "base/log_spell.h"
 
 #include "base/log.h"

@@ -1,12 +1,12 @@
-/* log_spell.h: the log of a failure that repeats. */
+/* log_spell.h: logs a repeated failure without flooding the log. */
 #ifndef WSONCE_LOG_SPELL_H
 #define WSONCE_LOG_SPELL_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A failure that repeats. It is logged when it begins, once a minute with a count, and when it is over. All zero at
- * first. Times are milliseconds of the loop clock. */
+/* A repeated failure. It is logged when it begins, then once a minute with a count, and when it is over. Starts as all
+ * zeros. Times are milliseconds of the loop clock. */
 struct log_spell {
 	int64_t began_ms;
 	int64_t told_ms; /* of the last line */
@@ -14,9 +14,9 @@ struct log_spell {
 	int64_t times;   /* failures since it began; 0: not failing */
 };
 
-/* Something failed, for a reason, which may be NULL. Returns true if that was logged. */
+/* Call after a failure. reason may be NULL. Returns true if the failure was logged. */
 bool log_spell_on(struct log_spell *s, int64_t now_ms, const char *event, const char *reason);
-/* Something worked. Ends the spell if nothing has failed for ten seconds. event is logged then, unless it is NULL. */
+/* Call after a success. Ends the spell if nothing has failed for ten seconds, and then logs event unless it is NULL. */
 void log_spell_off(struct log_spell *s, int64_t now_ms, const char *event);
 
 #endif

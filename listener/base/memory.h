@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Ends the process. library asked for the memory, NULL for our own code. size is in bytes, 0 if unknown. */
+/* Ends the process. library is the one that needed the memory; NULL: our own code. size is in bytes, 0 if unknown. */
 _Noreturn void memory_exhausted(const char *library, size_t size) __attribute__((cold));
 
 /* Returns what a library allocated. Only for calls where NULL means that memory ran out. */

@@ -1,5 +1,5 @@
-/* nearest.c measures the distance between names: letters changed, left out, added, or exchanged with the next one
- * (Damerau and Levenshtein, optimal string alignment). */
+/* nearest.c measures the distance between names: letters replaced, left out, added, or swapped with the next one
+ * (Damerau-Levenshtein distance, optimal string alignment). */
 #include "base/nearest.h"
 
 #include <stdio.h>

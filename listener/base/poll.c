@@ -1,4 +1,4 @@
-/* poll.c owns libuv's handle for a socket, which may outlive the owner of the socket. */
+/* poll.c owns libuv's poll handle, which lives until libuv has closed it: longer than the socket's owner may. */
 #include "base/poll.h"
 
 #include <stdlib.h>

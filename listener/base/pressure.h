@@ -1,4 +1,4 @@
-/* pressure.h: which connections are not read while memory is full. */
+/* pressure.h: which connections are paused while memory is full. */
 #ifndef WSONCE_PRESSURE_H
 #define WSONCE_PRESSURE_H
 

@@ -1,5 +1,5 @@
-/* resolve.c looks up names. getaddrinfo blocks, for half a minute and more if a name server does not answer, so each
- * lookup has a thread of its own. In libuv's thread pool, a few of them would hold up all others and the exit of the
+/* resolve.c looks up names. getaddrinfo blocks, for half a minute or more if a name server does not answer, so each
+ * lookup has its own thread. In libuv's thread pool, a few slow lookups would delay all others and the exit of the
  * process. */
 #include "base/resolve.h"
 
@@ -146,7 +146,7 @@ struct resolve *resolve_start(uv_loop_t *loop, const char *host, unsigned int nt
 	return NULL;
 }
 
-/* The thread may run on for a while. Nothing waits for it. */
+/* Does not wait for the thread, which may run for a while. */
 void resolve_cancel(struct resolve *r)
 {
 	pthread_mutex_lock(&r->lock);

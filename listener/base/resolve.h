@@ -11,7 +11,7 @@ struct resolve;
 typedef void(resolve_cb)(void *arg, const char *addresses, const char *error);
 
 /* Looks up host. A host may have several addresses, as localhost often has ::1 and 127.0.0.1, and the server may listen
- * on only one. nth selects the one that comes first, modulo their number, so a caller passes the number of failed
+ * on only one. nth selects the one to return first, modulo their number; callers pass the number of failed
  * attempts. cb is called later, never from inside this call. Returns a handle that is valid until cb is called; or NULL
  * if the lookup cannot start, and cb is never called. */
 struct resolve *resolve_start(uv_loop_t *loop, const char *host, unsigned int nth, resolve_cb *cb, void *arg);

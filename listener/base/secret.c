@@ -1,4 +1,5 @@
-/* secret.c hides secrets in messages, in the command line and in memory. config.c knows which settings are secret. */
+/* secret.c reads secrets, and hides them in messages, command lines and memory. config.c knows which settings have
+ * them. */
 #include "base/secret.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* secret.h: reads passwords and tokens, and keeps others from reading them. */
+/* secret.h: reads passwords and tokens, and hides them. */
 #ifndef WSONCE_SECRET_H
 #define WSONCE_SECRET_H
 

@@ -95,7 +95,7 @@ void *slab_alloc(size_t size)
 	return block;
 }
 
-/* Retires an unused slab, except the first in the list: the next pieces come from it. */
+/* Retires s if it is unused, but not the first slab of the list, from which the next pieces come. */
 static void check_unused(struct slab *s, const struct list *slabs)
 {
 	if (s->used || slabs->next == &s->link)

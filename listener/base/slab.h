@@ -1,4 +1,4 @@
-/* slab.h: memory for small objects that come and go a hundred thousand times a second. For one thread. */
+/* slab.h: memory for small objects that are allocated a hundred thousand times a second. Not thread-safe. */
 #ifndef WSONCE_SLAB_H
 #define WSONCE_SLAB_H
 

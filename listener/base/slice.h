@@ -1,4 +1,4 @@
-/* slice.h: bytes with another owner. */
+/* slice.h: bytes that something else owns. */
 #ifndef WSONCE_SLICE_H
 #define WSONCE_SLICE_H
 

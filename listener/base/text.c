@@ -1,4 +1,4 @@
-/* text.c turns text from outside, which may not be UTF-8, into JSON. */
+/* text.c searches and prints texts, and turns text from outside, which may not be UTF-8, into JSON. */
 #include "base/text.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* text.h: checks UTF-8, and makes other text presentable. */
+/* text.h: checks UTF-8, cleans text for display, and searches lists of words. */
 #ifndef WSONCE_TEXT_H
 #define WSONCE_TEXT_H
 
@@ -58,7 +58,7 @@ static inline bool is_one_of(const char *words, const char *text)
 	return find_word(words, text) >= 0;
 }
 
-/* True if text is 1 to most letters, digits, dots, underscores and dashes. */
+/* True if text consists of 1 to most letters, digits, dots, underscores and dashes. */
 bool is_name(const char *text, size_t most);
 
 /* True if both are NULL or the same text. */

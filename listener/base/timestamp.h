@@ -33,7 +33,7 @@ bool timestamp_parse(const char *text, size_t len, enum timestamp_unit unit, int
 
 /* Writes microseconds since 1970 into out as RFC 3339, in UTC, and returns out. */
 const char *timestamp_print(int64_t us, char out[TIMESTAMP_SIZE]);
-/* The same with 0 to 6 digits of the second's fraction; what is below is cut off. */
+/* The same with 0 to 6 decimals; further ones are cut off. */
 const char *timestamp_print_to(int64_t us, int digits, char out[TIMESTAMP_SIZE]);
 
 #endif

@@ -1,5 +1,5 @@
-/* tls.c is the client's side of TLS, with OpenSSL: the handshake, the check of the server's certificate, and the
- * encryption. It knows no sockets: dial.c and wire.c have their own. */
+/* tls.c is a TLS client, with OpenSSL: the handshake, the check of the server's certificate, and encryption. It does no
+ * I/O: dial.c and wire.c own the sockets. */
 #include "base/tls.h"
 
 #include <arpa/inet.h>
@@ -21,7 +21,7 @@ struct tls_trust {
 	char *cert;
 	char *key;
 	SSL_CTX *context;
-	SSL_CTX *next; /* read again but not yet in use, or NULL */
+	SSL_CTX *next; /* reread but not yet in use, or NULL */
 };
 
 static struct list trusts = {&trusts, &trusts};

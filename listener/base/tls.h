@@ -1,4 +1,4 @@
-/* tls.h: TLS for clients, from buffer to buffer. */
+/* tls.h: a TLS client that works on buffers. */
 #ifndef WSONCE_TLS_H
 #define WSONCE_TLS_H
 
@@ -19,7 +19,7 @@ int tls_trust_identify(struct tls_trust *trust, const char *cert_file, const cha
 
 void tls_trust_free(struct tls_trust *trust);
 
-/* Reads the files of all trusts again. If it returns 0, call tls_trusts_take() to use them for new connections, which
+/* Rereads the files of all trusts. If it returns 0, call tls_trusts_take() to use them for new connections, which
  * returns the number of trusts, or tls_trusts_leave() to discard them. If a file is bad, returns -1 and an error, and
  * changes nothing. */
 int tls_trusts_read(char *error, size_t size);

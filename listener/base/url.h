@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 struct url {
-	char *text;     /* the memory of all the others */
+	char *text;     /* owns the memory of the other texts */
 	char *scheme;   /* never NULL after a successful parse, like host and path */
 	char *user;     /* percent-decoded; NULL if there is none */
 	char *password; /* percent-decoded; NULL if there is none */
@@ -39,8 +39,8 @@ bool url_is_loopback(const char *address);
 /* True if the scheme is one of words, which have one blank between them. */
 bool url_has_scheme(const struct url *u, const char *words);
 
-/* Returns a copy of text, on the heap, that may be shown: *** replaces user and password, the path and the query, where
- * tokens may be. The path of a Redis URL stays: it is a database number or a socket. */
+/* Returns a copy of text, on the heap, without secrets: *** replaces user and password, and the path and the query,
+ * which may contain tokens. The path of a Redis URL stays: it is a database number or a socket. */
 char *url_redact(const char *text);
 
 #endif
