@@ -25,7 +25,7 @@ struct acceptor {
 	void *owner;
 	struct poll *poll;
 	uv_timer_t pause;
-	struct log_spell spell; /* of no free file descriptor */
+	struct log_spell spell; /* while no file descriptor is free */
 };
 
 static void on_pause(uv_timer_t *timer)
@@ -44,7 +44,7 @@ static void pause_accepting(struct acceptor *a)
 	uv_timer_start(&a->pause, on_pause, PAUSE_MS, 0);
 }
 
-/* Is the error about one connection, or is there none? */
+/* True if the error concerns one connection, or none is waiting. */
 static bool is_passing(int error)
 {
 	return error == EAGAIN || error == ECONNABORTED || error == EINTR || error == EPROTO;

@@ -8,8 +8,8 @@
 
 struct acceptor;
 
-/* Called from the loop with a new connection, a non-blocking socket, which the owner closes. Returns false if no other
- * should be accepted in this turn of the loop. */
+/* Called from the loop with a new connection, a non-blocking socket, which the owner closes. Returns false to
+ * accept no more in this turn of the loop. */
 typedef bool acceptor_cb(void *owner, int fd, const struct sockaddr *peer, socklen_t len);
 
 /* Listens at ADDR:PORT or unix:PATH. flag is the setting with the address, which must outlive the acceptor. On failure
@@ -17,7 +17,7 @@ typedef bool acceptor_cb(void *owner, int fd, const struct sockaddr *peer, sockl
 struct acceptor *acceptor_open(uv_loop_t *loop, const char *flag, const char *address, acceptor_cb *cb, void *owner,
 			       char *error, size_t size);
 
-/* The port in use, 0 for a Unix socket. */
+/* Returns the port in use, 0 for a Unix socket. */
 int acceptor_port(const struct acceptor *a);
 
 /* Stops listening. a is freed with the loop. NULL is allowed. */

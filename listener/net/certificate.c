@@ -16,7 +16,7 @@
 
 #define UNNAMED "unnamed"
 
-/* --- who is accepted --- */
+/* --- which clients are accepted --- */
 
 /* OpenSSL calls no verify callback if the client sends no certificate, but it reports the alert that it sends. */
 static void on_info(const SSL *ssl, int where, int alert)
@@ -145,7 +145,7 @@ bool certificate_is_accepted(struct lws *wsi, const struct certificate_rules *ru
 	return is_accepted;
 }
 
-/* --- its name --- */
+/* --- the client's name --- */
 
 static bool is_printable(unsigned char c)
 {

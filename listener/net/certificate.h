@@ -7,14 +7,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The server's certificate, which client certificates it accepts, and whom to notify of refusals. Must outlive the
+/* The server's certificate, the client certificates that it accepts, and the callback for refusals. Must outlive the
  * server. */
 struct certificate_rules {
 	const char *cert_file; /* PEM: the server's chain */
 	const char *key_file;
 	const char *ca_file; /* authorities for client certificates; NULL: none are requested */
 	bool is_optional;    /* a client certificate is optional */
-	/* The handshake on this socket was refused, for this reason. */
+	/* Called when the handshake on socket fd was refused. */
 	void (*on_refused)(void *owner, int fd, const char *why);
 	void *owner;
 	SSL_CTX *in_use; /* from certificate_take(); NULL: the server's first context */
@@ -25,7 +25,7 @@ struct certificate_rules {
  * resumption, so that every handshake checks one. Returns 0, or -1 if ca_file holds no certificate. */
 int certificate_demand(SSL_CTX *tls, struct certificate_rules *rules);
 
-/* Reads the files again. Returns 0; then call certificate_take() to use them for new connections, or
+/* Rereads the files. Returns 0; then call certificate_take() to use them for new connections, or
  * certificate_leave() to discard them. Returns -1 and a sentence if they cannot be read; nothing has changed then. */
 int certificate_read(struct certificate_rules *rules, char *error, size_t size);
 void certificate_take(struct certificate_rules *rules);
@@ -34,7 +34,7 @@ void certificate_leave(struct certificate_rules *rules);
 /* Frees the context of certificate_take(). */
 void certificate_clear(struct certificate_rules *rules);
 
-/* Would this connection's client certificate, if it has one, be accepted now? */
+/* True if the connection has no client certificate, or one that would be accepted now. */
 bool certificate_is_accepted(struct lws *wsi, const struct certificate_rules *rules);
 
 /* Returns true if the connection has an accepted client certificate. Sets name to its common name, else to its first

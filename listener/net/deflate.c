@@ -157,7 +157,7 @@ static ssize_t inflate_all(struct inflater *i, size_t used, inflater_cb *take, v
 	}
 }
 
-/* Is the stream between two blocks (zlib.h, data_type)? A message may only end there. */
+/* True if the stream is between two blocks (zlib.h, data_type), the only place where a message may end. */
 static bool is_between_blocks(const struct inflater *i)
 {
 	return i->stream.data_type & 128;

@@ -90,14 +90,14 @@ static int64_t now_ms(const struct dial *d)
 	return (int64_t)uv_now(ws_loop(d->all->ws));
 }
 
-/* --- the end --- */
+/* --- ending --- */
 
 static void on_conn_closed(uv_handle_t *handle)
 {
 	free(handle->data);
 }
 
-/* *at may be NULL. */
+/* Closes *at, which may be NULL, and sets it to NULL. */
 static void conn_close(struct conn **at)
 {
 	struct conn *c = *at;
@@ -146,7 +146,7 @@ static void mask_url(struct dial *d)
 	secret_mask_path(d->reason, d->url.path ? d->url.path : "");
 }
 
-/* why is NULL if d->reason has the reason. */
+/* If why is NULL, d->reason has the reason. */
 static void end_dial(struct dial *d, const char *why, enum dial_state state)
 {
 	enum dial_state before = d->state;
@@ -267,7 +267,7 @@ static bool is_held(void *arg)
 
 static const struct frames_reader frames_reader = {on_piece, on_pong, is_held};
 
-/* --- what is sent --- */
+/* --- sending --- */
 
 static size_t take_plain(struct dial *d, char *room)
 {
@@ -413,7 +413,7 @@ static void on_flush(uv_prepare_t *flush)
 		uv_prepare_stop(flush);
 }
 
-/* --- what is received --- */
+/* --- receiving --- */
 
 static void open_link(struct dial *d)
 {
@@ -523,7 +523,7 @@ static int on_tunnel(struct dial *d, const char **bytes, size_t *len)
 	return 0;
 }
 
-/* Reading may be stopped in between: see frames_receive(). */
+/* Reading may be stopped on the way: see frames_receive(). */
 static void on_received(struct dial *d, const char *bytes, size_t len)
 {
 	d->heard_ms = now_ms(d);
@@ -535,7 +535,7 @@ static void on_received(struct dial *d, const char *bytes, size_t len)
 		want_write(d);
 }
 
-/* Reading is allowed again: takes what was received before. */
+/* Call when reading is allowed again: takes what was received before. */
 static void take_kept(struct dial *d)
 {
 	if (on_frames(d, "", 0) || !d->frames)
@@ -603,7 +603,7 @@ static void on_connected(struct dial *d, struct conn *c)
 	want_write(d);
 }
 
-/* This attempt failed; try the next address. */
+/* Call when an attempt has failed; tries the next address. */
 static void fail_try(struct dial *d, struct conn *c, int error)
 {
 	if (d->tunnel) {
@@ -799,7 +799,7 @@ struct dial *dial_start(struct dialler *all, const char *url, const struct upgra
 	return d;
 }
 
-/* --- what an owner does with it --- */
+/* --- for the owner --- */
 
 void dial_send(struct dial *d, const char *text, size_t len)
 {
@@ -876,7 +876,7 @@ void dial_cut(struct dial *d)
 	uv_timer_start(&d->deadline, on_deadline, 0, 0);
 }
 
-/* --- all of them --- */
+/* --- the dialler --- */
 
 static void on_close(void *arg)
 {

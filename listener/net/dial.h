@@ -59,8 +59,8 @@ int64_t dial_heard_ms(const struct dial *d, int64_t now_ms);
 /* The same for messages only. */
 int64_t dial_message_ms(const struct dial *d, int64_t now_ms);
 
-/* dial_is_held: is reading stopped, for lack of memory or by dial_hold? dial_has_unread: does the kernel hold unread
- * data? */
+/* dial_is_held: true if reading is stopped, for lack of memory or by dial_hold. dial_has_unread: true if the kernel
+ * holds unread data. */
 bool dial_is_held(const struct dial *d);
 bool dial_has_unread(const struct dial *d);
 

@@ -18,7 +18,7 @@ struct frames_reader {
 	void (*on_piece)(void *arg, const struct ws_piece *piece);
 	/* The server has answered a ping. */
 	void (*on_pong)(void *arg);
-	/* Is reading stopped? Asked before each frame. NULL: never. */
+	/* Returns true if reading is stopped. Called before each frame. NULL: never stopped. */
 	bool (*is_held)(void *arg);
 };
 
@@ -41,7 +41,7 @@ void frames_inflate(struct frames *f, const struct deflate_terms *terms, size_t 
  * hold more than the memory. */
 enum frames_result frames_receive(struct frames *f, const char *bytes, size_t len);
 
-/* Did the last call keep some? */
+/* True if the last call kept unparsed bytes. */
 bool frames_are_kept(const struct frames *f);
 
 /* Why frames_receive returned FRAMES_END: one sentence without control characters. */
@@ -53,7 +53,7 @@ unsigned int frames_close_code(const struct frames *f);
 /* Queues a text message, masked. */
 void frames_send(struct frames *f, const char *text, size_t len);
 
-/* Bytes of queued messages. */
+/* Returns the bytes of queued messages. */
 size_t frames_unsent(const struct frames *f);
 
 void frames_ping(struct frames *f);
@@ -61,7 +61,7 @@ void frames_ping(struct frames *f);
 /* Queues a close frame. Frames are still read until the server answers it. */
 void frames_close(struct frames *f, unsigned int code);
 
-/* Is there something to write? */
+/* True if there are bytes to write. */
 bool frames_is_due(const struct frames *f);
 
 /* Writes due bytes into room, of FRAMES_ROOM bytes. Returns their number. */

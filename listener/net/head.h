@@ -10,7 +10,7 @@
 
 #define HEAD_BYTES 8192 /* maximum size of a head */
 
-/* Starts as all zeros but for the request. */
+/* Starts as all zeros, except for the request. */
 struct head {
 	char *request; /* on the heap; freed by the owner */
 	size_t sent;   /* bytes of request */
@@ -26,8 +26,8 @@ enum head_result {
 	HEAD_BAD, /* not HTTP, or longer than HEAD_BYTES */
 };
 
-/* Returns a header of this name with the user and password of url for Basic authentication, or "" if url has none, on
- * the heap. */
+/* Returns a header with this name, for Basic authentication with the user and password of url, on the heap; "" if url
+ * has none. */
 char *head_authorization(const char *name, const struct url *url);
 
 /* Copies the next unsent bytes of the request to room. Returns their number, 0 at the end. */

@@ -1,6 +1,6 @@
-/* http.c owns the server of the admin pages and of POST /events: who may connect, for how long, and which requests are
- * answered. libmicrohttpd speaks HTTP, without a thread: the loop watches its epoll descriptor. ops/ writes the pages.
- * acceptor.c accepts, because libmicrohttpd 0.9 spins when it is out of file descriptors. */
+/* http.c owns the server of the admin pages and of POST /events: which connections it keeps, for how long, and which
+ * requests it answers. libmicrohttpd speaks HTTP, without a thread: the loop watches its epoll descriptor. ops/ writes
+ * the pages. acceptor.c accepts, because libmicrohttpd 0.9 spins when it is out of file descriptors. */
 #include "net/http.h"
 
 #include <assert.h>
@@ -29,15 +29,15 @@
 #define MEMORY_BYTES (32u << 10) /* per connection, which limits the size of a request's head */
 #define ROUNDS_MOST  100         /* runs of libmicrohttpd per turn */
 
-static const char is_crowded[] = "too many of your requests wait for their answers: send this one again\n";
+static const char is_crowded[] = "too many of your requests are waiting for answers: send this one again\n";
 
 struct visitor {
 	int fd; /* -1: free */
 	int64_t since_ms;
 	bool is_waiting;            /* for an answer; no timeout applies */
-	uint64_t wait;              /* which of all waits this is: many begin in one millisecond */
-	struct http_ticket *ticket; /* NULL, or what it waits for */
-	bool is_welcome;            /* one of its requests was not refused, and it is known who sent it */
+	uint64_t wait;              /* number of this wait, from 1: many begin in one millisecond */
+	struct http_ticket *ticket; /* of the request that waits; NULL: none */
+	bool is_welcome;            /* it has sent a request that was accepted and whose sender is known */
 	uint64_t address;
 	const void *payer; /* the owner it counts against; NULL: its address */
 };
@@ -316,7 +316,7 @@ static size_t keep_escapes(void *arg, struct MHD_Connection *c, char *text)
 	return strlen(text);
 }
 
-/* --- how long they may stay --- */
+/* --- connections and their time --- */
 
 static void on_visitor(void *arg, struct MHD_Connection *c, void **at, enum MHD_ConnectionNotificationCode what)
 {
@@ -377,7 +377,7 @@ static bool has_same_payer(const struct visitor *a, const struct visitor *b)
 	return a->payer || b->payer ? a->payer == b->payer : a->address == b->address;
 }
 
-/* The number of connections with the same owner. */
+/* Returns the number of connections with the same owner. */
 static size_t count_places(const struct http *h, const struct visitor *whose)
 {
 	size_t n = 0;
@@ -387,8 +387,8 @@ static size_t count_places(const struct http *h, const struct visitor *whose)
 	return n;
 }
 
-/* Of two connections of one owner, should v be closed before other? The oldest idle one is closed first; if all wait
- * for answers, the one that began to wait last. */
+/* True if v should be closed before other, a connection of the same owner. The oldest idle one is closed first; if all
+ * wait for answers, the one that began to wait last. */
 static bool is_before(const struct visitor *v, const struct visitor *other)
 {
 	if (v->is_waiting != other->is_waiting)

@@ -49,13 +49,13 @@ struct http_poster {
 	void (*end)(void *post, struct http_ticket *ticket);
 	/* The request is over and the ticket is invalid. Always the last call for post. */
 	void (*gone)(void *post);
-	/* Returns false if it is not known who sends; the connection then has less time, and makes room for others.
+	/* Returns false if the sender is unknown; the connection then has less time, and makes room for others.
 	 * Else sets *payer to an identity that the connection counts against, which is only compared; NULL: it counts
 	 * against its address. Called after begin, and after end. */
 	bool (*payer)(const void *post, const void **payer);
 };
 
-/* What is served, and to whom. All but address must outlive the server. */
+/* What the server serves, and to whom. All but address must outlive it. */
 struct http_site {
 	const char *flag;    /* the setting with the address, for errors */
 	const char *address; /* ADDR:PORT, or unix:PATH */
@@ -76,7 +76,7 @@ struct http_site {
 /* Listens. On failure returns NULL with a sentence in error. */
 struct http *http_open(uv_loop_t *loop, const struct http_site *site, char *error, size_t size);
 
-/* 0 for a Unix socket. */
+/* Returns the port, 0 for a Unix socket. */
 int http_port(const struct http *h);
 
 /* Answers and frees text. type NULL means plain text of one line. */

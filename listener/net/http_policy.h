@@ -8,7 +8,7 @@
 /* Sets info so that the vhost speaks HTTP/1.1 only, and TLS 1.2 or later if it has TLS. */
 void http_policy_apply(struct lws_context_creation_info *info);
 
-/* Is the current request an upgrade to WebSocket and nothing else? */
+/* True if the current request is an upgrade to WebSocket and nothing else. */
 bool http_policy_is_websocket(struct lws *wsi);
 
 /* Answers with a status, Connection: close, and the header lines in extra (each with its CR LF, or ""). Returns -1,

@@ -33,7 +33,7 @@ struct http_threads {
 	struct visitor visitors[];
 };
 
-/* --- how long they may stay --- */
+/* --- connections and their time --- */
 
 static void set_answered(struct http_threads *h, struct visitor *v, bool is_answered)
 {

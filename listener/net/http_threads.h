@@ -36,7 +36,7 @@ struct http_reply {
 	size_t len;
 };
 
-/* What is served, and to whom. Must outlive the server. */
+/* What the server serves, and to whom. Must outlive it. */
 struct http_hall {
 	const char *flag;    /* the setting with the address, for errors */
 	const char *address; /* ADDR:PORT, or unix:PATH */
@@ -54,7 +54,7 @@ struct http_threads;
 /* Listens until the process ends. On failure returns NULL with a sentence in error. */
 struct http_threads *http_threads_open(const struct http_hall *hall, char *error, size_t size);
 
-/* 0 for a Unix socket. */
+/* Returns the port, 0 for a Unix socket. */
 int http_threads_port(const struct http_threads *h);
 
 /* Call once a second. Closes connections whose request takes too long to arrive; libmicrohttpd's own timeout restarts

@@ -1,5 +1,5 @@
 /* long_head.c answers handshakes whose head is too long or malformed. libwebsockets closes such a connection without an
- * answer and without notice, or waits for the head's end for ever. So this looks at a head before libwebsockets does.
+ * answer and without notice, or waits forever for the end of the head. So this reads a head before libwebsockets does.
  */
 #include "net/long_head.h"
 

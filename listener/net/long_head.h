@@ -9,11 +9,11 @@
 
 #include "net/watch.h"
 
-#define LONG_HEAD_BYTES 4096 /* a head may have, */
-/* and libwebsockets needs no more room than this for it: each line of four bytes or more takes at most eleven. */
+#define LONG_HEAD_BYTES 4096 /* maximum size of a head */
+/* libwebsockets' memory for such a head: a line of four bytes takes at most eleven there. */
 #define LONG_HEAD_ROOM (4 * LONG_HEAD_BYTES)
 
-/* A handshake; a member of its owner's struct. Zero: it is not watched. */
+/* A handshake; a member of its owner's struct. All zeros: not watched. */
 struct long_head {
 	struct lws *wsi;
 	struct watch watch;
@@ -22,9 +22,9 @@ struct long_head {
 	size_t line; /* bytes of the line that has not ended */
 	bool has_line;
 	bool is_whole;
-	/* For what malformed heads have: */
-	bool has_cr;    /* the last byte was one */
-	bool has_colon; /* the line needs no more */
+	/* For finding malformed heads: */
+	bool has_cr;    /* the last byte was a CR */
+	bool has_colon; /* the line has what makes it well-formed */
 	bool has_request_line;
 	bool is_malformed;
 };
@@ -34,9 +34,10 @@ struct long_head {
  * freed, and before the connection becomes a WebSocket. */
 void long_head_watch(struct long_head *head, uv_loop_t *loop, struct lws *wsi, void (*on_long)(struct long_head *head));
 
-/* 400 if it is malformed, 431 if it is too long. */
+/* Returns 400 if the head is malformed, 431 if it is too long. */
 unsigned int long_head_status(const struct long_head *head);
-/* Refuses it with that, and takes what has come, since closing a socket with unread bytes can destroy the answer. */
+/* Answers with that status, and reads what has arrived, since closing a socket with unread bytes can destroy the
+ * answer. */
 void long_head_refuse(struct long_head *head);
 
 #endif

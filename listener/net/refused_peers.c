@@ -9,7 +9,7 @@
 
 #define MINUTE_MS 60000
 
-/* Returns false if the peer was logged in this minute, or there are too many. */
+/* Returns false if the peer was logged in this minute already, or too many others were. */
 static bool remember(struct refused_peers *r, const char *peer)
 {
 	for (size_t i = 0; i < r->count; i++)

@@ -50,7 +50,7 @@ static const char *reason_of(const struct request *r, CURLcode result)
 {
 	if (r->is_too_long)
 		return "the answer is longer than 1 MiB";
-	if (result == CURLE_OUT_OF_MEMORY) /* as libcurl says of more than 300 kB */
+	if (result == CURLE_OUT_OF_MEMORY) /* libcurl's error for a head over 300 kB */
 		return "the answer's head is too long";
 	if (*r->error)
 		return r->error;

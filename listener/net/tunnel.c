@@ -1,5 +1,5 @@
-/* tunnel.c owns the way through a proxy: the CONNECT request to an HTTP proxy (RFC 9110, section 9.3.6), or the
- * conversation with a SOCKS5 proxy (RFC 1928, RFC 1929), which looks up the feed's name. */
+/* tunnel.c connects through a proxy: by a CONNECT request to an HTTP proxy (RFC 9110, section 9.3.6), or through a
+ * SOCKS5 proxy (RFC 1928, RFC 1929), which looks up the feed's name. */
 #include "net/tunnel.h"
 
 #include <arpa/inet.h>
@@ -15,7 +15,7 @@
 
 enum tunnel_state {
 	TUNNEL_HTTP,   /* CONNECT was sent */
-	TUNNEL_OFFER,  /* the ways to log in were sent: the proxy chooses */
+	TUNNEL_OFFER,  /* the login methods were sent: the proxy chooses one */
 	TUNNEL_LOGIN,  /* user and password were sent */
 	TUNNEL_TARGET, /* host and port were sent: the proxy connects */
 };
@@ -27,7 +27,7 @@ struct tunnel {
 	int port;
 	char *name;             /* HOST:PORT of the proxy */
 	struct head head;       /* HTTP */
-	char out[4 * TEXT_MAX]; /* SOCKS5: all that is sent */
+	char out[4 * TEXT_MAX]; /* SOCKS5: all bytes to send */
 	size_t out_len, sent;
 	unsigned char in[7 + TEXT_MAX]; /* the answer so far */
 	size_t in_len;
@@ -47,7 +47,7 @@ enum tunnel_result tunnel_refuse(struct tunnel *t, const char *format, ...)
 
 /* --- SOCKS5 --- */
 
-/* Adds bytes to what is sent; %c may be a NUL. */
+/* Adds bytes to send; %c may be a NUL. */
 static __attribute__((format(printf, 3, 4))) enum tunnel_result say(struct tunnel *t, enum tunnel_state next,
 								    const char *format, ...)
 {
@@ -101,7 +101,7 @@ static enum tunnel_result take_reply(struct tunnel *t, unsigned int code)
 	return t->in_len < 5 || t->in_len < 6 + size ? TUNNEL_MORE : TUNNEL_OPEN;
 }
 
-/* Looks at the answer after each byte. The version of RFC 1929 is not checked: some proxies send 5. */
+/* Parses the answer after each byte. Does not check the version of RFC 1929, for which some proxies send 5. */
 static enum tunnel_result take_byte(struct tunnel *t, char byte)
 {
 	const char *user = t->proxy->user, *password = t->proxy->password ? t->proxy->password : "";

@@ -24,7 +24,7 @@ enum tunnel_result tunnel_receive(struct tunnel *t, const char *bytes, size_t le
 
 /* Why the proxy refused: one sentence that names the proxy without its password and does not quote it. */
 const char *tunnel_reason(const struct tunnel *t);
-/* Makes such a sentence of what the proxy did. Returns TUNNEL_REFUSED. */
+/* Sets that sentence: "the proxy NAME " and the formatted words. Returns TUNNEL_REFUSED. */
 enum tunnel_result tunnel_refuse(struct tunnel *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

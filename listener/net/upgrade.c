@@ -43,7 +43,7 @@ bool upgrade_allows_header(const char *name)
 	return strncasecmp(name, "Sec-WebSocket-", 14) != 0;
 }
 
-/* Is there a header of this name in these lines? */
+/* True if the lines have a header with this name. lines may be NULL. */
 static bool has_header(const char *lines, const char *name)
 {
 	size_t n = strlen(name);
@@ -143,7 +143,7 @@ static enum upgrade_result refuse(struct upgrade *u, const char *why)
 	return UPGRADE_REFUSED;
 }
 
-/* Does a comma-separated list contain word? Ignores case. */
+/* True if a comma-separated list contains word, in any case. */
 static bool has_word(const char *list, const char *word)
 {
 	size_t n;

@@ -29,7 +29,7 @@ enum upgrade_result {
 	UPGRADE_REFUSED,
 };
 
-/* May an offer have a header of this name? Headers of the handshake itself are not allowed. */
+/* True if an offer may have a header with this name. The headers of the handshake itself are not allowed. */
 bool upgrade_allows_header(const char *name);
 
 /* Prepares the handshake for url. offer must outlive it. Returns NULL if the system has no random bytes. */
@@ -44,7 +44,7 @@ size_t upgrade_take(struct upgrade *u, char *room, size_t size);
  * UPGRADE_MORE. */
 enum upgrade_result upgrade_receive(struct upgrade *u, const char *bytes, size_t len, size_t *used);
 
-/* What is known of the answer so far. */
+/* What is known about the answer so far. */
 struct upgrade_answer {
 	/* Why it is UPGRADE_REFUSED or UPGRADE_MOVED: one sentence, followed by the first bytes of the body if the
 	 * status was not 101. Control characters are replaced. */

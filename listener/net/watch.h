@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <uv.h>
 
-/* One socket; a member of its owner's struct. Zero: not watched. */
+/* One socket; a member of its owner's struct. All zeros: not watched. */
 struct watch {
 	int fd;
 	uv_poll_t *poll; /* made by libwebsockets; NULL: not watched */
@@ -17,7 +17,7 @@ struct watch {
 /* Begins to watch a socket for which libwebsockets waits; another watch of the same socket ends. */
 void watch_begin(struct watch *w, uv_loop_t *loop, int fd, bool (*cb)(struct watch *w, int *status, int *events));
 
-/* Call after whatever may make libwebsockets wait for other events: it then restores its own callback. */
+/* Call after anything that may make libwebsockets wait for other events, because it then restores its own callback. */
 void watch_hook(struct watch *w);
 
 void watch_end(struct watch *w);

@@ -438,7 +438,7 @@ static int receive_too_long(struct ws_link *link, const char *in, size_t len, bo
 		lws_close_reason(link->wsi, LWS_CLOSE_STATUS_MESSAGE_TOO_LARGE, (unsigned char *)"message too big", 15);
 		return -1;
 	}
-	if (!link->digest) { /* just over the limit: from here on only the digest is updated */
+	if (!link->digest) { /* now over the limit: from here on only the digest is updated */
 		link->digest = sha256_begin();
 		EVP_DigestUpdate(link->digest, link->bytes, link->len);
 	}

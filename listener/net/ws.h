@@ -20,7 +20,7 @@
 struct ws;
 struct ws_link;
 
-/* Bytes of a message as they arrive: a whole frame or a part of one. */
+/* Bytes of a message as they arrive: a whole frame, or part of one. */
 struct ws_piece {
 	const char *bytes; /* may be NULL if there are none */
 	size_t len;
@@ -41,11 +41,11 @@ struct ws_reader {
 	const struct ws_feed *feed;
 };
 
-/* Functions that libwebsockets provides for producers. */
+/* What dial.c does for a feed; for producers, libwebsockets does it. */
 struct ws_feed {
 	void (*set_reading)(struct ws_link *link, bool is_reading);
 	void (*want_write)(struct ws_link *link);
-	void (*kill)(struct ws_link *link); /* not in this call */
+	void (*kill)(struct ws_link *link); /* later, not in this call */
 };
 
 /* Reasons not to read from one connection. */
@@ -111,7 +111,7 @@ void ws_charge(struct ws *ws, long bytes);
 /* For a vhost: turns off libwebsockets' own pings and timeouts. */
 const lws_retry_bo_t *ws_no_keepalive(const struct ws *ws);
 
-/* A connection was opened (call it in that callback) or is gone. wsi is NULL for a feed. */
+/* Call in the callback that says that a connection is open; and when it is gone. wsi is NULL for a feed. */
 void ws_link_open(struct ws *ws, struct ws_link *link, struct lws *wsi, int fd, const struct ws_reader *reader);
 void ws_link_close(struct ws_link *link);
 
@@ -124,16 +124,16 @@ unsigned int ws_judge_close(const char *in, size_t len);
 /* Drops everything that still comes, as after a close frame. */
 void ws_link_ignore(struct ws_link *link);
 
-/* Does the kernel hold unread data? After SIGSTOP or a paused machine, the loop runs its timers before it reads. */
+/* True if the kernel holds unread data. After SIGSTOP or a paused machine, the loop runs its timers before it reads. */
 bool ws_link_has_unread(const struct ws_link *link);
 
-/* The peer has answered a ping. */
+/* Call when the peer has answered a ping. */
 void ws_link_heard(struct ws_link *link);
 
 /* Call after a write outside of a callback, because libwebsockets may have restarted its poll handle. */
 void ws_link_hook(struct ws_link *link);
 
-/* Has the peer reset this socket? Data from before can still be read as long as libwebsockets does not write to it. */
+/* True if the peer has reset this socket. Data from before can still be read until libwebsockets writes to it. */
 bool ws_is_reset(int fd);
 
 /* Asks for a writable callback. */
@@ -145,7 +145,7 @@ void ws_link_set_ping(struct ws_link *link, int64_t interval_ms);
 /* Sets the maximum message size in place of --max-message. */
 void ws_link_set_limit(struct ws_link *link, size_t bytes);
 
-/* Is a ping due? Returns true once per ping. */
+/* Returns true once for each ping that is due. */
 bool ws_link_take_ping(struct ws_link *link);
 
 /* Adds a reason not to read from this connection, or removes it. */
