@@ -22,7 +22,7 @@ void array_add(struct array *a, const char *bytes, size_t len);
 /* Like array_add, but replaces invalid UTF-8, which Postgres would refuse, with question marks; and, if is_ascii,
  * everything beyond ASCII. */
 void array_add_text(struct array *a, const char *text, size_t len, bool is_ascii);
-/* Like array_add, but replaces everything beyond ASCII: for text that must not fail a row in any encoding. */
+/* Like array_add, but replaces everything beyond ASCII: for text that must be valid in any encoding. */
 void array_add_ascii(struct array *a, const char *text, size_t len);
 /* Adds a timestamptz. us: microseconds since 1970. */
 void array_add_time(struct array *a, int64_t us);

@@ -1,5 +1,5 @@
 /* cancel.c closes connections in the middle of a statement. A backend that waits for a lock does not notice that its
- * client is gone, so without a cancel request, each retry would leave another backend behind. */
+ * client is gone; without a cancel request, each retry would leave one more backend behind. */
 #include "postgres/cancel.h"
 
 #include <pthread.h>

@@ -31,8 +31,8 @@
 #define IDENTIFY     SCHEMA_WITH_HAZARDS(SQL_IDENTIFY)
 #define TROUBLES_MAX 5
 #define VETTED_MS    60000
-#define WARN_MS      60000 /* within this time, at most */
-#define WARNINGS_MAX 4     /* problems are logged */
+#define WARN_MS      60000
+#define WARNINGS_MAX 4 /* problems logged within WARN_MS */
 
 static const char *const state_names[] = {"down", "connecting", "preparing", "ready", "busy", "closing"};
 
@@ -62,8 +62,8 @@ struct postgres {
 	int64_t lock_timeout_ms; /* of the next statements; 0: the usual one */
 	int64_t lock_ms;         /* the role's limits, 0 if it has none */
 	int64_t statement_ms;
-	bool is_copy;         /* the current query is a COPY, */
-	bool is_copying;      /* and the server is taking its rows */
+	bool is_copy;         /* the current query is a COPY */
+	bool is_copying;      /* the server is taking its rows */
 	bool has_rows;        /* the current query was executed and may have committed */
 	bool is_by_key;       /* the next statement finds rows by their keys */
 	bool is_unreplicated; /* the wait for a synchronous standby was cancelled, so the commit may still be lost */
@@ -257,8 +257,8 @@ static bool wants_reconnect(const PGresult *result)
 	return sqlstate_is_class(sqlstate, "5708") ? strcmp(sqlstate, "57014") != 0 : strcmp(sqlstate, "25006") == 0;
 }
 
-/* Of a column that is NULL and of a check the detail is the row. It differs for each event, so that reasons could not
- * be counted, and would put payloads into the log. */
+/* True if the error's detail is the row, as for a NULL in a column or a failed check. Such a detail differs for each
+ * event, so that reasons could not be counted, and would put payloads into the log. */
 static bool is_row(const PGresult *result, const char *sqlstate)
 {
 	return sqlstate && (strcmp(sqlstate, "23502") == 0 ||
@@ -847,7 +847,7 @@ int postgres_copy(struct postgres *p, const char *sql, struct slice (*next)(void
 	p->next_piece = next;
 	p->piece_arg = arg;
 	p->piece = next(arg);
-	on_readable(p); /* saves a turn of the loop if the server is ready already */
+	on_readable(p); /* saves a turn of the loop if the server is already ready */
 	return 0;
 }
 

@@ -53,8 +53,8 @@ struct postgres_identity {
 struct postgres_answer {
 	enum postgres_result result;
 	enum postgres_blame blame;
-	bool is_late;      /* ended because it ran or waited too long, */
-	bool is_locked;    /* and the wait was for a lock */
+	bool is_late;      /* it ended because it ran or waited too long */
+	bool is_locked;    /* is_late, and the wait was for a lock */
 	bool is_blocked;   /* it waited for another transaction's row */
 	bool is_local;     /* is_blocked, or ended in a function: says nothing about other rows */
 	const char *error; /* one line: the server's message and SQLSTATE; NULL with POSTGRES_OK */
@@ -75,7 +75,7 @@ struct postgres_settings {
 	const char *conninfo; /* must outlive the connection */
 	int64_t timeout_ms;
 	const char *tables; /* tables that will be written, as the text of a text[] */
-	/* Statements call functions of other people: reset the settings that these change in the session. */
+	/* Statements call functions that others wrote: reset the settings that these change in the session. */
 	bool calls_others;
 	/* Called after each change of state, except between READY and BUSY. */
 	void (*on_state)(void *owner, enum postgres_state state);

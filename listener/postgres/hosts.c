@@ -1,5 +1,5 @@
 /* hosts.c chooses the next host. libpq goes to its next host only after an error, and a host that hangs causes none
- * before our deadline. So give libpq one host at a time, each with its own deadline. */
+ * before our deadline. So libpq gets one host at a time, each with its own deadline. */
 #include "postgres/hosts.h"
 
 #include <stdlib.h>

@@ -20,7 +20,7 @@ struct redis_address {
 	char *redacted;   /* the URL without secrets */
 };
 
-/* Reads SCHEME://[user[:password]@]host[:port][,host[:port]...][/db], unix://[user[:password]@]/PATH, or
+/* Parses SCHEME://[user[:password]@]host[:port][,host[:port]...][/db], unix://[user[:password]@]/PATH, or
  * SCHEME-sentinel://.../master[/db]. Returns NULL, or what is wrong with the URL: words that follow its name in an
  * error and contain no secret. Call redis_address_clear() in both cases. */
 const char *redis_address_read(struct redis_address *a, const char *text);

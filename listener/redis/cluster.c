@@ -1,5 +1,5 @@
-/* cluster.c keeps the map of a Redis Cluster, that is, which master has which slot, a connection to each master, and
- * asks for a new map when the old one is wrong. If a master is down, only its own slots suffer. */
+/* cluster.c keeps the map of a Redis Cluster, which says which master has which slot, and a connection to each master.
+ * It asks for a new map when the old one is wrong. If a master is down, only its own slots are unavailable. */
 #include "redis/cluster.h"
 
 #include <stdio.h>
@@ -50,7 +50,7 @@ struct cluster {
 	bool is_stale; /* a server said that the map is wrong */
 	bool is_ready;
 	bool is_closing;
-	struct ending ending; /* its parts are the timer, and nodes that close, also of earlier maps */
+	struct ending ending; /* its parts are the timer and the nodes that are closing, also those of earlier maps */
 };
 
 static size_t count_ready(const struct cluster *c)

@@ -19,14 +19,14 @@ struct cluster_settings {
 	void *asker; /* passed to callbacks as owner */
 };
 
-/* Asks seed, a ready server of the cluster, for the masters. seed must outlive the cluster. */
+/* Finds the masters by asking seed, a ready server of the cluster, which must outlive c. */
 struct cluster *cluster_open(uv_loop_t *loop, const struct cluster_settings *settings, struct server *seed);
 
 /* True once all masters are ready, or some are and half a second has passed. */
 bool cluster_is_ready(const struct cluster *c);
 
-/* As redis_send(), to the master that has the command's first key; a command without a key goes to the master of slot.
- * If it went to the wrong master, it is sent once more. */
+/* Like redis_send(), to the master that has the command's first key; a command without a key goes to the master of
+ * slot. If it went to the wrong master, it is sent once more. */
 int cluster_send(struct cluster *c, const char *bytes, size_t len, unsigned int slot, redis_cb *cb, void *arg);
 
 /* Returns the master of a slot, NULL if unknown. */

@@ -1,5 +1,5 @@
-/* connection.h: Redis, be it one server, the master that sentinels name, or a cluster. It reconnects by itself, and
- * every answer has a deadline. */
+/* connection.h: a connection to Redis: to one server, to the master that sentinels name, or to a cluster. It reconnects
+ * by itself, and every answer has a deadline. */
 #ifndef WSONCE_REDIS_CONNECTION_H
 #define WSONCE_REDIS_CONNECTION_H
 
@@ -39,11 +39,11 @@ struct redis *redis_open(uv_loop_t *loop, const struct redis_settings *settings)
 
 enum redis_state redis_state(const struct redis *r);
 
-/* Returns why the server in the URL is not ready, "" if nothing is known. Valid until the loop runs. */
+/* Returns why the server in the URL is not ready, or "" if unknown. Valid until the loop runs. */
 const char *redis_trouble(const struct redis *r);
 
-/* Is it a cluster? Then one command may name keys of one slot only, and this goes between the prefix of our keys and
- * the id: braces around nothing mean that the whole key counts, whatever braces the id has. */
+/* True for a cluster. There, the keys of one command must be in one slot, and our keys have REDIS_CLUSTER_TAG between
+ * prefix and id: after empty braces Redis hashes the whole key, whatever braces the id has. */
 #define REDIS_CLUSTER_TAG "{}"
 bool redis_is_cluster(const struct redis *r);
 
@@ -53,7 +53,7 @@ bool redis_is_cluster(const struct redis *r);
 int redis_send(struct redis *r, const char *bytes, size_t len, redis_cb *cb, void *arg);
 
 /* Returns a name for this connection: 8 hex digits of the server's run_id, a dot, and the number that CLIENT LIST ID
- * takes. "" if the server does not tell. Valid until the connection ends. */
+ * takes. "" if unknown. Valid until the connection ends. */
 const char *redis_client(const struct redis *r);
 
 /* Masks the password in text from the server. Errors are masked already. */

@@ -1,5 +1,5 @@
 /* reply_arena.c allocates the answers of Redis. hiredis's own functions call malloc twice for each part of an answer,
- * and one look at held events has hundreds of parts. */
+ * and the answer to a look has hundreds of parts. */
 #include "redis/reply_arena.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 _Static_assert(REPLY_STRING == REDIS_REPLY_STRING && REPLY_ARRAY == REDIS_REPLY_ARRAY &&
 		       REPLY_INTEGER == REDIS_REPLY_INTEGER && REPLY_NIL == REDIS_REPLY_NIL &&
 		       REPLY_STATUS == REDIS_REPLY_STATUS && REPLY_ERROR == REDIS_REPLY_ERROR,
-	       "a task has hiredis's numbers");
+	       "redisReadTask has hiredis's numbers");
 
 #if HIREDIS_MAJOR >= 1
 typedef size_t reply_count;
@@ -15,7 +15,7 @@ typedef size_t reply_count;
 typedef int reply_count;
 #endif
 
-/* Allocates a part of an answer. The limit is there because a few bytes can announce an array of 16 GiB. */
+/* Allocates a part of an answer. Without the limit, a few bytes could announce an array of 16 GiB. */
 static void *take(struct arena *a, size_t size)
 {
 	return size > REPLY_BYTES || a->taken > REPLY_BYTES - size ? NULL : arena_alloc(a, size);

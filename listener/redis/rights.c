@@ -1,5 +1,5 @@
-/* rights.c reads errors about rights (ACL). If a script fails, Redis 7.0 names only the line, so we look up the command
- * in the script. Later versions name the command. */
+/* rights.c reads errors about missing rights (ACL). If a script fails, Redis 7.0 names only the line, so this finds the
+ * command in the script. Later versions name the command. */
 #include "redis/rights.h"
 
 #include <ctype.h>

@@ -25,7 +25,7 @@ struct sentinel {
 	size_t failed;      /* sentinels that failed in a row */
 	unsigned int ticks; /* since the last request */
 	unsigned int urgent_ticks;
-	long long epoch;      /* config-epoch of the master that was named */
+	long long epoch;      /* config-epoch of the master that was named last */
 	long long epoch_here; /* config-epoch that the current sentinel knows */
 	bool is_urgent;
 	bool is_connected;
@@ -97,7 +97,7 @@ static void ask(struct sentinel *s)
 	s->ticks = 0;
 }
 
-/* A sentinel without a password refuses AUTH, but answers. One with another password refuses the question. */
+/* A sentinel without a password refuses AUTH, but answers the question. One with another password does not. */
 static void on_open(void *owner)
 {
 	struct sentinel *s = owner;

@@ -1,4 +1,4 @@
-/* server.c keeps the connection to one server: which one to connect to, the login, the script, and reconnecting.
+/* server.c keeps the connection to one server: which one to connect to, the login, and reconnecting.
  * talk.c sends the commands; connection.c chooses among servers. */
 #include "redis/server.h"
 
@@ -62,7 +62,7 @@ static bool is_news(struct server *s, const char *why)
 	return is_new;
 }
 
-/* The connection for subscriptions is lost together with the main one, which already logs it. */
+/* The connection for subscriptions is lost together with the main one, which logs the loss. */
 static enum log_level level_of(const struct server *s, enum log_level level)
 {
 	return s->settings.on_message ? LOG_DEBUG : level;
@@ -196,10 +196,10 @@ static void on_client_id(void *owner, void *arg, const struct redis_reply *reply
 	if (reply && reply->type == REPLY_INTEGER && strlen(s->run) == 8)
 		snprintf(s->client, sizeof(s->client), "%s.%lld", s->run, reply->integer);
 	else if (reply_is_error(reply, ""))
-		log_debug("redis did not tell the number of the connection", "reason=%s", reply->str);
+		log_debug("redis did not report the number of the connection", "reason=%s", reply->str);
 }
 
-/* If several servers are possible, it must be a master. In a cluster each server knows the masters. */
+/* If several servers are possible, this one must be a master. In a cluster each server knows the masters. */
 static void on_role(void *owner, void *arg, const struct redis_reply *reply)
 {
 	struct server *s = arg;
@@ -348,7 +348,7 @@ static void retry_later(struct server *s)
 	uv_timer_start(&s->retry, on_retry, (uint64_t)backoff_next(&s->backoff, backoff_draw()), 0);
 }
 
-/* Called again and again, also with the same master. */
+/* Called repeatedly, mostly with the same master. */
 static void on_named(void *owner, const char *host, int port)
 {
 	struct server *s = owner;

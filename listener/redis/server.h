@@ -1,4 +1,4 @@
-/* server.h: a connection to one server that logs in, loads our script, and reconnects. */
+/* server.h: a connection to one server, which logs in and reconnects. */
 #ifndef WSONCE_REDIS_SERVER_H
 #define WSONCE_REDIS_SERVER_H
 

@@ -38,14 +38,14 @@ struct talk {
 	struct wire *wire; /* NULL before the address is known */
 	uv_timer_t watchdog;
 	uv_prepare_t flush; /* sends this turn's commands before the loop waits for I/O */
-	char why[120];      /* why it could not begin, which the watchdog reports; else "" */
+	char why[120];      /* why connecting could not begin, for the watchdog to report; else "" */
 	/* Redis answers in order, so the callbacks wait in a ring. */
 	struct request *requests;
 	size_t request_mask; /* size of the ring, a power of two, less one */
 	uint64_t sent;
 	uint64_t answered;
 	/* The deadline: command number mark was the newest one at mark_ms. If it has no answer within the timeout, the
-	 * server hangs. One mark at a time keeps this cheap. */
+	 * server hangs. One deadline at a time is cheap. */
 	uint64_t mark;
 	int64_t mark_ms;
 	struct arena answer;

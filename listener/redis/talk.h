@@ -16,7 +16,7 @@ struct talk;
 struct talk_settings {
 	const struct tls_trust *trust; /* NULL without TLS */
 	int64_t timeout_ms;            /* for connecting, and for each answer */
-	const char *password;          /* errors must not show it; NULL if there is none */
+	const char *password;          /* masked in errors; NULL if there is none */
 	/* Called when it is connected. Commands sent from inside come first. Must not end the connection. */
 	void (*on_open)(void *owner);
 	/* Called when the connection has ended. Unanswered commands then get NULL. why may be NULL, and is valid during
@@ -32,8 +32,8 @@ struct talk_settings {
 
 struct talk *talk_new(uv_loop_t *loop, const struct talk_settings *settings);
 
-/* Connects, if not connected. host is a name or an address, and must stay valid until on_end; nth selects one of its
- * addresses. If host is NULL, connects to the socket at path. */
+/* Connects. Must not be connected. host is a name or an address, and must stay valid until on_end; nth selects one of
+ * its addresses. If host is NULL, connects to the socket at path. */
 void talk_connect(struct talk *s, const char *host, int port, unsigned int nth, const char *path);
 
 /* Sends a command. Like redis_send(). */

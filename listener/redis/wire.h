@@ -23,12 +23,12 @@ struct wire_callbacks {
 };
 
 /* Begins to connect to address and port or, if address is NULL, to the socket at path. Returns NULL with the reason in
- * why if it cannot begin. wire_use_tls adds TLS and expects the server's certificate for host. It returns 0 or -1. */
+ * why if it cannot begin. wire_use_tls adds TLS, with a server certificate for host, and returns 0 or -1. */
 struct wire *wire_open(uv_loop_t *loop, const char *address, int port, const char *path,
 		       const struct wire_callbacks *callbacks, char *why, size_t size);
 int wire_use_tls(struct wire *w, const struct tls_trust *trust, const char *host);
 
-/* Returns the reader of answers. The owner decides how it stores them. */
+/* Returns the parser of answers. The owner sets how it allocates them. */
 redisReader *wire_reader(const struct wire *w);
 
 /* Copies bytes, for wire_flush() to send. */
