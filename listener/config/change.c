@@ -1,4 +1,4 @@
-/* change.c compares two readings of the settings, and changes those that a running listener can change. */
+/* change.c compares the settings in use with fresh ones, and changes those that a running listener can change. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,7 +32,7 @@ static bool is_same(const struct change *c, const struct setting *s)
 	const void *a = setting_member(c->config, s), *b = setting_member(c->fresh, s);
 
 	if (s->form.type == VALUE_FILE_OF)
-		return true; /* the other setting holds the text */
+		return true; /* the text is compared with the other setting */
 	if (s->form.type == VALUE_SWITCH)
 		return *(const bool *)a == *(const bool *)b;
 	if (value_is_number(s->form.type))

@@ -64,7 +64,7 @@ static const struct setting settings[] = {
 	TEXT("source-uncompressed", "WSONCE_SOURCE_UNCOMPRESSED", VALUE_SWITCH, source_uncompressed, "", NULL,
 	     "do not offer permessage-deflate to sources"),
 	NUMBER("readers", "WSONCE_READERS", VALUE_NUMBER, readers, "K", "0", 0, 1000,
-	       "most listeners of a fleet that read one source (docs/scaling.md); 0: all"),
+	       "at most K listeners of a fleet read one source (docs/scaling.md); 0: all do"),
 	NUMBER("ping-interval", "WSONCE_PING_INTERVAL", VALUE_SECONDS, ping_interval_s, "TIME", "20", 1, DAY,
 	       "ping a connection that has been silent for this long; close it after as long again without an answer"),
 	NUMBER("idle-timeout", "WSONCE_IDLE_TIMEOUT", VALUE_SECONDS, idle_timeout_s, "TIME", "0", 0, 30 * DAY,
@@ -94,11 +94,11 @@ static const struct setting settings[] = {
 	TEXT("ingest-client-ca", "WSONCE_INGEST_CLIENT_CA", VALUE_TEXT, ingest_client_ca, "FILE", NULL,
 	     "require a certificate signed by an authority in FILE (PEM); if there are tokens, either one"),
 	NUMBER("ingest-max-connections", "WSONCE_INGEST_MAX_CONNECTIONS", VALUE_NUMBER, ingest_connections, "N",
-	       "10000", 1, 1000000, "most producers connected at once; more are refused"),
+	       "10000", 1, 1000000, "at most N producers are connected at once; more are refused"),
 	NUMBER("ingest-max-handshakes", "WSONCE_INGEST_MAX_HANDSHAKES", VALUE_NUMBER, ingest_handshakes, "N", "4096", 1,
-	       1000000, "most handshakes at once; a further one replaces the oldest"),
+	       1000000, "at most N handshakes at once; a further one replaces the oldest"),
 	NUMBER("ingest-max-per-address", "WSONCE_INGEST_MAX_PER_ADDRESS", VALUE_NUMBER, ingest_per_address, "N", "0", 0,
-	       1000000, "most producers from one address (IPv6: one /64); 0: no limit"),
+	       1000000, "at most N producers from one address (IPv6: one /64); 0: no limit"),
 	NUMBER("handshake-timeout", "WSONCE_HANDSHAKE_TIMEOUT", VALUE_SECONDS, handshake_timeout_s, "TIME", "10", 1,
 	       3600, "time for a new connection to become a WebSocket"),
 	NUMBER("message-timeout", "WSONCE_MESSAGE_TIMEOUT", VALUE_SECONDS, message_timeout_s, "TIME", "60", 1, DAY,
@@ -125,7 +125,7 @@ static const struct setting settings[] = {
 	NUMBER("postgres-timeout", "WSONCE_POSTGRES_TIMEOUT", VALUE_MS, postgres_timeout_ms, "TIME", "30", 1,
 	       1000 * DAY, "an answer later than this counts as an outage: reconnect and send the batch again"),
 	NUMBER("postgres-connections", "WSONCE_POSTGRES_CONNECTIONS", VALUE_NUMBER, postgres_connections, "N", "2", 1,
-	       2, "most connections that store events; the second is opened when rows come faster than one takes them"),
+	       2, "at most N connections store events; the second is opened when rows come faster than one takes them"),
 	TEXT("admin", "WSONCE_ADMIN", VALUE_ADDRESS, admin, "ADDR:PORT", NULL,
 	     "serve /healthz, /readyz, /metrics and /api/status; unix:/PATH for a socket"),
 	TEXT("admin-host", "WSONCE_ADMIN_HOST", VALUE_HOSTS, admin_hosts, "NAME", NULL,
@@ -142,20 +142,20 @@ static const struct setting settings[] = {
 	     "add a MAC to each mark in Redis, with the key in the first line of FILE (16 bytes or more, the same for "
 	     "the whole fleet); ignore marks without one"),
 	NUMBER("batch-max", "WSONCE_BATCH_MAX", VALUE_NUMBER, batch_max, "N", "4000", 1, 100000,
-	       "most rows in a batch"),
+	       "at most N rows in a batch"),
 	NUMBER("max-inflight-bytes", "WSONCE_MAX_INFLIGHT_BYTES", VALUE_BYTES, inflight_bytes, "N", "256MiB", 1024,
-	       INT64_C(1) << 40, "most memory for all events, held ones included"),
+	       INT64_C(1) << 40, "at most N bytes of memory for all events, including held ones"),
 	TEXT("spool", "WSONCE_SPOOL", VALUE_TEXT, spool, "DIR", NULL,
 	     "directory on a local disk for events that nobody would send again, while they wait to be stored "
-	     "(docs/spool.md); made if it is missing, one for each listener"),
+	     "(docs/spool.md); created if missing, one for each listener"),
 	NUMBER("spool-max", "WSONCE_SPOOL_MAX", VALUE_BYTES, spool_bytes, "N", "10GiB", 1 << 20, INT64_C(1) << 50,
-	       "most bytes in the spool; beyond that, events wait in memory alone"),
+	       "at most N bytes in the spool; beyond that, events wait only in memory"),
 	NUMBER("spool-after", "WSONCE_SPOOL_AFTER", VALUE_MS, spool_after_ms, "TIME", "100ms", 0, 3600000,
 	       "write an event that is not stored after this time; 0: write each before it is claimed"),
 	NUMBER("spool-sync", "WSONCE_SPOOL_SYNC", VALUE_MS, spool_sync_ms, "TIME", "1", 1, 3600000,
 	       "time between two fdatasyncs of the spool; a power cut may lose what came since the last one"),
 	NUMBER("max-message", "WSONCE_MAX_MESSAGE", VALUE_BYTES, message_bytes, "N", "1MiB", 64, 256 << 20,
-	       "most bytes of a message; a larger one closes a producer's connection with 1009, or becomes a dead "
+	       "at most N bytes in a message; a larger one closes a producer's connection with 1009, or becomes a dead "
 	       "letter with its start (source)"),
 	NUMBER("max-attempts", "WSONCE_MAX_ATTEMPTS", VALUE_NUMBER, max_attempts, "N", "5", 1, 1000000,
 	       "tries of one listener to store an event before it becomes a dead letter"),
@@ -174,8 +174,8 @@ static const struct setting settings[] = {
 	CHOICE("time-unit", "WSONCE_TIME_UNIT", time_unit, "UNIT", "rfc3339", TIMESTAMP_UNITS,
 	       "format of that time: rfc3339, a number since 1970 in s, ms, us or ns, or hex_s"),
 	NUMBER("max-age", "WSONCE_MAX_AGE", VALUE_SECONDS, max_age_s, "AGE", NULL, 1, 3650 * DAY,
-	       "an event older than this (30d, 12h, 15m, 45s) when it comes or when a batch takes it becomes a dead "
-	       "letter; default: no limit"),
+	       "an event older than this (30d, 12h, 15m, 45s) when it arrives or enters a batch becomes a dead letter; "
+	       "default: no limit"),
 	TEXT("order-pointer", "WSONCE_ORDER_POINTER", VALUE_POINTER, order_pointer, "POINTER", NULL,
 	     "JSON pointer to a key: events with the same key are stored one after another, through all tries "
 	     "(docs/effects.md)"),
@@ -187,7 +187,7 @@ static const struct setting settings[] = {
 	     "SQL function (event_id text, event_type text, payload jsonb) RETURNS void that is called once for each "
 	     "event, in the transaction that stores it"),
 	TEXT("consumer", "WSONCE_CONSUMER", VALUE_NAME, consumer, "NAME", "",
-	     "name of this fleet, if several fleets share a database and each processes every event once"),
+	     "name of this fleet, if several fleets share a database and each of them processes every event"),
 	CHOICE("log-level", "WSONCE_LOG_LEVEL", log_level, "LEVEL", "info", "debug info warn error",
 	       "debug, info, warn or error; to standard error"),
 	CHOICE("log-format", "WSONCE_LOG_FORMAT", log_format, "FORMAT", "text", "text json", "text or json"),
@@ -205,8 +205,8 @@ const struct setting *setting_at(size_t i)
 	return i < SETTINGS ? &settings[i] : NULL;
 }
 
-/* Settings that only a listener has. Other commands do not have them as flags, but accept them in the environment and
- * the file, which they share with the listeners. */
+/* Settings that only a listener uses. Other commands have no flags for them, but accept them in the environment and the
+ * file, which they share with the listeners. */
 static const char listen_only[] =
 	"source feed source-file feed-file source-ca source-cert source-key source-proxy source-proxy-file "
 	"source-uncompressed readers ping-interval idle-timeout ingest ingest-http ingest-profile ingest-token "
@@ -537,7 +537,7 @@ const struct profile *config_find_feed(const struct config *c, const char *name)
 	return NULL;
 }
 
-/* Checks a profile. p is NULL if it could not be read; then fault says why. Returns 0, or frees p and returns -1. */
+/* Checks a profile. p is NULL if it could not be read; fault then says why. Returns 0, or frees p and returns -1. */
 static int judge_profile(struct reader *r, struct profile *p, const struct profile_fault *fault)
 {
 	if (p && !*p->doubt.text)
@@ -557,8 +557,7 @@ static int add_feed(struct reader *r, struct profile *p, const struct profile_fa
 		return -1;
 	if (!p->url) {
 		snprintf(r->error, r->error_size,
-			 "%.100s: the profile has no url, so it is only for producers: give it by --ingest-profile",
-			 p->name);
+			 "%.100s: the profile has no url, so it is only for producers: use --ingest-profile", p->name);
 		profile_free(p);
 		return -1;
 	}
@@ -799,7 +798,7 @@ static int each_flag(struct reader *r, int argc, char **argv,
 		s = setting_find(name, n);
 		if (!s || !setting_is_of(s, r->command)) {
 			snprintf(r->error, r->error_size,
-				 s ? "--%.*s is for listeners alone%s (see wsonce %s --help)"
+				 s ? "--%.*s is only for listeners%s (see wsonce %s --help)"
 				   : "unknown option --%.*s%s (see wsonce %s --help)",
 				 (int)(n < 80 ? n : 80), name, s ? "" : ask_meant(name, n, r->command, "--"),
 				 r->command);

@@ -19,7 +19,7 @@ struct nearest;
 #define CONFIG_CONSUMER_MAX 64  /* bytes of a consumer's name */
 #define SOURCE_NAME_MAX     64  /* bytes */
 
-/* Texts in the order given. */
+/* Texts, in the order given. */
 struct config_list {
 	char **items;
 	size_t count;

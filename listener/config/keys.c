@@ -1,5 +1,5 @@
-/* keys.c reads objects of JSON into structs, by tables that say which keys there are and what they may hold. Errors
- * name key and line. */
+/* keys.c reads JSON objects into structs, by tables of the allowed keys and what each may hold. Errors name key and
+ * line. */
 #include "config/keys.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* keys.h: tables of the keys that an object of JSON may have; for profiles and webhooks. Texts and JSON that are read
- * into a struct live as long as the object. */
+/* keys.h: tables of the keys that a JSON object may have, for profiles and webhooks. Texts and JSON that are read into
+ * a struct live as long as the object. */
 #ifndef WSONCE_KEYS_H
 #define WSONCE_KEYS_H
 

@@ -1,4 +1,4 @@
-/* profile.c reads profiles: which keys there are and what they may hold. Errors name key and line. profile_check.c
+/* profile.c reads profiles: which keys they may have and what each may hold. Errors name key and line. profile_check.c
  * checks the small forms inside the values, profile_folder.c finds the files. */
 #include "config/profile.h"
 
@@ -165,7 +165,7 @@ static int read_id(struct profile_reader *r, const struct key *k, const json_t *
 	return key_check_each(r, value, check_alternative) || key_keep(value, at);
 }
 
-/* A text that may hold \u0000, but not nothing. */
+/* Reads a text that is not empty and may hold \u0000. */
 static int read_mark(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
 {
 	(void)k;

@@ -57,7 +57,7 @@ struct profile_http {
 	int64_t every_ms;      /* between two calls, of var_http */
 };
 
-/* A rule. Its profile owns the json_t and texts. Absent members are NULL. */
+/* A rule. Its profile owns the json_t and texts. Members are NULL if absent. */
 struct profile_rule {
 	const char *name; /* NULL if it has none */
 	enum profile_action action;
@@ -196,8 +196,8 @@ struct profile {
 	struct profile_rule *rules;
 	size_t rule_count;
 	struct profile_rule fallback; /* the profile's default, for frames that match no rule */
-	/* Something valid that must be a mistake, such as a variable that nothing sets; "" if none. A listener does not
-	 * start with it. */
+	/* Something valid that must be a mistake, such as a variable that nothing sets; "" if none. With a doubt, a
+	 * listener does not start. */
 	struct profile_fault doubt;
 	/* For producers that the profile describes: */
 	const json_t *accept_subprotocols; /* accepted besides none and the listener's own; NULL if no others */

@@ -29,7 +29,7 @@ static int count_lines(const char *from, const char *to)
 	return lines;
 }
 
-/* Returns the line of the value at the path, or of its nearest container; 0 if there is no text. */
+/* Returns the line of the value at r's path, or of its nearest container; 0 if there is no text. */
 static int find_line(const struct profile_reader *r, const struct profile_origin *origin)
 {
 	struct slice value, found;

@@ -16,7 +16,7 @@
 
 /* --- a text --- */
 
-/* Reports jansson's error. */
+/* Fills fault with jansson's error. */
 static void refuse_text(const char *source, const json_error_t *e, struct profile_fault *fault)
 {
 	bool is_big = json_error_code(e) == json_error_numeric_overflow;
@@ -207,7 +207,7 @@ static char *find_shipped(const char *name)
 	return NULL;
 }
 
-/* The same, but fills fault if there is none. */
+/* Like find_shipped, but fills fault if there is none. */
 static char *find_file(const char *name, struct profile_fault *fault)
 {
 	char *path = find_shipped(name);
@@ -243,7 +243,7 @@ static json_t *make_like(const json_t *first, const char *text)
 	return NULL;
 }
 
-/* The same, but also for an array, whose items are separated by commas. */
+/* Like make_like, but text may also be an array, with commas between its items. */
 static json_t *make_value(const json_t *first, char *text)
 {
 	json_t *array, *item;

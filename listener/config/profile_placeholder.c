@@ -1,11 +1,11 @@
-/* profile_placeholder.c owns the grammar of ${...}. Most placeholders end at the first brace. A signature ends at the
- * brace that none in its TEXT belongs to: there, other braces come in pairs, and ${...} are skipped as a whole. */
+/* profile_placeholder.c owns the grammar of ${...}. Most placeholders end at the first closing brace. A
+ * signature ends at the first one without its opening brace in TEXT, where ${...} are skipped as a whole. */
 #include "config/profile_placeholder.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define DIGITS_MAX 12 /* of what is added to a time */
+#define DIGITS_MAX 12 /* of the number added to a time */
 
 static bool skip(const char **at, const char *word)
 {

@@ -52,14 +52,14 @@ int profile_each(struct profile_reader *r, const json_t *value, profile_each_fn 
 void profile_enter(struct profile_reader *r, const char *name, size_t index);
 void profile_leave(struct profile_reader *r);
 
-/* Begins a search for the name that is meant by a misspelled one. */
+/* Begins a search for the name nearest to a misspelled one. */
 struct nearest profile_nearest(const char *word);
 /* Returns "; did you mean \"X\"?", or "" if no name is near enough. Valid until the next call. */
 const char *profile_meant(const struct nearest *n);
-/* The same, of the names in an object. */
+/* The same, for the names in an object. */
 const char *profile_meant_member(const json_t *object, const char *word);
 
-/* Returns a new reference to an object whose names are all variables that a profile can set. */
+/* Returns a new object whose names are the variables that a profile can set. */
 json_t *profile_collect_variables(const json_t *root);
 
 bool profile_is_pointer(const char *text);

@@ -1,4 +1,4 @@
-/* source_name.c counts the sources, and names those that have no profile. */
+/* source_name.c counts lines, and names the sources of --source. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -20,11 +20,11 @@
 #define OTHERS_NAME    "others" /* name for all certificates beyond the limit */
 #define BLANKS         " \t\r\n"
 
-/* What a file has. */
+/* The kind of a file: tokens, or secrets of webhooks. */
 struct kind {
 	const char *flag;
 	const char *noun;
-	const char *name; /* of those without one */
+	const char *name; /* for lines without one */
 	int most;
 };
 

@@ -34,7 +34,7 @@ static int64_t unit_us(enum value_type type)
 	return type == VALUE_SECONDS ? QUANTITY_S : QUANTITY_MS;
 }
 
-/* Refuses a duration that is finer than the unit it is kept in. */
+/* Returns false also for a duration that is no multiple of the unit it is kept in. */
 static bool read_duration(enum value_type type, const char *text, int64_t *value)
 {
 	int64_t us;

@@ -1,4 +1,4 @@
-/* webhook.c reads webhooks from the settings file. delivery.c sends to them. */
+/* webhook.c reads webhooks from the settings file. outbox/delivery.c sends to them. */
 #include "config/webhook.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@
 
 /* --- secrets --- */
 
-/* Reads secrets separated by blanks. Every one signs, so that a secret can be replaced without a gap. */
+/* Reads secrets separated by blanks. All of them sign, so that a secret can be replaced without a gap. */
 static int decode_secrets(struct profile_reader *r, struct webhook *w, const char *text)
 {
 	static const char blanks[] = " \t\r\n";

@@ -1,4 +1,4 @@
-/* webhook_secret.h: the secrets of Standard Webhooks (standardwebhooks.com), and what they sign. No I/O. */
+/* webhook_secret.h: the secrets and signatures of Standard Webhooks (standardwebhooks.com). No I/O. */
 #ifndef WSONCE_WEBHOOK_SECRET_H
 #define WSONCE_WEBHOOK_SECRET_H
 
@@ -34,7 +34,7 @@ void webhook_secret_sign(char *out, const struct webhook_secret *secret, const s
 bool webhook_secret_has_signed(const struct webhook_secret *secret, const struct webhook_signed *what,
 			       const char *signatures);
 
-/* True if the timestamp is at most five minutes from now_s (Unix time). NULL is not. */
+/* True if the timestamp is at most five minutes from now_s (Unix time). False for NULL. */
 bool webhook_timestamp_is_fresh(const char *timestamp, int64_t now_s);
 
 #endif

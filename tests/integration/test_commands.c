@@ -123,7 +123,7 @@ Test(commands, wrong_usage_is_refused_by_one_line_and_status_2)
 		{"dead-letters burn", "unknown action \"burn\""},
 		{"dead-letters list 5", "takes no arguments"},
 		{"dead-letters list --source ws://h",
-		 "--source is for listeners alone (see wsonce dead-letters list --help)"},
+		 "--source is only for listeners (see wsonce dead-letters list --help)"},
 		{"dead-letters list --rate 5", "unknown option --rate"},
 		{"dead-letters list --limit 0", "--limit"},
 		{"dead-letters list --limit", "--limit: needs a value"},

@@ -1089,7 +1089,7 @@ Test(config, other_commands_do_not_know_the_flags_of_listening)
 	char *argv[] = {"audit", "--source", "ws://h"};
 
 	cr_assert_eq(read_argv(3, argv), -1);
-	cr_assert_str_eq(error, "--source is for listeners alone (see wsonce audit --help)");
+	cr_assert_str_eq(error, "--source is only for listeners (see wsonce audit --help)");
 }
 
 Test(config, other_commands_share_the_environment_and_the_file_with_the_fleet)
