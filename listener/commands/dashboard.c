@@ -40,19 +40,6 @@
 #define READ_LIMIT_MS 13000
 #define WORK_LIMIT_MS 58000
 
-enum http_status {
-	HTTP_OK = 200,
-	HTTP_BAD_REQUEST = 400,
-	HTTP_UNAUTHORIZED = 401,
-	HTTP_FORBIDDEN = 403,
-	HTTP_NOT_FOUND = 404,
-	HTTP_NOT_ALLOWED = 405,
-	HTTP_UNSUPPORTED = 415,
-	HTTP_TOO_MANY = 429,
-	HTTP_BAD_GATEWAY = 502,
-	HTTP_BUSY = 503,
-};
-
 struct dashboard_options {
 	const char *address;
 	const char *hosts;
@@ -142,13 +129,13 @@ static struct http_reply reply_json(const char *text, const char *error_text)
 	char *lines, *whole;
 
 	if (!json)
-		return reply(HTTP_OK, "application/json", text);
+		return reply(MHD_HTTP_OK, "application/json", text);
 	lines = memory_strndup(error_text, strlen(error_text) - 1); /* without the newline at its end */
 	json_object_set_new(json, "message", json_out_string(lines));
 	whole = memory_given(json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(15)), "jansson");
 	free(lines);
 	json_decref(json);
-	return (struct http_reply){HTTP_OK, "application/json", whole, strlen(whole)};
+	return (struct http_reply){MHD_HTTP_OK, "application/json", whole, strlen(whole)};
 }
 
 /* --- commands --- */
@@ -181,7 +168,8 @@ static struct http_reply call(const struct dashboard *d, const struct endpoint *
 	if (*bytes_text(&text) == '{')
 		r = reply_json(text.at, bytes_text(&error_text));
 	else
-		r = refuse(status == STATUS_USAGE ? HTTP_BAD_REQUEST : HTTP_BAD_GATEWAY, bytes_text(&error_text));
+		r = refuse(status == STATUS_USAGE ? MHD_HTTP_BAD_REQUEST : MHD_HTTP_BAD_GATEWAY,
+			   bytes_text(&error_text));
 	bytes_free(&text);
 	bytes_free(&error_text);
 	return r;
@@ -191,7 +179,8 @@ static struct http_reply ask(struct dashboard *d, const struct endpoint *e, stru
 {
 	bool has_room = atomic_fetch_add(&d->questions, 1) < QUESTIONS;
 	struct http_reply r =
-		has_room ? call(d, e, words) : refuse(HTTP_BUSY, "too many questions at once: ask again later\n");
+		has_room ? call(d, e, words)
+			 : refuse(MHD_HTTP_SERVICE_UNAVAILABLE, "too many questions at once: ask again later\n");
 
 	atomic_fetch_sub(&d->questions, 1);
 	return r;
@@ -219,7 +208,7 @@ static struct http_reply answer_state(struct dashboard *d)
 	pthread_mutex_lock(&d->state_lock);
 	if (!d->state || clock_ms(CLOCK_MONOTONIC) - d->state_ms >= FRESH_MS)
 		renew_state(d);
-	r = reply(HTTP_OK, "application/json", d->state);
+	r = reply(MHD_HTTP_OK, "application/json", d->state);
 	pthread_mutex_unlock(&d->state_lock);
 	return r;
 }
@@ -270,7 +259,7 @@ static struct http_reply answer_question(struct dashboard *d, const struct endpo
 {
 	const char *fault = read_query(e, q, words);
 
-	return fault ? refuse(HTTP_BAD_REQUEST, fault) : ask(d, e, words);
+	return fault ? refuse(MHD_HTTP_BAD_REQUEST, fault) : ask(d, e, words);
 }
 
 /* --- changes --- */
@@ -317,7 +306,7 @@ static unsigned int blame(struct dashboard *d, uint64_t key)
 
 	addresses_shaken(address);
 	addresses_leave(d->addresses, address);
-	return has_too_many ? HTTP_TOO_MANY : HTTP_UNAUTHORIZED;
+	return has_too_many ? MHD_HTTP_TOO_MANY_REQUESTS : MHD_HTTP_UNAUTHORIZED;
 }
 
 /* Checks the bearer token (RFC 6750). Returns 0 and its name, which lives as long as the program; or the status of the
@@ -350,15 +339,15 @@ static struct http_reply change(struct dashboard *d, const struct endpoint *e, c
 	size_t ids;
 
 	if (!q->type || strncasecmp(q->type, "application/json", 16) != 0)
-		return refuse(HTTP_UNSUPPORTED, "the Content-Type must be application/json\n");
+		return refuse(MHD_HTTP_UNSUPPORTED_MEDIA_TYPE, "the Content-Type must be application/json\n");
 	if (q->argument_count)
-		return refuse(HTTP_BAD_REQUEST, "arguments are in the body\n");
+		return refuse(MHD_HTTP_BAD_REQUEST, "arguments are in the body\n");
 	body = json_loadb(q->body.len ? q->body.at : "", q->body.len, JSON_REJECT_DUPLICATES, NULL);
 	fault = read_change(e, body, token_name, words);
 	ids = json_array_size(json_object_get(body, "ids"));
 	json_decref(body);
 	if (fault)
-		return refuse(HTTP_BAD_REQUEST, fault);
+		return refuse(MHD_HTTP_BAD_REQUEST, fault);
 	log_info("the page changes dead letters", "command=%s token=%s ids=%zu", e->command, token_name, ids);
 	return ask(d, e, words);
 }
@@ -370,10 +359,10 @@ static struct http_reply answer_change(struct dashboard *d, const struct endpoin
 	unsigned int status;
 
 	if (!d->tokens)
-		return refuse(HTTP_FORBIDDEN, "read-only: start wsonce dashboard with --admin-token-file to change "
-					      "something\n");
+		return refuse(MHD_HTTP_FORBIDDEN, "read-only: start wsonce dashboard with --admin-token-file to change "
+						  "something\n");
 	status = check_token(d, q, &name);
-	if (status == HTTP_TOO_MANY)
+	if (status == MHD_HTTP_TOO_MANY_REQUESTS)
 		return refuse(status, "too many wrong tokens come from this address: wait a minute\n");
 	return status ? refuse(status, "this token is not valid: show one by Authorization: Bearer\n")
 		      : change(d, e, q, name, words);
@@ -395,13 +384,13 @@ static struct http_reply answer_plain(struct dashboard *d, const struct http_que
 	if (strcmp(q->path, "/api/status") == 0)
 		return answer_state(d);
 	if (strcmp(q->path, "/api/access") == 0)
-		return reply(HTTP_OK, "application/json",
+		return reply(MHD_HTTP_OK, "application/json",
 			     d->tokens ? "{\"may_change\": true, \"version\": \"" WSONCE_VERSION "\"}\n"
 				       : "{\"may_change\": false, \"version\": \"" WSONCE_VERSION "\"}\n");
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
 		if (strcmp(files[i].path, q->path) == 0)
-			return reply(HTTP_OK, files[i].type, files[i].text);
-	return refuse(HTTP_NOT_FOUND, "no such page\n");
+			return reply(MHD_HTTP_OK, files[i].type, files[i].text);
+	return refuse(MHD_HTTP_NOT_FOUND, "no such page\n");
 }
 
 static struct http_reply answer(void *arg, const struct http_question *q)
@@ -412,9 +401,9 @@ static struct http_reply answer(void *arg, const struct http_question *q)
 	struct http_reply r;
 
 	if ((!posts && strcmp(q->method, "GET") != 0 && strcmp(q->method, "HEAD") != 0) || posts != (e && e->changes))
-		return refuse(HTTP_NOT_ALLOWED, "this method is not allowed here\n");
+		return refuse(MHD_HTTP_METHOD_NOT_ALLOWED, "this method is not allowed here\n");
 	if (!posts && q->body.len)
-		return refuse(HTTP_BAD_REQUEST, "a GET has no body\n");
+		return refuse(MHD_HTTP_BAD_REQUEST, "a GET has no body\n");
 	if (!e)
 		return answer_plain(arg, q);
 	words.out = bytes_stream(&words.text);

@@ -5,6 +5,7 @@
 #include <libpq-fe.h>
 #include <openssl/evp.h>
 #include <pwd.h>
+#include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -70,16 +71,10 @@ static size_t encode(const char *in, size_t len, char *out)
 /* Decodes what set_bytes() writes. */
 static size_t undo_hex(const char *in, size_t len, char *out)
 {
-	static const char digits[] = "0123456789abcdef";
 	size_t n = 0;
 
-	for (size_t i = 2; i + 1 < len; i += 2) {
-		const char *high = memchr(digits, in[i], 16), *low = memchr(digits, in[i + 1], 16);
-
-		if (!high || !low)
-			break;
-		out[n++] = (char)((high - digits) << 4 | (low - digits));
-	}
+	if (len > 2)
+		sodium_hex2bin((unsigned char *)out, len, in + 2, len - 2, NULL, &n, NULL);
 	return n;
 }
 

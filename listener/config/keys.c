@@ -93,6 +93,12 @@ int key_items(struct profile_reader *r, const struct key *k, const json_t *value
 	return key_check_each(r, value, items->check) || key_keep(value, at);
 }
 
+int key_conditions(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
+{
+	(void)k;
+	return profile_check_conditions(r, value) || key_keep(value, at);
+}
+
 int key_check_text(struct profile_reader *r, const json_t *item)
 {
 	return json_is_string(item) ? 0 : profile_fail(r, "must be a text");

@@ -53,8 +53,8 @@ struct items {
 /* clang-format on */
 
 /* Kinds of values: a text, without NULs; a whole number, as int64_t; seconds, as milliseconds; a double; a bool; an
- * enum; what the item table says, as JSON; an object whose members go into the same struct. */
-key_read key_text, key_number, key_seconds, key_real, key_switch, key_choice, key_items, key_members;
+ * enum; what the item table says, as JSON; conditions, as JSON; an object whose members go into the same struct. */
+key_read key_text, key_number, key_seconds, key_real, key_switch, key_choice, key_items, key_conditions, key_members;
 
 /* Reads the members of an object into at. what is the kind of object, for errors. */
 int key_object(struct profile_reader *r, const struct key_table *t, const char *what, const json_t *value, void *at);

@@ -143,12 +143,6 @@ static int read_explode(struct profile_reader *r, const struct key *k, const jso
 	return key_text(r, k, value, at) || profile_check_steps(r, json_string_value(value));
 }
 
-static int read_conditions(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
-{
-	(void)k;
-	return profile_check_conditions(r, value) || key_keep(value, at);
-}
-
 static int check_alternative(struct profile_reader *r, const json_t *parts)
 {
 	if (!json_is_array(parts) || json_array_size(parts) == 0 || json_array_size(parts) > PROFILE_PARTS_MAX)
@@ -285,13 +279,13 @@ static int read_calls(struct profile_reader *r, const struct key *k, const json_
 	CHOICE("time_unit", AT(time_unit), TIMESTAMP_UNITS, 0), \
 	KEY("payload", read_part, AT(payload)), \
 	KEY("explode", read_explode, AT(explode)), \
-	KEY("where", read_conditions, AT(where))
+	KEY("where", key_conditions, AT(where))
 /* clang-format on */
 
 static const struct key rule_keys[] = {
 	KEY("name", key_text, RULE(name)),
 	KEY("text", read_rule_text, RULE(text)),
-	KEY("when", read_conditions, RULE(when)),
+	KEY("when", key_conditions, RULE(when)),
 	CHOICE("action", RULE(action), "ignore event reject reconnect fatal", 0),
 	EVENT_KEYS(RULE),
 	ITEMS("capture", RULE(capture), captures),
@@ -423,7 +417,7 @@ static const struct key cursor_keys[] = {
 	RANGE("rewind", key_number, TOP(cursor.rewind), 0, 1e18),
 	CHOICE("format", TOP(cursor.format), "decimal hex", 0),
 	KEY("clamp_now", key_switch, TOP(cursor.clamp_now)),
-	KEY("hold_until", read_conditions, TOP(cursor.hold_until)),
+	KEY("hold_until", key_conditions, TOP(cursor.hold_until)),
 };
 
 static const struct key gap_keys[] = {
@@ -625,7 +619,7 @@ static bool fits_all(const struct profile_rule *rule)
 	return !rule->text && !json_object_size(rule->when);
 }
 
-/* Checks a rule beside an earlier one. */
+/* Checks a rule against an earlier one. */
 static int check_pair(struct profile_reader *r, const struct profile_rule *old, const struct profile_rule *rule)
 {
 	if (old->name && rule->name && strcmp(old->name, rule->name) == 0)

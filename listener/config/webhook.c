@@ -126,12 +126,6 @@ static int read_headers(struct profile_reader *r, const struct key *k, const jso
 	return webhook_headers_check(r, value) || key_keep(value, at);
 }
 
-static int read_when(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
-{
-	(void)k;
-	return profile_check_conditions(r, value) || key_keep(value, at);
-}
-
 int webhook_refresh_headers(struct webhook *t, char *fault, size_t size)
 {
 	struct bytes lines;
@@ -154,7 +148,7 @@ static const struct key keys[] = {
 	KEY("ca", key_text, AT(ca)),
 	KEY("cert", key_text, AT(cert)),
 	KEY("key", key_text, AT(key)),
-	KEY("when", read_when, AT(when)),
+	KEY("when", key_conditions, AT(when)),
 	KEY("headers", read_headers, AT(headers)),
 	KEY("bearer-file", key_text, AT(bearer_file)),
 	RANGE("ttl_s", key_seconds, AT(ttl_ms), 1, 365 * 86400.0),

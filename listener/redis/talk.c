@@ -126,15 +126,12 @@ static void on_turn(uv_prepare_t *turn)
 
 /* --- the end --- */
 
-/* Calls back all unanswered commands with NULL. Commands sent from those callbacks are refused. */
-static void answer_all(struct talk *s)
+static void answer(struct talk *s, const struct redis_reply *reply)
 {
-	while (s->answered < s->sent) {
-		struct request q = s->requests[s->answered++ & s->request_mask];
+	struct request q = s->requests[s->answered++ & s->request_mask];
 
-		if (q.cb)
-			q.cb(s->settings.asker, q.arg, NULL);
-	}
+	if (q.cb)
+		q.cb(s->settings.asker, q.arg, reply);
 }
 
 void talk_end(struct talk *s, const char *why)
@@ -153,7 +150,8 @@ void talk_end(struct talk *s, const char *why)
 	s->settings.on_end(s->settings.owner, why);
 	if (wire)
 		wire_close(wire);
-	answer_all(s);
+	while (s->answered < s->sent) /* commands sent from the callbacks are refused */
+		answer(s, NULL);
 }
 
 static void on_watchdog(uv_timer_t *timer)
@@ -175,14 +173,6 @@ static void on_watchdog(uv_timer_t *timer)
 }
 
 /* --- answers --- */
-
-static void answer(struct talk *s, const struct redis_reply *reply)
-{
-	struct request q = s->requests[s->answered++ & s->request_mask];
-
-	if (q.cb)
-		q.cb(s->settings.asker, q.arg, reply);
-}
 
 /* Masks the password, since errors are logged and a server that does not know AUTH repeats its arguments. */
 static void tell_error(const struct talk *s, char *text)
