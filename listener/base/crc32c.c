@@ -1,4 +1,4 @@
-/* crc32c.c: eight bytes at a time, by the processor's own instruction, or else by eight tables ("slicing by 8"). */
+/* crc32c.c takes eight bytes at a time, by the processor's instruction or else by eight tables ("slicing by 8"). */
 #include "base/crc32c.h"
 
 #include <endian.h>

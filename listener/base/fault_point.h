@@ -12,7 +12,7 @@ struct fault_point {
 	const char *name;       /* unique: "room: what happens" */
 	uint64_t odds;          /* per thousand, in the current history */
 	uint64_t met;           /* times reached, in all histories */
-} __attribute__((aligned(32))); /* no gaps in their section */
+} __attribute__((aligned(32))); /* without gaps between them in their section */
 
 /* Defined in tests/simulation/fault_point.c. */
 bool fault_point_is_now(struct fault_point *point);

@@ -137,7 +137,7 @@ static int begin(struct audit *a)
 		       : 0;
 }
 
-/* Goes before the first row of wsonce_suspects. */
+/* Moves before the first row of wsonce_suspects. */
 static void rewind_rows(struct audit *a)
 {
 	session_drop(a->page);
@@ -162,7 +162,7 @@ static int next_page(struct audit *a, const char *states)
 	return (int)n;
 }
 
-/* Turns the page if no row is left in it. Returns 0 at the end, or -1. */
+/* Reads the next page if the current one has no row left. Returns a number above 0, 0 at the end, or -1. */
 static int find_row(struct audit *a, const char *states)
 {
 	return a->page && a->row < session_count(a->page) ? 1 : next_page(a, states);
@@ -178,7 +178,7 @@ static int next_name(struct audit *a, const char *states, const char **name)
 	return found;
 }
 
-/* Nothing tells a row that purge deleted from an event that never came. */
+/* An event whose row purge deleted looks like one that never came. */
 static int count(struct audit *a)
 {
 	struct pg_result *rows = session_query(a->session, SQL_AUDIT_COUNT, SQL_AUDIT_COUNT, "");
@@ -240,7 +240,7 @@ static int find_in_flight(struct audit *a)
 	return failed || n < 0 ? -1 : 0;
 }
 
-/* Of the last month, which may take a second for each source. */
+/* Reads the minutes of the last month, which may take a second for each source. */
 static int read_lines(struct audit *a)
 {
 	struct audit_list *e = &a->expected;
@@ -302,7 +302,7 @@ struct figure {
 	const char *name;   /* in text */
 	const char *member; /* in JSON */
 	int64_t value;      /* -1: not known */
-	bool is_optional;   /* text leaves out a zero */
+	bool is_optional;   /* not printed as text if 0 */
 	const char *remark;
 };
 

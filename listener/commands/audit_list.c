@@ -1,4 +1,4 @@
-/* audit_list.c copies the expected events into the database, in memory that does not depend on how many they are. */
+/* audit_list.c copies the expected events into the database, in constant memory. */
 #include "commands/audit_list.h"
 
 #include <inttypes.h>
@@ -23,7 +23,7 @@ static const char sql_insert[] = "INSERT INTO wsonce_expected (at, id, name) SEL
 static const char lite_insert[] = "INSERT INTO wsonce_expected SELECT json_extract(value, '$[0]'),"
 				  " json_extract(value, '$[1]'), json_extract(value, '$[2]') FROM json_each(?1)";
 
-/* It was inserted before the second line told what it is. */
+/* Deletes the header, which was inserted before the second line showed that it is one. */
 static const char sql_header[] = "DELETE FROM wsonce_expected WHERE at = (SELECT min(at) FROM wsonce_expected)";
 
 struct loader {
@@ -82,7 +82,7 @@ static int add_digest(struct loader *l, const struct ndjson_line *line, const ui
 
 /* --- lines --- */
 
-/* Its time may be another clock's, so the minutes around it count, too. */
+/* The event's time may come from another clock, so the minutes before and after must be verified, too. */
 static bool is_verified(const struct audit_list *e, int64_t us)
 {
 	int64_t at = us / MINUTE_US - e->from;
@@ -91,7 +91,7 @@ static bool is_verified(const struct audit_list *e, int64_t us)
 	       e->verified[at] == '=' && e->verified[at + 1] == '=';
 }
 
-/* Is the event's own time within --grace and --horizon, and not in a minute that lines have verified? */
+/* True if the event's own time is within --grace and --horizon, and not in a minute that lines have verified. */
 static bool is_asked_for(struct loader *l, struct slice time)
 {
 	bool is_old, is_young, is_proved;
@@ -148,8 +148,8 @@ static const char *read_field(const char *at, const char *end, char *out, struct
 	return *at == ',' ? at + 1 : NULL;
 }
 
-/* A first line is a header if it has a word where the second line has a time. Of a list without times, no line is left
- * out. */
+/* The first line is a header if it has a word where the second line has a time. In a list without times, no line is
+ * left out. */
 static void find_header(struct loader *l, struct slice time)
 {
 	bool is_word = time.len && (*time.at < '0' || *time.at > '9');

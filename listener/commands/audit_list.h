@@ -11,7 +11,7 @@
 
 struct audit_list {
 	const char *format;   /* ids, csv or events; NULL: the first line decides, and it is set */
-	bool needs_events;    /* ids will not do */
+	bool needs_events;    /* ids are not enough */
 	int64_t after_us;     /* leaves out older events; 0: none */
 	int64_t before_us;    /* leaves out younger events; 0: none */
 	const char *verified; /* leaves out events of these minutes, as lines_verified() returns them; NULL: none */

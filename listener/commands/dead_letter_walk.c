@@ -14,14 +14,14 @@
 #define MESSAGES      1000   /* in a page with messages, */
 #define MESSAGE_BYTES "8388608"
 
-/* What the commands find, from the lowest id on. The planner takes a LIMIT that it does not know for a small one (see
- * lease.sql), and so reads no further than it must. */
+/* What the commands find, from the lowest id on. The planner assumes that an unknown LIMIT is small (see lease.sql), so
+ * it reads no further than it must. */
 #define IDS(find) "SELECT id, NULL, NULL FROM (" find ") AS found ORDER BY id LIMIT $8::bigint"
 /* The same with messages of about MESSAGE_BYTES in all. */
 #define WITH_MESSAGES(find, most) \
 	"SELECT id, event_type, raw FROM (SELECT *, sum(length(raw)) OVER (ORDER BY id) - length(raw) AS before FROM " \
 	"(" find " ORDER BY id LIMIT " most ") AS found) AS page WHERE before < " MESSAGE_BYTES " ORDER BY id"
-/* Their number, but not more than are wanted, and the lowest of these newest ids. */
+/* Their number, at most as many as wanted, and the lowest of these newest ids. */
 #define NEWEST(find) \
 	"WITH wanted AS MATERIALIZED (SELECT 1 WHERE pg_catalog.set_config('wsonce.wanted', $8::text, true) <> '')" \
 	" SELECT count(*), min(id) FROM wanted, LATERAL (SELECT id FROM (" find ") AS found ORDER BY id DESC LIMIT" \
@@ -75,7 +75,7 @@ static const char *check_ids(const struct invocation *in)
 	return sentence;
 }
 
-/* Is it clear what to change? */
+/* Returns NULL if the options say what to change, else what is wrong. */
 static const char *check_choice(const struct invocation *in)
 {
 	static _Thread_local char sentence[80];
@@ -168,7 +168,7 @@ struct slice dead_letters_type(struct envelope *reader, const char *message, siz
 	return envelope_read(reader, message, len, &view) ? (struct slice){"", 0} : view.id;
 }
 
-/* Does the letter in a row have the type that the filter names? */
+/* True if the letter in a row has the type that the filter names. */
 static bool has_type(const struct dead_letter_walk *w, const struct pg_result *rows, size_t row)
 {
 	const char *type = w->filter.type;
@@ -234,7 +234,7 @@ int dead_letter_walk_next(struct dead_letter_walk *w)
 	return 0;
 }
 
-/* Begins after those that are not among the newest. Of letters, the type does not matter for that. */
+/* Skips all that are not among the newest, of any type in the case of dead letters. */
 static int begin_at_newest(struct dead_letter_walk *w, const struct statements *s)
 {
 	const struct dead_letter_filter *f = &w->filter;

@@ -1,4 +1,4 @@
-/* dead_letters.h: dead letters, and dead deliveries to webhooks: which ones a command means, page by page. */
+/* dead_letters.h: finds the dead letters, or dead deliveries to webhooks, that a command applies to, page by page. */
 #ifndef WSONCE_DEAD_LETTERS_H
 #define WSONCE_DEAD_LETTERS_H
 

@@ -27,16 +27,16 @@ struct feeder_message {
 struct feeder_owner {
 	/* Feeds the messages, by the functions below. */
 	void (*feed)(void *owner, struct feeder *f);
-	/* Once for each message, in the order in which they settle. reason is NULL except with OUTCOME_REJECTED, and
-	 * also then if another listener has rejected the event. The function may be NULL. */
+	/* Called once for each message, in the order in which they settle. reason is NULL except with OUTCOME_REJECTED,
+	 * and also then if another listener has rejected the event. The function may be NULL. */
 	void (*on_settled)(void *owner, uint64_t tag, enum outcome outcome, const char *reason);
-	/* Some times a second: for progress and checkpoints. */
+	/* Called several times a second, for progress and checkpoints. */
 	void (*on_tick)(void *owner);
 	void *owner;
 	const char *from; /* the source in rows of messages; events of a profile have their own */
 };
 
-/* What became of the messages. */
+/* The outcomes of the messages. */
 struct feeder_count {
 	uint64_t fed;
 	uint64_t persisted;
@@ -58,7 +58,7 @@ bool feeder_has_room(struct feeder *f);
 /* Waits for ms milliseconds; 0: only looks for signals. Returns as above. */
 bool feeder_pause(struct feeder *f, int64_t ms);
 
-/* Does an event with this id have no outcome yet? A message that is fed meanwhile would share its outcome. */
+/* True if an event with this id has no outcome yet. A message that is fed meanwhile would share its outcome. */
 bool feeder_has(struct feeder *f, struct slice id);
 /* Returns a copy of the name of a source, which lives as long as f. */
 const char *feeder_keep_name(struct feeder *f, const char *name);

@@ -290,7 +290,7 @@ static void add_sources(struct reading *r, const json_t *row, struct heartbeat *
 	}
 }
 
-/* Each of its listeners leaves it to another: a stranger may have its lease, or say that it reads it. */
+/* Notes sources that every listener leaves to another, as when a stranger has the lease or claims to read it. */
 static void note_unread(struct reading *r)
 {
 	json_t *source;
@@ -334,7 +334,7 @@ static void read_listeners(struct reading *r, struct redis_query *q)
 		alive += is_here;
 		storing += is_here && !*beat->trouble;
 		if (!is_here && member_number(row, "checkin_s") < LOST_S)
-			note(r, FLEET_DEGRADED, "%s is gone and has not said goodbye", member_text(row, "name"));
+			note(r, FLEET_DEGRADED, "%s has disappeared without shutting down", member_text(row, "name"));
 		if (is_here) {
 			judge_listener(r, row, beat->trouble);
 			add_sources(r, row, beat);

@@ -21,11 +21,11 @@
 #include "event/line_minutes.h"
 
 #define HOUR_US     INT64_C(3600000000)
-#define SETTLED_MS  (CHECKIN_PERIOD_MS + 15000) /* after which all listeners have told of a minute */
+#define SETTLED_MS  (CHECKIN_PERIOD_MS + 15000) /* all listeners have then reported a minute */
 #define STRIP_WIDTH 60
-#define SHOWN       10    /* disagreements, outside JSON, */
-#define DIFFER_MAX  10000 /* and of a source in it */
-#define UNTOLD      2     /* exit status: whether something is missing cannot be told */
+#define SHOWN       10    /* disagreements of a source, printed as text */
+#define DIFFER_MAX  10000 /* in JSON */
+#define UNTOLD      2     /* exit status: it is unknown whether something is missing */
 #define LENGTH_MOST 5     /* minutes of the longest row */
 #define ROWS_A_TIME 50000 /* about, of all sources: some 25 MB */
 
@@ -60,7 +60,7 @@ static const struct option lines_options[] = {
 	{"since", OPTION_MOMENT, offsetof(struct lines_options, since_us), "TIME", 0, 0, NULL,
 	 "minutes from then on: RFC 3339, or an age such as 12h; default: 1h"},
 	{"until", OPTION_MOMENT, offsetof(struct lines_options, until_us), "TIME", 0, 0, NULL,
-	 "minutes before then; default: up to the last one of which all listeners have told"},
+	 "minutes before then; default: up to the last one that all listeners have reported"},
 	{"source", OPTION_TEXT, offsetof(struct lines_options, source), "NAME", 0, 0, NULL, "only this source"},
 	{"json", OPTION_SWITCH, offsetof(struct lines_options, is_json), NULL, 0, 0, NULL, "one JSON object"},
 };
@@ -163,7 +163,8 @@ static struct line_total *total_of(struct summary *s, const char *instance)
 	return &s->lines[s->count++];
 }
 
-/* Returns -1 if the feed has no numbers. One line's gap is enough: what the others had instead, it misses. */
+/* Returns the holes of the line that has the most, or -1 if the feed has no numbers. What only other lines had is no
+ * hole. */
 static int64_t find_holes(struct summary *s, const struct line_verdict *v, int64_t minute)
 {
 	int64_t most = -1, holes;
@@ -682,7 +683,7 @@ static int run_lines(const struct invocation *in)
 
 /* --- for audit --- */
 
-/* A source says nothing of minutes before its first connection. */
+/* A source says nothing about minutes before its first connection. */
 static void keep_verified(char *minutes, int64_t from, int64_t end, const struct summary *s)
 {
 	for (int64_t at = from > s->from ? from : s->from; at < end; at++) {

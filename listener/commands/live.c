@@ -30,7 +30,7 @@
 struct live {
 	uv_loop_t loop;
 	const struct profile *profile;
-	struct profile *shard; /* which it then is; or NULL */
+	struct profile *shard; /* owned; if not NULL, profile points to it */
 	struct ws *ws;
 	struct dialler *dialler;
 	struct requests *requests;
@@ -42,7 +42,7 @@ struct live {
 	FILE *lines; /* of a recording, or NULL */
 	struct segments *segments;
 	int64_t messages_left; /* 0: any number */
-	bool is_look;          /* ends with the first event or dead letter */
+	bool is_look;          /* for live_look(): ends with the first event or dead letter */
 	struct age_limit age;
 	struct envelope *envelope; /* of a plain source; NULL: rules read the messages */
 	bool is_ending;
@@ -343,7 +343,7 @@ static int open_parts(struct live *l, const struct config *config, char *error, 
 	return 0;
 }
 
-/* Ends with a feed that has stopped for good, and a look at one that failed: it would fail again. */
+/* Ends when the feed has stopped for good. live_look() also ends after an error, which would only repeat. */
 static void on_tick(uv_timer_t *timer)
 {
 	struct live *l = timer->data;
@@ -379,7 +379,7 @@ static void forget(struct live *l)
 	uv_loop_close(&l->loop);
 }
 
-/* Of a list that is divided, the first connection's items do. */
+/* If the profile has a shard, uses only the items of the first connection. */
 static int open_shard(struct live *l, char *error, size_t size)
 {
 	char why[SHARD_REASON];
@@ -432,7 +432,7 @@ struct profile *live_profile(const char *file, const char *feed)
 	return p;
 }
 
-/* Says why a feed does not fit its profile, in what. False: it does. */
+/* Returns true after writing to what why the feed does not fit its profile; false if it fits. */
 static bool find_misfit(const struct live *l, const struct feed_client_view *v, char *what, size_t size)
 {
 	const struct profile *p = l->profile;

@@ -21,14 +21,14 @@
 #define HEAD_BYTES   4096        /* kept of a line that is over the limit, as of such a message */
 #define FIRST_BYTES  4096        /* a pipe is recognized by these */
 #define BEFORE_BYTES 16384       /* a file is recognized by these before an offset */
-#define TURN_BYTES   (16u << 20) /* after these without a line the caller has a turn, to look at its signals */
+#define TURN_BYTES   (16u << 20) /* read without a line before the caller gets control, to check for signals */
 #define MAGIC        "wsspool1"  /* the first bytes of a segment */
 
 struct ndjson {
 	int fd;
 	char *path;
 	bool is_file;
-	bool is_begun; /* what it has is known */
+	bool is_begun; /* it is known whether it has lines or records */
 	bool is_at_end;
 	size_t max_bytes;
 	char *bytes; /* read: [from, to) is not yet handed out */
@@ -114,7 +114,7 @@ static void wait_for_bytes(const struct ndjson *l)
 	poll(&fd, 1, -1);
 }
 
-/* Returns false, and errno, if not all could be copied. */
+/* Copies the rest of the input to a file. Returns false and sets errno if that fails. */
 static bool copy(const struct ndjson *l, int to)
 {
 	for (ssize_t n, put; (n = read(l->fd, l->bytes, l->size)) != 0;) {
@@ -290,7 +290,7 @@ static enum ndjson_result begin_lines(struct ndjson *l)
 	return NDJSON_LINE;
 }
 
-/* Reads until it is known what the file has. */
+/* Reads until it is known whether the file has lines or records. */
 static enum ndjson_result recognize(struct ndjson *l)
 {
 	enum ndjson_result result = NDJSON_LINE;

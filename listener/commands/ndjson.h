@@ -59,14 +59,14 @@ int ndjson_skip(struct ndjson *l, uint64_t offset);
  * after printing why. */
 int ndjson_fingerprint(struct ndjson *l, uint64_t offset, char hex[65]);
 
-/* Is path, or path with .part behind it, the file that is read, by whatever name? */
+/* True if path, or path with .part behind it, is the file that is read, also under another name. */
 bool ndjson_would_lose(const struct ndjson *l, const char *path);
 
 /* The message of a record. What a profile has read becomes one that can be read without it, written into event. */
 struct slice ndjson_message(struct bytes *event, const struct record *r);
 
-/* Writes a message as a line. The newlines of JSON, which stand between its tokens, become blanks. Returns false if
- * that is impossible. */
+/* Writes a message as a line. Newlines, which JSON has only between its tokens, become blanks. Returns false if it
+ * cannot be written. */
 bool ndjson_write(FILE *out, const char *message, size_t len);
 
 /* Returns its length in bytes, or 0 if it is a pipe. */

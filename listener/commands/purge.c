@@ -22,7 +22,7 @@
 #define STEP_MS   60000
 #define KEEP_ALL  (-1)
 
-/* What stays in a table: nothing older, and only the newest. */
+/* What stays in a table: rows that are young enough, and among the newest. */
 struct retention {
 	int64_t older_than_us; /* 0: of any age */
 	int64_t keep;          /* KEEP_ALL: any number */
@@ -69,7 +69,7 @@ static const struct purge_options purge_defaults = {
 	.batch = 1000,
 };
 
-/* What came of a pass. */
+/* The result of a pass. */
 struct tally {
 	const struct pass *pass;
 	struct pass_sql sql;
@@ -94,8 +94,8 @@ struct purge {
 /* --- steps --- */
 
 /* Nothing here waits for long: rows that others have locked are skipped, and a table that is locked as a whole ends the
- * command, which can be run again. The limits are those of the transaction, since behind a pooler the connection is not
- * ours. So is the form of times: a cutoff comes as text and goes back as text, and in other forms than ISO the name of
+ * command, which can be run again. The limits and the format of times are set for the transaction, since behind a
+ * pooler the connection is not ours. A cutoff is read and sent back as text, and in formats other than ISO the name of
  * a zone may mean another zone as well. Without the hints to the planner, Postgres reads a table of half a million rows
  * as a whole to find the next thousand. */
 static const char settings[] = "SELECT pg_catalog.set_config('DateStyle', 'ISO', true),"
@@ -107,7 +107,7 @@ static const char settings[] = "SELECT pg_catalog.set_config('DateStyle', 'ISO',
 /* Columns of purge_step.sql. */
 enum step_column { FOUND, BYTES, LAST, CHANGED, MARKED };
 
-/* The mark of a deleted letter would reject copies without a letter that tells about them. */
+/* The dead mark of a deleted letter would reject later copies without leaving a dead letter. */
 static void forget_marks(struct purge *p, const struct pg_result *rows)
 {
 	if (!p->has_asked_redis)
@@ -153,13 +153,13 @@ static bool is_asked_for(const struct tally *t)
 	return *t->cutoff;
 }
 
-/* Does nothing go? The table has no more rows than are to stay, and none is too old. */
+/* True if nothing is to be removed: the table has no more rows than may stay, and none is too old. */
 static bool is_idle(const struct tally *t)
 {
 	return !is_asked_for(t) || strcmp(t->cutoff, "-infinity") == 0;
 }
 
-/* *first becomes the key to begin after, NULL if nothing goes. */
+/* Sets *first to the key to begin after; NULL if nothing is to be removed. */
 static int find_range(struct purge *p, struct tally *t, char **first)
 {
 	struct pg_result *rows;
@@ -232,7 +232,7 @@ static bool run(struct purge *p, const char *sql)
 	return !session_run(p->session, sql, sql, "");
 }
 
-/* If one guard refuses, nothing changes, not even what another one would have the database remember. */
+/* If one guard refuses, nothing changes, not even what another guard has written. */
 static int ask_guards(struct purge *p)
 {
 	int status = run(p, "BEGIN") ? STATUS_FINE : STATUS_FAILED;
@@ -338,7 +338,8 @@ static const char *check_purge(const struct invocation *in)
 	for (int i = 0; i < PASS_TABLES; i++)
 		is_any_given = is_any_given || is_given(&o->retention[i]);
 	if (!is_any_given)
-		return "purge what? give --older-than, --actions-older-than, or --X-older-than or --X-keep where X is "
+		return "nothing chosen to purge: give --older-than, --actions-older-than, or --X-older-than or "
+		       "--X-keep where X is "
 		       "dead-letters, outbox or processed";
 	if (config_store_path(in->config) &&
 	    (is_given(&o->retention[PASS_OUTBOX]) || is_given(&o->retention[PASS_PROCESSED])))

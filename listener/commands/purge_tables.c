@@ -38,7 +38,7 @@ static const struct retention_guard_deletion deletes_rows = {
 
 static const struct retention_guard_deletion forgets_processed = {
 	.option = "--processed-older-than, --processed-keep",
-	.age = "the youngest that goes",
+	.age = "the age of the youngest",
 	.harm = "A late copy of an event that is no longer known to be processed would be processed again:",
 };
 

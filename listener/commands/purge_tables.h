@@ -16,7 +16,7 @@ enum purge_table_name {
 	PASS_TABLES,
 };
 
-/* Does the pass go with --delete-rows? */
+/* Whether a pass runs with --delete-rows. */
 enum purge_table_rows {
 	PASS_ROWS_ANY, /* with and without */
 	PASS_ROWS_STAY,
@@ -31,7 +31,7 @@ struct pass {
 	enum purge_table_name table;
 	enum purge_table_rows rows;
 	const char *name;                             /* of its member in JSON */
-	const char *done_as;                          /* what the count says */
+	const char *done_as;                          /* what the report calls the count */
 	const char *first;                            /* a key before all others */
 	const struct retention_guard_deletion *guard; /* NULL: without these rows nothing is processed twice */
 	bool is_other_open;

@@ -91,8 +91,8 @@ static struct slice text_of(const struct pg_result *page, size_t row, int column
 	return (struct slice){text, strlen(text)};
 }
 
-/* Why a letter cannot be fed, as retry_take.sql numbers it. The pointers are for other sources and say nothing about a
- * frame. The head of a message would become a letter of its own. */
+/* Why a letter cannot be fed, by the numbers of retry_take.sql. The pointers in the settings do not apply to frames of
+ * a feed, and the head of a message would become a dead letter of its own. */
 static const char *const objections[] = {
 	NULL,
 	"it is no longer open",
@@ -146,7 +146,7 @@ static bool feed_dead_letter(struct retry *r, struct feeder *f, const struct pg_
 	return is_fed;
 }
 
-/* Feeds some of the walk's ids, from the first on. */
+/* Feeds PAGE of the walk's ids, beginning with number first. */
 static bool feed_some(struct retry *r, struct feeder *f, size_t first)
 {
 	char *ids = dead_letter_ids_array(&r->walk.ids, first, PAGE);

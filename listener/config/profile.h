@@ -210,7 +210,7 @@ struct profile {
 	char *row_source;   /* as config_source_in_rows() says; all shards of a source have the same */
 };
 
-/* The source of its rows. */
+/* Returns the source in the rows of its events. */
 static inline const char *profile_row_source(const struct profile *p)
 {
 	return p->row_source ? p->row_source : p->name;

@@ -28,8 +28,8 @@ struct placeholder {
 	int64_t more;      /* of a time: units to add */
 	enum placeholder_signature how;
 	struct slice key;  /* of a signature: the name of its secret, as env:NAME */
-	struct slice text; /* of a signature: a template, in which no signature may be */
-	const char *fault; /* why it is malformed, without a subject; or NULL */
+	struct slice text; /* of a signature: a template without signatures */
+	const char *fault; /* why it is malformed; NULL: it is not */
 };
 
 /* Finds the first placeholder in text. Returns false if there is none, or after setting p->fault if it is malformed. */

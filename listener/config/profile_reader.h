@@ -45,7 +45,7 @@ const struct profile_origin *profile_find_origin(const struct profile_reader *r)
 
 /* Called for an element of an array (name is NULL) or a member of an object, with r's path at it. Returns 0 or -1. */
 typedef int(profile_each_fn)(struct profile_reader *r, const char *name, const json_t *item, void *arg);
-/* Calls each for all elements or members of value, until it returns something else than 0. Returns 0 or -1. */
+/* Calls each for all elements or members of value, until it returns nonzero. Returns 0 or -1. */
 int profile_each(struct profile_reader *r, const json_t *value, profile_each_fn *each, void *arg);
 
 /* Moves r's path to a member, or to an element if name is NULL; and back. */

@@ -17,7 +17,7 @@
 
 #define READ_BYTES     65536      /* per read from a socket */
 #define RECORD_BYTES   16384      /* maximum of a TLS record, decrypted */
-#define UNSENT_MOST    65536      /* of pending TLS output if the server does not read */
+#define UNSENT_MOST    65536      /* limit for unsent TLS output */
 #define UNREAD_STOP    (1 << 20)  /* unsent bytes at which reading stops */
 #define UNREAD_MOST    (16 << 20) /* unsent bytes at which the connection ends */
 #define UNREAD_MS      10000      /* or if the server reads nothing for this long */
@@ -558,7 +558,7 @@ static void look_after(struct dial *d, int64_t ms)
 
 static const char cut_off[] = "the connection ended during the handshake";
 
-/* Returns why, or what a proxy did, or the refusal that was received if its announced body never came. */
+/* Returns why, or a better reason: what a proxy did, or a refusal whose announced body never came. */
 static const char *handshake_end(const struct dial *d, const char *why, const char *proxy_did)
 {
 	if (d->tunnel) {

@@ -64,7 +64,7 @@ int64_t dial_message_ms(const struct dial *d, int64_t now_ms);
 bool dial_is_held(const struct dial *d);
 bool dial_has_unread(const struct dial *d);
 
-/* Closes with this code and drops what still comes. on_end is not called. Also allowed before the connection is open.
+/* Closes with this code and drops all further data. on_end is not called. Also allowed before the connection is open.
  */
 void dial_leave(struct dial *d, unsigned int code);
 

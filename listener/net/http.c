@@ -94,7 +94,7 @@ static enum MHD_Result refuse(const struct http *h, struct MHD_Connection *c, st
 
 /* --- which requests are answered --- */
 
-/* Returns 0, or the status that refuses the request, with why. */
+/* Returns 0, or the status of a refusal and sets *why. */
 static unsigned int judge(const struct http *h, struct MHD_Connection *c, const char *path, const char *method,
 			  const char *version, const char **why)
 {

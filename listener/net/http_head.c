@@ -28,7 +28,7 @@ static bool is_folded(const char *name)
 	return is_longer(name, MHD_HTTP_HEADER_CONTENT_LENGTH) || is_longer(name, MHD_HTTP_HEADER_TRANSFER_ENCODING);
 }
 
-/* RFC 9110, section 8.4.1: x-gzip is gzip. A body with two codings has another one. */
+/* RFC 9110, section 8.4.1: x-gzip is gzip. Two codings are CODING_OTHER. */
 static enum head_coding add_coding(enum head_coding before, const char *value)
 {
 	bool is_gzip = value && (strcasecmp(value, "gzip") == 0 || strcasecmp(value, "x-gzip") == 0);

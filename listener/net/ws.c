@@ -42,7 +42,7 @@ struct ws {
 	size_t half_limit_all; /* for producers or feeds while reading is stopped */
 	size_t half_most;      /* for both together; above it, reading could not resume even if all events settled */
 	int64_t message_timeout_ms;
-	struct log_spell ended; /* connections, for their unfinished messages */
+	struct log_spell ended; /* connections ended for their unfinished messages */
 	int64_t ping_interval_ms;
 	lws_retry_bo_t no_keepalive; /* turns off libwebsockets' own; see check_life() */
 	uv_timer_t check;

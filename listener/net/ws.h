@@ -105,7 +105,7 @@ struct lws_context *ws_context(const struct ws *ws);
 void *ws_owner(const struct ws *ws); /* the budget's owner */
 uv_loop_t *ws_loop(const struct ws *ws);
 
-/* Charges bytes (negative: returns them) to the budget for an owner of connections. */
+/* Charges bytes to the budget, or returns them if negative. */
 void ws_charge(struct ws *ws, long bytes);
 
 /* For a vhost: turns off libwebsockets' own pings and timeouts. */
@@ -121,7 +121,7 @@ int ws_link_receive(struct ws_link *link, const struct ws_piece *piece);
 /* Checks a close frame's payload. Returns 0 if it is valid, else the close code to answer with. */
 unsigned int ws_judge_close(const char *in, size_t len);
 
-/* Drops everything that still comes, as after a close frame. */
+/* Drops all further data, as after a close frame. */
 void ws_link_ignore(struct ws_link *link);
 
 /* True if the kernel holds unread data. After SIGSTOP or a paused machine, the loop runs its timers before it reads. */

@@ -151,7 +151,7 @@ Test(commands, wrong_usage_is_refused_by_one_line_and_status_2)
 		{"dead-letters show --deliveries -7", "\"-7\""},
 		{"dead-letters retry --deliveries", "--all"},
 		{"dead-letters retry --deliveries --id 7 --raw-file f", "--deliveries"},
-		{"purge", "purge what?"},
+		{"purge", "nothing chosen to purge"},
 		{"purge --delete-rows --outbox-keep 7", "needs --older-than"},
 		{"audit", "--expected"},
 		{"audit --expected f --grace 1h", "--time-pointer"},

@@ -479,7 +479,7 @@ Test(purge, what_consumers_processed_is_not_forgotten_without_a_guard, .init = b
 			 "--processed-older-than, --processed-keep is refused: --max-age is 7d. A late copy of an "
 			 "event that is no longer known to be processed would be processed again: run all listeners",
 			 "purge --processed-older-than 7d " GUARD);
-	run_expect_error(db, 2, "so the youngest that goes has to be more than a day",
+	run_expect_error(db, 2, "so the age of the youngest has to be more than a day",
 			 "purge --processed-keep 0 " GUARD);
 	run_expect_error(db, 2, "--processed-older-than",
 			 "purge --older-than 30d --delete-rows --processed-older-than 7d " GUARD);
@@ -573,7 +573,7 @@ Test(purge, all_tables_go_in_one_run, .init = bench_open)
 
 Test(purge, it_needs_to_know_what, .init = bench_open)
 {
-	run_expect_error(db, 2, "purge what?", "purge");
+	run_expect_error(db, 2, "nothing chosen to purge", "purge");
 	run_expect_error(db, 2, "--older-than", "purge --older-than 30");
 	run_expect_error(db, 2, "--older-than", "purge --open-too --delete-rows --dead-letters-keep 3");
 	run_expect_error(db, 2, "--open-too goes with", "purge --open-too --older-than 30d");

@@ -173,7 +173,7 @@ Test(status, a_listener_that_was_killed_is_missed_and_without_any_the_fleet_is_d
 	json_decref(read_state(0));
 	listener_kill(b);
 	await(run_on(db, "status").status == 1, WAIT_MS, "%s", run_on(db, "status").output);
-	cr_assert(says("! web-2 is gone and has not said goodbye"));
+	cr_assert(says("! web-2 has disappeared without shutting down"));
 	/* After a long time it is no longer a problem. */
 	database_exec(db,
 		      "UPDATE wsonce_listeners SET seen_at = now() - interval '11 min' WHERE listener LIKE 'web-2%%'");
