@@ -151,6 +151,9 @@ static const struct key keys[] = {
 	KEY("when", key_conditions, AT(when)),
 	KEY("headers", read_headers, AT(headers)),
 	KEY("bearer-file", key_text, AT(bearer_file)),
+	RANGE("batch", key_number, AT(batch), 1, 100),
+	RANGE("batch-bytes", key_number, AT(batch_bytes), 1000, 4 << 20),
+	CHOICE("format", AT(format), "json cloudevents", WEBHOOK_JSON),
 	RANGE("ttl_s", key_seconds, AT(ttl_ms), 1, 365 * 86400.0),
 	RANGE("timeout", key_seconds, AT(timeout_ms), 0.01, 600),
 	RANGE("concurrency", key_number, AT(concurrency), 1, 1000),
@@ -184,6 +187,7 @@ static int read_webhook(struct profile_reader *r, const json_t *value, struct we
 			      .attempts = 20,
 			      .backoff_ms = 2000,
 			      .backoff_cap_ms = 3600000,
+			      .batch_bytes = 1 << 20,
 			      .root = json_incref((json_t *)value)};
 	if (key_object(r, TABLE(keys, "name url"), "a webhook", value, w))
 		return -1;

@@ -15,6 +15,8 @@
 #define WEBHOOK_TYPES_MAX   256
 #define WEBHOOK_SECRETS_MAX 4
 
+enum webhook_format { WEBHOOK_JSON, WEBHOOK_CLOUDEVENTS };
+
 struct webhook {
 	json_t *root;     /* owns the texts, or NULL */
 	const char *name; /* in outbox rows, metrics and logs: letters, digits, . _ and - */
@@ -33,6 +35,9 @@ struct webhook {
 	int64_t backoff_ms;  /* upper bound of the first wait; doubles with each attempt */
 	int64_t backoff_cap_ms;
 	int64_t ttl_ms;        /* a delivery that waited longer is dead; 0: no limit */
+	int64_t batch;         /* most deliveries in a request, which is an array; 0: one, without an array */
+	int64_t batch_bytes;   /* limit of the body of several */
+	int format;            /* enum webhook_format */
 	const char *ca;        /* PEM certificates for verifying https; NULL: the system's */
 	const char *cert;      /* PEM certificate of the client, which may be followed by its key; NULL: none */
 	const char *key;       /* PEM key of cert; NULL: it is in the same file */

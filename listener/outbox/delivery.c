@@ -379,6 +379,14 @@ static void add_own_headers(struct delivery *d, const struct bytes *lines)
 		add_header(d, d->own.at + i);
 }
 
+static const char *content_type(const struct webhook *w)
+{
+	if (w->format == WEBHOOK_JSON)
+		return "content-type: application/json";
+	return w->batch ? "content-type: application/cloudevents-batch+json"
+			: "content-type: application/cloudevents+json";
+}
+
 /* Adds an empty Expect, because waiting for "100 Continue" costs a round trip. */
 static void add_headers(struct delivery *d, const struct delivery_request *r)
 {
@@ -389,7 +397,7 @@ static void add_headers(struct delivery *d, const struct delivery_request *r)
 	snprintf(d->key, sizeof(d->key), "idempotency-key: %s", r->id);
 	snprintf(d->timestamp, sizeof(d->timestamp), "webhook-timestamp: %s", r->timestamp);
 	d->header_count = 0;
-	add_header(d, "content-type: application/json");
+	add_header(d, content_type(r->webhook));
 	add_header(d, d->id);
 	add_header(d, d->timestamp);
 	add_header(d, d->signature);

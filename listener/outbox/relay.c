@@ -1,7 +1,7 @@
 /* relay.c owns the outbox: it leases rows and records each attempt. delivery.c makes the requests, target.c decides
  * what an answer means, postgres/connection.c owns the connection.
  *
- *     outbox ── lease ──▶ waiting ──▶ sending ── answer ──▶ ended ── recorded ──▶ gone
+ *     outbox ── lease ──▶ waiting ──▶ request ── answer ──▶ ended ── recorded ──▶ gone
  *                            └───── given back ────────────▶ ▲ └──▶ recording ──┘
  *                                                            └──────── trouble
  *
@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/ending.h"
+#include "base/bytes.h"
 #include "base/memory.h"
 #include "postgres/array.h"
 #include "backlog.sql.h"
@@ -100,13 +101,11 @@ struct attempt {
 	struct list node;
 	struct relay *relay;
 	struct lane *lane;
-	struct delivery *delivery; /* in sending only */
-	int64_t leased_ms;         /* real_ms() before the lease was sent */
-	char *body;
-	size_t len;
-	int number;    /* of the attempt, counted since an operator's last retry */
-	int64_t lease; /* number of the lease; unique */
-	bool is_probe;
+	int64_t leased_ms; /* real_ms() before the lease was sent */
+	char *body;        /* NULL: in a request, or not needed any more */
+	size_t len;        /* of the body; counted in target.bytes until the attempt has ended */
+	int number;        /* of the attempt, counted since an operator's last retry */
+	int64_t lease;     /* number of the lease; unique */
 	enum target_outcome outcome;
 	int status;
 	int64_t wait_ms; /* until the next attempt */
@@ -114,6 +113,20 @@ struct attempt {
 	char row[24];
 	char id[SIGNATURE_ID_SIZE];
 	char timestamp[24];
+};
+
+/* One HTTP request, with one attempt or, for a webhook with batch, several of one lane. */
+struct request {
+	struct list node; /* in sending */
+	struct relay *relay;
+	struct lane *lane;
+	struct list attempts;
+	size_t count; /* of them */
+	size_t most;  /* as many as each of them allows */
+	struct bytes body;
+	struct bytes ids; /* of the attempts */
+	struct delivery *delivery;
+	bool is_probe;
 };
 
 struct relay {
@@ -124,7 +137,7 @@ struct relay {
 	struct hook **hooks;
 	size_t hook_count;
 	struct list retired; /* hooks that are not in the settings, until their last request is recorded */
-	struct list sending;
+	struct list sending; /* requests */
 	struct list ended;
 	struct list recording;
 	struct array columns[COLUMNS];
@@ -193,9 +206,8 @@ static void wake_at(struct relay *r, int64_t ms)
 
 static void drop_body(struct attempt *a)
 {
-	if (!a->body)
-		return;
 	a->lane->target.bytes -= a->len;
+	a->len = 0;
 	free(a->body);
 	a->body = NULL;
 }
@@ -221,7 +233,6 @@ static void free_all(struct list *l)
 static void end(struct attempt *a, enum target_outcome outcome)
 {
 	drop_body(a);
-	a->delivery = NULL;
 	a->outcome = outcome;
 	a->lane->target.ended[outcome]++;
 	list_remove(&a->node);
@@ -232,29 +243,6 @@ static void give_back(struct attempt *a, int64_t wait_ms)
 {
 	a->wait_ms = wait_ms;
 	end(a, TARGET_UNSENT);
-}
-
-static void begin_waiting(struct lane *l);
-
-static void on_answered(void *arg, const struct target_answer *answer)
-{
-	struct attempt *a = arg;
-	struct relay *r = a->relay;
-	uint32_t random = target_is_success(answer->status) ? 0 : backoff_draw(); /* avoids a system call */
-	enum target_outcome outcome;
-
-	target_end(&a->lane->target, a->is_probe);
-	outcome = target_take(&a->lane->target, answer, a->number, a->is_probe, now_ms(r), random, &a->wait_ms);
-	a->status = answer->status;
-	if (outcome != TARGET_DELIVERED)
-		a->answer = memory_strdup(answer->reason);
-	log_debug("delivery attempt ended", "target=%s row=%s attempt=%d outcome=%s status=%d reason=%s",
-		  a->lane->target.webhook->name, a->row, a->number, target_outcome_name(outcome), a->status, a->answer);
-	begin_waiting(&a->lane->hook->lanes[!a->lane->target.is_retry]); /* the other lane first, or with one slot it
-									    would starve */
-	begin_waiting(a->lane);
-	end(a, outcome);
-	go_on(r);
 }
 
 /* True if too little of the lease is left: a request must end before its lease does, or two listeners would deliver the
@@ -289,53 +277,161 @@ static void refresh_headers(struct relay *r, struct hook *h)
 		log_spell_off(&h->stale, now_ms(r), "the headers of a webhook can be read again");
 }
 
-static struct delivery *send_attempt(struct attempt *a)
-{
-	const char *pointer = a->relay->config->traceparent_pointer;
-	char trace[TRACEPARENT_SIZE];
-	bool has_trace = pointer && traceparent_find(trace, a->body, a->len, pointer);
-	const struct delivery_request request = {.webhook = a->lane->target.webhook,
-						 .id = a->id,
-						 .timestamp = a->timestamp,
-						 .body = a->body,
-						 .len = a->len,
-						 .trace = has_trace ? trace : NULL};
+/* --- requests --- */
 
-	refresh_headers(a->relay, a->lane->hook);
-	return delivery_send(a->relay->deliveries, &request, on_answered, a);
+static void request_free(struct request *q)
+{
+	list_remove(&q->node);
+	free_all(&q->attempts);
+	bytes_free(&q->body);
+	bytes_free(&q->ids);
+	free(q);
 }
 
-static void begin(struct attempt *a)
+/* Returns how many may be in a request with this one. Outcomes that were lost are not failures: if a listener dies, the
+ * next one sends the same batch under the same id. */
+static size_t most_with(const struct attempt *a)
 {
-	struct relay *r = a->relay;
+	return target_batch(&a->lane->hook->webhook, a->lane->target.is_retry ? a->number : 1);
+}
 
-	a->lane->target.waiting--;
-	if (r->drained || a->lane->target.state == TARGET_PAUSED || is_late(a)) {
-		give_back(a, 0);
-		return;
-	}
-	a->delivery = send_attempt(a);
-	if (!a->delivery) {
-		give_back(a, UNSENT_WAIT_MS);
-		return;
-	}
-	a->is_probe = target_begin(&a->lane->target);
+/* True if the next attempt may go along. */
+static bool has_room(const struct request *q, const struct attempt *a)
+{
+	size_t limit_bytes = (size_t)a->lane->hook->webhook.batch_bytes;
+
+	return !q->count || (q->count < q->most && q->count < most_with(a) && !is_late(a) &&
+			     q->body.len + a->len + 2 <= limit_bytes);
+}
+
+static void add_attempt(struct request *q, struct attempt *a)
+{
+	if (!q->count++ || most_with(a) < q->most)
+		q->most = most_with(a);
 	list_remove(&a->node);
-	list_append(&r->sending, &a->node);
+	list_append(&q->attempts, &a->node);
+	q->lane->target.waiting--;
+	if (q->lane->hook->webhook.batch)
+		bytes_add_byte(&q->body, q->body.len ? ',' : '[');
+	bytes_add(&q->body, a->body, a->len);
+	bytes_add_text(&q->ids, a->id);
+	free(a->body);
+	a->body = NULL;
+}
+
+/* Makes a request of what waits first in the lane. */
+static struct request *gather(struct relay *r, struct lane *l)
+{
+	struct request *q = memory_calloc(1, sizeof(*q));
+
+	list_init(&q->node);
+	list_init(&q->attempts);
+	q->relay = r;
+	q->lane = l;
+	list_each(node, after, &l->waiting) {
+		struct attempt *a = list_entry(node, struct attempt, node);
+
+		if (!has_room(q, a))
+			break;
+		add_attempt(q, a);
+	}
+	if (l->hook->webhook.batch)
+		bytes_add_byte(&q->body, ']');
+	return q;
+}
+
+static void on_answered(void *arg, const struct target_answer *answer);
+
+/* Finds the trace of a request with one event. Those of several have no header in common. */
+static bool find_trace(const struct request *q, char *trace)
+{
+	const char *pointer = q->relay->config->traceparent_pointer;
+	size_t bracket = q->lane->hook->webhook.batch ? 1 : 0;
+
+	return q->count == 1 && pointer &&
+	       traceparent_find(trace, q->body.at + bracket, q->body.len - 2 * bracket, pointer);
+}
+
+/* The id of several deliveries is made of theirs. */
+static struct delivery *send_request(struct request *q)
+{
+	const struct attempt *first = list_entry(q->attempts.next, struct attempt, node);
+	const struct webhook *w = &q->lane->hook->webhook;
+	char trace[TRACEPARENT_SIZE], id[SIGNATURE_ID_SIZE];
+	const struct delivery_request request = {.webhook = w,
+						 .id = q->count == 1 ? first->id : id,
+						 .timestamp = first->timestamp,
+						 .body = q->body.at,
+						 .len = q->body.len,
+						 .trace = find_trace(q, trace) ? trace : NULL};
+
+	signature_id(id, w->name, q->ids.at, q->ids.len);
+	refresh_headers(q->relay, q->lane->hook);
+	return delivery_send(q->relay->deliveries, &request, on_answered, q);
+}
+
+static void begin(struct relay *r, struct lane *l)
+{
+	struct request *q = gather(r, l);
+
+	q->delivery = send_request(q);
+	if (!q->delivery) {
+		list_each(node, after, &q->attempts)
+			give_back(list_entry(node, struct attempt, node), UNSENT_WAIT_MS);
+		request_free(q);
+		return;
+	}
+	q->is_probe = target_begin(&l->target, q->count);
+	list_append(&r->sending, &q->node);
 }
 
 /* Begins requests while the target has slots, and gives back rows that must not begin. */
 static void begin_waiting(struct lane *l)
 {
-	list_each(node, after, &l->waiting) {
-		struct attempt *a = list_entry(node, struct attempt, node);
+	while (!list_is_empty(&l->waiting)) {
+		struct attempt *a = list_entry(l->waiting.next, struct attempt, node);
 
-		if (target_free_slots(&l->target) || l->target.state == TARGET_PAUSED || a->relay->drained)
-			begin(a);
-		else
+		if (a->relay->drained || l->target.state == TARGET_PAUSED || is_late(a)) {
+			l->target.waiting--;
+			give_back(a, 0);
+		} else if (target_free_slots(&l->target)) {
+			begin(a->relay, l);
+		} else {
 			return;
+		}
 	}
 }
+
+static void take_outcome(struct attempt *a, const struct target_answer *answer, size_t count, uint32_t random)
+{
+	enum target_outcome outcome = target_take(&a->lane->target, answer, count, a->number, random, &a->wait_ms);
+
+	a->status = answer->status;
+	if (outcome != TARGET_DELIVERED)
+		a->answer = memory_strdup(answer->reason);
+	log_debug("delivery attempt ended", "target=%s row=%s attempt=%d outcome=%s status=%d reason=%s",
+		  a->lane->target.webhook->name, a->row, a->number, target_outcome_name(outcome), a->status, a->answer);
+	end(a, outcome);
+}
+
+static void on_answered(void *arg, const struct target_answer *answer)
+{
+	struct request *q = arg;
+	struct lane *l = q->lane, *other = &l->hook->lanes[!l->target.is_retry];
+	struct relay *r = q->relay;
+	uint32_t random = target_is_success(answer->status) ? 0 : backoff_draw(); /* avoids a system call */
+
+	target_end(&l->target, q->count, q->is_probe);
+	target_hear(&l->target, answer, q->is_probe, now_ms(r), random);
+	list_each(node, after, &q->attempts)
+		take_outcome(list_entry(node, struct attempt, node), answer, q->count, random);
+	request_free(q);
+	begin_waiting(other); /* first, or with one slot it would starve */
+	begin_waiting(l);
+	go_on(r);
+}
+
+/* --- leased rows --- */
 
 static struct lane *find_lane(const struct relay *r, const char *name, bool is_retry)
 {
@@ -394,6 +490,27 @@ static void keep_due(const struct relay *r, struct lane *l, int64_t due_us)
 	l->is_all = false;
 }
 
+/* Takes the body that sql/queries/lease.sql has written, as a CloudEvent if the webhook wants one. Quotes in its texts
+ * are escaped. */
+static void set_body(struct attempt *a, const char *body, size_t len)
+{
+	static const char own[] = ",\"timestamp\":";
+	const struct webhook *w = &a->lane->hook->webhook;
+	const char *at = w->format == WEBHOOK_CLOUDEVENTS ? memmem(body, len, own, sizeof(own) - 1) : NULL;
+
+	if (at) {
+		const char *rest = at + sizeof(own) - 1;
+
+		a->body = memory_printf("{\"specversion\":\"1.0\",\"source\":\"wsonce/%s\",%.*s,\"time\":%.*s", w->name,
+					(int)(at - body - 1), body + 1, (int)(body + len - rest), rest);
+		a->len = strlen(a->body);
+	} else {
+		a->body = memory_strndup(body, len);
+		a->len = len;
+	}
+	a->lane->target.bytes += a->len;
+}
+
 /* Makes an attempt of a row from sql/queries/lease.sql. */
 static void take_row(struct relay *r, const struct postgres_answer *answer, size_t row)
 {
@@ -412,9 +529,7 @@ static void take_row(struct relay *r, const struct postgres_answer *answer, size
 	lane->target.waiting++;
 	list_append(&lane->waiting, &a->node);
 	snprintf(a->timestamp, sizeof(a->timestamp), "%lld", (long long)cell_number(answer, row, 3));
-	a->body = memory_strndup(body, body_len);
-	a->len = body_len;
-	lane->target.bytes += body_len;
+	set_body(a, body, body_len);
 	event_id = postgres_cell(answer, row, 4, &len);
 	signature_id(a->id, lane->target.webhook->name, event_id, len);
 	if (*postgres_cell(answer, row, 6, &len) == 't') {
@@ -912,7 +1027,7 @@ static bool can_wait(struct relay *r)
 	for (size_t i = 0; i < count_lanes(r); i++) {
 		const struct lane *l = lane_at(r, i);
 		const struct target *t = &l->target;
-		size_t ended = l->attempts - t->waiting - t->at_work;
+		size_t ended = l->attempts - t->waiting - t->rows;
 
 		if (t->state == TARGET_OPEN && t->waiting > t->depth / 2 &&
 		    (ended < t->depth / 2 || ended < ENDED_LEAST))
@@ -1007,8 +1122,21 @@ static void on_record_deadline(uv_timer_t *timer)
 	tell_drained(r);
 }
 
-/* Cancels the requests, which may have arrived or not. This is never a row's last attempt, since the target has not
+/* Cancels a request, which may have arrived or not. This is never a row's last attempt, since the target has not
  * failed. */
+static void cut_off(struct request *q)
+{
+	delivery_cancel(q->delivery);
+	target_end(&q->lane->target, q->count, q->is_probe);
+	list_each(node, after, &q->attempts) {
+		struct attempt *a = list_entry(node, struct attempt, node);
+
+		a->answer = memory_strdup("the listener was stopped before the answer came");
+		end(a, TARGET_RETRY);
+	}
+	request_free(q);
+}
+
 static void on_drain_deadline(uv_timer_t *timer)
 {
 	struct relay *r = timer->data;
@@ -1016,14 +1144,8 @@ static void on_drain_deadline(uv_timer_t *timer)
 	if (!list_is_empty(&r->sending))
 		log_warn("drain timeout reached, cancelling webhook requests; the fleet will repeat them",
 			 "requests=%zu", list_length(&r->sending));
-	list_each(node, after, &r->sending) {
-		struct attempt *a = list_entry(node, struct attempt, node);
-
-		delivery_cancel(a->delivery);
-		target_end(&a->lane->target, a->is_probe);
-		a->answer = memory_strdup("the listener was stopped before the answer came");
-		end(a, TARGET_RETRY);
-	}
+	list_each(node, after, &r->sending)
+		cut_off(list_entry(node, struct request, node));
 	uv_timer_start(&r->deadline, on_record_deadline, RECORD_MS, 0);
 	go_on(r);
 }
@@ -1084,13 +1206,14 @@ static struct hook *new_hook(const struct webhook *w)
 	return h;
 }
 
-/* Removes the hook with the same name and URL from hooks and returns it, or NULL. */
+/* Removes the hook with the same name, URL and format from hooks and returns it, or NULL. */
 static struct hook *take_hook(struct hook **hooks, size_t n, const struct webhook *w)
 {
 	for (size_t i = 0; i < n; i++) {
 		struct hook *h = hooks[i];
 
-		if (!h || strcmp(h->webhook.name, w->name) != 0 || strcmp(h->webhook.digest, w->digest) != 0)
+		if (!h || strcmp(h->webhook.name, w->name) != 0 || strcmp(h->webhook.digest, w->digest) != 0 ||
+		    h->webhook.format != w->format)
 			continue;
 		hooks[i] = NULL;
 		webhook_clear(&h->webhook);
@@ -1111,7 +1234,7 @@ static void retire(struct relay *r, struct hook *h)
 	list_append(&r->retired, &h->node);
 }
 
-/* Makes hooks for the webhooks in the settings, keeping those with the same name and URL. */
+/* Makes hooks for the webhooks in the settings, keeping those that send the same to the same. */
 static void fill_hooks(struct relay *r)
 {
 	const struct webhooks *webhooks = &r->config->webhooks;
@@ -1196,10 +1319,10 @@ void relay_close(struct relay *r, void (*done)(void *arg), void *arg)
 {
 	r->is_drained = true; /* from here on, go_on does nothing */
 	list_each(node, after, &r->sending) {
-		struct attempt *a = list_entry(node, struct attempt, node);
+		struct request *q = list_entry(node, struct request, node);
 
-		delivery_cancel(a->delivery);
-		attempt_free(a);
+		delivery_cancel(q->delivery);
+		request_free(q);
 	}
 	for (size_t i = 0; i < count_lanes(r); i++)
 		free_all(&lane_at(r, i)->waiting);

@@ -88,35 +88,56 @@ size_t target_free_slots(const struct target *t)
 	return own < both ? own : both;
 }
 
-bool target_begin(struct target *t)
+size_t target_batch(const struct webhook *w, int attempt)
+{
+	size_t rows = (size_t)w->batch;
+
+	for (; rows && attempt > 1; attempt--)
+		rows /= 10;
+	return rows ? rows : 1;
+}
+
+bool target_begin(struct target *t, size_t rows)
 {
 	bool is_probe = t->state == TARGET_PROBING;
 
 	t->at_work++;
+	t->rows += rows;
 	t->probes += is_probe;
 	return is_probe;
 }
 
-void target_end(struct target *t, bool is_probe)
+void target_end(struct target *t, size_t rows, bool is_probe)
 {
 	t->at_work--;
+	t->rows -= rows;
 	t->probes -= is_probe;
+}
+
+/* What all slots can have at once. Without batches if the bodies take much memory, and one row while probing. */
+static size_t most_rows(const struct target *t)
+{
+	bool has_batches = t->state == TARGET_OPEN && t->bytes < TARGET_AHEAD_BYTES;
+
+	return concurrency(t) * (has_batches ? target_batch(t->webhook, t->is_retry ? 2 : 1) : 1);
 }
 
 size_t target_want(struct target *t, int64_t now_ms)
 {
+	size_t used;
 	bool is_ahead;
 
 	if (t->state == TARGET_PAUSED && now_ms >= t->resume_ms)
 		move(t, TARGET_PROBING, NULL);
 	is_ahead = t->state == TARGET_OPEN && !t->is_retry && t->depth && t->bytes < TARGET_AHEAD_BYTES;
-	t->wanted = less(is_ahead ? t->depth : concurrency(t), slots_used(t) + t->waiting);
+	used = t->state == TARGET_OPEN ? t->rows : t->probes;
+	t->wanted = less(is_ahead ? t->depth : most_rows(t), used + t->waiting);
 	return t->wanted;
 }
 
 void target_supply(struct target *t, size_t rows, size_t bytes)
 {
-	size_t least = (size_t)t->webhook->concurrency, most = least * TARGET_AHEAD;
+	size_t least = (size_t)t->webhook->concurrency * target_batch(t->webhook, 1), most = least * TARGET_AHEAD;
 	size_t left = t->waiting - rows;
 	bool is_starved = t->wanted && rows == t->wanted && !left && !t->at_work;
 
@@ -175,22 +196,6 @@ static void succeed(struct target *t)
 		move(t, TARGET_OPEN, NULL);
 }
 
-/* Every failure counts, even a final refusal: a broken receiver may refuse everything, and each refused row is dead. A
- * success in either lane shows that the receiver is up, since some fail every first attempt and others never accept
- * certain rows. While paused, failures of requests in progress change nothing. */
-static void count_outcome(struct target *t, enum target_outcome outcome, const struct target_answer *answer,
-			  int64_t now_ms, uint32_t random)
-{
-	if (outcome == TARGET_DELIVERED) {
-		succeed(t);
-		succeed(t->other);
-		return;
-	}
-	t->failures++;
-	if (t->state == TARGET_PROBING || (t->state == TARGET_OPEN && t->failures >= TARGET_FAILURES))
-		start_pause(t, answer, now_ms, random);
-}
-
 static int64_t wait_before(const struct target *t, int attempt, const struct target_answer *answer, uint32_t random)
 {
 	struct backoff b = {t->webhook->backoff_ms, t->webhook->backoff_cap_ms, (unsigned int)attempt - 1};
@@ -199,26 +204,36 @@ static int64_t wait_before(const struct target *t, int attempt, const struct tar
 	return wait > answer->retry_after_ms ? wait : answer->retry_after_ms;
 }
 
-enum target_outcome target_take(struct target *t, const struct target_answer *answer, int attempt, bool is_probe,
-				int64_t now_ms, uint32_t random, int64_t *wait_ms)
+/* Every failure counts, even a final refusal: a broken receiver may refuse everything, and each refused row is dead. A
+ * success in either lane shows that the receiver is up, since some fail every first attempt and others never accept
+ * certain rows. While paused, failures of requests in progress change nothing. */
+void target_hear(struct target *t, const struct target_answer *answer, bool is_probe, int64_t now_ms, uint32_t random)
 {
-	enum target_outcome outcome = judge(answer->status);
-	bool is_last = outcome == TARGET_RETRY && attempt >= t->webhook->attempts;
+	bool is_useless = answer->is_local || answer->status == GONE; /* to go on: pause at once */
 
-	if (answer->is_local) {
-		*wait_ms = LOCAL_WAIT_MS;
-		if (t->state == TARGET_OPEN || is_probe)
-			start_pause(t, answer, now_ms, random);
-		return TARGET_UNSENT;
+	if (t->state == TARGET_PROBING && !is_probe)
+		return;
+	if (target_is_success(answer->status)) {
+		succeed(t);
+		succeed(t->other);
+		return;
 	}
-	if (outcome == TARGET_GONE) {
-		*wait_ms = 0;
-		if (t->state == TARGET_OPEN || is_probe)
-			start_pause(t, answer, now_ms, random);
-		return TARGET_GONE;
-	}
-	*wait_ms = outcome == TARGET_RETRY && !is_last ? wait_before(t, attempt, answer, random) : 0;
-	if (t->state != TARGET_PROBING || is_probe)
-		count_outcome(t, outcome, answer, now_ms, random);
-	return is_last ? TARGET_DEAD : outcome;
+	t->failures += !is_useless;
+	if (t->state == TARGET_PROBING || (t->state == TARGET_OPEN && (is_useless || t->failures >= TARGET_FAILURES)))
+		start_pause(t, answer, now_ms, random);
+}
+
+enum target_outcome target_take(const struct target *t, const struct target_answer *answer, size_t rows, int attempt,
+				uint32_t random, int64_t *wait_ms)
+{
+	enum target_outcome outcome = answer->is_local ? TARGET_UNSENT : judge(answer->status);
+
+	if (rows > 1 && outcome == TARGET_DEAD)
+		outcome = TARGET_RETRY;
+	else if (rows == 1 && outcome == TARGET_RETRY && attempt >= t->webhook->attempts)
+		outcome = TARGET_DEAD;
+	*wait_ms = outcome == TARGET_UNSENT  ? LOCAL_WAIT_MS
+		   : outcome == TARGET_RETRY ? wait_before(t, attempt, answer, random)
+					     : 0;
+	return outcome;
 }

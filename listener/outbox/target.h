@@ -50,11 +50,12 @@ struct target {
 	unsigned int failures; /* in a row */
 	int64_t pause_ms;      /* length of the last pause; 0: none since it was open */
 	int64_t resume_ms;     /* loop clock: when TARGET_PAUSED ends */
-	size_t at_work;        /* requests in progress */
+	size_t at_work;        /* requests in progress, */
+	size_t rows;           /* and the rows in them */
 	size_t probes;         /* requests in progress that began in TARGET_PROBING */
 	size_t waiting;        /* rows leased whose request has not begun */
 	size_t bytes;          /* bytes of the bodies of all rows at work or waiting */
-	size_t depth;          /* limit of at_work + waiting; 0: the concurrency */
+	size_t depth;          /* limit of rows + waiting; 0: what one request for each slot can have */
 	size_t wanted;         /* rows that the current round asks for */
 	uint64_t ended[TARGET_OUTCOMES];
 };
@@ -77,17 +78,24 @@ size_t target_want(struct target *t, int64_t now_ms);
  * more rows next time; one whose rows are still waiting gets fewer. */
 void target_supply(struct target *t, size_t rows, size_t bytes);
 
-/* Call when a request begins. Returns true if it is a probe, to be passed to target_end. */
-bool target_begin(struct target *t);
-void target_end(struct target *t, bool is_probe);
+/* Returns how many rows may go in a request with one whose attempt has this number (from 1): a tenth as many after each
+ * failure, so that a row which is always refused is soon alone. */
+size_t target_batch(const struct webhook *w, int attempt);
+
+/* Call when a request with so many rows begins. Returns true if it is a probe, to be passed to target_end. */
+bool target_begin(struct target *t, size_t rows);
+void target_end(struct target *t, size_t rows, bool is_probe);
 
 /* True if this status means that the event was accepted. */
 bool target_is_success(int status);
 
-/* Handles the answer to the attempt with this number (from 1). Returns what becomes of the row; for TARGET_RETRY, sets
- * wait_ms to the time until the next attempt. In TARGET_PROBING, answers to earlier requests do not change the state.
+/* Changes the state after the answer to a request. In TARGET_PROBING, answers to earlier requests change nothing.
  * random is evenly distributed; a success does not use it. */
-enum target_outcome target_take(struct target *t, const struct target_answer *answer, int attempt, bool is_probe,
-				int64_t now_ms, uint32_t random, int64_t *wait_ms);
+void target_hear(struct target *t, const struct target_answer *answer, bool is_probe, int64_t now_ms, uint32_t random);
+
+/* Returns what becomes of one of the rows of that request, whose attempt has this number. A row is dead only by the
+ * answer to a request without others. Sets wait_ms to the time until the next attempt. */
+enum target_outcome target_take(const struct target *t, const struct target_answer *answer, size_t rows, int attempt,
+				uint32_t random, int64_t *wait_ms);
 
 #endif

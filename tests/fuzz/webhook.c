@@ -68,9 +68,9 @@ static void check_answer(void)
 	     (long long)answer.retry_after_ms);
 	target = (struct target){.webhook = &webhook, .other = &retries};
 	retries = (struct target){.webhook = &webhook, .other = &target, .is_retry = true};
-	enum target_outcome outcome = target_take(
-		&target, &(struct target_answer){answer.status, answer.retry_after_ms, answer.reason, false}, 1, false,
-		0, 1, &wait_ms);
+	const struct target_answer told = {answer.status, answer.retry_after_ms, answer.reason, false};
+	target_hear(&target, &told, false, 0, 1);
+	enum target_outcome outcome = target_take(&target, &told, 1, 1, 1, &wait_ms);
 	must((outcome == TARGET_DELIVERED) == (answer.status / 100 == 2), "status %d is outcome %d", answer.status,
 	     (int)outcome);
 	must(wait_ms >= 0 && wait_ms <= WAIT_MOST, "the next attempt is in %lld ms", (long long)wait_ms);

@@ -952,6 +952,115 @@ Test(webhooks, what_a_killed_listener_had_not_recorded_is_sent_again_under_the_s
 	cr_assert_eq(receiver_effects(receiver, "/hold/1"), 10);
 }
 
+/* --- batches --- */
+
+/* Calls each for the events of the requests to path, in their order. Returns the number of requests, which are signed,
+ * have this Content-Type, and hold at most so many events. */
+static size_t each_event(const char *path, const char *type, size_t most, void (*each)(const json_t *event))
+{
+	json_t *all = receiver_requests(receiver, path), *request, *event;
+	size_t i, k, n = json_array_size(all);
+
+	json_array_foreach(all, i, request)
+	{
+		json_t *body = json_loads(json_string_value(json_object_get(request, "body")), 0, NULL);
+
+		cr_assert(json_is_true(json_object_get(request, "is_signed")), "a request is not signed");
+		cr_assert_str_eq(header(request, "content-type"), type);
+		cr_assert(json_array_size(body) && json_array_size(body) <= most, "%zu events", json_array_size(body));
+		json_array_foreach(body, k, event) each(event);
+		json_decref(body);
+	}
+	json_decref(all);
+	return n;
+}
+
+static int events;
+
+static void expect_next_event(const json_t *event)
+{
+	cr_assert_str_eq(json_string_value(json_object_get(event, "specversion")), "1.0");
+	cr_assert_str_eq(json_string_value(json_object_get(event, "source")), "wsonce/shop");
+	cr_assert_str_eq(json_string_value(json_object_get(event, "type")), "order.paid");
+	cr_assert_eq(strlen(json_string_value(json_object_get(event, "time"))), strlen("2026-03-01T10:00:00.000001Z"));
+	cr_assert_str_eq(json_string_value(json_object_get(event, "id")), suite_text("e-%d", ++events));
+	cr_assert_eq(json_integer_value(json_object_get(json_object_get(event, "data"), "n")), events);
+}
+
+Test(webhooks, batches_hold_all_events_in_their_order)
+{
+	add_hook("shop", "/ok", "{s:i, s:s, s:i}", "batch", 50, "format", "cloudevents", "concurrency", 1);
+	make_tables();
+	add_rows("shop", "e", 220);
+	struct listener *l = start("");
+
+	wait_rows("state = 'delivered' and attempts = 1 and status = 200 and payload is null", 220, SOON_MS);
+	cr_assert_leq(each_event("/ok", "application/cloudevents-batch+json", 50, expect_next_event), 10);
+	cr_assert_eq(events, 220);
+	cr_assert_eq(listener_metric(l, "wsonce_deliveries_total{target=\"shop\",outcome=\"delivered\"}"), 220);
+}
+
+Test(webhooks, cloudevent_without_batch_is_no_array)
+{
+	add_hook("shop", "/ok", "{s:s}", "format", "cloudevents");
+	start("");
+
+	add_rows("shop", "e", 1);
+	wait_rows("state = 'delivered'", 1, SOON_MS);
+	cr_assert_eq(receiver_effects(receiver, "/ok"), 1);
+	json_t *all = receiver_requests(receiver, "/ok");
+	cr_assert_str_eq(header(json_array_get(all, 0), "content-type"), "application/cloudevents+json");
+	json_decref(all);
+}
+
+static void count_bad(const json_t *event)
+{
+	events += strcmp(json_string_value(json_object_get(event, "type")), "bad") == 0;
+}
+
+/* Each of the three is sent once with up to 19 others, once with one other, and once alone. */
+Test(webhooks, events_that_a_receiver_refuses_do_not_hold_up_the_others_of_their_batch)
+{
+	add_hook("shop", "/bad/422", "{s:i, s:f}", "batch", 20, "backoff", 0.01);
+	make_tables();
+	add_rows("shop", "e", 60);
+	database_exec(db, "update outbox set event_type = 'bad' where event_id in ('e-7', 'e-30', 'e-60')");
+	start("");
+
+	wait_rows("state = 'delivered'", 57, SOON_MS);
+	wait_rows("state = 'dead' and event_type = 'bad' and status = 422", 3, SOON_MS);
+	cr_assert_leq(each_event("/bad/422", "application/json", 20, count_bad), 45);
+	cr_assert_geq(events, 9);
+}
+
+/* The receiver has answered, and nothing of that is recorded. */
+Test(webhooks, batch_of_a_killed_listener_is_sent_again_under_the_same_key)
+{
+	add_hook("shop", "/hold/1", "{s:i}", "batch", 100);
+	make_tables();
+	add_rows("shop", "e", 80);
+	struct listener *l = start("--log-level debug");
+
+	await(receiver_count(receiver, "/hold/1") == 1, SOON_MS);
+	struct database *lock = lock_outbox();
+	await(is_relay_waiting(), SOON_MS);
+	receiver_release(receiver);
+	await(listener_count_logged(l, "delivery attempt ended") == 80, SOON_MS);
+	forget(l);
+	listener_kill(l);
+	unlock_outbox(lock);
+	await(!is_relay_waiting(), SOON_MS);
+	database_exec(db, "update outbox set due_at = created_at"); /* as if the leases had ended */
+	start("");
+	wait_rows("state = 'delivered' and attempts = 2", 80, SOON_MS);
+	json_t *all = receiver_requests(receiver, "/hold/1"), *first = json_array_get(all, 0);
+	json_t *second = json_array_get(all, 1);
+	cr_assert_eq(json_array_size(all), 2);
+	cr_assert(json_equal(json_object_get(first, "key"), json_object_get(second, "key")));
+	cr_assert(json_equal(json_object_get(first, "body"), json_object_get(second, "body")));
+	json_decref(all);
+}
+
 /* The answers are kept while Postgres is away, and recorded when it is back: nothing is sent again. */
 Test(webhooks, answers_outlive_an_outage_of_postgres)
 {

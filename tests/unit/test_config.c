@@ -580,6 +580,8 @@ Test(config, wrong_webhook_is_named_and_its_secret_is_not_told)
 		{HOOK("\"bearer-file\": \"/nowhere\""), "/nowhere has no first line"},
 		{HOOK("\"bearer-file\": \"/x\", \"headers\": {\"Authorization\": \"x\"}"), "remove one"},
 		{HOOK("\"key\": \"/x\""), "key needs cert"},
+		{HOOK("\"batch\": 101"), "batch: must be a whole number from 1 to 100"},
+		{HOOK("\"format\": \"xml\""), "format: must be one of: json cloudevents"},
 		{"[{\"name\": \"a\", \"url\": \"http://h\", \"secret-env\": \"S\"}, {\"name\": \"a\", \"url\":"
 		 " \"http://h\", \"secret-env\": \"S\"}]",
 		 "two webhooks"},

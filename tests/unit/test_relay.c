@@ -453,3 +453,104 @@ Test(relay, delivery_as_old_as_its_ttl_is_sent)
 	lease_row();
 	cr_assert(answer_request);
 }
+
+/* --- batches --- */
+
+/* Answers the lease with so many rows, new ones or retries, with these bytes as their bodies. */
+static void lease_rows(int n, const char *attempt, const char *body)
+{
+	static const char *cells[11];
+
+	memcpy(cells, row, sizeof(cells));
+	cells[2] = attempt;
+	cells[9] = strcmp(attempt, "1") == 0 ? "0" : "1";
+	cells[5] = body;
+	wait_for(SQL_LEASE);
+	played_postgres.cells = cells;
+	played_postgres_answer((struct postgres_answer){.result = POSTGRES_OK, .rows = (size_t)n}, POSTGRES_READY);
+	played_postgres.cells = NULL;
+}
+
+static void set_batch(int rows, int64_t bytes, enum webhook_format format)
+{
+	webhook.batch = rows;
+	webhook.batch_bytes = bytes;
+	webhook.format = format;
+	relay_change(relay);
+}
+
+static void expect_outcomes(const char *expected)
+{
+	wait_for(SQL_RECORD);
+	cr_assert_str_eq(played_postgres_texts(2), expected);
+	say((struct postgres_answer){.result = POSTGRES_OK}, NULL);
+}
+
+Test(relay, what_waits_goes_in_one_request_and_has_its_answer)
+{
+	set_batch(20, 1000, WEBHOOK_JSON);
+	lease_rows(2, "1", "{}");
+	cr_assert_str_eq(requested, "w 1700000000 [{},{}]");
+	answer(204);
+	expect_outcomes("delivered delivered");
+	lease_rows(1, "1", "{}");
+	cr_assert_str_eq(requested, "w 1700000000 [{}]");
+	answer(500);
+	expect_outcomes("retry");
+}
+
+Test(relay, batch_has_as_many_rows_as_its_limits_allow)
+{
+	set_batch(20, 12, WEBHOOK_JSON);
+	lease_rows(7, "1", "\"a\"");
+	cr_assert_str_eq(requested, "w 1700000000 [\"a\",\"a\"]", "and a comma, a third and the end are too much");
+	answer(204);
+	cr_assert_str_eq(requested, "w 1700000000 [\"a\",\"a\"]");
+	set_batch(2, 1000, WEBHOOK_JSON);
+	answer(204);
+	cr_assert_str_eq(requested, "w 1700000000 [\"a\",\"a\"]");
+	answer(204);
+	cr_assert_str_eq(requested, "w 1700000000 [\"a\"]");
+}
+
+/* A row that is alone is dead by 400. */
+Test(relay, rows_of_a_batch_that_is_refused_are_sent_in_smaller_ones)
+{
+	set_batch(20, 1000, WEBHOOK_JSON);
+	lease_rows(3, "1", "0");
+	answer(400);
+	expect_outcomes("retry retry retry");
+	lease_rows(3, "2", "0");
+	cr_assert_str_eq(requested, "w 1700000000 [0,0]");
+	answer(400);
+	cr_assert_str_eq(requested, "w 1700000000 [0]");
+	expect_outcomes("retry retry");
+	answer(400);
+	expect_outcomes("dead");
+	lease_rows(2, "3", "0");
+	cr_assert_str_eq(requested, "w 1700000000 [0]");
+}
+
+Test(relay, batch_is_cut_off_as_a_whole)
+{
+	set_batch(20, 1000, WEBHOOK_JSON);
+	lease_rows(2, "1", "{}");
+	relay_drain(relay, on_drained, NULL);
+	for (int i = 0; i < 50; i++) {
+		clock_pass(100);
+		uv_run(&loop, UV_RUN_NOWAIT);
+	}
+	cr_assert_null(answer_request);
+	expect_outcomes("retry retry");
+	cr_assert(is_drained);
+}
+
+/* The type holds the words that are replaced. */
+Test(relay, cloudevent_has_its_attributes)
+{
+	set_batch(0, 1000, WEBHOOK_CLOUDEVENTS);
+	lease_rows(1, "1",
+		   "{\"type\":\",\\\"timestamp\\\":,\",\"timestamp\":\"T\",\"id\":\"e\",\"data\":{\"timestamp\":1}}");
+	cr_assert_str_eq(requested, "w 1700000000 {\"specversion\":\"1.0\",\"source\":\"wsonce/w\",\"type\":\""
+				    ",\\\"timestamp\\\":,\",\"time\":\"T\",\"id\":\"e\",\"data\":{\"timestamp\":1}}");
+}

@@ -20,14 +20,15 @@ static enum target_outcome take_attempt(int status, int attempt, int64_t retry_a
 {
 	const struct target_answer answer = {status, retry_after_ms, "a reason", false};
 
-	return target_take(&target, &answer, attempt, target.state == TARGET_PROBING, now_ms, 0, &wait_ms);
+	target_hear(&target, &answer, target.state == TARGET_PROBING, now_ms, 0);
+	return target_take(&target, &answer, 1, attempt, 0, &wait_ms);
 }
 
-static void answer_to(struct target *t, int status, int attempt)
+static void answer_to(struct target *t, int status)
 {
 	const struct target_answer answer = {status, 0, "a reason", false};
 
-	target_take(t, &answer, attempt, t->state == TARGET_PROBING, 0, 0, &wait_ms);
+	target_hear(t, &answer, t->state == TARGET_PROBING, 0, 0);
 }
 
 static enum target_outcome take(int status)
@@ -79,9 +80,9 @@ Test(target, wait_is_drawn_from_twice_the_range_after_each_attempt_up_to_the_cap
 	const struct target_answer answer = {500, 0, NULL, false};
 
 	for (int i = 0; i < 9; i++) {
-		target_take(&target, &answer, i + 1, false, 0, (uint32_t)most[i] - 1, &wait_ms);
+		target_take(&target, &answer, 1, i + 1, (uint32_t)most[i] - 1, &wait_ms);
 		cr_assert_eq(wait_ms, most[i]);
-		target_take(&target, &answer, i + 1, false, 0, (uint32_t)most[i], &wait_ms);
+		target_take(&target, &answer, 1, i + 1, (uint32_t)most[i], &wait_ms);
 		cr_assert_eq(wait_ms, 1);
 	}
 }
@@ -134,10 +135,10 @@ Test(target, after_a_pause_one_request_at_a_time_is_a_probe)
 	fail_often(5, 0);
 	cr_assert_eq(target_want(&target, 1000), 1);
 	cr_assert_eq(target.state, TARGET_PROBING);
-	cr_assert(target_begin(&target));
+	cr_assert(target_begin(&target, 1));
 
 	cr_assert_eq(target_want(&target, 1001), 0);
-	target_end(&target, true);
+	target_end(&target, 1, true);
 	take(200);
 	cr_assert_eq(target.state, TARGET_OPEN);
 	cr_assert_eq(target_want(&target, 1002), 8);
@@ -183,16 +184,16 @@ Test(target, pause_is_no_shorter_than_asked_for)
 Test(target, rows_that_fail_again_pause_retries_alone)
 {
 	for (int i = 0; i < 5; i++)
-		answer_to(&retries, 500, 2 + i);
+		answer_to(&retries, 500);
 	cr_assert_eq(retries.state, TARGET_PAUSED);
 	cr_assert_eq(target.state, TARGET_OPEN);
 	cr_assert_eq(target_want(&target, 0), 8);
 	cr_assert_eq(target_want(&retries, 999), 0);
 	cr_assert_eq(target_webhook_state(&target), TARGET_PAUSED);
-	answer_to(&retries, 500, 9);
+	answer_to(&retries, 500);
 	cr_assert_eq(retries.resume_ms, 1000, "it was at work when the pause began");
 	cr_assert_eq(target_want(&retries, 1000), 1);
-	answer_to(&retries, 500, 9);
+	answer_to(&retries, 500);
 	cr_assert_eq(retries.state, TARGET_PAUSED);
 }
 
@@ -201,9 +202,9 @@ Test(target, success_in_either_lane_opens_both)
 	for (int first = 0; first < 2; first++) {
 		fail_often(5, 0);
 		for (int i = 0; i < 5; i++)
-			answer_to(&retries, 500, 2);
+			answer_to(&retries, 500);
 		cr_assert(target.state == TARGET_PAUSED && retries.state == TARGET_PAUSED);
-		answer_to(first ? &target : &retries, 200, 1);
+		answer_to(first ? &target : &retries, 200);
 		cr_assert(target.state == TARGET_OPEN && retries.state == TARGET_OPEN);
 		cr_assert(!target.failures && !retries.failures);
 		cr_assert_eq(target_webhook_state(&target), TARGET_OPEN);
@@ -213,7 +214,7 @@ Test(target, success_in_either_lane_opens_both)
 static void begin(struct target *t, int n)
 {
 	for (int i = 0; i < n; i++)
-		target_begin(t);
+		target_begin(t, 1);
 }
 
 Test(target, retries_have_half_of_the_slots_and_new_rows_what_is_left)
@@ -224,7 +225,7 @@ Test(target, retries_have_half_of_the_slots_and_new_rows_what_is_left)
 	cr_assert_eq(target_free_slots(&target), 4);
 	begin(&target, 4);
 	cr_assert_eq(target_free_slots(&target), 0);
-	target_end(&retries, false);
+	target_end(&retries, 1, false);
 	cr_assert_eq(target_free_slots(&target), 1);
 	cr_assert_eq(target_free_slots(&retries), 1);
 	begin(&target, 1);
@@ -249,6 +250,51 @@ Test(target, retries_are_not_leased_ahead)
 	cr_assert_eq(target_want(&retries, 0), 4);
 }
 
+/* --- batches --- */
+
+Test(target, batch_is_a_tenth_after_each_failure)
+{
+	const struct webhook hundred = {.batch = 100}, eight = {.batch = 8}, none = {.batch = 0};
+
+	cr_assert_eq(target_batch(&hundred, 1), 100);
+	cr_assert_eq(target_batch(&hundred, 2), 10);
+	cr_assert_eq(target_batch(&hundred, 3), 1);
+	cr_assert_eq(target_batch(&hundred, 20), 1);
+	cr_assert_eq(target_batch(&eight, 2), 1);
+	cr_assert_eq(target_batch(&none, 1), 1);
+}
+
+Test(target, row_is_dead_only_by_an_answer_to_itself)
+{
+	const struct target_answer refuses = {422, 0, NULL, false}, fails = {500, 0, NULL, false};
+
+	cr_assert_eq(target_take(&target, &refuses, 2, 1, 1, &wait_ms), TARGET_RETRY);
+	cr_assert_eq(target_take(&target, &fails, 2, 10, 1, &wait_ms), TARGET_RETRY);
+	cr_assert_gt(wait_ms, 0);
+	cr_assert_eq(target_take(&target, &refuses, 1, 1, 1, &wait_ms), TARGET_DEAD);
+	cr_assert_eq(target_take(&target, &fails, 1, 10, 1, &wait_ms), TARGET_DEAD);
+}
+
+Test(target, each_slot_has_a_batch_but_one_row_while_probing_or_if_bodies_are_large)
+{
+	struct webhook fifty = webhook;
+
+	fifty.batch = 50;
+	target.webhook = retries.webhook = &fifty;
+	cr_assert_eq(target_want(&target, 0), 400);
+	cr_assert_eq(target_want(&retries, 0), 20);
+	target_begin(&target, 50);
+	cr_assert_eq(target_want(&target, 0), 350);
+	cr_assert_eq(target_free_slots(&target), 7);
+	target.bytes = TARGET_AHEAD_BYTES;
+	cr_assert_eq(target_want(&target, 0), 0);
+	target_end(&target, 50, false);
+	cr_assert_eq(target_want(&target, 0), 8);
+	target.bytes = 0;
+	fail_often(5, 0);
+	cr_assert_eq(target_want(&target, 1000), 1);
+}
+
 /* --- probes --- */
 
 Test(target, is_judged_by_its_probe_and_by_no_request_that_began_before)
@@ -256,19 +302,19 @@ Test(target, is_judged_by_its_probe_and_by_no_request_that_began_before)
 	const struct target_answer fails = {500, 0, NULL, false}, succeeds = {200, 0, NULL, false};
 
 	for (int i = 0; i < 16; i++)
-		cr_assert(!target_begin(&target));
+		cr_assert(!target_begin(&target, 1));
 	fail_often(5, 0);
 	cr_assert_eq(target_want(&target, 1000), 1, "what hangs has no slot of the probe");
 	cr_assert_eq(target_free_slots(&target), 1);
-	cr_assert(target_begin(&target));
+	cr_assert(target_begin(&target, 1));
 	cr_assert_eq(target_free_slots(&target), 0);
-	target_end(&target, false);
-	target_take(&target, &fails, 1, false, 1000, 0, &wait_ms);
+	target_end(&target, 1, false);
+	target_hear(&target, &fails, false, 1000, 0);
 	cr_assert_eq(target.state, TARGET_PROBING);
-	target_take(&target, &succeeds, 1, false, 1000, 0, &wait_ms);
+	target_hear(&target, &succeeds, false, 1000, 0);
 	cr_assert_eq(target.state, TARGET_PROBING);
-	target_end(&target, true);
-	target_take(&target, &succeeds, 1, true, 1000, 0, &wait_ms);
+	target_end(&target, 1, true);
+	target_hear(&target, &succeeds, true, 1000, 0);
 	cr_assert_eq(target.state, TARGET_OPEN);
 	cr_assert_eq(target.at_work, 15);
 }
@@ -277,7 +323,8 @@ Test(target, fault_on_this_side_costs_no_attempt_and_pauses)
 {
 	const struct target_answer fault = {0, 0, "too many open files", true};
 
-	cr_assert_eq(target_take(&target, &fault, 10, false, 0, 0, &wait_ms), TARGET_UNSENT);
+	target_hear(&target, &fault, false, 0, 0);
+	cr_assert_eq(target_take(&target, &fault, 1, 10, 0, &wait_ms), TARGET_UNSENT);
 	cr_assert_gt(wait_ms, 0);
 	cr_assert_eq(target.state, TARGET_PAUSED);
 }
@@ -292,6 +339,7 @@ static size_t take_round(size_t rows, size_t bytes)
 	size_t begun = target_free_slots(&target) < target.waiting ? target_free_slots(&target) : target.waiting;
 	target.waiting -= begun;
 	target.at_work += begun;
+	target.rows += begun;
 	return begun;
 }
 
@@ -302,7 +350,7 @@ Test(target, is_leased_more_rows_at_once_while_it_is_faster_than_rounds)
 	for (size_t i = 0; i < sizeof(wanted) / sizeof(*wanted); i++) {
 		cr_assert_eq(target_want(&target, 0), wanted[i], "%zu, not %zu", target.wanted, wanted[i]);
 		take_round(wanted[i], wanted[i] * 100);
-		target.at_work = target.waiting = 0; /* all are answered before the next round */
+		target.at_work = target.rows = target.waiting = 0; /* all are answered before the next round */
 	}
 }
 
@@ -314,7 +362,7 @@ Test(target, is_leased_fewer_rows_when_they_wait)
 	cr_assert_eq(target_want(&target, 0), 256);
 	take_round(256, 25600);
 	depth = target.depth;
-	target.at_work = 0;
+	target.at_work = target.rows = 0;
 	for (int i = 0; i < 20; i++)
 		take_round(0, 0);
 	cr_assert_lt(target.depth, depth);
@@ -328,7 +376,7 @@ Test(target, large_bodies_are_not_leased_ahead)
 
 		cr_assert_leq(wanted, 16);
 		take_round(wanted, wanted * 1000000);
-		target.at_work = target.waiting = 0;
+		target.at_work = target.rows = target.waiting = 0;
 	}
 	cr_assert_eq(target.depth, 8);
 }
@@ -338,7 +386,7 @@ Test(target, that_is_slower_than_rounds_is_leased_nothing_ahead)
 	take_round(target_want(&target, 0), 800);
 	target.depth = 0; /* the first round found it idle */
 	for (int i = 0; i < 20; i++) {
-		target.at_work--;
+		target_end(&target, 1, false);
 		cr_assert_eq(target_want(&target, 0), 1);
 		take_round(1, 100);
 	}
@@ -349,7 +397,7 @@ Test(target, that_brings_less_than_is_wanted_is_not_starved)
 {
 	cr_assert_eq(target_want(&target, 0), 8);
 	take_round(7, 700);
-	target.at_work = target.waiting = 0;
+	target.at_work = target.rows = target.waiting = 0;
 	cr_assert_eq(target_want(&target, 0), 8);
 }
 
