@@ -93,6 +93,9 @@ static void judge_targets(struct reading *r)
 	json_t *target;
 	size_t i;
 
+	json_array_foreach(json_object_get(r->state, "paused_webhooks"), i, target)
+		note(r, FLEET_DEGRADED, "webhook %s has been paused since %s: %s", member_text(target, "name"),
+		     member_text(target, "since"), member_text(target, "reason"));
 	json_array_foreach(json_object_get(r->state, "targets"), i,
 			   target) if (limit_s && member_number(target, "oldest_s") > limit_s)
 		note(r, FLEET_DEGRADED, "webhook %s has a delivery that has been pending for %lld s",
@@ -221,8 +224,8 @@ static void judge_listener(struct reading *r, const json_t *row, const char *tro
 		note(r, FLEET_DEGRADED, "%s cannot store: %s", name, trouble);
 	if (*member_text(report, "deliveries"))
 		note(r, FLEET_DEGRADED, "%s: deliveries to webhooks wait: %s", name, member_text(report, "deliveries"));
-	json_array_foreach(json_object_get(report, "failing_webhooks"), i, webhook)
-		note(r, FLEET_DEGRADED, "%s: webhook %s fails", name, json_string_value(webhook));
+	json_array_foreach(json_object_get(report, "webhooks_trouble"), i, webhook)
+		note(r, FLEET_DEGRADED, "%s: %s", name, json_string_value(webhook));
 	if (member_number(row, "checkin_s") > CHECKIN_LATE_S)
 		note(r, FLEET_DEGRADED, "%s has not checked in for %lld s", name,
 		     (long long)member_number(row, "checkin_s"));

@@ -38,13 +38,31 @@ struct admin {
 
 /* --- readiness --- */
 
-/* The name of the first webhook that fails, or NULL. */
-static const char *failing_webhook(const struct relay *r)
+bool admin_describe_webhook(const struct relay *r, size_t i, int64_t now_ms, char *text, size_t size)
+{
+	const char *name = relay_target(r, i)->webhook->name;
+	const struct target *failing = target_failing(relay_target(r, i));
+	const json_t *pause = relay_pause(r, i);
+	char since[TIMESTAMP_SIZE];
+
+	if (pause)
+		snprintf(text, size, "webhook %s has been paused since %s: %s", name,
+			 json_string_value(json_object_get(pause, "since")),
+			 json_string_value(json_object_get(pause, "reason")));
+	else if (failing)
+		snprintf(text, size, "webhook %s has failed since %s: %s", name,
+			 timestamp_print_to(clock_shown_ms(failing->failing_ms, now_ms) * 1000, 0, since),
+			 failing->why);
+	return pause || failing;
+}
+
+/* Describes the first one that is paused or fails. */
+static bool describe_webhooks(const struct relay *r, int64_t now_ms, char *text, size_t size)
 {
 	for (size_t i = 0; r && i < relay_targets(r); i++)
-		if (target_webhook_state(relay_target(r, i)) != TARGET_OPEN)
-			return relay_target(r, i)->webhook->name;
-	return NULL;
+		if (admin_describe_webhook(r, i, now_ms, text, size))
+			return true;
+	return false;
 }
 
 const char *admin_describe_spool(const struct pipeline *p, char *text, size_t size)
@@ -85,8 +103,9 @@ static const char *single_source(const struct sources *s)
 }
 
 /* Writes what does not work as it should, though events are stored. False: all does. */
-static bool describe_degraded(const struct admin_parts *p, char *text, size_t size)
+static bool describe_degraded(const struct admin *a, char *text, size_t size)
 {
+	const struct admin_parts *p = a->parts;
 	const struct claim *claim = pipeline_claim(p->pipeline);
 
 	if (claim_is_foreign(claim))
@@ -104,10 +123,8 @@ static bool describe_degraded(const struct admin_parts *p, char *text, size_t si
 		return true;
 	else if (p->relay && *relay_error(p->relay))
 		snprintf(text, size, "deliveries to webhooks wait for postgres; the log says why");
-	else if (failing_webhook(p->relay))
-		snprintf(text, size, "webhook %s fails", failing_webhook(p->relay));
 	else
-		return false;
+		return describe_webhooks(p->relay, (int64_t)uv_now(a->loop), text, size);
 	return true;
 }
 
@@ -145,7 +162,7 @@ static unsigned int write_ready(const struct admin *a, FILE *out)
 		fprintf(out, "not ready: ingest: the port is not open\n");
 		return STATUS_UNAVAILABLE;
 	}
-	if (describe_degraded(p, degraded, sizeof(degraded)))
+	if (describe_degraded(a, degraded, sizeof(degraded)))
 		fprintf(out, "degraded: %s\n", degraded);
 	else
 		fprintf(out, "ready\n");
@@ -249,6 +266,17 @@ static json_t *describe_unsettled(const struct admin *a)
 			 *u.oldest_id ? describe_text(u.oldest_id) : json_null(), "oldest_state", u.state);
 }
 
+/* null if it does not fail. */
+static json_t *describe_failure(const struct target *t, int64_t now_ms)
+{
+	const struct target *failing = target_failing(t);
+
+	return failing ? json_pack("{s:o, s:o}", "since",
+				   describe_time(clock_shown_ms(failing->failing_ms, now_ms) / 1000), "why",
+				   describe_text(failing->why))
+		       : json_null();
+}
+
 static json_t *describe_targets(const struct admin *a)
 {
 	const struct relay *r = a->parts->relay;
@@ -257,11 +285,12 @@ static json_t *describe_targets(const struct admin *a)
 	for (size_t i = 0; r && i < relay_targets(r); i++) {
 		const struct target *t = relay_target(r, i);
 		int64_t left_ms = t->state == TARGET_PAUSED ? t->resume_ms - (int64_t)uv_now(a->loop) : 0;
-		json_t *one =
-			json_pack("{s:s, s:s, s:s, s:I, s:I, s:f}", "name", t->webhook->name, "state",
-				  target_state_name(t->state), "retries", target_state_name(t->other->state),
-				  "in_flight", (json_int_t)target_at_work(t), "failures_in_a_row",
-				  (json_int_t)t->failures, "pause_left_s", left_ms > 0 ? (double)left_ms / 1000 : 0.0);
+		json_t *one = json_pack("{s:s, s:s, s:s, s:I, s:I, s:f, s:o, s:O?}", "name", t->webhook->name, "state",
+					target_state_name(t->state), "retries", target_state_name(t->other->state),
+					"in_flight", (json_int_t)target_at_work(t), "failures_in_a_row",
+					(json_int_t)t->failures, "pause_left_s",
+					left_ms > 0 ? (double)left_ms / 1000 : 0.0, "failing",
+					describe_failure(t, (int64_t)uv_now(a->loop)), "paused", relay_pause(r, i));
 
 		for (int o = 0; o < TARGET_OUTCOMES; o++)
 			json_object_set_new(one, target_outcome_name((enum target_outcome)o),
@@ -308,7 +337,7 @@ static json_t *describe_status(const struct admin *a)
 	char degraded[300] = "";
 
 	storing_is_slow(storing, &slow);
-	describe_degraded(p, degraded, sizeof(degraded));
+	describe_degraded(a, degraded, sizeof(degraded));
 	counters_each(put_json_counter, counts);
 	root = json_pack(
 		"{s:s, s:o, s:I, s:b, s:{s:b, s:o, s:o, s:o, s:o}, s:o, s:I, s:I, s:I, s:b, s:o, s:I, s:o, s:o}",

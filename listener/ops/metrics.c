@@ -206,7 +206,7 @@ static void put_targets(FILE *out, const struct relay *r)
 	put_type(out, "webhook_paused", "gauge", "1 while a webhook is paused because it fails.");
 	for (size_t i = 0; i < relay_targets(r); i++)
 		fprintf(out, "wsonce_webhook_paused{target=\"%s\"} %d\n", relay_target(r, i)->webhook->name,
-			target_webhook_state(relay_target(r, i)) != TARGET_OPEN);
+			target_failing(relay_target(r, i)) != NULL);
 	put_gauge(out, "outbox_pending", "Pending deliveries of the whole fleet; counted up to 20000.",
 		  (double)relay_backlog(r)->pending);
 	put_gauge(out, "outbox_oldest_seconds", "How long the oldest delivery has been pending; 0 if there is none.",

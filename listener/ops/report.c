@@ -83,14 +83,15 @@ static json_t *describe_sources(struct report *r)
 	return all;
 }
 
-/* Returns their names. */
-static json_t *describe_failing_webhooks(const struct relay *r)
+/* Returns a sentence for each that fails. Pauses are in the database. */
+static json_t *describe_failing_webhooks(const struct relay *r, int64_t now_ms)
 {
 	json_t *all = json_array();
+	char text[400];
 
 	for (size_t i = 0; r && i < relay_targets(r); i++)
-		if (target_webhook_state(relay_target(r, i)) != TARGET_OPEN)
-			json_array_append_new(all, json_string(relay_target(r, i)->webhook->name));
+		if (!relay_pause(r, i) && admin_describe_webhook(r, i, now_ms, text, sizeof(text)))
+			json_array_append_new(all, describe_text(text));
 	return all;
 }
 
@@ -135,8 +136,7 @@ static uint64_t hash_states(const struct report *r)
 		hash = add_text(hash, view.is_open ? "o" : "");
 	}
 	for (size_t i = 0; r->parts->relay && i < relay_targets(r->parts->relay); i++)
-		hash = add_text(hash,
-				target_webhook_state(relay_target(r->parts->relay, i)) == TARGET_OPEN ? "+" : "-");
+		hash = add_text(hash, target_failing(relay_target(r->parts->relay, i)) ? "-" : "+");
 	hash = add_text(hash, *storing_trouble(pipeline_storing(r->parts->pipeline)) ? "+" : "-");
 	hash = add_text(hash, *describe_relay(r->parts) ? "+" : "-");
 	return hash;
@@ -210,7 +210,7 @@ json_t *report_describe(void *arg)
 	json_object_set_new(report, "trouble", describe_text(storing_trouble(storing)));
 	json_object_set_new(report, "sources", describe_sources(r));
 	json_object_set_new(report, "deliveries", describe_text(describe_relay(p)));
-	json_object_set_new(report, "failing_webhooks", describe_failing_webhooks(p->relay));
+	json_object_set_new(report, "webhooks_trouble", describe_failing_webhooks(p->relay, now));
 	if (!*storing_trouble(storing)) { /* leaves these out, because they are long: see store/checkin.c */
 		json_object_set_new(report, "hour", hour_describe(p->hour));
 		json_object_set_new(report, "settings", describe_settings(p->config));

@@ -39,6 +39,8 @@ void backlog_read(struct backlog *b, const char *const cells[BACKLOG_CELLS])
 	snprintf(b->oldest_id, sizeof(b->oldest_id), "%s", cells[3]);
 	snprintf(b->oldest_target, sizeof(b->oldest_target), "%s", cells[4]);
 	read_names(b, cells[5], cells[6], cells[7]);
+	json_decref(b->pauses);
+	b->pauses = json_loads(cells[8], 0, NULL);
 }
 
 void backlog_watch(struct backlog *b, int64_t now_ms, int64_t limit_ms)

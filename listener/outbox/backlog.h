@@ -2,6 +2,7 @@
 #ifndef WSONCE_BACKLOG_H
 #define WSONCE_BACKLOG_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -18,10 +19,11 @@ struct backlog {
 	char oldest_target[65];
 	char strays[1000];   /* targets of pending rows that no listener delivers to; "": none */
 	char disputed[1000]; /* webhooks to which another listener gives another URL; "": none */
+	json_t *pauses;      /* by webhook: {since, by, reason}; owned; NULL: none is paused */
 	int64_t warned_ms;   /* loop clock, last warning; 0: none is overdue */
 };
 
-#define BACKLOG_CELLS 8
+#define BACKLOG_CELLS 9
 
 /* Reads the row of sql/queries/backlog.sql. Logs a warning when strays or disputed change. */
 void backlog_read(struct backlog *b, const char *const cells[BACKLOG_CELLS]);

@@ -1172,6 +1172,11 @@ const struct target *relay_target(const struct relay *r, size_t i)
 	return &r->hooks[i]->lanes[0].target;
 }
 
+const json_t *relay_pause(const struct relay *r, size_t i)
+{
+	return json_object_get(r->backlog.pauses, r->hooks[i]->webhook.name);
+}
+
 const char *relay_error(const struct relay *r)
 {
 	enum postgres_state state = postgres_state(r->postgres);
@@ -1306,6 +1311,7 @@ static void release(void *object)
 
 	for (int i = 0; i < COLUMNS; i++)
 		array_free(&r->columns[i]);
+	json_decref(r->backlog.pauses);
 	array_free(&r->names);
 	array_free(&r->urls);
 	for (size_t i = 0; i < r->hook_count; i++)

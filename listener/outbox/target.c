@@ -3,6 +3,7 @@
 #include "outbox/target.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 
 #include "base/backoff.h"
 #include "base/log.h"
@@ -18,9 +19,9 @@ const char *target_state_name(enum target_state state)
 	return state_names[state];
 }
 
-enum target_state target_webhook_state(const struct target *t)
+const struct target *target_failing(const struct target *t)
 {
-	return t->state != TARGET_OPEN ? t->state : t->other->state;
+	return t->state != TARGET_OPEN ? t : t->other->state != TARGET_OPEN ? t->other : NULL;
 }
 
 size_t target_at_work(const struct target *t)
@@ -185,6 +186,12 @@ static void start_pause(struct target *t, const struct target_answer *answer, in
 	if (t->resume_ms < answer->retry_after_ms)
 		t->resume_ms = answer->retry_after_ms;
 	t->resume_ms += now_ms;
+	if (t->state == TARGET_OPEN)
+		t->failing_ms = now_ms;
+	if (answer->status)
+		snprintf(t->why, sizeof(t->why), "it answered %d", answer->status);
+	else
+		snprintf(t->why, sizeof(t->why), "%s", answer->reason);
 	move(t, TARGET_PAUSED, answer);
 }
 

@@ -48,6 +48,8 @@ struct target {
 	bool is_retry;        /* the retry lane, with half of the concurrency */
 	enum target_state state;
 	unsigned int failures; /* in a row */
+	int64_t failing_ms;    /* loop clock: since when it has not been open; valid until it is */
+	char why[200];         /* the last failure that paused it, without the body of an answer */
 	int64_t pause_ms;      /* length of the last pause; 0: none since it was open */
 	int64_t resume_ms;     /* loop clock: when TARGET_PAUSED ends */
 	size_t at_work;        /* requests in progress, */
@@ -63,8 +65,8 @@ struct target {
 const char *target_state_name(enum target_state state);
 const char *target_outcome_name(enum target_outcome outcome);
 
-/* For operators: the state and sums of both lanes of t's webhook, which is open only if both are. */
-enum target_state target_webhook_state(const struct target *t);
+/* For operators. Returns the lane of t's webhook that fails, t first, or NULL if both are open; and sums of both. */
+const struct target *target_failing(const struct target *t);
 size_t target_at_work(const struct target *t);
 uint64_t target_ended(const struct target *t, enum target_outcome outcome);
 

@@ -2,7 +2,8 @@
 -- digests of their URLs. At most about 20,000 rows are read, shared among the targets: of each target the new
 -- rows and then those that have failed, as they are due, and the fifty of each that are due last. Returns the number of
 -- deliveries; how many are too old; age in ms, event id and target of the oldest; the names of targets that no listener
--- serves, and the number of their deliveries; and the names in $2 that a running listener has with another URL.
+-- serves, and the number of their deliveries; the names in $2 that a running listener has with another URL; and of those
+-- in $2 that are paused since when, by whom and why, as a JSON object by name.
 --
 -- The planner assumes a LIMIT of 1, as in lease.sql, so it reads the index outbox_lanes and never sorts.
 WITH RECURSIVE names AS (
@@ -54,5 +55,10 @@ SELECT count(*) FILTER (WHERE is_first), greatest(
 		FROM unnest($2::text[], $3::text[]) AS mine (name, url), :schema.wsonce_listeners AS l,
 			LATERAL unnest(l.targets, l.target_urls) AS their (name, url)
 		WHERE mine.name = their.name AND mine.url <> their.url AND seen_at > now() - interval '3 minutes'
+	), (
+		SELECT pg_catalog.json_object_agg(target, pg_catalog.json_build_object(
+			'since', pg_catalog.to_char(paused_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'by', paused_by,
+			'reason', reason))
+		FROM :schema.webhook_pauses WHERE target = ANY ($2::text[])
 	)
 FROM pending

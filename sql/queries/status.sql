@@ -57,6 +57,10 @@ FROM (
 		coalesce(pg_catalog.floor(extract(epoch FROM now() - pg_catalog.min(created_at))), 0) AS oldest_s
 	FROM found GROUP BY target
 ) AS t
+-- part pauses
+SELECT pg_catalog.json_build_object('paused_webhooks', coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
+	'name', target, 'since', pg_catalog.to_char(paused_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
+	'by', paused_by, 'reason', reason) ORDER BY target), '[]')) FROM :schema.webhook_pauses
 -- part listeners
 SELECT pg_catalog.json_build_object('listeners', coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
 	'name', pg_catalog.left(listener, -17), 'consumer', consumer,

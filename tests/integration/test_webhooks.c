@@ -635,7 +635,7 @@ Test(webhooks, six_deliveries_that_always_fail_stop_no_other)
 		must_pass_poison(&poisons[i]);
 }
 
-Test(webhooks, webhook_that_fails_is_named)
+Test(webhooks, webhook_that_fails_is_named_with_since_when_and_why)
 {
 	add_hook("good", "/ok", "{}");
 	add_hook("shop", "/bad/500", "{s:f, s:f}", "backoff", 600.0, "backoff-cap", 600.0);
@@ -644,9 +644,12 @@ Test(webhooks, webhook_that_fails_is_named)
 	cr_assert(strstr(listener_http(l, "/readyz", NULL), "ready\n"));
 	database_exec(db, "insert into outbox (target, event_id, event_type) select 'shop', i, 'bad' from "
 			  "generate_series(1, 5) i");
-	await(strstr(listener_http(l, "/readyz", NULL), "degraded: webhook shop fails"), SOON_MS);
+	static const char failed[] = "webhook shop has failed since 20";
+	await(strstr(listener_http(l, "/readyz", NULL), failed), SOON_MS);
+	cr_assert(strstr(listener_http(l, "/readyz", NULL), "Z: it answered 500\n"));
 	cr_assert_eq(listener_status(l, "/readyz"), 200);
-	await(strstr(run_on(db, "status").output, "webhook shop fails"), SOON_MS);
+	cr_assert(strstr(listener_http(l, "/api/status", NULL), "\"why\": \"it answered 500\""));
+	await(strstr(run_on(db, "status").output, failed), SOON_MS);
 	cr_assert_eq(run_on(db, "status").status, 1);
 	add_rows("shop", "e", 1);
 	wait_rows("state = 'delivered'", 1, SOON_MS);
@@ -689,6 +692,7 @@ Test(webhooks, receiver_that_is_gone_is_sent_nothing_until_it_is_resumed)
 
 	add_rows("shop", "e", 20);
 	wait_paused("shop", "its receiver answered 410 (Gone)");
+	cr_assert(strstr(run_on(db, "status").output, "webhook shop has been paused since "));
 	cr_assert_eq(count_rows("state = 'pending' and attempts = 0 and status is null"), 20);
 	long requests = receiver_count(receiver, "/down/410/1");
 	stop(one);
@@ -699,13 +703,20 @@ Test(webhooks, receiver_that_is_gone_is_sent_nothing_until_it_is_resumed)
 	cr_assert_eq(receiver_effects(receiver, "/down/410/1"), 20);
 }
 
-Test(webhooks, webhook_that_an_operator_pauses_waits)
+Test(webhooks, webhook_that_an_operator_pauses_waits_and_is_named)
 {
 	add_hook("shop", "/ok", "{}");
-	start("");
+	struct listener *l = start("");
 	wait_attended("shop");
 
 	run_expect(db, 0, "paused shop", "webhooks pause shop --note moving");
+	static const char paused[] = "webhook shop has been paused since 20";
+	struct run status = run_on(db, "status");
+	cr_assert(status.status == 1 && strstr(status.output, paused) && strstr(status.output, "Z: moving\n"), "%s",
+		  status.output);
+	await(strstr(listener_http(l, "/readyz", NULL), paused), SOON_MS);
+	cr_assert(strstr(listener_http(l, "/readyz", NULL), "Z: moving\n"));
+	cr_assert(strstr(listener_http(l, "/api/status", NULL), "\"reason\": \"moving\""));
 	add_rows("shop", "e", 3);
 	run_expect(db, 0, "shop                 paused     pending 3 (0 failing), dead 0: moving\n", "webhooks list");
 	run_expect(db, 0, "\"paused_by\"", "webhooks show --json shop");
@@ -714,6 +725,8 @@ Test(webhooks, webhook_that_an_operator_pauses_waits)
 	wait_rows("state = 'delivered'", 3, SOON_MS);
 	run_expect(db, 0, "shop                 delivering pending 0 (0 failing), dead 0\n", "webhooks list");
 	run_expect_error(db, 1, "not paused", "webhooks resume shop");
+	cr_assert_null(strstr(run_on(db, "status").output, "paused since"));
+	await(!strstr(listener_http(l, "/readyz", NULL), "paused since"), SOON_MS);
 	run_expect_error(db, 1, "no running listener has a webhook shpo", "webhooks pause shpo");
 }
 

@@ -260,11 +260,11 @@ int64_t outbox_record(struct backend *b)
 
 void outbox_tell_backlog(struct backend *b)
 {
-	struct pg_result *r = result_new(b, PGRES_TUPLES_OK, "count", 8, 1);
+	struct pg_result *r = result_new(b, PGRES_TUPLES_OK, "count", 9, 1);
 	int64_t pending = sim_outbox_open();
 
 	put_text(r, 0, sim_print("%lld", (long long)pending));
-	for (size_t i = 1; i < 8; i++)
+	for (size_t i = 1; i < 9; i++)
 		put_text(r, i, i < 3 || i == 6 ? "0" : "");
 	r->rows = 1;
 	send_result(b, r);

@@ -8,7 +8,7 @@ static struct backlog backlog;
 
 static void look(const char *pending, const char *overdue, const char *oldest_ms)
 {
-	const char *const cells[BACKLOG_CELLS] = {pending, overdue, oldest_ms, "order-7", "shop", "", "0", ""};
+	const char *const cells[BACKLOG_CELLS] = {pending, overdue, oldest_ms, "order-7", "shop", "", "0", "", ""};
 
 	backlog_read(&backlog, cells);
 }
