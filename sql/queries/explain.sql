@@ -15,6 +15,48 @@ FROM :schema.events AS e CROSS JOIN LATERAL (VALUES
 		'listener', CASE WHEN received_at IS NULL THEN instance END)),
 	(purged_at, 'payload purged', '{}')
 ) AS m (at, what, fields) WHERE event_id = $1::text AND at IS NOT NULL
+-- table line_minutes
+-- Of the lines of the event's source, those that had it: see sql/migrations/015_line_minutes.sql. A row may be of several
+-- minutes; then those of the other lines are added up. A line had the event if it had all events of these minutes, which
+-- are as many as there are rows: a listener that was killed may have stored more than it had told of. Rows are found by
+-- the indexes of processed_at; of a row that was stored more than two minutes later, nothing is claimed.
+WITH event AS MATERIALIZED (
+	SELECT source, received_at, pg_catalog.date_trunc('minute', received_at, 'UTC') AS minute
+	FROM :schema.events WHERE event_id = $1::text AND received_at IS NOT NULL
+), span AS MATERIALIZED (
+	SELECT e.*, since, since + n * interval '1 minute' AS until
+	FROM event AS e, LATERAL (
+		SELECT coalesce(pg_catalog.max(minutes), 1) AS n FROM :schema.line_minutes AS m
+		WHERE m.source = e.source AND m.minute <= e.minute AND m.minute > e.minute - interval '1 hour'
+			AND m.minute + coalesce(minutes, 1) * interval '1 minute' > e.minute
+	) AS longest, LATERAL (
+		SELECT pg_catalog.to_timestamp(pg_catalog.div(extract(epoch FROM e.minute)::bigint, 60 * n) * 60 * n) AS since
+	) AS begin
+), lines AS MATERIALIZED (
+	SELECT s.received_at, s.source, s.since, s.until, m.listener, pg_catalog.sum(m.received) AS received,
+		pg_catalog.sum(m.received_sum) AS received_sum, pg_catalog.sum(m.stored) AS stored,
+		pg_catalog.sum(m.stored_sum) AS stored_sum, pg_catalog.sum(m.unknown) AS unknown
+	FROM span AS s JOIN :schema.line_minutes AS m ON m.source = s.source AND m.minute >= s.since AND m.minute < s.until
+	GROUP BY 1, 2, 3, 4, 5
+), total AS MATERIALIZED (
+	SELECT pg_catalog.sum(stored) AS stored, pg_catalog.sum(stored_sum) AS stored_sum, pg_catalog.sum(stored) = (
+		SELECT count(*) FROM span AS s, LATERAL (
+			SELECT source, received_at FROM :schema.events WHERE purged_at IS NULL
+				AND processed_at >= s.since - interval '1 minute' AND processed_at < s.until + interval '2 minutes'
+			UNION ALL
+			SELECT source, received_at FROM :schema.events WHERE purged_at IS NOT NULL
+				AND processed_at >= s.since - interval '1 minute' AND processed_at < s.until + interval '2 minutes'
+		) AS e WHERE e.source = s.source AND e.received_at >= s.since AND e.received_at < s.until
+	) AS is_whole FROM lines
+)
+SELECT (extract(epoch FROM received_at) * 1000000)::bigint, CASE
+	WHEN is_whole AND received = t.stored AND (received_sum - t.stored_sum) % 18446744073709551616 = 0
+		THEN 'copy on a line'
+	WHEN received = 0 AND unknown = 0 THEN 'no copy on a line'
+	ELSE 'copy on a line?' END,
+	pg_catalog.json_build_object('line', pg_catalog.regexp_replace(listener, '[.][0-9a-f]{16}', ''),
+		'received', received, 'of', t.stored)
+FROM lines, total AS t ORDER BY listener
 -- table processed_events
 WITH RECURSIVE consumers AS (
 	(SELECT consumer FROM :schema.processed_events ORDER BY consumer LIMIT 1)

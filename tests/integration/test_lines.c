@@ -70,6 +70,31 @@ static int ask(const char *flags)
 	return run.status;
 }
 
+/* The third line missed one of 200, which one is not known. */
+Test(lines, explain_says_which_lines_had_an_event, .timeout = 120)
+{
+	start_fleet(NULL);
+	send_events((const int[]){0, 0, 1});
+	stop(0);
+	database_exec(db, "UPDATE line_minutes SET minute = '2026-01-01T00:00Z'; "
+			  "UPDATE events SET received_at = '2026-01-01T00:00:30Z', processed_at = '2026-01-01T00:01Z'; "
+			  "UPDATE events SET purged_at = now() WHERE event_id = 'e-7'");
+	struct run run = run_on(db, "explain e-2");
+	cr_expect(strstr(run.output, "  copy on a line      line=line-0 received=200 of=200\n"), "%s", run.output);
+	cr_expect(strstr(run.output, "  copy on a line      line=line-1 received=200 of=200\n"), "%s", run.output);
+	cr_expect(strstr(run.output, "  copy on a line?     line=line-2 received=199 of=200\n"), "%s", run.output);
+	database_exec(db, "UPDATE line_minutes SET minutes = 5 WHERE listener LIKE 'line-1.%%'; "
+			  "UPDATE events SET received_at = '2026-01-01T00:04:30Z'");
+	run = run_on(db, "explain e-2");
+	cr_expect(strstr(run.output, "  copy on a line      line=line-0 received=200 of=200\n"), "%s", run.output);
+	database_exec(db, "DELETE FROM events WHERE event_id = 'e-0'");
+	run = run_on(db, "explain e-2");
+	cr_expect(!strstr(run.output, "  copy on a line "), "not all that was stored is there: %s", run.output);
+	database_exec(db, "UPDATE line_minutes SET received = 0, received_sum = 0 WHERE listener LIKE 'line-2.%%'");
+	run = run_on(db, "explain e-2");
+	cr_expect(strstr(run.output, "  no copy on a line   line=line-2 received=0 of=200\n"), "%s", run.output);
+}
+
 static double share(const char *state)
 {
 	return json_number_value(json_object_get(json_array_get(json_object_get(told, "sources"), 0), state));
