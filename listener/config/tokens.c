@@ -304,14 +304,13 @@ struct token *tokens_find(struct tokens *t, const char *given)
 	return found;
 }
 
-struct token *tokens_find_signer(const struct tokens *t, const struct webhook_signed *what, const char *signatures)
+struct token *tokens_next(const struct tokens *t, const struct token *before)
 {
-	struct token *found = NULL;
+	struct token *at = before ? before->next : t->first;
 
-	for (struct token *at = t->first; at; at = at->next)
-		if (at->is_valid && webhook_secret_has_signed(&at->secret, what, signatures))
-			found = at;
-	return found;
+	while (at && !at->is_valid)
+		at = at->next;
+	return at;
 }
 
 static struct token *find_certified(const struct tokens *t, const char *name)

@@ -27,9 +27,10 @@
 #include "pipeline/pipeline.h"
 
 #define VISITORS    256
-#define LINES_MAX   10000 /* per body: each line that is not an event becomes a dead letter */
-#define BODIES_PART 8     /* 1/8 of the budget for all bodies */
-#define RESULT_OVER 48    /* bytes of a result in addition to its text */
+#define LINES_MAX   10000       /* per body: each line that is not an event becomes a dead letter */
+#define BODIES_PART 8           /* 1/8 of the budget for all bodies */
+#define RESULT_OVER 48          /* bytes of a result in addition to its text */
+#define TURN_BYTES  (256 << 10) /* of bodies that are verified in a turn of the loop, or one body by one secret */
 
 /* The headers of a signed request. */
 enum { SIGNED_ID, SIGNED_TIMESTAMP, SIGNED_SIGNATURES, SIGNED_BY };
@@ -63,6 +64,7 @@ struct post {
 	struct token *token;        /* token or secret it authenticated with; NULL: none is required, or is_unproved */
 	char *signed_by[SIGNED_BY]; /* NULL; or webhook-id, webhook-timestamp, webhook-signature; heap */
 	bool is_unproved;           /* only the body will show if its signature is right */
+	struct token *tried;        /* of the secrets, the last one that has not signed it; NULL: none was tried */
 	struct address *address;
 	struct http_ticket *ticket;
 	struct http_refusal refusal; /* sent when the whole body has been read */
@@ -101,6 +103,7 @@ struct posts {
 	struct producer_profile *clouds;   /* for CloudEvents, without profile */
 	struct producer_profile *webhooks; /* for signed messages without an id */
 	struct unpack *gunzip;
+	uv_idle_t verifier; /* active while requests wait to be verified */
 	struct list all;
 	struct addresses *addresses; /* wrong tokens and garbage, by address */
 	int64_t debt_ms;             /* of producers with neither token nor address */
@@ -709,33 +712,10 @@ static struct http_refusal judge_whole(const struct posts *all)
 	return (struct http_refusal){0, NULL};
 }
 
-/* Verifies the bytes that were sent, compressed or not. */
-static struct http_refusal verify(struct post *p)
+static void finish(struct post *p)
 {
-	struct posts *all = p->posts;
-	const struct webhook_signed what = {
-		p->signed_by[SIGNED_ID], p->signed_by[SIGNED_TIMESTAMP], {p->body.at, p->body.len}};
-
-	p->token = tokens_find_signer(all->secrets, &what, p->signed_by[SIGNED_SIGNATURES]);
-	if (!p->token) {
-		counters.ingest_refused++;
-		return blame(all, p->address);
-	}
-	counters.ingest_posts++;
-	p->is_unproved = false;
-	p->sender.name = p->token->name;
-	return must_rest(all, p->token, p->address) ? rest() : (struct http_refusal){0, NULL};
-}
-
-static void on_end(void *post, struct http_ticket *ticket)
-{
-	struct post *p = post;
-
-	p->ticket = ticket;
 	if (!p->refusal.status)
 		p->refusal = judge_whole(p->posts);
-	if (!p->refusal.status && p->is_unproved)
-		p->refusal = verify(p);
 	if (!p->refusal.status)
 		p->refusal = read_body(p);
 	drop_body(p);
@@ -744,6 +724,78 @@ static void on_end(void *post, struct http_ticket *ticket)
 		answer_refusal(p, p->refusal);
 	else
 		check_settled(p);
+}
+
+static void welcome(struct post *p, struct token *token)
+{
+	struct posts *all = p->posts;
+
+	counters.ingest_posts++;
+	p->token = token;
+	p->is_unproved = false;
+	p->sender.name = token->name;
+	http_meet_payer(p->ticket);
+	if (must_rest(all, token, p->address))
+		p->refusal = rest();
+	finish(p);
+}
+
+/* Tries the next secret with the bytes that were sent, compressed or not. */
+static void verify(struct post *p)
+{
+	struct posts *all = p->posts;
+	const struct webhook_signed what = {
+		p->signed_by[SIGNED_ID], p->signed_by[SIGNED_TIMESTAMP], {p->body.at, p->body.len}};
+	struct token *token = p->tried = tokens_next(all->secrets, p->tried);
+
+	if (token && webhook_secret_has_signed(&token->secret, &what, p->signed_by[SIGNED_SIGNATURES])) {
+		welcome(p, token);
+	} else if (!token) {
+		counters.ingest_refused++;
+		p->refusal = blame(all, p->address);
+		finish(p);
+	}
+}
+
+/* Returns a request that is whole and waits to be verified, or NULL. */
+static struct post *find_unproved(const struct posts *all)
+{
+	for (struct list *node = all->all.next; node != &all->all; node = node->next) {
+		struct post *p = list_entry(node, struct post, link);
+
+		if (p->is_unproved && p->ticket && !p->is_answered)
+			return p;
+	}
+	return NULL;
+}
+
+/* Each secret reads the whole body: strangers would keep the loop for as long as they like. */
+static void on_turn(uv_idle_t *verifier)
+{
+	struct posts *all = verifier->data;
+	size_t bytes = 0;
+	struct post *p;
+
+	while (bytes < TURN_BYTES && (p = find_unproved(all))) {
+		bytes += p->body.len + 1;
+		if (p->refusal.status)
+			finish(p);
+		else
+			verify(p);
+	}
+	if (bytes < TURN_BYTES)
+		uv_idle_stop(verifier);
+}
+
+static void on_end(void *post, struct http_ticket *ticket)
+{
+	struct post *p = post;
+
+	p->ticket = ticket;
+	if (p->is_unproved && !p->refusal.status)
+		uv_idle_start(&p->posts->verifier, on_turn);
+	else
+		finish(p);
 }
 
 static void on_gone(void *post)
@@ -852,6 +904,8 @@ struct posts *posts_open(struct ws *ws, const struct config *config, struct toke
 		posts_free(all);
 		return NULL;
 	}
+	all->verifier.data = all;
+	uv_idle_init(ws_loop(ws), &all->verifier);
 	log_info("ingest by HTTP is open", "address=%s port=%d", config->ingest_http, http_port(all->http));
 	return all;
 }
@@ -887,6 +941,7 @@ bool posts_are_answered(const struct posts *all)
 void posts_close(struct posts *all)
 {
 	posts_give_up(all);
+	uv_close((uv_handle_t *)&all->verifier, NULL);
 	http_close(all->http);
 }
 

@@ -192,7 +192,7 @@ static struct http_refusal judge_post(const struct http *h, struct MHD_Connectio
 	return h->site->poster->begin(h->site->arg, &request, post);
 }
 
-static void note_payer(struct http_ticket *ticket)
+void http_meet_payer(struct http_ticket *ticket)
 {
 	struct visitor *v = visitor_of(ticket->connection);
 	const void *payer = NULL;
@@ -215,7 +215,7 @@ static enum MHD_Result begin_post(struct http *h, struct MHD_Connection *c, cons
 	ticket = memory_calloc(1, sizeof(*ticket));
 	*ticket = (struct http_ticket){.http = h, .connection = c, .post = post};
 	*state = ticket;
-	note_payer(ticket);
+	http_meet_payer(ticket);
 	return MHD_YES;
 }
 
@@ -246,7 +246,7 @@ static enum MHD_Result on_post(struct http *h, struct MHD_Connection *c, const c
 	if (!ticket->is_whole) {
 		ticket->is_whole = true;
 		h->site->poster->end(ticket->post, ticket);
-		note_payer(ticket);
+		http_meet_payer(ticket);
 	}
 	if (ticket->status) {
 		char *text = ticket->text;
@@ -453,7 +453,8 @@ static bool make_room(struct http *h, uint64_t address)
 
 /* --- the loop --- */
 
-/* Runs libmicrohttpd until it has nothing to do, and sets the timer for its next run. */
+/* Runs libmicrohttpd until it has nothing to do, and sets the timer for its next run. After on_timer(), libuv 1.44
+ * would run a timer without delay in the same turn. */
 static void run(struct http *h)
 {
 	MHD_UNSIGNED_LONG_LONG wait = 1;
@@ -469,7 +470,7 @@ static void run(struct http *h)
 	if (!h->visitor_count)
 		uv_timer_stop(&h->timer);
 	else
-		uv_timer_start(&h->timer, on_timer, wait < SWEEP_MS ? wait : SWEEP_MS, 0);
+		uv_timer_start(&h->timer, on_timer, wait < SWEEP_MS ? wait + !wait : SWEEP_MS, 0);
 }
 
 static void on_timer(uv_timer_t *timer)

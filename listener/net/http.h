@@ -51,7 +51,7 @@ struct http_poster {
 	void (*gone)(void *post);
 	/* Returns false if the sender is unknown; the connection then has less time, and makes room for others.
 	 * Else sets *payer to an identity that the connection counts against, which is only compared; NULL: it counts
-	 * against its address. Called after begin, and after end. */
+	 * against its address. Called after begin, after end, and by http_meet_payer(). */
 	bool (*payer)(const void *post, const void **payer);
 };
 
@@ -78,6 +78,9 @@ struct http *http_open(uv_loop_t *loop, const struct http_site *site, char *erro
 
 /* Returns the port, 0 for a Unix socket. */
 int http_port(const struct http *h);
+
+/* Asks for the payer of a request that waits for its answer. */
+void http_meet_payer(struct http_ticket *ticket);
 
 /* Answers and frees text. type NULL means plain text of one line. */
 void http_answer(struct http_ticket *ticket, unsigned int status, const char *type, char *text, size_t len);

@@ -3,6 +3,8 @@
 #include "bench.h"
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <zlib.h>
 
 #define WAIT_MS 20000
@@ -38,7 +40,6 @@ struct webhook {
 	const char *headers;
 };
 
-/* Computed by OpenSSL; the listener has libsodium. */
 static const char *sign(const struct webhook *w, const char *timestamp)
 {
 	unsigned char key[64], mac[EVP_MAX_MD_SIZE], text[100];
@@ -273,4 +274,38 @@ Test(signed_posts, unsigned_bodies_do_not_push_out_those_of_a_token)
 	for (int i = 0; i < 20; i++)
 		close(strangers[i]);
 	await(listener_metric(listener, "wsonce_in_flight_bytes") == 0, WAIT_MS);
+}
+
+/* Each secret reads the whole body, and strangers may send as many bodies as they like. */
+Test(signed_posts, while_secrets_are_tried_others_are_served)
+{
+	const char *head = suite_text("POST /events HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\nwebhook-id: a\r\n"
+				      "webhook-timestamp: %ld\r\nwebhook-signature: v1,x\r\n\r\n",
+				      (long)time(NULL));
+	char *body = malloc(999999), lines[16 * 60] = "", answer[20000] = "";
+	int fd, admin, unsent;
+	size_t len = 0;
+
+	memset(body, ' ', 999999);
+	for (int i = 0; i < 16; i++)
+		strcat(lines, "shop " OTHER "\n");
+	secrets = suite_file("secrets", lines);
+	start("");
+	fd = port_connect(port, WAIT_MS);
+	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+	cr_assert(write(fd, head, strlen(head)) > 0 && write(fd, body, 999999) == 999999);
+	await(ioctl(fd, SIOCOUTQ, &unsent) == 0 && !unsent, WAIT_MS);
+	process_signal(listener_process(listener), SIGSTOP);
+	cr_assert_eq(write(fd, body, 1), 1);
+	admin = port_connect(listener_admin_port(listener), WAIT_MS);
+	fcntl(admin, F_SETFL, fcntl(admin, F_GETFL) & ~O_NONBLOCK);
+	dprintf(admin, "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+	process_signal(listener_process(listener), SIGCONT);
+	for (ssize_t n; (n = read(admin, answer + len, sizeof answer - 1 - len)) > 0;)
+		len += (size_t)n;
+	cr_assert(strstr(answer, "\nwsonce_ingest_refused_total 0\n"), "the body was verified first");
+	cr_assert_gt(read(fd, answer, sizeof answer - 1), 0);
+	cr_assert_eq(http_status(answer), 401, "%s", answer);
+	close(fd);
+	close(admin);
 }

@@ -189,9 +189,11 @@ static const struct webhook_signed signed_body = {
 
 static void expect_signer(const char *name)
 {
-	const struct token *token =
-		tokens_find_signer(tokens, &signed_body, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
+	const struct token *token = tokens_next(tokens, NULL);
 
+	while (token && !webhook_secret_has_signed(&token->secret, &signed_body,
+						   "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="))
+		token = tokens_next(tokens, token);
 	cr_assert(!token == !name && (!name || strcmp(token->name, name) == 0), "%s", token ? token->name : "none");
 }
 
