@@ -428,9 +428,11 @@ static int print_end(const struct export *e, int ended)
 	return ended == 1 && !e->is_short && !e->left_out && !e->is_broken ? STATUS_FINE : STATUS_FAILED;
 }
 
-static const char sql_begin[] = "SELECT pg_catalog.set_config(name, CASE name WHEN 'client_connection_check_interval'"
-				" THEN '1s' ELSE '0' END, false) FROM pg_catalog.pg_settings WHERE name IN"
-				" ('client_connection_check_interval', 'statement_timeout', 'idle_session_timeout')";
+/* Without row_security, a policy that would hide rows is an error, as for pg_dump. */
+static const char sql_begin[] =
+	"SELECT pg_catalog.set_config(name, CASE name WHEN 'client_connection_check_interval' THEN '1s' ELSE '0' END, "
+	"false) FROM pg_catalog.pg_settings WHERE name IN ('client_connection_check_interval', 'statement_timeout', "
+	"'idle_session_timeout', 'row_security')";
 
 static void begin(struct export *e)
 {

@@ -196,7 +196,7 @@ static void feed_line(struct replay *r, struct feeder *f, const struct ndjson_li
 				   .total = line->total,
 				   .tag = line->begin};
 
-	if (!m.digest)
+	if (!m.digest && !line->record) /* a feed may have sent a message that looks like a line of an export */
 		exported_read(&r->exported, f, &m);
 	feeder_feed(f, &m);
 	r->end = line->is_ended ? line->end : line->begin;

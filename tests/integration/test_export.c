@@ -326,6 +326,23 @@ Test(export, a_closed_pipe_is_said_with_the_position)
 	position_of(process_errors(p));
 }
 
+Test(export, rows_that_a_policy_hides_are_an_error_and_not_missing)
+{
+	char *role = suite_text("tenant_%d", (int)getpid());
+
+	add_rows(3);
+	database_exec(db,
+		      "CREATE ROLE %s; GRANT SELECT ON ALL TABLES IN SCHEMA public TO %s; "
+		      "ALTER TABLE events ENABLE ROW LEVEL SECURITY; CREATE POLICY few ON events USING (id = 1)",
+		      role, role);
+	struct run run = run_in((const char *const[]){suite_text("WSONCE_POSTGRES=%s", database_conninfo(db)),
+						      suite_text("PGOPTIONS=-c role=%s", role), NULL},
+				"export");
+	database_exec(db, "DROP OWNED BY %s; DROP ROLE %s", role, role);
+	cr_assert(run.status == 1 && !*run.output && strstr(run.errors, "row-level security"), "%d %s%s", run.status,
+		  run.output, run.errors);
+}
+
 /* A message of some bytes, with numbers that are long when they are printed. */
 Test(export, a_row_that_is_too_long_to_print_is_left_out_and_named)
 {

@@ -141,6 +141,20 @@ Test(recording, segments_replay_into_the_rows_of_lines, .init = open_feed, .time
 	cr_assert_str_eq(run_in(NULL, suite_text("try --profile %s --frames %s", profile(), segment)).output, frames);
 }
 
+/* A feed cannot choose the source and the time of its rows. */
+Test(recording, a_message_that_looks_like_a_line_of_an_export_is_a_message, .init = open_feed, .timeout = 60)
+{
+	char *dir = suite_path("dir");
+	struct process *p = start(suite_text("--segments --messages 1 %s", dir));
+
+	cr_assert(feed_wait_clients(feed, 1, SOON_MS));
+	feed_sendf(feed, "{\"wsonce_row\":1,\"source\":\"bank\",\"received_at\":\"2026-01-02T03:04:05Z\","
+			 "\"event_id\":\"e\",\"event_type\":\"\",\"payload\":1}");
+	end(p);
+	run_expect(db, 0, "persisted 1,", "replay %s", segment_in(dir));
+	cr_assert_eq(bench_count("events WHERE source <> 'bank' AND received_at > '2026-02-01Z'"), 1);
+}
+
 /* As of a recorder that was killed, or that is still at work. */
 Test(recording, a_torn_segment_replays_up_to_its_end_and_on_from_there, .init = open_feed, .timeout = 60)
 {
