@@ -264,7 +264,8 @@ static int run_resend(const struct invocation *in)
 	} while (n > 0 && !interrupt_has_come());
 	progress_clear();
 	if (!n && o->event && !r.after_id)
-		return dispatch_fail("no event %s is stored, or its payload was purged", o->event);
+		return dispatch_fail("no event %s is stored%s, or its payload was purged", o->event,
+				     o->since_us || o->until_us ? " in that time" : "");
 	print_resent(&r, o);
 	if (n >= 0 && interrupt_has_come())
 		dispatch_fail("interrupted; the count is complete, run it again for the rest");

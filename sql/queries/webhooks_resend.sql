@@ -16,6 +16,8 @@ WITH page AS MATERIALIZED (
 	UNION ALL
 	SELECT id, event_id, event_type, payload, processed_at FROM :schema.events
 	WHERE event_id = $7::text AND purged_at IS NULL AND id > $5::bigint
+		AND processed_at >= timestamptz 'epoch' + $4::bigint * interval '1 microsecond'
+		AND processed_at < timestamptz 'epoch' + $2::bigint * interval '1 microsecond'
 ), chosen AS MATERIALIZED (
 	SELECT p.*, EXISTS (
 		SELECT FROM :schema.outbox AS o

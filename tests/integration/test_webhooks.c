@@ -765,6 +765,9 @@ Test(webhooks, stored_events_are_sent_again_under_their_first_keys)
 	run_expect_error(db, 1, "no event \"it's\" is stored", "webhooks resend shop --event \"it's\"");
 	run_expect_error(db, 1, "no event e-7 is stored, or its payload was purged",
 			 "webhooks resend shop --event e-7");
+	run_expect_error(db, 1, "no event e-2500 is stored in that time",
+			 "webhooks resend shop --event e-2500 --since 40m");
+	run_expect_error(db, 1, "in that time", "webhooks resend shop --event e-2500 --until 50m");
 	run_expect_error(db, 2, "--since or --event", "webhooks resend shop");
 	run_expect(db, 0, "resumed", "webhooks resume shop");
 	wait_rows("state = 'delivered'", 2500, SOON_MS);
