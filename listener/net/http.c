@@ -28,6 +28,8 @@
 #define SWEEP_MS     1000
 #define MEMORY_BYTES (32u << 10) /* per connection, which limits the size of a request's head */
 #define ROUNDS_MOST  100         /* runs of libmicrohttpd per turn */
+#define ROUNDS_BUSY  2           /* after a turn that took them all */
+#define BUSY_MS      10          /* then, the time until the next turn without traffic */
 
 static const char is_crowded[] = "too many of your requests are waiting for answers: send this one again\n";
 
@@ -56,6 +58,7 @@ struct http {
 	size_t of_one_host; /* maximum from one address */
 	int64_t request_timeout_ms;
 	size_t visitor_count;
+	bool is_busy; /* the last turn was not enough for libmicrohttpd */
 	uint64_t waits;
 };
 
@@ -453,24 +456,25 @@ static bool make_room(struct http *h, uint64_t address)
 
 /* --- the loop --- */
 
-/* Runs libmicrohttpd until it has nothing to do, and sets the timer for its next run. After on_timer(), libuv 1.44
- * would run a timer without delay in the same turn. */
+/* Runs libmicrohttpd until it has nothing to do, and sets the timer for its next run. libmicrohttpd 0.9 never has
+ * nothing to do while a chunk's size line is longer than its memory: until it times out, others must have their turn.
+ */
 static void run(struct http *h)
 {
-	MHD_UNSIGNED_LONG_LONG wait = 1;
+	int rounds = h->is_busy ? ROUNDS_BUSY : ROUNDS_MOST;
+	MHD_UNSIGNED_LONG_LONG wait = 0;
 
 	end_the_slow(h);
-	for (int round = 0; round < ROUNDS_MOST; round++) {
+	for (int round = 0; round < rounds && !wait; round++) {
 		MHD_run(h->daemon);
 		if (MHD_get_timeout(h->daemon, &wait) != MHD_YES)
 			wait = SWEEP_MS;
-		if (wait)
-			break;
 	}
+	h->is_busy = !wait;
 	if (!h->visitor_count)
 		uv_timer_stop(&h->timer);
 	else
-		uv_timer_start(&h->timer, on_timer, wait < SWEEP_MS ? wait + !wait : SWEEP_MS, 0);
+		uv_timer_start(&h->timer, on_timer, h->is_busy ? BUSY_MS : wait < SWEEP_MS ? wait : SWEEP_MS, 0);
 }
 
 static void on_timer(uv_timer_t *timer)

@@ -538,6 +538,28 @@ Test(post, half_requests_of_one_token_make_room_for_others)
 		close(halves[i]);
 }
 
+/* libmicrohttpd 0.9 can neither read it nor refuse it. */
+Test(post, a_chunk_s_size_line_that_does_not_end_stops_nobody)
+{
+	const char *head = "POST /events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer secret\r\n"
+			   "Transfer-Encoding: chunked\r\n\r\n1;";
+	char *line = malloc(40000);
+	int endless[8];
+
+	memset(line, 'a', 40000);
+	start("--ingest-token secret");
+	for (int i = 0; i < 8; i++) {
+		endless[i] = connect_to_it();
+		cr_assert(write(endless[i], head, strlen(head)) > 0 && write(endless[i], line, 40000) > 0);
+	}
+	for (int i = 0; i < 20; i++) {
+		cr_assert_geq(listener_metric(listener, "wsonce_ingest_posts_total"), i);
+		expect_status(post("Authorization: Bearer secret\r\n", suite_text("{\"event_id\":\"e-%d\"}", i)), 200);
+	}
+	for (int i = 0; i < 8; i++)
+		close(endless[i]);
+}
+
 static void send_whole(int *connections, int from, int to)
 {
 	for (int i = from; i < to; i++) {
