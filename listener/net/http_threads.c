@@ -22,6 +22,8 @@ struct visitor {
 	int fd; /* -1: free */
 	int64_t since_ms;
 	bool is_answered; /* its request is complete */
+	bool is_ended;    /* its socket is shut down */
+	uint64_t address;
 };
 
 struct http_threads {
@@ -30,6 +32,7 @@ struct http_threads {
 	struct http_names names;
 	int listener;
 	pthread_mutex_t lock; /* guards visitors */
+	unsigned int places;  /* twice those of hall: who is shut down needs a moment to leave */
 	struct visitor visitors[];
 };
 
@@ -47,10 +50,53 @@ static void set_answered(struct http_threads *h, struct visitor *v, bool is_answ
 
 static struct visitor *find_place(struct http_threads *h)
 {
-	for (struct visitor *v = h->visitors; v < h->visitors + h->hall->visitors; v++)
+	for (struct visitor *v = h->visitors; v < h->visitors + h->places; v++)
 		if (v->fd < 0)
 			return v;
 	return NULL;
+}
+
+static void end(struct visitor *v)
+{
+	v->is_ended = true;
+	shutdown(v->fd, SHUT_RDWR);
+}
+
+/* The number of visitors from one address; 0: from all. */
+static unsigned int count(const struct http_threads *h, uint64_t address)
+{
+	unsigned int n = 0;
+
+	for (const struct visitor *v = h->visitors; v < h->visitors + h->places; v++)
+		n += v->fd >= 0 && !v->is_ended && (!address || v->address == address);
+	return n;
+}
+
+/* Of the address with the most connections, ends the one that has been idle for longest. */
+static void make_room(struct http_threads *h)
+{
+	struct visitor *found = NULL;
+	unsigned int most = 0;
+
+	for (struct visitor *v = h->visitors; v < h->visitors + h->places; v++) {
+		unsigned int n = v->fd < 0 || v->is_ended || v->is_answered ? 0 : count(h, v->address);
+
+		if (n > most || (n && n == most && v->since_ms < found->since_ms)) {
+			found = v;
+			most = n;
+		}
+	}
+	if (found)
+		end(found);
+}
+
+static void enter(struct http_threads *h, struct visitor *v, struct MHD_Connection *c)
+{
+	int fd = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+
+	if (count(h, 0) >= h->hall->visitors)
+		make_room(h);
+	*v = (struct visitor){.fd = fd, .since_ms = clock_ms(CLOCK_MONOTONIC), .address = port_peer_key(fd)};
 }
 
 static void on_visitor(void *arg, struct MHD_Connection *c, void **at, enum MHD_ConnectionNotificationCode what)
@@ -61,9 +107,7 @@ static void on_visitor(void *arg, struct MHD_Connection *c, void **at, enum MHD_
 	pthread_mutex_lock(&h->lock);
 	v = what == MHD_CONNECTION_NOTIFY_STARTED ? find_place(h) : *at;
 	if (v && what == MHD_CONNECTION_NOTIFY_STARTED) {
-		v->fd = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
-		v->since_ms = clock_ms(CLOCK_MONOTONIC);
-		v->is_answered = false;
+		enter(h, v, c);
 		*at = v;
 	} else if (v) {
 		v->fd = -1;
@@ -76,9 +120,9 @@ void http_threads_sweep(struct http_threads *h)
 	int64_t now = clock_ms(CLOCK_MONOTONIC);
 
 	pthread_mutex_lock(&h->lock);
-	for (struct visitor *v = h->visitors; v < h->visitors + h->hall->visitors; v++)
+	for (struct visitor *v = h->visitors; v < h->visitors + h->places; v++)
 		if (v->fd >= 0 && !v->is_answered && now - v->since_ms >= REQUEST_TIMEOUT_MS)
-			shutdown(v->fd, SHUT_RDWR);
+			end(v);
 	pthread_mutex_unlock(&h->lock);
 }
 
@@ -177,8 +221,7 @@ static struct MHD_Daemon *start(struct http_threads *h)
 {
 	return MHD_start_daemon(MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL, 0, NULL,
 				NULL, on_request, h, MHD_OPTION_LISTEN_SOCKET, h->listener, MHD_OPTION_CONNECTION_LIMIT,
-				h->hall->visitors, MHD_OPTION_PER_IP_CONNECTION_LIMIT, h->hall->visitors / 2,
-				MHD_OPTION_CONNECTION_TIMEOUT, (unsigned int)(REQUEST_TIMEOUT_MS / 1000),
+				h->places, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned int)(REQUEST_TIMEOUT_MS / 1000),
 				MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MEMORY_BYTES, MHD_OPTION_NOTIFY_CONNECTION,
 				on_visitor, h, MHD_OPTION_NOTIFY_COMPLETED, on_answered, h,
 				MHD_OPTION_STRICT_FOR_CLIENT, HTTP_STRICT, MHD_OPTION_END);
@@ -186,11 +229,13 @@ static struct MHD_Daemon *start(struct http_threads *h)
 
 struct http_threads *http_threads_open(const struct http_hall *hall, char *error, size_t size)
 {
-	struct http_threads *h = memory_calloc(1, sizeof(*h) + hall->visitors * sizeof(h->visitors[0]));
+	unsigned int places = 2 * hall->visitors;
+	struct http_threads *h = memory_calloc(1, sizeof(*h) + places * sizeof(h->visitors[0]));
 
 	h->hall = hall;
+	h->places = places;
 	pthread_mutex_init(&h->lock, NULL);
-	for (size_t i = 0; i < hall->visitors; i++)
+	for (size_t i = 0; i < places; i++)
 		h->visitors[i].fd = -1;
 	if (strncmp(hall->address, "unix:", 5) != 0)
 		url_parse_address(&h->bound, hall->address); /* validated by the caller */

@@ -42,7 +42,7 @@ struct http_hall {
 	const char *address; /* ADDR:PORT, or unix:PATH */
 	char *const *hosts;  /* see http_head.h */
 	size_t host_count;
-	unsigned int visitors; /* maximum of connections; half as many from one address */
+	unsigned int visitors; /* connections; of the address with the most, the idlest makes room for more */
 	size_t body_max;
 	/* Called on several threads at once. */
 	struct http_reply (*answer)(void *arg, const struct http_question *question);
