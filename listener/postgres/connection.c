@@ -71,6 +71,7 @@ struct postgres {
 	bool was_ready;       /* has been READY before */
 	bool is_upgraded;     /* this connection has migrated the schema */
 	char error[400];      /* of the last attempt to connect */
+	char last_words[400]; /* why the server ends this connection, as it said itself; empty if it has not */
 	char warned[400];     /* the last problem logged since it was READY */
 	int64_t warned_ms;    /* loop clock: start of the minute that warnings counts in */
 	int warnings;         /* problems logged in that minute */
@@ -110,7 +111,7 @@ static void set_state(struct postgres *p, enum postgres_state state)
 
 static void set_error(struct postgres *p, const char *text)
 {
-	error_text_copy(p->conn, text, p->error, sizeof(p->error));
+	error_text_copy(p->conn, *p->last_words ? p->last_words : text, p->error, sizeof(p->error));
 }
 
 /* --- watching the socket --- */
@@ -160,6 +161,7 @@ static void disconnect(struct postgres *p)
 	p->last = NULL;
 	p->next_piece = NULL;
 	p->is_copying = false;
+	p->last_words[0] = '\0';
 	PQfinish(p->conn);
 	p->conn = NULL;
 }
@@ -273,6 +275,17 @@ static void describe(const PGresult *result, char *out, size_t size)
 
 	snprintf(out, size, "%.250s%s%.200s (%s)", message ? message : "no message", detail ? ": " : "",
 		 detail ? detail : "", sqlstate ? sqlstate : "no SQLSTATE");
+}
+
+/* libpq's own error would only be that the server closed the connection. After a crash (57P02) it is a warning. */
+static void keep_last_words(struct postgres *p, const PGresult *result)
+{
+	const char *severity = PQresultErrorField(result, PG_DIAG_SEVERITY_NONLOCALIZED);
+	const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+	bool is_fatal = severity && (strcmp(severity, "FATAL") == 0 || strcmp(severity, "PANIC") == 0);
+
+	if (is_fatal || (sqlstate && strcmp(sqlstate, "57P02") == 0))
+		describe(result, p->last_words, sizeof(p->last_words));
 }
 
 /* --- answers --- */
@@ -711,6 +724,7 @@ static void keep_result(struct postgres *p, PGresult *result)
 {
 	ExecStatusType status = PQresultStatus(result);
 
+	keep_last_words(p, result);
 	if (status == PGRES_PIPELINE_ABORTED || is_aside(result)) {
 		PQclear(result);
 		return;
@@ -767,6 +781,7 @@ static void on_readable(struct postgres *p)
 	}
 	watch(p, UV_READABLE | (unsent ? UV_WRITABLE : 0), true);
 	if (p->state != POSTGRES_BUSY && p->state != POSTGRES_PREPARING) {
+		PQisBusy(p->conn); /* calls on_notice() */
 		if (PQstatus(p->conn) != CONNECTION_OK)
 			lose(p, PQerrorMessage(p->conn));
 		return;
@@ -861,6 +876,7 @@ static void on_notice(void *arg, const PGresult *notice)
 
 	if (from && strcmp(from, "SyncRepWaitForLSN") == 0)
 		p->is_unreplicated = true;
+	keep_last_words(p, notice);
 	log_debug("postgres notice", "text=%s", PQresultErrorField(notice, PG_DIAG_MESSAGE_PRIMARY));
 }
 

@@ -635,6 +635,7 @@ static void check_lost(int must)
 	AWAIT(downs);
 	is_standing_still = false;
 	cr_assert(*postgres_error(p));
+	cr_assert(fault != FATAL || strstr(postgres_error(p), "played"), "%d: %s", (int)fails_at, postgres_error(p));
 	cr_assert_eq(answers, must != REDIAL, "%s: %d answers", fault_names[fault], answers);
 	if (must != REDIAL) {
 		cr_assert_eq((int)last.result, must, "%s: %d", fault_names[fault], (int)last.result);
