@@ -602,7 +602,8 @@ static unsigned int judge_handshake(struct lws *wsi)
 
 	if (lws_hdr_copy(wsi, text, sizeof(text), WSI_TOKEN_HTTP) <= 0 || strcmp(text, "HTTP/1.1") != 0)
 		return UPGRADE_REQUIRED;
-	if (lws_hdr_copy(wsi, text, sizeof(text), WSI_TOKEN_CONNECTION) <= 0 || !has_word(text, "upgrade"))
+	if (!http_policy_is_websocket(wsi) || lws_hdr_copy(wsi, text, sizeof(text), WSI_TOKEN_CONNECTION) <= 0 ||
+	    !has_word(text, "upgrade"))
 		return UPGRADE_REQUIRED;
 	if (lws_hdr_total_length(wsi, WSI_TOKEN_HOST) <= 0)
 		return HTTP_STATUS_BAD_REQUEST;
@@ -635,7 +636,7 @@ static unsigned int judge_upgrade(const struct ingest *i, struct lws *wsi, struc
 		return HTTP_STATUS_METHOD_NOT_ALLOWED;
 	if (!is_path(wsi))
 		return HTTP_STATUS_NOT_FOUND;
-	if (!http_policy_is_websocket(wsi))
+	if (lws_hdr_total_length(wsi, WSI_TOKEN_UPGRADE) > 0 && !http_policy_is_websocket(wsi))
 		return UPGRADE_REQUIRED;
 	if (!is_origin(i, wsi))
 		return HTTP_STATUS_FORBIDDEN;
@@ -660,14 +661,6 @@ static const char *headers_of(unsigned int status)
 		return "Retry-After: 1\r\n";
 	}
 	return "";
-}
-
-/* The status for a request that is not a handshake. */
-static unsigned int judge_plain(struct lws *wsi)
-{
-	if (lws_hdr_total_length(wsi, WSI_TOKEN_GET_URI) <= 0)
-		return HTTP_STATUS_METHOD_NOT_ALLOWED;
-	return is_path(wsi) ? UPGRADE_REQUIRED : HTTP_STATUS_NOT_FOUND;
 }
 
 static void log_refusal(struct ingest *i, int fd, struct refusal refusal)
@@ -717,7 +710,8 @@ static void on_refused(void *owner, int fd, const char *why)
 	log_refusal(i, fd, (struct refusal){.reason = why});
 }
 
-/* Returns 0 and marks the handshake as judged if the upgrade is accepted, else -1. */
+/* Returns 0 and marks the handshake as judged if the upgrade is accepted, else -1. A plain request gets the status that
+ * its upgrade would get, because a browser hides that one from scripts; judge_handshake() accepts none. */
 static int answer_upgrade(struct ingest *i, struct lws *wsi)
 {
 	struct handshake *h = lws_get_opaque_user_data(wsi);
@@ -1016,9 +1010,8 @@ static int on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user,
 		end_handshake(i, wsi);
 		return 0;
 	case LWS_CALLBACK_HTTP_CONFIRM_UPGRADE:
-		return answer_upgrade(i, wsi);
 	case LWS_CALLBACK_HTTP:
-		return refuse_upgrade(i, wsi, judge_plain(wsi));
+		return answer_upgrade(i, wsi);
 	case LWS_CALLBACK_RAW_ADOPT: /* after CONNECT */
 		return refuse_upgrade(i, wsi, HTTP_STATUS_METHOD_NOT_ALLOWED);
 	case LWS_CALLBACK_RAW_RX:

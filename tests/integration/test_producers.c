@@ -131,19 +131,36 @@ Test(producers, webhook_of_the_page_is_stored_under_its_id)
 		     1);
 }
 
-Test(producers, those_of_the_page_stop_when_they_are_refused)
+static void start_with_token(void)
 {
-	static struct process *(*const starts[])(void) = {start_python, start_node, start_shell};
-	static const char *const words[] = {"HTTP 401", "cannot be connected to, or refuses", "refused with 401"};
-
 	listener_kill(listener);
 	listener_free(listener);
 	start_with(" --ingest-token 0123456789abcdef0123456789abcdef");
-	for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
-		struct process *one = starts[i]();
+}
 
-		cr_expect_eq(process_wait(one, WAIT_MS), 1, "%zu: %s", i, process_last_words(one));
-		cr_expect(strstr(process_last_words(one), words[i]), "%zu: %s", i, process_last_words(one));
-	}
+static void expect_stopped(struct process *one, const char *words)
+{
+	cr_expect_eq(process_wait(one, WAIT_MS), 1, "%s", process_last_words(one));
+	cr_expect(strstr(process_last_words(one), words), "%s", process_last_words(one));
+}
+
+Test(producers, those_of_the_page_stop_when_they_are_refused)
+{
+	start_with_token();
+	expect_stopped(start_python(), "HTTP 401");
+	expect_stopped(start_node(), "cannot be connected to, or refuses: 401");
+	expect_stopped(start_shell(), "refused with 401");
 	cr_expect_eq(bench_rows(), 0);
+}
+
+Test(producers, those_of_the_page_stop_when_they_are_refused_later)
+{
+	database_slow_down(db, 100);
+	struct process *python = start_python(), *node = start_node(), *shell = start_shell();
+
+	await(bench_metric("wsonce_received_total") == 2050, WAIT_MS, "%g", bench_metric("wsonce_received_total"));
+	start_with_token();
+	expect_stopped(python, "HTTP 401");
+	expect_stopped(node, "refuses: 401");
+	expect_stopped(shell, "refused with 401");
 }
