@@ -115,7 +115,7 @@ prove: check-deps bench-deps deb-deps page-deps ## what .ci/run adds: sanitizers
 	+@$(MAKE) --no-print-directory -j$(JOBS) SAN=1 unit-tests
 	@tests/run $(or $(PARTS),prove)
 
-nightly: check-deps bench-deps deb-deps page-deps compose-deps ## the long tests, some hours: sanitized fleets, failovers, torture, mutations, the image, the other Debian, the benchmark
+nightly: check-deps bench-deps deb-deps page-deps compose-deps go-deps ## the long tests, some hours: sanitized fleets, failovers, torture, mutations, the image, the other Debian, the benchmark
 	+@$(MAKE) --no-print-directory -j$(JOBS) tests
 	+@$(MAKE) --no-print-directory -j$(JOBS) SAN=1 tests
 	@tests/run $(or $(PARTS),nightly)
