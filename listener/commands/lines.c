@@ -13,6 +13,7 @@
 #include "commands/dispatch.h"
 #include "commands/json_out.h"
 #include "commands/lines.h"
+#include "commands/progress.h"
 #include "event/line_verdict.h"
 #include "commands/session.h"
 #include "lines.sql.h"
@@ -604,9 +605,12 @@ static int judge(struct session *db, struct summary *all, size_t n, int64_t from
 	for (size_t i = 0; i < n; i++)
 		rows += all[i].rows;
 	most = (end - from) * ROWS_A_TIME / rows / LENGTH_MOST * LENGTH_MOST + LENGTH_MOST;
-	for (; n && from < end; from += most)
-		if (read_sources(db, all, n, from, end - from < most ? end : from + most))
+	for (int64_t at = from; n && at < end; at += most) {
+		progress_show("reading: %3.0f %%", 100 * (double)(at - from) / (double)(end - from));
+		if (read_sources(db, all, n, at, end - at < most ? end : at + most))
 			return -1;
+	}
+	progress_clear();
 	for (size_t i = 0; i < n; i++)
 		if (all[i].holes > 0)
 			all[i].holes = all[i].holes > all[i].filled ? all[i].holes - all[i].filled : 0;
@@ -662,7 +666,8 @@ static int report(struct session *db, const struct lines_options *o, const struc
 		printf("= verified  - covered  ? unverified  ! differing  O open\n");
 	}
 	if (!n)
-		dispatch_fail("no listener has reported these minutes; each reports once a minute");
+		dispatch_fail("no listener has reported these minutes%s%s; each reports once a minute",
+			      o->source ? " of " : "", o->source ? o->source : "");
 	return failed ? UNTOLD : status_of(states, has_faults, has_any);
 }
 

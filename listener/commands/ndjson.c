@@ -77,7 +77,7 @@ struct ndjson *ndjson_open(const char *path, size_t max_bytes)
 	l->bytes = memory_alloc(l->size = CHUNK_BYTES);
 	l->fd = strcmp(path, "-") == 0 ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0) : open(path, O_RDONLY | O_CLOEXEC);
 	if (l->fd < 0 || fstat(l->fd, &st)) {
-		dispatch_fail("%s: %s", path, strerror(errno));
+		dispatch_fail("%s cannot be read: %s", path, strerror(errno));
 		ndjson_close(l);
 		return NULL;
 	}

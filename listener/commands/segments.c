@@ -36,7 +36,7 @@ int segments_lock(const char *dir)
 	free(path);
 	if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
 		return fd;
-	dispatch_fail("%s: %s", dir, errno == EWOULDBLOCK ? "another process uses it" : strerror(errno));
+	dispatch_fail("%s cannot be used: %s", dir, errno == EWOULDBLOCK ? "another process uses it" : strerror(errno));
 	if (fd >= 0)
 		close(fd);
 	return -1;
@@ -44,8 +44,9 @@ int segments_lock(const char *dir)
 
 struct segments *segments_open(const char *dir, const char *source, int64_t rotate_us)
 {
-	int lock = mkdir(dir, 0700) == 0 || errno == EEXIST ? segments_lock(dir)
-							    : -dispatch_fail("%s: %s", dir, strerror(errno));
+	int lock = mkdir(dir, 0700) == 0 || errno == EEXIST
+			   ? segments_lock(dir)
+			   : -dispatch_fail("%s cannot be made: %s", dir, strerror(errno));
 	struct segments *s;
 
 	if (lock < 0)

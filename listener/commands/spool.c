@@ -74,13 +74,13 @@ static int do_segment(int dir, const char *name, const char *verb, struct tally 
 				     name);
 	error = segment_open_file(&file, dir, name);
 	if (error) /* ENOENT: its listener needs it no more */
-		return error == ENOENT ? STATUS_FINE : dispatch_fail("%s: %s", name, strerror(error));
+		return error == ENOENT ? STATUS_FINE : dispatch_fail("%s cannot be opened: %s", name, strerror(error));
 	if (!read_segment(&file, name, strcmp(verb, "export") == 0 ? export : NULL, t))
 		status = STATUS_FAILED;
 	if (strcmp(verb, "list") == 0)
 		print_segment(name, t);
 	if (strcmp(verb, "drop") == 0 && t->is_segment && unlinkat(dir, name, 0))
-		status = dispatch_fail("%s: %s", name, strerror(errno));
+		status = dispatch_fail("%s cannot be removed: %s", name, strerror(errno));
 	close(file.fd);
 	return status;
 }
@@ -92,7 +92,7 @@ static int each_segment(int dir, const char *path, const char *verb)
 	int segments = 0, status = STATUS_FINE, n = scandir(path, &entries, segment_is_entry, alphasort);
 
 	if (n < 0)
-		return dispatch_fail("%s: %s", path, strerror(errno));
+		return dispatch_fail("%s cannot be read: %s", path, strerror(errno));
 	for (int i = 0; i < n; i++) {
 		struct tally t = {0};
 
@@ -116,12 +116,12 @@ static int run_spool(const struct invocation *in)
 	int dir, status;
 
 	if (strcmp(verb, "drop") != 0 && strcmp(verb, "list") != 0 && strcmp(verb, "export") != 0) {
-		dispatch_fail("\"%.80s\" is not one of: list export drop", verb);
+		dispatch_fail("spool DIR takes one of list, export and drop, not \"%.80s\"", verb);
 		return STATUS_USAGE;
 	}
 	dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0)
-		return dispatch_fail("%s: %s", path, strerror(errno));
+		return dispatch_fail("%s cannot be read: %s", path, strerror(errno));
 	status = strcmp(verb, "drop") == 0 && segments_lock(path) < 0 ? STATUS_FAILED : each_segment(dir, path, verb);
 	close(dir);
 	return status;

@@ -388,7 +388,7 @@ static FILE *open_new(const char *path)
 	if (fd < 0 && errno == EEXIST)
 		dispatch_fail("%s is there already: give the name of a new file", path);
 	else if (fd < 0)
-		dispatch_fail("%s: %s", path, strerror(errno));
+		dispatch_fail("%s cannot be read: %s", path, strerror(errno));
 	return fd < 0 ? NULL : fdopen(fd, "w");
 }
 

@@ -67,6 +67,8 @@ static int run_list(const struct invocation *in)
 		return STATUS_FINE;
 	}
 	json_array_foreach(states, i, state) print_state(state);
+	if (!i)
+		printf("no running listener has a webhook, and there are no deliveries\n");
 	json_decref(states);
 	return STATUS_FINE;
 }

@@ -1,6 +1,8 @@
 /* check.c checks settings that depend on each other. */
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
+#include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -8,6 +10,18 @@
 #include "base/tls.h"
 #include "base/url.h"
 #include "config/setting.h"
+
+/* Returns a fault that names a file. It lives until the next call. */
+__attribute__((format(printf, 1, 2))) static const char *say(const char *format, ...)
+{
+	static char fault[400];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(fault, sizeof(fault), format, args);
+	va_end(args);
+	return fault;
+}
 
 static bool is_certificate(const char *file)
 {
@@ -76,13 +90,13 @@ static const char *check_ingest(const struct config *c)
 	if (!c->ingest_cert != !c->ingest_key)
 		return "--ingest-cert and --ingest-key go together: one of them is missing";
 	if (c->ingest_cert && !file_is_readable(c->ingest_cert))
-		return "--ingest-cert: cannot read the file";
+		return say("--ingest-cert: %s cannot be read: %s", c->ingest_cert, strerror(errno));
 	if (c->ingest_key && !file_is_readable(c->ingest_key))
-		return "--ingest-key: cannot read the file";
+		return say("--ingest-key: %s cannot be read: %s", c->ingest_key, strerror(errno));
 	if (c->ingest_client_ca && !c->ingest_cert)
 		return "--ingest-client-ca: needs --ingest-cert, since certificates are part of TLS";
 	if (c->ingest_client_ca && !is_certificate(c->ingest_client_ca))
-		return "--ingest-client-ca: the file cannot be read, or holds no certificate";
+		return say("--ingest-client-ca: %s cannot be read, or holds no certificate", c->ingest_client_ca);
 	if (c->ingest_cert && !is_pair(c->ingest_cert, c->ingest_key))
 		return "--ingest-cert, --ingest-key: the files are not a certificate and its key (PEM, without a "
 		       "password)";
@@ -131,9 +145,9 @@ static const char *check_sources(const struct config *c)
 	if (!c->source_cert != !c->source_key)
 		return "--source-cert and --source-key go together: one of them is missing";
 	if (c->source_cert && !file_is_readable(c->source_cert))
-		return "--source-cert: cannot read the file";
+		return say("--source-cert: %s cannot be read: %s", c->source_cert, strerror(errno));
 	if (c->source_key && !file_is_readable(c->source_key))
-		return "--source-key: cannot read the file";
+		return say("--source-key: %s cannot be read: %s", c->source_key, strerror(errno));
 	return NULL;
 }
 
@@ -149,7 +163,7 @@ static const char *check_redis(const struct config *c)
 		return c->redis_cert ? "--redis-cert: needs TLS, a --redis that begins with rediss://" : NULL;
 	trust = tls_trust_new(c->redis_ca);
 	if (!trust)
-		return "--redis-ca: the file cannot be read, or holds no certificates";
+		return say("--redis-ca: %s cannot be read, or holds no certificates", c->redis_ca);
 	if (c->redis_cert && tls_trust_identify(trust, c->redis_cert, c->redis_key))
 		fault = "--redis-cert, --redis-key: the files are not a certificate and its key (PEM)";
 	tls_trust_free(trust);

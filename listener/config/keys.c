@@ -31,7 +31,7 @@ int key_seconds(struct profile_reader *r, const struct key *k, const json_t *val
 	double number = json_number_value(value);
 
 	if (!json_is_number(value) || !(number >= k->lowest && number <= k->highest))
-		return profile_fail(r, "must be a number of seconds from %g to %g", k->lowest, k->highest);
+		return profile_fail(r, "must be a number of seconds from %.9g to %.9g", k->lowest, k->highest);
 	*(int64_t *)at = (int64_t)(number * 1000 + 0.5);
 	return 0;
 }

@@ -2,7 +2,9 @@
  * of the conninfo. libpq knows which keywords there are and which are secret. */
 #include "postgres/conninfo.h"
 
+#include <ctype.h>
 #include <libpq-fe.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -84,8 +86,11 @@ char *error_text_copy(struct pg_conn *conn, const char *text, char *out, size_t 
 	size_t n = 0;
 
 	for (; *text && n < size - 1; text++) {
+		bool is_hint = text[0] == '\n' && text[1] == '\t' && isupper((unsigned char)text[2]);
 		char c = (char)(*text == '\n' || *text == '\t' ? ' ' : *text);
 
+		if (is_hint && n && isalnum((unsigned char)out[n - 1]))
+			c = '.';
 		if (c != ' ' || (n && out[n - 1] != ' '))
 			out[n++] = c;
 	}
