@@ -48,7 +48,7 @@ UNIT := $(filter-out $(PIPELINE),$(call objects,$(wildcard tests/unit/test_*.c))
 INTEGRATION := $(call objects,$(wildcard tests/integration/test_*.c))
 STAGES := $(patsubst %,$B/listener/%.o,pipeline/pipeline claim/claiming \
 	$(addprefix event/,order envelope event hold age_limit duplicates rejected line_digests line_minutes line_counts line_verdict lags) $(addprefix store/,storing stall pace batch cursors checkin) \
-	$(addprefix base/,arena json json_scan keyed log log_spell counters backoff memory quantity slab text timestamp) redis/resp) \
+	$(addprefix base/,arena json json_pointers json_scan keyed log log_spell counters backoff memory quantity slab text timestamp) redis/resp) \
 	$(patsubst %,$B/listener/%.o,base/crc32c $(addprefix spool/,disk record segment spool spooling))
 TEXT := $(patsubst lua/%.lua,$B/text/%.lua.h,$(wildcard lua/*.lua)) $(patsubst %.sql,$B/text/%.sql.h,$(notdir $(wildcard sql/migrations/*.sql sql/queries/*.sql))) \
 	$(patsubst page/page.%,$B/text/page_%.h,$(wildcard page/page.*))
@@ -63,7 +63,7 @@ PLAYED := $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc free strdup str
 SIMULATED := $(patsubst %.c,$B/simulated/%.o,$(filter-out %/duplicates.c %/cancel.c,$(wildcard $(patsubst %,listener/%/*.c,pipeline event claim fleet store) listener/spool/*.c listener/postgres/*.c listener/redis/*.c)) \
 	$(patsubst %,listener/outbox/%.c,backlog relay signature target traceparent) listener/config/keys.c listener/config/webhook.c listener/config/webhook_headers.c listener/config/webhook_secret.c listener/config/source_name.c listener/base/tls.c \
 	$(patsubst %,listener/intake/%.c,lateness ledger sequence_gaps profiled profiles) $(wildcard listener/feed/*.c listener/config/profile*.c) \
-	$(patsubst %,listener/base/%.c,arena backoff counters crc32c file json json_scan json_write log_spell memory nearest poll quantity resolve secret slab sort_key text timestamp url))
+	$(patsubst %,listener/base/%.c,arena backoff counters crc32c file json json_pointers json_scan json_write log_spell memory nearest poll quantity resolve secret slab sort_key text timestamp url))
 SIMULATION := $(call objects,$(wildcard tests/simulation/*.c))
 FUZZERS := $(addprefix $B/,envelope ack admin feed deflate post producer redis webhook replay spool timestamp profile)
 
@@ -253,7 +253,7 @@ $B/tests/integration/full_disk.so: tests/support/full_disk.c
 $(FUZZERS): LDFLAGS += -fsanitize=fuzzer
 $(FUZZERS): $B/%: $B/tests/fuzz/%.o $B/tests/fuzz/driver.o
 	$(LINK) $$(pkg-config --libs $(LIBS)) $$(pkg-config --libs yyjson 2>/dev/null) -lunistring -lwslay -lm
-$B/envelope: $(call objects,$(patsubst %,tests/fuzz/%.c,json pointers sample)) $(patsubst %,$B/listener/%.o,event/envelope $(addprefix base/,arena json json_scan keyed log memory))
+$B/envelope: $(call objects,$(patsubst %,tests/fuzz/%.c,json pointers sample)) $(patsubst %,$B/listener/%.o,event/envelope $(addprefix base/,arena json json_pointers json_scan keyed log memory))
 $B/ack: $(MODULES) $B/loadtest/ack.o
 $B/admin: $B/tests/fuzz/client.o $(patsubst %,$B/listener/%.o,ops/admin ops/hour ops/metrics ops/overdue event/rejected net/http net/http_head net/acceptor net/bound_socket event/event outbox/target $(addprefix base/,keyed log log_spell memory poll port quantity slab counters url text backoff timestamp))
 $B/feed: $B/tests/fuzz/book.o $(MODULES)
@@ -262,7 +262,7 @@ $B/producer: $(patsubst %,$B/tests/fuzz/%.o,book client) $(filter-out %/log.o $(
 $B/redis: $(filter-out %/log.o,$(MODULES))
 $B/webhook: $(MODULES)
 $B/replay: $(patsubst %,$B/listener/%.o,commands/ndjson commands/checkpoint spool/record spool/segment $(addprefix base/,arena crc32c json json_scan json_write keyed log memory sort_key text))
-$B/profile: $(filter $B/listener/feed/% %/keys.o $B/listener/config/profile%,$(MODULES)) $(patsubst %,$B/listener/base/%.o,arena file json json_scan json_write keyed log memory nearest secret sort_key text timestamp url)
+$B/profile: $(filter $B/listener/feed/% %/keys.o $B/listener/config/profile%,$(MODULES)) $(patsubst %,$B/listener/base/%.o,arena file json json_pointers json_scan json_write keyed log memory nearest secret sort_key text timestamp url)
 $B/deflate: $(patsubst %,$B/listener/%.o,net/deflate net/unpack base/log base/memory)
 $B/spool: $(patsubst %,$B/listener/%.o,base/crc32c base/log base/memory spool/record spool/segment)
 $B/timestamp: $(patsubst %,$B/listener/base/%.o,log memory quantity text timestamp)

@@ -233,7 +233,7 @@ int audit_list_load(struct audit_list *e, struct ndjson *lines, struct session *
 
 	l.envelope = envelope_new(&config->id_pointers, config->type_pointer, config->payload_pointer);
 	if (l.has_time && config->time_pointer)
-		envelope_add_time(l.envelope, config->time_pointer);
+		envelope_add_time(l.envelope, config->time_pointer, false);
 	failed = load_lines(&l, lines);
 	envelope_free(l.envelope);
 	bytes_free(&l.rows);

@@ -501,7 +501,7 @@ static void read_as_listener(struct live *l, const struct config *config)
 	l->age.unit = timestamp_unit_named(config->time_unit);
 	l->envelope = envelope_new(&config->id_pointers, config->type_pointer, config->payload_pointer);
 	if (config->time_pointer)
-		envelope_add_time(l->envelope, config->time_pointer);
+		envelope_add_time(l->envelope, config->time_pointer, false);
 }
 
 int live_look(const struct config *config, const struct profile *p, int64_t seconds, struct live_seen *seen)

@@ -1,8 +1,7 @@
-/* envelope.c reads messages: json_check() decides whether a message is JSON, and one walk finds the values at the
+/* envelope.c reads messages: json_check() decides whether a message is JSON, and one pass finds the values at the
  * pointers. It builds no tree, and the payload stays the bytes that were received (I6). */
 #include "event/envelope.h"
 
-#include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -11,6 +10,7 @@
 
 #include "base/arena.h"
 #include "base/json.h"
+#include "base/json_pointers.h"
 #include "base/memory.h"
 #include "config/config.h"
 
@@ -18,23 +18,21 @@
 #define DECODED_BYTES 2048 /* room for unescaped strings before malloc is needed */
 
 struct pointer {
-	struct json_step steps[POINTER_STEPS_MAX];
-	int count;
+	int slot;
 	bool is_text;       /* decode the value; else return it as raw JSON */
 	bool is_optional;   /* ignore a value that is not text */
-	const char *name;   /* the pointer as written, for error messages */
-	struct slice value; /* at is NULL until found */
+	bool is_forgiven;   /* ignore a value that occurs twice */
+	const char *name;   /* the pointer as written */
+	struct slice value; /* at is NULL if there is none */
 };
 
 struct envelope {
 	struct pointer pointers[POINTERS_MAX];
 	int count;
 	int id_parts;
-	const struct pointer *time;  /* NULL: times are not read */
-	const struct pointer *order; /* NULL: there are no keys */
-	bool is_time_forgiven;
-	bool is_time_void;                    /* this message has the time twice */
-	uint32_t ends[POINTER_STEPS_MAX + 1]; /* [n]: the set of pointers with n steps */
+	struct pointer *time;  /* NULL: times are not read */
+	struct pointer *order; /* NULL: there are no keys */
+	struct json_pointers *found;
 	char fault_text[300];
 	char id[ENVELOPE_ID_MAX + 1];
 	struct arena arena; /* decoded strings of this message */
@@ -47,18 +45,10 @@ static const char *fault(struct envelope *e, const struct pointer *t, const char
 	return e->fault_text;
 }
 
-/* --- the walk --- */
+/* --- values --- */
 
-/* A set of pointers is a bit mask. In the functions below, `set` holds the pointers whose first `level` steps lead to
- * the current value. A function that fails has called fault(). */
-
-static int lowest(uint32_t set)
-{
-	return __builtin_ctz(set);
-}
-
-/* Stores the value of a text pointer when it is not a number or a string without escapes. */
-static bool keep_other(struct envelope *e, struct pointer *t, struct slice value)
+/* Sets the value of a text pointer that is not a number or a string without escapes. Returns NULL, or a fault. */
+static const char *take_other(struct envelope *e, struct pointer *t, struct slice value)
 {
 	struct slice text = *value.at == '"' ? json_text(value, &e->arena) : value;
 	const char *wrong = NULL;
@@ -71,149 +61,54 @@ static bool keep_other(struct envelope *e, struct pointer *t, struct slice value
 		wrong = "holds half of a surrogate pair";
 	else
 		t->value = text;
-	if (!wrong || t->is_optional)
-		return true;
-	fault(e, t, wrong);
-	return false;
+	return wrong && !t->is_optional ? fault(e, t, wrong) : NULL;
 }
 
-/* Stores the value of these pointers. */
-static bool keep(struct envelope *e, uint32_t set, struct slice value)
+/* Sets the value of a pointer. Returns NULL, or why the message is not an event. */
+static const char *take(struct envelope *e, struct pointer *t, struct slice value)
 {
-	for (; set; set &= set - 1) {
-		struct pointer *t = &e->pointers[lowest(set)];
-
-		if (!t->is_text || *value.at == '-' || (*value.at >= '0' && *value.at <= '9'))
-			t->value = value;
-		else if (*value.at == '"' && !memchr(value.at, '\\', value.len))
-			t->value = (struct slice){value.at + 1, value.len - 2};
-		else if (!keep_other(e, t, value))
-			return false;
-	}
-	return true;
-}
-
-static bool is_step(const struct json_step *step, struct slice name, bool has_escape)
-{
-	if (has_escape)
-		return json_is_name(name, true, step->name, step->len);
-	return step->len == name.len && memcmp(step->name, name.at, name.len) == 0;
-}
-
-static uint32_t match_name(const struct envelope *e, uint32_t set, int level, struct slice name, bool has_escape)
-{
-	uint32_t found = 0;
-
-	for (; set; set &= set - 1)
-		if (is_step(&e->pointers[lowest(set)].steps[level], name, has_escape))
-			found |= set & -set;
-	return found;
-}
-
-static uint32_t match_index(const struct envelope *e, uint32_t set, int level, long index)
-{
-	uint32_t found = 0;
-
-	for (; set; set &= set - 1)
-		if (e->pointers[lowest(set)].steps[level].index == index)
-			found |= set & -set;
-	return found;
-}
-
-/* A member on the way to a value occurs twice. Refuse the message: some parsers take the first, jsonb takes the last,
- * so the row could contradict its id. */
-static bool may_be_twice(struct envelope *e, uint32_t set)
-{
-	for (; set; set &= set - 1) {
-		const struct pointer *t = &e->pointers[lowest(set)];
-
-		if (t != e->time || !e->is_time_forgiven) {
-			fault(e, t, "is named twice");
-			return false;
-		}
-		e->is_time_void = true;
-	}
-	return true;
-}
-
-/* NOLINTBEGIN(misc-no-recursion): not deeper than POINTER_STEPS_MAX */
-
-static const char *walk(struct envelope *e, const char *at, const char *end, int level, uint32_t set);
-
-static const char *walk_object(struct envelope *e, const char *at, const char *end, int level, uint32_t set)
-{
-	uint32_t met = 0;
-
-	for (at = json_next(at + 1, end); *at != '}'; at = json_next(at, end)) {
-		const char *name = at + 1;
-		bool has_escape;
-		uint32_t here, twice;
-
-		at = json_skip_string(at, &has_escape);
-		here = match_name(e, set, level, (struct slice){name, (size_t)(at - name - 1)}, has_escape);
-		twice = here & met;
-		met |= here;
-		if (twice && !may_be_twice(e, twice))
-			return NULL;
-		here &= ~twice;
-		at = json_next(at, end);
-		at = here ? walk(e, at, end, level + 1, here) : json_skip(at, end);
-		if (!at)
-			return NULL;
-	}
-	return at + 1;
-}
-
-static const char *walk_array(struct envelope *e, const char *at, const char *end, int level, uint32_t set)
-{
-	at = json_next(at + 1, end);
-	for (long i = 0; *at != ']'; i++) {
-		uint32_t here = match_index(e, set, level, i);
-
-		at = here ? walk(e, at, end, level + 1, here) : json_skip(at, end);
-		if (!at)
-			return NULL;
-		at = json_next(at, end);
-	}
-	return at + 1;
-}
-
-/* Returns the end of the value at `at`, or NULL if the message is not an event. */
-static const char *walk(struct envelope *e, const char *at, const char *end, int level, uint32_t set)
-{
-	uint32_t here = set & e->ends[level], below = set & ~here;
-	const char *begin = at;
-
-	if (!below || (*at != '{' && *at != '['))
-		at = json_skip(at, end);
-	else
-		at = *at == '{' ? walk_object(e, at, end, level, below) : walk_array(e, at, end, level, below);
-	if (!at || !keep(e, here, (struct slice){begin, (size_t)(at - begin)}))
+	t->value = (struct slice){NULL, 0};
+	if (!value.at)
 		return NULL;
-	return at;
+	if (t->is_text && *value.at == '"' && !memchr(value.at, '\\', value.len))
+		t->value = (struct slice){value.at + 1, value.len - 2};
+	else if (!t->is_text || *value.at == '-' || (*value.at >= '0' && *value.at <= '9'))
+		t->value = value;
+	else
+		return take_other(e, t, value);
+	return NULL;
 }
 
-/* NOLINTEND(misc-no-recursion) */
+/* Some parsers take the first of two members with one name, and jsonb takes the last: the row could contradict its id.
+ */
+static const char *take_all(struct envelope *e, struct slice message)
+{
+	const char *why = NULL;
+	const struct slice *slots;
+	uint64_t repeated;
+
+	json_pointers_read(e->found, message.at, message.at + message.len);
+	slots = json_pointers_slots(e->found);
+	repeated = json_pointers_repeated(e->found);
+	for (struct pointer *t = e->pointers; !why && t < e->pointers + e->count; t++)
+		if (!(repeated >> t->slot & 1))
+			why = take(e, t, slots[t->slot]);
+		else if (t->is_forgiven)
+			t->value = (struct slice){NULL, 0};
+		else
+			why = fault(e, t, "is named twice");
+	return why;
+}
 
 /* --- messages --- */
 
-static void reset(struct envelope *e)
+static struct pointer *add_pointer(struct envelope *e, const char *pointer, bool is_text)
 {
-	for (int i = 0; i < e->count; i++)
-		e->pointers[i].value = (struct slice){NULL, 0};
-	e->is_time_void = false;
-	arena_clear(&e->arena);
-}
+	struct pointer *t = &e->pointers[e->count++];
 
-static void add_pointer(struct envelope *e, const char *pointer, bool is_text)
-{
-	struct pointer *t = &e->pointers[e->count];
-
-	t->is_text = is_text;
-	t->name = memory_strdup(pointer);
-	t->count = json_steps(pointer, t->steps, POINTER_STEPS_MAX);
-	assert(t->count >= 0); /* checked by config.c */
-	e->ends[t->count] |= 1u << e->count++;
+	*t = (struct pointer){
+		.slot = json_pointers_add(e->found, pointer), .is_text = is_text, .name = memory_strdup(pointer)};
+	return t;
 }
 
 struct envelope *envelope_new(const struct config_list *id_pointers, const char *type_pointer,
@@ -222,6 +117,7 @@ struct envelope *envelope_new(const struct config_list *id_pointers, const char 
 	struct envelope *e = memory_calloc(1, sizeof(*e));
 
 	e->arena = (struct arena){.room = e->arena_room, .size = sizeof(e->arena_room)};
+	e->found = json_pointers_new();
 	e->id_parts = (int)id_pointers->count;
 	for (size_t i = 0; i < id_pointers->count; i++)
 		add_pointer(e, id_pointers->items[i], true);
@@ -234,42 +130,29 @@ void envelope_free(struct envelope *e)
 {
 	if (!e)
 		return;
-	for (int i = 0; i < e->count; i++) {
-		struct pointer *t = &e->pointers[i];
-
-		json_steps_free(t->steps, t->count);
-		free((char *)t->name);
-	}
+	for (int i = 0; i < e->count; i++)
+		free((char *)e->pointers[i].name);
+	json_pointers_free(e->found);
 	arena_clear(&e->arena);
 	free(e);
 }
 
-void envelope_add_time(struct envelope *e, const char *pointer)
+void envelope_add_time(struct envelope *e, const char *pointer, bool is_forgiven)
 {
-	struct pointer *t = &e->pointers[e->count];
-
-	add_pointer(e, pointer, true);
-	t->is_optional = true;
-	e->time = t;
+	e->time = add_pointer(e, pointer, true);
+	e->time->is_optional = true;
+	e->time->is_forgiven = is_forgiven;
 }
 
 void envelope_add_order(struct envelope *e, const char *pointer)
 {
-	struct pointer *t = &e->pointers[e->count];
-
-	add_pointer(e, pointer, true);
-	t->is_optional = true;
-	e->order = t;
-}
-
-void envelope_forgive_time(struct envelope *e)
-{
-	e->is_time_forgiven = true;
+	e->order = add_pointer(e, pointer, true);
+	e->order->is_optional = true;
 }
 
 struct slice envelope_time(const struct envelope *e)
 {
-	return e->time && !e->is_time_void ? e->time->value : (struct slice){NULL, 0};
+	return e->time ? e->time->value : (struct slice){NULL, 0};
 }
 
 struct slice envelope_order(const struct envelope *e)
@@ -279,10 +162,10 @@ struct slice envelope_order(const struct envelope *e)
 
 struct slice envelope_find_order(struct envelope *e, struct slice json)
 {
-	reset(e);
-	if (!e->order || !walk(e, json.at, json.at + json.len, 0, 1u << (e->order - e->pointers)))
-		return (struct slice){NULL, 0};
-	return e->order->value;
+	arena_clear(&e->arena);
+	if (e->order)
+		take(e, e->order, json_find(json, e->order->name));
+	return envelope_order(e);
 }
 
 static const char *check_part(struct envelope *e, const struct pointer *t)
@@ -345,18 +228,17 @@ const char *envelope_read(struct envelope *e, const char *message, size_t len, s
 	const char *why;
 
 	*view = (struct envelope_view){0};
-	reset(e);
+	arena_clear(&e->arena);
 	why = json_check(message, len, &whole);
+	if (!why)
+		why = take_all(e, whole);
 	if (why)
 		return why;
-	if (!walk(e, whole.at, whole.at + whole.len, 0, (1u << e->count) - 1))
-		return e->fault_text;
 	why = join_id(e, &view->id);
 	if (why) {
 		view->id = (struct slice){NULL, 0};
 		return why;
 	}
-	view->source = NULL;
 	view->type = type->value.at ? type->value : (struct slice){"", 0};
 	view->payload = payload->value.at ? payload->value : (struct slice){"{}", 2};
 	return NULL;

@@ -3,6 +3,7 @@
 #ifndef WSONCE_ENVELOPE_H
 #define WSONCE_ENVELOPE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,14 +33,12 @@ struct envelope *envelope_new(const struct config_list *id_pointers, const char 
 			      const char *payload_pointer);
 void envelope_free(struct envelope *e);
 
-/* Also read the event's time, at this pointer. */
-void envelope_add_time(struct envelope *e, const char *pointer);
+/* Also reads the event's time, at this pointer. is_forgiven: an event whose time occurs twice has no time. Otherwise it
+ * is refused. */
+void envelope_add_time(struct envelope *e, const char *pointer, bool is_forgiven);
 
-/* Also read the key at this pointer, by which events are processed one after another. */
+/* Also reads the key at this pointer: events with the same key are processed one after another. */
 void envelope_add_order(struct envelope *e, const char *pointer);
-
-/* Treat an event whose time occurs twice as one without a time, instead of refusing it. */
-void envelope_forgive_time(struct envelope *e);
 
 /* Reads one message. Returns NULL and fills view; or returns why the message is not an event, one sentence that lives
  * until the next call, and view->id is empty.

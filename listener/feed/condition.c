@@ -25,7 +25,7 @@ static void note_plain(struct condition *c)
 		c->plain.len = 0;
 }
 
-void conditions_compile(struct conditions *c, const json_t *object, struct pointers *pointers)
+void conditions_compile(struct conditions *c, const json_t *object, struct json_pointers *pointers)
 {
 	const char *pointer;
 	json_t *want;
@@ -36,7 +36,7 @@ void conditions_compile(struct conditions *c, const json_t *object, struct point
 	c->items = memory_calloc(json_object_size(object), sizeof(*c->items));
 	json_object_foreach((json_t *)object, pointer, want)
 	{
-		c->items[c->count] = (struct condition){.slot = pointers_add(pointers, pointer), .want = want};
+		c->items[c->count] = (struct condition){.slot = json_pointers_add(pointers, pointer), .want = want};
 		note_plain(&c->items[c->count++]);
 	}
 }

@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 #include "base/slice.h"
-#include "feed/pointers.h"
+#include "base/json_pointers.h"
 
 /* Pointers, each with the condition that its value must meet. */
 struct conditions {
@@ -16,7 +16,7 @@ struct conditions {
 };
 
 /* object is validated by the profile's reader and must outlive c. NULL means no condition. */
-void conditions_compile(struct conditions *c, const json_t *object, struct pointers *pointers);
+void conditions_compile(struct conditions *c, const json_t *object, struct json_pointers *pointers);
 void conditions_free(struct conditions *c);
 
 /* Tests the values that these pointers read last. */

@@ -26,7 +26,7 @@ static enum part_kind kind_of(const char *text)
 	}
 }
 
-void part_compile(struct part *p, const char *text, struct pointers *element, struct pointers *frame)
+void part_compile(struct part *p, const char *text, struct json_pointers *element, struct json_pointers *frame)
 {
 	*p = (struct part){.kind = PART_NONE, .slot = -1};
 	if (!text)
@@ -36,9 +36,9 @@ void part_compile(struct part *p, const char *text, struct pointers *element, st
 	if (p->kind == PART_LITERAL)
 		json_write_string(&p->literal, p->text, strlen(p->text));
 	else if ((p->kind == PART_ELEMENT || p->kind == PART_HASH) && element)
-		p->slot = pointers_add(element, p->text);
+		p->slot = json_pointers_add(element, p->text);
 	else if (p->kind == PART_FRAME && frame)
-		p->slot = pointers_add(frame, p->text);
+		p->slot = json_pointers_add(frame, p->text);
 }
 
 void part_free(struct part *p)

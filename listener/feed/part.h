@@ -8,7 +8,7 @@
 #include "base/arena.h"
 #include "base/bytes.h"
 #include "base/slice.h"
-#include "feed/pointers.h"
+#include "base/json_pointers.h"
 #include "feed/vars.h"
 
 enum part_kind { PART_NONE, PART_ELEMENT, PART_FRAME, PART_LITERAL, PART_VARIABLE, PART_INDEX, PART_HASH };
@@ -32,7 +32,7 @@ struct place {
 };
 
 /* Compiles a part; text NULL means none. Adds its pointer to element or frame, which may be NULL. */
-void part_compile(struct part *p, const char *text, struct pointers *element, struct pointers *frame);
+void part_compile(struct part *p, const char *text, struct json_pointers *element, struct json_pointers *frame);
 void part_free(struct part *p);
 
 /* Returns the value as JSON. at is NULL if the value is missing, or nested too deeply to hash. */

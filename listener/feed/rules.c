@@ -13,7 +13,7 @@
 /* --- compiling --- */
 
 /* Splits explode at its first *: the container is what comes before, the steps are the rest. */
-static void compile_explode(struct rule *rule, struct pointers *frame)
+static void compile_explode(struct rule *rule, struct json_pointers *frame)
 {
 	const char *text = rule->profile->explode;
 	struct json_step steps[JSON_STEPS_MAX];
@@ -25,7 +25,7 @@ static void compile_explode(struct rule *rule, struct pointers *frame)
 		before++;
 	}
 	container = memory_strndup(rule->profile->explode, (size_t)(text - rule->profile->explode));
-	rule->container = pointers_add(frame, container);
+	rule->container = json_pointers_add(frame, container);
 	free(container);
 	json_steps_free(steps, before);
 	rule->step_count = count - before;
@@ -33,7 +33,7 @@ static void compile_explode(struct rule *rule, struct pointers *frame)
 	memcpy(rule->steps, steps + before, (size_t)rule->step_count * sizeof(*steps));
 }
 
-static void compile_ids(struct rule *rule, struct pointers *frame)
+static void compile_ids(struct rule *rule, struct json_pointers *frame)
 {
 	size_t i, j;
 	json_t *parts, *part;
@@ -72,12 +72,12 @@ static const char *unless_empty(const char *part)
 	return part && *part ? part : NULL;
 }
 
-static void compile_event(struct rule *rule, const struct profile *p, struct pointers *frame)
+static void compile_event(struct rule *rule, const struct profile *p, struct json_pointers *frame)
 {
 	const struct profile_rule *of = rule->profile;
 
 	if (of->explode && *of->explode) {
-		rule->element = pointers_new();
+		rule->element = json_pointers_new();
 		compile_explode(rule, frame);
 	}
 	conditions_compile(&rule->where, of->where, rule->element);
@@ -89,7 +89,8 @@ static void compile_event(struct rule *rule, const struct profile *p, struct poi
 	part_compile(&rule->gap_seq, p->gap.seq, rule->element, frame);
 }
 
-static void compile(struct rule *rule, const struct profile_rule *of, const struct profile *p, struct pointers *frame)
+static void compile(struct rule *rule, const struct profile_rule *of, const struct profile *p,
+		    struct json_pointers *frame)
 {
 	rule->profile = of;
 	rule->element = frame;
@@ -105,7 +106,7 @@ struct rules *rules_new(const struct profile *p)
 {
 	struct rules *r = memory_calloc(1, sizeof(*r));
 
-	r->frame = pointers_new();
+	r->frame = json_pointers_new();
 	r->items = memory_calloc(p->rule_count + 1, sizeof(*r->items));
 	for (size_t i = 0; i < p->rule_count; i++)
 		if (!p->rules[i].text)
@@ -117,7 +118,7 @@ struct rules *rules_new(const struct profile *p)
 	return r;
 }
 
-static void free_rule(struct rule *rule, const struct pointers *frame)
+static void free_rule(struct rule *rule, const struct json_pointers *frame)
 {
 	conditions_free(&rule->when);
 	conditions_free(&rule->where);
@@ -139,7 +140,7 @@ static void free_rule(struct rule *rule, const struct pointers *frame)
 	free(rule->ids);
 	free(rule->captures);
 	if (rule->element != frame)
-		pointers_free(rule->element);
+		json_pointers_free(rule->element);
 }
 
 void rules_free(struct rules *r)
@@ -148,7 +149,7 @@ void rules_free(struct rules *r)
 		return;
 	for (size_t i = 0; i <= r->count + r->text_count; i++)
 		free_rule(&r->items[i], r->frame);
-	pointers_free(r->frame);
+	json_pointers_free(r->frame);
 	free(r->items);
 	free(r);
 }
@@ -160,8 +161,8 @@ const struct rule *rules_match(struct rules *r, struct slice frame)
 	const struct slice *slots;
 	size_t i = 0;
 
-	pointers_read(r->frame, frame.at, frame.at + frame.len);
-	slots = pointers_slots(r->frame);
+	json_pointers_read(r->frame, frame.at, frame.at + frame.len);
+	slots = json_pointers_slots(r->frame);
 	while (i < r->count && !conditions_hold(&r->items[i].when, slots))
 		i++;
 	return &r->items[i];
@@ -202,7 +203,7 @@ static void read_elements(const struct explosion *x, struct slice array)
 	for (size_t i = 0; *at != ']'; i++) {
 		const char *begin = at;
 
-		at = pointers_read(x->rule->element, at, end);
+		at = json_pointers_read(x->rule->element, at, end);
 		x->on_element(x->ctx, (struct slice){begin, (size_t)(at - begin)}, i);
 		at = json_next(at, end);
 	}
@@ -227,7 +228,7 @@ static void explode(const struct explosion *x, int level, struct slice value, si
 	if (!value.at)
 		return;
 	if (level == x->rule->step_count) {
-		pointers_read(x->rule->element, value.at, value.at + value.len);
+		json_pointers_read(x->rule->element, value.at, value.at + value.len);
 		x->on_element(x->ctx, value, index);
 	} else if (strcmp(step->name, "*") != 0) {
 		explode(x, level + 1, json_child(value, step), index);
@@ -246,7 +247,7 @@ void rule_explode(const struct rules *r, const struct rule *rule, struct slice f
 	if (rule->container < 0)
 		on_element(ctx, frame, 0);
 	else
-		explode(&x, 0, pointers_slots(r->frame)[rule->container], 0);
+		explode(&x, 0, json_pointers_slots(r->frame)[rule->container], 0);
 }
 
 /* --- ids --- */

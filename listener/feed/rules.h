@@ -10,7 +10,7 @@
 #include "config/profile.h"
 #include "feed/condition.h"
 #include "feed/part.h"
-#include "feed/pointers.h"
+#include "base/json_pointers.h"
 
 struct alternative {
 	struct part *parts;
@@ -36,14 +36,14 @@ struct rule {
 	struct part gap_seq;
 	struct capture *captures;
 	size_t capture_count;
-	struct pointers *element; /* into the element, or without explode into the frame */
-	int container;            /* frame slot of the value above the first * of explode */
-	struct json_step *steps;  /* of explode, from its first * on */
+	struct json_pointers *element; /* into the element, or without explode into the frame */
+	int container;                 /* frame slot of the value above the first * of explode */
+	struct json_step *steps;       /* of explode, from its first * on */
 	int step_count;
 };
 
 struct rules {
-	struct pointers *frame;
+	struct json_pointers *frame;
 	struct rule *items; /* those for JSON, then the fallback, then those for texts */
 	size_t count;       /* of the first */
 	size_t text_count;

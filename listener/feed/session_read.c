@@ -74,8 +74,8 @@ static struct place frame_place(const struct reading *r)
 	return (struct place){
 		.frame = r->frame,
 		.element = r->frame,
-		.frame_slots = pointers_slots(r->session->rules->frame),
-		.element_slots = pointers_slots(r->session->rules->frame),
+		.frame_slots = json_pointers_slots(r->session->rules->frame),
+		.element_slots = json_pointers_slots(r->session->rules->frame),
 		.vars = &r->session->vars,
 		.arena = &r->session->arena,
 	};
@@ -88,8 +88,8 @@ static void release_cursor(const struct reading *r)
 
 	if (!s->profile->cursor.hold_until || !(is_caller ? r->handler->is_held(r->ctx) : s->cursor.is_held))
 		return;
-	pointers_read(s->hold_pointers, r->frame.at, r->frame.at + r->frame.len);
-	if (!conditions_hold(&s->hold, pointers_slots(s->hold_pointers)))
+	json_pointers_read(s->hold_pointers, r->frame.at, r->frame.at + r->frame.len);
+	if (!conditions_hold(&s->hold, json_pointers_slots(s->hold_pointers)))
 		return;
 	if (is_caller)
 		r->handler->on_release(r->ctx);
@@ -231,7 +231,7 @@ static void on_element(void *ctx, struct slice element, size_t index)
 
 	at.element = element;
 	at.index = index;
-	at.element_slots = pointers_slots(r->rule->element);
+	at.element_slots = json_pointers_slots(r->rule->element);
 	if (!conditions_hold(&r->rule->where, at.element_slots)) {
 		if (r->handler->on_filtered)
 			r->handler->on_filtered(r->ctx);

@@ -912,9 +912,7 @@ static void open_stages(struct pipeline *p)
 	p->envelope = envelope_new(&c->id_pointers, c->type_pointer, c->payload_pointer);
 	if (c->time_pointer) {
 		p->time_unit = timestamp_unit_named(c->time_unit);
-		envelope_add_time(p->envelope, c->time_pointer);
-		if (!c->max_age_s)
-			envelope_forgive_time(p->envelope);
+		envelope_add_time(p->envelope, c->time_pointer, !c->max_age_s);
 	}
 	if (c->order_pointer)
 		envelope_add_order(p->envelope, c->order_pointer);

@@ -314,7 +314,7 @@ void try_input(const uint8_t *data, size_t size)
 		struct span whole = p.message;
 
 		if (p.time)
-			envelope_add_time(reader, p.time);
+			envelope_add_time(reader, p.time, false);
 		check_message(reader, &p);
 		/* A reader keeps nothing from one message to the next, also not from half of one. */
 		p.message = (struct span){whole.at, whole.len / 2};

@@ -446,7 +446,7 @@ Test(envelope, nobody_asks_for_a_time_without_a_pointer)
 
 Test(envelope, time_is_a_string_or_a_number_wherever_its_pointer_leads)
 {
-	envelope_add_time(reader, "/payload/at/0");
+	envelope_add_time(reader, "/payload/at/0", false);
 	assert_time("{\"event_id\":\"a\",\"payload\":{\"at\":[\"2024-01-01T00:00:00\\u002B01:00\"]}}",
 		    "2024-01-01T00:00:00+01:00");
 	assert_slice("the last message", "payload", view.payload, "{\"at\":[\"2024-01-01T00:00:00\\u002B01:00\"]}");
@@ -459,7 +459,7 @@ Test(envelope, event_whose_time_is_no_text_is_an_event_without_a_time)
 	static const char *const values[] = {"null", "true", "{}", "[1]", "\"1\\u0000\"", "\"\\ud800\"", "{\"/t\":1}"};
 	char message[100];
 
-	envelope_add_time(reader, "/t");
+	envelope_add_time(reader, "/t", false);
 	assert_time("{\"event_id\":\"a\"}", NULL);
 	for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++) {
 		snprintf(message, sizeof(message), "{\"event_id\":\"a\",\"t\":%s,\"payload\":[0.10]}", values[i]);
@@ -473,8 +473,7 @@ Test(envelope, event_whose_time_is_no_text_is_an_event_without_a_time)
 
 Test(envelope, time_named_twice_may_be_forgiven)
 {
-	envelope_add_time(reader, "/t");
-	envelope_forgive_time(reader);
+	envelope_add_time(reader, "/t", true);
 	assert_time("{\"event_id\":\"a\",\"t\":1,\"t\":2}", NULL);
 	assert_time("{\"event_id\":\"b\",\"t\":3}", "3");
 	assert_refused("{\"event_id\":\"a\",\"event_id\":\"a\",\"t\":1}", "/event_id is named twice");
@@ -482,11 +481,11 @@ Test(envelope, time_named_twice_may_be_forgiven)
 
 Test(envelope, time_may_be_what_the_id_is_or_the_whole_message)
 {
-	envelope_add_time(reader, "/event_id");
+	envelope_add_time(reader, "/event_id", false);
 	assert_time("{\"event_id\":1700000000.5}", "1700000000.5");
 	assert_refused("{\"event_id\":[1]}", "/event_id is not a string or a number");
 	USE_ID("");
-	envelope_add_time(reader, "");
+	envelope_add_time(reader, "", false);
 	assert_time("17", "17");
 }
 
@@ -549,7 +548,7 @@ static void load_pointers(const char *folder)
 		ids[count++] = "/event_id";
 	use_pointers((struct config_list){ids, count}, type, payload);
 	if (time)
-		envelope_add_time(reader, time);
+		envelope_add_time(reader, time, false);
 	has_time = time;
 	free(text);
 }

@@ -1,6 +1,6 @@
-/* pointers.c owns the tree of a profile's pointers and the pass over a document that fills their slots. Values that no
- * pointer leads into are skipped. */
-#include "feed/pointers.h"
+/* json_pointers.c owns a tree of pointers and the pass over a document that fills their slots. It skips values that no
+ * pointer leads into. */
+#include "base/json_pointers.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,34 +13,37 @@
 /* A step of one or more pointers. The root has none. */
 struct node {
 	struct json_step step;
-	int child; /* first child, or NONE */
-	int next;  /* next sibling, or NONE */
-	int slot;  /* NONE: no pointer ends here */
+	int child;     /* first child, or NONE */
+	int next;      /* next sibling, or NONE */
+	int slot;      /* NONE: no pointer ends here */
+	uint64_t seen; /* the last object that had this member, by its number in objects */
 };
 
-struct pointers {
+struct json_pointers {
 	struct node *nodes; /* [0] is the root */
 	int count;
 	struct slice *slots;
 	int slot_count;
+	uint64_t repeated; /* a bit for each of the first 64 slots */
+	uint64_t objects;  /* read so far */
 };
 
-static int add_node(struct pointers *p, struct json_step step)
+static int add_node(struct json_pointers *p, struct json_step step)
 {
 	p->nodes = memory_realloc(p->nodes, (size_t)(p->count + 1) * sizeof(*p->nodes));
-	p->nodes[p->count] = (struct node){step, NONE, NONE, NONE};
+	p->nodes[p->count] = (struct node){step, NONE, NONE, NONE, 0};
 	return p->count++;
 }
 
-struct pointers *pointers_new(void)
+struct json_pointers *json_pointers_new(void)
 {
-	struct pointers *p = memory_calloc(1, sizeof(*p));
+	struct json_pointers *p = memory_calloc(1, sizeof(*p));
 
 	add_node(p, (struct json_step){NULL, 0, -1});
 	return p;
 }
 
-void pointers_free(struct pointers *p)
+void json_pointers_free(struct json_pointers *p)
 {
 	if (!p)
 		return;
@@ -52,7 +55,7 @@ void pointers_free(struct pointers *p)
 }
 
 /* Returns the child of a node for a step. Takes over the step. */
-static int add_step(struct pointers *p, int parent, struct json_step step)
+static int add_step(struct json_pointers *p, int parent, struct json_step step)
 {
 	int child = p->nodes[parent].child;
 
@@ -70,7 +73,7 @@ static int add_step(struct pointers *p, int parent, struct json_step step)
 	return child;
 }
 
-int pointers_add(struct pointers *p, const char *pointer)
+int json_pointers_add(struct json_pointers *p, const char *pointer)
 {
 	struct json_step steps[JSON_STEPS_MAX];
 	int count = json_steps(pointer, steps, JSON_STEPS_MAX), node = 0;
@@ -84,28 +87,36 @@ int pointers_add(struct pointers *p, const char *pointer)
 	return p->nodes[node].slot;
 }
 
-const struct slice *pointers_slots(const struct pointers *p)
+const struct slice *json_pointers_slots(const struct json_pointers *p)
 {
 	return p->slots;
+}
+
+uint64_t json_pointers_repeated(const struct json_pointers *p)
+{
+	return p->repeated;
 }
 
 /* --- the walk --- */
 
 /* NOLINTBEGIN(misc-no-recursion): not deeper than JSON_STEPS_MAX */
 
-static const char *walk(struct pointers *p, int node, const char *at, const char *end);
+static const char *walk(struct json_pointers *p, int node, const char *at, const char *end);
 
-/* A duplicate member: drops what was found in the earlier one. */
-static void forget(struct pointers *p, int node)
+/* The node's member is repeated: drops what was found in the earlier one. */
+static void forget(struct json_pointers *p, int node)
 {
-	for (int child = p->nodes[node].child; child != NONE; child = p->nodes[child].next) {
-		if (p->nodes[child].slot != NONE)
-			p->slots[p->nodes[child].slot] = (struct slice){NULL, 0};
+	int slot = p->nodes[node].slot;
+
+	if (slot != NONE)
+		p->slots[slot] = (struct slice){NULL, 0};
+	if (slot != NONE && slot < 64)
+		p->repeated |= UINT64_C(1) << slot;
+	for (int child = p->nodes[node].child; child != NONE; child = p->nodes[child].next)
 		forget(p, child);
-	}
 }
 
-static int find_member(const struct pointers *p, int node, struct slice name, bool has_escape)
+static int find_member(const struct json_pointers *p, int node, struct slice name, bool has_escape)
 {
 	int child = p->nodes[node].child;
 
@@ -119,8 +130,10 @@ static int find_member(const struct pointers *p, int node, struct slice name, bo
 	return child;
 }
 
-static const char *walk_object(struct pointers *p, int node, const char *at, const char *end)
+static const char *walk_object(struct json_pointers *p, int node, const char *at, const char *end)
 {
+	uint64_t object = ++p->objects;
+
 	for (at = json_next(at + 1, end); *at != '}'; at = json_next(at, end)) {
 		const char *name = at + 1;
 		bool has_escape;
@@ -133,13 +146,15 @@ static const char *walk_object(struct pointers *p, int node, const char *at, con
 			at = json_skip(at, end);
 			continue;
 		}
-		forget(p, child);
+		if (p->nodes[child].seen == object)
+			forget(p, child);
+		p->nodes[child].seen = object;
 		at = walk(p, child, at, end);
 	}
 	return at + 1;
 }
 
-static const char *walk_array(struct pointers *p, int node, const char *at, const char *end)
+static const char *walk_array(struct json_pointers *p, int node, const char *at, const char *end)
 {
 	at = json_next(at + 1, end);
 	for (long i = 0; *at != ']'; i++, at = json_next(at, end)) {
@@ -152,7 +167,7 @@ static const char *walk_array(struct pointers *p, int node, const char *at, cons
 	return at + 1;
 }
 
-static const char *walk(struct pointers *p, int node, const char *at, const char *end)
+static const char *walk(struct json_pointers *p, int node, const char *at, const char *end)
 {
 	const struct node *n = &p->nodes[node];
 	const char *begin = at;
@@ -168,9 +183,10 @@ static const char *walk(struct pointers *p, int node, const char *at, const char
 
 /* NOLINTEND(misc-no-recursion) */
 
-const char *pointers_read(struct pointers *p, const char *at, const char *end)
+const char *json_pointers_read(struct json_pointers *p, const char *at, const char *end)
 {
 	if (p->slot_count)
 		memset(p->slots, 0, (size_t)p->slot_count * sizeof(*p->slots));
+	p->repeated = 0;
 	return walk(p, 0, at, end);
 }
