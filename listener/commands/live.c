@@ -35,7 +35,6 @@ struct live {
 	struct dialler *dialler;
 	struct requests *requests;
 	struct session *session;
-	bool is_held; /* the cursor, by hold_until */
 	struct feed_client *client;
 	uv_timer_t end;
 	uv_timer_t tick;
@@ -57,11 +56,8 @@ struct live {
 
 static void *on_open(void *arg, struct feed_connection *conn)
 {
-	struct live *l = arg;
-
 	(void)conn;
-	l->is_held = l->profile->cursor.hold_until != NULL;
-	return l;
+	return arg;
 }
 
 static void end_soon(struct live *l);
@@ -170,19 +166,6 @@ static void on_too_long(void *of, const char *head, size_t len, const uint8_t *d
 	l->too_long++;
 }
 
-static bool is_held(void *of)
-{
-	return ((const struct live *)of)->is_held;
-}
-
-static void on_release(void *of)
-{
-	struct live *l = of;
-
-	l->is_held = false;
-	session_release(l->session);
-}
-
 static const struct feed_callbacks callbacks = {
 	.on_open = on_open,
 	.on_message = on_message,
@@ -190,8 +173,6 @@ static const struct feed_callbacks callbacks = {
 	.on_reject = on_reject,
 	.on_cursor = on_cursor,
 	.on_ack = on_ack,
-	.is_held = is_held,
-	.on_release = on_release,
 	.on_too_long = on_too_long,
 };
 

@@ -197,6 +197,7 @@ void cursor_release(struct cursor *c)
 	c->is_held = false;
 	if (c->pending.kind != MARK_NONE)
 		advance_mark(c, &c->pending);
+	c->pending.kind = MARK_NONE;
 }
 
 bool cursor_restore(struct cursor *c, struct slice value, int64_t since_s)

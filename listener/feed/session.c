@@ -38,8 +38,7 @@ struct session *session_new(const struct profile *p, bool is_recording)
 	vars_init(&s->vars, p->vars);
 	s->cursor.profile = p;
 	s->counter = p->counter_start;
-	s->hold_pointers = json_pointers_new();
-	conditions_compile(&s->hold, p->cursor.hold_until, s->hold_pointers);
+	conditions_compile(&s->hold, p->cursor.hold_until, s->rules->frame);
 	s->arena = (struct arena){.room = s->scratch, .size = sizeof(s->scratch)};
 	return s;
 }
@@ -69,7 +68,6 @@ void session_free(struct session *s)
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
 		bytes_free(texts[i]);
 	conditions_free(&s->hold);
-	json_pointers_free(s->hold_pointers);
 	cursor_free(&s->cursor);
 	vars_free(&s->vars);
 	rules_free(s->rules);

@@ -111,10 +111,8 @@ struct session_handler {
 	void (*on_filtered)(void *ctx);
 	/* A frame of the message begins; called before its other callbacks. */
 	void (*on_frame)(void *ctx);
-	/* For a caller that reads several connections in one session. is_held: true while hold_until holds the cursor
-	 * of the message's connection. on_release: a frame of the message matched hold_until. NULL: there is one
-	 * connection at a time, and session_advance holds the cursor. */
-	bool (*is_held)(void *ctx);
+	/* The frame matches hold_until. NULL: releases the cursor that session_advance holds, as for a caller with one
+	 * connection at a time. */
 	void (*on_release)(void *ctx);
 };
 

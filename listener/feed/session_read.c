@@ -84,14 +84,10 @@ static struct place frame_place(const struct reading *r)
 static void release_cursor(const struct reading *r)
 {
 	struct session *s = r->session;
-	bool is_caller = r->handler->is_held;
 
-	if (!s->profile->cursor.hold_until || !(is_caller ? r->handler->is_held(r->ctx) : s->cursor.is_held))
+	if (!s->hold.count || !conditions_hold(&s->hold, json_pointers_slots(s->rules->frame)))
 		return;
-	json_pointers_read(s->hold_pointers, r->frame.at, r->frame.at + r->frame.len);
-	if (!conditions_hold(&s->hold, json_pointers_slots(s->hold_pointers)))
-		return;
-	if (is_caller)
+	if (r->handler->on_release)
 		r->handler->on_release(r->ctx);
 	else
 		cursor_release(&s->cursor);
@@ -339,8 +335,8 @@ static void read_frame(struct reading *r, struct slice frame)
 			return;
 		}
 	}
-	release_cursor(r);
 	r->rule = rules_match(s->rules, r->frame);
+	release_cursor(r);
 	follow_rule(r, r->frame);
 }
 

@@ -37,8 +37,7 @@ struct session {
 	struct bytes rendered; /* the result of a call, until the next one */
 
 	/* The current frame. */
-	struct json_pointers *hold_pointers;
-	struct conditions hold;  /* of hold_until */
+	struct conditions hold;  /* of hold_until, on the pointers of rules->frame */
 	struct bytes spliced[2]; /* buffers for the frame with its json_strings decoded */
 	struct bytes id;
 	struct arena arena;

@@ -28,8 +28,7 @@ struct feed_callbacks {
 	void (*on_ack)(void *of, struct slice frame);
 	/* Drop these variables: a rule on the connection `of` says so, or, if of is NULL, a connection has ended. */
 	void (*on_clear)(void *arg, void *of, const json_t *names);
-	/* As in session.h. */
-	bool (*is_held)(void *of);
+	/* As in session.h; NULL likewise. */
 	void (*on_release)(void *of);
 	void (*on_read)(void *of);
 	void (*on_too_long)(void *of, const char *head, size_t len, const uint8_t *digest, uint64_t total);

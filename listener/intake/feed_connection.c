@@ -252,18 +252,14 @@ static void on_filtered(void *ctx)
 	conn->count.filtered++;
 }
 
-static bool is_held(void *ctx)
-{
-	const struct feed_connection *conn = ctx;
-
-	return conn->p->callbacks->is_held(conn->of);
-}
-
 static void on_release(void *ctx)
 {
 	struct feed_connection *conn = ctx;
 
-	conn->p->callbacks->on_release(conn->of);
+	if (conn->p->callbacks->on_release)
+		conn->p->callbacks->on_release(conn->of);
+	else
+		session_release(conn->p->session);
 }
 
 static const struct session_handler handler = {
@@ -276,7 +272,6 @@ static const struct session_handler handler = {
 	.on_rule = on_rule,
 	.on_filtered = on_filtered,
 	.on_frame = on_frame,
-	.is_held = is_held,
 	.on_release = on_release,
 };
 

@@ -22,8 +22,6 @@ struct open_connection {
 	struct profiled *source;
 	struct feed_connection *conn;
 	struct ledger *ledger;
-	bool is_held;     /* cursors do not count yet (hold_until) */
-	bool is_released; /* the current message has the frame that ends is_held */
 };
 
 /* If the source waits for its stored cursor. */
@@ -302,12 +300,11 @@ static void *on_open(void *arg, struct feed_connection *conn)
 	fill_reconnected(s->fill);
 	o->source = s;
 	o->conn = conn;
-	o->is_held = p->cursor.hold_until != NULL;
 	o->ledger = ledger_new(&(struct ledger_settings){
 		.is_last = p->cursor.kind == CURSOR_LAST,
 		.is_hex = p->cursor.format == FORMAT_HEX,
 		.is_lasting = p->cursor.kind == CURSOR_MAX && p->cursor.scope == SCOPE_SOURCE,
-		.is_held = o->is_held,
+		.is_held = p->cursor.hold_until != NULL,
 		.is_cumulative = p->ack_mode == ACK_MODE_CUMULATIVE,
 		.resends = (p->cursor.kind != CURSOR_NONE && !p->fill.on_reconnect) ||
 			   (p->ack_mode != ACK_MODE_NONE && p->ack_on == ACK_ON_DURABLE),
@@ -401,27 +398,14 @@ static void on_clear(void *arg, void *of, const json_t *names)
 	}
 }
 
-static bool is_held(void *of)
-{
-	const struct open_connection *o = of;
-
-	return o->is_held && !o->is_released;
-}
-
 static void on_release(void *of)
 {
-	((struct open_connection *)of)->is_released = true;
+	ledger_release(((struct open_connection *)of)->ledger);
 }
 
 static void on_read(void *of)
 {
-	struct open_connection *o = of;
-
-	if (o->is_held && o->is_released) {
-		o->is_held = false;
-		ledger_release(o->ledger);
-	}
-	ledger_end(o->ledger);
+	ledger_end(((struct open_connection *)of)->ledger);
 }
 
 static void on_too_long(void *of, const char *head, size_t len, const uint8_t *digest, uint64_t total)
@@ -458,7 +442,6 @@ static const struct feed_callbacks callbacks = {
 	.on_cursor = on_cursor,
 	.on_ack = on_ack,
 	.on_clear = on_clear,
-	.is_held = is_held,
 	.on_release = on_release,
 	.on_read = on_read,
 	.on_too_long = on_too_long,
@@ -537,11 +520,6 @@ void profiled_free(struct profiled *s)
 	free(s->kinds[false]);
 	free(s->kinds[true]);
 	free(s);
-}
-
-const struct profile *profiled_profile(const struct profiled *s)
-{
-	return s->profile;
 }
 
 struct feed_client_view profiled_view(const struct profiled *s)

@@ -293,13 +293,6 @@ static void on_ack(void *ctx, struct slice frame)
 	conn->client->p.callbacks->on_ack(conn->of, frame);
 }
 
-static bool is_held(void *ctx)
-{
-	const struct feed_connection *conn = ctx;
-
-	return conn->client->p.callbacks->is_held(conn->of);
-}
-
 static void on_release(void *ctx)
 {
 	const struct feed_connection *conn = ctx;
@@ -331,7 +324,6 @@ static const struct session_handler handler = {
 	.on_ack = on_ack,
 	.on_rule = on_rule,
 	.on_filtered = on_nothing,
-	.is_held = is_held,
 	.on_release = on_release,
 };
 

@@ -499,11 +499,6 @@ struct connection {
 	bool is_held;
 };
 
-static bool is_held(void *ctx)
-{
-	return ((const struct connection *)ctx)->is_held;
-}
-
 static void on_release(void *ctx)
 {
 	((struct connection *)ctx)->is_held = false;
@@ -514,7 +509,6 @@ Test(session, end_of_stored_frames_is_of_the_connection_that_it_came_by)
 	struct session_handler two = handler;
 	struct connection old = {.is_held = true}, new = {.is_held = true};
 
-	two.is_held = is_held;
 	two.on_release = on_release;
 	begin("\"cursor\": {\"kind\": \"max\", \"hold_until\": {\"/type\": \"live\"}}, \"rules\": [{\"id\": "
 	      "[[\"/n\"]], \"cursor\": \"/at\"}]");
