@@ -67,6 +67,7 @@ struct session {
 	size_t pending;          /* messages not yet answered */
 	struct list talker;      /* of struct ingest, while it has acks to send in this turn of the loop */
 	struct acks acks;
+	size_t acks_charged;             /* memory of acks that the budget counts */
 	struct producer_visitor visitor; /* used if there is a profile */
 };
 
@@ -111,40 +112,23 @@ struct ingest {
 
 /* --- acks --- */
 
-/* Charges the change since `before` bytes. */
-static void charge_acks(const struct session *s, size_t before)
+/* Call after each change of the acks. */
+static void charge_acks(struct session *s)
 {
 	struct ingest *i = s->ingest;
 	size_t now = acks_memory(&s->acks);
 
-	if (now == before)
+	if (now == s->acks_charged)
 		return;
-	i->acks_bytes += now - before;
-	ws_charge(i->ws, (long)now - (long)before);
-}
-
-static void queue_ack(struct session *s, const struct event *ev, enum outcome outcome, uint64_t n)
-{
-	size_t before = acks_memory(&s->acks);
-
-	acks_add(&s->acks, ev, outcome, n);
-	charge_acks(s, before);
-}
-
-static void forget_acks(struct session *s, size_t len)
-{
-	size_t before = acks_memory(&s->acks);
-
-	acks_sent(&s->acks, len);
-	charge_acks(s, before);
+	i->acks_bytes += now - s->acks_charged;
+	ws_charge(i->ws, (long)now - (long)s->acks_charged);
+	s->acks_charged = now;
 }
 
 static void clear_acks(struct session *s)
 {
-	size_t before = acks_memory(&s->acks);
-
 	acks_clear(&s->acks);
-	charge_acks(s, before);
+	charge_acks(s);
 }
 
 /* Stops reading from a producer that does not read its acks. is_stuck: the kernel takes no more of them. */
@@ -207,12 +191,6 @@ static void dismiss(struct session *s)
 		 s->token ? s->token->name : NULL);
 }
 
-/* True if the message was refused on arrival, not by a handler, a trigger or another listener. */
-static bool is_garbage(const struct event *ev, enum outcome outcome)
-{
-	return outcome == OUTCOME_REJECTED && ev->reason && !ev->attempts;
-}
-
 static void check_leave(struct session *s)
 {
 	if (!s->leave_code || s->pending || s->close_code)
@@ -270,7 +248,7 @@ static void talk(struct session *s)
 /* Message n or an event in it has settled. */
 static void note_answer(struct session *s, const struct event *ev, enum outcome outcome, uint64_t n)
 {
-	int cost = is_garbage(ev, outcome) ? producer_credit_cost(ev->message_len) : 0;
+	int cost = producer_credit_cost_of(ev, outcome);
 
 	s->pending--;
 	if (s->token) {
@@ -285,7 +263,8 @@ static void note_answer(struct session *s, const struct event *ev, enum outcome 
 	judge_message(s, cost);
 	if (!s->wants_acks)
 		return;
-	queue_ack(s, ev, outcome, n);
+	acks_add(&s->acks, ev, outcome, n);
+	charge_acks(s);
 	talk(s);
 }
 
@@ -345,7 +324,8 @@ static int send_acks(struct session *s)
 			return -1;
 		if (s->is_gone)
 			return 0;
-		forget_acks(s, len);
+		acks_sent(&s->acks, len);
+		charge_acks(s);
 		counters.acks_sent += count;
 	}
 	check_acks(s, false);
@@ -416,10 +396,9 @@ static void check_owed(struct session *s)
 static void on_reply(void *arg, struct slice text)
 {
 	struct session *s = arg;
-	size_t before = acks_memory(&s->acks);
 
 	acks_add_text(&s->acks, text.at, text.len);
-	charge_acks(s, before);
+	charge_acks(s);
 	talk(s);
 }
 

@@ -186,14 +186,6 @@ static int64_t clock_of(const struct posts *all)
 	return (int64_t)uv_now(ws_loop(all->ws));
 }
 
-static void note_debt(const struct post *p, const struct event *ev, enum outcome outcome)
-{
-	bool is_garbage = outcome == OUTCOME_REJECTED && ev->reason && !ev->attempts;
-
-	producer_debt_note(debt_of(p->posts, p->token, p->address),
-			   is_garbage ? producer_credit_cost(ev->message_len) : 0, clock_of(p->posts));
-}
-
 static bool must_rest(struct posts *all, struct token *token, struct address *address)
 {
 	return producer_debt_is_over(*debt_of(all, token, address), 1, clock_of(all));
@@ -259,7 +251,8 @@ static void add_result(struct post *p, uint64_t n, char *text)
 static void note_answer(struct post *p, const struct event *ev, enum outcome outcome, uint64_t n)
 {
 	p->pending--;
-	note_debt(p, ev, outcome);
+	producer_debt_note(debt_of(p->posts, p->token, p->address), producer_credit_cost_of(ev, outcome),
+			   clock_of(p->posts));
 	if (p->token)
 		p->token->rejected += outcome == OUTCOME_REJECTED;
 	if (p->is_gone) {
@@ -280,19 +273,6 @@ static void on_answer(struct sender *sender, const struct event *ev, enum outcom
 
 /* --- messages read by a profile --- */
 
-/* Over HTTP the answer is the list of outcomes, not the profile's acks. */
-static void on_say(void *arg, struct slice text, int64_t came_ms)
-{
-	(void)arg, (void)text, (void)came_ms;
-}
-
-static int64_t now_ms(void *arg)
-{
-	const struct post *p = arg;
-
-	return clock_of(p->posts);
-}
-
 static void on_settled(void *arg, const struct event *ev, enum outcome outcome, uint64_t n)
 {
 	note_answer(arg, ev, outcome, n);
@@ -305,18 +285,9 @@ static void on_charge(void *arg, long bytes)
 	ws_charge(p->posts->ws, bytes);
 }
 
-static void on_reply(void *arg, struct slice text)
-{
-	(void)arg, (void)text;
-}
-
-static void on_leave(void *arg, bool is_fatal)
-{
-	(void)arg, (void)is_fatal;
-}
-
+/* Over HTTP the answer is the list of outcomes, without the profile's acks and replies. */
 static const struct producer_profile_owner producer_profile_owner = {
-	{on_say, on_settled, now_ms, on_charge}, on_reply, on_leave};
+	.receipts = {.on_answer = on_settled, .charge = on_charge}};
 
 /* What signed messages without an id are: the structure that Standard Webhooks recommends. A profile for producers has
  * an ack. */
@@ -847,7 +818,9 @@ int posts_read_again(struct posts *all, const struct config *fresh, char *error,
 		all->fresh = read_tokens(all, fresh, error, size);
 	if (all->fresh_secrets && (all->fresh || !all->has_own_tokens))
 		return 0;
-	posts_leave(all);
+	tokens_free(all->fresh);
+	tokens_free(all->fresh_secrets);
+	all->fresh = all->fresh_secrets = NULL;
 	return -1;
 }
 
@@ -856,13 +829,6 @@ void posts_take(struct posts *all)
 	if (all->has_own_tokens)
 		tokens_replace(all->tokens, all->fresh);
 	tokens_replace(all->secrets, all->fresh_secrets);
-	all->fresh = all->fresh_secrets = NULL;
-}
-
-void posts_leave(struct posts *all)
-{
-	tokens_free(all->fresh);
-	tokens_free(all->fresh_secrets);
 	all->fresh = all->fresh_secrets = NULL;
 }
 

@@ -15,10 +15,9 @@ struct posts;
  * sentence in error. */
 struct posts *posts_open(struct ws *ws, const struct config *config, struct tokens *tokens, char *error, size_t size);
 
-/* Like ingest_read_again(), ingest_take() and ingest_leave(), which handle the tokens of a shared list. */
+/* Like ingest_read_again() and ingest_take(), which handle the tokens of a shared list. */
 int posts_read_again(struct posts *all, const struct config *fresh, char *error, size_t size);
 void posts_take(struct posts *all);
-void posts_leave(struct posts *all);
 
 /* The tokens in use, for the admin pages. */
 const struct tokens *posts_tokens(const struct posts *all);

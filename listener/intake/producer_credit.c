@@ -18,6 +18,13 @@ int producer_credit_cost(size_t bytes)
 	return 1 + (int)(more < PRODUCER_CREDIT_MOST ? more : PRODUCER_CREDIT_MOST);
 }
 
+int producer_credit_cost_of(const struct event *ev, enum outcome outcome)
+{
+	bool is_garbage = outcome == OUTCOME_REJECTED && ev->reason && !ev->attempts;
+
+	return is_garbage ? producer_credit_cost(ev->message_len) : 0;
+}
+
 enum producer_credit_verdict producer_credit_take(struct producer_credit *p, int cost, size_t unanswered)
 {
 	if (!cost) {

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "event/event.h"
+
 #define PRODUCER_CREDIT          1000 /* garbage messages, less events, before a pause */
 #define PRODUCER_CREDIT_AGAIN    100  /* credit after a pause */
 #define PRODUCER_CREDIT_SAVED    9000 /* most credit that events can add; messages settle out of order */
@@ -30,6 +32,9 @@ enum producer_credit_verdict {
 
 /* The cost of a garbage message of this size. */
 int producer_credit_cost(size_t bytes);
+/* The cost of an event that has settled; 0 unless it was refused on arrival. What a handler, a trigger or another
+ * listener refuses is not garbage. */
+int producer_credit_cost_of(const struct event *ev, enum outcome outcome);
 
 /* Counts one settled message: an event (cost 0) or garbage. Events take longer to settle than garbage, so `unanswered`
  * messages count in the producer's favour. Garbage is not counted during a pause: it was read before. */

@@ -150,7 +150,14 @@ static void on_send(void *ctx, struct slice frame)
 {
 	const struct producer_profile *s = ctx;
 
-	s->owner.on_reply(s->visitor->receipts.arg, frame);
+	if (s->owner.on_reply)
+		s->owner.on_reply(s->visitor->receipts.arg, frame);
+}
+
+static void leave(const struct producer_profile *s, const struct producer_visitor *v, bool is_fatal)
+{
+	if (s->owner.on_leave)
+		s->owner.on_leave(v->receipts.arg, is_fatal);
 }
 
 static void on_action(void *ctx, const struct profile_rule *rule, struct slice frame)
@@ -158,12 +165,7 @@ static void on_action(void *ctx, const struct profile_rule *rule, struct slice f
 	const struct producer_profile *s = ctx;
 
 	(void)frame;
-	s->owner.on_leave(s->visitor->receipts.arg, rule->action == ACTION_FATAL);
-}
-
-static void on_filtered(void *ctx)
-{
-	(void)ctx;
+	leave(s, s->visitor, rule->action == ACTION_FATAL);
 }
 
 static const struct session_handler handler = {
@@ -172,7 +174,6 @@ static const struct session_handler handler = {
 	.on_send = on_send,
 	.on_action = on_action,
 	.on_rule = on_rule,
-	.on_filtered = on_filtered,
 	.on_frame = on_frame,
 };
 
@@ -196,7 +197,7 @@ static void charge_variables(struct producer_profile *s, struct producer_visitor
 		s->owner.receipts.charge(v->receipts.arg, (long)now - (long)v->self_bytes);
 	v->self_bytes = now;
 	if (now > VARIABLES_MAX)
-		s->owner.on_leave(v->receipts.arg, true);
+		leave(s, v, true);
 }
 
 static void set_webhook(struct producer_profile *s, const char *id)

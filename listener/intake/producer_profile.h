@@ -18,9 +18,9 @@ struct producer_profile;
 /* The callbacks run inside producer_profile_read and when an event settles. */
 struct producer_profile_owner {
 	struct receipts_owner receipts;
-	/* Send this text of a rule now. It lives for the call. */
+	/* Send this text of a rule now. It lives for the call. May be NULL. */
 	void (*on_reply)(void *arg, struct slice text);
-	/* Disconnect the producer, because a rule says so. Unless is_fatal, it may reconnect. */
+	/* Disconnect the producer, because a rule says so. Unless is_fatal, it may reconnect. May be NULL. */
 	void (*on_leave)(void *arg, bool is_fatal);
 };
 

@@ -64,7 +64,7 @@ static void say(const struct receipts *r, const struct receipt *f)
 {
 	struct slice words = f->has_new || !f->words.duplicate.at ? f->words.stored : f->words.duplicate;
 
-	if (r->is_left)
+	if (r->is_left || !r->owner->say)
 		return;
 	if (!f->has_error && words.at)
 		r->owner->say(r->arg, words, f->came_ms);
@@ -136,7 +136,7 @@ static struct receipt *open_receipt(struct receipts *r)
 	r->open->sender = (struct sender){.answer = on_answer, .name = r->name, .n = r->n, .resends = r->resends};
 	r->open->receipts = r;
 	r->open->n = r->n;
-	r->open->came_ms = r->owner->now_ms(r->arg);
+	r->open->came_ms = r->owner->say ? r->owner->now_ms(r->arg) : 0;
 	r->open->is_open = true;
 	list_append(&r->frames, &r->open->link);
 	r->count++;

@@ -16,7 +16,8 @@
 
 /* The callbacks run when an event settles, or inside receipts_end. */
 struct receipts_owner {
-	/* Send this ack now. came_ms: when its frame came (loop clock). text lives for the call. */
+	/* Send this ack now. came_ms: when its frame came (loop clock). text lives for the call. NULL: no acks are
+	 * sent, and now_ms is not called. */
 	void (*say)(void *arg, struct slice text, int64_t came_ms);
 	/* An event or dead letter of message n has settled, and the ack of its frame was passed to say. May free the
 	 * receipts. */
