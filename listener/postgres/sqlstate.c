@@ -4,8 +4,7 @@
 
 #include <string.h>
 
-#define SEQUENCE_ENDED "2200H"  /* a sequence is exhausted; otherwise the class means bad data in a row */
-#define ID_TAKEN       "(id)=(" /* in DETAIL, whose words may be translated, unlike its columns and values */
+#define SEQUENCE_ENDED "2200H" /* a sequence is exhausted; otherwise the class means bad data in a row */
 
 bool sqlstate_is_class(const char *sqlstate, const char *classes)
 {
@@ -50,15 +49,42 @@ static bool is_in_function(const char *context)
 	return context && !is_waiting(context) && names_function(context);
 }
 
+/* True if the event has no say in the column: the table or the settings fill it. */
+static bool is_filled_by_us(const char *name, size_t len)
+{
+	static const char *const columns[] = {"id", "processed_at", "received_at", "instance", "source"};
+
+	for (size_t i = 0; i < sizeof(columns) / sizeof(*columns); i++)
+		if (strlen(columns[i]) == len && strncmp(columns[i], name, len) == 0)
+			return true;
+	return false;
+}
+
+/* True if the key in detail, as Key (received_at, id)=(…) already exists, has only such columns. The words may be
+ * translated, and quote_all_identifiers puts quotes around the columns. */
+static bool is_key_filled_by_us(const char *detail)
+{
+	const char *at = detail ? strchr(detail, '(') : NULL;
+
+	while (at) {
+		size_t len = strcspn(at += 1 + strspn(at + 1, " \""), "\",)");
+
+		if (!is_filled_by_us(at, len))
+			return false;
+		at += len + strspn(at + len, "\"");
+		if (*at != ',')
+			return *at == ')';
+	}
+	return false;
+}
+
 bool sqlstate_is_of_table(const struct sqlstate_violation *v, const char *context)
 {
-	const char *columns = v->detail ? strchr(v->detail, '(') : NULL;
-
 	if (!v->sqlstate || is_in_function(context))
 		return false;
 	if (strcmp(v->sqlstate, "23514") == 0)
 		return !v->constraint;
-	return strcmp(v->sqlstate, "23505") == 0 && columns && strncmp(columns, ID_TAKEN, strlen(ID_TAKEN)) == 0;
+	return strstr("23503 23505 23P01", v->sqlstate) && is_key_filled_by_us(v->detail);
 }
 
 bool sqlstate_is_null(const char *sqlstate, const char *context)

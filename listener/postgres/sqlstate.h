@@ -20,9 +20,9 @@ struct sqlstate_violation {
 	const char *detail;
 };
 
-/* True if the table, not the event, caused the violation: the sequence gave an id twice, or a partition is missing,
- * which has no constraint name. Then the error is POSTGRES_TROUBLE and POSTGRES_BLAME_NOBODY, whatever the other
- * functions return. */
+/* True if the table, not the event, caused the violation: the key has only columns that no event fills, as when the
+ * sequence gave an id twice, or a partition is missing, which has no constraint name. Then the error is
+ * POSTGRES_TROUBLE and POSTGRES_BLAME_NOBODY, whatever the other functions return. */
 bool sqlstate_is_of_table(const struct sqlstate_violation *violation, const char *context);
 
 /* True if a NULL violates a NOT NULL constraint outside of any function. */
