@@ -172,6 +172,15 @@ const struct target *relay_target(const struct relay *r, size_t i)
 	return &target;
 }
 
+const json_t *relay_pause(const struct relay *r, size_t i)
+{
+	static json_t *pause;
+
+	if (!pause)
+		pause = json_pack("{s:s, s:s}", "since", "2026-11-28T00:00:00Z", "reason", "410 Gone");
+	return state & REDIS_IS_AWAY ? pause : NULL;
+}
+
 const char *relay_error(const struct relay *r)
 {
 	return "permission denied for table outbox";

@@ -685,6 +685,12 @@ inline on_stored_refused(e)
 	fi;
 }
 
+/* --max-age: too old at its turn. */
+inline refuse_stale(e)
+{
+	state[COPY] = EV_REFUSED;
+}
+
 /* The second connection could not store it, was lost, or has stored it in another epoch: the first one tries. */
 inline hand_over(e)
 {
@@ -766,6 +772,7 @@ end:	do
 	:: STEP(IS_STORMY && (state[COPY] == EV_STORING || state[COPY] == STORE_PRESENT), hand_over(e))
 	:: STEP(IS_STORMY && state[COPY] == EV_DEAD_LETTERING, on_not_dead_lettered(e))
 	:: CHOICE(IS_STORMY && state[COPY] == EV_BATCHED, release_and_hold(e))
+	:: STEP(IS_STORMY && state[COPY] == EV_BATCHED, refuse_stale(e))
 	:: STEP(IS_STORMY && state[COPY] == EV_CLAIMING && (key[e] == MARK_DONE || key[e] == MARK_DEAD), hold_on(e))
 #endif
 	:: CHOICE(state[COPY] == EV_REFUSED && STORE_IS_IDLE, dead_letter_next(e))
