@@ -56,9 +56,9 @@ static const char *take_other(struct envelope *e, struct pointer *t, struct slic
 	if (*value.at != '"')
 		wrong = *value.at == 'n' ? NULL : "is not a string or a number";
 	else if (memchr(text.at, '\0', text.len))
-		wrong = "holds \\u0000, which Postgres cannot store";
+		wrong = "contains \\u0000, which Postgres cannot store";
 	else if (json_has_half_pair(value.at, value.len))
-		wrong = "holds half of a surrogate pair";
+		wrong = "contains an unpaired surrogate";
 	else
 		t->value = text;
 	return wrong && !t->is_optional ? fault(e, t, wrong) : NULL;
@@ -79,8 +79,7 @@ static const char *take(struct envelope *e, struct pointer *t, struct slice valu
 	return NULL;
 }
 
-/* Some parsers take the first of two members with one name, and jsonb takes the last: the row could contradict its id.
- */
+/* Refuses an id that is named twice: some parsers take the first member, and jsonb takes the last. */
 static const char *take_all(struct envelope *e, struct slice message)
 {
 	const char *why = NULL;
@@ -197,7 +196,7 @@ static size_t add_part(struct envelope *e, size_t n, const struct pointer *t)
 	return n;
 }
 
-/* A single part is the id; several are joined in e->id. */
+/* Sets *id to the only part, or joins several in e->id. */
 static const char *join_id(struct envelope *e, struct slice *id)
 {
 	size_t n = 0;

@@ -1,5 +1,5 @@
-/* reach.c checks URLs that a feed can influence: a profile may send secrets there, and a request could make another
- * server act on it. */
+/* reach.c checks URLs that a feed can influence: a profile may send secrets there, and a request may have side effects
+ * on a server that trusts this one. */
 #include "feed/reach.h"
 
 #include <stdlib.h>

@@ -44,8 +44,8 @@ struct rule {
 
 struct rules {
 	struct json_pointers *frame;
-	struct rule *items; /* those for JSON, then the fallback, then those for texts */
-	size_t count;       /* of the first */
+	struct rule *items; /* rules for JSON, then the fallback, then rules for texts */
+	size_t count;       /* of rules for JSON */
 	size_t text_count;
 };
 

@@ -281,7 +281,7 @@ void session_connect(struct session *s, int64_t now_ms, int64_t closed_ms, size_
 {
 	enum session_how how;
 
-	s->now_ms = now_ms; /* of a recording */
+	s->now_ms = now_ms; /* a recording has its own clock */
 	vars_clear(&s->vars, "cursor");
 	session_set_cursor_var(s);
 	how = choose(s, now_ms, closed_ms);

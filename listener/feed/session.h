@@ -35,9 +35,9 @@ struct session_dial {
 };
 
 /* Chooses the next connection. Call it once per connection, since it uses up a redirect from a rule. closed_ms is when
- * the last connection ended (0: never), on the clock of now_ms; both are for resume_window_s. mirror is 0 for the url
- * itself and n for the n-th mirror, modulo the number of all. With HOW_HTTP, make the call of url_http, pass its answer
- * to session_answer, and call session_renew. */
+ * the last connection ended (0: never), on the clock of now_ms; both are for resume_window_s. mirror is 0 for `url` and
+ * n for the n-th mirror, modulo the number of URLs. With HOW_HTTP, make the call of url_http, pass its answer to
+ * session_answer, and call session_renew. */
 void session_connect(struct session *s, int64_t now_ms, int64_t closed_ms, size_t mirror, struct session_dial *dial);
 /* The same connection with the current variables. Call after session_answer. */
 void session_renew(struct session *s, size_t mirror, struct session_dial *dial);
@@ -45,8 +45,8 @@ void session_renew(struct session *s, size_t mirror, struct session_dial *dial);
 struct slice session_redirect(struct session *s);
 
 /* Renders a template as JSON. Returns {NULL, 0} if it has no value, or if a secret cannot be read: then *fault is a
- * sentence, else NULL. Each ${counter} takes the next number. Times are those of the last URL, of session_connect,
- * session_renew or session_render_text, since one signature may be over all of a request. Valid until the next call. */
+ * sentence, else NULL. Each ${counter} takes the next number. A signature may cover a whole request, so the time is
+ * that of the last URL (session_connect, session_renew, session_render_text). Valid until the next call. */
 struct slice session_render(struct session *s, const json_t *t, const char **fault);
 /* The same for a text, which is returned as a plain text, not as JSON. is_url: it is a URL. */
 const char *session_render_text(struct session *s, const char *t, bool is_url, const char **fault);
@@ -66,7 +66,7 @@ int64_t session_var_ms(const struct session *s, const char *name, int64_t unit_m
  * initial value. */
 void session_clear(struct session *s, const json_t *names);
 
-/* The variables that the source has set, as a JSON object, for a listener that takes over. It has no secrets except
+/* Returns the variables that the source has set, as a JSON object, for a listener that takes over. Its only secrets are
  * those that the source has sent. Valid until the next call. */
 struct slice session_save(struct session *s);
 bool session_load(struct session *s, struct slice saved);
@@ -88,11 +88,10 @@ struct session_event {
 	struct slice cursor;  /* JSON; pass it to session_advance once this event is durable; at NULL: none */
 	struct slice gap_key; /* decoded; at NULL: none */
 	struct slice gap_seq; /* JSON, or the digits of a text; with gap_key for gaps_note */
-	uint64_t missing;     /* numbers of the series that did not come before it, as far as the callee knows */
+	uint64_t missing;     /* numbers missing before it in its series, as far as the callee knows */
 };
 
-/* Callbacks, called in the order in which their work must be done. on_event and on_reject are required; what
- * is NULL is not told. */
+/* Callbacks, called in the order in which their work must be done. Only on_event and on_reject are required. */
 struct session_handler {
 	void (*on_event)(void *ctx, const struct session_event *event);
 	/* Write a dead letter: the message or a part of it, and a reason in one sentence. */
@@ -111,8 +110,8 @@ struct session_handler {
 	void (*on_filtered)(void *ctx);
 	/* A frame of the message begins; called before its other callbacks. */
 	void (*on_frame)(void *ctx);
-	/* The frame matches hold_until. NULL: releases the cursor that session_advance holds, as for a caller with one
-	 * connection at a time. */
+	/* The frame matches hold_until. If NULL, the session itself releases the cursor that session_advance holds,
+	 * which is right for a caller with one connection at a time. */
 	void (*on_release)(void *ctx);
 };
 
@@ -155,8 +154,8 @@ struct slice session_cursor(struct session *s);
  * connection, with the time when it was stored. */
 struct slice session_mark(struct session *s);
 bool session_restore(struct session *s, struct slice mark, int64_t since_s);
-/* The kind of the cursor's values, on the heap. Values of different kinds cannot be compared. is_anew: a kind of which
- * each value replaces the last, even a larger one. */
+/* Returns the kind of the cursor's values, on the heap. Values of different kinds cannot be compared. is_anew: a kind
+ * whose values always replace the last one, even a larger one. */
 char *session_cursor_kind(const struct profile *p, bool is_anew);
 /* Unix time when the mark last moved. */
 int64_t session_moved_s(const struct session *s);

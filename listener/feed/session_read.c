@@ -203,7 +203,7 @@ static const char *read_event(struct reading *r, const struct place *at, struct 
 	event->id = bytes_slice(&s->id);
 	event->type = part_text(part_value(&rule->type, at), at->arena);
 	if (has_nul(s, event->id) || has_nul(s, event->type))
-		return "the id or the type holds \\u0000, which Postgres cannot store";
+		return "the id or the type contains \\u0000, which Postgres cannot store";
 	event->time = part_value(&rule->time, at);
 	if (json_kind(event->time) != KIND_REAL)
 		event->time = part_text(event->time, at->arena);
@@ -301,7 +301,7 @@ static void read_control(struct reading *r)
 	arena_clear(&r->session->arena);
 }
 
-/* Does what r->rule says about the frame. dead_letter is the text that it keeps if it rejects it. */
+/* Does what r->rule says about the frame. If the rule rejects it, dead_letter is the text to keep. */
 static void follow_rule(struct reading *r, struct slice dead_letter)
 {
 	struct session *s = r->session;
@@ -331,7 +331,7 @@ static void read_frame(struct reading *r, struct slice frame)
 	if (s->profile->json_strings) {
 		r->frame = decode_strings(s, frame);
 		if (json_has_half_pair(r->frame.at, r->frame.len)) {
-			reject(r, frame, "a string in it holds half of a surrogate pair");
+			reject(r, frame, "a string in it has an unpaired surrogate");
 			return;
 		}
 	}
@@ -395,7 +395,7 @@ static void read_text(struct reading *r, const char *text, size_t len)
 	const char *why = json_check(text, len, &value), *end = text + len;
 
 	if (!why && json_has_half_pair(text, len))
-		reject_whole(r, text, len, "it holds half of a surrogate pair");
+		reject_whole(r, text, len, "it contains an unpaired surrogate");
 	else if (why && (json_skip_blanks(text, end) == end || r->session->profile->not_json == NOT_JSON_IGNORE))
 		return;
 	else if (why)

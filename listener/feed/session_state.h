@@ -32,7 +32,7 @@ struct session {
 	char fault[300];
 
 	int64_t now_ms;          /* of the last URL; 0: not read yet */
-	struct secrets *secrets; /* gets the signatures; NULL: none */
+	struct secrets *secrets; /* signatures are added here; may be NULL */
 
 	struct bytes rendered; /* the result of a call, until the next one */
 

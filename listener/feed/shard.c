@@ -1,6 +1,7 @@
 /* shard.c divides the list of a profile. Each listener does so alone, so the result must depend on nothing but the
  * items: they choose one after the other, in the order of their hashes, the connection that rendezvous hashing prefers
- * among those with room. An item that comes or goes moves only those behind it for which there is now another room. */
+ * among those with room. Adding or removing an item moves only later items, and only if the connection they prefer has
+ * become full or has room again. */
 #include "feed/shard.h"
 
 #include <errno.h>
@@ -113,7 +114,7 @@ static size_t choose_part(const size_t *room, size_t count, uint64_t hash)
 	return chosen;
 }
 
-/* Takes over set, which may be NULL. */
+/* Frees set, which may be NULL. */
 static json_t *cut(const struct profile *p, json_t *set, char why[SHARD_REASON])
 {
 	size_t n = json_object_size(set), each = (size_t)p->shard.per_connection, count = (n + each - 1) / each;
@@ -215,7 +216,7 @@ struct profile *shard_profile(const struct profile *p, size_t number)
 	one->row_source = memory_strdup(p->name);
 	one->shard.number = number;
 	one->vars = p->vars ? json_copy((json_t *)p->vars) : json_object();
-	one->root = json_copy(p->root); /* where secrets are looked for, so without items */
+	one->root = json_copy(p->root); /* searched for secrets: leave out the items */
 	json_object_del(one->root, "vars");
 	shard_set(one, NULL);
 	return one;

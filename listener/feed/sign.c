@@ -35,7 +35,7 @@ static const char *sign_hmac(struct bytes *out, const char *key, struct slice te
 	return NULL;
 }
 
-/* The last argument of OpenSSL is the passphrase: without one, it would ask for it on the terminal. */
+/* Passes an empty passphrase: with NULL, OpenSSL would ask for one on the terminal. */
 static EVP_PKEY *read_key(const char *file)
 {
 	size_t len = 0;
@@ -70,7 +70,7 @@ static const char *sign_rsa_pss(struct bytes *out, const char *file, struct slic
 	free(bytes);
 	EVP_MD_CTX_free(md);
 	EVP_PKEY_free(key);
-	return is_signed ? NULL : "cannot be read, or is no RSA key in PEM, or has a passphrase";
+	return is_signed ? NULL : "cannot be read, is not an RSA key in PEM, or has a passphrase";
 }
 
 const char *sign(struct bytes *out, enum placeholder_signature how, const char *key, struct slice text)

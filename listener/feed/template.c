@@ -35,7 +35,7 @@ static void add_secret(struct bytes *out, struct slice of, struct template_scope
 
 static void fill(struct bytes *out, const char *text, struct template_scope *scope, bool is_url);
 
-/* The values in TEXT are as they are, also in a URL. */
+/* Values in TEXT are not percent-encoded, not even in a URL. */
 static void add_signature(struct bytes *out, const struct placeholder *p, struct template_scope *scope)
 {
 	struct bytes key = {NULL, 0, 0}, filled = {NULL, 0, 0};
@@ -59,13 +59,13 @@ static void add_signature(struct bytes *out, const struct placeholder *p, struct
 	free(text);
 }
 
-/* A value that is not JSON. */
+/* True for secrets and signatures, which are plain text, not JSON. */
 static bool is_own_text(const struct placeholder *p)
 {
 	return p->kind == PLACEHOLDER_SECRET || p->kind == PLACEHOLDER_SIGNATURE;
 }
 
-/* Any other value, as JSON. at is NULL if there is none. */
+/* Returns any other value as JSON. at is NULL if there is none. */
 static struct slice find_value(const struct placeholder *p, struct template_scope *scope, char number[24])
 {
 	int64_t n;
@@ -90,7 +90,7 @@ static struct slice find_value(const struct placeholder *p, struct template_scop
 	return (struct slice){number, (size_t)snprintf(number, 24, "%lld", (long long)n)};
 }
 
-/* Inside a text: strings are inserted as they are, null as nothing, and anything else as JSON. */
+/* For a placeholder inside a text: strings are inserted as they are, null as nothing, and anything else as JSON. */
 static void write_inside(struct bytes *out, const struct placeholder *p, struct template_scope *scope)
 {
 	struct arena a = {.room = NULL};
@@ -115,7 +115,7 @@ static void write_inside(struct bytes *out, const struct placeholder *p, struct 
 	arena_clear(&a);
 }
 
-/* The text is only a placeholder: the value keeps its type. */
+/* For a text that is only a placeholder: the value keeps its type. */
 static void write_value(struct bytes *out, const struct placeholder *p, struct template_scope *scope)
 {
 	struct bytes text = {NULL, 0, 0};
@@ -132,7 +132,7 @@ static void write_value(struct bytes *out, const struct placeholder *p, struct t
 	bytes_add(out, value.at ? value.at : "null", value.at ? value.len : 4);
 }
 
-/* True if the feed sent this value, or if it is in base64, of which a query would change the plus signs. */
+/* True if the feed sent this value, or if it is base64: in a query, a plus sign would be read as a space. */
 static bool is_foreign(const struct placeholder *p, const struct template_scope *scope)
 {
 	if (is_own_text(p))
@@ -219,7 +219,7 @@ static const json_t *choose(const json_t *t, const struct template_scope *scope)
 	return json_kind(vars_get(scope->vars, name, strlen(name))) > KIND_NULL ? yes : no;
 }
 
-/* Begins the list that t is. Returns false if t is a template. */
+/* If t is a list, begins to walk it. Returns false if t is a plain template. */
 static bool enter_list(struct template_walk *w, const json_t *t, const struct template_scope *scope)
 {
 	const char *name = json_string_value(json_object_get(t, "each"));

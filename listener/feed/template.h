@@ -21,7 +21,7 @@ struct template_scope {
 	int64_t now_ms;          /* the time, since 1970; 0: not read yet */
 	bool keeps_secrets;      /* leave secrets and signatures as ${...} */
 	bool is_url;             /* percent-encode the feed's values, except one at the start, which is a URL */
-	struct secrets *secrets; /* gets the signatures; may be NULL */
+	struct secrets *secrets; /* signatures are added here; may be NULL */
 	char fault[200];         /* a secret cannot be read: one sentence, or "" */
 };
 
@@ -31,7 +31,7 @@ bool template_render(struct bytes *out, const json_t *t, struct template_scope *
 /* The same for a text. A text that is only ${x} keeps the type of x. */
 void template_render_text(struct bytes *out, const char *text, struct template_scope *scope);
 
-/* Appends the text as it is, not as JSON. What has no value is left out. */
+/* Appends the text as it is, not as JSON. Placeholders without a value are left out. */
 void template_fill(struct bytes *out, const char *text, struct template_scope *scope);
 
 /* Appends a message to send: {"text": T} is the text T, anything else JSON. A recording has JSON only. */
@@ -42,7 +42,7 @@ bool template_render_message(struct bytes *out, const json_t *t, struct template
 struct template_walk {
 	const json_t *array; /* NULL: empty */
 	size_t next;
-	const json_t *give; /* T of the list that the walk is in; NULL: in none */
+	const json_t *give; /* T of the current list; NULL: not in a list */
 	struct json_walk elements;
 	struct slice outer; /* ${each} of a list around the array */
 };

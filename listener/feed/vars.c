@@ -41,7 +41,7 @@ static void put(struct vars *v, const char *name, const char *text, size_t len, 
 	bytes_add(&at->value, text, len);
 }
 
-/* The profile's own values may be long. */
+/* Has no length limit: the profile's own values may be long. */
 static void set_first(struct vars *v, const char *name, const json_t *value)
 {
 	char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);

@@ -29,7 +29,6 @@ bool vars_is_first(const struct vars *v, const char *name, size_t len);
 bool vars_set(struct vars *v, const char *name, struct slice value);
 void vars_clear(struct vars *v, const char *name);
 
-/* Memory in bytes. */
 size_t vars_bytes(const struct vars *v);
 
 /* Writes the variables that do not have their initial value as a JSON object. */

@@ -56,9 +56,9 @@ const char *jsonb_fault(struct slice value)
 	bool has_escape;
 
 	if (has_nul(at, end))
-		return "the payload holds \\u0000, which Postgres cannot store";
+		return "the payload contains \\u0000, which Postgres cannot store";
 	if (json_has_half_pair(at, value.len))
-		return "the payload holds half of a surrogate pair";
+		return "the payload contains an unpaired surrogate";
 	while (at < end) {
 		if (*at == '"')
 			at = json_skip_string(at, &has_escape);

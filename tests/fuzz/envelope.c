@@ -184,8 +184,8 @@ static enum fault classify(const char *why)
 	} ends[] = {
 		{" is named twice", NAMED_TWICE},
 		{" is not a string or a number", NOT_TEXT},
-		{" holds \\u0000, which Postgres cannot store", HAS_NUL},
-		{" holds half of a surrogate pair", HAS_HALF_PAIR},
+		{" contains \\u0000, which Postgres cannot store", HAS_NUL},
+		{" contains an unpaired surrogate", HAS_HALF_PAIR},
 		{" is missing: the event has no id", IS_MISSING},
 		{" is empty: the event has no id", IS_EMPTY},
 		{" makes an id of more than 512 bytes", TOO_LONG},

@@ -321,9 +321,9 @@ Test(envelope, half_of_a_surrogate_pair_in_an_id_is_refused)
 
 	for (size_t i = 0; i < sizeof(halves) / sizeof(*halves); i++) {
 		snprintf(message, sizeof(message), "{\"event_id\":\"%s\"}", halves[i]);
-		assert_refused(message, "/event_id holds half of a surrogate pair");
+		assert_refused(message, "/event_id contains an unpaired surrogate");
 		snprintf(message, sizeof(message), "{\"event_id\":\"a\",\"event_type\":\"%s\"}", halves[i]);
-		assert_refused(message, "/event_type holds half of a surrogate pair");
+		assert_refused(message, "/event_type contains an unpaired surrogate");
 	}
 }
 
@@ -343,9 +343,9 @@ Test(envelope, escaped_backslash_before_u_is_no_surrogate)
 
 Test(envelope, nul_in_an_id_or_type_is_refused)
 {
-	assert_refused("{\"event_id\":\"a\\u0000b\"}", "/event_id holds \\u0000");
-	assert_refused("{\"event_id\":\"\\u0000\"}", "/event_id holds \\u0000");
-	assert_refused("{\"event_id\":\"a\",\"event_type\":\"\\u0000\"}", "/event_type holds \\u0000");
+	assert_refused("{\"event_id\":\"a\\u0000b\"}", "/event_id contains \\u0000");
+	assert_refused("{\"event_id\":\"\\u0000\"}", "/event_id contains \\u0000");
+	assert_refused("{\"event_id\":\"a\",\"event_type\":\"\\u0000\"}", "/event_type contains \\u0000");
 }
 
 /* --- limits --- */

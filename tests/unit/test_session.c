@@ -363,7 +363,7 @@ Test(session, key_that_is_missing_or_empty_is_named, .fini = end)
 	session_render_text(heard.session, SIGN(""), false, &fault);
 	cr_assert_str_eq(fault, "the variable KEY is not set");
 	session_render_text(heard.session, "${rsa_pss_sha256_base64:${file:/none}:x}", false, &fault);
-	cr_assert_str_eq(fault, "the key file:/none cannot be read, or is no RSA key in PEM, or has a passphrase");
+	cr_assert_str_eq(fault, "the key file:/none cannot be read, is not an RSA key in PEM, or has a passphrase");
 }
 
 Test(session, signature_is_hidden_where_the_source_echoes_it, .fini = end)
