@@ -39,7 +39,7 @@ static void keep(struct copy *c, const char *id, size_t len, int64_t ms)
 	memcpy(c->id, id, len);
 }
 
-/* The same on all listeners. Called for each copy, so it reads words, not bytes. */
+/* Gives the same result on all listeners. Called for each copy, so it reads words, not bytes. */
 static uint64_t hash_id(const char *id, size_t len)
 {
 	uint64_t hash = len, word;

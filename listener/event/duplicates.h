@@ -12,10 +12,10 @@
 /* A copy arrived delay_ms after the original was claimed or committed. */
 void duplicates_seen(const char *id, size_t len, int64_t delay_ms);
 
-/* A copy arrived at now_ms (loop clock) of an event in Postgres, which computes its delay from the row. */
+/* At now_ms (loop clock) a copy arrived of an event that Postgres already had. Postgres computes the delay. */
 void duplicates_late(const char *id, size_t len, int64_t now_ms);
 
-/* Writes the hash of an id as wsonce_duplicates.keys has it. */
+/* Writes the hash of an id as in wsonce_duplicates.keys. */
 void duplicates_key(const char *id, size_t len, char key[17]);
 
 /* Adds what was counted since the last duplicates_clear to object, for sql/queries/checkin.sql. */

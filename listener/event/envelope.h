@@ -28,13 +28,13 @@ struct envelope_view {
 	unsigned int line; /* of the source, from 0 */
 };
 
-/* A reader for these pointers (RFC 6901, checked by config.c). */
+/* Returns a reader for these pointers (RFC 6901, checked by config.c). */
 struct envelope *envelope_new(const struct config_list *id_pointers, const char *type_pointer,
 			      const char *payload_pointer);
 void envelope_free(struct envelope *e);
 
-/* Also reads the event's time, at this pointer. is_forgiven: an event whose time occurs twice has no time. Otherwise it
- * is refused. */
+/* Also reads the event's time, at this pointer. An event whose time occurs twice is refused; if is_forgiven, it counts
+ * as one without a time. */
 void envelope_add_time(struct envelope *e, const char *pointer, bool is_forgiven);
 
 /* Also reads the key at this pointer: events with the same key are processed one after another. */
@@ -51,9 +51,9 @@ const char *envelope_read(struct envelope *e, const char *message, size_t len, s
  * number, which is not an error. */
 struct slice envelope_time(const struct envelope *e);
 
-/* The decoded key of the last message, likewise. */
+/* The decoded key of the last message, as above. */
 struct slice envelope_order(const struct envelope *e);
-/* The key in this JSON, which is valid and was read otherwise. */
+/* Returns the key in this JSON, which must be valid. For messages that envelope_read() has not read. */
 struct slice envelope_find_order(struct envelope *e, struct slice json);
 
 #endif

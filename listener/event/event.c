@@ -416,7 +416,7 @@ static void event_free(struct events *es, struct event *ev)
 	}
 	free(ev->reason);
 	free((void *)ev->digest);
-	slab_free(ev, ev->bytes); /* without its copies: slab_room() of its size */
+	slab_free(ev, ev->bytes); /* the bytes of its copies are already subtracted */
 }
 
 void event_finish(struct events *es, struct event *ev, enum outcome outcome)

@@ -30,11 +30,11 @@ enum event_state {
 enum wait {
 	WAIT_NONE,
 	WAIT_LEADER, /* the leader of its source; it has not been claimed here */
-	WAIT_OWNER,  /* another listener that has its claim */
-	WAIT_TURN,   /* the event at work that has the same --order-pointer key */
-	WAIT_EPOCH,  /* the database's epoch: it is known to be committed, if that is the same */
+	WAIT_OWNER,  /* the listener that has its claim */
+	WAIT_TURN,   /* the current event with the same --order-pointer key */
+	WAIT_EPOCH,  /* the database's epoch: it is committed if that has not changed */
 	WAIT_RETRY,  /* its backoff: Postgres refused it */
-	WAIT_SERVER, /* its backoff: Postgres could not store it, through no known fault of its own */
+	WAIT_SERVER, /* its backoff: Postgres could not store it, for a reason not known to lie in the event */
 };
 
 /* How an event ended. */
@@ -55,7 +55,7 @@ struct sender {
 	void (*answer)(struct sender *s, const struct event *ev, enum outcome outcome);
 	const char *name; /* name of its token or certificate, or NULL */
 	uint64_t n;       /* the sender's number for the message being handed in or answered */
-	bool resends;     /* resends what was not answered */
+	bool resends;     /* resends messages that were not answered */
 };
 
 /* A received message that belongs to an event. */
@@ -66,8 +66,8 @@ struct copy {
 };
 
 /* One allocation: this struct, then id, type and the message; a profile's event has the lengths of id and type before
- * them. Owned by struct events. With thousands of events in flight, each has left the processor's cache when its turn
- * comes, so the members that every step touches come first: a copy that another listener stores needs only three cache
+ * them. Owned by struct events. With thousands of events in flight, each is out of the processor's cache at its next
+ * step, so the members that every step touches come first: a copy that another listener stores needs only three cache
  * lines. */
 struct event {
 	struct list link;      /* in the list of its state */
@@ -78,20 +78,20 @@ struct event {
 	uint16_t id_len;   /* 0: the message has no usable id, and becomes a dead letter */
 	uint16_t asks;     /* answers that named another owner; sets the next delay */
 	uint16_t owner;    /* of the claim that it was last held for, as in roster.h; 0 if none */
-	uint16_t put_offs; /* how often the store postponed it through no known fault of its own */
+	uint16_t put_offs; /* how often the store postponed it for a reason not known to lie in the event */
 	bool is_claimed;   /* as far as we know, our claim is in Redis */
 	enum wait wait;
-	bool is_unseen;  /* a consumer's statement neither inserted nor saw its row, and is sent once more */
+	bool is_unseen;  /* a consumer's statement neither inserted its row nor saw one; it is sent once more */
 	uint8_t doubts;  /* marks found but not trusted, because the database's epoch was unknown */
 	bool is_counted; /* counted as a duplicate because a claim or mark was found */
 	bool is_in_table;
 	bool is_loose; /* has an id, was refused without a claim, and is not in the table */
 	bool has_time;
-	bool is_unclaimed;      /* it is claimed once it is on disk */
-	bool is_ours;           /* passed to claiming_take() when its turn has come */
+	bool is_unclaimed;      /* to be claimed when it is on disk */
+	bool is_ours;           /* argument for claiming_take() when its turn comes */
 	bool is_handed;         /* the second connection did not store it; the first one tries */
-	uint8_t lines;          /* of its source, on which it has come: bit 0 is the first one; */
-	uint8_t also_lines;     /* and those of `also` */
+	uint8_t lines;          /* lines of its source on which it came: bit 0 is the first one */
+	uint8_t also_lines;     /* the same for `also` */
 	struct id_hash id_hash; /* by the key of struct events */
 	struct event *in_chain; /* next in its chain of the hash table */
 	const char *id;
@@ -111,16 +111,15 @@ struct event {
 	const uint8_t *digest; /* SHA-256 (32 bytes) of the whole message if `message` keeps only its head; else NULL */
 	const char *type;
 	uint32_t type_len;
-	uint16_t after_ms[PROFILE_LINES_MAX]; /* by line of its source, how long after came_us the first copy came */
-	uint32_t also_ms;                     /* how long after came_us the first copy from `also` came */
+	uint16_t after_ms[PROFILE_LINES_MAX]; /* by line of its source: from came_us to the line's first copy */
+	uint32_t also_ms;                     /* from came_us to the first copy from `also` */
 	const char *message;                  /* the bytes received, which a dead letter keeps; see source */
-	const char
-		*source;  /* source with a profile: if the event has an id, `message` is only its payload. Else NULL */
-	const char *from; /* where it came from if neither source nor a sender's name says so; or NULL. Not owned */
-	const char *also; /* another source, from which copies have joined; or NULL */
-	int64_t came_us;  /* Unix time when its bytes were read; strictly increasing unless the clock is set back */
-	int64_t won_ms;   /* received_at of its row, Unix time; from a mark only the minute; 0: unknown */
-	int64_t time_us;  /* its own Unix time, if has_time */
+	const char *source;   /* of a profile's event: if it has an id, `message` is only its payload. Else NULL */
+	const char *from;     /* where it came from if neither source nor a sender's name says so; or NULL. Not owned */
+	const char *also;     /* another source, from which copies have joined; or NULL */
+	int64_t came_us;      /* Unix time when its bytes were read; strictly increasing unless the clock is set back */
+	int64_t won_ms;       /* received_at of its row, Unix time; from a mark only the minute; 0: unknown */
+	int64_t time_us;      /* its own Unix time, if has_time */
 	struct slice payload; /* inside message, or a constant */
 	uint64_t passed;      /* rows this process had stored when the event was first postponed */
 	int64_t lease_ms;     /* loop clock, before the claim was sent or renewed */
@@ -138,13 +137,13 @@ struct events {
 	size_t in_table;      /* events in the table */
 	struct list ordered;  /* in order of arrival */
 	size_t bytes;         /* sum of the events' bytes */
-	size_t messages;      /* messages in flight: sum of the events' copies, and */
-	size_t away;          /* those that are only on disk */
+	size_t messages;      /* messages in flight: the sum of the events' copies */
+	size_t away;          /* messages in flight that are only on disk */
 	size_t deferred;      /* events in WAIT_LEADER */
 };
 
-/* An event that has failed is stored in a statement of its own: it would probably fail again, and each failure costs
- * the others of its statement a few more statements. */
+/* An event that has failed is stored in a statement of its own: it would probably fail again, and then the events of
+ * its statement must be sent again in smaller ones. */
 static inline bool event_has_failed(const struct event *ev)
 {
 	return ev->attempts || ev->put_offs;
@@ -190,7 +189,7 @@ uint64_t event_digest_head(const struct event *ev);
 /* The name of the first sender that has one, or NULL. */
 const char *event_sender(const struct event *ev);
 
-/* The source that its row names: its profile's, the first sender's that has a name, or `from`; or NULL. */
+/* The source in its row: that of its profile, the name of the first sender that has one, or `from`; or NULL. */
 const char *event_source(const struct event *ev);
 
 /* Sets the key of the hashes, and hashes all events again. It is random at first. */
@@ -199,7 +198,7 @@ void events_set_key(struct events *es, const struct id_hash_key *key);
 /* Sets view's id_hash. event_find() and event_new() need it. */
 void events_hash(const struct events *es, struct envelope_view *view);
 
-/* The event in the table with this view's id, or NULL. */
+/* Returns the event in the table with this view's id, or NULL. */
 struct event *event_find(const struct events *es, const struct envelope_view *view);
 /* The same by the hash alone. */
 struct event *event_find_hash(const struct events *es, const struct id_hash *hash);

@@ -1,4 +1,4 @@
-/* id_hash.h: the hash by which a fleet names an event without its id. */
+/* id_hash.h: the hash of an event's id, the same in the whole fleet. */
 #ifndef WSONCE_ID_HASH_H
 #define WSONCE_ID_HASH_H
 

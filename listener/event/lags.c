@@ -1,4 +1,4 @@
-/* lags.c owns the buckets of a histogram of milliseconds: 0 to 7, then four per power of two; in the middle is 0. */
+/* lags.c owns the buckets of the histogram: 0 to 7 ms, then four per power of two, and the same below 0. */
 #include "event/lags.h"
 
 #include <stddef.h>

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define LAGS_MOST_MS 600000 /* what is more counts as this */
+#define LAGS_MOST_MS 600000 /* longer lags count as this */
 #define LAGS_BUCKETS 73     /* four per power of two */
 
 struct lags {

@@ -80,7 +80,7 @@ static void read_row(struct line_row *row, const json_t *from)
 	line_row_place(row, text(from, LISTENER), number(from, AFTER), number(from, LENGTH));
 }
 
-/* Is it a row of this line? Rows of all lines but the first name its number behind the instance. */
+/* True if row belongs to line. After the instance, rows of further lines have the line's number. */
 static bool is_of(const struct line_row *row, const struct line *line, const char *instance)
 {
 	size_t len = strlen(instance);

@@ -1,5 +1,5 @@
-/* line_counts.h: what the lines of this process missed, and how long its sources had no line, for /metrics. The figures
- * are those of `wsonce lines`. */
+/* line_counts.h: what the lines of this process missed, and how long its sources had no line, for /metrics. Counts as
+ * `wsonce lines` does. */
 #ifndef WSONCE_LINE_COUNTS_H
 #define WSONCE_LINE_COUNTS_H
 
@@ -29,7 +29,7 @@ json_t *line_counts_ask(struct line_counts *n, int64_t wall_ms);
  * line here. */
 void line_counts_take(struct line_minutes *all, struct line_counts *n, const char *rows, size_t len);
 
-/* is_told: the check-in is committed. Otherwise it may not be, and its minutes are asked for again. */
+/* is_told: the check-in is committed. Otherwise the next one asks for its minutes again. */
 void line_counts_told(struct line_counts *n, bool is_told);
 
 #endif

@@ -1,4 +1,4 @@
-/* line_digests.c owns the table of digests: sets of a few places, of which the oldest is given away. */
+/* line_digests.c owns the table of digests: each hash has a set of a few slots, and takes the oldest. */
 #include "event/line_digests.h"
 
 #include <string.h>

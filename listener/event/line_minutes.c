@@ -9,7 +9,7 @@
 
 #define STEP_MS     1000 /* ms: a smaller difference between wall clock and loop clock is not a step */
 #define FIRST_SLOTS 1024
-#define MANY        4096 /* copies of a minute; of further ones, the lag of one of SAMPLE is taken */
+#define MANY        4096 /* copies per minute whose lag is recorded; further ones: one in SAMPLE */
 #define SAMPLE      8
 
 #define YEAR_10000_MS INT64_C(253402300800000)
@@ -61,7 +61,7 @@ static int row_length(const struct line_minutes *all)
 	return all->count > LINES_SHORT ? LINE_LONG : 1;
 }
 
-/* The minute with which its row begins. */
+/* Returns the minute in which the row for wall_ms begins. */
 static int64_t row_minute(const struct line_minutes *all, int64_t wall_ms)
 {
 	int64_t minute = wall_ms / LINE_MINUTE_MS;
@@ -69,7 +69,7 @@ static int64_t row_minute(const struct line_minutes *all, int64_t wall_ms)
 	return minute - minute % row_length(all);
 }
 
-/* Finds or adds a minute. Searches from the newest, which is usually the right one. Returns NULL for a time outside of
+/* Finds or adds a minute. Searches from the newest, which is usually the right one. Returns NULL for a time outside
  * Postgres's range, which a forged spool record may have. */
 static struct line_minute *minute_of(const struct line_minutes *all, struct line *line, int64_t wall_ms)
 {
@@ -253,7 +253,7 @@ static void grow(struct line_seen *g)
 	*g = more;
 }
 
-/* If a generation fills early, duplicates are known for a shorter time: since sure_from_ms. */
+/* If a generation fills early, duplicates are remembered for a shorter time: since sure_from_ms. */
 static void turn_over(struct line_minutes *all, int64_t now_ms)
 {
 	struct line_seen *g = &all->young;
@@ -302,7 +302,7 @@ static void add_gap(const struct line_minutes *all, struct line *line, uint64_t 
 	m->is_changed = true;
 }
 
-/* The event may become a dead letter, which belongs to no minute, or wait for a long time. */
+/* Counts the gap in the minute of won_ms, or if that is 0, in the minute in which its event arrived. */
 static void end_gap(struct line_minutes *all, size_t at, int64_t won_ms)
 {
 	struct line_gap gap = all->gaps[at];
@@ -363,7 +363,7 @@ void line_minutes_fetch(const struct line_minutes *all, uint64_t hash)
 		__builtin_prefetch(&all->old.slots[hash & (all->old.size - 1)]);
 }
 
-/* A mark has the minute only. */
+/* Skips copies for which won_ms came from a mark, which has only the minute. */
 static void add_lag(struct line *line, const struct line_minute *m, const struct line_copy *copy)
 {
 	struct line_lags *l = &line->lags[m->minute & 1];
@@ -409,7 +409,7 @@ void line_minutes_settle(struct line_minutes *all, const struct line_copy *copy)
 
 		one.came_ms = copy->came_ms + (copy->after_ms ? copy->after_ms[number] : 0);
 		settle(all, &one, number);
-		one.is_stored = false; /* it is stored once */
+		one.is_stored = false; /* count it as stored on one line only */
 	}
 }
 
@@ -424,7 +424,7 @@ void line_minutes_disagree(struct line_minutes *all, const char *source, unsigne
 		return;
 	line->disagree++;
 	m->is_changed = true;
-	/* Postgres knows no text with a NUL. */
+	/* Postgres cannot store a NUL. */
 	if (m->disagree++ >= LINE_RECORDS || line->records >= LINE_RECORDS_MAX || memchr(id.at, '\0', id.len))
 		return;
 	write_hex(digests[0], first, 32);
@@ -434,7 +434,7 @@ void line_minutes_disagree(struct line_minutes *all, const char *source, unsigne
 	line->records++;
 }
 
-/* --- telling --- */
+/* --- reporting --- */
 
 static void measure(const struct line *line, struct line_minute *m)
 {
@@ -469,7 +469,8 @@ static json_t *describe(const struct line *line, struct line_minute *m)
 }
 
 /* True if this check-in reports m. After an outage of hours, one statement with all minutes of many lines would delay
- * batches, or exceed its timeout. So recent minutes, which are judged next, always go; older ones up to LINE_ROWS. */
+ * batches or exceed its timeout. So recent minutes, which are judged next, are always sent, and older ones only up to
+ * LINE_ROWS. */
 static bool may_tell(const struct line_minute *m, const json_t *out, int64_t wall_ms)
 {
 	bool is_late = (m->minute + m->length) * LINE_MINUTE_MS < wall_ms - (int64_t)2 * LINE_LATE_MS;

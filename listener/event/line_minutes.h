@@ -19,20 +19,20 @@
 #define LINE_MINUTE_MS   60000
 #define LINE_LATE_MS     300000
 #define LINE_SPANS       8    /* connected spans kept per minute; further ones count as not connected */
-#define LINE_MINUTES_MAX 1500 /* per line: what waits to be told while Postgres is away; the oldest go first */
+#define LINE_MINUTES_MAX 1500 /* per line, kept while Postgres is away; then the oldest are dropped */
 #define LINE_ROWS        4000 /* a check-in reports minutes older than ten minutes only up to this many rows, of all lines */
 #define LINES_MAX        1000 /* sources; nothing is recorded for further ones */
-#define LINES_SHORT      200  /* with more, a row is about LINE_LONG minutes */
+#define LINES_SHORT      200  /* with more lines, a row covers LINE_LONG minutes */
 #define LINE_LONG        5
 #define LINE_SEEN_MAX    262144 /* hashes of each of two generations: 8 MiB for both */
 #define LINE_SEEN_MS     360000 /* ms for which a generation takes hashes */
 #define LINE_GAPS        64     /* if there are more, the oldest counts in the minute in which it was found */
 #define LINE_RECORDS     100    /* disagreements of a minute that are described */
-#define LINE_RECORDS_MAX 2000   /* and of a line, while they wait to be told */
+#define LINE_RECORDS_MAX 2000   /* the same per line, until they are reported */
 
 struct line_minute {
-	int64_t minute; /* since 1970; with LINES_SHORT lines or fewer, it is about this one */
-	int length;     /* minutes that it covers; minute is a multiple of it */
+	int64_t minute; /* since 1970; the first of those that it covers */
+	int length;     /* number of minutes that it covers; minute is a multiple of it */
 	uint64_t received, stored;
 	uint64_t received_sum, stored_sum; /* sums of the hashes: equal if the events are the same, in any order */
 	uint64_t unknown; /* copies received in this minute whose event's minute is unknown, or that may not be the
@@ -41,14 +41,14 @@ struct line_minute {
 	uint64_t gap;     /* feed numbers missing before this minute's events */
 	unsigned int reconnects, spans, silent_ms;
 	uint32_t up[LINE_SPANS][2]; /* connected spans: from and to, in ms of the minute */
-	int behind[2];              /* p50 and p99 of the ms by which its copies came after the stored ones */
+	int behind[2];              /* p50 and p99: ms by which its copies came after the stored ones */
 	bool has_behind;
 	uint64_t disagree; /* events that came with other bytes than on another line */
-	json_t *records;   /* of them: [event_id, first digest, this line's]; NULL: none */
+	json_t *records;   /* of such events: [event_id, first digest, this line's]; NULL: none */
 	bool is_changed, is_sent;
 };
 
-/* Of a minute, how many ms copies came after the stored ones. */
+/* How many ms the copies of a minute came after the stored ones. */
 struct line_lags {
 	int64_t minute;
 	struct lags lags;
@@ -56,11 +56,11 @@ struct line_lags {
 
 struct line {
 	char *source;
-	const char *name;    /* the pointer that events have, to compare with */
+	const char *name;    /* compared as a pointer with event.source */
 	unsigned int number; /* of the source's lines, from 0 */
 	struct line_minute *minutes;
 	size_t count, size;
-	struct line_lags *lags; /* of two minutes; earlier ones keep what was described last */
+	struct line_lags *lags; /* of two minutes; earlier ones keep their last percentiles */
 	bool is_open, was_open, is_silent, has_numbers;
 	bool is_wanted;           /* also record minutes without a connection */
 	int64_t closed_minute;    /* the last minute recorded without a connection */
@@ -115,15 +115,16 @@ struct line *line_minutes_find(struct line_minutes *all, const char *source, uns
 void line_minutes_connect(struct line_minutes *all, const char *source, unsigned int number, bool is_open,
 			  int64_t wall_ms, int64_t loop_ms);
 
-/* In this minute the line may receive other events than other lines of its source, which proves nothing. */
+/* Call if in this minute the line may receive other events than the other lines of its source, so that comparing them
+ * proves nothing. */
 void line_minutes_doubt(struct line_minutes *all, const char *source, unsigned int number, int64_t wall_ms);
 
 /* Sets whether this listener should be connected to the source; not if other listeners read it. Adds the line. The
  * pointer is as above. */
 void line_minutes_want(struct line_minutes *all, const char *source, unsigned int number, bool is_wanted);
 
-/* The connection has been silent since since_ms (Unix time) though others hear the source; 0: it is no longer silent.
- * The line must have been connected before. */
+/* The connection has been silent since since_ms (Unix time) although other listeners get messages from the source; 0:
+ * it is no longer silent. The line must have been connected before. */
 void line_minutes_silence(struct line_minutes *all, const char *source, unsigned int number, int64_t since_ms,
 			  int64_t wall_ms, int64_t loop_ms);
 
@@ -138,7 +139,7 @@ void line_minutes_gap(struct line_minutes *all, const char *source, unsigned int
 /* `fill` has fetched this many numbers that no line got. */
 void line_minutes_fill(struct line_minutes *all, const char *source, uint64_t numbers, int64_t wall_ms);
 
-/* At wall_ms this line's copy of an event came, with other bytes than another line's. The digests are SHA-256. */
+/* At wall_ms this line received a copy of an event whose bytes differ from another line's. The digests are SHA-256. */
 void line_minutes_disagree(struct line_minutes *all, const char *source, unsigned int number, struct slice id,
 			   const uint8_t *first, const uint8_t *other, int64_t wall_ms);
 
@@ -146,8 +147,8 @@ void line_minutes_disagree(struct line_minutes *all, const char *source, unsigne
  * arrived. */
 void line_minutes_end_gaps(struct line_minutes *all);
 
-/* Call when the database is in another epoch, so that rows may be lost: minutes that are not yet forgotten, which reach
- * back five minutes before the oldest unsettled event, have an unknown copy on each line. */
+/* Call when the database's epoch has changed, so that rows may be lost: adds an unknown copy on each line to all
+ * minutes that are still kept, which reach back to five minutes before the oldest unsettled event. */
 void line_minutes_doubt_all(struct line_minutes *all);
 
 /* Counts a settled copy. Ignores sources that have no line, such as producers. */
@@ -162,8 +163,7 @@ void line_minutes_fetch(const struct line_minutes *all, uint64_t hash);
  * needed_ms: Unix time when the oldest unsettled event arrived; earlier minutes no longer change and are forgotten once
  * reported. */
 json_t *line_minutes_describe(struct line_minutes *all, int64_t needed_ms, int64_t wall_ms, int64_t loop_ms);
-/* is_told: what line_minutes_describe returned last is committed. Otherwise it may not be, and will be returned again.
- * */
+/* is_told: the minutes that line_minutes_describe returned last are committed. Otherwise it returns them again. */
 void line_minutes_told(struct line_minutes *all, bool is_told);
 
 void line_minutes_free(struct line_minutes *all);

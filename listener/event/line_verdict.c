@@ -94,7 +94,7 @@ static void add_spans(struct line_row *into, const struct line_row *more)
 	}
 }
 
-/* What does not depend on which process it is of. */
+/* Adds the figures that can be summed for any processes. */
 static void add_sums(struct line_row *into, const struct line_row *more)
 {
 	if (more->has_behind && (!into->has_behind || more->received > into->received)) {
@@ -132,7 +132,7 @@ void line_row_merge(struct line_row *into, const struct line_row *more)
 	add_spans(into, more);
 }
 
-/* The same process recorded the minutes of one row in several. */
+/* Adds a row of the same process, which covers later minutes. */
 static void continue_row(struct line_row *into, const struct line_row *more)
 {
 	add_sums(into, more);
@@ -168,8 +168,9 @@ size_t line_row_add(struct line_row *all, size_t n, const struct line_row *row)
 
 /* --- events --- */
 
-/* Returns how many events only this line had. With two lines, that is what the other one missed. With more, it is known
- * if one of the others missed nothing, or if all missed the same events; and only if they have no unknown copies. */
+/* Returns how many events only this line had, or -1. With two lines, these are the events that the other one missed.
+ * With more, the number is known if one of the others missed nothing, or if all missed the same events. Unknown copies
+ * make it unknown. */
 static int64_t find_alone(const struct line_verdict *v, size_t at)
 {
 	const struct line_report *first = NULL;
@@ -191,7 +192,7 @@ static int64_t find_alone(const struct line_verdict *v, size_t at)
 	return are_same ? (int64_t)first->absent : -1;
 }
 
-/* Returns the number of all events that the lines had, as far as the rows tell. */
+/* Returns the number of all events that the lines had, as far as the rows show. */
 static uint64_t find_all(const struct line_row *rows, size_t n)
 {
 	uint64_t all = 0;

@@ -1,5 +1,5 @@
-/* line_verdict.h: what the rows of line_minutes prove about one source and minute. No I/O. docs/lines.md has the rules.
- * */
+/* line_verdict.h: what the rows of line_minutes prove about a source and minute. No I/O. docs/lines.md has the rules.
+ */
 #ifndef WSONCE_LINE_VERDICT_H
 #define WSONCE_LINE_VERDICT_H
 
@@ -10,7 +10,7 @@
 #define LINE_UP_MAX  8   /* spans per row */
 #define LINES_A_TIME 256 /* a minute with this many lines or more is not verified */
 
-/* A row, or all rows of an instance in a minute; or in five minutes, if a listener records them together. */
+/* A row, or all rows of an instance in a minute (in five minutes if a listener records them together). */
 struct line_row {
 	char instance[256];
 	uint64_t process; /* of the instance */
@@ -27,7 +27,7 @@ struct line_row {
 	bool has_behind;
 	bool has_numbers; /* gap is valid */
 	bool is_patched;  /* merged from several processes, none of them connected throughout */
-	bool has_again;   /* other processes of the instance received events of this minute, maybe for the first time */
+	bool has_again;   /* other processes of the instance received events of this minute, some maybe as the first */
 };
 
 enum line_state {
@@ -43,12 +43,12 @@ enum line_state {
 struct line_report {
 	const struct line_row *row;
 	bool is_full;     /* its process was connected throughout */
-	uint64_t absent;  /* events that other lines had and that it is not known to have had */
-	uint64_t missing; /* of them, those that none of its unknown copies can be */
+	uint64_t absent;  /* events of other lines that this one did not have, as far as is known */
+	uint64_t missing; /* absent events beyond the number of its unknown copies */
 	int64_t alone;    /* events that no other line had; -1: unknown */
 	int connected_ms;
-	/* For p50 and p99, how many ms more the best other line was behind the stored copies. If this line's copies
-	 * were the stored ones, that is how long the next line's came after them. */
+	/* For p50 and p99, how many ms this line was ahead of the best other line, both measured against the stored
+	 * copies. */
 	int lead[2];
 	bool has_lead;
 };
@@ -65,10 +65,10 @@ struct line_verdict {
 /* Adds a row to the n rows of its minute (an array of LINES_A_TIME). Merges it into the last row if that has the same
  * instance, as after a restart. Returns the new number of rows. */
 size_t line_row_add(struct line_row *all, size_t n, const struct line_row *row);
-/* After the last row. Returns how many there are. */
+/* Call after the last line_row_add(). Returns the number of rows. */
 size_t line_row_end(struct line_row *all, size_t n);
-/* Sets the name and process of a row, and moves its times of connection: it begins `after` minutes after the row that
- * it is compared with, which covers `minutes`. */
+/* Sets the name and process of a row, and shifts its connected spans to fit a row that it is compared with: that one
+ * covers `minutes`, and this one begins `after` minutes after it. */
 void line_row_place(struct line_row *row, const char *listener, int64_t after, int64_t minutes);
 /* Adds the rows of another process of the same instance. */
 void line_row_merge(struct line_row *into, const struct line_row *more);

@@ -1,5 +1,4 @@
-/* order.c keeps the keys of --order-pointer. One event of each key is at work, and the others wait in order of arrival.
- * */
+/* order.c keeps the keys of --order-pointer. One event per key is processed; the others wait in order of arrival. */
 #include "event/order.h"
 
 #include <stdlib.h>
@@ -10,7 +9,7 @@
 
 struct order_key {
 	UT_hash_handle hh;
-	struct event *first; /* the event at work, or NULL */
+	struct event *first; /* the event being processed, or NULL */
 	struct list waiting;
 	size_t events;
 	size_t len;

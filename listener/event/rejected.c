@@ -19,7 +19,7 @@ static struct {
 	uint64_t duplicates;       /* counters.duplicates at since_ms */
 	int64_t told_ms;           /* loop clock, the last log line; 0 if none */
 	uint64_t run;              /* messages since an event was last stored */
-	uint64_t run_stored;       /* stored_count() at that time */
+	uint64_t run_stored;       /* stored_count() when run began */
 	char reason[REASON_BYTES]; /* of the last one */
 	char example[EXAMPLE_BYTES + 4];
 } rejected;

@@ -26,8 +26,8 @@ void rejected_checkin(const char *reason, const char *message, size_t len);
 uint64_t rejected_run(const char **reason);
 
 /* Logs how many messages became dead letters since the last such line, the last reason and the beginning of its
- * message: at once, but at most once a minute. A warning if nothing was stored in that time, else info. Call it every
- * second; now_ms is the loop clock. */
+ * message, at most once a minute. It is a warning if nothing was stored in that time, else info. Call it every second;
+ * now_ms is the loop clock. */
 void rejected_watch(int64_t now_ms);
 
 #endif
