@@ -65,9 +65,9 @@ struct claim {
 	size_t mark_len;
 	struct resp command;
 	int64_t start_ms;        /* wall clock minus monotonic clock at the start */
-	bool is_refused;         /* the last claim or mark got an error */
+	bool is_refused;         /* Redis answered the last claim or mark with an error */
 	int64_t refused_ms;      /* loop clock: the last such error; 0: none */
-	struct log_spell errors; /* logs such errors, since OOM or READONLY answer every command */
+	struct log_spell errors; /* logs such errors once: OOM or READONLY may answer every command */
 	struct ending ending;
 };
 
@@ -89,7 +89,7 @@ static void put_key(struct claim *c, const struct event *ev)
 		    c->prefix_len + (is_cluster ? strlen(REDIS_CLUSTER_TAG) : 0), ev->id, ev->id_len);
 }
 
-/* Asks something of n events by one command. */
+/* Sends one command for n events. */
 typedef void(ask_fn)(struct claim *c, struct event *const *evs, size_t n, unsigned int with);
 
 /* On a cluster a command can name keys of one slot only. */
@@ -154,7 +154,7 @@ static struct mac_place place_of(const struct claim *c, const struct event *ev)
 	return (struct mac_place){c->prefix, c->prefix_len, ev->id, ev->id_len};
 }
 
-/* Someone else writes to this Redis, or a listener of the fleet lacks the key. */
+/* Another program writes to this Redis, or a listener of the fleet does not have the key. */
 static void warn_of_bad_mac(struct claim *c)
 {
 	int64_t now = (int64_t)uv_now(c->loop);
@@ -169,7 +169,7 @@ static void warn_of_bad_mac(struct claim *c)
 	c->bad_macs = 0;
 }
 
-/* Ignore a mark that no listener of the fleet wrote for this event. */
+/* False if no listener of the fleet wrote this mark for this event. */
 static bool is_believed(struct claim *c, const struct event *ev, const struct redis_reply *value)
 {
 	struct mac_place place = place_of(c, ev);
@@ -180,8 +180,7 @@ static bool is_believed(struct claim *c, const struct event *ev, const struct re
 	return false;
 }
 
-/* A mark of another epoch may no longer be true. A dead mark of another message with the same id says nothing about ev.
- * */
+/* A mark of another epoch may be outdated. A dead mark of another message with the same id says nothing about ev. */
 static enum claim_result read_mark(const struct claim *c, const struct mark *mark, const struct event *ev)
 {
 	if (!c->epoch)
@@ -195,7 +194,7 @@ static enum claim_result read_mark(const struct claim *c, const struct mark *mar
 }
 
 /* Reads a claim's value. A mark that says nothing about ev counts as absent. If the value is our own, an earlier SET
- * arrived whose answer was lost: the claim is ours, with the time that was sent then. */
+ * reached Redis but its answer was lost: the claim is ours, with the time of that SET. */
 static enum claim_result read_value(struct claim *c, struct event *ev, const struct redis_reply *value)
 {
 	size_t len = (size_t)value->len;
@@ -215,14 +214,14 @@ static enum claim_result read_value(struct claim *c, struct event *ev, const str
 	return CLAIM_MINE;
 }
 
-/* Records whose claim ev waits for. */
+/* Records the owner of the claim that ev waits for. */
 static void note_owner(struct claim *c, struct event *ev, enum claim_result result, const struct redis_reply *value)
 {
 	ev->owner = result == CLAIM_OTHER ? presence_find(c->presence, value->str, value->len) : 0;
 	presence_wait_for(c->presence, ev->owner);
 }
 
-/* Somebody else's claim or mark is seen for the first time: measure how long it was there when ev arrived. */
+/* Counts ev as a duplicate if it has met another listener's claim or mark, and how old that was when ev arrived. */
 static void count_duplicate(const struct claim *c, struct event *ev, enum claim_result result,
 			    const struct redis_reply *value)
 {
@@ -376,7 +375,7 @@ void claim_inherit(struct claim *c, uint16_t owner, struct event *const *evs, si
 		c->on.on_claimed(c->on.arg, evs[i], CLAIM_UNKNOWN);
 }
 
-/* Returns how many of these claims the script has changed. */
+/* Returns how many of the claims the script has changed. */
 static uint64_t count_of(const struct redis_reply *reply, size_t claims)
 {
 	if (reply->integer < 0)
@@ -405,7 +404,7 @@ static void on_released(void *owner, void *arg, const struct redis_reply *reply)
 		counters.claims_released += count_of(reply, (uintptr_t)arg);
 }
 
-/* Sends the script's text each time: most calls have many claims of a hundred bytes, so it adds little. */
+/* Sends the script's text each time: most calls have many claims of a hundred bytes each, so the text adds little. */
 static void change(struct claim *c, struct event *const *evs, size_t n, unsigned int is_renewal)
 {
 	resp_start(&c->command, 3 + 2 * n + is_renewal);

@@ -15,11 +15,11 @@ struct claim;
 
 enum claim_result {
 	CLAIM_MINE,    /* this process holds the claim */
-	CLAIM_OTHER,   /* another instance is at work on the event, which is not yet stored */
+	CLAIM_OTHER,   /* another instance is processing the event, which is not yet stored */
 	CLAIM_DONE,    /* a done mark: the event is committed */
 	CLAIM_DEAD,    /* a dead mark: the event is recorded as a dead letter */
-	CLAIM_ABSENT,  /* internal: a mark that says nothing of this event */
-	CLAIM_UNKNOWN, /* Redis could not be asked, or its answer was lost, or is a mark and the epoch is not known */
+	CLAIM_ABSENT,  /* internal: a mark that says nothing about this event */
+	CLAIM_UNKNOWN, /* Redis is away, its answer was lost, or the answer is a mark and the epoch is unknown */
 };
 
 enum claim_mark { CLAIM_MARK_DONE, CLAIM_MARK_DEAD };
@@ -27,7 +27,7 @@ enum claim_mark { CLAIM_MARK_DONE, CLAIM_MARK_DEAD };
 /* Called from the loop, once per call of a function below; during the call only by claim_inherit(). */
 struct claim_callbacks {
 	void (*on_claimed)(void *arg, struct event *ev, enum claim_result result);
-	/* Not tied to a call; may repeat: the owner of claims that events are held for is dead. */
+	/* The owner of claims that events here wait for is dead. Does not belong to a call, and may be repeated. */
 	void (*on_owner_gone)(void *arg, uint16_t owner);
 	/* Others have committed n events; as in done_channel.h. */
 	done_cb *on_done;

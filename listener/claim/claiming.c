@@ -15,8 +15,8 @@
 #include "fleet/presence.h"
 
 #define AHEAD_MOST      16384 /* events left to others at which a listener that leads no source stops reading */
-#define MOVING_MS       350   /* the channel moves if it announced a copy within this time, */
-#define LEADING_MS      1000  /* and this listener leads if it claimed as a leader within it */
+#define MOVING_MS       350   /* the channel moves if it has announced a copy within this time */
+#define LEADING_MS      1000  /* this listener leads if it has claimed as a leader within this time */
 #define WATCH_MS        250   /* between two checks if rows can be stored */
 #define CHUNK           512   /* claims per script call */
 #define OVERDUE_MS      350   /* time after which an unclaimed event is claimed, and the channel counts as silent */
@@ -26,10 +26,10 @@
 #define LEFT_CHECK_MS   50    /* between two checks of older copies */
 #define FETCH_CHAIN     12    /* prefetch distance, in events of a message */
 #define DOUBTS          4     /* 50, 100, 200 and 400 ms for Postgres to return its epoch */
-#define ASK_STEP        3     /* hold steps before asking again for another's claim: 400 ms, */
-#define ASK_STEP_MOST   5     /* 800 ms, then 1.6 s, but at most the claim's TTL */
+#define ASK_STEP        3     /* hold step for the first wait (400 ms) before asking again for another's claim */
+#define ASK_STEP_MOST   5     /* hold step for its longest wait (1.6 s, but at most the claim's TTL) */
 #define PROBE_MS        1000  /* between two tries of a stalled listener */
-#define PASSIVE_MS      10000 /* how long a stalled listener without anything to try stays passive */
+#define PASSIVE_MS      10000 /* how long a stalled listener that has no event to try stays passive */
 #define TOLD_AGAIN_MS   120000
 #define HOLD_TTLS       2 /* claim TTLs after which a held copy goes to the store */
 
@@ -43,18 +43,18 @@ struct claiming {
 	struct hold hold;
 	struct list left;         /* events that the done channel may settle, oldest first, linked by wait_link */
 	int64_t led_ms;           /* loop clock: this listener last claimed an event as its source's leader; 0: never */
-	int64_t told_ms;          /* loop clock: the channel last settled a copy here, */
-	int64_t arrived_ms;       /* and when the newest of those copies had arrived */
-	int64_t left_checked_ms;  /* loop clock: when overdue events were last searched, */
-	int64_t left_probed_ms;   /* when one was last claimed because the channel was silent, */
-	int64_t left_free_ms;     /* and when one was last found not to be stored elsewhere; 0: it was */
+	int64_t told_ms;          /* loop clock: the channel last settled a copy here */
+	int64_t arrived_ms;       /* loop clock: the newest of those copies arrived */
+	int64_t left_checked_ms;  /* loop clock: last search for overdue events */
+	int64_t left_probed_ms;   /* loop clock: one was last claimed because the channel was silent */
+	int64_t left_free_ms;     /* loop clock: nobody had the event of that claim; 0: somebody had */
 	bool is_ahead;            /* far ahead of the leaders, so reading stops */
-	bool is_passive;          /* it stalls, the others know it, and it leaves claims to them */
+	bool is_passive;          /* it cannot store, the others know it, and it leaves claims to them */
 	bool is_draining;         /* draining: nothing waits for others */
 	bool doubts_marks;        /* ignore marks in Redis */
 	int64_t probed_ms;        /* loop clock: the last try while passive */
-	int64_t renew_ms;         /* loop clock: next renewal of leases, */
-	int64_t watch_ms;         /* and next check if rows can be stored */
+	int64_t renew_ms;         /* loop clock: next renewal of leases */
+	int64_t watch_ms;         /* loop clock: next check if rows can be stored */
 	struct log_spell passive; /* why it cannot store */
 };
 
@@ -101,10 +101,10 @@ static bool may_settle(const struct claiming *c)
 	return store_is_sure(storing_store(c->storing)) && !c->doubts_marks;
 }
 
-/* A mark holds for the epoch in which the database was when it last returned it. If that is a while ago, the database
- * is asked first (see store_first), and the event waits. The event goes to the store if marks are not believed, or if
- * after 50 ms the store is neither certain nor busy. A busy store may return the epoch soon, and a batch would have to
- * wait for it as well, so the event waits for up to 0.75 s. */
+/* A mark is valid only in its epoch. If the database last returned its epoch a while ago, it is asked first (see
+ * store_first), and the event waits. The event goes to the store if marks are not believed, or if after 50 ms the store
+ * is neither certain nor busy. A busy store may return the epoch soon, and a batch would have to wait for it as well,
+ * so the event waits for up to 0.75 s. */
 static void on_mark(struct claiming *c, struct event *ev, enum outcome outcome)
 {
 	bool may_wait = ev->doubts < DOUBTS && !(ev->doubts && store_view(storing_store(c->storing)).is_idle);
@@ -254,8 +254,8 @@ static void on_mine(struct claiming *c, struct event *ev)
 	hold(c, ev);
 }
 
-/* The source resends what was stored long ago. The others have left their copies to its leader, which tells them. A
- * mark has only the minute, so what arrived just now is not published: others measure how late copies are. */
+/* The source resends an event that was stored long ago. The others left their copies to this leader, so announce it to
+ * them; not if it arrived just now: its mark has only the minute, and others measure how late copies are. */
 static void tell_again(struct claiming *c, const struct event *ev)
 {
 	bool is_at_once = ev->wait == WAIT_NONE && !ev->asks;
@@ -425,10 +425,9 @@ static void on_due(struct claiming *c, struct event *ev)
 	}
 }
 
-/* True if it is time to claim ev, which was left to a leader. If the channel moves, ev is overdue by position: the
- * channel has told of a copy that arrived here long after ev. By the clock alone, everything that a slow leader is
- * about to store would be claimed. If the channel is silent, one event is claimed now and then, and the rest if nobody
- * had that one. */
+/* True if it is time to claim ev, which was left to a leader. If the channel moves, ev is overdue if the channel has
+ * announced a copy that arrived here long after ev. The clock alone would claim everything that a slow leader is about
+ * to store. If the channel is silent, one event is claimed now and then, and the rest if nobody had that one. */
 static bool is_overdue(struct claiming *c, const struct event *ev)
 {
 	int64_t now = now_ms(c);
@@ -503,7 +502,7 @@ static void check_held(struct claiming *c)
 
 /* --- leases --- */
 
-/* Up to CHUNK events, for one command. */
+/* Sends one command for up to CHUNK events. */
 typedef void claims_fn(struct claiming *c, struct event **evs, size_t n);
 typedef bool claim_test(const struct claiming *c, const struct event *ev);
 
@@ -538,7 +537,7 @@ static void renew(struct claiming *c, struct event **evs, size_t n)
 	claim_renew(c->claim, evs, n);
 }
 
-/* Renew the claims of work that takes long: then the TTL can be short, and a takeover fast. */
+/* Renews the claims of events that take long. So the TTL can be short, and a takeover fast. */
 static void renew_leases(struct claiming *c)
 {
 	static const enum event_state states[] = {EV_BATCHED, EV_STORING, EV_BACKING_OFF, EV_REFUSED,
@@ -565,8 +564,8 @@ static void release_and_hold(struct claiming *c, struct event **evs, size_t n)
 	}
 }
 
-/* Release what Postgres has not got from here, or has refused: others can store it. Keep what Postgres may be working
- * on, since its locks would make the others wait. */
+/* Releases the claims of events that were not sent to Postgres, or that it has refused: others can store them. Keeps
+ * those that Postgres may be working on, since its locks would make the others wait. */
 static void give_claims_back(struct claiming *c)
 {
 	each_claim(c, EV_BATCHED, NULL, release_and_hold);
@@ -607,7 +606,7 @@ static void probe(struct claiming *c)
 	}
 }
 
-/* A listener that is ending starts nothing. */
+/* Checks if events can be stored, and begins to leave claims to others or ends it. Not while draining. */
 static void check_stall(struct claiming *c)
 {
 	bool is_stalled = storing_is_unable(c->storing) && !c->is_draining;

@@ -1,4 +1,4 @@
-/* claiming.h: who claims an event and when, and the waits of events that others have. */
+/* claiming.h: which listener claims an event and when, and the waits of events that others have claimed. */
 #ifndef WSONCE_CLAIMING_H
 #define WSONCE_CLAIMING_H
 
@@ -31,14 +31,14 @@ struct claiming *claiming_open(uv_loop_t *loop, const struct config *config, str
 			       struct storing *storing, const struct claiming_callbacks *callbacks);
 /* Valid until claiming_close(). */
 struct claim *claiming_claim(const struct claiming *c);
-/* Marks in Redis settle nothing from now on. */
+/* From now on, marks in Redis do not settle events. */
 void claiming_doubt_marks(struct claiming *c);
 
-/* Returns the event with this hash if the done channel told of it and that can be believed now, else NULL. */
+/* Returns the event with this hash if the done channel has announced it and that can be believed now, else NULL. */
 const struct done *claiming_find_done(const struct claiming *c, const struct id_hash *hash);
 
-/* Takes a new event: claims it, or leaves it to the leader of its source. is_ours: nobody else gets it, or a producer
- * waits for its ack. */
+/* Claims a new event, or leaves it to the leader of its source. is_ours: nobody else gets it, or a producer waits for
+ * its ack. */
 void claiming_take(struct claiming *c, struct event *ev, bool is_ours);
 /* Claims ev, which is in EV_CLAIMING, even if another listener leads. */
 void claiming_claim_now(struct claiming *c, struct event *ev);
@@ -53,7 +53,7 @@ bool claiming_is_far_ahead(struct claiming *c);
 
 /* Call in each turn of the loop: the listener becomes passive if nothing can be stored, and active if something can. */
 void claiming_turn(struct claiming *c);
-/* Settles, claims or stores what has waited long enough, and renews leases. claiming_wait() returns in how many
+/* Settles, claims or stores events that have waited long enough, and renews leases. claiming_wait() returns in how many
  * milliseconds to call it. */
 void claiming_tick(struct claiming *c);
 int64_t claiming_wait(const struct claiming *c);

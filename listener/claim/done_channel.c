@@ -1,5 +1,5 @@
-/* done_channel.c publishes what was committed, and remembers what was heard in the last seconds. claiming.c decides
- * what follows for a copy.
+/* done_channel.c announces committed events, and remembers those that others have announced in the last seconds.
+ * claiming.c decides what follows for a copy.
  *
  * After a commit the listener publishes one message per batch, and all others settle their copies. A message has a
  * header (magic, epoch, publisher, a time) and 18 bytes per event: a keyed hash of the id, and the milliseconds between
@@ -56,9 +56,9 @@ struct done_channel {
 	struct id_hash_key key;
 	bool has_key;
 	bool is_heard;
-	int64_t deaf_ms;   /* loop clock: not heard since then although Redis is ready; 0: heard */
-	bool is_deaf_told; /* that, or an error of SUBSCRIBE, has been logged */
-	bool is_mute;      /* the last PUBLISH got an error */
+	int64_t deaf_ms;   /* loop clock: not subscribed since then although Redis is ready; 0: subscribed */
+	bool is_deaf_told; /* this, or an error of SUBSCRIBE, has been logged */
+	bool is_mute;      /* the last PUBLISH failed */
 	uint64_t publisher;
 	struct generation young, old;
 	char message[MESSAGE_BYTES]; /* the next message */
@@ -292,7 +292,8 @@ static void on_subscribed(void *owner, void *arg, const struct redis_reply *repl
 	c->is_deaf_told = true;
 	if (!reply_is_error(reply, "NOPERM")) /* redis/server.c logs missing rights */
 		log_warn("redis refuses to subscribe: copies of stored events are asked for one by one",
-			 "channel=%s reason=%s", c->name, reply->type == REPLY_ERROR ? reply->str : "an odd answer");
+			 "channel=%s reason=%s", c->name,
+			 reply->type == REPLY_ERROR ? reply->str : "unexpected answer");
 }
 
 static void subscribe(struct done_channel *c)
@@ -338,7 +339,7 @@ static void on_timer(uv_timer_t *timer)
 		redis_send(c->subscriber, ping, sizeof(ping) - 1, NULL, NULL);
 	else
 		subscribe(c);
-	if (c->is_mute) { /* tries again */
+	if (c->is_mute) { /* see if PUBLISH works again */
 		if (!c->len)
 			begin_message(c, 0);
 		done_channel_publish(c);

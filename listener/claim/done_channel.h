@@ -23,7 +23,7 @@ struct done {
 };
 
 /* Called from the loop with n events that another listener has committed in the current epoch. The callee moves those
- * that it has no copy of to the front and returns their number: they are remembered for some seconds. */
+ * of which it has no copy to the front and returns their number: they are remembered for some seconds. */
 typedef size_t done_cb(void *arg, struct done *events, size_t n);
 
 /* Subscribes on its own connection, unless Redis is "none". config must outlive the channel. */
@@ -32,7 +32,7 @@ struct done_channel *done_channel_open(uv_loop_t *loop, const struct config *con
 /* Sets the connection to publish on; NULL while there is none. */
 void done_channel_set_redis(struct done_channel *c, struct redis *redis);
 
-/* Sets the database ("" if unknown) and its epoch (0 if unknown). Forgets what was heard for other ones. */
+/* Sets the database ("" if unknown) and its epoch (0 if unknown). Forgets the events of any other. */
 void done_channel_set_place(struct done_channel *c, const char *database, uint32_t epoch);
 
 /* Returns the key of the hashes on the channel; NULL while database or epoch is unknown. */
@@ -49,7 +49,7 @@ void done_channel_add(struct done_channel *c, const struct done *event);
 /* Publishes the added events, if any. Call it after each batch. */
 void done_channel_publish(struct done_channel *c);
 
-/* Remembers a committed event that was learned of in another way. */
+/* Remembers a committed event that this listener learned of in another way. */
 void done_channel_learn(struct done_channel *c, const struct done *event);
 
 /* Returns the committed event with this hash, or NULL. It is valid until the next call of any function here. */

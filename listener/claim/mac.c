@@ -14,7 +14,7 @@ void mac_key_make(struct mac_key *key, const char *text)
 	crypto_generichash(key->bytes, sizeof(key->bytes), (const unsigned char *)text, strlen(text), NULL, 0);
 }
 
-/* The lengths separate the prefix, the id and the mark. */
+/* Includes the lengths, so that the prefix, the id and the mark cannot run into each other. */
 static void hash(const struct mac_key *key, const struct mac_place *place, const char *mark, size_t len,
 		 unsigned char *out)
 {

@@ -28,7 +28,7 @@ static const unsigned char hex_digits[256] = {
 	['8'] = 9, ['9'] = 10, ['a'] = 11, ['b'] = 12, ['c'] = 13, ['d'] = 14, ['e'] = 15, ['f'] = 16,
 };
 
-/* Reads `mark`, this many hex digits, and then the end of the value or a slash; anything else sets *number to 0. */
+/* Reads `mark`, then this many hex digits, up to the end of the value or a slash. Else sets *number to 0. */
 static void read_hex(const char *at, size_t len, char mark, size_t digits, uint64_t *number)
 {
 	uint64_t read = 0;
@@ -46,7 +46,7 @@ static void read_hex(const char *at, size_t len, char mark, size_t digits, uint6
 	*number = read;
 }
 
-/* The index of the first c at or after at; at if there is none. */
+/* Returns the index of the first c at or after at; at if there is none. */
 static size_t find(const char *value, size_t at, size_t len, char c)
 {
 	const char *found = memchr(value + at, c, len - at);

@@ -11,8 +11,7 @@
 #define MARK_DEAD_HEAD "dead@"
 #define MARK_TEXT_SIZE 56 /* bytes of the longest mark with its NUL, without its MAC (mac.h) */
 
-/* A mark holds only for the database and history that its epoch names. A dead mark holds only for the message that its
- * digest names. */
+/* A mark is valid only in the epoch that it names. A dead mark is valid only for the message with its digest. */
 struct mark {
 	bool is_dead;    /* dead@, recorded as a dead letter; else done@, committed */
 	int64_t ms;      /* wall clock when written; mark_read does not parse it, to save time per copy */
