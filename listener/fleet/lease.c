@@ -360,6 +360,6 @@ void lease_close(struct lease *l, void (*done)(void *arg), void *arg)
 	if (l->redis && was_held)
 		release_in_redis(l);
 	else if (l->postgres && was_held)
-		ask_for(l, "", l->row); /* does nothing while a request is pending: then the lease runs out */
+		ask_for(l, "", l->row); /* does nothing while a request is pending; then the lease runs out */
 	uv_timer_start(&l->timer, on_leave_deadline, l->is_asking ? LEAVE_MS : 0, 0);
 }

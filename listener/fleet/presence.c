@@ -25,7 +25,7 @@
 #include <uthash.h> /* after memory.h, which defines its allocator */
 
 #define BEAT_MS    1000
-#define SOON_MS    100 /* until the second beat, when the others have sent their first; and at least between any two */
+#define SOON_MS    100 /* from the first beat to the second, which gets the others' first; the least between any two */
 #define ALIVE_MS   "3000"
 #define REFUSED_MS 3000 /* how long a report counts */
 #define HEARD_MS   5000 /* a source without a message for this long is no longer heard */
@@ -41,14 +41,14 @@
 
 /* A source that has brought messages. */
 struct source {
-	const char *name; /* the pointer that events have is the key of the table */
+	const char *name; /* the key of the table is this pointer, not the text */
 	uint64_t id;
 	size_t dialled; /* its number in reading.h */
 	int64_t heard_ms;
 	bool is_told; /* our last beat contained it */
 	uint64_t known_at;
 	int64_t judged_ms;
-	bool has_other_leader; /* the leader then */
+	bool has_other_leader; /* at judged_ms */
 	UT_hash_handle hh;
 };
 
@@ -72,18 +72,18 @@ struct presence {
 	void *arg;
 	struct source *sources, *last; /* the table, and the last one found */
 	struct roster roster;
-	uint64_t changes; /* what is known of the others */
+	uint64_t changes; /* counts changes in what is known about the others */
 	size_t turn;      /* where the next CLIENT LIST starts */
 	uint16_t asked[ASK_MAX];
 	size_t asked_count; /* listeners in the pending CLIENT LIST; 0: none */
 	bool is_beating;    /* a beat is pending */
-	bool may_list;      /* as far as known since Redis was last ready */
+	bool may_list;      /* CLIENT LIST is allowed, as far as known since Redis was last ready */
 	struct log_spell refusals;
 	bool has_error_logged;
-	int64_t beat_ms;     /* loop clock: last beat, */
-	int64_t due_ms;      /* and next beat */
-	int64_t ready_ms;    /* loop clock: when we connected, */
-	int64_t answered_ms; /* and the last beat without an error */
+	int64_t beat_ms;     /* loop clock: last beat */
+	int64_t due_ms;      /* loop clock: next beat */
+	int64_t ready_ms;    /* loop clock: when we connected */
+	int64_t answered_ms; /* loop clock: last beat without an error */
 	struct resp command;
 	struct ending ending;
 };
@@ -247,16 +247,15 @@ static bool is_listed(const char *list, const char *id)
 
 static void log_forbidden(struct presence *p, const char *reason)
 {
-	log_write(
-		p->has_error_logged ? LOG_DEBUG : LOG_WARN,
-		"redis does not tell which clients are connected (CLIENT LIST): claims of a killed listener are taken "
-		"over after three seconds, not at once",
-		"reason=%s", reason);
+	log_write(p->has_error_logged ? LOG_DEBUG : LOG_WARN,
+		  "redis does not say which clients are connected (CLIENT LIST): claims of a killed listener are taken "
+		  "over after three seconds, not at once",
+		  "reason=%s", reason);
 	p->has_error_logged = true;
 	p->may_list = false;
 }
 
-/* Returns the number of its connection to our server, or NULL: numbers of another server say nothing here. */
+/* Returns the id of its connection if it is connected to our server, else NULL: ids of another server mean nothing. */
 static const char *connection_of(const struct presence *p, const struct peer *peer)
 {
 	const char *own = p->redis ? redis_client(p->redis) : "", *id = peer->client + RUN_LEN + 1;
@@ -484,7 +483,7 @@ static void beat(struct presence *p)
 static void on_timer(uv_timer_t *timer)
 {
 	struct presence *p = timer->data;
-	int64_t ms = p->is_beating ? SOON_MS : BEAT_MS; /* then try again */
+	int64_t ms = p->is_beating ? SOON_MS : BEAT_MS; /* a pending beat: try again soon */
 
 	for (size_t i = 0; i < p->roster.count; i++)
 		if (is_waited_for(p, &p->roster.peers[i]))
@@ -526,7 +525,7 @@ struct readings *presence_readings(struct presence *p)
 	return p->readings;
 }
 
-/* If one prefix continues another behind its colon, two ids can have the same key. */
+/* Names the keys of all prefixes that ours begins with: with prefixes a: and a:b:, two ids can have the same key. */
 static void name_keys(struct presence *p)
 {
 	const char *prefix = p->prefix, *end = strrchr(prefix, ':');

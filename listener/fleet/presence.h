@@ -23,18 +23,18 @@ struct readings;
  * seconds. Repeated while events wait for it. */
 typedef void presence_gone_cb(void *arg, uint16_t listener);
 
-/* Called likewise, before our claim prefix was known to be free: another database uses it. sentence says so and is
- * valid during the call. */
+/* Called in the same way, before our claim prefix was known to be free: another database uses it. sentence says so and
+ * is valid during the call. */
 typedef void presence_foreign_cb(void *arg, const char *sentence);
 
-/* name: the start of our claims and of nobody else's; copied. */
+/* name: how our claims begin, and no others; copied. */
 struct presence *presence_open(uv_loop_t *loop, const struct config *config, const char *name,
 			       presence_gone_cb *on_gone, presence_foreign_cb *on_foreign, void *arg);
 
 /* Sets the id of our database, "" if it has none. No other database may use our prefix, or one that ours begins with.
  * The text is copied. */
 void presence_set_database(struct presence *p, const char *id);
-/* True if, by the last answer, another database uses it. Then do not use Redis. */
+/* True if, by the last answer, another database uses our prefix. Then do not use Redis. */
 bool presence_is_foreign(const struct presence *p);
 /* True if Redis is connected but has answered beats only with errors for three seconds. */
 bool presence_is_refused(const struct presence *p);
@@ -49,8 +49,8 @@ void presence_set_redis(struct presence *p, struct redis *redis);
 void presence_say(struct presence *p, const char *trouble);
 /* Sets what this listener does, and sends a beat at once. */
 void presence_set_state(struct presence *p, enum peer_state state);
-/* Call for each message of this source. name is the events' and must outlive p. For five seconds beats say that this
- * listener hears the source. */
+/* Call for each message of this source, whose name is that of its events and must outlive p. For five seconds beats say
+ * that this listener hears the source. */
 void presence_hear(struct presence *p, const char *source);
 
 /* True if another listener leads the source and so stores its events first. Do not rely on it: the leader may be dead,
@@ -65,8 +65,7 @@ void presence_wait_for_leader(struct presence *p, const char *source);
 uint16_t presence_find(struct presence *p, const char *value, size_t len);
 /* Checks if this listener (0: none) is alive. Call again while an event waits for its claim. */
 void presence_wait_for(struct presence *p, uint16_t listener);
-/* Returns how its claims begin: the name and @, valid until the next presence_find(). "" if there is no such listener.
- * */
+/* Returns how its claims begin: its name and @, valid until the next presence_find(). "" for an unknown listener. */
 const char *presence_name(struct presence *p, uint16_t listener);
 
 /* The others notice when our connection to Redis ends. done is called from the loop once p is freed. */

@@ -2,9 +2,9 @@
  * and which connections are silent.
  *
  * What a listener knows about the others may be three seconds old, and others may know something else. So it reads a
- * source if anything that it learned in the last ten seconds makes it a reader, or if it learns nothing at all. It
- * hangs up only if each reader has just reported a connection that is five seconds old and brings messages, if there
- * are any. Thus a reader that fails costs one of its connections; tests/model/readers.pml has the proof. */
+ * source if any answer of the last ten seconds makes it a reader, or if it gets no answers. It closes its connection
+ * only if each reader has just reported one that is five seconds old and brings messages, if there are any. Thus a
+ * reader that fails costs one of its connections; tests/model/readers.pml has the proof. */
 #include "fleet/reading.h"
 
 #include <stdlib.h>
@@ -26,19 +26,19 @@
 /* A source or one of its lines. The lines of a source are consecutive. */
 struct dialled {
 	char *name;
-	const char *events; /* the name that its events have, if it is not this one; else NULL */
+	const char *events; /* the name in its events if it is another pointer; else NULL */
 	uint64_t id;
-	unsigned int line, lines; /* number, from 0, and of how many */
-	uint64_t counted;         /* of its messages, */
-	uint64_t brought;         /* by any line; of the first one */
+	unsigned int line, lines; /* its number, from 0, and how many there are */
+	uint64_t counted;         /* its messages so far */
+	uint64_t brought;         /* first line only: messages of the source, by any line */
 	bool may_lead;            /* the next beat reports it */
 	bool is_ours;             /* it reads the source, with --readers */
 	int64_t ours_ms;          /* when that was last confirmed */
 	struct vigil vigil;
 	bool is_silent;
-	struct silence silence; /* the last silence, */
-	uint64_t messages;      /* when it started, */
-	uint64_t heard;         /* and its start before the last redial */
+	struct silence silence; /* the last silence */
+	uint64_t messages;      /* messages when it started */
+	uint64_t heard;         /* what others had heard before the last redial */
 	int64_t told_ms;        /* when it was last logged; 0: never */
 	int64_t redialled_ms;   /* 0: never */
 };
@@ -149,7 +149,7 @@ static struct reading ask(const struct readings *all, size_t i)
 	return all->owner.on_ask(all->owner.arg, i);
 }
 
-/* What the lines of a source have together: any open connection, and the last message. */
+/* Returns one reading for all lines of a source: any open connection, and the last message. */
 static struct reading ask_lines(const struct readings *all, size_t first)
 {
 	struct reading both = {0};
@@ -165,8 +165,8 @@ static struct reading ask_lines(const struct readings *all, size_t first)
 	return both;
 }
 
-/* Messages of the source, as the line that brings most has them. What a line of several is sent when it connects does
- * not count: the others had it before. */
+/* Returns the messages of the source so far, by the line that brings most. What one of several lines receives right
+ * after it connects does not count: the others had it before. */
 static uint64_t count(struct readings *all, size_t first, int64_t now_ms)
 {
 	struct dialled *d = &all->items[first];
@@ -234,7 +234,7 @@ static void take_turn(struct readings *all, size_t i, int64_t now_ms)
 	set_turn(all, i, true);
 }
 
-/* For how long our connections to a source have brought nothing. */
+/* Returns for how long our connections to a source have brought nothing. */
 static int64_t quiet_ms(const struct readings *all, size_t i, int64_t now_ms)
 {
 	const struct reading r = ask_lines(all, i - all->items[i].line);
@@ -255,7 +255,7 @@ static void judge_turn(struct readings *all, size_t i, const struct roster *rost
 
 /* --- silence --- */
 
-/* The first redials come at once. A feed that stays silent is then redialled more and more rarely. */
+/* The first redials come at once. If the feed stays silent, the wait doubles each time. */
 static int64_t redial_wait_ms(const struct dialled *d)
 {
 	unsigned int more = d->silence.redials - QUICK_REDIALS;
@@ -266,7 +266,7 @@ static int64_t redial_wait_ms(const struct dialled *d)
 
 static void begin_silence(struct dialled *d, uint64_t messages, int64_t now_ms)
 {
-	/* Otherwise the redial did not help for long, as where each event goes to one receiver only. */
+	/* Else this is the same silence, which the redial ended only for a while. */
 	if (now_ms - d->redialled_ms > AGAIN_MS + redial_wait_ms(d))
 		d->silence.redials = 0;
 	d->silence.since_ms = d->vigil.since_ms;
@@ -310,7 +310,7 @@ static void judge_silence(struct readings *all, size_t i, struct roster *roster,
 		go_on_silent(all, i, now_ms);
 }
 
-/* It has brought a message, or other listeners read it. */
+/* Call when the source has brought a message, or other listeners read it. */
 static void end_silence(struct readings *all, size_t i)
 {
 	struct dialled *d = &all->items[i];

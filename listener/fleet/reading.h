@@ -15,13 +15,13 @@ struct reading {
 	int64_t last_ms; /* last message */
 	bool is_paused;  /* reading is paused, so silence means nothing */
 	bool is_alone;   /* other listeners get other messages */
-	bool is_idle;    /* it is a place for a further shard: nobody dials it */
+	bool is_idle;    /* reserved for a further shard: nobody dials it */
 };
 
 /* A connection that brings nothing though other listeners hear the source. */
 struct silence {
 	int64_t since_ms;     /* loop clock */
-	uint64_t heard;       /* messages that another listener has had since then */
+	uint64_t heard;       /* messages that another listener has received since then */
 	unsigned int redials; /* redials so far */
 	bool is_told;         /* log it: at first, and then once a minute */
 	bool is_redialled;    /* close it and dial again now */
@@ -38,7 +38,7 @@ struct reading_owner {
 	void *arg;
 };
 
-/* name: this listener's, as in struct peer; copied. */
+/* name: this listener's name, as in struct peer; copied. */
 struct readings *readings_new(const struct config *config, const char *name, int64_t now_ms);
 void readings_free(struct readings *all);
 
@@ -48,7 +48,7 @@ void readings_set_owner(struct readings *all, const struct reading_owner *owner)
 /* Returns the id of a source in the fleet: the same in each process, whatever the user in its URL. name: a profile's,
  * or "". */
 uint64_t readings_source_id(const char *url, const char *name);
-/* The events of source i have this name, as a pointer; others have the same text. */
+/* Sets the pointer that events of source i have as their source's name: other pointers may have the same text. */
 void readings_set_events(struct readings *all, size_t i, const char *name);
 /* Returns the number of the dialled source whose events have this name, or readings_count(). */
 size_t readings_find(const struct readings *all, const char *name);

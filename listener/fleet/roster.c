@@ -8,13 +8,13 @@
 #include "base/hash.h"
 #include "base/memory.h"
 
-#define MESSAGES_MOST 0x3fffffff /* then counts start at 0 again */
+#define MESSAGES_MOST 0x3fffffff /* after this, counts start at 0 again */
 #define SILENT_MS     3000       /* how old a report may be */
 #define SILENT_HEARD  10
 #define SILENT_ROUNDS 3
-#define ROUND_MS      900 /* at least between two: beats are a second apart, or less while events wait */
+#define ROUND_MS      900 /* least time between two rounds: beats are a second apart, or less while events wait */
 #define SILENT_USUAL  5
-#define SILENT_OPEN_S 5  /* until then a new connection may bring what others had before */
+#define SILENT_OPEN_S 5  /* a newer connection may still bring messages that others had before */
 #define NONCE_LEN     18 /* a dot, 16 hex digits and @, at the end of a name */
 #define PROVED_S      5  /* how old a reader's connection must be */
 
@@ -136,7 +136,7 @@ static void read_source(struct heard *s, const char *at)
 	s->quiet_ms = (int64_t)read_digits(&at, QUIET_DIGITS) * 100;
 }
 
-/* id is the first member. */
+/* Searches by id, which is the first member. */
 static struct heard *find_source(const struct peer *p, uint64_t id)
 {
 	return p->source_count ? bsearch(&id, p->sources, p->source_count, sizeof(*p->sources), hash_compare) : NULL;
@@ -167,7 +167,7 @@ static void read_sources(struct peer *p, const char *at, const char *end)
 	qsort(p->sources, p->source_count, sizeof(*p->sources), hash_compare);
 }
 
-/* Reads what precedes the sources. */
+/* What precedes the sources in a report. */
 struct head {
 	char client[40];
 	char database[40];
@@ -291,7 +291,7 @@ bool roster_is_read(const struct roster *r, uint64_t source, size_t readers, int
 
 /* --- silence --- */
 
-/* Start counting what others hear. */
+/* Starts to count what others hear. */
 static void level(struct roster *r, uint64_t source)
 {
 	for (size_t i = 0; i < r->count; i++) {

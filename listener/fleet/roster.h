@@ -20,11 +20,11 @@ enum peer_state {
 struct heard {
 	uint64_t id;
 	bool may_lead;     /* its events arrive, and no later than at other listeners */
-	bool is_dialled;   /* the listener may read it; of the others, which producers send, the rest is not known */
-	bool is_open;      /* it is connected, */
-	int64_t open_s;    /* for this many seconds, at most ROSTER_OPEN_MOST_S */
-	uint32_t messages; /* messages so far, modulo 2^30, */
-	int64_t quiet_ms;  /* and time since the last one; ROSTER_QUIET_MOST_MS: longer, or none yet */
+	bool is_dialled;   /* the listener may read it; false: producers send it, and the rest is unknown */
+	bool is_open;      /* it is connected */
+	int64_t open_s;    /* for how many seconds, at most ROSTER_OPEN_MOST_S */
+	uint32_t messages; /* messages so far, modulo 2^30 */
+	int64_t quiet_ms;  /* time since the last one; ROSTER_QUIET_MOST_MS: longer, or none yet */
 	uint32_t ahead;    /* messages since our own last one; used by roster_is_silent() */
 };
 
@@ -64,12 +64,12 @@ struct peer *roster_peer(struct roster *r, uint16_t number);
 void roster_begin(struct roster *r);
 /* Reads the report of a live listener: "2 CLIENT STATE DATABASE VERSION SOURCES", a line end, and why it cannot store.
  * CLIENT and DATABASE are - if unknown, STATE is w, p or d, and SOURCES are as roster_write() writes them, without
- * blanks. A listener of the version before reports "1 CLIENT STATE SOURCE SOURCE ...", where each SOURCE is 16 hex
- * digits and names one that it may lead. Other texts only mean that it is alive. */
+ * blanks. A listener of the previous version reports "1 CLIENT STATE SOURCE SOURCE ...", where each SOURCE is 16 hex
+ * digits and names a source that it may lead. Other texts only mean that it is alive. */
 void roster_note(struct roster *r, const char *name, size_t name_len, const char *said, size_t len, int64_t now_ms);
-/* Writes the report on a source: ROSTER_HEARD_SIZE digits to the base 64 (0 to 9, A to Z, a to z, -, _). 11 are the id;
- * 1 has flags (1: may lead; 2: dialled; 4: open); 1 is open_s; 5 are the messages; 3 are tenths of a second of
- * quiet_ms. */
+/* Writes the report on a source: ROSTER_HEARD_SIZE digits in base 64 (0 to 9, A to Z, a to z, -, _). 11 are the id; 1
+ * has flags (1: may lead; 2: dialled; 4: open); 1 is open_s; 5 are the messages; 3 are quiet_ms in tenths of a second.
+ */
 void roster_write(char *text, const struct heard *s);
 /* Returns a listener's report on this source, or NULL. */
 const struct heard *roster_source(const struct peer *p, uint64_t id);
@@ -79,20 +79,20 @@ void roster_other_database(const char *said, size_t len, const char *ours, char 
 /* Returns how many listeners are alive. */
 size_t roster_alive(const struct roster *r);
 
-/* Returns the leader of a source: the first, by rendezvous hashing (hash_score()), of the listeners that are alive,
- * working, not suspected, and hear it. All that know the same listeners choose the same one, and the sources of one
- * that leaves spread over the others. NULL means the listener with this seed, whatever is known about it. */
+/* Returns the leader of a source: by rendezvous hashing (hash_score()), the first of the listeners that are alive,
+ * working, not suspected, and hear it. Listeners that know the same peers choose the same leader, and the sources of
+ * one that leaves spread over the others. NULL means the listener with own_seed, whatever is known about it. */
 struct peer *roster_leader(struct roster *r, uint64_t source, uint64_t own_seed, int64_t now_ms);
 
 /* --- readers: where --readers says how many listeners read a source --- */
 
 /* Returns the seed of this name, which stays the same after a restart. */
 uint64_t roster_reader_seed(const char *name, size_t len);
-/* True if the listener with this seed is a reader of a source. Readers are the first, by rendezvous hashing, of all
- * that may read it. */
+/* True if the listener with this seed is a reader of a source: by rendezvous hashing, one of the first of all that may
+ * read it. */
 bool roster_is_reader(const struct roster *r, uint64_t source, uint64_t reader_seed, size_t readers);
-/* True if all other readers read it. Each must have been connected for five seconds. A reader that has brought nothing
- * counts only if ours has been quiet for as long, since there may be nothing to bring. */
+/* True if all other readers read it. Each must have been connected for five seconds. A reader without messages counts
+ * only if our connection has been quiet for as long, since there may be no messages. */
 bool roster_is_read(const struct roster *r, uint64_t source, size_t readers, int64_t quiet_ms);
 
 /* --- silence: our connection brings nothing, though others hear the source --- */
@@ -102,19 +102,19 @@ struct vigil {
 	int64_t since_ms; /* last message, or the connection's start if that is later */
 	uint64_t messages;
 	int64_t usual_ms;    /* usual interval between messages; 0: unknown */
-	uint64_t beside;     /* messages of the source that other connections of ours brought; the caller sets it */
-	uint64_t began;      /* beside at the beginning of the count */
-	uint32_t heard;      /* messages of the listener that has heard most since then, */
-	unsigned int rounds; /* in this many seconds, */
-	int64_t round_ms;    /* and the last of those seconds */
+	uint64_t beside;     /* messages of the source that our other connections brought; the caller sets it */
+	uint64_t began;      /* beside when the count began */
+	uint32_t heard;      /* since then, messages of the listener that has heard most */
+	unsigned int rounds; /* number of rounds in which that listener heard some */
+	int64_t round_ms;    /* the last of those rounds */
 	bool is_counting;    /* all reports are newer than since_ms */
 };
 
 /* Call after each answer. Returns true if our connection is silent: another listener has counted ten messages since our
- * last one, over at least two seconds, and that was three seconds and five usual intervals ago. So messages that a
- * listener reads late, or is sent when it connects, do not count. open_ms: when our connection was opened; 0 if there
- * is none, it is not read, or others get other messages. last_ms and messages: its last message, and all so far.
- * asked_ms: when the answer was requested. */
+ * last one, over at least two seconds, and our last one is older than three seconds and five usual intervals. So
+ * messages that a listener reads late, or receives right after it connects, do not count. open_ms: when our connection
+ * was opened; 0 if there is none, it is not read, or others get other messages. last_ms: its last message; messages:
+ * all so far. asked_ms: when the answer was requested. */
 bool roster_is_silent(struct roster *r, uint64_t source, struct vigil *v, int64_t open_ms, int64_t last_ms,
 		      uint64_t messages, int64_t asked_ms);
 
