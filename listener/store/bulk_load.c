@@ -6,7 +6,7 @@
 
 #define COLUMNS 7
 
-/* Signature, flags, length of the header extension. */
+/* The signature, the flags, and the length of the header extension. */
 static const char head[19] = "PGCOPY\n\377\r\n\0\0\0\0\0\0\0\0\0";
 static const char tail[2] = "\377\377";
 

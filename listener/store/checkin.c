@@ -28,7 +28,7 @@ void checkin_init(struct checkin *n, const struct config *config)
 	snprintf(n->lines.instance, sizeof(n->lines.instance), "%.*s", (int)strlen(n->listener) - 17, n->listener);
 }
 
-/* What this fleet does with an event; read by commands/guards.c. */
+/* Adds the settings that say what happens to an event, for commands/guards.c. */
 static void describe_effects(json_t *object, const struct config *c)
 {
 	json_t *targets = json_array(), *urls = json_object();
@@ -65,7 +65,7 @@ char *checkin_write(struct checkin *n, bool is_leaving, int64_t now_ms)
 	json_t *object = json_pack("{s:s, s:I, s:b}", "listener", n->listener, "dedup_window_s",
 				   (json_int_t)c->dedup_window_s, "is_leaving", is_leaving);
 	json_t *report = n->describe && !is_leaving ? n->describe(n->arg) : NULL;
-	/* Postgres can still update a short row if its disk is full. The counts wait. */
+	/* With a full disk, Postgres can still update a short row, so send the counts later. */
 	bool is_short = json_string_length(json_object_get(report, "trouble"));
 	char *text;
 

@@ -23,8 +23,8 @@ struct cursor {
 struct kept_cursor {
 	struct cursor cursor;
 	unsigned int version; /* of its value, from 1 */
-	unsigned int sent;    /* the version that has no answer yet; 0: none is sent */
-	unsigned int stored;  /* the last one that is in Postgres */
+	unsigned int sent;    /* version that was sent and has no answer yet; 0: none */
+	unsigned int stored;  /* newest version in Postgres */
 };
 
 struct cursors {

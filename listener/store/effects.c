@@ -171,7 +171,7 @@ const char *effects_alone_sql(void)
 	return SCHEMA_AS_BLOCK("LOCK TABLE :schema.wsonce_epoch IN EXCLUSIVE MODE");
 }
 
-/* The settings may have other webhooks now. */
+/* Makes the statement again if a reload has changed the webhooks. */
 const char *effects_sql(struct effects *e)
 {
 	if (e->version != e->config->webhooks.version)

@@ -1,5 +1,5 @@
-/* effects.h: what the transaction that stores an event also does: call a handler, mark the event for a consumer, add
- * rows to the outbox. */
+/* effects.h: the effects of storing an event, in the same transaction: a call of a handler, a mark for a consumer, rows
+ * of the outbox. */
 #ifndef WSONCE_EFFECTS_H
 #define WSONCE_EFFECTS_H
 
@@ -9,13 +9,13 @@
 #include "config/config.h"
 #include "postgres/connection.h"
 
-/* All zeros at first but for config, which must outlive it. */
+/* Starts as all zeros except config, which must outlive it. */
 struct effects {
 	const struct config *config;
 	char *handler;        /* quoted name, "" for none; NULL until effects_learn, like the two below */
-	char *sql;            /* instead of sql/queries/insert.sql */
+	char *sql;            /* replaces sql/queries/insert.sql */
 	char *copied_sql;     /* runs after COPY */
-	unsigned int version; /* of the webhooks that they were made from */
+	unsigned int version; /* version of the webhooks in these statements */
 	char fault[400];
 };
 
@@ -24,10 +24,10 @@ void effects_free(struct effects *e);
 /* True if there are effects. If not, do not call the functions below. */
 bool effects_exist(const struct effects *e);
 
-/* Takes the answer of sql/queries/check_effects.sql, to be run on each new connection. Returns NULL, and the statements
- * below are ready; or what is wrong with the handler, one sentence that lives as long as e. */
+/* Reads the answer of sql/queries/check_effects.sql, which must run on each new connection. Returns NULL when the
+ * statements below are ready; or what is wrong with the handler, one sentence that lives as long as e. */
 const char *effects_learn(struct effects *e, const char *answer, size_t len);
-/* Are they ready? */
+/* True if the statements below are ready. */
 bool effects_are_known(const struct effects *e);
 
 /* Replaces sql/queries/insert.sql, with the same parameters. Returns the ids of the events that are new to this

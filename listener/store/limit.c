@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#define FIT_STATEMENTS 32 /* statements in time before a larger one is tried: timeouts cost a few percent */
+#define FIT_STATEMENTS 32 /* statements in time before a larger one is tried: a timeout costs a few percent */
 #define SLOW_ROW_MS    2  /* ms: a row that takes this long has a slow handler or trigger */
 
 static size_t smaller(size_t a, size_t b)
@@ -25,8 +25,8 @@ void limit_lower(struct limit *l, size_t rows)
 	l->fit = FIT_STATEMENTS;
 }
 
-/* Returns how many rows reach target_ms if each takes as long as these, but no limit if it is the statement that takes
- * long, as with a slow disk: fewer rows would only mean more statements. */
+/* Returns how many rows take target_ms, judging by these. If it is the statement that takes long, as with a slow disk,
+ * there is no limit: fewer rows would only mean more statements. */
 static size_t measure(const struct limit *l, size_t rows, int64_t took_ms)
 {
 	if (took_ms <= l->target_ms / 8 || took_ms < (int64_t)rows * SLOW_ROW_MS)
@@ -34,8 +34,7 @@ static size_t measure(const struct limit *l, size_t rows, int64_t took_ms)
 	return (size_t)((int64_t)rows * l->target_ms / took_ms) + 1;
 }
 
-/* Doubles up to what was measured, or to a size that took too long. After FIT_STATEMENTS more it tries that size again.
- */
+/* Doubles up to what was measured, or to a size that took too long, which it tries again after FIT_STATEMENTS. */
 void limit_raise(struct limit *l, size_t rows, size_t stored, int64_t took_ms)
 {
 	size_t most = 2 * stored > rows ? measure(l, stored, took_ms) : SIZE_MAX;

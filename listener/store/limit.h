@@ -10,7 +10,7 @@ struct limit {
 	size_t most;       /* maximum of rows */
 	int64_t target_ms; /* how long a statement of slow rows should take */
 	size_t too_many;   /* the smallest number of rows that took too long; SIZE_MAX if none did */
-	unsigned int fit;  /* full statements left before too_many is tried again */
+	unsigned int fit;  /* full statements to go before too_many is tried again */
 };
 
 /* Starts with `first` rows. The limit never exceeds `most`. */

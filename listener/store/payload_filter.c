@@ -22,8 +22,8 @@ void payload_filter_text(struct bytes *sql, const char *text)
 	bytes_add_text(sql, "', 'hex'), 'UTF8')");
 }
 
-/* The value at a pointer (RFC 6901). Postgres would also take -1 and 00 as indices of arrays, so steps that are no
- * index are names: -> with a text finds nothing in an array. */
+/* Adds the value at a pointer (RFC 6901). Postgres would take -1 and 00 as indices of arrays, so steps that are not an
+ * index become texts: -> with a text finds nothing in an array. */
 static void add_value(struct bytes *sql, const char *column, const char *pointer)
 {
 	struct json_step steps[JSON_STEPS_MAX];
@@ -53,7 +53,7 @@ static void add_json(struct bytes *sql, const json_t *value)
 	free(text);
 }
 
-/* wanted is a value, or an array of which one must be equal. */
+/* wanted is a value, or an array of values of which one must be equal. */
 static void add_equal(struct bytes *sql, const char *value, const json_t *wanted)
 {
 	const json_t *item;

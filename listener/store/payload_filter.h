@@ -6,12 +6,11 @@
 
 #include "base/bytes.h"
 
-/* Appends an SQL expression that is true if column, a jsonb, fulfils all conditions: an object of JSON pointers and
- * conditions that profile_check_conditions has accepted. It may be NULL instead of false. */
+/* Appends an SQL expression that is true if column, a jsonb, meets all conditions in `when`: an object of JSON pointers
+ * and conditions that profile_check_conditions has accepted. The expression may be NULL instead of false. */
 void payload_filter_write(struct bytes *sql, const char *column, const json_t *when);
 
-/* Appends an SQL expression for a text. A simple query has no parameters; hex keeps the text from ending the literal.
- */
+/* Appends an SQL expression for a text. A simple query has no parameters, so the text is written in hex. */
 void payload_filter_text(struct bytes *sql, const char *text);
 
 #endif

@@ -1,8 +1,8 @@
-/* stall.c decides whether this listener can store rows, from the results of the last ones. claiming.c decides
- * what a stalled listener leaves to others. */
+/* stall.c decides whether this listener can store rows, from the results of the last ones. claiming.c decides what a
+ * stalled listener leaves to others. */
 #include "store/stall.h"
 
-#define STEP_MS 500 /* most that one check adds: in a longer gap the process did not run */
+#define STEP_MS 500 /* the most that one check adds: in a longer gap the process did not run */
 
 static int64_t least(int64_t a, int64_t b)
 {

@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define STALL_MS      1000 /* stalled after this long with rows to store and none stored, */
-#define STALL_MOST_MS 5000 /* plus twice the time of a batch, up to this long */
+#define STALL_MS      1000 /* stalled after this long with rows to store and none stored, plus twice a batch's time */
+#define STALL_MOST_MS 5000 /* but at most after this long */
 #define STALL_BLOCKED 3    /* this many blocked rows, one after the other, count as failures */
 
 struct stall {

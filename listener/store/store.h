@@ -15,7 +15,7 @@ struct store;
 
 enum store_result {
 	STORE_INSERTED, /* this statement inserted the row, and it is committed with its effects */
-	STORE_PRESENT,  /* a committed row with this id existed, or with --consumer a mark */
+	STORE_PRESENT,  /* a committed row with this id existed, or with --consumer, a mark of the consumer */
 	STORE_LATER,    /* Postgres cannot store the row now; the row may not be the cause */
 	STORE_BLOCKED,  /* Postgres works, but another transaction or a function called for this row blocks it */
 	STORE_REFUSED,  /* Postgres refused the row; it may accept it later */
@@ -25,31 +25,33 @@ enum store_result {
 
 enum store_dead_letter {
 	STORE_DEAD_LETTERED,     /* the dead letter is committed */
-	STORE_NOT_DEAD_LETTERED, /* Postgres cannot write the dead letter now: hand it in again later */
+	STORE_NOT_DEAD_LETTERED, /* Postgres cannot write the dead letter now: pass the event again later */
 	STORE_HAS_ROW,           /* the event is stored, as with STORE_PRESENT: no dead letter was written */
 };
 
 /* Called from the loop. If the connection is lost or the statement refused, store_insert and store_dead_letter may also
- * call on_epoch, and on_stored for events that were not stored, before they return. Arguments live for the call. */
+ * call on_epoch, and on_stored for events that were not stored, before they return. Arguments are valid during the
+ * call.
+ */
 struct store_callbacks {
-	/* A batch is stored and the next one can be handed in. Called before or after the on_stored calls of its
+	/* A batch is stored, and the store takes the next one. Called before or after the on_stored calls of its
 	 * events. May be NULL. */
 	void (*on_idle)(void *arg);
 	/* The store waits before it tries its batch again. store_checkin may be called now. May be NULL. */
 	void (*on_pause)(void *arg);
-	/* Once for each event of a batch. why is the server's error text with the last five results. ev may be
-	 * freed. */
+	/* Called once for each event of a batch, and may free it. With STORE_LATER and the results after it, why is the
+	 * server's error text. */
 	void (*on_stored)(void *arg, struct event *ev, enum store_result result, const char *why);
-	/* Once for each event handed to store_dead_letter. ev may be freed. */
+	/* Called once for each event passed to store_dead_letter, and may free it. */
 	void (*on_dead_lettered)(void *arg, struct event *ev, enum store_dead_letter dead_letter);
-	/* The second value of sql/queries/checkin.sql, if it has one. May be NULL. */
+	/* sql/queries/checkin.sql returned a second value: these rows. May be NULL. */
 	void (*on_lines)(void *arg, const char *rows, size_t len);
 	/* The text of store_checkin is committed (is_told) or was given up. answer is the first value of
 	 * sql/queries/checkin.sql, or NULL. */
 	void (*on_checked_in)(void *arg, bool is_told, const char *answer);
 	/* The cursors of store_put_cursors are committed (is_stored), or may not be. */
 	void (*on_cursors_put)(void *arg, bool is_stored);
-	/* Once for each cursor found by store_read_cursors, then with NULL; is_read says whether the list is
+	/* Called once for each cursor found by store_read_cursors, then with NULL; is_read says whether the list is
 	 * complete. */
 	void (*on_cursor_read)(void *arg, const struct cursor *cursor, bool is_read);
 	/* Connected; id names the database, "" if it has no id. */
@@ -59,7 +61,7 @@ struct store_callbacks {
 	void (*on_epoch)(void *arg, uint32_t epoch);
 	/* New rows of the outbox were committed with the events that on_stored reported last. */
 	void (*on_posted)(void *arg);
-	/* This database cannot be used; sentence says why. status is the exit status to use: 2 if a setting is wrong,
+	/* This database cannot be used; sentence says why. status is the exit status for it: 2 if a setting is wrong,
 	 * else 1. If the callback returns, the store waits until the cause is fixed. */
 	void (*on_unusable)(void *arg, const char *sentence, int status);
 	void *arg;
@@ -68,16 +70,16 @@ struct store_callbacks {
 /* Starts to connect. config must outlive the store. */
 struct store *store_open(uv_loop_t *loop, const struct config *config, const struct store_callbacks *callbacks);
 
-/* How a store is. The texts are never NULL, and valid until the next call. */
+/* The state of a store. The texts are never NULL, and valid until the next call. */
 struct store_view {
-	/* A batch can be handed in. Not until the results of the last one are known, also while it waits for an
+	/* The store takes a batch. False until the results of the last one are known, even if that has to wait for an
 	 * unreachable Postgres: the store retries until it knows which events cannot be stored. */
 	bool is_idle;
 	bool is_ready;       /* Postgres is connected */
 	bool is_sent;        /* the server may be executing a statement of the current batch, or its answer was lost */
-	bool is_searching;   /* it looks for the rows of the batch that another transaction blocks: Postgres works */
+	bool is_searching;   /* searching the batch for rows that another transaction blocks: Postgres works */
 	bool is_stalled;     /* Postgres is unreachable, or the current statement takes unusually long */
-	const char *why;     /* it is not ready */
+	const char *why;     /* reason why Postgres is not connected */
 	const char *trouble; /* the server's error text when it last could not store */
 	/* The settings of the server with which a crash or failover can lose commits, as of the last connect or
 	 * check-in; "" if none is known. */
@@ -87,7 +89,7 @@ struct store_view {
 };
 struct store_view store_view(const struct store *s);
 
-/* True if the epoch that on_epoch reported is certain. It is for a second after the server confirmed it: a failover
+/* True if the epoch that on_epoch reported is certain: the server confirmed it within the last second, and a failover
  * takes longer. */
 bool store_is_sure(const struct store *s);
 

@@ -9,7 +9,7 @@
 struct store_kind {
 	struct store *(*open)(uv_loop_t *loop, const struct config *config, const struct store_callbacks *callbacks);
 	struct store_view (*view)(const struct store *s);
-	/* This and the next two are NULL if the kind has no server that could be replaced by another one. */
+	/* This and the next two are NULL for a kind without a server, which cannot fail over. */
 	bool (*is_sure)(const struct store *s);
 	int (*ask_epoch)(struct store *s);
 	void (*give_up)(struct store *s);

@@ -47,10 +47,10 @@
 
 #define WAITS_MAX 16 /* tries of a batch blocked by other transactions before it is no longer halved */
 
-#define LOCK_MS       750  /* ms that a statement waits for locks, less than STALL_MS, */
-#define LOCK_MOST_MS  2000 /* or more if statements take longer; */
-#define HASTY_LOCK_MS 100  /* while unblocked events would wait behind blocked ones, */
-#define AGAIN_LOCK_MS 50   /* and for events that were blocked before */
+#define LOCK_MS       750  /* how long a statement waits for locks, plus twice a statement's usual time */
+#define LOCK_MOST_MS  2000 /* but at most this long */
+#define HASTY_LOCK_MS 100  /* the same while other events would wait behind blocked ones */
+#define AGAIN_LOCK_MS 50   /* the same for events that were blocked before */
 
 #define BOOL_OID 16
 #define TEXT_OID 25
@@ -63,11 +63,11 @@
 
 #define FIRST_ROWS 16 /* rows of a statement with effects, until it is known how long they take */
 
-#define COPY_LEAST    24           /* fewer rows are not worth asking if the server is ready, */
-#define MANY_LEAST    64           /* and fewer than these not worth looking up existing rows, or effects; */
-#define COPY_BYTES    (256u << 10) /* this many bytes are always worth it */
-#define CAUTION_LEAST 4            /* batches to avoid COPY after a refusal; doubled each time, */
-#define CAUTION_MOST  256          /* up to this */
+#define COPY_LEAST    24           /* rows for which COPY pays */
+#define MANY_LEAST    64           /* rows for which COPY pays with effects, or after looking up existing rows */
+#define COPY_BYTES    (256u << 10) /* bytes for which it always pays */
+#define CAUTION_LEAST 4            /* batches without COPY after a refusal, doubled each time */
+#define CAUTION_MOST  256          /* but at most this many */
 
 enum job {
 	JOB_NONE,
@@ -117,11 +117,11 @@ struct store {
 	int64_t asked_ms;      /* loop clock: start of the current statement */
 	int64_t told_ms;       /* loop clock: start of the last statement that returned the epoch */
 	uint32_t epoch;        /* 0: unknown */
-	uint32_t range_epoch;  /* rows of the statement that started with the current range */
-	char *hazards;         /* what the last warning named; heap */
-	struct caution blind;  /* COPY without a look */
-	struct caution looked; /* COPY after a look */
-	struct caution alone;  /* effects beside those of other listeners */
+	uint32_t range_epoch;  /* epoch that the range's first statement returned */
+	char *hazards;         /* settings in the last warning; heap */
+	struct caution blind;  /* COPY without looking up existing rows */
+	struct caution looked; /* COPY after looking them up */
+	struct caution alone;  /* effects at the same time as other listeners */
 	struct effects effects;
 	struct array columns[COLUMNS]; /* buffers of the statement, reused */
 	struct copy_stream copy;       /* the current stream */
@@ -136,7 +136,7 @@ struct store {
 	unsigned int losses;           /* consecutive losses of the connection during the current batch */
 	unsigned int waits;            /* tries of the current batch blocked by other transactions */
 	bool has_effects;
-	bool is_telling;             /* dead letters of events that are stored */
+	bool is_telling;             /* calling on_stored for a range; then comes on_epoch */
 	bool has_looked;             /* present is valid */
 	bool has_posted;             /* the current INSERT added rows to the outbox */
 	bool is_checked;             /* checked on this connection */
@@ -145,12 +145,12 @@ struct store {
 	bool is_searching;           /* another transaction holds a row of the current batch */
 	bool is_isolating;           /* a part of the current batch took or waited too long */
 	struct log_spell spell;      /* errors of any statement */
-	bool has_dead_letter_logged; /* the last statement failed */
+	bool has_dead_letter_logged; /* the last dead letters could not be written */
 	bool is_sent;                /* the current batch was sent and its answer was lost */
 	bool is_held_up;             /* the last answer was a lock timeout */
 	answer_fn *on_other;         /* handles the current statement's answer; NULL: it is the batch's */
-	char holder[300];            /* what was logged since rows were last stored */
-	char trouble[300];           /* what was last logged */
+	char holder[300];            /* the session logged since rows were last stored */
+	char trouble[300];           /* the error last logged */
 	uv_timer_t retry;
 	struct backoff backoff;
 	struct ending ending;
@@ -172,7 +172,7 @@ static void start_columns(struct store *s, size_t n)
 		array_start(&s->columns[i], types[s->job][i], n);
 }
 
-/* Only the ids: of all events, or to verify, of those reported as present. */
+/* Adds only ids: those of all events, or with JOB_VERIFY, of those reported as present. */
 static void fill_ids(struct store *s, const struct range *r)
 {
 	bool is_all = s->job == JOB_FIND_PRESENT;
@@ -277,8 +277,8 @@ static bool has_unclaimed(const struct batch *b)
 /* Claims make conflicts rare, and COPY costs the server little more than half as much as INSERT. But COPY refuses the
  * whole batch if one row exists. After such a refusal, look up the batches' ids first, as with late duplicates. If COPY
  * is still refused, as when several listeners store the same events without Redis, use INSERT for a while. COPY stores
- * a batch one partition after the other, in another order than other listeners do: without claims they would deadlock.
- * And COPY does not return which rows it stored: where triggers may change an id, or suppress a row and fire again, use
+ * a batch one partition after the other, so two listeners may use different orders: without claims they would deadlock.
+ * And COPY does not return which rows it stored: if triggers may change an id, or suppress a row and fire again, use
  * INSERT. */
 static enum job choose_job(const struct store *s, const struct batch *b)
 {
@@ -327,7 +327,7 @@ static void keep_epoch(struct store *s, const struct postgres_answer *answer)
 		s->range_epoch = answer->epoch;
 }
 
-/* Two statements report a range, and the database may have lost the first one's rows in between. */
+/* True if the database may have lost the rows of the first of two statements for one range before the second one. */
 static bool has_forgotten(const struct store *s, const struct postgres_answer *answer)
 {
 	bool is_second = s->job == JOB_VERIFY || (s->job == JOB_COPY && s->has_looked);
@@ -403,7 +403,7 @@ static void fill_flags(struct store *s, bool *flags, bool value)
 	memset(flags + top(s)->from, value, (top(s)->to - top(s)->from) * sizeof(*flags));
 }
 
-/* The event leaves the batch for a while. */
+/* Postpones an event, which leaves the batch. */
 static void report_later(struct store *s, struct event *ev, enum store_result result, const char *why)
 {
 	if (!ev->put_offs)
@@ -417,7 +417,7 @@ static void report_suppressed(struct store *s, struct event *ev)
 {
 	if (*s->consumer && !ev->is_unseen) {
 		ev->is_unseen = true;
-		report_later(s, ev, STORE_BLOCKED, "the row is not there yet");
+		report_later(s, ev, STORE_BLOCKED, "the row is not visible yet");
 		return;
 	}
 	counters.rows_refused++;
@@ -472,7 +472,7 @@ static void report_stored(struct store *s)
 		s->on.on_posted(s->on.arg);
 }
 
-/* The statement had this many rows, and this many were new. */
+/* Adapts the limit after a statement with this many rows, of which `stored` were new. */
 static void measure(struct store *s, size_t rows, size_t stored)
 {
 	s->took_ms = (int64_t)uv_now(s->loop) - s->asked_ms;
@@ -532,7 +532,7 @@ static void on_looked_up(struct store *s, const struct postgres_answer *answer)
 	send_range(s);
 }
 
-/* True if the statement was cancelled because it took too long, not because it waited for a lock. */
+/* Lowers the limit if the statement was cancelled because it took too long, not because it waited for a lock. */
 static void lower_limit(struct store *s, const struct postgres_answer *answer)
 {
 	if (answer->is_late && !answer->is_locked && !answer->is_local && (s->job == JOB_COPY || s->job == JOB_INSERT))
@@ -563,7 +563,7 @@ static void on_copied(struct store *s, const struct postgres_answer *answer)
 	report_stored(s);
 }
 
-/* why: some were not written; or NULL. */
+/* why: the reason if some were not written; else NULL. */
 static void report_dead_letters(struct store *s, const char *why)
 {
 	struct range r = *top(s);
@@ -593,7 +593,7 @@ static void on_dead_lettered(struct store *s, const struct postgres_answer *answ
 	report_dead_letters(s, why);
 }
 
-/* Splits the range: its first n events are sent first. */
+/* Splits off the first n events of the range, which are sent first. */
 static void split(struct store *s, size_t n)
 {
 	struct range first = {top(s)->from, top(s)->from + n};
@@ -625,8 +625,8 @@ static void refuse_row(struct store *s, const struct postgres_answer *answer)
 	pop_range(s);
 }
 
-/* Refuses the events of the range that jsonb cannot hold, and keeps the others, still sorted, as the range. Halving the
- * range until each is alone would take thousands of statements. */
+/* Refuses the events of the range that jsonb cannot hold, and keeps the others in order. Halving the range until each
+ * is alone would take thousands of statements. */
 static bool refuse_hopeless(struct store *s)
 {
 	struct range r = *top(s);
@@ -716,7 +716,7 @@ static bool is_rows_fault(const struct store *s, const struct event *ev, enum po
 	return false;
 }
 
-/* The others continue, after a wait if the server is in trouble. */
+/* Postpones the range's event and continues with the others, after a wait if the server is in trouble. */
 static void put_off(struct store *s, const struct postgres_answer *answer)
 {
 	struct range r = *top(s);
@@ -759,8 +759,8 @@ static void on_trouble(struct store *s, const struct postgres_answer *answer)
 	}
 }
 
-/* The connection was lost while the range was stored. One event may crash its backend each time, by a trigger, and must
- * not keep the others from being stored. */
+/* The connection was lost while the range was stored. An event whose trigger crashes the backend each time must not
+ * keep the others from being stored. */
 static void on_lost(struct store *s, const struct postgres_answer *answer)
 {
 	if (++s->losses < LOSSES_MOST)
@@ -789,7 +789,7 @@ static void on_unknown(struct store *s)
 		s->job = JOB_INSERT;
 }
 
-/* True if a single dead letter is to blame. The others are then written. */
+/* If a single dead letter may be to blame, halves the range to write the others. */
 static void on_not_dead_lettered(struct store *s, const struct postgres_answer *answer)
 {
 	bool is_single = answer->result == POSTGRES_BAD_ROW || answer->result == POSTGRES_BAD_VALUE ||
@@ -857,7 +857,7 @@ static void on_checkin(struct store *s, const struct postgres_answer *answer)
 {
 	bool is_told = answer->result == POSTGRES_OK;
 	const char *deleted_s = "", *rows;
-	bool is_amid = s->job != JOB_OTHER; /* retries of a batch */
+	bool is_amid = s->job != JOB_OTHER; /* between retries of a batch */
 	size_t len;
 
 	if (!is_amid)
@@ -1032,10 +1032,9 @@ static int send_statement(struct store *s)
 	return postgres_query(s->postgres, sql, values, n);
 }
 
-/* How long to wait for a lock: as long as for an unreachable Postgres, because one event's lock would stop all others.
- * It is even shorter while the locked row is being searched for, for an event that met a lock before, and for dead
- * letters that could not be written. Handlers may need longer, and the exclusive lock of all effects has to wait for
- * them. */
+/* Returns how long to wait for a lock. One event's lock stops all others, so it is short; even shorter while searching
+ * for the locked row, for an event that met a lock before, and for dead letters that could not be written. Handlers may
+ * need longer, and the exclusive lock of all effects has to wait for them. */
 static int64_t lock_timeout_ms(struct store *s)
 {
 	bool is_hasty = s->job == JOB_DEAD_LETTER ? s->has_dead_letter_logged : s->is_isolating;
@@ -1218,7 +1217,7 @@ static void on_check_again(uv_timer_t *timer)
 		uv_timer_start(timer, on_check_again, CHECK_AGAIN_MS, 0);
 }
 
-/* Until then the listener only checks in, so that its trouble is known. */
+/* Checks the handler again later. Until then the listener only checks in, which reports why. */
 static void check_later(struct store *s, const char *why)
 {
 	s->is_unusable = true;
@@ -1303,7 +1302,7 @@ static struct store_view view(const struct store *s)
 	};
 }
 
-/* Writes a text[] as text. */
+/* Returns a text[] in text form. */
 static const char *written_tables(const struct config *c)
 {
 #define ALWAYS \

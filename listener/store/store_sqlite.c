@@ -59,20 +59,20 @@ struct store {
 	const struct batch *batch;
 	int64_t sent_ms; /* loop clock */
 	uv_work_t work;
-	bool is_working; /* the job's thread uses all members down to why */
+	bool is_working; /* the job's thread is using the members from here down to why */
 	struct sqlite_file *file;
-	int64_t commits; /* to the file, that this process has seen */
+	int64_t commits; /* commits to the file, as far as this process has seen */
 	uint32_t epoch;  /* epoch of the file; 0: unknown */
 	enum sqlite_result result;
 	struct fate *fates;
 	struct cursors cursors; /* cursors of the job, copied; when reading, only the sources */
 	uint32_t cursors_epoch; /* epoch in which everything before them was stored; 0: any */
 	char *text;             /* text of a check-in */
-	int64_t number;         /* and its answer */
+	int64_t number;         /* answer to the check-in */
 	bool has_number;
 	char why[SQLITE_FILE_WHY];
 	atomic_bool is_leaving;
-	bool was_open; /* once */
+	bool was_open; /* the file has been opened once */
 	uint32_t told_epoch;
 	struct log_spell spell; /* errors of any statement */
 	unsigned int busy;      /* consecutive tries that found the file locked */
@@ -156,8 +156,7 @@ static enum sqlite_result insert_row(struct store *s, const struct event *ev, st
 	return result;
 }
 
-/* For a message without an id, the head and the digest of the whole are enough. A message with an id keeps every byte.
- * */
+/* For a message without an id, its head and the digest of the whole are enough. With an id, every byte is kept. */
 static size_t raw_len(const struct event *ev)
 {
 	return ev->id_len || ev->message_len < RAW_BYTES ? ev->message_len : RAW_BYTES;
@@ -357,7 +356,7 @@ static void on_retry(uv_timer_t *timer)
 	start_work(timer->data);
 }
 
-/* Copy the sender's name on the loop: a producer that leaves frees it. */
+/* Copies the senders' names before the job starts: a producer that leaves frees its name. */
 static void keep_senders(struct store *s, const char *(*name)(const struct event *ev))
 {
 	for (size_t i = 0; i < s->batch->count; i++) {
@@ -495,7 +494,7 @@ static void tell_epoch(struct store *s)
 	if (s->epoch == s->told_epoch)
 		return;
 	if (s->told_epoch)
-		log_warn("the file has forgotten commits, as of a restored backup: sources are asked for what came "
+		log_warn("the file has lost commits, as after restoring a backup: asking sources for all messages "
 			 "since",
 			 "file=%s", s->path);
 	s->told_epoch = s->epoch;
@@ -544,7 +543,7 @@ static void start(struct store *s, enum job job)
 	start_work(s);
 }
 
-/* The row of a profile's event names the profile. */
+/* Returns NULL for events of a profile: their row names the profile. */
 static const char *name_of_producer(const struct event *ev)
 {
 	return ev->source ? NULL : event_sender(ev);
@@ -592,7 +591,7 @@ static int read_cursors(struct store *s, const char *const *sources, size_t n)
 
 /* --- on the loop: what the pipeline asks for --- */
 
-/* If another process has the file, that is not trouble. */
+/* A file that another process is writing is no error. */
 static struct store_view view(const struct store *s)
 {
 	bool is_late = (int64_t)uv_now(s->loop) - s->sent_ms > STALL_MS;
@@ -645,7 +644,7 @@ static void release(void *object)
 	free(s);
 }
 
-/* The last process that closes a file cleans up, which waits for the disk. */
+/* Closing may wait for the disk: the last process that closes a file cleans up. */
 static void close_file(struct store *s)
 {
 	if (s->batch && (s->job == JOB_INSERT || s->job == JOB_DEAD_LETTER))

@@ -20,8 +20,8 @@
 
 #define SUSPECTS_MAX        8     /* events per statement that have failed before */
 #define BEHIND_BATCHES      4     /* consecutive full batches before a second connection is opened */
-#define UNUSED_MS           10000 /* idle time after which it is closed, */
-#define USELESS_MS          60000 /* and time before it is opened again if it could not connect */
+#define UNUSED_MS           10000 /* idle time after which the second connection is closed */
+#define USELESS_MS          60000 /* time before it is opened again if it could not connect */
 #define DEAD_LETTER_BATCHES 4     /* batches of events between two small batches of dead letters */
 #define DEAD_LETTER_WAIT_MS 1000  /* wait after dead letters could not be written */
 #define LEAVE_MS            1000  /* time for the last check-in */
@@ -33,7 +33,7 @@ enum telling {
 	TELLING_TOLD, /* the timer starts the next one */
 	TELLING_DUE,
 	TELLING_SENT,      /* sent, without an answer */
-	TELLING_LAST_SENT, /* the last one was sent */
+	TELLING_LAST_SENT, /* the last check-in was sent */
 	TELLING_OVER,      /* the last one arrived or was given up */
 };
 
@@ -41,18 +41,18 @@ enum telling {
 struct writer {
 	struct storing *storing;
 	struct store *store;     /* NULL: not needed yet */
-	struct batch batches[2]; /* used in turn: one is in the store or empty, and */
-	struct batch *batch;     /* this one; the other is being reported, or empty */
+	struct batch batches[2]; /* used in turn */
+	struct batch *batch;     /* the one in the store, or empty; the other is being reported, or empty */
 	int64_t sent_ms;         /* loop clock: last batch of events, or when it was opened */
 	uint32_t epoch;          /* epoch of its database; 0: unknown or not connected */
 	bool is_closing;
 };
 
-/* A time in which rows arrive faster than the store takes them. */
+/* A period in which rows arrive faster than the store takes them. */
 struct slowness {
 	int64_t since_ms; /* loop clock: start; before, the store was fast enough */
 	int64_t told_ms;  /* last log line; 0: not slow, or only just */
-	uint64_t stored;  /* counters.persisted then */
+	uint64_t stored;  /* counters.persisted at the last log line */
 };
 
 struct storing {
@@ -60,10 +60,10 @@ struct storing {
 	const struct config *config;
 	struct events *events;
 	struct storing_callbacks on;
-	struct writer first;    /* does everything; */
+	struct writer first;    /* does everything */
 	struct writer second;   /* helps with events only */
 	unsigned int behind;    /* consecutive batches behind which another full one waited */
-	int64_t second_from_ms; /* loop clock: do not open the second one before, because it failed */
+	int64_t second_from_ms; /* loop clock: after a failure, do not open the second one before this */
 	struct pace pace;
 	struct stall stall;
 	struct slowness slow;
@@ -80,7 +80,7 @@ struct storing {
 	uint32_t epoch;                  /* last epoch that was reported; 0: none */
 	void (*on_forgotten)(void *arg); /* NULL: no callback */
 	void *on_forgotten_arg;
-	bool had_suspects;              /* time of the last batch of events */
+	bool had_suspects;              /* the last batch of events had some that failed before */
 	unsigned int since_dead_letter; /* batches of events since the last batch of dead letters */
 	int64_t dead_letter_ms;         /* loop clock: retry dead letters that could not be written */
 	bool wants_epoch;               /* a mark may need the epoch soon */
@@ -113,7 +113,7 @@ static void set_telling(struct storing *s, enum telling telling)
 	s->telling = telling;
 }
 
-/* Give up a late check-in. */
+/* Makes a check-in due, or gives up one without an answer. */
 static void on_checkin_due(struct storing *s)
 {
 	set_telling(s, s->telling < TELLING_LAST_SENT ? TELLING_DUE : TELLING_OVER);
@@ -216,7 +216,7 @@ static void on_cursors_put(void *arg, bool is_stored)
 	cursors_answer(&s->cursors, is_stored);
 }
 
-/* Asks again after a failure. */
+/* After a failure, reads the cursors again. */
 static void on_cursor_read(void *arg, const struct cursor *cursor, bool is_read)
 {
 	struct storing *s = storing_of(arg);
@@ -246,7 +246,7 @@ bool storing_is_over(struct storing *s)
 
 /* --- batch and store --- */
 
-/* The last batch may still be being reported. */
+/* Begins a batch in the other buffer: events of the last batch may not have been reported yet. */
 static void begin_batch(struct writer *w)
 {
 	w->batch = &w->batches[w->batch == w->batches];
@@ -268,19 +268,19 @@ static void dead_letter_next(struct storing *s)
 	store_dead_letter(w->store, w->batch);
 }
 
-/* The time of an event that is as old as --max-age allows, in us since 1970; or the earliest time. */
+/* Returns the time of the oldest event that --max-age allows, in us since 1970. */
 static int64_t oldest_time(const struct config *c)
 {
 	return c->max_age_s ? clock_us(CLOCK_REALTIME_COARSE) - c->max_age_s * 1000000 : INT64_MIN;
 }
 
-/* What the second connection could not store may be stored all the same, so it is sent again. */
+/* An event that the second connection tried to store may be stored, so it is not stale. */
 static bool is_stale(const struct event *ev, int64_t oldest_us)
 {
 	return oldest_us != INT64_MIN && ev->has_time && ev->time_us < oldest_us && !ev->is_handed;
 }
 
-/* Stops after a batch of stale events, too: there may be many after an outage. */
+/* Also stops after a batch of stale events: after an outage there may be many. */
 static void fill_batch(struct writer *w, bool has_suspects)
 {
 	struct storing *s = w->storing;
@@ -352,8 +352,8 @@ static void insert_next(struct storing *s)
 	insert_batch(&s->first);
 }
 
-/* Dead letters and events take turns. But a statement takes its time even with few rows, above all if Postgres is far
- * or busy: one client that sends garbage must not take every second one. */
+/* Dead letters and events take turns. But even a statement with few rows takes time, above all if Postgres is far away
+ * or busy, so a client that sends garbage must not cause every second one. */
 static bool is_dead_letter_due(const struct storing *s)
 {
 	size_t refused = s->events->counts[EV_REFUSED], batched = s->events->counts[EV_BATCHED];
@@ -388,7 +388,7 @@ static void store_beside(struct storing *s)
 		insert_batch(w);
 }
 
-/* While one batch is in flight the next one fills; pace.c makes it wait a little longer where many events come. */
+/* While one batch is in flight the next one fills. If many events arrive, pace.c makes it wait a little longer. */
 static void store_first(struct storing *s)
 {
 	if (!store_view(s->first.store).is_idle)
@@ -451,7 +451,7 @@ static int64_t oldest_of(const struct storing *s, enum event_state state)
 	return list_is_empty(all) ? INT64_MAX : list_entry(all->next, struct event, link)->received_us / 1000;
 }
 
-/* How long the oldest row has waited, in ms, and the number of rows. */
+/* Returns how long the oldest row has waited, in ms, and sets n to the number of rows. */
 static int64_t rows_wait(const struct storing *s, size_t *n)
 {
 	int64_t batched = oldest_of(s, EV_BATCHED), storing = oldest_of(s, EV_STORING);
@@ -491,7 +491,7 @@ static void end_slowness(struct storing *s)
 	s->slow = (struct slowness){.since_ms = now_ms(s), .stored = counters.persisted};
 }
 
-/* A store that cannot be used has its own log lines. */
+/* Says nothing while the store cannot be used: that has its own log lines. */
 void storing_check_slowness(struct storing *s)
 {
 	size_t rows;
@@ -514,7 +514,7 @@ static void on_idle(void *arg)
 	store_next(s);
 }
 
-/* An event that is postponed again says nothing about others. */
+/* Tells stall.c the result. An event that is postponed again says nothing about others. */
 static void note_result(struct storing *s, const struct event *ev, enum store_result result)
 {
 	if (result != STORE_LATER && result != STORE_BLOCKED)
@@ -578,7 +578,7 @@ static void on_unusable(void *arg, const char *sentence, int status)
 	struct writer *w = arg;
 	struct storing *s = w->storing;
 
-	if (w == &s->second) { /* the first one notices if that lasts */
+	if (w == &s->second) { /* if this lasts, the first one reports it */
 		log_warn("cannot use a second connection to postgres", "reason=%s", sentence);
 		w->epoch = 0; /* so that it is closed */
 		return;
@@ -596,7 +596,7 @@ static void on_database(void *arg, const char *id)
 	s->on.on_database(s->on.arg, id);
 }
 
-/* What was durable in another epoch may be lost. */
+/* After a change of the epoch, events that were durable may be lost. */
 static void on_epoch(void *arg, uint32_t epoch)
 {
 	struct writer *w = arg;
@@ -606,7 +606,7 @@ static void on_epoch(void *arg, uint32_t epoch)
 	w->epoch = epoch;
 	if (w == &s->second) {
 		if (!epoch)
-			store_give_up(w->store); /* the first one does not wait for its server */
+			store_give_up(w->store); /* its server may not return: do not wait for it */
 		return;
 	}
 	s->on.on_epoch(s->on.arg, epoch);
@@ -670,8 +670,8 @@ static void on_second_closed(void *arg)
 		ending_part(&s->ending);
 }
 
-/* Close the second connection if it is of no use: others may need its place, above all the first one if a role may have
- * one connection only. */
+/* Closes the second connection if it is useless: others may need its place, above all the first one if a role may have
+ * only one connection. */
 static void check_second(struct storing *s)
 {
 	struct writer *w = &s->second;
@@ -706,7 +706,7 @@ bool storing_is_sent(const struct storing *s)
 	return store_view(s->first.store).is_sent || (s->second.store && store_view(s->second.store).is_sent);
 }
 
-/* Rows wait and Postgres does not answer. */
+/* True if rows are waiting, and not just for a search for blocked ones. */
 static bool has_rows(const struct storing *s)
 {
 	bool is_at_work = s->events->counts[EV_STORING] && !store_view(s->first.store).is_idle;

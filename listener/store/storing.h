@@ -1,5 +1,5 @@
-/* storing.h: what the store is given next, and when: batches of events in EV_BATCHED, dead letters in EV_REFUSED,
- * check-ins and cursors. A second connection helps with events where one backend of Postgres is not enough. */
+/* storing.h: chooses what to store next, and when: batches of events in EV_BATCHED, dead letters in EV_REFUSED,
+ * check-ins and cursors. A second connection helps with events if one backend of Postgres is not enough. */
 #ifndef WSONCE_STORING_H
 #define WSONCE_STORING_H
 
@@ -20,7 +20,7 @@ struct storing;
 
 /* Called from the loop, as in store.h. */
 struct storing_callbacks {
-	/* It is the turn of ev, in EV_BATCHED, and it is older than --max-age: the callback moves it to EV_REFUSED. */
+	/* ev, in EV_BATCHED, should be stored now but is older than --max-age: the callback moves it to EV_REFUSED. */
 	void (*on_stale)(void *arg, struct event *ev);
 	/* ev is in EV_STORING, or in EV_DEAD_LETTERING. */
 	void (*on_stored)(void *arg, struct event *ev, enum store_result result, const char *why);
@@ -49,7 +49,7 @@ const struct store *storing_store(const struct storing *s);
 /* True if a server may be storing a batch. */
 bool storing_is_sent(const struct storing *s);
 
-/* True if nothing has been stored for too long though rows wait. See stall_check(). */
+/* True if rows wait and none has been stored for too long. See stall_check(). */
 bool storing_is_unable(struct storing *s);
 /* A listener with nothing to try counts as able again. */
 void storing_forget_stall(struct storing *s);
@@ -62,7 +62,7 @@ int64_t storing_is_slow(const struct storing *s, const char **why);
 /* Logs that the store is slow: at the start, once a minute, and at the end. */
 void storing_check_slowness(struct storing *s);
 
-/* Stores a cursor within a second: everything that its source sent before it is durable. Copied. */
+/* Stores a copy of a cursor within a second. Everything that its source sent before it must be durable. */
 void storing_put_cursor(struct storing *s, const struct cursor *cursor);
 
 /* cursor is valid during the call. NULL marks the end. */
@@ -73,7 +73,7 @@ typedef void storing_cursor_cb(void *arg, const struct cursor *cursor);
 void storing_read_cursors(struct storing *s, const char *const *sources, size_t n, storing_cursor_cb *cb, void *arg);
 
 /* fn is called when the database has lost commits (see sql/migrations/005_epoch.sql): events and cursors that were
- * durable may be gone. Call storing_read_cursors, and ask the sources for what came since. */
+ * durable may be gone. Call storing_read_cursors, and ask the sources for everything since then. */
 void storing_on_forgotten(struct storing *s, void (*fn)(void *arg), void *arg);
 
 /* describe returns what the listener reports at each check-in, as in checkin.h. */

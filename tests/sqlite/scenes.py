@@ -326,7 +326,7 @@ class Numbers(Connection):
 
 
 async def a_backup_that_is_restored(rig):
-    """Under a running listener: what the file has forgotten is asked for again. Others that write do not hide it."""
+    """Under a running listener: it asks again for what the file has lost. Other writers do not hide the loss."""
     file, config = f"{rig.directory}/restored.db", f"{rig.directory}/numbers.json"
     server = await asyncio.get_running_loop().create_server(Numbers, "127.0.0.1", 0)
     url = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
@@ -356,7 +356,7 @@ async def a_backup_that_is_restored(rig):
     for each in (listener, other):
         await each.end(signal.SIGTERM, END_S)
     server.close()
-    return fault or (None if "has forgotten commits" in listener.log() else "it does not say so")
+    return fault or (None if "has lost commits" in listener.log() else "it does not say so")
 
 
 def add_hours(file):
