@@ -1,5 +1,5 @@
-/* disk.c owns a directory of segments: its lock and its files. Jobs run on one thread of libuv's pool. Those that are
- * queued meanwhile run together in the next turn. */
+/* disk.c owns a directory of segments: its lock and its files. Jobs run on one thread of libuv's pool. Jobs that are
+ * queued meanwhile run together afterwards. */
 #include "spool/disk.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@
 
 struct disk {
 	uv_loop_t *loop;
-	int dir; /* stays the locked directory even if it is moved */
+	int dir; /* the locked directory, even if it is moved */
 	int lock;
 	int64_t sync_ms;
 	disk_cb *done;
@@ -68,7 +68,7 @@ static int leave_segment(struct disk *d, int why)
 {
 	/* Cut off an incomplete record. */
 	if (why && (ftruncate(d->fd, d->size) || fdatasync(d->fd)))
-		log_warn("cannot cut a segment of the spool", "reason=%s", strerror(errno));
+		log_warn("cannot truncate a spool segment", "reason=%s", strerror(errno));
 	close(d->fd);
 	d->fd = -1;
 	return d->why = why;
@@ -108,7 +108,7 @@ static int sync_segment(struct disk *d)
 	return d->fd >= 0 && fdatasync(d->fd) ? leave_segment(d, errno) : 0;
 }
 
-/* Sync first: the count must not reach the disk before its records. If the count cannot be written, the next start
+/* Syncs first: the count must not reach the disk before its records. If the count cannot be written, the next start
  * counts the records. */
 static int end_segment(struct disk *d, uint64_t count)
 {
@@ -156,7 +156,7 @@ static void take_away(const struct disk *d, uint64_t first, bool is_bad)
 		unlinkat(d->dir, name, 0);
 }
 
-/* Does not touch a file that somebody else has put in its place. */
+/* Does not touch another file that has taken its name. */
 static void remove_segment(struct disk *d, const struct segment_head *head, bool is_bad)
 {
 	if (start_reading(d, head->first) == 0 && d->reader.head.salt == head->salt)
@@ -317,7 +317,7 @@ static uint64_t look(struct disk *d, uint64_t first, struct segment_head *head)
 	error = step == SEGMENT_FAILED ? s->error : error;
 	if (error && (error != EBADMSG || d->file.size)) {
 		log_error("a file in the spool cannot be read, and is left alone", "segment=%llu reason=%s",
-			  (unsigned long long)first, error == EBADMSG ? "it is no segment" : strerror(error));
+			  (unsigned long long)first, error == EBADMSG ? "it is not a segment" : strerror(error));
 		head->count = 0;
 	} else if (!head->count) {
 		take_away(d, first, s->torn);

@@ -9,7 +9,7 @@
 
 #define MAGIC    "wsspool1" /* eight bytes */
 #define HAS_TIME 1
-#define CHECKED  8 /* the CRC covers a record from here on */
+#define CHECKED  8 /* offset in a record: the CRC covers all that follows */
 
 /* The head of a record in the file. It has no padding. */
 struct record_bytes {
@@ -62,7 +62,7 @@ void record_write(char *at, const struct record *r, uint32_t salt)
 	memcpy(at, &head, sizeof(head));
 }
 
-/* Removes the next len bytes from what is left, and returns them. */
+/* Cuts len bytes off the front of the input, and returns them. */
 static struct slice cut(const char **at, size_t *left, size_t len)
 {
 	struct slice s = {*at, len};

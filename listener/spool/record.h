@@ -33,7 +33,7 @@ void record_write(char *at, const struct record *r, uint32_t salt);
 
 enum record_verdict {
 	RECORD_WHOLE,
-	RECORD_SHORT, /* incomplete: *size bytes are needed to tell */
+	RECORD_SHORT, /* incomplete: pass at least *size bytes */
 	RECORD_WRONG, /* not a record */
 };
 

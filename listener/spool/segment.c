@@ -56,7 +56,7 @@ static int fill(struct segment_reader *s, size_t n)
 			s->begin = 0;
 			s->end = kept;
 		}
-		/* Grow by doubling, so that a wrong length takes no more memory than the file has bytes. */
+		/* Doubling keeps a corrupt length from taking more memory than the file has bytes. */
 		if (s->begin + n > s->room && s->end == s->room) {
 			s->room = 2 * s->room > READ_BYTES ? 2 * s->room : READ_BYTES;
 			s->room = s->room > room ? room : s->room;

@@ -43,7 +43,7 @@ void segment_close(struct segment_reader *s);
 
 struct segment_file {
 	int fd;     /* or -1 */
-	off_t size; /* when it was opened; what is appended later is not read, since it may be half a record */
+	off_t size; /* when it was opened; later bytes are not read, since they may be half a record */
 };
 
 /* Opens a segment for segment_pread. Returns 0 or an errno. */
@@ -53,7 +53,7 @@ ssize_t segment_pread(void *file, char *to, size_t n, off_t at);
 
 /* A filter for scandir(3): true for segments, and for files that may be segments under another name. */
 int segment_is_entry(const struct dirent *entry);
-/* Is this the name of a segment? */
+/* True if this is the name of a segment. */
 bool segment_has_name(const char *file);
 
 #endif

@@ -11,7 +11,7 @@
 #include "base/memory.h"
 #include "spool/disk.h"
 
-#define UNDER_WAY_MOST (16u << 20) /* bytes handed to the thread and not written yet */
+#define UNDER_WAY_MOST (16u << 20) /* bytes given to the thread and not written yet */
 #define RETRY_MS       5000        /* after a failed write or read */
 #define IDLE_MS        1000        /* without new records, before a settled segment ends */
 
@@ -20,7 +20,7 @@ struct spool_segment {
 	struct segment_head head;
 	uint64_t bytes;
 	uint64_t unsettled;     /* events that have not settled */
-	uint64_t away;          /* those that are not in memory */
+	uint64_t away;          /* unsettled events that are not in memory */
 	uint64_t put_away;      /* events put away since it was last read from its start */
 	unsigned char *is_away; /* a bit for each record */
 	size_t room;            /* bytes of is_away */
@@ -39,15 +39,15 @@ struct spool {
 	int64_t appended_ms;          /* loop clock */
 	char *buffer;                 /* records not yet handed to the thread */
 	size_t len, room;
-	size_t under_way; /* bytes handed to the thread */
+	size_t under_way; /* bytes given to the thread and not written yet */
 	struct log_spell fails;
-	int64_t retry_ms; /* loop clock: try to write again then; 0: writing works */
+	int64_t retry_ms; /* loop clock: when to try to write again; 0: writing works */
 	const char *reason;
 	bool is_full;
 	struct spool_segment *reading; /* the one read last, or NULL */
 	bool is_reading;
 	struct log_spell reads_fail;
-	int64_t read_again_ms; /* loop clock: try to read again then */
+	int64_t read_again_ms; /* loop clock: when to try to read again */
 	void (*synced)(void *arg);
 	void *synced_arg;
 	void (*closed)(void *arg);
@@ -162,7 +162,7 @@ static void check_full(struct spool *s)
 
 	if (is_full != s->is_full)
 		log_write(is_full ? LOG_WARN : LOG_INFO,
-			  is_full ? "the spool is full, events stay in memory alone" : "the spool has room again",
+			  is_full ? "the spool is full, events stay in memory only" : "the spool has room again",
 			  "bytes=%llu limit=%llu", (unsigned long long)s->bytes, (unsigned long long)s->most);
 	s->is_full = is_full;
 }
@@ -219,7 +219,7 @@ static void fail(struct spool *s, int error)
 {
 	s->retry_ms = now_ms(s) + RETRY_MS;
 	s->reason = strerror(error);
-	log_spell_on(&s->fails, now_ms(s), "cannot write to the spool, events stay in memory alone", s->reason);
+	log_spell_on(&s->fails, now_ms(s), "cannot write to the spool, events stay in memory only", s->reason);
 	end_active(s);
 }
 
@@ -235,7 +235,7 @@ static void on_written(struct spool *s, const struct disk_job *j)
 	}
 	if (j->task == DISK_APPEND)
 		s->on.on_written(s->on.arg, j->last, !j->error);
-	if (j->flag) /* spool_sync asked, not the timer */
+	if (j->flag) /* for spool_sync, not for the timer */
 		s->synced(s->synced_arg);
 }
 
@@ -310,10 +310,11 @@ static void on_read(struct spool *s, const struct disk_job *j)
 			 (unsigned long long)g->head.first, j->wrong);
 	g->is_bad |= j->wrong != 0;
 	take_records(s, g, j->bytes, j->len);
-	/* The whole file has been read. If nothing was put away meanwhile, what is still away is not in the file. */
+	/* After reading the whole file, events that are still away are not in it, unless some were put away meanwhile.
+	 */
 	if (j->error == ENOENT || (j->flag && g->away && !g->put_away)) {
 		give_up(s, g, j->error ? strerror(j->error) : "they are damaged or missing");
-	} else if (j->error) { /* try the other segments first */
+	} else if (j->error) { /* try the other segments before this one */
 		s->read_again_ms = now_ms(s) + RETRY_MS;
 		log_spell_on(&s->reads_fail, now_ms(s), "cannot read the spool, events stay there", strerror(j->error));
 		list_remove(&g->link);

@@ -15,7 +15,7 @@ struct spool_segment;
 
 /* Called on the loop, never during a call of a function below. */
 struct spool_callbacks {
-	/* The records up to ordinal last are in the file; or, if not is_written, could not be written. */
+	/* The records up to ordinal last are in the file (is_written), or could not be written. */
 	void (*on_written)(void *arg, uint64_t last, bool is_written);
 	/* A record that was put away is back in memory. It is valid during the call. */
 	void (*on_record)(void *arg, struct spool_segment *segment, const struct record *r);
@@ -24,7 +24,7 @@ struct spool_callbacks {
 	void *arg;
 };
 
-/* Opens the directory. Its segments' records are put away, to be read. most: bytes that all segments may have. sync_ms:
+/* Opens the directory. All records of its segments count as put away. most: bytes that all segments may have. sync_ms:
  * between two fdatasyncs. On failure, returns NULL and writes a sentence to error. */
 struct spool *spool_open(uv_loop_t *loop, const char *dir, uint64_t most, int64_t sync_ms, char *error, size_t size);
 /* Sets the callbacks. Call it first. */
@@ -32,7 +32,7 @@ void spool_listen(struct spool *s, const struct spool_callbacks *on);
 
 /* True if spool_append may be called: the disk works, the spool is not full, and not too much is being written. */
 bool spool_can_take(struct spool *s);
-/* True if the disk fails or the spool is full, so waiting for spool_can_take is of no use. */
+/* True if the disk fails or the spool is full, so that waiting for spool_can_take is useless. */
 bool spool_is_out(const struct spool *s);
 /* Copies a record and sets r->ordinal. Returns its segment. */
 struct spool_segment *spool_append(struct spool *s, struct record *r);
@@ -52,7 +52,7 @@ void spool_sync(struct spool *s, void (*synced)(void *arg), void *arg);
 
 struct spool_view {
 	uint64_t events;    /* on disk, not settled */
-	uint64_t away;      /* those that are not in memory */
+	uint64_t away;      /* unsettled events that are not in memory */
 	uint64_t bytes;     /* of all segments */
 	int64_t oldest_us;  /* about the oldest received_at, Unix time; 0: no events */
 	const char *reason; /* why nothing can be written, or NULL */

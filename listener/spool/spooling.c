@@ -1,5 +1,5 @@
 /* spooling.c decides which events go to disk: those that nobody would resend and that have not settled for a while. If
- * memory is short, events that are on disk leave it, the newest first. */
+ * memory is short, it drops events that are on disk from memory, the newest first. */
 #include "spool/spooling.h"
 
 #include <stdlib.h>
@@ -28,15 +28,15 @@ struct spooling {
 	struct spool *spool; /* NULL: no --spool */
 	int64_t after_us;    /* ms an event may take before it is written; 0: it is written before it is claimed */
 	/* Events, linked by spool_link, in order of arrival: */
-	struct list fresh;   /* not yet given to the spool, */
-	struct list writing; /* given but not yet written, */
+	struct list fresh;   /* not yet given to the spool */
+	struct list writing; /* given, but not yet written */
 	struct list written; /* on disk */
 	struct list names;   /* names of sources in records */
 	bool was_out;        /* the last check found that the spool cannot be written */
 	int64_t due_ms;      /* loop clock: next event to be written; 0: none */
 	bool is_draining;    /* draining: write at once, read nothing */
-	bool is_leaving;     /* the drain is over, except for what must be written, */
-	bool is_syncing;     /* and that is being written */
+	bool is_leaving;     /* spooling_leave() was called */
+	bool is_syncing;     /* the last records are being written */
 	bool is_stopped;     /* the drain is over */
 };
 
@@ -121,7 +121,7 @@ static size_t budget(const struct spooling *s)
 	return (size_t)s->config->inflight_bytes;
 }
 
-/* If the spool cannot be written, nothing waits for it. */
+/* While the spool cannot be written, events do not wait for it. */
 static void check_out(struct spooling *s)
 {
 	bool is_out = spool_is_out(s->spool);
@@ -153,7 +153,7 @@ static void append_due(struct spooling *s)
 	spool_flush(s->spool);
 }
 
-/* Events that could not be written are older than all in fresh. */
+/* Puts events that could not be written before the events in fresh, which are younger. */
 static void put_back(struct spooling *s, struct list *failed)
 {
 	list_each(node, after, &s->fresh) {
@@ -195,7 +195,7 @@ static bool may_leave(const struct event *ev)
 	       !event_has_failed(ev) && !is_repeated(ev) && !ev->order;
 }
 
-/* The record names only one source, and none of its lines. */
+/* Counts this event on its other lines as an unknown copy: its record names only one source and no line. */
 static void note_other_lines(const struct event *ev)
 {
 	struct line_copy copy = {event_origin(ev),   ev->lines & ~1u, ev->id_hash.half[0], 0,
@@ -309,7 +309,7 @@ void spooling_turn(struct spooling *s)
 		return;
 	append_due(s);
 	shrink(s);
-	/* Read no more than the next batch needs: producers wait behind many rows. */
+	/* Read only what the next batch needs, since producers wait behind these rows. */
 	if (!s->is_draining && s->events->bytes < budget(s) / 4 &&
 	    counts[EV_CLAIMING] + counts[EV_BATCHED] < (size_t)s->config->batch_max)
 		spool_read(s->spool, read);

@@ -15,13 +15,13 @@ struct spooling;
 
 /* Called from the loop or from a function below. */
 struct spooling_callbacks {
-	/* ev, which spooling_take() kept back, is on disk, or cannot be written: claim it now. */
+	/* Claim ev, for which spooling_take() returned true: it is on disk, or cannot be written. */
 	void (*begin)(void *arg, struct event *ev, bool is_ours);
 	/* Releases the claims of n events that leave memory. */
 	void (*release)(void *arg, struct event *const *evs, size_t n);
-	/* Takes an event back: its record, and the name of its source, which lives until spooling_free(), or NULL. */
+	/* Makes an event from its record and the name of its source, which lives until spooling_free(), or is NULL. */
 	void (*restore)(void *arg, const struct record *r, const char *source, struct spool_segment *segment);
-	/* After spooling_leave(): what is left in memory is on disk as far as possible. */
+	/* After spooling_leave(): all events that can be written are on disk. */
 	void (*on_left)(void *arg);
 	void *arg;
 };
@@ -34,11 +34,11 @@ void spooling_use(struct spooling *s, struct spool *spool);
 /* Returns NULL without --spool. */
 struct spool *spooling_spool(const struct spooling *s);
 
-/* Takes a new event. Returns true if spooling.c will have it claimed once it is on disk. */
+/* Call for a new event. Returns true if it must not be claimed yet: begin will be called once it is on disk. */
 bool spooling_take(struct spooling *s, struct event *ev, bool is_ours);
-/* A message from disk is now ev, or a copy of it. */
+/* Call when a message from disk has become ev, or a copy of it. */
 void spooling_join(struct spooling *s, struct event *ev, struct spool_segment *segment, uint64_t ordinal);
-/* ev has settled. */
+/* Call when ev has settled. */
 void spooling_settle(struct spooling *s, struct event *ev);
 
 /* Call once per turn of the loop: writes what is due, and keeps memory between a quarter and half of the budget. */
@@ -47,10 +47,10 @@ void spooling_turn(struct spooling *s);
 int64_t spooling_wait(const struct spooling *s);
 void spooling_drain(struct spooling *s);
 
-/* Call when the drain timeout is over: on_left is called once everything possible is on disk. Returns false without a
- * spool. */
+/* Call when the drain timeout is over: on_left is called when all events that can be written are on disk. Returns false
+ * without a spool. */
 bool spooling_leave(struct spooling *s);
-/* Call when the drain is over: records that are still being read stay on disk. */
+/* Call when the drain is over: events that are still being read stay on disk. */
 void spooling_stop(struct spooling *s);
 /* Returns how many messages would be lost if the process ended now. */
 size_t spooling_unsafe(const struct spooling *s);

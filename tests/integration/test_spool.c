@@ -204,7 +204,7 @@ Test(spool, a_full_disk_is_told_and_done_without, .timeout = 120)
 	postgres_stop(postgres);
 	suite_file("full", "");
 	fleet_send(&fleet, 100);
-	await(listener_has_logged(l, "cannot write to the spool, events stay in memory alone"), SOON_MS);
+	await(listener_has_logged(l, "cannot write to the spool, events stay in memory only"), SOON_MS);
 	fleet_send(&fleet, 100);
 	await(listener_metric(l, "wsonce_in_flight") == 200, SOON_MS);
 	cr_assert_eq(listener_metric(l, "wsonce_spooled_total"), 0);
@@ -253,7 +253,7 @@ Test(spool, a_file_that_may_not_grow_is_a_disk_that_is_full, .timeout = 120)
 	postgres_stop(postgres);
 	fleet.payload = 600;
 	fleet_send(&fleet, 500);
-	await(listener_has_logged(l, "cannot write to the spool, events stay in memory alone"), SOON_MS);
+	await(listener_has_logged(l, "cannot write to the spool, events stay in memory only"), SOON_MS);
 	postgres_start(postgres);
 	fleet_must_be_whole(&fleet, WHOLE_MS);
 }
