@@ -9,8 +9,8 @@
  *
  * claiming.c decides who claims and what waits, storing.c what the store is given, and spooling.c what goes to disk.
  * When in doubt, an event goes to the store and is not dropped: Redis saves work, Postgres decides.
- * An event leaves memory only by settle(), which is called with knowledge: its row is committed,
- * a done mark was read, or its dead letter is committed. */
+ * An event leaves memory only by settle(), which is called only if its row is committed, a done mark was read, or its
+ * dead letter is committed. */
 #include "pipeline/pipeline.h"
 
 #include <assert.h>
@@ -34,18 +34,18 @@
 #include "event/rejected.h"
 #include "spool/spooling.h"
 
-#define CLAIM_WINDOW    8192 /* producers are not read at this many unanswered claims, */
-#define DEFER_WINDOW    6144 /* events left to others, */
-#define BACKLOG_BATCHES 4    /* or batches waiting for a working Postgres */
-#define WHOLE           8    /* eighths of a limit at which reading resumes */
-#define OF_PRODUCERS    6    /* eighths of the budget for producers if there are feeds */
+#define CLAIM_WINDOW    8192 /* unanswered claims at which producers are not read */
+#define DEFER_WINDOW    6144 /* the same for events left to others */
+#define BACKLOG_BATCHES 4    /* the same for batches waiting for a Postgres that works */
+#define WHOLE           8    /* eighths: a whole limit */
+#define OF_PRODUCERS    6    /* eighths of the limits for producers if there are feeds */
 #define LAST_ANSWERS_MS 200  /* time for the last releases to reach Redis */
 #define LEAVE_SPOOL_MS  5000 /* time to write the last events to the spool */
 #define PUT_OFF_STEP    8    /* the longest wait of an event that the store postpones: 12.8 s */
 #define RETRY_STEP      2    /* hold step of the first backoff: 50 ms * 2^2 = 200 ms */
 
-/* When reading stops: at the limits for all, earlier for producers if there are feeds. A feed has no replay, so it does
- * not stop for producers. */
+/* Pauses reading: from everybody at the limits, and from producers earlier if there are feeds. Feeds cannot resend, so
+ * they do not stop because of producers. */
 struct accept_pause {
 	size_t eighths; /* eighths of the limits at which reading stops */
 	bool is_full;   /* the budget is used up */
@@ -71,14 +71,14 @@ struct pipeline {
 	bool is_behind; /* producers wait for Redis, Postgres or other listeners */
 	enum pressure pressure;
 	enum life life;
-	int64_t end_ms;  /* loop clock: end of the drain timeout, or with is_ending of the time for the last answers; */
-	bool is_ending;  /* 0: neither */
-	int64_t came_us; /* received_at of the last event, Unix time */
-	int64_t time_told_ms;        /* loop clock: last warning about a time; 0: never */
+	int64_t end_ms;       /* loop clock: end of the drain timeout, or with is_ending, of the drain; 0: none */
+	bool is_ending;       /* the drain timeout is over: only releases and the spool are awaited */
+	int64_t came_us;      /* received_at of the last event, Unix time */
+	int64_t time_told_ms; /* loop clock: last warning about a time; 0: never */
 	struct line_digest *digests; /* NULL: no source has several lines */
-	int64_t differ_told_ms;      /* loop clock, of the last warning about lines that differ; 0: never */
-	uv_prepare_t turn;           /* before each wait for I/O: sends what this turn brought */
-	uv_timer_t tick;             /* for the first deadline of any part */
+	int64_t differ_told_ms;      /* loop clock: last warning about lines that differ; 0: never */
+	uv_prepare_t turn;           /* before each wait for I/O: sends what has come in this turn */
+	uv_timer_t tick;             /* for the next deadline of any part */
 	struct ending ending;
 };
 
@@ -126,10 +126,10 @@ static void check_memory(const struct pipeline *p, struct accept_pause *a)
 }
 
 /* Messages can be read faster than Redis answers, Postgres stores, or the other listeners read them. Then producers
- * wait. A claim whose answer comes too late would count as an outage; a longer queue of rows only takes memory and adds
- * latency; and ten thousand copies of what another listener has not even read would leave the cache before they settle.
- * When Postgres stalls, the queue may take the producers' whole share of the budget. A feed has no replay, and a server
- * that is not read from hangs up: feeds are read until the budget is used up. */
+ * wait: a claim whose answer comes too late would count as an outage; a longer queue of rows only takes memory and adds
+ * latency; and ten thousand copies that another listener has not even read would leave the cache before they settle.
+ * When Postgres stalls, the queue may take the producers' whole share of the budget. Feeds are read until the budget is
+ * used up: they cannot resend, and their servers close connections that are not read. */
 static bool is_over(const struct pipeline *p, size_t eighths)
 {
 	size_t rows = BACKLOG_BATCHES * (size_t)p->config->batch_max * eighths / WHOLE;
@@ -186,7 +186,7 @@ static void check_drained(struct pipeline *p)
 	drained(p, 0);
 }
 
-/* A dead letter has no row, so it is unknown if a line missed it. */
+/* Counts a settled event on its lines. A dead letter has no row, so it is unknown if a line missed it. */
 static void note_lines(const struct event *ev, enum outcome outcome)
 {
 	struct line_copy copy = {event_origin(ev), ev->lines,          ev->id_hash.half[0],
@@ -252,7 +252,7 @@ static void try_next(struct pipeline *p, struct event *ev, struct event *next)
 	claiming_claim_now(p->claiming, next);
 }
 
-/* Settles what waits behind a settled event; behind a dead letter, only what was too old to be tried. */
+/* Settles the events behind a settled one; behind a dead letter, only those that were too old to be tried. */
 static void settle_behind(struct pipeline *p, struct event *ev, enum outcome outcome, int64_t won_ms)
 {
 	for (struct event *after; ev; ev = after) {
@@ -275,7 +275,7 @@ static void settle(void *arg, struct event *ev, enum outcome outcome)
 	struct event *next = outcome == OUTCOME_REJECTED ? event_next(ev) : NULL, *behind;
 	int64_t won_ms = ev->won_ms;
 
-	ev->is_claimed &= outcome != OUTCOME_REJECTED; /* a mark is there instead */
+	ev->is_claimed &= outcome != OUTCOME_REJECTED; /* the dead mark has replaced the claim */
 	if (next)
 		try_next(p, ev, next);
 	behind = ev->behind;
@@ -283,7 +283,7 @@ static void settle(void *arg, struct event *ev, enum outcome outcome)
 	settle_behind(p, behind, outcome, won_ms);
 }
 
-/* --- a failed store: wait, try again --- */
+/* --- after a failed store: wait, try again --- */
 
 static bool try_other(void *arg, struct event *ev)
 {
@@ -315,7 +315,7 @@ static void fail_store(struct pipeline *p, struct event *ev, const char *why)
 	claiming_back_off(p->claiming, ev, WAIT_RETRY, RETRY_STEP + ev->attempts - 1);
 }
 
-/* Keep the claim: what the server cannot do for this listener it can seldom do for another. */
+/* Keeps the claim: if the server cannot store it for this listener, it can seldom do so for another. */
 static void put_off(struct pipeline *p, struct event *ev, const char *why)
 {
 	unsigned int step = RETRY_STEP + ev->put_offs;
@@ -330,7 +330,7 @@ static void put_off(struct pipeline *p, struct event *ev, const char *why)
 
 /* --- what the store says --- */
 
-/* The row may be there all the same: then no dead letter is written, and ev is a duplicate. */
+/* Its row may still exist: then no dead letter is written, and ev is a duplicate. */
 static void on_stale(void *arg, struct event *ev)
 {
 	struct pipeline *p = arg;
@@ -350,8 +350,7 @@ static void on_stored(void *arg, struct event *ev, enum store_result result, con
 		settle(p, ev, OUTCOME_PERSISTED);
 		return;
 	case STORE_PRESENT:
-		/* The row may be ours, from a batch whose result was lost, or another message's. It cannot be told
-		 * which. */
+		/* The row may be ours, from a batch whose result was lost, or that of another message. */
 		if (!ev->is_counted)
 			duplicates_late(ev->id, ev->id_len, now_ms(p));
 		claim_mark(p->claim, ev, CLAIM_MARK_DONE);
@@ -415,7 +414,7 @@ static void on_database(void *arg, const char *id)
 	set_id_key(p);
 }
 
-/* An SQLite file has no epoch: only the file knows what is stored. */
+/* With an SQLite file, marks have no epoch: only the file knows what is stored. */
 static void on_epoch(void *arg, uint32_t epoch)
 {
 	struct pipeline *p = arg;
@@ -473,8 +472,8 @@ void pipeline_refuse_long(struct pipeline *p, const char *source, const char *he
 	take_refused(p, head, len, NULL, digest, reason, sender)->source = source;
 }
 
-/* True if the last message, or the event, is too old. Checked before the claim: a copy of an event at work is not
- * checked again. */
+/* Returns why the last message, or the event, is too old, or NULL. Call it before the claim; a copy of an event in
+ * flight is not checked again. */
 static const char *find_stale(const struct pipeline *p, const struct feed_event *event)
 {
 	if (!p->stale.max_age_us)
@@ -484,7 +483,7 @@ static const char *find_stale(const struct pipeline *p, const struct feed_event 
 	return age_limit_reason(&p->stale, envelope_time(p->envelope), p->stale.unit, clock_us(CLOCK_REALTIME_COARSE));
 }
 
-/* An event remembers two sources. The minute of a copy from a third one is unknown. */
+/* Records the line of a copy. An event remembers two sources; a copy from a third one counts as unknown. */
 static void note_line(struct event *ev, const char *source, unsigned int line)
 {
 	bool is_same = strcmp(source, event_origin(ev)) == 0;
@@ -522,7 +521,7 @@ static void join(struct pipeline *p, struct event *ev, const char *source, unsig
 	duplicates_seen(ev->id, ev->id_len, now_ms(p) - ev->received_us / 1000);
 }
 
-/* The message differs from lead, which has the same id and is at work. It waits for the result of lead, but not for its
+/* Makes ev wait behind lead, another message with the same id that is in flight: for its result, but not for its
  * backoff. A stale message may only become a duplicate. */
 static void wait_behind(struct pipeline *p, struct event *lead, struct event *ev, const char *stale)
 {
@@ -539,7 +538,7 @@ static void wait_behind(struct pipeline *p, struct event *lead, struct event *ev
 }
 
 #define TELL_AGAIN_MS 60000
-#define CLOCK_STEP_US 1000000 /* us: a slewed clock goes back by less, and is waited for */
+#define CLOCK_STEP_US 1000000 /* us: if the clock goes back by less, it is being slewed, and we wait for it */
 
 /* Warns about an event's time that cannot be read, at most once a minute. */
 static void tell_time(struct pipeline *p, struct slice time, enum timestamp_unit unit, const char *source)
@@ -551,7 +550,7 @@ static void tell_time(struct pipeline *p, struct slice time, enum timestamp_unit
 		return;
 	p->time_told_ms = now_ms(p);
 	snprintf(text, sizeof(text), "%.*s", time.len < sizeof(text) ? (int)time.len : (int)sizeof(text) - 1, time.at);
-	log_warn("events are stored without their time: it is not written as time_unit says",
+	log_warn("events are stored without their time: it is not in the expected time_unit",
 		 "source=%s time=%s unit=%s events=%llu", source, text, timestamp_unit_name(unit),
 		 (unsigned long long)counters.times_unread);
 }
@@ -617,8 +616,8 @@ static void compare_lines(struct pipeline *p, const struct envelope_view *view)
 	p->differ_told_ms = now_ms(p);
 	snprintf(id, sizeof(id), "%.*s", view->id.len < sizeof(id) ? (int)view->id.len : (int)sizeof(id) - 1,
 		 view->id.at);
-	log_warn("lines of a source send other bytes as the same event", "source=%s line=%u event_id=%s", view->source,
-		 view->line + 1, id);
+	log_warn("lines of a source sent different bytes for the same event", "source=%s line=%u event_id=%s",
+		 view->source, view->line + 1, id);
 }
 
 /* Takes a message whose parts were read by the pointers, or an event from the rules of a profile. */
@@ -693,8 +692,8 @@ void pipeline_receive_event(struct pipeline *p, const struct feed_event *event, 
 
 /* --- the spool --- */
 
-/* An event that comes back from the spool is treated as new, but its source's leader does not matter, nor its age
- * before its turn. */
+/* Treats an event from the spool as a new one, but regardless of its source's leader, and of its age until it is to be
+ * stored. */
 static void take_back(struct pipeline *p, const struct record *r, const struct envelope_view *view, struct event *lead,
 		      const char *source, struct spool_segment *segment)
 {
@@ -726,7 +725,7 @@ static void restore(void *arg, const struct record *r, const char *source, struc
 	if (r->kind == RECORD_MESSAGE)
 		why = envelope_read(p->envelope, r->message.at, r->message.len, &view);
 	view.source = r->kind == RECORD_EVENT ? source : NULL;
-	if (why) { /* it was written with other pointers */
+	if (why) { /* it was written with other pointers in the settings */
 		ev = event_new(&p->events, EV_REFUSED, r->message.at, r->message.len, NULL, NULL, now_ms(p) * 1000);
 		event_set_reason(ev, why);
 		spooling_join(p->spooling, ev, segment, r->ordinal);
@@ -769,7 +768,7 @@ static void on_left(void *arg)
 	p->end_ms = now_ms(p) + LAST_ANSWERS_MS;
 }
 
-/* Give the releases a moment to reach Redis; others expire. */
+/* When the drain timeout is over, releases claims and gives that a moment to reach Redis; other claims expire. */
 static void check_end(struct pipeline *p)
 {
 	if (p->life != LIFE_DRAINING || now_ms(p) < p->end_ms)
@@ -967,7 +966,7 @@ static void release(void *object)
 	free(p);
 }
 
-/* Close the store first: nothing may settle after the claims are gone. */
+/* Closes the store first: nothing may settle after the claims are gone. */
 void pipeline_close(struct pipeline *p, void (*done)(void *arg), void *arg)
 {
 	ending_begin(&p->ending, 4 + (spooling_spool(p->spooling) != NULL), release, p, done, arg);

@@ -18,7 +18,7 @@ struct pipeline;
 struct spool;
 
 struct pipeline_callbacks {
-	/* Sets from whom to read, because memory or claims fill up or no longer do. */
+	/* Sets which peers may be read, when memory or claims fill up or are free again. */
 	void (*on_pressure)(void *arg, enum pressure pressure);
 	/* Called once after pipeline_drain: how many messages are unsettled and only in memory. */
 	void (*on_drained)(void *arg, size_t left);
@@ -33,18 +33,18 @@ struct pipeline_callbacks {
 struct pipeline *pipeline_open(uv_loop_t *loop, const struct config *config,
 			       const struct pipeline_callbacks *callbacks);
 
-/* Sets the spool, which the pipeline closes, for events that nobody would resend. Call it first. */
+/* Sets the spool for events that nobody would resend; the pipeline closes it. Call it first. */
 void pipeline_use_spool(struct pipeline *p, struct spool *spool);
 /* Returns NULL if there is none. */
 const struct spool *pipeline_spool(const struct pipeline *p);
 
-/* Ignores marks in Redis from now on: an event with a mark goes to the store as well. For messages that are fed again
- * because something may be missing. */
+/* From now on, ignores marks in Redis: an event with a mark goes to the store as well. For messages that are fed again
+ * because some may be missing. */
 void pipeline_doubt_marks(struct pipeline *p);
 
-/* Takes one message; its bytes are copied. from says who sent it, for the row, where sender has no name: it outlives
- * the pipeline, and may be NULL. sender, if not NULL, is answered once, later, and must live until then.
- * Returns whether it is an event. */
+/* Takes one message; its bytes are copied. from is its source in the row if sender has no name; it must outlive the
+ * pipeline, and may be NULL. sender, if not NULL, is answered once, later, and must live until then.
+ * Returns true if the message is an event. */
 bool pipeline_receive(struct pipeline *p, const char *message, size_t len, const char *from, struct sender *sender);
 
 /* An event from the rules of a profile. Its members are valid during the call, except source. */
@@ -54,11 +54,11 @@ struct feed_event {
 	struct slice payload; /* as it was sent; at NULL: none, stored as {} */
 	struct slice time;    /* as it was sent, a string decoded; at NULL: there is none */
 	enum timestamp_unit unit;
-	const char *source; /* the source's name, "" for a row without one; outlives the pipeline */
+	const char *source; /* the source's name, "" for a row without one; must outlive the pipeline */
 	int64_t came_us;    /* received_at of its row, Unix time; 0: now */
 	unsigned int line;  /* of the source, from 0 */
 	uint64_t missing;   /* feed numbers missing before it */
-	bool is_compared;   /* its source has several lines, which should send the same */
+	bool is_compared;   /* its source has several lines, whose payloads should be equal */
 	bool is_shared;     /* nobody else in the fleet gets it, so it is claimed here */
 };
 
@@ -66,27 +66,27 @@ struct feed_event {
  * may differ between connections. */
 void pipeline_receive_event(struct pipeline *p, const struct feed_event *event, struct sender *sender);
 
-/* Takes a message that is not an event, with the reason, one sentence; or a frame that its profile cannot read. source
- * is the name of a source with a profile, which outlives the pipeline, or NULL. */
+/* Makes a dead letter of a message that is not an event, or of a frame that its profile cannot read. reason is one
+ * sentence. source is the name of a source with a profile, which must outlive the pipeline, or NULL. */
 void pipeline_refuse(struct pipeline *p, const char *source, const char *message, size_t len, const char *reason,
 		     struct sender *sender);
 
-/* Takes the head of a message over the limit, --max-message or the profile's; digest is the SHA-256 of all its total
- * bytes, source the name of a source with a profile, or NULL. */
+/* The same for a message over the limit (--max-message or the profile's), of which only the head is kept. digest is the
+ * SHA-256 of all its total bytes, source the name of a source with a profile, or NULL. */
 void pipeline_refuse_long(struct pipeline *p, const char *source, const char *head, size_t len, const uint8_t *digest,
 			  uint64_t total, struct sender *sender);
 
-/* Adds bytes (negative: subtracts) that incomplete messages hold, which count for the budget. */
+/* Adds to the bytes of incomplete messages, which count for the budget; bytes may be negative. */
 void pipeline_charge(struct pipeline *p, long bytes);
 
-/* Settles what is in memory without waiting for other listeners, for at most the drain timeout. Then releases the
+/* Settles the events in memory without waiting for other listeners, for at most the drain timeout. Then releases the
  * remaining claims and calls on_drained. */
 void pipeline_drain(struct pipeline *p);
 
 /* True if another listener leads this source and so does what only one of the fleet should do. */
 bool pipeline_is_led_elsewhere(const struct pipeline *p, const char *source);
 
-/* What the admin pages show. */
+/* Returns the events in flight, for the admin pages. */
 const struct events *pipeline_events(const struct pipeline *p);
 size_t pipeline_bytes(const struct pipeline *p);
 bool pipeline_is_full(const struct pipeline *p);

@@ -286,7 +286,7 @@ Test(lines, other_bytes_on_another_line_are_told, .init = bench_open)
 				     2 * EVENTS,
 			     SETTLED_MS));
 	cr_assert_eq(listener_metric(pair[0], "wsonce_line_disagree_total"), EVENTS / 10);
-	cr_assert_eq(listener_count_logged(pair[0], "lines of a source send other bytes as the same event"), 1);
+	cr_assert_eq(listener_count_logged(pair[0], "lines of a source sent different bytes for the same event"), 1);
 	cr_assert_eq(listener_stop(pair[0]), 0);
 	cr_assert_eq(bench_rows(), EVENTS);
 	cr_assert_eq(sum("disagree"), EVENTS / 10);

@@ -1,4 +1,4 @@
-/* Where the lines of a source sent other bytes as the same event. */
+/* Where the lines of a source sent different bytes for the same event. */
 #include "event/line_digests.h"
 #include "unit.h"
 
