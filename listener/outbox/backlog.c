@@ -9,7 +9,7 @@
 
 #define AGAIN_MS 60000
 
-/* Stores the names. Returns true if they have changed and are not empty. */
+/* Stores the names. Returns true if they have changed and there are any. */
 static bool is_news(char *names, size_t size, const char *now)
 {
 	bool is_new = *now && strncmp(names, now, size - 1) != 0;
@@ -18,8 +18,8 @@ static bool is_news(char *names, size_t size, const char *now)
 	return is_new;
 }
 
-/* Warns because rows of a webhook that was renamed or removed wait for ever, and because with two URLs for a name, a
- * row goes to the URL of the listener that leases it first. */
+/* Warns about rows of a webhook that was renamed or removed, which wait for ever, and about names with two URLs, whose
+ * rows go to the URL of the listener that leases them first. */
 static void read_names(struct backlog *b, const char *strays, const char *rows, const char *disputed)
 {
 	if (is_news(b->strays, sizeof(b->strays), strays))

@@ -29,23 +29,23 @@
 #include "base/url.h"
 #include "config/webhook_headers.h"
 
-#define HEAD_BYTES        1024  /* recorded of an answer's body; */
-#define MORE_BYTES        8192  /* kept beyond, so that a secret is masked if the recorded part ends inside it */
-#define BODY_BYTES        65536 /* read of an answer's body, so that the connection can be reused, */
-#define BODY_MS           2000  /* if the body comes within this time */
+#define HEAD_BYTES        1024  /* bytes of an answer's body that are recorded */
+#define MORE_BYTES        8192  /* bytes kept after them, to mask a secret that the recorded part would cut off */
+#define BODY_BYTES        65536 /* bytes of an answer's body that are read, so that the connection can be reused */
+#define BODY_MS           2000  /* how long reading the body may take */
 #define LINES_BYTES       65536 /* limit of an answer's headers and trailers; the status counts even if they are longer */
 #define SWEEP_MS          500
 #define HEADERS           (7 + WEBHOOK_HEADERS_MAX + 1)
-#define HEADER_BYTES      64    /* of a header other than the signature */
-#define SECRET_WORD       8     /* bytes of a header's value that are masked in an answer, at least */
+#define HEADER_BYTES      64    /* size of a header other than the signature */
+#define SECRET_WORD       8     /* bytes of the shortest word of a header's value that is masked in an answer */
 #define RETRY_AFTER_MAX_S 21600 /* the limit of newer versions of libcurl (8.14) */
 
 struct deliveries {
 	uv_loop_t *loop;
 	struct curl_loop *curl;
-	uv_timer_t sweep; /* runs while there are some: */
+	uv_timer_t sweep; /* runs while `answered` has requests */
 	struct list links;
-	struct list answered; /* requests whose status has come and whose body has not */
+	struct list answered; /* requests with a status but not yet a whole body */
 	uint64_t changed_ms;  /* loop clock: certificates read before this are outdated; 0: none are */
 	struct ending ending;
 };
@@ -118,8 +118,7 @@ static void mask_head(struct delivery *d)
 		mask_words(d->head, strchr(d->own.at + i, ':') + 2);
 }
 
-/* Makes the head fit for Postgres and logs: without secrets, and UTF-8 without NUL and without a truncated last
- * character. */
+/* Makes the head safe for Postgres and logs: without secrets, and valid UTF-8 without NUL. */
 static void clean_head(struct delivery *d)
 {
 	size_t n = d->head_len < HEAD_BYTES ? d->head_len : HEAD_BYTES;
@@ -211,7 +210,7 @@ static void finish(struct delivery *d, CURLcode result)
 	delivery_free(d);
 }
 
-/* Sends the request on a new connection, since nothing was sent on the stale one. Returns -1 if libcurl refuses. */
+/* Sends the request again on a new connection: nothing was sent on the stale one. Returns -1 if libcurl refuses. */
 static int send_again(struct delivery *d)
 {
 	d->is_stale = false;
@@ -305,8 +304,8 @@ static int on_close(void *arg, curl_socket_t socket)
 	return close(socket);
 }
 
-/* True if this is the connection with these ports: libcurl tells the ports of the connection it will use, not the
- * socket. A socket keeps the local port that it gets when it connects. */
+/* True if this is the connection with these ports: libcurl gives us the ports of the connection that it will use, not
+ * the socket. A socket keeps the local port that it gets when it connects. */
 static bool has_ports(struct link *l, int local_port, int remote_port)
 {
 	struct sockaddr_storage remote = {0};
@@ -410,7 +409,7 @@ static void add_headers(struct delivery *d, const struct delivery_request *r)
 	add_header(d, "expect:");
 }
 
-/* QUICK_EXIT: a request that ends during the name lookup must not wait for the thread. */
+/* Sets QUICK_EXIT: a request that ends during the name lookup must not wait for the thread. */
 static int set_options(struct delivery *d, const struct delivery_request *r)
 {
 	const struct webhook *w = r->webhook;

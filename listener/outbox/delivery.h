@@ -21,8 +21,8 @@ struct delivery_request {
 	const char *trace; /* traceparent of the event; NULL: none */
 };
 
-/* answer lives for the call. Its reason is the start of the body as UTF-8 without NUL, the target of a redirect, or
- * what went wrong if there was no answer. */
+/* answer is valid during the call. Its reason is the start of the body as UTF-8 without NUL, the target of a redirect,
+ * or what went wrong if there was no answer. */
 typedef void delivery_cb(void *arg, const struct target_answer *answer);
 
 /* connections: how many may stay open for reuse. */
@@ -39,7 +39,7 @@ void delivery_cancel(struct delivery *d);
 /* Makes the next request read certificate files again, and sets how many connections may stay open. */
 void deliveries_change(struct deliveries *all, size_t connections);
 
-/* Call it when no request is in progress. done is called from the loop when everything is freed. */
+/* Call when no request is in progress. done is called from the loop when everything is freed. */
 void deliveries_close(struct deliveries *all, void (*done)(void *arg), void *arg);
 
 #endif

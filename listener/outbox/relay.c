@@ -34,29 +34,29 @@
 #include "base/counters.h"
 
 #define ROUND_MS        20    /* how long ended attempts wait to be recorded together while there is enough to send */
-#define ENDED_LEAST     50    /* fewer ended attempts than this always wait */
-#define POLL_MS         400   /* between leases without relay_wake(), */
-#define POLL_JITTER_MS  200   /* plus up to this */
+#define ENDED_LEAST     50    /* with fewer ended attempts, recording can always wait */
+#define POLL_MS         400   /* least time between leases without relay_wake() */
+#define POLL_JITTER_MS  200   /* random time added to it, up to this */
 #define LEASE_MARGIN_MS 10000 /* a lease lasts for the timeout of a request plus this */
 #define SPARE_MS        1000  /* part of the margin for ending the request */
 #define UNSENT_WAIT_MS  1000  /* before retrying a request that could not begin */
 #define HEADERS_MS      10000 /* between readings of the headers' files */
 #define LOOK_MS         15000 /* between queries of the backlog */
 #define RECORD_MS       1000  /* for the last records after the drain timeout */
-#define LASTING_MS      2000  /* a statement that has failed for this long appears in relay_error(), */
+#define LASTING_MS      2000  /* relay_error() reports a statement that has failed for this long, */
 #define OVER_MS         10000 /* until it has worked for this long */
 #define FOREVER_MS      INT64_C(1000000000000)
 
 #define LEASE_BYTES   (4 << 20)             /* limit of the bodies in a lease */
-#define SLOW_MS       (LEASE_MARGIN_MS / 4) /* a lease that took longer halves the next one, */
-#define QUICK_MS      1000                  /* a shorter one doubles it, */
-#define DIVISOR_MAX   1024                  /* limit of the divisor */
-#define ALL_MS        10000                 /* between leases that look at all due rows, including old ones, which */
-#define ALL_SHARE     20                    /* take at most 1/20 of the time */
+#define SLOW_MS       (LEASE_MARGIN_MS / 4) /* after a lease that took longer, the next one is half as large */
+#define QUICK_MS      1000                  /* after a shorter one, it is twice as large */
+#define DIVISOR_MAX   1024                  /* limit of divisor */
+#define ALL_MS        10000                 /* between leases that search all due rows, including old ones */
+#define ALL_SHARE     20                    /* such leases take at most 1/20 of the time */
 #define SINCE_LESS_US 2000000 /* every lease finds a row that was committed up to this long after its due_at */
 #define CAREFUL       32      /* rows to lease one by one after leasing failed, plus one for each lane */
 #define PUT_OFF_MS    60000   /* delay of a row that cannot be leased for a reason that may not be its own */
-#define ATTEMPTS_LOST 5       /* attempts allowed beyond the limit, for those that were lost because listeners died */
+#define ATTEMPTS_LOST 5       /* attempts allowed beyond the limit, for those lost when listeners died */
 
 #define LANES    2
 #define COLUMNS  6
@@ -64,7 +64,7 @@
 
 enum job { JOB_NONE, JOB_RECORD, JOB_PEEK, JOB_LEASE, JOB_BACKLOG };
 
-/* Why one kind of statement must wait. */
+/* The state of a kind of statement that fails. */
 struct trouble {
 	struct backoff backoff;
 	int64_t resume_ms;     /* loop clock: not before this */
@@ -79,12 +79,12 @@ struct lane {
 	struct hook *hook;
 	size_t attempts; /* number of its rows, in all lists */
 	struct list waiting;
-	size_t rows;      /* brought by the last lease */
-	size_t bytes;     /* of their bodies */
-	int64_t since_us; /* due_at of the last row that a lease brought (the database's clock) */
-	int64_t all_ms;   /* loop clock: when a lease looks at all rows next */
-	bool is_all;      /* the lease in progress looks at all rows */
-	bool has_more;    /* the last lease brought rows for this lane */
+	size_t rows;      /* rows from the last lease */
+	size_t bytes;     /* bytes of their bodies */
+	int64_t since_us; /* due_at of the last leased row (the database's clock) */
+	int64_t all_ms;   /* loop clock: when a lease searches all rows next */
+	bool is_all;      /* the lease in progress searches all rows */
+	bool has_more;    /* the last lease returned rows for this lane */
 };
 
 struct hook {
@@ -102,14 +102,14 @@ struct attempt {
 	struct relay *relay;
 	struct lane *lane;
 	int64_t leased_ms; /* real_ms() before the lease was sent */
-	char *body;        /* NULL: in a request, or not needed any more */
+	char *body;        /* NULL: in a request, or no longer needed */
 	size_t len;        /* of the body; counted in target.bytes until the attempt has ended */
 	int number;        /* of the attempt, counted since an operator's last retry */
-	int64_t lease;     /* number of the lease; unique */
+	int64_t lease;     /* unique number of the lease */
 	enum target_outcome outcome;
 	int status;
 	int64_t wait_ms; /* until the next attempt */
-	char *answer;    /* from the target, or why there was none; NULL: nothing to record */
+	char *answer;    /* the target's answer, or why there was none; NULL: nothing to record */
 	char row[24];
 	char id[SIGNATURE_ID_SIZE];
 	char timestamp[24];
@@ -121,10 +121,10 @@ struct request {
 	struct relay *relay;
 	struct lane *lane;
 	struct list attempts;
-	size_t count; /* of them */
-	size_t most;  /* as many as each of them allows */
+	size_t count; /* number of attempts */
+	size_t most;  /* limit: the lowest that one of them allows */
 	struct bytes body;
-	struct bytes ids; /* of the attempts */
+	struct bytes ids; /* ids of the attempts */
 	struct delivery *delivery;
 	bool is_probe;
 };
@@ -148,7 +148,7 @@ struct relay {
 	bool is_alone;    /* attempts are recorded one by one */
 	int64_t asked_ms; /* real_ms() when the current statement was sent */
 	int64_t round_ms; /* loop clock: ended attempts are recorded by then */
-	int64_t poll_ms;  /* loop clock: the next lease, if none is needed before */
+	int64_t poll_ms;  /* loop clock: the next lease, if none is needed earlier */
 	int64_t look_ms;  /* loop clock: the next query of the backlog */
 	struct trouble recording_trouble;
 	struct trouble leasing_trouble;
@@ -160,9 +160,9 @@ struct relay {
 	char blamed_row[24];
 	int peeked_attempts;
 	int64_t peeked_lease;
-	int64_t peeked_us; /* its due_at */
+	int64_t peeked_us; /* due_at of that row */
 	struct backlog backlog;
-	struct array names; /* of the webhooks */
+	struct array names; /* names of the webhooks */
 	struct array urls;  /* digests of their URLs */
 	uv_timer_t timer;   /* calls go_on */
 	uv_timer_t deadline;
@@ -288,14 +288,14 @@ static void request_free(struct request *q)
 	free(q);
 }
 
-/* Returns how many may be in a request with this one. Outcomes that were lost are not failures: if a listener dies, the
+/* Returns how many attempts may share a request with this one. Lost outcomes are not failures: if a listener dies, the
  * next one sends the same batch under the same id. */
 static size_t most_with(const struct attempt *a)
 {
 	return target_batch(&a->lane->hook->webhook, a->lane->target.is_retry ? a->number : 1);
 }
 
-/* True if the next attempt may go along. */
+/* True if attempt a may join the request. */
 static bool has_room(const struct request *q, const struct attempt *a)
 {
 	size_t limit_bytes = (size_t)a->lane->hook->webhook.batch_bytes;
@@ -319,7 +319,7 @@ static void add_attempt(struct request *q, struct attempt *a)
 	a->body = NULL;
 }
 
-/* Makes a request of what waits first in the lane. */
+/* Makes a request of the first waiting attempts in the lane. */
 static struct request *gather(struct relay *r, struct lane *l)
 {
 	struct request *q = memory_calloc(1, sizeof(*q));
@@ -342,7 +342,7 @@ static struct request *gather(struct relay *r, struct lane *l)
 
 static void on_answered(void *arg, const struct target_answer *answer);
 
-/* Finds the trace of a request with one event. Those of several have no header in common. */
+/* Finds the trace of a request with one event. Several events cannot share the header. */
 static bool find_trace(const struct request *q, char *trace)
 {
 	const char *pointer = q->relay->config->traceparent_pointer;
@@ -352,7 +352,7 @@ static bool find_trace(const struct request *q, char *trace)
 	       traceparent_find(trace, q->body.at + bracket, q->body.len - 2 * bracket, pointer);
 }
 
-/* The id of several deliveries is made of theirs. */
+/* Sends a request. The id of several deliveries is made of theirs. */
 static struct delivery *send_request(struct request *q)
 {
 	const struct attempt *first = list_entry(q->attempts.next, struct attempt, node);
@@ -450,7 +450,7 @@ static void give_up(struct attempt *a, const char *reason)
 	end(a, TARGET_DEAD);
 }
 
-/* Makes a row dead that has waited for too long. After an outage these may be many. */
+/* Makes a row dead that has waited for too long. After an outage there may be many of them. */
 static void let_expire(struct attempt *a)
 {
 	struct hook *h = a->lane->hook;
@@ -490,8 +490,8 @@ static void keep_due(const struct relay *r, struct lane *l, int64_t due_us)
 	l->is_all = false;
 }
 
-/* Takes the body that sql/queries/lease.sql has written, as a CloudEvent if the webhook wants one. Quotes in its texts
- * are escaped. */
+/* Takes the body from sql/queries/lease.sql, as a CloudEvent if the webhook wants one. Quotes in its texts are escaped.
+ */
 static void set_body(struct attempt *a, const char *body, size_t len)
 {
 	static const char own[] = ",\"timestamp\":";
@@ -771,7 +771,7 @@ static void start_lease(struct relay *r)
 		ask(r, JOB_LEASE, SQL_LEASE, COLUMNS, values, COLUMNS + 3);
 }
 
-/* For lanes whose rows were all looked at, sets when that happens next. */
+/* For lanes whose rows were all searched, sets when that happens next. */
 static void put_off_all(struct relay *r, int64_t took_ms)
 {
 	int64_t wait_ms = took_ms * ALL_SHARE > ALL_MS ? took_ms * ALL_SHARE : ALL_MS;
@@ -886,7 +886,7 @@ static bool is_rows_fault(const struct postgres_answer *answer)
 	       (state && (!strncmp(state, "(22", 3) || !strncmp(state, "(54", 3) || !strncmp(state, "(XX", 3)));
 }
 
-/* Makes a row dead, or delays it, that could not be leased alone, so that the rows after it can go on. */
+/* Makes a row dead, or delays it, if it could not be leased even alone, so that the rows after it can be. */
 static void blame(struct relay *r, const struct postgres_answer *answer)
 {
 	struct attempt *a;
@@ -907,7 +907,7 @@ static void blame(struct relay *r, const struct postgres_answer *answer)
 	}
 }
 
-/* After a second error, which a single row may cause, leases rows one by one for a while. */
+/* After a second error that a single row may cause, leases rows one by one for a while. */
 static void on_not_leased(struct relay *r, enum job job, const struct postgres_answer *answer)
 {
 	wait_out(r, &r->leasing_trouble, answer->error);
@@ -1018,8 +1018,8 @@ static void wait_for_more(struct relay *r, bool has_ended)
 }
 
 /* True if recording can wait for more attempts to end, because a statement costs Postgres about as much as the rows of
- * fifty attempts. Not when less than half of a lease waits: the next lease follows the record, and there should be rows
- * to send until its answer. */
+ * fifty attempts. False if less than half of a lease waits: the next lease follows the record, and until its answer
+ * there should be rows to send. */
 static bool can_wait(struct relay *r)
 {
 	if (r->drained || now_ms(r) >= r->round_ms)
@@ -1097,7 +1097,7 @@ static void on_postgres_state(void *owner, enum postgres_state state)
 		go_on(owner);
 }
 
-/* Ignored: the store uses the same database and ends the listener. */
+/* Does nothing: the store uses the same database and ends the listener. */
 static void on_unusable(void *owner, const char *sentence, int status)
 {
 	(void)owner, (void)sentence, (void)status;
@@ -1239,7 +1239,7 @@ static void retire(struct relay *r, struct hook *h)
 	list_append(&r->retired, &h->node);
 }
 
-/* Makes hooks for the webhooks in the settings, keeping those that send the same to the same. */
+/* Makes hooks for the webhooks in the settings, and keeps those with the same name, URL and format. */
 static void fill_hooks(struct relay *r)
 {
 	const struct webhooks *webhooks = &r->config->webhooks;

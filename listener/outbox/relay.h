@@ -29,8 +29,8 @@ void relay_drain(struct relay *r, void (*done)(void *arg), void *arg);
 /* For operators. */
 size_t relay_targets(const struct relay *r);
 const struct target *relay_target(const struct relay *r, size_t i);
-/* Returns since when, by whom and for what reason webhook i was paused for the whole fleet, as {since, by, reason};
- * NULL if it is not. Asked of the database every 15 seconds. */
+/* If webhook i is paused for the whole fleet, returns {since, by, reason}; else NULL. Read from the database every 15
+ * seconds. */
 const json_t *relay_pause(const struct relay *r, size_t i);
 /* Returns why deliveries cannot be leased or their outcomes not recorded, or "". */
 const char *relay_error(const struct relay *r);

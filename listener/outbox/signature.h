@@ -1,4 +1,4 @@
-/* signature.h: the id and the signature of a delivery, with which the receiver verifies it. No I/O. */
+/* signature.h: the id of a delivery, and the signature by which the receiver verifies it. No I/O. */
 #ifndef WSONCE_SIGNATURE_H
 #define WSONCE_SIGNATURE_H
 

@@ -115,7 +115,8 @@ void target_end(struct target *t, size_t rows, bool is_probe)
 	t->probes -= is_probe;
 }
 
-/* What all slots can have at once. Without batches if the bodies take much memory, and one row while probing. */
+/* Returns how many rows all slots can have at once: one per slot if the bodies take much memory, and one row while
+ * probing. */
 static size_t most_rows(const struct target *t)
 {
 	bool has_batches = t->state == TARGET_OPEN && t->bytes < TARGET_AHEAD_BYTES;
@@ -163,10 +164,9 @@ bool target_is_success(int status)
 	return status >= 200 && status < 300;
 }
 
-/* 410 says that the webhook should send nothing any longer (Standard Webhooks). Two statuses certainly refuse the
- * delivery itself. Others may come from something in front of the receiver: an
- * ingress without a backend answers 404, a changed login 401. Redirects are not followed, because the operator decides
- * where events go. */
+/* 410 asks the webhook to send nothing more (Standard Webhooks). Two statuses certainly refuse the delivery itself.
+ * Others may come from something in front of the receiver: an ingress without a backend answers 404, a changed login
+ * 401. Redirects are not followed, because the operator decides where events go. */
 static enum target_outcome judge(int status)
 {
 	if (target_is_success(status))
@@ -216,7 +216,7 @@ static int64_t wait_before(const struct target *t, int attempt, const struct tar
  * certain rows. While paused, failures of requests in progress change nothing. */
 void target_hear(struct target *t, const struct target_answer *answer, bool is_probe, int64_t now_ms, uint32_t random)
 {
-	bool is_useless = answer->is_local || answer->status == GONE; /* to go on: pause at once */
+	bool is_useless = answer->is_local || answer->status == GONE; /* more requests are useless: pause at once */
 
 	if (t->state == TARGET_PROBING && !is_probe)
 		return;

@@ -11,12 +11,12 @@
 #include "config/webhook.h"
 
 #define TARGET_FAILURES     5     /* in a row before a pause */
-#define TARGET_PAUSE_MS     1000  /* the first pause; each further one is twice as long, */
-#define TARGET_PAUSE_CAP_MS 60000 /* up to this */
-#define TARGET_RETRY_CAP_MS 4000  /* longest pause of the retry lane: there a row may have to fail several times */
+#define TARGET_PAUSE_MS     1000  /* the first pause; each further one is twice as long */
+#define TARGET_PAUSE_CAP_MS 60000 /* the longest pause */
+#define TARGET_RETRY_CAP_MS 4000  /* the longest of the retry lane, where a row may have to fail several times */
 
-#define TARGET_AHEAD       32        /* rows leased at most: this times the concurrency, */
-#define TARGET_AHEAD_BYTES (4 << 20) /* and this many bytes of bodies */
+#define TARGET_AHEAD       32        /* limit of leased rows per slot */
+#define TARGET_AHEAD_BYTES (4 << 20) /* limit of the bytes of their bodies */
 
 enum target_state {
 	TARGET_OPEN,    /* takes as many requests as its concurrency allows -> TARGET_PAUSED */
@@ -48,16 +48,16 @@ struct target {
 	bool is_retry;        /* the retry lane, with half of the concurrency */
 	enum target_state state;
 	unsigned int failures; /* in a row */
-	int64_t failing_ms;    /* loop clock: since when it has not been open; valid until it is */
+	int64_t failing_ms;    /* loop clock: since when it has not been open; valid only until it is */
 	char why[200];         /* the last failure that paused it, without the body of an answer */
 	int64_t pause_ms;      /* length of the last pause; 0: none since it was open */
 	int64_t resume_ms;     /* loop clock: when TARGET_PAUSED ends */
-	size_t at_work;        /* requests in progress, */
-	size_t rows;           /* and the rows in them */
+	size_t at_work;        /* requests in progress */
+	size_t rows;           /* rows in these requests */
 	size_t probes;         /* requests in progress that began in TARGET_PROBING */
-	size_t waiting;        /* rows leased whose request has not begun */
-	size_t bytes;          /* bytes of the bodies of all rows at work or waiting */
-	size_t depth;          /* limit of rows + waiting; 0: what one request for each slot can have */
+	size_t waiting;        /* leased rows whose request has not begun */
+	size_t bytes;          /* bytes of the bodies of all leased rows */
+	size_t depth;          /* limit of rows + waiting; 0: as many as one request per slot can have */
 	size_t wanted;         /* rows that the current round asks for */
 	uint64_t ended[TARGET_OUTCOMES];
 };
@@ -65,7 +65,8 @@ struct target {
 const char *target_state_name(enum target_state state);
 const char *target_outcome_name(enum target_outcome outcome);
 
-/* For operators. Returns the lane of t's webhook that fails, t first, or NULL if both are open; and sums of both. */
+/* For operators. target_failing() returns the lane of t's webhook that fails, t first, or NULL if both are open; the
+ * others return sums of both lanes. */
 const struct target *target_failing(const struct target *t);
 size_t target_at_work(const struct target *t);
 uint64_t target_ended(const struct target *t, enum target_outcome outcome);
@@ -76,15 +77,15 @@ size_t target_free_slots(const struct target *t);
 /* Returns how many more rows to lease, and stores it in wanted. Starts probing when a pause is over. */
 size_t target_want(struct target *t, int64_t now_ms);
 
-/* Call when a round has brought this many rows, which wait now, and bytes. A target that was idle before the round gets
- * more rows next time; one whose rows are still waiting gets fewer. */
+/* Call when a round has leased this many rows, with these bytes. A target that was idle before the round gets more rows
+ * next time; one whose rows are still waiting gets fewer. */
 void target_supply(struct target *t, size_t rows, size_t bytes);
 
-/* Returns how many rows may go in a request with one whose attempt has this number (from 1): a tenth as many after each
- * failure, so that a row which is always refused is soon alone. */
+/* Returns how many rows may share a request with a row whose attempt has this number (from 1). After each failure it is
+ * a tenth as many, so that a row which is always refused is soon alone. */
 size_t target_batch(const struct webhook *w, int attempt);
 
-/* Call when a request with so many rows begins. Returns true if it is a probe, to be passed to target_end. */
+/* Call when a request with this many rows begins. Returns true if it is a probe: pass that to target_end. */
 bool target_begin(struct target *t, size_t rows);
 void target_end(struct target *t, size_t rows, bool is_probe);
 
@@ -95,8 +96,8 @@ bool target_is_success(int status);
  * random is evenly distributed; a success does not use it. */
 void target_hear(struct target *t, const struct target_answer *answer, bool is_probe, int64_t now_ms, uint32_t random);
 
-/* Returns what becomes of one of the rows of that request, whose attempt has this number. A row is dead only by the
- * answer to a request without others. Sets wait_ms to the time until the next attempt. */
+/* Returns the outcome for one of the rows of that request, whose attempt has this number. Only an answer to a request
+ * without other rows makes a row dead. Sets wait_ms to the time until the next attempt. */
 enum target_outcome target_take(const struct target *t, const struct target_answer *answer, size_t rows, int attempt,
 				uint32_t random, int64_t *wait_ms);
 

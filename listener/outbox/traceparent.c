@@ -19,7 +19,7 @@ static bool has_field(const char **at, size_t len, bool may_be_zero)
 	return strspn(field, DIGITS) == len && (may_be_zero || strspn(field, "0") < len);
 }
 
-/* A later version may have more fields, which we do not know, so pass it on as version 00. */
+/* A later version may have more fields, which we do not know: it is passed on as version 00. */
 static bool is_traceparent(const char *text, size_t len, const char *rest)
 {
 	const char *at = text;
