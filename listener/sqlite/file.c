@@ -26,7 +26,7 @@
 #define APPLICATION_ID 0x77736f6e /* "wson", in the file's header */
 #define VERSION        1          /* of the tables, also in the header */
 #define BUSY_STEP_NS   1000000
-#define BUSY_STEPS     500 /* a statement waits this long for another process */
+#define BUSY_STEPS     500 /* ms for which a statement waits for another process */
 #define STATEMENTS     48
 #define EPOCH_BITS     32 /* low bits of `opened`, which count commits; the epoch is above them */
 
@@ -273,7 +273,7 @@ void sqlite_file_add_function(struct sqlite_file *f, const char *name, sqlite_fu
 				   free);
 }
 
-/* A value that is not JSON sorts before all others. */
+/* Values that are not JSON sort before all others. */
 static size_t key_of_json(const char *in, size_t len, char *out)
 {
 	struct slice value;

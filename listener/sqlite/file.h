@@ -16,9 +16,7 @@ enum sqlite_result {
 	SQLITE_FILE_FINE,
 	SQLITE_FILE_REFUSED, /* this statement failed; the transaction goes on, unless sqlite_file_is_undone() */
 	SQLITE_FILE_BUSY,    /* another process writes; nothing was done: try again */
-	SQLITE_FILE_TROUBLE, /* a full or broken disk, for example; the outcome is unknown: roll back or reopen, then
-			      * try again
-			      */
+	SQLITE_FILE_TROUBLE, /* such as a full or broken disk; the outcome is unknown: roll back or reopen, try again */
 	SQLITE_FILE_WRONG,   /* this file will never work with this program */
 };
 

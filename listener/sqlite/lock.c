@@ -1,5 +1,5 @@
-/* lock.c locks one byte of a file. The lock belongs to the open file (F_OFD_SETLK). With F_SETLK, a process would lose
- * it by closing any descriptor of the file. */
+/* lock.c locks one byte of a file. The lock belongs to the open file (F_OFD_SETLK). With F_SETLK, closing any other
+ * descriptor of the file would release it. */
 #include "sqlite/lock.h"
 
 #include <fcntl.h>
