@@ -56,7 +56,7 @@ bool admin_describe_webhook(const struct relay *r, size_t i, int64_t now_ms, cha
 	return pause || failing;
 }
 
-/* Describes the first one that is paused or fails. */
+/* Describes the first webhook that is paused or fails. */
 static bool describe_webhooks(const struct relay *r, int64_t now_ms, char *text, size_t size)
 {
 	for (size_t i = 0; r && i < relay_targets(r); i++)
@@ -84,7 +84,7 @@ const char *admin_describe_spool(const struct pipeline *p, char *text, size_t si
 	return text;
 }
 
-/* The name of the first source that only other listeners hear, or NULL. */
+/* Returns the name of the first source that is silent here while other listeners hear it, or NULL. */
 static const char *silent_source(const struct sources *s)
 {
 	for (size_t i = 0; s && i < sources_count(s); i++)
@@ -93,7 +93,7 @@ static const char *silent_source(const struct sources *s)
 	return NULL;
 }
 
-/* The first source of which only other lines are ready, or NULL. */
+/* Returns the first line that is not ready although another line of its source is, or NULL. */
 static const char *single_source(const struct sources *s)
 {
 	for (size_t i = 0; s && i < sources_count(s); i++)
@@ -102,7 +102,7 @@ static const char *single_source(const struct sources *s)
 	return NULL;
 }
 
-/* Writes what does not work as it should, though events are stored. False: all does. */
+/* Writes what does not work although events are stored. Returns false if everything works. */
 static bool describe_degraded(const struct admin *a, char *text, size_t size)
 {
 	const struct admin_parts *p = a->parts;

@@ -5,10 +5,10 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#define SET_MS 3000 /* if two clocks drift apart by more in a minute, one was set */
+#define SET_MS 3000 /* if the clocks drift apart by more than this in a minute, one was set */
 
-/* An upper bound of this quantile of the values between two states of a histogram; at most the last bound. -1 if there
- * are none. */
+/* Returns an upper bound of this quantile of the values that a histogram got between two states, at most its last
+ * bound; -1 if it got none. */
 static double find_share(const struct histogram *now, const struct histogram *then, double share)
 {
 	static const double bounds[] = HISTOGRAM_BOUNDS_MS;

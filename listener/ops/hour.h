@@ -19,10 +19,10 @@ struct hour_minute {
 /* Initialize with zeros. */
 struct hour {
 	struct hour_minute minutes[HOUR_MINUTES]; /* at number % HOUR_MINUTES */
-	int64_t current;                          /* number of the minute; 0 before the first tick */
+	int64_t current;                          /* number of the current minute; 0 before the first tick */
 	int64_t began_s, began_ms;                /* its start, by both clocks of hour_tick */
-	struct counters told;                     /* at its start */
-	struct histogram latency;                 /* at its start */
+	struct counters told;                     /* counters at its start */
+	struct histogram latency;                 /* commit_latency at its start */
 };
 
 /* Call about once a second, with the time since 1970 and the loop clock. */

@@ -58,8 +58,8 @@ static void put_label(FILE *out, const char *text)
 			fputc((unsigned char)*text < ' ' || (unsigned char)*text > '~' ? '?' : *text, out);
 }
 
-/* Begins a line: a metric, its source, the number of the source's line but for the first, and (or NULL) one more label.
- */
+/* Begins a line: a metric, its source, the number of the source's line unless it is the first, and one more label or
+ * NULL. */
 static void put_source(FILE *out, const char *name, const struct source_view *view, const char *label,
 		       const char *value)
 {
@@ -74,7 +74,8 @@ static void put_source(FILE *out, const char *name, const struct source_view *vi
 	fprintf(out, "\"} ");
 }
 
-/* Writes a line for each rule of a profile, and one with rule "" for frames that matched none. which: see put_rules. */
+/* Writes a line for each rule of a profile, and one with rule "" for frames that matched none. which: as in put_rules.
+ */
 static void put_rules_of(FILE *out, const char *name, const struct source_view *view, size_t which)
 {
 	for (size_t r = 0; r <= view->profile->rule_count; r++) {
@@ -92,10 +93,10 @@ static void put_rules_of(FILE *out, const char *name, const struct source_view *
 static void put_rules(FILE *out, const struct sources *s)
 {
 	static const char *const metrics[][2] = {
-		{"feed_frames_total", "Frames that matched this rule; rule \"\": none."},
+		{"feed_frames_total", "Frames that matched this rule; rule \"\": frames that matched none."},
 		{"feed_events_total", "Events in these frames."},
-		{"feed_frames_without_events_total", "Frames of these without an event."},
-		{"feed_rejected_total", "Dead letters that these frames became, whole or in part."},
+		{"feed_frames_without_events_total", "Frames that matched this rule and had no event."},
+		{"feed_rejected_total", "Dead letters made from these frames or parts of them."},
 		{"feed_replies_total", "Replies to these frames."},
 	};
 
@@ -110,8 +111,7 @@ static void put_rules(FILE *out, const struct sources *s)
 	}
 }
 
-/* Of a source: each, one whose profile says that numbers are contiguous, or one of which each listener gets the same.
- */
+/* Which sources have a metric: each, those with contiguous numbers, or those that send every listener the same. */
 enum metric_of { OF_EACH, OF_NUMBERED, OF_SHARED };
 
 static const struct source_metric {
@@ -119,18 +119,18 @@ static const struct source_metric {
 	enum metric_of of;
 } source_metrics[] = {
 	{"source_up", "1 while this source is connected.", OF_EACH},
-	{"source_silent", "1 while this source brings nothing here, but others hear it.", OF_EACH},
+	{"source_silent", "1 while this source sends nothing here, but other listeners hear it.", OF_EACH},
 	{"source_standby", "1 while this source is left to other listeners.", OF_EACH},
 	{"source_last_message_timestamp_seconds", "Unix time of this source's last message; 0 if there was none.",
 	 OF_EACH},
 	{"feed_gaps_total", "Gaps in the source's sequence numbers.", OF_NUMBERED},
 	{"feed_missing_total", "Numbers missing in these gaps.", OF_NUMBERED},
-	{"feed_filled_total", "Of these, numbers that `fill` of the profile brought.", OF_NUMBERED},
+	{"feed_filled_total", "Missing numbers that the profile's `fill` fetched.", OF_NUMBERED},
 	{"line_missing_total",
 	 "Events that other lines got from this source and this one did not; counted eight minutes later.", OF_SHARED},
 	{"source_open_seconds_total",
 	 "Time without any listener connected to this source; counted eight minutes later.", OF_SHARED},
-	{"line_disagree_total", "Events that came on this line with other bytes than on another one.", OF_SHARED},
+	{"line_disagree_total", "Events whose bytes on this line differed from another line's.", OF_SHARED},
 };
 
 /* Writes metric m of a source, if the source has it. */
@@ -166,7 +166,7 @@ static void put_sources(FILE *out, const struct sources *s, int64_t now_ms)
 
 	for (size_t i = 0; i < count; i++)
 		open += sources_view(s, i).is_open;
-	put_gauge(out, "sources", "Sources configured, each line counted.", (double)count);
+	put_gauge(out, "sources", "Configured sources, counting each line.", (double)count);
 	put_gauge(out, "sources_open", "Sources connected.", (double)open);
 	for (size_t m = 0; m < sizeof(source_metrics) / sizeof(*source_metrics); m++) {
 		const struct source_metric *metric = &source_metrics[m];
@@ -182,7 +182,7 @@ static void put_sources(FILE *out, const struct sources *s, int64_t now_ms)
 		put_rules(out, s);
 }
 
-/* The age of the oldest of this listener's events and of the fleet's pending deliveries. */
+/* Returns the age of the oldest among this listener's events and the fleet's pending deliveries. */
 static int64_t oldest_ms(const struct admin_parts *p, int64_t now_ms)
 {
 	int64_t here = overdue_oldest_ms(pipeline_events(p->pipeline), now_ms);
@@ -259,7 +259,7 @@ static void put_tokens(FILE *out, const struct token *first)
 	}
 }
 
-/* A metric with the standard name that all programs use. */
+/* Writes a metric with the standard name that all programs use. */
 static void put_process(FILE *out, const char *name, const char *type, const char *meaning, double value)
 {
 	fprintf(out, "# HELP process_%s %s\n# TYPE process_%s %s\nprocess_%s %.17g\n", name, meaning, name, type, name,
@@ -275,7 +275,7 @@ static double cpu_seconds(void)
 	       (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
 }
 
-/* The entries of /proc/self/fd, without the descriptor that reads them. */
+/* Counts the entries of /proc/self/fd, except the descriptor that reads them. */
 static size_t open_files(void)
 {
 	DIR *files = opendir("/proc/self/fd");
@@ -308,18 +308,18 @@ static void put_processes(FILE *out)
 	put_process(out, "resident_memory_bytes", "gauge", "Resident memory.", pages[1] * page);
 	put_process(out, "virtual_memory_bytes", "gauge", "Virtual memory.", pages[0] * page);
 	put_process(out, "open_fds", "gauge", "Open files.", (double)open_files());
-	put_process(out, "max_fds", "gauge", "How many files may be open.", (double)files.rlim_cur);
+	put_process(out, "max_fds", "gauge", "Limit of open files.", (double)files.rlim_cur);
 	put_process(out, "start_time_seconds", "gauge", "Unix time of the start.", (double)started_s);
 }
 
-/* By class only, because there may be many reasons: `wsonce dead-letters list` groups those. */
+/* Counts by class only, because there may be many reasons. `wsonce dead-letters list` groups by reason. */
 static void put_dead_letters(FILE *out)
 {
 	static const char *const names[] = {REJECTED_CLASS_NAMES};
 
 	put_type(out, "dead_letters_total", "counter",
-		 "Messages recorded as dead letters: no event (message), refused by a profile (profile), or an event "
-		 "that is too old or that Postgres refused (event).");
+		 "Messages recorded as dead letters: not an event (message), refused by a profile (profile), or an "
+		 "event that is too old or that Postgres refused (event).");
 	for (int i = 0; i < REJECTED_CLASSES; i++)
 		fprintf(out, "wsonce_dead_letters_total{class=\"%s\"} %llu\n", names[i],
 			(unsigned long long)rejected_count((enum rejected_class)i));
@@ -342,9 +342,9 @@ static void put_spool(const struct spool *spool, FILE *out)
 	if (!spool)
 		return;
 	view = spool_view(spool);
-	put_gauge(out, "spool_events", "Unsettled events on disk; absent without --spool, as the other four.",
+	put_gauge(out, "spool_events", "Unsettled events on disk; absent without --spool, like the other four.",
 		  (double)view.events);
-	put_gauge(out, "spool_away", "Of these, events that are not in memory.", (double)view.away);
+	put_gauge(out, "spool_away", "Unsettled events on disk that are not in memory.", (double)view.away);
 	put_gauge(out, "spool_bytes", "Bytes of the spool's segments.", (double)view.bytes);
 	put_gauge(out, "spool_oldest_seconds", "Age of the oldest of these events; 0 if there is none.",
 		  metrics_spool_age(&view));
@@ -367,8 +367,8 @@ void metrics_write(const struct admin_parts *p, int64_t now_ms, FILE *out)
 	put_gauge(out, "oldest_unsettled_seconds",
 		  "Age of the oldest unsettled event or pending delivery; 0 if there is none.",
 		  (double)oldest_ms(p, now_ms) / 1000);
-	put_gauge(out, "in_flight_bytes", "Bytes of the budget in use.", (double)pipeline_bytes(p->pipeline));
-	put_gauge(out, "in_flight_bytes_limit", "The budget.", (double)p->config->inflight_bytes);
+	put_gauge(out, "in_flight_bytes", "Bytes of the memory budget in use.", (double)pipeline_bytes(p->pipeline));
+	put_gauge(out, "in_flight_bytes_limit", "Memory budget in bytes.", (double)p->config->inflight_bytes);
 	put_gauge(out, "paused", "1 while reading is paused at the memory limit.", pipeline_is_full(p->pipeline));
 	put_gauge(out, "ingest_paused", "1 while producers are not read because they use up their share of memory.",
 		  pipeline_is_full_for_producers(p->pipeline));

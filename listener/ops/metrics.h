@@ -14,7 +14,7 @@ void metrics_start(void);
 /* Writes all metrics to out. now_ms is the loop clock. */
 void metrics_write(const struct admin_parts *parts, int64_t now_ms, FILE *out);
 
-/* Seconds since the oldest event on disk came; 0 if there is none. */
+/* Returns the age of the oldest event on disk in seconds; 0 if there is none. */
 double metrics_spool_age(const struct spool_view *view);
 
 #endif

@@ -14,8 +14,8 @@
 #include "event/rejected.h"
 #include "spool/spool.h"
 
-#define PAUSE_MS     5000 /* at least, between two reports */
-#define REJECTED_RUN 10   /* dead letters in a row that are a problem */
+#define PAUSE_MS     5000 /* least time between two reports */
+#define REJECTED_RUN 10   /* this many dead letters in a row are a problem */
 
 /* Settings that may differ between listeners. */
 static const char own[] = " instance-id admin admin-host config log-level log-format ingest ingest-http ";
@@ -83,7 +83,7 @@ static json_t *describe_sources(struct report *r)
 	return all;
 }
 
-/* Returns a sentence for each that fails. Pauses are in the database. */
+/* Returns a sentence for each webhook that fails. Paused ones are in the database. */
 static json_t *describe_failing_webhooks(const struct relay *r, int64_t now_ms)
 {
 	json_t *all = json_array();
@@ -95,7 +95,7 @@ static json_t *describe_failing_webhooks(const struct relay *r, int64_t now_ms)
 	return all;
 }
 
-/* Returns why no delivery is made; "" if they are made, or if events cannot be stored either. */
+/* Returns why deliveries cannot be made; "" if they can, or if events cannot be stored either. */
 static const char *describe_relay(const struct admin_parts *p)
 {
 	return p->relay && !*storing_trouble(pipeline_storing(p->pipeline)) ? relay_error(p->relay) : "";
@@ -163,7 +163,7 @@ static json_t *describe_settings(const struct config *c)
 
 /* --- the whole --- */
 
-/* Every event that was received here before this Unix time has its outcome, also those in the spool. */
+/* Returns the Unix time before which every event received here has its outcome, even if it is in the spool. */
 static int64_t settled_us(const struct pipeline *p)
 {
 	struct spool_view spool = pipeline_spool(p) ? spool_view(pipeline_spool(p)) : (struct spool_view){0};
@@ -172,7 +172,7 @@ static int64_t settled_us(const struct pipeline *p)
 	list_each(node, after, &pipeline_events(p)->ordered) {
 		const struct event *ev = list_entry(node, struct event, order_link);
 
-		if (!ev->came_us) /* it becomes no row */
+		if (!ev->came_us) /* it will have no row */
 			continue;
 		us = ev->came_us < us ? ev->came_us : us;
 		break;
@@ -211,7 +211,7 @@ json_t *report_describe(void *arg)
 	json_object_set_new(report, "sources", describe_sources(r));
 	json_object_set_new(report, "deliveries", describe_text(describe_relay(p)));
 	json_object_set_new(report, "webhooks_trouble", describe_failing_webhooks(p->relay, now));
-	if (!*storing_trouble(storing)) { /* leaves these out, because they are long: see store/checkin.c */
+	if (!*storing_trouble(storing)) { /* in trouble, the report must be short: see store/checkin.c */
 		json_object_set_new(report, "hour", hour_describe(p->hour));
 		json_object_set_new(report, "settings", describe_settings(p->config));
 	}

@@ -11,22 +11,22 @@
 struct report {
 	const struct admin_parts *parts;
 	uv_loop_t *loop;
-	struct counters told; /* at the last report */
+	struct counters told; /* counters at the last report */
 	int64_t began_ms;     /* loop clock */
-	int64_t told_ms;      /* loop clock, time of the last report */
-	uint64_t *messages;   /* of each source at the last report; heap */
+	int64_t told_ms;      /* loop clock: the last report */
+	uint64_t *messages;   /* messages of each source at the last report; heap */
 	uint64_t states;      /* hash of the states in the last report */
 };
 
 /* parts must outlive it. */
 void report_init(struct report *r, uv_loop_t *loop, const struct admin_parts *parts);
 
-/* Returns the report, for storing_on_checkin; arg is a struct report. Its counts are those since the last report. */
+/* Returns the report, for storing_on_checkin; arg is a struct report. Its counts begin at the last report. */
 json_t *report_describe(void *arg);
 
 void report_free(struct report *r);
 
-/* True if a state has changed since the last report, such as a source that is down, and that was some seconds ago. */
+/* True if a state, such as a source being down, has changed since the last report, and that was some seconds ago. */
 bool report_is_due(const struct report *r);
 
 #endif

@@ -15,7 +15,7 @@
 #include "base/memory.h"
 
 #define UNSAID_MOST 8   /* messages in the queue; if it is full, the oldest is dropped */
-#define AGAIN_MS    100 /* between two tries to send the first of them */
+#define AGAIN_MS    100 /* between two tries to send the first one */
 
 struct service_manager {
 	int fd;
@@ -96,7 +96,7 @@ struct service_manager *service_manager_open(uv_loop_t *loop)
 	m = memory_calloc(1, sizeof(*m));
 	m->fd = read_address(m, name) ? -1 : socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (m->fd < 0)
-		log_warn("the service manager cannot be told that the listener runs", "NOTIFY_SOCKET=%s", name);
+		log_warn("cannot notify the service manager", "NOTIFY_SOCKET=%s", name);
 	uv_timer_init(loop, &m->watchdog);
 	uv_timer_init(loop, &m->again);
 	m->watchdog.data = m->again.data = m;
