@@ -104,7 +104,7 @@ static char *write_number(char room[NUMBER_DIGITS], uint64_t n)
 	return at;
 }
 
-/* Fast path: the id needs no escapes and there is no reason to add. */
+/* Fast path for an id that needs no escapes, and no reason. */
 static void add_usual(struct acks *a, const struct event *ev, enum outcome outcome, uint64_t n)
 {
 	static const char head[] = "{\"event_id\":\"", middle[] = "\",\"status\":\"", tail[] = "\",\"n\":";

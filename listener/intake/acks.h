@@ -11,10 +11,10 @@ struct acks {
 	char *bytes;
 	size_t begin; /* first byte not sent yet */
 	size_t end;
-	size_t size; /* of the allocation */
+	size_t size; /* size of the allocation */
 };
 
-/* Adds the ack for event ev, which came as message n of the connection. */
+/* Adds the ack for ev, which was message n of the connection. */
 void acks_add(struct acks *a, const struct event *ev, enum outcome outcome, uint64_t n);
 
 /* Returns the JSON of such an ack, on the heap. */
@@ -26,7 +26,7 @@ void acks_add_text(struct acks *a, const char *text, size_t len);
 /* Bytes to charge to the memory budget. A small buffer per connection is not charged. */
 size_t acks_memory(const struct acks *a);
 
-/* Bytes that wait to be sent. */
+/* Returns how many bytes wait to be sent. */
 size_t acks_waiting(const struct acks *a);
 
 /* Returns the first whole frames: as many as fit in `most` bytes, but at least one. Sets len in bytes and count in

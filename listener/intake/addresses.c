@@ -19,9 +19,9 @@
 struct address {
 	uint64_t key;
 	size_t sockets;
-	size_t handshakes;     /* of those, still in the handshake */
-	unsigned int failures; /* in a row, each within ADDRESS_SPELL_MS of the last */
-	int64_t failed_ms;     /* loop clock, last failure */
+	size_t handshakes;     /* sockets still in the handshake */
+	unsigned int failures; /* consecutive failures, each within ADDRESS_SPELL_MS of the last */
+	int64_t failed_ms;     /* loop clock: last failure */
 	int64_t debt_ms;
 	UT_hash_handle hh;
 };

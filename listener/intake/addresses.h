@@ -29,11 +29,11 @@ void addresses_leave(struct addresses *a, struct address *address);
  * this is logged once until the count restarts. Returns false for NULL. */
 bool addresses_blame(struct address *address, int64_t now_ms);
 
-/* Returns the address's debt for garbage, which post.c keeps. The entry is kept while the address has a socket, and for
- * some time after that unless the debt is 0. */
+/* Returns the address's debt for garbage, which post.c maintains. The entry is kept while the address has a socket, and
+ * for some time after that unless the debt is 0. */
 int64_t *address_debt(struct address *address);
 
-/* Return its number of sockets in and past the handshake; 0 for NULL. */
+/* Return its number of sockets in the handshake, and past it; 0 for NULL. */
 size_t address_handshakes(const struct address *address);
 size_t address_producers(const struct address *address);
 

@@ -1,5 +1,6 @@
-/* cloud_event.c makes one form of CloudEvents in HTTP requests: JSON. post.c reads the requests, and a profile the
- * events. */
+/* cloud_event.c turns CloudEvents in HTTP requests into JSON. post.c reads the requests, and a profile reads the
+ * events.
+ */
 #include "intake/cloud_event.h"
 
 #include <ctype.h>
@@ -71,17 +72,17 @@ static const char *judge_name(struct bytes *attributes, const char *name)
 	const char *why = NULL;
 
 	if (!*name || name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789")])
-		why = "the name of a ce- header has other characters than letters and digits\n";
+		why = "the name of a ce- header may contain only letters and digits\n";
 	else if (strcmp(name, "data") == 0 || strcmp(name, "datacontenttype") == 0)
 		why = "a binary CloudEvent has its data in the body, and its datacontenttype in Content-Type: send no "
 		      "header ce-data or ce-datacontenttype\n";
-	else if (strstr(bytes_text(attributes), member)) /* a comma and a quote never meet within a value */
-		why = "a ce- header comes twice\n";
+	else if (strstr(bytes_text(attributes), member)) /* no value contains a comma followed by a quote */
+		why = "a ce- header appears twice\n";
 	free(member);
 	return why;
 }
 
-/* A percent sign that begins no code stands for itself. */
+/* A percent sign that does not begin a code stands for itself. */
 const char *cloud_event_add_header(struct bytes *attributes, const char *name, const char *value)
 {
 	bool is_type = strcasecmp(name, "content-type") == 0;
@@ -110,7 +111,7 @@ const char *cloud_event_add_header(struct bytes *attributes, const char *name, c
 
 /* --- data --- */
 
-/* Is the data JSON, by its type? The JSON format, section 3.1.1, has the rule. */
+/* True if the type says that the data is JSON (JSON event format, section 3.1.1). */
 static bool is_json(const char *type)
 {
 	size_t len = media_length(type);
@@ -126,7 +127,7 @@ static void add_base64(struct bytes *event, struct slice data)
 	bytes_add_byte(event, '"');
 }
 
-/* Without a type, data that is JSON is taken for JSON. */
+/* Adds the data. Without a type, it is JSON if it can be parsed as JSON. */
 static bool add_data(struct bytes *event, const char *type, struct slice data)
 {
 	bool is_said = type && is_json(type);
@@ -152,7 +153,7 @@ bool cloud_event_write(struct bytes *event, struct slice attributes, const char 
 
 	event->len = 0;
 	bytes_add_byte(event, '{');
-	bytes_add(event, attributes.at + 1, attributes.len - 1); /* without its comma */
+	bytes_add(event, attributes.at + 1, attributes.len - 1); /* skip the first comma */
 	is_good = !data.len || add_data(event, type, data);
 	bytes_add_byte(event, '}');
 	return is_good;

@@ -18,12 +18,12 @@ enum cloud_mode {
 /* Takes the values of Content-Type and ce-specversion, or NULL. */
 enum cloud_mode cloud_event_mode(const char *type, const char *version);
 
-/* Adds the attribute of a request's header, if the header is one, to attributes. The first one begins with a comma,
- * too. Returns NULL, or what is wrong with the header. */
+/* If a request's header is an attribute, adds it to attributes, with a comma before it, even the first one. Returns
+ * NULL, or what is wrong with the header. */
 const char *cloud_event_add_header(struct bytes *attributes, const char *name, const char *value);
 
-/* Writes an event in JSON, of attributes and data. type: as above. Returns false if it has the data as bytes
- * (data_base64), because the type says that they are JSON and they are not. */
+/* Writes an event in JSON from attributes and data. type: as above. Returns false if the type says that the data is
+ * JSON but it is not; then the event contains it as data_base64. */
 bool cloud_event_write(struct bytes *event, struct slice attributes, const char *type, struct slice data);
 
 #endif

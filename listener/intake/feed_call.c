@@ -24,7 +24,7 @@ static bool is_token(const char *text)
 	       !text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$%&'*+-.^_`|~")];
 }
 
-/* Returns a copy of a header value without a final newline, which a file may have; NULL if it is not valid. */
+/* Returns a copy of a header value without the final newline that a file may have; NULL if it is not valid. */
 static char *header_value(const char *text)
 {
 	char *value = memory_strdup(text);
@@ -76,7 +76,7 @@ void feed_call_headers(struct session *s, const json_t *headers, bool is_own, vo
 		else
 			snprintf(why, FEED_CALL_REASON, "header %.60s cannot be sent: %s", name,
 				 fault    ? fault
-				 : !value ? "it has no value, or holds a control character"
+				 : !value ? "it has no value, or contains a control character"
 					  : "the name is invalid or reserved");
 		free(value);
 	}

@@ -9,8 +9,8 @@
 
 #define FEED_CALL_REASON 300
 
-/* Calls add for each header line of the templates; text is on the heap, and add's. Sets why to the reason if one cannot
- * be sent, else leaves it. is_own: as reach_fault() says; other hosts get no headers with secrets. */
+/* Calls add for each header line of the templates; text is on the heap, and add takes ownership. If a header cannot be
+ * sent, sets why to the reason. is_own: from reach_fault(); other hosts get no headers with secrets. */
 void feed_call_headers(struct session *s, const json_t *headers, bool is_own, void (*add)(void *to, char *text),
 		       void *to, char why[FEED_CALL_REASON]);
 
@@ -18,7 +18,7 @@ void feed_call_headers(struct session *s, const json_t *headers, bool is_own, vo
 struct request *feed_call_send(struct requests *requests, const struct profile *p, struct session *s,
 			       const struct profile_http *http, request_cb *cb, void *arg, char why[FEED_CALL_REASON]);
 
-/* Returns true for a status of 2xx; else why is what the server answered. */
+/* Returns true for a status of 2xx; else sets why to the server's answer. */
 bool feed_call_succeeded(const struct request_answer *answer, char why[FEED_CALL_REASON]);
 
 #endif

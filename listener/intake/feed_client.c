@@ -4,8 +4,8 @@
  *	down ──▶ calling (HTTP) ──▶ connecting ──▶ open ──▶ down …            and with overlap_s
  *	                                            └──▶ open, with a successor ──▶ open (the successor)
  *
- * A change of what is subscribed to makes a successor, too, which waits until it may take over: first the other
- * connections of the source must have what this one will no longer bring.
+ * If the subscription changes, a successor is made, too. It takes over only when the other connections of the source
+ * are subscribed to what this one drops.
  *
  * One timer checks all deadlines ten times a second. */
 #include "intake/feed_client.h"
@@ -32,8 +32,8 @@
 #define SUCCESSOR_MS  1000 /* minimum age of a connection before it gets a successor */
 #define OWING_MS      2000 /* how long a replaced connection may stay to send its acks */
 #define TELL_MS       60000
-#define MUTE_MS       5000 /* a connection that is closed sooner, without data, may have been refused */
-#define MUTE_ENDS     5    /* such connections in a row; then one is tried without the cursor */
+#define MUTE_MS       5000 /* a connection closed sooner, and without data, may have been refused */
+#define MUTE_ENDS     5    /* after this many in a row, one is tried without the cursor */
 #define TOLD_ENDS     3    /* connections in a row whose opening and end are logged; later ones only at debug */
 #define EXAMPLE_BYTES 160
 
@@ -44,27 +44,27 @@ struct feed_client {
 	struct feed_client_parts p;
 	enum state state;
 	uv_timer_t tick;
-	unsigned int number;          /* of the line */
-	struct feed_client *beside;   /* another line of the source, or another shard; they make a ring */
-	size_t mirror;                /* dialled last; 0: the URL itself */
+	unsigned int number;          /* number of the line */
+	struct feed_client *beside;   /* next in the ring of the source's lines or shards */
+	size_t mirror;                /* mirror dialled last; 0: the URL itself */
 	struct feed_connection *now;  /* NULL: none */
 	struct feed_connection *next; /* its successor */
 	struct feed_connection *old;  /* its predecessor, which may still owe acks */
 	struct backoff backoff;
 	int64_t retry_ms;              /* loop clock, when to connect next; 0: not planned */
 	int64_t closed_ms;             /* loop clock, when the last connection ended; 0: none yet */
-	size_t failures;               /* since the last good connection; selects the mirror */
+	size_t failures;               /* failures since the last good connection; selects the mirror */
 	bool has_ready;                /* the profile has a `ready` rule */
-	bool is_unconfirmed;           /* no such rule matched in time, nor did an event come */
-	bool is_ready, is_next_ready;  /* it has matched, or without one a message has come, on now and on next */
-	bool is_waiting;               /* next takes over when feed_client_turn() says so */
+	bool is_unconfirmed;           /* no such rule matched in time, and no event came */
+	bool is_ready, is_next_ready;  /* on now, on next: a `ready` rule matched, or without one, a message came */
+	bool is_waiting;               /* next waits for feed_client_turn() to take over */
 	bool is_stale;                 /* now was made before a change */
 	int64_t said_ms;               /* loop clock, when now was told of a change; 0: never */
 	char words[EXAMPLE_BYTES + 1]; /* last frame, kept until the connection is good */
 	unsigned int mute_ends;        /* connections in a row that may have been closed because of the cursor */
-	char *withheld;                /* the cursor, while a connection is tried without it; NULL: none is */
-	int64_t withheld_s;            /* when it last moved */
-	uint64_t data_before;          /* of this connection */
+	char *withheld;                /* the cursor, while a connection is tried without it; else NULL */
+	int64_t withheld_s;            /* Unix time when that cursor last moved */
+	uint64_t data_before;          /* value of data when this connection began */
 	struct secrets *secrets;
 	char *redacted_url;
 	char error[400];
@@ -78,7 +78,7 @@ struct feed_client {
 	uint64_t replies;
 	struct rule_count *rules;
 	struct sequence_gaps *gaps; /* NULL: no contiguous `gap` */
-	/* Frames that match no rule, since they were last logged: */
+	/* Frames that match no rule: counts since they were last logged. */
 	int64_t told_ms;
 	uint64_t unmatched;
 	uint64_t events;
@@ -96,7 +96,7 @@ static const char *name_of(const struct feed_client *c)
 	return c->p.profile->name;
 }
 
-/* Shards are a line together, since items move between them: it is connected if all are. */
+/* All shards together are one line, since items move between them: it is connected if all are. */
 static bool is_line_open(const struct feed_client *c)
 {
 	const struct feed_client *other = c;
@@ -115,7 +115,7 @@ static bool is_line_open(const struct feed_client *c)
 	return is_any;
 }
 
-/* Of a source that only some listeners get an event from, lines cannot be compared. */
+/* Records if the line is connected. Lines of a source that sends an event only to some listeners cannot be compared. */
 static void note_line(const struct feed_client *c)
 {
 	const struct profile *p = c->p.profile;
@@ -150,8 +150,8 @@ static void forget_withheld(struct feed_client *c)
 	c->mute_ends = 0;
 }
 
-/* A feed may refuse a cursor without a word. But it may also be ill, so a connection without the cursor, at once after
- * one with it, must have brought data. */
+/* A feed may refuse a cursor without saying so. But it may also be down, so the cursor counts as refused only if a
+ * connection without it, right after one with it, has brought data. */
 static void withhold_cursor(struct feed_client *c)
 {
 	struct slice mark = session_mark(c->p.session);
@@ -247,7 +247,7 @@ static void stop_for_good(struct feed_client *c, const char *reason)
 
 /* --- a cursor that the feed refuses --- */
 
-/* The word must not be part of an echoed query string. */
+/* True if words mention the cursor; "cursor=" does not count, since it may be an echoed query string. */
 static bool names_cursor(const char *words)
 {
 	const char *at = words;
@@ -553,7 +553,8 @@ static void tell_unmatched(struct feed_client *c)
 	c->unmatched = c->events = 0;
 }
 
-/* Logs once, until it ends, that the feed does not answer what was sent first. Call only while a connection is open. */
+/* Logs once that the feed has not answered the first messages, and when it does. Call only while a connection is open.
+ */
 static void tell_unconfirmed(struct feed_client *c)
 {
 	bool is_good = feed_connection_is_good(c->now);
@@ -587,8 +588,8 @@ static bool is_dialled_beside(const struct feed_client *c, size_t mirror)
 	return other != c;
 }
 
-/* Each line has a mirror of its own, and after failures the next one that no other line has: they are no more than the
- * URLs. The result is modulo their number, and selects the address of a host, too. */
+/* Each line has a mirror of its own, and after failures takes the next one that no other line has: there are at least
+ * as many URLs as lines. The result is used modulo their number, and also selects the address of a host. */
 static size_t choose_mirror(struct feed_client *c)
 {
 	size_t at = c->number + c->failures, urls = json_array_size(c->p.profile->mirrors) + 1;
@@ -615,7 +616,7 @@ static void connect_now(struct feed_client *c)
 	secrets_read(c->secrets, c->p.profile->root);
 	free(c->redacted_url);
 	c->redacted_url = memory_strdup(dial.redacted_url ? dial.redacted_url : "");
-	make_line(c->redacted_url); /* a feed may have named it */
+	make_line(c->redacted_url); /* it may come from a feed */
 	if (at == &c->now)
 		set_state(c, dial.how == HOW_HTTP ? STATE_CALLING : STATE_CONNECTING);
 	*at = feed_connection_new(&c->p, &dial, mirror, &feed_connection_owner, c);
@@ -747,8 +748,8 @@ void feed_client_stop(struct feed_client *c, unsigned int code)
 		set_state(c, STATE_STANDBY);
 }
 
-/* Returns true if a connection is open. What one that is not will send is rendered already, so another is made; and
- * what stopped the source for good may have changed. */
+/* Returns true if a connection is open. Else starts a new one: the old one's first messages are already rendered, and
+ * the reason for which a source stopped for good may be gone. */
 static bool begin_change(struct feed_client *c)
 {
 	bool is_open = c->now && feed_connection_is_open(c->now);

@@ -28,7 +28,7 @@ struct feed_callbacks {
 	void (*on_ack)(void *of, struct slice frame);
 	/* Drop these variables: a rule on the connection `of` says so, or, if of is NULL, a connection has ended. */
 	void (*on_clear)(void *arg, void *of, const json_t *names);
-	/* As in session.h; NULL likewise. */
+	/* As in session.h; may be NULL. */
 	void (*on_release)(void *of);
 	void (*on_read)(void *of);
 	void (*on_too_long)(void *of, const char *head, size_t len, const uint8_t *digest, uint64_t total);
@@ -46,7 +46,7 @@ struct feed_client_parts {
 	struct session *session;
 	const struct feed_callbacks *callbacks;
 	void *arg;                  /* passed to the callbacks */
-	struct feed_client *beside; /* of the same source, the line made last; NULL: this is the first one */
+	struct feed_client *beside; /* the line of the same source that was made last; NULL: this is the first one */
 };
 
 /* parts is copied; what it points to must outlive the client. Does not connect yet. */
@@ -57,27 +57,27 @@ struct feed_client *feed_client_new(const struct feed_client_parts *parts);
 void feed_client_start(struct feed_client *c);
 void feed_client_stop(struct feed_client *c, unsigned int code);
 
-/* Closes the open connection, which brings nothing, and dials again: another mirror first, if no other line of the
- * source has it. reason is one sentence. */
+/* Closes the open connection, which gets no messages, and dials again: first another mirror, if no other line of the
+ * source uses it. reason is one sentence. */
 void feed_client_redial(struct feed_client *c, const char *reason);
 
 /* Replaces the session, which the caller frees. Only while the client is stopped. */
 void feed_client_set_session(struct feed_client *c, struct session *session);
 
-/* What the session sends has changed: connects anew beside the open connection, which stays. */
+/* Call when the session's first messages have changed: makes another connection, and keeps the open one. */
 void feed_client_renew(struct feed_client *c);
-/* The same, but sends this message (NULL: none) on the open connection; connects anew if it is not open yet. */
+/* The same, but sends this message (NULL: none) on the open connection. If none is open yet, connects anew. */
 void feed_client_tell(struct feed_client *c, const json_t *message);
-/* Sends this one on the connection to which feed_client_tell() sent, if that is still the one. */
+/* Sends another message on the connection on which feed_client_tell() sent, if it is still the current one. */
 void feed_client_tell_more(struct feed_client *c, const json_t *message);
 /* True if the feed knows of the change: the new connection is ready, or the open one again; or there is none. */
 bool feed_client_is_renewed(const struct feed_client *c);
-/* Leaves the connection from before the change. */
+/* Closes the connection from before the change. */
 void feed_client_turn(struct feed_client *c);
 
 /* Overwrites the secrets of the profile and of the feed's answers with asterisks. */
 void feed_client_mask(const struct feed_client *c, char *text);
-/* The same for the signatures that s will make, a session of the same profile. */
+/* The same for the signatures that s, a session of the same profile, will make. */
 void feed_client_hide(const struct feed_client *c, struct session *s);
 
 /* Call after feed_client_stop. Closes the timer; run the loop until it has no more handles. */
@@ -101,19 +101,19 @@ struct rule_count {
 };
 
 struct feed_client_view {
-	unsigned int number; /* of the line, from 0 */
+	unsigned int number; /* number of the line, from 0 */
 	const char *url;     /* without secrets; "" before the first connection */
 	const char *state;
 	const char *error; /* of the last attempt, or "" */
 	bool is_open;
 	bool is_unconfirmed; /* no answer to the first messages within --handshake-timeout; until one comes */
 	bool is_standby;     /* not started */
-	bool is_stopped;     /* for good, because of a rule or a close code */
+	bool is_stopped;     /* stopped for good, because of a rule or a close code */
 	bool is_behind;      /* reading is paused, or was until a moment ago */
 	int64_t open_ms;     /* loop clock, when the connection was opened; 0: it is not open */
 	int64_t last_message_ms;
-	/* Messages with data, which events or dead letters come from or a filter drops, and the time of the last one: a
-	 * feed that has forgotten what we subscribed to may go on sending heartbeats. */
+	/* Messages with data (events, dead letters, or elements that a filter drops), and the time of the last one. A
+	 * feed that has lost our subscription may still send heartbeats. */
 	uint64_t data;
 	int64_t data_ms;
 	const struct rule_count *rules; /* one for each rule of the profile, then one for unmatched frames */
@@ -121,7 +121,7 @@ struct feed_client_view {
 	uint64_t barren; /* dead letters since the last event */
 	uint64_t replies;
 	struct sequence_gaps_count gaps;
-	uint64_t filled; /* of the missing numbers; set by profiled.c */
+	uint64_t filled; /* missing numbers that were fetched later; set by profiled.c */
 };
 
 /* The texts are valid until the loop runs again. */

@@ -21,7 +21,7 @@
 #include "net/unpack.h"
 
 #define IDLE_MS       90000  /* default silence limit if the feed answers pings */
-#define SILENT_MS     600000 /* if it does not */
+#define SILENT_MS     600000 /* default silence limit if it does not */
 #define CATCH_UP_MS   5000   /* after a pause, time to read the backlog before the connection may be closed */
 #define EXAMPLE_BYTES 200
 
@@ -39,7 +39,7 @@ struct feed_connection {
 	char **subprotocols;
 	struct upgrade_offer offer;
 	struct unpack *unpack; /* NULL: binary messages are not compressed */
-	int64_t since_ms;      /* loop clock, created */
+	int64_t since_ms;      /* loop clock: when it was created */
 	int64_t opened_ms;
 	bool is_good;    /* has brought an event or a `ready` frame */
 	int64_t age_ms;  /* maximum age; 0: none */
@@ -49,12 +49,12 @@ struct feed_connection {
 	int64_t until_ms; /* loop clock, deadline for closing a connection with a successor; 0: none */
 	struct rate_limit rate_limit;
 	/* HTTP: */
-	const struct profile_http *call; /* current or next; NULL: none */
-	size_t calls_left;               /* including call */
+	const struct profile_http *call; /* current or next call; NULL: none */
+	size_t calls_left;               /* calls to make, including this one */
 	struct request *request;
 	/* Of the current message: */
 	const struct profile_rule *rule; /* last rule that matched */
-	struct rule_count count;         /* of rule */
+	struct rule_count count;         /* counts for this rule */
 	bool is_ready;
 	const struct profile_rule *http_rule;
 	const struct profile_rule *action;
@@ -327,7 +327,7 @@ static void count_envelope(struct feed_connection *conn, struct slice message, b
 	end_rule(conn);
 }
 
-/* Makes a text of a binary message, in memory that *inflated owns. Returns why it is a dead letter, or NULL. */
+/* Replaces a binary message by its text, in memory that *inflated owns. Returns NULL, or why it is a dead letter. */
 static const char *read_binary(struct feed_connection *conn, struct slice *message, char **inflated)
 {
 	const struct profile *p = conn->p->profile;
@@ -353,7 +353,7 @@ static void on_message(void *arg, const char *bytes, size_t len, bool is_text)
 		return;
 	why = is_text || !len ? NULL : read_binary(conn, &message, &inflated);
 	is_event = conn->p->callbacks->on_message(conn->of, message.at, message.len);
-	if (conn->p->profile->redacted_url) { /* which inflates nothing */
+	if (conn->p->profile->redacted_url) { /* a plain source: it inflates nothing */
 		count_envelope(conn, message, is_event);
 		return;
 	}
@@ -442,7 +442,7 @@ static void set_offer(struct feed_connection *conn)
 	};
 }
 
-/* Copies the first messages, because those in how live only until the next session_connect. */
+/* Copies the first messages: those in how are valid only until the next session_connect. */
 static void keep_first_words(struct feed_connection *conn, const struct session_dial *how)
 {
 	conn->on_open = memory_calloc(how->on_open_count + 1, sizeof(*conn->on_open));
@@ -610,7 +610,7 @@ void feed_connection_tick(struct feed_connection *conn)
 		rate_limit_resume(&conn->rate_limit, now_ms(conn), send_now, conn);
 		look_for_silence(conn);
 		ping_if_due(conn);
-		tell_trouble(conn); /* a bad cursor is found long after its message */
+		tell_trouble(conn); /* a bad cursor may be found long after its message */
 	}
 	if (*conn->fault)
 		tell_fault(conn);

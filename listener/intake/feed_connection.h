@@ -39,8 +39,8 @@ void feed_connection_say(struct feed_connection *conn, struct slice message);
 void feed_connection_tick(struct feed_connection *conn);
 
 bool feed_connection_is_open(const struct feed_connection *conn);
-int64_t feed_connection_since_ms(const struct feed_connection *conn);  /* loop clock, when it was created, */
-int64_t feed_connection_opened_ms(const struct feed_connection *conn); /* and opened */
+int64_t feed_connection_since_ms(const struct feed_connection *conn);  /* loop clock, when it was created */
+int64_t feed_connection_opened_ms(const struct feed_connection *conn); /* loop clock, when it was opened */
 
 /* True if it has brought an event or a frame that a rule with `ready` matched. */
 bool feed_connection_is_good(const struct feed_connection *conn);

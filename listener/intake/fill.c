@@ -1,6 +1,6 @@
-/* fill.c owns the holes of a source that are being asked for, one after the other. An answer's events go through the
- * rules of the profile in a session of their own, and to the pipeline as those of NAME#fill: the ids are the same, so
- * those that were stored already are duplicates. */
+/* fill.c owns the holes of a source, and asks for one after the other. An answer's events go through the rules of the
+ * profile in a session of their own, and to the pipeline as events of NAME#fill: the ids are the same, so events that
+ * were stored already are duplicates. */
 #include "intake/fill.h"
 
 #include <stdio.h>
@@ -21,19 +21,19 @@
 #include "event/line_minutes.h"
 
 #define TICK_MS    100
-#define SETTLE_MS  2000 /* the missing ones may come late, and the fleet agrees on a leader */
+#define SETTLE_MS  2000 /* before asking: events may come late, and the fleet must agree on a leader */
 #define HOLES_MAX  256
 #define LOOKS      5 /* how often, within a minute, it checks whether it leads */
 #define WHAT_BYTES 240
 #define TELL_MS    60000
 #define CALLS_MAX  1000 /* calls per hole: a feed whose numbers jump must not be asked for ever */
 #define PAGE_MAX   10000
-#define TRIES      6 /* calls in a row that bring nothing new */
+#define TRIES      6 /* most calls in a row without new events */
 
-/* Numbers of a series, or with cursor what came after it. */
+/* Missing numbers of a series, or if there is a cursor, all events after it. */
 struct hole {
 	struct hole *next;
-	char *key; /* of the series, which may hold a NUL; NULL: it has no name */
+	char *key; /* name of the series, which may contain a NUL; NULL: it has no name */
 	size_t key_len;
 	__int128 from, to;
 	char *cursor; /* JSON; NULL: the hole has numbers */
@@ -45,23 +45,23 @@ struct hole {
 
 /* A log line that comes at most once a minute. */
 struct told {
-	unsigned int holes; /* since then */
+	unsigned int holes; /* holes since ms */
 	int64_t ms;         /* loop clock; 0: never */
 };
 
 struct fill {
 	struct fill_parts parts;
-	char *source; /* of the rows */
+	char *source; /* source in the rows */
 	uv_timer_t timer;
 	struct hole *first, **end;
 	size_t count;
-	struct session *session; /* of the first hole, once it is asked for */
+	struct session *session; /* for the first hole, once it is asked for */
 	struct request *request;
 	uint64_t filled;
 	struct told done, missing;
 	/* Of the current page: */
 	size_t elements;
-	__int128 *numbers; /* those of the hole */
+	__int128 *numbers; /* numbers of the hole that it has */
 	size_t number_count, size;
 };
 
@@ -101,7 +101,7 @@ static void count_filled(struct fill *f, uint64_t numbers)
 	line_minutes_fill(&line_minutes, profile_row_source(f->parts.profile), numbers, clock_ms(CLOCK_REALTIME));
 }
 
-/* What is missing, for the log. */
+/* Writes what is missing, for the log. */
 static void describe(const struct hole *h, char what[WHAT_BYTES])
 {
 	char from[GAP_NUMBER_BYTES], to[GAP_NUMBER_BYTES];
@@ -113,7 +113,7 @@ static void describe(const struct hole *h, char what[WHAT_BYTES])
 			 gap_write(h->from, from), gap_write(h->to, to));
 }
 
-/* Returns how many holes the line is about; 0: it is not due. */
+/* Returns how many holes the log line covers; 0: it is not due. */
 static unsigned int count_told(const struct fill *f, struct told *t)
 {
 	unsigned int holes = ++t->holes;
@@ -134,8 +134,9 @@ static void tell_missing(struct fill *f, const struct hole *h, const char *reaso
 		return;
 	describe(h, what);
 	feed_client_mask(f->parts.client, what);
-	log_warn("events that a source did not send stay missing", "source=%s holes=%u example=%s calls=%u reason=%s",
-		 f->parts.profile->name, holes, what, h->calls, reason);
+	log_warn("cannot fetch all events that a source did not send",
+		 "source=%s holes=%u example=%s calls=%u reason=%s", f->parts.profile->name, holes, what, h->calls,
+		 reason);
 }
 
 static void give_up(struct fill *f, const char *reason)
@@ -150,7 +151,7 @@ static void finish(struct fill *f)
 	unsigned int holes = count_told(f, &f->done);
 
 	if (holes)
-		log_info("asked a source for events that it did not send", "source=%s holes=%u events=%llu calls=%u",
+		log_info("fetched events that a source did not send", "source=%s holes=%u events=%llu calls=%u",
 			 f->parts.profile->name, holes, (unsigned long long)f->first->events, f->first->calls);
 	drop_first(f);
 }
@@ -166,8 +167,8 @@ static void retry(struct fill *f, const char *reason, int64_t wait_ms)
 	}
 	h->due_ms = now_ms(f) + (wait_ms > backoff_ms ? wait_ms : backoff_ms);
 	if (wait_ms > TELL_MS)
-		log_info("a source asks to wait before it is asked for missing events",
-			 "source=%s wait_s=%lld reason=%s", f->parts.profile->name, (long long)wait_ms / 1000, reason);
+		log_info("a source asks us to wait before fetching missing events", "source=%s wait_s=%lld reason=%s",
+			 f->parts.profile->name, (long long)wait_ms / 1000, reason);
 }
 
 /* --- an answer --- */
@@ -216,7 +217,7 @@ static void on_cursor(void *ctx, struct slice cursor)
 	session_advance_at_once(f->session, cursor, time(NULL));
 }
 
-/* An answer asks for nothing: it is no connection. */
+/* Without replies and acks: an answer is not a connection. */
 static const struct session_handler handler = {
 	.on_event = on_event,
 	.on_reject = on_reject,
@@ -255,7 +256,7 @@ static uint64_t shrink(struct fill *f)
 		h->from += f->numbers[i] == h->from;
 	for (n = f->number_count; n > i && f->numbers[n - 1] >= h->to; n--)
 		h->to -= f->numbers[n - 1] == h->to;
-	/* Those in the middle, once each. */
+	/* The numbers in the middle, once each. */
 	f->number_count = 0;
 	for (; i < n; i++)
 		if (!f->number_count || f->numbers[f->number_count - 1] != f->numbers[i])
@@ -291,7 +292,7 @@ static void end_page(struct fill *f)
 		h->tries = 0;
 		h->due_ms = now_ms(f) + f->parts.profile->fill.every_ms;
 	} else {
-		retry(f, "the answers do not have all of them", 0);
+		retry(f, "the answers do not contain all of them", 0);
 	}
 }
 
@@ -307,7 +308,7 @@ static void read_page(struct fill *f, const struct request_answer *answer)
 	}
 	array = json_find(body, p->fill.events);
 	if (json_kind(array) != KIND_ARRAY) {
-		retry(f, "the answer has no array where the profile's fill says", 0);
+		retry(f, "the answer has no array where the profile's `fill` expects it", 0);
 		return;
 	}
 	f->elements = f->number_count = 0;
@@ -317,7 +318,7 @@ static void read_page(struct fill *f, const struct request_answer *answer)
 	end_page(f);
 }
 
-/* Other answers of 4xx will not change. */
+/* False for other 4xx answers, which will not change. */
 static bool may_be_repeated(int status)
 {
 	return status / 100 != 4 || status == 408 || status == 425 || status == 429;
@@ -407,8 +408,8 @@ static void append(struct fill *f, struct hole *h)
 	f->end = &h->next;
 }
 
-/* The leader asks. The others look LOOKS times, waiting twice as long each time: after a cut the leader may change
- * every second, and each listener might leave the request to a former leader. */
+/* The leader asks. The others check LOOKS times whether they lead, waiting twice as long each time: after a network
+ * failure the leader may change every second, and each listener might leave the request to a former leader. */
 static void leave_first(struct fill *f)
 {
 	struct hole *h = f->first;

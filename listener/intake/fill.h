@@ -22,18 +22,18 @@ struct fill_parts {
  * outlive the result. */
 struct fill *fill_new(const struct fill_parts *parts);
 
-/* Numbers are missing before this event. If no other listener leads the source two seconds later, this one asks for
- * them. */
+/* Call when numbers are missing before this event. If no other listener leads the source two seconds later, this one
+ * asks for them. */
 void fill_hole(struct fill *f, const struct session_event *event);
-/* The source is connected again: the same for what came after its cursor. */
+/* Call when the source is connected again: the same for events after its cursor. */
 void fill_reconnected(struct fill *f);
 
-/* Numbers that answers had. */
+/* Returns how many missing numbers were fetched. */
 uint64_t fill_filled(const struct fill *f);
 
 /* Ends the calls. Run the loop before fill_free(). */
 void fill_close(struct fill *f);
-/* The pipeline must have no more events. */
+/* Call when the pipeline has no more events. */
 void fill_free(struct fill *f);
 
 #endif

@@ -38,8 +38,8 @@
 #define SEND_BYTES   (256u << 10) /* send buffer in the kernel; by default it grows to megabytes */
 #define WRITE_BYTES  (16u << 10)  /* of acks per write: libwebsockets buffers what the kernel does not take */
 #define ACK_PROTOCOL "wsonce.ack.v1"
-#define KEY_CHARS    24 /* length of a Sec-WebSocket-Key, */
-#define KEY_BYTES    16 /* which is this many bytes in base64 */
+#define KEY_CHARS    24 /* length of a Sec-WebSocket-Key in base64 */
+#define KEY_BYTES    16 /* bytes of a Sec-WebSocket-Key */
 
 #define LINGER_S 2 /* time for a dismissed producer to close the connection itself */
 
@@ -51,7 +51,7 @@
 /* A producer's connection. It outlives the socket while its messages are in flight. */
 struct session {
 	struct sender sender; /* must be first: cast from sender */
-	struct list open;     /* of struct ingest, while the socket is open */
+	struct list open;     /* in ingest.sessions, while the socket is open */
 	struct ws_link link;
 	struct ingest *ingest;
 	struct token *token; /* the token it authenticated with; NULL: none is required */
@@ -60,12 +60,12 @@ struct session {
 	bool wants_acks;
 	bool is_gone; /* the socket is closed: acks are dropped */
 	struct producer_credit credit;
-	struct list rest; /* of ingest->paused */
+	struct list rest; /* in ingest.paused */
 	int64_t rest_until_ms;
 	unsigned int leave_code; /* not 0: stop reading, and close with this code when all messages are answered */
 	unsigned int close_code; /* close with this code once the acks are sent; 0: do not */
 	size_t pending;          /* messages not yet answered */
-	struct list talker;      /* of struct ingest, while it has acks to send in this turn of the loop */
+	struct list talker;      /* in a list of struct ingest, while it has acks to send in this turn of the loop */
 	struct acks acks;
 	size_t acks_charged;             /* memory of acks that the budget counts */
 	struct producer_visitor visitor; /* used if there is a profile */
@@ -73,10 +73,10 @@ struct session {
 
 /* A socket that is not a WebSocket yet. It is the opaque user data of its wsi. */
 struct handshake {
-	struct list link; /* of struct ingest */
+	struct list link; /* in ingest.handshakes */
 	struct long_head head;
 	struct lws *wsi;
-	struct token *token; /* that authorized it */
+	struct token *token; /* token that authorized it */
 	struct address *address;
 	int64_t due_ms; /* loop clock, deadline */
 	bool is_judged; /* its upgrade was accepted */
@@ -89,19 +89,19 @@ struct ingest {
 	struct addresses *addresses;
 	struct acceptor *acceptor;
 	struct list handshakes;     /* oldest first */
-	uv_timer_t handshake_timer; /* for the oldest */
+	uv_timer_t handshake_timer; /* deadline of the oldest */
 	size_t handshake_count;
-	struct list sessions;  /* open ones */
+	struct list sessions;  /* open sessions */
 	struct list paused;    /* sessions of paused producers, ordered by the time when they resume */
-	uv_timer_t rest_timer; /* for the first of them */
+	uv_timer_t rest_timer; /* for the first paused session */
 	struct list talkers;
-	uv_prepare_t turn; /* before each wait for I/O: acks go out */
+	uv_prepare_t turn; /* before each wait for I/O: sends acks */
 	size_t session_count;
 	size_t acks_bytes; /* memory of all acks, part of the budget */
 	size_t acks_limit; /* above this, don't read from producers whose acks the kernel does not take */
 	struct refused_peers refusals;
 	struct tokens *tokens;
-	struct tokens *fresh; /* read again, not yet in use; NULL: none */
+	struct tokens *fresh; /* read by a reload, not yet in use; NULL: none */
 	struct certificate_rules certificates;
 	struct producer_profile *profile; /* NULL: messages are envelopes */
 	struct lateness lateness;
@@ -281,7 +281,7 @@ static void stop_talking(struct session *s)
 	check_acks(s, false);
 }
 
-/* True if the kernel only takes no bytes now. */
+/* True if a write failed only because the kernel's buffer is full. */
 static bool is_passing(int error)
 {
 	return error == EAGAIN || error == EINTR || error == ENOBUFS || error == ENOMEM;
@@ -459,7 +459,7 @@ static void read_by_profile(struct session *s, const char *message, size_t len)
 static int refuse_text(struct session *s, const char *message, size_t len)
 {
 	s->pending++;
-	pipeline_refuse(ws_owner(s->link.ws), NULL, message, len, "the message is text and not valid UTF-8",
+	pipeline_refuse(ws_owner(s->link.ws), NULL, message, len, "the message is text but not valid UTF-8",
 			&s->sender);
 	lws_close_reason(s->link.wsi, LWS_CLOSE_STATUS_INVALID_PAYLOAD, (unsigned char *)"invalid UTF-8", 13);
 	return -1;
@@ -978,7 +978,7 @@ static int on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user,
 
 	if (!i)
 		return 0;
-	/* cast to int, since only these of some 80 reasons matter */
+	/* Cast to int: only these of some 80 reasons matter. */
 	switch ((int)reason) {
 	case LWS_CALLBACK_OPENSSL_LOAD_EXTRA_SERVER_VERIFY_CERTS:
 		return certificate_demand(user, &i->certificates);

@@ -22,7 +22,7 @@ const struct token *ingest_tokens(const struct ingest *i);
 struct tokens *ingest_token_list(struct ingest *i);
 
 /* Reads tokens and certificates again, with fresh settings. Returns 0; then call ingest_take() to use them, which
- * disconnects producers that they would refuse, or ingest_leave() to discard them. If something cannot be read, changes
+ * disconnects producers that would now be refused, or ingest_leave() to discard them. If a file cannot be read, changes
  * nothing and returns -1 with a sentence in error. */
 int ingest_read_again(struct ingest *i, const struct config *fresh, char *error, size_t size);
 void ingest_take(struct ingest *i);

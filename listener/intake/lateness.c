@@ -1,5 +1,5 @@
-/* lateness.c counts late acks and logs them. A late ack is still sent, because it stops the sender from resending. It
- * cannot go out before the row is committed. */
+/* lateness.c counts late acks and logs them. An ack cannot be sent before the row is committed. A late one is still
+ * sent, because it stops the sender from resending. */
 #include "intake/lateness.h"
 
 #include "base/counters.h"

@@ -7,7 +7,7 @@
 /* For one source, or for all producers. Starts as all zeros. */
 struct lateness {
 	int64_t told_ms; /* loop clock, when it was last logged; 0: never */
-	uint64_t late;   /* since told_ms */
+	uint64_t late;   /* late acks since told_ms */
 	int64_t longest_ms;
 };
 

@@ -1,5 +1,5 @@
-/* ledger.c owns the order of a connection's frames: which are durable, and what follows for the cursor and the acks.
- * feed/session.c knows what a cursor means, and the pipeline says when an event is durable.
+/* ledger.c owns the order of a connection's frames: which are durable, and so where the cursor is and which acks are
+ * due. feed/session.c knows what a cursor means, and the pipeline says when an event is durable.
  *
  * A frame is durable when all its events are. Durable frames at the front are removed and move the cursor. Behind a
  * frame that is not durable, adjacent durable frames are joined, so the number of entries stays close to the number of
@@ -21,11 +21,11 @@ struct kept {
 /* A frame, or several adjacent durable ones. */
 struct entry {
 	struct sender sender; /* must be first: cast from sender */
-	struct list link;     /* of the ledger, in order of arrival; or of due */
+	struct list link;     /* in a list of the ledger, in order of arrival; or in due */
 	struct ledger *ledger;
-	size_t unsettled; /* events */
-	size_t owed;      /* number of acks that ack replaces */
-	int64_t came_ms;  /* loop clock, when the frame of ack came */
+	size_t unsettled; /* unsettled events */
+	size_t owed;      /* how many acks `ack` stands for */
+	int64_t came_ms;  /* loop clock: when the frame of ack arrived */
 	struct kept cursor;
 	struct kept ack;
 	bool is_open; /* its message is still being read */
@@ -34,14 +34,14 @@ struct entry {
 };
 
 struct ledger {
-	struct list link; /* of settings.ledgers */
+	struct list link; /* in settings.ledgers */
 	struct ledger_settings settings;
 	int64_t now_ms; /* loop clock, from ledger_tick */
 	struct list entries;
 	struct list due;     /* durable entries whose acks were not taken yet */
-	struct entry *open;  /* the last one, or NULL */
-	struct entry *taken; /* the one whose ack was taken last */
-	struct kept cursor;  /* of frames that were removed, not reported yet */
+	struct entry *open;  /* entry of the frame being read, or NULL */
+	struct entry *taken; /* entry whose ack was taken last */
+	struct kept cursor;  /* cursor of removed frames, not reported yet */
 	size_t unacked;
 	bool is_released; /* ledger_release was called; the frame may not be durable yet */
 	bool is_full;
@@ -130,7 +130,7 @@ static void check_full(struct ledger *l)
 	l->settings.on_full(l->settings.conn_arg, l->is_full);
 }
 
-/* The ack of e is due. If acks are cumulative, it replaces an earlier one. */
+/* Makes the ack of e due. If acks are cumulative, it replaces an earlier one. */
 static void make_due(struct ledger *l, struct entry *e)
 {
 	struct entry *due = memory_calloc(1, sizeof(*due));
@@ -230,7 +230,7 @@ static void tell_cursor(struct ledger *l)
 	drop(l, &cursor);
 }
 
-/* e has become durable. May free the ledger. */
+/* Call when e has become durable. May free the ledger. */
 static void on_durable(struct ledger *l, struct entry *e)
 {
 	if (e->ack.at && !l->settings.is_cumulative)

@@ -26,7 +26,7 @@ struct ledger_settings {
 	/* The memory of cursors and acks, whose length the feed chooses, has changed by this many bytes. NULL: do not
 	 * charge. */
 	void (*charge)(void *arg, long bytes);
-	/* All frames up to this cursor are durable. cursor lives for the call. */
+	/* All frames up to this cursor are durable. cursor is valid during the call. */
 	void (*on_cursor)(void *arg, struct slice cursor);
 	/* ledger_take_ack has an ack. */
 	void (*on_ack_due)(void *arg);
@@ -53,16 +53,16 @@ void ledger_note_cursor(struct ledger *l, struct slice cursor);
 /* Copies the ack that the source expects for the events of the frame so far. Later events of the frame count as another
  * frame. */
 void ledger_owe_ack(struct ledger *l, struct slice ack);
-/* A part of the frame cannot be read, so never ack the frame. */
+/* Call when a part of the frame cannot be read: the frame is never acked. */
 void ledger_reject(struct ledger *l);
-/* Cursors count once everything before this frame is durable. */
+/* Call for a frame that releases cursors: they count once everything before it is durable. */
 void ledger_release(struct ledger *l);
 void ledger_end(struct ledger *l);
 
-/* The next ack to send; call it only when it can be sent at once. at is NULL if none is due. Lives until the next
- * call. */
+/* Returns the next ack to send; call it only when it can be sent at once. at is NULL if none is due. Valid until the
+ * next call. */
 struct slice ledger_take_ack(struct ledger *l);
-/* Loop clock, when the frame of that ack arrived. */
+/* Returns when the frame of that ack arrived (loop clock). */
 int64_t ledger_taken_ms(const struct ledger *l);
 
 /* Discards all cursors so far, on every connection, because the source said so or the database lost data. Also discards

@@ -59,12 +59,12 @@ struct result {
 /* A request. It outlives the connection while its events are in flight. */
 struct post {
 	struct sender sender; /* must be first: cast from sender */
-	struct list link;     /* of struct posts */
+	struct list link;     /* in a list of struct posts */
 	struct posts *posts;
 	struct token *token;        /* token or secret it authenticated with; NULL: none is required, or is_unproved */
 	char *signed_by[SIGNED_BY]; /* NULL; or webhook-id, webhook-timestamp, webhook-signature; heap */
 	bool is_unproved;           /* only the body will show if its signature is right */
-	struct token *tried;        /* of the secrets, the last one that has not signed it; NULL: none was tried */
+	struct token *tried;        /* the last secret that was tried without success; NULL: none was tried */
 	struct address *address;
 	struct http_ticket *ticket;
 	struct http_refusal refusal; /* sent when the whole body has been read */
@@ -73,19 +73,19 @@ struct post {
 	bool is_gzip;
 	enum cloud_mode mode;
 	char *type;              /* Content-Type of a binary CloudEvent; heap, or NULL */
-	struct bytes attributes; /* of a binary CloudEvent */
+	struct bytes attributes; /* attributes of a binary CloudEvent */
 	bool is_read;
 	bool is_answered;
 	bool is_gone;
 	struct bytes body; /* as it was sent */
-	struct slice text; /* of body, while it is read */
+	struct slice text; /* text of body, while its events are read */
 	size_t charged;    /* memory of body and results */
-	size_t pending;    /* events not settled */
+	size_t pending;    /* unsettled events */
 	struct result *results;
 	size_t count;
 	size_t size;
-	struct producer_profile *profile; /* that reads its messages; NULL: they are envelopes */
-	struct producer_visitor visitor;  /* of the profile */
+	struct producer_profile *profile; /* profile that reads its messages; NULL: they are envelopes */
+	struct producer_visitor visitor;  /* its state in the profile */
 };
 
 struct posts {
@@ -96,18 +96,18 @@ struct posts {
 	struct http *http;
 	struct tokens *tokens;
 	bool has_own_tokens;
-	struct tokens *fresh;   /* read again, not yet in use; NULL: none */
-	struct tokens *secrets; /* of webhooks; may be none */
+	struct tokens *fresh;   /* read by a reload, not yet in use; NULL: none */
+	struct tokens *secrets; /* secrets of webhooks; may be empty */
 	struct tokens *fresh_secrets;
 	struct producer_profile *profile;  /* NULL: messages are envelopes */
-	struct producer_profile *clouds;   /* for CloudEvents, without profile */
+	struct producer_profile *clouds;   /* for CloudEvents, if there is no profile */
 	struct producer_profile *webhooks; /* for signed messages without an id */
 	struct unpack *gunzip;
 	uv_idle_t verifier; /* active while requests wait to be verified */
 	struct list all;
 	struct addresses *addresses; /* wrong tokens and garbage, by address */
-	int64_t debt_ms;             /* of producers with neither token nor address */
-	size_t bodies;               /* bytes of memory */
+	int64_t debt_ms;             /* debt of producers with neither token nor address */
+	size_t bodies;               /* memory of all bodies in bytes */
 	size_t bodies_limit;
 	size_t message_limit;
 	bool is_draining;
@@ -173,7 +173,7 @@ static void give_back(struct post *p)
 
 /* --- garbage --- */
 
-/* When this producer's debt is paid off (loop clock). */
+/* Returns the debt of this producer, which is kept by token, by address, or for all others together. */
 static int64_t *debt_of(struct posts *all, struct token *token, struct address *address)
 {
 	if (token)
@@ -247,7 +247,7 @@ static void add_result(struct post *p, uint64_t n, char *text)
 	charge(p, (long)strlen(text) + RESULT_OVER);
 }
 
-/* The event on line n has settled. */
+/* Records the outcome of the event on line n. */
 static void note_answer(struct post *p, const struct event *ev, enum outcome outcome, uint64_t n)
 {
 	p->pending--;
@@ -289,8 +289,8 @@ static void on_charge(void *arg, long bytes)
 static const struct producer_profile_owner producer_profile_owner = {
 	.receipts = {.on_answer = on_settled, .charge = on_charge}};
 
-/* What signed messages without an id are: the structure that Standard Webhooks recommends. A profile for producers has
- * an ack. */
+/* For signed messages without an id, which have the structure that Standard Webhooks recommends. A profile for
+ * producers must have an ack. */
 static const char webhook_profile[] =
 	"{\"name\": \"webhook\", \"ack\": 1, \"vars\": {\"webhook_id\": \"\"}, \"rules\": [{\"action\": \"event\", "
 	"\"id\": [[\"$webhook_id\"]], \"type\": \"/type\", \"time\": \"/timestamp\", \"time_unit\": \"rfc3339\", "
@@ -307,7 +307,7 @@ static void read_line(struct post *p, const char *line, size_t len, uint64_t n)
 	if (p->token)
 		p->token->messages++;
 	if (!is_utf8(line, len))
-		pipeline_refuse(pipeline, NULL, line, len, "the message is text and not valid UTF-8", &p->sender);
+		pipeline_refuse(pipeline, NULL, line, len, "the message is text but not valid UTF-8", &p->sender);
 	else if (p->profile)
 		handed = producer_profile_read(p->profile, &p->visitor, line, len, n);
 	else
@@ -497,7 +497,7 @@ static struct http_refusal blame(const struct posts *all, struct address *addres
 	counters.ingest_slowed += has_too_many;
 	if (has_too_many)
 		return (struct http_refusal){STATUS_TOO_MANY,
-					     "too many wrong tokens or signatures come from this address\n"};
+					     "too many wrong tokens or signatures came from this address\n"};
 	if (!tokens_are_demanded(all->secrets))
 		return (struct http_refusal){STATUS_UNAUTHORIZED, "send a token: Authorization: Bearer\n"};
 	return (struct http_refusal){
@@ -507,7 +507,7 @@ static struct http_refusal blame(const struct posts *all, struct address *addres
 		"server\n"};
 }
 
-/* As for a WebSocket: any page can make a browser send to any address. */
+/* Checks the Origin as for a WebSocket: any page can make a browser send to any address. */
 static bool is_origin(const struct posts *all, const char *origin)
 {
 	const struct config_list *origins = &all->config->ingest_origins;
@@ -559,7 +559,7 @@ static bool has_type(const char *type, const char *name)
 	return type && strncasecmp(type, name, len) == 0 && strchr("; \t", type[len]);
 }
 
-/* The request has neither shown a token nor may it do without. */
+/* Keeps the headers of a request that needs a token but has none: the body may prove its signature. */
 static void keep_signature(struct post *p, const struct http_request *r)
 {
 	p->is_unproved = true;
@@ -634,7 +634,7 @@ static void refuse_body(struct post *p, unsigned int status, const char *why)
 	drop_body(p);
 }
 
-/* Whose body should make room, p's or other's? That of a stranger, or else the larger one. */
+/* True if p's body should make room before other's: one that is unproved, else the larger one. */
 static bool is_before(const struct post *p, const struct post *other)
 {
 	return p->is_unproved != other->is_unproved ? p->is_unproved : p->body.size >= other->body.size;
@@ -740,7 +740,7 @@ static struct post *find_unproved(const struct posts *all)
 	return NULL;
 }
 
-/* Each secret reads the whole body: strangers would keep the loop for as long as they like. */
+/* Verifies a limited number of bytes per turn: each secret hashes the whole body, so strangers could block the loop. */
 static void on_turn(uv_idle_t *verifier)
 {
 	struct posts *all = verifier->data;

@@ -20,7 +20,7 @@
 /* For one connection. Starts as all zeros. */
 struct producer_credit {
 	int spent;           /* credit used; negative if events outnumber garbage */
-	unsigned int pauses; /* since spent was last 0 or less */
+	unsigned int pauses; /* number of pauses since spent was last 0 or less */
 	bool is_paused;
 };
 
@@ -32,8 +32,8 @@ enum producer_credit_verdict {
 
 /* The cost of a garbage message of this size. */
 int producer_credit_cost(size_t bytes);
-/* The cost of an event that has settled; 0 unless it was refused on arrival. What a handler, a trigger or another
- * listener refuses is not garbage. */
+/* The cost of an event that has settled; 0 unless it was refused on arrival. Events that a handler, a trigger or
+ * another listener refuses are not garbage. */
 int producer_credit_cost_of(const struct event *ev, enum outcome outcome);
 
 /* Counts one settled message: an event (cost 0) or garbage. Events take longer to settle than garbage, so `unanswered`

@@ -19,7 +19,7 @@
 
 struct producer_profile {
 	const struct profile *profile;
-	struct profile *own; /* the same, if it is freed with this; or NULL */
+	struct profile *own; /* the same if this owns it; else NULL */
 	struct pipeline *pipeline;
 	struct producer_profile_owner owner;
 	struct session *session;
@@ -63,7 +63,7 @@ static void set_text(struct producer_profile *s, const char *name, struct slice 
 	bytes_free(&json);
 }
 
-/* A rule's ack takes precedence over the profile's. */
+/* Renders the acks of a frame. A rule's ack takes precedence over the profile's. */
 static struct receipt_words make_words(struct producer_profile *s)
 {
 	const struct profile *p = s->profile;

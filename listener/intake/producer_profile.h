@@ -18,7 +18,7 @@ struct producer_profile;
 /* The callbacks run inside producer_profile_read and when an event settles. */
 struct producer_profile_owner {
 	struct receipts_owner receipts;
-	/* Send this text of a rule now. It lives for the call. May be NULL. */
+	/* Send this text of a rule now. It is valid during the call. May be NULL. */
 	void (*on_reply)(void *arg, struct slice text);
 	/* Disconnect the producer, because a rule says so. Unless is_fatal, it may reconnect. May be NULL. */
 	void (*on_leave)(void *arg, bool is_fatal);
@@ -31,13 +31,13 @@ struct producer_visitor {
 	size_t self_bytes;      /* memory charged for its variables */
 	bool is_told;           /* send the acks that the profile describes */
 	const char *webhook_id; /* value of ${webhook_id}; NULL: none */
-	const char *source;     /* of its rows, which outlives the pipeline; NULL: the profile's name */
+	const char *source;     /* source in its rows, which must outlive the pipeline; NULL: the profile's name */
 };
 
 /* profile and pipeline must outlive the result. */
 struct producer_profile *producer_profile_open(const struct profile *profile, struct pipeline *pipeline,
 					       const struct producer_profile_owner *owner);
-/* The same with a profile of our own, given as JSON. */
+/* The same with a built-in profile, given as JSON. */
 struct producer_profile *producer_profile_open_text(const char *json, struct pipeline *pipeline,
 						    const struct producer_profile_owner *owner);
 void producer_profile_free(struct producer_profile *s); /* NULL is allowed */

@@ -24,7 +24,7 @@ struct open_connection {
 	struct ledger *ledger;
 };
 
-/* If the source waits for its stored cursor. */
+/* Whether the source waits for its stored cursor. */
 enum want {
 	WANT_NOTHING,
 	WANT_CURSORS, /* it waits for the next reading */
@@ -34,15 +34,15 @@ enum want {
 struct profiled {
 	struct profiled_parts parts;
 	const struct profile *profile;
-	unsigned int number; /* of the line, from 0 */
+	unsigned int number; /* number of the line, from 0 */
 	struct session *session;
 	struct feed_client *client;
-	struct fill *fill;   /* NULL: what is missing is not asked for, or by the first line */
+	struct fill *fill;   /* NULL: missing events are not asked for, or the first line asks */
 	struct lease *lease; /* NULL: the source is not exclusive */
 	enum want want;
 	bool is_off_turn;    /* it is another listener's turn */
-	bool is_closed;      /* events of gone connections may still settle */
-	struct list ledgers; /* of all connections, including closed ones */
+	bool is_closed;      /* disconnected for good; events of its connections may still settle */
+	struct list ledgers; /* ledgers of all connections, including closed ones */
 	struct lateness lateness;
 	char host[256]; /* scope of its cursor: the host of its first URL */
 	char *kinds[2]; /* kind of its cursor, [is_anew] */
@@ -150,7 +150,7 @@ static bool may_go(const struct profiled *s)
 	return !s->is_off_turn && !s->profile->shard.is_idle && (!s->lease || lease_is_held(s->lease));
 }
 
-/* Frames of the lost history must neither move the cursor nor be acked. */
+/* Frames received before the loss must neither move the cursor nor be acked. */
 void profiled_forget(struct profiled *s)
 {
 	if (s->profile->cursor.kind == CURSOR_NONE && s->profile->ack_mode == ACK_MODE_NONE)
@@ -194,7 +194,7 @@ static void take_items(struct profiled *s)
 
 	session_clear(s->session, names);
 	json_decref(names);
-	/* Other listeners may divide another list now, so this minute proves nothing. */
+	/* Other listeners may still use the old list, so this minute proves nothing. */
 	line_minutes_doubt(&line_minutes, profile_row_source(s->profile), s->number, clock_ms(CLOCK_REALTIME));
 }
 

@@ -19,9 +19,8 @@ struct profiled_parts {
 	void *arg;
 };
 
-/* parts is copied; what it points to, and profile, must outlive the source. beside: NULL, or the line of the same
- * profile that was made last, if it has several, or its last shard; the result is the next one. Does not connect yet.
- */
+/* parts is copied; what it points to, and profile, must outlive the source. beside: the line or shard of the same
+ * profile that was made last, of which the result is the next one; else NULL. Does not connect yet. */
 struct profiled *profiled_new(const struct profiled_parts *parts, const struct profile *profile,
 			      const struct profiled *beside);
 
@@ -29,20 +28,20 @@ struct profiled *profiled_new(const struct profiled_parts *parts, const struct p
  * --readers, any other source connects only while it is this listener's turn. */
 void profiled_start(struct profiled *s);
 
-/* With --readers: this listener's turn to read the source begins or ends. Not for exclusive sources, which have a
+/* With --readers: begins or ends this listener's turn to read the source. Not for exclusive sources, which have a
  * lease. */
 void profiled_set_turn(struct profiled *s, bool is_ours);
 
-/* The items of its profile, a shard's, have changed. Connects if it had none, and hangs up if it has none now.
- * Otherwise tells the feed of those that are new (an array), by a message of on_change or by another connection beside
- * the open one, which stays until profiled_turn(). */
+/* Call when the items of its profile, which is a shard, have changed. Connects if it had none, and disconnects if it
+ * has none now. Otherwise subscribes to the new ones (an array), by a message of on_change or by another connection;
+ * the open one stays until profiled_turn(). */
 void profiled_change(struct profiled *s, const json_t *fresh);
-/* True if the feed knows, or if this listener does not read the source. */
+/* True if the feed has confirmed the change, or if this listener does not read the source. */
 bool profiled_is_changed(const struct profiled *s);
-/* Leaves what the feed sends of items that are gone (an array). */
+/* Unsubscribes from the items that are gone (an array), or closes the old connection. */
 void profiled_turn(struct profiled *s, const json_t *gone);
 
-/* The connection brings nothing, for this reason: closes it and dials again. */
+/* Closes the connection, which gets no messages for this reason, and dials again. */
 void profiled_redial(struct profiled *s, const char *reason);
 
 /* Pass the stored cursors: call begin, then restore for each cursor, of any source, and end. A source that asked for
@@ -51,8 +50,8 @@ void profiled_begin_reading(struct profiled *s);
 void profiled_restore(struct profiled *s, const struct cursor *cursor);
 void profiled_end_reading(struct profiled *s);
 
-/* The database has lost durable data: drops the cursors and acks so far and, unless the source is closed, reconnects
- * from the cursor that is stored now. */
+/* Call when the database has lost durable data: drops the cursors and acks so far and, unless the source is closed,
+ * reconnects from the cursor that is stored now. */
 void profiled_forget(struct profiled *s);
 
 /* Disconnects for good. */

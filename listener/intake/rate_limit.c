@@ -36,7 +36,7 @@ void rate_limit_clear(struct rate_limit *c)
 		drop_first(c);
 }
 
-/* The bucket holds at most one second's worth. */
+/* Fills the bucket, which holds at most the messages of one second. True if a message may be sent. */
 static bool may_send(struct rate_limit *c, int64_t now_ms)
 {
 	double rate = c->rate > 0 ? c->rate : RATE_LIMIT_REPLIES, most = rate > 1 ? rate : 1;

@@ -16,9 +16,9 @@ struct receipt {
 	struct receipts *receipts;
 	uint64_t n;       /* number of its message */
 	int64_t came_ms;  /* loop clock */
-	size_t unsettled; /* events */
+	size_t unsettled; /* unsettled events */
 	bool is_open;     /* still being read */
-	bool has_new;     /* an event was not stored before */
+	bool has_new;     /* it has an event that was not stored before */
 	bool has_error;
 	char *reason; /* reason of the first error; heap */
 	char *text;   /* all acks, one after the other; heap */
@@ -41,7 +41,7 @@ static void receipt_free(struct receipt *f)
 
 /* --- acks --- */
 
-/* Puts the reason, escaped for a JSON string, in place of RECEIPT_REASON. */
+/* Replaces RECEIPT_REASON by the reason, escaped for a JSON string. */
 static void say_error(const struct receipts *r, const struct receipt *f)
 {
 	const char *why = f->reason ? f->reason : "rejected by another listener: see dead_letters";

@@ -10,19 +10,19 @@
 #include "base/slice.h"
 #include "event/event.h"
 
-/* Placeholder in an error ack for the reason, which is known only when the event settles. A producer whose own text
- * contains it only sees its reason there, too. */
+/* Placeholder in an error ack for the reason, which is known only when the event settles. If a producer's own text
+ * contains it, the producer only sees its reason there, too. */
 #define RECEIPT_REASON "@wsonce-reason@"
 
 /* The callbacks run when an event settles, or inside receipts_end. */
 struct receipts_owner {
-	/* Send this ack now. came_ms: when its frame came (loop clock). text lives for the call. NULL: no acks are
-	 * sent, and now_ms is not called. */
+	/* Send this ack now. came_ms: when its frame came (loop clock). text is valid during the call. If say is NULL,
+	 * no acks are sent, and now_ms is not called. */
 	void (*say)(void *arg, struct slice text, int64_t came_ms);
 	/* An event or dead letter of message n has settled, and the ack of its frame was passed to say. May free the
 	 * receipts. */
 	void (*on_answer)(void *arg, const struct event *ev, enum outcome outcome, uint64_t n);
-	/* The loop clock. */
+	/* Returns the loop clock. */
 	int64_t (*now_ms)(void *arg);
 	/* The memory of waiting acks has changed by this many bytes. */
 	void (*charge)(void *arg, long bytes);
@@ -32,12 +32,12 @@ struct receipts_owner {
 struct receipts {
 	const struct receipts_owner *owner;
 	void *arg;
-	const char *name;   /* of the producer's token; NULL: none */
+	const char *name;   /* name of the producer's token; NULL: none */
 	bool is_cumulative; /* an ack covers all frames before it, too */
 	bool resends;       /* the producer waits for answers, and sends again what has none */
 	bool is_left;       /* the connection is gone: send nothing */
 	struct list frames; /* unsettled, in order of arrival; if cumulative, also settled ones behind them */
-	size_t count;       /* of frames */
+	size_t count;       /* number of frames */
 	struct receipt *open;
 	uint64_t n;
 };

@@ -1,6 +1,6 @@
 /* shards.c owns the list of a source that is divided among several connections, and changes it: first every connection
- * gets what is new to it, and when all are ready, they leave what is gone. An item that moves from one to another is
- * received by both meanwhile. feed/shard.c divides the list; profiled.c has the connections. */
+ * subscribes to its new items, and when all are ready, they drop the old ones. Meanwhile both connections receive an
+ * item that moves. feed/shard.c divides the list; profiled.c has the connections. */
 #include "intake/shards.h"
 
 #include <stdlib.h>
@@ -14,14 +14,14 @@
 #include "intake/feed_call.h"
 
 #define TICK_MS  1000
-#define READY_IN 2 /* ticks in a row: what the old connections were sent before has arrived by then */
+#define READY_IN 2 /* ticks in a row: by then all earlier messages on the old connections have arrived */
 #define AGAIN_MS 30000
 #define TELL_MS  60000
 
 struct place {
 	struct profile *profile;
 	struct profiled *source;
-	json_t *have; /* items that its connection is subscribed to */
+	json_t *have; /* items to which its connection is subscribed */
 	bool is_changed;
 };
 
@@ -34,13 +34,13 @@ struct shards {
 	void *arg;
 	struct session *session; /* for the call's templates */
 	struct request *request; /* NULL: none is running */
-	int64_t ask_ms;          /* loop clock, next call */
+	int64_t ask_ms;          /* loop clock: next call */
 	struct log_spell failures;
-	char trouble[SHARD_REASON + 100]; /* while there is no list */
-	size_t wanted;                    /* connections of the list */
-	unsigned int ready;               /* ticks */
-	int64_t since_ms;                 /* loop clock, when the change began; 0: there is none */
-	bool is_told;                     /* that it takes long */
+	char trouble[SHARD_REASON + 100]; /* why there is no list yet */
+	size_t wanted;                    /* connections that the list needs */
+	unsigned int ready;               /* ticks in a row for which all were ready */
+	int64_t since_ms;                 /* loop clock: when the change began; 0: there is none */
+	bool is_told;                     /* it has been logged that the change takes long */
 	size_t count;
 	struct place places[];
 };
@@ -123,11 +123,11 @@ static void end(struct shards *s)
 			leave_place(&s->places[i]);
 		else if (s->places[i].is_changed)
 			end_place(&s->places[i]);
-	log_info("source has another list", "source=%s connections=%zu", s->profile->name, s->wanted);
+	log_info("source has a new list", "source=%s connections=%zu", s->profile->name, s->wanted);
 	s->on_change(s->arg);
 }
 
-/* A connection that is left must not be behind: what it has not read is nowhere else. */
+/* A connection that is to be closed must not be behind: no other gets its unread messages. */
 static bool is_ready(const struct shards *s, size_t i)
 {
 	const struct place *at = &s->places[i];
@@ -158,12 +158,12 @@ static void refuse(struct shards *s, const char *why)
 	char reason[SHARD_REASON + 100];
 
 	snprintf(reason, sizeof(reason), "%s: %s", s->profile->name, why);
-	log_spell_on(&s->failures, now_ms(s), "cannot use the list of a source, keeping what it has", reason);
+	log_spell_on(&s->failures, now_ms(s), "cannot use the list of a source, keeping the old one", reason);
 	if (*s->trouble)
 		snprintf(s->trouble, sizeof(s->trouble), "%s", why);
 }
 
-/* Takes over parts. NULL: there is no list to be used, and why says so. */
+/* Takes ownership of parts. NULL: the list cannot be used, and why says so. */
 static void take(struct shards *s, json_t *parts, const char *why)
 {
 	if (!parts) {
@@ -268,7 +268,7 @@ struct shards *shards_new(uv_loop_t *loop, struct requests *requests, const stru
 		return NULL;
 	}
 	if (!s->wanted)
-		snprintf(s->trouble, sizeof(s->trouble), "its list has not come yet");
+		snprintf(s->trouble, sizeof(s->trouble), "its list has not arrived yet");
 	s->session = session_new(p, false);
 	uv_timer_init(loop, &s->timer);
 	s->timer.data = s;

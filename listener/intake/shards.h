@@ -1,4 +1,4 @@
-/* shards.h: a source whose list (symbols, say) is divided among several connections, NAME/1, NAME/2, ... */
+/* shards.h: a source whose list, such as symbols, is divided among several connections, NAME/1, NAME/2, ... */
 #ifndef WSONCE_SHARDS_H
 #define WSONCE_SHARDS_H
 
@@ -7,14 +7,14 @@
 
 struct shards;
 
-/* Reads the list of a profile with `shard`, and makes a profile for each connection that there may be. Returns NULL
- * with a sentence in error if the list cannot be read. requests and p must outlive the result. on_change is called from
- * the loop when other connections than before have items. */
+/* Reads the list of a profile with `shard`, and makes a profile for each possible connection. Returns NULL with a
+ * sentence in error if the list cannot be read. requests and p must outlive the result. on_change is called from the
+ * loop when the set of connections that have items has changed. */
 struct shards *shards_new(uv_loop_t *loop, struct requests *requests, const struct profile *p,
 			  void (*on_change)(void *arg), void *arg, char *error, size_t size);
 struct profile *shards_profile(const struct shards *s, size_t i);
 
-/* The sources of its profiles are those from first on. */
+/* Starts the sources of its profiles, which begin with number first. */
 void shards_start(struct shards *s, const struct profiles *all, size_t first);
 
 /* Reads the list again: from the profile, which may have changed, from its file, or by HTTP. New connections are ready

@@ -22,16 +22,16 @@ struct sources {
 	struct dialler *dialler;
 	struct requests *requests; /* NULL: no profile makes an HTTP call */
 	struct profiles *profiles;
-	struct readings *readings; /* what the fleet hears of them; NULL: there is no Redis */
+	struct readings *readings; /* what beats report about them; NULL: there is no Redis */
 	char **names;              /* for logs and pages */
-	struct shards **shards;    /* those whose first connection it is; else NULL */
-	size_t *visible;           /* all but idle shards */
+	struct shards **shards;    /* per source: its list if it is the first connection of one, else NULL */
+	size_t *visible;           /* indices of all except idle shards */
 	size_t visible_count;
 	size_t count;
-	struct profile *items[]; /* those of --source first; this file frees them. Others are there for each line */
+	struct profile *items[]; /* first those of --source, freed by this file; the others once per line */
 };
 
-/* --- what the fleet hears of them --- */
+/* --- for the fleet --- */
 
 static struct reading on_ask(void *arg, size_t i)
 {
@@ -132,7 +132,7 @@ static void add(struct sources *all, struct profile *p)
 	}
 }
 
-/* A source whose list has not come yet is shown by its first connection. */
+/* Fills visible. A source whose list has not arrived yet is shown by its first connection. */
 static void list_shown(void *arg)
 {
 	struct sources *all = arg;
@@ -218,7 +218,7 @@ size_t sources_places(const struct sources *s)
 	return s->count;
 }
 
-/* True if a source that waits counts as ready, since another listener reads it. False until the turns are known. */
+/* True if a standby source counts as ready, since another listener reads it. False until the turns are known. */
 static bool may_stand_by(const struct sources *all)
 {
 	return !all->config->readers || readings_know(all->readings);

@@ -13,18 +13,18 @@
 
 struct sources;
 
-/* Connects and reconnects to every URL and feed of config. presence (NULL: there is no fleet) is told of them, and must
- * outlive them. On failure returns NULL with a sentence in error. */
+/* Connects and reconnects to every URL and feed of config. presence (NULL: there is no fleet) reports them, and must
+ * outlive the result. On failure returns NULL with a sentence in error. */
 struct sources *sources_open(struct ws *ws, struct presence *presence, const struct config *config, char *error,
 			     size_t size);
 
-/* What the admin pages show about source i: each line counts as one. Plain URLs come first. The texts live until
- * the loop runs again. */
+/* What the admin pages show about source i, where each line counts as a source. Plain URLs come first. The texts are
+ * valid until the loop runs again. */
 struct source_view {
 	const char *source;
-	const char *name;        /* the same, and /2 or so if it is not the first of the source's lines */
-	size_t place;            /* below sources_places(): the same as long as the listener lives */
-	unsigned int number;     /* of the line, from 0 */
+	const char *name;        /* the same, with /2 etc. for lines after the first */
+	size_t place;            /* below sources_places(): never changes while the listener runs */
+	unsigned int number;     /* number of the line, from 0 */
 	const struct line *line; /* NULL: none is recorded, or it is the first shard's */
 	const char *url;         /* without secrets */
 	const char *state;
@@ -35,25 +35,24 @@ struct source_view {
 	int64_t data_ms;         /* as in struct feed_client_view */
 	uint64_t id;             /* identifies the source in presence; 0: there is no presence */
 	uint64_t connects;
-	uint64_t barren;   /* as in struct feed_client_view */
-	uint64_t messages; /* of a plain URL; for a profile see rules */
-	const struct silence
-		*silence; /* others hear the source, and this line does not; NULL: no such thing is known */
+	uint64_t barren;               /* as in struct feed_client_view */
+	uint64_t messages;             /* of a plain URL; for a profile see rules */
+	const struct silence *silence; /* other listeners hear the source, and this line does not; else NULL */
 	/* NULL for a plain URL: */
 	const struct profile *profile;
 	const struct rule_count *rules; /* as in struct feed_client_view */
 	struct sequence_gaps_count gaps;
-	uint64_t filled; /* of the missing numbers */
+	uint64_t filled; /* missing numbers that were fetched later */
 };
 
-/* Those of a list that is divided (shards.h) come and go. */
+/* Returns the number of sources, which changes when a list that is divided (shards.h) does. */
 size_t sources_count(const struct sources *s);
 size_t sources_places(const struct sources *s);
 struct source_view sources_view(const struct sources *s, size_t i);
 /* True if a line of the source of i is ready. */
 bool sources_are_ready(const struct sources *s, size_t i);
 
-/* Reads the lists that are divided again; config has what the settings say now. */
+/* Reads the divided lists again; config has the new settings. */
 void sources_reload(struct sources *all);
 
 /* Disconnects all sources for good. */

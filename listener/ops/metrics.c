@@ -379,7 +379,7 @@ void metrics_write(const struct admin_parts *p, int64_t now_ms, FILE *out)
 			  claim_is_ready(claim) && !claim_is_refused(claim));
 	put_gauge(out, "postgres_up", "1 while rows can be stored.", !*storing_trouble(pipeline_storing(p->pipeline)));
 	put_gauge(out, "postgres_slow_seconds",
-		  "How long the oldest event has waited for Postgres, while that stores them slower than they come; "
+		  "How long the oldest event has waited while Postgres stores events more slowly than they arrive; "
 		  "else 0.",
 		  (double)storing_is_slow(pipeline_storing(p->pipeline), &why) / 1000);
 	put_sources(out, p->sources, now_ms);

@@ -63,7 +63,7 @@ Test(fill, a_hole_in_the_numbers_is_filled)
 	await(is_counted("wsonce_feed_filled_total{source=\"played\"}", 3), SETTLED_MS);
 	cr_assert_eq(listener_metric(listener, "wsonce_feed_missing_total{source=\"played\"}"), 3);
 	cr_assert_eq(listener_metric(listener, "wsonce_fill_calls_total"), 1);
-	cr_assert(listener_has_logged(listener, "asked a source for events that it did not send"));
+	cr_assert(listener_has_logged(listener, "fetched events that a source did not send"));
 	cr_assert_eq(listener_stop(listener), 0);
 	cr_assert_eq(database_long(db, "SELECT sum(filled) FROM line_minutes"), 3);
 }
@@ -97,7 +97,7 @@ Test(fill, an_error_is_tried_again_and_a_refusal_is_not)
 	await(stored("true") == 3, SETTLED_MS);
 	answer("/missing/a/4/7", 403, "not you");
 	send_number(8);
-	await(listener_has_logged(listener, "events that a source did not send stay missing"), SETTLED_MS);
+	await(listener_has_logged(listener, "cannot fetch all events that a source did not send"), SETTLED_MS);
 	cr_assert(listener_has_logged(listener, "answered 403: not you"));
 	cr_assert(listener_has_logged(listener, "a 4 to 7"));
 	cr_assert_eq(listener_metric(listener, "wsonce_fills_failed_total"), 1);
@@ -129,7 +129,7 @@ Test(fill, what_came_while_nobody_was_connected_is_asked_for_by_the_cursor)
 	answer("/since/3", 200, "[{\"uid\":4},{\"uid\":5}]");
 	await(stored("true") == 6, SETTLED_MS);
 	answer("/since/5", 200, "[{\"uid\":6}]");
-	await(listener_has_logged(listener, "asked a source for events that it did not send"), SETTLED_MS);
+	await(listener_has_logged(listener, "fetched events that a source did not send"), SETTLED_MS);
 	cr_assert_eq(stored("payload->'all'->>'uid' = '4'"), 1);
 	cr_assert_eq(stored("true"), 6);
 }
@@ -188,7 +188,7 @@ Test(fill, holes_without_end_are_given_up_in_one_line)
 		send_number(n * 1000000);
 	await(is_counted("wsonce_fills_failed_total", 599), 2 * SETTLED_MS, "%.3f",
 	      listener_metric(listener, "wsonce_fills_failed_total"));
-	cr_assert_eq(listener_count_logged(listener, "events that a source did not send stay missing"), 1);
+	cr_assert_eq(listener_count_logged(listener, "cannot fetch all events that a source did not send"), 1);
 	cr_assert(listener_has_logged(listener, "too many holes wait"));
 	cr_assert_eq(stored("true"), 600);
 }

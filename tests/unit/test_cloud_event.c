@@ -61,8 +61,8 @@ static void expect_wrong(const char *name, const char *value, const char *part)
 
 Test(cloud_event, header_that_is_no_attribute_is_wrong)
 {
-	expect_wrong("ce-", "x", "other characters");
-	expect_wrong("ce-data_base64", "x", "other characters");
+	expect_wrong("ce-", "x", "letters and digits");
+	expect_wrong("ce-data_base64", "x", "letters and digits");
 	expect_wrong("ce-data", "x", "in the body");
 	expect_wrong("ce-DataContentType", "x", "in the body");
 	expect_wrong("ce-ID", "y", "twice");
