@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- Takes a lease if it is free, or renews it if it is ours. What lasts for longer than a lease, or for ever, is none.
+-- Takes a lease if it is free, or renews it if it is ours. A key with a longer TTL than a lease, or without one, does not
+-- count as a lease.
 -- KEYS[1]  the lease's key
 -- ARGV[1]  our value, which is unique
 -- ARGV[2]  the lease in ms

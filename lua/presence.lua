@@ -1,12 +1,12 @@
 #!lua flags=allow-oom
 -- Records that a listener is alive, and returns all others that are. Uses the server's clock, so the clocks of the
 -- hosts need not agree.
--- KEYS[1]  a hash from the listeners' names to the time of their last beat in ms, a blank, and what they said
--- KEYS[i]  further ones are such hashes of other prefixes, which are only read
+-- KEYS[1]  a hash from the listeners' names to the time of their last beat in ms, a blank, and their report
+-- KEYS[i]  the same for other prefixes, which is only read
 -- ARGV[1]  our name
--- ARGV[2]  what we say
+-- ARGV[2]  our report
 -- ARGV[3]  how long a beat counts, in ms
--- Result   the names of the other live listeners, "" for those of other prefixes, each followed by what it said
+-- Result   the names of the other live listeners, "" for those of other prefixes, each followed by its report
 local now = redis.call('TIME')
 local ms = now[1] * 1000 + math.floor(now[2] / 1000)
 local live, kept, known = {}, {}, 0
@@ -16,7 +16,7 @@ for k, key in ipairs(KEYS) do
 	for i = 1, #all, 2 do
 		local at, said = string.match(all[i + 1], '^(%d+) ()')
 		at = tonumber(at)
-		if at and at > ms - ARGV[3] and at <= ms then -- later: written by a server whose clock was ahead
+		if at and at > ms - ARGV[3] and at <= ms then -- a later time is from a server whose clock was ahead
 			if all[i] ~= ARGV[1] then
 				live[#live + 1] = k == 1 and all[i] or ''
 				live[#live + 1] = string.sub(all[i + 1], said)

@@ -1,4 +1,4 @@
-// The script of wsonce's page. What comes from servers is set as text, never as markup.
+// The script of wsonce's page. Data from servers is set as text, never as markup.
 "use strict";
 
 const EVERY_MS = 3000, STALE_MS = 12000, AGAIN_MS = 30000, LINES_MS = 60000, EXAMPLES = 25;
@@ -7,7 +7,7 @@ const $ = id => document.getElementById(id);
 
 // --- text ---
 
-// Escapes characters that would hide or reverse others.
+// Escapes characters that would hide others or reverse their order.
 function visible(value) {
 	return String(value).replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g,
 		c => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
@@ -188,7 +188,7 @@ function render(s) {
 
 function showAge() {
 	const age = Date.now() - heard, stale = age > STALE_MS;
-	setText($("news"), !heard ? "" : stale ? "no news for " + span(age / 1000) + ": what is shown is old" : "updated " + new Date(heard).toLocaleTimeString());
+	setText($("news"), !heard ? "" : stale ? "no update for " + span(age / 1000) + ": this page is outdated" : "updated " + new Date(heard).toLocaleTimeString());
 	setClass($("news"), stale ? "stale" : "");
 	if (stale && heard) $("state").dataset.state = "unknown";
 }
@@ -204,14 +204,14 @@ async function ask(path, options) {
 
 let linesAt = 0;
 
-// Listeners tell of their lines once a minute.
+// Listeners report their lines once a minute.
 async function lookAtLines() {
 	if (Date.now() - linesAt < LINES_MS) return;
 	linesAt = Date.now();
 	try { table($("table-lines"), "Lines", lineColumns, (await ask("/api/lines")).sources, "No connection has told of the last hour."); } catch (error) { linesAt = 0; }
 }
 
-// Polls less often while the page is hidden, and never twice at once: an answer may take long.
+// Polls less often while the page is hidden, and never twice at once, since an answer may take long.
 let isLooking = false, timer = 0;
 
 async function look() {
@@ -236,7 +236,7 @@ async function begin() {
 	lettersChanged();
 }
 
-// Waits, so that a flood of dead letters causes few questions, and while the focus is in the list.
+// Waits, so that a flood of dead letters causes few requests; also waits while the focus is in the list.
 let reload = 0;
 
 function lettersAreOld() {
