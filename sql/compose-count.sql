@@ -1,6 +1,6 @@
--- Compares the table with the ids on standard input, one a line. README.md runs it in the container of Postgres.
--- Rows: sent, how many have a row, how many have none, rows beyond the first of an id.
--- The last events are on their way for a moment, so it waits up to 30 s for them.
+-- Compares the table with the ids on standard input, one per line. README.md runs it in the container of Postgres.
+-- Prints how many were sent, how many have a row, how many have none, and how many rows are beyond the first of an id.
+-- Waits up to 30 s for the last events.
 \set QUIET on
 CREATE TEMP TABLE sent (event_id text PRIMARY KEY);
 \copy sent FROM pstdin

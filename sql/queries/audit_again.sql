@@ -1,3 +1,3 @@
--- Leaves out what was stored while Redis was asked, for Postgres and SQLite.
+-- Drops the events that were stored while Redis was asked. For Postgres and SQLite.
 DELETE FROM wsonce_suspects
 WHERE found = 'missing' AND EXISTS (SELECT 1 FROM wsonce_stored AS e WHERE e.event_id = wsonce_suspects.id)

@@ -1,4 +1,4 @@
--- Resolves the dead letters whose events have been stored by now. $1: who does.
+-- Resolves the dead letters whose events have been stored by now. $1: the name recorded for it.
 WITH stored AS (
 	SELECT d.id, d.digest, d.event_id
 	FROM wsonce_suspects AS s JOIN wsonce_stored AS e ON e.event_id = s.id

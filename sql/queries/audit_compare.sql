@@ -1,5 +1,5 @@
--- Finds the expected events without a row, for Postgres and SQLite. Nothing else makes statistics of a temporary table,
--- and wrong ones make the joins slow.
+-- Finds the expected events without a row, for Postgres and SQLite. Autovacuum does not analyze temporary tables, and
+-- without statistics the joins are slow.
 INSERT INTO wsonce_suspects (at, id, name, digest, found)
 SELECT min(x.at), x.id, min(x.name), x.digest, 'missing'
 FROM wsonce_lines AS x LEFT JOIN wsonce_stored AS e ON e.event_id = x.id

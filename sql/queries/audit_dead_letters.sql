@@ -1,6 +1,6 @@
--- What dead letters say of the missing events, for Postgres and SQLite. An event counts as resolved if its letter was
--- stored after an edit, perhaps under another id; if it was stored as it was, its row should be there. A line that is
--- no event can only be stored after an edit.
+-- What dead letters say about the missing events, for Postgres and SQLite. An event counts as resolved if its letter was
+-- stored after an edit, perhaps under another id; if it was stored unchanged, its row should exist. A line that is not
+-- an event can only be stored after an edit.
 UPDATE wsonce_suspects SET found = k.found
 FROM (
 	SELECT at, CASE max(grade) WHEN 4 THEN open WHEN 3 THEN 'discarded' WHEN 2 THEN 'resolved' ELSE 'missing' END AS found

@@ -1,9 +1,9 @@
 -- Reports pending deliveries. $1 is the age in ms at which a delivery is too old, $2 this listener's webhooks, $3 the
--- digests of their URLs. At most about 20,000 rows are read, shared among the targets: of each target the new
--- rows and then those that have failed, as they are due, and the fifty of each that are due last. Returns the number of
--- deliveries; how many are too old; age in ms, event id and target of the oldest; the names of targets that no listener
--- serves, and the number of their deliveries; the names in $2 that a running listener has with another URL; and of those
--- in $2 that are paused since when, by whom and why, as a JSON object by name.
+-- digests of their URLs. At most about 20,000 rows are read, shared among the targets: for each target the new rows, then
+-- those that have failed, by due_at, and also the last fifty of each. Returns the number of deliveries; how many are too
+-- old; age in ms, event id and target of the oldest; the names of targets that no listener serves, and the number of
+-- their deliveries; the names in $2 that a running listener has with another URL; and for the paused ones in $2, a JSON
+-- object that says by name since when, by whom and why.
 --
 -- The planner assumes a LIMIT of 1, as in lease.sql, so it reads the index outbox_lanes and never sorts.
 WITH RECURSIVE names AS (

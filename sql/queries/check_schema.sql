@@ -1,4 +1,4 @@
--- As check_server.sql, of the version of the schema. $1: the one that this program knows.
+-- Like check_server.sql, for the version of the schema. $1: the version that this program knows.
 SELECT CASE WHEN version > known THEN 2 WHEN version < known THEN 1 ELSE 0 END, 'schema', 'version ' || version || CASE
 	WHEN version > known THEN ' is newer than this program, which knows ' || known || ': use a newer wsonce'
 	WHEN version < known THEN '; the next listener, or wsonce migrate, upgrades it to ' || known

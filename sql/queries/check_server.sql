@@ -1,4 +1,4 @@
--- What wsonce check finds of the server: the kind of a finding (0 ok, 1 a warning, 2 wrong), what it is about, and its
+-- What wsonce check finds out about the server: the kind of a finding (0 ok, 1 a warning, 2 wrong), its subject, and its
 -- text. $1: our clock in ms since 1970. check.c puts WITH found (hazards) AS (hazards.sql) before it.
 SELECT kind, what, text
 FROM found CROSS JOIN (

@@ -1,5 +1,5 @@
--- As check_server.sql, of the tables; and whether they are there. $1: those that a listener writes. check.c puts WITH seen
--- AS (inspect.sql) before it.
+-- Like check_server.sql, for the tables; also returns whether they exist. $1: those that a listener writes. check.c puts
+-- WITH seen AS (inspect.sql) before it.
 SELECT kind, 'tables', text, is_ours
 FROM seen CROSS JOIN LATERAL (
 	SELECT pg_catalog.has_schema_privilege(pg_catalog.current_schema(), 'CREATE')

@@ -1,7 +1,7 @@
 -- A listener's report, once a minute. $1 is a JSON object: listener, max_age_s, dedup_window_s, is_leaving; consumer,
 -- handler, targets and target_urls (digests by target), which say what it does with an event; report (see
--- ops/report.c); and unless the listener cannot store: events and copies, counted since the last report; late, [id,
--- ms ago] of copies that only the unique key found, each of which stands for late_weight copies; keys, closest and
+-- ops/report.c); and if the listener can store: events and copies, counted since the last report; late, [id, ms ago] of
+-- copies that only the unique key found, each of which stands for late_weight copies; keys, closest and
 -- farthest, as in sql/migrations/014_duplicate_keys.sql; lines, rows of line_minutes as in event/line_minutes.h, which
 -- are kept for lines_keep_s; and judged, [minute, minute]: from the first one, before the second one.
 -- Result  the age at which rows were deleted, NULL if none were; a JSON array of the judged minutes' rows, as in
@@ -78,7 +78,7 @@ WITH checkin AS MATERIALIZED (
 ), oldest AS MATERIALIZED (
 	SELECT now() - pg_catalog.make_interval(secs => (n->>'lines_keep_s')::int) AS minute FROM checkin
 ), old_lines AS (
-	-- Twice as many as a listener writes. After weeks without listeners they must not delay the first batch.
+	-- Deletes twice as many rows as a listener writes. After weeks without listeners this must not delay the first batch.
 	DELETE FROM :schema.line_minutes WHERE minute < (SELECT minute FROM oldest) AND ctid = ANY (ARRAY(
 		SELECT ctid FROM :schema.line_minutes WHERE minute < (SELECT minute FROM oldest)
 		ORDER BY minute LIMIT 2000 FOR UPDATE SKIP LOCKED
@@ -90,7 +90,7 @@ WITH checkin AS MATERIALIZED (
 	FROM asked, :schema.line_minutes AS l CROSS JOIN LATERAL (SELECT extract(epoch FROM minute)::bigint / 60 AS at) AS t
 	WHERE minute >= pg_catalog.to_timestamp((first - 4) * 60) AND minute < pg_catalog.to_timestamp(past * 60)
 ), judged AS MATERIALIZED (
-	-- Where one listener records five minutes together, they are judged with the last of them.
+	-- If a listener records five minutes together, they are judged with the last of them.
 	SELECT told.*, at - at % length AS begin, pg_catalog.left(listener, -17) AS instance FROM told, asked
 	WHERE at - at % length + length BETWEEN asked.first + 1 AND past
 ), odd AS (

@@ -1,6 +1,6 @@
 -- Discards or reopens the dead letters with the ids $1 that are still in state $5 (open or resolved): $4 is the action
--- (discard or reopen), $2 a note, $3 this instance. Leaves alone what a retry has taken up within five minutes. Locks in
--- the order of write_dead_letters.sql, so that neither waits for the other's rows. Returns the id and the event id of each.
+-- (discard or reopen), $2 a note, $3 this instance. Skips letters that a retry has taken up within five minutes. Locks in
+-- the order of write_dead_letters.sql, so that they cannot deadlock. Returns the id and the event id of each.
 WITH locked AS (
 	SELECT id FROM :schema.dead_letters
 	WHERE id = ANY($1::bigint[]) AND CASE $5::text

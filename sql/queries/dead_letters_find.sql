@@ -1,7 +1,7 @@
 -- Finds the dead letters of consumer $6 that were last seen at or after $1 and before $2 (microseconds since 1970, 0: no
--- bound), with $3 in the reason in any case, in state $4 (open, resolved or all), among the ids $5 (NULL: any), that may
--- have type $7 (NULL: any), with an id above $9 and not above $10. If no profile has read a letter, its type is in its
--- message, where a backslash may begin an escape. Returns id, event_type and raw; the program adds the order and the
+-- bound), with $3 in the reason (ignoring case), in state $4 (open, resolved or all), among the ids $5 (NULL: any), that
+-- may have type $7 (NULL: any), with an id above $9 and not above $10. If no profile has read a letter, its type is in
+-- its message, where a backslash may begin an escape. Returns id, event_type and raw; the program adds the order and the
 -- limit $8.
 SELECT id, event_type, raw FROM :schema.dead_letters
 WHERE ($1::bigint = 0 OR last_seen >= timestamptz 'epoch' + $1::bigint * interval '1 microsecond')

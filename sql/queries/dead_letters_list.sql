@@ -1,6 +1,6 @@
 -- Groups the dead letters with the ids $1 by reason: at most $2 groups, the most frequent first, with $3 examples each.
--- Numbers and quoted words in reasons, which would make a group of each, count as the same; the SQLSTATE at the end does
--- not. $4: the ids are those among the newest $4; 0: among all. Also tells what is open apart from the letters of consumer
+-- Numbers and quoted words in reasons count as equal, or each would make a group; the SQLSTATE at the end does not. $4:
+-- the ids are from the newest $4; 0: from all. Also counts open letters and deliveries other than the letters of consumer
 -- $5; each of these counts stops at 100,001. Returns what --json prints, and the text.
 WITH RECURSIVE ranked AS (
 	SELECT id, event_id, reason, first_seen, last_seen, seen, kind,

@@ -1,6 +1,6 @@
 -- Returns the dead letter with id $1: its fields in JSON, with the actions on it, its message, and NULL. event_type is
--- what a profile has read. The digest of a consumer's letter is not that of its message, and the
--- message's own is unknown if only its head is kept.
+-- the type that a profile has read. The digest of a consumer's letter is not that of its message, which is unknown if
+-- only the head of the message is kept.
 SELECT pg_catalog.json_build_object('id', id, 'consumer', consumer, 'sender', sender, 'source', source,
 		'event_id', event_id, 'reason', CASE WHEN NOT is_open OR NOT CASE WHEN consumer = ''
 			THEN EXISTS (SELECT FROM :schema.events AS e WHERE e.event_id = d.event_id OFFSET 0)

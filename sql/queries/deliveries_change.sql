@@ -1,6 +1,6 @@
--- Retries, discards or reopens the deliveries with the ids $1 that are still in state $5, as deliveries_find.sql calls
--- it: $4 is the action, $2 a note, $3 this instance. Of two operators one changes a row: the state is read under the
--- row's lock. Returns the id of each.
+-- Retries, discards or reopens the deliveries with the ids $1 that are still in state $5, in the words of
+-- deliveries_find.sql: $4 is the action, $2 a note, $3 this instance. The state is read under the row's lock, so only one
+-- of two operators changes a row. Returns the id of each.
 WITH locked AS (
 	SELECT id FROM :schema.outbox WHERE id = ANY($1::bigint[])
 		AND state = CASE $5::text WHEN 'open' THEN 'dead' WHEN 'resolved' THEN 'discarded' ELSE $5::text END

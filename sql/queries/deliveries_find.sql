@@ -1,7 +1,7 @@
 -- Returns the ids of deliveries to target $6 (NULL: any) of type $7 (NULL: any); the other parameters are those of
--- dead_letters_find.sql. Open is dead, resolved is what was dead until somebody acted on it; state pending is asked for
--- only with a target. Few rows of the table are any of these, so each kind is found by an index: that of dead ones, that
--- of pending ones, and the record of actions. A delivery that has not settled counts from its creation.
+-- dead_letters_find.sql. Open means dead, resolved means dead until somebody acted on it; state pending is used only with
+-- a target. Few rows of the table are in these states, so each is found by an index: of dead rows, of pending rows, and of
+-- actions. The time of a delivery that has not settled is that of its creation.
 SELECT id FROM (
 	SELECT id, target, event_type, status, answer, coalesce(settled_at, created_at) AS at
 	FROM :schema.outbox WHERE state = 'dead' AND $4::text IN ('open', 'all')

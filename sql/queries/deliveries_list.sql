@@ -1,5 +1,5 @@
 -- Groups the deliveries with the ids $1 by target and by why the last attempt failed, as dead_letters_list.sql groups
--- letters by reason. $4 as there; $5 does not matter. Returns what --json prints, and the text.
+-- letters by reason. $4 as there; $5 is ignored. Returns what --json prints, and the text.
 WITH ranked AS (
 	SELECT id, target, event_id, status, attempts, coalesce(settled_at, created_at) AS at,
 		pg_catalog.concat_ws(' ', status, answer) AS reason, kind, row_number() OVER (

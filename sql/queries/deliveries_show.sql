@@ -1,6 +1,6 @@
 -- Returns the delivery with id $1: its fields in JSON, with the actions on it, its payload, and why the payload is left
--- out, or NULL. As in explain.sql, a payload whose numbers alone exceed 16 MiB of digits is not
--- printed. The webhook-id is the listener's, which is also the Idempotency-Key.
+-- out, or NULL. As in explain.sql, a payload whose numbers alone exceed 16 MiB of digits is not printed. The webhook-id is
+-- the one that listeners send, also as the Idempotency-Key.
 SELECT pg_catalog.json_build_object('id', id, 'target', target, 'event_id', event_id, 'event_type', event_type,
 		'state', state, 'status', status, 'answer', answer, 'attempts', attempts,
 		'created_at', pg_catalog.to_char(created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),

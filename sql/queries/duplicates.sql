@@ -1,14 +1,14 @@
--- What listeners counted of further copies of events, for wsonce stats duplicates.
+-- The further copies of events that listeners counted, for wsonce stats duplicates.
 -- $1  microseconds since 1970: only days (UTC) from this one on; 0: all days
--- $2  --dedup-window, if no listener has told its own
+-- $2  --dedup-window, if no listener has reported its own
 -- Result  one object: what --json prints
 --
 -- The rate of a day is over the seconds until now or its end, but at least an hour: the first check-in of a day reports
--- what came in the last minute of the day before. Within a bucket of delays, copies are assumed to be spread evenly. Bucket
+-- copies from the last minute of the day before. Within a bucket of delays, copies are assumed to be spread evenly. Bucket
 -- n has those from 2^(n - 2) ms on; the last one, 41, has no end, so its copies are within no window.
 -- A mark of an id of 14 characters takes 165 bytes of Redis's memory (measured).
--- keys has the 256 smallest hashes, see sql/migrations/014_duplicate_keys.sql. Hashes are spread evenly: if 256 of them are
--- below some number, as many are in each part of that size.
+-- keys has the 256 smallest hashes, see sql/migrations/014_duplicate_keys.sql. Hashes are spread evenly, so each range as
+-- large as that up to the 256th hash has 256 of them.
 WITH days AS MATERIALIZED (
 	SELECT day, events, copies, keys, closest, farthest, events / greatest(3600, extract(epoch FROM least(now(),
 		(day + 1)::timestamp AT TIME ZONE 'UTC') - day::timestamp AT TIME ZONE 'UTC'))::float8 AS rate

@@ -1,4 +1,4 @@
--- What wsonce stats duplicates prints, made of told (d), the object of duplicates.sql.
+-- The text that wsonce stats duplicates prints, made from told (d), the object of duplicates.sql.
 -- $1  as in duplicates.sql
 -- Result  d, and the text
 SELECT d, CASE WHEN d->>'first_day' IS NULL
@@ -24,7 +24,7 @@ SELECT d, CASE WHEN d->>'first_day' IS NULL
 FROM told, LATERAL (SELECT (d->>'copies')::numeric > 0 AS has_copies,
 	CASE d->>'keys_are_estimated' WHEN 'true' THEN '  estimated' ELSE '' END AS estimated) AS flags,
 LATERAL (
-	-- A line for each delay from the first to the last, those without copies too. Each begins at twice the one before.
+	-- A line for each delay from the first to the last, even without copies. Each begins at twice the one before.
 	WITH seen AS (
 		SELECT (one->>'from_ms')::bigint AS ms, (one->>'copies')::numeric AS copies
 		FROM pg_catalog.json_array_elements(d->'delays') AS delays (one)
@@ -32,7 +32,7 @@ LATERAL (
 		SELECT ms, pg_catalog.row_number() OVER (ORDER BY ms) AS place FROM (SELECT 0::bigint UNION ALL
 			SELECT (2::numeric ^ n)::bigint FROM pg_catalog.generate_series(0, 40) AS powers (n)) AS step (ms)
 		WHERE ms BETWEEN (SELECT pg_catalog.min(ms) FROM seen) AND (SELECT pg_catalog.max(ms) FROM seen)
-	), spans AS ( -- milliseconds, and how they read in a fitting unit: 4 ms, 2.1 h
+	), spans AS ( -- milliseconds, and their text in a fitting unit: 4 ms, 2.1 h
 		SELECT what, ms, (SELECT pg_catalog.concat(pg_catalog.trim_scale(pg_catalog.round(ms / size,
 			CASE WHEN ms < 10 * size THEN 2 WHEN ms < 100 * size THEN 1 ELSE 0 END)), ' ', unit)
 			FROM (VALUES (86400000.0, 'd'), (3600000, 'h'), (60000, 'min'), (1000, 's'), (1, 'ms')) AS units (size, unit)

@@ -1,4 +1,4 @@
--- A part of the statements of effects.c: the deliveries of what is fresh. A type that is NULL means every type.
+-- A part of the statements of effects.c: deliveries of the new events. A type that is NULL means every type.
 , posted AS (
 	INSERT INTO :schema.outbox (target, event_id, event_type, payload)
 	SELECT w.target, f.event_id, f.event_type, f.payload

@@ -16,10 +16,10 @@ FROM :schema.events AS e CROSS JOIN LATERAL (VALUES
 	(purged_at, 'payload purged', '{}')
 ) AS m (at, what, fields) WHERE event_id = $1::text AND at IS NOT NULL
 -- table line_minutes
--- Of the lines of the event's source, those that had it: see sql/migrations/015_line_minutes.sql. A row may be of several
--- minutes; then those of the other lines are added up. A line had the event if it had all events of these minutes, which
--- are as many as there are rows: a listener that was killed may have stored more than it had told of. Rows are found by
--- the indexes of processed_at; of a row that was stored more than two minutes later, nothing is claimed.
+-- Which lines of the event's source had it: see sql/migrations/015_line_minutes.sql. A row may cover several minutes; then
+-- those of the other lines are added up. A line had the event if it had all events of these minutes. Their number is that
+-- of the rows in events, since a listener that was killed may have stored more than it reported. Rows are found by the
+-- indexes of processed_at; nothing is said about a row that was stored more than two minutes later.
 WITH event AS MATERIALIZED (
 	SELECT source, received_at, pg_catalog.date_trunc('minute', received_at, 'UTC') AS minute
 	FROM :schema.events WHERE event_id = $1::text AND received_at IS NOT NULL

@@ -1,4 +1,4 @@
--- Further copies of an event that listeners counted, for wsonce explain, as explain.sql.
+-- Further copies of an event that listeners counted, for wsonce explain, like explain.sql.
 -- $1  the hash of its id in wsonce_duplicates.keys, which has some ids of each day
 -- Result  as of explain.sql, at the beginning of the day (UTC) on which they came
 -- table wsonce_duplicates

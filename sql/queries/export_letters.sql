@@ -1,6 +1,6 @@
 -- The next open dead letters of consumer $1, with an id above $2, last seen at or after $3 and before $4, of source $5
--- and type $6, each NULL for any. Returns the id, and the line for wsonce export. Of a letter that no profile has
--- read, only the head may be kept: see dead_letters_show.sql.
+-- and type $6, each NULL for any. Returns the id, and the line for wsonce export. If no profile has read a letter, maybe
+-- only its head is kept: see dead_letters_show.sql.
 SELECT id, pg_catalog.concat('{"wsonce_letter":', id, ',"first_seen":"',
 	pg_catalog.to_char(first_seen AT TIME ZONE 'UTC', f), '","last_seen":"',
 	pg_catalog.to_char(last_seen AT TIME ZONE 'UTC', f), '","seen":', seen,

@@ -1,8 +1,8 @@
 -- Puts rows in the order of received_at (processed_at where an old version stored the row), for export_rows.sql. $1
 -- and $2: after this time and id; $3: before this time; $4, $5: of this source and type, or NULL. The result has the
--- id, about how many bytes the payload has, and the number of rows. It is kept on the server's disk and holds no
--- snapshot: COMMIT makes it, and vacuum does not wait for what follows. A row is stored after it is received, but
--- clocks differ: hence the day. The condition on purged_at is true, and lets two indexes find a span.
+-- id, about how many bytes the payload has, and the number of rows. COMMIT makes the result, which is kept on the server's
+-- disk without a snapshot, so vacuum need not wait for the export. A row is stored after it is received, but clocks
+-- differ: hence the day. The condition on purged_at is always true, and lets the planner use two indexes.
 DECLARE wsonce_order NO SCROLL CURSOR WITH HOLD FOR
 SELECT id, pg_catalog.pg_column_size(payload), count(*) OVER ()
 FROM :schema.events, LATERAL (SELECT coalesce(received_at, processed_at)) AS t (at)

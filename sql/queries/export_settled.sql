@@ -1,6 +1,6 @@
--- Until when no listener will store a row any more: microseconds since 1970, and the listener that keeps it from being
--- later, or NULL. A listener has told at its last check-in since when it has events without an outcome; an older one
--- how long it has had them; a command tells nothing. On a standby, what the primary has committed since is unknown.
+-- Returns the time (microseconds since 1970) before which no listener will store more rows, and the listener because of
+-- which it is not later, or NULL. At a check-in, listeners report since when they have events without an outcome, and
+-- older versions for how long; commands report nothing. On a standby, later commits of the primary are unknown.
 SELECT (extract(epoch FROM at) * 1000000)::bigint, name FROM (
 	SELECT CASE WHEN pg_catalog.pg_is_in_recovery() THEN coalesce(pg_catalog.pg_last_xact_replay_timestamp(), 'epoch')
 		ELSE now() END AS at, NULL AS name

@@ -1,7 +1,6 @@
--- Transactions that have written to events and are open, but for those that are known to have begun after the time $2.
--- $1 those that a first look has found, or NULL. Returns them for the next look, NULL if there are none, and the
--- oldest one for people. The locks are visible to every role, and so are those of prepared transactions, which have no
--- process.
+-- Finds open transactions that have written to events, except those known to have begun after the time $2. $1 those that
+-- the first query has found, or NULL. Returns them for the next query, NULL if there are none, and the oldest one as a
+-- text. The locks are visible to every role, and so are those of prepared transactions, which have no process.
 SELECT pg_catalog.array_agg(l.virtualtransaction)::text, pg_catalog.min(coalesce('process ' || l.pid,
 	'a prepared transaction, see pg_prepared_xacts'))
 FROM pg_catalog.pg_locks AS l LEFT JOIN pg_catalog.pg_stat_activity AS a USING (pid)

@@ -3,10 +3,10 @@
 -- epoch (see epoch.sql) and the ids found, as insert.sql does, in their order.
 --
 -- A row can be visible before a synchronous standby has it, if its transaction's wait was cancelled or ended with the
--- server. Before we report it as stored we must wait, too, and the server makes only transactions wait that write. So,
--- if there is a row to report, the statement writes a message that nobody reads.
+-- server. Before we report it as stored we must wait, too, and only transactions that write wait for the standby. So, if
+-- there is a row to report, the statement writes a message that nobody reads.
 --
--- The second comparison is for a table whose column was given a collation by which other ids are equal.
+-- The second comparison is for a table whose column has a collation in which different ids may be equal.
 WITH wanted AS MATERIALIZED (
 	SELECT id, place FROM pg_catalog.unnest($1::text[]) WITH ORDINALITY AS w (id, place)
 ), present AS MATERIALIZED (

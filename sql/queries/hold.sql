@@ -1,6 +1,6 @@
--- Takes or renews the lease $1 for the owner $2, if it has it already, if nobody has it (''), or if its state still is $3.
--- Each time changes the state, so an owner whose state stays the same for long enough is gone, whatever any clock says.
--- Tells whether it is now $2's, and the state; no row if another statement was faster.
+-- Takes or renews the lease $1 for the owner $2, if it has it already, if nobody has it (''), or if its state is still $3.
+-- Each renewal changes the state, so an owner whose state has not changed for long enough is gone, whatever any clock
+-- says. Returns whether the lease is now $2's, and the state; no row if another statement was faster.
 WITH taken AS (
 	INSERT INTO :schema.wsonce_leases AS l (name, owner) VALUES ($1::text, $2::text)
 	ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, turn = l.turn + 1

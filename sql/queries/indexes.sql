@@ -1,9 +1,9 @@
 -- Lists indexes that only commands need and that are missing or invalid. Returns the statement that drops an invalid
--- one, or NULL; the statement that creates it, and the one that does so beside writers; and the size of the table.
--- Lists nothing for a role that does not own the table.
+-- one, or NULL; the statement that creates it, and the one that does so without blocking writers; and the size of the
+-- table. Lists nothing for a role that does not own the table.
 --
--- They let purge stop early and explain find an event. A row of events is in one of the two indexes on it, and moves to
--- the second when its payload is purged.
+-- With these indexes purge can stop early, and explain can find an event. A row of events is in one of the table's two,
+-- and moves to the second when its payload is purged.
 SELECT CASE WHEN i.indexrelid IS NOT NULL THEN pg_catalog.format('DROP INDEX %I.%I', n.nspname, wanted.name) END AS remove,
 	pg_catalog.format('CREATE INDEX %I ON %I.%I %s', wanted.name, n.nspname, t.relname, of) AS make,
 	CASE t.relkind WHEN 'r' THEN pg_catalog.format('CREATE INDEX CONCURRENTLY %I ON %I.%I %s', wanted.name, n.nspname,

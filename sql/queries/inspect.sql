@@ -1,6 +1,6 @@
 -- Inspects the database on each new connection, before anything is created or stored. $1 the tables that this program
--- writes. Returns the schema of our tables, or where to create them (NULL: nowhere); whether they exist; the first
--- fault that makes this database unusable; warnings for its owner; the role's lock_timeout and statement_timeout in ms,
+-- writes. Returns the schema of our tables, or of those to create (NULL: none); whether they exist; the first fault that
+-- makes this database unusable; warnings for its owner; the role's lock_timeout and statement_timeout in ms,
 -- or 0; whether the server is read-only; whether events is partitioned (NULL if it does not exist); and whether
 -- triggers may change or drop its rows before they are stored.
 WITH place AS MATERIALIZED (

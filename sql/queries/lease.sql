@@ -1,4 +1,4 @@
--- Leases due rows and returns them. Arrays describe the lanes that want some, the most important first: $1 names of
+-- Leases due rows and returns them. Arrays describe the lanes that want rows, the most important first: $1 names of
 -- targets, $2 rows wanted, $3 lease in ms, $4 id of the only row wanted, or NULL, $5 due_at in us since 1970 below which
 -- nothing is due, $6 the lane: 1 for rows that have failed, which have an answer, 0 for the others. $7 is the most bytes
 -- of bodies for one lane, $8 for all; but one row is returned in any case, and one of each lane unless that exceeds $8.
@@ -12,13 +12,13 @@
 --
 -- Nothing is leased for a webhook that is paused.
 --
--- The last column is the age in ms for ttl_s. It is 0 for a row with an answer and no attempts before this one, which an
--- operator has retried: however old, it is sent once.
+-- The last column is the age in ms for ttl_s. It is 0 for a row with an answer but no attempts before this one, which an
+-- operator has retried: it is sent once, however old it is.
 --
--- $5 keeps a round from reading again the index entries of settled rows, which stay while an open transaction may see
--- them.
+-- Because of $5, a round does not read the index entries of settled rows again, which remain while an open transaction may
+-- see them.
 --
--- The commit does not wait for the disk: what a crash of the server undoes is delivered again, with the same key.
+-- The commit does not wait for the disk: if a crash of the server undoes it, rows are delivered again with the same key.
 WITH targets AS MATERIALIZED (
 	SELECT turn, target, wanted::bigint, lease::bigint * interval '1 millisecond' AS lease, wanted_id::bigint,
 		lane::int, timestamptz 'epoch' + since::bigint * interval '1 microsecond' AS since

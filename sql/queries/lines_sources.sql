@@ -2,10 +2,10 @@
 -- $1, $2  minutes since 1970: from the first one, before the second one
 -- $3      a source; '': all
 -- Result  source, the first minute in which a line was connected, or any before $1; if there is none, the first with a row;
---         of how many minutes its longest row is: $1 is then rounded down to a multiple of it; how many rows it has
--- Minutes are probed one by one, newest first: the key begins with the minute, so a search for a source reads all rows.
--- In FROM, generate_series would make all of them before the first is probed.
--- Rows that are older than what is kept are those of a wrong clock, which may say -infinity.
+--         how many minutes its longest row covers ($1 is then rounded down to a multiple of it); how many rows it has
+-- Minutes are probed one by one, newest first: the key begins with the minute, so a search for a source would read all
+-- rows. In FROM, generate_series would make all minutes before the first is probed.
+-- Rows that should have been deleted by now are from a wrong clock, which may say -infinity.
 SELECT source, CASE WHEN (
 		SELECT true FROM (SELECT pg_catalog.generate_series(pg_catalog.to_timestamp(before * 60), (
 			SELECT greatest(min(minute), now() - interval '31 days') FROM :schema.line_minutes

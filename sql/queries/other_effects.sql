@@ -1,6 +1,6 @@
--- Names the listener of consumer $1 that was last seen with another handler than $2 or other webhooks than $3 (names
--- with a blank after each), in a sentence for the operator. A listener checks in once a minute, and deletes its row
--- when it leaves. One that was killed does not: it counts until others have checked in for three minutes since.
+-- Returns a sentence for the operator that names the listener of consumer $1 last seen with another handler than $2 or
+-- other webhooks than $3 (names with a blank after each). A listener checks in once a minute, and deletes its row when it
+-- leaves. One that was killed does not, so it counts until others have checked in for three minutes.
 SELECT pg_catalog.format('the listener %s runs, or ran within the last hour, with %s and %s, and this command does not: it '
 	'would store events without their effects. Give it the same --handler, --consumer and --config', listener,
 	coalesce('--handler ' || handler, 'no handler'),

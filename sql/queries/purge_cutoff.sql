@@ -1,5 +1,5 @@
--- $1 seconds, $2 rows to keep; NULL: not asked for. Returns the time before which rows go, the later one if both are
--- given, and its age in seconds. The words in braces are those of purge_tables.c. The newest rows of the first part are
+-- $1 seconds, $2 rows to keep; NULL: not given. Returns the time before which rows are purged, the later one if both are
+-- given, and its age in seconds. purge_tables.c replaces the words in braces. The newest rows of the first part are
 -- counted by an index; together with those of the other part they are sorted.
 WITH c AS MATERIALIZED (SELECT coalesce(greatest(now() - $1::bigint * interval '1 second', CASE
 	WHEN $2::bigint = 0 THEN 'infinity'

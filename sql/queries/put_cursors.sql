@@ -1,6 +1,6 @@
 -- Stores cursors. $1 sources, $2 scopes, $3 kinds, $4 values, $5 variables (NULL if there are none), $6 the epoch in
 -- which everything before them was stored, $7 this instance. Writes nothing in another epoch, in which some of that may
--- be lost. Sorts, so that two listeners do not wait for each other. A cursor of kind max only grows, unless it replaces
+-- be lost. Sorts, so that two listeners do not deadlock. A cursor of kind max only grows, unless it replaces
 -- one of another kind, or a number replaces a string or the reverse: then the profile or the feed has changed. The order
 -- of values is that of base/sort_key.c. Returns the epoch (see epoch.sql).
 WITH written AS (

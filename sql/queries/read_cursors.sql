@@ -1,4 +1,4 @@
--- Returns the epoch (see epoch.sql), and of each cursor of the sources $1: source, scope, value, variables, and when it
+-- Returns the epoch (see epoch.sql), and for each cursor of the sources $1: source, scope, value, variables, and when it
 -- changed, in seconds since 1970.
 SELECT (SELECT epoch FROM :schema.wsonce_epoch WHERE xmin = home) AS wsonce_epoch, NULL, NULL, NULL, NULL UNION ALL
 SELECT * FROM (

@@ -4,12 +4,12 @@
 -- Each lease and each record takes the row's next number. So a failure is recorded once, and only if the row was not
 -- leased again. A delivery is always recorded, even if the row was leased again or has become dead.
 --
--- After the outcome gone the webhook is paused, and the row waits as if it had not been sent.
+-- After the outcome `gone` the webhook is paused, and the row waits as if it had not been sent.
 --
 -- Rows are found by id. The conditions on the state are written so that no partial index can serve them: if the
 -- statistics show few pending rows, the planner would otherwise read all of those.
 --
--- The commit does not wait for the disk: what a crash of the server undoes is delivered again, with the same key.
+-- The commit does not wait for the disk: if a crash of the server undoes it, rows are delivered again with the same key.
 WITH ended AS MATERIALIZED (
 	SELECT id::bigint, lease::bigint, outcome, status::int, answer, wait::bigint * interval '1 millisecond' AS wait
 	FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[])

@@ -1,4 +1,4 @@
--- Returns how many listeners ran within the last hour, how many of them take events that are older than $1 seconds, and
+-- Returns how many listeners ran within the last hour, how many of them accept events that are older than $1 seconds, and
 -- the name and --max-age in seconds (NULL: none) of the first of these.
 SELECT count(*), count(*) FILTER (WHERE is_open), pg_catalog.min(listener) FILTER (WHERE is_open),
 	pg_catalog.min(max_age_s) FILTER (WHERE listener = first_open)

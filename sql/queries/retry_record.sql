@@ -1,6 +1,6 @@
 -- Records outcomes of retried dead letters: $1 is a JSON array of objects with id, outcome (persisted, duplicate or
--- rejected) and why, $2 the action, $3 a note, $4 this instance. What is rejected again stays open. Locks in the order of
--- write_dead_letters.sql.
+-- rejected) and why, $2 the action, $3 a note, $4 this instance. A letter that is rejected again stays open. Locks in the
+-- order of write_dead_letters.sql.
 WITH told AS (
 	SELECT * FROM pg_catalog.jsonb_to_recordset($1::jsonb) AS t(id bigint, outcome text, why text)
 ), locked AS (

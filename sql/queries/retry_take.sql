@@ -1,7 +1,7 @@
 -- Takes up the dead letters with the ids $1 for a retry, also resolved ones if $2. Returns, for each id in order: the id,
 -- the message, why it cannot be fed (0: it can; 1: it is no longer open, unless $2; 2: it is a frame that its profile
--- could not read; 3: only its head is kept), and the event id, type and source. From here on dead_letters_change.sql
--- leaves those alone that are fed. Locks in the order of write_dead_letters.sql.
+-- could not read; 3: only its head is kept), and the event id, type and source. From now on dead_letters_change.sql skips
+-- those that are fed. Locks in the order of write_dead_letters.sql.
 WITH wanted AS (
 	SELECT pg_catalog.unnest($1::bigint[]) AS id
 ), locked AS (

@@ -1,6 +1,6 @@
--- Creates the table of events for a layout that spreads rows by event_id. It comes before the migrations, which leave
--- it as it is: event_id must be the key, and the index on id is not unique. The text that follows says how to spread
--- the rows.
+-- Creates the table of events for a layout that spreads rows by event_id. It runs before the migrations, which do not
+-- change the table: event_id must be the key, and the index on id is not unique. A clause that says how to spread the
+-- rows is appended.
 CREATE TABLE :schema.events (
 	id           BIGSERIAL NOT NULL,
 	event_id     VARCHAR COLLATE "C" PRIMARY KEY,

@@ -15,8 +15,8 @@ SELECT pg_catalog.json_build_object('dead_letters', pg_catalog.json_build_object
 	SELECT FROM :schema.dead_letters WHERE resolved_at IS NULL OR last_seen > resolved_at
 	ORDER BY consumer, id LIMIT 10000) AS l
 -- part outbox
--- By target. As in backlog.sql, reads of each target the new rows and then those that have failed, as they are due, and
--- the fifty of each that are due last, by the index outbox_lanes.
+-- By target. As in backlog.sql, reads for each target the new rows, then those that have failed, by due_at, and also the
+-- last fifty of each, by the index outbox_lanes.
 WITH RECURSIVE names AS (
 	(SELECT target FROM :schema.outbox WHERE state = 'pending' ORDER BY target LIMIT 1)
 	UNION ALL
@@ -77,7 +77,7 @@ SELECT pg_catalog.json_build_object('listeners', coalesce(pg_catalog.json_agg(pg
 FROM :schema.wsonce_listeners, LATERAL (SELECT nullif((report->>'period_ms')::float8, 0) / 1000) AS p (period_s)
 WHERE seen_at > now() - interval '1 hour'
 -- part settings
--- Those that differ between listeners which check in, and who has which value: {"claim-ttl": {"30s": ["a"], "20s": ["b"]}}.
+-- Settings that differ between listeners that check in, by value: {"claim-ttl": {"30s": ["a"], "20s": ["b"]}}.
 SELECT pg_catalog.json_build_object('differing_settings', coalesce(pg_catalog.json_object_agg(flag, values), '{}')) FROM (
 	SELECT flag, pg_catalog.json_object_agg(value, names) AS values FROM (
 		SELECT flag, value, pg_catalog.json_agg(pg_catalog.left(listener, -17) ORDER BY listener) AS names
@@ -87,7 +87,7 @@ SELECT pg_catalog.json_build_object('differing_settings', coalesce(pg_catalog.js
 	) AS v GROUP BY flag HAVING count(*) > 1
 ) AS f
 -- part hour
--- Latencies are those of the slowest listener. Listeners that left have taken their row with them.
+-- Latencies are those of the slowest listener. Listeners that have left have no row.
 SELECT pg_catalog.json_build_object('hour', coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
 	'at', pg_catalog.to_char(pg_catalog.to_timestamp(minute * 60) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
 	'received_per_s', received / 60, 'stored_per_s', stored / 60, 'duplicates_per_s', duplicates / 60,

@@ -1,6 +1,6 @@
 -- Returns the targets to which this role has retried deliveries within the last $1 milliseconds, and to which no
--- running listener delivers, or NULL. Listeners check in once a minute. Their consumer does not matter: any that
--- has the target among its webhooks delivers to it.
+-- running listener delivers, or NULL. Listeners check in once a minute. Their consumer does not matter: any listener
+-- delivers to the targets among its webhooks.
 SELECT pg_catalog.string_agg(target, ', ' ORDER BY target)
 FROM (SELECT DISTINCT target FROM :schema.delivery_actions
 	WHERE done_at > now() - $1::bigint * interval '1 millisecond' AND db_user = session_user

@@ -1,6 +1,6 @@
--- Returns the state of each webhook as a JSON array, or of $1 alone: those that a running listener has, that have
--- deliveries, or that are paused. Of each lane (see lease.sql) at most 20,001 rows are counted; of dead ones the newest
--- 20,001 of all webhooks. last_failure is the answer to the row of the retry lane that is due last.
+-- Returns a JSON array with the state of each webhook, or only of $1: those that a running listener has, that have
+-- deliveries, or that are paused. Counts at most 20,001 rows of each lane (see lease.sql), and the newest 20,001 dead rows
+-- of all webhooks. last_failure is the answer to the row of the retry lane that is due last.
 WITH RECURSIVE pending AS (
 	(SELECT target FROM :schema.outbox WHERE state = 'pending' ORDER BY target LIMIT 1)
 	UNION ALL

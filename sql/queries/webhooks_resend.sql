@@ -1,11 +1,11 @@
 -- Queues deliveries of the next page of stored events for the webhook $1. $2: until this time in us since 1970; $3: only
 -- this type, or NULL; $4 and $5: after this time and id; $6: events in a page; $7: only this event, or NULL; $8: queue
 -- them? An event that has a pending or dead delivery to the webhook gets no other. Events whose payloads were purged are
--- left out. Returns how many events were read, the time and id of the last one, how many were chosen, and how many of
--- them had a delivery.
+-- skipped. Returns how many events were read, the time and id of the last one, how many were chosen, and how many of them
+-- had a delivery.
 --
--- The ids of events have the collation "C", those of the outbox that of the database: only with the latter is the index
--- outbox_event used.
+-- The ids of events have the collation "C", those of the outbox that of the database: the index outbox_event is used only
+-- with the latter.
 WITH page AS MATERIALIZED (
 	(SELECT id, event_id, event_type, payload, processed_at FROM :schema.events
 	WHERE $7::text IS NULL AND purged_at IS NULL

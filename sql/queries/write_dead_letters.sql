@@ -1,9 +1,9 @@
 -- Records dead letters. $1 digests, $2 ids (NULL if there is none), $3 reasons, $4 raw messages, $5 senders (NULL if
 -- unknown), $6 types and $7 sources of what a profile read (else NULL), $8 this instance, $9 its consumer, $10 whether
--- the ids are exact. Sorts by digest, so that two listeners do not wait for each other's rows. Counts equal digests in
--- the batch, since ON CONFLICT cannot update a row twice. A letter that comes again is open again, with the new reason.
--- A stored event gets no letter. Returns the epoch (see epoch.sql), the places of stored events in the arrays, from 1,
--- and with a minus the places of letters that a trigger suppressed.
+-- the ids are exact. Sorts by digest, so that two listeners do not deadlock. Counts equal digests in the batch, since ON
+-- CONFLICT cannot update a row twice. A letter that comes again is open again, with the new reason. A stored event gets
+-- no letter. Returns the epoch (see epoch.sql), the places of stored events in the arrays, from 1, and as negative
+-- numbers the places of letters that a trigger suppressed.
 WITH letter AS MATERIALIZED (
 	SELECT * FROM unnest($1::bytea[], $2::text[], $3::text[], $4::bytea[], $5::text[], $6::text[], $7::text[])
 	WITH ORDINALITY AS l (digest, event_id, reason, raw, sender, event_type, source, place)
@@ -33,7 +33,7 @@ WITH letter AS MATERIALIZED (
 	RETURNING digest
 )
 SELECT (SELECT epoch FROM :schema.wsonce_epoch WHERE xmin = home) AS wsonce_epoch UNION ALL SELECT place::text || (
-		-- Waits for the standby to have those rows, as find_present.sql does.
+		-- Waits until the standby has those rows, as in find_present.sql.
 		SELECT CASE WHEN pg_catalog.current_setting('synchronous_standby_names') = '' THEN ''
 			ELSE pg_catalog.left(pg_catalog.pg_logical_emit_message(true, 'wsonce', ''::text)::text, 0) END
 	)

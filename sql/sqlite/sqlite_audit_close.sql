@@ -1,4 +1,4 @@
--- The same as sql/queries/audit_close.sql. ?1: who does.
+-- The same as sql/queries/audit_close.sql. ?1: the name recorded for it.
 CREATE TEMPORARY TABLE wsonce_closed AS
 	SELECT l.id FROM wsonce_suspects AS s JOIN wsonce_letters AS l ON l.event_id = s.id
 	WHERE s.found = 'open' AND l.grade = 4 AND EXISTS (SELECT 1 FROM wsonce_stored AS e WHERE e.event_id = s.id);

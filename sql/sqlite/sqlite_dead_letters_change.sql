@@ -1,4 +1,4 @@
--- The same as dead_letters_change.sql: records what is done, then does it to the same rows.
+-- The same as dead_letters_change.sql: records the action, then applies it to the same rows.
 INSERT INTO dead_letter_actions (letter_id, digest, event_id, action, outcome, note, db_user, instance_id, done_at)
 SELECT id, digest, event_id, ?4, CASE ?4 WHEN 'discard' THEN 'discarded' ELSE 'open' END, ?2, wsonce_user(''), ?3,
 	strftime('%Y-%m-%dT%H:%M:%f000Z')

@@ -1,4 +1,4 @@
--- The same as dead_letters_find.sql. Its arrays are the text of a Postgres array: {1,2}.
+-- The same as dead_letters_find.sql. Arrays are texts in the form of Postgres: {1,2}.
 SELECT id, event_type, raw FROM dead_letters
 WHERE (?1 = '0' OR last_seen >= strftime('%Y-%m-%dT%H:%M:%S', CAST(?1 AS INTEGER) / 1000000, 'unixepoch')
 		|| printf('.%06dZ', CAST(?1 AS INTEGER) % 1000000))

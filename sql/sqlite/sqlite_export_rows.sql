@@ -1,4 +1,4 @@
--- The same as export_rows.sql. ?1 ids. A payload is text as it came, whose newlines stand between its tokens.
+-- The same as export_rows.sql. ?1 ids. A payload is text as it came, with newlines only between its tokens.
 SELECT e.id, '{"wsonce_row":' || e.id || ',"received_at":' || json_quote(received_at)
 	|| ',"processed_at":' || json_quote(processed_at) || ',"event_time":' || json_quote(event_time)
 	|| ',"source":' || json_quote(source) || ',"instance":' || json_quote(instance)

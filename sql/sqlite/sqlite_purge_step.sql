@@ -1,4 +1,4 @@
--- The same as purge_step.sql. Nobody else has rows locked.
+-- The same as purge_step.sql, but no rows can be locked by others.
 CREATE TEMPORARY TABLE IF NOT EXISTS wsonce_looked (found INTEGER, size INTEGER, last INTEGER);
 DELETE FROM wsonce_looked;
 INSERT INTO wsonce_looked
