@@ -77,7 +77,8 @@ struct postgres {
 	int warnings;         /* problems logged in that minute */
 	char schema[SCHEMA_QUOTED_SIZE]; /* the schema of our tables */
 	int troubles;                    /* POSTGRES_TROUBLE in a row */
-	int64_t vetted_ms;               /* loop clock, when a NULL last led to an inspection; 0: never */
+	int64_t vetted_ms[DOUBTS];       /* loop clock, when each last led to an inspection; 0: never */
+	char *checks;                    /* the last inspection's SCHEMA_CHECKS; heap */
 	struct log_spell losses;         /* of the connection */
 	bool is_loss_told;               /* the last loss was logged, so log the next connection, too */
 	struct postgres_identity identity;
@@ -290,23 +291,38 @@ static void keep_last_words(struct postgres *p, const PGresult *result)
 
 /* --- answers --- */
 
-/* A NULL may come from the event, or from a column that no program fills since the table was changed. Only an
- * inspection can tell, so blame the table for the first NULL in a while, which leads to an inspection. */
-static bool is_unvetted_null(const struct postgres *p, const char *sqlstate, const char *context)
+/* True if the last inspection found a CHECK constraint of this name and kind: see SCHEMA_CHECKS. */
+static bool is_check(const struct postgres *p, char kind, const char *name)
 {
-	return sqlstate_is_null(sqlstate, context) &&
-	       (!p->vetted_ms || (int64_t)uv_now(p->loop) - p->vetted_ms >= VETTED_MS);
+	char line[80];
+
+	snprintf(line, sizeof(line), "\n%c%s\n", kind, name ? name : "");
+	return strstr(p->checks, line);
 }
 
-/* Rows arrive before the commit, so without rows there was no commit. */
-static void judge(const struct postgres *p, const PGresult *result, struct postgres_answer *answer)
+/* Such an error may come from the event, or from the table since it was changed: a column that nobody fills, a check of
+ * the time. Only an inspection can tell, so blame the table for the first one in a while, which leads to one. */
+static bool is_unvetted(const struct postgres *p, enum sqlstate_doubt doubt, const char *constraint)
+{
+	return doubt < DOUBTS && !(doubt == DOUBT_CHECK && is_check(p, '+', constraint)) &&
+	       (!p->vetted_ms[doubt] || (int64_t)uv_now(p->loop) - p->vetted_ms[doubt] >= VETTED_MS);
+}
+
+/* Returns true if an inspection is to tell who is to blame. Rows arrive before the commit, so without rows there was no
+ * commit. */
+static bool judge(struct postgres *p, const PGresult *result, struct postgres_answer *answer)
 {
 	const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
 	const char *context = PQresultErrorField(result, PG_DIAG_CONTEXT);
 	const struct sqlstate_violation violation = {sqlstate, PQresultErrorField(result, PG_DIAG_CONSTRAINT_NAME),
 						     PQresultErrorField(result, PG_DIAG_MESSAGE_DETAIL)};
-	bool is_of_table = sqlstate_is_of_table(&violation, context) || is_unvetted_null(p, sqlstate, context);
+	enum sqlstate_doubt doubt = sqlstate_doubt(sqlstate, context);
+	bool is_doubtful = is_unvetted(p, doubt, violation.constraint);
+	bool is_of_table = is_doubtful || sqlstate_is_of_table(&violation, context) ||
+			   (doubt == DOUBT_CHECK && is_check(p, '=', violation.constraint));
 
+	if (is_doubtful)
+		p->vetted_ms[doubt] = (int64_t)uv_now(p->loop);
 	answer->result = is_of_table ? POSTGRES_TROUBLE : sqlstate_judge(sqlstate, context);
 	answer->blame = is_of_table ? POSTGRES_BLAME_NOBODY : sqlstate_blame(sqlstate, context);
 	answer->is_late = sqlstate_is_late(sqlstate);
@@ -315,6 +331,7 @@ static void judge(const struct postgres *p, const PGresult *result, struct postg
 	answer->is_local = sqlstate_is_local(context);
 	if (answer->result == POSTGRES_TROUBLE && wants_reconnect(result) && p->has_rows)
 		answer->result = POSTGRES_UNKNOWN;
+	return is_doubtful;
 }
 
 /* Returns the name of the first column, or NULL if there is none: then PQfname would print a complaint. */
@@ -348,21 +365,14 @@ static bool is_elsewhere(const struct postgres *p, const struct postgres_answer 
 }
 
 /* Repeated trouble may come from the session: settings that a function changed, or a stale catalogue cache. A wait for
- * a lock has other causes. If the unique key is missing (42P10), or for a NULL that was not vetted (23502), reconnect
- * to inspect the table. */
+ * a lock has other causes. If the unique key is missing (42P10), reconnect to inspect the table. */
 static bool wants_fresh_session(struct postgres *p, const PGresult *result, const struct postgres_answer *answer)
 {
-	const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
-	bool is_null;
-
 	if (answer->result != POSTGRES_TROUBLE)
 		return false;
 	if (answer->blame != POSTGRES_BLAME_ROW && !answer->is_late)
 		p->troubles++;
-	is_null = strcmp(sqlstate, "23502") == 0;
-	if (is_null)
-		p->vetted_ms = (int64_t)uv_now(p->loop);
-	return is_null || p->troubles >= TROUBLES_MAX || strcmp(sqlstate, "42P10") == 0;
+	return p->troubles >= TROUBLES_MAX || strcmp(PQresultErrorField(result, PG_DIAG_SQLSTATE), "42P10") == 0;
 }
 
 static void answer_query(struct postgres *p, const PGresult *result)
@@ -379,9 +389,9 @@ static void answer_query(struct postgres *p, const PGresult *result)
 	}
 	if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK) {
 		describe(result, error, sizeof(error));
-		judge(p, result, &answer);
+		is_lost = judge(p, result, &answer);
 		answer.error = error;
-		is_lost = wants_fresh_session(p, result, &answer);
+		is_lost |= wants_fresh_session(p, result, &answer);
 		if (is_lost || answer.result == POSTGRES_UNKNOWN ||
 		    (answer.result == POSTGRES_TROUBLE && wants_reconnect(result))) {
 			p->is_next_wanted = !is_lost;
@@ -558,6 +568,8 @@ static void on_inspected(struct postgres *p, const PGresult *seen)
 	p->statement_ms = strtoll(PQgetvalue(seen, 0, SCHEMA_STATEMENT_MS), NULL, 10);
 	p->identity.is_partitioned = *PQgetvalue(seen, 0, SCHEMA_IS_PARTITIONED) == 't';
 	p->identity.is_changed = *PQgetvalue(seen, 0, SCHEMA_IS_CHANGED) == 't';
+	free(p->checks);
+	p->checks = memory_strdup(PQgetvalue(seen, 0, SCHEMA_CHECKS));
 	if (!PQgetisnull(seen, 0, SCHEMA_WARNING) && !p->was_ready)
 		log_warn("the database is not safe", "reason=%s", PQgetvalue(seen, 0, SCHEMA_WARNING));
 	if (p->is_upgraded)
@@ -1014,6 +1026,7 @@ static void release(void *object)
 	struct postgres *p = object;
 
 	hosts_free(&p->hosts);
+	free(p->checks);
 	free(p);
 }
 

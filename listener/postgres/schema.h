@@ -24,6 +24,7 @@ enum schema_column {
 	SCHEMA_IS_READ_ONLY,
 	SCHEMA_IS_PARTITIONED,
 	SCHEMA_IS_CHANGED,
+	SCHEMA_CHECKS,
 };
 
 /* Adds the column of sql/queries/hazards.sql to a statement without a semicolon. */

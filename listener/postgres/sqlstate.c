@@ -87,12 +87,23 @@ bool sqlstate_is_of_table(const struct sqlstate_violation *v, const char *contex
 	return strstr("23503 23505 23P01", v->sqlstate) && is_key_filled_by_us(v->detail);
 }
 
-bool sqlstate_is_null(const char *sqlstate, const char *context)
+/* A data error whose context names a parameter comes from Bind. */
+static bool is_in_parameter(const char *context)
 {
-	return sqlstate && strcmp(sqlstate, "23502") == 0 && !is_in_function(context);
+	return context && strstr(context, "portal parameter");
 }
 
-/* A data error whose context names a parameter comes from Bind: this text will never be accepted. A row that a trigger,
+enum sqlstate_doubt sqlstate_doubt(const char *sqlstate, const char *context)
+{
+	static const char *const doubts[] = {"23502", "23514", "22003"};
+	int doubt = DOUBT_NULL;
+
+	while (doubt < DOUBTS && (!sqlstate || strcmp(sqlstate, doubts[doubt]) != 0))
+		doubt++;
+	return is_in_function(context) || is_in_parameter(context) ? DOUBTS : (enum sqlstate_doubt)doubt;
+}
+
+/* A value that Bind refuses will never be accepted. A row that a trigger,
  * a handler or a constraint refuses may pass later. Errors of other classes are a row's fault only if a function raised
  * them, and never if the operator, the disk or another transaction caused them. A statement that took too long inside a
  * function (57014) is a row's fault; waiting for another transaction's lock (55P03) is not. */
@@ -102,7 +113,7 @@ enum postgres_result sqlstate_judge(const char *sqlstate, const char *context)
 		return POSTGRES_UNKNOWN;
 	if (strcmp(sqlstate, SEQUENCE_ENDED) == 0)
 		return POSTGRES_TROUBLE;
-	if (sqlstate_is_class(sqlstate, "2254") && context && strstr(context, "portal parameter"))
+	if (sqlstate_is_class(sqlstate, "2254") && is_in_parameter(context))
 		return POSTGRES_BAD_VALUE;
 	if (sqlstate_is_class(sqlstate, "22542123P02F383944"))
 		return POSTGRES_BAD_ROW;

@@ -25,8 +25,11 @@ struct sqlstate_violation {
  * POSTGRES_TROUBLE and POSTGRES_BLAME_NOBODY, whatever the other functions return. */
 bool sqlstate_is_of_table(const struct sqlstate_violation *violation, const char *context);
 
-/* True if a NULL violates a NOT NULL constraint outside of any function. */
-bool sqlstate_is_null(const char *sqlstate, const char *context);
+/* Errors for which only an inspection of the table can tell if the event is at fault: a NULL in a column that must not
+ * be, a violated CHECK constraint, a number out of range. */
+enum sqlstate_doubt { DOUBT_NULL, DOUBT_CHECK, DOUBT_RANGE, DOUBTS };
+/* Returns which of them an error is, or DOUBTS if it is none or was raised in a function or by a value as sent. */
+enum sqlstate_doubt sqlstate_doubt(const char *sqlstate, const char *context);
 
 /* Returns what caused an error; see connection.h. */
 enum postgres_blame sqlstate_blame(const char *sqlstate, const char *context);

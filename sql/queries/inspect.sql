@@ -1,8 +1,9 @@
 -- Inspects the database on each new connection, before anything is created or stored. $1 the tables that this program
 -- writes. Returns the schema of our tables, or of those to create (NULL: none); whether they exist; the first fault that
 -- makes this database unusable; warnings for its owner; the role's lock_timeout and statement_timeout in ms,
--- or 0; whether the server is read-only; whether events is partitioned (NULL if it does not exist); and whether
--- triggers may change or drop its rows before they are stored.
+-- or 0; whether the server is read-only; whether events is partitioned (NULL if it does not exist); whether triggers may
+-- change or drop its rows before they are stored; and the names of all CHECK constraints, each on a line that begins with
+-- = if no event fills any of its columns, and with + otherwise.
 WITH place AS MATERIALIZED (
 	SELECT n.oid AS schema, pg_catalog.quote_ident(n.nspname) AS name, v.oid IS NOT NULL AS is_ours
 	FROM (SELECT pg_catalog.to_regclass('wsonce_schema')::oid) AS visible (versions)
@@ -65,6 +66,13 @@ WITH place AS MATERIALIZED (
 		'be NULL', title, pg_catalog.quote_ident(name))
 	FROM fields
 	WHERE table_name = ANY ($1::text[]) AND attnotnull AND NOT atthasdef AND attidentity = '' AND NOT is_filled
+	UNION ALL
+	SELECT 3, pg_catalog.format('the next %s of the table %s is greater than an integer: ALTER TABLE %2$s ALTER COLUMN %1$s '
+		'TYPE bigint', name, title)
+	FROM fields CROSS JOIN LATERAL pg_catalog.pg_get_serial_sequence(title, name) AS sequence
+	WHERE name = 'id' AND atttypid = 'pg_catalog.int4'::pg_catalog.regtype AND table_name = ANY ($1::text[]) AND CASE
+		WHEN pg_catalog.has_sequence_privilege(sequence, 'USAGE, SELECT')
+		THEN pg_catalog.pg_sequence_last_value(sequence::pg_catalog.regclass) > 2147483647 END
 	UNION ALL
 	SELECT 4, pg_catalog.format('the table %s lets an event be stored twice: it has no valid unique index on event_id '
 		'alone; ' || CASE WHEN relkind = 'p' AND pg_catalog.pg_get_partkeydef(oid) NOT LIKE '%%(event_id)'
@@ -148,5 +156,11 @@ SELECT name, is_ours, (SELECT fault FROM faults ORDER BY rank, fault LIMIT 1),
 	EXISTS (SELECT FROM tables AS t
 		CROSS JOIN LATERAL (SELECT t.oid UNION SELECT relid FROM pg_catalog.pg_partition_tree(t.oid)) AS p (relid)
 		JOIN pg_catalog.pg_trigger AS g ON g.tgrelid = p.relid
-		WHERE t.name = 'events' AND g.tgtype & 7 = 7 AND g.tgenabled <> 'D') -- BEFORE INSERT FOR EACH ROW
+		WHERE t.name = 'events' AND g.tgtype & 7 = 7 AND g.tgenabled <> 'D'), -- BEFORE INSERT FOR EACH ROW
+	(SELECT pg_catalog.string_agg(pg_catalog.format(E'\n%s%s\n', CASE WHEN EXISTS (
+			SELECT FROM fields AS f WHERE f.attrelid = t.oid AND f.attnum = ANY (c.conkey)
+				AND (f.is_filled OR f.name = 'event_time'))
+		THEN '+' ELSE '=' END, c.conname), '')
+	FROM tables AS t JOIN pg_catalog.pg_constraint AS c ON c.conrelid = t.oid AND c.contype = 'c'
+	WHERE t.filled IS NOT NULL)
 FROM place

@@ -65,13 +65,16 @@ Test(letters, json_has_no_control_characters_that_a_terminal_obeys, .init = benc
 
 Test(letters, events_that_violate_a_check_are_one_group, .fini = bench_close)
 {
-	bench_start("--max-attempts 1");
+	db = database_new();
+	run_expect(db, 0, NULL, "migrate");
 	database_exec(db, "ALTER TABLE events ADD CONSTRAINT no_bad CHECK (event_type <> 'bad')");
+	bench_start("--max-attempts 1");
 	producer = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
 	for (int n = 1; n <= 2; n++)
 		peer_sendf(producer, "{\"event_id\":\"%d\",\"event_type\":\"bad\"}", n);
 	cr_assert(wait_until(letters("reason LIKE '%violates check constraint \"no_bad\" (23514)'") == 2, SETTLED_MS),
 		  "%s", database_text(db, "SELECT string_agg(reason, ' ') FROM dead_letters"));
+	cr_assert_eq(listener_metric(listener, "wsonce_postgres_connects_total"), 1, "a known check was looked up");
 }
 
 Test(letters, list_filters_by_time_type_reason_and_state, .init = bench_open)

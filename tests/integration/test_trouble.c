@@ -445,6 +445,28 @@ Test(trouble, a_sequence_behind_its_table_is_no_events_fault)
 			       "ALTER SEQUENCE events_id_seq NO MAXVALUE NO CYCLE; SELECT setval('events_id_seq', 5)");
 }
 
+/* Before Postgres 10, serial made the sequence of an integer a bigint. */
+Test(trouble, an_id_beyond_an_integer_is_no_events_fault)
+{
+	start("none", "--max-attempts 1");
+	send_event("early");
+	ack_expect(producer, "early", "persisted");
+	database_exec(db, "ALTER TABLE events ALTER id TYPE integer; SELECT setval('events_id_seq', 2147483647)");
+	expect_no_events_fault("the next id of the table public.events is greater than an integer",
+			       "ALTER TABLE events ALTER id TYPE bigint");
+}
+
+/* For example, a table that is to become the partition of another. */
+Test(trouble, a_check_of_columns_that_no_event_fills_is_no_events_fault)
+{
+	start("none", "--max-attempts 1");
+	database_exec(db, "ALTER TABLE events ADD CONSTRAINT past CHECK (received_at < '2026-01-01')");
+	expect_no_events_fault("violates check constraint",
+			       "ALTER TABLE events DROP CONSTRAINT past, ADD CHECK (event_id <> 'odd')");
+	send_event("odd");
+	await(letters() == 1, WAIT_MS);
+}
+
 /* For example, someone added a column with a default and then dropped the default. */
 Test(trouble, a_column_that_nobody_fills_is_no_events_fault)
 {

@@ -134,3 +134,14 @@ Test(sqlstate, a_number_given_twice_and_a_missing_partition_are_the_tables_own)
 		cr_expect_eq(sqlstate_is_of_table(&violations[i].of, violations[i].context), violations[i].is_of_table,
 			     "violation %zu", i);
 }
+
+Test(sqlstate, what_may_be_the_events_or_the_tables_fault_is_in_doubt)
+{
+	cr_expect_eq(sqlstate_doubt("23502", NULL), DOUBT_NULL);
+	cr_expect_eq(sqlstate_doubt("23514", "COPY events, line 7"), DOUBT_CHECK);
+	cr_expect_eq(sqlstate_doubt("22003", NULL), DOUBT_RANGE);
+	cr_expect_eq(sqlstate_doubt("22003", "unnamed portal parameter $3 = '...'"), DOUBTS);
+	cr_expect_eq(sqlstate_doubt("22003", FUNCTION), DOUBTS);
+	cr_expect_eq(sqlstate_doubt("23505", NULL), DOUBTS);
+	cr_expect_eq(sqlstate_doubt(NULL, NULL), DOUBTS);
+}
