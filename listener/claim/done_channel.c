@@ -148,12 +148,6 @@ static void keep(struct done_channel *c, const struct done *e)
 	*find_slot(g, &e->hash) = *e;
 }
 
-void done_channel_learn(struct done_channel *c, const struct done *event)
-{
-	if (c->has_key)
-		keep(c, event);
-}
-
 static void make_key(struct done_channel *c)
 {
 	char place[60];

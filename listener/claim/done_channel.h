@@ -49,9 +49,6 @@ void done_channel_add(struct done_channel *c, const struct done *event);
 /* Publishes the added events, if any. Call it after each batch. */
 void done_channel_publish(struct done_channel *c);
 
-/* Remembers a committed event that this listener learned of in another way. */
-void done_channel_learn(struct done_channel *c, const struct done *event);
-
 /* Returns the committed event with this hash, or NULL. It is valid until the next call of any function here. */
 const struct done *done_channel_find(const struct done_channel *c, const struct id_hash *hash);
 

@@ -289,18 +289,26 @@ Test(done_channel, it_is_heard_when_redis_lets_it_subscribe)
 }
 
 /* Returns the CPU seconds for this many hashes. shift is the position of the number in the hash. */
-static double learn_all(int shift)
+static double hear_all(int shift)
 {
 	clock_t began = clock();
 
-	for (uint64_t n = 1; n <= 20000; n++)
-		done_channel_learn(channel, &(struct done){{{n << shift, n}}, CAME_MS});
+	for (uint64_t n = 1; n <= 20000; n++) {
+		if (n % 10 == 1)
+			begin("wsd1", 0xab);
+		put(n << shift, 8);
+		put(n, 8);
+		put(250, 2);
+		if (n % 10 == 0)
+			say();
+		told_count = 0;
+	}
 	return (double)(clock() - began) / CLOCKS_PER_SEC;
 }
 
 Test(done_channel, hashes_that_are_made_to_collide_cost_no_more)
 {
-	double usual = learn_all(0), colliding = learn_all(40);
+	double usual = hear_all(0), colliding = hear_all(40);
 
 	cr_assert_lt(colliding, 10 * usual + 0.1, "%.3f s, not %.3f s", colliding, usual);
 }
