@@ -104,6 +104,18 @@ static int check_token(struct profile_reader *r, const json_t *item)
 	return 0;
 }
 
+static int check_variable(struct profile_reader *r, const json_t *item)
+{
+	if (key_check_text(r, item))
+		return -1;
+	return profile_check_variable(r, json_string_value(item), json_string_length(item));
+}
+
+static int read_variable(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
+{
+	return check_variable(r, value) || key_text(r, k, value, at);
+}
+
 static int check_occasion(struct profile_reader *r, const json_t *item)
 {
 	return json_is_string(item) && is_one_of("hole reconnect", json_string_value(item))
@@ -113,6 +125,7 @@ static int check_occasion(struct profile_reader *r, const json_t *item)
 
 static const struct items texts = {true, false, "an array of texts", key_check_text},
 			  hosts = {true, false, "an array of hosts", check_host},
+			  names = {true, false, "an array of variables", check_variable},
 			  occasions = {true, false, "an array of \"hole\" and \"reconnect\"", check_occasion},
 			  close_codes = {true, false, "an array of close codes", check_code},
 			  messages = {true, false, "an array of messages", check_plain_template},
@@ -186,13 +199,6 @@ static int read_unit(struct profile_reader *r, const struct key *k, const json_t
 		return profile_fail(r, "must be ms or s");
 	*(int64_t *)at = place ? 1000 : 1;
 	return 0;
-}
-
-static int read_variable(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
-{
-	if (key_text(r, k, value, at))
-		return -1;
-	return profile_check_variable(r, json_string_value(value), strlen(json_string_value(value)));
 }
 
 /* Accepts anything: the member is only documentation. */
@@ -289,7 +295,7 @@ static const struct key rule_keys[] = {
 	CHOICE("action", RULE(action), "ignore event reject reconnect fatal", 0),
 	EVENT_KEYS(RULE),
 	ITEMS("capture", RULE(capture), captures),
-	ITEMS("clear", RULE(clear), texts),
+	ITEMS("clear", RULE(clear), names),
 	ITEMS("send", RULE(send), replies),
 	KEY("cursor", read_part, RULE(cursor)),
 	FRAME("ack", read_template, RULE(ack)),
@@ -374,7 +380,7 @@ static const struct key backoff_keys[] = {
 
 static const struct key reset_keys[] = {
 	ITEMS("codes", TOP(reset_codes), close_codes),
-	ITEMS("clear", TOP(reset_clear), texts),
+	ITEMS("clear", TOP(reset_clear), names),
 };
 
 #define CLOSE_WORDS "backoff at_once fatal reset"
@@ -633,18 +639,21 @@ static int check_pair(struct profile_reader *r, const struct profile_rule *old, 
 
 static int check_rules(struct profile_reader *r, const struct profile *p)
 {
+	bool has_cursor = !p->cursor.kind;
+
 	profile_enter(r, "rules", 0);
 	for (size_t i = 0; i < p->rule_count; i++) {
 		profile_enter(r, NULL, i);
 		if (p->rules[i].cursor && !p->cursor.kind)
 			return profile_fail(r, "the rule has a cursor, but the profile has none");
+		has_cursor |= p->rules[i].cursor != NULL;
 		for (size_t old = 0; old < i; old++)
 			if (check_pair(r, &p->rules[old], &p->rules[i]))
 				return -1;
 		profile_leave(r);
 	}
 	profile_leave(r);
-	return 0;
+	return has_cursor ? 0 : profile_doubt(r, "the profile has a cursor, but no rule moves it: give one a cursor");
 }
 
 /* Each connection must get all events of its items, and an item may move to another one. */

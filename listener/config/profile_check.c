@@ -235,7 +235,8 @@ json_t *profile_collect_variables(const json_t *root)
 	json_t *all = json_object(), *rule, *call;
 	size_t i, j;
 
-	json_object_set_new(all, "cursor", json_null());
+	if (json_object_get(root, "cursor"))
+		json_object_set_new(all, "cursor", json_null());
 	json_object_set_new(all, "counter", json_null());
 	json_object_set_new(all, "each", json_null());
 	if (json_object_get(root, "ack") || json_object_get(root, "ack_duplicate") ||
