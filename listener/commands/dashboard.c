@@ -302,7 +302,7 @@ static const char *read_change(const struct endpoint *e, const json_t *body, con
 static unsigned int blame(struct dashboard *d, uint64_t key)
 {
 	struct address *address = addresses_enter(d->addresses, key);
-	bool has_too_many = addresses_blame(address, clock_ms(CLOCK_MONOTONIC));
+	bool has_too_many = addresses_blame(d->addresses, address, clock_ms(CLOCK_MONOTONIC));
 
 	addresses_shaken(address);
 	addresses_leave(d->addresses, address);

@@ -15,6 +15,7 @@
 #include <uthash.h>
 
 #define BLAMED_MAX 4096 /* addresses without a socket that are kept */
+#define TOLD_MAX   20   /* addresses that are logged in a minute */
 
 struct address {
 	uint64_t key;
@@ -29,33 +30,13 @@ struct address {
 struct addresses {
 	struct address *table; /* oldest first */
 	size_t blamed;         /* entries without a socket */
+	int64_t told_ms;       /* loop clock, when the minute of told began */
+	unsigned int told;     /* addresses that were logged in it */
 };
 
 struct addresses *addresses_new(void)
 {
 	return memory_calloc(1, sizeof(struct addresses));
-}
-
-void addresses_free(struct addresses *a)
-{
-	struct address *at = a ? a->table : NULL, *next;
-
-	if (!a)
-		return;
-	HASH_CLEAR(hh, a->table);
-	for (; at; at = next) {
-		next = at->hh.next;
-		free(at);
-	}
-	free(a);
-}
-
-static struct address *find(const struct addresses *a, uint64_t key)
-{
-	struct address *found;
-
-	HASH_FIND(hh, a->table, &key, sizeof(key), found);
-	return found;
 }
 
 static void drop(struct addresses *a, struct address *address)
@@ -64,12 +45,20 @@ static void drop(struct addresses *a, struct address *address)
 	free(address);
 }
 
+void addresses_free(struct addresses *a)
+{
+	while (a && a->table)
+		drop(a, a->table);
+	free(a);
+}
+
 struct address *addresses_enter(struct addresses *a, uint64_t key)
 {
-	struct address *at = key ? find(a, key) : NULL;
+	struct address *at;
 
 	if (!key)
 		return NULL;
+	HASH_FIND(hh, a->table, &key, sizeof(key), at);
 	if (at) {
 		a->blamed -= at->sockets == 0;
 	} else {
@@ -114,13 +103,19 @@ void addresses_leave(struct addresses *a, struct address *address)
 		forget_oldest(a);
 }
 
-/* key is from port_peer_key(). */
-static void tell(uint64_t key)
+/* key is from port_peer_key(). A stranger may have many addresses, and must not fill the log. */
+static void tell(struct addresses *a, uint64_t key, int64_t now_ms)
 {
 	struct in6_addr v6 = {0};
 	uint32_t v4 = (uint32_t)key;
 	char text[INET6_ADDRSTRLEN];
 
+	if (now_ms - a->told_ms >= ADDRESS_SPELL_MS)
+		a->told = 0;
+	if (a->told == TOLD_MAX)
+		return;
+	if (!a->told++)
+		a->told_ms = now_ms;
 	memcpy(&v6, &key, sizeof(key));
 	if (key >> 32 == 0xffff)
 		inet_ntop(AF_INET, &v4, text, sizeof(text));
@@ -130,7 +125,7 @@ static void tell(uint64_t key)
 		 text);
 }
 
-bool addresses_blame(struct address *address, int64_t now_ms)
+bool addresses_blame(struct addresses *a, struct address *address, int64_t now_ms)
 {
 	if (!address)
 		return false;
@@ -139,7 +134,7 @@ bool addresses_blame(struct address *address, int64_t now_ms)
 	address->failures++;
 	address->failed_ms = now_ms;
 	if (address->failures == ADDRESS_FAILURES)
-		tell(address->key);
+		tell(a, address->key, now_ms);
 	return address->failures > ADDRESS_FAILURES;
 }
 

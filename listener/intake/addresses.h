@@ -26,8 +26,8 @@ void addresses_shaken(struct address *address);
 void addresses_leave(struct addresses *a, struct address *address);
 
 /* Counts a wrong token. now_ms is the loop clock. Returns true if the address has sent too many, so the answer is 429;
- * this is logged once until the count restarts. Returns false for NULL. */
-bool addresses_blame(struct address *address, int64_t now_ms);
+ * this is logged once until the count restarts, for 20 addresses a minute. Returns false for NULL. */
+bool addresses_blame(struct addresses *a, struct address *address, int64_t now_ms);
 
 /* Returns the address's debt for garbage, which post.c maintains. The entry is kept while the address has a socket, and
  * for some time after that unless the debt is 0. */

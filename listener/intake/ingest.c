@@ -681,7 +681,7 @@ static void on_refused(void *owner, int fd, const char *why)
 	const struct handshake *h = find_handshake(i, fd);
 	struct address *address = h ? h->address : addresses_enter(i->addresses, port_peer_key(fd));
 
-	addresses_blame(address, (int64_t)uv_now(ws_loop(i->ws)));
+	addresses_blame(i->addresses, address, clock_of(i));
 	if (!h) {
 		addresses_shaken(address);
 		addresses_leave(i->addresses, address);
@@ -696,7 +696,7 @@ static int answer_upgrade(struct ingest *i, struct lws *wsi)
 	struct handshake *h = lws_get_opaque_user_data(wsi);
 	unsigned int status = h ? judge_upgrade(i, wsi, h) : HTTP_STATUS_BAD_REQUEST;
 
-	if (h && status == HTTP_STATUS_UNAUTHORIZED && addresses_blame(h->address, (int64_t)uv_now(ws_loop(i->ws)))) {
+	if (h && status == HTTP_STATUS_UNAUTHORIZED && addresses_blame(i->addresses, h->address, clock_of(i))) {
 		counters.ingest_slowed++;
 		status = TOO_MANY_REQUESTS;
 	}

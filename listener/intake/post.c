@@ -492,7 +492,7 @@ static bool may_be_signed(const struct posts *all, const struct http_request *r)
 /* Counts a wrong token or signature. A valid one is accepted even if its address has sent too many wrong ones. */
 static struct http_refusal blame(const struct posts *all, struct address *address)
 {
-	bool has_too_many = addresses_blame(address, clock_of(all));
+	bool has_too_many = addresses_blame(all->addresses, address, clock_of(all));
 
 	counters.ingest_slowed += has_too_many;
 	if (has_too_many)
