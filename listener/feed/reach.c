@@ -2,13 +2,9 @@
  * on a server that trusts this one. */
 #include "feed/reach.h"
 
-#include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
-#include "base/arena.h"
-#include "base/json.h"
-#include "base/memory.h"
+#include "base/bytes.h"
 #include "base/url.h"
 #include "feed/template.h"
 
@@ -31,19 +27,13 @@ static bool has_tls(const struct url *url)
 static void take_own(struct reach *r, const char *text)
 {
 	struct template_scope scope = {.vars = &r->first};
-	struct bytes json = {NULL, 0, 0};
-	struct arena a = {.room = NULL};
-	struct slice rendered;
+	struct bytes rendered = {NULL, 0, 0};
 	struct url own = {0};
-	char *copy;
 
 	if (!text)
 		return;
-	template_render_text(&json, text, &scope);
-	rendered = json_kind(bytes_slice(&json)) == KIND_STRING ? json_text(bytes_slice(&json), &a)
-								: (struct slice){"", 0};
-	copy = memory_strndup(rendered.at, rendered.len);
-	if (url_parse(&own, copy) == 0 && own.host[0]) {
+	template_fill(&rendered, text, &scope);
+	if (url_parse(&own, bytes_text(&rendered)) == 0 && own.host[0]) {
 		bool is_same = strcasecmp(own.host, r->to.host) == 0;
 
 		r->is_own |= is_same;
@@ -51,9 +41,7 @@ static void take_own(struct reach *r, const char *text)
 		r->has_tls |= has_tls(&own);
 	}
 	url_clear(&own);
-	free(copy);
-	arena_clear(&a);
-	bytes_free(&json);
+	bytes_free(&rendered);
 }
 
 static void take_all(struct reach *r)
@@ -93,15 +81,29 @@ static bool is_listed(const struct reach *r)
 	return false;
 }
 
+/* True if the path has . or .. as a segment, which libcurl or a server would resolve: it would lead elsewhere. */
+static bool has_dots(const char *path)
+{
+	for (; *path == '/'; path += 1 + strcspn(path + 1, "/?#")) {
+		size_t dots = strspn(path + 1, ".");
+
+		if ((dots == 1 || dots == 2) && strchr("/?#", path[1 + dots]))
+			return true;
+	}
+	return false;
+}
+
 static const char *judge(struct reach *r, const char *url)
 {
 	if (url_parse(&r->to, url) || !r->to.host[0])
-		return "contains a blank or a control character, or no valid host";
+		return "the URL contains a blank or a control character, or no valid host";
+	if (has_dots(r->to.path))
+		return "the URL has . or .. in its path";
 	take_all(r);
 	if (!r->is_own && !is_listed(r))
-		return "leads to a host that the profile does not name: list it in hosts if you trust it";
+		return "the URL leads to a host that the profile does not name: list it in hosts if you trust it";
 	if (!has_tls(&r->to) && (r->is_own ? r->needs_tls : r->has_tls))
-		return "leads to a connection without TLS";
+		return "the URL leads to a connection without TLS";
 	return NULL;
 }
 

@@ -6,9 +6,9 @@
 
 #include "config/profile.h"
 
-/* Returns NULL if url may be used, else a reason that continues "the URL ...". The hosts in the profile's own URLs
- * (with its initial variables) and in "hosts" are allowed, and TLS is required if the profile's URL for the host has
- * it. Sets is_own if the host is in one of the profile's own URLs: only those hosts get headers with secrets. */
+/* Returns NULL if url may be used, else the reason. The hosts in the profile's own URLs (with its initial variables)
+ * and in "hosts" are allowed, and TLS is required if the profile's URL for the host has it. Sets is_own if the host is
+ * in one of the profile's own URLs: only those hosts get headers with secrets. */
 const char *reach_fault(const struct profile *p, const char *url, bool *is_own);
 
 #endif

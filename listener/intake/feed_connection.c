@@ -455,21 +455,18 @@ static void dial(struct feed_connection *conn, const struct session_dial *how)
 {
 	const struct profile *p = conn->p->profile;
 	bool is_own = false;
-	const char *fault = how->url ? reach_fault(p, how->url, &is_own) : NULL;
+	const char *fault = how->fault ? how->fault : "the feed's URL is not known";
 	char reason[FEED_CALL_REASON] = "";
 
+	if (how->url && !how->fault)
+		fault = reach_fault(p, how->url, &is_own);
 	feed_call_headers(conn->p->session, p->headers, is_own, add_line, &conn->headers, reason);
 	keep_first_words(conn, how);
 	set_offer(conn);
 	if (p->binary && !(conn->unpack = unpack_new(p->binary, p->dictionary)))
 		snprintf(reason, sizeof(reason), "the dictionary %s is damaged", p->dictionary_path);
-	if (how->fault || *reason || !how->url) {
-		fail_later(conn, how->fault ? how->fault : *reason ? reason : "the feed's URL is not known", 0);
-		return;
-	}
-	if (fault) {
-		snprintf(reason, sizeof(reason), "the URL %s", fault);
-		fail_later(conn, reason, 0);
+	if (fault || *reason) {
+		fail_later(conn, fault ? fault : reason, 0);
 		return;
 	}
 	conn->dial =

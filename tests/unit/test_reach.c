@@ -84,3 +84,14 @@ Test(reach, a_path_is_not_taken_for_a_scheme)
 	cr_assert(strstr(judge(own, "http:/b.example/x://a.example/"), "no valid host") != NULL);
 	cr_assert(strstr(judge(own, "b.example/x://a.example/"), "no valid host") != NULL);
 }
+
+/* A value that the feed sent, in the path of a URL, is not encoded if it is .. */
+Test(reach, a_path_does_not_climb)
+{
+	cr_assert(strstr(judge(OWN, "wss://a.example/users/../x"), "in its path"));
+	cr_assert(strstr(judge(OWN, "wss://a.example/./x"), "in its path"));
+	cr_assert(strstr(judge(OWN, "wss://a.example/users/.."), "in its path"));
+	cr_assert(strstr(judge(OWN, "wss://a.example/.?x"), "in its path"));
+	cr_assert_str_eq(judge(OWN, "wss://a.example/.../..x/x../.x/?at=/../#/../"), "");
+	cr_assert_str_eq(judge(OWN, "wss://a.example"), "");
+}
