@@ -400,11 +400,12 @@ static bool is_before(const struct visitor *v, const struct visitor *other)
 }
 
 /* Finds the connection to close for a new one: one of the owner with the most connections, if those are more than a
- * quarter of limit, else the oldest stranger. address: consider only connections from there; 0: all. */
+ * quarter of limit or if there is no stranger, else the oldest stranger. address: consider only connections from
+ * there; 0: all. */
 static struct visitor *find_displaced(const struct http *h, uint64_t address, size_t limit)
 {
 	struct visitor *found = NULL, *stranger = NULL;
-	size_t most = limit / 4 + 1;
+	size_t most = 0;
 
 	for (struct visitor *v = h->visitors; v < h->visitors + h->visitors_max; v++) {
 		size_t n;
@@ -412,14 +413,14 @@ static struct visitor *find_displaced(const struct http *h, uint64_t address, si
 		if (v->fd < 0 || (v->is_waiting && !v->ticket) || (address && v->address != address))
 			continue;
 		n = count_places(h, v);
-		if (n > most || (n == most && (!found || is_before(v, found)))) {
+		if (n > most || (n == most && is_before(v, found))) {
 			found = v;
 			most = n;
 		}
 		if (!v->is_welcome && (!stranger || v->since_ms < stranger->since_ms))
 			stranger = v;
 	}
-	return found ? found : stranger;
+	return most > limit / 4 || !stranger ? found : stranger;
 }
 
 static size_t count_address(const struct http *h, uint64_t address)

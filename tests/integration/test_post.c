@@ -538,6 +538,28 @@ Test(post, half_requests_of_one_token_make_room_for_others)
 		close(halves[i]);
 }
 
+/* Four have a quarter of the connections each, and keep them open. */
+Test(post, idle_connections_of_several_tokens_make_room_for_others)
+{
+	char *path = suite_file("tokens", "a token-a\nb token-b\nc token-c\nd token-d\nmodest a-modest-one\n"), got[16];
+	int idle[256];
+
+	start("--ingest-token-file %s", path);
+	for (int i = 0; i < 256; i++) {
+		const char *event = suite_text("POST /events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer token-%c\r\n"
+					       "Content-Length: 18\r\n\r\n{\"event_id\":\"i%03d\"}",
+					       "abcd"[i % 4], i);
+
+		idle[i] = connect_to_it();
+		cr_assert(write(idle[i], event, strlen(event)) > 0 && read(idle[i], got, sizeof(got)) > 0);
+	}
+	for (int i = 0; i < 40; i++)
+		expect_status(post("Authorization: Bearer a-modest-one\r\n", suite_text("{\"event_id\":\"e-%d\"}", i)),
+			      200);
+	for (int i = 0; i < 256; i++)
+		close(idle[i]);
+}
+
 /* libmicrohttpd 0.9 can neither read it nor refuse it. */
 Test(post, a_chunk_s_size_line_that_does_not_end_stops_nobody)
 {
