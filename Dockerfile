@@ -20,7 +20,7 @@ RUN make -j2 programs && strip build/wsonce build/wsonce-source build/wsonce-pro
 	&& echo "$(sed -n 's/^VERSION := //p' Makefile) $(dpkg-query -W -f '${Package}=${Version}' uthash-dev)" >build/compiled
 
 FROM debian:${DEBIAN_RELEASE}-slim
-LABEL org.opencontainers.image.title="wsonce" org.opencontainers.image.version="0.1.0" \
+LABEL org.opencontainers.image.title="wsonce" org.opencontainers.image.version="1.0.0" \
 	org.opencontainers.image.description="Stores each event of a WebSocket feed once, whoever listens" \
 	org.opencontainers.image.licenses="MIT"
 COPY --from=build /src/build/packages /src/build/compiled /tmp/

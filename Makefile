@@ -1,6 +1,6 @@
 # make help lists the targets. You may set CFLAGS, LDFLAGS and PREFIX. SAN=1 builds with AddressSanitizer and
 # UndefinedBehaviorSanitizer in a separate folder.
-VERSION := 0.1.0
+VERSION := 1.0.0
 PREFIX ?= /usr/local
 # The sanitized build takes half of its time at -O1.
 CFLAGS ?= $(if $(SAN),-O1,-O2) -g
