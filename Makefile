@@ -211,6 +211,9 @@ dist: ## build/wsonce-VERSION.tar.gz: the last commit, which builds without git
 deb: deb-deps ## Debian packages of the last commit, or of an unpacked archive, into build/packages
 	@deploy/deb $(VERSION) build/packages
 
+release-check: ## say whether what a release needs is there: versions, tag, archive, packages, limits of words
+	@tests/release
+
 lint: check-deps programs ## check with static analysis, the format, and that binaries are hardened
 	@tests/lint/run $(filter-out -M%,$(OUR_CFLAGS)) $(CPPFLAGS)
 
@@ -227,7 +230,7 @@ clean: ## remove what was built
 	rm -rf build
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 14
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 15
 
 $B/wsonce: $(LISTENER)
 	$(LINK) $$(pkg-config --libs $(LIBS)) -lunistring -lwslay -lm
@@ -334,6 +337,6 @@ $B/text/%.json.h: profiles/%.json
 .SECONDARY:
 .DELETE_ON_ERROR:
 .PHONY: kube kube-deps producers-go go-deps powercuts file-deps sqlite-figure
-.PHONY: nightly unit test unit-tests compose-deps
+.PHONY: nightly unit test unit-tests compose-deps release-check
 .PHONY: all programs tests fuzzers deps check-deps bench-deps deb-deps page-deps demo run check prove simulate mutants torture failovers audit-figure letters-figure plans reliability allocation conformance fuzz hostile \
 	instructions bench shares lint install dist deb fmt readme clean help
