@@ -606,6 +606,19 @@ static void probe(struct claiming *c)
 	}
 }
 
+static void watch(struct claiming *c)
+{
+	if (c->is_passive) {
+		log_spell_on(&c->passive, now_ms(c), "cannot store, leaving claims to other listeners",
+			     storing_trouble(c->storing));
+		give_claims_back(c);
+	} else if (!c->is_draining) {
+		log_spell_off(&c->passive, now_ms(c), "storing again, resuming claims");
+	}
+	storing_check_slowness(c->storing);
+	presence_say(claim_presence(c->claim), storing_trouble(c->storing));
+}
+
 /* Checks if events can be stored, and begins to leave claims to others or ends it. Not while draining. */
 static void check_stall(struct claiming *c)
 {
@@ -621,20 +634,7 @@ static void check_stall(struct claiming *c)
 			list_entry(node, struct event, link)->held_ms = now_ms(c);
 		return;
 	}
-	log_spell_on(&c->passive, now_ms(c), "cannot store, leaving claims to other listeners",
-		     storing_trouble(c->storing));
-	give_claims_back(c);
-}
-
-/* The next turn of the loop checks again. */
-static void watch(struct claiming *c)
-{
-	if (c->is_passive)
-		give_claims_back(c);
-	else
-		log_spell_off(&c->passive, now_ms(c), "storing again, resuming claims");
-	storing_check_slowness(c->storing);
-	presence_say(claim_presence(c->claim), storing_trouble(c->storing));
+	watch(c);
 }
 
 void claiming_release_left(struct claiming *c)

@@ -1814,6 +1814,22 @@ Test(pipeline, store_is_slow_when_rows_wait_for_long_behind_a_full_batch)
 STORY(rows_may_pile_up_before_a_postgres_that_stalls,
       "config inflight_bytes 1073741824; set postgres_away; receive 0..1000; take 0..1000 mine; pressure none")
 
+/* A drain is not the return of Postgres. */
+Test(pipeline, who_cannot_store_says_so_each_minute_and_not_that_it_can_when_it_drains)
+{
+	char said[4096] = "";
+	int ends[2];
+
+	cr_assert_eq(pipe(ends), 0);
+	cr_assert_neq(dup2(ends[1], STDERR_FILENO), -1);
+	log_setup(LOG_INFO, LOG_TEXT, "a");
+	tell("set postgres_away; receive a; take a mine; slowly 62000; drain; slowly 1000");
+	cr_assert_gt(read(ends[0], said, sizeof(said) - 1), 0);
+	cr_assert(strstr(said, "event=\"cannot store, leaving claims to other listeners\" times="), "%s", said);
+	cr_assert(strstr(said, " for_s=60 "), "%s", said);
+	cr_assert_null(strstr(said, "storing again"), "%s", said);
+}
+
 /* --- draining --- */
 
 STORY(row_that_waits_for_its_backoff_goes_to_the_store_while_draining,
