@@ -148,8 +148,7 @@ static const char *read_field(const char *at, const char *end, char *out, struct
 	return *at == ',' ? at + 1 : NULL;
 }
 
-/* The first line is a header if it has a word where the second line has a time. In a list without times, no line is
- * left out. */
+/* The first line is a header if it has a word where the second one has a time. A list without times has none. */
 static void find_header(struct loader *l, struct slice time)
 {
 	bool is_word = time.len && (*time.at < '0' || *time.at > '9');

@@ -1,5 +1,4 @@
-/* check_feeds.c owns the checks of feeds, which it connects to with live.c, and of the ports for producers and
- * operators. */
+/* check_feeds.c owns the checks of feeds, which live.c connects to, and of the ports for producers and operators. */
 #include "commands/findings.h"
 
 #include <errno.h>

@@ -309,8 +309,7 @@ static unsigned int blame(struct dashboard *d, uint64_t key)
 	return has_too_many ? MHD_HTTP_TOO_MANY_REQUESTS : MHD_HTTP_UNAUTHORIZED;
 }
 
-/* Checks the bearer token (RFC 6750). Returns 0 and its name, which lives as long as the program; or the status of the
- * refusal. */
+/* Checks the bearer token (RFC 6750). Returns 0 and its name, which is never freed; or the status of the refusal. */
 static unsigned int check_token(struct dashboard *d, const struct http_question *q, const char **name)
 {
 	static const char scheme[] = "Bearer ";

@@ -290,6 +290,19 @@ const char *dispatch_ask_meant(const char *word)
 	return ask_meant("", word);
 }
 
+/* Refuses a command without its action. */
+static int refuse_family(const char *family)
+{
+	char all[100] = "";
+
+	for (size_t i = 0; i < COMMANDS; i++)
+		if (is_of_family(commands[i]->name, family))
+			snprintf(all + strlen(all), sizeof(all) - strlen(all), "%s%s", *all ? ", " : "",
+				 commands[i]->name + strlen(family) + 1);
+	dispatch_fail("%s needs an action: %s; see wsonce %s --help", family, all, family);
+	return STATUS_USAGE;
+}
+
 static int run_family(int argc, char **argv)
 {
 	if (argc > 1 && dispatch_is_help(argv[1])) {
@@ -298,11 +311,10 @@ static int run_family(int argc, char **argv)
 		printf("\nwsonce %s ACTION --help has the details.\n", argv[0]);
 		return STATUS_FINE;
 	}
-	if (argc > 1)
-		dispatch_fail("unknown action \"%.80s\" of %s%s (see wsonce %s --help)", argv[1], argv[0],
-			      ask_meant(argv[0], argv[1]), argv[0]);
-	else
-		dispatch_fail("%s needs an action; see wsonce %s --help", argv[0], argv[0]);
+	if (argc == 1)
+		return refuse_family(argv[0]);
+	dispatch_fail("unknown action \"%.80s\" of %s%s (see wsonce %s --help)", argv[1], argv[0],
+		      ask_meant(argv[0], argv[1]), argv[0]);
 	return STATUS_USAGE;
 }
 

@@ -245,8 +245,7 @@ static void judge_listener(struct reading *r, const json_t *row, const char *tro
 		     (long long)member_number(report, "oldest_ms") / 1000);
 }
 
-/* Seconds since the last message with data: as the listener says now, or else what its last check-in said, and since
- * then. */
+/* Seconds since the last message with data: as the listener says now, or else by its last check-in. */
 static void set_silence(struct reading *r, json_t *source, struct heartbeat *beat, int64_t checkin_s)
 {
 	const struct peer *peer = roster_peer(&beat->roster, 1);

@@ -305,8 +305,7 @@ static void add_differ(struct summary *s, const struct pg_result *rows, size_t a
 	json_decref(list);
 }
 
-/* Where a row belongs: rows of a source that are judged together follow each other, and among them those of an
- * instance. */
+/* Where a row belongs: rows of a source that are judged together are neighbours, and so are an instance's. */
 struct place {
 	const struct summary *source;
 	int64_t minute;

@@ -40,8 +40,7 @@ enum ndjson_result {
 struct ndjson *ndjson_open(const char *path, size_t max_bytes);
 void ndjson_close(struct ndjson *l);
 
-/* Copies a pipe to a temporary file, whose lines can be read twice. Call it before the first line. Returns 0; or -1
- * after printing why. */
+/* Copies a pipe to a temporary file, to read it twice. Call it before the first line. -1: it has printed why. */
 int ndjson_keep(struct ndjson *l);
 
 /* Returns the next line that is not empty. NDJSON_LATER: a pipe has no whole line now, or many megabytes had none.
@@ -65,8 +64,7 @@ bool ndjson_would_lose(const struct ndjson *l, const char *path);
 /* The message of a record. What a profile has read becomes one that can be read without it, written into event. */
 struct slice ndjson_message(struct bytes *event, const struct record *r);
 
-/* Writes a message as a line. Newlines, which JSON has only between its tokens, become blanks. Returns false if it
- * cannot be written. */
+/* Writes a message as a line. Newlines, which JSON has between tokens only, become blanks. False: it cannot write. */
 bool ndjson_write(FILE *out, const char *message, size_t len);
 
 /* Returns its length in bytes, or 0 if it is a pipe. */

@@ -1,5 +1,4 @@
-/* option.c reads a command's own options. The parser and --help use the same table; options that are not in it are left
- * to config.c. */
+/* option.c reads a command's own options, by the table that --help uses, too. All others are config.c's. */
 #include "commands/option.h"
 
 #include <stdbool.h>

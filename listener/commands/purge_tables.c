@@ -1,5 +1,4 @@
-/* purge_tables.c owns the tables that wsonce purge goes through, and puts their words into its statements. purge.c runs
- * them. */
+/* purge_tables.c owns the tables that wsonce purge goes through. purge.c runs the statements that it makes. */
 #include "commands/purge_tables.h"
 
 #include <assert.h>

@@ -1,5 +1,4 @@
-/* redis_query.c sends a command's queries to Redis. It runs redis/connection.c on a loop of its own until the answers
- * have come. */
+/* redis_query.c sends a command's queries to Redis, by redis/connection.c on a loop that ends with the answers. */
 #include "commands/redis_query.h"
 
 #include <stdlib.h>

@@ -16,8 +16,7 @@ struct redis_query;
 struct redis_query *redis_query_open(const struct config *config);
 void redis_query_close(struct redis_query *m);
 
-/* Returns why the last call on this thread failed: the error that Redis sent, or why there was no answer. Valid until
- * the next call. */
+/* Returns why the last call on this thread failed: Redis's error, or why it gave no answer; until the next call. */
 const char *redis_query_failure(void);
 
 /* Finds out which of n events are claimed. Returns 0, or -1 if Redis does not answer or refuses. */

@@ -296,8 +296,7 @@ static int replay(struct replay *r)
 	return status;
 }
 
-/* The session finds at once what the pipeline would wait for: that the database cannot be reached, or that the fleet
- * has other effects. */
+/* The session finds at once what the pipeline would wait for: no database, or a fleet with other effects. */
 static int run_replay(const struct invocation *in)
 {
 	struct session *s = in->session;

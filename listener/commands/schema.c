@@ -1,5 +1,4 @@
-/* schema.c owns `wsonce schema`: it prints the statements for a new database, in a layout that listeners do not create
- * themselves, too. */
+/* schema.c prints the statements for a new database, also in layouts that listeners do not create. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -20,8 +20,7 @@ enum session_aim {
 	SESSION_CREATE,  /* and create missing tables */
 };
 
-/* Connects to the database. Returns NULL after printing one line to standard error, as all calls below do when they
- * fail. */
+/* Connects to the database. Returns NULL after printing one line to standard error, as all calls below do. */
 struct session *session_open(const struct config *config, enum session_aim aim);
 /* Sets a deadline for all statements of this thread together, ms from now. With is_to_read, SESSION_UPGRADE is
  * SESSION_READ. */

@@ -379,8 +379,7 @@ static const char *check_record(const struct invocation *in)
 	return !o->profile == !o->feed ? "record needs --profile FILE or --feed NAME, one of the two" : NULL;
 }
 
-/* Opens a new file that nobody else may read, since a message may hold secrets. Does not follow a link. Returns NULL
- * after printing why. */
+/* Opens a new file, no link, that nobody else may read: messages may hold secrets. NULL: it has printed why. */
 static FILE *open_new(const char *path)
 {
 	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -388,7 +387,7 @@ static FILE *open_new(const char *path)
 	if (fd < 0 && errno == EEXIST)
 		dispatch_fail("%s is there already: give the name of a new file", path);
 	else if (fd < 0)
-		dispatch_fail("%s cannot be read: %s", path, strerror(errno));
+		dispatch_fail("%s cannot be created: %s", path, strerror(errno));
 	return fd < 0 ? NULL : fdopen(fd, "w");
 }
 

@@ -547,8 +547,7 @@ static int judge_profile(struct reader *r, struct profile *p, const struct profi
 	return -1;
 }
 
-/* Adds a feed and takes over p; p and fault as in judge_profile. The feed's name identifies its rows and cursor, so it
- * must be unique. */
+/* Adds a feed and takes over p; p and fault as in judge_profile. Its rows and cursor have its name: it is unique. */
 static int add_feed(struct reader *r, struct profile *p, const struct profile_fault *fault)
 {
 	struct config *c = r->config;
@@ -607,8 +606,7 @@ static int read_feeds(struct reader *r)
 
 /* --- producers --- */
 
-/* Each element that is not an event becomes a dead letter. Without a limit, one message could cause a million of
- * them. */
+/* Each element that is not an event becomes a dead letter. Without a limit, one message could cause a million. */
 #define PRODUCER_ELEMENTS_MAX 10000
 
 /* Sets the profile and takes over p; p and fault as in judge_profile. */
@@ -681,8 +679,8 @@ static int refuse_file(struct reader *r, const json_error_t *where)
 	bool is_double = json_error_code(where) == json_error_duplicate_key;
 	const char *near = is_double ? NULL : strstr(where->text, " near '");
 
-	snprintf(r->error, r->error_size, "--config: %s, line %d, column %d: %.*s", r->config->file, where->line,
-		 where->column, (int)(near ? near - where->text : INT_MAX), where->text);
+	snprintf(r->error, r->error_size, "--config: %s is not JSON at line %d, column %d: %.*s", r->config->file,
+		 where->line, where->column, (int)(near ? near - where->text : INT_MAX), where->text);
 	return -1;
 }
 

@@ -138,8 +138,7 @@ static inline const char *config_store_path(const struct config *c)
 	return c->store && strncmp(c->store, "sqlite://", 9) == 0 ? c->store + 9 : NULL;
 }
 
-/* Called for a setting that has changed. is_taken: config now has the new value; otherwise the change needs a
- * restart. */
+/* Called for a setting that has changed. is_taken: config has the new value; else the change needs a restart. */
 typedef void config_change_cb(void *arg, const char *name, bool is_taken);
 
 /* Compares a running listener's settings with fresh ones, and moves those that can change at run time (log-level,
@@ -149,8 +148,7 @@ void config_change(struct config *config, struct config *fresh, config_change_cb
 /* Overwrites secrets in argv, which other users can see. Do not use argv afterwards. */
 void config_hide(int argc, char **argv);
 
-/* Prints the settings of a command for its --help. only is a list of names separated
- * by blanks; NULL: all. */
+/* Prints the settings of a command for its --help. only: names separated by blanks; NULL: all. */
 void config_help(FILE *out, const char *command, const char *only);
 /* Offers the names of all settings that the command has as flags. */
 void config_offer(struct nearest *n, const char *command);

@@ -1,7 +1,7 @@
-/* keys.c reads JSON objects into structs, by tables of the allowed keys and what each may hold. Errors name key and
- * line. */
+/* keys.c reads JSON objects into structs, by tables of the allowed keys and values. Errors name key and line. */
 #include "config/keys.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -107,10 +107,16 @@ int key_check_text(struct profile_reader *r, const json_t *item)
 static int refuse_key(struct profile_reader *r, const struct key_table *t, const char *name, const char *what)
 {
 	struct nearest n = profile_nearest(name);
+	char all[100] = ": it has"; /* unless there are more */
+	size_t used = strlen(all);
 
-	for (size_t i = 0; i < t->count; i++)
+	for (size_t i = 0; i < t->count; i++) {
 		nearest_offer(&n, t->keys[i].name);
-	return profile_fail(r, "%s has no key \"%.60s\"%s", what, name, profile_meant(&n));
+		used += used < sizeof(all) ? (size_t)snprintf(all + used, sizeof(all) - used, " %s", t->keys[i].name)
+					   : 0;
+	}
+	return profile_fail(r, "%s has no key \"%.60s\"%s", what, name,
+			    n.best || used >= sizeof(all) ? profile_meant(&n) : all);
 }
 
 static int check_needed(struct profile_reader *r, const char *needed, const json_t *value)

@@ -589,11 +589,9 @@ static int check_lines(struct profile_reader *r, const struct profile *p)
 		return profile_fail(r, "lines is %lld, which needs as many URLs, but url and mirrors are %zu",
 				    (long long)p->lines, count);
 	if (p->fleet == FLEET_SHARED || p->fleet == FLEET_EXCLUSIVE)
-		return profile_fail(
-			r, "lines must be 1 if fleet is shared or exclusive: only one connection gets an event");
+		return profile_fail(r, "lines must be 1 if fleet is shared or exclusive: one connection has an event");
 	if (p->cursor.kind && p->cursor.scope != SCOPE_SOURCE)
-		return profile_fail(
-			r, "lines must be 1 if the cursor's scope is host or session: other URLs do not know it");
+		return profile_fail(r, "lines must be 1 if the cursor's scope is host or session: others lack it");
 	return 0;
 }
 
@@ -639,13 +637,13 @@ static int check_pair(struct profile_reader *r, const struct profile_rule *old, 
 
 static int check_rules(struct profile_reader *r, const struct profile *p)
 {
-	bool has_cursor = !p->cursor.kind;
+	bool has_cursor = p->fallback.cursor != NULL;
 
 	profile_enter(r, "rules", 0);
 	for (size_t i = 0; i < p->rule_count; i++) {
 		profile_enter(r, NULL, i);
 		if (p->rules[i].cursor && !p->cursor.kind)
-			return profile_fail(r, "the rule has a cursor, but the profile has none");
+			return profile_fail(r, "the profile needs a cursor, too, such as {\"kind\": \"max\"}");
 		has_cursor |= p->rules[i].cursor != NULL;
 		for (size_t old = 0; old < i; old++)
 			if (check_pair(r, &p->rules[old], &p->rules[i]))
@@ -653,7 +651,9 @@ static int check_rules(struct profile_reader *r, const struct profile *p)
 		profile_leave(r);
 	}
 	profile_leave(r);
-	return has_cursor ? 0 : profile_doubt(r, "the profile has a cursor, but no rule moves it: give one a cursor");
+	return p->cursor.kind && !has_cursor && p->url
+		       ? profile_doubt(r, "the profile has a cursor, but no rule moves it: give one a cursor")
+		       : 0;
 }
 
 /* Each connection must get all events of its items, and an item may move to another one. */
@@ -688,6 +688,8 @@ static int check_whole(struct profile_reader *r, const struct profile *p)
 		return profile_fail(r, "url is missing; a profile for --ingest-profile needs ack instead");
 	if (p->ping.send && !p->ping.every_ms && !p->ping.var)
 		return profile_fail(r, "ping needs every_s or every");
+	if (p->backoff.max_ms > 0 && p->backoff.min_ms > p->backoff.max_ms)
+		return profile_fail(r, "backoff: min_ms must not be more than max_ms");
 	if (!p->rules)
 		return profile_fail(r, "rules are missing: without one, no frame is an event");
 	if (p->dictionary.at && p->binary != BINARY_ZSTD)
@@ -695,8 +697,7 @@ static int check_whole(struct profile_reader *r, const struct profile *p)
 	if (!p->url && p->binary)
 		return profile_fail(r, "binary is for messages of a feed: producers send text");
 	if (p->fill.http && !p->gap.contiguous && !p->cursor.kind)
-		return profile_fail(
-			r, "fill needs a contiguous gap or a cursor: without them nothing says what is missing");
+		return profile_fail(r, "fill needs a contiguous gap or a cursor, which say what is missing");
 	if (p->fallback.action == ACTION_EVENT && !p->fallback.id)
 		return profile_fail(r, "id is missing: default is event, which needs one");
 	return check_urls(r, p) || check_rules(r, p) || check_lines(r, p) || check_shard(r, p);

@@ -230,15 +230,13 @@ size_t profile_file_len(const char *text);
  * below fill fault and return NULL. */
 struct profile *profile_parse(const char *text, size_t len, const char *source, const json_t *overrides,
 			      struct profile_fault *fault);
-/* Reads a shipped profile, or a file. spec is NAME or a path, which has a slash or ends in .json, and may go on with
- * ?var=value&... */
+/* Reads a shipped profile or a file. spec: NAME, or a path, which has a / or ends in .json; then ?var=value&... */
 struct profile *profile_read_named(const char *spec, struct profile_fault *fault);
 /* The same, but reads any file that is there if no shipped profile has this name. */
 struct profile *profile_read_any(const char *spec, struct profile_fault *fault);
 /* Returns spec on the heap: a relative path as seen from the folder of file, anything else as it is. */
 char *profile_beside(const char *file, const char *spec);
-/* Returns the profile of a plain --source. name, its NAME or host, appears in the log and the status; idle_s is
- * --idle-timeout. */
+/* Returns the profile of a plain --source. name: NAME or host, as in log and status; idle_s: --idle-timeout. */
 struct profile *profile_of_url(const char *url, const char *name, const char *row_source, int64_t idle_s);
 void profile_free(struct profile *p);
 

@@ -280,7 +280,8 @@ int profile_check_variable(struct profile_reader *r, const char *name, size_t le
 			word);
 	else if (!json_object_get(r->variables, word))
 		result = profile_doubt(r, "nothing sets a variable \"%.60s\"%s", word,
-				       profile_meant_member(r->variables, word));
+				       strcmp(word, "cursor") == 0 ? ": the profile has no cursor"
+								   : profile_meant_member(r->variables, word));
 	free(word);
 	return result;
 }

@@ -21,7 +21,7 @@ static void refuse_text(const char *source, const json_error_t *e, struct profil
 {
 	bool is_big = json_error_code(e) == json_error_numeric_overflow;
 
-	profile_fail_at(fault, source, e->line, "column %d: %s", e->column,
+	profile_fail_at(fault, source, e->line, "%scolumn %d: %s", is_big ? "" : "not JSON at ", e->column,
 			is_big ? "a profile cannot hold a number that needs more than 64 bits; a condition may ask for "
 				 "{\"type\": \"integer\"}"
 			       : e->text);

@@ -1,5 +1,4 @@
-/* profile_placeholder.h: finds the ${...} in templates. config/profile_check.c checks what they name, feed/template.c
- * gives them values. */
+/* profile_placeholder.h: finds ${...} in templates. profile_check.c checks them, feed/template.c fills them. */
 #ifndef WSONCE_PROFILE_PLACEHOLDER_H
 #define WSONCE_PROFILE_PLACEHOLDER_H
 

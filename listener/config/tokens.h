@@ -13,8 +13,7 @@
 #define TOKEN_NAME_MAX  64   /* bytes */
 #define TOKEN_BYTES_MIN 16   /* shorter tokens can be guessed and cause a warning */
 
-/* A token, a secret, or the name in a certificate, and its use. Stays in memory until tokens_free, even if no longer
- * valid. */
+/* A token, a secret, or the name in a certificate, and its use. Valid or not, it stays until tokens_free. */
 struct token {
 	struct token *next;
 	char name[TOKEN_NAME_MAX + 1];

@@ -57,7 +57,7 @@ static const char *find_number_fault(const struct value_form *f, const char *tex
 	    *value >= f->lowest && *value <= f->highest)
 		return NULL;
 	if (is_duration)
-		snprintf(fault, sizeof(fault), "is not a duration from %s to %s, in %ss, m, h or d",
+		snprintf(fault, sizeof(fault), "is not a duration from %s to %s: a whole number and %ss, m, h or d",
 			 quantity_print_duration(f->lowest * unit_us(f->type), lowest, sizeof(lowest)),
 			 quantity_print_duration(f->highest * unit_us(f->type), highest, sizeof(highest)),
 			 f->type == VALUE_MS ? "ms, " : "");

@@ -59,8 +59,7 @@ int webhooks_read(struct webhooks *t, const json_t *value, bool has_secrets, con
 		  struct profile_fault *fault);
 void webhooks_free(struct webhooks *t);
 
-/* Reads the variables and files of the headers again. If that fails, keeps the headers as they are, fills fault and
- * returns -1. */
+/* Reads variables and files of the headers again. If that fails, keeps the headers, fills fault and returns -1. */
 int webhook_refresh_headers(struct webhook *t, char *fault, size_t size);
 
 /* Copies a webhook. webhook_clear frees the copy. */

@@ -10,7 +10,7 @@ static const struct {
 	const char *text;
 	const char *fault; /* all of it, or its beginning if it ends in ... */
 } wrong[] = {
-	{"", "p.json, line 1: column 0: '[' or '{' expected near end of file"},
+	{"", "p.json, line 1: not JSON at column 0: '[' or '{' expected near end of file"},
 	{"[]", "p.json, line 1: a profile is a JSON object"},
 	{"{\"url\": 1}", "p.json, line 1, url: must be a text"},
 	{"{\"rules\": []}", "p.json, line 1: url is missing; a profile for --ingest-profile needs ack instead"},
@@ -18,6 +18,13 @@ static const struct {
 	{WITH("\"idle_timout_s\": 3"), "p.json, line 2, idle_timout_s: a profile has no key \"idle_timout_s\"; did you "
 				       "mean \"idle_timeout_s\"?"},
 	{WITH("\"zzzzzzzzzzz\": 3"), "p.json, line 2, zzzzzzzzzzz: a profile has no key \"zzzzzzzzzzz\""},
+	{WITH("\"gap\": {\"sequence\": \"/a\"}"),
+	 "p.json, line 2, gap.sequence: gap has no key \"sequence\": it has key seq contiguous"},
+	{WITH("\"backoff\": {\"min_ms\": 2, \"max_ms\": 1}"),
+	 "p.json, line 1: backoff: min_ms must not be more than max_ms"},
+	{WITH("\"cursor\": {\"kind\": \"max\"}"), "doubt p.json, line 1: no rule has a cursor: it would never move"},
+	{WITH("\"on_open\": [\"${cursor}\"]"),
+	 "doubt p.json, line 2, on_open[0]: nothing sets a variable \"cursor\": the profile has no cursor"},
 	{WITH("\"fleet\": \"all\""), "p.json, line 2, fleet: must be one of: broadcast shared exclusive session"},
 	{WITH("\"ws_ping_s\": -1"), "p.json, line 2, ws_ping_s: must be a whole number from 0 to 86400"},
 	{WITH("\"never_send\": 1"), "p.json, line 2, never_send: must be true or false"},
@@ -66,7 +73,7 @@ static const struct {
 	{WITH("\"gap\": {\"key\": \"/a\"}"), "p.json, line 2, gap: seq is missing"},
 	{WITH("\"fill\": {\"events\": \"/a\"}"), "p.json, line 2, fill: http is missing"},
 	{WITH("\"fill\": {\"http\": {\"url\": \"http://a/${gap_from}\"}, \"events\": \"\"}"),
-	 "p.json, line 1: fill needs a contiguous gap or a cursor: without them nothing says what is missing"},
+	 "p.json, line 1: fill needs a contiguous gap or a cursor, which say what is missing"},
 	{WITH("\"fill\": {\"http\": {\"url\": \"http://a/\"}, \"events\": \"\", \"on\": [\"hol\"]}"),
 	 "p.json, line 2, fill.on[0]: must be hole or reconnect"},
 	{WITH("\"frame\": {\"strip\": \"\"}"), "p.json, line 2, frame.strip: must be a text, and not empty"},
@@ -105,9 +112,9 @@ static const struct {
 	{WITH("\"lines\": 3, \"mirrors\": [\"wss://i/\"]"),
 	 "p.json, line 1: lines is 3, which needs as many URLs, but url and mirrors are 2"},
 	{WITH("\"lines\": 2, \"mirrors\": [\"wss://i/\"], \"fleet\": \"shared\""),
-	 "p.json, line 1: lines must be 1 if fleet is shared or exclusive: only one connection gets an event"},
+	 "p.json, line 1: lines must be 1 if fleet is shared or exclusive: one connection has an event"},
 	{WITH("\"lines\": 2, \"mirrors\": [\"wss://i/\"], \"cursor\": {\"kind\": \"max\", \"scope\": \"host\"}"),
-	 "p.json, line 1: lines must be 1 if the cursor's scope is host or session: other URLs do not know it"},
+	 "p.json, line 1: lines must be 1 if the cursor's scope is host or session: others lack it"},
 	{WITH("\"shard\": {\"var\": \"s\"}, \"vars\": {\"s\": [1]}"),
 	 "p.json, line 2, shard: per_connection is missing"},
 	{WITH("\"shard\": {\"var\": \"t\", \"per_connection\": 1}, \"vars\": {\"s\": [1]}"),
@@ -171,7 +178,7 @@ static const struct {
 	{"{\"url\": \"wss://h/\", \"rules\": [{\"action\": \"event\", \"id\": [[]]}]}",
 	 "p.json, line 1, rules[0].id[0]: must be an array of 1 to 16 parts"},
 	{"{\"url\": \"wss://h/\", \"rules\": [{\"cursor\": \"/a\"}]}",
-	 "p.json, line 1, rules[0]: the rule has a cursor, but the profile has none"},
+	 "p.json, line 1, rules[0]: the profile needs a cursor, too, such as {\"kind\": \"max\"}"},
 	{WITH("\"cursor\": {\"kind\": \"max\"}"),
 	 "doubt p.json, line 1: the profile has a cursor, but no rule moves it: give one a cursor"},
 	{WITH("\"url_resume\": \"wss://h/?c=${cursor}\""),
@@ -200,7 +207,8 @@ static const struct {
 	{"{\"url\": \"wss://h/\", \"rules\": [{\"name\": \"a\", \"when\": {}}, {\"text\": \"b\"},\n{\"when\": {\"/c\": "
 	 "1}}]}",
 	 "p.json, line 2, rules[2]: no message gets here: the rule a, which has no conditions, fits all"},
-	{"{\"url\": \"a\", \"url\": \"b\"}", "p.json, line 1: column 18: duplicate object key near '\"url\"'"},
+	{"{\"url\": \"a\", \"url\": \"b\"}",
+	 "p.json, line 1: not JSON at column 18: duplicate object key near '\"url\"'"},
 };
 
 static void expect_fault(const char *found, const char *fault)
