@@ -22,7 +22,6 @@ static const struct {
 	 "p.json, line 2, gap.sequence: gap has no key \"sequence\": it has key seq contiguous"},
 	{WITH("\"backoff\": {\"min_ms\": 2, \"max_ms\": 1}"),
 	 "p.json, line 1: backoff: min_ms must not be more than max_ms"},
-	{WITH("\"cursor\": {\"kind\": \"max\"}"), "doubt p.json, line 1: no rule has a cursor: it would never move"},
 	{WITH("\"on_open\": [\"${cursor}\"]"),
 	 "doubt p.json, line 2, on_open[0]: nothing sets a variable \"cursor\": the profile has no cursor"},
 	{WITH("\"fleet\": \"all\""), "p.json, line 2, fleet: must be one of: broadcast shared exclusive session"},
