@@ -38,7 +38,8 @@ async def play(rig):
                   f"Basic {TOKEN}", TOKEN, "Bearer " + "t" * 900):
         await expect(door.port, request(door.port, ("Authorization", value)), 401, 429)  # from the sixth on
     await expect(door.port, request(door.port, path=f"/events?token={TOKEN}"), 401, 429)
-    await expect(door.port, request(door.port, ("Authorization", f"Bearer {TOKEN}")), 101)
+    for scheme in ("Bearer", "bearer"):
+        await expect(door.port, request(door.port, ("Authorization", f"{scheme} {TOKEN}")), 101)
 
 
 @case("other paths and methods are refused, with or without the token", "4.2.1")

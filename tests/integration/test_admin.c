@@ -30,16 +30,6 @@ static void expect_answer(const char *path, int expected, const char *text)
 
 /* ---- health and readiness ---- */
 
-Test(admin, a_listener_that_has_all_it_needs_is_ready, .init = set_up, .fini = bench_close)
-{
-	int status;
-	char *body = listener_http(listener, "/readyz", &status);
-
-	cr_assert_eq(status, 200);
-	cr_assert_eq(strncmp(body, "ready\n", 6), 0, "%s", body);
-	cr_assert_eq(listener_status(listener, "/healthz"), 200);
-}
-
 Test(admin, without_redis_a_listener_is_degraded)
 {
 	struct redisd *redis = redisd_new();
@@ -254,58 +244,9 @@ Test(admin, what_is_in_flight_while_postgres_stands_still_is_counted)
 
 /* ---- status ---- */
 
-static void check_status(const json_t *root, const char *url)
-{
-	const json_t *source = json_array_get(json_object_get(root, "sources"), 0);
-	const json_t *counters = json_object_get(root, "counters");
-
-	cr_assert(json_is_string(json_object_get(root, "version")));
-	cr_assert_str_eq(json_string_value(json_object_get(root, "instance_id")), "one \"quoted\"");
-	cr_assert(json_is_integer(json_object_get(root, "uptime_s")));
-	cr_assert(json_is_true(json_object_get(json_object_get(root, "postgres"), "up")));
-	cr_assert_str_eq(json_string_value(json_object_get(source, "url")), url);
-	cr_assert_str_eq(json_string_value(json_object_get(source, "state")), "open");
-	cr_assert_eq(json_integer_value(json_object_get(counters, "persisted")), 1);
-}
-
-/* The listener has a token, passwords for Redis, Postgres and the feed, and a feed with a query. No page may show any
- * of them. */
-Test(admin, status_is_json_and_holds_no_secret)
-{
-	struct feed *feed = feed_new();
-	char source[200], redis[200];
-	const char *const env[] = {"WSONCE_INGEST_TOKEN=hidden-token", "WSONCE_INSTANCE_ID=one \"quoted\"", NULL};
-
-	db = database_new();
-	snprintf(source, sizeof source, "ws://hidden-user:hidden-word@127.0.0.1:%d/feed?key=hidden-query",
-		 feed_port(feed));
-	char *shown = suite_text("ws://***@127.0.0.1:%d/***?***", feed_port(feed));
-	snprintf(redis, sizeof redis, "redis://hidden-user:hidden-word@127.0.0.1:%d/0", redisd_port(redisd_shared()));
-	char *conninfo = suite_text("%s password=hidden-word", database_conninfo(db));
-	listener = listener_start(
-		&(struct listener_options){
-			.postgres = conninfo, .redis = redis, .source = source, .env = env, .is_redis_away = true},
-		"--log-level debug");
-	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
-	feed_send_text(feed, "{\"event_id\":\"one\"}");
-	await(bench_metric("wsonce_persisted_total") == 1, SETTLED_MS);
-	static const char *const paths[] = {"/api/status", "/metrics", "/readyz", "/healthz", "/"};
-	for (int i = 0; i < 5; i++) {
-		char *body = listener_http(listener, paths[i], NULL);
-		json_t *root = i ? NULL : json_loads(body, JSON_REJECT_DUPLICATES, NULL);
-
-		cr_assert(!strstr(body, "hidden-"), "%s: %s", paths[i], body);
-		if (i == 0)
-			check_status(root, shown);
-	}
-	cr_assert_eq(listener_stop(listener), 0);
-	char *log = process_errors(listener_process(listener));
-	cr_assert(!strstr(log, "hidden"), "%s", log);
-}
-
 Test(admin, status_is_json_though_a_text_is_not_utf8)
 {
-	static const char *const env[] = {"WSONCE_INSTANCE_ID=caf\xe9", NULL};
+	static const char *const env[] = {"WSONCE_INSTANCE_ID=caf\xe9 \"quoted\"", NULL};
 
 	db = database_new();
 	listener = listener_start(&(struct listener_options){.database = db, .env = env}, NULL);
@@ -313,7 +254,11 @@ Test(admin, status_is_json_though_a_text_is_not_utf8)
 	json_t *root = json_loads(body, JSON_REJECT_DUPLICATES, NULL);
 	const char *name = json_string_value(json_object_get(root, "instance_id"));
 
-	cr_assert(name && strcmp(name, "caf?") == 0, "%s", body);
+	cr_assert(name && strcmp(name, "caf? \"quoted\"") == 0, "%s", body);
+	cr_assert(json_is_string(json_object_get(root, "version")));
+	cr_assert(json_is_integer(json_object_get(root, "uptime_s")));
+	cr_assert(json_is_true(json_object_get(json_object_get(root, "postgres"), "up")));
+	cr_assert(json_is_integer(json_object_get(json_object_get(root, "counters"), "persisted")));
 	bench_close();
 }
 
@@ -337,39 +282,25 @@ static void expect_reply_to(const char *method, const char *path, const char *he
 	expect_reply(request, (size_t)len, beginning);
 }
 
-Test(admin, other_paths_are_not_found, .init = set_up, .fini = bench_close)
+Test(admin, only_get_and_head_of_its_pages_are_answered, .init = set_up, .fini = bench_close)
 {
-	static const char *const paths[] = {"/",         "/page.js",       "/api/stream", "/nothing",
-					    "/metrics/", "/healthz/x",     "/api",        "/api/status/x",
-					    "/events",   "/../etc/passwd", "/HEALTHZ"};
-
-	for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
-		cr_assert_eq(listener_status(listener, paths[i]), 404, "%s: %d", paths[i],
-			     listener_status(listener, paths[i]));
-}
-
-Test(admin, a_query_does_not_matter, .init = set_up, .fini = bench_close)
-{
-	cr_assert_eq(listener_status(listener, "/healthz?verbose=1"), 200);
-	cr_assert_eq(listener_status(listener, "/metrics?name[]=x&y"), 200);
-}
-
-Test(admin, a_post_is_refused, .init = set_up, .fini = bench_close)
-{
-	expect_reply_to("POST", "/healthz", "Content-Length: 0\r\n", "HTTP/1.1 405");
-	expect_reply_to("POST", "/api/status", "Content-Length: 2\r\n", "HTTP/1.1 405");
-	expect_reply_to("PUT", "/api/status", "Content-Length: 0\r\n", "HTTP/1.1 405");
-	expect_reply_to("DELETE", "/", "", "HTTP/1.1 405");
-}
-
-Test(admin, head_is_answered_without_a_body, .init = set_up, .fini = bench_close)
-{
+	static const char *const absent[] = {"/",         "/page.js",       "/api/stream", "/nothing",
+					     "/metrics/", "/healthz/x",     "/api",        "/api/status/x",
+					     "/events",   "/../etc/passwd", "/HEALTHZ"};
 	static const char request[] = "HEAD /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 	char *answer = http_ask(listener_admin_port(listener), request, sizeof request - 1, 5000);
 
 	cr_assert(strncmp(answer, "HTTP/1.1 200", 12) == 0, "%s", answer);
 	cr_assert(ends_with(answer, "\r\n\r\n"), "%s", answer);
 	expect_reply_to("HEAD", "/nothing", "", "HTTP/1.1 404");
+	for (size_t i = 0; i < sizeof absent / sizeof *absent; i++)
+		expect_reply_to("GET", absent[i], "", "HTTP/1.1 404");
+	expect_reply_to("GET", "/healthz?verbose=1", "", "HTTP/1.1 200");
+	expect_reply_to("GET", "/metrics?name[]=x&y", "", "HTTP/1.1 200");
+	expect_reply_to("POST", "/healthz", "Content-Length: 0\r\n", "HTTP/1.1 405");
+	expect_reply_to("POST", "/api/status", "Content-Length: 2\r\n", "HTTP/1.1 405");
+	expect_reply_to("PUT", "/api/status", "Content-Length: 0\r\n", "HTTP/1.1 405");
+	expect_reply_to("DELETE", "/", "", "HTTP/1.1 405");
 }
 
 Test(admin, another_origin_is_refused_and_a_page_that_uses_ours, .init = set_up, .fini = bench_close)

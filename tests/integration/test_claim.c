@@ -38,13 +38,6 @@ static bool is_ack(const char *ack, const char *id, const char *status)
 	return ack && strncmp(ack, expected, strlen(expected)) == 0;
 }
 
-static void expect_ack(struct peer *p, const char *id, const char *status)
-{
-	char *ack = peer_recv(p, ACK_MS);
-
-	cr_assert(is_ack(ack, id, status), "the ack is %s, not %s for %s", ack ? ack : "missing", status, id);
-}
-
 static void expect_no_ack(struct peer *p)
 {
 	char *ack = peer_recv(p, 100);
@@ -125,13 +118,13 @@ Test(claim, a_late_copy_at_another_listener_is_a_duplicate_without_an_insert, .t
 	struct peer *first = producer(bench.listeners[0]), *second = producer(bench.listeners[1]);
 	int64_t sent_ms = wait_now_ms();
 	give(first, "id");
-	expect_ack(first, "id", "persisted");
+	ack_expect(first, "id", "persisted");
 	cr_assert(claims_begins(bench.redis, "id", "done@"), "an acked event has no done mark");
 	long left_ms = claims_ttl_ms(bench.redis, "id");
 	cr_assert(left_ms > 70000 - (wait_now_ms() - sent_ms) - 10 && left_ms <= 70000,
 		  "the mark stays for %ld ms, not the dedup window", left_ms);
 	give(second, "id");
-	expect_ack(second, "id", "duplicate");
+	ack_expect(second, "id", "duplicate");
 	cr_assert_eq(listener_metric(bench.listeners[1], "wsonce_batches_total"), 0, "the mark was not believed");
 }
 
@@ -148,7 +141,7 @@ Test(claim, a_failed_insert_gives_the_claim_back_and_a_later_try_stores_it, .tim
 	await(tries(bench.rows) > 1, 5000, "nobody tried again");
 	expect_no_ack(p);
 	let_inserts_pass(bench.rows);
-	expect_ack(p, "id", "persisted");
+	ack_expect(p, "id", "persisted");
 	cr_assert_eq(rows_of(bench.rows, "id"), 1);
 	cr_assert_eq(database_long(bench.rows, "select count(*) from dead_letters"), 0);
 }
@@ -173,8 +166,8 @@ Test(claim, an_event_that_one_listener_cannot_store_is_stored_by_another, .timeo
 	give(first, "id");
 	await(listener_metric(bench.listeners[0], "wsonce_rows_refused_total") > 0, 5000);
 	give(second, "id");
-	expect_ack(second, "id", "persisted");
-	expect_ack(first, "id", "duplicate");
+	ack_expect(second, "id", "persisted");
+	ack_expect(first, "id", "duplicate");
 }
 
 /* --- own keys only --- */
@@ -214,7 +207,7 @@ Test(claim, a_foreign_claim_is_left_alone_until_it_expires, .timeout = 60)
 	claims_put(bench.redis, "id", "stranger.0@1", 1500);
 	watch_claim("id", "stranger.0@1");
 	await(rows_of(bench.rows, "id") == 1, 5000, "not stored after the foreign claim's end");
-	expect_ack(p, "id", "persisted");
+	ack_expect(p, "id", "persisted");
 	cr_assert(claims_begins(bench.redis, "id", "done@"));
 	cr_assert_eq(listener_metric(bench.listeners[0], "wsonce_hold_timeouts_total"), 0);
 }
@@ -235,7 +228,7 @@ Test(claim, a_foreign_claim_that_never_expires_is_passed_by_after_twice_the_ttl,
 		wait_pause_ms(5);
 	}
 	cr_assert_geq(wait_now_ms() - sent_ms, 1900, "stored before twice the TTL");
-	expect_ack(p, "id", "persisted");
+	ack_expect(p, "id", "persisted");
 }
 
 Test(claim, a_done_mark_makes_a_duplicate_without_a_row, .timeout = 60)
@@ -244,7 +237,7 @@ Test(claim, a_done_mark_makes_a_duplicate_without_a_row, .timeout = 60)
 	claims_put_mark(bench.redis, bench.rows, "id", "done@", "");
 	struct peer *p = producer(bench.listeners[0]);
 	give(p, "id");
-	expect_ack(p, "id", "duplicate");
+	ack_expect(p, "id", "duplicate");
 	cr_assert_eq(rows_of(bench.rows, "id"), 0);
 	cr_assert(claims_begins(bench.redis, "id", "done@1700000000000"));
 }
@@ -259,9 +252,9 @@ Test(claim, a_held_event_is_settled_by_the_mark_that_its_owner_leaves, .timeout 
 	give(p, "refused");
 	await(holds(bench.listeners[0], 2), 5000);
 	claims_put_mark(bench.redis, bench.rows, "committed", "done@", "");
-	expect_ack(p, "committed", "duplicate");
+	ack_expect(p, "committed", "duplicate");
 	claims_put_mark(bench.redis, bench.rows, "refused", "dead@", "/e684830eb80e2c71"); /* of the message */
-	expect_ack(p, "refused", "rejected");
+	ack_expect(p, "refused", "rejected");
 	cr_assert_eq(database_long(bench.rows, "select count(*) from events"), 0);
 }
 
@@ -270,7 +263,7 @@ Test(claim, a_claim_lost_and_won_by_another_is_not_renewed_by_the_first_owner, .
 	start(1, "--claim-ttl 3");
 	struct peer *p = producer(bench.listeners[0]);
 	give(p, "before"); /* and the first note is told */
-	expect_ack(p, "before", "persisted");
+	ack_expect(p, "before", "persisted");
 	database_slow_down(bench.rows, SLOW_ROW_MS);
 	give(p, "id");
 	await(claims_has(bench.redis, "id"), 5000);
@@ -280,7 +273,7 @@ Test(claim, a_claim_lost_and_won_by_another_is_not_renewed_by_the_first_owner, .
 	cr_assert(claims_is(bench.redis, "id", "stranger.0@1"), "another's claim was taken away");
 	long left_ms = claims_ttl_ms(bench.redis, "id");
 	cr_assert(left_ms > 30000 && left_ms <= 60000, "another's lease is now %ld ms", left_ms);
-	expect_ack(p, "id", "persisted");
+	ack_expect(p, "id", "persisted");
 }
 
 /* The owner's insert was refused, and it keeps the claim for the backoff: now somebody else gets it, and the lease of
@@ -305,7 +298,7 @@ Test(claim, a_claim_lost_and_won_by_another_is_not_deleted_by_the_first_owner, .
 	cr_assert_eq(listener_metric(bench.listeners[0], "wsonce_claims_released_total"), 0);
 	let_inserts_pass(bench.rows);
 	claims_put_mark(bench.redis, bench.rows, "id", "done@", "");
-	expect_ack(p, "id", "duplicate");
+	ack_expect(p, "id", "duplicate");
 }
 
 /* Two claims of one process on one event differ in their time alone. */
@@ -318,14 +311,14 @@ Test(claim, a_late_release_does_not_delete_a_later_claim_of_the_same_process, .t
 	await(claims_has(bench.redis, "first"), 5000);
 	char *value = claims_value(bench.redis, "first");
 	fleet_unlock(lock);
-	expect_ack(p, "first", "persisted");
+	ack_expect(p, "first", "persisted");
 	strcpy(strrchr(value, '@') + 1, "9");
 	overwrite_while_backing_off(p, "id", value);
 	await(tries(bench.rows) > 1, ACK_MS, "its own claim is not known for its own");
 	cr_assert_eq(listener_metric(bench.listeners[0], "wsonce_claims_released_total"), 0,
 		     "the later claim was deleted");
 	let_inserts_pass(bench.rows);
-	expect_ack(p, "id", "persisted");
+	ack_expect(p, "id", "persisted");
 }
 
 Test(claim, leases_are_renewed_while_a_row_takes_longer_than_the_ttl, .timeout = 60)
@@ -333,7 +326,7 @@ Test(claim, leases_are_renewed_while_a_row_takes_longer_than_the_ttl, .timeout =
 	start(1, "--claim-ttl 3");
 	struct peer *p = producer(bench.listeners[0]);
 	give(p, "before"); /* and the first note is told */
-	expect_ack(p, "before", "persisted");
+	ack_expect(p, "before", "persisted");
 	database_slow_down(bench.rows, SLOW_ROW_MS);
 	give(p, "a"); /* in the store */
 	await(listener_metric(bench.listeners[0], "wsonce_events{state=\"storing\"}") == 1, 5000);
@@ -341,7 +334,7 @@ Test(claim, leases_are_renewed_while_a_row_takes_longer_than_the_ttl, .timeout =
 	/* in between: the row may be there by now, and then the mark */
 	while (rows_of(bench.rows, "a") == 0)
 		cr_assert(claims_is(bench.redis, "a", a) || rows_of(bench.rows, "a") == 1, "its claim is lost");
-	expect_ack(p, "a", "persisted");
+	ack_expect(p, "a", "persisted");
 }
 
 Test(claim, two_processes_of_one_name_are_two_owners, .timeout = 60)
@@ -354,8 +347,8 @@ Test(claim, two_processes_of_one_name_are_two_owners, .timeout = 60)
 	give(second, "id");
 	await(holds(bench.listeners[1], 1), 5000, "the twin took the claim for its own");
 	fleet_unlock(lock);
-	expect_ack(first, "id", "persisted");
-	expect_ack(second, "id", "duplicate");
+	ack_expect(first, "id", "persisted");
+	ack_expect(second, "id", "duplicate");
 }
 
 /* --- acks --- */
@@ -377,9 +370,9 @@ Test(claim, nobody_is_acked_before_the_commit, .timeout = 60)
 	expect_no_ack(holder);
 	cr_assert_not(claims_begins(bench.redis, "id", "done@"), "marked as done before the commit");
 	fleet_unlock(lock);
-	expect_ack(owner, "id", "persisted");
-	expect_ack(again, "id", "duplicate");
-	expect_ack(holder, "id", "duplicate");
+	ack_expect(owner, "id", "persisted");
+	ack_expect(again, "id", "duplicate");
+	ack_expect(holder, "id", "duplicate");
 }
 
 Test(claim, a_holder_acks_after_the_owner_was_killed_and_only_what_is_committed, .timeout = 60)
@@ -402,6 +395,6 @@ Test(claim, a_holder_acks_after_the_owner_was_killed_and_only_what_is_committed,
 		      "select count(pg_terminate_backend(l.pid)) from pg_locks l join pg_class c on c.oid = l.relation "
 		      "where c.relname = 'events' and not l.granted");
 	fleet_unlock(lock);
-	expect_ack(holder, "id", "persisted");
+	ack_expect(holder, "id", "persisted");
 	cr_assert_eq(rows_of(bench.rows, "id"), 1);
 }

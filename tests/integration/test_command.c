@@ -17,15 +17,8 @@ Test(command, profile_check_says_what_a_profile_reads)
 	static const char profile[] = "{\"url\": \"ws://localhost/${env:PATH}\", \"headers\": {\"A\": \"${env:PATH}\", "
 				      "\"B\": \"x ${file:/etc/shadow}\", \"C\": \"${file:a\\u001b[1A\\u001b[2Kb}\"}, "
 				      "\"rules\": [{\"name\": \"r\", \"action\": \"ignore\"}]}";
-	char path[] = "/tmp/wsonce-profile-XXXXXX";
-	int fd = mkstemp(path);
-	struct run run;
+	struct run run = run_in(NULL, suite_text("profile check %s", suite_file("profile", profile)));
 
-	cr_assert(fd >= 0 && write(fd, profile, sizeof profile - 1) == sizeof profile - 1);
-	close(fd);
-	char *words = suite_text("profile check %s", path);
-	run = run_in(NULL, words);
-	unlink(path);
 	cr_assert_eq(run.status, 0, "%s", run.errors);
 	cr_assert(strstr(run.output, "\nreads the variable PATH\nreads the file /etc/shadow\n"
 				     "reads the file a\\x1b[1A\\x1b[2Kb\n"),

@@ -1,5 +1,4 @@
-/* How a listener dials a feed: redirects, compression, a proxy, a certificate of its own, and feeds that accept and
- * close. */
+/* How a listener dials a feed: redirects, compression, a proxy, a certificate of its own. */
 #include "support.h"
 #include "bench.h"
 #include <arpa/inet.h>
@@ -404,20 +403,4 @@ Test(dial, a_certificate_is_shown_to_who_asks)
 	START("--source wss://127.0.0.1:%d/x --source-ca %s", relay_port(front), authority->cert);
 	await(listener_metric(listener, "wsonce_source_disconnects_total") >= 2, SETTLED_MS);
 	cr_assert_eq(listener_metric(listener, "wsonce_sources_open"), 0);
-}
-
-/* ---- feeds that accept and close ---- */
-
-/* Sends a greeting, which is not an event, and closes. */
-Test(dial, one_that_greets_and_closes_is_left_alone_for_longer_each_time)
-{
-	int64_t end = wait_now_ms() + 5000;
-
-	start_feed("");
-	while (wait_now_ms() < end) {
-		feed_send_text(feed, "{\"type\":\"welcome\"}");
-		feed_close_all(feed, 1013);
-		wait_pause_ms(5);
-	}
-	cr_assert_leq(feed_connections(feed), 20);
 }

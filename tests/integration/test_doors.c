@@ -5,23 +5,15 @@
 #define ACKS       "wsonce.ack.v1"
 #define SETTLED_MS 20000
 
-static char tokens[] = "/tmp/wsonce-doors-XXXXXX";
+static char *tokens;
 
 static void set_up(void)
 {
 	db = database_new();
-	close(mkstemp(tokens));
+	tokens = suite_path("tokens");
 }
 
-static void tear_down(void)
-{
-	if (listener)
-		cr_assert_eq(listener_stop(listener), 0);
-	database_free(db);
-	unlink(tokens);
-}
-
-TestSuite(doors, .init = set_up, .fini = tear_down);
+TestSuite(doors, .init = set_up, .fini = bench_close);
 
 static struct peer *open_with(const char *token, int *status)
 {
@@ -67,11 +59,7 @@ Test(doors, an_open_door_is_open)
 
 static void write_tokens(const char *text)
 {
-	char *fresh = suite_text("%s.new", tokens);
-	FILE *out = fopen(fresh, "w");
-	fputs(text, out);
-	fclose(out);
-	cr_assert_eq(rename(fresh, tokens), 0);
+	cr_assert_eq(rename(suite_file("tokens.new", text), tokens), 0);
 }
 
 static void start_with_tokens(const char *text)
@@ -111,9 +99,12 @@ Test(doors, who_is_refused_is_named_in_the_log_if_it_showed_a_token)
 {
 	write_tokens("shop the-token-of-the-shop\ntill the-token-of-the-till\n");
 	bench_start("--ingest-token-file %s --ingest-max-connections 1", tokens);
-	open_with("the-token-of-the-shop", NULL);
+	struct peer *shop = open_with("the-token-of-the-shop", NULL), *till = NULL;
 	expect_status("the-token-of-the-till", 503);
 	cr_assert(listener_has_logged(listener, "status=503 token=till"));
+	peer_free(shop);
+	await((till = open_with("the-token-of-the-till", NULL)), SETTLED_MS, "its place is not given to another");
+	peer_free(till);
 }
 
 static void expect_letter_of(const char *sender, const char *id, const char *part)
@@ -419,7 +410,6 @@ static void expect_wait_without_descriptors(void)
 	process_limit_files(listener_process(listener), 1000);
 	cr_assert_eq(status_on(fd, SETTLED_MS), 101);
 	close(fd);
-	peer_free(producer);
 }
 
 Test(doors, without_descriptors_new_connections_wait_and_nothing_spins)

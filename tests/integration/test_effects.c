@@ -316,20 +316,9 @@ Test(effects, handler_that_may_not_be_called_is_refused_at_the_start)
 
 /* --- commands that store events --- */
 
-static const char *temporary_file(const char *text)
-{
-	static char path[40];
-
-	snprintf(path, sizeof(path), "/tmp/wsonce-effects-XXXXXX");
-	int fd = mkstemp(path);
-	cr_assert(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
-	close(fd);
-	return path;
-}
-
 Test(effects, replay_does_what_the_fleet_does_or_is_refused)
 {
-	const char *path = temporary_file("{\"event_id\":\"r\",\"event_type\":\"t\",\"payload\":{\"n\":1}}\n");
+	const char *path = suite_file("events", "{\"event_id\":\"r\",\"event_type\":\"t\",\"payload\":{\"n\":1}}\n");
 
 	fleet_start(&fleet, 1, db, NULL, "--handler public.handle");
 	fleet_send(&fleet, 1);
@@ -345,12 +334,11 @@ Test(effects, replay_does_what_the_fleet_does_or_is_refused)
 	run_expect(db, 0, "duplicates 1", "replay %s --handler public.handle", path);
 	database_exec(db, "UPDATE wsonce_listeners SET seen_at = now() - interval '5 minutes'");
 	run_expect_error(db, 2, "was killed", "replay %s --handler public.handle", path);
-	unlink(path);
 }
 
 Test(effects, what_is_resubmitted_or_retried_has_them_or_is_refused)
 {
-	const char *path = temporary_file("{\"event_id\":\"r\",\"event_type\":\"t\",\"payload\":{\"n\":1}}\n");
+	const char *path = suite_file("events", "{\"event_id\":\"r\",\"event_type\":\"t\",\"payload\":{\"n\":1}}\n");
 
 	fleet_start(&fleet, 1, db, NULL, "--handler public.handle");
 	fleet_send(&fleet, 1);
@@ -366,7 +354,6 @@ Test(effects, what_is_resubmitted_or_retried_has_them_or_is_refused)
 		   path);
 	run_expect(db, 0, "persisted 1,", "dead-letters retry 1 --handler public.handle");
 	must_have_effects(3);
-	unlink(path);
 }
 
 /* --- consumers --- */
@@ -429,19 +416,18 @@ Test(effects, two_consumers_have_a_letter_each_of_one_message)
 
 Test(effects, event_and_its_outbox_rows_come_together_or_not_at_all)
 {
-	const char *path =
-		temporary_file("{\"webhooks\": ["
-			       "{\"name\": \"all\", \"url\": \"http://127.0.0.1:9\", \"secret-env\": \"HOOK\"},"
-			       "{\"name\": \"some\", \"url\": \"http://127.0.0.1:9\", \"secret-env\": "
-			       "\"HOOK\", \"types\": [\"u\", \"t\"]},"
-			       "{\"name\": \"none\", \"url\": \"http://127.0.0.1:9\", \"secret-env\": "
-			       "\"HOOK\", \"types\": [\"v\"]}]}");
+	const char *path = suite_file("webhooks.json",
+				      "{\"webhooks\": ["
+				      "{\"name\": \"all\", \"url\": \"http://127.0.0.1:9\", \"secret-env\": \"HOOK\"},"
+				      "{\"name\": \"some\", \"url\": \"http://127.0.0.1:9\", \"secret-env\": "
+				      "\"HOOK\", \"types\": [\"u\", \"t\"]},"
+				      "{\"name\": \"none\", \"url\": \"http://127.0.0.1:9\", \"secret-env\": "
+				      "\"HOOK\", \"types\": [\"v\"]}]}");
 
 	make_handler("public.handle", "IF ($3->>'n')::int = 5 THEN RAISE EXCEPTION 'not this one'; END IF;");
 	char *flags = suite_text("--handler public.handle --max-attempts 1 --config %s", path);
 	setenv("HOOK", "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz", 1);
 	fleet_start(&fleet, 2, db, NULL, flags);
-	unlink(path);
 	fleet_send(&fleet, 100);
 	fleet_wait_rows(&fleet, 99, SETTLED_MS);
 	await(letters() == 1, SETTLED_MS);

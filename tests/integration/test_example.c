@@ -207,12 +207,8 @@ static const char *repaired_file(void)
 {
 	static const char text[] = "{\"event_id\": \"b-2\", \"event_type\": \"order.item_added\", \"payload\": "
 				   "{\"order\": \"B\", \"sku\": \"cup\", \"quantity\": 2, \"price\": 6.00}}";
-	static char path[] = "/tmp/wsonce-example-XXXXXX";
-	int fd = mkstemp(path);
 
-	cr_assert(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
-	close(fd);
-	return path;
+	return suite_file("repaired", text);
 }
 
 Test(example, its_file_makes_the_orders_of_its_readme_however_often_it_is_replayed)
@@ -237,6 +233,5 @@ Test(example, its_dead_letter_is_repaired_and_has_its_effect_once)
 	for (int i = 0; i < 2; i++)
 		run_expect(db, 0, i ? "persisted 0, duplicates 1" : "persisted 1",
 			   "dead-letters retry --id 1 --raw-file %s --handler shop.on_event", path);
-	unlink(path);
 	must_have_orders(REPAIRED);
 }

@@ -48,24 +48,13 @@ Test(failover, a_host_that_hangs_does_not_hide_the_next_one)
 	close(fd);
 }
 
-/* Nothing listens on the ports of the others. */
-Test(failover, hosts_that_refuse_do_not_hide_the_last_one)
-{
-	char *conninfo, *folder = database_text(db, "SHOW unix_socket_directories");
-
-	conninfo = suite_text("%s host=127.0.0.1,127.0.0.1,%s port=%d,%d,5432 target_session_attrs=read-write",
-			      database_conninfo(db), folder, port_reserve(), port_reserve());
-	start(&(struct listener_options){.postgres = conninfo, .redis = "none"}, "");
-	send_event("a");
-	must_be_acked("\"persisted\"");
-}
-
+/* Nothing listens on the ports of the others, before and behind it. */
 Test(failover, hosts_that_refuse_do_not_hide_the_one_between_them)
 {
 	char *conninfo, *folder = database_text(db, "SHOW unix_socket_directories");
 
-	conninfo = suite_text("%s host=127.0.0.1,%s,127.0.0.1 port=%d,5432,%d", database_conninfo(db), folder,
-			      port_reserve(), port_reserve());
+	conninfo = suite_text("%s host=127.0.0.1,%s,127.0.0.1 port=%d,5432,%d target_session_attrs=read-write",
+			      database_conninfo(db), folder, port_reserve(), port_reserve());
 	start(&(struct listener_options){.postgres = conninfo, .redis = "none"}, "");
 	send_event("a");
 	must_be_acked("\"persisted\"");

@@ -85,26 +85,6 @@ Test(ingest, a_producer_without_subprotocol_gets_no_replies, .init = set_up, .fi
 	peer_free(p);
 }
 
-Test(ingest, many_copies_sent_at_once_are_acked_one_by_one, .init = set_up, .fini = tear_down)
-{
-	struct peer *p = open_acked();
-	int persisted = 0, duplicates = 0;
-
-	for (int i = 0; i < 500; i++)
-		peer_send_text(p, "{\"event_id\":\"same\"}");
-	for (int i = 0; i < 500; i++) {
-		struct ack *ack = ack_read(p, SETTLED_MS);
-
-		cr_assert(ack->event_id && strcmp(ack->event_id, "same") == 0, "an ack of %s", ack->event_id);
-		persisted += strcmp(ack->status, "persisted") == 0;
-		duplicates += strcmp(ack->status, "duplicate") == 0;
-	}
-	cr_assert(persisted == 1 && duplicates == 499, "%d persisted, %d duplicates", persisted, duplicates);
-	cr_assert_null(peer_recv(p, 20), "there are more acks than messages");
-	cr_assert_eq(rows_like("same"), 1);
-	peer_free(p);
-}
-
 /* A message without an id is identified only by its number. */
 Test(ingest, acks_have_the_number_of_the_message_on_its_connection, .init = set_up, .fini = tear_down)
 {
@@ -237,57 +217,7 @@ Test(ingest, what_a_producer_sent_before_its_reset_is_not_claimed_behind_a_drain
 	database_free(lock);
 }
 
-/* ---- who may connect ---- */
-
-static int status_of(const char *path, const char *token)
-{
-	int status;
-
-	peer_free(peer_open(listener_ingest_port(listener), path, ACKS, token, &status));
-	return status;
-}
-
-Test(ingest, only_the_token_opens_the_door)
-{
-	bench_start("--ingest-token secret-Token_7");
-	cr_assert_eq(status_of("/events", NULL), 401);
-	cr_assert_eq(status_of("/events", "wrong-Token_7"), 401);
-	cr_assert_eq(status_of("/events", "secret-Token_"), 401);
-	cr_assert_eq(status_of("/events", "secret-Token_77"), 401);
-	cr_assert_eq(status_of("/events", "secret-token_7"), 401);
-	cr_assert_eq(status_of("/events", ""), 429); /* the sixth wrong one from this address */
-	cr_assert_eq(status_of("/other", NULL), 404);
-	cr_assert_eq(http_handshake(listener_ingest_port(listener), "Authorization: Basic secret-Token_7\r\n"), 429);
-	cr_assert_eq(http_handshake(listener_ingest_port(listener), "Authorization: secret-Token_7\r\n"), 429);
-	cr_assert_eq(http_handshake(listener_ingest_port(listener), "Authorization: bearer secret-Token_7\r\n"), 101);
-	cr_assert_eq(status_of("/events", "secret-Token_7"), 101);
-	cr_assert_geq(bench_metric("wsonce_ingest_refused_total"), 6);
-	char *log = process_errors(listener_process(listener));
-	cr_assert(!strstr(log, "secret-Token"), "%s", log);
-	bench_close();
-}
-
 /* ---- limits ---- */
-
-Test(ingest, more_connections_than_allowed_are_refused)
-{
-	struct peer *first, *second, *third = NULL;
-
-	bench_start("--ingest-max-connections 2");
-	first = open_acked();
-	second = open_acked();
-	cr_assert_null(peer_open(listener_ingest_port(listener), "/events", ACKS, NULL, NULL));
-	cr_assert_gt(bench_metric("wsonce_ingest_refused_total"), 0);
-	peer_send_text(first, "{\"event_id\":\"one\"}");
-	ack_expect(first, "one", "persisted");
-	peer_free(second);
-	await((third = peer_open(listener_ingest_port(listener), "/events", ACKS, NULL, NULL)), SETTLED_MS);
-	peer_send_text(third, "{\"event_id\":\"two\"}");
-	ack_expect(third, "two", "persisted");
-	peer_free(first);
-	peer_free(third);
-	bench_close();
-}
 
 /* libwebsockets has a limit of its own, which is 10 s. */
 Test(ingest, a_handshake_may_be_given_more_than_ten_seconds)
@@ -553,7 +483,9 @@ Test(ingest, with_a_certificate_producers_connect_by_tls)
 	struct certificate *server = certificate_new(authority, "DNS:localhost");
 	struct certificate *stranger = certificate_authority_new();
 
-	bench_start("--ingest-cert %s --ingest-key %s", server->cert, server->key);
+	bench_start("--ingest-cert %s --ingest-key %s --handshake-timeout 1", server->cert, server->key);
+	for (int i = 0; i < 3; i++)
+		cr_assert_null(peer_open(listener_ingest_port(listener), "/events", ACKS, NULL, NULL), "without TLS");
 	struct relay *good = relay_new_towards(listener_ingest_port(listener), authority);
 	struct relay *bad = relay_new_towards(listener_ingest_port(listener), stranger);
 	struct peer *p = peer_open_events(relay_port(good), ACKS);
@@ -570,22 +502,16 @@ Test(ingest, with_a_certificate_producers_connect_by_tls)
 	expect_status_of_head(relay_port(good), 4096, 101);
 	expect_status_of_head(relay_port(good), 20000, 431);
 	peer_free(p);
+	/* What TLS has decrypted and the listener has not yet read must not be lost with the connection. */
+	for (int i = 0; i < 20; i++) {
+		p = peer_open_events(relay_port(good), NULL);
+		for (int n = 0; n < 20; n++)
+			peer_sendf(p, "{\"event_id\":\"leaver-%d-%d\",\"payload\":\"%01000d\"}", i, n, n);
+		peer_free(p);
+	}
+	await(rows_like("leaver-%") == 400, SETTLED_MS, "only %ld", rows_like("leaver-%"));
 	relay_free(good);
 	relay_free(bad);
-	bench_close();
-}
-
-Test(ingest, with_a_certificate_plain_connections_are_refused)
-{
-	struct certificate *server = certificate_authority_new();
-	int status;
-
-	bench_start("--ingest-cert %s --ingest-key %s --handshake-timeout 1", server->cert, server->key);
-	for (int i = 0; i < 3; i++) {
-		cr_assert_null(peer_open(listener_ingest_port(listener), "/events", ACKS, NULL, &status));
-		cr_assert_neq(status, 101);
-	}
-	cr_assert_eq(listener_status(listener, "/readyz"), 200);
 	bench_close();
 }
 
@@ -606,24 +532,4 @@ Test(ingest, by_tls_a_burst_is_stored_that_is_not_read_at_once, .fini = bench_cl
 	cr_assert_eq(listener_status(listener, "/readyz"), 200);
 	peer_free(p);
 	relay_free(relay);
-}
-
-/* What TLS has decrypted and the listener has not yet read must not be lost with the connection. */
-Test(ingest, an_event_sent_by_tls_just_before_the_end_is_stored)
-{
-	struct certificate *authority = certificate_authority_new();
-	struct certificate *leaf = certificate_new(authority, "DNS:localhost");
-
-	bench_start("--ingest-cert %s --ingest-key %s", leaf->cert, leaf->key);
-	struct relay *relay = relay_new_towards(listener_ingest_port(listener), authority);
-	for (int i = 0; i < 20; i++) {
-		struct peer *p = peer_open_events(relay_port(relay), NULL);
-
-		for (int n = 0; n < 20; n++)
-			peer_sendf(p, "{\"event_id\":\"leaver-%d-%d\",\"payload\":\"%01000d\"}", i, n, n);
-		peer_free(p);
-	}
-	await(rows_like("leaver-%") == 400, SETTLED_MS, "only %ld", rows_like("leaver-%"));
-	relay_free(relay);
-	bench_close();
 }

@@ -118,11 +118,8 @@ Test(origin, so_do_those_of_a_consumer_and_of_webhooks)
 Test(origin, a_token_and_a_url_without_its_secrets_are_sources)
 {
 	struct feed *feed = feed_new();
-	char *file = suite_text("%s/origin-tokens", suite_directory());
-	FILE *out = fopen(file, "w");
+	char *file = suite_file("tokens", "shop 0123456789abcdef0123456789abcdef\n");
 
-	fprintf(out, "shop 0123456789abcdef0123456789abcdef\n");
-	fclose(out);
 	listener = listener_start(&(struct listener_options){.database = db, .redis = "none"},
 				  "--instance-id caf\xc3\xa9 --ingest-token-file %s --source %s?token=secret", file,
 				  feed_url(feed));

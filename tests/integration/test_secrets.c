@@ -105,40 +105,17 @@ Test(secrets, are_shown_nowhere_while_nothing_can_be_reached)
 	expect_clean_listener(l);
 }
 
-static void write_file(char *path, const char *text)
-{
-	FILE *out = fopen(path, "w");
-
-	fputs(text, out);
-	fclose(out);
-}
-
 Test(secrets, in_files_of_their_own_work)
 {
-	char directory[] = "/tmp/wsonce-secrets-XXXXXX", postgres[60], redis[60], token[60], key[60], flags[400];
-
-	cr_assert_not_null(mkdtemp(directory));
-	snprintf(postgres, sizeof postgres, "%s/postgres", directory);
-	snprintf(redis, sizeof redis, "%s/redis", directory);
-	snprintf(token, sizeof token, "%s/token", directory);
-	snprintf(key, sizeof key, "%s/key", directory);
-	write_file(postgres, conninfo());
-	write_file(redis, redisd_url(redisd_shared()));
-	write_file(token, "planted-token-of-bytes\n");
-	write_file(key, "planted-key-of-marks\n");
-	snprintf(flags, sizeof flags,
-		 "--postgres-file %s --redis-file %s --ingest-token-file %s --marks-key-file %s --log-level debug",
-		 postgres, redis, token, key);
+	char *files = suite_text("--postgres-file %s --redis-file %s --marks-key-file %s",
+				 suite_file("postgres", conninfo()), suite_file("redis", redisd_url(redisd_shared())),
+				 suite_file("key", "planted-key-of-marks\n"));
 	struct listener *l = listener_start(
-		&(struct listener_options){.postgres = "host=/nonexistent", .redis = "redis://127.0.0.1:1"}, "%s",
-		flags);
+		&(struct listener_options){.postgres = "host=/nonexistent", .redis = "redis://127.0.0.1:1"},
+		"%s --ingest-token-file %s --log-level debug", files, suite_file("token", "planted-token-of-bytes\n"));
 	expect_clean_listener(l);
-	snprintf(flags, sizeof flags, "dead-letters list --postgres-file %s --redis-file %s --marks-key-file %s",
-		 postgres, redis, key);
-	struct run run = run_in(NULL, flags);
+	struct run run = run_in(NULL, suite_text("dead-letters list %s", files));
 	cr_assert_eq(run.status, 0, "%s", run.errors);
-	const char *const argv[] = {"rm", "-r", directory, NULL};
-	process_run(argv, SETTLED_MS);
 }
 
 Test(secrets, of_an_operators_command_are_in_no_error)

@@ -363,15 +363,6 @@ Test(source, a_feed_by_tls_is_heard)
 	tear_down_tls();
 }
 
-Test(source, a_feed_by_tls_may_be_named_by_its_address)
-{
-	authority = certificate_authority_new();
-	start_tls("IP:127.0.0.1", authority->cert, "127.0.0.1");
-	listener_wait_ready(listener);
-	bench_expect_heard(feed, "event_id", "by-address");
-	tear_down_tls();
-}
-
 /* The listener says why, tries again and again, and nothing is heard. Where localhost is ::1 first, every other attempt
  * finds nobody. */
 static void expect_distrust(const char *names, const char *ca, const char *host)

@@ -56,7 +56,7 @@ class Receiver:
         if method == "GET":
             self.tell(caller, target)
             return
-        self.target = target
+        caller.target, caller.headers = target, headers
         task = asyncio.get_running_loop().create_task(self.play(caller, target.partition("?")[0], headers, body))
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
@@ -136,7 +136,7 @@ class Receiver:
         caller.answer(400, ("x" + "é" * 1000).encode())
 
     async def on_echo(self, caller, number, total, *words):
-        caller.answer(400, f"Cannot POST {self.target} x-key: {self.requests[-1]['headers'].get('x-key')}".encode())
+        caller.answer(400, f"Cannot POST {caller.target} x-key: {caller.headers.get('x-key')}".encode())
 
     async def on_huge(self, caller, number, total):
         caller.answer(200, b"x" * (8 << 20))
