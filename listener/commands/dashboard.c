@@ -1,21 +1,22 @@
 /* dashboard.c owns `wsonce dashboard`: the web page of a whole fleet, whose files (page/) are compiled in. Each request
- * has a thread (net/http_threads.c), which runs a command and returns what it prints. The state of the fleet is read
- * once for all visitors. */
+ * runs a command on one of libuv's threads, and gets what it prints. The state of the fleet is read once for all
+ * visitors. */
 #include <assert.h>
 #include <jansson.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <uv.h>
 
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/keyed.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/port.h"
 #include "base/url.h"
 #include "commands/dispatch.h"
 #include "commands/fleet_state.h"
@@ -24,17 +25,20 @@
 #include "config/tokens.h"
 #include "config/value.h"
 #include "intake/addresses.h"
-#include "net/http_threads.h"
+#include "net/http.h"
+#include "net/http_head.h"
 #include "page_css.h"
 #include "page_html.h"
 #include "page_js.h"
 #include "page_svg.h"
 
 #define VISITORS      128
+#define THREADS       "64"
 #define QUESTIONS     16 /* at once, each with a connection to Postgres */
 #define FRESH_MS      2000
 #define BODY_MAX      (64u << 10)
 #define IDS_MAX       100
+#define ARGUMENTS_MAX 12
 #define NOTE_MAX      1000 /* bytes */
 #define WORDS_MAX     (IDS_MAX + 16)
 #define READ_LIMIT_MS 13000
@@ -63,10 +67,10 @@ static const struct dashboard_options dashboard_defaults = {.address = "127.0.0.
 
 struct dashboard {
 	const struct config *config;
-	struct http_hall hall;
-	atomic_uint questions;      /* being answered */
-	pthread_mutex_t token_lock; /* guards tokens and addresses */
-	struct tokens *tokens;      /* NULL: read-only */
+	uv_loop_t loop;
+	struct http_site site;
+	unsigned int questions; /* being answered by commands */
+	struct tokens *tokens;  /* NULL: read-only */
 	struct addresses *addresses;
 	pthread_mutex_t state_lock; /* guards the state; held while a new one is read */
 	char *state;                /* of the fleet, as JSON; NULL: not read yet */
@@ -79,6 +83,13 @@ struct words {
 	FILE *out;         /* appends to text */
 };
 
+struct reply {
+	unsigned int status;
+	const char *type; /* NULL: plain text */
+	char *text;       /* heap */
+	size_t len;
+};
+
 /* A path and its command. */
 struct endpoint {
 	const char *path;
@@ -86,6 +97,23 @@ struct endpoint {
 	const char *options; /* allowed in the query, with blanks around each */
 	bool has_id;         /* the query has an id, which is the command's argument */
 	bool changes;        /* by POST, with a token */
+};
+
+/* A request. It outlives the connection while a thread has it. */
+struct visit {
+	uv_work_t work; /* must be first: cast from work to visit */
+	struct dashboard *d;
+	const struct endpoint *e; /* NULL: a page, or the state */
+	char *path;
+	struct words words;
+	char *id;                    /* in the query; heap */
+	unsigned int arguments;      /* of the query */
+	const char *token_name;      /* of a change */
+	struct http_refusal refusal; /* status 0: none */
+	struct bytes body;
+	struct http_ticket *ticket;
+	struct reply reply;
+	bool is_working, is_gone;
 };
 
 static const struct endpoint endpoints[] = {
@@ -112,18 +140,18 @@ static const struct {
 
 /* --- replies --- */
 
-static struct http_reply reply(unsigned int status, const char *type, const char *text)
+static struct reply reply(unsigned int status, const char *type, const char *text)
 {
-	return (struct http_reply){status, type, memory_strdup(text), strlen(text)};
+	return (struct reply){status, type, memory_strdup(text), strlen(text)};
 }
 
-static struct http_reply refuse(unsigned int status, const char *why)
+static struct reply refuse(unsigned int status, const char *why)
 {
 	return reply(status, NULL, why);
 }
 
 /* Returns what a command printed. Its errors, such as why it did only a part, become the member "message". */
-static struct http_reply reply_json(const char *text, const char *error_text)
+static struct reply reply_json(const char *text, const char *error_text)
 {
 	json_t *json = *error_text ? json_loads(text, 0, NULL) : NULL;
 	char *lines, *whole;
@@ -135,7 +163,7 @@ static struct http_reply reply_json(const char *text, const char *error_text)
 	whole = memory_given(json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(15)), "jansson");
 	free(lines);
 	json_decref(json);
-	return (struct http_reply){MHD_HTTP_OK, "application/json", whole, strlen(whole)};
+	return (struct reply){MHD_HTTP_OK, "application/json", whole, strlen(whole)};
 }
 
 /* --- commands --- */
@@ -148,15 +176,14 @@ static void add_command(struct words *words, const struct endpoint *e)
 }
 
 /* If a command prints no JSON, it has failed and its error is the answer. */
-static struct http_reply call(const struct dashboard *d, const struct endpoint *e, struct words *words)
+static struct reply call(const struct dashboard *d, const struct endpoint *e, struct words *words)
 {
 	struct bytes text = {NULL, 0, 0}, error_text = {NULL, 0, 0};
 	FILE *out = bytes_stream(&text), *errors = bytes_stream(&error_text);
 	char *argv[WORDS_MAX];
-	struct http_reply r;
+	struct reply r;
 	int status, argc = 0;
 
-	fflush(words->out);
 	for (char *at = words->text.at; at < words->text.at + words->text.len; at += strlen(at) + 1) {
 		assert(argc < WORDS_MAX);
 		argv[argc++] = at;
@@ -175,17 +202,6 @@ static struct http_reply call(const struct dashboard *d, const struct endpoint *
 	return r;
 }
 
-static struct http_reply ask(struct dashboard *d, const struct endpoint *e, struct words *words)
-{
-	bool has_room = atomic_fetch_add(&d->questions, 1) < QUESTIONS;
-	struct http_reply r =
-		has_room ? call(d, e, words)
-			 : refuse(MHD_HTTP_SERVICE_UNAVAILABLE, "too many questions at once: ask again later\n");
-
-	atomic_fetch_sub(&d->questions, 1);
-	return r;
-}
-
 /* --- the state of the fleet --- */
 
 static void renew_state(struct dashboard *d)
@@ -201,9 +217,9 @@ static void renew_state(struct dashboard *d)
 	json_decref(state);
 }
 
-static struct http_reply answer_state(struct dashboard *d)
+static struct reply answer_state(struct dashboard *d)
 {
-	struct http_reply r;
+	struct reply r;
 
 	pthread_mutex_lock(&d->state_lock);
 	if (!d->state || clock_ms(CLOCK_MONOTONIC) - d->state_ms >= FRESH_MS)
@@ -223,43 +239,42 @@ static bool is_allowed(const struct endpoint *e, const char *name)
 	       strstr(e->options, word);
 }
 
-/* A value follows =, so it cannot be taken for an option. */
-static void add_option(struct words *words, const struct http_argument *a)
+static const char *add_argument(struct visit *v, const char *name, char *value)
 {
-	if (strcmp(a->name, "deliveries") == 0)
-		fprintf(words->out, "--deliveries%c", 0);
-	else
-		fprintf(words->out, "--%s=%s%c", a->name, a->value, 0);
+	if (url_decode(value))
+		return "a value of the query is malformed\n";
+	if (v->e->has_id && strcmp(name, "id") == 0 && !v->id)
+		v->id = memory_strdup(value);
+	else if (!is_allowed(v->e, name))
+		return "this page has no such argument\n";
+	else if (*value && strcmp(name, "deliveries") == 0)
+		fprintf(v->words.out, "--deliveries%c", 0);
+	else if (*value) /* it follows =, so it cannot be taken for an option */
+		fprintf(v->words.out, "--%s=%s%c", name, value, 0);
+	return ++v->arguments > ARGUMENTS_MAX ? "too many arguments\n" : NULL;
 }
 
-/* Turns a GET into the words of its command. Returns NULL or what is wrong. */
-static const char *read_query(const struct endpoint *e, const struct http_question *q, struct words *words)
+static void on_argument(void *arg, const char *name, const char *value)
 {
-	const char *id = "";
+	struct visit *v = arg;
+	char *copy = memory_strdup(value ? value : "");
 
-	if (q->argument_count > HTTP_ARGUMENTS_MAX)
-		return "too many arguments\n";
-	add_command(words, e);
-	for (const struct http_argument *a = q->arguments; a < q->arguments + q->argument_count; a++) {
-		if (e->has_id && strcmp(a->name, "id") == 0 && !*id)
-			id = a->value;
-		else if (!is_allowed(e, a->name))
-			return "this page has no such argument\n";
-		else if (*a->value)
-			add_option(words, a);
-	}
-	if (!e->has_id)
-		return NULL;
-	fprintf(words->out, "--%c%s%c", 0, id, 0);
-	return *id ? NULL : "the argument id is missing\n";
+	if (!v->refusal.why)
+		v->refusal.why = add_argument(v, name, copy);
+	free(copy);
 }
 
-static struct http_reply answer_question(struct dashboard *d, const struct endpoint *e, const struct http_question *q,
-					 struct words *words)
+/* Turns a GET into the words of its command. */
+static void read_query(struct visit *v, const struct http_request *r)
 {
-	const char *fault = read_query(e, q, words);
-
-	return fault ? refuse(MHD_HTTP_BAD_REQUEST, fault) : ask(d, e, words);
+	add_command(&v->words, v->e);
+	http_each_argument(r, on_argument, v);
+	if (v->e->has_id && !v->refusal.why && !(v->id && *v->id))
+		v->refusal.why = "the argument id is missing\n";
+	if (v->e->has_id)
+		fprintf(v->words.out, "--%c%s%c", 0, v->id ? v->id : "", 0);
+	if (v->refusal.why)
+		v->refusal.status = MHD_HTTP_BAD_REQUEST;
 }
 
 /* --- changes --- */
@@ -298,73 +313,55 @@ static const char *read_change(const struct endpoint *e, const json_t *body, con
 	return NULL;
 }
 
-/* As in intake/post.c: wrong tokens of an address do not delay a valid one. Called with token_lock. */
-static unsigned int blame(struct dashboard *d, uint64_t key)
+/* As in intake/post.c: wrong tokens of an address do not delay a valid one. */
+static struct http_refusal blame(struct dashboard *d, int fd)
 {
-	struct address *address = addresses_enter(d->addresses, key);
+	struct address *address = addresses_enter(d->addresses, port_peer_key(fd));
 	bool has_too_many = addresses_blame(d->addresses, address, clock_ms(CLOCK_MONOTONIC));
 
 	addresses_shaken(address);
 	addresses_leave(d->addresses, address);
-	return has_too_many ? MHD_HTTP_TOO_MANY_REQUESTS : MHD_HTTP_UNAUTHORIZED;
+	if (has_too_many)
+		return (struct http_refusal){MHD_HTTP_TOO_MANY_REQUESTS,
+					     "too many wrong tokens come from this address: wait a minute\n"};
+	return (struct http_refusal){MHD_HTTP_UNAUTHORIZED,
+				     "this token is not valid: show one by Authorization: Bearer\n"};
 }
 
-/* Checks the bearer token (RFC 6750). Returns 0 and its name, which is never freed; or the status of the refusal. */
-static unsigned int check_token(struct dashboard *d, const struct http_question *q, const char **name)
+/* Checks the bearer token (RFC 6750), and requires a Content-Type that a form on another site cannot send. */
+static struct http_refusal judge_change(struct visit *v, const struct http_request *r)
 {
 	static const char scheme[] = "Bearer ";
-	const char *given = q->authorization;
+	struct dashboard *d = v->d;
 	const struct token *token = NULL;
-	unsigned int status = 0;
-
-	pthread_mutex_lock(&d->token_lock);
-	tokens_refresh(d->tokens);
-	if (given && strncasecmp(given, scheme, sizeof(scheme) - 1) == 0)
-		token = tokens_find(d->tokens, given + sizeof(scheme) - 1);
-	if (token)
-		*name = token->name;
-	else
-		status = blame(d, q->address);
-	pthread_mutex_unlock(&d->token_lock);
-	return status;
-}
-
-/* Requires a Content-Type that a form on another site cannot send. */
-static struct http_reply change(struct dashboard *d, const struct endpoint *e, const struct http_question *q,
-				const char *token_name, struct words *words)
-{
-	json_t *body;
-	const char *fault;
-	size_t ids;
-
-	if (!q->type || strncasecmp(q->type, "application/json", 16) != 0)
-		return refuse(MHD_HTTP_UNSUPPORTED_MEDIA_TYPE, "the Content-Type must be application/json\n");
-	if (q->argument_count)
-		return refuse(MHD_HTTP_BAD_REQUEST, "arguments are in the body\n");
-	body = json_loadb(q->body.len ? q->body.at : "", q->body.len, JSON_REJECT_DUPLICATES, NULL);
-	fault = read_change(e, body, token_name, words);
-	ids = json_array_size(json_object_get(body, "ids"));
-	json_decref(body);
-	if (fault)
-		return refuse(MHD_HTTP_BAD_REQUEST, fault);
-	log_info("the page changes dead letters", "command=%s token=%s ids=%zu", e->command, token_name, ids);
-	return ask(d, e, words);
-}
-
-static struct http_reply answer_change(struct dashboard *d, const struct endpoint *e, const struct http_question *q,
-				       struct words *words)
-{
-	const char *name = NULL;
-	unsigned int status;
 
 	if (!d->tokens)
-		return refuse(MHD_HTTP_FORBIDDEN, "read-only: start wsonce dashboard with --admin-token-file to change "
-						  "something\n");
-	status = check_token(d, q, &name);
-	if (status == MHD_HTTP_TOO_MANY_REQUESTS)
-		return refuse(status, "too many wrong tokens come from this address: wait a minute\n");
-	return status ? refuse(status, "this token is not valid: show one by Authorization: Bearer\n")
-		      : change(d, e, q, name, words);
+		return (struct http_refusal){
+			MHD_HTTP_FORBIDDEN,
+			"read-only: start wsonce dashboard with --admin-token-file to change something\n"};
+	tokens_refresh(d->tokens);
+	if (r->authorization && strncasecmp(r->authorization, scheme, sizeof(scheme) - 1) == 0)
+		token = tokens_find(d->tokens, r->authorization + sizeof(scheme) - 1);
+	if (!token)
+		return blame(d, r->fd);
+	v->token_name = token->name;
+	if (!r->type || strncasecmp(r->type, "application/json", 16) != 0)
+		return (struct http_refusal){MHD_HTTP_UNSUPPORTED_MEDIA_TYPE,
+					     "the Content-Type must be application/json\n"};
+	return (struct http_refusal){0, NULL};
+}
+
+static void read_body(struct visit *v)
+{
+	json_t *body = json_loadb(bytes_text(&v->body), v->body.len, JSON_REJECT_DUPLICATES, NULL);
+
+	v->refusal.why = read_change(v->e, body, v->token_name, &v->words);
+	if (v->refusal.why)
+		v->refusal.status = MHD_HTTP_BAD_REQUEST;
+	else
+		log_info("the page changes dead letters", "command=%s token=%s ids=%zu", v->e->command, v->token_name,
+			 json_array_size(json_object_get(body, "ids")));
+	json_decref(body);
 }
 
 /* --- requests --- */
@@ -377,40 +374,136 @@ static const struct endpoint *find_endpoint(const char *path)
 	return NULL;
 }
 
-/* Answers without a command. */
-static struct http_reply answer_plain(struct dashboard *d, const struct http_question *q)
+static struct http_refusal judge(struct visit *v, const struct http_request *r)
 {
-	if (strcmp(q->path, "/api/status") == 0)
-		return answer_state(d);
-	if (strcmp(q->path, "/api/access") == 0)
+	bool posts = strcmp(r->method, "POST") == 0;
+
+	v->e = find_endpoint(r->path);
+	if ((!posts && strcmp(r->method, "GET") != 0 && strcmp(r->method, "HEAD") != 0) ||
+	    posts != (v->e && v->e->changes))
+		return (struct http_refusal){MHD_HTTP_METHOD_NOT_ALLOWED, "this method is not allowed here\n"};
+	if (r->is_gzip)
+		return (struct http_refusal){MHD_HTTP_UNSUPPORTED_MEDIA_TYPE,
+					     "compressed bodies are not supported: send it without Content-Encoding\n"};
+	if (posts)
+		return judge_change(v, r);
+	if (v->e)
+		read_query(v, r);
+	return v->refusal;
+}
+
+static struct http_refusal on_begin(void *arg, const struct http_request *r, void **post)
+{
+	struct visit *v = memory_calloc(1, sizeof(*v));
+
+	v->d = arg;
+	v->path = memory_strdup(r->path);
+	v->words.out = bytes_stream(&v->words.text);
+	v->refusal = judge(v, r);
+	*post = v;
+	return (struct http_refusal){0, NULL};
+}
+
+/* A body that is too large is read to its end and dropped, so that the client gets the answer. */
+static void on_body(void *post, const char *bytes, size_t len)
+{
+	struct visit *v = post;
+
+	if (v->body.len + len <= BODY_MAX)
+		bytes_add(&v->body, bytes, len);
+	else
+		v->refusal = (struct http_refusal){MHD_HTTP_CONTENT_TOO_LARGE, "the body is too large\n"};
+}
+
+static void finish(struct visit *v, struct reply r)
+{
+	http_answer(v->ticket, r.status, r.type, r.text, r.len);
+}
+
+static void on_gone(void *post)
+{
+	struct visit *v = post;
+
+	v->is_gone = true;
+	if (v->is_working)
+		return;
+	if (v->words.out)
+		fclose(v->words.out);
+	bytes_free(&v->words.text);
+	bytes_free(&v->body);
+	free(v->id);
+	free(v->path);
+	free(v);
+}
+
+/* Runs on a thread. */
+static void work(uv_work_t *work)
+{
+	struct visit *v = (struct visit *)work;
+
+	v->reply = v->e ? call(v->d, v->e, &v->words) : answer_state(v->d);
+}
+
+static void on_worked(uv_work_t *work, int status)
+{
+	struct visit *v = (struct visit *)work;
+
+	(void)status;
+	v->is_working = false;
+	v->d->questions -= v->e != NULL;
+	if (!v->is_gone) {
+		finish(v, v->reply);
+		return;
+	}
+	free(v->reply.text);
+	on_gone(v);
+}
+
+static struct reply answer_page(const struct dashboard *d, const char *path)
+{
+	if (strcmp(path, "/api/access") == 0)
 		return reply(MHD_HTTP_OK, "application/json",
 			     d->tokens ? "{\"may_change\": true, \"version\": \"" WSONCE_VERSION "\"}\n"
 				       : "{\"may_change\": false, \"version\": \"" WSONCE_VERSION "\"}\n");
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
-		if (strcmp(files[i].path, q->path) == 0)
+		if (strcmp(files[i].path, path) == 0)
 			return reply(MHD_HTTP_OK, files[i].type, files[i].text);
 	return refuse(MHD_HTTP_NOT_FOUND, "no such page\n");
 }
 
-static struct http_reply answer(void *arg, const struct http_question *q)
+static void on_end(void *post, struct http_ticket *ticket)
 {
-	const struct endpoint *e = find_endpoint(q->path);
-	bool posts = strcmp(q->method, "POST") == 0;
-	struct words words = {{NULL, 0, 0}, NULL};
-	struct http_reply r;
+	struct visit *v = post;
+	struct dashboard *d = v->d;
 
-	if ((!posts && strcmp(q->method, "GET") != 0 && strcmp(q->method, "HEAD") != 0) || posts != (e && e->changes))
-		return refuse(MHD_HTTP_METHOD_NOT_ALLOWED, "this method is not allowed here\n");
-	if (!posts && q->body.len)
-		return refuse(MHD_HTTP_BAD_REQUEST, "a GET has no body\n");
-	if (!e)
-		return answer_plain(arg, q);
-	words.out = bytes_stream(&words.text);
-	r = posts ? answer_change(arg, e, q, &words) : answer_question(arg, e, q, &words);
-	fclose(words.out);
-	bytes_free(&words.text);
-	return r;
+	v->ticket = ticket;
+	if (!v->refusal.status && v->e && v->e->changes)
+		read_body(v);
+	else if (!v->refusal.status && v->body.len)
+		v->refusal = (struct http_refusal){MHD_HTTP_BAD_REQUEST, "a GET has no body\n"};
+	if (!v->refusal.status && v->e && d->questions >= QUESTIONS)
+		v->refusal = (struct http_refusal){MHD_HTTP_SERVICE_UNAVAILABLE,
+						   "too many questions at once: ask again later\n"};
+	if (v->refusal.status) {
+		finish(v, refuse(v->refusal.status, v->refusal.why));
+	} else if (v->e || strcmp(v->path, "/api/status") == 0) {
+		v->is_working = true;
+		d->questions += v->e != NULL;
+		fclose(v->words.out);
+		v->words.out = NULL;
+		uv_queue_work(&d->loop, &v->work, work, on_worked);
+	} else {
+		finish(v, answer_page(d, v->path));
+	}
 }
+
+static bool payer_of(const void *post, const void **payer)
+{
+	(void)post, (void)payer;
+	return false;
+}
+
+static const struct http_poster poster = {on_begin, on_body, on_end, on_gone, payer_of};
 
 /* --- life --- */
 
@@ -424,32 +517,38 @@ static char **split_hosts(const char *names, size_t *count)
 	return hosts;
 }
 
-static void tell_where(const struct http_threads *http, const struct dashboard_options *o)
+static void tell_where(const struct http *http, const struct dashboard_options *o)
 {
 	if (strncmp(o->address, "unix:", 5) == 0)
 		printf("wsonce dashboard: %s\n", o->address);
 	else
 		printf("wsonce dashboard: http://%.*s:%d/\n", (int)(strrchr(o->address, ':') - o->address), o->address,
-		       http_threads_port(http));
+		       http_port(http));
 	fflush(stdout);
 }
 
-/* Exits without waiting for the threads: one may be waiting for a server that hangs. */
-_Noreturn static void serve(struct http_threads *http, const sigset_t *ends)
+static void run_loop(void *loop)
 {
-	const struct timespec second = {1, 0};
+	uv_run(loop, UV_RUN_DEFAULT);
+}
 
-	while (sigtimedwait(ends, NULL, &second) < 0)
-		http_threads_sweep(http);
+/* Exits without waiting for the threads: one may be waiting for a server that hangs. They leave the signals to this
+ * one. */
+_Noreturn static void serve(struct dashboard *d, const sigset_t *ends)
+{
+	uv_thread_t thread;
+	int number;
+
+	if (uv_thread_create(&thread, run_loop, &d->loop) == 0)
+		sigwait(ends, &number);
 	_exit(STATUS_FINE);
 }
 
 static int run_dashboard(const struct invocation *in)
 {
 	const struct dashboard_options *o = in->options;
-	struct dashboard d = {
-		.config = in->config, .token_lock = PTHREAD_MUTEX_INITIALIZER, .state_lock = PTHREAD_MUTEX_INITIALIZER};
-	struct http_threads *http;
+	struct dashboard d = {.config = in->config, .state_lock = PTHREAD_MUTEX_INITIALIZER};
+	struct http *http;
 	char error[400];
 	sigset_t ends;
 
@@ -458,24 +557,28 @@ static int run_dashboard(const struct invocation *in)
 		return STATUS_USAGE;
 	}
 	d.addresses = addresses_new();
-	d.hall = (struct http_hall){.flag = "--listen",
+	d.site = (struct http_site){.flag = "--listen",
 				    .address = o->address,
 				    .visitors = VISITORS,
-				    .body_max = BODY_MAX,
-				    .answer = answer,
+				    .of_one_host = VISITORS,
+				    .poster = &poster,
+				    .methods = "GET, HEAD, POST",
 				    .arg = &d};
-	d.hall.hosts = split_hosts(o->hosts, &d.hall.host_count);
+	d.site.hosts = split_hosts(o->hosts, &d.site.host_count);
 	keyed_hash("", 0); /* both draw their keys before there are threads */
 	json_object_seed(0);
 	sigemptyset(&ends);
 	sigaddset(&ends, SIGINT);
 	sigaddset(&ends, SIGTERM);
 	pthread_sigmask(SIG_BLOCK, &ends, NULL);
-	http = http_threads_open(&d.hall, error, sizeof(error));
+	setenv("UV_THREADPOOL_SIZE", THREADS, 1);
+	if (uv_loop_init(&d.loop))
+		return dispatch_fail("the event loop cannot start");
+	http = http_open(&d.loop, &d.site, error, sizeof(error));
 	if (!http)
 		return dispatch_fail("%s", error);
 	tell_where(http, o);
-	serve(http, &ends);
+	serve(&d, &ends);
 }
 
 static const char *check_dashboard(const struct invocation *in)

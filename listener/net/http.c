@@ -77,6 +77,19 @@ struct http_ticket {
 
 /* --- answers --- */
 
+static bool is_browsed(const struct http *h)
+{
+	return !h->site->poster || h->site->methods;
+}
+
+static enum MHD_Result respond(const struct http *h, struct MHD_Connection *c, unsigned int status, const char *type,
+			       char *text, size_t len)
+{
+	const char *methods = h->site->methods ? h->site->methods : h->site->poster ? "POST" : "GET, HEAD";
+
+	return http_respond(c, status, type, text, len, is_browsed(h), methods);
+}
+
 static enum MHD_Result answer(const struct http *h, struct MHD_Connection *c, const char *path)
 {
 	const char *type = NULL;
@@ -85,14 +98,13 @@ static enum MHD_Result answer(const struct http *h, struct MHD_Connection *c, co
 	unsigned int status = h->site->write(h->site->arg, path, out, &type);
 
 	fclose(out);
-	return http_respond(c, status, type, page.at, page.len, true, "");
+	return respond(h, c, status, type, page.at, page.len);
 }
 
 /* Answers before the request is read to its end, which makes libmicrohttpd close the connection. */
 static enum MHD_Result refuse(const struct http *h, struct MHD_Connection *c, struct http_refusal refusal)
 {
-	return http_respond(c, refusal.status, NULL, memory_strdup(refusal.why), strlen(refusal.why), !h->site->poster,
-			    h->site->poster ? "POST" : "GET, HEAD");
+	return respond(h, c, refusal.status, NULL, memory_strdup(refusal.why), strlen(refusal.why));
 }
 
 /* --- which requests are answered --- */
@@ -146,14 +158,14 @@ const char *http_header(const struct http_request *request, const char *name)
 	return MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, name);
 }
 
-struct header_walk {
+struct value_walk {
 	void (*each)(void *arg, const char *name, const char *value);
 	void *arg;
 };
 
-static enum MHD_Result walk_header(void *arg, enum MHD_ValueKind kind, const char *name, const char *value)
+static enum MHD_Result walk_value(void *arg, enum MHD_ValueKind kind, const char *name, const char *value)
 {
-	const struct header_walk *w = arg;
+	const struct value_walk *w = arg;
 
 	(void)kind;
 	w->each(w->arg, name, value);
@@ -163,9 +175,17 @@ static enum MHD_Result walk_header(void *arg, enum MHD_ValueKind kind, const cha
 void http_each_header(const struct http_request *request, void (*each)(void *arg, const char *name, const char *value),
 		      void *arg)
 {
-	struct header_walk w = {each, arg};
+	struct value_walk w = {each, arg};
 
-	MHD_get_connection_values(request->connection, MHD_HEADER_KIND, walk_header, &w);
+	MHD_get_connection_values(request->connection, MHD_HEADER_KIND, walk_value, &w);
+}
+
+void http_each_argument(const struct http_request *request,
+			void (*each)(void *arg, const char *name, const char *value), void *arg)
+{
+	struct value_walk w = {each, arg};
+
+	MHD_get_connection_values(request->connection, MHD_GET_ARGUMENT_KIND, walk_value, &w);
 }
 
 static struct http_refusal judge_post(const struct http *h, struct MHD_Connection *c, const char *path,
@@ -181,6 +201,7 @@ static struct http_refusal judge_post(const struct http *h, struct MHD_Connectio
 		.fd = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd,
 		.connection = c,
 	};
+	struct http_refusal refusal = {0, NULL};
 	struct head head = {0};
 
 	/* RFC 9112, section 6.3: Content-Length with Transfer-Encoding is request smuggling. */
@@ -192,7 +213,9 @@ static struct http_refusal judge_post(const struct http *h, struct MHD_Connectio
 		return (struct http_refusal){MHD_HTTP_UNSUPPORTED_MEDIA_TYPE,
 					     "the only Content-Encoding that is supported is gzip\n"};
 	request.is_gzip = head.coding == CODING_GZIP;
-	return h->site->poster->begin(h->site->arg, &request, post);
+	if (h->site->methods)
+		refusal.status = http_judge_place(&h->names, &head, path, &refusal.why);
+	return refusal.status ? refusal : h->site->poster->begin(h->site->arg, &request, post);
 }
 
 void http_meet_payer(struct http_ticket *ticket)
@@ -255,7 +278,7 @@ static enum MHD_Result on_post(struct http *h, struct MHD_Connection *c, const c
 		char *text = ticket->text;
 
 		ticket->text = NULL;
-		return http_respond(c, ticket->status, ticket->type, text, ticket->len, false, "");
+		return respond(h, c, ticket->status, ticket->type, text, ticket->len);
 	}
 	if (!ticket->is_suspended) {
 		ticket->is_suspended = true;

@@ -1,5 +1,5 @@
-/* http.h: a small HTTP server on the loop. It serves pages by GET and HEAD, or requests with bodies that are answered
- * later. */
+/* http.h: a small HTTP server on the loop. It serves pages by GET and HEAD, or requests that may have bodies and are
+ * answered later. */
 #ifndef WSONCE_HTTP_H
 #define WSONCE_HTTP_H
 
@@ -30,6 +30,10 @@ const char *http_header(const struct http_request *request, const char *name);
 /* Calls each for every header of the request. value may be NULL. */
 void http_each_header(const struct http_request *request, void (*each)(void *arg, const char *name, const char *value),
 		      void *arg);
+
+/* The same for the arguments in its query, whose values are not decoded but for +. */
+void http_each_argument(const struct http_request *request,
+			void (*each)(void *arg, const char *name, const char *value), void *arg);
 
 /* The status of a refusal and one line of text; status 0: not refused. */
 struct http_refusal {
@@ -64,7 +68,8 @@ struct http_site {
 	unsigned int of_one_host;         /* of those, from one address */
 	int64_t request_timeout_ms;       /* for reading a request, not for answering it */
 	const struct http_poster *poster; /* NULL: serve pages with write */
-	/* Without a poster: allowed names in Host, see http_head.h. */
+	const char *methods; /* those of a poster that answers browsers; NULL: it takes POST from programs */
+	/* For browsers: allowed names in Host, see http_head.h. */
 	char *const *hosts;
 	size_t host_count;
 	/* Writes the page at path and sets its type. path is not decoded and has no query. Returns the HTTP status.
