@@ -1,4 +1,4 @@
-/* check_feeds.c owns the checks of feeds, which live.c connects to, and of the ports for producers and operators. */
+/* check_feeds.c owns the checks of feeds, which try.c connects to, and of the ports for producers and operators. */
 #include "commands/findings.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
-#include "commands/live.h"
+#include "commands/try.h"
 #include "net/bound_socket.h"
 
 #define LOOK_S 5
@@ -20,7 +20,7 @@
 
 /* Prints why nothing more is known about a feed: no connection, a connection that ended, or no message. False: there is
  * more to say. */
-static bool tell_failure(struct findings *f, const struct live_seen *seen, const char *name)
+static bool tell_failure(struct findings *f, const struct try_seen *seen, const char *name)
 {
 	if (!seen->connects)
 		finding(f, FINDING_WRONG, "feed", "%s cannot be connected to: %s", name,
@@ -47,7 +47,7 @@ static const char *find_hint(const struct profile *p, const char *why)
 }
 
 static void tell_messages(struct findings *f, const struct config *c, const struct profile *p,
-			  const struct live_seen *seen, const char *name)
+			  const struct try_seen *seen, const char *name)
 {
 	if (*seen->rejected)
 		finding(f, FINDING_WARNING, "feed", "%s sent 1 that would be a dead letter: %s: %s", name,
@@ -66,9 +66,9 @@ static void tell_messages(struct findings *f, const struct config *c, const stru
 
 static void look_at(struct findings *f, const struct config *c, const struct profile *p, const char *name)
 {
-	struct live_seen seen;
+	struct try_seen seen;
 
-	if (live_look(c, p, LOOK_S, &seen))
+	if (try_look(c, p, LOOK_S, &seen))
 		finding(f, FINDING_WRONG, "feed", "%s cannot be tried: %s", name, seen.error);
 	else if (!tell_failure(f, &seen, name))
 		tell_messages(f, c, p, &seen, name);

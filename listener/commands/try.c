@@ -1,27 +1,44 @@
 /* try.c owns `wsonce try` and `wsonce record`: they show what a profile makes of a feed or of a recording, and make a
- * recording, without Redis or Postgres. */
+ * recording, without Redis or Postgres. Nothing is stored, so cursors advance as soon as an event is seen. */
+#include "commands/try.h"
+
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/json_write.h"
+#include "base/memory.h"
 #include "base/sha256.h"
 #include "base/text.h"
 #include "commands/dispatch.h"
-#include "commands/examples.h"
+#include "commands/interrupt.h"
 #include "commands/json_out.h"
-#include "commands/live.h"
 #include "commands/ndjson.h"
-#include "config/profile.h"
+#include "commands/progress.h"
+#include "commands/segments.h"
+#include "event/age_limit.h"
+#include "event/envelope.h"
 #include "feed/gap.h"
-#include "feed/session.h"
+#include "feed/shard.h"
+#include "intake/feed_client.h"
 
-#define NOT_GIVEN (-1)
-#define NOW_S     1790000000
-#define SECONDS   20
+#define NOT_GIVEN     (-1)
+#define NOW_S         1790000000
+#define SECONDS       20
+#define SAMPLES       3
+#define SAMPLE_BYTES  80
+#define IDS_MOST      1000000 /* ids of a feed that are remembered to find duplicates */
+#define GOODBYE_MS    300
+#define TICK_MS       50
+#define REJECTED_MOST 5
+#define MESSAGE_BYTES 300 /* of a rejected message */
 
 struct try_options {
 	const char *profile;
@@ -104,40 +121,128 @@ static const char *check_try(const struct invocation *in)
 	return NULL;
 }
 
-/* --- a recording: an event counts as durable once it was read, and no clock runs --- */
+/* --- what came, from a feed or a recording --- */
 
-enum list { IDS, CONNECTIONS, SENDS, ACKS, ACTIONS, GAPS, EVENTS, LISTS };
+enum listing { IDS, CONNECTIONS, SENDS, ACKS, ACTIONS, GAPS, EVENTS, LISTS };
 
 static const char *const list_names[LISTS] = {"event_ids", "connections", "sends", "acks", "actions", "gaps", "events"};
 
-struct account {
+struct trial {
 	const struct profile *profile;
 	struct session *session;
-	struct gaps *gaps;
+	struct try_seen seen;
+	uint64_t duplicates, acks, rejects;
+	json_t *ids;                           /* the names of an object */
+	bool has_event[PROFILE_RULES_MAX + 1]; /* of each rule, by profile_rule_index: examples has one */
+	struct bytes examples;                 /* events, in JSON, one a line */
+	struct bytes rejected;                 /* the first few, each with another reason, likewise */
+	size_t rejected_count;
+
+	/* Of a feed: */
+	uv_loop_t loop;
+	struct profile *shard; /* owned; if not NULL, profile points to it */
+	struct ws *ws;
+	struct dialler *dialler;
+	struct requests *requests;
+	struct feed_client *client;
+	uv_timer_t end;
+	uv_timer_t tick;
+	FILE *lines; /* of a recording that is made, or NULL */
+	struct segments *segments;
+	int64_t messages_left; /* 0: any number */
+	bool is_look;          /* for try_look(): ends with the first event or dead letter */
+	struct age_limit age;
+	struct envelope *envelope; /* of a plain source; NULL: rules read the messages */
+	bool is_ending;
+	uint64_t too_long;
+	json_t *samples; /* the first ids */
+
+	/* Of a recording, in which no clock runs: */
+	struct gaps *gaps; /* NULL: it is a feed */
 	int64_t now_s;
 	const char *starts; /* lines with which further connections begin: 9,12 */
 	long line;
-	json_t *seen; /* ids, the names of an object */
-	long event_frames, ignored_frames, rejected_frames;
-	long events_seen, duplicate_events, filtered_events;
-	long events_of_line, rejects_of_line;
+	long event_frames, ignored_frames, rejected_frames, filtered_events;
 	struct bytes lists[LISTS]; /* the items, in JSON */
-	struct examples examples;
 };
 
-/* Returns the list, ready for its next item. */
-static struct bytes *next_item(struct account *a, enum list list)
+/* Begins a line of examples. Returns where. */
+static size_t begin_line(struct bytes *list)
 {
-	if (a->lists[list].len)
-		bytes_add_text(&a->lists[list], ",\n  ");
-	return &a->lists[list];
+	if (list->len)
+		bytes_add_byte(list, '\n');
+	return list->len;
 }
 
-static bool is_new(struct account *a, struct slice id)
+/* JSON of a feed may have newlines between its values. */
+static void join_lines(struct bytes *list, size_t from)
 {
-	if (json_object_getn(a->seen, id.at, id.len))
+	for (; from < list->len; from++)
+		if ((unsigned char)list->at[from] < ' ')
+			list->at[from] = ' ';
+}
+
+/* Keeps one event of each rule. */
+static void add_example(struct trial *t, const struct session_event *event)
+{
+	bool *has = &t->has_event[profile_rule_index(t->profile, event->rule)];
+	size_t from;
+
+	if (*has)
+		return;
+	*has = true;
+	from = begin_line(&t->examples);
+	json_out_format(
+		&t->examples, "{\"rule\": %s, \"id\": %s, \"type\": %s, \"time\": %s, \"cursor\": %j, \"payload\": %j}",
+		slice_of(event->rule->name), event->id, event->type, event->time, event->cursor, event->payload);
+	join_lines(&t->examples, from);
+}
+
+static void add_rejected(struct trial *t, struct slice message, const char *why)
+{
+	char *text;
+
+	if (t->rejected_count >= REJECTED_MOST || strstr(bytes_text(&t->rejected), why))
+		return;
+	t->rejected_count++;
+	text = quote_json(message.at, message.len < MESSAGE_BYTES ? message.len : MESSAGE_BYTES);
+	begin_line(&t->rejected);
+	json_out_format(&t->rejected, "{\"why\": %s, \"message\": %j}", slice_of(why), slice_of(text));
+	free(text);
+}
+
+/* Returns a list as a JSON array, and ends its use by lines. */
+static struct slice make_array(struct bytes *list)
+{
+	struct bytes array = {NULL, 0, 0};
+
+	for (size_t i = 0; i < list->len; i++)
+		if (list->at[i] == '\n')
+			list->at[i] = ',';
+	json_out_format(&array, "[%j]", list->len ? bytes_slice(list) : slice_of(""));
+	bytes_free(list);
+	*list = array;
+	return bytes_slice(list);
+}
+
+static void end_soon(struct trial *t);
+
+/* Returns the list, ready for its next item. */
+static struct bytes *next_item(struct trial *t, enum listing list)
+{
+	if (t->lists[list].len)
+		bytes_add_text(&t->lists[list], ",\n  ");
+	return &t->lists[list];
+}
+
+static bool is_new(struct trial *t, struct slice id)
+{
+	if (json_object_getn(t->ids, id.at, id.len))
 		return false;
-	json_object_setn_new_nocheck(a->seen, id.at, id.len, json_true());
+	if (t->gaps || json_object_size(t->ids) < IDS_MOST)
+		json_object_setn_new_nocheck(t->ids, id.at, id.len, json_true());
+	if (json_array_size(t->samples) < SAMPLES)
+		json_array_append_new(t->samples, make_json(id.at, id.len < SAMPLE_BYTES ? id.len : SAMPLE_BYTES));
 	return true;
 }
 
@@ -158,82 +263,117 @@ static const char *digest_payload(struct slice payload, char hex[2 * SHA256_BYTE
 	return written.has_odd_number || written.is_cut ? NULL : hex;
 }
 
-static void add_event(struct account *a, const struct session_event *event)
+static void add_event(struct trial *t, const struct session_event *event)
 {
 	char hex[2 * SHA256_BYTES + 1], first[GAP_NUMBER_BYTES], last[GAP_NUMBER_BYTES];
 	struct gap gap;
 
-	json_out_format(next_item(a, IDS), "%s", event->id);
-	json_out_format(next_item(a, EVENTS),
+	json_out_format(next_item(t, IDS), "%s", event->id);
+	json_out_format(next_item(t, EVENTS),
 			"{\"id\": %s, \"line\": %d, \"type\": %s, \"time\": %s, \"payload_sha256\": %s}", event->id,
-			a->line, event->type, event->time, slice_of(digest_payload(event->payload, hex)));
-	if (a->profile->gap.seq && gaps_note(a->gaps, event->gap_key, event->gap_seq, &gap) &&
-	    a->profile->gap.contiguous)
-		json_out_format(next_item(a, GAPS), "{\"line\": %d, \"key\": %s, \"first\": %j, \"last\": %j}", a->line,
+			t->line, event->type, event->time, slice_of(digest_payload(event->payload, hex)));
+	if (t->profile->gap.seq && gaps_note(t->gaps, event->gap_key, event->gap_seq, &gap) &&
+	    t->profile->gap.contiguous)
+		json_out_format(next_item(t, GAPS), "{\"line\": %d, \"key\": %s, \"first\": %j, \"last\": %j}", t->line,
 				event->gap_key, slice_of(gap_write(gap.first, first)),
 				slice_of(gap_write(gap.last, last)));
 }
 
-static void on_event(void *ctx, const struct session_event *event)
+static void advance(struct trial *t, struct slice cursor)
 {
-	struct account *a = ctx;
-
-	a->events_seen++;
-	a->events_of_line++;
-	examples_add(&a->examples, event);
-	if (is_new(a, event->id))
-		add_event(a, event);
-	else
-		a->duplicate_events++;
-	if (event->cursor.at)
-		session_advance(a->session, event->cursor, a->now_s);
+	if (cursor.at)
+		session_advance(t->session, cursor, t->gaps ? t->now_s : time(NULL));
 }
 
-static void on_reject(void *ctx, struct slice bytes, const char *why)
+static void on_reject(void *of, struct slice bytes, const char *why)
 {
-	struct account *a = ctx;
+	struct trial *t = of;
 
-	a->rejects_of_line++;
-	examples_reject(&a->examples, bytes, why);
+	t->rejects++;
+	add_rejected(t, bytes, why);
+	snprintf(t->seen.rejected, sizeof(t->seen.rejected), "%s", why);
+	if (t->is_look)
+		end_soon(t);
 }
+
+static void on_event(void *of, const struct session_event *event)
+{
+	struct trial *t = of;
+	const char *stale = age_limit_reason(&t->age, event->time, event->time_unit, clock_us(CLOCK_REALTIME));
+	int64_t us;
+
+	t->seen.has_time = event->time.at && timestamp_parse(event->time.at, event->time.len, event->time_unit, &us);
+	if (stale) {
+		on_reject(of, event->payload, stale);
+		return;
+	}
+	t->seen.events++;
+	if (event->rule)
+		add_example(t, event);
+	if (t->is_look)
+		end_soon(t);
+	if (!is_new(t, event->id))
+		t->duplicates++;
+	else if (t->gaps)
+		add_event(t, event);
+	advance(t, event->cursor);
+}
+
+static void on_cursor(void *of, struct slice cursor)
+{
+	advance(of, cursor);
+}
+
+/* Of a feed, counts acks and sends none, because nothing is stored: the feed keeps the events for the fleet. */
+static void on_ack(void *of, struct slice frame)
+{
+	struct trial *t = of;
+
+	t->acks++;
+	if (t->gaps)
+		json_out_format(next_item(t, ACKS), "{\"line\": %d, \"frame\": %j}", t->line, frame);
+}
+
+static void trial_free(struct trial *t)
+{
+	for (int i = 0; i < LISTS; i++)
+		bytes_free(&t->lists[i]);
+	bytes_free(&t->examples);
+	bytes_free(&t->rejected);
+	json_decref(t->ids);
+	json_decref(t->samples);
+	if (t->gaps)
+		gaps_free(t->gaps);
+	session_free(t->session);
+	envelope_free(t->envelope);
+	shard_free(t->shard);
+}
+
+/* --- a recording: an event counts as durable once it was read --- */
 
 static void on_send(void *ctx, struct slice frame)
 {
-	struct account *a = ctx;
+	struct trial *t = ctx;
 
-	json_out_format(next_item(a, SENDS), "{\"after_line\": %d, \"frame\": %j}", a->line, frame);
+	json_out_format(next_item(t, SENDS), "{\"after_line\": %d, \"frame\": %j}", t->line, frame);
 }
 
 static void on_action(void *ctx, const struct profile_rule *rule, struct slice frame)
 {
-	struct account *a = ctx;
-	struct bytes *out = next_item(a, ACTIONS);
+	struct trial *t = ctx;
+	struct bytes *out = next_item(t, ACTIONS);
 
 	(void)frame;
-	json_out_format(out, "{\"after_line\": %d, \"action\": %s, \"rule\": %s", a->line,
+	json_out_format(out, "{\"after_line\": %d, \"action\": %s, \"rule\": %s", t->line,
 			slice_of(rule->action == ACTION_FATAL ? "fatal" : "reconnect"), slice_of(rule->name));
 	if (rule->url && *rule->url)
-		json_out_format(out, ", \"url\": %j", session_redirect(a->session));
+		json_out_format(out, ", \"url\": %j", session_redirect(t->session));
 	json_out_format(out, "}");
-}
-
-static void on_cursor(void *ctx, struct slice cursor)
-{
-	struct account *a = ctx;
-
-	session_advance(a->session, cursor, a->now_s);
-}
-
-static void on_ack(void *ctx, struct slice frame)
-{
-	struct account *a = ctx;
-
-	json_out_format(next_item(a, ACKS), "{\"line\": %d, \"frame\": %j}", a->line, frame);
 }
 
 static void on_filtered(void *ctx)
 {
-	((struct account *)ctx)->filtered_events++;
+	((struct trial *)ctx)->filtered_events++;
 }
 
 static const struct session_handler handler = {
@@ -246,115 +386,489 @@ static const struct session_handler handler = {
 	.on_filtered = on_filtered,
 };
 
-static void begin_connection(struct account *a)
+static void begin_connection(struct trial *t)
 {
-	struct bytes *out = next_item(a, CONNECTIONS);
+	struct bytes *out = next_item(t, CONNECTIONS);
 	struct session_dial dial;
 
-	session_connect(a->session, a->now_s * 1000, 0, 0, &dial);
-	json_out_format(out, "{\"first_line\": %d, \"how\": %s, \"url\": %j, \"on_open\": [", a->line,
+	session_connect(t->session, t->now_s * 1000, 0, 0, &dial);
+	json_out_format(out, "{\"first_line\": %d, \"how\": %s, \"url\": %j, \"on_open\": [", t->line,
 			slice_of(session_how_names[dial.how]), dial.url_json);
 	for (size_t i = 0; i < dial.on_open_count; i++)
 		json_out_format(out, i ? ", %j" : "%j", dial.on_open[i]);
 	json_out_format(out, "]}");
 }
 
-static void read_line(struct account *a, const char *text, size_t len)
+static void read_line(struct trial *t, const char *text, size_t len)
 {
+	uint64_t events = t->seen.events, rejects = t->rejects;
 	char *end;
 
-	a->line++;
-	if (strtol(a->starts, &end, 10) == a->line) {
-		a->starts = *end ? end + 1 : end;
-		begin_connection(a);
+	t->line++;
+	if (strtol(t->starts, &end, 10) == t->line) {
+		t->starts = *end ? end + 1 : end;
+		begin_connection(t);
 	}
-	a->events_of_line = a->rejects_of_line = 0;
-	session_read(a->session, text, len, &handler, a);
-	if (a->events_of_line)
-		a->event_frames++;
-	else if (a->rejects_of_line)
-		a->rejected_frames++;
+	session_read(t->session, text, len, &handler, t);
+	if (t->seen.events > events)
+		t->event_frames++;
+	else if (t->rejects > rejects)
+		t->rejected_frames++;
 	else
-		a->ignored_frames++;
+		t->ignored_frames++;
 }
 
 /* Empty lines at the end are left out; an empty file is one empty line. */
-static enum ndjson_result read_lines(struct account *a, struct ndjson *lines)
+static enum ndjson_result read_lines(struct trial *t, struct ndjson *lines)
 {
 	enum ndjson_result result;
 	struct ndjson_line line;
 
 	while ((result = ndjson_wait(lines, &line)) == NDJSON_LINE) {
-		while ((uint64_t)a->line + 1 < line.number)
-			read_line(a, "", 0);
-		read_line(a, line.bytes, line.len);
+		while ((uint64_t)t->line + 1 < line.number)
+			read_line(t, "", 0);
+		read_line(t, line.bytes, line.len);
 	}
-	if (!a->line && result == NDJSON_END)
-		read_line(a, "", 0);
+	if (!t->line && result == NDJSON_END)
+		read_line(t, "", 0);
 	return result;
 }
 
-static void print(struct account *a)
+static void print_recording(struct trial *t)
 {
 	struct bytes out = {NULL, 0, 0};
 
 	json_out_format(&out,
 			"{\n \"frames\": %d, \"event_frames\": %d, \"ignored_frames\": %d, \"rejected_frames\": %d",
-			a->line, a->event_frames, a->ignored_frames, a->rejected_frames);
+			t->line, t->event_frames, t->ignored_frames, t->rejected_frames);
 	json_out_format(
 		&out,
 		",\n \"events_seen\": %d, \"unique_events\": %d, \"duplicate_events\": %d, \"filtered_events\": %d",
-		a->events_seen, (long)json_object_size(a->seen), a->duplicate_events, a->filtered_events);
-	json_out_format(&out, ",\n \"eval_now\": %d, \"cursor_next\": %j, \"ack_mode\": %s", (long)a->now_s,
-			session_cursor(a->session),
-			slice_of(json_string_value(json_object_get(a->profile->root, "ack_mode"))));
+		(long)t->seen.events, (long)json_object_size(t->ids), (long)t->duplicates, t->filtered_events);
+	json_out_format(&out, ",\n \"eval_now\": %d, \"cursor_next\": %j, \"ack_mode\": %s", (long)t->now_s,
+			session_cursor(t->session),
+			slice_of(json_string_value(json_object_get(t->profile->root, "ack_mode"))));
 	for (int i = 0; i < LISTS; i++) {
 		json_out_format(&out, ",\n %s: [", slice_of(list_names[i]));
-		json_out_format(&out, a->lists[i].len ? "\n  %j\n ]" : "]", bytes_slice(&a->lists[i]));
+		json_out_format(&out, t->lists[i].len ? "\n  %j\n ]" : "]", bytes_slice(&t->lists[i]));
 	}
-	json_out_format(&out, ",\n \"examples\": %j,\n \"rejected\": %j\n}\n", examples_array(&a->examples.events),
-			examples_array(&a->examples.rejected));
+	json_out_format(&out, ",\n \"examples\": %j,\n \"rejected\": %j\n}\n", make_array(&t->examples),
+			make_array(&t->rejected));
 	fwrite(bytes_text(&out), 1, out.len, stdout);
 	bytes_free(&out);
-}
-
-static void close_account(struct account *a)
-{
-	for (int i = 0; i < LISTS; i++)
-		bytes_free(&a->lists[i]);
-	json_decref(a->seen);
-	examples_free(&a->examples);
-	gaps_free(a->gaps);
-	session_free(a->session);
 }
 
 /* Prints what the profile makes of a file (-: standard input), a frame per line or record, as one JSON object. starts
  * are the numbers of the lines with which connections begin, ascending, with commas between. */
 static int try_recording(const struct profile *p, const char *path, const char *starts, int64_t now_s)
 {
-	struct account a = {.profile = p, .now_s = now_s, .starts = starts, .examples.profile = p};
+	struct trial t = {.profile = p, .now_s = now_s, .starts = starts};
 	struct ndjson *lines = ndjson_open(path, NDJSON_UNLIMITED);
 	enum ndjson_result result;
 
 	if (!lines)
 		return STATUS_FAILED;
-	a.session = session_new(p, true);
-	a.gaps = gaps_new();
-	a.seen = json_object();
-	result = read_lines(&a, lines);
+	t.session = session_new(p, true);
+	t.gaps = gaps_new();
+	t.ids = json_object();
+	result = read_lines(&t, lines);
 	if (result != NDJSON_FAILED)
-		print(&a);
+		print_recording(&t);
 	ndjson_close(lines);
-	close_account(&a);
+	trial_free(&t);
 	return result == NDJSON_END ? STATUS_FINE : STATUS_FAILED;
+}
+
+/* --- a feed --- */
+
+static void *on_open(void *arg, struct feed_connection *conn)
+{
+	(void)conn;
+	return arg;
+}
+
+static void record(struct trial *t, const char *message, size_t len)
+{
+	bool is_written = t->lines ? ndjson_write(t->lines, message, len) : segments_add(t->segments, message, len);
+
+	if (!is_written || (t->messages_left && !--t->messages_left))
+		end_soon(t);
+}
+
+/* Reads a message of a plain source as the pipeline does. */
+static bool read_envelope(struct trial *t, const char *message, size_t len)
+{
+	struct envelope_view view;
+	const char *fault = envelope_read(t->envelope, message, len, &view);
+
+	if (fault)
+		on_reject(t, (struct slice){message, len}, fault);
+	else
+		on_event(t, &(struct session_event){.id = view.id,
+						    .payload = view.payload,
+						    .time = envelope_time(t->envelope),
+						    .time_unit = t->age.unit});
+	return !fault;
+}
+
+static bool on_message(void *of, const char *message, size_t len)
+{
+	struct trial *t = of;
+
+	if (t->is_ending)
+		return false;
+	t->seen.messages++;
+	if (t->lines || t->segments)
+		record(t, message, len);
+	return t->envelope && read_envelope(t, message, len);
+}
+
+static void on_too_long(void *of, const char *head, size_t len, const uint8_t *digest, uint64_t total)
+{
+	struct trial *t = of;
+
+	(void)head, (void)len, (void)digest, (void)total;
+	t->too_long++;
+}
+
+static const struct feed_callbacks callbacks = {
+	.on_open = on_open,
+	.on_message = on_message,
+	.on_event = on_event,
+	.on_reject = on_reject,
+	.on_cursor = on_cursor,
+	.on_ack = on_ack,
+	.on_too_long = on_too_long,
+};
+
+/* --- what a feed brought --- */
+
+static const char *rule_name(const struct trial *t, size_t i)
+{
+	if (i == t->profile->rule_count)
+		return "(no rule)";
+	return t->profile->rules[i].name ? t->profile->rules[i].name : "(without a name)";
+}
+
+static json_t *describe_rule(const struct trial *t, const struct rule_count *count, size_t i)
+{
+	return json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:I}", "rule", json_out_string(rule_name(t, i)), "frames",
+			 (json_int_t)count->frames, "events", (json_int_t)count->events, "ignored",
+			 (json_int_t)count->nothing, "rejected", (json_int_t)count->rejected, "filtered",
+			 (json_int_t)count->filtered, "replies", (json_int_t)count->sends);
+}
+
+static void print_feed_json(struct trial *t, const struct feed_client_view *v)
+{
+	struct slice cursor = session_cursor(t->session);
+	char *text = cursor.at ? memory_strndup(cursor.at, cursor.len) : NULL;
+	json_t *rules = json_array();
+	struct json_out o;
+
+	for (size_t i = 0; i <= t->profile->rule_count; i++)
+		json_array_append_new(rules, describe_rule(t, &v->rules[i], i));
+	json_out_open(&o);
+	json_out_members(&o, json_pack("{so so sI so? sI sI sI sI sI sI sI sI sO so?}", "source",
+				       json_out_string(t->profile->name), "url", json_out_string(v->url), "connections",
+				       (json_int_t)v->connects, "error", json_out_string(*v->error ? v->error : NULL),
+				       "messages", (json_int_t)t->seen.messages, "events", (json_int_t)t->seen.events,
+				       "duplicates", (json_int_t)t->duplicates, "too_long", (json_int_t)t->too_long,
+				       "replies", (json_int_t)v->replies, "acks_owed", (json_int_t)t->acks, "gaps",
+				       (json_int_t)v->gaps.gaps, "missing", (json_int_t)v->gaps.missing, "sample_ids",
+				       t->samples, "rejected_because",
+				       json_out_string(*t->seen.rejected ? t->seen.rejected : NULL)));
+	json_out_member_text(&o, "cursor", text ? text : "null");
+	json_out_member_text(&o, "examples", make_array(&t->examples).at);
+	json_out_member_text(&o, "rejected", make_array(&t->rejected).at);
+	json_out_member(&o, "rules", rules);
+	json_out_close(&o);
+	free(text);
+}
+
+static void print_line(const char *name, const char *text, size_t len)
+{
+	if (len)
+		json_out_line("%-12s%.*s", name, (int)len, text);
+}
+
+static void print_lines(const char *name, struct bytes *list)
+{
+	char *text = (char *)bytes_text(list);
+
+	for (char *line = strsep(&text, "\n"); line; line = strsep(&text, "\n"))
+		print_line(name, line, strlen(line));
+}
+
+static void print_feed_text(struct trial *t, const struct feed_client_view *v)
+{
+	struct slice cursor = session_cursor(t->session);
+
+	print_line("source", t->profile->name, strlen(t->profile->name));
+	print_line("url", v->url, strlen(v->url));
+	print_line("error", v->error, strlen(v->error));
+	printf("connections %" PRIu64 ", messages %" PRIu64 ", events %" PRIu64 ", duplicates %" PRIu64
+	       ", replies %" PRIu64 ", acks owed %" PRIu64 "\n\n",
+	       v->connects, t->seen.messages, t->seen.events, t->duplicates, v->replies, t->acks);
+	printf("%-20s %10s %10s %10s %10s %10s %10s\n", "rule", "frames", "events", "ignored", "rejected", "filtered",
+	       "replies");
+	for (size_t i = 0; i <= t->profile->rule_count; i++) {
+		const struct rule_count *n = &v->rules[i];
+
+		json_out_column(rule_name(t, i), 20);
+		printf(" %10" PRIu64 " %10" PRIu64 " %10" PRIu64 " %10" PRIu64 " %10" PRIu64 " %10" PRIu64 "\n",
+		       n->frames, n->events, n->nothing, n->rejected, n->filtered, n->sends);
+	}
+	putchar('\n');
+	print_lines("event", &t->examples);
+	print_lines("rejected", &t->rejected);
+	if (v->gaps.gaps)
+		printf("%-12s%" PRIu64 ", with %" PRIu64 " numbers\n", "gaps", v->gaps.gaps, v->gaps.missing);
+	print_line("cursor", cursor.at, cursor.len);
+}
+
+static void close_all(uv_timer_t *timer)
+{
+	struct trial *t = timer->data;
+
+	feed_client_close(t->client);
+	requests_close(t->requests);
+	ws_close(t->ws);
+	uv_close((uv_handle_t *)&t->end, NULL);
+	uv_close((uv_handle_t *)&t->tick, NULL);
+}
+
+/* Sends a close frame, and leaves it some time before everything is closed. */
+static void on_end(uv_timer_t *timer)
+{
+	struct trial *t = timer->data;
+
+	feed_client_stop(t->client, (unsigned int)t->profile->close_code_on_stop);
+	uv_timer_start(timer, close_all, GOODBYE_MS, 0);
+}
+
+static void end_soon(struct trial *t)
+{
+	if (t->is_ending)
+		return;
+	t->is_ending = true;
+	uv_timer_start(&t->end, on_end, 0, 0);
+}
+
+static void charge(void *owner, long bytes)
+{
+	(void)owner, (void)bytes;
+}
+
+static bool is_never_full(const void *owner)
+{
+	(void)owner;
+	return false;
+}
+
+static int open_parts(struct trial *t, const struct config *config, char *error, size_t size)
+{
+	const struct ws_budget budget = {t, charge, is_never_full, is_never_full};
+
+	t->ws = ws_open(&t->loop, config, &budget);
+	if (!t->ws) {
+		snprintf(error, size,
+			 "libwebsockets cannot start: is its libuv plugin (libwebsockets-evlib-uv) installed?");
+		return -1;
+	}
+	t->dialler = dialler_open(t->ws, config, strncmp(t->profile->url, "wss:", 4) == 0, error, size);
+	if (!t->dialler)
+		return -1;
+	t->requests = requests_open(&t->loop, config);
+	t->session = session_new(t->profile, false);
+	t->ids = json_object();
+	t->samples = json_array();
+	t->client = feed_client_new(&(struct feed_client_parts){&t->loop, config, t->dialler, t->requests, t->profile,
+								t->session, &callbacks, t, NULL});
+	return 0;
+}
+
+/* Ends when the feed has stopped for good. try_look() also ends after an error, which would only repeat. */
+static void on_tick(uv_timer_t *timer)
+{
+	struct trial *t = timer->data;
+	struct feed_client_view v = feed_client_view(t->client);
+
+	if (interrupt_has_come() || v.is_stopped || (t->is_look && *v.error && !v.is_open))
+		end_soon(t);
+	if (!t->is_look)
+		progress_show("%s %s: %" PRIu64 " messages, %" PRIu64 " events, %" PRIu64 " duplicates%s%s", v.state,
+			      v.url, t->seen.messages, t->seen.events, t->duplicates, *v.error ? ": " : "", v.error);
+}
+
+static void start_timers(struct trial *t, int64_t seconds)
+{
+	uv_timer_init(&t->loop, &t->end);
+	uv_timer_init(&t->loop, &t->tick);
+	t->end.data = t->tick.data = t;
+	if (seconds)
+		uv_timer_start(&t->end, on_end, (uint64_t)seconds * 1000, 0);
+	uv_timer_start(&t->tick, on_tick, TICK_MS, TICK_MS);
+	interrupt_watch();
+}
+
+static void forget(struct trial *t)
+{
+	feed_client_free(t->client);
+	dialler_free(t->dialler);
+	ws_free(t->ws);
+	uv_loop_close(&t->loop);
+	trial_free(t);
+}
+
+/* If the profile has a shard, uses only the items of the first connection. */
+static int open_shard(struct trial *t, char *error, size_t size)
+{
+	char why[SHARD_REASON];
+	json_t *parts = t->profile->shard.var ? shard_load(t->profile, why) : NULL;
+
+	if (t->profile->shard.var && !parts) {
+		snprintf(error, size, "its list cannot be used: %.250s",
+			 *why ? why : "it comes by HTTP, which only a listener asks for; give vars one, too");
+		return -1;
+	}
+	if (parts) {
+		t->profile = t->shard = shard_profile(t->profile, 1);
+		shard_set(t->shard, json_array_get(parts, 0));
+	}
+	json_decref(parts);
+	return 0;
+}
+
+/* Returns 0; or -1 and a sentence in seen.error. */
+static int talk(struct trial *t, const struct config *config, int64_t seconds)
+{
+	char *error = t->seen.error;
+	size_t size = sizeof(t->seen.error);
+	struct feed_client_view v;
+
+	signal(SIGPIPE, SIG_IGN);
+	if (open_shard(t, error, size))
+		return -1;
+	snprintf(error, size, "the event loop cannot start");
+	if (uv_loop_init(&t->loop) || open_parts(t, config, error, size))
+		return -1;
+	start_timers(t, seconds);
+	feed_client_start(t->client);
+	uv_run(&t->loop, UV_RUN_DEFAULT);
+	progress_clear();
+	v = feed_client_view(t->client);
+	t->seen.connects = v.connects;
+	t->seen.is_stopped = v.is_stopped;
+	snprintf(t->seen.error, sizeof(t->seen.error), "%s", v.error);
+	return 0;
+}
+
+/* Returns true after writing to what why the feed does not fit its profile; false if it fits. */
+static bool find_misfit(const struct trial *t, const struct feed_client_view *v, char *what, size_t size)
+{
+	const struct profile *p = t->profile;
+	uint64_t frames = 0, rejected = 0, unknown = 0;
+
+	for (size_t i = 0; i <= p->rule_count; i++) {
+		frames += v->rules[i].frames;
+		rejected += v->rules[i].rejected;
+	}
+	if (p->fallback.action != ACTION_EVENT)
+		unknown = v->rules[p->rule_count].frames;
+	if (!t->seen.events)
+		snprintf(what, size, "no event came%s%s", *v->error ? ": " : "", v->error);
+	else if (unknown * 100 > frames)
+		snprintf(what, size, "%" PRIu64 " of %" PRIu64 " messages match no rule", unknown, frames);
+	else if (rejected * 100 > t->seen.events + rejected)
+		snprintf(what, size, "%" PRIu64 " dead letters would come with %" PRIu64 " events", rejected,
+			 t->seen.events);
+	else
+		return false;
+	return true;
+}
+
+/* Connects to the feed for some seconds (0: until Ctrl-C), then prints what each rule did. Returns STATUS_FAILED if no
+ * connection was made, or if a rule or a close code ended the feed for good; with --expect also if no event came, or
+ * more than 1 % of what came is unknown or rejected, and prints nothing if all is well. */
+static int try_feed(const struct invocation *in, const struct profile *p, int64_t seconds)
+{
+	const struct try_options *o = in->options;
+	struct trial t = {.profile = p};
+	struct feed_client_view v;
+	char what[400] = "";
+	bool is_misfit;
+
+	if (talk(&t, in->config, seconds))
+		return dispatch_fail("%s", t.seen.error);
+	v = feed_client_view(t.client);
+	is_misfit = o->expect_us && find_misfit(&t, &v, what, sizeof(what));
+	if (!o->expect_us || is_misfit || t.seen.is_stopped)
+		(o->is_json ? print_feed_json : print_feed_text)(&t, &v);
+	if (is_misfit)
+		dispatch_fail("%s does not fit its profile: %s", p->name, what);
+	forget(&t);
+	return t.seen.connects && !t.seen.is_stopped && !is_misfit ? STATUS_FINE : STATUS_FAILED;
+}
+
+/* Writes messages until there are enough (0: any number), the time is over, a write fails, or Ctrl-C. */
+static int record_feed(const struct invocation *in, const struct profile *p, FILE *lines, struct segments *segments)
+{
+	const struct try_options *o = in->options;
+	struct trial t = {.profile = p, .lines = lines, .segments = segments, .messages_left = o->messages};
+
+	if (talk(&t, in->config, o->seconds))
+		return dispatch_fail("%s", t.seen.error);
+	forget(&t);
+	if (t.seen.messages)
+		return STATUS_FINE;
+	return dispatch_fail("nothing was recorded: %s", *t.seen.error ? t.seen.error : "no message came");
+}
+
+/* Reads envelopes and their times as a listener with these settings does. */
+static void read_as_listener(struct trial *t, const struct config *config)
+{
+	if (!t->profile->redacted_url) {
+		age_limit_init_feeds(&t->age, config);
+		return;
+	}
+	age_limit_init(&t->age, config);
+	t->age.unit = timestamp_unit_named(config->time_unit);
+	t->envelope = envelope_new(&config->id_pointers, config->type_pointer, config->payload_pointer);
+	if (config->time_pointer)
+		envelope_add_time(t->envelope, config->time_pointer, false);
+}
+
+int try_look(const struct config *config, const struct profile *p, int64_t seconds, struct try_seen *seen)
+{
+	struct trial t = {.profile = p, .is_look = true};
+	int failed;
+
+	read_as_listener(&t, config);
+	failed = talk(&t, config, seconds);
+	*seen = t.seen;
+	if (failed)
+		return -1;
+	forget(&t);
+	return 0;
 }
 
 /* --- the commands --- */
 
+/* Returns the profile of --profile or --feed, and warns of what is doubtful in it; NULL after printing why. */
+static struct profile *read_profile(const struct try_options *o)
+{
+	struct profile_fault fault;
+	struct profile *p = o->profile ? profile_read_any(o->profile, &fault) : profile_read_named(o->feed, &fault);
+
+	if (!p || *p->doubt.text)
+		dispatch_fail("%s", p ? p->doubt.text : fault.text);
+	return p;
+}
+
 static int run_try(const struct invocation *in)
 {
 	const struct try_options *o = in->options;
-	struct profile *p = live_profile(o->profile, o->feed);
+	struct profile *p = read_profile(o);
 	int result;
 
 	if (!p)
@@ -363,9 +877,9 @@ static int run_try(const struct invocation *in)
 		result = try_recording(p, o->frames, o->connections ? o->connections : "1",
 				       o->now_s == NOT_GIVEN ? NOW_S : o->now_s);
 	else if (o->expect_us)
-		result = live_try(in, p, o->expect_us / 1000000, o->is_json, true);
+		result = try_feed(in, p, o->expect_us / 1000000);
 	else
-		result = live_try(in, p, o->seconds == NOT_GIVEN ? SECONDS : o->seconds, o->is_json, false);
+		result = try_feed(in, p, o->seconds == NOT_GIVEN ? SECONDS : o->seconds);
 	profile_free(p);
 	return result;
 }
@@ -403,7 +917,7 @@ static int run_record(const struct invocation *in)
 {
 	const struct try_options *o = in->options;
 	const char *path = in->words[0];
-	struct profile *p = live_profile(o->profile, o->feed);
+	struct profile *p = read_profile(o);
 	struct segments *segments = NULL;
 	FILE *lines = NULL;
 	int status = STATUS_FAILED;
@@ -415,7 +929,7 @@ static int run_record(const struct invocation *in)
 	else
 		lines = strcmp(path, "-") == 0 ? stdout : open_new(path);
 	if (lines || segments)
-		status = live_record(in, p, lines, segments, o->messages, o->seconds);
+		status = record_feed(in, p, lines, segments);
 	if ((lines && close_lines(lines, path)) || (segments && segments_close(segments)))
 		status = dispatch_fail("%s: cannot be written: %s", path, strerror(errno));
 	profile_free(p);

@@ -1,0 +1,25 @@
+/* try.h: a short look at a feed, without a listener. */
+#ifndef WSONCE_TRY_H
+#define WSONCE_TRY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "config/config.h"
+
+/* What a feed did within some seconds. */
+struct try_seen {
+	uint64_t connects;
+	uint64_t messages;
+	uint64_t events;
+	bool has_time;      /* the last event has a time that can be read */
+	bool is_stopped;    /* a rule or a close code ended the feed for good */
+	char error[300];    /* of the last attempt to connect, or of the connection; "": none */
+	char rejected[200]; /* why a message would be a dead letter; "": none would */
+};
+
+/* Connects to the feed of a profile or of a plain --source, until its first event or dead letter, an error, or the time
+ * is over. Returns 0; or -1 with a sentence in seen->error if it could not try. */
+int try_look(const struct config *config, const struct profile *p, int64_t seconds, struct try_seen *seen);
+
+#endif
