@@ -295,7 +295,8 @@ Test(config, sizes_and_durations_may_have_a_unit)
 	cr_assert_eq(config.claim_ttl_s, 7);
 	assert_wrong(TRY("--claim-ttl", "1KiB"), "--claim-ttl");
 	assert_wrong(TRY("--claim-ttl", "1500ms"), "--claim-ttl"); /* it is kept in seconds */
-	cr_assert_str_eq(error, "--claim-ttl: \"1500ms\" is not a duration from 1s to 1d: a whole number and s, m, h or d");
+	cr_assert_str_eq(error,
+			 "--claim-ttl: \"1500ms\" is not a duration from 1s to 1d: a whole number and s, m, h or d");
 	assert_wrong(TRY("--redis-timeout", "61m"), "--redis-timeout");
 }
 
@@ -306,7 +307,8 @@ Test(config, ages_have_bounds)
 	cr_assert_eq(config.unsettled_warning_s, 0);
 	assert_wrong(TRY("--max-age", "0s", "--time-pointer", "/at"), "--max-age");
 	assert_wrong(TRY("--max-age", "3651d", "--time-pointer", "/at"), "--max-age");
-	cr_assert_str_eq(error, "--max-age: \"3651d\" is not a duration from 1s to 3650d: a whole number and s, m, h or d");
+	cr_assert_str_eq(error,
+			 "--max-age: \"3651d\" is not a duration from 1s to 3650d: a whole number and s, m, h or d");
 	cr_assert_eq(TRY("--config", file_of("{\"unsettled-warning\": 60}")), 0, "%s", error);
 	cr_assert_eq(config.unsettled_warning_s, 60);
 }
