@@ -97,7 +97,11 @@ static int read_url(struct profile_reader *r, const struct key *k, const json_t 
 
 static int check_type(struct profile_reader *r, const json_t *type)
 {
-	return json_string_length(type) ? 0 : profile_fail(r, "an event type must be a text that is not empty");
+	size_t len = json_string_length(type);
+
+	if (len && json_string_value(type)[len - 1] == '*')
+		return profile_fail(r, "types are compared as a whole: name each one, or leave out types to get all");
+	return len ? 0 : profile_fail(r, "an event type must be a text that is not empty");
 }
 
 static int read_types(struct profile_reader *r, const struct key *k, const json_t *value, void *at)

@@ -565,6 +565,7 @@ Test(config, wrong_webhook_is_named_and_its_secret_is_not_told)
 		{"[{\"name\": \"a\", \"url\": \"http://h\", \"secret-file\": \"/nowhere\"}]", "/nowhere"},
 		{"[{\"name\": \"a\", \"types\": []}]", "types"},
 		{"[{\"name\": \"a\", \"types\": [\"x\", \"x\"]}]", "twice"},
+		{"[{\"name\": \"a\", \"types\": [\"order.*\"]}]", "compared as a whole"},
 		{"[{\"name\": \"a\", \"timeout\": 0}]", "timeout"},
 		{"[{\"name\": \"a\", \"concurrency\": 1.5}]", "concurrency"},
 		{"[{\"name\": \"a\", \"retries\": 1}]", "retries"},
