@@ -189,9 +189,10 @@ static int find_format(struct loader *l, const struct ndjson_line *line)
 	if (strcmp(e->format, "events") == 0 || (!e->needs_events && (!l->has_time || strcmp(e->format, "csv") == 0)))
 		return 0;
 	e->is_wrong_use = true;
-	dispatch_fail("--resubmit needs whole events, --grace, --horizon and --from-lines need those or --format csv "
-		      "with times; "
-		      "these are %s",
+	dispatch_fail("%s, and the list has %s",
+		      e->needs_events
+			      ? "--resubmit needs whole events, one on each line"
+			      : "--grace, --horizon and --from-lines need whole events, or --format csv with times",
 		      e->format);
 	return -1;
 }

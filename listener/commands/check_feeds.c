@@ -50,7 +50,7 @@ static void tell_messages(struct findings *f, const struct config *c, const stru
 			  const struct try_seen *seen, const char *name)
 {
 	if (*seen->rejected)
-		finding(f, FINDING_WARNING, "feed", "%s sent 1 that would be a dead letter: %s: %s", name,
+		finding(f, FINDING_WARNING, "feed", "%s sent a message that would be a dead letter: %s: %s", name,
 			seen->rejected, find_hint(p, seen->rejected));
 	else if (p->redacted_url && c->time_pointer && !seen->has_time)
 		finding(f, FINDING_WARNING, "feed",

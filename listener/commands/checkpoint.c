@@ -30,7 +30,10 @@ json_t *checkpoint_read(const char *path)
 	object = json_load_file(path, JSON_REJECT_DUPLICATES, NULL);
 	if (is_checkpoint(object))
 		return object;
-	dispatch_fail("--checkpoint: %s is not a checkpoint, or cannot be read", path);
+	dispatch_fail("--checkpoint: %s %s", path,
+		      access(path, R_OK)
+			      ? "cannot be read: check its rights"
+			      : "is not a checkpoint, which wsonce replay writes: give the name of a new file");
 	json_decref(object);
 	return NULL;
 }
