@@ -10,7 +10,7 @@ struct arrival {
 	bool is_complete; /* everything written has been acknowledged */
 };
 
-/* For a connected TCP socket. If the kernel cannot tell, the result is 0 bytes, complete. */
+/* For a connected TCP socket. If the kernel does not know, the result is 0 bytes, complete. */
 struct arrival arrival_of(int socket);
 
 #endif

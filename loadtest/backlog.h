@@ -32,7 +32,7 @@ int backlog_append(struct backlog *b, const char *text, size_t len);
 /* Bytes from the slowest cursor to the end, rounded up to a chunk. */
 uint64_t backlog_bytes(const struct backlog *b);
 
-/* The new cursor reads what is appended from now on. */
+/* The new cursor reads messages that are appended from now on. */
 void cursor_open(struct cursor *c, struct backlog *b);
 
 /* Reads the next span and moves the cursor past it. Returns false if there is none. */

@@ -25,7 +25,7 @@ struct settings {
 	uint64_t count;
 	uint64_t batch;
 	uint64_t payload_bytes;
-	const char *insert; /* conninfo; NULL in any of these: do not measure it */
+	const char *insert; /* conninfo; NULL here or below: do not measure it */
 	const char *copy;   /* conninfo; COPY in text format */
 	const char *binary; /* conninfo; COPY in binary format */
 	const char *claim;  /* path of a unix socket */

@@ -5,14 +5,14 @@
 #include <stdint.h>
 
 enum {
-	HIST_STEPS = 128,                       /* per doubling: 1/128 is the precision */
+	HIST_STEPS = 128,                       /* cells per doubling: the precision is 1/128 */
 	HIST_CELLS = (64 - 7 + 1) * HIST_STEPS, /* one for each value below 128, then 57 doublings */
 };
 
 struct hist {
 	uint64_t cells[HIST_CELLS];
-	uint64_t count;   /* of values */
-	uint64_t largest; /* exactly */
+	uint64_t count;   /* number of values */
+	uint64_t largest; /* exact */
 };
 
 /* Initialize with zeros. Values may have any unit. */

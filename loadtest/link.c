@@ -20,13 +20,13 @@ enum {
 	READ_BYTES = 16 << 10,  /* bytes per read */
 	BACKOFF_BASE_MS = 100,
 	BACKOFF_CAP_MS = 5000,
-	CONNECTING_MOST = 256, /* concurrent handshakes; the others */
-	CONNECTING_MS = 20,    /* try again after this */
+	CONNECTING_MOST = 256, /* concurrent handshakes */
+	CONNECTING_MS = 20,    /* when the other connections try again */
 };
 
 enum link_state {
 	LINK_DOWN,       /* waits for its next attempt	-> LINK_CONNECTING */
-	LINK_CONNECTING, /* handshake goes on		-> LINK_READY, LINK_DOWN */
+	LINK_CONNECTING, /* handshake in progress	-> LINK_READY, LINK_DOWN */
 	LINK_READY,      /*				-> LINK_CLOSING, LINK_DOWN */
 	LINK_CLOSING,    /* close frame sent	-> LINK_DOWN */
 };
@@ -62,7 +62,7 @@ struct links {
 	struct random random;
 	struct links_counts counts;
 	uint8_t *buffer;     /* LWS_PRE bytes, then one write */
-	size_t buffer_bytes; /* of that write */
+	size_t buffer_bytes; /* size of that write */
 	char trouble[512];   /* why the last attempt failed, or "" */
 	links_acked_cb *acked;
 	links_room_cb *room;
@@ -201,7 +201,7 @@ static void settle(struct link *k, struct sending *m, const struct ack *ack, int
 	free(m);
 }
 
-/* Fills the buffer with as many messages as are sure to fit; returns the bytes. */
+/* Fills the buffer with as many messages as certainly fit; returns the bytes. */
 static size_t link_fill(struct link *k, int64_t now_ns)
 {
 	struct links *l = k->links;
@@ -229,8 +229,8 @@ static int link_say_goodbye(struct link *k)
 	return lws_write(k->wsi, start, frame_close(start, LWS_CLOSE_STATUS_NORMAL, mask), LWS_WRITE_RAW) < 0 ? -1 : 0;
 }
 
-/* libwebsockets buffers what the kernel does not accept; then wait until it is writable. Without acks wait too, because
- * nothing else tells when there is room. */
+/* libwebsockets buffers what the kernel does not accept; then wait until it is writable. Wait without acks, too:
+ * nothing else shows when there is room. */
 static int link_write(struct link *k)
 {
 	uint8_t *start = k->links->buffer + LWS_PRE;
@@ -580,7 +580,7 @@ static struct link *next_ready(const struct links *l)
 	return next_with_room(l);
 }
 
-/* Moves the messages of a dead connection to a living one, even beyond its window. */
+/* Moves the messages of a dead connection to a live one, even beyond its window. */
 static void link_check(struct links *l, struct link *k, int64_t before_ns)
 {
 	struct link *other;

@@ -59,7 +59,7 @@ int link_read_url(const char *url, struct link_target *target);
 struct links *links_open(uv_loop_t *loop, const struct links_settings *settings, links_acked_cb *acked,
 			 links_room_cb *room, void *arg);
 
-/* Is a connection up whose window is not full? */
+/* True if a connection is up whose window is not full. */
 bool links_has_room(const struct links *l);
 
 /* Gives a message to such a connection, round-robin. Returns -1 if out of memory. */

@@ -30,7 +30,7 @@ struct message_form {
 	enum message_kind kind;
 };
 
-/* Is prefix short enough, and only letters, digits and . : - ? */
+/* True if prefix is short enough, and has only letters, digits and . : - */
 bool message_is_prefix(const char *prefix);
 
 /* A prefix unique to this run, from the time and the process id. */

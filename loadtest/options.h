@@ -23,7 +23,7 @@ struct option_row {
 	const char *name; /* without the two dashes; NULL ends the table */
 	enum option_kind kind;
 	void *value;            /* the default; replaced by parsing */
-	double lowest, highest; /* for a COUNT or NUMBER */
+	double lowest, highest; /* for OPTION_COUNT and OPTION_NUMBER */
 	const char *argument;   /* name of the argument in --help */
 	const char *meaning;    /* for --help, in a few words */
 };

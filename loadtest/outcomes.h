@@ -16,7 +16,7 @@ enum outcome {
 /* Initialize with zeros. */
 struct outcomes {
 	uint8_t *bytes; /* an enum outcome per event; event 0 is not used */
-	uint64_t size;  /* of bytes */
+	uint64_t size;  /* length of bytes */
 	uint64_t last;  /* highest event that has an outcome */
 };
 

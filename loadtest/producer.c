@@ -21,7 +21,7 @@
 #include "window.h"
 
 enum {
-	TICK_MS = 1,       /* of the timetable */
+	TICK_MS = 1,       /* resolution of the timetable */
 	IDLE_TICK_MS = 20, /* without a rate, acks set the pace; this catches missed wake-ups */
 	CHECK_MS = 100,    /* between checks for resends, the timeout and the end */
 	BURST = 2000,      /* messages offered per turn of the loop */
@@ -62,7 +62,7 @@ struct producer {
 	struct link_target targets[OPTION_TEXTS_MOST];
 	struct message_form form;
 	enum state state;
-	int64_t state_ns; /* since when */
+	int64_t state_ns; /* when the state was entered */
 	uv_loop_t loop;
 	uv_timer_t tick;
 	uv_timer_t check;
@@ -153,7 +153,7 @@ static unsigned int connections_of(const struct settings *set)
 	return (unsigned int)(set->connections > set->to.count ? set->connections : set->to.count);
 }
 
-/* Are the connections up that the first message waits for? */
+/* True if the connections are up that the first message waits for. */
 static bool may_start(const struct producer *p)
 {
 	return links_has_room(p->links) &&

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-/* Is standard error a terminal? */
+/* True if standard error is a terminal. */
 bool progress_is_seen(void);
 
 /* Replaces the line. */

@@ -7,8 +7,8 @@
 
 struct replay {
 	FILE *file;
-	char *line;  /* getline's */
-	size_t size; /* of line */
+	char *line;  /* buffer of getline() */
+	size_t size; /* its size */
 };
 
 struct replay *replay_open(const char *path)

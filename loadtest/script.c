@@ -6,14 +6,14 @@
 #include <stdlib.h>
 
 struct copy {
-	uint64_t n; /* of the event */
+	uint64_t n; /* number of the event */
 	int64_t due_ns;
 };
 
 /* Copies that are due later. All have the same delay, so first in is first out. */
 struct waiting {
 	struct copy *ring;
-	size_t size;       /* of the ring; a power of two, or 0 */
+	size_t size;       /* size of the ring: a power of two, or 0 */
 	size_t head, tail; /* copies removed and added so far */
 };
 

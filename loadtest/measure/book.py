@@ -1,15 +1,15 @@
 """The results: owns the samples of every case, what could not be measured, and their form in build/bench.json. A case is
-what is measured under one name, such as wsonce-3; a figure is one number of it; each round adds a sample."""
+what is measured under one name, such as wsonce-3; a figure is one of its numbers; each round adds a sample."""
 from rig.sample import summary
 
 
 class Book:
     def __init__(self, place, settings):
         self.place = place              # machine, versions, commit
-        self.settings = settings        # of the run
+        self.settings = settings        # settings of the run
         self.cases = {}                 # name -> {"scenario", "words", ..., "figures": {name: [sample, ...]}}
         self.failures = []              # sentences
-        self.targets = []               # as judged in the end
+        self.targets = []               # the verdicts at the end
 
     def note(self, name, about, figures):
         """about: scenario, words and settings of the case, the same in each round."""
@@ -22,7 +22,7 @@ class Book:
             self.failures.append(sentence)
 
     def summary(self, name, figure):
-        """median, min and max, or None if that was not measured."""
+        """Returns the median, min and max, or None if the figure was not measured."""
         samples = self.cases.get(name, {"figures": {}})["figures"].get(figure)
         return summary(samples) if samples else None
 

@@ -2,8 +2,8 @@
 from rig.waiting import RigError
 
 ROWS, CLAIMS = 500_000, 1_000_000
-BATCH = 4000                            # rows of a listener's statement, claims that are under way at once
-BATCH_BYTES = 8 << 20                   # of messages in a listener's statement
+BATCH = 4000                            # rows of a listener's statement; claims sent at once
+BATCH_BYTES = 8 << 20                   # bytes of messages in a listener's statement
 WAYS = {"insert": "Postgres, the listener's INSERT", "copy": "Postgres, COPY, text form",
         "copy-binary": "Postgres, COPY, binary form"}
 

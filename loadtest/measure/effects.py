@@ -1,5 +1,5 @@
-"""What follows from an event: owns the flags and files of a fleet with effects, and the runs of the relay, whose outbox is
-filled before. A listener's part in filling it is a case of the same race as without effects."""
+"""The effects of events: owns the flags and files of a fleet with effects, and the runs of the relay, whose outbox is
+filled first. How fast a listener fills it is measured by the same race as without effects."""
 import asyncio
 import json
 import time
@@ -46,8 +46,8 @@ async def flags_of(rig, kind):
 
 
 async def wait_for_nothing(rig, rows):
-    """Until all is delivered. A look starts psql and counts what is left, which takes CPU time: there are few. The end is known
-    from the table."""
+    """Waits until all is delivered. Each look starts psql and counts the rest, which takes CPU time, so there are few. The
+    exact end is in the table."""
     left, moved = rows, time.monotonic()
     while left:
         await asyncio.sleep(LOOK_S)
@@ -65,7 +65,7 @@ async def open_listeners(rig, listeners, url):
 
 
 async def open_workers(rig, name, instances, url):
-    """Of a peer, for the same rows."""
+    """The same for a peer, with the same rows."""
     webhook_flags(rig, url)
     workers = Workers(rig, name, instances, TARGET, url, secret_path(rig))
     await workers.open()
@@ -73,8 +73,8 @@ async def open_workers(rig, name, instances, url):
 
 
 async def relay(rig, opening, rows):
-    """From the commit of the rows to the last record of a delivery, by the database's clock; what making them costs is in
-    no figure. opening: of those that deliver, for a receiver's URL."""
+    """Measures from the commit of the rows to the last record of a delivery, by the database's clock; making the rows is
+    not measured. opening: starts the processes that deliver to a receiver's URL."""
     receiver = Receiver(rig)
     await rig.empty()
     await receiver.start()

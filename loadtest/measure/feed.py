@@ -1,4 +1,4 @@
-"""The feed of a measurement: owns one wsonce-source, from its start to what it says in the end."""
+"""The feed of a measurement: owns one wsonce-source, from its start to its final report."""
 from dataclasses import dataclass
 
 from rig.load import Source
@@ -9,13 +9,13 @@ LINGER_S = 100000
 
 @dataclass
 class Load:
-    """What a feed sends: the warm-up, then a pause, then so many messages. Ids are PREFIX-1, PREFIX-2, ..."""
+    """What a feed sends: the warm-up, then a pause, then this many messages. Ids are PREFIX-1, PREFIX-2, ..."""
     warm_up: int
     events: int
     payload_bytes: int = 100
     rate: float = 0                     # 0: the slowest listener sets the pace
     late_percent: float = 0             # copies of the warm-up's events among those after it
-    form: str = "event"                 # of a message
+    form: str = "event"                 # form of a message
     each: int = 1                       # events in a message
 
     @property
@@ -44,7 +44,7 @@ class Feed:
         return self.child.url
 
     def resume(self):
-        """The measurement begins."""
+        """Begins the measurement."""
         self.child.go_on()
 
     async def end(self):
@@ -60,5 +60,5 @@ class Feed:
 
     @property
     def began(self):
-        """When the first message after the pause was sent."""
+        """Returns when the first message after the pause was sent."""
         return self.summary["start_unix_us"] / 1e6

@@ -1,4 +1,4 @@
-"""The contestant that this is about: owns a fleet of wsonce listeners, and knows when it has settled everything."""
+"""wsonce itself: owns a fleet of listeners, and finds out when it has settled everything."""
 import asyncio
 import json
 import time
@@ -7,25 +7,25 @@ import rig.listener
 from rig.waiting import RigError, wait_until
 
 STUCK_S = 30
-LOOK_S = 0.02                           # the end of a measurement is seen so late at most
+LOOK_S = 0.02                           # the end of a measurement is noticed at most this late
 LOOK_SELDOM_S = 0.5
 
 
 def pause_s(elapsed_s, share):
-    """Until the next look, when so much is done: half of the time that is left at this pace. Looks cost CPU."""
+    """Returns the time to the next look: half of the remaining time, judging by the share that is done. Looks cost CPU."""
     if share <= 0:
         return 0.1
     return min(LOOK_SELDOM_S, max(LOOK_S, elapsed_s * (1 - share) / share / 2))
 
 
 class Listener(rig.listener.Listener):
-    """One of a fleet, which must not end before it is told to."""
+    """A listener of a fleet, which must not end by itself."""
 
     PATIENCE_S = STUCK_S
     counted = {}
 
     async def metrics(self):
-        """Empty if it is not listening yet."""
+        """Returns its metrics, or nothing if it is not listening yet."""
         if self.is_over:
             last = (self.last_words() or ["nothing"])[-1]
             raise RigError(f"{self.name} ended with status {self.process.returncode}, and its last words were: {last}")
@@ -35,7 +35,7 @@ class Listener(rig.listener.Listener):
         return await self.metric("postgres_up") == 1
 
     async def settle(self, messages):
-        """Waits until that many are received and none is in flight."""
+        """Waits until that many messages are received and none is in flight."""
         began = moved = time.monotonic()
         first = last = None
         while True:
@@ -53,7 +53,7 @@ class Listener(rig.listener.Listener):
 
 
 class Fleet:
-    """profile: the shipped one that reads the feed, instead of pointers."""
+    """profile: the shipped profile that reads the feed, instead of pointers."""
 
     def __init__(self, rig, size, redis=None, flags=(), profile=None, has_spools=False):
         self.rig = rig
@@ -72,7 +72,7 @@ class Fleet:
                                              *(member.spool_words() if self.has_spools else [])))
 
     async def connect(self, url):
-        """To a feed."""
+        """Connects the listeners to a feed."""
         if not self.profile:
             await self.start("--source", url)
             return
@@ -83,7 +83,7 @@ class Fleet:
         await self.start("--config", config)
 
     async def open_ingest(self):
-        """Without a feed; returns the port of the first listener."""
+        """Starts the listeners without a feed; returns the port of the first one."""
         await self.start("--ingest", "127.0.0.1:0")
         for member in self.members:
             await wait_until(member.has_postgres, STUCK_S, f"{member.name} is ready")
@@ -91,13 +91,13 @@ class Fleet:
         return self.members[0].port
 
     async def settle(self, messages):
-        """Waits until each has settled that many messages; returns when that was seen."""
+        """Waits until each listener has settled that many messages; returns when this was noticed."""
         for member in self.members:
             await member.settle(messages)
         return time.time()
 
     def total(self, metric):
-        """As they counted until their end."""
+        """Returns the sum of a metric over all listeners, as counted until they ended."""
         return sum(member.counted.get(metric, 0) for member in self.members)
 
     def pids(self):

@@ -1,5 +1,5 @@
-"""What all measurements stand on: owns the private Redis and Postgres, the children of the present measurement, and the
-account that rows must be events. Postgres has its default settings (fsync on), but for noting the times of commits and how
+"""The ground of all measurements: owns the private Redis and Postgres, the children of the current measurement, and the
+check that rows equal events. Postgres has its default settings (fsync on), except that it notes the times of commits and how
 long its log takes to be on disk, and for its log: as where many rows come for hours, its files are there to be used again,
 and there is room for a run between two checkpoints. A backend that has to make a file of 16 MiB is busy for 50 ms, and
 those of the other listeners wait for it."""
@@ -12,13 +12,13 @@ from rig.servers import Servers
 from rig.waiting import RigError
 
 SETTINGS = "track_commit_timestamp = on\ntrack_wal_io_timing = on\nmin_wal_size = 1GB\nmax_wal_size = 4GB\n"
-FILES = "SELECT pg_logical_emit_message(false, 'bench', 'x'), pg_switch_wal() FROM generate_series(1, 63)"    # of the log, each 16 MiB
+FILES = "SELECT pg_logical_emit_message(false, 'bench', 'x'), pg_switch_wal() FROM generate_series(1, 63)"    # makes files of the log, each 16 MiB
 END_S = 20
 
 
 @dataclass
 class Cpu:
-    """Seconds of CPU of the three parties; that of a span of time is a difference."""
+    """CPU seconds of the three parties so far; subtract two to get a span of time."""
     listeners_s: float
     redis_s: float
     postgres_s: float
@@ -34,7 +34,7 @@ class Rig(Servers):
         self.tree = tree
         self.programs = f"{tree}/build"
         self.children = []
-        self.started = 0                # children so far; their files are numbered
+        self.started = 0                # children so far, which number their files
 
     async def start_servers(self):
         await super().start_servers()
@@ -42,13 +42,13 @@ class Rig(Servers):
         await self.sql("CHECKPOINT")
 
     def child(self, name, kind=Process, *more):
-        """One of this measurement, to be started by the caller."""
+        """Returns a child of this measurement, which the caller starts."""
         self.started += 1
         self.children.append(kind(f"{self.directory}/{self.started}-{name}", *more))
         return self.children[-1]
 
     async def stop(self, child, what):
-        """Asks it to end. It must do so with status 0."""
+        """Asks a child to end, which it must do with status 0."""
         status = await child.end(signal.SIGTERM, END_S)
         if status:
             raise RigError(f"{what} ended with status {status} after SIGTERM")
@@ -63,7 +63,7 @@ class Rig(Servers):
         await self.stop_servers()
 
     async def empty(self):
-        """Each measurement begins with empty servers that have nothing left to write."""
+        """Empties the servers, and waits until they have nothing left to write. Each measurement begins like this."""
         await self.redis.ask("FLUSHALL")
         await self.sql("TRUNCATE events, dead_letters, processed_events, outbox")
         await self.sql("CHECKPOINT")

@@ -1,5 +1,5 @@
-"""What earlier runs found: owns docs/medians.ndjson, a line for each whole run with machine and commit, so that a chart over
-commits shows whether it got better. Runs of different machines stand beside each other: compare those of one."""
+"""The results of earlier runs: owns docs/medians.ndjson, a line for each complete run with machine and commit, so that a
+chart over commits shows whether it got better. It mixes runs of different machines: compare only those of one."""
 import json
 import os
 
@@ -7,7 +7,7 @@ from rig.run import TREE
 
 FILE = f"{TREE}/docs/medians.ndjson"
 
-# case: figures that are kept.
+# Case: its figures that are kept.
 KEPT = {"wsonce-1": ("events_per_s", "listener_cpu_us_per_delivery"),
         "wsonce-5": ("deliveries_per_s", "listener_cpu_us_per_delivery", "redis_cpu_us_per_event",
                      "postgres_cpu_us_per_event"),
@@ -20,7 +20,7 @@ KEPT = {"wsonce-1": ("events_per_s", "listener_cpu_us_per_delivery"),
 
 
 def line_of(book):
-    """None if nothing of it was measured."""
+    """Returns the line for a run, or None if none of these figures was measured."""
     medians = {case: {figure: round(book.median(case, figure), 3) for figure in figures
                       if book.median(case, figure) is not None}
                for case, figures in KEPT.items() if case in book.cases}
@@ -29,7 +29,7 @@ def line_of(book):
 
 
 def read(path):
-    """Those of earlier runs, the oldest first."""
+    """Returns the lines of earlier runs, the oldest first."""
     if not os.path.exists(path):
         return []
     with open(path, encoding="utf-8") as file:
@@ -37,7 +37,7 @@ def read(path):
 
 
 def append(book, path):
-    """A quick run says too little to be kept."""
+    """Adds the line of a run. Quick runs are not kept: they say too little."""
     line = line_of(book)
     if line and not book.settings["quick"]:
         with open(path, "a", encoding="utf-8") as file:

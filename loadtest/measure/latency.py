@@ -10,7 +10,7 @@ PERCENTS = {"latency_p50_ms": 50, "latency_p99_ms": 99, "latency_p999_ms": 99.9}
 
 
 def latencies_ms(lines, warm_up, began, rate):
-    """lines: number of the event, and when it was committed (unix seconds). The warm-up does not count; the first event
+    """lines: the number of an event, and when it was committed (Unix seconds). The warm-up does not count; the first event
     after it was due when sending began again."""
     found = []
     for number, at in lines:

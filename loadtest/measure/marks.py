@@ -1,4 +1,4 @@
-"""Marks of events that were stored before: owns how Redis gets them.
+"""Marks of events that were stored earlier: puts them into Redis.
 
 Redis doubles its tables when they are full, and moves the keys with each command: for as long as that lasts, it takes
 nearly twice the CPU for a claim. A Redis that was just emptied does so at each power of two, three times in a latency
@@ -17,7 +17,7 @@ async def each(redis, script, begin, end):
 
 
 async def fill(redis, room):
-    """Leaves that many marks, and room for as many keys more. The last commands make Redis end its moving."""
+    """Leaves `room` marks, and room for as many keys more. The last commands make Redis finish moving keys."""
     await each(redis, SET, 0, 2 * room)
     await each(redis, DELETE, 0, room)
     await each(redis, TOUCH, room, 2 * room)

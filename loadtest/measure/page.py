@@ -13,8 +13,8 @@ from rig.waiting import RigError
 
 BEGIN, END = "<!-- figures -->\n", "<!-- end of figures -->\n"
 WIDTH = 120
-# What only the terminal and bench.json have: deliveries are events times listeners; of Node's listeners the page has
-# the fastest.
+# Only for the terminal and bench.json: deliveries are events times listeners, and the page has only the fastest of Node's
+# listeners.
 LEFT_OUT = (DELIVERIES, IDLE)
 WITHOUT = ("wide", "redis-lost", "redis-none", "start", "idle")
 SLOWER = re.compile(r"node(-script)?(-\d+)?$")

@@ -1,6 +1,6 @@
-"""The contestants that people would use instead: owns the table of them, what each needs to run, and the processes.
-Their own code is in loadtest/peers/. They tell how far they are at most every TOLD_EVERY_S, so the end of a measurement
-may be seen that late: all of it is taken off, and no doubt is in wsonce's favour."""
+"""The peers, which people would use instead of wsonce: owns their table, what each needs to run, and the processes.
+Their own code is in loadtest/peers/. They report progress at most every TOLD_EVERY_S, so the end of a measurement may be
+noticed that late: all of this time is subtracted, so that no doubt is in wsonce's favour."""
 import asyncio
 import json
 import os
@@ -23,9 +23,9 @@ TOLD_EVERY_S = 0.1
 class Kind:
     words: str
     folder: str
-    command: tuple                      # the program, its options, and last its file in the folder
+    command: tuple                      # the program, its options, and its file in the folder
     flags: tuple = ()
-    modules: tuple = ()                 # of Python
+    modules: tuple = ()                 # Python modules
     is_npm: bool = False
     is_worker: bool = False             # delivers the outbox; the others are listeners
 
@@ -37,7 +37,7 @@ FASTAPI = ("/usr/bin/python3", "listener.py")
 MODULES = ("fastapi", "uvicorn", "uvloop", "redis", "hiredis", "asyncpg", "websockets")
 KINDS = {
     "node": Kind("Node", "loadtest/peers/node", NODE, is_npm=True),
-    # The same SETs, but inside one script call per turn of its loop: cheaper for it, and less usual.
+    # The same SETs, but in one script call per turn of its loop: cheaper, and less usual.
     "node-script": Kind("Node, claims by a script", "loadtest/peers/node", NODE, BY_SCRIPT, is_npm=True),
     "node-copy": Kind("Node, claims by a script, rows by COPY", "loadtest/peers/node", NODE, BY_SCRIPT + BY_COPY, is_npm=True),
     "node-worker": Kind("Node worker", "loadtest/peers/node", WORKER, is_npm=True, is_worker=True),
@@ -47,7 +47,7 @@ KINDS = {
 
 
 def install(folder):
-    """What package-lock.json names, into the folder. Returns why not, or None."""
+    """Installs the packages in package-lock.json into the folder. Returns None, or why that failed."""
     with open(f"{folder}/package.json") as file:
         packages = json.load(file)["dependencies"]
     if all(os.path.isdir(f"{folder}/node_modules/{name}") for name in packages):
@@ -73,7 +73,7 @@ def missing_module(modules):
 
 
 def prepare(name):
-    """Sees to it that a peer can run. Returns why not, or None."""
+    """Makes sure that a peer can run. Returns None, or why it cannot."""
     kind = KINDS[name]
     folder = f"{TREE}/{kind.folder}"
     if not os.path.exists(f"{folder}/{kind.command[-1]}"):
@@ -87,17 +87,17 @@ def prepare(name):
 
 
 class Instance(Process):
-    """Tells its figures on standard output, a JSON object a line."""
+    """A process that prints its figures on standard output, one JSON object per line."""
 
     def __init__(self, base):
         super().__init__(base)
         self.figures = {}
-        self.told_at = 0.0              # when they were so
+        self.told_at = 0.0              # when it printed them
         self.bad_lines = []
         self.news = asyncio.Event()
 
     async def start(self, servers, kind, url, *options):
-        """On the feed at url, or for producers if there is none."""
+        """Starts it on the feed at url, or for producers if there is none."""
         kind = KINDS[kind]
         where = ("--source", url) if url else ("--ingest", "127.0.0.1:0")
         await self.launch_to_hear(
@@ -138,7 +138,7 @@ class Instance(Process):
 
 
 class Peers:
-    """So many listeners of a peer."""
+    """A fleet of a peer's listeners."""
 
     def __init__(self, rig, name, size, form="event"):
         self.rig = rig
@@ -156,7 +156,7 @@ class Peers:
             await member.wait_for(lambda m=member: m.figure("ready"), READY_S, "not connected")
 
     async def open_ingest(self):
-        """Without a feed; returns the port of the first."""
+        """Starts the listeners without a feed; returns the port of the first one."""
         await self.connect(None)
         return self.members[0].figure("port")
 
@@ -173,7 +173,7 @@ class Peers:
 
 
 class Workers:
-    """So many workers of a peer that deliver the outbox."""
+    """Workers of a peer, which deliver the outbox."""
 
     def __init__(self, rig, name, size, target, url, secret_file):
         self.rig = rig

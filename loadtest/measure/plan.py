@@ -1,5 +1,5 @@
 """How much is measured: owns the number of rounds, and how the numbers of events shrink in a quick run. The full numbers
-stand in scenario.py; on two cores of 2023 they make each measurement last some three seconds."""
+are in scenario.py; on two cores of 2023, each measurement takes about three seconds with them."""
 
 ROUNDS, ROUNDS_QUICK = 3, 1
 QUICK_SHARE = 5

@@ -18,14 +18,14 @@ set style fill solid 0.9 border lc rgb 'white'
 set errorbars small
 set yrange [0:*]
 """
-# Program: words in the key, colour, shape of its points.
+# Program: its name in the key, its colour, the shape of its points.
 PROGRAMS = {"wsonce": ("wsonce", BLUE, 7), "node": ("Node (ws, ioredis, pg)", ORANGE, 5),
             "node-script": ("Node, claims by a script", OCHRE, 4), "node-copy": ("and rows by COPY", RED, 13),
             "fastapi": ("FastAPI", GREY, 9), "fastapi-batched": ("FastAPI, in batches", BLACK, 11)}
 
 
 def over_listeners(book, figure):
-    """Of each program that was measured: lines of listeners, median, min, max."""
+    """Returns lines for each program that was measured: listeners, median, min, max."""
     lines = {}
     for name in book.of_scenario("fanout", "peers"):
         found = book.summary(name, figure)
@@ -36,11 +36,11 @@ def over_listeners(book, figure):
 
 
 def curves(book, figure, factor=1):
-    """A block of data for each program, and the plot command."""
+    """Returns a block of data for each program, and the plot command."""
     blocks, parts = "", []
     for program, lines in over_listeners(book, figure).items():
         words, colour, shape = PROGRAMS[program]
-        block = program.replace("-", "_")       # of data, as gnuplot names them
+        block = program.replace("-", "_")       # a name that gnuplot accepts
         blocks += f"${block} << END\n" + "\n".join(lines) + "\nEND\n"
         style = f"lc rgb '{colour}' lw 2 pt {shape} ps 0.7"
         parts.append(f"${block} using 1:($2*{factor}):($3*{factor}):($4*{factor}) with yerrorlines {style} title '{words}'")
@@ -64,13 +64,13 @@ def cpu(book):
     drawing = curves(book, "listener_cpu_us_per_delivery")
     if not drawing:
         return None
-    # One event at a time costs so much that the others would lie on the axis.
+    # Without a logarithmic axis, the programs that take one event at a time would hide the others.
     return 820, 340, ("set xrange [0:11]\nset xtics (1, 3, 5, 10)\nset logscale y\nset yrange [1:*]\nset key outside\n"
                       + panel("CPU of the listener processes per delivery, µs", "listeners", drawing))
 
 
 def bars(book, cases, columns, colours):
-    """A group of bars for each case. columns: (figure, words). With the lowest and the highest."""
+    """Returns a group of bars for each case, with the lowest and the highest. columns: (figure, words)."""
     lines = []
     for name, words in cases:
         cells = [book.summary(name, figure) for figure, _ in columns]
@@ -105,7 +105,7 @@ def payloads(book):
             + "unset multiplot\n")
 
 
-# Of the runs in docs/medians.ndjson: case, figure, words, factor.
+# Figures of the runs in docs/medians.ndjson: case, figure, words, factor.
 RATES = (("wsonce-5", "deliveries_per_s", "deliveries of five listeners", 0.001),
          ("wsonce-1", "events_per_s", "events of one", 0.001),
          ("commits-wsonce", "events_per_s", "commits of a feed, five", 0.001),
@@ -114,7 +114,7 @@ COSTS = tuple((case, "listener_cpu_us_per_delivery", words, 1) for case, _, word
 
 
 def over_runs(rows, figures):
-    """A plot command of a line for each figure over the runs, in their order; those that lack it are left out."""
+    """Returns a plot command with a line for each figure over the runs, in order, without runs that lack the figure."""
     blocks, parts = "", []
     for (case, figure, words, factor), colour in zip(figures, (BLUE, ORANGE, RED, OCHRE)):
         lines = [f"{number} {row['medians'][case][figure] * factor}" for number, row in enumerate(rows)
@@ -153,7 +153,7 @@ def draw_all(book, folder):
     os.makedirs(folder, exist_ok=True)
     for name, (make, _) in PLOTS.items():
         path = f"{folder}/{name}.svg"
-        if os.path.exists(path):        # of an earlier run
+        if os.path.exists(path):        # from an earlier run
             os.unlink(path)
         drawn = make(book)
         if drawn:

@@ -4,7 +4,7 @@ from rig.load import Producer
 from rig.proc import memory_mib
 from rig.waiting import RigError
 
-WINDOW = 16_000                         # messages without ack, over all connections
+WINDOW = 16_000                         # unacked messages, over all connections
 
 
 async def send(rig, port, prefix, count, connections, wants_acks, settled):
@@ -21,8 +21,8 @@ async def send(rig, port, prefix, count, connections, wants_acks, settled):
 
 
 async def measure(rig, fleet, warm_up, events, connections, wants_acks):
-    """From the first message to the last delivery settled, as with a feed, whose place the producer has. All connections are
-    up by then: how long a handshake takes is another question."""
+    """Measures from the first message to the last settled delivery, as with a feed. All connections are up before that, so
+    that handshakes are not measured."""
     await rig.empty()
     port = await fleet.open_ingest()
     await send(rig, port, "warm", warm_up, connections, wants_acks, fleet.settle(warm_up))

@@ -17,7 +17,7 @@ class Race:
         self.feed = Feed(rig, load, contestant.size)
 
     async def run(self, pause_s=0, prepare=None, read_more=None):
-        """pause_s, prepare: before what counts. read_more: further figures, from the table and the feed."""
+        """pause_s, prepare: before the measurement. read_more: reads further figures from the table and the feed."""
         load, contestant = self.load, self.contestant
         await self.rig.empty()
         await self.feed.start()

@@ -1,4 +1,4 @@
-"""Somebody else's service: owns an nginx that takes every webhook and answers 204, so that it is not what bounds the relay."""
+"""The receiver of webhooks: owns an nginx that answers everything with 204, so that it does not limit the relay."""
 import shutil
 import socket
 

@@ -1,5 +1,5 @@
 """What is measured: owns the scenarios in their order, each with its cases and their sizes, which are chosen so that a
-measurement lasts some three seconds on two cores of a server of 2021. Each function below is one round of a scenario."""
+measurement takes about three seconds on two cores of a server of 2021. Each function below is one round of a scenario."""
 import asyncio
 
 import measure.ceiling as ceiling
@@ -20,15 +20,15 @@ FANOUT = {1: 500_000, 3: 400_000, 5: 300_000, 10: 200_000}          # listeners:
 PEERS = {("node", 1): (200_000, WARM_UP), ("node", 5): (60_000, 10_000), ("node-script", 1): (250_000, WARM_UP),
          ("node-script", 5): (100_000, WARM_UP), ("node-copy", 1): (300_000, WARM_UP), ("node-copy", 5): (100_000, WARM_UP),
          ("fastapi", 1): (1500, 200), ("fastapi-batched", 1): (20_000, 4_000), ("fastapi-batched", 5): (8_000, 2_000)}
-# Messages as a real feed's, read by its profile: form, profile, events in a message, messages of wsonce's and of Node's run.
+# Messages like those of real feeds, read by profiles: form, profile, events per message, messages in wsonce's run and Node's.
 FEEDS = {"commits": ("commit", "jetstream", 1, 60_000, 30_000), "trades": ("trades", "kraken", 10, 10_000, 4_000)}
 FEEDS_LISTENERS = 5
 LATENCY_LISTENERS, LATENCY_S, LATENCY_WARM_UP_S = 3, 6, 1
 SHARES = (50, 90)                                                   # percent of the maximum
 LATE_EVENTS, LATE_PERCENT, DEDUP_WINDOW_S = 200_000, 20, 1
 ACKS_EVENTS, ACKS_CONNECTIONS = 150_000, (1, 100, 1000, 10_000)
-PRODUCERS = ("--ingest-max-connections", "12000")                   # the warm-up's may still be leaving
-ACKS_PEER = "node-copy"                                             # the best of them with one listener
+PRODUCERS = ("--ingest-max-connections", "12000")                   # those of the warm-up may still be connected
+ACKS_PEER = "node-copy"                                             # the best peer with one listener
 ACKS_PEER_EVENTS, ACKS_PEER_CONNECTIONS = 60_000, (1000, 10_000)
 PAYLOADS = {200: 200_000, 2048: 100_000, 100 * 1024: 4000}          # bytes: events
 EFFECTS = {"none": "no effects", "handler": "--handler, a function that does nothing", "consumer": "--consumer",
@@ -37,7 +37,7 @@ EFFECTS_EVENTS = 150_000
 RELAY = {1: 60_000, 3: 60_000}                                      # listeners: deliveries
 RELAY_PEER, RELAY_PEER_ROWS = "node-worker", {1: 20_000, 3: 20_000}
 SPOOL = {"none": ("no spool", None), "late": ("--spool", ()), "first": ("--spool-after 0", ("--spool-after", "0"))}
-SPOOL_RATE, SPOOL_S = 20_000, 4                                     # what Postgres stores as it comes
+SPOOL_RATE, SPOOL_S = 20_000, 4                                     # a rate that Postgres can follow
 WIDE, WIDE_RATE, WIDE_S, WIDE_WARM_UP_S = (5, 10, 20, 100), 2000, 10, 3
 REDIS_DOWN = {1: 250_000, 3: 100_000, 10: 50_000}                          # listeners: events
 REDIS_LOST = (1, 3, 10, 20)
@@ -57,10 +57,10 @@ class Scenarios:
         self.rig = rig
         self.plan = plan
         self.book = book
-        self.peers = peers              # names of those that can run
+        self.peers = peers              # names of the peers that can run
 
     async def attempt(self, name, about, measuring):
-        """One case of this round. What cannot be measured is told and fails the run, and the next case goes on."""
+        """Runs one case of this round. A case that cannot be measured fails the run, which continues with the next case."""
         try:
             self.book.note(name, about, await measuring)
         except RigError as error:
@@ -69,7 +69,7 @@ class Scenarios:
             await self.rig.end_children()
 
     async def warm_up(self):
-        """Makes the tables, and Postgres's files of the log."""
+        """Makes the tables, and the files of Postgres's log."""
         await Fleet(self.rig, 1).open_ingest()
         await self.rig.end_children()
         await Race(self.rig, Fleet(self.rig, 1), self.load(FANOUT[1])).run()
@@ -77,7 +77,7 @@ class Scenarios:
     def load(self, events, warm_up=WARM_UP, **more):
         return Load(self.plan.events(warm_up), self.plan.events(events), **more)
 
-    # --- one listener that has nothing to do ---
+    # --- one idle listener ---
 
     async def idle(self):
         async def measure():
@@ -87,7 +87,7 @@ class Scenarios:
             return {"resident_idle_mib": memory_mib(fleet.pids()[0], "VmRSS")}
         await self.attempt("idle", {"scenario": "idle", "words": "wsonce, idle"}, measure())
 
-    # --- one listener that has just been started ---
+    # --- starting a listener ---
 
     async def start(self):
         await self.attempt("start", {"scenario": "start", "words": "wsonce, from its start"}, start.measure(self.rig))
@@ -158,12 +158,12 @@ class Scenarios:
         figures = await race.run(prepare=lambda: marks.fill(self.rig.redis, load.warm_up + load.events), read_more=latency.figures)
         return {"rate_per_s": rate} | figures
 
-    # --- copies that come when their mark in Redis is gone ---
+    # --- copies that arrive when their mark in Redis has expired ---
 
     async def duplicates(self):
-        """The warm-up's events are stored, --dedup-window is over, and the measurement begins: after every fifth new event
-        comes a copy of one of the warm-up's. Each copy is claimed like a new event, and refused by the unique key. The
-        rate is of deliveries, copies included; the run without is the same one without copies."""
+        """The warm-up's events are stored and --dedup-window is over when the measurement begins: after every fifth new
+        event, the feed sends a copy of one of the warm-up's. Each copy is claimed like a new event, and refused by the unique
+        key. The rate is of deliveries, copies included; the other run is the same without copies."""
         for percent in (0, LATE_PERCENT):
             load = self.load(LATE_EVENTS, LATE_EVENTS * LATE_PERCENT // 100, late_percent=percent)
             await self.attempt(f"duplicates-{percent}", {
@@ -213,8 +213,8 @@ class Scenarios:
     # --- events on disk before they are stored ---
 
     async def spool(self):
-        """One listener without, with the default, which writes what waits for 100 ms, and writing each event before it is
-        claimed: as fast as it goes, and at a rate at which nothing waits."""
+        """One listener without a spool, with the default (events that wait for 100 ms are written), and writing each event
+        before it is claimed: as fast as possible, and at a rate at which nothing waits."""
         paced = Load(SPOOL_RATE, round(SPOOL_RATE * self.plan.seconds(SPOOL_S)), rate=SPOOL_RATE)
         for how, load, suffix in (("", self.load(FANOUT[1]), ""), (f", {SPOOL_RATE:,} events/s", paced, "-paced")):
             for kind, (words, flags) in SPOOL.items():
@@ -230,7 +230,7 @@ class Scenarios:
     # --- many listeners at a moderate rate ---
 
     async def wide(self):
-        """At this rate nobody is busy, so that the figures are what an event costs, and not what is left of two cores."""
+        """At this rate no process is busy, so the figures show what an event costs, and not what is left of two cores."""
         for listeners in WIDE:
             load = Load(WIDE_RATE * WIDE_WARM_UP_S, round(WIDE_RATE * self.plan.seconds(WIDE_S)), rate=WIDE_RATE)
             await self.attempt(f"wide-{listeners}", {
@@ -248,7 +248,7 @@ class Scenarios:
                 "events": load.events}, Race(self.rig, fleet, load).run())
 
     async def redis_lost(self):
-        """Redis is killed under a fleet that knows its members, at a rate at which nobody is busy."""
+        """Redis is killed while a fleet that knows its members runs at a rate at which no process is busy."""
         for listeners in REDIS_LOST:
             load = Load(WIDE_RATE * WIDE_WARM_UP_S, round(WIDE_RATE * self.plan.seconds(WIDE_S)), rate=WIDE_RATE)
             try:
@@ -266,10 +266,10 @@ class Scenarios:
                 "scenario": "redis-none", "words": f"--redis none, {count(listeners, 'listener')}", "listeners": listeners,
                 "events": load.events}, Race(self.rig, Fleet(self.rig, listeners, redis="none"), load).run())
 
-    # --- what follows from an event ---
+    # --- effects ---
 
     async def what_follows(self):
-        """One listener; the target of the outbox does not answer, so that only the store's part is measured."""
+        """One listener; the target of the outbox does not answer, so only storing is measured."""
         for kind, words in EFFECTS.items():
             await self.attempt(f"effects-{kind}", {
                 "scenario": "effects", "words": words, "listeners": 1, "events": self.load(EFFECTS_EVENTS).events},
@@ -294,7 +294,7 @@ class Scenarios:
                            effects.relay(self.rig, opening, rows))
 
 
-# In this order; a name is a word of --only.
+# In order; the names are the words of --only.
 SCENARIOS = {"idle": Scenarios.idle, "start": Scenarios.start, "ceilings": Scenarios.ceilings, "fanout": Scenarios.fanout,
              "peers": Scenarios.race_peers, "feeds": Scenarios.feeds,
              "latency": Scenarios.latencies, "duplicates": Scenarios.duplicates, "acks": Scenarios.acks,

@@ -1,4 +1,4 @@
-"""How long a process takes to its first stored event: owns the starts, one after the other, of a listener whose servers and
+"""How long a process takes to its first stored event: starts a listener, one time after the other, while its servers and
 feed are running. The time ends with the commit, by the database's clock."""
 import time
 

@@ -1,4 +1,4 @@
-"""The results as rows and columns: owns which figures stand together, for the terminal and for the page alike."""
+"""The results as rows and columns: says which figures are shown together, in the terminal and on the page."""
 import re
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ class Column:
     heading: str
     figure: str
     digits: int = 0
-    has_spread: bool = False            # the lowest and the highest round in brackets
+    has_spread: bool = False            # add the lowest and the highest round in brackets
 
 
 EVENTS = Column("unique events/s", "events_per_s", has_spread=True)
@@ -16,7 +16,7 @@ DELIVERIES = Column("deliveries/s", "deliveries_per_s", has_spread=True)
 CPU = (Column("CPU µs per delivery", "listener_cpu_us_per_delivery", 2), Column("Redis µs per event", "redis_cpu_us_per_event", 2),
        Column("Postgres µs per event", "postgres_cpu_us_per_event", 2))
 MEMORY = Column("peak MiB", "resident_peak_mib", 1)
-IDLE = Column("idle %", "idle_percent")          # of all cores; without it nobody sees who waits for whom
+IDLE = Column("idle %", "idle_percent")          # of all cores; shows if a process waits for another
 RUN = (EVENTS, DELIVERIES) + CPU + (IDLE, MEMORY)
 
 
@@ -66,7 +66,7 @@ def cell(column, found):
 
 
 def rows(book, table, without=re.compile("$^")):
-    """Lists of strings: the words of a case, and a cell for each column. Leaves out cases whose names match `without`."""
+    """Returns lists of strings: a case's name and a cell for each column. Leaves out cases whose names match `without`."""
     return [[book.cases[name]["words"]] + [cell(column, book.summary(name, column.figure)) for column in table.columns]
             for name in book.of_scenario(*table.scenarios) if not without.search(name)]
 

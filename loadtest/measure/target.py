@@ -3,7 +3,7 @@ depend little on the machine; a target is judged only when what it needs was mea
 
 
 def ratio(over, figure, under, under_figure=None):
-    """Of two cases' medians."""
+    """The ratio of two cases' medians."""
     def value(book):
         above, below = book.median(over, figure), book.median(under, under_figure or figure)
         return None if above is None or not below else above / below
@@ -11,7 +11,7 @@ def ratio(over, figure, under, under_figure=None):
 
 
 def against_best(over, figure, *unders):
-    """Of a case's median and the highest of the others' that were measured."""
+    """The ratio of a case's median and the highest one among the others that were measured."""
     def value(book):
         above, below = book.median(over, figure), [book.median(under, figure) or 0 for under in unders]
         return None if above is None or not max(below) else above / max(below)
@@ -23,7 +23,7 @@ def figure(case, name):
 
 
 def highest(name, *cases):
-    """Over all rounds of the cases."""
+    """The highest value over all rounds of the cases."""
     def value(book):
         found = [book.summary(case, name) for case in cases]
         return max((each["max"] for each in found if each), default=None)
@@ -31,7 +31,7 @@ def highest(name, *cases):
 
 
 def highest_peak_of_small(book):
-    """Of wsonce's listeners, over all scenarios and rounds, but for large payloads."""
+    """The highest peak of wsonce's listeners over all scenarios and rounds, except those with large payloads."""
     cases = [name for name, case in book.cases.items() if case["scenario"] != "peers" and "node" not in name and name not in LARGE]
     return highest("resident_peak_mib", *cases)(book)
 
@@ -46,12 +46,12 @@ def of_node(instances):
 
 
 def losing_copy(book):
-    """The CPU of a second and a third copy of an event, in µs: what three listeners spend beyond one, halved."""
+    """The CPU time of a second copy of an event, in µs: half of what three listeners spend beyond one."""
     one, three = (book.median(f"wsonce-{n}", "listener_cpu_us_per_delivery") for n in (1, 3))
     return None if one is None or three is None else (3 * three - one) / 2
 
 
-# words, value, whether it must be at least or at most, bound, unit
+# Words, value, whether it must be at least or at most the bound, the bound, the unit.
 TARGETS = (
     ("one listener's events/s, against Postgres alone with binary COPY",
      ratio("wsonce-1", "events_per_s", "postgres-copy-binary"), "least", 0.95, ""),
@@ -83,7 +83,7 @@ TARGETS = (
 
 
 def judge(book):
-    """Notes the verdicts in the book."""
+    """Writes the verdicts into the book."""
     book.targets = []
     for words, value_of, side, bound, unit in TARGETS:
         value = value_of(book)

@@ -12,11 +12,11 @@ BIN_DIR = os.environ.get("WSONCE_BIN_DIR") or f"{TREE}/build"
 
 
 class Wrong(Exception):
-    """What a peer did that it must not do."""
+    """A peer did something that it must not do."""
 
 
 async def soon(predicate, what):
-    """Waits until it is true."""
+    """Waits until the predicate is true."""
     if not await comes_true(predicate, DEADLINE_S):
         raise Wrong(f"{what}: not within {DEADLINE_S} s")
 
@@ -32,7 +32,7 @@ class Peer(Instance):
         return self.figure("received") == self.figure("settled") + self.figure("malformed")
 
     async def end(self, number=signal.SIGTERM):
-        """Returns its exit status, when all that it said has been read."""
+        """Sends a signal. Returns the exit status once the whole output has been read."""
         self.signal(number)
         if not await self.ends(DEADLINE_S):
             raise Wrong(f"{self.name} did not end after signal {number}")
@@ -42,13 +42,13 @@ class Peer(Instance):
 
 class Feed(Source):
     async def figures(self):
-        """Of a feed that comes to its end by itself."""
+        """Waits for a feed that ends by itself."""
         await soon(lambda: self.is_over, "the feed ends")
         return self.told()
 
 
 class Worker(Peer):
-    """Of the outbox."""
+    """A worker that delivers the outbox."""
 
     @property
     def is_settled(self):

@@ -1,4 +1,4 @@
-"""The same road in batches: what has come in meanwhile is claimed by one script, stored by one COPY, and marked by one
+"""The same in batches: events that have arrived meanwhile are claimed by one script, stored by one COPY, and marked by one
 script. Claims of the next batch are taken while one is stored."""
 import asyncio
 import time
@@ -9,7 +9,7 @@ from redis.exceptions import RedisError
 from road import DONE, LOOK_S, MINE, OTHER, RETRY_S, UNKNOWN, Road
 
 BATCH_ROWS = 4000
-MOST_EVENTS = 10000                 # in hand; then the source has to wait
+MOST_EVENTS = 10000                 # events in memory; beyond, the source has to wait
 COLUMNS = ("event_id", "event_type", "payload")
 INSERT = """INSERT INTO events (event_id, event_type, payload) SELECT * FROM unnest($1::text[], $2::text[], $3::jsonb[])
 ON CONFLICT (event_id) DO NOTHING"""
@@ -26,7 +26,7 @@ class BatchedRoad(Road):
         super().__init__(redis, pool, options, complain)
         self.in_hand = {}               # id -> event, from its first copy until it is settled
         self.unclaimed = []
-        self.claimed = []               # to be stored next
+        self.claimed = []               # events to be stored next
         self.has_unclaimed, self.has_claimed, self.has_room = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self.claim_script = redis.register_script(CLAIM)
         self.mark_script = redis.register_script(MARK)
@@ -44,7 +44,7 @@ class BatchedRoad(Road):
             await self.has_room.wait()
 
     async def process(self, event):
-        """Of a new event, or of one that is held no longer."""
+        """Queues a new event, or one that is no longer held, to be claimed."""
         self.held.pop(event.id, None)
         self.unclaimed.append(event)
         self.has_unclaimed.set()
@@ -97,8 +97,8 @@ class BatchedRoad(Road):
                 await self.store_all(events)
 
     async def store_all(self, events):
-        """What cannot be stored now is given back and claimed again; a row that Postgres will never take is found by
-        halving."""
+        """Stores a batch. If it cannot be stored now, its claims are released and taken again; a row that Postgres never
+        accepts is found by halving."""
         try:
             self.counts["persisted"] += await self.insert(sorted(events, key=lambda event: event.id))
         except (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError,

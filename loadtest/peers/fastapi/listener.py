@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """The FastAPI design that wsonce replaces: an application whose start-up task dials the feed and handles one event
-at a time, or with --batch what has come in meanwhile. See ../README.md."""
+at a time, or with --batch all that have arrived meanwhile. See ../README.md."""
 import argparse
 import asyncio
 import json
@@ -26,7 +26,7 @@ from road import Road
 
 PROGRESS_S = 0.1
 DRAIN_S = 10
-BACKOFF_S = 0.1, 5                  # least and most
+BACKOFF_S = 0.1, 5                  # shortest and longest
 # redis 4.3 names both in the text of an error, and has none for a unix socket.
 UnixDomainSocketConnection.host, UnixDomainSocketConnection.port = "unix", 0
 
@@ -64,7 +64,7 @@ def read_options():
 
 
 def read_conninfo(text):
-    """key=value pairs as libpq takes them, in asyncpg's words."""
+    """Turns libpq's key=value pairs into asyncpg's arguments."""
     words = dict(word.split("=", 1) for word in shlex.split(text))
     if "dbname" in words:
         words["database"] = words.pop("dbname")
@@ -88,8 +88,8 @@ class Listener:
         self.websocket = None
         self.is_ready = False
         self.is_stopping = False
-        self.status = 0                 # to exit with
-        self.last = ""                  # progress that was told
+        self.status = 0                 # exit status
+        self.last = ""                  # progress that was printed last
         self.tasks = []
 
     async def start(self):
@@ -108,7 +108,7 @@ class Listener:
             task.add_done_callback(self.on_end)
 
     def on_end(self, task):
-        """A task that fails takes the process with it, rather than leaving it deaf."""
+        """A task that fails ends the process, which would otherwise run without it."""
         if not task.cancelled() and task.exception():
             complain(f"cannot go on ({task.exception()!r})")
             os._exit(1)
@@ -117,7 +117,7 @@ class Listener:
         failures = 0
         while not self.is_stopping:
             try:
-                # No pings: the answer would come after all that the road has not taken yet.
+                # No pings: the answer would arrive after all messages that were not read yet.
                 async with websockets.connect(self.options.source, compression=None, ping_interval=None,
                                               close_timeout=0.5, max_size=64 << 20) as websocket:
                     failures = 0
@@ -154,7 +154,7 @@ class Listener:
             print(now, flush=True)
 
     async def stop(self):
-        """Takes what is in hand to its end, within DRAIN_S."""
+        """Finishes the events in memory, within DRAIN_S."""
         listening, working, showing = self.tasks
         self.is_stopping = True
         self.road.stop()
@@ -170,7 +170,7 @@ class Listener:
 
     async def finish(self, listening, working):
         if self.websocket:
-            self.websocket.transport.abort()    # of what is still on the way, other listeners have copies
+            self.websocket.transport.abort()    # other listeners have copies of unread messages
         await asyncio.wait([listening, working])
         await self.road.drain()
 

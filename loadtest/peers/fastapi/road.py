@@ -1,6 +1,6 @@
-"""The road of an event, one at a time: claim it in Redis, insert it, mark it as done. A copy whose claim another
-instance holds is kept until its event is known to be committed; a task beside the road looks at those copies. Where
-Redis cannot be asked, Postgres's unique key decides."""
+"""Handles one event at a time: claims it in Redis, inserts it, marks it as done. A copy whose claim another instance
+holds is kept until its event is known to be committed; another task looks after those copies. While Redis is away,
+Postgres's unique key decides."""
 import asyncio
 import json
 import secrets
@@ -12,13 +12,13 @@ from redis.exceptions import RedisError
 PREFIX = "dedup:"
 MINE, DONE, OTHER, UNKNOWN = "mine", "done", "other", "unknown"
 ID_BYTES = 512
-MOST_HELD = 10000                   # then the source has to wait
+MOST_HELD = 10000                   # held copies; beyond, the source has to wait
 LOOK_S = 0.1
 LOOK_EVENTS = 512
 RETRY_S = 1                         # after a failed store
 INSERT = """INSERT INTO events (event_id, event_type, payload) VALUES ($1, $2, $3::jsonb)
 ON CONFLICT (event_id) DO NOTHING"""
-# Gives a claim back if it is still ours.
+# Releases a claim if it is still ours.
 RELEASE = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
 
 
@@ -34,7 +34,7 @@ class Event:
 
 
 def read_event(message):
-    """None if it is malformed."""
+    """Returns an event, or None if the message is malformed."""
     try:
         body = json.loads(message)
         event_id, event_type, payload = body["event_id"], body.get("event_type", ""), body.get("payload", {})
@@ -133,14 +133,14 @@ class Road:
         return len(self.held)
 
     async def mark(self, event):
-        """Only after the commit. A mark that is lost costs a conflict in Postgres."""
+        """Writes the done mark, only after the commit. A lost mark costs a conflict in Postgres."""
         try:
             await self.redis.set(event.key, f"done@{time.time_ns() // 1000000}", ex=self.dedup_window)
         except (RedisError, OSError, asyncio.TimeoutError):
             pass
 
     async def release(self, event):
-        """A claim that cannot be given back expires."""
+        """Releases a claim. If that fails, it expires."""
         try:
             await self.release_script(keys=[event.key], args=[event.claim])
         except (RedisError, OSError, asyncio.TimeoutError):
@@ -150,8 +150,8 @@ class Road:
         self.is_stopping = True
 
     async def work(self):
-        """Runs beside the road until it is to stop. It is not cancelled, because redis would give the answer to the next
-        one who asks."""
+        """Looks after held copies until the end. It is not cancelled, because redis would then give its answer to the next
+        caller."""
         while not self.is_stopping:
             await asyncio.sleep(RETRY_S if self.is_failing else LOOK_S)
             events = list(self.held.values())
@@ -174,7 +174,7 @@ class Road:
                 await self.store(event)
 
     async def drain(self):
-        """Nothing is received any more: the unique key decides about the copies held."""
+        """Called when nothing more is received: the unique key decides about the held copies."""
         while self.held:
             for event in list(self.held.values()):
                 await self.store(event)
