@@ -79,7 +79,7 @@ struct json_walk {
 	const char *end;
 	bool is_object;
 	bool has_escape;   /* in the name */
-	struct slice name; /* of the member, between its quotes */
+	struct slice name; /* name of the member, between its quotes */
 	struct slice value;
 };
 

@@ -138,7 +138,7 @@ static void write_real(struct bytes *out, double number)
 	}
 	number = fabs(number);
 	snprintf(text, sizeof(text), "%.14e", number);
-	precision = strtod(text, NULL) == number ? 0 : 15; /* few need more digits, but a feed may send only those */
+	precision = strtod(text, NULL) == number ? 0 : 15; /* 15 digits are not enough: skip the shorter tries */
 	do
 		snprintf(text, sizeof(text), "%.*e", precision, number);
 	while (strtod(text, NULL) != number && ++precision < 17);

@@ -9,8 +9,8 @@
  * zeros. Times are milliseconds of the loop clock. */
 struct log_spell {
 	int64_t began_ms;
-	int64_t told_ms; /* of the last line */
-	int64_t last_ms; /* of the last failure */
+	int64_t told_ms; /* time of the last line */
+	int64_t last_ms; /* time of the last failure */
 	int64_t times;   /* failures since it began; 0: not failing */
 };
 

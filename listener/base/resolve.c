@@ -22,7 +22,7 @@ struct resolve {
 	char *host;
 	struct addrinfo hints;
 	struct addrinfo *found;
-	int status; /* of getaddrinfo */
+	int status; /* result of getaddrinfo */
 	unsigned int nth;
 	resolve_cb *cb;
 	void *arg;

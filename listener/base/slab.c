@@ -13,7 +13,7 @@
 
 #define SLAB_BYTES (64u << 10) /* size and alignment of a slab, so that a piece's address gives its slab */
 #define LINE       64u
-#define SIZES      64u /* of pieces, in lines: 1 to SIZES */
+#define SIZES      64u /* pieces have 1 to SIZES lines */
 #define SPARES     64u /* as many as one or two batches of events free */
 
 struct piece {

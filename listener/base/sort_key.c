@@ -45,7 +45,7 @@ static size_t number_key(struct slice value, char *out)
 		return n;
 	for (size_t i = 1; i < n; i++)
 		out[i] = (char)('0' + '9' - out[i]);
-	out[n] = '~'; /* of two negative numbers the one with more digits is smaller */
+	out[n] = '~'; /* among negative numbers, those with more digits are smaller */
 	return n + 1;
 }
 

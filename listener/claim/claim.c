@@ -52,7 +52,7 @@ struct claim {
 	char *owner;          /* "<instance>.<nonce>@" */
 	size_t owner_len;
 	char ttl[24];
-	char take_tail[64]; /* of a claim command, as text. For marks: */
+	char take_tail[64]; /* end of a claim command, as text. For marks: */
 	char mark_tail[64];
 	char database[40];     /* id of the database; "": unknown or none */
 	uint32_t epoch;        /* the database's epoch; 0: unknown */

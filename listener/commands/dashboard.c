@@ -73,7 +73,7 @@ struct dashboard {
 	struct tokens *tokens;  /* NULL: read-only */
 	struct addresses *addresses;
 	pthread_mutex_t state_lock; /* guards the state; held while a new one is read */
-	char *state;                /* of the fleet, as JSON; NULL: not read yet */
+	char *state;                /* state of the fleet, as JSON; NULL: not read yet */
 	int64_t state_ms;           /* when (monotonic) */
 };
 
@@ -96,7 +96,7 @@ struct endpoint {
 	const char *command; /* and its fixed options */
 	const char *options; /* allowed in the query, with blanks around each */
 	bool has_id;         /* the query has an id, which is the command's argument */
-	bool changes;        /* by POST, with a token */
+	bool changes;        /* requires POST and a token */
 };
 
 /* A request. It outlives the connection while a thread has it. */

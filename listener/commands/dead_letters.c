@@ -235,7 +235,7 @@ const struct subcommand dead_letters_show = {
 
 struct change {
 	struct dead_letter_walk walk;
-	struct redis_query *marks; /* of letters that are discarded, which must open again; else NULL */
+	struct redis_query *marks; /* marks of discarded letters, which must open again; else NULL */
 	int64_t done;
 	int64_t started_ms;
 };

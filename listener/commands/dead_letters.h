@@ -19,9 +19,9 @@ struct dead_letter_filter {
 	bool is_deliveries;
 	int64_t since_us;   /* last seen at or after; a delivery: settled */
 	int64_t until_us;   /* last seen before */
-	const char *type;   /* of the event, if the message has one */
+	const char *type;   /* type of the event, if the message has one */
 	const char *reason; /* a part of the reason, in any case */
-	const char *target; /* of deliveries */
+	const char *target; /* target of deliveries */
 	const char *state;  /* open, resolved or all; of deliveries also pending */
 	int64_t limit;      /* the oldest N */
 	int64_t newest;     /* among the newest N; 0: among all */
@@ -58,7 +58,7 @@ struct dead_letters_options {
 	{"target", DEAD_LETTERS_OPTION(TEXT, filter.target), "NAME", 0, 0, NULL, \
 	 "with --deliveries: only those to this webhook"}
 #define DEAD_LETTERS_JSON {"json", DEAD_LETTERS_OPTION(SWITCH, is_json), NULL, 0, 0, NULL, "print one JSON object"}
-/* Of commands that change what they find; all is the meaning of --all. */
+/* Options of commands that change letters; all is the help text of --all. */
 #define DEAD_LETTERS_CHANGE(all) \
 	DEAD_LETTERS_FILTER, \
 	{"limit", DEAD_LETTERS_OPTION(NUMBER, filter.limit), "N", 1, INT64_MAX, NULL, "at most N, the oldest first"}, \
@@ -86,7 +86,7 @@ struct dead_letter_walk {
 	const struct config *config;
 	struct dead_letter_filter filter;
 	bool is_one_page;
-	struct envelope *reader;    /* of types in messages; NULL: not needed */
+	struct envelope *reader;    /* reads types from messages; NULL: not needed */
 	char *words;                /* the given ids, as an array; NULL: any */
 	int missed;                 /* given ids that were not found */
 	struct dead_letter_ids ids; /* the current page */

@@ -44,9 +44,9 @@ struct subcommand {
 	bool has_all_settings; /* including those of listen */
 	const struct option *options;
 	size_t option_count;
-	size_t options_size;      /* of the struct that the options fill, at most 512 */
+	size_t options_size;      /* size of the struct that the options fill, at most 512 */
 	const void *defaults;     /* such a struct, or NULL: all zero */
-	enum session_aim session; /* of the invocation, opened before run */
+	enum session_aim session; /* session of the invocation, opened before run */
 	/* Checks options that depend on each other. Returns NULL or one sentence. May be NULL. */
 	const char *(*check)(const struct invocation *in);
 	/* Returns the exit status. */

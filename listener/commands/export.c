@@ -28,8 +28,8 @@
 #include "sqlite_export_settled.sql.h"
 
 #define PAGE_ROWS  2000
-#define PAGE_BYTES (1 << 20) /* of payloads as they are stored, in a page */
-#define HELD_BYTES (4 << 20) /* of lines: more are written before their page is complete */
+#define PAGE_BYTES (1 << 20) /* bytes of stored payloads in a page */
+#define HELD_BYTES (4 << 20) /* bytes of lines; beyond, they are written before their page is complete */
 #define LOOK_MS    50
 
 struct export_options {
@@ -68,9 +68,9 @@ struct export
 {
 	const struct export_options *o;
 	struct session *session;
-	char since[TIMESTAMP_SIZE], until[TIMESTAMP_SIZE]; /* of what is read */
+	char since[TIMESTAMP_SIZE], until[TIMESTAMP_SIZE]; /* span of the rows read */
 	char after[24];                                    /* id, at the time since */
-	char position[TIMESTAMP_SIZE + 24];                /* of the last line that is written */
+	char position[TIMESTAMP_SIZE + 24];                /* position of the last line written */
 	struct place places[PAGE_ROWS];                    /* the next page */
 	int place_count;
 	struct bytes lines; /* not yet written */

@@ -51,7 +51,7 @@ static const char *name_of(struct exported *x, struct feeder *f, struct slice so
 	return name;
 }
 
-/* An id that no event can have leaves the line what it is: a message. */
+/* Returns false if the id or the type is not valid: then the line is an ordinary message. */
 static bool read_event(struct exported *x, struct feeder *f, const struct slice members[MEMBERS])
 {
 	x->event = (struct feed_event){.is_shared = true,

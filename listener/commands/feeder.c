@@ -18,7 +18,7 @@
 /* A message without an outcome. */
 struct ticket {
 	struct sender sender; /* must be first: cast from sender to ticket */
-	struct list link;     /* of feeder.tickets */
+	struct list link;     /* in feeder.tickets */
 	struct feeder *feeder;
 	uint64_t tag;
 };
@@ -32,7 +32,7 @@ struct feeder {
 	struct list tickets; /* in the order in which they were fed */
 	uv_timer_t pause;
 	uv_timer_t tick;
-	json_t *names; /* of sources, to which events in flight refer: those of an object stay where they are */
+	json_t *names; /* names of sources; events in flight point to them, and an object's keys do not move */
 	bool is_held;  /* the pipeline has no room */
 	bool is_drained;
 	bool is_unusable; /* nothing can be stored, now or later */
@@ -238,7 +238,7 @@ static void close_pipeline(struct feeder *f)
 	uv_run(&f->loop, UV_RUN_DEFAULT);
 	uv_loop_close(&f->loop);
 	f->count->oldest = oldest(f);
-	list_each(node, after, &f->tickets) /* those without an outcome when --drain-timeout was over */
+	list_each(node, after, &f->tickets) /* these had no outcome when --drain-timeout was over */
 		ticket_free(list_entry(node, struct ticket, link));
 	pthread_mutex_unlock(&pipeline_lock);
 }

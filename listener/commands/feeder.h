@@ -43,7 +43,7 @@ struct feeder_count {
 	uint64_t duplicates;
 	uint64_t rejected;
 	uint64_t oldest;     /* tag of the oldest message without an outcome, as of the last tick; UINT64_MAX: none */
-	bool is_interrupted; /* by SIGINT or SIGTERM, or the deadline of session_limit() has passed */
+	bool is_interrupted; /* SIGINT or SIGTERM came, or the deadline of session_limit() has passed */
 };
 
 /* Opens a pipeline, waits a moment for Redis, and has the owner feed. Marks in Redis are not trusted: the store

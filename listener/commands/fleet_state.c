@@ -173,7 +173,7 @@ static struct redis_query *ask_redis(struct reading *r)
 struct heartbeat {
 	int is_there;         /* -1: unknown */
 	char trouble[300];    /* why it cannot store, or "" */
-	struct roster roster; /* with what it says of its sources */
+	struct roster roster; /* contains its report on its sources */
 };
 
 static void read_heartbeat(struct heartbeat *beat, struct redis_query *q, const char *prefix, const json_t *report)

@@ -22,7 +22,7 @@
 
 int effects_guard_check(struct session *s, const struct config *config)
 {
-	struct bytes names = {NULL, 0, 0}; /* of webhooks, each with a blank behind it */
+	struct bytes names = {NULL, 0, 0}; /* names of webhooks, each followed by a blank */
 	struct pg_result *rows;
 	int status;
 

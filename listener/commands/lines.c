@@ -70,12 +70,12 @@ static const struct option lines_options[] = {
 struct line_total {
 	char instance[256];
 	uint64_t received, missing, alone, reconnects, connected_ms;
-	uint64_t rest; /* of line_holes(), of the minute before */
+	uint64_t rest; /* rest from line_holes() of the previous minute */
 	int64_t rest_minute;
 	struct lags leads[2]; /* p50 and p99 of its minutes, by events */
 };
 
-static const char marks[] = "=-?!O"; /* of minutes, by enum line_state */
+static const char marks[] = "=-?!O"; /* signs for minutes, by enum line_state */
 
 /* A source while its rows are read. */
 struct summary {
@@ -83,7 +83,7 @@ struct summary {
 	uint64_t minutes, states[LINE_STATES];
 	int64_t open_ms, first, holes; /* holes: -1 if the feed has no numbers */
 	int64_t from, end, length;     /* the first minute, after the last one, and of how many each judged one is */
-	int64_t rows;                  /* of the table, about */
+	int64_t rows;                  /* about how many rows the table has */
 	int64_t filled;
 	uint64_t disagree;
 	json_t *list, *open; /* minutes (NULL if they are not printed), and spans */

@@ -38,7 +38,7 @@ struct ndjson {
 	size_t turn;             /* bytes read since the last line, or NDJSON_LATER, was handed out */
 	uint64_t offset;         /* in the file, of bytes[from] */
 	uint64_t count;          /* lines handed out */
-	char first[FIRST_BYTES]; /* of a pipe */
+	char first[FIRST_BYTES]; /* start of a pipe */
 	size_t first_len;
 	struct segment_reader segment; /* read is NULL: it has lines */
 	struct record record;

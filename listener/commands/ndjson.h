@@ -23,9 +23,9 @@ struct ndjson_line {
 	uint64_t total;        /* length of the line */
 	uint64_t begin;        /* offset in the file */
 	uint64_t end;          /* offset of the next line */
-	uint64_t number;       /* of lines read, from 1 */
-	bool is_ended;         /* by a newline; if not, it is the last line and may still be written */
-	const struct record *record; /* of a segment; else NULL */
+	uint64_t number;       /* number of the line, from 1 */
+	bool is_ended;         /* it ends with a newline; if not, it is the last line and may still be growing */
+	const struct record *record; /* record of a segment; else NULL */
 };
 
 enum ndjson_result {

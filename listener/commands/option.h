@@ -21,7 +21,7 @@ struct option {
 	enum option_type type;
 	size_t offset;     /* in the command's struct of options */
 	const char *value; /* name of the value in --help; NULL for a switch */
-	int64_t lowest;    /* of numbers and rates; 1 for a span that must not be 0 */
+	int64_t lowest;    /* for numbers and rates; 1 for a span that must not be 0 */
 	int64_t highest;
 	const char *choices; /* OPTION_CHOICE: words separated by one blank */
 	const char *meaning;

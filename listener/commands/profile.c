@@ -79,9 +79,9 @@ struct fit {
 	struct rules *rules;
 	struct look *looks;
 	size_t count;
-	const struct profile_rule *rule; /* of the current frame */
+	const struct profile_rule *rule; /* rule of the current frame */
 	struct slice frame;
-	uint64_t messages[PROFILE_RULES_MAX + 1]; /* of each rule, by profile_rule_index */
+	uint64_t messages[PROFILE_RULES_MAX + 1]; /* messages per rule, by profile_rule_index */
 };
 
 static void add_look(struct fit *f, const struct profile_rule *rule, const char *member, const char *part)

@@ -74,11 +74,11 @@ struct tally {
 	const struct pass *pass;
 	struct pass_sql sql;
 	char cutoff[64]; /* rows before it go; "": the pass is not asked for */
-	int64_t age_s;   /* of the cutoff */
+	int64_t age_s;   /* age of the cutoff */
 	int64_t done;
 	int64_t locked; /* rows left because others had locked them */
 	int64_t last;   /* the last id that goes */
-	int64_t bytes;  /* of what would go, in a dry run */
+	int64_t bytes;  /* size of the rows that a dry run would remove */
 };
 
 struct purge {

@@ -14,8 +14,8 @@
 #include "sqlite_purge_range.sql.h"
 #include "sqlite_purge_step.sql.h"
 
-/* The event of a deleted letter, if its dead mark may still be in Redis: marks are no older than the dedup window of
- * the listeners, and an hour is for clocks that differ. */
+/* The event of a deleted letter, if its dead mark may still be in Redis: marks are not older than the listeners' dedup
+ * window, and the hour is for clocks that differ. */
 #define MARKED \
 	"CASE WHEN last_seen > now() - interval '1 hour' - interval '1 second' * (SELECT" \
 	" coalesce(pg_catalog.max(dedup_window_s), 0) FROM :schema.wsonce_listeners) THEN event_id END AS event_id"

@@ -12,7 +12,7 @@ enum purge_table_name {
 	PASS_DEAD_LETTERS,
 	PASS_OUTBOX,
 	PASS_PROCESSED,
-	PASS_ACTIONS, /* of operators, in two tables */
+	PASS_ACTIONS, /* operators' actions, in two tables */
 	PASS_TABLES,
 };
 
@@ -30,7 +30,7 @@ enum purge_table_rows {
 struct pass {
 	enum purge_table_name table;
 	enum purge_table_rows rows;
-	const char *name;                             /* of its member in JSON */
+	const char *name;                             /* name of its member in JSON */
 	const char *done_as;                          /* what the report calls the count */
 	const char *first;                            /* a key before all others */
 	const struct retention_guard_deletion *guard; /* NULL: without these rows nothing is processed twice */
@@ -45,7 +45,7 @@ struct pass {
 	const char *other;       /* NULL: there is no other part */
 	const char *and;         /* a further condition */
 	const char *marked;      /* what purge_step.sql returns of a row; NULL: nothing */
-	const char *file_change; /* of SQLite; NULL: a file has no such table */
+	const char *file_change; /* statement for SQLite; NULL: a file has no such table */
 	const char *file_part;
 };
 

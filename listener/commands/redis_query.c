@@ -20,7 +20,7 @@ static _Thread_local char failure[240]; /* what redis_query_failure() returns */
 
 struct redis_query {
 	uv_loop_t loop;
-	uv_timer_t deadline; /* of become_ready() */
+	uv_timer_t deadline; /* deadline for become_ready() */
 	struct redis *redis;
 	struct resp command;
 	const char *prefix;

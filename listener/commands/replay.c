@@ -102,7 +102,7 @@ static bool is_same_history(struct replay *r)
 
 /* --- the checkpoint --- */
 
-/* Writes what has settled, unless it is written. */
+/* Writes the checkpoint if it has changed. */
 static int write_checkpoint(struct replay *r)
 {
 	char fingerprint[65];
@@ -140,7 +140,7 @@ static int check_file(struct replay *r, const json_t *known, uint64_t offset)
 	return 0;
 }
 
-/* Goes to the offset of the checkpoint, unless the database may lack what was stored since. */
+/* Goes to the offset of the checkpoint, unless the database may have lost events from before it. */
 static int go_on(struct replay *r, const json_t *known)
 {
 	uint64_t offset = (uint64_t)member_number(known, "offset");

@@ -29,7 +29,7 @@ struct retry {
 	struct dead_letter_walk walk;
 	char *edited; /* the message of --raw-file; NULL: none */
 	size_t edited_len;
-	int64_t id;       /* of the letter that was fed last */
+	int64_t id;       /* id of the letter that was fed last */
 	json_t *told;     /* outcomes that are not yet recorded */
 	uint64_t skipped; /* letters that cannot be fed, or are no longer open */
 	bool is_lost;     /* an outcome could not be recorded */

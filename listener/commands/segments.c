@@ -23,9 +23,9 @@ struct segments {
 	int64_t rotate_us;
 	FILE *file; /* NULL: the next message begins a segment */
 	struct segment_head head;
-	size_t size;        /* of the segment */
-	uint64_t ordinal;   /* of the next record */
-	struct bytes bytes; /* of a record */
+	size_t size;        /* size of the segment */
+	uint64_t ordinal;   /* ordinal of the next record */
+	struct bytes bytes; /* bytes of a record */
 };
 
 int segments_lock(const char *dir)

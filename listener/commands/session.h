@@ -13,7 +13,7 @@ struct pg_result; /* libpq's */
 
 /* What a session may do to the schema. */
 enum session_aim {
-	SESSION_NONE,    /* of a command: it opens one itself, or needs none */
+	SESSION_NONE,    /* the command opens one itself, or needs none */
 	SESSION_LOOK,    /* nothing; tables may be missing */
 	SESSION_READ,    /* nothing; the schema may be older than this program's */
 	SESSION_UPGRADE, /* upgrade it, as a listener does */
@@ -27,9 +27,9 @@ struct session *session_open(const struct config *config, enum session_aim aim);
 void session_limit(int64_t ms, bool is_to_read);
 /* True if the deadline has passed. */
 bool session_is_late(void);
-/* Replaces the statement that sets the limits of each transaction which is not begun by BEGIN, in Postgres: its $1 is
- * the statement_timeout. limit_ms is that timeout unless session_limit() says another one; 0: none. settings must live
- * as long as s. */
+/* Replaces the statement by which each transaction without an explicit BEGIN sets its limits, in Postgres: its $1 is
+ * the statement_timeout. limit_ms is that timeout unless session_limit() has set another one; 0: none. settings must
+ * outlive s. */
 void session_configure(struct session *s, const char *settings, int64_t limit_ms);
 void session_close(struct session *s);
 

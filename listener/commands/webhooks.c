@@ -182,7 +182,7 @@ const struct subcommand webhooks_resume = {
 
 struct resend {
 	int64_t until_us; /* events that are stored while the command runs have deliveries of their own */
-	int64_t after_us; /* of the last event that was read */
+	int64_t after_us; /* time of the last event that was read */
 	int64_t after_id;
 	int64_t chosen;
 	int64_t had_one; /* chosen events that had a delivery already */
@@ -190,8 +190,8 @@ struct resend {
 
 enum resend_column { READ, LAST_US, LAST_ID, CHOSEN, HAD_ONE };
 
-/* Begins a page. Of several commands one queues at a time, and the next one sees what it has queued, because the lock
- * comes before the snapshot. The lock stops no listener. Without the hint, Postgres reads all pending deliveries to
+/* Begins a page. The lock lets only one command queue at a time, and since it is taken before the snapshot, the next
+ * one sees what was queued. It does not block listeners. Without the hint, Postgres reads all pending deliveries to
  * find those of a page. */
 static const char begin_page[] = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = 0;"
 				 "SET LOCAL lock_timeout = 0; SET LOCAL enable_seqscan = off;"

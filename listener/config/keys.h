@@ -19,11 +19,11 @@ struct key {
 	const char *name;
 	key_read *read;
 	size_t offset; /* in the struct that at points into */
-	double lowest; /* of a number; of an enum, the value of the first word */
+	double lowest; /* lowest number; for an enum, the value of the first word */
 	double highest;
 	const char *words;               /* choices in the order of the enum, separated by one blank */
-	const struct items *items;       /* of an array or an object that is kept as JSON */
-	const struct key_table *members; /* of an object whose members are in the same struct */
+	const struct items *items;       /* items of an array or an object that is kept as JSON */
+	const struct key_table *members; /* members of an object that are in the same struct */
 	bool has_frame;                  /* templates may point into a frame */
 };
 

@@ -93,7 +93,7 @@ struct profile_origin {
 	const char *file;
 	const char *path;   /* precedes each key: "sources[1]"; "" if the value is the whole file */
 	struct slice value; /* its JSON; at is NULL if there is no text */
-	int line;           /* of its first byte */
+	int line;           /* line of its first byte */
 };
 
 struct profile {
@@ -125,7 +125,7 @@ struct profile {
 	struct {
 		int64_t every_ms; /* 0 if there is none, or var sets it */
 		const char *var;  /* variable with the interval; NULL if none */
-		int64_t unit_ms;  /* of var */
+		int64_t unit_ms;  /* unit of var */
 		bool first_jitter;
 		const json_t *send; /* NULL if the application does not ping */
 	} ping;
@@ -174,7 +174,7 @@ struct profile {
 	int64_t overlap_s;          /* 0 if no rule overlaps */
 	bool never_send;
 	double send_rate_per_s; /* 0: no limit */
-	int64_t max_age_s;      /* of a connection; 0: no limit */
+	int64_t max_age_s;      /* maximum age of a connection; 0: no limit */
 	bool redirect_keeps_subscriptions;
 	struct {
 		const char *key; /* part; NULL: do not look for gaps */
@@ -192,7 +192,7 @@ struct profile {
 		int64_t every_ms;
 	} fill;
 	int64_t max_message_bytes; /* 0: use the setting */
-	int64_t max_elements;      /* of one frame; further ones are rejected */
+	int64_t max_elements;      /* elements of one frame; further ones are rejected */
 	struct profile_rule *rules;
 	size_t rule_count;
 	struct profile_rule fallback; /* the profile's default, for frames that match no rule */

@@ -231,7 +231,8 @@ static void collect_names(json_t *into, const json_t *object)
 json_t *profile_collect_variables(const json_t *root)
 {
 	static const char *const of_acks[] = {"event_id", "reason", "n"}; /* set by intake/producer_profile.c */
-	static const char *const of_fill[] = {"gap_key", "gap_from", "gap_to", "gap_after"}; /* by intake/fill.c */
+	static const char *const of_fill[] = {"gap_key", "gap_from", "gap_to",
+					      "gap_after"}; /* variables that intake/fill.c sets */
 	json_t *all = json_object(), *rule, *call;
 	size_t i, j;
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DIGITS_MAX 12 /* of the number added to a time */
+#define DIGITS_MAX 12 /* digits of the number added to a time */
 
 static bool skip(const char **at, const char *word)
 {

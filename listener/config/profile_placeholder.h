@@ -23,11 +23,11 @@ struct placeholder {
 	const char *begin; /* its $ */
 	const char *end;   /* behind its brace */
 	struct slice name; /* what the braces hold, without text: */
-	int64_t unit_ms;   /* of a time: 1 or 1000 */
-	int64_t more;      /* of a time: units to add */
+	int64_t unit_ms;   /* times: the unit, 1 or 1000 */
+	int64_t more;      /* times: units to add */
 	enum placeholder_signature how;
-	struct slice key;  /* of a signature: the name of its secret, as env:NAME */
-	struct slice text; /* of a signature: a template without signatures */
+	struct slice key;  /* signatures: the name of the secret, as env:NAME */
+	struct slice text; /* signatures: a template without signatures */
 	const char *fault; /* why it is malformed; NULL: it is not */
 };
 

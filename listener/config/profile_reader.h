@@ -13,8 +13,8 @@
 #define PATH_MAX_STEPS 24
 
 struct profile_reader {
-	struct profile_origin own;   /* of the profile */
-	struct profile_origin given; /* of the overrides */
+	struct profile_origin own;   /* origin of the profile */
+	struct profile_origin given; /* origin of the overrides */
 	const json_t *overrides;     /* NULL if there are none */
 	const char *name;            /* default name of the profile; must outlive it */
 	struct profile_fault *fault;

@@ -34,7 +34,7 @@ static int64_t unit_us(enum value_type type)
 	return type == VALUE_SECONDS ? QUANTITY_S : QUANTITY_MS;
 }
 
-/* Returns false also for a duration that is no multiple of the unit it is kept in. */
+/* Also returns false for a duration that is not a multiple of the unit in which it is kept. */
 static bool read_duration(enum value_type type, const char *text, int64_t *value)
 {
 	int64_t us;

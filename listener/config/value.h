@@ -35,7 +35,7 @@ enum value_type {
 /* What a value must be. */
 struct value_form {
 	enum value_type type;
-	int64_t lowest; /* of numbers and durations, in the unit they are kept in */
+	int64_t lowest; /* for numbers and durations, in the unit in which they are kept */
 	int64_t highest;
 	const char *choices; /* VALUE_CHOICE: words separated by one blank */
 };

@@ -21,7 +21,7 @@ struct webhook {
 	json_t *root;     /* owns the texts, or NULL */
 	const char *name; /* in outbox rows, metrics and logs: letters, digits, . _ and - */
 	const char *url;  /* http or https */
-	char digest[33];  /* of the URL without user and password, in hex: identifies the destination */
+	char digest[33];  /* digest of the URL without user and password, in hex: identifies the destination */
 	char **types;
 	size_t type_count;      /* 0: events of every type */
 	const json_t *when;     /* conditions of the payload, as in a profile; NULL: none */
@@ -29,7 +29,7 @@ struct webhook {
 	const char *secret_file;
 	struct webhook_secret secrets[WEBHOOK_SECRETS_MAX];
 	size_t secret_count; /* every one signs; 0 only if secrets were not read */
-	int64_t timeout_ms;  /* of one attempt */
+	int64_t timeout_ms;  /* timeout of one attempt */
 	int64_t concurrency; /* most requests of one listener at once */
 	int64_t attempts;    /* the delivery is dead after the last one */
 	int64_t backoff_ms;  /* upper bound of the first wait; doubles with each attempt */
@@ -43,7 +43,7 @@ struct webhook {
 	const char *key;       /* PEM key of cert; NULL: it is in the same file */
 	const json_t *headers; /* names and texts; NULL: none */
 	const char *bearer_file;
-	struct bytes header_lines; /* by webhook_headers_read; empty: none, or secrets were not read */
+	struct bytes header_lines; /* from webhook_headers_read; empty: none, or secrets were not read */
 };
 
 struct webhooks {

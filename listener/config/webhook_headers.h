@@ -15,7 +15,7 @@ int webhook_headers_check(struct profile_reader *r, const json_t *headers);
 
 /* Reads the variables and files that headers and bearer_file name; either may be NULL. Sets lines to the header lines,
  * each followed by a NUL; free them with webhook_headers_clear. Returns -1 after filling fault, with lines empty, if
- * one cannot be read, or is no valid value of a header. */
+ * one cannot be read, or is not a valid header value. */
 int webhook_headers_read(struct bytes *lines, const json_t *headers, const char *bearer_file, char *fault, size_t size);
 void webhook_headers_clear(struct bytes *lines);
 

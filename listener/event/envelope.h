@@ -25,7 +25,7 @@ struct envelope_view {
 	/* The source's name if a profile's rules read the event; it outlives all events. The message is then only the
 	 * payload, which is the same on all connections. Else NULL. */
 	const char *source;
-	unsigned int line; /* of the source, from 0 */
+	unsigned int line; /* line of the source, from 0 */
 };
 
 /* Returns a reader for these pointers (RFC 6901, checked by config.c). */

@@ -77,7 +77,7 @@ struct event {
 	enum event_state state;
 	uint16_t id_len;   /* 0: the message has no usable id, and becomes a dead letter */
 	uint16_t asks;     /* answers that named another owner; sets the next delay */
-	uint16_t owner;    /* of the claim that it was last held for, as in roster.h; 0 if none */
+	uint16_t owner;    /* owner of the claim that it was last held for, as in roster.h; 0 if none */
 	uint16_t put_offs; /* how often the store postponed it for a reason not known to lie in the event */
 	bool is_claimed;   /* as far as we know, our claim is in Redis */
 	enum wait wait;
@@ -92,7 +92,7 @@ struct event {
 	bool is_handed;         /* the second connection did not store it; the first one tries */
 	uint8_t lines;          /* lines of its source on which it came: bit 0 is the first one */
 	uint8_t also_lines;     /* the same for `also` */
-	struct id_hash id_hash; /* by the key of struct events */
+	struct id_hash id_hash; /* hash of the id, with the key of struct events */
 	struct event *in_chain; /* next in its chain of the hash table */
 	const char *id;
 	int64_t received_us;           /* loop clock, first copy */
@@ -111,10 +111,10 @@ struct event {
 	const uint8_t *digest; /* SHA-256 (32 bytes) of the whole message if `message` keeps only its head; else NULL */
 	const char *type;
 	uint32_t type_len;
-	uint16_t after_ms[PROFILE_LINES_MAX]; /* by line of its source: from came_us to the line's first copy */
+	uint16_t after_ms[PROFILE_LINES_MAX]; /* per line of its source: from came_us to the line's first copy */
 	uint32_t also_ms;                     /* from came_us to the first copy from `also` */
 	const char *message;                  /* the bytes received, which a dead letter keeps; see source */
-	const char *source;   /* of a profile's event: if it has an id, `message` is only its payload. Else NULL */
+	const char *source;   /* its profile's source: if it has an id, `message` is only its payload. Else NULL */
 	const char *from;     /* where it came from if neither source nor a sender's name says so; or NULL. Not owned */
 	const char *also;     /* another source, from which copies have joined; or NULL */
 	int64_t came_us;      /* Unix time when its bytes were read; strictly increasing unless the clock is set back */

@@ -34,7 +34,7 @@ json_t *line_counts_ask(struct line_counts *n, int64_t wall_ms)
 	return json_pack("[I, I]", (json_int_t)n->next, (json_int_t)n->asked_end);
 }
 
-/* Other listeners report late copies within a minute of this check-in. */
+/* The next check-in counts minutes up to this one: by then other listeners have reported their late copies. */
 void line_counts_told(struct line_counts *n, bool is_told)
 {
 	int64_t end = (n->asked_ms - LINE_LATE_MS) / LINE_MINUTE_MS - 1;

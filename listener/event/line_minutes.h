@@ -44,7 +44,7 @@ struct line_minute {
 	int behind[2];              /* p50 and p99: ms by which its copies came after the stored ones */
 	bool has_behind;
 	uint64_t disagree; /* events that came with other bytes than on another line */
-	json_t *records;   /* of such events: [event_id, first digest, this line's]; NULL: none */
+	json_t *records;   /* describes such events: [event_id, first digest, this line's]; NULL: none */
 	bool is_changed, is_sent;
 };
 
@@ -57,16 +57,16 @@ struct line_lags {
 struct line {
 	char *source;
 	const char *name;    /* compared as a pointer with event.source */
-	unsigned int number; /* of the source's lines, from 0 */
+	unsigned int number; /* number among the source's lines, from 0 */
 	struct line_minute *minutes;
 	size_t count, size;
-	struct line_lags *lags; /* of two minutes; earlier ones keep their last percentiles */
+	struct line_lags *lags; /* lags of two minutes; earlier ones keep their last percentiles */
 	bool is_open, was_open, is_silent, has_numbers;
 	bool is_wanted;           /* also record minutes without a connection */
 	int64_t closed_minute;    /* the last minute recorded without a connection */
 	int64_t wall_ms, loop_ms; /* its connection is recorded up to here */
 	uint64_t disagree;
-	size_t records;   /* of all minutes */
+	size_t records;   /* number of records of all minutes */
 	uint64_t missing; /* computed by line_counts.c */
 	int64_t open_ms;
 };
@@ -99,12 +99,12 @@ extern struct line_minutes line_minutes;
 /* The copies of an event that has settled. */
 struct line_copy {
 	const char *source;
-	unsigned int lines;       /* of the source, that had a copy: bit 0 is the first one */
+	unsigned int lines;       /* lines of the source that had a copy: bit 0 is the first one */
 	uint64_t hash;            /* hash of the id, the same in the whole fleet */
 	int64_t won_ms;           /* when the listener that stored the event received it; 0: unknown */
 	int64_t came_ms;          /* when this listener received the copy */
 	bool is_stored;           /* this listener stored the event */
-	const uint16_t *after_ms; /* by line, how long after came_ms its copy came; NULL: all came then */
+	const uint16_t *after_ms; /* per line, how long after came_ms its copy came; NULL: all came then */
 };
 
 /* A line of the source with this name, number from 0; or NULL. */

@@ -13,8 +13,8 @@
 /* A row, or all rows of an instance in a minute (in five minutes if a listener records them together). */
 struct line_row {
 	char instance[256];
-	uint64_t process; /* of the instance */
-	int length_ms;    /* of all rows that are compared */
+	uint64_t process; /* process of the instance */
+	int length_ms;    /* length of all rows that are compared */
 	uint64_t received, received_sum, stored, stored_sum;
 	uint64_t unknown;  /* copies, received in this minute or the next, that may belong here */
 	uint64_t filled;   /* numbers that no line got, but `fill` did */

@@ -20,7 +20,7 @@ static struct {
 	int64_t told_ms;           /* loop clock, the last log line; 0 if none */
 	uint64_t run;              /* messages since an event was last stored */
 	uint64_t run_stored;       /* stored_count() when run began */
-	char reason[REASON_BYTES]; /* of the last one */
+	char reason[REASON_BYTES]; /* reason of the last one */
 	char example[EXAMPLE_BYTES + 4];
 } rejected;
 

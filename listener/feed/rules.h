@@ -38,14 +38,14 @@ struct rule {
 	size_t capture_count;
 	struct json_pointers *element; /* into the element, or without explode into the frame */
 	int container;                 /* frame slot of the value above the first * of explode */
-	struct json_step *steps;       /* of explode, from its first * on */
+	struct json_step *steps;       /* steps of explode, from its first * on */
 	int step_count;
 };
 
 struct rules {
 	struct json_pointers *frame;
 	struct rule *items; /* rules for JSON, then the fallback, then rules for texts */
-	size_t count;       /* of rules for JSON */
+	size_t count;       /* number of rules for JSON */
 	size_t text_count;
 };
 

@@ -19,10 +19,10 @@ struct reading {
 	void *ctx;
 	const struct rule *rule;
 	struct slice frame;
-	size_t events;   /* of the message */
+	size_t events;   /* events of the message */
 	size_t given;    /* events and dead letters of the message */
 	size_t most;     /* limit of given */
-	size_t rejected; /* of the frame */
+	size_t rejected; /* dead letters of the frame */
 	size_t elements;
 };
 

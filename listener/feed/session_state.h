@@ -31,13 +31,13 @@ struct session {
 	struct slice *on_open;
 	char fault[300];
 
-	int64_t now_ms;          /* of the last URL; 0: not read yet */
+	int64_t now_ms;          /* time of the last URL; 0: not read yet */
 	struct secrets *secrets; /* signatures are added here; may be NULL */
 
 	struct bytes rendered; /* the result of a call, until the next one */
 
 	/* The current frame. */
-	struct conditions hold;  /* of hold_until, on the pointers of rules->frame */
+	struct conditions hold;  /* conditions of hold_until, on the pointers of rules->frame */
 	struct bytes spliced[2]; /* buffers for the frame with its json_strings decoded */
 	struct bytes id;
 	struct arena arena;

@@ -9,7 +9,7 @@
 #include "base/bytes.h"
 #include "base/slice.h"
 
-#define VARS_BYTES_MAX (64 << 10) /* of one value that a source sets */
+#define VARS_BYTES_MAX (64 << 10) /* limit of a value that a source sets */
 
 struct vars {
 	struct variable *items;

@@ -12,7 +12,7 @@
 #define FIRST_BYTES 512  /* first allocation; later ones add a quarter */
 #define KEPT_BYTES  4096 /* kept when the queue is empty */
 
-#define NUMBER_DIGITS 20 /* of a 64-bit number */
+#define NUMBER_DIGITS 20 /* digits of a 64-bit number */
 
 /* --- adding --- */
 

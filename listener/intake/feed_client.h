@@ -104,7 +104,7 @@ struct feed_client_view {
 	unsigned int number; /* number of the line, from 0 */
 	const char *url;     /* without secrets; "" before the first connection */
 	const char *state;
-	const char *error; /* of the last attempt, or "" */
+	const char *error; /* error of the last attempt, or "" */
 	bool is_open;
 	bool is_unconfirmed; /* no answer to the first messages within --handshake-timeout; until one comes */
 	bool is_standby;     /* not started */

@@ -36,7 +36,7 @@
 #define ACKS_PART \
 	8 /* all acks may take 1/8 of the budget; beyond that, we don't read from producers with queued acks */
 #define SEND_BYTES   (256u << 10) /* send buffer in the kernel; by default it grows to megabytes */
-#define WRITE_BYTES  (16u << 10)  /* of acks per write: libwebsockets buffers what the kernel does not take */
+#define WRITE_BYTES  (16u << 10)  /* bytes of acks per write: libwebsockets buffers what the kernel does not take */
 #define ACK_PROTOCOL "wsonce.ack.v1"
 #define KEY_CHARS    24 /* length of a Sec-WebSocket-Key in base64 */
 #define KEY_BYTES    16 /* bytes of a Sec-WebSocket-Key */

@@ -30,7 +30,7 @@
 #define LINES_MAX   10000       /* per body: each line that is not an event becomes a dead letter */
 #define BODIES_PART 8           /* 1/8 of the budget for all bodies */
 #define RESULT_OVER 48          /* bytes of a result in addition to its text */
-#define TURN_BYTES  (256 << 10) /* of bodies that are verified in a turn of the loop, or one body by one secret */
+#define TURN_BYTES  (256 << 10) /* bytes of bodies verified per turn of the loop, if not one body with one secret */
 
 /* The headers of a signed request. */
 enum { SIGNED_ID, SIGNED_TIMESTAMP, SIGNED_SIGNATURES, SIGNED_BY };

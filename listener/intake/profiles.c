@@ -8,7 +8,7 @@
 
 struct profiles {
 	struct pipeline *pipeline;
-	const char **names; /* of sources that may have a stored cursor */
+	const char **names; /* names of sources that may have a stored cursor */
 	size_t name_count;
 	bool is_reading; /* a query for the cursors is running */
 	bool is_wanting; /* a source wants its cursor: read them again afterwards */

@@ -28,7 +28,7 @@ struct source_view {
 	const struct line *line; /* NULL: none is recorded, or it is the first shard's */
 	const char *url;         /* without secrets */
 	const char *state;
-	const char *error; /* of the last attempt, or "" */
+	const char *error; /* error of the last attempt, or "" */
 	bool is_open;
 	bool is_ready;           /* open and not unconfirmed, or read by another listener */
 	int64_t last_message_ms; /* loop clock; 0: none yet */
@@ -36,7 +36,7 @@ struct source_view {
 	uint64_t id;             /* identifies the source in presence; 0: there is no presence */
 	uint64_t connects;
 	uint64_t barren;               /* as in struct feed_client_view */
-	uint64_t messages;             /* of a plain URL; for a profile see rules */
+	uint64_t messages;             /* messages of a plain URL; for a profile see rules */
 	const struct silence *silence; /* other listeners hear the source, and this line does not; else NULL */
 	/* NULL for a plain URL: */
 	const struct profile *profile;

@@ -18,7 +18,7 @@ int deflate_read_terms(const char *value, struct deflate_terms *terms);
 
 struct inflater;
 
-/* Receives a part of the inflated message. bytes live for the call. Return 0, or -1 to stop. */
+/* Receives a part of the inflated message. bytes are valid during the call. Return 0, or -1 to stop. */
 typedef int(inflater_cb)(void *arg, const char *bytes, size_t len, bool is_last);
 
 struct inflater *inflater_new(const struct deflate_terms *terms);

@@ -47,8 +47,8 @@ struct conn {
 };
 
 struct dial {
-	struct list node; /* of struct dialler */
-	struct list due;  /* of struct dialler, if there may be data to write */
+	struct list node; /* in a list of struct dialler */
+	struct list due;  /* in a list of struct dialler, if there may be data to write */
 	struct ws_link link;
 	struct dialler *all;
 	enum dial_state state;

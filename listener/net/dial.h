@@ -24,7 +24,7 @@ void dialler_free(struct dialler *all);
 struct dial_end {
 	const char *reason; /* one sentence without control characters; may quote the server */
 	bool was_open;
-	unsigned int close_code; /* of the server's close frame; 0: none */
+	unsigned int close_code; /* code in the server's close frame; 0: none */
 	int status;              /* HTTP status that refused the handshake; 0: none */
 	int64_t wait_ms;         /* from Retry-After */
 };

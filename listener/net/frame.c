@@ -38,9 +38,9 @@ struct frames {
 	size_t in_len;
 	struct bytes kept; /* a copy of that input while reading is stopped */
 	bool is_kept;
-	uint64_t rest;             /* of the current frame, still to come */
+	uint64_t rest;             /* bytes of the current frame still to come */
 	uint8_t message;           /* opcode of the unfinished message; 0: none */
-	bool is_compressed;        /* of the unfinished message */
+	bool is_compressed;        /* the unfinished message is compressed */
 	struct inflater *inflater; /* NULL: compression was not agreed */
 	size_t inflated;           /* bytes of that message so far */
 	size_t inflated_most;

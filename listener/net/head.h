@@ -17,7 +17,7 @@ struct head {
 	char bytes[HEAD_BYTES + 1];
 	size_t len;
 	char *at;           /* the next header */
-	const char *reason; /* of HEAD_BAD */
+	const char *reason; /* reason for HEAD_BAD */
 };
 
 enum head_result {

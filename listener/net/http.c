@@ -38,7 +38,7 @@ struct visitor {
 	int64_t since_ms;
 	bool is_waiting;            /* for an answer; no timeout applies */
 	uint64_t wait;              /* number of this wait, from 1: many begin in one millisecond */
-	struct http_ticket *ticket; /* of the request that waits; NULL: none */
+	struct http_ticket *ticket; /* ticket of the request that waits; NULL: none */
 	bool is_welcome;            /* it has sent a request that was accepted and whose sender is known */
 	uint64_t address;
 	const void *payer; /* the owner it counts against; NULL: its address */

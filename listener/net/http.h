@@ -11,7 +11,7 @@
 
 struct http;
 
-/* The head of a request with a body. The texts live for the call and are NULL if missing. */
+/* The head of a request with a body. The texts are valid during the call, and NULL if missing. */
 struct http_request {
 	const char *method;
 	const char *path;
@@ -65,7 +65,7 @@ struct http_site {
 	const char *address; /* ADDR:PORT, or unix:PATH */
 	/* 0: the limits for operators' pages. */
 	size_t visitors;                  /* maximum of connections */
-	unsigned int of_one_host;         /* of those, from one address */
+	unsigned int of_one_host;         /* limit of connections from one address */
 	int64_t request_timeout_ms;       /* for reading a request, not for answering it */
 	const struct http_poster *poster; /* NULL: serve pages with write */
 	const char *methods; /* those of a poster that answers browsers; NULL: it takes POST from programs */

@@ -27,7 +27,7 @@ struct request_answer {
 	const char *reason;
 };
 
-/* answer lives for the callback. */
+/* answer is valid during the callback. */
 typedef void request_cb(void *arg, const struct request_answer *answer);
 
 /* Uses --source-ca, --source-cert, --source-key, --source-proxy and --handshake-timeout of config, which must outlive

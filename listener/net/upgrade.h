@@ -49,10 +49,10 @@ struct upgrade_answer {
 	/* Why it is UPGRADE_REFUSED or UPGRADE_MOVED: one sentence, followed by the first bytes of the body if the
 	 * status was not 101. Control characters are replaced. */
 	char reason[120 + UPGRADE_WORDS_MOST];
-	int status;                 /* of a refusal, whose body may still be missing; 0: none so far */
+	int status;                 /* status of a refusal, whose body may still be missing; 0: none so far */
 	int64_t wait_s;             /* after a refusal: Retry-After, at most an hour; else a second for 429 and 503 */
-	char *location;             /* of UPGRADE_MOVED, as the server wrote it */
-	struct deflate_terms terms; /* of UPGRADE_DONE: the agreed compression */
+	char *location;             /* UPGRADE_MOVED: the location, as the server wrote it */
+	struct deflate_terms terms; /* UPGRADE_DONE: the agreed compression */
 };
 const struct upgrade_answer *upgrade_answer(const struct upgrade *u);
 

@@ -31,7 +31,7 @@ struct ws_piece {
 
 /* How the owner of a connection takes messages. */
 struct ws_reader {
-	/* A whole message; bytes live for the call. Returns 0, or -1 to end the connection. */
+	/* A whole message, valid during the call. Returns 0, or -1 to end the connection. */
 	int (*on_message)(struct ws_link *link, const char *message, size_t len, bool is_text);
 	/* A message over the limit has ended: its head, and the SHA-256 and length of the whole. If NULL, such a
 	 * message ends the connection at once with 1009. */
@@ -59,16 +59,16 @@ enum ws_hold {
 
 /* One open WebSocket connection; a member of its owner's struct. */
 struct ws_link {
-	struct list link; /* of struct ws */
+	struct list link; /* in a list of struct ws */
 	struct ws *ws;    /* NULL: not open */
 	struct lws *wsi;  /* NULL: a feed */
 	int fd;
-	struct watch watch; /* of a producer */
+	struct watch watch; /* watch of a producer's socket */
 	const struct ws_reader *reader;
 	const struct ws_feed *feed; /* NULL: a producer */
 	bool is_begun;              /* its first frame was checked */
 	bool is_unmasked;           /* that frame has no mask */
-	struct list half;           /* of struct ws, while it has an unfinished message */
+	struct list half;           /* in a list of struct ws, while it has an unfinished message */
 	int64_t half_ms;            /* loop clock, when that began, or when reading last resumed */
 	char *bytes;                /* the message so far, if it comes in pieces */
 	size_t len;
@@ -78,7 +78,7 @@ struct ws_link {
 	EVP_MD_CTX *digest;       /* not NULL: the message is over the limit, only the head is kept */
 	unsigned int holds;       /* enum ws_hold */
 	bool has_peer_closed;     /* read nothing more: it sent a close frame, or ws_link_ignore was called */
-	struct list lively;       /* of struct ws, if it has sent data lately */
+	struct list lively;       /* in a list of struct ws, if it has sent data lately */
 	unsigned int quiet;       /* stops of all reading since then */
 	int64_t heard_ms;         /* loop clock, last sign of life, or when reading last resumed */
 	int64_t pinged_ms;        /* loop clock, first ping since then; 0: none */

@@ -19,7 +19,7 @@ struct backlog {
 	char oldest_target[65];
 	char strays[1000];   /* targets of pending rows that no listener delivers to; "": none */
 	char disputed[1000]; /* webhooks to which another listener gives another URL; "": none */
-	json_t *pauses;      /* by webhook: {since, by, reason}; owned; NULL: none is paused */
+	json_t *pauses;      /* per webhook: {since, by, reason}; owned; NULL: none is paused */
 	int64_t warned_ms;   /* loop clock, last warning; 0: none is overdue */
 };
 

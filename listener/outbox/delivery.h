@@ -15,7 +15,7 @@ struct delivery;
 struct delivery_request {
 	const struct webhook *webhook;
 	const char *id;        /* webhook-id, and Idempotency-Key */
-	const char *timestamp; /* of the attempt, seconds since 1970 */
+	const char *timestamp; /* time of the attempt, seconds since 1970 */
 	const char *body;      /* JSON; must stay until the request has ended */
 	size_t len;
 	const char *trace; /* traceparent of the event; NULL: none */

@@ -103,8 +103,8 @@ struct attempt {
 	struct lane *lane;
 	int64_t leased_ms; /* real_ms() before the lease was sent */
 	char *body;        /* NULL: in a request, or no longer needed */
-	size_t len;        /* of the body; counted in target.bytes until the attempt has ended */
-	int number;        /* of the attempt, counted since an operator's last retry */
+	size_t len;        /* length of the body; counted in target.bytes until the attempt has ended */
+	int number;        /* number of the attempt, counted since an operator's last retry */
 	int64_t lease;     /* unique number of the lease */
 	enum target_outcome outcome;
 	int status;

@@ -62,7 +62,7 @@ struct pipeline {
 	enum timestamp_unit time_unit; /* unit of --time-pointer */
 	struct events events;
 	struct claiming *claiming;
-	struct claim *claim; /* of claiming */
+	struct claim *claim; /* the claim of claiming */
 	struct storing *storing;
 	struct spooling *spooling;
 	struct order order;

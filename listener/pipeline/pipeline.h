@@ -56,7 +56,7 @@ struct feed_event {
 	enum timestamp_unit unit;
 	const char *source; /* the source's name, "" for a row without one; must outlive the pipeline */
 	int64_t came_us;    /* received_at of its row, Unix time; 0: now */
-	unsigned int line;  /* of the source, from 0 */
+	unsigned int line;  /* line of the source, from 0 */
 	uint64_t missing;   /* feed numbers missing before it */
 	bool is_compared;   /* its source has several lines, whose payloads should be equal */
 	bool is_shared;     /* nobody else in the fleet gets it, so it is claimed here */

@@ -59,7 +59,7 @@ struct postgres {
 	void *piece_arg;
 	size_t copied;           /* rows of the current COPY that the server has stored */
 	const char *first;       /* statement to send before the next one, or NULL */
-	int64_t lock_timeout_ms; /* of the next statements; 0: the usual one */
+	int64_t lock_timeout_ms; /* lock_timeout of the next statements; 0: the usual one */
 	int64_t lock_ms;         /* the role's limits, 0 if it has none */
 	int64_t statement_ms;
 	bool is_copy;         /* the current query is a COPY */
@@ -70,7 +70,7 @@ struct postgres {
 	bool is_next_wanted;  /* try another host next: this one cannot serve us */
 	bool was_ready;       /* has been READY before */
 	bool is_upgraded;     /* this connection has migrated the schema */
-	char error[400];      /* of the last attempt to connect */
+	char error[400];      /* error of the last attempt to connect */
 	char last_words[400]; /* why the server ends this connection, as it said itself; empty if it has not */
 	char warned[400];     /* the last problem logged since it was READY */
 	int64_t warned_ms;    /* loop clock: start of the minute that warnings counts in */
@@ -79,7 +79,7 @@ struct postgres {
 	int troubles;                    /* POSTGRES_TROUBLE in a row */
 	int64_t vetted_ms[DOUBTS];       /* loop clock, when each last led to an inspection; 0: never */
 	char *checks;                    /* the last inspection's SCHEMA_CHECKS; heap */
-	struct log_spell losses;         /* of the connection */
+	struct log_spell losses;         /* logs losses of the connection */
 	bool is_loss_told;               /* the last loss was logged, so log the next connection, too */
 	struct postgres_identity identity;
 	struct ending ending;

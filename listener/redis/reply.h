@@ -17,9 +17,9 @@ enum reply_type {
 struct redis_reply {
 	enum reply_type type;
 	long long integer;
-	char *str; /* of a string, a status or an error; NUL-terminated */
+	char *str; /* text of a string, a status or an error; NUL-terminated */
 	size_t len;
-	size_t elements; /* of an array */
+	size_t elements; /* number of elements of an array */
 	struct redis_reply **element;
 };
 

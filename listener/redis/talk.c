@@ -49,7 +49,7 @@ struct talk {
 	uint64_t mark;
 	int64_t mark_ms;
 	struct arena answer;
-	struct resp command; /* of talk_say */
+	struct resp command; /* command of talk_say */
 	struct ending ending;
 };
 

@@ -17,7 +17,7 @@
 
 #define READ_BYTES     65536 /* most per read */
 #define READS_PER_TURN 4
-#define PLAIN_BYTES    16384 /* of one TLS record, decrypted */
+#define PLAIN_BYTES    16384 /* bytes of one TLS record, decrypted */
 
 struct wire {
 	redisContext *context; /* its output buffer holds commands or TLS records */

@@ -28,7 +28,7 @@ struct disk_job {
 	struct segment_head head;
 	uint64_t last;
 	char *bytes;  /* freed with the job; DISK_READ: the result, whole records */
-	size_t len;   /* of bytes */
+	size_t len;   /* length of bytes */
 	bool flag;    /* after a DISK_READ: this was the end of the segment */
 	size_t wrong; /* after a DISK_READ: runs of bytes that are not a record */
 	int error;    /* errno, or 0 */

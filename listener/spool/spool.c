@@ -35,7 +35,7 @@ struct spool {
 	struct list segments;         /* in order of their ordinals */
 	struct spool_segment *active; /* the one being written, or NULL */
 	uint64_t next;                /* the next ordinal */
-	uint64_t bytes;               /* of all segments */
+	uint64_t bytes;               /* bytes of all segments */
 	int64_t appended_ms;          /* loop clock */
 	char *buffer;                 /* records not yet handed to the thread */
 	size_t len, room;

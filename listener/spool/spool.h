@@ -53,7 +53,7 @@ void spool_sync(struct spool *s, void (*synced)(void *arg), void *arg);
 struct spool_view {
 	uint64_t events;    /* on disk, not settled */
 	uint64_t away;      /* unsettled events that are not in memory */
-	uint64_t bytes;     /* of all segments */
+	uint64_t bytes;     /* bytes of all segments */
 	int64_t oldest_us;  /* about the oldest received_at, Unix time; 0: no events */
 	const char *reason; /* why nothing can be written, or NULL */
 };

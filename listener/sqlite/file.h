@@ -25,7 +25,7 @@ enum sqlite_type { SQLITE_FILE_NULL, SQLITE_FILE_TEXT, SQLITE_FILE_BYTES };
 /* A parameter, or a cell of a row. */
 struct sqlite_value {
 	enum sqlite_type type;
-	const char *at; /* lives for the call or callback; a cell's ends with a NUL */
+	const char *at; /* valid during the call or callback; a cell's ends with a NUL */
 	size_t len;
 	int64_t number;
 };

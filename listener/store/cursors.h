@@ -22,7 +22,7 @@ struct cursor {
 /* A cursor with its own copies of the texts. */
 struct kept_cursor {
 	struct cursor cursor;
-	unsigned int version; /* of its value, from 1 */
+	unsigned int version; /* version of its value, from 1 */
 	unsigned int sent;    /* version that was sent and has no answer yet; 0: none */
 	unsigned int stored;  /* newest version in Postgres */
 };

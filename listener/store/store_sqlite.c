@@ -591,7 +591,7 @@ static int read_cursors(struct store *s, const char *const *sources, size_t n)
 
 /* --- on the loop: what the pipeline asks for --- */
 
-/* A file that another process is writing is no error. */
+/* A file that another process is writing is not an error. */
 static struct store_view view(const struct store *s)
 {
 	bool is_late = (int64_t)uv_now(s->loop) - s->sent_ms > STALL_MS;
