@@ -54,7 +54,7 @@ void json_pointers_free(struct json_pointers *p)
 	free(p);
 }
 
-/* Returns the child of a node for a step. Takes over the step. */
+/* Returns the child of a node for a step. Takes ownership of the step. */
 static int add_step(struct json_pointers *p, int parent, struct json_step step)
 {
 	int child = p->nodes[parent].child;

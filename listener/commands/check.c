@@ -114,7 +114,7 @@ static void check_file(struct findings *f, const struct config *c, const char *p
 
 /* --- the spool --- */
 
-/* Does a process have the lock? A listener that starts at this moment would be refused. */
+/* True if a process has the lock. A listener that starts during this check would be refused. */
 static bool is_locked(const char *dir)
 {
 	char *path = memory_printf("%s/" SEGMENT_LOCK, dir);

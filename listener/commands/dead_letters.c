@@ -101,7 +101,7 @@ const struct subcommand dead_letters_list = {
 
 enum shown_column { FIELDS, BODY, WHY_NOT };
 
-/* Bytes that JSON has no text for. */
+/* Encodes bytes that cannot be a JSON string. */
 static json_t *make_base64(const char *bytes, size_t len)
 {
 	struct bytes text = {NULL, 0, 0};

@@ -58,7 +58,7 @@ struct dead_letters_options {
 	{"target", DEAD_LETTERS_OPTION(TEXT, filter.target), "NAME", 0, 0, NULL, \
 	 "with --deliveries: only those to this webhook"}
 #define DEAD_LETTERS_JSON {"json", DEAD_LETTERS_OPTION(SWITCH, is_json), NULL, 0, 0, NULL, "print one JSON object"}
-/* Options of commands that change letters; all is the help text of --all. */
+/* Options of commands that change letters. all: the help text of --all. */
 #define DEAD_LETTERS_CHANGE(all) \
 	DEAD_LETTERS_FILTER, \
 	{"limit", DEAD_LETTERS_OPTION(NUMBER, filter.limit), "N", 1, INT64_MAX, NULL, "at most N, the oldest first"}, \

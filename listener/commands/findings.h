@@ -23,7 +23,7 @@ void findings_of_settings(struct findings *f, const struct config *config);
 /* Connects to each feed and looks at what it sends first. */
 void findings_of_feeds(struct findings *f, const struct config *config);
 
-/* Can the addresses be listened on? */
+/* Checks if it is possible to listen on the addresses. */
 void findings_of_doors(struct findings *f, const struct config *config);
 
 /* Tests whether a listener with these settings could work, and prints a line for each finding, or one JSON object.

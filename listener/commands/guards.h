@@ -20,9 +20,10 @@ struct retention_guard_deletion {
 	const char *harm;
 };
 
-/* Do the listeners of the last hour, and config if it has --max-age, refuse events of this age? If so, writes the age
- * into the database: once the caller's transaction is committed, no listener without such a guard starts. Returns
- * STATUS_FINE; or after printing why STATUS_USAGE if they do not, STATUS_FAILED if the database did not answer. */
+/* Checks if the listeners of the last hour, and config if it has --max-age, refuse events of this age. If so, writes
+ * the age into the database: once the caller's transaction is committed, no listener without such a guard starts.
+ * Returns STATUS_FINE; or after printing why STATUS_USAGE if they do not, STATUS_FAILED if the database did not answer.
+ */
 int retention_guard_check(struct session *s, const struct config *config,
 			  const struct retention_guard_deletion *deletion, int64_t age_s);
 

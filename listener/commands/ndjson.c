@@ -18,7 +18,7 @@
 #include "spool/segment.h"
 
 #define CHUNK_BYTES  65536
-#define HEAD_BYTES   4096        /* kept of a line that is over the limit, as of such a message */
+#define HEAD_BYTES   4096        /* bytes kept of a line that is over the limit */
 #define FIRST_BYTES  4096        /* a pipe is recognized by these */
 #define BEFORE_BYTES 16384       /* a file is recognized by these before an offset */
 #define TURN_BYTES   (16u << 20) /* read without a line before the caller gets control, to check for signals */

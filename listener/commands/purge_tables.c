@@ -41,7 +41,7 @@ static const struct retention_guard_deletion forgets_processed = {
 	.harm = "A late copy of an event that is no longer known to be processed would be processed again:",
 };
 
-/* Puts the words of a pass into a statement: "{table}". On the heap. */
+/* Returns a statement, on the heap, with words such as {table} replaced by those of a pass. */
 static char *expand(const char *sql, const struct pass *p, bool is_open_too)
 {
 	bool is_id = strcmp(p->first, PASS_FIRST_ID) == 0, goes = !p->is_other_open || is_open_too;

@@ -76,7 +76,7 @@ static json_t *identify(const struct replay *r, struct session *s)
 	return place;
 }
 
-/* May the database have lost commits in between? The epoch of a file is its number of commits. */
+/* True if the database may have lost commits in between. The epoch of a file is its number of commits. */
 static bool has_forgotten(const struct replay *r, const json_t *before, const json_t *now)
 {
 	const char *old = member_text(before, "epoch"), *new = member_text(now, "epoch");
@@ -84,7 +84,7 @@ static bool has_forgotten(const struct replay *r, const json_t *before, const js
 	return *old && (r->file ? strtoll(old, NULL, 10) > strtoll(new, NULL, 10) : strcmp(old, new) != 0);
 }
 
-/* Has it lost none since this run began? False also if it does not answer. */
+/* True if the database has lost no commits since this run began. False also if it does not answer. */
 static bool is_same_history(struct replay *r)
 {
 	struct session *s = r->file ? r->file : session_open(r->config, SESSION_READ);

@@ -89,7 +89,7 @@ static const struct option record_options[] = {
 
 static const struct try_options try_defaults = {.now_s = NOT_GIVEN, .seconds = NOT_GIVEN, .connections = NULL};
 
-/* Is it a list such as 1,9, of which each number is greater than the one before? */
+/* True if list is a list of ascending numbers, such as 1,9. */
 static bool is_ascending(const char *list)
 {
 	int64_t last = 0, number;

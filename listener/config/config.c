@@ -547,7 +547,8 @@ static int judge_profile(struct reader *r, struct profile *p, const struct profi
 	return -1;
 }
 
-/* Adds a feed and takes over p; p and fault as in judge_profile. Its rows and cursor have its name: it is unique. */
+/* Adds a feed and takes ownership of p; p and fault as in judge_profile. Its rows and cursor have its name, which must
+ * be unique. */
 static int add_feed(struct reader *r, struct profile *p, const struct profile_fault *fault)
 {
 	struct config *c = r->config;
@@ -609,7 +610,7 @@ static int read_feeds(struct reader *r)
 /* Each element that is not an event becomes a dead letter. Without a limit, one message could cause a million. */
 #define PRODUCER_ELEMENTS_MAX 10000
 
-/* Sets the profile and takes over p; p and fault as in judge_profile. */
+/* Sets the profile and takes ownership of p; p and fault as in judge_profile. */
 static int set_ingest_profile(struct reader *r, struct profile *p, const struct profile_fault *fault)
 {
 	if (judge_profile(r, p, fault))

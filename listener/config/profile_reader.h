@@ -29,7 +29,7 @@ struct profile_reader {
 
 /* Replaces members of root with r->overrides. Returns 0, or -1 after profile_fail. */
 int profile_override(struct profile_reader *r, json_t *root);
-/* Takes over root. Returns NULL after filling r->fault. */
+/* Takes ownership of root. Returns NULL after filling r->fault. */
 struct profile *profile_from_json(json_t *root, struct profile_reader *r);
 
 /* Fills r->fault: source, line, path and sentence. Returns -1. */

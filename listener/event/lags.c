@@ -10,7 +10,7 @@ static size_t bucket_of(uint64_t ms)
 	return ms < 8 ? ms : 4 * (power - 2) + (ms >> (power - 2));
 }
 
-/* The middle of the bucket. */
+/* Returns the middle of a bucket. */
 static int value_of(size_t bucket)
 {
 	size_t power = bucket / 4 - 1;

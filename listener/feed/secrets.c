@@ -29,7 +29,7 @@ static bool is_known(const struct secrets *s, const char *text)
 	return false;
 }
 
-/* Takes over text. */
+/* Takes ownership of text. */
 static void keep(struct secrets *s, char *text)
 {
 	if (text && s->count < SECRETS_MOST && !is_known(s, text))

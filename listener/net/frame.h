@@ -37,8 +37,8 @@ void frames_free(struct frames *f);
 void frames_inflate(struct frames *f, const struct deflate_terms *terms, size_t most);
 
 /* Parses the next bytes of the stream. Do not call again after a result other than FRAMES_MORE. While reading is
- * stopped, keeps what it has not parsed for the next call, which may bring no bytes: 64 KiB of compressed frames can
- * hold more than the memory. */
+ * stopped, keeps the unparsed bytes for the next call, which may have no bytes: 64 KiB of compressed frames can inflate
+ * to more than the memory. */
 enum frames_result frames_receive(struct frames *f, const char *bytes, size_t len);
 
 /* True if the last call kept unparsed bytes. */

@@ -512,8 +512,8 @@ static void on_traffic(void *arg, int fd, int status, int events)
 	run(arg);
 }
 
-/* Closing a connection also serves others, which may reconnect at once. So at most one is closed per turn of the loop;
- * a crowd would otherwise keep the loop here. libmicrohttpd closes connections beyond its limit. */
+/* Closing a connection also serves others, which may reconnect at once. So at most one is closed per turn of the loop:
+ * many clients could otherwise block the loop. libmicrohttpd closes connections beyond its limit. */
 static bool on_connection(void *owner, int fd, const struct sockaddr *peer, socklen_t len)
 {
 	struct http *h = owner;

@@ -10,7 +10,7 @@
 #include "base/memory.h"
 
 static struct watch **by_fd;
-static size_t room; /* in it */
+static size_t room; /* entries for which there is memory */
 static uv_poll_cb original;
 
 struct watch *watch_of(int fd)
