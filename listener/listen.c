@@ -301,7 +301,7 @@ static bool has_terminal(void)
 	return fd >= 0;
 }
 
-/* SIGHUP asks for a reload, unless the listener was started from a terminal that was closed now: then drain. */
+/* SIGHUP asks for a reload. If the listener was started from a terminal that has been closed, drains instead. */
 static void on_sighup(uv_signal_t *handle, int number)
 {
 	struct listener *l = handle->data;

@@ -15,13 +15,13 @@ struct audit_list {
 	int64_t after_us;     /* leaves out older events; 0: none */
 	int64_t before_us;    /* leaves out younger events; 0: none */
 	const char *verified; /* leaves out events of these minutes, as lines_verified() returns them; NULL: none */
-	int64_t from, end;    /* the minutes */
-	int64_t is_verified;  /* left out */
-	uint64_t lines;       /* read */
+	int64_t from, end;    /* the minutes of verified */
+	int64_t is_verified;  /* lines left out because of verified */
+	uint64_t lines;       /* lines read */
 	bool has_header;      /* the first line names columns, and is left out */
-	int64_t too_old;      /* left out */
-	int64_t too_young;    /* left out */
-	int64_t without_time; /* not left out: their time could not be read */
+	int64_t too_old;      /* lines left out as too old */
+	int64_t too_young;    /* lines left out as too young */
+	int64_t without_time; /* lines kept although their time could not be read */
 	bool is_wrong_use;    /* the file does not fit the options */
 };
 

@@ -76,7 +76,7 @@ static void check_postgres(struct findings *f, const struct config *c)
 
 /* --- an SQLite file --- */
 
-/* A listener creates what is missing, if it may write the folder. */
+/* Checks if a listener may write the folder, to create the file. */
 static void check_folder(struct findings *f, const char *what, const char *path)
 {
 	char *copy = memory_strdup(path);
@@ -127,7 +127,7 @@ static bool is_locked(const char *dir)
 	return is_locked;
 }
 
-/* What is doubtful about a file system of this kind; NULL: nothing. */
+/* Returns why a spool on this kind of file system may lose events; NULL: it does not. */
 static const char *doubt_disk(unsigned int magic)
 {
 	switch (magic) {

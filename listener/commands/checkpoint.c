@@ -1,4 +1,4 @@
-/* checkpoint.c owns the file that says where to go on. */
+/* checkpoint.c owns the file that says where a replay continues. */
 #include "commands/checkpoint.h"
 
 #include <errno.h>
@@ -51,7 +51,7 @@ static int write_whole(const char *path, const char *text, size_t len)
 	return result;
 }
 
-/* A new name is on disk only when its folder is. */
+/* Syncs the folder, without which the file's new name may not be on disk. */
 static void sync_folder(char *path)
 {
 	int fd = open(dirname(path), O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -1,4 +1,4 @@
-/* colour.c owns when states have a colour, and the sequences of ECMA-48 (SGR) for it. */
+/* colour.c decides when states have a colour, and has the escape sequences for it (ECMA-48, SGR). */
 #include "commands/colour.h"
 
 #include <stdbool.h>

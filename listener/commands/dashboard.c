@@ -74,7 +74,7 @@ struct dashboard {
 	struct addresses *addresses;
 	pthread_mutex_t state_lock; /* guards the state; held while a new one is read */
 	char *state;                /* state of the fleet, as JSON; NULL: not read yet */
-	int64_t state_ms;           /* when (monotonic) */
+	int64_t state_ms;           /* when it was read (monotonic) */
 };
 
 /* The arguments of a command. */
@@ -93,8 +93,8 @@ struct reply {
 /* A path and its command. */
 struct endpoint {
 	const char *path;
-	const char *command; /* and its fixed options */
-	const char *options; /* allowed in the query, with blanks around each */
+	const char *command; /* the command with its fixed options */
+	const char *options; /* options allowed in the query, with blanks around each */
 	bool has_id;         /* the query has an id, which is the command's argument */
 	bool changes;        /* requires POST and a token */
 };

@@ -10,12 +10,12 @@
 #include "deliveries_find.sql.h"
 #include "sqlite_dead_letters_find.sql.h"
 
-#define PAGE          100000 /* ids */
-#define MESSAGES      1000   /* in a page with messages, */
+#define PAGE          100000 /* ids in a page */
+#define MESSAGES      1000   /* ids in a page with messages */
 #define MESSAGE_BYTES "8388608"
 
-/* What the commands find, from the lowest id on. The planner assumes that an unknown LIMIT is small (see lease.sql), so
- * it reads no further than it must. */
+/* The ids that a command finds, the lowest first. The planner assumes that an unknown LIMIT is small (see lease.sql),
+ * so it reads no more than it must. */
 #define IDS(find) "SELECT id, NULL, NULL FROM (" find ") AS found ORDER BY id LIMIT $8::bigint"
 /* The same with messages of about MESSAGE_BYTES in all. */
 #define WITH_MESSAGES(find, most) \
@@ -178,7 +178,7 @@ static bool has_type(const struct dead_letter_walk *w, const struct pg_result *r
 	char *raw;
 
 	if (!session_is_null(rows, row, 1))
-		return true; /* the statement has compared it */
+		return true; /* the statement has compared the type */
 	raw = session_bytes(rows, row, 2, &len);
 	found = dead_letters_type(w->reader, raw, len);
 	is_equal = found.len == strlen(type) && memcmp(found.at, type, found.len) == 0;

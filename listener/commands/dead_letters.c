@@ -1,6 +1,6 @@
-/* dead_letters.c owns `wsonce dead-letters list`, `show`, `discard` and `reopen`: looking at what could not be stored
- * or delivered, and putting it away. retry.c has `retry`. The statements are in sql/, one for each action on dead
- * letters and one for deliveries. */
+/* dead_letters.c owns `wsonce dead-letters list`, `show`, `discard` and `reopen`, for events that could not be stored
+ * and deliveries that failed. retry.c has `retry`. The statements are in sql/, one for each action on dead letters and
+ * one for deliveries. */
 #include "commands/dead_letters.h"
 
 #include <inttypes.h>

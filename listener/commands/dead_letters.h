@@ -23,11 +23,11 @@ struct dead_letter_filter {
 	const char *reason; /* a part of the reason, in any case */
 	const char *target; /* target of deliveries */
 	const char *state;  /* open, resolved or all; of deliveries also pending */
-	int64_t limit;      /* the oldest N */
-	int64_t newest;     /* among the newest N; 0: among all */
+	int64_t limit;      /* only the oldest N */
+	int64_t newest;     /* only those among the newest N; 0: among all */
 };
 
-/* The options of the commands of the family; each has some of them. */
+/* The options of the family's commands; each command has some of them. */
 struct dead_letters_options {
 	struct dead_letter_filter filter;
 	const char *action;  /* retry, discard or reopen, by the command's defaults; NULL: it changes nothing */
@@ -107,7 +107,7 @@ void dead_letter_walk_end(struct dead_letter_walk *w);
 
 /* Reads the type in messages, which need not be events. */
 struct envelope *dead_letters_type_reader(const struct config *config);
-/* The type in a message that no profile has read; empty if there is none. Lives until the next call. */
+/* Returns the type in a message that no profile has read; empty if there is none. Valid until the next call. */
 struct slice dead_letters_type(struct envelope *reader, const char *message, size_t len);
 
 /* Deletes the dead marks of the events whose ids are in a column: copies would be rejected without a letter. If Redis
@@ -115,7 +115,7 @@ struct slice dead_letters_type(struct envelope *reader, const char *message, siz
 void dead_letters_forget(struct redis_query **marks, const struct pg_result *rows, int column);
 
 /* Applies the action to deliveries, or discard or reopen to letters: each page of ids is a transaction. Prints the
- * count, also after an interrupt or a failure. Returns the exit status. */
+ * count, even after an interrupt or a failure. Returns the exit status. */
 int dead_letters_change(const struct invocation *in);
 
 #endif

@@ -76,7 +76,7 @@ struct export
 	struct bytes lines; /* not yet written */
 	uint64_t written, total, left_out;
 	int64_t start_ms;
-	bool is_broken; /* standard output */
+	bool is_broken; /* standard output failed */
 	bool is_short;  /* --until is later than until */
 };
 
@@ -103,7 +103,7 @@ static void set_position(struct export *e, const char *time, size_t len, int64_t
 	snprintf(e->position, sizeof(e->position), "%.*s%s%" PRId64, (int)len, time, len ? "/" : "", id);
 }
 
-/* Takes it from a line: the first time is that by which rows are ordered. */
+/* Takes the position from a line, whose first time is the one by which rows are ordered. */
 static void note_position(struct export *e, const char *line)
 {
 	const char *id = strchr(line, ':') + 1, *time = strstr(line, "_at\":\"");
@@ -144,7 +144,7 @@ static size_t write_bytes(const char *at, size_t len)
 	return done;
 }
 
-/* A file on a full disk ends with a whole line. Returns false if it does not. */
+/* Cuts off an incomplete last line, which a full disk leaves. Returns false if that fails. */
 static bool cut_file(size_t part)
 {
 	off_t end = lseek(STDOUT_FILENO, 0, SEEK_CUR);
@@ -166,7 +166,7 @@ static void fail_output(struct export *e, size_t part, int error)
 			      is_cut ? "; its last line is cut off" : "");
 }
 
-/* Writes the lines. The position is behind the last one that is written whole. */
+/* Writes the lines, and moves the position behind the last one that is written whole. */
 static void write_lines(struct export *e)
 {
 	size_t len = e->lines.len, done = len, whole;

@@ -1,4 +1,4 @@
-/* exported.c owns the reading of a line that `wsonce export` has printed. */
+/* exported.c reads the lines that `wsonce export` prints. */
 #include "commands/exported.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "base/memory.h"
 #include "spool/record.h"
 
-/* The members that matter, as they stand in the line. */
+/* The members that matter. */
 enum member { RECEIVED, PROCESSED, TIME, SOURCE, ID, TYPE, PAYLOAD, REASON, RAW, WHOLE, MEMBERS };
 
 static const char *const names[MEMBERS] = {"received_at", "processed_at", "event_time", "source",     "event_id",
@@ -77,7 +77,7 @@ static bool read_raw(struct exported *x, const struct slice members[MEMBERS])
 	return n >= 0;
 }
 
-/* Does as wsonce dead-letters retry: a dead letter becomes an event if a profile has read it, otherwise a message. A
+/* Like wsonce dead-letters retry: a dead letter becomes an event if a profile has read it, otherwise a message. A
  * frame, or the head of a message, cannot be tried and becomes a dead letter again. */
 static bool read_letter(struct exported *x, struct feeder *f, struct feeder_message *m,
 			const struct slice members[MEMBERS])

@@ -9,7 +9,7 @@
 #include "base/bytes.h"
 #include "commands/feeder.h"
 
-/* How each line of a row and of a dead letter begins. A message that begins so is taken for one. */
+/* How lines of rows and of dead letters begin. A message that begins like this is taken for one. */
 #define EXPORTED_ROW    "{\"wsonce_row\":"
 #define EXPORTED_LETTER "{\"wsonce_letter\":"
 
@@ -24,7 +24,7 @@ static inline const char *exported_head(const char *line, size_t len)
 	return NULL;
 }
 
-/* What the last line said. All zeros before the first. */
+/* The contents of the last line. All zeros before the first. */
 struct exported {
 	struct feed_event event;
 	struct arena texts;
@@ -32,8 +32,8 @@ struct exported {
 	char *reason;
 };
 
-/* If the bytes of m are such a line, makes m what was exported: an event with its received_at, event_time and source,
- * or the message of a letter. m is valid until the next call. Leaves m alone if they are anything else. */
+/* If the bytes of m are such a line, replaces m by the exported event with its received_at, event_time and source, or
+ * by the message of a letter, valid until the next call. Leaves other messages alone. */
 void exported_read(struct exported *x, struct feeder *f, struct feeder_message *m);
 void exported_free(struct exported *x);
 

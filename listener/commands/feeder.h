@@ -16,11 +16,11 @@ struct feeder;
 struct feeder_message {
 	const char *bytes;
 	size_t len;
-	const struct feed_event *event; /* what a profile has read; NULL: bytes are a message */
-	const char *reason;    /* why bytes are a dead letter again, of the source of event; NULL: they are tried */
+	const struct feed_event *event; /* an event that a profile has read; NULL: bytes are a message */
+	const char *reason; /* why bytes become a dead letter again, from the source of event; NULL: they are tried */
 	const uint8_t *digest; /* SHA-256 of the message if it is over --max-message and bytes are its head */
-	uint64_t total;        /* length of the message then */
-	uint64_t tag;          /* the owner's, passed to on_settled */
+	uint64_t total;        /* length of that message */
+	uint64_t tag;          /* passed to on_settled */
 };
 
 /* Called from feeder_run and the functions below that wait. */
@@ -33,7 +33,7 @@ struct feeder_owner {
 	/* Called several times a second, for progress and checkpoints. */
 	void (*on_tick)(void *owner);
 	void *owner;
-	const char *from; /* the source in rows of messages; events of a profile have their own */
+	const char *from; /* the source in rows of messages; events of a profile have a source */
 };
 
 /* The outcomes of the messages. */
@@ -46,8 +46,8 @@ struct feeder_count {
 	bool is_interrupted; /* SIGINT or SIGTERM came, or the deadline of session_limit() has passed */
 };
 
-/* Opens a pipeline, waits a moment for Redis, and has the owner feed. Marks in Redis are not trusted: the store
- * decides. Only one is open at a time: other threads wait. *count changes as messages settle. Then waits until all have
+/* Opens a pipeline, waits a moment for Redis, and calls feed. Marks in Redis are not trusted: the store decides. Only
+ * one pipeline is open at a time: other threads wait. *count changes as messages settle. Then waits until all have
  * settled, however long Postgres is away; after a signal, messages that have not settled within --drain-timeout count
  * as fed only. Returns 0; or -1 after printing why nothing can be stored. */
 int feeder_run(const struct config *config, const struct feeder_owner *owner, struct feeder_count *count);

@@ -51,7 +51,7 @@ static bool has_certificates(const char *path)
 	return trust;
 }
 
-/* What the users that a file is not for may do with it, by its mode. */
+/* Returns what other users may do with a file of this mode. */
 static const char *rights_of_others(mode_t mode)
 {
 	bool may_read = mode & S_IROTH, may_change = mode & (S_IWGRP | S_IWOTH);

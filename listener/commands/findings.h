@@ -8,11 +8,10 @@ enum finding { FINDING_OK, FINDING_WARNING, FINDING_WRONG, FINDINGS };
 
 struct findings {
 	unsigned int counts[FINDINGS];
-	struct json_out *json; /* NULL: a line for each */
+	struct json_out *json; /* NULL: print lines */
 };
 
-/* Prints a line or an object: what was checked, and in the words of format how it is and, if it is not ok, what to do.
- */
+/* Prints a line or an object: what was checked, and by format the result and, if it is not ok, what to do. */
 void finding(struct findings *f, enum finding how, const char *what, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 

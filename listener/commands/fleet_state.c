@@ -1,5 +1,5 @@
-/* fleet_state.c collects the state of the fleet: Postgres has the reports of listeners (ops/report.c), Redis what each
- * says of itself (fleet/presence.c). It decides what is a problem; status.c prints. */
+/* fleet_state.c collects the state of the fleet: Postgres has the reports of listeners (ops/report.c), Redis has their
+ * heartbeats (fleet/presence.c). It decides what is a problem; status.c prints. */
 #include "commands/fleet_state.h"
 
 #include <stdarg.h>
@@ -21,7 +21,7 @@
 #include "sqlite_status.sql.h"
 #include "status.sql.h"
 
-#define CHECKIN_LATE_S 150   /* one comes each minute, and one may be late */
+#define CHECKIN_LATE_S 150   /* a check-in is due each minute, and one may be late */
 #define LOST_S         600   /* a listener that vanished is a problem for this long */
 #define DISK_LEAST     65536 /* free bytes that an SQLite file needs */
 
@@ -29,7 +29,7 @@ struct reading {
 	const struct config *config;
 	json_t *state;
 	json_t *problems;
-	json_t *read; /* has the names of sources that a listener reads, or tries to */
+	json_t *read; /* its keys are the sources that a listener reads, or tries to read */
 	enum fleet_health health;
 };
 
@@ -167,9 +167,9 @@ static struct redis_query *ask_redis(struct reading *r)
 	return q;
 }
 
-#define SAID_MAX (1 << 20) /* bytes of what a listener says: 21 for each source */
+#define SAID_MAX (1 << 20) /* bytes of a listener's report: 21 for each source */
 
-/* What a listener told Redis about itself. */
+/* What a listener has reported to Redis. */
 struct heartbeat {
 	int is_there;         /* -1: unknown */
 	char trouble[300];    /* why it cannot store, or "" */
@@ -187,7 +187,7 @@ static void read_heartbeat(struct heartbeat *beat, struct redis_query *q, const 
 	if (q && *owner && strcmp(member_text(report, "redis"), "none") != 0 &&
 	    redis_query_command(q, get, 3, said, SAID_MAX, &number) == 0)
 		beat->is_there = *said != '\0';
-	text = said + strcspn(said, " "); /* behind the time */
+	text = said + strcspn(said, " "); /* skip the time */
 	text += *text == ' ';
 	trouble = strchr(text, '\n');
 	roster_note(&beat->roster, owner, strlen(owner), text, strlen(text), 0);

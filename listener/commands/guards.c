@@ -52,7 +52,7 @@ int effects_guard_check(struct session *s, const struct config *config)
  * that listeners must guard against is in wsonce_retention. */
 
 /* While the lock is held, no listener can check in. One that checks in later sees the age that is written here, since a
- * statement takes its snapshot after its locks. The transaction of a file keeps all others from writing. */
+ * statement takes its snapshot after its locks. With a file, the transaction itself keeps all others from writing. */
 static bool keep_others_out(struct session *s)
 {
 	return session_is_file(s) || !session_run_alone(s, "SET LOCAL lock_timeout = '10s';"

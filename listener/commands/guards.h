@@ -1,4 +1,4 @@
-/* guards.h: what commands ask about the fleet's listeners before they store or delete events. */
+/* guards.h: checks that commands make on the fleet's listeners before they store or delete events. */
 #ifndef WSONCE_GUARDS_H
 #define WSONCE_GUARDS_H
 
@@ -13,7 +13,7 @@
  * and STATUS_FAILED if the database did not answer. */
 int effects_guard_check(struct session *s, const struct config *config);
 
-/* What a refusal says: "option is refused: ... . harm run all listeners with ...". */
+/* The words of a refusal: "option is refused: ... . harm run all listeners with ...". */
 struct retention_guard_deletion {
 	const char *option;
 	const char *age; /* what must be more than a day */

@@ -1,5 +1,5 @@
-/* lines.c owns `wsonce lines`: what listeners recorded of each source, minute by minute, and what that proves. The
- * rules are line_verdict.c's. */
+/* lines.c owns `wsonce lines`: what listeners recorded about each source, minute by minute, and what that proves. The
+ * rules are in line_verdict.c. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <limits.h>
@@ -28,7 +28,7 @@
 #define DIFFER_MAX  10000 /* in JSON */
 #define UNTOLD      2     /* exit status: it is unknown whether something is missing */
 #define LENGTH_MOST 5     /* minutes of the longest row */
-#define ROWS_A_TIME 50000 /* about, of all sources: some 25 MB */
+#define ROWS_A_TIME 50000 /* about how many rows are read at a time: 25 MB */
 
 enum source_column { SOURCE, FIRST, LENGTH, ROWS };
 enum column {
@@ -82,7 +82,7 @@ struct summary {
 	const char *name;
 	uint64_t minutes, states[LINE_STATES];
 	int64_t open_ms, first, holes; /* holes: -1 if the feed has no numbers */
-	int64_t from, end, length;     /* the first minute, after the last one, and of how many each judged one is */
+	int64_t from, end, length;     /* the first minute, the one after the last, how many are judged together */
 	int64_t rows;                  /* about how many rows the table has */
 	int64_t filled;
 	uint64_t disagree;
@@ -135,7 +135,7 @@ static json_t *moment(int64_t ms)
 	return json_string(timestamp_print_to(ms * 1000, 3, text));
 }
 
-/* Spans that touch are one. */
+/* Adds a span, and joins it with one that it touches. */
 static void add_open(struct summary *s, int64_t from_ms, int64_t to_ms)
 {
 	json_t *last = json_array_get(s->open, json_array_size(s->open) - 1), *from = moment(from_ms);
@@ -164,8 +164,8 @@ static struct line_total *total_of(struct summary *s, const char *instance)
 	return &s->lines[s->count++];
 }
 
-/* Returns the holes of the line that has the most, or -1 if the feed has no numbers. What only other lines had is no
- * hole. */
+/* Returns the holes of the line that has the most, or -1 if the feed has no numbers. Numbers that only other lines had
+ * are not holes. */
 static int64_t find_holes(struct summary *s, const struct line_verdict *v, int64_t minute)
 {
 	int64_t most = -1, holes;
@@ -251,7 +251,7 @@ static json_t *describe_totals(const struct summary *s)
 	return lines;
 }
 
-/* Before a source's very first connection nothing can be missing. */
+/* Returns the moment of a source's very first connection, before which nothing can be missing. */
 static int first_moment(const struct line_row *rows, size_t n)
 {
 	int first = INT_MAX;
@@ -361,8 +361,8 @@ static struct place *sort_rows(const struct pg_result *rows, const struct summar
 	return places;
 }
 
-/* A copy comes up to a minute after the one that was stored, so those that are unknown in the next minute may belong to
- * this one. at: the next minute's first row. */
+/* Adds the unknown copies of the next minute: a copy comes up to a minute after the stored one, so they may belong to
+ * this minute. at: the next minute's first row. */
 static void add_unknown(struct line_row *all, size_t n, const struct pg_result *rows, const struct place *at,
 			const struct place *last, int64_t end)
 {
@@ -516,7 +516,7 @@ static void print_differ(const struct summary *s)
 
 static void print_source(const struct summary *s)
 {
-	const char *between = s->minutes < 100 ? ", " : "\n  "; /* else all states do not fit */
+	const char *between = s->minutes < 100 ? ", " : "\n  "; /* longer counts need a line each */
 	json_t *span;
 	size_t i;
 
@@ -594,8 +594,8 @@ static struct summary *begin_sources(const struct pg_result *sources, int64_t fr
 	return all;
 }
 
-/* Reads n sources together, some minutes at a time: rows lie in the order of time, so one source takes nearly as long
- * as all. Returns -1 if the database does not answer. */
+/* Reads n sources together, some minutes at a time: rows are stored in the order of time, so reading one source takes
+ * nearly as long as all. Returns -1 if the database does not answer. */
 static int judge(struct session *db, struct summary *all, size_t n, int64_t from, int64_t end)
 {
 	int64_t rows = 1, most;

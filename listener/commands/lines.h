@@ -1,4 +1,4 @@
-/* lines.h: what `wsonce lines` knows, for other commands. */
+/* lines.h: the verdicts of `wsonce lines`, for other commands. */
 #ifndef WSONCE_LINES_H
 #define WSONCE_LINES_H
 
@@ -6,8 +6,8 @@
 
 #include "commands/session.h"
 
-/* Returns end - from characters, on the heap: '=' for each of these minutes since 1970 that is verified for all sources
- * of which a line has told. Returns NULL after printing why. */
+/* Returns end - from characters, on the heap, one per minute: '=' if it is verified for all sources that have a line.
+ * from and end are minutes since 1970. Returns NULL after printing why. */
 char *lines_verified(struct session *db, int64_t from, int64_t end);
 
 #endif

@@ -1,4 +1,4 @@
-/* ndjson.c owns the reading of a file by lines or records: where each begins and ends, and what is too long. */
+/* ndjson.c reads a file by lines or records: it finds where each begins and ends, and whether it is too long. */
 #include "commands/ndjson.h"
 
 #include <errno.h>
@@ -19,9 +19,9 @@
 
 #define CHUNK_BYTES  65536
 #define HEAD_BYTES   4096        /* bytes kept of a line that is over the limit */
-#define FIRST_BYTES  4096        /* a pipe is recognized by these */
-#define BEFORE_BYTES 16384       /* a file is recognized by these before an offset */
-#define TURN_BYTES   (16u << 20) /* read without a line before the caller gets control, to check for signals */
+#define FIRST_BYTES  4096        /* first bytes, by which a pipe is recognized */
+#define BEFORE_BYTES 16384       /* bytes before an offset, by which a file is recognized */
+#define TURN_BYTES   (16u << 20) /* bytes read without a line before the caller gets control, to check for signals */
 #define MAGIC        "wsspool1"  /* the first bytes of a segment */
 
 struct ndjson {
@@ -31,18 +31,18 @@ struct ndjson {
 	bool is_begun; /* it is known whether it has lines or records */
 	bool is_at_end;
 	size_t max_bytes;
-	char *bytes; /* read: [from, to) is not yet handed out */
+	char *bytes; /* bytes read: [from, to) was not yet returned */
 	size_t size;
 	size_t from;
 	size_t to;
-	size_t turn;             /* bytes read since the last line, or NDJSON_LATER, was handed out */
-	uint64_t offset;         /* in the file, of bytes[from] */
-	uint64_t count;          /* lines handed out */
+	size_t turn;             /* bytes read since the last line, or NDJSON_LATER, was returned */
+	uint64_t offset;         /* offset of bytes[from] in the file */
+	uint64_t count;          /* lines returned */
 	char first[FIRST_BYTES]; /* start of a pipe */
 	size_t first_len;
 	struct segment_reader segment; /* read is NULL: it has lines */
 	struct record record;
-	struct bytes event; /* what a record says of an event, as a message */
+	struct bytes event; /* the event of a record, as a message */
 	/* A line over the limit. */
 	EVP_MD_CTX *digest; /* NULL: the current line is within the limit */
 	bool has_cr;        /* its last byte so far is a \r, which is not yet in the digest */
@@ -171,7 +171,7 @@ bool ndjson_would_lose(const struct ndjson *l, const char *path)
 
 /* --- reading --- */
 
-/* Makes room for a chunk behind what is there. */
+/* Makes room for another chunk. */
 static void reserve(struct ndjson *l)
 {
 	size_t held = l->to - l->from;
@@ -216,7 +216,7 @@ static const char *find_magic(const char *bytes, size_t len)
 	return NULL;
 }
 
-/* Returns NDJSON_LINE if something came. */
+/* Reads more. Returns NDJSON_LINE if there were bytes. */
 static enum ndjson_result fill(struct ndjson *l)
 {
 	struct pollfd fd = {l->fd, POLLIN, 0};
@@ -250,7 +250,7 @@ static void advance(struct ndjson *l, size_t n)
 
 /* --- what the first bytes say --- */
 
-/* For segment.h: what was read and not handed out, or more of the file. */
+/* Reads for segment.h: first the bytes that were read but not returned, then more of the file. */
 static ssize_t read_segment(void *source, char *to, size_t n, off_t at)
 {
 	struct ndjson *l = source;
@@ -279,7 +279,7 @@ static enum ndjson_result begin_segment(struct ndjson *l)
 	return NDJSON_LINE;
 }
 
-/* A byte order mark is not part of the first line. */
+/* Skips a byte order mark before the first line. */
 static enum ndjson_result begin_lines(struct ndjson *l)
 {
 	const char *magic = find_magic(l->bytes + l->from, l->to - l->from);
@@ -349,7 +349,7 @@ static void end_long(struct ndjson *l, struct ndjson_line *line)
 
 /* --- lines --- */
 
-/* Hands out a line, whose last len bytes are in the buffer. */
+/* Returns a line, whose last len bytes are in the buffer. */
 static void take(struct ndjson *l, struct ndjson_line *line, size_t len, bool is_ended)
 {
 	const char *at = l->bytes + l->from;
@@ -363,7 +363,8 @@ static void take(struct ndjson *l, struct ndjson_line *line, size_t len, bool is
 		end_long(l, line);
 }
 
-/* A row may be longer than the message that it was: jsonb adds blanks, and prints 1e9 with all its digits. */
+/* Returns the limit of a line. A row may be longer than its message: jsonb adds blanks, and prints 1e9 with all digits.
+ */
 static size_t limit_of(const struct ndjson *l, const char *at, size_t held)
 {
 	return l->max_bytes < RECORD_MOST && exported_head(at, held) ? RECORD_MOST : l->max_bytes;

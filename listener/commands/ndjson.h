@@ -49,19 +49,19 @@ enum ndjson_result ndjson_next(struct ndjson *l, struct ndjson_line *line);
 /* The same, but waits and never returns NDJSON_LATER. */
 enum ndjson_result ndjson_wait(struct ndjson *l, struct ndjson_line *line);
 
-/* Goes to an offset, in a pipe by reading up to it. Returns 0; or -1 after printing why, also if the file ends before.
+/* Goes to an offset; in a pipe, reads up to it. Returns 0; or -1 after printing why, also if the file ends before it.
  */
 int ndjson_skip(struct ndjson *l, uint64_t offset);
 
-/* Writes the SHA-256, in hex, by which the file is recognized when it has grown: of a file that of up to 16 KiB before
- * the offset, of a pipe that of its first 4 KiB. The offset must not be beyond what was read or skipped. Returns -1
- * after printing why. */
+/* Writes a SHA-256, in hex, by which the file is recognized after it has grown: of up to 16 KiB before the offset, or
+ * of the first 4 KiB of a pipe. The offset must not be beyond what was read or skipped. Returns -1 after printing why.
+ */
 int ndjson_fingerprint(struct ndjson *l, uint64_t offset, char hex[65]);
 
 /* True if path, or path with .part behind it, is the file that is read, also under another name. */
 bool ndjson_would_lose(const struct ndjson *l, const char *path);
 
-/* The message of a record. What a profile has read becomes one that can be read without it, written into event. */
+/* Returns the message of a record. If a profile has read it, writes into event a message that needs no profile. */
 struct slice ndjson_message(struct bytes *event, const struct record *r);
 
 /* Writes a message as a line. Newlines, which JSON has between tokens only, become blanks. False: it cannot write. */

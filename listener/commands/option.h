@@ -19,7 +19,7 @@ enum option_type {
 struct option {
 	const char *flag; /* without the dashes */
 	enum option_type type;
-	size_t offset;     /* in the command's struct of options */
+	size_t offset;     /* offset in the command's struct of options */
 	const char *value; /* name of the value in --help; NULL for a switch */
 	int64_t lowest;    /* for numbers and rates; 1 for a span that must not be 0 */
 	int64_t highest;

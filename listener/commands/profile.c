@@ -49,7 +49,7 @@ static int run_show(const struct invocation *in)
 	return STATUS_FINE;
 }
 
-/* arg: an object whose keys are those that have been printed. */
+/* arg: an object whose keys have been printed already. */
 static void print_read(void *arg, const char *name, size_t len)
 {
 	char *key = memory_strndup(name, len);
@@ -71,7 +71,7 @@ struct look {
 	const char *member;
 	const char *part;
 	bool is_found;
-	bool is_elsewhere; /* in the message, not in the element, or the other way */
+	bool is_elsewhere; /* it is in the message instead of the element, or vice versa */
 };
 
 struct fit {
@@ -181,7 +181,7 @@ static void warn(const struct fit *f, const struct look *l)
 		      l->rule->name ? l->rule->name : "without a name", l->part, messages, meant);
 }
 
-/* Warns of the parts of rules that no message has. Returns the exit status. */
+/* Warns about parts of rules that no message has. Returns the exit status. */
 static int check_frames(const struct profile *p, const char *path)
 {
 	struct fit f = {.profile = p, .rules = rules_new(p)};

@@ -1,4 +1,4 @@
-/* progress.c owns the line on the terminal that shows progress. */
+/* progress.c owns the progress line on the terminal. */
 #include "commands/progress.h"
 
 #include <stdarg.h>

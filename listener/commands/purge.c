@@ -1,5 +1,5 @@
-/* purge.c owns `wsonce purge`: it removes what is too old in steps that lock few rows for some milliseconds. Each step
- * is a transaction and needs nothing that an earlier one left in memory, so the command may be interrupted, killed, run
+/* purge.c owns `wsonce purge`: it removes old data in steps that lock few rows for some milliseconds. Each step is a
+ * transaction and needs nothing that an earlier one left in memory, so the command may be interrupted, killed, run
  * again, and run on several hosts at once. */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -73,11 +73,11 @@ static const struct purge_options purge_defaults = {
 struct tally {
 	const struct pass *pass;
 	struct pass_sql sql;
-	char cutoff[64]; /* rows before it go; "": the pass is not asked for */
+	char cutoff[64]; /* rows before it are purged; "": the pass was not requested */
 	int64_t age_s;   /* age of the cutoff */
 	int64_t done;
 	int64_t locked; /* rows left because others had locked them */
-	int64_t last;   /* the last id that goes */
+	int64_t last;   /* the last id to purge */
 	int64_t bytes;  /* size of the rows that a dry run would remove */
 };
 
@@ -116,7 +116,7 @@ static void forget_marks(struct purge *p, const struct pg_result *rows)
 	dead_letters_forget(&p->marks, rows, MARKED);
 }
 
-/* Goes on from the key *last, which becomes the next one, or NULL at the end. */
+/* Continues after the key *last, and sets it to the last key of this step, or NULL at the end. */
 static int step(struct purge *p, struct tally *t, char **last)
 {
 	bool is_dry = p->o->is_dry;
@@ -197,7 +197,7 @@ static int walk(struct purge *p, struct tally *t)
 	return failed;
 }
 
-/* --- what is too old, and whether it may go --- */
+/* --- guards --- */
 
 static bool is_given(const struct retention *r)
 {

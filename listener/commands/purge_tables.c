@@ -20,12 +20,12 @@
 	"CASE WHEN last_seen > now() - interval '1 hour' - interval '1 second' * (SELECT" \
 	" coalesce(pg_catalog.max(dedup_window_s), 0) FROM :schema.wsonce_listeners) THEN event_id END AS event_id"
 
-/* A key that is not an id, in JSON [consumer, event_id], and the last one of some rows. */
+/* A key that is not an id, in JSON: [consumer, event_id]. Also the last one of some rows. */
 #define PAIR "consumer, event_id"
 #define LAST_PAIR \
 	"(pg_catalog.array_agg(pg_catalog.json_build_array(" PAIR ") ORDER BY consumer DESC, event_id DESC))[1]"
 
-/* While a row is there, dead-letters show prints the actions on it. */
+/* Keeps the actions on rows that still exist, since dead-letters show prints them. */
 #define GONE(table, id) " AND NOT EXISTS (SELECT FROM :schema." table " AS o WHERE o.id = t." id ")"
 
 static const struct retention_guard_deletion deletes_rows = {
@@ -72,7 +72,7 @@ static char *expand(const char *sql, const struct pass *p, bool is_open_too)
 		size_t i = 0, n = strcspn(at + 1, "}");
 
 		while (strncmp(words[i][0], at + 1, n) != 0 || words[i][0][n])
-			i++; /* the statements have no other words */
+			i++; /* the statements contain no other words in braces */
 		fprintf(out, "%.*s%s", (int)(at - sql), sql, words[i][1]);
 	}
 	fputs(sql, out);

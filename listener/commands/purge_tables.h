@@ -1,4 +1,4 @@
-/* purge_tables.h: the tables that wsonce purge goes through, and their statements. */
+/* purge_tables.h: the tables that wsonce purge processes, and their statements. */
 #ifndef WSONCE_PURGE_TABLES_H
 #define WSONCE_PURGE_TABLES_H
 
@@ -25,8 +25,8 @@ enum purge_table_rows {
 
 #define PASS_FIRST_ID "-9223372036854775808"
 
-/* One table, from the first key that may go to the last one. Its rows are in two parts, so that an index of
- * sql/queries/indexes.sql finds each: part goes, and other goes if it is not what is open, or with --open-too. */
+/* One pass over a table. Its rows are in two parts, so that an index of sql/queries/indexes.sql finds each: `part` is
+ * always purged, and `other` unless it has the open rows, or with --open-too. */
 struct pass {
 	enum purge_table_name table;
 	enum purge_table_rows rows;
@@ -38,13 +38,13 @@ struct pass {
 
 	/* SQL, in the words of the statements. */
 	const char *from;
-	const char *moment; /* the column whose time counts */
-	const char *size;   /* the expression whose bytes count */
-	const char *change; /* what is done to the rows */
+	const char *moment; /* the column with the time of a row */
+	const char *size;   /* the expression for the bytes of a row */
+	const char *change; /* the statement that changes the rows */
 	const char *part;
 	const char *other;       /* NULL: there is no other part */
 	const char *and;         /* a further condition */
-	const char *marked;      /* what purge_step.sql returns of a row; NULL: nothing */
+	const char *marked;      /* column that purge_step.sql returns of a changed row; NULL: none */
 	const char *file_change; /* statement for SQLite; NULL: a file has no such table */
 	const char *file_part;
 };
@@ -56,13 +56,13 @@ struct pass_sql {
 	char *step;
 };
 
-/* A file must have the table: see file_change. */
+/* With is_file, the pass must have file_change. */
 struct pass_sql purge_sql(const struct pass *pass, bool is_file, bool is_open_too);
 void purge_sql_free(struct pass_sql *sql);
 
 #define PURGE_TABLES ((size_t)7)
 
-/* In the order in which they are done. */
+/* In the order in which they run. */
 extern const struct pass purge_tables[PURGE_TABLES];
 
 #endif

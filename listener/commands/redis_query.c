@@ -24,10 +24,10 @@ struct redis_query {
 	struct redis *redis;
 	struct resp command;
 	const char *prefix;
-	size_t unanswered; /* commands */
-	bool has_failed;   /* one of them, or could not be sent */
-	int64_t number;    /* the last answer, if a number */
-	char *text;        /* gets an answer that is text; NULL: none is wanted */
+	size_t unanswered; /* commands without an answer */
+	bool has_failed;   /* a command failed, or could not be sent */
+	int64_t number;    /* the last answer, if it was a number */
+	char *text;        /* an answer that is text is copied here; NULL: not wanted */
 	size_t text_size;
 	uint64_t timeout_ms;
 };
@@ -47,7 +47,7 @@ static void fail(struct redis_query *m, const char *why)
 
 /* --- life --- */
 
-/* Either wakes become_ready(). */
+/* These two wake become_ready(). */
 static void on_state(void *owner, enum redis_state state)
 {
 	(void)owner, (void)state;
@@ -58,7 +58,7 @@ static void on_deadline(uv_timer_t *timer)
 	(void)timer;
 }
 
-/* The loop does not run between commands, so this first learns what happened to the connection meanwhile. */
+/* Waits for the connection. The loop does not run between commands, so this first runs it to see what has happened. */
 static bool become_ready(struct redis_query *m)
 {
 	uv_run(&m->loop, UV_RUN_NOWAIT);
@@ -123,8 +123,7 @@ struct redis_query *redis_query_open(const struct config *config)
 
 /* --- commands --- */
 
-/* arg: a bool that becomes true if the answer is a claim; or NULL. Every other value is a mark: the event has settled.
- */
+/* arg: a bool that becomes true if the answer is a claim, not a mark; or NULL. */
 static void on_answer(void *owner, void *arg, const struct redis_reply *reply)
 {
 	struct redis_query *m = owner;
@@ -173,7 +172,7 @@ static void put_key(struct redis_query *m, struct slice id)
 	free(head);
 }
 
-/* Starts a command of words, with the key of id in place of %. */
+/* Starts a command, with the key of id in place of %. */
 static void start(struct redis_query *m, const char *const *words, size_t n, struct slice id)
 {
 	resp_start(&m->command, n);

@@ -1,5 +1,5 @@
 /* replay.c owns `wsonce replay`: it feeds the lines of a file as if they came from a feed, at a given rate. After a
- * kill, the same command goes on from a checkpoint. */
+ * kill, the same command continues from a checkpoint. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,9 +44,9 @@ struct replay {
 	uint64_t start;   /* offset where this run began */
 	uint64_t end;     /* offset after the last line that was fed */
 	uint64_t settled; /* all lines before this offset have settled */
-	uint64_t written; /* settled, as in the checkpoint */
+	uint64_t written; /* value of settled in the checkpoint */
 	int64_t start_ms;
-	int64_t paced_ms; /* when the first line was due, by the rate */
+	int64_t paced_ms; /* start time from which --rate counts */
 	int64_t written_ms;
 	bool has_failed; /* a checkpoint could not be written */
 	enum ndjson_result last;
@@ -61,7 +61,7 @@ static const char sql_place[] = "SELECT id, epoch FROM :schema.wsonce_database"
 				" LEFT JOIN :schema.wsonce_epoch AS e ON e.xmin = home";
 static const char lite_place[] = "SELECT id, opened FROM wsonce_database";
 
-/* Reads which database it is, and its epoch: in another one, lines that have settled may be lost. */
+/* Reads the id of the database, and its epoch: in another epoch, lines that have settled may be lost. */
 static json_t *identify(const struct replay *r, struct session *s)
 {
 	int failed = session_is_file(s) ? 0 : session_run(s, SQL_MAKE_EPOCH, NULL, "");
@@ -172,8 +172,8 @@ static int resume(struct replay *r)
 
 /* --- lines --- */
 
-/* Milliseconds until the next line is due. After a pipe was idle or the database was away, lines do not come all at
- * once to make up for it. */
+/* Returns the milliseconds until the next line is due. Time in which a pipe was idle or the database away is not made
+ * up for. */
 static int64_t wait_ms(struct replay *r)
 {
 	int64_t wait;
@@ -186,8 +186,8 @@ static int64_t wait_ms(struct replay *r)
 	return wait;
 }
 
-/* The tag of a line is where to go on if it has not settled. A last line without a newline may still be written: the
- * checkpoint stays before it, so that the next run feeds it again when it is whole. */
+/* The tag of a line is the offset from which to continue if it has not settled. A last line without a newline may still
+ * be growing: the checkpoint stays before it, so that the next run feeds it again when it is whole. */
 static void feed_line(struct replay *r, struct feeder *f, const struct ndjson_line *line)
 {
 	struct feeder_message m = {.bytes = line->bytes,
@@ -282,7 +282,7 @@ static int replay(struct replay *r)
 		dispatch_fail("--checkpoint: %s (or its temporary file) is the file to replay", r->o->checkpoint);
 		return STATUS_USAGE;
 	}
-	if (resume(r) || write_checkpoint(r)) /* a name that cannot be written fails before a line is fed */
+	if (resume(r) || write_checkpoint(r)) /* if it cannot be written, fail before a line is fed */
 		return STATUS_FAILED;
 	r->start_ms = r->paced_ms = r->written_ms = clock_ms(CLOCK_MONOTONIC);
 	if (feeder_run(r->config, &owner, &r->count))

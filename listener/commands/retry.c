@@ -100,9 +100,9 @@ static const char *const objections[] = {
 	"it was over --max-message and only its head is kept; give the whole by --raw-file",
 };
 
-/* Feeds a message, or the payload of what a profile has read. Waits while another event with its id has no outcome. The
- * pipeline asks the store about events with marks, so the letter's own dead mark is not in the way. The event's time
- * was not kept, so --max-age refuses it again. Returns false after a signal. */
+/* Feeds a message, or the payload of an event that a profile has read. Waits while another event with its id has no
+ * outcome. The pipeline asks the store about events with marks, so the letter's own dead mark does no harm. The event's
+ * time was not kept, so --max-age refuses it again. Returns false after a signal. */
 static bool feed_message(struct retry *r, struct feeder *f, const struct pg_result *page, size_t row,
 			 struct slice message)
 {
@@ -175,7 +175,7 @@ static void feed_all(void *owner, struct feeder *f)
 
 /* --- the command --- */
 
-/* Reads the edited message. A newline that an editor has left at its end does not matter to JSON. */
+/* Reads the edited message. A final newline, which editors add, does not matter to JSON. */
 static int read_edited(struct retry *r)
 {
 	const char *path = r->o->raw_file;

@@ -19,7 +19,7 @@
 struct segments {
 	const char *dir, *source;
 	int lock;
-	int error; /* errno of what could not be written */
+	int error; /* errno of a failed write */
 	int64_t rotate_us;
 	FILE *file; /* NULL: the next message begins a segment */
 	struct segment_head head;
@@ -56,7 +56,7 @@ struct segments *segments_open(const char *dir, const char *source, int64_t rota
 	return s;
 }
 
-/* Writes the head, again once the segment has ended, and then with the count. */
+/* Writes the head, and once more with the count when the segment has ended. */
 static bool write_head(struct segments *s)
 {
 	char bytes[SEGMENT_HEAD];
@@ -66,7 +66,7 @@ static bool write_head(struct segments *s)
 	return fwrite(bytes, sizeof(bytes), 1, s->file) == 1;
 }
 
-/* Ordinals begin with the time: so they grow, whoever wrote the segments that are there. */
+/* Begins a segment. Ordinals begin with the time, so they are greater than those of existing segments. */
 static bool begin_segment(struct segments *s, int64_t now_us)
 {
 	char *path;

@@ -24,7 +24,7 @@
 #include "sqlite/file.h"
 
 #define UPGRADE_AGAIN_MS 500
-#define SPARE_MS         2000 /* for a statement after the deadline, to record what was done */
+#define SPARE_MS         2000 /* time for a statement after the deadline, which records what was done */
 #define VALUES_MAX       12
 
 /* Set by session_limit(). */
@@ -103,7 +103,7 @@ static bool is_fine(const PGresult *result)
 }
 
 /* Returns the result of a pipeline's last statement, or of the first that failed; NULL if the connection broke. After
- * session_each_row(), libpq 15 hands out the first statement's rows one by one, too. */
+ * session_each_row(), libpq 15 also returns the first statement's rows one by one. */
 static PGresult *end_pipeline(PGconn *conn)
 {
 	PGresult *kept = NULL, *result;

@@ -14,10 +14,10 @@ struct pg_result; /* libpq's */
 /* What a session may do to the schema. */
 enum session_aim {
 	SESSION_NONE,    /* the command opens one itself, or needs none */
-	SESSION_LOOK,    /* nothing; tables may be missing */
-	SESSION_READ,    /* nothing; the schema may be older than this program's */
+	SESSION_LOOK,    /* change nothing; tables may be missing */
+	SESSION_READ,    /* change nothing; the schema may be older than this program's */
 	SESSION_UPGRADE, /* upgrade it, as a listener does */
-	SESSION_CREATE,  /* and create missing tables */
+	SESSION_CREATE,  /* also create missing tables */
 };
 
 /* Connects to the database. Returns NULL after printing one line to standard error, as all calls below do. */
@@ -41,18 +41,18 @@ bool session_is_file(const struct session *s);
  * letter for each value that follows: s for a text, NULL for an SQL NULL; n for an int64_t. Returns the rows, which the
  * caller passes to session_drop; or NULL. Outside of a transaction the role's statement_timeout does not apply. */
 struct pg_result *session_query(struct session *s, const char *sql, const char *sqlite, const char *types, ...);
-/* As session_query, for statements whose rows do not matter. Returns 0 or -1. */
+/* Like session_query, for statements whose rows do not matter. Returns 0 or -1. */
 int session_run(struct session *s, const char *sql, const char *sqlite, const char *types, ...);
-/* Takes a row: its n cells are texts, NULL for an SQL NULL. */
+/* Called for a row: its n cells are texts, NULL for an SQL NULL. */
 typedef void session_row_fn(void *arg, const char *const *cells, int n);
-/* As session_query with n texts, but hands out the rows one by one, so that memory holds one. Postgres applies the
- * session's own timeouts, and SQLite begins no transaction, so that writers do not wait. take must not use s. */
+/* Like session_query with n texts, but passes the rows to take one by one, so that only one is in memory. In Postgres
+ * the session's own timeouts apply; SQLite begins no transaction, so writers do not wait. take must not use s. */
 int session_each_row(struct session *s, const char *sql, const char *sqlite, int n, const char *const *values,
 		     session_row_fn *take, void *arg);
 /* Runs statements that Postgres and SQLite understand. In Postgres they have the session's own timeouts, and a single
  * one runs outside of a transaction, as CREATE INDEX CONCURRENTLY requires. Returns 0 or -1. */
 int session_run_alone(struct session *s, const char *sql);
-/* Runs the same statement in both, and prints nothing; why gets the reason of a failure. */
+/* Runs the same statement in Postgres or SQLite, and prints nothing; why gets the reason of a failure. */
 struct pg_result *session_try(struct session *s, const char *sql, int n, const char *const *values, char *why,
 			      size_t size);
 /* Runs the parts of a text separately, as session_try does, so that a missing right hides one part only. Each part

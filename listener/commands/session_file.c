@@ -16,7 +16,7 @@
 #include "base/text.h"
 #include "sqlite/file.h"
 
-#define BUSY_TRIES  60 /* each of half a second */
+#define BUSY_TRIES  60 /* half a second each */
 #define USER_BYTES  32
 #define COLUMNS_MAX 16
 
@@ -68,7 +68,7 @@ static size_t encode(const char *in, size_t len, char *out)
 	return (size_t)EVP_EncodeBlock((unsigned char *)out, (const unsigned char *)in, (int)len);
 }
 
-/* Decodes what set_bytes() writes. */
+/* Decodes the output of set_bytes(). */
 static size_t undo_hex(const char *in, size_t len, char *out)
 {
 	size_t n = 0;

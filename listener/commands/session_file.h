@@ -19,8 +19,8 @@ struct sqlite_file *session_file_open(const char *path, bool may_create, int64_t
 struct pg_result *session_file_ask(struct sqlite_file *f, const char *sql, int n, const char *const *values,
 				   int64_t until_ms);
 
-/* Runs statements outside of a transaction, and hands out their rows one by one, as session_each_row does. Returns 0;
- * or -1, and sqlite_file_why has the reason. */
+/* Runs statements outside of a transaction, and passes their rows to take one by one, as session_each_row does. Returns
+ * 0; or -1, and sqlite_file_why has the reason. */
 int session_file_each(struct sqlite_file *f, const char *sql, int n, const char *const *values, session_row_fn *take,
 		      void *arg);
 

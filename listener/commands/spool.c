@@ -1,4 +1,4 @@
-/* spool.c owns `wsonce spool`: what lies in the directory of --spool, as a list, as NDJSON, or away with it. */
+/* spool.c owns `wsonce spool`: it lists, exports or drops the segments in the directory of --spool. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-/* stats.c owns `wsonce stats duplicates`: how many further copies of events listeners counted, day by day
- * (store/checkin.c), and what follows for --dedup-window. Postgres makes the object and the text. */
+/* stats.c owns `wsonce stats duplicates`: how many further copies of events listeners counted per day
+ * (store/checkin.c), and which --dedup-window they suggest. Postgres makes the object and the text. */
 #include <jansson.h>
 #include <string.h>
 

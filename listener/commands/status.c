@@ -36,7 +36,7 @@ static const struct option status_options[] = {
 
 /* --- text: columns that fit a terminal of 80, and no control characters from outside --- */
 
-/* Returns a copy with ? for control characters and all beyond ASCII. In JSON these are escapes, except for DEL. */
+/* Returns a copy with ? for control characters and for all that is not ASCII. In JSON these are escapes, except DEL. */
 static json_t *make_printable(const json_t *state)
 {
 	char *text = memory_given(json_dumps(state, JSON_ENSURE_ASCII), "jansson"), *put = text;
@@ -75,7 +75,7 @@ static const char *print_age(json_int_t s, char out[24])
 	return out;
 }
 
-/* Prints a line for each. */
+/* Prints a line for each hazard. */
 static void print_hazards(const char *at)
 {
 	for (size_t len; *at; at += len + strspn(at + len, ", ")) {

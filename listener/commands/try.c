@@ -246,8 +246,8 @@ static bool is_new(struct trial *t, struct slice id)
 	return true;
 }
 
-/* Returns the SHA-256 of the payload in canonical form; or NULL if other libraries would print a number in it another
- * way. */
+/* Returns the SHA-256 of the payload in canonical form; or NULL if it has a number that other libraries may print
+ * differently. */
 static const char *digest_payload(struct slice payload, char hex[2 * SHA256_BYTES + 1])
 {
 	struct bytes canonical = {NULL, 0, 0};
@@ -905,7 +905,7 @@ static FILE *open_new(const char *path)
 	return fd < 0 ? NULL : fdopen(fd, "w");
 }
 
-/* Returns 0; or -1 if not all could be written, and errno. */
+/* Returns 0; or -1 with errno if not all could be written. */
 static int close_lines(FILE *lines, const char *path)
 {
 	if (lines != stdout && ftell(lines) == 0)

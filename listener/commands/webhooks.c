@@ -1,5 +1,5 @@
-/* webhooks.c owns `wsonce webhooks list`, `show`, `pause`, `resume` and `resend`: the deliveries of one webhook. Those
- * that are dead are in dead_letters.c. */
+/* webhooks.c owns `wsonce webhooks list`, `show`, `pause`, `resume` and `resend`: the deliveries of one webhook.
+ * dead_letters.c has the dead ones. */
 #include <inttypes.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@ static const struct option json_options[] = {
 
 /* --- list, show --- */
 
-/* Returns an array, which has no item for a name that nothing knows; or NULL after printing why. */
+/* Returns an array of the webhooks that match; or NULL after printing why. */
 static json_t *read_states(struct session *session, const char *name)
 {
 	struct pg_result *rows = session_query(session, SQL_WEBHOOKS_LIST, NULL, "s", name);
@@ -239,7 +239,7 @@ static void print_resent(const struct resend *r, const struct webhooks_options *
 		       o->is_dry ? "would queue" : "queued", r->chosen - r->had_one, r->had_one);
 }
 
-/* Returns the time of the database, which gives events theirs; or -1. */
+/* Returns the database's time, by which events were stored; or -1. */
 static int64_t read_now_us(struct session *session)
 {
 	struct pg_result *rows = session_query(

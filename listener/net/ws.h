@@ -79,7 +79,7 @@ struct ws_link {
 	unsigned int holds;       /* enum ws_hold */
 	bool has_peer_closed;     /* read nothing more: it sent a close frame, or ws_link_ignore was called */
 	struct list lively;       /* in a list of struct ws, if it has sent data lately */
-	unsigned int quiet;       /* stops of all reading since then */
+	unsigned int quiet;       /* how often all reading was stopped since it last sent data */
 	int64_t heard_ms;         /* loop clock, last sign of life, or when reading last resumed */
 	int64_t pinged_ms;        /* loop clock, first ping since then; 0: none */
 	const char *fault;        /* why this side ends the connection; NULL: it does not */
