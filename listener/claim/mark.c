@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define HEAD_LEN  5
-#define MINUTE_AT 10 /* after the dot of the epoch */
+#define MINUTE_AT 10 /* where the minute may begin, counted from the dot before the epoch */
 
 size_t mark_write(const struct mark *mark, char *text)
 {

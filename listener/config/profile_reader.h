@@ -22,7 +22,7 @@ struct profile_reader {
 	struct {
 		const char *name; /* NULL if an index */
 		size_t index;
-	} path[PATH_MAX_STEPS]; /* to the current value */
+	} path[PATH_MAX_STEPS]; /* path to the current value */
 	size_t depth;
 	json_t *variables; /* object whose names are the variables that $x and ${x} may use */
 };

@@ -1,4 +1,4 @@
-/* lags.h: a histogram of milliseconds with a sign. Exact below 8 ms, within an eighth beyond. */
+/* lags.h: a histogram of signed milliseconds. Exact below 8 ms, within an eighth beyond. */
 #ifndef WSONCE_LAGS_H
 #define WSONCE_LAGS_H
 

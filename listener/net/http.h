@@ -19,7 +19,7 @@ struct http_request {
 	const char *origin;
 	const char *type;
 	int64_t length; /* Content-Length; -1: none */
-	bool is_gzip;   /* Content-Encoding; others but identity were refused */
+	bool is_gzip;   /* Content-Encoding; any other except identity is refused before */
 	int fd;         /* its connection's socket */
 	struct MHD_Connection *connection;
 };

@@ -9,8 +9,8 @@
 
 #define REPLY_BYTES ((size_t)16 << 20) /* limit for one answer; ours are below 1 MiB */
 
-/* Makes reader allocate its answers, as struct redis_reply, in a. Call arena_clear as soon as an answer has been used,
- * before asking reader for the next: parts of that may be allocated from then on. An answer that needs more than
+/* Makes reader allocate its answers, as struct redis_reply, in a. Call arena_clear as soon as an answer has been used
+ * and before asking reader for the next one, of which it may then allocate parts. An answer that needs more than
  * REPLY_BYTES fails with REDIS_ERR_OOM. */
 void reply_use_arena(redisReader *reader, struct arena *a);
 
