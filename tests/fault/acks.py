@@ -1,6 +1,6 @@
-"""Acks judged when they are given: owns a producer of the rig's own, connected to every listener, that sends some ids
-in several versions, and asks the tables what each ack says as soon as it has come. wsonce-producer sends again what is
-not acked, and its ledger is judged at the end of a round; this one sends each message once."""
+"""Judges acks when they arrive: owns a producer, connected to every listener, that sends some ids in several versions,
+and checks each ack against the tables at once. wsonce-producer resends messages that are not acked, and its ledger is
+judged at the end of a round; this one sends each message once."""
 import asyncio
 import hashlib
 import random
@@ -13,12 +13,12 @@ from rig.frame import TEXT
 from rig.waiting import comes_true
 
 RATE = 30                       # ids a second
-LOOK_S = 0.15                   # the shortest time between two questions to the tables
+LOOK_S = 0.15                   # the shortest time between two queries of the tables
 
 
 def versions_of(event_id, n, choice, is_plain):
-    """Messages, each with its payload as jsonb prints it: one, or three, and for half of the ids one more that Postgres
-    refuses (None). That one refuses a whole COPY, and after it there is none for a while: with --plain it is rare."""
+    """Returns messages, each with its payload as jsonb prints it: one, or three, and for half of the ids one more that
+    Postgres refuses (None). It fails a whole COPY, after which COPY is avoided for a while: with --plain it is rare."""
     good = [f'{{"n": {n}, "version": {version}}}' for version in range(1 if choice < 0.6 else 3)]
     bad = ['{"n": "\\u0000"}'] if 0.3 < choice < 0.8 and (not is_plain or n % 300 == 1) else []
     return [(event_message(event_id, payload), payload) for payload in good] + [
@@ -26,7 +26,7 @@ def versions_of(event_id, n, choice, is_plain):
 
 
 class Line(Client):
-    """A connection to one listener. It is dialled again when it breaks; what was not acked then is not judged."""
+    """A connection to one listener. It reconnects; messages that were not acked by then are not judged."""
 
     def __init__(self, asker, listener):
         super().__init__()
@@ -82,13 +82,13 @@ class Asker:
             self.rig.keep(task)
 
     def make(self, n):
-        """The id of number n and its versions, which depend on nothing but the seed."""
+        """Returns the id of number n and its versions, which depend only on the seed."""
         event_id = f"{self.book.asked_prefix}-{n}"
         choice = random.Random(f"versions {self.rig.options.seed} {event_id}").random()
         return event_id, versions_of(event_id, n, choice, self.rig.options.plain)
 
     def next_rows(self):
-        """Of some of the ids that are sent next."""
+        """Returns rows of some of the ids that are sent next."""
         first = self.n + RATE // 4
         numbers = range(first, first + RATE, 3)
         return [(event_id, CREATED, versions[0][1]) for event_id, versions in map(self.make, numbers)]
@@ -122,7 +122,7 @@ class Asker:
                 await self.look(acks)
 
     async def ask(self, sql):
-        """The answer's lines. A Postgres that is away is asked again: what was acked is there when it is back."""
+        """Returns the lines of the answer. While Postgres is away, asks again: acked events must be there afterwards."""
         while True:
             status, out, _ = await self.rig.postgres.try_sql(sql)
             if status == 0:
@@ -137,11 +137,11 @@ class Asker:
                                  f"WHERE event_id IN ({ids})")
         letters = dict(line.split(" ", 1) for line in letters)
         present = {row.partition(" ")[0] for row in rows}
-        # An ack may be on its way for seconds, through a network that is cut: when it came says nothing.
+        # An ack may take seconds through a network that is cut, so its time of arrival says nothing.
         for event_id, message, status, who, sent in acks:
             if sent > self.book.forgot_at:
                 self.judge(event_id, message, status, who, rows, present, letters)
-            else:                       # acked, perhaps, before Postgres forgot it; sent again in the end
+            else:                       # maybe acked before Postgres lost it; resent at the end
                 self.book.asked_acks |= {event_id} if status != "rejected" else set()
 
     def judge(self, event_id, message, status, who, rows, present, letters):
@@ -162,12 +162,12 @@ class Asker:
             self.book.asked_acks.add(event_id)
 
     def digest(self, message):
-        """Of the message's dead letter: a consumer's has the consumer's name behind it (sql/migrations/004_effects.sql)."""
+        """Returns the digest of its dead letter, which includes a consumer's name (sql/migrations/004_effects.sql)."""
         digest = hashlib.sha256(message)
         return hashlib.sha256(digest.digest() + self.rig.consumer.encode()).hexdigest() if self.rig.consumer else digest.hexdigest()
 
     async def end(self, seconds):
-        """Waits for the acks that are owed: by then the faults are over, and every connection that stands answers."""
+        """Waits for the acks that are due: the faults are over, and every open connection answers."""
         self.is_sending = False
         await comes_true(lambda: not self.delayed and not self.acks and not any(line.waiting for line in self.lines), seconds)
         await asyncio.sleep(2 * LOOK_S)

@@ -1,10 +1,10 @@
-"""The shape of most faults: owns how one begins, lasts and ends."""
+"""The shape of most faults: how one begins, lasts and ends."""
 import asyncio
 import inspect
 
 
 def lasting(begin, end=None):
-    """A fault's act: begin, and end when its time is over. Both are functions of (rig, fault), or coroutine functions."""
+    """Returns an act that calls begin, and end when its time is over: functions or coroutine functions of (rig, fault)."""
     async def act(rig, fault):
         for step, pause_s in ((begin, fault.duration), (end, 0)):
             done = step and step(rig, fault)
@@ -15,8 +15,8 @@ def lasting(begin, end=None):
 
 
 def on_links(act, *names):
-    """A step that does act(link) to the links of the fault's listener, or of all listeners. The fault's detail has the
-    names if there are none. Several servers of Redis tell listeners where they are, so that no link lies between."""
+    """Returns a step that calls act(link) for the links of the fault's listener, or of all listeners. If names are missing,
+    the fault's detail has them. With several Redis servers listeners find the servers' addresses, so there is no link."""
     def step(rig, fault):
         for listener in [rig.listener(fault.target)] if fault.target else rig.listeners:
             for name in names or fault.detail.split("+"):

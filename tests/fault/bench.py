@@ -1,6 +1,6 @@
-"""What the figures stand on: owns the private servers, the fleets on them, and the comparison of what was sent with
-what is stored. Unlike the torture rig it puts nothing between a listener and its neighbours, except in front of
-Postgres where a figure asks for it."""
+"""The base of the figures: owns the private servers and the fleets on them, and compares what was sent with what is
+stored. Unlike the torture rig it puts nothing between a listener and its neighbours, except in front of Postgres if a
+figure needs that."""
 import asyncio
 import os
 import sys
@@ -14,12 +14,12 @@ from rig.servers import Servers
 from rig.waiting import comes_true, wait_until
 
 SETTLE_S = 180
-# Postgres as it comes (fsync on), but for the times of commits.
+# Postgres with its defaults (fsync on), except that it records the times of commits.
 SETTINGS = "track_commit_timestamp = on\n"
 
 
 class Member(Listener):
-    """A listener of a fleet. Its port stays the same when it is started again, as its producers expect."""
+    """A listener of a fleet. It keeps its port when it is started again, as its producers expect."""
 
     def __init__(self, number, fleet, programs):
         super().__init__(number, fleet)
@@ -46,8 +46,8 @@ class Member(Listener):
 
 
 class Fleet:
-    """Listeners on a feed and a database of their own. It is the rig of its members, each of which has a link of its own
-    to the servers that are cuttable."""
+    """Listeners on a feed and a database of their own. It is the rig of its members, each of which has its own link to the
+    servers that can be cut off."""
 
     def __init__(self, bench, name, size, rate, flags, cuttable=()):
         self.bench = bench
@@ -66,11 +66,11 @@ class Fleet:
         self.source = Source(self, f"{name}-feed", rate)
         self.rows = {}                  # event id -> time of its commit, once they are read
         self.row_count = 0
-        self.wanted = set()             # ids of what was sent, and of what was acked, once they are read
+        self.wanted = set()             # ids that were sent or acked, once they are read
         self.acked = set()
         bench.fleets.append(self)
 
-    # --- what its members ask for ---
+    # --- for its members ---
 
     @property
     def is_ending(self):
@@ -117,7 +117,7 @@ class Fleet:
         return await asyncio.gather(*(listener.metrics() for listener in self.listeners))
 
     async def settle(self):
-        """The load ends; what is in memory goes where it belongs. How many messages do not."""
+        """Ends the load, and waits until all messages have settled. Returns how many have not."""
         for program in self.senders + [self.source]:
             if program.is_alive:
                 await program.finish()
@@ -126,7 +126,7 @@ class Fleet:
         return int(await self.total("in_flight"))
 
     async def is_settled(self):
-        """The feed is gone for everybody, so all that it sent was read, and nothing is in memory."""
+        """Returns whether every listener has noticed the end of the feed, so has read all of it, and nothing is in memory."""
         return all(metrics.get("sources_open") == 0 and metrics.get("in_flight") == 0
                    for metrics in await self.metrics())
 
@@ -142,7 +142,7 @@ class Fleet:
         return int(await self.bench.postgres.sql(sql, self.name))
 
     async def account(self):
-        """What must be zero, and the two numbers of which it is the difference."""
+        """Returns the counts that must be zero, and the two numbers of which each is the difference."""
         left = await self.settle()
         sent = self.source.read_ledger().keys()
         told = self.source.told()
@@ -190,7 +190,7 @@ class Bench(Servers):
         self.is_ending = False
 
     def conninfo_of(self, database):
-        """For listeners."""
+        """Returns a conninfo for listeners."""
         return self.postgres.conninfo(database)
 
     def keep(self, task):
@@ -202,7 +202,7 @@ class Bench(Servers):
             print(time.strftime("%H:%M:%S  ") + text, file=sys.stderr, flush=True)
 
     async def end(self):
-        """Children go by pid; the servers last."""
+        """Ends all children by pid, the servers last."""
         self.is_ending = True
         for fleet in self.fleets:
             await fleet.end()

@@ -1,6 +1,5 @@
-"""What is done to the done channel: owns the cutting of the connections that hear it, and the messages that lie. A lie says
-of events that are about to come that they are stored. Whoever may publish can make one up, all but the key of
---marks-key-file (docs/security.md)."""
+"""Faults of the done channel: cuts the connections that hear it, and publishes lies: messages that say that future events
+are stored. Anyone who may publish can forge them, except for the key of --marks-key-file (docs/security.md)."""
 import asyncio
 import ctypes
 import hashlib
@@ -10,13 +9,13 @@ import time
 
 MESSAGE = b"$7\r\nmessage\r\n"
 LIES, EVERY_S = 100, 0.05       # events in a message; between two messages
-ASK_S, PATIENCE_S = 1, 30       # with one message; until one is heard
+ASK_S, PATIENCE_S = 1, 30       # how long to wait for one message, and for any
 PLACE = "SELECT (SELECT id FROM wsonce_database), (SELECT epoch FROM wsonce_epoch)"
 UNKNOWN = 65535                 # in place of when an event came
 
 
 class ChannelCut:
-    """Ends each connection at the next message for it, which never arrives. In the place of a CommitCut."""
+    """Ends each connection at the next message for it, which never arrives. Used instead of a CommitCut."""
 
     def __init__(self):
         self.hits = 0
@@ -42,7 +41,7 @@ async def cut(rig, fault):
 
 
 def message(database, epoch, prefix, ids):
-    """As listener/claim/done_channel.c makes it without a key."""
+    """Returns a message like those of listener/claim/done_channel.c without a key."""
     sodium = ctypes.CDLL("libsodium.so.23")
     key = hashlib.blake2b(f"{prefix}\0".encode(), key=f"{database}/{epoch:08x}".encode(), digest_size=16).digest()
     parts = [b"wsd1", struct.pack("<I", epoch), os.urandom(8), struct.pack("<Q", int(time.time() * 1000))]
@@ -54,7 +53,7 @@ def message(database, epoch, prefix, ids):
 
 
 async def publish(rig):
-    """Whether a lie was heard: neither Redis nor Postgres, which knows the epoch, is away."""
+    """Publishes a lie. Returns whether it was heard: not if Redis is away, or Postgres, which knows the epoch."""
     status, place, _ = await rig.postgres.try_sql(PLACE)
     first = rig.book.feed_events + 1
     ids = [f"{rig.book.feed_prefix}-{n}" for n in range(first, first + LIES)]

@@ -1,6 +1,6 @@
-"""The watch on claims: owns a model of Redis's keys, fed by MONITOR, and tells when a listener deletes or extends a
-claim that is not its own (I4). It speaks only when it is sure: a key whose value it does not know, or that may have
-expired within SLACK_S, is nobody's fault."""
+"""The watch on claims: owns a model of Redis's keys, fed by MONITOR, and reports a listener that deletes or extends a claim
+of another (I4). It reports only when it is sure: a key whose value it does not know, or that may have expired within
+SLACK_S, is nobody's fault."""
 import asyncio
 import math
 
@@ -12,7 +12,7 @@ UNSEEN_S = 10                   # from the first command seen until no key is le
 
 
 class ClaimWatches:
-    """One on each server of Redis."""
+    """One watch per Redis server."""
 
     def __init__(self, rig):
         self.watches = [ClaimWatch(rig, server, self) for server in getattr(rig.redis, "servers", [rig.redis])]
@@ -69,7 +69,7 @@ class ClaimWatch:
             writer.close()
 
     def is_replicated(self, line):
-        """Whether a master sent it. No listener deletes but by a script; a master deletes what has expired."""
+        """Returns whether a master sent it. Listeners delete only by scripts; a master deletes expired keys."""
         return b'"PXAT"' in line or (not self.rig.has_one_redis and b'] "DEL" ' in line and b" lua] " not in line)
 
     def on_line(self, line):

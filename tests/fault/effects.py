@@ -1,5 +1,5 @@
-"""The effects of events in their own transaction: owns the handler that the listeners call, and the comparison of what
-it did with the rows. It writes a row for each call into a table without a unique key, so that a second call shows."""
+"""The effects of events in their own transaction: owns the handler that the listeners call, and compares its calls with
+the rows. The handler inserts a row into a table without a unique key, so that a second call is visible."""
 from marked import TYPE
 from postgres_faults import RAISE
 

@@ -1,5 +1,5 @@
-"""The faults: owns the kinds, the seeded plan of what happens when and to whom, and the doing of each. A plan depends
-on nothing but seed, mix and number of listeners, so the same seed gives the same faults."""
+"""The faults: owns the kinds, the seeded plan of what happens when and to whom, and runs it. A plan depends only on seed,
+mix and number of listeners, so the same seed gives the same faults."""
 import asyncio
 import random
 import signal
@@ -47,7 +47,7 @@ class Kind:
 
     @property
     def is_at_leader(self):
-        """Its target is known when its time comes."""
+        """Returns whether its target is the leader, which is known only when its time comes."""
         return self.family == "leader"
 
     @property
@@ -77,7 +77,7 @@ class Fault:
         return f"{self.kind.name:18} {who:11} {self.duration:5.2f} s  {self.detail}".rstrip()
 
 
-# --- doing them ---
+# --- running them ---
 
 kill = lasting(lambda rig, fault: rig.listener(fault.target).end(signal.SIGKILL, 5),
                lambda rig, fault: rig.listener(fault.target).start())
@@ -86,7 +86,7 @@ stop = lasting(lambda rig, fault: rig.listener(fault.target).signal(signal.SIGST
 
 
 async def leave(rig, listener):
-    """Returns how it has left."""
+    """Ends a listener. Returns how it ended."""
     ended = await listener.end(signal.SIGTERM, DRAIN_S + 6)
     left = listener.left_behind()
     if not ended:
@@ -112,8 +112,8 @@ async def hand_over(rig, listener):
 
 
 async def roll(rig, fault):
-    """A new version, say: one listener after the other, each when the one before is ready, and once more the one that
-    leads then. Nobody does that while Postgres is away."""
+    """Restarts one listener after the other, as for a new version, each when the one before is ready, and then the leader
+    once more. Nobody does that while Postgres is away."""
     for listener in rig.listeners:
         await hand_over(rig, listener)
     await hand_over(rig, await rig.leader.find(rig.listeners) or rig.listeners[0])
@@ -240,7 +240,7 @@ FAMILIES = sorted({kind.family for kind in KINDS})
 
 
 def choose(mix):
-    """The kinds of a mix: names of families and kinds, or all."""
+    """Returns the kinds of a mix: names of families and kinds, or all."""
     words = set(mix.split(","))
     chosen = [kind for kind in KINDS if "all" in words or kind.name in words or kind.family in words]
     known = {"all"} | set(FAMILIES) | {kind.name for kind in KINDS}
@@ -251,7 +251,7 @@ def choose(mix):
 
 
 class Plan:
-    """Deals the faults of each round from a deck in which every kind of the mix is, so that none is rare."""
+    """Deals the faults of each round from a deck with every kind of the mix, so that none is rare."""
 
     def __init__(self, seed, kinds, listeners, pace_s):
         self.random = random.Random(f"plan {seed}")
@@ -259,7 +259,7 @@ class Plan:
         self.listeners = listeners
         self.pace_s = pace_s
         self.deck = []
-        self.details = {}               # of each kind, those that are still to come
+        self.details = {}               # per kind, the variants still to come
         self.number = 0
 
     def draw(self):
@@ -269,7 +269,8 @@ class Plan:
         return self.deck.pop()
 
     def spared(self, number):
-        """The listener that is neither killed nor ended in this round, so that there is a witness; 0 if it is alone."""
+        """Returns the listener that is neither killed nor ended in this round, so that there is a witness; 0 if there is
+        only one."""
         return number % self.listeners + 1 if self.listeners > 1 else 0
 
     def target(self, kind, spared):
@@ -286,13 +287,13 @@ class Plan:
         return [(kind.occupies, target)]
 
     def detail(self, kind):
-        """Each of its variants comes before one comes again."""
+        """Returns the next variant: all come before one is repeated."""
         if not self.details.get(kind.name):
             self.details[kind.name] = self.random.sample(kind.details, len(kind.details))
         return self.details[kind.name].pop()
 
     def round(self, number, seconds):
-        """What finds its place occupied until the end of the round waits for the next one."""
+        """Plans a round. A fault whose place is occupied until the end of the round waits for the next one."""
         faults, free, waiting, at = [], {}, [], 0.5
         while at <= seconds:
             kind = self.draw()
@@ -313,7 +314,7 @@ class Plan:
 
 
 class Single:
-    """A plan of one fault, in each round."""
+    """A plan with one fault in each round."""
 
     def __init__(self, name, at, target, duration, detail):
         self.kind = next(kind for kind in KINDS if kind.name == name)
@@ -328,7 +329,7 @@ class Single:
 
 
 class InTurn:
-    """A plan of kinds one after the other, each in all its variants."""
+    """A plan with one kind after the other, each in all its variants."""
 
     def __init__(self, kinds, at):
         self.kinds = kinds
@@ -346,7 +347,7 @@ class InTurn:
 
 
 class Timeline:
-    """Does the faults of a plan at their times, prints them, and remembers them for histories."""
+    """Runs the faults of a plan at their times, prints them, and records them for histories."""
 
     def __init__(self, rig):
         self.rig = rig
@@ -358,7 +359,7 @@ class Timeline:
         self.missing[name] = self.missing.get(name, 0) + 1
 
     def place(self, occupies, target):
-        """A lock, held by what is done there."""
+        """Returns the lock of a place, which a fault holds while it lasts."""
         return self.places.setdefault((occupies, target), asyncio.Lock())
 
     async def play(self, faults):
@@ -371,7 +372,7 @@ class Timeline:
             await task
 
     async def do(self, fault):
-        """One at a time in each place: what takes longer than planned, a start say, delays the next."""
+        """Runs a fault, one at a time in each place: one that takes longer than planned, as a start may, delays the next."""
         if fault.kind.is_at_leader:
             await leader.aim(self.rig, fault)
         async with self.place(fault.kind.occupies, fault.target):
@@ -390,7 +391,7 @@ class Timeline:
         return lines[-25:]
 
     def had_trouble(self, number, began, ended):
-        """Whether a fault of that time has kept the listener from running, or from Redis."""
+        """Returns whether a fault of that time has kept the listener from running, or from Redis."""
         return any(fault.keeps_from_redis(number) and fault.began < ended and (fault.ended or ended) >= began
                    for fault in self.done)
 

@@ -1,10 +1,9 @@
-"""The feed: a WebSocket server without replay that sends made-up events to whoever is connected, and owns the
-knowledge of who received what. It is a part of the rig, and not wsonce-source, because only the sender can know
-that.
+"""The feed: a WebSocket server without replay that sends made-up events to all connected listeners, and knows what each
+received. It is a part of the rig, and not wsonce-source, because only the sender can know that.
 
 A listener has received an event when it has answered a ping that was sent on the same connection after it: frames
-are read in order, so the answer to a later ping says that the event was handed to the program. Everything else (it
-was written, the kernel took it, TCP acknowledged it) says less, and does not count."""
+are read in order, so the answer to a later ping proves that the program has the event. Everything else (it was written,
+the kernel took it, TCP acknowledged it) proves less, and does not count."""
 import asyncio
 import collections
 import random
@@ -21,13 +20,13 @@ from rig.waiting import SLOW
 TICK_S = 0.02
 SAFE_TICKS = int((0.1 + 0.5 * SLOW) / TICK_S)   # --spool-after, and time for the write, which may wait for a sync
 QUIET, QUIET_TICKS = b"not JSON: nothing to tell", 100    # now and then, where there are no events: no source is idle
-SILENCE_S = 0.6                 # of a listener that is at work, at most
+SILENCE_S = 0.6                 # the longest silence of a listener that works
 SHIPPED = "order.shipped"       # a type that goes to a webhook too
 MALFORMED = 6                   # kinds; the last one is refused by Postgres, and with it a whole COPY
 
 
 def feed_payload(n):
-    """In the form in which jsonb prints it, so that the text in the table can be compared to the digit."""
+    """Returns the payload as jsonb prints it, so that the text in the table can be compared exactly."""
     return (f'{{"n": {n}, "big": {18446744073709551615 + n}, "dec": {n % 97}.{n % 7}0, '
             f'"long": 0.{n}{"1234567890" * 4}1, "text": "\u00e9\u20ac {LETTERS[n % 26:]} \U0001F600"}}')
 
@@ -45,8 +44,7 @@ def malformed_message(mark, n):
 
 
 class Connection(rig.feed.Connection):
-    """A listener's connection. Its ticks [first, answered] are what it received, and those up to safe what was on disk
-    at its end."""
+    """A listener's connection. It received the ticks [first, answered], and those up to safe were on disk at its end."""
 
     def __init__(self, feed):
         super().__init__()
@@ -80,7 +78,7 @@ class Connection(rig.feed.Connection):
         return not self.feed.is_silent
 
     def on_pong(self, tick):
-        """An answer to something that was never asked proves nothing."""
+        """Ignores an answer to a ping that was never sent."""
         if tick is not None and self.first_tick <= tick <= self.feed.tick:
             self.answered_tick = max(self.answered_tick, tick)
             self.beat()
@@ -89,7 +87,7 @@ class Connection(rig.feed.Connection):
             self.feed.odd_pongs += 1
 
     def beat(self):
-        """A process that was stopped answers all pings at once."""
+        """Records answered_tick: a process that was stopped answers all pings at once."""
         now = time.monotonic()
         if now - self.beat_at > TICK_S / 2:
             self.beat_at = now
@@ -117,8 +115,8 @@ class Connection(rig.feed.Connection):
 
 
 class Feed:
-    """Sends `rate` events a second while it is on. The book of the round says what was sent in which tick. All listeners
-    dial one address, so that it is one source, by proxies that are links of their own."""
+    """Sends `rate` events a second while it is on. The round's ledger says what was sent in which tick. All listeners dial
+    one address, so that it is one source, through proxies, each with a link of its own."""
 
     URL = "ws://feed/"
 
@@ -138,14 +136,14 @@ class Feed:
         self.odd_pongs = 0              # with a payload that no ping had
         self.debt = 0.0
         self.echo_debt = 0.0
-        self.book = None                # the Round that is under way
+        self.book = None                # the current Round
         self.quiet_tick = 0
         self.copies = {}                # tick -> messages to be sent again then
         self.heard = {}                 # number of a listener -> when it last answered
         self.silences = {}              # of each: when it did not
 
     def url(self, number):
-        """Of the listener with this number."""
+        """Returns the URL for the listener with this number."""
         return self.URL.replace("//", f"//{number}@") + str(number) * self.rig.options.apart
 
     async def start(self):
@@ -160,7 +158,7 @@ class Feed:
         self.heard[number] = now
 
     def was_heard(self, number, began, ended):
-        """Whether the listener has answered pings all this time."""
+        """Returns whether the listener has answered pings all this time."""
         silences = self.silences.get(number, [])
         return self.heard.get(number, 0) > ended - SILENCE_S and not any(
             since < ended and until > began for since, until in silences)
@@ -191,7 +189,7 @@ class Feed:
                 connection.missed.add(self.tick)
                 connection.transport.write(ping)
                 continue
-            self.random.shuffle(frames)         # two listeners need not hear things in one order
+            self.random.shuffle(frames)         # two listeners need not get them in the same order
             connection.transport.write(b"".join(frames) + ping)
             self.deliveries += len(frames)
 
@@ -230,13 +228,13 @@ class Feed:
         return text
 
     def next_rows(self):
-        """Of some of the events that are sent next."""
+        """Returns rows of some of the events that are sent next."""
         first = self.book.feed_events + int(self.rate / 4)
         numbers = [n for n in range(first, first + int(self.rate), max(1, int(self.rate / 20))) if n % 100 != 50]
         return [(f"{self.book.feed_prefix}-{n}", feed_type(n), feed_payload(n)) for n in numbers]
 
     def send_again(self, messages):
-        """Returns the tick."""
+        """Sends messages again. Returns the tick."""
         self.tick += 1
         frames = b"".join(frame(TEXT, message) for message in messages) + frame(PING, struct.pack(">Q", self.tick))
         for connection in list(self.open):
@@ -248,7 +246,7 @@ class Feed:
             connection.end(is_reset)
 
     def send_half_frames(self, is_reset):
-        """Each connection gets the first half of an event that nobody ever gets whole, and is ended."""
+        """Sends each connection the first half of an event that nobody ever gets whole, and ends it."""
         for connection in list(self.open):
             self.book.halves += 1
             text = frame(TEXT, event_message(f"{self.book.feed_prefix}-h{self.book.halves}", "{}"))
@@ -257,7 +255,7 @@ class Feed:
             asyncio.get_running_loop().call_later(0.02, connection.end, is_reset)
 
     def is_heard(self):
-        """Whether every listener is connected and has answered a ping of this very moment."""
+        """Returns whether every listener is connected and has answered a ping sent now."""
         numbers = {c.incarnation.listener.number for c in self.open if c.answered_tick >= self.quiet_tick}
         return len(numbers) == len(self.rig.listeners)
 

@@ -1,5 +1,5 @@
-"""The figure gray-failure: owns the cut between one listener of a fleet and Postgres, while it hears the feed and
-reaches Redis, and how late events become by it.
+"""The figure gray-failure: cuts one listener of a fleet off from Postgres, while it hears the feed and reaches Redis, and
+measures how late events become.
 
 Event number n was due n / rate seconds after the first. When that was is not known to the millisecond: the fastest
 event before the cut counts as stored at once, so each latency is too small by that one's. The time of a commit is
@@ -15,14 +15,14 @@ from rig.sample import percentile
 
 LISTENERS = 3
 RATE = 1000
-QUIET_S = 10                    # before the cut, and after it
+QUIET_S = 10                    # before and after the cut
 NOTICE_S = 5
 P99_S = 2.0
 NUMBER = re.compile(r"\d+$")
 
 
 def latencies(fleet, cut_at):
-    """(time it was due, seconds to its commit) of each event that is stored."""
+    """Returns (time it was due, seconds to its commit) of each stored event."""
     stored = [(int(NUMBER.search(event_id).group()) / RATE, at) for event_id, at in fleet.rows.items()]
     first = min(at - due for due, at in stored if at < cut_at)
     return [(first + due, at - first - due) for due, at in stored]

@@ -1,5 +1,5 @@
-"""The ledger: owns what was sent in a round and what the producers were told, compares it with the tables when the
-round has settled, and keeps the verdict of the run. The rules that it applies are in README.md."""
+"""The ledger: records what was sent in a round and which acks came, compares that with the tables when the round has
+settled, and keeps the verdict of the run. README.md has its rules."""
 import json
 import re
 
@@ -18,16 +18,16 @@ EXAMPLES = 5
 
 
 class Verdict:
-    """What must be zero, each with the first few offenders and their history."""
+    """The counts that must be zero, each with the first few offenders and their history."""
 
     def __init__(self):
         self.counts = dict.fromkeys(COUNTED, 0)
         self.examples = []
         self.rows = self.letters = self.feed_events = self.producer_events = self.acks = 0
         self.unproven = 0               # not stored, and no surviving listener had received it
-        self.oldest_unproven_s = 0.0    # of those that a listener had received: from sending to its end
+        self.oldest_unproven_s = 0.0    # among those that a listener had received: from sending to its end
         self.resends = 0
-        self.judged_acks = 0            # when they were given
+        self.judged_acks = 0            # acks that were judged when they arrived
 
     @property
     def is_clean(self):
@@ -52,12 +52,12 @@ class Verdict:
 
 
 def is_caused(reason):
-    """Whether a fault says so of a dead letter."""
+    """Returns whether this reason of a dead letter comes from a fault."""
     return REFUSED in reason or SUPPRESSED in reason
 
 
 class Round:
-    """The book of one round: ids, the tick in which each was first sent, and what must not be accepted."""
+    """The records of one round: ids, the tick in which each was first sent, and messages that must not be accepted."""
 
     def __init__(self, number, rig):
         self.number = number
@@ -68,14 +68,14 @@ class Round:
         self.ticks = {}                 # event id -> tick
         self.times = {}                 # tick -> time
         self.malformed = {}             # bytes -> tick
-        self.marked = set()             # bytes of events that the handler never takes
-        self.caused = set()             # ids with a dead letter that a fault has caused
-        self.forgot_at = 0              # Postgres has forgotten commits, up to here
+        self.marked = set()             # bytes of events that the handler never accepts
+        self.caused = set()             # ids with a dead letter caused by a fault
+        self.forgot_at = 0              # Postgres has lost commits from before this time
         self.versions = {}              # event id -> its messages, and the payload of each; None if Postgres refuses it
-        self.asked_acks = set()         # ids of which an ack said that there is a row
+        self.asked_acks = set()         # ids for which an ack promised a row
         self.feed_events = self.echoes = self.halves = 0
-        self.acks = {}                  # event id -> the producer's last word
-        self.refused = []               # bytes of messages that the producer was told are rejected
+        self.acks = {}                  # event id -> status of the last ack
+        self.refused = []               # bytes of messages with a rejecting ack
 
     def sent(self, event_id, tick):
         self.ticks.setdefault(event_id, tick)
@@ -110,11 +110,11 @@ class Round:
         return any(c.incarnation.is_witness for c in self.receivers(tick))
 
     def is_spooled(self, tick):
-        """Events of then were on disk, whose spool the next process has read."""
+        """Returns whether events of that tick were on disk, in a spool that the next process has read."""
         return self.rig.has_spools and any(c.received(tick) and tick <= c.safe_tick for c in self.rig.feed.connections)
 
     def is_owed(self, tick):
-        """An event must be stored; a message that is none is on no disk."""
+        """Returns whether events of that tick must be stored. Messages that are not events are never on disk."""
         return self.is_proven(tick) or self.is_spooled(tick)
 
     def history(self, event_id, tick=None):
@@ -130,13 +130,13 @@ class Round:
         return lines + self.rig.claims.history_of(event_id)
 
     def owed(self):
-        """Ids that must be in the tables, whatever happened."""
+        """Returns the ids that must be in the tables, whatever happened."""
         proven = {tick for tick in self.times if self.is_owed(tick)}
         sent = {event_id for event_id, tick in self.ticks.items() if tick in proven}
         acked = {event_id for event_id, status in self.acks.items() if status in ("persisted", "duplicate")}
         return sent | acked | self.asked_acks | {json.loads(text)["event_id"] for text in self.marked}
 
-    # --- what Postgres has forgotten ---
+    # --- commits that Postgres has lost ---
 
     def message_of(self, event_id):
         if event_id in self.versions:
@@ -145,7 +145,7 @@ class Round:
         return event_message(event_id, payload, event_type)
 
     def find_forgotten(self, rows, letters):
-        """The messages that are not in the tables, though they were received or acked. What was sent after the failover
+        """Returns messages that are not in the tables although they were received or acked. Those sent after the failover
         must be there."""
         present = {event_id for event_id, *_ in rows} | {event_id for _, _, event_id in letters}
         raws = {raw for raw, *_ in letters}
@@ -158,7 +158,7 @@ class Round:
         return {event_id: self.message_of(event_id) for event_id in absent}, (self.malformed.keys() | refused) - raws
 
     def send_forgotten(self, rows, letters):
-        """Whoever lost something sends it again. It must be stored then, whatever Redis says of it."""
+        """Sends lost messages again. Then they must be stored, whatever Redis has about them."""
         events, malformed = self.find_forgotten(rows, letters)
         tick = self.rig.feed.send_again([*events.values(), *malformed])
         self.times[tick] = self.rig.time()
@@ -169,7 +169,7 @@ class Round:
     # --- judging ---
 
     def expected_row(self, event_id):
-        """Type and payload; None if it was not sent."""
+        """Returns type and payload; None if it was not sent."""
         prefix, _, n = event_id.rpartition("-")
         if not n.isdigit():
             return None
@@ -219,7 +219,7 @@ class Round:
         verdict.producer_events += len(self.acks)
 
     def judge_letters(self, letters):
-        """letters: (bytes, reason, id) of all dead letters that are new."""
+        """letters: (bytes, reason, id) of all new dead letters."""
         verdict, seen = self.rig.verdict, set()
         known = self.marked | {QUIET} | {message for of in self.versions.values() for message, payload in of.items() if payload is None}
         mark = re.compile(re.escape(self.producer_prefix).encode() + rb"-m\d+")
@@ -240,8 +240,8 @@ class Round:
                 verdict.find("letters_lost", f"acked as rejected: {line['message'][:80]}", [str(line["reason"])])
 
     def judge_letter(self, raw, reason, event_id):
-        """Of a well-formed event. Each try that Postgres refuses is a line of its log, and more than one if it had to
-        be isolated; what is kept back without an error leaves none."""
+        """Judges the dead letter of a well-formed event. Each try that Postgres refuses is a line of its log, or several if
+        the event had to be isolated; a suppressed row leaves none."""
         tries = self.rig.tries[event_id]
         if is_caused(reason) and (tries >= MAX_ATTEMPTS or SUPPRESSED in reason):
             self.caused.add(event_id)
@@ -251,7 +251,7 @@ class Round:
 
 
 class Tables:
-    """Reads what is new in the tables since the last time."""
+    """Reads new rows of the tables since the last time."""
 
     def __init__(self, rig):
         self.rig = rig
@@ -278,5 +278,5 @@ class Tables:
         return [(bytes.fromhex(raw), reason, event_id) for raw, reason, event_id in rows]
 
     async def doubled(self):
-        """Over the whole run: a late second row of an earlier round would show here."""
+        """Counts over the whole run, to find a late second row of an earlier round."""
         return await self.rig.sql("SELECT event_id FROM events GROUP BY event_id HAVING count(*) > 1 LIMIT 20")

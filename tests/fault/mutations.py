@@ -1,5 +1,5 @@
-"""The wrong designs that the rig must tell from the right one: owns the list of patches, how a patched program is
-built, and which faults find it soonest."""
+"""The wrong designs that the rig must catch: owns the list of patches, builds patched programs, and says which faults
+catch each soonest."""
 import os
 import shutil
 import subprocess
@@ -8,13 +8,13 @@ from rig.waiting import RigError
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 PARTS = ("Makefile", "listener", "lua", "sql", "loadtest")
-BUILT = ("build/listener", "build/text")    # if they are there, only what the patch changes is compiled
+BUILT = ("build/listener", "build/text")    # if they exist, only what the patch changes is compiled
 
 USUAL = {"seed": 1, "minutes": 1.0, "round": 8, "pace": 0.4}
 
 
 def found_by(*shows, **options):
-    """shows: the counts by one of which it must be caught. options: of the run."""
+    """shows: the counts, one of which must catch it. options: options of the run."""
     return {"shows": shows, **USUAL, **options}
 
 
@@ -46,8 +46,8 @@ def run(command, cwd):
 
 
 def build(name, tree, copy, others=("wsonce-producer",)):
-    """A copy of the tree with the patch applied and built; returns the folder of its programs, with others that are
-    there already."""
+    """Builds a copy of the tree with the patch. Returns the folder of its programs, to which existing others are
+    copied."""
     patch = f"{HERE}/mutations/{name}.patch"
     os.makedirs(copy)
     for part in PARTS + BUILT:
@@ -64,7 +64,7 @@ def build(name, tree, copy, others=("wsonce-producer",)):
 
 
 def copy_programs(tree, folder, names=("wsonce", "wsonce-producer")):
-    """The programs as they are now: a rebuild must not change them in the middle of a run."""
+    """Copies the programs, so that a rebuild does not change them in the middle of a run."""
     os.makedirs(folder)
     for name in names:
         if not os.path.exists(f"{tree}/build/{name}"):

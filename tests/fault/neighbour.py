@@ -1,5 +1,5 @@
-"""Another database that shares the fleet's Redis: owns the proof that it is refused where its prefix is the fleet's, and
-that with a prefix of its own neither takes the other's events for stored."""
+"""Another database that shares the fleet's Redis: tests that it is refused with the fleet's prefix, and that with a prefix
+of its own neither takes the other's events for stored."""
 from feed import feed_payload, feed_type
 from replay import Replay
 from rig.feed import event_message
@@ -9,11 +9,11 @@ DATABASE = "neighbour"
 PREFIX = "neighbour:"
 REFUSAL = "the listeners of another database"
 REFUSAL_S = 20
-STEP = 60               # one event of so many; none of them is a malformed one
+STEP = 60               # one of this many events; none of them is malformed
 
 
 async def create(rig):
-    """A listener like those of the fleet, but for the database, must not start."""
+    """A listener like those of the fleet, but with the other database, must not start."""
     await rig.postgres.sql(f"CREATE DATABASE {DATABASE} OWNER wsonce")
     stranger = Process(f"{rig.directory}/neighbour")
     command = rig.command("listen", "--instance-id", "neighbour", "--ingest", "127.0.0.1:0", database=DATABASE)
@@ -26,7 +26,7 @@ async def create(rig):
 
 
 class Neighbour(Replay):
-    """The same ids as the feed's, in the midst of the same faults."""
+    """Replays the ids of the feed, during the same faults."""
 
     def __init__(self, book):
         rig = book.rig

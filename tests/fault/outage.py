@@ -1,4 +1,4 @@
-"""The figures redis-outage, postgres-outage and spool-outage: owns the phases before, during and after the absence of a
+"""The figures redis-outage, postgres-outage and spool-outage: owns the phases before, during and after the outage of a
 server, and what is measured in each."""
 import asyncio
 import signal

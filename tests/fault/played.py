@@ -1,5 +1,5 @@
-"""Whether a run has played what it is there for: owns the paths on which a fault must have been met, and how often. A
-run in which one of them was met too seldom says nothing of it, and fails."""
+"""Checks whether a run has exercised its faults: owns the paths that must have been taken, and how often. A run that took
+one of them too rarely proves nothing about it, and fails."""
 import collections
 
 from faults import ALL, CONSUMER, EFFECTS, PLAIN
@@ -47,7 +47,7 @@ PATHS = (
     Path("copies left to the leader", "deferred", 100, "kill,leader-kill"),
     Path("copies that the channel settled", "done_told", 100, "kill,leader-kill"),
 )
-# What befalls the leader, what the fleet hears of each other, and what comes from outside. A line for each ends a run.
+# Faults of the leader, of what listeners hear about each other, and from outside. A run ends with a line for each.
 WEATHER = (
     Path("leader killed", None, 1, "leader-kill"),
     Path("leader frozen", None, 1, "leader-stop"),
@@ -74,7 +74,7 @@ class Played:
         self.counts[name] += n
 
     def numbers(self, paths):
-        """How often each path was met."""
+        """Returns how often each path was taken."""
         return {path.name: self.rig.watch.total(path.counted) if path.counted else self.counts[path.name]
                 for path in paths if self.rig.fleet_kinds.intersection(path.fleets)}
 
@@ -86,7 +86,7 @@ class Played:
         return {fault.kind.name for fault in self.rig.timeline.done if fault.ended}
 
     def unmet(self, kinds):
-        """One that leads to each path that was not met so far: a slow machine gets through few faults."""
+        """Returns one kind for each path that was not taken so far: a slow machine gets through few faults."""
         numbers, names = self.numbers(PATHS + WEATHER), set(ENDS) - self.ended()
         for path in PATHS + WEATHER:
             if numbers.get(path.name, path.least) < path.least:

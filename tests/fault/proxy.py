@@ -11,12 +11,12 @@ import time
 import statements
 from rig.sockets import reset_socket, serve
 
-UP, DOWN = 0, 1                 # from the one who dialled, and to it
+UP, DOWN = 0, 1                 # from the side that dialled, and to it
 QUEUE_LIMIT = 1 << 20           # bytes held before the sender is no longer read from
 
 
 class Lane:
-    """One direction of a connection: what was read and is not yet passed on."""
+    """One direction of a connection: bytes that were read but not yet passed on."""
 
     def __init__(self, pair, direction):
         self.pair = pair
@@ -57,7 +57,7 @@ class Lane:
 
 
 class End(asyncio.Protocol):
-    """One socket of a pair; what it reads goes into the lane of its direction."""
+    """One socket of a pair; its bytes go into the lane of its direction."""
 
     def __init__(self, pair, direction):
         self.pair = pair
@@ -77,7 +77,7 @@ class End(asyncio.Protocol):
 
     def eof_received(self):
         self.pair.lanes[self.direction].put(None)
-        return True                             # the other direction may still have something to say
+        return True                             # the other direction may still have data
 
     def connection_lost(self, error):
         self.pair.lost(self.direction, error)
@@ -123,9 +123,9 @@ class Pair:
             lane.flush()
 
     def pass_on(self, direction, target, data):
-        """False when the connection ended over it."""
+        """Passes data on. Returns False if the connection ended because of that."""
         if target.is_closing():
-            return True                         # nobody reads it any more; lost() ends the pair
+            return True                         # nobody reads it now; lost() ends the pair
         if data is None:
             if target.can_write_eof():
                 try:
@@ -151,7 +151,7 @@ class Pair:
             transport.resume_reading()
 
     def lost(self, direction, error):
-        """One socket is gone for good. While the network is held, the other side does not learn of it."""
+        """One socket is gone for good. While the network is held, the other side does not notice."""
         lane = self.lanes[direction]
         if self.is_closed:
             return
@@ -182,8 +182,8 @@ class CommitCut:
     """Cuts a connection to Postgres in the middle of the next statement of a kind: an INSERT INTO events, the
     end of a COPY, or the relay's next statement.
 
-    before: half of the statement is passed on; during: all of it, and the reset comes at once; after: the reset
-    comes when the answer does, which nobody sees. In the last two the outcome is unknown to the listener."""
+    before: half of the statement is passed on; during: all of it, and the reset follows at once; after: the reset comes
+    instead of the answer. In the last two cases the listener does not know the outcome."""
 
     MARKS = {"": statements.INSERT, "relay": statements.RELAY, "copy": statements.COPY_DONE}
 
@@ -219,7 +219,7 @@ class CommitCut:
 
 
 class Link:
-    """All connections between one listener and one neighbour, past and future. target() tells where to go on."""
+    """All connections between one listener and one neighbour, past and future. target() says where to connect."""
 
     def __init__(self, name, target, far_s=0.0):
         self.name = name
@@ -229,9 +229,9 @@ class Link:
         self.delay = [0.0, 0.0]
         self.held = [False, False]
         self.commit_cut = None
-        self.broke_at = 0                       # when a connection ended last
+        self.broke_at = 0                       # when a connection last ended
         self.on_words = None                    # called with a pair and what was sent to the neighbour
-        self.is_refusing = False                # whoever connects is reset at once
+        self.is_refusing = False                # every new connection is reset at once
         self.server = None
         self.port = 0
         self.tasks = set()

@@ -1,6 +1,5 @@
-"""The receiver of webhooks: an HTTP server as somebody else may run it. It verifies signatures, keeps the keys that it
-has seen, and owns the knowledge of what it has applied. In a mood, which a fault puts it into, it misbehaves with every
-other request."""
+"""The receiver of webhooks: an HTTP server as users may run it. It verifies signatures, keeps the keys that it has seen,
+and records what it has applied. In a mood, which a fault sets, it misbehaves at every other request."""
 import asyncio
 import base64
 import collections
@@ -12,8 +11,8 @@ from rig.receiver import Caller, is_signed
 from rig.sockets import reset_socket, serve
 
 SECRET = bytes(range(32))
-SLOW_S = 3.5                    # longer than a listener's timeout, and than the claim TTL
-TOLERANCE_S = 300               # of a timestamp, as the specification's libraries have it
+SLOW_S = 3.5                    # longer than a listener's timeout and the claim TTL
+TOLERANCE_S = 300               # for timestamps, as in the specification's libraries
 
 
 class Receiver:
@@ -26,7 +25,7 @@ class Receiver:
         self.mood = None                # fail, later, reset, hang or slow
         self.requests = self.repeats = self.misdeeds = 0
         self.keys = set()
-        self.applied = collections.Counter()        # event id -> how often
+        self.applied = collections.Counter()        # event id -> how often it was applied
 
     async def start(self):
         self.server, self.port = await serve(lambda: Caller(self.on_request))
@@ -52,14 +51,14 @@ class Receiver:
         return is_signed(SECRET, headers, body) and identity == key and key and abs(int(at) - time.time()) < TOLERANCE_S
 
     def apply(self, key, body):
-        """What the receiver is for: once for each key."""
+        """Applies a delivery, once for each key."""
         if key not in self.keys:
             self.keys.add(key)
             self.applied[json.loads(body)["id"]] += 1
             self.rig.outbox.on_applied(body)
 
     def end(self, caller, mood):
-        """A request that hangs ends when the listener has had enough of it."""
+        """Ends a request. One that hangs ends when the listener gives up."""
         if mood == "fail":
             caller.answer(500)
         elif mood == "later":

@@ -1,13 +1,13 @@
-"""What is done to several servers of Redis: owns how a master is lost and comes back. The next fault finds each server in
-its part again."""
+"""Faults of several Redis servers: how a master is lost and comes back. Before the next fault each server has its role
+again."""
 import asyncio
 import signal
 
-SLOTS = 1200                    # of some 5,400 that a master has
+SLOTS = 1200                    # of about 5,400 that a master has
 
 
 def masters_act(strike, mend=None):
-    """An act: strike(redis, master), and mend(redis, master) when the fault's time is over. The masters have turns."""
+    """Returns an act: strike(redis, master), and mend(redis, master) when the fault's time is over. Masters take turns."""
     async def act(rig, fault):
         redis = rig.redis
         await redis.become_whole()
@@ -32,7 +32,7 @@ async def fail_over_twice(redis, master):
 
 
 async def kill_replica(redis, master):
-    """The only one of its master, in a cluster."""
+    """In a cluster, kills the only replica of a master."""
     for replica in await redis.replicas():
         if f"master_port:{master.port}".encode() in await replica.try_ask("INFO", "replication"):
             await replica.kill()

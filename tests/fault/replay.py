@@ -1,4 +1,4 @@
-"""A wsonce replay in the midst of the faults: owns its file, its process and what it said in the end."""
+"""A wsonce replay during the faults: owns its file, its process and its summary."""
 from rig.process import Process
 
 

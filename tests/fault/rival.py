@@ -1,12 +1,12 @@
 """Another fleet on the same database, without a consumer's name and without effects: owns its events, which are some
-of the feed's. It stores the first ones at about the time when the feed sends them, and gets ahead of it. So rows are
-there, or come, that the consumer's fleet has not processed."""
+of the feed's. It stores the first ones at about the time when the feed sends them, and gets ahead of it. So there are
+rows that the consumer's fleet has not processed."""
 from feed import feed_payload, feed_type
 from replay import Replay
 from rig.feed import event_message
 
-STEP = 20               # one event of so many; none of them is a malformed one
-PACE = 2                # times that of the feed
+STEP = 20               # one of this many events; none of them is malformed
+PACE = 2                # times the rate of the feed
 
 
 class Rival(Replay):

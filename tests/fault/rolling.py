@@ -1,4 +1,4 @@
-"""The figure rolling-restart: owns the restarting of a fleet, one listener after the other, under load."""
+"""The figure rolling-restart: restarts a fleet, one listener after the other, under load."""
 import asyncio
 import signal
 import time
@@ -17,7 +17,7 @@ GAP_S = 1.0
 
 
 async def restart(listener):
-    """Returns its exit status, and the seconds until it had left and until it was ready again."""
+    """Returns its exit status, and the seconds until it had ended and until it was ready again."""
     begin = time.monotonic()
     await listener.end(signal.SIGTERM, DRAIN_S + 6)
     status, left_s = listener.now.status, time.monotonic() - begin

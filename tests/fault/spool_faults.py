@@ -1,5 +1,5 @@
-"""What only a spool survives: owns the flags of a fleet's spools, the death of all listeners at one instant, and the
-absence of Postgres for longer than memory lasts."""
+"""Faults that only a spool survives: owns the options of a fleet's spools, kills all listeners at once, and stops Postgres
+for longer than memory lasts."""
 import asyncio
 import contextlib
 import signal
@@ -12,7 +12,7 @@ AT_ONCE = "all killed at once, twice"   # a variant of pg-away
 
 
 def words(listener):
-    """Every second listener writes each event before it is claimed."""
+    """Returns the options of a listener's spool. Every second listener writes each event before it is claimed."""
     rig = listener.rig
     if not rig.has_spools:
         return []
@@ -21,7 +21,7 @@ def words(listener):
 
 
 async def kill_all(rig, pause_s):
-    """What else is done to a listener waits, or is waited for."""
+    """Kills all listeners. Other faults of listeners wait, or are waited for."""
     async with contextlib.AsyncExitStack() as places:
         for listener in rig.listeners:
             await places.enter_async_context(rig.timeline.place("listener", listener.number))
@@ -36,7 +36,7 @@ async def fleet_kill(rig, fault):
 
 
 async def pg_away(rig, fault):
-    """The second time all are killed, some events have come from the spool and are not stored yet."""
+    """At the second kill, some events have been read from the spool but are not stored yet."""
     await rig.postgres.crash()
     for _ in range(2):
         await asyncio.sleep(fault.duration / 3)

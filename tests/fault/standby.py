@@ -1,5 +1,5 @@
-"""A standby of a rig's Postgres: owns its making, the way by which it hears of commits, and how it takes the
-primary's place. What was not replicated by then is gone, as after any failover."""
+"""A standby of a rig's Postgres: makes it, delays its replication, and promotes it. Commits that were not replicated by
+then are lost, as after any failover."""
 from proxy import Link
 from rig.process import start
 from rig.servers import Postgres
@@ -9,7 +9,7 @@ READY_S = 30
 
 
 class Standby:
-    """node: a cluster that there is already, and that is to be rewound; else a new one is made."""
+    """node: an existing cluster to rewind; else a new one is made."""
 
     def __init__(self, primary, number=None, node=None):
         self.primary = primary
@@ -18,7 +18,7 @@ class Standby:
         self.link = Link(self.name, lambda: f"{primary.home}/.s.PGSQL.5432")
 
     async def start(self, is_synchronous, settings=""):
-        """settings: beyond the primary's."""
+        """settings: in addition to the primary's."""
         node = self.node
         node.make_home()
         await self.link.open()
@@ -33,7 +33,7 @@ class Standby:
             await wait_until(self.is_synchronous, READY_S, "the standby is synchronous")
 
     async def rewind(self):
-        """What the node has and the primary has not goes, and it follows the primary."""
+        """Removes what the node has and the primary does not have; then it follows the primary."""
         await self.link.open()
         await self.run("pg_rewind", "-D", self.node.data, "--no-sync",
                        "--source-server", f"host=127.0.0.1 port={self.link.port} user=postgres dbname=postgres")
@@ -55,7 +55,7 @@ class Standby:
         await wait_until(self.is_streaming, READY_S, "the standby streams")
 
     async def told(self, condition):
-        """Whether the primary says so of it."""
+        """Returns whether the condition holds for it, according to the primary."""
         return await self.primary.sql("SELECT count(*) FROM pg_stat_replication WHERE application_name = "
                                       f"'{self.name}' AND {condition}") == "1"
 
@@ -66,11 +66,11 @@ class Standby:
         return await self.told("sync_state <> 'async'")
 
     def fall_behind(self):
-        """From here on it hears of no commit."""
+        """From now on it receives no commits."""
         self.link.hold(True, True)
 
     async def take_over(self):
-        """What was on its way from the primary is lost."""
+        """Takes over. Data on its way from the primary is lost."""
         self.link.close()
         if await self.node.sql("SELECT pg_promote(true, 30)") != "t":
             raise RigError(f"the standby was not promoted: see {self.node.log}")
@@ -78,7 +78,7 @@ class Standby:
         return self.node
 
     async def promote(self):
-        """The primary dies at once."""
+        """Kills the primary and promotes the standby."""
         await self.primary.crash()
         await self.take_over()
         self.primary.remove()

@@ -1,5 +1,5 @@
-"""What the listeners say to Postgres: owns the recognition of statements on their way, by which some of the paths of
-played.py are counted."""
+"""The listeners' statements to Postgres: recognizes them on their way, so that some of the paths of played.py can be
+counted."""
 
 # The rig's tables are in public. A COPY is cut at CopyDone, when all rows are there and the server is about to commit.
 INSERT = b"INSERT INTO public.events"
@@ -11,7 +11,7 @@ ALONE = b"wsonce_epoch IN EXCLUSIVE MODE"               # listener/store/effects
 
 
 class Ear:
-    """Of all links of a run."""
+    """Reads the statements on all links of a run."""
 
     def __init__(self, played):
         self.played = played

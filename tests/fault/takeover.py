@@ -1,8 +1,7 @@
-"""The figure takeover: owns the killing or freezing of listeners that have claims, and the time until their events are
-stored.
+"""The figure takeover: kills or freezes listeners that have claims, and measures the time until their events are stored.
 
-Orphaned by a kill is an event whose claim in Redis, read right after the kill, is the killed process's (instance id
-with the number of its start, and nonce), and whose row was not committed before the kill. To leave some, the victim's
+A kill orphans an event if its claim in Redis, read right after the kill, belongs to the killed process (instance id with
+the number of its start, and nonce), and its row was not committed before the kill. To leave some orphans, the victim's
 link to Postgres is frozen for FREEZE_S before the kill, and reset after it: what it had sent and Postgres had not
 read is gone, as with a machine that dies. The time of a kill is from just before the SIGKILL to the commit of the last
 of its orphans, by Postgres's own record of commits; both clocks are this machine's. A kill that orphaned nothing does
@@ -22,7 +21,7 @@ from rig.waiting import wait_until
 FREEZE_S = 0.1
 RATE = 150
 LISTENERS = 3
-PAUSE_S = 2.5                   # between two kills; more than a takeover takes
+PAUSE_S = 2.5                   # between two kills; longer than a takeover
 STOPPED_S = 6                   # a victim that is frozen
 WAYS = {"kill": ("SIGKILL", 0.5), "stop": ("SIGSTOP", 4.0), "cut": ("cut", 4.0)}
 
@@ -63,7 +62,7 @@ async def kill(fleet, victim, how):
 
 
 async def play(fleet, wanted, kills, how, delay_s):
-    """The leader, which alone has claims, again and again, each time when the orphans of the one before are stored."""
+    """Kills the leader, which alone has claims, again and again, each time when all orphans of the last kill are stored."""
     await asyncio.sleep(delay_s)
     leader, number = Leader(fleet.bench.redis, fleet.claim_prefix, fleet.source.url), 0
     while len([k for k in kills if k.claimed]) < wanted:
@@ -79,7 +78,7 @@ async def play(fleet, wanted, kills, how, delay_s):
 
 
 async def measure(bench, options):
-    """A few kills more than asked for: some may turn out to have orphaned nothing."""
+    """Makes a few kills more than requested, since some may have orphaned nothing."""
     ttl = options.claim_ttl
     figure = Figure("takeover", {"how": WAYS[options.how][0], "claim TTL": f"{ttl} s", "fleets": options.fleets, "listeners of each": LISTENERS,
                                  "events/s of each": RATE, "Postgres frozen before each kill": f"{FREEZE_S} s"})

@@ -1,6 +1,6 @@
-"""The figure two-versions: owns a fleet in which listeners of an older commit work beside new ones, as during an upgrade
+"""The figure two-versions: owns a fleet in which listeners of an older commit run beside new ones, as during an upgrade
 (docs/operations.md): two old listeners, then two new ones, which migrate the schema; one of each is killed; then the old
-ones are replaced. An old listener whose schema is older than the database's goes on, but cannot start again."""
+ones are replaced. An old listener whose schema is older than the database's keeps running, but cannot start again."""
 import asyncio
 import glob
 import os
@@ -17,8 +17,8 @@ EVENTS, RATE = 20000, 800
 MIXED_S = 3                     # between two steps
 EXIT_S, REFUSAL_S = 16, 20
 REFUSAL = re.compile(r"database has schema version \d+ and this program knows \d+: start a newer wsonce")
-OFFERED = 1.25                  # rows for each that was stored: claims and marks of both are understood
-UNDERSTOOD = 100                # claims and marks of the others
+OFFERED = 1.25                  # limit of rows offered per stored row, if both understand each other's claims and marks
+UNDERSTOOD = 100                # least number of claims and marks of the other version that were found
 
 
 def run(command, what, **how):
@@ -40,7 +40,7 @@ def build(tree, commit, directory):
 
 
 async def is_refused(listener):
-    """It does not start again, and says why."""
+    """Checks that it does not start again, and says why."""
     process = Process(f"{listener.base}-again")
     await process.launch(listener.command())
     ended = await process.ends(REFUSAL_S)
@@ -55,7 +55,7 @@ async def replace(listener, programs):
 
 
 async def understood(listeners):
-    """How many claims and marks that others have set were found."""
+    """Returns how many claims and marks of other listeners were found."""
     return sum([(await listener.metric("claims_lost_total") or 0) + (await listener.metric("claims_done_total") or 0)
                 for listener in listeners])
 

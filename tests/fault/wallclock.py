@@ -1,5 +1,4 @@
-"""The wall clocks of the listeners: owns what sets them wrong, a preloaded library (wallclock.c) that adds the number
-in a file."""
+"""The wall clocks of the listeners: sets them wrong by a preloaded library (wallclock.c) that adds the number in a file."""
 import os
 import struct
 
@@ -19,13 +18,13 @@ class WallClocks:
         return f"{self.directory}/wallclock-{number}"
 
     def wrap(self, number, command):
-        """The command that starts listener `number` with a clock that can be set."""
+        """Returns the command that starts listener `number` with a clock that can be set."""
         if not os.path.exists(self.file(number)):
             self.set(number, 0)
         return ["env", f"LD_PRELOAD={self.library}", f"WSONCE_WALLCLOCK={self.file(number)}"] + command
 
     def set(self, number, seconds):
-        """Wrong by so many seconds; 0 is right. Written in place, since the listener has the file mapped."""
+        """Sets a clock wrong by this many seconds; 0 is right. Writes in place, since the listener has mapped the file."""
         fd = os.open(self.file(number), os.O_WRONLY | os.O_CREAT, 0o644)
         try:
             os.pwrite(fd, struct.pack("=q", seconds), 0)

@@ -1,12 +1,12 @@
-"""What is looked at once a second while a run goes on: owns the counters of all listeners, past ones included, and the
-number of Postgres's backends. A listener that is killed has counted on for up to a second more."""
+"""The watch, once a second during a run: owns the counters of all listeners, even past ones, and the number of Postgres's
+backends. A killed listener may have counted for up to a second longer."""
 import asyncio
 import time
 
 PERIOD_S = 1.0
 BACKENDS = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND usename = 'wsonce'"
-# A listener has a connection to store by and one to relay by. Of one that was killed or cut off, the backends may stay
-# until Postgres notices, which is half of --postgres-timeout; operators' commands have two each.
+# A listener has one connection to store and one to relay. After it was killed or cut off, its backends may stay until
+# Postgres notices, which takes half of --postgres-timeout; operators' commands have two each.
 OF_LISTENER, OF_COMMANDS = 6, 6
 PATIENCE_S = 4
 

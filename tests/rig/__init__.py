@@ -1,2 +1,2 @@
-"""What all rigs in tests/ and loadtest/ stand on. A program finds it by one line, before it imports from here: it puts
-tests/ behind its own folder in sys.path."""
+"""The base of all rigs in tests/ and loadtest/. Before a program imports from here, one line adds tests/ to sys.path, after
+the program's own folder."""

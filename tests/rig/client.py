@@ -12,14 +12,14 @@ REQUEST = ("GET /events HTTP/1.1\r\nHost: rig\r\nUpgrade: websocket\r\nConnectio
 
 
 class Client:
-    """Each ack goes to on_ack(ack), which the user's class has."""
+    """Calls on_ack(ack), a method of the subclass, for each ack."""
 
     def __init__(self):
         self.reader = None
         self.writer = None              # None unless it is open
 
     async def connect(self, port):
-        """ConnectionError if the listener does not open it."""
+        """Connects. Raises ConnectionError if the listener refuses."""
         self.reader, writer = await asyncio.open_connection("127.0.0.1", port)
         try:
             writer.write(REQUEST.format(base64.b64encode(os.urandom(16)).decode()).encode())
@@ -36,12 +36,12 @@ class Client:
             self.writer.write(frame(op, payload, mask=True))
 
     async def read_acks(self):
-        """Until the listener ends the connection, by a close frame or otherwise."""
+        """Reads acks until the listener ends the connection, by a close frame or otherwise."""
         while await self.read_frame():
             pass
 
     async def read_frame(self):
-        """False if it closes the connection."""
+        """Reads a frame. Returns False if it closes the connection."""
         op, size = await self.reader.readexactly(2)
         if size == 126:
             size = struct.unpack(">H", await self.reader.readexactly(2))[0]

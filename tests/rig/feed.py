@@ -28,15 +28,15 @@ class Request:
 
     @property
     def number(self):
-        """The path, of feeds whose paths are numbers."""
+        """Returns the path as a number, for feeds whose paths are numbers."""
         return int(self.path.strip("/"))
 
     def user(self):
-        """The name of the URL's user."""
+        """Returns the name of the user in the URL."""
         return base64.b64decode(self.headers["authorization"].split()[1]).decode().partition(":")[0]
 
     def asks(self, name, default=None):
-        """The last value of a parameter of the query."""
+        """Returns the last value of a query parameter."""
         return self.query.get(name, [default])[-1]
 
     def subprotocols(self):
@@ -44,9 +44,9 @@ class Request:
 
 
 class Connection(asyncio.Protocol):
-    """A listener's. The user's class has what follows from what it sends: the methods behind the last line."""
+    """The connection of a listener. Subclasses override the methods at the end to react to what it sends."""
 
-    subprotocol = None                  # that the server chooses
+    subprotocol = None                  # the one that the server chooses
 
     def __init__(self):
         self.transport = None
@@ -95,7 +95,7 @@ class Connection(asyncio.Protocol):
         self.on_open(request)
 
     def read_frame(self):
-        """Whether there was a whole one."""
+        """Reads a frame. Returns whether there was a whole one."""
         if len(self.buffer) < 2:
             return False
         size, at = self.buffer[1] & 127, 2
@@ -133,24 +133,24 @@ class Connection(asyncio.Protocol):
         self.write(CLOSE, close_payload(code, reason))
         self.transport.close()
 
-    # ---- what the user's class says ----
+    # ---- for subclasses ----
 
     def http(self, request):
-        """(status, body) for a request that is not for WebSocket."""
+        """Returns (status, body) for a request that is not for WebSocket."""
         return 404, {}
 
     def refuses(self, request):
-        """(status, body), or None if the connection is accepted."""
+        """Returns (status, body) to refuse the connection, or None to accept it."""
 
     def answers(self):
-        """Whether pings are answered."""
+        """Returns whether to answer pings."""
         return True
 
     def on_open(self, request):
         pass
 
     def on_pong(self, number):
-        """number: what a ping of ours had in its eight bytes; None if it had not eight."""
+        """A pong came. number: the eight bytes of our ping as a number; None if it had another length."""
 
     def hear(self, text):
-        """A whole message."""
+        """A whole message came."""

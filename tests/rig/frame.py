@@ -1,4 +1,4 @@
-"""The bytes of a frame, right or wrong: what a correct library refuses to send is made here and nowhere else."""
+"""Makes the bytes of frames, including malformed ones that a correct library refuses to send."""
 import secrets
 import struct
 
@@ -6,7 +6,7 @@ CONT, TEXT, BINARY, CLOSE, PING, PONG = 0, 1, 2, 8, 9, 10
 
 
 def length_field(size, form):
-    """form: how many bytes the length takes (1, 2 or 8); None is the shortest, which alone is right."""
+    """form: how many bytes the length takes (1, 2 or 8); None: the fewest, the only correct form."""
     if form is None:
         form = 1 if size < 126 else 2 if size < 65536 else 8
     if form == 1:
@@ -15,7 +15,7 @@ def length_field(size, form):
 
 
 def frame(op, payload=b"", *, mask=False, fin=True, rsv=0, form=None, says=None):
-    """mask: whether it is masked, as a client's is. says: the length that the header claims, if it is not the payload's."""
+    """mask: mask it, as a client does. says: the length in the header, if it is not that of the payload."""
     first, more = length_field(len(payload) if says is None else says, form)
     head = bytes([fin << 7 | rsv << 4 | op, mask << 7 | first]) + more
     if not mask:
@@ -30,7 +30,7 @@ def close_payload(code, reason=b""):
 
 
 def heads(data):
-    """(op, masking key or None) of each whole frame in data, read by hand."""
+    """Returns (op, masking key or None) of each whole frame in data."""
     found = []
     while len(data) >= 2:
         size, at = data[1] & 127, 2

@@ -1,5 +1,4 @@
-"""A listener under test, and what it says of itself: owns its command line, asking its admin socket, and finding
-numbers in the answer and in the log."""
+"""A listener under test: owns its command line, asks its admin socket, and finds numbers in the answer and in the log."""
 import asyncio
 import re
 
@@ -10,7 +9,7 @@ METRIC_LINE = re.compile(r"^wsonce_(\w+) (\S+)$", re.M)
 
 
 async def fetch(socket, path, method="GET"):
-    """The whole answer, headers included. socket: its path, or HOST:PORT. OSError if nobody listens there."""
+    """Returns the whole answer with its headers. socket: a path, or HOST:PORT. Raises OSError if nobody listens there."""
     host, _, port = socket.rpartition(":")
     reader, writer = await (asyncio.open_connection(host, port) if host else asyncio.open_unix_connection(socket))
     try:
@@ -21,9 +20,9 @@ async def fetch(socket, path, method="GET"):
 
 
 class Listener(Process):
-    """wsonce listen. Its name is its instance id; admin: HOST:PORT if it is not to be a socket beside its log."""
+    """wsonce listen. Its name is its instance id. admin: HOST:PORT; by default a socket beside its log."""
 
-    PATIENCE_S = 5                      # with an answer of the admin socket
+    PATIENCE_S = 5                      # timeout of an answer from the admin socket
 
     def __init__(self, base, admin=None):
         super().__init__(base)
@@ -34,33 +33,33 @@ class Listener(Process):
         return self.name
 
     def words(self, program, redis, postgres, *options, admin=None):
-        """Its command line. admin: other words for where its pages are."""
+        """Returns its command line. admin: other options for where its pages are."""
         return [program, "listen", "--instance-id", self.instance(), "--redis", redis, "--postgres", postgres,
                 "--admin", admin or (self.admin if ":" in self.admin else f"unix:{self.admin}"), *options]
 
     def spool_words(self):
-        """For a spool of its own, which the next process finds."""
+        """Returns options for its own spool, which its next process finds."""
         return ["--spool", f"{self.base}.spool"]
 
     def find_port(self):
-        """The port for producers, if the log tells it by now."""
+        """Reads the port for producers from the log, if it is there already."""
         found = PORT_LINE.search(self.log())
         self.port = int(found.group(1)) if found else self.port
         return bool(found)
 
     async def page(self, path):
-        """Empty if it does not answer."""
+        """Returns a page, empty if it does not answer."""
         try:
             return await asyncio.wait_for(fetch(self.admin, path), self.PATIENCE_S)
         except (OSError, asyncio.TimeoutError):
             return ""
 
     async def metrics(self):
-        """Those without labels, by name; empty if it does not answer."""
+        """Returns the metrics without labels, by name; empty if it does not answer."""
         return {name: float(value) for name, value in METRIC_LINE.findall(await self.page("/metrics"))}
 
     async def metric(self, name):
-        """None if it does not answer."""
+        """Returns a metric; None if it does not answer."""
         return (await self.metrics()).get(name)
 
     async def is_ready(self):

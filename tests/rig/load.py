@@ -1,5 +1,5 @@
-"""The project's own load programs as children: owns how a feed and producers are started, and what they say they have
-sent. Both keep a timetable, so event number n of a prefix was due n / rate seconds after the first."""
+"""The project's own load programs as children: starts feeds and producers, and reads what they have sent. Both keep a
+timetable, so event number n of a prefix was due n / rate seconds after the first."""
 import re
 import signal
 
@@ -11,7 +11,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def producer_payload(n, size=100):
-    """What both make of number n (loadtest/message.c), in the form in which jsonb prints it."""
+    """Returns the payload with number n of both (loadtest/message.c), as jsonb prints it."""
     cents = (1213 + n * 37) % 1000000
     start = f'{{"n":{n},"amount":{cents // 100}.{cents % 100:02d}'
     room = size - len(start) - len(',"comment":""}')
@@ -20,7 +20,7 @@ def producer_payload(n, size=100):
 
 
 class Load(Process):
-    """prefix: of the ids; its name if there is none."""
+    """prefix: start of the ids; by default the program's name."""
 
     def __init__(self, base, prefix=None):
         super().__init__(base)
@@ -28,7 +28,7 @@ class Load(Process):
         self.ledger = f"{base}.ledger"
 
     def read_ledger(self):
-        """By id: the status of a producer's last ack; empty in a feed's ledger, which has ids only."""
+        """Returns, by id, the status of a producer's last ack, which is empty in a feed's ledger."""
         with open(self.ledger) as file:
             return dict(line.rstrip("\n").partition("\t")[::2] for line in file)
 

@@ -1,4 +1,4 @@
-"""Where a run took place: owns the words for the commit, the machine and the servers' versions."""
+"""Where a run took place: describes the commit, the machine and the servers' versions."""
 import os
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""A child of a rig: owns how it is started and that it dies with the rig, its files, its signals and its end."""
+"""A child of a rig: starts it, makes sure that it dies with the rig, and owns its files, its signals and its end."""
 import asyncio
 import json
 import os
@@ -10,13 +10,13 @@ from rig.waiting import RigError
 
 
 def clean_environment():
-    """libpq, libcurl and the programs under test would read the others."""
+    """Returns an environment without variables that libpq, libcurl and the programs under test read."""
     return {k: v for k, v in os.environ.items()
             if not k.startswith(("PG", "WSONCE_")) and not k.lower().endswith("_proxy")}
 
 
 async def start(command, log, death="KILL", user=None, cwd=None, stdout=None, env=None):
-    """A child that is sent the signal `death` if the rig ends in whatever way. env: beyond ours."""
+    """Starts a child that gets the signal `death` however the rig ends. env: variables in addition to ours."""
     prefix = ["setpriv", "--pdeathsig", death]
     if user and os.getuid() == 0:
         prefix += ["--reuid", user, "--regid", str(pwd.getpwnam(user).pw_gid), "--clear-groups"]
@@ -27,7 +27,7 @@ async def start(command, log, death="KILL", user=None, cwd=None, stdout=None, en
 
 
 def build_library(source, library):
-    """One that a child is to load before its own."""
+    """Builds a library for a child to preload."""
     subprocess.run([*os.environ.get("CC", "gcc").split(), "-std=c11", "-D_GNU_SOURCE", "-O2", "-fPIC", "-shared", "-o", library,
                     source], check=True)
 
@@ -40,7 +40,7 @@ def send_signal(pid, number):
 
 
 def read_text(path):
-    """Of a file that others write; empty if it is not there yet."""
+    """Returns the text of a file that others write; empty if it does not exist yet."""
     if not os.path.exists(path):
         return ""
     with open(path, errors="replace") as file:
@@ -48,25 +48,25 @@ def read_text(path):
 
 
 class Process:
-    """A child with a log. base: the path of its files, without what tells them apart."""
+    """A child with a log. base: the path of its files without their suffixes."""
 
     def __init__(self, base):
         self.base = base
         self.name = os.path.basename(base)
         self.log_path = f"{base}.log"
         self.process = None
-        self.hearing = None             # until all that it tells has been taken, and it has ended
+        self.hearing = None             # a task that reads its whole output
 
     async def launch(self, command, **how):
         self.process = await start(command, self.log_path, **how)
 
     async def launch_to_tell(self, command):
-        """Of a program that prints JSON in the end: see told()."""
+        """Starts a program that prints JSON at its end: see told()."""
         with open(f"{self.base}.json", "wb") as out:
             await self.launch(command, stdout=out)
 
     async def launch_to_hear(self, command):
-        """Of a program that goes on telling: each line goes to take(line), which its class has."""
+        """Starts a program that keeps printing: calls take(line), a method of the subclass, for each line."""
         await self.launch(command, stdout=asyncio.subprocess.PIPE)
         self.hearing = asyncio.get_running_loop().create_task(self.hear())
 
@@ -87,7 +87,7 @@ class Process:
         send_signal(self.process.pid, number)
 
     async def ends(self, seconds):
-        """Whether it ends in time."""
+        """Returns whether it ends in time."""
         try:
             await asyncio.wait_for(asyncio.shield(self.process.wait()), seconds)
         except asyncio.TimeoutError:
@@ -113,7 +113,7 @@ class Process:
         return self.log().splitlines()[-count:]
 
     def told(self):
-        """What it has printed, when it has ended."""
+        """Returns what it has printed, once it has ended."""
         text = read_text(f"{self.base}.json")
         if not text:
             raise RigError(f"{self.name} said nothing in the end, status {self.process.returncode}: see {self.log_path}")

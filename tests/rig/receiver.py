@@ -1,5 +1,5 @@
-"""The receiving end of webhooks: owns the HTTP of a listener's connection, and the verification of signatures by the
-specification's words alone, with nothing of the program under test."""
+"""The receiver of webhooks: owns the HTTP of a listener's connection, and verifies signatures by the specification alone,
+without code of the program under test."""
 import asyncio
 import base64
 import hashlib
@@ -7,14 +7,14 @@ import hmac
 
 
 def is_signed(secret, headers, body):
-    """secret: bytes; headers: by name in small letters."""
+    """secret: bytes; headers: by lower-case name."""
     signed = b".".join([headers.get("webhook-id", "").encode(), headers.get("webhook-timestamp", "").encode(), body])
     wanted = "v1," + base64.b64encode(hmac.new(secret, signed, hashlib.sha256).digest()).decode()
     return any(hmac.compare_digest(wanted, one) for one in headers.get("webhook-signature", "").split(" "))
 
 
 class Caller(asyncio.Protocol):
-    """A connection with one request after the other: on_request(caller, first line, headers, body)."""
+    """A connection. Calls on_request(caller, first line, headers, body) for one request after the other."""
 
     def __init__(self, on_request):
         self.on_request = on_request
@@ -39,6 +39,6 @@ class Caller(asyncio.Protocol):
             self.transport.write(data)
 
     def answer(self, status, body=b"", **headers):
-        """An underscore in a header's name is a hyphen."""
+        """Answers a request. Underscores in names of headers become hyphens."""
         head = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items())
         self.write(f"HTTP/1.1 {status} so\r\n{head}content-length: {len(body)}\r\n\r\n".encode() + body)

@@ -1,5 +1,5 @@
-"""The frame of a run: owns its directory, the options that all rigs have, the end by a signal, the closing line that
-tests/run counts by, and the exit status."""
+"""The frame of a run: owns its directory, the options that all rigs have, the end by a signal, the closing line for
+tests/run, and the exit status."""
 import argparse
 import asyncio
 import contextlib
@@ -18,7 +18,7 @@ EXIT_RIG, EXIT_CANCELLED = 70, 130
 
 
 def parser(prog, description):
-    """With --keep, which every rig has."""
+    """Returns a parser with --keep, which every rig has."""
     options = argparse.ArgumentParser(prog=prog, description=description)
     options.add_argument("--keep", action="store_true", help="leave the directory with all logs")
     return options
@@ -26,9 +26,9 @@ def parser(prog, description):
 
 @contextlib.contextmanager
 def directory(name, keep=False):
-    """For the files of a run; it goes with the run unless it is to be kept."""
+    """Makes a directory for the files of a run, which is removed at the end unless keep is set."""
     path = tempfile.mkdtemp(prefix=f"wsonce-{name}-")
-    os.chmod(path, 0o755)               # the servers' user must get through
+    os.chmod(path, 0o755)               # the servers' user must be able to enter it
     try:
         yield path
     finally:
@@ -41,7 +41,7 @@ def directory(name, keep=False):
 
 
 def play(course):
-    """Runs a coroutine to its end and returns what it returns; SIGINT, SIGTERM and SIGHUP cancel it."""
+    """Runs a coroutine and returns its result; SIGINT, SIGTERM and SIGHUP cancel it."""
     async def until_signal():
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             asyncio.get_running_loop().add_signal_handler(number, asyncio.current_task().cancel)
@@ -50,8 +50,7 @@ def play(course):
 
 
 def conclude(name, work, keep=False):
-    """work(directory) in a directory of its own. Returns the exit status that it returns, or that of a run without a
-    verdict."""
+    """Calls work(directory) with a new directory. Returns its exit status, or that of a run without a verdict."""
     try:
         with directory(name, keep) as path:
             return work(path)

@@ -1,4 +1,4 @@
-"""Many values: owns what is made of them."""
+"""Statistics over many values."""
 
 
 def median(values):
@@ -8,7 +8,7 @@ def median(values):
 
 
 def percentile(values, percent):
-    """The smallest of the values that is not less than so many percent of them; None of none."""
+    """Returns the smallest value that this many percent of the values do not exceed; None if there are no values."""
     ordered = sorted(values)
     if not ordered:
         return None

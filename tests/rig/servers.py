@@ -1,5 +1,5 @@
-"""The private servers of a run: owns one Redis and one Postgres in the run's directory, and how each is asked, stopped
-and broken. When a fault is due is fault/faults.py's business."""
+"""The private servers of a run: owns one Redis and one Postgres in the run's directory, and asks, stops and breaks them.
+fault/faults.py decides when a fault is due."""
 import asyncio
 import ctypes
 import glob
@@ -18,7 +18,7 @@ MS_REC_PRIVATE = 0x4000 | 0x40000
 TABLE_SPACE_BYTES = 8 << 30
 
 
-# Of the torture rig: small, and quick to start and to break.
+# For the torture rig: small, and quick to start and to break.
 SMALL = """shared_buffers = 64MB
 max_wal_size = 256MB
 min_wal_size = 64MB
@@ -40,7 +40,7 @@ until at == '0' return table.concat(found, '\\n')"""
 
 
 def enter_own_mounts():
-    """Mounts made from here on end with the rig's processes. False if that is not allowed."""
+    """From now on, mounts end with the rig's processes. Returns False if that is not allowed."""
     libc = ctypes.CDLL(None, use_errno=True)
     if os.getuid() != 0 or libc.unshare(CLONE_NEWNS) != 0:
         return False
@@ -83,7 +83,7 @@ class Redis:
             return False
 
     async def ask(self, *words):
-        """The first line of the answer; of a string, the whole."""
+        """Returns the first line of the answer, or the whole of a string."""
         reader, writer = await asyncio.open_unix_connection(self.socket)
         try:
             parts = [word if isinstance(word, bytes) else word.encode() for word in words]
@@ -102,8 +102,8 @@ class Redis:
         send_signal(self.process.pid, number)
 
     async def claims(self, prefix, owner=""):
-        """The ids, without the prefix, of keys that are claims and not done or dead marks, of owners whose names begin
-        so."""
+        """Returns the ids, without the prefix, of keys that are claims and not marks, of owners whose names begin with
+        owner."""
         return set((await self.ask("EVAL", CLAIMS, "0", prefix, owner)).decode().split())
 
     async def kill(self):
@@ -177,7 +177,7 @@ class Postgres:
         self.has_disk = self.with_disk and self.mount_space()
 
     def take_place(self):
-        """From here on this is the cluster that everybody finds."""
+        """From now on everybody finds this cluster."""
         os.symlink(self.home, f"{self.directory}.new")
         os.replace(f"{self.directory}.new", self.directory)
 
@@ -234,17 +234,17 @@ class Postgres:
         return out
 
     async def set(self, **settings):
-        """For the whole cluster, from now on; None takes one back."""
+        """Changes settings of the whole cluster from now on; None resets one."""
         for name, value in settings.items():
             await self.sql(f"ALTER SYSTEM RESET {name}" if value is None else f"ALTER SYSTEM SET {name} = '{value}'")
         await self.sql("SELECT pg_reload_conf()")
 
     def conninfo(self, database="wsonce"):
-        """Of the listeners' role."""
+        """Returns the conninfo of the listeners' role."""
         return f"host={self.directory} port=5432 user=wsonce dbname={database}"
 
     async def copy_out(self, query, path, database="wsonce"):
-        """The rows of a query, each with its columns as COPY writes them; path: of a file that is made for it."""
+        """Returns the rows of a query, each with its columns as COPY writes them; path: a file to make for it."""
         with open(path, "wb") as out:
             status, _, error = await self.try_sql(f"COPY ({query}) TO STDOUT", database, output=out)
         if status:
@@ -258,7 +258,7 @@ class Postgres:
         return [self.process.pid] + children_of(self.process.pid)
 
     def freeze(self):
-        """The postmaster first, so that no process escapes."""
+        """Stops the postmaster first, so that no process escapes."""
         pids = self.all_pids()
         for pid in pids:
             send_signal(pid, signal.SIGSTOP)
@@ -283,7 +283,7 @@ class Postgres:
         return (stat.f_blocks - stat.f_bfree) * stat.f_frsize
 
     def fill_space(self):
-        """The tables may grow between the look and the mount, which then fails."""
+        """Fills the disk of the tables. They may grow between the check and the mount, which then fails."""
         return any(self.resize_space(self.used_space() + 4096) for _ in range(20))
 
     def empty_space(self):
@@ -303,7 +303,7 @@ class Postgres:
 
 
 class Servers:
-    """Both, which a rig extends by what it has beyond them. how: as Postgres takes it."""
+    """Both servers, which a rig extends. how: as for Postgres."""
 
     def __init__(self, directory, **how):
         self.directory = directory

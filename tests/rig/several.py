@@ -20,7 +20,7 @@ class Server(Redis):
         super().__init__(directory, free_port(), ("--repl-diskless-sync-delay", "0", *more))
 
     async def try_ask(self, *words):
-        """Empty if it does not answer."""
+        """Returns its answer, empty if it does not answer."""
         try:
             return await asyncio.wait_for(self.ask(*words), ASK_S)
         except (OSError, ValueError, asyncio.TimeoutError, asyncio.IncompleteReadError):
@@ -34,7 +34,7 @@ class Server(Redis):
 
 
 class Several:
-    """What a rig asks of one Redis, of all of them."""
+    """The interface of one Redis, for all of them."""
 
     def __init__(self, trial):
         self.trial = trial
@@ -48,7 +48,7 @@ class Several:
         return found
 
     async def those(self, question):
-        """The servers of which question(server) is true."""
+        """Returns the servers for which question(server) is true."""
         answers = await asyncio.gather(*(question(server) for server in self.servers))
         return [server for server, answer in zip(self.servers, answers) if answer]
 
@@ -59,7 +59,7 @@ class Several:
         return await self.those(Server.is_in_sync)
 
     async def ask(self, *words):
-        """Each master."""
+        """Sends a command to each master."""
         for master in await self.masters():
             await master.ask(*words)
 
@@ -68,7 +68,7 @@ class Several:
             server.signal(number)
 
     async def other_master(self, known):
-        """Not one of those."""
+        """Returns a master that is not one of the known ones."""
         masters = [server for server in await self.masters() if server not in known]
         return masters[0] if masters else None
 
@@ -116,7 +116,7 @@ class Sentinels(Several):
         self.sentinels.append(sentinel)
 
     async def ask_sentinel(self, number, *words):
-        """All that it says."""
+        """Returns the whole answer of a sentinel."""
         process = await asyncio.create_subprocess_exec(
             "redis-cli", "-p", str(self.ports[number]), "SENTINEL", *words, stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL)
@@ -129,12 +129,12 @@ class Sentinels(Several):
         return all([(await self.ask_sentinel(n, "CKQUORUM", "wsonce")).startswith("OK 3 ") for n in range(3)])
 
     async def has_named(self, master, of=any):
-        """Whether one of them tells listeners of it, or all of them do."""
+        """Returns whether any (or all) of the sentinels name this master to listeners."""
         return of([await self.names(port) == master.port for port in self.ports])
 
     @staticmethod
     async def names(port):
-        """Of an array of two strings the second; 0 if it does not answer."""
+        """Returns the second of two strings in the answer; 0 if there is no answer."""
         try:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
         except OSError:
@@ -148,13 +148,13 @@ class Sentinels(Several):
             writer.close()
 
     async def fail_over(self, known):
-        """On request. A sentinel that is not over the last one refuses."""
+        """Requests a failover. A sentinel that has not finished the last one refuses."""
         async def has_begun():
             return (await self.ask_sentinel(0, "FAILOVER", "wsonce")).startswith("OK")
         await wait_until(has_begun, READY_S, "a sentinel begins a failover")
 
     async def cut_off(self, master):
-        """Replicas and sentinels do not reach it any more; the listeners do, and it takes their writes."""
+        """Replicas and sentinels can no longer reach the master; listeners can, and it takes their writes."""
         await master.ask("CONFIG", "SET", "requirepass", "nobody-knows")
         await self.tell(master, "CLIENT KILL TYPE replica", "CLIENT KILL TYPE pubsub", "CLIENT KILL USER default SKIPME yes")
 
@@ -163,7 +163,7 @@ class Sentinels(Several):
 
     @staticmethod
     async def tell(server, *commands):
-        """As the fleet's user, whom a server that is cut off lets in."""
+        """Sends commands as the fleet's user, whom a server that is cut off still accepts."""
         process = await asyncio.create_subprocess_exec(
             "redis-cli", "-s", server.socket, "--user", "fleet", "--pass", PASSWORD, "--no-auth-warning",
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.DEVNULL)
@@ -200,7 +200,7 @@ class Cluster(Several):
                 and all(b"cluster_state:ok" in info and b"cluster_known_nodes:6" in info for info in infos))
 
     async def has_named(self, master):
-        """Whether another one sends there for its slots."""
+        """Returns whether another server redirects to this master for its slots."""
         for server in self.servers:
             if server is not master and server.process.returncode is None:
                 nodes = (await server.try_ask("CLUSTER", "NODES")).decode()
@@ -210,7 +210,7 @@ class Cluster(Several):
         return False
 
     async def fail_over(self, known):
-        """On request, which a replica takes."""
+        """Requests a failover, from a replica."""
         for server in self.servers:
             if server not in known and f"master_port:{known[0].port}".encode() in await server.try_ask("INFO", "replication"):
                 await server.ask("CLUSTER", "FAILOVER")
@@ -218,7 +218,7 @@ class Cluster(Several):
         raise RigError("the master has no replica")
 
     async def reshard(self, giver, taker, slots):
-        """While the fleet uses their keys."""
+        """Moves slots while the fleet uses their keys."""
         words = [(await server.ask("CLUSTER", "MYID")).decode() for server in (giver, taker)]
         moved = Process(f"{self.trial.directory}/reshard")
         await moved.launch(["redis-cli", "--cluster", "reshard", f"127.0.0.1:{giver.port}", "--cluster-from", words[0],

@@ -1,4 +1,4 @@
-"""Sockets on loopback: owns how they are listened on, how a port is found, and how a connection is reset."""
+"""Sockets on loopback: listens on them, finds free ports, and resets connections."""
 import asyncio
 import random
 import socket
@@ -6,13 +6,13 @@ import struct
 
 
 async def serve(protocol, port=0, context=None):
-    """A server whose connections are what protocol() makes. context: of TLS. Returns it and its port."""
+    """Starts a server whose connections protocol() makes. context: for TLS. Returns it and its port."""
     server = await asyncio.get_running_loop().create_server(protocol, "127.0.0.1", port, ssl=context, backlog=1024)
     return server, server.sockets[0].getsockname()[1]
 
 
 def free_port():
-    """For a program that cannot tell which one it has got. Not one that connections get of themselves."""
+    """Returns a port for a program that cannot report the one it got, outside of the range for outgoing connections."""
     while True:
         port = random.randrange(10000, 18000)
         with socket.socket() as found:
@@ -24,7 +24,7 @@ def free_port():
 
 
 def reset_socket(transport):
-    """Ends a connection by RST: whatever is on its way in either direction is gone."""
+    """Ends a connection by RST: all data on its way in either direction is lost."""
     sock = transport.get_extra_info("socket")
     if sock is not None and sock.family != socket.AF_UNIX:
         try:

@@ -1,4 +1,4 @@
-"""Waiting for what other processes do: owns the deadline of every wait, and the error of a rig that cannot go on."""
+"""Waits for other processes: owns the deadline of every wait, and the error of a rig that cannot continue."""
 import asyncio
 import inspect
 import os
@@ -8,11 +8,11 @@ SLOW = float(os.environ.get("WSONCE_TEST_SLOW", "1"))       # stretches deadline
 
 
 class RigError(Exception):
-    """Something that the rig itself needs is missing or failed: no verdict."""
+    """Something that the rig itself needs is missing or has failed, so there is no verdict."""
 
 
 async def comes_true(predicate, seconds, every=0.05):
-    """Whether it came true in time. predicate: a function, or a coroutine function."""
+    """Returns whether the predicate, a function or coroutine function, became true in time."""
     deadline = time.monotonic() + seconds
     while True:
         found = predicate()
