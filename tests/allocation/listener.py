@@ -1,4 +1,4 @@
-"""A listener with an allocation or a call that fails: owns its process, its files, and what can be told from them."""
+"""A listener with an allocation or a call that fails: owns its process and its files, and reads the outcome from them."""
 import asyncio
 import glob
 import os
@@ -66,7 +66,7 @@ class Listener(rig.listener.Listener):
         return self.read()[2]
 
     def sites(self):
-        """Of each allocation, where it was asked for, as a number."""
+        """Returns, as a number, where each allocation was made."""
         with open(f"{self.allocations}.sites", "rb") as file:
             data = file.read()
         return struct.unpack(f"<{len(data) // 8}Q", data)
@@ -82,11 +82,11 @@ class Listener(rig.listener.Listener):
         return time.monotonic() - self.started > seconds
 
     async def ends_soon(self):
-        """A connection that ended may be the first that is seen of the process's end."""
+        """Waits for the end: a connection that ended may be the first sign of it."""
         return await self.ends(0.3)
 
     async def wait_until(self, predicate, seconds):
-        """False if it ended before, or was not so in time."""
+        """Returns False if it ended before the predicate was true, or if that took too long."""
         while not self.is_over and not self.is_late(seconds):
             if await predicate():
                 return True
@@ -102,7 +102,7 @@ class Listener(rig.listener.Listener):
     # --- what is left of it ---
 
     def sentence(self):
-        """The last thing that it said, if that is an error. An error of an earlier round does not count."""
+        """Returns its last log line if that is an error. An error of an earlier round does not count."""
         lines = self.log().splitlines()
         found = SENTENCE.match(lines[-1]) if lines else None
         return found.group(1) if found else None
@@ -111,7 +111,7 @@ class Listener(rig.listener.Listener):
         return self.log().count(words) == 1
 
     def find_crash(self, known):
-        """The entry of known (library, function) that is in the crash's trace, or None."""
+        """Returns the entry of known (library, function) in the crash's trace, or None."""
         trace = read_text(f"{self.allocations}.crash")
         for library, function in known:
             if re.search(rf"/{re.escape(library)}[^\n]*\({re.escape(function)}\+", trace):

@@ -1,4 +1,4 @@
-"""A producer that is told what becomes of its events: owns the acks of one connection."""
+"""A producer that gets acks: owns the acks of one connection."""
 import asyncio
 
 from rig.client import Client
@@ -39,7 +39,7 @@ class Producer(Client):
             self.send(TEXT, message)
 
     async def wait(self, ids, seconds):
-        """Until all of ids are acked, or the connection has ended. False if the time was not enough."""
+        """Waits until all of ids are acked, or the connection has ended. Returns False after a timeout."""
         deadline = asyncio.get_running_loop().time() + seconds
         while self.is_open and not ids <= self.acks.keys():
             self.news.clear()

@@ -1,5 +1,5 @@
-"""What a case is: a sentence that is true, the section of the RFC that demands it, the side of the listener that it is
-about, and the verdict. A case fails by raising Wrong; whatever else it raises is a failure, too."""
+"""A case: a sentence that is true, the section of the RFC that requires it, the side of the listener that it tests, and the
+verdict. A case fails by raising Wrong, or any other exception."""
 import asyncio
 
 from peer import Dialler, Wrong, soon
@@ -15,7 +15,7 @@ class Case:
         self.section = section
         self.side = side                # "ingest", "source", "door"
         self.play = play                # coroutine function of Play, or of Rig at the door
-        self.verdict = verdict          # what README.md says of it
+        self.verdict = verdict          # its verdict in README.md
         self.answer = None              # function of (rig, peer, response): how a source's handshake is answered
         self.number = 0
         self.error = None
@@ -41,7 +41,7 @@ def cases_of(cases, side):
 
 
 class Play:
-    """One case being played: a connection of the listener, and the sentences of which a case is made."""
+    """A running case: a connection of the listener, and the steps of which cases are made."""
 
     def __init__(self, rig, case):
         self.rig = rig
@@ -64,11 +64,11 @@ class Play:
         return self.rig.event(self.case.title, self.id(suffix), pad, text)
 
     def text(self, suffix):
-        """The frame of an event."""
+        """Returns the frame of an event."""
         return frame(TEXT, self.event(suffix), mask=self.peer.masks)
 
     def never(self, suffix):
-        """The message of an event that must not become a row."""
+        """Returns the message of an event that must not become a row."""
         return self.rig.write(self.id(suffix), {})
 
     def letter(self, raw):
@@ -78,7 +78,7 @@ class Play:
         self.peer.send(op, payload, **kinds)
 
     def allow(self, what, verdict):
-        """Something short of the RFC, which the table must name."""
+        """Records a deviation from the RFC, which the table must name."""
         self.case.seen.add(verdict)
         if self.case.verdict != verdict:
             raise Wrong(what)
@@ -92,13 +92,13 @@ class Play:
             raise Wrong(f"expected: a pong; the connection ended: {self.peer.close or self.peer.end}")
 
     async def goes_on(self):
-        """The same connection still works."""
+        """Checks that the same connection still works."""
         self.send(TEXT, self.event("then"))
         await self.pong(b"are you there?")
         self.peer.judge()
 
     async def fails(self, *codes):
-        """The connection is ended with one of the codes; nobody else's is, and this one may be opened again."""
+        """Checks that the connection is ended with one of the codes, that no other is, and that it may be opened again."""
         got = await self.peer.ended(f"with {' or '.join(map(str, codes))}")
         if got is None and None not in codes:
             self.allow(f"expected: close {codes}; the connection was dropped without a close frame", DROPPED)
@@ -114,7 +114,7 @@ class Play:
 
 
 async def attempt(case, rig):
-    """Plays one case; what went wrong is in case.error."""
+    """Runs a case. Sets case.error if it fails."""
     try:
         if case.side == "door":
             await case.play(rig)

@@ -1,5 +1,5 @@
-"""The cases about the door: who is turned away and how, what is logged of it, and that no page or log line gives out a
-secret."""
+"""The cases about access: which clients are refused and how, what is logged about it, and that no page or log line contains
+a secret."""
 import asyncio
 import base64
 import os
@@ -150,7 +150,7 @@ async def play(rig):
 
 
 def listening(pid):
-    """(address, port) of the TCP sockets of a process that listen (proc(5), net/tcp)."""
+    """Returns (address, port) of each listening TCP socket of a process (proc(5), net/tcp)."""
     inodes = set()
     for name in os.listdir(f"/proc/{pid}/fd"):
         try:

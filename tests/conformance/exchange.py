@@ -23,7 +23,7 @@ def case(name, section, sides=BOTH, ingest=STRICT, source=STRICT):
 
 
 def taken(name, section, act, **how):
-    """A case in which act(p) sends what is right, and the connection goes on."""
+    """A case in which act(p) sends correct frames, and the connection stays."""
     @case(name, section, **how)
     async def play(p):
         act(p)
@@ -112,7 +112,7 @@ async def play(p):
 # --- 5.4: fragments ---
 
 def send_fragments(p, *parts, op=TEXT):
-    """Each a payload; the last one ends the message."""
+    """Sends a message in fragments, one per payload."""
     for n, part in enumerate(parts, 1):
         p.send(op if n == 1 else CONT, part, fin=n == len(parts))
 
@@ -191,7 +191,7 @@ BAD_TEXTS = (
 
 
 def bad_text(what, message, pieces=1 << 20):
-    """message: with %s in the place of an id."""
+    """message: has %s in place of an id."""
     @case(f"text {what}", "8.1", source=DEAD_LETTER)
     async def play(p):
         p.send(TEXT, p.event("before"))
@@ -296,7 +296,7 @@ async def play(p):
 # --- 5.5.1, 7: closing ---
 
 async def close(p, before, payload, code, after=b""):
-    """Sends a close frame between others; the answer has the code, and TCP ends."""
+    """Sends a close frame between others. Checks that the answer has the code, and that TCP ends."""
     p.peer.is_mute = True               # the library would answer the answer
     p.peer.write(before + frame(CLOSE, payload, mask=p.peer.masks) + after)
     if p.case.side == "source":         # the server ends TCP first, as soon as it has the answer

@@ -1,4 +1,4 @@
-"""What all cases share: owns the directory's servers, the listeners, and the book of what must be in the tables."""
+"""The base of all cases: owns the directory's servers, the listeners, and the record of what must be in the tables."""
 import asyncio
 import json
 import os
@@ -12,7 +12,7 @@ from rig.waiting import SLOW, RigError, comes_true
 
 PROGRAM = os.environ.get("WSONCE_TEST_BIN") or f"{TREE}/build/wsonce"
 MAX_MESSAGE = 100000
-HEAD_BYTES = 4096                       # kept of a source's message that is too long
+HEAD_BYTES = 4096                       # bytes kept of a source's message that is too long
 
 
 class Listener(rig.listener.Listener):
@@ -32,11 +32,11 @@ class Listener(rig.listener.Listener):
         return self
 
     async def ask(self, path, method="GET"):
-        """The whole answer of the admin socket."""
+        """Returns the whole answer of the admin socket."""
         return await asyncio.wait_for(rig.listener.fetch(self.admin, path, method), DEADLINE_S)
 
     async def leave(self, number=signal.SIGTERM):
-        """Returns its exit status."""
+        """Ends it. Returns its exit status."""
         self.signal(number)
         if not await self.ends(20 * SLOW):
             await self.kill()
@@ -89,10 +89,10 @@ class Rig(Servers):
         self.listeners.append(listener)
         return await listener.start(*options, **servers)
 
-    # --- the book ---
+    # --- expectations ---
 
     def event(self, case, event_id, pad=0, text=None):
-        """The message of an event that must become a row; exactly pad bytes long, if pad is given."""
+        """Returns the message of an event that must become a row, exactly pad bytes long if pad is given."""
         payload = {"text": text if text is not None else ""}
         message = self.write(event_id, payload)
         if pad:
@@ -110,7 +110,7 @@ class Rig(Servers):
         return raw
 
     async def is_healthy(self):
-        """Another producer of the same listener is served."""
+        """Returns whether another producer of the same listener is served."""
         self.healthy_events += 1
         event_id = f"healthy-{self.healthy_events}"
         await self.healthy.send(self.event("healthy producer", event_id), event_id)
@@ -124,13 +124,13 @@ class Rig(Servers):
         return {bytes.fromhex(i).decode(): json.loads(bytes.fromhex(p)) for i, p in pairs}
 
     async def read_letters(self):
-        """raw -> how often it was seen"""
+        """Returns a dictionary: raw bytes -> how often they were seen."""
         out = await self.sql("SELECT encode(raw, 'hex') || ' ' || seen FROM dead_letters")
         pairs = (line.partition(" ") for line in out.splitlines())
         return {bytes.fromhex(raw): int(seen) for raw, _, seen in pairs}
 
     async def settle(self):
-        """Waits until all that must be there is there; returns the tables."""
+        """Waits until all expected rows are there. Returns the tables."""
         rows, letters = {}, {}
 
         async def are_there():
@@ -146,7 +146,7 @@ class Rig(Servers):
         await asyncio.gather(self.start_servers(), self.feed.start())
 
     async def stop(self):
-        """Children go by pid; the servers last."""
+        """Ends all children by pid, the servers last."""
         for listener in self.listeners:
             await listener.kill()
         stop_all()

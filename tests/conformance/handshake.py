@@ -34,7 +34,7 @@ def request(port, *changes, method="GET", path="/events", version="HTTP/1.1", ke
 
 
 async def status_of(port, data):
-    """The status of the answer to these bytes, None if the connection just ends."""
+    """Returns the status of the answer to these bytes, None if the connection just ends."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         writer.write(data)
@@ -102,7 +102,7 @@ acceptance("header names in small letters are accepted", "4.2.1",
 
 @case("a handshake that arrives byte by byte is accepted", "4.2.1", "ingest")
 async def play(p):
-    """However slowly this process runs, so by a listener that waits for it."""
+    """Uses a listener that waits, since this process may be slow."""
     patient = await p.rig.listener("patient", "--ingest", "127.0.0.1:0", "--handshake-timeout", "600")
     p.peer.drop()
     p.peer = await Dialler(patient.port).open(pieces=1)
@@ -218,7 +218,7 @@ async def play(p):
 
 
 def wrong_answer(name, section, answer, verdict=STRICT):
-    """A case in which the first two handshakes are answered so, and must be refused; the third one is answered right."""
+    """A case in which the first two handshakes get this answer, and must be refused; the third gets a correct one."""
     entry = Case(name, section, "source", None, verdict)
     wrong = []
 
@@ -291,8 +291,8 @@ wrong_answer("a connection that is ended without an answer is tried again", "4.1
 
 
 def right_answer(name, section, answer):
-    """A case in which the handshake is answered so, and must be accepted at once; answer returns what is written at
-    once, and what is written byte by byte."""
+    """A case in which the handshake gets this answer, and must be accepted at once. answer returns the bytes to write at
+    once, and those to write one by one."""
     entry = Case(name, section, "source", None)
 
     async def play(p):

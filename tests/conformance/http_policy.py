@@ -1,5 +1,5 @@
 """The cases about protocols that libwebsockets speaks and the listener switches off: HTTP/2 over TLS and by Upgrade, CONNECT,
-other upgrades, old TLS; and that whoever is refused can read why."""
+other upgrades, old TLS; and that every refused client can read why."""
 import asyncio
 import socket
 import ssl
@@ -39,8 +39,8 @@ def trusting(*alpn, most=None):
 
 
 async def talk(port, data, context=None):
-    """What is answered to these bytes until the listener ends the connection, and the protocol that ALPN chose; the
-    answer is None if TLS fails."""
+    """Returns the answer to these bytes until the listener ends the connection, None if TLS fails; and the protocol that
+    ALPN chose."""
     try:
         reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
     except (ssl.SSLError, ConnectionError):
@@ -71,7 +71,7 @@ def literal(name, value):
 
 
 def extended_connect(path):
-    """A WebSocket in a stream (RFC 8441), which no header of HTTP/1.1 tells of."""
+    """A WebSocket in a stream (RFC 8441), which no HTTP/1.1 header announces."""
     fields = {":method": "CONNECT", ":protocol": "websocket", ":scheme": "https", ":path": path,
               ":authority": "localhost", "sec-websocket-version": "13"}
     block = b"".join(literal(*field) for field in fields.items())
@@ -121,7 +121,7 @@ def showing(path, version):
 
 
 def shake(port, context, session=None):
-    """The status of a handshake, its session, and whether that was an old one gone on with."""
+    """Returns the status of a handshake, its session, and whether it resumed an old session."""
     with socket.create_connection(("127.0.0.1", port), DEADLINE_S) as plain:
         try:
             with context.wrap_socket(plain, session=session) as tls:

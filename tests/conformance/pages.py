@@ -1,4 +1,4 @@
-"""The cases about the port and the socket of operators' pages: who may connect, and for how long."""
+"""The cases about the port and the socket of the admin pages: which clients may connect, and for how long."""
 import asyncio
 import os
 import socket
@@ -16,7 +16,7 @@ PATIENCE_S = 10
 
 
 async def end_of(reader, what):
-    """All that comes until the end, and how long that took."""
+    """Returns all bytes until the end, and how long that took."""
     loop = asyncio.get_running_loop()
     began = loop.time()
     try:
@@ -29,7 +29,7 @@ async def end_of(reader, what):
 
 
 async def keeps_files(rig, name, *options, **how):
-    """A listener does not start where a file has the name of its socket, and the file stays."""
+    """Checks that a listener does not start if a file has the name of its socket, and that the file stays."""
     path = f"{rig.directory}/{name}"
     with open(path, "w") as file:
         file.write("precious")

@@ -1,6 +1,6 @@
-"""The other end of a connection of the listener: owns the socket, and has the frames and handshakes made and judged by
-python3-websockets, whose code is independent of libwebsockets. What that library finds wrong in what the listener
-sends fails the case."""
+"""The other end of a connection of the listener: owns the socket. python3-websockets, which is independent of
+libwebsockets, makes and judges the frames and handshakes. If it finds an error in what the listener sends, the case
+fails."""
 import asyncio
 
 from websockets.frames import Frame
@@ -24,7 +24,7 @@ READ_LIMIT = 1 << 20
 
 
 class Wrong(Exception):
-    """What was expected, and what came instead."""
+    """An expectation failed: says what was expected, and what came instead."""
 
 
 async def soon(predicate, what, seconds=DEADLINE_S):
@@ -98,7 +98,7 @@ class Peer:
             self.flush()
 
     def flush(self, more=b""):
-        """What the library has to say, and more, in one segment."""
+        """Sends the library's output, and more, in one segment."""
         writes = self.protocol.data_to_send()
         self.write(b"".join(writes) + more)
         if b"" in writes:
@@ -109,7 +109,7 @@ class Peer:
             self.writer.write(data)
 
     def finish(self):
-        """Ends this side of TCP. The listener may have left for good meanwhile, which a read tells."""
+        """Ends this side of TCP. The listener may have ended its side meanwhile, which a read shows."""
         if self.writer.can_write_eof() and not self.writer.is_closing():
             try:
                 self.writer.write_eof()
@@ -117,7 +117,7 @@ class Peer:
                 pass
 
     def send(self, op, payload=b"", **kinds):
-        """A frame, masked as this side has to, unless told otherwise."""
+        """Sends a frame, masked as this side must, unless kinds say otherwise."""
         self.write(frame(op, payload, **{"mask": self.masks, **kinds}))
 
     def text(self, payload):
@@ -152,7 +152,7 @@ class Peer:
 
 
 class Dialler:
-    """How a producer connects: a request of the library's, which may be altered before it is sent."""
+    """Connects as a producer, by a request from the library, which may be changed before it is sent."""
 
     def __init__(self, port, path="/events", subprotocols=("wsonce.ack.v1",), extensions=None):
         self.port = port
@@ -181,8 +181,8 @@ class Dialler:
 
 
 class Feed:
-    """A server that listeners dial, each case at a path of its own. A path may have an answer of its own instead of
-    the library's 101."""
+    """A server that listeners dial, each case at a path of its own. A path may have its own answer instead of the library's
+    101."""
 
     def __init__(self):
         self.port = 0
@@ -215,7 +215,7 @@ class Feed:
         peer.start()
 
     async def nth(self, path, n):
-        """The connection number n (from 1) to the path, once it is there."""
+        """Returns connection number n (from 1) to the path, once it exists."""
         await soon(lambda: len(self.peers.get(path, ())) >= n, f"connection number {n} of the source to {path}")
         return self.peers[path][n - 1]
 

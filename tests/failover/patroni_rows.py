@@ -1,5 +1,4 @@
-"""The rows of Patroni: owns three Postgres servers that Patroni keeps, with etcd and with haproxy before them, and how their
-leader goes."""
+"""The rows of Patroni: owns three Postgres servers managed by Patroni, with etcd and haproxy, and how their leader fails."""
 import asyncio
 import json
 import signal
@@ -97,7 +96,7 @@ class Node(Postgres):
         await self.patroni.launch(["patroni", f"{self.patroni.base}.yml"], death="TERM", user=self.user, cwd=self.home)
 
     async def page(self, path):
-        """Of Patroni; empty if it does not answer."""
+        """Returns a page of Patroni; empty if it does not answer."""
         try:
             return await asyncio.wait_for(fetch(f"127.0.0.1:{self.pages}", path), 2)
         except (OSError, asyncio.TimeoutError):
@@ -117,7 +116,7 @@ class Node(Postgres):
         return f"host={self.home} port={self.port} user=wsonce dbname={database}"
 
     async def crash(self):
-        """Both at once, by SIGKILL."""
+        """Kills both at once, by SIGKILL."""
         await self.patroni.kill()
         self.signal_postmaster(signal.SIGKILL)
 
@@ -148,8 +147,8 @@ class Etcd(Process):
 
 
 class Haproxy(Process):
-    """Sends all connections to the node whose Patroni says that it leads. With retries it would keep a connection for seconds
-    that it can lead nowhere."""
+    """Sends all connections to the node whose Patroni says that it leads. With retries it would keep a connection without a
+    target for seconds."""
 
     def __init__(self, trial):
         super().__init__(f"{trial.directory}/haproxy")
@@ -170,8 +169,8 @@ class Haproxy(Process):
 
 
 class Led(Row):
-    """how: killed, or asked (a switchover). by: haproxy, or hosts. For a moment after a promotion Patroni waits for no
-    standby, until it has chosen one."""
+    """how: killed, or asked (a switchover). by: haproxy, or hosts. After a promotion Patroni does not wait for a standby until
+    it has chosen one."""
 
     warns = None
 
@@ -241,7 +240,7 @@ class Led(Row):
         trial.figure.note("seconds until another one took writes", trial.promoted_at - trial.failed_at, "s")
         if self.by == "haproxy":
             await wait_until(found[0].is_leader, READY_S, "Patroni says so")
-            trial.promoted_at = time.time()     # haproxy goes by Patroni's word
+            trial.promoted_at = time.time()     # haproxy follows Patroni
             trial.figure.note("seconds until Patroni said so", trial.promoted_at - trial.failed_at, "s")
         trial.say(f"{found[0].name} leads")
         if self.how == "killed":

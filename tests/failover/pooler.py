@@ -1,4 +1,4 @@
-"""A PgBouncer in transaction mode: owns its settings and where it leads."""
+"""A PgBouncer in transaction mode: owns its settings and its target."""
 import os
 import shutil
 import signal
@@ -40,7 +40,7 @@ class Pooler(Process):
             file.write(SETTINGS.format(home=node.home, place=self.place))
 
     def lead_to(self, node):
-        """Connections that are there go when their transaction has ended."""
+        """Changes the target. Existing connections end after their transaction."""
         self.write(node)
         self.signal(signal.SIGHUP)
 

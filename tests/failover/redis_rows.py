@@ -1,4 +1,4 @@
-"""The rows of Sentinel and of Redis Cluster: owns how their masters go, and what is judged of the claims meanwhile."""
+"""The rows of Sentinel and of Redis Cluster: owns how their masters fail, and judges the claims meanwhile."""
 import math
 import signal
 import time
@@ -9,13 +9,13 @@ from rows import READY_S, RATE, Row
 from trial import LISTENERS
 from watch import Watch
 
-AGAIN_S = 1 * SLOW              # from the first word of the new master to claims of all listeners there
+AGAIN_S = 1 * SLOW              # from the announcement of the new master to claims of all listeners there
 
 
 class Master(Row):
-    """The master goes. how: killed, frozen (and let go on in the end), asked (a failover on request), cut off (it takes
-    writes, and neither replicas nor sentinels reach it). times: one failover after the other. dies: a listener that has
-    claims, too, so that others take them over."""
+    """The master fails. how: killed, frozen (and resumed at the end), asked (a requested failover), cut off (it takes writes,
+    but replicas and sentinels cannot reach it). times: how many failovers, one after the other. dies: a listener with
+    claims dies, too, so that others take them over."""
 
     made_of = Sentinels
 
@@ -44,7 +44,7 @@ class Master(Row):
         self.judge(trial)
 
     async def fail_over(self, trial, known):
-        """Returns the servers that may not be the next master: where one comes back, it may be."""
+        """Returns the servers that may not be the next master. One that comes back may."""
         masters = [server for server in await trial.several.masters() if server not in known or self.times > 1]
         victim = masters[0]
         before, received = await self.counts(trial)
@@ -100,8 +100,8 @@ class Master(Row):
 
 
 class MasterOfThree(Master):
-    """One master of a cluster goes: the claims of its own slots are skipped, three standard deviations of a draw allowed
-    for."""
+    """One master of a cluster fails: claims in its slots are skipped, about a third of all, within three standard
+    deviations."""
 
     made_of = Cluster
 

@@ -1,5 +1,5 @@
-"""The rows of the matrix: owns what servers each has, and how they fail over. A row has a name that says so, what may be
-missing afterwards, and how that comes back."""
+"""The rows of the matrix: owns the servers of each row, and how they fail over. A row has a name that says so, what may be
+missing afterwards, and how that is repaired."""
 import asyncio
 import os
 import signal
@@ -20,8 +20,8 @@ POINT = "before_the_loss"
 
 
 class Row:
-    """lost: how old the oldest of what may be missing may be, in seconds before the failover; 0 if nothing may.
-    repair: how it comes back: everything is sent again, or the audit stores it."""
+    """lost: how many seconds before the failover the oldest missing event may be; 0 if none may be missing.
+    repair: how missing events come back: everything is sent again, or the audit stores them."""
 
     settings = ""
     again_s = 10                        # until rows are stored again
@@ -36,7 +36,7 @@ class Row:
         self.is_quick = is_quick
 
     async def prepare(self, trial):
-        """The servers that there are beside the first ones."""
+        """Starts the servers in addition to the first ones."""
 
     async def play(self, trial):
         raise NotImplementedError
@@ -104,7 +104,7 @@ class Pair(Row):
         await trial.keep_gone(primary)
 
     def tell(self, primary):
-        """Those who do not find the new one by themselves."""
+        """Tells clients that do not find the new primary by themselves."""
 
     async def lag(self, trial, primary, standbys):
         if not self.behind_s:
@@ -117,8 +117,7 @@ class Pair(Row):
             await trial.goes_on(self.behind_s, primary)
 
     async def stand_still(self, trial):
-        """Nothing can be committed. Under the load the batches that are tried again have new events as well; with a trickle
-        some have none."""
+        """Blocks all commits. Under load the retried batches have new events as well; with a trickle some have none."""
         if self.is_trickle:
             await self.rest(trial)
         else:
@@ -134,7 +133,7 @@ class Pair(Row):
             program.signal(signal.SIGCONT)
 
     async def leave_alone(self, trial, primary, standbys):
-        """The standby is promoted, and the listeners do not know."""
+        """Promotes the standby without telling the listeners."""
         for standby in standbys:
             standby.fall_behind()
         trial.postgres = await (await self.most_recent(standbys)).take_over()
@@ -146,12 +145,13 @@ class Pair(Row):
 
     @staticmethod
     async def most_recent(standbys):
-        """Who has received most, as whoever promotes must find out where one of several is enough."""
+        """Returns the standby that has received most. If one of several is enough, it is the one to promote."""
         places = [float(await standby.node.sql("SELECT pg_last_wal_receive_lsn() - '0/0'")) for standby in standbys]
         return standbys[places.index(max(places))]
 
     async def come_back(self, trial, primary):
-        """The old primary, rewound, is a standby of the new one. Until a checkpoint, pg_rewind takes the two for one timeline."""
+        """Rewinds the old primary, which becomes a standby of the new one. Until a checkpoint, pg_rewind sees only one
+        timeline."""
         await trial.postgres.sql("CHECKPOINT")
         standby = Standby(trial.postgres, node=primary)
         await standby.rewind()
@@ -164,8 +164,8 @@ class Pair(Row):
 
 
 class Pooled(Pair):
-    """Between the listeners and the pair is a pooler, which leads to the standby first, by mistake, and to it again when it
-    has been promoted."""
+    """A pooler between the listeners and the pair, which first connects to the standby by mistake, and again after its
+    promotion."""
 
     pooler = None
 
@@ -236,7 +236,7 @@ class Restore(Row):
 # --- Redis ---
 
 class Replica(Redis):
-    """Of another one, behind a link."""
+    """A replica of another Redis, behind a link."""
 
     def __init__(self, master):
         directory = f"{master.directory}/replica"
@@ -276,7 +276,7 @@ class Keys(Row):
 
     @staticmethod
     def lead_to(trial, redis):
-        """As a name does: connections that are there stay."""
+        """Changes the target, like a DNS name: existing connections stay."""
         os.symlink(redis.socket, f"{trial.place}.new")
         os.replace(f"{trial.place}.new", trial.place)
 
@@ -301,7 +301,7 @@ class Keys(Row):
             await self.live_apart(trial, master)
 
     async def hold_claims(self, trial, master):
-        """One of those who have claims dies, too."""
+        """Kills a listener that has claims, too."""
         pids = trial.postgres.freeze()
 
         async def are_many():
@@ -314,7 +314,7 @@ class Keys(Row):
         await victim.start()
 
     async def live_apart(self, trial, master):
-        """One listener goes over to the new master, and the others claim at the old one, until it is demoted."""
+        """Moves one listener to the new master, while the others claim at the old one until it is demoted."""
         connections = [line for line in (await master.ask("CLIENT", "LIST", "TYPE", "normal")).decode().splitlines()
                        if "cmd=client" not in line]
         if not connections:
@@ -337,8 +337,8 @@ class Keys(Row):
 # --- the fleet ---
 
 class Death(Row):
-    """All listeners are killed at once, with all copies that there are. The feed stands still for that moment, so what it
-    has sent has reached them, and then it ends. Postgres may have stood still before, for away_s."""
+    """All listeners are killed at once, with all existing copies. The feed pauses for that moment, so all of its events have
+    reached them, and then it ends. Postgres may have been frozen before, for away_s."""
 
     def __init__(self, name, away_s=0):
         super().__init__(name)

@@ -1,5 +1,5 @@
-"""One row under way: owns its servers and its fleet, what a server that is gone had stored, and the judgement: what is
-missing, whether the audit names it, whether it comes back when it is sent again, and whether anything is doubled."""
+"""One running row: owns its servers and its fleet, the rows of a server that is gone, and the judgement: which events are
+missing, whether the audit names them, whether they come back when they are sent again, and whether any is doubled."""
 import copy
 import time
 
@@ -28,11 +28,11 @@ class Trial(Bench):
         self.postgres.settings = SETTINGS + REWINDABLE + row.settings.format(directory=directory)
         self.figure = Figure(row.name, {})
         self.fleet = None
-        self.others = [self.postgres]   # beside those in use: each is stopped in the end
+        self.others = [self.postgres]   # servers not in use, which are stopped at the end
         self.place = None               # of Redis, for listeners; else that of the one there is
-        self.several = None             # servers of Redis, in the place of one
+        self.several = None             # several Redis servers instead of one
         self.conninfo_of = self.postgres.conninfo
-        self.gone = {}                  # event id -> time of its commit on a server that is no more in use
+        self.gone = {}                  # event id -> time of its commit on a server that is no longer used
         self.failed_at = 0.0
         self.promoted_at = 0.0          # of Postgres, once it takes writes
         self.ended_at = 0.0             # of the load
@@ -57,7 +57,7 @@ class Trial(Bench):
             await server.stop()
 
     def multi_host(self, *nodes):
-        """From here on listeners choose among these."""
+        """From now on listeners choose among these nodes."""
         homes = ",".join(node.home for node in nodes)
         self.conninfo_of = lambda database: (f"host={homes} port=5432 user=wsonce dbname={database} "
                                              "target_session_attrs=read-write")
@@ -68,7 +68,7 @@ class Trial(Bench):
         return int(await (node or self.postgres).sql("SELECT count(*) FROM events", "fleet"))
 
     async def goes_on(self, seconds, node=None):
-        """Until so many seconds of the load have been stored."""
+        """Waits until this many seconds of the load have been stored."""
         before = await self.count(node)
 
         async def are_stored():
@@ -76,7 +76,7 @@ class Trial(Bench):
         await wait_until(are_stored, 3 * seconds + AWAKE_S, f"{seconds} s of the load are stored")
 
     async def keep_gone(self, node):
-        """What a server had that is down by now. It is started where no listener finds it."""
+        """Reads the rows of a server that is down, after starting it where no listener finds it."""
         aside = copy.copy(node)
         aside.home = f"{node.base}/aside"
         aside.own(aside.home)
@@ -126,11 +126,11 @@ class Trial(Bench):
                             abs(warnings - self.row.warns * LISTENERS), 0)
 
     async def are_claims_over(self):
-        """Those of the dead, and those whose marks a replica has not got, end with their TTL."""
+        """Waits until claims of dead listeners, and of events whose marks a replica did not get, have expired."""
         return not await self.redis.claims(self.fleet.claim_prefix)
 
     def longest_pause(self):
-        """From the failover on, between two commits wherever they went; and when it was over."""
+        """Returns the longest pause between two commits since the failover, on any server; and when it ended."""
         times = sorted(at for at in {**self.gone, **self.fleet.rows}.values() if self.failed_at < at <= self.ended_at)
         return max((later - at, later) for at, later in zip([self.failed_at] + times, times + [self.ended_at]))
 
@@ -153,7 +153,7 @@ class Trial(Bench):
         return event_message(event_id, producer_payload(int(event_id.rpartition("-")[2]))).decode()
 
     async def audit(self, kind, lines, *options):
-        """What wsonce audit says of a list."""
+        """Returns the result of wsonce audit for a list."""
         program = Process(f"{self.directory}/audit-{kind}")
         with open(f"{program.base}.list", "w") as file:
             file.writelines(f"{line}\n" for line in lines)
@@ -165,7 +165,7 @@ class Trial(Bench):
         return program.told()
 
     async def send_again(self, prefix):
-        """All of it, as somebody would who does not know what is missing."""
+        """Sends everything again, as for somebody who does not know which events are missing."""
         numbers = [int(event_id.rpartition("-")[2]) for event_id in self.fleet.wanted if event_id.startswith(f"{prefix}-")]
         program = Producer(f"{self.directory}/again-{prefix}", prefix)
         await program.start(self.programs, [listener.port for listener in self.fleet.listeners], "--count",
@@ -176,7 +176,7 @@ class Trial(Bench):
         self.figure.at_most(f"{prefix} sent again: without an ack", program.told()["unanswered"] + unanswered, 0)
 
     def line(self):
-        """Of the table."""
+        """Returns its line of the table."""
         cells = self.cells
         verdict = "yes" if self.figure.is_met else "**no**"
         if not cells:

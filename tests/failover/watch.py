@@ -1,5 +1,5 @@
-"""The watch on a failover of several servers of Redis: tells when a new master is there and when each listener claims at
-it again."""
+"""The watch on a failover of several Redis servers: reports when there is a new master and when each listener claims there
+again."""
 import asyncio
 import re
 import time
@@ -8,17 +8,17 @@ from rig.several import READY_S
 from rig.waiting import RigError
 
 LOOK_S = 0.01
-# A claim as a listener sends it; what a replica gets from its master has no NX.
+# A claim as a listener sends it; commands from a master to its replica have no NX.
 CLAIM = re.compile(rb'^\+(\d+\.\d+) \[\d+ \d[^\]]*\] "SET" "[^"]+" "(fleet-\d+)-[^"]*" "NX"', re.I)
 
 
 class Watch:
-    """Of one failover, from the moment at which it begins."""
+    """Watches one failover, from its beginning."""
 
     def __init__(self, several, known, listeners):
         self.several = several
         self.known = known              # servers that cannot be the new master
-        self.listeners = listeners      # how many are to claim
+        self.listeners = listeners      # how many must claim
         self.began_at = time.time()
         self.master = None
         self.is_master_at = self.is_named_at = 0.0
@@ -26,7 +26,7 @@ class Watch:
         self.tasks = []
 
     async def run(self):
-        """Until all claim at the new master."""
+        """Runs until all claim at the new master."""
         try:
             await asyncio.wait_for(self.follow(), READY_S)
         except asyncio.TimeoutError:
@@ -50,7 +50,7 @@ class Watch:
             await asyncio.sleep(LOOK_S)
 
     async def hear(self, server):
-        """Sentinels end connections of a server whose part changes."""
+        """Reads commands of a server. Sentinels end its connections when its role changes."""
         while True:
             try:
                 reader, writer = await asyncio.open_unix_connection(server.socket, limit=1 << 24)
@@ -65,7 +65,7 @@ class Watch:
 
     @property
     def again_s(self):
-        """From the moment at which somebody tells of the new master, to the last listener's first claim at it."""
+        """Returns the time from the first announcement of the new master to the last listener's first claim there."""
         return max(0.0, max(self.claimed_at.values()) - self.is_named_at)
 
     def cells(self):

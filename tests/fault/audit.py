@@ -1,5 +1,5 @@
-"""The audit at the end: owns the list of all ids that must be in the tables, and asks wsonce audit about them while the
-fleet is still there."""
+"""The audit at the end: owns the list of all ids that must be in the tables, and runs wsonce audit on them while the fleet
+still runs."""
 from rig.process import Process
 from rig.waiting import RigError
 
@@ -10,7 +10,7 @@ class Audit(Process):
     def __init__(self, rig):
         super().__init__(f"{rig.directory}/sent")
         self.rig = rig
-        self.never_sent = f"{rig.run_prefix}-never-sent"    # must be missed, or the answer is worth nothing
+        self.never_sent = f"{rig.run_prefix}-never-sent"    # the audit must miss it, or it proves nothing
         self.expect([self.never_sent])
 
     def expect(self, ids):

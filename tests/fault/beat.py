@@ -1,6 +1,6 @@
-"""The figure beat: owns a fleet that reads very many sources, most of them quiet, and what its presence costs Redis: the
-time of all scripts by INFO commandstats, for each HGETALL, which only lua/presence.lua calls. Nearly all of it is that
-script's, since hardly anything is stored."""
+"""The figure beat: owns a fleet that reads very many sources, most of them quiet, and measures what its presence costs
+Redis: the time of all scripts by INFO commandstats per HGETALL, which only lua/presence.lua calls. Nearly all of it is for
+that script, since hardly anything is stored."""
 import asyncio
 import re
 
@@ -17,7 +17,7 @@ STATS = (rb"hgetall:calls=", rb"evalsha:calls=\d+,usec=")
 
 
 async def beats(redis):
-    """How many so far, and the microseconds of scripts."""
+    """Returns how many beats there were so far, and the microseconds of scripts."""
     text = await redis.ask("INFO", "commandstats")
     return [int(re.search(rb"cmdstat_" + what + rb"(\d+)", text).group(1)) for what in STATS]
 
@@ -29,7 +29,7 @@ async def measure(bench, options):
     path = f"{bench.directory}/sources"
     fleet = Fleet(bench, "fleet", LISTENERS, 1, ["--source-file", path])
     await fleet.begin()
-    with open(path, "w") as file:               # in place of the one that a fleet has otherwise
+    with open(path, "w") as file:               # replaces the usual one of a fleet
         file.writelines([f"{fleet.source.url}\n"] + [f"ws://127.0.0.1:{port}/{n}\n" for n in range(1, SOURCES)])
     await fleet.add(range(1, LISTENERS + 1), bench.programs)
 

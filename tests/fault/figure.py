@@ -1,4 +1,4 @@
-"""A figure: owns what was measured, the limits that were promised for it, and how both are printed."""
+"""A figure: owns what was measured and the promised limits, and prints both."""
 
 
 class Figure:
@@ -19,7 +19,7 @@ class Figure:
         self.limits.append((words, value, f"at least {show(limit)}", unit, value is not None and value >= limit))
 
     def account(self, counts):
-        """Of every figure: what was sent is what is stored."""
+        """Checks, for every figure, that exactly what was sent is stored."""
         for name, count in counts.items():
             if name in ("sent", "rows"):
                 self.note(f"events {name}" if name == "sent" else name, count)

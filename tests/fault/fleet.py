@@ -15,7 +15,7 @@ from rig.waiting import RigError, comes_true
 
 CLAIM_TTL_S = 3
 DRAIN_S = 4
-MAX_ATTEMPTS = 5                # as it comes
+MAX_ATTEMPTS = 5                # the default
 LEFT_LINE = re.compile(r'event="?drained"? .*left=(\d+)')
 
 
@@ -38,7 +38,7 @@ class Incarnation:
 
     @property
     def is_witness(self):
-        """What it received must be stored: it still runs, or it left saying that nothing was left."""
+        """Returns whether what it received must be stored: it still runs, or it reported at its end that nothing was left."""
         return self.ended is None or (not self.is_killed and self.status == 0)
 
     def describe(self):
@@ -53,7 +53,7 @@ def clock(at):
 
 
 class Listener(rig.listener.Listener):
-    """Listener number n (from 1 on), its links and its present incarnation."""
+    """Listener number n (from 1), its links and its current incarnation."""
 
     PATIENCE_S = 3
 
@@ -92,12 +92,12 @@ class Listener(rig.listener.Listener):
                 *spool_faults.words(self)))
 
     def far_conninfo(self, database):
-        """Of Postgres behind its link."""
+        """Returns the conninfo of Postgres behind its link."""
         return (f"host=127.0.0.1 port={self.links['postgres'].port} user=wsonce dbname={database} sslmode=disable "
                 "gssencmode=disable")
 
     def was_with_redis(self, since):
-        """As far as its link tells."""
+        """Returns whether it was connected to Redis since then, judging by its link."""
         return "redis" not in self.links or self.links["redis"].broke_at < since
 
     def effects(self):
@@ -115,7 +115,7 @@ class Listener(rig.listener.Listener):
             raise RigError(f"{self.now.name} did not start: see {self.log_path}")
 
     def log(self):
-        """Of the present incarnation."""
+        """Returns the log of the current incarnation."""
         with open(self.log_path, errors="replace") as file:
             file.seek(self.now.log_offset)
             return file.read()
@@ -127,7 +127,7 @@ class Listener(rig.listener.Listener):
             self.rig.verdict.crash(incarnation, self.last_words())
 
     async def end(self, number, seconds):
-        """Sends the signal and waits for the end; SIGKILL after so many seconds. Whether that was not needed."""
+        """Sends the signal and waits for the end; SIGKILL after this many seconds. Returns whether that was not needed."""
         self.now.is_killed = number == signal.SIGKILL
         self.now.is_termed = not self.now.is_killed
         self.signal(number)
@@ -140,7 +140,7 @@ class Listener(rig.listener.Listener):
         return ended
 
     def left_behind(self):
-        """How many messages it said it left in memory at its end; None if it did not say."""
+        """Returns how many messages it left in memory at its end, by its log; None if it did not log that."""
         found = LEFT_LINE.findall(self.log())
         return int(found[-1]) if found else None
 

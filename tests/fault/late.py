@@ -1,18 +1,18 @@
-"""How late events become while one listener of the fleet cannot store: owns a round without any other fault, in which
-that listener's network to Postgres is cut, and its limit. The load is small, so that the machine's own is not what is
-measured, and what it takes before the cut is not the cut's doing."""
+"""How late events become while one listener of the fleet cannot store: owns a round without any other fault, in which that
+listener is cut off from Postgres, and the limit. The load is small, so that the machine's own limit is not measured, and
+the latency before the cut is subtracted."""
 from faults import EFFECTS, Single
 from rig.sample import percentile
 
 BEFORE_S, CUT_S = 3, 10
-NOTICE_S = 5                    # the listener has to notice that it stores nothing
+NOTICE_S = 5                    # until the listener notices that it stores nothing
 RATE, PRODUCER_RATE = 100, 50
-P99_S = 2.0                     # more than before
-LEAST = 100                     # events; of fewer, nothing is said
+P99_S = 2.0                     # limit of how much later than before
+LEAST = 100                     # events; fewer are not judged
 
 
 def is_asked(rig, kinds):
-    """Once in a run with effects that has such cuts; wrong programs are found by other counts."""
+    """Returns whether to judge: once in a run with effects that has such cuts. Other counts catch wrong programs."""
     return "net-cut" in {kind.name for kind in kinds} and rig.fleet_kinds == {EFFECTS} and not rig.options.mutate
 
 
@@ -27,7 +27,7 @@ async def play(rig):
 
 
 async def judge(rig, book, cut):
-    """The row's time is that of its transaction's begin, on this machine's clock, as is the time of sending."""
+    """The row's time is the start of its transaction. It and the time of sending are of this machine's clock."""
     rows = await rig.sql("SELECT event_id, extract(epoch FROM processed_at) FROM events WHERE event_id LIKE "
                          f"'{book.feed_prefix}-%'")
     stored = dict(line.split("|") for line in rows.splitlines())

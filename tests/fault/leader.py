@@ -1,5 +1,5 @@
-"""Who leads a source, and what is done to that listener: owns reading presence, which the listeners keep in Redis, and the
-faults of the leader. It is chosen as listener/fleet/roster.c does it."""
+"""The leader of a source and its faults: reads presence, which the listeners keep in Redis, and chooses the leader like
+listener/fleet/roster.c."""
 import asyncio
 import time
 
@@ -8,7 +8,7 @@ from acts import lasting
 ASK_S = 1
 ALIVE_MS = 3000
 TWO_S = 60                      # in the last round of a run
-FEW = 0.1                       # of what others leave to a leader: a listener that leaves less leads itself
+FEW = 0.1                       # a listener that leaves less than this share to others leads itself
 MASK = (1 << 64) - 1
 DIGITS = {digit: n for n, digit in enumerate("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_")}
 SOURCE_SIZE, ID_SIZE = 21, 11
@@ -34,7 +34,7 @@ def score(listener, source):
 
 
 def may_lead(said, source):
-    """Whether a listener says that it works and may lead the source."""
+    """Returns whether a listener reports that it works and may lead the source."""
     words = said.partition("\n")[0].split(" ")
     if len(words) < 7 or words[1] != "2" or words[3] != WORKING or int(words[0]) < time.time() * 1000 - ALIVE_MS:
         return False
@@ -48,17 +48,17 @@ def may_lead(said, source):
 
 
 class Leader:
-    """Of the source with this URL."""
+    """The leader of the source with this URL."""
 
     def __init__(self, redis, claim_prefix, url):
         self.redis = redis
         self.key = f"wsonce:{{alive}}:{claim_prefix}"
         scheme, _, rest = url.partition("://")
         self.source = (hash_text(f"{scheme}://") * 31 + hash_text(rest)) & MASK
-        self.last = None                # as last known: without Redis it stays
+        self.last = None                # the last known leader, which stays without Redis
 
     async def ask(self, script, *words):
-        """Of the server that has the key; empty if none answers."""
+        """Asks the server that has the key. Returns its answer, empty if none answers."""
         for server in getattr(self.redis, "servers", [self.redis]):
             try:
                 answer = await asyncio.wait_for(server.ask("EVAL", script, "1", self.key, *words), ASK_S)
@@ -69,7 +69,7 @@ class Leader:
         return ""
 
     async def find(self, listeners):
-        """The one that leads, by what all of them say; None before there is one."""
+        """Returns the listener that leads by all reports; None before there is one."""
         said = (await self.ask(SAID)).split("\0")
         names = [name for name, text in zip(said[::2], said[1::2]) if may_lead(text, self.source)]
         if names:
@@ -79,13 +79,13 @@ class Leader:
 
 
 async def aim(rig, fault):
-    """Most of what befalls a leader is planned for whoever leads when its time comes."""
+    """Sets the fault's target to the listener that leads now."""
     leader = await rig.leader.find(rig.listeners)
     fault.target = leader.number if leader else 1
 
 
 async def note(rig, fault):
-    """Counts what hits the leader, whoever was meant."""
+    """Counts a fault that hits the leader, whatever its target was meant to be."""
     name = weather_of(fault)
     if name and await rig.leader.find(rig.listeners) is rig.listener(fault.target):
         rig.played.count(name)
@@ -113,7 +113,7 @@ async def hide(rig, number):
 
 
 async def two(rig, fault):
-    """Nobody but itself sees the leader, so another one leads, too. Who leaves nothing to others leads."""
+    """Hides the leader from the others, so another one leads, too. A listener that leaves nothing to others leads."""
     hiding = asyncio.get_running_loop().create_task(hide(rig, fault.target))
     after, until, seconds = await left_to_others(rig), time.monotonic() + fault.duration, 0
     while time.monotonic() < until:

@@ -1,4 +1,4 @@
-"""The load of the figures: owns the feed and the producers of a fleet, and what they say they have sent."""
+"""The load of the figures: owns the feed and the producers of a fleet, and reads what they have sent."""
 import signal
 
 import rig.load
@@ -24,8 +24,8 @@ class Source(rig.load.Source):
         await self.end(signal.SIGTERM, 60)
 
     def unsent_bytes(self):
-        """Of each connection: what the feed has written and the other side's kernel has not taken. A listening
-        socket of libwebsockets is one of IPv6 that takes both."""
+        """Returns, per connection, the bytes that the feed has written and the other kernel has not taken. libwebsockets
+        listens on an IPv6 socket that accepts both."""
         found = []
         for name in ("tcp", "tcp6"):
             with open(f"/proc/net/{name}") as file:
@@ -36,7 +36,7 @@ class Source(rig.load.Source):
 
 
 class Sender(rig.load.Producer):
-    """Wants acks, with two connections to each listener of the fleet."""
+    """A producer that wants acks, with two connections to each listener of the fleet."""
 
     def __init__(self, fleet, name, rate):
         super().__init__(f"{fleet.directory}/{name}")

@@ -1,5 +1,5 @@
-"""The events of a round that the handler never takes: owns making them, and their way in, which is wsonce replay. It
-gives up on an event after two attempts, which the listeners must not: faults would make dead letters."""
+"""The events of a round that the handler never accepts: makes them, and feeds them by wsonce replay. It gives up on an
+event after two attempts, which the listeners must not do: faults would make dead letters."""
 from replay import Replay
 
 TYPE = "order.refused"

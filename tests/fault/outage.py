@@ -14,11 +14,11 @@ QUIET_S = 15                    # before the outage, and after it
 REDIS_TIMEOUT_S = 2             # the default of --redis-timeout
 RETURN_S = 5                    # the longest backoff of 2 s, a handshake that just hangs, and some time
 INFLIGHT_MIB = 64
-PAYLOAD_BYTES = 300             # so that a minute of the load is well over the limit
-OVERHEAD_MIB = 32               # the idle program (11) and one batch twice (16), as docs/operations.md has it, and 5
+PAYLOAD_BYTES = 300             # a minute of the load is then well over the limit
+OVERHEAD_MIB = 32               # the idle program (11) and one batch twice (16), as in docs/operations.md, and 5
 DRAIN_S = 90
 LATE_S = 1.0
-# Of an outage that is longer than memory lasts.
+# For an outage that is longer than memory lasts.
 SPOOL_LISTENERS, SPOOL_RATE, SPOOL_PAYLOAD_BYTES = 3, 5000, 500
 SPOOL_BACK_S, SPOOL_BACK_RATE = 120, 25_000
 WAYS = {"kill": "killed", "stop": "stopped (hung)"}
@@ -32,7 +32,7 @@ def settings(options):
 # --- Redis ---
 
 class Phase:
-    """A stretch of time with a producer of its own, so that its acks are counted apart."""
+    """A phase with a producer of its own, so that its acks are counted apart."""
 
     def __init__(self, name):
         self.name = name
@@ -50,8 +50,8 @@ class Phase:
 
 
 async def offered_rows(fleet):
-    """How many by now, and the time. Each row that an INSERT offers takes a number from the sequence, also if the
-    unique key refuses it."""
+    """Returns how many rows were offered so far, and the time. Each row that an INSERT offers takes a number from the
+    sequence, even if the unique key refuses it."""
     out = await fleet.bench.postgres.sql(
         "SELECT last_value, extract(epoch FROM clock_timestamp()) FROM events_id_seq", fleet.name)
     last, at = out.split("|")
@@ -125,7 +125,7 @@ async def measure_redis(bench, options):
 # --- Postgres ---
 
 class Watch:
-    """Looks at the fleet and the feed twice a second through the outage."""
+    """Watches the fleet and the feed twice a second during the outage."""
 
     def __init__(self, fleet):
         self.fleet = fleet
@@ -133,7 +133,7 @@ class Watch:
         self.most_spooled = self.most_away = 0
         self.paused = set()
         self.first_pause = None
-        self.blocked_s = 0.0            # with bytes that no listener takes, on every connection of the feed
+        self.blocked_s = 0.0            # time in which every connection of the feed had bytes that no listener took
         self.most_unsent = 0
 
     async def run(self):
@@ -156,7 +156,7 @@ class Watch:
 
 
 async def take_postgres_away(fleet, options):
-    """Returns the times of its going and its return, and how many acks there were from a second after the one on."""
+    """Stops and starts Postgres. Returns both times, and how many acks came later than a second after the stop."""
     bench = fleet.bench
     bench.say("Postgres goes")
     gone = time.time()
@@ -177,7 +177,7 @@ async def take_postgres_away(fleet, options):
 
 
 def late_until(fleet, program, gone):
-    """The commit of the last event that was stored more than LATE_S after it was due by the program's timetable."""
+    """Returns the commit of the last event that was stored more than LATE_S after it was due."""
     rows = [(int(event_id.rpartition("-")[2]), at) for event_id, at in fleet.rows.items()
             if event_id.startswith(program.prefix + "-")]
     began = min(at - n / program.rate for n, at in rows if at < gone)
@@ -185,7 +185,7 @@ def late_until(fleet, program, gone):
 
 
 async def wait_for_quiet(fleet, seconds):
-    """Until the fleet has no more than what comes in half a second, three times in a row."""
+    """Waits until the fleet has no more events than come in half a second, three times in a row."""
     quiet, deadline = 0, time.monotonic() + seconds
     while quiet < 3 and time.monotonic() < deadline:
         await asyncio.sleep(0.5)
@@ -194,7 +194,7 @@ async def wait_for_quiet(fleet, seconds):
 
 
 class PostgresAbsence:
-    """Owns the course, from QUIET_S before it until QUIET_S after all is stored that had to wait."""
+    """Owns the course of an outage, from QUIET_S before it until QUIET_S after all late events are stored."""
 
     def __init__(self, fleet, options):
         self.fleet = fleet
@@ -205,7 +205,7 @@ class PostgresAbsence:
         self.resident_mib = 0
 
     async def play(self, most_s):
-        """most_s: the longest time to wait for what is late."""
+        """most_s: the longest time to wait for late events."""
         await asyncio.sleep(QUIET_S)
         watching = asyncio.get_running_loop().create_task(self.watch.run())
         self.gone, self.back, self.acks = await take_postgres_away(self.fleet, self.options)
@@ -215,11 +215,11 @@ class PostgresAbsence:
         self.resident_mib = round(max(listener.peak_resident_mib() for listener in self.fleet.listeners), 1)
 
     def caught_up(self):
-        """When the last event was stored that had to wait. Once the rows are read."""
+        """Returns when the last late event was stored. Call it once the rows are read."""
         return max(late_until(self.fleet, program, self.gone) for program in [self.fleet.source, *self.fleet.senders])
 
     def rate_back(self):
-        """Events stored a second from Postgres' return until then."""
+        """Returns events stored per second from Postgres' return until then."""
         until = self.caught_up()
         return round(self.fleet.stored_between(self.back, until) / max(1, until - self.back))
 
@@ -258,7 +258,7 @@ async def measure_postgres(bench, options):
 # --- Postgres, and a spool ---
 
 async def measure_spool(bench, options):
-    """A feed without cursor, which nobody sends again, for longer than memory lasts."""
+    """Measures an outage that is longer than memory lasts, with a feed that cannot resend."""
     figure = Figure("spool-outage", {
         "listeners": SPOOL_LISTENERS, "feed": f"{SPOOL_RATE}/s", "payload": f"{SPOOL_PAYLOAD_BYTES} bytes",
         "how": WAYS[options.how], "seconds": options.seconds, "--max-inflight-bytes": f"{INFLIGHT_MIB} MiB"})

@@ -1,5 +1,5 @@
-"""The account of the outbox: owns what the listeners are told of the webhook, and the comparison of its rows with the
-events, and with what the receiver has applied."""
+"""The check of the outbox: owns the webhook's settings, and compares its rows with the events and with what the receiver
+has applied."""
 import json
 
 from feed import SHIPPED, feed_payload
@@ -25,13 +25,13 @@ class Outbox:
         self.known.add((what, event_id))
 
     def config(self, port):
-        """Of a listener, whose way to the receiver begins at this port."""
+        """Returns the settings of a listener that reaches the receiver by this port."""
         return {"webhooks": [{"name": TARGET, "url": f"http://127.0.0.1:{port}/", "types": [SHIPPED], "timeout": 2,
                               "secret-file": self.rig.receiver.secret_file, "attempts": 1000, "backoff": 0.1,
                               "backoff-cap": 1}]}
 
     def on_applied(self, body):
-        """The payload's text is that of the table."""
+        """Checks that the payload's text equals that in the table."""
         text = body.decode()
         event_id = json.loads(text)["id"]
         n = event_id.rpartition("-")[2]
@@ -44,7 +44,7 @@ class Outbox:
         return (await self.rig.sql(sql)).splitlines()
 
     async def judge(self):
-        """What is said to be delivered, the receiver has applied, once, and there is a row of it."""
+        """Checks that each delivered event was applied once by the receiver, and has a row."""
         applied = self.rig.receiver.applied
         for line in await self.sql(ODD % (self.rig.tables.processed, SHIPPED)):
             self.find(*line.split("|"))
@@ -57,7 +57,7 @@ class Outbox:
             self.find("deliveries_doubled", event_id, [f"applied {applied[event_id]} times, under different keys"])
 
     async def drain(self):
-        """Nothing is pending in the end, and nothing is dead."""
+        """Waits until nothing is pending, and checks that nothing is dead."""
         left = []
 
         async def is_empty():

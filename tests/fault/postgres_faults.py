@@ -1,5 +1,5 @@
-"""What is done to Postgres: owns the faults of the server, of its roles, of what is in the tables' way, and of its
-replication. When each is due is faults.py's business."""
+"""Faults of Postgres: of the server, its roles, locks and triggers on the tables, and its replication. faults.py decides
+when each is due."""
 import asyncio
 import math
 import time
@@ -8,12 +8,12 @@ from acts import lasting
 from rig.waiting import RigError, comes_true
 from standby import Standby
 
-FEW, COMMIT_S = 20, 8           # rows that are to be forgotten, and how long they are waited for
-END_S = 60                      # for a prepared transaction to be ended
+FEW, COMMIT_S = 20, 8           # rows to lose, and how long to wait for them
+END_S = 60                      # time for ending a prepared transaction
 REFUSED = "refused by the rig"          # in the reason of a dead letter that a fault has caused
 
-# Of every class that a trigger or a handler may raise for a single event. Two never make a dead letter: a lost deadlock
-# and a lock that is not available are never an event's doing.
+# One SQLSTATE of every class that a trigger or a handler may raise for a single event. Two never make a dead letter: an event
+# never causes a deadlock or a lock that is not available.
 CODES = ("P0001", "40001", "40P01", "53100", "53200", "58030", "22012", "23505", "23514", "57014", "55P03", "08006",
          "XX000")
 RAISE = (f"RAISE EXCEPTION '{REFUSED}: %', {{0}} USING ERRCODE = "
@@ -38,7 +38,7 @@ async def pg_terminate(rig, fault):
 
 
 def sql(*statements):
-    """A step. {0} and {1} stand for the name and the value that the fault's detail has."""
+    """Returns a step. {0} and {1} stand for the name and the value in the fault's detail."""
     async def step(rig, fault):
         for statement in statements:
             await rig.postgres.sql(statement.format(*fault.detail.split("=")))
@@ -64,15 +64,15 @@ async def pg_disk(rig, fault):
 
 
 async def pg_lock(rig, fault):
-    """Not for long behind an id that is held: everybody would wait behind it."""
+    """Locks the table; not for long behind an id that is held, since everybody would wait behind the lock."""
     sql = (f"BEGIN; SET LOCAL lock_timeout = '1s'; LOCK TABLE events IN ACCESS EXCLUSIVE MODE; "
            f"SELECT pg_sleep({fault.duration}); COMMIT")
     if (await rig.postgres.try_sql(sql))[0]:
         fault.outcome = "no lock was to be had"
 
 
-# The trigger is always there, and a fault replaces its function: that waits for no lock of the table. It fires after the
-# row, since listeners use no COPY where one fires before it.
+# The trigger always exists, and a fault replaces its function, which needs no lock of the table. It is an AFTER trigger,
+# since listeners do not use COPY if there is a BEFORE trigger.
 TRIGGER = """CREATE OR REPLACE FUNCTION torture_{}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {} RETURN NEW; END $$"""
 VICTIM = "hashtext(NEW.event_id) % 7 = 0"
 
@@ -91,7 +91,7 @@ pg_refuse = lasting(lambda rig, _: replace_function(rig, "refuse", RAISE.format(
 
 
 async def pg_null(rig, fault):
-    """Only a trigger before the row can keep it back. If it cannot be dropped in time, it does nothing from then on."""
+    """Only a BEFORE trigger can suppress a row. If it cannot be dropped in time, it does nothing from then on."""
     await replace_function(rig, "null", "RETURN NULL")
     if (await rig.postgres.try_sql("SET lock_timeout = '1s'; CREATE OR REPLACE TRIGGER torture_null BEFORE INSERT ON events "
                                    "FOR EACH ROW EXECUTE FUNCTION torture_null()"))[0]:
@@ -103,8 +103,8 @@ async def pg_null(rig, fault):
 
 
 async def pg_hold(rig, fault):
-    """Another transaction has stored ids that are about to be sent, and takes its time; as it is prepared, it survives
-    crashes and failovers. It is committed after all only for a fleet without effects and name: others' rows have no effects."""
+    """Another transaction has stored ids that are about to be sent, and stays open; since it is prepared, it survives
+    crashes and failovers. It is committed only for a fleet without effects and name: rows of others have no effects."""
     is_committed = fault.detail == "commit" and rig.options.plain
     rows = rig.asker.next_rows() + ([] if is_committed else rig.feed.next_rows())
     values = ", ".join(f"('{event_id}', '{event_type}', '{payload}')" for event_id, event_type, payload in rows)
@@ -120,7 +120,7 @@ async def pg_hold(rig, fault):
 
 
 async def end_hold(rig, sql):
-    """As soon as Postgres is there."""
+    """Ends it as soon as Postgres is there."""
     deadline = time.monotonic() + END_S
     while time.monotonic() < deadline:
         status, _, error = await rig.postgres.try_sql(sql)
@@ -133,7 +133,7 @@ async def end_hold(rig, sql):
 
 
 async def pg_promote(rig, fault):
-    """A synchronous standby takes over: nothing is lost."""
+    """Promotes a synchronous standby: nothing is lost."""
     standby = Standby(rig.postgres)
     await standby.start(is_synchronous=True)
     await asyncio.sleep(fault.duration)
@@ -141,7 +141,7 @@ async def pg_promote(rig, fault):
 
 
 async def let_commit(rig, seconds):
-    """Until there are some new rows, and for so long at least."""
+    """Waits until there are some new rows, and at least this long."""
     async def count():
         return int(await rig.sql("SELECT count(*) FROM events"))
 
@@ -153,8 +153,8 @@ async def let_commit(rig, seconds):
 
 
 async def pg_forget(rig, fault):
-    """Commits of the last moment are gone, after they were acked: of a standby that was behind, or of a server that was
-    told not to wait for its disk."""
+    """Loses the last commits, which were acked: by promoting a standby that is behind, or by crashing a server that does
+    not wait for its disk."""
     if fault.detail == "standby":
         standby = Standby(rig.postgres)
         await standby.start(is_synchronous=False)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Says what a source profile makes of a recording, in the plainest way: it builds whole trees and keeps everything. The
-program's own evaluator (listener/feed) does the same on slices; tests/feeds/run compares the two.
+"""Evaluates a source profile on a recording in the plainest way: it builds whole trees and keeps everything. The program's
+own evaluator (listener/feed) does the same on slices; tests/feeds/run compares the two.
 
 usage: tests/feeds/evaluate.py PROFILE FRAMES [--connections LINE,LINE] [--now SECONDS]
 
@@ -28,7 +28,7 @@ COUNTS = ("frames", "event_frames", "ignored_frames", "rejected_frames", "events
 
 
 def decode(text):
-    """ValueError unless it is JSON as RFC 8259 has it, all of whose strings are Unicode."""
+    """Raises ValueError unless it is JSON by RFC 8259 whose strings are all valid Unicode."""
     def refuse(word):
         raise ValueError(word)
     document = json.loads(text, parse_constant=refuse, parse_float=Real)
@@ -45,7 +45,7 @@ def digest(value):
 
 
 def is_exact(value):
-    """Whether every JSON library prints it alike: no reals, and no integer beyond 64 bits with sign."""
+    """Returns whether every JSON library prints it in the same way: no reals, and only integers of 64 bits with sign."""
     if isinstance(value, (dict, list)):
         return all(map(is_exact, value.values() if isinstance(value, dict) else value))
     return not isinstance(value, float) and not (isinstance(value, int) and not -2 ** 63 <= value < 2 ** 63)
@@ -72,7 +72,7 @@ def at(document, pointer):
 
 
 def spread(document, pointer):
-    """(element, its index in the innermost array) of all that the pointer with stars leads to, in order."""
+    """Returns (element, its index in the innermost array) for each match of the pointer with stars, in order."""
     found = [(document, 0)]
     for token in tokens(pointer):
         if token == "*":
@@ -84,7 +84,7 @@ def spread(document, pointer):
 
 
 def word(value):
-    """As a part of an id, a type or a time; None if it cannot be one."""
+    """Returns the value as a part of an id, a type or a time; None if it cannot be one."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
@@ -131,7 +131,7 @@ def fits(document, conditions):
 
 
 class Variables(dict):
-    """By name; own are the names of those that are as the profile has them."""
+    """Variables by name. own: names of those that have the profile's value."""
 
     def __init__(self, first, now):
         super().__init__(first)
@@ -150,7 +150,7 @@ class Variables(dict):
 
 
 class EachOf(Variables):
-    """With ${each}, an element of a list."""
+    """Variables with ${each}, an element of a list."""
 
     def __init__(self, variables, each):
         super().__init__({**variables, "each": each}, variables.now)
@@ -158,7 +158,7 @@ class EachOf(Variables):
 
 
 class View:
-    """What a part or a template can see: the frame, one element of it, and the source's variables."""
+    """What a part or a template can refer to: the frame, one of its elements, and the source's variables."""
 
     def __init__(self, variables, frame=None, element=None, index=0):
         self.variables = variables
@@ -214,7 +214,7 @@ class View:
         return json.dumps(value) if is_there(value) else ""
 
     def encode(self, match):
-        """In a URL: what the feed sent is percent-encoded, but at its beginning."""
+        """In a URL, values from the feed are percent-encoded, except at its beginning."""
         name = match.group(1)
         is_own = name.startswith(SHOWN) or name in self.variables.own
         text = self.inline(name)
@@ -225,7 +225,7 @@ class View:
         return self.fill(template) if is_alone else PLACEHOLDER.sub(self.encode, template)
 
     def fill(self, template):
-        """ABSENT if the template is a choice that says null."""
+        """Renders a template. Returns ABSENT if it is a choice whose branch is null."""
         if isinstance(template, dict) and set(template) == {"if", "then", "else"}:
             chosen = template["then" if is_there(self.variables.get(template["if"].lstrip("$"), ABSENT)) else "else"]
             return ABSENT if chosen is None else self.fill(chosen)
@@ -242,7 +242,7 @@ class View:
         return PLACEHOLDER.sub(lambda match: self.inline(match.group(1)), template)
 
     def give(self, template):
-        """What an element of an array is filled with: a list has one for each element of its variable."""
+        """Renders an item of an array: a list has one value for each element of its variable."""
         if not isinstance(template, dict) or set(template) != {"each", "give"}:
             return [self.fill(template)]
         array = self.variables.get(template["each"].lstrip("$"), ABSENT)
@@ -254,7 +254,7 @@ class View:
 
 
 class Cursor:
-    """The resume point: settings, what it has reached, and what waits for hold_until."""
+    """The resume point: its settings, how far it is, and what waits for hold_until."""
 
     def __init__(self, settings):
         self.settings = settings or {}
@@ -279,7 +279,7 @@ class Cursor:
                 self.mark = self.later(self.mark, self.waiting)
 
     def read(self, value):
-        """None if it cannot be a cursor."""
+        """Returns the value as a cursor; None if it cannot be one."""
         if self.settings.get("format") != "hex":
             return value if is_there(value) else None
         return int(value, 16) if isinstance(value, str) and HEX.fullmatch(value) else None
@@ -374,7 +374,7 @@ class Source:
                     pass
 
     def find_text_rule(self, text):
-        """The rule of a message that is not JSON; None if none fits."""
+        """Returns the rule of a message that is not JSON; None if none matches."""
         for rule in self.profile["rules"]:
             wanted = rule.get("text")
             if text == wanted or isinstance(wanted, dict) and text.startswith(wanted["prefix"]):
@@ -388,7 +388,7 @@ class Source:
         return {"name": "default", "action": self.profile.get("default", "ignore")}
 
     def frame(self, line, document):
-        """How many events it has, and how many that were rejected."""
+        """Returns how many events the frame has, and how many were rejected."""
         self.open_strings(document)
         self.cursor.see(document)
         return self.follow(line, self.find_rule(document), document)
@@ -497,13 +497,13 @@ def evaluate(profile, recording, starts, now):
 
 
 def filled(texts):
-    """The texts with commas between them, in lines as long as fit; no text is broken."""
+    """Returns the texts joined by commas, in lines that are as long as possible; no text is broken."""
     return textwrap.fill(", ".join(text.replace(" ", "\0") for text in texts), WIDTH - 1, initial_indent=" ", subsequent_indent=" ",
                          break_long_words=False, break_on_hyphens=False).replace("\0", " ")
 
 
 def show(result):
-    """JSON: each array in lines of its own, with an element that is an object in each, and what is short in one line."""
+    """Returns JSON with one element of an array per line if it is an object, and short values in one line."""
     blocks, short = [], []
     for key, value in result.items():
         text = f"{json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}"

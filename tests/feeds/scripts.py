@@ -1,5 +1,5 @@
-"""The feeds' side of the conversation, a class each: owns what a listener must send and when, what is sent to it, which
-event_id each event is to have, and what the feed remembers for those who come back."""
+"""The feeds' side of the protocols, a class each: owns what a listener must send and when, what is sent to it, which event_id
+each event must have, and what the feed remembers for clients that reconnect."""
 import base64
 import ctypes
 import gzip
@@ -14,14 +14,14 @@ import urllib.parse
 
 from rig.frame import BINARY, PING, PONG, TEXT
 
-TOKEN = "a-secret-of-the-test"          # every secret that a listener is told
+TOKEN = "a-secret-of-the-test"          # every secret that a listener gets
 EPOCH = 1790000000
 POST = 115200000000000000               # ids of Mastodon, which have the time in them
 BASE = int(time.time()) - 600           # where clocks are compared with the listener's
 
 
 def stamp(n):
-    """A time of day that each event has for itself."""
+    """Returns a time of day, different for each event."""
     return time.strftime("2026-09-21T%H:%M:%S", time.gmtime(EPOCH + n // 1000)) + f".{n % 1000:03}Z"
 
 
@@ -34,7 +34,7 @@ class Event:
 
 
 class Feed:
-    """What most have in common: a listener that is ready gets every event at once."""
+    """The base of all feeds: a listener that is ready gets every event at once."""
 
     name = None
     profile = None                      # the name of the shipped one, or a profile in its place; None: it has the feed's name
@@ -58,29 +58,29 @@ class Feed:
         self.ticked = 0.0
         self.acked = lambda event_id: None
 
-    # ---- what a script says ----
+    # ---- for scripts to override ----
 
     def refuses(self, request):
-        """(status, body), or None if the connection is accepted."""
+        """Returns (status, body) to refuse the connection, or None to accept it."""
 
     def http(self, request):
         return 404, {}
 
     def opened(self, c):
-        """The script says when it is ready."""
+        """A connection was opened. The script decides when it is ready."""
 
     def received(self, c, message):
         c.broke(f"sent {json.dumps(message)[:120]}")
 
     def said(self, c, text):
-        """A message that is not JSON."""
+        """A message came that is not JSON."""
         c.broke(f"sent what is not JSON: {text[:80]!r}", 1003)
 
     def closed(self, c):
         pass
 
     def controlled(self, c, op):
-        """A frame has come, whatever it is."""
+        """A frame of any kind came."""
         if op == PONG:
             c.pinged = 0.0
 
@@ -88,9 +88,9 @@ class Feed:
         raise NotImplementedError
 
     def beat(self, c):
-        """The feed's heartbeat on a connection that is ready."""
+        """Sends the feed's heartbeat on a connection that is ready."""
 
-    # ---- what all do ----
+    # ---- for all feeds ----
 
     def ready(self):
         return [c for c in self.connections if c.is_ready]
@@ -110,7 +110,7 @@ class Feed:
             self.deliver(c, event)
 
     def watch(self):
-        """Several times a second."""
+        """Called several times a second."""
         now = time.monotonic()
         for c in [c for c in self.connections if not c.is_over and not c.is_frozen]:
             if not c.is_ready and now - c.opened > self.SUBSCRIBE_S:
@@ -136,7 +136,7 @@ class Feed:
             c.ping()
 
     def deliver_together(self, c, events):
-        """The messages of one frame."""
+        """Sends events together in one frame."""
         now = time.monotonic()
         for event in events:
             event.sent.append((c, now))
@@ -296,7 +296,7 @@ class CoinbaseAdvanced(Feed):
 
 
 class Binance(Feed):
-    """It counts what it hears, pings and pongs too."""
+    """It counts all frames that it receives, even pings and pongs."""
 
     name = "binance"
     RATE = 5
@@ -456,7 +456,7 @@ class Hyperliquid(Feed):
 
 
 class Deribit(Feed):
-    """It ends a connection whose test is not answered."""
+    """It ends a connection that does not answer its test."""
 
     name = "deribit"
     fills = True
@@ -464,7 +464,7 @@ class Deribit(Feed):
     TICK_S = 1
 
     def http(self, request):
-        """At most 10 trades so that there are pages."""
+        """Returns at most 10 trades, so that there are several pages."""
         if request.path != "/api/v2/public/get_last_trades_by_instrument" or request.asks("instrument_name") != "BTC-PERPETUAL":
             return 400, {}
         wanted = self.events[int(request.asks("start_seq")) - 1:int(request.asks("end_seq"))]
@@ -502,7 +502,7 @@ class Deribit(Feed):
 
 
 class Kalshi(Feed):
-    """Its upgrade is signed with an RSA key, of which it has the public half."""
+    """Its upgrade is signed with an RSA key, of which it has the public key."""
 
     name = "kalshi"
     TICK_S = 1
@@ -578,7 +578,7 @@ class Nostr(Feed):
 
 
 class Ethereum(Feed):
-    """A block of a head and a log for every two events."""
+    """It sends a block with a head and a log for every two events."""
 
     name = "ethereum"
 
@@ -617,7 +617,7 @@ class Ethereum(Feed):
 
 
 class Arbitrum(Feed):
-    """A relay: who connects gets what is not confirmed yet, in segments."""
+    """A relay: a new connection gets the messages that are not confirmed yet, in segments."""
 
     name = "arbitrum"
     replays = True
@@ -704,7 +704,7 @@ class HomeAssistant(Feed):
             c.is_ready = True
 
     def deliver(self, c, event):
-        """Two at a time, as with coalesce_messages."""
+        """Sends two events at a time, as with coalesce_messages."""
         event.sent.append((c, time.monotonic()))
         waiting = c.notes.setdefault("waiting", [])
         waiting.append({"id": c.notes["subscription"], "type": "event", "event": event.message})
@@ -730,7 +730,7 @@ class Mastodon(Feed):
     overrides = {"backoff": {"min_ms": 100, "max_ms": 1000}}
 
     def http(self, request):
-        """The oldest posts after an id; what was deleted meanwhile is there, too."""
+        """Returns the oldest posts after an id, even those that were deleted meanwhile."""
         if not request.path.startswith("/api/v1/timelines/public") or request.headers.get("authorization") != f"Bearer {TOKEN}":
             return 404, {}
         last, most = int(request.asks("min_id")), int(request.asks("limit"))
@@ -820,7 +820,7 @@ class Phoenix(Feed):
 
 
 class Supabase(Feed):
-    """Ids of subscriptions differ from connection to connection, what is under data does not."""
+    """Ids of subscriptions differ between connections; the contents of data do not."""
 
     name = "supabase"
     BEAT_S = 6
@@ -927,7 +927,7 @@ class Pusher(Feed):
 
 
 class Azure(Feed):
-    """Each connection has its numbers; what is not acknowledged is sent again to who recovers it."""
+    """Each connection has its own numbers; unacknowledged events are sent again to a client that recovers it."""
 
     name = "azure-web-pubsub"
     subprotocol = "json.reliable.webpubsub.azure.v1"
@@ -936,7 +936,7 @@ class Azure(Feed):
 
     def __init__(self):
         super().__init__()
-        self.sessions = {}              # of a connection id: the events by sequence id that wait for an ack
+        self.sessions = {}              # per connection id: the events by sequence id that wait for an ack
 
     def refuses(self, request):
         if self.subprotocol not in request.subprotocols():
@@ -980,7 +980,7 @@ class Azure(Feed):
         self.message(c, session["last"], event)
 
     def all_acked(self):
-        """On the connections that are there."""
+        """Returns whether all events on open connections are acked."""
         return not any(self.sessions[c.notes["session"]]["waiting"] for c in self.ready())
 
     def make(self, n):
@@ -995,7 +995,7 @@ class Discord(Feed):
 
     def __init__(self):
         super().__init__()
-        self.sessions = {}              # what each has been sent, from s = 1
+        self.sessions = {}              # what was sent to each, from s = 1
 
     def opened(self, c):
         c.send({"op": 10, "d": {"heartbeat_interval": 1000}, "s": None, "t": None})
@@ -1035,7 +1035,7 @@ class Discord(Feed):
         c.is_ready = True
 
     def is_replayed(self, event):
-        """By a RESUME, also of another listener than the one that died."""
+        """Returns whether it was replayed by a RESUME, maybe of another listener than the one that died."""
         return bool(event.sent)
 
     def dispatch(self, c, kind, d, event=None):
@@ -1057,7 +1057,7 @@ class Discord(Feed):
 
 
 class Slack(Feed):
-    """Each event goes to one connection, and again, in a new envelope, until it is acknowledged."""
+    """Sends each event to one connection, and again, in a new envelope, until it is acknowledged."""
 
     name = "slack"
     replays = True
@@ -1067,8 +1067,8 @@ class Slack(Feed):
     def __init__(self):
         super().__init__()
         self.tickets = set()
-        self.open = {}                  # of an envelope's id: the event and when it was sent
-        self.tries = {}                 # of an event's id
+        self.open = {}                  # by envelope id: the event and when it was sent
+        self.tries = {}                 # by event id
 
     def http(self, request):
         if request.path != "/api/apps.connections.open" or request.method != "POST":
@@ -1137,8 +1137,8 @@ class Slack(Feed):
 
 
 class Tap(Feed):
-    """Each event goes to one connection, and the next of its repository once it is acknowledged. What is not acknowledged
-    goes to any connection again."""
+    """Sends each event to one connection, and the next one of its repository once it is acknowledged. Unacknowledged events
+    are sent again to any connection."""
 
     name = "tap"
     replays = True
@@ -1275,7 +1275,7 @@ class CloudEvents(Feed):
 
 
 class AwsApiGateway(Feed):
-    """A connection has a greatest age."""
+    """Its connections have a maximum age."""
 
     name = "aws-api-gateway"
     BEAT_S = 6
@@ -1329,7 +1329,7 @@ class Finnhub(Feed):
 
 
 class AisStream(Feed):
-    """JSON in binary frames, to three connections of an account."""
+    """Sends JSON in binary frames to three connections of an account."""
 
     name = "aisstream"
     SUBSCRIBE_S = 3
@@ -1362,7 +1362,7 @@ class AisStream(Feed):
 
 
 class KrakenGzip(Kraken):
-    """As HTX does."""
+    """Compresses messages by gzip, like HTX."""
 
     name, profile = "kraken-gzip", "kraken"
     overrides = {**Kraken.overrides, "binary": "gzip"}
@@ -1370,7 +1370,7 @@ class KrakenGzip(Kraken):
 
 
 class Zstd:
-    """libzstd, with a dictionary of messages like those that `make` makes."""
+    """libzstd with a dictionary of messages like those of `make`."""
 
     def __init__(self, messages):
         self.library = ctypes.CDLL("libzstd.so.1")
@@ -1402,7 +1402,7 @@ class JetstreamZstd(Jetstream):
     def refuses(self, request):
         return super().refuses(request) if request.headers.get("socket-encoding") == "zstd" else (400, {"error": "no zstd"})
 class Signed(Feed):
-    """No shipped profile's: every place of a profile that can sign does, in the forms of OKX, Bybit and Deribit."""
+    """For no shipped profile: every place of a profile that can sign does so, in the forms of OKX, Bybit and Deribit."""
 
     name = "signed"
     BODY = {"scope": "read"}
@@ -1428,7 +1428,7 @@ class Signed(Feed):
     def __init__(self, wrong=None):
         super().__init__()
         self.wrong = wrong              # the step whose signature is found to be wrong
-        self.signatures = []            # that were sent: they may be shown nowhere
+        self.signatures = []            # signatures that were sent, which must not be shown anywhere
 
     def is_right(self, step, text, signature):
         digest = hmac.new(TOKEN.encode(), text.encode(), "sha256")
@@ -1480,4 +1480,4 @@ def subclasses(kind):
 
 
 FEEDS = {feed.name: feed for feed in subclasses(Feed) if feed is not Signed}
-PACKED = ("jetstream", "kraken")       # of which there is one that packs its messages
+PACKED = ("jetstream", "kraken")       # feeds that also have a form with compressed messages

@@ -1,5 +1,5 @@
-"""A scripted feed's server on loopback: owns its connections. What the feed says and what it accepts is its script's
-(scripts.py)."""
+"""The server of a scripted feed on loopback: owns its connections. The feed's script (scripts.py) decides what it sends and
+accepts."""
 import json
 import time
 
@@ -9,7 +9,7 @@ from rig.sockets import reset_socket, serve
 
 
 class Connection(rig.feed.Connection):
-    """One of a listener's. listener: its name, which it says in a header."""
+    """A listener's connection. listener: its name, from a header."""
 
     def __init__(self, feed):
         super().__init__()
@@ -30,7 +30,7 @@ class Connection(rig.feed.Connection):
         self.leave()
 
     def freeze(self):
-        """Nothing is expected of it any more, and it is in nobody's way."""
+        """From now on nothing is expected of this connection."""
         self.is_frozen, self.is_ready = True, False
 
     def leave(self):
@@ -75,13 +75,13 @@ class Connection(rig.feed.Connection):
         self.leave()
 
     def reset(self):
-        """What is on its way may be lost."""
+        """Resets the connection. Bytes on their way may be lost."""
         if self.is_open:
             self.leave()
             reset_socket(self.transport)
 
     def broke(self, what, code=1008):
-        """The listener did what the protocol forbids."""
+        """The listener violated the protocol."""
         self.feed.broken.append(f"{self.listener} {what}")
         self.close(code, what.encode()[:120])
 

@@ -1,4 +1,4 @@
-"""A shipped profile, turned to the scripted server: owns which of its words are changed for that."""
+"""Adapts a shipped profile to the scripted server."""
 import copy
 import json
 import re
@@ -10,13 +10,13 @@ SECRET = re.compile(r"\$\{env:(\w+)\}")
 
 
 def local(text, port):
-    """A URL of the profile, on the scripted server; what a variable stands for is left alone."""
+    """Returns a URL of the profile changed to the scripted server. Variables are left alone."""
     text = re.sub(r"^wss://", "ws://", text)
     return re.sub(r"^(ws|http)s?://[^/$?]+", rf"\1://127.0.0.1:{port}", text)
 
 
 def local_profile(feed, directory):
-    """The profile, and in the directory the files that it names."""
+    """Returns the profile, and writes the files that it names into the directory."""
     for name, content in feed.files.items():
         with open(f"{directory}/{name}", "wb") as file:
             file.write(content)
@@ -42,6 +42,6 @@ def local_profile(feed, directory):
 
 
 def secrets(profile, listener):
-    """The environment of a listener with that profile."""
+    """Returns the environment of a listener with that profile."""
     names = set(SECRET.findall(json.dumps(profile)))
     return {**dict.fromkeys(names, TOKEN), "LISTENER": listener}

@@ -1,5 +1,5 @@
 """The clients of a run: owns the crowds of hostile ones (crowd.c), and the ordinary producers, which are
-wsonce-producer. What they must not bring about is said in run."""
+wsonce-producer. The program run says what they must not cause."""
 import asyncio
 import signal
 
@@ -7,7 +7,7 @@ from rig.load import Producer
 from rig.process import Process
 from rig.waiting import RigError
 
-ADDRESSES = {}                      # of each kind, so that none runs out of ports
+ADDRESSES = {}                      # per kind, so that none runs out of ports
 
 
 def source_address(kind):
@@ -54,8 +54,8 @@ class Crowd(Process):
 class Ordinary(Producer):
     """Producers that read their acks, at full speed from start to stop."""
 
-    # Sockets are read in turn, up to 64 KiB of each, which is 390 messages of who floods: so 400 ordinary producers
-    # with 300 events each have three quarters of a round, and 102 that flood have the rest.
+    # Sockets are read in turn, up to 64 KiB of each, which is 390 messages of a flooding client: so 400 ordinary producers
+    # with 300 events each get three quarters of a round, and 102 that flood get the rest.
     connections = 400
     WINDOW = 300
 

@@ -1,4 +1,4 @@
-"""The listener under attack: owns its process, and reads what it says of itself and what the kernel says of it."""
+"""The listener under attack: owns its process, and reads its metrics and what the kernel reports about it."""
 import os
 import signal
 
@@ -8,7 +8,7 @@ from rig.waiting import RigError, wait_until
 
 
 class Listener(rig.listener.Listener):
-    """With all defaults but for flags."""
+    """A listener with the default settings, except flags."""
 
     def __init__(self, rig, name, *flags, admin=None):
         super().__init__(f"{rig.directory}/{name}", admin)
@@ -26,7 +26,7 @@ class Listener(rig.listener.Listener):
         return self.find_port() and await self.metric("postgres_up") == 1
 
     def memory(self, name):
-        """VmRSS or VmHWM, in bytes; 0 when the process is gone."""
+        """Returns VmRSS or VmHWM in bytes; 0 if the process is gone."""
         return int(memory_mib(self.process.pid, name) * (1 << 20))
 
     def files(self):
@@ -36,5 +36,5 @@ class Listener(rig.listener.Listener):
         return cpu_s(self.process.pid)
 
     async def leave(self, seconds):
-        """Returns its exit status."""
+        """Ends it. Returns its exit status."""
         return await self.end(signal.SIGTERM, seconds)

@@ -1,5 +1,5 @@
-"""Strangers at each door, beside a feed or producers that have to be served: owns the scenes, which are a flood of requests to the
-admin port, and guesses of tokens with idle connections."""
+"""Strangers at each port, while a feed or producers must be served: owns the scenes, which are a flood of requests to the admin
+port, and guesses of tokens with idle connections."""
 import asyncio
 import signal
 import time
@@ -11,7 +11,7 @@ from rig.process import read_text
 from rig.sockets import free_port
 
 RATE = 600                          # of the feed, events a second
-KEPT = 0.9                          # of what the feed sent in the same window
+KEPT = 0.9                          # share of what the feed sent in the same window
 LATE_S = 5                          # within which an operator elsewhere has the page, and a producer its place
 ASKING, SILENT, GUESSING = 60, 2000, 200
 PRODUCERS = 100                     # as many as --ingest-max-connections
@@ -34,7 +34,7 @@ class Feed(Source):
         return read_text(self.ledger).count("\n")
 
     async def sent(self):
-        """How many events it has sent. The ledger is written in blocks: it is exact when one has just come."""
+        """Returns how many events it has sent. The ledger is written in blocks: it is exact when a block has just come."""
         before = self.lines()
         while self.lines() == before and self.is_alive:
             await asyncio.sleep(0.02)
@@ -44,20 +44,20 @@ class Feed(Source):
         return int(await self.rig.sql(f"SELECT count(*) FROM events WHERE event_id LIKE '{self.name}-%'"))
 
     async def share(self, seconds):
-        """What part of the events that it sends in these seconds is stored in them, and how many it sends."""
+        """Returns which share of the events that it sends in these seconds is stored in them, and how many it sends."""
         first_sent, first_rows = await self.sent(), await self.rows()
         await asyncio.sleep(seconds)
         sent, rows = await self.sent() - first_sent, await self.rows() - first_rows
         return rows / max(sent, 1), sent
 
     async def finish(self):
-        """What it says of itself."""
+        """Returns its summary."""
         await self.end(signal.SIGINT, 60)
         return self.told()
 
 
 class Scene:
-    """A feed and a listener with all defaults but for flags."""
+    """A feed, and a listener with the default settings except flags."""
 
     def __init__(self, rig, name, *flags, admin=None):
         self.rig = rig
@@ -106,7 +106,7 @@ class Scene:
 
 
 async def ask_in_time(rig, listener):
-    """The slowest of some questions of an operator who is at another address than the crowd."""
+    """Returns the time of the slowest of some requests by an operator at another address than the crowd."""
     slowest = 0.0
     for _ in range(5):
         began = time.monotonic()
@@ -125,7 +125,7 @@ async def flood_admin(rig):
 
 
 async def guess_tokens(rig):
-    """As many producers as there are places, behind strangers who say nothing and others who guess."""
+    """Connects as many producers as are allowed, after strangers that are silent and others that guess tokens."""
     listener = Listener(rig, "guesses", "--ingest-token", TOKEN, "--ingest-max-connections", str(PRODUCERS))
     await listener.start()
     silent, guess, named = Crowd(rig, "silent", SILENT), Crowd(rig, "guess", GUESSING), Producer(f"{rig.directory}/named")

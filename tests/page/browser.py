@@ -1,4 +1,4 @@
-"""Chromium by its driver: owns the process of chromedriver, one session (WebDriver, W3C), and the questions to a page."""
+"""Chromium, through its driver: owns the process of chromedriver, one session (WebDriver, W3C), and the queries to a page."""
 import base64
 import json
 import os
@@ -25,7 +25,7 @@ class Browser(Process):
         await wait_until(self.is_there, 30 * SLOW, "chromedriver answers")
         words = ["--headless=new", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-extensions",
                  "--no-proxy-server", "--disable-background-networking", f"--user-data-dir={directory}/chromium"]
-        if os.getuid() == 0:            # Chromium's sandbox refuses root; what it loads is our own page
+        if os.getuid() == 0:            # Chromium's sandbox refuses root; it only loads our own page
             words.append("--no-sandbox")
         found = self.call("POST", "/session", {"capabilities": {"alwaysMatch": {
             "browserName": "chrome", "goog:chromeOptions": {"args": words, "binary": shutil.which("chromium")},
@@ -77,7 +77,7 @@ class Browser(Process):
         self.call("POST", f"/element/{self.find(selector)}/value", {"text": text})
 
     def press(self, key):
-        """A key, wherever the focus is."""
+        """Presses a key, wherever the focus is."""
         self.call("POST", "/actions", {"actions": [{"type": "key", "id": "keys", "actions": [
             {"type": "keyDown", "value": key}, {"type": "keyUp", "value": key}]}]})
 
@@ -94,7 +94,7 @@ class Browser(Process):
         self.chrome("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
 
     def complaints(self):
-        """What the console has, since the last time."""
+        """Returns the console's messages since the last call."""
         return [entry["message"] for entry in self.call("POST", "/se/log", {"type": "browser"}) if entry["level"] == "SEVERE"]
 
     def picture(self, path):

@@ -9,7 +9,7 @@ from rig.listener import Listener as Base
 from rig.waiting import SLOW, comes_true, wait_until
 
 WHOLE_S = 20 * SLOW
-OPEN = []                               # all producers that were
+OPEN = []                               # all producers so far
 
 
 class Listener(Base):
@@ -37,7 +37,7 @@ class Listener(Base):
 
 
 class Producer(Client):
-    """Sends events of its own numbers; acked: status by id."""
+    """Sends events with its own numbers. acked: status by id."""
 
     def __init__(self, prefix):
         super().__init__()
@@ -68,7 +68,7 @@ class Producer(Client):
 
     async def open(self, port):
         await self.connect(port)
-        OPEN.append(self)               # the loop forgets tasks that nobody keeps
+        OPEN.append(self)               # the loop drops tasks without a reference
         self.reading = asyncio.get_running_loop().create_task(self.read())
 
     async def read(self):
@@ -87,7 +87,7 @@ class Producer(Client):
 
 
 def ask(file, sql, *values):
-    """What is in the file, over a connection that ends at once."""
+    """Queries the file over a connection that ends at once."""
     with sqlite3.connect(f"file:{file}", uri=True, timeout=10) as db:
         rows = db.execute(sql, values).fetchall()
     db.close()

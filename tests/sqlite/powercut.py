@@ -11,7 +11,7 @@ CUT = 86                                # exit status of a process whose disk ha
 
 
 async def load_until(producer, is_over):
-    """New events, those without an ack of earlier lives, and some that were acked, again."""
+    """Sends new events, those of earlier lives without an ack, and some acked ones again."""
     for n in producer.unacked()[:2000]:
         producer.send_event(n)
     for _ in range(min(50, producer.next - 1)):
@@ -25,7 +25,7 @@ async def load_until(producer, is_over):
 
 
 def check(file, producer):
-    """What is wrong with the file; None if nothing is."""
+    """Returns what is wrong with the file; None if it is right."""
     verdict = ask(file, "PRAGMA integrity_check")[0][0]
     rows = stored_ids(file)
     ids = set(rows)
@@ -40,7 +40,7 @@ def check(file, producer):
 
 
 async def kills(rig, count):
-    """kill -9 at any moment of a listener under load, while another one writes to the same file now and then."""
+    """Kills a listener under load at any moment, while another one sometimes writes to the same file."""
     file = f"{rig.directory}/kills.db"
     producer, draw = Producer("k"), random.Random(rig.seed)
     other, neighbour = Listener(rig, "neighbour"), Producer("n")
@@ -71,7 +71,7 @@ async def kills(rig, count):
 
 
 def put_on_disk(folder, after):
-    """All that is in the folder is on the disk."""
+    """Puts all files of the folder on the disk."""
     shutil.rmtree(os.path.dirname(after), ignore_errors=True)
     os.makedirs(after)
     for name in os.listdir(folder):
@@ -88,8 +88,8 @@ def take_from_disk(folder, after):
 
 
 def on_disk(rig, seed, syncs, how=None):
-    """The environment of a process whose disk loses power after so many syncs and some writes. how: another variable of
-    disk.c."""
+    """Returns the environment of a process whose disk loses power after this many syncs and some writes. how: another
+    variable of disk.c."""
     return {"LD_PRELOAD": rig.library, "WSONCE_DISK": f"{rig.directory}/disk", "WSONCE_DISK_SEED": str(seed),
             "WSONCE_DISK_SYNCS": str(syncs), **({how: "1"} if how else {})}
 
@@ -100,7 +100,7 @@ async def must_be_cut(listener):
 
 
 async def live(rig, file, producer, seed, syncs, how=None):
-    """One life under load on a disk that ends it."""
+    """Runs one life under load, which the disk ends."""
     listener = Listener(rig, "cut")
     open(listener.log_path, "w").close()        # it tells the port of this life alone
     await listener.start(file, env=on_disk(rig, seed, syncs, how), is_waited_for=False)
@@ -116,7 +116,7 @@ async def live(rig, file, producer, seed, syncs, how=None):
 
 
 async def cut(rig, file, producer, seed, lies):
-    """One life on a disk that loses power. The file is then what the disk has left."""
+    """Runs one life on a disk that loses power. Then the file has what was on the disk."""
     folder, after = os.path.dirname(file), f"{rig.directory}/disk/after"
     put_on_disk(folder, after)
     await live(rig, file, producer, seed, 3 + seed % 97 if lies else 1 + seed * 11 % 37, "WSONCE_DISK_LIES" if lies else None)
@@ -128,14 +128,14 @@ async def has_begun(listener):
 
 
 def check_left(file, producer):
-    """As check(); there may be no file as long as nothing was acked."""
+    """Like check(), but the file may be missing as long as nothing was acked."""
     if not os.path.exists(file):
         return "the file is gone" if producer.acked else None
     try:
         if not ask(file, "SELECT 1 FROM sqlite_schema WHERE name = 'events'"):
             return "the tables are gone" if producer.acked else None
         return check(file, producer)
-    except Exception as error:          # whatever sqlite3 says of a broken file
+    except Exception as error:          # any error of sqlite3 about a broken file
         return f"cannot be read: {error}"
 
 
@@ -153,8 +153,8 @@ async def cuts(rig, count):
 
 
 def unsynced(rig, file, producer):
-    """Events without an ack that a killed process has left in the file."""
-    folder = f"{rig.directory}/copy"    # who opens the file changes it
+    """Returns events without an ack that a killed process has left in the file."""
+    folder = f"{rig.directory}/copy"    # opening the file would change it
     shutil.copytree(os.path.dirname(file), folder)
     ids = set(stored_ids(f"{folder}/{os.path.basename(file)}"))
     shutil.rmtree(folder)
@@ -162,8 +162,8 @@ def unsynced(rig, file, producer):
 
 
 async def kills_before_cuts(rig, count):
-    """A listener is killed between writing and syncing. The next one finds the rows and gets their events again, and then
-    the power fails: what it has acked must be on the disk."""
+    """A listener is killed between writing and syncing. The next one finds the rows and gets their events again; then the
+    power fails: events that it has acked must be on the disk."""
     folder = f"{rig.directory}/kills-before-cuts"
     file, producer, after, found = f"{folder}/events.db", Producer("b"), f"{rig.directory}/disk/after", 0
     os.makedirs(folder)
@@ -192,7 +192,7 @@ async def kills_before_cuts(rig, count):
 
 
 async def lies(rig, count):
-    """The rig itself: on a disk that tells that it has synced, and has not, it must find a loss."""
+    """Tests the rig itself: on a disk that only pretends to sync, it must find a loss."""
     for life in range(count):
         folder = f"{rig.directory}/lies-{life}"
         os.makedirs(folder)

@@ -93,7 +93,7 @@ async def settings_that_need_postgres(rig):
 
 
 async def a_file_that_cannot_be_written(rig):
-    """By a user who is not root, for whom rights count."""
+    """Runs as a user other than root, who is subject to file permissions."""
     folder = f"{rig.directory}/rights"
     os.makedirs(folder)
     file = f"{folder}/e.db"
@@ -110,7 +110,7 @@ async def a_file_that_cannot_be_written(rig):
 
 
 async def judge(rig, file, env=None):
-    """The exit status of wsonce status."""
+    """Returns the exit status of wsonce status."""
     child = await asyncio.create_subprocess_exec(
         f"{rig.programs}/wsonce", "status", "--store", f"sqlite://{file}", "--redis", "none",
         stdout=asyncio.subprocess.DEVNULL, env=clean_environment() | (env or {}))
@@ -118,8 +118,8 @@ async def judge(rig, file, env=None):
 
 
 async def stays_away(rig, name, words, begin, end, env=None, status=None):
-    """While it is bad nothing is acked, /readyz says why, and wsonce status has this exit status; afterwards all is
-    stored, once."""
+    """While the file is bad, nothing is acked, /readyz says why, and wsonce status has this exit status; afterwards all
+    events are stored, once."""
     file = f"{rig.directory}/{name}/e.db"
     os.makedirs(os.path.dirname(file))
     listener, producer = Listener(rig, name), Producer(name)
@@ -189,7 +189,7 @@ async def a_file_that_is_locked(rig):
     db = sqlite3.connect(file, isolation_level=None)
     db.execute("BEGIN IMMEDIATE")
     producer.send_new(100)
-    await asyncio.sleep(2)              # longer than a statement waits: what is asked is that nothing happens
+    await asyncio.sleep(2)              # longer than a statement waits: nothing must happen
     acked = len(producer.acked)
     db.execute("COMMIT")
     db.close()
@@ -201,7 +201,7 @@ async def a_file_that_is_locked(rig):
 
 
 async def status_of_a_file_that_is_locked(rig):
-    """It gives the reason within ten seconds."""
+    """wsonce status prints the reason within ten seconds."""
     file = f"{rig.directory}/held.db"
     listener = Listener(rig, "held")
     await listener.start(file)
@@ -221,7 +221,8 @@ async def status_of_a_file_that_is_locked(rig):
 
 
 async def a_fleet_on_one_file(rig):
-    """The same events to three listeners at once: a row for each; letters, too, and one that leaves."""
+    """Sends the same events to three listeners at once: each must have one row; also dead letters, and a listener that
+    ends."""
     file = f"{rig.directory}/fleet.db"
     listeners = [Listener(rig, f"fleet-{i}") for i in range(3)]
     producers = [Producer("f") for _ in listeners]
@@ -249,7 +250,7 @@ async def a_fleet_on_one_file(rig):
 
 
 async def triggers(rig):
-    """Rows that a trigger of the user's refuses become dead letters, alone; the others are stored."""
+    """Rows that a user's trigger refuses become dead letters, and the others are stored."""
     file = f"{rig.directory}/triggers.db"
     listener, producer = Listener(rig, "triggers"), Producer("t")
     await listener.start(file, "--max-attempts", "2")
@@ -271,7 +272,7 @@ async def triggers(rig):
 
 
 async def letters_that_triggers_refuse(rig):
-    """They are not acked until they are written, and hold up no other."""
+    """Dead letters are not acked until they are written, and do not delay others."""
     file = f"{rig.directory}/letters.db"
     listener, producer = Listener(rig, "letters"), Producer("l")
     await listener.start(file)
@@ -304,7 +305,7 @@ async def letters_that_triggers_refuse(rig):
 
 
 class Numbers(Connection):
-    """A feed of the numbers from 1 on, which begins behind the one that the path says."""
+    """A feed of the numbers from 1 on, which begins after the number in the path."""
     last = 0
     open = set()
 
@@ -360,7 +361,7 @@ async def a_backup_that_is_restored(rig):
 
 
 def add_hours(file):
-    """Two listeners tell of the same minute."""
+    """Adds the same minute as reported by two listeners."""
     minute = int(time.time()) // 60 - 10
     now = time.strftime("%Y-%m-%dT%H:%M:%S.000000Z", time.gmtime())
     with contextlib.closing(sqlite3.connect(file)) as db, db:
@@ -397,7 +398,7 @@ async def a_replay_and_a_backup(rig):
 
 
 async def commands(rig):
-    """Each command, with what it prints and its exit status, in the order of a day."""
+    """Runs each command, in the order of a working day, and checks its output and exit status."""
     d = rig.directory
     file = f"{d}/commands.db"
     with open(f"{d}/events", "w", encoding="utf-8") as out:

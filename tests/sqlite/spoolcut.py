@@ -1,5 +1,4 @@
-"""Power cuts under a spool: owns the lives of a listener whose events nobody sends again, and what must be in Postgres
-after them."""
+"""Power cuts under a spool: owns the lives of a listener whose events nobody resends, and checks Postgres after them."""
 import os
 import re
 import signal
@@ -62,7 +61,7 @@ class Trial:
         self.feed = Feed()
         self.servers = Servers(f"{rig.directory}/{name}", with_disk=False)
         self.folder = f"{self.servers.directory}/spool"
-        self.synced = set()             # ids that a sync has brought to the disk
+        self.synced = set()             # ids that a sync has put on the disk
         self.stored = 0
 
     async def start(self):
@@ -81,7 +80,7 @@ class Trial:
         return listener
 
     def note_synced(self):
-        """What is away by now has settled."""
+        """Events that are away by now have settled."""
         with open(f"{self.rig.directory}/disk/synced", encoding="ascii") as told:
             for name, end in map(str.split, told):
                 path = f"{self.folder}/{name}"
@@ -104,7 +103,7 @@ class Trial:
         take_from_disk(self.folder, disk)
 
     async def drain(self):
-        """A life without a cut, in which all is stored that is on the disk."""
+        """Runs a life without a cut, in which everything on the disk is stored."""
         listener = await self.launch(True)
 
         async def is_settled():
@@ -115,7 +114,7 @@ class Trial:
         await listener.end(signal.SIGTERM, LIFE_S)
 
     async def check(self):
-        """What is wrong with the table; None if nothing is."""
+        """Returns what is wrong with the table; None if it is right."""
         rows = await self.servers.postgres.copy_out("SELECT event_id, payload FROM events", f"{self.servers.directory}/rows",
                                                     "wsonce")
         ids = {event_id for event_id, _ in rows}
@@ -136,7 +135,7 @@ class Trial:
 
 
 async def cuts(rig, count):
-    """By turns without Postgres, and while it stores what the cut before has left; then the spool is stored."""
+    """Cuts power in turns without Postgres, and while it stores what the last cut has left; then the spool is stored."""
     trial = Trial(rig, "spool")
     try:
         await trial.start()
@@ -156,7 +155,7 @@ async def cuts(rig, count):
 
 
 async def lies(rig, count):
-    """The rig itself: on a disk that does not sync, it must find a loss."""
+    """Tests the rig itself: on a disk that does not sync, it must find a loss."""
     trial = Trial(rig, "spool-lies")
     try:
         await trial.start()
