@@ -39,16 +39,16 @@ class Feed:
     name = None
     profile = None                      # the name of the shipped one, or a profile in its place; None: it has the feed's name
     pack = None                         # compresses each message, which is binary then
-    files = {}                          # beside the file that the profile is in
+    files = {}                          # files beside the profile
     subprotocol = None
     is_exclusive = False
-    replays = False                     # whoever comes back gets what was missed
+    replays = False                     # a listener that reconnects gets what it missed
     fills = False                       # its HTTP interface has what was sent while nobody was connected
     must_ack = False
-    SUBSCRIBE_S = 5                     # within which a listener must be ready
-    BEAT_S = None                       # the longest silence of a listener that must beat
+    SUBSCRIBE_S = 5                     # time within which a listener must be ready
+    BEAT_S = None                       # the longest silence of a listener that must send heartbeats
     TICK_S = None                       # the feed's own heartbeat
-    overrides = {}                      # of the profile, so that a test does not take minutes
+    overrides = {}                      # overrides of the profile, so that a test does not take minutes
 
     def __init__(self):
         self.connections = []

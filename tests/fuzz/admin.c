@@ -1,6 +1,6 @@
 /* The admin server, as it runs in a listener: libmicrohttpd on a loop, and admin.c behind it. Any bytes
- * in any pieces get a well-formed answer or none; a page is only for a request of its own, in its turn, that can be
- * read in one way; and the server goes on.
+ * in any pieces get a well-formed answer or none; each page answers one request, in order, that can be read in only one
+ * way; and the server keeps running.
  *
  * An input is a byte whose bits are the listener's state, a byte that chooses the pieces, and what the
  * client sends. */
@@ -210,7 +210,7 @@ struct request {
 	char line[2000];
 	bool is_head;
 	bool is_wrong; /* it must not be answered by a page */
-	bool is_odd;   /* a header goes on in the next line: nobody knows its name */
+	bool is_odd;   /* a header continues on the next line: its name is unclear */
 	int hosts;
 	int lengths;
 };

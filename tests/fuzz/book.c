@@ -6,8 +6,8 @@
 struct head {
 	unsigned int opcode;
 	bool is_final;
-	bool is_wrong; /* as far as it is there */
-	bool is_whole; /* all of it is there */
+	bool is_wrong; /* the part received so far is wrong */
+	bool is_whole; /* it was received completely */
 	bool has_mask;
 	uint64_t len; /* of the payload */
 	size_t size;  /* of the head */

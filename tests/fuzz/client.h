@@ -20,7 +20,7 @@ struct client {
 void client_open(struct client *c, const struct sockaddr_in *server);
 /* Turns the loop once and reads. Returns whether anything came. */
 bool client_turn(struct client *c);
-/* Turns the loop until nothing comes any more. */
+/* Turns the loop until nothing more comes. */
 void client_await_quiet(struct client *c);
 /* Sends in pieces whose lengths follow from cut; 0: in one piece. */
 void client_send(struct client *c, const void *bytes, size_t len, unsigned int cut);

@@ -1,15 +1,15 @@
 /* Messages of a feed that compresses (RFC 7692). An input is a byte of terms, a byte that cuts, and:
  *
- *   packed: messages as they come, each of a byte of length and so many bytes; the sender is as odd as it likes
- *   plain:  messages of the same form, which zlib compresses here as an honest sender does
+ *   packed: messages as they come, each a length byte and that many bytes; the sender may break every rule
+ *   plain:  messages of the same form, which zlib compresses here as an honest sender would
  *
- * What must be true: however a message is cut, the same bytes come out, and the same verdict; an honest message comes
- * out as it went in, whatever window and memory the sender has and whether it forgets; all parts but the last are not
- * empty, there is one last part of each message that is whole, and none behind a refusal; who takes no more than so
- * many bytes gets at most a part more, however much a message would make.
+ * What must be true: however a message is cut, the same bytes and the same verdict come out; an honest message comes
+ * out unchanged, whatever window and memory the sender has and whether it keeps its context; all parts except the last
+ * are not empty, each whole message has one last part, and none follows a refusal; a reader with a limit gets at most
+ * one part more, however large the message would be.
  *
- * Behind the two bytes all is also a binary message of each coding (net/unpack.c), and one that is packed here, which
- * comes out as it went in or is longer than it may be. */
+ * The bytes after the first two are also read as a binary message of each coding (net/unpack.c), and as one that is
+ * packed here, which comes out unchanged or is longer than allowed. */
 #include <zlib.h>
 #include <zstd.h>
 
@@ -41,7 +41,7 @@ static int on_part(void *arg, const char *bytes, size_t len, bool is_last)
 	return 0;
 }
 
-/* In pieces of so many bytes; 0: as a whole. Returns the last answer. */
+/* Inflates in pieces of this many bytes; 0: as a whole. Returns the last answer. */
 static int receive(struct inflater *i, const char *bytes, size_t len, size_t piece, struct taken *t)
 {
 	size_t at = 0, n;

@@ -1,5 +1,5 @@
-/* driver.c owns what libFuzzer calls, the bound on what one input may cost, and the finding of a free port. What an
- * input is and what must be true of it is each fuzzer's own. */
+/* driver.c owns the functions that libFuzzer calls, limits the cost of an input, and finds a free port. Each fuzzer
+ * defines what an input is and what must be true. */
 #include <time.h>
 
 #include "fuzz.h"

@@ -12,7 +12,7 @@
 #include "pointers.h"
 #include "sample.h"
 
-/* Why a message is no event, as bits. */
+/* Why a message is not an event, as bits. */
 enum fault {
 	NOT_UTF8 = 1,
 	NOT_JSON = 2,
@@ -152,7 +152,7 @@ static void expect(struct audit_list *e, const struct pointers *p, enum json_is 
 		return;
 	expect_id(e, p);
 	e->faults |= expect_text(p->message, p->type, &e->type, &e->type_len);
-	/* A time that is no text, or none that Postgres could hold, is as good as none. */
+	/* A time that is not a text, or that Postgres could not store, counts as missing. */
 	if (p->time && expect_text(p->message, p->time, &e->time, &e->time_len) == NAMED_TWICE)
 		e->faults |= NAMED_TWICE;
 	e->payload = (struct span){NULL, 0};
@@ -248,7 +248,7 @@ static void check_time(const struct audit_list *e, struct slice time)
 	     (int)e->time_len, e->time);
 }
 
-/* The same once more, by jansson's tree alone. */
+/* The same by jansson's tree alone. */
 static void check_tree(json_t *tree, const struct pointers *p, const struct envelope_view *view)
 {
 	json_t *slice = json_loadb(view->payload.at, view->payload.len,

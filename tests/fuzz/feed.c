@@ -1,10 +1,10 @@
-/* What a server sends to a dialled feed, in pieces as the network cuts it: whatever they are, upgrade.c and
- * frame.c come to what a second reader (book.c, and for the answer this file) comes to that has all bytes at hand.
+/* The bytes of a dialled feed, in pieces as the network cuts them: upgrade.c and frame.c must come to the same result
+ * as a second reader (book.c, and for the answer this file) that has all bytes at once.
  *
  * An input is a byte, 0: the feed is open already, or else the handshake's key is made of it; a byte that
- * tells how many steps there are, and one for each: so many bytes come (the low six bits), then we write
- * what is due, ping or say goodbye (the high two); the rest is what the server sends, and comes at once
- * after the steps. In an answer to the handshake each byte 0x1a stands for what proves the key. */
+ * tells the number of steps, and a byte for each: this many bytes come (the low six bits), then we write, ping or send
+ * a close frame (the high two); the rest is what the server sends, and comes at once after the steps. In an answer to
+ * the handshake each byte 0x1a stands for the proof of the key. */
 #include <openssl/sha.h>
 #include <regex.h>
 #include <uv.h>

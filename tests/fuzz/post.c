@@ -1,6 +1,6 @@
 /* POST /events up to its messages: libmicrohttpd on a loop, net/http.c, gzip and the modes of CloudEvents. Any bytes in
- * any pieces get well-formed answers or none. A request that is taken is read to an end or left, once; its body is as
- * long as it said; a CloudEvent in binary mode becomes JSON; and the server goes on.
+ * any pieces get well-formed answers or none. An accepted request is read to its end or abandoned, once; its body has
+ * the announced length; a CloudEvent in binary mode becomes JSON; and the server keeps running.
  *
  * An input is a byte that chooses the pieces, and what the client sends. In a pair of brackets, "\x1f\x8b[text]", text
  * is compressed first, since a fuzzer cannot. */

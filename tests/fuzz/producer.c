@@ -140,7 +140,7 @@ static struct client client = {.loop = &loop, .on_turn = on_turn};
 
 struct request {
 	char line[2000];
-	bool is_plain; /* every line of it has a form that can be read in one way */
+	bool is_plain; /* every line has a form that can be read in only one way */
 	int upgrades, connections, hosts, keys, versions, origins, tokens, others;
 	bool is_upgrade, is_connection, is_key, is_version, is_origin, is_token;
 };
@@ -281,7 +281,7 @@ static void check_request(const struct client *c, const char *sent, size_t len)
 	must(memmem(sent, len, TOKEN, strlen(TOKEN)), "an upgrade without the token");
 }
 
-/* The first frame of the server's that is no ack: pongs and a goodbye. */
+/* The server's first frame that is not an ack: pongs and a close frame. */
 static void check_frames(const struct client *c)
 {
 	const char *frames = strstr(c->answer, "\r\n\r\n");

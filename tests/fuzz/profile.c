@@ -162,7 +162,7 @@ static void witness_close(struct witness *w)
 	gaps_free(w->gaps);
 }
 
-/* A session that goes on where this one is says of variables and cursor what it says. */
+/* A session that continues from this one must have the same variables and cursor. */
 static void check_successor(struct witness *w, const struct profile *p)
 {
 	struct session *next = session_new(p, false);

@@ -1,4 +1,4 @@
-/* A Redis that lies. The connection and the words of claims are the listener's own; this program plays the server
+/* A Redis that lies. The connection and the claims are the listener's own code; this program simulates the server
  * and the rest of the listener. Whatever is answered to whatever was asked: each question has one answer, an event
  * ends only by a mark that is valid for it, nothing that is logged has the password, and nothing is left behind.
  *
@@ -74,7 +74,7 @@ static struct asker {
 } askers[EVENTS];
 
 static int ear = -1;     /* the server's end of the connection for the done channel, the first to be made; silent */
-static const char *sent; /* by the server, all of it */
+static const char *sent; /* all bytes that the server sends */
 static size_t sent_len;
 static char signed_mark[MARK_TEXT_SIZE + MAC_LEN + 1]; /* the first event's done mark */
 static unsigned int lines;
@@ -98,7 +98,7 @@ void log_setup(enum log_level level, enum log_format format, const char *instanc
 {
 }
 
-/* In place of hiredis's: there is no file to connect to. */
+/* Replaces hiredis's function: there is no file to connect to. */
 redisContext *redisConnectUnixNonBlock(const char *path)
 {
 	redisContext *context;

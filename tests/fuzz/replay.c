@@ -1,6 +1,6 @@
-/* What replay reads of others: a file or a pipe of lines, or a segment, and a checkpoint. Lines are those of a second
- * reader that has all bytes at hand, from wherever the reading begins; records are the same from wherever it begins; a
- * checkpoint that is taken is written and read again as it was.
+/* The files that replay reads: lines of a file or a pipe, or a segment, and a checkpoint. Lines must equal those of a
+ * second reader that has all bytes at once, wherever reading begins; so must records; an accepted checkpoint must be
+ * written and read again unchanged.
  *
  * An input is a byte, c (a checkpoint), f (lines of a file) or p (of a pipe); for lines a byte with the most that a
  * line may have; and the bytes. */

@@ -28,7 +28,7 @@ static int digits(const char *at, int n)
 	return value;
 }
 
-/* By the C library's calendar. Returns false if it is no moment. */
+/* Reads a time by the C library's calendar. Returns false if it does not exist. */
 static bool read_rfc3339(const char *text, int64_t *us)
 {
 	regmatch_t part[4];
@@ -109,7 +109,7 @@ static void check_moment(const char *text, size_t len, enum timestamp_unit unit)
 	free(copy);
 }
 
-/* What is finer than a millisecond is not printed. */
+/* Digits beyond the millisecond are not printed. */
 static void check_duration(const char *text)
 {
 	char printed[40];

@@ -180,7 +180,7 @@ static void take_connection(void)
 	setsockopt(peer, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
 }
 
-/* Waits for the beginning of a request: what is sent before that is no answer to it. */
+/* Waits for the beginning of a request: bytes sent before it are not its answer. */
 static void await_request(void)
 {
 	char byte;

@@ -22,7 +22,7 @@
 
 enum {
 	DIALLING = 64,       /* connects under way at once, so that the queue of the listening socket is never full */
-	BURST_BYTES = 65536, /* messages made at once by who floods */
+	BURST_BYTES = 65536, /* bytes of messages that a flooding client makes at once */
 	MESSAGE_BYTES = 160,
 	STEP_MS = 1000, /* of the slow ones: a byte each */
 	READ_BYTES = 16384,
@@ -32,11 +32,11 @@ enum kind {
 	KIND_IDLE,           /* handshake, then nothing but answers to pings */
 	KIND_MUTE,           /* handshake, then nothing at all */
 	KIND_SILENT,         /* not even a handshake */
-	KIND_SLOW_HANDSHAKE, /* a byte of it a second */
+	KIND_SLOW_HANDSHAKE, /* sends a byte of it per second */
 	KIND_SLOW_FRAME,     /* handshake, then a byte of a frame a second */
 	KIND_DEAF,           /* floods, wants acks and never reads one */
 	KIND_FLOOD,          /* floods with events, without acks */
-	KIND_GARBAGE,        /* floods with what is no event */
+	KIND_GARBAGE,        /* floods with messages that are not events */
 	KIND_RESET,          /* connects and resets, COUNT times */
 	KIND_GUESS,          /* a handshake with a wrong token, again and again */
 	KIND_ASK,            /* asks the admin port for a page, again and again */
@@ -117,7 +117,7 @@ static void report(const struct crowd *c)
 	fflush(stdout);
 }
 
-/* Who was hung up on, or has its answer, comes again at once. */
+/* A client that was disconnected, or has its answer, comes again at once. */
 static bool comes_again(const struct crowd *c)
 {
 	return c->kind == KIND_GUESS || c->kind == KIND_ASK;

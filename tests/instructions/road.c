@@ -1,7 +1,7 @@
-/* road.c sends events down the listener's road and plays Redis and Postgres itself, for run to count
- * the instructions; the allocations it counts itself. Everything between the bytes of a message and
- * the calls of redis/connection.h and store.h is the listener's own. There are no sockets, and time is road.c's
- * too, so that two runs are the same to the instruction.
+/* road.c sends events through the listener's pipeline and simulates Redis and Postgres, so that run can count the
+ * instructions; it counts allocations itself. Everything between the bytes of a message and the calls of
+ * redis/connection.h and store.h is the listener's code. There are no sockets, and road.c sets the time, so that two
+ * runs are the same to the instruction.
  *
  *   road winner N    every claim is won, every row is stored
  *   road loser N     every claim is another's, and done when it is asked for again
@@ -39,7 +39,7 @@ struct path {
 	const char *name;
 	struct redis_reply *claim; /* what Redis says to a claim */
 	size_t outcome;            /* offset of the counter that each message has to end in */
-	size_t per_frame;          /* messages in a frame that a profile reads; 0: there is no profile */
+	size_t per_frame;          /* messages per frame, read by a profile; 0: without a profile */
 };
 
 /* clang-format off */
@@ -175,7 +175,7 @@ static size_t number_of(const char *bytes)
 	return n;
 }
 
-/* The loser's first claim is the other listener's, who has stored the event when it is claimed again. */
+/* The loser's first claim finds that of the other listener, which has stored the event when it is claimed again. */
 static struct redis_reply *answer_claim(struct redis *r, const char *bytes)
 {
 	bool *is_claimed = &r->is_claimed[number_of(bytes)];

@@ -180,8 +180,8 @@ Test(audit, grace_and_horizon_leave_out_by_the_events_own_time, .init = bench_op
 
 /* ---- of a consumer ---- */
 
-/* The fleet without a name has stored s-1 to s-3, has a letter of s-5 and is at work on s-6. billing has
- * processed s-1 and s-2, and has letters of s-4 and of a line that is no event. */
+/* The fleet without a name has stored s-1 to s-3, has a letter of s-5 and is processing s-6. billing has processed s-1
+ * and s-2, and has letters of s-4 and of a line that is not an event. */
 static void prepare_two_fleets(void)
 {
 	database_exec(db, "INSERT INTO events (event_id, event_type, payload) VALUES ('s-1', '', '1'), "
@@ -403,7 +403,7 @@ Test(audit, resubmit_while_events_arrive_never_doubles_one, .init = bench_open, 
 	cr_assert_eq(number_of(root, "stored"), 6000);
 }
 
-/* Two lines agree in the last hour, but for one minute, 30 minutes ago. */
+/* Two lines agree in the last hour, except in one minute, 30 minutes ago. */
 Test(audit, from_lines_only_minutes_that_are_not_verified_are_compared, .init = bench_open)
 {
 	char *list = database_text(

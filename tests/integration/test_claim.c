@@ -172,8 +172,8 @@ Test(claim, an_event_that_one_listener_cannot_store_is_stored_by_another, .timeo
 
 /* --- own keys only --- */
 
-/* Look on until a claim has expired: it is never changed, never prolonged, and there is no row. When it must not
- * end before is worked out anew from each look, so that it does not matter how long ago the last one was. */
+/* Watches a claim until it has expired: it must never be changed or extended, and there must be no row. Each look
+ * computes the earliest end again, so that the time since the last look does not matter. */
 static void watch_claim(const char *id, const char *value)
 {
 	long last_ms = claims_ttl_ms(bench.redis, id);

@@ -212,7 +212,7 @@ Test(cursors, cursor_that_a_message_refuses_is_dropped)
 	expect_a_beginning_without_cursor("FutureCursor");
 }
 
-/* The feed stays as it is until the listener tries a connection without the cursor. */
+/* The feed behaves the same until the listener tries a connection without the cursor. */
 static void hang_up_on_cursors(const char *answer)
 {
 	send_numbers(9, 9);

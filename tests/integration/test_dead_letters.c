@@ -71,7 +71,7 @@ struct bad {
 	const char *message;
 	const char *reason;   /* holds this */
 	const char *event_id; /* id of a message that only Postgres refuses, once; NULL: each listener refuses it */
-	size_t kept;          /* bytes of it, from the front; 0: all */
+	size_t kept;          /* bytes kept of its beginning; 0: all */
 	bool is_binary;
 };
 

@@ -1,4 +1,4 @@
-/* Who may send: tokens and their names, pages of other origins, addresses that others can reach. */
+/* Which producers may send: tokens and their names, pages of other origins, addresses that others can reach. */
 #include "support.h"
 #include "bench.h"
 

@@ -35,7 +35,7 @@ static long letters(void)
 	return bench_count("dead_letters");
 }
 
-/* Each row of events has one effect, and there is no other. */
+/* Each row of events has one effect, and there are no others. */
 static void must_have_effects(long n)
 {
 	cr_assert_eq(fleet_rows(&fleet), n);

@@ -1,4 +1,4 @@
-/* wsonce export: which rows it prints, in which order, how it goes on, and that wsonce replay gives them back. */
+/* wsonce export: which rows it prints, in which order, how it continues, and that wsonce replay restores them. */
 #include "support.h"
 #include "bench.h"
 
@@ -234,7 +234,7 @@ Test(export, it_waits_for_transactions_that_have_written_and_says_which_does_not
 
 /* --- what ends it in the middle --- */
 
-/* Starts an export into a pipe that nobody reads any more once it is full. */
+/* Starts an export into a pipe that nobody reads once it is full. */
 static struct process *start_into_pipe(int *out)
 {
 	char *fifo = suite_path("fifo"), *bin = getenv("WSONCE_TEST_BIN") ? getenv("WSONCE_TEST_BIN") : "build/wsonce";

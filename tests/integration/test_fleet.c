@@ -10,7 +10,7 @@ static struct fleet fleet;
 
 /* --- one instance leads the feed --- */
 
-/* Sends so many events, each of which one listener wins. Returns how many claims on them the others lost. */
+/* Sends n events, each of which one listener wins. Returns how many claims the others lost. */
 static double claims_lost_of(struct fleet *f, long events)
 {
 	double won = fleet_metric(f, "wsonce_claims_won_total"), lost = fleet_metric(f, "wsonce_claims_lost_total");
@@ -173,7 +173,7 @@ Test(fleet, events_of_killed_owners_are_stored_within_the_claim_ttl_and_two_seco
 	fleet_must_be_whole(&fleet, WHOLE_MS);
 }
 
-/* The owner has the claims, and dies before Postgres has got anything of it. */
+/* The owner has the claims, and dies before Postgres has received anything from it. */
 static int64_t orphan(struct fleet *f, struct database *lock, int how)
 {
 	fleet_send(f, 200);

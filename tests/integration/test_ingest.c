@@ -160,8 +160,8 @@ static size_t write_burst(unsigned char *out, int round, int n)
 	return len;
 }
 
-/* Sends a burst of so many events on a new connection, and resets it: what is left in the producer's own kernel is
- * lost. */
+/* Sends a burst of n events on a new connection, and resets it: bytes that are still in the producer's kernel are lost.
+ */
 static void send_burst_and_reset(const char *protocol, bool is_greeted, int round, int n)
 {
 	unsigned char *frames = malloc((size_t)n * 1200);

@@ -122,7 +122,7 @@ Test(letters, those_of_a_type_are_found_on_all_pages, .init = bench_open)
 	cr_assert_eq(letters("resolved_at IS NULL"), 2400);
 }
 
-/* With a type, those of it among the newest. */
+/* With a type: only those of that type among the newest. */
 Test(letters, list_looks_at_the_newest_and_says_so, .init = bench_open)
 {
 	dead_letter_three();

@@ -1,4 +1,4 @@
-/* wsonce lines: what listeners of one feed record of it, and what the command says of such rows. */
+/* wsonce lines: what listeners of one feed record about it, and what the command prints about such rows. */
 #include "support.h"
 #include "bench.h"
 #include "checkin.sql.h"
@@ -28,7 +28,7 @@ static void start_fleet(const char *redis)
 		cr_assert(feed_wait_clients(mirrors[i], 1, SETTLED_MS));
 }
 
-/* Has each line settled its copies, but for those that it lost? */
+/* True if each line has settled its copies, except those that it lost. */
 static bool have_settled(const int *lost)
 {
 	for (int i = 0; i < 3; i++)
@@ -39,7 +39,7 @@ static bool have_settled(const int *lost)
 	return true;
 }
 
-/* Of line i, the first lost[i] events of every third are lost. */
+/* Line i loses the first lost[i] events of every third. */
 static void send_events(const int lost[3])
 {
 	for (int n = 0; n < EVENTS; n++)
@@ -331,7 +331,7 @@ Test(lines, without_redis_nothing_is_verified)
 	cr_assert_float_eq(share("verified"), 0, 1e-9);
 }
 
-/* What the killed listener had stored and not told is no loss of the others. */
+/* Events that the killed listener had stored but not reported are not a loss of the others. */
 Test(lines, a_kill_of_a_listener_leaves_the_minutes_covered)
 {
 	start_fleet(NULL);
@@ -379,7 +379,7 @@ Test(lines, a_checkin_deletes_a_bounded_number_of_old_rows, .init = bench_open)
 		     "this one keeps them");
 }
 
-/* Adds a row of the minute that began so many minutes ago. */
+/* Adds a row of the minute that began this many minutes ago. */
 static void add_row(int ago, const char *name, int received, int unknown, const char *up)
 {
 	database_exec(db,

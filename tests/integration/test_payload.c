@@ -30,7 +30,7 @@ static void expect_column(const char *name, const char *event_id, const char *ex
 	cr_assert_str_eq(text, expected, "%s of %s is %s, not %s", name, event_id, text, expected);
 }
 
-/* Sends a payload and expects it in the table as jsonb prints it. expected NULL: as it was sent. */
+/* Sends a payload and expects it in the table as jsonb prints it. expected NULL: unchanged. */
 static void expect_kept(const char *payload, const char *expected)
 {
 	static int number;

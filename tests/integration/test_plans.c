@@ -49,7 +49,7 @@ static void fill(const char *sql, long first, long last)
 }
 
 /* Three fifths of the outbox are delivered, a fifth is dead and a fifth, of the last rows, pending for eight targets.
- * Half of the letters are resolved; a tenth is of another consumer. */
+ * Half of the letters are resolved; a tenth belong to another consumer. */
 static void fill_tables(long first, long last)
 {
 	fill("INSERT INTO events (event_id, event_type, payload, processed_at) SELECT 'e' || i, 'x', '{\"n\": 1}', "
@@ -308,7 +308,8 @@ static void check_all(void)
 	check_export();
 }
 
-/* First the statistics are of a time when tables were nearly empty and nothing was pending, then they are fresh. */
+/* At first the statistics are from a time when tables were nearly empty and nothing was pending; then they are current.
+ */
 Test(plans, statements_read_no_more_than_what_they_want_among_many_rows, .init = init, .timeout = 6000)
 {
 	for (size_t i = 0; i < sizeof(tables) / sizeof(*tables); i++)

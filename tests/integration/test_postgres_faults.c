@@ -25,7 +25,7 @@ static void start(const char *flags)
 	start_some(3, flags);
 }
 
-/* Sends a part of the stream and waits until some of it is stored. */
+/* Sends a part of the stream and waits until some events are stored. */
 static void send_some(void)
 {
 	fleet_send(&bench.fleet, 1000);

@@ -99,7 +99,7 @@ Test(purge, table_that_is_locked_ends_it_and_nothing_waits_for_long, .init = ben
 
 /* ---- the fleet goes on ---- */
 
-/* Sends the fleet's events from 1 to n once more. */
+/* Sends the fleet's events from 1 to n again. */
 static void send_again(struct fleet *f, long n)
 {
 	long sent = f->sent;

@@ -1,4 +1,4 @@
-/* Who may take how much: producers with unfinished messages, and producers beside feeds. */
+/* How much memory each may use: producers with unfinished messages, and producers beside feeds. */
 #include "support.h"
 #include "bench.h"
 

@@ -242,7 +242,7 @@ Test(signed_posts, empty_body_leaves_the_account_of_bodies_right)
 	await(listener_metric(listener, "wsonce_in_flight_bytes") == 0, WAIT_MS);
 }
 
-/* Who has not proved anything makes room, however small its body is. */
+/* A client that has proved nothing makes room, however small its body is. */
 Test(signed_posts, unsigned_bodies_do_not_push_out_those_of_a_token)
 {
 	char *half = malloc(59000),

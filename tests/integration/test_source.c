@@ -280,7 +280,7 @@ static bool is_answered_while_still(int connections)
 	return false;
 }
 
-/* All of it is in the socket before the listener reads. */
+/* Everything is in the socket before the listener reads. */
 Test(source, what_was_sent_with_the_answer_to_the_handshake_and_before_a_cut_is_stored, .init = set_up,
      .fini = bench_close)
 {

@@ -45,7 +45,7 @@ static void send_without_waiting(long count)
 	}
 }
 
-/* Are so many events on the disk of each listener? */
+/* True if this many events are on the disk of each listener. */
 static bool are_on_disk(long count)
 {
 	for (int i = 0; i < fleet.size; i++)
@@ -134,15 +134,15 @@ Test(spool, in_normal_operation_nothing_is_written, .timeout = 60)
 	cr_assert_not(has_segments(0));
 }
 
-/* Events that the first listener has on disk: of those sent since it began, so many at least from the first one on are
- * on disk or stored. */
+/* Returns how many events the first listener has written: at least the first ones up to this number, counted from its
+ * start, are on disk or stored. */
 static long written_so_far(void)
 {
 	return (long)listener_metric(fleet.listeners[0], "wsonce_spooled_total");
 }
 
-/* With --spool-after 0 each event is written before it is claimed: at whatever moment all are killed, what was written
- * has its row. Postgres stores slowly, so that most of it has none when they die. */
+/* With --spool-after 0 each event is written before it is claimed: at whatever moment all are killed, written events
+ * get a row. Postgres stores slowly, so that most have none when the listeners die. */
 Test(spool, with_spool_after_0_what_was_written_outlives_a_kill_of_all, .timeout = 120)
 {
 	const unsigned int seed = 11;
@@ -190,7 +190,7 @@ Test(spool, sigterm_without_postgres_leaves_the_events_in_the_spool, .timeout = 
 	fleet_must_be_whole(&fleet, WHOLE_MS);
 }
 
-/* The listener goes on without the spool, says so once, and uses it again when there is room. */
+/* The listener continues without the spool, logs that once, and uses it again when there is room. */
 Test(spool, a_full_disk_is_told_and_done_without, .timeout = 120)
 {
 	char program[PATH_MAX] = "";
@@ -258,7 +258,7 @@ Test(spool, a_file_that_may_not_grow_is_a_disk_that_is_full, .timeout = 120)
 	fleet_must_be_whole(&fleet, WHOLE_MS);
 }
 
-/* What can be read of them is exported; what somebody else has put there stays. */
+/* Readable records are exported; foreign files stay. */
 Test(spool, damaged_segments_are_exported_and_dropped_too, .timeout = 120)
 {
 	start(1, NULL, "--drain-timeout 1");

@@ -156,7 +156,7 @@ Test(stats, keys_are_counted_by_how_often_they_came_and_the_closest_and_farthest
 Test(stats, many_keys_are_estimated_from_a_sample_of_all_days, .init = bench_open)
 {
 	run_expect(db, 0, NULL, "migrate");
-	/* 1,000 keys with hashes spread evenly; each comes once more on two of three days. */
+	/* 1,000 keys with hashes spread evenly; each comes again on two of three days. */
 	database_exec(db, "INSERT INTO wsonce_duplicates SELECT date '2026-01-01' + d, 1000, "
 			  "ARRAY[1000] || array_fill(0::bigint, ARRAY[40]), '', (SELECT jsonb_object_agg("
 			  "lpad(to_hex(n * 18014398509481984), 16, '0'), 1) FROM generate_series(1, 256) AS n "

@@ -545,7 +545,7 @@ static void wait_paused(const char *target, const char *reason)
 	      SOON_MS, "%s is not paused", target);
 }
 
-/* Listeners tell in their check-ins which webhooks they have. */
+/* Listeners report their webhooks at check-ins. */
 static void wait_attended(const char *target)
 {
 	await(database_long(db, "select count(*) from wsonce_listeners where '%s' = any(targets)", target) > 0, SOON_MS,
@@ -933,7 +933,7 @@ Test(webhooks, what_a_killed_listener_had_not_recorded_is_sent_again_under_the_s
 /* --- batches --- */
 
 /* Calls each for the events of the requests to path, in their order. Returns the number of requests, which are signed,
- * have this Content-Type, and hold at most so many events. */
+ * have this Content-Type, and contain at most `most` events. */
 static size_t each_event(const char *path, const char *type, size_t most, void (*each)(const json_t *event))
 {
 	json_t *all = receiver_requests(receiver, path), *request, *event;

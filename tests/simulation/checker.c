@@ -71,7 +71,7 @@ static struct {
 	struct hook_fact hooks[EVENTS_MAX][HOOKS_MAX];
 	bool is_lease_refused;
 	bool is_owed[SIM_LISTENERS][MESSAGES_MAX];  /* it was on this listener's disk when that died */
-	bool is_scrap[SIM_LISTENERS][MESSAGES_MAX]; /* what a loss of power has left of it may be no record */
+	bool is_scrap[SIM_LISTENERS][MESSAGES_MAX]; /* after a loss of power, its rest may not be a record */
 	bool has_lost_power[SIM_LISTENERS];
 } checker;
 
@@ -149,7 +149,7 @@ static int64_t time_for(const struct fact *f, int event)
 
 	if (was_wide || s->has_handler || s->hooks || world_touched_until(id_of(event)) > 0)
 		ms += 2 * s->ttl_s * SECOND + 13 * SECOND + s->postgres_timeout_ms * 1000;
-	if (s->has_spool) /* a copy that left memory is held anew */
+	if (s->has_spool) /* a copy that left memory is held again */
 		ms += 2 * s->ttl_s * SECOND;
 	return ms + queue + (fault_point_is_on() ? FAULT_MARGIN : 0);
 }

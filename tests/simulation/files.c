@@ -46,7 +46,7 @@ static struct {
 	int count;
 	struct inode *open[FDS]; /* NULL: the directory, or none */
 	int open_count;
-	int left;         /* changes until the process stops; -1: it goes on */
+	int left;         /* changes until the process stops; -1: it does not stop */
 	bool is_starting; /* a file that cannot be read then is left for the next start */
 	int64_t full_until[SIM_LISTENERS], failing_until[SIM_LISTENERS], unreadable_until[SIM_LISTENERS];
 	int64_t disturbed_until[SIM_LISTENERS];

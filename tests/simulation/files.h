@@ -1,5 +1,5 @@
-/* files.h: each listener's disk, with the directory of its spool: what the program wrote there, and what of it a loss
- * of power leaves. */
+/* files.h: each listener's disk, with the directory of its spool: what the program wrote there, and what a loss of
+ * power leaves. */
 #ifndef WSONCE_SIM_FILES_H
 #define WSONCE_SIM_FILES_H
 
@@ -13,15 +13,15 @@ void files_start(void);
 void files_calm(void);
 /* The directory of this listener's spool; lives as long as the program. */
 const char *files_directory(int process);
-/* Are these bytes in a file of this listener? If is_synced, would they be there after a loss of power? */
+/* True if these bytes are in a file of this listener; if is_synced, only if they would be after a loss of power. */
 bool files_have(int process, const char *bytes, size_t len, bool is_synced);
-/* Until when has a fault kept this listener from writing or syncing? */
+/* Returns until when a fault has kept this listener from writing or syncing. */
 int64_t files_disturbed_until(int process);
-/* The listener's machine loses its power: of what was not synced, anything may be lost. */
+/* The listener's machine loses power: any bytes that were not synced may be lost. */
 void files_lose_power(int process);
 /* A listener opens its spool: reads do not fail until it has. */
 void files_start_process(bool is_starting);
-/* The listener that is being killed stops after so many more changes; the last one may be done in part. */
+/* The listener that is being killed stops after this many more changes; the last one may be partial. */
 void files_stop_after(int changes);
 
 #endif

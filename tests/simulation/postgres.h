@@ -1,5 +1,5 @@
 /* postgres.h: the two halves of the played Postgres: libpq.c, which listener/postgres/ calls, and postgres.c, the
- * server behind it. What the world and the checker see of it is in sim.h.
+ * server behind it. sim.h has its interface to the world and the checker.
  *
  * What travels between them are packets (statements, and the bytes of a COPY) and messages (results). A statement is
  * known by its whole text: one that the server does not know ends the program, with the text. */

@@ -216,7 +216,7 @@ static bool is_outcome(const struct value *v, const char *name)
 	return v->len == strlen(name) && memcmp(v->bytes, name, v->len) == 0;
 }
 
-/* The row's new state, or OUTBOX_STATES if it stays as it is. */
+/* Returns the row's new state, or OUTBOX_STATES if it does not change. */
 static enum outbox_state judge(const struct outbox_row *o, const struct value *outcome, int64_t lease)
 {
 	if (is_outcome(outcome, "delivered"))

@@ -138,12 +138,12 @@ void sim_postgres_start(void);
 void sim_postgres_calm(void);
 extern const struct sim_fault sim_postgres_faults[]; /* ends with a name of NULL */
 
-/* redis.c, likewise. */
+/* The same for redis.c. */
 void sim_redis_start(void);
 void sim_redis_calm(void);
 extern const struct sim_fault sim_redis_faults[];
 
-/* receiver.c, likewise. */
+/* The same for receiver.c. */
 void sim_receiver_start(void);
 void sim_receiver_calm(void);
 extern const struct sim_fault sim_receiver_faults[];

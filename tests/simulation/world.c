@@ -27,8 +27,8 @@
 struct life {
 	int process, number;
 	struct pipeline *pipeline; /* freed with the process */
-	struct relay *relay;       /* likewise; NULL without webhooks */
-	struct profiles *profiles; /* likewise; NULL if the feed is plain */
+	struct relay *relay;       /* the same; NULL without webhooks */
+	struct profiles *profiles; /* the same; NULL if the feed is plain */
 	bool is_draining, is_over;
 	int parts;   /* number of parts that still drain */
 	size_t left; /* events left in the pipeline */
@@ -334,7 +334,7 @@ static void choose_max_age(struct plan *p)
 	}
 }
 
-/* Also drawn last. A feed at a high rate, and a leader that stores some events of it five seconds late. With larger
+/* Also drawn last. A feed at a high rate, and a leader that stores some of its events five seconds late. With larger
  * batches, whose answers are later, the leader may stall: then it gives its claims back, and claims more often. */
 static void choose_slow_leader(struct plan *p)
 {

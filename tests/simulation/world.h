@@ -39,7 +39,7 @@ struct deed {
 	uint64_t draw;
 	int64_t lasts;
 	int number;       /* in order of creation */
-	bool is_left_out; /* by the shrinker */
+	bool is_left_out; /* the shrinker leaves it out */
 };
 
 enum feed_kind {
@@ -68,7 +68,7 @@ struct settings {
 	bool has_order;    /* by the v of a payload */
 	int64_t max_age_s; /* 0: no limit */
 	bool has_spool;
-	int64_t slow_us; /* how late each answer of Postgres is, and nothing else is wrong; 0: it is not late */
+	int64_t slow_us; /* how late each answer of Postgres is, while nothing else is wrong; 0: not late */
 	int64_t spool_after_ms, spool_sync_ms, inflight_bytes;
 	int64_t lasts; /* duration of the load and the faults */
 };

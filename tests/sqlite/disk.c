@@ -127,7 +127,7 @@ static void apply(struct file *f, const char *bytes, size_t len, off_t at, int i
 	}
 }
 
-/* As it is in the page cache. */
+/* The contents as in the page cache. */
 static void copy_whole(struct file *f)
 {
 	char bytes[65536];

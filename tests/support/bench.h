@@ -23,7 +23,8 @@ void bench_start(const char *flags, ...) __attribute__((format(printf, 1, 2)));
 void bench_dial(const char *source, const char *const *env, const char *flags, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Requires that the feed is connected, and that an event of it is stored, whose id is in this member of its message. */
+/* Requires that the feed is connected, and that one of its events, whose id is in this member of the message, is
+ * stored. */
 void bench_expect_heard(struct feed *feed, const char *member, const char *id);
 
 /* Waits until /api/status has this text. */

@@ -13,7 +13,7 @@
 
 /* The behaviour of the fakes; a test may change it at any time. */
 struct fake {
-	bool has_old_marks;     /* done marks are of three minutes ago, and not of one */
+	bool has_old_marks;     /* done marks are three minutes old instead of one */
 	bool is_redis_away;     /* claim_take returns -1 */
 	bool has_other_leader;  /* claim_has_other_leader */
 	int leader_waits;       /* calls of presence_wait_for_leader */
@@ -51,7 +51,7 @@ void fake_answer_take(const char *id, enum claim_result result); /* for "take" a
 /* The claim of the event that is under way finds a claim of this owner; or the owner is dead. */
 void fake_set_owner(const char *id, uint16_t owner);
 void fake_end_owner(uint16_t owner);
-/* Another listener tells of a commit. */
+/* Another listener announces a commit. */
 void fake_tell_done(const struct done *event);
 void fake_answer_insert(const char *id, enum store_result result);
 void fake_answer_beside(const char *id, enum store_result result); /* from the second store */

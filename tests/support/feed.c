@@ -20,7 +20,7 @@ enum client_state {
 	CLIENT_SHAKING, /* its request is not complete             -> CLIENT_OPEN, CLIENT_GONE    */
 	CLIENT_OPEN,    /* frames go both ways                     -> CLIENT_CLOSING, CLIENT_GONE */
 	CLIENT_CLOSING, /* has sent a close frame: flush, then end -> CLIENT_GONE                 */
-	CLIENT_GONE,    /* no socket any more                                                     */
+	CLIENT_GONE,    /* without a socket                                                     */
 };
 
 struct client {

@@ -1,12 +1,12 @@
-/* What envelope.c makes of a message. Cases that are only a message and what is expected of it are
- * folders in tests/data (WSONCE_TEST_DATA, if the tests do not run in the repository's root):
+/* What envelope.c reads from a message. Cases that consist of a message and its expected parts are folders in
+ * tests/data (WSONCE_TEST_DATA, if the tests do not run in the repository's root):
  *
  *     valid/<case>/    message, id, type, payload; pointers, if they are not the default ones; time, if
  *                      there is a pointer to one, with nothing in it if it cannot be read
  *     invalid/<case>/  message, reason (how it begins); pointers
  *
- * pointers has lines like "id /a", "type /b", "payload /c", "time /d". One newline at the end of each expected
- * file is not a part of it. */
+ * pointers has lines like "id /a", "type /b", "payload /c", "time /d". One newline at the end of each expected file
+ * does not count. */
 #include "event/envelope.h"
 
 #include "unit.h"

@@ -1,4 +1,4 @@
-/* What lines received, and what `wsonce lines` says of it: three listeners hear one feed. */
+/* What lines received, and what `wsonce lines` prints about it: three listeners hear one feed. */
 #include "base/hash.h"
 #include "event/line_verdict.h"
 #include "event/line_counts.h"
@@ -82,7 +82,7 @@ static struct line_row read_row(const json_t *told)
 	return row;
 }
 
-/* What all lines have told of a minute. */
+/* What all lines have reported about a minute. */
 static json_t *told[LINES];
 
 static void tell(int64_t ms)
@@ -94,7 +94,7 @@ static void tell(int64_t ms)
 	}
 }
 
-/* Of so many minutes together. What a line has told of one minute again is of another process. */
+/* Judges this many minutes together. A second report of a minute by a line is from another process. */
 static void judge_all(int64_t first, int64_t minutes)
 {
 	size_t n = 0, k;
@@ -453,7 +453,8 @@ static size_t spans_of(const json_t *row)
 	return json_array_size(json_array_get(row, 8));
 }
 
-/* Else nobody knew of a source that all listeners dial in vain for longer than `wsonce lines` looks back. */
+/* Otherwise a source that all listeners have dialled in vain for longer than `wsonce lines` looks back would be
+ * unknown. */
 Test(line_minutes, a_source_that_is_dialled_in_vain_is_recorded)
 {
 	line_minutes_want(&lines[0], "feed", 0, true);
@@ -572,7 +573,7 @@ Test(line_minutes, a_mark_says_nothing_of_the_lead)
 		cr_assert_not(rows[i].has_behind);
 }
 
-/* What was told of a minute stays when there are two later ones. */
+/* The report of a minute stays the same when there are two later minutes. */
 Test(line_minutes, late_copies_leave_the_lead_as_it_was_told)
 {
 	for (int64_t minute = 0; minute < 4; minute++) {
@@ -834,7 +835,7 @@ Test(line_minutes, a_minute_is_counted_once_when_nobody_can_tell_more_of_it)
 	line_counts_told(&counts, true); /* a short one, while Postgres has trouble */
 	check_in(111, "", "[102,103]");
 	check_in(140, "", "[103,105]");
-	check_in(141, "", "[105,115]"); /* so many at a time */
+	check_in(141, "", "[105,115]"); /* ten minutes at a time */
 	check_in(141, "", "[115,125]");
 }
 

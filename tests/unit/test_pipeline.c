@@ -1,6 +1,7 @@
-/* The road of an event, with stages that the test plays: which stage comes next, what the fleet is
- * told and when, and who is answered what. After every turn of the loop each received message is in
- * exactly one place. */
+/* The way of an event through stages that the test simulates: which stage comes next, what is announced to the fleet
+ * and when, and which sender gets which answer. After every turn of the loop each received message is in exactly one
+ * place.
+ */
 #include "event/line_minutes.h"
 #include "pipeline/pipeline.h"
 
@@ -292,7 +293,7 @@ static void do_raw(const struct step *s)
 	pipeline_receive(pipeline, message, strlen(message), NULL, p ? &p->sender : NULL);
 }
 
-/* ID:TYPE:PAYLOAD[@SECONDS] of an event that a profile has read, shared if a + stands before it; and who is answered.
+/* ID:TYPE:PAYLOAD[@SECONDS] of an event that a profile has read, shared if it begins with +; and the sender to answer.
  */
 static void do_event(const struct step *s)
 {
@@ -552,8 +553,8 @@ static void do_unanswered(const struct step *s)
 	fake.unanswered = (uint64_t)atol(s->a);
 }
 
-/* A pipeline with this setting and those of before: max_attempts and inflight_bytes are its numbers; max_age and feeds
- * say that it has them; note is Postgres' answer to the first note. */
+/* A pipeline with this setting and the earlier ones: max_attempts and inflight_bytes are numbers; max_age and feeds are
+ * present or not; note is Postgres's answer to the first check-in. */
 static void do_config(const struct step *s)
 {
 	static const char *const names[] = {"max_attempts", "inflight_bytes", "max_age", "feeds", "note", NULL};
@@ -736,9 +737,9 @@ static void tellf(const char *fmt, ...)
 	tell(story);
 }
 
-/* A test whose steps are a text, with "; " between any two. Events have short names; producers are p, q and so on, of
- * whom "p=pd" says that p was answered persisted and duplicate. A row that was refused once comes again after 200 ms,
- * and what was released is looked at 1600 ms later. */
+/* A test whose steps are a text, separated by "; ". Events have short names; producers are p, q and so on, and "p=pd"
+ * means that p was answered persisted and duplicate. A row that was refused once comes again after 200 ms, and a
+ * released event is looked at 1600 ms later. */
 #define STORY(name, ...) \
 	Test(pipeline, name) \
 	{ \
@@ -1478,7 +1479,7 @@ STORY(hopeless_row_becomes_a_dead_letter_at_once,
 STORY(nothing_is_rejected_before_its_dead_letter_is_recorded,
       "store a p; insert a hopeless; pass 60000; without dead(; p=; flight 1")
 
-/* --- messages that are no events --- */
+/* --- messages that are not events --- */
 
 STORY(message_that_is_no_event_is_recorded_and_never_claimed,
       "raw p {}; turn; journal dead_letter(-:/event_id is missing: the event has no id); dead_letter -; journal; "
@@ -1515,7 +1516,7 @@ STORY(stale_message_is_rejected_with_the_one_at_work,
       "config max_age 60; receive a@10 p; receive a@100 q; take a mine; insert a hopeless; dead_letter a; p=r; "
       "dead_letter a; q=r; reason q stale: /time is more than 1m ago; stale 1")
 
-/* The message at work was taken in time; its row, when it is there, is of both. */
+/* The message in flight was taken in time; its row is for both. */
 STORY(stale_copy_of_an_event_at_work_joins_it,
       "config max_age 60; receive a@10; receive a@100 p; take a mine; insert a inserted; p=d; stale 0")
 

@@ -181,7 +181,7 @@ static void drop(struct conn *c)
 	c->fd = 0;
 }
 
-/* Stops writing to the client, but goes on reading. */
+/* Stops writing to the client, but keeps reading. */
 static void end(struct conn *c)
 {
 	shutdown(c->fd, SHUT_WR);
@@ -561,7 +561,7 @@ static void ask(enum moment moment)
 	cr_assert_eq(failed, 0);
 }
 
-/* Goes on until the server has failed. */
+/* Continues until the server has failed. */
 static void reach(enum moment moment)
 {
 	int before = -1;

@@ -1,5 +1,5 @@
-/* Presence in presence.c: when this listener tells that it lives and what it says, who leads each source, and whose
- * claims are a dead listener's. */
+/* Presence in presence.c: when this listener reports that it is alive and what, which listener leads each source, and
+ * whose claims are a dead listener's. */
 #include "base/hash.h"
 #include "clock.h"
 #include "config/profile.h"
@@ -738,7 +738,7 @@ Test(presence, silence_of_one_that_is_not_waited_for_is_not_told)
 	beat_for(6);
 	expect_gone("");
 	wait_for("a.1@5");
-	pass(2001); /* then nobody waits any more */
+	pass(2001); /* then nobody waits */
 	SAY();
 	expect_gone("");
 }
@@ -798,7 +798,7 @@ static int gap_among(size_t n)
 	int second = time_to_beat();
 	cr_assert_eq(first, second);
 	SAY();
-	pass(2001); /* nobody waits any more */
+	pass(2001); /* nobody waits now */
 	expect_beat();
 	SAY();
 	return first;

@@ -8,7 +8,7 @@
 
 static const struct {
 	const char *text;
-	const char *fault; /* all of it, or its beginning if it ends in ... */
+	const char *fault; /* the whole text, or its beginning if this ends in ... */
 } wrong[] = {
 	{"", "p.json, line 1: not JSON at column 0: '[' or '{' expected near end of file"},
 	{"[]", "p.json, line 1: a profile is a JSON object"},

@@ -505,7 +505,7 @@ Test(redis_loss, a_server_that_is_gone_is_dialled_until_it_is_back)
 	close_all();
 }
 
-/* Callers that wait for an answer get NULL. */
+/* Waiting callers get NULL. */
 Test(redis_loss, a_connection_can_be_closed_in_each_state)
 {
 	for (int moment = AT_LOGIN; moment <= AT_COMMAND; moment++)

@@ -456,7 +456,7 @@ Test(relay, delivery_as_old_as_its_ttl_is_sent)
 
 /* --- batches --- */
 
-/* Answers the lease with so many rows, new ones or retries, with these bytes as their bodies. */
+/* Answers the lease with n rows, new ones or retries, with these bytes as their bodies. */
 static void lease_rows(int n, const char *attempt, const char *body)
 {
 	static const char *cells[11];

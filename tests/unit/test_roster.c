@@ -1,4 +1,4 @@
-/* What roster.c knows of listeners by their own words, and whom it makes the leader of a source. */
+/* What roster.c knows about listeners from their reports, and which one it makes the leader of a source. */
 #include "base/hash.h"
 #include "fleet/roster.h"
 #include "unit.h"
@@ -270,7 +270,7 @@ Test(roster, each_has_its_share)
 			  "%s: %d of %d", names[k], share[k], SOURCES);
 }
 
-/* What b led is spread over the others, and nothing else moves. */
+/* The sources that b led are spread over the others, and no others move. */
 static void expect_led_by_others(int64_t now_ms, const char *const *before)
 {
 	int share[LISTENERS] = {0}, moved = 0;
@@ -347,7 +347,7 @@ Test(roster, what_is_known_of_oneself_does_not_matter)
 #define LINES 3
 #define LAG   4096 /* most ms that a listener is behind the feed */
 
-/* Three listeners of one feed, each millisecond: how much each has heard, and what it was told of the others. */
+/* Three listeners of one feed, each millisecond: how much each has heard, and what it knows about the others. */
 static struct line {
 	struct roster roster;
 	struct vigil vigil;
@@ -393,7 +393,7 @@ static bool beat_line(struct line *l)
 	return roster_is_silent(&l->roster, 7, &l->vigil, l->open_ms, l->last_ms, l->messages, now);
 }
 
-/* The feed sends so many messages in an hour, with exponential gaps. Returns when a connection was found silent, -1 if
+/* The feed sends this many messages per hour, with exponential gaps. Returns when a connection was found silent, -1 if
  * none was until end_ms. */
 static int64_t run_feed(uint64_t per_hour, int64_t end_ms)
 {

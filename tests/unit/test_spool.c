@@ -401,8 +401,8 @@ static const char *segment_path(void)
 	return path;
 }
 
-/* As by `wsonce spool` beside its listener. Half a record at the end of a file is no damage, and what follows once it
- * is whole is none either. */
+/* As when `wsonce spool` runs beside a listener: half a record at the end of a file is not damage, nor are the records
+ * after it once it is whole. */
 Test(spooled, what_a_file_grows_by_while_it_is_read_is_not_read)
 {
 	struct segment_file file;
@@ -637,7 +637,7 @@ Test(spooled, a_file_that_took_the_place_of_a_segment_stays)
 	cr_assert_eq(run_in_dir("test $(cat *.segment | wc -l) = 1000"), 0);
 }
 
-/* What there is of the only record may be of use to somebody. */
+/* The rest of the only record may be useful to somebody. */
 Test(spooled, a_segment_without_a_whole_record_is_kept)
 {
 	open_spool(1 << 30);

@@ -1,4 +1,4 @@
-/* How binary messages are inflated: each coding, and what is not one whole message of it. */
+/* How binary messages are inflated: each coding, and bytes that are not one whole message. */
 #include "net/unpack.h"
 
 #include "unit.h"
