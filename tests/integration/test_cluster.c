@@ -193,29 +193,6 @@ static void must_fail_over(void)
 	      SETTLED_MS, "claims are skipped after the failover");
 }
 
-Test(cluster, a_master_that_is_killed_costs_its_own_slots_only, .timeout = 120)
-{
-	start();
-	fleet_send(&fleet, 1000);
-	fleet_must_be_whole(&fleet, WHOLE_MS);
-	redisd_kill(redis[0]);
-	must_fail_over();
-	fleet_end(&fleet);
-}
-
-Test(cluster, a_master_that_never_answers_is_left, .timeout = 120)
-{
-	start();
-	fleet_send(&fleet, 1000);
-	fleet_must_be_whole(&fleet, WHOLE_MS);
-	redisd_pause(redis[0]);
-	must_fail_over();
-	redisd_resume(redis[0]);
-	fleet_send(&fleet, 1000);
-	fleet_must_be_whole(&fleet, WHOLE_MS);
-	fleet_end(&fleet);
-}
-
 Test(cluster, slots_that_move_under_load_skip_nothing, .timeout = 120)
 {
 	start();

@@ -6,12 +6,7 @@ static char *text;
 
 static void set_up(void)
 {
-	FILE *in = fopen("docker-compose.yml", "r");
-
-	cr_assert_not_null(in, "tests run in the root of the tree");
-	text = calloc(1, 65536);
-	cr_assert_gt(fread(text, 1, 65535, in), 0);
-	fclose(in);
+	text = suite_read("docker-compose.yml");
 }
 
 TestSuite(compose, .init = set_up);

@@ -387,10 +387,8 @@ static long used_ticks(void)
 {
 	unsigned long user = 0, kernel = 0;
 
-	char *path = suite_text("/proc/%d/stat", (int)process_id(listener_process(listener)));
-	FILE *in = fopen(path, "r");
-	cr_assert_eq(fscanf(in, "%*d %*s %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &kernel), 2);
-	fclose(in);
+	char *stat = suite_read(suite_text("/proc/%d/stat", (int)process_id(listener_process(listener))));
+	cr_assert_eq(sscanf(stat, "%*d %*s %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &kernel), 2);
 	return (long)(user + kernel);
 }
 

@@ -172,13 +172,6 @@ Test(drain, a_second_sigterm_leaves_at_once_but_for_the_first_second, .timeout =
 	fleet_unlock(lock);
 }
 
-Test(drain, an_idle_listener_leaves_at_once, .timeout = 120)
-{
-	fleet_start(&fleet, 1, NULL, NULL, "--drain-timeout 60");
-	process_signal(listener_process(fleet.listeners[0]), SIGTERM);
-	cr_assert_eq(process_wait(listener_process(fleet.listeners[0]), 10000), 0);
-}
-
 /* Without Redis there are no claims to give back, so there is no reason to wait. */
 Test(drain, a_frozen_redis_does_not_keep_a_listener_from_leaving, .timeout = 120)
 {

@@ -236,19 +236,6 @@ Test(effects, events_wait_for_a_handler_that_was_dropped)
 	must_have_effects(20);
 }
 
-/* Any role that can connect may take any advisory lock. An older wsonce used this one for storing. */
-Test(effects, an_advisory_lock_holds_up_no_handler)
-{
-	struct database *stranger = database_open(database_conninfo(db));
-
-	database_exec(stranger, "SELECT pg_advisory_lock(131337674449766)");
-	fleet_start(&fleet, 1, db, NULL, "--handler public.handle");
-	fleet_send(&fleet, 100);
-	fleet_must_be_whole(&fleet, SETTLED_MS);
-	must_have_effects(100);
-	database_free(stranger);
-}
-
 /* The role's statement_timeout is shorter than the wait. */
 Test(effects, a_lock_of_the_table_that_they_share_is_waited_for_and_blames_no_event)
 {

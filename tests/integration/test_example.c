@@ -26,20 +26,9 @@ static struct order orders[ORDERS];
 static char events[ORDERS * PER_ORDER][TEXT];
 static int event_count;
 
-static char *read_file(const char *path)
-{
-	char *text = calloc(1, 1 << 16);
-	FILE *file = fopen(path, "r");
-
-	cr_assert_not_null(file, "%s cannot be read", path);
-	cr_assert(fread(text, 1, (1 << 16) - 1, file) > 0);
-	fclose(file);
-	return text;
-}
-
 static void set_up(void)
 {
-	char *sql = read_file("sql/examples/orders.sql");
+	char *sql = suite_read("sql/examples/orders.sql");
 
 	db = database_new();
 	database_exec(db, "%s", sql);

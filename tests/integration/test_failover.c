@@ -219,23 +219,6 @@ Test(failover, a_migration_that_takes_long_is_made_once)
 	database_exec(db, "DROP EVENT TRIGGER delay");
 }
 
-/* Any role that can connect may take any advisory lock. */
-Test(failover, an_advisory_lock_holds_up_no_migration)
-{
-	db = database_empty_new();
-	struct database *stranger = database_open(database_conninfo(db));
-	struct listener_options options = {.database = db, .redis = "none", .without_waiting = true};
-	struct listener *all[3];
-
-	database_exec(stranger, "SELECT pg_advisory_lock(131337674449765)");
-	for (int i = 0; i < 3; i++)
-		all[i] = listener_start(&options, NULL);
-	for (int i = 0; i < 3; i++)
-		listener_wait_ready(all[i]);
-	listener = all[0];
-	database_free(stranger);
-}
-
 static void set(struct postgres *pg, const char *setting, const char *value)
 {
 	database_exec(postgres_database(pg), "ALTER SYSTEM SET %s = %s", setting, value);

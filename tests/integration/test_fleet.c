@@ -4,7 +4,6 @@
 
 #define WHOLE_MS 20000
 #define SOON_MS  5000 /* what a busy machine takes to look again and to store */
-#define PEERS    20
 
 static struct fleet fleet;
 
@@ -71,36 +70,6 @@ Test(fleet, events_of_a_leader_that_has_stopped_are_stored_by_the_others, .timeo
 	process_signal(listener_process(leader), SIGCONT);
 	fleet_must_be_whole(&fleet, WHOLE_MS);
 	cr_assert_gt(fleet_metric(&fleet, "wsonce_deferred_in_vain_total"), 0);
-}
-
-/* --- producers --- */
-
-static int count_acks(struct peer **peers, int n, const char *status)
-{
-	int count = 0;
-
-	for (int i = 0; i < n; i++) {
-		char *ack = peer_recv(peers[i], 10000);
-
-		cr_assert_not_null(ack, "producer %d has no ack", i);
-		count += strstr(ack, status) != NULL;
-	}
-	return count;
-}
-
-Test(fleet, five_listeners_given_one_event_by_producers_make_one_row, .timeout = 120)
-{
-	struct peer *peers[5 * PEERS];
-
-	fleet_start(&fleet, 5, NULL, NULL, "");
-	for (int i = 0; i < 5 * PEERS; i++)
-		peers[i] = peer_open_events(listener_ingest_port(fleet.listeners[i % 5]), "wsonce.ack.v1");
-	for (int i = 0; i < 5 * PEERS; i++)
-		peer_send_text(peers[i], "{\"event_id\":\"once\",\"payload\":[1]}");
-	cr_assert_eq(count_acks(peers, 5 * PEERS, "\"persisted\""), 1);
-	cr_assert_eq(fleet_rows(&fleet), 1);
-	cr_assert_eq(fleet_metric(&fleet, "wsonce_persisted_total"), 1);
-	cr_assert_eq(fleet_metric(&fleet, "wsonce_duplicates_total"), 5 * PEERS - 1);
 }
 
 /* --- owners that die or sleep --- */

@@ -153,35 +153,24 @@ Test(lease, behind_a_pooler_one_that_stands_still_gives_way)
 
 /* --- a key that no listener wrote --- */
 
-static void open_feed(void)
+Test(lease, a_key_without_an_end_or_that_lasts_for_an_hour_is_no_lease)
 {
+	static const char *const ends[] = {"", " PX 3600000"};
+
 	feed = feed_new();
 	db = database_new();
-}
-
-static void expect_it_to_be_taken(void)
-{
-	start(NULL, 0);
-	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS), "%s", process_last_words(listener_process(both[0])));
-}
-
-Test(lease, a_key_without_an_end_is_no_lease)
-{
-	open_feed();
-	redisd_command(redisd_shared(), "SET wsonce:lease:%salone stranger", redisd_prefix());
-	expect_it_to_be_taken();
-}
-
-Test(lease, a_key_that_lasts_for_an_hour_is_no_lease)
-{
-	open_feed();
-	redisd_command(redisd_shared(), "SET wsonce:lease:%salone stranger PX 3600000", redisd_prefix());
-	expect_it_to_be_taken();
+	for (int i = 0; i < 2; i++) {
+		redisd_command(redisd_shared(), "SET wsonce:lease:%salone stranger%s", redisd_prefix(), ends[i]);
+		start(NULL, i);
+		cr_assert(feed_wait_clients(feed, 1, SETTLED_MS), "%s", process_last_words(listener_process(both[i])));
+		listener_kill(both[i]);
+	}
 }
 
 Test(lease, a_key_of_the_wrong_type_is_told)
 {
-	open_feed();
+	feed = feed_new();
+	db = database_new();
 	redisd_command(redisd_shared(), "HSET wsonce:lease:%salone a b", redisd_prefix());
 	start(NULL, 0);
 	cr_assert(wait_until(listener_page_has(both[0], "/readyz",

@@ -18,11 +18,8 @@ static struct peer *open_producer(struct listener *l)
 /* Sends an event and waits for the status in its ack. */
 static void expect(struct peer *p, const char *id, const char *status)
 {
-	char *expected = suite_text("{\"event_id\":\"%s\",\"status\":\"%s\"", id, status);
 	cr_assert(peer_sendf(p, "{\"event_id\":\"%s\",\"payload\":{\"n\":1}}", id));
-	char *ack = peer_recv(p, ACK_MS);
-	cr_assert(ack && strncmp(ack, expected, strlen(expected)) == 0, "the ack is %s, not %s", ack ? ack : "missing",
-		  expected);
+	ack_expect(p, id, status);
 }
 
 static void expect_all(struct listener *l, const char *status)
@@ -227,13 +224,8 @@ Test(marks, settings_by_which_commits_may_vanish_are_warned_of)
 
 static struct listener *start_with_key(struct database *in, const char *key)
 {
-	char path[] = "/tmp/wsonce-marks-key-XXXXXX";
-	int fd = mkstemp(path);
-
-	cr_assert(fd >= 0 && dprintf(fd, "%s\n", key) > 0 && close(fd) == 0);
-	struct listener *l = listener_start(&(struct listener_options){.database = in}, "--marks-key-file %s", path);
-	unlink(path);
-	return l;
+	return listener_start(&(struct listener_options){.database = in}, "--marks-key-file %s",
+			      suite_file("key", key));
 }
 
 /* Forgeries by another user of Redis: an invented mark, the mark of another event, and one of another kind. */

@@ -85,15 +85,6 @@ Test(postgres_faults, a_second_connection_that_is_lost_for_good_is_not_waited_fo
 	must_work_again();
 }
 
-Test(postgres_faults, who_may_have_one_connection_has_one, .timeout = 120)
-{
-	start_some(1, "--batch-max 5 --postgres-connections 1");
-	fleet_send(&bench.fleet, 3000);
-	fleet_must_be_whole(&bench.fleet, WHOLE_MS);
-	cr_assert_eq(database_long(bench.rows, "select count(*) from pg_stat_activity where " STORING), 1);
-	must_work_again();
-}
-
 /* --- frozen --- */
 
 Test(postgres_faults, a_pause_of_postgres_does_no_harm, .timeout = 120)

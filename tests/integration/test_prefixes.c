@@ -68,21 +68,19 @@ static void expect_refusal(const char *with)
 
 Test(prefixes, a_second_database_needs_a_prefix_of_its_own)
 {
-	struct listener *first = start(db, redisd_prefix()), *second;
+	struct listener *first = start(db, redisd_prefix()), *of_same = start(db, redisd_prefix()), *second;
 
 	expect_refusal(redisd_prefix());
 	char *own = suite_text("%s-staging", prefix);
 	second = start(other, own);
 	store(first, "id");
+	store(of_same, "same");
 	store(second, "id");
-}
-
-Test(prefixes, the_same_database_may_be_used_by_many)
-{
-	struct listener *first = start(db, redisd_prefix()), *second = start(db, redisd_prefix());
-
-	store(first, "a");
-	store(second, "b");
+	cr_assert_not(listener_has_logged(first, "not using redis"), "who is refused disturbs those at work");
+	listener_free(first);
+	listener_free(of_same);
+	await(redisd_long(redisd_shared(), "EXISTS " KEY "%s", redisd_prefix()) == 0, ACK_MS);
+	listener_free(start(other, prefix));
 }
 
 /* Without the colon, both would have claimed <prefix>2-id. */
@@ -106,26 +104,6 @@ Test(prefixes, a_prefix_may_not_begin_with_that_of_another_database)
 	start(db, prefix);
 	char *longer = suite_text("%s:a", prefix);
 	expect_refusal(longer);
-}
-
-Test(prefixes, a_prefix_is_free_when_its_last_listener_has_ended)
-{
-	struct listener *first = start(db, prefix);
-
-	expect_refusal(prefix);
-	listener_free(first);
-	await(redisd_long(redisd_shared(), "EXISTS " KEY "%s", redisd_prefix()) == 0, ACK_MS);
-	listener_free(start(other, prefix));
-}
-
-/* A listener that is started by mistake does not disturb those at work. */
-Test(prefixes, one_that_is_refused_is_not_heard_of)
-{
-	struct listener *first = start(db, prefix);
-
-	expect_refusal(prefix);
-	store(first, "id");
-	cr_assert_not(listener_has_logged(first, "not using redis"));
 }
 
 /* Another fleet took the prefix. The listener keeps the events it has. */

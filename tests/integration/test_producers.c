@@ -40,16 +40,8 @@ static char *replace(char *text, const char *old, int new_port)
 /* Returns the code in this language, with the ports of this test. */
 static char *code_of(const char *language, const char *page_port, int own_port)
 {
-	static char page[20000];
-	FILE *in = fopen("docs/producers.md", "r");
-	char *fence = suite_text("\n```%s\n", language), *begin, *end;
-
-	cr_assert_not_null(in);
-	size_t len = fread(page, 1, sizeof page - 1, in);
-	fclose(in);
-	page[len] = '\0';
-	begin = strstr(page, fence);
-	end = begin ? strstr(begin + strlen(fence), "\n```") : NULL;
+	char *fence = suite_text("\n```%s\n", language), *begin = strstr(suite_read("docs/producers.md"), fence);
+	char *end = begin ? strstr(begin + strlen(fence), "\n```") : NULL;
 	cr_assert(begin && end, "no %s in the page", language);
 	end[1] = '\0';
 	return replace(begin + strlen(fence), page_port, own_port);

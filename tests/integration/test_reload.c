@@ -435,13 +435,8 @@ Test(reload, a_thousand_signals_under_load_lose_nothing)
 
 static bool is_catching(int number)
 {
-	char *path = suite_text("/proc/%d/status", (int)process_id(listener_process(listener))), text[4096];
-	FILE *in = fopen(path, "re");
-
-	text[in ? fread(text, 1, sizeof(text) - 1, in) : 0] = '\0';
-	if (in)
-		fclose(in);
-	char *at = strstr(text, "SigBlk:");
+	char *at = strstr(suite_read(suite_text("/proc/%d/status", (int)process_id(listener_process(listener)))),
+			  "SigBlk:");
 	return at && strtoull(at + 7, NULL, 16) >> (number - 1) & 1;
 }
 
@@ -477,22 +472,12 @@ Test(reload, a_signal_while_it_drains_changes_nothing)
 
 /* --- a terminal that is gone --- */
 
-static char *text_of(const char *path)
-{
-	static char text[20000];
-	FILE *in = fopen(path, "re");
-
-	text[in ? fread(text, 1, sizeof(text) - 1, in) : 0] = '\0';
-	if (in)
-		fclose(in);
-	return text;
-}
-
 Test(reload, a_listener_leaves_with_its_terminal_and_loses_nothing)
 {
 	const char *bin = getenv("WSONCE_TEST_BIN");
 	char *port = suite_text("127.0.0.1:%d", port_reserve()), *log = suite_path("terminal.log");
 	int master, status;
+	suite_file("terminal.log", ""); /* it is there before anybody writes to it */
 	pid_t pid = forkpty(&master, NULL, NULL, NULL);
 
 	if (pid == 0) {
@@ -504,11 +489,11 @@ Test(reload, a_listener_leaves_with_its_terminal_and_loses_nothing)
 		      database_conninfo(db), (char *)NULL);
 		_exit(99);
 	}
-	await(strstr(text_of(log), "ingest is open"), SOON_MS);
+	await(strstr(suite_read(log), "ingest is open"), SOON_MS);
 	kill(pid, SIGHUP);
-	await(strstr(text_of(log), "event=reloaded"), SOON_MS, "%s", text_of(log));
+	await(strstr(suite_read(log), "event=reloaded"), SOON_MS, "%s", suite_read(log));
 	close(master);
 	await(waitpid(pid, &status, WNOHANG) == pid, SOON_MS, "it stays without its terminal");
 	cr_expect_eq(status, 0);
-	cr_expect(strstr(text_of(log), "event=draining signal=1"));
+	cr_expect(strstr(suite_read(log), "event=draining signal=1"));
 }

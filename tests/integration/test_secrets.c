@@ -13,29 +13,14 @@ static void expect_clean(const char *where, const char *text)
 	cr_assert_null(strstr(text, PLANT), "in %s: %.3000s", where, text);
 }
 
-static char *read_proc(const struct process *p, const char *name)
-{
-	static char text[8192];
-	char *path = suite_text("/proc/%d/%s", (int)process_id(p), name);
-	FILE *in = fopen(path, "r");
-	size_t len = in ? fread(text, 1, sizeof text - 1, in) : 0;
-
-	if (in)
-		fclose(in);
-	for (size_t i = 0; i < len; i++)
-		text[i] = text[i] ? text[i] : ' ';
-	text[len] = '\0';
-	return text;
-}
-
 static void expect_clean_process(const struct process *p)
 {
 	char *log = process_errors(p), *output = process_output(p);
 
 	expect_clean("the log", log);
 	expect_clean("the output", output);
-	expect_clean("the command line", read_proc(p, "cmdline"));
-	expect_clean("the name", read_proc(p, "comm"));
+	expect_clean("the command line", suite_read(suite_text("/proc/%d/cmdline", (int)process_id(p))));
+	expect_clean("the name", suite_read(suite_text("/proc/%d/comm", (int)process_id(p))));
 }
 
 static void expect_clean_pages(struct listener *l)
@@ -63,7 +48,7 @@ static void expect_clean_listener(struct listener *l)
 	expect_clean_process(listener_process(l));
 	expect_clean_pages(l);
 	listener_stop(l);
-	expect_clean_process(listener_process(l));
+	expect_clean("the whole log", process_errors(listener_process(l)));
 }
 
 Test(secrets, are_shown_nowhere_while_all_goes_well)

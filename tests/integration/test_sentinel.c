@@ -194,69 +194,6 @@ Test(sentinel, names_the_master_and_replicas_are_left_alone, .timeout = 120)
 	fleet_end(&fleet);
 }
 
-Test(sentinel, a_master_that_is_killed_under_load_is_replaced, .timeout = 120)
-{
-	start();
-	fleet_send(&fleet, 1000);
-	redisd_kill(redis[0]);
-	redis[0] = redis[1]; /* since the first one is gone */
-	must_use(await_master(NULL));
-	fleet_end(&fleet);
-}
-
-Test(sentinel, a_master_that_is_frozen_is_left, .timeout = 120)
-{
-	start();
-	struct redisd *frozen = redis[0];
-	fleet_send(&fleet, 1000);
-	redisd_pause(frozen);
-	redis[0] = redis[1];
-	struct redisd *master = await_master(NULL);
-	must_use(master);
-	redisd_resume(frozen);
-	fleet_send(&fleet, 500);
-	must_use(master);
-	fleet_end(&fleet);
-}
-
-static void fail_over(void)
-{
-	const char *argv[] = {"redis-cli", "-p", suite_text("%d", sentinels[0]), "sentinel", "failover",
-			      "wsonce",    NULL};
-
-	cr_assert_eq(process_run(argv, FAILOVER_MS), 0);
-}
-
-Test(sentinel, failovers_on_request_come_twice_in_a_row, .timeout = 120)
-{
-	struct redisd *second;
-
-	start();
-	fleet_send(&fleet, 1000);
-	fail_over();
-	struct redisd *first = await_master(redis[0]);
-	must_use(first);
-	await((fleet_send(&fleet, 5), fail_over(), second = other_master(first)), FAILOVER_MS);
-	must_use(second);
-	fleet_end(&fleet);
-}
-
-/* Sentinels and replicas no longer reach it, but listeners do, and it accepts their writes. */
-Test(sentinel, an_old_master_that_still_takes_writes_is_left, .timeout = 120)
-{
-	start();
-	struct redisd *old = redis[0];
-	fleet_send(&fleet, 1000);
-	free(redisd_command(old, "CONFIG SET requirepass nobody-knows"));
-	free(redisd_command(old, "CLIENT KILL TYPE replica"));
-	free(redisd_command(old, "CLIENT KILL TYPE pubsub"));
-	free(redisd_command(old, "CLIENT KILL USER default"));
-	redis[0] = redis[1];
-	struct redisd *master = await_master(NULL);
-	must_use(master);
-	fleet_end(&fleet);
-}
-
 /* --- by TLS --- */
 
 static void start_with_tls(const char *names)

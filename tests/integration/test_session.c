@@ -29,8 +29,7 @@ static void start(const char *flags)
 static void must_store(const char *id)
 {
 	cr_assert(peer_sendf(producer, "{\"event_id\":\"%s\",\"event_type\":\"t\",\"payload\":{}}", id));
-	char *ack = peer_recv(producer, WAIT_MS);
-	cr_assert(ack && strstr(ack, "\"persisted\""), "%s: %s", ack, process_last_words(listener_process(listener)));
+	ack_expect(producer, id, "persisted");
 }
 
 /* --- what a handler sets --- */
@@ -50,15 +49,6 @@ static void must_be_in_public(long n)
 	cr_assert_eq(bench_count("shop.events"), 0);
 	cr_assert_eq(bench_count("effects"), n);
 	cr_assert_eq(listener_metric(listener, "wsonce_postgres_connects_total"), 1);
-}
-
-Test(session, a_handler_that_sets_the_search_path_moves_no_rows)
-{
-	make_handler("PERFORM set_config('search_path', 'shop', false);");
-	start("--handler public.handle");
-	must_store("a");
-	must_store("b");
-	must_be_in_public(2);
 }
 
 Test(session, a_handler_that_sets_the_role_or_makes_the_session_read_only_stops_nothing)
@@ -176,28 +166,6 @@ Test(session, a_handler_that_raises_in_another_encoding_has_a_dead_letter)
 	start("--handler public.handle --max-attempts 1");
 	cr_assert(peer_sendf(producer, "{\"event_id\":\"a\"}"));
 	await(bench_count("dead_letters") == 1, WAIT_MS, "%s", process_last_words(listener_process(listener)));
-}
-
-/* By COPY, too. */
-Test(session, a_trigger_that_sets_the_search_path_moves_no_rows)
-{
-	database_exec(db, "CREATE FUNCTION stray() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
-			  "INSERT INTO effects VALUES (NEW.event_id);"
-			  "PERFORM set_config('search_path', 'shop, public', false); RETURN NULL; END $$;"
-			  "CREATE TRIGGER stray AFTER INSERT ON events FOR EACH ROW EXECUTE FUNCTION stray()");
-	start("--batch-max 1000");
-	for (int round = 0; round < 3; round++) {
-		for (int i = 0; i < 300; i++)
-			cr_assert(peer_sendf(producer, "{\"event_id\":\"%d-%d\",\"event_type\":\"t\",\"payload\":{}}",
-					     round, i));
-		for (int i = 0; i < 300; i++) {
-			char *ack = peer_recv(producer, WAIT_MS);
-
-			cr_assert(ack && strstr(ack, "\"persisted\""), "%s", ack);
-		}
-	}
-	must_be_in_public(900);
-	cr_assert_gt(listener_metric(listener, "wsonce_copy_statements_total"), 0);
 }
 
 /* --- names --- */

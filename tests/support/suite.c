@@ -86,6 +86,18 @@ char *suite_file(const char *name, const char *text)
 	return path;
 }
 
+char *suite_read(const char *path)
+{
+	char *text = calloc(1, 65537);
+	FILE *file = fopen(path, "re");
+
+	cr_assert_not_null(file, "%s cannot be read", path);
+	for (size_t n = fread(text, 1, 65536, file); n--;)
+		text[n] = (char)(text[n] ? text[n] : ' ');
+	fclose(file);
+	return text;
+}
+
 int suite_number(void)
 {
 	static int last;

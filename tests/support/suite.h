@@ -23,6 +23,9 @@ char *suite_path(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Writes text to the file of that name in suite_directory(). Returns its path. */
 char *suite_file(const char *name, const char *text);
 
+/* The text of a file, at most 64 KiB of it; with blanks for NULs. The test fails if it cannot be read. */
+char *suite_read(const char *path);
+
 /* A new number for each call in this process, from 1: names of files and databases. */
 int suite_number(void);
 
