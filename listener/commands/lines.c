@@ -24,11 +24,12 @@
 #define HOUR_US     INT64_C(3600000000)
 #define SETTLED_MS  (CHECKIN_PERIOD_MS + 15000) /* all listeners have then reported a minute */
 #define STRIP_WIDTH 60
-#define SHOWN       10    /* disagreements of a source, printed as text */
-#define DIFFER_MAX  10000 /* in JSON */
-#define UNTOLD      2     /* exit status: it is unknown whether something is missing */
-#define LENGTH_MOST 5     /* minutes of the longest row */
-#define ROWS_A_TIME 50000 /* about how many rows are read at a time: 25 MB */
+#define SHOWN       10                   /* disagreements of a source, printed as text */
+#define DIFFER_MAX  10000                /* in JSON */
+#define UNTOLD      2                    /* exit status: it is unknown whether something is missing */
+#define LENGTH_MOST 5                    /* minutes of the longest row */
+#define ROWS_A_TIME 50000                /* about how many rows are read at a time: 25 MB */
+#define UNTOLD_MS   (2 * LINE_MINUTE_MS) /* how long a killed listener may have lived after its last report */
 
 enum source_column { SOURCE, FIRST, LENGTH, ROWS };
 enum column {
@@ -118,7 +119,7 @@ static void read_row(struct line_row *row, const struct pg_result *rows, size_t 
 		.filled = (uint64_t)session_number(rows, at, FILLED),
 		.disagree = (uint64_t)session_number(rows, at, DISAGREE),
 		.has_numbers = !session_is_null(rows, at, GAP),
-		.silent_ms = session_is_null(rows, at, SILENT) ? -1 : (int)session_number(rows, at, SILENT),
+		.silent_ms = (int)session_number(rows, at, SILENT),
 		.reconnects = (unsigned int)session_number(rows, at, RECONNECTS),
 		.behind = {(int)session_number(rows, at, BEHIND_P50), (int)session_number(rows, at, BEHIND_P99)},
 		.has_behind = !session_is_null(rows, at, BEHIND_P50)};
@@ -222,10 +223,10 @@ static json_t *describe_lines(const struct line_verdict *v)
 
 		json_array_append_new(
 			lines,
-			json_pack("{s:o, s:I, s:I, s:o, s:i, s:o, s:I, s:I}", "instance",
+			json_pack("{s:o, s:I, s:I, s:o, s:i, s:i, s:I, s:I}", "instance",
 				  json_out_string(line->row->instance), "received", (json_int_t)line->row->received,
 				  "missing", (json_int_t)line->missing, "alone", maybe(line->alone), "connected_ms",
-				  line->connected_ms, "silent_ms", maybe(line->row->silent_ms), "reconnects",
+				  line->connected_ms, "silent_ms", line->row->silent_ms, "reconnects",
 				  (json_int_t)line->row->reconnects, "disagree", (json_int_t)line->row->disagree));
 	}
 	return lines;
@@ -262,7 +263,8 @@ static int first_moment(const struct line_row *rows, size_t n)
 	return first < INT_MAX ? first : 0;
 }
 
-static void add_minute(struct summary *s, int64_t minute, const struct line_row *rows, size_t n)
+/* is_untold: a listener that was killed may have stored events that no line here had. */
+static void add_minute(struct summary *s, int64_t minute, const struct line_row *rows, size_t n, bool is_untold)
 {
 	static _Thread_local struct line_verdict v;
 	size_t length = (size_t)s->length;
@@ -270,6 +272,8 @@ static void add_minute(struct summary *s, int64_t minute, const struct line_row 
 	int64_t holes;
 
 	line_verdict(&v, rows, n, minute == s->first ? first_moment(rows, n) : 0, length_ms);
+	if (is_untold && v.state == LINE_VERIFIED)
+		v.state = LINE_COVERED;
 	for (size_t i = 0; i < v.open_count; i++)
 		add_open(s, minute * LINE_MINUTE_MS + v.open[i][0], minute * LINE_MINUTE_MS + v.open[i][1]);
 	memset(s->strip + s->minutes, marks[v.state], length);
@@ -341,7 +345,8 @@ static int compare_name(const void *name, const void *source)
 	return strcmp(name, ((const struct summary *)source)->name);
 }
 
-/* Returns the places of rows in order, and how many there are. Leaves out rows before the source's first minute. */
+/* Returns the places of rows in order, and how many there are. Leaves out rows long before the source's first minute.
+ */
 static struct place *sort_rows(const struct pg_result *rows, const struct summary *all, size_t n, size_t *count)
 {
 	struct place *places = memory_calloc(session_count(rows) + 1, sizeof(*places));
@@ -354,7 +359,7 @@ static struct place *sort_rows(const struct pg_result *rows, const struct summar
 
 		if (!source || strcmp(name, source->name) != 0)
 			source = bsearch(name, all, n, sizeof(*all), compare_name);
-		if (source && minute >= source->from)
+		if (source && minute >= source->from - LENGTH_MOST)
 			places[(*count)++] = (struct place){source, minute, session_text(rows, at, LISTENER), at};
 	}
 	qsort(places, *count, sizeof(*places), compare_places);
@@ -378,35 +383,85 @@ static void add_unknown(struct line_row *all, size_t n, const struct pg_result *
 	}
 }
 
-/* Judges a source from minute `from` up to minute `end`. */
+/* The listeners of a source, and until when each has told of a connection. */
+struct tellers {
+	struct {
+		uint64_t process;
+		int64_t end_ms;
+	} items[LINES_A_TIME];
+	size_t count;
+};
+
+/* Forgets those that ended long before from_ms. */
+static void note_teller(struct tellers *all, const struct line_row *row, int64_t start_ms, int64_t from_ms)
+{
+	int64_t end_ms = row->spans ? start_ms + row->up[row->spans - 1][1] : 0;
+	size_t left = 0, at = SIZE_MAX;
+
+	for (size_t i = 0; i < all->count; i++) {
+		if (all->items[i].end_ms + UNTOLD_MS <= from_ms)
+			continue;
+		all->items[left] = all->items[i];
+		at = all->items[left].process == row->process ? left : at;
+		left++;
+	}
+	all->count = left;
+	if (at == SIZE_MAX && left < LINES_A_TIME && end_ms) {
+		all->items[all->count++].process = row->process;
+		all->items[at = left].end_ms = end_ms;
+	}
+	if (at != SIZE_MAX && end_ms > all->items[at].end_ms)
+		all->items[at].end_ms = end_ms;
+}
+
+/* True if a listener was connected at the end of a minute and told nothing more. One that stops tells until when. */
+static bool is_untold(const struct tellers *all, int64_t from_ms, int64_t to_ms)
+{
+	for (size_t i = 0; i < all->count; i++) {
+		int64_t end_ms = all->items[i].end_ms;
+
+		if (end_ms % LINE_MINUTE_MS == 0 && end_ms < to_ms && end_ms + UNTOLD_MS > from_ms)
+			return true;
+	}
+	return false;
+}
+
+/* Judges a source from minute `from` up to minute `end`. The rows begin some minutes before, for note_teller(). */
 static void read_source(struct summary *s, const struct pg_result *rows, const struct place *at,
 			const struct place *last, int64_t from, int64_t end)
 {
 	static _Thread_local struct line_row all[LINES_A_TIME];
+	static _Thread_local struct tellers tellers;
+	struct line_row row;
 
+	tellers.count = 0;
+	for (; at < last && at->minute < from; at++) {
+		read_row(&row, rows, at->row, from, s->length);
+		note_teller(&tellers, &row, from * LINE_MINUTE_MS, from * LINE_MINUTE_MS);
+	}
 	for (int64_t minute = from; minute < end; minute += s->length) {
+		int64_t start_ms = minute * LINE_MINUTE_MS;
 		size_t n = 0;
 
 		for (; at < last && at->minute < minute + s->length; at++) {
-			struct line_row row;
-
 			read_row(&row, rows, at->row, minute, s->length);
+			note_teller(&tellers, &row, start_ms, start_ms);
 			if (row.disagree)
 				add_differ(s, rows, at->row, row.instance);
 			n = line_row_add(all, n, &row);
 		}
 		n = line_row_end(all, n);
 		add_unknown(all, n, rows, at, last, minute + 2 * s->length);
-		add_minute(s, minute, all, n);
+		add_minute(s, minute, all, n, is_untold(&tellers, start_ms, start_ms + s->length * LINE_MINUTE_MS));
 	}
 }
 
-/* Judges n sources from minute `from` up to minute `end`, and reads some minutes more for add_unknown(). Returns -1 if
- * the database does not answer. */
+/* Judges n sources from minute `from` up to minute `end`, and reads some minutes more for add_unknown() and
+ * note_teller(). Returns -1 if the database does not answer. */
 static int read_sources(struct session *db, struct summary *all, size_t n, int64_t from, int64_t end)
 {
-	struct pg_result *rows =
-		session_query(db, SQL_LINES, NULL, "nns", from, end + LENGTH_MOST - 1, n == 1 ? all->name : "");
+	struct pg_result *rows = session_query(db, SQL_LINES, NULL, "nns", from - LENGTH_MOST, end + LENGTH_MOST - 1,
+					       n == 1 ? all->name : "");
 	struct place *places, *at, *last;
 	size_t count;
 

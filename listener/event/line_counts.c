@@ -71,7 +71,6 @@ static void read_row(struct line_row *row, const json_t *from)
 				 .stored = (uint64_t)number(from, STORED),
 				 .stored_sum = (uint64_t)number(from, STORED_SUM),
 				 .unknown = (uint64_t)number(from, UNKNOWN),
-				 .silent_ms = -1,
 				 .reconnects = (unsigned int)number(from, RECONNECTS)};
 	for (; row->spans < LINE_UP_MAX && 2 * row->spans + 1 < json_array_size(up); row->spans++)
 		for (size_t i = 0; i < 2; i++)

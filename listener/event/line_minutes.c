@@ -169,6 +169,32 @@ void line_minutes_connect(struct line_minutes *all, const char *source, unsigned
 	line->was_open |= is_open;
 }
 
+static void cut_spans(struct line_minute *m, int64_t from)
+{
+	while (m->spans && m->up[m->spans - 1][0] >= from)
+		m->spans--;
+	if (m->spans && m->up[m->spans - 1][1] > from)
+		m->up[m->spans - 1][1] = (uint32_t)from;
+	m->is_changed = true;
+}
+
+void line_minutes_lose(struct line_minutes *all, const char *source, unsigned int number, int64_t unheard_ms,
+		       int64_t wall_ms, int64_t loop_ms)
+{
+	struct line *line = line_minutes_find(all, source, number);
+	int64_t since_ms = wall_ms - unheard_ms;
+
+	if (!line || !line->is_open || !unheard_ms)
+		return;
+	advance(all, line, wall_ms, loop_ms);
+	for (size_t i = line->count; i--;) {
+		struct line_minute *m = &line->minutes[i];
+
+		if ((m->minute + m->length) * LINE_MINUTE_MS > since_ms)
+			cut_spans(m, since_ms - m->minute * LINE_MINUTE_MS);
+	}
+}
+
 static void doubt(struct line_minute *m)
 {
 	m->unknown++;
@@ -413,6 +439,26 @@ void line_minutes_settle(struct line_minutes *all, const struct line_copy *copy)
 	}
 }
 
+void line_minutes_await(struct line_minutes *all, const char *source, unsigned int lines, int64_t came_ms)
+{
+	for (unsigned int left = lines; left; left &= left - 1) {
+		struct line *line = line_minutes_find(all, source, (unsigned int)__builtin_ctz(left));
+		struct line_minute *m = line ? minute_of(all, line, came_ms) : NULL;
+
+		if (m)
+			m->waiting++;
+	}
+}
+
+void line_minutes_put_away(struct line_minutes *all, const char *source, int64_t came_ms, bool is_away)
+{
+	struct line *line = line_minutes_find(all, source, 0);
+	struct line_minute *m = line ? minute_of(all, line, came_ms) : NULL;
+
+	if (m && (is_away || m->away))
+		m->away += is_away ? 1 : -1;
+}
+
 void line_minutes_disagree(struct line_minutes *all, const char *source, unsigned int number, struct slice id,
 			   const uint8_t *first, const uint8_t *other, int64_t wall_ms)
 {
@@ -445,6 +491,11 @@ static void measure(const struct line *line, struct line_minute *m)
 			lags_percentile(&l->lags, 50, &m->behind[0]) && lags_percentile(&l->lags, 99, &m->behind[1]);
 }
 
+static uint64_t unknown_of(const struct line_minute *m)
+{
+	return m->unknown + m->waiting + m->away;
+}
+
 static json_t *maybe(bool is_known, int64_t number)
 {
 	return is_known ? json_integer(number) : json_null();
@@ -454,6 +505,7 @@ static json_t *describe(const struct line *line, struct line_minute *m)
 {
 	json_t *up = json_array();
 
+	m->told_unknown = unknown_of(m);
 	measure(line, m);
 	for (unsigned int i = 0; i < m->spans; i++) {
 		json_array_append_new(up, json_integer(m->up[i][0]));
@@ -461,40 +513,46 @@ static json_t *describe(const struct line *line, struct line_minute *m)
 	}
 	return json_pack("[IsIIIIIIooiIoooioO]", (json_int_t)m->minute, line->source, (json_int_t)m->received,
 			 (json_int_t)m->received_sum, (json_int_t)m->stored, (json_int_t)m->stored_sum,
-			 (json_int_t)m->unknown, (json_int_t)m->reconnects, up,
+			 (json_int_t)m->told_unknown, (json_int_t)m->reconnects, up,
 			 maybe(line->has_numbers, (int64_t)m->gap), (int)m->silent_ms, (json_int_t)m->filled,
 			 maybe(m->has_behind, m->behind[0]), maybe(m->has_behind, m->behind[1]),
 			 line->number ? json_sprintf("/%u", line->number + 1) : json_string(""), m->length,
 			 maybe(m->disagree, (int64_t)m->disagree), m->records ? m->records : json_null());
 }
 
-/* True if this check-in reports m. After an outage of hours, one statement with all minutes of many lines would delay
- * batches or exceed its timeout. So recent minutes, which are judged next, are always sent, and older ones only up to
- * LINE_ROWS. */
-static bool may_tell(const struct line_minute *m, const json_t *out, int64_t wall_ms)
+/* True if this check-in reports m: a row of a minute that is not over would be written twice. After an outage of hours,
+ * one statement with all minutes of many lines would delay batches or exceed its timeout. So recent minutes, which are
+ * judged next, are always sent, and older ones only up to LINE_ROWS. */
+static bool may_tell(const struct line_minute *m, const json_t *out, bool is_last, int64_t wall_ms)
 {
-	bool is_late = (m->minute + m->length) * LINE_MINUTE_MS < wall_ms - (int64_t)2 * LINE_LATE_MS;
+	int64_t end_ms = (m->minute + m->length) * LINE_MINUTE_MS;
+	bool is_late = end_ms < wall_ms - (int64_t)2 * LINE_LATE_MS;
 
-	return m->is_changed && (!is_late || json_array_size(out) < LINE_ROWS);
+	return m->is_changed && (is_last || end_ms <= wall_ms) && (!is_late || json_array_size(out) < LINE_ROWS);
 }
 
-static void describe_line(struct line *line, json_t *out, int64_t needed_ms, int64_t wall_ms)
+static void describe_line(struct line *line, json_t *out, bool is_last, int64_t needed_ms, int64_t wall_ms)
 {
 	for (size_t i = 0; i < line->count; i++) {
 		struct line_minute *m = &line->minutes[i];
 
+		m->is_changed |= unknown_of(m) != m->told_unknown;
 		if (!m->is_changed && !m->is_sent &&
 		    (m->minute + m->length) * LINE_MINUTE_MS + LINE_LATE_MS < needed_ms) {
 			remove_minute(line, i--);
-		} else if (may_tell(m, out, wall_ms)) {
+			continue;
+		}
+		if (may_tell(m, out, is_last, wall_ms)) {
 			json_array_append_new(out, describe(line, m));
 			m->is_changed = false;
 			m->is_sent = true;
 		}
+		m->waiting = 0;
 	}
 }
 
-json_t *line_minutes_describe(struct line_minutes *all, int64_t needed_ms, int64_t wall_ms, int64_t loop_ms)
+json_t *line_minutes_describe(struct line_minutes *all, bool is_last, int64_t needed_ms, int64_t wall_ms,
+			      int64_t loop_ms)
 {
 	json_t *out = json_array();
 
@@ -503,7 +561,7 @@ json_t *line_minutes_describe(struct line_minutes *all, int64_t needed_ms, int64
 	for (size_t i = 0; i < all->count; i++) {
 		advance(all, &all->lines[i], wall_ms, loop_ms);
 		record_closed(all, &all->lines[i], wall_ms);
-		describe_line(&all->lines[i], out, needed_ms < wall_ms ? needed_ms : wall_ms, wall_ms);
+		describe_line(&all->lines[i], out, is_last, needed_ms < wall_ms ? needed_ms : wall_ms, wall_ms);
 	}
 	return out;
 }

@@ -43,8 +43,11 @@ struct line_minute {
 	uint32_t up[LINE_SPANS][2]; /* connected spans: from and to, in ms of the minute */
 	int behind[2];              /* p50 and p99: ms by which its copies came after the stored ones */
 	bool has_behind;
-	uint64_t disagree; /* events that came with other bytes than on another line */
-	json_t *records;   /* describes such events: [event_id, first digest, this line's]; NULL: none */
+	uint64_t waiting,
+		away; /* copies received in it that have not settled: in memory, for one description; on disk */
+	uint64_t told_unknown; /* with them */
+	uint64_t disagree;     /* events that came with other bytes than on another line */
+	json_t *records;       /* describes such events: [event_id, first digest, this line's]; NULL: none */
 	bool is_changed, is_sent;
 };
 
@@ -115,6 +118,11 @@ struct line *line_minutes_find(struct line_minutes *all, const char *source, uns
 void line_minutes_connect(struct line_minutes *all, const char *source, unsigned int number, bool is_open,
 			  int64_t wall_ms, int64_t loop_ms);
 
+/* Call before the end of a connection that was given up: it counts as not connected since its last sign of life, which
+ * was unheard_ms ago. */
+void line_minutes_lose(struct line_minutes *all, const char *source, unsigned int number, int64_t unheard_ms,
+		       int64_t wall_ms, int64_t loop_ms);
+
 /* Call if in this minute the line may receive other events than the other lines of its source, so that comparing them
  * proves nothing. */
 void line_minutes_doubt(struct line_minutes *all, const char *source, unsigned int number, int64_t wall_ms);
@@ -147,6 +155,12 @@ void line_minutes_disagree(struct line_minutes *all, const char *source, unsigne
  * arrived. */
 void line_minutes_end_gaps(struct line_minutes *all);
 
+/* These lines' copies of an event came at this time and have not settled. Call before each line_minutes_describe(). */
+void line_minutes_await(struct line_minutes *all, const char *source, unsigned int lines, int64_t came_ms);
+
+/* A copy of the first line has been put on disk until it settles, or has come back. */
+void line_minutes_put_away(struct line_minutes *all, const char *source, int64_t came_ms, bool is_away);
+
 /* Call when the database's epoch has changed, so that rows may be lost: adds an unknown copy on each line to all
  * minutes that are still kept, which reach back to five minutes before the oldest unsettled event. */
 void line_minutes_doubt_all(struct line_minutes *all);
@@ -157,12 +171,14 @@ void line_minutes_settle(struct line_minutes *all, const struct line_copy *copy)
 /* Prefetches what line_minutes_settle() needs for a copy with this hash. */
 void line_minutes_fetch(const struct line_minutes *all, uint64_t hash);
 
-/* Returns changed minutes (old ones only up to LINE_ROWS rows) for sql/queries/checkin.sql: an array of [minute,
- * source, received, received_sum, stored, stored_sum, unknown, reconnects, up, gap (null without
- * line_minutes_number()), silent_ms, filled]. The numbers are totals, so reporting a minute twice does no harm.
- * needed_ms: Unix time when the oldest unsettled event arrived; earlier minutes no longer change and are forgotten once
- * reported. */
-json_t *line_minutes_describe(struct line_minutes *all, int64_t needed_ms, int64_t wall_ms, int64_t loop_ms);
+/* Returns changed minutes that are over (old ones only up to LINE_ROWS rows) for sql/queries/checkin.sql: an array of
+ * [minute, source, received, received_sum, stored, stored_sum, unknown, reconnects, up, gap (null without
+ * line_minutes_number()), silent_ms, filled]. The numbers are totals, so reporting a minute twice does no harm. unknown
+ * includes copies that have not settled.
+ * is_last: also those that are not over. needed_ms: Unix time when the oldest unsettled event arrived; earlier minutes
+ * no longer change and are forgotten once reported. */
+json_t *line_minutes_describe(struct line_minutes *all, bool is_last, int64_t needed_ms, int64_t wall_ms,
+			      int64_t loop_ms);
 /* is_told: the minutes that line_minutes_describe returned last are committed. Otherwise it returns them again. */
 void line_minutes_told(struct line_minutes *all, bool is_told);
 

@@ -108,8 +108,7 @@ static void add_sums(struct line_row *into, const struct line_row *more)
 	into->filled += more->filled;
 	into->disagree += more->disagree;
 	into->has_numbers |= more->has_numbers;
-	into->silent_ms =
-		more->silent_ms < 0 ? into->silent_ms : (into->silent_ms < 0 ? 0 : into->silent_ms) + more->silent_ms;
+	into->silent_ms += more->silent_ms;
 	into->reconnects += more->reconnects;
 }
 

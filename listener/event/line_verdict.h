@@ -21,7 +21,7 @@ struct line_row {
 	uint64_t gap;      /* feed numbers missing before its events */
 	uint64_t disagree; /* events that came with other bytes than on another line */
 	unsigned int reconnects, spans;
-	int silent_ms;          /* -1: unknown */
+	int silent_ms;
 	int up[LINE_UP_MAX][2]; /* ms from the start of the minute, or of the five */
 	int behind[2];          /* p50 and p99: ms by which its copies came after the stored ones */
 	bool has_behind;

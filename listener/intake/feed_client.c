@@ -375,6 +375,8 @@ static void on_connection_end(void *arg, struct feed_connection *conn, const str
 	if (is_now) {
 		judge_cursor(c, end);
 		judge_end(c, conn);
+		line_minutes_lose(&line_minutes, profile_row_source(c->p.profile), c->number, end->unheard_ms,
+				  clock_ms(CLOCK_REALTIME), now_ms(c));
 	}
 	drop(at, 0);
 	if (what == CLOSE_RESET)

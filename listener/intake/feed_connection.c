@@ -61,6 +61,7 @@ struct feed_connection {
 	char action_frame[EXAMPLE_BYTES + 1];
 	char fault[400]; /* reason to end at the next tick, or "" */
 	int64_t fault_wait_ms;
+	int64_t unheard_ms; /* as in dial.h */
 };
 
 static int64_t now_ms(const struct feed_connection *conn)
@@ -108,7 +109,10 @@ static void fail_later(struct feed_connection *conn, const char *reason, int64_t
 
 static void tell_fault(struct feed_connection *conn)
 {
-	struct dial_end end = {.reason = conn->fault, .was_open = conn->of, .wait_ms = conn->fault_wait_ms};
+	struct dial_end end = {.reason = conn->fault,
+			       .was_open = conn->of,
+			       .wait_ms = conn->fault_wait_ms,
+			       .unheard_ms = conn->unheard_ms};
 
 	if (conn->dial)
 		dial_leave(conn->dial, (unsigned int)conn->p->profile->close_code_on_stop);
@@ -561,8 +565,10 @@ static void look_for_silence(struct feed_connection *conn)
 	int64_t heard_ms =
 		conn->p->profile->redacted_url ? dial_message_ms(conn->dial, now) : dial_heard_ms(conn->dial, now);
 
-	if (limit_ms && now - heard_ms >= limit_ms)
-		fail_later(conn, "the feed was silent for too long", 0);
+	if (!limit_ms || now - heard_ms < limit_ms)
+		return;
+	fail_later(conn, "the feed was silent for too long", 0);
+	conn->unheard_ms = now - heard_ms;
 }
 
 static int64_t ping_interval_ms(const struct feed_connection *conn)
@@ -591,6 +597,7 @@ static void ping_if_due(struct feed_connection *conn)
 		return;
 	if (conn->pinged_ms && dial_heard_ms(conn->dial, now) < conn->pinged_ms) {
 		fail_later(conn, "the feed did not answer a ping", 0);
+		conn->unheard_ms = now - dial_heard_ms(conn->dial, now);
 		return;
 	}
 	say(conn, session_render_frame(conn->p->session, conn->p->profile->ping.send, true, (struct slice){NULL, 0}),

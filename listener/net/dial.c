@@ -71,6 +71,7 @@ struct dial {
 	int64_t until_ms;  /* loop clock, deadline of the handshake */
 	int64_t heard_ms;  /* loop clock, last data received */
 	const char *fault; /* reason to end it from the timer; NULL: none */
+	bool is_lost;      /* the network has given it up */
 	char reason[400];
 };
 
@@ -159,6 +160,8 @@ static void end_dial(struct dial *d, const char *why, enum dial_state state)
 	end.close_code = d->frames ? frames_close_code(d->frames) : 0;
 	end.status = d->upgrade ? upgrade_answer(d->upgrade)->status : 0;
 	end.wait_ms = d->upgrade ? upgrade_answer(d->upgrade)->wait_s * 1000 : 0;
+	if (d->is_lost || (d->fault && d->link.pinged_ms)) /* a ping was not answered */
+		end.unheard_ms = now_ms(d) - d->heard_ms;
 	list_remove(&d->due);
 	forget_parts(d);
 	d->state = state;
@@ -580,6 +583,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 {
 	struct dial *d = ((struct conn *)stream->data)->d;
 
+	d->is_lost = d->frames && n < 0 && n != UV_EOF && n != UV_ECONNRESET;
 	if (n < 0)
 		finish(d, d->frames ? "the connection ended without a close frame"
 				    : handshake_end(d, cut_off, "ended the connection"));

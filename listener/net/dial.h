@@ -27,6 +27,7 @@ struct dial_end {
 	unsigned int close_code; /* code in the server's close frame; 0: none */
 	int status;              /* HTTP status that refused the handshake; 0: none */
 	int64_t wait_ms;         /* from Retry-After */
+	int64_t unheard_ms;      /* it was given up after so long without a sign of life; 0: it has not been given up */
 };
 
 /* The owner of a connection. All functions are called from the loop, never from inside a call of this header. */

@@ -203,6 +203,7 @@ json_t *report_describe(void *arg)
 		p->ingest ? (json_int_t)ingest_connections(p->ingest) : 0);
 
 	json_object_set_new(report, "settled_us", json_integer((json_int_t)settled_us(p->pipeline)));
+	json_object_set_new(report, "whole_minutes_are_null", json_true()); /* as sql/queries/checkin.sql writes them */
 	if (storing_is_slow(storing, &slow))
 		json_object_set_new(report, "slow", json_string(slow));
 	json_object_set_new(report, "rejected", describe_text(describe_rejected(text, sizeof(text))));

@@ -582,19 +582,19 @@ static void note_origin(struct pipeline *p, struct event *ev, const struct feed_
 		tell_time(p, time, unit, event ? event->source : from);
 }
 
-/* Counts a copy without a sender, of an event that another listener received at came_ms (0: unknown) and committed. */
-static void drop(const struct pipeline *p, const struct envelope_view *view, const char *source, int64_t came_ms)
+/* Counts a copy without a sender that came at came_ms, of an event that another listener received at won_ms (0:
+ * unknown) and committed. */
+static void drop(const struct pipeline *p, const struct envelope_view *view, const char *source, int64_t won_ms,
+		 int64_t came_ms)
 {
-	int64_t wall_ms = clock_ms(CLOCK_REALTIME_COARSE);
-
 	counters.done_told++;
 	counters.duplicates++;
-	if (came_ms)
-		duplicates_seen(view->id.at, view->id.len, wall_ms - came_ms);
+	if (won_ms)
+		duplicates_seen(view->id.at, view->id.len, came_ms - won_ms);
 	else
 		duplicates_late(view->id.at, view->id.len, now_ms(p));
-	line_minutes_settle(&line_minutes, &(struct line_copy){source, 1u << view->line, view->id_hash.half[0], came_ms,
-							       wall_ms, false, NULL});
+	line_minutes_settle(&line_minutes, &(struct line_copy){source, 1u << view->line, view->id_hash.half[0], won_ms,
+							       came_ms, false, NULL});
 }
 
 /* Warns, at most once a minute, if another line of the source has sent the event with other bytes. */
@@ -641,7 +641,7 @@ static void take(struct pipeline *p, const char *message, size_t len, struct env
 		join(p, ev, source, view->line, sender);
 		claiming_lead(p->claiming, ev, source);
 	} else if (!lead && !sender && (done = claiming_find_done(p->claiming, &view->id_hash))) {
-		drop(p, view, source, done->came_ms);
+		drop(p, view, source, done->came_ms, clock_ms(CLOCK_REALTIME_COARSE));
 	} else if ((why = find_stale(p, event)) && !lead) {
 		counters.stale++;
 		take_refused(p, message, len, view, NULL, why, sender);
@@ -738,7 +738,7 @@ static void restore(void *arg, const struct record *r, const char *source, struc
 		join(p, ev, source ? source : "", 0, NULL);
 		spooling_join(p->spooling, ev, segment, r->ordinal);
 	} else if (!lead && (done = claiming_find_done(p->claiming, &view.id_hash))) {
-		drop(p, &view, source ? source : "", done->came_ms);
+		drop(p, &view, source ? source : "", done->came_ms, r->came_us / 1000);
 		spool_settle(spooling_spool(p->spooling), segment);
 	} else {
 		take_back(p, r, &view, lead, source, segment);

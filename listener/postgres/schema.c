@@ -26,20 +26,21 @@
 #include "017_line_lags.sql.h"
 #include "018_line_disagree.sql.h"
 #include "019_webhook_pauses.sql.h"
+#include "020_line_zeros.sql.h"
 #include "base/memory.h"
 #include "indexes.sql.h"
 #include "inspect.sql.h"
 
-static const char *const migrations[] = {SQL_001_EVENTS,        SQL_002_DEAD_LETTER_ACTIONS,
-					 SQL_003_RETENTION,     SQL_004_EFFECTS,
-					 SQL_005_EPOCH,         SQL_006_OUTBOX,
-					 SQL_007_LEASES,        SQL_008_LETTER_SENDER,
-					 SQL_009_FEEDS,         SQL_010_ORIGIN,
-					 SQL_011_REPORTS,       SQL_012_OUTBOX_LANES,
-					 SQL_013_EXCLUSIVE,     SQL_014_DUPLICATE_KEYS,
-					 SQL_015_LINE_MINUTES,  SQL_016_LINE_HOLES,
-					 SQL_017_LINE_LAGS,     SQL_018_LINE_DISAGREE,
-					 SQL_019_WEBHOOK_PAUSES};
+static const char *const migrations[] = {SQL_001_EVENTS,         SQL_002_DEAD_LETTER_ACTIONS,
+					 SQL_003_RETENTION,      SQL_004_EFFECTS,
+					 SQL_005_EPOCH,          SQL_006_OUTBOX,
+					 SQL_007_LEASES,         SQL_008_LETTER_SENDER,
+					 SQL_009_FEEDS,          SQL_010_ORIGIN,
+					 SQL_011_REPORTS,        SQL_012_OUTBOX_LANES,
+					 SQL_013_EXCLUSIVE,      SQL_014_DUPLICATE_KEYS,
+					 SQL_015_LINE_MINUTES,   SQL_016_LINE_HOLES,
+					 SQL_017_LINE_LAGS,      SQL_018_LINE_DISAGREE,
+					 SQL_019_WEBHOOK_PAUSES, SQL_020_LINE_ZEROS};
 
 int schema_version(void)
 {

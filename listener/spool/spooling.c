@@ -195,12 +195,14 @@ static bool may_leave(const struct event *ev)
 	       !event_has_failed(ev) && !is_repeated(ev) && !ev->order;
 }
 
-/* Counts this event on its other lines as an unknown copy: its record names only one source and no line. */
-static void note_other_lines(const struct event *ev)
+/* Counts this event on its lines: its record names only one source and no line. */
+static void note_lines(const struct event *ev)
 {
 	struct line_copy copy = {event_origin(ev),   ev->lines & ~1u, ev->id_hash.half[0], 0,
 				 ev->came_us / 1000, false,           ev->after_ms};
 
+	if (ev->lines & 1u)
+		line_minutes_put_away(&line_minutes, copy.source, copy.came_ms, true);
 	line_minutes_settle(&line_minutes, &copy);
 	copy.source = ev->also;
 	copy.lines = ev->also_lines;
@@ -222,7 +224,7 @@ static void put_away(struct spooling *s, struct event **evs, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		spool_put_away(evs[i]->segment, evs[i]->ordinal);
 		counters.duplicates += evs[i]->copies - 1;
-		note_other_lines(evs[i]);
+		note_lines(evs[i]);
 		event_put_away(s->events, evs[i]);
 	}
 }
@@ -276,6 +278,7 @@ static void on_record(void *arg, struct spool_segment *segment, const struct rec
 	s->events->away--; /* it is counted once more */
 	s->events->messages--;
 	counters.unspooled++;
+	line_minutes_put_away(&line_minutes, name, r->came_us / 1000, false);
 	s->on.restore(s->on.arg, r, *name ? name : NULL, segment);
 }
 

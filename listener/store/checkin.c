@@ -16,12 +16,14 @@
 #include "base/text.h"
 #include "base/quantity.h"
 
+#define EARLY_MS 1000 /* one that comes so early is that of its minute */
+
 void checkin_init(struct checkin *n, const struct config *config)
 {
 	uint64_t nonce = 0;
 
 	uv_random(NULL, NULL, &nonce, sizeof(nonce), 0, NULL);
-	*n = (struct checkin){.config = config};
+	*n = (struct checkin){.config = config, .wait_ms = 2000 + (int64_t)(nonce % 8000)};
 	snprintf(n->listener, sizeof(n->listener), "%.200s.%016llx", config->instance_id, (unsigned long long)nonce);
 	if (!is_utf8(n->listener, strlen(n->listener)))
 		make_ascii(n->listener);
@@ -46,7 +48,14 @@ static void describe_effects(json_t *object, const struct config *c)
 		json_object_set_new(object, "handler", make_json(c->handler, strlen(c->handler)));
 }
 
-static void add_counts(struct checkin *n, json_t *object, int64_t now_ms)
+int64_t checkin_wait_ms(const struct checkin *n)
+{
+	int64_t past_ms = clock_ms(CLOCK_REALTIME) + EARLY_MS + LINE_MINUTE_MS - n->wait_ms;
+
+	return EARLY_MS + LINE_MINUTE_MS - past_ms % LINE_MINUTE_MS;
+}
+
+static void add_counts(struct checkin *n, json_t *object, bool is_leaving, int64_t settled_ms, int64_t now_ms)
 {
 	int64_t wall_ms = clock_ms(CLOCK_REALTIME);
 
@@ -54,7 +63,8 @@ static void add_counts(struct checkin *n, json_t *object, int64_t now_ms)
 	n->told_events = counters.persisted;
 	duplicates_describe(object, now_ms);
 	duplicates_clear();
-	json_object_set_new(object, "lines", line_minutes_describe(&line_minutes, n->needed_ms, wall_ms, now_ms));
+	json_object_set_new(object, "lines",
+			    line_minutes_describe(&line_minutes, is_leaving, settled_ms, wall_ms, now_ms));
 	json_object_set_new(object, "lines_keep_s", json_integer((json_int_t)n->config->lines_keep_s));
 	json_object_set_new(object, "judged", line_counts_ask(&n->lines, wall_ms));
 }
@@ -67,6 +77,7 @@ char *checkin_write(struct checkin *n, bool is_leaving, int64_t now_ms)
 	json_t *report = n->describe && !is_leaving ? n->describe(n->arg) : NULL;
 	/* With a full disk, Postgres can still update a short row, so send the counts later. */
 	bool is_short = json_string_length(json_object_get(report, "trouble"));
+	int64_t settled_ms = json_integer_value(json_object_get(report, "settled_us")) / 1000;
 	char *text;
 
 	if (c->max_age_s)
@@ -77,7 +88,7 @@ char *checkin_write(struct checkin *n, bool is_leaving, int64_t now_ms)
 	if (is_leaving)
 		line_minutes_end_gaps(&line_minutes);
 	if (!is_short)
-		add_counts(n, object, now_ms);
+		add_counts(n, object, is_leaving, settled_ms, now_ms);
 	text = json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(15));
 	json_decref(object);
 	return text;

@@ -19,7 +19,7 @@
 struct checkin {
 	const struct config *config;
 	char listener[300]; /* instance id and a random number; unique in the fleet */
-	int64_t needed_ms;  /* argument of line_minutes_describe() */
+	int64_t wait_ms;    /* when it checks in, after the end of a minute */
 	struct line_counts lines;
 	uint64_t told_events; /* counters.persisted at the last report */
 	/* Returns the rest of the report; checkin_write frees it. NULL if there is none. */
@@ -28,6 +28,10 @@ struct checkin {
 };
 
 void checkin_init(struct checkin *n, const struct config *config);
+
+/* Returns the ms until the next check-in: about CHECKIN_PERIOD_MS at most. It is a few seconds after the end of a
+ * minute, when most copies have settled, so that rows of line_minutes are written once. */
+int64_t checkin_wait_ms(const struct checkin *n);
 
 /* Returns the text for sql/queries/checkin.sql, on the heap, and resets the counts: if the text does not arrive, the
  * statistics lack that period. now_ms is the loop clock. */

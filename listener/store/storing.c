@@ -117,17 +117,28 @@ static void set_telling(struct storing *s, enum telling telling)
 static void on_checkin_due(struct storing *s)
 {
 	set_telling(s, s->telling < TELLING_LAST_SENT ? TELLING_DUE : TELLING_OVER);
-	s->checkin_ms = now_ms(s) + CHECKIN_PERIOD_MS;
+	s->checkin_ms = now_ms(s) + checkin_wait_ms(&s->checkin);
+}
+
+/* Copies whose events are not stored: they may be missing in the minutes that are told of. */
+static void note_waiting(const struct storing *s)
+{
+	list_each(node, after, &s->events->ordered) {
+		const struct event *ev = list_entry(node, struct event, order_link);
+		int64_t came_ms = ev->came_us / 1000;
+
+		line_minutes_await(&line_minutes, event_origin(ev), ev->lines, came_ms);
+		line_minutes_await(&line_minutes, ev->also, ev->also_lines, came_ms + ev->also_ms);
+	}
 }
 
 /* A batch has to wait for it, but it takes a millisecond once a minute. */
 static void send_checkin(struct storing *s, bool is_last)
 {
-	const struct event *oldest = events_oldest(s->events);
 	bool is_sent;
 	char *text;
 
-	s->checkin.needed_ms = oldest ? oldest->came_us / 1000 : INT64_MAX;
+	note_waiting(s);
 	text = checkin_write(&s->checkin, is_last, now_ms(s));
 	is_sent = store_checkin(s->first.store, text) == 0;
 	if (!is_sent)

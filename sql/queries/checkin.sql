@@ -59,16 +59,21 @@ WITH checkin AS MATERIALIZED (
 			) AS smallest
 		), '{}'),
 		closest = least(d.closest, excluded.closest), farthest = greatest(d.farthest, excluded.farthest)
+), older AS MATERIALIZED (
+	-- They take an `up` that is NULL for a minute without a connection.
+	SELECT bool_or(NOT coalesce(report ? 'whole_minutes_are_null', false)) AS is_there
+	FROM :schema.wsonce_listeners AS l, checkin WHERE l.listener <> name AND seen_at > now() - interval '1 hour'
 ), lines AS (
 	INSERT INTO :schema.line_minutes AS m
 	SELECT pg_catalog.to_timestamp((l->>0)::bigint * 60), l->>1,
 		pg_catalog.concat(pg_catalog.left(name, -17), l->>14, pg_catalog.right(name, 17)), (l->>2)::bigint,
-		(l->>3)::bigint, (l->>4)::bigint, (l->>5)::bigint, (l->>6)::bigint, (l->>7)::int,
-		ARRAY(SELECT ms::text::int FROM pg_catalog.jsonb_array_elements(l->8) WITH ORDINALITY AS u (ms, n) ORDER BY n),
-		(l->>9)::bigint, (l->>10)::int, nullif((l->>11)::bigint, 0), (l->>12)::int, (l->>13)::int,
+		(l->>3)::bigint, nullif((l->>4)::bigint, 0), nullif((l->>5)::bigint, 0), nullif((l->>6)::bigint, 0),
+		nullif((l->>7)::int, 0), CASE WHEN is_there OR l->8 <> '[0,60000]' OR l->15 <> '1' THEN ARRAY(
+			SELECT ms::text::int FROM pg_catalog.jsonb_array_elements(l->8) WITH ORDINALITY AS u (ms, n) ORDER BY n
+		) END, (l->>9)::bigint, nullif((l->>10)::int, 0), nullif((l->>11)::bigint, 0), (l->>12)::int, (l->>13)::int,
 		nullif((l->>15)::smallint, 1),
 		(l->>16)::bigint, nullif(l->17, 'null')
-	FROM checkin, pg_catalog.jsonb_array_elements(n->'lines') AS l
+	FROM checkin, older, pg_catalog.jsonb_array_elements(n->'lines') AS l
 	ON CONFLICT (minute, source, listener) DO UPDATE SET received = excluded.received,
 		received_sum = excluded.received_sum, stored = excluded.stored, stored_sum = excluded.stored_sum,
 		unknown = excluded.unknown, reconnects = excluded.reconnects, up = excluded.up, gap = excluded.gap,
@@ -78,10 +83,13 @@ WITH checkin AS MATERIALIZED (
 ), oldest AS MATERIALIZED (
 	SELECT now() - pg_catalog.make_interval(secs => (n->>'lines_keep_s')::int) AS minute FROM checkin
 ), old_lines AS (
-	-- Deletes twice as many rows as a listener writes. After weeks without listeners this must not delay the first batch.
+	-- Deletes twice as many rows as a listener writes, and the rest of the last minute: without one line's row, the other
+	-- lines could seem to have everything. After weeks without listeners this must not delay the first batch.
 	DELETE FROM :schema.line_minutes WHERE minute < (SELECT minute FROM oldest) AND ctid = ANY (ARRAY(
-		SELECT ctid FROM :schema.line_minutes WHERE minute < (SELECT minute FROM oldest)
-		ORDER BY minute LIMIT 2000 FOR UPDATE SKIP LOCKED
+		SELECT ctid FROM :schema.line_minutes WHERE minute < (SELECT minute FROM oldest) AND minute <= coalesce((
+			SELECT minute FROM :schema.line_minutes WHERE minute < (SELECT minute FROM oldest)
+			ORDER BY minute OFFSET 1999 LIMIT 1
+		), now()) FOR UPDATE SKIP LOCKED
 	))
 ), asked AS MATERIALIZED (
 	SELECT (n->'judged'->>0)::bigint AS first, (n->'judged'->>1)::bigint AS past FROM checkin
@@ -96,10 +104,11 @@ WITH checkin AS MATERIALIZED (
 ), odd AS (
 	-- The others miss nothing, and were always connected.
 	SELECT begin, source FROM judged GROUP BY begin, source
-	HAVING NOT (bool_and(up = ARRAY[0, length * 60000]) AND min(received) = max(received) AND sum(stored) <= max(received))
+	HAVING NOT (bool_and(coalesce(up, '{0,60000}') = ARRAY[0, length * 60000]) AND min(received) = max(received)
+		AND coalesce(sum(stored), 0) <= max(received))
 )
 SELECT (SELECT rows_deleted_s FROM :schema.wsonce_retention), (
 	SELECT pg_catalog.json_agg(pg_catalog.json_build_array(begin, source, received, received_sum, stored, stored_sum, unknown,
-		reconnects, up, listener, at - begin, length) ORDER BY begin, source, instance, listener, at)
+		reconnects, coalesce(up, '{0,60000}'), listener, at - begin, length) ORDER BY begin, source, instance, listener, at)
 	FROM judged JOIN odd USING (begin, source)
 )

@@ -35,7 +35,7 @@ WITH event AS MATERIALIZED (
 ), lines AS MATERIALIZED (
 	SELECT s.received_at, s.source, s.since, s.until, m.listener, pg_catalog.sum(m.received) AS received,
 		pg_catalog.sum(m.received_sum) AS received_sum, pg_catalog.sum(m.stored) AS stored,
-		pg_catalog.sum(m.stored_sum) AS stored_sum, pg_catalog.sum(m.unknown) AS unknown
+		pg_catalog.sum(m.stored_sum) AS stored_sum, coalesce(pg_catalog.sum(m.unknown), 0) AS unknown
 	FROM span AS s JOIN :schema.line_minutes AS m ON m.source = s.source AND m.minute >= s.since AND m.minute < s.until
 	GROUP BY 1, 2, 3, 4, 5
 ), total AS MATERIALIZED (

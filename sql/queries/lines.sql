@@ -1,5 +1,5 @@
--- Rows of line_minutes, for wsonce lines. There may be millions, so 0 is returned as NULL, and so is an `up` of a whole
--- minute; and the program sorts them.
+-- Rows of line_minutes, for wsonce lines. There may be millions, so the program sorts them. NULL is 0, and in `up` the
+-- whole minute, also for listeners that write these values out.
 -- $1, $2  minutes since 1970: from the first one, up to the second one
 -- $3      the source; '': all
 -- Result  source, minute, listener, received, received_sum, stored, stored_sum, unknown, reconnects, up, gap, silent_ms,

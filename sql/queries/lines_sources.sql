@@ -11,11 +11,12 @@ SELECT source, CASE WHEN (
 			SELECT greatest(min(minute), now() - interval '31 days') FROM :schema.line_minutes
 		), interval '-1 minute') AS g) AS earlier
 		WHERE (
-			SELECT true FROM :schema.line_minutes AS m WHERE m.minute = g AND m.source = s.source AND up <> '{}' LIMIT 1
+			SELECT true FROM :schema.line_minutes AS m
+			WHERE m.minute = g AND m.source = s.source AND up IS DISTINCT FROM '{}' LIMIT 1
 		) LIMIT 1
 	) THEN before ELSE extract(epoch FROM first)::bigint / 60 END, length, rows
 FROM (
-	SELECT source, coalesce(min(minute) FILTER (WHERE up <> '{}'), min(minute)) AS first,
+	SELECT source, coalesce(min(minute) FILTER (WHERE up IS DISTINCT FROM '{}'), min(minute)) AS first,
 		coalesce(max(minutes), 1) AS length, count(*) AS rows, $1::bigint - $1::bigint % coalesce(max(minutes), 1) - 1 AS before
 	FROM :schema.line_minutes
 	WHERE minute >= pg_catalog.to_timestamp(($1::bigint - $1::bigint % 5) * 60)

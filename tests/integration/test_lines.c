@@ -102,7 +102,7 @@ static double share(const char *state)
 
 static long sum(const char *columns)
 {
-	return database_long(db, "SELECT sum(%s)::bigint FROM line_minutes", columns);
+	return database_long(db, "SELECT coalesce(sum(%s), 0)::bigint FROM line_minutes", columns);
 }
 
 Test(lines, three_that_hear_the_same_are_verified)
@@ -194,11 +194,11 @@ static void send_to_pairs(int listeners, bool has_copy)
 
 static long sum_of(const char *column, const char *instance)
 {
-	return database_long(
-		db,
-		"SELECT coalesce(sum(%s) %% 1000000007, -1)::bigint FROM line_minutes WHERE left(listener, "
-		"-17) = '%s'",
-		column, instance);
+	return database_long(db,
+			     "SELECT coalesce(sum(coalesce(%s, 0)) %% 1000000007, -1)::bigint FROM line_minutes WHERE "
+			     "left(listener, "
+			     "-17) = '%s'",
+			     column, instance);
 }
 
 #define SEND_UNTIL(listeners, expr) \
@@ -224,8 +224,8 @@ Test(lines, two_mirrors_of_one_listener_are_two_lines, .init = bench_open)
 	cr_assert_eq(feed_connections(endpoints[0][1]), 1);
 	cr_assert_eq(listener_stop(pair[0]), 0);
 	cr_assert_eq(bench_rows(), EVENTS);
-	cr_assert_eq(sum_of("received + unknown", "pair-0"), EVENTS);
-	cr_assert_eq(sum_of("received + unknown", "pair-0/2"), EVENTS / 20 * 19);
+	cr_assert_eq(sum_of("received + coalesce(unknown, 0)", "pair-0"), EVENTS);
+	cr_assert_eq(sum_of("received + coalesce(unknown, 0)", "pair-0/2"), EVENTS / 20 * 19);
 	cr_assert_eq(sum("stored"), EVENTS);
 	cr_assert_eq(sum("unknown"), 0);
 	cr_assert_eq(ask(""), 1);
@@ -313,7 +313,7 @@ Test(lines, two_listeners_with_two_lines_outlive_a_kill_of_one, .init = bench_op
 	cr_assert_eq(database_long(db, "SELECT count(DISTINCT event_id) FROM events"), sent);
 	await(listener_metric(pair[1], "wsonce_in_flight") == 0, SETTLED_MS);
 	cr_assert_eq(listener_stop(pair[1]), 0);
-	cr_assert_eq(sum_of("received + unknown", "pair-1"), sent);
+	cr_assert_eq(sum_of("received + coalesce(unknown, 0)", "pair-1"), sent);
 	cr_assert_eq(sum_of("received_sum", "pair-1"), sum_of("received_sum", "pair-1/2"));
 	database_exec(db, "DELETE FROM line_minutes WHERE listener LIKE 'pair-0%%'");
 	cr_assert_neq(ask(""), 1, "a loss is invented");
@@ -377,6 +377,25 @@ Test(lines, a_checkin_deletes_a_bounded_number_of_old_rows, .init = bench_open)
 	cr_assert_eq(listener_stop(fleet[0]), 0);
 	cr_assert_eq(bench_count("line_minutes WHERE minute < now() - interval '30 days'"), 1000,
 		     "this one keeps them");
+}
+
+/* Without the third row of a minute, the lines of the others could seem to have all. */
+Test(lines, a_checkin_deletes_whole_minutes, .init = bench_open)
+{
+	struct listener_options options = {.without_waiting = true};
+
+	database_exec(db, "INSERT INTO line_minutes SELECT date_trunc('minute', now()) - n * interval '1 minute' - "
+			  "interval '40 days', 'feed', l || '.0123456789abcdef', 0, 0, 0, 0, 0, 0, '{}' FROM "
+			  "generate_series(1, 2500) AS n, unnest('{a,b,c}'::text[]) AS l");
+	options.database = db;
+	mirrors[0] = feed_new();
+	fleet[0] = listener_start(&options, "--source feed=%s", feed_url(mirrors[0]));
+	listener_wait_ready(fleet[0]);
+	cr_assert_eq(listener_stop(fleet[0]), 0);
+	cr_assert_eq(bench_count("line_minutes WHERE minute < now() - interval '30 days'"), 7500 - 2 * 2001);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM (SELECT FROM line_minutes WHERE minute < now() - "
+				       "interval '30 days' GROUP BY minute HAVING count(*) <> 3) AS parts"),
+		     0);
 }
 
 /* Adds a row of the minute that began this many minutes ago. */
@@ -447,7 +466,6 @@ Test(lines, a_restarted_instance_is_one_line, .init = bench_open)
 	told = json_loads(run.output, 0, NULL);
 	cr_assert_eq(lines_of(told, 0), 2, "%s", run.output);
 	cr_assert_not_null(strstr(run.output, "\"holes\":null"), "not known, which is not 0");
-	cr_assert_not_null(strstr(run.output, "\"silent_ms\":null"));
 }
 
 Test(lines, numbers_that_no_line_got_are_holes, .init = bench_open)
@@ -627,6 +645,84 @@ Test(lines, an_unknown_copy_after_a_restart_may_be_the_one_that_seems_missing, .
 	add_row(3, "a.ffffffffffffffff", 0, 1, "{0,60000}");
 	add_row(3, "b.0000000000000000", 0, 0, "{0,60000}");
 	cr_assert_eq(ask_until_4("").status, 2);
+}
+
+/* c was killed in the minute after the one that it told of. What it stored in it, a and b may have missed. */
+Test(lines, two_lines_do_not_verify_a_minute_of_which_a_killed_one_has_not_told, .init = bench_open)
+{
+	for (int ago = 7; ago > 3; ago--) {
+		add_row(ago, "a.0000000000000000", 1, 0, "{0,60000}");
+		add_row(ago, "b.1111111111111111", 1, 0, "{0,60000}");
+	}
+	database_exec(db, "UPDATE line_minutes SET stored = 0, stored_sum = 0 WHERE listener LIKE 'b.%%'");
+	cr_assert_not_null(strstr(ask_until_4("").output, " ====\n"));
+	add_row(7, "c.2222222222222222", 1, 0, "{0,60000}");
+	database_exec(db, "UPDATE line_minutes SET stored = 0, stored_sum = 0 WHERE listener LIKE 'c.%%'");
+	struct run run = ask_until_4("");
+	cr_assert_eq(run.status, 0, "%s", run.output);
+	cr_assert_not_null(strstr(run.output, " =--=\n"), "%s", run.output);
+	run = ask_until_4(
+		suite_text("--since %s", database_text(db, "SELECT to_char(min(minute) + interval '1 minute', "
+							   "'YYYY-MM-DD\"T\"HH24:MI:SSOF:00') FROM "
+							   "line_minutes")));
+	cr_assert_not_null(strstr(run.output, " --=\n"), "%s", run.output);
+	/* It told of its end. */
+	add_row(6, "c.2222222222222222", 1, 0, "{0,12345}");
+	database_exec(db, "UPDATE line_minutes SET stored = 0, stored_sum = 0 WHERE listener LIKE 'c.%%'");
+	run = ask_until_4("");
+	cr_assert_not_null(strstr(run.output, " ====\n"), "%s", run.output);
+}
+
+/* A check-in of a listener that has been connected to 40 sources. */
+static void check_in(const char *name, long minute, bool is_leader)
+{
+	database_exec(
+		db,
+		"DO $do$ BEGIN EXECUTE $sql$%s$sql$ USING jsonb_build_object('listener', '%s.0123456789abcdef', "
+		"'dedup_window_s', 300, 'is_leaving', false, 'consumer', '', 'targets', '[]'::jsonb, "
+		"'target_urls', '{}'::jsonb, 'report', '{\"whole_minutes_are_null\": true}'::jsonb, 'events', 0, "
+		"'copies', '[]'::jsonb, 'late', '[]'::jsonb, 'late_weight', 1, 'lines_keep_s', 2592000, 'judged', "
+		"'[0, 0]'::jsonb, 'lines', (SELECT jsonb_agg(jsonb_build_array(%ld, 'feed-' || s, 30000, s << "
+		"50, 30000 * n, (s << 50) * n, 0, 0, '[0, 60000]'::jsonb, NULL, 0, 0, 12, 88, '', 1, NULL, NULL)) "
+		"FROM generate_series(100::bigint, 139) AS s, (VALUES (%d)) AS v (n))); END $do$",
+		database_sql(SQL_CHECKIN), name, minute, is_leader);
+}
+
+Test(lines, a_row_takes_at_most_200_bytes_with_its_part_of_the_index, .init = bench_open)
+{
+	long minute = database_long(db, "SELECT extract(epoch FROM now())::bigint / 60");
+
+	for (int i = 100; i > 0; i--) {
+		check_in("fra-1", minute - i, true);
+		check_in("ams-1", minute - i, false);
+	}
+	cr_assert_eq(bench_count("line_minutes WHERE up IS NULL AND unknown IS NULL"), 8000);
+	cr_assert_leq(database_long(db, "SELECT pg_total_relation_size('line_minutes') / 8000"), 230);
+	/* One of the version before would take that for a minute without a connection. */
+	database_exec(db, "UPDATE wsonce_listeners SET report = '{}' WHERE listener LIKE 'ams-1.%%'");
+	check_in("fra-1", minute, true);
+	cr_assert_eq(bench_count("line_minutes WHERE up = '{0,60000}'"), 40);
+}
+
+/* What a feed sent that has been silent for so long may have gone nowhere. */
+Test(lines, a_connection_that_was_given_up_counts_until_its_last_message, .init = bench_open)
+{
+	struct listener_options options = {.database = db, .without_waiting = true};
+
+	mirrors[0] = feed_new();
+	fleet[0] = listener_start(&options, "--source feed=%s --idle-timeout 2", feed_url(mirrors[0]));
+	cr_assert(feed_wait_clients(mirrors[0], 1, SETTLED_MS));
+	feed_send_text(mirrors[0], "{\"event_id\":\"a\"}");
+	await(bench_rows() == 1, SETTLED_MS);
+	await(feed_connections(mirrors[0]) == 2 && listener_metric(fleet[0], "wsonce_sources_open") == 1, SETTLED_MS);
+	cr_assert_eq(listener_stop(fleet[0]), 0);
+	cr_assert_geq(
+		database_long(db,
+			      "SELECT max(f - before)::bigint FROM (SELECT f, lag(t) OVER (ORDER BY f) AS before FROM "
+			      "(SELECT ms + up[i] AS f, ms + up[i + 1] AS t FROM (SELECT up, extract(epoch FROM "
+			      "minute) * 1000 AS ms FROM line_minutes) AS m, generate_series(1, array_length(up, 1), "
+			      "2) AS i) AS spans) AS gaps"),
+		2000);
 }
 
 /* All states in a day, with numbers of four digits. */

@@ -89,7 +89,7 @@ static void tell(int64_t ms)
 {
 	for (int i = 0; i < LINES; i++) {
 		json_decref(told[i]);
-		told[i] = line_minutes_describe(&lines[i], INT64_MAX, START + ms, ms);
+		told[i] = line_minutes_describe(&lines[i], true, INT64_MAX, START + ms, ms);
 		line_minutes_told(&lines[i], true);
 	}
 }
@@ -194,7 +194,7 @@ Test(line_minutes, losses_are_told_through_kills_and_changes_of_the_leader, .tim
 		unsigned int without = down;
 
 		if (in_five == 20000) {
-			json_t *rows_told = line_minutes_describe(&lines[leader], INT64_MAX, START + ms, ms);
+			json_t *rows_told = line_minutes_describe(&lines[leader], true, INT64_MAX, START + ms, ms);
 
 			before[leader] = before[leader] ? before[leader] : json_array();
 			json_array_extend(before[leader], rows_told);
@@ -290,6 +290,61 @@ Test(line_minutes, copies_of_an_unknown_minute_prevent_that_it_is_verified)
 	cr_assert_eq(line_holes(&verdict.lines[1], &(uint64_t){0}), 0, "others had it");
 }
 
+static void await_all(int64_t ms)
+{
+	for (int i = 0; i < LINES; i++)
+		line_minutes_await(&lines[i], "feed", 1, START + ms);
+}
+
+/* It may never be stored. */
+Test(line_minutes, a_minute_with_an_event_that_waits_is_not_verified)
+{
+	send(1000, 0);
+	await_all(2000);
+	tell(130000);
+	expect(0, LINE_UNVERIFIED);
+	expect(1, LINE_VERIFIED);
+	await_all(2000);
+	tell(190000);
+	cr_assert_eq(json_array_size(told[0]), 2, "nothing new is known of the first minute");
+	next_event++;
+	for (int i = 0; i < LINES; i++)
+		settle(i, next_event, 2000, 2000, i == 0);
+	tell(250000);
+	expect(0, LINE_VERIFIED);
+	cr_assert_eq(verdict.stored, 2);
+}
+
+Test(line_minutes, a_minute_with_an_event_on_disk_is_not_verified)
+{
+	send(1000, 0);
+	for (int i = 0; i < LINES; i++)
+		line_minutes_put_away(&lines[i], "feed", START + 61000, true);
+	tell(130000);
+	expect(1, LINE_UNVERIFIED);
+	for (int i = 0; i < LINES; i++) {
+		line_minutes_put_away(&lines[i], "feed", START + 61000, false);
+		line_minutes_put_away(&lines[i], "feed", START + 62000, false); /* of a process before this one */
+	}
+	tell(190000);
+	expect(1, LINE_VERIFIED);
+}
+
+/* Else each row would be written twice. */
+Test(line_minutes, a_minute_is_told_when_it_is_over_or_at_the_end)
+{
+	send(1000, 0);
+	json_t *rows_told = line_minutes_describe(&lines[0], false, INT64_MAX, START + 59999, 59999);
+	cr_assert_eq(json_array_size(rows_told), 0);
+	json_decref(rows_told);
+	rows_told = line_minutes_describe(&lines[0], false, INT64_MAX, START + 60000, 60000);
+	cr_assert_eq(json_array_size(rows_told), 1);
+	json_decref(rows_told);
+	rows_told = line_minutes_describe(&lines[0], true, INT64_MAX, START + 61000, 61000);
+	cr_assert_eq(json_array_size(rows_told), 1);
+	json_decref(rows_told);
+}
+
 /* Marks and the channel are Redis's, and a host's clock may be wrong. Postgres would refuse such a minute. */
 Test(line_minutes, a_time_that_postgres_does_not_know_is_in_no_minute)
 {
@@ -345,6 +400,27 @@ Test(line_minutes, one_line_that_was_there_throughout_covers_the_others)
 	cr_assert_eq(verdict.lines[2].alone, 1);
 }
 
+/* Minutes that were told of are told again. */
+Test(line_minutes, a_connection_that_was_given_up_is_open_since_its_last_sign_of_life)
+{
+	tell(61000);
+	for (int i = 0; i < LINES; i++) {
+		line_minutes_lose(&lines[i], "feed", 0, 20000, START + 70000, 70000);
+		connect(i, false, 70000);
+		connect(i, true, 71000);
+		line_minutes_lose(&lines[i], "feed", 0, 0, START + 80000, 80000); /* it ended by itself */
+		line_minutes_lose(&lines[i], "none", 0, 1, START + 80000, 80000);
+	}
+	tell(130000);
+	expect(0, LINE_OPEN);
+	cr_assert_eq(verdict.open[0][0], 50000);
+	cr_assert_eq(verdict.open[0][1], 60000);
+	expect(1, LINE_OPEN);
+	cr_assert_eq(verdict.open[0][0], 0);
+	cr_assert_eq(verdict.open[0][1], 11000);
+	cr_assert_eq(verdict.open_count, 1);
+}
+
 /* The wall clock of a host says nothing about the time that it skips. */
 Test(line_minutes, a_step_of_the_clock_is_not_time_on_the_line)
 {
@@ -361,13 +437,13 @@ Test(line_minutes, a_step_of_the_clock_is_not_time_on_the_line)
 Test(line_minutes, what_may_not_be_committed_is_told_again)
 {
 	send(1000, 0);
-	json_t *first = line_minutes_describe(&lines[0], INT64_MAX, START + 2000, 2000);
+	json_t *first = line_minutes_describe(&lines[0], true, INT64_MAX, START + 2000, 2000);
 	line_minutes_told(&lines[0], false);
-	json_t *second = line_minutes_describe(&lines[0], INT64_MAX, START + 2000, 2000);
+	json_t *second = line_minutes_describe(&lines[0], true, INT64_MAX, START + 2000, 2000);
 	cr_assert(json_equal(first, second));
 	line_minutes_told(&lines[0], true);
 	json_decref(first);
-	first = line_minutes_describe(&lines[0], INT64_MAX, START + 2000, 2000);
+	first = line_minutes_describe(&lines[0], true, INT64_MAX, START + 2000, 2000);
 	cr_assert_eq(json_array_size(first), 0);
 	json_decref(first);
 	json_decref(second);
@@ -385,7 +461,7 @@ Test(line_minutes, a_long_backlog_is_told_in_parts_and_the_last_minutes_at_once)
 	for (int i = 0; i < 4; i++)
 		line_minutes_connect(&many, names[i], 0, true, START, 0);
 	for (int part = 0; part < 2; part++) {
-		json_t *part_of_it = line_minutes_describe(&many, INT64_MAX, START + end_ms, end_ms), *row;
+		json_t *part_of_it = line_minutes_describe(&many, true, INT64_MAX, START + end_ms, end_ms), *row;
 
 		json_array_foreach(part_of_it, n, row) last += number(row, 0) == START / LINE_MINUTE_MS + minutes - 1;
 		cr_assert_leq(n, LINE_ROWS + 4 * 11);
@@ -874,7 +950,7 @@ Test(line_minutes, lines_of_one_listener_are_told_apart_and_what_it_stored_count
 	for (uint64_t event = 1; event <= 3; event++)
 		line_minutes_settle(&lines[0],
 				    &(struct line_copy){"feed", event == 2 ? 1 : 3, event, START, START, true, NULL});
-	both = line_minutes_describe(&lines[0], INT64_MAX, START + 60000, 60000);
+	both = line_minutes_describe(&lines[0], true, INT64_MAX, START + 60000, 60000);
 	cr_assert_eq(json_array_size(both), 2);
 	for (size_t i = 0; i < 2; i++) {
 		const json_t *row = json_array_get(both, i);
@@ -908,7 +984,7 @@ Test(line_minutes, disagreements_are_counted_and_the_first_hundred_described)
 	line_minutes_disagree(&lines[0], "feed", 0, (struct slice){"a\0b", 3}, first, other, START + 61000);
 	line_minutes_disagree(&lines[0], "other", 0, (struct slice){"a", 1}, first, other, START);
 	for (int again = 0; again < 2; again++) {
-		json_t *all = line_minutes_describe(&lines[0], INT64_MAX, START + 62000, 62000);
+		json_t *all = line_minutes_describe(&lines[0], true, INT64_MAX, START + 62000, 62000);
 
 		row = json_array_get(all, 0);
 		records = json_array_get(row, 17);
