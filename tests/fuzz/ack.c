@@ -1,5 +1,5 @@
-/* Acks: what the listener writes for an id and a reason is JSON that says the same, to jansson and to
- * the producer's reader; and that reader takes any bytes.
+/* Acks: the listener's ack for an id and a reason is JSON with these, by jansson and by the producer's reader; and that
+ * reader accepts any bytes.
  *
  * An input is a letter for the outcome (p, d, r), then the id, NUL, the reason; or the letter a, then
  * the text of an ack. */
@@ -14,13 +14,13 @@
 
 static const char *const names[] = {"persisted", "duplicate", "rejected"};
 
-/* What the envelope makes an id of: 1 to 512 bytes of UTF-8. */
+/* True if the envelope accepts it as an id: 1 to 512 bytes of UTF-8. */
 static bool is_id(const char *text, size_t len)
 {
 	return len <= ENVELOPE_ID_MAX && !memchr(text, '\0', len) && !u8_check((const uint8_t *)text, len);
 }
 
-#define NUMBER 1234567 /* of the message */
+#define NUMBER 1234567 /* number of the message */
 
 static bool is_text(const char *text, size_t len, const char *expected, size_t expected_len)
 {
@@ -106,7 +106,7 @@ static void check_written(enum outcome outcome, const char *input, size_t len)
 
 /* --- what a producer reads --- */
 
-/* Of what is not JSON, the usual form alone passes, whatever the id holds: it is not looked into. */
+/* Of texts that are not JSON, only the usual form passes, whose id is not checked. */
 static void check_read_of_no_json(const char *text, size_t len, const struct ack *ack)
 {
 	must(!ack->tree && ack->id == text + 13 && ack->id_len <= len - 13 - 23, "taken: %.*s", (int)len, text);
@@ -135,7 +135,7 @@ static bool is_status(const char *text)
 
 static void check_read(const char *input, size_t len)
 {
-	char *text = malloc(len ? len : 1); /* of its exact size: ASan sees a step beyond it */
+	char *text = malloc(len ? len : 1); /* of exact size, so that ASan detects an overrun */
 	struct ack ack;
 
 	memcpy(text, input, len);

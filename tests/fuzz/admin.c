@@ -23,7 +23,7 @@ static struct config config = {.message_bytes = 1 << 20,
 static struct hour hour;
 static struct admin_parts parts = {.config = &config, .hour = &hour};
 static struct events events;
-static unsigned int state; /* of the listener: enum state_bit */
+static unsigned int state; /* state of the listener: enum state_bit */
 
 enum state_bit {
 	POSTGRES_IS_AWAY = 1,
@@ -35,7 +35,7 @@ enum state_bit {
 	IS_FULL = 64,
 };
 
-/* What an input led to is counted here too, for libmicrohttpd's own branches are not seen. */
+/* Counts outcomes as coverage, since libmicrohttpd's branches are not instrumented. */
 __attribute__((section("__libfuzzer_extra_counters"), used)) static uint8_t outcomes[2048];
 
 /* --- the rest of a listener --- */
@@ -205,7 +205,7 @@ static void leave(void)
 
 /* --- what is asked for --- */
 
-/* A request: its line and its headers; as none has a body, the next begins behind them. */
+/* A request: its line and its headers. None has a body, so the next one follows. */
 struct request {
 	char line[2000];
 	bool is_head;
@@ -215,7 +215,7 @@ struct request {
 	int lengths;
 };
 
-/* Copies a line without its end, as far as a NUL. Returns the next one, or NULL if the line has no end. */
+/* Copies a line without its end, up to a NUL. Returns the next one, or NULL if the line has no end. */
 static const char *next_line(const char *at, const char *end, char *room, size_t size)
 {
 	const char *stop = memchr(at, '\n', (size_t)(end - at));
@@ -320,7 +320,7 @@ static bool is_known_status(int status)
 	return false;
 }
 
-/* Is the request for a page, which begins with body? */
+/* True if the request is for a page that begins with body. */
 static bool is_page(const struct request *r, const char *body)
 {
 	const char *path = r->line + strcspn(r->line, " ");
@@ -333,7 +333,7 @@ static bool is_page(const struct request *r, const char *body)
 	return false;
 }
 
-/* One response; returns where the next begins. */
+/* Checks a response. Returns where the next one begins. */
 static const char *check_response(const char *at, const char *end, int *status)
 {
 	const char *body = strstr(at, "\r\n\r\n"), *length;
@@ -350,7 +350,7 @@ static const char *check_response(const char *at, const char *end, int *status)
 	return body + len;
 }
 
-/* 200 and 503 are for pages; the request in its turn asks for one, and nothing is wrong with it. */
+/* Checks that 200 and 503 answer a correct request for a page. */
 static void check_page(const char *at, const struct request *r)
 {
 	must(is_page(r, strstr(at, "\r\n\r\n") + 4), "a page for \"%s\": %.300s", r->line, at);
@@ -368,7 +368,7 @@ static void check_answer(const struct client *c, const char *sent, size_t len)
 		struct request request;
 
 		must(next > at, "an answer that does not end");
-		/* The head of some refusals comes twice: see net/http.c. */
+		/* The head of some refusals is sent twice: see net/http.c. */
 		must(!refusals || (refusals == 1 && (status == 400 || status == 413)),
 		     "an answer behind a refusal: %.300s", at);
 		sent = sent && is_plain ? read_request(&request, sent, limit) : NULL;

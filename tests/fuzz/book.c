@@ -1,4 +1,4 @@
-/* book.c owns a second reader of frames. It is written from RFC 6455 and shares nothing with the listener's. */
+/* book.c owns a second reader of frames, written from RFC 6455 without code of the listener. */
 #include "book.h"
 
 #include <string.h>
@@ -9,8 +9,8 @@ struct head {
 	bool is_wrong; /* the part received so far is wrong */
 	bool is_whole; /* it was received completely */
 	bool has_mask;
-	uint64_t len; /* of the payload */
-	size_t size;  /* of the head */
+	uint64_t len; /* length of the payload */
+	size_t size;  /* size of the head */
 };
 
 static bool is_control(const struct head *h)
@@ -86,7 +86,7 @@ static void end_by_close(struct meaning *m, const uint8_t *at, size_t n)
 		book_end(m, book_is_unicode(at + 2, n - 2) ? code : 1007);
 }
 
-/* The mask is the head's end. */
+/* Returns an unmasked byte. The mask is the end of the head. */
 static uint8_t payload_byte(const struct head *h, const uint8_t *payload, size_t i)
 {
 	return payload[i] ^ (h->has_mask ? (payload - 4)[i % 4] : 0);
@@ -119,7 +119,7 @@ static void add_payload(struct meaning *m, const struct head *h, const uint8_t *
 
 void book_read(struct meaning *m, const uint8_t *at, size_t n, bool is_masked, char *text)
 {
-	char kind = '\0'; /* of the message that has begun */
+	char kind = '\0'; /* kind of the message that has begun */
 
 	*m = (struct meaning){.text = text};
 	while (!m->must_end) {

@@ -6,9 +6,9 @@
 
 #include "fuzz.h"
 
-#define QUIET_TURNS 3 /* of the loop, in which nothing comes: nothing more will */
+#define QUIET_TURNS 3 /* after this many turns of the loop without bytes, no more will come */
 
-/* It leaves by a reset, so that its port is free at once. */
+/* Will end by a reset, so that its port is free at once. */
 void client_open(struct client *c, const struct sockaddr_in *server)
 {
 	static const struct linger at_once = {1, 0};

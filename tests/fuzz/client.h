@@ -8,21 +8,21 @@
 #include <uv.h>
 
 struct client {
-	uv_loop_t *loop;       /* the server's */
+	uv_loop_t *loop;       /* loop of the server */
 	bool (*on_turn)(void); /* after each turn of the loop; returns whether anything has happened. May be NULL */
 	int fd;
-	bool is_ended; /* by the server */
+	bool is_ended; /* the server has ended the connection */
 	size_t len;
-	char answer[1 << 19]; /* ended by a NUL */
+	char answer[1 << 19]; /* ends with a NUL */
 };
 
-/* Connects from another address of 127.0.0.0/8 each time, so that no address is slowed down for what another did. */
+/* Connects from another address of 127.0.0.0/8 each time, so that no limit per address applies. */
 void client_open(struct client *c, const struct sockaddr_in *server);
 /* Turns the loop once and reads. Returns whether anything came. */
 bool client_turn(struct client *c);
 /* Turns the loop until nothing more comes. */
 void client_await_quiet(struct client *c);
-/* Sends in pieces whose lengths follow from cut; 0: in one piece. */
+/* Sends in pieces whose lengths depend on cut; 0: in one piece. */
 void client_send(struct client *c, const void *bytes, size_t len, unsigned int cut);
 
 #endif

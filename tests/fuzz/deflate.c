@@ -17,8 +17,8 @@
 #include "net/deflate.h"
 #include "net/unpack.h"
 
-#define MOST     (1 << 20) /* bytes of a message that are taken */
-#define PART     (1 << 17) /* no part has more */
+#define MOST     (1 << 20) /* limit of a message in bytes */
+#define PART     (1 << 17) /* limit of a part in bytes */
 #define MESSAGES 64
 
 struct taken {
@@ -63,7 +63,7 @@ struct pair {
 	size_t piece;
 };
 
-/* Returns whether the message was taken. */
+/* Returns whether the message was accepted. */
 static bool receive_both(struct pair *p, const char *bytes, size_t len)
 {
 	int whole = receive(p->whole, bytes, len, 0, &p->a), cut = receive(p->cut, bytes, len, p->piece, &p->b);
@@ -74,7 +74,9 @@ static bool receive_both(struct pair *p, const char *bytes, size_t len)
 	return !whole;
 }
 
-/* As section 7.2.1 has it: flushed, and without the last four bytes; of nothing, an empty block (7.2.3.6). */
+/* Compresses as in section 7.2.1: flushed, and without the last four bytes; an empty message is an empty block
+ * (7.2.3.6).
+ */
 static size_t pack(z_stream *s, const char *message, size_t len, char *packed, size_t size)
 {
 	if (!len) {
@@ -93,7 +95,7 @@ static void check_honest(struct pair *p, z_stream *s, bool is_forgetful, const c
 {
 	static char packed[16384], text[40 * 256];
 
-	/* so long that windows of 256 bytes are full of it */
+	/* long enough to fill windows of 256 bytes */
 	for (size_t i = 0; i < 40 && len; i++)
 		memcpy(text + i * len, message, len);
 	for (int i = 0; i < 2; i++) {
@@ -154,7 +156,7 @@ void try_input(const uint8_t *data, size_t size)
 	p.piece = data[1] % 32 + 1;
 	p.whole = inflater_new(&terms);
 	p.cut = inflater_new(&terms);
-	/* zlib makes a window of 2^9 bytes of one of 2^8 */
+	/* zlib replaces a window of 2^8 bytes by one of 2^9 */
 	must(deflateInit2(&s, data[0] >> 2 & 7, Z_DEFLATED, -(9 + (data[0] >> 5) % 7), 1 + data[1] / 32,
 			  data[1] & 64 ? Z_FIXED : Z_DEFAULT_STRATEGY) == Z_OK,
 	     "zlib does not begin");

@@ -4,7 +4,7 @@
 
 #include "fuzz.h"
 
-#define INPUT_MS 2000 /* of processor time, so that a busy machine is not a finding */
+#define INPUT_MS 2000 /* processor time, so that a busy machine is not a finding */
 
 static long long used_ms(void)
 {

@@ -1,4 +1,5 @@
-/* The envelope against jansson, which says what is JSON and what the values are. json.c finds where they are. */
+/* Compares the envelope with jansson, which decides what is JSON and what the values are. json.c finds where they are.
+ */
 #include "event/envelope.h"
 
 #include <jansson.h>
@@ -26,7 +27,7 @@ enum fault {
 	TOO_LONG = 512,
 };
 
-/* What is expected of a message. */
+/* The expected result for a message. */
 struct audit_list {
 	unsigned int faults; /* any of them may be the reason; none: it is an event */
 	char id[9 * 2 * (ENVELOPE_ID_MAX + 2)];
@@ -34,13 +35,13 @@ struct audit_list {
 	char *type;
 	size_t type_len;
 	struct span payload;
-	char *time; /* NULL: missing, or no text */
+	char *time; /* NULL: missing, or not a text */
 	size_t time_len;
 };
 
 /* --- jansson and JSON --- */
 
-/* yyjson, where Debian has it, judges the grammar and half of a surrogate pair. */
+/* yyjson, if Debian has it, judges the grammar and unpaired surrogates. */
 static void ask_yyjson(struct span message, enum json_is is, const json_t *tree)
 {
 #if __has_include(<yyjson.h>)
@@ -214,12 +215,12 @@ static void check_refusal(const char *why, const struct audit_list *e, const str
 	must(view->id.len == 0, "refused, and has an id");
 	if (e->faults & NOT_UTF8)
 		must(classify(why) == NOT_UTF8, "not UTF-8, but: %s", why);
-	/* These are seen late: the text may have shown another fault before. */
+	/* These are found late: the text may have had another fault before. */
 	else if (!(e->faults & (NOT_JSON | TOO_DEEP | NAMED_TWICE)))
 		must(e->faults & classify(why), "refused for another reason than %x: %s", e->faults, why);
 }
 
-/* Of a message that is more than jansson can hold. */
+/* For a message that is too deep for jansson. */
 static void check_depth(const char *why, struct span message)
 {
 	bool is_deep = oracle_depth(message) > ENVELOPE_DEPTH_MAX;
@@ -238,7 +239,7 @@ static void check_event(const struct audit_list *e, const struct envelope_view *
 	     (int)view->payload.len, view->payload.at, (int)e->payload.len, e->payload.at);
 }
 
-/* A text with a NUL in it has been decoded, and does not count. */
+/* Skips a decoded text with a NUL. */
 static void check_time(const struct audit_list *e, struct slice time)
 {
 	bool is_text = e->time && !memchr(e->time, '\0', e->time_len);
@@ -266,7 +267,7 @@ static void check_tree(json_t *tree, const struct pointers *p, const struct enve
 		must(is_slice(view->type, json_string_value(type), json_string_length(type)), "the type is another");
 }
 
-/* Reads the message, in a block of its exact size, so that ASan sees a step beyond it. */
+/* Reads the message in a block of exact size, so that ASan detects an overrun. */
 static void check_message(struct envelope *reader, struct pointers *p)
 {
 	char *kept = malloc(p->message.len ? p->message.len : 1);
@@ -316,7 +317,7 @@ void try_input(const uint8_t *data, size_t size)
 		if (p.time)
 			envelope_add_time(reader, p.time, false);
 		check_message(reader, &p);
-		/* A reader keeps nothing from one message to the next, also not from half of one. */
+		/* A reader keeps nothing from one message to the next, not even from half a message. */
 		p.message = (struct span){whole.at, whole.len / 2};
 		check_message(reader, &p);
 		p.message = whole;

@@ -24,7 +24,7 @@ enum what { WHAT_NOTHING, WHAT_WRITE, WHAT_PING, WHAT_GOODBYE };
 
 static uint8_t key_byte;
 
-/* In place of libuv's: keys that are known here. */
+/* Replaces libuv's function: makes keys that are known here. */
 int uv_random(uv_loop_t *loop, uv_random_t *req, void *bytes, size_t len, unsigned int flags, uv_random_cb cb)
 {
 	for (size_t i = 0; i < len; i++)
@@ -36,12 +36,12 @@ int uv_random(uv_loop_t *loop, uv_random_t *req, void *bytes, size_t len, unsign
 
 struct feed {
 	struct frames *frames;
-	char *text; /* as struct meaning's */
+	char *text; /* as in struct meaning */
 	size_t text_len;
 	size_t text_size;
 	uint64_t rest;
 	unsigned int pongs;
-	unsigned int answered; /* pings that are, or that a newer one made needless */
+	unsigned int answered; /* pings that are answered, or superseded by a newer one */
 	bool is_ping_due;
 	bool is_goodbye_due;
 	bool has_said_goodbye;
@@ -70,7 +70,7 @@ static void on_pong(void *arg)
 	f->pongs++;
 }
 
-/* One frame of ours: final, masked by the key, and no longer than it may be. Returns where it ends. */
+/* Checks a frame of ours: final, masked by the key, and not too long. Returns where it ends. */
 static const uint8_t *check_written(const uint8_t *at, const uint8_t *end, unsigned int opcode, const void *payload,
 				    size_t len)
 {
@@ -128,7 +128,7 @@ static void act(struct feed *f, enum what what, const struct meaning *m)
 	}
 }
 
-/* frame.c has been given n bytes of all; a head that is wrong may show before it is whole. */
+/* Checks frame.c's result after n bytes. A wrong head may be found before it is whole. */
 static void check_read(struct feed *f, enum frames_result result, struct meaning *m)
 {
 	must(result == FRAMES_END || !m->must_end, "read on after what ends a feed");
@@ -165,7 +165,7 @@ static bool is_like(const regex_t *pattern, const char *line)
 	return regexec(pattern, line, 0, NULL, 0) == 0;
 }
 
-/* Where the value ends in the accept header is where blanks begin, or the line ends. */
+/* True if the line has this value; it ends where blanks begin, or at the end of the line. */
 static bool is_accepted(const char *line, const char *accept)
 {
 	const char *value = strchr(line, ':') + 1;
@@ -174,7 +174,7 @@ static bool is_accepted(const char *line, const char *accept)
 	return strncmp(value, accept, ACCEPT_LEN) == 0 && !value[ACCEPT_LEN + strspn(value + ACCEPT_LEN, " \t")];
 }
 
-/* lines are whole, each ended by NUL, an empty one behind the last. */
+/* lines: whole lines, each ended by NUL, with an empty one after the last. */
 static bool is_right_answer(const char *line, const char *accept)
 {
 	unsigned int upgrades = 0, connections = 0, accepts = 0;
@@ -215,7 +215,7 @@ static size_t cut_answer(const char *at, size_t n, char *out)
 	return 0;
 }
 
-/* What upgrade.c must say of n bytes, and how many of them are the answer. */
+/* Returns what upgrade.c must return for n bytes, and how many of them belong to the answer. */
 static enum upgrade_result judge(const char *at, size_t n, const char *accept, size_t *used)
 {
 	size_t known = n < ANSWER_MOST ? n : ANSWER_MOST;
@@ -231,7 +231,7 @@ static enum upgrade_result judge(const char *at, size_t n, const char *accept, s
 	return is_right_answer(lines, accept) ? UPGRADE_DONE : UPGRADE_REFUSED;
 }
 
-/* The request asks for a feed by a key of 16 bytes; what must be answered to it follows from those. */
+/* Makes the request, with a key of 16 bytes, and computes the correct answer to it. */
 static void ask(struct handshake *h)
 {
 	static const char magic[] = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
@@ -261,7 +261,7 @@ struct input {
 	bool has_handshake;
 	const uint8_t *steps;
 	size_t step_count;
-	uint8_t *bytes; /* on the heap, of its exact size: ASan sees a step beyond it */
+	uint8_t *bytes; /* heap, of exact size, so that ASan detects an overrun */
 	size_t len;
 };
 
@@ -286,7 +286,7 @@ static bool read_input(struct input *in, const uint8_t *data, size_t size, const
 	return true;
 }
 
-/* How many bytes come at this step; all that are left come after the last. */
+/* Returns how many bytes come at this step; the rest comes after the last step. */
 static size_t step_bytes(const struct input *in, size_t step, size_t from)
 {
 	size_t n = step < in->step_count ? in->steps[step] & 63 : in->len;
@@ -294,7 +294,7 @@ static size_t step_bytes(const struct input *in, size_t step, size_t from)
 	return n < in->len - from ? n : in->len - from;
 }
 
-/* Returns where the frames begin, and in step when; or 0 if the answer does not open the feed. */
+/* Returns where the frames begin, and sets step to when; or 0 if the answer does not open the feed. */
 static size_t shake_hands(struct handshake *h, const struct input *in, size_t *step)
 {
 	enum upgrade_result result = UPGRADE_MORE;
@@ -306,7 +306,7 @@ static size_t shake_hands(struct handshake *h, const struct input *in, size_t *s
 		uint8_t *copy = memcpy(malloc(n ? n : 1), in->bytes + at, n);
 
 		result = upgrade_receive(h->upgrade, (char *)copy, n, &used);
-		result = result == UPGRADE_MOVED ? UPGRADE_REFUSED : result; /* where to is not judged here */
+		result = result == UPGRADE_MOVED ? UPGRADE_REFUSED : result; /* the target is not judged here */
 		free(copy);
 		must(result == right, "the answer's verdict is %d, not %d: %s", (int)result, (int)right,
 		     upgrade_answer(h->upgrade)->reason);

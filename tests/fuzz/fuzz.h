@@ -1,4 +1,4 @@
-/* What all fuzzers share: the C library, what is called for an input, and how a finding is told. */
+/* For all fuzzers: the C library, the function to call for an input, and the report of a finding. */
 #ifndef FUZZ_H
 #define FUZZ_H
 
@@ -19,16 +19,16 @@
 /* Tries one input: each fuzzer defines it, and driver.c calls it. */
 void try_input(const uint8_t *data, size_t size);
 
-/* libFuzzer's entry points. The first is driver.c's; fuzzers may define the others. */
+/* libFuzzer's entry points. driver.c defines the first; fuzzers may define the others. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t size_max, unsigned int seed);
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t size_max);
 
-/* Puts a port of 127.0.0.1 that is free now, for a server to take, into address and returns it. */
+/* Sets address to a free port of 127.0.0.1, for a server to use, and returns the port. */
 int find_port(struct sockaddr_in *address);
 
-/* What must be true for every input. Otherwise the sentence is printed, and libFuzzer keeps the input. */
+/* Requires what must be true for every input. Otherwise prints the sentence, and libFuzzer keeps the input. */
 #define must(is_true, ...) \
 	do { \
 		if (!(is_true)) { \

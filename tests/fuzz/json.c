@@ -1,13 +1,13 @@
 /* json.c owns the second opinion on JSON. jansson judges and decodes; this file only finds the place of a value, which
- * jansson does not tell, in a text that jansson has taken. */
+ * jansson does not report, in a text that jansson has accepted. */
 #include "json.h"
 
 #include "fuzz.h"
 
 #define LOAD (JSON_DECODE_ANY | JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL)
 
-/* RFC 8259 allows three things that jansson refuses: half a surrogate pair, \u0000 in a name, and a number beyond a
- * double. Puts other digits of the same number in their place, so that only the grammar is left to judge. */
+/* RFC 8259 allows three things that jansson refuses: an unpaired surrogate, \u0000 in a name, and a number beyond a
+ * double. Replaces them by the same number of other digits, so that only the grammar is judged. */
 static void soften(char *text, size_t len)
 {
 	static const char surrogates[] = "89abcdefABCDEF";
@@ -51,12 +51,12 @@ static enum json_is judge(struct span text)
 
 json_t *oracle_load(struct span text, enum json_is *is)
 {
-	/* jansson loses a NUL byte behind a number. */
+	/* jansson ignores a NUL byte after a number. */
 	*is = memchr(text.at, '\0', text.len) ? JSON_IS_NOT : judge(text);
 	return json_loadb(text.at, text.len, LOAD, NULL);
 }
 
-/* A string's end; at is its first quote. */
+/* Returns the end of a string; at is its first quote. */
 static const char *skip_string(const char *at, const char *end)
 {
 	for (at++; at < end && *at != '"'; at++)
@@ -89,7 +89,7 @@ static const char *skip_blanks(const char *at, const char *end)
 	return at;
 }
 
-/* A value's end. */
+/* Returns the end of a value. */
 static const char *skip_value(const char *at, const char *end)
 {
 	int depth = 0;
@@ -153,7 +153,7 @@ static bool is_index(size_t index, const char *token, size_t n)
 	return (size_t)snprintf(text, sizeof(text), "%zu", index) == n && memcmp(text, token, n) == 0;
 }
 
-/* What the reference token names in the container: how many, and the last of them. */
+/* Returns how many members or elements of the container the reference token names, and sets the last of them. */
 static int find_step(struct span container, const char *token, size_t n, struct span *value)
 {
 	const char *end = container.at + container.len;

@@ -16,7 +16,7 @@ struct pointers {
 	char *items[POINTERS_MAX];
 	char *type;
 	char *payload;
-	char *time; /* NULL: nobody asks for it */
+	char *time; /* NULL: not read */
 	struct span message;
 };
 

@@ -18,7 +18,7 @@
 
 #define BODY_MAX 4096
 
-/* A request that was taken. */
+/* An accepted request. */
 struct post {
 	struct bytes attributes, body;
 	enum cloud_mode mode;
@@ -181,7 +181,7 @@ static void add_gzip(struct bytes *out, const uint8_t *text, size_t len)
 	deflateEnd(&z);
 }
 
-/* Copies the input, with what stands in brackets compressed. */
+/* Copies the input, and compresses the parts in brackets. */
 static void expand(struct bytes *out, const uint8_t *at, const uint8_t *end)
 {
 	const uint8_t *open, *close;

@@ -1,6 +1,6 @@
-/* A producer that sends anything: the listener's own server of --ingest, on libwebsockets and a loop, judges its
- * request and reads its frames. Only a request that is right by a second reader becomes a WebSocket, the messages
- * are those that book.c reads, answers are well formed, and nothing is left behind.
+/* A producer that sends any bytes: the listener's server of --ingest, on libwebsockets and a loop, judges its request
+ * and reads its frames. Only a request that a second reader accepts becomes a WebSocket, the messages are those that
+ * book.c reads, answers are well formed, and no memory is left.
  *
  * An input is a byte whose bits are enum flag, a byte that cuts, and what the client sends, in which each of the first
  * four bytes 0x1a stands for the token. */
@@ -15,16 +15,16 @@
 #define TOKEN        "hunter2-and-more"
 #define MESSAGE_MOST 300 /* bytes: --max-message */
 #define PENDING_MOST 65536
-#define TOKENS_MOST  4 /* in one input */
+#define TOKENS_MOST  4 /* tokens in one input */
 
 enum flag {
-	SHAKEN = 1, /* the handshake is done, and what is sent is frames */
+	SHAKEN = 1, /* the handshake is done, and the input is frames */
 	WANTS_ACKS = 2,
-	REJECTS = 4, /* the listener, all messages */
+	REJECTS = 4, /* the listener rejects all messages */
 };
 
 static uv_loop_t loop;
-static unsigned int flags; /* of the input: enum flag */
+static unsigned int flags; /* flags of the input: enum flag */
 static struct ws *ws;
 static struct ingest *ingest;
 static struct sockaddr_in address = {.sin_family = AF_INET};
@@ -41,14 +41,14 @@ static struct config config = {
 	.ingest_origins = {(char **)origins, 1},
 };
 
-/* What an input led to is counted too, for libwebsockets' own branches are not seen. */
+/* Counts outcomes as coverage, since libwebsockets' branches are not instrumented. */
 __attribute__((section("__libfuzzer_extra_counters"), used)) static uint8_t outcomes[2048];
 
 /* --- the rest of a listener --- */
 
 static struct {
-	long bytes;         /* charged */
-	char text[1 << 14]; /* of the messages that came: a dot before each byte, a bar at the end of each */
+	long bytes;         /* bytes charged */
+	char text[1 << 14]; /* received messages: a dot before each byte, a bar at the end of each message */
 	size_t len;
 	size_t messages;
 	size_t pending;
@@ -113,7 +113,7 @@ static void settle(bool is_rejected)
 	taken.pending = 0;
 }
 
-/* In place of log.c. */
+/* Replaces log.c. */
 void log_write(enum log_level level, const char *event, const char *fields, ...)
 {
 	char text[4096];
@@ -125,7 +125,7 @@ void log_write(enum log_level level, const char *event, const char *fields, ...)
 	must(!strstr(text, TOKEN), "the token is in the log: %s %s", event, text);
 }
 
-/* Whether messages came with the last turn of the loop. Their answers go out now. */
+/* Returns whether messages came in the last turn of the loop, and answers them. */
 static bool on_turn(void)
 {
 	bool has_pending = taken.pending;
@@ -230,14 +230,14 @@ static const char *read_request(struct request *r, const char *at, const char *e
 	return at;
 }
 
-/* What no upgrade may be without, however the rest of the request is read. */
+/* True if the request has what every upgrade needs, however the rest is read. */
 static bool may_upgrade(const struct request *r)
 {
 	return r->is_upgrade && r->is_connection && r->hosts && r->is_version && r->is_token &&
 	       (!r->origins || r->is_origin);
 }
 
-/* What must be taken: each header once, and none that libwebsockets knows and we do not. */
+/* True if the request must be accepted: each header occurs once, and none is special to libwebsockets only. */
 static bool must_upgrade(const struct request *r)
 {
 	return may_upgrade(r) && r->is_key && strcmp(r->line, "GET /events HTTP/1.1") == 0 && r->upgrades == 1 &&
@@ -252,7 +252,7 @@ static bool is_open(const struct client *c)
 	return strncmp(c->answer, "HTTP/1.1 101 ", 13) == 0;
 }
 
-/* A refusal of ours, libwebsockets' own, or nothing. */
+/* Checks the refusal: ours, libwebsockets' own, or none. */
 static void check_refusal(const struct client *c)
 {
 	int status = 0;
@@ -302,7 +302,7 @@ static void check_frames(const struct client *c)
 	free(text);
 }
 
-/* The messages among these are what was taken, as far as a rule of the book is not broken, or a limit of ours met. */
+/* Checks that exactly these messages were received, up to the first violation of the RFC or of our limits. */
 static void check_messages(const struct client *c, const uint8_t *sent, size_t len)
 {
 	char *text = malloc(3 * len + 3);
@@ -360,7 +360,7 @@ static void shake_hands(struct client *c)
 	must(is_open(c), "the server is not well: %.100s", c->answer);
 }
 
-/* The server forgets a connection that is gone, and all that it held. */
+/* Waits until the server has freed a closed connection and its memory. */
 static void await_end(void)
 {
 	for (int turns = 0; turns < 10000; turns++) {

@@ -1,9 +1,9 @@
-/* Profiles and what they make of frames. An input is the text of a profile, a NUL, and lines: each is a frame, an empty
- * one a new connection.
+/* Profiles and the frames that they read. An input is the text of a profile, a NUL, and lines: each is a frame, and an
+ * empty one is a new connection.
  *
- * What must be true: a wrong profile is one line; ids, types and payloads are what the road takes, all that is to be
- * sent is JSON; two sessions, one of which has another's variables and cursor by session_save and session_restore, say
- * the same; the canonical form of a payload is its own canonical form. */
+ * What must be true: the error about a wrong profile is one line; ids, types and payloads are valid for the pipeline;
+ * all messages to send are JSON; two sessions, one of which got the other's variables and cursor by session_save and
+ * session_restore, do the same; the canonical form of a payload does not change when it is made canonical again. */
 
 #include "base/hash.h"
 #include "base/json.h"
@@ -15,7 +15,7 @@
 
 #define NOW 1790000000
 
-/* One session, and a hash of all that it has called for. */
+/* A session, and a hash of all its callbacks. */
 struct witness {
 	struct session *session;
 	struct gaps *gaps;
@@ -37,7 +37,7 @@ static void must_be_json(const char *what, struct slice json)
 	     (int)json.len, json.at);
 }
 
-/* A number that no double can hold is Infinity there, as in Python, which is not JSON. */
+/* A number beyond a double becomes Infinity, as in Python, which is not JSON. */
 static void must_be_canonical(struct slice payload)
 {
 	struct bytes once = {NULL, 0, 0}, twice = {NULL, 0, 0};
@@ -141,7 +141,7 @@ static void connect_to(struct witness *w)
 		on_send(w, dial.on_open[i]);
 }
 
-/* From a copy of its exact size, so that ASan sees a step beyond it. */
+/* Reads a copy of exact size, so that ASan detects an overrun. */
 static void read_frame(struct witness *w, const char *text, size_t len)
 {
 	char *copy = memcpy(malloc(len ? len : 1), text, len);

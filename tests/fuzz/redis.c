@@ -1,10 +1,10 @@
 /* A Redis that lies. The connection and the claims are the listener's own code; this program simulates the server
- * and the rest of the listener. Whatever is answered to whatever was asked: each question has one answer, an event
- * ends only by a mark that is valid for it, nothing that is logged has the password, and nothing is left behind.
+ * and the rest of the listener. Whatever the answers are: each query gets one answer, an event ends only by a mark that
+ * is valid for it, no log line contains the password, and no memory is left.
  *
  * An input is a byte whose bits are enum flag; a byte that tells how many steps there are, and a byte for each (its
  * low half: enum step; the high half: the event, or how many); the rest is what the server sends, in pieces. In that,
- * 0x1a stands for what says the epoch, 0x1b for the password, 0x1c for our name in claims, 0x1d for the digest of the
+ * 0x1a stands for the epoch, 0x1b for the password, 0x1c for our name in claims, 0x1d for the digest of the
  * first event, and 0x1e for its done mark with a MAC by the fleet's key. */
 #include <hiredis/hiredis.h>
 #include <inttypes.h>
@@ -19,19 +19,19 @@
 
 #define EVENTS      8
 #define STEPS_MOST  32
-#define QUIET_TURNS 3 /* of the loop, in which nothing comes: nothing more will */
+#define QUIET_TURNS 3 /* after this many turns of the loop without bytes, no more will come */
 #define PASSWORD    "hunter2-and-more"
 #define EPOCH       0x0123ab45
 #define KEY         "a key that the fleet shares"
 #define DATABASE    "00000000-1111-2222-3333-444444444444"
-#define LINES_MOST  20 /* of the log, above debug, for one connection */
+#define LINES_MOST  20 /* log lines above debug for one connection */
 
 enum flag {
-	LOGIN_IS_FUZZED = 1, /* what the server sends begins with the answers to the login */
+	LOGIN_IS_FUZZED = 1, /* the server's bytes begin with the answers to the login */
 	EPOCH_IS_KNOWN = 2,
 	DATABASE_IS_KNOWN = 4,
 	IN_PIECES = 8,
-	HAS_KEY = 16, /* the listener: --marks-key-file */
+	HAS_KEY = 16, /* the listener has --marks-key-file */
 };
 
 enum step {
@@ -70,7 +70,7 @@ enum question { NOT_ASKED, ASKED };
 static struct asker {
 	struct event *ev;
 	enum question question;
-	char digest[18]; /* as a dead mark says it */
+	char digest[18]; /* as in a dead mark */
 } askers[EVENTS];
 
 static int ear = -1;     /* the server's end of the connection for the done channel, the first to be made; silent */
@@ -78,10 +78,10 @@ static const char *sent; /* all bytes that the server sends */
 static size_t sent_len;
 static char signed_mark[MARK_TEXT_SIZE + MAC_LEN + 1]; /* the first event's done mark */
 static unsigned int lines;
-static uint64_t renewals, releases; /* asked for */
+static uint64_t renewals, releases; /* numbers requested */
 static bool is_closed;
 
-/* In place of log.c. */
+/* Replaces log.c. */
 void log_write(enum log_level level, const char *event, const char *fields, ...)
 {
 	char text[4096];
@@ -118,7 +118,7 @@ redisContext *redisConnectUnixNonBlock(const char *path)
 	return context;
 }
 
-/* In place of libuv's: our name is known here. */
+/* Replaces libuv's function: our name is known here. */
 int uv_random(uv_loop_t *l, uv_random_t *req, void *bytes, size_t len, unsigned int flags, uv_random_cb cb)
 {
 	memset(bytes, 7, len);
@@ -134,8 +134,8 @@ static struct asker *asker_of(const struct event *ev)
 	return NULL;
 }
 
-/* Did the server send a value that begins so, then has our epoch behind its first point, and then, for a dead mark,
- * this digest? */
+/* True if the server sent a value that begins with head, has our epoch after its first point, and, for a dead mark,
+ * this digest. */
 static bool has_mark(const char *head, const char *digest)
 {
 	const char *at = sent, *end = sent + sent_len, *point, *slash;
@@ -202,7 +202,7 @@ static void on_closed(void *arg)
 
 /* --- what is asked --- */
 
-/* From owner 1, whether there is one or not. */
+/* Inherits claims from owner 1, whether it exists or not. */
 static void inherit(struct claim *c, size_t n)
 {
 	struct event *evs[EVENTS];
@@ -287,7 +287,7 @@ static void take_step(struct claim *c, uint8_t step)
 static const char login[] = "+OK\r\n$20\r\nredis_version:7.0.15\r\n:7\r\n$28\r\nmaxmemory:0\r\nmaxmemory_polic\r\n"
 			    "$40\r\n0123456789012345678901234567890123456789\r\n";
 
-/* Reads what the listener asks, which it must be able to write, and turns the loop. Returns whether anything came. */
+/* Reads the listener's commands, so that it can write, and turns the loop. Returns whether anything came. */
 static bool turn(void)
 {
 	char bytes[65536];
@@ -322,7 +322,7 @@ static void serve(const char *bytes, size_t len, unsigned int flags)
 	}
 }
 
-/* The server's bytes with the words in them that stand for more, on the heap. */
+/* Returns the server's bytes with the placeholders replaced, on the heap. */
 static char *reveal(const uint8_t *bytes, size_t len, size_t *out_len)
 {
 	char epoch[12], owner[60], *out = malloc(len * sizeof(signed_mark) + 1), *at = out;

@@ -18,9 +18,9 @@
 
 static char folder[] = "/tmp/wsonce-fuzz-XXXXXX";
 static char checkpoint_path[60];
-static unsigned int failures; /* told */
+static unsigned int failures; /* errors printed */
 
-/* In place of dispatch.c's. */
+/* Replaces the function of dispatch.c. */
 int dispatch_fail(const char *format, ...)
 {
 	char text[600];
@@ -34,7 +34,7 @@ int dispatch_fail(const char *format, ...)
 	return STATUS_FAILED;
 }
 
-/* In place of the C library's: no power cut is played here. */
+/* Replaces the C library's function: there are no power cuts here. */
 int fsync(int fd)
 {
 	return 0;
@@ -44,12 +44,12 @@ int fsync(int fd)
 
 struct expected {
 	const uint8_t *at;
-	size_t len; /* without what ends it */
+	size_t len; /* without its end */
 	uint64_t begin, end, number;
 	bool is_ended;
 };
 
-/* The next line that is not empty, from offset on; false: there is none. */
+/* Finds the next line that is not empty, from offset on. Returns false if there is none. */
 static bool find_line(struct expected *e, const uint8_t *bytes, size_t size, uint64_t offset, uint64_t number)
 {
 	for (; offset < size; offset = e->end) {

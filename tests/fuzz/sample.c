@@ -1,6 +1,5 @@
-/* sample.c owns the making of messages. Bytes that are changed one by one are hardly ever JSON with a
- * second "payload" three levels down; this makes such things often: names are taken from the pointers,
- * values are what parsers disagree about. */
+/* sample.c makes messages. Changing bytes one by one hardly ever leads to JSON with a second "payload" three levels
+ * down; this makes such messages often: names are from the pointers, values are those that parsers disagree about. */
 #include "sample.h"
 
 #include "fuzz.h"
@@ -14,7 +13,7 @@ struct sample {
 	unsigned long state;
 };
 
-/* What any message may hold comes first; the rest makes most messages none. */
+/* Values that any message may contain come first; the rest makes most messages invalid. */
 #define TAME_SCALARS 8
 #define TAME_BLANKS  11
 
@@ -81,8 +80,8 @@ static const char *some_pointer(struct sample *s)
 	return which == 0 ? p->type : which == 1 ? p->payload : p->time;
 }
 
-/* The step at this depth of some pointer, now and then in escapes, or of another depth. A question mark
- * is what some parsers make of half a surrogate pair. */
+/* Adds the step of some pointer at this depth, sometimes with escapes, or one of another depth. Some parsers replace an
+ * unpaired surrogate by a question mark. */
 static void put_name(struct sample *s, int depth)
 {
 	const char *step = some_pointer(s);

@@ -1,8 +1,9 @@
-/* Segments of the spool: what is read of any file is what a second reader finds, which tries a record at each byte; and
- * of a segment that was damaged, each record that was not touched is read, and nothing that was not written.
+/* Segments of the spool: the records read from any file are those of a second reader, which tries a record at each
+ * byte; and from a damaged segment every undamaged record is read, and nothing that was not written.
  *
  * An input is f and the bytes of a file; or d, a byte with the number of records, a byte for the length of each
- * message, a number of bytes to cut off the end, and three bytes for each change: where (two), and what is flipped. */
+ * message, a number of bytes to cut off the end, and three bytes for each change: where (two), and which bits to flip.
+ */
 #include "spool/segment.h"
 
 #include "fuzz.h"
@@ -14,7 +15,7 @@
 static struct {
 	char bytes[FILE_MOST];
 	size_t len;
-	size_t most; /* bytes of a read */
+	size_t most; /* most bytes per read */
 } file;
 
 static ssize_t read_file(void *source, char *to, size_t n, off_t at)
@@ -28,7 +29,7 @@ static ssize_t read_file(void *source, char *to, size_t n, off_t at)
 	return (ssize_t)n;
 }
 
-/* A record that is read is written again, and has the same bytes where the format leaves no choice. */
+/* Writes a record again: it must have the same bytes wherever the format leaves no choice. */
 static void check_record(const struct record *r, const struct segment_reader *s)
 {
 	char *again = malloc(s->size);
@@ -45,7 +46,7 @@ static void check_record(const struct record *r, const struct segment_reader *s)
 	free(again);
 }
 
-/* The place of the next record from `at` on; file.len if there is none. */
+/* Returns the place of the next record from `at` on; file.len if there is none. */
 static size_t find_record(size_t at, uint32_t salt, size_t *size)
 {
 	struct record r;
@@ -98,7 +99,7 @@ static void check_file(const uint8_t *data, size_t size)
 	must(memcmp(whole, pieces, (n < RECORDS_MOST ? n : RECORDS_MOST) * sizeof(*whole)) == 0, "other records");
 }
 
-/* Messages have the salt in them, as none can know it. */
+/* Writes a segment. Its messages contain the salt, which real ones cannot know. */
 static size_t write_segment(const uint8_t *lengths, size_t n, size_t *ends)
 {
 	char message[260];

@@ -1,5 +1,5 @@
-/* Moments and durations, as producers and people write them: what a second reader takes, which counts by timegm() and
- * by strings of digits, is taken, and nothing else.
+/* Moments and durations, as producers and people write them: exactly those are accepted that a second reader accepts,
+ * which computes with timegm() and with strings of digits.
  *
  * An input is a letter, r (RFC 3339), s, m, u (numbers in seconds, ms, us) or a (a duration), and the text. */
 #include "base/quantity.h"
@@ -67,7 +67,7 @@ static bool read_rfc3339(const char *text, int64_t *us)
 	return *us >= 0 && *us <= LAST_US;
 }
 
-/* Moves the point of a string of digits. */
+/* Moves the decimal point of a string of digits. */
 static bool read_number(const char *text, int powers, int64_t *us)
 {
 	regmatch_t part[6];

@@ -1,6 +1,6 @@
 /* A receiver of webhooks that answers anything: delivery.c, with libcurl on a loop, sends two requests one after the
- * other, and target.c judges the answers. Each request has one answer, which is the receiver's to it and not what came
- * behind the one before; its status is the one that a second reader finds, and its reason is text that Postgres takes.
+ * other, and target.c judges the answers. Each request gets the receiver's answer to it, and not bytes that followed
+ * the previous answer; its status is the one that a second reader finds, and its reason is text that Postgres accepts.
  *
  * An input is a byte whose bits are enum flag, a byte that cuts, and the answer to the first request. */
 #include <arpa/inet.h>
@@ -16,7 +16,7 @@
 #define SECOND      299 /* the status of the answer to the second request */
 
 enum flag {
-	STAYS_OPEN = 1, /* the connection, behind the answer */
+	STAYS_OPEN = 1, /* the connection stays open after the answer */
 	IS_EARLY = 2,   /* the answer comes before the request has been read */
 };
 
@@ -78,7 +78,7 @@ static void check_answer(void)
 
 /* --- by a second reader --- */
 
-/* A status line that everybody reads in the same way, at the beginning of a line that has an end. */
+/* True if a line begins with a status line that everybody reads in the same way. */
 static bool is_status_line(const char *at, size_t len, int *status)
 {
 	if (len < 13 || memcmp(at, "HTTP/1.1 ", 9) != 0 || at[12] != ' ')
@@ -159,7 +159,7 @@ static void read_request(void)
 	     "another request: %s", request);
 }
 
-/* Reads what is left of a request that was answered before it was read. */
+/* Reads the rest of a request that was answered before it was read. */
 static void forget_request(void)
 {
 	char bytes[4096];

@@ -65,9 +65,9 @@ struct crowd {
 	struct client *clients;
 	int epoll;
 	size_t next;      /* the first client that never connected */
-	size_t dialling;  /* connects and handshakes under way */
-	size_t connected; /* now */
-	size_t open;      /* now, after a handshake */
+	size_t dialling;  /* connects and handshakes in progress */
+	size_t connected; /* connected now */
+	size_t open;      /* open now, after a handshake */
 	uint64_t opened, ended, failed, bytes, messages;
 	double first_life_s, last_life_s; /* of those that the listener ended */
 };

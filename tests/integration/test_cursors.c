@@ -61,7 +61,7 @@ static long stored(int first, long last)
 	return bench_count("events WHERE event_id::int BETWEEN %d AND %ld", first, last);
 }
 
-/* 0: none. */
+/* Returns the stored cursor; 0 if there is none. */
 static long cursor(void)
 {
 	return database_long(

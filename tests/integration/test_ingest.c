@@ -177,7 +177,7 @@ static void send_burst_and_reset(const char *protocol, bool is_greeted, int roun
 	free(frames);
 }
 
-/* More than is handed over at once, in one segment. What was sent to a producer before makes no difference. */
+/* More bytes than are read at once, in one segment. Earlier messages to the producer make no difference. */
 Test(ingest, a_burst_whose_producer_resets_the_connection_is_stored, .init = set_up, .fini = tear_down)
 {
 	for (int round = 0; round < 40; round++)

@@ -811,7 +811,7 @@ Test(webhooks, deliveries_that_wait_for_long_are_warned_of)
 	cr_assert_eq(listener_status(l, "/readyz"), 200);
 }
 
-/* Rows of the first name must not hide the oldest row of the last. */
+/* Rows of the first target must not hide the oldest row of the last one. */
 Test(webhooks, every_target_is_looked_at_for_the_oldest_and_those_of_nobody_are_told)
 {
 	add_hook("aaa", "/fail/500/99", "{s:f, s:f}", "backoff", 600.0, "backoff-cap", 600.0);

@@ -8,11 +8,11 @@
 #include "world.h"
 
 struct limit_of {
-	double once, listener, listener_s; /* per listener, and per second of its life, */
-	double connection;                 /* per connection to Postgres, */
-	double outbox;                     /* per delivery that is due, */
-	double event, delivery;            /* per message sent by the feed or a producer, */
-	double copy;                       /* per listener that may receive it */
+	double once, listener, listener_s; /* once, per listener, and per second of its life */
+	double connection;                 /* per connection to Postgres */
+	double outbox;                     /* per delivery that is due */
+	double event, delivery;            /* per message sent by the feed or a producer */
+	double copy;                       /* per message and listener that may receive it */
 };
 
 static const struct {

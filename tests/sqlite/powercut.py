@@ -102,7 +102,7 @@ async def must_be_cut(listener):
 async def live(rig, file, producer, seed, syncs, how=None):
     """Runs one life under load, which the disk ends."""
     listener = Listener(rig, "cut")
-    open(listener.log_path, "w").close()        # it tells the port of this life alone
+    open(listener.log_path, "w").close()        # so that it has only the port of this life
     await listener.start(file, env=on_disk(rig, seed, syncs, how), is_waited_for=False)
     await comes_true(lambda: has_begun(listener), LIFE_S)
     if not listener.is_over:

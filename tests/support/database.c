@@ -41,7 +41,7 @@ static struct database *new_of(const char *template)
 	return database_open(suite_text("%s dbname=%s", server, name));
 }
 
-/* A copy would be taken for the same database. */
+/* Makes new tables: a copied database would have the same id. */
 struct database *database_new(void)
 {
 	struct database *db = new_of("tables");

@@ -198,7 +198,7 @@ void presence_wait_for_leader(struct presence *p, const char *source)
 	fake.leader_waits++;
 }
 
-/* Then this one leads. */
+/* From then on this listener leads. */
 void presence_suspect_leader(struct presence *p, const char *source)
 {
 	fake.has_other_leader = false;

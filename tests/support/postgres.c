@@ -218,7 +218,7 @@ static void signal_one(pid_t pid, int signo)
 		cr_assert_fail("process %d of Postgres does not stand still", (int)pid);
 }
 
-/* Every process of Postgres but the postmaster is its direct child. */
+/* Every process of Postgres except the postmaster is its direct child. */
 static void signal_children(pid_t postmaster, int signo)
 {
 	DIR *proc = opendir("/proc");

@@ -449,7 +449,6 @@ Test(line_minutes, what_may_not_be_committed_is_told_again)
 	json_decref(second);
 }
 
-/* A table that overflows knows less, and says so. */
 /* As when Postgres was away for a day. */
 Test(line_minutes, a_long_backlog_is_told_in_parts_and_the_last_minutes_at_once)
 {

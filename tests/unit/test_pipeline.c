@@ -680,7 +680,7 @@ static const struct {
 	/* answers of the stages */
 	{"take", do_take}, {"owner", do_owner}, {"gone", do_gone}, {"told", do_told}, {"insert", do_insert}, {"refuse_times", do_refuse_times}, {"tell", do_tell}, {"dead_letter", do_dead_letter},
 	{"put", do_put}, {"read", do_read}, {"epoch", do_epoch}, {"cursor", do_cursor}, {"ask", do_ask},
-	/* several of these: received, and stored, held or in a batch by now */
+	/* several steps in one: an event is received, and then stored, held or in a batch */
 	{"store", do_store}, {"hold", do_hold}, {"batch", do_batch}, {"wait", do_wait},
 	/* what must be true */
 	{"journal", do_journal}, {"without", do_without}, {"forget", do_forget}, {"tells", do_tells},

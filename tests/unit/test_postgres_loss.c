@@ -21,13 +21,13 @@ enum moment {
 	AT_INSPECT_AGAIN,
 	AT_IDENTIFY,
 	AT_EPOCH,
-	AT_REST,   /* nothing is asked */
-	AT_QUERY,  /* of a statement */
+	AT_REST,   /* idle */
+	AT_QUERY,  /* a statement */
 	AT_COPY,   /* it accepts no rows yet */
 	AT_ROWS,   /* it accepts some rows and then stops */
 	AT_COPIED, /* it has all rows */
 	NEVER,
-	AT_SETTINGS, /* of a transaction */
+	AT_SETTINGS, /* the settings of a transaction */
 };
 
 enum fault { CUT, END, FATAL, ERROR, SILENCE, HALF, HALF_SILENCE, FAULTS, NO_ROW };
