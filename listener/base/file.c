@@ -27,14 +27,15 @@ static int fault_of(int fd)
 	return S_ISREG(file.st_mode) && file.st_size > FILE_MOST ? EFBIG : 0;
 }
 
-/* O_NONBLOCK: opening a pipe would otherwise wait for a writer. It has no effect on a regular file. */
+/* Does not wait for a writer of a pipe, but for what one writes. O_NONBLOCK has no effect on a regular file. */
 FILE *file_open(const char *path)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | (is_plain ? O_NONBLOCK : 0)), fault;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK), fault;
 	FILE *in;
 
 	if (fd < 0)
 		return NULL;
+	fcntl(fd, F_SETFL, 0);
 	fault = fault_of(fd);
 	in = fault ? NULL : fdopen(fd, "r");
 	if (in)

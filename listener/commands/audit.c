@@ -286,8 +286,9 @@ static int write_missing(struct audit *a)
 	int found;
 
 	snprintf(part, sizeof(part), is_beside ? "%s.part" : "%s", path);
-	out = fopen(part, "we");
-	if (!out)
+	if (is_beside)
+		unlink(part); /* what is there may be a link that somebody else made; x: does not follow another */
+	if (!(out = fopen(part, is_beside ? "wxe" : "we")))
 		return cannot_write(a);
 	rewind_rows(a);
 	while ((found = next_name(a, missing, &name)) > 0)

@@ -223,7 +223,7 @@ static int run_check(const struct invocation *in)
 		return STATUS_USAGE;
 	}
 	printed = json_object();
-	printf("%s: %zu rule%s, no fault found\n", p->name, p->rule_count, p->rule_count == 1 ? "" : "s");
+	json_out_line("%s: %zu rule%s, no fault found", p->name, p->rule_count, p->rule_count == 1 ? "" : "s");
 	secrets_each(p->root, print_read, printed);
 	if (p->dictionary_path)
 		json_out_line("reads the file %s", p->dictionary_path);

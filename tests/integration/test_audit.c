@@ -127,6 +127,19 @@ Test(audit, list_is_not_overwritten_by_what_is_missing, .init = bench_open)
 	run_expect(db, 1, "missing                   2\n", "audit --expected %s --missing-to %s", ids, x);
 }
 
+/* In a folder where others may write, such as /tmp. */
+Test(audit, no_link_is_followed_to_write_what_is_missing, .init = bench_open)
+{
+	char *ids = suite_file("ids", "s-6\n"), *other = suite_file("other", "precious\n"), *x = suite_path("x");
+	struct stat st;
+
+	cr_assert_eq(symlink(other, suite_text("%s.part", x)), 0);
+	run_expect(db, 1, "missing                   1\n", "audit --expected %s --missing-to %s", ids, x);
+	cr_assert_eq(stat(other, &st), 0);
+	cr_assert_eq(st.st_size, 9, "the file that the link leads to was overwritten");
+	cr_assert(lstat(x, &st) == 0 && S_ISREG(st.st_mode));
+}
+
 Test(audit, standard_input_is_read_and_a_limit_kept, .init = bench_open)
 {
 	char *ids = suite_file("ids", "a\nb\nc\n"), *line, *postgres;

@@ -14,15 +14,31 @@ static void expect_refusal(const char *words, const char *name)
 
 Test(command, profile_check_says_what_a_profile_reads)
 {
-	static const char profile[] = "{\"url\": \"ws://localhost/${env:PATH}\", \"headers\": {\"A\": \"${env:PATH}\", "
+	static const char profile[] = "{\"name\": \"n\\u001b[31m\", \"url\": \"ws://localhost/${env:PATH}\", "
+				      "\"headers\": {\"A\": \"${env:PATH}\", "
 				      "\"B\": \"x ${file:/etc/shadow}\", \"C\": \"${file:a\\u001b[1A\\u001b[2Kb}\"}, "
 				      "\"rules\": [{\"name\": \"r\", \"action\": \"ignore\"}]}";
 	struct run run = run_in(NULL, suite_text("profile check %s", suite_file("profile", profile)));
 
 	cr_assert_eq(run.status, 0, "%s", run.errors);
-	cr_assert(strstr(run.output, "\nreads the variable PATH\nreads the file /etc/shadow\n"
-				     "reads the file a\\x1b[1A\\x1b[2Kb\n"),
+	cr_assert(strstr(run.output,
+			 "n\\x1b[31m: 1 rule, no fault found\nreads the variable PATH\nreads the file /etc/shadow\n"
+			 "reads the file a\\x1b[1A\\x1b[2Kb\n"),
 		  "%s", run.output);
+}
+
+/* A pipe in a profile of a stranger, to which nobody writes. */
+Test(command, profile_check_does_not_wait_for_a_file_that_a_profile_names, .init = bench_open, .fini = bench_close,
+     .timeout = 20)
+{
+	char *profile =
+		suite_file("p.json", "{\"url\": \"ws://localhost\", \"binary\": \"zstd\", "
+				     "\"binary_dictionary\": \"pipe\", \"default\": \"ignore\", \"rules\": []}");
+
+	cr_assert_eq(mkfifo(suite_path("pipe"), 0600), 0);
+	struct run run = run_in(NULL, suite_text("profile check %s", profile));
+	cr_assert_eq(run.status, 2);
+	cr_assert(strstr(run.errors, "pipe is not a zstd dictionary"), "%s", run.errors);
 }
 
 Test(command, what_a_feed_is_tried_with_is_checked)
