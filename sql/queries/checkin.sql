@@ -74,6 +74,7 @@ WITH checkin AS MATERIALIZED (
 		nullif((l->>15)::smallint, 1),
 		(l->>16)::bigint, nullif(l->17, 'null')
 	FROM checkin, older, pg_catalog.jsonb_array_elements(n->'lines') AS l
+	ORDER BY (l->>0)::bigint, l->>14, l->>1 -- as the key
 	ON CONFLICT (minute, source, listener) DO UPDATE SET received = excluded.received,
 		received_sum = excluded.received_sum, stored = excluded.stored, stored_sum = excluded.stored_sum,
 		unknown = excluded.unknown, reconnects = excluded.reconnects, up = excluded.up, gap = excluded.gap,
