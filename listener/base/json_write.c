@@ -222,7 +222,7 @@ static void write_members(struct writer *w, const struct member *members, size_t
 static void write_object(struct writer *w, struct slice v)
 {
 	struct json_walk walk = json_walk(v);
-	struct member *members = NULL;
+	AUTO_FREE struct member *members = NULL;
 	size_t count = 0, size = 0;
 
 	while (json_walk_next(&walk)) {
@@ -241,7 +241,6 @@ static void write_object(struct writer *w, struct slice v)
 	if (w->is_plain && count)
 		qsort(members, count, sizeof(*members), compare_places);
 	write_members(w, members, count);
-	free(members);
 }
 
 static void write_array(struct writer *w, struct slice v)

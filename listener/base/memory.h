@@ -62,6 +62,14 @@ static inline char *memory_strndup(const char *text, size_t len)
 	return memory_given(strndup(text, len), NULL);
 }
 
+/* Frees what a local variable points to, at the end of its block. The variable must be set where it is declared. */
+#define AUTO_FREE __attribute__((cleanup(memory_free_at)))
+
+static inline void memory_free_at(void *variable)
+{
+	free(*(void **)variable);
+}
+
 /* Like asprintf(3), but returns the text. */
 char *memory_printf(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -63,18 +63,14 @@ char *secret_read(const char *path)
 char *secret_named(const char *name)
 {
 	const char *value = getenv(name), *folder = getenv("CREDENTIALS_DIRECTORY");
-	char *file_name = memory_printf("%s_FILE", name), *path = NULL, *text = NULL;
+	AUTO_FREE char *file_name = memory_printf("%s_FILE", name), *path = NULL;
 	const char *file = getenv(file_name);
 
 	if (!value && !file && folder && *folder && *name && !strchr(name, '/'))
 		file = path = memory_printf("%s/%s", folder, name);
 	if (value)
-		text = memory_strdup(value);
-	else if (file)
-		text = secret_read(file);
-	free(file_name);
-	free(path);
-	return text;
+		return memory_strdup(value);
+	return file ? secret_read(file) : NULL;
 }
 
 char *secret_of(const char *of)

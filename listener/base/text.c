@@ -8,23 +8,19 @@
 json_t *make_json(const char *text, size_t len)
 {
 	json_t *value = json_stringn(text, len);
-	char *copy = value ? NULL : memory_strndup(text, len);
+	AUTO_FREE char *copy = value ? NULL : memory_strndup(text, len);
 
-	if (copy) {
-		make_ascii(copy);
-		value = json_string(copy);
-	}
-	free(copy);
-	return value;
+	if (value)
+		return value;
+	make_ascii(copy);
+	return json_string(copy);
 }
 
 char *quote_json(const char *text, size_t len)
 {
-	json_t *value = make_json(text, len);
-	char *out = json_dumps(value, JSON_ENCODE_ANY);
+	json_auto_t *value = make_json(text, len);
 
-	json_decref(value);
-	return out;
+	return json_dumps(value, JSON_ENCODE_ANY);
 }
 
 int find_word(const char *words, const char *text)

@@ -181,7 +181,7 @@ static int next_name(struct audit *a, const char *states, const char **name)
 /* An event whose row purge deleted looks like one that never came. */
 static int count(struct audit *a)
 {
-	struct pg_result *rows = session_query(a->session, SQL_AUDIT_COUNT, SQL_AUDIT_COUNT, "");
+	AUTO_ROWS *rows = session_query(a->session, SQL_AUDIT_COUNT, SQL_AUDIT_COUNT, "");
 
 	if (!rows)
 		return -1;
@@ -191,7 +191,6 @@ static int count(struct audit *a)
 		dispatch_fail("rows of events older than %s days were deleted by purge --delete-rows: they count as "
 			      "missing (--horizon leaves them out)",
 			      session_text(rows, 0, DELETED_DAYS));
-	session_drop(rows);
 	return 0;
 }
 
@@ -199,10 +198,9 @@ static int count(struct audit *a)
 
 static int mark_in_flight(struct audit *a, int n)
 {
-	struct bytes claimed = {NULL, 0, 0};
+	AUTO_BYTES claimed = {NULL, 0, 0};
 	bool is_claimed[PAGE];
 	struct slice ids[PAGE] = {{NULL, 0}};
-	int failed;
 
 	for (int i = 0; i < n; i++) {
 		ids[i].at = session_text(a->page, (size_t)i, 1);
@@ -222,9 +220,7 @@ static int mark_in_flight(struct audit *a, int n)
 	if (!claimed.len)
 		return 0;
 	bytes_add_text(&claimed, "}");
-	failed = session_run(a->session, sql_in_flight, lite_in_flight, "s", bytes_text(&claimed));
-	bytes_free(&claimed);
-	return failed;
+	return session_run(a->session, sql_in_flight, lite_in_flight, "s", bytes_text(&claimed));
 }
 
 static int find_in_flight(struct audit *a)

@@ -79,7 +79,7 @@ static void check_postgres(struct findings *f, const struct config *c)
 /* Checks if a listener may write the folder, to create the file. */
 static void check_folder(struct findings *f, const char *what, const char *path)
 {
-	char *copy = memory_strdup(path);
+	AUTO_FREE char *copy = memory_strdup(path);
 	const char *folder = dirname(copy);
 
 	if (access(folder, W_OK | X_OK))
@@ -87,7 +87,6 @@ static void check_folder(struct findings *f, const char *what, const char *path)
 			strerror(errno));
 	else
 		finding(f, FINDING_OK, what, "%s is not there yet: the first listener creates it", path);
-	free(copy);
 }
 
 static void check_file(struct findings *f, const struct config *c, const char *path)
@@ -117,13 +116,12 @@ static void check_file(struct findings *f, const struct config *c, const char *p
 /* True if a process has the lock. A listener that starts during this check would be refused. */
 static bool is_locked(const char *dir)
 {
-	char *path = memory_printf("%s/" SEGMENT_LOCK, dir);
+	AUTO_FREE char *path = memory_printf("%s/" SEGMENT_LOCK, dir);
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	bool is_locked = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK;
 
 	if (fd >= 0)
 		close(fd);
-	free(path);
 	return is_locked;
 }
 

@@ -87,12 +87,10 @@ static void check_profile(struct findings *f, const struct config *c, const stru
 static void check_source(struct findings *f, const struct config *c, size_t i)
 {
 	struct profile *p = profile_of_url(config_source_url(c, i), "source", "source", c->idle_timeout_s);
-	char *own = config_source_name(c, i), *name = memory_printf("%s (%s)", own, p->redacted_url);
+	AUTO_FREE char *own = config_source_name(c, i), *name = memory_printf("%s (%s)", own, p->redacted_url);
 
 	look_at(f, c, p, name);
 	profile_free(p);
-	free(own);
-	free(name);
 }
 
 /* One after the other. A feed that is quiet or does not answer takes five seconds, and there may be a thousand. */

@@ -64,14 +64,12 @@ static void sync_folder(char *path)
 
 int checkpoint_write(const char *path, const json_t *checkpoint)
 {
-	char *text = json_dumps(checkpoint, 0), *part = memory_printf("%s.part", path);
+	AUTO_FREE char *text = json_dumps(checkpoint, 0), *part = memory_printf("%s.part", path);
 	int result = write_whole(part, text, strlen(text)) || rename(part, path) ? -1 : 0;
 
 	if (result)
 		dispatch_fail("--checkpoint: cannot write %s: %s", path, strerror(errno));
 	else
 		sync_folder(part);
-	free(part);
-	free(text);
 	return result;
 }

@@ -178,7 +178,7 @@ static void add_command(struct words *words, const struct endpoint *e)
 /* If a command prints no JSON, it has failed and its error is the answer. */
 static struct reply call(const struct dashboard *d, const struct endpoint *e, struct words *words)
 {
-	struct bytes text = {NULL, 0, 0}, error_text = {NULL, 0, 0};
+	AUTO_BYTES text = {NULL, 0, 0}, error_text = {NULL, 0, 0};
 	FILE *out = bytes_stream(&text), *errors = bytes_stream(&error_text);
 	char *argv[WORDS_MAX];
 	struct reply r;
@@ -197,8 +197,6 @@ static struct reply call(const struct dashboard *d, const struct endpoint *e, st
 	else
 		r = refuse(status == STATUS_USAGE ? MHD_HTTP_BAD_REQUEST : MHD_HTTP_BAD_GATEWAY,
 			   bytes_text(&error_text));
-	bytes_free(&text);
-	bytes_free(&error_text);
 	return r;
 }
 
@@ -257,11 +255,10 @@ static const char *add_argument(struct visit *v, const char *name, char *value)
 static void on_argument(void *arg, const char *name, const char *value)
 {
 	struct visit *v = arg;
-	char *copy = memory_strdup(value ? value : "");
+	AUTO_FREE char *copy = memory_strdup(value ? value : "");
 
 	if (!v->refusal.why)
 		v->refusal.why = add_argument(v, name, copy);
-	free(copy);
 }
 
 /* Turns a GET into the words of its command. */
@@ -353,7 +350,7 @@ static struct http_refusal judge_change(struct visit *v, const struct http_reque
 
 static void read_body(struct visit *v)
 {
-	json_t *body = json_loadb(bytes_text(&v->body), v->body.len, JSON_REJECT_DUPLICATES, NULL);
+	json_auto_t *body = json_loadb(bytes_text(&v->body), v->body.len, JSON_REJECT_DUPLICATES, NULL);
 
 	v->refusal.why = read_change(v->e, body, v->token_name, &v->words);
 	if (v->refusal.why)
@@ -361,7 +358,6 @@ static void read_body(struct visit *v)
 	else
 		log_info("the page changes dead letters", "command=%s token=%s ids=%zu", v->e->command, v->token_name,
 			 json_array_size(json_object_get(body, "ids")));
-	json_decref(body);
 }
 
 /* --- requests --- */

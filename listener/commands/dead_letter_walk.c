@@ -172,18 +172,12 @@ struct slice dead_letters_type(struct envelope *reader, const char *message, siz
 static bool has_type(const struct dead_letter_walk *w, const struct pg_result *rows, size_t row)
 {
 	const char *type = w->filter.type;
-	struct slice found;
-	bool is_equal;
 	size_t len;
-	char *raw;
+	AUTO_FREE char *raw = session_bytes(rows, row, 2, &len);
+	struct slice found = dead_letters_type(w->reader, raw, len);
 
-	if (!session_is_null(rows, row, 1))
-		return true; /* the statement has compared the type */
-	raw = session_bytes(rows, row, 2, &len);
-	found = dead_letters_type(w->reader, raw, len);
-	is_equal = found.len == strlen(type) && memcmp(found.at, type, found.len) == 0;
-	free(raw);
-	return is_equal;
+	/* If the column has a type, the statement has compared it. */
+	return !session_is_null(rows, row, 1) || (found.len == strlen(type) && memcmp(found.at, type, found.len) == 0);
 }
 
 /* --- pages --- */
@@ -204,8 +198,7 @@ static int read_page(struct dead_letter_walk *w)
 {
 	const struct statements *s = w->filter.is_deliveries ? &of_deliveries : &of_dead_letters;
 	int64_t left = w->filter.limit ? w->filter.limit - w->found : INT64_MAX, most = left < PAGE ? left : PAGE;
-	struct pg_result *rows =
-		ask(w, w->reader ? s->with_messages : s->ids, w->filter.type, w->reader ? MESSAGES : most);
+	AUTO_ROWS *rows = ask(w, w->reader ? s->with_messages : s->ids, w->filter.type, w->reader ? MESSAGES : most);
 	size_t count = rows ? session_count(rows) : 0;
 
 	w->is_over = !count || (!w->reader && (int64_t)count < most);
@@ -218,7 +211,6 @@ static int read_page(struct dead_letter_walk *w)
 		left--;
 	}
 	w->is_over = w->is_over || !left;
-	session_drop(rows);
 	return rows ? 0 : -1;
 }
 
@@ -238,13 +230,12 @@ int dead_letter_walk_next(struct dead_letter_walk *w)
 static int begin_at_newest(struct dead_letter_walk *w, const struct statements *s)
 {
 	const struct dead_letter_filter *f = &w->filter;
-	struct pg_result *rows = ask(w, s->newest, f->is_deliveries ? f->type : NULL, f->newest + 1);
+	AUTO_ROWS *rows = ask(w, s->newest, f->is_deliveries ? f->type : NULL, f->newest + 1);
 
 	if (rows && session_number(rows, 0, 0) > f->newest) {
 		w->looked_at = (size_t)f->newest;
 		w->after = session_number(rows, 0, 1);
 	}
-	session_drop(rows);
 	return rows ? 0 : -1;
 }
 
@@ -284,7 +275,7 @@ int dead_letter_walk_begin(struct dead_letter_walk *w, const struct invocation *
 {
 	const struct dead_letters_options *o = in->options;
 	const struct statements *sql = o->filter.is_deliveries ? &of_deliveries : &of_dead_letters;
-	struct pg_result *rows = session_query(in->session, sql->last[0], sql->last[1], "");
+	AUTO_ROWS *rows = session_query(in->session, sql->last[0], sql->last[1], "");
 	char *id = (char *)o->id, **words = id ? &id : in->words;
 	int count = id ? 1 : in->word_count;
 
@@ -292,7 +283,6 @@ int dead_letter_walk_begin(struct dead_letter_walk *w, const struct invocation *
 	if (!rows)
 		return -1;
 	w->end = session_number(rows, 0, 0);
-	session_drop(rows);
 	if (o->is_pending || id)
 		w->filter.state = id ? "all" : "pending";
 	if (count)

@@ -48,18 +48,16 @@ enum listed_column { OBJECT, TEXT };
 static int list(const struct dead_letter_walk *w, const struct dead_letters_options *o)
 {
 	const struct family *family = &families[w->filter.is_deliveries];
-	char *ids = dead_letter_ids_array(&w->ids, 0, w->ids.count);
-	struct pg_result *rows = session_query(w->session, family->list[0], family->list[1], "snnns", ids, o->groups,
-					       o->examples, (int64_t)w->looked_at, w->config->consumer);
+	AUTO_FREE char *ids = dead_letter_ids_array(&w->ids, 0, w->ids.count);
+	AUTO_ROWS *rows = session_query(w->session, family->list[0], family->list[1], "snnns", ids, o->groups,
+					o->examples, (int64_t)w->looked_at, w->config->consumer);
 
-	free(ids);
 	if (!rows)
 		return STATUS_FAILED;
 	if (o->is_json)
 		json_out_object(json_loads(session_text(rows, 0, OBJECT), 0, NULL));
 	else
 		json_out_text(session_text(rows, 0, TEXT), strlen(session_text(rows, 0, TEXT)), false);
-	session_drop(rows);
 	return STATUS_FINE;
 }
 
@@ -104,13 +102,10 @@ enum shown_column { FIELDS, BODY, WHY_NOT };
 /* Encodes bytes that cannot be a JSON string. */
 static json_t *make_base64(const char *bytes, size_t len)
 {
-	struct bytes text = {NULL, 0, 0};
-	json_t *value;
+	AUTO_BYTES text = {NULL, 0, 0};
 
 	base64_add(&text, bytes, len);
-	value = json_string(bytes_text(&text));
-	bytes_free(&text);
-	return value;
+	return json_string(bytes_text(&text));
 }
 
 /* why_not: the body of a delivery is left out; else NULL. */
@@ -173,13 +168,12 @@ static int show_row(const struct invocation *in, const struct pg_result *row, co
 	const struct dead_letters_options *o = in->options;
 	bool is_delivery = o->filter.is_deliveries;
 	const char *why_not = session_is_null(row, 0, WHY_NOT) ? NULL : session_text(row, 0, WHY_NOT);
-	json_t *fields;
+	json_auto_t *fields = json_loads(session_text(row, 0, FIELDS), 0, NULL);
 
 	if (o->is_raw && why_not)
 		return dispatch_fail("the payload of delivery %s is not printed: %s", in->words[0], why_not);
 	if (o->is_raw)
 		return fwrite(body, 1, len, stdout) == len ? STATUS_FINE : STATUS_FAILED;
-	fields = json_loads(session_text(row, 0, FIELDS), 0, NULL);
 	if (!fields)
 		return dispatch_fail("the row cannot be shown");
 	if (!is_delivery)
@@ -188,7 +182,6 @@ static int show_row(const struct invocation *in, const struct pg_result *row, co
 		show_json(fields, body, len, is_delivery, why_not);
 	else
 		show_text(fields, body, len, why_not);
-	json_decref(fields);
 	return STATUS_FINE;
 }
 
@@ -196,20 +189,13 @@ static int run_show(const struct invocation *in)
 {
 	const struct dead_letters_options *o = in->options;
 	const struct family *family = &families[o->filter.is_deliveries];
-	struct pg_result *row = session_query(in->session, family->show[0], family->show[1], "s", in->words[0]);
-	int status = STATUS_FAILED;
+	AUTO_ROWS *row = session_query(in->session, family->show[0], family->show[1], "s", in->words[0]);
+	size_t len;
+	AUTO_FREE char *body = row && session_count(row) ? session_bytes(row, 0, BODY, &len) : NULL;
 
-	if (row && !session_count(row)) {
+	if (row && !body)
 		dispatch_fail("no %s %s", family->one, in->words[0]);
-	} else if (row) {
-		size_t len;
-		char *body = session_bytes(row, 0, BODY, &len);
-
-		status = show_row(in, row, body, len);
-		free(body);
-	}
-	session_drop(row);
-	return status;
+	return body ? show_row(in, row, body, len) : STATUS_FAILED;
 }
 
 static const struct option show_options[] = {
@@ -242,7 +228,7 @@ struct change {
 
 void dead_letters_forget(struct redis_query **marks, const struct pg_result *rows, int column)
 {
-	struct slice *ids = memory_calloc(session_count(rows) + 1, sizeof(*ids));
+	AUTO_FREE struct slice *ids = memory_calloc(session_count(rows) + 1, sizeof(*ids));
 	size_t n = 0;
 
 	for (size_t i = 0; i < session_count(rows); i++)
@@ -256,7 +242,6 @@ void dead_letters_forget(struct redis_query **marks, const struct pg_result *row
 		redis_query_close(*marks);
 		*marks = NULL;
 	}
-	free(ids);
 }
 
 /* Changes the current page of ids, PAGE in each transaction. */
@@ -266,17 +251,15 @@ static int change_page(struct change *c, const struct dead_letters_options *o)
 	const char *const *sql = families[w->filter.is_deliveries].change;
 
 	for (size_t i = 0; i < w->ids.count && !interrupt_has_come(); i += PAGE) {
-		char *ids = dead_letter_ids_array(&w->ids, i, PAGE);
-		struct pg_result *rows = session_query(w->session, sql[0], sql[1], "sssss", ids, o->note,
-						       w->config->instance_id, o->action, w->filter.state);
+		AUTO_FREE char *ids = dead_letter_ids_array(&w->ids, i, PAGE);
+		AUTO_ROWS *rows = session_query(w->session, sql[0], sql[1], "sssss", ids, o->note,
+						w->config->instance_id, o->action, w->filter.state);
 
-		free(ids);
 		if (!rows)
 			return -1;
 		c->done += (int64_t)session_count(rows);
 		if (c->marks)
 			dead_letters_forget(&c->marks, rows, 1);
-		session_drop(rows);
 		progress_show("%s: %" PRId64 ", up to id %" PRId64, o->done_as, c->done, w->ids.at[i]);
 	}
 	return 0;
@@ -305,12 +288,11 @@ static void print_done(const struct change *c, const struct dead_letters_options
 static void warn_of_unattended(const struct change *c)
 {
 	int64_t age_ms = clock_ms(CLOCK_MONOTONIC) - c->started_ms;
-	struct pg_result *rows = session_query(c->walk.session, SQL_UNATTENDED, NULL, "n", age_ms);
+	AUTO_ROWS *rows = session_query(c->walk.session, SQL_UNATTENDED, NULL, "n", age_ms);
 
 	if (rows && !session_is_null(rows, 0, 0))
 		dispatch_fail("no running listener delivers to %s; these deliveries wait until one does",
 			      session_text(rows, 0, 0));
-	session_drop(rows);
 }
 
 static int change(struct change *c, const struct dead_letters_options *o)

@@ -155,7 +155,7 @@ static char *cut(char *text, const char *mark)
 
 static struct help find_help(const char *name)
 {
-	char *head = memory_printf("# %s\n", name);
+	AUTO_FREE char *head = memory_printf("# %s\n", name);
 	const char *at = strstr(TEXT_HELP, head) + strlen(head), *end = strstr(at, "\n\n# ");
 	struct help h = {.summary = memory_strndup(at, end ? (size_t)(end - at) : strlen(at) - 1)};
 
@@ -163,7 +163,6 @@ static struct help find_help(const char *name)
 	h.examples = cut(h.text, "\n\n\t");
 	for (char *line = h.text; (line = strchr(line, '\n'));)
 		*line = ' ';
-	free(head);
 	return h;
 }
 
@@ -251,12 +250,11 @@ static json_t *describe(const struct subcommand *c)
 
 void dispatch_print_json(void)
 {
-	json_t *all = json_array();
+	json_auto_t *all = json_array();
 
 	for (size_t i = 0; i < COMMANDS; i++)
 		json_array_append_new(all, describe(commands[i]));
 	json_dumpf(all, stdout, JSON_INDENT(1));
-	json_decref(all);
 }
 
 bool dispatch_is_help(const char *word)
@@ -384,7 +382,7 @@ static int run_with_session(const struct subcommand *c, struct invocation *in)
 /* argv[0] is the last word of the command's name. given: the settings; NULL: they are in argv, too. */
 static int run_command(const struct subcommand *c, const struct config *given, int argc, char **argv)
 {
-	char **words = memory_calloc((size_t)argc, sizeof(*words));
+	AUTO_FREE char **words = memory_calloc((size_t)argc, sizeof(*words));
 	union room room = {.bytes = {0}};
 	struct config own = {.file = NULL};
 	struct invocation in = {
@@ -404,7 +402,6 @@ static int run_command(const struct subcommand *c, const struct config *given, i
 	}
 	status = what ? refuse(what) : run_with_session(c, &in);
 	config_free(&own);
-	free(words);
 	return status;
 }
 

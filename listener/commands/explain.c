@@ -81,20 +81,18 @@ static int64_t read_ms(const char *text)
 static void take_claim(struct history *h, const char *value, json_int_t ttl_ms)
 {
 	const char *at = strrchr(value, '@'), *end = at ? at : value + strlen(value);
-	char *owner = memory_strndup(value, (size_t)(end - value));
+	AUTO_FREE char *owner = memory_strndup(value, (size_t)(end - value));
 
 	add_moment(h, at ? read_ms(at + 1) : 0, "claimed",
 		   json_pack("{s:o, s:I}", "listener", json_out_string(owner), "expires_in_ms", ttl_ms));
-	free(owner);
 }
 
 static void take_mark(struct history *h, const char *value, const struct mark *mark, json_int_t ttl_ms)
 {
-	char *epoch = memory_printf("%08" PRIx32, mark->epoch);
+	AUTO_FREE char *epoch = memory_printf("%08" PRIx32, mark->epoch);
 
 	add_moment(h, read_ms(value + sizeof(MARK_DONE_HEAD) - 1), mark->is_dead ? "marked dead" : "marked done",
 		   json_pack("{s:I, s:s}", "expires_in_ms", ttl_ms, "epoch", epoch));
-	free(epoch);
 }
 
 static void ask_redis(struct history *h, const struct config *config, struct slice id)
@@ -122,14 +120,13 @@ static void ask_redis(struct history *h, const struct config *config, struct sli
 
 static void print_member(const char *name, const json_t *value)
 {
-	char *text = json_is_string(value) ? NULL : json_dumps(value, JSON_ENCODE_ANY);
+	AUTO_FREE char *text = json_is_string(value) ? NULL : json_dumps(value, JSON_ENCODE_ANY);
 
 	printf(" %s=", name);
 	if (text)
 		fputs(text, stdout);
 	else
 		json_out_text(json_string_value(value), json_string_length(value), true);
-	free(text);
 }
 
 static void print_text(const struct history *h, const char *id)
@@ -185,7 +182,7 @@ static int explain(struct history *h, const struct invocation *in)
 {
 	const struct explain_options *o = in->options;
 	struct slice id = {in->words[0], strlen(in->words[0])};
-	char *text = make_text(h, id.at);
+	AUTO_FREE char *text = make_text(h, id.at);
 	char key[17];
 	const char *const values[] = {text}, *const keys[] = {key};
 	json_t *moment;
@@ -200,7 +197,6 @@ static int explain(struct history *h, const struct invocation *in)
 		print_json(h, id.at);
 	else
 		print_text(h, id.at);
-	free(text);
 	return i ? STATUS_FINE : STATUS_FAILED;
 }
 

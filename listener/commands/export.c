@@ -276,7 +276,7 @@ static int wait_for_writers(struct export *e, int64_t most_ms)
 	int failed = 0;
 
 	while (is_open && !failed) {
-		struct pg_result *rows = session_query(e->session, SQL_EXPORT_WRITERS, NULL, "ss", writers, e->until);
+		AUTO_ROWS *rows = session_query(e->session, SQL_EXPORT_WRITERS, NULL, "ss", writers, e->until);
 
 		is_open = rows && !session_is_null(rows, 0, 0);
 		free(writers);
@@ -288,7 +288,6 @@ static int wait_for_writers(struct export *e, int64_t most_ms)
 						session_text(rows, 0, 1));
 		else if (is_open)
 			poll(NULL, 0, LOOK_MS);
-		session_drop(rows);
 	}
 	free(writers);
 	return failed;
@@ -330,7 +329,7 @@ static void take_place(void *arg, const char *const *cells, int n)
 /* Prints the rows of some places, from the first on. Returns their number, or -1. */
 static int print_rows(struct export *e, int first)
 {
-	struct bytes ids = {NULL, 0, 0};
+	AUTO_BYTES ids = {NULL, 0, 0};
 	const char *array;
 	int64_t bytes = 0;
 	int i = first, failed;
@@ -344,7 +343,6 @@ static int print_rows(struct export *e, int first)
 	bytes_add_byte(&ids, '}');
 	array = bytes_text(&ids);
 	failed = session_each_row(e->session, SQL_EXPORT_ROWS, SQL_SQLITE_EXPORT_ROWS, 1, &array, take_line, e);
-	bytes_free(&ids);
 	write_lines(e);
 	show_progress(e);
 	return failed ? -1 : i - first;

@@ -44,11 +44,9 @@ static int64_t time_of(struct exported *x, const struct slice members[MEMBERS])
 static const char *name_of(struct exported *x, struct feeder *f, struct slice source)
 {
 	struct slice text = text_of(x, source);
-	char *copy = memory_strndup(text.at ? text.at : "", text.len);
-	const char *name = feeder_keep_name(f, copy);
+	AUTO_FREE char *copy = memory_strndup(text.at ? text.at : "", text.len);
 
-	free(copy);
-	return name;
+	return feeder_keep_name(f, copy);
 }
 
 /* Returns false if the id or the type is not valid: then the line is an ordinary message. */

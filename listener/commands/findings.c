@@ -82,7 +82,7 @@ static void look_at(struct findings *f, const char *flag, const char *path, bool
 static void on_secret(void *arg, const char *name, size_t len)
 {
 	bool is_env = strncmp(name, "env:", 4) == 0;
-	char *key = memory_strndup(name, len), *text = secret_of(key);
+	AUTO_FREE char *key = memory_strndup(name, len), *text = secret_of(key);
 
 	if (!text)
 		finding(arg, FINDING_WRONG, "secret",
@@ -90,8 +90,6 @@ static void on_secret(void *arg, const char *name, size_t len)
 			strchr(key, ':') + 1);
 	else if (!is_env)
 		look_at(arg, "secret", key + 5, true);
-	free(text);
-	free(key);
 }
 
 static void on_setting(void *arg, const struct config_redacted *setting)

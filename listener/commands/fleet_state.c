@@ -60,13 +60,12 @@ static double ms_since(int64_t us)
 static void take_part(void *arg, const char *name, const struct pg_result *rows, const char *why)
 {
 	struct reading *r = arg;
-	json_t *found = rows ? json_loads(session_text(rows, 0, 0), 0, NULL) : NULL;
+	json_auto_t *found = rows ? json_loads(session_text(rows, 0, 0), 0, NULL) : NULL;
 
 	if (!found)
 		note(r, strcmp(name, "server") == 0 ? FLEET_DOWN : FLEET_DEGRADED, "cannot read %s: %s", name,
 		     rows ? "what the database has is no JSON" : why);
 	json_object_update_recursive(r->state, found);
-	json_decref(found);
 }
 
 static void judge_server(struct reading *r, const json_t *server)
@@ -178,7 +177,7 @@ struct heartbeat {
 
 static void read_heartbeat(struct heartbeat *beat, struct redis_query *q, const char *prefix, const json_t *report)
 {
-	char *key = memory_printf(PRESENCE_KEY_PREFIX "%s", prefix), *said = memory_calloc(1, SAID_MAX);
+	AUTO_FREE char *key = memory_printf(PRESENCE_KEY_PREFIX "%s", prefix), *said = memory_calloc(1, SAID_MAX);
 	const char *owner = member_text(report, "owner"), *trouble, *text;
 	const char *const get[] = {"HGET", key, owner};
 	int64_t number = 0;
@@ -195,8 +194,6 @@ static void read_heartbeat(struct heartbeat *beat, struct redis_query *q, const 
 		 beat->is_there < 1 ? member_text(report, "trouble")
 		 : trouble          ? trouble + 1
 				    : "");
-	free(key);
-	free(said);
 }
 
 /* --- listeners --- */

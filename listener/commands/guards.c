@@ -20,30 +20,26 @@
  * An event has its effects in the transaction that stores it, or never, so a command without the fleet's handler would
  * store events without effects. */
 
+static int compare_effects(struct session *s, const struct config *config, const char *names)
+{
+	AUTO_ROWS *rows = session_query(s, SQL_OTHER_EFFECTS, NULL, "sss", config->consumer, config->handler, names);
+
+	if (!rows || !session_count(rows))
+		return rows ? STATUS_FINE : STATUS_FAILED;
+	dispatch_fail("%s", session_text(rows, 0, 0));
+	return STATUS_USAGE;
+}
+
 int effects_guard_check(struct session *s, const struct config *config)
 {
-	struct bytes names = {NULL, 0, 0}; /* names of webhooks, each followed by a blank */
-	struct pg_result *rows;
-	int status;
+	AUTO_BYTES names = {NULL, 0, 0}; /* names of webhooks, each followed by a blank */
 
-	if (session_is_file(s))
-		return STATUS_FINE; /* events in a file have no effects */
 	for (size_t i = 0; i < config->webhooks.count; i++) {
-		const char *name = config->webhooks.items[i].name;
-
-		bytes_add(&names, name, strlen(name));
+		bytes_add_text(&names, config->webhooks.items[i].name);
 		bytes_add_byte(&names, ' ');
 	}
-	rows = session_query(s, SQL_OTHER_EFFECTS, NULL, "sss", config->consumer, config->handler, bytes_text(&names));
-	if (rows && session_count(rows)) {
-		dispatch_fail("%s", session_text(rows, 0, 0));
-		status = STATUS_USAGE;
-	} else {
-		status = rows ? STATUS_FINE : STATUS_FAILED;
-	}
-	session_drop(rows);
-	bytes_free(&names);
-	return status;
+	return session_is_file(s) ? STATUS_FINE /* events in a file have no effects */
+				  : compare_effects(s, config, bytes_text(&names));
 }
 
 /* --- retention ---

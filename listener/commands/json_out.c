@@ -28,10 +28,9 @@ void json_out_safe(const char *json)
 
 void json_out_value(json_t *value, size_t flags)
 {
-	char *text = value ? json_dumps(value, flags | JSON_ENCODE_ANY | JSON_REAL_PRECISION(15)) : NULL;
+	AUTO_FREE char *text = value ? json_dumps(value, flags | JSON_ENCODE_ANY | JSON_REAL_PRECISION(15)) : NULL;
 
 	json_out_safe(text ? text : "null");
-	free(text);
 	json_decref(value);
 }
 
@@ -144,7 +143,7 @@ void json_out_text(const char *text, size_t len, bool is_line)
 
 void json_out_line(const char *format, ...)
 {
-	struct bytes line = {NULL, 0, 0};
+	AUTO_BYTES line = {NULL, 0, 0};
 	FILE *out = bytes_stream(&line);
 	va_list ap;
 
@@ -154,7 +153,6 @@ void json_out_line(const char *format, ...)
 	fclose(out);
 	json_out_text(line.at, line.len, true);
 	putchar('\n');
-	bytes_free(&line);
 }
 
 void json_out_column(const char *text, int width)

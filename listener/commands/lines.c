@@ -460,8 +460,8 @@ static void read_source(struct summary *s, const struct pg_result *rows, const s
  * note_teller(). Returns -1 if the database does not answer. */
 static int read_sources(struct session *db, struct summary *all, size_t n, int64_t from, int64_t end)
 {
-	struct pg_result *rows = session_query(db, SQL_LINES, NULL, "nns", from - LENGTH_MOST, end + LENGTH_MOST - 1,
-					       n == 1 ? all->name : "");
+	AUTO_ROWS *rows = session_query(db, SQL_LINES, NULL, "nns", from - LENGTH_MOST, end + LENGTH_MOST - 1,
+					n == 1 ? all->name : "");
 	struct place *places, *at, *last;
 	size_t count;
 
@@ -478,7 +478,6 @@ static int read_sources(struct session *db, struct summary *all, size_t n, int64
 			    end < all[i].end ? end : all[i].end);
 	}
 	free(places);
-	session_drop(rows);
 	return 0;
 }
 
@@ -732,12 +731,10 @@ static int run_lines(const struct invocation *in)
 	int64_t until_us = o->until_us && o->until_us < settled_us ? o->until_us : settled_us;
 	int64_t from = (o->since_us ? o->since_us : now_us - HOUR_US) / (LINE_MINUTE_MS * INT64_C(1000));
 	int64_t end = until_us / (LINE_MINUTE_MS * INT64_C(1000));
-	struct pg_result *sources =
+	AUTO_ROWS *sources =
 		session_query(in->session, SQL_LINES_SOURCES, NULL, "nns", from, end, o->source ? o->source : "");
-	int status = sources ? report(in->session, o, sources, from, end) : UNTOLD;
 
-	session_drop(sources);
-	return status;
+	return sources ? report(in->session, o, sources, from, end) : UNTOLD;
 }
 
 /* --- for audit --- */
@@ -756,7 +753,7 @@ static void keep_verified(char *minutes, int64_t from, int64_t end, const struct
 
 char *lines_verified(struct session *db, int64_t from, int64_t end)
 {
-	struct pg_result *sources = session_query(db, SQL_LINES_SOURCES, NULL, "nns", from, end, "");
+	AUTO_ROWS *sources = session_query(db, SQL_LINES_SOURCES, NULL, "nns", from, end, "");
 	size_t n = sources ? session_count(sources) : 0;
 	struct summary *all;
 	char *minutes;
@@ -773,7 +770,6 @@ char *lines_verified(struct session *db, int64_t from, int64_t end)
 	for (size_t i = 0; minutes && i < n; i++)
 		keep_verified(minutes, from, end, &all[i]);
 	free_summaries(all, n);
-	session_drop(sources);
 	return minutes;
 }
 

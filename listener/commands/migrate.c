@@ -29,7 +29,7 @@ static int make(struct session *s, const struct pg_result *missing, size_t row)
 /* CREATE INDEX CONCURRENTLY waits for all open transactions of the server; lock_timeout limits that. */
 int migrate_indexes(struct session *s)
 {
-	struct pg_result *missing = session_is_file(s) ? NULL : session_query(s, SQL_INDEXES, NULL, "");
+	AUTO_ROWS *missing = session_is_file(s) ? NULL : session_query(s, SQL_INDEXES, NULL, "");
 	int failed = missing || session_is_file(s) ? 0 : -1;
 
 	if (missing && session_count(missing))
@@ -40,7 +40,6 @@ int migrate_indexes(struct session *s)
 	for (size_t i = 0; !failed && missing && i < session_count(missing); i++)
 		failed = make(s, missing, i);
 	progress_clear();
-	session_drop(missing);
 	return failed;
 }
 

@@ -162,11 +162,9 @@ static bool is_file(const struct ndjson *l, const char *path)
 
 bool ndjson_would_lose(const struct ndjson *l, const char *path)
 {
-	char *part = memory_printf("%s.part", path);
-	bool would = is_file(l, path) || is_file(l, part);
+	AUTO_FREE char *part = memory_printf("%s.part", path);
 
-	free(part);
-	return would;
+	return is_file(l, path) || is_file(l, part);
 }
 
 /* --- reading --- */

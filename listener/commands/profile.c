@@ -17,7 +17,7 @@ static int run_list(const struct invocation *in)
 {
 	struct profile_fault fault;
 	size_t count;
-	char **names = profile_names(&count);
+	AUTO_FREE char **names = profile_names(&count);
 	int status = count ? STATUS_FINE : dispatch_fail("no profiles are in %.200s", profile_folder());
 
 	(void)in;
@@ -31,28 +31,26 @@ static int run_list(const struct invocation *in)
 		profile_free(p);
 		free(names[i]);
 	}
-	free(names);
 	return status;
 }
 
 static int run_show(const struct invocation *in)
 {
 	struct profile_fault fault;
-	char *text = profile_text(in->words[0], &fault);
+	AUTO_FREE char *text = profile_text(in->words[0], &fault);
 
 	if (!text) {
 		dispatch_fail("%s", fault.text);
 		return STATUS_USAGE;
 	}
 	fputs(text, stdout);
-	free(text);
 	return STATUS_FINE;
 }
 
 /* arg: an object whose keys have been printed already. */
 static void print_read(void *arg, const char *name, size_t len)
 {
-	char *key = memory_strndup(name, len);
+	AUTO_FREE char *key = memory_strndup(name, len);
 	bool is_file = strncmp(name, "file:", strlen("file:")) == 0;
 	size_t skip = strcspn(name, ":") + 1;
 
@@ -60,7 +58,6 @@ static void print_read(void *arg, const char *name, size_t len)
 		json_out_line("reads the %s %s", is_file ? "file" : "variable", key + skip);
 	}
 	json_object_set_new(arg, key, json_true());
-	free(key);
 }
 
 /* --- profile check --frames --- */
@@ -214,7 +211,7 @@ static int run_check(const struct invocation *in)
 	const struct check_options *o = in->options;
 	struct profile_fault fault;
 	struct profile *p = profile_read_any(in->words[0], &fault);
-	json_t *printed;
+	json_auto_t *printed = json_object();
 	int status;
 
 	if (!p || *p->doubt.text) {
@@ -222,12 +219,10 @@ static int run_check(const struct invocation *in)
 		profile_free(p);
 		return STATUS_USAGE;
 	}
-	printed = json_object();
 	json_out_line("%s: %zu rule%s, no fault found", p->name, p->rule_count, p->rule_count == 1 ? "" : "s");
 	secrets_each(p->root, print_read, printed);
 	if (p->dictionary_path)
 		json_out_line("reads the file %s", p->dictionary_path);
-	json_decref(printed);
 	status = o->frames ? check_frames(p, o->frames) : STATUS_FINE;
 	profile_free(p);
 	return status;

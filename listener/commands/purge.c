@@ -121,8 +121,8 @@ static int step(struct purge *p, struct tally *t, char **last)
 {
 	bool is_dry = p->o->is_dry;
 	int64_t found, done;
-	struct pg_result *rows = session_query(p->session, t->sql.step, t->sql.step, "ssnns", *last, t->cutoff,
-					       is_dry ? STEP_LOOK : p->o->batch, STEP_LOOK, is_dry ? "f" : "t");
+	AUTO_ROWS *rows = session_query(p->session, t->sql.step, t->sql.step, "ssnns", *last, t->cutoff,
+					is_dry ? STEP_LOOK : p->o->batch, STEP_LOOK, is_dry ? "f" : "t");
 
 	if (!rows)
 		return -1;
@@ -135,7 +135,6 @@ static int step(struct purge *p, struct tally *t, char **last)
 	t->bytes += session_number(rows, 0, BYTES);
 	free(*last);
 	*last = session_is_null(rows, 0, LAST) ? NULL : memory_strdup(session_text(rows, 0, LAST));
-	session_drop(rows);
 	return 0;
 }
 
@@ -162,18 +161,16 @@ static bool is_idle(const struct tally *t)
 /* Sets *first to the key to begin after; NULL if nothing is to be removed. */
 static int find_range(struct purge *p, struct tally *t, char **first)
 {
-	struct pg_result *rows;
+	AUTO_ROWS *rows =
+		is_idle(t) ? NULL
+			   : session_query(p->session, t->sql.range, t->sql.range, "ss", t->cutoff, t->pass->first);
 
 	*first = NULL;
-	if (is_idle(t))
-		return 0;
-	rows = session_query(p->session, t->sql.range, t->sql.range, "ss", t->cutoff, t->pass->first);
 	if (!rows)
-		return -1;
+		return is_idle(t) ? 0 : -1;
 	if (!session_is_null(rows, 0, 0))
 		*first = memory_strdup(session_text(rows, 0, 0));
 	t->last = session_is_null(rows, 0, 1) ? INT64_MAX : session_number(rows, 0, 1);
-	session_drop(rows);
 	return 0;
 }
 

@@ -166,10 +166,9 @@ static int finish(struct redis_query *m)
 
 static void put_key(struct redis_query *m, struct slice id)
 {
-	char *head = memory_printf("%s%s", m->prefix, redis_is_cluster(m->redis) ? REDIS_CLUSTER_TAG : "");
+	AUTO_FREE char *head = memory_printf("%s%s", m->prefix, redis_is_cluster(m->redis) ? REDIS_CLUSTER_TAG : "");
 
 	resp_joined(&m->command, head, strlen(head), id.at, id.len);
-	free(head);
 }
 
 /* Starts a command, with the key of id in place of %. */
@@ -238,7 +237,8 @@ int redis_query_command(struct redis_query *m, const char *const *words, size_t 
 json_t *redis_query_info(struct redis_query *m)
 {
 	static const char *const info[] = {"INFO"};
-	char *text = memory_calloc(1, INFO_BYTES), *rest = text;
+	AUTO_FREE char *text = memory_calloc(1, INFO_BYTES);
+	char *rest = text;
 	json_t *fields = json_object();
 	int64_t number;
 
@@ -251,6 +251,5 @@ json_t *redis_query_info(struct redis_query *m)
 		*value++ = '\0';
 		json_object_set_new(fields, line, make_json(value, strlen(value)));
 	}
-	free(text);
 	return fields;
 }

@@ -65,14 +65,13 @@ static const char lite_place[] = "SELECT id, opened FROM wsonce_database";
 static json_t *identify(const struct replay *r, struct session *s)
 {
 	int failed = session_is_file(s) ? 0 : session_run(s, SQL_MAKE_EPOCH, NULL, "");
-	struct pg_result *rows = failed ? NULL : session_query(s, sql_place, lite_place, "");
+	AUTO_ROWS *rows = failed ? NULL : session_query(s, sql_place, lite_place, "");
 	bool is_known = rows && session_count(rows);
 	json_t *place =
 		rows ? json_pack("{s:s, s:s, s:s}", "database", is_known ? session_text(rows, 0, 0) : "", "epoch",
 				 is_known ? session_text(rows, 0, 1) : "", "consumer", r->config->consumer)
 		     : NULL;
 
-	session_drop(rows);
 	return place;
 }
 
@@ -88,7 +87,7 @@ static bool has_forgotten(const struct replay *r, const json_t *before, const js
 static bool is_same_history(struct replay *r)
 {
 	struct session *s = r->file ? r->file : session_open(r->config, SESSION_READ);
-	json_t *now = s ? identify(r, s) : NULL;
+	json_auto_t *now = s ? identify(r, s) : NULL;
 	bool is_answered = now;
 
 	r->is_forgotten = r->is_forgotten || (now && has_forgotten(r, r->place, now));
@@ -96,7 +95,6 @@ static bool is_same_history(struct replay *r)
 		session_close(s);
 	else if (now && !r->is_forgotten)
 		json_object_set(r->place, "epoch", json_object_get(now, "epoch"));
-	json_decref(now);
 	return is_answered && !r->is_forgotten;
 }
 
@@ -162,10 +160,9 @@ static int go_on(struct replay *r, const json_t *known)
 
 static int resume(struct replay *r)
 {
-	json_t *known = r->o->checkpoint ? checkpoint_read(r->o->checkpoint) : json_object();
+	json_auto_t *known = r->o->checkpoint ? checkpoint_read(r->o->checkpoint) : json_object();
 	int failed = known ? go_on(r, known) : -1;
 
-	json_decref(known);
 	r->written = UINT64_MAX; /* nothing yet */
 	return failed;
 }

@@ -42,12 +42,11 @@ struct retry {
 
 static void record(struct retry *r)
 {
-	char *text = json_dumps(r->told, JSON_COMPACT);
+	AUTO_FREE char *text = json_dumps(r->told, JSON_COMPACT);
 
 	r->is_lost = r->is_lost ||
 		     session_run(r->in->session, SQL_RETRY_RECORD, SQL_SQLITE_RETRY_RECORD, "ssss", text,
 				 r->o->raw_file ? "retry-edited" : "retry", r->o->note, r->in->config->instance_id);
-	free(text);
 	json_array_clear(r->told);
 }
 
@@ -130,8 +129,7 @@ static bool feed_dead_letter(struct retry *r, struct feeder *f, const struct pg_
 {
 	const char *why = r->edited ? NULL : objections[session_number(page, row, OBJECTION)];
 	struct slice message = {r->edited, r->edited_len};
-	char *raw = NULL;
-	bool is_fed;
+	AUTO_FREE char *raw = NULL;
 
 	r->id = session_number(page, row, ID);
 	if (why) {
@@ -141,23 +139,19 @@ static bool feed_dead_letter(struct retry *r, struct feeder *f, const struct pg_
 	}
 	if (!r->edited)
 		message.at = raw = session_bytes(page, row, RAW, &message.len);
-	is_fed = feed_message(r, f, page, row, message);
-	free(raw);
-	return is_fed;
+	return feed_message(r, f, page, row, message);
 }
 
 /* Feeds PAGE of the walk's ids, beginning with number first. */
 static bool feed_some(struct retry *r, struct feeder *f, size_t first)
 {
-	char *ids = dead_letter_ids_array(&r->walk.ids, first, PAGE);
-	struct pg_result *page =
+	AUTO_FREE char *ids = dead_letter_ids_array(&r->walk.ids, first, PAGE);
+	AUTO_ROWS *page =
 		session_query(r->in->session, SQL_RETRY_TAKE, SQL_SQLITE_RETRY_TAKE, "ss", ids, r->edited ? "t" : "f");
 	bool is_fed = page;
 
 	for (size_t row = 0; is_fed && row < session_count(page); row++)
 		is_fed = feeder_has_room(f) && feed_dead_letter(r, f, page, row);
-	session_drop(page);
-	free(ids);
 	return is_fed;
 }
 

@@ -67,16 +67,13 @@ static char *make_events(int partitions)
 static int run_schema(const struct invocation *in)
 {
 	const struct schema_options *o = in->options;
-	char *events = make_events(count_partitions(o->layout));
-	char *all = schema_create_sql(events), *sql = schema_expand(all, "");
+	AUTO_FREE char *events = make_events(count_partitions(o->layout));
+	AUTO_FREE char *all = schema_create_sql(events), *sql = schema_expand(all, "");
 
 	printf("-- The tables of wsonce %s for a new database, schema version %d, layout %s. Run it as the role that "
 	       "will own\n"
 	       "-- them, then run wsonce migrate, which grants the rights on them.\n%s",
 	       WSONCE_VERSION, schema_version(), o->layout, sql);
-	free(sql);
-	free(all);
-	free(events);
 	return STATUS_FINE;
 }
 

@@ -30,10 +30,9 @@ struct segments {
 
 int segments_lock(const char *dir)
 {
-	char *path = memory_printf("%s/" SEGMENT_LOCK, dir);
+	AUTO_FREE char *path = memory_printf("%s/" SEGMENT_LOCK, dir);
 	int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 
-	free(path);
 	if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
 		return fd;
 	dispatch_fail("%s cannot be used: %s", dir, errno == EWOULDBLOCK ? "another process uses it" : strerror(errno));

@@ -144,37 +144,30 @@ static PGresult *ask(struct session *s, const char *text, int n, const char *con
 
 static PGresult *execute(struct session *s, const char *sql)
 {
-	char *text = schema_expand(sql, s->schema);
-	PGresult *result = PQexec(s->conn, text);
+	AUTO_FREE char *text = schema_expand(sql, s->schema);
 
-	free(text);
-	return result;
+	return PQexec(s->conn, text);
 }
 
 /* Runs statements. *version gets the first value of the last one; -1 if it has none. Returns 0 or -1. */
 static int run(struct session *s, const char *sql, int *version)
 {
-	PGresult *result = execute(s, sql);
+	AUTO_ROWS *result = execute(s, sql);
 	const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
-	int failed = is_fine(result) ? 0 : -1;
 
 	s->is_in_use = sqlstate && strcmp(sqlstate, "55P03") == 0;
 	*version = PQresultStatus(result) == PGRES_TUPLES_OK ? (int)strtol(PQgetvalue(result, 0, 0), NULL, 10) : -1;
-	PQclear(result);
-	return failed;
+	return is_fine(result) ? 0 : -1;
 }
 
 static int try_upgrade(struct session *s)
 {
-	char *sql;
-	int version, failed;
+	int version;
+	bool is_locked =
+		!run(s, "BEGIN; SET LOCAL statement_timeout = 0", &version) && !run(s, schema_lock_sql(), &version);
+	AUTO_FREE char *sql = is_locked ? schema_upgrade_sql(version) : NULL;
 
-	if (run(s, "BEGIN; SET LOCAL statement_timeout = 0", &version) || run(s, schema_lock_sql(), &version))
-		return -1;
-	sql = schema_upgrade_sql(version);
-	failed = run(s, sql, &version);
-	free(sql);
-	return failed;
+	return sql ? run(s, sql, &version) : -1;
 }
 
 /* A table that somebody reads (pg_dump) cannot be altered, so this tries again until the lock is free. */
@@ -195,7 +188,7 @@ static int upgrade(struct session *s)
 /* Checks that the database can be used. *is_ours: it has our tables. Does not check the role's rights on them. */
 static int inspect(struct session *s, bool *is_ours)
 {
-	struct pg_result *seen = session_query(s, schema_inspect_sql(), NULL, "s", "{}");
+	AUTO_ROWS *seen = session_query(s, schema_inspect_sql(), NULL, "s", "{}");
 	int failed = seen ? 0 : -1;
 
 	if (seen && !session_is_null(seen, 0, SCHEMA_FAULT))
@@ -205,17 +198,15 @@ static int inspect(struct session *s, bool *is_ours)
 	if (!failed && !*s->schema)
 		failed = dispatch_fail("no schema of the search_path exists for this role");
 	*is_ours = seen && session_flag(seen, 0, SCHEMA_IS_OURS);
-	session_drop(seen);
 	return failed;
 }
 
 static int ask_version(struct session *s, int *version)
 {
-	struct pg_result *rows = session_query(s, schema_ask_sql(), NULL, "");
+	AUTO_ROWS *rows = session_query(s, schema_ask_sql(), NULL, "");
 
 	if (rows)
 		*version = (int)session_number(rows, 0, 0);
-	session_drop(rows);
 	return rows ? 0 : -1;
 }
 
@@ -328,11 +319,10 @@ void session_close(struct session *s)
 struct pg_result *session_try(struct session *s, const char *sql, int n, const char *const *values, char *why,
 			      size_t size)
 {
-	char *text = schema_expand(sql, s->schema);
+	AUTO_FREE char *text = schema_expand(sql, s->schema);
 	struct pg_result *rows =
 		s->file ? session_file_ask(s->file, text, n, values, deadline_ms) : ask(s, text, n, values);
 
-	free(text);
 	*why = '\0';
 	if (s->file ? rows != NULL : is_fine(rows))
 		return rows;
@@ -386,13 +376,12 @@ struct pg_result *session_query(struct session *s, const char *sql, const char *
 
 int session_run(struct session *s, const char *sql, const char *sqlite, const char *types, ...)
 {
-	struct pg_result *rows;
+	AUTO_ROWS *rows;
 	va_list ap;
 
 	va_start(ap, types);
 	rows = query_values(s, sql, sqlite, types, ap);
 	va_end(ap);
-	PQclear(rows);
 	return rows ? 0 : -1;
 }
 
@@ -401,8 +390,9 @@ void session_each_part(struct session *s, const char *text, const char *head, in
 		       void *arg)
 {
 	for (const char *at = strstr(text, head), *next; at; at = next) {
-		char *name = memory_strdup(at + strlen(head)), *sql = name + strcspn(name, "\n"), why[600];
-		struct pg_result *rows;
+		AUTO_FREE char *name = memory_strdup(at + strlen(head));
+		AUTO_ROWS *rows = NULL;
+		char *sql = name + strcspn(name, "\n"), why[600];
 
 		next = strstr(at + 1, head);
 		if (next)
@@ -410,8 +400,6 @@ void session_each_part(struct session *s, const char *text, const char *head, in
 		*sql = '\0';
 		rows = session_try(s, sql + 1, n, values, why, sizeof(why));
 		take(arg, name, rows, why);
-		session_drop(rows);
-		free(name);
 	}
 }
 
@@ -441,25 +429,20 @@ static int each_row(struct session *s, const char *text, int n, const char *cons
 int session_each_row(struct session *s, const char *sql, const char *sqlite, int n, const char *const *values,
 		     session_row_fn *take, void *arg)
 {
-	char *text = s->file ? NULL : schema_expand(sql, s->schema);
+	AUTO_FREE char *text = s->file ? NULL : schema_expand(sql, s->schema);
 	int failed = s->file ? session_file_each(s->file, sqlite, n, values, take, arg)
 			     : each_row(s, text, n, values, take, arg);
 
-	free(text);
 	return s->file && failed ? fail(s, "sqlite", NULL) : failed;
 }
 
 int session_run_alone(struct session *s, const char *sql)
 {
-	PGresult *result;
-	int failed;
+	AUTO_ROWS *result = s->file ? NULL : execute(s, sql);
 
 	if (s->file)
 		return session_run(s, NULL, sql, "");
-	result = execute(s, sql);
-	failed = is_fine(result) ? 0 : fail(s, "postgres", result);
-	PQclear(result);
-	return failed;
+	return is_fine(result) ? 0 : fail(s, "postgres", result);
 }
 
 void session_drop(struct pg_result *rows)

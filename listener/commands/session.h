@@ -61,6 +61,12 @@ void session_each_part(struct session *s, const char *text, const char *head, in
 		       void (*take)(void *arg, const char *name, const struct pg_result *rows, const char *why),
 		       void *arg);
 void session_drop(struct pg_result *rows);
+/* A local variable whose rows are dropped at the end of its block. It must be set where it is declared. */
+#define AUTO_ROWS __attribute__((cleanup(session_drop_at))) struct pg_result
+static inline void session_drop_at(struct pg_result **rows)
+{
+	session_drop(*rows);
+}
 
 /* The contents of rows. An SQL NULL reads as "", 0 and false. */
 size_t session_count(const struct pg_result *rows);

@@ -134,11 +134,10 @@ static PGresult *make_rows(int columns)
 
 static void set_bytes(PGresult *rows, int row, int column, const struct sqlite_value *v)
 {
-	char *text = memory_alloc(v->len * 2 + 3);
+	AUTO_FREE char *text = memory_alloc(v->len * 2 + 3);
 
 	write_hex(stpcpy(text, "\\x"), v->at, v->len);
 	PQsetvalue(rows, row, column, text, (int)(v->len * 2 + 2));
-	free(text);
 }
 
 static bool take_row(void *arg, const struct sqlite_value *cells, int n)

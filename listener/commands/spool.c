@@ -47,11 +47,10 @@ static bool read_segment(struct segment_file *file, const char *name, record_fn 
 
 static void export(const struct record *r)
 {
-	struct bytes event = {0};
+	AUTO_BYTES event = {0};
 	struct slice message = ndjson_message(&event, r);
 
 	ndjson_write(stdout, message.at, message.len);
-	bytes_free(&event);
 }
 
 static void print_segment(const char *name, const struct tally *t)

@@ -24,7 +24,7 @@ static int run_stats(const struct invocation *in)
 {
 	static const char told[] = "WITH told (d) AS (" SQL_DUPLICATES ") " SQL_DUPLICATES_TEXT;
 	const struct stats_options *o = in->options;
-	struct pg_result *rows =
+	AUTO_ROWS *rows =
 		session_query(in->session, told, NULL, "nn", o->since_us, (int64_t)in->config->dedup_window_s);
 
 	if (!rows)
@@ -35,7 +35,6 @@ static int run_stats(const struct invocation *in)
 		json_out_text(session_text(rows, 0, 1), strlen(session_text(rows, 0, 1)), false);
 		putchar('\n');
 	}
-	session_drop(rows);
 	return STATUS_FINE;
 }
 

@@ -39,8 +39,8 @@ static const struct option status_options[] = {
 /* Returns a copy with ? for control characters and for all that is not ASCII. In JSON these are escapes, except DEL. */
 static json_t *make_printable(const json_t *state)
 {
-	char *text = memory_given(json_dumps(state, JSON_ENSURE_ASCII), "jansson"), *put = text;
-	json_t *copy;
+	AUTO_FREE char *text = memory_given(json_dumps(state, JSON_ENSURE_ASCII), "jansson");
+	char *put = text;
 
 	for (const char *at = text; *at;) {
 		if (*at == '\\' && (at[1] == '"' || at[1] == '\\')) {
@@ -54,9 +54,7 @@ static json_t *make_printable(const json_t *state)
 		}
 	}
 	*put = '\0';
-	copy = json_loads(text, 0, NULL);
-	free(text);
-	return copy;
+	return json_loads(text, 0, NULL);
 }
 
 /* Prints 12s, 5m12s, 3h04m or 12d03h: at most seven columns for years. */

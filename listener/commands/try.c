@@ -250,7 +250,7 @@ static bool is_new(struct trial *t, struct slice id)
  * differently. */
 static const char *digest_payload(struct slice payload, char hex[2 * SHA256_BYTES + 1])
 {
-	struct bytes canonical = {NULL, 0, 0};
+	AUTO_BYTES canonical = {NULL, 0, 0};
 	struct json_written written;
 	uint8_t digest[SHA256_BYTES];
 
@@ -259,7 +259,6 @@ static const char *digest_payload(struct slice payload, char hex[2 * SHA256_BYTE
 	written = json_write_canonical(&canonical, payload);
 	sha256(bytes_text(&canonical), canonical.len, digest);
 	write_hex(hex, digest, SHA256_BYTES);
-	bytes_free(&canonical);
 	return written.has_odd_number || written.is_cut ? NULL : hex;
 }
 
@@ -436,7 +435,7 @@ static enum ndjson_result read_lines(struct trial *t, struct ndjson *lines)
 
 static void print_recording(struct trial *t)
 {
-	struct bytes out = {NULL, 0, 0};
+	AUTO_BYTES out = {NULL, 0, 0};
 
 	json_out_format(&out,
 			"{\n \"frames\": %d, \"event_frames\": %d, \"ignored_frames\": %d, \"rejected_frames\": %d",
@@ -455,7 +454,6 @@ static void print_recording(struct trial *t)
 	json_out_format(&out, ",\n \"examples\": %j,\n \"rejected\": %j\n}\n", make_array(&t->examples),
 			make_array(&t->rejected));
 	fwrite(bytes_text(&out), 1, out.len, stdout);
-	bytes_free(&out);
 }
 
 /* Prints what the profile makes of a file (-: standard input), a frame per line or record, as one JSON object. starts
@@ -561,7 +559,7 @@ static json_t *describe_rule(const struct trial *t, const struct rule_count *cou
 static void print_feed_json(struct trial *t, const struct feed_client_view *v)
 {
 	struct slice cursor = session_cursor(t->session);
-	char *text = cursor.at ? memory_strndup(cursor.at, cursor.len) : NULL;
+	AUTO_FREE char *text = cursor.at ? memory_strndup(cursor.at, cursor.len) : NULL;
 	json_t *rules = json_array();
 	struct json_out o;
 
@@ -582,7 +580,6 @@ static void print_feed_json(struct trial *t, const struct feed_client_view *v)
 	json_out_member_text(&o, "rejected", make_array(&t->rejected).at);
 	json_out_member(&o, "rules", rules);
 	json_out_close(&o);
-	free(text);
 }
 
 static void print_line(const char *name, const char *text, size_t len)
@@ -724,7 +721,7 @@ static void forget(struct trial *t)
 static int open_shard(struct trial *t, char *error, size_t size)
 {
 	char why[SHARD_REASON];
-	json_t *parts = t->profile->shard.var ? shard_load(t->profile, why) : NULL;
+	json_auto_t *parts = t->profile->shard.var ? shard_load(t->profile, why) : NULL;
 
 	if (t->profile->shard.var && !parts) {
 		snprintf(error, size, "its list cannot be used: %.250s",
@@ -735,7 +732,6 @@ static int open_shard(struct trial *t, char *error, size_t size)
 		t->profile = t->shard = shard_profile(t->profile, 1);
 		shard_set(t->shard, json_array_get(parts, 0));
 	}
-	json_decref(parts);
 	return 0;
 }
 

@@ -38,11 +38,9 @@ static const struct option json_options[] = {
 /* Returns an array of the webhooks that match; or NULL after printing why. */
 static json_t *read_states(struct session *session, const char *name)
 {
-	struct pg_result *rows = session_query(session, SQL_WEBHOOKS_LIST, NULL, "s", name);
-	json_t *states = rows ? json_loads(session_text(rows, 0, 0), 0, NULL) : NULL;
+	AUTO_ROWS *rows = session_query(session, SQL_WEBHOOKS_LIST, NULL, "s", name);
 
-	session_drop(rows);
-	return states;
+	return rows ? json_loads(session_text(rows, 0, 0), 0, NULL) : NULL;
 }
 
 static void print_state(const json_t *w)
@@ -81,7 +79,7 @@ static int fail_unknown(const char *name)
 static int run_show(const struct invocation *in)
 {
 	const struct webhooks_options *o = in->options;
-	json_t *states = read_states(in->session, in->words[0]);
+	json_auto_t *states = read_states(in->session, in->words[0]);
 	json_t *state = json_array_get(states, 0);
 	int status = STATUS_FINE;
 
@@ -93,7 +91,6 @@ static int run_show(const struct invocation *in)
 		json_out_object(json_incref(state));
 	else
 		json_out_named(state);
-	json_decref(states);
 	return status;
 }
 
@@ -118,12 +115,11 @@ const struct subcommand webhooks_show = {
 
 static bool is_known(struct session *session, const char *name)
 {
-	json_t *states = read_states(session, name);
+	json_auto_t *states = read_states(session, name);
 	bool has_one = json_array_size(states);
 
 	if (states && !has_one)
 		fail_unknown(name);
-	json_decref(states);
 	return has_one;
 }
 
@@ -201,7 +197,7 @@ static const char begin_page[] = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCA
 static int64_t resend_page(struct resend *r, const struct invocation *in, int64_t page)
 {
 	const struct webhooks_options *o = in->options;
-	struct pg_result *rows =
+	AUTO_ROWS *rows =
 		session_run_alone(in->session, begin_page)
 			? NULL
 			: session_query(in->session, SQL_WEBHOOKS_RESEND, NULL, "snsnnnsn", in->words[0], r->until_us,
@@ -214,7 +210,6 @@ static int64_t resend_page(struct resend *r, const struct invocation *in, int64_
 		r->chosen += session_number(rows, 0, CHOSEN);
 		r->had_one += session_number(rows, 0, HAD_ONE);
 	}
-	session_drop(rows);
 	return n;
 }
 
@@ -242,12 +237,10 @@ static void print_resent(const struct resend *r, const struct webhooks_options *
 /* Returns the database's time, by which events were stored; or -1. */
 static int64_t read_now_us(struct session *session)
 {
-	struct pg_result *rows = session_query(
-		session, "SELECT pg_catalog.floor(extract(epoch FROM now()) * 1000000)::bigint", NULL, "");
-	int64_t now_us = rows ? session_number(rows, 0, 0) : -1;
+	AUTO_ROWS *rows = session_query(session, "SELECT pg_catalog.floor(extract(epoch FROM now()) * 1000000)::bigint",
+					NULL, "");
 
-	session_drop(rows);
-	return now_us;
+	return rows ? session_number(rows, 0, 0) : -1;
 }
 
 static int run_resend(const struct invocation *in)

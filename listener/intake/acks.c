@@ -40,14 +40,11 @@ static const char *status_name(enum outcome outcome)
 char *ack_text(const struct event *ev, enum outcome outcome, uint64_t n)
 {
 	const char *why = ev->reason ? ev->reason : "rejected by another listener: see dead_letters";
-	char *id = ev->id_len ? quote_json(ev->id, ev->id_len) : memory_strdup("null");
-	char *reason = outcome == OUTCOME_REJECTED ? quote_json(why, strlen(why)) : NULL;
-	char *text = memory_printf("{\"event_id\":%s,\"status\":\"%s\"%s%s,\"n\":%llu}", id, status_name(outcome),
-				   reason ? ",\"reason\":" : "", reason ? reason : "", (unsigned long long)n);
+	AUTO_FREE char *id = ev->id_len ? quote_json(ev->id, ev->id_len) : memory_strdup("null");
+	AUTO_FREE char *reason = outcome == OUTCOME_REJECTED ? quote_json(why, strlen(why)) : NULL;
 
-	free(reason);
-	free(id);
-	return text;
+	return memory_printf("{\"event_id\":%s,\"status\":\"%s\"%s%s,\"n\":%llu}", id, status_name(outcome),
+			     reason ? ",\"reason\":" : "", reason ? reason : "", (unsigned long long)n);
 }
 
 static void reserve(struct acks *a, size_t more)
@@ -130,10 +127,9 @@ void acks_add_text(struct acks *a, const char *text, size_t len)
 
 static void add_quoted(struct acks *a, const struct event *ev, enum outcome outcome, uint64_t n)
 {
-	char *text = ack_text(ev, outcome, n);
+	AUTO_FREE char *text = ack_text(ev, outcome, n);
 
 	acks_add_text(a, text, strlen(text));
-	free(text);
 }
 
 void acks_add(struct acks *a, const struct event *ev, enum outcome outcome, uint64_t n)

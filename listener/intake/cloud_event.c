@@ -68,7 +68,7 @@ static void add_member(struct bytes *out, const char *name, const char *value)
 /* Returns NULL, or why the name, in lower case, cannot be added. */
 static const char *judge_name(struct bytes *attributes, const char *name)
 {
-	char *member = memory_printf(",\"%s\":", name);
+	AUTO_FREE char *member = memory_printf(",\"%s\":", name);
 	const char *why = NULL;
 
 	if (!*name || name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789")])
@@ -78,7 +78,6 @@ static const char *judge_name(struct bytes *attributes, const char *name)
 		      "header ce-data or ce-datacontenttype\n";
 	else if (strstr(bytes_text(attributes), member)) /* no value contains a comma followed by a quote */
 		why = "a ce- header appears twice\n";
-	free(member);
 	return why;
 }
 

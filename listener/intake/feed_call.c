@@ -96,7 +96,7 @@ struct request *feed_call_send(struct requests *requests, const struct profile *
 			       const struct profile_http *http, request_cb *cb, void *arg, char why[FEED_CALL_REASON])
 {
 	const char *fault = NULL, *text = session_render_text(s, http->url, true, &fault);
-	char *url = text ? memory_strdup(text) : NULL;
+	AUTO_FREE char *url = text ? memory_strdup(text) : NULL;
 	struct call_headers headers = {0};
 	struct request *request = NULL;
 	struct slice body = {0};
@@ -120,7 +120,6 @@ struct request *feed_call_send(struct requests *requests, const struct profile *
 		snprintf(why, FEED_CALL_REASON, "%s", fault ? fault : "its URL is not http:// or https://");
 	for (size_t i = 0; i < headers.count; i++)
 		free(headers.lines[i]);
-	free(url);
 	return request;
 }
 

@@ -155,12 +155,11 @@ static void forget_withheld(struct feed_client *c)
 static void withhold_cursor(struct feed_client *c)
 {
 	struct slice mark = session_mark(c->p.session);
-	json_t *names = json_pack("[s]", "cursor");
+	json_auto_t *names = json_pack("[s]", "cursor");
 
 	c->withheld = memory_strndup(mark.at, mark.len);
 	c->withheld_s = session_moved_s(c->p.session);
 	session_clear(c->p.session, names);
-	json_decref(names);
 }
 
 /* --- ends --- */
@@ -277,7 +276,7 @@ static void clear(struct feed_client *c, const json_t *names)
 
 static void drop_cursor(struct feed_client *c, struct slice cursor, int64_t moved_s, const char *words)
 {
-	json_t *names = json_pack("[s]", "cursor");
+	json_auto_t *names = json_pack("[s]", "cursor");
 	char from[TIMESTAMP_SIZE], to[TIMESTAMP_SIZE], text[EXAMPLE_BYTES];
 
 	snprintf(text, sizeof(text), "%.*s", (int)cursor.len, cursor.at);
@@ -286,7 +285,6 @@ static void drop_cursor(struct feed_client *c, struct slice cursor, int64_t move
 		 "source=%s from=%s to=%s cursor=%s reason=%s", name_of(c), timestamp_print(moved_s * 1000000, from),
 		 timestamp_print((int64_t)time(NULL) * 1000000, to), text, c->error);
 	clear(c, names);
-	json_decref(names);
 }
 
 static void drop_withheld(struct feed_client *c)

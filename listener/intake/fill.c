@@ -350,12 +350,11 @@ static void set_text(struct fill *f, const char *name, const char *json)
 
 static void set_key(struct fill *f, const struct hole *h)
 {
-	struct bytes json = {0};
+	AUTO_BYTES json = {0};
 
 	if (h->key)
 		json_write_string(&json, h->key, h->key_len);
 	set_text(f, "gap_key", h->key ? bytes_text(&json) : "null");
-	bytes_free(&json);
 }
 
 static void set_number(struct fill *f, const char *name, __int128 number)

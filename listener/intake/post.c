@@ -391,13 +391,12 @@ static void refuse_line(struct post *p, const char *line, size_t len, const char
 
 static void read_binary(struct post *p)
 {
-	struct bytes event = {NULL, 0, 0};
+	AUTO_BYTES event = {NULL, 0, 0};
 
 	if (cloud_event_write(&event, (struct slice){p->attributes.at, p->attributes.len}, p->type, p->text))
 		read_line(p, event.at, event.len, 1);
 	else
 		refuse_line(p, event.at, event.len, "the data of the CloudEvent is not JSON, as its Content-Type says");
-	bytes_free(&event);
 }
 
 static struct http_refusal read_batch(struct post *p)
@@ -450,7 +449,7 @@ static struct http_refusal read_text(struct post *p)
 
 static struct http_refusal read_body(struct post *p)
 {
-	char *inflated = NULL;
+	AUTO_FREE char *inflated = NULL;
 	struct http_refusal refusal = {0, NULL};
 
 	p->text = (struct slice){p->body.at, p->body.len};
@@ -460,7 +459,6 @@ static struct http_refusal read_body(struct post *p)
 		refusal.status = refusal.why == unpack_is_bomb ? STATUS_TOO_LARGE : STATUS_BAD_REQUEST;
 	else
 		refusal = read_text(p);
-	free(inflated);
 	return refusal;
 }
 

@@ -56,11 +56,10 @@ static struct slice render(struct producer_profile *s, const json_t *t, struct b
 
 static void set_text(struct producer_profile *s, const char *name, struct slice text)
 {
-	struct bytes json = {NULL, 0, 0};
+	AUTO_BYTES json = {NULL, 0, 0};
 
 	json_write_string(&json, text.at, text.len);
 	session_set(s->session, name, bytes_slice(&json));
-	bytes_free(&json);
 }
 
 /* Renders the acks of a frame. A rule's ack takes precedence over the profile's. */
@@ -252,15 +251,10 @@ static bool changes_variables(const struct profile *p)
 /* True if the profile uses ${name} or ${text:name}, or "$name" in a condition. */
 static bool has_variable(const struct profile *p, const char *name)
 {
-	char *text = json_dumps(p->root, 0), *braced = memory_printf("${%s}", name),
-	     *bare = memory_printf("\"$%s\"", name), *typed = memory_printf("${text:%s}", name);
-	bool result = strstr(text, braced) || strstr(text, bare) || strstr(text, typed);
+	AUTO_FREE char *text = json_dumps(p->root, 0), *braced = memory_printf("${%s}", name),
+		       *bare = memory_printf("\"$%s\"", name), *typed = memory_printf("${text:%s}", name);
 
-	free(text);
-	free(braced);
-	free(bare);
-	free(typed);
-	return result;
+	return strstr(text, braced) || strstr(text, bare) || strstr(text, typed);
 }
 
 struct producer_profile *producer_profile_open(const struct profile *profile, struct pipeline *pipeline,

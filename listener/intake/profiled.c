@@ -190,10 +190,9 @@ void profiled_set_turn(struct profiled *s, bool is_ours)
 
 static void take_items(struct profiled *s)
 {
-	json_t *names = json_pack("[s]", s->profile->shard.var);
+	json_auto_t *names = json_pack("[s]", s->profile->shard.var);
 
 	session_clear(s->session, names);
-	json_decref(names);
 	/* Other listeners may still use the old list, so this minute proves nothing. */
 	line_minutes_doubt(&line_minutes, profile_row_source(s->profile), s->number, clock_ms(CLOCK_REALTIME));
 }

@@ -46,8 +46,8 @@ static void say_error(const struct receipts *r, const struct receipt *f)
 {
 	const char *why = f->reason ? f->reason : "rejected by another listener: see dead_letters";
 	const char *at = f->words.error.at, *end = at + f->words.error.len, *found;
-	char *quoted = quote_json(why, strlen(why));
-	struct bytes text = {NULL, 0, 0};
+	AUTO_FREE char *quoted = quote_json(why, strlen(why));
+	AUTO_BYTES text = {NULL, 0, 0};
 
 	while ((found = memmem(at, (size_t)(end - at), RECEIPT_REASON, strlen(RECEIPT_REASON)))) {
 		bytes_add(&text, at, (size_t)(found - at));
@@ -56,8 +56,6 @@ static void say_error(const struct receipts *r, const struct receipt *f)
 	}
 	bytes_add(&text, at, (size_t)(end - at));
 	r->owner->say(r->arg, bytes_slice(&text), f->came_ms);
-	bytes_free(&text);
-	free(quoted);
 }
 
 static void say(const struct receipts *r, const struct receipt *f)

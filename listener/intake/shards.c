@@ -61,25 +61,23 @@ static void set_items(struct place *at, const json_t *items)
 
 static void begin_place(struct place *at, json_t *items)
 {
-	json_t *fresh = shard_without(items, at->have);
+	json_auto_t *fresh = shard_without(items, at->have);
 
 	at->profile->shard.is_joining = at->profile->shard.is_idle;
 	shard_set(at->profile, items);
 	json_array_extend(at->have, fresh);
 	at->is_changed = true;
 	profiled_change(at->source, fresh);
-	json_decref(fresh);
 }
 
 static void end_place(struct place *at)
 {
 	const json_t *items = shard_items(at->profile);
-	json_t *gone = shard_without(at->have, items);
+	json_auto_t *gone = shard_without(at->have, items);
 
 	profiled_turn(at->source, gone);
 	set_items(at, items);
 	at->is_changed = at->profile->shard.is_joining = false;
-	json_decref(gone);
 }
 
 static void leave_place(struct place *at)

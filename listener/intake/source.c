@@ -105,12 +105,9 @@ static void join_fleet(struct sources *all, struct presence *presence)
 
 static struct profile *describe(const struct config *config, size_t i)
 {
-	char *name = config_source_name(config, i), *row_source = config_source_in_rows(config, i);
-	struct profile *p = profile_of_url(config_source_url(config, i), name, row_source, config->idle_timeout_s);
+	AUTO_FREE char *name = config_source_name(config, i), *row_source = config_source_in_rows(config, i);
 
-	free(name);
-	free(row_source);
-	return p;
+	return profile_of_url(config_source_url(config, i), name, row_source, config->idle_timeout_s);
 }
 
 static bool has_tls(const struct config *config)

@@ -444,9 +444,9 @@ static int redirect(struct dial *d)
 {
 	const char *why = "it redirects too often";
 	char reason[400];
-	char *text = d->redirects++ < REDIRECTS_MOST
-			     ? redirect_follow(&d->url, upgrade_answer(d->upgrade)->location, &why)
-			     : NULL;
+	AUTO_FREE char *text = d->redirects++ < REDIRECTS_MOST
+				       ? redirect_follow(&d->url, upgrade_answer(d->upgrade)->location, &why)
+				       : NULL;
 
 	if (!text) {
 		snprintf(reason, sizeof(reason), "%s, and %s", upgrade_answer(d->upgrade)->reason, why);
@@ -456,7 +456,6 @@ static int redirect(struct dial *d)
 	forget_parts(d);
 	url_clear(&d->url);
 	url_parse(&d->url, text);
-	free(text);
 	if (look_up(d))
 		finish(d, "the name lookup cannot start");
 	return -1;

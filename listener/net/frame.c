@@ -398,7 +398,7 @@ static enum frames_result take_frames(struct frames *f)
 
 enum frames_result frames_receive(struct frames *f, const char *bytes, size_t len)
 {
-	struct bytes before = f->kept;
+	AUTO_BYTES before = f->kept;
 	enum frames_result result;
 
 	if (f->is_kept) {
@@ -412,7 +412,6 @@ enum frames_result frames_receive(struct frames *f, const char *bytes, size_t le
 	result = take_frames(f);
 	if (f->is_kept)
 		bytes_add(&f->kept, f->in, f->in_len);
-	bytes_free(&before);
 	return result;
 }
 

@@ -13,7 +13,7 @@
 
 char *head_authorization(const char *name, const struct url *url)
 {
-	struct bytes coded = {NULL, 0, 0};
+	AUTO_BYTES coded = {NULL, 0, 0};
 	char *plain, *header;
 
 	if (!url->user)
@@ -21,7 +21,6 @@ char *head_authorization(const char *name, const struct url *url)
 	plain = memory_printf("%s:%s", url->user, url->password ? url->password : "");
 	base64_add(&coded, plain, strlen(plain));
 	header = memory_printf("%s: Basic %s\r\n", name, bytes_text(&coded));
-	bytes_free(&coded);
 	free(plain);
 	return header;
 }

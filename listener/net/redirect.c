@@ -40,9 +40,10 @@ static char *resolve(const struct url *from, const char *location)
 {
 	CURLU *u = memory_given(curl_url(), "libcurl");
 	bool is_http = strncasecmp(location, "http:", 5) == 0 || strncasecmp(location, "https:", 6) == 0;
-	char *authority = url_authority(from->host, from->port);
-	char *base = memory_printf("%s://%s%s", from->scheme, authority, from->path), *text = NULL, *copy = NULL;
-	char *reference = memory_printf("%s%s", is_http ? "ws" : "", location + (is_http ? 4 : 0));
+	AUTO_FREE char *authority = url_authority(from->host, from->port);
+	AUTO_FREE char *base = memory_printf("%s://%s%s", from->scheme, authority, from->path);
+	char *text = NULL, *copy = NULL;
+	AUTO_FREE char *reference = memory_printf("%s%s", is_http ? "ws" : "", location + (is_http ? 4 : 0));
 
 	if (set(u, CURLUPART_URL, base) && set(u, CURLUPART_URL, reference) && set(u, CURLUPART_FRAGMENT, NULL) &&
 	    set(u, CURLUPART_USER, from->user) && set(u, CURLUPART_PASSWORD, from->password) &&
@@ -50,9 +51,6 @@ static char *resolve(const struct url *from, const char *location)
 		copy = memory_strdup(text);
 	curl_free(text);
 	curl_url_cleanup(u);
-	free(authority);
-	free(base);
-	free(reference);
 	return copy;
 }
 

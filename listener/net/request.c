@@ -115,10 +115,9 @@ static int set_way(CURL *e, const struct config *c)
 {
 	const char *given = c->source_proxy ? c->source_proxy : "";
 	bool is_socks = strncmp(given, "socks5:", 7) == 0;
-	char *proxy = memory_printf("%s%s", is_socks ? "socks5h" : "", given + (is_socks ? 6 : 0));
+	AUTO_FREE char *proxy = memory_printf("%s%s", is_socks ? "socks5h" : "", given + (is_socks ? 6 : 0));
 	int failed = curl_easy_setopt(e, CURLOPT_PROXY, proxy);
 
-	free(proxy);
 	failed |= (int)curl_easy_setopt(e, CURLOPT_SOCKS5_AUTH, CURLAUTH_BASIC);
 	failed |= (int)curl_easy_setopt(e, CURLOPT_HTTPPROXYTUNNEL, 1L);
 	failed |= (int)curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");

@@ -126,14 +126,12 @@ static enum tunnel_result take_byte(struct tunnel *t, char byte)
 
 static void say_connect(struct tunnel *t)
 {
-	char *authorization = head_authorization("Proxy-Authorization", t->proxy),
-	     *to = url_authority(t->host, t->port);
+	AUTO_FREE char *authorization = head_authorization("Proxy-Authorization", t->proxy),
+		       *to = url_authority(t->host, t->port);
 
 	t->head.request =
 		memory_printf("CONNECT %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: wsonce/" WSONCE_VERSION "\r\n%s\r\n", to,
 			      to, authorization);
-	free(authorization);
-	free(to);
 }
 
 static enum tunnel_result receive_head(struct tunnel *t, const char *bytes, size_t len, size_t *used)

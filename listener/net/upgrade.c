@@ -76,9 +76,9 @@ static char *write_subprotocols(const struct upgrade_offer *offer)
 static void write_request(struct upgrade *u, const struct url *url, const char *key)
 {
 	const char *headers = u->offer->headers;
-	char *authorization =
+	AUTO_FREE char *authorization =
 		has_header(headers, "Authorization") ? memory_strdup("") : head_authorization("Authorization", url);
-	char *subprotocols = write_subprotocols(u->offer), *host = url_authority(url->host, url->port);
+	AUTO_FREE char *subprotocols = write_subprotocols(u->offer), *host = url_authority(url->host, url->port);
 
 	u->head.request = memory_printf(
 		"GET %s%.*s HTTP/1.1\r\nHost: %s\r\n%sConnection: Upgrade\r\nUpgrade: websocket\r\n"
@@ -87,9 +87,6 @@ static void write_request(struct upgrade *u, const struct url *url, const char *
 		has_header(headers, "User-Agent") ? "" : "User-Agent: wsonce/" WSONCE_VERSION "\r\n", key, subprotocols,
 		u->offer->has_deflate ? "Sec-WebSocket-Extensions: " DEFLATE_OFFER "\r\n" : "", headers ? headers : "",
 		authorization);
-	free(authorization);
-	free(subprotocols);
-	free(host);
 }
 
 /* Computes the Sec-WebSocket-Accept for key: base64(SHA-1(key and the RFC's GUID)). */
