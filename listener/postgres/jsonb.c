@@ -65,7 +65,7 @@ const char *jsonb_fault(struct slice value)
 		else if (*at != '-' && (*at < '0' || *at > '9'))
 			at++;
 		else if (is_beyond(&at, end))
-			return "the payload holds a number that is out of Postgres's range";
+			return "the payload contains a number that is out of Postgres's range";
 	}
 	return NULL;
 }

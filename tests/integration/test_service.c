@@ -106,6 +106,6 @@ Test(service, a_socket_that_is_not_there_is_one_line)
 					   .env = (const char *[]){"NOTIFY_SOCKET=nowhere", NULL}};
 	struct listener *l = listener_start(&options, NULL);
 
-	cr_assert(listener_has_logged(l, "the service manager cannot be told"));
+	cr_assert(listener_has_logged(l, "cannot notify the service manager"));
 	cr_assert_eq(listener_stop(l), 0);
 }

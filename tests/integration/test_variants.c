@@ -70,11 +70,11 @@ Test(variants, a_dead_letter_does_not_speak_of_another_message_with_its_id, .tim
 	cr_assert(peer_send_text(bench.producers[0], ZERO));
 	expect_ack(bench.producers[0], "rejected");
 	await(claims_begins(bench.redis, "order-1", "dead@"), ACK_MS);
-	run_expect(bench.rows, 0, "\"reason\":\"the payload holds", "dead-letters show 1 --json");
+	run_expect(bench.rows, 0, "\"reason\":\"the payload contains", "dead-letters show 1 --json");
 	cr_assert(peer_send_text(bench.producers[1], GOOD));
 	expect_ack(bench.producers[1], "persisted");
 	expect_row();
-	run_expect(bench.rows, 0, "a message with this event_id is stored; this one was refused: the payload holds",
+	run_expect(bench.rows, 0, "a message with this event_id is stored; this one was refused: the payload contains",
 		   "dead-letters show 1 --json");
 	cr_assert_eq(letters(ZERO), 1);
 	cr_assert_eq(letters(GOOD), 0);
