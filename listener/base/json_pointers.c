@@ -25,7 +25,7 @@ struct json_pointers {
 	struct slice *slots;
 	int slot_count;
 	uint64_t repeated; /* a bit for each of the first 64 slots */
-	uint64_t objects;  /* read so far */
+	uint64_t objects;  /* objects read so far */
 };
 
 static int add_node(struct json_pointers *p, struct json_step step)

@@ -21,7 +21,7 @@
 #define WITH_MESSAGES(find, most) \
 	"SELECT id, event_type, raw FROM (SELECT *, sum(length(raw)) OVER (ORDER BY id) - length(raw) AS before FROM " \
 	"(" find " ORDER BY id LIMIT " most ") AS found) AS page WHERE before < " MESSAGE_BYTES " ORDER BY id"
-/* Their number, at most as many as wanted, and the lowest of these newest ids. */
+/* How many of the newest ids there are, at most as many as wanted, and the lowest of them. */
 #define NEWEST(find) \
 	"WITH wanted AS MATERIALIZED (SELECT 1 WHERE pg_catalog.set_config('wsonce.wanted', $8::text, true) <> '')" \
 	" SELECT count(*), min(id) FROM wanted, LATERAL (SELECT id FROM (" find ") AS found ORDER BY id DESC LIMIT" \

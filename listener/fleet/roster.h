@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #define ROSTER_MAX        256  /* listeners; a further one replaces the one seen longest ago */
-#define ROSTER_NAME_MAX   300  /* bytes of a name; longer names are not listeners' */
+#define ROSTER_NAME_MAX   300  /* bytes of a name; no listener has a longer one */
 #define ROSTER_SUSPECT_MS 4000 /* how long a suspect does not lead: by then a dead listener is no longer listed */
 
 enum peer_state {

@@ -17,7 +17,6 @@
 #include "event/line_minutes.h"
 #include "fleet/lease.h"
 
-/* An open connection. */
 struct open_connection {
 	struct profiled *source;
 	struct feed_connection *conn;

@@ -480,9 +480,8 @@ static bool make_room(struct http *h, uint64_t address)
 
 /* --- the loop --- */
 
-/* Runs libmicrohttpd until it has nothing to do, and sets the timer for its next run. libmicrohttpd 0.9 never has
- * nothing to do while a chunk's size line is longer than its memory: until it times out, others must have their turn.
- */
+/* Runs libmicrohttpd until it is idle, and sets the timer for its next run. libmicrohttpd 0.9 is never idle while a
+ * chunk's size line is longer than its memory: until that connection times out, others must have their turn. */
 static void run(struct http *h)
 {
 	int rounds = h->is_busy ? ROUNDS_BUSY : ROUNDS_MOST;
