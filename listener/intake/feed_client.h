@@ -70,7 +70,8 @@ void feed_client_renew(struct feed_client *c);
 void feed_client_tell(struct feed_client *c, const json_t *message);
 /* Sends another message on the connection on which feed_client_tell() sent, if it is still the current one. */
 void feed_client_tell_more(struct feed_client *c, const json_t *message);
-/* True if the feed knows of the change: the new connection is ready, or the open one again; or there is none. */
+/* True if the feed has confirmed the change: the new connection is ready, or the open one is ready again. Also true
+ * without a change. */
 bool feed_client_is_renewed(const struct feed_client *c);
 /* Closes the connection from before the change. */
 void feed_client_turn(struct feed_client *c);

@@ -689,8 +689,8 @@ static void on_refused(void *owner, int fd, const char *why)
 	log_refusal(i, fd, (struct refusal){.reason = why});
 }
 
-/* Returns 0 and marks the handshake as judged if the upgrade is accepted, else -1. A plain request gets the status that
- * its upgrade would get, because a browser hides that one from scripts; judge_handshake() accepts none. */
+/* Returns 0 and marks the handshake as judged if the upgrade is accepted, else -1. A plain request, which is never
+ * accepted, gets the status that its upgrade would get, because browsers hide the status of an upgrade from scripts. */
 static int answer_upgrade(struct ingest *i, struct lws *wsi)
 {
 	struct handshake *h = lws_get_opaque_user_data(wsi);
