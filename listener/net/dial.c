@@ -1,7 +1,7 @@
 /* dial.c owns one connection to a feed: name lookup, TCP, a proxy, TLS, the handshake with its redirects, and the
  * frames. The caller decides when to try again.
  *
- * Bytes pass through tunnel.c, tls.c, upgrade.c and frame.c, in this order. */
+ * Bytes pass through tls.c, upgrade.c and frame.c, in this order. */
 #include "net/dial.h"
 
 #include <stdlib.h>
@@ -63,7 +63,7 @@ struct dial {
 	char *rest;                     /* next address to try; NULL: none */
 	struct conn *tries[TRIES_MOST]; /* attempts in progress, or NULL */
 	struct conn *conn;              /* the established one */
-	struct tunnel *tunnel;          /* NULL after the proxy's answer */
+	struct tunnel *tunnel;          /* through the proxy, until it answers; else NULL */
 	struct tls *tls;                /* NULL: ws:// */
 	struct upgrade *upgrade;        /* NULL after the handshake */
 	struct frames *frames;          /* after the handshake */
@@ -78,8 +78,9 @@ struct dial {
 struct dialler {
 	struct ws *ws;
 	const struct config *config;
-	struct tls_trust *trust; /* NULL: not needed yet */
-	struct url proxy;        /* text is NULL if there is none */
+	struct tls_trust *trust;   /* NULL: not needed yet */
+	struct url proxy;          /* text is NULL if there is none */
+	struct curl_loop *tunnels; /* NULL: no proxy */
 	struct list dials;
 	struct list due;
 	uv_prepare_t flush; /* active while data is due; batches the writes of one turn of the loop */
@@ -121,11 +122,9 @@ static void stop_trying(struct dial *d)
 static void forget_parts(struct dial *d)
 {
 	ws_link_close(&d->link);
-	tunnel_free(d->tunnel);
 	tls_free(d->tls);
 	upgrade_free(d->upgrade);
 	frames_free(d->frames);
-	d->tunnel = NULL;
 	d->tls = NULL;
 	d->upgrade = NULL;
 	d->frames = NULL;
@@ -284,8 +283,6 @@ static size_t take(struct dial *d, char *room)
 	char plain[FRAMES_ROOM];
 	size_t n;
 
-	if (d->tunnel)
-		return tunnel_take(d->tunnel, room, FRAMES_ROOM);
 	n = d->tls ? tls_take(d->tls, room, FRAMES_ROOM) : take_plain(d, room);
 	if (n || !d->tls || !tls_is_ready(d->tls))
 		return n;
@@ -506,32 +503,11 @@ static int on_encrypted(struct dial *d, const char *bytes, size_t len)
 	return give_up(d, n ? tls_reason(d->tls) : "the server sends pings and does not read the answers");
 }
 
-static int on_tunnel(struct dial *d, const char **bytes, size_t *len)
-{
-	size_t used = *len;
-
-	switch (tunnel_receive(d->tunnel, *bytes, *len, &used)) {
-	case TUNNEL_MORE:
-		break;
-	case TUNNEL_REFUSED:
-		return give_up(d, tunnel_reason(d->tunnel));
-	case TUNNEL_OPEN:
-		tunnel_free(d->tunnel);
-		d->tunnel = NULL;
-		break;
-	}
-	*bytes += used;
-	*len -= used;
-	return 0;
-}
-
 /* Reading may be stopped on the way: see frames_receive(). */
 static void on_received(struct dial *d, const char *bytes, size_t len)
 {
 	d->heard_ms = now_ms(d);
-	if (d->tunnel && on_tunnel(d, &bytes, &len))
-		return;
-	if (!d->tunnel && (d->tls ? on_encrypted(d, bytes, len) : len ? on_plain(d, bytes, len) : 0))
+	if (d->tls ? on_encrypted(d, bytes, len) : len ? on_plain(d, bytes, len) : 0)
 		return;
 	if (d->state < DIAL_LINGERING && (!d->frames || frames_is_due(d->frames) || (d->tls && tls_due(d->tls))))
 		want_write(d);
@@ -560,13 +536,9 @@ static void look_after(struct dial *d, int64_t ms)
 
 static const char cut_off[] = "the connection ended during the handshake";
 
-/* Returns why, or a better reason: what a proxy did, or a refusal whose announced body never came. */
-static const char *handshake_end(const struct dial *d, const char *why, const char *proxy_did)
+/* Returns why, or a better reason: a refusal whose announced body never came. */
+static const char *handshake_end(const struct dial *d, const char *why)
 {
-	if (d->tunnel) {
-		tunnel_refuse(d->tunnel, "%s", proxy_did);
-		return tunnel_reason(d->tunnel);
-	}
 	return d->upgrade && upgrade_answer(d->upgrade)->status ? upgrade_answer(d->upgrade)->reason : why;
 }
 
@@ -584,8 +556,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 
 	d->is_lost = d->frames && n < 0 && n != UV_EOF && n != UV_ECONNRESET;
 	if (n < 0)
-		finish(d, d->frames ? "the connection ended without a close frame"
-				    : handshake_end(d, cut_off, "ended the connection"));
+		finish(d, d->frames ? "the connection ended without a close frame" : handshake_end(d, cut_off));
 	else if (n && d->state != DIAL_LINGERING)
 		on_received(d, buf->base, (size_t)n);
 }
@@ -609,12 +580,7 @@ static void on_connected(struct dial *d, struct conn *c)
 /* Call when an attempt has failed; tries the next address. */
 static void fail_try(struct dial *d, struct conn *c, int error)
 {
-	if (d->tunnel) {
-		tunnel_refuse(d->tunnel, "cannot be connected to: %s", uv_strerror(error));
-		snprintf(d->reason, sizeof(d->reason), "%s", tunnel_reason(d->tunnel));
-	} else {
-		snprintf(d->reason, sizeof(d->reason), "the connection failed: %s", uv_strerror(error));
-	}
+	snprintf(d->reason, sizeof(d->reason), "the connection failed: %s", uv_strerror(error));
 	conn_close(&c);
 	look_after(d, 0);
 }
@@ -685,8 +651,6 @@ static int prepare(struct dial *d)
 		load_trust(all, error, sizeof(error));
 	d->upgrade = upgrade_new(&d->url, d->offer);
 	d->tls = is_secure(d) && all->trust ? tls_new(all->trust, d->url.host, "\x08http/1.1") : NULL;
-	if (all->proxy.text)
-		d->tunnel = tunnel_new(&all->proxy, d->url.host, url_port(&d->url));
 	return d->upgrade && (d->tls || !is_secure(d)) ? 0 : -1;
 }
 
@@ -697,7 +661,7 @@ static void try_next(struct dial *d)
 	struct conn *c = conn_new(d);
 	struct sockaddr_storage to;
 	size_t i = 0;
-	int port = url_port(d->all->proxy.text ? &d->all->proxy : &d->url);
+	int port = url_port(&d->url);
 	int error = uv_ip4_addr(address, port, (struct sockaddr_in *)&to);
 
 	if (error)
@@ -732,19 +696,41 @@ static void on_addresses(void *arg, const char *addresses, const char *error)
 		try_next(d);
 }
 
+/* The proxy has connected to the server, or not. */
+static void on_tunnel(void *arg, int fd, const char *why)
+{
+	struct dial *d = arg;
+	struct conn *c;
+
+	d->tunnel = NULL;
+	if (fd < 0 || prepare(d)) {
+		finish(d, fd < 0 ? why : "the connection cannot be prepared");
+		return;
+	}
+	d->state = DIAL_CONNECTING;
+	c = conn_new(d);
+	uv_tcp_open(&c->tcp, fd);
+	on_connected(d, c);
+}
+
 static int look_up(struct dial *d)
 {
-	const struct url *to = d->all->proxy.text ? &d->all->proxy : &d->url;
+	const struct dialler *all = d->all;
 
 	d->state = DIAL_LOOKUP;
-	d->resolve = resolve_start(ws_loop(d->all->ws), to->host, d->nth, on_addresses, d);
-	return d->resolve ? 0 : -1;
+	if (all->tunnels)
+		d->tunnel = tunnel_start(all->tunnels, &all->proxy, d->url.host, url_port(&d->url), on_tunnel, d);
+	else
+		d->resolve = resolve_start(ws_loop(all->ws), d->url.host, d->nth, on_addresses, d);
+	return d->resolve || d->tunnel ? 0 : -1;
 }
 
 static void stop_connecting(struct dial *d)
 {
 	if (d->resolve)
 		resolve_cancel(d->resolve);
+	tunnel_cancel(d->tunnel);
+	d->tunnel = NULL;
 	d->resolve = NULL;
 	stop_trying(d);
 }
@@ -771,9 +757,11 @@ static void on_deadline(uv_timer_t *timer)
 		look_after(d, INT64_MAX);
 		return;
 	}
-	if (!may_go_on)
+	if (!may_go_on && d->tunnel)
+		tunnel_describe(&d->all->proxy, "did not answer in time", d->reason, sizeof(d->reason));
+	else if (!may_go_on)
 		snprintf(d->reason, sizeof(d->reason), "%s",
-			 handshake_end(d, "the handshake was not answered in time", "did not answer in time"));
+			 handshake_end(d, "the handshake was not answered in time"));
 	stop_connecting(d);
 	finish(d, NULL);
 }
@@ -891,6 +879,8 @@ static void on_close(void *arg)
 		stop_connecting(d);
 		finish(d, "the listener ends");
 	}
+	if (all->tunnels)
+		curl_loop_close(all->tunnels, NULL, NULL);
 	uv_close((uv_handle_t *)&all->flush, NULL);
 }
 
@@ -910,6 +900,8 @@ struct dialler *dialler_open(struct ws *ws, const struct config *config, bool ha
 		dialler_free(all);
 		return NULL;
 	}
+	if (all->proxy.text)
+		all->tunnels = tunnels_open(ws_loop(ws));
 	list_init(&all->due);
 	uv_prepare_init(ws_loop(ws), &all->flush);
 	all->flush.data = all;

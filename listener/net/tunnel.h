@@ -2,29 +2,26 @@
 #ifndef WSONCE_TUNNEL_H
 #define WSONCE_TUNNEL_H
 
-#include <stddef.h>
-
+#include "base/curl_loop.h"
 #include "base/url.h"
 
 struct tunnel;
 
-enum tunnel_result {
-	TUNNEL_MORE, /* the proxy's answer is incomplete */
-	TUNNEL_OPEN, /* all further bytes are the feed's */
-	TUNNEL_REFUSED,
-};
+/* fd is a socket for the caller, all of whose bytes are the feed's; or -1, and why is one sentence that names the proxy
+ * without its password. */
+typedef void tunnel_cb(void *arg, int fd, const char *why);
 
-/* Prepares the way to host and port through an http:// or socks5:// proxy. proxy and host must outlive it. */
-struct tunnel *tunnel_new(const struct url *proxy, const char *host, int port);
-void tunnel_free(struct tunnel *t);
+/* Writes such a sentence: "the proxy NAME " and the words. */
+void tunnel_describe(const struct url *proxy, const char *words, char *why, size_t size);
 
-/* As upgrade_take and upgrade_receive. There may be more to take after each call of tunnel_receive. */
-size_t tunnel_take(struct tunnel *t, char *room, size_t size);
-enum tunnel_result tunnel_receive(struct tunnel *t, const char *bytes, size_t len, size_t *used);
+/* Runs the tunnels of a loop; see curl_loop_close(). */
+struct curl_loop *tunnels_open(uv_loop_t *loop);
 
-/* Why the proxy refused: one sentence that names the proxy without its password and does not quote it. */
-const char *tunnel_reason(const struct tunnel *t);
-/* Sets that sentence: "the proxy NAME " and the formatted words. Returns TUNNEL_REFUSED. */
-enum tunnel_result tunnel_refuse(struct tunnel *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Asks an http:// or socks5:// proxy for the way to host and port. proxy must outlive the result. cb is called once,
+ * later, and ends the tunnel. */
+struct tunnel *tunnel_start(struct curl_loop *all, const struct url *proxy, const char *host, int port, tunnel_cb *cb,
+			    void *arg);
+/* cb will not be called. NULL is allowed. */
+void tunnel_cancel(struct tunnel *t);
 
 #endif

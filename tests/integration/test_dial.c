@@ -158,6 +158,7 @@ struct proxy {
 	int to_port;
 	const char *target; /* SOCKS5: of which this is asked; another one is refused with code 5 */
 	const char *login;  /* USER:PASSWORD; NULL: it wants none */
+	const char *answer; /* to CONNECT; NULL: it connects */
 	bool is_slow;       /* its bytes come one by one */
 	bool is_v6;         /* it listens on ::1 */
 	bool is_hanging;    /* the nth connection gets no answer after n of them */
@@ -250,7 +251,7 @@ static void shake_hands(const struct proxy *p, int fd, int number)
 	else if (read(fd, bytes, sizeof bytes) < 8 || memcmp(bytes, "CONNECT ", 8) != 0)
 		_exit(1);
 	else
-		dprintf(fd, "HTTP/1.0 200 Connection established\r\n\r\n");
+		dprintf(fd, "%s", p->answer ? p->answer : "HTTP/1.0 200 Connection established\r\n\r\n");
 }
 
 static int listen_on_v6(int port)
@@ -314,6 +315,16 @@ Test(dial, a_proxy_that_refuses_is_told)
 	bench_expect_status(suite_text("the proxy 127.0.0.1:%d cannot be connected to: connection refused", port));
 	await(listener_metric(listener, "wsonce_source_disconnects_total") >= 2, SETTLED_MS);
 	cr_assert_null(feed_request(feed), "past the proxy nobody is asked");
+}
+
+Test(dial, what_a_proxy_answers_to_connect_is_told)
+{
+	int port = start_proxy(&(struct proxy){.to_port = feed_port(feed),
+					       .answer = "HTTP/1.1 407 Login\r\nContent-Length: 0\r\n\r\n"});
+
+	START("--source ws://feed.invalid/x --source-proxy http://u:sesame17@127.0.0.1:%d", port);
+	bench_expect_status(suite_text("the proxy 127.0.0.1:%d answered 407 to CONNECT", port));
+	cr_assert(!listener_has_logged(listener, "sesame"));
 }
 
 Test(dial, a_socks5_proxy_leads_to_tls)
