@@ -118,6 +118,7 @@ static int set_way(CURL *e, const struct config *c)
 	AUTO_FREE char *proxy = memory_printf("%s%s", is_socks ? "socks5h" : "", given + (is_socks ? 6 : 0));
 	int failed = curl_easy_setopt(e, CURLOPT_PROXY, proxy);
 
+	failed |= (int)curl_easy_setopt(e, CURLOPT_NOPROXY, "");
 	failed |= (int)curl_easy_setopt(e, CURLOPT_SOCKS5_AUTH, CURLAUTH_BASIC);
 	failed |= (int)curl_easy_setopt(e, CURLOPT_HTTPPROXYTUNNEL, 1L);
 	failed |= (int)curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
