@@ -1,5 +1,5 @@
-/* pointers.h: the head of an input of the envelope's fuzzer: lines like those of a file "pointers" in
- * tests/data ("id /a", "type /b", "payload /c", "time /d"), then an empty line, then the message. */
+/* pointers.h: the head of an input of the envelope's fuzzer: lines like "id /a", "type /b",
+ * "payload /c" and "time /d", then an empty line, then the message. */
 #ifndef FUZZ_POINTERS_H
 #define FUZZ_POINTERS_H
 

@@ -1,16 +1,7 @@
-/* What envelope.c reads from a message. Cases that consist of a message and its expected parts are folders in
- * tests/data (WSONCE_TEST_DATA, if the tests do not run in the repository's root):
- *
- *     valid/<case>/    message, id, type, payload; pointers, if they are not the default ones; time, if
- *                      there is a pointer to one, with nothing in it if it cannot be read
- *     invalid/<case>/  message, reason (how it begins); pointers
- *
- * pointers has lines like "id /a", "type /b", "payload /c", "time /d". One newline at the end of each expected file
- * does not count. */
+/* What envelope.c reads from a message. */
 #include "event/envelope.h"
 
 #include "unit.h"
-#include <dirent.h>
 
 static struct envelope *reader;
 static struct envelope_view view;
@@ -157,6 +148,21 @@ Test(envelope, payload_points_into_the_message)
 	cr_assert_eq(view.payload.at, kept + 26);
 }
 
+Test(envelope, payload_keeps_its_bytes)
+{
+	assert_event("{\n  \"event_id\": \"order-1\",\n  \"event_type\": \"created\",\n  \"payload\": {\n    \"x\": "
+		     "12.50\n  }\n}",
+		     "order-1", "created", "{\n    \"x\": 12.50\n  }");
+	assert_event("{\"event_id\":18446744073709551615,\"payload\":[0.1,18446744073709551615,3.14159265358979323846,"
+		     "1e400]}",
+		     "18446744073709551615", "", "[0.1,18446744073709551615,3.14159265358979323846,1e400]");
+	assert_event(
+		"{\"event_id\":\"a\",\"event_type\":\"\xc3\xa9t\",\"payload\":\"\\ud83d\\ude00 \xf0\x9f\x98\x80\"}",
+		"a", "\xc3\xa9t", "\"\\ud83d\\ude00 \xf0\x9f\x98\x80\"");
+	assert_payload("{\"event_id\":\"a\",\"payload\":{\"event_id\":1,\"event_id\":2,\"payload\":{}}}",
+		       "{\"event_id\":1,\"event_id\":2,\"payload\":{}}");
+}
+
 Test(envelope, payload_that_holds_the_id_is_kept_whole)
 {
 	use_pointers((struct config_list){(char *[]){"/payload/id"}, 1}, "/payload/kind", "/payload");
@@ -191,6 +197,8 @@ Test(envelope, pointer_enters_arrays_by_index)
 	assert_id("[0,1,2,3,4,5,6,7,8,[9],\"ten\",11]", "ten");
 	USE_ID("/1/1");
 	assert_id("[[\"a\",\"b\"],[\"c\",\"d\"],[\"e\",\"f\"]]", "d");
+	use_pointers((struct config_list){(char *[]){"/1/seq"}, 1}, "/0", "/2/1");
+	assert_event("[\"trade\",{\"seq\":1001},[{\"px\":1.0},{\"px\":2.0}]]", "1001", "trade", "{\"px\":2.0}");
 }
 
 Test(envelope, index_with_a_leading_zero_or_a_dash_names_a_member_only)
@@ -365,6 +373,10 @@ static bool is_id_taken(const char *text, size_t n)
 
 Test(envelope, id_has_at_most_512_bytes)
 {
+	char message[600];
+
+	snprintf(message, sizeof(message), "{\"event_id\":\"%0513d\"}", 0);
+	assert_refused(message, "/event_id makes an id of more than 512 bytes");
 	cr_assert(is_id_taken("x", 511));
 	cr_assert(is_id_taken("x", 512));
 	cr_assert_not(is_id_taken("x", 513));
@@ -427,6 +439,22 @@ Test(envelope, nesting_of_2048_levels_is_taken_and_of_2049_refused)
 }
 
 /* --- what is not JSON --- */
+
+Test(envelope, what_is_not_one_text_of_json_is_refused)
+{
+	static const char *const messages[] = {"",
+					       "hello",
+					       "\xef\xbb\xbf{\"event_id\":\"a\"}",
+					       "{\"event_id\":\"a\",}",
+					       "{\"event_id\":\"a\",\"payload\":{\"x\":[1,2",
+					       "{\"event_id\":\"a\"}\n{\"event_id\":\"b\"}",
+					       "{\"event_id\":\"a\"}\""};
+
+	for (size_t i = 0; i < sizeof(messages) / sizeof(*messages); i++)
+		assert_refused(messages[i], "not JSON: ");
+	assert_refused("{\"event_id\":\"a\",\"payload\":\"\xff\"}", "the message is not valid UTF-8");
+	assert_refused("{\"event_id\":\"\xc0\xaf\"}", "the message is not valid UTF-8");
+}
 
 /* --- the time --- */
 
@@ -499,138 +527,4 @@ Test(envelope, one_message_leaves_nothing_to_the_next)
 	assert_refused("{\"event_id\":\"c\",\"payload\":{", "not JSON");
 	assert_refused("{\"event_id\":\"d\",\"event_id\":\"d\"}", "named twice");
 	assert_event("{\"event_id\":\"e\"}", "e", "", "{}");
-}
-
-/* --- cases from tests/data --- */
-
-/* Returns the bytes of a file, with a NUL at the end, or NULL if there is no file. */
-static char *load(const char *folder, const char *name, size_t *len)
-{
-	char path[1000], *bytes = NULL;
-	int c;
-
-	snprintf(path, sizeof(path), "%s/%s", folder, name);
-	FILE *in = fopen(path, "re");
-	if (!in)
-		return NULL;
-	FILE *out = open_memstream(&bytes, len);
-	while ((c = getc(in)) != EOF)
-		putc(c, out);
-	fclose(in);
-	fclose(out);
-	return bytes;
-}
-
-static bool has_time; /* the current case has a time */
-
-static void load_pointers(const char *folder)
-{
-	size_t len;
-	char *text = load(folder, "pointers", &len), *ids[8];
-	const char *type = "/event_type", *payload = "/payload", *time = NULL;
-	size_t count = 0;
-
-	for (char *line = text ? strtok(text, "\n") : NULL; line; line = strtok(NULL, "\n")) {
-		char *pointer = line + strcspn(line, " ") + 1;
-
-		if (strncmp(line, "id ", 3) == 0)
-			ids[count++] = pointer;
-		else if (strncmp(line, "type ", 5) == 0)
-			type = pointer;
-		else if (strncmp(line, "payload ", 8) == 0)
-			payload = pointer;
-		else if (strncmp(line, "time ", 5) == 0)
-			time = pointer;
-		else
-			cr_assert_fail("%s/pointers: what is '%s'?", folder, line);
-	}
-	if (!count)
-		ids[count++] = "/event_id";
-	use_pointers((struct config_list){ids, count}, type, payload);
-	if (time)
-		envelope_add_time(reader, time, false);
-	has_time = time;
-	free(text);
-}
-
-static void expect_file(const char *folder, const char *name, struct slice slice)
-{
-	size_t len = 0;
-	char *text = load(folder, name, &len);
-
-	cr_assert_not_null(text, "%s has no file %s", folder, name);
-	len -= len && text[len - 1] == '\n';
-	cr_expect(slice.len == len && (!len || memcmp(slice.at, text, len) == 0), "%s: %s is '%.*s'", folder, name,
-		  (int)slice.len, slice.at);
-	free(text);
-}
-
-static const char *read_case(const char *folder)
-{
-	size_t len = 0;
-	char *message = load(folder, "message", &len);
-
-	cr_assert_not_null(message, "%s has no message", folder);
-	load_pointers(folder);
-	const char *why = read_bytes(message, len);
-	free(message);
-	return why;
-}
-
-static void check_valid(const char *folder)
-{
-	const char *why = read_case(folder);
-
-	cr_expect_null(why, "%s: %s", folder, why);
-	if (why)
-		return;
-	expect_file(folder, "id", view.id);
-	expect_file(folder, "type", view.type);
-	expect_file(folder, "payload", view.payload);
-	if (has_time)
-		expect_file(folder, "time", envelope_time(reader));
-}
-
-static void check_invalid(const char *folder)
-{
-	const char *why = read_case(folder);
-	size_t len = 0;
-	char *reason = load(folder, "reason", &len);
-
-	cr_assert_not_null(reason, "%s has no reason", folder);
-	reason[strcspn(reason, "\n")] = '\0';
-	cr_expect(why && strncmp(why, reason, strlen(reason)) == 0, "%s: '%s'", folder, why ? why : "taken");
-	free(reason);
-}
-
-static void each_case(const char *kind, void (*check)(const char *folder))
-{
-	const char *data = getenv("WSONCE_TEST_DATA");
-	char path[300], folder[600];
-	const struct dirent *entry;
-	int cases = 0;
-	DIR *dir;
-
-	snprintf(path, sizeof(path), "%s/%s", data ? data : "tests/data", kind);
-	dir = opendir(path);
-	cr_assert_not_null(dir, "no folder %s: run in the repository's root, or set WSONCE_TEST_DATA", path);
-	while ((entry = readdir(dir))) {
-		if (entry->d_name[0] == '.')
-			continue;
-		snprintf(folder, sizeof(folder), "%s/%s", path, entry->d_name);
-		check(folder);
-		cases++;
-	}
-	closedir(dir);
-	cr_assert_gt(cases, 0, "no case in %s", path);
-}
-
-Test(envelope, valid_cases_are_read_as_expected)
-{
-	each_case("valid", check_valid);
-}
-
-Test(envelope, invalid_cases_are_refused_for_the_expected_reason)
-{
-	each_case("invalid", check_invalid);
 }

@@ -35,15 +35,7 @@ Test(mark, texts)
 	expect_text(&(struct mark){.is_dead = true, .ms = 7}, "dead@7");
 	expect_text(&(struct mark){.is_dead = true, .ms = 7, .digest = 0xff}, "dead@7/00000000000000ff");
 	expect_text(&(struct mark){true, 7, 0xffffffff, 0x0123456789abcdef, 0}, "dead@7.ffffffff/0123456789abcdef");
-}
-
-Test(mark, a_committed_event_has_no_digest)
-{
 	expect_text(&(struct mark){false, 7, 1, 0x0123456789abcdef, 0}, "done@7.00000001");
-}
-
-Test(mark, the_longest_one_has_room)
-{
 	expect_text(&(struct mark){true, INT64_MIN, 0xffffffff, 0x0123456789abcdef, 0},
 		    "dead@-9223372036854775808.ffffffff/0123456789abcdef");
 }
@@ -57,11 +49,7 @@ Test(mark, values)
 	expect_read("done@7.0000ab12/0123456789abcdef0123456789abcdef", &(struct mark){.epoch = 0xab12});
 	expect_read("dead@7.ffffffff/0123456789abcdef", &(struct mark){true, 0, 0xffffffff, 0x0123456789abcdef, 0});
 	expect_read("dead@7/0123456789abcdef", &(struct mark){true, 0, 0, 0x0123456789abcdef, 0});
-}
-
-/* Version 0.1 knew neither epochs nor digests. */
-Test(mark, old_values)
-{
+	/* Version 0.1 knew neither epochs nor digests. */
 	expect_read("done@1700000000000", &(struct mark){0});
 	expect_read("dead@1700000000000", &(struct mark){.is_dead = true});
 }
