@@ -2241,11 +2241,6 @@ const char *sim_row(const char *id, size_t id_len, size_t *payload_len)
 	return e ? e->payload.bytes : NULL;
 }
 
-bool sim_has_letter(const unsigned char digest[32])
-{
-	return find_committed(T_LETTERS, (const char *)digest, 32);
-}
-
 int sim_backends(void)
 {
 	return server.count;

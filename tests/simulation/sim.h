@@ -196,7 +196,6 @@ int sim_outbox_open(void);
 
 /* From postgres.c, at any time: the payload of the committed row with this id, or NULL. */
 const char *sim_row(const char *id, size_t id_len, size_t *payload_len);
-bool sim_has_letter(const unsigned char digest[32]);
 /* A statement of this process was cancelled because of a deadlock. */
 void sim_deadlocked(int process);
 /* A statement of this process with this many rows hit statement_timeout. */
