@@ -198,8 +198,7 @@ Test(feed_client, a_feed_that_waits_for_its_acks_is_not_ended_by_a_ping)
 		  "\"id\": [[\"/id\"]], \"ack\": {\"ack\": \"${/id}\"}}]",
 	      feed_port(feed));
 	bench_expect_heard(feed, "id", "one");
-	struct database *lock = database_open(database_conninfo(db));
-	database_exec(lock, "BEGIN; LOCK TABLE events");
+	struct database *lock = fleet_lock(db);
 	for (int i = 0; i < 200; i++)
 		feed_sendf(feed, "{\"id\":\"e-%d\",\"filling\":\"%0900d\"}", i, 0);
 	cr_assert(!wait_until(feed_connections(feed) > 1, 5000), "its connection is ended");
@@ -240,8 +239,7 @@ static void send_many(int n)
 Test(feed_client, a_feed_that_reads_its_acks_gets_megabytes_of_them_at_once)
 {
 	start_acked();
-	struct database *lock = database_open(database_conninfo(db));
-	database_exec(lock, "BEGIN; LOCK TABLE events");
+	struct database *lock = fleet_lock(db);
 	send_many(8000);
 	await(listener_metric(listener, "wsonce_received_total") == 8000, SETTLED_MS);
 	database_free(lock);
@@ -252,8 +250,7 @@ Test(feed_client, a_feed_that_reads_its_acks_gets_megabytes_of_them_at_once)
 Test(feed_client, a_feed_that_reads_no_acks_is_left)
 {
 	start_acked();
-	struct database *lock = database_open(database_conninfo(db));
-	database_exec(lock, "BEGIN; LOCK TABLE events");
+	struct database *lock = fleet_lock(db);
 	send_many(16000);
 	await(listener_metric(listener, "wsonce_received_total") == 16000, SETTLED_MS);
 	feed_freeze(feed);

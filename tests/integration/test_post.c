@@ -335,13 +335,20 @@ Test(post, chunks_are_put_together_and_have_the_same_limit)
 	await(listener_metric(listener, "wsonce_in_flight_bytes") == 0, WAIT_MS);
 }
 
-Test(post, a_body_of_too_many_lines_is_refused_as_a_whole)
+static char *lines_of_garbage(int count)
 {
-	char *body = malloc(40000), *at = body;
+	char *body = malloc(2 * (size_t)count + 1), *at = body;
 
-	for (int i = 0; i < 10001; i++)
+	for (int i = 0; i < count; i++)
 		at = mempcpy(at, "x\n", 2);
 	*at = '\0';
+	return body;
+}
+
+Test(post, a_body_of_too_many_lines_is_refused_as_a_whole)
+{
+	char *body = lines_of_garbage(10001);
+
 	start("--log-level info");
 	expect_status(post("", body), 413);
 	cr_assert_eq(listener_metric(listener, "wsonce_received_total"), 0);
@@ -351,14 +358,27 @@ Test(post, a_body_of_too_many_lines_is_refused_as_a_whole)
 	await(listener_metric(listener, "wsonce_in_flight_bytes") == 0, WAIT_MS);
 }
 
-static char *lines_of_garbage(int count)
+/* Each of these connections sends a head and something of a body. */
+static void open_all(int *fds, int count, const char *head, const char *body, size_t len)
 {
-	char *body = malloc(2 * (size_t)count + 1), *at = body;
+	for (int i = 0; i < count; i++) {
+		fds[i] = connect_to_it();
+		cr_assert(write(fds[i], head, strlen(head)) > 0 && write(fds[i], body, len) == (ssize_t)len);
+	}
+}
 
+static void close_all(const int *fds, int count)
+{
 	for (int i = 0; i < count; i++)
-		at = mempcpy(at, "x\n", 2);
-	*at = '\0';
-	return body;
+		close(fds[i]);
+}
+
+static void must_serve(int count, const char *headers)
+{
+	static int served;
+
+	for (int end = served + count; served < end; served++)
+		expect_status(post(headers, suite_text("{\"event_id\":\"e-%d\"}", served)), 200);
 }
 
 Test(post, a_producer_of_garbage_is_told_to_rest_and_others_are_not)
@@ -402,10 +422,7 @@ Test(post, bodies_have_their_part_of_the_memory)
 
 	memset(half, ' ', 59000);
 	start("--max-message 64KiB --max-inflight-bytes 2MiB");
-	for (int i = 0; i < 60; i++) {
-		hoarders[i] = connect_to_it();
-		cr_assert(write(hoarders[i], head, strlen(head)) > 0 && write(hoarders[i], half, 59000) == 59000);
-	}
+	open_all(hoarders, 60, head, half, 59000);
 	await(listener_metric(listener, "wsonce_ingest_posts_total") >= 3, WAIT_MS);
 	cr_assert_lt(listener_metric(listener, "wsonce_in_flight_bytes"), 400000);
 	expect_status(post("", "{\"event_id\":\"e\"}"), 200);
@@ -413,8 +430,7 @@ Test(post, bodies_have_their_part_of_the_memory)
 	cr_assert_gt(read(hoarders[59], answer, sizeof answer - 1), 0);
 	expect_status(answer, 503);
 	cr_assert(strstr(answer, "Retry-After: 1\r\n"));
-	for (int i = 0; i < 60; i++)
-		close(hoarders[i]);
+	close_all(hoarders, 60);
 	await(listener_metric(listener, "wsonce_in_flight_bytes") == 0, WAIT_MS);
 }
 
@@ -439,12 +455,8 @@ Test(post, bodies_that_are_whole_wait_for_memory_too)
 	for (int i = 0; i < 2400; i++)
 		sprintf(body + 25L * i, "{\"event_id\":\"e-%07d\"}\n", i);
 	start("--max-message 64KiB --max-inflight-bytes 2MiB");
-	struct database *lock = database_open(database_conninfo(db));
-	database_exec(lock, "BEGIN; LOCK TABLE events");
-	for (int i = 0; i < 60; i++) {
-		fds[i] = connect_to_it();
-		cr_assert(write(fds[i], head, strlen(head)) > 0);
-	}
+	struct database *lock = fleet_lock(db);
+	open_all(fds, 60, head, NULL, 0);
 	await(listener_metric(listener, "wsonce_ingest_posts_total") == 60, WAIT_MS);
 	for (int i = 0; i < 60; i++) {
 		body[14] = (char)('0' + i / 10);
@@ -459,9 +471,8 @@ Test(post, bodies_that_are_whole_wait_for_memory_too)
 	cr_assert_geq(count_refused(fds, 60), 1);
 	cr_assert_lt(listener_metric(listener, "wsonce_in_flight_bytes"), 3 << 20, "%g",
 		     listener_metric(listener, "wsonce_in_flight_bytes"));
-	database_free(lock);
-	for (int i = 0; i < 60; i++)
-		close(fds[i]);
+	fleet_unlock(lock);
+	close_all(fds, 60);
 }
 
 Test(post, one_producer_s_half_bodies_do_not_keep_out_others)
@@ -472,15 +483,10 @@ Test(post, one_producer_s_half_bodies_do_not_keep_out_others)
 
 	memset(half, ' ', sizeof half);
 	start("--max-message 64KiB --max-inflight-bytes 2MiB");
-	for (int i = 0; i < 200; i++) {
-		hoarders[i] = connect_to_it();
-		cr_assert(write(hoarders[i], head, strlen(head)) > 0 && write(hoarders[i], half, sizeof half) > 0);
-	}
+	open_all(hoarders, 200, head, half, sizeof half);
 	await(listener_metric(listener, "wsonce_in_flight_bytes") > 250000, WAIT_MS);
-	for (int i = 0; i < 20; i++)
-		expect_status(post("", suite_text("{\"event_id\":\"e-%d\"}", i)), 200);
-	for (int i = 0; i < 200; i++)
-		close(hoarders[i]);
+	must_serve(20, "");
+	close_all(hoarders, 200);
 }
 
 Test(post, wrong_tokens_are_told_429_and_their_neighbour_waits_for_nothing)
@@ -507,35 +513,27 @@ Test(post, strangers_make_room_for_who_has_a_token)
 	start("--ingest-token secret");
 	for (int i = 0; i < 300; i++)
 		strangers[i] = connect_to_it();
-	for (int i = 0; i < 10; i++)
-		expect_status(post("Authorization: Bearer secret\r\n", suite_text("{\"event_id\":\"e-%d\"}", i)), 200);
-	for (int i = 0; i < 300; i++)
-		close(strangers[i]);
+	must_serve(10, "Authorization: Bearer secret\r\n");
+	close_all(strangers, 300);
 }
 
 /* More connections than are allowed, each reopened as soon as it is closed. */
 Test(post, half_requests_of_one_token_make_room_for_others)
 {
 	const char *head = "POST /events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer a-greedy-one\r\n"
-			   "Content-Length: 100\r\n\r\n{";
+			   "Content-Length: 100\r\n\r\n";
 	char *path = suite_file("tokens", "greedy a-greedy-one\nmodest a-modest-one\n");
 	int halves[300];
 
 	start("--ingest-token-file %s", path);
-	for (int i = 0; i < 300; i++) {
-		halves[i] = connect_to_it();
-		cr_assert_gt(write(halves[i], head, strlen(head)), 0);
-	}
+	open_all(halves, 300, head, "{", 1);
 	await(listener_metric(listener, "wsonce_ingest_posts_total") >= 256, WAIT_MS);
 	for (int i = 0; i < 40; i++) {
-		expect_status(post("Authorization: Bearer a-modest-one\r\n", suite_text("{\"event_id\":\"e-%d\"}", i)),
-			      200);
+		must_serve(1, "Authorization: Bearer a-modest-one\r\n");
 		close(halves[i]);
-		halves[i] = connect_to_it();
-		cr_assert_gt(write(halves[i], head, strlen(head)), 0);
+		open_all(&halves[i], 1, head, "{", 1);
 	}
-	for (int i = 0; i < 300; i++)
-		close(halves[i]);
+	close_all(halves, 300);
 }
 
 /* Four have a quarter of the connections each, and keep them open. */
@@ -570,16 +568,12 @@ Test(post, a_chunk_s_size_line_that_does_not_end_stops_nobody)
 
 	memset(line, 'a', 40000);
 	start("--ingest-token secret");
-	for (int i = 0; i < 8; i++) {
-		endless[i] = connect_to_it();
-		cr_assert(write(endless[i], head, strlen(head)) > 0 && write(endless[i], line, 40000) > 0);
-	}
+	open_all(endless, 8, head, line, 40000);
 	for (int i = 0; i < 20; i++) {
 		cr_assert_geq(listener_metric(listener, "wsonce_ingest_posts_total"), i);
-		expect_status(post("Authorization: Bearer secret\r\n", suite_text("{\"event_id\":\"e-%d\"}", i)), 200);
+		must_serve(1, "Authorization: Bearer secret\r\n");
 	}
-	for (int i = 0; i < 8; i++)
-		close(endless[i]);
+	close_all(endless, 8);
 }
 
 static void send_whole(int *connections, int from, int to)
@@ -628,10 +622,7 @@ Test(post, whole_requests_of_one_token_make_room_for_others)
 	struct database *lock = fleet_lock(db);
 	send_whole(whole, 0, 200);
 	send_whole(whole, 200, 256);
-	for (int i = 0; i < 40; i++) {
-		others[i] = connect_to_it();
-		cr_assert_gt(write(others[i], modest, strlen(modest)), 0);
-	}
+	open_all(others, 40, modest, NULL, 0);
 	await(listener_metric(listener, "wsonce_received_total") == 296, WAIT_MS);
 	await(count_answered(whole + 200, 56, 503) == 40, WAIT_MS);
 	cr_assert_eq(count_answered(whole, 200, 503), 0);
@@ -639,10 +630,8 @@ Test(post, whole_requests_of_one_token_make_room_for_others)
 	await(count_answered(others, 40, 200) == 40, WAIT_MS);
 	await(count_answered(whole, 200, 200) == 200, WAIT_MS);
 	await(bench_rows() == 257, WAIT_MS);
-	for (int i = 0; i < 40; i++)
-		close(others[i]);
-	for (int i = 0; i < 256; i++)
-		close(whole[i]);
+	close_all(others, 40);
+	close_all(whole, 256);
 }
 
 Test(post, a_connection_serves_one_request_after_the_other)

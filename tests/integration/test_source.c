@@ -225,8 +225,7 @@ Test(source, unfinished_messages_wait_while_postgres_is_away)
 	START("--source %s --source %s --max-inflight-bytes 1MiB --max-message 320KiB", feed_url(large[0]),
 	      feed_url(large[1]));
 	listener_wait_ready(listener);
-	struct database *lock = database_open(database_conninfo(db));
-	database_exec(lock, "BEGIN; LOCK TABLE events");
+	struct database *lock = fleet_lock(db);
 	for (int i = 0; i < 2; i++)
 		feed_send(large[i], FRAME_TEXT, false, head, strlen(head));
 	await(listener_metric(listener, "wsonce_in_flight_bytes") > 600 << 10, SETTLED_MS);
