@@ -85,7 +85,6 @@ struct summary {
 	int64_t open_ms, first, holes; /* holes: -1 if the feed has no numbers */
 	int64_t from, end, length;     /* the first minute, the one after the last, how many are judged together */
 	int64_t rows;                  /* about how many rows the table has */
-	int64_t filled;
 	uint64_t disagree;
 	json_t *list, *open; /* minutes (NULL if they are not printed), and spans */
 	json_t *differ;      /* disagreements; NULL: there are none */
@@ -185,13 +184,22 @@ static int64_t find_holes(struct summary *s, const struct line_verdict *v, int64
 	return most;
 }
 
+/* What was filled are holes of this minute or earlier ones, which may be before the first minute of the report. */
+static void fill_holes(struct summary *s, const struct line_verdict *v)
+{
+	for (size_t i = 0; i < v->count && s->holes > 0; i++) {
+		int64_t filled = (int64_t)v->lines[i].row->filled;
+
+		s->holes = s->holes > filled ? s->holes - filled : 0;
+	}
+}
+
 static void add_totals(struct summary *s, const struct line_verdict *v)
 {
 	for (size_t i = 0; i < v->count; i++) {
 		const struct line_report *line = &v->lines[i];
 		struct line_total *total = total_of(s, line->row->instance);
 
-		s->filled += (int64_t)line->row->filled;
 		s->disagree += line->row->disagree;
 		total->received += line->row->received;
 		total->missing += line->missing;
@@ -282,6 +290,7 @@ static void add_minute(struct summary *s, int64_t minute, const struct line_row 
 	holes = find_holes(s, &v, minute);
 	if (holes >= 0)
 		s->holes = holes + (s->holes < 0 ? 0 : s->holes);
+	fill_holes(s, &v);
 	add_totals(s, &v);
 	if (s->list)
 		json_array_append_new(
@@ -664,9 +673,6 @@ static int judge(struct session *db, struct summary *all, size_t n, int64_t from
 			return -1;
 	}
 	progress_clear();
-	for (size_t i = 0; i < n; i++)
-		if (all[i].holes > 0)
-			all[i].holes = all[i].holes > all[i].filled ? all[i].holes - all[i].filled : 0;
 	return 0;
 }
 

@@ -89,6 +89,7 @@ struct event {
 	bool has_time;
 	bool is_unclaimed;      /* to be claimed when it is on disk */
 	bool is_ours;           /* argument for claiming_take() when its turn comes */
+	bool is_filling;        /* as in struct feed_event */
 	bool is_handed;         /* the second connection did not store it; the first one tries */
 	uint8_t lines;          /* lines of its source on which it came: bit 0 is the first one */
 	uint8_t also_lines;     /* the same for `also` */

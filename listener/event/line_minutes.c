@@ -350,14 +350,19 @@ void line_minutes_gap(struct line_minutes *all, const char *source, unsigned int
 	all->gaps[all->gap_count++] = (struct line_gap){(size_t)(line - all->lines), hash, numbers, came_ms};
 }
 
-void line_minutes_fill(struct line_minutes *all, const char *source, uint64_t numbers, int64_t wall_ms)
+void line_minutes_fill(struct line_minutes *all, const char *source, int64_t wall_ms)
 {
-	struct line *line = line_minutes_find(all, source, 0);
-	struct line_minute *m = line && numbers ? minute_of(all, line, wall_ms) : NULL;
+	size_t len = strcspn(source, "#");
+	struct line_minute *m = NULL;
 
+	while (source[len] && strcmp(source + len, "#fill") != 0)
+		len += 1 + strcspn(source + len + 1, "#");
+	for (size_t i = 0; i < all->count && !m; i++)
+		if (strlen(all->lines[i].source) == len && memcmp(all->lines[i].source, source, len) == 0)
+			m = minute_of(all, &all->lines[i], wall_ms);
 	if (!m)
 		return;
-	m->filled += numbers;
+	m->filled++;
 	m->is_changed = true;
 }
 

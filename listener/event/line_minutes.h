@@ -144,8 +144,8 @@ void line_minutes_number(struct line_minutes *all, const char *source, unsigned 
 void line_minutes_gap(struct line_minutes *all, const char *source, unsigned int number, uint64_t hash,
 		      uint64_t numbers, int64_t came_ms);
 
-/* `fill` has fetched this many numbers that no line got. */
-void line_minutes_fill(struct line_minutes *all, const char *source, uint64_t numbers, int64_t wall_ms);
+/* `fill` has fetched an event that no line got. source: NAME#fill. */
+void line_minutes_fill(struct line_minutes *all, const char *source, int64_t wall_ms);
 
 /* At wall_ms this line received a copy of an event whose bytes differ from another line's. The digests are SHA-256. */
 void line_minutes_disagree(struct line_minutes *all, const char *source, unsigned int number, struct slice id,

@@ -9,7 +9,6 @@
 #include <time.h>
 
 #include "base/backoff.h"
-#include "base/clock.h"
 #include "base/counters.h"
 #include "base/json.h"
 #include "base/json_write.h"
@@ -18,7 +17,6 @@
 #include "feed/gap.h"
 #include "intake/feed_call.h"
 #include "intake/feed_event.h"
-#include "event/line_minutes.h"
 
 #define TICK_MS    100
 #define SETTLE_MS  2000 /* before asking: events may come late, and the fleet must agree on a leader */
@@ -98,7 +96,6 @@ static void drop_first(struct fill *f)
 static void count_filled(struct fill *f, uint64_t numbers)
 {
 	f->filled += numbers;
-	line_minutes_fill(&line_minutes, profile_row_source(f->parts.profile), numbers, clock_ms(CLOCK_REALTIME));
 }
 
 /* Writes what is missing, for the log. */
@@ -199,6 +196,7 @@ static void on_event(void *ctx, const struct session_event *event)
 			f->numbers = memory_realloc(f->numbers, f->size * sizeof(*f->numbers));
 		}
 		f->numbers[f->number_count++] = number;
+		read.is_filling = true;
 	}
 	pipeline_receive_event(f->parts.pipeline, &read, NULL);
 }

@@ -195,6 +195,8 @@ static void note_lines(const struct event *ev, enum outcome outcome)
 
 	if (outcome == OUTCOME_REJECTED)
 		return;
+	if (ev->is_filling && outcome == OUTCOME_PERSISTED)
+		line_minutes_fill(&line_minutes, copy.source, clock_ms(CLOCK_REALTIME_COARSE));
 	line_minutes_settle(&line_minutes, &copy);
 	copy.source = ev->also;
 	copy.came_ms += ev->also_ms;
@@ -577,6 +579,7 @@ static void note_origin(struct pipeline *p, struct event *ev, const struct feed_
 
 	ev->came_us = event && event->came_us ? event->came_us : next_time(p);
 	ev->from = from;
+	ev->is_filling = event && event->is_filling;
 	ev->has_time = time.at && timestamp_parse(time.at, time.len, unit, &ev->time_us);
 	if (time.at && !ev->has_time)
 		tell_time(p, time, unit, event ? event->source : from);

@@ -69,6 +69,22 @@ Test(fill, a_hole_in_the_numbers_is_filled)
 }
 
 /* The answer has the end of the hole first. */
+/* Else it would hide another hole in the report. */
+Test(fill, what_was_stored_before_counts_as_no_hole)
+{
+	answer("/missing/a/3/4", 200,
+	       "{\"list\":[{\"id\":\"e-3\",\"of\":\"a\",\"n\":3},{\"id\":\"e-4\",\"of\":\"a\",\"n\":4}]}");
+	START(URL GAP FILL("") RULES, feed_port(feed), feed_port(feed));
+	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
+	feed_send_text(feed, "{\"id\":\"e-3\"}"); /* as from another line */
+	send_number(2);
+	send_number(5);
+	await(is_counted("wsonce_feed_filled_total{source=\"played\"}", 2), SETTLED_MS);
+	await(stored("true") == 4, SETTLED_MS);
+	cr_assert_eq(listener_stop(listener), 0);
+	cr_assert_eq(database_long(db, "SELECT sum(filled) FROM line_minutes"), 1);
+}
+
 Test(fill, a_page_that_has_a_part_is_followed_by_another)
 {
 	answer("/missing/a/2/5", 200,

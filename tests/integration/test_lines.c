@@ -492,6 +492,21 @@ Test(lines, numbers_that_no_line_got_are_holes, .init = bench_open)
 	cr_assert_not_null(strstr(run.output, "\"holes\":0,\"minutes\""), "b has them: %s", run.output);
 }
 
+/* What was filled before a hole was found is of a hole before it. */
+Test(lines, a_hole_that_was_filled_hides_no_later_one, .init = bench_open)
+{
+	for (int ago = 6; ago > 3; ago--)
+		add_row(ago, "a.0123456789abcdef", 7, 0, "{0,60000}");
+	database_exec(db, "UPDATE line_minutes SET gap = 0; UPDATE line_minutes SET filled = 3 WHERE minute = (SELECT "
+			  "min(minute) FROM line_minutes); UPDATE line_minutes SET gap = 3 WHERE minute = (SELECT "
+			  "max(minute) FROM line_minutes)");
+	struct run run = ask_until_4("--json");
+	cr_assert_eq(run.status, 1, "%s", run.output);
+	cr_assert_not_null(strstr(run.output, "\"holes\":3,\"minutes\""), "%s", run.output);
+	database_exec(db, "UPDATE line_minutes SET filled = 3 - coalesce(filled, 0)");
+	cr_assert_eq(ask_until_4("").status, 0);
+}
+
 /* b's copies come before the stored ones, c's are not compared. A second minute has fewer events. */
 Test(lines, a_lead_is_over_the_next_line, .init = bench_open)
 {
