@@ -58,8 +58,8 @@ struct feed_event {
 	int64_t came_us;    /* received_at of its row, Unix time; 0: now */
 	unsigned int line;  /* line of the source, from 0 */
 	uint64_t missing;   /* feed numbers missing before it */
-	bool is_compared;   /* its source has several lines, which should send the same */
-	bool is_filling;    /* `fill` has asked for its number, which a line did not get */
+	bool is_compared;   /* its source has several lines, whose payloads should be equal */
+	bool is_filling;    /* `fill` asked for its number, which a line did not get */
 	bool is_shared;     /* nobody else in the fleet gets it, so it is claimed here */
 };
 
