@@ -63,14 +63,13 @@ char *secret_read(const char *path)
 char *secret_named(const char *name)
 {
 	const char *value = getenv(name), *folder = getenv("CREDENTIALS_DIRECTORY");
-	AUTO_FREE char *file_name = memory_printf("%s_FILE", name), *path = NULL;
+	AUTO_FREE char *file_name = memory_printf("%s_FILE", name);
 	const char *file = getenv(file_name);
+	bool has_other = value || file || !folder || !*folder || !*name || strchr(name, '/');
+	AUTO_FREE char *path = has_other ? NULL : memory_printf("%s/%s", folder, name);
+	const char *from = file ? file : path;
 
-	if (!value && !file && folder && *folder && *name && !strchr(name, '/'))
-		file = path = memory_printf("%s/%s", folder, name);
-	if (value)
-		return memory_strdup(value);
-	return file ? secret_read(file) : NULL;
+	return value ? memory_strdup(value) : from ? secret_read(from) : NULL;
 }
 
 char *secret_of(const char *of)
