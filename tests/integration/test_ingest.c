@@ -203,8 +203,9 @@ Test(ingest, what_a_producer_sent_before_its_reset_is_not_claimed_behind_a_drain
 	unsigned char *frames = malloc(40 * 1200);
 
 	bench_start("--max-message 2KiB --max-inflight-bytes 12KiB --drain-timeout 8 --claim-ttl 600");
-	struct database *lock = fleet_lock(db);
+	struct database *lock = database_open(database_conninfo(db));
 	struct peer *p = peer_open_events(listener_ingest_port(listener), NULL);
+	database_exec(lock, "BEGIN; LOCK TABLE events");
 	peer_send_raw(p, frames, write_burst(frames, 0, 40));
 	await(bench_metric("wsonce_ingest_paused") == 1, SETTLED_MS);
 	process_signal(listener_process(listener), SIGTERM);
