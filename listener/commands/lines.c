@@ -24,12 +24,12 @@
 #define HOUR_US     INT64_C(3600000000)
 #define SETTLED_MS  (CHECKIN_PERIOD_MS + 15000) /* all listeners have then reported a minute */
 #define STRIP_WIDTH 60
-#define SHOWN       10                   /* disagreements of a source, printed as text */
-#define DIFFER_MAX  10000                /* in JSON */
-#define UNTOLD      2                    /* exit status: it is unknown whether something is missing */
-#define LENGTH_MOST 5                    /* minutes of the longest row */
-#define ROWS_A_TIME 50000                /* about how many rows are read at a time: 25 MB */
-#define UNTOLD_MS   (2 * LINE_MINUTE_MS) /* how long a killed listener may have lived after its last report */
+#define SHOWN       10                            /* disagreements of a source, printed as text */
+#define DIFFER_MAX  10000                         /* in JSON */
+#define UNTOLD      2                             /* exit status: it is unknown whether something is missing */
+#define LENGTH_MOST 5                             /* minutes of the longest row */
+#define ROWS_A_TIME 50000                         /* about how many rows are read at a time: 25 MB */
+#define UNTOLD_MS   (INT64_C(2) * LINE_MINUTE_MS) /* how long a killed listener may have lived after its last report */
 
 enum source_column { SOURCE, FIRST, LENGTH, ROWS };
 enum column {

@@ -128,8 +128,8 @@ static bool feed_message(struct retry *r, struct feeder *f, const struct pg_resu
 static bool feed_dead_letter(struct retry *r, struct feeder *f, const struct pg_result *page, size_t row)
 {
 	const char *why = r->edited ? NULL : objections[session_number(page, row, OBJECTION)];
-	struct slice message = {r->edited, r->edited_len};
-	AUTO_FREE char *raw = NULL;
+	size_t len = r->edited_len;
+	AUTO_FREE char *raw = r->edited ? NULL : session_bytes(page, row, RAW, &len);
 
 	r->id = session_number(page, row, ID);
 	if (why) {
@@ -137,9 +137,7 @@ static bool feed_dead_letter(struct retry *r, struct feeder *f, const struct pg_
 		r->skipped++;
 		return true;
 	}
-	if (!r->edited)
-		message.at = raw = session_bytes(page, row, RAW, &message.len);
-	return feed_message(r, f, page, row, message);
+	return feed_message(r, f, page, row, (struct slice){r->edited ? r->edited : raw, len});
 }
 
 /* Feeds PAGE of the walk's ids, beginning with number first. */
