@@ -37,7 +37,7 @@ struct statement {
 
 struct sqlite_file {
 	sqlite3 *db;
-	char *path;
+	char *path, *folder;
 	const atomic_bool *is_leaving;
 	struct statement statements[STATEMENTS];
 	int statement_count;
@@ -480,17 +480,32 @@ static enum sqlite_result make_tables(struct sqlite_file *f)
 /* Syncs the folder: the file's name must be on the disk before anything is acknowledged. */
 static enum sqlite_result sync_folder(struct sqlite_file *f)
 {
-	char *folder = memory_strdup(f->path), *end = strrchr(folder, '/');
-	int fd, failed;
+	int fd = open(f->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int failed = fd >= 0 && fsync(fd) && errno != EINVAL;
 
-	if (end)
-		end[end == folder] = '\0';
-	fd = open(end ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	failed = fd >= 0 && fsync(fd) && errno != EINVAL;
 	if (fd >= 0)
 		close(fd);
-	free(folder);
 	return failed ? fail(f, SQLITE_FILE_TROUBLE, "is in a folder that cannot be synced") : SQLITE_FILE_FINE;
+}
+
+/* In a folder where everybody may write, such as /tmp, a file of another user would show the events to that user.
+ * Opening a pipe would block. */
+static bool is_strange(const struct sqlite_file *f, const char *suffix)
+{
+	char *name = memory_printf("%s%s", f->path, suffix);
+	struct stat st, folder;
+	bool is_there = lstat(name, &st) == 0 && stat(f->folder, &folder) == 0;
+
+	free(name);
+	return is_there && (S_ISFIFO(st.st_mode) || (folder.st_mode & S_IWOTH && st.st_uid != geteuid()));
+}
+
+static enum sqlite_result check_owner(struct sqlite_file *f)
+{
+	if (is_strange(f, "") || is_strange(f, "-wal") || is_strange(f, "-shm") || is_strange(f, "-journal"))
+		return fail(f, SQLITE_FILE_WRONG,
+			    "or its -wal, -shm or -journal is another user's or a pipe: use a folder of your own");
+	return SQLITE_FILE_FINE;
 }
 
 static bool take_id(void *arg, const struct sqlite_value *cells, int n)
@@ -536,6 +551,8 @@ static enum sqlite_result look(struct sqlite_file *f, bool may_create)
 		result = fail(f, SQLITE_FILE_WRONG, "has no tables of wsonce: check --store");
 	if (result == SQLITE_FILE_FINE)
 		result = set_up(f);
+	if (result == SQLITE_FILE_FINE)
+		result = check_owner(f); /* of -wal and -shm, which SQLite has made by now */
 	if (result == SQLITE_FILE_FINE && is_empty)
 		result = make_tables(f);
 	if (result == SQLITE_FILE_FINE)
@@ -547,63 +564,44 @@ static enum sqlite_result look(struct sqlite_file *f, bool may_create)
 	return result;
 }
 
-/* Turns off SQLite's memory statistics, which take a global lock. This works only before the process's first
- * connection. */
-static void set_up_library(void)
+/* Opens the path with symbolic links in its folder resolved: SQLITE_OPEN_NOFOLLOW would refuse those, too. Creates the
+ * file with mode 0600, which SQLite copies to -wal and -shm. */
+static enum sqlite_result open_database(struct sqlite_file *f, bool may_create)
 {
-	sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
-}
-
-/* Creates the file with mode 0600, which SQLite copies to -wal and -shm. If this fails, sqlite3_open_v2 reports why. */
-static void make_private(const char *path)
-{
-	int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-
-	if (fd >= 0)
-		close(fd);
-}
-
-/* Returns path with symbolic links in its folder resolved, on the heap: SQLITE_OPEN_NOFOLLOW would refuse those,
- * too. */
-static char *resolve_folder(const char *path)
-{
-	char *one = memory_strdup(path), *two = memory_strdup(path);
-	char *folder = realpath(dirname(one), NULL);
-	char *result = folder ? memory_printf("%s/%s", folder, basename(two)) : memory_strdup(path);
-
-	free(folder);
-	free(one);
-	free(two);
-	return result;
-}
-
-static int open_database(struct sqlite_file *f, bool may_create)
-{
-	char *path = resolve_folder(f->path);
-	int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW, code;
+	char *folder = realpath(f->folder, NULL), *copy = memory_strdup(f->path);
+	char *path = memory_printf("%s/%s", folder ? folder : f->folder, basename(copy));
+	int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW, fd = -1, code;
 
 	if (may_create)
-		make_private(path);
+		fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd >= 0)
+		close(fd);
 	code = sqlite3_open_v2(path, &f->db, flags | (may_create ? SQLITE_OPEN_CREATE : 0), NULL);
+	free(folder);
+	free(copy);
 	free(path);
 	memory_given(f->db, "sqlite");
-	return code;
+	sqlite3_extended_result_codes(f->db, 1);
+	sqlite3_busy_handler(f->db, on_busy, f);
+	sqlite_file_add_function(f, "wsonce_sort_key", key_of_json, true);
+	return code ? explain(f, sqlite3_extended_errcode(f->db)) : look(f, may_create);
 }
 
 struct sqlite_file *sqlite_file_open(const char *path, bool may_create, const atomic_bool *is_leaving,
 				     enum sqlite_result *result, char *why)
 {
 	struct sqlite_file *f = memory_calloc(1, sizeof(*f));
-	int code;
+	char *copy = memory_strdup(path);
 
 	f->path = memory_strdup(path);
+	f->folder = memory_strdup(dirname(copy));
+	free(copy);
 	f->is_leaving = is_leaving;
-	set_up_library();
-	code = open_database(f, may_create);
-	sqlite3_extended_result_codes(f->db, 1);
-	sqlite3_busy_handler(f->db, on_busy, f);
-	sqlite_file_add_function(f, "wsonce_sort_key", key_of_json, true);
-	*result = code ? explain(f, sqlite3_extended_errcode(f->db)) : look(f, may_create);
+	sqlite3_config(SQLITE_CONFIG_MEMSTATUS,
+		       0); /* the statistics take a global lock; has an effect before the first open only */
+	*result = check_owner(f);
+	if (*result == SQLITE_FILE_FINE)
+		*result = open_database(f, may_create);
 	if (*result == SQLITE_FILE_FINE)
 		return f;
 	if (*result == SQLITE_FILE_TROUBLE && f->code != SQLITE_FULL && f->code != SQLITE_IOERR)
@@ -621,6 +619,7 @@ void sqlite_file_close(struct sqlite_file *f)
 		sqlite3_finalize(f->statements[i].prepared);
 	sqlite3_close(f->db);
 	free(f->path);
+	free(f->folder);
 	free(f);
 }
 

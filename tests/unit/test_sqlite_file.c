@@ -1,4 +1,5 @@
 /* Permissions of SQLite files, and links in their paths. */
+#include <fcntl.h>
 #include <sys/stat.h>
 
 #include "cursor_order.h"
@@ -63,6 +64,43 @@ Test(sqlite_file, a_link_to_its_folder_is)
 	unlink(link);
 	cr_assert(f);
 	sqlite_file_close(f);
+}
+
+/* Returns true if the file can be opened beside one of another user at this path, in a folder of that mode. */
+static bool opens_beside(const char *suffix, mode_t mode)
+{
+	char strange[80];
+
+	snprintf(strange, sizeof(strange), "%s%s", path, suffix);
+	int fd = open(strange, O_CREAT | O_EXCL | O_RDWR, 0666);
+	cr_assert(fd >= 0 && fchown(fd, 65534, 65534) == 0 && close(fd) == 0 && chmod(folder, mode) == 0);
+	struct sqlite_file *f = open_file(path);
+	bool is_open = f;
+	sqlite_file_close(f);
+	unlink(path);
+	unlink(strange);
+	return is_open;
+}
+
+Test(sqlite_file, another_user_s_is_not_used_where_everybody_may_write)
+{
+	if (geteuid())
+		return; /* only root can make a file of another user */
+	cr_assert_not(opens_beside("", 01777));
+	cr_assert_not(opens_beside("-wal", 01777));
+	cr_assert_not(opens_beside("-shm", 01777));
+	cr_assert(opens_beside("", 0755));
+	cr_assert(opens_beside(".bak", 01777));
+}
+
+Test(sqlite_file, a_pipe_is_refused_at_once)
+{
+	enum sqlite_result result;
+	char why[SQLITE_FILE_WHY];
+
+	cr_assert_eq(mkfifo(path, 0600), 0);
+	cr_assert_null(sqlite_file_open(path, true, NULL, &result, why));
+	cr_assert(result == SQLITE_FILE_WRONG && strstr(why, "a pipe"), "%s", why);
 }
 
 static enum sqlite_result write_once(struct sqlite_file *f)
