@@ -208,12 +208,12 @@ static struct producer *find_producer(const char *letter)
 	return p;
 }
 
-static void receive_message(const char *id, const char *more, struct producer *p)
+static void receive_message(const char *id, const char *more, struct sender *sender)
 {
 	char message[700];
 
 	snprintf(message, sizeof(message), "{\"event_id\":\"%s\"%s}", id, more);
-	pipeline_receive(pipeline, message, strlen(message), NULL, p ? &p->sender : NULL);
+	pipeline_receive(pipeline, message, strlen(message), NULL, sender);
 }
 
 static void receive(const char *id)
@@ -268,6 +268,7 @@ static void do_receive(const struct step *s)
 {
 	char id[80] = "", sign = '\0', more[100] = "";
 	long from, number = 0;
+	struct producer *p;
 
 	if (sscanf(s->a, "%ld..%ld", &from, &number) == 2) {
 		for (; from < number; from++)
@@ -280,7 +281,8 @@ static void do_receive(const struct step *s)
 		snprintf(more, sizeof(more), ",\"payload\":%ld", number);
 	if (sign == '@')
 		snprintf(more, sizeof(more), ",\"time\":%ld", (long)time(NULL) - number);
-	receive_message(id, more, find_producer(s->b));
+	p = find_producer(s->b);
+	receive_message(id, more, p ? &p->sender : NULL);
 	assert_nothing_is_lost();
 }
 
@@ -1981,7 +1983,7 @@ Test(pipeline, whatever_the_stages_answer_nothing_is_lost_or_answered_twice)
 			snprintf(id, sizeof(id), "r%d", pick(30));
 			snprintf(payload, sizeof(payload), ",\"payload\":%d", pick(12));
 			producers[asked].sender.answer = on_answer;
-			receive_message(id, payload, &producers[asked++]);
+			receive_message(id, payload, &producers[asked++].sender);
 		}
 		move_any();
 		fake.is_redis_away = pick(100) == 0;
@@ -2002,4 +2004,72 @@ Test(pipeline, whatever_the_stages_answer_nothing_is_lost_or_answered_twice)
 	cr_assert_eq(counters.received, 3000);
 	for (int i = 0; i < asked; i++)
 		cr_assert_eq(strlen(producers[i].answers), 1, "message %d: '%s'", i, producers[i].answers);
+}
+
+/* --- producers that leave --- */
+
+static int answers_to_gone;
+
+/* A producer that has left is freed with its answer. The sanitizers notice any later use. */
+static void on_answer_to_gone(struct sender *s, const struct event *ev, enum outcome outcome)
+{
+	answers_to_gone++;
+	free(s);
+}
+
+static void receive_from_gone(const char *id)
+{
+	struct sender *s = calloc(1, sizeof(*s));
+
+	cr_assert(s);
+	s->answer = on_answer_to_gone;
+	receive_message(id, "", s);
+	assert_nothing_is_lost();
+}
+
+/* Two copies of a arrive after `before`, from producers that leave before it settles. */
+static const struct {
+	enum event_state state;
+	const char *before, *there, *then;
+} stays[] = {
+	{EV_CLAIMING, "turn", "turn", "take a mine; insert a inserted"},
+	{EV_HELD, "turn", "take a other", "pass 400; take a done"},
+	{EV_HELD, "turn", "take a other", "pass 400; take a mine; insert a present"},
+	{EV_HELD, "set channel", "take a other", "told a; clear channel"},
+	{EV_BEHIND, "receive a/1", "turn", "take a mine; insert a inserted"},
+	{EV_BEHIND, "receive a/1; take a mine", "turn",
+	 "insert a hopeless; dead_letter a; take a mine; insert a inserted"},
+	{EV_BATCHED, "store x", "take a mine", "insert x inserted; insert a inserted"},
+	{EV_STORING, "turn", "take a mine", "insert a inserted"},
+	{EV_BACKING_OFF, "turn", "take a mine; insert a later", "pass 200; insert a inserted"},
+	{EV_BACKING_OFF, "turn", "take a mine; insert a refused", "pass 200; pass 1600; take a dead"},
+	{EV_REFUSED, "store y; batch x", "take a mine; insert y inserted; insert a hopeless",
+	 "insert x inserted; dead_letter a"},
+	{EV_DEAD_LETTERING, "turn", "take a mine; insert a hopeless", "dead_letter a"},
+	{EV_REFUSED, "turn", "take a mine; insert a hopeless; dead_letter a not_dead_lettered",
+	 "pass 2000; dead_letter a"},
+};
+
+Test(pipeline, producers_that_have_left_are_answered_once_whatever_their_event_waited_for)
+{
+	bool has[EVENT_STATES] = {[EV_DONE] = true};
+
+	for (size_t i = 0; i < sizeof(stays) / sizeof(*stays); i++) {
+		answers_to_gone = 0;
+		tell(stays[i].before);
+		receive_from_gone("a");
+		receive_from_gone("a");
+		tell(stays[i].there);
+		cr_expect_gt(in_state(stays[i].state), 0, "stay %zu", i);
+		cr_assert_eq(answers_to_gone, 0, "stay %zu", i);
+		tell(stays[i].then);
+		cr_expect_eq(answers_to_gone, 2, "stay %zu: %d answers", i, answers_to_gone);
+		has[stays[i].state] = true;
+		close_pipeline();
+		open_pipeline();
+		memset(&counters, 0, sizeof(counters));
+		fake_journal();
+	}
+	for (int state = 0; state < EVENT_STATES; state++)
+		cr_expect(has[state], "no stay in %s", event_state_name((enum event_state)state));
 }
