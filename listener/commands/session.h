@@ -9,7 +9,7 @@
 #include "config/config.h"
 
 struct session;
-struct pg_result; /* libpq's */
+struct pg_result; /* a type of libpq */
 
 /* What a session may do to the schema. */
 enum session_aim {

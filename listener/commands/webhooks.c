@@ -177,7 +177,7 @@ const struct subcommand webhooks_resume = {
 /* --- resend --- */
 
 struct resend {
-	int64_t until_us; /* events that are stored while the command runs have deliveries of their own */
+	int64_t until_us; /* end of the span; at most the start of the command: later events get deliveries anyway */
 	int64_t after_us; /* time of the last event that was read */
 	int64_t after_id;
 	int64_t chosen;

@@ -25,7 +25,7 @@
 #include <uthash.h> /* after memory.h, which defines its allocator */
 
 #define BEAT_MS    1000
-#define SOON_MS    100 /* from the first beat to the second, which gets the others' first; the least between any two */
+#define SOON_MS    100 /* least time between two beats; also until the second, which returns the others' first beats */
 #define ALIVE_MS   "3000"
 #define REFUSED_MS 3000 /* how long a report counts */
 #define HEARD_MS   5000 /* a source without a message for this long is no longer heard */

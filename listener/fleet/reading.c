@@ -20,7 +20,7 @@
 #define QUICK_REDIALS    3              /* redials of a silent connection, each as soon as it is silent again */
 #define REDIAL_MS        INT64_C(30000) /* then the wait until the next redial, doubled each time */
 #define REDIAL_DOUBLINGS 4
-#define AGAIN_MS         60000 /* this much longer than the wait since the last redial: a new silence */
+#define AGAIN_MS         60000 /* a silence is a new one if the last redial is this much older than the wait */
 #define TELL_MS          60000
 
 /* A source or one of its lines. The lines of a source are consecutive. */

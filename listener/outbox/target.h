@@ -47,7 +47,7 @@ struct target {
 	struct target *other; /* the webhook's other lane */
 	bool is_retry;        /* the retry lane, with half of the concurrency */
 	enum target_state state;
-	unsigned int failures; /* in a row */
+	unsigned int failures; /* consecutive failures */
 	int64_t failing_ms;    /* loop clock: since when it has not been open; valid only until it is */
 	char why[200];         /* the last failure that paused it, without the body of an answer */
 	int64_t pause_ms;      /* length of the last pause; 0: none since it was open */
