@@ -546,6 +546,7 @@ static void find_fault(struct postgres *p, const char *fault)
 {
 	if (!p->was_ready)
 		p->settings.on_unusable(p->settings.owner, fault, 2);
+	memset(p->vetted_ms, 0, sizeof(p->vetted_ms)); /* the doubt was right: the next one may be, too */
 	lose(p, fault);
 }
 

@@ -426,7 +426,7 @@ Test(trouble, what_is_wrong_with_a_table_is_no_events_fault)
 		/* a column was added with a default, which was then dropped */
 		{"ALTER TABLE events ADD COLUMN tenant text NOT NULL DEFAULT 'x'; "
 		 "ALTER TABLE events ALTER COLUMN tenant DROP DEFAULT",
-		 "tenant", "ALTER TABLE events DROP COLUMN tenant"},
+		 UNFILLED("events", "tenant"), "ALTER TABLE events DROP COLUMN tenant"},
 		{"ALTER TABLE events ALTER COLUMN id DROP DEFAULT", UNFILLED("events", "id"),
 		 "ALTER TABLE events ALTER COLUMN id SET DEFAULT nextval('events_id_seq')"},
 		{"ALTER TABLE events ALTER COLUMN processed_at DROP DEFAULT", UNFILLED("events", "processed_at"),
@@ -456,9 +456,12 @@ Test(trouble, what_is_wrong_with_a_table_is_no_events_fault)
 		char *early = suite_text("early-%zu", i), *late = suite_text("late-%zu", i);
 		bool is_of_consumer = strstr(faults[i].fault, "processed_events");
 
-		if (i) /* one that has just looked at the table would not look again */
-			bench_close();
-		start("none", is_of_consumer ? "--max-attempts 1 --consumer books" : "--max-attempts 1");
+		/* What is found by an inspection may be found again, shortly afterwards. */
+		if (i == 0 || is_of_consumer || !strstr(faults[i].told, "does not fill")) {
+			if (i)
+				bench_close();
+			start("none", is_of_consumer ? "--max-attempts 1 --consumer books" : "--max-attempts 1");
+		}
 		send_event(early);
 		ack_expect(producer, early, "persisted");
 		database_exec(db, "%s", faults[i].fault);
