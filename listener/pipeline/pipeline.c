@@ -149,7 +149,7 @@ static void check_budget(struct pipeline *p)
 	check_memory(p, &p->producers);
 	check_memory(p, &p->all);
 	p->is_behind = is_over(p, p->is_behind ? p->producers.eighths / 2 : p->producers.eighths);
-	is_ahead = claiming_is_far_ahead(p->claiming);
+	is_ahead = claiming_is_far_ahead(p->claiming) || storing_is_far_ahead(p->storing);
 	now = p->all.is_full || is_ahead             ? PRESSURE_ALL
 	      : p->producers.is_full || p->is_behind ? PRESSURE_PRODUCERS
 						     : PRESSURE_NONE;

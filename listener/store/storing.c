@@ -25,6 +25,8 @@
 #define DEAD_LETTER_BATCHES 4     /* batches of events between two small batches of dead letters */
 #define DEAD_LETTER_WAIT_MS 1000  /* wait after dead letters could not be written */
 #define LEAVE_MS            1000  /* time for the last check-in */
+#define AHEAD_EVENTS        32768 /* waiting events at which feeds are not read, if the oldest waits less than this: */
+#define AHEAD_MS            500
 #define SLOW_MS             1000  /* the store is slow if the oldest row waits this long behind a full batch */
 #define SLOW_AGAIN_MS       60000 /* between two log lines about that */
 
@@ -67,6 +69,7 @@ struct storing {
 	struct pace pace;
 	struct stall stall;
 	struct slowness slow;
+	bool is_ahead; /* feeds are not read */
 	struct checkin checkin;
 	enum telling telling;
 	int64_t checkin_ms; /* loop clock: a check-in is due, or the pending one is given up */
@@ -500,6 +503,17 @@ static void end_slowness(struct storing *s)
 		log_info("the store is fast enough again", "after_s=%lld",
 			 (long long)(now_ms(s) - s->slow.since_ms) / 1000);
 	s->slow = (struct slowness){.since_ms = now_ms(s), .stored = counters.persisted};
+}
+
+/* Memory that is touched for the first time costs more than the rest of a listener's work. */
+bool storing_is_far_ahead(struct storing *s)
+{
+	const size_t *counts = s->events->counts;
+	size_t events = counts[EV_CLAIMING] + counts[EV_BATCHED] + counts[EV_STORING];
+
+	s->is_ahead = events >= (s->is_ahead ? AHEAD_EVENTS / 2 : AHEAD_EVENTS) && rows_wait(s, &events) < AHEAD_MS &&
+		      now_ms(s) - oldest_of(s, EV_CLAIMING) < AHEAD_MS;
+	return s->is_ahead;
 }
 
 /* Says nothing while the store cannot be used: that has its own log lines. */

@@ -56,6 +56,9 @@ void storing_forget_stall(struct storing *s);
 
 /* Returns why rows are not stored, "" if they are, by the last statements. Valid until the next call. */
 const char *storing_trouble(const struct storing *s);
+/* True if many rows wait and are stored soon: further ones had better wait in the feeds' connections. If the oldest
+ * waits for long, Postgres is slow, and only the memory budget limits what is read. */
+bool storing_is_far_ahead(struct storing *s);
 /* If rows arrive faster than they are stored, returns how long the oldest has waited in ms and sets why to a sentence,
  * valid until the next call; else 0 and "". */
 int64_t storing_is_slow(const struct storing *s, const char **why);

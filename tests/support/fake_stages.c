@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CALLS_MAX 20000
+#define CALLS_MAX 40000
 
 /* Events that wait for their callback. */
 struct calls {

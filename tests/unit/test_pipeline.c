@@ -1754,6 +1754,12 @@ STORY(who_leads_a_source_itself_reads_on_however_far_ahead_of_others,
       FAR_AHEAD "told x; clear other_leader; receive y; set other_leader; receive 0..20000; told a0; receive "
 		"20000..20001; pressure producers")
 
+STORY(who_has_more_than_is_soon_stored_stops_reading_until_half_is,
+      "config feeds; config inflight_bytes 1073741824; receive 0..32767; pressure producers; receive 32767..32768; "
+      "pressure all; full 0; pauses 0; take 0..16384 done; pressure all; take 16384..16385 done; pressure producers")
+STORY(who_has_more_than_a_slow_postgres_stores_reads_on,
+      "config feeds; config inflight_bytes 1073741824; receive 0..32768; pressure all; pass 500; pressure producers")
+
 STORY(producers_wait_while_rows_pile_up_before_a_postgres_that_works,
       "config inflight_bytes 1073741824; store x; receive 0..400; take 0..399 mine; pressure none; take 399..400 mine; "
       "pressure producers; pressure_calls 1")
