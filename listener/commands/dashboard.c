@@ -325,6 +325,15 @@ static struct http_refusal blame(struct dashboard *d, int fd)
 				     "this token is not valid: show one by Authorization: Bearer\n"};
 }
 
+static void refuse_argument(void *arg, const char *name, const char *value)
+{
+	struct visit *v = arg;
+
+	(void)name;
+	(void)value;
+	v->refusal = (struct http_refusal){MHD_HTTP_BAD_REQUEST, "the arguments of a change belong in its body\n"};
+}
+
 /* Checks the bearer token (RFC 6750), and requires a Content-Type that a form on another site cannot send. */
 static struct http_refusal judge_change(struct visit *v, const struct http_request *r)
 {
@@ -345,7 +354,8 @@ static struct http_refusal judge_change(struct visit *v, const struct http_reque
 	if (!r->type || strncasecmp(r->type, "application/json", 16) != 0)
 		return (struct http_refusal){MHD_HTTP_UNSUPPORTED_MEDIA_TYPE,
 					     "the Content-Type must be application/json\n"};
-	return (struct http_refusal){0, NULL};
+	http_each_argument(r, refuse_argument, v);
+	return v->refusal;
 }
 
 static void read_body(struct visit *v)

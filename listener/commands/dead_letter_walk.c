@@ -172,12 +172,15 @@ struct slice dead_letters_type(struct envelope *reader, const char *message, siz
 static bool has_type(const struct dead_letter_walk *w, const struct pg_result *rows, size_t row)
 {
 	const char *type = w->filter.type;
+	AUTO_FREE char *raw = NULL;
+	struct slice found;
 	size_t len;
-	AUTO_FREE char *raw = session_bytes(rows, row, 2, &len);
-	struct slice found = dead_letters_type(w->reader, raw, len);
 
-	/* If the column has a type, the statement has compared it. */
-	return !session_is_null(rows, row, 1) || (found.len == strlen(type) && memcmp(found.at, type, found.len) == 0);
+	if (!session_is_null(rows, row, 1)) /* the statement has compared it */
+		return true;
+	raw = session_bytes(rows, row, 2, &len);
+	found = dead_letters_type(w->reader, raw, len);
+	return found.len == strlen(type) && memcmp(found.at, type, found.len) == 0;
 }
 
 /* --- pages --- */

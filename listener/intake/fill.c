@@ -93,11 +93,6 @@ static void drop_first(struct fill *f)
 		uv_timer_stop(&f->timer);
 }
 
-static void count_filled(struct fill *f, uint64_t numbers)
-{
-	f->filled += numbers;
-}
-
 /* Writes what is missing, for the log. */
 static void describe(const struct hole *h, char what[WHAT_BYTES])
 {
@@ -138,7 +133,7 @@ static void tell_missing(struct fill *f, const struct hole *h, const char *reaso
 
 static void give_up(struct fill *f, const char *reason)
 {
-	count_filled(f, f->number_count);
+	f->filled += f->number_count;
 	tell_missing(f, f->first, reason);
 	drop_first(f);
 }
@@ -282,8 +277,7 @@ static void end_page(struct fill *f)
 	uint64_t numbers = h->cursor ? 0 : shrink(f);
 	bool is_over = h->cursor ? !turn_page(f) : h->from > h->to;
 
-	if (numbers)
-		count_filled(f, numbers);
+	f->filled += numbers;
 	if (is_over) {
 		finish(f);
 	} else if ((h->cursor || numbers) && h->calls < CALLS_MAX) {

@@ -509,9 +509,9 @@ static void end_slowness(struct storing *s)
 bool storing_is_far_ahead(struct storing *s)
 {
 	const size_t *counts = s->events->counts;
-	size_t events = counts[EV_CLAIMING] + counts[EV_BATCHED] + counts[EV_STORING];
+	size_t events = counts[EV_CLAIMING] + counts[EV_BATCHED] + counts[EV_STORING], rows;
 
-	s->is_ahead = events >= (s->is_ahead ? AHEAD_EVENTS / 2 : AHEAD_EVENTS) && rows_wait(s, &events) < AHEAD_MS &&
+	s->is_ahead = events >= (s->is_ahead ? AHEAD_EVENTS / 2 : AHEAD_EVENTS) && rows_wait(s, &rows) < AHEAD_MS &&
 		      now_ms(s) - oldest_of(s, EV_CLAIMING) < AHEAD_MS;
 	return s->is_ahead;
 }
