@@ -15,7 +15,7 @@
 #include "fleet/presence.h"
 
 #define AHEAD_MOST      16384 /* events left to others at which a listener that leads no source stops reading */
-#define MOVING_MS       350   /* the channel moves if it has announced a copy within this time */
+#define MOVING_MS       2000  /* the channel moves if it has announced a copy within this time */
 #define LEADING_MS      1000  /* this listener leads if it has claimed as a leader within this time */
 #define WATCH_MS        250   /* between two checks if rows can be stored */
 #define CHUNK           512   /* claims per script call */

@@ -26,7 +26,7 @@
 #define DEAD_LETTER_WAIT_MS 1000  /* wait after dead letters could not be written */
 #define LEAVE_MS            1000  /* time for the last check-in */
 #define AHEAD_EVENTS        32768 /* waiting events at which feeds are not read, if the oldest waits less than this: */
-#define AHEAD_MS            500
+#define AHEAD_MS            2000
 #define SLOW_MS             1000  /* the store is slow if the oldest row waits this long behind a full batch */
 #define SLOW_AGAIN_MS       60000 /* between two log lines about that */
 

@@ -1748,8 +1748,8 @@ STORY(who_is_far_ahead_of_a_channel_that_moves_stops_reading_until_half_is_told,
       FAR_AHEAD "receive 0..16383; told a0; receive 16383..16384; pressure producers; receive 16384..16385; pressure "
 		"all; full 0; pauses 0; tell 1..8193; pressure all; tell 8193..8194; pressure producers")
 STORY(who_is_far_ahead_of_a_silent_channel_reads_on,
-      FAR_AHEAD "receive 0..20000; pressure producers; told a0; receive 20000..20001; pressure all; pass 350; pressure "
-		"producers")
+      FAR_AHEAD "receive 0..20000; pressure producers; told a0; receive 20000..20001; pressure all; pass 1999; "
+		"pressure all; pass 1; pressure producers")
 STORY(who_leads_a_source_itself_reads_on_however_far_ahead_of_others,
       FAR_AHEAD "told x; clear other_leader; receive y; set other_leader; receive 0..20000; told a0; receive "
 		"20000..20001; pressure producers")
@@ -1758,7 +1758,8 @@ STORY(who_has_more_than_is_soon_stored_stops_reading_until_half_is,
       "config feeds; config inflight_bytes 1073741824; receive 0..32767; pressure producers; receive 32767..32768; "
       "pressure all; full 0; pauses 0; take 0..16384 done; pressure all; take 16384..16385 done; pressure producers")
 STORY(who_has_more_than_a_slow_postgres_stores_reads_on,
-      "config feeds; config inflight_bytes 1073741824; receive 0..32768; pressure all; pass 500; pressure producers")
+      "config feeds; config inflight_bytes 1073741824; receive 0..32768; pass 1999; pressure all; pass 1; pressure "
+      "producers")
 
 STORY(producers_wait_while_rows_pile_up_before_a_postgres_that_works,
       "config inflight_bytes 1073741824; store x; receive 0..400; take 0..399 mine; pressure none; take 399..400 mine; "
