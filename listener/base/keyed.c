@@ -4,19 +4,16 @@
 
 #include <sodium.h>
 #include <stdbool.h>
-#include <string.h>
 
 uint32_t keyed_hash(const void *bytes, size_t len)
 {
 	static unsigned char key[crypto_shorthash_KEYBYTES];
 	static bool is_drawn;
-	unsigned char hash[crypto_shorthash_BYTES];
-	uint32_t low;
+	uint64_t hash;
 
 	if (!is_drawn)
 		crypto_shorthash_keygen(key);
 	is_drawn = true;
-	crypto_shorthash(hash, bytes, len, key);
-	memcpy(&low, hash, sizeof(low));
-	return low;
+	crypto_shorthash((unsigned char *)&hash, bytes, len, key);
+	return (uint32_t)hash;
 }

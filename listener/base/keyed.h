@@ -7,5 +7,6 @@
 
 /* SipHash with a random key of this process, so that nobody else can construct colliding keys. */
 uint32_t keyed_hash(const void *bytes, size_t len);
+#define HASH_FUNCTION(key, len, hash) ((hash) = keyed_hash(key, len)) /* of uthash.h, if it is included after this */
 
 #endif

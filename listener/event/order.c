@@ -3,9 +3,10 @@
 
 #include <stdlib.h>
 
+#include "base/keyed.h"
 #include "base/memory.h"
 
-#include <uthash.h> /* after memory.h, which defines its allocator */
+#include <uthash.h> /* after keyed.h and memory.h, which define its hash and its allocator */
 
 struct order_key {
 	UT_hash_handle hh;
@@ -68,11 +69,10 @@ bool order_begin(struct event *ev)
 void order_end(struct order *o, struct event *ev)
 {
 	struct order_key *key = ev->order;
-	struct list *next;
+	struct list *next = key->waiting.next;
 
 	ev->order = NULL;
 	if (key->first == ev) {
-		next = key->waiting.next;
 		key->first = next != &key->waiting ? list_entry(next, struct event, wait_link) : NULL;
 		if (key->first) {
 			list_remove(next);

@@ -8,8 +8,7 @@
 #include "base/keyed.h"
 #include "base/memory.h"
 
-#define HASH_FUNCTION(keyptr, keylen, hashv) ((hashv) = keyed_hash(keyptr, keylen))
-#include <uthash.h> /* after memory.h, which defines its allocator */
+#include <uthash.h> /* after keyed.h and memory.h, which define its hash and its allocator */
 
 #define GAPS_MAX      100000
 #define GAP_KEY_BYTES 1024 /* a series with a longer name is not watched */

@@ -11,7 +11,6 @@
 #include "base/log.h"
 #include "base/memory.h"
 
-#define HASH_FUNCTION(keyptr, keylen, hashv) ((hashv) = keyed_hash(keyptr, keylen))
 #include <uthash.h>
 
 #define BLAMED_MAX 4096 /* addresses without a socket that are kept */

@@ -15,6 +15,9 @@
 #include <time.h>
 #include <unistd.h>
 
+/* Makes one of many keys of 24 bytes, whose first word is n, that have the same value under uthash's own hash. */
+void make_colliding_key(uint32_t n, char *key);
+
 /* From now on what is logged, from level info on, is kept and not shown. */
 void capture_begin(void);
 

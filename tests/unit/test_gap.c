@@ -2,24 +2,9 @@
 #include "feed/gap.h"
 #include "unit.h"
 
-#include <uthash.h>
-
 #define SERIES 20000
 
 TestSuite(gap, .timeout = 60);
-
-/* As in test_event.c: all names have the same value under uthash's own hash (Jenkins'). */
-static void make_colliding_key(uint32_t n, char *key)
-{
-	uint32_t a = 0x9e3779b9u + n, b = 0x9e3779b9u, c = 0xfeedbeefu;
-	uint32_t words[6] = {n};
-
-	HASH_JEN_MIX(a, b, c);
-	words[3] = 0 - a;
-	words[4] = 0 - b;
-	words[5] = 0 - c;
-	memcpy(key, words, sizeof(words));
-}
 
 static void make_key(uint32_t n, char *key)
 {
