@@ -249,16 +249,11 @@ static int seize(struct claim *c, struct event *ev, const struct redis_reply *ma
 	return send_command(c, on_seized, ev);
 }
 
-static bool is_error(const struct redis_reply *reply)
-{
-	return reply->type == REPLY_ERROR;
-}
-
 static enum claim_result read_take(struct claim *c, struct event *ev, const struct redis_reply *reply)
 {
 	if (!reply)
 		return CLAIM_UNKNOWN;
-	if (is_error(reply)) {
+	if (reply->type == REPLY_ERROR) {
 		log_error_answer(c, reply);
 		return CLAIM_UNKNOWN;
 	}
@@ -275,7 +270,7 @@ static void finish_take(struct claim *c, struct event *ev, enum claim_result res
 	count_duplicate(c, ev, result, reply);
 	note_owner(c, ev, result, reply);
 	/* The claim may still be ours; release and renewal compare anyway. */
-	ev->is_claimed = result == CLAIM_MINE || (result == CLAIM_UNKNOWN && (!reply || is_error(reply)));
+	ev->is_claimed = result == CLAIM_MINE || (result == CLAIM_UNKNOWN && (!reply || reply->type == REPLY_ERROR));
 	c->on.on_claimed(c->on.arg, ev, result);
 }
 

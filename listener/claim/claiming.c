@@ -51,6 +51,7 @@ struct claiming {
 	bool is_ahead;            /* far ahead of the leaders, so reading stops */
 	bool is_passive;          /* it cannot store, the others know it, and it leaves claims to them */
 	bool is_draining;         /* draining: nothing waits for others */
+	bool has_left;            /* the drain timeout is over: nothing is claimed */
 	bool doubts_marks;        /* ignore marks in Redis */
 	int64_t probed_ms;        /* loop clock: the last try while passive */
 	int64_t renew_ms;         /* loop clock: next renewal of leases */
@@ -241,12 +242,13 @@ static void note_takeover(struct claiming *c, struct event *ev)
 	}
 }
 
-/* A passive listener leaves events to the others, even if it has the claim. */
+/* A passive listener leaves events to the others, even if it has the claim. After the drain timeout a claim would stay
+ * behind in Redis. */
 static void on_mine(struct claiming *c, struct event *ev)
 {
 	counters.claims_won++;
 	note_takeover(c, ev);
-	if (!c->is_passive) {
+	if (!c->is_passive && !c->has_left) {
 		event_send(c->events, ev);
 		return;
 	}
@@ -298,7 +300,7 @@ static void on_claimed(void *arg, struct event *ev, enum claim_result result)
 
 void claiming_claim_now(struct claiming *c, struct event *ev)
 {
-	if (claim_take(c->claim, ev)) {
+	if (c->has_left || claim_take(c->claim, ev)) {
 		counters.claims_skipped++;
 		event_send(c->events, ev);
 	}
@@ -639,6 +641,7 @@ static void check_stall(struct claiming *c)
 
 void claiming_release_left(struct claiming *c)
 {
+	c->has_left = true;
 	for (int state = 0; state < EVENT_STATES; state++)
 		each_claim(c, (enum event_state)state, NULL, release);
 }

@@ -60,7 +60,7 @@ int64_t claiming_wait(const struct claiming *c);
 
 /* Call at the drain: events no longer wait for others or for the server. */
 void claiming_drain(struct claiming *c);
-/* Releases the claims of all remaining events. */
+/* Releases the claims of all remaining events. From now on, nothing is claimed. */
 void claiming_release_left(struct claiming *c);
 
 /* Closes the claim. done is called from the loop; then call claiming_free(), once no event is left. */

@@ -1889,6 +1889,13 @@ STORY(drain_releases_and_reports_what_is_left_after_its_timeout,
 STORY(event_that_settles_during_the_last_moment_is_not_left,
       "store a; receive b; drain; pass 5000; insert a inserted; take b done; left 0; pass 200; left 0")
 
+STORY(nothing_is_claimed_after_the_drain_timeout,
+      KEYED("a", "1") KEYED("b", "1") "turn; take a mine; turn; drain; forget; pass 5000; journal release(a); "
+				      "insert a inserted; turn; journal done(a) insert(b)")
+
+STORY(claim_that_is_answered_after_the_drain_timeout_is_given_back,
+      "receive a; drain; pass 5000; forget; take a mine; journal release(a) insert(a)")
+
 /* --- life --- */
 
 Test(pipeline, closing_answers_nobody)
