@@ -11,18 +11,19 @@ static struct listener *dialled;
 
 #define RESUME "feed?cursor="
 
-/* Events are {"n": 1}, {"n": 2} and so on; n is the id, and the cursor is at this pointer. */
-static void start_with(const char *pointer)
+/* Events are {"n": 1}, {"n": 2} and so on; n is the id, and the cursor is at this pointer. more are further keys of the
+ * cursor. */
+static void start_with(const char *pointer, const char *more)
 {
 	char *config = suite_file("cursors.json",
 				  suite_text("{\"sources\": [{\"name\": \"numbers\", \"url\": \"%s\", \"url_resume\": "
 					     "\"%s?cursor=${cursor}\", "
 					     "\"max_message_bytes\": 1000, \"cursor\": {\"kind\": \"max\", \"scope\": "
-					     "\"source\"}, \"rules\": "
+					     "\"source\"%s}, \"rules\": "
 					     "[{\"when\": {\"/n\": {\"exists\": true}}, \"action\": \"event\", \"id\": "
 					     "[[\"/n\"]], \"cursor\": "
 					     "\"%s\"}, {\"when\": {\"/anew\": 1}, \"clear\": [\"cursor\"]}]}]}",
-					     feed_url(feed), feed_url(feed), pointer));
+					     feed_url(feed), feed_url(feed), more, pointer));
 
 	dialled = listener_start(&(struct listener_options){.database = db, .without_ingest = true}, "--config %s",
 				 config);
@@ -30,7 +31,7 @@ static void start_with(const char *pointer)
 
 static void start(void)
 {
-	start_with("/n");
+	start_with("/n", "");
 }
 
 static void set_up(void)
@@ -159,7 +160,7 @@ Test(cursors, profile_that_reads_the_cursor_elsewhere_takes_the_place_of_larger_
 	await(cursor() == 1000, SETTLED_MS);
 	cr_assert_eq(listener_stop(dialled), 0);
 	listener_free(dialled);
-	start_with("/k");
+	start_with("/k", "");
 	await(feed_connections(feed) == 2, SETTLED_MS);
 	cr_assert(strstr(feed_request(feed), RESUME "1000"));
 	feed_send_text(feed, "{\"n\":1001,\"k\":5}");
@@ -167,6 +168,27 @@ Test(cursors, profile_that_reads_the_cursor_elsewhere_takes_the_place_of_larger_
 	feed_send_text(feed, "{\"n\":1002,\"k\":4}");
 	feed_send_text(feed, "{\"n\":1003,\"k\":6}");
 	await(cursor() == 6, SETTLED_MS);
+}
+
+/* Events that a connection brings before its hold ends may stand before others that are missing. */
+Test(cursors, cursor_is_held_on_each_connection_until_its_stored_events_have_come)
+{
+	cr_assert_eq(listener_stop(dialled), 0);
+	listener_free(dialled);
+	start_with("/n", ", \"hold_until\": {\"/live\": 1}");
+	await(feed_clients(feed) == 1, SETTLED_MS);
+	send_numbers(1, 3);
+	feed_send_text(feed, "{\"live\":1}");
+	await(cursor() == 3, SETTLED_MS);
+	for (int connection = 3; connection <= 4; connection++) {
+		feed_drop_all(feed);
+		await(feed_connections(feed) == connection && feed_clients(feed) == 1, SETTLED_MS);
+		cr_assert(strstr(feed_request(feed), RESUME "3"));
+		send_numbers(3 * connection, 3 * connection + 2);
+		await(stored(3 * connection, 3 * connection + 2) == 3, SETTLED_MS);
+	}
+	cr_assert_eq(listener_stop(dialled), 0);
+	cr_assert_eq(cursor(), 3);
 }
 
 static void expect_a_beginning_without_cursor(const char *words)
