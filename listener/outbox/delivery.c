@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <openssl/ssl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -317,12 +318,22 @@ static bool has_ports(struct link *l, int local_port, int remote_port)
 	       port_of(&remote) == remote_port;
 }
 
-/* True if the socket has bytes, an end of file or an error to read. */
-static bool has_news(curl_socket_t socket)
+/* True if OpenSSL has bytes that libcurl has not read: the rest of a TLS record, which the socket has no more. */
+static bool has_rest(CURL *easy)
+{
+	struct curl_tlssessioninfo *tls = NULL;
+
+	curl_easy_getinfo(easy, CURLINFO_TLS_SSL_PTR, &tls);
+	return tls && tls->backend == CURLSSLBACKEND_OPENSSL && tls->internals && SSL_has_pending(tls->internals);
+}
+
+/* True if the connection has bytes, an end of file or an error to read. */
+static bool has_news(CURL *easy, curl_socket_t socket)
 {
 	char byte;
 
-	return recv(socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
+	return has_rest(easy) || recv(socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 ||
+	       (errno != EAGAIN && errno != EWOULDBLOCK);
 }
 
 /* libcurl calls this before it writes the request. Bytes that can be read now would be taken for its answer, so don't
@@ -340,7 +351,7 @@ static int on_connection(void *arg, char *remote, char *local, int remote_port, 
 	list_each(node, after, &d->all->links) {
 		struct link *l = list_entry(node, struct link, node);
 
-		if (!has_ports(l, local_port, remote_port) || !has_news(l->socket))
+		if (!has_ports(l, local_port, remote_port) || !has_news(d->easy, l->socket))
 			continue;
 		d->is_stale = !fresh;
 		return CURL_PREREQFUNC_ABORT;

@@ -403,6 +403,22 @@ Test(webhooks, answer_that_was_there_before_the_request_is_not_its_answer)
 	cr_assert_eq(receiver_count(receiver, "/extra/500"), 4);
 }
 
+/* The extra answer is in no socket any more: OpenSSL has it. */
+Test(webhooks, answer_in_the_same_tls_record_as_another_is_not_the_next_one)
+{
+	struct certificate *authority = certificate_authority_new();
+	struct receiver *tls = receiver_start(certificate_new(authority, "IP:127.0.0.1"));
+	char *url = suite_text("https://127.0.0.1:%d/record", receiver_port(tls));
+	add_hook("tls", "", "{s:s, s:s, s:i, s:i}", "url", url, "ca", authority->cert, "attempts", 1, "concurrency", 1);
+	start("");
+
+	for (int i = 1; i <= 3; i++) {
+		add_rows("tls", "e", 1);
+		wait_rows("state <> 'pending'", i, SOON_MS);
+	}
+	cr_assert_eq(count_rows("state = 'delivered' and status = 200"), 3);
+}
+
 /* How many ports the requests to path came from. */
 static size_t count_connections(const char *path)
 {

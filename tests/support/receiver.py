@@ -16,6 +16,7 @@ With AUTHORITY, clients must show a certificate that it has signed.
     /later/SECONDS      the first attempt is answered with 429 and Retry-After in seconds
     /date/SECONDS       the same with a date
     /extra/STATUS       that status, and after the next SIGUSR1 a 200 that nobody asked for; then it prints a line
+    /record             200 whose body shares a write (over TLS, a record) with a 500 that nobody asked for
     /redirect           302 to /redirected
     /accents            400 and a body of an x and 1,000 é
     /echo               400 and a body with the request's target and x-key
@@ -125,6 +126,10 @@ class Receiver:
         self.released.clear()
         caller.answer(200)
         print("extra", flush=True)
+
+    async def on_record(self, caller, number, total):
+        caller.write(b"HTTP/1.1 200 so\r\ncontent-length: 4\r\n\r\n")
+        caller.write(b"bodyHTTP/1.1 500 extra\r\ncontent-length: 0\r\n\r\n")
 
     async def on_redirect(self, caller, number, total):
         caller.answer(302, location="/redirected")
