@@ -57,8 +57,8 @@ static const struct setting settings[] = {
 	TEXT("source-key", "WSONCE_SOURCE_KEY", VALUE_TEXT, source_key, "FILE", NULL,
 	     "PEM private key of --source-cert"),
 	TEXT("source-proxy", "WSONCE_SOURCE_PROXY", VALUE_PROXY, source_proxy, "URL", NULL,
-	     "connect to sources through this proxy, http://[user:password@]host:port (CONNECT) or "
-	     "socks5://[user:password@]host:port (which looks up names); http_proxy is ignored"),
+	     "connect to sources through this proxy, http://[user:password@]host[:port=80] (CONNECT) or "
+	     "socks5://[user:password@]host[:port=1080] (which looks up names); http_proxy is ignored"),
 	TEXT("source-proxy-file", "WSONCE_SOURCE_PROXY_FILE", VALUE_FILE_OF, source_proxy, "FILE", NULL,
 	     "read --source-proxy from the first line of FILE, to keep it off the command line"),
 	TEXT("source-uncompressed", "WSONCE_SOURCE_UNCOMPRESSED", VALUE_SWITCH, source_uncompressed, "", NULL,

@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 #include "base/curl_loop.h"
 #include "base/memory.h"
+#include "net/tunnel.h"
 
 #define BODY_BYTES (1 << 20) /* maximum of an answer */
 #define WAIT_CAP_S 3600
@@ -16,6 +17,7 @@
 
 struct requests {
 	const struct config *config;
+	struct url proxy; /* text is NULL if there is none */
 	struct curl_loop *curl;
 };
 
@@ -110,17 +112,11 @@ static void set_headers(struct request *r, const struct request_call *call)
 		r->headers = memory_given(curl_slist_append(r->headers, call->headers[i]), "libcurl");
 }
 
-/* An empty CURLOPT_PROXY means none, whatever the environment says. With socks5h:// the proxy looks up names. */
-static int set_way(CURL *e, const struct config *c)
+static int set_way(CURL *e, const struct requests *all)
 {
-	const char *given = c->source_proxy ? c->source_proxy : "";
-	bool is_socks = strncmp(given, "socks5:", 7) == 0;
-	AUTO_FREE char *proxy = memory_printf("%s%s", is_socks ? "socks5h" : "", given + (is_socks ? 6 : 0));
-	int failed = curl_easy_setopt(e, CURLOPT_PROXY, proxy);
+	const struct config *c = all->config;
+	int failed = tunnel_use(e, &all->proxy);
 
-	failed |= (int)curl_easy_setopt(e, CURLOPT_NOPROXY, "");
-	failed |= (int)curl_easy_setopt(e, CURLOPT_SOCKS5_AUTH, CURLAUTH_BASIC);
-	failed |= (int)curl_easy_setopt(e, CURLOPT_HTTPPROXYTUNNEL, 1L);
 	failed |= (int)curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
 	failed |= (int)curl_easy_setopt(e, CURLOPT_CAINFO, c->source_ca);
 	failed |= (int)curl_easy_setopt(e, CURLOPT_CA_CACHE_TIMEOUT, 0L);
@@ -154,7 +150,7 @@ static int set_options(struct request *r, const struct request_call *call)
 	failed |= (int)curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_body);
 	failed |= (int)curl_easy_setopt(e, CURLOPT_WRITEDATA, r);
 	failed |= (int)curl_easy_setopt(e, CURLOPT_PRIVATE, r);
-	return failed | set_way(e, r->all->config);
+	return failed | set_way(e, r->all);
 }
 
 struct requests *requests_open(uv_loop_t *loop, const struct config *config)
@@ -162,6 +158,8 @@ struct requests *requests_open(uv_loop_t *loop, const struct config *config)
 	struct requests *all = memory_calloc(1, sizeof(*all));
 
 	all->config = config;
+	if (config->source_proxy)
+		url_parse(&all->proxy, config->source_proxy); /* validated by config.c */
 	all->curl = curl_loop_open(loop, 1, on_done);
 	return all;
 }
@@ -185,7 +183,10 @@ struct request *request_send(struct requests *all, const struct request_call *ca
 
 static void on_closed(void *arg)
 {
-	free(arg);
+	struct requests *all = arg;
+
+	url_clear(&all->proxy);
+	free(all);
 }
 
 void requests_close(struct requests *all)

@@ -94,24 +94,34 @@ struct curl_loop *tunnels_open(uv_loop_t *loop)
 	return curl_loop_open(loop, 1, on_done);
 }
 
-/* With socks5h:// the proxy looks up the name. NOPROXY would else be that of the environment. */
-struct tunnel *tunnel_start(struct curl_loop *all, const struct url *proxy, const char *host, int port, tunnel_cb *cb,
-			    void *arg)
+/* With socks5h:// the proxy looks up the name. An empty CURLOPT_PROXY means none, and NOPROXY would else be that of the
+ * environment. Names the port, because libcurl's default is another one. */
+int tunnel_use(CURL *e, const struct url *proxy)
 {
-	struct tunnel *t = memory_calloc(1, sizeof(*t));
-	CURL *e = memory_given(curl_easy_init(), "libcurl");
-	AUTO_FREE char *to = url_authority(host, port), *at = url_authority(proxy->host, url_port(proxy));
-	AUTO_FREE char *url = memory_printf("http://%s/", to);
-	AUTO_FREE char *way = memory_printf("%s://%s", url_has_scheme(proxy, "socks5") ? "socks5h" : "http", at);
-	int failed = curl_easy_setopt(e, CURLOPT_URL, url);
+	AUTO_FREE char *at = proxy->text ? url_authority(proxy->host, url_port(proxy)) : NULL;
+	AUTO_FREE char *way = at ? memory_printf("%s://%s", url_has_scheme(proxy, "socks5") ? "socks5h" : "http", at)
+				 : memory_strdup("");
+	int failed = curl_easy_setopt(e, CURLOPT_PROXY, way);
 
-	*t = (struct tunnel){.all = all, .proxy = proxy, .easy = e, .cb = cb, .arg = arg};
-	failed |= (int)curl_easy_setopt(e, CURLOPT_PROXY, way);
 	failed |= (int)curl_easy_setopt(e, CURLOPT_NOPROXY, "");
 	failed |= (int)curl_easy_setopt(e, CURLOPT_PROXYUSERNAME, proxy->user);
 	failed |= (int)curl_easy_setopt(e, CURLOPT_PROXYPASSWORD, proxy->password);
 	failed |= (int)curl_easy_setopt(e, CURLOPT_SOCKS5_AUTH, CURLAUTH_BASIC);
 	failed |= (int)curl_easy_setopt(e, CURLOPT_HTTPPROXYTUNNEL, 1L);
+	return failed;
+}
+
+struct tunnel *tunnel_start(struct curl_loop *all, const struct url *proxy, const char *host, int port, tunnel_cb *cb,
+			    void *arg)
+{
+	struct tunnel *t = memory_calloc(1, sizeof(*t));
+	CURL *e = memory_given(curl_easy_init(), "libcurl");
+	AUTO_FREE char *to = url_authority(host, port);
+	AUTO_FREE char *url = memory_printf("http://%s/", to);
+	int failed = curl_easy_setopt(e, CURLOPT_URL, url);
+
+	*t = (struct tunnel){.all = all, .proxy = proxy, .easy = e, .cb = cb, .arg = arg};
+	failed |= tunnel_use(e, proxy);
 	failed |= (int)curl_easy_setopt(e, CURLOPT_CONNECT_ONLY, 1L);
 	failed |= (int)curl_easy_setopt(e, CURLOPT_USERAGENT, "wsonce/" WSONCE_VERSION);
 	failed |= (int)curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);

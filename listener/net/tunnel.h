@@ -14,6 +14,10 @@ typedef void tunnel_cb(void *arg, int fd, const char *why);
 /* Writes such a sentence: "the proxy NAME " and the words. */
 void tunnel_describe(const struct url *proxy, const char *words, char *why, size_t size);
 
+/* Makes a request of libcurl go through a proxy; if its text is NULL, through none, whatever the environment says.
+ * Returns nonzero if libcurl refuses. */
+int tunnel_use(CURL *easy, const struct url *proxy);
+
 /* Runs the tunnels of a loop; see curl_loop_close(). */
 struct curl_loop *tunnels_open(uv_loop_t *loop);
 

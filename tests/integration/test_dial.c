@@ -353,6 +353,18 @@ Test(dial, a_socks5_proxy_is_used_for_http_calls)
 	bench_expect_heard(feed, "id", "called");
 }
 
+/* Nothing listens on 127.0.0.77. */
+Test(dial, a_proxy_without_a_port_has_the_same_one_for_connections_and_http_calls)
+{
+	START("--source ws://feed.invalid/x --source-proxy http://127.0.0.77 --config %s",
+	      suite_file("sources.json",
+			 "{\"sources\": [{\"url\": \"${url}\", \"url_http\": {\"method\": \"GET\", \"url\": "
+			 "\"http://feed.invalid/open\", \"capture\": {\"url\": \"/url\"}}, \"rules\": [{"
+			 "\"action\": \"event\", \"id\": [[\"/id\"]]}]}]}"));
+	bench_expect_status("the proxy 127.0.0.77:80 cannot be connected to: connection refused");
+	bench_expect_status("Failed to connect to 127.0.0.77 port 80 ");
+}
+
 Test(dial, what_a_socks5_proxy_refuses_is_told)
 {
 	const struct proxy proxy = {.to_port = feed_port(feed), .target = "[::1]:80", .login = "u:p"};
