@@ -2,6 +2,10 @@
  * libcurl does not block: it looks up names in a thread of its own. */
 #include "base/curl_loop.h"
 
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+#include <stdbool.h>
+
 #include "base/memory.h"
 #include "base/poll.h"
 
@@ -82,6 +86,56 @@ static int on_socket_wanted(CURL *easy, curl_socket_t socket, int what, void *ar
 	if (p)
 		poll_for(p, ((what & CURL_POLL_IN) ? UV_READABLE : 0) | ((what & CURL_POLL_OUT) ? UV_WRITABLE : 0));
 	return 0;
+}
+
+/* --- requests --- */
+
+/* True if the certificate names a host, other than by its common name. */
+static bool names_host(const X509 *certificate)
+{
+	GENERAL_NAMES *names = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
+	bool is_found = false;
+
+	for (int i = 0; i < sk_GENERAL_NAME_num(names); i++) {
+		int type = sk_GENERAL_NAME_value(names, i)->type;
+
+		is_found |= type == GEN_DNS || type == GEN_IPADD;
+	}
+	GENERAL_NAMES_free(names);
+	return is_found;
+}
+
+/* libcurl takes the common name of a certificate without host names for one. It does not count, as in tls.c (RFC 9525,
+ * section 6.3). */
+static int on_certificate(int is_good, X509_STORE_CTX *chain)
+{
+	if (!is_good || X509_STORE_CTX_get_error_depth(chain) || names_host(X509_STORE_CTX_get_current_cert(chain)))
+		return is_good;
+	X509_STORE_CTX_set_error(chain, X509_V_ERR_HOSTNAME_MISMATCH);
+	return 0;
+}
+
+static CURLcode on_context(CURL *easy, void *context, void *arg)
+{
+	(void)easy, (void)arg;
+	SSL_CTX_set_verify(context, SSL_VERIFY_PEER, on_certificate);
+	return CURLE_OK;
+}
+
+/* Sets QUICK_EXIT: a request that ends during the name lookup must not wait for the thread. */
+CURL *curl_loop_request(void *owner, char *error)
+{
+	CURL *e = memory_given(curl_easy_init(), "libcurl");
+	int failed = (int)curl_easy_setopt(e, CURLOPT_SSL_CTX_FUNCTION, on_context);
+
+	failed |= (int)curl_easy_setopt(e, CURLOPT_USERAGENT, "wsonce/" WSONCE_VERSION);
+	failed |= (int)curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
+	failed |= (int)curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 1L);
+	failed |= (int)curl_easy_setopt(e, CURLOPT_ERRORBUFFER, error);
+	failed |= (int)curl_easy_setopt(e, CURLOPT_PRIVATE, owner);
+	if (failed)
+		memory_exhausted("libcurl", 0);
+	return e;
 }
 
 /* --- life --- */

@@ -13,6 +13,10 @@ typedef void(curl_loop_cb)(CURL *easy, CURLcode result);
 /* Runs libcurl on loop. cb is called for each request that ends. At most this many connections stay open for reuse. */
 struct curl_loop *curl_loop_open(uv_loop_t *loop, size_t connections, curl_loop_cb *cb);
 
+/* Returns a new request with the options that all of ours have. owner is its CURLINFO_PRIVATE; error has
+ * CURL_ERROR_SIZE bytes, and both must outlive it. */
+CURL *curl_loop_request(void *owner, char *error);
+
 /* Returns the multi handle. Callers add requests to it and remove them. */
 CURLM *curl_loop_multi(const struct curl_loop *c);
 

@@ -140,16 +140,11 @@ static int set_options(struct request *r, const struct request_call *call)
 	}
 	failed |= (int)curl_easy_setopt(e, CURLOPT_CUSTOMREQUEST, call->method);
 	failed |= (int)curl_easy_setopt(e, CURLOPT_HTTPHEADER, r->headers);
-	failed |= (int)curl_easy_setopt(e, CURLOPT_USERAGENT, "wsonce/" WSONCE_VERSION);
 	failed |= (int)curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, (long)r->all->config->handshake_timeout_s * 1000);
 	failed |= (int)curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 0L);
 	failed |= (int)curl_easy_setopt(e, CURLOPT_FORBID_REUSE, 1L);
-	failed |= (int)curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
-	failed |= (int)curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 1L);
-	failed |= (int)curl_easy_setopt(e, CURLOPT_ERRORBUFFER, r->error);
 	failed |= (int)curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_body);
 	failed |= (int)curl_easy_setopt(e, CURLOPT_WRITEDATA, r);
-	failed |= (int)curl_easy_setopt(e, CURLOPT_PRIVATE, r);
 	return failed | set_way(e, r->all);
 }
 
@@ -171,7 +166,7 @@ struct request *request_send(struct requests *all, const struct request_call *ca
 	r->all = all;
 	r->cb = cb;
 	r->arg = arg;
-	r->easy = memory_given(curl_easy_init(), "libcurl");
+	r->easy = curl_loop_request(r, r->error);
 	r->sent = call->body ? memory_strndup(call->body, call->body_len) : NULL;
 	set_headers(r, call);
 	if (set_options(r, call) || curl_multi_add_handle(curl_loop_multi(all->curl), r->easy)) {

@@ -115,7 +115,7 @@ struct tunnel *tunnel_start(struct curl_loop *all, const struct url *proxy, cons
 			    void *arg)
 {
 	struct tunnel *t = memory_calloc(1, sizeof(*t));
-	CURL *e = memory_given(curl_easy_init(), "libcurl");
+	CURL *e = curl_loop_request(t, t->error);
 	AUTO_FREE char *to = url_authority(host, port);
 	AUTO_FREE char *url = memory_printf("http://%s/", to);
 	int failed = curl_easy_setopt(e, CURLOPT_URL, url);
@@ -123,11 +123,6 @@ struct tunnel *tunnel_start(struct curl_loop *all, const struct url *proxy, cons
 	*t = (struct tunnel){.all = all, .proxy = proxy, .easy = e, .cb = cb, .arg = arg};
 	failed |= tunnel_use(e, proxy);
 	failed |= (int)curl_easy_setopt(e, CURLOPT_CONNECT_ONLY, 1L);
-	failed |= (int)curl_easy_setopt(e, CURLOPT_USERAGENT, "wsonce/" WSONCE_VERSION);
-	failed |= (int)curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
-	failed |= (int)curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 1L);
-	failed |= (int)curl_easy_setopt(e, CURLOPT_ERRORBUFFER, t->error);
-	failed |= (int)curl_easy_setopt(e, CURLOPT_PRIVATE, t);
 	if (!failed && !curl_multi_add_handle(curl_loop_multi(all), e))
 		return t;
 	tunnel_cancel(t);

@@ -420,7 +420,6 @@ static void add_headers(struct delivery *d, const struct delivery_request *r)
 	add_header(d, "expect:");
 }
 
-/* Sets QUICK_EXIT: a request that ends during the name lookup must not wait for the thread. */
 static int set_options(struct delivery *d, const struct delivery_request *r)
 {
 	const struct webhook *w = r->webhook;
@@ -431,12 +430,8 @@ static int set_options(struct delivery *d, const struct delivery_request *r)
 	failed |= (int)curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
 	failed |= (int)curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 0L);
 	failed |= (int)curl_easy_setopt(e, CURLOPT_POST, 1L);
-	failed |= (int)curl_easy_setopt(e, CURLOPT_USERAGENT, "wsonce/" WSONCE_VERSION);
 	failed |= (int)curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, (long)w->timeout_ms);
 	failed |= (int)curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L);
-	failed |= (int)curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
-	failed |= (int)curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 1L);
-	failed |= (int)curl_easy_setopt(e, CURLOPT_ERRORBUFFER, d->error);
 	failed |= (int)curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_body);
 	failed |= (int)curl_easy_setopt(e, CURLOPT_WRITEDATA, d);
 	failed |= (int)curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, on_head);
@@ -447,7 +442,6 @@ static int set_options(struct delivery *d, const struct delivery_request *r)
 	failed |= (int)curl_easy_setopt(e, CURLOPT_CLOSESOCKETDATA, d->all);
 	failed |= (int)curl_easy_setopt(e, CURLOPT_PREREQFUNCTION, on_connection);
 	failed |= (int)curl_easy_setopt(e, CURLOPT_PREREQDATA, d);
-	failed |= (int)curl_easy_setopt(e, CURLOPT_PRIVATE, d);
 	if (w->ca)
 		failed |= (int)curl_easy_setopt(e, CURLOPT_CAINFO, w->ca);
 	if (w->cert) {
@@ -472,7 +466,7 @@ struct delivery *delivery_send(struct deliveries *all, const struct delivery_req
 	list_init(&d->node);
 	d->all = all;
 	d->webhook = request->webhook;
-	d->easy = memory_given(curl_easy_init(), "libcurl");
+	d->easy = curl_loop_request(d, d->error);
 	d->cb = cb;
 	d->arg = arg;
 	add_headers(d, request);

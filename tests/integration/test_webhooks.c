@@ -502,6 +502,25 @@ Test(webhooks, certificate_is_verified_against_the_given_authority)
 	wait_rows("target = 'unknown' and state = 'dead' and answer ilike '%%certificate%%'", 1, SOON_MS);
 }
 
+Test(webhooks, common_name_of_a_certificate_is_no_host_name)
+{
+	struct certificate *authority = certificate_authority_new();
+	const struct certificate_text texts[] = {{.subject = "/CN=127.0.0.1"},
+						 {.subject = "/CN=127.0.0.1", .names = "email:a@b"}};
+	start("");
+
+	for (int i = 0; i < 2; i++) {
+		struct receiver *tls = receiver_start(certificate_new_of(authority, &texts[i]));
+		char *url = suite_text("https://127.0.0.1:%d/ok", receiver_port(tls)), *name = suite_text("h%d", i);
+		add_hook(name, "", "{s:s, s:s, s:i}", "url", url, "ca", authority->cert, "attempts", 1);
+	}
+	stop(listeners[0]);
+	start("");
+	add_rows("h0", "e", 1);
+	add_rows("h1", "e", 1);
+	wait_rows("state = 'dead' and answer like '%%mismatch%%'", 2, SOON_MS);
+}
+
 Test(webhooks, certificate_is_shown_to_a_receiver_that_wants_one)
 {
 	struct certificate *authority = certificate_authority_new();
