@@ -101,7 +101,7 @@ int key_conditions(struct profile_reader *r, const struct key *k, const json_t *
 
 int key_check_text(struct profile_reader *r, const json_t *item)
 {
-	return json_is_string(item) ? 0 : profile_fail(r, "must be a text");
+	return key_text(r, NULL, item, &(const char *){NULL});
 }
 
 static int refuse_key(struct profile_reader *r, const struct key_table *t, const char *name, const char *what)

@@ -24,8 +24,10 @@ static int read_text_template(struct profile_reader *r, const struct key *k, con
 
 static int check_host(struct profile_reader *r, const json_t *item)
 {
-	const char *host = json_is_string(item) ? json_string_value(item) : "";
+	const char *host = "";
 
+	if (json_is_string(item) && key_text(r, NULL, item, &host))
+		return -1;
 	host += strncmp(host, "*.", 2) == 0 ? 2 : 0;
 	return *host && !host[strcspn(host, "*/@[] ")]
 		       ? 0
@@ -97,7 +99,7 @@ static int check_token(struct profile_reader *r, const json_t *item)
 
 	if (!text)
 		return profile_fail(r, "must be a text: ${env:NAME} or ${file:/path}");
-	if (profile_check_template_text(r, text, false))
+	if (key_check_text(r, item) || profile_check_template_text(r, text, false))
 		return -1;
 	if ((strncmp(text, "${env:", 6) != 0 || text[strcspn(text, "}") + 1]) && !profile_file_len(text))
 		return profile_doubt(r, "a token must be ${env:NAME} or ${file:/path}, and nothing else");

@@ -43,9 +43,12 @@ static bool is_from_outside(const char *name)
 	return strncmp(name, "env:", 4) == 0 || strncmp(name, "file:", 5) == 0;
 }
 
-static void visit_text(const char *text, secrets_fn *fn, void *arg)
+/* text may hold \u0000, and ends with one. */
+static void visit_text(const char *text, size_t len, secrets_fn *fn, void *arg)
 {
-	for (const char *at = strstr(text, "${"); at; at = strstr(at, "${")) {
+	const char *end = text + len;
+
+	for (const char *at = text; (at = memmem(at, (size_t)(end - at), "${", 2));) {
 		at += strncmp(at, "${text:", 7) == 0 ? 7 : 2;
 		if (is_from_outside(at))
 			fn(arg, at, strcspn(at, "}"));
@@ -60,11 +63,11 @@ void secrets_each(const json_t *value, secrets_fn *fn, void *arg)
 	size_t i;
 
 	if (json_is_string(value))
-		visit_text(json_string_value(value), fn, arg);
+		visit_text(json_string_value(value), json_string_length(value), fn, arg);
 	json_array_foreach(value, i, item) secrets_each(item, fn, arg);
 	json_object_foreach((json_t *)(uintptr_t)value, key, item)
 	{
-		visit_text(key, fn, arg);
+		visit_text(key, strlen(key), fn, arg);
 		secrets_each(item, fn, arg);
 	}
 }

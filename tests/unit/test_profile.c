@@ -148,6 +148,9 @@ static const struct {
 	 "doubt p.json, line 2, on_open[0]: nothing sets a variable \"TIDE_TOKEN\"; a variable of the environment is "
 	 "${env:TIDE_TOKEN}"},
 	{WITH("\"default\": \"event\""), "p.json, line 1: id is missing: default is event, which needs one"},
+	{WITH("\"subprotocols\": [\"a\\u0000${env:B}\"]"), "p.json, line 2, subprotocols[0]: must not hold \\u0000"},
+	{WITH("\"hosts\": [\"a\\u0000b\"]"), "p.json, line 2, hosts[0]: must not hold \\u0000"},
+	{WITH("\"tokens\": [\"${env:A}\\u0000${env:B}\"]"), "p.json, line 2, tokens[0]: must not hold \\u0000"},
 	{WITH("\"tokens\": 1"),
 	 "p.json, line 2, tokens: must be an object of names, each with its token, or an array of "
 	 "tokens"},

@@ -32,6 +32,21 @@ Test(secrets, those_that_a_profile_names_are_hidden)
 	unlink(path);
 }
 
+Test(secrets, those_behind_a_nul_are_hidden)
+{
+	char text[] = "a from-the-environment b";
+	json_t *root = json_loads("{\"on_open\": [{\"text\": \"one\\u0000two ${env:SECRET_OF_TEST}\"}]}",
+				  JSON_ALLOW_NUL, NULL);
+	struct secrets *s = secrets_new();
+
+	setenv("SECRET_OF_TEST", "from-the-environment", 1);
+	secrets_read(s, root);
+	secrets_mask(s, text);
+	cr_assert_null(strstr(text, "from-"), "%s", text);
+	secrets_free(s);
+	json_decref(root);
+}
+
 Test(secrets, one_that_is_asked_for_as_a_text_is_hidden)
 {
 	char text[] = "a from-the-environment b";
