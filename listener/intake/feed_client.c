@@ -69,6 +69,7 @@ struct feed_client {
 	char *redacted_url;
 	char error[400];
 	int64_t warned_ms;  /* loop clock, when a failure was last logged as a warning; 0: it works */
+	bool has_asked;     /* the feed has asked for a wait above the cap since the last good connection */
 	size_t ends;        /* open connections that ended since the last good one */
 	int64_t trouble_ms; /* loop clock, when invalid data was last logged; 0: never */
 	int64_t last_message_ms;
@@ -199,6 +200,7 @@ static void judge_end(struct feed_client *c, const struct feed_connection *conn)
 	if (!backoff_judge(&c->backoff, feed_connection_is_good(conn), now_ms(c) - feed_connection_since_ms(conn)))
 		return;
 	c->warned_ms = 0;
+	c->has_asked = false;
 	c->ends = c->failures = 0;
 }
 
@@ -208,7 +210,8 @@ static void retry_later(struct feed_client *c, const char *reason, int64_t asked
 {
 	bool was_open = c->state == STATE_OPEN;
 	bool may_hurry = is_at_once && !c->backoff.tries; /* only once, because the drawn wait counts as a try */
-	bool is_warning = !c->warned_ms || now_ms(c) - c->warned_ms >= TELL_MS || asked_ms > c->backoff.cap_ms;
+	bool is_long = asked_ms > c->backoff.cap_ms;
+	bool is_warning = !c->warned_ms || now_ms(c) - c->warned_ms >= TELL_MS || (is_long && !c->has_asked);
 	int64_t wait = draw_wait(c) + asked_ms;
 
 	if (c->mute_ends >= MUTE_ENDS)
@@ -224,6 +227,7 @@ static void retry_later(struct feed_client *c, const char *reason, int64_t asked
 		  was_open ? "source connection lost, will retry" : "cannot connect to source, will retry",
 		  "source=%s url=%s reason=%s retry_ms=%lld failures=%zu", name_of(c), c->redacted_url, c->error,
 		  (long long)wait, c->failures);
+	c->has_asked |= is_long;
 	c->warned_ms = is_warning ? now_ms(c) : c->warned_ms;
 	c->closed_ms = now_ms(c);
 	c->retry_ms = now_ms(c) + wait;

@@ -749,6 +749,14 @@ Test(feed_client, one_that_fails_in_turn_at_and_after_its_handshake_is_told_a_fe
 	cr_assert_eq(count_lines("level=warn", "ignoring invalid data from a source"), 1);
 }
 
+Test(feed_client, one_that_asks_for_long_waits_is_warned_of_once)
+{
+	feed_answer(feed, "/feed", "HTTP/1.1 503 Busy\r\nRetry-After: 1\r\n\r\n");
+	START(URL "\"backoff\": {\"min_ms\": 10, \"max_ms\": 20}, " RULES, feed_port(feed));
+	await(listener_metric(listener, "wsonce_source_disconnects_total") >= 3, SETTLED_MS);
+	cr_assert_eq(count_lines("level=warn", "cannot connect to source"), 1);
+}
+
 /* ---- logged, without secrets ---- */
 
 Test(feed_client, frames_without_a_rule_are_told_and_counted)
