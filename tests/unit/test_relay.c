@@ -143,6 +143,41 @@ Test(relay, rows_are_asked_for_with_their_leases)
 	cr_assert_str_eq(played_postgres.values[8], "4000");
 }
 
+Test(relay, each_lease_begins_with_another_lane)
+{
+	wait_for(SQL_LEASE);
+	cr_assert_str_eq(played_postgres_texts(5), "0 1");
+	say((struct postgres_answer){.result = POSTGRES_OK}, NULL);
+	wait_for(SQL_LEASE);
+	cr_assert_str_eq(played_postgres_texts(5), "1 0");
+}
+
+/* Answers this lease. Returns after how long the next one searches all rows. */
+static int64_t wait_for_all(void)
+{
+	uint64_t from = uv_now(&loop);
+
+	do {
+		say((struct postgres_answer){.result = POSTGRES_OK}, NULL);
+		wait_for(SQL_LEASE);
+	} while (strcmp(played_postgres_texts(4), "0 0") != 0);
+	return (int64_t)(uv_now(&loop) - from);
+}
+
+Test(relay, all_rows_are_searched_after_ten_seconds_and_for_a_twentieth_of_the_time)
+{
+	int64_t ms;
+
+	wait_for(SQL_LEASE);
+	cr_assert_str_eq(played_postgres_texts(4), "0 0");
+	ms = wait_for_all();
+	cr_assert(ms >= 10000 && ms < 11000, "%lld", (long long)ms);
+	clock_pass(3000);
+	uv_run(&loop, UV_RUN_NOWAIT);
+	ms = wait_for_all();
+	cr_assert(ms >= 60000 && ms < 61000, "%lld", (long long)ms);
+}
+
 Test(relay, a_delivery_is_recorded)
 {
 	lease_row();

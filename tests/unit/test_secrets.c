@@ -60,3 +60,29 @@ Test(secrets, one_that_is_asked_for_as_a_text_is_hidden)
 	secrets_free(s);
 	json_decref(root);
 }
+
+/* True if secret number i is masked. */
+static bool is_hidden(const struct secrets *s, int i)
+{
+	char text[40], before[40];
+
+	snprintf(text, sizeof(text), "ticket-%03d-of-the-server", i);
+	strcpy(before, text);
+	secrets_mask(s, text);
+	return strcmp(text, before) != 0;
+}
+
+Test(secrets, newest_64_of_the_server_are_hidden)
+{
+	struct secrets *s = secrets_new();
+	char text[40];
+
+	for (int i = 0; i < 300; i++) {
+		snprintf(text, sizeof(text), "ticket-%03d-of-the-server", i);
+		secrets_add(s, text, strlen(text));
+		secrets_add(s, text, strlen(text)); /* again: takes no second place */
+		for (int old = 0; old <= i; old++)
+			cr_assert_eq(is_hidden(s, old), old > i - 64, "%d of %d", old, i);
+	}
+	secrets_free(s);
+}

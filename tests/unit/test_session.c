@@ -478,6 +478,35 @@ Test(session, largest_cursor_is_the_one_that_the_stores_take_for_it, .fini = end
 		}
 }
 
+static void advance(const char *cursor, int64_t now_s, const char *mark)
+{
+	session_advance(heard.session, (struct slice){cursor, strlen(cursor)}, now_s);
+	cr_assert(is_like(session_mark(heard.session), mark), "%s after %s", mark, cursor);
+}
+
+Test(session, cursor_beyond_the_present_is_set_to_it, .fini = end)
+{
+	begin("\"cursor\": {\"kind\": \"max\", \"clamp_now\": true}, " EVENT);
+	advance("999", 1000, "999");
+	advance("2000", 1000, "1000");
+	advance("2000", 1400, "1400");
+	advance("1300", 1500, "1400");
+}
+
+/* The store may have the mark of a feed that has begun again with lower numbers. */
+Test(session, first_cursor_after_a_restored_one_counts_though_it_is_less, .fini = end)
+{
+	begin("\"cursor\": {\"kind\": \"max\"}, " EVENT);
+	advance("70", 900, "70");
+	cr_assert(session_restore(heard.session, (struct slice){"50", 2}, 800));
+	cr_assert(is_like(session_mark(heard.session), "50"));
+	cr_assert_eq(session_moved_s(heard.session), 800);
+	advance("40", 1000, "40");
+	cr_assert_eq(session_moved_s(heard.session), 1000);
+	advance("30", 1001, "40");
+	advance("41", 1002, "41");
+}
+
 /* A statement with such a cursor would fail, and no source's cursor would be stored. */
 Test(session, cursor_that_postgres_cannot_compare_is_ignored, .fini = end)
 {
