@@ -43,6 +43,18 @@ static bool is_pair(const char *cert, const char *key)
 	return result;
 }
 
+/* Checks the files of --NAME-cert and --NAME-key, or that neither is given. */
+static const char *check_pair(const char *name, const char *cert, const char *key)
+{
+	if (!cert != !key)
+		return say("--%s-cert and --%s-key go together: one of them is missing", name, name);
+	if (cert && !file_is_readable(cert))
+		return say("--%s-cert: %s cannot be read: %s", name, cert, strerror(errno));
+	if (key && !file_is_readable(key))
+		return say("--%s-key: %s cannot be read: %s", name, key, strerror(errno));
+	return NULL;
+}
+
 /* True if producers must show a token or a certificate. */
 static bool has_key(const struct config *c)
 {
@@ -60,14 +72,15 @@ static const char *check_ports(const struct config *c)
 			if (all[i] && all[k] && strcmp(all[i], all[k]) == 0 &&
 			    (strlen(all[i]) < 2 || strcmp(all[i] + strlen(all[i]) - 2, ":0") != 0))
 				return "--ingest, --ingest-http, --admin: two of them have the same address; give each "
-				       "its own "
-				       "port";
+				       "its own port";
 	return NULL;
 }
 
 /* A listener must not accept producers from everywhere by accident. */
 static const char *check_ingest(const struct config *c)
 {
+	const char *fault;
+
 	if (c->ingest_profile && !c->ingest && !c->ingest_http)
 		return "--ingest-profile: needs --ingest, the address for producers";
 	if (c->ingest_webhook_secret_file && !c->ingest_http)
@@ -87,12 +100,9 @@ static const char *check_ingest(const struct config *c)
 		return "--ingest: the address is not loopback and there is no token, so anybody could send: give "
 		       "--ingest-token-file (or --ingest-token, or --ingest-client-ca), or --ingest-open if that is "
 		       "what you want";
-	if (!c->ingest_cert != !c->ingest_key)
-		return "--ingest-cert and --ingest-key go together: one of them is missing";
-	if (c->ingest_cert && !file_is_readable(c->ingest_cert))
-		return say("--ingest-cert: %s cannot be read: %s", c->ingest_cert, strerror(errno));
-	if (c->ingest_key && !file_is_readable(c->ingest_key))
-		return say("--ingest-key: %s cannot be read: %s", c->ingest_key, strerror(errno));
+	fault = check_pair("ingest", c->ingest_cert, c->ingest_key);
+	if (fault)
+		return fault;
 	if (c->ingest_client_ca && !c->ingest_cert)
 		return "--ingest-client-ca: needs --ingest-cert, since certificates are part of TLS";
 	if (c->ingest_client_ca && !is_certificate(c->ingest_client_ca))
@@ -140,15 +150,8 @@ static const char *check_sources(const struct config *c)
 		return "--source: two sources have the same NAME";
 	if (has_name_of_shard(c))
 		return "sources: a name is that of a source with \"shard\" and a slash, as the names of its "
-		       "connections "
-		       "are: give that source another \"name\"";
-	if (!c->source_cert != !c->source_key)
-		return "--source-cert and --source-key go together: one of them is missing";
-	if (c->source_cert && !file_is_readable(c->source_cert))
-		return say("--source-cert: %s cannot be read: %s", c->source_cert, strerror(errno));
-	if (c->source_key && !file_is_readable(c->source_key))
-		return say("--source-key: %s cannot be read: %s", c->source_key, strerror(errno));
-	return NULL;
+		       "connections are: give that source another \"name\"";
+	return check_pair("source", c->source_cert, c->source_key);
 }
 
 /* With TLS, checks the authorities we trust and our own certificate. */

@@ -7,6 +7,7 @@
 #include <jansson.h>
 #include <limits.h>
 #include <openssl/crypto.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -231,27 +232,30 @@ static size_t credential_length(const struct setting *s)
 	return end ? (size_t)(end - s->flag) : strlen(s->flag);
 }
 
+static __attribute__((format(printf, 2, 3))) int refuse(struct reader *r, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(r->error, r->error_size, format, args);
+	va_end(args);
+	return -1;
+}
+
 static int fail(struct reader *r, const struct setting *s, enum config_origin origin, const char *what)
 {
-	const char *file = r->config->file ? r->config->file : "";
-
 	switch (origin) {
+	case FROM_ENV:
+		return refuse(r, "%s: %s", s->env, what);
+	case FROM_FILE:
+		return refuse(r, "%s in %s: %s", s->flag, r->config->file ? r->config->file : "", what);
+	case FROM_CREDENTIAL:
+		return refuse(r, "credential " CREDENTIAL "%.*s: %s", (int)credential_length(s), s->flag, what);
 	case FROM_DEFAULT:
 	case FROM_FLAG:
-		snprintf(r->error, r->error_size, "--%s: %s", s->flag, what);
-		return -1;
-	case FROM_ENV:
-		snprintf(r->error, r->error_size, "%s: %s", s->env, what);
-		return -1;
-	case FROM_FILE:
-		snprintf(r->error, r->error_size, "%s in %s: %s", s->flag, file, what);
-		return -1;
-	case FROM_CREDENTIAL:
-		snprintf(r->error, r->error_size, "credential " CREDENTIAL "%.*s: %s", (int)credential_length(s),
-			 s->flag, what);
-		return -1;
+		break;
 	}
-	return -1;
+	return refuse(r, "--%s: %s", s->flag, what);
 }
 
 const struct setting *setting_find(const char *name, size_t len)
@@ -505,15 +509,15 @@ static int read_item(struct reader *r, const struct setting *s, const json_t *va
 		return read_text(r, s, json_string_value(value));
 	if (json_is_boolean(value) && s->form.type == VALUE_SWITCH)
 		return set_value(r, s, FROM_FILE, json_is_true(value) ? "yes" : "no");
-	if (json_is_integer(value) && value_is_number(s->form.type)) {
+	if (!value_is_number(s->form.type))
+		return fail(r, s, FROM_FILE, "must be a text");
+	if (!json_is_number(value))
+		return fail(r, s, FROM_FILE, "must be a number or a text");
+	if (json_is_integer(value))
 		snprintf(number, sizeof(number), "%lld", (long long)json_integer_value(value));
-		return set_value(r, s, FROM_FILE, number);
-	}
-	if (json_is_real(value) && value_is_number(s->form.type)) {
+	else
 		snprintf(number, sizeof(number), "%.15g", json_real_value(value));
-		return set_value(r, s, FROM_FILE, number);
-	}
-	return fail(r, s, FROM_FILE, value_is_number(s->form.type) ? "must be a number or a text" : "must be a text");
+	return set_value(r, s, FROM_FILE, number);
 }
 
 static int read_webhooks(struct reader *r, const json_t *value)
@@ -523,8 +527,7 @@ static int read_webhooks(struct reader *r, const json_t *value)
 
 	if (webhooks_read(&r->config->webhooks, value, is_listen(r->command), &origin, &fault) == 0)
 		return 0;
-	snprintf(r->error, r->error_size, "%s", fault.text);
-	return -1;
+	return refuse(r, "%s", fault.text);
 }
 
 /* --- feeds --- */
@@ -537,40 +540,35 @@ const struct profile *config_find_feed(const struct config *c, const char *name)
 	return NULL;
 }
 
-/* Checks a profile. p is NULL if it could not be read; fault then says why. Returns 0, or frees p and returns -1. */
-static int judge_profile(struct reader *r, struct profile *p, const struct profile_fault *fault)
+/* Returns -1 if p is NULL, since it could not be read and fault says why, or if there is a doubt about it. */
+static int judge_profile(struct reader *r, const struct profile *p, const struct profile_fault *fault)
 {
-	if (p && !*p->doubt.text)
-		return 0;
-	snprintf(r->error, r->error_size, "%s", p ? p->doubt.text : fault->text);
-	profile_free(p);
-	return -1;
+	const char *why = p ? p->doubt.text : fault->text;
+
+	return *why ? refuse(r, "%s", why) : 0;
 }
 
-/* Adds a feed and takes ownership of p; p and fault as in judge_profile. Its rows and cursor have its name, which must
- * be unique. */
+/* Adds a feed; p and fault as in judge_profile. Its rows and cursor have its name, which must be unique. The settings
+ * own p even if it is refused. */
 static int add_feed(struct reader *r, struct profile *p, const struct profile_fault *fault)
 {
 	struct config *c = r->config;
+	bool is_double = p && config_find_feed(c, p->name);
 
+	if (p) {
+		c->feeds = memory_realloc(c->feeds, (c->feed_count + 1) * sizeof(struct profile *));
+		c->feeds[c->feed_count++] = p;
+	}
 	if (judge_profile(r, p, fault))
 		return -1;
-	if (!p->url) {
-		snprintf(r->error, r->error_size,
-			 "%.100s: the profile has no url, so it is only for producers: use --ingest-profile", p->name);
-		profile_free(p);
-		return -1;
-	}
-	if (config_find_feed(c, p->name)) {
-		snprintf(r->error, r->error_size,
-			 "two feeds are named %.100s: give one of them another \"name\" (--feed %.100s?name=...)",
-			 p->name, p->name);
-		profile_free(p);
-		return -1;
-	}
-	c->feeds = memory_realloc(c->feeds, (c->feed_count + 1) * sizeof(struct profile *));
-	c->feeds[c->feed_count++] = p;
-	return 0;
+	if (!p->url)
+		return refuse(r, "%.100s: the profile has no url, so it is only for producers: use --ingest-profile",
+			      p->name);
+	return is_double ? refuse(r,
+				  "two feeds are named %.100s: give one of them another \"name\" (--feed "
+				  "%.100s?name=...)",
+				  p->name, p->name)
+			 : 0;
 }
 
 static int read_sources(struct reader *r, const json_t *value)
@@ -581,10 +579,8 @@ static int read_sources(struct reader *r, const json_t *value)
 	size_t i;
 	json_t *source;
 
-	if (!json_is_array(value)) {
-		snprintf(r->error, r->error_size, "sources in %.200s: must be an array of profiles", r->config->file);
-		return -1;
-	}
+	if (!json_is_array(value))
+		return refuse(r, "sources in %.200s: must be an array of profiles", r->config->file);
 	json_array_foreach(value, i, source)
 	{
 		origin = profile_origin_of_source(r->config->file, r->file_text, i, path, sizeof(path));
@@ -610,23 +606,20 @@ static int read_feeds(struct reader *r)
 /* Each element that is not an event becomes a dead letter. Without a limit, one message could cause a million. */
 #define PRODUCER_ELEMENTS_MAX 10000
 
-/* Sets the profile and takes ownership of p; p and fault as in judge_profile. */
+/* Sets the profile; p and fault as in judge_profile. The settings own p even if it is refused. */
 static int set_ingest_profile(struct reader *r, struct profile *p, const struct profile_fault *fault)
 {
-	if (judge_profile(r, p, fault))
-		return -1;
-	if (p->ack_on == ACK_ON_RECEIVE) {
-		snprintf(r->error, r->error_size,
-			 "%.100s: ack_on is receive, but producers are answered only after their events are stored",
-			 p->name);
-		profile_free(p);
-		return -1;
-	}
-	if (!p->max_elements)
-		p->max_elements = PRODUCER_ELEMENTS_MAX;
 	profile_free(r->config->ingest_profile);
 	r->config->ingest_profile = p;
-	return 0;
+	if (judge_profile(r, p, fault))
+		return -1;
+	if (!p->max_elements)
+		p->max_elements = PRODUCER_ELEMENTS_MAX;
+	return p->ack_on == ACK_ON_RECEIVE ? refuse(r,
+						    "%.100s: ack_on is receive, but producers are answered only "
+						    "after their events are stored",
+						    p->name)
+					   : 0;
 }
 
 /* Reads "ingest-profile" in the file, a profile like a member of "sources". */
@@ -663,11 +656,9 @@ static int read_member(struct reader *r, const char *key, const json_t *value)
 		return read_ingest_profile(r, value);
 	if (s && strcmp(key, "config") == 0)
 		return fail(r, s, FROM_FILE, "a file cannot name another one");
-	if (!s) {
-		snprintf(r->error, r->error_size, "%.100s in %.200s: no such setting%s (see wsonce listen --help)", key,
-			 r->config->file, ask_meant(key, strlen(key), "listen", ""));
-		return -1;
-	}
+	if (!s)
+		return refuse(r, "%.100s in %.200s: no such setting%s (see wsonce listen --help)", key, r->config->file,
+			      ask_meant(key, strlen(key), "listen", ""));
 	if (!value_is_list(s->form.type) || !json_is_array(value))
 		return read_item(r, s, value);
 	json_array_foreach(value, i, item) if (read_item(r, s, item)) return -1;
@@ -680,9 +671,8 @@ static int refuse_file(struct reader *r, const json_error_t *where)
 	bool is_double = json_error_code(where) == json_error_duplicate_key;
 	const char *near = is_double ? NULL : strstr(where->text, " near '");
 
-	snprintf(r->error, r->error_size, "--config: %s is not JSON at line %d, column %d: %.*s", r->config->file,
-		 where->line, where->column, (int)(near ? near - where->text : INT_MAX), where->text);
-	return -1;
+	return refuse(r, "--config: %s is not JSON at line %d, column %d: %.*s", r->config->file, where->line,
+		      where->column, (int)(near ? near - where->text : INT_MAX), where->text);
 }
 
 /* Returns the whole file on the heap, or NULL after setting the error. */
@@ -717,11 +707,8 @@ static int read_members(struct reader *r, json_t *root)
 
 	json_object_foreach(root, key, value)
 	{
-		if (strcmp(key, "sources") != 0 && strcmp(key, "ingest-profile") != 0 && holds_nul(value)) {
-			snprintf(r->error, r->error_size, "%.100s in %.200s must not hold \\u0000", key,
-				 r->config->file);
-			return -1;
-		}
+		if (strcmp(key, "sources") != 0 && strcmp(key, "ingest-profile") != 0 && holds_nul(value))
+			return refuse(r, "%.100s in %.200s must not hold \\u0000", key, r->config->file);
 		if (read_member(r, key, value))
 			return -1;
 	}
@@ -739,10 +726,9 @@ static int read_file(struct reader *r)
 	r->file_text = (struct slice){text, len};
 	if (text && !root)
 		refuse_file(r, &where);
-	else if (root && !json_is_object(root))
-		snprintf(r->error, r->error_size, "--config: %s is not a JSON object", r->config->file);
 	else if (root)
-		result = read_members(r, root);
+		result = json_is_object(root) ? read_members(r, root)
+					      : refuse(r, "--config: %s is not a JSON object", r->config->file);
 	json_decref(root);
 	free(text);
 	return result;
@@ -788,21 +774,16 @@ static int each_flag(struct reader *r, int argc, char **argv,
 		const struct setting *s;
 		size_t n;
 
-		if (strncmp(argv[i], "--", 2) != 0 || !*name) {
-			snprintf(r->error, r->error_size, "\"%.80s\" is not an option; see wsonce %s --help", argv[i],
-				 r->command);
-			return -1;
-		}
+		if (strncmp(argv[i], "--", 2) != 0 || !*name)
+			return refuse(r, "\"%.80s\" is not an option; see wsonce %s --help", argv[i], r->command);
 		n = strcspn(name, "=");
 		s = setting_find(name, n);
-		if (!s || !setting_is_of(s, r->command)) {
-			snprintf(r->error, r->error_size,
-				 s ? "--%.*s is only for listeners%s (see wsonce %s --help)"
-				   : "unknown option --%.*s%s (see wsonce %s --help)",
-				 (int)(n < 80 ? n : 80), name, s ? "" : ask_meant(name, n, r->command, "--"),
-				 r->command);
-			return -1;
-		}
+		if (!s || !setting_is_of(s, r->command))
+			return refuse(r,
+				      s ? "--%.*s is only for listeners%s (see wsonce %s --help)"
+					: "unknown option --%.*s%s (see wsonce %s --help)",
+				      (int)(n < 80 ? n : 80), name, s ? "" : ask_meant(name, n, r->command, "--"),
+				      r->command);
 		if (!name[n] && s->form.type != VALUE_SWITCH && i + 1 == argc)
 			return fail(r, s, FROM_FLAG, "needs a value");
 		if (set(r, s, name[n] ? name + n + 1 : s->form.type == VALUE_SWITCH ? "yes" : argv[++i]))
@@ -840,9 +821,7 @@ static int check_whole(struct reader *r)
 {
 	const char *what = check_settings(r->config, is_listen(r->command));
 
-	if (what)
-		snprintf(r->error, r->error_size, "%s", what);
-	return what || check_tokens(r) ? -1 : 0;
+	return what ? refuse(r, "%s", what) : check_tokens(r);
 }
 
 /* Ends the prefix with a colon, so that "app" with the id "2-x" differs from "app2" with "-x". The consumer's name,
@@ -895,19 +874,11 @@ static int config_read_all(struct config *c, int argc, char **argv, char *error,
 
 	assert(config);
 	memset(c, 0, sizeof(*c));
-	if (read_defaults(&r))
-		return -1;
-	if (file && *file && set_text(&r, config, FROM_ENV, file))
-		return -1;
-	if (each_flag(&r, argc, argv, set_file))
-		return -1;
-	if (c->file && read_file(&r))
-		return -1;
-	if (read_credentials(&r) || read_environment(&r) || each_flag(&r, argc, argv, set_flag))
-		return -1;
-	if (config_store_path(c) && (set_none(&r) || refuse_postgres(&r)))
-		return -1;
-	if (read_feeds(&r) || read_named_ingest_profile(&r) || check_whole(&r))
+	if (read_defaults(&r) || (file && *file && set_text(&r, config, FROM_ENV, file)) ||
+	    each_flag(&r, argc, argv, set_file) || (c->file && read_file(&r)) || read_credentials(&r) ||
+	    read_environment(&r) || each_flag(&r, argc, argv, set_flag) ||
+	    (config_store_path(c) && (set_none(&r) || refuse_postgres(&r))) || read_feeds(&r) ||
+	    read_named_ingest_profile(&r) || check_whole(&r))
 		return -1;
 	name_claims(c);
 	return 0;
@@ -944,9 +915,8 @@ void config_free(struct config *c)
 			list_free(setting_member(c, &settings[i]));
 		else if (!value_is_number(settings[i].form.type) && !setting_is_of_other(&settings[i]))
 			free(*(char **)setting_member(c, &settings[i]));
-	}
-	for (size_t i = 0; i < SETTINGS; i++)
 		free(c->files[i]);
+	}
 	webhooks_free(&c->webhooks);
 	for (size_t i = 0; i < c->feed_count; i++)
 		profile_free(c->feeds[i]);
