@@ -81,10 +81,9 @@ static bool is_same_profile(const struct profile *a, const struct profile *b)
 
 static void name_profile(const struct change *c, const struct profile *p, bool is_taken)
 {
-	char *name = memory_printf("profile:%s", p->name);
+	AUTO_FREE char *name = memory_printf("profile:%s", p->name);
 
 	c->each(c->arg, name, is_taken);
-	free(name);
 }
 
 /* Takes over another list for the connections of a shard, if nothing else has changed. */

@@ -494,11 +494,9 @@ static int read_defaults(struct reader *r)
 static int read_text(struct reader *r, const struct setting *s, const char *text)
 {
 	bool is_profile = s->form.type == VALUE_FEEDS || s->form.type == VALUE_PROFILE;
-	char *found = is_profile ? profile_beside(r->config->file, text) : memory_strdup(text);
-	int result = set_value(r, s, FROM_FILE, found);
+	AUTO_FREE char *found = is_profile ? profile_beside(r->config->file, text) : memory_strdup(text);
 
-	free(found);
-	return result;
+	return set_value(r, s, FROM_FILE, found);
 }
 
 static int read_item(struct reader *r, const struct setting *s, const json_t *value)

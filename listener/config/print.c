@@ -119,11 +119,10 @@ static char *show_list(enum value_type type, const struct config_list *l)
 	struct bytes all = {NULL, 0, 0};
 
 	for (size_t i = 0; i < l->count; i++) {
-		char *one = redact_text(type, l->items[i]);
+		AUTO_FREE char *one = redact_text(type, l->items[i]);
 
 		bytes_add_text(&all, i ? "," : "");
 		bytes_add_text(&all, one);
-		free(one);
 	}
 	return l->count ? (char *)bytes_text(&all) : NULL;
 }
@@ -160,7 +159,7 @@ void config_each(const struct config *c, void (*each)(void *arg, const struct co
 	const struct setting *s;
 
 	for (size_t i = 0; (s = setting_at(i)); i++) {
-		char *value = show(c, s, c->files[i]);
+		AUTO_FREE char *value = show(c, s, c->files[i]);
 		struct config_redacted redacted = {.flag = s->flag,
 						   .env = s->env,
 						   .value = value,
@@ -170,7 +169,6 @@ void config_each(const struct config *c, void (*each)(void *arg, const struct co
 						   .is_key = holds_secret(s)};
 
 		each(arg, &redacted);
-		free(value);
 	}
 }
 
@@ -218,13 +216,11 @@ void config_each_unknown(const struct config *c, void (*each)(void *arg, const c
 {
 	for (char **at = environ; *at; at++) {
 		size_t len = strcspn(*at, "=");
-		char *name;
+		AUTO_FREE char *name = memory_strndup(*at, len);
 
 		if (strncmp(*at, PREFIX, PREFIX_LEN) != 0 || is_known_variable(c, *at, len))
 			continue;
-		name = memory_strndup(*at, len);
 		each(arg, name, ask_variable(name, len));
-		free(name);
 	}
 }
 
@@ -238,8 +234,8 @@ static void log_unknown(void *arg, const char *variable, const char *meant)
 
 void config_log(const struct config *c)
 {
-	char *redacted = c->sources.count ? url_redact(config_source_url(c, 0)) : NULL;
-	char *redis = url_redact(c->redis);
+	AUTO_FREE char *redacted = c->sources.count ? url_redact(config_source_url(c, 0)) : NULL;
+	AUTO_FREE char *redis = url_redact(c->redis);
 
 	log_info("starting",
 		 "version=%s source=%s sources=%zu feeds=%zu ingest=%s admin=%s store=%s redis=%s claim_ttl_s=%lld "
@@ -247,7 +243,5 @@ void config_log(const struct config *c)
 		 WSONCE_VERSION, redacted, c->sources.count, c->feed_count, c->ingest, c->admin, c->store, redis,
 		 (long long)c->claim_ttl_s, (long long)c->batch_max, (long long)c->inflight_bytes,
 		 *c->consumer ? c->consumer : NULL, c->handler, c->webhooks.count);
-	free(redacted);
-	free(redis);
 	config_each_unknown(c, log_unknown, NULL);
 }

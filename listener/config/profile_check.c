@@ -267,24 +267,22 @@ static bool is_in_capitals(const char *word)
 
 int profile_check_variable(struct profile_reader *r, const char *name, size_t len)
 {
-	char *word = memory_strndup(name, len);
-	int result = 0;
+	AUTO_FREE char *word = memory_strndup(name, len);
 
-	if (!json_object_get(r->variables, word) && strchr(word, ':'))
-		result = profile_fail(r,
-				      "\"%.60s\" is neither a variable nor one of text: env: file: hmac_sha256_hex: "
-				      "hmac_sha256_base64: rsa_pss_sha256_base64:",
-				      word);
-	else if (!json_object_get(r->variables, word) && is_in_capitals(word))
-		result = profile_doubt(
-			r, "nothing sets a variable \"%.60s\"; a variable of the environment is ${env:%.60s}", word,
-			word);
-	else if (!json_object_get(r->variables, word))
-		result = profile_doubt(r, "nothing sets a variable \"%.60s\"%s", word,
-				       strcmp(word, "cursor") == 0 ? ": the profile has no cursor"
-								   : profile_meant_member(r->variables, word));
-	free(word);
-	return result;
+	if (json_object_get(r->variables, word))
+		return 0;
+	if (strchr(word, ':'))
+		return profile_fail(r,
+				    "\"%.60s\" is neither a variable nor one of text: env: file: hmac_sha256_hex: "
+				    "hmac_sha256_base64: rsa_pss_sha256_base64:",
+				    word);
+	if (is_in_capitals(word))
+		return profile_doubt(r,
+				     "nothing sets a variable \"%.60s\"; a variable of the environment is ${env:%.60s}",
+				     word, word);
+	return profile_doubt(r, "nothing sets a variable \"%.60s\"%s", word,
+			     strcmp(word, "cursor") == 0 ? ": the profile has no cursor"
+							 : profile_meant_member(r->variables, word));
 }
 
 /* --- pointers and parts --- */
@@ -387,18 +385,14 @@ int profile_check_conditions(struct profile_reader *r, const json_t *when)
 
 static int check_value(struct profile_reader *r, const struct placeholder *p, bool has_frame)
 {
-	char *pointer;
-	int result;
+	AUTO_FREE char *pointer = memory_strndup(p->name.at, p->name.len);
 
 	if (p->name.len && *p->name.at != '/')
 		return profile_check_variable(r, p->name.at, p->name.len);
 	if (!has_frame)
 		return profile_doubt(r, "${%.*s}: a template here has no frame to point into", (int)p->name.len,
 				     p->name.at);
-	pointer = memory_strndup(p->name.at, p->name.len);
-	result = profile_check_pointer(r, pointer);
-	free(pointer);
-	return result;
+	return profile_check_pointer(r, pointer);
 }
 
 static int check_secret(struct profile_reader *r, struct slice name)
@@ -410,13 +404,11 @@ static int check_secret(struct profile_reader *r, struct slice name)
 
 static int check_signed(struct profile_reader *r, struct slice text, bool has_frame)
 {
-	char *copy = memory_strndup(text.at, text.len);
-	int result = strstr(copy, "${hmac_") || strstr(copy, "${rsa_")
-			     ? profile_fail(r, "\"%.80s\": a signature in a signature", copy)
-			     : profile_check_template_text(r, copy, has_frame);
+	AUTO_FREE char *copy = memory_strndup(text.at, text.len);
 
-	free(copy);
-	return result;
+	return strstr(copy, "${hmac_") || strstr(copy, "${rsa_")
+		       ? profile_fail(r, "\"%.80s\": a signature in a signature", copy)
+		       : profile_check_template_text(r, copy, has_frame);
 }
 
 static int check_placeholder(struct profile_reader *r, const struct placeholder *p, bool has_frame)

@@ -73,16 +73,13 @@ static char *encode_url(const char *url)
 /* Passes the URL in a variable, so that "${" in it is not taken for a placeholder. */
 struct profile *profile_of_url(const char *url, const char *name, const char *row_source, int64_t idle_s)
 {
-	char *encoded = encode_url(url);
-	json_t *root = json_pack("{s:s, s:s, s:{s:s}, s:[{s:s}]}", "name", name, "url", "${url}", "vars", "url",
-				 encoded, "rules", "name", "message");
-	char *text = json_dumps(root, 0);
+	AUTO_FREE char *encoded = encode_url(url);
+	json_auto_t *root = json_pack("{s:s, s:s, s:{s:s}, s:[{s:s}]}", "name", name, "url", "${url}", "vars", "url",
+				      encoded, "rules", "name", "message");
+	AUTO_FREE char *text = json_dumps(root, 0);
 	struct profile_fault fault;
 	struct profile *p = profile_parse(text, strlen(text), "--source", NULL, &fault);
 
-	free(encoded);
-	free(text);
-	json_decref(root);
 	p->idle_timeout.ms = idle_s * 1000;
 	p->backoff.min_ms = 100;
 	p->backoff.max_ms = 10000;
@@ -110,11 +107,9 @@ static struct profile *parse_file(const char *path, const json_t *overrides, con
 				  struct profile_fault *fault)
 {
 	size_t len;
-	char *text = read_text(path, &len, fault);
-	struct profile *p = text ? parse(text, len, path, overrides, given, fault) : NULL;
+	AUTO_FREE char *text = read_text(path, &len, fault);
 
-	free(text);
-	return p;
+	return text ? parse(text, len, path, overrides, given, fault) : NULL;
 }
 
 /* --- shipped profiles --- */
@@ -219,12 +214,10 @@ static char *find_file(const char *name, struct profile_fault *fault)
 
 char *profile_text(const char *name, struct profile_fault *fault)
 {
-	char *path = find_file(name, fault);
+	AUTO_FREE char *path = find_file(name, fault);
 	size_t len;
-	char *text = path ? read_text(path, &len, fault) : NULL;
 
-	free(path);
-	return text;
+	return path ? read_text(path, &len, fault) : NULL;
 }
 
 /* --- NAME?var=value&... --- */
@@ -293,36 +286,29 @@ static int read_query(char *query, const json_t *own, json_t *vars, json_t *all,
 static struct profile *read_with_query(const char *path, const char *name, char *query, const json_t *overrides,
 				       const struct profile_origin *given, struct profile_fault *fault)
 {
-	json_t *own = json_load_file(path, 0, NULL), *all = json_object(), *vars = json_object();
-	struct profile *p = NULL;
+	json_auto_t *own = json_load_file(path, 0, NULL), *all = json_object(), *vars = json_object();
 
 	json_object_update(all, (json_t *)overrides);
 	json_object_update(vars, json_object_get(overrides, "vars"));
-	if (read_query(query, json_object_get(own, "vars"), vars, all, name, fault) == 0) {
-		if (json_object_size(vars))
-			json_object_set(all, "vars", vars);
-		p = parse_file(path, all, given, fault);
-	}
-	json_decref(own);
-	json_decref(all);
-	json_decref(vars);
-	return p;
+	if (read_query(query, json_object_get(own, "vars"), vars, all, name, fault))
+		return NULL;
+	if (json_object_size(vars))
+		json_object_set(all, "vars", vars);
+	return parse_file(path, all, given, fault);
 }
 
 static struct profile *read_named(const char *spec, const json_t *overrides, const struct profile_origin *given,
 				  struct profile_fault *fault)
 {
-	char *name = memory_strdup(spec), *query = name, *path;
-	struct profile *p = NULL;
+	AUTO_FREE char *name = memory_strdup(spec), *path = NULL;
+	char *query = name;
 
 	strsep(&query, "?");
 	path = is_path(name) ? memory_strdup(name) : find_file(name, fault);
-	if (path)
-		p = query ? read_with_query(path, name, query, overrides, given, fault)
-			  : parse_file(path, overrides, given, fault);
-	free(path);
-	free(name);
-	return p;
+	if (!path)
+		return NULL;
+	return query ? read_with_query(path, name, query, overrides, given, fault)
+		     : parse_file(path, overrides, given, fault);
 }
 
 struct profile *profile_read_named(const char *spec, struct profile_fault *fault)
@@ -332,11 +318,10 @@ struct profile *profile_read_named(const char *spec, struct profile_fault *fault
 
 struct profile *profile_read_any(const char *spec, struct profile_fault *fault)
 {
-	char *path = find_shipped(spec);
+	AUTO_FREE char *path = find_shipped(spec);
 	bool is_file = !path && !is_path(spec) && access(spec, F_OK) == 0;
 	bool is_named = path || is_path(spec) || strchr(spec, '?');
 
-	free(path);
 	if (is_named || is_file)
 		return is_file ? parse_file(spec, NULL, NULL, fault) : profile_read_named(spec, fault);
 	refuse_name(spec, "neither a file nor a profile in", fault);
@@ -349,31 +334,25 @@ struct profile *profile_read_any(const char *spec, struct profile_fault *fault)
 static struct profile *read_changed(const json_t *source, const struct profile_origin *given,
 				    struct profile_fault *fault)
 {
-	char *spec = profile_beside(given->file, json_string_value(json_object_get(source, "profile")));
-	json_t *rest = json_copy((json_t *)source);
-	struct profile *p;
+	AUTO_FREE char *spec = profile_beside(given->file, json_string_value(json_object_get(source, "profile")));
+	json_auto_t *rest = json_copy((json_t *)source);
 
 	json_object_del(rest, "profile");
-	p = read_named(spec, rest, given, fault);
-	json_decref(rest);
-	free(spec);
-	return p;
+	return read_named(spec, rest, given, fault);
 }
 
 struct profile *profile_read_source(const json_t *source, const struct profile_origin *given,
 				    struct profile_fault *fault)
 {
 	struct profile_reader r = {.own = *given, .given = *given, .name = "feed", .fault = fault};
+	const json_t *profile = json_object_get(source, "profile");
 
-	if (json_is_object(source) && json_is_string(json_object_get(source, "profile")))
-		return read_changed(source, given, fault);
-	if (json_is_object(source) && !json_object_get(source, "profile"))
+	if (!json_is_object(source))
+		return profile_fail(&r, "must be an object: {\"profile\": NAME} or a whole profile"), NULL;
+	if (!profile)
 		return profile_from_json(json_deep_copy(source), &r);
-	if (json_is_object(source)) {
-		profile_enter(&r, "profile", 0);
-		profile_fail(&r, "must be a text: the name of a shipped profile, or a path");
-	} else {
-		profile_fail(&r, "must be an object: {\"profile\": NAME} or a whole profile");
-	}
-	return NULL;
+	if (json_is_string(profile))
+		return read_changed(source, given, fault);
+	profile_enter(&r, "profile", 0);
+	return profile_fail(&r, "must be a text: the name of a shipped profile, or a path"), NULL;
 }
