@@ -33,7 +33,7 @@ struct request {
 	char error[CURL_ERROR_SIZE];
 };
 
-static void request_free(struct request *r)
+void request_cancel(struct request *r)
 {
 	curl_multi_remove_handle(curl_loop_multi(r->all->curl), r->easy);
 	curl_easy_cleanup(r->easy);
@@ -41,11 +41,6 @@ static void request_free(struct request *r)
 	free(r->sent);
 	bytes_free(&r->body);
 	free(r);
-}
-
-void request_cancel(struct request *r)
-{
-	request_free(r);
 }
 
 static const char *reason_of(const struct request *r, CURLcode result)
@@ -80,7 +75,7 @@ static void on_done(CURL *easy, CURLcode result)
 	answer.body = bytes_text(&r->body);
 	answer.len = r->body.len;
 	r->cb(r->arg, &answer);
-	request_free(r);
+	request_cancel(r);
 }
 
 static size_t on_body(char *bytes, size_t size, size_t n, void *arg)
@@ -170,7 +165,7 @@ struct request *request_send(struct requests *all, const struct request_call *ca
 	r->sent = call->body ? memory_strndup(call->body, call->body_len) : NULL;
 	set_headers(r, call);
 	if (set_options(r, call) || curl_multi_add_handle(curl_loop_multi(all->curl), r->easy)) {
-		request_free(r);
+		request_cancel(r);
 		return NULL;
 	}
 	return r;

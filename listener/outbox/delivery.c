@@ -84,18 +84,13 @@ struct link {
 
 /* --- ending a request --- */
 
-static void delivery_free(struct delivery *d)
+void delivery_cancel(struct delivery *d)
 {
 	list_remove(&d->node);
 	curl_multi_remove_handle(curl_loop_multi(d->all->curl), d->easy);
 	curl_easy_cleanup(d->easy);
 	webhook_headers_clear(&d->own);
 	free(d);
-}
-
-void delivery_cancel(struct delivery *d)
-{
-	delivery_free(d);
 }
 
 /* Masks the words of a header's value that are long enough to be secrets. */
@@ -208,7 +203,7 @@ static void finish(struct delivery *d, CURLcode result)
 	}
 	clean_head(d);
 	d->cb(d->arg, &answer);
-	delivery_free(d);
+	delivery_cancel(d);
 }
 
 /* Sends the request again on a new connection: nothing was sent on the stale one. Returns -1 if libcurl refuses. */
@@ -471,7 +466,7 @@ struct delivery *delivery_send(struct deliveries *all, const struct delivery_req
 	d->arg = arg;
 	add_headers(d, request);
 	if (set_options(d, request) || curl_multi_add_handle(curl_loop_multi(all->curl), d->easy)) {
-		delivery_free(d);
+		delivery_cancel(d);
 		return NULL;
 	}
 	return d;
