@@ -46,9 +46,7 @@ static bool is_from_outside(const char *name)
 /* text may hold \u0000, and ends with one. */
 static void visit_text(const char *text, size_t len, secrets_fn *fn, void *arg)
 {
-	const char *end = text + len;
-
-	for (const char *at = text; (at = memmem(at, (size_t)(end - at), "${", 2));) {
+	for (const char *at = text; (at = memmem(at, (size_t)(text + len - at), "${", 2));) {
 		at += strncmp(at, "${text:", 7) == 0 ? 7 : 2;
 		if (is_from_outside(at))
 			fn(arg, at, strcspn(at, "}"));
@@ -75,10 +73,9 @@ void secrets_each(const json_t *value, secrets_fn *fn, void *arg)
 static void read_one(void *arg, const char *name, size_t len)
 {
 	struct secrets *s = arg;
-	char *of = memory_strndup(name, len);
+	AUTO_FREE char *of = memory_strndup(name, len);
 
 	keep(s, secret_of(of));
-	free(of);
 }
 
 struct secrets *secrets_new(void)

@@ -85,7 +85,7 @@ static const char *judge_name(struct bytes *attributes, const char *name)
 const char *cloud_event_add_header(struct bytes *attributes, const char *name, const char *value)
 {
 	bool is_type = strcasecmp(name, "content-type") == 0;
-	char *own, *decoded;
+	AUTO_FREE char *own = NULL, *decoded = NULL;
 	const char *why;
 
 	if (!is_type && strncasecmp(name, "ce-", 3) != 0)
@@ -103,8 +103,6 @@ const char *cloud_event_add_header(struct bytes *attributes, const char *name, c
 		why = "the value of a ce- header, or Content-Type, is not UTF-8\n";
 	if (!why)
 		add_member(attributes, own, decoded);
-	free(own);
-	free(decoded);
 	return why;
 }
 

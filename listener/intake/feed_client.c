@@ -199,8 +199,7 @@ static void judge_end(struct feed_client *c, const struct feed_connection *conn)
 {
 	if (!backoff_judge(&c->backoff, feed_connection_is_good(conn), now_ms(c) - feed_connection_since_ms(conn)))
 		return;
-	c->warned_ms = 0;
-	c->has_asked = false;
+	c->warned_ms = c->has_asked = 0;
 	c->ends = c->failures = 0;
 }
 

@@ -222,12 +222,11 @@ static void read_element(struct fill *f, struct slice element)
 	const json_t *template = f->parts.profile->fill.frame;
 	bool is_odd = json_has_half_pair(element.at, element.len); /* a template would take it for text */
 	struct slice frame = template && !is_odd ? session_render_frame(f->session, template, false, element) : element;
-	char *copy = frame.at ? memory_strndup(frame.at, frame.len) : NULL; /* reading it renders others */
+	AUTO_FREE char *copy = frame.at ? memory_strndup(frame.at, frame.len) : NULL; /* reading it renders others */
 
 	f->elements++;
 	if (copy)
 		session_read(f->session, copy, frame.len, &handler, f);
-	free(copy);
 }
 
 static int compare(const void *a, const void *b)
