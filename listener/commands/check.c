@@ -31,11 +31,9 @@
 #include "claim/done_channel.h"
 #include "fleet/presence.h"
 #include "spool/segment.h"
+#include "store/store.h"
 
 #define OTHER_FILES 128
-#define TABLES \
-	"events,dead_letters,wsonce_listeners,wsonce_duplicates,wsonce_retention,wsonce_database,wsonce_epoch," \
-	"cursors,line_minutes"
 
 /* --- Postgres --- */
 
@@ -56,7 +54,6 @@ static void check_postgres(struct findings *f, const struct config *c)
 	static const char tables[] = "WITH seen (name, is_ours, fault, warning, lock_ms, statement_ms, is_read_only,"
 				     " is_partitioned, is_changed) AS (" SQL_INSPECT ") " SQL_CHECK_TABLES;
 	static const char handler[] = "WITH seen (said) AS (" SQL_CHECK_EFFECTS ") " SQL_CHECK_HANDLER;
-	const char *written = c->webhooks.count ? "{" TABLES ",outbox}" : "{" TABLES "}";
 	struct session *s = session_open(c, SESSION_LOOK);
 	struct pg_result *found;
 
@@ -64,7 +61,7 @@ static void check_postgres(struct findings *f, const struct config *c)
 		finding(f, FINDING_WRONG, "postgres", "%s", dispatch_failure());
 		return;
 	}
-	found = session_query(s, tables, NULL, "s", written);
+	found = session_query(s, tables, NULL, "s", store_tables(c));
 	take_findings(f, "postgres", session_query(s, server, NULL, "n", clock_ms(CLOCK_REALTIME)));
 	if (found && session_flag(found, 0, 3))
 		take_findings(f, "schema", session_query(s, SQL_CHECK_SCHEMA, NULL, "n", (int64_t)schema_version()));

@@ -67,6 +67,9 @@ struct store_callbacks {
 	void *arg;
 };
 
+/* Returns the tables of Postgres that a listener writes to store events and their effects, as the text of a text[]. */
+const char *store_tables(const struct config *config);
+
 /* Starts to connect. config must outlive the store. */
 struct store *store_open(uv_loop_t *loop, const struct config *config, const struct store_callbacks *callbacks);
 

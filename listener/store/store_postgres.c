@@ -1302,8 +1302,7 @@ static struct store_view view(const struct store *s)
 	};
 }
 
-/* Returns a text[] in text form. */
-static const char *written_tables(const struct config *c)
+const char *store_tables(const struct config *c)
 {
 #define ALWAYS \
 	"{events,dead_letters,wsonce_listeners,wsonce_duplicates,wsonce_retention,wsonce_database,wsonce_epoch," \
@@ -1322,7 +1321,7 @@ static struct store *open_store(uv_loop_t *loop, const struct config *config, co
 	const struct postgres_settings settings = {
 		.conninfo = config->postgres,
 		.timeout_ms = config->postgres_timeout_ms,
-		.tables = written_tables(config),
+		.tables = store_tables(config),
 		.calls_others = true,
 		.on_state = on_postgres_state,
 		.on_answer = on_answer,

@@ -250,6 +250,25 @@ Test(check, a_handler_is_looked_up, .init = bench_open)
 	       "check --ingest 127.0.0.1:0 --handler public.handel");
 }
 
+/* Marks of a consumer are rows that wsonce itself writes with the handler's effects. */
+Test(check, rights_on_the_tables_of_effects_are_looked_up, .init = bench_open)
+{
+	const char *env[] = {NULL, "WSONCE_REDIS=none", NULL};
+	char *role = database_text(db, "SELECT current_database() || '_poor'");
+
+	run_expect(db, 0, NULL, "migrate");
+	env[0] = suite_text("WSONCE_POSTGRES=%s user=%s", database_conninfo(db), role);
+	database_exec(db,
+		      "CREATE ROLE \"%s\" LOGIN; GRANT ALL ON ALL TABLES IN SCHEMA public TO \"%s\"; GRANT ALL ON ALL "
+		      "SEQUENCES IN SCHEMA public TO \"%s\"; REVOKE INSERT ON processed_events FROM \"%s\"",
+		      role, role, role, role);
+	expect(0, "ok       tables ", env, "check --ingest 127.0.0.1:0");
+	expect(1, "wrong    tables         the role", env, "check --ingest 127.0.0.1:0 --consumer books");
+	expect(1, "lacks a right: GRANT INSERT ON public.processed_events", env,
+	       "check --ingest 127.0.0.1:0 --consumer books");
+	database_exec(db, "DROP OWNED BY \"%s\"; DROP ROLE \"%s\"", role, role);
+}
+
 Test(check, two_of_its_own_addresses_must_not_be_the_same)
 {
 	expect(2, "two of them have the same address", NULL,
