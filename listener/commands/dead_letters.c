@@ -229,15 +229,16 @@ struct change {
 void dead_letters_forget(struct redis_query **marks, const struct pg_result *rows, int column)
 {
 	AUTO_FREE struct slice *ids = memory_calloc(session_count(rows) + 1, sizeof(*ids));
+	AUTO_FREE const char **consumers = memory_calloc(session_count(rows) + 1, sizeof(*consumers));
 	size_t n = 0;
 
 	for (size_t i = 0; i < session_count(rows); i++)
 		if (!session_is_null(rows, i, column)) {
 			ids[n].at = session_text(rows, i, column);
 			ids[n].len = strlen(ids[n].at);
-			n++;
+			consumers[n++] = session_text(rows, i, column + 1);
 		}
-	if (n && redis_query_forget(*marks, ids, n)) {
+	if (n && redis_query_forget(*marks, consumers, ids, n)) {
 		dispatch_fail("cannot ask redis: %s; its dead marks are not deleted", redis_query_failure());
 		redis_query_close(*marks);
 		*marks = NULL;

@@ -110,8 +110,9 @@ struct envelope *dead_letters_type_reader(const struct config *config);
 /* Returns the type in a message that no profile has read; empty if there is none. Valid until the next call. */
 struct slice dead_letters_type(struct envelope *reader, const char *message, size_t len);
 
-/* Deletes the dead marks of the events whose ids are in a column: copies would be rejected without a letter. If Redis
- * does not answer, prints so, closes *marks, and sets it to NULL, with which the next call does nothing. */
+/* Deletes the dead marks of the events whose ids are in a column and their consumers in the next one: copies would be
+ * rejected without a letter. If Redis does not answer, prints so, closes *marks, and sets it to NULL, with which the
+ * next call does nothing. */
 void dead_letters_forget(struct redis_query **marks, const struct pg_result *rows, int column);
 
 /* Applies the action to deliveries, or discard or reopen to letters: each page of ids is a transaction. Prints the

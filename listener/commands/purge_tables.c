@@ -18,7 +18,8 @@
  * window, and the hour is for clocks that differ. */
 #define MARKED \
 	"CASE WHEN last_seen > now() - interval '1 hour' - interval '1 second' * (SELECT" \
-	" coalesce(pg_catalog.max(dedup_window_s), 0) FROM :schema.wsonce_listeners) THEN event_id END AS event_id"
+	" coalesce(pg_catalog.max(dedup_window_s), 0) FROM :schema.wsonce_listeners) THEN event_id END AS event_id, " \
+	"consumer"
 
 /* A key that is not an id, in JSON: [consumer, event_id]. Also the last one of some rows. */
 #define PAIR "consumer, event_id"
@@ -54,7 +55,7 @@ static char *expand(const char *sql, const struct pass *p, bool is_open_too)
 		{"other", p->other ? p->other : "false"},
 		{"if_other", p->other && goes ? "true" : "false"},
 		{"and", p->and ? p->and : ""},
-		{"marked", p->marked ? p->marked : "NULL::text AS event_id"},
+		{"marked", p->marked ? p->marked : "NULL::text AS event_id, NULL::text AS consumer"},
 		{"file_change", p->file_change},
 		{"file_part", goes && p->is_other_open ? "true" : p->file_part},
 		{"key", is_id ? "id" : PAIR},

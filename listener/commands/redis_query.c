@@ -23,7 +23,7 @@ struct redis_query {
 	uv_timer_t deadline; /* deadline for become_ready() */
 	struct redis *redis;
 	struct resp command;
-	const char *prefix;
+	const struct config *config;
 	size_t unanswered; /* commands without an answer */
 	bool has_failed;   /* a command failed, or could not be sent */
 	int64_t number;    /* the last answer, if it was a number */
@@ -109,7 +109,7 @@ struct redis_query *redis_query_open(const struct config *config)
 		free(m);
 		return NULL;
 	}
-	m->prefix = config->claim_prefix;
+	m->config = config;
 	uv_timer_init(&m->loop, &m->deadline);
 	settings.owner = m;
 	m->timeout_ms = (uint64_t)config->redis_timeout_ms;
@@ -164,32 +164,33 @@ static int finish(struct redis_query *m)
 	return m->has_failed ? -1 : 0;
 }
 
-static void put_key(struct redis_query *m, struct slice id)
+static void put_key(struct redis_query *m, const char *consumer, struct slice id)
 {
-	AUTO_FREE char *head = memory_printf("%s%s", m->prefix, redis_is_cluster(m->redis) ? REDIS_CLUSTER_TAG : "");
+	AUTO_FREE char *prefix = config_claim_prefix(m->config, consumer);
+	AUTO_FREE char *head = memory_printf("%s%s", prefix, redis_is_cluster(m->redis) ? REDIS_CLUSTER_TAG : "");
 
 	resp_joined(&m->command, head, strlen(head), id.at, id.len);
 }
 
-/* Starts a command, with the key of id in place of %. */
-static void start(struct redis_query *m, const char *const *words, size_t n, struct slice id)
+/* Starts a command, with the consumer's key of id in place of %. */
+static void start(struct redis_query *m, const char *const *words, size_t n, const char *consumer, struct slice id)
 {
 	resp_start(&m->command, n);
 	for (size_t i = 0; i < n; i++)
 		if (id.at && strcmp(words[i], "%") == 0)
-			put_key(m, id);
+			put_key(m, consumer, id);
 		else
 			resp_word(&m->command, words[i]);
 }
 
-/* Sends a command for each id, and waits for all answers. */
-static int ask_each(struct redis_query *m, const char *const *words, size_t n, const struct slice *ids, size_t count,
-		    bool *is_claimed)
+/* Sends a command for each id, and waits for all answers. consumers: of each id; NULL: that of the settings. */
+static int ask_each(struct redis_query *m, const char *const *words, size_t n, const char *const *consumers,
+		    const struct slice *ids, size_t count, bool *is_claimed)
 {
 	if (!begin(m))
 		return -1;
 	for (size_t i = 0; i < count; i++) {
-		start(m, words, n, ids[i]);
+		start(m, words, n, consumers ? consumers[i] : m->config->consumer, ids[i]);
 		send_command(m, is_claimed ? &is_claimed[i] : NULL);
 	}
 	return finish(m);
@@ -197,13 +198,14 @@ static int ask_each(struct redis_query *m, const char *const *words, size_t n, c
 
 int redis_query_find_claimed(struct redis_query *m, const struct slice *ids, size_t n, bool *is_claimed)
 {
-	return ask_each(m, (const char *const[]){"GET", "%"}, 2, ids, n, is_claimed);
+	return ask_each(m, (const char *const[]){"GET", "%"}, 2, NULL, ids, n, is_claimed);
 }
 
-int redis_query_forget(struct redis_query *m, const struct slice *ids, size_t n)
+int redis_query_forget(struct redis_query *m, const char *const *consumers, const struct slice *ids, size_t n)
 {
-	return m ? ask_each(m, (const char *const[]){"EVAL", LUA_FORGET, "1", "%", MARK_DEAD_HEAD}, 5, ids, n, NULL)
-		 : 0;
+	static const char *const words[] = {"EVAL", LUA_FORGET, "1", "%", MARK_DEAD_HEAD};
+
+	return m ? ask_each(m, words, 5, consumers, ids, n, NULL) : 0;
 }
 
 /* id.at may be NULL: no word is a key. */
@@ -214,7 +216,7 @@ static int ask(struct redis_query *m, const char *const *words, size_t n, struct
 
 	m->text = text;
 	m->text_size = size;
-	failed = ask_each(m, words, n, &id, 1, NULL);
+	failed = ask_each(m, words, n, NULL, &id, 1, NULL);
 	m->text = NULL;
 	*number = m->number;
 	return failed;

@@ -26,8 +26,9 @@ int redis_query_find_claimed(struct redis_query *m, const struct slice *ids, siz
  * Returns as above. */
 int redis_query_read(struct redis_query *m, struct slice id, char *value, size_t size, int64_t *ttl_ms);
 
-/* Deletes the dead marks of n events. Claims and done marks stay. m may be NULL. Returns as above. */
-int redis_query_forget(struct redis_query *m, const struct slice *ids, size_t n);
+/* Deletes the dead marks of n events of these consumers. Claims and done marks stay. m may be NULL. Returns as above.
+ */
+int redis_query_forget(struct redis_query *m, const char *const *consumers, const struct slice *ids, size_t n);
 
 /* Runs a command of n words. text gets a text answer, cut to size, and *number a numeric one. Returns as above. */
 int redis_query_command(struct redis_query *m, const char *const *words, size_t n, char *text, size_t size,

@@ -824,15 +824,28 @@ static int check_whole(struct reader *r)
 
 /* Ends the prefix with a colon, so that "app" with the id "2-x" differs from "app2" with "-x". The consumer's name,
  * which keeps its claims and marks apart, goes in front: after the prefix it could be the beginning of an id. */
+static char *print_prefix(const char *consumer, const char *bare)
+{
+	size_t len = strlen(bare);
+	bool is_ended = len && bare[len - 1] == ':';
+
+	return memory_printf("%s%s%s%s%s", *consumer ? "consumer:" : "", consumer, *consumer ? ":" : "", bare,
+			     is_ended ? "" : ":");
+}
+
 static void name_claims(struct config *c)
 {
-	size_t len = strlen(c->claim_prefix);
-	bool is_ended = len && c->claim_prefix[len - 1] == ':';
-	char *prefix = memory_printf("%s%s%s%s%s", *c->consumer ? "consumer:" : "", c->consumer,
-				     *c->consumer ? ":" : "", c->claim_prefix, is_ended ? "" : ":");
+	char *prefix = print_prefix(c->consumer, c->claim_prefix);
 
 	free(c->claim_prefix);
 	c->claim_prefix = prefix;
+}
+
+char *config_claim_prefix(const struct config *c, const char *consumer)
+{
+	size_t own_len = *c->consumer ? strlen("consumer::") + strlen(c->consumer) : 0;
+
+	return print_prefix(consumer, c->claim_prefix + own_len);
 }
 
 /* With SQLite, --redis defaults to none: all processes are on one host, where the unique key is enough. */

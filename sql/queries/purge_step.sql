@@ -1,9 +1,9 @@
 -- $1 the last key, $2 the cutoff, $3 the batch, $4 rows to look at, $5 change them? Looks at the next rows for up to $3 that
 -- are too old, and changes those that others have not locked. Returns the number of old rows, their size, the key of the
 -- last row looked at (NULL at the end), and the number of changed rows; then a row for each event whose dead mark in
--- Redis must be deleted with its dead letter, with the event's id in the fifth column. A range of keys is read in the
--- order of their index, which for ids is that of the table, even in partitions; a join by the keys of a batch would read
--- a page for each.
+-- Redis must be deleted with its dead letter, with the event's id and the consumer in the last columns. A range of keys is
+-- read in the order of their index, which for ids is that of the table, even in partitions; a join by the keys of a batch
+-- would read a page for each.
 WITH step AS MATERIALIZED (
 	SELECT {key}, pg_catalog.pg_column_size({size}) AS size,
 		({moment} < $2::timestamptz AND (({part}) OR (({other}) AND {if_other})){and}) IS TRUE AS is_old
@@ -23,5 +23,5 @@ WITH step AS MATERIALIZED (
 	{change} WHERE (SELECT count(*) FROM free) > 0 AND {after} AND {up_to}
 		AND (({key}) IN (SELECT {key} FROM free)) IS TRUE RETURNING {marked}
 )
-SELECT found, size, last, (SELECT count(*) FROM done), NULL FROM looked
-UNION ALL SELECT NULL, NULL, NULL, NULL, event_id FROM done WHERE event_id IS NOT NULL
+SELECT found, size, last, (SELECT count(*) FROM done), NULL, NULL FROM looked
+UNION ALL SELECT NULL, NULL, NULL, NULL, event_id, consumer FROM done WHERE event_id IS NOT NULL

@@ -13,4 +13,4 @@ WHERE id IN (SELECT value FROM json_each('[' || trim(?1, '{}') || ']')) AND CASE
 	WHEN 'open' THEN (resolved_at IS NULL OR last_seen > resolved_at)
 		AND (retried_at IS NULL OR retried_at < strftime('%Y-%m-%dT%H:%M:%f000Z', 'now', '-5 minutes'))
 	ELSE resolution = 'discarded' END
-RETURNING id, event_id
+RETURNING id, event_id, consumer

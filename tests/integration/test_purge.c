@@ -325,9 +325,9 @@ Test(purge, dead_letters_go_by_when_they_were_last_seen, .init = bench_open)
 }
 
 /* The mark is removed with the dead letter, so a copy is tried again and gets its own answer. */
-Test(purge, message_whose_letter_is_gone_has_one_again_if_it_is_rejected_again, .init = bench_open)
+static void reject_again(const char *flags)
 {
-	listener = listener_start(&(struct listener_options){.database = db}, "--max-attempts 1");
+	listener = listener_start(&(struct listener_options){.database = db}, "--max-attempts 1 %s", flags);
 	producer = peer_open_events(listener_ingest_port(listener), ACKS);
 	database_exec(db, "ALTER TABLE events ADD CONSTRAINT no_bad CHECK (event_type <> 'bad')");
 	for (int i = 0; i < 2; i++) {
@@ -339,6 +339,17 @@ Test(purge, message_whose_letter_is_gone_has_one_again_if_it_is_rejected_again, 
 	database_exec(db, "ALTER TABLE events DROP CONSTRAINT no_bad");
 	peer_sendf(producer, "{\"event_id\":\"b\",\"event_type\":\"bad\"}");
 	ack_expect(producer, "b", "persisted");
+}
+
+Test(purge, message_whose_letter_is_gone_has_one_again_if_it_is_rejected_again, .init = bench_open)
+{
+	reject_again("");
+}
+
+/* Purge removes the letters of all consumers. */
+Test(purge, message_of_any_consumer_whose_letter_is_gone_has_one_again, .init = bench_open)
+{
+	reject_again("--consumer shop");
 }
 
 Test(purge, dead_letters_go_by_number_the_newest_stay, .init = bench_open)
