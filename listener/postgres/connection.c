@@ -323,7 +323,9 @@ static bool judge(struct postgres *p, const PGresult *result, struct postgres_an
 
 	if (is_doubtful)
 		p->vetted_ms[doubt] = (int64_t)uv_now(p->loop);
-	answer->result = is_of_table ? POSTGRES_TROUBLE : sqlstate_judge(sqlstate, context);
+	answer->result = is_of_table                      ? POSTGRES_TROUBLE
+			 : sqlstate_is_of_row(&violation) ? POSTGRES_BAD_ROW
+							  : sqlstate_judge(sqlstate, context);
 	answer->blame = is_of_table ? POSTGRES_BLAME_NOBODY : sqlstate_blame(sqlstate, context);
 	answer->is_late = sqlstate_is_late(sqlstate);
 	answer->is_locked = sqlstate_is_locked(sqlstate);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define SEQUENCE_ENDED "2200H" /* a sequence is exhausted; otherwise the class means bad data in a row */
+#define LIMIT          "54000" /* a row is too large, or the server has no transaction ids left */
 
 bool sqlstate_is_class(const char *sqlstate, const char *classes)
 {
@@ -87,6 +88,11 @@ bool sqlstate_is_of_table(const struct sqlstate_violation *v, const char *contex
 	return strstr("23503 23505 23P01", v->sqlstate) && is_key_filled_by_us(v->detail);
 }
 
+bool sqlstate_is_of_row(const struct sqlstate_violation *v)
+{
+	return v->sqlstate && v->constraint && strcmp(v->sqlstate, LIMIT) == 0;
+}
+
 /* A data error whose context names a parameter comes from Bind. */
 static bool is_in_parameter(const char *context)
 {
@@ -106,7 +112,8 @@ enum sqlstate_doubt sqlstate_doubt(const char *sqlstate, const char *context)
 /* A value that Bind refuses will never be accepted. A row that a trigger,
  * a handler or a constraint refuses may pass later. Errors of other classes are a row's fault only if a function raised
  * them, and never if the operator, the disk or another transaction caused them. A statement that took too long inside a
- * function (57014) is a row's fault; waiting for another transaction's lock (55P03) is not. */
+ * function (57014) is a row's fault; waiting for another transaction's lock (55P03) is not. A limit is the row's only
+ * if other rows pass: the server has no transaction ids left under the same SQLSTATE. */
 enum postgres_result sqlstate_judge(const char *sqlstate, const char *context)
 {
 	if (!sqlstate)
@@ -115,6 +122,8 @@ enum postgres_result sqlstate_judge(const char *sqlstate, const char *context)
 		return POSTGRES_TROUBLE;
 	if (sqlstate_is_class(sqlstate, "2254") && is_in_parameter(context))
 		return POSTGRES_BAD_VALUE;
+	if (strcmp(sqlstate, LIMIT) == 0)
+		return POSTGRES_TROUBLE;
 	if (sqlstate_is_class(sqlstate, "22542123P02F383944"))
 		return POSTGRES_BAD_ROW;
 	if (sqlstate_is_class(sqlstate, "40"))
@@ -135,6 +144,8 @@ enum postgres_blame sqlstate_blame(const char *sqlstate, const char *context)
 
 	if (!sqlstate || strstr(nobody, sqlstate) || (context && is_waiting(context)))
 		return POSTGRES_BLAME_NOBODY;
+	if (strcmp(sqlstate, LIMIT) == 0)
+		return POSTGRES_BLAME_OPEN;
 	if (is_in_function(context))
 		return POSTGRES_BLAME_ROW;
 	if (strcmp(sqlstate, SEQUENCE_ENDED) == 0 || sqlstate_is_class(sqlstate, "08254057"))

@@ -25,6 +25,9 @@ struct sqlstate_violation {
  * POSTGRES_TROUBLE and POSTGRES_BLAME_NOBODY, whatever the other functions return. */
 bool sqlstate_is_of_table(const struct sqlstate_violation *violation, const char *context);
 
+/* True if the error names the index for which the row is too large. Then it is POSTGRES_BAD_ROW. */
+bool sqlstate_is_of_row(const struct sqlstate_violation *violation);
+
 /* Errors for which only an inspection of the table can tell if the event is at fault: a NULL in a column that must not
  * be, a violated CHECK constraint, a number out of range. */
 enum sqlstate_doubt { DOUBT_NULL, DOUBT_CHECK, DOUBT_RANGE, DOUBTS };

@@ -489,6 +489,48 @@ Test(trouble, a_generated_column_without_a_value_is_the_events_fault)
 	ack_expect(producer, "fine", "persisted");
 }
 
+static char *long_text(const char *begin, size_t len)
+{
+	char *text = malloc(len + 1);
+
+	memset(text, 'x', len);
+	text[len] = '\0';
+	memcpy(text, begin, strlen(begin));
+	return text;
+}
+
+/* As when it runs out of transaction ids: a check raises the same SQLSTATE for every event. */
+Test(trouble, a_limit_of_the_server_is_no_events_fault)
+{
+	start("none", "--max-attempts 1");
+	database_exec(db, "ALTER TABLE events ADD CONSTRAINT limited CHECK (repeat(event_id, 2000000000) <> '')");
+	send_event("early");
+	await(listener_has_logged(listener, "(54000)") && is_unready(), WAIT_MS, "nobody is told");
+	await(listener_metric(listener, "wsonce_rows_put_off_total") > 1, WAIT_MS);
+	cr_assert_eq(letters(), 0);
+	database_exec(db, "ALTER TABLE events DROP CONSTRAINT limited");
+	ack_expect(producer, "early", "persisted");
+	await(!is_unready(), WAIT_MS, "it is not ready again");
+	cr_assert_eq(letters(), 0);
+}
+
+/* An index cannot hold the second one's type, and others pass. */
+Test(trouble, a_limit_that_only_one_row_meets_is_its_own)
+{
+	start("none", "--max-attempts 1");
+	database_exec(db,
+		      "ALTER TABLE events ADD CHECK (event_id <> 'odd' OR repeat(event_id, 2000000000) <> '');"
+		      "ALTER TABLE events ALTER event_type SET STORAGE EXTERNAL; CREATE INDEX ON events (event_type)");
+	peer_sendf(producer, "{\"event_id\":\"long\",\"event_type\":\"%s\"}", long_text("t", 5000));
+	ack_expect(producer, "long", "rejected");
+	send_event("odd");
+	await(listener_metric(listener, "wsonce_rows_put_off_total") > 0, WAIT_MS);
+	send_events(20);
+	await_rows(20);
+	await(letters() == 2, WAIT_MS);
+	expect_letter("odd", "54000");
+}
+
 static void start_in_partitions(void)
 {
 	struct run run = run_in(NULL, "schema --layout partitioned=2");
@@ -573,16 +615,6 @@ Test(trouble, a_consumer_has_a_letter_though_the_event_has_a_row)
 	peer_send_text(producer, "{\"event_id\":\"there\",\"payload\":\"\\u0000\"}");
 	ack_expect_rejected(producer, "there", "");
 	cr_assert_eq(letters(), 1);
-}
-
-static char *long_text(const char *begin, size_t len)
-{
-	char *text = malloc(len + 1);
-
-	memset(text, 'x', len);
-	text[len] = '\0';
-	memcpy(text, begin, strlen(begin));
-	return text;
 }
 
 Test(trouble, of_a_long_message_without_an_id_the_head_and_the_digest_are_kept)

@@ -20,6 +20,10 @@ static const struct error errors[] = {
 	{"2200H", FUNCTION, POSTGRES_TROUBLE},
 	{"23514", NULL, POSTGRES_BAD_ROW},
 	{"P0001", FUNCTION, POSTGRES_BAD_ROW},
+	{"54000", NULL, POSTGRES_TROUBLE},
+	{"54000", FUNCTION, POSTGRES_TROUBLE},
+	{"54001", FUNCTION, POSTGRES_BAD_ROW},
+	{"54000", "unnamed portal parameter $3", POSTGRES_BAD_VALUE},
 	{"XX000", FUNCTION, POSTGRES_BAD_ROW},
 	{"55000", "SQL function \"f\" statement 1", POSTGRES_BAD_ROW},
 	{"57014", FUNCTION, POSTGRES_BAD_ROW},
@@ -81,6 +85,8 @@ static const struct trouble troubles[] = {
 	{"40001", NULL, POSTGRES_BLAME_NOBODY},
 	{"40001", "while updating tuple (0,1) in relation \"t\"\n" FUNCTION, POSTGRES_BLAME_NOBODY},
 	{"53100", NULL, POSTGRES_BLAME_OPEN},
+	{"54000", NULL, POSTGRES_BLAME_OPEN},
+	{"54000", FUNCTION, POSTGRES_BLAME_OPEN},
 	{"58030", NULL, POSTGRES_BLAME_OPEN},
 	{"57P01", FUNCTION, POSTGRES_BLAME_NOBODY},
 	{"2200H", NULL, POSTGRES_BLAME_NOBODY},
@@ -127,6 +133,13 @@ static const struct violation violations[] = {
 	{{"23502", NULL, "Failing row contains (1, a)."}, NULL, false},
 	{{NULL, NULL, NULL}, NULL, false},
 };
+
+Test(sqlstate, a_limit_is_the_rows_own_if_an_index_is_named)
+{
+	cr_expect(sqlstate_is_of_row(&(struct sqlstate_violation){"54000", "events_type_idx", NULL}));
+	cr_expect_not(sqlstate_is_of_row(&(struct sqlstate_violation){"54000", NULL, NULL}));
+	cr_expect_not(sqlstate_is_of_row(&(struct sqlstate_violation){"23505", "events_pkey", NULL}));
+}
 
 Test(sqlstate, a_number_given_twice_and_a_missing_partition_are_the_tables_own)
 {
