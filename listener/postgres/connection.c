@@ -79,6 +79,7 @@ struct postgres {
 	int troubles;                    /* POSTGRES_TROUBLE in a row */
 	int64_t vetted_ms[DOUBTS];       /* loop clock, when each last led to an inspection; 0: never */
 	char *checks;                    /* the last inspection's SCHEMA_CHECKS; heap */
+	char *unfilled;                  /* its SCHEMA_UNFILLED; heap */
 	struct log_spell losses;         /* logs losses of the connection */
 	bool is_loss_told;               /* the last loss was logged, so log the next connection, too */
 	struct postgres_identity identity;
@@ -315,7 +316,9 @@ static bool judge(struct postgres *p, const PGresult *result, struct postgres_an
 	const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
 	const char *context = PQresultErrorField(result, PG_DIAG_CONTEXT);
 	const struct sqlstate_violation violation = {sqlstate, PQresultErrorField(result, PG_DIAG_CONSTRAINT_NAME),
-						     PQresultErrorField(result, PG_DIAG_MESSAGE_DETAIL)};
+						     PQresultErrorField(result, PG_DIAG_MESSAGE_DETAIL),
+						     PQresultErrorField(result, PG_DIAG_COLUMN_NAME),
+						     p->identity.is_changed ? "" : p->unfilled};
 	enum sqlstate_doubt doubt = sqlstate_doubt(sqlstate, context);
 	bool is_doubtful = is_unvetted(p, doubt, violation.constraint);
 	bool is_of_table = is_doubtful || sqlstate_is_of_table(&violation, context) ||
@@ -573,6 +576,8 @@ static void on_inspected(struct postgres *p, const PGresult *seen)
 	p->identity.is_changed = *PQgetvalue(seen, 0, SCHEMA_IS_CHANGED) == 't';
 	free(p->checks);
 	p->checks = memory_strdup(PQgetvalue(seen, 0, SCHEMA_CHECKS));
+	free(p->unfilled);
+	p->unfilled = memory_strdup(PQgetvalue(seen, 0, SCHEMA_UNFILLED));
 	if (!PQgetisnull(seen, 0, SCHEMA_WARNING) && !p->was_ready)
 		log_warn("the database is not safe", "reason=%s", PQgetvalue(seen, 0, SCHEMA_WARNING));
 	if (p->is_upgraded)
@@ -1030,6 +1035,7 @@ static void release(void *object)
 
 	hosts_free(&p->hosts);
 	free(p->checks);
+	free(p->unfilled);
 	free(p);
 }
 

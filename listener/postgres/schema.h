@@ -25,6 +25,7 @@ enum schema_column {
 	SCHEMA_IS_PARTITIONED,
 	SCHEMA_IS_CHANGED,
 	SCHEMA_CHECKS,
+	SCHEMA_UNFILLED,
 };
 
 /* Adds the column of sql/queries/hazards.sql to a statement without a semicolon. */

@@ -2,6 +2,7 @@
  * and relay.c act on the results. */
 #include "postgres/sqlstate.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define SEQUENCE_ENDED "2200H" /* a sequence is exhausted; otherwise the class means bad data in a row */
@@ -51,26 +52,25 @@ static bool is_in_function(const char *context)
 }
 
 /* True if the event has no say in the column: the table or the settings fill it. */
-static bool is_filled_by_us(const char *name, size_t len)
+static bool is_filled_by_us(const struct sqlstate_violation *v, const char *name, size_t len)
 {
-	static const char *const columns[] = {"id", "processed_at", "received_at", "instance", "source"};
+	static const char ours[] = "\nid\n\nprocessed_at\n\nreceived_at\n\ninstance\n\nsource\n";
+	char line[80];
 
-	for (size_t i = 0; i < sizeof(columns) / sizeof(*columns); i++)
-		if (strlen(columns[i]) == len && strncmp(columns[i], name, len) == 0)
-			return true;
-	return false;
+	snprintf(line, sizeof(line), "\n%.*s\n", (int)len, name);
+	return strstr(ours, line) || (v->unfilled && strstr(v->unfilled, line));
 }
 
 /* True if the key in detail, as Key (received_at, id)=(…) already exists, has only such columns. The words may be
  * translated, and quote_all_identifiers puts quotes around the columns. */
-static bool is_key_filled_by_us(const char *detail)
+static bool is_key_filled_by_us(const struct sqlstate_violation *v)
 {
-	const char *at = detail ? strchr(detail, '(') : NULL;
+	const char *at = v->detail ? strchr(v->detail, '(') : NULL;
 
 	while (at) {
 		size_t len = strcspn(at += 1 + strspn(at + 1, " \""), "\",)");
 
-		if (!is_filled_by_us(at, len))
+		if (!is_filled_by_us(v, at, len))
 			return false;
 		at += len + strspn(at + len, "\"");
 		if (*at != ',')
@@ -85,7 +85,9 @@ bool sqlstate_is_of_table(const struct sqlstate_violation *v, const char *contex
 		return false;
 	if (strcmp(v->sqlstate, "23514") == 0)
 		return !v->constraint;
-	return strstr("23503 23505 23P01", v->sqlstate) && is_key_filled_by_us(v->detail);
+	if (strcmp(v->sqlstate, "23502") == 0)
+		return v->column && is_filled_by_us(v, v->column, strlen(v->column));
+	return strstr("23503 23505 23P01", v->sqlstate) && is_key_filled_by_us(v);
 }
 
 bool sqlstate_is_of_row(const struct sqlstate_violation *v)
@@ -101,7 +103,7 @@ static bool is_in_parameter(const char *context)
 
 enum sqlstate_doubt sqlstate_doubt(const char *sqlstate, const char *context)
 {
-	static const char *const doubts[] = {"23502", "23514", "22003"};
+	static const char *const doubts[] = {"23502", "23514", "22003", "23503"};
 	int doubt = DOUBT_NULL;
 
 	while (doubt < DOUBTS && (!sqlstate || strcmp(sqlstate, doubts[doubt]) != 0))

@@ -18,19 +18,21 @@ struct sqlstate_violation {
 	const char *sqlstate;
 	const char *constraint;
 	const char *detail;
+	const char *column;
+	const char *unfilled; /* columns that no event fills, each on a line: see sql/queries/inspect.sql */
 };
 
-/* True if the table, not the event, caused the violation: the key has only columns that no event fills, as when the
- * sequence gave an id twice, or a partition is missing, which has no constraint name. Then the error is
- * POSTGRES_TROUBLE and POSTGRES_BLAME_NOBODY, whatever the other functions return. */
+/* True if the table, not the event, caused the violation: no event fills the column that is NULL, or any column
+ * of the key, as when the sequence gave an id twice, or a partition is missing, which has no constraint name. Then the
+ * error is POSTGRES_TROUBLE and POSTGRES_BLAME_NOBODY, whatever the other functions return. */
 bool sqlstate_is_of_table(const struct sqlstate_violation *violation, const char *context);
 
 /* True if the error names the index for which the row is too large. Then it is POSTGRES_BAD_ROW. */
 bool sqlstate_is_of_row(const struct sqlstate_violation *violation);
 
 /* Errors for which only an inspection of the table can tell if the event is at fault: a NULL in a column that must not
- * be, a violated CHECK constraint, a number out of range. */
-enum sqlstate_doubt { DOUBT_NULL, DOUBT_CHECK, DOUBT_RANGE, DOUBTS };
+ * be, a violated CHECK constraint, a number out of range, a foreign key. */
+enum sqlstate_doubt { DOUBT_NULL, DOUBT_CHECK, DOUBT_RANGE, DOUBT_REFERENCE, DOUBTS };
 /* Returns which of them an error is, or DOUBTS if it is none or was raised in a function or by a value as sent. */
 enum sqlstate_doubt sqlstate_doubt(const char *sqlstate, const char *context);
 

@@ -3,7 +3,8 @@
 -- makes this database unusable; warnings for its owner; the role's lock_timeout and statement_timeout in ms,
 -- or 0; whether the server is read-only; whether events is partitioned (NULL if it does not exist); whether triggers may
 -- change or drop its rows before they are stored; and the names of all CHECK constraints, each on a line that begins with
--- = if no event fills any of its columns, and with + otherwise.
+-- = if no event fills any of its columns, and with + otherwise; and the columns of events that no event fills, each on a
+-- line.
 WITH place AS MATERIALIZED (
 	SELECT n.oid AS schema, pg_catalog.quote_ident(n.nspname) AS name, v.oid IS NOT NULL AS is_ours
 	FROM (SELECT pg_catalog.to_regclass('wsonce_schema')::oid) AS visible (versions)
@@ -28,7 +29,7 @@ WITH place AS MATERIALIZED (
 	LEFT JOIN wanted AS w ON w.name = c.relname
 	WHERE w.name IS NOT NULL OR c.relname = ANY ($1::text[])
 ), fields AS (
-	SELECT t.title, t.name AS table_name, a.attname = ANY (t.filled) AS is_filled, a.attname AS name, a.*,
+	SELECT t.title, t.name AS table_name, a.attname = ANY (t.filled) OR a.attgenerated <> '' AS is_filled, a.attname AS name, a.*,
 		CASE y.name
 		WHEN 'character varying' THEN 'text' WHEN 'integer' THEN 'bigint'
 		WHEN 'timestamp with time zone' THEN 'time' ELSE y.name END AS type
@@ -162,5 +163,7 @@ SELECT name, is_ours, (SELECT fault FROM faults ORDER BY rank, fault LIMIT 1),
 				AND (f.is_filled OR f.name = 'event_time'))
 		THEN '+' ELSE '=' END, c.conname), '')
 	FROM tables AS t JOIN pg_catalog.pg_constraint AS c ON c.conrelid = t.oid AND c.contype = 'c'
-	WHERE t.filled IS NOT NULL)
+	WHERE t.filled IS NOT NULL),
+	(SELECT pg_catalog.string_agg(E'\n' || f.name || E'\n', '') FROM fields AS f
+	WHERE f.table_name = 'events' AND NOT f.is_filled AND f.name <> 'event_time')
 FROM place

@@ -112,33 +112,36 @@ struct violation {
 };
 
 static const struct violation violations[] = {
-	{{"23505", "events_pkey", "Key (id)=(7) already exists."}, "COPY events, line 7", true},
-	{{"23505", "events_pkey", "Schlüssel »(id)=(7)« existiert bereits."}, NULL, true},
-	{{"23505", "events_pkey", "Key (id)=(7) already exists."}, FUNCTION, false},
-	{{"23505", "events_event_id_key", "Key (event_id)=((id)=() already exists."}, NULL, false},
-	{{"23505", "orders_key", NULL}, NULL, false},
-	{{"23505", "events_pkey", "Key (\"id\")=(7) already exists."}, NULL, true},
-	{{"23505", "k", "Key (received_at, id)=(2026-11-27, 7) already exists."}, NULL, true},
-	{{"23505", "k", "Key (event_type, id)=(a, 7) already exists."}, NULL, false},
-	{{"23505", "k", "Key (id, event_type)=(7, a) already exists."}, NULL, false},
-	{{"23505", "k", "Key ((payload ->> 'id'::text))=(7) already exists."}, NULL, false},
-	{{"23505", "k", "Key (id"}, NULL, false},
-	{{"23505", "k", "Key ("}, NULL, false},
-	{{"23503", "k", "Key (source)=(a) is not present in table \"b\"."}, NULL, true},
-	{{"23503", "k", "Key (event_type)=(a) is not present in table \"b\"."}, NULL, false},
-	{{"23P01", "k", "Key (instance)=(a) conflicts with existing key (instance)=(a)."}, NULL, true},
-	{{"23514", NULL, "Partition key of the failing row contains (event_id) = (a)."}, NULL, true},
-	{{"23514", NULL, NULL}, FUNCTION, false},
-	{{"23514", "amount_check", "Failing row contains (1, a)."}, NULL, false},
-	{{"23502", NULL, "Failing row contains (1, a)."}, NULL, false},
-	{{NULL, NULL, NULL}, NULL, false},
+	{{"23505", "events_pkey", "Key (id)=(7) already exists.", NULL, NULL}, "COPY events, line 7", true},
+	{{"23505", "events_pkey", "Schlüssel »(id)=(7)« existiert bereits.", NULL, NULL}, NULL, true},
+	{{"23505", "events_pkey", "Key (id)=(7) already exists.", NULL, NULL}, FUNCTION, false},
+	{{"23505", "events_event_id_key", "Key (event_id)=((id)=() already exists.", NULL, NULL}, NULL, false},
+	{{"23505", "orders_key", NULL, NULL, NULL}, NULL, false},
+	{{"23505", "events_pkey", "Key (\"id\")=(7) already exists.", NULL, NULL}, NULL, true},
+	{{"23505", "k", "Key (received_at, id)=(2026-11-27, 7) already exists.", NULL, NULL}, NULL, true},
+	{{"23505", "k", "Key (event_type, id)=(a, 7) already exists.", NULL, NULL}, NULL, false},
+	{{"23505", "k", "Key (id, event_type)=(7, a) already exists.", NULL, NULL}, NULL, false},
+	{{"23505", "k", "Key ((payload ->> 'id'::text))=(7) already exists.", NULL, NULL}, NULL, false},
+	{{"23505", "k", "Key (id", NULL, NULL}, NULL, false},
+	{{"23505", "k", "Key (", NULL, NULL}, NULL, false},
+	{{"23503", "k", "Key (source)=(a) is not present in table \"b\".", NULL, NULL}, NULL, true},
+	{{"23503", "k", "Key (event_type)=(a) is not present in table \"b\".", NULL, NULL}, NULL, false},
+	{{"23P01", "k", "Key (instance)=(a) conflicts with existing key (instance)=(a).", NULL, NULL}, NULL, true},
+	{{"23502", NULL, NULL, "tenant", "\nid\n\ntenant\n"}, NULL, true},
+	{{"23502", NULL, NULL, "tenant", "\ntenants\n"}, NULL, false},
+	{{"23503", "k", "Key (shop)=(a) is not present.", NULL, "\nshop\n"}, NULL, true},
+	{{"23514", NULL, "Partition key of the failing row contains (event_id) = (a).", NULL, NULL}, NULL, true},
+	{{"23514", NULL, NULL, NULL, NULL}, FUNCTION, false},
+	{{"23514", "amount_check", "Failing row contains (1, a).", NULL, NULL}, NULL, false},
+	{{"23502", NULL, "Failing row contains (1, a).", NULL, NULL}, NULL, false},
+	{{NULL, NULL, NULL, NULL, NULL}, NULL, false},
 };
 
 Test(sqlstate, a_limit_is_the_rows_own_if_an_index_is_named)
 {
-	cr_expect(sqlstate_is_of_row(&(struct sqlstate_violation){"54000", "events_type_idx", NULL}));
-	cr_expect_not(sqlstate_is_of_row(&(struct sqlstate_violation){"54000", NULL, NULL}));
-	cr_expect_not(sqlstate_is_of_row(&(struct sqlstate_violation){"23505", "events_pkey", NULL}));
+	cr_expect(sqlstate_is_of_row(&(struct sqlstate_violation){"54000", "events_type_idx", NULL, NULL, NULL}));
+	cr_expect_not(sqlstate_is_of_row(&(struct sqlstate_violation){"54000", NULL, NULL, NULL, NULL}));
+	cr_expect_not(sqlstate_is_of_row(&(struct sqlstate_violation){"23505", "events_pkey", NULL, NULL, NULL}));
 }
 
 Test(sqlstate, a_number_given_twice_and_a_missing_partition_are_the_tables_own)
@@ -153,6 +156,7 @@ Test(sqlstate, what_may_be_the_events_or_the_tables_fault_is_in_doubt)
 	cr_expect_eq(sqlstate_doubt("23502", NULL), DOUBT_NULL);
 	cr_expect_eq(sqlstate_doubt("23514", "COPY events, line 7"), DOUBT_CHECK);
 	cr_expect_eq(sqlstate_doubt("22003", NULL), DOUBT_RANGE);
+	cr_expect_eq(sqlstate_doubt("23503", NULL), DOUBT_REFERENCE);
 	cr_expect_eq(sqlstate_doubt("22003", "unnamed portal parameter $3 = '...'"), DOUBTS);
 	cr_expect_eq(sqlstate_doubt("22003", FUNCTION), DOUBTS);
 	cr_expect_eq(sqlstate_doubt("23505", NULL), DOUBTS);
