@@ -176,6 +176,7 @@ Test(effects, handler_that_is_missing_is_named_while_events_wait)
 	await((run = run_on(db, "status"), strstr(run.output, ": --handler public.nosuch")), SETTLED_MS, "%s",
 	      run.output);
 	cr_assert(!listener_has_logged(listener, "nothing was stored"));
+	run_expect(db, 0, NULL, "dead-letters retry --all"); /* a listener that stores nothing is not compared with */
 	make_handler("public.nosuch", "");
 	ack_expect(producer, "e-1", "persisted");
 	cr_assert_eq(effects("true"), 1);
