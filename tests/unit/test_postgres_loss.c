@@ -281,11 +281,11 @@ static enum moment read_sql(struct conn *c, const char *sql)
 
 static void add_answer(enum moment moment)
 {
-	static const char *const seen[] = {"public", "t", NULL, NULL, "0", "0", "f", "f", "f", ""};
+	static const char *const seen[] = {"public", "t", NULL, NULL, "0", "0", "f", "f", "f", "", ""};
 	const char *const identity[] = {moment == AT_EPOCH ? "1" : NULL, "database", ""};
 
 	if (moment == AT_INSPECT || moment == AT_INSPECT_AGAIN)
-		add_row("seen", 10, seen);
+		add_row("seen", 11, seen);
 	else if (moment == AT_ASK || moment == AT_LOCK)
 		add_text("version", "0");
 	else if (moment == AT_UPGRADE)
