@@ -7,6 +7,7 @@
 
 #include "base/memory.h"
 #include "dead_letters_find.sql.h"
+#include "deliveries_acted.sql.h"
 #include "deliveries_find.sql.h"
 #include "sqlite_dead_letters_find.sql.h"
 
@@ -21,11 +22,16 @@
 #define WITH_MESSAGES(find, most) \
 	"SELECT id, event_type, raw FROM (SELECT *, sum(length(raw)) OVER (ORDER BY id) - length(raw) AS before FROM " \
 	"(" find " ORDER BY id LIMIT " most ") AS found) AS page WHERE before < " MESSAGE_BYTES " ORDER BY id"
-/* How many of the newest ids there are, at most as many as wanted, and the lowest of them. */
-#define NEWEST(find) \
-	"WITH wanted AS MATERIALIZED (SELECT 1 WHERE pg_catalog.set_config('wsonce.wanted', $8::text, true) <> '')" \
-	" SELECT count(*), min(id) FROM wanted, LATERAL (SELECT id FROM (" find ") AS found ORDER BY id DESC LIMIT" \
+/* How many of the newest ids there are, at most as many as wanted, and the lowest of them. With a bound of time, the
+ * sum keeps the planner from reading all ids, the newest first, for the few of that time. */
+#define NEWEST(with, find) \
+	"WITH " with \
+	"wanted AS MATERIALIZED (SELECT 1 WHERE pg_catalog.set_config('wsonce.wanted', $8::text, true) <> '')" \
+	" SELECT count(*), min(id) FROM wanted, LATERAL (SELECT id FROM (" find ") AS found" \
+	" ORDER BY CASE WHEN $1::bigint = 0 AND $2::bigint = 0 THEN id ELSE id + 0 END DESC LIMIT" \
 	" coalesce(nullif(pg_catalog.current_setting('wsonce.wanted', true), ''), '1')::bigint) AS newest"
+/* For deliveries: in the order in which the ids are read. */
+#define ACTED(order)   "acted AS (" SQL_DELIVERIES_ACTED " ORDER BY delivery_id" order ")"
 #define LITE_IDS(find) "SELECT id, NULL, NULL FROM (" find ") ORDER BY id LIMIT CAST(?8 AS INTEGER)"
 #define LITE_NEWEST(find) \
 	"SELECT count(*), min(id) FROM (SELECT id FROM (" find ") ORDER BY id DESC LIMIT CAST(?8 AS INTEGER))"
@@ -39,11 +45,11 @@ static const struct statements {
 } of_dead_letters = {{IDS(SQL_DEAD_LETTERS_FIND), LITE_IDS(SQL_SQLITE_DEAD_LETTERS_FIND)},
 		     {WITH_MESSAGES(SQL_DEAD_LETTERS_FIND, "$8::bigint"),
 		      WITH_MESSAGES(SQL_SQLITE_DEAD_LETTERS_FIND, "CAST(?8 AS INTEGER)")},
-		     {NEWEST(SQL_DEAD_LETTERS_FIND), LITE_NEWEST(SQL_SQLITE_DEAD_LETTERS_FIND)},
+		     {NEWEST("", SQL_DEAD_LETTERS_FIND), LITE_NEWEST(SQL_SQLITE_DEAD_LETTERS_FIND)},
 		     {"SELECT pg_catalog.max(id) FROM :schema.dead_letters", "SELECT max(id) FROM dead_letters"}},
-  of_deliveries = {{IDS(SQL_DELIVERIES_FIND), NULL},
+  of_deliveries = {{"WITH " ACTED("") IDS(SQL_DELIVERIES_FIND), NULL},
 		   {NULL, NULL},
-		   {NEWEST(SQL_DELIVERIES_FIND), NULL},
+		   {NEWEST(ACTED(" DESC") ", ", SQL_DELIVERIES_FIND), NULL},
 		   {"SELECT pg_catalog.max(id) FROM :schema.outbox", NULL}};
 
 /* --- options --- */
@@ -185,6 +191,11 @@ static bool has_type(const struct dead_letter_walk *w, const struct pg_result *r
 
 /* --- pages --- */
 
+/* With these, a page is read in the order of an index, whatever the statistics say. */
+static const char settings[] = "SELECT pg_catalog.set_config('statement_timeout', $1, true),"
+			       " pg_catalog.set_config('jit', 'off', true),"
+			       " pg_catalog.set_config('enable_seqscan', 'off', true)";
+
 /* Runs a statement with the filter's parameters. */
 static struct pg_result *ask(const struct dead_letter_walk *w, const char *const sql[2], const char *type,
 			     int64_t limit)
@@ -285,6 +296,7 @@ int dead_letter_walk_begin(struct dead_letter_walk *w, const struct invocation *
 	*w = (struct dead_letter_walk){.session = in->session, .config = in->config, .filter = o->filter, .after = -1};
 	if (!rows)
 		return -1;
+	session_configure(in->session, settings, 0);
 	w->end = session_number(rows, 0, 0);
 	if (o->is_pending || id)
 		w->filter.state = id ? "all" : "pending";

@@ -19,7 +19,9 @@ FROM (VALUES
 	('outbox_settled', 'outbox', '(settled_at) WHERE state <> ''pending'' AND state <> ''dead'''),
 	('processed_events_at', 'processed_events', '(processed_at)'),
 	('dead_letter_actions_at', 'dead_letter_actions', '(done_at)'),
-	('delivery_actions_at', 'delivery_actions', '(done_at)')
+	('dead_letter_actions_event', 'dead_letter_actions', '(event_id)'),
+	('delivery_actions_at', 'delivery_actions', '(done_at)'),
+	('delivery_actions_event', 'delivery_actions', '(event_id)')
 ) AS wanted (name, "table", of)
 JOIN pg_catalog.pg_class AS ours ON ours.oid = pg_catalog.to_regclass('wsonce_schema')
 JOIN pg_catalog.pg_namespace AS n ON n.oid = ours.relnamespace

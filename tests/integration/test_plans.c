@@ -74,6 +74,18 @@ static void fill_tables(long first, long last)
 	     first + (last - first) * 4 / 5 + 1, last);
 }
 
+static void fill_actions(void)
+{
+	fill("INSERT INTO dead_letter_actions (letter_id, digest, event_id, action, outcome, instance_id) SELECT i * "
+	     "100, "
+	     "'', 'e' || i, 'retry', 'persisted', 'i'",
+	     1, rows / 100);
+	fill("INSERT INTO delivery_actions (delivery_id, target, event_id, action, instance_id) SELECT i * 100 + 1, "
+	     "'t', "
+	     "'e' || i, 'retry', 'i'",
+	     1, rows / 100);
+}
+
 /* --- what a statement reads --- */
 
 struct cost {
@@ -266,7 +278,8 @@ static char *part_of(const char *sql, const char *head)
 
 static void check_questions(void)
 {
-	static const char *const event_tables[] = {"events", "processed_events", "dead_letters", "outbox"};
+	static const char *const event_tables[] = {"events", "processed_events",    "dead_letters",
+						   "outbox", "dead_letter_actions", "delivery_actions"};
 
 	must_cost("status, letters", explain(part_of(SQL_STATUS, "-- part letters"), ""), 10000, 11000);
 	must_cost("status, outbox", explain(part_of(SQL_STATUS, "-- part outbox"), ""), 32000, 45000);
@@ -318,6 +331,7 @@ Test(plans, statements_read_no_more_than_what_they_want_among_many_rows, .init =
 	database_exec(db, "delete from outbox where state = 'pending'");
 	database_exec(db, "analyze");
 	fill_tables(101, rows);
+	fill_actions();
 	check_all();
 	database_exec(db, "analyze");
 	check_all();
@@ -463,4 +477,69 @@ Test(plans, commands_with_nothing_to_do_do_not_read_the_tables, .init = init, .t
 	must_read_little("purge --processed-older-than 60d --time-pointer /at --max-age 7d", ": 0\n");
 	must_read_little("dead-letters list --newest 1000", "dead letters: 1000 of the newest 1000,");
 	must_read_little("dead-letters list --deliveries --newest 1000", "dead deliveries: 1000 of the newest 1000,");
+}
+
+/* --- a page of many rows --- */
+
+static long rows_read_of(const char *table)
+{
+	await(is_alone(), 10000);
+	database_exec(db, "select pg_stat_force_next_flush()");
+	return database_long(db,
+			     "select coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0) from "
+			     "pg_stat_user_tables where relname = '%s'",
+			     table);
+}
+
+static void must_read_rows(const char *table, long most, const char *part, const char *words)
+{
+	long before = rows_read_of(table);
+
+	run_expect(db, 0, part, "%s", words);
+	long read = rows_read_of(table) - before;
+	cr_expect_leq(read, most, "%s reads %ld rows of %s", words, read, table);
+}
+
+/* Seconds from the time of the first row. */
+static char *moment(int seconds)
+{
+	return database_text(db,
+			     "select to_char((min(last_seen) + interval '%d s') at time zone 'UTC', "
+			     "'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"') from dead_letters",
+			     seconds);
+}
+
+/* A row is read several times: to find the page, its ids, and what to print. */
+static void check_pages(void)
+{
+	char *span = suite_text("--since %s --until %s", moment(5), moment(6));
+
+	must_read_rows("outbox", 2000, "dead deliveries: 200 of the newest 200,",
+		       "dead-letters list --deliveries --state resolved --newest 200");
+	must_read_rows("outbox", 2000, "dead deliveries: 200 of the newest 200,",
+		       "dead-letters list --deliveries --state all --newest 200");
+	must_read_rows("outbox", 1000, "dead deliveries: 1,",
+		       suite_text("dead-letters list --deliveries --state all %s", span));
+	must_read_rows("dead_letters", 1000, "dead letters: 100,",
+		       suite_text("dead-letters list --state all %s", span));
+	must_read_rows("dead_letters", 1000, "dead letters: 100,",
+		       suite_text("dead-letters list --state resolved %s", span));
+}
+
+/* All has been settled, and one delivery in a hundred after an operator's action. */
+Test(plans, page_of_letters_or_deliveries_reads_no_more_than_it_shows, .init = init, .timeout = 6000)
+{
+	for (size_t i = 0; i < sizeof(tables) / sizeof(*tables); i++)
+		database_stop_autovacuum(db, tables[i]);
+	fill("INSERT INTO outbox (target, event_id, event_type, state, settled_at) SELECT 't', i, 'x', 'delivered', "
+	     "date_trunc('day', now()) - "
+	     "interval '10 days' + i * interval '10 ms'",
+	     1, rows);
+	fill("INSERT INTO dead_letters (digest, reason, raw, instance_id, last_seen, resolved_at) SELECT int8send(i), "
+	     "'bad', '', 'i', date_trunc('day', now()) - interval '10 days' + i * interval '10 ms', now()",
+	     1, rows);
+	fill_actions();
+	check_pages();
+	database_exec(db, "analyze");
+	check_pages();
 }
