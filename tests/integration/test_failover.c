@@ -304,8 +304,9 @@ static void must_warn(bool is_asynchronous)
 	cr_expect_eq(strstr(page, words) != NULL, is_asynchronous, "%s", page);
 	cr_expect_eq(strstr(status, words) != NULL, is_asynchronous, "%s", status);
 	cr_expect_eq(strstr(run.output, words) != NULL, is_asynchronous, "%s", run.output);
-	run = run_on(postgres_database(servers[0]), "status");
-	cr_expect_eq(strstr(run.output, words) != NULL, is_asynchronous, "%s", run.output);
+	await((run = run_on(postgres_database(servers[0]), "status"),
+	       (strstr(run.output, words) != NULL) == is_asynchronous),
+	      WAIT_MS, "%s", run.output);
 }
 
 /* pg_receivewal stands for the standby. */

@@ -55,7 +55,7 @@ static void name_holder(const char *lock)
 	ack_expect(producer, "a", "persisted");
 	await(listener_status(listener, "/readyz") == 200, WAIT_MS);
 	cr_assert(listener_page_has(listener, "/api/status", "\"holder\": null"));
-	cr_assert_eq(run_on(db, "status").status, 0, "%s", run_on(db, "status").output);
+	run_await(db, 0, NULL, WAIT_MS, "status");
 	database_free(holder);
 }
 

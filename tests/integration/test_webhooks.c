@@ -657,8 +657,7 @@ Test(webhooks, webhook_that_fails_is_named_with_since_when_and_why)
 	cr_assert(strstr(listener_http(l, "/readyz", NULL), "Z: it answered 500\n"));
 	cr_assert_eq(listener_status(l, "/readyz"), 200);
 	cr_assert(strstr(listener_http(l, "/api/status", NULL), "\"why\": \"it answered 500\""));
-	await(strstr(run_on(db, "status").output, failed), SOON_MS);
-	cr_assert_eq(run_on(db, "status").status, 1);
+	run_await(db, 1, failed, SOON_MS, "status");
 	add_rows("shop", "e", 1);
 	wait_rows("state = 'delivered'", 1, SOON_MS);
 	await(strstr(listener_http(l, "/readyz", NULL), "ready\n"), SOON_MS);
@@ -675,8 +674,7 @@ Test(webhooks, outbox_that_cannot_be_used_is_told)
 	await(strstr(listener_http(l, "/readyz", NULL), "degraded: deliveries to webhooks wait"), SOON_MS);
 	cr_assert_eq(listener_status(l, "/readyz"), 200);
 	cr_assert(strstr(listener_http(l, "/api/status", NULL), "leases"));
-	await(strstr(run_on(db, "status").output, "deliveries to webhooks wait: "), SOON_MS);
-	cr_assert_eq(run_on(db, "status").status, 1);
+	run_await(db, 1, "deliveries to webhooks wait: ", SOON_MS, "status");
 	database_exec(db, "alter table outbox rename column others to leases");
 	wait_rows("state = 'delivered'", 3, LEASE_MS);
 	await(strstr(listener_http(l, "/readyz", NULL), "ready\n"), SOON_MS);
@@ -719,9 +717,8 @@ Test(webhooks, webhook_that_an_operator_pauses_waits_and_is_named)
 
 	run_expect(db, 0, "paused shop", "webhooks pause shop --note moving");
 	static const char paused[] = "webhook shop has been paused since 20";
-	struct run status = run_on(db, "status");
-	cr_assert(status.status == 1 && strstr(status.output, paused) && strstr(status.output, "Z: moving\n"), "%s",
-		  status.output);
+	run_await(db, 1, paused, SOON_MS, "status");
+	run_await(db, 1, "Z: moving\n", SOON_MS, "status");
 	await(strstr(listener_http(l, "/readyz", NULL), paused), SOON_MS);
 	cr_assert(strstr(listener_http(l, "/readyz", NULL), "Z: moving\n"));
 	cr_assert(strstr(listener_http(l, "/api/status", NULL), "\"reason\": \"moving\""));

@@ -41,7 +41,19 @@ json_t *run_json(const struct database *db, int status, const char *words, ...) 
 			  run_expected.output, run_expected.errors); \
 	} while (0)
 
-/* The same for what it says on standard error. */
+/* The same, awaited: status shows what a listener reports each second, so a new one has not yet said that it can store.
+ */
+#define run_await(db, wanted, part, deadline_ms, ...) \
+	do { \
+		struct run run_last; \
+		const char *run_wanted = part; \
+		await((run_last = run_on(db, __VA_ARGS__), \
+		       run_last.status == (wanted) && (!run_wanted || strstr(run_last.output, run_wanted))), \
+		      deadline_ms, "status %d, not %d, or no \"%s\" in: %s%s", run_last.status, wanted, \
+		      run_wanted ? run_wanted : "", run_last.output, run_last.errors); \
+	} while (0)
+
+/* The same as run_expect for what it says on standard error. */
 #define run_expect_error(db, wanted, part, ...) \
 	do { \
 		struct run run_expected = run_on(db, __VA_ARGS__); \
