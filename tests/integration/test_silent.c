@@ -52,7 +52,7 @@ Test(silent, a_connection_that_brings_nothing_while_others_hear_is_dialled_again
 	int64_t began = wait_now_ms();
 	cr_assert(SEND_UNTIL(listener_has_logged(l[2], "source is silent here while others hear it")));
 	int64_t took_ms = wait_now_ms() - began;
-	cr_assert_leq(took_ms, 10000, "%d ms", (int)took_ms);
+	cr_assert_leq(took_ms, 30000, "%d ms", (int)took_ms);
 	cr_assert(SEND_UNTIL(feed_connections(feed) == 4));
 	cr_assert(listener_page_has(l[2], "/readyz", "degraded: source feed is silent, while others hear it"));
 	cr_assert_eq(listener_status(l[2], "/readyz"), 200);
@@ -107,9 +107,10 @@ Test(silent, another_mirror_is_dialled_first)
 	cr_assert(feed_wait_clients(feed, 2, WAIT_MS));
 	cr_assert(SEND_UNTIL(listener_metric(l[1], "wsonce_received_total") > 20));
 	feed_mute(feed, "X-Who: deaf");
-	cr_assert(SEND_UNTIL(feed_clients(mirror) == 1));
+	/* The mirror sends from its first moment: it would be left for the feed again when it is silent, too. */
+	cr_assert(SEND_UNTIL((feed_send_text(mirror, "{\"event_id\":\"of-the-mirror\"}"),
+			      listener_has_logged(l[1], "source brings messages again"))));
 	cr_assert_eq(feed_connections(feed), 2);
-	feed_send_text(mirror, "{\"event_id\":\"of-the-mirror\"}");
-	await(listener_has_logged(l[1], "source brings messages again"), WAIT_MS);
+	cr_assert_geq(feed_connections(mirror), 1);
 	feed_free(mirror);
 }
