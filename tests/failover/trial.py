@@ -8,7 +8,7 @@ from figure import Figure
 from rig.feed import event_message
 from rig.load import Producer, producer_payload
 from rig.process import Process
-from rig.waiting import SLOW, RigError, comes_true, wait_until
+from rig.waiting import SLOW, comes_true, wait_until
 
 LISTENERS = 3
 FEED_RATE, PRODUCER_RATE = 200, 100
@@ -161,7 +161,7 @@ class Trial(Bench):
                                       "--redis", self.redis_url, "--postgres", self.postgres.conninfo("fleet"),
                                       "--claim-prefix", self.fleet.claim_prefix, *options])
         if not await program.ends(AWAKE_S):
-            raise RigError(f"the audit did not end: see {program.log_path}")
+            program.fail("did not end")
         return program.told()
 
     async def send_again(self, prefix):
@@ -171,7 +171,7 @@ class Trial(Bench):
         await program.start(self.programs, [listener.port for listener in self.fleet.listeners], "--count",
                             str(max(numbers)), "--connections", str(LISTENERS), "--ledger", program.ledger)
         if not await program.ends(AWAKE_S):
-            raise RigError(f"{prefix} was not sent again: see {program.log_path}")
+            program.fail("did not send everything again")
         unanswered = max(numbers) - len(program.read_ledger())
         self.figure.at_most(f"{prefix} sent again: without an ack", program.told()["unanswered"] + unanswered, 0)
 

@@ -1,7 +1,6 @@
 """The audit at the end: owns the list of all ids that must be in the tables, and runs wsonce audit on them while the fleet
 still runs."""
 from rig.process import Process
-from rig.waiting import RigError
 
 DEADLINE_S = 120
 
@@ -20,7 +19,7 @@ class Audit(Process):
     async def judge(self):
         await self.launch_to_tell(self.rig.command("audit", "--expected", self.base, "--json", *self.rig.consumer_words()))
         if not await self.ends(DEADLINE_S):
-            raise RigError(f"wsonce audit did not end within {DEADLINE_S} s: see {self.log_path}")
+            self.fail(f"did not end within {DEADLINE_S} s")
         answer = self.told()
         missing = set(answer["missing_ids"])
         for event_id in missing ^ {self.never_sent}:

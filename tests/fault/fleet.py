@@ -11,10 +11,11 @@ import rig.listener
 import rig.load
 import spool_faults
 from proxy import Link
-from rig.waiting import RigError, comes_true
+from rig.waiting import comes_true
 
 CLAIM_TTL_S = 3
 DRAIN_S = 4
+START_S = 60                    # on a busy machine
 MAX_ATTEMPTS = 5                # the default
 LEFT_LINE = re.compile(r'event="?drained"? .*left=(\d+)')
 
@@ -111,8 +112,8 @@ class Listener(rig.listener.Listener):
             os.unlink(self.admin)
         await self.launch(self.command())
         self.rig.keep(asyncio.get_running_loop().create_task(self.watch(self.now, self.process)))
-        if not await comes_true(lambda: self.now.ended or self.find_port(), 20, 0.02) or self.now.ended:
-            raise RigError(f"{self.now.name} did not start: see {self.log_path}")
+        if not await comes_true(lambda: self.now.ended or self.find_port(), START_S, 0.02) or self.now.ended:
+            self.fail("did not start")
 
     def log(self):
         """Returns the log of the current incarnation."""
@@ -170,4 +171,4 @@ class Producer(rig.load.Producer):
 
     async def wait(self, seconds):
         if not await self.ends(seconds):
-            await self.end(signal.SIGINT, 20)   # the second one ends the wait for acks; the ledger is written
+            await self.end(signal.SIGINT, 60)   # the second one ends the wait for acks; the ledger is written

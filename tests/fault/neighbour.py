@@ -8,7 +8,7 @@ from rig.process import Process
 DATABASE = "neighbour"
 PREFIX = "neighbour:"
 REFUSAL = "the listeners of another database"
-REFUSAL_S = 20
+REFUSAL_S = 60
 STEP = 60               # one of this many events; none of them is malformed
 
 

@@ -1,5 +1,9 @@
 """A wsonce replay during the faults: owns its file, its process and its summary."""
 from rig.process import Process
+from rig.waiting import wait_until
+
+BEGIN_S = 60
+CONNECTIONS = 2                 # the command's own, which ends it if it fails; then that of the pipeline
 
 
 class Replay(Process):
@@ -12,8 +16,14 @@ class Replay(Process):
             file.writelines(line + b"\n" for line in lines)
 
     async def start(self):
+        """Returns when it feeds: a command that does not find Postgres when it begins says so and ends."""
         await self.launch_to_tell(self.rig.command("replay", f"{self.base}.ndjson", "--json", *self.words,
-                                                   database=self.database))
+                                                   database=self.database), env={"PGAPPNAME": self.name})
+        await wait_until(self.has_begun, BEGIN_S, f"{self.name} has begun")
+
+    async def has_begun(self):
+        count = await self.rig.postgres.sql(f"SELECT count(*) FROM pg_stat_activity WHERE application_name = '{self.name}'")
+        return self.is_over or int(count) >= CONNECTIONS
 
     async def finish(self, seconds):
         """Returns its summary; None if it did not end, which is a finding."""

@@ -5,7 +5,7 @@ from rig.process import start
 from rig.servers import Postgres
 from rig.waiting import RigError, wait_until
 
-READY_S = 30
+READY_S = 90
 
 
 class Standby:
@@ -72,7 +72,7 @@ class Standby:
     async def take_over(self):
         """Takes over. Data on its way from the primary is lost."""
         self.link.close()
-        if await self.node.sql("SELECT pg_promote(true, 30)") != "t":
+        if await self.node.sql("SELECT pg_promote(true, 90)") != "t":
             raise RigError(f"the standby was not promoted: see {self.node.log}")
         self.node.take_place()
         return self.node

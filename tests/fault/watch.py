@@ -8,7 +8,7 @@ BACKENDS = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client b
 # A listener has one connection to store and one to relay. After it was killed or cut off, its backends may stay until
 # Postgres notices, which takes half of --postgres-timeout; operators' commands have two each.
 OF_LISTENER, OF_COMMANDS = 6, 6
-PATIENCE_S = 4
+PATIENCE_S = 12
 
 
 class Watch:

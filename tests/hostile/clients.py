@@ -5,7 +5,6 @@ import signal
 
 from rig.load import Producer
 from rig.process import Process
-from rig.waiting import RigError
 
 ADDRESSES = {}                      # per kind, so that none runs out of ports
 
@@ -39,9 +38,9 @@ class Crowd(Process):
         if self.is_alive:
             self.signal(signal.SIGTERM)
         if self.hearing:
-            await asyncio.wait_for(self.hearing, 20)
+            await asyncio.wait_for(self.hearing, 60)
             if self.process.returncode:
-                raise RigError(f"the crowd of {self.kind} clients ended with {self.process.returncode}: see {self.log_path}")
+                self.fail(f"of {self.kind} clients ended with {self.process.returncode}")
 
     def describe(self):
         f = self.figure

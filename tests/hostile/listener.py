@@ -4,7 +4,7 @@ import signal
 
 import rig.listener
 from rig.proc import cpu_s, memory_mib
-from rig.waiting import RigError, wait_until
+from rig.waiting import wait_until
 
 
 class Listener(rig.listener.Listener):
@@ -18,11 +18,11 @@ class Listener(rig.listener.Listener):
     async def start(self, *flags):
         await self.launch(self.words(f"{self.rig.programs}/wsonce", self.rig.redis_url, self.rig.conninfo, "--ingest",
                                      "127.0.0.1:0", *self.flags, *flags))
-        await wait_until(self.is_at_work, 20, f"the listener is ready (see {self.log_path})")
+        await wait_until(self.is_at_work, 60, f"the listener is ready (see {self.log_path})")
 
     async def is_at_work(self):
         if self.is_over:
-            raise RigError(f"the listener did not start: see {self.log_path}")
+            self.fail("did not start")
         return self.find_port() and await self.metric("postgres_up") == 1
 
     def memory(self, name):

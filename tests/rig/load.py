@@ -41,7 +41,7 @@ class Source(Load):
     async def start(self, programs, *flags):
         await self.launch_to_tell([f"{programs}/wsonce-source", "--listen", "127.0.0.1:0", "--stall-timeout", "0", "--json",
                                    "--id-prefix", self.prefix, *flags])
-        await wait_until(self.find_port, 20, "the feed listens")
+        await wait_until(self.find_port, 60, "the feed listens")
 
     def find_port(self):
         if self.is_over:

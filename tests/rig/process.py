@@ -60,10 +60,10 @@ class Process:
     async def launch(self, command, **how):
         self.process = await start(command, self.log_path, **how)
 
-    async def launch_to_tell(self, command):
+    async def launch_to_tell(self, command, **how):
         """Starts a program that prints JSON at its end: see told()."""
         with open(f"{self.base}.json", "wb") as out:
-            await self.launch(command, stdout=out)
+            await self.launch(command, stdout=out, **how)
 
     async def launch_to_hear(self, command):
         """Starts a program that keeps printing: calls take(line), a method of the subclass, for each line."""
@@ -98,7 +98,7 @@ class Process:
         """Sends the signal; returns the exit status."""
         self.signal(number)
         if not await self.ends(seconds):
-            raise RigError(f"{self.name} did not end within {seconds} s of signal {number}: see {self.log_path}")
+            self.fail(f"did not end within {seconds} s of signal {number}")
         return self.process.returncode
 
     async def kill(self):
@@ -112,11 +112,15 @@ class Process:
     def last_words(self, count=5):
         return self.log().splitlines()[-count:]
 
+    def fail(self, what):
+        """Raises an error with the end of the log, which may be removed with the directory."""
+        raise RigError("\n    ".join([f"{self.name} {what}: {self.log_path} ends with", *self.last_words(40)]))
+
     def told(self):
         """Returns what it has printed, once it has ended."""
         text = read_text(f"{self.base}.json")
         if not text:
-            raise RigError(f"{self.name} said nothing in the end, status {self.process.returncode}: see {self.log_path}")
+            self.fail(f"said nothing in the end, status {self.process.returncode}")
         return json.loads(text)
 
     def remove_files(self, *suffixes):

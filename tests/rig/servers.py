@@ -70,7 +70,7 @@ class Redis:
             [self.PROGRAM, "--port", str(self.port), "--bind", "127.0.0.1", "--unixsocket", self.socket, "--unixsocketperm", "777", "--dir",
              self.directory, "--save", "", "--appendonly", "no", "--daemonize", "no",
              "--client-output-buffer-limit", "normal", "0", "0", "0", *self.more], self.log)
-        await wait_until(self.answers, 15, "Redis answers")
+        await wait_until(self.answers, 60, "Redis answers")
 
     @property
     def url(self):
@@ -202,7 +202,7 @@ class Postgres:
 
     async def start(self):
         await self.launch()
-        await wait_until(self.answers, 60, "Postgres answers")
+        await wait_until(self.answers, 120, "Postgres answers")
 
     async def launch(self):
         self.process = await start([f"{self.bin}/postgres", "-D", self.data, "-k", self.home], self.log,

@@ -191,7 +191,7 @@ class Cluster(Several):
         await made.launch(["redis-cli", "--cluster", "create", *(f"127.0.0.1:{server.port}" for server in self.servers),
                            "--cluster-replicas", "1", "--cluster-yes"])
         if not await made.ends(READY_S):
-            raise RigError(f"the cluster is not made: see {made.log_path}")
+            made.fail("did not make the cluster")
         await self.become_whole()
 
     async def is_whole(self):
@@ -224,4 +224,4 @@ class Cluster(Several):
         await moved.launch(["redis-cli", "--cluster", "reshard", f"127.0.0.1:{giver.port}", "--cluster-from", words[0],
                             "--cluster-to", words[1], "--cluster-slots", str(slots), "--cluster-yes"])
         if not await moved.ends(READY_S) or moved.process.returncode:
-            raise RigError(f"slots are not moved: see {moved.log_path}")
+            moved.fail("did not move slots")
