@@ -163,7 +163,7 @@ class Producer(rig.load.Producer):
         listeners = self.rig.listeners
         await self.start(self.rig.programs, [listener.links["ingest"].port for listener in listeners], "--count", "0",
                          "--rate", str(self.rig.producer_rate), "--seed", str(self.seed), "--duplicates", "2",
-                         "--malformed", "1", "--retry-after", "3", "--timeout", str(60 + self.rig.options.away),
+                         "--malformed", "1", "--retry-after", "3", "--timeout", str(120 + self.rig.options.away),
                          "--connections", str(2 * len(listeners)), "--ledger", self.ledger, "--refused", f"{self.base}.refused")
 
     def stop_sending(self):

@@ -5,7 +5,7 @@ import json
 from feed import SHIPPED, feed_payload
 from rig.waiting import comes_true
 
-DRAIN_S = 60
+DRAIN_S = 120
 TARGET = "shop"
 
 ODD = """SELECT CASE WHEN e.event_id IS NULL THEN 'deliveries_without_event' WHEN n IS NULL THEN 'deliveries_lost'
