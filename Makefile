@@ -120,11 +120,16 @@ nightly: check-deps bench-deps deb-deps page-deps compose-deps go-deps ## the lo
 	+@$(MAKE) --no-print-directory -j$(JOBS) SAN=1 tests
 	@tests/run $(or $(PARTS),nightly)
 
-unit: check-deps unit-tests ## run only the unit tests
-	@tests/run unit
+unit: check-deps unit-tests ## run only the unit tests: make unit [SUITE=claim]
+	@$(if $(SUITE),$B/tests/unit/unit --filter '$(SUITE)/*',tests/run unit)
 
 test: check-deps programs $B/tests/integration/integration ## run one suite of the integration tests: make test SUITE=claim
-	@WSONCE_TEST_BIN=$B/wsonce tests/support/run $B/tests/integration/integration -j2 --filter '$(or $(SUITE),*)/*'
+	@WSONCE_TEST_BIN=$B/wsonce tests/support/run $B/tests/integration/integration -j10 --filter '$(or $(SUITE),*)/*'
+
+loop: ## how long a changed file takes to the verdict of its tests: make loop [SUITE=claim]
+	@touch listener/*/$(or $(SUITE),claim).c && began=$$(date +%s) && for what in unit test; do \
+		$(MAKE) --no-print-directory -j$(JOBS) $$what SUITE=$(or $(SUITE),claim) || exit; \
+		echo "$$what: $$(($$(date +%s) - began)) s after the change"; done
 
 torture: check-deps programs ## break everything around a fleet: make torture [SEED=1] [MINUTES=5] [LISTENERS=5] [MIX=all] [REDIS=sentinel] [MUTATE=name]
 	@tests/fault/torture $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) \
@@ -337,6 +342,6 @@ $B/text/%.json.h: profiles/%.json
 .SECONDARY:
 .DELETE_ON_ERROR:
 .PHONY: kube kube-deps producers-go go-deps powercuts file-deps sqlite-figure
-.PHONY: nightly unit test unit-tests compose-deps release-check
+.PHONY: nightly unit test loop unit-tests compose-deps release-check
 .PHONY: all programs tests fuzzers deps check-deps bench-deps deb-deps page-deps demo run check prove simulate mutants torture failovers audit-figure letters-figure plans reliability allocation conformance fuzz hostile \
 	instructions bench shares lint install dist deb fmt readme clean help
