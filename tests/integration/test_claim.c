@@ -218,7 +218,7 @@ Test(claim, a_foreign_claim_that_never_expires_is_passed_by_after_twice_the_ttl,
 		bool is_same = claims_is(bench.redis, "id", "stranger.0@1") && claims_ttl_ms(bench.redis, "id") == -1;
 
 		cr_assert(is_same || rows_of(bench.rows, "id") == 1, "the foreign key was changed");
-		cr_assert_lt(wait_now_ms() - sent_ms, wait_stretch_ms(8000), "not stored after twice the TTL");
+		cr_assert_lt(wait_now_ms() - sent_ms, wait_stretch_ms(20000), "not stored after twice the TTL");
 		wait_pause_ms(5);
 	}
 	cr_assert_geq(wait_now_ms() - sent_ms, 1900, "stored before twice the TTL");

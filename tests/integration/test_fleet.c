@@ -293,7 +293,7 @@ Test(fleet, without_redis_events_of_a_frozen_listener_are_stored_by_the_others, 
 	start_without_redis(3);
 	process_signal(listener_process(fleet.listeners[0]), SIGSTOP);
 	fleet_send(&fleet, 200);
-	fleet_wait_rows(&fleet, fleet.sent, 3000);
+	fleet_wait_rows(&fleet, fleet.sent, WHOLE_MS);
 	process_signal(listener_process(fleet.listeners[0]), SIGCONT);
 	fleet_must_be_whole(&fleet, WHOLE_MS);
 }

@@ -213,7 +213,8 @@ Test(ingest, what_a_producer_sent_before_its_reset_is_not_claimed_behind_a_drain
 	peer_reset(p);
 	peer_free(p);
 	cr_assert_eq(process_wait(listener_process(listener), SETTLED_MS), 1, "there was nothing left");
-	cr_assert_eq(claims_open(redisd_shared()), 0, "%ld claims are left", claims_open(redisd_shared()));
+	/* Redis may still have to handle what was sent. */
+	await(claims_open(redisd_shared()) == 0, SETTLED_MS, "%ld claims are left", claims_open(redisd_shared()));
 	database_free(lock);
 }
 
@@ -292,7 +293,7 @@ Test(ingest, a_producer_that_reads_no_acks_is_stopped_and_others_go_on, .fini = 
 		int64_t begin = wait_now_ms();
 
 		expect_service();
-		cr_assert_lt(wait_now_ms() - begin, wait_stretch_ms(5000));
+		cr_assert_lt(wait_now_ms() - begin, wait_stretch_ms(20000));
 	}
 	await((acks += take_acks(deaf), send_while_read(deaf, &next, 1), acks == DEAF_EVENTS), 3 * SETTLED_MS,
 	      "%d sent, %d acks", next, acks);

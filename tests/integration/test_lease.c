@@ -3,7 +3,7 @@
 #include "bench.h"
 
 #define SETTLED_MS  20000
-#define TAKEOVER_MS 2000
+#define TAKEOVER_MS 10000
 
 static struct feed *feed;
 static struct listener *both[2];

@@ -4,7 +4,7 @@
 
 #define WHOLE_MS    30000
 #define FAILOVER_MS 20000
-#define BACK_MS     1000 /* after the new master is there */
+#define BACK_MS     10000 /* after the new master is there */
 #define SERVERS     3
 #define PASSWORD    "a-password-of-the-fleet"
 #define RIGHTS      "-@all " REDISD_RIGHTS " +role"
