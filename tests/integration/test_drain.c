@@ -99,7 +99,7 @@ Test(drain, held_events_are_stored_before_leaving, .timeout = 120)
 	cr_assert_eq(fleet_rows(&fleet), 0);
 	cr_assert_eq(listener_stop(fleet.listeners[0]), 0);
 	cr_assert_eq(fleet_rows(&fleet), 20);
-	cr_assert_eq(claims_open(redisd_shared()), 0);
+	await(claims_open(redisd_shared()) == 0, MARK_MS);
 }
 
 /* A listener that drains and cannot, since its row is locked. */
