@@ -280,7 +280,7 @@ static double measure_sqlite(const struct settings *s, const struct message_form
 	return (double)s->count / seconds;
 }
 
-static void write_claim(struct resp *c, const struct message_form *form, uint64_t n)
+static void write_claim(struct bytes *c, const struct message_form *form, uint64_t n)
 {
 	char id[MESSAGE_PREFIX_MOST + 40];
 	size_t len = message_id(form, n, id);
@@ -299,7 +299,7 @@ static void write_claim(struct resp *c, const struct message_form *form, uint64_
 static double measure_claim(const struct settings *s, const struct message_form *form)
 {
 	redisContext *redis = redisConnectUnix(s->claim);
-	struct resp c = {0};
+	struct bytes c = {0};
 	double begin = now_s();
 
 	if (!redis || redis->err)
@@ -309,7 +309,7 @@ static double measure_claim(const struct settings *s, const struct message_form 
 
 		for (uint64_t end = n + claims; n < end; n++) {
 			write_claim(&c, form, n);
-			redisAppendFormattedCommand(redis, c.bytes, c.len);
+			redisAppendFormattedCommand(redis, c.at, c.len);
 		}
 		for (uint64_t i = 0; i < claims; i++) {
 			void *reply;
@@ -320,7 +320,7 @@ static double measure_claim(const struct settings *s, const struct message_form 
 		}
 	}
 	double seconds = now_s() - begin;
-	resp_free(&c);
+	bytes_free(&c);
 	redisFree(redis);
 	return (double)s->count / seconds;
 }

@@ -63,7 +63,7 @@ struct claim {
 	struct mark mark;      /* the last mark written */
 	char mark_text[MARK_TEXT_SIZE + MAC_LEN];
 	size_t mark_len;
-	struct resp command;
+	struct bytes command;
 	int64_t start_ms;        /* wall clock minus monotonic clock at the start */
 	bool is_refused;         /* Redis answered the last claim or mark with an error */
 	int64_t refused_ms;      /* loop clock: the last such error; 0: none */
@@ -119,7 +119,7 @@ static void put_value(struct claim *c, const struct event *ev)
 
 static int send_command(struct claim *c, redis_cb *cb, void *arg)
 {
-	return redis_send(c->redis, c->command.bytes, c->command.len, cb, arg);
+	return redis_send(c->redis, c->command.at, c->command.len, cb, arg);
 }
 
 static void log_error_answer(struct claim *c, const struct redis_reply *reply)
@@ -239,9 +239,7 @@ static void on_seized(void *owner, void *arg, const struct redis_reply *reply);
 static int seize(struct claim *c, struct event *ev, const struct redis_reply *mark)
 {
 	resp_start(&c->command, 7);
-	resp_word(&c->command, "EVAL");
-	resp_word(&c->command, LUA_SEIZE);
-	resp_word(&c->command, "1");
+	resp_words(&c->command, "EVAL", LUA_SEIZE, "1");
 	put_key(c, ev);
 	resp_bytes(&c->command, mark->str, (size_t)mark->len);
 	put_value(c, ev);
@@ -303,10 +301,11 @@ int claim_take(struct claim *c, struct event *ev)
 	if (!claim_is_ready(c) || FAULT_POINT("claim: nobody can be asked"))
 		return -1;
 	stamp_claim(c, ev);
-	resp_start_ready(&c->command, SET_7, strlen(SET_7));
+	c->command.len = 0;
+	bytes_add_text(&c->command, SET_7);
 	put_key(c, ev);
 	put_value(c, ev);
-	resp_ready(&c->command, c->take_tail, strlen(c->take_tail));
+	bytes_add_text(&c->command, c->take_tail);
 	return send_command(c, on_take, ev);
 }
 
@@ -327,7 +326,7 @@ static void on_inherited(void *owner, void *arg, const struct redis_reply *reply
 		log_error_answer(c, reply);
 	for (size_t i = 0; i < all->count; i++) {
 		struct event *ev = all->events[i];
-		const struct redis_reply *value = whole ? whole->element[i] : NULL;
+		const struct redis_reply *value = whole ? &whole->element[i] : NULL;
 		enum claim_result result = !value                     ? CLAIM_UNKNOWN
 					   : value->type == REPLY_NIL ? CLAIM_MINE
 								      : read_value(c, ev, value);
@@ -342,13 +341,11 @@ static void inherit(struct claim *c, struct event *const *evs, size_t n, unsigne
 	struct inheritance *all;
 
 	resp_start(&c->command, 5 + 2 * n);
-	resp_word(&c->command, "EVAL");
-	resp_word(&c->command, LUA_INHERIT);
+	resp_words(&c->command, "EVAL", LUA_INHERIT);
 	resp_number(&c->command, (int64_t)n);
 	for (size_t i = 0; i < n; i++)
 		put_key(c, evs[i]);
-	resp_word(&c->command, presence_name(c->presence, (uint16_t)owner));
-	resp_word(&c->command, c->ttl);
+	resp_words(&c->command, presence_name(c->presence, (uint16_t)owner), c->ttl);
 	for (size_t i = 0; i < n; i++) {
 		stamp_claim(c, evs[i]);
 		put_value(c, evs[i]);
@@ -403,8 +400,7 @@ static void on_released(void *owner, void *arg, const struct redis_reply *reply)
 static void change(struct claim *c, struct event *const *evs, size_t n, unsigned int is_renewal)
 {
 	resp_start(&c->command, 3 + 2 * n + is_renewal);
-	resp_word(&c->command, "EVAL");
-	resp_word(&c->command, is_renewal ? LUA_RENEW : LUA_RELEASE);
+	resp_words(&c->command, "EVAL", is_renewal ? LUA_RENEW : LUA_RELEASE);
 	resp_number(&c->command, (int64_t)n);
 	for (size_t i = 0; i < n; i++)
 		put_key(c, evs[i]);
@@ -458,10 +454,11 @@ void claim_mark(struct claim *c, struct event *ev, enum claim_mark kind)
 	if (c->is_refused && ev->is_claimed)
 		claim_release(c, &ev, 1);
 	len = write_mark(c, ev, kind);
-	resp_start_ready(&c->command, SET_5, strlen(SET_5));
+	c->command.len = 0;
+	bytes_add_text(&c->command, SET_5);
 	put_key(c, ev);
 	resp_bytes(&c->command, c->mark_text, len);
-	resp_ready(&c->command, c->mark_tail, strlen(c->mark_tail));
+	bytes_add_text(&c->command, c->mark_tail);
 	send_command(c, on_marked, NULL);
 	if (kind == CLAIM_MARK_DONE)
 		done_channel_add(c->channel, &(const struct done){ev->id_hash, ev->won_ms});
@@ -528,7 +525,7 @@ static void release_all(void *object)
 {
 	struct claim *c = object;
 
-	resp_free(&c->command);
+	bytes_free(&c->command);
 	free(c->cluster_prefix);
 	free(c->owner);
 	free(c->key);

@@ -21,7 +21,6 @@
 #include "base/memory.h"
 #include "redis/reply.h"
 #include "redis/resp.h"
-#include "redis/talk.h"
 
 #define MAGIC          "wsd1"
 #define HEADER         24
@@ -64,7 +63,7 @@ struct done_channel {
 	char message[MESSAGE_BYTES]; /* the next message */
 	size_t len;                  /* 0: nothing to publish */
 	int64_t base_ms;             /* the time in the header */
-	struct resp command;
+	struct bytes command;
 	struct ending ending;
 };
 
@@ -194,10 +193,9 @@ void done_channel_publish(struct done_channel *c)
 {
 	if (c->len && c->redis) {
 		resp_start(&c->command, 3);
-		resp_word(&c->command, "PUBLISH");
-		resp_word(&c->command, c->name);
+		resp_words(&c->command, "PUBLISH", c->name);
 		resp_bytes(&c->command, c->message, c->len);
-		redis_send(c->redis, c->command.bytes, c->command.len, on_published, c);
+		redis_send(c->redis, c->command.at, c->command.len, on_published, c);
 	}
 	c->len = 0;
 }
@@ -293,9 +291,8 @@ static void on_subscribed(void *owner, void *arg, const struct redis_reply *repl
 static void subscribe(struct done_channel *c)
 {
 	resp_start(&c->command, 2);
-	resp_word(&c->command, "SUBSCRIBE");
-	resp_word(&c->command, c->name);
-	redis_send(c->subscriber, c->command.bytes, c->command.len, on_subscribed, c);
+	resp_words(&c->command, "SUBSCRIBE", c->name);
+	redis_send(c->subscriber, c->command.at, c->command.len, on_subscribed, c);
 }
 
 static void on_state(void *owner, enum redis_state state)
@@ -392,7 +389,7 @@ static void release(void *object)
 	forget(&c->young);
 	forget(&c->old);
 	free(c->name);
-	resp_free(&c->command);
+	bytes_free(&c->command);
 	free(c);
 }
 

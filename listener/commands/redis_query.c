@@ -22,7 +22,7 @@ struct redis_query {
 	uv_loop_t loop;
 	uv_timer_t deadline; /* deadline for become_ready() */
 	struct redis *redis;
-	struct resp command;
+	struct bytes command;
 	const struct config *config;
 	size_t unanswered; /* commands without an answer */
 	bool has_failed;   /* a command failed, or could not be sent */
@@ -87,7 +87,7 @@ void redis_query_close(struct redis_query *m)
 	uv_close((uv_handle_t *)&m->deadline, NULL);
 	uv_run(&m->loop, UV_RUN_DEFAULT);
 	uv_loop_close(&m->loop);
-	resp_free(&m->command);
+	bytes_free(&m->command);
 	free(m);
 }
 
@@ -150,7 +150,7 @@ static bool begin(struct redis_query *m)
 
 static void send_command(struct redis_query *m, void *arg)
 {
-	if (redis_send(m->redis, m->command.bytes, m->command.len, on_answer, arg))
+	if (redis_send(m->redis, m->command.at, m->command.len, on_answer, arg))
 		m->has_failed = true;
 	else
 		m->unanswered++;

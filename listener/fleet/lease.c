@@ -47,7 +47,7 @@ struct lease {
 	struct redis *redis;       /* exactly one of these three is set */
 	struct postgres *postgres; /* with --redis none */
 	struct sqlite_lock *lock;  /* with --redis none and an SQLite file */
-	struct resp command;
+	struct bytes command;
 	char *key;
 	char value[80];
 	char row[140];   /* the last row seen in Postgres */
@@ -131,13 +131,9 @@ static void ask_redis(struct lease *l)
 		return;
 	l->asked_ms = now_ms(l);
 	resp_start(&l->command, 6);
-	resp_word(&l->command, "EVAL");
-	resp_word(&l->command, LUA_LEASE);
-	resp_word(&l->command, "1");
-	resp_word(&l->command, l->key);
-	resp_word(&l->command, l->value);
+	resp_words(&l->command, "EVAL", LUA_LEASE, "1", l->key, l->value);
 	resp_number(&l->command, TTL_MS);
-	l->is_asking = redis_send(l->redis, l->command.bytes, l->command.len, on_redis_answer, NULL) == 0;
+	l->is_asking = redis_send(l->redis, l->command.at, l->command.len, on_redis_answer, NULL) == 0;
 }
 
 static void on_released(void *owner, void *arg, const struct redis_reply *reply)
@@ -152,12 +148,8 @@ static void release_in_redis(struct lease *l)
 	if (redis_state(l->redis) != REDIS_READY)
 		return;
 	resp_start(&l->command, 5);
-	resp_word(&l->command, "EVAL");
-	resp_word(&l->command, LUA_RELEASE);
-	resp_word(&l->command, "1");
-	resp_word(&l->command, l->key);
-	resp_word(&l->command, l->value);
-	l->is_asking = redis_send(l->redis, l->command.bytes, l->command.len, on_released, NULL) == 0;
+	resp_words(&l->command, "EVAL", LUA_RELEASE, "1", l->key, l->value);
+	l->is_asking = redis_send(l->redis, l->command.at, l->command.len, on_released, NULL) == 0;
 }
 
 static void on_redis_state(void *owner, enum redis_state state)
@@ -324,7 +316,7 @@ static void release(void *object)
 {
 	struct lease *l = object;
 
-	resp_free(&l->command);
+	bytes_free(&l->command);
 	free(l->key);
 	free(l);
 }

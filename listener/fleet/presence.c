@@ -84,7 +84,7 @@ struct presence {
 	int64_t due_ms;      /* loop clock: next beat */
 	int64_t ready_ms;    /* loop clock: when we connected */
 	int64_t answered_ms; /* loop clock: last beat without an error */
-	struct resp command;
+	struct bytes command;
 	struct ending ending;
 };
 
@@ -304,12 +304,10 @@ static void list(struct presence *p)
 	if (!n)
 		return;
 	resp_start(&p->command, 3 + n);
-	resp_word(&p->command, "CLIENT");
-	resp_word(&p->command, "LIST");
-	resp_word(&p->command, "ID");
+	resp_words(&p->command, "CLIENT", "LIST", "ID");
 	for (size_t i = 0; i < n; i++)
 		resp_word(&p->command, connection_of(p, roster_peer(&p->roster, p->asked[i])));
-	if (redis_send(p->redis, p->command.bytes, p->command.len, on_list, p) == 0)
+	if (redis_send(p->redis, p->command.at, p->command.len, on_list, p) == 0)
 		p->asked_count = n;
 }
 
@@ -402,7 +400,7 @@ static void read_answer(struct presence *p, const struct redis_reply *reply)
 
 	roster_begin(&p->roster);
 	for (size_t i = 0; i + 1 < reply->elements; i += 2) {
-		const struct redis_reply *name = reply->element[i], *said = reply->element[i + 1];
+		const struct redis_reply *name = &reply->element[i], *said = name + 1;
 
 		if (name->type != REPLY_STRING || said->type != REPLY_STRING)
 			continue;
@@ -468,15 +466,12 @@ static void beat(struct presence *p)
 	text = describe(p);
 	p->beat_ms = now_ms(p);
 	resp_start(&p->command, 6 + p->key_count);
-	resp_word(&p->command, "EVAL");
-	resp_word(&p->command, LUA_PRESENCE);
+	resp_words(&p->command, "EVAL", LUA_PRESENCE);
 	resp_number(&p->command, (int64_t)p->key_count);
 	for (size_t i = 0; i < p->key_count; i++)
 		resp_word(&p->command, p->keys[i]);
-	resp_word(&p->command, p->name);
-	resp_word(&p->command, text);
-	resp_word(&p->command, ALIVE_MS);
-	p->is_beating = redis_send(p->redis, p->command.bytes, p->command.len, on_answer, p) == 0;
+	resp_words(&p->command, p->name, text, ALIVE_MS);
+	p->is_beating = redis_send(p->redis, p->command.at, p->command.len, on_answer, p) == 0;
 	free(text);
 }
 
@@ -571,7 +566,7 @@ static void release(void *object)
 	for (size_t i = 0; i < p->key_count; i++)
 		free(p->keys[i]);
 	roster_free(&p->roster);
-	resp_free(&p->command);
+	bytes_free(&p->command);
 	free(p->name);
 	free(p);
 }

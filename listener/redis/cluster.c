@@ -156,19 +156,19 @@ static void take_range(struct cluster *c, const struct redis_reply *r, const cha
 	const char *host;
 	struct node *n;
 
-	if (r->type != REPLY_ARRAY || r->elements < 3 || !is_integer(r->element[0]) || !is_integer(r->element[1]))
+	if (r->type != REPLY_ARRAY || r->elements < 3 || !is_integer(&r->element[0]) || !is_integer(&r->element[1]))
 		return;
-	master = r->element[2];
-	if (master->type != REPLY_ARRAY || master->elements < 2 || !is_integer(master->element[1]))
+	master = &r->element[2];
+	if (master->type != REPLY_ARRAY || master->elements < 2 || !is_integer(&master->element[1]))
 		return;
-	host = master->element[0]->type == REPLY_STRING && master->element[0]->len ? master->element[0]->str : asked;
-	n = find_node(c, host, (int)master->element[1]->integer);
+	host = master->element[0].type == REPLY_STRING && master->element[0].len ? master->element[0].str : asked;
+	n = find_node(c, host, (int)master->element[1].integer);
 	if (!n)
-		n = add_node(c, host, (int)master->element[1]->integer);
+		n = add_node(c, host, (int)master->element[1].integer);
 	if (!n)
 		return;
 	n->is_listed = true;
-	for (long long i = r->element[0]->integer; i <= r->element[1]->integer && i < SLOTS; i++)
+	for (long long i = r->element[0].integer; i <= r->element[1].integer && i < SLOTS; i++)
 		c->slots[i] = n;
 }
 
@@ -183,7 +183,7 @@ static void on_map(void *asker, void *arg, const struct redis_reply *reply)
 	for (size_t i = 0; i < c->count; i++)
 		c->nodes[i]->is_listed = false;
 	for (size_t i = 0; i < reply->elements; i++)
-		take_range(c, reply->element[i], server_view(c->seed)->host);
+		take_range(c, &reply->element[i], server_view(c->seed)->host);
 	for (size_t i = c->count; i-- > 0;)
 		if (!c->nodes[i]->is_listed)
 			remove_node(c, i);

@@ -55,9 +55,9 @@ static void on_master(void *asker, void *arg, const struct redis_reply *reply)
 	(void)asker;
 	s->epoch_here = 0;
 	for (size_t i = 0; reply && reply->type == REPLY_ARRAY && i + 1 < reply->elements; i += 2)
-		if (is_text(reply->element[i]) && is_text(reply->element[i + 1]) &&
-		    strcmp(reply->element[i]->str, "config-epoch") == 0)
-			s->epoch_here = strtoll(reply->element[i + 1]->str, NULL, 10);
+		if (is_text(&reply->element[i]) && is_text(&reply->element[i + 1]) &&
+		    strcmp(reply->element[i].str, "config-epoch") == 0)
+			s->epoch_here = strtoll(reply->element[i + 1].str, NULL, 10);
 }
 
 static void take_name(struct sentinel *s, const char *host, int port)
@@ -79,10 +79,10 @@ static void on_answer(void *asker, void *arg, const struct redis_reply *reply)
 	s->is_asking = false;
 	if (!reply)
 		return;
-	if (reply->type == REPLY_ARRAY && reply->elements == 2 && is_text(reply->element[0]) &&
-	    is_text(reply->element[1])) {
+	if (reply->type == REPLY_ARRAY && reply->elements == 2 && is_text(&reply->element[0]) &&
+	    is_text(&reply->element[1])) {
 		s->failed = 0;
-		take_name(s, reply->element[0]->str, (int)strtol(reply->element[1]->str, NULL, 10));
+		take_name(s, reply->element[0].str, (int)strtol(reply->element[1].str, NULL, 10));
 		return;
 	}
 	snprintf(why, sizeof(why), "it does not know a master %.200s: %.300s", s->address->master,

@@ -204,10 +204,10 @@ static void on_role(void *owner, void *arg, const struct redis_reply *reply)
 {
 	struct server *s = arg;
 	bool is_known =
-		reply && reply->type == REPLY_ARRAY && reply->elements && reply->element[0]->type == REPLY_STRING;
+		reply && reply->type == REPLY_ARRAY && reply->elements && reply->element[0].type == REPLY_STRING;
 
 	(void)owner;
-	if (is_known && !s->view.is_cluster && strcmp(reply->element[0]->str, "master") != 0)
+	if (is_known && !s->view.is_cluster && strcmp(reply->element[0].str, "master") != 0)
 		talk_end(s->talk, "the server is a replica");
 }
 

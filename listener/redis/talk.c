@@ -12,12 +12,9 @@
 #include "base/fault_point.h"
 #include "base/resolve.h"
 #include "base/secret.h"
-#include "redis/reply_arena.h"
 #include "redis/resp.h"
 #include "redis/wire.h"
 
-#define FEED_BYTES     16384 /* bytes per call of hiredis, which moves all unread bytes after each kilobyte */
-#define ANSWER_BYTES   65536 /* for one answer; a longer one needs malloc */
 #define FIRST_REQUESTS 1024
 
 /* The callback for an answer. */
@@ -27,7 +24,6 @@ struct request {
 };
 
 struct talk {
-	_Alignas(16) char answer_room[ANSWER_BYTES];
 	uv_loop_t *loop;
 	struct talk_settings settings;
 	const char *host; /* the owner's memory */
@@ -48,19 +44,15 @@ struct talk {
 	 * server hangs. One deadline at a time is cheap. */
 	uint64_t mark;
 	int64_t mark_ms;
-	struct arena answer;
-	struct resp command; /* command of talk_say */
+	struct bytes in;      /* received, from the next answer on */
+	struct arena arrays;  /* of the last answer */
+	struct bytes command; /* command of talk_say */
 	struct ending ending;
 };
 
 static int64_t now_ms(const struct talk *s)
 {
 	return (int64_t)uv_now(s->loop);
-}
-
-bool reply_is_error(const struct redis_reply *reply, const char *code)
-{
-	return reply && reply->type == REPLY_ERROR && strncmp(reply->str, code, strlen(code)) == 0;
 }
 
 /* --- asking --- */
@@ -98,9 +90,8 @@ int talk_say(struct talk *s, redis_cb *cb, void *arg, const char *const *words)
 	while (words[count])
 		count++;
 	resp_start(&s->command, count);
-	for (size_t i = 0; i < count; i++)
-		resp_word(&s->command, words[i]);
-	return talk_ask(s, s->command.bytes, s->command.len, cb, arg);
+	resp_add_words(&s->command, words);
+	return talk_ask(s, s->command.at, s->command.len, cb, arg);
 }
 
 void talk_log_in(struct talk *s, const struct url *login, redis_cb *cb, void *arg)
@@ -185,75 +176,54 @@ static void tell_error(const struct talk *s, char *text)
 /* Messages of a channel come between the answers. Returns true if reply is one. */
 static bool take_message(const struct talk *s, const struct redis_reply *reply)
 {
-	const struct redis_reply *text = reply->type == REPLY_ARRAY && reply->elements == 3 ? reply->element[2] : NULL;
+	const struct redis_reply *text = reply->type == REPLY_ARRAY && reply->elements == 3 ? &reply->element[2] : NULL;
 
-	if (!s->settings.on_message || !text || text->type != REPLY_STRING || reply->element[0]->type != REPLY_STRING ||
-	    strcmp(reply->element[0]->str, "message") != 0)
+	if (!s->settings.on_message || !text || text->type != REPLY_STRING || reply->element[0].type != REPLY_STRING ||
+	    strcmp(reply->element[0].str, "message") != 0)
 		return false;
 	s->settings.on_message(s->settings.asker, text->str, text->len);
 	return true;
 }
 
-static const char too_large[] = "an answer is larger than 16 MiB";
-
 /* Returns false if the connection has ended, which a callback may do. */
-static bool answer_those_read(struct talk *s, const struct wire *wire, redisReader *reader)
+static bool take_answer(struct talk *s, const struct redis_reply *reply)
 {
-	void *reply = NULL;
+	const struct wire *wire = s->wire;
 	bool is_replica;
 
-	for (;;) {
-		if (redisReaderGetReply(reader, &reply) != REDIS_OK) {
-			talk_end(s, reader->err == REDIS_ERR_OOM ? too_large : reader->errstr);
-			return false;
-		}
-		if (!reply)
-			return true;
-		if (take_message(s, reply)) {
-			arena_clear(&s->answer);
-			continue;
-		}
-		if (s->answered == s->sent) {
-			talk_end(s, "an answer without a command");
-			return false;
-		}
-		if (((struct redis_reply *)reply)->type == REPLY_ERROR)
-			tell_error(s, ((struct redis_reply *)reply)->str);
-		/* After a failover the name may belong to another server, which only a new connection finds. */
-		is_replica = reply_is_error(reply, "READONLY");
-		answer(s, reply);
-		/* Not earlier: part of the next answer may be in the arena until that one is complete. */
-		arena_clear(&s->answer);
-		if (s->wire != wire)
-			return false;
-		if (is_replica) {
-			talk_end(s, TALK_REPLICA);
-			return false;
-		}
+	if (take_message(s, reply))
+		return s->wire == wire;
+	if (s->answered == s->sent) {
+		talk_end(s, "an answer without a command");
+		return false;
 	}
+	if (reply->type == REPLY_ERROR)
+		tell_error(s, reply->str);
+	/* After a failover the name may belong to another server, which only a new connection finds. */
+	is_replica = reply_is_error(reply, "READONLY");
+	answer(s, reply);
+	if (s->wire == wire && is_replica)
+		talk_end(s, TALK_REPLICA);
+	return s->wire == wire;
 }
 
 static bool on_bytes(void *arg, const char *bytes, size_t len)
 {
 	struct talk *s = arg;
-	const struct wire *wire = s->wire;
-	redisReader *reader = wire_reader(wire);
+	struct redis_reply reply;
+	const char *why;
+	char *at, *next;
 
-	for (size_t at = 0; at < len; at += FEED_BYTES) {
-		size_t part = len - at < FEED_BYTES ? len - at : FEED_BYTES;
-
-		if (redisReaderFeed(reader, bytes + at, part) != REDIS_OK) {
-			talk_end(s, reader->errstr);
+	bytes_add(&s->in, bytes, len);
+	for (at = s->in.at; (next = reply_read(&reply, at, s->in.len - (size_t)(at - s->in.at), &s->arrays, &why));
+	     at = next)
+		if (!take_answer(s, &reply))
 			return false;
-		}
-		if (!answer_those_read(s, wire, reader))
-			return false;
-		if (reader->len > REPLY_BYTES) {
-			talk_end(s, too_large);
-			return false;
-		}
-	}
-	return true;
+	s->in.len -= (size_t)(at - s->in.at);
+	memmove(s->in.at, at, s->in.len);
+	if (why)
+		talk_end(s, why);
+	return !why;
 }
 
 /* --- connecting --- */
@@ -285,8 +255,7 @@ static void open_wire(struct talk *s, const char *address, const char *path)
 	}
 	if (!s->wire)
 		return;
-	arena_clear(&s->answer);
-	reply_use_arena(wire_reader(s->wire), &s->answer);
+	s->in.len = 0;
 	uv_prepare_start(&s->flush, on_turn);
 }
 
@@ -332,8 +301,6 @@ struct talk *talk_new(uv_loop_t *loop, const struct talk_settings *settings)
 
 	s->loop = loop;
 	s->settings = *settings;
-	s->answer = (struct arena){.room = s->answer_room,
-				   .size = FAULT_POINT_ONE("redis: an answer has no room", sizeof(s->answer_room))};
 	uv_timer_init(loop, &s->watchdog);
 	uv_prepare_init(loop, &s->flush);
 	s->watchdog.data = s->flush.data = s;
@@ -344,9 +311,10 @@ static void release(void *object)
 {
 	struct talk *s = object;
 
-	arena_clear(&s->answer);
+	arena_clear(&s->arrays);
 	free(s->requests);
-	resp_free(&s->command);
+	bytes_free(&s->in);
+	bytes_free(&s->command);
 	free(s);
 }
 

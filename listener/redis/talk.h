@@ -58,7 +58,4 @@ void talk_end(struct talk *s, const char *why);
  * and about to be freed. */
 void talk_free(struct talk *s, void (*done)(void *arg), void *arg);
 
-/* True if it is an error with this code, or with any if code is "". */
-bool reply_is_error(const struct redis_reply *reply, const char *code);
-
 #endif

@@ -5,15 +5,16 @@
 #include "redis/wire.h"
 
 #include <errno.h>
+#include <hiredis/hiredis.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/bytes.h"
 #include "base/memory.h"
 #include "base/poll.h"
 #include "base/fault_point.h"
-#include "redis/resp.h"
 
 #define READ_BYTES     65536 /* most per read */
 #define READS_PER_TURN 4
@@ -22,8 +23,8 @@
 struct wire {
 	redisContext *context; /* its output buffer holds commands or TLS records */
 	struct poll *poll;
-	struct tls *tls;   /* NULL without TLS */
-	struct resp plain; /* TLS: commands not yet encrypted */
+	struct tls *tls;    /* NULL without TLS */
+	struct bytes plain; /* TLS: commands not yet encrypted */
 	struct wire_callbacks on;
 	bool is_connected;
 	bool is_open; /* connected, and with TLS the handshake is done */
@@ -56,17 +57,12 @@ int wire_use_tls(struct wire *w, const struct tls_trust *trust, const char *host
 	return w->tls ? 0 : -1;
 }
 
-redisReader *wire_reader(const struct wire *w)
-{
-	return w->context->reader;
-}
-
 void wire_close(struct wire *w)
 {
 	poll_close(w->poll);
 	redisFree(w->context);
 	tls_free(w->tls);
-	resp_free(&w->plain);
+	bytes_free(&w->plain);
 	free(w);
 }
 
@@ -86,7 +82,7 @@ static void append(struct wire *w, const char *bytes, size_t len)
 void wire_write(struct wire *w, const char *bytes, size_t len)
 {
 	if (w->tls)
-		resp_ready(&w->plain, bytes, len);
+		bytes_add(&w->plain, bytes, len);
 	else
 		append(w, bytes, len);
 }
@@ -95,7 +91,7 @@ void wire_write(struct wire *w, const char *bytes, size_t len)
 static int encrypt(struct wire *w)
 {
 	char room[PLAIN_BYTES];
-	int failed = w->plain.len && w->is_open && tls_write(w->tls, w->plain.bytes, w->plain.len);
+	int failed = w->plain.len && w->is_open && tls_write(w->tls, w->plain.at, w->plain.len);
 
 	if (w->is_open)
 		w->plain.len = 0;

@@ -2,7 +2,6 @@
 #ifndef WSONCE_REDIS_WIRE_H
 #define WSONCE_REDIS_WIRE_H
 
-#include <hiredis/hiredis.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <uv.h>
@@ -27,9 +26,6 @@ struct wire_callbacks {
 struct wire *wire_open(uv_loop_t *loop, const char *address, int port, const char *path,
 		       const struct wire_callbacks *callbacks, char *why, size_t size);
 int wire_use_tls(struct wire *w, const struct tls_trust *trust, const char *host);
-
-/* Returns the parser of answers. The owner sets how it allocates them. */
-redisReader *wire_reader(const struct wire *w);
 
 /* Copies bytes, for wire_flush() to send. */
 void wire_write(struct wire *w, const char *bytes, size_t len);

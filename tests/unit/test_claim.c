@@ -114,13 +114,11 @@ static void say_number(long long number)
 /* A word for each element: "-" is nil. */
 static void say_array(int n, const char *const *texts)
 {
-	struct redis_reply replies[4], *elements[4];
+	struct redis_reply replies[4];
 
-	for (int i = 0; i < n; i++) {
+	for (int i = 0; i < n; i++)
 		replies[i] = text_of(strcmp(texts[i], "-") == 0 ? REPLY_NIL : REPLY_STRING, texts[i]);
-		elements[i] = &replies[i];
-	}
-	played_redis_answer(&(struct redis_reply){.type = REPLY_ARRAY, .elements = (size_t)n, .element = elements});
+	played_redis_answer(&(struct redis_reply){.type = REPLY_ARRAY, .elements = (size_t)n, .element = replies});
 }
 
 #define SAY_ARRAY(...) \

@@ -2,11 +2,11 @@
 #include "redis/resp.h"
 #include "unit.h"
 
-static struct resp command;
+static struct bytes command;
 
 static void fini(void)
 {
-	resp_free(&command);
+	bytes_free(&command);
 }
 
 TestSuite(command, .fini = fini, .timeout = 60);
@@ -14,7 +14,7 @@ TestSuite(command, .fini = fini, .timeout = 60);
 static void assert_bytes(const char *bytes)
 {
 	cr_assert_eq(command.len, strlen(bytes));
-	cr_assert_eq(memcmp(command.bytes, bytes, command.len), 0, "%.*s", (int)command.len, command.bytes);
+	cr_assert_eq(memcmp(command.at, bytes, command.len), 0, "%.*s", (int)command.len, command.at);
 }
 
 Test(command, words_are_counted_and_measured)
@@ -39,7 +39,7 @@ Test(command, bytes_may_be_anything)
 	resp_start(&command, 1);
 	resp_bytes(&command, "a\0\r\n$", 5);
 	cr_assert_eq(command.len, 15);
-	cr_assert_eq(memcmp(command.bytes, "*1\r\n$5\r\na\0\r\n$\r\n", 15), 0);
+	cr_assert_eq(memcmp(command.at, "*1\r\n$5\r\na\0\r\n$\r\n", 15), 0);
 }
 
 Test(command, numbers_are_words)
@@ -72,8 +72,8 @@ Test(command, long_words_and_many_words_fit)
 		resp_word(&command, "word");
 	resp_bytes(&command, text, size);
 	cr_assert_eq(command.len, 7 + 1000 * 10 + 9 + size + 2);
-	cr_assert_eq(memcmp(command.bytes, "*1001\r\n$4\r\nword\r\n", 17), 0);
-	cr_assert_eq(memcmp(command.bytes + 10007, "$100000\r\nxx", 11), 0);
-	cr_assert_eq(memcmp(command.bytes + command.len - 3, "x\r\n", 3), 0);
+	cr_assert_eq(memcmp(command.at, "*1001\r\n$4\r\nword\r\n", 17), 0);
+	cr_assert_eq(memcmp(command.at + 10007, "$100000\r\nxx", 11), 0);
+	cr_assert_eq(memcmp(command.at + command.len - 3, "x\r\n", 3), 0);
 	free(text);
 }
