@@ -539,21 +539,21 @@ static bool is_authorized(const struct ingest *i, struct lws *wsi, struct handsh
 	return h->token != NULL;
 }
 
-/* True if the Origin is allowed. Any page can make a browser connect to any address it can reach, such as this one
- * behind a firewall or on loopback; the browser names the page in Origin. Other clients send no Origin. */
-static bool is_origin(const struct ingest *i, struct lws *wsi)
+bool ingest_allows_origin(const struct config *config, const char *origin)
 {
-	const struct config_list *origins = &i->config->ingest_origins;
-	char origin[300];
-
-	if (lws_hdr_total_length(wsi, WSI_TOKEN_ORIGIN) <= 0)
-		return true;
-	if (lws_hdr_copy(wsi, origin, sizeof(origin), WSI_TOKEN_ORIGIN) <= 0)
-		return false;
-	for (size_t n = 0; n < origins->count; n++)
-		if (strcasecmp(origin, origins->items[n]) == 0)
+	for (size_t i = 0; i < config->ingest_origins.count; i++)
+		if (strcasecmp(origin, config->ingest_origins.items[i]) == 0)
 			return true;
 	return false;
+}
+
+static bool is_origin(const struct ingest *i, struct lws *wsi)
+{
+	char origin[300];
+
+	return lws_hdr_total_length(wsi, WSI_TOKEN_ORIGIN) <= 0 ||
+	       (lws_hdr_copy(wsi, origin, sizeof(origin), WSI_TOKEN_ORIGIN) > 0 &&
+		ingest_allows_origin(i->config, origin));
 }
 
 static bool is_path(struct lws *wsi)

@@ -16,6 +16,10 @@ struct ingest *ingest_open(struct ws *ws, const struct config *config, char *err
 
 size_t ingest_connections(const struct ingest *i);
 
+/* Any page can make a browser connect to any address it can reach, such as one behind a firewall or on loopback; the
+ * browser names the page in Origin. Other clients send none. */
+bool ingest_allows_origin(const struct config *config, const char *origin);
+
 /* The tokens and their counters, linked by next. NULL: no token is required. */
 const struct token *ingest_tokens(const struct ingest *i);
 /* The same list, for post.c. */

@@ -20,6 +20,7 @@
 #include "intake/acks.h"
 #include "intake/addresses.h"
 #include "intake/cloud_event.h"
+#include "intake/ingest.h"
 #include "intake/producer_credit.h"
 #include "intake/producer_profile.h"
 #include "net/http.h"
@@ -36,18 +37,25 @@
 enum { SIGNED_ID, SIGNED_TIMESTAMP, SIGNED_SIGNATURES, SIGNED_BY };
 static const char *const signed_by[SIGNED_BY] = {"webhook-id", "webhook-timestamp", "webhook-signature"};
 
-enum {
-	STATUS_OK = 200,
-	STATUS_BAD_REQUEST = 400,
-	STATUS_UNAUTHORIZED = 401,
-	STATUS_FORBIDDEN = 403,
-	STATUS_NOT_FOUND = 404,
-	STATUS_NOT_ALLOWED = 405,
-	STATUS_TOO_LARGE = 413,
-	STATUS_UNSUPPORTED = 415,
-	STATUS_TOO_MANY = 429,
-	STATUS_UNAVAILABLE = 503,
-};
+/* What a request is refused with. */
+static const struct http_refusal
+	accepted = {0, NULL},
+	stopping = {503, "the listener is stopping: try another one\n"},
+	stopped = {503, "the listener is stopping, and some events may not be committed: send it again\n"},
+	full = {503, "the listener's memory is full: try again\n"}, wrong_path = {404, "send events to /events\n"},
+	wrong_method = {405, "only POST is allowed\n"},
+	wrong_origin = {403, "this Origin is not allowed: see --ingest-origin\n"},
+	no_token = {401, "send a token: Authorization: Bearer\n"},
+	no_signature =
+		{401, "no valid token (Authorization: Bearer), and no valid signature by Standard Webhooks: it must be "
+		      "of this body, with a webhook-timestamp of the last five minutes, and made with a secret of this "
+		      "server\n"},
+	too_many_wrong = {429, "too many wrong tokens or signatures came from this address\n"},
+	too_much_garbage = {429, "most of the messages you sent are not events: try again later\n"},
+	wrong_format = {415, "CloudEvents must be in JSON, or in binary mode\n"},
+	too_long = {413, "the body is longer than --max-message allows\n"},
+	too_many_lines = {413, "the body has more than 10,000 lines or events: send fewer at once\n"},
+	empty = {400, "the body is empty: send one event, or one on each line\n"};
 
 /* The outcome of an event. */
 struct result {
@@ -188,7 +196,10 @@ static int64_t clock_of(const struct posts *all)
 
 static bool must_rest(struct posts *all, struct token *token, struct address *address)
 {
-	return producer_debt_is_over(*debt_of(all, token, address), 1, clock_of(all));
+	bool must = producer_debt_is_over(*debt_of(all, token, address), 1, clock_of(all));
+
+	counters.ingest_rests += must;
+	return must;
 }
 
 /* --- the answer --- */
@@ -233,7 +244,7 @@ static void check_settled(struct post *p)
 	drop_results(p);
 	charge(p, -(long)p->charged);
 	p->is_answered = true;
-	http_answer(p->ticket, STATUS_OK, "application/json", text.at, text.len);
+	http_answer(p->ticket, 200, "application/json", text.at, text.len);
 }
 
 static void add_result(struct post *p, uint64_t n, char *text)
@@ -346,8 +357,6 @@ static bool has_lines(const struct post *p)
 	return p->is_lines || (!p->is_one && json_check(p->text.at, p->text.len, &value));
 }
 
-static const char too_many_lines[] = "the body has more than 10,000 lines or events: send fewer at once\n";
-
 /* True if each --id-pointer finds a value. Text that is not JSON becomes a dead letter in any case. */
 static bool has_own_id(const struct post *p)
 {
@@ -410,15 +419,15 @@ static struct http_refusal read_batch(struct post *p)
 		why = "a batch of CloudEvents is a JSON array";
 	if (why) {
 		refuse_line(p, p->text.at, p->text.len, why);
-		return (struct http_refusal){0, NULL};
+		return accepted;
 	}
 	for (w = json_walk(array); json_walk_next(&w);)
 		if (++n > LINES_MAX)
-			return (struct http_refusal){STATUS_TOO_LARGE, too_many_lines};
+			return too_many_lines;
 	n = 0;
 	for (w = json_walk(array); json_walk_next(&w);)
 		read_line(p, w.value.at, w.value.len, ++n);
-	return (struct http_refusal){0, NULL};
+	return accepted;
 }
 
 static struct http_refusal read_text(struct post *p)
@@ -428,35 +437,34 @@ static struct http_refusal read_text(struct post *p)
 	if (p->mode == CLOUD_BINARY) {
 		choose_profile(p, true);
 		read_binary(p);
-		return (struct http_refusal){0, NULL};
+		return accepted;
 	}
 	if (json_skip_blanks(p->text.at, p->text.at + p->text.len) == p->text.at + p->text.len)
-		return (struct http_refusal){STATUS_BAD_REQUEST,
-					     "the body is empty: send one event, or one on each line\n"};
+		return empty;
 	is_one = p->mode != CLOUD_BATCH && !has_lines(p);
 	choose_profile(p, is_one);
 	if (p->mode == CLOUD_BATCH)
 		return read_batch(p);
 	if (is_one) {
 		read_line(p, p->text.at, p->text.len, 1);
-		return (struct http_refusal){0, NULL};
+		return accepted;
 	}
 	if (each_line(p, NULL) > LINES_MAX)
-		return (struct http_refusal){STATUS_TOO_LARGE, too_many_lines};
+		return too_many_lines;
 	each_line(p, read_line);
-	return (struct http_refusal){0, NULL};
+	return accepted;
 }
 
 static struct http_refusal read_body(struct post *p)
 {
 	AUTO_FREE char *inflated = NULL;
-	struct http_refusal refusal = {0, NULL};
+	struct http_refusal refusal = accepted;
 
 	p->text = (struct slice){p->body.at, p->body.len};
 	if (p->is_gzip)
 		refusal.why = unpack(p->posts->gunzip, &p->text, p->posts->message_limit, &inflated);
 	if (refusal.why)
-		refusal.status = refusal.why == unpack_is_bomb ? STATUS_TOO_LARGE : STATUS_BAD_REQUEST;
+		refusal.status = refusal.why == unpack_is_bomb ? 413 : 400;
 	else
 		refusal = read_text(p);
 	return refusal;
@@ -493,61 +501,30 @@ static struct http_refusal blame(const struct posts *all, struct address *addres
 	bool has_too_many = addresses_blame(all->addresses, address, clock_of(all));
 
 	counters.ingest_slowed += has_too_many;
-	if (has_too_many)
-		return (struct http_refusal){STATUS_TOO_MANY,
-					     "too many wrong tokens or signatures came from this address\n"};
-	if (!tokens_are_demanded(all->secrets))
-		return (struct http_refusal){STATUS_UNAUTHORIZED, "send a token: Authorization: Bearer\n"};
-	return (struct http_refusal){
-		STATUS_UNAUTHORIZED,
-		"no valid token (Authorization: Bearer), and no valid signature by Standard Webhooks: it must be of "
-		"this body, with a webhook-timestamp of the last five minutes, and made with a secret of this "
-		"server\n"};
+	return has_too_many ? too_many_wrong : tokens_are_demanded(all->secrets) ? no_signature : no_token;
 }
-
-/* Checks the Origin as for a WebSocket: any page can make a browser send to any address. */
-static bool is_origin(const struct posts *all, const char *origin)
-{
-	const struct config_list *origins = &all->config->ingest_origins;
-
-	for (size_t i = 0; origin && i < origins->count; i++)
-		if (strcasecmp(origin, origins->items[i]) == 0)
-			return true;
-	return !origin;
-}
-
-static struct http_refusal rest(void)
-{
-	counters.ingest_rests++;
-	return (struct http_refusal){STATUS_TOO_MANY,
-				     "most of the messages you sent are not events: try again later\n"};
-}
-
-static const char is_full[] = "the listener's memory is full: try again\n";
 
 static struct http_refusal judge(struct posts *all, const struct http_request *r, enum cloud_mode mode,
 				 struct address *address, struct token **token)
 {
 	if (all->is_draining)
-		return (struct http_refusal){STATUS_UNAVAILABLE, "the listener is stopping: try another one\n"};
+		return stopping;
 	if (strcmp(r->path, "/events") != 0)
-		return (struct http_refusal){STATUS_NOT_FOUND, "send events to /events\n"};
+		return wrong_path;
 	if (strcmp(r->method, "POST") != 0)
-		return (struct http_refusal){STATUS_NOT_ALLOWED, "only POST is allowed\n"};
-	if (!is_origin(all, r->origin))
-		return (struct http_refusal){STATUS_FORBIDDEN, "this Origin is not allowed: see --ingest-origin\n"};
+		return wrong_method;
+	if (r->origin && !ingest_allows_origin(all->config, r->origin))
+		return wrong_origin;
 	refresh(all);
 	if (!is_authorized(all, r->authorization, token) && !may_be_signed(all, r))
 		return blame(all, address);
 	if (must_rest(all, *token, address))
-		return rest();
+		return too_much_garbage;
 	if (mode == CLOUD_FOREIGN)
-		return (struct http_refusal){STATUS_UNSUPPORTED, "CloudEvents must be in JSON, or in binary mode\n"};
+		return wrong_format;
 	if (r->length > (int64_t)all->message_limit)
-		return (struct http_refusal){STATUS_TOO_LARGE, "the body is longer than --max-message allows\n"};
-	if (pipeline_is_full_for_producers(all->pipeline))
-		return (struct http_refusal){STATUS_UNAVAILABLE, is_full};
-	return (struct http_refusal){0, NULL};
+		return too_long;
+	return pipeline_is_full_for_producers(all->pipeline) ? full : accepted;
 }
 
 static bool has_type(const char *type, const char *name)
@@ -584,7 +561,7 @@ static struct http_refusal read_attributes(const struct http_request *r, enum cl
 
 	if (mode == CLOUD_BINARY)
 		http_each_header(r, on_header, &h);
-	return (struct http_refusal){h.why ? STATUS_BAD_REQUEST : 0, h.why};
+	return (struct http_refusal){h.why ? 400 : 0, h.why};
 }
 
 static struct http_refusal on_begin(void *arg, const struct http_request *r, void **post)
@@ -626,9 +603,9 @@ static struct http_refusal on_begin(void *arg, const struct http_request *r, voi
 	return refusal;
 }
 
-static void refuse_body(struct post *p, unsigned int status, const char *why)
+static void refuse_body(struct post *p, struct http_refusal refusal)
 {
-	p->refusal = (struct http_refusal){status, why};
+	p->refusal = refusal;
 	drop_body(p);
 }
 
@@ -650,7 +627,7 @@ static void refuse_largest(struct posts *all)
 			largest = p;
 	}
 	if (largest)
-		refuse_body(largest, STATUS_UNAVAILABLE, is_full);
+		refuse_body(largest, full);
 }
 
 /* A body that is too long is read to its end and dropped, so that the client gets the answer. */
@@ -662,7 +639,7 @@ static void on_body(void *post, const char *bytes, size_t len)
 	if (p->refusal.status)
 		return;
 	if (len > p->posts->message_limit - p->body.len) {
-		refuse_body(p, STATUS_TOO_LARGE, "the body is longer than --max-message allows\n");
+		refuse_body(p, too_long);
 		return;
 	}
 	bytes_add(&p->body, bytes, len);
@@ -671,22 +648,15 @@ static void on_body(void *post, const char *bytes, size_t len)
 		refuse_largest(p->posts);
 }
 
-/* Decides if the events of a complete body may go to the pipeline, where they take more memory than their text. */
-static struct http_refusal judge_whole(const struct posts *all)
-{
-	if (all->is_draining)
-		return (struct http_refusal){STATUS_UNAVAILABLE, "the listener is stopping: try another one\n"};
-	if (pipeline_is_full_for_producers(all->pipeline))
-		return (struct http_refusal){STATUS_UNAVAILABLE, is_full};
-	return (struct http_refusal){0, NULL};
-}
-
+/* The events of a complete body take more memory in the pipeline than their text. */
 static void finish(struct post *p)
 {
+	const struct posts *all = p->posts;
+
 	if (!p->refusal.status)
-		p->refusal = judge_whole(p->posts);
-	if (!p->refusal.status)
-		p->refusal = read_body(p);
+		p->refusal = all->is_draining                                ? stopping
+			     : pipeline_is_full_for_producers(all->pipeline) ? full
+									     : read_body(p);
 	drop_body(p);
 	p->is_read = true;
 	if (p->refusal.status)
@@ -705,7 +675,7 @@ static void welcome(struct post *p, struct token *token)
 	p->sender.name = token->name;
 	http_meet_payer(p->ticket);
 	if (must_rest(all, token, p->address))
-		p->refusal = rest();
+		p->refusal = too_much_garbage;
 	finish(p);
 }
 
@@ -885,9 +855,7 @@ void posts_give_up(struct posts *all)
 		struct post *p = list_entry(node, struct post, link);
 
 		if (p->ticket && !p->is_gone && !p->is_answered)
-			answer_refusal(p, (struct http_refusal){STATUS_UNAVAILABLE,
-								"the listener is stopping, and some events may not be "
-								"committed: send it again\n"});
+			answer_refusal(p, stopped);
 	}
 }
 
