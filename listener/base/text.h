@@ -76,6 +76,10 @@ void text_wrap(FILE *out, const char *head, size_t column, const char *text);
 
 /* Returns text as a JSON string, after make_ascii if it is not UTF-8. */
 json_t *make_json(const char *text, size_t len);
+static inline json_t *json_of_text(const char *text)
+{
+	return make_json(text, strlen(text));
+}
 /* Returns the same as JSON text, quotes included, on the heap. */
 char *quote_json(const char *text, size_t len);
 

@@ -137,7 +137,7 @@ static void read_source(struct heard *s, const char *at)
 }
 
 /* Searches by id, which is the first member. */
-static struct heard *find_source(const struct peer *p, uint64_t id)
+struct heard *roster_source(const struct peer *p, uint64_t id)
 {
 	return p->source_count ? bsearch(&id, p->sources, p->source_count, sizeof(*p->sources), hash_compare) : NULL;
 }
@@ -161,7 +161,7 @@ static void read_sources(struct peer *p, const char *at, const char *end)
 	p->sources = memory_calloc(p->source_count + 1, sizeof(*p->sources));
 	for (size_t i = 0; i < p->source_count; i++, at += ROSTER_HEARD_SIZE) {
 		read_source(&p->sources[i], at);
-		add_ahead(&p->sources[i], find_source(&before, p->sources[i].id));
+		add_ahead(&p->sources[i], roster_source(&before, p->sources[i].id));
 	}
 	free(before.sources);
 	qsort(p->sources, p->source_count, sizeof(*p->sources), hash_compare);
@@ -206,11 +206,6 @@ void roster_note(struct roster *r, const char *name, size_t name_len, const char
 	read_sources(p, head.sources, head.end);
 }
 
-const struct heard *roster_source(const struct peer *p, uint64_t id)
-{
-	return find_source(p, id);
-}
-
 void roster_other_database(const char *said, size_t len, const char *ours, char found[40])
 {
 	struct head head;
@@ -234,7 +229,7 @@ size_t roster_alive(const struct roster *r)
 static bool may_lead(const struct peer *p, uint64_t source, int64_t now_ms)
 {
 	bool is_suspect = p->suspect_ms && now_ms - p->suspect_ms < ROSTER_SUSPECT_MS;
-	const struct heard *s = find_source(p, source);
+	const struct heard *s = roster_source(p, source);
 
 	return p->is_alive && p->state == PEER_WORKING && !is_suspect && s && s->may_lead;
 }
@@ -256,7 +251,7 @@ struct peer *roster_leader(struct roster *r, uint64_t source, uint64_t own_seed,
 
 static const struct heard *source_of_reader(const struct peer *p, uint64_t source)
 {
-	const struct heard *s = p->is_alive && p->state != PEER_DRAINING ? find_source(p, source) : NULL;
+	const struct heard *s = p->is_alive && p->state != PEER_DRAINING ? roster_source(p, source) : NULL;
 
 	return s && s->is_dialled ? s : NULL;
 }
@@ -295,7 +290,7 @@ bool roster_is_read(const struct roster *r, uint64_t source, size_t readers, int
 static void level(struct roster *r, uint64_t source)
 {
 	for (size_t i = 0; i < r->count; i++) {
-		struct heard *s = find_source(&r->peers[i], source);
+		struct heard *s = roster_source(&r->peers[i], source);
 
 		if (s)
 			s->ahead = 0;
@@ -307,7 +302,7 @@ static uint32_t most_ahead(const struct roster *r, uint64_t source)
 	uint32_t most = 0;
 
 	for (size_t i = 0; i < r->count; i++) {
-		const struct heard *s = r->peers[i].is_alive ? find_source(&r->peers[i], source) : NULL;
+		const struct heard *s = r->peers[i].is_alive ? roster_source(&r->peers[i], source) : NULL;
 
 		if (s && s->ahead > most)
 			most = s->ahead;

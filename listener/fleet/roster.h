@@ -72,7 +72,7 @@ void roster_note(struct roster *r, const char *name, size_t name_len, const char
  */
 void roster_write(char *text, const struct heard *s);
 /* Returns a listener's report on this source, or NULL. */
-const struct heard *roster_source(const struct peer *p, uint64_t id);
+struct heard *roster_source(const struct peer *p, uint64_t id);
 /* Sets found to the id of another database that a listener reports, or "". */
 void roster_other_database(const char *said, size_t len, const char *ours, char found[40]);
 

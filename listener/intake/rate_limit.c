@@ -6,8 +6,8 @@
 
 #include "base/memory.h"
 
-struct rate_limit_message {
-	struct rate_limit_message *next;
+struct message {
+	struct list link;
 	size_t len;
 	char text[];
 };
@@ -16,24 +16,25 @@ void rate_limit_init(struct rate_limit *c, double rate_per_s, int64_t now_ms)
 {
 	*c = (struct rate_limit){.rate = rate_per_s, .at_ms = now_ms};
 	c->allowed = rate_per_s > 1 ? rate_per_s : rate_per_s > 0 ? 1 : RATE_LIMIT_REPLIES;
-	c->last = &c->first;
+	list_init(&c->queue);
 }
 
-static void drop_first(struct rate_limit *c)
+static struct message *first(const struct rate_limit *c)
 {
-	struct rate_limit_message *m = c->first;
+	return list_is_empty(&c->queue) ? NULL : list_entry(c->queue.next, struct message, link);
+}
 
-	c->first = m->next;
-	if (!c->first)
-		c->last = &c->first;
+static void drop(struct rate_limit *c, struct message *m)
+{
+	list_remove(&m->link);
 	c->waiting--;
 	free(m);
 }
 
 void rate_limit_clear(struct rate_limit *c)
 {
-	while (c->first)
-		drop_first(c);
+	for (struct message *m; (m = first(c));)
+		drop(c, m);
 }
 
 /* Fills the bucket, which holds at most the messages of one second. True if a message may be sent. */
@@ -53,13 +54,11 @@ static bool may_send(struct rate_limit *c, int64_t now_ms)
 
 static void keep(struct rate_limit *c, const char *text, size_t len)
 {
-	struct rate_limit_message *m = memory_alloc(sizeof(*m) + len);
+	struct message *m = memory_alloc(sizeof(*m) + len);
 
-	m->next = NULL;
 	m->len = len;
 	memcpy(m->text, text, len);
-	*c->last = m;
-	c->last = &m->next;
+	list_append(&c->queue, &m->link);
 	c->waiting++;
 }
 
@@ -68,7 +67,7 @@ int rate_limit_send(struct rate_limit *c, const char *text, size_t len, enum rat
 {
 	bool is_free = c->rate <= 0 && kind != RATE_LIMIT_REPLY;
 
-	if (is_free || (!c->first && may_send(c, now_ms))) {
+	if (is_free || (!c->waiting && may_send(c, now_ms))) {
 		send(arg, text, len);
 		return 0;
 	}
@@ -80,8 +79,6 @@ int rate_limit_send(struct rate_limit *c, const char *text, size_t len, enum rat
 
 void rate_limit_resume(struct rate_limit *c, int64_t now_ms, rate_limit_cb *send, void *arg)
 {
-	while (c->first && may_send(c, now_ms)) {
-		send(arg, c->first->text, c->first->len);
-		drop_first(c);
-	}
+	for (struct message *m; (m = first(c)) && may_send(c, now_ms); drop(c, m))
+		send(arg, m->text, m->len);
 }

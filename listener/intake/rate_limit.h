@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/list.h"
+
 #define RATE_LIMIT_REPLIES 50   /* per second, if the profile sets no rate */
 #define RATE_LIMIT_WAITING 1000 /* messages that may be queued */
 
@@ -20,8 +22,7 @@ struct rate_limit {
 	double rate;    /* messages per second of all kinds; 0: RATE_LIMIT_REPLIES, replies only */
 	double allowed; /* messages that may go now */
 	int64_t at_ms;  /* when allowed was computed */
-	struct rate_limit_message *first;
-	struct rate_limit_message **last;
+	struct list queue;
 	size_t waiting;
 };
 

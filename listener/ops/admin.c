@@ -21,13 +21,6 @@
 #include "base/text.h"
 #include "base/timestamp.h"
 
-enum status {
-	STATUS_OK = 200,
-	STATUS_NOT_FOUND = 404,
-	STATUS_FAILED = 500,
-	STATUS_UNAVAILABLE = 503,
-};
-
 struct admin {
 	const struct admin_parts *parts;
 	int64_t started_ms;
@@ -140,7 +133,7 @@ static unsigned int write_ready(const struct admin *a, FILE *out)
 
 	if (p->is_draining) {
 		fprintf(out, "not ready: draining\n");
-		return STATUS_UNAVAILABLE;
+		return 503;
 	}
 	if (*why) {
 		if (*store.holder)
@@ -148,19 +141,19 @@ static unsigned int write_ready(const struct admin *a, FILE *out)
 		else if (strcmp(why, "connecting") != 0)
 			why = "cannot store; the log says why";
 		fprintf(out, "not ready: %s: %s\n", config_store_path(p->config) ? "sqlite" : "postgres", why);
-		return STATUS_UNAVAILABLE;
+		return 503;
 	}
 	for (size_t i = 0; p->sources && i < sources_count(p->sources); i++) {
 		struct source_view s = sources_view(p->sources, i);
 
 		if (!sources_are_ready(p->sources, i)) {
 			fprintf(out, "not ready: source %s: %s%s%s\n", s.name, s.state, *s.error ? ": " : "", s.error);
-			return STATUS_UNAVAILABLE;
+			return 503;
 		}
 	}
 	if (p->config->ingest && !p->ingest) {
 		fprintf(out, "not ready: ingest: the port is not open\n");
-		return STATUS_UNAVAILABLE;
+		return 503;
 	}
 	if (describe_degraded(a, degraded, sizeof(degraded)))
 		fprintf(out, "degraded: %s\n", degraded);
@@ -170,13 +163,13 @@ static unsigned int write_ready(const struct admin *a, FILE *out)
 		fprintf(out, "warning: postgres may lose commits when it crashes or fails over: %s\n", store.hazards);
 	if (storing_is_slow(storing, &why))
 		fprintf(out, "warning: %s\n", why);
-	return STATUS_OK;
+	return 200;
 }
 
 static unsigned int write_metrics(const struct admin *a, FILE *out)
 {
 	metrics_write(a->parts, (int64_t)uv_now(a->loop), out);
-	return STATUS_OK;
+	return 200;
 }
 
 /* --- status --- */
@@ -185,12 +178,6 @@ static void put_json_counter(void *arg, const char *name, const char *meaning, u
 {
 	(void)meaning;
 	json_object_set_new(arg, name, json_integer((json_int_t)value));
-}
-
-/* Text from servers may be cut off inside a character or be in another encoding. */
-static json_t *describe_text(const char *text)
-{
-	return make_json(text, strlen(text));
 }
 
 /* RFC 3339 in UTC; null if s is 0. */
@@ -235,8 +222,8 @@ static json_t *describe_sources(const struct sources *s, int64_t now_ms)
 		struct source_view view = sources_view(s, i);
 
 		json_array_append_new(all, json_pack("{s:o, s:o, s:s, s:o, s:o, s:o, s:o}", "name",
-						     describe_text(view.name), "url", describe_text(view.url), "state",
-						     view.state, "error", describe_text(view.error), "last_message_at",
+						     json_of_text(view.name), "url", json_of_text(view.url), "state",
+						     view.state, "error", json_of_text(view.error), "last_message_at",
 						     describe_time(clock_shown_ms(view.last_message_ms, now_ms) / 1000),
 						     "silent", describe_silence(&view, now_ms), "gaps",
 						     describe_gaps(&view)));
@@ -263,7 +250,7 @@ static json_t *describe_unsettled(const struct admin *a)
 	return json_pack("{s:I, s:b, s:I, s:f, s:o, s:s?}", "limit_s", (json_int_t)limit_s, "warning",
 			 limit_s && u.oldest_ms > limit_s * 1000, "events", (json_int_t)(limit_s ? u.count : 0),
 			 "oldest_s", (double)u.oldest_ms / 1000, "oldest_id",
-			 *u.oldest_id ? describe_text(u.oldest_id) : json_null(), "oldest_state", u.state);
+			 *u.oldest_id ? json_of_text(u.oldest_id) : json_null(), "oldest_state", u.state);
 }
 
 /* null if it does not fail. */
@@ -273,7 +260,7 @@ static json_t *describe_failure(const struct target *t, int64_t now_ms)
 
 	return failing ? json_pack("{s:o, s:o}", "since",
 				   describe_time(clock_shown_ms(failing->failing_ms, now_ms) / 1000), "why",
-				   describe_text(failing->why))
+				   json_of_text(failing->why))
 		       : json_null();
 }
 
@@ -302,7 +289,7 @@ static json_t *describe_targets(const struct admin *a)
 
 static json_t *describe_name(const char *text)
 {
-	return *text ? describe_text(text) : json_null();
+	return *text ? json_of_text(text) : json_null();
 }
 
 static json_t *describe_backlog(const struct admin *a)
@@ -341,9 +328,9 @@ static json_t *describe_status(const struct admin *a)
 	counters_each(put_json_counter, counts);
 	root = json_pack(
 		"{s:s, s:o, s:I, s:b, s:{s:b, s:o, s:o, s:o, s:o}, s:o, s:I, s:I, s:I, s:b, s:o, s:I, s:o, s:o}",
-		"version", WSONCE_VERSION, "instance_id", describe_text(p->config->instance_id), "uptime_s",
+		"version", WSONCE_VERSION, "instance_id", json_of_text(p->config->instance_id), "uptime_s",
 		(json_int_t)(((int64_t)uv_now(a->loop) - a->started_ms) / 1000), "draining", p->is_draining, "postgres",
-		"up", !*why, "error", describe_text(why), "hazards", describe_name(store.hazards), "holder",
+		"up", !*why, "error", json_of_text(why), "hazards", describe_name(store.hazards), "holder",
 		describe_name(store.holder), "slow", describe_name(slow), "redis", describe_redis(claim), "in_flight",
 		(json_int_t)events->messages, "in_flight_bytes", (json_int_t)pipeline_bytes(p->pipeline),
 		"in_flight_bytes_limit", (json_int_t)p->config->inflight_bytes, "paused", pipeline_is_full(p->pipeline),
@@ -369,7 +356,7 @@ static unsigned int write_status(const struct admin *a, FILE *out)
 	json_dumpf(root, out, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
 	fputc('\n', out);
 	json_decref(root);
-	return STATUS_OK;
+	return 200;
 }
 
 /* --- pages --- */
@@ -378,7 +365,7 @@ static unsigned int write_health(const struct admin *a, FILE *out)
 {
 	(void)a;
 	fprintf(out, "alive\n");
-	return STATUS_OK;
+	return 200;
 }
 
 static const struct route {
@@ -406,7 +393,7 @@ static unsigned int write_page(void *arg, const char *path, FILE *out, const cha
 
 	if (!route) {
 		fprintf(out, "no such page: there are /healthz, /readyz, /metrics and /api/status\n");
-		return STATUS_NOT_FOUND;
+		return 404;
 	}
 	*type = route->type;
 	return route->write(arg, out);

@@ -20,11 +20,6 @@
 /* Settings that may differ between listeners. */
 static const char own[] = " instance-id admin admin-host config log-level log-format ingest ingest-http ";
 
-static json_t *describe_text(const char *text)
-{
-	return make_json(text, strlen(text));
-}
-
 static const char *name_redis(const struct report *r)
 {
 	const struct claim *claim = pipeline_claim(r->parts->pipeline);
@@ -52,8 +47,8 @@ static uint64_t count_frames(const struct source_view *view)
 static json_t *describe_source(const struct source_view *view, uint64_t *told, int64_t now_ms)
 {
 	uint64_t messages = count_frames(view);
-	json_t *source = json_pack("{s:o, s:s, s:b, s:o, s:I}", "name", describe_text(view->name), "state", view->state,
-				   "is_ready", view->is_ready, "error", describe_text(view->error), "messages",
+	json_t *source = json_pack("{s:o, s:s, s:b, s:o, s:I}", "name", json_of_text(view->name), "state", view->state,
+				   "is_ready", view->is_ready, "error", json_of_text(view->error), "messages",
 				   (json_int_t)(messages - *told));
 
 	*told = messages;
@@ -91,7 +86,7 @@ static json_t *describe_failing_webhooks(const struct relay *r, int64_t now_ms)
 
 	for (size_t i = 0; r && i < relay_targets(r); i++)
 		if (!relay_pause(r, i) && admin_describe_webhook(r, i, now_ms, text, sizeof(text)))
-			json_array_append_new(all, describe_text(text));
+			json_array_append_new(all, json_of_text(text));
 	return all;
 }
 
@@ -150,7 +145,7 @@ static void add_setting(void *arg, const struct config_redacted *setting)
 
 	snprintf(word, sizeof(word), " %s ", setting->flag);
 	if (setting->value && !setting->is_secret && !strstr(own, word))
-		json_object_set_new(arg, setting->flag, describe_text(setting->value));
+		json_object_set_new(arg, setting->flag, json_of_text(setting->value));
 }
 
 static json_t *describe_settings(const struct config *c)
@@ -192,7 +187,7 @@ json_t *report_describe(void *arg)
 	const struct events *events = pipeline_events(p->pipeline);
 	json_t *report = json_pack(
 		"{s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:s, s:I}", "version", WSONCE_VERSION,
-		"owner", describe_text(claim_owner(pipeline_claim(p->pipeline))), "period_ms",
+		"owner", json_of_text(claim_owner(pipeline_claim(p->pipeline))), "period_ms",
 		(json_int_t)(now - r->told_ms), "uptime_s", (json_int_t)((now - r->began_ms) / 1000), "received",
 		(json_int_t)(counters.received - told.received), "stored",
 		(json_int_t)(counters.persisted - told.persisted), "duplicates",
@@ -206,11 +201,11 @@ json_t *report_describe(void *arg)
 	json_object_set_new(report, "whole_minutes_are_null", json_true()); /* as sql/queries/checkin.sql writes them */
 	if (storing_is_slow(storing, &slow))
 		json_object_set_new(report, "slow", json_string(slow));
-	json_object_set_new(report, "rejected", describe_text(describe_rejected(text, sizeof(text))));
-	json_object_set_new(report, "spool", describe_text(admin_describe_spool(p->pipeline, text, sizeof(text))));
-	json_object_set_new(report, "trouble", describe_text(storing_trouble(storing)));
+	json_object_set_new(report, "rejected", json_of_text(describe_rejected(text, sizeof(text))));
+	json_object_set_new(report, "spool", json_of_text(admin_describe_spool(p->pipeline, text, sizeof(text))));
+	json_object_set_new(report, "trouble", json_of_text(storing_trouble(storing)));
 	json_object_set_new(report, "sources", describe_sources(r));
-	json_object_set_new(report, "deliveries", describe_text(describe_relay(p)));
+	json_object_set_new(report, "deliveries", json_of_text(describe_relay(p)));
 	json_object_set_new(report, "webhooks_trouble", describe_failing_webhooks(p->relay, now));
 	if (!*storing_trouble(storing)) { /* in trouble, the report must be short: see store/checkin.c */
 		json_object_set_new(report, "hour", hour_describe(p->hour));

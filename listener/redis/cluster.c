@@ -37,8 +37,10 @@ struct command {
 
 struct cluster {
 	uv_loop_t *loop;
-	struct cluster_settings settings;
 	struct server *seed;
+	struct server_settings settings; /* of seed */
+	void (*on_change)(void *owner);
+	void *owner;
 	struct node *nodes[NODES_MAX];
 	size_t count;
 	struct node *slots[SLOTS]; /* NULL if no master has it */
@@ -76,7 +78,7 @@ static void judge(struct cluster *c)
 
 	c->is_ready = ready && (c->is_ready || ready == c->count || c->age >= ALL_TICKS);
 	if (c->is_ready != was_ready)
-		c->settings.on_change(c->settings.owner);
+		c->on_change(c->owner);
 }
 
 static void on_state(void *owner, enum redis_state state)
@@ -90,7 +92,7 @@ static void on_state(void *owner, enum redis_state state)
 	c->is_stale |= state == REDIS_DOWN;
 	judge(c);
 	if (state == REDIS_READY && was_ready)
-		c->settings.on_change(c->settings.owner);
+		c->on_change(c->owner);
 }
 
 static struct node *find_node(const struct cluster *c, const char *host, int port)
@@ -103,12 +105,7 @@ static struct node *find_node(const struct cluster *c, const char *host, int por
 
 static struct node *add_node(struct cluster *c, const char *host, int port)
 {
-	struct server_settings settings = {.address = c->settings.address,
-					   .trust = c->settings.trust,
-					   .timeout_ms = c->settings.timeout_ms,
-					   .port = port,
-					   .on_state = on_state,
-					   .asker = c->settings.asker};
+	struct server_settings settings = c->settings;
 	struct node *n;
 
 	if (c->count == NODES_MAX || strlen(host) >= sizeof(n->host))
@@ -118,6 +115,8 @@ static struct node *add_node(struct cluster *c, const char *host, int port)
 	snprintf(n->host, sizeof(n->host), "%s", host);
 	n->port = port;
 	settings.host = n->host;
+	settings.port = port;
+	settings.on_state = on_state;
 	settings.owner = n;
 	n->server = server_open(c->loop, &settings);
 	return n;
@@ -299,13 +298,16 @@ uint64_t cluster_unanswered(const struct cluster *c)
 
 /* --- life --- */
 
-struct cluster *cluster_open(uv_loop_t *loop, const struct cluster_settings *settings, struct server *seed)
+struct cluster *cluster_open(uv_loop_t *loop, struct server *seed, const struct server_settings *settings,
+			     void (*on_change)(void *owner), void *owner)
 {
 	struct cluster *c = memory_calloc(1, sizeof(*c));
 
 	c->loop = loop;
-	c->settings = *settings;
 	c->seed = seed;
+	c->settings = *settings;
+	c->on_change = on_change;
+	c->owner = owner;
 	c->ending.parts = 1;
 	uv_timer_init(loop, &c->timer);
 	c->timer.data = c;

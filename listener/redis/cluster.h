@@ -9,18 +9,10 @@
 
 struct cluster;
 
-struct cluster_settings {
-	const struct redis_address *address; /* only the login is used */
-	const struct tls_trust *trust;
-	int64_t timeout_ms;
-	/* Called when one more master became ready, or when cluster_is_ready() changed. */
-	void (*on_change)(void *owner);
-	void *owner;
-	void *asker; /* passed to callbacks as owner */
-};
-
-/* Finds the masters by asking seed, a ready server of the cluster, which must outlive c. */
-struct cluster *cluster_open(uv_loop_t *loop, const struct cluster_settings *settings, struct server *seed);
+/* Finds the masters by asking seed, a ready server of the cluster, which must outlive c. They are opened like seed, by
+ * its settings. on_change is called with owner when one more master became ready, or cluster_is_ready() changed. */
+struct cluster *cluster_open(uv_loop_t *loop, struct server *seed, const struct server_settings *settings,
+			     void (*on_change)(void *owner), void *owner);
 
 /* True once all masters are ready, or some are and half a second has passed. */
 bool cluster_is_ready(const struct cluster *c);

@@ -20,7 +20,8 @@ struct redis {
 	struct redis_address address;
 	struct tls_trust *trust; /* NULL without TLS */
 	uv_loop_t *loop;
-	struct server *server;   /* the one in the URL */
+	struct server *server; /* the one in the URL */
+	struct server_settings of_server;
 	struct cluster *cluster; /* NULL unless server belongs to a cluster */
 	unsigned int alive;      /* slot of ALIVE */
 	struct ending ending;
@@ -50,26 +51,15 @@ static void on_change(void *owner)
 	r->settings.on_state(r->settings.owner, redis_state(r));
 }
 
-static void open_cluster(struct redis *r)
-{
-	const struct cluster_settings settings = {.address = &r->address,
-						  .trust = r->trust,
-						  .timeout_ms = r->settings.timeout_ms,
-						  .on_change = on_change,
-						  .owner = r,
-						  .asker = r->settings.owner};
-
-	r->cluster = cluster_open(r->loop, &settings, r->server);
-	r->alive = slot_of_key(ALIVE, strlen(ALIVE));
-}
-
 /* Once the cluster is known, the state of the one server no longer matters. */
 static void on_state(void *owner, enum redis_state state)
 {
 	struct redis *r = owner;
 
-	if (state == REDIS_READY && !r->cluster && !r->settings.on_message && server_view(r->server)->is_cluster)
-		open_cluster(r);
+	if (state == REDIS_READY && !r->cluster && !r->settings.on_message && server_view(r->server)->is_cluster) {
+		r->cluster = cluster_open(r->loop, r->server, &r->of_server, on_change, r);
+		r->alive = slot_of_key(ALIVE, strlen(ALIVE));
+	}
 	if (!r->cluster || state == REDIS_CLOSING)
 		r->settings.on_state(r->settings.owner, state);
 }
@@ -88,21 +78,21 @@ static struct tls_trust *trust(const struct redis_settings *settings)
 struct redis *redis_open(uv_loop_t *loop, const struct redis_settings *settings)
 {
 	struct redis *r = memory_calloc(1, sizeof(*r));
-	struct server_settings of_server = {.address = &r->address,
-					    .timeout_ms = settings->timeout_ms,
-					    .on_state = on_state,
-					    .on_message = settings->on_message,
-					    .owner = r,
-					    .asker = settings->owner};
 
+	r->of_server = (struct server_settings){.address = &r->address,
+						.timeout_ms = settings->timeout_ms,
+						.on_state = on_state,
+						.on_message = settings->on_message,
+						.owner = r,
+						.asker = settings->owner};
 	redis_address_read(&r->address, settings->url);
 	r->settings = *settings;
 	r->loop = loop;
 	if (r->address.is_tls) {
-		of_server.trust = r->trust = trust(settings);
+		r->of_server.trust = r->trust = trust(settings);
 		assert(r->trust); /* config.c has checked the files */
 	}
-	r->server = server_open(loop, &of_server);
+	r->server = server_open(loop, &r->of_server);
 	return r;
 }
 

@@ -117,14 +117,10 @@ void wire_flush(struct wire *w)
 
 /* --- receiving --- */
 
-/* Returns false if the wire is gone. */
-static bool open_tls(struct wire *w)
+static void tell_open(struct wire *w)
 {
-	if (w->is_open || !tls_is_ready(w->tls))
-		return true;
 	w->is_open = true;
 	w->on.on_open(w->on.arg);
-	return true;
 }
 
 /* The bytes may finish the handshake and already contain answers. The owner writes only from on_bytes and on_open, so
@@ -144,7 +140,9 @@ static bool take_encrypted(struct wire *w, const char *bytes, size_t len)
 		fault(w, tls_reason(w->tls));
 		return false;
 	}
-	return open_tls(w);
+	if (!w->is_open && tls_is_ready(w->tls))
+		tell_open(w);
+	return true;
 }
 
 /* Under load a turn of the loop gets more answers than one read takes. If they were left for later turns, claims would
@@ -184,8 +182,7 @@ static bool finish_connect(struct wire *w)
 	w->is_connected = true;
 	if (w->tls)
 		return take_encrypted(w, "", 0);
-	w->is_open = true;
-	w->on.on_open(w->on.arg);
+	tell_open(w);
 	return true;
 }
 

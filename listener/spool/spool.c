@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/log.h"
 #include "base/log_spell.h"
 #include "base/memory.h"
@@ -37,9 +38,8 @@ struct spool {
 	uint64_t next;                /* the next ordinal */
 	uint64_t bytes;               /* bytes of all segments */
 	int64_t appended_ms;          /* loop clock */
-	char *buffer;                 /* records not yet handed to the thread */
-	size_t len, room;
-	size_t under_way; /* bytes given to the thread and not written yet */
+	struct bytes buffer;          /* records not yet handed to the thread */
+	size_t under_way;             /* bytes given to the thread and not written yet */
 	struct log_spell fails;
 	int64_t retry_ms; /* loop clock: when to try to write again; 0: writing works */
 	const char *reason;
@@ -86,13 +86,13 @@ static void check_settled(struct spool *s, struct spool_segment *g)
 
 static void hand_over(struct spool *s)
 {
-	if (!s->len)
+	if (!s->buffer.len)
 		return;
-	s->under_way += s->len;
+	s->under_way += s->buffer.len;
 	disk_ask(s->disk,
-		 &(const struct disk_job){.task = DISK_APPEND, .bytes = s->buffer, .len = s->len, .last = s->next - 1});
-	s->buffer = NULL;
-	s->len = s->room = 0;
+		 &(const struct disk_job){
+			 .task = DISK_APPEND, .bytes = s->buffer.at, .len = s->buffer.len, .last = s->next - 1});
+	s->buffer = (struct bytes){NULL, 0, 0};
 }
 
 static void end_active(struct spool *s)
@@ -170,7 +170,7 @@ static void check_full(struct spool *s)
 bool spool_can_take(struct spool *s)
 {
 	check_full(s);
-	return !spool_is_out(s) && s->len + s->under_way < UNDER_WAY_MOST;
+	return !spool_is_out(s) && s->buffer.len + s->under_way < UNDER_WAY_MOST;
 }
 
 static void begin_segment(struct spool *s, const struct record *r)
@@ -192,12 +192,8 @@ struct spool_segment *spool_append(struct spool *s, struct record *r)
 		begin_segment(s, r);
 	g = s->active;
 	r->ordinal = s->next++;
-	if (s->len + size > s->room) {
-		s->room = 2 * (s->len + size);
-		s->buffer = memory_realloc(s->buffer, s->room);
-	}
-	record_write(s->buffer + s->len, r, g->head.salt);
-	s->len += size;
+	record_write(bytes_reserve(&s->buffer, size), r, g->head.salt);
+	s->buffer.len += size;
 	g->bytes += size;
 	s->bytes += size;
 	g->head.count++;
@@ -348,7 +344,7 @@ static void on_closed(struct spool *s)
 	list_each(node, after, &s->segments)
 		free_segment(s, list_entry(node, struct spool_segment, link));
 	s->closed(s->closed_arg);
-	free(s->buffer);
+	bytes_free(&s->buffer);
 	free(s);
 }
 
