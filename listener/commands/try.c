@@ -556,7 +556,7 @@ static json_t *describe_rule(const struct trial *t, const struct rule_count *cou
 			 (json_int_t)count->filtered, "replies", (json_int_t)count->sends);
 }
 
-static void print_feed_json(struct trial *t, const struct feed_client_view *v)
+static void print_feed_json(struct trial *t, const struct source_view *v)
 {
 	struct slice cursor = session_cursor(t->session);
 	AUTO_FREE char *text = cursor.at ? memory_strndup(cursor.at, cursor.len) : NULL;
@@ -596,7 +596,7 @@ static void print_lines(const char *name, struct bytes *list)
 		print_line(name, line, strlen(line));
 }
 
-static void print_feed_text(struct trial *t, const struct feed_client_view *v)
+static void print_feed_text(struct trial *t, const struct source_view *v)
 {
 	struct slice cursor = session_cursor(t->session);
 
@@ -688,7 +688,7 @@ static int open_parts(struct trial *t, const struct config *config, char *error,
 static void on_tick(uv_timer_t *timer)
 {
 	struct trial *t = timer->data;
-	struct feed_client_view v = feed_client_view(t->client);
+	struct source_view v = feed_client_view(t->client);
 
 	if (interrupt_has_come() || v.is_stopped || (t->is_look && *v.error && !v.is_open))
 		end_soon(t);
@@ -740,7 +740,7 @@ static int talk(struct trial *t, const struct config *config, int64_t seconds)
 {
 	char *error = t->seen.error;
 	size_t size = sizeof(t->seen.error);
-	struct feed_client_view v;
+	struct source_view v;
 
 	signal(SIGPIPE, SIG_IGN);
 	if (open_shard(t, error, size))
@@ -760,7 +760,7 @@ static int talk(struct trial *t, const struct config *config, int64_t seconds)
 }
 
 /* Returns true after writing to what why the feed does not fit its profile; false if it fits. */
-static bool find_misfit(const struct trial *t, const struct feed_client_view *v, char *what, size_t size)
+static bool find_misfit(const struct trial *t, const struct source_view *v, char *what, size_t size)
 {
 	const struct profile *p = t->profile;
 	uint64_t frames = 0, rejected = 0, unknown = 0;
@@ -790,7 +790,7 @@ static int try_feed(const struct invocation *in, const struct profile *p, int64_
 {
 	const struct try_options *o = in->options;
 	struct trial t = {.profile = p};
-	struct feed_client_view v;
+	struct source_view v;
 	char what[400] = "";
 	bool is_misfit;
 

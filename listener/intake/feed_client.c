@@ -857,9 +857,9 @@ void feed_client_free(struct feed_client *c)
 	free(c);
 }
 
-struct feed_client_view feed_client_view(const struct feed_client *c)
+struct source_view feed_client_view(const struct feed_client *c)
 {
-	return (struct feed_client_view){
+	return (struct source_view){
 		.number = c->number,
 		.url = c->redacted_url,
 		.state = state_names[c->state],

@@ -101,18 +101,19 @@ struct rule_count {
 	uint64_t sends;
 };
 
-struct feed_client_view {
+/* A line as the admin pages show it. profiled.c and source.c set the last members. */
+struct source_view {
 	unsigned int number; /* number of the line, from 0 */
 	const char *url;     /* without secrets; "" before the first connection */
 	const char *state;
 	const char *error; /* error of the last attempt, or "" */
 	bool is_open;
-	bool is_unconfirmed; /* no answer to the first messages within --handshake-timeout; until one comes */
-	bool is_standby;     /* not started */
-	bool is_stopped;     /* stopped for good, because of a rule or a close code */
-	bool is_behind;      /* reading is paused, or was until a moment ago */
-	int64_t open_ms;     /* loop clock, when the connection was opened; 0: it is not open */
-	int64_t last_message_ms;
+	bool is_unconfirmed;     /* no answer to the first messages within --handshake-timeout; until one comes */
+	bool is_standby;         /* not started */
+	bool is_stopped;         /* stopped for good, because of a rule or a close code */
+	bool is_behind;          /* reading is paused, or was until a moment ago */
+	int64_t open_ms;         /* loop clock, when the connection was opened; 0: it is not open */
+	int64_t last_message_ms; /* loop clock; 0: none yet */
 	/* Messages with data (events, dead letters, or elements that a filter drops), and the time of the last one. A
 	 * feed that has lost our subscription may still send heartbeats. */
 	uint64_t data;
@@ -122,10 +123,19 @@ struct feed_client_view {
 	uint64_t barren; /* dead letters since the last event */
 	uint64_t replies;
 	struct sequence_gaps_count gaps;
-	uint64_t filled; /* missing numbers that were fetched later; set by profiled.c */
+	uint64_t filled; /* missing numbers that were fetched later */
+	const char *source;
+	const char *name;              /* the same, with /2 etc. for lines after the first */
+	size_t place;                  /* below sources_places(): never changes while the listener runs */
+	const struct line *line;       /* NULL: none is recorded, or it is the first shard's */
+	bool is_ready;                 /* open and not unconfirmed, or read by another listener */
+	uint64_t id;                   /* identifies the source in presence; 0: there is no presence */
+	uint64_t messages;             /* messages of a plain URL; for a profile see rules */
+	const struct silence *silence; /* other listeners hear the source, and this line does not; else NULL */
+	const struct profile *profile; /* NULL for a plain URL, which has no rules */
 };
 
 /* The texts are valid until the loop runs again. */
-struct feed_client_view feed_client_view(const struct feed_client *c);
+struct source_view feed_client_view(const struct feed_client *c);
 
 #endif

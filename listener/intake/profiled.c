@@ -520,9 +520,9 @@ void profiled_free(struct profiled *s)
 	free(s);
 }
 
-struct feed_client_view profiled_view(const struct profiled *s)
+struct source_view profiled_view(const struct profiled *s)
 {
-	struct feed_client_view view = feed_client_view(s->client);
+	struct source_view view = feed_client_view(s->client);
 	const char *refusal = s->lease ? lease_refusal(s->lease) : NULL;
 
 	if (refusal && view.is_standby) {

@@ -60,6 +60,6 @@ void profiled_close(struct profiled *s);
 /* Call after the loop has ended. NULL is allowed. */
 void profiled_free(struct profiled *s);
 
-struct feed_client_view profiled_view(const struct profiled *s);
+struct source_view profiled_view(const struct profiled *s);
 
 #endif

@@ -36,7 +36,7 @@ struct sources {
 static struct reading on_ask(void *arg, size_t i)
 {
 	const struct sources *all = arg;
-	struct feed_client_view view = profiled_view(profiles_at(all->profiles, i));
+	struct source_view view = profiled_view(profiles_at(all->profiles, i));
 
 	enum profile_fleet fleet = all->items[i]->fleet;
 
@@ -233,35 +233,23 @@ bool sources_are_ready(const struct sources *s, size_t i)
 struct source_view sources_view(const struct sources *s, size_t i)
 {
 	size_t at = s->visible[i];
-	struct feed_client_view view = profiled_view(profiles_at(s->profiles, at));
+	struct source_view view = profiled_view(profiles_at(s->profiles, at));
 	bool is_idle = s->items[at]->shard.is_idle;
 	bool is_plain = at < s->config->sources.count;
 
-	return (struct source_view){
-		.source = s->items[at]->name,
-		.name = s->names[at],
-		.place = at,
-		.number = view.number,
-		.line = s->items[at]->shard.number > 1
-				? NULL
-				: line_minutes_find(&line_minutes, profile_row_source(s->items[at]), view.number),
-		.url = view.url,
-		.state = view.state,
-		.error = is_idle ? shards_trouble(s->shards[at]) : view.error,
-		.is_open = view.is_open,
-		.is_ready = (view.is_open && !view.is_unconfirmed) || (view.is_standby && !is_idle && may_stand_by(s)),
-		.last_message_ms = view.last_message_ms,
-		.data_ms = view.data_ms,
-		.id = s->readings ? readings_id(s->readings, at) : 0,
-		.messages = is_plain ? view.rules->frames : 0,
-		.connects = view.connects,
-		.barren = view.barren,
-		.profile = is_plain ? NULL : s->items[at],
-		.rules = view.rules,
-		.gaps = view.gaps,
-		.filled = view.filled,
-		.silence = s->readings ? readings_silence(s->readings, at) : NULL,
-	};
+	view.source = s->items[at]->name;
+	view.name = s->names[at];
+	view.place = at;
+	view.line = s->items[at]->shard.number > 1
+			    ? NULL
+			    : line_minutes_find(&line_minutes, profile_row_source(s->items[at]), view.number);
+	view.error = is_idle ? shards_trouble(s->shards[at]) : view.error;
+	view.is_ready = (view.is_open && !view.is_unconfirmed) || (view.is_standby && !is_idle && may_stand_by(s));
+	view.id = s->readings ? readings_id(s->readings, at) : 0;
+	view.messages = is_plain ? view.rules->frames : 0;
+	view.profile = is_plain ? NULL : s->items[at];
+	view.silence = s->readings ? readings_silence(s->readings, at) : NULL;
+	return view;
 }
 
 void sources_close(struct sources *all)

@@ -682,10 +682,10 @@ void feed_client_free(struct feed_client *c)
 	(void)c;
 }
 
-struct feed_client_view feed_client_view(const struct feed_client *c)
+struct source_view feed_client_view(const struct feed_client *c)
 {
 	(void)c;
-	return (struct feed_client_view){.url = ""};
+	return (struct source_view){.url = ""};
 }
 
 void feed_connection_send(struct feed_connection *conn, struct slice frame)
