@@ -556,10 +556,9 @@ static void release(void *object)
 	struct presence *p = object;
 	struct source *s, *next;
 
-	s = p->sources;
-	HASH_CLEAR(hh, p->sources);
-	for (; s; s = next) {
-		next = s->hh.next;
+	HASH_ITER(hh, p->sources, s, next)
+	{
+		HASH_DEL(p->sources, s);
 		free(s);
 	}
 	readings_free(p->readings);

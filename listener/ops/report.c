@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/list.h"
 #include "base/memory.h"
 #include "base/text.h"
@@ -106,35 +108,29 @@ static const char *describe_rejected(char *text, size_t size)
 	return n < REJECTED_RUN ? "" : text;
 }
 
-static uint64_t add_text(uint64_t hash, const char *text)
-{
-	for (; *text; text++)
-		hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
-	return hash;
-}
-
 static uint64_t hash_states(const struct report *r)
 {
-	uint64_t hash = add_text(UINT64_C(0xcbf29ce484222325), name_redis(r));
+	AUTO_BYTES states = {NULL, 0, 0};
 	const char *why;
 	char text[260];
 
-	hash = add_text(hash, *admin_describe_spool(r->parts->pipeline, text, sizeof(text)) ? "+" : "-");
-	hash = add_text(hash, storing_is_slow(pipeline_storing(r->parts->pipeline), &why) ? "+" : "-");
-	hash = add_text(hash, rejected_run(&why) >= REJECTED_RUN ? "+" : "-");
+	bytes_add_text(&states, name_redis(r));
+	bytes_add_text(&states, *admin_describe_spool(r->parts->pipeline, text, sizeof(text)) ? "+" : "-");
+	bytes_add_text(&states, storing_is_slow(pipeline_storing(r->parts->pipeline), &why) ? "+" : "-");
+	bytes_add_text(&states, rejected_run(&why) >= REJECTED_RUN ? "+" : "-");
 	for (size_t i = 0; r->parts->sources && i < sources_count(r->parts->sources); i++) {
 		struct source_view view = sources_view(r->parts->sources, i);
 
-		hash = add_text(hash, view.is_ready ? "+" : *view.error ? "!" : "-");
-		hash = add_text(hash, view.barren >= REJECTED_RUN ? "r" : "");
-		hash = add_text(hash, view.silence ? "s" : "");
-		hash = add_text(hash, view.is_open ? "o" : "");
+		bytes_add_text(&states, view.is_ready ? "+" : *view.error ? "!" : "-");
+		bytes_add_text(&states, view.barren >= REJECTED_RUN ? "r" : "");
+		bytes_add_text(&states, view.silence ? "s" : "");
+		bytes_add_text(&states, view.is_open ? "o" : "");
 	}
 	for (size_t i = 0; r->parts->relay && i < relay_targets(r->parts->relay); i++)
-		hash = add_text(hash, target_failing(relay_target(r->parts->relay, i)) ? "-" : "+");
-	hash = add_text(hash, *storing_trouble(pipeline_storing(r->parts->pipeline)) ? "+" : "-");
-	hash = add_text(hash, *describe_relay(r->parts) ? "+" : "-");
-	return hash;
+		bytes_add_text(&states, target_failing(relay_target(r->parts->relay, i)) ? "-" : "+");
+	bytes_add_text(&states, *storing_trouble(pipeline_storing(r->parts->pipeline)) ? "+" : "-");
+	bytes_add_text(&states, *describe_relay(r->parts) ? "+" : "-");
+	return hash_text(states.at, states.len);
 }
 
 /* --- settings --- */

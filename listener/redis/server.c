@@ -50,8 +50,6 @@ struct server {
 	struct ending ending;
 };
 
-static void retry_later(struct server *s);
-
 /* Returns true if why was not logged last, so that a lasting problem is logged once. */
 static bool is_news(struct server *s, const char *why)
 {
@@ -292,21 +290,6 @@ static void on_error(void *owner, const char *text)
 	}
 }
 
-/* --- going down --- */
-
-static void on_end(void *owner, const char *why)
-{
-	struct server *s = owner;
-
-	/* A connection that outlived the longest wait counts as a success. One to a replica ends at once. */
-	if (s->view.state == REDIS_READY && (int64_t)uv_now(s->loop) - s->ready_ms > s->backoff.cap_ms)
-		backoff_reset(&s->backoff);
-	if (s->view.state == REDIS_CLOSING)
-		return;
-	set_state(s, REDIS_DOWN, why);
-	retry_later(s);
-}
-
 /* --- connecting --- */
 
 static bool has_many(const struct server *s)
@@ -323,8 +306,9 @@ static void connect_to(struct server *s, const char *host, int port, unsigned in
 	talk_connect(s->talk, host, port, nth, s->settings.address->urls[0].path);
 }
 
-static void connect_now(struct server *s)
+static void on_retry(uv_timer_t *timer)
 {
+	struct server *s = timer->data;
 	const struct redis_address *a = s->settings.address;
 	size_t host = s->backoff.tries % a->count;
 
@@ -338,13 +322,16 @@ static void connect_now(struct server *s)
 	}
 }
 
-static void on_retry(uv_timer_t *timer)
+static void on_end(void *owner, const char *why)
 {
-	connect_now(timer->data);
-}
+	struct server *s = owner;
 
-static void retry_later(struct server *s)
-{
+	/* A connection that outlived the longest wait counts as a success. One to a replica ends at once. */
+	if (s->view.state == REDIS_READY && (int64_t)uv_now(s->loop) - s->ready_ms > s->backoff.cap_ms)
+		backoff_reset(&s->backoff);
+	if (s->view.state == REDIS_CLOSING)
+		return;
+	set_state(s, REDIS_DOWN, why);
 	uv_timer_start(&s->retry, on_retry, (uint64_t)backoff_next(&s->backoff, backoff_draw()), 0);
 }
 

@@ -247,16 +247,11 @@ static void open_wire(struct talk *s, const char *address, const char *path)
 {
 	const struct wire_callbacks callbacks = {on_open, on_bytes, on_fault, s};
 
-	s->wire = wire_open(s->loop, address, s->port, path, &callbacks, s->why, sizeof(s->why));
-	if (s->wire && s->settings.trust && wire_use_tls(s->wire, s->settings.trust, s->host)) {
-		snprintf(s->why, sizeof(s->why), "OpenSSL refused the name of the server");
-		wire_close(s->wire);
-		s->wire = NULL;
-	}
-	if (!s->wire)
-		return;
 	s->in.len = 0;
-	uv_prepare_start(&s->flush, on_turn);
+	s->wire = wire_open(s->loop, address, s->port, path, s->settings.trust, s->host, &callbacks, s->why,
+			    sizeof(s->why));
+	if (s->wire)
+		uv_prepare_start(&s->flush, on_turn);
 }
 
 static void on_addresses(void *arg, const char *addresses, const char *error)

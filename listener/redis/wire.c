@@ -32,29 +32,27 @@ struct wire {
 
 static void on_socket(void *arg, int fd, int status, int events);
 
-struct wire *wire_open(uv_loop_t *loop, const char *address, int port, const char *path,
-		       const struct wire_callbacks *callbacks, char *why, size_t size)
+struct wire *wire_open(uv_loop_t *loop, const char *address, int port, const char *path, const struct tls_trust *trust,
+		       const char *host, const struct wire_callbacks *callbacks, char *why, size_t size)
 {
 	struct wire *w = memory_calloc(1, sizeof(*w));
 
 	w->on = *callbacks;
 	w->context = address ? redisConnectNonBlock(address, port) : redisConnectUnixNonBlock(path);
 	memory_given(w->context, "hiredis");
-	if (!w->context->err)
+	w->tls = trust ? tls_new(trust, host, NULL) : NULL;
+	if (!w->context->err && (w->tls || !trust))
 		w->poll = poll_open(loop, w->context->fd, on_socket, w);
 	if (w->poll) {
 		poll_for(w->poll, UV_READABLE | UV_WRITABLE);
 		return w;
 	}
-	snprintf(why, size, "%s", w->context->err ? w->context->errstr : "the socket cannot be watched");
+	snprintf(why, size, "%s",
+		 w->context->err    ? w->context->errstr
+		 : trust && !w->tls ? "OpenSSL refused the name of the server"
+				    : "the socket cannot be watched");
 	wire_close(w);
 	return NULL;
-}
-
-int wire_use_tls(struct wire *w, const struct tls_trust *trust, const char *host)
-{
-	w->tls = tls_new(trust, host, NULL);
-	return w->tls ? 0 : -1;
 }
 
 void wire_close(struct wire *w)

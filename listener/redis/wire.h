@@ -22,10 +22,9 @@ struct wire_callbacks {
 };
 
 /* Begins to connect to address and port or, if address is NULL, to the socket at path. Returns NULL with the reason in
- * why if it cannot begin. wire_use_tls adds TLS, with a server certificate for host, and returns 0 or -1. */
-struct wire *wire_open(uv_loop_t *loop, const char *address, int port, const char *path,
-		       const struct wire_callbacks *callbacks, char *why, size_t size);
-int wire_use_tls(struct wire *w, const struct tls_trust *trust, const char *host);
+ * why if it cannot begin. With trust, uses TLS, and the server must have a certificate for host. */
+struct wire *wire_open(uv_loop_t *loop, const char *address, int port, const char *path, const struct tls_trust *trust,
+		       const char *host, const struct wire_callbacks *callbacks, char *why, size_t size);
 
 /* Copies bytes, for wire_flush() to send. */
 void wire_write(struct wire *w, const char *bytes, size_t len);
