@@ -13,10 +13,9 @@ struct backoff {
 	unsigned int tries; /* since the last success */
 };
 
-/* Counts a try and returns the wait before it in milliseconds: exponential with full jitter, uniformly
- * distributed from 1 to min(cap, base * 2^tries). The jitter keeps a fleet that lost its server from coming back all at
- * once (Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015). random is a uniformly distributed
- * number. */
+/* Counts a try and returns the wait before it in milliseconds: exponential with full jitter, uniformly distributed from
+ * 1 to min(cap, base * 2^tries). The jitter keeps a fleet that lost its server from coming back all at once (Brooker,
+ * "Exponential Backoff And Jitter", AWS Architecture Blog, 2015). random is uniformly distributed, too. */
 int64_t backoff_next(struct backoff *b, uint32_t random);
 
 /* Counts a try and returns the longest wait that backoff_next could draw for it. */
@@ -28,9 +27,8 @@ uint32_t backoff_draw(void);
 /* Call this after a success: the next wait is short again. */
 void backoff_reset(struct backoff *b);
 
-/* Call this when a connection has ended, with how long it lived. Resets b and returns true if the connection was a
- * success. It was not if it brought no data: a server that accepts and hangs up must not be redialled without a wait.
- */
+/* Call this when a connection has ended, with how long it lived. Resets b and returns true if it was a success. It was
+ * not if it brought no data: a server that accepts and hangs up must not be redialled without a wait. */
 bool backoff_judge(struct backoff *b, bool has_brought, int64_t lived_ms);
 
 #endif

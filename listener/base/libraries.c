@@ -1,7 +1,6 @@
 /* libraries.c makes libraries end the process when memory runs out. Otherwise libuv aborts, libwebsockets and OpenSSL
- * sometimes continue with
- * half of what they need, and jansson leaves members out. libpq, libcurl and libmicrohttpd have no
- * hook: their callers use memory_given(). */
+ * sometimes continue with half of what they need, and jansson leaves members out. libpq, libcurl and libmicrohttpd have
+ * no hook: their callers use memory_given(). */
 #include "base/libraries.h"
 
 #include <hiredis/alloc.h>

@@ -22,8 +22,7 @@ struct mac_place {
 /* Derives the secret key from a text that all listeners share. */
 void mac_key_make(struct mac_key *key, const char *text);
 
-/* Appends the MAC of a mark (len bytes at text), which must have room for MAC_LEN more bytes. Returns the new length.
- */
+/* Appends the MAC of a mark (len bytes at text), which must have room for MAC_LEN more. Returns the new length. */
 size_t mac_append(const struct mac_key *key, const struct mac_place *place, char *text, size_t len);
 
 /* True if this value ends in its MAC. Compares in constant time. */

@@ -64,12 +64,10 @@ struct peer *roster_peer(struct roster *r, uint16_t number);
 void roster_begin(struct roster *r);
 /* Reads the report of a live listener: "2 CLIENT STATE DATABASE VERSION SOURCES", a line end, and why it cannot store.
  * CLIENT and DATABASE are - if unknown, STATE is w, p or d, and SOURCES are as roster_write() writes them, without
- * blanks. A listener of the previous version reports "1 CLIENT STATE SOURCE SOURCE ...", where each SOURCE is 16 hex
- * digits and names a source that it may lead. Other texts only mean that it is alive. */
+ * blanks. Other texts only mean that it is alive. */
 void roster_note(struct roster *r, const char *name, size_t name_len, const char *said, size_t len, int64_t now_ms);
 /* Writes the report on a source: ROSTER_HEARD_SIZE digits in base 64 (0 to 9, A to Z, a to z, -, _). 11 are the id; 1
- * has flags (1: may lead; 2: dialled; 4: open); 1 is open_s; 5 are the messages; 3 are quiet_ms in tenths of a second.
- */
+ * has flags (1: may lead; 2: dialled; 4: open); 1 is open_s; 5 are the messages; 3 are quiet_ms in 0.1 s. */
 void roster_write(char *text, const struct heard *s);
 /* Returns a listener's report on this source, or NULL. */
 struct heard *roster_source(const struct peer *p, uint64_t id);

@@ -1,6 +1,4 @@
-/* cloud_event.c turns CloudEvents in HTTP requests into JSON. post.c reads the requests, and a profile reads the
- * events.
- */
+/* cloud_event.c turns CloudEvents in HTTP requests into JSON. post.c reads the requests, a profile the events. */
 #include "intake/cloud_event.h"
 
 #include <ctype.h>

@@ -556,8 +556,7 @@ static void tell_unmatched(struct feed_client *c)
 	c->unmatched = c->events = 0;
 }
 
-/* Logs once that the feed has not answered the first messages, and when it does. Call only while a connection is open.
- */
+/* Logs once that the feed has not answered the first messages, and when it does. Call while a connection is open. */
 static void tell_unconfirmed(struct feed_client *c)
 {
 	bool is_good = feed_connection_is_good(c->now);
