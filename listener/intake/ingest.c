@@ -611,6 +611,7 @@ static unsigned int judge_upgrade(const struct ingest *i, struct lws *wsi, struc
 {
 	unsigned int status;
 
+	watch_end(&h->head.watch);
 	if (lws_hdr_total_length(wsi, WSI_TOKEN_GET_URI) <= 0)
 		return HTTP_STATUS_METHOD_NOT_ALLOWED;
 	if (!is_path(wsi))

@@ -4,6 +4,7 @@
 #include "net/long_head.h"
 
 #include <openssl/ssl.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "base/list.h"
@@ -68,11 +69,26 @@ static bool on_poll(struct watch *w, int *status, int *events) /* NOLINT(readabi
 	return false;
 }
 
+/* libwebsockets looks for a second colon behind a header's name that is the beginning of one that it knows, as "X" is,
+ * so it may miss the end of the head. */
+static void on_served(struct watch *w)
+{
+	struct long_head *head = list_entry(w, struct long_head, watch);
+	SSL *ssl = lws_get_ssl(head->wsi);
+	int unread = 0;
+
+	if (!head->is_whole || (ssl && SSL_pending(ssl)) || ioctl(w->fd, FIONREAD, &unread) || unread)
+		return;
+	head->is_malformed = true;
+	head->on_long(head);
+}
+
 void long_head_watch(struct long_head *head, uv_loop_t *loop, struct lws *wsi, void (*on_long)(struct long_head *head))
 {
 	head->wsi = wsi;
 	head->on_long = on_long;
 	watch_begin(&head->watch, loop, lws_get_socket_fd(wsi), on_poll);
+	head->watch.on_served = on_served;
 }
 
 unsigned int long_head_status(const struct long_head *head)

@@ -29,8 +29,11 @@ static void on_poll(uv_poll_t *handle, int status, int events)
 	if (!w || w->on_poll(w, &status, &events))
 		original(handle, status, events);
 	w = watch_of(fd);
-	if (w && w->poll == handle && !uv_is_closing((uv_handle_t *)handle))
-		watch_hook(w);
+	if (!w || w->poll != handle || uv_is_closing((uv_handle_t *)handle))
+		return;
+	watch_hook(w);
+	if (w->on_served)
+		w->on_served(w);
 }
 
 void watch_hook(struct watch *w)
@@ -79,7 +82,7 @@ static void make_room(size_t fd)
 
 void watch_begin(struct watch *w, uv_loop_t *loop, int fd, bool (*cb)(struct watch *w, int *status, int *events))
 {
-	*w = (struct watch){fd, find_handle(loop, fd), cb};
+	*w = (struct watch){fd, find_handle(loop, fd), cb, NULL};
 	if (!w->poll)
 		return;
 	make_room((size_t)fd);

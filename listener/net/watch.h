@@ -12,9 +12,11 @@ struct watch {
 	/* Called for each event, with libuv's status and events, which it may change. Returns true if libwebsockets
 	 * gets them. May end the watch. */
 	bool (*on_poll)(struct watch *w, int *status, int *events);
+	void (*on_served)(struct watch *w); /* NULL; or called after libwebsockets. May end the watch */
 };
 
-/* Begins to watch a socket for which libwebsockets waits; another watch of the same socket ends. */
+/* Begins to watch a socket for which libwebsockets waits; another watch of the same socket ends.
+ * on_served is NULL: set it afterwards. */
 void watch_begin(struct watch *w, uv_loop_t *loop, int fd, bool (*cb)(struct watch *w, int *status, int *events));
 
 /* Call after anything that may make libwebsockets wait for other events, because it then restores its own callback. */

@@ -478,6 +478,20 @@ Test(ingest, a_malformed_head_is_answered_400_at_once, .init = set_up, .fini = t
 	cr_assert(listener_has_logged(listener, "status=400"));
 }
 
+/* libwebsockets misses the end of such a head. */
+Test(ingest, a_head_whose_end_is_missed_is_answered_400_at_once, .init = set_up, .fini = tear_down)
+{
+	const char *const last[] = {"X: 1\r\n", "X-Auth: 1\r\n", "User:\r\n", "X-Folded: a\r\n b\r\n"};
+
+	for (size_t i = 0; i < sizeof(last) / sizeof(last[0]); i++) {
+		char *first = suite_text("%sAccept: a\r\n", last[i]);
+
+		cr_assert_eq(http_handshake(listener_ingest_port(listener), last[i]), 400, "%s", last[i]);
+		cr_assert_eq(http_handshake(listener_ingest_port(listener), first), 101, "%s", first);
+	}
+	cr_assert(listener_has_logged(listener, "status=400"));
+}
+
 Test(ingest, with_a_certificate_producers_connect_by_tls)
 {
 	struct certificate *authority = certificate_authority_new();
