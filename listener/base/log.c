@@ -12,6 +12,8 @@
 #include <unistd.h>
 #include <unistr.h>
 
+#include "base/text.h"
+
 static const char *const level_names[] = {"debug", "info", "warn", "error"};
 
 static struct {
@@ -57,19 +59,20 @@ static void put_quoted(struct log_line *l, const char *s)
 	for (const char *end = s + strnlen(s, VALUE_MAX); s < end; s++) {
 		unsigned char c = (unsigned char)*s;
 		int n = c < 0x80 ? 1 : u8_mblen((const uint8_t *)s, (size_t)(end - s));
+		size_t control = text_control_len(s, (size_t)(end - s));
+		ucs4_t code;
 		char hex[8];
 
 		if (c == '"' || c == '\\') {
 			put_char(l, '\\');
 			put_char(l, *s);
-		} else if (c < 0x20 || c == 0x7f) {
-			snprintf(hex, sizeof(hex), "\\u%04x", c);
+		} else if (control) {
+			u8_mbtouc(&code, (const uint8_t *)s, control);
+			snprintf(hex, sizeof(hex), "\\u%04x", (unsigned int)(code & 0xffff));
 			put_text(l, hex);
+			s += control - 1;
 		} else if (n < 1) {
 			put_char(l, '?');
-		} else if (c == 0xc2 && (unsigned char)s[1] < 0xa0) { /* control characters U+0080 to U+009F */
-			snprintf(hex, sizeof(hex), "\\u%04x", (unsigned char)*++s);
-			put_text(l, hex);
 		} else {
 			while (n-- > 1)
 				put_char(l, *s++);

@@ -38,14 +38,25 @@ static inline void make_ascii(char *text)
 			*text = '?';
 }
 
-/* Cleans text from a peer for a log line. Control characters become question marks. So does each byte beyond ASCII if
- * the text is not UTF-8, which happens when it was cut. */
+/* Returns the length of the character that text begins with if a terminal would obey it: a control character, a line
+ * separator, or one that turns the direction of the text (UAX 9). Else returns 0. */
+static inline size_t text_control_len(const char *text, size_t len)
+{
+	ucs4_t c = ' ';
+	int n = len ? u8_mbtouc(&c, (const uint8_t *)text, len) : 0;
+
+	return c < ' ' || (c >= 0x7f && c < 0xa0) || c == 0x61c || c == 0x200e || c == 0x200f ||
+			       (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069)
+		       ? (size_t)n
+		       : 0;
+}
+
+/* Cleans text from a peer for a log line. Such characters become question marks. So does each byte beyond ASCII if the
+ * text is not UTF-8, which happens when it was cut. */
 static inline void make_line(char *text)
 {
 	for (char *at = text; *at; at++)
-		if ((unsigned char)*at < ' ' || *at == 0x7f ||
-		    ((unsigned char)*at == 0xc2 && (unsigned char)at[1] < 0xa0))
-			*at = '?';
+		memset(at, '?', text_control_len(at, strlen(at)));
 	if (!is_utf8(text, strlen(text)))
 		make_ascii(text);
 }

@@ -50,14 +50,13 @@ union room {
 	char bytes[512];
 };
 
-/* Replaces control characters, which a terminal would obey, by blanks; U+0080 to U+009F are C2 80 to C2 9F. */
+/* Replaces what a terminal would obey by blanks. */
 static void calm(char *text)
 {
 	if (!is_utf8(text, strlen(text)))
 		make_ascii(text);
-	for (unsigned char *at = (unsigned char *)text; *at; at++)
-		if (*at < ' ' || *at == 0x7f || (*at == 0xc2 && at[1] < 0xa0))
-			memset(at, ' ', *at == 0xc2 ? 2 : 1);
+	for (char *at = text; *at; at++)
+		memset(at, ' ', text_control_len(at, strlen(at)));
 }
 
 FILE *dispatch_out(void)

@@ -1,6 +1,7 @@
 /* json_out.c prints JSON and text from outside for commands. */
 #include "commands/json_out.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,17 +13,20 @@
 #include "base/text.h"
 #include "commands/dispatch.h"
 
-/* A terminal would obey DEL and U+0080 to U+009F, which JSON may hold. */
+/* Writes what a terminal would obey as escapes, but for the blanks between the values. */
 void json_out_safe(const char *json)
 {
-	for (; *json; json++) {
-		bool is_pair = *json == '\xc2' && (unsigned char)json[1] < 0xa0;
+	for (const char *end = json + strlen(json); json < end; json++) {
+		size_t len = isspace((unsigned char)*json) ? 0 : text_control_len(json, (size_t)(end - json));
+		ucs4_t code;
 
-		if (*json == 0x7f || is_pair)
-			fprintf(dispatch_out(), "\\u%04x", (unsigned char)json[is_pair]);
-		else
+		if (!len) {
 			fputc(*json, dispatch_out());
-		json += is_pair;
+			continue;
+		}
+		u8_mbtouc(&code, (const uint8_t *)json, len);
+		fprintf(dispatch_out(), "\\u%04x", (unsigned int)code);
+		json += len - 1;
 	}
 }
 
@@ -129,7 +133,7 @@ void json_out_text(const char *text, size_t len, bool is_line)
 	for (size_t n = 0; len; text += n, len -= n) {
 		unsigned char c = (unsigned char)*text;
 		int width = c < 0x80 ? 1 : u8_mblen((const uint8_t *)text, len);
-		bool is_control = c < 0x20 || c == 0x7f || (c == 0xc2 && len > 1 && (unsigned char)text[1] < 0xa0);
+		bool is_control = text_control_len(text, len);
 
 		n = 1;
 		if (width < 1 || (is_control && (is_line || (c != '\n' && c != '\t')))) {

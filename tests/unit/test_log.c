@@ -183,6 +183,13 @@ Test(log, control_characters_beyond_ascii_are_escaped_too)
 	cr_assert_str_eq(written_text(), "level=info event=x a=\"\\u009b2J\xc2\xa0\xc3\xa4\"");
 }
 
+Test(log, characters_that_turn_the_direction_or_end_a_line_are_escaped)
+{
+	log_info("x", "a=%s", "\u061c\u200e\u200f\u2028\u202e\u2066\u2069\u200d\u2027\u202f\u206a");
+	cr_assert_str_eq(written_text(), "level=info event=x a=\"\\u061c\\u200e\\u200f\\u2028\\u202e\\u2066\\u2069"
+					 "\u200d\u2027\u202f\u206a\"");
+}
+
 Test(log, instance_is_on_every_line)
 {
 	log_setup(LOG_INFO, LOG_TEXT, "host 1");
