@@ -183,9 +183,10 @@ static void put_time(struct log_line *l)
 }
 
 /* A full pipe must not stop the listener. If standard error is a pipe that nobody reads, the first line waits for
- * STUCK_MS; further lines are lost until the pipe has room again. */
+ * STUCK_MS; further lines are lost until the pipe has room again. A full disk loses lines, too, and may cut one. */
 #define STUCK_MS 1000
 static atomic_uint lost;
+static atomic_bool is_cut; /* the last line has no end */
 
 static bool has_room(void)
 {
@@ -212,8 +213,14 @@ static void compose(struct log_line *l, enum log_level level, const char *event,
 /* One write, so that lines of several processes on a terminal do not mix. Returns whether the line was written. */
 static bool put_line(const struct log_line *l)
 {
-	if (has_room())
-		return write(STDERR_FILENO, l->text, l->len) >= 0;
+	ssize_t n = -1;
+
+	if (has_room() && (!atomic_load(&is_cut) || write(STDERR_FILENO, "\n", 1) == 1)) {
+		n = write(STDERR_FILENO, l->text, l->len);
+		atomic_store(&is_cut, n > 0 && n < (ssize_t)l->len);
+	}
+	if (n == (ssize_t)l->len)
+		return true;
 	atomic_fetch_add(&lost, 1);
 	return false;
 }
@@ -224,7 +231,7 @@ static void put_lost(const char *fields, ...)
 	va_list ap;
 
 	va_start(ap, fields);
-	compose(&l, LOG_WARN, "log lines were lost, since nobody read standard error", fields, &ap);
+	compose(&l, LOG_WARN, "log lines were lost, since standard error took none", fields, &ap);
 	va_end(ap);
 	put_line(&l);
 }

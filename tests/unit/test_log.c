@@ -4,6 +4,8 @@
 
 #include "unit.h"
 #include <jansson.h>
+#include <signal.h>
+#include <sys/resource.h>
 
 static int kept_stderr, capture;
 static char line[10000];
@@ -79,9 +81,30 @@ Test(log, lines_that_nobody_reads_are_lost_and_counted)
 	cr_assert_gt(n, 0);
 	room[n] = '\0';
 	cr_assert(strstr(room, "event=somebody n=1\n") && strstr(room, "event=again n=2\n"), "%s", room);
-	cr_assert(strstr(room, "event=\"log lines were lost, since nobody read standard error\" lines=3\n"), "%s",
+	cr_assert(strstr(room, "event=\"log lines were lost, since standard error took none\" lines=3\n"), "%s",
 		  room);
 	cr_assert_null(strstr(room, "event=nobody"));
+}
+
+/* Standard error is a file on a disk that is full for a while. */
+Test(log, lines_that_a_full_disk_refuses_are_counted_and_a_line_that_it_cuts_has_an_end)
+{
+	struct rlimit room = {.rlim_cur = 20, .rlim_max = RLIM_INFINITY};
+	char text[2000] = "";
+	ssize_t n;
+
+	signal(SIGXFSZ, SIG_IGN);
+	cr_assert_eq(setrlimit(RLIMIT_FSIZE, &room), 0);
+	for (int i = 0; i < 3; i++)
+		log_warn("nobody", "n=%d", i);
+	room.rlim_cur = RLIM_INFINITY;
+	cr_assert_eq(setrlimit(RLIMIT_FSIZE, &room), 0);
+	log_warn("somebody", "n=%d", 1);
+	n = pread(capture, text, sizeof(text) - 1, 0);
+	cr_assert_gt(n, 21);
+	cr_assert_eq(strncmp(text + 20, "\ntime=", 6), 0, "%s", text);
+	cr_assert(strstr(text, "event=somebody n=1\n"), "%s", text);
+	cr_assert(strstr(text, "event=\"log lines were lost, since standard error took none\" lines=3\n"), "%s", text);
 }
 
 Test(log, a_spell_is_logged_when_it_begins_each_minute_and_when_it_ends)
