@@ -85,14 +85,10 @@ static char **take_words(int argc, char **argv)
 	return words;
 }
 
-int main(int argc, char **given)
+static int run(int argc, char **argv)
 {
-	char **argv = take_words(argc, given);
 	const char *command = argc > 1 ? argv[1] : "";
 
-	secret_protect_process();
-	fill_streams();
-	libraries_setup();
 	if (strcmp(command, "help") == 0 && argc > 2)
 		return help_command(argc, argv);
 	if (dispatch_is_help(command) || strcmp(command, "help") == 0) {
@@ -111,4 +107,14 @@ int main(int argc, char **given)
 		return run_word(argc - 1, argv + 1);
 	print_usage(stderr);
 	return 2;
+}
+
+int main(int argc, char **given)
+{
+	char **argv = take_words(argc, given);
+
+	secret_protect_process();
+	fill_streams();
+	libraries_setup();
+	return dispatch_end(run(argc, argv));
 }

@@ -360,7 +360,7 @@ static bool has_reader(void)
 	return poll(&out, 1, 0) <= 0 || !(out.revents & POLLERR);
 }
 
-static int check_output(int status)
+int dispatch_end(int status)
 {
 	if (!fflush(stdout) && !ferror(stdout))
 		return status;
@@ -428,7 +428,7 @@ int dispatch_run(int argc, char **argv, int *status)
 		*status = STATUS_FINE;
 	} else if (c) {
 		signal(SIGPIPE, SIG_IGN); /* a server that goes away does not end the command */
-		*status = check_output(run_command(c, NULL, argc - n + 1, argv + n - 1));
+		*status = run_command(c, NULL, argc - n + 1, argv + n - 1);
 	} else if (is_family(argv[0])) {
 		*status = run_family(argc, argv);
 	} else {

@@ -60,6 +60,8 @@ struct subcommand {
 /* Runs the command in argv[0] (and argv[1]), if there is one of that name, and sets *status. Returns
  * 0; or -1 if there is none. */
 int dispatch_run(int argc, char **argv, int *status);
+/* Returns the exit status of a program that ends with status; a failure if its output could not be written. */
+int dispatch_end(int status);
 
 /* Runs a command with the settings of this process; argv has none. What the command prints with dispatch_out() and
  * dispatch_fail() goes to out and errors. Several threads may call it at once. Returns the exit status. */

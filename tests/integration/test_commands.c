@@ -308,7 +308,10 @@ static void expect_words(const struct database *db, const char *line, const char
 Test(commands, that_were_started_without_standard_streams_say_so)
 {
 	struct database *db = database_new();
+	static const char *const words[] = {"--help", "--help=json", "--version", "export --help", "help dead-letters"};
 
+	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
+		expect_words(db, suite_text("exec $0 %s >&-", words[i]), "wsonce: cannot write to standard output\n");
 	expect_words(db, "exec $0 replay - <&-", "wsonce: standard input: Bad file descriptor\n");
 	expect_words(db, "exec $0 stats duplicates <&- >&-", "wsonce: cannot write to standard output\n");
 	expect_words(db, "exec $0 dead-letters show 1 <&- >&- 2>&-", "");
