@@ -81,8 +81,7 @@ Test(log, lines_that_nobody_reads_are_lost_and_counted)
 	cr_assert_gt(n, 0);
 	room[n] = '\0';
 	cr_assert(strstr(room, "event=somebody n=1\n") && strstr(room, "event=again n=2\n"), "%s", room);
-	cr_assert(strstr(room, "event=\"log lines were lost, since standard error took none\" lines=3\n"), "%s",
-		  room);
+	cr_assert(strstr(room, "event=\"log lines were lost, since standard error took none\" lines=3\n"), "%s", room);
 	cr_assert_null(strstr(room, "event=nobody"));
 }
 
