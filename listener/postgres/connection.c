@@ -72,7 +72,7 @@ struct postgres {
 	bool is_upgraded;     /* this connection has migrated the schema */
 	char error[400];      /* error of the last attempt to connect */
 	char last_words[400]; /* why the server ends this connection, as it said itself; empty if it has not */
-	char warned[400];     /* the last problem logged since it was READY */
+	char warned[400];     /* the last problem */
 	int64_t warned_ms;    /* loop clock: start of the minute that warnings counts in */
 	int warnings;         /* problems logged in that minute */
 	char schema[SCHEMA_QUOTED_SIZE]; /* the schema of our tables */
@@ -524,7 +524,7 @@ static void become_ready(struct postgres *p)
 static void finish_preparing(struct postgres *p)
 {
 	p->was_ready = true;
-	p->error[0] = p->warned[0] = '\0';
+	p->error[0] = '\0';
 	p->failed = 0;
 	p->ready_ms = (int64_t)uv_now(p->loop);
 	counters.postgres_connects++;

@@ -183,6 +183,21 @@ Test(altered, a_right_that_a_new_connection_misses_is_named_until_it_is_granted)
 	expect_back();
 }
 
+Test(altered, a_right_that_comes_and_goes_is_named_once_a_minute)
+{
+	static const char *const ids[] = {"a", "b", "c"};
+
+	for (int i = 0; i < 3; i++) {
+		take_away("INSERT", "dead_letters");
+		database_terminate_backends(db);
+		expect_away("GRANT INSERT ON public.dead_letters TO");
+		send_event(ids[i]);
+		give("INSERT", "dead_letters");
+		ack_expect(producer, ids[i], "persisted");
+	}
+	cr_assert_eq(warnings("GRANT INSERT ON public.dead_letters TO"), 1);
+}
+
 /* --- another collation --- */
 
 /* The unique key refuses the second event, but it is not a copy of the first. */
