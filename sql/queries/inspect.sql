@@ -2,8 +2,8 @@
 -- writes. Returns the schema of our tables, or of those to create (NULL: none); whether they exist; the first fault that
 -- makes this database unusable; warnings for its owner; the role's lock_timeout and statement_timeout in ms,
 -- or 0; whether the server is read-only; whether events is partitioned (NULL if it does not exist); whether triggers may
--- change or drop its rows before they are stored; and the names of all CHECK constraints, each on a line that begins with
--- = if no event fills any of its columns, and with + otherwise; and the columns of events that no event fills, each on a
+-- change or drop its rows before they are stored; the names of all CHECK constraints, each on a line that begins with =
+-- if no event fills any of its columns, and with + otherwise; and the columns of events that no event fills, each on a
 -- line.
 WITH place AS MATERIALIZED (
 	SELECT n.oid AS schema, pg_catalog.quote_ident(n.nspname) AS name, v.oid IS NOT NULL AS is_ours
@@ -164,6 +164,6 @@ SELECT name, is_ours, (SELECT fault FROM faults ORDER BY rank, fault LIMIT 1),
 		THEN '+' ELSE '=' END, c.conname), '')
 	FROM tables AS t JOIN pg_catalog.pg_constraint AS c ON c.conrelid = t.oid AND c.contype = 'c'
 	WHERE t.filled IS NOT NULL),
-	(SELECT pg_catalog.string_agg(E'\n' || f.name || E'\n', '') FROM fields AS f
+	(SELECT pg_catalog.string_agg(E'\n' || f.name || E'\n', '' ORDER BY f.name) FROM fields AS f
 	WHERE f.table_name = 'events' AND NOT f.is_filled AND f.name <> 'event_time')
 FROM place

@@ -119,7 +119,7 @@ Test(replay, a_line_over_max_message_is_a_dead_letter_with_its_head_as_on_a_feed
 Test(replay, killed_again_and_again_it_goes_on_from_its_checkpoint_and_loses_and_doubles_nothing, .init = bench_open,
      .timeout = 300)
 {
-	char *path = fleet_file("events", 4000), *checkpoint = suite_path("checkpoint");
+	char *path = fleet_file("events", 20000), *checkpoint = suite_path("checkpoint");
 	long last = -1;
 
 	database_slow_down(db, SLOW_MS);
@@ -133,9 +133,9 @@ Test(replay, killed_again_and_again_it_goes_on_from_its_checkpoint_and_loses_and
 		last = checkpoint_offset(checkpoint);
 	}
 	database_slow_down(db, 0);
-	cr_assert_lt(bench_rows(), 4000, "it was not killed in the middle");
+	cr_assert_lt(bench_rows(), 20000, "it was not killed in the middle");
 	run_expect(db, 0, "went on from byte ", "replay %s --checkpoint %s", path, checkpoint);
-	must_be_whole(4000);
+	must_be_whole(20000);
 	run_expect(db, 0, "replayed 0: ", "replay %s --checkpoint %s", path, checkpoint);
 }
 

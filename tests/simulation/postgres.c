@@ -1049,6 +1049,7 @@ static void inspect(struct backend *b)
 	put_text(r, SCHEMA_IS_READ_ONLY, server.is_read_only ? "t" : "f");
 	put_text(r, SCHEMA_IS_PARTITIONED, "f");
 	put_text(r, SCHEMA_IS_CHANGED, server.has_keeper ? "t" : "f");
+	put_text(r, SCHEMA_UNFILLED, "\nid\n\ninstance\n\nprocessed_at\n\npurged_at\n\nreceived_at\n\nsource\n");
 	r->rows = 1;
 	send_result(b, r);
 }
