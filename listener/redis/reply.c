@@ -33,6 +33,8 @@ static bool read_string(struct reader *r, struct redis_reply *out, size_t len)
 	return true;
 }
 
+/* NOLINTBEGIN(misc-no-recursion): at most DEPTH_MAX levels */
+
 /* Without the limit, a few bytes could announce an array of 16 GiB. */
 static bool read_array(struct reader *r, struct redis_reply *out, size_t count, int depth)
 {
@@ -56,6 +58,8 @@ static bool read_value(struct reader *r, struct redis_reply *out, int depth)
 		return refuse(r, "an answer is not RESP2");
 	if (!newline)
 		return false;
+	if (newline < line + 2)
+		return refuse(r, "an answer is not RESP2");
 	newline[-1] = '\0';
 	r->at = newline + 1;
 	if (*line == '+' || *line == '-') {
@@ -73,10 +77,13 @@ static bool read_value(struct reader *r, struct redis_reply *out, int depth)
 	return *line == '$' ? read_string(r, out, (size_t)n) : read_array(r, out, (size_t)n, depth);
 }
 
+/* NOLINTEND(misc-no-recursion) */
+
 char *reply_read(struct redis_reply *reply, char *bytes, size_t len, struct arena *a, const char **why)
 {
-	struct reader r = {bytes, bytes + len, a, NULL};
+	struct reader r = {.end = bytes + len, .arena = a};
 
+	r.at = bytes;
 	arena_clear(a);
 	if (read_value(&r, reply, 0))
 		return r.at;

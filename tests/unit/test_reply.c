@@ -112,8 +112,8 @@ Test(reply, the_limit_is_that_of_one_answer)
 /* Among them what only a client gets that has asked for RESP3. */
 Test(reply, what_is_not_resp2_is_refused)
 {
-	static const char *const texts[] = {",1.5\r\n", "#t\r\n", "_\r\n", "OK\r\n",  "\r\n",
-					    "\n",       "x",      ":\r\n", ":1x\r\n", "$\r\n"};
+	static const char *const texts[] = {",1.5\r\n", "#t\r\n", "_\r\n",   "OK\r\n", "\r\n", "\n",
+					    "x",        ":\r\n",  ":1x\r\n", "$\r\n",  "$\n-1"};
 
 	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
 		cr_assert_eq(read_text(texts[i]), 0, "%s", texts[i]);
