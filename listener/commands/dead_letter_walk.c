@@ -192,9 +192,7 @@ static bool has_type(const struct dead_letter_walk *w, const struct pg_result *r
 /* --- pages --- */
 
 /* With these, a page is read in the order of an index, whatever the statistics say. */
-static const char settings[] = "SELECT pg_catalog.set_config('statement_timeout', $1, true),"
-			       " pg_catalog.set_config('jit', 'off', true),"
-			       " pg_catalog.set_config('enable_seqscan', 'off', true)";
+static const char settings[] = SESSION_SETTINGS ", pg_catalog.set_config('enable_seqscan', 'off', true)";
 
 /* Runs a statement with the filter's parameters. */
 static struct pg_result *ask(const struct dead_letter_walk *w, const char *const sql[2], const char *type,

@@ -97,13 +97,11 @@ struct purge {
  * command, which can be run again. The limits and the format of times are set for the transaction, since behind a
  * pooler the connection is not ours. A cutoff is read and sent back as text, and in formats other than ISO the name of
  * a zone may mean another zone as well. Without the hints to the planner, Postgres reads a table of half a million rows
- * as a whole to find the next thousand; with them, a plan may seem so dear that jit compiles it again for each step. */
-static const char settings[] = "SELECT pg_catalog.set_config('DateStyle', 'ISO', true),"
-			       " pg_catalog.set_config('jit', 'off', true),"
-			       " pg_catalog.set_config('lock_timeout', '2s', true),"
-			       " pg_catalog.set_config('enable_seqscan', 'off', true),"
-			       " pg_catalog.set_config('enable_bitmapscan', 'off', true),"
-			       " pg_catalog.set_config('statement_timeout', $1, true)";
+ * as a whole to find the next thousand. */
+static const char settings[] = SESSION_SETTINGS ", pg_catalog.set_config('DateStyle', 'ISO', true),"
+						" pg_catalog.set_config('lock_timeout', '2s', true),"
+						" pg_catalog.set_config('enable_seqscan', 'off', true),"
+						" pg_catalog.set_config('enable_bitmapscan', 'off', true)";
 
 /* Columns of purge_step.sql. */
 enum step_column { FOUND, BYTES, LAST, CHANGED, MARKED };

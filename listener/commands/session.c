@@ -163,8 +163,8 @@ static int run(struct session *s, const char *sql, int *version)
 static int try_upgrade(struct session *s)
 {
 	int version;
-	bool is_locked =
-		!run(s, "BEGIN; SET LOCAL statement_timeout = 0", &version) && !run(s, schema_lock_sql(), &version);
+	bool is_locked = !run(s, "BEGIN; SET LOCAL jit = off; SET LOCAL statement_timeout = 0", &version) &&
+			 !run(s, schema_lock_sql(), &version);
 	AUTO_FREE char *sql = is_locked ? schema_upgrade_sql(version) : NULL;
 
 	return sql ? run(s, sql, &version) : -1;
@@ -241,7 +241,7 @@ static struct session *connect_to(const struct config *config, enum session_aim 
 	struct session *s = memory_calloc(1, sizeof(*s));
 	int64_t timeout_ms = config->postgres_timeout_ms;
 
-	session_configure(s, "SELECT pg_catalog.set_config('statement_timeout', $1, true)", 0);
+	session_configure(s, SESSION_SETTINGS, 0);
 	s->lock_timeout_ms = timeout_ms;
 	if (left_ms() && left_ms() < timeout_ms)
 		timeout_ms = left_ms();

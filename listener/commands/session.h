@@ -27,8 +27,11 @@ struct session *session_open(const struct config *config, enum session_aim aim);
 void session_limit(int64_t ms, bool is_to_read);
 /* True if the deadline has passed. */
 bool session_is_late(void);
-/* Replaces the statement by which each transaction without an explicit BEGIN sets its limits, in Postgres: its $1 is
- * the statement_timeout. limit_ms is that timeout unless session_limit() has set another one; 0: none. settings must
+/* jit is off: see print_limits() in postgres/connection.c. */
+#define SESSION_SETTINGS \
+	"SELECT pg_catalog.set_config('statement_timeout', $1, true), pg_catalog.set_config('jit', 'off', true)"
+/* Replaces SESSION_SETTINGS, by which each transaction without an explicit BEGIN sets its limits, in Postgres: its $1
+ * is the statement_timeout. limit_ms is that timeout unless session_limit() has set another one; 0: none. settings must
  * outlive s. */
 void session_configure(struct session *s, const char *settings, int64_t limit_ms);
 void session_close(struct session *s);

@@ -190,7 +190,7 @@ enum resend_column { READ, LAST_US, LAST_ID, CHOSEN, HAD_ONE };
  * one sees what was queued. It does not block listeners. Without the hint, Postgres reads all pending deliveries to
  * find those of a page. */
 static const char begin_page[] = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = 0;"
-				 "SET LOCAL lock_timeout = 0; SET LOCAL enable_seqscan = off;"
+				 "SET LOCAL lock_timeout = 0; SET LOCAL jit = off; SET LOCAL enable_seqscan = off;"
 				 "LOCK TABLE :schema.webhook_pauses IN SHARE UPDATE EXCLUSIVE MODE";
 
 /* Queues a page. Returns how many events it had, or -1. */

@@ -445,10 +445,11 @@ static void begin_step(struct postgres *p, enum step step, int is_sent)
 
 static void send_step(struct postgres *p, enum step step, const char *sql)
 {
-	char *text = schema_expand(sql, p->schema);
+	char *all = memory_printf("SET LOCAL jit = off; %s", sql), *text = schema_expand(all, p->schema);
 
 	begin_step(p, step, PQsendQuery(p->conn, text));
 	free(text);
+	free(all);
 }
 
 static int64_t least(int64_t role_ms, int64_t ours_ms)
@@ -470,15 +471,15 @@ static size_t add_setting(char out[LIMITS_SIZE], size_t n, bool is_command, cons
 	return n;
 }
 
-/* With these off, no plan reads a large table as a whole, whatever its statistics. jit is off too: if there is no other
- * way to find a row, the plan seems so expensive that Postgres would compile it for a second or more. */
-static const char *const by_key[] = {"enable_hashjoin", "enable_mergejoin", "enable_seqscan", "jit"};
+/* With these off, no plan reads a large table as a whole, whatever its statistics. */
+static const char *const by_key[] = {"enable_hashjoin", "enable_mergejoin", "enable_seqscan"};
 
 /* Writes the limits for one transaction, not for the session, which a pooler lends to others. The server must give up
  * before we do, since it names the event at fault. A lock timeout shorter than the statement's tells a wait from a slow
- * statement. The role's own limits stay if they are lower. A backend whose client is gone ends; but while a COPY waits
- * for rows, Postgres does not check, so TCP has to notice. Its first probe is sent after a third of the timeout instead
- * of two hours; Linux's nine further probes take the rest. */
+ * statement. The role's own limits stay if they are lower. jit is off: if the role's settings or ours make a plan seem
+ * dear, Postgres would compile it for seconds, during which it cannot be cancelled. A backend whose client is gone
+ * ends; but while a COPY waits for rows, Postgres does not check, so TCP has to notice. Its first probe is sent after a
+ * third of the timeout instead of two hours; Linux's nine further probes take the rest. */
 static const char *print_limits(const struct postgres *p, bool is_copy, char out[LIMITS_SIZE])
 {
 	int64_t ms = p->settings.timeout_ms, statement_ms = least(p->statement_ms, ms * 9 / 10 + 1);
@@ -486,6 +487,7 @@ static const char *print_limits(const struct postgres *p, bool is_copy, char out
 	size_t n = add_setting(out, 0, is_copy, "lock_timeout", lock_ms);
 
 	n = add_setting(out, n, is_copy, "statement_timeout", statement_ms);
+	n = add_setting(out, n, is_copy, "jit", 0);
 	if (PQserverVersion(p->conn) >= 140000)
 		n = add_setting(out, n, is_copy, "client_connection_check_interval", ms / 2 + 1);
 	for (size_t i = 0; p->is_by_key && i < sizeof(by_key) / sizeof(*by_key); i++)

@@ -5,6 +5,7 @@
 SET work_mem = '64MB';
 SET temp_buffers = '32MB';
 SET statement_timeout = 0;
+SET jit = off;
 -- Ctrl-C ends the statement too. Postgres 13 has no such setting.
 SELECT pg_catalog.set_config(name, '1s', false) FROM pg_catalog.pg_settings
 WHERE name = 'client_connection_check_interval';

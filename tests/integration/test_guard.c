@@ -83,6 +83,22 @@ Test(guard, a_server_that_quotes_all_names_is_used)
 	must_be_used("CREATE TABLE events (" COLUMNS ", UNIQUE (event_id))");
 }
 
+/* Without jit = off, Postgres would compile the inspection for seconds, and not notice that it is cancelled. */
+Test(guard, a_role_whose_settings_make_plans_seem_dear_is_used)
+{
+	static const char *const settings[] = {"jit = on", "jit_above_cost = 0", "enable_seqscan = off",
+					       "enable_indexscan = off",
+					       "default_transaction_isolation = serializable"};
+
+	for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++)
+		database_exec(db, "DO $$ BEGIN EXECUTE format('ALTER DATABASE %%I SET %s', current_database()); END $$",
+			      settings[i]);
+	int64_t began_ms = wait_now_ms();
+	must_be_used("SELECT 1");
+	run_expect(db, 0, NULL, "dead-letters list");
+	cr_expect_lt(wait_now_ms() - began_ms, wait_stretch_ms(6000));
+}
+
 Test(guard, a_table_of_another_program_is_refused_and_left_alone)
 {
 	database_exec(db, "CREATE TABLE events (id int, name text)");
