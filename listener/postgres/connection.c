@@ -445,7 +445,7 @@ static void begin_step(struct postgres *p, enum step step, int is_sent)
 
 static void send_step(struct postgres *p, enum step step, const char *sql)
 {
-	char *all = memory_printf("SET LOCAL jit = off; %s", sql), *text = schema_expand(all, p->schema);
+	char *all = memory_printf(SCHEMA_BEFORE_STEP "%s", sql), *text = schema_expand(all, p->schema);
 
 	begin_step(p, step, PQsendQuery(p->conn, text));
 	free(text);

@@ -31,6 +31,9 @@ enum schema_column {
 /* Adds the column of sql/queries/hazards.sql to a statement without a semicolon. */
 #define SCHEMA_WITH_HAZARDS(sql) sql ", (" SQL_HAZARDS ")"
 
+/* Precedes the statements that prepare a connection: see print_limits() in connection.c. */
+#define SCHEMA_BEFORE_STEP "SET LOCAL jit = off; "
+
 /* Makes one statement of several that return nothing. */
 #define SCHEMA_AS_BLOCK(sql) "DO $do$ BEGIN " sql "; END $do$"
 

@@ -904,8 +904,11 @@ static enum kind kind_of(const char *text)
 {
 	static const char limits[] = "SELECT pg_catalog.set_config('lock_timeout', '";
 	static const char limits_of_copy[] = "SET LOCAL lock_timeout = ";
-	size_t len = strlen(text);
+	size_t len;
 
+	if (strncmp(text, SCHEMA_BEFORE_STEP, sizeof(SCHEMA_BEFORE_STEP) - 1) == 0)
+		text += sizeof(SCHEMA_BEFORE_STEP) - 1;
+	len = strlen(text);
 	for (int kind = 0; kind < KINDS; kind++)
 		if (known[kind].text && known[kind].len == len && memcmp(known[kind].text, text, len) == 0)
 			return (enum kind)kind;

@@ -259,6 +259,8 @@ static void answer(struct conn *c, enum moment moment)
 
 static enum moment read_sql(struct conn *c, const char *sql)
 {
+	if (strncmp(sql, SCHEMA_BEFORE_STEP, strlen(SCHEMA_BEFORE_STEP)) == 0)
+		sql += strlen(SCHEMA_BEFORE_STEP);
 	if (strstr(sql, "COPY t FROM STDIN"))
 		return AT_COPY;
 	if (strstr(sql, "set_config"))
