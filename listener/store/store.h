@@ -67,7 +67,7 @@ struct store_callbacks {
 	void *arg;
 };
 
-/* Returns the tables of Postgres that a listener writes to store events and their effects, as the text of a text[]. */
+/* Returns the tables of Postgres that a listener writes, as the text of a text[] that the next call overwrites. */
 const char *store_tables(const struct config *config);
 
 /* Starts to connect. config must outlive the store. */

@@ -1304,15 +1304,18 @@ static struct store_view view(const struct store *s)
 
 const char *store_tables(const struct config *c)
 {
-#define ALWAYS \
-	"{events,dead_letters,wsonce_listeners,wsonce_duplicates,wsonce_retention,wsonce_database,wsonce_epoch," \
-	"cursors,line_minutes"
-	static const char *const tables[2][2] = {
-		{ALWAYS "}", ALWAYS ",outbox}"},
-		{ALWAYS ",processed_events}", ALWAYS ",processed_events,outbox}"},
-	};
+	static _Thread_local char tables[240];
+	bool has_lease = false;
 
-	return tables[*c->consumer != '\0'][c->webhooks.count > 0];
+	for (size_t i = 0; i < c->feed_count; i++)
+		has_lease |= c->feeds[i]->fleet == FLEET_EXCLUSIVE && strcmp(c->redis, "none") == 0;
+	snprintf(
+		tables, sizeof(tables),
+		"{events,dead_letters,wsonce_listeners,wsonce_duplicates,wsonce_retention,wsonce_database,wsonce_epoch,"
+		"cursors,line_minutes%s%s%s}",
+		*c->consumer ? ",processed_events" : "", c->webhooks.count ? ",outbox,webhook_pauses" : "",
+		has_lease ? ",wsonce_leases" : "");
+	return tables;
 }
 
 static struct store *open_store(uv_loop_t *loop, const struct config *config, const struct store_callbacks *callbacks)

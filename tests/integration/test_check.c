@@ -253,7 +253,7 @@ Test(check, a_handler_is_looked_up, .init = bench_open)
 /* Marks of a consumer are rows that wsonce itself writes with the handler's effects. */
 Test(check, rights_on_the_tables_of_effects_are_looked_up, .init = bench_open)
 {
-	const char *env[] = {NULL, "WSONCE_REDIS=none", NULL};
+	const char *env[] = {NULL, "WSONCE_REDIS=none", "HOOK=whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3", NULL};
 	char *role = database_text(db, "SELECT current_database() || '_poor'");
 
 	run_expect(db, 0, NULL, "migrate");
@@ -266,6 +266,18 @@ Test(check, rights_on_the_tables_of_effects_are_looked_up, .init = bench_open)
 	expect(1, "wrong    tables         the role", env, "check --ingest 127.0.0.1:0 --consumer books");
 	expect(1, "lacks a right: GRANT INSERT ON public.processed_events", env,
 	       "check --ingest 127.0.0.1:0 --consumer books");
+	database_exec(db, "REVOKE INSERT ON webhook_pauses, wsonce_leases FROM \"%s\"", role);
+	expect(0, "ok       tables ", env, "check --ingest 127.0.0.1:0");
+	expect(1, "lacks a right: GRANT INSERT ON public.webhook_pauses", env,
+	       suite_text("check --ingest 127.0.0.1:0 --config %s",
+			  suite_file("pauses.json", "{\"webhooks\": [{\"name\": \"w\", \"url\": "
+						    "\"https://127.0.0.1/\", \"secret-env\": \"HOOK\"}]}")));
+	expect(1, "lacks a right: GRANT INSERT ON public.wsonce_leases", env,
+	       suite_text("check --config %s",
+			  suite_file("alone.json",
+				     "{\"sources\": [{\"name\": \"alone\", \"fleet\": \"exclusive\", \"url\": "
+				     "\"ws://127.0.0.1:1/\", \"rules\": [{\"name\": \"r\", \"action\": "
+				     "\"ignore\"}]}]}")));
 	database_exec(db, "DROP OWNED BY \"%s\"; DROP ROLE \"%s\"", role, role);
 }
 
