@@ -5,15 +5,45 @@
 -- change or drop its rows before they are stored; the names of all CHECK constraints, each on a line that begins with =
 -- if no event fills any of its columns, and with + otherwise; and the columns of events that no event fills, each on a
 -- line.
-WITH place AS MATERIALIZED (
+--
+-- The parts path and lookalikes name pg_catalog with each operator and type, so that what they look for cannot hide it.
+-- An operator of another schema is used if that comes first, or if none of pg_catalog has exactly its operands.
+WITH path AS MATERIALIZED (
+	SELECT n.oid, nspname AS schema, place OPERATOR(pg_catalog.<) pg_catalog.array_position(s, 'pg_catalog') AS is_first
+	FROM pg_catalog.current_schemas(true) AS c (s), pg_catalog.unnest(s) WITH ORDINALITY AS p (name, place)
+	JOIN pg_catalog.pg_namespace AS n ON nspname OPERATOR(pg_catalog.=) name
+	WHERE name OPERATOR(pg_catalog.<>) 'pg_catalog'
+), lookalikes (title, schema) AS MATERIALIZED (
+	SELECT pg_catalog.format('type %I.%I', schema, typname), schema
+	FROM path AS p JOIN pg_catalog.pg_type ON typnamespace OPERATOR(pg_catalog.=) p.oid
+	WHERE is_first AND typname OPERATOR(pg_catalog.=) ANY (
+		'{bool,bytea,float8,json,jsonb,oid,regclass,regtype,text,timestamptz,uuid,xid}'::pg_catalog.name[])
+	UNION ALL
+	SELECT pg_catalog.format('operator %I.%s (%s, %s)', schema, oprname, pg_catalog.format_type(oprleft, NULL),
+		pg_catalog.format_type(oprright, NULL)), schema
+	FROM path AS p JOIN pg_catalog.pg_operator AS o ON oprnamespace OPERATOR(pg_catalog.=) p.oid
+	CROSS JOIN (SELECT '{bool,bytea,"\"char\"",float8,int2,int4,int8,interval,json,jsonb,name,numeric,oid,text,'
+		'timestamptz,varchar,xid}'::pg_catalog.regtype[]::pg_catalog.oid[]) AS u (ours)
+	WHERE oprleft OPERATOR(pg_catalog.=) ANY (ours) AND oprright OPERATOR(pg_catalog.=) ANY (ours) AND EXISTS (
+		SELECT FROM pg_catalog.pg_operator AS c, pg_catalog.pg_type AS l, pg_catalog.pg_type AS r,
+			pg_catalog.pg_type AS cl, pg_catalog.pg_type AS cr
+		WHERE c.oprname OPERATOR(pg_catalog.=) o.oprname AND c.oid OPERATOR(pg_catalog.<) 10000
+			AND l.oid OPERATOR(pg_catalog.=) o.oprleft AND r.oid OPERATOR(pg_catalog.=) o.oprright
+			AND cl.oid OPERATOR(pg_catalog.=) c.oprleft AND cr.oid OPERATOR(pg_catalog.=) c.oprright
+			AND cl.typcategory OPERATOR(pg_catalog.=) l.typcategory
+			AND cr.typcategory OPERATOR(pg_catalog.=) r.typcategory
+		HAVING pg_catalog.count(*) OPERATOR(pg_catalog.>) 0 AND (is_first OR NOT pg_catalog.bool_or(
+			c.oprleft OPERATOR(pg_catalog.=) o.oprleft AND c.oprright OPERATOR(pg_catalog.=) o.oprright))
+	)
+), place AS MATERIALIZED (
 	SELECT n.oid AS schema, pg_catalog.quote_ident(n.nspname) AS name, v.oid IS NOT NULL AS is_ours
-	FROM (SELECT pg_catalog.to_regclass('wsonce_schema')::oid) AS visible (versions)
+	FROM (SELECT pg_catalog.to_regclass('wsonce_schema')::pg_catalog.oid) AS visible (versions)
 	LEFT JOIN pg_catalog.pg_class AS v ON v.oid = versions
 	LEFT JOIN pg_catalog.pg_namespace AS n ON n.oid = v.relnamespace
 		OR (v.oid IS NULL AND n.nspname = pg_catalog.current_schema())
 ), wanted (name, fields, filled) AS (
 	VALUES ('events', '{"id": "bigint", "event_id": "text", "event_type": "text", "payload": "jsonb",
-			"processed_at": "time"}'::jsonb, '{event_id,event_type,payload}'::text[]),
+			"processed_at": "time"}'::pg_catalog.jsonb, '{event_id,event_type,payload}'::pg_catalog.text[]),
 		('dead_letters', '{"id": "bigint", "digest": "bytea", "event_id": "text", "reason": "text", "raw": "bytea",
 			"seen": "bigint"}', '{digest,reason,raw,instance_id,consumer,seen}'),
 		('processed_events', '{"consumer": "text", "event_id": "text", "processed_at": "time"}', '{consumer,event_id}'),
@@ -27,7 +57,7 @@ WITH place AS MATERIALIZED (
 	FROM place AS p
 	JOIN pg_catalog.pg_class AS c ON c.relnamespace = p.schema
 	LEFT JOIN wanted AS w ON w.name = c.relname
-	WHERE w.name IS NOT NULL OR c.relname = ANY ($1::text[])
+	WHERE w.name IS NOT NULL OR c.relname = ANY ($1::pg_catalog.text[])
 ), fields AS (
 	SELECT t.title, t.name AS table_name, a.attname = ANY (t.filled) OR a.attgenerated <> '' AS is_filled, a.attname AS name, a.*,
 		CASE y.name
@@ -54,6 +84,10 @@ WITH place AS MATERIALIZED (
 		('cursors', 'SELECT'), ('cursors', 'INSERT'), ('cursors', 'UPDATE'),
 		('line_minutes', 'SELECT'), ('line_minutes', 'INSERT'), ('line_minutes', 'UPDATE'), ('line_minutes', 'DELETE')
 ), faults (rank, fault) AS (
+	SELECT 0, pg_catalog.format('the %s hides one of Postgres that wsonce uses: drop it, or take %I out of the search_path '
+		'of the role %I', title, schema, current_user)
+	FROM lookalikes
+	UNION ALL
 	SELECT 1, pg_catalog.format('%s is not a table: give wsonce a schema or a database of its own', title)
 	FROM tables WHERE relkind NOT IN ('r', 'p')
 	UNION ALL
@@ -66,12 +100,12 @@ WITH place AS MATERIALIZED (
 	SELECT 3, pg_catalog.format('the table %s has a column %s that wsonce does not fill: give it a default, or let it '
 		'be NULL', title, pg_catalog.quote_ident(name))
 	FROM fields
-	WHERE table_name = ANY ($1::text[]) AND attnotnull AND NOT atthasdef AND attidentity = '' AND NOT is_filled
+	WHERE table_name = ANY ($1::pg_catalog.text[]) AND attnotnull AND NOT atthasdef AND attidentity = '' AND NOT is_filled
 	UNION ALL
 	SELECT 3, pg_catalog.format('the next %s of the table %s is greater than an integer: ALTER TABLE %2$s ALTER COLUMN %1$s '
 		'TYPE bigint', name, title)
 	FROM fields CROSS JOIN LATERAL pg_catalog.pg_get_serial_sequence(title, name) AS sequence
-	WHERE name = 'id' AND atttypid = 'pg_catalog.int4'::pg_catalog.regtype AND table_name = ANY ($1::text[]) AND CASE
+	WHERE name = 'id' AND atttypid = 'pg_catalog.int4'::pg_catalog.regtype AND table_name = ANY ($1::pg_catalog.text[]) AND CASE
 		WHEN pg_catalog.has_sequence_privilege(sequence, 'USAGE, SELECT')
 		THEN pg_catalog.pg_sequence_last_value(sequence::pg_catalog.regclass) > 2147483647 END
 	UNION ALL
@@ -92,14 +126,14 @@ WITH place AS MATERIALIZED (
 	SELECT 6, pg_catalog.format('the role %s lacks a right: GRANT %s ON %s TO %1$s',
 		pg_catalog.quote_ident(current_user), may, title)
 	FROM tables JOIN rights USING (name)
-	WHERE name = ANY ($1::text[]) AND NOT CASE
+	WHERE name = ANY ($1::pg_catalog.text[]) AND NOT CASE
 		WHEN may = 'DELETE' OR name = 'wsonce_epoch' THEN pg_catalog.has_table_privilege(oid, may) -- or it is not to be locked
 		ELSE pg_catalog.has_any_column_privilege(oid, may) END
 	UNION ALL
 	SELECT 7, pg_catalog.format('the role %s lacks a right: GRANT USAGE ON SEQUENCE %s TO %1$s',
 		pg_catalog.quote_ident(current_user), sequence)
 	FROM fields CROSS JOIN LATERAL pg_catalog.pg_get_serial_sequence(title, name) AS sequence
-	WHERE name = 'id' AND atthasdef AND table_name = ANY ($1::text[])
+	WHERE name = 'id' AND atthasdef AND table_name = ANY ($1::pg_catalog.text[])
 		AND NOT pg_catalog.has_sequence_privilege(sequence, 'USAGE, UPDATE')
 	UNION ALL
 	SELECT 7, pg_catalog.format('the role %s has not every right that it needs: GRANT USAGE ON LANGUAGE plpgsql TO %1$s',
@@ -116,7 +150,7 @@ WITH place AS MATERIALIZED (
 		pg_catalog.quote_ident(current_user), title)
 	FROM fields
 	WHERE table_name = 'events' AND name IN ('source', 'instance', 'received_at', 'event_time')
-		AND 'events' = ANY ($1::text[]) AND NOT pg_catalog.has_column_privilege(attrelid, attnum, 'INSERT')
+		AND 'events' = ANY ($1::pg_catalog.text[]) AND NOT pg_catalog.has_column_privilege(attrelid, attnum, 'INSERT')
 ), warnings (warning) AS (
 	SELECT pg_catalog.format('%s is UNLOGGED: a crash of Postgres empties it', title)
 	FROM tables WHERE relpersistence = 'u' AND fields IS NOT NULL
@@ -144,7 +178,7 @@ WITH place AS MATERIALIZED (
 		SELECT FROM keys AS k JOIN pg_catalog.pg_collation AS l ON l.oid = k.indcollation[0]
 		LEFT JOIN pg_catalog.pg_database AS d ON d.datname = pg_catalog.current_database() AND l.collprovider = 'd'
 		LEFT JOIN LATERAL (SELECT pg_catalog.to_jsonb(d)->>'datlocprovider') AS p (provider) ON true
-		WHERE coalesce(provider, l.collprovider::text) = 'b'
+		WHERE coalesce(provider, l.collprovider::pg_catalog.text) = 'b'
 			OR (coalesce(d.datcollate, l.collcollate) IN ('C', 'POSIX') AND coalesce(provider, 'c') = 'c')
 	)
 )

@@ -259,3 +259,40 @@ Test(guard, a_schema_in_which_strangers_may_create_is_said_at_the_start)
 		role, role);
 	expect_warning("CVE-2018-1058", false); /* it is not in the search_path */
 }
+
+/* Rows would be compared by them, and events be taken for stored that are not. */
+Test(guard, operators_and_types_that_hide_those_of_postgres_are_named)
+{
+	static const struct {
+		const char *path, *sql, *why; /* NULL: the database is used */
+	} cases[] = {
+		{"public", "CREATE OPERATOR public.= (LEFTARG = varchar, RIGHTARG = text, FUNCTION = never)",
+		 "the operator public.= (character varying, text) hides one of Postgres"},
+		{"public",
+		 "DROP OPERATOR public.= (varchar, text);"
+		 "CREATE OPERATOR public.= (LEFTARG = text, RIGHTARG = text, FUNCTION = texteq)",
+		 NULL},
+		{"public,pg_catalog", "SELECT 1", "the operator public.= (text, text) hides one of Postgres"},
+		{"public,pg_catalog",
+		 "DROP OPERATOR public.= (text, text);" /* as of the extension intarray */
+		 "CREATE OPERATOR public.@> (LEFTARG = int[], RIGHTARG = int[], FUNCTION = never)",
+		 NULL},
+		{"public", "CREATE DOMAIN public.timestamptz AS text", NULL},
+		{"public,pg_catalog", "SELECT 1", "the type public.timestamptz hides one of Postgres"},
+		{"public,pg_catalog", "DROP DOMAIN public.timestamptz; CREATE TYPE public.jsonb AS (a int)",
+		 "the type public.jsonb hides one of Postgres"},
+	};
+
+	database_exec(db, "CREATE FUNCTION never(varchar, text) RETURNS boolean LANGUAGE sql AS 'SELECT false';"
+			  "CREATE FUNCTION never(int[], int[]) RETURNS boolean LANGUAGE sql AS 'SELECT false'");
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char *conninfo = suite_text("%s options='-c search_path=%s'", database_conninfo(db), cases[i].path);
+		struct listener_options options = {.postgres = conninfo, .redis = "none"};
+
+		database_exec(db, "%s", cases[i].sql);
+		if (cases[i].why)
+			must_be_refused(conninfo, cases[i].why);
+		else
+			cr_assert_eq(listener_stop(listener_start(&options, NULL)), 0);
+	}
+}
