@@ -538,14 +538,19 @@ static void finish_preparing(struct postgres *p)
 static void on_identified(struct postgres *p, const PGresult *result)
 {
 	struct postgres_identity *i = &p->identity;
+	uint32_t epoch = read_epoch(result);
 
-	i->epoch = read_epoch(result);
-	snprintf(i->database, sizeof(i->database), "%s", PQgetvalue(result, 0, 1));
-	snprintf(i->hazards, sizeof(i->hazards), "%s", PQgetvalue(result, 0, 2));
-	if (i->epoch || p->step == STEP_EPOCH)
-		finish_preparing(p);
-	else
+	if (!epoch && p->step != STEP_EPOCH) {
 		send_step(p, STEP_EPOCH, SQL_MAKE_EPOCH ";" IDENTIFY);
+		return;
+	}
+	if (i->epoch && p->step == STEP_EPOCH)
+		log_warn("the database crashed, failed over or was restored: it may lack rows", "since=%s",
+			 PQgetvalue(result, 0, 2));
+	i->epoch = epoch;
+	snprintf(i->database, sizeof(i->database), "%s", PQgetvalue(result, 0, 1));
+	snprintf(i->hazards, sizeof(i->hazards), "%s", PQgetvalue(result, 0, 3));
+	finish_preparing(p);
 }
 
 /* A listener that was ready before may hold the only copy of events, so it waits until the database is repaired. */

@@ -1031,11 +1031,12 @@ static const char *hazards(void)
 
 static void identify(struct backend *b)
 {
-	struct pg_result *r = result_new(b, PGRES_TUPLES_OK, "epoch", 3, 1);
+	struct pg_result *r = result_new(b, PGRES_TUPLES_OK, "epoch", 4, 1);
 
 	put_text(r, 0, server.epoch ? sim_print("%08x", server.epoch) : NULL);
 	put_text(r, 1, "5d5a3a4e-0000-4000-8000-000000000001");
-	put_text(r, 2, hazards());
+	put_text(r, 2, "2026-01-01T00:00:00Z");
+	put_text(r, 3, hazards());
 	r->rows = 1;
 	send_result(b, r);
 }
