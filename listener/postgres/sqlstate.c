@@ -138,15 +138,15 @@ enum postgres_result sqlstate_judge(const char *sqlstate, const char *context)
 }
 
 /* A function may raise any error because of an event, but a deadlock, a lock that another transaction holds, or a
- * server that is read-only or shutting down is never the event's fault. Outside functions, an error that may come from
- * the server or the row (a full disk, an internal error) is the row's if other rows are stored meanwhile. */
+ * server that is read-only or shutting down is never the event's fault. A full disk, and outside functions any error
+ * that may come from the server or the row, is the row's if other rows are stored meanwhile. */
 enum postgres_blame sqlstate_blame(const char *sqlstate, const char *context)
 {
 	static const char nobody[] = "40P01 55P03 25006 57P01 57P02 57P03 57P04 57P05";
 
 	if (!sqlstate || strstr(nobody, sqlstate) || (context && is_waiting(context)))
 		return POSTGRES_BLAME_NOBODY;
-	if (strcmp(sqlstate, LIMIT) == 0)
+	if (strcmp(sqlstate, LIMIT) == 0 || sqlstate_is_class(sqlstate, "53"))
 		return POSTGRES_BLAME_OPEN;
 	if (is_in_function(context))
 		return POSTGRES_BLAME_ROW;

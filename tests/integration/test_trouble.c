@@ -537,6 +537,18 @@ Test(trouble, a_limit_of_the_server_is_no_events_fault)
 	cr_assert_eq(letters(), 0);
 }
 
+Test(trouble, a_disk_that_is_full_for_a_trigger_is_no_events_fault)
+{
+	start("none", "--max-attempts 1");
+	make_trigger("events", "RAISE 'could not extend file' USING ERRCODE = '53100';");
+	send_event("early");
+	await(listener_has_logged(listener, "(53100)") && is_unready(), WAIT_MS, "nobody is told");
+	await(listener_metric(listener, "wsonce_rows_put_off_total") > 1, WAIT_MS);
+	cr_assert_eq(letters(), 0);
+	database_exec(db, "DROP TRIGGER watch ON events");
+	ack_expect(producer, "early", "persisted");
+}
+
 /* An index cannot hold the second one's type, and others pass. */
 Test(trouble, a_limit_that_only_one_row_meets_is_its_own)
 {
