@@ -52,15 +52,15 @@ static int on_timeout_wanted(CURLM *multi, long timeout_ms, void *arg)
 	return 0;
 }
 
-/* After an error, libcurl finds out the cause by itself. */
+/* After an error libcurl must read: there may be an answer before a reset. With CURL_CSELECT_ERR it would not. */
 static void on_socket(void *arg, int fd, int status, int events)
 {
 	struct curl_loop *c = arg;
-	int flags = status < 0 ? CURL_CSELECT_ERR : 0, running;
+	int flags = 0, running;
 
-	if (events & UV_READABLE)
+	if (status < 0 || (events & UV_READABLE))
 		flags |= CURL_CSELECT_IN;
-	if (events & UV_WRITABLE)
+	if (status < 0 || (events & UV_WRITABLE))
 		flags |= CURL_CSELECT_OUT;
 	curl_multi_socket_action(c->multi, fd, flags, &running);
 	finish_all(c);

@@ -370,6 +370,21 @@ Test(webhooks, answer_of_any_length_is_read_to_an_end)
 		2, "they are read for as long as a body");
 }
 
+/* The listener stands still, so that it finds the answer and the reset at once. */
+Test(webhooks, answer_before_a_reset_counts)
+{
+	add_hook("shop", "/last/422", "{s:i}", "attempts", 1);
+	struct listener *l = start("");
+
+	add_rows("shop", "e", 1);
+	await(receiver_count(receiver, "/last/422") == 1, SOON_MS);
+	process_signal(listener_process(l), SIGSTOP);
+	receiver_release(receiver);
+	await(receiver_extras(receiver) == 1, SOON_MS);
+	process_signal(listener_process(l), SIGCONT);
+	wait_rows("state = 'dead' and status = 422", 1, SOON_MS);
+}
+
 /* An unexpected answer is already in the connection when the next request is sent. */
 static long count_answered(struct receiver *r, const char *path)
 {

@@ -13,6 +13,7 @@ With AUTHORITY, clients must show a certificate that it has signed.
     /hold/N             the first N attempts at a delivery are answered after SIGUSR1, the others at once
     /hang/N             the first N attempts are not answered
     /reset/N            the first N attempts end with a reset
+    /last/STATUS        that status after SIGUSR1, then a reset; then it prints a line
     /later/SECONDS      the first attempt is answered with 429 and Retry-After in seconds
     /date/SECONDS       the same with a date
     /extra/STATUS       that status, and after the next SIGUSR1 a 200 that nobody asked for; then it prints a line
@@ -112,6 +113,13 @@ class Receiver:
             caller.answer(200)
         else:
             reset_socket(caller.transport)
+
+    async def on_last(self, caller, number, total, status):
+        await self.released.wait()
+        caller.answer(status)
+        reset_socket(caller.transport)
+        await asyncio.sleep(0)          # the socket is closed in the next turn
+        print("extra", flush=True)
 
     async def on_later(self, caller, number, total, seconds):
         caller.answer(429 if number == 1 else 200, b"later", **({"retry_after": seconds} if number == 1 else {}))
