@@ -2,9 +2,11 @@
  * which looks up the feed's name. */
 #include "net/tunnel.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/memory.h"
 
@@ -58,8 +60,11 @@ static void find_words(const struct tunnel *t, CURLcode result, char *words, siz
 	curl_easy_getinfo(t->easy, CURLINFO_HTTP_CONNECTCODE, &status);
 	curl_easy_getinfo(t->easy, CURLINFO_OS_ERRNO, &error);
 	curl_easy_getinfo(t->easy, CURLINFO_PROXY_ERROR, &code);
-	snprintf(words, size, "cannot be used: %s", *t->error ? t->error : curl_easy_strerror(result));
-	if (status)
+	snprintf(words, size, "cannot be used: %s",
+		 *t->error ? t->error
+		 : result  ? curl_easy_strerror(result)
+			   : strerror(errno));
+	if (status && status / 100 != 2) /* else the rest of the answer is at fault, or the descriptor */
 		snprintf(words, size, "answered %ld to CONNECT", status);
 	else if (result == CURLE_COULDNT_CONNECT && error)
 		snprintf(words, size, "cannot be connected to: %s", uv_strerror((int)-error));

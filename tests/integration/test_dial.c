@@ -327,6 +327,15 @@ Test(dial, what_a_proxy_answers_to_connect_is_told)
 	cr_assert(!listener_has_logged(listener, "sesame"));
 }
 
+Test(dial, a_proxy_that_agrees_in_too_many_words_is_told)
+{
+	int port = start_proxy(&(struct proxy){.to_port = feed_port(feed),
+					       .answer = suite_text("HTTP/1.1 200 OK\r\nA: %030000d\r\n\r\n", 0)});
+
+	START("--source ws://feed.invalid/x --source-proxy http://127.0.0.1:%d", port);
+	bench_expect_status(suite_text("the proxy 127.0.0.1:%d cannot be used: ", port));
+}
+
 Test(dial, a_socks5_proxy_leads_to_tls)
 {
 	struct certificate *authority = certificate_authority_new();
