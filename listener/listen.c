@@ -408,6 +408,22 @@ static bool is_full_for_producers(const void *owner)
 	return pipeline_is_full_for_producers(owner);
 }
 
+/* Finds what would make libwebsockets crash or never end. */
+static int check_host(char *error, size_t size)
+{
+	struct rlimit files = {0};
+
+	getrlimit(RLIMIT_NOFILE, &files);
+	if (files.rlim_cur < OTHER_FILES)
+		snprintf(error, size, "a listener needs %d open files, and the limit (ulimit -n) is %llu", OTHER_FILES,
+			 (unsigned long long)files.rlim_cur);
+	else if (access("/dev/urandom", R_OK))
+		snprintf(error, size, "/dev/urandom cannot be read: %s", strerror(errno));
+	else
+		return 0;
+	return -1;
+}
+
 /* Returns 0, or -1 and a sentence in error. Does not close the parts it has opened, since the caller exits. */
 static int open_parts(struct listener *l, char *error, size_t size)
 {
@@ -473,7 +489,8 @@ static int run(struct config *config, int argc, char **argv)
 	l->argc = argc;
 	l->argv = argv;
 	l->has_terminal = has_terminal();
-	if (start_loop(l, error, sizeof(error)) || open_parts(l, error, sizeof(error))) {
+	if (check_host(error, sizeof(error)) || start_loop(l, error, sizeof(error)) ||
+	    open_parts(l, error, sizeof(error))) {
 		log_error("cannot start", "reason=%s", error);
 		_exit(1);
 	}

@@ -56,13 +56,13 @@ static int help_command(int argc, char **argv)
 }
 
 /* If a standard stream is closed, the next file gets its number, and output could go to the socket of Postgres. So
- * opens /dev/null there, in a mode that makes every use fail. */
+ * opens /dev/null there, in a mode that makes every use fail, or / if a chroot has none. */
 static void fill_streams(void)
 {
 	static const int modes[] = {O_WRONLY, O_RDONLY, O_RDONLY};
 
 	for (int fd = 0; fd < 3; fd++)
-		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", modes[fd]) < 0)
+		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", modes[fd]) < 0 && open("/", O_PATH) < 0)
 			return;
 }
 

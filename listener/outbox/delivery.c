@@ -136,7 +136,7 @@ static void clean_head(struct delivery *d)
 }
 
 /* True if this host cannot make any request. libcurl does not say if socket() failed or the connection was refused, so
- * try to open a file. */
+ * try to open a file, one that each chroot has. */
 static bool is_local_fault(CURLcode result)
 {
 	int fd;
@@ -146,7 +146,7 @@ static bool is_local_fault(CURLcode result)
 		return true;
 	if (result != CURLE_COULDNT_CONNECT && result != CURLE_COULDNT_RESOLVE_HOST)
 		return false;
-	fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	fd = open("/", O_PATH | O_CLOEXEC);
 	if (fd >= 0)
 		close(fd);
 	return fd < 0;

@@ -394,3 +394,13 @@ Test(command, a_limit_of_open_files_below_the_producers_allowed_is_said)
 	cr_assert(starts_with_warning("178"));
 	cr_assert_not(starts_with_warning("177"));
 }
+
+Test(command, a_limit_of_open_files_that_is_no_use_ends_the_start)
+{
+	static const char *const tiny = "ulimit -n 20; exec \"${WSONCE_TEST_BIN:-build/wsonce}\" listen --redis none "
+					"--postgres host=/nonexistent --source ws://127.0.0.1:1/";
+	struct process *p = process_start_argv((const char *const[]){"sh", "-c", tiny, NULL}, NULL);
+
+	cr_assert_eq(process_wait(p, END_MS), 1);
+	cr_assert(strstr(process_errors(p), "a listener needs 64 open files, and the limit (ulimit -n) is 20"));
+}
