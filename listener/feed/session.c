@@ -167,7 +167,7 @@ static bool may_resume(const struct session *s, int64_t now_ms, int64_t closed_m
 {
 	const struct profile *p = s->profile;
 
-	if (!p->url_resume || !*p->url_resume || !template_is_complete(p->url_resume, &s->vars))
+	if (closed_ms < 0 || !p->url_resume || !*p->url_resume || !template_is_complete(p->url_resume, &s->vars))
 		return false;
 	return s->is_recording || !p->resume_window_s || (closed_ms && now_ms - closed_ms <= p->resume_window_s * 1000);
 }

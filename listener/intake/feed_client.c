@@ -34,6 +34,7 @@
 #define TELL_MS       60000
 #define MUTE_MS       5000 /* a connection closed sooner, and without data, may have been refused */
 #define MUTE_ENDS     5    /* after this many in a row, one is tried without the cursor */
+#define RESUMES       8    /* of so many tries in a row, one does not resume at a URL that the feed gave */
 #define TOLD_ENDS     3    /* connections in a row whose opening and end are logged; later ones only at debug */
 #define EXAMPLE_BYTES 160
 
@@ -602,6 +603,14 @@ static size_t choose_mirror(struct feed_client *c)
 	return at;
 }
 
+/* The URL may lead to a host that is down, or that the profile does not name. */
+static bool doubts_resume(const struct feed_client *c)
+{
+	const char *url = c->p.profile->url_resume;
+
+	return url && strncmp(url, "${", 2) == 0 && c->failures % RESUMES == RESUMES - 1;
+}
+
 static void connect_now(struct feed_client *c)
 {
 	struct session_dial dial = {0};
@@ -614,7 +623,7 @@ static void connect_now(struct feed_client *c)
 		c->is_stale = c->is_ready = false;
 		c->said_ms = 0;
 	}
-	session_connect(c->p.session, now_ms(c), c->closed_ms, mirror, &dial);
+	session_connect(c->p.session, now_ms(c), doubts_resume(c) ? -1 : c->closed_ms, mirror, &dial);
 	secrets_read(c->secrets, c->p.profile->root);
 	free(c->redacted_url);
 	c->redacted_url = memory_strdup(dial.redacted_url ? dial.redacted_url : "");

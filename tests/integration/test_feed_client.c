@@ -502,6 +502,19 @@ Test(feed_client, a_code_that_resets_drops_the_variables_that_the_profile_names_
 	expect_next_request("/feed ");
 }
 
+Test(feed_client, one_whose_url_to_resume_leads_nowhere_is_dialled_at_its_own_again)
+{
+	START(URL "\"url_resume\": \"${to}\", \"backoff\": {\"min_ms\": 1, \"max_ms\": 10}, \"rules\": [{\"when\": "
+		  "{\"/to\": "
+		  "{\"exists\": true}}, \"capture\": {\"to\": \"/to\"}}, " EVENT "]",
+	      feed_port(feed));
+	bench_expect_heard(feed, "id", "one");
+	feed_send_text(feed, "{\"to\":\"ws://feed.invalid/resume\"}");
+	bench_expect_heard(feed, "id", "two");
+	feed_close_all(feed, 1001);
+	expect_next_request("/feed ");
+}
+
 /* ---- hostile feeds ---- */
 
 /* And says ready each time: good words before a hasty goodbye do not make the next wait short. */
