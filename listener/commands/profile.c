@@ -69,6 +69,7 @@ struct look {
 	const char *part;
 	bool is_found;
 	bool is_elsewhere; /* it is in the message instead of the element, or vice versa */
+	char *example;     /* the first value in which it was not found; NULL: none */
 };
 
 struct fit {
@@ -86,7 +87,7 @@ static void add_look(struct fit *f, const struct profile_rule *rule, const char 
 	if (!part || !part[0] || !strchr("/^#", *part))
 		return;
 	f->looks = memory_realloc(f->looks, (f->count + 1) * sizeof(*f->looks));
-	f->looks[f->count++] = (struct look){rule, member, part, false, false};
+	f->looks[f->count++] = (struct look){.rule = rule, .member = member, .part = part};
 }
 
 static void add_looks(struct fit *f, const struct profile_rule *rule)
@@ -117,10 +118,13 @@ static void look_in(void *ctx, struct slice element, size_t index)
 	for (struct look *l = f->looks; l < f->looks + f->count; l++) {
 		const char *pointer = l->part + (*l->part != '/');
 		bool is_of_frame = *l->part == '^';
+		struct slice searched = is_of_frame ? f->frame : element;
 
 		if (l->rule != f->rule)
 			continue;
-		l->is_found |= json_find(is_of_frame ? f->frame : element, pointer).at != NULL;
+		l->is_found |= json_find(searched, pointer).at != NULL;
+		if (!l->is_found && !l->example)
+			l->example = memory_strndup(searched.at, searched.len);
 		l->is_elsewhere |= json_find(is_of_frame ? element : f->frame, pointer).at != NULL;
 	}
 }
@@ -164,22 +168,53 @@ static int read_frames(struct fit *f, const char *path)
 	return result == NDJSON_FAILED ? -1 : 0;
 }
 
-static void warn(const struct fit *f, const struct look *l)
+/* Appends the pointer to a member of this name, however deep, to the text in path. Returns false if there is none. */
+static bool find_member(const json_t *value, const char *name, char *path, size_t size)
+{
+	size_t len = strlen(path);
+	const char *key;
+	json_t *member;
+
+	json_object_foreach((json_t *)(uintptr_t)value, key, member)
+	{
+		if (strpbrk(key, "/~") || snprintf(path + len, size - len, "/%s", key) >= (int)(size - len))
+			continue;
+		if (strcmp(key, name) == 0 || find_member(member, name, path, size))
+			return true;
+	}
+	path[len] = '\0';
+	return false;
+}
+
+/* Writes "; did you mean /data/id?" into out, or "" if the pointer's last name is nowhere. */
+static void ask_meant(const struct look *l, char *out, size_t size)
+{
+	json_auto_t *value = l->example ? json_loads(l->example, JSON_DECODE_ANY, NULL) : NULL;
+	const char *name = strrchr(l->part, '/');
+	char path[100] = "";
+
+	if (l->is_elsewhere)
+		snprintf(out, size, "; did you mean %s%.80s?", *l->part == '^' ? "" : "^", l->part + (*l->part != '/'));
+	else if (name && find_member(value, name + 1, path, sizeof(path)))
+		snprintf(out, size, "; did you mean %.*s%s?", *l->part != '/', l->part, path);
+}
+
+/* Returns whether it had to. */
+static bool warn(const struct fit *f, const struct look *l)
 {
 	uint64_t messages = f->messages[profile_rule_index(f->profile, l->rule)];
 	char meant[120] = "";
 
 	if (!messages || l->is_found)
-		return;
-	if (l->is_elsewhere)
-		snprintf(meant, sizeof(meant), "; did you mean %s%.80s?", *l->part == '^' ? "" : "^",
-			 l->part + (*l->part != '/'));
+		return false;
+	ask_meant(l, meant, sizeof(meant));
 	dispatch_fail("%s: rule %.60s looks at %.80s, found in 0 of %" PRIu64 " messages%s", l->member,
 		      l->rule->name ? l->rule->name : "without a name", l->part, messages, meant);
+	return true;
 }
 
-/* Warns about parts of rules that no message has. Returns the exit status. */
-static int check_frames(const struct profile *p, const char *path)
+/* Warns about parts of rules that no message has, and counts them. Returns the exit status. */
+static int check_frames(const struct profile *p, const char *path, size_t *warnings)
 {
 	struct fit f = {.profile = p, .rules = rules_new(p)};
 	int result;
@@ -188,8 +223,10 @@ static int check_frames(const struct profile *p, const char *path)
 		add_looks(&f, &p->rules[i]);
 	add_looks(&f, &p->fallback);
 	result = read_frames(&f, path);
-	for (size_t i = 0; i < f.count && !result; i++)
-		warn(&f, &f.looks[i]);
+	for (size_t i = 0; i < f.count; i++) {
+		*warnings += !result && warn(&f, &f.looks[i]);
+		free(f.looks[i].example);
+	}
 	rules_free(f.rules);
 	free(f.looks);
 	return result ? STATUS_FAILED : STATUS_FINE;
@@ -212,6 +249,7 @@ static int run_check(const struct invocation *in)
 	struct profile_fault fault;
 	struct profile *p = profile_read_any(in->words[0], &fault);
 	json_auto_t *printed = json_object();
+	size_t warnings = 0;
 	int status;
 
 	if (!p || *p->doubt.text) {
@@ -219,11 +257,12 @@ static int run_check(const struct invocation *in)
 		profile_free(p);
 		return STATUS_USAGE;
 	}
-	json_out_line("%s: %zu rule%s, no fault found", p->name, p->rule_count, p->rule_count == 1 ? "" : "s");
+	status = o->frames ? check_frames(p, o->frames, &warnings) : STATUS_FINE;
+	if (!warnings && !status)
+		json_out_line("%s: %zu rule%s, no fault found", p->name, p->rule_count, p->rule_count == 1 ? "" : "s");
 	secrets_each(p->root, print_read, printed);
 	if (p->dictionary_path)
 		json_out_line("reads the file %s", p->dictionary_path);
-	status = o->frames ? check_frames(p, o->frames) : STATUS_FINE;
 	profile_free(p);
 	return status;
 }

@@ -27,6 +27,22 @@ Test(command, profile_check_says_what_a_profile_reads)
 		  "%s", run.output);
 }
 
+Test(command, profile_check_suggests_where_a_recording_has_a_part)
+{
+	const char *recording =
+		suite_file("r.ndjson", "{\"k\": \"obs\", \"body\": {\"a\": [], \"meta\": {\"uid\": \"u1\"}}}\n");
+	const char *profile = suite_file(
+		"p.json", "{\"name\": \"tides\", \"url\": \"ws://localhost\", \"rules\": [{\"name\": \"obs\", "
+			  "\"action\": \"event\", \"id\": [[\"/body/uid\"]], \"time\": \"/at\"}]}");
+	struct run run = run_in(NULL, suite_text("profile check %s --frames %s", profile, recording));
+
+	cr_assert_eq(run.status, 0, "%s", run.errors);
+	cr_assert_str_eq(run.errors,
+			 "wsonce: id: rule obs looks at /body/uid, found in 0 of 1 messages; did you mean "
+			 "/body/meta/uid?\nwsonce: time: rule obs looks at /at, found in 0 of 1 messages\n");
+	cr_assert_str_eq(run.output, "");
+}
+
 /* A pipe in a profile of a stranger, to which nobody writes. */
 Test(command, profile_check_does_not_wait_for_a_file_that_a_profile_names, .init = bench_open, .fini = bench_close,
      .timeout = 20)
