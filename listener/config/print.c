@@ -227,9 +227,10 @@ void config_each_unknown(const struct config *c, void (*each)(void *arg, const c
 /* Without this warning a misspelled setting would go unnoticed. */
 static void log_unknown(void *arg, const char *variable, const char *meant)
 {
+	AUTO_FREE char *names = memory_printf("%s%s", variable, meant);
+
 	(void)arg;
-	log_warn("unknown WSONCE_ variables in the environment; see wsonce listen --help", "names=%s%s", variable,
-		 meant);
+	log_warn("unknown WSONCE_ variables in the environment; see wsonce listen --help", "names=%s", names);
 }
 
 void config_log(const struct config *c)

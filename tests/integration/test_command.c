@@ -317,7 +317,7 @@ Test(command, a_variable_that_is_no_setting_is_told, .init = bench_open)
 
 	cr_assert(line, "%s", log);
 	*strchrnul(line, '\n') = '\0';
-	cr_assert(strstr(line, "WSONCE_CLAIM_TTLL"), "%s", line);
+	cr_assert(strstr(line, "WSONCE_CLAIM_TTLL; did you mean WSONCE_CLAIM_TTL?"), "%s", line);
 	cr_assert(!strstr(line, "WSONCE_BATCH_MAX") && !strstr(line, "HOOK"), "%s", line);
 }
 
