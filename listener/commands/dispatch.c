@@ -369,7 +369,7 @@ int dispatch_end(int status)
 
 static int run_with_session(const struct subcommand *c, struct invocation *in)
 {
-	int status = STATUS_FAILED;
+	int status = c->without_session ? c->without_session : STATUS_FAILED;
 
 	in->session = c->session ? session_open(in->config, c->session) : NULL;
 	if (!c->session || in->session)

@@ -47,6 +47,7 @@ struct subcommand {
 	size_t options_size;      /* size of the struct that the options fill, at most 512 */
 	const void *defaults;     /* such a struct, or NULL: all zero */
 	enum session_aim session; /* session of the invocation, opened before run */
+	int without_session;      /* exit status if it cannot be opened; 0: STATUS_FAILED */
 	/* Checks options that depend on each other. Returns NULL or one sentence. May be NULL. */
 	const char *(*check)(const struct invocation *in);
 	/* Returns the exit status. */

@@ -784,5 +784,6 @@ const struct subcommand lines_command = {
 	COMMAND_OPTIONS(lines_options, struct lines_options),
 	.settings = SETTINGS_STORE,
 	.session = SESSION_READ,
+	.without_session = UNTOLD,
 	.run = run_lines,
 };

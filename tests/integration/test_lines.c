@@ -356,6 +356,13 @@ Test(lines, time_without_a_connection_is_told_to_the_millisecond, .init = bench_
 	cr_assert_not_null(strstr(run.output, "O--"), "%s", run.output);
 }
 
+/* Not 1, which says that something is missing. */
+Test(lines, a_database_that_cannot_be_asked_is_status_2)
+{
+	cr_assert_eq(run_in(NULL, "lines --store sqlite:///nowhere/events.db").status, 2);
+	cr_assert_eq(run_in(NULL, "lines --postgres postgresql://127.0.0.1:1/events").status, 2);
+}
+
 /* As after weeks in which no listener ran: the first batch waits for the first check-in. */
 Test(lines, a_checkin_deletes_a_bounded_number_of_old_rows, .init = bench_open)
 {
