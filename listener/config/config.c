@@ -212,8 +212,8 @@ static const char listen_only[] =
 	"source feed source-file feed-file source-ca source-cert source-key source-proxy source-proxy-file "
 	"source-uncompressed readers ping-interval idle-timeout ingest ingest-http ingest-profile ingest-token "
 	"ingest-token-file ingest-open ingest-origin ingest-cert ingest-key ingest-client-ca ingest-max-connections "
-	"ingest-max-handshakes ingest-max-per-address handshake-timeout message-timeout traceparent-pointer admin "
-	"admin-host";
+	"ingest-max-handshakes ingest-max-per-address ingest-webhook-secret-file handshake-timeout message-timeout "
+	"traceparent-pointer admin admin-host lines-keep";
 
 struct reader {
 	struct config *config;
