@@ -532,9 +532,6 @@ static int run_listen(const struct invocation *in)
 
 const struct subcommand listen_command = {
 	.name = "listen",
-	.common =
-		"source feed readers ingest ingest-http ingest-token-file redis store postgres admin "
-		"dedup-window max-message id-pointer type-pointer payload-pointer time-pointer handler consumer config",
 	.has_all_settings = true,
 	COMMAND_OPTIONS(listen_options, struct listen_options),
 	.run = run_listen,

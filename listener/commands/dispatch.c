@@ -202,9 +202,14 @@ static const char *name_for_settings(const struct subcommand *c)
 	return c->has_all_settings ? "listen" : c->name;
 }
 
+/* What --help shows of a command that names no settings of its own; --help=all shows the others. */
+static const char common[] =
+	"source feed readers ingest ingest-http ingest-token-file redis store postgres admin "
+	"dedup-window max-message id-pointer type-pointer payload-pointer time-pointer handler consumer config";
+
 static void print_help(const struct subcommand *c, bool is_all)
 {
-	const char *settings = c->common && !is_all ? c->common : c->settings;
+	const char *settings = c->settings || is_all ? c->settings : common;
 	bool has_settings = !settings || *settings;
 	struct help h = find_help(c->name);
 	const char *example;
@@ -222,7 +227,7 @@ static void print_help(const struct subcommand *c, bool is_all)
 	while ((example = next_example(&h)))
 		printf("  %s\n", example);
 	free(h.summary);
-	if (settings && settings == c->common)
+	if (settings == common)
 		printf("\nAll settings: wsonce %s --help=all, or docs/settings.md.\n", c->name);
 }
 

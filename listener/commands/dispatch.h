@@ -40,7 +40,6 @@ struct subcommand {
 	const char *name;      /* one word, or two: "dead-letters list" */
 	const char *arguments; /* as shown in the usage line: "ID", "DIR VERB", "[ID ...]" for any number; NULL: none */
 	const char *settings; /* names of the settings that it uses, separated by blanks; NULL: all that it can parse */
-	const char *common;   /* which of them --help shows, if --help=all shows the others; NULL: all */
 	bool has_all_settings; /* it also has the settings of listen */
 	const struct option *options;
 	size_t option_count;
