@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/timestamp.h"
+#include "base/url.h"
 #include "commands/dispatch.h"
 #include "commands/json_out.h"
 #include "commands/redis_query.h"
@@ -147,9 +148,12 @@ static struct redis_query *ask_redis(struct reading *r)
 	char text[100];
 
 	json_object_set_new(r->state, "redis", redis);
-	if (is_used && !q)
-		note(r, FLEET_DEGRADED, "redis cannot be used: %s; the unique key decides alone",
-		     redis_query_failure());
+	if (is_used && !q) {
+		AUTO_FREE char *url = url_redact(r->config->redis);
+
+		note(r, FLEET_DEGRADED, "redis cannot be used: %s (%s); the unique key decides alone",
+		     redis_query_failure(), url);
+	}
 	if (!q)
 		return NULL;
 	redis_query_command(q, ping, 1, text, sizeof(text), &number);
