@@ -531,9 +531,8 @@ static void about(void)
 	const char *compiler = "gcc " __VERSION__;
 #endif
 
-	printf("{\"compiler\": \"%s\", \"flags\": \"%s\", \"libuv\": \"%s\", \"glibc\": "
-	       "\"%s\"}\n",
-	       compiler, ROAD_FLAGS, uv_version_string(), gnu_get_libc_version());
+	printf("{\"compiler\": \"%s\", \"flags\": \"%s\", \"libuv\": \"%s\", \"glibc\": \"%s\"}\n", compiler,
+	       ROAD_FLAGS, uv_version_string(), gnu_get_libc_version());
 }
 
 int main(int argc, char **argv)

@@ -17,12 +17,11 @@ static void start_with(const char *pointer, const char *more)
 {
 	char *config = suite_file("cursors.json",
 				  suite_text("{\"sources\": [{\"name\": \"numbers\", \"url\": \"%s\", \"url_resume\": "
-					     "\"%s?cursor=${cursor}\", "
-					     "\"max_message_bytes\": 1000, \"cursor\": {\"kind\": \"max\", \"scope\": "
-					     "\"source\"%s}, \"rules\": "
-					     "[{\"when\": {\"/n\": {\"exists\": true}}, \"action\": \"event\", \"id\": "
-					     "[[\"/n\"]], \"cursor\": "
-					     "\"%s\"}, {\"when\": {\"/anew\": 1}, \"clear\": [\"cursor\"]}]}]}",
+					     "\"%s?cursor=${cursor}\", \"max_message_bytes\": 1000, \"cursor\": "
+					     "{\"kind\": \"max\", \"scope\": \"source\"%s}, \"rules\": [{\"when\": "
+					     "{\"/n\": {\"exists\": true}}, \"action\": \"event\", \"id\": [[\"/n\"]], "
+					     "\"cursor\": \"%s\"}, {\"when\": {\"/anew\": 1}, \"clear\": "
+					     "[\"cursor\"]}]}]}",
 					     feed_url(feed), feed_url(feed), more, pointer));
 
 	dialled = listener_start(&(struct listener_options){.database = db, .without_ingest = true}, "--config %s",

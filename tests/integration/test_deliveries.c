@@ -245,9 +245,7 @@ Test(deliveries, of_two_operators_one_changes_a_delivery, .init = bench_open)
 	database_exec(other, "BEGIN");
 	database_exec(other, "UPDATE outbox SET state = 'pending', attempts = 0 WHERE id = 2");
 	struct process *p = run_start_on(db, "dead-letters discard --deliveries --all");
-	await(bench_count("pg_stat_activity WHERE wait_event_type = 'Lock' "
-			  "AND datname = current_database()"),
-	      END_MS);
+	await(bench_count("pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"), END_MS);
 	database_exec(other, "COMMIT");
 	cr_assert_eq(process_wait(p, END_MS), 0, "%s", process_last_words(p));
 	cr_assert_eq(count("id = 2 AND state = 'pending'"), 1);

@@ -175,9 +175,8 @@ static void add_listener(const char *settled)
 {
 	database_exec(
 		db,
-		"INSERT INTO wsonce_listeners (listener, dedup_window_s, report) VALUES ('web-1-311."
-		"0123456789abcdef', 300, jsonb_build_object('settled_us', (extract(epoch FROM '%s'::timestamptz) * "
-		"1000000)::bigint))",
+		"INSERT INTO wsonce_listeners (listener, dedup_window_s, report) VALUES ('web-1-311.0123456789abcdef', "
+		"300, jsonb_build_object('settled_us', (extract(epoch FROM '%s'::timestamptz) * 1000000)::bigint))",
 		settled);
 }
 

@@ -276,8 +276,7 @@ Test(feed_client, a_source_has_its_own_limit_of_a_message)
 	bench_expect_heard(feed, "id", "last");
 	cr_assert_eq(bench_count("events WHERE event_id = 'short'"), 1);
 	cr_assert_eq(bench_rows(), 3);
-	await(bench_count("dead_letters WHERE source = 'played' AND reason "
-			  "LIKE '%%max_message_bytes%%'") == 1,
+	await(bench_count("dead_letters WHERE source = 'played' AND reason LIKE '%%max_message_bytes%%'") == 1,
 	      SETTLED_MS);
 }
 

@@ -154,8 +154,8 @@ Test(fill, what_came_while_nobody_was_connected_is_asked_for_by_the_cursor)
 Test(fill, an_element_with_half_a_surrogate_pair_is_one_dead_letter)
 {
 	answer("/missing/a/2/4", 200,
-	       "{\"list\":[{\"id\":\"e-2\",\"of\":\"a\",\"n\":2},{\"id\":\"e-3\",\"of\":\"a\",\"n\":3,"
-	       "\"text\":\"\\ud800\"},{\"id\":\"e-4\",\"of\":\"a\",\"n\":4}]}");
+	       "{\"list\":[{\"id\":\"e-2\",\"of\":\"a\",\"n\":2},{\"id\":\"e-3\",\"of\":\"a\",\"n\":3,\"text\":"
+	       "\"\\ud800\"},{\"id\":\"e-4\",\"of\":\"a\",\"n\":4}]}");
 	START(URL GAP FILL(", \"frame\": {\"id\": \"${/id}\", \"of\": \"${/of}\", \"n\": \"${/n}\", \"text\": "
 			   "\"got ${/text}\"}") RULES,
 	      feed_port(feed), feed_port(feed));

@@ -103,9 +103,7 @@ Test(guard, a_table_of_another_program_is_refused_and_left_alone)
 {
 	database_exec(db, "CREATE TABLE events (id int, name text)");
 	must_be_refused(database_conninfo(db), "the table public.events belongs to another program");
-	cr_assert_eq(bench_count("pg_attribute WHERE attnum > 0 AND attrelid = "
-				 "'events'::regclass"),
-		     2);
+	cr_assert_eq(bench_count("pg_attribute WHERE attnum > 0 AND attrelid = 'events'::regclass"), 2);
 	database_exec(db, "DROP TABLE events; CREATE TABLE outbox (id int, message text)");
 	must_be_refused(database_conninfo(db), "the table public.outbox belongs to another program");
 	database_exec(db, "DROP TABLE outbox; CREATE VIEW events AS SELECT 1 AS event_id");

@@ -173,10 +173,9 @@ Test(lease, a_key_of_the_wrong_type_is_told)
 	db = database_new();
 	redisd_command(redisd_shared(), "HSET wsonce:lease:%salone a b", redisd_prefix());
 	start(NULL, 0);
-	cr_assert(wait_until(listener_page_has(both[0], "/readyz",
-					       "redis refuses the lease of this exclusive source: "
-					       "WRONGTYPE"),
-			     SETTLED_MS));
+	cr_assert(wait_until(
+		listener_page_has(both[0], "/readyz", "redis refuses the lease of this exclusive source: WRONGTYPE"),
+		SETTLED_MS));
 	cr_assert(listener_has_logged(both[0], "nobody may read it"));
 	cr_assert(wait_until(strstr(run_on(db, "status").output, "! no listener reads source alone"), SETTLED_MS));
 	redisd_command(redisd_shared(), "DEL wsonce:lease:%salone", redisd_prefix());

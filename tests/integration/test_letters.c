@@ -258,9 +258,7 @@ Test(letters, edited_payload_of_a_profiles_event_keeps_its_id_and_type, .init = 
 	run_expect(db, 1, "rejected again 1", "dead-letters retry 1");
 	cr_assert_eq(letters("seen = 2"), 1, "refused again it is another letter");
 	run_expect(db, 0, "persisted 1", "dead-letters retry --id 1 --raw-file %s", suite_path("edited"));
-	cr_assert_eq(bench_count("events WHERE event_id = '7' AND event_type = 'trade' AND "
-				 "payload = '[1]'"),
-		     1);
+	cr_assert_eq(bench_count("events WHERE event_id = '7' AND event_type = 'trade' AND payload = '[1]'"), 1);
 }
 
 Test(letters, frame_that_its_profile_cannot_read_is_not_fed_by_the_pointers, .init = bench_open)
@@ -462,10 +460,9 @@ Test(letters, one_that_an_older_listener_sees_again_is_open_again, .init = bench
 {
 	dead_letter("NULL", "x", "'garbage'");
 	run_expect(db, 0, "discarded 1", "dead-letters discard 1");
-	database_exec(db, "INSERT INTO dead_letters (digest, event_id, reason, raw, instance_id, seen) "
-			  "VALUES (sha256('garbage'), NULL, 'x', 'garbage', 'old', 1) ON CONFLICT (digest) DO UPDATE "
-			  "SET seen = dead_letters.seen + excluded.seen, "
-			  "last_seen = greatest(dead_letters.last_seen, now())");
+	database_exec(db, "INSERT INTO dead_letters (digest, event_id, reason, raw, instance_id, seen) VALUES "
+			  "(sha256('garbage'), NULL, 'x', 'garbage', 'old', 1) ON CONFLICT (digest) DO UPDATE SET seen "
+			  "= dead_letters.seen + excluded.seen, last_seen = greatest(dead_letters.last_seen, now())");
 	run_expect(db, 0, "dead letters: 1,", "dead-letters list");
 	run_expect(db, 0, "discarded 1", "dead-letters discard 1");
 	run_expect(db, 0, "dead letters: 0,", "dead-letters list");
@@ -491,9 +488,8 @@ static long dead_letter_of(const char *consumer, const char *event_id, const cha
 {
 	return database_long(
 		db,
-		"INSERT INTO dead_letters (consumer, digest, event_id, reason, raw, instance_id) SELECT "
-		"'%s', sha256(sha256(r) || '%s'::bytea), %s, 'x', r, 'host-1' FROM (SELECT %s::bytea) AS v(r) "
-		"RETURNING id",
+		"INSERT INTO dead_letters (consumer, digest, event_id, reason, raw, instance_id) SELECT '%s', "
+		"sha256(sha256(r) || '%s'::bytea), %s, 'x', r, 'host-1' FROM (SELECT %s::bytea) AS v(r) RETURNING id",
 		consumer, consumer, event_id, raw);
 }
 

@@ -196,8 +196,7 @@ static long sum_of(const char *column, const char *instance)
 {
 	return database_long(db,
 			     "SELECT coalesce(sum(coalesce(%s, 0)) %% 1000000007, -1)::bigint FROM line_minutes WHERE "
-			     "left(listener, "
-			     "-17) = '%s'",
+			     "left(listener, -17) = '%s'",
 			     column, instance);
 }
 
@@ -577,10 +576,9 @@ Test(lines, minutes_that_are_recorded_together_are_judged_with_the_last_one, .in
 {
 	database_exec(db,
 		      "INSERT INTO line_minutes SELECT to_timestamp(m * 60), 'x', l || '.0123456789abcdef', r, r, 0, "
-		      "0, 0, 0, "
-		      "ARRAY[0, n * 60000], NULL, NULL, NULL, NULL, NULL, nullif(n, 1) FROM (VALUES (5, 'a', 5, 50), "
-		      "(5, 'b', 5, 50), (10, 'a', 5, 50), (10, 'b', 1, 10), (11, 'b', 1, 10), (12, 'b', 1, 10), "
-		      "(13, 'b', 1, 10), (14, 'b', 1, 9)) AS v (m, l, n, r)");
+		      "0, 0, 0, ARRAY[0, n * 60000], NULL, NULL, NULL, NULL, NULL, nullif(n, 1) FROM (VALUES (5, 'a', "
+		      "5, 50), (5, 'b', 5, 50), (10, 'a', 5, 50), (10, 'b', 1, 10), (11, 'b', 1, 10), (12, 'b', 1, "
+		      "10), (13, 'b', 1, 10), (14, 'b', 1, 9)) AS v (m, l, n, r)");
 	cr_assert_str_eq(judged(9, 10), "", "nobody missed anything");
 	cr_assert_str_eq(judged(10, 14), "");
 	cr_assert_str_eq(judged(15, 30), "");
@@ -599,8 +597,7 @@ Test(lines, a_report_of_five_minutes_together_has_their_sum, .init = bench_open)
 	database_exec(
 		db,
 		"INSERT INTO line_minutes SELECT to_timestamp((m + (extract(epoch FROM now())::bigint / 300 - 4) * 5) "
-		"* "
-		"60), 'x', l || '.0123456789abcdef', n * 10, n * 10, CASE l WHEN 'a' THEN n * 10 ELSE 0 END, CASE l "
+		"* 60), 'x', l || '.0123456789abcdef', n * 10, n * 10, CASE l WHEN 'a' THEN n * 10 ELSE 0 END, CASE l "
 		"WHEN 'a' THEN n * 10 ELSE 0 END, 0, 0, ARRAY[0, n * 60000], NULL, 0, NULL, NULL, NULL, nullif(n, 1) "
 		"FROM (SELECT 0, 'a', 5 UNION ALL SELECT 5, 'a', 5 UNION ALL SELECT m, 'b', 1 FROM generate_series(0, "
 		"9) AS m) AS v (m, l, n)");
@@ -685,8 +682,7 @@ Test(lines, two_lines_do_not_verify_a_minute_of_which_a_killed_one_has_not_told,
 	cr_assert_not_null(strstr(run.output, " =--=\n"), "%s", run.output);
 	run = ask_until_4(
 		suite_text("--since %s", database_text(db, "SELECT to_char(min(minute) + interval '1 minute', "
-							   "'YYYY-MM-DD\"T\"HH24:MI:SSOF:00') FROM "
-							   "line_minutes")));
+							   "'YYYY-MM-DD\"T\"HH24:MI:SSOF:00') FROM line_minutes")));
 	cr_assert_not_null(strstr(run.output, " --=\n"), "%s", run.output);
 	/* It told of its end. */
 	add_row(6, "c.2222222222222222", 1, 0, "{0,12345}");
@@ -765,11 +761,10 @@ Test(lines, a_report_of_many_rows_is_read_in_parts, .init = bench_open)
 {
 	const char *since, *until;
 
-	database_exec(db, "INSERT INTO line_minutes SELECT date_trunc('minute', now()) - n * interval '1 minute', s, "
-			  "l || '.0123456789abcdef', (l < 35)::int, (l < 35)::int, (l = 1)::int, (l = 1)::int, "
-			  "CASE WHEN l = 35 AND n %% 2 = (s = 'a')::int THEN 1 ELSE 0 END, 0, '{0,60000}' "
-			  "FROM generate_series(3, 1003) AS n, generate_series(1, 35) AS l, "
-			  "unnest(ARRAY['a', 'b']) AS s");
+	database_exec(db, "INSERT INTO line_minutes SELECT date_trunc('minute', now()) - n * interval '1 minute', s, l "
+			  "|| '.0123456789abcdef', (l < 35)::int, (l < 35)::int, (l = 1)::int, (l = 1)::int, CASE WHEN "
+			  "l = 35 AND n %% 2 = (s = 'a')::int THEN 1 ELSE 0 END, 0, '{0,60000}' FROM "
+			  "generate_series(3, 1003) AS n, generate_series(1, 35) AS l, unnest(ARRAY['a', 'b']) AS s");
 	since = database_text(db, "SELECT to_char(date_trunc('minute', now()) AT TIME ZONE 'UTC' - interval '1003 "
 				  "minutes', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')");
 	until = database_text(db, "SELECT to_char(date_trunc('minute', now()) AT TIME ZONE 'UTC' - interval '3 "

@@ -59,30 +59,24 @@ static void fill_tables(long first, long last)
 	     "interval '10 days' + i * interval '10 ms'",
 	     first, last);
 	fill("INSERT INTO dead_letters (digest, event_id, reason, raw, instance_id, consumer, last_seen, resolved_at) "
-	     "SELECT "
-	     "int8send(i), 'bad' || i, 'bad ' || i % 40, '', 'i', CASE i % 10 WHEN 0 THEN 'billing' ELSE '' END, now() "
-	     "- "
-	     "interval '10 days' + i * interval '10 ms', CASE i % 2 WHEN 0 THEN now() END",
+	     "SELECT int8send(i), 'bad' || i, 'bad ' || i % 40, '', 'i', CASE i % 10 WHEN 0 THEN 'billing' ELSE '' "
+	     "END, now() - interval '10 days' + i * interval '10 ms', CASE i % 2 WHEN 0 THEN now() END",
 	     first, last);
 	fill("INSERT INTO outbox (target, event_id, event_type, state, settled_at) SELECT 't' || i % 8, i, 'x', CASE "
-	     "WHEN i % "
-	     "4 = 0 THEN 'dead' ELSE 'delivered' END, now() - interval '10 days' + i * interval '10 ms'",
+	     "WHEN i % 4 = 0 THEN 'dead' ELSE 'delivered' END, now() - interval '10 days' + i * interval '10 ms'",
 	     first, first + (last - first) * 4 / 5);
 	fill("INSERT INTO outbox (target, event_id, event_type, payload, due_at) SELECT 't' || i % 8, i, 'x', '{\"n\": "
-	     "1}', "
-	     "now() - i * interval '1 us'",
+	     "1}', now() - i * interval '1 us'",
 	     first + (last - first) * 4 / 5 + 1, last);
 }
 
 static void fill_actions(void)
 {
 	fill("INSERT INTO dead_letter_actions (letter_id, digest, event_id, action, outcome, instance_id) SELECT i * "
-	     "100, "
-	     "'', 'e' || i, 'retry', 'persisted', 'i'",
+	     "100, '', 'e' || i, 'retry', 'persisted', 'i'",
 	     1, rows / 100);
 	fill("INSERT INTO delivery_actions (delivery_id, target, event_id, action, instance_id) SELECT i * 100 + 1, "
-	     "'t', "
-	     "'e' || i, 'retry', 'i'",
+	     "'t', 'e' || i, 'retry', 'i'",
 	     1, rows / 100);
 }
 
@@ -182,8 +176,7 @@ static void check_lease(void)
 
 	snprintf(values, sizeof(values),
 		 "'{t0,t1,t2}', '{100,100,1}', '{1000,1000,1000}', '{NULL,NULL,%s}', '{0,0,0}', '{0,0,0}', '1000000', "
-		 "'4000000', "
-		 "'4000000'",
+		 "'4000000', '4000000'",
 		 probe);
 	struct cost cost = explain(SQL_LEASE, values);
 	cr_expect_eq(cost.found, 201);
@@ -383,8 +376,7 @@ Test(plans, transaction_that_stays_open_does_not_make_leases_dear, .init = init,
 
 	database_stop_autovacuum(db, "outbox");
 	fill("INSERT INTO outbox (target, event_id, event_type, payload, due_at) SELECT 't' || i % 2, i, 'x', '{}', "
-	     "now() - "
-	     "interval '1 day' + i * interval '1 us'",
+	     "now() - interval '1 day' + i * interval '1 us'",
 	     1, rows);
 	struct cost before = lease_since("0");
 	database_exec(reader, "begin isolation level repeatable read");
@@ -532,8 +524,7 @@ Test(plans, page_of_letters_or_deliveries_reads_no_more_than_it_shows, .init = i
 	for (size_t i = 0; i < sizeof(tables) / sizeof(*tables); i++)
 		database_stop_autovacuum(db, tables[i]);
 	fill("INSERT INTO outbox (target, event_id, event_type, state, settled_at) SELECT 't', i, 'x', 'delivered', "
-	     "date_trunc('day', now()) - "
-	     "interval '10 days' + i * interval '10 ms'",
+	     "date_trunc('day', now()) - interval '10 days' + i * interval '10 ms'",
 	     1, rows);
 	fill("INSERT INTO dead_letters (digest, reason, raw, instance_id, last_seen, resolved_at) SELECT int8send(i), "
 	     "'bad', '', 'i', date_trunc('day', now()) - interval '10 days' + i * interval '10 ms', now()",

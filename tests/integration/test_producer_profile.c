@@ -60,8 +60,7 @@ Test(producer_profile, a_nostr_client_is_answered_as_by_a_relay)
 	open_producer(NULL);
 	peer_send_text(producer, NOTE("aa"));
 	expect("[\"OK\",\"aa\",true,\"\"]");
-	cr_assert_eq(bench_count("events WHERE event_id = 'aa' AND event_type = '1' "
-				 "AND payload->>'content' = '0.10'"),
+	cr_assert_eq(bench_count("events WHERE event_id = 'aa' AND event_type = '1' AND payload->>'content' = '0.10'"),
 		     1);
 	peer_send_text(producer, NOTE("aa"));
 	expect("[\"OK\",\"aa\",true,\"duplicate: have it already\"]");
@@ -334,8 +333,7 @@ Test(producer_profile, a_split_message_is_answered_frame_by_frame_and_has_a_limi
 	char *text = malloc(300000), *at = text;
 
 	listen_by("{\"name\": \"lines\", \"split\": \"ndjson\", \"max_elements\": 100, \"ack\": \"${/id}\", "
-		  "\"ack_error\": \"${reason}\", "
-		  "\"rules\": [{\"action\": \"event\", \"id\": [[\"/id\"]]}]}",
+		  "\"ack_error\": \"${reason}\", \"rules\": [{\"action\": \"event\", \"id\": [[\"/id\"]]}]}",
 		  NULL);
 	open_producer(NULL);
 	peer_send_text(producer, "{\"id\":1}\n{\"id\":2}\nbad\n{\"id\":3}\n");

@@ -305,9 +305,8 @@ Test(purge, what_nobody_has_dealt_with_stays_unless_it_is_asked_for, .init = ben
 		      "INSERT INTO dead_letters (digest, event_id, reason, raw, instance_id, last_seen, resolved_at) "
 		      "SELECT i::text::bytea, i, 'x', '', 'i', now() - interval '9 days', "
 		      "CASE i WHEN 1 THEN now() END FROM generate_series(1, 3) AS i");
-	database_exec(db, "INSERT INTO outbox (target, event_id, event_type, state, settled_at) "
-			  "SELECT 't', s, '', s, now() - interval '9 days' "
-			  "FROM unnest('{dead,delivered,discarded}'::text[]) AS s");
+	database_exec(db, "INSERT INTO outbox (target, event_id, event_type, state, settled_at) SELECT 't', s, '', s, "
+			  "now() - interval '9 days' FROM unnest('{dead,delivered,discarded}'::text[]) AS s");
 	run_expect(db, 0, "deleted before", "purge --dry-run --dead-letters-older-than 1d --outbox-older-than 1d");
 	run_expect(db, 0, ": 2\n", "purge --dead-letters-older-than 1d --outbox-older-than 1d");
 	cr_assert_eq(letters("true"), 2);

@@ -148,8 +148,8 @@ Test(recording, a_message_that_looks_like_a_line_of_an_export_is_a_message, .ini
 	struct process *p = start(suite_text("--segments --messages 1 %s", dir));
 
 	cr_assert(feed_wait_clients(feed, 1, SOON_MS));
-	feed_sendf(feed, "{\"wsonce_row\":1,\"source\":\"bank\",\"received_at\":\"2026-01-02T03:04:05Z\","
-			 "\"event_id\":\"e\",\"event_type\":\"\",\"payload\":1}");
+	feed_sendf(feed, "{\"wsonce_row\":1,\"source\":\"bank\",\"received_at\":\"2026-01-02T03:04:05Z\",\"event_id\":"
+			 "\"e\",\"event_type\":\"\",\"payload\":1}");
 	end(p);
 	run_expect(db, 0, "persisted 1,", "replay %s", segment_in(dir));
 	cr_assert_eq(bench_count("events WHERE source <> 'bank' AND received_at > '2026-02-01Z'"), 1);
@@ -209,10 +209,9 @@ Test(recording, a_record_over_max_message_is_a_dead_letter_with_its_head, .init 
 	feed_sendf(feed, "{\"event_id\":\"long\",\"payload\":\"%0200000d\"}", 0);
 	end(p);
 	run_expect(db, 1, "persisted 0, duplicates 0, rejected 1", "replay %s --max-message 64KiB", segment_in(dir));
-	cr_assert_eq(bench_count("dead_letters WHERE length(raw) = 4096 AND "
-				 "reason LIKE 'the message has 200032 bytes%%' AND digest = "
-				 "sha256(convert_to('{\"event_id\":\"long\",\"payload\":\"' || repeat('0', 200000) || "
-				 "'\"}', 'UTF8'))"),
+	cr_assert_eq(bench_count("dead_letters WHERE length(raw) = 4096 AND reason LIKE 'the message has 200032 "
+				 "bytes%%' AND digest = sha256(convert_to('{\"event_id\":\"long\",\"payload\":\"' || "
+				 "repeat('0', 200000) || '\"}', 'UTF8'))"),
 		     1);
 }
 

@@ -334,8 +334,7 @@ Test(reload, a_webhook_whose_password_changed_uses_the_new_one)
 	receiver = receiver_start(NULL);
 	for (int i = 0; i < 2; i++) {
 		char *text = suite_text("{\"webhooks\": [{\"name\": \"shop\", \"url\": \"http://%s@127.0.0.1:%d/ok\", "
-					"\"concurrency\": 1, "
-					"\"secret-env\": \"HOOK_SECRET\"}]}",
+					"\"concurrency\": 1, \"secret-env\": \"HOOK_SECRET\"}]}",
 					words[i], receiver_port(receiver));
 
 		if (i == 0) {

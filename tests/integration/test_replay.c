@@ -30,8 +30,7 @@ Test(replay, tells_what_was_persisted_duplicate_and_rejected, .init = bench_open
 	run_expect(db, 1, "replayed 6: persisted 3, duplicates 1, rejected 2\n", "replay %s", path);
 	cr_assert_eq(bench_rows(), 3);
 	cr_assert_eq(bench_count("events WHERE payload::text = '1.50'"), 1);
-	cr_assert_eq(bench_count("dead_letters WHERE raw = 'no event' AND seen = 1 AND "
-				 "digest = sha256('no event')"),
+	cr_assert_eq(bench_count("dead_letters WHERE raw = 'no event' AND seen = 1 AND digest = sha256('no event')"),
 		     1);
 	run_expect(db, 1, "\"persisted\":0,\n\"duplicates\":4,\n\"rejected\":2,", "replay %s --json", path);
 	cr_assert_eq(bench_count("dead_letters"), 2);
@@ -41,15 +40,13 @@ Test(replay, tells_what_was_persisted_duplicate_and_rejected, .init = bench_open
 Test(replay, a_line_of_an_export_keeps_its_time_and_source, .init = bench_open)
 {
 	char *path = suite_file(
-		"rows",
-		suite_text("{\"wsonce_row\":7,\"received_at\":\"2026-01-02T03:04:05.678901Z\",\"event_time\":"
-			   "\"2026-01-02T03:04:05Z\",\"source\":\"a\\\"b\",\"event_id\":\"a\",\"event_type\":\"t\","
-			   "\"payload\":{\"n\":1.50}}\n"
-			   "{\"wsonce_row\":8,\"received_at\":null,\"processed_at\":\"2026-01-02T03:04:06Z\","
-			   "\"source\":null,"
-			   "\"event_id\":\"b\",\"event_type\":\"\",\"payload\":\"%02000d\"}\n"
-			   "{\"id\":\"c\",\"wsonce_row\":9,\"received_at\":\"2026-01-02T03:04:05.678901Z\"}\n",
-			   0));
+		"rows", suite_text("{\"wsonce_row\":7,\"received_at\":\"2026-01-02T03:04:05.678901Z\",\"event_time\":"
+				   "\"2026-01-02T03:04:05Z\",\"source\":\"a\\\"b\",\"event_id\":\"a\",\"event_type\":"
+				   "\"t\",\"payload\":{\"n\":1.50}}\n"
+				   "{\"wsonce_row\":8,\"received_at\":null,\"processed_at\":\"2026-01-02T03:04:06Z\","
+				   "\"source\":null,\"event_id\":\"b\",\"event_type\":\"\",\"payload\":\"%02000d\"}\n"
+				   "{\"id\":\"c\",\"wsonce_row\":9,\"received_at\":\"2026-01-02T03:04:05.678901Z\"}\n",
+				   0));
 
 	run_expect(db, 0, "persisted 3,", "replay %s --id-pointer /id --max-message 1KiB", path);
 	cr_assert_eq(
@@ -107,10 +104,9 @@ Test(replay, a_line_over_max_message_is_a_dead_letter_with_its_head_as_on_a_feed
 		0, 0);
 	cr_assert_eq(fclose(out), 0);
 	run_expect(db, 1, "persisted 1, duplicates 0, rejected 3", "replay %s --max-message 64KiB", path);
-	cr_assert_eq(bench_count("dead_letters WHERE length(raw) = 4096 AND "
-				 "reason LIKE 'the message has 200032 bytes%%' AND digest = "
-				 "sha256(convert_to('{\"event_id\":\"long\",\"payload\":\"' || repeat('0', 200000) || "
-				 "'\"}', 'UTF8'))"),
+	cr_assert_eq(bench_count("dead_letters WHERE length(raw) = 4096 AND reason LIKE 'the message has 200032 "
+				 "bytes%%' AND digest = sha256(convert_to('{\"event_id\":\"long\",\"payload\":\"' || "
+				 "repeat('0', 200000) || '\"}', 'UTF8'))"),
 		     1);
 	cr_assert_eq(bench_count("dead_letters WHERE length(raw) = 65536"), 1);
 	cr_assert_eq(bench_count("dead_letters WHERE reason LIKE 'the message has 65537 %%'"), 1);

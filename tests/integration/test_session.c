@@ -56,9 +56,8 @@ Test(session, a_handler_that_sets_the_role_or_makes_the_session_read_only_stops_
 	char *role = database_text(db, "SELECT current_database() || '_guest'");
 
 	database_exec(db, "CREATE ROLE \"%s\"", role);
-	char *does = suite_text("PERFORM set_config('role', '%s', false), "
-				"set_config('default_transaction_read_only', 'on', false), "
-				"set_config('statement_timeout', '1', false);",
+	char *does = suite_text("PERFORM set_config('role', '%s', false), set_config('default_transaction_read_only', "
+				"'on', false), set_config('statement_timeout', '1', false);",
 				role);
 	make_handler(does);
 	start("--handler public.handle");

@@ -240,9 +240,7 @@ Test(stats, listener_that_runs_tells_of_itself_and_takes_that_back_when_it_leave
 {
 	struct listener *l = listener_start(&(struct listener_options){.database = db}, "--instance-id me");
 
-	await(bench_count("wsonce_listeners WHERE listener LIKE 'me.%%' AND "
-			  "max_age_s IS NULL"),
-	      SETTLED_MS);
+	await(bench_count("wsonce_listeners WHERE listener LIKE 'me.%%' AND max_age_s IS NULL"), SETTLED_MS);
 	cr_assert_eq(listener_stop(l), 0);
 	cr_assert_eq(bench_count("wsonce_listeners"), 0);
 }

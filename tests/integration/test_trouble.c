@@ -187,8 +187,7 @@ Test(trouble, what_another_transaction_stores_meanwhile_is_processed_by_a_consum
 	keep_back("events");
 	struct database *holder = hold_row("held");
 	send_event("held");
-	await(bench_count("pg_stat_activity WHERE datname = current_database() AND "
-			  "wait_event = 'transactionid'") == 1,
+	await(bench_count("pg_stat_activity WHERE datname = current_database() AND wait_event = 'transactionid'") == 1,
 	      WAIT_MS);
 	database_exec(holder, "COMMIT");
 	ack_expect(producer, "held", "persisted");
@@ -455,8 +454,7 @@ Test(trouble, what_is_wrong_with_a_table_is_no_events_fault)
 		 "CHECK (region <> 'eu') NOT VALID",
 		 "\\\"known\\\"", "ALTER TABLE events DROP COLUMN region"},
 		{"ALTER TABLE events ADD COLUMN tenant text NOT NULL DEFAULT 'x'; ALTER TABLE events ALTER tenant SET "
-		 "DEFAULT "
-		 "current_setting('app.tenant', true)",
+		 "DEFAULT current_setting('app.tenant', true)",
 		 "column \\\"tenant\\\"", "ALTER TABLE events DROP COLUMN tenant"},
 		{"CREATE TABLE shops (name text PRIMARY KEY); ALTER TABLE events ADD COLUMN shop text DEFAULT 'a', ADD "
 		 "CONSTRAINT of_shop FOREIGN KEY (shop) REFERENCES shops NOT VALID",

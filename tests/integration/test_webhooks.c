@@ -283,8 +283,7 @@ Test(webhooks, answers_decide_what_becomes_of_a_delivery)
 		{"resets", "/reset/2", "{\"backoff\": 0.05}", "state = 'delivered' and attempts >= 2", 0},
 		{"redirects", "/redirect", "{\"backoff\": 0.05, \"attempts\": 2}",
 		 "state = 'dead' and status = 302 and attempts = 2 and answer like 'redirects are not followed: set "
-		 "the "
-		 "webhook''s url to where this one leads, http://127.0.0.1:%/***'",
+		 "the webhook''s url to where this one leads, http://127.0.0.1:%/***'",
 		 2},
 		{"echoes", "/echo/a-token-in-the-path?key=a-token-in-the-query", "{}",
 		 "state = 'dead' and answer like 'Cannot POST **%?key=**%' and answer not like '%token%'", 0},

@@ -99,9 +99,9 @@ static struct profile *make_profile(const struct feed_settings *s)
 	bool has_cursor = s->kind == FEED_CURSOR || s->kind == FEED_HELD;
 	const char *text = sim_print(
 		"{\"name\":\"numbers\",\"url\":\"ws://feed/"
-		"\",%s%s,\"default\":\"reject\",\"rules\":[{\"name\":\"items\","
-		"\"when\":{\"/items\":{\"exists\":true}},\"action\":\"event\",\"explode\":\"/items/*\","
-		"\"id\":[[\"/event_id\"]],\"type\":\"/event_type\",\"payload\":\"/payload\"%s%s},"
+		"\",%s%s,\"default\":\"reject\",\"rules\":[{\"name\":\"items\",\"when\":{\"/"
+		"items\":{\"exists\":true}},\"action\":\"event\",\"explode\":\"/items/*\",\"id\":[[\"/"
+		"event_id\"]],\"type\":\"/event_type\",\"payload\":\"/payload\"%s%s},"
 		"{\"when\":{\"/eose\":1},\"action\":\"ignore\"}]}",
 		has_cursor ? "\"url_resume\":\"ws://feed/?cursor=${cursor}\"," : "", members(s),
 		has_cursor ? ",\"cursor\":\"^/seq\"" : "", has_cursor ? "" : ",\"ack\":{\"seq\":\"${/seq}\"}");

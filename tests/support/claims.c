@@ -48,11 +48,10 @@ long claims_ttl_ms(struct redisd *r, const char *id)
 long claims_open(struct redisd *r)
 {
 	const char *script =
-		"local n = 0 local at = '0' repeat "
-		"local page = redis.call('SCAN', at, 'MATCH', ARGV[1] .. '*', 'COUNT', 1000) at = page[1] "
-		"for _, key in ipairs(page[2]) do local value = redis.call('GET', key) "
-		"if value and value:sub(1, 5) ~= 'done@' and value:sub(1, 5) ~= 'dead@' then n = n + 1 end "
-		"end until at == '0' return n";
+		"local n = 0 local at = '0' repeat local page = redis.call('SCAN', at, 'MATCH', ARGV[1] .. '*', "
+		"'COUNT', 1000) at = page[1] for _, key in ipairs(page[2]) do local value = redis.call('GET', key) if "
+		"value and value:sub(1, 5) ~= 'done@' and value:sub(1, 5) ~= 'dead@' then n = n + 1 end end until at "
+		"== '0' return n";
 
 	return redisd_long(r, "EVAL %s 0 %s", script, redisd_prefix());
 }

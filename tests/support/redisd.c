@@ -300,9 +300,8 @@ long redisd_long(struct redisd *r, const char *fmt, ...)
 
 long redisd_count(struct redisd *r, const char *prefix)
 {
-	const char *script = "local n = 0 local at = '0' repeat "
-			     "local page = redis.call('SCAN', at, 'MATCH', ARGV[1] .. '*', 'COUNT', 1000) "
-			     "at = page[1] n = n + #page[2] until at == '0' return n";
+	const char *script = "local n = 0 local at = '0' repeat local page = redis.call('SCAN', at, 'MATCH', ARGV[1] "
+			     ".. '*', 'COUNT', 1000) at = page[1] n = n + #page[2] until at == '0' return n";
 
 	return redisd_long(r, "EVAL %s 0 %s", script, prefix);
 }

@@ -25,8 +25,7 @@ Test(array, of_texts)
 	array_add(&array, "", 0);
 	array_add_null(&array);
 	assert_bytes("\0\0\0\1\0\0\0\1\0\0\0\x19\0\0\0\3\0\0\0\1"
-		     "\0\0\0\2ab"
-		     "\0\0\0\0"
+		     "\0\0\0\2ab\0\0\0\0"
 		     "\xff\xff\xff\xff");
 }
 
@@ -36,8 +35,7 @@ Test(array, of_jsonb_has_the_version_before_each_text)
 	array_add(&array, "{}", 2);
 	array_add(&array, "0.1", 3);
 	assert_bytes("\0\0\0\1\0\0\0\1\0\0\x0e\xda\0\0\0\2\0\0\0\1"
-		     "\0\0\0\3\1{}"
-		     "\0\0\0\4\1"
+		     "\0\0\0\3\1{}\0\0\0\4\1"
 		     "0.1");
 }
 

@@ -19,11 +19,11 @@ static struct event make(const char *id, const char *type, const char *payload)
 
 Test(copy, rows_have_the_columns_of_copy_sql_and_jsonb_its_version)
 {
-	static const char expected[] = HEAD "\0\7\0\0\0\1a\0\0\0\2tt\0\0\0\4\1[1]"
-					    "\0\0\0\4shop\0\0\0\10\0\0\0\0\0\0\0\2\0\0\0\10\0\0\0\0\0\0\1\0\0\0\0\3h?0"
-					    "\0\7\0\0\0\3bcd\0\0\0\0\0\0\0\3\1{}"
-					    "\377\377\377\377\0\0\0\10\0\0\0\0\0\0\0\2\377\377\377\377\0\0\0\3h?0"
-					    "\377\377";
+	static const char expected[] =
+		HEAD "\0\7\0\0\0\1a\0\0\0\2tt\0\0\0\4\1[1]"
+		     "\0\0\0\4shop\0\0\0\10\0\0\0\0\0\0\0\2\0\0\0\10\0\0\0\0\0\0\1\0\0\0\0\3h?"
+		     "0\0\7\0\0\0\3bcd\0\0\0\0\0\0\0\3\1{}"
+		     "\377\377\377\377\0\0\0\10\0\0\0\0\0\0\0\2\377\377\377\377\0\0\0\3h?0\377\377";
 	struct event a = make("a", "tt", "[1]"), b = make("bcd", "", "{}");
 	struct event *events[] = {&a, &b};
 	struct sender shop = {.name = "shop"};

@@ -1497,8 +1497,7 @@ Test(pipeline, head_of_a_long_message_keeps_the_digest_and_length_of_the_whole)
 	cr_assert_eq(memcmp(ev->digest, digest, 32), 0);
 	cr_assert_eq(memcmp(ev->message, "head", 4), 0);
 	tell("turn; journal dead_letter(-:the message has 70000 bytes, more than --max-message allows, so only its "
-	     "first 4 "
-	     "are kept); dead_letter -; p=r; "
+	     "first 4 are kept); dead_letter -; p=r; "
 	     "reason p the message has 70000 bytes, more than --max-message allows, so only its first 4 are kept");
 }
 
@@ -1511,8 +1510,7 @@ STORY(stale_event_is_a_dead_letter_and_neither_claimed_nor_marked,
 
 STORY(event_without_a_time_is_a_dead_letter_when_ages_count,
       "config max_age 60; receive timeless; turn; journal dead_letter(timeless:no time: /time is missing or not a "
-      "string "
-      "or number); stale 1")
+      "string or number); stale 1")
 
 STORY(stale_message_is_rejected_with_the_one_at_work,
       "config max_age 60; receive a@10 p; receive a@100 q; take a mine; insert a hopeless; dead_letter a; p=r; "

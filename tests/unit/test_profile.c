@@ -67,8 +67,7 @@ static const struct {
 	{WITH("\"headers\": {\"A\": 1}"), "p.json, line 2, headers.A: must be a text"},
 	{WITH("\"cursor\": {\"scope\": \"host\"}"), "p.json, line 2, cursor: kind is missing"},
 	{WITH("\"cursor\": {\"kind\": \"max\", \"hold_until\": {\"a\": 1}}"),
-	 "p.json, line 2, cursor.hold_until.a: \"a\" is "
-	 "not a JSON pointer: ..."},
+	 "p.json, line 2, cursor.hold_until.a: \"a\" is not a JSON pointer: ..."},
 	{WITH("\"gap\": {\"key\": \"/a\"}"), "p.json, line 2, gap: seq is missing"},
 	{WITH("\"fill\": {\"events\": \"/a\"}"), "p.json, line 2, fill: http is missing"},
 	{WITH("\"fill\": {\"http\": {\"url\": \"http://a/${gap_from}\"}, \"events\": \"\"}"),
@@ -90,20 +89,17 @@ static const struct {
 	 "p.json, line 1, rules[0].text: must be a text, or {\"prefix\": TEXT}"},
 	{"{\"url\": \"wss://h/\", \"rules\": [{\"text\": \"a\", \"when\": {\"/a\": 1}}]}",
 	 "p.json, line 1, rules[0]: the message of a rule with text is not JSON: it has no when, capture, cursor or "
-	 "ack, "
-	 "and is no event"},
+	 "ack, and is no event"},
 	{WITH("\"ping\": {\"every_s\": 3}"), "p.json, line 2, ping: send is missing"},
 	{WITH("\"ping\": {\"send\": 3}"), "p.json, line 1: ping needs every_s or every"},
 	{WITH("\"json_strings\": [\"/~2\"]"), "p.json, line 2, json_strings[0]: \"/~2\" is not a JSON pointer: ..."},
 	{WITH("\"json_strings\": [\"/Entries/*/Detail\"]"),
 	 "doubt p.json, line 2, json_strings[0]: \"/Entries/*/Detail\": * means each element only in explode; set "
-	 "explode to "
-	 "\"/Entries/*\", and this to \"/Detail\""},
+	 "explode to \"/Entries/*\", and this to \"/Detail\""},
 	{"{\"url\": \"wss://h/\", \"rules\": [{\"action\": \"event\", \"explode\": \"/a/*\", \"id\": [[\"^/a/*\"]]}]}",
 	 "doubt p.json, line 1, rules[0].id[0][0]: \"/a/*\": * means each element only in explode; ..."},
 	{WITH("\"close_policy\": {\"99\": \"fatal\"}"),
-	 "p.json, line 2, close_policy: \"99\" is not a close code or a range "
-	 "such as 4000-4099"},
+	 "p.json, line 2, close_policy: \"99\" is not a close code or a range such as 4000-4099"},
 	{WITH("\"idle_timeout_s\": \"10s\""),
 	 "p.json, line 2, idle_timeout_s: must be a number of seconds, such as 10, or an object with var, unit, factor "
 	 "and default_s"},
@@ -122,15 +118,13 @@ static const struct {
 	 "p.json, line 2, shard: s of vars must be an array with an item or more, or \"${file:PATH}\""},
 	{WITH("\"shard\": {\"var\": \"s\", \"per_connection\": 2, \"most\": 2}, \"vars\": {\"s\": [1, 2, 3, 4, 5]}"),
 	 "p.json, line 2, shard: 5 items need 3 connections of 2 each, more than the 2 of most (up to 256): raise most "
-	 "or "
-	 "per_connection"},
+	 "or per_connection"},
 	{WITH("\"shard\": {\"var\": \"s\", \"per_connection\": 1}, \"vars\": {\"s\": [1]}, \"fleet\": \"exclusive\""),
 	 "p.json, line 2, shard: shard needs lines 1 and the fleet broadcast or session"},
 	{WITH("\"shard\": {\"var\": \"s\", \"per_connection\": 1}, \"vars\": {\"s\": [1]}, \"cursor\": {\"kind\": "
 	      "\"max\"}"),
 	 "p.json, line 2, shard: shard cannot have a cursor: an item that moves to another connection would go on "
-	 "where "
-	 "that one stopped"},
+	 "where that one stopped"},
 	{WITH("\"on_change\": {\"subscribe\": 1, \"unsubscribe\": 2}"),
 	 "p.json, line 1: var_http and on_change need shard"},
 	{WITH("\"on_change\": {\"subscribe\": 1}"), "p.json, line 2, on_change: unsubscribe is missing"},
@@ -152,8 +146,7 @@ static const struct {
 	{WITH("\"hosts\": [\"a\\u0000b\"]"), "p.json, line 2, hosts[0]: must not hold \\u0000"},
 	{WITH("\"tokens\": [\"${env:A}\\u0000${env:B}\"]"), "p.json, line 2, tokens[0]: must not hold \\u0000"},
 	{WITH("\"tokens\": 1"),
-	 "p.json, line 2, tokens: must be an object of names, each with its token, or an array of "
-	 "tokens"},
+	 "p.json, line 2, tokens: must be an object of names, each with its token, or an array of tokens"},
 	{WITH("\"tokens\": {\"a\":\n\"secret\"}"), "doubt p.json, line 3, tokens.a: a token must be ${env:NAME} or "
 						   "${file:/path}, and nothing else"},
 	{WITH("\"tokens\": [\"${env:A}b\"]"), "doubt p.json, line 2, tokens[0]: a token must be ${env:NAME} or "
@@ -195,8 +188,7 @@ static const struct {
 	 "p.json, line 1, rules[0].http[0]: url is missing"},
 	{"{\"url\": \"wss://h/\", \"rules\": [{\"when\":\n{\"/a\": 9223372036854775808}}]}",
 	 "p.json, line 2: column 26: a profile cannot hold a number that needs more than 64 bits; a condition may ask "
-	 "for "
-	 "{\"type\": \"integer\"}"},
+	 "for {\"type\": \"integer\"}"},
 	{"{\"url\": \"https://h/\", " RULE "}]}",
 	 "p.json, line 1, url: \"https://h/\" is no WebSocket URL, which begins with ws:// or wss://"},
 	{"{\"url\": \"${u}/x\", \"vars\": {\"u\": \"http://h\"}, " RULE "}]}",

@@ -252,11 +252,10 @@ Test(session, list_gives_its_template_once_for_each_element, .fini = end)
 {
 	struct session_dial dial;
 
-	begin("\"vars\": {\"x\": [\"a\", 2], \"y\": [\"b${x}\"], \"none\": [], \"text\": \"t\"}, \"on_open\": ["
-	      "{\"each\": \"$x\", \"give\": {\"text\": \"to ${each}\"}}, "
+	begin("\"vars\": {\"x\": [\"a\", 2], \"y\": [\"b${x}\"], \"none\": [], \"text\": \"t\"}, \"on_open\": "
+	      "[{\"each\": \"$x\", \"give\": {\"text\": \"to ${each}\"}}, "
 	      "[0, {\"each\": \"$x\", \"give\": [\"${each}\", {\"each\": \"$y\", \"give\": \"${each}\"}, "
-	      "\"${each}\"]}], "
-	      "[{\"each\": \"$none\", \"give\": 1}, {\"each\": \"$text\", \"give\": 1}, \"${each}\"]], "
+	      "\"${each}\"]}], [{\"each\": \"$none\", \"give\": 1}, {\"each\": \"$text\", \"give\": 1}, \"${each}\"]], "
 	      "\"rules\": [{\"send\": [{\"each\": \"$z\", \"give\": {\"of\": \"${each}\", \"at\": \"${/at}\"}}], "
 	      "\"capture\": {\"z\": \"/z\"}}]");
 	session_connect(heard.session, 1, 0, 0, &dial);

@@ -219,9 +219,8 @@ static const char *in_front; /* of the next statement; NULL: nothing */
 static void print_limits(char out[300], int lock_ms)
 {
 	snprintf(out, 300,
-		 "SELECT pg_catalog.set_config('lock_timeout', '%d', true), "
-		 "pg_catalog.set_config('statement_timeout', '%d', true), "
-		 "pg_catalog.set_config('client_connection_check_interval', '%d', true)",
+		 "SELECT pg_catalog.set_config('lock_timeout', '%d', true), pg_catalog.set_config('statement_timeout', "
+		 "'%d', true), pg_catalog.set_config('client_connection_check_interval', '%d', true)",
 		 lock_ms, statement_ms, 60000);
 }
 

@@ -154,8 +154,7 @@ void side_hold_id(const char *id)
 	run(holder, "BEGIN");
 	run(holder,
 	    "INSERT INTO events (event_id, event_type, payload) VALUES ('%s', '', '{\"of\": \"another program\"}') ON "
-	    "CONFLICT "
-	    "(event_id) DO NOTHING",
+	    "CONFLICT (event_id) DO NOTHING",
 	    id);
 }
 
@@ -174,8 +173,7 @@ void side_set_trigger(const char *where, const char *id, const char *sqlstate)
 {
 	if (strcmp(where, "events") == 0 || strcmp(where, "dead_letters") == 0)
 		run(admin,
-		    "CREATE OR REPLACE TRIGGER refuse BEFORE INSERT ON %s FOR EACH ROW EXECUTE FUNCTION "
-		    "refuse()",
+		    "CREATE OR REPLACE TRIGGER refuse BEFORE INSERT ON %s FOR EACH ROW EXECUTE FUNCTION refuse()",
 		    where);
 	run(admin, "DELETE FROM rules WHERE place = '%s' AND id = '%s'", where, id);
 	if (sqlstate)
@@ -232,24 +230,17 @@ void side_list(void (*each)(const char *line))
 	PGresult *r = ask(
 		admin,
 		"SELECT l FROM (SELECT concat_ws(' ', 'events', event_id, event_type, payload, coalesce(source, "
-		"'NULL'), "
-		"coalesce(instance, 'NULL'), coalesce((extract(epoch FROM event_time - '2000-01-01 00:00Z') * "
-		"1000000)::bigint, "
-		"0)) FROM events "
-		"UNION ALL SELECT concat_ws(' ', 'dead_letters', left(encode(digest, 'escape'), 1), coalesce(event_id, "
-		"'NULL'), "
-		"reason, instance_id, consumer, coalesce(sender, 'NULL'), coalesce(event_type, 'NULL'), "
-		"coalesce(source, "
-		"'NULL'), seen) FROM dead_letters "
-		"UNION ALL SELECT concat_ws(' ', 'processed_events', consumer, event_id) FROM processed_events "
-		"UNION ALL SELECT concat_ws(' ', 'cursors', source, scope, kind, value, coalesce(variables, 'NULL'), "
-		"instance_id) FROM cursors "
-		"UNION ALL SELECT concat_ws(' ', 'outbox', target, event_id, event_type, state, attempts, leases) FROM "
-		"outbox "
-		"UNION ALL SELECT concat_ws(' ', 'told', coalesce(sum(events), 0), coalesce(sum(a), 0)) FROM (SELECT "
-		"events, (SELECT sum(c) "
-		"FROM unnest(copies) AS u (c)) AS a FROM wsonce_duplicates) AS d "
-		"UNION ALL SELECT 'handled ' || event_id FROM handled) AS x (l) ORDER BY l COLLATE \"C\"");
+		"'NULL'), coalesce(instance, 'NULL'), coalesce((extract(epoch FROM event_time - '2000-01-01 00:00Z') * "
+		"1000000)::bigint, 0)) FROM events UNION ALL SELECT concat_ws(' ', 'dead_letters', left(encode(digest, "
+		"'escape'), 1), coalesce(event_id, 'NULL'), reason, instance_id, consumer, coalesce(sender, 'NULL'), "
+		"coalesce(event_type, 'NULL'), coalesce(source, 'NULL'), seen) FROM dead_letters UNION ALL SELECT "
+		"concat_ws(' ', 'processed_events', consumer, event_id) FROM processed_events UNION ALL SELECT "
+		"concat_ws(' ', 'cursors', source, scope, kind, value, coalesce(variables, 'NULL'), instance_id) FROM "
+		"cursors UNION ALL SELECT concat_ws(' ', 'outbox', target, event_id, event_type, state, attempts, "
+		"leases) FROM outbox UNION ALL SELECT concat_ws(' ', 'told', coalesce(sum(events), 0), "
+		"coalesce(sum(a), 0)) FROM (SELECT events, (SELECT sum(c) FROM unnest(copies) AS u (c)) AS a FROM "
+		"wsonce_duplicates) AS d UNION ALL SELECT 'handled ' || event_id FROM handled) AS x (l) ORDER BY l "
+		"COLLATE \"C\"");
 
 	for (int i = 0; i < PQntuples(r); i++)
 		each(PQgetvalue(r, i, 0));
