@@ -71,12 +71,7 @@ bit is_follower[LISTENERS];	/* it believes that another one leads */
 
 bit never_lost = 1, acks_true = 1;
 
-#ifdef CALM
-bit is_calm;
-#define IS_STORMY	(!is_calm)
-#else
-#define IS_STORMY	true
-#endif
+#include "shared.pml"
 
 /* --- for a reader of a counterexample --- */
 
@@ -97,12 +92,6 @@ inline show_all()
 #define SAY_WORLD(what)
 #define show_all()	skip
 #endif
-
-inline expect(property, condition)
-{
-	property = (condition);
-	assert(property);
-}
 
 /* --- Postgres --- */
 

@@ -89,12 +89,7 @@ byte late;
 
 bit acks_true = 1, marks_true = 1;
 
-#ifdef CALM
-bit is_calm;
-#define IS_STORMY	(!is_calm)
-#else
-#define IS_STORMY	true
-#endif
+#include "shared.pml"
 
 /* --- for a reader of a counterexample --- */
 
@@ -126,12 +121,6 @@ inline show_all()
 #define SAY_WORLD(what)
 #define show_all()	skip
 #endif
-
-inline expect(property, condition)
-{
-	property = (condition);
-	assert(property);
-}
 
 /* --- Postgres --- */
 

@@ -84,12 +84,7 @@ bit late_is_own, late_is_blamed;
 
 bit at_least_once = 1, stays_delivered = 1, delivery_counts = 1, own_lease = 1;
 
-#ifdef CALM
-bit is_calm;		/* from now on: no faults */
-#define IS_STORMY	(!is_calm)
-#else
-#define IS_STORMY	true
-#endif
+#include "shared.pml"
 
 #if LISTENERS == 3
 #define IS_HELD		(is_own[0] || is_own[1] || is_own[2])
@@ -157,12 +152,6 @@ inline show_all()
 #define SAY_WORLD(what)
 #define show_all()	skip
 #endif
-
-inline expect(property, condition)
-{
-	property = (condition);
-	assert(property);
-}
 
 /* --- Postgres --- */
 

@@ -98,12 +98,7 @@ byte losses, troubles, forgets;
 bit told_once = 1, stored_is_row = 1, persisted_is_ours = 1, good_is_kept = 1;
 byte i, n, absent;
 
-#ifdef CALM
-bool is_calm;
-#define IS_STORMY	(!is_calm)
-#else
-#define IS_STORMY	true
-#endif
+#include "shared.pml"
 
 #ifdef TRACE
 #define SAY(what)	printf(#what); printf("\n");
@@ -114,12 +109,6 @@ bool is_calm;
 #define SAY(what)
 #define show()		skip
 #endif
-
-inline expect(property, condition)
-{
-	property = (condition);
-	assert(property);
-}
 
 #define TOP		(range_count - 1)
 #define IS_IN_TOP(e)	((e) >= from[TOP] && (e) < to[TOP] && in_batch[e])

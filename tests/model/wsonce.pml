@@ -165,10 +165,10 @@ bit row_or_letter = 1;
 #define IS_IN_MEMORY(s)	((s) != NOT_RECEIVED && (s) != FORGOTTEN)
 #define IS_RECORDED(e)	(row[e] || letter[e])
 
+#include "shared.pml"
+
 #ifdef CALM
 byte asks[INSTANCES * EVENTS];	/* claims of a held copy */
-bit is_calm;		/* from now on: no faults, no clocks but the listeners' own */
-#define IS_STORMY	!is_calm
 #ifdef HOLD_FOR_EVER
 #define MAY_ASK		true
 #define SET_ASKS(n)	skip
@@ -178,7 +178,6 @@ bit is_calm;		/* from now on: no faults, no clocks but the listeners' own */
 #endif
 #define SWAP_ASKS(a, b)	SWAP(asks[a], asks[b])
 #else
-#define IS_STORMY	true
 #define MAY_ASK		true
 #define SET_ASKS(n)	skip
 #define SWAP_ASKS(a, b)	skip
@@ -319,12 +318,6 @@ inline sort()
 #endif
 
 /* --- Redis and Postgres --- */
-
-inline expect(property, condition)
-{
-	property = (condition);
-	assert(property);
-}
 
 inline note_row_or_letter(e)
 {
