@@ -362,11 +362,6 @@ static bool turn(void)
 	return is_any;
 }
 
-static bool is_settled(void)
-{
-	return !pipeline_events(pipeline)->messages && !redis_unanswered(&the_redis);
-}
-
 /* --- the profile --- */
 
 #define RULES(last) \
@@ -454,7 +449,7 @@ static void send_all(const struct message *messages, size_t n)
 		if ((i + step) % PER_TURN == 0)
 			turn();
 	}
-	for (int turns = 0; !is_settled(); turns++) {
+	for (int turns = 0; pipeline_events(pipeline)->messages || redis_unanswered(&the_redis); turns++) {
 		if (turns == TURNS_MAX)
 			fail("events do not settle");
 		if (!turn())

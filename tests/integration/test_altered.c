@@ -24,8 +24,7 @@ static void start_on(struct database *fresh)
 	db = fresh;
 	run_expect(db, 0, NULL, "migrate");
 	make_role();
-	listener = listener_start(&(struct listener_options){.postgres = conninfo, .redis = "none"}, NULL);
-	producer = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
+	bench_serve((struct listener_options){.postgres = conninfo, .redis = "none"}, NULL);
 }
 
 static void set_up(void)

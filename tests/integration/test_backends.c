@@ -6,9 +6,7 @@
 
 static void set_up(void)
 {
-	db = database_new();
-	listener = listener_start(&(struct listener_options){.database = db, .redis = "none"}, "--postgres-timeout 1");
-	producer = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
+	bench_serve((struct listener_options){.redis = "none"}, "--postgres-timeout 1");
 }
 
 static void tear_down(void)
@@ -36,18 +34,6 @@ static long backends(void)
 			   "pid <> pg_backend_pid() AND backend_type = 'client backend'");
 }
 
-static bool is_in(const char *part)
-{
-	return strstr(process_last_words(listener_process(listener)), part);
-}
-
-/* Counts statements that were cancelled and will be sent again. */
-static double tries(void)
-{
-	return listener_metric(listener, "wsonce_store_retries_total") +
-	       listener_metric(listener, "wsonce_rows_put_off_total");
-}
-
 /* The lock is another transaction's uncommitted row of the same id. */
 Test(backends, a_lock_that_is_held_for_long_is_waited_for_on_one_connection)
 {
@@ -55,7 +41,10 @@ Test(backends, a_lock_that_is_held_for_long_is_waited_for_on_one_connection)
 
 	database_exec(other, "BEGIN; INSERT INTO events (event_id, event_type, payload) VALUES ('a', 't', '{}')");
 	send_event();
-	await(tries() >= 3, WAIT_MS);
+	await(listener_metric(listener, "wsonce_store_retries_total") +
+			      listener_metric(listener, "wsonce_rows_put_off_total") >=
+		      3,
+	      WAIT_MS, "no statement is cancelled and sent again");
 	cr_assert_eq(listener_metric(listener, "wsonce_postgres_connects_total"), 1, "it hangs up");
 	cr_assert_eq(backends(), 2);
 	database_exec(other, "ROLLBACK");
@@ -70,7 +59,7 @@ Test(backends, a_statement_that_nobody_waits_for_is_cancelled)
 			  "END $$; CREATE TRIGGER cling BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION cling()");
 	send_event();
 	await(listener_metric(listener, "wsonce_postgres_connects_total") >= 3, WAIT_MS);
-	cr_assert(is_in("no answer within the postgres timeout"));
+	cr_assert(listener_has_logged(listener, "no answer within the postgres timeout"));
 	cr_assert_leq(backends(), 2, "%ld backends", backends());
 	database_exec(db, "DROP TRIGGER cling ON events");
 	must_be_acked("\"persisted\"");

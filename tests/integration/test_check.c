@@ -37,7 +37,6 @@ Test(check, everything_that_is_well_is_ok, .init = bench_open)
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
 		cr_assert(strstr(run.output, parts[i]), "no \"%s\" in:\n%s", parts[i], run.output);
 	cr_assert(strstr(run.output, " 0 wrong\n"), "%s", run.output);
-	feed_free(feed);
 }
 
 Test(check, json_has_the_same_findings, .init = bench_open)
@@ -207,7 +206,6 @@ Test(check, a_feed_is_judged_by_what_it_sends_first)
 	expect(1, "cannot be connected to: ", NULL,
 	       suite_text("check --postgres host=/nowhere --redis none --source %s", feed_url(feed)));
 	expect(1, "401", NULL, suite_text("check --postgres host=/nowhere --redis none --source %s", feed_url(feed)));
-	feed_free(feed);
 }
 
 Test(check, a_secret_that_is_not_set_is_named)
@@ -299,7 +297,6 @@ Test(check, ports_are_tried_and_one_in_use_is_a_warning)
 	       suite_text("check --ingest 127.0.0.1:0 --admin 127.0.0.1:%d", feed_port(feed)));
 	expect(1, "wrong    ingest         203.0.113.1:0 cannot be listened on", nothing,
 	       "check --ingest-open --ingest 203.0.113.1:0");
-	feed_free(feed);
 }
 
 Test(check, files_that_others_may_read_and_misspelt_variables_are_warned_of)
@@ -389,7 +386,6 @@ Test(check, settings_are_printed_with_where_they_come_from_and_without_secrets)
 	cr_assert(json_is_true(json_object_get(one, "is_secret")) && json_is_null(json_object_get(one, "value")));
 	one = json_object_get(root, "max-message");
 	cr_assert_str_eq(json_string_value(json_object_get(one, "from")), "default");
-	json_decref(root);
 }
 
 Test(check, words_that_are_none_are_answered_by_the_nearest)

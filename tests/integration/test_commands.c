@@ -92,7 +92,6 @@ Test(commands, each_help_fits_a_terminal_and_has_three_examples)
 		options++;
 	cr_assert_eq(options, 20);
 	cr_assert(strstr(help_of("listen --help"), "All settings: wsonce listen --help=all"));
-	json_decref(all);
 }
 
 Test(commands, a_help_lists_no_settings_that_its_command_ignores)

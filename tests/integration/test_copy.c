@@ -14,9 +14,7 @@ static const char *event_type;
 static void set_up(void)
 {
 	event_type = "t";
-	db = database_new();
-	listener = listener_start(&(struct listener_options){.database = db}, "--batch-max 1000");
-	producer = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
+	bench_serve((struct listener_options){0}, "--batch-max 1000");
 }
 
 TestSuite(copy_in, .init = set_up, .fini = bench_close, .timeout = 120);
@@ -161,8 +159,7 @@ static void become_ordinary_user(void)
 	char *conninfo = suite_text("%s user=ordinary", database_conninfo(db));
 	peer_free(producer);
 	cr_assert_eq(listener_stop(listener), 0);
-	listener = listener_start(&(struct listener_options){.postgres = conninfo}, "--batch-max 1000");
-	producer = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
+	bench_serve((struct listener_options){.postgres = conninfo}, "--batch-max 1000");
 }
 
 Test(copy_in, where_row_level_security_forbids_copy_insert_does_it)
@@ -212,8 +209,7 @@ static void send_batch_to_partitions(const char *redis)
 	event_type = "t";
 	db = database_empty_new();
 	database_exec(db, "%s", run.output);
-	listener = listener_start(&(struct listener_options){.database = db, .redis = redis}, "--batch-max 1000");
-	producer = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
+	bench_serve((struct listener_options){.redis = redis}, "--batch-max 1000");
 	send_batch("1");
 	expect_acks(EVENTS, 0, 0);
 	cr_assert_eq(bench_rows(), EVENTS);
@@ -269,10 +265,9 @@ static void set_up_effects(void)
 			  "RAISE EXCEPTION 'not this one'; END IF; "
 			  "INSERT INTO effects (event_id, n) VALUES ($1, $3::int); END $f$");
 	setenv("HOOK", "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz", 1);
-	listener = listener_start(&(struct listener_options){.database = db}, FLAGS, path);
+	bench_serve((struct listener_options){0}, FLAGS, path);
 	free(path);
 	event_type = TYPE;
-	producer = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
 	learn();
 }
 

@@ -40,18 +40,12 @@ static void tear_down(void)
 	}
 }
 
-/* True if listener l has received n messages and settled them. */
-static bool has_settled(struct listener *l, long messages)
-{
-	return listener_metric(l, "wsonce_received_total") == (double)messages &&
-	       listener_metric(l, "wsonce_in_flight") == 0;
-}
-
 static void wait_settled(long messages)
 {
 	for (int i = 0; i < FLEET; i++)
-		await(has_settled(fleet[i], messages), SETTLED_MS,
-		      "listener %d has received %g messages, %g are in flight", i,
+		await(listener_metric(fleet[i], "wsonce_received_total") == (double)messages &&
+			      listener_metric(fleet[i], "wsonce_in_flight") == 0,
+		      SETTLED_MS, "listener %d has received %g messages, %g are in flight", i,
 		      listener_metric(fleet[i], "wsonce_received_total"),
 		      listener_metric(fleet[i], "wsonce_in_flight"));
 }

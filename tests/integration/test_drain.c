@@ -152,12 +152,6 @@ Test(drain, what_a_producer_without_acks_sends_within_the_grace_is_stored, .time
 	cr_assert_eq(database_long(fleet.rows, "select count(*) from events where event_id = 'late'"), 1);
 }
 
-static bool is_ended_by_another_sigterm(struct process *process)
-{
-	process_signal(process, SIGTERM);
-	return process_wait(process, 100) == 1;
-}
-
 Test(drain, a_second_sigterm_leaves_at_once_but_for_the_first_second, .timeout = 120)
 {
 	struct database *rows = database_new();
@@ -166,7 +160,7 @@ Test(drain, a_second_sigterm_leaves_at_once_but_for_the_first_second, .timeout =
 	struct process *process = listener_process(fleet.listeners[0]);
 	int64_t begun_ms = wait_now_ms();
 
-	await(is_ended_by_another_sigterm(process), WHOLE_MS);
+	await((process_signal(process, SIGTERM), process_wait(process, 100) == 1), WHOLE_MS);
 	cr_assert_geq(wait_now_ms() - begin_ms, 1000, "it took a signal that came twice for a second one");
 	cr_assert_leq(wait_now_ms() - begun_ms, wait_stretch_ms(20000));
 	fleet_unlock(lock);

@@ -242,9 +242,7 @@ Test(effects, a_lock_of_the_table_that_they_share_is_waited_for_and_blames_no_ev
 {
 	char *conninfo = suite_text("%s options='-c statement_timeout=300'", database_conninfo(db));
 
-	listener = listener_start(&(struct listener_options){.postgres = conninfo},
-				  "--handler public.handle --max-attempts 1");
-	producer = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
+	bench_serve((struct listener_options){.postgres = conninfo}, "--handler public.handle --max-attempts 1");
 	struct database *lock = database_open(database_conninfo(db));
 	database_exec(lock, "BEGIN; LOCK TABLE wsonce_epoch IN EXCLUSIVE MODE");
 	for (int i = 0; i < 100; i++)

@@ -139,11 +139,6 @@ static void must_be_exact(void)
 	cr_assert_eq(bench_count("dead_letters"), 0);
 }
 
-static bool is_settled(void)
-{
-	return fleet_rows(&fleet) == event_count && fleet_metric(&fleet, "wsonce_in_flight") == 0;
-}
-
 /* --- tests --- */
 
 static void kill_in_the_middle(int victim)
@@ -168,7 +163,8 @@ static void feed_twice_under_kills(const struct listener_options *options)
 			kill_in_the_middle(i / (event_count / 4) % 2);
 	}
 	fleet_wait_ready(&fleet);
-	await(is_settled(), SETTLED_MS, "%ld rows of %d", fleet_rows(&fleet), event_count);
+	await(fleet_rows(&fleet) == event_count && fleet_metric(&fleet, "wsonce_in_flight") == 0, SETTLED_MS,
+	      "%ld rows of %d", fleet_rows(&fleet), event_count);
 	must_be_exact();
 }
 

@@ -8,9 +8,7 @@ TestSuite(explain, .init = bench_open, .fini = bench_close, .timeout = 120);
 
 static void start(const char *flags)
 {
-	listener = listener_start(&(struct listener_options){.database = db},
-				  "--instance-id here --time-pointer /at --time-unit s %s", flags);
-	producer = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
+	bench_serve((struct listener_options){0}, "--instance-id here --time-pointer /at --time-unit s %s", flags);
 }
 
 /* These follow each other in text. */
@@ -126,7 +124,6 @@ Test(explain, deliveries_and_consumers_as_json, .init = bench_open)
 	cr_assert_eq(seen, 2);
 	cr_assert_eq(json_array_size(json_object_get(root, "history")), 6);
 	cr_assert_str_eq(json_string_value(json_object_get(item, "what")), "action retry");
-	json_decref(root);
 }
 
 Test(explain, ids_of_odd_bytes_are_shown_so_that_a_terminal_is_not_harmed, .init = bench_open)

@@ -18,15 +18,10 @@ TestSuite(export, .init = bench_open, .timeout = 120);
 	"digest) " \
 	"FROM dead_letters"
 
-static void make_tables(struct database *database)
-{
-	run_expect(database, 0, NULL, "migrate");
-}
-
 /* Rows that were received in the reverse order of their ids, every 10 ms up to 2026-11-01. */
 static void add_rows(long count)
 {
-	make_tables(db);
+	run_expect(db, 0, NULL, "migrate");
 	database_exec(db,
 		      "INSERT INTO events (event_id, event_type, payload, received_at, source) SELECT 'e' || i, 't' || "
 		      "i %% 3, to_jsonb(i), '2026-11-01Z'::timestamptz - i * interval '10 ms', CASE i %% 2 WHEN 0 THEN "
@@ -198,8 +193,7 @@ Test(export, rows_among_which_a_listener_may_still_store_are_left_out)
 
 Test(export, a_listener_tells_up_to_when_it_has_settled_its_events, .fini = bench_close)
 {
-	bench_start("--claim-ttl 30");
-	producer = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
+	bench_serve((struct listener_options){0}, "--claim-ttl 30");
 	peer_sendf(producer, "{\"event_id\":\"a\"}");
 	ack_expect(producer, "a", "persisted");
 	cr_assert_eq(

@@ -14,12 +14,6 @@ static void tear_down(void)
 
 TestSuite(failover, .init = bench_open, .fini = tear_down, .timeout = 120);
 
-static void start(const struct listener_options *options, const char *flags)
-{
-	listener = listener_start(options, "%s", flags);
-	producer = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
-}
-
 static void send_event(const char *id)
 {
 	cr_assert(peer_sendf(producer, "{\"event_id\":\"%s\",\"event_type\":\"t\",\"payload\":{}}", id));
@@ -41,7 +35,7 @@ Test(failover, a_host_that_hangs_does_not_hide_the_next_one)
 	char *conninfo, *folder = database_text(db, "SHOW unix_socket_directories");
 
 	conninfo = suite_text("%s host=127.0.0.1,%s port=%d,5432", database_conninfo(db), folder, port);
-	start(&(struct listener_options){.postgres = conninfo, .redis = "none"}, "--postgres-timeout 1");
+	bench_serve((struct listener_options){.postgres = conninfo, .redis = "none"}, "--postgres-timeout 1");
 	cr_assert(listener_has_logged(listener, "no connection to 127.0.0.1 within"));
 	send_event("a");
 	must_be_acked("\"persisted\"");
@@ -55,7 +49,7 @@ Test(failover, hosts_that_refuse_do_not_hide_the_one_between_them)
 
 	conninfo = suite_text("%s host=127.0.0.1,%s,127.0.0.1 port=%d,5432,%d target_session_attrs=read-write",
 			      database_conninfo(db), folder, port_reserve(), port_reserve());
-	start(&(struct listener_options){.postgres = conninfo, .redis = "none"}, "");
+	bench_serve((struct listener_options){.postgres = conninfo, .redis = "none"}, NULL);
 	send_event("a");
 	must_be_acked("\"persisted\"");
 }
@@ -97,7 +91,7 @@ static void start_with_two(const char *flags)
 	char *conninfo =
 		suite_text("user=postgres dbname=postgres host=%.*s,%.*s", (int)strcspn(folder_of(servers[0]), " "),
 			   folder_of(servers[0]), (int)strcspn(folder_of(servers[1]), " "), folder_of(servers[1]));
-	start(&(struct listener_options){.postgres = conninfo, .redis = "none"}, flags);
+	bench_serve((struct listener_options){.postgres = conninfo, .redis = "none"}, "%s", flags);
 	send_event("a");
 	must_be_acked("\"persisted\"");
 }
@@ -151,10 +145,10 @@ Test(failover, a_host_that_lets_in_late_is_waited_for_within_the_timeout)
 	servers[0] = postgres_new();
 	database_exec(postgres_database(servers[0]), "ALTER SYSTEM SET pre_auth_delay = 1");
 	database_exec(postgres_database(servers[0]), "SELECT pg_reload_conf()");
-	start(&(struct listener_options){.postgres = suite_text("%s target_session_attrs=read-write",
-								postgres_conninfo(servers[0])),
-					 .redis = "none"},
-	      "--postgres-timeout 10");
+	bench_serve((struct listener_options){.postgres = suite_text("%s target_session_attrs=read-write",
+								     postgres_conninfo(servers[0])),
+					      .redis = "none"},
+		    "--postgres-timeout 10");
 	send_event("a");
 	must_be_acked("\"persisted\"");
 }
@@ -167,7 +161,7 @@ static long sessions(void)
 Test(failover, a_read_only_server_is_said_and_not_stormed)
 {
 	servers[0] = postgres_new();
-	start(&(struct listener_options){.postgres = postgres_conninfo(servers[0]), .redis = "none"}, "");
+	bench_serve((struct listener_options){.postgres = postgres_conninfo(servers[0]), .redis = "none"}, NULL);
 	set_read_only(servers[0], "on");
 	send_event("a");
 	await(listener_has_logged(listener, "the server is read-only"), WAIT_MS);
@@ -229,7 +223,7 @@ static const char *trigger = "SELECT 1"; /* SQL that makes one */
 /* Commits wait for a standby that is not there. */
 static struct postgres *start_without_standby(struct postgres *pg, const char *flags)
 {
-	start(&(struct listener_options){.postgres = postgres_conninfo(pg), .redis = "none"}, flags);
+	bench_serve((struct listener_options){.postgres = postgres_conninfo(pg), .redis = "none"}, "%s", flags);
 	database_exec(postgres_database(pg), "%s", trigger);
 	set(pg, "wal_level", "replica");
 	set(pg, "max_wal_senders", "1");
@@ -289,11 +283,6 @@ Test(failover, it_is_not_acked_though_a_deferred_trigger_asks_for_no_warnings)
 	must_not_be_acked_unreplicated(start_without_standby(postgres_new(), ""));
 }
 
-static bool has_wal_sender(void)
-{
-	return database_long(postgres_database(servers[0]), "SELECT count(*) FROM pg_stat_replication") == 1;
-}
-
 static void must_warn(bool is_asynchronous)
 {
 	static const char words[] = "standbys that commits do not wait for";
@@ -327,8 +316,8 @@ Test(failover, standbys_that_commits_do_not_wait_for_are_warned_of_wherever_one_
 	set(pg, "max_wal_senders", "2");
 	postgres_restart(pg);
 	process_start_argv(argv, NULL);
-	await(has_wal_sender(), WAIT_MS);
-	start(&(struct listener_options){.postgres = postgres_conninfo(pg), .redis = "none"}, "");
+	await(database_long(postgres_database(servers[0]), "SELECT count(*) FROM pg_stat_replication") == 1, WAIT_MS);
+	bench_serve((struct listener_options){.postgres = postgres_conninfo(pg), .redis = "none"}, NULL);
 	cr_assert(listener_has_logged(listener, "standbys that commits do not wait for"));
 	must_warn(true);
 	set(pg, "synchronous_standby_names", "'*'");
@@ -353,7 +342,7 @@ Test(failover, a_master_that_became_a_replica_is_left)
 {
 	struct redisd *redis = redisd_new();
 
-	start(&(struct listener_options){.database = db, .redis = redisd_url(redis)}, "");
+	bench_serve((struct listener_options){.database = db, .redis = redisd_url(redis)}, NULL);
 	redisd_command(redis, "REPLICAOF 127.0.0.1 1");
 	send_event("a");
 	must_be_acked("\"persisted\"");
@@ -387,7 +376,7 @@ Test(failover, a_redis_that_answers_only_the_login_is_four_pairs_of_lines)
 {
 	struct redisd *redis = redisd_new();
 
-	start(&(struct listener_options){.database = db, .redis = redisd_url(redis)}, "--redis-timeout 0.2");
+	bench_serve((struct listener_options){.database = db, .redis = redisd_url(redis)}, "--redis-timeout 0.2");
 	free(redisd_command(redis, "CLIENT PAUSE 100000 WRITE"));
 	await(has_connected(9), WAIT_MS);
 	cr_assert_leq(listener_count_logged(listener, "event=\"redis connection\""), 9, "%s",
@@ -401,7 +390,8 @@ Test(failover, a_redis_that_wants_a_password_is_told_once)
 	struct redisd *redis = redisd_new();
 
 	redisd_command(redis, "CONFIG SET requirepass nobody-knows");
-	start(&(struct listener_options){.database = db, .redis = redisd_url(redis), .is_redis_away = true}, "");
+	bench_serve((struct listener_options){.database = db, .redis = redisd_url(redis), .is_redis_away = true}, "%s",
+		    "");
 	await(listener_has_logged(listener, "redis refused the login"), WAIT_MS);
 	cr_assert(listener_has_logged(listener, "NOAUTH"));
 	cr_assert_eq(listener_count_logged(listener, "rejected the script"), 0, "%s",
@@ -426,8 +416,8 @@ Test(failover, what_keeps_the_first_connection_from_coming_up_is_a_warning)
 Test(failover, what_was_missing_when_events_are_left_is_named_at_the_end)
 {
 	servers[0] = postgres_new();
-	start(&(struct listener_options){.postgres = postgres_conninfo(servers[0]), .redis = "none"},
-	      "--drain-timeout 1");
+	bench_serve((struct listener_options){.postgres = postgres_conninfo(servers[0]), .redis = "none"},
+		    "--drain-timeout 1");
 	postgres_stop(servers[0]);
 	send_event("a");
 	await(listener_metric(listener, "wsonce_in_flight") == 1, WAIT_MS);

@@ -659,7 +659,6 @@ Test(feed_client, binary_messages_are_inflated_and_what_is_none_is_one_letter)
 	cr_assert_eq(bench_count("dead_letters"), 4);
 	await(listener_metric(listener, "wsonce_feed_rejected_total{source=\"played\",rule=\"\"}") == 4, SETTLED_MS);
 	cr_assert_eq(feed_connections(feed), 1);
-	free(zeros);
 }
 
 Test(feed_client, without_the_key_a_binary_message_is_text_or_one_letter)

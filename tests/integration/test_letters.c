@@ -68,8 +68,7 @@ Test(letters, events_that_violate_a_check_are_one_group, .fini = bench_close)
 	db = database_new();
 	run_expect(db, 0, NULL, "migrate");
 	database_exec(db, "ALTER TABLE events ADD CONSTRAINT no_bad CHECK (event_type <> 'bad')");
-	bench_start("--max-attempts 1");
-	producer = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
+	bench_serve((struct listener_options){0}, "--max-attempts 1");
 	for (int n = 1; n <= 2; n++)
 		peer_sendf(producer, "{\"event_id\":\"%d\",\"event_type\":\"bad\"}", n);
 	cr_assert(wait_until(letters("reason LIKE '%violates check constraint \"no_bad\" (23514)'") == 2, SETTLED_MS),
@@ -180,11 +179,6 @@ static void refuse_rows(void)
 	database_exec(db, "CREATE TRIGGER no BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION no()");
 }
 
-static void allow_rows(void)
-{
-	database_exec(db, "DROP TRIGGER no ON events");
-}
-
 /* The fleet has refused bad-1, and said so in Redis. */
 static void dead_letter_by_fleet(void)
 {
@@ -199,7 +193,7 @@ static void dead_letter_by_fleet(void)
 Test(letters, retry_stores_what_a_fleet_had_refused_although_its_dead_mark_is_there, .init = set_up_fleet)
 {
 	dead_letter_by_fleet();
-	allow_rows();
+	database_exec(db, "DROP TRIGGER no ON events");
 	run_expect(db, 0, "retried 1: persisted 1, duplicates 0, rejected again 0", "dead-letters retry --all");
 	cr_assert_eq(bench_count("events WHERE payload::text = '{\"n\": 1.50}'"), 1);
 	cr_assert_eq(letters("resolution = 'persisted' AND resolved_at IS NOT NULL"), 1);

@@ -2,29 +2,21 @@
 #include "support.h"
 #include "bench.h"
 
-#define ACKS       "wsonce.ack.v1"
 #define SETTLED_MS 15000
-
-static void start(const char *flags)
-{
-	db = database_new();
-	listener = listener_start(&(struct listener_options){.database = db}, "%s", flags);
-	producer = peer_open_events(listener_ingest_port(listener), ACKS);
-}
 
 static void set_up(void)
 {
-	start("--time-pointer /at --max-age 30d");
+	bench_serve((struct listener_options){0}, "--time-pointer /at --max-age 30d");
 }
 
 static void set_up_milliseconds(void)
 {
-	start("--time-pointer /payload/ms --time-unit ms --max-age 15m");
+	bench_serve((struct listener_options){0}, "--time-pointer /payload/ms --time-unit ms --max-age 15m");
 }
 
 static void set_up_unguarded(void)
 {
-	start("--time-pointer /at");
+	bench_serve((struct listener_options){0}, "--time-pointer /at");
 }
 
 /* Returns the time this many days ago as RFC 3339. */
@@ -115,7 +107,7 @@ Test(max_age, what_is_too_old_when_postgres_is_back_is_a_dead_letter, .timeout =
 	fleet_start(&fleet, 1, db, &(struct listener_options){.spool = suite_path("spool")},
 		    "--time-pointer /at --time-unit s --max-age 1s");
 	listener = fleet.listeners[0];
-	producer = peer_open_events(listener_ingest_port(listener), ACKS);
+	producer = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
 	postgres_stop(postgres);
 	soon = time(NULL) + 2;
 	peer_sendf(producer, "{\"event_id\":\"old\",\"at\":%ld}", (long)soon);

@@ -14,9 +14,8 @@ TestSuite(origin, .init = bench_open, .fini = bench_close, .timeout = 120);
 
 static void start_with(const char *const *env, const char *flags)
 {
-	listener = listener_start(&(struct listener_options){.database = db, .env = env},
-				  "--instance-id here --time-pointer /at --time-unit s %s", flags);
-	producer = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
+	bench_serve((struct listener_options){.env = env}, "--instance-id here --time-pointer /at --time-unit s %s",
+		    flags);
 }
 
 static void start(const char *flags)

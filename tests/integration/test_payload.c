@@ -3,13 +3,9 @@
 #include "support.h"
 #include "bench.h"
 
-#define ACKS "wsonce.ack.v1"
-
 static void start(const char *flags, const char *const *env)
 {
-	db = database_new();
-	listener = listener_start(&(struct listener_options){.database = db, .redis = "none", .env = env}, "%s", flags);
-	producer = peer_open_events(listener_ingest_port(listener), ACKS);
+	bench_serve((struct listener_options){.redis = "none", .env = env}, "%s", flags);
 }
 
 static void set_up(void)

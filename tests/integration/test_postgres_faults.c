@@ -25,13 +25,6 @@ static void start(const char *flags)
 	start_some(3, flags);
 }
 
-/* Sends a part of the stream and waits until some events are stored. */
-static void send_some(void)
-{
-	fleet_send(&bench.fleet, 1000);
-	fleet_wait_rows(&bench.fleet, bench.fleet.sent - 900, WHOLE_MS);
-}
-
 /* Expects everything to be stored once, no claim to be left, and new events to be claimed, stored and marked. */
 static void must_work_again(void)
 {
@@ -90,7 +83,8 @@ Test(postgres_faults, a_second_connection_that_is_lost_for_good_is_not_waited_fo
 Test(postgres_faults, a_pause_of_postgres_does_no_harm, .timeout = 120)
 {
 	start("--claim-ttl 3 --postgres-timeout 600"); /* a listener that gives up releases its claims */
-	send_some();
+	fleet_send(&bench.fleet, 1000);
+	fleet_wait_rows(&bench.fleet, bench.fleet.sent - 900, WHOLE_MS);
 	postgres_pause(bench.postgres);
 	fleet_send(&bench.fleet, 1000);
 	double renewed = fleet_metric(&bench.fleet, "wsonce_claims_renewed_total");
@@ -208,13 +202,6 @@ Test(postgres_faults, acks_wait_for_a_postgres_that_stands_still, .timeout = 120
 	one_must_be_persisted(peer_recv(first, 20000), peer_recv(second, 20000));
 }
 
-/* Returns the backend of a listener's statements. */
-static pid_t find_backend(struct database *db)
-{
-	return (pid_t)database_long(db, "select pid from pg_stat_activity where datname = current_database() and "
-					"backend_type = 'client backend' and pid <> pg_backend_pid()");
-}
-
 /* Rows from other backends wait for the test's lock. */
 static struct database *hold_up_all_but(struct database *rows, pid_t backend)
 {
@@ -239,7 +226,9 @@ Test(postgres_faults, a_row_whose_commit_nobody_saw_is_there_once, .timeout = 12
 	struct peer *p = peer_open_events(listener_ingest_port(fleet.listeners[0]), "wsonce.ack.v1");
 	peer_send_text(p, "{\"event_id\":\"before\",\"payload\":{}}"); /* and the first check-in is stored */
 	cr_assert(next_ack_says(p, "\"persisted\""));
-	pid_t backend = find_backend(fleet.rows);
+	pid_t backend =
+		(pid_t)database_long(fleet.rows, "select pid from pg_stat_activity where datname = current_database() "
+						 "and backend_type = 'client backend' and pid <> pg_backend_pid()");
 	struct database *lock = hold_up_all_but(fleet.rows, backend);
 	kill(backend, SIGSTOP);
 	peer_send_text(p, "{\"event_id\":\"id\",\"payload\":{}}");

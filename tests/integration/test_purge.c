@@ -3,7 +3,6 @@
 #include "support.h"
 #include "bench.h"
 
-#define ACKS       "wsonce.ack.v1"
 #define SETTLED_MS 60000
 #define GUARD      "--time-pointer /at --max-age 7d"
 
@@ -258,8 +257,7 @@ Test(purge, greatest_age_of_the_listeners_is_a_day_below_that_of_the_rows, .init
 Test(purge, late_copy_of_a_deleted_row_is_a_stale_dead_letter_and_no_row, .init = bench_open)
 {
 	store("old", 1200, 31);
-	listener = listener_start(&(struct listener_options){.database = db}, GUARD);
-	producer = peer_open_events(listener_ingest_port(listener), ACKS);
+	bench_serve((struct listener_options){0}, GUARD);
 	run_expect(db, 0, "rows deleted", "purge --older-than 30d --delete-rows");
 	cr_assert_eq(count("true"), 0);
 	peer_send_text(producer, "{\"event_id\":\"old-7\",\"at\":\"2020-01-01T00:00:00Z\"}");
@@ -326,8 +324,7 @@ Test(purge, dead_letters_go_by_when_they_were_last_seen, .init = bench_open)
 /* The mark is removed with the dead letter, so a copy is tried again and gets its own answer. */
 static void reject_again(const char *flags)
 {
-	listener = listener_start(&(struct listener_options){.database = db}, "--max-attempts 1 %s", flags);
-	producer = peer_open_events(listener_ingest_port(listener), ACKS);
+	bench_serve((struct listener_options){0}, "--max-attempts 1 %s", flags);
 	database_exec(db, "ALTER TABLE events ADD CONSTRAINT no_bad CHECK (event_type <> 'bad')");
 	for (int i = 0; i < 2; i++) {
 		peer_sendf(producer, "{\"event_id\":\"b\",\"event_type\":\"bad\"}");

@@ -215,12 +215,6 @@ Test(recording, a_record_over_max_message_is_a_dead_letter_with_its_head, .init 
 		     1);
 }
 
-static bool are_many(const char *dir)
-{
-	send_messages(0, 1);
-	return run_sh(suite_text("[ $(ls %s | wc -l) -gt 3 ]", dir)) == 0;
-}
-
 Test(recording, it_goes_on_in_a_directory_with_a_segment_for_each_time, .init = open_feed, .timeout = 60)
 {
 	char *dir = suite_path("dir");
@@ -230,7 +224,7 @@ Test(recording, it_goes_on_in_a_directory_with_a_segment_for_each_time, .init = 
 	for (int i = 0; i < 2; i++) {
 		p = start(suite_text("--segments --rotate 300ms %s", dir));
 		cr_assert(feed_wait_clients(feed, 1, SOON_MS));
-		await(are_many(dir), SOON_MS);
+		await((send_messages(0, 1), run_sh(suite_text("[ $(ls %s | wc -l) -gt 3 ]", dir)) == 0), SOON_MS);
 		run = run_in(NULL, suite_text("spool %s drop", dir));
 		cr_assert(run.status == 1 && strstr(run.errors, ": another process uses it\n"), "%s", run.errors);
 		run = run_in(NULL, suite_text("record --profile %s --segments %s", profile(), dir));

@@ -19,11 +19,6 @@ static void start(const char *flags)
 	fleet_start(&bench.fleet, 3, bench.rows, &(struct listener_options){.redis = redisd_url(bench.redis)}, flags);
 }
 
-static bool is_redis_up(void)
-{
-	return fleet_metric(&bench.fleet, "wsonce_redis_up") == 3;
-}
-
 /* A listener may still have to read copies of events that are all stored. It wins claims for those whose marks Redis
  * has lost or never had. */
 static void must_have_heard_all(void)
@@ -40,7 +35,7 @@ static void must_have_heard_all(void)
 static void must_work_again(void)
 {
 	fleet_must_be_whole(&bench.fleet, WHOLE_MS);
-	await(is_redis_up(), BACK_MS, "not everybody came back to Redis");
+	await(fleet_metric(&bench.fleet, "wsonce_redis_up") == 3, BACK_MS, "not everybody came back to Redis");
 	must_have_heard_all();
 	fleet_must_claim(&bench.fleet, bench.redis, WHOLE_MS);
 }

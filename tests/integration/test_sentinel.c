@@ -62,11 +62,6 @@ static bool says(const struct redisd *r, const char *what)
 	return process_run(argv, 5000) == 0;
 }
 
-static bool is_master(const struct redisd *r)
-{
-	return says(r, "role:master");
-}
-
 /* Returns the master as this sentinel sees it. */
 static bool has_seen_all(int i)
 {
@@ -142,7 +137,7 @@ static void start(void)
 static struct redisd *other_master(const struct redisd *old)
 {
 	for (int i = 0; i < SERVERS; i++)
-		if (redis[i] != old && is_master(redis[i]))
+		if (redis[i] != old && says(redis[i], "role:master"))
 			return redis[i];
 	return NULL;
 }

@@ -20,12 +20,6 @@ static void tear_down(void)
 
 TestSuite(session, .init = set_up, .fini = tear_down, .timeout = 120);
 
-static void start(const char *flags)
-{
-	listener = listener_start(&(struct listener_options){.database = db}, "%s", flags);
-	producer = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
-}
-
 static void must_store(const char *id)
 {
 	cr_assert(peer_sendf(producer, "{\"event_id\":\"%s\",\"event_type\":\"t\",\"payload\":{}}", id));
@@ -60,7 +54,7 @@ Test(session, a_handler_that_sets_the_role_or_makes_the_session_read_only_stops_
 				"'on', false), set_config('statement_timeout', '1', false);",
 				role);
 	make_handler(does);
-	start("--handler public.handle");
+	bench_serve((struct listener_options){0}, "--handler public.handle");
 	must_store("a");
 	must_store("b");
 	must_be_in_public(2);
@@ -111,7 +105,7 @@ static void set_each(const char *flags, void (*make)(const char *does))
 	long rounds = 0;
 
 	make("");
-	start(flags);
+	bench_serve((struct listener_options){0}, "%s", flags);
 	for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
 		for (int is_local = 0; is_local < 2; is_local++) {
 			make(suite_text("PERFORM set_config('%s', '%s', %s);", settings[i][0], settings[i][1],
@@ -162,7 +156,7 @@ Test(session, a_trigger_that_is_deferred_may_set_what_it_likes)
 Test(session, a_handler_that_raises_in_another_encoding_has_a_dead_letter)
 {
 	make_handler("PERFORM set_config('client_encoding', 'LATIN1', true); RAISE '\xc3\xa9';");
-	start("--handler public.handle --max-attempts 1");
+	bench_serve((struct listener_options){0}, "--handler public.handle --max-attempts 1");
 	cr_assert(peer_sendf(producer, "{\"event_id\":\"a\"}"));
 	await(bench_count("dead_letters") == 1, WAIT_MS, "%s", process_last_words(listener_process(listener)));
 }
@@ -173,8 +167,7 @@ Test(session, tables_live_in_the_schema_of_the_search_path)
 {
 	database_exec(db, "CREATE SCHEMA \"My \"\"Own\"");
 	char *conninfo = suite_text("%s options='-c search_path=\"My\\\\ \"\"Own\"'", database_conninfo(db));
-	listener = listener_start(&(struct listener_options){.postgres = conninfo, .redis = "none"}, NULL);
-	producer = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
+	bench_serve((struct listener_options){.postgres = conninfo, .redis = "none"}, NULL);
 	must_store("a");
 	cr_assert_eq(bench_count("\"My \"\"Own\".events"), 1);
 	cr_assert_eq(bench_count("public.events"), 0);
@@ -198,9 +191,7 @@ Test(session, functions_planted_in_public_are_not_called)
 			  "\"secret-env\": \"HOOK_SECRET\"}]}",
 			  receiver_port(receiver));
 	char *path = suite_file("session.json", text);
-	listener = listener_start(&(struct listener_options){.database = db, .redis = "none", .env = env},
-				  "--config %s", path);
-	producer = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
+	bench_serve((struct listener_options){.redis = "none", .env = env}, "--config %s", path);
 	must_store("a");
 	await(receiver_count(receiver, "/ok") == 1, WAIT_MS);
 	await(bench_count("outbox WHERE state = 'delivered'") == 1, WAIT_MS);

@@ -92,7 +92,6 @@ Test(status, the_silence_of_a_connection_is_as_it_is_now)
 	await(silent_s() >= 6, WAIT_MS);
 	await((feed_send_text(feed, "{\"event_id\":\"b\"}"), silent_s() < 6), WAIT_MS, "it is told a minute later");
 	cr_assert_eq(listener_stop(l), 0);
-	feed_free(feed);
 }
 
 /* A terminal would interpret them as commands. */
@@ -104,8 +103,6 @@ Test(status, control_characters_of_outside_are_not_printed)
 	database_exec(db, "UPDATE wsonce_listeners SET listener = E'\\x1b[31m' || listener");
 	await(says("[31mweb-2"), WAIT_MS);
 	cr_assert(says("--claim-ttl differs") && !says("\x1b"), "%s", run_on(db, "status").output);
-	listener_free(a);
-	listener_free(b);
 }
 
 Test(status, a_source_that_fails_after_the_first_check_in_is_told_with_its_reason, .init = bench_open)
@@ -176,7 +173,6 @@ Test(status, a_listener_that_was_killed_is_missed_and_without_any_the_fleet_is_d
 	cr_assert_eq(listener_stop(a), 0);
 	json_decref(read_state(2));
 	cr_assert(says("! no listener is running"));
-	listener_free(b);
 }
 
 Test(status, servers_that_are_away_are_said, .init = bench_open)
@@ -235,7 +231,6 @@ Test(status, names_do_a_terminal_no_harm_and_lines_fit_eighty_columns)
 	cr_assert(!strchr(run.output, '\x1b'), "%s", run.output);
 	for (char *line = strtok_r(run.output, "\n", &at); line; line = strtok_r(NULL, "\n", &at))
 		cr_assert_leq(strlen(line), 80, "%s", line);
-	listener_free(l);
 }
 
 Test(status, watching_ends_at_an_interrupt)
@@ -299,7 +294,6 @@ Test(status, the_hour_of_a_fleet_is_the_sum_and_the_slowest_of_its_listeners, .i
 	cr_assert_eq(json_integer_value(json_object_get(one, "dead_lettered")), 6);
 	cr_assert_float_eq(json_number_value(json_object_get(one, "p99_ms")), 50, 1e-9);
 	cr_assert(strstr(json_string_value(json_object_get(one, "at")), ":00.000000Z"));
-	json_decref(state);
 }
 
 /* --- problems that listeners report --- */
@@ -320,9 +314,8 @@ static void send_events(int n)
 static void start_on(struct postgres *pg, const char *redis)
 {
 	db = postgres_database(pg);
-	listener = listener_start(&(struct listener_options){.postgres = postgres_conninfo(pg), .redis = redis},
-				  "--instance-id web-1");
-	producer = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
+	bench_serve((struct listener_options){.postgres = postgres_conninfo(pg), .redis = redis},
+		    "--instance-id web-1");
 }
 
 /* With exit status 2. */
@@ -424,5 +417,4 @@ Test(status, a_slow_redis_is_told_within_ten_seconds)
 	cr_assert_lt(wait_now_ms() - began, 24000, "%lld ms", (long long)(wait_now_ms() - began));
 	cr_assert(strstr(run.output, "redis answers slowly: not every listener was asked about"), "%s%s", run.output,
 		  run.errors);
-	process_free(p);
 }

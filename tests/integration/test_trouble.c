@@ -7,8 +7,7 @@
 
 static void start(const char *redis, const char *flags)
 {
-	listener = listener_start(&(struct listener_options){.database = db, .redis = redis}, "%s", flags);
-	producer = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
+	bench_serve((struct listener_options){.redis = redis}, "%s", flags);
 }
 
 TestSuite(trouble, .init = bench_open, .fini = bench_close, .timeout = 120);

@@ -135,7 +135,6 @@ Test(webhooks, traceparent_in_a_payload_goes_along_at_each_attempt_and_nothing_e
 		cr_expect(has_one ? !strcmp(header(request, "traceparent"), TRACE) : !header(request, "traceparent"));
 		cr_expect(!header(request, "y"));
 	}
-	json_decref(requests);
 }
 
 /* --- rows that stop nobody --- */
@@ -795,17 +794,6 @@ Test(webhooks, stored_events_are_sent_again_under_their_first_keys)
 	cr_assert_str_eq(key_of("e-2500"), key);
 }
 
-static struct process *start_resend(void)
-{
-	return run_start_on(db, "webhooks resend shop --since 1h");
-}
-
-static long waiting_backends(void)
-{
-	return database_long(db, "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = "
-				 "current_database()");
-}
-
 /* The trigger holds a page up after it has looked for deliveries and before it commits. */
 Test(webhooks, of_two_that_resend_at_once_one_queues_an_event)
 {
@@ -821,8 +809,10 @@ Test(webhooks, of_two_that_resend_at_once_one_queues_an_event)
 	database_exec(db, "create trigger wait before insert on outbox execute function wait()");
 	database_exec(lock, "select pg_advisory_lock(1)");
 	for (int i = 0; i < 2; i++)
-		p[i] = start_resend();
-	await(waiting_backends() == 2, SOON_MS);
+		p[i] = run_start_on(db, "webhooks resend shop --since 1h");
+	await(database_long(db, "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = "
+				"current_database()") == 2,
+	      SOON_MS);
 	database_free(lock);
 	for (int i = 0; i < 2; i++)
 		cr_assert_eq(process_wait(p[i], SOON_MS), 0, "%s", process_last_words(p[i]));
@@ -1069,7 +1059,6 @@ Test(webhooks, batch_of_a_killed_listener_is_sent_again_under_the_same_key)
 	cr_assert_eq(json_array_size(all), 2);
 	cr_assert(json_equal(json_object_get(first, "key"), json_object_get(second, "key")));
 	cr_assert(json_equal(json_object_get(first, "body"), json_object_get(second, "body")));
-	json_decref(all);
 }
 
 /* The answers are kept while Postgres is away, and recorded when it is back: nothing is sent again. */

@@ -251,12 +251,6 @@ static void run_ping(struct answer *a)
 	add_value(a, "", 0);
 }
 
-static void expire_fleet(void)
-{
-	if (redis.fleet_expires_ms <= sim_wall() / 1000)
-		redis.members = 0;
-}
-
 /* lua/presence.lua */
 static void run_presence(const struct command *c, struct answer *a)
 {
@@ -264,7 +258,8 @@ static void run_presence(const struct command *c, struct answer *a)
 	int64_t now = sim_wall() / 1000, lasts = number(c->words[6]);
 	int kept = 0, own = -1;
 
-	expire_fleet();
+	if (redis.fleet_expires_ms <= sim_wall() / 1000)
+		redis.members = 0;
 	for (int i = 0; i < redis.members; i++)
 		if (redis.fleet[i].at_ms > now - lasts && redis.fleet[i].at_ms <= now)
 			redis.fleet[kept++] = redis.fleet[i];

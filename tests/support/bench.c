@@ -25,6 +25,20 @@ void bench_start(const char *flags, ...)
 	listener = listener_start(&(struct listener_options){.database = db}, "%s", text);
 }
 
+void bench_serve(struct listener_options options, const char *flags, ...)
+{
+	va_list args;
+
+	va_start(args, flags);
+	char *text = flags ? suite_vtext(flags, args) : NULL;
+	va_end(args);
+	if (!options.postgres && !db)
+		bench_open();
+	options.database = options.postgres ? NULL : db;
+	listener = listener_start(&options, "%s", text ? text : "");
+	producer = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
+}
+
 void bench_dial(const char *source, const char *const *env, const char *flags, ...)
 {
 	va_list args;

@@ -3,9 +3,9 @@
 #ifndef SUPPORT_BENCH_H
 #define SUPPORT_BENCH_H
 
-struct database;
+#include "listener.h"
+
 struct feed;
-struct listener;
 struct peer;
 
 extern struct database *db;
@@ -18,8 +18,12 @@ void bench_open(void);
 /* Starts the listener with these printf-like flags, on a new database if there is none yet. */
 void bench_start(const char *flags, ...) __attribute__((format(printf, 1, 2)));
 
-/* The same without Redis and an ingest port. Waits for the tables, and not for the sources, of which source (or NULL)
- * is one. env as in process.h, or NULL. */
+/* Starts the listener with these options and printf-like flags (NULL for none), and opens a producer that gets acks.
+ * Without .postgres the listener uses db, which is made if there is none yet. */
+void bench_serve(struct listener_options options, const char *flags, ...) __attribute__((format(printf, 2, 3)));
+
+/* bench_start without Redis and an ingest port. Waits for the tables, and not for the sources, of which source (or
+ * NULL) is one. env as in process.h, or NULL. */
 void bench_dial(const char *source, const char *const *env, const char *flags, ...)
 	__attribute__((format(printf, 3, 4)));
 

@@ -51,17 +51,12 @@ static int take(const void *bytes, size_t len, bool is_last)
 	return inflater_receive(inflater, bytes, len, is_last, on_part, &server);
 }
 
-static void forget(void)
-{
-	text_len = parts = ends = 0;
-}
-
 static void expect(const char *message, size_t len)
 {
 	cr_assert_eq(text_len, len, "%zu bytes, not %zu", text_len, len);
 	cr_assert_eq(memcmp(text, message, len), 0);
 	cr_assert_eq(ends, 1);
-	forget();
+	text_len = parts = ends = 0;
 }
 
 Test(deflate, terms_of_section_7_1_are_taken)
