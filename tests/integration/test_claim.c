@@ -206,25 +206,6 @@ Test(claim, a_foreign_claim_is_left_alone_until_it_expires, .timeout = 60)
 	cr_assert_eq(listener_metric(bench.listeners[0], "wsonce_hold_timeouts_total"), 0);
 }
 
-Test(claim, a_foreign_claim_that_never_expires_is_passed_by_after_twice_the_ttl, .timeout = 60)
-{
-	start(1, "--claim-ttl 1");
-	claims_put(bench.redis, "id", "stranger.0@1", 0);
-	struct peer *p = producer(bench.listeners[0]);
-	int64_t sent_ms = wait_now_ms();
-	give(p, "id");
-	while (rows_of(bench.rows, "id") == 0) {
-		/* in between: the row may be there by now, and then the mark */
-		bool is_same = claims_is(bench.redis, "id", "stranger.0@1") && claims_ttl_ms(bench.redis, "id") == -1;
-
-		cr_assert(is_same || rows_of(bench.rows, "id") == 1, "the foreign key was changed");
-		cr_assert_lt(wait_now_ms() - sent_ms, wait_stretch_ms(20000), "not stored after twice the TTL");
-		wait_pause_ms(5);
-	}
-	cr_assert_geq(wait_now_ms() - sent_ms, 1900, "stored before twice the TTL");
-	ack_expect(p, "id", "persisted");
-}
-
 Test(claim, a_done_mark_makes_a_duplicate_without_a_row, .timeout = 60)
 {
 	start(1, "");
@@ -293,26 +274,6 @@ Test(claim, a_claim_lost_and_won_by_another_is_not_deleted_by_the_first_owner, .
 	let_inserts_pass(bench.rows);
 	claims_put_mark(bench.redis, bench.rows, "id", "done@", "");
 	ack_expect(p, "id", "duplicate");
-}
-
-/* Two claims of one process on one event differ in their time alone. */
-Test(claim, a_late_release_does_not_delete_a_later_claim_of_the_same_process, .timeout = 60)
-{
-	start(1, "--max-attempts 50 --claim-ttl 5");
-	struct database *lock = fleet_lock(bench.rows);
-	struct peer *p = producer(bench.listeners[0]);
-	give(p, "first");
-	await(claims_has(bench.redis, "first"), 5000);
-	char *value = claims_value(bench.redis, "first");
-	fleet_unlock(lock);
-	ack_expect(p, "first", "persisted");
-	strcpy(strrchr(value, '@') + 1, "9");
-	overwrite_while_backing_off(p, "id", value);
-	await(tries(bench.rows) > 1, ACK_MS, "its own claim is not known for its own");
-	cr_assert_eq(listener_metric(bench.listeners[0], "wsonce_claims_released_total"), 0,
-		     "the later claim was deleted");
-	let_inserts_pass(bench.rows);
-	ack_expect(p, "id", "persisted");
 }
 
 Test(claim, leases_are_renewed_while_a_row_takes_longer_than_the_ttl, .timeout = 60)

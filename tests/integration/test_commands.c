@@ -199,17 +199,6 @@ Test(commands, a_database_that_is_away_is_told_by_one_line_and_status_1)
 	}
 }
 
-Test(commands, settings_of_listening_in_the_environment_do_not_matter)
-{
-	struct database *db = database_new();
-
-	run_expect(db, 0, NULL, "migrate");
-	char *postgres = suite_text("WSONCE_POSTGRES=%s", database_conninfo(db));
-	struct run run = run_in((const char *const[]){postgres, "WSONCE_SOURCE=ws://h", "WSONCE_INGEST=h:1", NULL},
-				"dead-letters list");
-	cr_assert_eq(run.status, 0, "%s", run.errors);
-}
-
 Test(commands, a_database_without_tables_is_left_as_it_is)
 {
 	static const char *const words[] = {"dead-letters list", "dead-letters show 1", "stats duplicates",

@@ -330,19 +330,6 @@ Test(lines, without_redis_nothing_is_verified)
 	cr_assert_float_eq(share("verified"), 0, 1e-9);
 }
 
-/* Events that the killed listener had stored but not reported are not a loss of the others. */
-Test(lines, a_kill_of_a_listener_leaves_the_minutes_covered)
-{
-	start_fleet(NULL);
-	send_events((const int[]){0, 0, 0});
-	process_signal(listener_process(fleet[0]), SIGKILL);
-	stop(1);
-	database_exec(db, "DELETE FROM line_minutes WHERE listener LIKE 'line-0.%%'");
-	cr_assert_eq(sum("received"), 2 * EVENTS);
-	cr_assert_eq(ask(""), 0);
-	cr_assert_float_eq(share("verified") + share("covered"), 1, 1e-9);
-}
-
 Test(lines, time_without_a_connection_is_told_to_the_millisecond, .init = bench_open)
 {
 	database_exec(db,

@@ -9,11 +9,6 @@ static void set_up(void)
 	bench_serve((struct listener_options){0}, "--time-pointer /at --max-age 30d");
 }
 
-static void set_up_milliseconds(void)
-{
-	bench_serve((struct listener_options){0}, "--time-pointer /payload/ms --time-unit ms --max-age 15m");
-}
-
 static void set_up_unguarded(void)
 {
 	bench_serve((struct listener_options){0}, "--time-pointer /at");
@@ -57,16 +52,6 @@ Test(max_age, event_without_a_time_that_can_be_read_is_a_dead_letter, .init = se
 	cr_assert_eq(bench_count("dead_letters WHERE reason LIKE 'no time:%%'"), 4);
 }
 
-Test(max_age, time_may_be_a_number_inside_the_payload, .init = set_up_milliseconds, .fini = bench_close)
-{
-	long long now = (long long)time(NULL) * 1000;
-
-	peer_sendf(producer, "{\"event_id\":\"a\",\"payload\":{\"ms\":%lld}}", now - 16 * 60 * 1000);
-	ack_expect_rejected(producer, "a", "stale: /payload/ms is more than 15m ago");
-	peer_sendf(producer, "{\"event_id\":\"b\",\"payload\":{\"ms\":\"%lld.5\"}}", now);
-	ack_expect(producer, "b", "persisted");
-}
-
 Test(max_age, without_it_nobody_looks_at_the_time, .init = set_up_unguarded, .fini = bench_close)
 {
 	peer_send_text(producer, "{\"event_id\":\"a\",\"at\":\"1970-01-01T00:00:00Z\"}");
@@ -74,13 +59,6 @@ Test(max_age, without_it_nobody_looks_at_the_time, .init = set_up_unguarded, .fi
 	peer_send_text(producer, "{\"event_id\":\"b\",\"at\":[1],\"at\":2}");
 	ack_expect(producer, "b", "persisted");
 	cr_assert_eq(bench_count("events WHERE event_time IS NULL AND event_id = 'b'"), 1);
-}
-
-Test(max_age, it_needs_to_know_where_the_time_is)
-{
-	db = database_new();
-	run_expect_error(db, 2, "--time-pointer", "listen --source ws://h --max-age 30d");
-	run_expect_error(db, 2, "--max-age", "listen --source ws://h --time-pointer /t --max-age 30x");
 }
 
 Test(max_age, a_stale_event_is_one_dead_letter_for_the_whole_fleet)

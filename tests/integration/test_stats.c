@@ -10,11 +10,7 @@ static json_t *told;
 
 static void ask(void)
 {
-	struct run run = run_on(db, "stats duplicates --json");
-
-	cr_assert_eq(run.status, 0, "%s", run.errors);
-	told = json_loads(run.output, 0, NULL);
-	cr_assert_not_null(told, "%s", run.output);
+	told = run_json(db, 0, "stats duplicates --json");
 }
 
 static long number(const char *name)

@@ -97,7 +97,8 @@ Test(status, the_silence_of_a_connection_is_as_it_is_now)
 /* A terminal would interpret them as commands. */
 Test(status, control_characters_of_outside_are_not_printed)
 {
-	struct listener *a = start("web-1", "", NULL), *b = start("web-2", "--claim-ttl 20", NULL);
+	start("web-1", "", NULL);
+	start("web-2", "--claim-ttl 20", NULL);
 
 	await(says("--claim-ttl differs"), WAIT_MS);
 	database_exec(db, "UPDATE wsonce_listeners SET listener = E'\\x1b[31m' || listener");
@@ -220,12 +221,11 @@ Test(status, names_do_a_terminal_no_harm_and_lines_fit_eighty_columns)
 {
 	static const char *const env[] = {"WSONCE_INSTANCE_ID=a\x1b[2Jvery-long-name-of-a-listener-that-never-ends",
 					  NULL};
-	struct listener *l =
-		listener_start(&(struct listener_options){.database = db, .env = env, .without_waiting = true},
-			       "--source ws://127.0.0.1:1/%0100d", 0);
 	struct run run;
 	char *at;
 
+	listener_start(&(struct listener_options){.database = db, .env = env, .without_waiting = true},
+		       "--source ws://127.0.0.1:1/%0100d", 0);
 	run_await(db, 1, NULL, WAIT_MS, "status");
 	run = run_on(db, "status");
 	cr_assert(!strchr(run.output, '\x1b'), "%s", run.output);

@@ -8,7 +8,6 @@
 #define GOOD "{\"event_id\":\"order-1\",\"payload\":{\"n\":1}}"
 #define ZERO "{\"event_id\":\"order-1\",\"payload\":{\"n\":\"\\u0000\"}}" /* jsonb never takes it */
 #define BAD  "{\"event_id\":\"order-1\",\"payload\":{\"n\":-1}}"          /* what the trigger refuses */
-#define BAD2 "{\"event_id\":\"order-1\",\"payload\":{\"n\":-2}}"
 
 static struct bench {
 	struct database *rows;
@@ -95,36 +94,6 @@ Test(variants, a_dead_letter_speaks_of_the_same_message_elsewhere, .timeout = 60
 	end();
 }
 
-Test(variants, a_corrected_message_is_stored_while_the_refused_one_backs_off, .timeout = 60)
-{
-	start("");
-	refuse_negative(bench.rows);
-	cr_assert(peer_send_text(bench.producers[0], BAD));
-	await(listener_metric(bench.listeners[0], "wsonce_rows_refused_total") > 0, ACK_MS);
-	cr_assert(peer_send_text(bench.producers[0], GOOD));
-	expect_ack(bench.producers[0], "persisted"); /* the second */
-	expect_ack(bench.producers[0], "duplicate");
-	expect_row();
-	end();
-}
-
-/* A lock is never the fault of a message, so it never becomes a dead letter. */
-Test(variants, a_corrected_message_is_stored_though_the_other_waits_for_a_lock_for_ever, .timeout = 60)
-{
-	start("");
-	database_exec(bench.rows,
-		      "create function lock() returns trigger language plpgsql as $$ begin "
-		      "if (new.payload->>'n')::int < 0 then raise lock_not_available; end if; return new; end $$");
-	database_exec(bench.rows, "create trigger lock before insert on events for each row execute function lock()");
-	cr_assert(peer_send_text(bench.producers[0], BAD));
-	await(listener_metric(bench.listeners[0], "wsonce_rows_put_off_total") > 0, ACK_MS);
-	cr_assert(peer_send_text(bench.producers[0], GOOD));
-	expect_ack(bench.producers[0], "persisted"); /* the second */
-	expect_ack(bench.producers[0], "duplicate");
-	expect_row();
-	end();
-}
-
 /* Another listener holds the second one while the first is tried. */
 Test(variants, a_held_message_is_tried_when_the_other_becomes_a_dead_letter, .timeout = 60)
 {
@@ -139,22 +108,5 @@ Test(variants, a_held_message_is_tried_when_the_other_becomes_a_dead_letter, .ti
 	expect_ack(bench.producers[1], "persisted");
 	expect_ack(bench.producers[0], "duplicate");
 	expect_row();
-	end();
-}
-
-Test(variants, each_message_has_its_own_attempts, .timeout = 60)
-{
-	start("--max-attempts 2");
-	refuse_negative(bench.rows);
-	struct database *lock = fleet_lock(bench.rows);
-	cr_assert(peer_send_text(bench.producers[0], BAD));
-	cr_assert(peer_send_text(bench.producers[0], BAD2));
-	await(listener_metric(bench.listeners[0], "wsonce_variants_total") == 1, ACK_MS);
-	fleet_unlock(lock);
-	expect_ack(bench.producers[0], "rejected");
-	expect_ack(bench.producers[0], "rejected");
-	cr_assert_eq(database_long(bench.rows, "select last_value from tries"), 4);
-	cr_assert_eq(letters(BAD), 1);
-	cr_assert_eq(letters(BAD2), 1);
 	end();
 }

@@ -193,17 +193,6 @@ Test(webhooks, row_of_which_nothing_can_be_recorded_stops_no_other)
 	cr_assert(listener_has_logged(l, "cannot record the outcome"));
 }
 
-Test(webhooks, row_whose_attempts_are_lost_again_and_again_is_given_up)
-{
-	add_hook("shop", "/ok", "{s:i}", "attempts", 3);
-	make_tables();
-	database_exec(db, "insert into outbox (target, event_id, event_type, attempts) values ('shop', 'e', '', 8)");
-	start("");
-
-	wait_rows("state = 'dead' and answer like '%%lost%%'", 1, SOON_MS);
-	cr_assert_eq(receiver_count(receiver, "/ok"), 0);
-}
-
 /* --- what a name means --- */
 
 /* The user and password of a URL are ignored. */
@@ -691,16 +680,6 @@ Test(webhooks, outbox_that_cannot_be_used_is_told)
 	database_exec(db, "alter table outbox rename column others to leases");
 	wait_rows("state = 'delivered'", 3, LEASE_MS);
 	await(strstr(listener_http(l, "/readyz", NULL), "ready\n"), SOON_MS);
-}
-
-Test(webhooks, target_that_refuses_everything_is_paused)
-{
-	add_hook("down", "/fail/400/99", "{s:i}", "concurrency", 4);
-	struct listener *l = start("");
-
-	add_rows("down", "d", 200);
-	await(listener_metric(l, "wsonce_webhook_paused") == 1, SOON_MS);
-	cr_assert_leq(count_rows("state = 'dead'"), 20);
 }
 
 /* Paused once for the whole fleet, with no dead delivery, until an operator resumes it. */

@@ -215,6 +215,7 @@ Test(relay, a_row_that_is_given_up_keeps_no_place)
 		cr_assert_null(answer_request);
 		wait_for(SQL_RECORD);
 		cr_assert_str_eq(played_postgres_texts(2), "dead");
+		cr_assert(strstr(played_postgres_texts(4), "lost"), "%s", played_postgres_texts(4));
 		say((struct postgres_answer){.result = POSTGRES_OK}, NULL);
 	}
 	cr_assert_eq(relay_target(relay, 0)->waiting, 0);
