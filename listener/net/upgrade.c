@@ -1,18 +1,22 @@
 /* upgrade.c owns the opening handshake with a feed (RFC 6455, sections 4.1 and 4.2.2): it writes the request and checks
- * the answer. The caller follows redirects. */
+ * the answer. The caller follows redirects. Debian 12 and 13 have no maintained HTTP parser in common, and a status
+ * line with a few headers (RFC 9112) is easily parsed here. */
 #include "net/upgrade.h"
 
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <uv.h>
 
+#include "base/base64.h"
 #include "base/bytes.h"
 #include "base/memory.h"
 #include "base/text.h"
-#include "net/head.h"
 
+#define HEAD_BYTES  8192 /* maximum size of the answer's head */
+#define WAIT_CAP_S  3600 /* limit for Retry-After */
 #define KEY_BYTES   16
 #define MAGIC       "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 #define BUSY_WAIT_S 1 /* after 429 or 503 without Retry-After */
@@ -22,7 +26,11 @@
 struct upgrade {
 	char accept[CODED(EVP_MAX_MD_SIZE)]; /* expected Sec-WebSocket-Accept */
 	const struct upgrade_offer *offer;
-	struct head head; /* the answer's */
+	char *request; /* heap */
+	size_t sent;   /* bytes of request */
+	char head[HEAD_BYTES + 1];
+	size_t len;
+	char *at;         /* the next header */
 	bool has_upgrade; /* the answer has Upgrade: websocket */
 	bool has_connection;
 	bool has_accept;
@@ -59,6 +67,17 @@ static void encode(char *out, const void *bytes, size_t len)
 	EVP_EncodeBlock((unsigned char *)out, bytes, (int)len);
 }
 
+/* The header for Basic authentication with the user and password of url, or "", on the heap. */
+static char *write_authorization(const struct url *url)
+{
+	const char *user = url->user ? url->user : "", *password = url->password ? url->password : "";
+	AUTO_FREE char *plain = memory_printf("%s:%s", user, password);
+	AUTO_BYTES coded = {NULL, 0, 0};
+
+	base64_add(&coded, plain, strlen(plain));
+	return url->user ? memory_printf("Authorization: Basic %s\r\n", bytes_text(&coded)) : memory_strdup("");
+}
+
 /* The header for the subprotocols, or "", on the heap. */
 static char *write_subprotocols(const struct upgrade_offer *offer)
 {
@@ -77,16 +96,16 @@ static void write_request(struct upgrade *u, const struct url *url, const char *
 {
 	const char *headers = u->offer->headers;
 	AUTO_FREE char *authorization =
-		has_header(headers, "Authorization") ? memory_strdup("") : head_authorization("Authorization", url);
+		has_header(headers, "Authorization") ? memory_strdup("") : write_authorization(url);
 	AUTO_FREE char *subprotocols = write_subprotocols(u->offer), *host = url_authority(url->host, url->port);
 
-	u->head.request = memory_printf(
-		"GET %s%.*s HTTP/1.1\r\nHost: %s\r\n%sConnection: Upgrade\r\nUpgrade: websocket\r\n"
-		"Sec-WebSocket-Key: %s\r\nSec-WebSocket-Version: 13\r\n%s%s%s%s\r\n",
-		url->path[0] == '/' ? "" : "/", (int)strcspn(url->path, "#"), url->path, host,
-		has_header(headers, "User-Agent") ? "" : "User-Agent: wsonce/" WSONCE_VERSION "\r\n", key, subprotocols,
-		u->offer->has_deflate ? "Sec-WebSocket-Extensions: " DEFLATE_OFFER "\r\n" : "", headers ? headers : "",
-		authorization);
+	u->request = memory_printf("GET %s%.*s HTTP/1.1\r\nHost: %s\r\n%sConnection: Upgrade\r\nUpgrade: websocket\r\n"
+				   "Sec-WebSocket-Key: %s\r\nSec-WebSocket-Version: 13\r\n%s%s%s%s\r\n",
+				   url->path[0] == '/' ? "" : "/", (int)strcspn(url->path, "#"), url->path, host,
+				   has_header(headers, "User-Agent") ? "" : "User-Agent: wsonce/" WSONCE_VERSION "\r\n",
+				   key, subprotocols,
+				   u->offer->has_deflate ? "Sec-WebSocket-Extensions: " DEFLATE_OFFER "\r\n" : "",
+				   headers ? headers : "", authorization);
 }
 
 /* Computes the Sec-WebSocket-Accept for key: base64(SHA-1(key and the RFC's GUID)). */
@@ -122,22 +141,133 @@ void upgrade_free(struct upgrade *u)
 {
 	if (!u)
 		return;
-	free(u->head.request);
+	free(u->request);
 	free(u->answer.location);
 	free(u);
 }
 
 size_t upgrade_take(struct upgrade *u, char *room, size_t size)
 {
-	return head_take(&u->head, room, size);
+	size_t n = strnlen(u->request + u->sent, size);
+
+	memcpy(room, u->request + u->sent, n);
+	u->sent += n;
+	return n;
 }
 
 /* --- the answer --- */
+
+static const char is_not_http[] = "the server's answer is not HTTP";
 
 static enum upgrade_result refuse(struct upgrade *u, const char *why)
 {
 	snprintf(u->answer.reason, sizeof(u->answer.reason), "%s", why);
 	return UPGRADE_REFUSED;
+}
+
+/* Finds the end of the empty line that ends the head, from byte `from` on. NULL if it has not come yet. */
+static const char *find_end(const char *bytes, size_t from)
+{
+	const char *at = bytes + (from > 2 ? from - 2 : 0);
+
+	while ((at = strchr(at, '\n'))) {
+		at++;
+		if (at[0] == '\n')
+			return at + 1;
+		if (at[0] == '\r' && at[1] == '\n')
+			return at + 2;
+	}
+	return NULL;
+}
+
+/* Adds bytes of the answer and sets *used to how many of them belong to the head. */
+static enum upgrade_result take_head(struct upgrade *u, const char *bytes, size_t len, size_t *used)
+{
+	static const char begin[] = "HTTP/1.";
+	size_t n = len < HEAD_BYTES - u->len ? len : HEAD_BYTES - u->len, before = u->len;
+	const char *end;
+
+	memcpy(u->head + u->len, bytes, n);
+	u->len += n;
+	u->head[u->len] = '\0';
+	/* A server that does not speak HTTP may never send an empty line. */
+	if (strncmp(u->head, begin, u->len < strlen(begin) ? u->len : strlen(begin)) != 0)
+		return refuse(u, is_not_http);
+	end = find_end(u->head, before);
+	if (end) {
+		*used = (size_t)(end - u->head) - before;
+		u->at = u->head;
+		return UPGRADE_DONE;
+	}
+	if (strlen(u->head) < u->len)
+		return refuse(u, is_not_http);
+	return u->len < HEAD_BYTES ? UPGRADE_MORE : refuse(u, "the server's answer is longer than 8 KiB");
+}
+
+/* Returns the next line without its end, CR LF or LF (RFC 9112, section 2.2). */
+static char *next_line(struct upgrade *u)
+{
+	char *line = u->at, *end = line + strcspn(line, "\n");
+
+	u->at = end + (*end == '\n');
+	if (end > line && end[-1] == '\r')
+		end--;
+	*end = '\0';
+	return line;
+}
+
+/* Returns the status, or -1 if the first line is not a status line. */
+static int read_status(struct upgrade *u)
+{
+	static const char digits[] = "0123456789";
+	const char *line = next_line(u);
+
+	if (strlen(line) < 12 || !strchr(digits, line[7]) || line[8] != ' ' || strspn(line + 9, digits) != 3 ||
+	    (line[12] && line[12] != ' '))
+		return -1;
+	return (int)strtol(line + 9, NULL, 10);
+}
+
+/* RFC 9112, section 5: a name, a colon with no blank before it, and a value, with optional blanks around it. */
+static char *split_header(char *line)
+{
+	char *colon = strchr(line, ':'), *value;
+
+	if (!colon || colon == line || (size_t)(colon - line) != strcspn(line, " \t:"))
+		return NULL;
+	*colon = '\0';
+	value = colon + 1 + strspn(colon + 1, " \t");
+	for (char *end = value + strlen(value); end > value && (end[-1] == ' ' || end[-1] == '\t'); end--)
+		end[-1] = '\0';
+	return value;
+}
+
+/* Reads a header. Returns false at the end. *name is NULL for a line that is not a header. */
+static bool next_header(struct upgrade *u, char **name, char **value)
+{
+	char *line = next_line(u);
+
+	if (!*line)
+		return false;
+	*value = split_header(line);
+	*name = *value ? line : NULL;
+	return true;
+}
+
+/* The seconds of a Retry-After header (RFC 9110, section 10.2.3); 0 if it is neither a number nor a date. */
+static int64_t read_retry_after(const char *value)
+{
+	struct tm date = {0};
+	const char *end;
+	int64_t wait_s;
+
+	if (*value && !value[strspn(value, "0123456789")])
+		wait_s = strtoll(value, NULL, 10);
+	else if ((end = strptime(value, "%a, %d %b %Y %H:%M:%S GMT", &date)) && !*end)
+		wait_s = timegm(&date) - time(NULL);
+	else
+		return 0;
+	return wait_s < 0 ? 0 : wait_s < WAIT_CAP_S ? wait_s : WAIT_CAP_S;
 }
 
 /* True if a comma-separated list contains word, in any case. */
@@ -205,7 +335,7 @@ static enum upgrade_result judge_acceptance(struct upgrade *u)
 	enum upgrade_result result = UPGRADE_DONE;
 	char *name, *value;
 
-	while (result == UPGRADE_DONE && head_next(&u->head, &name, &value))
+	while (result == UPGRADE_DONE && next_header(u, &name, &value))
 		result = judge_header(u, name, value);
 	if (result != UPGRADE_DONE)
 		return result;
@@ -231,9 +361,9 @@ static enum upgrade_result judge_refusal(struct upgrade *u, int status)
 	char *name, *value;
 
 	u->answer.wait_s = status == 429 || status == 503 ? BUSY_WAIT_S : 0;
-	while (head_next(&u->head, &name, &value)) {
+	while (next_header(u, &name, &value)) {
 		if (name && strcasecmp(name, "Retry-After") == 0)
-			u->answer.wait_s = head_retry_after(value);
+			u->answer.wait_s = read_retry_after(value);
 		if (name && strcasecmp(name, "Location") == 0 && !u->answer.location && *value)
 			u->answer.location = memory_strdup(value);
 		u->has_body |= name && (strcasecmp(name, "Transfer-Encoding") == 0 ||
@@ -258,11 +388,11 @@ static void add_words(struct upgrade *u, const char *body, size_t len)
 /* body is what came after the head. */
 static enum upgrade_result judge_answer(struct upgrade *u, const char *body, size_t len)
 {
-	int status = head_status(&u->head);
+	int status = read_status(u);
 	enum upgrade_result result;
 
 	if (status < 0)
-		return refuse(u, "the server's answer is not HTTP");
+		return refuse(u, is_not_http);
 	if (status == 101)
 		return judge_acceptance(u);
 	u->answer.status = status;
@@ -275,20 +405,14 @@ static enum upgrade_result judge_answer(struct upgrade *u, const char *body, siz
 
 enum upgrade_result upgrade_receive(struct upgrade *u, const char *bytes, size_t len, size_t *used)
 {
+	enum upgrade_result result;
+
 	if (u->answer.status) {
 		add_words(u, bytes, len);
 		return UPGRADE_REFUSED;
 	}
-	switch (head_receive(&u->head, bytes, len, used)) {
-	case HEAD_MORE:
-		return UPGRADE_MORE;
-	case HEAD_DONE:
-		return judge_answer(u, bytes + *used, len - *used);
-	case HEAD_BAD:
-		break;
-	}
-	snprintf(u->answer.reason, sizeof(u->answer.reason), "the server's answer is %s", u->head.reason);
-	return UPGRADE_REFUSED;
+	result = take_head(u, bytes, len, used);
+	return result == UPGRADE_DONE ? judge_answer(u, bytes + *used, len - *used) : result;
 }
 
 const struct upgrade_answer *upgrade_answer(const struct upgrade *u)
