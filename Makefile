@@ -62,7 +62,7 @@ PLAYED := $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc free strdup str
 	open64 openat64 close pread64 pwrite64 ftruncate64 fdatasync fsync lseek64 flock mkdir unlinkat renameat scandir64)
 SIMULATED := $(patsubst %.c,$B/simulated/%.o,$(filter-out %/duplicates.c %/cancel.c,$(wildcard $(patsubst %,listener/%/*.c,pipeline event claim fleet store) listener/spool/*.c listener/postgres/*.c listener/redis/*.c)) \
 	$(patsubst %,listener/outbox/%.c,backlog relay signature target traceparent) listener/config/keys.c listener/config/webhook.c listener/config/webhook_headers.c listener/config/webhook_secret.c listener/config/source_name.c listener/base/tls.c \
-	$(patsubst %,listener/intake/%.c,lateness ledger sequence_gaps profiled profiles) $(wildcard listener/feed/*.c listener/config/profile*.c) \
+	$(patsubst %,listener/intake/%.c,lateness ledger sequence_gaps profiled) $(wildcard listener/feed/*.c listener/config/profile*.c) \
 	$(patsubst %,listener/base/%.c,arena backoff counters crc32c file json json_pointers json_scan json_write log_spell memory nearest poll quantity resolve secret slab sort_key text timestamp url))
 SIMULATION := $(call objects,$(wildcard tests/simulation/*.c))
 FUZZERS := $(addprefix $B/,envelope ack admin feed deflate post producer redis webhook replay spool timestamp profile)
@@ -266,7 +266,7 @@ $B/ack: $(MODULES) $B/loadtest/ack.o
 $B/admin: $B/tests/fuzz/client.o $(patsubst %,$B/listener/%.o,ops/admin ops/hour ops/metrics ops/overdue event/rejected net/http net/http_head net/acceptor net/bound_socket event/event outbox/target $(addprefix base/,keyed log log_spell memory poll port quantity slab counters url text backoff timestamp))
 $B/feed: $B/tests/fuzz/book.o $(MODULES)
 $B/post: $B/tests/fuzz/client.o $(patsubst %,$B/listener/%.o,intake/cloud_event net/unpack net/http net/http_head net/acceptor net/bound_socket $(addprefix base/,arena json json_scan json_write keyed log log_spell memory poll port text timestamp url))
-$B/producer: $(patsubst %,$B/tests/fuzz/%.o,book client) $(filter-out %/log.o $(addprefix %/,source.o shards.o profiled.o fill.o profiles.o feed_client.o feed_connection.o ledger.o post.o),$(filter $B/listener/base/% $B/listener/net/% $B/listener/intake/% $B/listener/feed/% %/tokens.o %/webhook_secret.o %/keys.o $B/listener/config/profile%,$(MODULES)))
+$B/producer: $(patsubst %,$B/tests/fuzz/%.o,book client) $(filter-out %/log.o $(addprefix %/,source.o shards.o profiled.o fill.o feed_client.o feed_connection.o ledger.o post.o),$(filter $B/listener/base/% $B/listener/net/% $B/listener/intake/% $B/listener/feed/% %/tokens.o %/webhook_secret.o %/keys.o $B/listener/config/profile%,$(MODULES)))
 $B/redis: $(filter-out %/log.o,$(MODULES))
 $B/webhook: $(MODULES)
 $B/replay: $(patsubst %,$B/listener/%.o,commands/ndjson commands/checkpoint spool/record spool/segment $(addprefix base/,arena crc32c json json_scan json_write keyed log memory sort_key text))

@@ -1,5 +1,6 @@
-/* profiled.c owns a source that a profile describes. It passes the client's events to the pipeline and keeps a ledger
- * of each connection's frames, which says when everything before a cursor or an ack is stored. */
+/* profiled.c owns the sources that profiles describe. It passes their clients' events to the pipeline and keeps a
+ * ledger of each connection's frames, which says when everything before a cursor or an ack is stored. It reads the
+ * stored cursors of all sources in one query. */
 #include "intake/profiled.h"
 
 #include <stdio.h>
@@ -31,7 +32,8 @@ enum want {
 };
 
 struct profiled {
-	struct profiled_parts parts;
+	struct profiles *all;
+	const struct profiled_parts *parts;
 	const struct profile *profile;
 	unsigned int number; /* number of the line, from 0 */
 	struct session *session;
@@ -40,12 +42,22 @@ struct profiled {
 	struct lease *lease; /* NULL: the source is not exclusive */
 	enum want want;
 	bool is_off_turn;    /* it is another listener's turn */
-	bool is_closed;      /* disconnected for good; events of its connections may still settle */
 	struct list ledgers; /* ledgers of all connections, including closed ones */
 	struct lateness lateness;
 	char host[256]; /* scope of its cursor: the host of its first URL */
 	char *kinds[2]; /* kind of its cursor, [is_anew] */
 	bool is_anew;
+};
+
+struct profiles {
+	struct profiled_parts parts;
+	const char **names; /* names of sources that may have a stored cursor */
+	size_t name_count;
+	bool is_reading; /* a query for the cursors is running */
+	bool is_wanting; /* a source wants its cursor: read them again afterwards */
+	bool is_closed;  /* disconnected for good; events of the connections may still settle */
+	size_t count;
+	struct profiled *items[];
 };
 
 /* --- cursors --- */
@@ -88,20 +100,20 @@ static void on_cursor_durable(void *arg, struct slice cursor)
 	if (is_session)
 		put.variables = session_save(s->session);
 	if (put.value.at)
-		storing_put_cursor(pipeline_storing(s->parts.pipeline), &put);
+		storing_put_cursor(pipeline_storing(s->parts->pipeline), &put);
 }
 
 /* Deletes the stored cursor, which may be ahead of new ones. */
 static void forget_cursor(struct profiled *s)
 {
 	s->is_anew = true;
-	storing_put_cursor(pipeline_storing(s->parts.pipeline), &(struct cursor){.source = s->profile->name,
-										 .scope = scope_of(s),
-										 .kind = s->kinds[true],
-										 .value = {"null", 4}});
+	storing_put_cursor(pipeline_storing(s->parts->pipeline), &(struct cursor){.source = s->profile->name,
+										  .scope = scope_of(s),
+										  .kind = s->kinds[true],
+										  .value = {"null", 4}});
 }
 
-void profiled_restore(struct profiled *s, const struct cursor *cursor)
+static void restore(struct profiled *s, const struct cursor *cursor)
 {
 	if (s->want != WANT_THESE || strcmp(cursor->source, s->profile->name) != 0 ||
 	    strcmp(cursor->scope, scope_of(s)) != 0)
@@ -111,18 +123,36 @@ void profiled_restore(struct profiled *s, const struct cursor *cursor)
 		session_load(s->session, cursor->variables);
 }
 
-void profiled_begin_reading(struct profiled *s)
+static void on_cursor_read(void *arg, const struct cursor *cursor);
+
+static void read_cursors(struct profiles *all)
 {
-	if (s->want == WANT_CURSORS)
-		s->want = WANT_THESE;
+	all->is_reading = true;
+	all->is_wanting = false;
+	for (size_t i = 0; i < all->count; i++)
+		if (all->items[i]->want == WANT_CURSORS)
+			all->items[i]->want = WANT_THESE;
+	storing_read_cursors(pipeline_storing(all->parts.pipeline), all->names, all->name_count, on_cursor_read, all);
 }
 
-void profiled_end_reading(struct profiled *s)
+/* A source that asked for its cursor after the query began waits for the next one. */
+static void on_cursor_read(void *arg, const struct cursor *cursor)
 {
-	if (s->want != WANT_THESE)
-		return;
-	s->want = WANT_NOTHING;
-	feed_client_start(s->client);
+	struct profiles *all = arg;
+
+	all->is_reading = cursor;
+	for (size_t i = 0; i < all->count; i++) {
+		struct profiled *s = all->items[i];
+
+		if (cursor) {
+			restore(s, cursor);
+		} else if (s->want == WANT_THESE) {
+			s->want = WANT_NOTHING;
+			feed_client_start(s->client);
+		}
+	}
+	if (all->is_wanting && !cursor && !all->is_closed)
+		read_cursors(all);
 }
 
 /* Connects, after reading the stored cursor if the profile has cursors. */
@@ -133,7 +163,9 @@ static void go(struct profiled *s)
 		return;
 	}
 	s->want = WANT_CURSORS;
-	s->parts.on_wanting(s->parts.arg);
+	s->all->is_wanting = true;
+	if (!s->all->is_reading)
+		read_cursors(s->all);
 }
 
 static void renew_session(struct profiled *s)
@@ -149,13 +181,14 @@ static bool may_go(const struct profiled *s)
 	return !s->is_off_turn && !s->profile->shard.is_idle && (!s->lease || lease_is_held(s->lease));
 }
 
-/* Frames received before the loss must neither move the cursor nor be acked. */
-void profiled_forget(struct profiled *s)
+/* The database has lost durable data. Frames received before must neither move the cursor nor be acked. Reconnects from
+ * the cursor that is stored now. */
+static void forget(struct profiled *s)
 {
 	if (s->profile->cursor.kind == CURSOR_NONE && s->profile->ack_mode == ACK_MODE_NONE)
 		return;
 	ledgers_forget_cursors(&s->ledgers, NULL);
-	if (s->is_closed)
+	if (s->all->is_closed)
 		return;
 	feed_client_stop(s->client, (unsigned int)s->profile->close_code_on_stop);
 	renew_session(s);
@@ -268,7 +301,7 @@ static void on_ack_due(void *arg)
 
 	while ((ack = ledger_take_ack(o->ledger)).at) {
 		lateness_note(&s->lateness, s->profile->name, ledger_taken_ms(o->ledger),
-			      (int64_t)uv_now(s->parts.loop), s->profile->ack_deadline_ms);
+			      (int64_t)uv_now(s->parts->loop), s->profile->ack_deadline_ms);
 		feed_connection_send(o->conn, ack);
 	}
 }
@@ -284,7 +317,7 @@ static void on_charge(void *arg, long bytes)
 {
 	const struct profiled *s = arg;
 
-	pipeline_charge(s->parts.pipeline, bytes);
+	pipeline_charge(s->parts->pipeline, bytes);
 }
 
 /* --- the client's callbacks --- */
@@ -324,7 +357,7 @@ static bool on_message(void *of, const char *message, size_t len)
 	const struct open_connection *o = of;
 	const struct profile *p = o->source->profile;
 
-	return p->redacted_url && pipeline_receive(o->source->parts.pipeline, message, len, p->row_source, NULL);
+	return p->redacted_url && pipeline_receive(o->source->parts->pipeline, message, len, p->row_source, NULL);
 }
 
 static void on_frame(void *of)
@@ -345,7 +378,7 @@ static void on_event(void *of, const struct session_event *event)
 	read.is_compared = p->lines > 1;
 	if (event->cursor.at)
 		ledger_note_cursor(o->ledger, event->cursor);
-	pipeline_receive_event(o->source->parts.pipeline, &read, sender);
+	pipeline_receive_event(o->source->parts->pipeline, &read, sender);
 	if (event->missing)
 		fill_hole(o->source->fill, event);
 }
@@ -361,7 +394,7 @@ static void on_reject(void *of, struct slice bytes, const char *why)
 {
 	struct open_connection *o = of;
 
-	pipeline_refuse(o->source->parts.pipeline, profile_row_source(o->source->profile), bytes.at, bytes.len, why,
+	pipeline_refuse(o->source->parts->pipeline, profile_row_source(o->source->profile), bytes.at, bytes.len, why,
 			expect_dead_letter(o));
 }
 
@@ -376,7 +409,7 @@ static void on_ack(void *of, struct slice frame)
 {
 	struct open_connection *o = of;
 
-	ledger_tick(o->ledger, (int64_t)uv_now(o->source->parts.loop));
+	ledger_tick(o->ledger, (int64_t)uv_now(o->source->parts->loop));
 	ledger_owe_ack(o->ledger, frame);
 }
 
@@ -411,7 +444,7 @@ static void on_too_long(void *of, const char *head, size_t len, const uint8_t *d
 	struct open_connection *o = of;
 	const struct profile *p = o->source->profile;
 
-	pipeline_refuse_long(o->source->parts.pipeline, p->redacted_url ? NULL : profile_row_source(p), head, len,
+	pipeline_refuse_long(o->source->parts->pipeline, p->redacted_url ? NULL : profile_row_source(p), head, len,
 			     digest, total, p->redacted_url ? NULL : expect_dead_letter(o));
 	ledger_end(o->ledger);
 }
@@ -449,12 +482,14 @@ static const struct feed_callbacks callbacks = {
 
 /* --- life --- */
 
-struct profiled *profiled_new(const struct profiled_parts *parts, const struct profile *profile,
-			      const struct profiled *beside)
+/* beside: the line or shard of the same profile that was made last, of which the result is the next one; else NULL. */
+static struct profiled *new_source(struct profiles *all, const struct profile *profile, const struct profiled *beside)
 {
+	const struct profiled_parts *parts = &all->parts;
 	struct profiled *s = memory_calloc(1, sizeof(*s));
 
-	s->parts = *parts;
+	s->all = all;
+	s->parts = parts;
 	s->profile = profile;
 	s->number = beside && !profile->shard.number ? beside->number + 1 : 0;
 	list_init(&s->ledgers);
@@ -483,22 +518,23 @@ struct profiled *profiled_new(const struct profiled_parts *parts, const struct p
 	return s;
 }
 
-void profiled_start(struct profiled *s)
+/* An exclusive source connects only while this listener holds its lease. With --readers, any other source connects only
+ * while it is this listener's turn. */
+static void start(struct profiled *s)
 {
 	const struct lease_owner owner = {on_acquired, on_lost, s};
 
 	if (s->profile->fleet == FLEET_EXCLUSIVE)
-		s->lease = lease_open(s->parts.loop, s->parts.config, s->profile->name, &owner);
-	else if (s->parts.config->readers)
+		s->lease = lease_open(s->parts->loop, s->parts->config, s->profile->name, &owner);
+	else if (s->parts->config->readers)
 		s->is_off_turn = true;
 	else if (may_go(s))
 		go(s);
 }
 
-void profiled_close(struct profiled *s)
+static void disconnect(struct profiled *s)
 {
 	s->want = WANT_NOTHING;
-	s->is_closed = true;
 	feed_client_stop(s->client, (unsigned int)s->profile->close_code_on_stop);
 	feed_client_close(s->client);
 	fill_close(s->fill);
@@ -507,10 +543,8 @@ void profiled_close(struct profiled *s)
 	s->lease = NULL;
 }
 
-void profiled_free(struct profiled *s)
+static void free_source(struct profiled *s)
 {
-	if (!s)
-		return;
 	ledgers_free(&s->ledgers);
 	feed_client_free(s->client);
 	fill_free(s->fill);
@@ -531,4 +565,57 @@ struct source_view profiled_view(const struct profiled *s)
 	}
 	view.filled = fill_filled(s->fill);
 	return view;
+}
+
+/* --- all sources --- */
+
+static void on_forgotten(void *arg)
+{
+	struct profiles *all = arg;
+
+	for (size_t i = 0; i < all->count; i++)
+		forget(all->items[i]);
+}
+
+struct profiles *profiles_open(const struct profiled_parts *parts, struct profile *const *profiles, size_t count)
+{
+	struct profiles *all = memory_calloc(1, sizeof(*all) + count * sizeof(struct profiled *));
+
+	all->parts = *parts;
+	all->count = count;
+	all->names = memory_calloc(all->count + 1, sizeof(char *));
+	for (size_t i = 0; i < all->count; i++) {
+		bool is_line = i && (profiles[i] == profiles[i - 1] || profiles[i]->shard.number > 1);
+
+		if (!profiles[i]->redacted_url && !is_line)
+			all->names[all->name_count++] = profiles[i]->name;
+		all->items[i] = new_source(all, profiles[i], is_line ? all->items[i - 1] : NULL);
+	}
+	if (all->name_count)
+		storing_on_forgotten(pipeline_storing(parts->pipeline), on_forgotten, all);
+	for (size_t i = 0; i < all->count; i++)
+		start(all->items[i]);
+	return all;
+}
+
+struct profiled *profiles_at(const struct profiles *all, size_t i)
+{
+	return all->items[i];
+}
+
+void profiles_close(struct profiles *all)
+{
+	all->is_closed = true;
+	for (size_t i = 0; i < all->count; i++)
+		disconnect(all->items[i]);
+}
+
+void profiles_free(struct profiles *all)
+{
+	if (!all)
+		return;
+	for (size_t i = 0; i < all->count; i++)
+		free_source(all->items[i]);
+	free(all->names);
+	free(all);
 }

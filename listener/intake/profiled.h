@@ -1,4 +1,4 @@
-/* profiled.h: one source that a profile describes, or one of its lines. */
+/* profiled.h: the sources that profiles describe. */
 #ifndef WSONCE_PROFILED_H
 #define WSONCE_PROFILED_H
 
@@ -6,6 +6,8 @@
 #include "intake/feed_client.h"
 #include "pipeline/pipeline.h"
 
+/* All sources; and one of them, or one of its lines. */
+struct profiles;
 struct profiled;
 
 struct profiled_parts {
@@ -14,19 +16,18 @@ struct profiled_parts {
 	struct pipeline *pipeline;
 	struct dialler *dialler;
 	struct requests *requests;
-	/* A source wants to connect and first needs its stored cursor. */
-	void (*on_wanting)(void *arg);
-	void *arg;
 };
 
-/* parts is copied; what it points to, and profile, must outlive the source. beside: the line or shard of the same
- * profile that was made last, of which the result is the next one; else NULL. Does not connect yet. */
-struct profiled *profiled_new(const struct profiled_parts *parts, const struct profile *profile,
-			      const struct profiled *beside);
+/* Connects to the source of each profile once its cursor is known, and reconnects for ever; if the database loses
+ * durable data, from the cursor that is stored then. A profile that follows itself has several lines. parts is copied;
+ * what it points to, and the profiles, must outlive the result. */
+struct profiles *profiles_open(const struct profiled_parts *parts, struct profile *const *profiles, size_t count);
+struct profiled *profiles_at(const struct profiles *all, size_t i);
 
-/* Connects and reconnects for ever. An exclusive source connects only while this listener holds its lease. With
- * --readers, any other source connects only while it is this listener's turn. */
-void profiled_start(struct profiled *s);
+/* Disconnects all sources for good. */
+void profiles_close(struct profiles *all);
+/* Call after the loop has ended. NULL is allowed. */
+void profiles_free(struct profiles *all);
 
 /* With --readers: begins or ends this listener's turn to read the source. Not for exclusive sources, which have a
  * lease. */
@@ -43,22 +44,6 @@ void profiled_turn(struct profiled *s, const json_t *gone);
 
 /* Closes the connection, which gets no messages for this reason, and dials again. */
 void profiled_redial(struct profiled *s, const char *reason);
-
-/* Pass the stored cursors: call begin, then restore for each cursor, of any source, and end. A source that asked for
- * its cursor before begin connects at end. */
-void profiled_begin_reading(struct profiled *s);
-void profiled_restore(struct profiled *s, const struct cursor *cursor);
-void profiled_end_reading(struct profiled *s);
-
-/* Call when the database has lost durable data: drops the cursors and acks so far and, unless the source is closed,
- * reconnects from the cursor that is stored now. */
-void profiled_forget(struct profiled *s);
-
-/* Disconnects for good. */
-void profiled_close(struct profiled *s);
-
-/* Call after the loop has ended. NULL is allowed. */
-void profiled_free(struct profiled *s);
 
 struct source_view profiled_view(const struct profiled *s);
 

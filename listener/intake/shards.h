@@ -2,7 +2,7 @@
 #ifndef WSONCE_SHARDS_H
 #define WSONCE_SHARDS_H
 
-#include "intake/profiles.h"
+#include "intake/profiled.h"
 #include "net/request.h"
 
 struct shards;

@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/timestamp.h"
-#include "intake/profiles.h"
+#include "intake/profiled.h"
 #include "intake/shards.h"
 #include "net/dial.h"
 #include "event/line_minutes.h"

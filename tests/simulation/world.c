@@ -12,7 +12,7 @@
 #include "files.h"
 #include "redis.h"
 #include "steps.h"
-#include "intake/profiles.h"
+#include "intake/profiled.h"
 #include "outbox/relay.h"
 #include "pipeline/pipeline.h"
 #include "spool/spool.h"
