@@ -62,7 +62,7 @@ PLAYED := $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc free strdup str
 	open64 openat64 close pread64 pwrite64 ftruncate64 fdatasync fsync lseek64 flock mkdir unlinkat renameat scandir64)
 SIMULATED := $(patsubst %.c,$B/simulated/%.o,$(filter-out %/duplicates.c %/cancel.c,$(wildcard $(patsubst %,listener/%/*.c,pipeline event claim fleet store) listener/spool/*.c listener/postgres/*.c listener/redis/*.c)) \
 	$(patsubst %,listener/outbox/%.c,backlog relay signature target traceparent) listener/config/keys.c listener/config/webhook.c listener/config/webhook_headers.c listener/config/webhook_secret.c listener/config/source_name.c listener/base/tls.c \
-	$(patsubst %,listener/intake/%.c,lateness ledger sequence_gaps profiled) $(wildcard listener/feed/*.c listener/config/profile*.c) \
+	$(patsubst %,listener/intake/%.c,lateness ledger profiled) $(wildcard listener/feed/*.c listener/config/profile*.c) \
 	$(patsubst %,listener/base/%.c,arena backoff counters crc32c file json json_pointers json_scan json_write log_spell memory nearest poll quantity resolve secret slab sort_key text timestamp url))
 SIMULATION := $(call objects,$(wildcard tests/simulation/*.c))
 FUZZERS := $(addprefix $B/,envelope ack admin feed deflate post producer redis webhook replay spool timestamp profile)

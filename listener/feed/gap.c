@@ -1,4 +1,5 @@
-/* gap.c keeps the last number of each series. It watches only the first GAPS_MAX series of a source. */
+/* gap.c keeps the last number of each series. It watches only the first GAPS_MAX series of a source, and logs gaps once
+ * a minute. */
 #include "feed/gap.h"
 
 #include <stdio.h>
@@ -6,12 +7,15 @@
 
 #include "base/json.h"
 #include "base/keyed.h"
+#include "base/log.h"
 #include "base/memory.h"
 
 #include <uthash.h> /* after keyed.h and memory.h, which define its hash and its allocator */
 
 #define GAPS_MAX      100000
 #define GAP_KEY_BYTES 1024 /* a series with a longer name is not watched */
+#define SHOWN_BYTES   60   /* of its name in the log */
+#define TELL_MS       60000
 
 struct series {
 	UT_hash_handle hh;
@@ -22,6 +26,10 @@ struct series {
 struct gaps {
 	struct series *all;
 	struct series *nameless;
+	struct gaps_count count;
+	struct gaps_count told; /* the part that was logged */
+	int64_t told_ms;        /* loop clock, last logged; 0: never */
+	char example[SHOWN_BYTES + 2 * GAP_NUMBER_BYTES + 20];
 };
 
 struct gaps *gaps_new(void)
@@ -71,21 +79,59 @@ static struct series *find_or_add(struct gaps *g, struct slice key, __int128 seq
 	return s;
 }
 
+static void keep_example(struct gaps *g, struct slice key, const struct gap *gap)
+{
+	char first[GAP_NUMBER_BYTES], last[GAP_NUMBER_BYTES];
+
+	snprintf(g->example, sizeof(g->example), "%.*s %s to %s", (int)(key.len < SHOWN_BYTES ? key.len : SHOWN_BYTES),
+		 key.at ? key.at : "", gap_write(gap->first, first), gap_write(gap->last, last));
+}
+
+static void count(struct gaps *g, struct slice key, struct gap *gap)
+{
+	unsigned __int128 missing = (unsigned __int128)gap->last - (unsigned __int128)gap->first + 1;
+
+	if (g->count.gaps == g->told.gaps)
+		keep_example(g, key, gap);
+	gap->missing = missing > INT64_MAX - g->count.missing ? INT64_MAX - g->count.missing : (uint64_t)missing;
+	g->count.gaps++;
+	g->count.missing += gap->missing;
+}
+
 bool gaps_note(struct gaps *g, struct slice key, struct slice seq, struct gap *gap)
 {
 	struct series *s;
 	__int128 number;
-	bool is_gap;
 
 	if (!json_to_integer(seq, &number))
 		return false;
 	s = find_or_add(g, key, number);
 	if (!s || number <= s->last)
 		return false;
-	is_gap = number > s->last + 1;
-	*gap = (struct gap){s->last + 1, number - 1};
+	*gap = (struct gap){.first = s->last + 1, .last = number - 1};
 	s->last = number;
-	return is_gap;
+	if (gap->last < gap->first)
+		return false;
+	count(g, key, gap);
+	return true;
+}
+
+void gaps_tell(struct gaps *g, const char *source, const struct secrets *secrets, int64_t now_ms)
+{
+	if (!g || g->count.gaps == g->told.gaps || (g->told_ms && now_ms - g->told_ms < TELL_MS))
+		return;
+	secrets_mask(secrets, g->example);
+	log_warn("sequence numbers of a source are missing: events were lost or will come later",
+		 "source=%s gaps=%llu missing=%llu example=%s", source,
+		 (unsigned long long)(g->count.gaps - g->told.gaps),
+		 (unsigned long long)(g->count.missing - g->told.missing), g->example);
+	g->told = g->count;
+	g->told_ms = now_ms;
+}
+
+struct gaps_count gaps_count(const struct gaps *g)
+{
+	return g ? g->count : (struct gaps_count){0, 0};
 }
 
 char *gap_write(__int128 number, char text[GAP_NUMBER_BYTES])

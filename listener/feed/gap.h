@@ -3,8 +3,10 @@
 #define WSONCE_FEED_GAP_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/slice.h"
+#include "feed/secrets.h"
 
 struct gaps;
 
@@ -12,14 +14,26 @@ struct gaps;
 struct gap {
 	__int128 first;
 	__int128 last;
+	uint64_t missing; /* how many */
+};
+
+/* Totals since the start. */
+struct gaps_count {
+	uint64_t gaps;
+	uint64_t missing;
 };
 
 struct gaps *gaps_new(void);
-void gaps_free(struct gaps *g);
+void gaps_free(struct gaps *g); /* NULL is allowed, also below */
 
 /* Records the sequence number seq (JSON) of the series key, a text; {NULL, 0} is a series like any other. Ignores a seq
- * that is not an integer. Returns true and sets gap if numbers before seq are missing. */
+ * that is not an integer. Returns true, counts and sets gap if numbers before seq are missing. */
 bool gaps_note(struct gaps *g, struct slice key, struct slice seq, struct gap *gap);
+
+struct gaps_count gaps_count(const struct gaps *g);
+
+/* Logs new gaps with an example, without secrets, at most once a minute. now_ms: loop clock. */
+void gaps_tell(struct gaps *g, const char *source, const struct secrets *secrets, int64_t now_ms);
 
 #define GAP_NUMBER_BYTES 48
 

@@ -79,7 +79,7 @@ struct feed_client {
 	uint64_t connects;
 	uint64_t replies;
 	struct rule_count *rules;
-	struct sequence_gaps *gaps; /* NULL: no contiguous `gap` */
+	struct gaps *gaps; /* NULL: no contiguous `gap` */
 	/* Frames that match no rule: counts since they were last logged. */
 	int64_t told_ms;
 	uint64_t unmatched;
@@ -521,9 +521,10 @@ static void on_line_count(void *arg, const struct profile_rule *rule, const stru
 
 static uint64_t on_line_number(void *arg, const struct session_event *event)
 {
-	struct feed_client *c = arg;
+	const struct feed_client *c = arg;
+	struct gap gap;
 
-	return sequence_gaps_note(c->gaps, event);
+	return c->gaps && gaps_note(c->gaps, event->gap_key, event->gap_seq, &gap) ? gap.missing : 0;
 }
 
 static void on_line_secret(void *arg, const char *text, size_t len)
@@ -696,7 +697,7 @@ static void on_tick(uv_timer_t *timer)
 	if (c->state == STATE_OPEN)
 		tell_unconfirmed(c);
 	tell_recovery(c);
-	sequence_gaps_tell(c->gaps, c->secrets, now_ms(c));
+	gaps_tell(c->gaps, name_of(c), c->secrets, now_ms(c));
 	if (c->retry_ms && now_ms(c) >= c->retry_ms && !c->next && !must_wait(c))
 		connect_now(c);
 }
@@ -731,7 +732,7 @@ struct feed_client *feed_client_new(const struct feed_client_parts *parts)
 	session_hide_signatures(parts->session, c->secrets);
 	c->redacted_url = memory_strdup(p->redacted_url ? p->redacted_url : "");
 	c->rules = memory_calloc(p->rule_count + 1, sizeof(*c->rules));
-	c->gaps = sequence_gaps_new(p);
+	c->gaps = p->gap.seq && p->gap.contiguous ? gaps_new() : NULL;
 	uv_timer_init(parts->loop, &c->tick);
 	c->tick.data = c;
 	return c;
@@ -861,7 +862,7 @@ void feed_client_free(struct feed_client *c)
 	free(c->withheld);
 	free(c->redacted_url);
 	free(c->rules);
-	sequence_gaps_free(c->gaps);
+	gaps_free(c->gaps);
 	free(c);
 }
 
@@ -885,6 +886,6 @@ struct source_view feed_client_view(const struct feed_client *c)
 		.rules = c->rules,
 		.connects = c->connects,
 		.replies = c->replies,
-		.gaps = sequence_gaps_count(c->gaps),
+		.gaps = gaps_count(c->gaps),
 	};
 }

@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "feed/gap.h"
 #include "feed/session.h"
-#include "intake/sequence_gaps.h"
 #include "net/dial.h"
 #include "net/request.h"
 
@@ -122,7 +122,7 @@ struct source_view {
 	uint64_t connects;
 	uint64_t barren; /* dead letters since the last event */
 	uint64_t replies;
-	struct sequence_gaps_count gaps;
+	struct gaps_count gaps;
 	uint64_t filled; /* missing numbers that were fetched later */
 	const char *source;
 	const char *name;              /* the same, with /2 etc. for lines after the first */
