@@ -526,21 +526,19 @@ static void take_row(struct relay *r, const struct postgres_answer *answer, size
 	a->lease = cell_number(answer, row, 8);
 	lane->rows++;
 	lane->bytes += body_len;
-	lane->target.waiting++;
-	list_append(&lane->waiting, &a->node);
 	snprintf(a->timestamp, sizeof(a->timestamp), "%lld", (long long)cell_number(answer, row, 3));
 	set_body(a, body, body_len);
 	event_id = postgres_cell(answer, row, 4, &len);
 	signature_id(a->id, lane->target.webhook->name, event_id, len);
 	if (*postgres_cell(answer, row, 6, &len) == 't') {
-		lane->target.waiting--;
 		give_up(a, "the numbers in its payload are too long when written out");
 	} else if (a->number > lane->target.webhook->attempts + ATTEMPTS_LOST) {
-		lane->target.waiting--;
 		give_up(a, "all allowed attempts were made, and the outcomes of the last ones were lost");
 	} else if (lane->target.webhook->ttl_ms && cell_number(answer, row, 10) > lane->target.webhook->ttl_ms) {
-		lane->target.waiting--;
 		let_expire(a);
+	} else {
+		lane->target.waiting++;
+		list_append(&lane->waiting, &a->node);
 	}
 }
 
@@ -552,14 +550,6 @@ static void add_number(struct array *column, int64_t number)
 	int len = snprintf(text, sizeof(text), "%lld", (long long)number);
 
 	array_add(column, text, (size_t)len);
-}
-
-static void add_text(struct array *column, const char *text, bool is_ascii)
-{
-	if (text)
-		array_add_text(column, text, strlen(text), is_ascii);
-	else
-		array_add_null(column);
 }
 
 static size_t list_length(const struct list *l)
@@ -618,24 +608,29 @@ static int ask(struct relay *r, enum job job, const char *sql, int columns, stru
 
 /* --- recording --- */
 
+static void start_columns(struct relay *r, size_t n)
+{
+	for (int i = 0; i < COLUMNS; i++)
+		array_start(&r->columns[i], ARRAY_TEXT, n);
+}
+
 static void fill_ended(struct relay *r, size_t n)
 {
 	struct array *c = r->columns;
 	struct list *node = r->ended.next;
 
-	for (int i = 0; i < 6; i++)
-		array_start(&c[i], ARRAY_TEXT, n);
+	start_columns(r, n);
 	for (size_t i = 0; i < n; i++, node = node->next) {
 		struct attempt *a = list_entry(node, struct attempt, node);
 
-		add_text(&c[0], a->row, false);
+		array_add_string(&c[0], a->row, false);
 		add_number(&c[1], a->lease);
-		add_text(&c[2], target_outcome_name(a->outcome), false);
+		array_add_string(&c[2], target_outcome_name(a->outcome), false);
 		if (a->status)
 			add_number(&c[3], a->status);
 		else
 			array_add_null(&c[3]);
-		add_text(&c[4], a->answer, r->is_ascii);
+		array_add_string(&c[4], a->answer, r->is_ascii);
 		add_number(&c[5], a->wait_ms);
 	}
 }
@@ -708,18 +703,12 @@ static void fill_lane(struct relay *r, const struct lane *l, size_t wanted, cons
 {
 	struct array *c = r->columns;
 
-	add_text(&c[0], l->hook->webhook.name, false);
+	array_add_string(&c[0], l->hook->webhook.name, false);
 	add_number(&c[1], (int64_t)wanted);
 	add_number(&c[2], l->hook->webhook.timeout_ms + LEASE_MARGIN_MS);
-	add_text(&c[3], row, false);
+	array_add_string(&c[3], row, false);
 	add_number(&c[4], since_us);
 	add_number(&c[5], l->target.is_retry);
-}
-
-static void start_columns(struct relay *r, size_t n)
-{
-	for (int i = 0; i < COLUMNS; i++)
-		array_start(&r->columns[i], ARRAY_TEXT, n);
 }
 
 static size_t fill_lanes(struct relay *r)
@@ -1256,8 +1245,8 @@ static void fill_hooks(struct relay *r)
 		r->hooks[i] = take_hook(old, n, w);
 		if (!r->hooks[i])
 			r->hooks[i] = new_hook(w);
-		add_text(&r->names, w->name, false);
-		add_text(&r->urls, w->digest, false);
+		array_add_string(&r->names, w->name, false);
+		array_add_string(&r->urls, w->digest, false);
 	}
 	for (size_t i = 0; i < n; i++)
 		if (old[i])

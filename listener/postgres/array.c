@@ -94,6 +94,10 @@ void array_add_text(struct array *a, const char *text, size_t len, bool is_ascii
 {
 	uint8_t *begin, *end, *bad;
 
+	if (!text) {
+		array_add_null(a);
+		return;
+	}
 	array_add(a, text, len);
 	end = (uint8_t *)a->bytes + a->len;
 	begin = end - len;
@@ -104,6 +108,11 @@ void array_add_text(struct array *a, const char *text, size_t len, bool is_ascii
 	for (begin = end - len; is_ascii && begin < end; begin++)
 		if (*begin >= 0x80)
 			*begin = '?';
+}
+
+void array_add_string(struct array *a, const char *text, bool is_ascii)
+{
+	array_add_text(a, text, text ? strlen(text) : 0, is_ascii);
 }
 
 void array_free(struct array *a)

@@ -221,14 +221,6 @@ static size_t raw_len(const struct event *ev)
 	return ev->id_len || ev->message_len < RAW_BYTES ? ev->message_len : RAW_BYTES;
 }
 
-static void add_or_null(struct array *a, const char *text)
-{
-	if (text)
-		array_add(a, text, strlen(text));
-	else
-		array_add_null(a);
-}
-
 static void fill_dead_letter(struct store *s, const struct range *r)
 {
 	start_columns(s, r->to - r->from);
@@ -236,18 +228,12 @@ static void fill_dead_letter(struct store *s, const struct range *r)
 		const struct event *ev = s->batch->events[i];
 
 		put_digest(s, ev);
-		if (ev->id_len)
-			array_add_text(&s->columns[1], ev->id, ev->id_len, s->is_ascii);
-		else
-			array_add_null(&s->columns[1]);
-		array_add_text(&s->columns[2], ev->reason, strlen(ev->reason), s->is_ascii);
+		array_add_text(&s->columns[1], ev->id_len ? ev->id : NULL, ev->id_len, s->is_ascii);
+		array_add_string(&s->columns[2], ev->reason, s->is_ascii);
 		array_add(&s->columns[3], ev->message, raw_len(ev));
-		add_or_null(&s->columns[4], event_sender(ev));
-		if (ev->source && ev->id_len)
-			array_add_text(&s->columns[5], ev->type, ev->type_len, s->is_ascii);
-		else
-			array_add_null(&s->columns[5]);
-		add_or_null(&s->columns[6], ev->source);
+		array_add_string(&s->columns[4], event_sender(ev), false);
+		array_add_text(&s->columns[5], ev->source && ev->id_len ? ev->type : NULL, ev->type_len, s->is_ascii);
+		array_add_string(&s->columns[6], ev->source, false);
 	}
 }
 
@@ -1144,14 +1130,11 @@ static int ask_epoch(struct store *s)
 
 static void add_cursor(struct array *columns, const struct cursor *c)
 {
-	add_or_null(&columns[0], c->source);
-	add_or_null(&columns[1], c->scope);
-	add_or_null(&columns[2], c->kind);
+	array_add_string(&columns[0], c->source, false);
+	array_add_string(&columns[1], c->scope, false);
+	array_add_string(&columns[2], c->kind, false);
 	array_add_text(&columns[3], c->value.at, c->value.len, false);
-	if (c->variables.at)
-		array_add_text(&columns[4], c->variables.at, c->variables.len, false);
-	else
-		array_add_null(&columns[4]);
+	array_add_text(&columns[4], c->variables.at, c->variables.len, false);
 }
 
 static int put_cursors(struct store *s, const struct cursors *cursors, uint32_t epoch)
@@ -1181,7 +1164,7 @@ static int read_cursors(struct store *s, const char *const *sources, size_t n)
 
 	array_start(&s->columns[0], ARRAY_TEXT, n);
 	for (size_t i = 0; i < n; i++)
-		add_or_null(&s->columns[0], sources[i]);
+		array_add_string(&s->columns[0], sources[i], false);
 	value = (struct postgres_value){ARRAY_TEXT, s->columns[0].bytes, s->columns[0].len};
 	return ask(s, on_cursors_read, SQL_READ_CURSORS, &value, 1);
 }
