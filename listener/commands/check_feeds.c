@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "commands/try.h"
-#include "net/bound_socket.h"
+#include "net/acceptor.h"
 
 #define LOOK_S 5
 #define ALL_MS 60000 /* further feeds are not tried after this */
