@@ -944,9 +944,8 @@ static void on_tokens_timer(uv_timer_t *timer)
 
 int ingest_read_again(struct ingest *i, const struct config *fresh, char *error, size_t size)
 {
-	i->fresh = tokens_new(fresh->ingest_token, fresh->ingest_token_file, true, error, size);
-	if (i->fresh && !(i->profile && producer_profile_add_tokens(i->profile, i->fresh, error, size)) &&
-	    !(i->config->ingest_cert && certificate_read(&i->certificates, error, size)))
+	i->fresh = producer_profile_read_tokens(i->profile, fresh, error, size);
+	if (i->fresh && !(i->config->ingest_cert && certificate_read(&i->certificates, error, size)))
 		return 0;
 	ingest_leave(i);
 	return -1;
@@ -1055,12 +1054,10 @@ struct ingest *ingest_open(struct ws *ws, const struct config *config, char *err
 	struct ingest *i = memory_calloc(1, sizeof(*i));
 
 	i->addresses = addresses_new();
-	i->tokens = tokens_new(config->ingest_token, config->ingest_token_file, true, error, size);
-	if (!i->tokens)
-		goto fail;
 	if (config->ingest_profile)
 		i->profile = producer_profile_open(config->ingest_profile, ws_owner(ws), &producer_profile_owner);
-	if (i->profile && producer_profile_add_tokens(i->profile, i->tokens, error, size))
+	i->tokens = producer_profile_read_tokens(i->profile, config, error, size);
+	if (!i->tokens)
 		goto fail;
 	i->acceptor = acceptor_open(ws_loop(ws), "--ingest", config->ingest, on_connection, i, error, size);
 	if (!i->acceptor)

@@ -760,21 +760,10 @@ static const struct http_poster poster = {on_begin, on_body, on_end, on_gone, pa
 
 /* --- life --- */
 
-/* On failure returns NULL with a sentence in error. */
-static struct tokens *read_tokens(struct posts *all, const struct config *c, char *error, size_t size)
-{
-	struct tokens *t = tokens_new(c->ingest_token, c->ingest_token_file, true, error, size);
-
-	if (!t || !all->profile || !producer_profile_add_tokens(all->profile, t, error, size))
-		return t;
-	tokens_free(t);
-	return NULL;
-}
-
 static int set_tokens(struct posts *all, struct tokens *tokens, char *error, size_t size)
 {
 	all->has_own_tokens = !tokens;
-	all->tokens = tokens ? tokens : read_tokens(all, all->config, error, size);
+	all->tokens = tokens ? tokens : producer_profile_read_tokens(all->profile, all->config, error, size);
 	all->secrets = tokens_new_secrets(all->config->ingest_webhook_secret_file, error, size);
 	return all->tokens && all->secrets ? 0 : -1;
 }
@@ -783,7 +772,7 @@ int posts_read_again(struct posts *all, const struct config *fresh, char *error,
 {
 	all->fresh_secrets = tokens_new_secrets(fresh->ingest_webhook_secret_file, error, size);
 	if (all->fresh_secrets && all->has_own_tokens)
-		all->fresh = read_tokens(all, fresh, error, size);
+		all->fresh = producer_profile_read_tokens(all->profile, fresh, error, size);
 	if (all->fresh_secrets && (all->fresh || !all->has_own_tokens))
 		return 0;
 	tokens_free(all->fresh);

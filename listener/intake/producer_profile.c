@@ -299,9 +299,11 @@ static int add_token(struct producer_profile *s, struct tokens *t, const char *n
 	return -1;
 }
 
-int producer_profile_add_tokens(struct producer_profile *s, struct tokens *t, char *error, size_t size)
+struct tokens *producer_profile_read_tokens(struct producer_profile *s, const struct config *config, char *error,
+					    size_t size)
 {
-	const json_t *tokens = s->profile->tokens;
+	struct tokens *t = tokens_new(config->ingest_token, config->ingest_token_file, true, error, size);
+	const json_t *tokens = t && s ? s->profile->tokens : NULL;
 	const char *name;
 	json_t *token;
 	size_t i;
@@ -310,7 +312,10 @@ int producer_profile_add_tokens(struct producer_profile *s, struct tokens *t, ch
 	json_array_foreach(tokens, i, token) result = result ? result : add_token(s, t, "default", token, error, size);
 	json_object_foreach((json_t *)(uintptr_t)tokens, name, token) result =
 		result ? result : add_token(s, t, name, token, error, size);
-	return result;
+	if (!result)
+		return t;
+	tokens_free(t);
+	return NULL;
 }
 
 void producer_profile_free(struct producer_profile *s)

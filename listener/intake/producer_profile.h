@@ -42,8 +42,10 @@ struct producer_profile *producer_profile_open_text(const char *json, struct pip
 						    const struct producer_profile_owner *owner);
 void producer_profile_free(struct producer_profile *s); /* NULL is allowed */
 
-/* Adds the tokens of the profile to t. Returns 0, or -1 and a sentence if one cannot be read. */
-int producer_profile_add_tokens(struct producer_profile *s, struct tokens *t, char *error, size_t size);
+/* Reads the tokens of the settings and of the profile; s may be NULL. On failure returns NULL and a sentence in error.
+ */
+struct tokens *producer_profile_read_tokens(struct producer_profile *s, const struct config *config, char *error,
+					    size_t size);
 
 /* Call when a producer has connected. name is its token's name or NULL. name and arg must live until its last event has
  * settled. */
