@@ -20,7 +20,6 @@
 #include "intake/producer_profile.h"
 #include "net/acceptor.h"
 #include "net/certificate.h"
-#include "net/http_policy.h"
 #include "net/long_head.h"
 #include "net/refused_peers.h"
 #include "pipeline/pipeline.h"
@@ -574,6 +573,15 @@ static bool has_word(const char *list, const char *word)
 	return false;
 }
 
+/* libwebsockets may have freed the headers already and then reports none. */
+static bool is_websocket(struct lws *wsi)
+{
+	char upgrade[16];
+
+	return lws_hdr_copy(wsi, upgrade, sizeof(upgrade), WSI_TOKEN_UPGRADE) > 0 &&
+	       strcasecmp(upgrade, "websocket") == 0;
+}
+
 /* Checks what libwebsockets does not (RFC 6455, section 4.2.1), and what it would refuse without a status. */
 static unsigned int judge_handshake(struct lws *wsi)
 {
@@ -581,7 +589,7 @@ static unsigned int judge_handshake(struct lws *wsi)
 
 	if (lws_hdr_copy(wsi, text, sizeof(text), WSI_TOKEN_HTTP) <= 0 || strcmp(text, "HTTP/1.1") != 0)
 		return UPGRADE_REQUIRED;
-	if (!http_policy_is_websocket(wsi) || lws_hdr_copy(wsi, text, sizeof(text), WSI_TOKEN_CONNECTION) <= 0 ||
+	if (!is_websocket(wsi) || lws_hdr_copy(wsi, text, sizeof(text), WSI_TOKEN_CONNECTION) <= 0 ||
 	    !has_word(text, "upgrade"))
 		return UPGRADE_REQUIRED;
 	if (lws_hdr_total_length(wsi, WSI_TOKEN_HOST) <= 0)
@@ -616,7 +624,7 @@ static unsigned int judge_upgrade(const struct ingest *i, struct lws *wsi, struc
 		return HTTP_STATUS_METHOD_NOT_ALLOWED;
 	if (!is_path(wsi))
 		return HTTP_STATUS_NOT_FOUND;
-	if (lws_hdr_total_length(wsi, WSI_TOKEN_UPGRADE) > 0 && !http_policy_is_websocket(wsi))
+	if (lws_hdr_total_length(wsi, WSI_TOKEN_UPGRADE) > 0 && !is_websocket(wsi))
 		return UPGRADE_REQUIRED;
 	if (!is_origin(i, wsi))
 		return HTTP_STATUS_FORBIDDEN;
@@ -659,7 +667,7 @@ static int refuse_upgrade(struct ingest *i, struct lws *wsi, unsigned int status
 	struct refusal refusal = {.status = status, .token = h && h->token ? h->token->name : NULL};
 
 	log_refusal(i, lws_get_socket_fd(wsi), refusal);
-	return http_policy_refuse(wsi, status, headers_of(status));
+	return long_head_answer(wsi, status, headers_of(status));
 }
 
 /* Returns the handshake on this socket, or NULL if libwebsockets started TLS before it announced the socket. */
@@ -1092,7 +1100,10 @@ struct ingest *ingest_open(struct ws *ws, const struct config *config, char *err
 	info.retry_and_idle_policy = ws_no_keepalive(ws);
 	/* libwebsockets' own limit, 10 s by default, must not end before ours. */
 	info.timeout_secs_ah_idle = (unsigned int)config->handshake_timeout_s + 1;
-	http_policy_apply(&info);
+	/* libwebsockets also supports HTTP/2 by ALPN and by Upgrade: h2c, with WebSockets in streams, CONNECT with raw
+	 * bytes, and keep-alive. answer_upgrade() and check_judged() refuse what cannot be switched off here. */
+	info.alpn = "http/1.1";
+	info.ssl_options_set = (long)(SSL_OP_NO_SSLv3 | SSL_OP_NO_TLSv1 | SSL_OP_NO_TLSv1_1 | SSL_OP_NO_RENEGOTIATION);
 	if (config->ingest_cert) {
 		info.options |= LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT;
 		info.ssl_cert_filepath = config->ingest_cert;

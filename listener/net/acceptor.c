@@ -1,5 +1,6 @@
-/* acceptor.c binds an address from the settings and accepts connections. Without a free file descriptor accept() fails and
- * the connection stays in the queue, so the socket stays readable. Accepting then pauses, because the loop would spin. */
+/* acceptor.c binds an address from the settings and accepts connections. Without a free file descriptor accept() fails
+ * and the connection stays in the queue, so the socket stays readable. Accepting then pauses, because the loop would
+ * spin. */
 #include "net/acceptor.h"
 
 #include <assert.h>

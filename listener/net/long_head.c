@@ -3,12 +3,13 @@
  */
 #include "net/long_head.h"
 
+#include <microhttpd.h>
 #include <openssl/ssl.h>
+#include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "base/list.h"
-#include "net/http_policy.h"
 
 #define TAKEN_MOST 64 /* reads of 4 KiB, to drain a refused head */
 
@@ -96,11 +97,24 @@ unsigned int long_head_status(const struct long_head *head)
 	return head->is_malformed ? 400 : 431;
 }
 
+/* Writes the answer itself: libwebsockets would send HTTP/1.0, and some clients do not report the status then. */
+int long_head_answer(struct lws *wsi, unsigned int status, const char *extra)
+{
+	char room[LWS_PRE + 512];
+	int n = snprintf(room + LWS_PRE, sizeof(room) - LWS_PRE,
+			 "HTTP/1.1 %u %s\r\nContent-Length: 0\r\n%sConnection: close\r\n\r\n", status,
+			 MHD_get_reason_phrase_for(status), extra);
+
+	if (n > 0 && (size_t)n < sizeof(room) - LWS_PRE)
+		lws_write(wsi, (unsigned char *)room + LWS_PRE, (size_t)n, LWS_WRITE_RAW);
+	return -1;
+}
+
 void long_head_refuse(struct long_head *head)
 {
 	char bytes[LONG_HEAD_BYTES];
 
-	http_policy_refuse(head->wsi, long_head_status(head), "");
+	long_head_answer(head->wsi, long_head_status(head), "");
 	for (int i = 0; i < TAKEN_MOST && recv(head->watch.fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0; i++)
 		;
 }

@@ -34,6 +34,10 @@ struct long_head {
  * freed, and before the connection becomes a WebSocket. */
 void long_head_watch(struct long_head *head, uv_loop_t *loop, struct lws *wsi, void (*on_long)(struct long_head *head));
 
+/* Answers a handshake with a status, Connection: close, and the header lines in extra (each with its CR LF, or "").
+ * Returns -1, which tells libwebsockets to close the connection. */
+int long_head_answer(struct lws *wsi, unsigned int status, const char *extra);
+
 /* Returns 400 if the head is malformed, 431 if it is too long. */
 unsigned int long_head_status(const struct long_head *head);
 /* Answers with that status, and reads what has arrived, since closing a socket with unread bytes can destroy the
