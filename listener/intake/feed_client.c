@@ -343,10 +343,8 @@ static void promote(struct feed_client *c)
 	log_info("source connection has a successor", "source=%s url=%s", name_of(c), c->redacted_url);
 }
 
-static void on_connection_open(void *arg, struct feed_connection *conn)
+void feed_client_on_open(struct feed_client *c, struct feed_connection *conn)
 {
-	struct feed_client *c = arg;
-
 	c->connects++;
 	counters.source_connects++;
 	if (conn == c->next)
@@ -365,9 +363,8 @@ static void on_successor_end(struct feed_client *c, const char *reason)
 		 c->error);
 }
 
-static void on_connection_end(void *arg, struct feed_connection *conn, const struct dial_end *end)
+void feed_client_on_end(struct feed_client *c, struct feed_connection *conn, const struct dial_end *end)
 {
-	struct feed_client *c = arg;
 	int what = end->close_code ? profile_close(c->p.profile, (int)end->close_code) : -1;
 	struct feed_connection **at = conn == c->old ? &c->old : conn == c->next ? &c->next : &c->now;
 	bool is_successor = at == &c->next, is_now = at == &c->now;
@@ -394,10 +391,8 @@ static void on_connection_end(void *arg, struct feed_connection *conn, const str
 }
 
 /* A `ready` frame completes the handover to a successor. */
-static void on_connection_ready(void *arg, struct feed_connection *conn, bool is_ready)
+void feed_client_on_ready(struct feed_client *c, struct feed_connection *conn, bool is_ready)
 {
-	struct feed_client *c = arg;
-
 	if (!is_ready && (c->has_ready || (conn == c->now && c->said_ms)))
 		return;
 	c->is_ready |= conn == c->now;
@@ -460,10 +455,9 @@ void feed_client_redial(struct feed_client *c, const char *reason)
 	leave_now(c, reason, true);
 }
 
-static void on_connection_action(void *arg, struct feed_connection *conn, const struct profile_rule *rule,
-				 const char *frame)
+void feed_client_on_action(struct feed_client *c, struct feed_connection *conn, const struct profile_rule *rule,
+			   const char *frame)
 {
-	struct feed_client *c = arg;
 	char reason[300];
 
 	/* The URL may hold a secret. */
@@ -482,10 +476,8 @@ static struct rule_count *count_of(struct feed_client *c, const struct profile_r
 	return &c->rules[profile_rule_index(c->p.profile, rule)];
 }
 
-static void on_line_rule(void *arg, const struct profile_rule *rule, struct slice frame)
+void feed_client_on_rule(struct feed_client *c, const struct profile_rule *rule, struct slice frame)
 {
-	struct feed_client *c = arg;
-
 	c->last_message_ms = now_ms(c);
 	count_of(c, rule)->frames++;
 	if (!c->now || !feed_connection_is_good(c->now))
@@ -498,9 +490,8 @@ static void on_line_rule(void *arg, const struct profile_rule *rule, struct slic
 			 (int)(frame.len < EXAMPLE_BYTES ? frame.len : EXAMPLE_BYTES), frame.at);
 }
 
-static void on_line_count(void *arg, const struct profile_rule *rule, const struct rule_count *more)
+void feed_client_on_count(struct feed_client *c, const struct profile_rule *rule, const struct rule_count *more)
 {
-	struct feed_client *c = arg;
 	struct rule_count *count = count_of(c, rule);
 
 	count->events += more->events;
@@ -519,26 +510,21 @@ static void on_line_count(void *arg, const struct profile_rule *rule, const stru
 		drop_withheld(c);
 }
 
-static uint64_t on_line_number(void *arg, const struct session_event *event)
+uint64_t feed_client_on_number(struct feed_client *c, const struct session_event *event)
 {
-	const struct feed_client *c = arg;
 	struct gap gap;
 
 	return c->gaps && gaps_note(c->gaps, event->gap_key, event->gap_seq, &gap) ? gap.missing : 0;
 }
 
-static void on_line_secret(void *arg, const char *text, size_t len)
+void feed_client_on_secret(struct feed_client *c, const char *text, size_t len)
 {
-	struct feed_client *c = arg;
-
 	secrets_add(c->secrets, text, len);
 }
 
 /* Logs at most once a minute. */
-static void on_line_trouble(void *arg, const char *trouble)
+void feed_client_on_trouble(struct feed_client *c, const char *trouble)
 {
-	struct feed_client *c = arg;
-
 	if (c->trouble_ms && now_ms(c) - c->trouble_ms < TELL_MS)
 		return;
 	c->trouble_ms = now_ms(c);
@@ -575,11 +561,6 @@ static void tell_unconfirmed(struct feed_client *c)
 	log_warn("source does not confirm the subscription", "source=%s url=%s last=%s", name_of(c), c->redacted_url,
 		 c->words);
 }
-
-static const struct feed_connection_owner feed_connection_owner = {
-	on_connection_open, on_connection_end, on_connection_ready, on_connection_action, on_line_rule,
-	on_line_count,      on_line_number,    on_line_secret,      on_line_trouble,
-};
 
 /* --- connecting --- */
 
@@ -631,7 +612,7 @@ static void connect_now(struct feed_client *c)
 	make_line(c->redacted_url); /* it may come from a feed */
 	if (at == &c->now)
 		set_state(c, dial.how == HOW_HTTP ? STATE_CALLING : STATE_CONNECTING);
-	*at = feed_connection_new(&c->p, &dial, mirror, &feed_connection_owner, c);
+	*at = feed_connection_new(&c->p, &dial, mirror, c);
 }
 
 /* --- deadlines --- */
@@ -793,7 +774,7 @@ static void tell(struct feed_client *c, const json_t *message)
 	feed_connection_say(c->now, session_render_frame(c->p.session, message, true, (struct slice){NULL, 0}));
 	trouble = session_trouble(c->p.session);
 	if (trouble)
-		on_line_trouble(c, trouble);
+		feed_client_on_trouble(c, trouble);
 }
 
 void feed_client_tell(struct feed_client *c, const json_t *message)

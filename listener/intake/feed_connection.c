@@ -27,8 +27,7 @@
 
 struct feed_connection {
 	const struct feed_client_parts *p;
-	const struct feed_connection_owner *owner;
-	void *arg;
+	struct feed_client *client;
 	struct dial *dial; /* NULL: not connected */
 	void *of;          /* from on_open; NULL: not open */
 	size_t mirror;     /* selects the mirror and the address of its host */
@@ -118,7 +117,7 @@ static void tell_fault(struct feed_connection *conn)
 		dial_leave(conn->dial, (unsigned int)conn->p->profile->close_code_on_stop);
 	conn->dial = NULL;
 	close_sink(conn);
-	conn->owner->on_end(conn->arg, conn, &end);
+	feed_client_on_end(conn->client, conn, &end);
 }
 
 /* --- what is sent --- */
@@ -169,7 +168,7 @@ static void end_rule(struct feed_connection *conn)
 		return;
 	conn->is_good |= conn->count.events || (conn->rule && conn->rule->ready);
 	conn->count.nothing = conn->rule && !conn->count.events;
-	conn->owner->on_count(conn->arg, conn->rule ? conn->rule : &conn->p->profile->fallback, &conn->count);
+	feed_client_on_count(conn->client, conn->rule ? conn->rule : &conn->p->profile->fallback, &conn->count);
 	conn->rule = NULL;
 	conn->count = (struct rule_count){0};
 }
@@ -185,7 +184,7 @@ static void on_rule(void *ctx, const struct profile_rule *rule, struct slice fra
 		conn->http_rule = rule;
 	if (rule->clear && conn->of && conn->p->callbacks->on_clear)
 		conn->p->callbacks->on_clear(conn->p->arg, conn->of, rule->clear);
-	conn->owner->on_rule(conn->arg, rule, frame);
+	feed_client_on_rule(conn->client, rule, frame);
 }
 
 static void on_frame(void *ctx)
@@ -204,7 +203,7 @@ static void on_event(void *ctx, const struct session_event *event)
 
 	conn->count.events++;
 	if (event->gap_seq.at)
-		numbered.missing = conn->owner->on_number(conn->arg, event);
+		numbered.missing = feed_client_on_number(conn->client, event);
 	conn->p->callbacks->on_event(conn->of, &numbered);
 }
 
@@ -290,13 +289,13 @@ static void tell_secrets(struct feed_connection *conn, const json_t *capture)
 		struct slice value = session_var(conn->p->session, name);
 
 		if (value.len > 2 && *value.at == '"')
-			conn->owner->on_secret(conn->arg, value.at + 1, value.len - 2);
+			feed_client_on_secret(conn->client, value.at + 1, value.len - 2);
 	}
 }
 
 static void start_calls(struct feed_connection *conn);
 
-/* Runs the delayed effects of a message. The owner may free conn in the last step. */
+/* Runs the delayed effects of a message. The client may free conn in the last step. */
 static void after_message(struct feed_connection *conn)
 {
 	const struct profile_rule *http = conn->http_rule, *action = conn->action;
@@ -309,9 +308,9 @@ static void after_message(struct feed_connection *conn)
 		conn->calls_left = http->http_count;
 		start_calls(conn);
 	}
-	conn->owner->on_ready(conn->arg, conn, is_ready);
+	feed_client_on_ready(conn->client, conn, is_ready);
 	if (action)
-		conn->owner->on_action(conn->arg, conn, action, conn->action_frame);
+		feed_client_on_action(conn->client, conn, action, conn->action_frame);
 }
 
 static void tell_trouble(struct feed_connection *conn)
@@ -319,7 +318,7 @@ static void tell_trouble(struct feed_connection *conn)
 	const char *trouble = session_trouble(conn->p->session);
 
 	if (trouble)
-		conn->owner->on_trouble(conn->arg, trouble);
+		feed_client_on_trouble(conn->client, trouble);
 }
 
 /* Counts a message of a plain source, which has no rules. */
@@ -406,7 +405,7 @@ static void on_open(void *arg)
 		dial_set_ping(conn->dial, p->ws_ping_s * 1000);
 	conn->of = conn->p->callbacks->on_open(conn->p->arg, conn);
 	say_first_words(conn);
-	conn->owner->on_open(conn->arg, conn);
+	feed_client_on_open(conn->client, conn);
 }
 
 static void on_end(void *arg, const struct dial_end *end)
@@ -415,7 +414,7 @@ static void on_end(void *arg, const struct dial_end *end)
 
 	conn->dial = NULL;
 	close_sink(conn);
-	conn->owner->on_end(conn->arg, conn, end);
+	feed_client_on_end(conn->client, conn, end);
 }
 
 static const struct dial_owner dial_owner = {on_open, on_message, on_too_long, on_end};
@@ -669,13 +668,12 @@ bool feed_connection_is_done(const struct feed_connection *conn)
 /* --- opening --- */
 
 struct feed_connection *feed_connection_new(const struct feed_client_parts *parts, const struct session_dial *how,
-					    size_t mirror, const struct feed_connection_owner *owner, void *arg)
+					    size_t mirror, struct feed_client *client)
 {
 	struct feed_connection *conn = memory_calloc(1, sizeof(*conn));
 
 	conn->p = parts;
-	conn->owner = owner;
-	conn->arg = arg;
+	conn->client = client;
 	conn->mirror = mirror;
 	conn->since_ms = now_ms(conn);
 	conn->is_bare = how->how == HOW_REDIRECT && parts->profile->redirect_keeps_subscriptions;

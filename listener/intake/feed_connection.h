@@ -4,30 +4,31 @@
 
 #include "intake/feed_client.h"
 
-/* Called from the loop, never from inside a call of this header. */
-struct feed_connection_owner {
-	void (*on_open)(void *arg, struct feed_connection *conn);
-	/* The connection failed or ended. The owner frees it, here or later. */
-	void (*on_end)(void *arg, struct feed_connection *conn, const struct dial_end *end);
-	/* A message was read. is_ready: a rule with `ready` matched in it. */
-	void (*on_ready)(void *arg, struct feed_connection *conn, bool is_ready);
-	/* A rule with ACTION_RECONNECT or ACTION_FATAL matched. frame is the start of the matched frame. The owner may
-	 * free the connection. */
-	void (*on_action)(void *arg, struct feed_connection *conn, const struct profile_rule *rule, const char *frame);
-	void (*on_rule)(void *arg, const struct profile_rule *rule, struct slice frame);
-	/* Adds to the counters of this rule. */
-	void (*on_count)(void *arg, const struct profile_rule *rule, const struct rule_count *more);
-	/* An event with a sequence number (`gap` of the profile). Returns how many are missing before it. */
-	uint64_t (*on_number)(void *arg, const struct session_event *event);
-	/* The server sent a value that may be a token. */
-	void (*on_secret)(void *arg, const char *text, size_t len);
-	/* The server sent data that was ignored. */
-	void (*on_trouble)(void *arg, const char *trouble);
-};
+/* What a connection tells its client. feed_client.c has these. Called from the loop, never from inside a call of this
+ * header. */
+void feed_client_on_open(struct feed_client *c, struct feed_connection *conn);
+/* The connection failed or ended. The client frees it, here or later. */
+void feed_client_on_end(struct feed_client *c, struct feed_connection *conn, const struct dial_end *end);
+/* A message was read. is_ready: a rule with `ready` matched in it. */
+void feed_client_on_ready(struct feed_client *c, struct feed_connection *conn, bool is_ready);
+/* A rule with ACTION_RECONNECT or ACTION_FATAL matched. frame is the start of the matched frame. The client may free
+ * the connection. */
+void feed_client_on_action(struct feed_client *c, struct feed_connection *conn, const struct profile_rule *rule,
+			   const char *frame);
+void feed_client_on_rule(struct feed_client *c, const struct profile_rule *rule, struct slice frame);
+/* Adds to the counters of this rule. */
+void feed_client_on_count(struct feed_client *c, const struct profile_rule *rule, const struct rule_count *more);
+/* An event with a sequence number (`gap` of the profile). Returns how many are missing before it. */
+uint64_t feed_client_on_number(struct feed_client *c, const struct session_event *event);
+/* The server sent a value that may be a token. */
+void feed_client_on_secret(struct feed_client *c, const char *text, size_t len);
+/* The server sent data that was ignored. */
+void feed_client_on_trouble(struct feed_client *c, const char *trouble);
 
-/* Makes the HTTP call of how, if it has one, and connects. parts must outlive the connection; how is copied. */
+/* Makes the HTTP call of how, if it has one, and connects. parts, the client's, must outlive the connection; how is
+ * copied. */
 struct feed_connection *feed_connection_new(const struct feed_client_parts *parts, const struct session_dial *how,
-					    size_t mirror, const struct feed_connection_owner *owner, void *arg);
+					    size_t mirror, struct feed_client *client);
 
 /* Closes the connection with this code, or without a close frame if it is 0. on_end is not called. */
 void feed_connection_free(struct feed_connection *conn, unsigned int code);
