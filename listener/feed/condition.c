@@ -91,9 +91,7 @@ static int compare(struct slice v, const json_t *want)
 
 static bool is_numeric(struct slice v)
 {
-	enum json_kind kind = json_kind(v);
-
-	return kind == KIND_INTEGER || kind == KIND_REAL || kind == KIND_TRUE || kind == KIND_FALSE;
+	return json_kind(v) >= KIND_FALSE && json_kind(v) <= KIND_REAL;
 }
 
 static bool equals_array(struct slice v, const json_t *want)
@@ -193,24 +191,13 @@ static bool is_among(struct slice v, const json_t *list, bool (*test)(struct sli
 
 static bool has_type(struct slice v, const char *type)
 {
-	switch (json_kind(v)) {
-	case KIND_OBJECT:
-		return strcmp(type, "object") == 0;
-	case KIND_ARRAY:
-		return strcmp(type, "array") == 0;
-	case KIND_STRING:
-		return strcmp(type, "string") == 0;
-	case KIND_TRUE:
-	case KIND_FALSE:
-		return strcmp(type, "boolean") == 0;
-	case KIND_INTEGER:
-		return strcmp(type, "integer") == 0;
-	case KIND_MISSING:
-	case KIND_NULL:
-	case KIND_REAL:
-		return false;
-	}
-	return false;
+	static const char *const names[] = {
+		[KIND_FALSE] = "boolean", [KIND_TRUE] = "boolean", [KIND_INTEGER] = "integer",
+		[KIND_STRING] = "string", [KIND_ARRAY] = "array",  [KIND_OBJECT] = "object",
+	};
+	const char *name = names[json_kind(v)];
+
+	return name && strcmp(type, name) == 0;
 }
 
 static bool has_prefix(struct slice v, const char *prefix, size_t len)

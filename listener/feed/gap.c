@@ -1,5 +1,4 @@
-/* gap.c keeps the last number of each series. It watches only the first GAPS_MAX series of a source, and logs gaps once
- * a minute. */
+/* gap.c keeps the last number of each of the first GAPS_MAX series of a source, and logs gaps once a minute. */
 #include "feed/gap.h"
 
 #include <stdio.h>

@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/json_write.h"
 #include "base/sha256.h"
+#include "base/text.h"
 
 static enum part_kind kind_of(const char *text)
 {
@@ -56,7 +57,7 @@ static struct slice hash(struct slice value, struct arena *a)
 	uint8_t digest[SHA256_BYTES];
 	struct bytes canonical = {NULL, 0, 0};
 	bool is_cut;
-	char *text, *out;
+	char *text;
 
 	if (!value.at)
 		return value;
@@ -65,12 +66,11 @@ static struct slice hash(struct slice value, struct arena *a)
 	bytes_free(&canonical);
 	if (is_cut)
 		return (struct slice){NULL, 0};
-	out = text = arena_alloc(a, 2 * SHA256_BYTES + 3);
-	*out++ = '"';
-	for (size_t i = 0; i < SHA256_BYTES; i++)
-		out += sprintf(out, "%02x", digest[i]);
-	*out++ = '"';
-	return (struct slice){text, (size_t)(out - text)};
+	text = arena_alloc(a, 2 * SHA256_BYTES + 3);
+	text[0] = '"';
+	write_hex(text + 1, digest, SHA256_BYTES);
+	text[2 * SHA256_BYTES + 1] = '"';
+	return (struct slice){text, (size_t)2 * SHA256_BYTES + 2};
 }
 
 static struct slice print_index(size_t index, struct arena *a)

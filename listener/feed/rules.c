@@ -2,13 +2,13 @@
  * pass over each element finds those of the element. */
 #include "feed/rules.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/json.h"
 #include "base/memory.h"
 #include "base/sha256.h"
+#include "base/text.h"
 
 /* --- compiling --- */
 
@@ -290,13 +290,10 @@ static bool join(const struct alternative *a, const char *with, const struct pla
 static void shorten(struct bytes *id)
 {
 	uint8_t digest[SHA256_BYTES];
-	char *out;
 
 	sha256(bytes_text(id), id->len, digest);
 	id->len = 0;
-	out = bytes_reserve(id, (size_t)2 * SHA256_BYTES);
-	for (size_t i = 0; i < SHA256_BYTES; i++)
-		out += sprintf(out, "%02x", digest[i]);
+	write_hex(bytes_reserve(id, (size_t)2 * SHA256_BYTES), digest, SHA256_BYTES);
 	id->len = (size_t)2 * SHA256_BYTES;
 }
 

@@ -444,37 +444,26 @@ void session_set(struct session *s, const char *name, struct slice value)
 
 void session_exchange(struct session *s, struct session_self *self)
 {
-	struct session_self mine = {s->vars.items, s->vars.count, s->counter, true};
+	struct session_self mine = {s->vars, s->counter, true};
 
 	if (!self->is_known) {
-		vars_init(&s->vars, s->profile->vars);
-		s->counter = s->profile->counter_start;
-	} else {
-		s->vars.items = self->variables;
-		s->vars.count = self->count;
-		s->counter = self->counted;
+		vars_init(&self->vars, s->profile->vars);
+		self->counted = s->profile->counter_start;
 	}
+	s->vars = self->vars;
+	s->counter = self->counted;
 	*self = mine;
-}
-
-static struct vars vars_of(const struct session_self *self)
-{
-	return (struct vars){.items = self->variables, .count = self->count};
 }
 
 void session_self_free(struct session_self *self)
 {
-	struct vars vars = vars_of(self);
-
-	vars_free(&vars);
+	vars_free(&self->vars);
 	*self = (struct session_self){0};
 }
 
 size_t session_self_bytes(const struct session_self *self)
 {
-	struct vars vars = vars_of(self);
-
-	return vars_bytes(&vars);
+	return vars_bytes(&self->vars);
 }
 
 /* --- the cursor --- */

@@ -10,9 +10,9 @@
 
 #include "base/slice.h"
 #include "config/profile.h"
+#include "feed/vars.h"
 
 struct session;
-struct variable;
 
 /* p must outlive the session. is_recording: for `try --frames`; secrets stay symbolic, as ${env:X}. */
 struct session *session_new(const struct profile *p, bool is_recording);
@@ -126,8 +126,7 @@ struct slice session_render_frame(struct session *s, const json_t *t, bool is_me
 
 /* The part of a session that producers do not share. Starts as all zeros. */
 struct session_self {
-	struct variable *variables;
-	size_t count;
+	struct vars vars;
 	int64_t counted;
 	bool is_known; /* it has been exchanged before */
 };

@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/json.h"
 #include "base/memory.h"
 #include "base/text.h"
 
@@ -143,23 +144,16 @@ static json_t *cut(const struct profile *p, json_t *set, char why[SHARD_REASON])
 	return parts;
 }
 
-static bool is_array(struct slice list)
-{
-	size_t i = 0;
-
-	while (i < list.len && list.at[i] && strchr(BLANKS, list.at[i]))
-		i++;
-	return i < list.len && list.at[i] == '[';
-}
-
 json_t *shard_cut(const struct profile *p, struct slice list, char why[SHARD_REASON])
 {
 	json_error_t error;
 	size_t mark = text_mark_len(list.at, list.len);
+	const char *first = json_skip_blanks(list.at + mark, list.at + list.len);
+	bool is_array = first < list.at + list.len && *first == '[';
 	json_t *array, *parts = NULL;
 
 	list = (struct slice){list.at + mark, list.len - mark};
-	array = is_array(list) ? json_loadb(list.at, list.len, 0, &error) : split_lines(list);
+	array = is_array ? json_loadb(list.at, list.len, 0, &error) : split_lines(list);
 	if (array)
 		parts = cut(p, make_set(array, why), why);
 	else

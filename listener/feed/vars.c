@@ -113,20 +113,17 @@ size_t vars_bytes(const struct vars *v)
 
 void vars_save(const struct vars *v, struct bytes *out)
 {
-	bool has_one = false;
-
 	bytes_add_byte(out, '{');
 	for (size_t i = 0; i < v->count; i++) {
 		const struct variable *at = &v->items[i];
 
 		if (!at->value.len || at->is_first)
 			continue;
-		if (has_one)
+		if (out->at[out->len - 1] != '{') /* no value ends with it */
 			bytes_add_byte(out, ',');
 		json_write_string(out, at->name, strlen(at->name));
 		bytes_add_byte(out, ':');
 		bytes_add(out, at->value.at, at->value.len);
-		has_one = true;
 	}
 	bytes_add_byte(out, '}');
 }

@@ -9,16 +9,15 @@
 #include "base/json.h"
 #include "base/json_write.h"
 #include "base/memory.h"
+#include "base/text.h"
 
 void payload_filter_text(struct bytes *sql, const char *text)
 {
-	char hex[3];
+	size_t len = strlen(text);
 
 	bytes_add_text(sql, "pg_catalog.convert_from(pg_catalog.decode('");
-	for (; *text; text++) {
-		snprintf(hex, sizeof(hex), "%02x", (unsigned char)*text);
-		bytes_add_text(sql, hex);
-	}
+	write_hex(bytes_reserve(sql, 2 * len), text, len);
+	sql->len += 2 * len;
 	bytes_add_text(sql, "', 'hex'), 'UTF8')");
 }
 

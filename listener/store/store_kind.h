@@ -21,6 +21,15 @@ struct store_kind {
 	void (*close)(struct store *s, void (*done)(void *arg), void *arg);
 };
 
+#define STORE_RAW_BYTES (64u << 10) /* bytes of a message without an id, kept in its dead letter */
+
+/* A message without an id can never be stored, so its head and the digest of the whole are enough. A message with an id
+ * keeps every byte. */
+static inline size_t store_raw_len(const struct event *ev)
+{
+	return ev->id_len || ev->message_len < STORE_RAW_BYTES ? ev->message_len : STORE_RAW_BYTES;
+}
+
 extern const struct store_kind store_postgres, store_sqlite;
 
 #endif

@@ -37,9 +37,8 @@
 #include "postgres/schema.h"
 #include "base/counters.h"
 
-#define RAW_BYTES  (64u << 10) /* bytes of a message without an id, kept in its dead letter */
-#define COLUMNS    7           /* most array parameters of a statement */
-#define RANGES_MAX 64          /* a batch is halved at most 17 times, and each halving leaves one range */
+#define COLUMNS    7  /* most array parameters of a statement */
+#define RANGES_MAX 64 /* a batch is halved at most 17 times, and each halving leaves one range */
 
 #define CHECK_AGAIN_MS 1000
 
@@ -214,13 +213,6 @@ static void put_digest(struct store *s, const struct event *ev)
 	array_add(&s->columns[0], (const char *)digest, 32);
 }
 
-/* A message without an id can never be stored, so its head and the digest of the whole are enough. A message with an id
- * keeps every byte. */
-static size_t raw_len(const struct event *ev)
-{
-	return ev->id_len || ev->message_len < RAW_BYTES ? ev->message_len : RAW_BYTES;
-}
-
 static void fill_dead_letter(struct store *s, const struct range *r)
 {
 	start_columns(s, r->to - r->from);
@@ -230,7 +222,7 @@ static void fill_dead_letter(struct store *s, const struct range *r)
 		put_digest(s, ev);
 		array_add_text(&s->columns[1], ev->id_len ? ev->id : NULL, ev->id_len, s->is_ascii);
 		array_add_string(&s->columns[2], ev->reason, s->is_ascii);
-		array_add(&s->columns[3], ev->message, raw_len(ev));
+		array_add(&s->columns[3], ev->message, store_raw_len(ev));
 		array_add_string(&s->columns[4], event_sender(ev), false);
 		array_add_text(&s->columns[5], ev->source && ev->id_len ? ev->type : NULL, ev->type_len, s->is_ascii);
 		array_add_string(&s->columns[6], ev->source, false);

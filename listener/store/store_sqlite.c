@@ -25,8 +25,7 @@
 #include "sqlite_put_cursor.sql.h"
 #include "sqlite_read_cursors.sql.h"
 
-#define RAW_BYTES (64u << 10) /* bytes of a message without an id, kept in its dead letter */
-#define STALL_MS  500         /* a batch takes about 20 ms */
+#define STALL_MS  500 /* a batch takes about 20 ms */
 #define WEEK_US   (INT64_C(7) * 86400 * 1000000)
 #define BUSY_WARN 10 /* failed tries, half a second each, before a busy file is logged */
 
@@ -156,19 +155,13 @@ static enum sqlite_result insert_row(struct store *s, const struct event *ev, st
 	return result;
 }
 
-/* For a message without an id, its head and the digest of the whole are enough. With an id, every byte is kept. */
-static size_t raw_len(const struct event *ev)
-{
-	return ev->id_len || ev->message_len < RAW_BYTES ? ev->message_len : RAW_BYTES;
-}
-
 static enum sqlite_result dead_letter_row(struct store *s, const struct event *ev, struct fate *fate, const char *now)
 {
 	unsigned char digest[32] = {0};
 	struct sqlite_value values[] = {sqlite_bytes((const char *)digest, 32),
 					ev->id_len ? sqlite_text(ev->id, ev->id_len) : sqlite_string(NULL),
 					sqlite_string(ev->reason),
-					sqlite_bytes(ev->message, raw_len(ev)),
+					sqlite_bytes(ev->message, store_raw_len(ev)),
 					sqlite_string(fate->sender),
 					ev->source && ev->id_len ? sqlite_text(ev->type, ev->type_len)
 								 : sqlite_string(NULL),
