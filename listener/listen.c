@@ -12,7 +12,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
-#include "commands/dispatch.h"
+#include "commands/table.h"
 #include "commands/findings.h"
 #include "ops/admin.h"
 #include "intake/ingest.h"
@@ -514,25 +514,9 @@ static int run(struct config *config, int argc, char **argv)
 	return status;
 }
 
-struct listen_options {
-	bool is_dry;
-};
-
-static const struct option listen_options[] = {
-	{"dry-run", OPTION_SWITCH, offsetof(struct listen_options, is_dry), NULL, 0, 0, NULL,
-	 "check everything that a listener needs, as wsonce check does, and exit"},
-};
-
-static int run_listen(const struct invocation *in)
+int listen_command(const struct invocation *in)
 {
-	const struct listen_options *o = in->options;
+	const struct given *o = in->options;
 
 	return o->is_dry ? check_all(in->config, false) : run(in->own, in->argc, in->argv);
 }
-
-const struct subcommand listen_command = {
-	.name = "listen",
-	.has_all_settings = true,
-	COMMAND_OPTIONS(listen_options, struct listen_options),
-	.run = run_listen,
-};

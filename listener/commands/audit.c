@@ -18,7 +18,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "commands/audit_list.h"
-#include "commands/dispatch.h"
+#include "commands/table.h"
 #include "commands/guards.h"
 #include "commands/feeder.h"
 #include "commands/json_out.h"
@@ -35,41 +35,6 @@
 
 #define MINUTE_US     INT64_C(60000000)
 #define MONTH_MINUTES 44640
-
-struct audit_options {
-	const char *expected;
-	const char *format;
-	int64_t grace_us;
-	int64_t horizon_us;
-	int64_t limit;
-	const char *missing_to;
-	bool is_from_lines;
-	bool is_resubmit;
-	bool is_json;
-};
-
-static const struct option audit_options[] = {
-	{"expected", OPTION_TEXT, offsetof(struct audit_options, expected), "FILE|-", 0, 0, NULL,
-	 "the expected ids or whole events, one per line"},
-	{"format", OPTION_CHOICE, offsetof(struct audit_options, format), "FORMAT", 0, 0, "ids csv events",
-	 "ids, csv (KEY,TIME as in an S3 inventory) or events; default: events if the first line begins with {, else "
-	 "ids"},
-	{"grace", OPTION_SPAN, offsetof(struct audit_options, grace_us), "AGE", 0, 0, NULL,
-	 "leave out events younger than this (12h), by --time-pointer: they may be on their way"},
-	{"horizon", OPTION_SPAN, offsetof(struct audit_options, horizon_us), "AGE", 1, 0, NULL,
-	 "leave out events older than this (30d), by --time-pointer: their rows may be deleted"},
-	{"from-lines", OPTION_SWITCH, offsetof(struct audit_options, is_from_lines), NULL, 0, 0, NULL,
-	 "leave out events of minutes that wsonce lines calls verified, by --time-pointer"},
-	{"resubmit", OPTION_SWITCH, offsetof(struct audit_options, is_resubmit), NULL, 0, 0, NULL,
-	 "store missing events and retry dead letters; needs whole events"},
-	{"limit", OPTION_NUMBER, offsetof(struct audit_options, limit), "N", 0, INT64_MAX, NULL,
-	 "print at most N missing ids (100); --json prints all"},
-	{"missing-to", OPTION_TEXT, offsetof(struct audit_options, missing_to), "FILE", 0, 0, NULL,
-	 "write all missing ids to FILE, one per line"},
-	{"json", OPTION_SWITCH, offsetof(struct audit_options, is_json), NULL, 0, 0, NULL, "one JSON object"},
-};
-
-static const struct audit_options audit_defaults = {.limit = 100};
 
 /* Columns of audit_count.sql. */
 enum count {
@@ -88,7 +53,7 @@ enum count {
 
 struct audit {
 	const struct invocation *in;
-	const struct audit_options *o;
+	const struct given *o;
 	struct session *session;
 	struct redis_query *marks; /* NULL: Redis cannot be asked */
 	struct ndjson *lines;
@@ -474,9 +439,9 @@ static int audit(struct audit *a)
 	return a->expected.is_wrong_use ? STATUS_USAGE : STATUS_FAILED;
 }
 
-static int run_audit(const struct invocation *in)
+int audit_command(const struct invocation *in)
 {
-	const struct audit_options *o = in->options;
+	const struct given *o = in->options;
 	struct audit a = {.in = in, .o = o, .expected = {.format = o->format}};
 	int status = STATUS_FAILED;
 
@@ -503,9 +468,9 @@ static int run_audit(const struct invocation *in)
 	return status;
 }
 
-static const char *check_audit(const struct invocation *in)
+const char *audit_check(const struct invocation *in)
 {
-	const struct audit_options *o = in->options;
+	const struct given *o = in->options;
 
 	if (!o->expected)
 		return "--expected FILE is missing: the ids or events that should be there";
@@ -518,11 +483,3 @@ static const char *check_audit(const struct invocation *in)
 		return "--grace must be shorter than --horizon: together they leave out all events";
 	return NULL;
 }
-
-const struct subcommand audit_command = {
-	.name = "audit",
-	COMMAND_OPTIONS(audit_options, struct audit_options),
-	.defaults = &audit_defaults,
-	.check = check_audit,
-	.run = run_audit,
-};

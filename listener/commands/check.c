@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "commands/dispatch.h"
+#include "commands/table.h"
 #include "commands/findings.h"
 #include "commands/json_out.h"
 #include "commands/redis_query.h"
@@ -238,7 +238,7 @@ static void note_missing(struct rights *r, const char *sign, const char *right, 
 }
 
 /* Sends a command, with key in place of %. pattern is the prefix of the key. */
-static void try_command(struct rights *r, const char *command, const char *key, const char *pattern)
+static void attempt(struct rights *r, const char *command, const char *key, const char *pattern)
 {
 	char *copy = memory_strdup(command), *rest = copy, text[TEXT], right[60];
 	const char *words[8];
@@ -262,12 +262,12 @@ static void try_command(struct rights *r, const char *command, const char *key, 
 }
 
 /* Sends commands that are separated by semicolons. */
-static void try_commands(struct rights *r, const char *commands, const char *pattern)
+static void attempt_each(struct rights *r, const char *commands, const char *pattern)
 {
 	char *copy = memory_strdup(commands), *rest = copy, *key = memory_printf("%s" TRY_KEY, pattern);
 
 	for (const char *one; (one = strsep(&rest, ";"));)
-		try_command(r, one, key, pattern);
+		attempt(r, one, key, pattern);
 	free(key);
 	free(copy);
 }
@@ -277,7 +277,7 @@ static void check_rights(struct findings *f, const struct config *c, struct redi
 	struct rights r = {.redis = q};
 
 	for (size_t i = 0; i < sizeof(tries) / sizeof(tries[0]); i++)
-		try_commands(&r, tries[i].commands, tries[i].pattern ? tries[i].pattern : c->claim_prefix);
+		attempt_each(&r, tries[i].commands, tries[i].pattern ? tries[i].pattern : c->claim_prefix);
 	if (*r.missing)
 		finding(f, FINDING_WRONG, "redis rights",
 			"the user lacks%s: grant them with ACL SETUSER (docs/security.md)", r.missing);
@@ -351,22 +351,7 @@ int check_all(const struct config *config, bool is_json)
 	return findings_status(&f);
 }
 
-struct check_options {
-	bool is_json;
-};
-
-static const struct option check_options[] = {
-	{"json", OPTION_SWITCH, offsetof(struct check_options, is_json), NULL, 0, 0, NULL, "one JSON object"},
-};
-
-static int run_check(const struct invocation *in)
+int check_command(const struct invocation *in)
 {
-	return check_all(in->config, ((const struct check_options *)in->options)->is_json);
+	return check_all(in->config, in->options->is_json);
 }
-
-const struct subcommand check_command = {
-	.name = "check",
-	COMMAND_OPTIONS(check_options, struct check_options),
-	.has_all_settings = true,
-	.run = run_check,
-};

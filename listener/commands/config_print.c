@@ -1,27 +1,16 @@
 /* config_print.c owns `wsonce config print`: the settings in force and their origins, without secrets. */
 
-#include "commands/dispatch.h"
+#include "commands/table.h"
 #include "commands/json_out.h"
 
-struct print_options {
-	bool is_json;
-	bool with_defaults;
-};
-
-static const struct option print_options[] = {
-	{"json", OPTION_SWITCH, offsetof(struct print_options, is_json), NULL, 0, 0, NULL, "one JSON object"},
-	{"all", OPTION_SWITCH, offsetof(struct print_options, with_defaults), NULL, 0, 0, NULL,
-	 "also settings with their default values"},
-};
-
 struct printing {
-	const struct print_options *options;
+	const struct given *options;
 	struct json_out out;
 };
 
 static bool is_wanted(const struct printing *p, const struct config_redacted *setting)
 {
-	return setting->value && (p->options->with_defaults || setting->origin != FROM_DEFAULT);
+	return setting->value && (p->options->is_all || setting->origin != FROM_DEFAULT);
 }
 
 static void print_line(void *arg, const struct config_redacted *setting)
@@ -41,7 +30,7 @@ static void print_member(void *arg, const struct config_redacted *setting)
 					  config_origin_name(setting->origin), "is_secret", setting->is_secret));
 }
 
-static int run_print(const struct invocation *in)
+int config_print(const struct invocation *in)
 {
 	struct printing p = {.options = in->options};
 
@@ -54,10 +43,3 @@ static int run_print(const struct invocation *in)
 	json_out_close(&p.out);
 	return STATUS_FINE;
 }
-
-const struct subcommand config_print = {
-	.name = "config print",
-	.has_all_settings = true,
-	COMMAND_OPTIONS(print_options, struct print_options),
-	.run = run_print,
-};

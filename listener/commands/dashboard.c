@@ -18,7 +18,7 @@
 #include "base/memory.h"
 #include "base/port.h"
 #include "base/url.h"
-#include "commands/dispatch.h"
+#include "commands/table.h"
 #include "commands/fleet_state.h"
 #include "commands/json_out.h"
 #include "commands/session.h"
@@ -43,27 +43,6 @@
 #define WORDS_MAX     (IDS_MAX + 16)
 #define READ_LIMIT_MS 13000
 #define WORK_LIMIT_MS 58000
-
-struct dashboard_options {
-	const char *address;
-	const char *hosts;
-	const char *token_file;
-	bool is_open;
-};
-
-static const struct option dashboard_options[] = {
-	{"listen", OPTION_TEXT, offsetof(struct dashboard_options, address), "ADDR:PORT", 0, 0, NULL,
-	 "address to listen on, or unix:/path; default 127.0.0.1:9090"},
-	{"host", OPTION_TEXT, offsetof(struct dashboard_options, hosts), "NAMES", 0, 0, NULL,
-	 "host names that browsers may use, besides the address and localhost; separated by commas"},
-	{"admin-token-file", OPTION_TEXT, offsetof(struct dashboard_options, token_file), "FILE", 0, 0, NULL,
-	 "allow retry, discard and reopen with one of the tokens in FILE, lines \"name token\"; reloaded when it "
-	 "changes"},
-	{"open", OPTION_SWITCH, offsetof(struct dashboard_options, is_open), NULL, 0, 0, NULL,
-	 "allow an address that is not loopback; everybody who can reach it can read all events and dead letters"},
-};
-
-static const struct dashboard_options dashboard_defaults = {.address = "127.0.0.1:9090"};
 
 struct dashboard {
 	const struct config *config;
@@ -523,7 +502,7 @@ static char **split_hosts(const char *names, size_t *count)
 	return hosts;
 }
 
-static void tell_where(const struct http *http, const struct dashboard_options *o)
+static void tell_where(const struct http *http, const struct given *o)
 {
 	if (strncmp(o->address, "unix:", 5) == 0)
 		printf("wsonce dashboard: %s\n", o->address);
@@ -550,9 +529,9 @@ _Noreturn static void serve(struct dashboard *d, const sigset_t *ends)
 	_exit(STATUS_FINE);
 }
 
-static int run_dashboard(const struct invocation *in)
+int dashboard_command(const struct invocation *in)
 {
-	const struct dashboard_options *o = in->options;
+	const struct given *o = in->options;
 	struct dashboard d = {.config = in->config, .state_lock = PTHREAD_MUTEX_INITIALIZER};
 	struct http *http;
 	char error[400];
@@ -587,11 +566,11 @@ static int run_dashboard(const struct invocation *in)
 	serve(&d, &ends);
 }
 
-static const char *check_dashboard(const struct invocation *in)
+const char *dashboard_check(const struct invocation *in)
 {
 	static const struct value_form form = {VALUE_ADDRESS, 0, 0, NULL};
 	static char sentence[300];
-	const struct dashboard_options *o = in->options;
+	const struct given *o = in->options;
 	const char *fault = value_fault(&form, o->address, NULL);
 
 	if (fault) {
@@ -604,11 +583,3 @@ static const char *check_dashboard(const struct invocation *in)
 		       "letters: put a server with a login in front of a loopback address, or add --open";
 	return NULL;
 }
-
-const struct subcommand dashboard_command = {
-	.name = "dashboard",
-	COMMAND_OPTIONS(dashboard_options, struct dashboard_options),
-	.defaults = &dashboard_defaults,
-	.check = check_dashboard,
-	.run = run_dashboard,
-};

@@ -1,5 +1,6 @@
 /* dead_letter_walk.c owns the filter of the dead-letters commands: it turns options into pages of ids. */
 #include "commands/dead_letters.h"
+#include "commands/table.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -54,9 +55,16 @@ static const struct statements {
 
 /* --- options --- */
 
-static bool is_filtered(const struct dead_letter_filter *f)
+const char *dead_letters_action(const struct invocation *in)
 {
-	return f->since_us || f->until_us || f->type || f->reason || f->target;
+	const char *verb = strchr(in->name, ' ') + 1;
+
+	return strcmp(verb, "list") != 0 && strcmp(verb, "show") != 0 ? verb : NULL;
+}
+
+static bool is_filtered(const struct given *o)
+{
+	return o->since_us || o->until_us || o->type || o->reason || o->target;
 }
 
 static bool is_id(const char *word)
@@ -69,7 +77,7 @@ static bool is_id(const char *word)
 static const char *check_ids(const struct invocation *in)
 {
 	static _Thread_local char sentence[160];
-	const struct dead_letters_options *o = in->options;
+	const struct given *o = in->options;
 	const char *wrong = o->id && !is_id(o->id) ? o->id : NULL;
 
 	for (int i = 0; i < in->word_count && !wrong; i++)
@@ -77,7 +85,7 @@ static const char *check_ids(const struct invocation *in)
 	if (!wrong)
 		return NULL;
 	snprintf(sentence, sizeof(sentence), "\"%.80s\" is not the id of a dead %s, which is a number", wrong,
-		 o->filter.is_deliveries ? "delivery" : "letter");
+		 o->is_deliveries ? "delivery" : "letter");
 	return sentence;
 }
 
@@ -85,38 +93,38 @@ static const char *check_ids(const struct invocation *in)
 static const char *check_choice(const struct invocation *in)
 {
 	static _Thread_local char sentence[80];
-	const struct dead_letters_options *o = in->options;
-	bool is_chosen = o->is_all || in->word_count || is_filtered(&o->filter);
+	const struct given *o = in->options;
+	bool is_chosen = o->is_all || in->word_count || is_filtered(o);
 
 	if (!o->raw_file != !o->id)
 		return "--raw-file FILE and --id ID go together: one of them is missing";
-	if (o->id && o->filter.is_deliveries)
+	if (o->id && o->is_deliveries)
 		return "--raw-file and --id do not go with --deliveries, which sends the stored payload";
 	if (o->id && is_chosen)
 		return "--id chooses one letter; drop the other ids and filters";
 	if (o->is_all && in->word_count)
 		return "--all and ids exclude each other: give either";
-	snprintf(sentence, sizeof(sentence), "nothing chosen to %s: give ids, a filter, or --all", o->action);
+	snprintf(sentence, sizeof(sentence), "nothing chosen to %s: give ids, a filter, or --all",
+		 dead_letters_action(in));
 	return o->id || is_chosen ? NULL : sentence;
 }
 
 const char *dead_letters_check(const struct invocation *in)
 {
-	const struct dead_letters_options *o = in->options;
-	const struct dead_letter_filter *f = &o->filter;
+	const struct given *o = in->options;
 	const char *wrong = NULL;
 
-	if (o->is_pending && !(f->is_deliveries && f->target))
+	if (o->is_pending && !(o->is_deliveries && o->target))
 		wrong = "--pending goes with --deliveries and --target";
-	else if (o->action)
+	else if (dead_letters_action(in))
 		wrong = check_choice(in);
 	if (wrong)
 		return wrong;
 	if (o->is_raw && o->is_json)
 		return "--raw and --json do not go together";
-	if (f->target && !f->is_deliveries)
+	if (o->target && !o->is_deliveries)
 		return "--target goes with --deliveries";
-	if (f->since_us && f->until_us && f->since_us >= f->until_us)
+	if (o->since_us && o->until_us && o->since_us >= o->until_us)
 		return "--since must be before --until; an age such as 7d is a time before now";
 	return check_ids(in);
 }
@@ -177,7 +185,7 @@ struct slice dead_letters_type(struct envelope *reader, const char *message, siz
 /* True if the letter in a row has the type that the filter names. */
 static bool has_type(const struct dead_letter_walk *w, const struct pg_result *rows, size_t row)
 {
-	const char *type = w->filter.type;
+	const char *type = w->o->type;
 	AUTO_FREE char *raw = NULL;
 	struct slice found;
 	size_t len;
@@ -198,19 +206,19 @@ static const char settings[] = SESSION_SETTINGS ", pg_catalog.set_config('enable
 static struct pg_result *ask(const struct dead_letter_walk *w, const char *const sql[2], const char *type,
 			     int64_t limit)
 {
-	const struct dead_letter_filter *f = &w->filter;
+	const struct given *f = w->o;
 
 	return session_query(w->session, sql[0], sql[1], "nnsssssnnn", f->since_us, f->until_us,
-			     f->reason ? f->reason : "", f->state, w->words,
+			     f->reason ? f->reason : "", w->state, w->words,
 			     f->is_deliveries ? f->target : w->config->consumer, type, limit, w->after, w->end);
 }
 
 /* Adds what the next statement finds. */
 static int read_page(struct dead_letter_walk *w)
 {
-	const struct statements *s = w->filter.is_deliveries ? &of_deliveries : &of_dead_letters;
-	int64_t left = w->filter.limit ? w->filter.limit - w->found : INT64_MAX, most = left < PAGE ? left : PAGE;
-	AUTO_ROWS *rows = ask(w, w->reader ? s->with_messages : s->ids, w->filter.type, w->reader ? MESSAGES : most);
+	const struct statements *s = w->o->is_deliveries ? &of_deliveries : &of_dead_letters;
+	int64_t left = w->o->limit ? w->o->limit - w->found : INT64_MAX, most = left < PAGE ? left : PAGE;
+	AUTO_ROWS *rows = ask(w, w->reader ? s->with_messages : s->ids, w->o->type, w->reader ? MESSAGES : most);
 	size_t count = rows ? session_count(rows) : 0;
 
 	w->is_over = !count || (!w->reader && (int64_t)count < most);
@@ -241,7 +249,7 @@ int dead_letter_walk_next(struct dead_letter_walk *w)
 /* Skips all that are not among the newest, of any type in the case of dead letters. */
 static int begin_at_newest(struct dead_letter_walk *w, const struct statements *s)
 {
-	const struct dead_letter_filter *f = &w->filter;
+	const struct given *f = w->o;
 	AUTO_ROWS *rows = ask(w, s->newest, f->is_deliveries ? f->type : NULL, f->newest + 1);
 
 	if (rows && session_number(rows, 0, 0) > f->newest) {
@@ -268,8 +276,8 @@ static int compare_ids(const void *a, const void *b)
 /* Prints which of the given ids are not among those that were found. */
 static void tell_missed(struct dead_letter_walk *w, char **words, int count)
 {
-	const char *state = w->filter.state;
-	bool is_deliveries = w->filter.is_deliveries;
+	const char *state = w->state;
+	bool is_deliveries = w->o->is_deliveries;
 
 	for (int i = 0; i < count; i++) {
 		int64_t id = strtoll(words[i], NULL, 10);
@@ -285,25 +293,29 @@ static void tell_missed(struct dead_letter_walk *w, char **words, int count)
 
 int dead_letter_walk_begin(struct dead_letter_walk *w, const struct invocation *in)
 {
-	const struct dead_letters_options *o = in->options;
-	const struct statements *sql = o->filter.is_deliveries ? &of_deliveries : &of_dead_letters;
+	const struct given *o = in->options;
+	const struct statements *sql = o->is_deliveries ? &of_deliveries : &of_dead_letters;
 	AUTO_ROWS *rows = session_query(in->session, sql->last[0], sql->last[1], "");
+	const char *action = dead_letters_action(in);
 	char *id = (char *)o->id, **words = id ? &id : in->words;
 	int count = id ? 1 : in->word_count;
 
-	*w = (struct dead_letter_walk){.session = in->session, .config = in->config, .filter = o->filter, .after = -1};
+	*w = (struct dead_letter_walk){
+		.session = in->session, .config = in->config, .o = o, .state = o->state, .after = -1};
 	if (!rows)
 		return -1;
 	session_configure(in->session, settings, 0);
 	w->end = session_number(rows, 0, 0);
 	if (o->is_pending || id)
-		w->filter.state = id ? "all" : "pending";
+		w->state = id ? "all" : "pending";
+	else if (action && strcmp(action, "reopen") == 0)
+		w->state = "resolved";
 	if (count)
 		w->words = words_array(words, count);
-	w->is_one_page = count || !o->action;
-	if (o->filter.type && !o->filter.is_deliveries)
+	w->is_one_page = count || !action;
+	if (o->type && !o->is_deliveries)
 		w->reader = dead_letters_type_reader(in->config);
-	if ((o->filter.newest && begin_at_newest(w, sql)) || dead_letter_walk_next(w))
+	if ((o->newest && begin_at_newest(w, sql)) || dead_letter_walk_next(w))
 		return -1;
 	tell_missed(w, words, count);
 	return 0;

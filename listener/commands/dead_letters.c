@@ -2,6 +2,7 @@
  * and deliveries that failed. retry.c has `retry`. The statements are in sql/, one for each action on dead letters and
  * one for deliveries. */
 #include "commands/dead_letters.h"
+#include "commands/table.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -45,9 +46,9 @@ static const struct family {
 
 enum listed_column { OBJECT, TEXT };
 
-static int list(const struct dead_letter_walk *w, const struct dead_letters_options *o)
+static int list(const struct dead_letter_walk *w, const struct given *o)
 {
-	const struct family *family = &families[w->filter.is_deliveries];
+	const struct family *family = &families[w->o->is_deliveries];
 	AUTO_FREE char *ids = dead_letter_ids_array(&w->ids, 0, w->ids.count);
 	AUTO_ROWS *rows = session_query(w->session, family->list[0], family->list[1], "snnns", ids, o->groups,
 					o->examples, (int64_t)w->looked_at, w->config->consumer);
@@ -61,7 +62,7 @@ static int list(const struct dead_letter_walk *w, const struct dead_letters_opti
 	return STATUS_FINE;
 }
 
-static int run_list(const struct invocation *in)
+int dead_letters_list(const struct invocation *in)
 {
 	struct dead_letter_walk walk = {.is_over = true};
 	int status = dead_letter_walk_begin(&walk, in) ? STATUS_FAILED : list(&walk, in->options);
@@ -69,31 +70,6 @@ static int run_list(const struct invocation *in)
 	dead_letter_walk_end(&walk);
 	return status;
 }
-
-static const struct option list_options[] = {
-	DEAD_LETTERS_FILTER,
-	{"state", DEAD_LETTERS_OPTION(CHOICE, filter.state), "STATE", 0, 0, "open resolved all",
-	 "open (the default), resolved or all"},
-	{"limit", DEAD_LETTERS_OPTION(NUMBER, groups), "N", 1, 1000000, NULL,
-	 "at most N reasons, the most frequent first (20)"},
-	{"newest", DEAD_LETTERS_OPTION(NUMBER, filter.newest), "N", 0, 1000000000, NULL,
-	 "look at the newest N only (20000); 0: at all"},
-	{"examples", DEAD_LETTERS_OPTION(NUMBER, examples), "N", 0, 1000, NULL, "name the latest N of each reason (3)"},
-	DEAD_LETTERS_JSON,
-};
-
-static const struct dead_letters_options list_defaults = {
-	.filter = {.state = "open", .newest = 20000}, .groups = 20, .examples = 3};
-
-const struct subcommand dead_letters_list = {
-	.name = "dead-letters list",
-	COMMAND_OPTIONS(list_options, struct dead_letters_options),
-	.defaults = &list_defaults,
-	.check = dead_letters_check,
-	.settings = SETTINGS_STORE " consumer",
-	.session = SESSION_UPGRADE,
-	.run = run_list,
-};
 
 /* --- show --- */
 
@@ -165,8 +141,8 @@ static void find_type(const struct config *config, json_t *fields, const char *m
 
 static int show_row(const struct invocation *in, const struct pg_result *row, const char *body, size_t len)
 {
-	const struct dead_letters_options *o = in->options;
-	bool is_delivery = o->filter.is_deliveries;
+	const struct given *o = in->options;
+	bool is_delivery = o->is_deliveries;
 	const char *why_not = session_is_null(row, 0, WHY_NOT) ? NULL : session_text(row, 0, WHY_NOT);
 	json_auto_t *fields = json_loads(session_text(row, 0, FIELDS), 0, NULL);
 
@@ -185,10 +161,10 @@ static int show_row(const struct invocation *in, const struct pg_result *row, co
 	return STATUS_FINE;
 }
 
-static int run_show(const struct invocation *in)
+int dead_letters_show(const struct invocation *in)
 {
-	const struct dead_letters_options *o = in->options;
-	const struct family *family = &families[o->filter.is_deliveries];
+	const struct given *o = in->options;
+	const struct family *family = &families[o->is_deliveries];
 	AUTO_ROWS *row = session_query(in->session, family->show[0], family->show[1], "s", in->words[0]);
 	size_t len;
 	AUTO_FREE char *body = row && session_count(row) ? session_bytes(row, 0, BODY, &len) : NULL;
@@ -198,30 +174,12 @@ static int run_show(const struct invocation *in)
 	return body ? show_row(in, row, body, len) : STATUS_FAILED;
 }
 
-static const struct option show_options[] = {
-	{"deliveries", DEAD_LETTERS_OPTION(SWITCH, filter.is_deliveries), NULL, 0, 0, NULL,
-	 "ID is that of a webhook delivery"},
-	{"raw", DEAD_LETTERS_OPTION(SWITCH, is_raw), NULL, 0, 0, NULL,
-	 "print only the message, byte for byte (edit it, then retry --raw-file), or the payload"},
-	{"json", DEAD_LETTERS_OPTION(SWITCH, is_json), NULL, 0, 0, NULL,
-	 "print one JSON object; a message that is not UTF-8 is in raw_base64"},
-};
-
-const struct subcommand dead_letters_show = {
-	.name = "dead-letters show",
-	.arguments = "ID",
-	COMMAND_OPTIONS(show_options, struct dead_letters_options),
-	.check = dead_letters_check,
-	.settings = SETTINGS_STORE,
-	.session = SESSION_UPGRADE,
-	.run = run_show,
-};
-
 /* --- discard, reopen, and retry of deliveries --- */
 
 struct change {
 	struct dead_letter_walk walk;
 	struct redis_query *marks; /* marks of discarded letters, which must open again; else NULL */
+	const char *action, *done_as;
 	int64_t done;
 	int64_t started_ms;
 };
@@ -246,43 +204,43 @@ void dead_letters_forget(struct redis_query **marks, const struct pg_result *row
 }
 
 /* Changes the current page of ids, PAGE in each transaction. */
-static int change_page(struct change *c, const struct dead_letters_options *o)
+static int change_page(struct change *c)
 {
 	const struct dead_letter_walk *w = &c->walk;
-	const char *const *sql = families[w->filter.is_deliveries].change;
+	const char *const *sql = families[w->o->is_deliveries].change;
 
 	for (size_t i = 0; i < w->ids.count && !interrupt_has_come(); i += PAGE) {
 		AUTO_FREE char *ids = dead_letter_ids_array(&w->ids, i, PAGE);
-		AUTO_ROWS *rows = session_query(w->session, sql[0], sql[1], "sssss", ids, o->note,
-						w->config->instance_id, o->action, w->filter.state);
+		AUTO_ROWS *rows = session_query(w->session, sql[0], sql[1], "sssss", ids, w->o->note,
+						w->config->instance_id, c->action, w->state);
 
 		if (!rows)
 			return -1;
 		c->done += (int64_t)session_count(rows);
 		if (c->marks)
 			dead_letters_forget(&c->marks, rows, 1);
-		progress_show("%s: %" PRId64 ", up to id %" PRId64, o->done_as, c->done, w->ids.at[i]);
+		progress_show("%s: %" PRId64 ", up to id %" PRId64, c->done_as, c->done, w->ids.at[i]);
 	}
 	return 0;
 }
 
-static int change_pages(struct change *c, const struct dead_letters_options *o)
+static int change_pages(struct change *c)
 {
-	int failed = change_page(c, o);
+	int failed = change_page(c);
 
 	while (!failed && !c->walk.is_over && !interrupt_has_come())
-		failed = dead_letter_walk_next(&c->walk) || change_page(c, o) ? -1 : 0;
+		failed = dead_letter_walk_next(&c->walk) || change_page(c) ? -1 : 0;
 	progress_clear();
 	return failed;
 }
 
-static void print_done(const struct change *c, const struct dead_letters_options *o)
+static void print_done(const struct change *c)
 {
-	if (o->is_json)
+	if (c->walk.o->is_json)
 		json_out_object(
-			json_pack("{s:I, s:b}", o->done_as, (json_int_t)c->done, "interrupted", interrupt_has_come()));
+			json_pack("{s:I, s:b}", c->done_as, (json_int_t)c->done, "interrupted", interrupt_has_come()));
 	else
-		printf("%s %" PRId64 "\n", o->done_as, c->done);
+		printf("%s %" PRId64 "\n", c->done_as, c->done);
 }
 
 /* Deliveries that were retried wait if no running listener has their target. */
@@ -296,69 +254,37 @@ static void warn_of_unattended(const struct change *c)
 			      session_text(rows, 0, 0));
 }
 
-static int change(struct change *c, const struct dead_letters_options *o)
+static int change(struct change *c)
 {
 	int failed;
 
-	if (strcmp(o->action, "discard") == 0 && !c->walk.filter.is_deliveries && c->walk.ids.count)
+	if (strcmp(c->action, "discard") == 0 && !c->walk.o->is_deliveries && c->walk.ids.count)
 		c->marks = redis_query_open(c->walk.config);
-	failed = change_pages(c, o);
+	failed = change_pages(c);
 	redis_query_close(c->marks);
-	print_done(c, o);
+	print_done(c);
 	if (failed)
 		dispatch_fail("stopped before the end: those that are counted are %s, and perhaps %d more; run again "
 			      "for the rest",
-			      o->done_as, PAGE);
+			      c->done_as, PAGE);
 	else if (interrupt_has_come())
 		dispatch_fail("interrupted; the count above is complete, run again for the rest");
-	if (c->done && strcmp(o->action, "retry") == 0 && !failed)
+	if (c->done && strcmp(c->action, "retry") == 0 && !failed)
 		warn_of_unattended(c);
 	return failed || interrupt_has_come() ? STATUS_FAILED : STATUS_FINE;
 }
 
 int dead_letters_change(const struct invocation *in)
 {
-	struct change c = {.started_ms = clock_ms(CLOCK_MONOTONIC)};
+	struct change c = {.action = dead_letters_action(in), .started_ms = clock_ms(CLOCK_MONOTONIC)};
 	int status = STATUS_FAILED;
 
 	interrupt_watch();
+	c.done_as = strcmp(c.action, "retry") == 0     ? "retried"
+		    : strcmp(c.action, "discard") == 0 ? "discarded"
+						       : "reopened";
 	if (dead_letter_walk_begin(&c.walk, in) == 0)
-		status = change(&c, in->options);
+		status = change(&c);
 	dead_letter_walk_end(&c.walk);
 	return c.walk.missed ? STATUS_FAILED : status;
 }
-
-static const struct option discard_options[] = {
-	DEAD_LETTERS_CHANGE("all that are open"),
-	{"pending", DEAD_LETTERS_OPTION(SWITCH, is_pending), NULL, 0, 0, NULL,
-	 "with --deliveries and --target: those that wait for this webhook"},
-};
-
-static const struct option reopen_options[] = {DEAD_LETTERS_CHANGE("all that were discarded")};
-
-static const struct dead_letters_options discard_defaults = {
-	.filter = {.state = "open"}, .action = "discard", .done_as = "discarded"};
-static const struct dead_letters_options reopen_defaults = {
-	.filter = {.state = "resolved"}, .action = "reopen", .done_as = "reopened"};
-
-const struct subcommand dead_letters_discard = {
-	.name = "dead-letters discard",
-	.arguments = "[ID ...]",
-	COMMAND_OPTIONS(discard_options, struct dead_letters_options),
-	.defaults = &discard_defaults,
-	.check = dead_letters_check,
-	.settings = SETTINGS_BOTH " instance-id",
-	.session = SESSION_UPGRADE,
-	.run = dead_letters_change,
-};
-
-const struct subcommand dead_letters_reopen = {
-	.name = "dead-letters reopen",
-	.arguments = "[ID ...]",
-	COMMAND_OPTIONS(reopen_options, struct dead_letters_options),
-	.defaults = &reopen_defaults,
-	.check = dead_letters_check,
-	.settings = SETTINGS_BOTH " instance-id",
-	.session = SESSION_UPGRADE,
-	.run = dead_letters_change,
-};

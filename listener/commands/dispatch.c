@@ -2,7 +2,6 @@
  * command has a file of its own in this folder. */
 #include "commands/dispatch.h"
 
-#include <assert.h>
 #include <jansson.h>
 #include <poll.h>
 #include <signal.h>
@@ -16,39 +15,14 @@
 #include "base/nearest.h"
 #include "commands/progress.h"
 #include "commands/session.h"
+#include "commands/table.h"
 #include "base/text.h"
 #include "help.h"
-
-/* clang-format off */
-/* In the order of --help. */
-#define EACH_COMMAND(X) \
-	X(listen_command) X(status_command) X(dashboard_command) X(explain_command) X(lines_command) X(check_command) \
-	X(config_print) X(config_lint) \
-	X(dead_letters_list) X(dead_letters_show) X(dead_letters_retry) X(dead_letters_discard) X(dead_letters_reopen) \
-	X(webhooks_list) X(webhooks_show) X(webhooks_pause) X(webhooks_resume) X(webhooks_resend) \
-	X(audit_command) X(export_command) X(replay_command) X(spool_command) X(purge_command) X(stats_duplicates) \
-	X(schema_command) X(migrate_command) X(try_command) X(record_command) \
-	X(profile_list) X(profile_show) X(profile_check)
-#define DECLARE(command)  extern const struct subcommand command;
-#define POINT_TO(command) &(command),
-/* clang-format on */
-
-EACH_COMMAND(DECLARE)
-
-static const struct subcommand *const commands[] = {EACH_COMMAND(POINT_TO)};
-
-#define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
 /* Where the command on this thread prints. NULL: standard output and standard error. */
 static _Thread_local FILE *command_out, *command_errors;
 static _Thread_local char last_failure[600];
 static _Thread_local bool is_hushed;
-
-/* Large enough for the options of any command. */
-union room {
-	max_align_t align;
-	char bytes[512];
-};
 
 /* Replaces what a terminal would obey by blanks. */
 static void calm(char *text)
@@ -94,11 +68,6 @@ static int refuse(const char *what)
 	return STATUS_USAGE;
 }
 
-static const char *arguments_of(const struct subcommand *c)
-{
-	return c->arguments ? c->arguments : "";
-}
-
 /* Returns how many words of argv are the command's name; 0 if it is another. */
 static int match(const struct subcommand *c, int argc, char **argv)
 {
@@ -114,9 +83,9 @@ static int match(const struct subcommand *c, int argc, char **argv)
 /* Finds the command in argv[0] and argv[1], and sets *n to the number of its words. NULL: there is none. */
 static const struct subcommand *find_command(int argc, char **argv, int *n)
 {
-	for (size_t i = 0; i < COMMANDS; i++)
-		if ((*n = match(commands[i], argc, argv)))
-			return commands[i];
+	for (size_t i = 0; i < command_count; i++)
+		if ((*n = match(&command_table[i], argc, argv)))
+			return &command_table[i];
 	return NULL;
 }
 
@@ -130,8 +99,8 @@ static bool is_of_family(const char *name, const char *family)
 
 static bool is_family(const char *word)
 {
-	for (size_t i = 0; i < COMMANDS; i++)
-		if (is_of_family(commands[i]->name, word))
+	for (size_t i = 0; i < command_count; i++)
+		if (is_of_family(command_table[i].name, word))
 			return true;
 	return false;
 }
@@ -186,9 +155,9 @@ static void print_entry(FILE *out, const char *name)
 /* family: ""; all commands. */
 static void list_matching(FILE *out, const char *family)
 {
-	for (size_t i = 0; i < COMMANDS; i++)
-		if (!*family || is_of_family(commands[i]->name, family))
-			print_entry(out, commands[i]->name);
+	for (size_t i = 0; i < command_count; i++)
+		if (!*family || is_of_family(command_table[i].name, family))
+			print_entry(out, command_table[i].name);
 }
 
 void dispatch_list(FILE *out)
@@ -196,30 +165,37 @@ void dispatch_list(FILE *out)
 	list_matching(out, "");
 }
 
+static const char *settings_of(const struct subcommand *c)
+{
+	return c->settings && strcmp(c->settings, SETTINGS_OF_LISTEN) == 0 ? NULL : c->settings;
+}
+
 /* The command under whose name config.c reads its settings. */
 static const char *name_for_settings(const struct subcommand *c)
 {
-	return c->has_all_settings ? "listen" : c->name;
+	return settings_of(c) == c->settings ? c->name : "listen";
 }
-
-/* What --help shows of a command that names no settings of its own; --help=all shows the others. */
-static const char common[] =
-	"source feed readers ingest ingest-http ingest-token-file redis store postgres admin "
-	"dedup-window max-message id-pointer type-pointer payload-pointer time-pointer handler consumer config";
 
 static void print_help(const struct subcommand *c, bool is_all)
 {
-	const char *settings = c->settings || is_all ? c->settings : common;
+	static const char common[] =
+		"source feed readers ingest ingest-http ingest-token-file redis store postgres admin dedup-window "
+		"max-message id-pointer type-pointer payload-pointer time-pointer handler consumer config";
+	bool is_short = !settings_of(c) && !is_all;
+	const char *settings = is_short ? common : settings_of(c);
 	bool has_settings = !settings || *settings;
+	struct given ignored;
+	struct option own[TABLE_OPTIONS_MAX];
+	size_t count = table_options(c, own, &ignored);
 	struct help h = find_help(c->name);
 	const char *example;
 
-	printf("usage: wsonce %s%s%s%s\n\n", c->name, *arguments_of(c) ? " " : "", arguments_of(c),
-	       c->option_count || has_settings ? " [OPTIONS]" : "");
+	printf("usage: wsonce %s%s%s%s\n\n", c->name, *c->arguments ? " " : "", c->arguments,
+	       count || has_settings ? " [OPTIONS]" : "");
 	text_wrap(stdout, "", 0, h.text);
-	if (c->option_count)
+	if (count)
 		printf("\nOptions:\n");
-	options_help(c->options, c->option_count, stdout);
+	options_help(own, count, stdout);
 	if (has_settings)
 		printf("\nSettings, from flags, the environment or the file of --config:\n");
 	config_help(stdout, name_for_settings(c), settings);
@@ -227,7 +203,7 @@ static void print_help(const struct subcommand *c, bool is_all)
 	while ((example = next_example(&h)))
 		printf("  %s\n", example);
 	free(h.summary);
-	if (settings == common)
+	if (is_short)
 		printf("\nAll settings: wsonce %s --help=all, or docs/settings.md.\n", c->name);
 }
 
@@ -235,19 +211,18 @@ static json_t *describe(const struct subcommand *c)
 {
 	json_t *flags = json_array(), *examples = json_array(), *all;
 	struct help h = find_help(c->name);
+	struct given ignored;
+	struct option own[TABLE_OPTIONS_MAX];
 	const char *example;
 
-	for (size_t i = 0; i < c->option_count; i++) {
-		const struct option *o = &c->options[i];
-
-		json_array_append_new(flags, json_pack("{ss ss ss}", "flag", o->flag, "value", o->value ? o->value : "",
-						       "meaning", o->meaning));
-	}
-	config_describe(name_for_settings(c), c->settings, flags);
+	for (size_t i = 0, n = table_options(c, own, &ignored); i < n; i++)
+		json_array_append_new(flags, json_pack("{ss ss ss}", "flag", own[i].flag, "value",
+						       own[i].value ? own[i].value : "", "meaning", own[i].meaning));
+	config_describe(name_for_settings(c), settings_of(c), flags);
 	while ((example = next_example(&h)))
 		json_array_append_new(examples, json_string(example));
-	all = json_pack("{ss ss ss ss so so}", "name", c->name, "arguments", arguments_of(c), "summary", h.summary,
-			"help", h.text, "flags", flags, "examples", examples);
+	all = json_pack("{ss ss ss ss so so}", "name", c->name, "arguments", c->arguments, "summary", h.summary, "help",
+			h.text, "flags", flags, "examples", examples);
 	free(h.summary);
 	return all;
 }
@@ -256,8 +231,8 @@ void dispatch_print_json(void)
 {
 	json_auto_t *all = json_array();
 
-	for (size_t i = 0; i < COMMANDS; i++)
-		json_array_append_new(all, describe(commands[i]));
+	for (size_t i = 0; i < command_count; i++)
+		json_array_append_new(all, describe(&command_table[i]));
 	json_dumpf(all, stdout, JSON_INDENT(1));
 }
 
@@ -270,13 +245,13 @@ bool dispatch_is_help(const char *word)
 static const char *ask_meant(const char *family, const char *word)
 {
 	static char text[100];
-	char names[COMMANDS][32];
+	char names[command_count][32];
 	size_t len = strlen(family);
 	struct nearest n;
 
 	nearest_init(&n, word, strlen(word));
-	for (size_t i = 0; i < COMMANDS; i++) {
-		const char *name = commands[i]->name;
+	for (size_t i = 0; i < command_count; i++) {
+		const char *name = command_table[i].name;
 
 		if (len && !is_of_family(name, family))
 			continue;
@@ -297,10 +272,10 @@ static int refuse_family(const char *family)
 {
 	char all[100] = "";
 
-	for (size_t i = 0; i < COMMANDS; i++)
-		if (is_of_family(commands[i]->name, family))
+	for (size_t i = 0; i < command_count; i++)
+		if (is_of_family(command_table[i].name, family))
 			snprintf(all + strlen(all), sizeof(all) - strlen(all), "%s%s", *all ? ", " : "",
-				 commands[i]->name + strlen(family) + 1);
+				 command_table[i].name + strlen(family) + 1);
 	dispatch_fail("%s needs an action: %s; see wsonce %s --help", family, all, family);
 	return STATUS_USAGE;
 }
@@ -323,22 +298,21 @@ static int run_family(int argc, char **argv)
 /* True if the command takes this number of arguments. */
 static bool takes(const struct subcommand *c, int count)
 {
-	int expected = *arguments_of(c) != '\0';
+	int expected = *c->arguments != '\0';
 
-	for (const char *at = arguments_of(c); *at; at++)
+	for (const char *at = c->arguments; *at; at++)
 		expected += *at == ' ';
-	return *arguments_of(c) == '[' || count == expected;
+	return *c->arguments == '[' || count == expected;
 }
 
 /* Reads options and words. Returns -1 with a sentence in error if they are wrong. */
-static int read_words(const struct subcommand *c, int *argc, char **argv, struct invocation *in, void *into,
+static int read_words(const struct subcommand *c, int *argc, char **argv, struct invocation *in, struct given *given,
 		      char *error, size_t size)
 {
-	struct options options = {c->options, c->option_count, into};
+	struct option own[TABLE_OPTIONS_MAX];
+	struct options options = {own, table_options(c, own, given), given};
 	int count;
 
-	if (c->defaults)
-		memcpy(into, c->defaults, c->options_size);
 	if (options_read(&options, c->name, argc, argv, in->words, &in->word_count, error, size))
 		return -1;
 	count = in->word_count;
@@ -349,7 +323,7 @@ static int read_words(const struct subcommand *c, int *argc, char **argv, struct
 		}
 	if (takes(c, count))
 		return 0;
-	if (c->arguments)
+	if (*c->arguments)
 		snprintf(error, size, "%s takes %s; see wsonce %s --help", c->name, c->arguments, c->name);
 	else
 		snprintf(error, size, "%s takes no arguments, but there is \"%.80s\"; see wsonce %s --help", c->name,
@@ -374,7 +348,7 @@ int dispatch_end(int status)
 
 static int run_with_session(const struct subcommand *c, struct invocation *in)
 {
-	int status = c->without_session ? c->without_session : STATUS_FAILED;
+	int status = STATUS_FAILED;
 
 	in->session = c->session ? session_open(in->config, c->session) : NULL;
 	if (!c->session || in->session)
@@ -387,17 +361,20 @@ static int run_with_session(const struct subcommand *c, struct invocation *in)
 static int run_command(const struct subcommand *c, const struct config *given, int argc, char **argv)
 {
 	AUTO_FREE char **words = memory_calloc((size_t)argc, sizeof(*words));
-	union room room = {.bytes = {0}};
+	struct given options = GIVEN_DEFAULTS;
 	struct config own = {.file = NULL};
-	struct invocation in = {
-		.config = given ? given : &own, .own = &own, .options = &room, .argv = argv, .words = words};
+	struct invocation in = {.config = given ? given : &own,
+				.own = &own,
+				.name = c->name,
+				.options = &options,
+				.argv = argv,
+				.words = words};
 	char error[400] = "settings are not allowed here";
 	const char *what = error;
 	int status;
 
-	assert(c->options_size <= sizeof(room));
 	argv[0] = (char *)name_for_settings(c);
-	if (!read_words(c, &argc, argv, &in, &room, error, sizeof(error)) &&
+	if (!read_words(c, &argc, argv, &in, &options, error, sizeof(error)) &&
 	    !(given ? argc > 1 : config_read(&own, argc, argv, error, sizeof(error)))) {
 		if (!given)
 			config_start_log(&own);

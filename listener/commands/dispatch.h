@@ -1,5 +1,4 @@
-/* dispatch.h: the commands. A new one is a file that defines a struct subcommand, a line in
- * dispatch.c's list, and a section of help.txt. */
+/* dispatch.h: finds and runs commands; table.h has them. */
 #ifndef WSONCE_DISPATCH_H
 #define WSONCE_DISPATCH_H
 
@@ -8,7 +7,7 @@
 #include <stdio.h>
 
 #include "config/config.h"
-#include "commands/option.h"
+#include "commands/given.h"
 #include "commands/session.h"
 
 /* Exit statuses of commands. */
@@ -25,37 +24,11 @@ struct invocation {
 	int argc;           /* the command line without the command's own options */
 	char **argv;
 	struct session *session; /* NULL for SESSION_NONE */
-	const void *options;     /* the command's own struct */
-	char **words;            /* the arguments that are not options */
+	const char *name;        /* of the command */
+	const struct given *options;
+	char **words; /* the arguments that are not options */
 	int word_count;
 };
-
-/* Settings of commands that use neither server, the store, the store and Redis, or both for one consumer's events. */
-#define SETTINGS_NONE    ""
-#define SETTINGS_STORE   "store postgres postgres-file postgres-timeout log-level log-format config"
-#define SETTINGS_SERVERS SETTINGS_STORE " redis redis-file redis-ca redis-cert redis-key redis-timeout"
-#define SETTINGS_BOTH    SETTINGS_SERVERS " claim-prefix consumer"
-
-struct subcommand {
-	const char *name;      /* one word, or two: "dead-letters list" */
-	const char *arguments; /* as shown in the usage line: "ID", "DIR VERB", "[ID ...]" for any number; NULL: none */
-	const char *settings; /* names of the settings that it uses, separated by blanks; NULL: all that it can parse */
-	bool has_all_settings; /* it also has the settings of listen */
-	const struct option *options;
-	size_t option_count;
-	size_t options_size;      /* size of the struct that the options fill, at most 512 */
-	const void *defaults;     /* such a struct, or NULL: all zero */
-	enum session_aim session; /* session of the invocation, opened before run */
-	int without_session;      /* exit status if it cannot be opened; 0: STATUS_FAILED */
-	/* Checks options that depend on each other. Returns NULL or one sentence. May be NULL. */
-	const char *(*check)(const struct invocation *in);
-	/* Returns the exit status. */
-	int (*run)(const struct invocation *in);
-};
-
-/* Sets the members for a table of options that fill a struct. */
-#define COMMAND_OPTIONS(table, into) \
-	.options = (table), .option_count = sizeof(table) / sizeof((table)[0]), .options_size = sizeof(into)
 
 /* Runs the command in argv[0] (and argv[1]), if there is one of that name, and sets *status. Returns
  * 0; or -1 if there is none. */

@@ -8,7 +8,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "base/timestamp.h"
-#include "commands/dispatch.h"
+#include "commands/table.h"
 #include "commands/json_out.h"
 #include "commands/redis_query.h"
 #include "commands/session.h"
@@ -16,14 +16,6 @@
 #include "explain.sql.h"
 #include "explain_copies.sql.h"
 #include "claim/mark.h"
-
-struct explain_options {
-	bool is_json;
-};
-
-static const struct option explain_options[] = {
-	{"json", OPTION_SWITCH, offsetof(struct explain_options, is_json), NULL, 0, 0, NULL, "one JSON object"},
-};
 
 struct history {
 	json_t *moments; /* in order of time, with us since 1970 */
@@ -180,7 +172,7 @@ static char *make_text(struct history *h, const char *id)
 
 static int explain(struct history *h, const struct invocation *in)
 {
-	const struct explain_options *o = in->options;
+	const struct given *o = in->options;
 	struct slice id = {in->words[0], strlen(in->words[0])};
 	AUTO_FREE char *text = make_text(h, id.at);
 	char key[17];
@@ -200,7 +192,7 @@ static int explain(struct history *h, const struct invocation *in)
 	return i ? STATUS_FINE : STATUS_FAILED;
 }
 
-static int run_explain(const struct invocation *in)
+int explain_command(const struct invocation *in)
 {
 	struct history h = {.moments = json_array(), .unread = json_array()};
 	int status = session_is_file(in->session)
@@ -211,12 +203,3 @@ static int run_explain(const struct invocation *in)
 	json_decref(h.unread);
 	return status;
 }
-
-const struct subcommand explain_command = {
-	.name = "explain",
-	.arguments = "EVENT_ID",
-	COMMAND_OPTIONS(explain_options, struct explain_options),
-	.settings = SETTINGS_SERVERS " claim-prefix",
-	.session = SESSION_READ,
-	.run = run_explain,
-};

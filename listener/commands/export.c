@@ -11,7 +11,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/timestamp.h"
-#include "commands/dispatch.h"
+#include "commands/table.h"
 #include "commands/exported.h"
 #include "commands/interrupt.h"
 #include "commands/json_out.h"
@@ -32,32 +32,6 @@
 #define HELD_BYTES (4 << 20) /* bytes of lines; beyond, they are written before their page is complete */
 #define LOOK_MS    50
 
-struct export_options {
-	int64_t since_us, until_us;
-	const char *source, *type, *format, *after;
-	bool is_letters, is_live;
-};
-
-/* clang-format off */
-#define OPTION(type, member) OPTION_##type, offsetof(struct export_options, member)
-/* clang-format on */
-
-static const struct option export_options[] = {
-	{"since", OPTION(MOMENT, since_us), "TIME", 0, 0, NULL,
-	 "events received since TIME: RFC 3339, or an age: 30m, 12h, 7d"},
-	{"until", OPTION(MOMENT, until_us), "TIME", 0, 0, NULL,
-	 "events received before TIME; default: up to when all are stored"},
-	{"source", OPTION(TEXT, source), "NAME", 0, 0, NULL, "only events of this source"},
-	{"type", OPTION(TEXT, type), "TYPE", 0, 0, NULL, "only events of this type"},
-	{"after", OPTION(TEXT, after), "POSITION", 0, 0, NULL,
-	 "go on after the position that an earlier run has printed"},
-	{"live", OPTION(SWITCH, is_live), NULL, 0, 0, NULL, "also rows among which others may still be stored"},
-	{"dead-letters", OPTION(SWITCH, is_letters), NULL, 0, 0, NULL, "open dead letters, in the order of their ids"},
-	{"format", OPTION(CHOICE, format), "FORMAT", 0, 0, "ndjson", "ndjson: a JSON object in each line"},
-};
-
-static const struct export_options export_defaults = {.format = "ndjson"};
-
 /* The id of a row that is to be printed, and about how many bytes it has. */
 struct place {
 	int64_t id;
@@ -66,7 +40,7 @@ struct place {
 
 struct export
 {
-	const struct export_options *o;
+	const struct given *o;
 	struct session *session;
 	char since[TIMESTAMP_SIZE], until[TIMESTAMP_SIZE]; /* span of the rows read */
 	char after[24];                                    /* id, at the time since */
@@ -445,7 +419,7 @@ static void begin(struct export *e)
 	set_position(e, e->since, e->o->is_letters ? 0 : strlen(e->since), strtoll(e->after, NULL, 10));
 }
 
-static int run_export(const struct invocation *in)
+int export_command(const struct invocation *in)
 {
 	struct export e = {.o = in->options, .session = in->session};
 	int ended;
@@ -459,9 +433,9 @@ static int run_export(const struct invocation *in)
 	return print_end(&e, ended);
 }
 
-static const char *check_export(const struct invocation *in)
+const char *export_check(const struct invocation *in)
 {
-	const struct export_options *o = in->options;
+	const struct given *o = in->options;
 	struct export e = {.o = o};
 
 	if (o->since_us && o->until_us && o->since_us >= o->until_us)
@@ -475,13 +449,3 @@ static const char *check_export(const struct invocation *in)
 				     : "--after must be a position such as 2026-11-21T08:30:00.123456Z/42";
 	return NULL;
 }
-
-const struct subcommand export_command = {
-	.name = "export",
-	COMMAND_OPTIONS(export_options, struct export_options),
-	.defaults = &export_defaults,
-	.check = check_export,
-	.settings = SETTINGS_STORE " consumer",
-	.session = SESSION_READ,
-	.run = run_export,
-};

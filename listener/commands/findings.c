@@ -13,7 +13,7 @@
 #include "base/secret.h"
 #include "base/tls.h"
 #include "commands/colour.h"
-#include "commands/dispatch.h"
+#include "commands/table.h"
 #include "commands/json_out.h"
 #include "feed/secrets.h"
 
@@ -126,16 +126,10 @@ int findings_status(const struct findings *f)
 	return f->counts[FINDING_WRONG] ? STATUS_FAILED : STATUS_FINE;
 }
 
-static int run_lint(const struct invocation *in)
+int config_lint(const struct invocation *in)
 {
 	struct findings f = {.json = NULL};
 
 	findings_of_settings(&f, in->config);
 	return findings_status(&f);
 }
-
-const struct subcommand config_lint = {
-	.name = "config lint",
-	.has_all_settings = true,
-	.run = run_lint,
-};

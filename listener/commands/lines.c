@@ -10,7 +10,7 @@
 #include "base/memory.h"
 #include "base/timestamp.h"
 #include "commands/colour.h"
-#include "commands/dispatch.h"
+#include "commands/table.h"
 #include "commands/json_out.h"
 #include "commands/lines.h"
 #include "commands/progress.h"
@@ -50,21 +50,6 @@ enum column {
 	BEHIND_P99,
 	DISAGREE,
 	DISAGREEMENTS
-};
-
-struct lines_options {
-	int64_t since_us, until_us;
-	const char *source;
-	bool is_json;
-};
-
-static const struct option lines_options[] = {
-	{"since", OPTION_MOMENT, offsetof(struct lines_options, since_us), "TIME", 0, 0, NULL,
-	 "minutes from then on: RFC 3339, or an age such as 12h; default: 1h"},
-	{"until", OPTION_MOMENT, offsetof(struct lines_options, until_us), "TIME", 0, 0, NULL,
-	 "minutes before then; default: up to the last one that all listeners have reported"},
-	{"source", OPTION_TEXT, offsetof(struct lines_options, source), "NAME", 0, 0, NULL, "only this source"},
-	{"json", OPTION_SWITCH, offsetof(struct lines_options, is_json), NULL, 0, 0, NULL, "one JSON object"},
 };
 
 /* Totals of an instance. */
@@ -684,8 +669,7 @@ static void free_summaries(struct summary *all, size_t n)
 }
 
 /* With --json one source at a time, so that a month of a large fleet fits in memory. */
-static int report(struct session *db, const struct lines_options *o, const struct pg_result *sources, int64_t from,
-		  int64_t end)
+static int report(struct session *db, const struct given *o, const struct pg_result *sources, int64_t from, int64_t end)
 {
 	struct summary *all = begin_sources(sources, from, end);
 	uint64_t states[LINE_STATES] = {0};
@@ -730,9 +714,9 @@ static int report(struct session *db, const struct lines_options *o, const struc
 	return failed ? UNTOLD : status_of(states, has_faults, has_any);
 }
 
-static int run_lines(const struct invocation *in)
+int lines_command(const struct invocation *in)
 {
-	const struct lines_options *o = in->options;
+	const struct given *o = in->options;
 	int64_t now_us = clock_us(CLOCK_REALTIME), settled_us = now_us - SETTLED_MS * INT64_C(1000);
 	int64_t until_us = o->until_us && o->until_us < settled_us ? o->until_us : settled_us;
 	int64_t from = (o->since_us ? o->since_us : now_us - HOUR_US) / (LINE_MINUTE_MS * INT64_C(1000));
@@ -778,12 +762,3 @@ char *lines_verified(struct session *db, int64_t from, int64_t end)
 	free_summaries(all, n);
 	return minutes;
 }
-
-const struct subcommand lines_command = {
-	.name = "lines",
-	COMMAND_OPTIONS(lines_options, struct lines_options),
-	.settings = SETTINGS_STORE,
-	.session = SESSION_READ,
-	.without_session = UNTOLD,
-	.run = run_lines,
-};

@@ -2,7 +2,7 @@
  * the other roles. Listeners migrate too, if they have the rights. */
 #include "commands/migrate.h"
 
-#include "commands/dispatch.h"
+#include "commands/table.h"
 #include "commands/progress.h"
 #include "commands/session.h"
 #include "postgres/schema.h"
@@ -43,7 +43,7 @@ int migrate_indexes(struct session *s)
 	return failed;
 }
 
-static int run_migrate(const struct invocation *in)
+int migrate_command(const struct invocation *in)
 {
 	struct session *s = in->session;
 
@@ -55,10 +55,3 @@ static int run_migrate(const struct invocation *in)
 	printf("the schema is at version %d\n", schema_version());
 	return STATUS_FINE;
 }
-
-const struct subcommand migrate_command = {
-	.name = "migrate",
-	.settings = SETTINGS_STORE,
-	.session = SESSION_CREATE,
-	.run = run_migrate,
-};

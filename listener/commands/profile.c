@@ -5,7 +5,7 @@
 
 #include "base/json.h"
 #include "base/memory.h"
-#include "commands/dispatch.h"
+#include "commands/table.h"
 #include "commands/json_out.h"
 #include "commands/ndjson.h"
 #include "config/profile.h"
@@ -13,7 +13,7 @@
 #include "feed/secrets.h"
 #include "feed/session.h"
 
-static int run_list(const struct invocation *in)
+int profile_list(const struct invocation *in)
 {
 	struct profile_fault fault;
 	size_t count;
@@ -34,7 +34,7 @@ static int run_list(const struct invocation *in)
 	return status;
 }
 
-static int run_show(const struct invocation *in)
+int profile_show(const struct invocation *in)
 {
 	struct profile_fault fault;
 	AUTO_FREE char *text = profile_text(in->words[0], &fault);
@@ -234,18 +234,9 @@ static int check_frames(const struct profile *p, const char *path, size_t *warni
 
 /* --- profile check --- */
 
-struct check_options {
-	const char *frames;
-};
-
-static const struct option check_options[] = {
-	{"frames", OPTION_TEXT, offsetof(struct check_options, frames), "FILE", 0, 0, NULL,
-	 "warn of parts that no message of this recording has; -: standard input"},
-};
-
-static int run_check(const struct invocation *in)
+int profile_check(const struct invocation *in)
 {
-	const struct check_options *o = in->options;
+	const struct given *o = in->options;
 	struct profile_fault fault;
 	struct profile *p = profile_read_any(in->words[0], &fault);
 	json_auto_t *printed = json_object();
@@ -266,24 +257,3 @@ static int run_check(const struct invocation *in)
 	profile_free(p);
 	return status;
 }
-
-const struct subcommand profile_list = {
-	.name = "profile list",
-	.settings = SETTINGS_NONE,
-	.run = run_list,
-};
-
-const struct subcommand profile_show = {
-	.name = "profile show",
-	.arguments = "NAME",
-	.settings = SETTINGS_NONE,
-	.run = run_show,
-};
-
-const struct subcommand profile_check = {
-	.name = "profile check",
-	.arguments = "PROFILE",
-	COMMAND_OPTIONS(check_options, struct check_options),
-	.settings = SETTINGS_NONE,
-	.run = run_check,
-};

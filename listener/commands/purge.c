@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
-#include "commands/dispatch.h"
+#include "commands/table.h"
 #include "commands/dead_letters.h"
 #include "commands/migrate.h"
 #include "commands/interrupt.h"
@@ -20,54 +20,6 @@
 
 #define STEP_LOOK INT64_C(20000) /* rows that one step looks at */
 #define STEP_MS   60000
-#define KEEP_ALL  (-1)
-
-/* What stays in a table: rows that are young enough, and among the newest. */
-struct retention {
-	int64_t older_than_us; /* 0: of any age */
-	int64_t keep;          /* KEEP_ALL: any number */
-};
-
-struct purge_options {
-	struct retention retention[PASS_TABLES];
-	int64_t batch;
-	bool is_deleting;
-	bool is_open_too;
-	bool is_dry;
-	bool is_json;
-};
-
-#define OLDER_THAN(table) OPTION_SPAN, offsetof(struct purge_options, retention[table].older_than_us), "AGE", 1, 0, NULL
-#define KEEP(table)       OPTION_NUMBER, offsetof(struct purge_options, retention[table].keep), "N", 0, INT64_MAX, NULL
-
-static const struct option purge_options[] = {
-	{"older-than", OLDER_THAN(PASS_EVENTS), "remove payloads of events stored longer ago than this: 30d, 12h"},
-	{"delete-rows", OPTION_SWITCH, offsetof(struct purge_options, is_deleting), NULL, 0, 0, NULL,
-	 "remove whole rows; only where --max-age guards every listener"},
-	{"dead-letters-older-than", OLDER_THAN(PASS_DEAD_LETTERS),
-	 "remove dead letters last seen longer ago than this, unless they are open"},
-	{"dead-letters-keep", KEEP(PASS_DEAD_LETTERS), "keep the N dead letters last seen, and all that are open"},
-	{"outbox-older-than", OLDER_THAN(PASS_OUTBOX),
-	 "remove deliveries settled longer ago than this; dead and pending ones stay"},
-	{"outbox-keep", KEEP(PASS_OUTBOX), "keep the N deliveries settled last, and all that are dead"},
-	{"processed-older-than", OLDER_THAN(PASS_PROCESSED),
-	 "forget what consumers processed longer ago than this; guarded as --delete-rows"},
-	{"processed-keep", KEEP(PASS_PROCESSED), "keep the N rows processed last; guarded too"},
-	{"actions-older-than", OLDER_THAN(PASS_ACTIONS),
-	 "remove older records of operators' actions whose letter or delivery is gone"},
-	{"open-too", OPTION_SWITCH, offsetof(struct purge_options, is_open_too), NULL, 0, 0, NULL,
-	 "also remove open dead letters and dead deliveries"},
-	{"batch", OPTION_NUMBER, offsetof(struct purge_options, batch), "N", 1, 20000, NULL,
-	 "rows in one transaction (1000)"},
-	{"dry-run", OPTION_SWITCH, offsetof(struct purge_options, is_dry), NULL, 0, 0, NULL,
-	 "only print how many it would remove"},
-	{"json", OPTION_SWITCH, offsetof(struct purge_options, is_json), NULL, 0, 0, NULL, "one JSON object"},
-};
-
-static const struct purge_options purge_defaults = {
-	.retention = {{0, KEEP_ALL}, {0, KEEP_ALL}, {0, KEEP_ALL}, {0, KEEP_ALL}, {0, KEEP_ALL}},
-	.batch = 1000,
-};
 
 /* The result of a pass. */
 struct tally {
@@ -84,7 +36,7 @@ struct tally {
 struct purge {
 	struct session *session;
 	const struct config *config;
-	const struct purge_options *o;
+	const struct given *o;
 	int64_t started_ms;
 	struct redis_query *marks; /* NULL: not needed so far, or Redis does not answer */
 	bool has_asked_redis;
@@ -308,7 +260,7 @@ static int purge(struct purge *p)
 	return failed || interrupt_has_come() ? STATUS_FAILED : STATUS_FINE;
 }
 
-static int run_purge(const struct invocation *in)
+int purge_command(const struct invocation *in)
 {
 	struct purge p = {.session = in->session, .config = in->config, .o = in->options};
 	int status;
@@ -326,9 +278,9 @@ static int run_purge(const struct invocation *in)
 	return status;
 }
 
-static const char *check_purge(const struct invocation *in)
+const char *purge_check(const struct invocation *in)
 {
-	const struct purge_options *o = in->options;
+	const struct given *o = in->options;
 	bool is_any_given = false;
 
 	for (int i = 0; i < PASS_TABLES; i++)
@@ -347,13 +299,3 @@ static const char *check_purge(const struct invocation *in)
 		return "--delete-rows: needs --older-than";
 	return NULL;
 }
-
-const struct subcommand purge_command = {
-	.name = "purge",
-	COMMAND_OPTIONS(purge_options, struct purge_options),
-	.defaults = &purge_defaults,
-	.check = check_purge,
-	.settings = SETTINGS_BOTH " time-pointer max-age",
-	.session = SESSION_UPGRADE,
-	.run = run_purge,
-};

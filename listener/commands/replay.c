@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "commands/checkpoint.h"
-#include "commands/dispatch.h"
+#include "commands/table.h"
 #include "commands/guards.h"
 #include "commands/exported.h"
 #include "commands/feeder.h"
@@ -21,22 +21,8 @@
 #define LATER_MS      10
 #define BEHIND_MS     100 /* --rate does not make up for a longer delay */
 
-struct replay_options {
-	const char *checkpoint;
-	int64_t rate; /* per second; 0: no limit */
-	bool is_json;
-};
-
-static const struct option replay_options[] = {
-	{"rate", OPTION_RATE, offsetof(struct replay_options, rate), "N/s", 1, 100000000, NULL,
-	 "at most N lines a second; by default, as fast as Postgres stores"},
-	{"checkpoint", OPTION_TEXT, offsetof(struct replay_options, checkpoint), "FILE", 0, 0, NULL,
-	 "keep the position in FILE, and go on from it if FILE exists"},
-	{"json", OPTION_SWITCH, offsetof(struct replay_options, is_json), NULL, 0, 0, NULL, "print one JSON object"},
-};
-
 struct replay {
-	const struct replay_options *o;
+	const struct given *o;
 	const struct config *config;
 	struct ndjson *lines;
 	struct exported exported;
@@ -294,7 +280,7 @@ static int replay(struct replay *r)
 }
 
 /* The session finds at once what the pipeline would wait for: no database, or a fleet with other effects. */
-static int run_replay(const struct invocation *in)
+int replay_command(const struct invocation *in)
 {
 	struct session *s = in->session;
 	struct replay r = {.o = in->options, .config = in->config, .file = session_is_file(s) ? s : NULL};
@@ -311,11 +297,3 @@ static int run_replay(const struct invocation *in)
 	json_decref(r.place);
 	return status;
 }
-
-const struct subcommand replay_command = {
-	.name = "replay",
-	.arguments = "FILE|-",
-	COMMAND_OPTIONS(replay_options, struct replay_options),
-	.session = SESSION_CREATE,
-	.run = run_replay,
-};

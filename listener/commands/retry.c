@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "commands/dead_letters.h"
+#include "commands/table.h"
 #include "commands/guards.h"
 #include "commands/feeder.h"
 #include "commands/json_out.h"
@@ -24,7 +25,7 @@ enum column { ID, RAW, OBJECTION, EVENT_ID, EVENT_TYPE, SOURCE };
 
 struct retry {
 	const struct invocation *in;
-	const struct dead_letters_options *o;
+	const struct given *o;
 	struct envelope *envelope; /* reads the ids of messages */
 	struct dead_letter_walk walk;
 	char *edited; /* the message of --raw-file; NULL: none */
@@ -241,7 +242,7 @@ static int retry(struct retry *r)
 	return r->o->id && r->walk.missed ? STATUS_FAILED : feed(r);
 }
 
-static int retry_dead_letters(const struct invocation *in)
+static int retry_letters(const struct invocation *in)
 {
 	struct retry r = {.in = in, .o = in->options};
 	int status = effects_guard_check(in->session, in->config);
@@ -256,29 +257,9 @@ static int retry_dead_letters(const struct invocation *in)
 }
 
 /* Deliveries become pending, and the listeners send them. */
-static int run_retry(const struct invocation *in)
+int dead_letters_retry(const struct invocation *in)
 {
-	const struct dead_letters_options *o = in->options;
+	const struct given *o = in->options;
 
-	return o->filter.is_deliveries ? dead_letters_change(in) : retry_dead_letters(in);
+	return o->is_deliveries ? dead_letters_change(in) : retry_letters(in);
 }
-
-static const struct option retry_options[] = {
-	DEAD_LETTERS_CHANGE("all that are open"),
-	{"raw-file", DEAD_LETTERS_OPTION(TEXT, raw_file), "FILE", 0, 0, NULL,
-	 "with --id: feed this edited message instead of the kept one"},
-	{"id", DEAD_LETTERS_OPTION(TEXT, id), "ID", 0, 0, NULL, "the letter that --raw-file replaces"},
-};
-
-static const struct dead_letters_options retry_defaults = {
-	.filter = {.state = "open"}, .action = "retry", .done_as = "retried"};
-
-const struct subcommand dead_letters_retry = {
-	.name = "dead-letters retry",
-	.arguments = "[ID ...]",
-	COMMAND_OPTIONS(retry_options, struct dead_letters_options),
-	.defaults = &retry_defaults,
-	.check = dead_letters_check,
-	.session = SESSION_UPGRADE,
-	.run = run_retry,
-};

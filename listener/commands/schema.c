@@ -3,22 +3,11 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "commands/dispatch.h"
+#include "commands/table.h"
 #include "postgres/schema.h"
 #include "spread.sql.h"
 
 #define PARTITIONS_MAX 1024
-
-struct schema_options {
-	const char *layout;
-};
-
-static const struct option schema_options[] = {
-	{"layout", OPTION_TEXT, offsetof(struct schema_options, layout), "LAYOUT", 0, 0, NULL,
-	 "plain, or partitioned=N (2 to 1024 hash partitions)"},
-};
-
-static const struct schema_options schema_defaults = {.layout = "plain"};
 
 /* Returns the number of partitions: 0 for one plain table, -1 if layout is not valid. */
 static int count_partitions(const char *layout)
@@ -36,9 +25,9 @@ static int count_partitions(const char *layout)
 	return *end || n < 2 || n > PARTITIONS_MAX ? -1 : (int)n;
 }
 
-static const char *check_schema(const struct invocation *in)
+const char *schema_check(const struct invocation *in)
 {
-	const struct schema_options *o = in->options;
+	const struct given *o = in->options;
 
 	return count_partitions(o->layout) < 0 ? "--layout: must be plain, or partitioned=N with N from 2 to 1024"
 					       : NULL;
@@ -64,9 +53,9 @@ static char *make_events(int partitions)
 	return sql;
 }
 
-static int run_schema(const struct invocation *in)
+int schema_command(const struct invocation *in)
 {
-	const struct schema_options *o = in->options;
+	const struct given *o = in->options;
 	AUTO_FREE char *events = make_events(count_partitions(o->layout));
 	AUTO_FREE char *all = schema_create_sql(events), *sql = schema_expand(all, "");
 
@@ -76,12 +65,3 @@ static int run_schema(const struct invocation *in)
 	       WSONCE_VERSION, schema_version(), o->layout, sql);
 	return STATUS_FINE;
 }
-
-const struct subcommand schema_command = {
-	.name = "schema",
-	COMMAND_OPTIONS(schema_options, struct schema_options),
-	.defaults = &schema_defaults,
-	.check = check_schema,
-	.settings = SETTINGS_NONE,
-	.run = run_schema,
-};

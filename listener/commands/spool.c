@@ -9,7 +9,7 @@
 
 #include "base/bytes.h"
 #include "base/timestamp.h"
-#include "commands/dispatch.h"
+#include "commands/table.h"
 #include "commands/ndjson.h"
 #include "commands/segments.h"
 #include "spool/segment.h"
@@ -109,7 +109,7 @@ static int each_segment(int dir, const char *path, const char *verb)
 	return status;
 }
 
-static int run_spool(const struct invocation *in)
+int spool_command(const struct invocation *in)
 {
 	const char *path = in->words[0], *verb = in->words[1];
 	int dir, status;
@@ -125,10 +125,3 @@ static int run_spool(const struct invocation *in)
 	close(dir);
 	return status;
 }
-
-const struct subcommand spool_command = {
-	.name = "spool",
-	.arguments = "DIR list|export|drop",
-	.settings = SETTINGS_NONE,
-	.run = run_spool,
-};

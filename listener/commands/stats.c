@@ -3,27 +3,16 @@
 #include <jansson.h>
 #include <string.h>
 
-#include "commands/dispatch.h"
+#include "commands/table.h"
 #include "commands/json_out.h"
 #include "commands/session.h"
 #include "duplicates.sql.h"
 #include "duplicates_text.sql.h"
 
-struct stats_options {
-	int64_t since_us;
-	bool is_json;
-};
-
-static const struct option stats_options[] = {
-	{"since", OPTION_MOMENT, offsetof(struct stats_options, since_us), "TIME", 0, 0, NULL,
-	 "only days (UTC) from this one on: RFC 3339, or an age such as 7d; default: all days"},
-	{"json", OPTION_SWITCH, offsetof(struct stats_options, is_json), NULL, 0, 0, NULL, "one JSON object"},
-};
-
-static int run_stats(const struct invocation *in)
+int stats_duplicates(const struct invocation *in)
 {
 	static const char told[] = "WITH told (d) AS (" SQL_DUPLICATES ") " SQL_DUPLICATES_TEXT;
-	const struct stats_options *o = in->options;
+	const struct given *o = in->options;
 	AUTO_ROWS *rows =
 		session_query(in->session, told, NULL, "nn", o->since_us, (int64_t)in->config->dedup_window_s);
 
@@ -37,11 +26,3 @@ static int run_stats(const struct invocation *in)
 	}
 	return STATUS_FINE;
 }
-
-const struct subcommand stats_duplicates = {
-	.name = "stats duplicates",
-	COMMAND_OPTIONS(stats_options, struct stats_options),
-	.settings = SETTINGS_STORE " dedup-window",
-	.session = SESSION_UPGRADE,
-	.run = run_stats,
-};

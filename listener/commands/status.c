@@ -10,7 +10,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "commands/colour.h"
-#include "commands/dispatch.h"
+#include "commands/table.h"
 #include "commands/fleet_state.h"
 #include "commands/interrupt.h"
 #include "commands/json_out.h"
@@ -19,20 +19,6 @@
 #define WIDTH    80
 #define LIMIT_MS 8000 /* for both servers to answer */
 #define EVERY_US 2000000
-
-struct status_options {
-	bool is_json;
-	bool is_watching;
-	int64_t every_us;
-};
-
-static const struct option status_options[] = {
-	{"json", OPTION_SWITCH, offsetof(struct status_options, is_json), NULL, 0, 0, NULL, "one JSON object"},
-	{"watch", OPTION_SWITCH, offsetof(struct status_options, is_watching), NULL, 0, 0, NULL,
-	 "repeat until interrupted"},
-	{"every", OPTION_SPAN, offsetof(struct status_options, every_us), "TIME", 1, 0, NULL,
-	 "with --watch: how often; default 2s"},
-};
 
 /* --- text: columns that fit a terminal of 80, and no control characters from outside --- */
 
@@ -243,7 +229,7 @@ static int find_width(void)
 
 static enum fleet_health show(const struct invocation *in)
 {
-	const struct status_options *o = in->options;
+	const struct given *o = in->options;
 	enum fleet_health health;
 	json_t *state;
 
@@ -263,9 +249,9 @@ static enum fleet_health show(const struct invocation *in)
 	return health;
 }
 
-static int run_status(const struct invocation *in)
+int status_command(const struct invocation *in)
 {
-	const struct status_options *o = in->options;
+	const struct given *o = in->options;
 	int64_t every_us = o->every_us ? o->every_us : EVERY_US;
 	struct timespec pause = {every_us / 1000000, every_us % 1000000 * 1000};
 	enum fleet_health health;
@@ -280,17 +266,9 @@ static int run_status(const struct invocation *in)
 	return (int)health;
 }
 
-static const char *check_status(const struct invocation *in)
+const char *status_check(const struct invocation *in)
 {
-	const struct status_options *o = in->options;
+	const struct given *o = in->options;
 
 	return o->every_us && !o->is_watching ? "--every goes with --watch" : NULL;
 }
-
-const struct subcommand status_command = {
-	.name = "status",
-	COMMAND_OPTIONS(status_options, struct status_options),
-	.check = check_status,
-	.settings = SETTINGS_SERVERS " unsettled-warning",
-	.run = run_status,
-};

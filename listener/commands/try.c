@@ -17,7 +17,7 @@
 #include "base/memory.h"
 #include "base/sha256.h"
 #include "base/text.h"
-#include "commands/dispatch.h"
+#include "commands/table.h"
 #include "commands/interrupt.h"
 #include "commands/json_out.h"
 #include "commands/ndjson.h"
@@ -29,7 +29,6 @@
 #include "feed/shard.h"
 #include "intake/feed_client.h"
 
-#define NOT_GIVEN     (-1)
 #define NOW_S         1790000000
 #define SECONDS       20
 #define SAMPLES       3
@@ -39,55 +38,6 @@
 #define TICK_MS       50
 #define REJECTED_MOST 5
 #define MESSAGE_BYTES 300 /* of a rejected message */
-
-struct try_options {
-	const char *profile;
-	const char *feed;
-	const char *frames;
-	const char *connections;
-	int64_t now_s;
-	int64_t seconds;
-	int64_t expect_us;
-	int64_t messages;
-	int64_t rotate_us;
-	bool is_segments;
-	bool is_json;
-};
-
-/* clang-format off */
-#define TRY_OPTION(type, member) OPTION_##type, offsetof(struct try_options, member)
-#define TRY_PROFILE \
-	{"profile", TRY_OPTION(TEXT, profile), "FILE", 0, 0, NULL, "a profile: a file, or the name of a shipped one"}, \
-	{"feed", TRY_OPTION(TEXT, feed), "NAME", 0, 0, NULL, \
-	 "a shipped profile, NAME or NAME?var=value&...; wsonce profile list"}
-/* clang-format on */
-
-static const struct option try_options[] = {
-	TRY_PROFILE,
-	{"frames", TRY_OPTION(TEXT, frames), "FILE", 0, 0, NULL, "read a recording, not the feed; -: standard input"},
-	{"connections", TRY_OPTION(TEXT, connections), "LINES", 0, 0, NULL,
-	 "with --frames: the lines with which connections begin, such as 1,9"},
-	{"now", TRY_OPTION(NUMBER, now_s), "SECONDS", 0, INT64_C(1) << 40, NULL,
-	 "with --frames: the time, in seconds since 1970"},
-	{"seconds", TRY_OPTION(NUMBER, seconds), "S", 0, 86400, NULL,
-	 "without --frames: listen for S seconds (20); 0: until Ctrl-C"},
-	{"expect", TRY_OPTION(SPAN, expect_us), "TIME", 1000000, 0, NULL,
-	 "listen for TIME, and print nothing if the feed fits its profile; else exit with 1"},
-	{"json", TRY_OPTION(SWITCH, is_json), "", 0, 0, NULL, "without --frames: print JSON"},
-};
-
-static const struct option record_options[] = {
-	TRY_PROFILE,
-	{"seconds", TRY_OPTION(NUMBER, seconds), "S", 0, 86400, NULL, "stop after S seconds; 0 (default): on Ctrl-C"},
-	{"messages", TRY_OPTION(NUMBER, messages), "N", 0, INT64_C(1) << 40, NULL,
-	 "stop after N messages; 0 (default): on Ctrl-C"},
-	{"segments", TRY_OPTION(SWITCH, is_segments), NULL, 0, 0, NULL,
-	 "write segments (docs/spool.md), which have times of arrival, into the directory FILE"},
-	{"rotate", TRY_OPTION(SPAN, rotate_us), "TIME", 1, 0, NULL,
-	 "with --segments: begin a new segment after TIME, as after 64 MiB"},
-};
-
-static const struct try_options try_defaults = {.now_s = NOT_GIVEN, .seconds = NOT_GIVEN, .connections = NULL};
 
 /* True if list is a list of ascending numbers, such as 1,9. */
 static bool is_ascending(const char *list)
@@ -104,9 +54,9 @@ static bool is_ascending(const char *list)
 	}
 }
 
-static const char *check_try(const struct invocation *in)
+const char *try_check(const struct invocation *in)
 {
-	const struct try_options *o = in->options;
+	const struct given *o = in->options;
 
 	if (!o->profile == !o->feed)
 		return "try needs --profile FILE or --feed NAME, one of the two";
@@ -788,7 +738,7 @@ static bool find_misfit(const struct trial *t, const struct source_view *v, char
  * more than 1 % of what came is unknown or rejected, and prints nothing if all is well. */
 static int try_feed(const struct invocation *in, const struct profile *p, int64_t seconds)
 {
-	const struct try_options *o = in->options;
+	const struct given *o = in->options;
 	struct trial t = {.profile = p};
 	struct source_view v;
 	char what[400] = "";
@@ -809,7 +759,7 @@ static int try_feed(const struct invocation *in, const struct profile *p, int64_
 /* Writes messages until there are enough (0: any number), the time is over, a write fails, or Ctrl-C. */
 static int record_feed(const struct invocation *in, const struct profile *p, FILE *lines, struct segments *segments)
 {
-	const struct try_options *o = in->options;
+	const struct given *o = in->options;
 	struct trial t = {.profile = p, .lines = lines, .segments = segments, .messages_left = o->messages};
 
 	if (talk(&t, in->config, o->seconds))
@@ -851,7 +801,7 @@ int try_look(const struct config *config, const struct profile *p, int64_t secon
 /* --- the commands --- */
 
 /* Returns the profile of --profile or --feed, and warns of what is doubtful in it; NULL after printing why. */
-static struct profile *read_profile(const struct try_options *o)
+static struct profile *read_profile(const struct given *o)
 {
 	struct profile_fault fault;
 	struct profile *p = o->profile ? profile_read_any(o->profile, &fault) : profile_read_named(o->feed, &fault);
@@ -861,9 +811,9 @@ static struct profile *read_profile(const struct try_options *o)
 	return p;
 }
 
-static int run_try(const struct invocation *in)
+int try_command(const struct invocation *in)
 {
-	const struct try_options *o = in->options;
+	const struct given *o = in->options;
 	struct profile *p = read_profile(o);
 	int result;
 
@@ -880,9 +830,9 @@ static int run_try(const struct invocation *in)
 	return result;
 }
 
-static const char *check_record(const struct invocation *in)
+const char *record_check(const struct invocation *in)
 {
-	const struct try_options *o = in->options;
+	const struct given *o = in->options;
 
 	if (o->rotate_us && !o->is_segments)
 		return "--rotate goes with --segments";
@@ -909,9 +859,9 @@ static int close_lines(FILE *lines, const char *path)
 	return (ferror(lines) | (lines == stdout ? fflush(lines) : fclose(lines))) ? -1 : 0;
 }
 
-static int run_record(const struct invocation *in)
+int record_command(const struct invocation *in)
 {
-	const struct try_options *o = in->options;
+	const struct given *o = in->options;
 	const char *path = in->words[0];
 	struct profile *p = read_profile(o);
 	struct segments *segments = NULL;
@@ -931,21 +881,3 @@ static int run_record(const struct invocation *in)
 	profile_free(p);
 	return status;
 }
-
-const struct subcommand try_command = {
-	.name = "try",
-	COMMAND_OPTIONS(try_options, struct try_options),
-	.defaults = &try_defaults,
-	.check = check_try,
-	.settings = "max-message log-level log-format config",
-	.run = run_try,
-};
-
-const struct subcommand record_command = {
-	.name = "record",
-	.arguments = "FILE",
-	COMMAND_OPTIONS(record_options, struct try_options),
-	.check = check_record,
-	.settings = "max-message log-level log-format config",
-	.run = run_record,
-};

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "commands/dispatch.h"
+#include "commands/table.h"
 #include "commands/interrupt.h"
 #include "commands/json_out.h"
 #include "commands/progress.h"
@@ -15,23 +15,6 @@
 #include "webhooks_resend.sql.h"
 
 #define PAGE INT64_C(1000) /* events read by one statement */
-
-struct webhooks_options {
-	int64_t since_us;
-	int64_t until_us;
-	const char *type;
-	const char *event;
-	const char *note;
-	int64_t rate;
-	bool is_dry;
-	bool is_json;
-};
-
-#define OPTION(type, member) OPTION_##type, offsetof(struct webhooks_options, member)
-
-static const struct option json_options[] = {
-	{"json", OPTION(SWITCH, is_json), NULL, 0, 0, NULL, "print one JSON object"},
-};
 
 /* --- list, show --- */
 
@@ -52,9 +35,9 @@ static void print_state(const json_t *w)
 		      member_text(w, "reason"));
 }
 
-static int run_list(const struct invocation *in)
+int webhooks_list(const struct invocation *in)
 {
-	const struct webhooks_options *o = in->options;
+	const struct given *o = in->options;
 	json_t *states = read_states(in->session, NULL), *state;
 	size_t i;
 
@@ -76,9 +59,9 @@ static int fail_unknown(const char *name)
 	return dispatch_fail("no running listener has a webhook %s, and it has no deliveries", name);
 }
 
-static int run_show(const struct invocation *in)
+int webhooks_show(const struct invocation *in)
 {
-	const struct webhooks_options *o = in->options;
+	const struct given *o = in->options;
 	json_auto_t *states = read_states(in->session, in->words[0]);
 	json_t *state = json_array_get(states, 0);
 	int status = STATUS_FINE;
@@ -94,23 +77,6 @@ static int run_show(const struct invocation *in)
 	return status;
 }
 
-const struct subcommand webhooks_list = {
-	.name = "webhooks list",
-	COMMAND_OPTIONS(json_options, struct webhooks_options),
-	.settings = SETTINGS_STORE,
-	.session = SESSION_UPGRADE,
-	.run = run_list,
-};
-
-const struct subcommand webhooks_show = {
-	.name = "webhooks show",
-	.arguments = "NAME",
-	COMMAND_OPTIONS(json_options, struct webhooks_options),
-	.settings = SETTINGS_STORE,
-	.session = SESSION_UPGRADE,
-	.run = run_show,
-};
-
 /* --- pause, resume --- */
 
 static bool is_known(struct session *session, const char *name)
@@ -123,9 +89,9 @@ static bool is_known(struct session *session, const char *name)
 	return has_one;
 }
 
-static int run_pause(const struct invocation *in)
+int webhooks_pause(const struct invocation *in)
 {
-	const struct webhooks_options *o = in->options;
+	const struct given *o = in->options;
 
 	if (!is_known(in->session, in->words[0]) ||
 	    session_run(in->session,
@@ -137,7 +103,7 @@ static int run_pause(const struct invocation *in)
 	return STATUS_FINE;
 }
 
-static int run_resume(const struct invocation *in)
+int webhooks_resume(const struct invocation *in)
 {
 	struct pg_result *rows =
 		session_query(in->session, "DELETE FROM :schema.webhook_pauses WHERE target = $1 RETURNING target",
@@ -152,27 +118,6 @@ static int run_resume(const struct invocation *in)
 	json_out_line("resumed %s", in->words[0]);
 	return STATUS_FINE;
 }
-
-static const struct option pause_options[] = {
-	{"note", OPTION(TEXT, note), "TEXT", 0, 0, NULL, "why; wsonce webhooks list shows it"},
-};
-
-const struct subcommand webhooks_pause = {
-	.name = "webhooks pause",
-	.arguments = "NAME",
-	COMMAND_OPTIONS(pause_options, struct webhooks_options),
-	.settings = SETTINGS_STORE,
-	.session = SESSION_UPGRADE,
-	.run = run_pause,
-};
-
-const struct subcommand webhooks_resume = {
-	.name = "webhooks resume",
-	.arguments = "NAME",
-	.settings = SETTINGS_STORE,
-	.session = SESSION_UPGRADE,
-	.run = run_resume,
-};
 
 /* --- resend --- */
 
@@ -196,7 +141,7 @@ static const char begin_page[] = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCA
 /* Queues a page. Returns how many events it had, or -1. */
 static int64_t resend_page(struct resend *r, const struct invocation *in, int64_t page)
 {
-	const struct webhooks_options *o = in->options;
+	const struct given *o = in->options;
 	AUTO_ROWS *rows =
 		session_run_alone(in->session, begin_page)
 			? NULL
@@ -222,7 +167,7 @@ static void keep_rate(const struct resend *r, int64_t rate, int64_t began_ms)
 		poll(NULL, 0, ms < 200 ? (int)ms : 200);
 }
 
-static void print_resent(const struct resend *r, const struct webhooks_options *o)
+static void print_resent(const struct resend *r, const struct given *o)
 {
 	if (o->is_json)
 		json_out_object(json_pack("{s:I, s:I, s:b, s:b}", o->is_dry ? "would_queue" : "queued",
@@ -243,9 +188,9 @@ static int64_t read_now_us(struct session *session)
 	return rows ? session_number(rows, 0, 0) : -1;
 }
 
-static int run_resend(const struct invocation *in)
+int webhooks_resend(const struct invocation *in)
 {
-	const struct webhooks_options *o = in->options;
+	const struct given *o = in->options;
 	struct resend r = {.until_us = o->until_us ? o->until_us : read_now_us(in->session), .after_us = o->since_us};
 	int64_t page = o->rate && o->rate < PAGE ? o->rate : PAGE, n, began_ms = clock_ms(CLOCK_MONOTONIC);
 
@@ -267,32 +212,11 @@ static int run_resend(const struct invocation *in)
 	return n || interrupt_has_come() ? STATUS_FAILED : STATUS_FINE;
 }
 
-static const char *check_resend(const struct invocation *in)
+const char *webhooks_check(const struct invocation *in)
 {
-	const struct webhooks_options *o = in->options;
+	const struct given *o = in->options;
 
 	if (o->since_us && o->until_us && o->since_us >= o->until_us)
 		return "--since must be before --until; an age such as 7d is a time before now";
 	return o->since_us || o->event ? NULL : "give --since or --event: which events to send again";
 }
-
-static const struct option resend_options[] = {
-	{"since", OPTION(MOMENT, since_us), "TIME", 0, 0, NULL,
-	 "events stored since TIME: RFC 3339, or an age: 30m, 12h, 7d"},
-	{"until", OPTION(MOMENT, until_us), "TIME", 0, 0, NULL, "events stored before TIME (now)"},
-	{"type", OPTION(TEXT, type), "TYPE", 0, 0, NULL, "only events of this type"},
-	{"event", OPTION(TEXT, event), "ID", 0, 0, NULL, "only the event with this id"},
-	{"rate", OPTION(RATE, rate), "N/s", 1, INT64_C(1000000), NULL, "queue at most N in a second"},
-	{"dry-run", OPTION(SWITCH, is_dry), NULL, 0, 0, NULL, "only print how many it would queue"},
-	{"json", OPTION(SWITCH, is_json), NULL, 0, 0, NULL, "print one JSON object"},
-};
-
-const struct subcommand webhooks_resend = {
-	.name = "webhooks resend",
-	.arguments = "NAME",
-	COMMAND_OPTIONS(resend_options, struct webhooks_options),
-	.check = check_resend,
-	.settings = SETTINGS_STORE,
-	.session = SESSION_UPGRADE,
-	.run = run_resend,
-};
