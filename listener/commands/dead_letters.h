@@ -14,9 +14,6 @@
 
 struct redis_query;
 
-/* Returns retry, discard or reopen; NULL: the command changes nothing. */
-const char *dead_letters_action(const struct invocation *in);
-
 /* Ids, ascending. */
 struct dead_letter_ids {
 	int64_t *at;
@@ -52,11 +49,6 @@ int dead_letter_walk_begin(struct dead_letter_walk *w, const struct invocation *
 /* Finds the next page, which may be empty before the walk is over. Returns 0 or -1. */
 int dead_letter_walk_next(struct dead_letter_walk *w);
 void dead_letter_walk_end(struct dead_letter_walk *w);
-
-/* Reads the type in messages, which need not be events. */
-struct envelope *dead_letters_type_reader(const struct config *config);
-/* Returns the type in a message that no profile has read; empty if there is none. Valid until the next call. */
-struct slice dead_letters_type(struct envelope *reader, const char *message, size_t len);
 
 /* Deletes the dead marks of the events whose ids are in a column and their consumers in the next one: copies would be
  * rejected without a letter. If Redis does not answer, prints so, closes *marks, and sets it to NULL, with which the

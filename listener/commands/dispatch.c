@@ -89,7 +89,6 @@ static const struct subcommand *find_command(int argc, char **argv, int *n)
 	return NULL;
 }
 
-/* True if family is the first of the name's two words. */
 static bool is_of_family(const char *name, const char *family)
 {
 	size_t n = strlen(family);
@@ -134,7 +133,6 @@ static struct help find_help(const char *name)
 	return h;
 }
 
-/* Returns NULL after the last one. */
 static const char *next_example(struct help *h)
 {
 	const char *line = strsep(&h->examples, "\n");
@@ -267,7 +265,6 @@ const char *dispatch_ask_meant(const char *word)
 	return ask_meant("", word);
 }
 
-/* Refuses a command without its action. */
 static int refuse_family(const char *family)
 {
 	char all[100] = "";
@@ -295,7 +292,6 @@ static int run_family(int argc, char **argv)
 	return STATUS_USAGE;
 }
 
-/* True if the command takes this number of arguments. */
 static bool takes(const struct subcommand *c, int count)
 {
 	int expected = *c->arguments != '\0';
@@ -379,7 +375,10 @@ static int run_command(const struct subcommand *c, const struct config *given, i
 		if (!given)
 			config_start_log(&own);
 		in.argc = argc;
-		what = c->check ? c->check(&in) : NULL;
+		if (options.since_us && options.until_us && options.since_us >= options.until_us)
+			what = "--since must be before --until; an age such as 7d is a time before now";
+		else
+			what = c->check ? c->check(&in) : NULL;
 	}
 	status = what ? refuse(what) : run_with_session(c, &in);
 	config_free(&own);

@@ -438,8 +438,6 @@ const char *export_check(const struct invocation *in)
 	const struct given *o = in->options;
 	struct export e = {.o = o};
 
-	if (o->since_us && o->until_us && o->since_us >= o->until_us)
-		return "--since must be before --until; an age such as 7d is a time before now";
 	if (o->since_us && o->after && !o->is_letters)
 		return "--since and --after exclude each other: a position has a time";
 	if (o->is_live && o->is_letters)
