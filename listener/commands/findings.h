@@ -19,12 +19,6 @@ void finding(struct findings *f, enum finding how, const char *what, const char 
  */
 void findings_of_settings(struct findings *f, const struct config *config);
 
-/* Connects to each feed and looks at what it sends first. */
-void findings_of_feeds(struct findings *f, const struct config *config);
-
-/* Checks if it is possible to listen on the addresses. */
-void findings_of_doors(struct findings *f, const struct config *config);
-
 /* Tests whether a listener with these settings could work, and prints a line for each finding, or one JSON object.
  * Returns the exit status: 1 if something is wrong. */
 int check_all(const struct config *config, bool is_json);
