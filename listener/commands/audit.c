@@ -259,7 +259,6 @@ static int write_missing(struct audit *a)
 	return found;
 }
 
-/* A line of the report. */
 struct figure {
 	const char *name;   /* in text */
 	const char *member; /* in JSON */
@@ -276,11 +275,6 @@ static void print_text(const struct figure *f)
 		printf("%-14s %12s\n", f->name, "not known");
 }
 
-static void print_json(const struct figure *f, struct json_out *out)
-{
-	json_out_member(out, f->member, f->value >= 0 ? json_integer((json_int_t)f->value) : json_null());
-}
-
 static int list_json(struct audit *a, struct json_out *out, const char *list, const char *states)
 {
 	const char *name;
@@ -294,7 +288,6 @@ static int list_json(struct audit *a, struct json_out *out, const char *list, co
 	return found;
 }
 
-/* Prints at most limit names. */
 static int list_text(struct audit *a, const char *states, int64_t limit, const char *remark)
 {
 	const char *name;
@@ -347,7 +340,8 @@ static int print(struct audit *a, struct json_out *out)
 	}
 	for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++)
 		if (a->o->is_json)
-			print_json(&figures[i], out);
+			json_out_member(out, figures[i].member,
+					figures[i].value >= 0 ? json_integer((json_int_t)figures[i].value) : NULL);
 		else if (figures[i].value || !figures[i].is_optional)
 			print_text(&figures[i]);
 	if (!a->o->is_json)
@@ -380,11 +374,6 @@ static void on_tick(void *owner)
 	progress_show("resubmitting %" PRId64 ": line at byte %s", a->counts[MISSING] + a->counts[OPEN], a->last);
 }
 
-static int close_dead_letters(struct audit *a)
-{
-	return session_run(a->session, SQL_AUDIT_CLOSE, SQL_SQLITE_AUDIT_CLOSE, "s", a->in->config->instance_id);
-}
-
 static int resubmit(struct audit *a, struct json_out *out)
 {
 	const struct feeder_owner owner = {feed_lines, NULL, on_tick, a, "audit"};
@@ -394,7 +383,8 @@ static int resubmit(struct audit *a, struct json_out *out)
 	if (feeder_run(a->in->config, &owner, &c))
 		return STATUS_FAILED;
 	progress_clear();
-	if (a->counts[OPEN] && close_dead_letters(a))
+	if (a->counts[OPEN] &&
+	    session_run(a->session, SQL_AUDIT_CLOSE, SQL_SQLITE_AUDIT_CLOSE, "s", a->in->config->instance_id))
 		return STATUS_FAILED;
 	left = a->counts[MISSING] + a->counts[OPEN] - (int64_t)(c.persisted + c.duplicates + c.rejected);
 	if (a->o->is_json)

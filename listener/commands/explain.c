@@ -148,12 +148,6 @@ static void print_text(const struct history *h, const char *id)
 	}
 }
 
-static void print_json(const struct history *h, const char *id)
-{
-	json_out_object(json_pack("{s:o, s:b, s:O, s:O}", "event_id", json_out_string(id), "is_stored", h->is_stored,
-				  "history", h->moments, "unread", h->unread));
-}
-
 /* --- the command --- */
 
 /* Postgres takes UTF-8 only. Dead letters have ? for bytes of an id that are not UTF-8, so that is what is searched. */
@@ -186,7 +180,8 @@ static int explain(struct history *h, const struct invocation *in)
 	ask_redis(h, in->config, id);
 	json_array_foreach(h->moments, i, moment) json_object_del(moment, "us");
 	if (o->is_json)
-		print_json(h, id.at);
+		json_out_object(json_pack("{s:o, s:b, s:O, s:O}", "event_id", json_out_string(id.at), "is_stored",
+					  h->is_stored, "history", h->moments, "unread", h->unread));
 	else
 		print_text(h, id.at);
 	return i ? STATUS_FINE : STATUS_FAILED;

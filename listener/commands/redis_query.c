@@ -141,29 +141,6 @@ static void on_answer(void *owner, void *arg, const struct redis_reply *reply)
 		*is_claim = reply && reply->type == REPLY_STRING && !mark_read(&mark, reply->str, (size_t)reply->len);
 }
 
-/* Call before the first command. */
-static bool begin(struct redis_query *m)
-{
-	m->has_failed = session_is_late() || !become_ready(m);
-	return !m->has_failed;
-}
-
-static void send_command(struct redis_query *m, void *arg)
-{
-	if (redis_send(m->redis, m->command.at, m->command.len, on_answer, arg))
-		m->has_failed = true;
-	else
-		m->unanswered++;
-}
-
-/* Waits for all answers; redis/connection.c gives up after --redis-timeout. */
-static int finish(struct redis_query *m)
-{
-	while (m->unanswered)
-		uv_run(&m->loop, UV_RUN_ONCE);
-	return m->has_failed ? -1 : 0;
-}
-
 static void put_key(struct redis_query *m, const char *consumer, struct slice id)
 {
 	AUTO_FREE char *prefix = config_claim_prefix(m->config, consumer);
@@ -187,13 +164,16 @@ static void start(struct redis_query *m, const char *const *words, size_t n, con
 static int ask_each(struct redis_query *m, const char *const *words, size_t n, const char *const *consumers,
 		    const struct slice *ids, size_t count, bool *is_claimed)
 {
-	if (!begin(m))
-		return -1;
-	for (size_t i = 0; i < count; i++) {
+	m->has_failed = session_is_late() || !become_ready(m);
+	for (size_t i = 0; i < count && !m->has_failed; i++) {
 		start(m, words, n, consumers ? consumers[i] : m->config->consumer, ids[i]);
-		send_command(m, is_claimed ? &is_claimed[i] : NULL);
+		m->has_failed = redis_send(m->redis, m->command.at, m->command.len, on_answer,
+					   is_claimed ? &is_claimed[i] : NULL);
+		m->unanswered += !m->has_failed;
 	}
-	return finish(m);
+	while (m->unanswered) /* redis/connection.c gives up after --redis-timeout */
+		uv_run(&m->loop, UV_RUN_ONCE);
+	return m->has_failed ? -1 : 0;
 }
 
 int redis_query_find_claimed(struct redis_query *m, const struct slice *ids, size_t n, bool *is_claimed)

@@ -59,11 +59,6 @@ static int fail(const struct session *s, const char *what, const PGresult *resul
 	return -1;
 }
 
-static const char *name_of(const struct session *s)
-{
-	return s->file ? "sqlite" : "postgres";
-}
-
 static void on_notice(void *arg, const char *message)
 {
 	(void)arg;
@@ -342,47 +337,26 @@ static struct pg_result *query(struct session *s, const char *sql, const char *s
 	}
 	rows = session_try(s, s->file ? sqlite : sql, n, values, why, sizeof(why));
 	if (!rows)
-		dispatch_fail("%s: %s", name_of(s), why);
+		dispatch_fail("%s: %s", s->file ? "sqlite" : "postgres", why);
 	return rows;
 }
 
-/* Makes texts of the values. */
-static struct pg_result *query_values(struct session *s, const char *sql, const char *sqlite, const char *types,
-				      va_list ap)
+struct pg_result *session_query(struct session *s, const char *sql, const char *sqlite, const char *types, ...)
 {
 	char numbers[VALUES_MAX][24];
 	const char *values[VALUES_MAX];
 	int n = 0;
+	va_list ap;
 
+	va_start(ap, types);
 	for (; types[n]; n++) {
 		assert(n < VALUES_MAX);
 		if (types[n] == 'n')
 			snprintf(numbers[n], sizeof(numbers[n]), "%" PRId64, va_arg(ap, int64_t));
 		values[n] = types[n] == 'n' ? numbers[n] : va_arg(ap, const char *);
 	}
+	va_end(ap);
 	return query(s, sql, sqlite, n, values);
-}
-
-struct pg_result *session_query(struct session *s, const char *sql, const char *sqlite, const char *types, ...)
-{
-	struct pg_result *rows;
-	va_list ap;
-
-	va_start(ap, types);
-	rows = query_values(s, sql, sqlite, types, ap);
-	va_end(ap);
-	return rows;
-}
-
-int session_run(struct session *s, const char *sql, const char *sqlite, const char *types, ...)
-{
-	AUTO_ROWS *rows;
-	va_list ap;
-
-	va_start(ap, types);
-	rows = query_values(s, sql, sqlite, types, ap);
-	va_end(ap);
-	return rows ? 0 : -1;
 }
 
 void session_each_part(struct session *s, const char *text, const char *head, int n, const char *const *values,

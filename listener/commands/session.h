@@ -44,8 +44,6 @@ bool session_is_file(const struct session *s);
  * letter for each value that follows: s for a text, NULL for an SQL NULL; n for an int64_t. Returns the rows, which the
  * caller passes to session_drop; or NULL. Outside of a transaction the role's statement_timeout does not apply. */
 struct pg_result *session_query(struct session *s, const char *sql, const char *sqlite, const char *types, ...);
-/* Like session_query, for statements whose rows do not matter. Returns 0 or -1. */
-int session_run(struct session *s, const char *sql, const char *sqlite, const char *types, ...);
 /* Called for a row: its n cells are texts, NULL for an SQL NULL. */
 typedef void session_row_fn(void *arg, const char *const *cells, int n);
 /* Like session_query with n texts, but passes the rows to take one by one, so that only one is in memory. In Postgres
@@ -69,6 +67,15 @@ void session_drop(struct pg_result *rows);
 static inline void session_drop_at(struct pg_result **rows)
 {
 	session_drop(*rows);
+}
+/* Like session_query, for statements whose rows do not matter. Returns 0 or -1. */
+#define session_run(...) session_dropped(session_query(__VA_ARGS__))
+static inline int session_dropped(struct pg_result *rows)
+{
+	bool is_done = rows;
+
+	session_drop(rows);
+	return is_done ? 0 : -1;
 }
 
 /* The contents of rows. An SQL NULL reads as "", 0 and false. */
