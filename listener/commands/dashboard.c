@@ -56,7 +56,6 @@ struct dashboard {
 	int64_t state_ms;           /* when it was read (monotonic) */
 };
 
-/* The arguments of a command. */
 struct words {
 	struct bytes text; /* each word ends with a NUL */
 	FILE *out;         /* appends to text */
@@ -69,7 +68,6 @@ struct reply {
 	size_t len;
 };
 
-/* A path and its command. */
 struct endpoint {
 	const char *path;
 	const char *command; /* the command with its fixed options */
@@ -240,7 +238,6 @@ static void on_argument(void *arg, const char *name, const char *value)
 		v->refusal.why = add_argument(v, name, copy);
 }
 
-/* Turns a GET into the words of its command. */
 static void read_query(struct visit *v, const struct http_request *r)
 {
 	add_command(&v->words, v->e);

@@ -51,7 +51,6 @@ static int parse_moment(const char *text, int64_t *us)
 	return 0;
 }
 
-/* A rate may end in /s. */
 static int parse_rate(const struct value_form *form, const char *text, int64_t *value)
 {
 	char digits[32];
@@ -133,7 +132,6 @@ static int refuse_misspelt(struct reader *r, const char *command, const char *se
 	return -1;
 }
 
-/* Reads the option argv[*i] and its value, which may be the next word. */
 static int read_option(struct reader *r, const struct option *o, int argc, char **argv, int *i)
 {
 	const char *value = strchr(argv[*i], '=');

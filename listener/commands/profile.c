@@ -152,7 +152,6 @@ static void skip_reject(void *ctx, struct slice bytes, const char *why)
 
 static const struct session_handler handler = {.on_rule = on_rule, .on_event = skip_event, .on_reject = skip_reject};
 
-/* Returns 0; or -1 after printing why. */
 static int read_frames(struct fit *f, const char *path)
 {
 	struct ndjson *lines = ndjson_open(path, NDJSON_UNLIMITED);

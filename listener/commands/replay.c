@@ -86,7 +86,6 @@ static bool is_same_history(struct replay *r)
 
 /* --- the checkpoint --- */
 
-/* Writes the checkpoint if it has changed. */
 static int write_checkpoint(struct replay *r)
 {
 	char fingerprint[65];

@@ -78,7 +78,6 @@ static size_t undo_hex(const char *in, size_t len, char *out)
 	return n;
 }
 
-/* Returns the name of the user who runs the command. */
 static size_t name_user(const char *in, size_t len, char *out)
 {
 	const struct passwd *user = getpwuid(geteuid());

@@ -14,7 +14,6 @@
 #include "commands/segments.h"
 #include "spool/segment.h"
 
-/* What one segment had. */
 struct tally {
 	bool is_segment;
 	uint64_t records, bytes;

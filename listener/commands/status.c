@@ -59,7 +59,6 @@ static const char *print_age(json_int_t s, char out[24])
 	return out;
 }
 
-/* Prints a line for each hazard. */
 static void print_hazards(const char *at)
 {
 	for (size_t len; *at; at += len + strspn(at + len, ", ")) {
