@@ -36,9 +36,8 @@ struct reading {
 
 /* --- problems --- */
 
-static void note(struct reading *r, enum fleet_health health, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
-static void note(struct reading *r, enum fleet_health health, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static void note(struct reading *r, enum fleet_health health, const char *format,
+						       ...)
 {
 	char text[400];
 	va_list ap;

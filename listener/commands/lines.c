@@ -475,18 +475,13 @@ static int read_sources(struct session *db, struct summary *all, size_t n, int64
 	return 0;
 }
 
-static double share(const struct summary *s, enum line_state state)
-{
-	return s->minutes ? (double)s->states[state] / (double)s->minutes : 0;
-}
-
 static json_t *describe(const struct summary *s)
 {
 	json_t *object = json_pack("{s:o}", "name", json_out_string(s->name));
 
 	for (int state = 0; state < LINE_OPEN; state++)
 		json_object_set_new(object, line_state_name((enum line_state)state),
-				    json_real(share(s, (enum line_state)state)));
+				    json_real(s->minutes ? (double)s->states[state] / (double)s->minutes : 0));
 	json_object_set_new(object, "open_ms", json_integer(s->open_ms));
 	json_object_set_new(object, "holes", maybe(s->holes));
 	json_object_set(object, "minutes", s->list);
@@ -592,21 +587,6 @@ static void print_source(const struct summary *s)
 	putchar('\n');
 }
 
-static void free_minutes(struct summary *s)
-{
-	json_decref(s->list);
-	s->list = NULL;
-}
-
-static void free_summary(struct summary *s)
-{
-	free_minutes(s);
-	json_decref(s->open);
-	json_decref(s->differ);
-	free(s->strip);
-	free(s->lines);
-}
-
 /* --- the command --- */
 
 static int status_of(const uint64_t *states, bool has_faults, bool has_any)
@@ -663,8 +643,13 @@ static int judge(struct session *db, struct summary *all, size_t n, int64_t from
 
 static void free_summaries(struct summary *all, size_t n)
 {
-	for (size_t i = 0; i < n; i++)
-		free_summary(&all[i]);
+	for (size_t i = 0; i < n; i++) {
+		json_decref(all[i].list);
+		json_decref(all[i].open);
+		json_decref(all[i].differ);
+		free(all[i].strip);
+		free(all[i].lines);
+	}
 	free(all);
 }
 
@@ -699,7 +684,8 @@ static int report(struct session *db, const struct given *o, const struct pg_res
 			json_out_item(&out, describe(s));
 		else if (!failed)
 			print_source(s);
-		free_minutes(s);
+		json_decref(s->list);
+		s->list = NULL;
 	}
 	free_summaries(all, n);
 	if (o->is_json) {
