@@ -534,10 +534,9 @@ int dashboard_command(const struct invocation *in)
 	char error[400];
 	sigset_t ends;
 
-	if (o->token_file && !(d.tokens = tokens_new(NULL, o->token_file, true, error, sizeof(error)))) {
-		dispatch_fail("--admin-token-file%s", strchr(error, ':')); /* skips the name of a listener's option */
-		return STATUS_USAGE;
-	}
+	if (o->token_file && !(d.tokens = tokens_new(NULL, o->token_file, true, error, sizeof(error))))
+		return dispatch_refuse("--admin-token-file%s",
+				       strchr(error, ':')); /* skips the name of a listener's option */
 	d.addresses = addresses_new();
 	d.site = (struct http_site){.flag = "--listen",
 				    .address = o->address,

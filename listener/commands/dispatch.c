@@ -62,12 +62,6 @@ const char *dispatch_failure(void)
 	return last_failure;
 }
 
-static int refuse(const char *what)
-{
-	dispatch_fail("%s", what);
-	return STATUS_USAGE;
-}
-
 /* Returns how many words of argv are the command's name; 0 if it is another. */
 static int match(const struct subcommand *c, int argc, char **argv)
 {
@@ -273,8 +267,7 @@ static int refuse_family(const char *family)
 		if (is_of_family(command_table[i].name, family))
 			snprintf(all + strlen(all), sizeof(all) - strlen(all), "%s%s", *all ? ", " : "",
 				 command_table[i].name + strlen(family) + 1);
-	dispatch_fail("%s needs an action: %s; see wsonce %s --help", family, all, family);
-	return STATUS_USAGE;
+	return dispatch_refuse("%s needs an action: %s; see wsonce %s --help", family, all, family);
 }
 
 static int run_family(int argc, char **argv)
@@ -287,9 +280,8 @@ static int run_family(int argc, char **argv)
 	}
 	if (argc == 1)
 		return refuse_family(argv[0]);
-	dispatch_fail("unknown action \"%.80s\" of %s%s (see wsonce %s --help)", argv[1], argv[0],
-		      ask_meant(argv[0], argv[1]), argv[0]);
-	return STATUS_USAGE;
+	return dispatch_refuse("unknown action \"%.80s\" of %s%s (see wsonce %s --help)", argv[1], argv[0],
+			       ask_meant(argv[0], argv[1]), argv[0]);
 }
 
 static bool takes(const struct subcommand *c, int count)
@@ -380,7 +372,7 @@ static int run_command(const struct subcommand *c, const struct config *given, i
 		else
 			what = c->check ? c->check(&in) : NULL;
 	}
-	status = what ? refuse(what) : run_with_session(c, &in);
+	status = what ? dispatch_refuse("%s", what) : run_with_session(c, &in);
 	config_free(&own);
 	return status;
 }
@@ -393,7 +385,7 @@ int dispatch_call(const struct config *config, int argc, char **argv, FILE *out,
 	command_out = out;
 	command_errors = errors;
 	progress_silence(true);
-	status = c ? run_command(c, config, argc - n + 1, argv + n - 1) : refuse("there is no such command");
+	status = c ? run_command(c, config, argc - n + 1, argv + n - 1) : dispatch_refuse("there is no such command");
 	progress_silence(false);
 	command_out = command_errors = NULL;
 	return status;

@@ -57,6 +57,8 @@ void dispatch_list(FILE *out);
 
 /* Prints "wsonce: " and what went wrong, one line, to standard error. Returns STATUS_FAILED. */
 int dispatch_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The same for a wrong option or setting. Is STATUS_USAGE. */
+#define dispatch_refuse(...) (dispatch_fail(__VA_ARGS__), STATUS_USAGE)
 /* While true, dispatch_fail() prints nothing on this thread: the caller shows dispatch_failure(). */
 void dispatch_hush(bool is_quiet);
 /* Returns the sentence of this thread's last dispatch_fail(). Valid until the next. */

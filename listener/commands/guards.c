@@ -26,8 +26,7 @@ static int compare_effects(struct session *s, const struct config *config, const
 
 	if (!rows || !session_count(rows))
 		return rows ? STATUS_FINE : STATUS_FAILED;
-	dispatch_fail("%s", session_text(rows, 0, 0));
-	return STATUS_USAGE;
+	return dispatch_refuse("%s", session_text(rows, 0, 0));
 }
 
 int effects_guard_check(struct session *s, const struct config *config)
@@ -59,12 +58,12 @@ static int refuse(const struct retention_guard_deletion *d, int64_t age_s, const
 {
 	char age[30], greatest[30];
 
-	dispatch_fail("%s is refused: %s %s. %s run all listeners with --time-pointer and a --max-age of at most %s, "
-		      "which is a day less than %s",
-		      d->option, who, what, d->harm,
-		      quantity_print_seconds(age_s - CHECKIN_MARGIN_S, greatest, sizeof(greatest)),
-		      quantity_print_seconds(age_s, age, sizeof(age)));
-	return STATUS_USAGE;
+	return dispatch_refuse(
+		"%s is refused: %s %s. %s run all listeners with --time-pointer and a --max-age of at most %s, "
+		"which is a day less than %s",
+		d->option, who, what, d->harm,
+		quantity_print_seconds(age_s - CHECKIN_MARGIN_S, greatest, sizeof(greatest)),
+		quantity_print_seconds(age_s, age, sizeof(age)));
 }
 
 /* Returns 0 if rows at least age_s old may be deleted, else an exit status after printing why not. */
@@ -95,12 +94,10 @@ int retention_guard_check(struct session *s, const struct config *config,
 	struct pg_result *rows = NULL;
 	int status;
 
-	if (age_s <= CHECKIN_MARGIN_S) {
-		dispatch_fail("%s is refused: rows can go when they are a day older than the --max-age of all "
-			      "listeners, so %s has to be more than a day",
-			      deletion->option, deletion->age);
-		return STATUS_USAGE;
-	}
+	if (age_s <= CHECKIN_MARGIN_S)
+		return dispatch_refuse("%s is refused: rows can go when they are a day older than the --max-age of all "
+				       "listeners, so %s has to be more than a day",
+				       deletion->option, deletion->age);
 	if (keep_others_out(s))
 		rows = session_query(s, SQL_RETENTION_ASK, SQL_SQLITE_RETENTION_ASK, "n",
 				     age_s - (int64_t)CHECKIN_MARGIN_S);

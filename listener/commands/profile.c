@@ -39,10 +39,8 @@ int profile_show(const struct invocation *in)
 	struct profile_fault fault;
 	AUTO_FREE char *text = profile_text(in->words[0], &fault);
 
-	if (!text) {
-		dispatch_fail("%s", fault.text);
-		return STATUS_USAGE;
-	}
+	if (!text)
+		return dispatch_refuse("%s", fault.text);
 	fputs(text, stdout);
 	return STATUS_FINE;
 }

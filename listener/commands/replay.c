@@ -260,10 +260,9 @@ static int replay(struct replay *r)
 	const struct feeder_owner owner = {feed_lines, NULL, on_tick, r, "replay"};
 	int status;
 
-	if (ndjson_would_lose(r->lines, r->o->checkpoint ? r->o->checkpoint : "")) {
-		dispatch_fail("--checkpoint: %s (or its temporary file) is the file to replay", r->o->checkpoint);
-		return STATUS_USAGE;
-	}
+	if (ndjson_would_lose(r->lines, r->o->checkpoint ? r->o->checkpoint : ""))
+		return dispatch_refuse("--checkpoint: %s (or its temporary file) is the file to replay",
+				       r->o->checkpoint);
 	if (resume(r) || write_checkpoint(r)) /* if it cannot be written, fail before a line is fed */
 		return STATUS_FAILED;
 	r->start_ms = r->paced_ms = r->written_ms = clock_ms(CLOCK_MONOTONIC);

@@ -113,10 +113,8 @@ int spool_command(const struct invocation *in)
 	const char *path = in->words[0], *verb = in->words[1];
 	int dir, status;
 
-	if (strcmp(verb, "drop") != 0 && strcmp(verb, "list") != 0 && strcmp(verb, "export") != 0) {
-		dispatch_fail("spool DIR takes one of list, export and drop, not \"%.80s\"", verb);
-		return STATUS_USAGE;
-	}
+	if (strcmp(verb, "drop") != 0 && strcmp(verb, "list") != 0 && strcmp(verb, "export") != 0)
+		return dispatch_refuse("spool DIR takes one of list, export and drop, not \"%.80s\"", verb);
 	dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0)
 		return dispatch_fail("%s cannot be read: %s", path, strerror(errno));

@@ -105,15 +105,13 @@ int webhooks_pause(const struct invocation *in)
 
 int webhooks_resume(const struct invocation *in)
 {
-	struct pg_result *rows =
+	AUTO_ROWS *rows =
 		session_query(in->session, "DELETE FROM :schema.webhook_pauses WHERE target = $1 RETURNING target",
 			      NULL, "s", in->words[0]);
-	bool is_done = rows && session_count(rows);
 
-	session_drop(rows);
 	if (!rows)
 		return STATUS_FAILED;
-	if (!is_done)
+	if (!session_count(rows))
 		return dispatch_fail("the webhook %s is not paused", in->words[0]);
 	json_out_line("resumed %s", in->words[0]);
 	return STATUS_FINE;
