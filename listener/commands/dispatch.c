@@ -345,6 +345,16 @@ static int run_with_session(const struct subcommand *c, struct invocation *in)
 	return status;
 }
 
+/* Returns NULL or one sentence. */
+static const char *check(const struct subcommand *c, const struct invocation *in)
+{
+	const struct given *o = in->options;
+
+	if (o->since_us && o->until_us && o->since_us >= o->until_us)
+		return "--since must be before --until; an age such as 7d is a time before now";
+	return c->check ? c->check(in) : NULL;
+}
+
 /* argv[0] is the last word of the command's name. given: the settings; NULL: they are in argv, too. */
 static int run_command(const struct subcommand *c, const struct config *given, int argc, char **argv)
 {
@@ -367,10 +377,7 @@ static int run_command(const struct subcommand *c, const struct config *given, i
 		if (!given)
 			config_start_log(&own);
 		in.argc = argc;
-		if (options.since_us && options.until_us && options.since_us >= options.until_us)
-			what = "--since must be before --until; an age such as 7d is a time before now";
-		else
-			what = c->check ? c->check(&in) : NULL;
+		what = check(c, &in);
 	}
 	status = what ? dispatch_refuse("%s", what) : run_with_session(c, &in);
 	config_free(&own);
