@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <libgen.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -199,10 +199,10 @@ static char *words_array(char **words, int count)
 static struct envelope *type_reader(const struct config *config)
 {
 	char *pointer = config->type_pointer;
-	const struct config_list list = {&pointer, 1};
+	const struct config_list pointers = {&pointer, 1};
 
 	/* The type is read as if it were the id, the only member that must be there. */
-	return envelope_new(&list, pointer, "");
+	return envelope_new(&pointers, pointer, "");
 }
 
 static struct slice type_of(struct envelope *reader, const char *message, size_t len)

@@ -7,10 +7,8 @@
 #include <stdint.h>
 
 #include "commands/dispatch.h"
-#include "commands/session.h"
 #include "config/config.h"
 #include "event/envelope.h"
-#include "event/event.h"
 
 struct redis_query;
 

@@ -3,7 +3,6 @@
 #include "commands/guards.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "base/bytes.h"
 #include "base/quantity.h"

@@ -2,7 +2,6 @@
 #ifndef WSONCE_GUARDS_H
 #define WSONCE_GUARDS_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "commands/session.h"

@@ -6,7 +6,6 @@
 #include <openssl/evp.h>
 #include <pwd.h>
 #include <sodium.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -1,7 +1,6 @@
 /* status.c owns `wsonce status`: it prints the state of the fleet once or repeatedly. */
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <time.h>

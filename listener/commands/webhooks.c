@@ -2,7 +2,6 @@
  * dead_letters.c has the dead ones. */
 #include <inttypes.h>
 #include <poll.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
