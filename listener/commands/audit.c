@@ -294,9 +294,8 @@ static int list_text(struct audit *a, const char *states, int64_t limit, const c
 	int found = 0;
 
 	rewind_rows(a);
-	for (; limit > 0 && (found = next_name(a, states, &name)) > 0; limit--) {
+	for (; limit > 0 && (found = next_name(a, states, &name)) > 0; limit--)
 		json_out_line("%s%s", name, remark);
-	}
 	return found < 0 ? -1 : 0;
 }
 
@@ -441,8 +440,8 @@ int audit_command(const struct invocation *in)
 	a.lines = ndjson_open(o->expected, (size_t)in->config->message_bytes);
 	if (a.lines && o->missing_to && ndjson_would_lose(a.lines, o->missing_to)) {
 		ndjson_close(a.lines);
-		dispatch_fail("--missing-to: %s (or its temporary file) is the --expected file itself", o->missing_to);
-		return STATUS_USAGE;
+		return dispatch_refuse("--missing-to: %s (or its temporary file) is the --expected file itself",
+				       o->missing_to);
 	}
 	if (a.lines && (!o->is_resubmit || ndjson_keep(a.lines) == 0))
 		a.session = session_open(in->config, SESSION_UPGRADE);
