@@ -94,23 +94,15 @@ static void check_folder(struct findings *f, const char *what, const char *path)
 
 static void check_file(struct findings *f, const struct config *c, const char *path)
 {
-	struct pg_result *rows = NULL;
-	struct session *s;
+	struct session *s = session_open(c, SESSION_READ);
+	AUTO_ROWS *rows = s ? session_query(s, NULL, "SELECT sqlite_version()", "") : NULL;
 
-	if (access(path, F_OK)) {
-		check_folder(f, "sqlite", path);
-		return;
-	}
-	s = session_open(c, SESSION_READ);
-	if (s)
-		rows = session_query(s, NULL, "SELECT sqlite_version()", "");
 	if (!rows)
 		finding(f, FINDING_WRONG, "sqlite", "%s", dispatch_failure());
 	else if (access(path, W_OK))
 		finding(f, FINDING_WRONG, "sqlite", "%s cannot be written: %s", path, strerror(errno));
 	else
 		finding(f, FINDING_OK, "sqlite", "%s, SQLite %s", path, session_text(rows, 0, 0));
-	session_drop(rows);
 	session_close(s);
 }
 
@@ -468,7 +460,9 @@ int check_all(const struct config *config, bool is_json)
 	}
 	findings_of_settings(&f, config);
 	check_files(&f, config);
-	if (path)
+	if (path && access(path, F_OK))
+		check_folder(&f, "sqlite", path);
+	else if (path)
 		check_file(&f, config, path);
 	else
 		check_postgres(&f, config);

@@ -7,7 +7,6 @@
 #include <stdio.h>
 
 #include "config/config.h"
-#include "commands/given.h"
 #include "commands/session.h"
 
 /* Exit statuses of commands. */
@@ -17,16 +16,18 @@ enum status {
 	STATUS_USAGE = 2,  /* a wrong option or setting: one line on standard error says which */
 };
 
+struct given;
+
 /* A command's arguments. They live until run returns. */
 struct invocation {
 	const struct config *config;
 	struct config *own; /* config, if this process has read it: listen changes it */
 	int argc;           /* the command line without the command's own options */
 	char **argv;
-	struct session *session; /* NULL for SESSION_NONE */
-	const char *name;        /* of the command */
-	const struct given *options;
-	char **words; /* the arguments that are not options */
+	struct session *session;     /* NULL for SESSION_NONE */
+	const char *name;            /* of the command */
+	const struct given *options; /* table.h has them */
+	char **words;                /* the arguments that are not options */
 	int word_count;
 };
 
