@@ -707,10 +707,17 @@ int lines_command(const struct invocation *in)
 	int64_t until_us = o->until_us && o->until_us < settled_us ? o->until_us : settled_us;
 	int64_t from = (o->since_us ? o->since_us : now_us - HOUR_US) / (LINE_MINUTE_MS * INT64_C(1000));
 	int64_t end = until_us / (LINE_MINUTE_MS * INT64_C(1000));
-	AUTO_ROWS *sources =
-		session_query(in->session, SQL_LINES_SOURCES, NULL, "nns", from, end, o->source ? o->source : "");
+	struct session *db = session_open(in->config, SESSION_READ);
+	struct pg_result *sources = NULL;
+	int status = UNTOLD;
 
-	return sources ? report(in->session, o, sources, from, end) : UNTOLD;
+	if (db)
+		sources = session_query(db, SQL_LINES_SOURCES, NULL, "nns", from, end, o->source ? o->source : "");
+	if (sources)
+		status = report(db, o, sources, from, end);
+	session_drop(sources);
+	session_close(db);
+	return status;
 }
 
 /* --- for audit --- */
