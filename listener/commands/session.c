@@ -37,17 +37,31 @@ struct session {
 	char schema[SCHEMA_QUOTED_SIZE]; /* "" for a file */
 	const char *settings;            /* see session_configure() */
 	int64_t limit_ms;
-	bool is_in_use; /* the last run() failed because it got no table lock in time */
+	bool is_in_use;   /* the last run() failed because it got no table lock in time */
+	char lacked[200]; /* what right the last run() lacked, in Postgres's words; "" */
 	int64_t lock_timeout_ms;
 };
+
+/* Returns Postgres's words if the role lacked a right, else NULL. */
+static const char *lacked_right(const PGresult *result)
+{
+	const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+
+	return sqlstate && strcmp(sqlstate, "42501") == 0 ? PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY) : NULL;
+}
 
 /* Returns why the last statement failed. result: its answer, or NULL. */
 static const char *explain(const struct session *s, const PGresult *result, char *why, size_t size)
 {
-	if (!s->file)
+	const char *lacked = lacked_right(result);
+
+	if (!s->file && !lacked)
 		return error_text_copy(s->conn, result ? PQresultErrorMessage(result) : PQerrorMessage(s->conn), why,
 				       size);
-	snprintf(why, size, "%s", sqlite_file_why(s->file));
+	if (lacked)
+		snprintf(why, size, "%s; use a role that has this right (sql/roles.sql makes them)", lacked);
+	else
+		snprintf(why, size, "%s", sqlite_file_why(s->file));
 	return why;
 }
 
@@ -148,8 +162,9 @@ static PGresult *execute(struct session *s, const char *sql)
 static int run(struct session *s, const char *sql, int *version)
 {
 	AUTO_ROWS *result = execute(s, sql);
-	const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+	const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE), *lacked = lacked_right(result);
 
+	snprintf(s->lacked, sizeof(s->lacked), "%s", lacked ? lacked : "");
 	s->is_in_use = sqlstate && strcmp(sqlstate, "55P03") == 0;
 	*version = PQresultStatus(result) == PGRES_TUPLES_OK ? (int)strtol(PQgetvalue(result, 0, 0), NULL, 10) : -1;
 	return is_fine(result) ? 0 : -1;
@@ -177,6 +192,10 @@ static int upgrade(struct session *s)
 		uv_sleep(UPGRADE_AGAIN_MS);
 		failed = try_upgrade(s);
 	}
+	if (failed && *s->lacked)
+		return dispatch_fail("cannot bring the schema up to date: %s; run wsonce migrate as the role that owns "
+				     "the tables",
+				     s->lacked);
 	return failed ? fail(s, "cannot bring the schema up to date", NULL) : 0;
 }
 

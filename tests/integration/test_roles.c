@@ -101,7 +101,8 @@ Test(roles, a_listener_that_may_not_make_the_tables_says_so)
 {
 	char flags[] = "listen --ingest 127.0.0.1:0 --redis none";
 
-	expect_run("wsonce_reader", 1, "migrate", "permission denied");
+	expect_run("wsonce_reader", 1, "migrate",
+		   "permission denied for table wsonce_schema; use a role that has this right");
 	expect_run("wsonce_owner", 0, "migrate", "the schema is at version");
 	expect_run("wsonce_reader", 2, flags, "lacks a right");
 }
@@ -123,7 +124,8 @@ Test(roles, a_reader_reads)
 	expect_run("wsonce_owner", 0, "migrate", "the schema is at version");
 	expect_work("--claim-ttl 30");
 	expect_run("wsonce_reader", 0, "dead-letters list", "not JSON");
-	expect_run("wsonce_reader", 1, "dead-letters discard --all --note done", "permission denied");
+	expect_run("wsonce_reader", 1, "dead-letters discard --all --note done",
+		   "permission denied for table dead_letters; use a role");
 	expect_run("wsonce_reader", 0, "export", "\"wsonce_row\":1,");
 	expect_right("wsonce_reader", "events", "SELECT", 1);
 	expect_right("wsonce_reader", "events", "INSERT", 0);
