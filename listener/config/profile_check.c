@@ -338,7 +338,7 @@ int profile_check_part(struct profile_reader *r, const char *part)
 		return profile_check_pointer(r, part + 1);
 	if (*part && *part != '/')
 		return profile_fail(r,
-				    "\"%.80s\" is not a part: it is a pointer (/x of the element, ^/x of the frame), "
+				    "\"%.80s\" is not a part: it is a pointer (/x of the element, ^/x of the message), "
 				    "=text, $variable, @ (the index) or #/x (the hash)",
 				    part);
 	return profile_check_pointer(r, part);
