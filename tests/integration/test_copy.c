@@ -115,22 +115,6 @@ Test(copy_in, after_a_refusal_the_rows_that_are_there_are_looked_up_and_the_othe
 	cr_assert_eq(bench_count("events WHERE payload = '7'"), 2);
 }
 
-/* Eight batches at first, each of which sends one row alone and then the others. */
-Test(copy_in, rows_are_looked_up_for_more_batches_than_one_refusal_costs)
-{
-	database_exec(
-		db, "INSERT INTO events (event_id, event_type, payload) VALUES ('e-150', '', '7'), ('h-150', '', '7')");
-	send_batch_of('e', "1");
-	expect_acks(EVENTS - 1, 1, 0);
-	send_batch_of('f', "1");
-	expect_acks(EVENTS, 0, 0);
-	send_batch_of('g', "1");
-	expect_acks(EVENTS, 0, 0);
-	send_batch_of('h', "1");
-	expect_acks(EVENTS - 1, 1, 0);
-	expect_copies(3, 1);
-}
-
 Test(copy_in, a_payload_that_postgres_refuses_is_a_dead_letter_and_the_others_of_its_batch_are_stored)
 {
 	send_batch("\"\\u0000\"");

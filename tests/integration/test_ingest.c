@@ -408,20 +408,6 @@ Test(ingest, a_producer_of_large_garbage_is_disconnected_soon, .init = set_up, .
 	peer_free(p);
 }
 
-Test(ingest, a_producer_that_mostly_sends_events_may_send_garbage, .init = set_up, .fini = tear_down)
-{
-	struct peer *p = peer_open_events(listener_ingest_port(listener), NULL);
-
-	for (int i = 0; i < 1500; i++) {
-		peer_sendf(p, "{\"event_id\":\"good-%d\"}", i);
-		peer_send_text(p, "garbage");
-	}
-	await(listener_metric(listener, "wsonce_dead_lettered_total") == 1500, SETTLED_MS);
-	cr_assert_eq(listener_metric(listener, "wsonce_ingest_rests_total"), 0);
-	cr_assert(peer_is_open(p));
-	peer_free(p);
-}
-
 Test(ingest, on_sigterm_the_acks_of_what_was_received_come_before_1001)
 {
 	struct peer *producers[3];

@@ -3,14 +3,9 @@
 #include "support.h"
 #include "bench.h"
 
-static void start(const char *flags, const char *const *env)
-{
-	bench_serve((struct listener_options){.redis = "none", .env = env}, "%s", flags);
-}
-
 static void set_up(void)
 {
-	start("", NULL);
+	bench_serve((struct listener_options){.redis = "none"}, NULL);
 }
 
 /* Returns one value of the only row with this id. */
@@ -183,7 +178,8 @@ Test(payload, ids_are_kept_and_told_apart_by_their_bytes, .init = set_up, .fini 
 
 static void set_up_nested(void)
 {
-	start("--id-pointer /meta/key/0 --type-pointer /meta/a~1b~0c --payload-pointer /list/1/body", NULL);
+	bench_serve((struct listener_options){.redis = "none"},
+		    "--id-pointer /meta/key/0 --type-pointer /meta/a~1b~0c --payload-pointer /list/1/body");
 }
 
 Test(payload, pointers_lead_into_objects_and_arrays, .init = set_up_nested, .fini = bench_close)
@@ -193,38 +189,4 @@ Test(payload, pointers_lead_into_objects_and_arrays, .init = set_up_nested, .fin
 	expect_row("{\"list\":[{\"body\":1},{\"other\":2}],\"meta\":{\"key\":[7]},\"event_id\":\"no\"}", "7", "", "{}");
 	peer_send_text(producer, "{\"meta\":{\"key\":{\"1\":\"no\"}}}");
 	ack_expect_rejected(producer, NULL, "/meta/key/0");
-}
-
-static void set_up_whole(void)
-{
-	static const char *const env[] = {"WSONCE_PAYLOAD_POINTER=", "WSONCE_ID_POINTER=/a,/b", NULL};
-
-	start("", env);
-}
-
-Test(payload, an_empty_pointer_is_the_whole_message_and_an_id_may_have_parts, .init = set_up_whole, .fini = bench_close)
-{
-	expect_row("{\"a\":\"x\",\"b\":1.50,\"event_type\":\"t\"}", "x|1.50", "t",
-		   "{\"a\": \"x\", \"b\": 1.50, \"event_type\": \"t\"}");
-	expect_row(" {\"a\":\"x|y\",\"b\":\"z\"} ", "x\\|y|z", "", "{\"a\": \"x|y\", \"b\": \"z\"}");
-	expect_row("{\"a\":\"x\",\"b\":\"y|z\"}", "x|y\\|z", "", "{\"a\": \"x\", \"b\": \"y|z\"}");
-	expect_row("{\"a\":\"x\\\\\",\"b\":\"z\"}", "x\\\\|z", "", "{\"a\": \"x\\\\\", \"b\": \"z\"}");
-	peer_send_text(producer, "{\"a\":\"x\"}");
-	ack_expect_rejected(producer, NULL, "/b is missing");
-}
-
-static void set_up_scalar(void)
-{
-	static const char *const env[] = {"WSONCE_ID_POINTER=/id", NULL};
-
-	start("--payload-pointer= --id-pointer=", env);
-}
-
-Test(payload, a_message_may_be_its_own_id, .init = set_up_scalar, .fini = bench_close)
-{
-	expect_row("\"alone\"", "alone", "", "\"alone\"");
-	expect_row("42", "42", "", "42");
-	expect_row(" 4.20 ", "4.20", "", "4.20");
-	peer_send_text(producer, "[]");
-	ack_expect_rejected(producer, NULL, "not a string or a number");
 }

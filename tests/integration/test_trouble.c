@@ -100,9 +100,10 @@ static struct database *hold_row(const char *id)
 	return holder;
 }
 
-static void wait_for_a_held_row(const char *timeout)
+/* With a lock timeout: an_event_whose_id_another_transaction_holds_stops_nobody. */
+Test(trouble, a_statement_timeout_while_another_transaction_holds_the_id_is_no_fault_of_the_row)
 {
-	set_for_role(timeout);
+	set_for_role("statement_timeout = '100ms'");
 	start("none", "--max-attempts 1");
 	struct database *holder = hold_row("held");
 	send_event("held");
@@ -112,16 +113,6 @@ static void wait_for_a_held_row(const char *timeout)
 	ack_expect(producer, "held", "duplicate");
 	cr_assert_eq(letters(), 0);
 	database_free(holder);
-}
-
-Test(trouble, a_lock_timeout_while_another_transaction_holds_the_id_is_no_fault_of_the_row)
-{
-	wait_for_a_held_row("lock_timeout = '100ms'");
-}
-
-Test(trouble, a_statement_timeout_while_another_transaction_holds_the_id_is_no_fault_of_the_row)
-{
-	wait_for_a_held_row("statement_timeout = '100ms'");
 }
 
 static void expect_letter(const char *id, const char *reason)
@@ -489,24 +480,19 @@ Test(trouble, what_is_wrong_with_a_table_is_no_events_fault)
 }
 
 /* A column generated from the payload is the event's fault. */
-Test(trouble, a_generated_column_without_a_value_is_the_events_fault)
+Test(trouble, a_generated_column_without_a_value_or_against_a_check_is_the_events_fault)
 {
 	start("none", "--max-attempts 1");
 	database_exec(db, "ALTER TABLE events ADD COLUMN n text NOT NULL "
 			  "GENERATED ALWAYS AS (nullif(event_id, 'bad')) STORED");
+	database_exec(db,
+		      "ALTER TABLE events ADD COLUMN m text GENERATED ALWAYS AS (event_id) STORED CHECK (m <> 'odd')");
 	send_event("bad");
 	ack_expect(producer, "bad", "rejected");
+	send_event("odd");
+	ack_expect(producer, "odd", "rejected");
 	send_event("fine");
 	ack_expect(producer, "fine", "persisted");
-}
-
-Test(trouble, a_generated_column_that_violates_a_check_is_the_events_fault)
-{
-	start("none", "--max-attempts 1");
-	database_exec(db,
-		      "ALTER TABLE events ADD COLUMN n text GENERATED ALWAYS AS (event_id) STORED CHECK (n <> 'bad')");
-	send_event("bad");
-	ack_expect(producer, "bad", "rejected");
 }
 
 static char *long_text(const char *begin, size_t len)
@@ -649,32 +635,6 @@ Test(trouble, a_consumer_has_a_letter_though_the_event_has_a_row)
 	cr_assert_eq(letters(), 1);
 }
 
-Test(trouble, of_a_long_message_without_an_id_the_head_and_the_digest_are_kept)
-{
-	char *garbage = long_text("garbage ", 100000),
-	     *event = long_text("{\"event_id\":\"bad\",\"payload\":\"\\u0000", 100000);
-
-	start("none", "");
-	memcpy(event + 100000 - 2, "\"}", 2);
-	peer_send_text(producer, garbage);
-	peer_send_text(producer, event);
-	await(letters() == 2, WAIT_MS);
-	cr_assert_eq(bench_count("dead_letters WHERE event_id IS NULL AND length(raw) = 65536 AND "
-				 "digest = sha256(convert_to('garbage ' || repeat('x', 99992), 'UTF8'))"),
-		     1);
-	cr_assert_eq(database_long(db, "SELECT length(raw) FROM dead_letters WHERE event_id = 'bad'"), 100000);
-}
-
-Test(trouble, it_is_told_when_all_messages_are_dead_letters)
-{
-	start("none", "--id-pointer /wrong");
-	send_event("e-1");
-	send_event("e-2");
-	await(listener_has_logged(listener, "all messages became dead letters"), WAIT_MS);
-	cr_assert(listener_has_logged(listener, "the event has no id"));
-	cr_assert(listener_has_logged(listener, "\\\"event_id\\\":\\\"e-"), "there is no example");
-}
-
 /* --- dead letters that cannot be written --- */
 
 static void send_bad(const char *id)
@@ -698,22 +658,6 @@ Test(trouble, letters_that_cannot_be_written_wait_and_events_do_not)
 	database_exec(db, "ALTER TABLE hidden RENAME TO dead_letters");
 	ack_expect_rejected(producer, "bad", "");
 	cr_assert_eq(letters(), 1);
-}
-
-Test(trouble, a_letter_that_cannot_be_written_does_not_hold_up_others)
-{
-	start("none", "--max-attempts 3");
-	make_trigger("dead_letters", "IF NEW.event_id = 'bad-2' THEN RAISE 'not this one'; END IF;");
-	struct database *lock = fleet_lock(db);
-	send_event("first");
-	for (int i = 0; i < 5; i++) {
-		char *id = suite_text("bad-%d", i);
-		send_bad(id);
-	}
-	fleet_unlock(lock);
-	await(letters() == 4, WAIT_MS);
-	database_exec(db, "DROP TRIGGER watch ON dead_letters");
-	await(letters() == 5, WAIT_MS);
 }
 
 /* It is not acked, either. */
