@@ -22,7 +22,7 @@ WITH path AS MATERIALIZED (
 	SELECT pg_catalog.format('operator %I.%s (%s, %s)', schema, oprname, pg_catalog.format_type(oprleft, NULL),
 		pg_catalog.format_type(oprright, NULL)), schema
 	FROM path AS p JOIN pg_catalog.pg_operator AS o ON oprnamespace OPERATOR(pg_catalog.=) p.oid
-	CROSS JOIN (SELECT '{bool,bytea,"\"char\"",float8,int2,int4,int8,interval,json,jsonb,name,numeric,oid,text,'
+	CROSS JOIN (SELECT E'{bool,bytea,"\\"char\\"",float8,int2,int4,int8,interval,json,jsonb,name,numeric,oid,text,'
 		'timestamptz,varchar,xid}'::pg_catalog.regtype[]::pg_catalog.oid[]) AS u (ours)
 	WHERE oprleft OPERATOR(pg_catalog.=) ANY (ours) AND oprright OPERATOR(pg_catalog.=) ANY (ours) AND EXISTS (
 		SELECT FROM pg_catalog.pg_operator AS c, pg_catalog.pg_type AS l, pg_catalog.pg_type AS r,
