@@ -166,6 +166,7 @@ static int read_frames(struct fit *f, const char *path)
 }
 
 /* Appends the pointer to a member of this name, however deep, to the text in path. Returns false if there is none. */
+/* NOLINTNEXTLINE(misc-no-recursion): jansson limits the depth to 2048 */
 static bool find_member(const json_t *value, const char *name, char *path, size_t size)
 {
 	size_t len = strlen(path);
