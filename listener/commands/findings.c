@@ -119,8 +119,8 @@ int findings_status(const struct findings *f)
 						    f->counts[FINDING_WARNING], "wrong", f->counts[FINDING_WRONG]));
 		json_out_close(f->json);
 	} else {
-		printf("%u ok, %u warnings, %u wrong\n", f->counts[FINDING_OK], f->counts[FINDING_WARNING],
-		       f->counts[FINDING_WRONG]);
+		printf("%u ok, %u warning%s, %u wrong\n", f->counts[FINDING_OK], f->counts[FINDING_WARNING],
+		       f->counts[FINDING_WARNING] == 1 ? "" : "s", f->counts[FINDING_WRONG]);
 	}
 	return f->counts[FINDING_WRONG] ? STATUS_FAILED : STATUS_FINE;
 }

@@ -140,7 +140,8 @@ static const char *find_source_fault(const char *text)
 			url_has_scheme(&url, "ws wss") && url.host[0];
 
 	url_clear(&url);
-	return is_right ? NULL : "is not a ws:// or wss:// URL with a host, or NAME= and such a URL";
+	return is_right ? NULL
+			: "is not a ws:// or wss:// URL with a host and at most port 65535, or NAME= and such a URL";
 }
 
 static const char *find_proxy_fault(const char *text)
