@@ -46,7 +46,7 @@ class Phase:
         await middle
         last, self.end = await offered_rows(fleet)
         self.offered = last - offered
-        await self.sender.end()
+        await self.sender.finish()
 
 
 async def offered_rows(fleet):
