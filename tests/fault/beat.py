@@ -13,7 +13,7 @@ from rig.waiting import wait_until
 LISTENERS, SOURCES = 5, 1000
 OPEN_S = 120
 BEAT_MS = 1.0
-STATS = (rb"hgetall:calls=", rb"evalsha:calls=\d+,usec=")
+STATS = (rb"hgetall:calls=", rb"eval:calls=\d+,usec=")
 
 
 async def beats(redis):
