@@ -128,6 +128,7 @@ static void check_memory(const struct pipeline *p, struct accept_pause *a)
 /* Messages can be read faster than Redis answers, Postgres stores, or the other listeners read them. Then producers
  * wait: a claim whose answer comes too late would count as an outage; a longer queue of rows only takes memory and adds
  * latency; and ten thousand copies that another listener has not even read would leave the cache before they settle.
+ * Without Redis, each copy of a feed is left to others for a second, so their number says nothing about producers.
  * When Postgres stalls, the queue may take the producers' whole share of the budget. Feeds are read until the budget is
  * used up: they cannot resend, and their servers close connections that are not read. */
 static bool is_over(const struct pipeline *p, size_t eighths)
@@ -137,7 +138,7 @@ static bool is_over(const struct pipeline *p, size_t eighths)
 	bool is_backed_up = p->events.counts[EV_BATCHED] >= rows || p->events.message_bytes[EV_BATCHED] >= bytes;
 
 	return p->events.counts[EV_CLAIMING] >= CLAIM_WINDOW / WHOLE * eighths ||
-	       p->events.deferred >= DEFER_WINDOW / WHOLE * eighths ||
+	       (p->events.deferred >= DEFER_WINDOW / WHOLE * eighths && claim_is_ready(p->claim)) ||
 	       (is_backed_up && !store_view(storing_store(p->storing)).is_stalled);
 }
 

@@ -1752,6 +1752,10 @@ STORY(who_leads_a_source_itself_reads_on_however_far_ahead_of_others,
       FAR_AHEAD "told x; clear other_leader; receive y; set other_leader; receive 0..20000; told a0; receive "
 		"20000..20001; pressure producers")
 
+/* Each copy waits for a second then, as many as a feed sends in it. */
+STORY(producers_are_read_however_many_copies_wait_without_redis,
+      FAR_AHEAD "receive 0..5000; pressure producers; set redis_away; receive 5000..5001; pressure none")
+
 STORY(who_has_more_than_is_soon_stored_stops_reading_until_half_is,
       "config feeds; config inflight_bytes 1073741824; receive 0..32767; pressure producers; receive 32767..32768; "
       "pressure all; full 0; pauses 0; take 0..16384 done; pressure all; take 16384..16385 done; pressure producers")
