@@ -505,15 +505,21 @@ static char *long_text(const char *begin, size_t len)
 	return text;
 }
 
+/* Sends an event that is tried again and again, with an error that has this text, and becomes no dead letter. */
+static void send_what_waits(const char *error)
+{
+	send_event("early");
+	await(listener_has_logged(listener, error) && is_unready(), WAIT_MS, "nobody is told");
+	await(listener_metric(listener, "wsonce_rows_put_off_total") > 1, WAIT_MS);
+	cr_assert_eq(letters(), 0);
+}
+
 /* As when it runs out of transaction ids: a check raises the same SQLSTATE for every event. */
 Test(trouble, a_limit_of_the_server_is_no_events_fault)
 {
 	start("none", "--max-attempts 1");
 	database_exec(db, "ALTER TABLE events ADD CONSTRAINT limited CHECK (repeat(event_id, 2000000000) <> '')");
-	send_event("early");
-	await(listener_has_logged(listener, "(54000)") && is_unready(), WAIT_MS, "nobody is told");
-	await(listener_metric(listener, "wsonce_rows_put_off_total") > 1, WAIT_MS);
-	cr_assert_eq(letters(), 0);
+	send_what_waits("(54000)");
 	database_exec(db, "ALTER TABLE events DROP CONSTRAINT limited");
 	ack_expect(producer, "early", "persisted");
 	await(!is_unready(), WAIT_MS, "it is not ready again");
@@ -524,10 +530,7 @@ Test(trouble, a_disk_that_is_full_for_a_trigger_is_no_events_fault)
 {
 	start("none", "--max-attempts 1");
 	make_trigger("events", "RAISE 'could not extend file' USING ERRCODE = '53100';");
-	send_event("early");
-	await(listener_has_logged(listener, "(53100)") && is_unready(), WAIT_MS, "nobody is told");
-	await(listener_metric(listener, "wsonce_rows_put_off_total") > 1, WAIT_MS);
-	cr_assert_eq(letters(), 0);
+	send_what_waits("(53100)");
 	database_exec(db, "DROP TRIGGER watch ON events");
 	ack_expect(producer, "early", "persisted");
 }

@@ -25,6 +25,19 @@ void make_colliding_key(uint32_t n, char *key)
 	memcpy(key, words, sizeof(words));
 }
 
+static void make_key(uint32_t n, char *key)
+{
+	memset(key, 0, 24);
+	memcpy(key, &n, sizeof(n));
+}
+
+void collisions_must_cost_no_more(double (*run)(void (*make)(uint32_t n, char *key)))
+{
+	double usual = run(make_key), colliding = run(make_colliding_key);
+
+	cr_assert_lt(colliding, 10 * usual + 0.1, "%.3f s, not %.3f s", colliding, usual);
+}
+
 void capture_begin(void)
 {
 	log_setup(LOG_INFO, LOG_TEXT, NULL);
