@@ -51,12 +51,18 @@ static inline size_t text_control_len(const char *text, size_t len)
 		       : 0;
 }
 
+/* Writes by over each byte of such characters. */
+static inline void text_replace_controls(char *text, char by)
+{
+	for (char *at = text, *end = text + strlen(text); at < end; at++)
+		memset(at, by, text_control_len(at, (size_t)(end - at)));
+}
+
 /* Cleans text from a peer for a log line. Such characters become question marks. So does each byte beyond ASCII if the
  * text is not UTF-8, which happens when it was cut. */
 static inline void make_line(char *text)
 {
-	for (char *at = text; *at; at++)
-		memset(at, '?', text_control_len(at, strlen(at)));
+	text_replace_controls(text, '?');
 	if (!is_utf8(text, strlen(text)))
 		make_ascii(text);
 }

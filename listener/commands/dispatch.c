@@ -24,13 +24,12 @@ static _Thread_local FILE *command_out, *command_errors;
 static _Thread_local char last_failure[600];
 static _Thread_local bool is_hushed;
 
-/* Replaces what a terminal would obey by blanks. */
+/* Replaces characters that a terminal would obey by blanks. */
 static void calm(char *text)
 {
 	if (!is_utf8(text, strlen(text)))
 		make_ascii(text);
-	for (char *at = text; *at; at++)
-		memset(at, ' ', text_control_len(at, strlen(at)));
+	text_replace_controls(text, ' ');
 }
 
 FILE *dispatch_out(void)

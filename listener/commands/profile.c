@@ -165,7 +165,7 @@ static int read_frames(struct fit *f, const char *path)
 	return result == NDJSON_FAILED ? -1 : 0;
 }
 
-/* Appends the pointer to a member of this name, however deep, to the text in path. Returns false if there is none. */
+/* Looks for a member of this name at any depth, and appends its pointer to path. Returns false if it finds none. */
 /* NOLINTNEXTLINE(misc-no-recursion): jansson limits the depth to 2048 */
 static bool find_member(const json_t *value, const char *name, char *path, size_t size)
 {

@@ -132,7 +132,7 @@ const char *config_origin_name(enum config_origin origin);
 int config_read(struct config *c, int argc, char **argv, char *error, size_t size);
 void config_free(struct config *c);
 
-/* Returns the prefix of a consumer's keys in Redis, on the heap; claim_prefix is that of our own. "" is no consumer. */
+/* Returns the prefix of a consumer's keys in Redis, on the heap; claim_prefix is our own. consumer may be "". */
 char *config_claim_prefix(const struct config *c, const char *consumer);
 
 /* Returns the path of the SQLite file that stores events, or NULL if Postgres does. Valid as long as c. */

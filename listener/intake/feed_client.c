@@ -34,7 +34,7 @@
 #define TELL_MS       60000
 #define MUTE_MS       5000 /* a connection closed sooner, and without data, may have been refused */
 #define MUTE_ENDS     5    /* after this many in a row, one is tried without the cursor */
-#define RESUMES       8    /* of so many tries in a row, one does not resume at a URL that the feed gave */
+#define RESUMES       8    /* every eighth try in a row does not use the feed's own URL to resume */
 #define TOLD_ENDS     3    /* connections in a row whose opening and end are logged; later ones only at debug */
 #define EXAMPLE_BYTES 160
 

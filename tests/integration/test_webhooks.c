@@ -405,7 +405,7 @@ Test(webhooks, answer_that_was_there_before_the_request_is_not_its_answer)
 	cr_assert_eq(receiver_count(receiver, "/extra/500"), 4);
 }
 
-/* The extra answer is in no socket any more: OpenSSL has it. */
+/* The socket is empty: OpenSSL has read the extra answer with the first. */
 Test(webhooks, answer_in_the_same_tls_record_as_another_is_not_the_next_one)
 {
 	struct certificate *authority = certificate_authority_new();
