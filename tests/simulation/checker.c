@@ -356,7 +356,7 @@ static void check_age(int process, const struct message *m)
 
 	if (!is_too_old(m, sim_now() - batch_us) || checker.has_clock_steps ||
 	    world_wide_until() > sim_now() - batch_us || world_disturbed_until(process) > sim_now() - batch_us ||
-	    world_touched_until(id_of(m->event)) > 0)
+	    world_late_until() > sim_now() - batch_us || world_touched_until(id_of(m->event)) > 0)
 		return;
 	process_fail("%s is stored %.1f s after its time", id_of(m->event), (double)(sim_wall() - m->time_us) / 1e6);
 }

@@ -68,9 +68,10 @@ static struct {
 	int64_t still_us[SIM_LISTENERS]; /* how long it freezes when it delivers */
 	struct touch touches[TOUCHES_MAX];
 	int touch_count;
-	bool was_silent; /* Postgres was silent to a listener */
-	bool may_refuse; /* any event may be a dead letter */
-	bool is_narrow;  /* the starting fault has called sim_touches() */
+	bool was_silent;    /* Postgres was silent to a listener */
+	int64_t late_until; /* what was sent into such a silence may arrive until then, also after all faults ceased */
+	bool may_refuse;    /* any event may be a dead letter */
+	bool is_narrow;     /* the starting fault has called sim_touches() */
 	bool is_calm;
 } world;
 
@@ -870,6 +871,8 @@ static void begin_postgres_cut(uint64_t draw, int64_t lasts_us)
 static void begin_postgres_silent(uint64_t draw, int64_t lasts_us)
 {
 	world.was_silent = true;
+	if (world.late_until < sim_now() + lasts_us)
+		world.late_until = sim_now() + lasts_us;
 	break_link(draw, lasts_us, SIM_POSTGRES, SIM_LINK_SILENT);
 }
 
@@ -996,6 +999,11 @@ bool world_was_silent(void)
 int world_life(int process)
 {
 	return world.lives[process]->number;
+}
+
+int64_t world_late_until(void)
+{
+	return world.late_until;
 }
 
 int64_t world_redis_until(void)

@@ -97,6 +97,8 @@ int64_t world_wide_until(void);
 int64_t world_disturbed_until(int listener);
 /* Was the network to Postgres silent at some time? Then a server cannot know that its clients are gone. */
 bool world_was_silent(void);
+/* Until when what was sent to Postgres in such a silence may arrive there. */
+int64_t world_late_until(void);
 /* When the last fault of the whole Redis ended. */
 int64_t world_redis_until(void);
 int64_t world_postgres_until(void);
