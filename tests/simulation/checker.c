@@ -143,6 +143,8 @@ static int64_t time_for(const struct fact *f, int event)
 {
 	const struct settings *s = &checker.plan->settings;
 	int64_t ms = s->ttl_s * SECOND + DUE_MARGIN + s->redis_timeout_ms * 1000;
+	/* a claim is renewed until its batch, sent into the silence, has timed out */
+	int64_t batch = world_late_until() > f->received_at ? s->postgres_timeout_ms * 1000 : 0;
 	/* all other events may be ahead of it */
 	int64_t queue = checker.has_slow_rows ? checker.plan->events * SECOND / 8 : 0;
 	bool was_wide = world_wide_until() > f->received_at - 15 * SECOND && world_wide_until() > SECOND;
@@ -151,7 +153,7 @@ static int64_t time_for(const struct fact *f, int event)
 		ms += 2 * s->ttl_s * SECOND + 13 * SECOND + s->postgres_timeout_ms * 1000;
 	if (s->has_spool) /* a copy that left memory is held again */
 		ms += 2 * s->ttl_s * SECOND;
-	return ms + queue + (fault_point_is_on() ? FAULT_MARGIN : 0);
+	return ms + batch + queue + (fault_point_is_on() ? FAULT_MARGIN : 0);
 }
 
 /* May this event be one for which a dead letter is being written? */
