@@ -137,6 +137,12 @@ static int64_t free_since(const struct fact *f, int event)
 	return latest(latest(since, world_wide_until()), touched);
 }
 
+/* How long rows may take that come before an event's own. */
+static int64_t queue_us(void)
+{
+	return checker.has_slow_rows ? checker.plan->events * SECOND / 8 : 0;
+}
+
 /* After a fault that affected all listeners, an event may have to wait for its longest backoff. Statements with a
  * handler wait for each other. */
 static int64_t time_for(const struct fact *f, int event)
@@ -145,15 +151,13 @@ static int64_t time_for(const struct fact *f, int event)
 	int64_t ms = s->ttl_s * SECOND + DUE_MARGIN + s->redis_timeout_ms * 1000;
 	/* a claim is renewed until its batch, sent into the silence, has timed out */
 	int64_t batch = world_late_until() > f->received_at ? s->postgres_timeout_ms * 1000 : 0;
-	/* all other events may be ahead of it */
-	int64_t queue = checker.has_slow_rows ? checker.plan->events * SECOND / 8 : 0;
 	bool was_wide = world_wide_until() > f->received_at - 15 * SECOND && world_wide_until() > SECOND;
 
 	if (was_wide || s->has_handler || s->hooks || world_touched_until(id_of(event)) > 0)
 		ms += 2 * s->ttl_s * SECOND + 13 * SECOND + s->postgres_timeout_ms * 1000;
 	if (s->has_spool) /* a copy that left memory is held again */
 		ms += 2 * s->ttl_s * SECOND;
-	return ms + batch + queue + (fault_point_is_on() ? FAULT_MARGIN : 0);
+	return ms + batch + queue_us() + (fault_point_is_on() ? FAULT_MARGIN : 0);
 }
 
 /* May this event be one for which a dead letter is being written? */
@@ -351,10 +355,10 @@ static void check_order(int process, int event)
 
 /* --- the database --- */
 
-/* An event is judged when its batch is sent. A batch may take as long as a statement may. */
+/* An event is judged when its batch is sent. A batch may take as long as a statement may, or as its rows. */
 static void check_age(int process, const struct message *m)
 {
-	int64_t batch_us = checker.plan->settings.postgres_timeout_ms * 1000 + AGE_MARGIN;
+	int64_t batch_us = checker.plan->settings.postgres_timeout_ms * 1000 + AGE_MARGIN + queue_us();
 
 	if (!is_too_old(m, sim_now() - batch_us) || checker.has_clock_steps ||
 	    world_wide_until() > sim_now() - batch_us || world_disturbed_until(process) > sim_now() - batch_us ||
@@ -770,6 +774,11 @@ bool checker_has(int message)
 
 	return (m->event >= 0 && checker.facts[m->event].message >= 0) || is_letter(m->digest) ||
 	       is_letter(m->feed_digest);
+}
+
+bool checker_is_scrap(int process, int message)
+{
+	return checker.is_scrap[process][message];
 }
 
 bool checker_was_kept(int message)

@@ -197,7 +197,7 @@ static void check_unneeded(const struct inode *f)
 		const struct message *m = &plan->messages[i];
 
 		if (m->event >= 0 && has(&f->now, m->bytes, m->len) && !checker_was_kept(i) &&
-		    !files_have(f->process, m->bytes, m->len, false))
+		    !checker_is_scrap(f->process, i) && !files_have(f->process, m->bytes, m->len, false))
 			process_fail("a segment with %s is removed, which is not stored", plan->ids[m->event]);
 	}
 }

@@ -129,6 +129,8 @@ void checker_died(int process, int life, bool is_dark);
 void checker_loses_power(int process);
 /* Has the message's event ever had a row, or the message a letter? */
 bool checker_was_kept(int message);
+/* May its record on this listener's disk be torn, since the power was lost before a sync? */
+bool checker_is_scrap(int process, int message);
 /* The receiver got a request, which ends by `until`. */
 void checker_requested(int process, const char *target, const char *id, const char *key, int64_t until);
 void checker_taken(const char *target, const char *id, int status);
