@@ -79,8 +79,8 @@ const char *schema_ask_sql(void)
 
 /* Locks the table until the transaction ends, so that of several listeners that start at once, the first migrates and
  * the others find nothing to do. If there is no table yet, the others wait until the first has created it, and ignore
- * that they cannot create it again. Not an advisory lock, which any role could hold: this lock needs rights to the
- * table. */
+ * that they cannot create it again. Not an advisory lock, whose number another program
+ * may use. */
 const char *schema_lock_sql(void)
 {
 	return "BEGIN; DO $do$ BEGIN " VERSIONS_SQL
