@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/url.h"
 
 #define LINE_MAX_BYTES 8192
 
@@ -20,11 +21,18 @@ void secret_mask(char *text, const char *secret)
 
 	for (char *at = n < SECRET_SHORT ? NULL : strstr(text, secret); at; at = strstr(at + n, secret))
 		memset(at, '*', n);
+	for (char *end = text + strlen(text); n-- > SECRET_SHORT;)
+		if (n <= (size_t)(end - text) && memcmp(end - n, secret, n) == 0)
+			memset(end - n, '*', n);
 }
 
-void secret_mask_path(char *text, const char *path)
+void secret_mask_url(char *text, const struct url *url)
 {
-	char *copy = memory_strdup(path), *rest = copy;
+	char *copy = memory_strdup(url->path ? url->path : ""), *rest = copy;
+	AUTO_FREE char *login = url_login(url);
+
+	secret_mask(text, login);
+	secret_mask(text, url->password ? url->password : url->user);
 
 	for (char *part; (part = strsep(&rest, "?&#"));) {
 		const char *value = part == copy ? NULL : strchr(part, '=');

@@ -4,12 +4,15 @@
 
 #include <stddef.h>
 
+struct url;
+
 #define SECRET_SHORT 4 /* bytes; a shorter secret occurs in too many words */
 
-/* Overwrites each occurrence of secret in text with asterisks. Ignores NULL and secrets shorter than SECRET_SHORT. */
+/* Overwrites each occurrence of secret in text with asterisks, also if text was cut off within the last one. Ignores
+ * NULL and secrets, or parts, shorter than SECRET_SHORT. */
 void secret_mask(char *text, const char *secret);
-/* Does the same with the path and the query values of a URL, because a server may echo them. */
-void secret_mask_path(char *text, const char *path);
+/* Does the same with a URL's path, query values and password, because a server may echo them. */
+void secret_mask_url(char *text, const struct url *url);
 
 /* Overwrites a text with asterisks. */
 void secret_hide(char *text);

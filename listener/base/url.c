@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/base64.h"
 #include "base/memory.h"
 #include "base/text.h"
 
@@ -176,6 +177,18 @@ void url_clear(struct url *u)
 int url_port(const struct url *u)
 {
 	return u->port ? u->port : strcmp(u->scheme, "wss") == 0 ? 443 : strcmp(u->scheme, "socks5") == 0 ? 1080 : 80;
+}
+
+char *url_login(const struct url *u)
+{
+	AUTO_FREE char *plain = memory_printf("%s:%s", u->user ? u->user : "", u->password ? u->password : "");
+	struct bytes coded = {NULL, 0, 0};
+
+	if (!u->user)
+		return NULL;
+	base64_add(&coded, plain, strlen(plain));
+	bytes_text(&coded);
+	return coded.at;
 }
 
 char *url_authority(const char *host, int port)

@@ -139,13 +139,6 @@ static void on_timer_closed(uv_handle_t *timer)
 	free(d);
 }
 
-/* Masks secrets of the URL in the reason, because a server may echo its URL. */
-static void mask_url(struct dial *d)
-{
-	secret_mask(d->reason, d->url.password);
-	secret_mask_path(d->reason, d->url.path ? d->url.path : "");
-}
-
 /* If why is NULL, d->reason has the reason. */
 static void end_dial(struct dial *d, const char *why, enum dial_state state)
 {
@@ -155,7 +148,7 @@ static void end_dial(struct dial *d, const char *why, enum dial_state state)
 	if (d->fault || why)
 		snprintf(d->reason, sizeof(d->reason), "%s", d->fault ? d->fault : why);
 	stop_trying(d);
-	mask_url(d);
+	secret_mask_url(d->reason, &d->url);
 	end.close_code = d->frames ? frames_close_code(d->frames) : 0;
 	end.status = d->upgrade ? upgrade_answer(d->upgrade)->status : 0;
 	end.wait_ms = d->upgrade ? upgrade_answer(d->upgrade)->wait_s * 1000 : 0;

@@ -10,7 +10,6 @@
 #include <time.h>
 #include <uv.h>
 
-#include "base/base64.h"
 #include "base/bytes.h"
 #include "base/memory.h"
 #include "base/text.h"
@@ -70,12 +69,9 @@ static void encode(char *out, const void *bytes, size_t len)
 /* The header for Basic authentication with the user and password of url, or "", on the heap. */
 static char *write_authorization(const struct url *url)
 {
-	const char *user = url->user ? url->user : "", *password = url->password ? url->password : "";
-	AUTO_FREE char *plain = memory_printf("%s:%s", user, password);
-	AUTO_BYTES coded = {NULL, 0, 0};
+	AUTO_FREE char *login = url_login(url);
 
-	base64_add(&coded, plain, strlen(plain));
-	return url->user ? memory_printf("Authorization: Basic %s\r\n", bytes_text(&coded)) : memory_strdup("");
+	return login ? memory_printf("Authorization: Basic %s\r\n", login) : memory_strdup("");
 }
 
 /* The header for the subprotocols, or "", on the heap. */

@@ -31,7 +31,6 @@
 #include "config/webhook_headers.h"
 
 #define HEAD_BYTES        1024  /* bytes of an answer's body that are recorded */
-#define MORE_BYTES        8192  /* bytes kept after them, to mask a secret that the recorded part would cut off */
 #define BODY_BYTES        65536 /* bytes of an answer's body that are read, so that the connection can be reused */
 #define BODY_MS           2000  /* how long reading the body may take */
 #define LINES_BYTES       65536 /* limit of an answer's headers and trailers; the status counts even if they are longer */
@@ -72,7 +71,7 @@ struct delivery {
 	char signature[HEADER_BYTES + SIGNATURE_SIZE];
 	struct bytes own; /* the webhook's header lines, which may change while the request runs */
 	char error[CURL_ERROR_SIZE];
-	char head[HEAD_BYTES + MORE_BYTES + 1];
+	char head[HEAD_BYTES + 1];
 };
 
 /* An open socket of libcurl. */
@@ -104,12 +103,14 @@ static void mask_words(char *text, const char *value)
 	free(copy);
 }
 
-/* Masks the webhook's path and the values of its headers, which may be tokens. */
+/* Masks the webhook's URL and the values of its headers, which may be tokens. */
 static void mask_head(struct delivery *d)
 {
-	const char *path = strchr(strstr(d->webhook->url, "://") + 3, '/');
+	struct url url;
 
-	secret_mask_path(d->head, path ? path : "");
+	url_parse(&url, d->webhook->url); /* checked by config/webhook.c */
+	secret_mask_url(d->head, &url);
+	url_clear(&url);
 	for (size_t i = 0; i < d->own.len; i += strlen(d->own.at + i) + 1)
 		mask_words(d->head, strchr(d->own.at + i, ':') + 2);
 }
@@ -117,10 +118,10 @@ static void mask_head(struct delivery *d)
 /* Makes the head safe for Postgres and logs: without secrets, and valid UTF-8 without NUL. */
 static void clean_head(struct delivery *d)
 {
-	size_t n = d->head_len < HEAD_BYTES ? d->head_len : HEAD_BYTES;
+	size_t n = d->head_len;
 
-	d->head[d->head_len] = '\0';
-	for (size_t i = 0; i < d->head_len; i++)
+	d->head[n] = '\0';
+	for (size_t i = 0; i < n; i++)
 		if (!d->head[i])
 			d->head[i] = ' ';
 	mask_head(d);

@@ -1,6 +1,8 @@
 /* Masking secrets in texts. */
 #include "base/secret.h"
 
+#include "base/url.h"
+
 #include "unit.h"
 
 static void expect_masked(const char *text, const char *secret, const char *shown)
@@ -17,6 +19,8 @@ Test(secret, each_place_is_masked)
 	expect_masked("ERR unknown command AUTH, with args: 'hush'", "hush",
 		      "ERR unknown command AUTH, with args: '****'");
 	expect_masked("hushhush hus hush", "hush", "******** hus ****");
+	expect_masked("cut off: hush-hus", "hush-hush", "cut off: ********");
+	expect_masked("cut off: hus", "hush-hush", "cut off: hus");
 	expect_masked("nothing", "hush", "nothing");
 	expect_masked("nothing", NULL, "nothing");
 }
@@ -88,8 +92,13 @@ Test(secret, first_line_ends_at_its_end_and_not_at_a_nul)
 
 Test(secret, the_path_and_the_query_of_a_url_are_masked_where_they_are_echoed)
 {
-	char text[] = "Cannot GET /hook/token?key=value-1&x=1#frag: value-1";
+	char text[] = "Cannot GET /hook/token?key=value-1&x=1#frag: value-1, Authorization: Basic bWU6YSBwYXNz, a pass";
+	struct url url;
 
-	secret_mask_path(text, "/hook/token?key=value-1&x=1#frag");
-	cr_assert_str_eq(text, "Cannot GET ***********?key=*******&x=1#****: *******");
+	cr_assert_eq(url_parse(&url, "https://me:a%20pass@h/hook/token?key=value-1&x=1#frag"), 0);
+	secret_mask_url(text, &url);
+	url_clear(&url);
+	cr_assert_str_eq(
+		text,
+		"Cannot GET ***********?key=*******&x=1#****: *******, Authorization: Basic ************, ******");
 }
