@@ -243,7 +243,8 @@ static uint64_t shrink(struct fill *f)
 	__int128 before = h->to - h->from;
 	size_t i = 0, n;
 
-	qsort(f->numbers, f->number_count, sizeof(*f->numbers), compare);
+	if (f->number_count)
+		qsort(f->numbers, f->number_count, sizeof(*f->numbers), compare);
 	for (; i < f->number_count && f->numbers[i] <= h->from; i++)
 		h->from += f->numbers[i] == h->from;
 	for (n = f->number_count; n > i && f->numbers[n - 1] >= h->to; n--)

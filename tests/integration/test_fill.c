@@ -87,13 +87,15 @@ Test(fill, what_was_stored_before_counts_as_no_hole)
 
 Test(fill, a_page_that_has_a_part_is_followed_by_another)
 {
-	answer("/missing/a/2/5", 200,
-	       "{\"list\":[{\"id\":\"e-5\",\"of\":\"a\",\"n\":5},{\"id\":\"e-4\",\"of\":\"a\",\"n\":4},"
-	       "{\"id\":\"b\",\"of\":\"b\",\"n\":3}]}");
+	answer("/missing/a/2/5", 200, "{\"list\":[]}");
 	START(URL GAP FILL("") RULES, feed_port(feed), feed_port(feed));
 	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
 	send_number(1);
 	send_number(6);
+	await(is_counted("wsonce_fill_calls_total", 1), SETTLED_MS);
+	answer("/missing/a/2/5", 200,
+	       "{\"list\":[{\"id\":\"e-5\",\"of\":\"a\",\"n\":5},{\"id\":\"e-4\",\"of\":\"a\",\"n\":4},"
+	       "{\"id\":\"b\",\"of\":\"b\",\"n\":3}]}");
 	await(is_counted("wsonce_feed_filled_total{source=\"played\"}", 2), SETTLED_MS);
 	answer("/missing/a/2/3", 200,
 	       "{\"list\":[{\"id\":\"e-2\",\"of\":\"a\",\"n\":2},{\"id\":\"e-3\",\"of\":\"a\",\"n\":3}]}");
