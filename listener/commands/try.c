@@ -403,7 +403,7 @@ static void print_recording(struct trial *t)
 	}
 	json_out_format(&out, ",\n \"examples\": %j,\n \"rejected\": %j\n}\n", make_array(&t->examples),
 			make_array(&t->rejected));
-	fwrite(bytes_text(&out), 1, out.len, stdout);
+	json_out_safe(bytes_text(&out));
 }
 
 /* Prints what the profile makes of a file (-: standard input), a frame per line or record, as one JSON object. starts

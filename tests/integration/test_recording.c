@@ -141,6 +141,14 @@ Test(recording, segments_replay_into_the_rows_of_lines, .init = open_feed, .time
 	cr_assert_str_eq(run_in(NULL, suite_text("try --profile %s --frames %s", profile(), segment)).output, frames);
 }
 
+Test(recording, frames_print_no_command_to_a_terminal, .init = open_feed)
+{
+	const char *frames = suite_file("frames", "{\"event_id\":\"\xc2\x9b\x32J\"}\n");
+	struct run run = run_in(NULL, suite_text("try --profile %s --frames %s", profile(), frames));
+
+	cr_assert(strstr(run.output, "\\u009b2J") && !strstr(run.output, "\xc2\x9b"), "%s", run.output);
+}
+
 /* A feed cannot choose the source and the time of its rows. */
 Test(recording, a_message_that_looks_like_a_line_of_an_export_is_a_message, .init = open_feed, .timeout = 60)
 {
