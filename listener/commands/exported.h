@@ -9,7 +9,7 @@
 #include "base/bytes.h"
 #include "commands/feeder.h"
 
-/* How lines of rows and of dead letters begin. A message that begins like this is taken for one. */
+/* How lines of rows and of dead letters begin. A line that begins like this is taken for one. */
 #define EXPORTED_ROW    "{\"wsonce_row\":"
 #define EXPORTED_LETTER "{\"wsonce_letter\":"
 

@@ -534,6 +534,10 @@ int ndjson_fingerprint(struct ndjson *l, uint64_t offset, char hex[65])
 
 bool ndjson_write(FILE *out, const char *message, size_t len)
 {
+	size_t mark = text_mark_len(message, len);
+
+	if (exported_head(message + mark, len - mark))
+		putc(' ', out);
 	for (size_t i = 0; i < len; i++)
 		putc(message[i] == '\n' || message[i] == '\r' ? ' ' : message[i], out);
 	putc('\n', out);

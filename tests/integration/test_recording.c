@@ -152,14 +152,19 @@ Test(recording, frames_print_no_command_to_a_terminal, .init = open_feed)
 /* A feed cannot choose the source and the time of its rows. */
 Test(recording, a_message_that_looks_like_a_line_of_an_export_is_a_message, .init = open_feed, .timeout = 60)
 {
-	char *dir = suite_path("dir");
-	struct process *p = start(suite_text("--segments --messages 1 %s", dir));
+	char *dir = suite_path("dir"), *lines = suite_path("lines");
+	struct process *p = start(suite_text("--segments --messages 1 %s", dir)),
+		       *to_lines = start(suite_text("--messages 1 %s", lines));
 
-	cr_assert(feed_wait_clients(feed, 1, SOON_MS));
+	cr_assert(feed_wait_clients(feed, 2, SOON_MS));
 	feed_sendf(feed, "{\"wsonce_row\":1,\"source\":\"bank\",\"received_at\":\"2026-01-02T03:04:05Z\",\"event_id\":"
 			 "\"e\",\"event_type\":\"\",\"payload\":1}");
 	end(p);
+	end(to_lines);
 	run_expect(db, 0, "persisted 1,", "replay %s", segment_in(dir));
+	cr_assert_eq(bench_count("events WHERE source <> 'bank' AND received_at > '2026-02-01Z'"), 1);
+	database_exec(db, "DELETE FROM events");
+	run_expect(db, 0, "persisted 1,", "replay %s", lines);
 	cr_assert_eq(bench_count("events WHERE source <> 'bank' AND received_at > '2026-02-01Z'"), 1);
 }
 
