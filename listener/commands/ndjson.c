@@ -532,11 +532,18 @@ int ndjson_fingerprint(struct ndjson *l, uint64_t offset, char hex[65])
 	return 0;
 }
 
+/* True if a reader of the file would not take this line for a message, or not read the file. */
+static bool is_misread(const char *message, size_t len)
+{
+	size_t mark = text_mark_len(message, len), magic = strlen(MAGIC);
+
+	return exported_head(message + mark, len - mark) || find_magic(message, len) ||
+	       (len >= magic && memcmp(message, MAGIC, magic) == 0);
+}
+
 bool ndjson_write(FILE *out, const char *message, size_t len)
 {
-	size_t mark = text_mark_len(message, len);
-
-	if (exported_head(message + mark, len - mark))
+	if (is_misread(message, len))
 		putc(' ', out);
 	for (size_t i = 0; i < len; i++)
 		putc(message[i] == '\n' || message[i] == '\r' ? ' ' : message[i], out);

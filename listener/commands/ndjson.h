@@ -64,8 +64,8 @@ bool ndjson_would_lose(const struct ndjson *l, const char *path);
 /* Returns the message of a record. If a profile has read it, writes into event a message that needs no profile. */
 struct slice ndjson_message(struct bytes *event, const struct record *r);
 
-/* Writes a message as a line. Newlines, which JSON has between tokens only, become blanks, and a blank precedes a message
- * that replay would take for a line of export. False: it cannot write. */
+/* Writes a message as a line. Newlines, which JSON has between tokens only, become blanks, and a blank precedes a
+ * message that would be read as a line of export, a segment or a compressed file. False: it cannot write. */
 bool ndjson_write(FILE *out, const char *message, size_t len);
 
 /* Returns its length in bytes, or 0 if it is a pipe. */

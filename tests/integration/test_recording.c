@@ -168,6 +168,21 @@ Test(recording, a_message_that_looks_like_a_line_of_an_export_is_a_message, .ini
 	cr_assert_eq(bench_count("events WHERE source <> 'bank' AND received_at > '2026-02-01Z'"), 1);
 }
 
+Test(recording, a_message_that_begins_as_another_kind_of_file_is_a_message, .init = open_feed, .timeout = 60)
+{
+	static const char *const firsts[] = {"wsspool1 of 48 bytes, which is the length of a head", "\x1f\x8b\x08"};
+
+	for (int i = 0; i < 2; i++) {
+		char *lines = suite_path(i ? "lines-1" : "lines-0");
+		struct process *p = start(suite_text("--messages 1 %s", lines));
+
+		cr_assert(feed_wait_clients(feed, 1, SOON_MS));
+		feed_send(feed, 2, true, firsts[i], strlen(firsts[i]));
+		end(p);
+		run_expect(db, 1, "rejected 1", "replay %s", lines);
+	}
+}
+
 /* As of a recorder that was killed, or that is still at work. */
 Test(recording, a_torn_segment_replays_up_to_its_end_and_on_from_there, .init = open_feed, .timeout = 60)
 {
