@@ -184,9 +184,7 @@ char *url_login(const struct url *u)
 	AUTO_FREE char *plain = memory_printf("%s:%s", u->user ? u->user : "", u->password ? u->password : "");
 	struct bytes coded = {NULL, 0, 0};
 
-	if (!u->user)
-		return NULL;
-	base64_add(&coded, plain, strlen(plain));
+	base64_add(&coded, plain, u->user ? strlen(plain) : 0);
 	bytes_text(&coded);
 	return coded.at;
 }

@@ -30,9 +30,7 @@ void url_clear(struct url *u);
 /* Returns the port, or the default of the scheme: 443 for wss://, 1080 for socks5://, else 80. */
 int url_port(const struct url *u);
 
-/* Returns user and password in base64, as Basic authentication has them (RFC 7617), on the heap; NULL if there are
- * none.
- */
+/* Returns user and password in base64 (RFC 7617) on the heap, or "" without a user. */
 char *url_login(const struct url *u);
 
 /* Returns host:port, or host if port is 0, on the heap. An IPv6 address gets brackets. */

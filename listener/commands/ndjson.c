@@ -202,6 +202,7 @@ static const char *find_magic(const char *bytes, size_t len)
 		size_t len;
 		const char *what;
 	} kinds[] = {
+		{MAGIC, strlen(MAGIC), "is a segment"},
 		{"\x1f\x8b", 2, "is compressed by gzip: give the output of zcat"},
 		{"\x28\xb5\x2f\xfd", 4, "is compressed by zstd: give the output of zstdcat"},
 		{"\xff\xfe", 2, "is UTF-16: give it as UTF-8"},
@@ -532,18 +533,11 @@ int ndjson_fingerprint(struct ndjson *l, uint64_t offset, char hex[65])
 	return 0;
 }
 
-/* True if a reader of the file would not take this line for a message, or not read the file. */
-static bool is_misread(const char *message, size_t len)
-{
-	size_t mark = text_mark_len(message, len), magic = strlen(MAGIC);
-
-	return exported_head(message + mark, len - mark) || find_magic(message, len) ||
-	       (len >= magic && memcmp(message, MAGIC, magic) == 0);
-}
-
 bool ndjson_write(FILE *out, const char *message, size_t len)
 {
-	if (is_misread(message, len))
+	size_t mark = text_mark_len(message, len);
+
+	if (find_magic(message, len) || exported_head(message + mark, len - mark))
 		putc(' ', out);
 	for (size_t i = 0; i < len; i++)
 		putc(message[i] == '\n' || message[i] == '\r' ? ' ' : message[i], out);

@@ -362,8 +362,7 @@ static void begin(struct fill *f)
 
 	f->session = session_new(f->parts.profile, false);
 	feed_client_hide(f->parts.client, f->session);
-	f->first->tries = 0;
-	f->number_count = 0;
+	f->number_count = f->first->tries = 0;
 	session_load(f->session, session_save(*f->parts.session));
 	if (h->cursor)
 		session_restore(f->session, (struct slice){h->cursor, strlen(h->cursor)}, time(NULL));

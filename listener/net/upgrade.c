@@ -66,14 +66,6 @@ static void encode(char *out, const void *bytes, size_t len)
 	EVP_EncodeBlock((unsigned char *)out, bytes, (int)len);
 }
 
-/* The header for Basic authentication with the user and password of url, or "", on the heap. */
-static char *write_authorization(const struct url *url)
-{
-	AUTO_FREE char *login = url_login(url);
-
-	return login ? memory_printf("Authorization: Basic %s\r\n", login) : memory_strdup("");
-}
-
 /* The header for the subprotocols, or "", on the heap. */
 static char *write_subprotocols(const struct upgrade_offer *offer)
 {
@@ -91,17 +83,16 @@ static char *write_subprotocols(const struct upgrade_offer *offer)
 static void write_request(struct upgrade *u, const struct url *url, const char *key)
 {
 	const char *headers = u->offer->headers;
-	AUTO_FREE char *authorization =
-		has_header(headers, "Authorization") ? memory_strdup("") : write_authorization(url);
+	AUTO_FREE char *login = has_header(headers, "Authorization") ? memory_strdup("") : url_login(url);
 	AUTO_FREE char *subprotocols = write_subprotocols(u->offer), *host = url_authority(url->host, url->port);
 
-	u->request = memory_printf("GET %s%.*s HTTP/1.1\r\nHost: %s\r\n%sConnection: Upgrade\r\nUpgrade: websocket\r\n"
-				   "Sec-WebSocket-Key: %s\r\nSec-WebSocket-Version: 13\r\n%s%s%s%s\r\n",
-				   url->path[0] == '/' ? "" : "/", (int)strcspn(url->path, "#"), url->path, host,
-				   has_header(headers, "User-Agent") ? "" : "User-Agent: wsonce/" WSONCE_VERSION "\r\n",
-				   key, subprotocols,
-				   u->offer->has_deflate ? "Sec-WebSocket-Extensions: " DEFLATE_OFFER "\r\n" : "",
-				   headers ? headers : "", authorization);
+	u->request = memory_printf(
+		"GET %s%.*s HTTP/1.1\r\nHost: %s\r\n%sConnection: Upgrade\r\nUpgrade: websocket\r\n"
+		"Sec-WebSocket-Key: %s\r\nSec-WebSocket-Version: 13\r\n%s%s%s%s%s%s\r\n",
+		url->path[0] == '/' ? "" : "/", (int)strcspn(url->path, "#"), url->path, host,
+		has_header(headers, "User-Agent") ? "" : "User-Agent: wsonce/" WSONCE_VERSION "\r\n", key, subprotocols,
+		u->offer->has_deflate ? "Sec-WebSocket-Extensions: " DEFLATE_OFFER "\r\n" : "", headers ? headers : "",
+		*login ? "Authorization: Basic " : "", login, *login ? "\r\n" : "");
 }
 
 /* Computes the Sec-WebSocket-Accept for key: base64(SHA-1(key and the RFC's GUID)). */

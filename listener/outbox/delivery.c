@@ -103,28 +103,22 @@ static void mask_words(char *text, const char *value)
 	free(copy);
 }
 
-/* Masks the webhook's URL and the values of its headers, which may be tokens. */
-static void mask_head(struct delivery *d)
-{
-	struct url url;
-
-	url_parse(&url, d->webhook->url); /* checked by config/webhook.c */
-	secret_mask_url(d->head, &url);
-	url_clear(&url);
-	for (size_t i = 0; i < d->own.len; i += strlen(d->own.at + i) + 1)
-		mask_words(d->head, strchr(d->own.at + i, ':') + 2);
-}
-
-/* Makes the head safe for Postgres and logs: without secrets, and valid UTF-8 without NUL. */
+/* Makes the head safe for Postgres and logs: valid UTF-8 without NUL, and without the webhook's URL and the values of
+ * its headers, which may be tokens. */
 static void clean_head(struct delivery *d)
 {
 	size_t n = d->head_len;
+	struct url url;
 
 	d->head[n] = '\0';
 	for (size_t i = 0; i < n; i++)
 		if (!d->head[i])
 			d->head[i] = ' ';
-	mask_head(d);
+	url_parse(&url, d->webhook->url); /* checked by config/webhook.c */
+	secret_mask_url(d->head, &url);
+	url_clear(&url);
+	for (size_t i = 0; i < d->own.len; i += strlen(d->own.at + i) + 1)
+		mask_words(d->head, strchr(d->own.at + i, ':') + 2);
 	if (d->body_len > n) {
 		while (n && ((unsigned char)d->head[n - 1] & 0xc0) == 0x80)
 			n--;
