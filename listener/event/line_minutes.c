@@ -96,7 +96,8 @@ static struct line_minute *minute_of(const struct line_minutes *all, struct line
 		line->minutes = memory_realloc(line->minutes, line->size * sizeof(*line->minutes));
 	}
 	memmove(line->minutes + at + 1, line->minutes + at, (line->count - at) * sizeof(*line->minutes));
-	line->minutes[at] = (struct line_minute){.minute = minute, .length = length};
+	line->minutes[at] = (struct line_minute){
+		.minute = minute, .length = length, .unknown = minute * LINE_MINUTE_MS < line->again_ms};
 	line->count++;
 	return &line->minutes[at];
 }
@@ -137,6 +138,20 @@ static void each_minute(const struct line_minutes *all, struct line *line, int64
 	}
 }
 
+static void doubt(struct line_minute *m)
+{
+	m->unknown++;
+	m->is_changed = true;
+}
+
+/* The wall clock was set back, so minutes come again: what they bring takes the place of what was told of them. */
+static void come_again(struct line *line, int64_t from_ms)
+{
+	line->again_ms = line->wall_ms > line->again_ms ? line->wall_ms : line->again_ms;
+	for (size_t i = line->count; i && (line->minutes[i - 1].minute + LINE_LONG) * LINE_MINUTE_MS > from_ms; i--)
+		doubt(&line->minutes[i - 1]);
+}
+
 /* Records that the line was connected until now. Time that a step of the wall clock skips counts as not connected. */
 static void advance(const struct line_minutes *all, struct line *line, int64_t wall_ms, int64_t loop_ms)
 {
@@ -144,6 +159,8 @@ static void advance(const struct line_minutes *all, struct line *line, int64_t w
 
 	if (differ_ms < STEP_MS && differ_ms > -STEP_MS)
 		from_ms = line->wall_ms;
+	else if (differ_ms < 0)
+		come_again(line, from_ms);
 	line->wall_ms = wall_ms;
 	line->loop_ms = loop_ms;
 	if (line->is_open)
@@ -193,12 +210,6 @@ void line_minutes_lose(struct line_minutes *all, const char *source, unsigned in
 		if ((m->minute + m->length) * LINE_MINUTE_MS > since_ms)
 			cut_spans(m, since_ms - m->minute * LINE_MINUTE_MS);
 	}
-}
-
-static void doubt(struct line_minute *m)
-{
-	m->unknown++;
-	m->is_changed = true;
 }
 
 void line_minutes_doubt(struct line_minutes *all, const char *source, unsigned int number, int64_t wall_ms)

@@ -68,6 +68,7 @@ struct line {
 	bool is_wanted;           /* also record minutes without a connection */
 	int64_t closed_minute;    /* the last minute recorded without a connection */
 	int64_t wall_ms, loop_ms; /* its connection is recorded up to here */
+	int64_t again_ms;         /* Unix time from which the clock was last set back; 0: never */
 	uint64_t disagree;
 	size_t records;   /* number of records of all minutes */
 	uint64_t missing; /* computed by line_counts.c */

@@ -85,13 +85,18 @@ static struct line_row read_row(const json_t *told)
 /* What all lines have reported about a minute. */
 static json_t *told[LINES];
 
-static void tell(int64_t ms)
+static void tell_by(int64_t wall_ms, int64_t loop_ms)
 {
 	for (int i = 0; i < LINES; i++) {
 		json_decref(told[i]);
-		told[i] = line_minutes_describe(&lines[i], true, INT64_MAX, START + ms, ms);
+		told[i] = line_minutes_describe(&lines[i], true, INT64_MAX, START + wall_ms, loop_ms);
 		line_minutes_told(&lines[i], true);
 	}
+}
+
+static void tell(int64_t ms)
+{
+	tell_by(ms, ms);
 }
 
 /* Judges this many minutes together. A second report of a minute by a line is from another process. */
@@ -432,6 +437,24 @@ Test(line_minutes, a_step_of_the_clock_is_not_time_on_the_line)
 	cr_assert_eq(verdict.open[0][0], 0);
 	cr_assert_eq(verdict.open[0][1], 30000);
 	cr_assert_eq(verdict.open[1][0], 40000);
+}
+
+/* Nobody was connected in some of them when they came first. */
+Test(line_minutes, minutes_that_the_clock_goes_through_again_are_not_verified)
+{
+	for (int i = 0; i < LINES; i++) {
+		connect(i, false, 20000);
+		connect(i, true, 30000);
+	}
+	tell(130000);
+	expect(0, LINE_OPEN);
+	tell(600000);
+	tell_by(0, 600000);
+	tell_by(600500, 1200500);
+	expect(0, LINE_UNVERIFIED);
+	expect(9, LINE_UNVERIFIED);
+	tell_by(720000, 1320000);
+	expect(11, LINE_VERIFIED);
 }
 
 Test(line_minutes, what_may_not_be_committed_is_told_again)
