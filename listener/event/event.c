@@ -447,6 +447,17 @@ const struct event *events_oldest(const struct events *es)
 	return list_is_empty(&es->ordered) ? NULL : list_entry(es->ordered.next, struct event, order_link);
 }
 
+int64_t events_settled_us(const struct events *es, int64_t now_us)
+{
+	list_each(node, after, &es->ordered) {
+		const struct event *ev = list_entry(node, struct event, order_link);
+
+		if (ev->came_us && ev->came_us < now_us)
+			now_us = ev->came_us;
+	}
+	return now_us;
+}
+
 size_t events_before(const struct events *es, int64_t us)
 {
 	size_t n = 0;

@@ -241,6 +241,8 @@ void event_put_away(struct events *es, struct event *ev);
 
 /* The event received first, or NULL. */
 const struct event *events_oldest(const struct events *es);
+/* Unix time before which all of them that will have a row have it: at most now_us. */
+int64_t events_settled_us(const struct events *es, int64_t now_us);
 /* The number of events received before us (loop clock). Takes time in proportion to the result. */
 size_t events_before(const struct events *es, int64_t us);
 

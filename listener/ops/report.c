@@ -9,7 +9,6 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/hash.h"
-#include "base/list.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "ops/overdue.h"
@@ -158,16 +157,8 @@ static json_t *describe_settings(const struct config *c)
 static int64_t settled_us(const struct pipeline *p)
 {
 	struct spool_view spool = pipeline_spool(p) ? spool_view(pipeline_spool(p)) : (struct spool_view){0};
-	int64_t us = clock_us(CLOCK_REALTIME);
+	int64_t us = events_settled_us(pipeline_events(p), clock_us(CLOCK_REALTIME));
 
-	list_each(node, after, &pipeline_events(p)->ordered) {
-		const struct event *ev = list_entry(node, struct event, order_link);
-
-		if (!ev->came_us) /* it will have no row */
-			continue;
-		us = ev->came_us < us ? ev->came_us : us;
-		break;
-	}
 	return spool.oldest_us && spool.oldest_us < us ? spool.oldest_us : us;
 }
 

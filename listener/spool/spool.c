@@ -188,7 +188,9 @@ struct spool_segment *spool_append(struct spool *s, struct record *r)
 	size_t size = record_size(r);
 	struct spool_segment *g;
 
-	if (!s->active || s->active->bytes >= SEGMENT_MOST || s->active->bytes >= s->most / 8)
+	/* A head tells the oldest of its records: if the clock was set back, that is no longer the first one. */
+	if (!s->active || s->active->bytes >= SEGMENT_MOST || s->active->bytes >= s->most / 8 ||
+	    r->came_us < s->active->head.oldest_us)
 		begin_segment(s, r);
 	g = s->active;
 	r->ordinal = s->next++;

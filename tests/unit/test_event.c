@@ -442,6 +442,16 @@ Test(event, oldest_is_told_whatever_waits_behind_another)
 	cr_assert_eq(events_before(&events, 35), 2);
 }
 
+Test(event, events_have_settled_up_to_the_first_moment_whatever_the_clock_did)
+{
+	cr_assert_eq(events_settled_us(&events, 900), 900);
+	add_at("refused", 1);
+	add_at("a", 10)->came_us = 700;
+	add_at("b", 20)->came_us = 300; /* the clock was set back */
+	cr_assert_eq(events_settled_us(&events, 900), 300);
+	cr_assert_eq(events_settled_us(&events, 200), 200);
+}
+
 Test(event, digest_head_is_the_begin_of_sha_256)
 {
 	struct event *ev = event_new(&events, EV_REFUSED, "abc", 3, NULL, NULL, 0);

@@ -393,6 +393,22 @@ Test(spooled, another_process_finds_what_had_not_settled)
 	cr_assert_eq(count_files(".segment"), 0);
 }
 
+Test(spooled, the_oldest_is_told_when_the_clock_was_set_back)
+{
+	struct record r = example(0);
+
+	open_spool(1 << 30);
+	append(1);
+	r.came_us--;
+	seen.segments[2] = spool_append(spool, &r);
+	append(1);
+	spool_settle(spool, seen.segments[1]);
+	close_spool();
+	open_spool(1 << 30);
+	cr_assert_eq(spool_view(spool).oldest_us, r.came_us);
+	close_spool();
+}
+
 static const char *segment_path(void)
 {
 	static char path[200];
