@@ -11,6 +11,7 @@
 #include "base/fault_point.h"
 #include "base/sha256.h"
 #include "base/slab.h"
+#include "event/order.h"
 
 #define FIRST_CHAINS    1024
 #define MALLOC_OVERHEAD 32 /* bytes per allocation, for the memory budget */
@@ -332,6 +333,7 @@ void event_give_place(struct events *es, struct event *ev, struct event *next)
 	next->behind = ev->behind;
 	ev->behind = NULL;
 	hand_over_claim(ev, next);
+	order_pass(ev, next);
 	if (!ev->is_in_table)
 		return;
 	put_in_table(es, next);

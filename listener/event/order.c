@@ -66,6 +66,15 @@ bool order_begin(struct event *ev)
 	return true;
 }
 
+void order_pass(struct event *ev, struct event *next)
+{
+	if (!ev->order)
+		return;
+	ev->order->first = next;
+	next->order = ev->order;
+	ev->order = NULL;
+}
+
 void order_end(struct order *o, struct event *ev)
 {
 	struct order_key *key = ev->order;

@@ -21,6 +21,9 @@ void order_set_key(struct order *o, struct event *ev, struct slice text);
  * events of its key. */
 bool order_begin(struct event *ev);
 
+/* Gives the turn of ev, if it has a key, to another message with its id. */
+void order_pass(struct event *ev, struct event *next);
+
 /* Call when ev, which has a key, has settled. Its successor becomes due. */
 void order_end(struct order *o, struct event *ev);
 

@@ -1434,6 +1434,12 @@ STORY(key_goes_on_behind_a_dead_letter,
 								"dead_letter a; turn; take b mine; insert b inserted; "
 								"flight 0; dead_lettered 1")
 
+STORY(key_waits_for_another_message_with_the_id_of_its_dead_letter,
+      "config max_attempts 1; " KEYED("a", "1") KEYED("a", "1,\"n\":2")
+	      KEYED("b", "1") "turn; take a mine; insert a refused; turn; dead_letter a; turn; without take(b); take a "
+			      "mine; insert a "
+			      "inserted; turn; take b mine; insert b inserted; flight 0; dead_lettered 1")
+
 STORY(event_that_waits_for_its_turn_settles_when_the_channel_tells_of_it,
       "set channel; " KEYED("a", "1") KEYED("b", "1")
 	      KEYED("c", "1") "turn; told b; flight 2; take a mine; insert a inserted; turn; take c mine; insert c "
