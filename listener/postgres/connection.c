@@ -737,10 +737,10 @@ static int send_copy(struct postgres *p)
 	return 0;
 }
 
-/* True if this is the answer to a statement around the query: settings, constraints, or a DO block. */
+/* True if this is the answer to a statement around the query: see sql/queries/reset.sql. */
 static bool is_aside(PGresult *result)
 {
-	static const char commands[] = "SET CONSTRAINTS RESET DO";
+	static const char commands[] = "SET CONSTRAINTS RESET UNLISTEN DO";
 	const char *name = first_name(result), *command = PQcmdStatus(result);
 
 	return (name && strcmp(name, "set_config") == 0) || (*command && strstr(commands, command));

@@ -152,6 +152,18 @@ Test(session, a_trigger_that_is_deferred_may_set_what_it_likes)
 	set_each("--batch-max 1000", make_function);
 }
 
+/* Nobody reads what it would hear, which would fill the memory. */
+Test(session, a_handler_that_listens_is_deaf_when_it_is_over)
+{
+	database_exec(db, "CREATE TABLE ears (channel text)");
+	make_handler("INSERT INTO ears SELECT * FROM pg_catalog.pg_listening_channels(); LISTEN shop;");
+	bench_serve((struct listener_options){0}, "--handler public.handle --batch-max 1000");
+	must_store_round(1);
+	must_store_round(2);
+	must_be_in_public(242);
+	cr_assert_eq(bench_count("ears"), 0);
+}
+
 /* Its error comes in that encoding. */
 Test(session, a_handler_that_raises_in_another_encoding_has_a_dead_letter)
 {
