@@ -959,13 +959,18 @@ static void answer_block(struct backend *b)
 	send_result(b, b->result);
 }
 
+static void answer_command(struct backend *b, const char *command)
+{
+	result_new(b, PGRES_COMMAND_OK, NULL, 0, 0)->command = command;
+	send_result(b, b->result);
+}
+
 /* Answers the commands between at and end that change settings. */
 static void answer_commands(struct backend *b, const char *at, const char *end, const char *command)
 {
 	while ((at = strstr(at, "SET ")) && at < end) {
 		at++;
-		result_new(b, PGRES_COMMAND_OK, NULL, 0, 0)->command = command;
-		send_result(b, b->result);
+		answer_command(b, command);
 	}
 }
 
@@ -992,6 +997,7 @@ static bool end_copy(struct backend *b)
 		return true;
 	b->is_changed = false;
 	answer_commands(b, text + len - strlen(SQL_RESET), text + len, "RESET");
+	answer_command(b, "UNLISTEN");
 	return false;
 }
 
