@@ -11,8 +11,6 @@
 
 #include "base/memory.h"
 
-#define NO_SUCH_TOKEN "()<>@,;:\\\"/[]?={} \t\r\x7f"
-
 /* --- requests --- */
 
 static bool is_longer(const char *text, const char *part)
@@ -43,7 +41,7 @@ static enum MHD_Result read_header(void *arg, enum MHD_ValueKind kind, const cha
 	struct head *head = arg;
 
 	(void)kind;
-	if (!*name || name[strcspn(name, NO_SUCH_TOKEN)] || is_folded(name) || (value && strchr(value, '\r'))) {
+	if (!*name || name[strcspn(name, HTTP_NO_TOKEN)] || is_folded(name) || (value && strchr(value, '\r'))) {
 		head->is_odd = true;
 	} else if (strcasecmp(name, MHD_HTTP_HEADER_HOST) == 0) {
 		head->host = value ? value : "";

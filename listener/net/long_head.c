@@ -3,27 +3,37 @@
  */
 #include "net/long_head.h"
 
-#include <microhttpd.h>
+#include <ctype.h>
 #include <openssl/ssl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "base/list.h"
+#include "net/http_head.h"
 
 #define TAKEN_MOST 64 /* reads of 4 KiB, to drain a refused head */
 
-/* RFC 9112, sections 2.2 and 5: a line ends with CR LF, has no other CR and no NUL, and each but the first has a name
- * and a colon, or continues the one before. */
+static const char host[] = "host:";
+
+/* RFC 9112, sections 2.2, 3.2 and 5: a line ends with CR LF, has no other CR and no NUL, and each but the first has a
+ * name that is a token and a colon. Folded lines are refused. There is at most one Host. */
 static void judge(struct long_head *head, char byte)
 {
 	bool is_end = byte == '\n' && head->line;
+	bool is_name = head->has_request_line && !head->has_colon && byte != '\r' && byte != '\n';
 
 	head->is_malformed |= !byte || head->has_cr != (byte == '\n');
 	head->is_malformed |= is_end && head->has_request_line && !head->has_colon;
+	head->is_malformed |= is_name && (byte != ':' || !head->line) && strchr(HTTP_NO_TOKEN, byte);
 	head->has_cr = byte == '\r';
 	head->has_request_line |= is_end;
 	head->has_colon = byte != '\n' && (head->has_colon || (head->line ? byte == ':' : byte == ' ' || byte == '\t'));
+	if (byte && head->host == head->line && tolower((unsigned char)byte) == host[head->line])
+		head->is_malformed |= ++head->host == sizeof(host) - 1 && head->hosts++;
+	if (byte == '\n')
+		head->host = 0;
 }
 
 /* RFC 9112, section 2.2: empty lines may come before the first one, and the empty line after it ends the head. */

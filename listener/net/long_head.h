@@ -26,6 +26,8 @@ struct long_head {
 	bool has_cr;    /* the last byte was a CR */
 	bool has_colon; /* the line has what makes it well-formed */
 	bool has_request_line;
+	size_t host; /* bytes of "host:" that the line begins with */
+	size_t hosts;
 	bool is_malformed;
 };
 

@@ -452,22 +452,23 @@ Test(ingest, a_head_over_4_kib_is_answered_431_and_logged, .init = set_up, .fini
 	cr_assert(listener_has_logged(listener, "status=431"));
 }
 
-/* libwebsockets would wait for their end. */
+/* libwebsockets would accept them, or wait for their end. */
 Test(ingest, a_malformed_head_is_answered_400_at_once, .init = set_up, .fini = tear_down)
 {
-	const char *const malformed[] = {"no colon\r\n", ": no name\r\n", "X-CR: a\rb\r\n", "X-LF: a\n",
-					 "X-CRs: a\r\r\n"};
+	const char *const malformed[] = {"no colon\r\n",    ": no name\r\n",         "X-CR: a\rb\r\n",
+					 "X-LF: a\n",       "X-CRs: a\r\r\n",        "host: y\r\n",
+					 "X-Blank : a\r\n", "X-Folded: a:\r\n b\r\n"};
 
 	for (size_t i = 0; i < sizeof(malformed) / sizeof(malformed[0]); i++)
 		cr_assert_eq(http_handshake(listener_ingest_port(listener), malformed[i]), 400, "%s", malformed[i]);
-	cr_assert_eq(http_handshake(listener_ingest_port(listener), "X-Folded: a:\r\n b\r\nX-Empty:\r\n"), 101);
+	cr_assert_eq(http_handshake(listener_ingest_port(listener), "X-Host: y\r\nX-Empty:\r\n"), 101);
 	cr_assert(listener_has_logged(listener, "status=400"));
 }
 
 /* libwebsockets misses the end of such a head. */
 Test(ingest, a_head_whose_end_is_missed_is_answered_400_at_once, .init = set_up, .fini = tear_down)
 {
-	const char *const last[] = {"X: 1\r\n", "X-Auth: 1\r\n", "User:\r\n", "X-Folded: a\r\n b\r\n"};
+	const char *const last[] = {"X: 1\r\n", "X-Auth: 1\r\n", "User:\r\n"};
 
 	for (size_t i = 0; i < sizeof(last) / sizeof(last[0]); i++) {
 		char *first = suite_text("%sAccept: a\r\n", last[i]);
