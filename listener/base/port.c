@@ -1,6 +1,7 @@
 /* port.c reads socket addresses of IPv4 and IPv6. */
 #include "base/port.h"
 
+#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <string.h>
 
@@ -45,4 +46,16 @@ uint64_t port_peer_key(int fd)
 	else
 		memcpy(&v4, v6->s6_addr + 12, sizeof(v4));
 	return UINT64_C(0xffff) << 32 | v4;
+}
+
+const char *port_key_text(uint64_t key, char *room)
+{
+	struct in6_addr v6 = {0};
+	uint32_t v4 = (uint32_t)key;
+
+	memcpy(&v6, &key, sizeof(key));
+	if (!key)
+		return NULL;
+	return key >> 32 == 0xffff ? inet_ntop(AF_INET, &v4, room, PORT_KEY_TEXT)
+				   : inet_ntop(AF_INET6, &v6, room, PORT_KEY_TEXT);
 }

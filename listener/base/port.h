@@ -15,4 +15,9 @@ int port_of_socket(int fd);
  * belong to one customer. 0 if the peer has no address, as on a Unix socket. */
 uint64_t port_peer_key(int fd);
 
+/* Writes the address of a key, with zeros for the rest of an IPv6 address, into room of PORT_KEY_TEXT bytes. Returns
+ * room, or NULL for 0. */
+#define PORT_KEY_TEXT 46
+const char *port_key_text(uint64_t key, char *room);
+
 #endif

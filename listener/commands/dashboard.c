@@ -537,7 +537,7 @@ int dashboard_command(const struct invocation *in)
 	if (o->token_file && !(d.tokens = tokens_new(NULL, o->token_file, true, error, sizeof(error))))
 		return dispatch_refuse("--admin-token-file%s",
 				       strchr(error, ':')); /* skips the name of a listener's option */
-	d.addresses = addresses_new();
+	d.addresses = addresses_new("--listen");
 	d.site = (struct http_site){.flag = "--listen",
 				    .address = o->address,
 				    .visitors = VISITORS,

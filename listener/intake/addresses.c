@@ -2,14 +2,12 @@
  * decides what follows from that. */
 #include "intake/addresses.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/keyed.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/port.h"
 
 #include <uthash.h>
 
@@ -27,15 +25,19 @@ struct address {
 };
 
 struct addresses {
+	const char *flag;
 	struct address *table; /* oldest first */
 	size_t blamed;         /* entries without a socket */
 	int64_t told_ms;       /* loop clock, when the minute of told began */
 	unsigned int told;     /* addresses that were logged in it */
 };
 
-struct addresses *addresses_new(void)
+struct addresses *addresses_new(const char *flag)
 {
-	return memory_calloc(1, sizeof(struct addresses));
+	struct addresses *a = memory_calloc(1, sizeof(*a));
+
+	a->flag = flag;
+	return a;
 }
 
 static void drop(struct addresses *a, struct address *address)
@@ -102,12 +104,10 @@ void addresses_leave(struct addresses *a, struct address *address)
 		forget_oldest(a);
 }
 
-/* key is from port_peer_key(). A stranger may have many addresses, and must not fill the log. */
+/* A stranger may have many addresses, and must not fill the log. */
 static void tell(struct addresses *a, uint64_t key, int64_t now_ms)
 {
-	struct in6_addr v6 = {0};
-	uint32_t v4 = (uint32_t)key;
-	char text[INET6_ADDRSTRLEN];
+	char room[PORT_KEY_TEXT];
 
 	if (now_ms - a->told_ms >= ADDRESS_SPELL_MS)
 		a->told = 0;
@@ -115,13 +115,8 @@ static void tell(struct addresses *a, uint64_t key, int64_t now_ms)
 		return;
 	if (!a->told++)
 		a->told_ms = now_ms;
-	memcpy(&v6, &key, sizeof(key));
-	if (key >> 32 == 0xffff)
-		inet_ntop(AF_INET, &v4, text, sizeof(text));
-	else
-		inet_ntop(AF_INET6, &v6, text, sizeof(text));
-	log_warn("an address sent too many wrong tokens or certificates: more wrong tokens get 429", "address=%s",
-		 text);
+	log_warn("an address sent too many wrong tokens or certificates: more wrong tokens get 429",
+		 "setting=%s address=%s", a->flag, port_key_text(key, room));
 }
 
 bool addresses_blame(struct addresses *a, struct address *address, int64_t now_ms)
@@ -140,6 +135,11 @@ bool addresses_blame(struct addresses *a, struct address *address, int64_t now_m
 int64_t *address_debt(struct address *address)
 {
 	return &address->debt_ms;
+}
+
+uint64_t address_key(const struct address *address)
+{
+	return address ? address->key : 0;
 }
 
 size_t address_handshakes(const struct address *address)

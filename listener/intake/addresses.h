@@ -12,7 +12,8 @@
 struct addresses;
 struct address;
 
-struct addresses *addresses_new(void);
+/* flag is the setting of their port, for the log; it is not copied. */
+struct addresses *addresses_new(const char *flag);
 void addresses_free(struct addresses *a);
 
 /* Counts a new socket from this address as a handshake. key is from port_peer_key(). Returns the entry to pass to
@@ -32,6 +33,9 @@ bool addresses_blame(struct addresses *a, struct address *address, int64_t now_m
 /* Returns the address's debt for garbage, which post.c maintains. The entry is kept while the address has a socket, and
  * for some time after that unless the debt is 0. */
 int64_t *address_debt(struct address *address);
+
+/* Returns its key; 0 for NULL. */
+uint64_t address_key(const struct address *address);
 
 /* Return its number of sockets in the handshake, and past it; 0 for NULL. */
 size_t address_handshakes(const struct address *address);

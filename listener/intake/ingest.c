@@ -79,6 +79,7 @@ struct handshake {
 	struct address *address;
 	int64_t due_ms; /* loop clock, deadline */
 	bool is_judged; /* its upgrade was accepted */
+	bool is_told;   /* its refusal was logged */
 };
 
 struct ingest {
@@ -651,22 +652,22 @@ static const char *headers_of(unsigned int status)
 	return "";
 }
 
-static void log_refusal(struct ingest *i, int fd, struct refusal refusal)
+static void log_refusal(struct ingest *i, const struct address *address, struct refusal refusal)
 {
-	char peer[64] = "";
-
-	lws_get_peer_simple_fd(fd, peer, sizeof(peer));
-	refusal.peer = peer;
+	refusal.flag = "--ingest";
+	refusal.peer = address_key(address);
 	counters.ingest_refused++;
 	refused_peers_log(&i->refusals, &refusal, (int64_t)uv_now(ws_loop(i->ws)));
 }
 
 static int refuse_upgrade(struct ingest *i, struct lws *wsi, unsigned int status)
 {
-	const struct handshake *h = lws_get_opaque_user_data(wsi);
+	struct handshake *h = lws_get_opaque_user_data(wsi);
 	struct refusal refusal = {.status = status, .token = h && h->token ? h->token->name : NULL};
 
-	log_refusal(i, lws_get_socket_fd(wsi), refusal);
+	log_refusal(i, h ? h->address : NULL, refusal);
+	if (h)
+		h->is_told = true;
 	return long_head_answer(wsi, status, headers_of(status));
 }
 
@@ -684,18 +685,19 @@ static const struct handshake *find_handshake(const struct ingest *i, int fd)
 
 /* Counts a client without an accepted certificate like a wrong token. The address comes from the handshake, because a
  * reset socket no longer has one. */
-static void on_refused(void *owner, int fd, const char *why)
+static void on_refused(void *owner, int fd, const char *why, bool is_stranger)
 {
 	struct ingest *i = owner;
 	const struct handshake *h = find_handshake(i, fd);
 	struct address *address = h ? h->address : addresses_enter(i->addresses, port_peer_key(fd));
 
-	addresses_blame(i->addresses, address, clock_of(i));
+	if (is_stranger)
+		addresses_blame(i->addresses, address, clock_of(i));
+	log_refusal(i, address, (struct refusal){.reason = why});
 	if (!h) {
 		addresses_shaken(address);
 		addresses_leave(i->addresses, address);
 	}
-	log_refusal(i, fd, (struct refusal){.reason = why});
 }
 
 /* Returns 0 and marks the handshake as judged if the upgrade is accepted, else -1. A plain request, which is never
@@ -755,21 +757,26 @@ static struct address *take_address(struct ingest *i, struct handshake *h)
 	return address;
 }
 
+/* libwebsockets refuses a request that it cannot read, or whose subprotocol it does not know, without notice. */
 static void end_handshake(struct ingest *i, struct lws *wsi)
 {
 	struct handshake *h = lws_get_opaque_user_data(wsi);
 
-	if (h)
-		addresses_leave(i->addresses, take_address(i, h));
+	if (!h)
+		return;
+	if (h->head.is_whole && !h->is_told)
+		log_refusal(i, h->address,
+			    (struct refusal){.reason = h->is_judged ? "unknown subprotocol or too long extensions"
+								    : "malformed request"});
+	addresses_leave(i->addresses, take_address(i, h));
 }
 
 /* The socket closes without having become a WebSocket. */
-static void give_up_handshake(struct ingest *i, const struct handshake *h)
+static void give_up_handshake(struct ingest *i, struct handshake *h, struct refusal refusal)
 {
-	struct lws *wsi = h->wsi;
-
-	ws_kill(i->ws, wsi);
-	end_handshake(i, wsi);
+	ws_kill(i->ws, h->wsi);
+	log_refusal(i, h->address, refusal);
+	addresses_leave(i->addresses, take_address(i, h));
 }
 
 static void on_handshake_timer(uv_timer_t *timer)
@@ -782,8 +789,7 @@ static void on_handshake_timer(uv_timer_t *timer)
 
 		if (h->due_ms > now)
 			break;
-		counters.ingest_refused++;
-		give_up_handshake(i, h);
+		give_up_handshake(i, h, (struct refusal){.reason = "no whole handshake within --handshake-timeout"});
 	}
 	await_oldest(i);
 }
@@ -793,9 +799,8 @@ static void on_long_head(struct long_head *head)
 	struct handshake *h = list_entry(head, struct handshake, head);
 	struct ingest *i = lws_vhost_user(lws_get_vhost(h->wsi));
 
-	log_refusal(i, lws_get_socket_fd(h->wsi), (struct refusal){.status = long_head_status(head)});
 	long_head_refuse(head);
-	give_up_handshake(i, h);
+	give_up_handshake(i, h, (struct refusal){.status = long_head_status(head)});
 }
 
 /* libwebsockets' own timeout restarts with each byte, and inserting ten thousand timers into its one sorted list takes
@@ -820,7 +825,7 @@ static void displace(struct ingest *i, const struct address *address)
 		if (is_greedy && h->address != address)
 			continue;
 		counters.ingest_displaced++;
-		give_up_handshake(i, h);
+		give_up_handshake(i, h, (struct refusal){.reason = "it made room: see --ingest-max-handshakes"});
 		return;
 	}
 }
@@ -849,7 +854,7 @@ static bool on_connection(void *owner, int fd, const struct sockaddr *peer, sock
 	if (h)
 		long_head_watch(&h->head, ws_loop(i->ws), wsi, on_long_head);
 	if (i->is_draining) {
-		counters.ingest_refused++;
+		log_refusal(i, NULL, (struct refusal){.reason = "the listener is stopping"});
 		close(fd);
 	}
 	return true;
@@ -1061,7 +1066,7 @@ struct ingest *ingest_open(struct ws *ws, const struct config *config, char *err
 	struct lws_context_creation_info info = {0};
 	struct ingest *i = memory_calloc(1, sizeof(*i));
 
-	i->addresses = addresses_new();
+	i->addresses = addresses_new("--ingest");
 	if (config->ingest_profile)
 		i->profile = producer_profile_open(config->ingest_profile, ws_owner(ws), &producer_profile_owner);
 	i->tokens = producer_profile_read_tokens(i->profile, config, error, size);

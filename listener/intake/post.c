@@ -803,7 +803,7 @@ struct posts *posts_open(struct ws *ws, const struct config *config, struct toke
 	all->config = config;
 	all->pipeline = ws_owner(ws);
 	list_init(&all->all);
-	all->addresses = addresses_new();
+	all->addresses = addresses_new("--ingest-http");
 	all->gunzip = unpack_new(BINARY_GZIP, (struct slice){NULL, 0});
 	all->message_limit = profile && profile->max_message_bytes ? (size_t)profile->max_message_bytes
 								   : (size_t)config->message_bytes;

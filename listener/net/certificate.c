@@ -18,18 +18,23 @@
 
 /* --- which clients are accepted --- */
 
-/* OpenSSL calls no verify callback if the client sends no certificate, but it reports the alert that it sends. */
-static void on_info(const SSL *ssl, int where, int alert)
+/* OpenSSL calls no verify callback if the client sends no certificate, but it calls this whenever it leaves the
+ * handshake. A client that hangs up is not refused. */
+static void on_info(const SSL *ssl, int where, int result)
 {
 	const struct certificate_rules *rules = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
-	long result = SSL_get_verify_result(ssl);
+	long verified = SSL_get_verify_result(ssl);
+	unsigned long error = ERR_peek_last_error();
+	int reason = ERR_GET_REASON(error);
+	bool is_bare = reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE;
 
-	if (where != SSL_CB_WRITE_ALERT || alert >> 8 != SSL3_AL_FATAL)
+	if (where != SSL_CB_ACCEPT_EXIT || result > 0 || !error || reason == SSL_R_UNEXPECTED_EOF_WHILE_READING)
 		return;
-	if (result != X509_V_OK)
-		rules->on_refused(rules->owner, SSL_get_fd(ssl), X509_verify_cert_error_string(result));
-	else if (ERR_GET_REASON(ERR_peek_last_error()) == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE)
-		rules->on_refused(rules->owner, SSL_get_fd(ssl), "no certificate");
+	rules->on_refused(rules->owner, SSL_get_fd(ssl),
+			  verified != X509_V_OK ? X509_verify_cert_error_string(verified)
+			  : is_bare             ? "no certificate"
+						: ERR_reason_error_string(error),
+			  verified != X509_V_OK || is_bare);
 }
 
 /* Trusts only the authorities in the file, including intermediate ones, and not those of the system. */
@@ -50,15 +55,13 @@ static int trust(SSL_CTX *tls, const char *ca_file)
 }
 
 /* A resumed session sends no certificate, even if the first one has expired, so resumption is off. */
-static int ask_clients(SSL_CTX *tls, struct certificate_rules *rules)
+static int ask_clients(SSL_CTX *tls, const struct certificate_rules *rules)
 {
 	if (trust(tls, rules->ca_file))
 		return -1;
 	SSL_CTX_set_session_cache_mode(tls, SSL_SESS_CACHE_OFF);
 	SSL_CTX_set_options(tls, SSL_OP_NO_TICKET);
 	SSL_CTX_set_num_tickets(tls, 0);
-	SSL_CTX_set_app_data(tls, rules);
-	SSL_CTX_set_info_callback(tls, on_info);
 	return 0;
 }
 
@@ -92,6 +95,8 @@ static int on_choice(SSL *ssl, void *arg)
 int certificate_demand(SSL_CTX *tls, struct certificate_rules *rules)
 {
 	SSL_CTX_set_cert_cb(tls, on_choice, rules);
+	SSL_CTX_set_app_data(tls, rules);
+	SSL_CTX_set_info_callback(tls, on_info);
 	return rules->ca_file ? ask_clients(tls, rules) : 0;
 }
 

@@ -20,6 +20,7 @@
 #include "base/url.h"
 #include "net/acceptor.h"
 #include "net/http_head.h"
+#include "net/refused_peers.h"
 
 #define VISITORS_MAX 64
 #define OF_ONE_HOST  32
@@ -59,6 +60,7 @@ struct http {
 	int64_t request_timeout_ms;
 	size_t visitor_count;
 	bool is_busy; /* the last turn was not enough for libmicrohttpd */
+	struct refused_peers refusals;
 	uint64_t waits;
 };
 
@@ -101,9 +103,29 @@ static enum MHD_Result answer(const struct http *h, struct MHD_Connection *c, co
 	return respond(h, c, status, type, page.at, page.len);
 }
 
-/* Answers before the request is read to its end, which makes libmicrohttpd close the connection. */
-static enum MHD_Result refuse(const struct http *h, struct MHD_Connection *c, struct http_refusal refusal)
+static void log_refusal(struct http *h, uint64_t peer, unsigned int status)
 {
+	const struct refusal refusal = {h->site->flag, peer, status, NULL, NULL};
+
+	refused_peers_log(&h->refusals, &refusal, (int64_t)uv_now(h->loop));
+}
+
+static int socket_of(struct MHD_Connection *c)
+{
+	return MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+}
+
+/* libmicrohttpd does not say which connection it refuses. */
+static __attribute__((format(printf, 2, 0))) void on_mhd_log(void *arg, const char *format, va_list args)
+{
+	if (strstr(format, "HTTP response code is %u"))
+		log_refusal(arg, 0, va_arg(args, unsigned int));
+}
+
+/* Answers before the request is read to its end, which makes libmicrohttpd close the connection. */
+static enum MHD_Result refuse(struct http *h, struct MHD_Connection *c, struct http_refusal refusal)
+{
+	log_refusal(h, port_peer_key(socket_of(c)), refusal.status);
 	return respond(h, c, refusal.status, NULL, memory_strdup(refusal.why), strlen(refusal.why));
 }
 
@@ -198,7 +220,7 @@ static struct http_refusal judge_post(const struct http *h, struct MHD_Connectio
 		.origin = MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_ORIGIN),
 		.type = MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_TYPE),
 		.length = read_length(c),
-		.fd = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd,
+		.fd = socket_of(c),
 		.connection = c,
 	};
 	struct http_refusal refusal = {0, NULL};
@@ -277,6 +299,8 @@ static enum MHD_Result on_post(struct http *h, struct MHD_Connection *c, const c
 	if (ticket->status) {
 		char *text = ticket->text;
 
+		if (ticket->status >= MHD_HTTP_BAD_REQUEST && !h->site->methods)
+			log_refusal(h, port_peer_key(socket_of(c)), ticket->status);
 		ticket->text = NULL;
 		return respond(h, c, ticket->status, ticket->type, text, ticket->len);
 	}
@@ -360,7 +384,7 @@ static void on_visitor(void *arg, struct MHD_Connection *c, void **at, enum MHD_
 		;
 	if (v == h->visitors + h->visitors_max)
 		return;
-	v->fd = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+	v->fd = socket_of(c);
 	v->since_ms = (int64_t)uv_now(h->loop);
 	v->is_waiting = v->is_welcome = false;
 	v->address = port_peer_key(v->fd);
@@ -527,13 +551,14 @@ static bool on_connection(void *owner, int fd, const struct sockaddr *peer, sock
 
 static int start_daemon(struct http *h)
 {
-	unsigned int flags = MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET;
+	unsigned int flags = MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ERROR_LOG;
 
 	if (h->site->poster)
 		flags |= MHD_ALLOW_SUSPEND_RESUME;
 	h->daemon = MHD_start_daemon(
-		flags, 0, NULL, NULL, on_request, h, MHD_OPTION_CONNECTION_LIMIT, (unsigned int)h->visitors_max,
-		MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned int)h->of_one_host, MHD_OPTION_CONNECTION_TIMEOUT,
+		flags, 0, NULL, NULL, on_request, h, MHD_OPTION_EXTERNAL_LOGGER, on_mhd_log, h,
+		MHD_OPTION_CONNECTION_LIMIT, (unsigned int)h->visitors_max, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+		(unsigned int)h->of_one_host, MHD_OPTION_CONNECTION_TIMEOUT,
 		(unsigned int)(h->request_timeout_ms / 1000), MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MEMORY_BYTES,
 		MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL, MHD_OPTION_NOTIFY_CONNECTION, on_visitor, h,
 		MHD_OPTION_NOTIFY_COMPLETED, on_answered, h, MHD_OPTION_STRICT_FOR_CLIENT, HTTP_STRICT, MHD_OPTION_END);

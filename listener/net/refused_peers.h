@@ -1,4 +1,4 @@
-/* refused_peers.h: logs refused producers, with a rate limit. */
+/* refused_peers.h: logs refused clients, with a rate limit. */
 #ifndef WSONCE_REFUSED_PEERS_H
 #define WSONCE_REFUSED_PEERS_H
 
@@ -7,17 +7,18 @@
 
 #define REFUSED_PEERS_MOST 20 /* logged in a minute */
 
-/* All zeros at first. */
+/* Those of one port. All zeros at first. */
 struct refused_peers {
-	char logged[REFUSED_PEERS_MOST][64]; /* their addresses, in this minute */
+	uint64_t logged[REFUSED_PEERS_MOST]; /* their addresses, in this minute */
 	size_t count;
 	int64_t since_ms; /* loop clock, when the minute began */
 	unsigned long unnamed;
 };
 
 struct refusal {
-	const char *peer;
-	unsigned int status; /* HTTP status; 0: the TLS handshake failed */
+	const char *flag;    /* the setting of the port */
+	uint64_t peer;       /* from port_peer_key(); 0: unknown */
+	unsigned int status; /* HTTP status; 0: the connection was closed without one of ours */
 	const char *reason;  /* if status is 0 */
 	const char *token;   /* name of its token or certificate; NULL: unknown */
 };

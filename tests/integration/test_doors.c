@@ -288,6 +288,52 @@ Test(doors, a_head_that_comes_in_pieces_and_grows_too_long_is_told_431)
 	expect_status(NULL, 101);
 }
 
+/* Sends a request from an address of its own, and expects a line about its refusal. */
+static void expect_line(int port, const char *request, const char *wanted)
+{
+	static int last;
+	const char *address = suite_text("127.0.1.%d", ++last);
+	int fd = port_connect_from(address, port);
+
+	cr_assert_geq(dprintf(fd, "%s", request), 0);
+	const char *line = suite_text("peer=%s %s", address, wanted);
+	await(listener_has_logged(listener, line), SETTLED_MS, "%s: %s", line, request);
+	close(fd);
+}
+
+Test(doors, each_refusal_leaves_a_line)
+{
+	static const char rest[] =
+		"Host: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+		"Sec-WebSocket-Key: d3NvbmNlIHRlc3QgcGVlcg==\r\n";
+
+	int http = port_reserve();
+	bench_start("--handshake-timeout 1 --ingest-http 127.0.0.1:%d", http);
+	int ingest = listener_ingest_port(listener), admin = listener_admin_port(listener);
+
+	expect_line(ingest, "TRACE /events HTTP/1.1\r\n\r\n", "reason=\"malformed");
+	expect_line(ingest, suite_text("GET /%%zz HTTP/1.1\r\n%s\r\n", rest), "reason=\"malformed");
+	expect_line(ingest, suite_text("GET /a%%00 HTTP/1.1\r\n%s\r\n", rest), "reason=\"malformed");
+	expect_line(ingest, suite_text("\r\nGET /events HTTP/1.1\r\n%s\r\n", rest), "reason=\"malformed");
+	expect_line(ingest, suite_text("GET /events HTTP/1.1\r\n%sSec-WebSocket-Protocol: x\r\n\r\n", rest),
+		    "reason=\"unknown subprotocol");
+	expect_line(ingest, "GET /events HTTP/1.1\r\n", "reason=\"no whole handshake");
+	cr_assert_eq(listener_metric(listener, "wsonce_ingest_refused_total"), 6);
+	expect_line(http, "POST /events HTTP/1.1\r\n\r\n", "status=400");
+	expect_line(http, "POST /events HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", "status=400");
+	expect_line(admin, "GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n", "status=403");
+}
+
+/* libmicrohttpd does not say whom it refuses. */
+Test(doors, refusals_of_libmicrohttpd_leave_a_line_without_a_peer)
+{
+	static const char old[] = "GET / HTTP/0.9\r\nHost: x\r\n\r\n";
+
+	bench_start("%s", "");
+	http_ask(listener_admin_port(listener), old, sizeof(old) - 1, SETTLED_MS);
+	cr_assert(listener_has_logged(listener, "event=\"client refused\" setting=--admin status=505"));
+}
+
 /* After 503 a producer tries another listener or this one again; after 401 it would give up. */
 Test(doors, a_handshake_that_ends_while_the_listener_drains_is_told_503)
 {
@@ -376,8 +422,8 @@ Test(doors, who_guesses_is_told_429_and_its_neighbour_with_a_token_waits_for_not
 	}
 	cr_assert_eq(status_from("127.0.0.3", "a-guess"), 401);
 	cr_assert_eq(listener_metric(listener, "wsonce_ingest_slowed_total"), SILENT);
-	cr_assert(listener_has_logged(listener, "get 429\" address=127.0.0.2"));
-	cr_assert_not(listener_has_logged(listener, "get 429\" address=127.0.0.3"));
+	cr_assert(listener_has_logged(listener, "get 429\" setting=--ingest address=127.0.0.2"));
+	cr_assert_not(listener_has_logged(listener, "get 429\" setting=--ingest address=127.0.0.3"));
 }
 
 /* ---- no descriptors ---- */

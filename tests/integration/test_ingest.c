@@ -488,6 +488,7 @@ Test(ingest, with_a_certificate_producers_connect_by_tls)
 	bench_start("--ingest-cert %s --ingest-key %s --handshake-timeout 1", server->cert, server->key);
 	for (int i = 0; i < 3; i++)
 		cr_assert_null(peer_open(listener_ingest_port(listener), "/events", ACKS, NULL, NULL), "without TLS");
+	cr_assert(listener_has_logged(listener, "reason=\"http request\""));
 	struct relay *good = relay_new_towards(listener_ingest_port(listener), authority);
 	struct relay *bad = relay_new_towards(listener_ingest_port(listener), stranger);
 	struct peer *p = peer_open_events(relay_port(good), ACKS);

@@ -502,7 +502,7 @@ Test(post, wrong_tokens_are_told_429_and_their_neighbour_waits_for_nothing)
 		expect_status(post("Authorization: Bearer secret\r\n", suite_text("{\"event_id\":\"e-%d\"}", i)), 200);
 	}
 	cr_assert_eq(listener_metric(listener, "wsonce_ingest_slowed_total"), 50);
-	cr_assert(listener_has_logged(listener, "get 429\" address=127.0.0.1"));
+	cr_assert(listener_has_logged(listener, "get 429\" setting=--ingest-http address=127.0.0.1"));
 }
 
 /* More connections than are allowed. */

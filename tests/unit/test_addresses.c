@@ -7,7 +7,7 @@ static struct addresses *addresses;
 static void init(void)
 {
 	capture_begin();
-	addresses = addresses_new();
+	addresses = addresses_new("--ingest");
 }
 
 static void fini(void)
