@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 #include <openssl/err.h>
+#include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <pthread.h>
@@ -51,6 +52,19 @@ int tls_show(SSL_CTX *context, const char *cert_file, const char *key_file)
 			       SSL_CTX_check_private_key(context) == 1
 		       ? 0
 		       : -1;
+}
+
+const char *tls_judge_time(const char *cert_file)
+{
+	FILE *in = file_open(cert_file);
+	X509 *first = in ? PEM_read_X509(in, NULL, NULL, NULL) : NULL;
+	bool is_early = first && X509_cmp_current_time(X509_get0_notBefore(first)) > 0;
+	bool is_late = first && X509_cmp_current_time(X509_get0_notAfter(first)) < 0;
+
+	if (in)
+		fclose(in);
+	X509_free(first);
+	return is_early ? "is not valid yet: check the clock" : is_late ? "has expired: renew it" : NULL;
 }
 
 /* Returns NULL if the file holds no certificates. */

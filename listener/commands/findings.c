@@ -61,7 +61,7 @@ static const char *rights_of_others(mode_t mode)
 /* is_secret: others must not be able to read the file. */
 static void look_at(struct findings *f, const char *flag, const char *path, bool is_secret)
 {
-	const char *end = flag + strlen(flag) - 2;
+	const char *end = flag + strlen(flag) - 2, *fault = strcmp(end, "rt") == 0 ? tls_judge_time(path) : NULL;
 	struct stat file;
 
 	if (!path || !*path)
@@ -73,6 +73,8 @@ static void look_at(struct findings *f, const char *flag, const char *path, bool
 			(unsigned int)file.st_mode & 0777, rights_of_others(file.st_mode), path);
 	else if (strcmp(end, "ca") == 0 && !has_certificates(path))
 		finding(f, FINDING_WRONG, flag, "%s holds no certificates (PEM)", path);
+	else if (fault)
+		finding(f, FINDING_WRONG, flag, "%s %s", path, fault);
 	else
 		finding(f, FINDING_OK, flag, "%s", path);
 }
@@ -108,6 +110,7 @@ void findings_of_settings(struct findings *f, const struct config *c)
 	for (size_t i = 0; i < c->webhooks.count; i++) {
 		look_at(f, "webhook secret", c->webhooks.items[i].secret_file, true);
 		look_at(f, "webhook ca", c->webhooks.items[i].ca, false);
+		look_at(f, "webhook cert", c->webhooks.items[i].cert, false);
 	}
 }
 

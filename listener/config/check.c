@@ -52,6 +52,9 @@ static const char *check_pair(const char *name, const char *cert, const char *ke
 		return say("--%s-cert: %s cannot be read: %s", name, cert, strerror(errno));
 	if (key && !file_is_readable(key))
 		return say("--%s-key: %s cannot be read: %s", name, key, strerror(errno));
+	if (cert && !is_pair(cert, key))
+		return say("--%s-cert, --%s-key: the files are not a certificate and its key (PEM, without a password)",
+			   name, name);
 	return NULL;
 }
 
@@ -79,8 +82,6 @@ static const char *check_ports(const struct config *c)
 /* A listener must not accept producers from everywhere by accident. */
 static const char *check_ingest(const struct config *c)
 {
-	const char *fault;
-
 	if (c->ingest_profile && !c->ingest && !c->ingest_http)
 		return "--ingest-profile: needs --ingest, the address for producers";
 	if (c->ingest_webhook_secret_file && !c->ingest_http)
@@ -100,17 +101,11 @@ static const char *check_ingest(const struct config *c)
 		return "--ingest: the address is not loopback and there is no token, so anybody could send: give "
 		       "--ingest-token-file (or --ingest-token, or --ingest-client-ca), or --ingest-open if that is "
 		       "what you want";
-	fault = check_pair("ingest", c->ingest_cert, c->ingest_key);
-	if (fault)
-		return fault;
 	if (c->ingest_client_ca && !c->ingest_cert)
 		return "--ingest-client-ca: needs --ingest-cert, since certificates are part of TLS";
 	if (c->ingest_client_ca && !is_certificate(c->ingest_client_ca))
 		return say("--ingest-client-ca: %s cannot be read, or holds no certificate", c->ingest_client_ca);
-	if (c->ingest_cert && !is_pair(c->ingest_cert, c->ingest_key))
-		return "--ingest-cert, --ingest-key: the files are not a certificate and its key (PEM, without a "
-		       "password)";
-	return NULL;
+	return check_pair("ingest", c->ingest_cert, c->ingest_key);
 }
 
 /* True if a source of --source and another source have the same NAME. */

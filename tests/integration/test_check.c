@@ -340,6 +340,29 @@ Test(check, files_of_authorities_hold_certificates)
 	       suite_text("config lint --ingest 127.0.0.1:0 --source-ca %s", certificate_authority_new()->cert));
 }
 
+Test(check, certificates_are_valid_now_and_fit_their_keys)
+{
+	struct certificate *authority = certificate_authority_new(), *good = certificate_new(authority, "DNS:x");
+	struct certificate *late = certificate_new_of(authority, &(struct certificate_text){.is_expired = true});
+	static const char *const names[] = {"ingest", "source"};
+	const char *const env[] = {"SECRET=whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz", NULL};
+	char *settings = suite_file(
+		"hook.json",
+		suite_text("{\"webhooks\": [{\"name\": \"w\", \"url\": \"https://127.0.0.1/\", \"cert\": \"%s\", "
+			   "\"key\": \"%s\", \"secret-env\": \"SECRET\"}]}",
+			   late->cert, late->key));
+
+	for (size_t i = 0; i < 2; i++) {
+		expect(1, suite_text("wrong    %s-cert    %s has expired", names[i], late->cert), NULL,
+		       suite_text("config lint --ingest 127.0.0.1:0 --%s-cert %s --%s-key %s", names[i], late->cert,
+				  names[i], late->key));
+		expect(2, suite_text("--%s-cert, --%s-key: the files are not", names[i], names[i]), NULL,
+		       suite_text("config lint --ingest 127.0.0.1:0 --%s-cert %s --%s-key %s", names[i], good->cert,
+				  names[i], late->key));
+	}
+	expect(1, "has expired: renew it", env, suite_text("config lint --ingest 127.0.0.1:0 --config %s", settings));
+}
+
 Test(check, a_file_with_a_secret_is_shown_by_its_path_and_its_mode_is_looked_at)
 {
 	char *folder = suite_path("credentials"), *file = suite_file("redis", "redis://:geheim@127.0.0.1:1/0\n");
