@@ -354,6 +354,21 @@ static const char *check(const struct subcommand *c, const struct invocation *in
 	return c->check ? c->check(in) : NULL;
 }
 
+static void tell_unknown(void *arg, const char *variable, const char *meant)
+{
+	(void)arg;
+	if (*meant)
+		dispatch_fail("%s is not a setting%s", variable, meant);
+}
+
+/* A misspelled variable may be why the settings are wrong. listen, check and config lint name such variables
+ * themselves. */
+static void tell_misspelled(const struct subcommand *c, const struct config *config)
+{
+	if (c->run != listen_command && c->run != check_command && c->run != config_lint)
+		config_each_unknown(config, tell_unknown, NULL);
+}
+
 /* argv[0] is the last word of the command's name. given: the settings; NULL: they are in argv, too. */
 static int run_command(const struct subcommand *c, const struct config *given, int argc, char **argv)
 {
@@ -368,11 +383,15 @@ static int run_command(const struct subcommand *c, const struct config *given, i
 				.words = words};
 	char error[400] = "settings are not allowed here";
 	const char *what = error;
+	bool is_read;
 	int status;
 
 	argv[0] = (char *)name_for_settings(c);
-	if (!read_words(c, &argc, argv, &in, &options, error, sizeof(error)) &&
-	    !(given ? argc > 1 : config_read(&own, argc, argv, error, sizeof(error)))) {
+	is_read = !read_words(c, &argc, argv, &in, &options, error, sizeof(error)) &&
+		  !(given ? argc > 1 : config_read(&own, argc, argv, error, sizeof(error)));
+	if (!given)
+		tell_misspelled(c, &own);
+	if (is_read) {
 		if (!given)
 			config_start_log(&own);
 		in.argc = argc;

@@ -304,6 +304,9 @@ Test(command, a_variable_that_is_no_setting_is_told, .init = bench_open)
 	*strchrnul(line, '\n') = '\0';
 	cr_assert(strstr(line, "WSONCE_CLAIM_TTLL; did you mean WSONCE_CLAIM_TTL?"), "%s", line);
 	cr_assert(!strstr(line, "WSONCE_BATCH_MAX") && !strstr(line, "HOOK"), "%s", line);
+	struct run run = run_in((const char *const[]){"WSONCE_POSTGRESS=host=/nowhere", NULL}, "lines --since 1h");
+	cr_assert(strstr(run.errors, "wsonce: WSONCE_POSTGRESS is not a setting; did you mean WSONCE_POSTGRES?\n"),
+		  "%s", run.errors);
 }
 
 Test(command, a_json_log_is_one_object_per_line, .init = bench_open)
