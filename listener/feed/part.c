@@ -47,6 +47,11 @@ void part_free(struct part *p)
 	bytes_free(&p->literal);
 }
 
+const char *part_name(const struct part *p)
+{
+	return p->text - (p->kind != PART_ELEMENT);
+}
+
 static struct slice look(const struct part *p, struct slice document, const struct slice *slots)
 {
 	return p->slot >= 0 ? slots[p->slot] : json_find(document, p->text);

@@ -35,6 +35,9 @@ struct place {
 void part_compile(struct part *p, const char *text, struct json_pointers *element, struct json_pointers *frame);
 void part_free(struct part *p);
 
+/* Returns the text of a compiled part as the profile has it. */
+const char *part_name(const struct part *p);
+
 /* Returns the value as JSON. at is NULL if the value is missing, or nested too deeply to hash. */
 struct slice part_value(const struct part *p, const struct place *at);
 /* Returns the text of a value that can be part of an id, a type or a time: a string, an integer, true or false.

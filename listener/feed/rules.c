@@ -269,8 +269,22 @@ static void add_text(struct bytes *id, struct slice text, bool is_escaped)
 	id->len = (size_t)(out - id->at);
 }
 
-/* Joins an alternative into id. Returns false if a part is missing. */
-static bool join(const struct alternative *a, const char *with, const struct place *at, struct bytes *id)
+/* Adds to why what is wrong with a part. */
+static void blame(const struct part *p, const struct place *at, struct bytes *why)
+{
+	struct slice value = part_value(p, at);
+
+	if (why->len)
+		bytes_add_text(why, ", ");
+	bytes_add_text(why, part_name(p));
+	bytes_add_text(why, !value.at                         ? " is missing"
+			    : json_kind(value) == KIND_STRING ? " is empty"
+							      : " is neither a text nor an integer");
+}
+
+/* Joins an alternative into id. Returns false and adds to why if a part is missing. */
+static bool join(const struct alternative *a, const char *with, const struct place *at, struct bytes *id,
+		 struct bytes *why)
 {
 	bool is_escaped = strcmp(with, "|") == 0;
 
@@ -278,8 +292,10 @@ static bool join(const struct alternative *a, const char *with, const struct pla
 	for (size_t i = 0; i < a->count; i++) {
 		struct slice text = part_text(part_value(&a->parts[i], at), at->arena);
 
-		if (!text.at)
+		if (!text.at) {
+			blame(&a->parts[i], at, why);
 			return false;
+		}
 		if (i)
 			bytes_add_text(id, with);
 		add_text(id, text, is_escaped);
@@ -297,14 +313,17 @@ static void shorten(struct bytes *id)
 	id->len = (size_t)2 * SHA256_BYTES;
 }
 
-bool rule_id(const struct rule *rule, const struct place *at, size_t most, struct bytes *id)
+bool rule_id(const struct rule *rule, const struct place *at, size_t most, struct bytes *id, struct bytes *why)
 {
 	size_t i = 0;
 
-	while (i < rule->id_count && !join(&rule->ids[i], rule->profile->id_join, at, id))
+	why->len = 0;
+	while (i < rule->id_count && !join(&rule->ids[i], rule->profile->id_join, at, id, why))
 		i++;
-	if (i == rule->id_count)
+	if (i == rule->id_count) {
+		bytes_add_text(why, ": the event has no id");
 		return false;
+	}
 	if (id->len > most)
 		shorten(id);
 	return true;

@@ -53,7 +53,7 @@ struct session {
 	/* The current frame. */
 	struct conditions hold;  /* conditions of hold_until, on the pointers of rules->frame */
 	struct bytes spliced[2]; /* buffers for the frame with its json_strings decoded */
-	struct bytes id;
+	struct bytes id, why;
 	struct arena arena;
 	_Alignas(16) char scratch[SCRATCH_BYTES];
 };
@@ -107,7 +107,7 @@ void session_hide_signatures(struct session *s, struct secrets *secrets)
 void session_free(struct session *s)
 {
 	struct bytes *texts[] = {&s->redirect,   &s->url_json,   &s->texts, &s->rendered,
-				 &s->spliced[0], &s->spliced[1], &s->id};
+				 &s->spliced[0], &s->spliced[1], &s->id,    &s->why};
 
 	forget_dial(s);
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
@@ -718,8 +718,8 @@ static const char *read_event(struct reading *r, const struct place *at, struct 
 	const struct rule *rule = r->rule;
 	struct session *s = r->session;
 
-	if (!rule_id(rule, at, s->is_recording ? SIZE_MAX : PROFILE_ID_MAX, &s->id))
-		return "a part of the id is missing, empty, or neither a text nor an integer: the event has no id";
+	if (!rule_id(rule, at, s->is_recording ? SIZE_MAX : PROFILE_ID_MAX, &s->id, &s->why))
+		return bytes_text(&s->why);
 	event->id = bytes_slice(&s->id);
 	event->type = part_text(part_value(&rule->type, at), at->arena);
 	if (has_nul(s, event->id) || has_nul(s, event->type))

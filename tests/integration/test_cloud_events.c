@@ -70,11 +70,12 @@ Test(cloud_events, what_is_not_one_is_a_dead_letter_or_refused)
 {
 	start("");
 	expect_rejected(post(STRUCTURED, "{\"type\":\"t\",\"source\":\"/s\",\"id\":\"1\"}"), "no rule");
-	expect_rejected(post(STRUCTURED, "{\"specversion\":\"1.0\",\"source\":\"/s\"}"), "a part of the id is missing");
+	expect_rejected(post(STRUCTURED, "{\"specversion\":\"1.0\",\"source\":\"/s\"}"),
+			"\"/id is missing: the event has");
 	expect_rejected(post(STRUCTURED, "{\n\n"), "");
 	expect_rejected(post(BATCH, EVENT("1")), "is a JSON array");
 	expect_rejected(post(BATCH, "[" EVENT("1")), "");
-	expect_rejected(post("ce-specversion: 1.0\r\nce-source: /s\r\n", "{}"), "a part of the id is missing");
+	expect_rejected(post("ce-specversion: 1.0\r\nce-source: /s\r\n", "{}"), "\"/id is missing: the event has");
 	expect_rejected(post(BINARY "Content-Type: application/json\r\n", "{"),
 			"is not JSON, as its Content-Type says");
 	cr_assert_eq(bench_count("dead_letters"), 7);
