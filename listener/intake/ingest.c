@@ -766,8 +766,9 @@ static void end_handshake(struct ingest *i, struct lws *wsi)
 		return;
 	if (h->head.is_whole && !h->is_told)
 		log_refusal(i, h->address,
-			    (struct refusal){.reason = h->is_judged ? "unknown subprotocol or too long extensions"
-								    : "malformed request"});
+			    (struct refusal){
+				    .reason = h->is_judged ? "unknown subprotocol, too long extensions, or it hung up"
+							   : "malformed request"});
 	addresses_leave(i->addresses, take_address(i, h));
 }
 

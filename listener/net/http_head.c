@@ -13,6 +13,20 @@
 
 /* --- requests --- */
 
+bool http_is_token(char byte)
+{
+	return byte > ' ' && byte < 0x7f && !strchr("()<>@,;:\\\"/[]?={}", byte);
+}
+
+static bool is_token(const char *name)
+{
+	size_t n = 0;
+
+	while (http_is_token(name[n]))
+		n++;
+	return n && !name[n];
+}
+
 static bool is_longer(const char *text, const char *part)
 {
 	size_t len = strlen(part);
@@ -41,7 +55,7 @@ static enum MHD_Result read_header(void *arg, enum MHD_ValueKind kind, const cha
 	struct head *head = arg;
 
 	(void)kind;
-	if (!*name || name[strcspn(name, HTTP_NO_TOKEN)] || is_folded(name) || (value && strchr(value, '\r'))) {
+	if (!is_token(name) || is_folded(name) || (value && strchr(value, '\r'))) {
 		head->is_odd = true;
 	} else if (strcasecmp(name, MHD_HTTP_HEADER_HOST) == 0) {
 		head->host = value ? value : "";
@@ -66,9 +80,11 @@ static enum MHD_Result read_header(void *arg, enum MHD_ValueKind kind, const cha
 
 bool http_read_head(struct MHD_Connection *c, const char *version, struct head *head)
 {
+	bool is_old = strcmp(version, MHD_HTTP_VERSION_1_0) == 0;
+
 	MHD_get_connection_values(c, MHD_HEADER_KIND, read_header, head);
-	return !head->is_odd && head->hosts <= 1 && head->lengths <= 1 &&
-	       (head->hosts || strcmp(version, MHD_HTTP_VERSION_1_0) == 0);
+	/* RFC 9112, sections 3.2 and 6.1 */
+	return !head->is_odd && head->hosts <= 1 && head->lengths <= 1 && (is_old ? !head->codings : head->hosts);
 }
 
 static bool is_address(const char *host)
@@ -162,9 +178,11 @@ static void add_of_status(struct MHD_Response *response, unsigned int status, bo
 		MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
 	if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
 		MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, allowed);
-	/* The connection closes, because the end of the body may be unknown (400), because a connection may try only
-	 * one token (401), or to free its place (429, 503). */
-	if (status == MHD_HTTP_BAD_REQUEST || status == MHD_HTTP_UNAUTHORIZED || status == MHD_HTTP_TOO_MANY_REQUESTS ||
+	/* The connection closes, because the end of the body may be unknown (400; 405: libmicrohttpd 0.9 takes
+	 * a header without a name for the end of the head, and the next one for a request), because a connection may
+	 * try only one token (401), or to free its place (429, 503). */
+	if (status == MHD_HTTP_BAD_REQUEST || status == MHD_HTTP_METHOD_NOT_ALLOWED ||
+	    status == MHD_HTTP_UNAUTHORIZED || status == MHD_HTTP_TOO_MANY_REQUESTS ||
 	    status == MHD_HTTP_SERVICE_UNAVAILABLE)
 		MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
 	if (status == MHD_HTTP_UNSUPPORTED_MEDIA_TYPE)

@@ -11,8 +11,8 @@
  * anyway, but if it is strict, it answers a request without Host with its head twice. */
 #define HTTP_STRICT (MHD_VERSION >= 0x01000000)
 
-/* Bytes that a header's name must not have (RFC 9110, section 5.6.2). */
-#define HTTP_NO_TOKEN "()<>@,;:\\\"/[]?={} \t\r\x7f"
+/* True if a header's name may have this byte (RFC 9110, section 5.6.2). */
+bool http_is_token(char byte);
 
 /* The Content-Encoding of a body. */
 enum head_coding { CODING_NONE, CODING_GZIP, CODING_OTHER };

@@ -26,7 +26,7 @@ static void judge(struct long_head *head, char byte)
 
 	head->is_malformed |= !byte || head->has_cr != (byte == '\n');
 	head->is_malformed |= is_end && head->has_request_line && !head->has_colon;
-	head->is_malformed |= is_name && (byte != ':' || !head->line) && strchr(HTTP_NO_TOKEN, byte);
+	head->is_malformed |= is_name && (byte != ':' || !head->line) && !http_is_token(byte);
 	head->has_cr = byte == '\r';
 	head->has_request_line |= is_end;
 	head->has_colon = byte != '\n' && (head->has_colon || (head->line ? byte == ':' : byte == ' ' || byte == '\t'));

@@ -455,9 +455,9 @@ Test(ingest, a_head_over_4_kib_is_answered_431_and_logged, .init = set_up, .fini
 /* libwebsockets would accept them, or wait for their end. */
 Test(ingest, a_malformed_head_is_answered_400_at_once, .init = set_up, .fini = tear_down)
 {
-	const char *const malformed[] = {"no colon\r\n",    ": no name\r\n",         "X-CR: a\rb\r\n",
-					 "X-LF: a\n",       "X-CRs: a\r\r\n",        "host: y\r\n",
-					 "X-Blank : a\r\n", "X-Folded: a:\r\n b\r\n"};
+	const char *const malformed[] = {"no colon\r\n",   ": no name\r\n", "X-CR: a\rb\r\n",  "X-LF: a\n",
+					 "X-CRs: a\r\r\n", "host: y\r\n",   "X-Blank : a\r\n", "X-Folded: a:\r\n b\r\n",
+					 "X\x01: a\r\n",   "X\xe9: a\r\n"};
 
 	for (size_t i = 0; i < sizeof(malformed) / sizeof(malformed[0]); i++)
 		cr_assert_eq(http_handshake(listener_ingest_port(listener), malformed[i]), 400, "%s", malformed[i]);

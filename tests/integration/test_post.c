@@ -104,6 +104,20 @@ Test(post, request_without_a_host_gets_one_head)
 	cr_assert(strstr(answer, "Host"), "it is not said: %s", answer); /* libmicrohttpd 1.0 says it itself */
 }
 
+/* RFC 9110, section 5.1; RFC 9112, section 6.1. */
+Test(post, odd_bytes_in_names_and_chunks_in_http_1_0_are_malformed)
+{
+	static const char *const names[] = {"X\x01: a\r\n", "X\xe9: a\r\n", "X{: a\r\n"};
+
+	start("--log-level info");
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		expect_status(post(names[i], "{\"event_id\":\"e\"}"), 400);
+	expect_status(ask("POST /events HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n",
+			  "10\r\n{\"event_id\":\"e\"}\r\n0\r\n\r\n"),
+		      400);
+	cr_assert_eq(bench_rows(), 0);
+}
+
 Test(post, header_with_a_bare_carriage_return_is_malformed)
 {
 	start("--log-level info");
