@@ -28,7 +28,8 @@ static void on_info(const SSL *ssl, int where, int result)
 	int reason = ERR_GET_REASON(error);
 	bool is_bare = reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE;
 
-	if (where != SSL_CB_ACCEPT_EXIT || result > 0 || !error || reason == SSL_R_UNEXPECTED_EOF_WHILE_READING)
+	if (where != SSL_CB_ACCEPT_EXIT || result > 0 || ERR_GET_LIB(error) != ERR_LIB_SSL ||
+	    reason == SSL_R_UNEXPECTED_EOF_WHILE_READING)
 		return;
 	rules->on_refused(rules->owner, SSL_get_fd(ssl),
 			  verified != X509_V_OK ? X509_verify_cert_error_string(verified)
