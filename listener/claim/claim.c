@@ -33,6 +33,7 @@
 #define MINUTE_MS  60000
 #define TELL_MS    60000 /* between two warnings about bad MACs */
 #define REFUSED_MS 3000  /* Redis counts as refusing for this long after an error */
+#define OWED_MOST  (1u << 20)
 
 struct stamp {
 	int64_t ms;
@@ -64,6 +65,7 @@ struct claim {
 	char mark_text[MARK_TEXT_SIZE + MAC_LEN];
 	size_t mark_len;
 	struct bytes command;
+	struct bytes owed;       /* marks to send when Redis is back, each after its length; about OWED_MOST */
 	int64_t start_ms;        /* wall clock minus monotonic clock at the start */
 	bool is_refused;         /* Redis answered the last claim or mark with an error */
 	int64_t refused_ms;      /* loop clock: the last such error; 0: none */
@@ -444,11 +446,34 @@ static size_t write_mark(struct claim *c, const struct event *ev, enum claim_mar
 	return c->key ? mac_append(c->key, &place, c->mark_text, c->mark_len) : c->mark_len;
 }
 
+/* Sends a done mark, or keeps it until Redis is back. */
+static void send_done(struct claim *c, const char *bytes, size_t len)
+{
+	if (redis_send(c->redis, bytes, len, on_marked, NULL) == 0 || c->owed.len >= OWED_MOST)
+		return;
+	bytes_add(&c->owed, &len, sizeof(len));
+	bytes_add(&c->owed, bytes, len);
+}
+
+static void send_owed(struct claim *c)
+{
+	struct bytes owed = c->owed;
+
+	c->owed = (struct bytes){NULL, 0, 0};
+	for (size_t at = 0, len; at < owed.len; at += sizeof(len) + len) {
+		memcpy(&len, owed.at + at, sizeof(len));
+		send_done(c, owed.at + at + sizeof(len), len);
+	}
+	bytes_free(&owed);
+}
+
+/* A Redis that hung carries out later what it has received: the claim of ev may still come. Whichever arrives first,
+ * the mark stays. A dead mark is not kept: its dead letter may be retried meanwhile. */
 void claim_mark(struct claim *c, struct event *ev, enum claim_mark kind)
 {
 	size_t len;
 
-	if (!claim_is_ready(c))
+	if (claim_is_foreign(c) || !(claim_is_ready(c) || (ev->is_claimed && kind == CLAIM_MARK_DONE)))
 		return;
 	/* A full Redis refuses the mark, but not DEL. Without DEL, other copies would wait until the claim expires. */
 	if (c->is_refused && ev->is_claimed)
@@ -459,9 +484,12 @@ void claim_mark(struct claim *c, struct event *ev, enum claim_mark kind)
 	put_key(c, ev);
 	resp_bytes(&c->command, c->mark_text, len);
 	bytes_add_text(&c->command, c->mark_tail);
-	send_command(c, on_marked, NULL);
-	if (kind == CLAIM_MARK_DONE)
-		done_channel_add(c->channel, &(const struct done){ev->id_hash, ev->won_ms});
+	if (kind == CLAIM_MARK_DEAD) {
+		send_command(c, on_marked, NULL);
+		return;
+	}
+	send_done(c, c->command.at, c->command.len);
+	done_channel_add(c->channel, &(const struct done){ev->id_hash, ev->won_ms});
 }
 
 static void on_redis_state(void *owner, enum redis_state state)
@@ -470,6 +498,8 @@ static void on_redis_state(void *owner, enum redis_state state)
 
 	presence_set_redis(c->presence, state == REDIS_READY ? c->redis : NULL);
 	done_channel_set_redis(c->channel, state == REDIS_READY ? c->redis : NULL);
+	if (state == REDIS_READY)
+		send_owed(c);
 }
 
 void claim_set_database(struct claim *c, const char *id)
@@ -526,6 +556,7 @@ static void release_all(void *object)
 	struct claim *c = object;
 
 	bytes_free(&c->command);
+	bytes_free(&c->owed);
 	free(c->cluster_prefix);
 	free(c->owner);
 	free(c->key);

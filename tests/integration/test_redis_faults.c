@@ -79,6 +79,7 @@ Test(redis_faults, a_frozen_redis_delays_an_event_by_its_timeout_only, .timeout 
 	redisd_resume(bench.redis);
 	send_some();
 	must_work_again();
+	await(claims_open(bench.redis) == 0, BACK_MS, "%ld claims are left", claims_open(bench.redis));
 }
 
 /* A held event, too, whose owner's claim is in the Redis that does not answer. */
