@@ -2,11 +2,13 @@
  * neighbours, which took a sixth of a listener's time. Here the piece freed last is the next one given out, and pieces
  * of the same age lie together.
  *
- * A slab with no piece in use is spare, for pieces of any size. Beyond SPARES of them, slabs go back to malloc, which
- * maps and unmaps each one, and the kernel then clears its pages one by one. */
+ * A slab with no piece in use is spare, for pieces of any size. It does not go back to malloc: between two blocks that
+ * are aligned to their own size malloc has a gap of that size, and once a small block lies there, malloc cannot use the
+ * room around it again. Beyond KEPT of them, the kernel gets all pages of a spare slab but the first. */
 #include "base/slab.h"
 
 #include <stdint.h>
+#include <sys/mman.h>
 
 #include "base/list.h"
 #include "base/memory.h"
@@ -14,7 +16,9 @@
 #define SLAB_BYTES (64u << 10) /* size and alignment of a slab, so that a piece's address gives its slab */
 #define LINE       64u
 #define SIZES      64u /* pieces have 1 to SIZES lines */
-#define SPARES     64u /* as many as one or two batches of events free */
+#define AT_ONCE    16u /* slabs asked of malloc, because of the gap behind them */
+#define KEPT       64u /* spare slabs with all pages: as many as one or two batches of events free */
+#define PAGE       4096u
 
 struct piece {
 	struct piece *next;
@@ -31,7 +35,8 @@ struct slab {
 /* Slabs with free pieces, by lines per piece. next is NULL before first use. */
 static struct list by_size[SIZES + 1];
 
-static struct slab *spares[SPARES];
+/* Spare slabs, linked by next, and those of which the kernel has all pages but the first. */
+static struct list *spares, *hollow;
 static unsigned int spare_count;
 
 static unsigned int lines_of(size_t size)
@@ -55,11 +60,32 @@ static unsigned int count_of(unsigned int lines)
 	return (SLAB_BYTES - LINE) / (lines * LINE);
 }
 
+static void add_spare(struct slab *s)
+{
+	struct list **to = spare_count < KEPT ? &spares : &hollow;
+
+	s->link.next = *to;
+	*to = &s->link;
+	if (to == &spares)
+		spare_count++;
+	else
+		madvise((char *)s + PAGE, SLAB_BYTES - PAGE, MADV_DONTNEED);
+}
+
 static struct slab *slab_new(struct list *slabs, unsigned int lines)
 {
-	struct slab *s =
-		spare_count ? spares[--spare_count] : memory_given(aligned_alloc(SLAB_BYTES, SLAB_BYTES), NULL);
+	struct list **from;
+	struct slab *s;
 
+	if (!spares && !hollow) {
+		s = memory_given(aligned_alloc(SLAB_BYTES, AT_ONCE * SLAB_BYTES), NULL);
+		for (size_t i = 0; i < AT_ONCE; i++)
+			add_spare((struct slab *)((char *)s + i * SLAB_BYTES));
+	}
+	from = spares ? &spares : &hollow;
+	s = list_entry(*from, struct slab, link);
+	*from = (*from)->next;
+	spare_count -= from == &spares;
 	*s = (struct slab){.fresh = count_of(lines)};
 	list_append(slabs, &s->link);
 	return s;
@@ -95,16 +121,13 @@ void *slab_alloc(size_t size)
 	return block;
 }
 
-/* Retires s if it is unused, but not the first slab of the list, from which the next pieces come. */
+/* s becomes spare if it is unused, but not the first slab of the list, from which the next pieces come. */
 static void check_unused(struct slab *s, const struct list *slabs)
 {
 	if (s->used || slabs->next == &s->link)
 		return;
 	list_remove(&s->link);
-	if (spare_count < SPARES)
-		spares[spare_count++] = s;
-	else
-		free(s);
+	add_spare(s);
 }
 
 void slab_free(void *block, size_t size)
