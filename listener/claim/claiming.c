@@ -19,6 +19,7 @@
 #define LEADING_MS      1000  /* this listener leads if it has claimed as a leader within this time */
 #define WATCH_MS        250   /* between two checks if rows can be stored */
 #define CHUNK           512   /* claims per script call */
+#define CLAIMS_MOST     8192  /* unanswered claims, which the budget does not count, at which events wait on */
 #define OVERDUE_MS      350   /* time after which an unclaimed event is claimed, and the channel counts as silent */
 #define ASK_LEFT_MS     200   /* between two claims while the channel is silent */
 #define ALONE_MS        1000  /* without Redis: time after which an event goes to the store */
@@ -70,6 +71,12 @@ static int64_t ttl_ms(const struct claiming *c)
 }
 
 /* --- claim and hold --- */
+
+/* After an outage of Postgres, all that memory holds may be due at once. */
+static bool may_ask(const struct claiming *c)
+{
+	return c->events->counts[EV_CLAIMING] < CLAIMS_MOST;
+}
 
 static unsigned int ask_step(const struct claiming *c, const struct event *ev)
 {
@@ -221,6 +228,8 @@ static void lead_anew(struct claiming *c)
 	list_each(node, after, &c->left) {
 		struct event *ev = list_entry(node, struct event, wait_link);
 
+		if (!may_ask(c)) /* the others are soon overdue */
+			return;
 		if (!claim_has_other_leader(c->claim, event_origin(ev)))
 			claim_held(c, ev);
 	}
@@ -492,13 +501,13 @@ static void check_held(struct claiming *c)
 	int64_t now = now_ms(c);
 	struct event *ev;
 
-	while ((ev = hold_due(&c->hold, now)))
+	while (may_ask(c) && (ev = hold_due(&c->hold, now)))
 		on_due(c, ev);
 	if (left_wait(c))
 		return;
 	c->left_checked_ms = now;
 	watch_leader(c);
-	while ((ev = left_due(c)))
+	while (may_ask(c) && (ev = left_due(c)))
 		on_due(c, ev);
 }
 
@@ -690,7 +699,7 @@ int64_t claiming_wait(const struct claiming *c)
 	int64_t due_ms = c->renew_ms < c->watch_ms ? c->renew_ms : c->watch_ms;
 	int64_t wait = due_ms > now_ms(c) ? due_ms - now_ms(c) : 0;
 
-	return sooner(sooner(wait, hold_wait(&c->hold, now_ms(c))), left_wait(c));
+	return may_ask(c) ? sooner(sooner(wait, hold_wait(&c->hold, now_ms(c))), left_wait(c)) : wait;
 }
 
 /* --- life --- */

@@ -37,6 +37,7 @@
 #define CLAIM_WINDOW    8192 /* unanswered claims at which producers are not read */
 #define DEFER_WINDOW    6144 /* the same for events left to others */
 #define BACKLOG_BATCHES 4    /* the same for batches waiting for a Postgres that works */
+#define COMMAND_BYTES   128  /* a claim or mark that Redis has not answered, for the memory budget */
 #define WHOLE           8    /* eighths: a whole limit */
 #define OF_PRODUCERS    6    /* eighths of the limits for producers if there are feeds */
 #define LAST_ANSWERS_MS 200  /* time for the last releases to reach Redis */
@@ -111,9 +112,8 @@ static size_t limit_of(const struct pipeline *p, const struct accept_pause *a)
 }
 
 /* Reading stops at the limit and resumes at seven eighths of it, so that it does not flap. */
-static void check_memory(const struct pipeline *p, struct accept_pause *a)
+static void check_memory(const struct pipeline *p, struct accept_pause *a, size_t bytes)
 {
-	size_t bytes = pipeline_bytes(p);
 	size_t limit = limit_of(p, a);
 
 	if (a->is_full ? bytes >= limit - limit / 8 : bytes < limit)
@@ -144,11 +144,12 @@ static bool is_over(const struct pipeline *p, size_t eighths)
 
 static void check_budget(struct pipeline *p)
 {
+	size_t bytes = pipeline_bytes(p) + claim_unanswered(p->claim) * COMMAND_BYTES;
 	enum pressure now;
 	bool is_ahead;
 
-	check_memory(p, &p->producers);
-	check_memory(p, &p->all);
+	check_memory(p, &p->producers, bytes);
+	check_memory(p, &p->all, bytes);
 	p->is_behind = is_over(p, p->is_behind ? p->producers.eighths / 2 : p->producers.eighths);
 	is_ahead = claiming_is_far_ahead(p->claiming) || storing_is_far_ahead(p->storing);
 	now = p->all.is_full || is_ahead             ? PRESSURE_ALL

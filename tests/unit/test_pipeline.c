@@ -1251,6 +1251,19 @@ Test(pipeline, producers_wait_when_too_many_events_are_left_to_others_and_go_on_
 	tell("turn; pressure none");
 }
 
+/* After an outage of Postgres, all that memory holds is overdue, and the commands are not in the budget. */
+Test(pipeline, events_that_wait_for_claims_are_claimed_a_few_thousand_at_a_time)
+{
+	tell("config inflight_bytes 100000000; set other_leader; receive 0..9000; pass 350; in claiming 8192");
+	for (int i = 0; i < 8192; i++)
+		fake_answer_take(id_of("a", i), i < 100 ? CLAIM_OTHER : CLAIM_DONE);
+	tell("pass 50; in claiming 808; receive 9000..16384; pass 350; in claiming 8192; pass 400; in claiming 8192; "
+	     "in "
+	     "held 100");
+	fake_answer_take(id_of("a", 8192), CLAIM_DONE);
+	tell("pass 50; in claiming 8192; in held 99");
+}
+
 STORY(the_leader_tells_again_of_what_has_long_been_stored,
       "set old_marks; receive a; take a done; journal take(a) tell; flight 0")
 STORY(what_was_stored_a_minute_ago_is_not_told_again, "receive a; take a done; journal take(a); flight 0")
@@ -1729,6 +1742,9 @@ Test(pipeline, held_events_count_for_the_budget)
 
 STORY(messages_not_yet_complete_count_for_the_budget,
       "charge 99999; pressure none; charge 1; pressure all; charge -100000; turn; pressure none; bytes 0")
+STORY(commands_that_redis_has_not_answered_count_too, "charge 90000; unanswered 78; turn; pressure none; unanswered "
+						      "79; turn; pressure all; unanswered 0; turn; pressure "
+						      "all; charge -2501; turn; pressure none; charge -87499")
 
 Test(pipeline, copies_with_a_sender_count_for_the_budget)
 {
