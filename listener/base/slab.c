@@ -78,7 +78,7 @@ static struct slab *slab_new(struct list *slabs, unsigned int lines)
 	struct slab *s;
 
 	if (!spares && !hollow) {
-		s = memory_given(aligned_alloc(SLAB_BYTES, AT_ONCE * SLAB_BYTES), NULL);
+		s = memory_given(aligned_alloc(SLAB_BYTES, (size_t)AT_ONCE * SLAB_BYTES), NULL);
 		for (size_t i = 0; i < AT_ONCE; i++)
 			add_spare((struct slab *)((char *)s + i * SLAB_BYTES));
 	}
