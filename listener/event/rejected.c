@@ -18,7 +18,7 @@ static struct {
 	uint64_t persisted;        /* counters.persisted at since_ms */
 	uint64_t duplicates;       /* counters.duplicates at since_ms */
 	int64_t told_ms;           /* loop clock, the last log line; 0 if none */
-	uint64_t run;              /* messages since an event was last stored */
+	uint64_t run;              /* messages refused since an event was last stored */
 	uint64_t run_stored;       /* stored_count() when run began */
 	char reason[REASON_BYTES]; /* reason of the last one */
 	char example[EXAMPLE_BYTES + 4];
@@ -47,13 +47,19 @@ uint64_t rejected_run(const char **reason)
 	return rejected.run_stored == stored_count() ? rejected.run : 0;
 }
 
-void rejected_checkin(const char *reason, const char *message, size_t len)
+void rejected_refused(const char *reason)
 {
-	size_t n = len < EXAMPLE_BYTES ? len : EXAMPLE_BYTES;
 	const char *last;
 
 	rejected.run = rejected_run(&last) + 1;
 	rejected.run_stored = stored_count();
+	snprintf(rejected.reason, sizeof(rejected.reason), "%s", reason);
+}
+
+void rejected_checkin(const char *reason, const char *message, size_t len)
+{
+	size_t n = len < EXAMPLE_BYTES ? len : EXAMPLE_BYTES;
+
 	rejected.count++;
 	snprintf(rejected.reason, sizeof(rejected.reason), "%s", reason);
 	memcpy(rejected.example, message, n);

@@ -19,11 +19,15 @@ void rejected_add(enum rejected_class class, uint64_t messages);
 /* Messages of a class since the program started. */
 uint64_t rejected_count(enum rejected_class class);
 
+/* A message was refused for this reason for the first time, and becomes a dead letter now or after more tries. */
+void rejected_refused(const char *reason);
+
 /* A message became a dead letter for this reason. Keeps the beginning of both. */
 void rejected_checkin(const char *reason, const char *message, size_t len);
 
-/* How many messages became dead letters since an event was last stored, and the reason of the last one. */
+/* How many messages were refused since an event was last stored, and the reason of the last one. */
 uint64_t rejected_run(const char **reason);
+#define REJECTED_RUN 10 /* this many in a row are a problem */
 
 /* Logs how many messages became dead letters since the last such line, the last reason and the beginning of its
  * message, at most once a minute. It is a warning if nothing was stored in that time, else info. Call it every second;

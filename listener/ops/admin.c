@@ -16,6 +16,7 @@
 #include "net/http.h"
 #include "ops/metrics.h"
 #include "ops/overdue.h"
+#include "event/rejected.h"
 #include "spool/spool.h"
 #include "base/url.h"
 #include "base/text.h"
@@ -58,6 +59,16 @@ static bool describe_webhooks(const struct relay *r, int64_t now_ms, char *text,
 	return false;
 }
 
+const char *admin_describe_rejected(char *text, size_t size)
+{
+	const char *reason;
+	uint64_t n = rejected_run(&reason);
+
+	snprintf(text, n < REJECTED_RUN ? 1 : size, "the last %llu messages were refused: %s", (unsigned long long)n,
+		 reason);
+	return text;
+}
+
 const char *admin_describe_spool(const struct pipeline *p, char *text, size_t size)
 {
 	struct spool_view view = {0};
@@ -77,22 +88,24 @@ const char *admin_describe_spool(const struct pipeline *p, char *text, size_t si
 	return text;
 }
 
-/* Returns the name of the first source that is silent here while other listeners hear it, or NULL. */
-static const char *silent_source(const struct sources *s)
+/* Describes the first source that does not work, though its listener is ready. */
+static bool describe_source(const struct sources *s, char *text, size_t size)
 {
-	for (size_t i = 0; s && i < sources_count(s); i++)
-		if (sources_view(s, i).silence)
-			return sources_view(s, i).name;
-	return NULL;
-}
+	for (size_t i = 0; s && i < sources_count(s); i++) {
+		const struct source_view v = sources_view(s, i);
 
-/* Returns the first line that is not ready although another line of its source is, or NULL. */
-static const char *single_source(const struct sources *s)
-{
-	for (size_t i = 0; s && i < sources_count(s); i++)
-		if (!sources_view(s, i).is_ready && sources_are_ready(s, i))
-			return sources_view(s, i).name;
-	return NULL;
+		if (v.silence)
+			snprintf(text, size, "source %s is silent, while others hear it", v.name);
+		else if (!v.is_ready && sources_are_ready(s, i))
+			snprintf(text, size, "line %s is not ready, but another line of the source is", v.name);
+		else if (v.barren >= REJECTED_RUN)
+			snprintf(text, size, "source %s: the last %llu messages became dead letters", v.name,
+				 (unsigned long long)v.barren);
+		else
+			continue;
+		return true;
+	}
+	return false;
 }
 
 /* Writes what does not work although events are stored. Returns false if everything works. */
@@ -107,12 +120,8 @@ static bool describe_degraded(const struct admin *a, char *text, size_t size)
 		snprintf(text, size, "redis is down, the unique key decides");
 	else if (claim_is_refused(claim))
 		snprintf(text, size, "redis rejects commands; the log says why");
-	else if (silent_source(p->sources))
-		snprintf(text, size, "source %s is silent, while others hear it", silent_source(p->sources));
-	else if (single_source(p->sources))
-		snprintf(text, size, "line %s is not ready, but another line of the source is",
-			 single_source(p->sources));
-	else if (*admin_describe_spool(p->pipeline, text, size))
+	else if (describe_source(p->sources, text, size) || *admin_describe_spool(p->pipeline, text, size) ||
+		 *admin_describe_rejected(text, size))
 		return true;
 	else if (p->relay && *relay_error(p->relay))
 		snprintf(text, size, "deliveries to webhooks wait for postgres; the log says why");

@@ -36,6 +36,9 @@ void admin_free(struct admin *a);
 /* Writes since when and why webhook i has been paused or has failed. Returns false if neither. */
 bool admin_describe_webhook(const struct relay *r, size_t i, int64_t now_ms, char *text, size_t size);
 
+/* Writes why all messages are refused; "" if events are stored. Returns text. */
+const char *admin_describe_rejected(char *text, size_t size);
+
 /* Writes what is unusual about the spool; "" if nothing is, or there is none. Returns text. */
 const char *admin_describe_spool(const struct pipeline *p, char *text, size_t size);
 

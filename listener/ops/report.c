@@ -15,8 +15,7 @@
 #include "event/rejected.h"
 #include "spool/spool.h"
 
-#define PAUSE_MS     5000 /* least time between two reports */
-#define REJECTED_RUN 10   /* this many dead letters in a row are a problem */
+#define PAUSE_MS 5000 /* least time between two reports */
 
 /* Settings that may differ between listeners. */
 static const char own[] = " instance-id admin admin-host config log-level log-format ingest ingest-http ";
@@ -95,16 +94,6 @@ static json_t *describe_failing_webhooks(const struct relay *r, int64_t now_ms)
 static const char *describe_relay(const struct admin_parts *p)
 {
 	return p->relay && !*storing_trouble(pipeline_storing(p->pipeline)) ? relay_error(p->relay) : "";
-}
-
-/* Returns why only dead letters are stored; "" if events are stored. */
-static const char *describe_rejected(char *text, size_t size)
-{
-	const char *reason;
-	uint64_t n = rejected_run(&reason);
-
-	snprintf(text, size, "the last %llu messages became dead letters: %s", (unsigned long long)n, reason);
-	return n < REJECTED_RUN ? "" : text;
 }
 
 static uint64_t hash_states(const struct report *r)
@@ -188,7 +177,7 @@ json_t *report_describe(void *arg)
 	json_object_set_new(report, "whole_minutes_are_null", json_true()); /* as sql/queries/checkin.sql writes them */
 	if (storing_is_slow(storing, &slow))
 		json_object_set_new(report, "slow", json_string(slow));
-	json_object_set_new(report, "rejected", json_of_text(describe_rejected(text, sizeof(text))));
+	json_object_set_new(report, "rejected", json_of_text(admin_describe_rejected(text, sizeof(text))));
 	json_object_set_new(report, "spool", json_of_text(admin_describe_spool(p->pipeline, text, sizeof(text))));
 	json_object_set_new(report, "trouble", json_of_text(storing_trouble(storing)));
 	json_object_set_new(report, "sources", describe_sources(r));

@@ -226,6 +226,8 @@ static void finish(struct pipeline *p, struct event *ev, enum outcome outcome)
 			     : ev->source ? REJECTED_PROFILE
 					  : REJECTED_MESSAGE,
 			     ev->copies);
+		if (ev->reason && !ev->attempts)
+			rejected_refused(ev->reason);
 		if (ev->reason)
 			rejected_checkin(ev->reason, ev->message, ev->message_len);
 		break;
@@ -307,7 +309,8 @@ static void fail_store(struct pipeline *p, struct event *ev, const char *why)
 {
 	log_debug("row refused", "reason=%s", why);
 	event_set_reason(ev, why);
-	ev->attempts++;
+	if (!ev->attempts++)
+		rejected_refused(why);
 	if (ev->attempts >= p->config->max_attempts) {
 		refuse_event(p, ev, NULL);
 		return;

@@ -25,6 +25,7 @@
 #define DEAD_LETTER_BATCHES 4     /* batches of events between two small batches of dead letters */
 #define DEAD_LETTER_WAIT_MS 1000  /* wait after dead letters could not be written */
 #define LEAVE_MS            1000  /* time for the last check-in */
+#define ASK_MS              2000  /* an idle store is asked this often, so that the listener knows if it answers */
 #define AHEAD_EVENTS        32768 /* waiting events at which feeds are not read, if the oldest waits less than this: */
 #define AHEAD_MS            2000
 #define SLOW_MS             1000  /* the store is slow if the oldest row waits this long behind a full batch */
@@ -85,6 +86,7 @@ struct storing {
 	void *on_forgotten_arg;
 	bool had_suspects;              /* the last batch of events had some that failed before */
 	unsigned int since_dead_letter; /* batches of events since the last batch of dead letters */
+	int64_t asked_ms;               /* loop clock: the last question of an idle store */
 	int64_t dead_letter_ms;         /* loop clock: retry dead letters that could not be written */
 	bool wants_epoch;               /* a mark may need the epoch soon */
 	bool is_draining;
@@ -425,7 +427,8 @@ static void store_first(struct storing *s)
 	} else if (s->events->counts[EV_BATCHED] && rows_due(s) == 0) {
 		s->since_dead_letter++;
 		insert_next(s);
-	} else if (s->wants_epoch && !store_is_sure(s->first.store)) {
+	} else if ((s->wants_epoch || now_ms(s) - s->asked_ms >= ASK_MS) && !store_is_sure(s->first.store)) {
+		s->asked_ms = now_ms(s);
 		store_ask_epoch(s->first.store);
 	}
 }
@@ -731,17 +734,18 @@ bool storing_is_sent(const struct storing *s)
 	return store_view(s->first.store).is_sent || (s->second.store && store_view(s->second.store).is_sent);
 }
 
-/* True if rows are waiting, and not just for a search for blocked ones. */
-static bool has_rows(const struct storing *s)
+/* True if rows or another statement are waiting, and not just for a search for blocked rows. */
+static bool is_waiting(const struct storing *s)
 {
-	bool is_at_work = s->events->counts[EV_STORING] && !store_view(s->first.store).is_idle;
+	const struct store_view v = store_view(s->first.store);
+	bool is_at_work = s->events->counts[EV_STORING] && !v.is_idle;
 
-	return (s->events->counts[EV_BATCHED] || is_at_work) && !store_view(s->first.store).is_searching;
+	return (s->events->counts[EV_BATCHED] || is_at_work || (v.is_ready && v.is_stalled)) && !v.is_searching;
 }
 
 bool storing_is_unable(struct storing *s)
 {
-	return stall_check(&s->stall, has_rows(s), now_ms(s));
+	return stall_check(&s->stall, is_waiting(s), now_ms(s));
 }
 
 void storing_forget_stall(struct storing *s)
@@ -773,7 +777,8 @@ struct storing *storing_open(uv_loop_t *loop, const struct config *config, struc
 	s->on = *callbacks;
 	checkin_init(&s->checkin, config);
 	s->telling = TELLING_DUE;
-	s->checkin_ms = now_ms(s) + CHECKIN_PERIOD_MS;
+	s->asked_ms = now_ms(s);
+	s->checkin_ms = s->asked_ms + CHECKIN_PERIOD_MS;
 	open_writer(s, &s->first);
 	return s;
 }

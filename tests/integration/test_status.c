@@ -132,9 +132,10 @@ Test(status, a_listener_that_stores_nothing_but_dead_letters_is_told_with_the_re
 	await(bench_count("dead_letters") == 9, WAIT_MS);
 	json_decref(read_state(0)); /* a few bad messages are not a problem */
 	peer_sendf(producer, "{\"event_id\":\"e-9\"}");
-	await(says("! web-1: the last 10 messages became dead letters: /wrong is missing"), WAIT_MS, "%s",
+	await(says("! web-1: the last 10 messages were refused: /wrong is missing"), WAIT_MS, "%s",
 	      run_on(db, "status").output);
 	json_decref(read_state(1));
+	cr_assert(listener_page_has(listener, "/readyz", "degraded: the last 10 messages were refused: /wrong"));
 	peer_sendf(producer, "{\"wrong\":\"e-10\"}");
 	run_await(db, 0, NULL, WAIT_MS, "status");
 }
@@ -144,7 +145,8 @@ Test(status, a_source_whose_messages_all_become_dead_letters_is_named)
 {
 	struct feed *feeds[2] = {feed_new(), feed_new()};
 
-	start("web-1", suite_text("--source bad=%s", feed_url(feeds[1])), feed_url(feeds[0]));
+	struct listener *a = start("web-1", suite_text("--source bad=%s", feed_url(feeds[1])), feed_url(feeds[0]));
+
 	for (int i = 0; i < 2; i++)
 		cr_assert(feed_wait_clients(feeds[i], 1, WAIT_MS));
 	for (int i = 0; i < 10; i++) {
@@ -153,6 +155,7 @@ Test(status, a_source_whose_messages_all_become_dead_letters_is_named)
 		await(bench_rows() == i + 1, WAIT_MS);
 	}
 	run_await(db, 1, "! web-1: source bad: the last 10 messages became dead letters\n", WAIT_MS, "status");
+	cr_assert(listener_page_has(a, "/readyz", "degraded: source bad: the last 10 messages became dead letters"));
 	feed_send_text(feeds[1], "{\"event_id\": \"b-1\"}");
 	await(!says("became dead letters"), WAIT_MS);
 	for (int i = 0; i < 2; i++)

@@ -91,6 +91,33 @@ Test(trouble, a_listener_that_still_connects_says_so)
 	feed_free(feed);
 }
 
+Test(trouble, a_listener_without_events_says_that_postgres_does_not_answer)
+{
+	struct postgres *pg = postgres_new();
+
+	bench_serve((struct listener_options){.postgres = postgres_conninfo(pg), .redis = "none"}, NULL);
+	postgres_pause(pg);
+	await(listener_page_has(listener, "/readyz", "not ready: postgres: "), 5000);
+	postgres_resume(pg);
+	listener_wait_ready(listener);
+}
+
+/* Long before the first dead letter. */
+Test(trouble, a_constraint_that_refuses_each_row_at_the_commit_is_told)
+{
+	start("none", "--max-attempts 10");
+	database_exec(db, "CREATE TABLE kinds (kind text PRIMARY KEY); ALTER TABLE events ADD FOREIGN KEY (event_type) "
+			  "REFERENCES kinds DEFERRABLE INITIALLY DEFERRED");
+	for (int i = 0; i < 10; i++)
+		send_event(suite_text("e-%d", i));
+	await(must_be_named("messages were refused: insert or update on"), 10000, "%s",
+	      listener_http(listener, "/readyz", NULL));
+	cr_assert_eq(letters(), 0);
+	database_exec(db, "INSERT INTO kinds VALUES ('')");
+	for (int i = 0; i < 10; i++)
+		cr_assert_str_eq(ack_read(producer, WAIT_MS)->status, "persisted");
+}
+
 /* Returns a session that has stored the event without committing; database_free ends it. */
 static struct database *hold_row(const char *id)
 {

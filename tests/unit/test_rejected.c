@@ -19,6 +19,7 @@ TestSuite(rejected, .init = init, .fini = fini, .timeout = 60);
 
 static void note(const char *reason, const char *message)
 {
+	rejected_refused(reason);
 	rejected_checkin(reason, message, strlen(message));
 }
 
