@@ -107,7 +107,8 @@ static void ask_store(struct reading *r)
 		SQL_STATUS "-- part hazards\nSELECT pg_catalog.json_build_object('postgres', "
 			   "pg_catalog.json_build_object('hazards', nullif((" SQL_HAZARDS "), '')))\n"
 			   "-- part holder\nSELECT pg_catalog.json_build_object('postgres', "
-			   "pg_catalog.json_build_object('holder', (" SQL_HOLDER ")))\n";
+			   "pg_catalog.json_build_object('holder', (SELECT sentence FROM (" SQL_HOLDER
+			   ") AS h WHERE NOT is_of_rows)))\n";
 	json_t *server = json_object_get(r->state, "postgres");
 	struct session *s;
 	int64_t began;
@@ -214,7 +215,7 @@ static bool is_alive(const json_t *row, int heartbeat)
 /* Adds the problems of a listener that is alive. */
 static void judge_listener(struct reading *r, const json_t *row, const char *trouble)
 {
-	static const char *const said[] = {"slow", "rejected", "spool"};
+	static const char *const said[] = {"slow", "rejected", "spool", "holder"};
 	const json_t *report = json_object_get(row, "report");
 	const char *name = member_text(row, "name"), *redis = member_text(report, "redis");
 	json_t *webhook;

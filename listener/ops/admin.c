@@ -69,6 +69,11 @@ const char *admin_describe_rejected(char *text, size_t size)
 	return text;
 }
 
+const char *admin_describe_holder(const struct storing *s)
+{
+	return *storing_trouble(s) ? "" : store_view(storing_store(s)).holder;
+}
+
 const char *admin_describe_spool(const struct pipeline *p, char *text, size_t size)
 {
 	struct spool_view view = {0};
@@ -123,6 +128,8 @@ static bool describe_degraded(const struct admin *a, char *text, size_t size)
 	else if (describe_source(p->sources, text, size) || *admin_describe_spool(p->pipeline, text, size) ||
 		 *admin_describe_rejected(text, size))
 		return true;
+	else if (*admin_describe_holder(pipeline_storing(p->pipeline)))
+		snprintf(text, size, "%s", admin_describe_holder(pipeline_storing(p->pipeline)));
 	else if (p->relay && *relay_error(p->relay))
 		snprintf(text, size, "deliveries to webhooks wait for postgres; the log says why");
 	else

@@ -39,6 +39,9 @@ bool admin_describe_webhook(const struct relay *r, size_t i, int64_t now_ms, cha
 /* Writes why all messages are refused; "" if events are stored. Returns text. */
 const char *admin_describe_rejected(char *text, size_t size);
 
+/* Returns who holds up an event while others are stored; "" if nobody does, or if nothing is stored. */
+const char *admin_describe_holder(const struct storing *s);
+
 /* Writes what is unusual about the spool; "" if nothing is, or there is none. Returns text. */
 const char *admin_describe_spool(const struct pipeline *p, char *text, size_t size);
 

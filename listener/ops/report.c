@@ -105,6 +105,7 @@ static uint64_t hash_states(const struct report *r)
 	bytes_add_text(&states, name_redis(r));
 	bytes_add_text(&states, *admin_describe_spool(r->parts->pipeline, text, sizeof(text)) ? "+" : "-");
 	bytes_add_text(&states, storing_is_slow(pipeline_storing(r->parts->pipeline), &why) ? "+" : "-");
+	bytes_add_text(&states, *admin_describe_holder(pipeline_storing(r->parts->pipeline)) ? "+" : "-");
 	bytes_add_text(&states, rejected_run(&why) >= REJECTED_RUN ? "+" : "-");
 	for (size_t i = 0; r->parts->sources && i < sources_count(r->parts->sources); i++) {
 		struct source_view view = sources_view(r->parts->sources, i);
@@ -179,6 +180,7 @@ json_t *report_describe(void *arg)
 		json_object_set_new(report, "slow", json_string(slow));
 	json_object_set_new(report, "rejected", json_of_text(admin_describe_rejected(text, sizeof(text))));
 	json_object_set_new(report, "spool", json_of_text(admin_describe_spool(p->pipeline, text, sizeof(text))));
+	json_object_set_new(report, "holder", json_of_text(admin_describe_holder(storing)));
 	json_object_set_new(report, "trouble", json_of_text(storing_trouble(storing)));
 	json_object_set_new(report, "sources", describe_sources(r));
 	json_object_set_new(report, "deliveries", json_of_text(describe_relay(p)));

@@ -58,6 +58,9 @@
 #define ASK_AGAIN_MS 50   /* after a query for the epoch without an answer */
 #define SURE_MS      1000 /* how long the epoch that Postgres returned is certain */
 
+#define SEEK_MS    1000  /* between two searches for the session that has a row */
+#define BLOCKED_MS 20000 /* how long that session is named after an event has met the row */
+
 #define LOSSES_MOST 4 /* times the connection is lost during the same INSERT before the batch is halved */
 
 #define FIRST_ROWS 16 /* rows of a statement with effects, until it is known how long they take */
@@ -149,6 +152,7 @@ struct store {
 	bool is_held_up;             /* the last answer was a lock timeout */
 	answer_fn *on_other;         /* handles the current statement's answer; NULL: it is the batch's */
 	char holder[300];            /* the session logged since rows were last stored */
+	int64_t blocked_ms;          /* loop clock: it was sought for an event that met a row; 0: it holds up all */
 	char trouble[300];           /* the error last logged */
 	uv_timer_t retry;
 	struct backoff backoff;
@@ -321,12 +325,20 @@ static bool is_sure(const struct store *s)
 
 /* --- answers --- */
 
+/* True if an event waits for another transaction's row. It may not try again for 13 s. */
+static bool is_blocked(const struct store *s)
+{
+	return s->blocked_ms && (int64_t)uv_now(s->loop) - s->blocked_ms < BLOCKED_MS;
+}
+
 static void pop_range(struct store *s)
 {
 	s->range_count--;
 	backoff_reset(&s->backoff);
 	log_spell_off(&s->spell, (int64_t)uv_now(s->loop), "postgres stores again");
-	*s->trouble = *s->holder = '\0';
+	*s->trouble = '\0';
+	if (!is_blocked(s))
+		*s->holder = '\0';
 	if (s->range_count)
 		send_range(s);
 	else
@@ -421,6 +433,8 @@ static void report_stored(struct store *s)
 	const bool *present = s->present, *suppressed = s->suppressed;
 	bool has_posted = s->has_posted;
 
+	if (event_has_failed(evs[r.from]))
+		s->blocked_ms = 0;
 	s->has_posted = false;
 	s->is_telling = true;
 	counters.batches++;
@@ -664,8 +678,10 @@ static void on_retry(uv_timer_t *timer)
 {
 	struct store *s = timer->data;
 
-	if (s->is_held_up && seek_holder(s))
+	if (s->is_held_up && seek_holder(s)) {
+		s->blocked_ms = 0;
 		return;
+	}
 	if (s->on.on_pause && postgres_state(s->postgres) == POSTGRES_READY)
 		s->on.on_pause(s->on.arg);
 	if (!s->on_other)
@@ -703,9 +719,11 @@ static void put_off(struct store *s, const struct postgres_answer *answer)
 		report_later(s, s->batch->events[i], answer->is_local ? STORE_BLOCKED : STORE_LATER, answer->error);
 	if (!--s->range_count)
 		s->job = JOB_NONE;
+	if (answer->is_blocked && (int64_t)uv_now(s->loop) - s->blocked_ms >= SEEK_MS && seek_holder(s))
+		s->blocked_ms = (int64_t)uv_now(s->loop);
 	else if (answer->is_local)
-		send_range(s);
-	else
+		go_on(s);
+	else if (s->job != JOB_NONE)
 		retry_later(s, answer->error);
 }
 
@@ -1273,7 +1291,7 @@ static struct store_view view(const struct store *s)
 			   : *s->trouble          ? s->trouble
 						  : error,
 		.hazards = s->hazards ? s->hazards : "",
-		.holder = s->holder,
+		.holder = s->blocked_ms && !is_blocked(s) ? "" : s->holder,
 	};
 }
 

@@ -351,6 +351,27 @@ Test(trouble, an_event_that_alone_meets_trouble_while_others_pass_is_a_dead_lett
 	expect_letter("odd", "/nowhere");
 }
 
+Test(trouble, who_holds_the_row_that_an_event_waits_for_is_told)
+{
+	start(NULL, "--max-attempts 1");
+	struct database *holder = hold_row("held");
+	database_exec(holder, "SET application_name = 'report'");
+	char *words = suite_text("session %ld of role", database_long(holder, "SELECT pg_backend_pid()"));
+	send_event("held");
+	for (int i = 0; i < 20; i++) {
+		send_event(suite_text("other-%d", i));
+		ack_expect(producer, suite_text("other-%d", i), "persisted");
+	}
+	await(must_be_named(words) && must_be_named("(report) has written to events since"), WAIT_MS, "%s %s",
+	      listener_http(listener, "/readyz", NULL), run_on(db, "status").output);
+	cr_assert_eq(listener_status(listener, "/readyz"), 200);
+	database_exec(holder, "COMMIT");
+	ack_expect(producer, "held", "duplicate");
+	await(listener_page_has(listener, "/readyz", "ready\n"), WAIT_MS);
+	run_await(db, 0, NULL, WAIT_MS, "status");
+	database_free(holder);
+}
+
 Test(trouble, an_event_whose_id_another_transaction_holds_stops_nobody)
 {
 	set_for_role("lock_timeout = '100ms'");

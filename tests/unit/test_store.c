@@ -427,11 +427,18 @@ Test(store, the_row_that_another_transaction_has_is_found_in_haste)
 	say(blocked);
 	say(blocked);
 	expect_became("a blocked, ");
+	expect_asked("holder");
+	say_rows("h");
 	expect_asked("insert b");
 	say_rows("b");
 	expect_asked("insert c d");
 	say_rows("cd");
 	cr_assert_not(store_view(store).is_searching);
+	cr_assert(*store_view(store).holder, "a still waits");
+	events[0].put_offs = 1;
+	insert("a");
+	say_rows("a");
+	cr_assert_str_eq(store_view(store).holder, "");
 }
 
 Test(store, one_that_was_blocked_waits_even_less)
