@@ -39,15 +39,16 @@
  * so it reads no more than it must. */
 #define IDS(find) "SELECT id, NULL, NULL FROM (" find ") AS found ORDER BY id LIMIT $8::bigint"
 /* The same with messages of about MESSAGE_BYTES in all. */
-#define WITH_MESSAGES(find, most) \
-	"SELECT id, event_type, raw FROM (SELECT *, sum(length(raw)) OVER (ORDER BY id) - length(raw) AS before FROM " \
+#define WITH_MESSAGES(in, find, most) \
+	"SELECT id, event_type, raw FROM (SELECT *, " in "sum(" in "length(raw)) OVER (ORDER BY id) - " in \
+	"length(raw) AS before FROM " \
 	"(" find " ORDER BY id LIMIT " most ") AS found) AS page WHERE before < " MESSAGE_BYTES " ORDER BY id"
 /* How many of the newest ids there are, at most as many as wanted, and the lowest of them. With a bound of time, the
  * sum keeps the planner from reading all ids, the newest first, for the few of that time. */
 #define NEWEST(with, find) \
 	"WITH " with \
 	"wanted AS MATERIALIZED (SELECT 1 WHERE pg_catalog.set_config('wsonce.wanted', $8::text, true) <> '')" \
-	" SELECT count(*), min(id) FROM wanted, LATERAL (SELECT id FROM (" find ") AS found" \
+	" SELECT pg_catalog.count(*), pg_catalog.min(id) FROM wanted, LATERAL (SELECT id FROM (" find ") AS found" \
 	" ORDER BY CASE WHEN $1::bigint = 0 AND $2::bigint = 0 THEN id ELSE id + 0 END DESC LIMIT" \
 	" coalesce(nullif(pg_catalog.current_setting('wsonce.wanted', true), ''), '1')::bigint) AS newest"
 /* For deliveries: in the order in which the ids are read. */
@@ -67,8 +68,8 @@ static const struct family {
 	{"dead letter",
 	 {"SELECT pg_catalog.max(id) FROM :schema.dead_letters", "SELECT max(id) FROM dead_letters"},
 	 {IDS(SQL_DEAD_LETTERS_FIND), LITE_IDS(SQL_SQLITE_DEAD_LETTERS_FIND)},
-	 {WITH_MESSAGES(SQL_DEAD_LETTERS_FIND, "$8::bigint"),
-	  WITH_MESSAGES(SQL_SQLITE_DEAD_LETTERS_FIND, "CAST(?8 AS INTEGER)")},
+	 {WITH_MESSAGES("pg_catalog.", SQL_DEAD_LETTERS_FIND, "$8::bigint"),
+	  WITH_MESSAGES("", SQL_SQLITE_DEAD_LETTERS_FIND, "CAST(?8 AS INTEGER)")},
 	 {NEWEST("", SQL_DEAD_LETTERS_FIND), LITE_NEWEST(SQL_SQLITE_DEAD_LETTERS_FIND)},
 	 {SQL_DEAD_LETTERS_LIST, SQL_SQLITE_DEAD_LETTERS_LIST},
 	 {SQL_DEAD_LETTERS_SHOW, SQL_SQLITE_DEAD_LETTERS_SHOW},

@@ -17,7 +17,7 @@
 /* The event of a deleted letter, if its dead mark may still be in Redis: marks are not older than the listeners' dedup
  * window, and the hour is for clocks that differ. */
 #define MARKED \
-	"CASE WHEN last_seen > now() - interval '1 hour' - interval '1 second' * (SELECT" \
+	"CASE WHEN last_seen > pg_catalog.now() - interval '1 hour' - interval '1 second' * (SELECT" \
 	" coalesce(pg_catalog.max(dedup_window_s), 0) FROM :schema.wsonce_listeners) THEN event_id END AS event_id, " \
 	"consumer"
 
@@ -105,7 +105,7 @@ const struct pass purge_tables[PURGE_TABLES] = {
 	{
 		.table = PASS_EVENTS, .rows = PASS_ROWS_STAY, .name = "payloads", .done_as = "payloads removed",
 		.first = PASS_FIRST_ID, .from = "events", .moment = "processed_at", .size = "payload",
-		.change = "UPDATE :schema.events SET payload = 'null', purged_at = now()", .part = "purged_at IS NULL",
+		.change = "UPDATE :schema.events SET payload = 'null', purged_at = pg_catalog.now()", .part = "purged_at IS NULL",
 		.file_change = "UPDATE events SET payload = 'null', purged_at = strftime('%Y-%m-%dT%H:%M:%f000Z')",
 		.file_part = "purged_at IS NULL",
 	},

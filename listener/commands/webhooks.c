@@ -95,7 +95,7 @@ int webhooks_pause(const struct invocation *in)
 	if (!is_known(in->session, in->words[0]) ||
 	    session_run(in->session,
 			"INSERT INTO :schema.webhook_pauses (target, reason) VALUES ($1, $2) ON CONFLICT (target) DO "
-			"UPDATE SET reason = $2, paused_by = session_user, paused_at = now()",
+			"UPDATE SET reason = $2, paused_by = session_user, paused_at = pg_catalog.now()",
 			NULL, "ss", in->words[0], o->note ? o->note : "by an operator"))
 		return STATUS_FAILED;
 	json_out_line("paused %s; its deliveries wait until wsonce webhooks resume", in->words[0]);
@@ -179,8 +179,8 @@ static void print_resent(const struct resend *r, const struct given *o)
 /* Returns the database's time, by which events were stored; or -1. */
 static int64_t read_now_us(struct session *session)
 {
-	AUTO_ROWS *rows = session_query(session, "SELECT pg_catalog.floor(extract(epoch FROM now()) * 1000000)::bigint",
-					NULL, "");
+	AUTO_ROWS *rows = session_query(
+		session, "SELECT pg_catalog.floor(extract(epoch FROM pg_catalog.now()) * 1000000)::bigint", NULL, "");
 
 	return rows ? session_number(rows, 0, 0) : -1;
 }

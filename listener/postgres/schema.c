@@ -75,7 +75,7 @@ const char *schema_ask_sql(void)
 
 #define VERSIONS_SQL \
 	"CREATE TABLE IF NOT EXISTS :schema.wsonce_schema (" \
-	"version INT PRIMARY KEY, applied_at TIMESTAMPTZ NOT NULL DEFAULT now());"
+	"version INT PRIMARY KEY, applied_at TIMESTAMPTZ NOT NULL DEFAULT pg_catalog.now());"
 
 /* Locks the table until the transaction ends, so that of several listeners that start at once, the first migrates and
  * the others find nothing to do. If there is no table yet, the others wait until the first has created it, and ignore

@@ -92,8 +92,8 @@ static char *make_sql(const struct effects *e)
 	char *fresh = make_fresh(c->consumer), *outbox = make_outbox(&c->webhooks);
 	char *sql = memory_printf("%s%s%s" EPOCH_SQL "%s UNION ALL SELECT " ID_SQL ", %s%s%s%s FROM fresh",
 				  SQL_EFFECTS_GIVEN, fresh, outbox, has_handler ? ", NULL" : "",
-				  *outbox ? "(SELECT count(*) FROM posted)" : "0", has_handler ? ", " : "", e->handler,
-				  has_handler ? "(event_id::text, event_type::text, payload)::text" : "");
+				  *outbox ? "(SELECT pg_catalog.count(*) FROM posted)" : "0", has_handler ? ", " : "",
+				  e->handler, has_handler ? "(event_id::text, event_type::text, payload)::text" : "");
 
 	free(fresh);
 	free(outbox);
@@ -118,8 +118,8 @@ static char *make_copied(const struct effects *e)
 	char *marks = make_marks(e->config->consumer), *outbox = make_outbox(&e->config->webhooks);
 	char *rows = memory_printf(SQL_EFFECTS_COPIED,
 				   has_handler || *outbox ? "event_id, event_type, payload" : "event_id");
-	char *end = memory_printf(SQL_EFFECTS_COPIED_END, *outbox ? "(SELECT count(*) FROM posted)" : "0",
-				  has_handler ? ", count(" : "", e->handler,
+	char *end = memory_printf(SQL_EFFECTS_COPIED_END, *outbox ? "(SELECT pg_catalog.count(*) FROM posted)" : "0",
+				  has_handler ? ", pg_catalog.count(" : "", e->handler,
 				  has_handler ? "(event_id::text, event_type::text, payload))" : "");
 	char *sql = memory_printf("%s%s%s" EPOCH_SQL "%s %s%s", rows, marks, outbox, has_handler ? ", NULL" : "", end,
 				  *marks ? SQL_EFFECTS_BEHIND_MARKS : "");

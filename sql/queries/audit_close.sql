@@ -7,7 +7,7 @@ WITH stored AS (
 		AND (d.resolved_at IS NULL OR d.last_seen > d.resolved_at)
 	ORDER BY d.digest FOR UPDATE OF d
 ), closed AS (
-	UPDATE :schema.dead_letters AS d SET resolved_at = now(), resolution = 'persisted' FROM stored WHERE d.id = stored.id
+	UPDATE :schema.dead_letters AS d SET resolved_at = pg_catalog.now(), resolution = 'persisted' FROM stored WHERE d.id = stored.id
 )
 INSERT INTO :schema.dead_letter_actions (letter_id, digest, event_id, action, outcome, note, instance_id)
 SELECT id, digest, event_id, 'retry', 'persisted', 'audit --resubmit', $1::text FROM stored

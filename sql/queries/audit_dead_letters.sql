@@ -3,7 +3,7 @@
 -- an event can only be stored after an edit.
 UPDATE wsonce_suspects SET found = k.found
 FROM (
-	SELECT at, CASE max(grade) WHEN 4 THEN open WHEN 3 THEN 'discarded' WHEN 2 THEN 'resolved' ELSE 'missing' END AS found
+	SELECT at, CASE pg_catalog.max(grade) WHEN 4 THEN open WHEN 3 THEN 'discarded' WHEN 2 THEN 'resolved' ELSE 'missing' END AS found
 	FROM (
 		SELECT s.at, 'open' AS open, l.grade FROM wsonce_suspects AS s JOIN wsonce_letters AS l ON l.event_id = s.id
 		UNION ALL

@@ -35,18 +35,18 @@ WITH RECURSIVE names AS (
 		) AS last LIMIT 50
 	) AS d
 ), strays AS (
-	SELECT target, (SELECT count(*) FROM pending AS p WHERE is_first AND p.target = t.target) AS n
+	SELECT target, (SELECT pg_catalog.count(*) FROM pending AS p WHERE is_first AND p.target = t.target) AS n
 	FROM targets AS t WHERE target <> ALL ($2::text[]) AND NOT EXISTS (
-		SELECT FROM :schema.wsonce_listeners WHERE t.target = ANY (targets) AND seen_at > now() - interval
+		SELECT FROM :schema.wsonce_listeners WHERE t.target = ANY (targets) AND seen_at > pg_catalog.now() - interval
 			'3 minutes'
 	)
 )
-SELECT count(*) FILTER (WHERE is_first), greatest(
-		count(*) FILTER (WHERE is_first AND created_at < now() - $1::text::bigint * interval '1 millisecond'),
-		count(*) FILTER (WHERE NOT is_first AND created_at < now() - $1::text::bigint * interval
+SELECT pg_catalog.count(*) FILTER (WHERE is_first), greatest(
+		pg_catalog.count(*) FILTER (WHERE is_first AND created_at < pg_catalog.now() - $1::text::bigint * interval '1 millisecond'),
+		pg_catalog.count(*) FILTER (WHERE NOT is_first AND created_at < pg_catalog.now() - $1::text::bigint * interval
 			'1 millisecond')
 	),
-	coalesce(pg_catalog.floor(extract(epoch FROM now() - pg_catalog.min(created_at)) * 1000), 0),
+	coalesce(pg_catalog.floor(extract(epoch FROM pg_catalog.now() - pg_catalog.min(created_at)) * 1000), 0),
 	(SELECT event_id FROM pending ORDER BY created_at LIMIT 1),
 	(SELECT target FROM pending ORDER BY created_at LIMIT 1),
 	(SELECT pg_catalog.string_agg(target, ' ' ORDER BY target) FROM strays), (SELECT coalesce(pg_catalog.sum(n),
@@ -54,7 +54,7 @@ SELECT count(*) FILTER (WHERE is_first), greatest(
 		SELECT pg_catalog.string_agg(DISTINCT mine.name, ' ' ORDER BY mine.name)
 		FROM unnest($2::text[], $3::text[]) AS mine (name, url), :schema.wsonce_listeners AS l,
 			LATERAL unnest(l.targets, l.target_urls) AS their (name, url)
-		WHERE mine.name = their.name AND mine.url <> their.url AND seen_at > now() - interval '3 minutes'
+		WHERE mine.name = their.name AND mine.url <> their.url AND seen_at > pg_catalog.now() - interval '3 minutes'
 	), (
 		SELECT pg_catalog.json_object_agg(target, pg_catalog.json_build_object(
 			'since', pg_catalog.to_char(paused_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'by', paused_by,

@@ -12,7 +12,7 @@ WITH checkin AS MATERIALIZED (
 	FROM (SELECT $1::jsonb) AS given (n)
 ), gone AS (
 	DELETE FROM :schema.wsonce_listeners AS l USING checkin
-	WHERE (l.listener = name AND is_leaving) OR (l.listener <> name AND seen_at < now() - interval '7 days')
+	WHERE (l.listener = name AND is_leaving) OR (l.listener <> name AND seen_at < pg_catalog.now() - interval '7 days')
 ), here AS (
 	INSERT INTO :schema.wsonce_listeners (listener, max_age_s, dedup_window_s, consumer, handler, targets,
 		target_urls, report)
@@ -20,14 +20,14 @@ WITH checkin AS MATERIALIZED (
 		ARRAY(SELECT t FROM pg_catalog.jsonb_array_elements_text(n->'targets') AS t ORDER BY t),
 		ARRAY(SELECT value FROM pg_catalog.jsonb_each_text(n->'target_urls') ORDER BY key), n->'report'
 	FROM checkin WHERE NOT is_leaving
-	ON CONFLICT (listener) DO UPDATE SET seen_at = now(), report = excluded.report
+	ON CONFLICT (listener) DO UPDATE SET seen_at = pg_catalog.now(), report = excluded.report
 ), late AS MATERIALIZED (
-	SELECT e.event_id, extract(epoch FROM now() - e.processed_at) * 1000 - (l->>1)::bigint AS ms
+	SELECT e.event_id, extract(epoch FROM pg_catalog.now() - e.processed_at) * 1000 - (l->>1)::bigint AS ms
 	FROM (SELECT l FROM checkin, pg_catalog.jsonb_array_elements(n->'late') AS l) AS given
 	JOIN :schema.events AS e ON e.event_id = l->>0
 ), late_copies AS MATERIALIZED (
 	SELECT CASE WHEN ms < 1 THEN 1 ELSE least(pg_catalog.floor(pg_catalog.log(2, ms)) + 2, places) END::int AS place,
-		pg_catalog.round(count(*) * weight)::bigint AS copies
+		pg_catalog.round(pg_catalog.count(*) * weight)::bigint AS copies
 	FROM late, checkin GROUP BY 1, weight
 ), late_pairs AS (
 	SELECT pg_catalog.jsonb_build_array(greatest(pg_catalog.round(ms), 0), event_id) AS pair FROM late
@@ -42,7 +42,7 @@ WITH checkin AS MATERIALIZED (
 ), counted AS (
 	-- sketch is no longer used; listeners of older builds need its 1,024 bytes.
 	INSERT INTO :schema.wsonce_duplicates AS d (day, events, copies, keys, closest, farthest, sketch)
-	SELECT (now() AT TIME ZONE 'UTC')::date, events, copies, keys, closest, farthest,
+	SELECT (pg_catalog.now() AT TIME ZONE 'UTC')::date, events, copies, keys, closest, farthest,
 		pg_catalog.decode(pg_catalog.repeat('00', 1024), 'hex') FROM fresh WHERE events > 0 OR 0 < ANY (copies)
 	ON CONFLICT (day) DO UPDATE SET
 		events = d.events + excluded.events,
@@ -61,8 +61,8 @@ WITH checkin AS MATERIALIZED (
 		closest = least(d.closest, excluded.closest), farthest = greatest(d.farthest, excluded.farthest)
 ), older AS MATERIALIZED (
 	-- They take an `up` that is NULL for a minute without a connection.
-	SELECT bool_or(NOT coalesce(report ? 'whole_minutes_are_null', false)) AS is_there
-	FROM :schema.wsonce_listeners AS l, checkin WHERE l.listener <> name AND seen_at > now() - interval '1 hour'
+	SELECT pg_catalog.bool_or(NOT coalesce(report ? 'whole_minutes_are_null', false)) AS is_there
+	FROM :schema.wsonce_listeners AS l, checkin WHERE l.listener <> name AND seen_at > pg_catalog.now() - interval '1 hour'
 ), lines AS (
 	INSERT INTO :schema.line_minutes AS m
 	SELECT pg_catalog.to_timestamp((l->>0)::bigint * 60), l->>1,
@@ -82,7 +82,7 @@ WITH checkin AS MATERIALIZED (
 		behind_p50 = excluded.behind_p50, behind_p99 = excluded.behind_p99, minutes = excluded.minutes,
 		disagree = excluded.disagree, disagreements = excluded.disagreements
 ), oldest AS MATERIALIZED (
-	SELECT now() - pg_catalog.make_interval(secs => (n->>'lines_keep_s')::int) AS minute FROM checkin
+	SELECT pg_catalog.now() - pg_catalog.make_interval(secs => (n->>'lines_keep_s')::int) AS minute FROM checkin
 ), old_lines AS (
 	-- Deletes twice as many rows as a listener writes, and the rest of the last minute: without one line's row, the other
 	-- lines could seem to have everything. After weeks without listeners this must not delay the first batch.
@@ -90,7 +90,7 @@ WITH checkin AS MATERIALIZED (
 		SELECT ctid FROM :schema.line_minutes WHERE minute < (SELECT minute FROM oldest) AND minute <= coalesce((
 			SELECT minute FROM :schema.line_minutes WHERE minute < (SELECT minute FROM oldest)
 			ORDER BY minute OFFSET 1999 LIMIT 1
-		), now()) FOR UPDATE SKIP LOCKED
+		), pg_catalog.now()) FOR UPDATE SKIP LOCKED
 	))
 ), asked AS MATERIALIZED (
 	SELECT (n->'judged'->>0)::bigint AS first, (n->'judged'->>1)::bigint AS past FROM checkin
@@ -105,8 +105,8 @@ WITH checkin AS MATERIALIZED (
 ), odd AS (
 	-- The others miss nothing, and were always connected.
 	SELECT begin, source FROM judged GROUP BY begin, source
-	HAVING NOT (bool_and(coalesce(up, '{0,60000}') = ARRAY[0, length * 60000]) AND min(received) = max(received)
-		AND coalesce(sum(stored), 0) <= max(received))
+	HAVING NOT (pg_catalog.bool_and(coalesce(up, '{0,60000}') = ARRAY[0, length * 60000]) AND pg_catalog.min(received) = pg_catalog.max(received)
+		AND coalesce(pg_catalog.sum(stored), 0) <= pg_catalog.max(received))
 )
 SELECT (SELECT rows_deleted_s FROM :schema.wsonce_retention), (
 	SELECT pg_catalog.json_agg(pg_catalog.json_build_array(begin, source, received, received_sum, stored, stored_sum, unknown,

@@ -5,11 +5,11 @@ WITH locked AS (
 	SELECT id FROM :schema.dead_letters
 	WHERE id = ANY($1::bigint[]) AND CASE $5::text
 		WHEN 'open' THEN (resolved_at IS NULL OR last_seen > resolved_at)
-			AND (retried_at IS NULL OR retried_at < now() - interval '5 minutes')
+			AND (retried_at IS NULL OR retried_at < pg_catalog.now() - interval '5 minutes')
 		ELSE resolution = 'discarded' END
 	ORDER BY digest FOR UPDATE
 ), changed AS (
-	UPDATE :schema.dead_letters AS d SET resolved_at = CASE $4::text WHEN 'discard' THEN now() END,
+	UPDATE :schema.dead_letters AS d SET resolved_at = CASE $4::text WHEN 'discard' THEN pg_catalog.now() END,
 		resolution = CASE $4::text WHEN 'discard' THEN 'discarded' END
 	FROM locked WHERE d.id = locked.id RETURNING d.id, d.digest, d.event_id, d.consumer
 ), noted AS (

@@ -4,19 +4,19 @@
 -- $5; each of these counts stops at 100,001. Returns what --json prints, and the text.
 WITH RECURSIVE ranked AS (
 	SELECT id, event_id, reason, first_seen, last_seen, seen, kind,
-		row_number() OVER (PARTITION BY kind ORDER BY last_seen DESC, id DESC) AS rank
+		pg_catalog.row_number() OVER (PARTITION BY kind ORDER BY last_seen DESC, id DESC) AS rank
 	FROM :schema.dead_letters,
 		pg_catalog.regexp_replace(reason, '"[^"]*"|[0-9]+(?![0-9A-Z]*[)]$)', '…', 'g') AS kind
 	WHERE id = ANY($1::bigint[])
 ), grouped AS (
 	SELECT CASE WHEN pg_catalog.min(reason) = pg_catalog.max(reason) THEN pg_catalog.min(reason) ELSE kind END AS reason,
-		count(*) AS n, pg_catalog.sum(seen)::bigint AS seen,
+		pg_catalog.count(*) AS n, pg_catalog.sum(seen)::bigint AS seen,
 		pg_catalog.to_char(pg_catalog.min(first_seen) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS first,
 		pg_catalog.to_char(pg_catalog.max(last_seen) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS last,
 		pg_catalog.json_agg(pg_catalog.json_build_object('id', id, 'event_id', event_id, 'reason', reason, 'last_seen',
 				pg_catalog.to_char(last_seen AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')) ORDER BY rank)
 			FILTER (WHERE rank <= $3::bigint) AS examples,
-		count(*) OVER () AS groups
+		pg_catalog.count(*) OVER () AS groups
 	FROM ranked GROUP BY kind ORDER BY 2 DESC, 1 LIMIT $2::bigint
 ), names AS (
 	(SELECT consumer FROM :schema.dead_letters WHERE resolved_at IS NULL OR last_seen > resolved_at
@@ -27,13 +27,13 @@ WITH RECURSIVE ranked AS (
 	FROM names AS n WHERE n.consumer IS NOT NULL
 ), other AS (
 	SELECT consumer, n, CASE n WHEN 100001 THEN 'more than 100000' ELSE n::text END AS words
-	FROM names AS o, LATERAL (SELECT count(*) FROM (
+	FROM names AS o, LATERAL (SELECT pg_catalog.count(*) FROM (
 		SELECT FROM :schema.dead_letters AS d
 		WHERE d.consumer = o.consumer AND (resolved_at IS NULL OR last_seen > resolved_at)
 		ORDER BY d.consumer, d.id LIMIT 100001
 	) AS few) AS counted (n) WHERE consumer <> $5::text
 ), dead AS (
-	SELECT count(*) AS n FROM (SELECT FROM :schema.outbox WHERE state = 'dead' ORDER BY id LIMIT 100001) AS few
+	SELECT pg_catalog.count(*) AS n FROM (SELECT FROM :schema.outbox WHERE state = 'dead' ORDER BY id LIMIT 100001) AS few
 ), found AS (
 	SELECT pg_catalog.cardinality($1::bigint[]) AS n, coalesce(pg_catalog.max(groups), 0) AS reasons,
 		coalesce(pg_catalog.json_agg(pg_catalog.json_build_object('reason', reason, 'letters', n, 'seen', seen, 'first_seen',
@@ -43,7 +43,7 @@ WITH RECURSIVE ranked AS (
 				SELECT pg_catalog.string_agg(pg_catalog.format(E'          id %s%s\n', e->>'id',
 					'  ' || pg_catalog.replace(nullif(e->>'event_id', ''), E'\n', ' ')), '' ORDER BY place)
 				FROM pg_catalog.json_array_elements(examples) WITH ORDINALITY AS one (e, place))), ''
-			ORDER BY n DESC, reason) AS text, coalesce(pg_catalog.max(groups), 0) - count(*) AS more
+			ORDER BY n DESC, reason) AS text, coalesce(pg_catalog.max(groups), 0) - pg_catalog.count(*) AS more
 	FROM grouped
 ), others AS (
 	SELECT coalesce(pg_catalog.json_agg(pg_catalog.json_build_object('consumer', consumer, 'letters', n) ORDER BY consumer),

@@ -9,8 +9,8 @@ WITH locked AS (
 	UPDATE :schema.outbox AS o SET
 		state = CASE $4::text WHEN 'retry' THEN 'pending' WHEN 'discard' THEN 'discarded' ELSE 'dead' END,
 		attempts = CASE $4::text WHEN 'retry' THEN 0 ELSE attempts END,
-		due_at = CASE $4::text WHEN 'retry' THEN now() ELSE due_at END,
-		settled_at = CASE WHEN $4::text = 'retry' THEN NULL WHEN $5::text = 'pending' THEN now() ELSE settled_at END
+		due_at = CASE $4::text WHEN 'retry' THEN pg_catalog.now() ELSE due_at END,
+		settled_at = CASE WHEN $4::text = 'retry' THEN NULL WHEN $5::text = 'pending' THEN pg_catalog.now() ELSE settled_at END
 	FROM locked WHERE o.id = locked.id RETURNING o.id, o.target, o.event_id
 )
 INSERT INTO :schema.delivery_actions (delivery_id, target, event_id, action, note, instance_id)

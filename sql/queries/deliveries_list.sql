@@ -2,7 +2,7 @@
 -- letters by reason. $4 as there; $5 is ignored. Returns what --json prints, and the text.
 WITH ranked AS (
 	SELECT id, target, event_id, status, attempts, coalesce(settled_at, created_at) AS at,
-		pg_catalog.concat_ws(' ', status, answer) AS reason, kind, row_number() OVER (
+		pg_catalog.concat_ws(' ', status, answer) AS reason, kind, pg_catalog.row_number() OVER (
 			PARTITION BY target, kind ORDER BY coalesce(settled_at, created_at) DESC, id DESC) AS rank
 	FROM :schema.outbox, pg_catalog.concat_ws(' ', status,
 		pg_catalog.regexp_replace(answer, '"[^"]*"|[0-9]+(?![0-9A-Z]*[)]$)', '…', 'g')) AS kind
@@ -10,13 +10,13 @@ WITH ranked AS (
 ), grouped AS (
 	SELECT target, pg_catalog.min(status) AS status, CASE WHEN pg_catalog.min(reason) = pg_catalog.max(reason)
 			THEN pg_catalog.min(reason) ELSE kind END AS reason,
-		count(*) AS n, pg_catalog.sum(attempts)::bigint AS attempts,
+		pg_catalog.count(*) AS n, pg_catalog.sum(attempts)::bigint AS attempts,
 		pg_catalog.to_char(pg_catalog.min(at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS first,
 		pg_catalog.to_char(pg_catalog.max(at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS last,
 		pg_catalog.json_agg(pg_catalog.json_build_object('id', id, 'event_id', event_id, 'reason', reason, 'settled_at',
 				pg_catalog.to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')) ORDER BY rank)
 			FILTER (WHERE rank <= $3::bigint) AS examples,
-		count(*) OVER () AS groups
+		pg_catalog.count(*) OVER () AS groups
 	FROM ranked GROUP BY target, kind ORDER BY 4 DESC, 1, 3 LIMIT $2::bigint
 ), found AS (
 	SELECT pg_catalog.cardinality($1::bigint[]) AS n, coalesce(pg_catalog.max(groups), 0) AS reasons,
@@ -28,7 +28,7 @@ WITH ranked AS (
 				SELECT pg_catalog.string_agg(pg_catalog.format(E'          id %s%s\n', e->>'id',
 					'  ' || pg_catalog.replace(nullif(e->>'event_id', ''), E'\n', ' ')), '' ORDER BY place)
 				FROM pg_catalog.json_array_elements(examples) WITH ORDINALITY AS one (e, place))), ''
-			ORDER BY n DESC, target, reason) AS text, coalesce(pg_catalog.max(groups), 0) - count(*) AS more
+			ORDER BY n DESC, target, reason) AS text, coalesce(pg_catalog.max(groups), 0) - pg_catalog.count(*) AS more
 	FROM grouped
 )
 SELECT pg_catalog.json_build_object('deliveries', n, 'newest', nullif($4::bigint, 0), 'reasons', reasons, 'groups', groups),

@@ -10,7 +10,7 @@
 -- keys has the 256 smallest hashes, see sql/migrations/014_duplicate_keys.sql. Hashes are spread evenly, so each range as
 -- large as that up to the 256th hash has 256 of them.
 WITH days AS MATERIALIZED (
-	SELECT day, events, copies, keys, closest, farthest, events / greatest(3600, extract(epoch FROM least(now(),
+	SELECT day, events, copies, keys, closest, farthest, events / greatest(3600, extract(epoch FROM least(pg_catalog.now(),
 		(day + 1)::timestamp AT TIME ZONE 'UTC') - day::timestamp AT TIME ZONE 'UTC'))::float8 AS rate
 	FROM :schema.wsonce_duplicates
 	WHERE $1::bigint = 0 OR day >= (pg_catalog.to_timestamp($1::bigint / 1000000.0) AT TIME ZONE 'UTC')::date
@@ -49,8 +49,8 @@ WITH days AS MATERIALIZED (
 	SELECT key, pg_catalog.sum(value::bigint) AS copies FROM days, LATERAL pg_catalog.jsonb_each_text(keys)
 	GROUP BY key ORDER BY key COLLATE "C" LIMIT 256
 ), found AS (
-	SELECT count(*) FILTER (WHERE copies = 1) AS twice, count(*) FILTER (WHERE copies = 2) AS thrice,
-		count(*) FILTER (WHERE copies > 2) AS often, count(*) = 256 AS is_estimate, CASE WHEN count(*) = 256
+	SELECT pg_catalog.count(*) FILTER (WHERE copies = 1) AS twice, pg_catalog.count(*) FILTER (WHERE copies = 2) AS thrice,
+		pg_catalog.count(*) FILTER (WHERE copies > 2) AS often, pg_catalog.count(*) = 256 AS is_estimate, CASE WHEN pg_catalog.count(*) = 256
 			THEN 255 / 256.0 * 2::float8 ^ 52 / ('x' || pg_catalog.left(pg_catalog.max(key COLLATE "C"), 13))::bit(52)::bigint
 			ELSE 1 END AS factor
 	FROM sample

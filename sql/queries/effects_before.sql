@@ -3,7 +3,7 @@
 -- may write rows of its own, and would run before the handler instead of after it: if there is one, a division by zero
 -- aborts the transaction. The lock is that of effects_given.sql.
 WITH held AS (SELECT FROM :schema.wsonce_epoch WHERE false FOR KEY SHARE)
-SELECT pg_catalog.set_config('wsonce.before', coalesce(max(id), 0)::text, true),
+SELECT pg_catalog.set_config('wsonce.before', coalesce(pg_catalog.max(id), 0)::text, true),
 	pg_catalog.set_config('wsonce.rows', (
 		%zu / (NOT EXISTS (%s AND NOT t.tgisinternal AND t.tgtype & 4 <> 0))::int
 	)::text, true)

@@ -14,7 +14,7 @@
 ), marked AS (
 	INSERT INTO :schema.processed_events (consumer, event_id)
 	SELECT %s, event_id FROM given
-	WHERE (SELECT count(*) FROM stored) >= 0 AND (
+	WHERE (SELECT pg_catalog.count(*) FROM stored) >= 0 AND (
 		NOT EXISTS (SELECT FROM keeper) OR event_id IN (SELECT event_id FROM stored)
 		OR EXISTS (SELECT FROM :schema.events AS e WHERE e.event_id = given.event_id OFFSET 0)
 	)

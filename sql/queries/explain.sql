@@ -40,7 +40,7 @@ WITH event AS MATERIALIZED (
 	GROUP BY 1, 2, 3, 4, 5
 ), total AS MATERIALIZED (
 	SELECT pg_catalog.sum(stored) AS stored, pg_catalog.sum(stored_sum) AS stored_sum, pg_catalog.sum(stored) = (
-		SELECT count(*) FROM span AS s, LATERAL (
+		SELECT pg_catalog.count(*) FROM span AS s, LATERAL (
 			SELECT source, received_at FROM :schema.events WHERE purged_at IS NULL
 				AND processed_at >= s.since - interval '1 minute' AND processed_at < s.until + interval '2 minutes'
 			UNION ALL

@@ -32,7 +32,7 @@ WITH targets AS MATERIALIZED (
 		SELECT * FROM (
 			SELECT id, due_at, payload FROM :schema.outbox AS o
 			WHERE o.target = t.target AND CASE WHEN answer IS NULL THEN 0 ELSE 1 END = t.lane AND state = 'pending'
-				AND due_at >= t.since AND due_at <= now()
+				AND due_at >= t.since AND due_at <= pg_catalog.now()
 			ORDER BY due_at LIMIT coalesce(nullif(pg_catalog.current_setting('wsonce.wanted', true), ''),
 				'1')::bigint
 			FOR UPDATE SKIP LOCKED
@@ -41,11 +41,11 @@ WITH targets AS MATERIALIZED (
 	UNION ALL
 	SELECT t.turn, t.target, t.lease, d.* FROM targets AS t, LATERAL (
 		SELECT id, due_at, payload FROM :schema.outbox AS o
-		WHERE o.id = t.wanted_id AND state || '' = 'pending' AND due_at <= now() FOR UPDATE SKIP LOCKED
+		WHERE o.id = t.wanted_id AND state || '' = 'pending' AND due_at <= pg_catalog.now() FOR UPDATE SKIP LOCKED
 	) AS d
 ), stored AS (
 	SELECT *, pg_catalog.sum(size) OVER (PARTITION BY turn ORDER BY due_at, id) AS sizes,
-		row_number() OVER (PARTITION BY turn ORDER BY due_at, id) AS place
+		pg_catalog.row_number() OVER (PARTITION BY turn ORDER BY due_at, id) AS place
 	FROM due, LATERAL (SELECT coalesce(pg_catalog.pg_column_size(payload), 0) OFFSET 0) AS s (size)
 ), fitting AS MATERIALIZED (
 	SELECT turn, target, lease, due_at, place, id,
@@ -65,21 +65,21 @@ WITH targets AS MATERIALIZED (
 ), sized AS (
 	SELECT *, pg_catalog.sum(pg_catalog.octet_length(data)) OVER (PARTITION BY turn ORDER BY place) AS of_target,
 		pg_catalog.sum(pg_catalog.octet_length(data)) OVER (ORDER BY place > 1, turn, place) AS of_all,
-		row_number() OVER (ORDER BY place > 1, turn, place) AS overall
+		pg_catalog.row_number() OVER (ORDER BY place > 1, turn, place) AS overall
 	FROM fitting
 ), chosen AS MATERIALIZED (
 	SELECT target, lease, due_at, id, data FROM sized
 	WHERE overall = 1
 		OR (coalesce(of_all, 0) <= $8::text::bigint AND (place = 1 OR coalesce(of_target, 0) <= $7::text::bigint))
 )
-UPDATE :schema.outbox AS o SET attempts = o.attempts + 1, leases = o.leases + 1, due_at = now() + c.lease
+UPDATE :schema.outbox AS o SET attempts = o.attempts + 1, leases = o.leases + 1, due_at = pg_catalog.now() + c.lease
 FROM chosen AS c
 WHERE o.id = c.id
-RETURNING o.id, o.target, o.attempts, pg_catalog.floor(extract(epoch FROM now())), o.event_id,
+RETURNING o.id, o.target, o.attempts, pg_catalog.floor(extract(epoch FROM pg_catalog.now())), o.event_id,
 	pg_catalog.format('{"type":%s,"timestamp":"%s","id":%s,"data":%s}', pg_catalog.to_json(o.event_type),
 		pg_catalog.to_char(o.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
 			pg_catalog.to_json(o.event_id), c.data),
 	c.data IS NULL, pg_catalog.floor(extract(epoch FROM c.due_at) * 1000000), o.leases,
 	CASE WHEN o.answer IS NULL THEN 0 ELSE 1 END,
-	CASE WHEN o.answer IS NULL OR o.attempts > 1 THEN pg_catalog.floor(extract(epoch FROM now() - o.created_at) * 1000)
+	CASE WHEN o.answer IS NULL OR o.attempts > 1 THEN pg_catalog.floor(extract(epoch FROM pg_catalog.now() - o.created_at) * 1000)
 		ELSE 0 END

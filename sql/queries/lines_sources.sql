@@ -7,8 +7,8 @@
 -- search finds those of all others.
 -- Rows that should have been deleted by now are from a wrong clock, which may say -infinity.
 WITH sources AS MATERIALIZED (
-	SELECT source, coalesce(min(minute) FILTER (WHERE up IS DISTINCT FROM '{}'), min(minute)) AS first,
-		coalesce(max(minutes), 1) AS length, count(*) AS rows, $1::bigint - $1::bigint % coalesce(max(minutes), 1) - 1 AS before
+	SELECT source, coalesce(pg_catalog.min(minute) FILTER (WHERE up IS DISTINCT FROM '{}'), pg_catalog.min(minute)) AS first,
+		coalesce(pg_catalog.max(minutes), 1) AS length, pg_catalog.count(*) AS rows, $1::bigint - $1::bigint % coalesce(pg_catalog.max(minutes), 1) - 1 AS before
 	FROM :schema.line_minutes
 	WHERE minute >= pg_catalog.to_timestamp(($1::bigint - $1::bigint % 5) * 60)
 		AND (minute >= pg_catalog.to_timestamp($1::bigint * 60) OR minutes > 1)
@@ -16,7 +16,7 @@ WITH sources AS MATERIALIZED (
 	GROUP BY source
 ), earlier AS MATERIALIZED (
 	SELECT DISTINCT source FROM :schema.line_minutes
-	WHERE minute > now() - interval '31 days' AND minute < pg_catalog.to_timestamp(($1::bigint - $1::bigint % 5) * 60)
+	WHERE minute > pg_catalog.now() - interval '31 days' AND minute < pg_catalog.to_timestamp(($1::bigint - $1::bigint % 5) * 60)
 		AND up IS DISTINCT FROM '{}' AND ($3::text = '' OR source = $3::text)
 )
 SELECT source, CASE WHEN (

@@ -8,7 +8,7 @@ SELECT pg_catalog.format('the listener %s runs, or ran within the last hour, wit
 	CASE WHEN targets = '{}' THEN 'no webhooks'
 		ELSE 'the webhooks ' || pg_catalog.array_to_string(targets, ', ') END)
 FROM (SELECT *, pg_catalog.max(seen_at) OVER () AS latest FROM :schema.wsonce_listeners
-	WHERE consumer = $1::text AND seen_at > now() - interval '1 hour'
+	WHERE consumer = $1::text AND seen_at > pg_catalog.now() - interval '1 hour'
 		AND coalesce(report->>'trouble', '') NOT LIKE '--handler %') AS recent
 WHERE seen_at > latest - interval '3 minutes' AND (handler IS DISTINCT FROM $2::text OR targets <> ARRAY(
 	SELECT t FROM pg_catalog.unnest(pg_catalog.string_to_array(pg_catalog.rtrim($3::text), ' ')) AS t ORDER BY t)::varchar[])

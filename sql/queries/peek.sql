@@ -3,7 +3,7 @@
 -- that cannot be leased.
 SELECT id, attempts, pg_catalog.floor(extract(epoch FROM due_at) * 1000000), leases FROM :schema.outbox
 WHERE target = $1::text AND CASE WHEN answer IS NULL THEN 0 ELSE 1 END = $3::text::int AND state = 'pending'
-	AND due_at <= now()
+	AND due_at <= pg_catalog.now()
 	AND due_at >= timestamptz 'epoch' + $2::text::bigint * interval '1 microsecond'
 	AND NOT EXISTS (SELECT FROM :schema.webhook_pauses AS p WHERE p.target = $1::text)
 ORDER BY due_at LIMIT 1

@@ -11,8 +11,8 @@ WITH step AS MATERIALIZED (
 ), old AS MATERIALIZED (
 	SELECT * FROM step WHERE is_old LIMIT $3::bigint
 ), looked AS MATERIALIZED (
-	SELECT count(*) AS found, pg_catalog.sum(size) AS size,
-		CASE WHEN count(*) = $3::bigint THEN (SELECT {last} FROM old) ELSE (SELECT {last} FROM step) END AS last
+	SELECT pg_catalog.count(*) AS found, pg_catalog.sum(size) AS size,
+		CASE WHEN pg_catalog.count(*) = $3::bigint THEN (SELECT {last} FROM old) ELSE (SELECT {last} FROM step) END AS last
 	FROM old
 ), free AS MATERIALIZED (
 	SELECT {key} FROM :schema.{table} AS t
@@ -20,8 +20,8 @@ WITH step AS MATERIALIZED (
 		AND ({moment} < $2::timestamptz AND (({part}) OR (({other}) AND {if_other})){and}) IS TRUE
 	FOR UPDATE SKIP LOCKED
 ), done AS (
-	{change} WHERE (SELECT count(*) FROM free) > 0 AND {after} AND {up_to}
+	{change} WHERE (SELECT pg_catalog.count(*) FROM free) > 0 AND {after} AND {up_to}
 		AND (({key}) IN (SELECT {key} FROM free)) IS TRUE RETURNING {marked}
 )
-SELECT found, size, last, (SELECT count(*) FROM done), NULL, NULL FROM looked
+SELECT found, size, last, (SELECT pg_catalog.count(*) FROM done), NULL, NULL FROM looked
 UNION ALL SELECT NULL, NULL, NULL, NULL, event_id, consumer FROM done WHERE event_id IS NOT NULL

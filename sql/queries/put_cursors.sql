@@ -15,7 +15,7 @@ WITH written AS (
 		value = excluded.value,
 		variables = excluded.variables,
 		instance_id = excluded.instance_id,
-		changed_at = now()
+		changed_at = pg_catalog.now()
 	WHERE CASE
 		WHEN excluded.kind NOT LIKE 'max%' OR excluded.kind <> c.kind THEN true
 		WHEN excluded.value ~ '^-?[0-9]+([.][0-9]+)?([eE][-+]?[0-9]{1,4})?$' AND

@@ -23,11 +23,11 @@ WITH ended AS MATERIALIZED (
 )
 UPDATE :schema.outbox AS o SET
 	state = CASE WHEN e.outcome IN ('delivered', 'dead') THEN e.outcome ELSE 'pending' END,
-	settled_at = CASE WHEN e.outcome IN ('delivered', 'dead') THEN now() END,
+	settled_at = CASE WHEN e.outcome IN ('delivered', 'dead') THEN pg_catalog.now() END,
 	payload = CASE WHEN e.outcome <> 'delivered' THEN o.payload END,
 	leases = o.leases + 1,
 	attempts = o.attempts - CASE WHEN e.outcome IN ('unsent', 'gone') THEN 1 ELSE 0 END,
-	due_at = now() + e.wait,
+	due_at = pg_catalog.now() + e.wait,
 	status = CASE WHEN e.outcome IN ('unsent', 'gone') THEN o.status ELSE e.status END,
 	answer = CASE WHEN e.outcome IN ('unsent', 'gone') THEN o.answer ELSE e.answer END
 FROM ended AS e

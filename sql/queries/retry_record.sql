@@ -8,7 +8,7 @@ WITH told AS (
 	FROM :schema.dead_letters AS d JOIN told USING (id) ORDER BY d.digest FOR UPDATE OF d
 ), stored AS (
 	UPDATE :schema.dead_letters AS d SET retried_at = NULL,
-		resolved_at = CASE WHEN locked.outcome = 'rejected' THEN d.resolved_at ELSE now() END,
+		resolved_at = CASE WHEN locked.outcome = 'rejected' THEN d.resolved_at ELSE pg_catalog.now() END,
 		resolution = CASE WHEN locked.outcome = 'rejected' THEN d.resolution ELSE locked.outcome END
 	FROM locked WHERE d.id = locked.id
 )

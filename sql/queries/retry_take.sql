@@ -11,7 +11,7 @@ WITH wanted AS (
 	ORDER BY digest FOR UPDATE
 ), open AS (
 	UPDATE :schema.dead_letters AS d SET retried_at = CASE WHEN is_whole AND (event_type IS NOT NULL OR source IS NULL)
-		THEN now() ELSE retried_at END
+		THEN pg_catalog.now() ELSE retried_at END
 	FROM locked WHERE d.id = locked.id RETURNING d.id, raw, is_whole, event_id, event_type, source
 )
 SELECT w.id, o.raw, CASE WHEN o.id IS NULL THEN 1 WHEN o.event_type IS NULL AND o.source IS NOT NULL THEN 2

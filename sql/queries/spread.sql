@@ -6,5 +6,5 @@ CREATE TABLE :schema.events (
 	event_id     VARCHAR COLLATE "C" PRIMARY KEY,
 	event_type   VARCHAR NOT NULL,
 	payload      JSONB NOT NULL,
-	processed_at TIMESTAMPTZ NOT NULL DEFAULT now()
+	processed_at TIMESTAMPTZ NOT NULL DEFAULT pg_catalog.now()
 )

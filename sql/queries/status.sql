@@ -10,8 +10,8 @@ SELECT pg_catalog.json_build_object('postgres', pg_catalog.json_build_object(
 	'is_read_only', pg_catalog.current_setting('transaction_read_only') = 'on',
 	'schema_version', (SELECT pg_catalog.max(version) FROM :schema.wsonce_schema)))
 -- part letters
-SELECT pg_catalog.json_build_object('dead_letters', pg_catalog.json_build_object('open', count(*), 'is_more',
-	count(*) = 10000)) FROM (
+SELECT pg_catalog.json_build_object('dead_letters', pg_catalog.json_build_object('open', pg_catalog.count(*), 'is_more',
+	pg_catalog.count(*) = 10000)) FROM (
 	SELECT FROM :schema.dead_letters WHERE resolved_at IS NULL OR last_seen > resolved_at
 	ORDER BY consumer, id LIMIT 10000) AS l
 -- part outbox
@@ -54,7 +54,7 @@ SELECT pg_catalog.json_build_object('outbox', pg_catalog.json_build_object(
 FROM (
 	SELECT target, pg_catalog.sum(pending) AS pending, pg_catalog.sum(dead) AS dead, pg_catalog.sum(pending)
 			= nullif(pg_catalog.current_setting('wsonce.wanted', true), '')::bigint AS is_more,
-		coalesce(pg_catalog.floor(extract(epoch FROM now() - pg_catalog.min(created_at))), 0) AS oldest_s
+		coalesce(pg_catalog.floor(extract(epoch FROM pg_catalog.now() - pg_catalog.min(created_at))), 0) AS oldest_s
 	FROM found GROUP BY target
 ) AS t
 -- part pauses
@@ -64,8 +64,8 @@ SELECT pg_catalog.json_build_object('paused_webhooks', coalesce(pg_catalog.json_
 -- part listeners
 SELECT pg_catalog.json_build_object('listeners', coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
 	'name', pg_catalog.left(listener, -17), 'consumer', consumer,
-	'checkin_s', greatest(pg_catalog.floor(extract(epoch FROM now() - seen_at)), 0),
-	'uptime_s', greatest(pg_catalog.floor(extract(epoch FROM now() - started_at)), 0),
+	'checkin_s', greatest(pg_catalog.floor(extract(epoch FROM pg_catalog.now() - seen_at)), 0),
+	'uptime_s', greatest(pg_catalog.floor(extract(epoch FROM pg_catalog.now() - started_at)), 0),
 	'version', coalesce(report->>'version', ''), 'redis', coalesce(report->>'redis', ''),
 	'in_flight', coalesce((report->>'in_flight')::bigint, 0), 'held', coalesce((report->>'held')::bigint, 0),
 	'oldest_ms', coalesce((report->>'oldest_ms')::bigint, 0),
@@ -75,7 +75,7 @@ SELECT pg_catalog.json_build_object('listeners', coalesce(pg_catalog.json_agg(pg
 	'dead_lettered_per_s', coalesce((report->>'dead_lettered')::float8 / period_s, 0),
 	'report', report) ORDER BY listener), '[]'))
 FROM :schema.wsonce_listeners, LATERAL (SELECT nullif((report->>'period_ms')::float8, 0) / 1000) AS p (period_s)
-WHERE seen_at > now() - interval '1 hour'
+WHERE seen_at > pg_catalog.now() - interval '1 hour'
 -- part settings
 -- Settings that differ between listeners that check in, by value: {"claim-ttl": {"30s": ["a"], "20s": ["b"]}}.
 SELECT pg_catalog.json_build_object('differing_settings', coalesce(pg_catalog.json_object_agg(flag, values), '{}')) FROM (
@@ -83,8 +83,8 @@ SELECT pg_catalog.json_build_object('differing_settings', coalesce(pg_catalog.js
 		SELECT flag, value, pg_catalog.json_agg(pg_catalog.left(listener, -17) ORDER BY listener) AS names
 		FROM :schema.wsonce_listeners, LATERAL pg_catalog.jsonb_each_text(CASE WHEN
 			pg_catalog.jsonb_typeof(report->'settings') = 'object' THEN report->'settings' END) AS s (flag, value)
-		WHERE seen_at > now() - interval '150 s' GROUP BY flag, value
-	) AS v GROUP BY flag HAVING count(*) > 1
+		WHERE seen_at > pg_catalog.now() - interval '150 s' GROUP BY flag, value
+	) AS v GROUP BY flag HAVING pg_catalog.count(*) > 1
 ) AS f
 -- part hour
 -- Latencies are those of the slowest listener. Listeners that have left have no row.
@@ -100,7 +100,7 @@ FROM (
 	CROSS JOIN LATERAL pg_catalog.jsonb_array_elements(CASE WHEN pg_catalog.jsonb_typeof(report->'hour') = 'array'
 		THEN report->'hour' END) AS m
 	CROSS JOIN LATERAL (SELECT CASE WHEN pg_catalog.jsonb_typeof(m->0) = 'number' THEN (m->>0)::bigint END) AS n (minute)
-	WHERE seen_at > now() - interval '1 hour'
-		AND pg_catalog.floor(extract(epoch FROM now()) / 60) - minute BETWEEN 1 AND 60
+	WHERE seen_at > pg_catalog.now() - interval '1 hour'
+		AND pg_catalog.floor(extract(epoch FROM pg_catalog.now()) / 60) - minute BETWEEN 1 AND 60
 	GROUP BY minute
 ) AS h

@@ -3,7 +3,7 @@
 -- delivers to the targets among its webhooks.
 SELECT pg_catalog.string_agg(target, ', ' ORDER BY target)
 FROM (SELECT DISTINCT target FROM :schema.delivery_actions
-	WHERE done_at > now() - $1::bigint * interval '1 millisecond' AND db_user = session_user
+	WHERE done_at > pg_catalog.now() - $1::bigint * interval '1 millisecond' AND db_user = session_user
 		AND action = 'retry') AS retried
 WHERE NOT EXISTS (SELECT FROM :schema.wsonce_listeners
-	WHERE target = ANY(targets) AND seen_at > now() - interval '3 minutes')
+	WHERE target = ANY(targets) AND seen_at > pg_catalog.now() - interval '3 minutes')

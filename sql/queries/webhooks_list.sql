@@ -8,12 +8,12 @@ WITH RECURSIVE pending AS (
 		o.target LIMIT 1)
 	FROM pending AS n WHERE n.target IS NOT NULL
 ), dead AS MATERIALIZED (
-	SELECT target, count(*) AS n FROM (
+	SELECT target, pg_catalog.count(*) AS n FROM (
 		SELECT target FROM :schema.outbox WHERE state = 'dead' ORDER BY id DESC LIMIT 20001
 	) AS newest GROUP BY target
 ), served AS MATERIALIZED (
-	SELECT target, count(*) AS n FROM :schema.wsonce_listeners, LATERAL unnest(targets) AS t (target)
-	WHERE seen_at > now() - interval '3 minutes' GROUP BY target
+	SELECT target, pg_catalog.count(*) AS n FROM :schema.wsonce_listeners, LATERAL pg_catalog.unnest(targets) AS t (target)
+	WHERE seen_at > pg_catalog.now() - interval '3 minutes' GROUP BY target
 ), names (name) AS (
 	SELECT target FROM pending WHERE target IS NOT NULL UNION SELECT target FROM dead UNION SELECT target FROM served
 	UNION SELECT target FROM :schema.webhook_pauses
@@ -23,14 +23,14 @@ SELECT coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
 	'state', CASE WHEN p.target IS NOT NULL THEN 'paused' WHEN s.n IS NULL THEN 'unattended' ELSE 'delivering' END,
 	'reason', p.reason, 'paused_by', p.paused_by, 'paused_at', p.paused_at,
 	'listeners', coalesce(s.n, 0), 'pending', w.n, 'failing', w.failing, 'dead', coalesce(d.n, 0),
-	'oldest_s', pg_catalog.floor(extract(epoch FROM now() - w.oldest)),
-	'next_s', greatest(pg_catalog.ceil(extract(epoch FROM w.due - now())), 0),
+	'oldest_s', pg_catalog.floor(extract(epoch FROM pg_catalog.now() - w.oldest)),
+	'next_s', greatest(pg_catalog.ceil(extract(epoch FROM w.due - pg_catalog.now())), 0),
 	'last_failure', last.answer, 'last_status', last.status
 ) ORDER BY name), '[]')
 FROM names LEFT JOIN :schema.webhook_pauses AS p ON p.target = name LEFT JOIN served AS s ON s.target = name
 LEFT JOIN dead AS d ON d.target = name
 CROSS JOIN LATERAL (
-	SELECT count(*) AS n, count(*) FILTER (WHERE lane = 1) AS failing, pg_catalog.min(created_at) AS oldest,
+	SELECT pg_catalog.count(*) AS n, pg_catalog.count(*) FILTER (WHERE lane = 1) AS failing, pg_catalog.min(created_at) AS oldest,
 		pg_catalog.min(due_at) AS due
 	FROM (VALUES (0), (1)) AS l (lane), LATERAL (
 		SELECT created_at, due_at FROM :schema.outbox AS o

@@ -29,7 +29,7 @@ WITH page AS MATERIALIZED (
 	SELECT $1::text, event_id, event_type, payload FROM chosen WHERE $8::bigint <> 0 AND NOT has_one
 	ORDER BY processed_at, id
 )
-SELECT count(*), coalesce((extract(epoch FROM pg_catalog.max(processed_at)) * 1000000)::bigint, 0),
+SELECT pg_catalog.count(*), coalesce((extract(epoch FROM pg_catalog.max(processed_at)) * 1000000)::bigint, 0),
 	(SELECT id FROM page ORDER BY processed_at DESC, id DESC LIMIT 1),
-	(SELECT count(*) FROM chosen), (SELECT count(*) FROM chosen WHERE has_one)
+	(SELECT pg_catalog.count(*) FROM chosen), (SELECT pg_catalog.count(*) FROM chosen WHERE has_one)
 FROM page

@@ -18,12 +18,12 @@ WITH letter AS MATERIALIZED (
 	INSERT INTO :schema.dead_letters (digest, event_id, reason, raw, sender, event_type, source, instance_id,
 		consumer, seen)
 	SELECT DISTINCT ON (digest) digest, event_id, reason, raw, sender, event_type, source, $8::text, $9,
-		count(*) OVER (PARTITION BY digest)
+		pg_catalog.count(*) OVER (PARTITION BY digest)
 	FROM letter WHERE place NOT IN (SELECT place FROM stored)
 	ORDER BY digest
 	ON CONFLICT (digest) DO UPDATE SET
 		seen = dead_letters.seen + excluded.seen,
-		last_seen = greatest(dead_letters.last_seen, now()),
+		last_seen = greatest(dead_letters.last_seen, pg_catalog.now()),
 		event_id = coalesce(excluded.event_id, dead_letters.event_id),
 		reason = excluded.reason,
 		sender = coalesce(excluded.sender, dead_letters.sender),

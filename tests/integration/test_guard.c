@@ -294,3 +294,58 @@ Test(guard, operators_and_types_that_hide_those_of_postgres_are_named)
 			cr_assert_eq(listener_stop(listener_start(&options, NULL)), 0);
 	}
 }
+
+/* A function whose types fit better is used even if its schema comes last. Postgres itself takes its own unnest() if
+ * that has several arguments and no schema. */
+Test(guard, functions_that_hide_those_of_postgres_are_not_used, .fini = bench_close)
+{
+	static const char *const commands[] = {"status",
+					       "check --ingest 127.0.0.1:1",
+					       "lines",
+					       "stats duplicates",
+					       "explain e-0",
+					       "dead-letters list",
+					       "dead-letters retry --all",
+					       "dead-letters discard --type none",
+					       "dead-letters list --deliveries",
+					       "webhooks list",
+					       "webhooks pause hook",
+					       "webhooks resume hook",
+					       "webhooks resend hook --since 1d",
+					       "export --since 1d",
+					       "purge --older-than 1d",
+					       "audit --expected /dev/null",
+					       "replay /dev/null",
+					       "migrate"};
+	struct receiver *r = receiver_start(NULL);
+	char *config = suite_file("settings.json", suite_text("{\"webhooks\": [{\"name\": \"hook\", \"secret-env\": "
+							      "\"HOOK_SECRET\", \"url\": \"http://127.0.0.1:%d/ok\"}]}",
+							      receiver_port(r)));
+
+	database_exec(
+		db,
+		"CREATE SCHEMA alike; DO $do$ DECLARE f RECORD; BEGIN FOR f IN SELECT proname, replace(replace("
+		"pg_get_function_identity_arguments(oid), '\"any\"', 'anyelement'), 'ORDER BY', ',') AS args FROM "
+		"pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace LOOP BEGIN EXECUTE format('CREATE FUNCTION "
+		"alike.%%I(%%s) RETURNS text LANGUAGE plpgsql AS $f$ BEGIN RAISE ''alike %%s''; END $f$', f.proname, "
+		"f.args, f.proname); EXCEPTION WHEN OTHERS THEN NULL; END; END LOOP; "
+		"EXECUTE format('ALTER DATABASE %%I SET search_path = public, alike, pg_catalog', current_database()); "
+		"END $do$");
+	setenv("HOOK_SECRET", RECEIVER_SECRET, 1);
+	bench_serve((struct listener_options){.redis = "none"}, "--consumer shop --config %s", config);
+	for (int i = 0; i < 200; i++)
+		peer_sendf(producer, "{\"event_id\":\"e-%d\"}", i % 150);
+	peer_sendf(producer, "{}");
+	await(bench_rows() == 150 && bench_count("dead_letters") == 1 &&
+		      bench_count("outbox WHERE state = 'delivered'") == 150,
+	      WAIT_MS, "%ld %ld %s", bench_rows(), bench_count("outbox WHERE state = 'delivered'"),
+	      process_errors(listener_process(listener)));
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+		struct run run = run_on(db, "%s --config %s", commands[i], config);
+
+		cr_expect(run.status < 2 || strstr(run.errors, "no listener has reported"), "%s: %s", commands[i],
+			  run.errors);
+		cr_expect(!strstr(run.output, "alike") && !strstr(run.errors, "alike"), "%s: %s%s", commands[i],
+			  run.output, run.errors);
+	}
+}
