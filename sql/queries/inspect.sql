@@ -83,6 +83,25 @@ WITH path AS MATERIALIZED (
 		('wsonce_leases', 'SELECT'), ('wsonce_leases', 'INSERT'), ('wsonce_leases', 'UPDATE'),
 		('cursors', 'SELECT'), ('cursors', 'INSERT'), ('cursors', 'UPDATE'),
 		('line_minutes', 'SELECT'), ('line_minutes', 'INSERT'), ('line_minutes', 'UPDATE'), ('line_minutes', 'DELETE')
+), missing (title, may) AS (
+	SELECT title, may
+	FROM tables JOIN rights USING (name)
+	WHERE name = ANY ($1::pg_catalog.text[]) AND NOT CASE
+		WHEN may = 'DELETE' OR name = 'wsonce_epoch' THEN pg_catalog.has_table_privilege(oid, may) -- or it is not to be locked
+		ELSE pg_catalog.has_any_column_privilege(oid, may) END
+	UNION ALL
+	SELECT 'SEQUENCE ' || sequence, 'USAGE'
+	FROM fields CROSS JOIN LATERAL pg_catalog.pg_get_serial_sequence(title, name) AS sequence
+	WHERE name = 'id' AND atthasdef AND table_name = ANY ($1::pg_catalog.text[])
+		AND NOT pg_catalog.has_sequence_privilege(sequence, 'USAGE, UPDATE')
+	UNION ALL
+	SELECT 'LANGUAGE plpgsql', 'USAGE'
+	FROM pg_catalog.pg_language WHERE lanname = 'plpgsql' AND NOT pg_catalog.has_language_privilege(oid, 'USAGE')
+	UNION ALL
+	SELECT title, 'INSERT'
+	FROM fields
+	WHERE table_name = 'events' AND name IN ('source', 'instance', 'received_at', 'event_time')
+		AND 'events' = ANY ($1::pg_catalog.text[]) AND NOT pg_catalog.has_column_privilege(attrelid, attnum, 'INSERT')
 ), faults (rank, fault) AS (
 	SELECT 0, pg_catalog.format('the %s hides one of Postgres that wsonce uses: drop it, or take %I out of the search_path '
 		'of the role %I', title, schema, current_user)
@@ -123,34 +142,16 @@ WITH path AS MATERIALIZED (
 		'it, or drop the other tables of wsonce as well', name)
 	FROM place WHERE is_ours AND NOT EXISTS (SELECT FROM tables WHERE name = 'events')
 	UNION ALL
-	SELECT 6, pg_catalog.format('the role %s lacks a right: GRANT %s ON %s TO %1$s',
-		pg_catalog.quote_ident(current_user), may, title)
-	FROM tables JOIN rights USING (name)
-	WHERE name = ANY ($1::pg_catalog.text[]) AND NOT CASE
-		WHEN may = 'DELETE' OR name = 'wsonce_epoch' THEN pg_catalog.has_table_privilege(oid, may) -- or it is not to be locked
-		ELSE pg_catalog.has_any_column_privilege(oid, may) END
-	UNION ALL
-	SELECT 7, pg_catalog.format('the role %s lacks a right: GRANT USAGE ON SEQUENCE %s TO %1$s',
-		pg_catalog.quote_ident(current_user), sequence)
-	FROM fields CROSS JOIN LATERAL pg_catalog.pg_get_serial_sequence(title, name) AS sequence
-	WHERE name = 'id' AND atthasdef AND table_name = ANY ($1::pg_catalog.text[])
-		AND NOT pg_catalog.has_sequence_privilege(sequence, 'USAGE, UPDATE')
-	UNION ALL
-	SELECT 7, pg_catalog.format('the role %s has not every right that it needs: GRANT USAGE ON LANGUAGE plpgsql TO %1$s',
-		pg_catalog.quote_ident(current_user))
-	FROM pg_catalog.pg_language WHERE lanname = 'plpgsql' AND NOT pg_catalog.has_language_privilege(oid, 'USAGE')
+	SELECT 6, pg_catalog.format('the role %s lacks rights: %s', pg_catalog.quote_ident(current_user), pg_catalog.string_agg(
+		pg_catalog.format('GRANT %s ON %s TO %I', may, title, current_user), '; ' ORDER BY title COLLATE "C"))
+	FROM (SELECT title, pg_catalog.string_agg(DISTINCT may, ', ') FROM missing GROUP BY title) AS m (title, may)
+	HAVING pg_catalog.count(*) > 0
 	UNION ALL
 	SELECT 8, pg_catalog.format('the table %s has a column %s of type %s, where wsonce keeps a %s: rename it', title, w.name,
 		f.type, w.type)
 	FROM (VALUES ('source', 'text'), ('instance', 'text'), ('received_at', 'time'), ('event_time', 'time')) AS w (name, type)
 	JOIN fields AS f ON f.name = w.name AND f.type <> w.type
 	WHERE table_name = 'events'
-	UNION ALL
-	SELECT 9, pg_catalog.format('the role %s lacks a right: GRANT INSERT ON %s TO %1$s',
-		pg_catalog.quote_ident(current_user), title)
-	FROM fields
-	WHERE table_name = 'events' AND name IN ('source', 'instance', 'received_at', 'event_time')
-		AND 'events' = ANY ($1::pg_catalog.text[]) AND NOT pg_catalog.has_column_privilege(attrelid, attnum, 'INSERT')
 ), warnings (warning) AS (
 	SELECT pg_catalog.format('%s is UNLOGGED: a crash of Postgres empties it', title)
 	FROM tables WHERE relpersistence = 'u' AND fields IS NOT NULL

@@ -263,20 +263,30 @@ Test(check, rights_on_the_tables_of_effects_are_looked_up, .init = bench_open)
 		      role, role, role, role);
 	expect(0, "ok       tables ", env, "check --ingest 127.0.0.1:0");
 	expect(1, "wrong    tables         the role", env, "check --ingest 127.0.0.1:0 --consumer books");
-	expect(1, "lacks a right: GRANT INSERT ON public.processed_events", env,
+	expect(1, "lacks rights: GRANT INSERT ON public.processed_events", env,
 	       "check --ingest 127.0.0.1:0 --consumer books");
 	database_exec(db, "REVOKE INSERT ON webhook_pauses, wsonce_leases FROM \"%s\"", role);
 	expect(0, "ok       tables ", env, "check --ingest 127.0.0.1:0");
-	expect(1, "lacks a right: GRANT INSERT ON public.webhook_pauses", env,
+	expect(1, "lacks rights: GRANT INSERT ON public.webhook_pauses", env,
 	       suite_text("check --ingest 127.0.0.1:0 --config %s",
 			  suite_file("pauses.json", "{\"webhooks\": [{\"name\": \"w\", \"url\": "
 						    "\"https://127.0.0.1/\", \"secret-env\": \"HOOK\"}]}")));
-	expect(1, "lacks a right: GRANT INSERT ON public.wsonce_leases", env,
+	expect(1, "lacks rights: GRANT INSERT ON public.wsonce_leases", env,
 	       suite_text("check --config %s",
 			  suite_file("alone.json",
 				     "{\"sources\": [{\"name\": \"alone\", \"fleet\": \"exclusive\", \"url\": "
 				     "\"ws://127.0.0.1:1/\", \"rules\": [{\"name\": \"r\", \"action\": "
 				     "\"ignore\"}]}]}")));
+	database_exec(
+		db,
+		"REVOKE SELECT, UPDATE ON dead_letters FROM \"%s\"; REVOKE ALL ON SEQUENCE events_id_seq FROM \"%s\"",
+		role, role);
+	expect(1,
+	       suite_text(
+		       "lacks rights: GRANT USAGE ON SEQUENCE public.events_id_seq TO \"%s\"; GRANT SELECT, UPDATE ON "
+		       "public.dead_letters TO \"%s\"; GRANT INSERT ON public.processed_events TO \"%s\"\n",
+		       role, role, role),
+	       env, "check --ingest 127.0.0.1:0 --consumer books");
 	database_exec(db, "DROP OWNED BY \"%s\"; DROP ROLE \"%s\"", role, role);
 }
 

@@ -104,7 +104,7 @@ Test(roles, a_listener_that_may_not_make_the_tables_says_so)
 	expect_run("wsonce_reader", 1, "migrate",
 		   "permission denied for table wsonce_schema; use a role that has this right");
 	expect_run("wsonce_owner", 0, "migrate", "the schema is at version");
-	expect_run("wsonce_reader", 2, flags, "lacks a right");
+	expect_run("wsonce_reader", 2, flags, "lacks rights: ");
 }
 
 Test(roles, an_operator_does_all_other_work)
