@@ -187,7 +187,7 @@ static void read_heartbeat(struct heartbeat *beat, struct redis_query *q, const 
 	int64_t number = 0;
 
 	*beat = (struct heartbeat){.is_there = -1};
-	if (q && *owner && strcmp(member_text(report, "redis"), "none") != 0 &&
+	if (q && !session_is_late() && *owner && strcmp(member_text(report, "redis"), "none") != 0 &&
 	    redis_query_command(q, get, 3, said, SAID_MAX, &number) == 0)
 		beat->is_there = *said != '\0';
 	text = said + strcspn(said, " "); /* skip the time */
@@ -337,7 +337,8 @@ static void read_listeners(struct reading *r, struct redis_query *q)
 		alive += is_here;
 		storing += is_here && !*beat->trouble;
 		if (!is_here && member_number(row, "checkin_s") < LOST_S)
-			note(r, FLEET_DEGRADED, "%s has disappeared without shutting down", member_text(row, "name"));
+			note(r, FLEET_DEGRADED, "%s has disappeared: killed, or stopped while Postgres was away",
+			     member_text(row, "name"));
 		if (is_here) {
 			judge_listener(r, row, beat->trouble);
 			add_sources(r, row, beat);
@@ -347,7 +348,7 @@ static void read_listeners(struct reading *r, struct redis_query *q)
 	}
 	free(beat);
 	note_unread(r);
-	if (q && session_is_late())
+	if (q && json_is_array(rows) && session_is_late())
 		note(r, FLEET_DEGRADED, "redis answers slowly: not every listener was asked about");
 	if (json_is_array(rows) && !alive)
 		note(r, FLEET_DOWN, "no listener is running");

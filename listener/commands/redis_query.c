@@ -164,7 +164,7 @@ static void start(struct redis_query *m, const char *const *words, size_t n, con
 static int ask_each(struct redis_query *m, const char *const *words, size_t n, const char *const *consumers,
 		    const struct slice *ids, size_t count, bool *is_claimed)
 {
-	m->has_failed = session_is_late() || !become_ready(m);
+	m->has_failed = !become_ready(m);
 	for (size_t i = 0; i < count && !m->has_failed; i++) {
 		start(m, words, n, consumers ? consumers[i] : m->config->consumer, ids[i]);
 		m->has_failed = redis_send(m->redis, m->command.at, m->command.len, on_answer,

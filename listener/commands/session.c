@@ -382,6 +382,7 @@ void session_each_part(struct session *s, const char *text, const char *head, in
 		       void (*take)(void *arg, const char *name, const struct pg_result *rows, const char *why),
 		       void *arg)
 {
+	session_configure(s, SESSION_SETTINGS ", pg_catalog.set_config('lock_timeout', '1s', true)", s->limit_ms);
 	for (const char *at = strstr(text, head), *next; at; at = next) {
 		AUTO_FREE char *name = memory_strdup(at + strlen(head));
 		AUTO_ROWS *rows = NULL;
@@ -394,6 +395,7 @@ void session_each_part(struct session *s, const char *text, const char *head, in
 		rows = session_try(s, sql + 1, n, values, why, sizeof(why));
 		take(arg, name, rows, why);
 	}
+	session_configure(s, SESSION_SETTINGS, s->limit_ms);
 }
 
 static int each_row(struct session *s, const char *text, int n, const char *const *values, session_row_fn *take,

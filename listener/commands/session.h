@@ -56,8 +56,8 @@ int session_run_alone(struct session *s, const char *sql);
 /* Runs the same statement in Postgres or SQLite, and prints nothing; why gets the reason of a failure. */
 struct pg_result *session_try(struct session *s, const char *sql, int n, const char *const *values, char *why,
 			      size_t size);
-/* Runs the parts of a text separately, as session_try does, so that a missing right hides one part only. Each part
- * begins with a line of head and its name. take gets the rows, valid during the call; or NULL and why. */
+/* Runs the parts of a text separately, as session_try does, so that a missing right or a lock hides one part only. Each
+ * part begins with a line of head and its name. take gets the rows, valid during the call; or NULL and why. */
 void session_each_part(struct session *s, const char *text, const char *head, int n, const char *const *values,
 		       void (*take)(void *arg, const char *name, const struct pg_result *rows, const char *why),
 		       void *arg);

@@ -169,7 +169,7 @@ Test(status, a_listener_that_was_killed_is_missed_and_without_any_the_fleet_is_d
 	json_decref(read_state(0));
 	listener_kill(b);
 	run_await(db, 1, NULL, WAIT_MS, "status");
-	cr_assert(says("! web-2 has disappeared without shutting down"));
+	cr_assert(says("! web-2 has disappeared: killed, or stopped while Postgres was away"));
 	/* After a long time it is no longer a problem. */
 	database_exec(db,
 		      "UPDATE wsonce_listeners SET seen_at = now() - interval '11 min' WHERE listener LIKE 'web-2%%'");
@@ -210,14 +210,38 @@ Test(status, a_redis_that_tells_nothing_of_itself_is_up, .init = bench_open)
 Test(status, a_postgres_that_does_not_answer_is_down_within_ten_seconds)
 {
 	int port = port_reserve(), fd = port_listen(port);
-	const char *const env[] = {suite_text("WSONCE_POSTGRES=host=127.0.0.1 port=%d", port), NULL};
+	const char *const env[] = {suite_text("WSONCE_POSTGRES=host=127.0.0.1 port=%d", port),
+				   suite_text("WSONCE_REDIS=%s", redisd_url(redisd_shared())), NULL};
 	int64_t began_ms = wait_now_ms();
 	struct run run = run_in(env, "status");
 
 	cr_assert_eq(run.status, 2);
 	cr_assert_leq(wait_now_ms() - began_ms, 20000); /* --postgres-timeout is 30 s */
 	cr_assert(strstr(run.output, "timeout expired"), "%s", run.output);
+	cr_assert(strstr(run.output, " master, ") && !strstr(run.output, "redis answers slowly"), "Redis is blamed: %s",
+		  run.output);
 	close(fd);
+}
+
+/* Each would be waited for until the deadline, and then Redis could not be asked. */
+Test(status, locked_tables_hide_nothing_else, .init = bench_open)
+{
+	struct database *holder = database_open(database_conninfo(db));
+	int64_t began_ms;
+	struct run run;
+
+	run_expect(db, 0, NULL, "migrate");
+	database_exec(holder, "BEGIN; LOCK TABLE dead_letters, outbox, webhook_pauses, wsonce_listeners");
+	began_ms = wait_now_ms();
+	run = run_on(db, "status");
+	cr_assert_lt(wait_now_ms() - began_ms, 12000, "%lld ms", (long long)(wait_now_ms() - began_ms));
+	cr_assert_eq(run.status, 1);
+	cr_assert(strstr(run.output, "! cannot read outbox: ") && strstr(run.output, "locks ") &&
+			  strstr(run.output, " master, ") && !strstr(run.output, "redis answers slowly"),
+		  "%s", run.output);
+	run = run_on(db, "explain e-1");
+	cr_assert(strstr(run.output, "not read: dead_letters: "), "%s", run.output);
+	database_free(holder);
 }
 
 Test(status, names_do_a_terminal_no_harm_and_lines_fit_eighty_columns)
