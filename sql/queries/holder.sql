@@ -1,30 +1,40 @@
 -- Finds the session that holds up the statements that store. It has a lock that they conflict with on one of our
--- tables, or it holds up a session that asks for such a lock. If there is none, it may be one that has written rows for
--- more than a second and has not committed them: only who has just waited for a row may blame it. Says since when its
--- transaction is open, if this role may see that. Returns one row or none: the sentence, and whether it is about rows.
--- Listeners of this role lock wsonce_epoch for a moment, which does not count.
+-- tables, or it holds up a session that asks for such a lock. If there is none, commits may wait for a synchronous
+-- standby of which none is connected; sync_state is NULL for a role without rights. If not, it may be a session that has
+-- written rows for more than a second and has not committed them: only who has just waited for a row may blame it. Says
+-- since when the session's transaction is open, if this role may see that. Listeners of this role lock wsonce_epoch for a
+-- moment, which does not count. Returns one row or none: the sentence, and whether it is about rows.
 WITH ours AS MATERIALIZED (
 	SELECT c.oid, c.relname FROM pg_catalog.pg_class AS o JOIN pg_catalog.pg_class AS c USING (relnamespace)
 	WHERE o.oid = (SELECT tableoid FROM :schema.wsonce_schema LIMIT 1) AND c.relname IN ('events', 'dead_letters',
 		'processed_events', 'outbox', 'cursors', 'wsonce_epoch', 'wsonce_listeners', 'wsonce_duplicates',
 		'line_minutes')
 )
-SELECT pg_catalog.concat('session ', a.pid, ' of role ', a.usename, ' (' || nullif(a.application_name, '') || ')',
-	CASE WHEN is_of_rows THEN ' has written to ' ELSE ' locks ' END, relname,
-	pg_catalog.to_char(a.xact_start AT TIME ZONE 'UTC', '" since "YYYY-MM-DD" "HH24:MI:SS"Z"'),
-	': end its transaction') AS sentence, is_of_rows
-FROM ours CROSS JOIN LATERAL (SELECT ours.oid UNION SELECT relid FROM pg_catalog.pg_partition_tree(ours.oid)) AS p (relation)
-JOIN pg_catalog.pg_locks AS l USING (relation)
-CROSS JOIN LATERAL (SELECT CASE WHEN granted THEN l.pid ELSE (pg_catalog.pg_blocking_pids(l.pid))[1] END,
-	mode = 'RowExclusiveLock') AS h (pid, is_of_rows)
-JOIN pg_catalog.pg_stat_activity AS a ON a.pid = h.pid AND a.datname = pg_catalog.current_database()
-WHERE (mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
-		OR (mode = 'RowShareLock' AND relname = 'wsonce_epoch')
-		OR (is_of_rows AND granted AND relname IN ('events', 'processed_events')
-			AND a.wait_event_type IS DISTINCT FROM 'Lock'
-			AND coalesce(a.xact_start < pg_catalog.statement_timestamp() - interval '1 second', true)
-			AND EXISTS (SELECT FROM pg_catalog.pg_locks AS x WHERE x.pid = a.pid AND x.granted
-				AND x.locktype = 'transactionid' AND x.mode = 'ExclusiveLock')))
-	AND NOT (relname = 'wsonce_epoch' AND a.usename = session_user AND a.application_name ~ '^wsonce')
-	AND a.pid <> pg_catalog.pg_backend_pid()
-ORDER BY is_of_rows, a.xact_start LIMIT 1
+SELECT sentence, is_of_rows FROM (
+	SELECT pg_catalog.concat('session ', a.pid, ' of role ', a.usename, ' (' || nullif(a.application_name, '') || ')',
+		CASE WHEN is_of_rows THEN ' has written to ' ELSE ' locks ' END, relname,
+		pg_catalog.to_char(a.xact_start AT TIME ZONE 'UTC', '" since "YYYY-MM-DD" "HH24:MI:SS"Z"'),
+		': end its transaction') AS sentence, is_of_rows, false AS is_standby, a.xact_start
+	FROM ours CROSS JOIN LATERAL (SELECT ours.oid UNION SELECT relid FROM pg_catalog.pg_partition_tree(ours.oid)) AS p (relation)
+	JOIN pg_catalog.pg_locks AS l USING (relation)
+	CROSS JOIN LATERAL (SELECT CASE WHEN granted THEN l.pid ELSE (pg_catalog.pg_blocking_pids(l.pid))[1] END,
+		mode = 'RowExclusiveLock') AS h (pid, is_of_rows)
+	JOIN pg_catalog.pg_stat_activity AS a ON a.pid = h.pid AND a.datname = pg_catalog.current_database()
+	WHERE (mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
+			OR (mode = 'RowShareLock' AND relname = 'wsonce_epoch')
+			OR (is_of_rows AND granted AND relname IN ('events', 'processed_events')
+				AND a.wait_event_type IS DISTINCT FROM 'Lock'
+				AND coalesce(a.xact_start < pg_catalog.statement_timestamp() - interval '1 second', true)
+				AND EXISTS (SELECT FROM pg_catalog.pg_locks AS x WHERE x.pid = a.pid AND x.granted
+					AND x.locktype = 'transactionid' AND x.mode = 'ExclusiveLock')))
+		AND NOT (relname = 'wsonce_epoch' AND a.usename = session_user AND a.application_name ~ '^wsonce')
+		AND a.pid <> pg_catalog.pg_backend_pid()
+	UNION ALL
+	SELECT 'commits wait for a standby, but none of synchronous_standby_names ('
+		|| pg_catalog.current_setting('synchronous_standby_names') || ') is connected', false, true, NULL
+	WHERE pg_catalog.current_setting('synchronous_standby_names') <> ''
+		AND pg_catalog.current_setting('synchronous_commit') NOT IN ('off', 'local')
+		AND NOT pg_catalog.pg_is_in_recovery()
+		AND NOT EXISTS (SELECT FROM pg_catalog.pg_stat_get_wal_senders() WHERE sync_state IS NULL
+			OR sync_state IN ('sync', 'quorum'))
+) AS found ORDER BY is_of_rows, is_standby, xact_start LIMIT 1

@@ -235,6 +235,10 @@ static struct postgres *start_without_standby(struct postgres *pg, const char *f
 
 static void must_wait_for_standby(struct postgres *pg, int tries)
 {
+	struct run run = run_in((const char *[]){suite_text("WSONCE_POSTGRES=%s", postgres_conninfo(pg)), NULL},
+				"status --redis none");
+
+	cr_assert(strstr(run.output, "! commits wait for a standby, but none of"), "%s", run.output);
 	await(listener_metric(listener, "wsonce_store_retries_total") >= tries, WAIT_MS);
 	cr_assert_eq(database_long(postgres_database(pg), "SELECT count(*) FROM events"), 1);
 	cr_assert_eq(listener_metric(listener, "wsonce_in_flight"), 1, "it was settled though it can still vanish");
