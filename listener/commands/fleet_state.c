@@ -24,6 +24,7 @@
 
 #define CHECKIN_LATE_S 150   /* a check-in is due each minute, and one may be late */
 #define LOST_S         600   /* a listener that vanished is a problem for this long */
+#define SOURCES_NAMED  10    /* sources of a listener whose problems are told one by one */
 #define DISK_LEAST     65536 /* free bytes that an SQLite file needs */
 
 struct reading {
@@ -267,10 +268,12 @@ static void add_sources(struct reading *r, const json_t *row, struct heartbeat *
 {
 	const json_t *report = json_object_get(row, "report");
 	json_t *all = json_object_get(r->state, "sources"), *source;
-	size_t i;
+	size_t i, troubled = 0;
 
 	json_array_foreach(json_object_get(report, "sources"), i, source)
 	{
+		size_t told = json_array_size(r->problems);
+
 		json_object_set_new(source, "listener", json_string(member_text(row, "name")));
 		json_object_set_new(source, "messages_per_s",
 				    json_real((double)member_number(source, "messages") * 1000 /
@@ -290,7 +293,13 @@ static void add_sources(struct reading *r, const json_t *row, struct heartbeat *
 			note(r, FLEET_DEGRADED, "%s: source %s is %s%s%s", member_text(row, "name"),
 			     member_text(source, "name"), member_text(source, "state"),
 			     *member_text(source, "error") ? ": " : "", member_text(source, "error"));
+		troubled += json_array_size(r->problems) > told;
+		while (troubled > SOURCES_NAMED && json_array_size(r->problems) > told)
+			json_array_remove(r->problems, told);
 	}
+	if (troubled > SOURCES_NAMED)
+		note(r, FLEET_DEGRADED, "%s: %zu more sources have problems", member_text(row, "name"),
+		     troubled - SOURCES_NAMED);
 }
 
 /* Notes sources that every listener leaves to another, as when a stranger has the lease or claims to read it. */
@@ -351,7 +360,7 @@ static void read_listeners(struct reading *r, struct redis_query *q)
 	if (q && json_is_array(rows) && session_is_late())
 		note(r, FLEET_DEGRADED, "redis answers slowly: not every listener was asked about");
 	if (json_is_array(rows) && !alive)
-		note(r, FLEET_DOWN, "no listener is running");
+		note(r, FLEET_DOWN, "no listener is running, or none could check in: see their logs");
 	else if (json_is_array(rows) && !storing)
 		note(r, FLEET_DOWN, "no listener can store");
 }

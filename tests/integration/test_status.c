@@ -176,7 +176,7 @@ Test(status, a_listener_that_was_killed_is_missed_and_without_any_the_fleet_is_d
 	json_decref(read_state(0));
 	cr_assert_eq(listener_stop(a), 0);
 	json_decref(read_state(2));
-	cr_assert(says("! no listener is running"));
+	cr_assert(says("! no listener is running, or none could check in: see their logs\n"));
 }
 
 Test(status, servers_that_are_away_are_said, .init = bench_open)
@@ -221,6 +221,19 @@ Test(status, a_postgres_that_does_not_answer_is_down_within_ten_seconds)
 	cr_assert(strstr(run.output, " master, ") && !strstr(run.output, "redis answers slowly"), "Redis is blamed: %s",
 		  run.output);
 	close(fd);
+}
+
+Test(status, sources_that_fail_together_are_counted)
+{
+	char flags[1200] = "";
+
+	for (int i = 0; i < 13; i++)
+		snprintf(flags + strlen(flags), sizeof(flags) - strlen(flags), "--source ws://127.0.0.1:1/%d ", i);
+	listener_start(&(struct listener_options){.database = db, .without_waiting = true}, "--instance-id web-1 %s",
+		       flags);
+	run_await(db, 1, "! web-1: source 127.0.0.1#10 is down: ", WAIT_MS, "status");
+	run_await(db, 1, "! web-1: 3 more sources have problems\n", WAIT_MS, "status");
+	cr_assert(!says("! web-1: source 127.0.0.1#11 "));
 }
 
 /* Each would be waited for until the deadline, and then Redis could not be asked. */
