@@ -35,6 +35,7 @@
 #define MUTE_MS       5000 /* a connection closed sooner, and without data, may have been refused */
 #define MUTE_ENDS     5    /* after this many in a row, one is tried without the cursor */
 #define RESUMES       8    /* every eighth try in a row does not use the feed's own URL to resume */
+#define LINES_MOST    20   /* lines on failed connections in TELL_MS, of all sources */
 #define TOLD_ENDS     3    /* connections in a row whose opening and end are logged; later ones only at debug */
 #define EXAMPLE_BYTES 160
 
@@ -206,6 +207,22 @@ static void judge_end(struct feed_client *c, const struct feed_connection *conn)
 
 static void on_tick(uv_timer_t *timer);
 
+/* Limits the lines on sources that fail together, as when their host is down. *more: how many the last minute lacks. */
+static enum log_level limit_lines(enum log_level level, int64_t now_ms, size_t *more)
+{
+	static int64_t since_ms;
+	static size_t lines;
+
+	if (level == LOG_DEBUG)
+		return level;
+	if (now_ms - since_ms >= TELL_MS) {
+		*more = lines > LINES_MOST ? lines - LINES_MOST : 0;
+		since_ms = now_ms;
+		lines = 0;
+	}
+	return ++lines > LINES_MOST ? LOG_DEBUG : level;
+}
+
 static void retry_later(struct feed_client *c, const char *reason, int64_t asked_ms, bool is_at_once)
 {
 	bool was_open = c->state == STATE_OPEN;
@@ -213,6 +230,8 @@ static void retry_later(struct feed_client *c, const char *reason, int64_t asked
 	bool is_long = asked_ms > c->backoff.cap_ms;
 	bool is_warning = !c->warned_ms || now_ms(c) - c->warned_ms >= TELL_MS || (is_long && !c->has_asked);
 	int64_t wait = draw_wait(c) + asked_ms;
+	enum log_level level;
+	size_t more = 0;
 
 	if (c->mute_ends >= MUTE_ENDS)
 		withhold_cursor(c);
@@ -221,12 +240,11 @@ static void retry_later(struct feed_client *c, const char *reason, int64_t asked
 	counters.source_disconnects++;
 	c->failures++;
 	c->ends += was_open;
-	log_write(is_warning                         ? LOG_WARN
-		  : was_open && c->ends <= TOLD_ENDS ? LOG_INFO
-						     : LOG_DEBUG,
+	level = is_warning ? LOG_WARN : was_open && c->ends <= TOLD_ENDS ? LOG_INFO : LOG_DEBUG;
+	log_write(limit_lines(level, now_ms(c), &more),
 		  was_open ? "source connection lost, will retry" : "cannot connect to source, will retry",
-		  "source=%s url=%s reason=%s retry_ms=%lld failures=%zu", name_of(c), c->redacted_url, c->error,
-		  (long long)wait, c->failures);
+		  "source=%s url=%s reason=%s retry_ms=%lld failures=%zu more_lines=%zu", name_of(c), c->redacted_url,
+		  c->error, (long long)wait, c->failures, more);
 	c->has_asked |= is_long;
 	c->warned_ms = is_warning ? now_ms(c) : c->warned_ms;
 	c->closed_ms = now_ms(c);

@@ -226,14 +226,16 @@ Test(status, a_postgres_that_does_not_answer_is_down_within_ten_seconds)
 Test(status, sources_that_fail_together_are_counted)
 {
 	char flags[1200] = "";
+	struct listener *l;
 
-	for (int i = 0; i < 13; i++)
+	for (int i = 0; i < 25; i++)
 		snprintf(flags + strlen(flags), sizeof(flags) - strlen(flags), "--source ws://127.0.0.1:1/%d ", i);
-	listener_start(&(struct listener_options){.database = db, .without_waiting = true}, "--instance-id web-1 %s",
-		       flags);
+	l = listener_start(&(struct listener_options){.database = db, .without_waiting = true},
+			   "--instance-id web-1 %s", flags);
 	run_await(db, 1, "! web-1: source 127.0.0.1#10 is down: ", WAIT_MS, "status");
-	run_await(db, 1, "! web-1: 3 more sources have problems\n", WAIT_MS, "status");
+	run_await(db, 1, "! web-1: 15 more sources have problems\n", WAIT_MS, "status");
 	cr_assert(!says("! web-1: source 127.0.0.1#11 "));
+	cr_assert_eq(listener_count_logged(l, "event=\"cannot connect to source, will retry\""), 20);
 }
 
 /* Each would be waited for until the deadline, and then Redis could not be asked. */
