@@ -25,11 +25,14 @@
 
 #define UPGRADE_AGAIN_MS 500
 #define SPARE_MS         2000 /* time for a statement after the deadline, which records what was done */
+#define READ_SPARE_MS    100  /* the same for one that reads */
+#define CANCEL_MS        1000 /* time for the server to cancel a statement */
 #define VALUES_MAX       12
 
 /* Set by session_limit(). */
 static _Thread_local int64_t deadline_ms; /* monotonic; 0: none */
 static _Thread_local bool is_reading;
+static _Thread_local bool is_cut; /* the deadline closed the connection */
 
 struct session {
 	struct sqlite_file *file; /* NULL: Postgres */
@@ -55,13 +58,13 @@ static const char *explain(const struct session *s, const PGresult *result, char
 {
 	const char *lacked = lacked_right(result);
 
-	if (!s->file && !lacked)
+	if (!s->file && !lacked && !is_cut)
 		return error_text_copy(s->conn, result ? PQresultErrorMessage(result) : PQerrorMessage(s->conn), why,
 				       size);
 	if (lacked)
 		snprintf(why, size, "%s; use a role that has this right (sql/roles.sql makes them)", lacked);
 	else
-		snprintf(why, size, "%s", sqlite_file_why(s->file));
+		snprintf(why, size, "%s", s->file ? sqlite_file_why(s->file) : "it does not answer");
 	return why;
 }
 
@@ -81,12 +84,12 @@ static void on_notice(void *arg, const char *message)
 
 /* --- statements --- */
 
-/* Returns the milliseconds until the deadline, at least SPARE_MS; 0 if there is none. */
+/* Returns the milliseconds until the deadline, at least the spare ones; 0 if there is none. */
 static int64_t left_ms(void)
 {
-	int64_t left = deadline_ms - clock_ms(CLOCK_MONOTONIC);
+	int64_t left = deadline_ms - clock_ms(CLOCK_MONOTONIC), spare = is_reading ? READ_SPARE_MS : SPARE_MS;
 
-	return !deadline_ms || left > SPARE_MS ? deadline_ms ? left : 0 : SPARE_MS;
+	return !deadline_ms ? 0 : left > spare ? left : spare;
 }
 
 /* PQgetResult with a deadline: if the server does not cancel the statement in time, closes the connection. */
@@ -96,8 +99,8 @@ static PGresult *take_result(PGconn *c)
 
 	PQflush(c);
 	while (deadline_ms && PQisBusy(c)) {
-		if (poll(&fd, 1, (int)left_ms() + SPARE_MS) == 0)
-			shutdown(fd.fd, SHUT_RDWR);
+		if (poll(&fd, 1, (int)left_ms() + CANCEL_MS) == 0)
+			is_cut = !shutdown(fd.fd, SHUT_RDWR);
 		if (!PQconsumeInput(c))
 			break;
 	}
@@ -292,6 +295,7 @@ void session_limit(int64_t ms, bool is_to_read)
 {
 	deadline_ms = clock_ms(CLOCK_MONOTONIC) + ms;
 	is_reading = is_to_read;
+	is_cut = false;
 }
 
 bool session_is_late(void)

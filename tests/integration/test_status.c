@@ -238,6 +238,24 @@ Test(status, sources_that_fail_together_are_counted)
 	cr_assert_eq(listener_count_logged(l, "event=\"cannot connect to source, will retry\""), 20);
 }
 
+/* As behind a PgBouncer whose connections to Postgres are all in use: it connects, and no statement is answered. */
+Test(status, a_statement_without_an_answer_is_told_within_ten_seconds, .init = bench_open)
+{
+	struct bouncer *b = bouncer_new(1);
+	char *conninfo = bouncer_conninfo(b, db);
+	struct database *holder = database_open(conninfo);
+	int64_t began_ms;
+	struct run run;
+
+	run_expect(db, 0, NULL, "migrate");
+	database_exec(holder, "BEGIN; SELECT 1");
+	began_ms = wait_now_ms();
+	run = run_in((const char *[]){suite_text("WSONCE_POSTGRES=%s", conninfo), NULL}, "status --redis none");
+	cr_assert_lt(wait_now_ms() - began_ms, 9800, "%lld ms", (long long)(wait_now_ms() - began_ms));
+	cr_assert(run.status == 2 && strstr(run.output, "! postgres: it does not answer\n"), "%s", run.output);
+	database_free(holder);
+}
+
 /* Each would be waited for until the deadline, and then Redis could not be asked. */
 Test(status, locked_tables_hide_nothing_else, .init = bench_open)
 {
