@@ -279,10 +279,12 @@ static void describe(const PGresult *result, char *out, size_t size)
 		 detail ? detail : "", sqlstate ? sqlstate : "no SQLSTATE");
 }
 
-/* libpq's own error would only be that the server closed the connection. After a crash (57P02) it is a warning. */
+/* libpq's own error would only be that the server closed the connection. After a crash (57P02) it is a warning.
+ * PgBouncer has no severity but the one that Postgres translates. */
 static void keep_last_words(struct postgres *p, const PGresult *result)
 {
-	const char *severity = PQresultErrorField(result, PG_DIAG_SEVERITY_NONLOCALIZED);
+	const char *plain = PQresultErrorField(result, PG_DIAG_SEVERITY_NONLOCALIZED);
+	const char *severity = plain ? plain : PQresultErrorField(result, PG_DIAG_SEVERITY);
 	const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
 	bool is_fatal = severity && (strcmp(severity, "FATAL") == 0 || strcmp(severity, "PANIC") == 0);
 

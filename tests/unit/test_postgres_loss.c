@@ -133,10 +133,11 @@ static void add_done(const char *tag)
 	add('C', tag, strlen(tag) + 1);
 }
 
+/* As PgBouncer does: without a V, the severity that is not translated. */
 static void add_trouble(char type, const char *severity, const char *sqlstate)
 {
 	char body[100];
-	int n = snprintf(body, sizeof(body), "S%s%cV%s%cC%s%cMplayed%c", severity, 0, severity, 0, sqlstate, 0, 0);
+	int n = snprintf(body, sizeof(body), "S%s%cC%s%cMplayed%c", severity, 0, sqlstate, 0, 0);
 
 	add(type, body, (size_t)n + 1);
 }
