@@ -238,6 +238,24 @@ Test(status, sources_that_fail_together_are_counted)
 	cr_assert_eq(listener_count_logged(l, "event=\"cannot connect to source, will retry\""), 20);
 }
 
+/* The next check-in may be a minute away. */
+Test(status, what_waits_for_too_long_and_what_fills_memory_is_told_soon, .init = bench_open, .fini = bench_close)
+{
+	struct database *lock;
+
+	bench_serve((struct listener_options){0}, "--max-message 8K --max-inflight-bytes 64K --unsettled-warning 8s");
+	run_await(db, 0, NULL, WAIT_MS, "status");
+	lock = fleet_lock(db);
+	peer_sendf(producer, "{\"event_id\":\"stuck\"}");
+	run_await(db, 2, "! no listener can store\n", WAIT_MS, "status");
+	for (int i = 0; i < 100; i++)
+		peer_sendf(producer, "{\"event_id\":\"e-%d\",\"payload\":\"%01000d\"}", i, i);
+	run_await(db, 2, " does not read: it has reached its memory limit\n", WAIT_MS, "status");
+	run_await(db, 2, " has an event that has been unsettled for ", WAIT_MS, "status --unsettled-warning 8s");
+	fleet_unlock(lock);
+	run_await(db, 0, NULL, WAIT_MS, "status --unsettled-warning 8s");
+}
+
 /* As behind a PgBouncer whose connections to Postgres are all in use: it connects, and no statement is answered. */
 Test(status, a_statement_without_an_answer_is_told_within_ten_seconds, .init = bench_open)
 {
