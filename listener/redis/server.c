@@ -66,12 +66,15 @@ static enum log_level level_of(const struct server *s, enum log_level level)
 	return s->settings.on_message ? LOG_DEBUG : level;
 }
 
-static void tell_loss(struct server *s, const char *why)
+/* Also called when it cannot be made again. */
+static void tell_loss(struct server *s, enum redis_state old, const char *why)
 {
 	char reason[600];
+	bool is_told;
 
 	snprintf(reason, sizeof(reason), "%s%s%.300s", s->name, *s->name ? ": " : "", why);
-	s->is_loss_told = log_spell_on(&s->losses, (int64_t)uv_now(s->loop), "redis connection is lost", reason);
+	is_told = log_spell_on(&s->losses, (int64_t)uv_now(s->loop), "redis connection is lost", reason);
+	s->is_loss_told = is_told || (old != REDIS_READY && s->is_loss_told);
 }
 
 /* Losses are logged by tell_loss(). A server may accept each login and then answer nothing. */
@@ -94,8 +97,8 @@ static void set_state(struct server *s, enum redis_state state, const char *why)
 	if (old == state)
 		return;
 	s->view.state = state;
-	if (old == REDIS_READY && state == REDIS_DOWN && !s->settings.on_message)
-		tell_loss(s, why);
+	if (state == REDIS_DOWN && (old == REDIS_READY || s->losses.times) && !s->settings.on_message)
+		tell_loss(s, old, why);
 	level = level_of(s, level_of_step(s, old, state, why));
 	log_write(level, "redis connection", "from=%s to=%s url=%s server=%s reason=%s", state_names[old],
 		  state_names[state], s->redacted, *s->name ? s->name : NULL, why);

@@ -1,5 +1,6 @@
 /* A table of each state of the connection to Redis, to sentinels and to a cluster, each way to lose the server, and the
  * expected result. The servers are sockets in this process. */
+#include "base/log.h"
 #include "clock.h"
 #include "redis/connection.h"
 #include "redis/slots.h"
@@ -502,6 +503,31 @@ Test(redis_loss, a_server_that_is_gone_is_dialled_until_it_is_back)
 	doors[NODE_A] = listen_on(ports[NODE_A]);
 	AWAIT(readies);
 	use(NODE_A);
+	close_all();
+}
+
+/* The loss is not told, because the one before was. */
+Test(redis_loss, a_server_that_is_lost_again_and_stays_away_is_told_within_a_minute)
+{
+	int log = memfd_create("log", 0), kept = dup(STDERR_FILENO);
+	char text[4000] = "";
+
+	open_all(false, NEVER, NODE_A, CUT);
+	AWAIT(readies);
+	dup2(log, STDERR_FILENO);
+	log_setup(LOG_INFO, LOG_TEXT, NULL);
+	drop(conn_of(NODE_A));
+	AWAIT(downs == 1 && readies == 2);
+	close(doors[NODE_A]);
+	doors[NODE_A] = -1;
+	drop(conn_of(NODE_A));
+	pass(65000);
+	dup2(kept, STDERR_FILENO);
+	cr_assert_gt(pread(log, text, sizeof(text) - 1, 0), 0);
+	cr_assert(strstr(text, "event=\"redis connection is lost\" times=") && strstr(text, "Connection refused"), "%s",
+		  text);
+	doors[NODE_A] = listen_on(ports[NODE_A]);
+	AWAIT(readies == 3);
 	close_all();
 }
 
