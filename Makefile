@@ -63,7 +63,7 @@ PLAYED := $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc free strdup str
 SIMULATED := $(patsubst %.c,$B/simulated/%.o,$(filter-out %/duplicates.c %/cancel.c,$(wildcard $(patsubst %,listener/%/*.c,pipeline event claim fleet store) listener/spool/*.c listener/postgres/*.c listener/redis/*.c)) \
 	$(patsubst %,listener/outbox/%.c,backlog relay signature target traceparent) listener/config/keys.c listener/config/webhook.c listener/config/webhook_headers.c listener/config/webhook_secret.c listener/config/source_name.c listener/base/tls.c \
 	$(patsubst %,listener/intake/%.c,lateness ledger profiled) $(wildcard listener/feed/*.c listener/config/profile*.c) \
-	$(patsubst %,listener/base/%.c,arena backoff counters crc32c file json json_pointers json_scan json_write log_spell memory nearest poll quantity resolve secret slab sort_key text timestamp url))
+	$(patsubst %,listener/base/%.c,arena backoff condition counters crc32c file json json_pointers json_scan json_write log_spell memory nearest poll quantity resolve secret slab sort_key text timestamp url))
 SIMULATION := $(call objects,$(wildcard tests/simulation/*.c))
 FUZZERS := $(addprefix $B/,envelope ack admin feed deflate post producer redis webhook replay spool timestamp profile)
 
@@ -270,7 +270,7 @@ $B/producer: $(patsubst %,$B/tests/fuzz/%.o,book client) $(filter-out %/log.o $(
 $B/redis: $(filter-out %/log.o,$(MODULES))
 $B/webhook: $(MODULES)
 $B/replay: $(patsubst %,$B/listener/%.o,commands/ndjson commands/checkpoint spool/record spool/segment $(addprefix base/,arena crc32c json json_scan json_write keyed log memory sort_key text))
-$B/profile: $(filter $B/listener/feed/% %/keys.o $B/listener/config/profile%,$(MODULES)) $(patsubst %,$B/listener/base/%.o,arena file json json_pointers json_scan json_write keyed log memory nearest secret sort_key text timestamp url)
+$B/profile: $(filter $B/listener/feed/% %/keys.o $B/listener/config/profile%,$(MODULES)) $(patsubst %,$B/listener/base/%.o,arena condition file json json_pointers json_scan json_write keyed log memory nearest secret sort_key text timestamp url)
 $B/deflate: $(patsubst %,$B/listener/%.o,net/deflate net/unpack base/log base/memory)
 $B/spool: $(patsubst %,$B/listener/%.o,base/crc32c base/log base/memory spool/record spool/segment)
 $B/timestamp: $(patsubst %,$B/listener/base/%.o,log memory quantity text timestamp)
@@ -282,7 +282,7 @@ $B/simulate: $(SIMULATION) $(SIMULATED)
 $B/tests/simulation/%.o: OUR_CFLAGS += -Itests/simulation -Wno-missing-field-initializers
 
 # The differential test sends the same queries to real servers and to simulated ones.
-$(ASKS)/postgres-real $(ASKS)/postgres-played: $(ASKS)/postgres.o $(patsubst %,$B/listener/%.o,postgres/schema postgres/array store/effects store/payload_filter $(addprefix base/,arena json json_scan json_write keyed log memory sort_key text))
+$(ASKS)/postgres-real $(ASKS)/postgres-played: $(ASKS)/postgres.o $(patsubst %,$B/listener/%.o,postgres/schema postgres/array store/effects $(addprefix base/,arena condition json json_pointers json_scan json_write keyed log memory sort_key text))
 $(ASKS)/redis-real $(ASKS)/redis-played: $(ASKS)/redis.o
 $(ASKS)/postgres-real: $(ASKS)/real.o
 $(ASKS)/postgres-played: $(patsubst %,$(ASKS)/%.o,played hooks) $(patsubst %,$B/tests/simulation/%.o,sim libpq postgres postgres_faults postgres_outbox)

@@ -8,7 +8,7 @@
 #include "base/bytes.h"
 #include "base/slice.h"
 #include "config/profile.h"
-#include "feed/condition.h"
+#include "base/condition.h"
 #include "feed/part.h"
 #include "base/json_pointers.h"
 

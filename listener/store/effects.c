@@ -8,10 +8,12 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 #include "check_effects.sql.h"
 #include "copy.sql.h"
 #include "effects_before.sql.h"
 #include "effects_behind_marks.sql.h"
+#include "effects_chosen.sql.h"
 #include "effects_consumer.sql.h"
 #include "effects_copied.sql.h"
 #include "effects_copied_end.sql.h"
@@ -21,53 +23,72 @@
 #include "effects_outbox.sql.h"
 #include "effects_triggers.sql.h"
 #include "postgres/schema.h"
-#include "store/payload_filter.h"
 
 /* The first row of the result; see sql/queries/epoch.sql. */
 #define EPOCH_SQL " SELECT (SELECT epoch FROM :schema.wsonce_epoch WHERE xmin = home) AS wsonce_epoch, 0"
 
+/* See sql/queries/effects_before.sql. */
+#define CHOSEN_SQL "pg_catalog.current_setting('wsonce.chosen')"
+
 /* See sql/queries/insert.sql. */
 #define ID_SQL "pg_catalog.encode(pg_catalog.convert_to(event_id, 'UTF8'), 'escape')"
+
+static void add_hex(struct bytes *b, const char *text, size_t len)
+{
+	write_hex(bytes_reserve(b, 2 * len), text, len);
+	b->len += 2 * len;
+}
+
+/* Appends an expression for a text. A simple query has no parameters, so the text is written in hex. */
+static void add_text(struct bytes *sql, const char *text)
+{
+	bytes_add_text(sql, "pg_catalog.convert_from(pg_catalog.decode('");
+	add_hex(sql, text, strlen(text));
+	bytes_add_text(sql, "', 'hex'), 'UTF8')");
+}
 
 static char *print_text(const char *text)
 {
 	struct bytes sql = {.at = NULL};
 
-	payload_filter_text(&sql, text);
+	add_text(&sql, text);
 	bytes_text(&sql);
 	return sql.at;
 }
 
 /* Appends a row to a VALUES list. A NULL type means every type. */
-static void add_target(struct bytes *rows, const struct webhook *w, const char *type)
+static void add_target(struct bytes *rows, const struct webhook *w, const char *type, const char *key)
 {
 	bytes_add_text(rows, rows->len ? ", (" : "(");
-	payload_filter_text(rows, w->name);
+	add_text(rows, w->name);
 	bytes_add_text(rows, ", ");
 	if (type)
-		payload_filter_text(rows, type);
+		add_text(rows, type);
 	else
 		bytes_add_text(rows, "NULL::text");
-	bytes_add_text(rows, ", ");
-	payload_filter_write(rows, "f.payload", w->when);
-	bytes_add_text(rows, ")");
+	bytes_add_text(rows, key);
 }
 
-static char *make_outbox(const struct webhooks *webhooks)
+/* chosen is an expression for the text that effects_choose makes. */
+static char *make_outbox(const struct effects *e, const char *chosen)
 {
+	const struct webhooks *webhooks = &e->config->webhooks;
 	struct bytes rows = {.at = NULL};
-	char *sql;
+	char *choice = e->has_conditions ? memory_printf(SQL_EFFECTS_CHOSEN, chosen) : memory_strdup(""), *sql;
 
 	for (size_t i = 0; i < webhooks->count; i++) {
 		const struct webhook *w = &webhooks->items[i];
+		char *key = e->when[i].count ? memory_printf(", '%zu:')", i) : memory_strdup(", NULL::text)");
 
 		for (size_t j = 0; j < w->type_count; j++)
-			add_target(&rows, w, w->types[j]);
+			add_target(&rows, w, w->types[j], key);
 		if (!w->type_count)
-			add_target(&rows, w, NULL);
+			add_target(&rows, w, NULL, key);
+		free(key);
 	}
-	sql = rows.len ? memory_printf(SQL_EFFECTS_OUTBOX, bytes_text(&rows)) : memory_strdup("");
+	sql = rows.len ? memory_printf(SQL_EFFECTS_OUTBOX, bytes_text(&rows), choice) : memory_strdup("");
 	bytes_free(&rows);
+	free(choice);
 	return sql;
 }
 
@@ -89,7 +110,7 @@ static char *make_sql(const struct effects *e)
 {
 	const struct config *c = e->config;
 	bool has_handler = *e->handler;
-	char *fresh = make_fresh(c->consumer), *outbox = make_outbox(&c->webhooks);
+	char *fresh = make_fresh(c->consumer), *outbox = make_outbox(e, "$8::text");
 	char *sql = memory_printf("%s%s%s" EPOCH_SQL "%s UNION ALL SELECT " ID_SQL ", %s%s%s%s FROM fresh",
 				  SQL_EFFECTS_GIVEN, fresh, outbox, has_handler ? ", NULL" : "",
 				  *outbox ? "(SELECT pg_catalog.count(*) FROM posted)" : "0", has_handler ? ", " : "",
@@ -115,7 +136,7 @@ static char *make_marks(const char *consumer)
 static char *make_copied(const struct effects *e)
 {
 	bool has_handler = *e->handler;
-	char *marks = make_marks(e->config->consumer), *outbox = make_outbox(&e->config->webhooks);
+	char *marks = make_marks(e->config->consumer), *outbox = make_outbox(e, CHOSEN_SQL);
 	char *rows = memory_printf(SQL_EFFECTS_COPIED,
 				   has_handler || *outbox ? "event_id, event_type, payload" : "event_id");
 	char *end = memory_printf(SQL_EFFECTS_COPIED_END, *outbox ? "(SELECT pg_catalog.count(*) FROM posted)" : "0",
@@ -131,8 +152,53 @@ static char *make_copied(const struct effects *e)
 	return sql;
 }
 
+/* --- conditions --- */
+
+static void compile(struct effects *e)
+{
+	const struct webhooks *webhooks = &e->config->webhooks;
+
+	e->pointers = json_pointers_new();
+	e->when = memory_calloc(webhooks->count + 1, sizeof(*e->when));
+	e->when_count = webhooks->count;
+	e->has_conditions = false;
+	for (size_t i = 0; i < e->when_count; i++) {
+		conditions_compile(&e->when[i], webhooks->items[i].when, e->pointers);
+		e->has_conditions |= e->when[i].count > 0;
+	}
+}
+
+static void choose(struct effects *e, const struct event *ev)
+{
+	char key[24];
+
+	json_pointers_read(e->pointers, ev->payload.at, ev->payload.at + ev->payload.len);
+	for (size_t i = 0; i < e->when_count; i++) {
+		if (!e->when[i].count || !conditions_hold(&e->when[i], json_pointers_slots(e->pointers)))
+			continue;
+		snprintf(key, sizeof(key), "%zu:", i);
+		bytes_add_text(&e->chosen, key);
+		add_hex(&e->chosen, ev->id, ev->id_len);
+		bytes_add_byte(&e->chosen, ',');
+	}
+}
+
+const char *effects_choose(struct effects *e, const struct batch *b, size_t from, size_t to)
+{
+	e->chosen.len = 0;
+	for (size_t i = from; e->has_conditions && i < to; i++)
+		choose(e, b->events[i]);
+	return e->has_conditions ? bytes_text(&e->chosen) : NULL;
+}
+
+/* --- the statements --- */
+
 static void forget(struct effects *e)
 {
+	for (size_t i = 0; i < e->when_count; i++)
+		conditions_free(&e->when[i]);
+	free(e->when);
+	json_pointers_free(e->pointers);
 	free(e->sql);
 	free(e->copied_sql);
 }
@@ -141,6 +207,7 @@ static void make_statements(struct effects *e)
 {
 	forget(e);
 	e->version = e->config->webhooks.version;
+	compile(e);
 	e->sql = make_sql(e);
 	e->copied_sql = make_copied(e);
 }
@@ -179,11 +246,11 @@ const char *effects_sql(struct effects *e)
 	return e->sql;
 }
 
-char *effects_copy_sql(struct effects *e, size_t rows)
+char *effects_copy_sql(struct effects *e, const struct batch *b, size_t from, size_t to, size_t rows)
 {
-	char *before = memory_printf(SQL_EFFECTS_BEFORE, rows, SQL_EFFECTS_TRIGGERS), *sql;
+	const char *chosen = effects_sql(e) ? effects_choose(e, b, from, to) : NULL;
+	char *before = memory_printf(SQL_EFFECTS_BEFORE, rows, SQL_EFFECTS_TRIGGERS, chosen ? chosen : ""), *sql;
 
-	effects_sql(e);
 	sql = memory_printf("%s; %s; %s", before, SQL_COPY, e->copied_sql);
 	free(before);
 	return sql;
@@ -204,5 +271,6 @@ bool effects_exist(const struct effects *e)
 void effects_free(struct effects *e)
 {
 	free(e->handler);
+	bytes_free(&e->chosen);
 	forget(e);
 }

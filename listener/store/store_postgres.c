@@ -986,8 +986,8 @@ static struct slice write_rows(void *arg)
 
 static int send_copy(struct store *s)
 {
-	char *sql = s->has_effects ? effects_copy_sql(&s->effects, s->absent) : NULL;
 	struct range r = *top(s);
+	char *sql = s->has_effects ? effects_copy_sql(&s->effects, s->batch, r.from, r.to, s->absent) : NULL;
 	int failed;
 
 	s->copy = (struct copy_stream){s->batch->events + r.from, s->present + r.from, r.to - r.from, s->shown_id, 0};
@@ -1003,7 +1003,7 @@ static int send_statement(struct store *s)
 					    [JOB_VERIFY] = SQL_FIND_PRESENT,
 					    [JOB_DEAD_LETTER] = SQL_WRITE_DEAD_LETTERS};
 	struct postgres_value values[COLUMNS + 3];
-	const char *sql = texts[s->job];
+	const char *sql = texts[s->job], *chosen;
 	bool is_find = s->job == JOB_FIND_PRESENT || s->job == JOB_VERIFY;
 	int n = 0;
 
@@ -1020,6 +1020,8 @@ static int send_statement(struct store *s)
 		values[n++] = (struct postgres_value){TEXT_OID, s->shown_id, strlen(s->shown_id)};
 		if (s->has_effects)
 			sql = effects_sql(&s->effects);
+		if (s->has_effects && (chosen = effects_choose(&s->effects, s->batch, top(s)->from, top(s)->to)))
+			values[n++] = (struct postgres_value){TEXT_OID, chosen, strlen(chosen)};
 	}
 	if (is_find || s->job == JOB_DEAD_LETTER)
 		postgres_find_by_key(s->postgres);

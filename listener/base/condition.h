@@ -1,6 +1,7 @@
-/* condition.h: matches a document against a profile's `when`, `where` or `hold_until`. */
-#ifndef WSONCE_FEED_CONDITION_H
-#define WSONCE_FEED_CONDITION_H
+/* condition.h: matches a document against the `when`, `where` or `hold_until` of a profile, or the `when` of a webhook.
+ */
+#ifndef WSONCE_CONDITION_H
+#define WSONCE_CONDITION_H
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -15,7 +16,7 @@ struct conditions {
 	size_t count; /* 0: always true */
 };
 
-/* object is validated by the profile's reader and must outlive c. NULL means no condition. */
+/* object has been accepted by profile_check_conditions() and must outlive c. NULL means no condition. */
 void conditions_compile(struct conditions *c, const json_t *object, struct json_pointers *pointers);
 void conditions_free(struct conditions *c);
 

@@ -1,6 +1,6 @@
 /* condition.c compares values with conditions. At the top level, values are equal only if they have the same type: 1 is
  * not "1", 1.0 or true. Inside arrays and objects, and for `not`, numbers are compared by value, and true is 1. */
-#include "feed/condition.h"
+#include "base/condition.h"
 
 #include <stdlib.h>
 #include <string.h>
