@@ -246,8 +246,9 @@ static void talk(struct session *s)
 }
 
 /* Message n or an event in it has settled. */
-static void note_answer(struct session *s, const struct event *ev, enum outcome outcome, uint64_t n)
+static void note_answer(void *session, const struct event *ev, enum outcome outcome, uint64_t n)
 {
+	struct session *s = session;
 	int cost = producer_credit_cost_of(ev, outcome);
 
 	s->pending--;
@@ -270,7 +271,7 @@ static void note_answer(struct session *s, const struct event *ev, enum outcome 
 
 static void answer(struct sender *sender, const struct event *ev, enum outcome outcome)
 {
-	note_answer((struct session *)sender, ev, outcome, sender->n);
+	note_answer(sender, ev, outcome, sender->n);
 }
 
 /* The producer is gone: send nothing more, but read what it sent before. */
@@ -385,12 +386,9 @@ static int on_writable(struct session *s)
 
 /* --- messages read by a profile --- */
 
-static void check_owed(struct session *s)
+static void on_full(void *arg, bool is_full)
 {
-	int64_t most = s->ingest->config->ingest_profile->max_unacked;
-
-	if (most)
-		ws_link_hold(&s->link, WS_HOLD_OWED, s->visitor.receipts.count >= (size_t)most);
+	ws_link_hold(&((struct session *)arg)->link, WS_HOLD_OWED, is_full);
 }
 
 static void on_reply(void *arg, struct slice text)
@@ -402,29 +400,18 @@ static void on_reply(void *arg, struct slice text)
 	talk(s);
 }
 
-static int64_t now_ms(void *arg)
+static int64_t now_ms(const struct session *s)
 {
-	const struct session *s = arg;
-
 	return (int64_t)uv_now(ws_loop(s->ingest->ws));
 }
 
-static void on_say(void *arg, struct slice text, int64_t came_ms)
+static void on_ack(void *arg, struct slice ack, int64_t came_ms)
 {
 	struct session *s = arg;
 	const struct profile *p = s->ingest->config->ingest_profile;
 
-	lateness_note(&s->ingest->lateness, p->name, came_ms, now_ms(arg), p->ack_deadline_ms);
-	on_reply(arg, text);
-}
-
-static void on_settled(void *arg, const struct event *ev, enum outcome outcome, uint64_t n)
-{
-	struct session *s = arg;
-
-	if (s->link.ws)
-		check_owed(s);
-	note_answer(s, ev, outcome, n);
+	lateness_note(&s->ingest->lateness, p->name, came_ms, now_ms(s), p->ack_deadline_ms);
+	on_reply(arg, ack);
 }
 
 static void on_charge(void *arg, long bytes)
@@ -441,15 +428,14 @@ static void on_leave(void *arg, bool is_fatal)
 	s->leave_code = is_fatal ? LWS_CLOSE_STATUS_POLICY_VIOLATION : LWS_CLOSE_STATUS_NORMAL;
 }
 
-static const struct producer_profile_owner producer_profile_owner = {
-	{on_say, on_settled, now_ms, on_charge}, on_reply, on_leave};
+static const struct producer_profile_owner producer_profile_owner = {on_ack,    on_full,  note_answer,
+								     on_charge, on_reply, on_leave};
 
 static void read_by_profile(struct session *s, const char *message, size_t len)
 {
 	if (s->leave_code)
 		return;
-	s->pending += producer_profile_read(s->ingest->profile, &s->visitor, message, len, s->received);
-	check_owed(s);
+	s->pending += producer_profile_read(s->ingest->profile, &s->visitor, message, len, s->received, now_ms(s));
 	check_rest(s);
 	check_leave(s);
 }
@@ -873,6 +859,7 @@ static void on_open(struct ingest *i, struct lws *wsi, struct session **at)
 {
 	struct handshake *h = lws_get_opaque_user_data(wsi);
 	struct session *s = memory_calloc(1, sizeof(*s));
+	bool is_told;
 	int bytes = SEND_BYTES;
 
 	s->sender.answer = answer;
@@ -880,6 +867,7 @@ static void on_open(struct ingest *i, struct lws *wsi, struct session **at)
 	list_init(&s->talker);
 	list_init(&s->rest);
 	s->wants_acks = strcmp(lws_get_protocol(wsi)->name, ACK_PROTOCOL) == 0;
+	is_told = i->profile && producer_profile_has_words(i->profile) && !s->wants_acks;
 	setsockopt(lws_get_socket_fd(wsi), SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
 	ws_link_open(i->ws, &s->link, wsi, lws_get_socket_fd(wsi), &reader);
 	list_append(&i->sessions, &s->open);
@@ -895,9 +883,7 @@ static void on_open(struct ingest *i, struct lws *wsi, struct session **at)
 	if (i->profile && i->config->ingest_profile->max_message_bytes)
 		ws_link_set_limit(&s->link, (size_t)i->config->ingest_profile->max_message_bytes);
 	if (i->profile)
-		producer_profile_enter(i->profile, &s->visitor, s->sender.name,
-				       producer_profile_has_words(i->profile) && !s->wants_acks, s);
-	s->visitor.receipts.resends = s->wants_acks || s->visitor.is_told;
+		producer_profile_enter(i->profile, &s->visitor, s->sender.name, is_told, s->wants_acks || is_told, s);
 	log_open(s);
 	*at = s;
 }

@@ -1,5 +1,5 @@
-/* ledger.c owns the order of a connection's frames: which are durable, and so where the cursor is and which acks are
- * due. feed/session.c knows what a cursor means, and the pipeline says when an event is durable.
+/* ledger.c owns the order of a connection's frames: which are durable, and so where the cursor is, and when which acks
+ * are sent. feed/session.c knows what a cursor means, and the pipeline says when an event is durable.
  *
  * A frame is durable when all its events are. Durable frames at the front are removed and move the cursor. Behind a
  * frame that is not durable, adjacent durable frames are joined, so the number of entries stays close to the number of
@@ -9,7 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "feed/cursor.h"
 
 /* A text on the heap; at is NULL if there is none. */
@@ -18,30 +20,39 @@ struct kept {
 	size_t len;
 };
 
+/* The acks of a frame, one after the other in text. */
+struct owed {
+	struct ledger_acks acks;
+	size_t len;
+	char text[];
+};
+
 /* A frame, or several adjacent durable ones. */
 struct entry {
 	struct sender sender; /* must be first: cast from sender */
-	struct list link;     /* in a list of the ledger, in order of arrival; or in due */
+	struct list link;     /* in entries, in order of arrival */
 	struct ledger *ledger;
 	size_t unsettled; /* unsettled events */
-	size_t owed;      /* how many acks `ack` stands for */
-	int64_t came_ms;  /* loop clock: when the frame of ack arrived */
+	size_t unacked;   /* how many frames wait for the ack */
+	int64_t came_ms;  /* loop clock: when the frame of owed arrived */
 	struct kept cursor;
-	struct kept ack;
-	bool is_open; /* its message is still being read */
+	struct owed *owed; /* NULL: none */
+	char *reason;      /* of a producer's first event that became a dead letter; heap */
+	bool is_open;      /* its message is still being read */
 	bool is_rejected;
 	bool is_release;
+	bool has_new;   /* an event was not stored before */
+	bool has_error; /* a producer's event became a dead letter */
 };
 
 struct ledger {
 	struct list link; /* in settings.ledgers */
 	struct ledger_settings settings;
-	int64_t now_ms; /* loop clock, from ledger_tick */
+	uint64_t n;     /* from ledger_tick */
+	int64_t now_ms; /* loop clock, the same */
 	struct list entries;
-	struct list due;     /* durable entries whose acks were not taken yet */
-	struct entry *open;  /* entry of the frame being read, or NULL */
-	struct entry *taken; /* entry whose ack was taken last */
-	struct kept cursor;  /* cursor of removed frames, not reported yet */
+	struct entry *open; /* entry of the frame being read, or NULL */
+	struct kept cursor; /* cursor of removed frames, not reported yet */
 	size_t unacked;
 	bool is_released; /* ledger_release was called; the frame may not be durable yet */
 	bool is_full;
@@ -96,13 +107,20 @@ static struct entry *neighbour(const struct ledger *l, struct list *link)
 	return link == &l->entries ? NULL : list_entry(link, struct entry, link);
 }
 
+/* Gives e other acks, or none. */
+static void set_owed(struct entry *e, struct owed *owed)
+{
+	charge(e->ledger, e->owed ? e->owed->len : 0, owed ? owed->len : 0);
+	free(e->owed);
+	e->owed = owed;
+}
+
 static void entry_free(struct entry *e)
 {
-	if (!e)
-		return;
 	list_remove(&e->link);
 	drop(e->ledger, &e->cursor);
-	drop(e->ledger, &e->ack);
+	set_owed(e, NULL);
+	free(e->reason);
 	free(e);
 }
 
@@ -110,9 +128,6 @@ static void ledger_free(struct ledger *l)
 {
 	list_each(node, after, &l->entries)
 		entry_free(list_entry(node, struct entry, link));
-	list_each(node, after, &l->due)
-		entry_free(list_entry(node, struct entry, link));
-	entry_free(l->taken);
 	drop(l, &l->cursor);
 	list_remove(&l->link);
 	free(l);
@@ -130,74 +145,86 @@ static void check_full(struct ledger *l)
 	l->settings.on_full(l->settings.conn_arg, l->is_full);
 }
 
-/* Makes the ack of e due. If acks are cumulative, it replaces an earlier one. */
-static void make_due(struct ledger *l, struct entry *e)
+/* Replaces LEDGER_REASON by the reason, escaped for a JSON string. */
+static struct slice fill_reason(struct bytes *text, const struct entry *e)
 {
-	struct entry *due = memory_calloc(1, sizeof(*due));
+	const char *why = e->reason ? e->reason : "rejected by another listener: see dead_letters";
+	const char *at = e->owed->acks.error.at, *end = at + e->owed->acks.error.len, *found;
+	AUTO_FREE char *quoted = quote_json(why, strlen(why));
 
-	due->ledger = l;
-	due->ack = e->ack;
-	due->owed = e->owed;
-	due->came_ms = e->came_ms;
-	e->ack = (struct kept){NULL, 0};
-	e->owed = 0;
-	if (l->settings.is_cumulative && !list_is_empty(&l->due)) {
-		struct entry *before = list_entry(l->due.next, struct entry, link);
-
-		due->owed += before->owed;
-		entry_free(before);
+	while ((found = memmem(at, (size_t)(end - at), LEDGER_REASON, strlen(LEDGER_REASON)))) {
+		bytes_add(text, at, (size_t)(found - at));
+		bytes_add(text, quoted + 1, strlen(quoted) - 2);
+		at = found + strlen(LEDGER_REASON);
 	}
-	list_append(&l->due, &due->link);
+	bytes_add(text, at, (size_t)(end - at));
+	return bytes_slice(text);
 }
 
-struct slice ledger_take_ack(struct ledger *l)
+static struct slice choose(const struct entry *e, struct bytes *text)
 {
-	entry_free(l->taken);
-	l->taken = list_is_empty(&l->due) ? NULL : list_entry(l->due.next, struct entry, link);
-	if (!l->taken)
-		return (struct slice){NULL, 0};
-	list_remove(&l->taken->link);
-	list_init(&l->taken->link);
-	l->unacked -= l->taken->owed;
+	const struct ledger_acks *acks = &e->owed->acks;
+
+	if (e->has_error)
+		return acks->error.at ? fill_reason(text, e) : acks->error;
+	return e->has_new || !acks->duplicate.at ? acks->stored : acks->duplicate;
+}
+
+/* Sends the ack that e waits for, if any. */
+static void send_ack(struct ledger *l, struct entry *e)
+{
+	AUTO_BYTES text = {NULL, 0, 0};
+	struct slice ack;
+
+	if (!e->owed)
+		return;
+	ack = choose(e, &text);
+	if (ack.at && !l->is_left)
+		l->settings.on_ack(l->settings.conn_arg, ack, e->came_ms);
+	set_owed(e, NULL);
+	l->unacked -= e->unacked;
+	e->unacked = 0;
+	e->has_error = false; /* it may be joined */
 	check_full(l);
-	return slice_of(&l->taken->ack);
 }
 
-int64_t ledger_taken_ms(const struct ledger *l)
+void ledger_tick(struct ledger *l, uint64_t n, int64_t now_ms)
 {
-	return l->taken->came_ms;
-}
-
-void ledger_tick(struct ledger *l, int64_t now_ms)
-{
+	l->n = n;
 	l->now_ms = now_ms;
 }
 
 /* --- durable frames --- */
 
-/* Joins e to the entry before it. */
+/* Joins e to the entry before it. Of their acks, only the last is sent. */
 static void join(struct ledger *l, struct entry *before, struct entry *e)
 {
 	if (e->cursor.at)
 		note(l, &before->cursor, slice_of(&e->cursor));
-	if (e->ack.at) {
-		drop(l, &before->ack);
-		before->ack = e->ack;
+	if (e->owed) {
+		charge(l, e->owed->len, 0);
+		set_owed(before, e->owed);
 		before->came_ms = e->came_ms;
-		before->owed += e->owed;
-		e->ack = (struct kept){NULL, 0};
+		before->unacked += e->unacked;
+		before->has_new = e->has_new;
+		e->owed = NULL;
 	}
 	before->is_release |= e->is_release;
 	entry_free(e);
+}
+
+static bool may_join(const struct entry *a, const struct entry *b)
+{
+	return a && b && is_durable(a) && is_durable(b) && !a->has_error && !b->has_error;
 }
 
 static void join_neighbours(struct ledger *l, struct entry *e)
 {
 	struct entry *before = neighbour(l, e->link.prev), *after = neighbour(l, e->link.next);
 
-	if (after && is_durable(after))
+	if (may_join(e, after))
 		join(l, e, after);
-	if (before && is_durable(before))
+	if (may_join(before, e))
 		join(l, before, e);
 }
 
@@ -213,8 +240,7 @@ static void take_off(struct ledger *l)
 			note(l, &l->cursor, slice_of(&e->cursor));
 		if (e->is_release)
 			l->settings.is_held = false;
-		if (e->ack.at)
-			make_due(l, e);
+		send_ack(l, e);
 		entry_free(e);
 	}
 }
@@ -233,27 +259,38 @@ static void tell_cursor(struct ledger *l)
 /* Call when e has become durable. May free the ledger. */
 static void on_durable(struct ledger *l, struct entry *e)
 {
-	if (e->ack.at && !l->settings.is_cumulative)
-		make_due(l, e);
-	if (neighbour(l, l->entries.next) == e)
-		take_off(l);
-	else
-		join_neighbours(l, e);
+	if (!l->settings.is_cumulative)
+		send_ack(l, e);
+	join_neighbours(l, e);
+	take_off(l);
 	tell_cursor(l);
 	if (l->is_left && list_is_empty(&l->entries))
 		ledger_free(l);
-	else if (!l->is_left && !list_is_empty(&l->due))
-		l->settings.on_ack_due(l->settings.conn_arg);
+}
+
+static void note_outcome(struct entry *e, const struct event *ev, enum outcome outcome)
+{
+	e->has_new |= outcome == OUTCOME_PERSISTED;
+	if (outcome != OUTCOME_REJECTED || !e->ledger->settings.on_answer)
+		return;
+	if (!e->has_error && ev->reason)
+		e->reason = memory_strdup(ev->reason);
+	e->has_error = true;
 }
 
 static void on_answer(struct sender *sender, const struct event *ev, enum outcome outcome)
 {
 	struct entry *e = (struct entry *)sender;
+	void (*tell)(void *, const struct event *, enum outcome, uint64_t) = e->ledger->settings.on_answer;
+	void *arg = e->ledger->settings.arg;
+	uint64_t n = sender->n;
 
-	(void)ev, (void)outcome;
+	note_outcome(e, ev, outcome);
 	e->unsettled--;
 	if (is_durable(e))
 		on_durable(e->ledger, e);
+	if (tell)
+		tell(arg, ev, outcome, n);
 }
 
 /* --- a frame --- */
@@ -263,7 +300,8 @@ static struct entry *open_entry(struct ledger *l)
 	if (l->open)
 		return l->open;
 	l->open = memory_calloc(1, sizeof(*l->open));
-	l->open->sender = (struct sender){.answer = on_answer, .resends = l->settings.resends};
+	l->open->sender = (struct sender){
+		.answer = on_answer, .name = l->settings.name, .n = l->n, .resends = l->settings.resends};
 	l->open->ledger = l;
 	l->open->is_open = true;
 	list_append(&l->entries, &l->open->link);
@@ -302,17 +340,36 @@ void ledger_release(struct ledger *l)
 	open_entry(l)->is_release = true;
 }
 
-void ledger_owe_ack(struct ledger *l, struct slice ack)
+static struct slice copy(char **at, struct slice text)
 {
-	struct entry *e = open_entry(l);
+	struct slice copied = {text.at ? *at : NULL, text.len};
 
-	if (!e->is_rejected) {
-		keep(l, &e->ack, ack);
+	if (text.at)
+		*at = mempcpy(*at, text.at, text.len);
+	return copied;
+}
+
+void ledger_owe_acks(struct ledger *l, const struct ledger_acks *acks)
+{
+	struct entry *e = l->open || acks->stored.at ? open_entry(l) : NULL;
+	size_t len = acks->stored.len + acks->duplicate.len + acks->error.len;
+	struct owed *owed;
+	char *at;
+
+	if (e && !e->is_rejected) {
+		owed = memory_alloc(sizeof(*owed) + len);
+		at = owed->text;
+		owed->acks.stored = copy(&at, acks->stored);
+		owed->acks.duplicate = copy(&at, acks->duplicate);
+		owed->acks.error = copy(&at, acks->error);
+		owed->len = len;
+		set_owed(e, owed);
 		e->came_ms = l->now_ms;
-		e->owed = 1;
+		e->unacked = 1;
+		e->has_new |= !e->unsettled; /* a frame without events always counts as new */
 		l->unacked++;
 		if (l->settings.is_at_once)
-			make_due(l, e);
+			send_ack(l, e);
 	}
 	ledger_end(l);
 }
@@ -328,8 +385,6 @@ void ledger_end(struct ledger *l)
 	check_full(l);
 	if (is_durable(e))
 		on_durable(l, e);
-	else if (!list_is_empty(&l->due))
-		l->settings.on_ack_due(l->settings.conn_arg);
 }
 
 /* --- life --- */
@@ -360,7 +415,6 @@ struct ledger *ledger_new(const struct ledger_settings *settings)
 
 	l->settings = *settings;
 	list_init(&l->entries);
-	list_init(&l->due);
 	list_append(settings->ledgers, &l->link);
 	return l;
 }

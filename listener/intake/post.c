@@ -259,8 +259,10 @@ static void add_result(struct post *p, uint64_t n, char *text)
 }
 
 /* Records the outcome of the event on line n. */
-static void note_answer(struct post *p, const struct event *ev, enum outcome outcome, uint64_t n)
+static void note_answer(void *post, const struct event *ev, enum outcome outcome, uint64_t n)
 {
+	struct post *p = post;
+
 	p->pending--;
 	producer_debt_note(debt_of(p->posts, p->token, p->address), producer_credit_cost_of(ev, outcome),
 			   clock_of(p->posts));
@@ -279,15 +281,10 @@ static void note_answer(struct post *p, const struct event *ev, enum outcome out
 
 static void on_answer(struct sender *sender, const struct event *ev, enum outcome outcome)
 {
-	note_answer((struct post *)sender, ev, outcome, sender->n);
+	note_answer(sender, ev, outcome, sender->n);
 }
 
 /* --- messages read by a profile --- */
-
-static void on_settled(void *arg, const struct event *ev, enum outcome outcome, uint64_t n)
-{
-	note_answer(arg, ev, outcome, n);
-}
 
 static void on_charge(void *arg, long bytes)
 {
@@ -297,8 +294,7 @@ static void on_charge(void *arg, long bytes)
 }
 
 /* Over HTTP the answer is the list of outcomes, without the profile's acks and replies. */
-static const struct producer_profile_owner producer_profile_owner = {
-	.receipts = {.on_answer = on_settled, .charge = on_charge}};
+static const struct producer_profile_owner producer_profile_owner = {.on_answer = note_answer, .charge = on_charge};
 
 /* For signed messages without an id, which have the structure that Standard Webhooks recommends. A profile for
  * producers must have an ack. */
@@ -320,7 +316,7 @@ static void read_line(struct post *p, const char *line, size_t len, uint64_t n)
 	if (!is_utf8(line, len))
 		pipeline_refuse(pipeline, NULL, line, len, "the message is text but not valid UTF-8", &p->sender);
 	else if (p->profile)
-		handed = producer_profile_read(p->profile, &p->visitor, line, len, n);
+		handed = producer_profile_read(p->profile, &p->visitor, line, len, n, 0);
 	else
 		pipeline_receive(pipeline, line, len, "ingest", &p->sender);
 	p->pending += handed;
@@ -386,8 +382,7 @@ static void choose_profile(struct post *p, bool is_one)
 	}
 	if (!p->profile)
 		return;
-	producer_profile_enter(p->profile, &p->visitor, p->sender.name, false, p);
-	p->visitor.receipts.resends = true;
+	producer_profile_enter(p->profile, &p->visitor, p->sender.name, false, true, p);
 	p->visitor.webhook_id = id && is_utf8(id, strlen(id)) ? id : NULL;
 }
 

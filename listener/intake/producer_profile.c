@@ -1,6 +1,6 @@
 /* producer_profile.c reads producers' messages with a profile. All producers share one session; if rules set variables,
  * it swaps in the producer's own for each message. The acks for a frame are rendered when it has been read, one for
- * each outcome, and receipt.c keeps them until the outcome is known. */
+ * each outcome, and ledger.c keeps them until the outcome is known. */
 #include "intake/producer_profile.h"
 
 #include <assert.h>
@@ -23,11 +23,12 @@ struct producer_profile {
 	struct pipeline *pipeline;
 	struct producer_profile_owner owner;
 	struct session *session;
-	bool has_variables; /* rules set variables */
-	bool has_id;        /* acks use ${event_id} */
-	bool has_number;    /* acks use ${n} */
-	bool has_webhook;   /* rules or acks use ${webhook_id} */
-	bool has_told;      /* trouble was logged */
+	struct list ledgers; /* of all producers, also of those that are gone */
+	bool has_variables;  /* rules set variables */
+	bool has_id;         /* acks use ${event_id} */
+	bool has_number;     /* acks use ${n} */
+	bool has_webhook;    /* rules or acks use ${webhook_id} */
+	bool has_told;       /* trouble was logged */
 	/* The current message: */
 	struct producer_visitor *visitor;
 	uint64_t n;
@@ -63,33 +64,33 @@ static void set_text(struct producer_profile *s, const char *name, struct slice 
 }
 
 /* Renders the acks of a frame. A rule's ack takes precedence over the profile's. */
-static struct receipt_words make_words(struct producer_profile *s)
+static struct ledger_acks make_acks(struct producer_profile *s)
 {
 	const struct profile *p = s->profile;
 	const json_t *own = s->rule ? s->rule->ack : NULL;
-	struct receipt_words words = {.stored = render(s, own ? own : p->ack, &s->words[0])};
+	struct ledger_acks acks = {.stored = render(s, own ? own : p->ack, &s->words[0])};
 
-	words.duplicate = own ? (struct slice){NULL, 0} : render(s, p->ack_duplicate, &s->words[1]);
+	acks.duplicate = own ? (struct slice){NULL, 0} : render(s, p->ack_duplicate, &s->words[1]);
 	if (p->ack_error) {
-		set_text(s, "reason", (struct slice){RECEIPT_REASON, strlen(RECEIPT_REASON)});
-		words.error = render(s, p->ack_error, &s->words[2]);
+		set_text(s, "reason", (struct slice){LEDGER_REASON, strlen(LEDGER_REASON)});
+		acks.error = render(s, p->ack_error, &s->words[2]);
 		session_set(s->session, "reason", (struct slice){"", 0});
 	}
-	return words;
+	return acks;
 }
 
 /* --- a frame --- */
 
 static void end_frame(struct producer_profile *s)
 {
-	struct receipt_words words = {{NULL, 0}, {NULL, 0}, {NULL, 0}};
+	struct ledger_acks acks = {{NULL, 0}, {NULL, 0}, {NULL, 0}};
 
 	if (!s->is_frame)
 		return;
 	s->is_frame = false;
 	if (s->is_owed && s->visitor->is_told)
-		words = make_words(s);
-	receipts_end(&s->visitor->receipts, &words);
+		acks = make_acks(s);
+	ledger_owe_acks(s->visitor->ledger, &acks);
 	if (s->has_id)
 		session_set(s->session, "event_id", (struct slice){"", 0});
 }
@@ -104,7 +105,6 @@ static void on_frame(void *ctx)
 	s->has_event = false;
 	s->rule = NULL;
 	s->frame = (struct slice){NULL, 0};
-	receipts_begin(&s->visitor->receipts, s->n);
 }
 
 static void on_rule(void *ctx, const struct profile_rule *rule, struct slice frame)
@@ -119,7 +119,7 @@ static void on_rule(void *ctx, const struct profile_rule *rule, struct slice fra
 static struct sender *expect(struct producer_profile *s)
 {
 	s->handed++;
-	return receipts_expect(&s->visitor->receipts);
+	return ledger_expect(s->visitor->ledger);
 }
 
 static void on_reject(void *ctx, struct slice bytes, const char *why)
@@ -150,13 +150,13 @@ static void on_send(void *ctx, struct slice frame)
 	const struct producer_profile *s = ctx;
 
 	if (s->owner.on_reply)
-		s->owner.on_reply(s->visitor->receipts.arg, frame);
+		s->owner.on_reply(s->visitor->arg, frame);
 }
 
 static void leave(const struct producer_profile *s, const struct producer_visitor *v, bool is_fatal)
 {
 	if (s->owner.on_leave)
-		s->owner.on_leave(v->receipts.arg, is_fatal);
+		s->owner.on_leave(v->arg, is_fatal);
 }
 
 static void on_action(void *ctx, const struct profile_rule *rule, struct slice frame)
@@ -193,7 +193,7 @@ static void charge_variables(struct producer_profile *s, struct producer_visitor
 	size_t now = session_self_bytes(&v->self);
 
 	if (now != v->self_bytes)
-		s->owner.receipts.charge(v->receipts.arg, (long)now - (long)v->self_bytes);
+		s->owner.charge(v->arg, (long)now - (long)v->self_bytes);
 	v->self_bytes = now;
 	if (now > VARIABLES_MAX)
 		leave(s, v, true);
@@ -222,10 +222,11 @@ static void read_frames(struct producer_profile *s, const char *message, size_t 
 }
 
 size_t producer_profile_read(struct producer_profile *s, struct producer_visitor *v, const char *message, size_t len,
-			     uint64_t n)
+			     uint64_t n, int64_t now_ms)
 {
 	s->visitor = v;
 	s->n = n;
+	ledger_tick(v->ledger, n, now_ms);
 	s->handed = 0;
 	if (s->has_variables)
 		session_exchange(s->session, &v->self);
@@ -266,6 +267,7 @@ struct producer_profile *producer_profile_open(const struct profile *profile, st
 	s->pipeline = pipeline;
 	s->owner = *owner;
 	s->session = session_new(profile, false);
+	list_init(&s->ledgers);
 	s->has_variables = changes_variables(profile) || has_variable(profile, "counter");
 	s->has_id = has_variable(profile, "event_id");
 	s->has_number = has_variable(profile, "n");
@@ -324,29 +326,37 @@ void producer_profile_free(struct producer_profile *s)
 		return;
 	for (size_t i = 0; i < sizeof(s->words) / sizeof(s->words[0]); i++)
 		bytes_free(&s->words[i]);
+	ledgers_free(&s->ledgers);
 	session_free(s->session);
 	profile_free(s->own);
 	free(s);
 }
 
 void producer_profile_enter(struct producer_profile *s, struct producer_visitor *v, const char *name, bool is_told,
-			    void *arg)
+			    bool resends, void *arg)
 {
 	v->is_told = is_told;
-	v->receipts = (struct receipts){
-		.owner = &s->owner.receipts,
-		.arg = arg,
-		.name = name,
+	v->arg = arg;
+	v->ledger = ledger_new(&(struct ledger_settings){
 		.is_cumulative = s->profile->ack_mode == ACK_MODE_CUMULATIVE,
-	};
-	receipts_init(&v->receipts);
+		.resends = resends,
+		.max_unacked = s->owner.on_full ? (size_t)s->profile->max_unacked : 0,
+		.ledgers = &s->ledgers,
+		.name = name,
+		.charge = s->owner.charge,
+		.on_ack = s->owner.on_ack,
+		.on_full = s->owner.on_full,
+		.on_answer = s->owner.on_answer,
+		.arg = arg,
+		.conn_arg = arg,
+	});
 }
 
 void producer_profile_leave(struct producer_profile *s, struct producer_visitor *v)
 {
-	receipts_leave(&v->receipts);
+	ledger_leave(v->ledger);
 	if (v->self_bytes)
-		s->owner.receipts.charge(v->receipts.arg, -(long)v->self_bytes);
+		s->owner.charge(v->arg, -(long)v->self_bytes);
 	v->self_bytes = 0;
 	session_self_free(&v->self);
 }

@@ -293,17 +293,14 @@ static void on_lease_closed(void *arg)
 
 /* --- cursors and acks --- */
 
-static void on_ack_due(void *arg)
+static void on_ack(void *arg, struct slice ack, int64_t came_ms)
 {
 	struct open_connection *o = arg;
 	struct profiled *s = o->source;
-	struct slice ack;
 
-	while ((ack = ledger_take_ack(o->ledger)).at) {
-		lateness_note(&s->lateness, s->profile->name, ledger_taken_ms(o->ledger),
-			      (int64_t)uv_now(s->parts->loop), s->profile->ack_deadline_ms);
-		feed_connection_send(o->conn, ack);
-	}
+	lateness_note(&s->lateness, s->profile->name, came_ms, (int64_t)uv_now(s->parts->loop),
+		      s->profile->ack_deadline_ms);
+	feed_connection_send(o->conn, ack);
 }
 
 static void on_full(void *arg, bool is_full)
@@ -344,7 +341,7 @@ static void *on_open(void *arg, struct feed_connection *conn)
 		.ledgers = &s->ledgers,
 		.charge = on_charge,
 		.on_cursor = on_cursor_durable,
-		.on_ack_due = on_ack_due,
+		.on_ack = on_ack,
 		.on_full = on_full,
 		.arg = s,
 		.conn_arg = o,
@@ -405,12 +402,12 @@ static void on_cursor(void *of, struct slice cursor)
 	ledger_note_cursor(o->ledger, cursor);
 }
 
-static void on_ack(void *of, struct slice frame)
+static void on_ack_owed(void *of, struct slice frame)
 {
 	struct open_connection *o = of;
 
-	ledger_tick(o->ledger, (int64_t)uv_now(o->source->parts->loop));
-	ledger_owe_ack(o->ledger, frame);
+	ledger_tick(o->ledger, 0, (int64_t)uv_now(o->source->parts->loop));
+	ledger_owe_acks(o->ledger, &(struct ledger_acks){.stored = frame});
 }
 
 static void on_clear(void *arg, void *of, const json_t *names)
@@ -471,7 +468,7 @@ static const struct feed_callbacks callbacks = {
 	.on_event = on_event,
 	.on_reject = on_reject,
 	.on_cursor = on_cursor,
-	.on_ack = on_ack,
+	.on_ack = on_ack_owed,
 	.on_clear = on_clear,
 	.on_release = on_release,
 	.on_read = on_read,

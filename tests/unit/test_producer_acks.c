@@ -1,9 +1,10 @@
 /* The acks that a profile describes: when they are sent, which, and in which order. */
 #include "base/bytes.h"
-#include "intake/receipt.h"
+#include "intake/ledger.h"
 #include "unit.h"
 
-static struct receipts receipts;
+static struct list ledgers;
+static struct ledger *ledger;
 static struct bytes said; /* all acks, each followed by a blank */
 static long charged;
 static int answered;
@@ -25,42 +26,46 @@ static void on_charge(void *arg, long bytes)
 	charged += bytes;
 }
 
-static int64_t now(void *arg)
+static void open_ledger(bool is_cumulative)
 {
-	return 1000;
+	list_init(&ledgers);
+	ledger = ledger_new(&(struct ledger_settings){.is_cumulative = is_cumulative,
+						      .ledgers = &ledgers,
+						      .name = "till",
+						      .charge = on_charge,
+						      .on_ack = on_say,
+						      .on_answer = on_answer});
 }
-
-static const struct receipts_owner owner = {on_say, on_answer, now, on_charge};
 
 static void init(void)
 {
-	receipts = (struct receipts){.owner = &owner, .name = "till"};
-	receipts_init(&receipts);
+	open_ledger(false);
 }
 
 static void fini(void)
 {
+	ledger_leave(ledger);
 	cr_expect_eq(charged, 0);
-	cr_expect_eq(receipts.count, 0);
+	cr_expect(list_is_empty(&ledgers));
 	bytes_free(&said);
 }
 
-TestSuite(receipt, .init = init, .fini = fini, .timeout = 60);
+TestSuite(producer_acks, .init = init, .fini = fini, .timeout = 60);
 
 #define WORDS(text) ((struct slice){text, sizeof(text) - 1})
 
 /* Adds a frame of n events whose acks end in its letter. All have the same sender. */
 static struct sender *add(char letter, int events)
 {
-	char stored[] = "ok?", again[] = "again?", error[] = "\"" RECEIPT_REASON "\"?";
-	struct receipt_words words = {WORDS(stored), WORDS(again), WORDS(error)};
+	char stored[] = "ok?", again[] = "again?", error[] = "\"" LEDGER_REASON "\"?";
+	struct ledger_acks words = {WORDS(stored), WORDS(again), WORDS(error)};
 	struct sender *sender = NULL;
 
 	stored[2] = again[5] = error[sizeof error - 2] = letter;
-	receipts_begin(&receipts, (uint64_t)letter);
+	ledger_tick(ledger, (uint64_t)letter, 1000);
 	while (events-- > 0)
-		sender = receipts_expect(&receipts);
-	receipts_end(&receipts, &words);
+		sender = ledger_expect(ledger);
+	ledger_owe_acks(ledger, &words);
 	return sender;
 }
 
@@ -78,7 +83,7 @@ static void expect(const char *words)
 	said.len = 0;
 }
 
-Test(receipt, words_wait_for_the_last_event_of_the_frame)
+Test(producer_acks, words_wait_for_the_last_event_of_the_frame)
 {
 	struct sender *a = add('a', 3);
 
@@ -93,7 +98,7 @@ Test(receipt, words_wait_for_the_last_event_of_the_frame)
 	cr_assert_eq(answered, 3);
 }
 
-Test(receipt, words_tell_new_from_known_from_bad)
+Test(producer_acks, words_tell_new_from_known_from_bad)
 {
 	settle(add('a', 1), OUTCOME_DUPLICATE);
 	expect("againa ");
@@ -107,7 +112,7 @@ Test(receipt, words_tell_new_from_known_from_bad)
 	expect("okd ");
 }
 
-Test(receipt, frames_settle_in_any_order)
+Test(producer_acks, frames_settle_in_any_order)
 {
 	struct sender *a = add('a', 1), *b = add('b', 1);
 
@@ -116,9 +121,10 @@ Test(receipt, frames_settle_in_any_order)
 	expect("okb oka ");
 }
 
-Test(receipt, cumulative_words_are_the_last_of_a_run_and_errors_are_all_said)
+Test(producer_acks, cumulative_words_are_the_last_of_a_run_and_errors_are_all_said)
 {
-	receipts.is_cumulative = true;
+	ledger_leave(ledger);
+	open_ledger(true);
 	struct sender *a = add('a', 1), *b = add('b', 1), *c = add('c', 1), *d = add('d', 1), *e = add('e', 1);
 	add('f', 0);
 	settle(c, OUTCOME_REJECTED);
@@ -131,13 +137,14 @@ Test(receipt, cumulative_words_are_the_last_of_a_run_and_errors_are_all_said)
 	expect("okf ");
 }
 
-Test(receipt, nothing_is_said_to_who_has_left)
+Test(producer_acks, nothing_is_said_to_who_has_left)
 {
 	struct sender *a = add('a', 2);
 
 	settle(a, OUTCOME_PERSISTED);
-	receipts_leave(&receipts);
+	ledger_leave(ledger);
 	settle(a, OUTCOME_PERSISTED);
 	expect("");
+	open_ledger(false);
 	cr_assert_eq(answered, 2);
 }
