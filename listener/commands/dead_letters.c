@@ -552,7 +552,7 @@ static void print_done(const struct change *c)
 /* Deliveries that were retried wait if no running listener has their target. */
 static void warn_of_unattended(const struct change *c)
 {
-	int64_t age_ms = clock_ms(CLOCK_MONOTONIC) - c->started_ms;
+	int64_t age_ms = clock_ms(CLOCK_MONOTONIC) - c->started_ms + 1; /* both are rounded down */
 	AUTO_ROWS *rows = session_query(c->walk.session, SQL_UNATTENDED, NULL, "n", age_ms);
 
 	if (rows && !session_is_null(rows, 0, 0))
