@@ -289,7 +289,7 @@ $(ASKS)/postgres-played: $(patsubst %,$(ASKS)/%.o,played hooks) $(patsubst %,$B/
 $(ASKS)/redis-real: $(ASKS)/redis_real.o
 $(ASKS)/redis-played: $(patsubst %,$(ASKS)/%.o,redis_played hooks) $B/tests/simulation/sim.o
 $(DIFFERENTIAL):
-	$(LINK) $$(pkg-config --libs hiredis jansson libsodium $(if $(filter %-real,$@),libpq)) -lunistring
+	$(LINK) $$(pkg-config --libs hiredis jansson libcrypto libsodium $(if $(filter %-real,$@),libpq)) -lunistring
 
 $B/tests/hostile/crowd: $B/tests/hostile/crowd.o
 	$(LINK)

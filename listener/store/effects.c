@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/sha256.h"
 #include "base/text.h"
 #include "check_effects.sql.h"
 #include "copy.sql.h"
@@ -28,14 +29,20 @@
 #define EPOCH_SQL " SELECT (SELECT epoch FROM :schema.wsonce_epoch WHERE xmin = home) AS wsonce_epoch, 0"
 
 /* See sql/queries/effects_before.sql. */
-#define CHOSEN_SQL "pg_catalog.current_setting('wsonce.chosen')"
+#define CHOSEN_SQL   "pg_catalog.current_setting('wsonce.chosen')"
+#define CHOSEN_BYTES 16 /* of a digest */
+
+/* The new events, with the digests that effects_choose writes. Each is computed once, which OFFSET 0 ensures. */
+#define DIGESTS_SQL \
+	"(SELECT *, pg_catalog.encode(substring(pg_catalog.sha256(pg_catalog.convert_to(event_id, 'UTF8'))" \
+	" FROM 1 FOR 16), 'hex') AS digest FROM fresh OFFSET 0)"
 
 /* See sql/queries/insert.sql. */
 #define ID_SQL "pg_catalog.encode(pg_catalog.convert_to(event_id, 'UTF8'), 'escape')"
 
-static void add_hex(struct bytes *b, const char *text, size_t len)
+static void add_hex(struct bytes *b, const void *bytes, size_t len)
 {
-	write_hex(bytes_reserve(b, 2 * len), text, len);
+	write_hex(bytes_reserve(b, 2 * len), bytes, len);
 	b->len += 2 * len;
 }
 
@@ -86,7 +93,9 @@ static char *make_outbox(const struct effects *e, const char *chosen)
 			add_target(&rows, w, NULL, key);
 		free(key);
 	}
-	sql = rows.len ? memory_printf(SQL_EFFECTS_OUTBOX, bytes_text(&rows), choice) : memory_strdup("");
+	sql = rows.len ? memory_printf(SQL_EFFECTS_OUTBOX, e->has_conditions ? DIGESTS_SQL : "fresh", bytes_text(&rows),
+				       choice)
+		       : memory_strdup("");
 	bytes_free(&rows);
 	free(choice);
 	return sql;
@@ -170,6 +179,7 @@ static void compile(struct effects *e)
 
 static void choose(struct effects *e, const struct event *ev)
 {
+	unsigned char digest[32];
 	char key[24];
 
 	json_pointers_read(e->pointers, ev->payload.at, ev->payload.at + ev->payload.len);
@@ -178,7 +188,8 @@ static void choose(struct effects *e, const struct event *ev)
 			continue;
 		snprintf(key, sizeof(key), "%zu:", i);
 		bytes_add_text(&e->chosen, key);
-		add_hex(&e->chosen, ev->id, ev->id_len);
+		sha256(ev->id, ev->id_len, digest);
+		add_hex(&e->chosen, digest, CHOSEN_BYTES);
 		bytes_add_byte(&e->chosen, ',');
 	}
 }

@@ -3,7 +3,7 @@
 , posted AS (
 	INSERT INTO :schema.outbox (target, event_id, event_type, payload)
 	SELECT w.target, f.event_id, f.event_type, f.payload
-	FROM fresh AS f JOIN (VALUES %s) AS w (target, event_type, key)
+	FROM %s AS f JOIN (VALUES %s) AS w (target, event_type, key)
 		ON (w.event_type IS NULL OR w.event_type = f.event_type)%s
 	RETURNING 1
 )
