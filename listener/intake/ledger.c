@@ -340,7 +340,7 @@ void ledger_release(struct ledger *l)
 	open_entry(l)->is_release = true;
 }
 
-static struct slice copy(char **at, struct slice text)
+static struct slice put(char **at, struct slice text)
 {
 	struct slice copied = {text.at ? *at : NULL, text.len};
 
@@ -359,9 +359,9 @@ void ledger_owe_acks(struct ledger *l, const struct ledger_acks *acks)
 	if (e && !e->is_rejected) {
 		owed = memory_alloc(sizeof(*owed) + len);
 		at = owed->text;
-		owed->acks.stored = copy(&at, acks->stored);
-		owed->acks.duplicate = copy(&at, acks->duplicate);
-		owed->acks.error = copy(&at, acks->error);
+		owed->acks.stored = put(&at, acks->stored);
+		owed->acks.duplicate = put(&at, acks->duplicate);
+		owed->acks.error = put(&at, acks->error);
 		owed->len = len;
 		set_owed(e, owed);
 		e->came_ms = l->now_ms;
