@@ -276,7 +276,7 @@ $B/spool: $(patsubst %,$B/listener/%.o,base/crc32c base/log base/memory spool/re
 $B/timestamp: $(patsubst %,$B/listener/base/%.o,log memory quantity text timestamp)
 
 # The simulator has no SQLite.
-SIMULATED := $(filter-out %/store_sqlite.o,$(SIMULATED)) $B/simulated/listener/sqlite/lock.o
+SIMULATED := $(filter-out %/store_sqlite.o,$(SIMULATED))
 $B/simulate: $(SIMULATION) $(SIMULATED)
 	$(LINK) $(PLAYED) $$(pkg-config --libs hiredis jansson libssl libcrypto libsodium) -lunistring -lm
 $B/tests/simulation/%.o: OUR_CFLAGS += -Itests/simulation -Wno-missing-field-initializers

@@ -9,9 +9,11 @@
  * the process; a frozen process keeps it. */
 #include "fleet/lease.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/ending.h"
@@ -26,7 +28,6 @@
 #include "redis/reply.h"
 #include "redis/resp.h"
 #include "release.lua.h"
-#include "sqlite/lock.h"
 
 #define TTL_MS    1200 /* how long the lease lasts in the server after a renewal */
 #define MARGIN_MS 300  /* give it up this much earlier; more than ASK_MS, the period of the check */
@@ -46,7 +47,8 @@ struct lease {
 	uv_timer_t timer;
 	struct redis *redis;       /* exactly one of these three is set */
 	struct postgres *postgres; /* with --redis none */
-	struct sqlite_lock *lock;  /* with --redis none and an SQLite file */
+	char *path;                /* with --redis none and an SQLite file: the file of locks */
+	int fd;                    /* of path; -1: not open */
 	struct bytes command;
 	char *key;
 	char value[80];
@@ -222,14 +224,26 @@ static void ask_postgres(struct lease *l)
 
 /* --- beside a file --- */
 
+/* Locks a byte of the file. The lock belongs to fd: with F_SETLK, closing any other descriptor would release it. No
+ * other process would see a lock in a deleted file. */
 static void ask_kernel(struct lease *l)
 {
-	if (sqlite_lock_take(l->lock)) {
-		l->until_ms = INT64_MAX;
-		take(l);
-	} else {
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
+	struct stat st;
+
+	lock.l_start = (off_t)(hash_mix(hash_text(l->key, strlen(l->key))) >> 2);
+	if (l->fd >= 0 && (fstat(l->fd, &st) || !st.st_nlink)) {
 		lose(l, "the lock file was deleted");
+		close(l->fd);
+		l->fd = -1;
+		return;
 	}
+	if (l->fd < 0)
+		l->fd = open(l->path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (l->fd < 0 || fcntl(l->fd, F_OFD_SETLK, &lock))
+		return;
+	l->until_ms = INT64_MAX;
+	take(l);
 }
 
 /* --- life --- */
@@ -240,7 +254,7 @@ static void on_timer(uv_timer_t *timer)
 
 	if (l->state == LEASE_HELD && now_ms(l) >= l->until_ms)
 		lose(l, "the lease could not be renewed in time");
-	if (l->lock)
+	if (l->path)
 		ask_kernel(l);
 	else if (l->redis)
 		ask_redis(l);
@@ -285,6 +299,7 @@ struct lease *lease_open(uv_loop_t *loop, const struct config *config, const cha
 	uint64_t nonce = 0;
 
 	l->loop = loop;
+	l->fd = -1;
 	l->owner = *owner;
 	l->name = name;
 	uv_random(NULL, NULL, &nonce, sizeof(nonce), 0, NULL);
@@ -293,7 +308,7 @@ struct lease *lease_open(uv_loop_t *loop, const struct config *config, const cha
 	if (strcmp(config->redis, "none") != 0)
 		open_redis(l, config);
 	else if (config_store_path(config))
-		l->lock = sqlite_lock_new(config_store_path(config), hash_mix(hash_text(l->key, strlen(l->key))));
+		l->path = memory_printf("%s-leases", config_store_path(config));
 	else
 		open_postgres(l, config);
 	uv_timer_init(loop, &l->timer);
@@ -316,7 +331,10 @@ static void release(void *object)
 {
 	struct lease *l = object;
 
+	if (l->fd >= 0)
+		close(l->fd);
 	bytes_free(&l->command);
+	free(l->path);
 	free(l->key);
 	free(l);
 }
@@ -326,13 +344,11 @@ static void close_parts(struct lease *l)
 {
 	if (l->ending.parts)
 		return;
-	ending_begin(&l->ending, l->lock ? 1 : 2, release, l, l->done, l->done_arg);
+	ending_begin(&l->ending, l->path ? 1 : 2, release, l, l->done, l->done_arg);
 	ending_close(&l->ending, &l->timer);
-	if (l->lock)
-		sqlite_lock_free(l->lock);
-	else if (l->redis)
+	if (l->redis)
 		redis_close(l->redis, ending_part, &l->ending);
-	else
+	else if (l->postgres)
 		postgres_close(l->postgres, ending_part, &l->ending);
 }
 

@@ -8,7 +8,7 @@
 static struct feed *feed;
 static struct listener *both[2];
 static bool is_pooled; /* through PgBouncer in transaction mode */
-static char *pooled;   /* conninfo, or NULL */
+static char *store;    /* conninfo or sqlite://PATH, if it is not db */
 
 static struct listener *start(const char *redis, int i)
 {
@@ -20,7 +20,7 @@ static struct listener *start(const char *redis, int i)
 				      feed_url(feed)));
 
 	return both[i] = listener_start(&(struct listener_options){.database = db,
-								   .postgres = pooled,
+								   .postgres = store,
 								   .redis = redis,
 								   .without_ingest = true,
 								   .without_waiting = true},
@@ -32,7 +32,7 @@ static void start_both(const char *redis)
 	feed = feed_new();
 	db = database_new();
 	if (is_pooled)
-		pooled = bouncer_conninfo(bouncer_new(6), db);
+		store = bouncer_conninfo(bouncer_new(6), db);
 	start(redis, 0);
 	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS), "%s", process_last_words(listener_process(both[0])));
 	start(redis, 1);
@@ -149,6 +149,22 @@ Test(lease, behind_a_pooler_one_that_stands_still_gives_way)
 	start_both("none");
 	expect_frozen_one_to_give_way();
 	expect_it_to_be_regained();
+}
+
+/* A process that is killed leaves its lock, and a deleted file has none. */
+Test(lease, beside_an_sqlite_file_the_kernel_has_it)
+{
+	char *file = suite_path("alone.db");
+
+	store = suite_text("sqlite://%s", file);
+	start_both("none");
+	listener_kill(both[0]);
+	await(feed_connections(feed) == 2, TAKEOVER_MS, "nobody took over in time");
+	start("none", 0);
+	listener_wait_ready(both[0]);
+	cr_assert_eq(unlink(suite_text("%s-leases", file)), 0);
+	await(listener_has_logged(both[1], "the lock file was deleted"), SETTLED_MS);
+	await(feed_connections(feed) == 3 && feed_clients(feed) == 1, SETTLED_MS, "both have it, or nobody");
 }
 
 /* --- a key that no listener wrote --- */

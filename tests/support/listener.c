@@ -59,7 +59,8 @@ static void add_options(struct command *c, const struct listener *l, const struc
 		cr_assert_fail("listener_start needs .database or .postgres");
 	add(c, program ? program : "build/wsonce");
 	add(c, "listen");
-	add_option(c, "--postgres", o->postgres ? o->postgres : database_conninfo(o->database));
+	add_option(c, o->postgres && strncmp(o->postgres, "sqlite:", 7) == 0 ? "--store" : "--postgres",
+		   o->postgres ? o->postgres : database_conninfo(o->database));
 	add_option(c, "--redis", o->redis ? o->redis : redisd_url(redisd_shared()));
 	if (is_claiming)
 		add_option(c, "--claim-prefix", o->prefix ? o->prefix : redisd_prefix());

@@ -12,7 +12,7 @@ struct process;
 /* How to start one; zeros are the defaults. */
 struct listener_options {
 	const struct database *database; /* --postgres: required, unless .postgres is given */
-	const char *postgres;            /* --postgres, as conninfo, instead of .database */
+	const char *postgres;            /* --postgres, as conninfo, or --store sqlite://PATH, instead of .database */
 	const char *redis;               /* --redis; NULL = the shared server; "none" works */
 	const char *prefix;              /* --claim-prefix; NULL = redisd_prefix() */
 	const char *source;              /* --source; NULL = none; more of them as printf-like flags */
