@@ -360,9 +360,7 @@ static void feed_lines(void *owner, struct feeder *f)
 	while (find_row(a, resubmitted) > 0 && feeder_has_room(f) &&
 	       !ndjson_skip(a->lines, (uint64_t)session_number(a->page, a->row++, 0)) &&
 	       ndjson_wait(a->lines, &line) == NDJSON_LINE) {
-		const struct feeder_message m = {line.bytes, line.len, NULL, NULL, line.digest, line.total, 0};
-
-		feeder_feed(f, &m);
+		feeder_feed(f, &(struct feeder_message){.bytes = line.bytes, .len = line.len});
 	}
 }
 

@@ -64,7 +64,7 @@ static int add(struct loader *l, uint64_t at, const char *before, struct slice t
 
 static int add_id(struct loader *l, const struct ndjson_line *line, struct slice id)
 {
-	if (!line->digest && id.len <= ENVELOPE_ID_MAX && is_utf8(id.at, id.len) && !memchr(id.at, '\0', id.len))
+	if (id.len <= ENVELOPE_ID_MAX && is_utf8(id.at, id.len) && !memchr(id.at, '\0', id.len))
 		return add(l, line->begin, ",", id);
 	l->e->is_wrong_use = true;
 	dispatch_fail("line %" PRIu64 " is not an id: UTF-8 of at most %d bytes", line->number, ENVELOPE_ID_MAX);
@@ -72,10 +72,12 @@ static int add_id(struct loader *l, const struct ndjson_line *line, struct slice
 }
 
 /* A line that is not an event. */
-static int add_digest(struct loader *l, const struct ndjson_line *line, const uint8_t *digest)
+static int add_digest(struct loader *l, const struct ndjson_line *line)
 {
 	char name[sizeof(NAME) + 2UL * SHA256_BYTES];
+	uint8_t digest[SHA256_BYTES];
 
+	sha256(line->bytes, line->len, digest);
 	write_hex(stpcpy(name, NAME), digest, SHA256_BYTES);
 	return add(l, line->begin, ",null,", (struct slice){name, strlen(name)});
 }
@@ -114,15 +116,10 @@ static bool is_asked_for(struct loader *l, struct slice time)
 
 static int load_event(struct loader *l, const struct ndjson_line *line)
 {
-	uint8_t digest[SHA256_BYTES];
 	struct envelope_view view;
 
-	if (line->digest)
-		return add_digest(l, line, line->digest);
-	if (envelope_read(l->envelope, line->bytes, line->len, &view)) {
-		sha256(line->bytes, line->len, digest);
-		return add_digest(l, line, digest);
-	}
+	if (envelope_read(l->envelope, line->bytes, line->len, &view))
+		return add_digest(l, line);
 	if (l->has_time && !is_asked_for(l, envelope_time(l->envelope)))
 		return 0;
 	return add_id(l, line, view.id);
@@ -160,11 +157,10 @@ static void find_header(struct loader *l, struct slice time)
 static int load_csv(struct loader *l, const struct ndjson_line *line)
 {
 	char key_text[ENVELOPE_ID_MAX], time_text[ENVELOPE_ID_MAX];
-	const char *end = line->bytes + line->len, *at = NULL;
+	const char *end = line->bytes + line->len;
 	struct slice key, time = {NULL, 0};
+	const char *at = read_field(line->bytes, end, key_text, &key);
 
-	if (!line->digest)
-		at = read_field(line->bytes, end, key_text, &key);
 	if (at && (at == end || read_field(at, end, time_text, &time))) {
 		if (l->e->lines <= 2)
 			find_header(l, time);

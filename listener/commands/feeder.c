@@ -94,8 +94,6 @@ void feeder_feed(struct feeder *f, const struct feeder_message *m)
 
 	if (m->reason)
 		pipeline_refuse(f->pipeline, m->event->source, m->bytes, m->len, m->reason, &ticket->sender);
-	else if (m->digest)
-		pipeline_refuse_long(f->pipeline, NULL, m->bytes, m->len, m->digest, m->total, &ticket->sender);
 	else if (m->event)
 		pipeline_receive_event(f->pipeline, m->event, &ticket->sender);
 	else

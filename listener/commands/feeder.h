@@ -18,9 +18,7 @@ struct feeder_message {
 	size_t len;
 	const struct feed_event *event; /* an event that a profile has read; NULL: bytes are a message */
 	const char *reason; /* why bytes become a dead letter again, from the source of event; NULL: they are tried */
-	const uint8_t *digest; /* SHA-256 of the message if it is over --max-message and bytes are its head */
-	uint64_t total;        /* length of that message */
-	uint64_t tag;          /* passed to on_settled */
+	uint64_t tag;       /* passed to on_settled */
 };
 
 /* Called from feeder_run and the functions below that wait. */

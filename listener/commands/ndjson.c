@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,6 @@
 #include "spool/segment.h"
 
 #define CHUNK_BYTES  65536
-#define HEAD_BYTES   4096        /* bytes kept of a line that is over the limit */
 #define FIRST_BYTES  4096        /* first bytes, by which a pipe is recognized */
 #define BEFORE_BYTES 16384       /* bytes before an offset, by which a file is recognized */
 #define TURN_BYTES   (16u << 20) /* bytes read without a line before the caller gets control, to check for signals */
@@ -43,13 +43,8 @@ struct ndjson {
 	struct segment_reader segment; /* read is NULL: it has lines */
 	struct record record;
 	struct bytes event; /* the event of a record, as a message */
-	/* A line over the limit. */
-	EVP_MD_CTX *digest; /* NULL: the current line is within the limit */
-	bool has_cr;        /* its last byte so far is a \r, which is not yet in the digest */
-	uint64_t total;
-	uint64_t begin;
-	char head[HEAD_BYTES];
-	uint8_t sha256[SHA256_BYTES];
+	bool is_skipping;   /* the current line is over the limit */
+	bool has_long;      /* a line was */
 };
 
 static enum ndjson_result fail(const struct ndjson *l, const char *what)
@@ -99,7 +94,6 @@ void ndjson_close(struct ndjson *l)
 		return;
 	if (l->fd >= 0)
 		close(l->fd);
-	EVP_MD_CTX_free(l->digest);
 	segment_close(&l->segment);
 	bytes_free(&l->event);
 	free(l->bytes);
@@ -307,45 +301,6 @@ static enum ndjson_result recognize(struct ndjson *l)
 	return may_be_segment && held >= magic ? begin_segment(l) : begin_lines(l);
 }
 
-/* --- lines over the limit --- */
-
-static void begin_long(struct ndjson *l)
-{
-	l->digest = sha256_begin();
-	l->total = 0;
-	l->has_cr = false;
-	l->begin = l->offset;
-}
-
-/* Takes len bytes of the line. A \r counts only if something other than the end of the line follows. */
-static void take_long(struct ndjson *l, size_t len)
-{
-	const char *bytes = l->bytes + l->from;
-	bool ends_in_cr = len && bytes[len - 1] == '\r';
-	size_t n;
-
-	if (!len)
-		return;
-	if (l->has_cr)
-		EVP_DigestUpdate(l->digest, "\r", 1);
-	EVP_DigestUpdate(l->digest, bytes, len - ends_in_cr);
-	l->has_cr = ends_in_cr;
-	n = l->total < HEAD_BYTES ? HEAD_BYTES - (size_t)l->total : 0;
-	memcpy(l->head + (HEAD_BYTES - n), bytes, n < len ? n : len);
-	l->total += len;
-	advance(l, len);
-}
-
-static void end_long(struct ndjson *l, struct ndjson_line *line)
-{
-	sha256_end(&l->digest, l->sha256);
-	line->bytes = l->head;
-	line->digest = l->sha256;
-	line->total = l->total - l->has_cr;
-	line->len = line->total < HEAD_BYTES ? (size_t)line->total : HEAD_BYTES;
-	line->begin = l->begin;
-}
-
 /* --- lines --- */
 
 /* Returns a line, whose last len bytes are in the buffer. */
@@ -357,9 +312,15 @@ static void take(struct ndjson *l, struct ndjson_line *line, size_t len, bool is
 	advance(l, len + is_ended);
 	if (len && at[len - 1] == '\r')
 		len--;
-	*line = (struct ndjson_line){at, len, NULL, len, begin, l->offset, ++l->count, is_ended, NULL};
-	if (l->digest)
-		end_long(l, line);
+	*line = (struct ndjson_line){at, len, begin, l->offset, ++l->count, is_ended, NULL};
+	l->is_skipping = false;
+}
+
+static void refuse_long(struct ndjson *l, uint64_t at)
+{
+	dispatch_fail("%s: left out the line at byte %" PRIu64 ", which is longer than --max-message (%zu bytes)",
+		      l->path, at, l->max_bytes);
+	l->has_long = true;
 }
 
 /* Returns the limit of a line. A row may be longer than its message: jsonb adds blanks, and prints 1e9 with all digits.
@@ -383,18 +344,20 @@ static enum ndjson_result next_raw(struct ndjson *l, struct ndjson_line *line)
 
 		if (end)
 			len = (size_t)(end - at);
-		if (!l->digest && (len > most + 1 || (len > most && is_whole && at[len - 1] != '\r')))
-			begin_long(l);
-		if (l->digest) {
-			take_long(l, len);
+		if (!l->is_skipping && (len > most + 1 || (len > most && is_whole && at[len - 1] != '\r'))) {
+			refuse_long(l, l->offset);
+			l->is_skipping = true;
+		}
+		if (l->is_skipping) {
+			advance(l, len);
 			len = 0;
 		}
-		if (end || (is_whole && (len || l->digest))) {
+		if (end || (is_whole && len)) {
 			take(l, line, len, end);
 			return NDJSON_LINE;
 		}
 		if (is_whole)
-			return NDJSON_END;
+			return l->has_long ? NDJSON_DAMAGED : NDJSON_END;
 		scanned = len;
 		result = fill(l);
 	}
@@ -422,10 +385,9 @@ static enum ndjson_result end_segment(const struct ndjson *l)
 {
 	if (l->segment.torn)
 		fail(l, "its last record is incomplete, and was left out");
-	if (!l->segment.wrong)
-		return NDJSON_END;
-	dispatch_fail("%s: has damaged records in %zu places, which were skipped", l->path, l->segment.wrong);
-	return NDJSON_DAMAGED;
+	if (l->segment.wrong)
+		dispatch_fail("%s: has damaged records in %zu places, which were skipped", l->path, l->segment.wrong);
+	return l->segment.wrong || l->has_long ? NDJSON_DAMAGED : NDJSON_END;
 }
 
 static enum ndjson_result next_record(struct ndjson *l, struct ndjson_line *line)
@@ -445,12 +407,10 @@ static enum ndjson_result next_record(struct ndjson *l, struct ndjson_line *line
 	}
 	message = ndjson_message(&l->event, &l->record);
 	end = l->offset - (s->end - s->begin);
-	*line = (struct ndjson_line){message.at, message.len, NULL, message.len, end - s->size,
-				     end,        ++l->count,  true, &l->record};
+	*line = (struct ndjson_line){message.at, message.len, end - s->size, end, ++l->count, true, &l->record};
 	if (message.len > l->max_bytes) {
-		sha256(message.at, message.len, l->sha256);
-		line->digest = l->sha256;
-		line->len = message.len < HEAD_BYTES ? message.len : HEAD_BYTES;
+		refuse_long(l, line->begin);
+		line->len = 0;
 	}
 	return NDJSON_LINE;
 }
@@ -495,6 +455,7 @@ int ndjson_skip(struct ndjson *l, uint64_t offset)
 	if (result == NDJSON_FAILED)
 		return -1;
 	l->segment.begin = l->segment.end = l->segment.skipping = 0;
+	l->is_skipping = false;
 	if (l->is_file && (offset < l->offset || offset - l->offset > l->to - l->from)) {
 		if (offset > ndjson_size(l))
 			return end_early(l);

@@ -19,24 +19,22 @@ struct ndjson;
 struct ndjson_line {
 	const char *bytes;
 	size_t len;
-	const uint8_t *digest; /* SHA-256 of the line if it is over the limit, and bytes are its head; else NULL */
-	uint64_t total;        /* length of the line */
-	uint64_t begin;        /* offset in the file */
-	uint64_t end;          /* offset of the next line */
-	uint64_t number;       /* number of the line, from 1 */
-	bool is_ended;         /* it ends with a newline; if not, it is the last line and may still be growing */
+	uint64_t begin;              /* offset in the file */
+	uint64_t end;                /* offset of the next line */
+	uint64_t number;             /* number of the line, from 1 */
+	bool is_ended;               /* it ends with a newline; if not, it is the last line and may still be growing */
 	const struct record *record; /* record of a segment; else NULL */
 };
 
 enum ndjson_result {
 	NDJSON_LINE,
 	NDJSON_END,
-	NDJSON_DAMAGED, /* the end, but records were unreadable and were skipped, as was printed */
+	NDJSON_DAMAGED, /* the end, but some lines or records were left out, as was printed */
 	NDJSON_LATER,
 	NDJSON_FAILED,
 };
 
-/* Opens path, or standard input if it is "-". Lines over max_bytes are too long. Returns NULL after printing why. */
+/* Opens path, or standard input if it is "-". Lines over max_bytes are left out. Returns NULL after printing why. */
 struct ndjson *ndjson_open(const char *path, size_t max_bytes);
 void ndjson_close(struct ndjson *l);
 

@@ -172,13 +172,9 @@ static int64_t wait_ms(struct replay *r)
  * be growing: the checkpoint stays before it, so that the next run feeds it again when it is whole. */
 static void feed_line(struct replay *r, struct feeder *f, const struct ndjson_line *line)
 {
-	struct feeder_message m = {.bytes = line->bytes,
-				   .len = line->len,
-				   .digest = line->digest,
-				   .total = line->total,
-				   .tag = line->begin};
+	struct feeder_message m = {.bytes = line->bytes, .len = line->len, .tag = line->begin};
 
-	if (!m.digest && !line->record) /* a feed may have sent a message that looks like a line of an export */
+	if (!line->record) /* a feed may have sent a message that looks like a line of an export */
 		exported_read(&r->exported, f, &m);
 	feeder_feed(f, &m);
 	r->end = line->is_ended ? line->end : line->begin;

@@ -2,7 +2,6 @@
 #include "commands/ndjson.h"
 
 #include "unit.h"
-#include <openssl/evp.h>
 
 #define LIMIT 100
 
@@ -36,7 +35,6 @@ static struct ndjson_line expect_line(struct ndjson *l, const char *text, uint64
 	cr_assert_eq(memcmp(line.bytes, text, line.len), 0);
 	cr_assert_eq(line.begin, begin);
 	cr_assert_eq(line.end, end);
-	cr_assert_null(line.digest);
 	return line;
 }
 
@@ -52,26 +50,18 @@ static void expect_end(struct ndjson *l)
 static void expect_long(size_t n, const char *end)
 {
 	char *text = malloc(n + 10);
-	unsigned char digest[EVP_MAX_MD_SIZE];
 	struct ndjson_line line;
 
-	for (size_t i = 0; i < n; i++)
-		text[i] = (char)('a' + i % 23);
+	memset(text, 'x', n);
 	sprintf(text + n, "%snext", end);
 	struct ndjson *l = open_bytes(text, strlen(text), LIMIT);
-	cr_assert_eq(ndjson_next(l, &line), NDJSON_LINE);
-	EVP_Digest(text, n, digest, NULL, EVP_sha256(), NULL);
-	cr_assert(line.digest && memcmp(line.digest, digest, 32) == 0, "the digest of %zu bytes is wrong", n);
-	cr_assert_eq(line.total, n);
-	cr_assert_eq(line.len, n < 4096 ? n : 4096);
-	cr_assert_eq(memcmp(line.bytes, text, line.len), 0);
-	cr_assert_eq(line.begin, 0);
 	expect_line(l, "next", n + strlen(end), n + strlen(end) + 4);
-	expect_end(l);
+	cr_assert_eq(ndjson_next(l, &line), NDJSON_DAMAGED);
+	ndjson_close(l);
 	free(text);
 }
 
-Test(ndjson, one_over_the_limit_is_its_head_and_the_digest_of_the_whole)
+Test(ndjson, one_over_the_limit_is_left_out)
 {
 	static const size_t sizes[] = {LIMIT + 1, LIMIT + 2, 4095, 4096, 4097, 65535, 65536, 65537, 131072, 200000};
 
@@ -151,11 +141,7 @@ Test(ndjson, a_long_one_that_is_waited_for_is_whole)
 	struct ndjson_line line;
 
 	memset(text, 'x', len);
-	struct ndjson *l = open_bytes(text, len, LIMIT);
-	cr_assert_eq(ndjson_wait(l, &line), NDJSON_LINE);
-	cr_assert_eq(line.total, len);
-	expect_end(l);
-	l = open_bytes(text, len, len);
+	struct ndjson *l = open_bytes(text, len, len);
 	cr_assert_eq(ndjson_wait(l, &line), NDJSON_LINE);
 	cr_assert_eq(line.len, len);
 	expect_end(l);
