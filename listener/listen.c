@@ -445,7 +445,8 @@ static int open_parts(struct listener *l, char *error, size_t size)
 	}
 	if (c->webhooks.count)
 		l->relay = relay_open(&l->loop, c);
-	l->parts = (struct admin_parts){.config = c, .pipeline = l->pipeline, .relay = l->relay, .hour = &l->hour};
+	l->parts = (struct admin_parts){
+		.config = c, .pipeline = l->pipeline, .relay = l->relay, .hour = &l->hour, .report = &l->report};
 	if (c->admin && !(l->admin = admin_open(&l->loop, &l->parts, error, size)))
 		return -1;
 	if (c->ingest && !(l->ingest = ingest_open(l->ws, c, error, size)))
@@ -459,7 +460,7 @@ static int open_parts(struct listener *l, char *error, size_t size)
 	l->parts.ingest = l->ingest;
 	l->parts.sources = l->sources;
 	report_init(&l->report, &l->loop, &l->parts);
-	storing_on_checkin(pipeline_storing(l->pipeline), report_describe, &l->report);
+	storing_on_checkin(pipeline_storing(l->pipeline), report_take, &l->report);
 	return 0;
 }
 

@@ -15,8 +15,8 @@
 #include "base/quantity.h"
 #include "net/http.h"
 #include "ops/metrics.h"
-#include "ops/overdue.h"
 #include "event/rejected.h"
+#include "ops/report.h"
 #include "spool/spool.h"
 #include "base/url.h"
 #include "base/text.h"
@@ -24,7 +24,6 @@
 
 struct admin {
 	const struct admin_parts *parts;
-	int64_t started_ms;
 	uv_loop_t *loop;
 	struct http_site site;
 	struct http *http;
@@ -196,57 +195,6 @@ static void put_json_counter(void *arg, const char *name, const char *meaning, u
 	json_object_set_new(arg, name, json_integer((json_int_t)value));
 }
 
-/* RFC 3339 in UTC; null if s is 0. */
-static json_t *describe_time(int64_t s)
-{
-	char text[TIMESTAMP_SIZE];
-
-	return s ? json_string(timestamp_print_to(s * 1000000, 0, text)) : json_null();
-}
-
-/* With --redis none, "up" and "refuses" are left out. */
-static json_t *describe_redis(const struct claim *claim)
-{
-	if (!claim_is_used(claim))
-		return json_pack("{s:b}", "used", 0);
-	return json_pack("{s:b, s:b, s:b}", "used", 1, "up", claim_is_ready(claim), "refuses", claim_is_refused(claim));
-}
-
-/* null if the profile does not say that the source's numbers are contiguous. */
-static json_t *describe_gaps(const struct source_view *view)
-{
-	if (!view->profile || !view->profile->gap.contiguous)
-		return json_null();
-	return json_pack("{s:I, s:I}", "count", (json_int_t)view->gaps.gaps, "missing", (json_int_t)view->gaps.missing);
-}
-
-/* null if it is not silent. */
-static json_t *describe_silence(const struct source_view *view, int64_t now_ms)
-{
-	const struct silence *s = view->silence;
-
-	return s ? json_pack("{s:o, s:I, s:I}", "since", describe_time(clock_shown_ms(s->since_ms, now_ms) / 1000),
-			     "heard_by_others", (json_int_t)s->heard, "redials", (json_int_t)s->redials)
-		 : json_null();
-}
-
-static json_t *describe_sources(const struct sources *s, int64_t now_ms)
-{
-	json_t *all = json_array();
-
-	for (size_t i = 0; s && i < sources_count(s); i++) {
-		struct source_view view = sources_view(s, i);
-
-		json_array_append_new(all, json_pack("{s:o, s:o, s:s, s:o, s:o, s:o, s:o}", "name",
-						     json_of_text(view.name), "url", json_of_text(view.url), "state",
-						     view.state, "error", json_of_text(view.error), "last_message_at",
-						     describe_time(clock_shown_ms(view.last_message_ms, now_ms) / 1000),
-						     "silent", describe_silence(&view, now_ms), "gaps",
-						     describe_gaps(&view)));
-	}
-	return all;
-}
-
 static json_t *describe_states(const struct events *events)
 {
 	json_t *states = json_object();
@@ -257,29 +205,6 @@ static json_t *describe_states(const struct events *events)
 	return states;
 }
 
-static json_t *describe_unsettled(const struct admin *a)
-{
-	int64_t limit_s = a->parts->config->unsettled_warning_s;
-	struct overdue u;
-
-	overdue_check(&u, pipeline_events(a->parts->pipeline), (int64_t)uv_now(a->loop), limit_s * 1000);
-	return json_pack("{s:I, s:b, s:I, s:f, s:o, s:s?}", "limit_s", (json_int_t)limit_s, "warning",
-			 limit_s && u.oldest_ms > limit_s * 1000, "events", (json_int_t)(limit_s ? u.count : 0),
-			 "oldest_s", (double)u.oldest_ms / 1000, "oldest_id",
-			 *u.oldest_id ? json_of_text(u.oldest_id) : json_null(), "oldest_state", u.state);
-}
-
-/* null if it does not fail. */
-static json_t *describe_failure(const struct target *t, int64_t now_ms)
-{
-	const struct target *failing = target_failing(t);
-
-	return failing ? json_pack("{s:o, s:o}", "since",
-				   describe_time(clock_shown_ms(failing->failing_ms, now_ms) / 1000), "why",
-				   json_of_text(failing->why))
-		       : json_null();
-}
-
 static json_t *describe_targets(const struct admin *a)
 {
 	const struct relay *r = a->parts->relay;
@@ -288,12 +213,11 @@ static json_t *describe_targets(const struct admin *a)
 	for (size_t i = 0; r && i < relay_targets(r); i++) {
 		const struct target *t = relay_target(r, i);
 		int64_t left_ms = t->state == TARGET_PAUSED ? t->resume_ms - (int64_t)uv_now(a->loop) : 0;
-		json_t *one = json_pack("{s:s, s:s, s:s, s:I, s:I, s:f, s:o, s:O?}", "name", t->webhook->name, "state",
+		json_t *one = json_pack("{s:s, s:s, s:s, s:I, s:I, s:f, s:O?}", "name", t->webhook->name, "state",
 					target_state_name(t->state), "retries", target_state_name(t->other->state),
 					"in_flight", (json_int_t)target_at_work(t), "failures_in_a_row",
 					(json_int_t)t->failures, "pause_left_s",
-					left_ms > 0 ? (double)left_ms / 1000 : 0.0, "failing",
-					describe_failure(t, (int64_t)uv_now(a->loop)), "paused", relay_pause(r, i));
+					left_ms > 0 ? (double)left_ms / 1000 : 0.0, "paused", relay_pause(r, i));
 
 		for (int o = 0; o < TARGET_OUTCOMES; o++)
 			json_object_set_new(one, target_outcome_name((enum target_outcome)o),
@@ -308,60 +232,26 @@ static json_t *describe_name(const char *text)
 	return *text ? json_of_text(text) : json_null();
 }
 
-static json_t *describe_backlog(const struct admin *a)
-{
-	const struct backlog *b = relay_backlog(a->parts->relay);
-
-	return json_pack("{s:o, s:b, s:I, s:I, s:f, s:o, s:o, s:o, s:o}", "error",
-			 describe_name(relay_error(a->parts->relay)), "warning", b->overdue > 0, "pending",
-			 (json_int_t)b->pending, "overdue", (json_int_t)b->overdue, "oldest_s",
-			 (double)b->oldest_ms / 1000, "oldest_id", describe_name(b->oldest_id), "oldest_target",
-			 describe_name(b->oldest_target), "targets_of_nobody", describe_name(b->strays),
-			 "targets_with_another_url", describe_name(b->disputed));
-}
-
-static json_t *describe_disk(const struct spool *spool)
-{
-	struct spool_view view = spool_view(spool);
-
-	return json_pack("{s:I, s:I, s:I, s:f, s:s?}", "events", (json_int_t)view.events, "away", (json_int_t)view.away,
-			 "bytes", (json_int_t)view.bytes, "oldest_s", metrics_spool_age(&view), "error", view.reason);
-}
-
+/* The report with counters since the start, and with what the fleet need not know. */
 static json_t *describe_status(const struct admin *a)
 {
 	const struct admin_parts *p = a->parts;
-	const struct events *events = pipeline_events(p->pipeline);
-	const struct claim *claim = pipeline_claim(p->pipeline);
-	const struct storing *storing = pipeline_storing(p->pipeline);
-	json_t *root, *counts = json_object();
-	const struct store_view store = store_view(storing_store(storing));
-	const char *why = storing_trouble(storing), *slow;
+	const struct store_view store = store_view(storing_store(pipeline_storing(p->pipeline)));
+	json_t *root = report_describe(p->report), *counts = json_object();
 	char degraded[300] = "";
 
-	storing_is_slow(storing, &slow);
 	describe_degraded(a, degraded, sizeof(degraded));
 	counters_each(put_json_counter, counts);
-	root = json_pack(
-		"{s:s, s:o, s:I, s:b, s:{s:b, s:o, s:o, s:o, s:o}, s:o, s:I, s:I, s:I, s:b, s:o, s:I, s:o, s:o}",
-		"version", WSONCE_VERSION, "instance_id", json_of_text(p->config->instance_id), "uptime_s",
-		(json_int_t)(((int64_t)uv_now(a->loop) - a->started_ms) / 1000), "draining", p->is_draining, "postgres",
-		"up", !*why, "error", json_of_text(why), "hazards", describe_name(store.hazards), "holder",
-		describe_name(store.holder), "slow", describe_name(slow), "redis", describe_redis(claim), "in_flight",
-		(json_int_t)events->messages, "in_flight_bytes", (json_int_t)pipeline_bytes(p->pipeline),
-		"in_flight_bytes_limit", (json_int_t)p->config->inflight_bytes, "paused", pipeline_is_full(p->pipeline),
-		"sources", describe_sources(p->sources, (int64_t)uv_now(a->loop)), "ingest_connections",
-		(json_int_t)(p->ingest ? ingest_connections(p->ingest) : 0), "events", describe_states(events),
-		"counters", counts);
-	json_object_set_new(root, "degraded", describe_name(degraded));
-	json_object_set_new(root, "unsettled", describe_unsettled(a));
-	if (p->relay) {
+	json_object_update_new(root, json_pack("{s:o, s:b, s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:o}", "instance_id",
+					       json_of_text(p->config->instance_id), "draining", p->is_draining,
+					       "degraded", describe_name(degraded), "hazards",
+					       describe_name(store.hazards), "holder", describe_name(store.holder),
+					       "in_flight_bytes", (json_int_t)pipeline_bytes(p->pipeline),
+					       "in_flight_bytes_limit", (json_int_t)p->config->inflight_bytes, "events",
+					       describe_states(pipeline_events(p->pipeline)), "hour",
+					       hour_describe(p->hour), "counters", counts));
+	if (p->relay)
 		json_object_set_new(root, "webhooks", describe_targets(a));
-		json_object_set_new(root, "outbox", describe_backlog(a));
-	}
-	if (pipeline_spool(p->pipeline))
-		json_object_set_new(root, "spool", describe_disk(pipeline_spool(p->pipeline)));
-	json_object_set_new(root, "hour", hour_describe(p->hour));
 	return root;
 }
 
@@ -421,7 +311,6 @@ struct admin *admin_open(uv_loop_t *loop, const struct admin_parts *parts, char 
 
 	a->parts = parts;
 	a->loop = loop;
-	a->started_ms = (int64_t)uv_now(loop);
 	metrics_start();
 	a->site = (struct http_site){
 		.flag = "--admin",

@@ -20,6 +20,7 @@ struct admin_parts {
 	const struct ingest *ingest;
 	const struct relay *relay;
 	const struct hour *hour;
+	const struct report *report;
 	bool is_draining;
 };
 

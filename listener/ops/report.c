@@ -44,14 +44,12 @@ static uint64_t count_frames(const struct source_view *view)
 	return n;
 }
 
-static json_t *describe_source(const struct source_view *view, uint64_t *told, int64_t now_ms)
+static json_t *describe_source(const struct source_view *view, uint64_t told, int64_t now_ms)
 {
-	uint64_t messages = count_frames(view);
 	json_t *source = json_pack("{s:o, s:s, s:b, s:o, s:I}", "name", json_of_text(view->name), "state", view->state,
 				   "is_ready", view->is_ready, "error", json_of_text(view->error), "messages",
-				   (json_int_t)(messages - *told));
+				   (json_int_t)(count_frames(view) - told));
 
-	*told = messages;
 	if (view->barren >= REJECTED_RUN)
 		json_object_set_new(source, "barren", json_integer((json_int_t)view->barren));
 	if (view->silence)
@@ -63,19 +61,29 @@ static json_t *describe_source(const struct source_view *view, uint64_t *told, i
 	return source;
 }
 
-static json_t *describe_sources(struct report *r)
+static json_t *describe_sources(const struct report *r)
 {
 	json_t *all = json_array();
-	size_t n = r->parts->sources ? sources_count(r->parts->sources) : 0;
 
-	if (!r->messages && n)
-		r->messages = memory_calloc(sources_places(r->parts->sources), sizeof(*r->messages));
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; r->parts->sources && i < sources_count(r->parts->sources); i++) {
 		struct source_view view = sources_view(r->parts->sources, i);
+		uint64_t told = r->messages ? r->messages[view.place] : 0;
 
-		json_array_append_new(all, describe_source(&view, &r->messages[view.place], (int64_t)uv_now(r->loop)));
+		json_array_append_new(all, describe_source(&view, told, (int64_t)uv_now(r->loop)));
 	}
 	return all;
+}
+
+/* The next report's messages begin here. */
+static void keep_messages(struct report *r)
+{
+	if (!r->messages && r->parts->sources)
+		r->messages = memory_calloc(sources_places(r->parts->sources), sizeof(*r->messages));
+	for (size_t i = 0; r->parts->sources && i < sources_count(r->parts->sources); i++) {
+		struct source_view view = sources_view(r->parts->sources, i);
+
+		r->messages[view.place] = count_frames(&view);
+	}
 }
 
 /* Returns a sentence for each webhook that fails. Paused ones are in the database. */
@@ -158,9 +166,8 @@ static int64_t settled_us(const struct pipeline *p)
 	return spool.oldest_us && spool.oldest_us < us ? spool.oldest_us : us;
 }
 
-json_t *report_describe(void *arg)
+json_t *report_describe(const struct report *r)
 {
-	struct report *r = arg;
 	const struct admin_parts *p = r->parts;
 	const struct counters told = r->told;
 	int64_t now = (int64_t)uv_now(r->loop);
@@ -181,7 +188,6 @@ json_t *report_describe(void *arg)
 		p->ingest ? (json_int_t)ingest_connections(p->ingest) : 0);
 
 	json_object_set_new(report, "settled_us", json_integer((json_int_t)settled_us(p->pipeline)));
-	json_object_set_new(report, "whole_minutes_are_null", json_true()); /* as sql/queries/checkin.sql writes them */
 	if (storing_is_slow(storing, &slow))
 		json_object_set_new(report, "slow", json_string(slow));
 	json_object_set_new(report, "rejected", json_of_text(admin_describe_rejected(text, sizeof(text))));
@@ -191,12 +197,23 @@ json_t *report_describe(void *arg)
 	json_object_set_new(report, "sources", describe_sources(r));
 	json_object_set_new(report, "deliveries", json_of_text(describe_relay(p)));
 	json_object_set_new(report, "webhooks_trouble", describe_failing_webhooks(p->relay, now));
-	if (!*storing_trouble(storing)) { /* in trouble, the report must be short: see store/checkin.c */
-		json_object_set_new(report, "hour", hour_describe(p->hour));
-		json_object_set_new(report, "settings", describe_settings(p->config));
+	return report;
+}
+
+json_t *report_take(void *arg)
+{
+	struct report *r = arg;
+	json_t *report = report_describe(r);
+
+	json_object_set_new(report, "whole_minutes_are_null", json_true()); /* as sql/queries/checkin.sql writes them */
+	/* In trouble, the report must be short: see store/checkin.c. */
+	if (!*storing_trouble(pipeline_storing(r->parts->pipeline))) {
+		json_object_set_new(report, "hour", hour_describe(r->parts->hour));
+		json_object_set_new(report, "settings", describe_settings(r->parts->config));
 	}
+	keep_messages(r);
 	r->told = counters;
-	r->told_ms = now;
+	r->told_ms = (int64_t)uv_now(r->loop);
 	r->states = hash_states(r);
 	return report;
 }

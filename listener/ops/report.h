@@ -1,4 +1,4 @@
-/* report.h: what a listener reports about itself at each check-in, for wsonce status. */
+/* report.h: what a listener reports about itself: at each check-in, for wsonce status, and in /api/status. */
 #ifndef WSONCE_REPORT_H
 #define WSONCE_REPORT_H
 
@@ -21,8 +21,10 @@ struct report {
 /* parts must outlive it. */
 void report_init(struct report *r, uv_loop_t *loop, const struct admin_parts *parts);
 
-/* Returns the report, for storing_on_checkin; arg is a struct report. Its counts begin at the last report. */
-json_t *report_describe(void *arg);
+/* Returns the report as it is now. Its counts begin at the last report_take(). */
+json_t *report_describe(const struct report *r);
+/* The same with the settings and the last hour, for storing_on_checkin; arg is a struct report. */
+json_t *report_take(void *arg);
 
 void report_free(struct report *r);
 

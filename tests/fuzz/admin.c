@@ -4,7 +4,7 @@
  *
  * An input is a byte whose bits are the listener's state, a byte that chooses the pieces, and what the
  * client sends. */
-#include "ops/admin.h"
+#include "ops/report.h"
 
 #include "base/log.h"
 #include "spool/spool.h"
@@ -21,7 +21,8 @@ static struct config config = {.message_bytes = 1 << 20,
 			       .admin_hosts = {(char **)hosts, 1},
 			       .instance_id = (char *)"fuzz"};
 static struct hour hour;
-static struct admin_parts parts = {.config = &config, .hour = &hour};
+static struct report report;
+static struct admin_parts parts = {.config = &config, .hour = &hour, .report = &report};
 static struct events events;
 static unsigned int state; /* state of the listener: enum state_bit */
 
@@ -126,6 +127,20 @@ bool claim_is_refused(const struct claim *c)
 	return state & IS_FULL;
 }
 
+const char *claim_owner(const struct claim *c)
+{
+	return "fuzz@1";
+}
+
+void config_each(const struct config *c, void (*each)(void *arg, const struct config_redacted *setting), void *arg)
+{
+}
+
+size_t sources_places(const struct sources *s)
+{
+	return 1;
+}
+
 size_t sources_count(const struct sources *s)
 {
 	return 1;
@@ -133,7 +148,8 @@ size_t sources_count(const struct sources *s)
 
 struct source_view sources_view(const struct sources *s, size_t i)
 {
-	return (struct source_view){.url = "ws://h",
+	return (struct source_view){.name = "h",
+				    .url = "ws://h",
 				    .state = "open",
 				    .error = "",
 				    .is_open = !(state & SOURCE_IS_AWAY),
@@ -411,6 +427,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	log_setup(LOG_ERROR, LOG_TEXT, NULL);
 	events_init(&events);
 	must(uv_loop_init(&loop) == 0, "no loop");
+	report_init(&report, &loop, &parts);
 	must(admin_open(&loop, &parts, error, sizeof(error)), "%s", error);
 	check_health();
 	return 0;
