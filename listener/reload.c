@@ -109,7 +109,7 @@ void reload(const struct reload_parts *p)
 	struct config fresh;
 	char error[400];
 
-	if (config_read(&fresh, p->argc, p->argv, error, sizeof(error)) == 0 &&
+	if (config_read(&fresh, NULL, p->argc, p->argv, error, sizeof(error)) == 0 &&
 	    read_parts(p, &fresh, error, sizeof(error)) == 0) {
 		take(p, &fresh);
 	} else {

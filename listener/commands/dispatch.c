@@ -176,7 +176,7 @@ static void print_help(const struct subcommand *c, bool is_all)
 	const char *settings = is_short ? common : settings_of(c);
 	bool has_settings = !settings || *settings;
 	struct given ignored;
-	struct option own[TABLE_OPTIONS_MAX];
+	struct setting own[TABLE_OPTIONS_MAX];
 	size_t count = table_options(c, own, &ignored);
 	struct help h = find_help(c->name);
 	const char *example;
@@ -186,7 +186,12 @@ static void print_help(const struct subcommand *c, bool is_all)
 	text_wrap(stdout, "", 0, h.text);
 	if (count)
 		printf("\nOptions:\n");
-	options_help(own, count, stdout);
+	for (size_t i = 0; i < count; i++) {
+		char head[80];
+
+		snprintf(head, sizeof(head), "  --%s%s%s", own[i].flag, *own[i].value ? " " : "", own[i].value);
+		text_wrap(stdout, head, 28, own[i].meaning);
+	}
 	if (has_settings)
 		printf("\nSettings, from flags, the environment or the file of --config:\n");
 	config_help(stdout, name_for_settings(c), settings);
@@ -203,12 +208,12 @@ static json_t *describe(const struct subcommand *c)
 	json_t *flags = json_array(), *examples = json_array(), *all;
 	struct help h = find_help(c->name);
 	struct given ignored;
-	struct option own[TABLE_OPTIONS_MAX];
+	struct setting own[TABLE_OPTIONS_MAX];
 	const char *example;
 
 	for (size_t i = 0, n = table_options(c, own, &ignored); i < n; i++)
-		json_array_append_new(flags, json_pack("{ss ss ss}", "flag", own[i].flag, "value",
-						       own[i].value ? own[i].value : "", "meaning", own[i].meaning));
+		json_array_append_new(flags, json_pack("{ss ss ss}", "flag", own[i].flag, "value", own[i].value,
+						       "meaning", own[i].meaning));
 	config_describe(name_for_settings(c), settings_of(c), flags);
 	while ((example = next_example(&h)))
 		json_array_append_new(examples, json_string(example));
@@ -292,24 +297,24 @@ static bool takes(const struct subcommand *c, int count)
 	return *c->arguments == '[' || count == expected;
 }
 
-/* Reads options and words. Returns -1 with a sentence in error if they are wrong. */
-static int read_words(const struct subcommand *c, int *argc, char **argv, struct invocation *in, struct given *given,
+/* Reads options, words, and settings if config is not NULL. Returns -1 with a sentence in error if they are wrong. */
+static int read_words(const struct subcommand *c, struct config *config, struct invocation *in, struct given *given,
 		      char *error, size_t size)
 {
-	struct option own[TABLE_OPTIONS_MAX];
-	struct options options = {own, table_options(c, own, given), given};
-	int count;
+	struct setting table[TABLE_OPTIONS_MAX];
+	struct config_own own = {c->name, table, table_options(c, table, given), given, in->words, -1};
+	int failed = config_read(config, &own, in->argc, in->argv, error, size), count = own.word_count;
 
-	if (options_read(&options, c->name, argc, argv, in->words, &in->word_count, error, size))
+	if (count < 0)
 		return -1;
-	count = in->word_count;
+	in->word_count = count;
 	for (int i = 0; i < count; i++)
 		if (!*in->words[i]) {
 			snprintf(error, size, "argument %d is empty; is a shell variable not set?", i + 1);
 			return -1;
 		}
 	if (takes(c, count))
-		return 0;
+		return failed;
 	if (*c->arguments)
 		snprintf(error, size, "%s takes %s; see wsonce %s --help", c->name, c->arguments, c->name);
 	else
@@ -379,22 +384,21 @@ static int run_command(const struct subcommand *c, const struct config *given, i
 				.own = &own,
 				.name = c->name,
 				.options = &options,
+				.argc = argc,
 				.argv = argv,
 				.words = words};
-	char error[400] = "settings are not allowed here";
+	char error[400];
 	const char *what = error;
 	bool is_read;
 	int status;
 
 	argv[0] = (char *)name_for_settings(c);
-	is_read = !read_words(c, &argc, argv, &in, &options, error, sizeof(error)) &&
-		  !(given ? argc > 1 : config_read(&own, argc, argv, error, sizeof(error)));
+	is_read = !read_words(c, given ? NULL : &own, &in, &options, error, sizeof(error));
 	if (!given)
 		tell_misspelled(c, &own);
 	if (is_read) {
 		if (!given)
 			config_start_log(&own);
-		in.argc = argc;
 		what = check(c, &in);
 	}
 	status = what ? dispatch_refuse("%s", what) : run_with_session(c, &in);

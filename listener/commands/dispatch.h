@@ -22,7 +22,7 @@ struct given;
 struct invocation {
 	const struct config *config;
 	struct config *own; /* config, if this process has read it: listen changes it */
-	int argc;           /* the command line without the command's own options */
+	int argc;           /* the command line */
 	char **argv;
 	struct session *session;     /* NULL for SESSION_NONE */
 	const char *name;            /* of the command */

@@ -10,25 +10,25 @@
 struct row {
 	const char *of;
 	int64_t preset; /* default of a number */
-	struct option option;
+	struct setting option;
 };
 
 /* clang-format off */
 #define AT(member) offsetof(struct given, member)
 #define SWITCH(of, flag, member, meaning) \
-	{of, 0, {flag, OPTION_SWITCH, AT(member), NULL, 0, 0, NULL, meaning}}
+	{of, 0, {flag, NULL, {VALUE_SWITCH, 0, 0, NULL}, AT(member), "", NULL, meaning}}
 #define TEXT(of, flag, member, value, meaning) \
-	{of, 0, {flag, OPTION_TEXT, AT(member), value, 0, 0, NULL, meaning}}
+	{of, 0, {flag, NULL, {VALUE_TEXT, 0, 0, NULL}, AT(member), value, NULL, meaning}}
 #define NUMBER(of, flag, member, value, preset, lowest, highest, meaning) \
-	{of, preset, {flag, OPTION_NUMBER, AT(member), value, lowest, highest, NULL, meaning}}
+	{of, preset, {flag, NULL, {VALUE_NUMBER, lowest, highest, NULL}, AT(member), value, NULL, meaning}}
 #define RATE(of, flag, member, highest, meaning) \
-	{of, 0, {flag, OPTION_RATE, AT(member), "N/s", 1, highest, NULL, meaning}}
+	{of, 0, {flag, NULL, {VALUE_RATE, 1, highest, NULL}, AT(member), "N/s", NULL, meaning}}
 #define SPAN(of, flag, member, value, lowest, meaning) \
-	{of, 0, {flag, OPTION_SPAN, AT(member), value, lowest, 0, NULL, meaning}}
+	{of, 0, {flag, NULL, {VALUE_SPAN, lowest, 0, NULL}, AT(member), value, NULL, meaning}}
 #define MOMENT(of, flag, member, meaning) \
-	{of, 0, {flag, OPTION_MOMENT, AT(member), "TIME", 0, 0, NULL, meaning}}
+	{of, 0, {flag, NULL, {VALUE_MOMENT, 0, 0, NULL}, AT(member), "TIME", NULL, meaning}}
 #define CHOICE(of, flag, member, value, choices, meaning) \
-	{of, 0, {flag, OPTION_CHOICE, AT(member), value, 0, 0, choices, meaning}}
+	{of, 0, {flag, NULL, {VALUE_CHOICE, 0, 0, choices}, AT(member), value, NULL, meaning}}
 #define OLDER_THAN(flag, table, meaning) SPAN("purge", flag, retention[table].older_than_us, "AGE", 1, meaning)
 #define KEEP(flag, table, meaning) \
 	NUMBER("purge", flag, retention[table].keep, "N", 0, 0, INT64_MAX, meaning)
@@ -165,7 +165,7 @@ static const struct row *find_row(const char *name, const char *flag, size_t len
 	return r;
 }
 
-size_t table_options(const struct subcommand *c, struct option own[TABLE_OPTIONS_MAX], struct given *given)
+size_t table_options(const struct subcommand *c, struct setting own[TABLE_OPTIONS_MAX], struct given *given)
 {
 	size_t n = 0, len;
 

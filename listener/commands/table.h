@@ -4,8 +4,8 @@
 #define WSONCE_TABLE_H
 
 #include "commands/dispatch.h"
-#include "commands/option.h"
 #include "commands/purge_tables.h"
+#include "config/setting.h"
 
 #define KEEP_ALL  (-1)
 #define NOT_GIVEN (-1)
@@ -103,7 +103,7 @@ extern const struct subcommand command_table[];
 extern const size_t command_count;
 
 /* Copies the table of a command's own options to own, and their defaults to *given. Returns how many it has. */
-size_t table_options(const struct subcommand *c, struct option own[TABLE_OPTIONS_MAX], struct given *given);
+size_t table_options(const struct subcommand *c, struct setting own[TABLE_OPTIONS_MAX], struct given *given);
 
 command_fn listen_command, status_command, dashboard_command, explain_command, lines_command, check_command,
 	config_print, config_lint, dead_letters_list, dead_letters_show, dead_letters_retry, dead_letters_change,

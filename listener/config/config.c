@@ -217,6 +217,7 @@ static const char listen_only[] =
 
 struct reader {
 	struct config *config;
+	struct config_own *own; /* NULL: none */
 	const char *command;
 	enum config_origin list_origin[SETTINGS]; /* origin of the list's current items */
 	struct slice file_text;
@@ -258,12 +259,17 @@ static int fail(struct reader *r, const struct setting *s, enum config_origin or
 	return refuse(r, "--%s: %s", s->flag, what);
 }
 
+static const struct setting *find_in(const struct setting *table, size_t count, const char *name, size_t len)
+{
+	for (size_t i = 0; i < count; i++)
+		if (strlen(table[i].flag) == len && strncmp(table[i].flag, name, len) == 0)
+			return &table[i];
+	return NULL;
+}
+
 const struct setting *setting_find(const char *name, size_t len)
 {
-	for (size_t i = 0; i < SETTINGS; i++)
-		if (strlen(settings[i].flag) == len && strncmp(settings[i].flag, name, len) == 0)
-			return &settings[i];
-	return NULL;
+	return find_in(settings, SETTINGS, name, len);
 }
 
 static bool is_listen(const char *command)
@@ -276,21 +282,19 @@ bool setting_is_of(const struct setting *s, const char *command)
 	return is_listen(command) || !is_one_of(listen_only, s->flag);
 }
 
-void config_offer(struct nearest *n, const char *command)
-{
-	for (size_t i = 0; i < SETTINGS; i++)
-		if (setting_is_of(&settings[i], command))
-			nearest_offer(n, settings[i].flag);
-}
-
 /* Returns "; did you mean --claim-ttl?" or "", valid until the next call. */
-static const char *ask_meant(const char *name, size_t len, const char *command, const char *head)
+static const char *ask_meant(const struct config_own *own, const char *name, size_t len, const char *command,
+			     const char *head)
 {
-	static char text[100];
+	static _Thread_local char text[100];
 	struct nearest n;
 
 	nearest_init(&n, name, len);
-	config_offer(&n, command);
+	for (size_t i = 0; own && i < own->count; i++)
+		nearest_offer(&n, own->table[i].flag);
+	for (size_t i = 0; i < SETTINGS; i++)
+		if (setting_is_of(&settings[i], command))
+			nearest_offer(&n, settings[i].flag);
 	return nearest_ask(&n, head, text, sizeof(text));
 }
 
@@ -656,7 +660,7 @@ static int read_member(struct reader *r, const char *key, const json_t *value)
 		return fail(r, s, FROM_FILE, "a file cannot name another one");
 	if (!s)
 		return refuse(r, "%.100s in %.200s: no such setting%s (see wsonce listen --help)", key, r->config->file,
-			      ask_meant(key, strlen(key), "listen", ""));
+			      ask_meant(NULL, key, strlen(key), "listen", ""));
 	if (!value_is_list(s->form.type) || !json_is_array(value))
 		return read_item(r, s, value);
 	json_array_foreach(value, i, item) if (read_item(r, s, item)) return -1;
@@ -763,31 +767,76 @@ static int read_environment(struct reader *r)
 	return 0;
 }
 
-/* Calls set for each --flag value, --flag=value, and --switch. */
-static int each_flag(struct reader *r, int argc, char **argv,
-		     int (*set)(struct reader *r, const struct setting *s, const char *text))
+static int set_own(struct reader *r, const struct setting *s, const char *text)
 {
-	for (int i = 1; i < argc; i++) {
-		const char *name = argv[i] + 2;
-		const struct setting *s;
-		size_t n;
+	void *at = (char *)r->own->into + s->offset;
+	bool is_number = value_is_number(s->form.type);
 
-		if (strncmp(argv[i], "--", 2) != 0 || !*name)
-			return refuse(r, "\"%.80s\" is not an option; see wsonce %s --help", argv[i], r->command);
-		n = strcspn(name, "=");
-		s = setting_find(name, n);
-		if (!s || !setting_is_of(s, r->command))
-			return refuse(r,
-				      s ? "--%.*s is only for listeners%s (see wsonce %s --help)"
-					: "unknown option --%.*s%s (see wsonce %s --help)",
-				      (int)(n < 80 ? n : 80), name, s ? "" : ask_meant(name, n, r->command, "--"),
-				      r->command);
-		if (!name[n] && s->form.type != VALUE_SWITCH && i + 1 == argc)
-			return fail(r, s, FROM_FLAG, "needs a value");
-		if (set(r, s, name[n] ? name + n + 1 : s->form.type == VALUE_SWITCH ? "yes" : argv[++i]))
-			return -1;
+	if (s->form.type == VALUE_SWITCH) {
+		*(bool *)at = true;
+		return 0;
 	}
+	if (!*text)
+		return fail(r, s, FROM_FLAG, "\"\" is empty; is a shell variable not set?");
+	if (!is_number)
+		*(const char **)at = text;
+	return check(r, s, FROM_FLAG, text, is_number ? at : NULL);
+}
+
+typedef int set_fn(struct reader *r, const struct setting *s, const char *text);
+
+/* Reads argv[*i], which is --flag=value, --switch, or --flag with the value behind it. */
+static int read_flag(struct reader *r, int argc, char **argv, int *i, set_fn *set)
+{
+	const char *name = argv[*i] + 2, *value = strchr(name, '=');
+	size_t n = strcspn(name, "=");
+	const struct setting *own = r->own ? find_in(r->own->table, r->own->count, name, n) : NULL;
+	const struct setting *s = own ? own : setting_find(name, n);
+	bool is_switch = s && s->form.type == VALUE_SWITCH;
+
+	if (!s || (!own && !setting_is_of(s, r->command)))
+		return refuse(r,
+			      s ? "--%.*s is only for listeners%s (see wsonce %s --help)"
+				: "unknown option --%.*s%s (see wsonce %s --help)",
+			      (int)(n < 80 ? n : 80), name, s ? "" : ask_meant(r->own, name, n, r->command, "--"),
+			      r->own ? r->own->command : r->command);
+	if (own && is_switch && value)
+		return fail(r, s, FROM_FLAG, "takes no value");
+	if (!value && !is_switch && *i + 1 == argc)
+		return fail(r, s, FROM_FLAG, "needs a value");
+	return (own ? set_own : set)(r, s, value ? value + 1 : is_switch ? "yes" : argv[++*i]);
+}
+
+/* Calls set for each flag that is a setting. Sets the command's own options, and takes its words. */
+static int each_flag(struct reader *r, int argc, char **argv, set_fn *set)
+{
+	bool is_over = false;
+	int words = 0;
+
+	for (int i = 1; i < argc; i++) {
+		bool is_flag = !is_over && argv[i][0] == '-' && argv[i][1];
+
+		if (is_flag && strcmp(argv[i], "--") == 0) {
+			is_over = true;
+		} else if (is_flag && argv[i][1] == '-') {
+			if (read_flag(r, argc, argv, &i, set))
+				return -1;
+		} else if (is_flag || !r->own) {
+			return refuse(r, "\"%.80s\" is not an option; see wsonce %s --help", argv[i],
+				      r->own ? r->own->command : r->command);
+		} else {
+			r->own->words[words++] = argv[i];
+		}
+	}
+	if (r->own)
+		r->own->word_count = words;
 	return 0;
+}
+
+static int refuse_setting(struct reader *r, const struct setting *s, const char *text)
+{
+	(void)s, (void)text;
+	return refuse(r, "settings are not allowed here");
 }
 
 static int set_file(struct reader *r, const struct setting *s, const char *text)
@@ -877,13 +926,15 @@ static int refuse_postgres(struct reader *r)
 }
 
 /* NOLINTNEXTLINE(readability-non-const-parameter): r.error writes to it */
-static int config_read_all(struct config *c, int argc, char **argv, char *error, size_t size)
+static int config_read_all(struct config *c, struct config_own *own, int argc, char **argv, char *error, size_t size)
 {
-	struct reader r = {.config = c, .command = argv[0], .error = error, .error_size = size};
+	struct reader r = {.config = c, .own = own, .command = argv[0], .error = error, .error_size = size};
 	const struct setting *config = setting_find("config", 6);
 	const char *file = getenv("WSONCE_CONFIG");
 
 	assert(config);
+	if (!c)
+		return each_flag(&r, argc, argv, refuse_setting);
 	memset(c, 0, sizeof(*c));
 	if (read_defaults(&r) || (file && *file && set_text(&r, config, FROM_ENV, file)) ||
 	    each_flag(&r, argc, argv, set_file) || (c->file && read_file(&r)) || read_credentials(&r) ||
@@ -895,9 +946,9 @@ static int config_read_all(struct config *c, int argc, char **argv, char *error,
 	return 0;
 }
 
-int config_read(struct config *c, int argc, char **argv, char *error, size_t size)
+int config_read(struct config *c, struct config_own *own, int argc, char **argv, char *error, size_t size)
 {
-	int result = config_read_all(c, argc, argv, error, size);
+	int result = config_read_all(c, own, argc, argv, error, size);
 
 	if (result)
 		make_line(error);

@@ -12,7 +12,7 @@
 #include "config/webhook.h"
 
 struct json_t;
-struct nearest;
+struct setting;
 
 #define ENVELOPE_ID_MAX     512 /* bytes of an id */
 #define POINTER_STEPS_MAX   16  /* reference tokens of one pointer (RFC 6901) */
@@ -126,10 +126,22 @@ void config_each_unknown(const struct config *c, void (*each)(void *arg, const c
 /* Returns default, file, credential, environment or flag. */
 const char *config_origin_name(enum config_origin origin);
 
+/* What a command takes besides the settings. Texts are those of argv; a switch is a bool; NULL, 0 and false: not given.
+ */
+struct config_own {
+	const char *command; /* for errors */
+	const struct setting *table;
+	size_t count;
+	void *into;
+	char **words;   /* arguments that are not options, up to argc; "-" and everything after "--" are words */
+	int word_count; /* unchanged if a flag is wrong */
+};
+
 /* Fills c from the defaults, then the file, credentials, the environment, and the flags argv[1..argc-1]. argv[0] is the
- * command: "listen" has all settings; others lack those that only a listener uses. Returns 0, or -1 with a sentence in
- * error that names the option. Call config_free in both cases; the texts in c are valid until then. */
-int config_read(struct config *c, int argc, char **argv, char *error, size_t size);
+ * command: "listen" has all settings; others lack those that only a listener uses. c NULL: settings are refused. own
+ * NULL: there are no others. Returns 0, or -1 with a sentence in error that names the option. Call config_free in both
+ * cases; the texts in c are valid until then. */
+int config_read(struct config *c, struct config_own *own, int argc, char **argv, char *error, size_t size);
 void config_free(struct config *c);
 
 /* Returns the prefix of a consumer's keys in Redis, on the heap; claim_prefix is our own. consumer may be "". */
@@ -153,10 +165,6 @@ void config_hide(int argc, char **argv);
 
 /* Prints the settings of a command for its --help. only: names separated by blanks; NULL: all. */
 void config_help(FILE *out, const char *command, const char *only);
-/* Offers the names of all settings that the command has as flags. */
-void config_offer(struct nearest *n, const char *command);
-/* True if the setting takes no value on the command line. name has no leading dashes. */
-bool config_is_switch(const char *name, size_t len);
 /* Appends {flag, value, meaning} to flags for each setting of a command. value names its value, "" for a switch. */
 void config_describe(const char *command, const char *only, struct json_t *flags);
 

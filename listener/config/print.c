@@ -53,13 +53,6 @@ void config_help(FILE *out, const char *command, const char *only)
 	}
 }
 
-bool config_is_switch(const char *name, size_t len)
-{
-	const struct setting *s = setting_find(name, len);
-
-	return s && s->form.type == VALUE_SWITCH;
-}
-
 void config_describe(const char *command, const char *only, json_t *flags)
 {
 	const struct setting *s;

@@ -1,4 +1,4 @@
-/* setting.h: the table of settings, for config/ only. */
+/* setting.h: the table of settings, for config/, and of the own options of a command, in the same form. */
 #ifndef WSONCE_SETTING_H
 #define WSONCE_SETTING_H
 
@@ -11,9 +11,9 @@
 
 struct setting {
 	const char *flag; /* without the dashes; also the key in the file */
-	const char *env;
+	const char *env;  /* NULL: an own option of a command */
 	struct value_form form;
-	size_t offset;
+	size_t offset;        /* in struct config, or in the struct of config_own */
 	const char *value;    /* the value's name in --help */
 	const char *fallback; /* the default as text; NULL if there is none */
 	const char *meaning;

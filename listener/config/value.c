@@ -4,13 +4,18 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
+#include "base/memory.h"
 #include "base/quantity.h"
 #include "base/text.h"
+#include "base/timestamp.h"
 #include "base/url.h"
 #include "config/config.h"
 #include "config/profile_reader.h"
 #include "postgres/conninfo.h"
 #include "redis/address.h"
+
+#define SPAN_MAX_US (36500 * QUANTITY_DAY)
 
 bool value_is_list(enum value_type type)
 {
@@ -20,7 +25,7 @@ bool value_is_list(enum value_type type)
 
 bool value_is_number(enum value_type type)
 {
-	return type == VALUE_NUMBER || type == VALUE_BYTES || type == VALUE_SECONDS || type == VALUE_MS;
+	return type >= VALUE_NUMBER && type <= VALUE_RATE;
 }
 
 bool value_is_secret(enum value_type type)
@@ -45,6 +50,35 @@ static bool read_duration(enum value_type type, const char *text, int64_t *value
 	return true;
 }
 
+/* Requires a unit, because a forgotten letter could turn minutes into hours. */
+static bool read_span(const char *text, int64_t *us)
+{
+	size_t len = strlen(text);
+
+	return len && (text[len - 1] < '0' || text[len - 1] > '9') && quantity_duration(text, us) && *us <= SPAN_MAX_US;
+}
+
+static const char *find_moment_fault(const char *text, int64_t *us)
+{
+	int64_t span;
+
+	if (!timestamp_parse(text, strlen(text), TIMESTAMP_RFC3339, us)) {
+		if (!read_span(text, &span))
+			return "is neither RFC 3339, such as 2026-11-21T08:30:00Z, nor an age such as 30m, 12h or 7d";
+		*us = clock_us(CLOCK_REALTIME) - span;
+	}
+	*us += !*us; /* 0 means not given */
+	return NULL;
+}
+
+static bool read_rate(const char *text, int64_t *n)
+{
+	size_t len = strlen(text);
+	AUTO_FREE char *digits = memory_strndup(text, len > 2 && strcmp(text + len - 2, "/s") == 0 ? len - 2 : len);
+
+	return quantity_count(digits, n);
+}
+
 static const char *find_number_fault(const struct value_form *f, const char *text, int64_t *value)
 {
 	static char fault[240];
@@ -53,6 +87,7 @@ static const char *find_number_fault(const struct value_form *f, const char *tex
 
 	if ((is_duration              ? read_duration(f->type, text, value)
 	     : f->type == VALUE_BYTES ? quantity_bytes(text, value)
+	     : f->type == VALUE_RATE  ? read_rate(text, value)
 				      : quantity_count(text, value)) &&
 	    *value >= f->lowest && *value <= f->highest)
 		return NULL;
@@ -63,7 +98,10 @@ static const char *find_number_fault(const struct value_form *f, const char *tex
 			 f->type == VALUE_MS ? "ms, " : "");
 	else
 		snprintf(fault, sizeof(fault), "is not a number from %lld to %lld%s", (long long)f->lowest,
-			 (long long)f->highest, f->type == VALUE_BYTES ? ", such as 65536, 64K or 64MiB" : "");
+			 (long long)f->highest,
+			 f->type == VALUE_BYTES  ? ", such as 65536, 64K or 64MiB"
+			 : f->type == VALUE_RATE ? " per second"
+						 : "");
 	return fault;
 }
 
@@ -222,7 +260,14 @@ const char *value_fault(const struct value_form *form, const char *text, int64_t
 	case VALUE_BYTES:
 	case VALUE_SECONDS:
 	case VALUE_MS:
+	case VALUE_RATE:
 		return find_number_fault(form, text, number ? number : &unused);
+	case VALUE_SPAN:
+		if (!read_span(text, number))
+			return "is not a time such as 90s, 30m, 12h or 7d";
+		return *number < form->lowest ? "must be longer than 0" : NULL;
+	case VALUE_MOMENT:
+		return find_moment_fault(text, number);
 	}
 	return NULL;
 }

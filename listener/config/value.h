@@ -24,6 +24,9 @@ enum value_type {
 	VALUE_BYTES,   /* a number with an optional unit: 64M, 64MiB */
 	VALUE_SECONDS, /* a duration such as 90, 90s, 15m, 12h or 30d, kept in seconds */
 	VALUE_MS,      /* a duration, kept in milliseconds */
+	VALUE_SPAN,    /* microseconds: 90s, 30m, 12h or 7d; lowest 1: not 0 */
+	VALUE_MOMENT,  /* microseconds since 1970: RFC 3339, or a span before now; never 0 */
+	VALUE_RATE,    /* a number per second: 500/s or 500 */
 	VALUE_POINTER, /* RFC 6901 */
 	VALUE_POINTERS,
 	VALUE_ADDRESS,  /* ADDR:PORT, or unix:/path */

@@ -490,7 +490,7 @@ static void open_pipeline(void)
 	const struct pipeline_callbacks on = {on_pressure, on_drained, on_posted, on_unusable, NULL};
 	char error[300];
 
-	if (config_read(&config, 5, argv, error, sizeof(error)))
+	if (config_read(&config, NULL, 5, argv, error, sizeof(error)))
 		fail(error);
 	uv_loop_init(&loop);
 	pipeline = pipeline_open(&loop, &config, &on);

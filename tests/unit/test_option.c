@@ -1,5 +1,5 @@
-/* A command's own options: which are read into its struct, and which are left for the settings. */
-#include "commands/option.h"
+/* A command's own options: which are read into its struct, and which are settings. */
+#include "config/setting.h"
 #include "unit.h"
 
 struct wanted {
@@ -12,27 +12,36 @@ struct wanted {
 	const char *choice;
 };
 
-static const struct option table[] = {
-	{"json", OPTION_SWITCH, offsetof(struct wanted, is_json), NULL, 0, 0, NULL, "a switch"},
-	{"text", OPTION_TEXT, offsetof(struct wanted, text), "TEXT", 0, 0, NULL, "a text"},
-	{"number", OPTION_NUMBER, offsetof(struct wanted, number), "N", 5, 10, NULL, "a number"},
-	{"span", OPTION_SPAN, offsetof(struct wanted, span), "AGE", 0, 0, NULL, "a span"},
-	{"time", OPTION_SPAN, offsetof(struct wanted, span), "TIME", 1, 0, NULL, "a span that is not 0"},
-	{"moment", OPTION_MOMENT, offsetof(struct wanted, moment), "TIME", 0, 0, NULL, "a moment"},
-	{"rate", OPTION_RATE, offsetof(struct wanted, rate), "N/s", 1, 1000, NULL, "a rate"},
-	{"choice", OPTION_CHOICE, offsetof(struct wanted, choice), "WORD", 0, 0, "red green", "a choice"},
+#define ROW(flag, member, ...) \
+	{ \
+		flag, NULL, {__VA_ARGS__}, offsetof(struct wanted, member), "", NULL, "" \
+	}
+
+static const struct setting table[] = {
+	ROW("json", is_json, VALUE_SWITCH, 0, 0, NULL),   ROW("text", text, VALUE_TEXT, 0, 0, NULL),
+	ROW("number", number, VALUE_NUMBER, 5, 10, NULL), ROW("span", span, VALUE_SPAN, 0, 0, NULL),
+	ROW("time", span, VALUE_SPAN, 1, 0, NULL),        ROW("moment", moment, VALUE_MOMENT, 0, 0, NULL),
+	ROW("rate", rate, VALUE_RATE, 1, 1000, NULL),     ROW("choice", choice, VALUE_CHOICE, 0, 0, "red green"),
 };
 
 static struct wanted got;
 static char error[200];
 static char *words[20];
 static char *argv[20];
-static int argc, word_count;
+static int argc;
+static struct config config;
+static struct config_own own = {"command", table, sizeof(table) / sizeof(table[0]), &got, words, 0};
+
+static void free_config(void)
+{
+	config_free(&config);
+}
+
+TestSuite(option, .fini = free_config);
 
 static int read_text(const char *text)
 {
 	static char copy[300];
-	struct options options = {table, sizeof(table) / sizeof(table[0]), &got};
 	char *at;
 
 	got = (struct wanted){.is_json = false};
@@ -40,7 +49,8 @@ static int read_text(const char *text)
 	argc = 0;
 	for (char *word = strtok_r(copy, " ", &at); word; word = strtok_r(NULL, " ", &at))
 		argv[argc++] = word;
-	return options_read(&options, "command", &argc, argv, words, &word_count, error, sizeof(error));
+	config_free(&config);
+	return config_read(&config, &own, argc, argv, error, sizeof(error));
 }
 
 Test(option, values_of_every_type_are_read_with_a_blank_or_an_equals_sign)
@@ -55,8 +65,7 @@ Test(option, values_of_every_type_are_read_with_a_blank_or_an_equals_sign)
 	cr_assert_eq(got.rate, 5);
 	cr_assert_str_eq(got.choice, "green");
 	cr_assert_eq(got.moment, 1000000);
-	cr_assert_eq(argc, 1);
-	cr_assert_eq(word_count, 0);
+	cr_assert_eq(own.word_count, 0);
 }
 
 /* In the struct, 0 means that an option is not given, but --until 1970-01-01T00:00:00Z must not match everything. */
@@ -74,34 +83,31 @@ Test(option, a_moment_may_be_so_long_ago)
 	cr_assert_lt(llabs((long long)(got.moment - hour_ago)), 10000000);
 }
 
-Test(option, what_is_not_the_commands_is_left_with_its_value)
+Test(option, what_is_not_the_commands_is_a_setting_or_a_word)
 {
-	cr_assert_eq(read_text("--redis none --json --postgres=x file - --source y"), 0);
-	cr_assert_eq(argc, 6);
-	cr_assert_str_eq(argv[1], "--redis");
-	cr_assert_str_eq(argv[2], "none");
-	cr_assert_str_eq(argv[3], "--postgres=x");
-	cr_assert_str_eq(argv[5], "y");
-	cr_assert_eq(word_count, 2);
+	cr_assert_eq(read_text("--redis none --json --postgres=host=x file - --source-uncompressed=no x"), -1);
+	cr_assert_eq(read_text("--redis none --json --postgres=host=x file - --consumer y"), 0, "%s", error);
+	cr_assert_str_eq(config.redis, "none");
+	cr_assert_str_eq(config.postgres, "host=x");
+	cr_assert_str_eq(config.consumer, "y");
+	cr_assert_eq(own.word_count, 2);
 	cr_assert_str_eq(words[0], "file");
 	cr_assert_str_eq(words[1], "-");
 }
 
-Test(option, a_setting_that_is_a_switch_takes_no_word_with_it)
+Test(option, without_settings_they_are_refused)
 {
-	cr_assert_eq(read_text("--ingest-open --redis none file"), 0);
-	cr_assert_eq(argc, 4);
-	cr_assert_str_eq(argv[1], "--ingest-open");
-	cr_assert_str_eq(argv[3], "none");
-	cr_assert_eq(word_count, 1);
-	cr_assert_str_eq(words[0], "file");
+	cr_assert_eq(config_read(NULL, &own, 3, (char *[]){"command", "--json", "file"}, error, sizeof(error)), 0);
+	cr_assert(got.is_json && own.word_count == 1);
+	cr_assert_eq(config_read(NULL, &own, 3, (char *[]){"command", "--redis", "none"}, error, sizeof(error)), -1);
+	cr_assert_str_eq(error, "settings are not allowed here");
 }
 
 Test(option, all_after_two_dashes_are_words)
 {
 	cr_assert_eq(read_text("-- --json -x"), 0);
 	cr_assert_not(got.is_json);
-	cr_assert_eq(word_count, 2);
+	cr_assert_eq(own.word_count, 2);
 	cr_assert_str_eq(words[0], "--json");
 }
 
