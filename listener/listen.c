@@ -91,7 +91,7 @@ static void on_posted(void *arg)
 		relay_wake(l->relay);
 }
 
-/* A listener that has received events, but for those of its spool, may hold the only copy. If a setting is wrong
+/* A listener that has received events other than those in its spool may hold the only copy. If a setting is wrong
  * (status 2), it waits until the server can be used; if it must not continue (status 1), it stores what it has and
  * exits. */
 static void on_unusable(void *arg, const char *sentence, int status)

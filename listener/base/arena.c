@@ -6,7 +6,7 @@
 #include "base/memory.h"
 
 struct arena_block {
-	_Alignas(16) struct arena_block *next; /* aligned so that the piece after it is */
+	_Alignas(16) struct arena_block *next; /* aligned, so that the piece after it is aligned too */
 };
 
 static void *take_block(struct arena *a, size_t need)

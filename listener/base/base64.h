@@ -1,4 +1,4 @@
-/* base64.h: RFC 4648, section 4, by OpenSSL. */
+/* base64.h: base64 (RFC 4648, section 4), with OpenSSL. */
 #ifndef WSONCE_BASE64_H
 #define WSONCE_BASE64_H
 

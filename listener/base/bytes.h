@@ -67,7 +67,7 @@ static inline ssize_t bytes_write(void *cookie, const char *text, size_t len)
 /* A local variable that is freed at the end of its block. */
 #define AUTO_BYTES __attribute__((cleanup(bytes_free))) struct bytes
 
-/* Returns a stream that appends to b. open_memstream's loses text when memory runs out; this one ends the process. */
+/* Returns a stream that appends to b. When memory runs out, open_memstream() loses text; this ends the process. */
 static inline FILE *bytes_stream(struct bytes *b)
 {
 	return memory_given(fopencookie(b, "w", (cookie_io_functions_t){.write = bytes_write}), "libc");

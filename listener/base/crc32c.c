@@ -1,11 +1,12 @@
-/* crc32c.c takes eight bytes at a time, by the processor's instruction or else by eight tables ("slicing by 8"). */
+/* crc32c.c processes eight bytes at a time, with the processor's instruction or, if it has none, with eight tables
+ * ("slicing by 8"). */
 #include "base/crc32c.h"
 
 #include <endian.h>
 #include <pthread.h>
 #include <string.h>
 
-#define POLYNOMIAL 0x82f63b78u /* 0x1edc6f41, its bits reversed */
+#define POLYNOMIAL 0x82f63b78u /* 0x1edc6f41 with its bits reversed */
 
 static uint32_t table[8][256];
 

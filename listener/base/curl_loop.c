@@ -105,8 +105,8 @@ static bool names_host(const X509 *certificate)
 	return is_found;
 }
 
-/* libcurl takes the common name of a certificate without host names for one. It does not count, as in tls.c (RFC 9525,
- * section 6.3). */
+/* If a certificate has no host names, libcurl accepts its common name as one. We do not, as in tls.c (RFC 9525, section
+ * 6.3). */
 static int on_certificate(int is_good, X509_STORE_CTX *chain)
 {
 	if (!is_good || X509_STORE_CTX_get_error_depth(chain) || names_host(X509_STORE_CTX_get_current_cert(chain)))

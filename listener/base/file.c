@@ -27,7 +27,7 @@ static int fault_of(int fd)
 	return S_ISREG(file.st_mode) && file.st_size > FILE_MOST ? EFBIG : 0;
 }
 
-/* Does not wait for a writer of a pipe, but for what one writes. O_NONBLOCK has no effect on a regular file. */
+/* Does not wait until a pipe has a writer, but reads wait for its data. O_NONBLOCK has no effect on a regular file. */
 FILE *file_open(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK), fault;

@@ -7,7 +7,7 @@
 #include "base/bytes.h"
 #include "base/slice.h"
 
-#define JSON_WRITE_DEPTH_MAX 256 /* because each level reads its contents again */
+#define JSON_WRITE_DEPTH_MAX 256 /* bounds the time, since each level reads its contents again */
 
 /* What the writer found in the value. */
 struct json_written {

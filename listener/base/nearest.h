@@ -8,7 +8,7 @@ struct nearest {
 	const char *word; /* len bytes, not copied */
 	size_t len;
 	const char *best; /* the nearest name so far, or NULL if none is near enough */
-	size_t distance;  /* of best; initially the smallest one that is too far, which callers may change */
+	size_t distance;  /* of best; at first the smallest that is too large. Callers may change it */
 };
 
 /* The distance of a word with n mistakes. The beginning of a name counts as more than one mistake and less than two. */

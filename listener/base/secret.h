@@ -25,7 +25,7 @@ char *secret_read(const char *path);
  * credential NAME, on the heap. NULL if there is none. */
 char *secret_named(const char *name);
 
-/* Returns the secret that env:NAME or file:PATH names, by the functions above. NULL if of is neither. */
+/* Returns the secret that env:NAME or file:PATH names, by the functions above. Returns NULL if of has neither form. */
 char *secret_of(const char *of);
 
 /* Keeps other processes of the same user from reading this one's memory and environment, and turns off core dumps. */

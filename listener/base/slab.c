@@ -15,9 +15,9 @@
 
 #define SLAB_BYTES (64u << 10) /* size and alignment of a slab, so that a piece's address gives its slab */
 #define LINE       64u
-#define SIZES      64u /* pieces have 1 to SIZES lines */
+#define SIZES      64u /* a piece has 1 to SIZES cache lines */
 #define AT_ONCE    16u /* slabs asked of malloc, because of the gap behind them */
-#define KEPT       64u /* spare slabs with all pages: as many as one or two batches of events free */
+#define KEPT       64u /* spare slabs with all pages: one or two batches of events free about this many */
 #define PAGE       4096u
 
 struct piece {

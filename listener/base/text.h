@@ -38,8 +38,8 @@ static inline void make_ascii(char *text)
 			*text = '?';
 }
 
-/* Returns the length of the character that text begins with if a terminal would obey it: a control character, a line
- * separator, or one that turns the direction of the text (UAX 9). Else returns 0. */
+/* Returns the length of the first character of text if a terminal would act on it: a control character, a line
+ * separator, or a character that changes the direction of text (UAX 9). Otherwise returns 0. */
 static inline size_t text_control_len(const char *text, size_t len)
 {
 	ucs4_t c = ' ';
@@ -51,7 +51,7 @@ static inline size_t text_control_len(const char *text, size_t len)
 		       : 0;
 }
 
-/* Writes by over each byte of such characters. */
+/* Replaces each byte of such characters with `by`. */
 static inline void text_replace_controls(char *text, char by)
 {
 	for (char *at = text, *end = text + strlen(text); at < end; at++)

@@ -30,7 +30,7 @@ void tls_trusts_leave(void);
  * key, or the key has a password. */
 int tls_show(SSL_CTX *context, const char *cert_file, const char *key_file);
 
-/* Returns NULL if the first certificate in the file is valid now, else how it is not, and what to do. */
+/* Returns NULL if the first certificate in the file is valid now; else why it is not, and what to do. */
 const char *tls_judge_time(const char *cert_file);
 
 /* Starts TLS on one connection to host. The server's certificate must be for that name or address. protocols are

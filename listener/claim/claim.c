@@ -31,7 +31,7 @@
 #include "base/counters.h"
 
 #define MINUTE_MS  60000
-#define TELL_MS    60000 /* between two warnings about bad MACs */
+#define TELL_MS    60000 /* time between two warnings about bad MACs */
 #define REFUSED_MS 3000  /* Redis counts as refusing for this long after an error */
 #define OWED_MOST  (1u << 20)
 

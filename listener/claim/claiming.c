@@ -17,19 +17,19 @@
 #define AHEAD_MOST      16384 /* events left to others at which a listener that leads no source stops reading */
 #define MOVING_MS       2000  /* the channel moves if it has announced a copy within this time */
 #define LEADING_MS      1000  /* this listener leads if it has claimed as a leader within this time */
-#define WATCH_MS        250   /* between two checks if rows can be stored */
+#define WATCH_MS        250   /* time between two checks whether rows can be stored */
 #define CHUNK           512   /* claims per script call */
 #define CLAIMS_MOST     8192  /* unanswered claims, which the budget does not count, at which events wait on */
 #define OVERDUE_MS      350   /* time after which an unclaimed event is claimed, and the channel counts as silent */
-#define ASK_LEFT_MS     200   /* between two claims while the channel is silent */
+#define ASK_LEFT_MS     200   /* time between two claims while the channel is silent */
 #define ALONE_MS        1000  /* without Redis: time after which an event goes to the store */
 #define WATCH_LEADER_MS 100   /* time that a copy waits on a silent channel before its leader is watched */
-#define LEFT_CHECK_MS   50    /* between two checks of older copies */
+#define LEFT_CHECK_MS   50    /* time between two checks of older copies */
 #define FETCH_CHAIN     12    /* prefetch distance, in events of a message */
 #define DOUBTS          4     /* 50, 100, 200 and 400 ms for Postgres to return its epoch */
 #define ASK_STEP        3     /* hold step for the first wait (400 ms) before asking again for another's claim */
 #define ASK_STEP_MOST   5     /* hold step for its longest wait (1.6 s, but at most the claim's TTL) */
-#define PROBE_MS        1000  /* between two tries of a stalled listener */
+#define PROBE_MS        1000  /* time between two tries of a stalled listener */
 #define PASSIVE_MS      10000 /* how long a stalled listener that has no event to try stays passive */
 #define TOLD_AGAIN_MS   120000
 #define HOLD_TTLS       2 /* claim TTLs after which a held copy goes to the store */
@@ -548,7 +548,7 @@ static void renew(struct claiming *c, struct event **evs, size_t n)
 	claim_renew(c->claim, evs, n);
 }
 
-/* Renews the claims of events that take long. So the TTL can be short, and a takeover fast. */
+/* Renews the claims of events that take long, so that the TTL can be short and a takeover fast. */
 static void renew_leases(struct claiming *c)
 {
 	static const enum event_state states[] = {EV_BATCHED, EV_STORING, EV_BACKING_OFF, EV_REFUSED,

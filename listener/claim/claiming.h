@@ -18,8 +18,8 @@ struct claiming;
 struct claiming_callbacks {
 	/* Settles and frees ev: a believed mark, or the done channel, says that it is committed or a dead letter. */
 	void (*settle)(void *arg, struct event *ev, enum outcome outcome);
-	/* Tries another message with the id of ev, which was refused or postponed, in its place. Returns false if each
-	 * was tried as often as ev. */
+	/* Tries another message with the id of ev, which was refused or postponed, in its place. Returns false if every
+	 * one has been tried as often as ev. */
 	bool (*try_other)(void *arg, struct event *ev);
 	/* As in claim.h. */
 	void (*on_foreign)(void *arg, const char *sentence);

@@ -28,7 +28,7 @@
 #define MESSAGE_BYTES  65536
 #define MESSAGE_EVENTS ((MESSAGE_BYTES - HEADER) / ENTRY)
 #define UNKNOWN        UINT16_MAX /* instead of milliseconds */
-#define PING_MS        1000       /* between two PINGs, which detect a hanging connection */
+#define PING_MS        1000       /* time between two PINGs, which detect a hanging connection */
 #define DEAF_MS        10000      /* time without the channel, though Redis is ready, before a warning */
 #define FIRST_SLOTS    1024
 #define MOST_SLOTS     131072 /* per generation, half of them used: 6 MiB for two */

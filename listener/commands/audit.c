@@ -248,7 +248,7 @@ static int write_missing(struct audit *a)
 
 	snprintf(part, sizeof(part), is_beside ? "%s.part" : "%s", path);
 	if (is_beside)
-		unlink(part); /* what is there may be a link that somebody else made; x: does not follow another */
+		unlink(part); /* somebody else may have put a link there; "x" refuses to follow a new one */
 	if (!(out = fopen(part, is_beside ? "wxe" : "we")))
 		return cannot_write(a);
 	rewind_rows(a);

@@ -39,7 +39,7 @@
 
 #define OTHER_FILES 128
 #define LOOK_S      5
-#define ALL_MS      60000 /* further feeds are not tried after this */
+#define ALL_MS      60000 /* after this time, no further feed is tried */
 
 /* --- Postgres --- */
 
@@ -79,7 +79,7 @@ static void check_postgres(struct findings *f, const struct config *c)
 
 /* --- an SQLite file --- */
 
-/* Checks if a listener may write the folder, to create the file. */
+/* Checks if a listener may create the file in its folder. */
 static void check_folder(struct findings *f, const char *what, const char *path)
 {
 	AUTO_FREE char *copy = memory_strdup(path);
@@ -399,7 +399,7 @@ static void check_source(struct findings *f, const struct config *c, size_t i)
 	profile_free(p);
 }
 
-/* One after the other. A feed that is quiet or does not answer takes five seconds, and there may be a thousand. */
+/* Checks feeds one by one. A feed that is quiet or does not answer takes five seconds, and there may be a thousand. */
 static void check_feeds(struct findings *f, const struct config *c)
 {
 	int64_t until_ms = clock_ms(CLOCK_MONOTONIC) + ALL_MS;
@@ -451,7 +451,7 @@ int check_all(const struct config *config, bool is_json)
 	struct json_out out = {.has_member = false};
 	struct findings f = {.json = is_json ? &out : NULL};
 
-	dispatch_hush(true); /* the findings say it */
+	dispatch_hush(true); /* the findings have the reasons */
 	log_setup(LOG_ERROR, LOG_TEXT, NULL);
 	setvbuf(stdout, NULL, _IOLBF, 0); /* show each finding at once: the next one may take seconds */
 	if (is_json) {

@@ -85,7 +85,7 @@ struct visit {
 	struct words words;
 	char *id;                    /* in the query; heap */
 	unsigned int arguments;      /* of the query */
-	const char *token_name;      /* of a change */
+	const char *token_name;      /* name of the token that authorized a change */
 	struct http_refusal refusal; /* status 0: none */
 	struct bytes body;
 	struct http_ticket *ticket;

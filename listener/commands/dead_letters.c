@@ -220,7 +220,7 @@ static bool has_type(const struct dead_letter_walk *w, const struct pg_result *r
 	struct slice found;
 	size_t len;
 
-	if (!session_is_null(rows, row, 1)) /* the statement has compared it */
+	if (!session_is_null(rows, row, 1)) /* the statement has already compared the type */
 		return true;
 	raw = session_bytes(rows, row, 2, &len);
 	found = type_of(w->reader, raw, len);

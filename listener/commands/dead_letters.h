@@ -33,7 +33,7 @@ struct dead_letter_walk {
 	char *words;                /* the given ids, as an array; NULL: any */
 	int missed;                 /* given ids that were not found */
 	struct dead_letter_ids ids; /* the current page */
-	size_t looked_at;           /* the newest of the options, if there are more; else 0 */
+	size_t looked_at;           /* if not 0, only this many of the newest are examined, and there are more */
 	int64_t after;              /* the last id that was examined */
 	int64_t end;                /* the highest id when the walk began */
 	int64_t found;

@@ -24,7 +24,7 @@ static _Thread_local FILE *command_out, *command_errors;
 static _Thread_local char last_failure[600];
 static _Thread_local bool is_hushed;
 
-/* Replaces characters that a terminal would obey by blanks. */
+/* Replaces characters that a terminal would act on with blanks. */
 static void calm(char *text)
 {
 	if (!is_utf8(text, strlen(text)))
@@ -143,7 +143,7 @@ static void print_entry(FILE *out, const char *name)
 	free(h.summary);
 }
 
-/* family: ""; all commands. */
+/* If family is "", lists all commands. */
 static void list_matching(FILE *out, const char *family)
 {
 	for (size_t i = 0; i < command_count; i++)

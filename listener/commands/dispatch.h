@@ -21,7 +21,7 @@ struct given;
 /* A command's arguments. They live until run returns. */
 struct invocation {
 	const struct config *config;
-	struct config *own; /* config, if this process has read it: listen changes it */
+	struct config *own; /* the same as config if this process has read it, for listen to change; else NULL */
 	int argc;           /* the command line */
 	char **argv;
 	struct session *session;     /* NULL for SESSION_NONE */
@@ -41,7 +41,7 @@ int dispatch_end(int status);
  * dispatch_fail() goes to out and errors. Several threads may call it at once. Returns the exit status. */
 int dispatch_call(const struct config *config, int argc, char **argv, FILE *out, FILE *errors);
 
-/* Where commands that dispatch_call() may run print. */
+/* Returns the stream to print to, for commands that dispatch_call() may run. */
 FILE *dispatch_out(void);
 
 /* Returns "; did you mean status?" for a misspelt command, or "". Valid until the next call. */

@@ -269,7 +269,7 @@ static int wait_for_writers(struct export *e, int64_t most_ms)
 
 /* --- rows --- */
 
-/* As in postgres/connection.h, postgres_find_by_key(): statistics may be of a time when the table was small. */
+/* As in postgres/connection.h, postgres_find_by_key(): statistics may date from a time when the table was small. */
 static const char sql_by_key[] = "SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_seqscan = off";
 static const char sql_next[] = "FETCH 2000 FROM wsonce_order";
 static const char lite_next[] = "SELECT id, size, (SELECT max(rowid) FROM wsonce_order) FROM wsonce_order"

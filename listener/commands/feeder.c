@@ -1,4 +1,4 @@
-/* feeder.c feeds a pipeline for a command: when there is room, which outcome is of which message, and the end. */
+/* feeder.c feeds a pipeline for a command: when there is room, which outcome belongs to which message, and the end. */
 #include "commands/feeder.h"
 
 #include <jansson.h>

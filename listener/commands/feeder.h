@@ -17,7 +17,7 @@ struct feeder_message {
 	const char *bytes;
 	size_t len;
 	const struct feed_event *event; /* an event that a profile has read; NULL: bytes are a message */
-	const char *reason; /* why bytes become a dead letter again, from the source of event; NULL: they are tried */
+	const char *reason; /* if not NULL, bytes become a dead letter of the event's source again, for this reason */
 	uint64_t tag;       /* passed to on_settled */
 };
 

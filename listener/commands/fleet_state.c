@@ -115,7 +115,7 @@ static void ask_store(struct reading *r)
 	int64_t began;
 	char why[400];
 
-	dispatch_hush(true); /* the state says it */
+	dispatch_hush(true); /* the state has the reason */
 	s = session_open(r->config, SESSION_READ);
 	dispatch_hush(false);
 	if (config_store_path(r->config))

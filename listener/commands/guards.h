@@ -15,7 +15,7 @@ int effects_guard_check(struct session *s, const struct config *config);
 /* The words of a refusal: "option is refused: ... . harm run all listeners with ...". */
 struct retention_guard_deletion {
 	const char *option;
-	const char *age; /* what must be more than a day */
+	const char *age; /* the age that must be more than a day */
 	const char *harm;
 };
 

@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "commands/dispatch.h"
 
-/* Writes what a terminal would obey as escapes, but for the blanks between the values. */
+/* Writes characters that a terminal would act on as escapes, except the white space between values. */
 void json_out_safe(const char *json)
 {
 	for (const char *end = json + strlen(json); json < end; json++) {

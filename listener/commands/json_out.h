@@ -35,7 +35,7 @@ void json_out_value(json_t *value, size_t flags);
 /* Prints an object that needs no lists of items, and takes ownership of it. */
 void json_out_object(json_t *object);
 
-/* Prints JSON, or lines of JSON. Control characters that a terminal would obey become escapes. */
+/* Prints JSON, or lines of JSON. Control characters that a terminal would act on become escapes. */
 void json_out_safe(const char *json);
 
 /* Returns a JSON string of a text from outside, with bytes that are not UTF-8 replaced. NULL if text is NULL. */

@@ -22,7 +22,7 @@
 #include "event/line_minutes.h"
 
 #define HOUR_US     INT64_C(3600000000)
-#define SETTLED_MS  (CHECKIN_PERIOD_MS + 15000) /* all listeners have then reported a minute */
+#define SETTLED_MS  (CHECKIN_PERIOD_MS + 15000) /* after this time, all listeners have reported a minute */
 #define STRIP_WIDTH 60
 #define SHOWN       10                            /* disagreements of a source, printed as text */
 #define DIFFER_MAX  10000                         /* in JSON */
@@ -68,7 +68,7 @@ struct summary {
 	const char *name;
 	uint64_t minutes, states[LINE_STATES];
 	int64_t open_ms, first, holes; /* holes: -1 if the feed has no numbers */
-	int64_t from, end, length;     /* the first minute, the one after the last, how many are judged together */
+	int64_t from, end, length;     /* minutes from `from` to before `end`; how many are judged together */
 	int64_t rows;                  /* about how many rows the table has */
 	uint64_t disagree;
 	json_t *list, *open; /* minutes (NULL if they are not printed), and spans */
@@ -169,7 +169,7 @@ static int64_t find_holes(struct summary *s, const struct line_verdict *v, int64
 	return most;
 }
 
-/* What was filled are holes of this minute or earlier ones, which may be before the first minute of the report. */
+/* The filled numbers were holes of this minute or earlier ones, which may be before the first minute of the report. */
 static void fill_holes(struct summary *s, const struct line_verdict *v)
 {
 	for (size_t i = 0; i < v->count && s->holes > 0; i++) {
@@ -303,7 +303,7 @@ static void add_differ(struct summary *s, const struct pg_result *rows, size_t a
 	json_decref(list);
 }
 
-/* Where a row belongs: rows of a source that are judged together are neighbours, and so are an instance's. */
+/* The sort key of a row: rows of a source that are judged together are adjacent, and so are an instance's. */
 struct place {
 	const struct summary *source;
 	int64_t minute;
@@ -377,7 +377,7 @@ static void add_unknown(struct line_row *all, size_t n, const struct pg_result *
 	}
 }
 
-/* The listeners of a source, and until when each has told of a connection. */
+/* The listeners of a source, and the end of the last connection that each has reported. */
 struct tellers {
 	struct {
 		uint64_t process;
@@ -386,7 +386,7 @@ struct tellers {
 	size_t count;
 };
 
-/* Forgets those that ended long before from_ms. */
+/* Adds a row. Forgets listeners whose last report ended long before from_ms. */
 static void note_teller(struct tellers *all, const struct line_row *row, int64_t start_ms, int64_t from_ms)
 {
 	int64_t end_ms = row->spans ? start_ms + row->up[row->spans - 1][1] : 0;
@@ -408,7 +408,7 @@ static void note_teller(struct tellers *all, const struct line_row *row, int64_t
 		all->items[at].end_ms = end_ms;
 }
 
-/* True if a listener was connected at the end of a minute and told nothing more. One that stops tells until when. */
+/* True if a listener that was connected at a minute's end reported nothing more. A listener that stops says when. */
 static bool is_untold(const struct tellers *all, int64_t from_ms, int64_t to_ms)
 {
 	for (size_t i = 0; i < all->count; i++) {

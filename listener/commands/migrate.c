@@ -47,7 +47,7 @@ int migrate_command(const struct invocation *in)
 {
 	struct session *s = in->session;
 
-	if (session_is_file(s)) /* rights are those in the file system */
+	if (session_is_file(s)) /* a file has only the rights of the file system */
 		return STATUS_FINE;
 	if (session_run(s, SQL_GRANTS, NULL, "") || migrate_indexes(s))
 		return STATUS_FAILED;

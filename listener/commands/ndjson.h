@@ -29,7 +29,7 @@ struct ndjson_line {
 enum ndjson_result {
 	NDJSON_LINE,
 	NDJSON_END,
-	NDJSON_DAMAGED, /* the end, but some lines or records were left out, as was printed */
+	NDJSON_DAMAGED, /* the end; unreadable lines or records were skipped, which was printed */
 	NDJSON_LATER,
 	NDJSON_FAILED,
 };
@@ -38,11 +38,11 @@ enum ndjson_result {
 struct ndjson *ndjson_open(const char *path, size_t max_bytes);
 void ndjson_close(struct ndjson *l);
 
-/* Copies a pipe to a temporary file, to read it twice. Call it before the first line. -1: it has printed why. */
+/* Copies a pipe to a temporary file, to read it twice. Call it before the first line. Returns -1 after printing why. */
 int ndjson_keep(struct ndjson *l);
 
 /* Returns the next line that is not empty. NDJSON_LATER: a pipe has no whole line now, or many megabytes had none.
- * NDJSON_FAILED: it cannot be read, and why was printed. */
+ * NDJSON_FAILED: it cannot be read, and the reason was printed. */
 enum ndjson_result ndjson_next(struct ndjson *l, struct ndjson_line *line);
 /* The same, but waits and never returns NDJSON_LATER. */
 enum ndjson_result ndjson_wait(struct ndjson *l, struct ndjson_line *line);

@@ -197,7 +197,7 @@ static void ask_meant(const struct look *l, char *out, size_t size)
 		snprintf(out, size, "; did you mean %.*s%s?", *l->part != '/', l->part, path);
 }
 
-/* Returns whether it had to. */
+/* Warns if the part was found in no message. Returns true if it warned. */
 static bool warn(const struct fit *f, const struct look *l)
 {
 	uint64_t messages = f->messages[profile_rule_index(f->profile, l->rule)];

@@ -160,7 +160,7 @@ static void start(struct redis_query *m, const char *const *words, size_t n, con
 			resp_word(&m->command, words[i]);
 }
 
-/* Sends a command for each id, and waits for all answers. consumers: of each id; NULL: that of the settings. */
+/* Sends a command for each id, and waits for all answers. consumers: one for each id; NULL: that of the settings. */
 static int ask_each(struct redis_query *m, const char *const *words, size_t n, const char *const *consumers,
 		    const struct slice *ids, size_t count, bool *is_claimed)
 {

@@ -30,9 +30,9 @@ bool session_is_late(void);
 /* jit is off: see print_limits() in postgres/connection.c. */
 #define SESSION_SETTINGS \
 	"SELECT pg_catalog.set_config('statement_timeout', $1, true), pg_catalog.set_config('jit', 'off', true)"
-/* Replaces SESSION_SETTINGS, by which each transaction without an explicit BEGIN sets its limits, in Postgres: its $1
- * is the statement_timeout. limit_ms is that timeout unless session_limit() has set another one; 0: none. settings must
- * outlive s. */
+/* Replaces SESSION_SETTINGS, the statement that sets the limits of each transaction in Postgres that has no explicit
+ * BEGIN. Its $1 is the statement_timeout. limit_ms is that timeout unless session_limit() has set another one; 0: none.
+ * settings must outlive s. */
 void session_configure(struct session *s, const char *settings, int64_t limit_ms);
 void session_close(struct session *s);
 

@@ -71,7 +71,7 @@ static int do_segment(int dir, const char *name, const char *verb, struct tally 
 				     "it under any name",
 				     name);
 	error = segment_open_file(&file, dir, name);
-	if (error) /* ENOENT: its listener needs it no more */
+	if (error) /* ENOENT: its listener has removed it */
 		return error == ENOENT ? STATUS_FINE : dispatch_fail("%s cannot be opened: %s", name, strerror(error));
 	if (!read_segment(&file, name, strcmp(verb, "export") == 0 ? export : NULL, t))
 		status = STATUS_FAILED;

@@ -6,7 +6,8 @@
 
 /* --- options --- */
 
-/* An option of all commands whose name begins with `of` and that list it. The first row that fits counts. */
+/* An option. It belongs to the commands whose names begin with `of` and whose own options include its flag. The first
+ * matching row counts. */
 struct row {
 	const char *of;
 	int64_t preset; /* default of a number */

@@ -97,10 +97,10 @@ struct trial {
 	struct feed_client *client;
 	uv_timer_t end;
 	uv_timer_t tick;
-	FILE *lines; /* of a recording that is made, or NULL */
+	FILE *lines; /* the recording to write, or NULL */
 	struct segments *segments;
 	int64_t messages_left; /* 0: any number */
-	bool is_look;          /* for try_look(): ends with the first event or dead letter */
+	bool is_look;          /* for try_look(): end with the first event or dead letter */
 	struct age_limit age;
 	struct envelope *envelope; /* of a plain source; NULL: rules read the messages */
 	bool is_ending;
@@ -161,7 +161,7 @@ static void add_rejected(struct trial *t, struct slice message, const char *why)
 	free(text);
 }
 
-/* Returns a list as a JSON array, and ends its use by lines. */
+/* Turns a list of lines into a JSON array and returns it. No line can be added afterwards. */
 static struct slice make_array(struct bytes *list)
 {
 	struct bytes array = {NULL, 0, 0};
@@ -273,7 +273,7 @@ static void on_cursor(void *of, struct slice cursor)
 	advance(of, cursor);
 }
 
-/* Of a feed, counts acks and sends none, because nothing is stored: the feed keeps the events for the fleet. */
+/* On a feed, counts acks but sends none: nothing is stored, so the feed must keep the events for the fleet. */
 static void on_ack(void *of, struct slice frame)
 {
 	struct trial *t = of;
@@ -584,7 +584,7 @@ static void close_all(uv_timer_t *timer)
 	uv_close((uv_handle_t *)&t->tick, NULL);
 }
 
-/* Sends a close frame, and leaves it some time before everything is closed. */
+/* Sends a close frame, and allows it some time before everything is closed. */
 static void on_end(uv_timer_t *timer)
 {
 	struct trial *t = timer->data;
@@ -800,7 +800,7 @@ int try_look(const struct config *config, const struct profile *p, int64_t secon
 
 /* --- the commands --- */
 
-/* Returns the profile of --profile or --feed, and warns of what is doubtful in it; NULL after printing why. */
+/* Returns the profile of --profile or --feed, after printing what is doubtful in it; NULL after printing why. */
 static struct profile *read_profile(const struct given *o)
 {
 	struct profile_fault fault;
@@ -839,7 +839,7 @@ const char *record_check(const struct invocation *in)
 	return !o->profile == !o->feed ? "record needs --profile FILE or --feed NAME, one of the two" : NULL;
 }
 
-/* Opens a new file, no link, that nobody else may read: messages may hold secrets. NULL: it has printed why. */
+/* Opens a new file, no link, that nobody else may read: messages may hold secrets. Returns NULL after printing why. */
 static FILE *open_new(const char *path)
 {
 	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);

@@ -217,7 +217,7 @@ static int read_any(struct profile_reader *r, const struct key *k, const json_t 
 #define TOP(member)  offsetof(struct profile, member)
 #define DAY_S        86400.0
 #define OVERLAP_S    10
-#define EVERY_MS     600000 /* between two calls of var_http */
+#define EVERY_MS     600000 /* time between two calls of var_http */
 #define SHARDS       64
 
 /* --- http --- */
@@ -597,7 +597,7 @@ static int check_lines(struct profile_reader *r, const struct profile *p)
 	return 0;
 }
 
-/* Refuses a URL that begins with another scheme, also by the initial value of a variable. */
+/* Refuses a URL with another scheme, even if the scheme comes from the initial value of a variable. */
 static int check_url(struct profile_reader *r, const struct profile *p, const char *key, const char *url)
 {
 	struct placeholder first;

@@ -176,7 +176,7 @@ static void refuse_name(const char *name, const char *what, struct profile_fault
 	free(names);
 }
 
-/* True if spec is a file, by a slash or its end, and not a name. What follows a question mark does not count. */
+/* True if spec is a path and not a name: it has a slash or ends in .json. Ignores everything after a question mark. */
 static bool is_path(const char *spec)
 {
 	size_t len = strcspn(spec, "?"), end = strlen(SUFFIX);

@@ -34,7 +34,7 @@ static const struct kind tokens_kind = {"--ingest-token-file", "token", DEFAULT_
 struct tokens {
 	const struct kind *kind;
 	struct token *first;
-	size_t certified; /* number of names of certificates */
+	size_t certified; /* number of certificate names */
 	char *file;       /* NULL if there is none */
 	struct stat seen; /* state of the file when last read */
 	bool is_warning;

@@ -60,7 +60,7 @@ bool tokens_are_demanded(const struct tokens *t);
 /* Returns the valid token that equals given, or NULL, in constant time. */
 struct token *tokens_find(struct tokens *t, const char *given);
 
-/* Returns the valid token or secret after another one, NULL: the first one; or NULL after the last. */
+/* Returns the next valid token or secret after `before` (NULL: the first one), or NULL after the last. */
 struct token *tokens_next(const struct tokens *t, const struct token *before);
 
 /* Returns the token that stands for certificates with this name. Beyond TOKENS_MAX names, all share "others". */

@@ -36,7 +36,7 @@ struct webhook {
 	int64_t backoff_cap_ms;
 	int64_t ttl_ms;        /* a delivery that waited longer is dead; 0: no limit */
 	int64_t batch;         /* most deliveries in a request, which is an array; 0: one, without an array */
-	int64_t batch_bytes;   /* limit of the body of several */
+	int64_t batch_bytes;   /* most bytes in the body of a request with several deliveries */
 	int format;            /* enum webhook_format */
 	const char *ca;        /* PEM certificates for verifying https; NULL: the system's */
 	const char *cert;      /* PEM certificate of the client, which may be followed by its key; NULL: none */

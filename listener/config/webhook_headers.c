@@ -119,7 +119,7 @@ static int add_line(struct bytes *out, const char *name, const char *text, const
 	return 0;
 }
 
-/* The file's name may hold any character, so it is in no template. */
+/* The file's name may hold any character, so it cannot be written as a template. */
 static int add_bearer(struct bytes *out, const char *file, char *fault, size_t size)
 {
 	char *of = memory_printf("file:%s", file);

@@ -14,7 +14,7 @@
 #include "base/sha256.h"
 
 #define SECRET_MARK  "whsec_"
-#define SECRET_LEAST 24  /* bytes, by Standard Webhooks; the array in struct webhook_secret is the upper limit */
+#define SECRET_LEAST 24  /* bytes, as Standard Webhooks requires; struct webhook_secret has room for the most */
 #define TOLERANCE_S  300 /* as in the specification's libraries */
 
 bool webhook_secret_decode(struct webhook_secret *secret, const char *text, size_t len)

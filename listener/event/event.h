@@ -116,7 +116,7 @@ struct event {
 	uint32_t also_ms;                     /* from came_us to the first copy from `also` */
 	const char *message;                  /* the bytes received, which a dead letter keeps; see source */
 	const char *source;   /* its profile's source: if it has an id, `message` is only its payload. Else NULL */
-	const char *from;     /* where it came from if neither source nor a sender's name says so; or NULL. Not owned */
+	const char *from;     /* its origin, unless source or a sender's name says it; or NULL. Not owned */
 	const char *also;     /* another source, from which copies have joined; or NULL */
 	int64_t came_us;      /* Unix time when its bytes were read; strictly increasing unless the clock is set back */
 	int64_t won_ms;       /* received_at of its row, Unix time; from a mark only the minute; 0: unknown */
@@ -241,7 +241,7 @@ void event_put_away(struct events *es, struct event *ev);
 
 /* The event received first, or NULL. */
 const struct event *events_oldest(const struct events *es);
-/* Unix time before which all of them that will have a row have it: at most now_us. */
+/* Returns a Unix time, at most now_us: of the events received before it, each that will get a row has it already. */
 int64_t events_settled_us(const struct events *es, int64_t now_us);
 /* The number of events received before us (loop clock). Takes time in proportion to the result. */
 size_t events_before(const struct events *es, int64_t us);

@@ -1,4 +1,4 @@
-/* line_digests.c owns the table of digests: each hash has a set of a few slots, and takes the oldest. */
+/* line_digests.c owns the table of digests: each hash has a set of a few slots, and replaces the oldest entry in it. */
 #include "event/line_digests.h"
 
 #include <string.h>

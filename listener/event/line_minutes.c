@@ -144,7 +144,7 @@ static void doubt(struct line_minute *m)
 	m->is_changed = true;
 }
 
-/* The wall clock was set back, so minutes come again: what they bring takes the place of what was told of them. */
+/* The wall clock was set back, so some minutes come again: their new counts replace those that were reported. */
 static void come_again(struct line *line, int64_t from_ms)
 {
 	line->again_ms = line->wall_ms > line->again_ms ? line->wall_ms : line->again_ms;

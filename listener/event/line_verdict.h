@@ -27,7 +27,7 @@ struct line_row {
 	bool has_behind;
 	bool has_numbers; /* gap is valid */
 	bool is_patched;  /* merged from several processes, none of them connected throughout */
-	bool has_again;   /* other processes of the instance received events of this minute, some maybe as the first */
+	bool has_again;   /* other processes of the instance also received events of this minute, perhaps first */
 };
 
 enum line_state {

@@ -13,7 +13,7 @@
 
 #define GAPS_MAX      100000
 #define GAP_KEY_BYTES 1024 /* a series with a longer name is not watched */
-#define SHOWN_BYTES   60   /* of its name in the log */
+#define SHOWN_BYTES   60   /* bytes of its name that are logged */
 #define TELL_MS       60000
 
 struct series {

@@ -269,7 +269,7 @@ static void add_text(struct bytes *id, struct slice text, bool is_escaped)
 	id->len = (size_t)(out - id->at);
 }
 
-/* Adds to why what is wrong with a part. */
+/* Appends what is wrong with a part to why. */
 static void blame(const struct part *p, const struct place *at, struct bytes *why)
 {
 	struct slice value = part_value(p, at);

@@ -926,7 +926,7 @@ static void read_text(struct reading *r, const char *text, size_t len)
 		read_frame(r, value);
 }
 
-/* Reads one part of a message: a text for which there is a rule, or JSON behind what `frame` names. */
+/* Reads one part of a message: a text for which there is a rule, or JSON where `frame` says it begins. */
 static void read_part(struct reading *r, struct slice part)
 {
 	const struct profile *p = r->session->profile;

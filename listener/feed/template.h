@@ -14,10 +14,10 @@
 
 /* What ${...} can refer to. */
 struct template_scope {
-	struct slice frame; /* at NULL: none */
+	struct slice frame; /* at is NULL if there is none */
 	const struct vars *vars;
 	int64_t *counter;        /* source of ${counter}; NULL: `counter` is an ordinary variable */
-	struct slice each;       /* ${each}, within a list; at NULL: outside */
+	struct slice each;       /* value of ${each} in a list; at is NULL outside of one */
 	int64_t now_ms;          /* the time, since 1970; 0: not read yet */
 	bool keeps_secrets;      /* leave secrets and signatures as ${...} */
 	bool is_url;             /* percent-encode the feed's values, except one at the start, which is a URL */
@@ -37,7 +37,7 @@ void template_fill(struct bytes *out, const char *text, struct template_scope *s
 /* Appends a message to send: {"text": T} is the text T, anything else JSON. A recording has JSON only. */
 bool template_render_message(struct bytes *out, const json_t *t, struct template_scope *scope);
 
-/* Walks an array of templates, in which a list, {"each": "$x", "give": T}, is T once for each element of the array x:
+/* Walks an array of templates. A list in it, {"each": "$x", "give": T}, stands for T for each element of the array x:
  *     struct template_walk w = {.array = templates}; while ((t = template_next(&w, &scope))) render(t); */
 struct template_walk {
 	const json_t *array; /* NULL: empty */

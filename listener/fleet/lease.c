@@ -30,8 +30,8 @@
 #include "release.lua.h"
 
 #define TTL_MS    1200 /* how long the lease lasts in the server after a renewal */
-#define MARGIN_MS 300  /* give it up this much earlier; more than ASK_MS, the period of the check */
-#define ASK_MS    250  /* between two requests */
+#define MARGIN_MS 300  /* give the lease up this long before it ends; more than ASK_MS, the period of the check */
+#define ASK_MS    250  /* time between two requests */
 #define LATE_MS   1000 /* timeout of a request to Redis */
 #define LEAVE_MS  300  /* timeout of the release when closing */
 

@@ -25,7 +25,7 @@ struct lease *lease_open(uv_loop_t *loop, const struct config *config, const cha
 			 const struct lease_owner *owner);
 
 bool lease_is_held(const struct lease *l);
-/* NULL, or why nobody can get the lease. */
+/* Returns why nobody can get the lease, or NULL. */
 const char *lease_refusal(const struct lease *l);
 
 /* Releases the lease without calling on_lost. done is called from the loop once l is freed. */

@@ -66,7 +66,7 @@ void readings_judge(struct readings *all, struct roster *roster, int64_t asked_m
 /* Call each second. Without an answer for five seconds, everybody reads everything. Also notices when a source brings
  * messages again. */
 void readings_tick(struct readings *all, int64_t now_ms);
-/* True if it has once been known which sources this listener reads. */
+/* True once it has been known which sources this listener reads. */
 bool readings_know(const struct readings *all);
 /* Returns NULL if source i is not silent, as far as known. */
 const struct silence *readings_silence(const struct readings *all, size_t i);

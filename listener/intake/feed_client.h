@@ -57,8 +57,8 @@ struct feed_client *feed_client_new(const struct feed_client_parts *parts);
 void feed_client_start(struct feed_client *c);
 void feed_client_stop(struct feed_client *c, unsigned int code);
 
-/* Closes the open connection, which gets no messages, and dials again: first another mirror, if no other line of the
- * source uses it. reason is one sentence. */
+/* Closes the open connection, which brings no messages, and dials again, first at another mirror if no other line of
+ * the source uses that one. reason is one sentence. */
 void feed_client_redial(struct feed_client *c, const char *reason);
 
 /* Replaces the session, which the caller frees. Only while the client is stopped. */

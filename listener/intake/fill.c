@@ -19,7 +19,7 @@
 #include "intake/feed_event.h"
 
 #define TICK_MS    100
-#define SETTLE_MS  2000 /* before asking: events may come late, and the fleet must agree on a leader */
+#define SETTLE_MS  2000 /* wait before asking: events may come late, and the fleet must agree on a leader */
 #define HOLES_MAX  256
 #define LOOKS      5 /* how often, within a minute, it checks whether it leads */
 #define WHAT_BYTES 240
@@ -43,7 +43,7 @@ struct hole {
 
 /* A log line that comes at most once a minute. */
 struct told {
-	unsigned int holes; /* holes since ms */
+	unsigned int holes; /* number of holes since `ms` */
 	int64_t ms;         /* loop clock; 0: never */
 };
 
@@ -210,7 +210,7 @@ static void on_cursor(void *ctx, struct slice cursor)
 	session_advance_at_once(f->session, cursor, time(NULL));
 }
 
-/* Without replies and acks: an answer is not a connection. */
+/* Has no callbacks for replies and acks: an answer is not a connection. */
 static const struct session_handler handler = {
 	.on_event = on_event,
 	.on_reject = on_reject,
@@ -220,9 +220,9 @@ static const struct session_handler handler = {
 static void read_element(struct fill *f, struct slice element)
 {
 	const json_t *template = f->parts.profile->fill.frame;
-	bool is_odd = json_has_half_pair(element.at, element.len); /* a template would take it for text */
+	bool is_odd = json_has_half_pair(element.at, element.len); /* a template would treat it as text */
 	struct slice frame = template && !is_odd ? session_render_frame(f->session, template, false, element) : element;
-	AUTO_FREE char *copy = frame.at ? memory_strndup(frame.at, frame.len) : NULL; /* reading it renders others */
+	AUTO_FREE char *copy = frame.at ? memory_strndup(frame.at, frame.len) : NULL; /* session_read() reuses it */
 
 	f->elements++;
 	if (copy)

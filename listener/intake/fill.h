@@ -14,8 +14,8 @@ struct fill_parts {
 	struct requests *requests;
 	struct pipeline *pipeline;
 	const struct profile *profile;
-	const struct feed_client *client; /* which knows the secrets */
-	struct session *const *session;   /* the source's, whose variables the calls use */
+	const struct feed_client *client; /* the source's client, which knows its secrets */
+	struct session *const *session;   /* the source's session, whose variables the calls use */
 };
 
 /* Returns NULL unless the profile has `fill`; all functions below accept NULL. parts is copied; what it points to must

@@ -70,7 +70,7 @@ struct post {
 	struct list link;     /* in a list of struct posts */
 	struct posts *posts;
 	struct token *token;        /* token or secret it authenticated with; NULL: none is required, or is_unproved */
-	char *signed_by[SIGNED_BY]; /* NULL; or webhook-id, webhook-timestamp, webhook-signature; heap */
+	char *signed_by[SIGNED_BY]; /* webhook-id, webhook-timestamp, webhook-signature, on the heap; or NULL */
 	bool is_unproved;           /* only the body will show if its signature is right */
 	struct token *tried;        /* the last secret that was tried without success; NULL: none was tried */
 	struct address *address;

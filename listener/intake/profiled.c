@@ -479,7 +479,7 @@ static const struct feed_callbacks callbacks = {
 
 /* --- life --- */
 
-/* beside: the line or shard of the same profile that was made last, of which the result is the next one; else NULL. */
+/* beside: the line or shard of the same profile that was made just before this one, or NULL. */
 static struct profiled *new_source(struct profiles *all, const struct profile *profile, const struct profiled *beside)
 {
 	const struct profiled_parts *parts = &all->parts;

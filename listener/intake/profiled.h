@@ -42,7 +42,7 @@ bool profiled_is_changed(const struct profiled *s);
 /* Unsubscribes from the items that are gone (an array), or closes the old connection. */
 void profiled_turn(struct profiled *s, const json_t *gone);
 
-/* Closes the connection, which gets no messages for this reason, and dials again. */
+/* Closes the connection, which brings no messages, and dials again. reason says why. */
 void profiled_redial(struct profiled *s, const char *reason);
 
 struct source_view profiled_view(const struct profiled *s);

@@ -14,7 +14,7 @@ struct certificate_rules {
 	const char *key_file;
 	const char *ca_file; /* authorities for client certificates; NULL: none are requested */
 	bool is_optional;    /* a client certificate is optional */
-	/* Called when the handshake on socket fd has failed. is_stranger: for want of an accepted certificate. */
+	/* Called when the handshake on socket fd has failed. is_stranger: the client has no accepted certificate. */
 	void (*on_refused)(void *owner, int fd, const char *why, bool is_stranger);
 	void *owner;
 	SSL_CTX *in_use; /* from certificate_take(); NULL: the server's first context */

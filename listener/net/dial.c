@@ -23,7 +23,7 @@
 #define UNREAD_MS      10000      /* or if the server reads nothing for this long */
 #define LINGER_S       2          /* time for the server to close after our close frame */
 #define REDIRECTS_MOST 5
-#define NEXT_MS        250 /* until the next address is tried in parallel */
+#define NEXT_MS        250 /* time until the next address is tried in parallel */
 #define TRIES_MOST     8
 #define BOMB_TIMES     16 /* times --max-message: largest inflated message */
 

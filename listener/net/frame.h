@@ -44,7 +44,7 @@ enum frames_result frames_receive(struct frames *f, const char *bytes, size_t le
 /* True if the last call kept unparsed bytes. */
 bool frames_are_kept(const struct frames *f);
 
-/* Why frames_receive returned FRAMES_END: one sentence without control characters. */
+/* Returns why frames_receive returned FRAMES_END: one sentence without control characters. */
 const char *frames_reason(const struct frames *f);
 
 /* The code of the server's close frame; 0 if none came or it had no code. */

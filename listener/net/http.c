@@ -29,8 +29,8 @@
 #define SWEEP_MS     1000
 #define MEMORY_BYTES (32u << 10) /* per connection, which limits the size of a request's head */
 #define ROUNDS_MOST  100         /* runs of libmicrohttpd per turn */
-#define ROUNDS_BUSY  2           /* after a turn that took them all */
-#define BUSY_MS      10          /* then, the time until the next turn without traffic */
+#define ROUNDS_BUSY  2           /* the same after a turn that used all of them */
+#define BUSY_MS      10          /* time until the next turn, then, if there is no traffic */
 
 static const char is_crowded[] = "too many of your requests are waiting for answers: send this one again\n";
 
@@ -312,7 +312,7 @@ static enum MHD_Result on_post(struct http *h, struct MHD_Connection *c, const c
 	return MHD_YES;
 }
 
-/* NOLINTNEXTLINE(readability-non-const-parameter): the page takes text over */
+/* NOLINTNEXTLINE(readability-non-const-parameter): the page takes ownership of text */
 void http_answer(struct http_ticket *ticket, unsigned int status, const char *type, char *text, size_t len)
 {
 	if (ticket->status) {

@@ -191,7 +191,7 @@ static void add_of_status(struct MHD_Response *response, unsigned int status, bo
 		MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1");
 }
 
-/* NOLINTNEXTLINE(readability-non-const-parameter): libmicrohttpd takes text over */
+/* NOLINTNEXTLINE(readability-non-const-parameter): libmicrohttpd takes ownership of text */
 enum MHD_Result http_respond(struct MHD_Connection *c, unsigned int status, const char *type, char *text, size_t len,
 			     bool is_browsed, const char *allowed)
 {

@@ -80,8 +80,8 @@ static bool on_poll(struct watch *w, int *status, int *events) /* NOLINT(readabi
 	return false;
 }
 
-/* libwebsockets looks for a second colon behind a header's name that is the beginning of one that it knows, as "X" is,
- * so it may miss the end of the head. */
+/* After a header name that is a prefix of one that it knows, such as "X", libwebsockets looks for a second colon, so it
+ * may miss the end of the head. */
 static void on_served(struct watch *w)
 {
 	struct long_head *head = list_entry(w, struct long_head, watch);

@@ -7,7 +7,7 @@
 
 #define REFUSED_PEERS_MOST 20 /* logged in a minute */
 
-/* Those of one port. All zeros at first. */
+/* The refused peers of one port. Starts as all zeros. */
 struct refused_peers {
 	uint64_t logged[REFUSED_PEERS_MOST]; /* their addresses, in this minute */
 	size_t count;

@@ -52,7 +52,7 @@ void tunnel_describe(const struct url *proxy, const char *words, char *why, size
 	snprintf(why, size, "the proxy %.200s %s", name, words);
 }
 
-/* Describes why there is no way, in words. */
+/* Writes why the proxy gave no connection, as words that follow its name. */
 static void find_words(const struct tunnel *t, CURLcode result, char *words, size_t size)
 {
 	long status = 0, error = 0, code = 0;
@@ -64,7 +64,7 @@ static void find_words(const struct tunnel *t, CURLcode result, char *words, siz
 		 *t->error ? t->error
 		 : result  ? curl_easy_strerror(result)
 			   : strerror(errno));
-	if (status && status / 100 != 2) /* else the rest of the answer is at fault, or the descriptor */
+	if (status && status / 100 != 2) /* otherwise the rest of the answer, or the descriptor, is at fault */
 		snprintf(words, size, "answered %ld to CONNECT", status);
 	else if (result == CURLE_COULDNT_CONNECT && error)
 		snprintf(words, size, "cannot be connected to: %s", uv_strerror((int)-error));
@@ -99,8 +99,8 @@ struct curl_loop *tunnels_open(uv_loop_t *loop)
 	return curl_loop_open(loop, 1, on_done);
 }
 
-/* With socks5h:// the proxy looks up the name. An empty CURLOPT_PROXY means none, and NOPROXY would else be that of the
- * environment. Names the port, because libcurl's default is another one. */
+/* With socks5h:// the proxy looks up the name. An empty CURLOPT_PROXY means none. Sets NOPROXY, or libcurl would take
+ * it from the environment, and names the port, because libcurl's default is another one. */
 int tunnel_use(CURL *e, const struct url *proxy)
 {
 	AUTO_FREE char *at = proxy->text ? url_authority(proxy->host, url_port(proxy)) : NULL;

@@ -7,8 +7,8 @@
 
 struct tunnel;
 
-/* fd is a socket for the caller, all of whose bytes are the feed's; or -1, and why is one sentence that names the proxy
- * without its password. */
+/* fd is a socket, which the caller must close and which carries only the feed's bytes; or -1, and why is one sentence
+ * that names the proxy without its password. */
 typedef void tunnel_cb(void *arg, int fd, const char *why);
 
 /* Writes such a sentence: "the proxy NAME " and the words. */
@@ -21,7 +21,7 @@ int tunnel_use(CURL *easy, const struct url *proxy);
 /* Runs the tunnels of a loop; see curl_loop_close(). */
 struct curl_loop *tunnels_open(uv_loop_t *loop);
 
-/* Asks an http:// or socks5:// proxy for the way to host and port. proxy must outlive the result. cb is called once,
+/* Asks an http:// or socks5:// proxy to connect to host and port. proxy must outlive the result. cb is called once,
  * later, and ends the tunnel. */
 struct tunnel *tunnel_start(struct curl_loop *all, const struct url *proxy, const char *host, int port, tunnel_cb *cb,
 			    void *arg);

@@ -518,9 +518,9 @@ static void end_slow_halves(struct ws *ws)
 	}
 }
 
-/* Breaks a deadlock: unfinished messages need memory to be completed, and reading is stopped for lack of memory. Ends
- * some of them. Those of feeds, which have no replay, only if there will be no room even when all events have settled.
- */
+/* Breaks a deadlock: unfinished messages need memory to be completed, and reading is stopped for lack of memory. So
+ * this ends some, but those of feeds, which have no replay, only if no room will be left when all events have
+ * settled. */
 static void make_way(struct ws *ws)
 {
 	size_t most = ws->half_limit_all;

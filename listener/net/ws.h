@@ -85,7 +85,7 @@ struct ws_link {
 	const char *fault;        /* why this side ends the connection; NULL: it does not */
 	int64_t ping_interval_ms; /* 0: no pings */
 	bool is_ping_due;         /* send it in the next writable callback */
-	int64_t last_message_ms;  /* loop clock, at first of the opening; does not count the time of stopped reading */
+	int64_t last_message_ms;  /* loop clock, starts with the opening; moves on while reading is stopped */
 	int64_t unread_ms;        /* loop clock, when reading was stopped; 0: it is not */
 };
 

@@ -15,7 +15,7 @@
 #include "base/memory.h"
 
 #define UNSAID_MOST 8   /* messages in the queue; if it is full, the oldest is dropped */
-#define AGAIN_MS    100 /* between two tries to send the first one */
+#define AGAIN_MS    100 /* time between two tries to send the first one */
 
 struct service_manager {
 	int fd;

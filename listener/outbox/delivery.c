@@ -308,7 +308,7 @@ static bool has_ports(struct link *l, int local_port, int remote_port)
 	       port_of(&remote) == remote_port;
 }
 
-/* True if OpenSSL has bytes that libcurl has not read: the rest of a TLS record, which the socket has no more. */
+/* True if OpenSSL has bytes that libcurl has not read: the rest of a TLS record that is no longer in the socket. */
 static bool has_rest(CURL *easy)
 {
 	struct curl_tlssessioninfo *tls = NULL;

@@ -39,10 +39,10 @@
 #define POLL_JITTER_MS  200   /* random time added to it, up to this */
 #define LEASE_MARGIN_MS 10000 /* a lease lasts for the timeout of a request plus this */
 #define SPARE_MS        1000  /* part of the margin for ending the request */
-#define UNSENT_WAIT_MS  1000  /* before retrying a request that could not begin */
-#define HEADERS_MS      10000 /* between readings of the headers' files */
-#define LOOK_MS         15000 /* between queries of the backlog */
-#define RECORD_MS       1000  /* for the last records after the drain timeout */
+#define UNSENT_WAIT_MS  1000  /* wait before retrying a request that could not begin */
+#define HEADERS_MS      10000 /* time between readings of the headers' files */
+#define LOOK_MS         15000 /* time between queries of the backlog */
+#define RECORD_MS       1000  /* time for the last records after the drain timeout */
 #define LASTING_MS      2000  /* relay_error() reports a statement that has failed for this long, */
 #define OVER_MS         10000 /* until it has worked for this long */
 #define FOREVER_MS      INT64_C(1000000000000)
@@ -51,7 +51,7 @@
 #define SLOW_MS       (LEASE_MARGIN_MS / 4) /* after a lease that took longer, the next one is half as large */
 #define QUICK_MS      1000                  /* after a shorter one, it is twice as large */
 #define DIVISOR_MAX   1024                  /* limit of divisor */
-#define ALL_MS        10000                 /* between leases that search all due rows, including old ones */
+#define ALL_MS        10000                 /* time between leases that search all due rows, including old ones */
 #define ALL_SHARE     20                    /* such leases take at most 1/20 of the time */
 #define SINCE_LESS_US 2000000 /* every lease finds a row that was committed up to this long after its due_at */
 #define CAREFUL       32      /* rows to lease one by one after leasing failed, plus one for each lane */
@@ -91,7 +91,7 @@ struct hook {
 	struct webhook webhook;
 	struct lane lanes[LANES]; /* as sql/queries/lease.sql numbers them */
 	int64_t headers_ms;       /* loop clock, when its headers were last read */
-	struct log_spell stale;   /* they cannot be read */
+	struct log_spell stale;   /* failures to read them */
 	struct log_spell expiry;  /* deliveries expire */
 	struct list node;         /* in retired */
 };
@@ -352,7 +352,7 @@ static bool find_trace(const struct request *q, char *trace)
 	       traceparent_find(trace, q->body.at + bracket, q->body.len - 2 * bracket, pointer);
 }
 
-/* Sends a request. The id of several deliveries is made of theirs. */
+/* Sends a request. The id of a request with several deliveries is made from their ids. */
 static struct delivery *send_request(struct request *q)
 {
 	const struct attempt *first = list_entry(q->attempts.next, struct attempt, node);

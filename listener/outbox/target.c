@@ -9,7 +9,7 @@
 #include "base/log.h"
 
 #define GONE          410
-#define LOCAL_WAIT_MS 1000 /* before retrying a row that this host could not send */
+#define LOCAL_WAIT_MS 1000 /* wait before retrying a row that this host could not send */
 
 static const char *const state_names[] = {"open", "paused", "probing"};
 static const char *const outcome_names[] = {"delivered", "retry", "dead", "unsent", "gone"};

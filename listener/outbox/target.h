@@ -16,7 +16,7 @@
 #define TARGET_RETRY_CAP_MS 4000  /* the longest of the retry lane, where a row may have to fail several times */
 
 #define TARGET_AHEAD       32        /* limit of leased rows per slot */
-#define TARGET_AHEAD_BYTES (4 << 20) /* limit of the bytes of their bodies */
+#define TARGET_AHEAD_BYTES (4 << 20) /* limit of the bytes in the bodies of leased rows, per target */
 
 enum target_state {
 	TARGET_OPEN,    /* takes as many requests as its concurrency allows -> TARGET_PAUSED */

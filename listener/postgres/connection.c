@@ -311,8 +311,8 @@ static bool is_unvetted(const struct postgres *p, enum sqlstate_doubt doubt, con
 	       (!p->vetted_ms[doubt] || (int64_t)uv_now(p->loop) - p->vetted_ms[doubt] >= VETTED_MS);
 }
 
-/* Returns true if an inspection is to tell who is to blame. Rows arrive before the commit, so without rows there was no
- * commit. */
+/* Returns true if an inspection must find out who is to blame. Rows arrive before the commit, so without rows there was
+ * no commit. */
 static bool judge(struct postgres *p, const PGresult *result, struct postgres_answer *answer)
 {
 	const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
@@ -479,7 +479,7 @@ static const char *const by_key[] = {"enable_hashjoin", "enable_mergejoin", "ena
 /* Writes the limits for one transaction, not for the session, which a pooler lends to others. The server must give up
  * before we do, since it names the event at fault. A lock timeout shorter than the statement's tells a wait from a slow
  * statement. The role's own limits stay if they are lower. jit is off: if the role's settings or ours make a plan seem
- * dear, Postgres would compile it for seconds, during which it cannot be cancelled. A backend whose client is gone
+ * expensive, Postgres would compile it for seconds, during which it cannot be cancelled. A backend whose client is gone
  * ends; but while a COPY waits for rows, Postgres does not check, so TCP has to notice. Its first probe is sent after a
  * third of the timeout instead of two hours; Linux's nine further probes take the rest. */
 static const char *print_limits(const struct postgres *p, bool is_copy, char out[LIMITS_SIZE])
@@ -739,7 +739,7 @@ static int send_copy(struct postgres *p)
 	return 0;
 }
 
-/* True if this is the answer to a statement around the query: see sql/queries/reset.sql. */
+/* True if this answers a statement that is sent before or after the query itself: see sql/queries/reset.sql. */
 static bool is_aside(PGresult *result)
 {
 	static const char commands[] = "SET CONSTRAINTS RESET UNLISTEN DO";

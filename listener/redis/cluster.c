@@ -14,7 +14,7 @@
 
 #define NODES_MAX  128
 #define TICK_MS    100
-#define CALM_TICKS 10 /* between requests for the map while all is well */
+#define CALM_TICKS 10 /* ticks between requests for the map while all is well */
 #define ALL_TICKS  5  /* how long the start waits for all masters */
 
 struct node {

@@ -15,7 +15,7 @@
 #define TIMEOUT_MS 300 /* for one sentinel */
 #define TICK_MS    100
 #define CALM_TICKS 5
-#define LOST_TICKS 50 /* without a master, until the epoch is reset: the sentinel that had the newest may be gone */
+#define LOST_TICKS 50 /* ticks without a master until the epoch is reset: the sentinel with the newest may be gone */
 
 struct sentinel {
 	const struct redis_address *address;

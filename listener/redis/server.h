@@ -27,7 +27,7 @@ struct server_view {
 	enum redis_state state;
 	const char *trouble; /* why the last connection ended, "" if none has ended since the server was ready */
 	const char *host;    /* the name or address it is connected to, "" for a socket */
-	const char *client;  /* as redis_client() says it */
+	const char *client;  /* what redis_client() returns */
 	bool is_cluster;     /* the server belongs to a cluster; known once it is ready */
 };
 const struct server_view *server_view(const struct server *s);

@@ -44,7 +44,7 @@ struct talk {
 	 * server hangs. One deadline at a time is cheap. */
 	uint64_t mark;
 	int64_t mark_ms;
-	struct bytes in;      /* received, from the next answer on */
+	struct bytes in;      /* received bytes, beginning with the next answer */
 	struct arena arrays;  /* of the last answer */
 	struct bytes command; /* command of talk_say */
 	struct ending ending;

@@ -13,8 +13,8 @@
 #include "spool/disk.h"
 
 #define UNDER_WAY_MOST (16u << 20) /* bytes given to the thread and not written yet */
-#define RETRY_MS       5000        /* after a failed write or read */
-#define IDLE_MS        1000        /* without new records, before a settled segment ends */
+#define RETRY_MS       5000        /* wait after a failed write or read */
+#define IDLE_MS        1000        /* time without new records after which a settled segment ends */
 
 struct spool_segment {
 	struct list link;
@@ -188,7 +188,7 @@ struct spool_segment *spool_append(struct spool *s, struct record *r)
 	size_t size = record_size(r);
 	struct spool_segment *g;
 
-	/* A head tells the oldest of its records: if the clock was set back, that is no longer the first one. */
+	/* A segment's first record must be its oldest: begin another segment if the clock was set back. */
 	if (!s->active || s->active->bytes >= SEGMENT_MOST || s->active->bytes >= s->most / 8 ||
 	    r->came_us < s->active->head.oldest_us)
 		begin_segment(s, r);

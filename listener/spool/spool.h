@@ -25,7 +25,7 @@ struct spool_callbacks {
 };
 
 /* Opens the directory. All records of its segments count as put away. most: bytes that all segments may have. sync_ms:
- * between two fdatasyncs. On failure, returns NULL and writes a sentence to error. */
+ * time between two fdatasyncs. On failure, returns NULL and writes a sentence to error. */
 struct spool *spool_open(uv_loop_t *loop, const char *dir, uint64_t most, int64_t sync_ms, char *error, size_t size);
 /* Sets the callbacks. Call it first. */
 void spool_listen(struct spool *s, const struct spool_callbacks *on);

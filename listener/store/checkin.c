@@ -16,7 +16,7 @@
 #include "base/text.h"
 #include "base/quantity.h"
 
-#define EARLY_MS 1000 /* one that comes so early is that of its minute */
+#define EARLY_MS 1000 /* a check-in that comes this much too early still counts as the one due */
 
 void checkin_init(struct checkin *n, const struct config *config)
 {

@@ -8,7 +8,7 @@
 
 #include "base/slice.h"
 
-#define CURSORS_PERIOD_MS 1000 /* between two statements */
+#define CURSORS_PERIOD_MS 1000 /* time between two statements */
 
 struct cursor {
 	const char *source;     /* its name */

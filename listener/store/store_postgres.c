@@ -55,10 +55,10 @@
 #define TEXT_OID 25
 
 #define STALL_MS     500  /* a batch takes about 20 ms */
-#define ASK_AGAIN_MS 50   /* after a query for the epoch without an answer */
+#define ASK_AGAIN_MS 50   /* wait after a query for the epoch without an answer */
 #define SURE_MS      1000 /* how long the epoch that Postgres returned is certain */
 
-#define SEEK_MS    1000  /* between two searches for the session that has a row */
+#define SEEK_MS    1000  /* time between two searches for the session that has a row */
 #define BLOCKED_MS 20000 /* how long that session is named after an event has met the row */
 
 #define LOSSES_MOST 4 /* times the connection is lost during the same INSERT before the batch is halved */
@@ -151,7 +151,7 @@ struct store {
 	bool is_sent;                /* the current batch was sent and its answer was lost */
 	bool is_held_up;             /* the last answer was a lock timeout */
 	answer_fn *on_other;         /* handles the current statement's answer; NULL: it is the batch's */
-	char holder[300];            /* the session logged since rows were last stored */
+	char holder[300];            /* the session last logged as holding a lock; "" once rows are stored */
 	int64_t blocked_ms;          /* loop clock: it was sought for an event that met a row; 0: it holds up all */
 	char trouble[300];           /* the error last logged */
 	uv_timer_t retry;

@@ -18,7 +18,7 @@
 #include "store/pace.h"
 #include "store/stall.h"
 
-#define SUSPECTS_MAX        8     /* events per statement that have failed before */
+#define SUSPECTS_MAX        8     /* per statement: events that have failed before */
 #define BEHIND_BATCHES      4     /* consecutive full batches before a second connection is opened */
 #define UNUSED_MS           10000 /* idle time after which the second connection is closed */
 #define USELESS_MS          60000 /* time before it is opened again if it could not connect */
@@ -29,7 +29,7 @@
 #define AHEAD_EVENTS        32768 /* waiting events at which feeds are not read, if the oldest waits less than this: */
 #define AHEAD_MS            2000
 #define SLOW_MS             1000  /* the store is slow if the oldest row waits this long behind a full batch */
-#define SLOW_AGAIN_MS       60000 /* between two log lines about that */
+#define SLOW_AGAIN_MS       60000 /* time between two log lines about that */
 
 /* The check-in: sent once a minute, and once more at the end. */
 enum telling {
@@ -125,7 +125,7 @@ static void on_checkin_due(struct storing *s)
 	s->checkin_ms = now_ms(s) + checkin_wait_ms(&s->checkin);
 }
 
-/* Copies whose events are not stored: they may be missing in the minutes that are told of. */
+/* Notes copies whose events are not stored: they may be missing from the minutes that are reported. */
 static void note_waiting(const struct storing *s)
 {
 	list_each(node, after, &s->events->ordered) {
@@ -734,7 +734,7 @@ bool storing_is_sent(const struct storing *s)
 	return store_view(s->first.store).is_sent || (s->second.store && store_view(s->second.store).is_sent);
 }
 
-/* True if rows or another statement are waiting, and not just for a search for blocked rows. */
+/* True if rows or another statement are waiting, unless a search for blocked rows is why they wait. */
 static bool is_waiting(const struct storing *s)
 {
 	const struct store_view v = store_view(s->first.store);
