@@ -27,8 +27,8 @@ uint32_t backoff_draw(void);
 /* Call this after a success: the next wait is short again. */
 void backoff_reset(struct backoff *b);
 
-/* Call this when a connection has ended, with how long it lived. Resets b and returns true if it was a success. It was
- * not if it brought no data: a server that accepts and hangs up must not be redialled without a wait. */
+/* Call this when a connection has ended, with how long it lived. Resets b and returns true if it was a success. One
+ * that brought no data was not: a server that accepts and hangs up must not be redialled without a wait. */
 bool backoff_judge(struct backoff *b, bool has_brought, int64_t lived_ms);
 
 #endif

@@ -53,7 +53,7 @@ const char *json_skip_string(const char *at, bool *has_escape)
 	return at + 1;
 }
 
-/* Returns the end of a string; at is behind the opening quote. An odd number of backslashes escapes a quote. */
+/* Returns the end of a string; at is after the opening quote. An odd number of backslashes escapes a quote. */
 static const char *end_string(const char *at)
 {
 	for (;;) {

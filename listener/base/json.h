@@ -68,8 +68,8 @@ bool json_has_half_pair(const char *text, size_t len);
 /* Reads an integer of up to 38 digits. Returns false if v is anything else. */
 bool json_to_integer(struct slice value, __int128 *number);
 double json_to_real(struct slice value);
-/* Reads the exponent of a number, if *at is at its e, and moves *at behind it. An exponent beyond most is read as most
- * or a little more. Returns 0 without an exponent. */
+/* Reads the exponent of a number, if *at is at its e, and moves *at past it. An exponent beyond most is read as most or
+ * a little more. Returns 0 without an exponent. */
 long json_read_exponent(const char **at, const char *end, long most);
 
 /* Walks an array or the members of an object:

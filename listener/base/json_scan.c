@@ -103,7 +103,7 @@ static bool is_hex(char c)
 	return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'f');
 }
 
-/* at is behind the backslash. Returns the end of the escape, or NULL if it is malformed. */
+/* at is after the backslash. Returns the end of the escape, or NULL if it is malformed. */
 static const char *skip_escape(struct scan *s, const char *at)
 {
 	if (at == s->end || !*at || !strchr("\"\\/bfnrtu", *at))
@@ -129,7 +129,7 @@ __attribute__((noinline)) static const char *skip_escaped(struct scan *s, const 
 	return at < s->end && *at == '"' ? at + 1 : refuse(s, at, "control character in a string");
 }
 
-/* at is behind the opening quote. Returns the byte behind the closing one, or NULL if the string is malformed. */
+/* at is after the opening quote. Returns the byte after the closing one, or NULL if the string is malformed. */
 static const char *skip_string(struct scan *s, const char *at)
 {
 	at = skip_plain(at, s->end);
@@ -224,7 +224,7 @@ static const char *enter(struct scan *s, const char *at, bool *is_over)
 	return is_map ? skip_name(s, at) : at;
 }
 
-/* at is behind a value. Returns the next value, or the end of the outermost one when s->depth becomes 0. */
+/* at is after a value. Returns the next value, or the end of the outermost one when s->depth becomes 0. */
 static const char *leave(struct scan *s, const char *at)
 {
 	while (s->depth) {

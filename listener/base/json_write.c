@@ -57,7 +57,7 @@ static void write_unit(struct bytes *out, unsigned unit)
 	bytes_add_text(out, text);
 }
 
-/* Writes DEL or a character beyond ASCII as one or two escapes. Returns its length in bytes. */
+/* Writes DEL or a character outside of ASCII as one or two escapes. Returns its length in bytes. */
 static size_t write_escaped(struct bytes *out, const char *at, size_t len)
 {
 	ucs4_t c;

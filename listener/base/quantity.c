@@ -30,7 +30,7 @@ static bool is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* Reads digits and moves *at behind them. */
+/* Reads digits and moves *at past them. */
 static bool read_digits(const char **at, int64_t *n)
 {
 	int64_t value = 0;

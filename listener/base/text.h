@@ -30,7 +30,7 @@ static inline size_t text_mark_len(const char *text, size_t len)
 	return len >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
 }
 
-/* Replaces each byte beyond ASCII with a question mark, for uses that require UTF-8. */
+/* Replaces each byte that is not ASCII with a question mark, for uses that require UTF-8. */
 static inline void make_ascii(char *text)
 {
 	for (; *text; text++)
@@ -58,8 +58,8 @@ static inline void text_replace_controls(char *text, char by)
 		memset(at, by, text_control_len(at, (size_t)(end - at)));
 }
 
-/* Cleans text from a peer for a log line. Such characters become question marks. So does each byte beyond ASCII if the
- * text is not UTF-8, which happens when it was cut. */
+/* Cleans text from a peer for a log line. Such characters become question marks. So does each byte that is not ASCII if
+ * the text is not UTF-8, which happens when it was cut. */
 static inline void make_line(char *text)
 {
 	text_replace_controls(text, '?');

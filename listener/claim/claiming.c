@@ -42,13 +42,13 @@ struct claiming {
 	struct claiming_callbacks on;
 	struct claim *claim;
 	struct hold hold;
-	struct list left;         /* events that the done channel may settle, oldest first, linked by wait_link */
-	int64_t led_ms;           /* loop clock: this listener last claimed an event as its source's leader; 0: never */
-	int64_t told_ms;          /* loop clock: the channel last settled a copy here */
-	int64_t arrived_ms;       /* loop clock: the newest of those copies arrived */
+	struct list left;   /* events that the done channel may settle, oldest first, linked by wait_link */
+	int64_t led_ms;     /* loop clock: when this listener last claimed an event as its source's leader; 0: never */
+	int64_t told_ms;    /* loop clock: when the channel last settled a copy here */
+	int64_t arrived_ms; /* loop clock: when the newest of those copies arrived */
 	int64_t left_checked_ms;  /* loop clock: last search for overdue events */
-	int64_t left_probed_ms;   /* loop clock: one was last claimed because the channel was silent */
-	int64_t left_free_ms;     /* loop clock: nobody had the event of that claim; 0: somebody had */
+	int64_t left_probed_ms;   /* loop clock: when one was last claimed because the channel was silent */
+	int64_t left_free_ms;     /* loop clock: when nobody had the event of that claim; 0: somebody had it */
 	bool is_ahead;            /* far ahead of the leaders, so reading stops */
 	bool is_passive;          /* it cannot store, the others know it, and it leaves claims to them */
 	bool is_draining;         /* draining: nothing waits for others */

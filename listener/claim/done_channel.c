@@ -56,7 +56,7 @@ struct done_channel {
 	bool has_key;
 	bool is_heard;
 	int64_t deaf_ms;   /* loop clock: not subscribed since then although Redis is ready; 0: subscribed */
-	bool is_deaf_told; /* this, or an error of SUBSCRIBE, has been logged */
+	bool is_deaf_told; /* deafness, or an error of SUBSCRIBE, has been logged */
 	bool is_mute;      /* the last PUBLISH failed */
 	uint64_t publisher;
 	struct generation young, old;

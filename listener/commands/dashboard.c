@@ -34,7 +34,7 @@
 
 #define VISITORS      128
 #define THREADS       "64"
-#define QUESTIONS     16 /* at once, each with a connection to Postgres */
+#define QUESTIONS     16 /* most commands at once, each with a connection to Postgres */
 #define FRESH_MS      2000
 #define BODY_MAX      (64u << 10)
 #define IDS_MAX       100

@@ -43,8 +43,8 @@
 	"SELECT id, event_type, raw FROM (SELECT *, " in "sum(" in "length(raw)) OVER (ORDER BY id) - " in \
 	"length(raw) AS before FROM " \
 	"(" find " ORDER BY id LIMIT " most ") AS found) AS page WHERE before < " MESSAGE_BYTES " ORDER BY id"
-/* How many of the newest ids there are, at most as many as wanted, and the lowest of them. With a bound of time, the
- * sum keeps the planner from reading all ids, the newest first, for the few of that time. */
+/* Counts the newest ids, up to the wanted number, and finds the lowest of them. With a bound of time, the sum keeps the
+ * planner from reading all ids, newest first, to find the few of that time. */
 #define NEWEST(with, find) \
 	"WITH " with \
 	"wanted AS MATERIALIZED (SELECT 1 WHERE pg_catalog.set_config('wsonce.wanted', $8::text, true) <> '')" \
@@ -390,7 +390,7 @@ static json_t *make_base64(const char *bytes, size_t len)
 	return json_string(bytes_text(&text));
 }
 
-/* why_not: the body of a delivery is left out; else NULL. */
+/* why_not: why the body of a delivery is left out; else NULL. */
 static void show_json(const json_t *fields, const char *body, size_t len, bool is_delivery, const char *why_not)
 {
 	struct json_out out;

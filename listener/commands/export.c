@@ -140,7 +140,7 @@ static void fail_output(struct export *e, size_t part, int error)
 			      is_cut ? "; its last line is cut off" : "");
 }
 
-/* Writes the lines, and moves the position behind the last one that is written whole. */
+/* Writes the lines, and moves the position past the last one that was written as a whole. */
 static void write_lines(struct export *e)
 {
 	size_t len = e->lines.len, done = len, whole;

@@ -56,7 +56,7 @@ int ndjson_skip(struct ndjson *l, uint64_t offset);
  */
 int ndjson_fingerprint(struct ndjson *l, uint64_t offset, char hex[65]);
 
-/* True if path, or path with .part behind it, is the file that is read, also under another name. */
+/* True if path, or path with .part appended, is the file that is read, even under another name. */
 bool ndjson_would_lose(const struct ndjson *l, const char *path);
 
 /* Returns the message of a record. If a profile has read it, writes into event a message that needs no profile. */

@@ -16,7 +16,7 @@
 #include "commands/session.h"
 
 #define WIDTH    80
-#define LIMIT_MS 8000 /* for both servers to answer */
+#define LIMIT_MS 8000 /* time for both servers to answer */
 #define EVERY_US 2000000
 
 /* --- text: columns that fit a terminal of 80, and no control characters from outside --- */

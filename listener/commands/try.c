@@ -37,7 +37,7 @@
 #define GOODBYE_MS    300
 #define TICK_MS       50
 #define REJECTED_MOST 5
-#define MESSAGE_BYTES 300 /* of a rejected message */
+#define MESSAGE_BYTES 300 /* most bytes shown of a rejected message */
 
 /* True if list is a list of ascending numbers, such as 1,9. */
 static bool is_ascending(const char *list)
@@ -88,7 +88,7 @@ struct trial {
 	struct bytes rejected;                 /* the first few, each with another reason, likewise */
 	size_t rejected_count;
 
-	/* Of a feed: */
+	/* Only for a feed: */
 	uv_loop_t loop;
 	struct profile *shard; /* owned; if not NULL, profile points to it */
 	struct ws *ws;
@@ -107,7 +107,7 @@ struct trial {
 	uint64_t too_long;
 	json_t *samples; /* the first ids */
 
-	/* Of a recording, in which no clock runs: */
+	/* Only for a recording, in which no clock runs: */
 	struct gaps *gaps; /* NULL: it is a feed */
 	int64_t now_s;
 	const char *starts; /* lines with which further connections begin: 9,12 */

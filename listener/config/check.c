@@ -11,7 +11,7 @@
 #include "base/url.h"
 #include "config/setting.h"
 
-/* Returns a fault that names a file. It lives until the next call. */
+/* Returns a fault that names a file, valid until the next call. */
 __attribute__((format(printf, 1, 2))) static const char *say(const char *format, ...)
 {
 	static char fault[400];

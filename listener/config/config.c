@@ -542,7 +542,7 @@ const struct profile *config_find_feed(const struct config *c, const char *name)
 	return NULL;
 }
 
-/* Returns -1 if p is NULL, since it could not be read and fault says why, or if there is a doubt about it. */
+/* Returns -1 if p is NULL (it could not be read, and fault says why), or if there is a doubt about it. */
 static int judge_profile(struct reader *r, const struct profile *p, const struct profile_fault *fault)
 {
 	const char *why = p ? p->doubt.text : fault->text;

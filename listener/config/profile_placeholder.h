@@ -21,7 +21,7 @@ struct placeholder {
 	enum placeholder_kind kind;
 	bool is_text;      /* ${text:...}: never a number */
 	const char *begin; /* its $ */
-	const char *end;   /* behind its brace */
+	const char *end;   /* after its closing brace */
 	struct slice name; /* what the braces hold, without text: */
 	int64_t unit_ms;   /* times: the unit, 1 or 1000 */
 	int64_t more;      /* times: units to add */

@@ -72,7 +72,7 @@ static char *put_length(char *at, size_t len)
 	return at;
 }
 
-/* Copies the parts behind the struct. id and type are decoded, so they are not slices of the message. */
+/* Copies the parts to the bytes after the struct. id and type are decoded, so they are not slices of the message. */
 static void fill(struct event *ev, const char *message, size_t len, const struct envelope_view *view)
 {
 	char *at = (char *)(ev + 1);

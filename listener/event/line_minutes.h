@@ -44,8 +44,8 @@ struct line_minute {
 	int behind[2];              /* p50 and p99: ms by which its copies came after the stored ones */
 	bool has_behind;
 	uint64_t waiting,
-		away; /* copies received in it that have not settled: in memory, for one description; on disk */
-	uint64_t told_unknown; /* with them */
+		away; /* copies received in it that have not settled: in memory (for the next description); on disk */
+	uint64_t told_unknown; /* unknown and these, as described last */
 	uint64_t disagree;     /* events that came with other bytes than on another line */
 	json_t *records;       /* describes such events: [event_id, first digest, this line's]; NULL: none */
 	bool is_changed, is_sent;

@@ -91,7 +91,7 @@ static void print(struct bytes *out, __int128 number, unsigned base)
 
 /* --- comparing, as the store does --- */
 
-/* Postgres stores no text with a NUL or an unpaired surrogate, and no number beyond numeric. */
+/* Postgres stores no text with a NUL or an unpaired surrogate, and no number out of numeric's range. */
 static bool is_storable(const struct mark *m)
 {
 	struct slice json = {m->json.at, m->json.len};

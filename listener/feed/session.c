@@ -19,7 +19,7 @@
 #include "feed/vars.h"
 
 #define DAY_MS        86400000.0
-#define SCRATCH_BYTES 4096 /* for the decoded parts of a typical event */
+#define SCRATCH_BYTES 4096 /* room for the decoded parts of a typical event */
 
 /* Without max_elements, a message may hold ELEMENTS_ANY events, and one more per ELEMENT_BYTES of its length: an event
  * takes 500 bytes of memory, but an element as few as two. */

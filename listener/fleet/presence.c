@@ -25,7 +25,7 @@
 #include <uthash.h> /* after memory.h, which defines its allocator */
 
 #define BEAT_MS    1000
-#define SOON_MS    100 /* least time between two beats; also until the second, which returns the others' first beats */
+#define SOON_MS    100 /* least time between two beats, and time until the second one, which returns the others' first */
 #define ALIVE_MS   "3000"
 #define REFUSED_MS 3000 /* how long a report counts */
 #define HEARD_MS   5000 /* a source without a message for this long is no longer heard */
@@ -34,7 +34,7 @@
 #define ASK_MS      100
 #define ASK_MOST_MS 400
 #define ASK_MAX     16   /* listeners in one CLIENT LIST; the others follow in the next one */
-#define WAIT_MS     2000 /* since an event last waited; longer than between two claims of one event */
+#define WAIT_MS     2000 /* how long an event counts as waiting; longer than between two claims of it */
 #define JUDGED_MS   1000 /* how long a known leader is remembered */
 #define RUN_LEN     8
 #define KEYS_MAX    8

@@ -15,7 +15,7 @@
 #include "net/redirect.h"
 #include "net/tunnel.h"
 
-#define READ_BYTES     65536      /* per read from a socket */
+#define READ_BYTES     65536      /* most bytes per read from a socket */
 #define RECORD_BYTES   16384      /* maximum of a TLS record, decrypted */
 #define UNSENT_MOST    65536      /* limit for unsent TLS output */
 #define UNREAD_STOP    (1 << 20)  /* unsent bytes at which reading stops */

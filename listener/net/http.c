@@ -27,7 +27,7 @@
 #define REQUEST_TIMEOUT_MS \
 	10000 /* default for each request, from the start of the connection or the end of the previous request */
 #define SWEEP_MS     1000
-#define MEMORY_BYTES (32u << 10) /* per connection, which limits the size of a request's head */
+#define MEMORY_BYTES (32u << 10) /* bytes per connection, which limits the size of a request's head */
 #define ROUNDS_MOST  100         /* runs of libmicrohttpd per turn */
 #define ROUNDS_BUSY  2           /* the same after a turn that used all of them */
 #define BUSY_MS      10          /* time until the next turn, then, if there is no traffic */

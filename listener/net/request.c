@@ -13,7 +13,7 @@
 
 #define BODY_BYTES (1 << 20) /* maximum of an answer */
 #define WAIT_CAP_S 3600
-#define BUSY_MS    1000 /* after 429 or 503 without Retry-After */
+#define BUSY_MS    1000 /* wait after 429 or 503 without Retry-After */
 
 struct requests {
 	const struct config *config;

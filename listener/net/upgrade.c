@@ -18,7 +18,7 @@
 #define WAIT_CAP_S  3600 /* limit for Retry-After */
 #define KEY_BYTES   16
 #define MAGIC       "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
-#define BUSY_WAIT_S 1 /* after 429 or 503 without Retry-After */
+#define BUSY_WAIT_S 1 /* wait after 429 or 503 without Retry-After */
 
 #define CODED(n) (((n) + 2) / 3 * 4 + 1) /* size of n bytes in base64, with a NUL */
 

@@ -20,8 +20,8 @@
 #include "base/text.h"
 #include "net/long_head.h"
 
-#define READ_BYTES  65536 /* per read from a socket */
-#define HEAD_BYTES  4096  /* kept of a message over the limit */
+#define READ_BYTES  65536 /* most bytes per read from a socket */
+#define HEAD_BYTES  4096  /* bytes kept of a message over the limit */
 #define CHECK_MS    1000
 #define FIRST_BYTES 4096 /* first size of a buffer for a message in pieces */
 #define HALVES_PART 4    /* a quarter of the budget for producers' unfinished messages, but always room for one */

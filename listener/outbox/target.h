@@ -10,7 +10,7 @@
 
 #include "config/webhook.h"
 
-#define TARGET_FAILURES     5     /* in a row before a pause */
+#define TARGET_FAILURES     5     /* failures in a row before a pause */
 #define TARGET_PAUSE_MS     1000  /* the first pause; each further one is twice as long */
 #define TARGET_PAUSE_CAP_MS 60000 /* the longest pause */
 #define TARGET_RETRY_CAP_MS 4000  /* the longest of the retry lane, where a row may have to fail several times */

@@ -20,11 +20,11 @@ struct array {
 void array_start(struct array *a, enum array_type type, size_t count);
 void array_add(struct array *a, const char *bytes, size_t len);
 /* Like array_add, but replaces invalid UTF-8, which Postgres would refuse, with question marks; and, if is_ascii,
- * everything beyond ASCII. If text is NULL, adds a null. */
+ * everything that is not ASCII. If text is NULL, adds a null. */
 void array_add_text(struct array *a, const char *text, size_t len, bool is_ascii);
 /* The same for a text that ends with a NUL. */
 void array_add_string(struct array *a, const char *text, bool is_ascii);
-/* Like array_add, but replaces everything beyond ASCII: for text that must be valid in any encoding. */
+/* Like array_add, but replaces everything that is not ASCII: for text that must be valid in any encoding. */
 void array_add_ascii(struct array *a, const char *text, size_t len);
 /* Adds a timestamptz. us: microseconds since 1970. */
 void array_add_time(struct array *a, int64_t us);

@@ -1,4 +1,4 @@
-/* jsonb.c finds what jsonb cannot hold: \u0000, an unpaired surrogate, and a number beyond numeric. */
+/* jsonb.c finds what jsonb cannot hold: \u0000, an unpaired surrogate, and a number out of numeric's range. */
 #include "postgres/jsonb.h"
 
 #include <stdbool.h>
@@ -28,7 +28,7 @@ static long count_digits(const char **at, const char *end)
 	return *at - begin;
 }
 
-/* True if the number is beyond numeric. Moves *at past it. */
+/* True if the number is out of numeric's range. Moves *at past it. */
 static bool is_beyond(const char **at, const char *end)
 {
 	const char *digits = *at + (**at == '-'), *first = digits;

@@ -12,7 +12,7 @@
 #include "base/memory.h"
 #include "redis/talk.h"
 
-#define TIMEOUT_MS 300 /* for one sentinel */
+#define TIMEOUT_MS 300 /* timeout for one sentinel */
 #define TICK_MS    100
 #define CALM_TICKS 5
 #define LOST_TICKS 50 /* ticks without a master until the epoch is reset: the sentinel with the newest may be gone */

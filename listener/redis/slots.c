@@ -29,7 +29,7 @@ unsigned int slot_of_key(const char *key, size_t len)
 	return crc16(key, len) % SLOTS;
 }
 
-/* Returns the next word of a command and moves *at behind it. */
+/* Returns the next word of a command and moves *at past it. */
 static const char *next_word(const char **at, const char *end, size_t *len)
 {
 	const char *word = *at < end ? memchr(*at, '\n', (size_t)(end - *at)) : NULL;

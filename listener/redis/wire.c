@@ -16,7 +16,7 @@
 #include "base/poll.h"
 #include "base/fault_point.h"
 
-#define READ_BYTES     65536 /* most per read */
+#define READ_BYTES     65536 /* most bytes per read */
 #define READS_PER_TURN 4
 #define PLAIN_BYTES    16384 /* bytes of one TLS record, decrypted */
 

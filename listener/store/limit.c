@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#define FIT_STATEMENTS 32 /* statements in time before a larger one is tried: a timeout costs a few percent */
+#define FIT_STATEMENTS 32 /* timely statements before a larger one is tried: a timeout costs a few percent */
 #define SLOW_ROW_MS    2  /* ms: a row that takes this long has a slow handler or trigger */
 
 static size_t smaller(size_t a, size_t b)

@@ -29,7 +29,7 @@ struct client {
 	bool has_our_close; /* our close frame is queued or sent */
 	char *request;      /* the head of its handshake */
 	struct buffer in;   /* received, not yet parsed */
-	struct buffer out;  /* to send, behind the first sent bytes */
+	struct buffer out;  /* to send, after the first sent bytes */
 	size_t sent;
 };
 
