@@ -1,6 +1,6 @@
 -- How commits may be lost when the server crashes or fails over, '' if they cannot. One column, which
 -- SCHEMA_WITH_HAZARDS adds to other statements. A WAL receiver without a logical slot is a standby or a backup: a role
--- without rights can learn no more.
+-- without rights cannot tell which.
 SELECT coalesce(pg_catalog.string_agg(hazard, ', ' ORDER BY hazard), '') FROM (
 	SELECT name || ' = ' || setting FROM pg_settings
 	WHERE name IN ('fsync', 'full_page_writes', 'synchronous_commit') AND setting = 'off'

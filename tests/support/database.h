@@ -36,8 +36,8 @@ void database_exec(struct database *db, const char *fmt, ...) __attribute__((for
 /* Returns a statement of sql/queries as one that finds its tables by the search_path, on the heap. */
 char *database_sql(const char *sql);
 
-/* From now on inserting or changing a row of events takes row_ms longer; 0 ends that. For meeting programs in the
- * middle of their work. */
+/* From now on inserting or changing a row of events takes row_ms longer; 0 ends that. For tests that must meet a
+ * program in the middle of its work. */
 void database_slow_down(struct database *db, int row_ms);
 
 /* Drop the unique key of events. */

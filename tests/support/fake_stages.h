@@ -24,9 +24,9 @@ struct fake {
 	bool is_postgres_away;    /* the store is not idle, and stalled */
 	bool is_postgres_failing; /* batches come back from the server and wait to be sent again */
 	bool is_stalled;
-	bool is_unsure;       /* store_is_sure is false; store_ask_epoch changes that, if */
-	bool is_epoch_asked;  /* it was called, */
-	bool is_epoch_silent; /* and this is not set */
+	bool is_unsure;       /* store_is_sure is false */
+	bool is_epoch_asked;  /* store_ask_epoch was called */
+	bool is_epoch_silent; /* store_ask_epoch sets is_unsure; else it clears it */
 	bool is_checkin_slow; /* a check-in gets no answer; else it is answered in the next turn, which is not a step */
 	const char *note;     /* the answer; NULL for no row */
 	bool has_cursors;     /* cursors were sent or requested, and not answered: the store is not idle */

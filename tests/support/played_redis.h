@@ -10,8 +10,7 @@ void played_redis_start(void);
 /* From now on also shows the beats of fleet/presence.c and time requests; the connection has this client id. */
 void played_redis_show_beats(const char *client);
 void played_redis_set_state(enum redis_state state);
-/* The connection for subscriptions is ready. It is another one than that for commands, and its commands are not shown.
- */
+/* The connection for subscriptions is ready. It is not the one for commands, and its commands are not shown. */
 void played_redis_subscribe(bool is_refused);
 /* A message on the channel. */
 void played_redis_say(const char *bytes, size_t len);

@@ -53,7 +53,7 @@ json_t *run_json(const struct database *db, int status, const char *words, ...) 
 		      run_wanted ? run_wanted : "", run_last.output, run_last.errors); \
 	} while (0)
 
-/* The same as run_expect for what it says on standard error. */
+/* Like run_expect, but for standard error. */
 #define run_expect_error(db, wanted, part, ...) \
 	do { \
 		struct run run_expected = run_on(db, __VA_ARGS__); \

@@ -13,7 +13,7 @@ const char *__asan_default_options(void)
 	return "detect_leaks=0";
 }
 
-/* Criterion takes a filter that no test fits for a success. */
+/* Criterion reports success if no test matches the filter. */
 ReportHook(POST_ALL)(struct criterion_global_stats *all)
 {
 	if (all->tests_passed || all->tests_failed || all->tests_crashed)

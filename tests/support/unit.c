@@ -12,7 +12,7 @@ __attribute__((constructor)) static void be_quiet(void)
 	log_setup(LOG_ERROR, LOG_TEXT, NULL);
 }
 
-/* Its own hash is Jenkins'. The last 12 bytes undo what the first 12 did to its state. */
+/* uthash's own hash is Jenkins's. The last 12 bytes undo what the first 12 did to its state. */
 void make_colliding_key(uint32_t n, char *key)
 {
 	uint32_t a = 0x9e3779b9u + n, b = 0x9e3779b9u, c = 0xfeedbeefu;

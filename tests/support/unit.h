@@ -18,8 +18,8 @@
 /* Makes one of many keys of 24 bytes, whose first word is n, that have the same value under uthash's own hash. */
 void make_colliding_key(uint32_t n, char *key);
 
-/* Checks that run takes about as much CPU time with such keys as with others. It makes its keys by make and returns the
- * CPU seconds. */
+/* Checks that run takes about as much CPU time with such keys as with others. It makes its keys with make and returns
+ * the CPU seconds that it used. */
 void collisions_must_cost_no_more(double (*run)(void (*make)(uint32_t n, char *key)));
 
 /* From now on what is logged, from level info on, is kept and not shown. */
