@@ -1,4 +1,4 @@
-/* poll.c owns libuv's poll handle, which lives until libuv has closed it: longer than the socket's owner may. */
+/* poll.c owns libuv's poll handle, which lives until libuv has closed it. The socket's owner may be gone earlier. */
 #include "base/poll.h"
 
 #include <stdlib.h>

@@ -17,7 +17,7 @@ static const struct unit sizes[] = {
 	{"", 1}, {"K", 1 << 10}, {"KiB", 1 << 10}, {"M", 1 << 20}, {"MiB", 1 << 20}, {"G", 1 << 30}, {"GiB", 1 << 30},
 };
 
-/* From ms on in ascending order: print() takes the largest unit that divides the value. */
+/* In ascending order, beginning with ms: print() takes the largest unit that divides the value. */
 static const struct unit durations[] = {
 	{"", QUANTITY_S},       {"ms", QUANTITY_MS},      {"s", QUANTITY_S},
 	{"m", 60 * QUANTITY_S}, {"h", 3600 * QUANTITY_S}, {"d", QUANTITY_DAY},

@@ -53,8 +53,8 @@ bool claiming_is_far_ahead(struct claiming *c);
 
 /* Call in each turn of the loop: the listener becomes passive if nothing can be stored, and active if something can. */
 void claiming_turn(struct claiming *c);
-/* Settles, claims or stores events that have waited long enough, and renews leases. claiming_wait() returns in how many
- * milliseconds to call it. */
+/* Settles, claims or stores events that have waited long enough, and renews leases. claiming_wait() returns the
+ * milliseconds until the next call. */
 void claiming_tick(struct claiming *c);
 int64_t claiming_wait(const struct claiming *c);
 

@@ -50,8 +50,8 @@ int dead_letter_walk_next(struct dead_letter_walk *w);
 void dead_letter_walk_end(struct dead_letter_walk *w);
 
 /* Deletes the dead marks of the events whose ids are in a column and their consumers in the next one: copies would be
- * rejected without a letter. If Redis does not answer, prints so, closes *marks, and sets it to NULL, with which the
- * next call does nothing. */
+ * rejected without a letter. If Redis does not answer, says so, closes *marks, and sets it to NULL, so that the next
+ * call does nothing. */
 void dead_letters_forget(struct redis_query **marks, const struct pg_result *rows, int column);
 
 #endif

@@ -51,7 +51,7 @@ struct export
 	uint64_t written, total, left_out;
 	int64_t start_ms;
 	bool is_broken; /* standard output failed */
-	bool is_short;  /* --until is later than until */
+	bool is_short;  /* until was lowered: rows up to --until may still come */
 };
 
 /* --- the position --- */
@@ -300,7 +300,7 @@ static void take_place(void *arg, const char *const *cells, int n)
 	e->total = strtoull(cells[2], NULL, 10);
 }
 
-/* Prints the rows of some places, from the first on. Returns their number, or -1. */
+/* Prints the rows of some places, beginning with number first. Returns how many, or -1. */
 static int print_rows(struct export *e, int first)
 {
 	AUTO_BYTES ids = {NULL, 0, 0};

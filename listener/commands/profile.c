@@ -184,7 +184,7 @@ static bool find_member(const json_t *value, const char *name, char *path, size_
 	return false;
 }
 
-/* Writes "; did you mean /data/id?" into out, or "" if the pointer's last name is nowhere. */
+/* Writes "; did you mean /data/id?" into out, or "" if no member has the pointer's last name. */
 static void ask_meant(const struct look *l, char *out, size_t size)
 {
 	json_auto_t *value = l->example ? json_loads(l->example, JSON_DECODE_ANY, NULL) : NULL;

@@ -232,7 +232,7 @@ static void print_text(const struct purge *p)
 		if (!is_asked_for(t))
 			continue;
 		printf("%s%s", p->o->is_dry ? "dry run: " : "", purge_tables[i].done_as);
-		if (!strstr(t->cutoff, "infinity")) /* --X-keep alone may keep all or none */
+		if (!strstr(t->cutoff, "infinity")) /* with --X-keep alone, all or none may be kept */
 			printf(" before %s", t->cutoff);
 		printf(": %" PRId64, t->done);
 		if (p->o->is_dry)

@@ -183,7 +183,7 @@ size_t table_options(const struct subcommand *c, struct setting own[TABLE_OPTION
 
 /* --- commands --- */
 
-/* Settings of commands that use neither server, the store, the store and Redis, or both for one consumer's events. */
+/* Settings of commands that use no server, only the store, both servers, or both for the events of one consumer. */
 #define NONE    ""
 #define STORE   "store postgres postgres-file postgres-timeout log-level log-format config"
 #define SERVERS STORE " redis redis-file redis-ca redis-cert redis-key redis-timeout"

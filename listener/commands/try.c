@@ -709,7 +709,7 @@ static int talk(struct trial *t, const struct config *config, int64_t seconds)
 	return 0;
 }
 
-/* Returns true after writing to what why the feed does not fit its profile; false if it fits. */
+/* If the feed does not fit its profile, writes why to what and returns true. */
 static bool find_misfit(const struct trial *t, const struct source_view *v, char *what, size_t size)
 {
 	const struct profile *p = t->profile;

@@ -32,7 +32,7 @@ static bool is_same(const struct change *c, const struct setting *s)
 	const void *a = setting_member(c->config, s), *b = setting_member(c->fresh, s);
 
 	if (s->form.type == VALUE_FILE_OF)
-		return true; /* the text is compared with the other setting */
+		return true; /* its text is compared as the value of the other setting */
 	if (s->form.type == VALUE_SWITCH)
 		return *(const bool *)a == *(const bool *)b;
 	if (value_is_number(s->form.type))

@@ -88,7 +88,7 @@ struct profile_fault {
 	char text[400];
 };
 
-/* Where a profile, or overrides of its members, are written, for the lines in errors. */
+/* Where a profile, or what overrides its members, is written, for the line numbers in errors. */
 struct profile_origin {
 	const char *file;
 	const char *path;   /* precedes each key: "sources[1]"; "" if the value is the whole file */

@@ -46,7 +46,7 @@ struct line_minute {
 	uint64_t waiting,
 		away; /* copies received in it that have not settled: in memory (for the next description); on disk */
 	uint64_t told_unknown; /* unknown and these, as described last */
-	uint64_t disagree;     /* events that came with other bytes than on another line */
+	uint64_t disagree;     /* events whose bytes differ from another line's */
 	json_t *records;       /* describes such events: [event_id, first digest, this line's]; NULL: none */
 	bool is_changed, is_sent;
 };

@@ -19,7 +19,7 @@ struct line_row {
 	uint64_t unknown;  /* copies, received in this minute or the next, that may belong here */
 	uint64_t filled;   /* numbers that no line got, but `fill` did */
 	uint64_t gap;      /* feed numbers missing before its events */
-	uint64_t disagree; /* events that came with other bytes than on another line */
+	uint64_t disagree; /* events whose bytes differ from another line's */
 	unsigned int reconnects, spans;
 	int silent_ms;
 	int up[LINE_UP_MAX][2]; /* ms from the start of the minute, or of the five */

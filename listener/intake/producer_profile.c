@@ -19,7 +19,7 @@
 
 struct producer_profile {
 	const struct profile *profile;
-	struct profile *own; /* the same if this owns it; else NULL */
+	struct profile *own; /* the profile if this owns it; else NULL */
 	struct pipeline *pipeline;
 	struct producer_profile_owner owner;
 	struct session *session;

@@ -31,7 +31,7 @@ const char *http_header(const struct http_request *request, const char *name);
 void http_each_header(const struct http_request *request, void (*each)(void *arg, const char *name, const char *value),
 		      void *arg);
 
-/* The same for the arguments in its query, whose values are not decoded but for +. */
+/* The same for the arguments in its query. Their values are not decoded, except for +. */
 void http_each_argument(const struct http_request *request,
 			void (*each)(void *arg, const char *name, const char *value), void *arg);
 

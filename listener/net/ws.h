@@ -26,7 +26,7 @@ struct ws_piece {
 	size_t len;
 	uint64_t rest; /* bytes of the same frame that are still to come */
 	bool is_final; /* the frame is the last one of the message */
-	bool is_text;  /* the message is */
+	bool is_text;  /* the message is a text */
 };
 
 /* How the owner of a connection takes messages. */
@@ -54,7 +54,7 @@ enum ws_hold {
 	WS_HOLD_DRAIN = 2,   /* the listener is stopping */
 	WS_HOLD_REST = 4,    /* it sends too much garbage */
 	WS_HOLD_OWED = 8,    /* we owe too many answers to a producer, or acks to a feed */
-	WS_HOLD_UNSENT = 16, /* a feed has not read too much of what we sent */
+	WS_HOLD_UNSENT = 16, /* a feed leaves too much of what we sent unread */
 };
 
 /* One open WebSocket connection; a member of its owner's struct. */

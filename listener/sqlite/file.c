@@ -525,7 +525,7 @@ static bool take_mode(void *arg, const struct sqlite_value *cells, int n)
 }
 
 /* synchronous = FULL, so that a commit is on the disk before it is acknowledged. The cache is large because ids come in
- * random order and need any page of their index. */
+ * random order, so any page of their index may be needed. */
 static enum sqlite_result set_up(struct sqlite_file *f)
 {
 	bool is_wal = false;
