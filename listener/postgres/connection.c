@@ -100,7 +100,7 @@ static void set_state(struct postgres *p, enum postgres_state state)
 	p->state = state;
 	if (was_up && is_up) {
 		log_spell_off(&p->losses, (int64_t)uv_now(p->loop),
-			      p->losses.times > 1 ? "postgres connection holds" : NULL);
+			      p->losses.times > 1 ? "postgres connection is stable again" : NULL);
 		return;
 	}
 	if (was_up && state == POSTGRES_DOWN)

@@ -116,7 +116,7 @@ int server_send(struct server *s, const char *bytes, size_t len, redis_cb *cb, v
 {
 	if (s->losses.times && s->view.state == REDIS_READY)
 		log_spell_off(&s->losses, (int64_t)uv_now(s->loop),
-			      s->losses.times > 1 ? "redis connection holds" : NULL);
+			      s->losses.times > 1 ? "redis connection is stable again" : NULL);
 	return s->view.state == REDIS_READY ? talk_ask(s->talk, bytes, len, cb, arg) : -1;
 }
 

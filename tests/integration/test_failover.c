@@ -386,7 +386,7 @@ Test(failover, a_redis_that_answers_only_the_login_is_four_pairs_of_lines)
 	cr_assert_leq(listener_count_logged(listener, "event=\"redis connection\""), 9, "%s",
 		      process_errors(listener_process(listener)));
 	free(redisd_command(redis, "CLIENT UNPAUSE"));
-	await(listener_has_logged(listener, "redis connection holds"), WAIT_MS);
+	await(listener_has_logged(listener, "redis connection is stable again"), WAIT_MS);
 }
 
 Test(failover, a_redis_that_wants_a_password_is_told_once)
