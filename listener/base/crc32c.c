@@ -1,5 +1,4 @@
-/* crc32c.c processes eight bytes at a time, with the processor's instruction or, if it has none, with eight tables
- * ("slicing by 8"). */
+/* crc32c.c takes eight bytes at a time, with a processor instruction or with eight tables ("slicing by 8"). */
 #include "base/crc32c.h"
 
 #include <endian.h>

@@ -8,8 +8,7 @@
  * if there is no such file; or NULL after printing why. */
 json_t *checkpoint_read(const char *path);
 
-/* Replaces the file atomically: even after a power cut, either the old or the new one is there. Returns 0; or -1 after
- * printing why. */
+/* Replaces the file atomically, even if the power fails. Returns 0; or -1 after printing why. */
 int checkpoint_write(const char *path, const json_t *checkpoint);
 
 #endif

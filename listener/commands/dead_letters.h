@@ -22,8 +22,7 @@ struct dead_letter_ids {
 /* Returns up to most ids, starting with number first, as the text of a Postgres array, on the heap. */
 char *dead_letter_ids_array(const struct dead_letter_ids *ids, size_t first, size_t most);
 
-/* A walk, by id, over the letters or deliveries that match when it begins. Its memory does not depend on their
- * number. */
+/* A walk by id over the letters that match when it begins. Its memory does not depend on their number. */
 struct dead_letter_walk {
 	struct session *session;
 	const struct config *config;

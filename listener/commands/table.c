@@ -6,8 +6,7 @@
 
 /* --- options --- */
 
-/* An option. It belongs to the commands whose names begin with `of` and whose own options include its flag. The first
- * matching row counts. */
+/* An option of the commands whose names begin with `of` and that have its flag. The first matching row counts. */
 struct row {
 	const char *of;
 	int64_t preset; /* default of a number */

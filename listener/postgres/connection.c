@@ -304,8 +304,7 @@ static bool is_check(const struct postgres *p, char kind, const char *name)
 }
 
 /* Such an error may come from the event, or from the table since it was changed: a column that nobody fills, a check of
- * the time. Only an inspection can tell, so blame the table for the first one in a while, which leads to an
- * inspection. */
+ * the time. Only an inspection can tell, and blaming the table for the first error in a while leads to one. */
 static bool is_unvetted(const struct postgres *p, enum sqlstate_doubt doubt, const char *constraint)
 {
 	return doubt < DOUBTS && !(doubt == DOUBT_CHECK && is_check(p, '+', constraint)) &&
