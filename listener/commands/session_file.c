@@ -215,18 +215,30 @@ int session_file_each(struct sqlite_file *f, const char *sql, int n, const char 
 	return sqlite_file_run_all(f, sql, bound, n, hand_out, &rows) == SQLITE_FILE_FINE ? 0 : -1;
 }
 
+/* SQLite has no schema pg_catalog, which statements for both databases name. */
+static char *without_catalog(const char *sql)
+{
+	static const char schema[] = "pg_catalog.";
+	char *own = memory_strdup(sql);
+
+	for (char *at = own; (at = strstr(at, schema));)
+		memmove(at, at + sizeof(schema) - 1, strlen(at + sizeof(schema) - 1) + 1);
+	return own;
+}
+
 struct pg_result *session_file_ask(struct sqlite_file *f, const char *sql, int n, const char *const *values,
 				   int64_t until_ms)
 {
 	struct sqlite_value bound[COLUMNS_MAX];
 	enum sqlite_result result = SQLITE_FILE_BUSY;
 	struct answer a = {make_rows(0), 0};
+	AUTO_FREE char *own = without_catalog(sql);
 
 	for (int i = 0; i < n && i < COLUMNS_MAX; i++)
 		bound[i] = sqlite_string(values[i]);
 	for (int i = 0;
 	     i < BUSY_TRIES && result == SQLITE_FILE_BUSY && !((i || *sqlite_file_why(f)) && is_late(until_ms)); i++)
-		result = dispatch(f, sql, bound, n, &a);
+		result = dispatch(f, own, bound, n, &a);
 	if (result == SQLITE_FILE_FINE)
 		return a.rows;
 	PQclear(a.rows);
