@@ -196,16 +196,16 @@ void ledger_tick(struct ledger *l, uint64_t n, int64_t now_ms)
 
 /* --- durable frames --- */
 
-/* Joins e to the entry before it. Of their acks, only the last is sent. */
+/* Joins e to the entry before it. Of their acks, only the last is sent; e may have none. */
 static void join(struct ledger *l, struct entry *before, struct entry *e)
 {
 	if (e->cursor.at)
 		note(l, &before->cursor, slice_of(&e->cursor));
-	if (e->owed) {
+	before->unacked += e->unacked;
+	if (e->owed && (!before->owed || choose(e, NULL).at)) {
 		charge(l, e->owed->len, 0);
 		set_owed(before, e->owed);
 		before->came_ms = e->came_ms;
-		before->unacked += e->unacked;
 		before->has_new = e->has_new;
 		e->owed = NULL;
 	}

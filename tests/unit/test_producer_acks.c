@@ -137,6 +137,17 @@ Test(producer_acks, cumulative_words_are_the_last_of_a_run_and_errors_are_all_sa
 	expect("okf ");
 }
 
+Test(producer_acks, a_frame_without_words_takes_none_from_those_before_it)
+{
+	ledger_leave(ledger);
+	open_ledger(true);
+	struct sender *a = add('a', 1), *b = ledger_expect(ledger);
+	ledger_owe_acks(ledger, &(struct ledger_acks){.stored = {NULL, 0}});
+	settle(b, OUTCOME_PERSISTED);
+	settle(a, OUTCOME_PERSISTED);
+	expect("oka ");
+}
+
 Test(producer_acks, nothing_is_said_to_who_has_left)
 {
 	struct sender *a = add('a', 2);
