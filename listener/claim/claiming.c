@@ -72,10 +72,10 @@ static int64_t ttl_ms(const struct claiming *c)
 
 /* --- claim and hold --- */
 
-/* After an outage of Postgres, all that memory holds may be due at once. */
+/* After an outage of Postgres, all that memory holds may be due at once. Events may wait for the spool instead. */
 static bool may_ask(const struct claiming *c)
 {
-	return c->events->counts[EV_CLAIMING] < CLAIMS_MOST;
+	return c->events->counts[EV_CLAIMING] < CLAIMS_MOST || claim_unanswered(c->claim) < CLAIMS_MOST;
 }
 
 static unsigned int ask_step(const struct claiming *c, const struct event *ev)

@@ -1264,6 +1264,10 @@ Test(pipeline, events_that_wait_for_claims_are_claimed_a_few_thousand_at_a_time)
 	tell("pass 50; in claiming 8192; in held 99");
 }
 
+/* With --spool-after 0 they wait for the disk, and Redis has not been asked. */
+STORY(claims_that_are_not_sent_yet_stop_no_others,
+      "config inflight_bytes 100000000; unanswered -8192; receive 0..8192; set other_leader; receive 8192..8193; "
+      "pass 350; in claiming 8193; in held 0")
 STORY(the_leader_tells_again_of_what_has_long_been_stored,
       "set old_marks; receive a; take a done; journal take(a) tell; flight 0")
 STORY(what_was_stored_a_minute_ago_is_not_told_again, "receive a; take a done; journal take(a); flight 0")
