@@ -366,11 +366,11 @@ static void tell_unknown(void *arg, const char *variable, const char *meant)
 		dispatch_fail("%s is not a setting%s", variable, meant);
 }
 
-/* A misspelled variable may be why the settings are wrong. listen, check and config lint name such variables
- * themselves. */
-static void tell_misspelled(const struct subcommand *c, const struct config *config)
+/* A misspelled variable may be why the settings are wrong. If they are read, listen, check and config lint name such
+ * variables themselves. */
+static void tell_misspelled(const struct subcommand *c, const struct config *config, bool is_read)
 {
-	if (c->run != listen_command && c->run != check_command && c->run != config_lint)
+	if (!is_read || (c->run != listen_command && c->run != check_command && c->run != config_lint))
 		config_each_unknown(config, tell_unknown, NULL);
 }
 
@@ -395,7 +395,7 @@ static int run_command(const struct subcommand *c, const struct config *given, i
 	argv[0] = (char *)name_for_settings(c);
 	is_read = !read_words(c, given ? NULL : &own, &in, &options, error, sizeof(error));
 	if (!given)
-		tell_misspelled(c, &own);
+		tell_misspelled(c, &own, is_read);
 	if (is_read) {
 		if (!given)
 			config_start_log(&own);

@@ -180,6 +180,8 @@ static bool is_known_variable(const struct config *c, const char *name, size_t l
 			return true;
 	if (len == 15 && strncmp(name, "WSONCE_PROFILES", len) == 0)
 		return true;
+	if (strncmp(name + len, "=tcp://", 7) == 0) /* Kubernetes sets WSONCE_REDIS_PORT for a service wsonce-redis */
+		return true;
 	for (size_t i = 0; i < c->webhooks.count; i++) {
 		const char *env = c->webhooks.items[i].secret_env;
 

@@ -304,9 +304,16 @@ Test(command, a_variable_that_is_no_setting_is_told, .init = bench_open)
 	*strchrnul(line, '\n') = '\0';
 	cr_assert(strstr(line, "WSONCE_CLAIM_TTLL; did you mean WSONCE_CLAIM_TTL?"), "%s", line);
 	cr_assert(!strstr(line, "WSONCE_BATCH_MAX") && !strstr(line, "HOOK"), "%s", line);
-	struct run run = run_in((const char *const[]){"WSONCE_POSTGRESS=host=/nowhere", NULL}, "lines --since 1h");
-	cr_assert(strstr(run.errors, "wsonce: WSONCE_POSTGRESS is not a setting; did you mean WSONCE_POSTGRES?\n"),
-		  "%s", run.errors);
+	for (size_t i = 0; i < 3; i++) {
+		static const char *const misspelled[] = {"WSONCE_POSTGRESS=host=/nowhere",
+							 "WSONCE_REDIS_PORT=tcp://10.0.0.1:6379", NULL};
+		struct run run = run_in(misspelled, (const char *const[]){"lines --since 1h", "listen", "check"}[i]);
+
+		cr_assert(strstr(run.errors,
+				 "wsonce: WSONCE_POSTGRESS is not a setting; did you mean WSONCE_POSTGRES?\n"),
+			  "%s", run.errors);
+		cr_assert_not(strstr(run.errors, "WSONCE_REDIS_PORT"), "%s", run.errors);
+	}
 }
 
 Test(command, a_json_log_is_one_object_per_line, .init = bench_open)
