@@ -178,10 +178,8 @@ static bool is_known_variable(const struct config *c, const char *name, size_t l
 	for (size_t i = 0; (s = setting_at(i)); i++)
 		if (strlen(s->env) == len && strncmp(s->env, name, len) == 0)
 			return true;
-	if (len == 15 && strncmp(name, "WSONCE_PROFILES", len) == 0)
-		return true;
-	if (strncmp(name + len, "=tcp://", 7) == 0) /* Kubernetes sets WSONCE_REDIS_PORT for a service wsonce-redis */
-		return true;
+	if ((len == 15 && strncmp(name, "WSONCE_PROFILES", len) == 0) || strncmp(name + len, "=tcp://", 7) == 0)
+		return true; /* the latter are Kubernetes', such as WSONCE_REDIS_PORT for a service wsonce-redis */
 	for (size_t i = 0; i < c->webhooks.count; i++) {
 		const char *env = c->webhooks.items[i].secret_env;
 

@@ -18,7 +18,7 @@ void stall_stored(struct stall *s)
 {
 	s->unable_ms = 0;
 	s->blocked = 0;
-	s->has_failed = s->is_stalled = false;
+	s->has_failed = s->is_stalled = s->is_of_rows = false;
 }
 
 void stall_failed(struct stall *s)
@@ -35,14 +35,14 @@ void stall_blocked(struct stall *s)
 	s->unable_ms = 0;
 }
 
-bool stall_check(struct stall *s, bool has_rows, int64_t now_ms)
+bool stall_check(struct stall *s, bool has_rows, bool is_late, int64_t now_ms)
 {
-	if (has_rows || s->has_failed)
-		s->unable_ms += least(now_ms - s->checked_ms, STEP_MS);
-	else
-		s->unable_ms = 0;
+	bool is_of_rows = has_rows || s->has_failed;
+	int64_t most_ms = is_of_rows ? least(STALL_MS + 2 * s->took_ms, STALL_MOST_MS) : STALL_LATE_MS;
+
+	s->unable_ms = is_of_rows || is_late ? s->unable_ms + least(now_ms - s->checked_ms, STEP_MS) : 0;
 	s->checked_ms = now_ms;
-	if (s->unable_ms >= least(STALL_MS + 2 * s->took_ms, STALL_MOST_MS))
-		s->is_stalled = true;
+	s->is_stalled = s->is_of_rows || s->unable_ms >= most_ms;
+	s->is_of_rows |= s->is_stalled && is_of_rows;
 	return s->is_stalled;
 }

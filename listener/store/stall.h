@@ -7,6 +7,7 @@
 
 #define STALL_MS      1000 /* stalled after this long with rows to store and none stored, plus twice a batch's time */
 #define STALL_MOST_MS 5000 /* but at most after this long */
+#define STALL_LATE_MS 2000 /* without rows: after another statement was late for this long; it may wait for a lock */
 #define STALL_BLOCKED 3    /* this many blocked rows, one after the other, count as failures */
 
 struct stall {
@@ -16,6 +17,7 @@ struct stall {
 	unsigned int blocked; /* consecutive rows that were blocked */
 	bool has_failed;      /* a row was postponed since the last one was stored */
 	bool is_stalled;
+	bool is_of_rows; /* the stall is */
 };
 
 /* A batch was stored in this time. */
@@ -28,7 +30,8 @@ void stall_failed(struct stall *s);
 void stall_blocked(struct stall *s);
 
 /* Call it at least twice a second; time in which the process did not run does not count. has_rows: rows are waiting to
- * be stored. Returns is_stalled, which stall_stored() clears. */
-bool stall_check(struct stall *s, bool has_rows, int64_t now_ms);
+ * be stored. is_late: Postgres is late with the current statement. Returns is_stalled: stall_stored() ends a stall of
+ * rows, and the answer one without rows. */
+bool stall_check(struct stall *s, bool has_rows, bool is_late, int64_t now_ms);
 
 #endif

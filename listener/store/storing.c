@@ -734,18 +734,14 @@ bool storing_is_sent(const struct storing *s)
 	return store_view(s->first.store).is_sent || (s->second.store && store_view(s->second.store).is_sent);
 }
 
-/* True if rows or another statement are waiting, unless a search for blocked rows is why they wait. */
-static bool is_waiting(const struct storing *s)
-{
-	const struct store_view v = store_view(s->first.store);
-	bool is_at_work = s->events->counts[EV_STORING] && !v.is_idle;
-
-	return (s->events->counts[EV_BATCHED] || is_at_work || (v.is_ready && v.is_stalled)) && !v.is_searching;
-}
-
 bool storing_is_unable(struct storing *s)
 {
-	return stall_check(&s->stall, is_waiting(s), now_ms(s));
+	const struct store_view v = store_view(s->first.store);
+	bool has_rows = s->events->counts[EV_BATCHED] || (s->events->counts[EV_STORING] && !v.is_idle);
+	bool is_late = v.is_ready && v.is_stalled;
+
+	/* A search for blocked rows is no stall. */
+	return stall_check(&s->stall, has_rows && !v.is_searching, is_late && !v.is_searching, now_ms(s));
 }
 
 void storing_forget_stall(struct storing *s)

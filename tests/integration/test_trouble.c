@@ -97,9 +97,9 @@ Test(trouble, a_listener_without_events_says_that_postgres_does_not_answer)
 
 	bench_serve((struct listener_options){.postgres = postgres_conninfo(pg), .redis = "none"}, NULL);
 	postgres_pause(pg);
-	await(listener_page_has(listener, "/readyz", "not ready: postgres: "), 5000);
+	await(listener_page_has(listener, "/readyz", "not ready: postgres: "), 10000);
 	postgres_resume(pg);
-	listener_wait_ready(listener);
+	await(!listener_page_has(listener, "/readyz", "not ready"), 5000);
 }
 
 /* Long before the first dead letter. */

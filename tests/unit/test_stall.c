@@ -10,7 +10,7 @@ static bool pass(struct stall *s, bool has_rows, int64_t ms)
 	bool is_stalled = s->is_stalled;
 
 	for (; ms > 0; ms -= 100)
-		is_stalled = stall_check(s, has_rows, now_ms += 100);
+		is_stalled = stall_check(s, has_rows, false, now_ms += 100);
 	return is_stalled;
 }
 
@@ -19,7 +19,7 @@ static struct stall begin(void)
 	struct stall s = {0};
 
 	now_ms = 1000000;
-	stall_check(&s, false, now_ms);
+	stall_check(&s, false, false, now_ms);
 	return s;
 }
 
@@ -42,6 +42,20 @@ Test(stall, who_has_nothing_to_store_does_not_stall)
 	cr_assert_not(pass(&s, true, 900));
 	cr_assert_not(pass(&s, false, 100));
 	cr_assert_not(pass(&s, true, 900));
+}
+
+Test(stall, statement_without_rows_is_a_stall_until_it_is_answered)
+{
+	struct stall s = begin();
+
+	for (int i = 0; i < 19; i++)
+		cr_assert_not(stall_check(&s, false, true, now_ms += 100));
+	cr_assert(stall_check(&s, false, true, now_ms += 100));
+	cr_assert_not(pass(&s, false, 100));
+	for (int i = 0; i < 20; i++)
+		stall_check(&s, false, true, now_ms += 100);
+	cr_assert(pass(&s, true, 100));
+	cr_assert(pass(&s, false, 100000), "rows came");
 }
 
 Test(stall, row_that_was_put_off_is_still_to_be_stored)
@@ -83,7 +97,7 @@ Test(stall, time_in_which_the_process_was_stopped_does_not_count)
 {
 	struct stall s = begin();
 
-	cr_assert_not(stall_check(&s, true, now_ms += 60000));
+	cr_assert_not(stall_check(&s, true, false, now_ms += 60000));
 	cr_assert_not(pass(&s, true, 400));
 	cr_assert(pass(&s, true, 100));
 }
