@@ -177,11 +177,10 @@ static enum target_outcome judge(int status)
 /* Shortens each pause by up to a quarter, so that a fleet does not probe at the same moment. */
 static void start_pause(struct target *t, const struct target_answer *answer, int64_t now_ms, uint32_t random)
 {
-	int64_t cap_ms = t->is_retry ? TARGET_RETRY_CAP_MS : TARGET_PAUSE_CAP_MS;
+	bool is_retried = t->is_retry || judge(answer->status) == TARGET_RETRY;
+	int64_t cap_ms = is_retried ? TARGET_RETRY_CAP_MS : TARGET_PAUSE_CAP_MS;
 
-	t->pause_ms = t->pause_ms ? t->pause_ms * 2 : TARGET_PAUSE_MS;
-	if (t->pause_ms > cap_ms)
-		t->pause_ms = cap_ms;
+	t->pause_ms = !t->pause_ms ? TARGET_PAUSE_MS : t->pause_ms * 2 < cap_ms ? t->pause_ms * 2 : cap_ms;
 	t->resume_ms = t->pause_ms - (int64_t)(random % (uint64_t)(t->pause_ms / 4));
 	if (t->resume_ms < answer->retry_after_ms)
 		t->resume_ms = answer->retry_after_ms;

@@ -12,8 +12,8 @@
 
 #define TARGET_FAILURES     5     /* failures in a row before a pause */
 #define TARGET_PAUSE_MS     1000  /* the first pause; each further one is twice as long */
-#define TARGET_PAUSE_CAP_MS 60000 /* the longest pause */
-#define TARGET_RETRY_CAP_MS 4000  /* the longest of the retry lane, where a row may have to fail several times */
+#define TARGET_PAUSE_CAP_MS 60000 /* the longest pause, since a receiver that refuses a row makes it dead */
+#define TARGET_RETRY_CAP_MS 4000  /* the longest if the row is retried: those behind it may be better */
 
 #define TARGET_AHEAD       32        /* limit of leased rows per slot */
 #define TARGET_AHEAD_BYTES (4 << 20) /* limit of the bytes in the bodies of leased rows, per target */
