@@ -29,9 +29,8 @@ void stall_failed(struct stall *s);
 /* Something blocked this row only: Postgres works, unless several rows in succession are blocked. */
 void stall_blocked(struct stall *s);
 
-/* Call it at least twice a second; time in which the process did not run does not count. has_rows: rows are waiting to
- * be stored. is_late: Postgres is late with the current statement. Returns is_stalled: stall_stored() ends a stall of
- * rows, and the answer one without rows. */
+/* Call it at least twice a second; time in which the process did not run does not count. has_rows: rows wait to be
+ * stored. is_late: an answer is late. stall_stored() ends a stall of rows, the answer any other. Returns is_stalled. */
 bool stall_check(struct stall *s, bool has_rows, bool is_late, int64_t now_ms);
 
 #endif

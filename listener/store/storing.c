@@ -249,15 +249,18 @@ static void on_cursor_read(void *arg, const struct cursor *cursor, bool is_read)
 
 bool storing_is_over(struct storing *s)
 {
-	if (store_view(s->first.store).is_idle && cursors_are_due(&s->cursors, true, now_ms(s)))
+	const struct store_view v = store_view(s->first.store);
+
+	if (v.is_idle && cursors_are_due(&s->cursors, true, now_ms(s)))
 		send_cursors(s);
 	if (cursors_are_sent(&s->cursors))
 		return false;
-	if (s->telling < TELLING_LAST_SENT && store_view(s->first.store).is_idle) {
+	if (s->telling < TELLING_LAST_SENT && v.is_idle) {
 		send_checkin(s, true);
 		s->checkin_ms = now_ms(s) + LEAVE_MS;
 	}
-	return s->telling != TELLING_SENT && s->telling != TELLING_LAST_SENT;
+	/* The last check-in waits for the answer to another statement, unless that is late. */
+	return s->telling < TELLING_SENT ? v.is_stalled || !v.is_ready : s->telling == TELLING_OVER;
 }
 
 /* --- batch and store --- */
@@ -738,10 +741,9 @@ bool storing_is_unable(struct storing *s)
 {
 	const struct store_view v = store_view(s->first.store);
 	bool has_rows = s->events->counts[EV_BATCHED] || (s->events->counts[EV_STORING] && !v.is_idle);
-	bool is_late = v.is_ready && v.is_stalled;
+	bool is_search = v.is_searching; /* for blocked rows, which is no stall */
 
-	/* A search for blocked rows is no stall. */
-	return stall_check(&s->stall, has_rows && !v.is_searching, is_late && !v.is_searching, now_ms(s));
+	return stall_check(&s->stall, has_rows && !is_search, v.is_ready && v.is_stalled && !is_search, now_ms(s));
 }
 
 void storing_forget_stall(struct storing *s)

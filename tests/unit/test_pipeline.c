@@ -494,10 +494,11 @@ static void put_flag(const struct step *s, bool value)
 {
 	bool *const flags[] = {&fake.has_old_marks,       &fake.is_redis_away,    &fake.is_postgres_away,
 			       &fake.is_postgres_failing, &fake.has_other_leader, &fake.is_unsure,
-			       &fake.is_epoch_silent,     &fake.is_checkin_slow,  &fake.hears_done};
+			       &fake.is_epoch_silent,     &fake.is_checkin_slow,  &fake.hears_done,
+			       &fake.has_question,        &fake.is_stalled};
 	static const char *const names[] = {"old_marks",    "redis_away", "postgres_away", "postgres_failing",
 					    "other_leader", "unsure",     "epoch_silent",  "checkin_slow",
-					    "channel",      NULL};
+					    "channel",      "question",   "stalled",       NULL};
 
 	*flags[find_word(s, names, s->a)] = value;
 }
@@ -1907,6 +1908,11 @@ STORY(last_note_is_told_before_the_end,
 
 STORY(last_note_that_has_no_answer_is_waited_for_a_second,
       "set checkin_slow; drain; turn; pass 900; left -1; pass 200; left 0")
+
+STORY(last_note_waits_for_the_answer_to_a_question_that_is_not_late,
+      "forget; set question; drain; turn; left -1; clear question; turn; tells \"is_leaving\":true; turn; left 0")
+
+STORY(last_note_does_not_wait_for_a_late_answer, "forget; set question; set stalled; drain; turn; left 0; tells")
 
 STORY(without_postgres_there_is_no_last_note, "forget; set postgres_away; drain; turn; left 0; tells")
 
