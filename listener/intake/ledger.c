@@ -23,7 +23,7 @@ struct kept {
 /* The acks of a frame, one after the other in text. */
 struct owed {
 	struct ledger_acks acks;
-	size_t len;
+	size_t bytes; /* charged for the frame */
 	char text[];
 };
 
@@ -110,7 +110,7 @@ static struct entry *neighbour(const struct ledger *l, struct list *link)
 /* Gives e other acks, or none. */
 static void set_owed(struct entry *e, struct owed *owed)
 {
-	charge(e->ledger, e->owed ? e->owed->len : 0, owed ? owed->len : 0);
+	charge(e->ledger, e->owed ? e->owed->bytes : 0, owed ? owed->bytes : 0);
 	free(e->owed);
 	e->owed = owed;
 }
@@ -203,7 +203,7 @@ static void join(struct ledger *l, struct entry *before, struct entry *e)
 		note(l, &before->cursor, slice_of(&e->cursor));
 	before->unacked += e->unacked;
 	if (e->owed && (!before->owed || choose(e, NULL).at)) {
-		charge(l, e->owed->len, 0);
+		charge(l, e->owed->bytes, 0);
 		set_owed(before, e->owed);
 		before->came_ms = e->came_ms;
 		before->has_new = e->has_new;
@@ -362,7 +362,7 @@ void ledger_owe_acks(struct ledger *l, const struct ledger_acks *acks)
 		owed->acks.stored = put(&at, acks->stored);
 		owed->acks.duplicate = put(&at, acks->duplicate);
 		owed->acks.error = put(&at, acks->error);
-		owed->len = len;
+		owed->bytes = sizeof(*e) + sizeof(*owed) + len;
 		set_owed(e, owed);
 		e->came_ms = l->now_ms;
 		e->unacked = 1;

@@ -65,7 +65,7 @@ Test(ledger, memory_of_cursors_and_acks_counts_until_it_is_freed)
 	struct sender *sender = ledger_expect(ledger);
 	cr_assert_eq(charged, 5);
 	ledger_owe_acks(ledger, &acks_of);
-	cr_assert_eq(charged, 8);
+	cr_assert_gt(charged, 8 + 100, "%ld: a frame takes more than its ack", charged);
 	sender->answer(sender, NULL, OUTCOME_PERSISTED);
 	cr_assert_eq(charged, 0, "%ld", charged);
 	cr_assert_str_eq(acks, "ack");
