@@ -187,7 +187,6 @@ json_t *report_describe(const struct report *r)
 		"is_paused", pipeline_is_full(p->pipeline), "redis", name_redis(r), "producers",
 		p->ingest ? (json_int_t)ingest_connections(p->ingest) : 0);
 
-	json_object_set_new(report, "settled_us", json_integer((json_int_t)settled_us(p->pipeline)));
 	if (storing_is_slow(storing, &slow))
 		json_object_set_new(report, "slow", json_string(slow));
 	json_object_set_new(report, "rejected", json_of_text(admin_describe_rejected(text, sizeof(text))));
@@ -205,6 +204,7 @@ json_t *report_take(void *arg)
 	struct report *r = arg;
 	json_t *report = report_describe(r);
 
+	json_object_set_new(report, "settled_us", json_integer((json_int_t)settled_us(r->parts->pipeline)));
 	json_object_set_new(report, "whole_minutes_are_null", json_true()); /* as sql/queries/checkin.sql writes them */
 	/* In trouble, the report must be short: see store/checkin.c. */
 	if (!*storing_trouble(pipeline_storing(r->parts->pipeline))) {

@@ -23,7 +23,7 @@ void report_init(struct report *r, uv_loop_t *loop, const struct admin_parts *pa
 
 /* Returns the report as it is now. Its counts begin at the last report_take(). */
 json_t *report_describe(const struct report *r);
-/* The same with the settings and the last hour, for storing_on_checkin; arg is a struct report. */
+/* The same with the settings, the last hour and settled_us, for storing_on_checkin; arg is a struct report. */
 json_t *report_take(void *arg);
 
 void report_free(struct report *r);

@@ -258,6 +258,7 @@ Test(admin, status_is_json_though_a_text_is_not_utf8)
 	cr_assert(json_is_string(json_object_get(root, "version")));
 	cr_assert(json_is_integer(json_object_get(root, "uptime_s")));
 	cr_assert_str_eq(json_string_value(json_object_get(root, "trouble")), "");
+	cr_assert(!json_object_get(root, "settled_us"), "it takes a look at each event that is held");
 	cr_assert(json_is_integer(json_object_get(json_object_get(root, "counters"), "persisted")));
 	bench_close();
 }
