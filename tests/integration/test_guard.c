@@ -318,9 +318,11 @@ Test(guard, functions_that_hide_those_of_postgres_are_not_used, .fini = bench_cl
 					       "replay /dev/null",
 					       "migrate"};
 	struct receiver *r = receiver_start(NULL);
-	char *config = suite_file("settings.json", suite_text("{\"webhooks\": [{\"name\": \"hook\", \"secret-env\": "
-							      "\"HOOK_SECRET\", \"url\": \"http://127.0.0.1:%d/ok\"}]}",
-							      receiver_port(r)));
+	char *config =
+		suite_file("settings.json", suite_text("{\"webhooks\": [{\"name\": \"hook\", \"secret-env\": "
+						       "\"HOOK_SECRET\", \"when\": {\"/x\": {\"exists\": false}}, "
+						       "\"url\": \"http://127.0.0.1:%d/ok\"}]}",
+						       receiver_port(r)));
 
 	database_exec(
 		db,
