@@ -253,11 +253,22 @@ static void start_deadline(struct postgres *p)
 	uv_timer_start(&p->timer, on_deadline, (uint64_t)p->settings.timeout_ms, 0);
 }
 
-/* True if this server will not work soon, but another one behind the same name may. */
+static bool is_fatal(const PGresult *result)
+{
+	const char *plain = PQresultErrorField(result, PG_DIAG_SEVERITY_NONLOCALIZED);
+	const char *severity = plain ? plain : PQresultErrorField(result, PG_DIAG_SEVERITY);
+
+	return severity && (strcmp(severity, "FATAL") == 0 || strcmp(severity, "PANIC") == 0);
+}
+
+/* True if this server will not work soon, but another one behind the same name may. An error that a function raised may
+ * be that of a server which the function asks. */
 static bool wants_reconnect(const PGresult *result)
 {
 	const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
 
+	if (sqlstate_is_local(PQresultErrorField(result, PG_DIAG_CONTEXT)) && !is_fatal(result))
+		return false;
 	return sqlstate_is_class(sqlstate, "5708") ? strcmp(sqlstate, "57014") != 0 : strcmp(sqlstate, "25006") == 0;
 }
 
@@ -283,12 +294,9 @@ static void describe(const PGresult *result, char *out, size_t size)
  * PgBouncer has no severity but the one that Postgres translates. */
 static void keep_last_words(struct postgres *p, const PGresult *result)
 {
-	const char *plain = PQresultErrorField(result, PG_DIAG_SEVERITY_NONLOCALIZED);
-	const char *severity = plain ? plain : PQresultErrorField(result, PG_DIAG_SEVERITY);
 	const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
-	bool is_fatal = severity && (strcmp(severity, "FATAL") == 0 || strcmp(severity, "PANIC") == 0);
 
-	if (is_fatal || (sqlstate && strcmp(sqlstate, "57P02") == 0))
+	if (is_fatal(result) || (sqlstate && strcmp(sqlstate, "57P02") == 0))
 		describe(result, p->last_words, sizeof(p->last_words));
 }
 
