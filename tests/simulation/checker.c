@@ -122,10 +122,28 @@ static int64_t latest(int64_t a, int64_t b)
 
 /* --- what must be stored by now --- */
 
+/* Until when dead letters that are refused may fill the small memory beside a spool, so that nothing is read back. */
+static int64_t full_until(void)
+{
+	const struct settings *s = &checker.plan->settings;
+	int64_t until = -1;
+
+	for (int i = 0; s->has_spool && i < checker.plan->deed_count; i++) {
+		const struct deed *d = &checker.plan->deeds[i];
+
+		if (d->kind == DEED_FAULT && !d->is_left_out && d->at <= sim_now() &&
+		    strcmp(d->fault->name, "postgres: dead letters are refused") == 0)
+			until = latest(until, d->at + d->lasts);
+	}
+	return until < s->lasts ? until : s->lasts;
+}
+
 /* Since when only the listener itself delays the event's row; -1 if something else still does. */
 static int64_t free_since(const struct fact *f, int event)
 {
-	int64_t since = f->received_at, touched = world_touched_until(id_of(event));
+	int64_t since = f->received_at;
+	int64_t touched =
+		latest(latest(world_touched_until(id_of(event)), full_until()), files_unreadable_until(f->witness));
 
 	if (since < 0 || checker.ends[f->witness_life] != LIVING || world_wide_until() > sim_now() ||
 	    touched > sim_now())
@@ -210,6 +228,8 @@ void checker_received(int process, int life, int message)
 	if (checker.received_count == RECEIVED_MAX || life >= LIVES_MAX)
 		process_fail("the checker's tables are full");
 	checker.received[checker.received_count++] = (struct received){process, life, message, sim_now()};
+	if (f && f->commits && sim_now() - f->committed_at > SECOND / 2)
+		cost_late_copy();
 	/* It must be stored soon if an undisturbed listener has it. */
 	if (!f || has_poison(event) || world_disturbed_until(process) > sim_now())
 		return;
@@ -452,6 +472,7 @@ void sim_committed_letter(int process, const unsigned char digest[32], const cha
 	memcpy(l->digest, digest, 32);
 	l->is_gone = false;
 	sim_log(process, "message %d is a dead letter: %s", at, reason);
+	cost_letter();
 	if (m->event < 0)
 		return;
 	checker.facts[m->event].has_letter = true;
@@ -631,14 +652,16 @@ void sim_took_too_long(int process, size_t rows)
 }
 
 /* Events with claims are stored in the order of arrival, so two listeners may wait for each other where faults have let
- * both of them claim the same events, or a rare path has let one of them store an event without a claim. */
+ * both of them claim the same events, or where one stores an event without a claim: on a rare path, or since a slow
+ * leader has kept it for two TTLs. */
 static bool may_have_two_claims(void)
 {
-	bool has_faults = fault_point_is_on();
+	const struct settings *s = &checker.plan->settings;
+	bool has_faults = fault_point_is_on() || (s->slow_us && 2 * s->ttl_s * SECOND < s->lasts);
 
 	for (int i = 0; i < checker.plan->deed_count; i++)
 		has_faults |= checker.plan->deeds[i].kind == DEED_FAULT;
-	return checker.plan->settings.has_redis && has_faults;
+	return s->has_redis && has_faults;
 }
 
 void sim_deadlocked(int process)

@@ -13,6 +13,8 @@ struct limit_of {
 	double outbox;                     /* per delivery that is due */
 	double event, delivery;            /* per message sent by the feed or a producer */
 	double copy;                       /* per message and listener that may receive it */
+	double late;                       /* per copy of an event that was stored some time ago */
+	double letter;                     /* per dead letter written, again or not */
 };
 
 static const struct {
@@ -37,8 +39,8 @@ static const struct {
 	{"check-in", {.listener = 1, .listener_s = 1.0 / 60}},
 	{"INFO", {.listener = 4}},
 	{"CLIENT", {.once = 60, .listener = 3, .listener_s = 10}},
-	{"SET", {.once = 20, .listener = 2, .delivery = 2, .copy = 0.6}},
-	{"seize.lua", {.once = 10, .delivery = 0.5}},
+	{"SET", {.once = 20, .listener = 2, .delivery = 2, .copy = 0.6, .late = 0.4}},
+	{"seize.lua", {.once = 10, .letter = 1}},
 	{"inherit.lua", {.once = 0}},
 	{"PUBLISH", {.once = 10, .delivery = 1}},
 	{"SUBSCRIBE", {.listener = 1}},
@@ -57,7 +59,7 @@ static const struct {
 static struct {
 	const struct plan *plan;
 	bool is_calm;
-	size_t counts[LIMITS], claims[SIM_LISTENERS];
+	size_t counts[LIMITS], claims[SIM_LISTENERS], late, letters;
 } cost;
 
 void cost_start(const struct plan *plan)
@@ -83,6 +85,16 @@ void sim_claims(int process)
 	cost.claims[process]++;
 }
 
+void cost_late_copy(void)
+{
+	cost.late++;
+}
+
+void cost_letter(void)
+{
+	cost.letters++;
+}
+
 /* How many messages were sent. A frame requested by several connections counts once for each. */
 static double count_deliveries(void)
 {
@@ -104,7 +116,8 @@ void cost_finish(void)
 		const struct limit_of *l = &limits[i].most;
 		double most = l->once + (l->listener + l->listener_s * s) * listeners + l->event * cost.plan->events +
 			      l->connection * listeners * (hooks > 0 ? 3 : 2) + l->outbox * hooks * cost.plan->events +
-			      (l->delivery + l->copy * listeners) * deliveries;
+			      (l->delivery + l->copy * listeners) * deliveries + l->late * (double)cost.late +
+			      l->letter * (double)cost.letters;
 
 		if ((double)cost.counts[i] > most)
 			process_fail("%s: %zu in a history without faults, where %.0f are enough", limits[i].name,

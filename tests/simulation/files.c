@@ -188,6 +188,11 @@ int64_t files_disturbed_until(int process)
 	return disks.disturbed_until[process];
 }
 
+int64_t files_unreadable_until(int process)
+{
+	return disks.unreadable_until[process] ? disks.unreadable_until[process] + RETRY_US : 0;
+}
+
 /* A file is removed: each event in it is settled, or in another file. */
 static void check_unneeded(const struct inode *f)
 {

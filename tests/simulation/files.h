@@ -17,6 +17,8 @@ const char *files_directory(int process);
 bool files_have(int process, const char *bytes, size_t len, bool is_synced);
 /* Returns until when a fault has kept this listener from writing or syncing. */
 int64_t files_disturbed_until(int process);
+/* Returns until when it may not have read its disk again, which a fault had kept it from reading. */
+int64_t files_unreadable_until(int process);
 /* The listener's machine loses power: any bytes that were not synced may be lost. */
 void files_lose_power(int process);
 /* A listener opens its spool: reads do not fail until it has. */

@@ -150,6 +150,10 @@ void checker_look(void);
 /* --- cost.c --- */
 
 void cost_start(const struct plan *plan);
+/* A copy came half a second and more after its event was stored: no leader announces it, so its listener asks. */
+void cost_late_copy(void);
+/* A dead letter was written. The dead mark of one message says nothing about others with its id. */
+void cost_letter(void);
 /* Checks what sim_cost() counted. */
 void cost_finish(void);
 
