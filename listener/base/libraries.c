@@ -7,7 +7,6 @@
 #include <hiredis/hiredis.h>
 #include <jansson.h>
 #include <libwebsockets.h>
-#include <malloc.h>
 #include <openssl/crypto.h>
 #include <uv.h>
 
@@ -66,13 +65,8 @@ static void setup_hiredis(void)
 }
 #endif
 
-/* Large buffers get memory of their own, which goes back to the system. By default each one that is freed makes malloc
- * keep larger ones, and after an outage its heap was twice as large as what was in it. */
-#define LARGE (256 << 10)
-
 void libraries_setup(void)
 {
-	mallopt(M_MMAP_THRESHOLD, LARGE);
 	setup_hiredis();
 	uv_replace_allocator(memory_alloc, memory_realloc, memory_calloc, free);
 	lws_set_allocator(lws_reallocate);
