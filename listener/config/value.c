@@ -81,7 +81,7 @@ static bool read_rate(const char *text, int64_t *n)
 
 static const char *find_number_fault(const struct value_form *f, const char *text, int64_t *value)
 {
-	static char fault[240];
+	static _Thread_local char fault[240];
 	bool is_duration = f->type == VALUE_SECONDS || f->type == VALUE_MS;
 	char lowest[30], highest[30];
 
@@ -207,7 +207,7 @@ static const char *find_address_fault(const char *text)
 
 const char *value_fault(const struct value_form *form, const char *text, int64_t *number)
 {
-	static char not_one[100];
+	static _Thread_local char not_one[100];
 	int64_t unused;
 
 	switch (form->type) {
