@@ -183,12 +183,12 @@ static void choose(struct effects *e, const struct event *ev)
 	char key[24];
 
 	json_pointers_read(e->pointers, ev->payload.at, ev->payload.at + ev->payload.len);
+	sha256(ev->id, ev->id_len, digest);
 	for (size_t i = 0; i < e->when_count; i++) {
 		if (!e->when[i].count || !conditions_hold(&e->when[i], json_pointers_slots(e->pointers)))
 			continue;
 		snprintf(key, sizeof(key), "%zu:", i);
 		bytes_add_text(&e->chosen, key);
-		sha256(ev->id, ev->id_len, digest);
 		add_hex(&e->chosen, digest, CHOSEN_BYTES);
 		bytes_add_byte(&e->chosen, ',');
 	}
