@@ -51,9 +51,9 @@ struct json_step {
 int json_steps(const char *pointer, struct json_step *steps, int most);
 void json_steps_free(struct json_step *steps, int count);
 
-/* Returns the member or element that a step names, the last if names repeat. at is NULL if there is none. */
+/* Returns the member or element that a step names, the last if names repeat. at is NULL if absent. */
 struct slice json_child(struct slice value, const struct json_step *step);
-/* Returns the value at a pointer of at most JSON_STEPS_MAX steps. at is NULL if there is none. */
+/* Returns the value at a pointer of at most JSON_STEPS_MAX steps. at is NULL if absent. */
 struct slice json_find(struct slice document, const char *pointer);
 
 /* True if a member has this name. raw is what stands between the quotes of the member's name. */

@@ -84,7 +84,7 @@ static void on_notice(void *arg, const char *message)
 
 /* --- statements --- */
 
-/* Returns the milliseconds until the deadline, at least the spare ones; 0 if there is none. */
+/* Returns the milliseconds until the deadline, but never less than the spare time; 0 without a deadline. */
 static int64_t left_ms(void)
 {
 	int64_t left = deadline_ms - clock_ms(CLOCK_MONOTONIC), spare = is_reading ? READ_SPARE_MS : SPARE_MS;

@@ -138,9 +138,9 @@ struct config_own {
 };
 
 /* Fills c from the defaults, then the file, credentials, the environment, and the flags argv[1..argc-1]. argv[0] is the
- * command: "listen" has all settings; others lack those that only a listener uses. c NULL: settings are refused. own
- * NULL: there are no others. Returns 0, or -1 with a sentence in error that names the option. Call config_free in both
- * cases; the texts in c are valid until then. */
+ * command: "listen" has all settings; others lack those that only a listener uses. If c is NULL, settings are refused.
+ * If own is NULL, the command has no options of its own. Returns 0, or -1 with a sentence in error that names the
+ * option. Call config_free in both cases; the texts in c are valid until then. */
 int config_read(struct config *c, struct config_own *own, int argc, char **argv, char *error, size_t size);
 void config_free(struct config *c);
 

@@ -23,7 +23,7 @@ struct pointer {
 	bool is_optional;   /* ignore a value that is not text */
 	bool is_forgiven;   /* ignore a value that occurs twice */
 	const char *name;   /* the pointer as written */
-	struct slice value; /* at is NULL if there is none */
+	struct slice value; /* at is NULL if absent */
 };
 
 struct envelope {

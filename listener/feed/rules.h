@@ -65,7 +65,7 @@ void rule_explode(const struct rules *r, const struct rule *rule, struct slice f
 		  void (*on_element)(void *ctx, struct slice element, size_t index), void *ctx);
 
 /* Sets id to the first alternative without a missing part, or to its SHA-256 in hex if it is longer than `most` bytes.
- * Returns false if there is none, and sets why to the reason. */
+ * If every alternative lacks a part, returns false and sets why to the reason. */
 bool rule_id(const struct rule *rule, const struct place *at, size_t most, struct bytes *id, struct bytes *why);
 
 #endif

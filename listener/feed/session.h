@@ -82,11 +82,11 @@ struct session_event {
 	const struct profile_rule *rule;
 	struct slice id;
 	struct slice type; /* "" if there is none */
-	struct slice time; /* decoded; at is NULL if there is none */
+	struct slice time; /* decoded; at is NULL if absent */
 	enum timestamp_unit time_unit;
-	struct slice payload; /* JSON; at is NULL if there is none */
-	struct slice cursor;  /* JSON; for session_advance once this event is durable; at is NULL if there is none */
-	struct slice gap_key; /* decoded; at is NULL if there is none */
+	struct slice payload; /* JSON; at is NULL if absent */
+	struct slice cursor;  /* JSON; for session_advance once this event is durable; at is NULL if absent */
+	struct slice gap_key; /* decoded; at is NULL if absent */
 	struct slice gap_seq; /* JSON, or the digits of a text; with gap_key for gaps_note */
 	uint64_t missing;     /* numbers missing before it in its series, as far as the callee knows */
 };

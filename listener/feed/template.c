@@ -65,7 +65,7 @@ static bool is_own_text(const struct placeholder *p)
 	return p->kind == PLACEHOLDER_SECRET || p->kind == PLACEHOLDER_SIGNATURE;
 }
 
-/* Returns any other value as JSON. at is NULL if there is none. */
+/* Returns any other value as JSON. at is NULL if absent. */
 static struct slice find_value(const struct placeholder *p, struct template_scope *scope, char number[24])
 {
 	int64_t n;

@@ -14,7 +14,7 @@
 
 /* What ${...} can refer to. */
 struct template_scope {
-	struct slice frame; /* at is NULL if there is none */
+	struct slice frame; /* at is NULL if absent */
 	const struct vars *vars;
 	int64_t *counter;        /* source of ${counter}; NULL: `counter` is an ordinary variable */
 	struct slice each;       /* value of ${each} in a list; at is NULL outside of one */

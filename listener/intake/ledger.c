@@ -14,7 +14,7 @@
 #include "base/text.h"
 #include "feed/cursor.h"
 
-/* A text on the heap; at is NULL if there is none. */
+/* A text on the heap; at is NULL if absent. */
 struct kept {
 	char *at;
 	size_t len;

@@ -7,7 +7,7 @@
 
 struct unpack;
 
-/* coding is not BINARY_PLAIN. The dictionary, for zstd, is copied; at is NULL if there is none. Returns NULL if it is
+/* coding is not BINARY_PLAIN. The dictionary, for zstd, is copied; at is NULL if absent. Returns NULL if it is
  * damaged. */
 struct unpack *unpack_new(enum profile_binary coding, struct slice dictionary);
 /* NULL is allowed. */

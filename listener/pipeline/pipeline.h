@@ -52,7 +52,7 @@ struct feed_event {
 	struct slice id;      /* complete, with its namespace: 1 to ENVELOPE_ID_MAX bytes */
 	struct slice type;    /* may be empty */
 	struct slice payload; /* as it was sent; if at is NULL, {} is stored */
-	struct slice time;    /* as it was sent, but a string is decoded; at is NULL if there is none */
+	struct slice time;    /* as it was sent, but a string is decoded; at is NULL if absent */
 	enum timestamp_unit unit;
 	const char *source; /* the source's name, "" for a row without one; must outlive the pipeline */
 	int64_t came_us;    /* received_at of its row, Unix time; 0: now */

@@ -741,7 +741,7 @@ bool storing_is_unable(struct storing *s)
 {
 	const struct store_view v = store_view(s->first.store);
 	bool has_rows = s->events->counts[EV_BATCHED] || (s->events->counts[EV_STORING] && !v.is_idle);
-	bool is_search = v.is_searching; /* for blocked rows, which is no stall */
+	bool is_search = v.is_searching; /* a search for blocked rows is not a stall */
 
 	return stall_check(&s->stall, has_rows && !is_search, v.is_ready && v.is_stalled && !is_search, now_ms(s));
 }

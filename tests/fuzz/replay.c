@@ -47,7 +47,7 @@ struct expected {
 	bool is_ended;
 };
 
-/* Finds the next line that is neither empty nor longer than most, from offset on. Returns false if there is none. */
+/* Finds the next line at or after offset that is not empty and not longer than most. Returns false at the end. */
 static bool find_line(struct expected *e, const uint8_t *bytes, size_t size, uint64_t offset, uint64_t number,
 		      size_t most)
 {
