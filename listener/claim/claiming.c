@@ -19,7 +19,6 @@
 #define LEADING_MS      1000  /* this listener leads if it has claimed as a leader within this time */
 #define WATCH_MS        250   /* time between two checks whether rows can be stored */
 #define CHUNK           512   /* claims per script call */
-#define CLAIMS_MOST     8192  /* unanswered claims, which the budget does not count, at which events wait on */
 #define OVERDUE_MS      350   /* time after which an unclaimed event is claimed, and the channel counts as silent */
 #define ASK_LEFT_MS     200   /* time between two claims while the channel is silent */
 #define ALONE_MS        1000  /* without Redis: time after which an event goes to the store */

@@ -12,6 +12,8 @@
 #include "event/hold.h"
 #include "store/storing.h"
 
+#define CLAIMS_MOST 8192 /* unanswered claims, which the budget does not count, at which events and producers wait */
+
 struct claiming;
 
 /* Called from the loop or from a function below. */

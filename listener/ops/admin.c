@@ -242,14 +242,14 @@ static json_t *describe_status(const struct admin *a)
 
 	describe_degraded(a, degraded, sizeof(degraded));
 	counters_each(put_json_counter, counts);
-	json_object_update_new(root, json_pack("{s:o, s:b, s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:o}", "instance_id",
-					       json_of_text(p->config->instance_id), "draining", p->is_draining,
-					       "degraded", describe_name(degraded), "hazards",
-					       describe_name(store.hazards), "holder", describe_name(store.holder),
-					       "in_flight_bytes", (json_int_t)pipeline_bytes(p->pipeline),
-					       "in_flight_bytes_limit", (json_int_t)p->config->inflight_bytes, "events",
-					       describe_states(pipeline_events(p->pipeline)), "hour",
-					       hour_describe(p->hour), "counters", counts));
+	json_object_update_new(root,
+			       json_pack("{s:o, s:b, s:o, s:o, s:I, s:I, s:o, s:o, s:o}", "instance_id",
+					 json_of_text(p->config->instance_id), "draining", p->is_draining, "degraded",
+					 describe_name(degraded), "hazards", describe_name(store.hazards),
+					 "in_flight_bytes", (json_int_t)pipeline_bytes(p->pipeline),
+					 "in_flight_bytes_limit", (json_int_t)p->config->inflight_bytes, "events",
+					 describe_states(pipeline_events(p->pipeline)), "hour", hour_describe(p->hour),
+					 "counters", counts));
 	if (p->relay)
 		json_object_set_new(root, "webhooks", describe_targets(a));
 	return root;

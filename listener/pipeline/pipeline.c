@@ -34,8 +34,7 @@
 #include "event/rejected.h"
 #include "spool/spooling.h"
 
-#define CLAIM_WINDOW    8192 /* unanswered claims at which producers are not read */
-#define DEFER_WINDOW    6144 /* the same for events left to others */
+#define DEFER_WINDOW    6144 /* events left to others at which producers are not read */
 #define BACKLOG_BATCHES 4    /* the same for batches waiting for a Postgres that works */
 #define COMMAND_BYTES   128  /* a claim or mark that Redis has not answered, for the memory budget */
 #define WHOLE           8    /* eighths: a whole limit */
@@ -137,7 +136,7 @@ static bool is_over(const struct pipeline *p, size_t eighths)
 	size_t bytes = BACKLOG_BATCHES * BATCH_BYTES / WHOLE * eighths;
 	bool is_backed_up = p->events.counts[EV_BATCHED] >= rows || p->events.message_bytes[EV_BATCHED] >= bytes;
 
-	return p->events.counts[EV_CLAIMING] >= CLAIM_WINDOW / WHOLE * eighths ||
+	return p->events.counts[EV_CLAIMING] >= CLAIMS_MOST / WHOLE * eighths ||
 	       (p->events.deferred >= DEFER_WINDOW / WHOLE * eighths && claim_is_ready(p->claim)) ||
 	       (is_backed_up && !store_view(storing_store(p->storing)).is_stalled);
 }
