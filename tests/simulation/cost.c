@@ -51,8 +51,8 @@ static const struct {
 };
 
 /* At most, of a copy that waits for a slow leader: usually two, and more where another listener comes to lead, which
- * asks for what the first one has claimed after 0.4, 0.8 and 1.6 s. */
-#define CLAIMS_OF_COPY 3
+ * asks for what the first one has claimed after 0.4, 0.8, 1.6 and 3.2 s. */
+#define CLAIMS_OF_COPY 4
 
 #define LIMITS (sizeof(limits) / sizeof(*limits))
 
