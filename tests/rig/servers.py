@@ -222,7 +222,7 @@ class Postgres:
         try:
             out, err = await process.communicate()
         except asyncio.CancelledError:
-            process.kill()
+            send_signal(process.pid, signal.SIGKILL)
             await process.wait()
             raise
         return process.returncode, (out or b"").decode().strip(), err.decode().strip()
