@@ -783,6 +783,20 @@ static int set_own(struct reader *r, const struct setting *s, const char *text)
 	return check(r, s, FROM_FLAG, text, is_number ? at : NULL);
 }
 
+int config_shown(const char *word)
+{
+	size_t n = strcspn(word, ":=@ "), dashes = strspn(word, "-");
+
+	for (size_t i = 0; i < SETTINGS; i++) {
+		size_t end = dashes + strlen(settings[i].flag);
+
+		if (end < n && word[end] != '-' && value_is_secret(settings[i].form.type) &&
+		    strncmp(word + dashes, settings[i].flag, end - dashes) == 0)
+			n = end;
+	}
+	return (int)(n < 80 ? n : 80);
+}
+
 typedef int set_fn(struct reader *r, const struct setting *s, const char *text);
 
 /* Reads argv[*i], which is --flag=value, --switch, or --flag with the value behind it. */
@@ -793,12 +807,14 @@ static int read_flag(struct reader *r, int argc, char **argv, int *i, set_fn *se
 	const struct setting *own = r->own ? find_in(r->own->table, r->own->count, name, n) : NULL;
 	const struct setting *s = own ? own : setting_find(name, n);
 	bool is_switch = s && s->form.type == VALUE_SWITCH;
+	int shown = config_shown(name);
 
 	if (!s || (!own && !setting_is_of(s, r->command)))
 		return refuse(r,
-			      s ? "--%.*s is only for listeners%s (see wsonce %s --help)"
-				: "unknown option --%.*s%s (see wsonce %s --help)",
-			      (int)(n < 80 ? n : 80), name, s ? "" : ask_meant(r->own, name, n, r->command, "--"),
+			      s ? "--%.*s%s is only for listeners%s (see wsonce %s --help)"
+				: "unknown option --%.*s%s%s (see wsonce %s --help)",
+			      shown, name, (size_t)shown < n ? "..." : "",
+			      s ? "" : ask_meant(r->own, name, strcspn(name, ":=@ "), r->command, "--"),
 			      r->own ? r->own->command : r->command);
 	if (own && is_switch && value)
 		return fail(r, s, FROM_FLAG, "takes no value");
@@ -822,8 +838,8 @@ static int each_flag(struct reader *r, int argc, char **argv, set_fn *set)
 			if (read_flag(r, argc, argv, &i, set))
 				return -1;
 		} else if (is_flag || !r->own) {
-			return refuse(r, "\"%.80s\" is not an option; see wsonce %s --help", argv[i],
-				      r->own ? r->own->command : r->command);
+			return refuse(r, "\"%.*s\" is not an option; see wsonce %s --help", config_shown(argv[i]),
+				      argv[i], r->own ? r->own->command : r->command);
 		} else {
 			r->own->words[words++] = argv[i];
 		}

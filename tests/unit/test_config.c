@@ -678,6 +678,27 @@ Test(config, two_sources_have_two_names)
 		     0, "%s", error);
 }
 
+Test(config, what_may_be_a_secret_is_in_no_error_about_a_wrong_option)
+{
+	static char *const wrong[] = {
+		"--redis://:planted@h",
+		"--postgreshost=h password=planted",
+		"--postgres host=h password=planted",
+		"--ingest-tokenplanted",
+		"--postgres:planted",
+		"redis://:planted@h",
+		"host=h password=planted",
+		"-postgres=planted",
+	};
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		cr_assert_eq(TRY(wrong[i]), -1);
+		cr_assert_null(strstr(error, "planted"), "%s", error);
+	}
+	assert_wrong(TRY("--redis://:planted@h"), "unknown option --redis...; did you mean --redis?");
+	assert_wrong(TRY("--ingest-token-fil", "f"), "did you mean --ingest-token-file?");
+}
+
 /* If an argument begins with a brace or a bracket, it is the text of a file, and is replaced by the file's path. */
 Test(config, what_is_wrong_is_refused_by_one_line_that_names_it)
 {
