@@ -26,6 +26,25 @@ void secret_mask(char *text, const char *secret)
 			memset(end - n, '*', n);
 }
 
+/* Masks part as it is in a URL and decoded. */
+static void mask_part(char *text, char *part)
+{
+	secret_mask(text, part);
+	url_decode(part);
+	secret_mask(text, part);
+}
+
+/* Masks the steps of a path that are long enough to be secrets. */
+static void mask_steps(char *text, const char *path)
+{
+	AUTO_FREE char *copy = memory_strndup(path, strcspn(path, "?#"));
+	char *rest = copy;
+
+	for (char *step; (step = strsep(&rest, "/"));)
+		if (strlen(step) >= SECRET_WORD)
+			mask_part(text, step);
+}
+
 void secret_mask_url(char *text, const struct url *url)
 {
 	char *copy = memory_strdup(url->path ? url->path : ""), *rest = copy;
@@ -35,11 +54,12 @@ void secret_mask_url(char *text, const struct url *url)
 	secret_mask(text, url->password ? url->password : url->user);
 
 	for (char *part; (part = strsep(&rest, "?&#"));) {
-		const char *value = part == copy ? NULL : strchr(part, '=');
+		char *value = part == copy ? NULL : strchr(part, '=');
 
-		secret_mask(text, value ? value + 1 : part);
+		mask_part(text, value ? value + 1 : part);
 	}
 	free(copy);
+	mask_steps(text, url->path ? url->path : "");
 }
 
 void secret_hide(char *text)

@@ -37,7 +37,6 @@
 #define SWEEP_MS          500
 #define HEADERS           (7 + WEBHOOK_HEADERS_MAX + 1)
 #define HEADER_BYTES      64    /* size of a header other than the signature */
-#define SECRET_WORD       8     /* bytes of the shortest word of a header's value that is masked in an answer */
 #define RETRY_AFTER_MAX_S 21600 /* the limit of newer versions of libcurl (8.14) */
 
 struct deliveries {
