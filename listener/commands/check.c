@@ -136,8 +136,9 @@ static const char *doubt_disk(unsigned int magic)
 	return NULL;
 }
 
-static void check_directory(struct findings *f, const struct config *c, mode_t mode)
+static void check_directory(struct findings *f, const struct config *c, const struct stat *seen)
 {
+	mode_t mode = seen->st_mode;
 	struct statfs disk = {0};
 	bool is_usable = access(c->spool, R_OK | W_OK | X_OK) == 0 && statfs(c->spool, &disk) == 0;
 	double free_bytes = (double)disk.f_bavail * (double)disk.f_bsize;
@@ -146,6 +147,8 @@ static void check_directory(struct findings *f, const struct config *c, mode_t m
 	if (!is_usable || !S_ISDIR(mode))
 		finding(f, FINDING_WRONG, "spool", "%s cannot be used: %s", c->spool,
 			strerror(S_ISDIR(mode) ? errno : ENOTDIR));
+	else if (seen->st_uid && seen->st_uid != geteuid())
+		finding(f, FINDING_WRONG, "spool", "%s belongs to another user: make one of your own", c->spool);
 	else if (is_locked(c->spool))
 		finding(f, FINDING_WARNING, "spool", "%s is in use: fine if that is the running listener", c->spool);
 	else
@@ -165,7 +168,7 @@ static void check_spool(struct findings *f, const struct config *c)
 	struct stat seen;
 
 	if (c->spool && stat(c->spool, &seen) == 0)
-		check_directory(f, c, seen.st_mode);
+		check_directory(f, c, &seen);
 	else if (c->spool)
 		check_folder(f, "spool", c->spool);
 }

@@ -351,14 +351,20 @@ static int find_segments(struct disk *d, const char *dir, disk_found_cb *found)
 	return n;
 }
 
-/* Returns NULL, or what failed, with errno set. */
+/* Returns NULL, or what failed, with errno set. Refuses a directory of another user, who could take files away,
+ * with errno 0. */
 static const char *open_dir(struct disk *d, const char *dir, disk_found_cb *found)
 {
+	struct stat st;
+
 	if (mkdir(dir, 0700) && errno != EEXIST)
 		return "cannot make";
 	d->dir = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (d->dir < 0)
+	if (d->dir < 0 || fstat(d->dir, &st))
 		return "cannot open";
+	errno = 0;
+	if (st.st_uid && st.st_uid != geteuid())
+		return "another user owns";
 	d->lock = openat(d->dir, SEGMENT_LOCK, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (d->lock < 0)
 		return "cannot write to";
@@ -382,7 +388,8 @@ struct disk *disk_open(uv_loop_t *loop, const char *dir, int64_t sync_ms, disk_c
 	if (what) {
 		snprintf(error, size, "%s the directory of --spool, %s: %s", what, dir,
 			 errno == EWOULDBLOCK ? "another process uses it; give each listener a directory of its own"
-					      : strerror(errno));
+			 : errno              ? strerror(errno)
+					      : "make one of your own");
 		close_dir(d);
 		return NULL;
 	}

@@ -487,6 +487,18 @@ Test(spooled, a_link_in_the_place_of_the_lock_is_not_followed)
 	unlink(lock);
 }
 
+/* Its owner could take away what is in it. */
+Test(spooled, a_directory_of_another_user_is_refused)
+{
+	char error[200];
+
+	if (geteuid())
+		cr_skip_test("only root can make one");
+	cr_assert_eq(mkdir(dir, 0777) + chown(dir, 65534, 65534), 0);
+	cr_assert_null(spool_open(&loop, dir, 1, 5, error, sizeof(error)));
+	cr_assert(strstr(error, "another user owns the directory"), "%s", error);
+}
+
 Test(spooled, a_directory_that_is_removed_is_done_without)
 {
 	open_spool(1 << 30);
