@@ -118,6 +118,16 @@ Test(post, odd_bytes_in_names_and_chunks_in_http_1_0_are_malformed)
 	cr_assert_eq(bench_rows(), 0);
 }
 
+Test(post, nothing_runs_behind_a_trailer_without_a_name)
+{
+	static const char second[] = "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+
+	start("--log-level info");
+	const char *answer = ask("POST /events HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n",
+				 suite_text("10\r\n{\"event_id\":\"e\"}\r\n0\r\nA: b\r\n: c\r\n%s%s", second, second));
+	cr_assert(!strstr(answer + 1, "HTTP/1.1 "), "%s", answer);
+}
+
 Test(post, header_with_a_bare_carriage_return_is_malformed)
 {
 	start("--log-level info");
