@@ -62,6 +62,21 @@ void secret_mask_url(char *text, const struct url *url)
 	mask_steps(text, url->path ? url->path : "");
 }
 
+void secret_mask_logins(char *text)
+{
+	static const char blanks[] = " \t\"'";
+
+	for (char *at = strstr(text, "://"); at; at = strstr(at + 3, "://")) {
+		char *end = memrchr(at + 3, '@', strcspn(at + 3, blanks));
+
+		memset(at + 3, '*', end ? (size_t)(end - at - 3) : 0);
+	}
+	for (char *at = text; (at = strstr(at, "password="));) {
+		at += strlen("password=");
+		memset(at, '*', strcspn(at, blanks));
+	}
+}
+
 void secret_hide(char *text)
 {
 	memset(text, '*', strlen(text));

@@ -13,6 +13,7 @@
 
 #include "base/memory.h"
 #include "base/nearest.h"
+#include "base/secret.h"
 #include "commands/progress.h"
 #include "commands/session.h"
 #include "commands/table.h"
@@ -45,6 +46,7 @@ int dispatch_fail(const char *format, ...)
 	vsnprintf(last_failure, sizeof(last_failure), format, ap);
 	va_end(ap);
 	calm(last_failure);
+	secret_mask_logins(last_failure);
 	progress_clear();
 	if (!is_hushed)
 		fprintf(command_errors ? command_errors : stderr, "wsonce: %s\n", last_failure);

@@ -966,8 +966,10 @@ int config_read(struct config *c, struct config_own *own, int argc, char **argv,
 {
 	int result = config_read_all(c, own, argc, argv, error, size);
 
-	if (result)
+	if (result) {
 		make_line(error);
+		secret_mask_logins(error);
+	}
 	return result;
 }
 

@@ -103,6 +103,15 @@ Test(secret, the_path_and_the_query_of_a_url_are_masked_where_they_are_echoed)
 		"Cannot GET ***********?key=*******&x=1#****: *******, Authorization: Basic ************, ******");
 }
 
+Test(secret, what_looks_like_a_login_is_masked_in_an_error)
+{
+	char text[] = "\"redis://:a@b@h\", postgresql://u:pw@h/x?password=pw host=h password=pw; sqlite:///a a@b";
+
+	secret_mask_logins(text);
+	cr_assert_str_eq(text,
+			 "\"redis://****@h\", postgresql://****@h/x?password=** host=h password=*** sqlite:///a a@b");
+}
+
 Test(secret, a_part_of_a_path_is_masked_and_so_is_what_was_decoded)
 {
 	char text[] = "no key abcd-1234 in v1, nor a/b+c%d: {\"at\": \"\\/v1\\/abcd-1234\\/x\"}, abcd-123";
