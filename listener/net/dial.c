@@ -56,6 +56,7 @@ struct dial {
 	void *arg;
 	const struct upgrade_offer *offer;
 	struct url url;
+	struct url first; /* what url was before a redirect; text is NULL: there was none */
 	unsigned int nth;
 	unsigned int redirects;
 	struct resolve *resolve;
@@ -136,6 +137,7 @@ static void on_timer_closed(uv_handle_t *timer)
 
 	list_remove(&d->node);
 	url_clear(&d->url);
+	url_clear(&d->first);
 	free(d);
 }
 
@@ -149,6 +151,7 @@ static void end_dial(struct dial *d, const char *why, enum dial_state state)
 		snprintf(d->reason, sizeof(d->reason), "%s", d->fault ? d->fault : why);
 	stop_trying(d);
 	secret_mask_url(d->reason, &d->url);
+	secret_mask_url(d->reason, &d->first);
 	end.close_code = d->frames ? frames_close_code(d->frames) : 0;
 	end.status = d->upgrade ? upgrade_answer(d->upgrade)->status : 0;
 	end.wait_ms = d->upgrade ? upgrade_answer(d->upgrade)->wait_s * 1000 : 0;
@@ -444,7 +447,10 @@ static int redirect(struct dial *d)
 	}
 	conn_close(&d->conn);
 	forget_parts(d);
-	url_clear(&d->url);
+	if (d->first.text)
+		url_clear(&d->url);
+	else
+		d->first = d->url;
 	url_parse(&d->url, text);
 	if (look_up(d))
 		finish(d, "the name lookup cannot start");

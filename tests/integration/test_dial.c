@@ -419,6 +419,13 @@ Test(dial, words_of_a_refusal_are_told_without_what_is_secret)
 	bench_expect_status("the server answered 403 instead of 101: the?token ******** has expired");
 }
 
+Test(dial, behind_a_redirect_the_first_url_is_a_secret_too)
+{
+	feed_answer(feed, "/x", "HTTP/1.1 302 There\r\nLocation: /x\r\n\r\nsesame17");
+	START("--source ws://127.0.0.1:%d/x?token=sesame17", feed_port(feed));
+	bench_expect_status("the server answered 302 instead of 101: ********, and it redirects too often");
+}
+
 /* ---- a certificate of its own ---- */
 
 Test(dial, a_certificate_is_shown_to_who_asks)
