@@ -69,7 +69,7 @@ void secret_mask_logins(char *text)
 	for (char *at = strstr(text, "://"); at; at = strstr(at + 3, "://")) {
 		char *end = memrchr(at + 3, '@', strcspn(at + 3, blanks));
 
-		memset(at + 3, '*', end ? (size_t)(end - at - 3) : 0);
+		memset(at + 3, '*', end && at[3] != '[' ? (size_t)(end - at - 3) : 0); /* [ is of our own words */
 	}
 	for (char *at = text; (at = strstr(at, "password="));) {
 		at += strlen("password=");

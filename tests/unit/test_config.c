@@ -697,6 +697,7 @@ Test(config, what_may_be_a_secret_is_in_no_error_about_a_wrong_option)
 	}
 	cr_assert_eq(TRY("--redis-file", "redis://:planted@h"), -1);
 	cr_assert_null(strstr(error, "planted"), "%s", error);
+	assert_wrong(TRY("--source-proxy", "http://u:planted@"), "http://[USER:PASSWORD@]HOST:PORT");
 	assert_wrong(TRY("--redis://:planted@h"), "unknown option --redis...; did you mean --redis?");
 	assert_wrong(TRY("--ingest-token-fil", "f"), "did you mean --ingest-token-file?");
 }
