@@ -14,6 +14,7 @@
 #include "base/url.h"
 
 #define LINE_MAX_BYTES 8192
+#define STEP_LONG      16
 
 void secret_mask(char *text, const char *secret)
 {
@@ -34,14 +35,14 @@ static void mask_part(char *text, char *part)
 	secret_mask(text, part);
 }
 
-/* Masks the steps of a path that are long enough to be secrets. */
+/* Masks the steps of a path that may be secrets: long ones, and words with a digit. */
 static void mask_steps(char *text, const char *path)
 {
 	AUTO_FREE char *copy = memory_strndup(path, strcspn(path, "?#"));
 	char *rest = copy;
 
 	for (char *step; (step = strsep(&rest, "/"));)
-		if (strlen(step) >= SECRET_WORD)
+		if (strlen(step) >= STEP_LONG || (strlen(step) >= SECRET_WORD && strpbrk(step, "0123456789")))
 			mask_part(text, step);
 }
 

@@ -7,7 +7,7 @@
 struct url;
 
 #define SECRET_SHORT 4 /* bytes; a shorter secret occurs in too many words */
-#define SECRET_WORD  8 /* bytes of the shortest word of a header or step of a path that is taken for a secret */
+#define SECRET_WORD  8 /* bytes of the shortest word of a header or path that is taken for a secret */
 
 /* Overwrites each occurrence of secret in text with asterisks, also if text was cut off within the last one. Ignores
  * NULL and secrets, or parts, shorter than SECRET_SHORT. */
