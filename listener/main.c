@@ -38,11 +38,9 @@ static int run_word(int argc, char **argv)
 	if (dispatch_run(argc, argv, &status) == 0)
 		return status;
 	if (*argv[0] == '-')
-		dispatch_fail("\"%.*s\" is not a command: options follow the command; see wsonce --help",
-			      config_shown(argv[0]), argv[0]);
+		dispatch_fail("\"%.80s\" is not a command: options follow the command; see wsonce --help", argv[0]);
 	else
-		dispatch_fail("unknown command \"%.*s\"%s (see wsonce --help)", config_shown(argv[0]), argv[0],
-			      dispatch_ask_meant(argv[0]));
+		dispatch_fail("unknown command \"%.80s\"%s (see wsonce --help)", argv[0], dispatch_ask_meant(argv[0]));
 	return 2;
 }
 

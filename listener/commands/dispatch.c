@@ -320,8 +320,8 @@ static int read_words(const struct subcommand *c, struct config *config, struct 
 	if (*c->arguments)
 		snprintf(error, size, "%s takes %s; see wsonce %s --help", c->name, c->arguments, c->name);
 	else
-		snprintf(error, size, "%s takes no arguments, but there is \"%.*s\"; see wsonce %s --help", c->name,
-			 config_shown(in->words[0]), in->words[0], c->name);
+		snprintf(error, size, "%s takes no arguments, but there is \"%.80s\"; see wsonce %s --help", c->name,
+			 in->words[0], c->name);
 	return -1;
 }
 

@@ -783,15 +783,17 @@ static int set_own(struct reader *r, const struct setting *s, const char *text)
 	return check(r, s, FROM_FLAG, text, is_number ? at : NULL);
 }
 
-int config_shown(const char *word)
+/* Returns how many bytes of a wrong argument an error may show: not what may be the value of a secret setting, without
+ * a blank behind its name. */
+static int shown_of(const char *word)
 {
-	size_t n = strcspn(word, ":=@ "), dashes = strspn(word, "-");
+	size_t n = strcspn(word, ":=@ ");
 
 	for (size_t i = 0; i < SETTINGS; i++) {
-		size_t end = dashes + strlen(settings[i].flag);
+		size_t end = strlen(settings[i].flag);
 
 		if (end < n && word[end] != '-' && value_is_secret(settings[i].form.type) &&
-		    strncmp(word + dashes, settings[i].flag, end - dashes) == 0)
+		    strncmp(word, settings[i].flag, end) == 0)
 			n = end;
 	}
 	return (int)(n < 80 ? n : 80);
@@ -807,7 +809,7 @@ static int read_flag(struct reader *r, int argc, char **argv, int *i, set_fn *se
 	const struct setting *own = r->own ? find_in(r->own->table, r->own->count, name, n) : NULL;
 	const struct setting *s = own ? own : setting_find(name, n);
 	bool is_switch = s && s->form.type == VALUE_SWITCH;
-	int shown = config_shown(name);
+	int shown = shown_of(name);
 
 	if (!s || (!own && !setting_is_of(s, r->command)))
 		return refuse(r,
@@ -838,8 +840,8 @@ static int each_flag(struct reader *r, int argc, char **argv, set_fn *set)
 			if (read_flag(r, argc, argv, &i, set))
 				return -1;
 		} else if (is_flag || !r->own) {
-			return refuse(r, "\"%.*s\" is not an option; see wsonce %s --help", config_shown(argv[i]),
-				      argv[i], r->own ? r->own->command : r->command);
+			return refuse(r, "\"%.*s\" is not an option; see wsonce %s --help", shown_of(argv[i]), argv[i],
+				      r->own ? r->own->command : r->command);
 		} else {
 			r->own->words[words++] = argv[i];
 		}

@@ -144,10 +144,6 @@ struct config_own {
 int config_read(struct config *c, struct config_own *own, int argc, char **argv, char *error, size_t size);
 void config_free(struct config *c);
 
-/* Returns how many bytes of a wrong argument an error may show: not what may be a secret, such as a URL that runs into
- * the name of its option. */
-int config_shown(const char *word);
-
 /* Returns the prefix of a consumer's keys in Redis, on the heap; claim_prefix is our own. consumer may be "". */
 char *config_claim_prefix(const struct config *c, const char *consumer);
 
