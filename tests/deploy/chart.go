@@ -26,6 +26,19 @@ func quote(value any) string {
 	return fmt.Sprintf("%q", fmt.Sprint(value))
 }
 
+func join(between string, values []any) string {
+	words := make([]string, len(values))
+	for n, value := range values {
+		words[n] = fmt.Sprint(value)
+	}
+	return strings.Join(words, between)
+}
+
+// JSON's numbers are floats here.
+func add(a float64, b int) int {
+	return int(a) + b
+}
+
 func sha256sum(text string) string {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(text)))
 }
@@ -35,7 +48,8 @@ func render(release string, files []string) error {
 	if err := json.NewDecoder(os.Stdin).Decode(&values); err != nil {
 		return err
 	}
-	functions := template.FuncMap{"toYaml": toYaml, "nindent": nindent, "quote": quote, "sha256sum": sha256sum}
+	functions := template.FuncMap{"toYaml": toYaml, "nindent": nindent, "quote": quote, "sha256sum": sha256sum,
+		"join": join, "add": add}
 	templates, err := template.New("").Option("missingkey=error").Funcs(functions).ParseFiles(files...)
 	if err != nil {
 		return err
