@@ -437,12 +437,9 @@ static int set_from_file(struct reader *r, const struct setting *s, enum config_
 static int set_switch(struct reader *r, const struct setting *s, enum config_origin origin, const char *text)
 {
 	bool *at = setting_member(r->config, s);
-	char what[120];
 
-	if (!is_one_of("yes true 1 no false 0", text)) {
-		snprintf(what, sizeof(what), "\"%.40s\" is neither yes (true, 1) nor no (false, 0)", text);
-		return fail(r, s, origin, what);
-	}
+	if (check(r, s, origin, text, NULL))
+		return -1;
 	*at = is_one_of("yes true 1", text);
 	return 0;
 }
@@ -512,9 +509,9 @@ static int read_item(struct reader *r, const struct setting *s, const json_t *va
 	if (json_is_boolean(value) && s->form.type == VALUE_SWITCH)
 		return set_value(r, s, FROM_FILE, json_is_true(value) ? "yes" : "no");
 	if (!value_is_number(s->form.type))
-		return fail(r, s, FROM_FILE, "must be a text");
+		return fail(r, s, FROM_FILE, "must be a string");
 	if (!json_is_number(value))
-		return fail(r, s, FROM_FILE, "must be a number or a text");
+		return fail(r, s, FROM_FILE, "must be a number or a string");
 	if (json_is_integer(value))
 		snprintf(number, sizeof(number), "%lld", (long long)json_integer_value(value));
 	else
@@ -776,8 +773,6 @@ static int set_own(struct reader *r, const struct setting *s, const char *text)
 		*(bool *)at = true;
 		return 0;
 	}
-	if (!*text)
-		return fail(r, s, FROM_FLAG, "\"\" is empty; is a shell variable not set?");
 	if (!is_number)
 		*(const char **)at = text;
 	return check(r, s, FROM_FLAG, text, is_number ? at : NULL);
@@ -822,7 +817,10 @@ static int read_flag(struct reader *r, int argc, char **argv, int *i, set_fn *se
 		return fail(r, s, FROM_FLAG, "takes no value");
 	if (!value && !is_switch && *i + 1 == argc)
 		return fail(r, s, FROM_FLAG, "needs a value");
-	return (own ? set_own : set)(r, s, value ? value + 1 : is_switch ? "yes" : argv[++*i]);
+	value = value ? value + 1 : is_switch ? "yes" : argv[++*i];
+	if (!*value && (own || is_one_of("FILE DIR", s->value)))
+		return fail(r, s, FROM_FLAG, "\"\" is empty; is a shell variable not set?");
+	return (own ? set_own : set)(r, s, value);
 }
 
 /* Calls set for each flag that is a setting. Sets the command's own options, and takes its words. */

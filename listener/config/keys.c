@@ -10,7 +10,7 @@ int key_text(struct profile_reader *r, const struct key *k, const json_t *value,
 {
 	(void)k;
 	if (!json_is_string(value))
-		return profile_fail(r, "must be a text");
+		return profile_fail(r, "must be a string");
 	if (strlen(json_string_value(value)) != json_string_length(value))
 		return profile_fail(r, "must not hold \\u0000");
 	*(const char **)at = json_string_value(value);

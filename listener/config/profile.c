@@ -81,7 +81,7 @@ static int check_var(struct profile_reader *r, const json_t *value)
 			return profile_fail(r, "an array may hold texts and numbers");
 	}
 	return json_is_object(value) || json_is_null(value)
-		       ? profile_fail(r, "must be a text, a number, true, false or an array")
+		       ? profile_fail(r, "must be a string, a number, true, false or an array")
 		       : 0;
 }
 
@@ -98,7 +98,7 @@ static int check_token(struct profile_reader *r, const json_t *item)
 	const char *text = json_string_value(item);
 
 	if (!text)
-		return profile_fail(r, "must be a text: ${env:NAME} or ${file:/path}");
+		return profile_fail(r, "must be a string: ${env:NAME} or ${file:/path}");
 	if (key_check_text(r, item) || profile_check_template_text(r, text, false))
 		return -1;
 	if ((strncmp(text, "${env:", 6) != 0 || text[strcspn(text, "}") + 1]) && !profile_file_len(text))
@@ -178,7 +178,7 @@ static int read_id(struct profile_reader *r, const struct key *k, const json_t *
 static int read_mark(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
 {
 	(void)k;
-	return json_string_length(value) ? key_keep(value, at) : profile_fail(r, "must be a text, and not empty");
+	return json_string_length(value) ? key_keep(value, at) : profile_fail(r, "must be a string, and not empty");
 }
 
 static int read_rule_text(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
@@ -188,7 +188,7 @@ static int read_rule_text(struct profile_reader *r, const struct key *k, const j
 	if (prefix && json_object_size(value) == 1)
 		return read_mark(r, k, prefix, &(const json_t *){NULL}) || key_keep(value, at);
 	return json_is_string(value) ? read_mark(r, k, value, at)
-				     : profile_fail(r, "must be a text, or {\"prefix\": TEXT}");
+				     : profile_fail(r, "must be a string, or {\"prefix\": STRING}");
 }
 
 /* Reads a unit as its milliseconds. */

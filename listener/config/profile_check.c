@@ -356,7 +356,7 @@ static int check_operator(struct profile_reader *r, const char *name, const json
 	if (strcmp(name, "exists") == 0)
 		return json_is_boolean(value) ? 0 : profile_fail(r, "must be true or false");
 	if (strcmp(name, "prefix") == 0)
-		return text ? 0 : profile_fail(r, "must be a text");
+		return text ? 0 : profile_fail(r, "must be a string");
 	if (strcmp(name, "type") == 0)
 		return text && is_one_of("object array string boolean integer", text)
 			       ? 0
@@ -457,7 +457,7 @@ static int check_named(struct profile_reader *r, const json_t *variable)
 	const char *name = json_string_value(variable);
 
 	if (!name)
-		return profile_fail(r, "must be a text, \"$variable\"");
+		return profile_fail(r, "must be a string, \"$variable\"");
 	name += strspn(name, "$");
 	return profile_check_variable(r, name, strlen(name));
 }

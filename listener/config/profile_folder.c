@@ -347,12 +347,12 @@ struct profile *profile_read_source(const json_t *source, const struct profile_o
 	struct profile_reader r = {.own = *given, .given = *given, .name = "feed", .fault = fault};
 	const json_t *profile = json_object_get(source, "profile");
 
-	if (!json_is_object(source))
+	if (!json_is_object(source) || !(profile || json_object_get(source, "url") || json_object_get(source, "rules")))
 		return profile_fail(&r, "must be an object: {\"profile\": NAME} or a whole profile"), NULL;
 	if (!profile)
 		return profile_from_json(json_deep_copy(source), &r);
 	if (json_is_string(profile))
 		return read_changed(source, given, fault);
 	profile_enter(&r, "profile", 0);
-	return profile_fail(&r, "must be a text: the name of a shipped profile, or a path"), NULL;
+	return profile_fail(&r, "must be a string: the name of a shipped profile, or a path"), NULL;
 }

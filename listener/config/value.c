@@ -178,8 +178,7 @@ static const char *find_source_fault(const char *text)
 			url_has_scheme(&url, "ws wss") && url.host[0];
 
 	url_clear(&url);
-	return is_right ? NULL
-			: "is not a ws:// or wss:// URL with a host and at most port 65535, or NAME= and such a URL";
+	return is_right ? NULL : "is neither [NAME=]ws://HOST[:PORT][/PATH] nor the same with wss://";
 }
 
 static const char *find_proxy_fault(const char *text)
@@ -254,8 +253,9 @@ const char *value_fault(const struct value_form *form, const char *text, int64_t
 	case VALUE_TEXT:
 	case VALUE_FILE_OF:
 	case VALUE_KEY_FILE:
-	case VALUE_SWITCH:
 		return NULL;
+	case VALUE_SWITCH:
+		return is_one_of("yes true 1 no false 0", text) ? NULL : "is neither yes (true, 1) nor no (false, 0)";
 	case VALUE_NUMBER:
 	case VALUE_BYTES:
 	case VALUE_SECONDS:

@@ -101,7 +101,7 @@ static int check_type(struct profile_reader *r, const json_t *type)
 
 	if (len && json_string_value(type)[len - 1] == '*')
 		return profile_fail(r, "types are compared as a whole: name each one, or leave out types to get all");
-	return len ? 0 : profile_fail(r, "an event type must be a text that is not empty");
+	return len ? 0 : profile_fail(r, "an event type must be a string that is not empty");
 }
 
 static int read_types(struct profile_reader *r, const struct key *k, const json_t *value, void *at)

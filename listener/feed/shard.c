@@ -51,7 +51,7 @@ static json_t *make_set(const json_t *array, char why[SHARD_REASON])
 		i++;
 	if (i == n && json_object_size(set))
 		return set;
-	snprintf(why, SHARD_REASON, i == n ? "the list is empty" : "item %zu is neither a text nor a number", i + 1);
+	snprintf(why, SHARD_REASON, i == n ? "the list is empty" : "item %zu is neither a string nor a number", i + 1);
 	json_decref(set);
 	return NULL;
 }

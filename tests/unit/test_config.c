@@ -186,6 +186,13 @@ Test(config, empty_variable_counts_as_unset)
 	cr_assert_str_eq(config.id_pointers.items[0], "/event_id");
 }
 
+Test(config, path_that_is_empty_is_a_mistake)
+{
+	assert_wrong(TRY("--spool", ""), "--spool: \"\" is empty");
+	assert_wrong(TRY("--redis-file="), "--redis-file: \"\" is empty");
+	cr_assert_eq(TRY("--payload-pointer", ""), 0, "%s", error);
+}
+
 Test(config, empty_pointer_in_the_environment_is_the_whole_message)
 {
 	setenv("WSONCE_PAYLOAD_POINTER", "", 1);
@@ -573,7 +580,7 @@ Test(config, wrong_webhook_is_named_and_its_secret_is_not_told)
 		{"[{\"name\": \"a\", \"headers\": [\"x\"]}]", "at most 16 headers"},
 		{"[{\"name\": \"a\", \"headers\": {\"x y\": \"1\"}}]", "is not the name of a header"},
 		{"[{\"name\": \"a\", \"headers\": {\"Webhook-Id\": \"1\"}}]", "that wsonce sets itself"},
-		{"[{\"name\": \"a\", \"headers\": {\"x\": 1}}]", "headers.x: must be a text"},
+		{"[{\"name\": \"a\", \"headers\": {\"x\": 1}}]", "headers.x: must be a string"},
 		{HOOK("\"headers\": {\"x\": \"${env:NOT_SET}\"}"), "webhooks[0]: the variable NOT_SET is not set"},
 		{HOOK("\"headers\": {\"x\": \"${x}\"}"), "headers.x: ${x} is neither ${env:NAME} nor"},
 		{HOOK("\"headers\": {\"x\": \"${env:S} ${env:S\"}"), "headers.x: holds a ${ without its }"},
@@ -943,7 +950,7 @@ Test(config, a_list_may_be_in_the_lines_of_a_file)
 	cr_assert_eq(config.sources.count, 2);
 	cr_assert_str_eq(config.sources.items[0], "ws://h/one?key=a-secret");
 	cr_assert_str_eq(config.sources.items[1], "wss://h/two");
-	assert_wrong(TRY("--source-file", file_of("ws://h\nhttp://secret\n")), "is not a ws:// or wss:// URL");
+	assert_wrong(TRY("--source-file", file_of("ws://h\nhttp://secret\n")), "is neither [NAME=]ws://");
 	cr_assert_null(strstr(error, "secret"), "%s", error);
 	assert_wrong(TRY("--source-file", file_of("# none\n")), "has no value, only blank lines and comments");
 	assert_wrong(TRY("--source-file", "/tmp"), "Is a directory");

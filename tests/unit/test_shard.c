@@ -101,7 +101,7 @@ Test(shard, a_byte_order_mark_is_no_part_of_an_item_and_a_nul_is_refused)
 	cr_expect(json_equal(a, b));
 	cr_expect(json_equal(a, c));
 	cr_expect_null(shard_cut(&profile, (struct slice){"BTC\nE\0TH", 8}, why));
-	cr_expect_str_eq(why, "item 2 is neither a text nor a number");
+	cr_expect_str_eq(why, "item 2 is neither a string nor a number");
 	json_decref(a);
 	json_decref(b);
 	json_decref(c);
@@ -157,9 +157,9 @@ Test(shard, what_cannot_be_divided_is_refused_with_a_reason)
 	expect_refused("", "the list is empty");
 	expect_refused(" \n\r\n", "the list is empty");
 	expect_refused("[\"\", \" \"]", "the list is empty");
-	expect_refused("[\"a\", null]", "item 2 is neither a text nor a number");
-	expect_refused("[{}]", "item 1 is neither a text nor a number");
-	expect_refused("a\n\n\xff\n", "item 3 is neither a text nor a number");
+	expect_refused("[\"a\", null]", "item 2 is neither a string nor a number");
+	expect_refused("[{}]", "item 1 is neither a string nor a number");
+	expect_refused("a\n\n\xff\n", "item 3 is neither a string nor a number");
 	expect_refused("[\"a\",\n", "line 2, column 0: ']' expected near end of file");
 	add_range(&text, 0, 1601);
 	expect_refused(bytes_text(&text), "1601 items need 9 connections of 200 each, more than the 8 of most (up to "
