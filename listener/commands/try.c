@@ -59,7 +59,7 @@ const char *try_check(const struct invocation *in)
 	const struct given *o = in->options;
 
 	if (!o->profile == !o->feed)
-		return "try needs --profile FILE or --feed NAME, one of the two";
+		return "try needs either --profile FILE or --feed NAME";
 	if (o->connections && !is_ascending(o->connections))
 		return "--connections: must be line numbers, ascending, with commas between, such as 1,9";
 	if (o->expect_us && (o->frames || o->seconds != NOT_GIVEN))
@@ -836,7 +836,7 @@ const char *record_check(const struct invocation *in)
 
 	if (o->rotate_us && !o->is_segments)
 		return "--rotate goes with --segments";
-	return !o->profile == !o->feed ? "record needs --profile FILE or --feed NAME, one of the two" : NULL;
+	return !o->profile == !o->feed ? "record needs either --profile FILE or --feed NAME" : NULL;
 }
 
 /* Opens a new file, no link, that nobody else may read: messages may hold secrets. Returns NULL after printing why. */

@@ -78,7 +78,7 @@ static int check_var(struct profile_reader *r, const json_t *value)
 	json_array_foreach(value, i, item)
 	{
 		if (!json_is_string(item) && !json_is_number(item))
-			return profile_fail(r, "an array may hold texts and numbers");
+			return profile_fail(r, "an array may hold only strings and numbers");
 	}
 	return json_is_object(value) || json_is_null(value)
 		       ? profile_fail(r, "must be a string, a number, true, false or an array")
@@ -490,7 +490,7 @@ static int read_var_http(struct profile_reader *r, const struct key *k, const js
 	profile_enter(r, name, 0);
 	result = read_call_of(r, TABLE(timed_http_keys, "url"), json_object_iter_value(member), http);
 	if (!result && http->capture && (json_object_size(http->capture) != 1 || !json_object_get(http->capture, name)))
-		result = profile_fail(r, "capture must be the pointer of %.60s alone", name);
+		result = profile_fail(r, "capture must have one key, %.60s, with its pointer", name);
 	profile_leave(r);
 	return result;
 }
@@ -591,9 +591,10 @@ static int check_lines(struct profile_reader *r, const struct profile *p)
 		return profile_fail(r, "lines is %lld, which needs as many URLs, but url and mirrors are %zu",
 				    (long long)p->lines, count);
 	if (p->fleet == FLEET_SHARED || p->fleet == FLEET_EXCLUSIVE)
-		return profile_fail(r, "lines must be 1 if fleet is shared or exclusive: one connection has an event");
+		return profile_fail(r, "lines must be 1 if fleet is shared or exclusive: each event comes once");
 	if (p->cursor.kind && p->cursor.scope != SCOPE_SOURCE)
-		return profile_fail(r, "lines must be 1 if the cursor's scope is host or session: others lack it");
+		return profile_fail(r,
+				    "lines must be 1 if the cursor's scope is host or session: others cannot use it");
 	return 0;
 }
 
@@ -608,7 +609,7 @@ static int check_url(struct profile_reader *r, const struct profile *p, const ch
 	if (!text || !strstr(text, "://") || strncasecmp(text, "ws://", 5) == 0 || strncasecmp(text, "wss://", 6) == 0)
 		return 0;
 	profile_enter(r, key, 0);
-	return profile_fail(r, "\"%.80s\" is no WebSocket URL, which begins with ws:// or wss://", text);
+	return profile_fail(r, "\"%.80s\" is not a WebSocket URL, which begins with ws:// or wss://", text);
 }
 
 static int check_urls(struct profile_reader *r, const struct profile *p)
@@ -674,7 +675,7 @@ static int check_shard(struct profile_reader *r, const struct profile *p)
 		return profile_fail(r, "shard cannot have a cursor: an item that moves to another connection would "
 				       "go on where that one stopped");
 	if (p->shard.http && !json_object_get(json_object_get(p->root, "var_http"), var))
-		return profile_fail(r, "var_http must be about %.60s, the variable of shard", var);
+		return profile_fail(r, "var_http must set %.60s, the variable of shard", var);
 	if (!items && !profile_file_len(json_string_value(list)) && !p->shard.http)
 		return profile_fail(r, "%.60s of vars must be an array with an item or more, or \"${file:PATH}\"", var);
 	if (items > each * (size_t)p->shard.most)
@@ -701,7 +702,7 @@ static int check_whole(struct profile_reader *r, const struct profile *p)
 	if (p->fill.http && !p->gap.contiguous && !p->cursor.kind)
 		return profile_fail(r, "fill needs a contiguous gap or a cursor, which say what is missing");
 	if (p->fallback.action == ACTION_EVENT && !p->fallback.id)
-		return profile_fail(r, "id is missing: default is event, which needs one");
+		return profile_fail(r, "id is missing: the default action is event, which needs one");
 	return check_urls(r, p) || check_rules(r, p) || check_lines(r, p) || check_shard(r, p);
 }
 

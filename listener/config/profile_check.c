@@ -397,7 +397,7 @@ static int check_value(struct profile_reader *r, const struct placeholder *p, bo
 
 static int check_secret(struct profile_reader *r, struct slice name)
 {
-	return name.at[name.len - 1] != ':' ? 0 : profile_fail(r, "${%.*s} names nothing", (int)name.len, name.at);
+	return name.at[name.len - 1] != ':' ? 0 : profile_fail(r, "${%.*s} has no name", (int)name.len, name.at);
 }
 
 /* NOLINTBEGIN(misc-no-recursion): a signature holds no other */

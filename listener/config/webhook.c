@@ -196,7 +196,7 @@ static int read_webhook(struct profile_reader *r, const json_t *value, struct we
 	if (key_object(r, TABLE(keys, "name url"), "a webhook", value, w))
 		return -1;
 	if (!w->secret_env == !w->secret_file)
-		return profile_fail(r, "one of the two is needed: secret-env or secret-file");
+		return profile_fail(r, "secret-env or secret-file is missing, or both are there");
 	if (w->bearer_file && has_header(w->headers, "authorization"))
 		return profile_fail(r, "bearer-file sets the header authorization, as headers does: remove one");
 	if (w->key && !w->cert)

@@ -70,7 +70,7 @@ static int add_secret(struct bytes *out, const char *of, char *fault, size_t siz
 	if (!secret) {
 		snprintf(fault, size,
 			 strncmp(of, "env:", 4) == 0 ? "the variable %.100s is not set"
-						     : "%.200s has no first line that can be read",
+						     : "%.200s cannot be read, or its first line is empty",
 			 strchr(of, ':') + 1);
 		return -1;
 	}

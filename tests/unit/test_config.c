@@ -587,7 +587,7 @@ Test(config, wrong_webhook_is_named_and_its_secret_is_not_told)
 		{HOOK("\"headers\": {\"x\": \"${text:env:S}\"}"), "is neither"},
 		{HOOK("\"headers\": {\"x\": \"a\\r\\nb: c\"}"), "control character"},
 		{HOOK("\"headers\": {\"x\": \"\"}"), "would be empty"},
-		{HOOK("\"bearer-file\": \"/nowhere\""), "/nowhere has no first line"},
+		{HOOK("\"bearer-file\": \"/nowhere\""), "/nowhere cannot be read"},
 		{HOOK("\"bearer-file\": \"/x\", \"headers\": {\"Authorization\": \"x\"}"), "remove one"},
 		{HOOK("\"key\": \"/x\""), "key needs cert"},
 		{HOOK("\"batch\": 101"), "batch: must be a whole number from 1 to 100"},

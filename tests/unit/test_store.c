@@ -393,7 +393,7 @@ Test(store, what_the_trouble_was_is_told_until_rows_are_stored)
 	say(trouble);
 	cr_assert_str_eq(store_view(store).trouble, "no");
 	wait_for_next();
-	cr_assert_str_eq(store_view(store).trouble, "it does not answer");
+	cr_assert_str_eq(store_view(store).trouble, "postgres does not answer");
 	say_rows("ab");
 	cr_assert_str_eq(store_view(store).trouble, "not connected", "what the connection says");
 }
