@@ -396,7 +396,7 @@ static int print_end(const struct export *e, int ended)
 	progress_clear();
 	if (ended != 1 && interrupt_has_come())
 		dispatch_fail("interrupted");
-	fprintf(stderr, "wsonce: exported %" PRIu64 " lines; --after %s goes on\n", e->written, e->position);
+	fprintf(stderr, "wsonce: exported %" PRIu64 " lines; go on with --after %s\n", e->written, e->position);
 	return ended == 1 && !e->is_short && !e->left_out && !e->is_broken ? STATUS_FINE : STATUS_FAILED;
 }
 
@@ -439,7 +439,7 @@ const char *export_check(const struct invocation *in)
 	struct export e = {.o = o};
 
 	if (o->since_us && o->after && !o->is_letters)
-		return "--since and --after exclude each other: a position has a time";
+		return "--since and --after exclude each other: --after has a time, too";
 	if (o->is_live && o->is_letters)
 		return "--live is for rows: dead letters are printed as they are";
 	if (o->after && !read_position(&e, o->after))

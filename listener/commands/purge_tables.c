@@ -37,7 +37,7 @@ static const struct retention_guard_deletion deletes_rows = {
 };
 
 static const struct retention_guard_deletion forgets_processed = {
-	.option = "--processed-older-than, --processed-keep",
+	.option = "--processed-older-than or --processed-keep",
 	.age = "the age of the youngest",
 	.harm = "A late copy of an event that is no longer known to be processed would be processed again:",
 };

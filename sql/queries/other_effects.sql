@@ -2,8 +2,8 @@
 -- other webhooks than $3 (names with a blank after each). A listener checks in once a minute, and deletes its row when it
 -- leaves. One that was killed does not, so it counts until others have checked in for three minutes. One whose handler is
 -- wrong stores nothing, so it does not count; its trouble is the sentence of listener/store/effects.c.
-SELECT pg_catalog.format('the listener %s runs, or ran within the last hour, with %s and %s, and this command does not: it '
-	'would store events without their effects. Give it the same --handler, --consumer and --config', listener,
+SELECT pg_catalog.format('the listener %s, which runs or ran within the last hour, has %s and %s. This command has others, and '
+	'would store events without their effects: give it the same --handler, --consumer and --config', listener,
 	coalesce('--handler ' || handler, 'no handler'),
 	CASE WHEN targets = '{}' THEN 'no webhooks'
 		ELSE 'the webhooks ' || pg_catalog.array_to_string(targets, ', ') END)

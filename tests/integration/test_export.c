@@ -183,7 +183,7 @@ Test(export, rows_among_which_a_listener_may_still_store_are_left_out)
 	cr_assert_eq(run.status, 0, "%s", run.errors);
 	cr_assert_eq(lines_of(run.output), 30);
 	run_expect_error(db, 1, "the listener web-1-311 may still store", "export --until 2026-10-31T23:59:59.8Z");
-	run_expect_error(db, 0, "exported 20 lines; --after 2026-10-31T23:59:59.600000Z/0",
+	run_expect_error(db, 0, "exported 20 lines; go on with --after 2026-10-31T23:59:59.600000Z/0",
 			 "export --until 2026-10-31T23:59:59.6Z");
 	cr_assert_eq(lines_of(run_on(db, "export --live").output), 60);
 	/* It has not checked in for long. */

@@ -483,7 +483,7 @@ Test(purge, what_consumers_processed_is_not_forgotten_without_a_guard, .init = b
 	process("billing", 31, 10);
 	run_expect_error(db, 2, "no listener ran within the last hour", "purge --processed-older-than 30d");
 	run_expect_error(db, 2,
-			 "--processed-older-than, --processed-keep is refused: --max-age is 7d. A late copy of an "
+			 "--processed-older-than or --processed-keep is refused: --max-age is 7d. A late copy of an "
 			 "event that is no longer known to be processed would be processed again: run all listeners",
 			 "purge --processed-older-than 7d " GUARD);
 	run_expect_error(db, 2, "so the age of the youngest has to be more than a day",
