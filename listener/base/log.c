@@ -231,7 +231,7 @@ static void put_lost(const char *fields, ...)
 	va_list ap;
 
 	va_start(ap, fields);
-	compose(&l, LOG_WARN, "log lines were lost, since standard error took none", fields, &ap);
+	compose(&l, LOG_WARN, "log lines were lost: standard error was full", fields, &ap);
 	va_end(ap);
 	put_line(&l);
 }

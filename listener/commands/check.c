@@ -338,9 +338,9 @@ static bool tell_failure(struct findings *f, const struct try_seen *seen, const 
 	else if (seen->is_stopped)
 		finding(f, FINDING_WRONG, "feed", "%s refused to go on: %s", name, seen->error);
 	else if (!seen->messages && *seen->error)
-		finding(f, FINDING_WARNING, "feed", "%s was connected to, and then: %s", name, seen->error);
+		finding(f, FINDING_WARNING, "feed", "connected to %s, and then: %s", name, seen->error);
 	else if (!seen->messages)
-		finding(f, FINDING_OK, "feed", "%s was connected to; it sent nothing within 5 s", name);
+		finding(f, FINDING_OK, "feed", "connected to %s; it sent nothing within 5 s", name);
 	else
 		return false;
 	return true;
@@ -367,9 +367,9 @@ static void tell_messages(struct findings *f, const struct config *c, const stru
 			"--time-pointer or --time-unit may not fit",
 			name);
 	else if (seen->events && seen->messages == 1)
-		finding(f, FINDING_OK, "feed", "%s was connected to; its first message is an event", name);
+		finding(f, FINDING_OK, "feed", "connected to %s; its first message is an event", name);
 	else
-		finding(f, FINDING_OK, "feed", "%s was connected to; %s among its first %" PRIu64 " messages", name,
+		finding(f, FINDING_OK, "feed", "connected to %s; %s among its first %" PRIu64 " messages", name,
 			seen->events ? "an event is" : "no event is", seen->messages);
 }
 
@@ -389,8 +389,7 @@ static void check_profile(struct findings *f, const struct config *c, const stru
 		look_at_feed(f, c, p, p->name);
 	else
 		finding(f, FINDING_OK, "feed",
-			"%s was not connected to, since that would take events from the fleet: wsonce try does",
-			p->name);
+			"%s was not tried, since that would take events from the fleet: use wsonce try", p->name);
 }
 
 static void check_source(struct findings *f, const struct config *c, size_t i)

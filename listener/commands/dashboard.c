@@ -298,7 +298,7 @@ static struct http_refusal blame(struct dashboard *d, int fd)
 		return (struct http_refusal){MHD_HTTP_TOO_MANY_REQUESTS,
 					     "too many wrong tokens come from this address: wait a minute\n"};
 	return (struct http_refusal){MHD_HTTP_UNAUTHORIZED,
-				     "this token is not valid: show one by Authorization: Bearer\n"};
+				     "this token is not valid: send one as Authorization: Bearer\n"};
 }
 
 static void refuse_argument(void *arg, const char *name, const char *value)
@@ -465,7 +465,7 @@ static void on_end(void *post, struct http_ticket *ticket)
 		v->refusal = (struct http_refusal){MHD_HTTP_BAD_REQUEST, "a GET has no body\n"};
 	if (!v->refusal.status && v->e && d->questions >= QUESTIONS)
 		v->refusal = (struct http_refusal){MHD_HTTP_SERVICE_UNAVAILABLE,
-						   "too many questions at once: ask again later\n"};
+						   "too many requests at once: try again later\n"};
 	if (v->refusal.status) {
 		finish(v, refuse(v->refusal.status, v->refusal.why));
 	} else if (v->e || strcmp(v->path, "/api/status") == 0) {

@@ -234,8 +234,9 @@ static int find_end(struct export *e)
 	timestamp_print_to(settled.us, 6, e->until);
 	e->is_short = e->o->until_us;
 	if (e->is_short && *settled.name)
-		dispatch_fail("the listener %s may still store rows of after %s: try again in a minute, or give --live",
-			      settled.name, timestamp_print_to(settled.us, 3, at));
+		dispatch_fail(
+			"the listener %s may still store rows received after %s: try again in a minute, or give --live",
+			settled.name, timestamp_print_to(settled.us, 3, at));
 	else if (e->is_short)
 		dispatch_fail("--until is after %s, up to which all is stored", timestamp_print_to(settled.us, 3, at));
 	return 0;
@@ -257,8 +258,8 @@ static int wait_for_writers(struct export *e, int64_t most_ms)
 		writers = is_open ? memory_strdup(session_text(rows, 0, 0)) : NULL;
 		failed = rows ? 0 : -1;
 		if (is_open && clock_ms(CLOCK_MONOTONIC) > end_ms)
-			failed = -dispatch_fail("%s has written to events and is open, and may have rows of before "
-						"--until: wait for its end, or give --live",
+			failed = -dispatch_fail("%s has written to events and is not committed: wait until it ends, "
+						"or give --live",
 						session_text(rows, 0, 1));
 		else if (is_open)
 			poll(NULL, 0, LOOK_MS);

@@ -65,7 +65,7 @@ static void take_part(void *arg, const char *name, const struct pg_result *rows,
 
 	if (!found)
 		note(r, strcmp(name, "server") == 0 ? FLEET_DOWN : FLEET_DEGRADED, "cannot read %s: %s", name,
-		     rows ? "what the database has is no JSON" : why);
+		     rows ? "the database returned no valid JSON" : why);
 	json_object_update_recursive(r->state, found);
 }
 
@@ -358,7 +358,7 @@ static void read_listeners(struct reading *r, struct redis_query *q)
 	free(beat);
 	note_unread(r);
 	if (q && json_is_array(rows) && session_is_late())
-		note(r, FLEET_DEGRADED, "redis answers slowly: not every listener was asked about");
+		note(r, FLEET_DEGRADED, "redis answers slowly: some listeners were not looked up");
 	if (json_is_array(rows) && !alive)
 		note(r, FLEET_DOWN, "no listener is running, or none could check in: see their logs");
 	else if (json_is_array(rows) && !storing)

@@ -144,8 +144,8 @@ static const char *check_sources(const struct config *c)
 	if (has_namesakes(c))
 		return "--source: two sources have the same NAME";
 	if (has_name_of_shard(c))
-		return "sources: a name is that of a source with \"shard\" and a slash, as the names of its "
-		       "connections are: give that source another \"name\"";
+		return "sources: a source has the name of a connection of another source (NAME/1): give it another "
+		       "\"name\"";
 	return check_pair("source", c->source_cert, c->source_key);
 }
 

@@ -279,7 +279,7 @@ static void blame(const struct part *p, const struct place *at, struct bytes *wh
 	bytes_add_text(why, part_name(p));
 	bytes_add_text(why, !value.at                         ? " is missing"
 			    : json_kind(value) == KIND_STRING ? " is empty"
-							      : " is neither a text nor an integer");
+							      : " is neither a string nor an integer");
 }
 
 /* Joins an alternative into id. Returns false and adds to why if a part is missing. */

@@ -46,10 +46,9 @@ static const struct http_refusal
 	wrong_method = {405, "only POST is allowed\n"},
 	wrong_origin = {403, "this Origin is not allowed: see --ingest-origin\n"},
 	no_token = {401, "send a token: Authorization: Bearer\n"},
-	no_signature =
-		{401, "no valid token (Authorization: Bearer), and no valid signature by Standard Webhooks: it must be "
-		      "of this body, with a webhook-timestamp of the last five minutes, and made with a secret of this "
-		      "server\n"},
+	no_signature = {401,
+			"no valid token (Authorization: Bearer), and no valid signature by Standard Webhooks: sign "
+			"this body with a secret of this server and a webhook-timestamp of the last five minutes\n"},
 	too_many_wrong = {429, "too many wrong tokens or signatures came from this address\n"},
 	too_much_garbage = {429, "most of the messages you sent are not events: try again later\n"},
 	wrong_format = {415, "CloudEvents must be in JSON, or in binary mode\n"},

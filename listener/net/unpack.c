@@ -13,7 +13,7 @@
 static const char is_other[] = "the compressed message is damaged, or not of the coding that its header, or the "
 			       "profile's binary, names",
 		  is_cut[] = "the compressed message is cut off",
-		  has_more[] = "the compressed message has bytes behind its end",
+		  has_more[] = "the compressed message has bytes after its end",
 		  needs_other[] = "the compressed message needs another zstd dictionary than the profile names";
 const char unpack_is_bomb[] =
 	"the compressed message inflates to more bytes than --max-message, or the profile's max_message_bytes, allows";

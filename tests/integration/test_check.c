@@ -187,10 +187,10 @@ Test(check, a_feed_is_judged_by_what_it_sends_first)
 {
 	struct feed *feed = feed_new();
 
-	expect_line(feed, "{\"event_id\": \"1\"}", "ok ", "was connected to; its first message is an event\n");
+	expect_line(feed, "{\"event_id\": \"1\"}", "ok ", "; its first message is an event\n");
 	expect_line(feed, "{\"hello\": 1}", "warning ", "sent a message that would be a dead letter: ");
 	expect_line(feed, "{\"hello\": 1}", "warning ", "--id-pointer may not fit");
-	expect_line(feed, NULL, "ok ", "was connected to; it sent nothing within 5 s\n");
+	expect_line(feed, NULL, "ok ", "; it sent nothing within 5 s\n");
 	expect_line_with(feed, "{\"event_id\": \"1\"}", " --max-age 30d --time-pointer /at", "warning ",
 			 "sent a message that would be a dead letter: no time: /at is missing");
 	expect_line_with(feed, "{\"event_id\": \"1\", \"at\": \"2020-01-01T00:00:00Z\"}",

@@ -211,7 +211,7 @@ Test(export, it_waits_for_transactions_that_have_written_and_says_which_does_not
 	database_exec(writer,
 		      "BEGIN; INSERT INTO events (event_id, event_type, payload, received_at) VALUES ('late', '', "
 		      "'1', '2026-10-31 23:59:59Z')");
-	run_expect_error(db, 1, "has written to events and is open", "export --postgres-timeout 1");
+	run_expect_error(db, 1, "has written to events and is not committed", "export --postgres-timeout 1");
 	run_expect_error(db, 0, "exported 60 lines", "export --live");
 	run_expect_error(db, 0, "exported 0 lines", "export --until 2026-10-01T00:00:00Z");
 	struct process *p = run_start_on(db, "export");

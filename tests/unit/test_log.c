@@ -81,7 +81,7 @@ Test(log, lines_that_nobody_reads_are_lost_and_counted)
 	cr_assert_gt(n, 0);
 	room[n] = '\0';
 	cr_assert(strstr(room, "event=somebody n=1\n") && strstr(room, "event=again n=2\n"), "%s", room);
-	cr_assert(strstr(room, "event=\"log lines were lost, since standard error took none\" lines=3\n"), "%s", room);
+	cr_assert(strstr(room, "event=\"log lines were lost: standard error was full\" lines=3\n"), "%s", room);
 	cr_assert_null(strstr(room, "event=nobody"));
 }
 
@@ -103,7 +103,7 @@ Test(log, lines_that_a_full_disk_refuses_are_counted_and_a_line_that_it_cuts_has
 	cr_assert_gt(n, 21);
 	cr_assert_eq(strncmp(text + 20, "\ntime=", 6), 0, "%s", text);
 	cr_assert(strstr(text, "event=somebody n=1\n"), "%s", text);
-	cr_assert(strstr(text, "event=\"log lines were lost, since standard error took none\" lines=3\n"), "%s", text);
+	cr_assert(strstr(text, "event=\"log lines were lost: standard error was full\" lines=3\n"), "%s", text);
 }
 
 Test(log, a_spell_is_logged_when_it_begins_each_minute_and_when_it_ends)
