@@ -126,9 +126,9 @@ Test(unpack, bytes_behind_the_end_are_refused)
 		size_t n = pack_at(0, coding, message, LEN);
 
 		packed[n] = 0;
-		expect(try(coding, no_dictionary, n + 1, 1 << 20, NULL, 0), "has bytes behind");
+		expect(try(coding, no_dictionary, n + 1, 1 << 20, NULL, 0), "has bytes after");
 		n = pack_at(n, coding, message, LEN);
-		expect(try(coding, no_dictionary, n, 1 << 20, NULL, 0), "has bytes behind");
+		expect(try(coding, no_dictionary, n, 1 << 20, NULL, 0), "has bytes after");
 	}
 }
 
