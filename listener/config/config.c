@@ -509,7 +509,8 @@ static int read_item(struct reader *r, const struct setting *s, const json_t *va
 	if (json_is_boolean(value) && s->form.type == VALUE_SWITCH)
 		return set_value(r, s, FROM_FILE, json_is_true(value) ? "yes" : "no");
 	if (!value_is_number(s->form.type))
-		return fail(r, s, FROM_FILE, "must be a string");
+		return fail(r, s, FROM_FILE,
+			    s->form.type == VALUE_SWITCH ? "must be true or false" : "must be a string");
 	if (!json_is_number(value))
 		return fail(r, s, FROM_FILE, "must be a number or a string");
 	if (json_is_integer(value))

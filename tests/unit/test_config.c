@@ -881,7 +881,7 @@ Test(config, a_switch_needs_no_value)
 	cr_assert_eq(READ("--ingest-open", "--ingest", "h:1"), 0, "%s", error);
 	cr_assert_eq(READ("--ingest", "h:1", "--config", file_of("{\"ingest-open\": true}")), 0, "%s", error);
 	assert_wrong(READ("--ingest", "h:1", "--config", file_of("{\"ingest-open\": false}")), "--ingest-open");
-	assert_wrong(READ("--ingest", "h:1", "--config", file_of("{\"ingest-open\": {}}")), "ingest-open");
+	assert_wrong(READ("--ingest", "h:1", "--config", file_of("{\"ingest-open\": {}}")), "must be true or false");
 }
 
 /* --- secrets --- */
