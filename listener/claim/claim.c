@@ -65,7 +65,7 @@ struct claim {
 	char mark_text[MARK_TEXT_SIZE + MAC_LEN];
 	size_t mark_len;
 	struct bytes command;
-	struct bytes owed;       /* marks to send when Redis is back, each after its length; about OWED_MOST */
+	struct bytes owed;       /* commands to send when Redis is back, each after its length; about OWED_MOST */
 	int64_t start_ms;        /* wall clock minus monotonic clock at the start */
 	bool is_refused;         /* Redis answered the last claim or mark with an error */
 	int64_t refused_ms;      /* loop clock: the last such error; 0: none */
@@ -398,6 +398,15 @@ static void on_released(void *owner, void *arg, const struct redis_reply *reply)
 		counters.claims_released += count_of(reply, (uintptr_t)arg);
 }
 
+/* Keeps a command until Redis is back. */
+static void owe(struct claim *c, const char *bytes, size_t len)
+{
+	if (c->owed.len >= OWED_MOST)
+		return;
+	bytes_add(&c->owed, &len, sizeof(len));
+	bytes_add(&c->owed, bytes, len);
+}
+
 /* Sends the script's text each time: most calls have many claims of a hundred bytes each, so the text adds little. */
 static void change(struct claim *c, struct event *const *evs, size_t n, unsigned int is_renewal)
 {
@@ -410,7 +419,8 @@ static void change(struct claim *c, struct event *const *evs, size_t n, unsigned
 		put_value(c, evs[i]);
 	if (is_renewal)
 		resp_word(&c->command, c->ttl);
-	send_command(c, is_renewal ? on_renewed : on_released, (void *)(uintptr_t)n);
+	if (send_command(c, is_renewal ? on_renewed : on_released, (void *)(uintptr_t)n) && !is_renewal)
+		owe(c, c->command.at, c->command.len);
 }
 
 void claim_renew(struct claim *c, struct event *const *evs, size_t n)
@@ -423,7 +433,7 @@ void claim_renew(struct claim *c, struct event *const *evs, size_t n)
 
 void claim_release(struct claim *c, struct event *const *evs, size_t n)
 {
-	if (claim_is_ready(c))
+	if (claim_is_ready(c) || (c->redis && !claim_is_foreign(c) && evs[0]->is_claimed))
 		ask_all(c, evs, n, change, false);
 	for (size_t i = 0; i < n; i++)
 		evs[i]->is_claimed = false;
@@ -449,10 +459,8 @@ static size_t write_mark(struct claim *c, const struct event *ev, enum claim_mar
 /* Sends a done mark, or keeps it until Redis is back. */
 static void send_done(struct claim *c, const char *bytes, size_t len)
 {
-	if (redis_send(c->redis, bytes, len, on_marked, NULL) == 0 || c->owed.len >= OWED_MOST)
-		return;
-	bytes_add(&c->owed, &len, sizeof(len));
-	bytes_add(&c->owed, bytes, len);
+	if (redis_send(c->redis, bytes, len, on_marked, NULL))
+		owe(c, bytes, len);
 }
 
 static void send_owed(struct claim *c)
@@ -468,12 +476,15 @@ static void send_owed(struct claim *c)
 }
 
 /* A Redis that hung carries out later what it has received: the claim of ev may still come. Whichever arrives first,
- * the mark stays. A dead mark is not kept: its dead letter may be retried meanwhile. */
+ * the mark stays. A dead mark is not kept, since its dead letter may be retried meanwhile; the claim is released. */
 void claim_mark(struct claim *c, struct event *ev, enum claim_mark kind)
 {
+	bool is_away = !claim_is_ready(c);
 	size_t len;
 
-	if (claim_is_foreign(c) || !(claim_is_ready(c) || (ev->is_claimed && kind == CLAIM_MARK_DONE)))
+	if (is_away && kind == CLAIM_MARK_DEAD && c->redis)
+		claim_release(c, &ev, 1);
+	if (claim_is_foreign(c) || (is_away && !ev->is_claimed))
 		return;
 	/* A full Redis refuses the mark, but not DEL. Without DEL, other copies would wait until the claim expires. */
 	if (c->is_refused && ev->is_claimed)

@@ -357,7 +357,7 @@ Test(claim, marks_that_did_not_arrive_are_not_sent_again)
 }
 
 /* A Redis that hung may carry out the claim when it goes on, after its connection was given up. */
-Test(claim, a_mark_replaces_a_claim_that_may_be_in_a_redis_that_was_away)
+Test(claim, a_claim_that_may_be_in_a_redis_that_was_away_gets_its_mark_or_is_released)
 {
 	take(0);
 	played_redis_set_state(REDIS_DOWN);
@@ -366,10 +366,13 @@ Test(claim, a_mark_replaces_a_claim_that_may_be_in_a_redis_that_was_away)
 	claim_mark(claim, &events[0], CLAIM_MARK_DONE);
 	events[1].is_claimed = events[2].is_claimed = true;
 	claim_mark(claim, &events[1], CLAIM_MARK_DEAD); /* its dead letter may be retried meanwhile */
+	cr_assert_not(events[1].is_claimed);
+	claim_release(claim, (struct event *[]){&events[1]}, 1); /* not claimed */
 	claim_mark(claim, &events[2], CLAIM_MARK_DONE);
 	expect_sent("");
 	played_redis_set_state(REDIS_READY);
 	expect_sent("SET dedup:a done@T.000000ab EX 300");
+	expect_sent("EVAL release 1 dedup:b me@");
 	expect_sent("SET dedup:c done@T.000000ab EX 300");
 	played_redis_set_state(REDIS_DOWN);
 	played_redis_set_state(REDIS_READY);
