@@ -132,7 +132,6 @@ static void log_error_answer(struct claim *c, const struct redis_reply *reply)
 	c->refused_ms = (int64_t)uv_now(c->loop);
 }
 
-/* A mark without an answer may not have arrived: send it again later. */
 static void on_marked(void *owner, void *arg, const struct redis_reply *reply)
 {
 	(void)arg;
@@ -398,10 +397,10 @@ static void on_released(void *owner, void *arg, const struct redis_reply *reply)
 		counters.claims_released += count_of(reply, (uintptr_t)arg);
 }
 
-/* Keeps a command until Redis is back. */
-static void owe(struct claim *c, const char *bytes, size_t len)
+/* Sends a command, or keeps it until Redis is back. */
+static void send_or_owe(struct claim *c, const char *bytes, size_t len, redis_cb *cb, void *arg)
 {
-	if (c->owed.len >= OWED_MOST)
+	if (redis_send(c->redis, bytes, len, cb, arg) == 0 || c->owed.len >= OWED_MOST)
 		return;
 	bytes_add(&c->owed, &len, sizeof(len));
 	bytes_add(&c->owed, bytes, len);
@@ -417,10 +416,12 @@ static void change(struct claim *c, struct event *const *evs, size_t n, unsigned
 		put_key(c, evs[i]);
 	for (size_t i = 0; i < n; i++)
 		put_value(c, evs[i]);
-	if (is_renewal)
-		resp_word(&c->command, c->ttl);
-	if (send_command(c, is_renewal ? on_renewed : on_released, (void *)(uintptr_t)n) && !is_renewal)
-		owe(c, c->command.at, c->command.len);
+	if (!is_renewal) {
+		send_or_owe(c, c->command.at, c->command.len, on_released, (void *)(uintptr_t)n);
+		return;
+	}
+	resp_word(&c->command, c->ttl);
+	send_command(c, on_renewed, (void *)(uintptr_t)n);
 }
 
 void claim_renew(struct claim *c, struct event *const *evs, size_t n)
@@ -456,13 +457,6 @@ static size_t write_mark(struct claim *c, const struct event *ev, enum claim_mar
 	return c->key ? mac_append(c->key, &place, c->mark_text, c->mark_len) : c->mark_len;
 }
 
-/* Sends a done mark, or keeps it until Redis is back. */
-static void send_done(struct claim *c, const char *bytes, size_t len)
-{
-	if (redis_send(c->redis, bytes, len, on_marked, NULL))
-		owe(c, bytes, len);
-}
-
 static void send_owed(struct claim *c)
 {
 	struct bytes owed = c->owed;
@@ -470,7 +464,7 @@ static void send_owed(struct claim *c)
 	c->owed = (struct bytes){NULL, 0, 0};
 	for (size_t at = 0, len; at < owed.len; at += sizeof(len) + len) {
 		memcpy(&len, owed.at + at, sizeof(len));
-		send_done(c, owed.at + at + sizeof(len), len);
+		send_or_owe(c, owed.at + at + sizeof(len), len, on_marked, NULL);
 	}
 	bytes_free(&owed);
 }
@@ -479,12 +473,9 @@ static void send_owed(struct claim *c)
  * the mark stays. A dead mark is not kept, since its dead letter may be retried meanwhile; the claim is released. */
 void claim_mark(struct claim *c, struct event *ev, enum claim_mark kind)
 {
-	bool is_away = !claim_is_ready(c);
 	size_t len;
 
-	if (is_away && kind == CLAIM_MARK_DEAD && c->redis)
-		claim_release(c, &ev, 1);
-	if (claim_is_foreign(c) || (is_away && !ev->is_claimed))
+	if (claim_is_foreign(c) || !(claim_is_ready(c) || ev->is_claimed))
 		return;
 	/* A full Redis refuses the mark, but not DEL. Without DEL, other copies would wait until the claim expires. */
 	if (c->is_refused && ev->is_claimed)
@@ -495,12 +486,12 @@ void claim_mark(struct claim *c, struct event *ev, enum claim_mark kind)
 	put_key(c, ev);
 	resp_bytes(&c->command, c->mark_text, len);
 	bytes_add_text(&c->command, c->mark_tail);
-	if (kind == CLAIM_MARK_DEAD) {
-		send_command(c, on_marked, NULL);
-		return;
+	if (kind == CLAIM_MARK_DONE) {
+		send_or_owe(c, c->command.at, c->command.len, on_marked, NULL);
+		done_channel_add(c->channel, &(const struct done){ev->id_hash, ev->won_ms});
+	} else if (send_command(c, on_marked, NULL)) {
+		claim_release(c, &ev, 1);
 	}
-	send_done(c, c->command.at, c->command.len);
-	done_channel_add(c->channel, &(const struct done){ev->id_hash, ev->won_ms});
 }
 
 static void on_redis_state(void *owner, enum redis_state state)

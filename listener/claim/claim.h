@@ -67,8 +67,7 @@ void claim_inherit(struct claim *c, uint16_t owner, struct event *const *evs, si
 
 /* Extends the leases of n events that are still ours (I4). */
 void claim_renew(struct claim *c, struct event *const *evs, size_t n);
-/* Releases the claims of n events, each only if its whole value is still ours (I4). If Redis is away, it does so when it
- * is back. */
+/* Releases the claims of n events, each only if its whole value is still ours (I4), once Redis is back. */
 void claim_release(struct claim *c, struct event *const *evs, size_t n);
 /* Tells the fleet that ev is committed or a dead letter, whoever owns the key now. Call it only after the commit. If
  * Redis is away and may have a claim of ev, a done mark is sent when Redis is back. */

@@ -119,6 +119,39 @@ Test(marks, an_orderly_restart_keeps_the_epoch)
 	cr_assert_eq(rows(postgres_database(pg)), 0);
 }
 
+/* From now on the server seems to have been shut down an hour before each start, as one whose directory was copied then
+ * and has been put back. */
+static void look_old(struct database *in)
+{
+	database_exec(
+		in,
+		"set allow_system_table_mods = on;"
+		"alter function pg_catalog.pg_control_checkpoint() rename to real_checkpoint;"
+		"create function pg_catalog.pg_control_checkpoint(out checkpoint_time timestamptz, out next_xid text)"
+		" language sql as $$ select checkpoint_time - interval '1 hour', next_xid"
+		" from pg_catalog.real_checkpoint() $$;"
+		"reset allow_system_table_mods");
+}
+
+Test(marks, events_that_a_copied_directory_has_not_are_stored_again)
+{
+	struct postgres *pg = postgres_new();
+	struct listener *l = start(postgres_conninfo(pg)), *other;
+
+	expect_all(l, "persisted");
+	await(is_marked(LAST), ACK_MS);
+	look_old(postgres_database(pg));
+	postgres_restart(pg);
+	forget_rows(postgres_database(pg));
+	listener_wait_ready(l);
+	await(listener_metric(l, "wsonce_postgres_connects_total") >= 2, ACK_MS);
+	expect_all(l, "persisted");
+	cr_assert_eq(rows(postgres_database(pg)), COUNT);
+	forget_rows(postgres_database(pg));
+	other = start(postgres_conninfo(pg)); /* it finds that epoch */
+	expect_all(other, "duplicate");
+}
+
 /* --- under a connection that stays, as behind a pooler --- */
 
 /* From now on another server answers, which has neither the rows nor the epoch. */
