@@ -556,9 +556,9 @@ struct source_view profiled_view(const struct profiled *s)
 	struct source_view view = feed_client_view(s->client);
 	const char *refusal = s->lease ? lease_refusal(s->lease) : NULL;
 
-	if (refusal && view.is_standby) {
+	if (view.is_standby && (refusal || s->want)) {
 		view.is_standby = false;
-		view.error = refusal;
+		view.error = refusal ? refusal : "its cursor has not been read yet";
 	}
 	view.filled = fill_filled(s->fill);
 	return view;

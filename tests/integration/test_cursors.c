@@ -13,7 +13,7 @@ static struct listener *dialled;
 
 /* Events are {"n": 1}, {"n": 2} and so on; n is the id, and the cursor is at this pointer. more are further keys of the
  * cursor. */
-static void start_with(const char *pointer, const char *more)
+static void start_with(const char *pointer, const char *more, bool without_waiting)
 {
 	char *config = suite_file("cursors.json",
 				  suite_text("{\"sources\": [{\"name\": \"numbers\", \"url\": \"%s\", \"url_resume\": "
@@ -24,13 +24,14 @@ static void start_with(const char *pointer, const char *more)
 					     "[\"cursor\"]}]}]}",
 					     feed_url(feed), feed_url(feed), more, pointer));
 
-	dialled = listener_start(&(struct listener_options){.database = db, .without_ingest = true}, "--config %s",
-				 config);
+	dialled = listener_start(
+		&(struct listener_options){.database = db, .without_ingest = true, .without_waiting = without_waiting},
+		"--config %s", config);
 }
 
 static void start(void)
 {
-	start_with("/n", "");
+	start_with("/n", "", false);
 }
 
 static void set_up(void)
@@ -100,6 +101,27 @@ Test(cursors, cursor_stands_before_an_event_that_cannot_be_stored)
 
 /* Killed at a random moment of a burst: within a batch, between its commit and the cursor's statement, or before
  * both. */
+static bool waits_for_its_cursor(void)
+{
+	int status;
+	const char *body = listener_http(dialled, "/readyz", &status);
+
+	return body && status == 503 && strstr(body, "cursor has not been read yet");
+}
+
+Test(cursors, source_is_not_ready_before_its_cursor_is_read)
+{
+	struct database *lock = database_open(database_conninfo(db));
+
+	listener_free(dialled);
+	database_exec(lock, "BEGIN; LOCK TABLE cursors");
+	start_with("/n", "", true);
+	await(waits_for_its_cursor(), SETTLED_MS);
+	database_exec(lock, "COMMIT");
+	database_free(lock);
+	listener_wait_ready(dialled);
+}
+
 Test(cursors, listener_that_is_killed_leaves_no_cursor_ahead_of_its_rows)
 {
 	int first = 1, ahead = 0;
@@ -159,7 +181,7 @@ Test(cursors, profile_that_reads_the_cursor_elsewhere_takes_the_place_of_larger_
 	await(cursor() == 1000, SETTLED_MS);
 	cr_assert_eq(listener_stop(dialled), 0);
 	listener_free(dialled);
-	start_with("/k", "");
+	start_with("/k", "", false);
 	await(feed_connections(feed) == 2, SETTLED_MS);
 	cr_assert(strstr(feed_request(feed), RESUME "1000"));
 	feed_send_text(feed, "{\"n\":1001,\"k\":5}");
@@ -174,7 +196,7 @@ Test(cursors, cursor_is_held_on_each_connection_until_its_stored_events_have_com
 {
 	cr_assert_eq(listener_stop(dialled), 0);
 	listener_free(dialled);
-	start_with("/n", ", \"hold_until\": {\"/live\": 1}");
+	start_with("/n", ", \"hold_until\": {\"/live\": 1}", false);
 	await(feed_clients(feed) == 1, SETTLED_MS);
 	send_numbers(1, 3);
 	feed_send_text(feed, "{\"live\":1}");
