@@ -16,9 +16,9 @@ bool log_spell_on(struct log_spell *s, int64_t now_ms, const char *event, const 
 	s->told_ms = now_ms;
 	if (is_first) {
 		s->began_ms = now_ms;
-		log_warn(event, "reason=%s", reason);
+		log_warn(event, "target=%s reason=%s", s->target, reason);
 	} else {
-		log_warn(event, "times=%lld for_s=%lld reason=%s", (long long)s->times,
+		log_warn(event, "target=%s times=%lld for_s=%lld reason=%s", s->target, (long long)s->times,
 			 (long long)(now_ms - s->began_ms) / 1000, reason);
 	}
 	return true;
@@ -29,7 +29,7 @@ void log_spell_off(struct log_spell *s, int64_t now_ms, const char *event)
 	if (!s->times || now_ms - s->last_ms < SPELL_OVER_MS)
 		return;
 	if (event)
-		log_info(event, "times=%lld for_s=%lld", (long long)s->times,
+		log_info(event, "target=%s times=%lld for_s=%lld", s->target, (long long)s->times,
 			 (long long)(s->last_ms - s->began_ms) / 1000);
 	s->times = 0;
 }

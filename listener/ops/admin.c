@@ -44,7 +44,7 @@ bool admin_describe_webhook(const struct relay *r, size_t i, int64_t now_ms, cha
 			 json_string_value(json_object_get(pause, "reason")));
 	else if (failing)
 		snprintf(text, size, "webhook %s has failed since %s: %s", name,
-			 timestamp_print_to(clock_shown_ms(failing->failing_ms, now_ms) * 1000, 0, since),
+			 timestamp_print_to(clock_shown_ms(failing->spell.began_ms, now_ms) * 1000, 0, since),
 			 failing->why);
 	return pause || failing;
 }

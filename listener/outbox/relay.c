@@ -47,7 +47,8 @@
 #define OVER_MS         10000 /* until it has worked for this long */
 #define FOREVER_MS      INT64_C(1000000000000)
 
-#define LEASE_BYTES   (4 << 20)             /* limit of the bodies in a lease */
+#define OLD_PLACE     (-1)      /* wait_ms of a row that was not sent: it is due since it was made, as it was */
+#define LEASE_BYTES   (4 << 20) /* limit of the bodies in a lease */
 #define SLOW_MS       (LEASE_MARGIN_MS / 4) /* after a lease that took longer, the next one is half as large */
 #define QUICK_MS      1000                  /* after a shorter one, it is twice as large */
 #define DIVISOR_MAX   1024                  /* limit of divisor */
@@ -252,16 +253,6 @@ static bool is_late(const struct attempt *a)
 	return real_ms() - a->leased_ms > LEASE_MARGIN_MS - SPARE_MS;
 }
 
-/* Logs a failure of a webhook that repeats. */
-static void tell_spell(const struct hook *h, struct log_spell *spell, int64_t now_ms, const char *event,
-		       const char *why)
-{
-	char *reason = memory_printf("webhook %s: %s", h->webhook.name, why);
-
-	log_spell_on(spell, now_ms, event, reason);
-	free(reason);
-}
-
 /* Tokens in files are renewed while the listener runs. */
 static void refresh_headers(struct relay *r, struct hook *h)
 {
@@ -271,8 +262,8 @@ static void refresh_headers(struct relay *r, struct hook *h)
 		return;
 	h->headers_ms = now_ms(r);
 	if (webhook_refresh_headers(&h->webhook, fault, sizeof(fault)))
-		tell_spell(h, &h->stale, now_ms(r), "cannot read the headers of a webhook again, using the last ones",
-			   fault);
+		log_spell_on(&h->stale, now_ms(r), "cannot read the headers of a webhook again, using the last ones",
+			     fault);
 	else
 		log_spell_off(&h->stale, now_ms(r), "the headers of a webhook can be read again");
 }
@@ -393,7 +384,8 @@ static void begin_waiting(struct lane *l)
 
 		if (a->relay->drained || l->target.state == TARGET_PAUSED || is_late(a)) {
 			l->target.waiting--;
-			give_back(a, 0);
+			give_back(a, l->target.state == TARGET_PAUSED ? OLD_PLACE : 0);
+			l->all_ms = 0;
 		} else if (target_free_slots(&l->target)) {
 			begin(a->relay, l);
 		} else {
@@ -456,7 +448,7 @@ static void let_expire(struct attempt *a)
 	struct hook *h = a->lane->hook;
 
 	a->answer = memory_strdup("it waited for longer than ttl_s");
-	tell_spell(h, &h->expiry, now_ms(a->relay), "deliveries are dead without an attempt", a->answer);
+	log_spell_on(&h->expiry, now_ms(a->relay), "deliveries are dead without an attempt", a->answer);
 	end(a, TARGET_DEAD);
 }
 
@@ -481,11 +473,11 @@ static int64_t cell_number(const struct postgres_answer *answer, size_t row, int
 	return strtoll(postgres_cell(answer, row, column, &len), NULL, 10);
 }
 
-/* Updates the due_at up to which rows were leased. A row leased by its id does not count, since earlier ones may be
- * due. */
-static void keep_due(const struct relay *r, struct lane *l, int64_t due_us)
+/* Updates the due_at up to which rows were leased. It is 0 for the only row of a lease, since earlier ones may be due.
+ */
+static void keep_due(struct lane *l, int64_t due_us)
 {
-	if (!r->peeked && (l->is_all || due_us > l->since_us))
+	if (due_us && (l->is_all || due_us > l->since_us))
 		l->since_us = due_us;
 	l->is_all = false;
 }
@@ -522,7 +514,7 @@ static void take_row(struct relay *r, const struct postgres_answer *answer, size
 	if (!lane)
 		return;
 	a = new_attempt(r, lane, postgres_cell(answer, row, 0, &len), (int)cell_number(answer, row, 2));
-	keep_due(r, lane, cell_number(answer, row, 7));
+	keep_due(lane, cell_number(answer, row, 7));
 	a->lease = cell_number(answer, row, 8);
 	lane->rows++;
 	lane->bytes += body_len;
@@ -724,8 +716,9 @@ static size_t fill_lanes(struct relay *r)
 
 		if (!wanted)
 			continue;
-		l->is_all = now_ms(r) >= l->all_ms;
-		fill_lane(r, l, wanted, NULL, l->is_all ? 0 : l->since_us - SINCE_LESS_US);
+		l->is_all = !l->target.is_newest && now_ms(r) >= l->all_ms;
+		fill_lane(r, l, wanted, l->target.is_newest ? "newest" : NULL,
+			  l->is_all ? 0 : l->since_us - SINCE_LESS_US);
 	}
 	r->turn++;
 	return n;
@@ -1228,6 +1221,13 @@ static void retire(struct relay *r, struct hook *h)
 	list_append(&r->retired, &h->node);
 }
 
+static void name_spells(struct hook *h)
+{
+	h->stale.target = h->expiry.target = h->webhook.name;
+	for (int i = 0; i < LANES; i++)
+		h->lanes[i].target.spell.target = h->webhook.name;
+}
+
 /* Makes hooks for the webhooks in the settings, and keeps those with the same name, URL and format. */
 static void fill_hooks(struct relay *r)
 {
@@ -1245,6 +1245,7 @@ static void fill_hooks(struct relay *r)
 		r->hooks[i] = take_hook(old, n, w);
 		if (!r->hooks[i])
 			r->hooks[i] = new_hook(w);
+		name_spells(r->hooks[i]);
 		array_add_string(&r->names, w->name, false);
 		array_add_string(&r->urls, w->digest, false);
 	}

@@ -4,9 +4,10 @@
 
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/backoff.h"
-#include "base/log.h"
+#include "base/memory.h"
 
 #define GONE          410
 #define LOCAL_WAIT_MS 1000 /* wait before retrying a row that this host could not send */
@@ -21,7 +22,7 @@ const char *target_state_name(enum target_state state)
 
 const struct target *target_failing(const struct target *t)
 {
-	return t->state != TARGET_OPEN ? t : t->other->state != TARGET_OPEN ? t->other : NULL;
+	return t->spell.times ? t : t->other->spell.times ? t->other : NULL;
 }
 
 size_t target_at_work(const struct target *t)
@@ -39,26 +40,26 @@ const char *target_outcome_name(enum target_outcome outcome)
 	return outcome_names[outcome];
 }
 
-/* Logs one line when a target is paused and one when it is open again. Probes are logged at debug. */
-static void move(struct target *t, enum target_state state, const struct target_answer *answer)
+/* A webhook that accepts some deliveries fails and works all the time, so this tells of spells. */
+static void tell_failure(struct target *t, const struct target_answer *answer, int64_t now_ms)
 {
-	enum target_state old = t->state;
+	const char *body = answer->status && answer->reason ? answer->reason : "";
+	char *reason;
 
-	t->state = state;
-	if (state == TARGET_OPEN)
-		log_info(t->is_retry ? "webhook accepts retries again" : "webhook accepts deliveries again",
-			 "target=%s", t->webhook->name);
-	else if (state == TARGET_PAUSED)
-		log_write(old == TARGET_OPEN ? LOG_WARN : LOG_DEBUG,
-			  answer->status == GONE ? "webhook is gone, pausing it until wsonce webhooks resume"
-			  : answer->is_local     ? "cannot make requests to a webhook, pausing it"
-			  : t->is_retry          ? "deliveries to a webhook fail again, pausing their retries"
-						 : "webhook fails, pausing it",
-			  "target=%s failures=%u pause_ms=%lld status=%d reason=%s", t->webhook->name, t->failures,
-			  (long long)t->pause_ms, answer->status,
-			  answer->reason && *answer->reason ? answer->reason : "the answer is empty");
+	if (answer->status)
+		snprintf(t->why, sizeof(t->why), "it answered %d", answer->status);
 	else
-		log_debug("probing a webhook", "target=%s", t->webhook->name);
+		snprintf(t->why, sizeof(t->why), "%s", answer->reason);
+	reason = memory_printf("%s%s%s", t->why, *body ? ": " : "", body);
+	if (answer->status == GONE)
+		t->spell.times = 0; /* log it in any case */
+	log_spell_on(&t->spell, now_ms,
+		     answer->status == GONE ? "webhook is gone, pausing it until wsonce webhooks resume"
+		     : answer->is_local     ? "cannot make requests to a webhook, pausing it"
+		     : t->is_retry          ? "deliveries to a webhook fail again"
+					    : "webhook fails",
+		     reason);
+	free(reason);
 }
 
 /* --- how many rows --- */
@@ -129,9 +130,15 @@ size_t target_want(struct target *t, int64_t now_ms)
 	size_t used;
 	bool is_ahead;
 
-	if (t->state == TARGET_PAUSED && now_ms >= t->resume_ms)
-		move(t, TARGET_PROBING, NULL);
-	is_ahead = t->state == TARGET_OPEN && !t->is_retry && t->depth && t->bytes < TARGET_AHEAD_BYTES;
+	if (t->state == TARGET_OPEN)
+		log_spell_off(&t->spell, now_ms,
+			      t->is_retry ? "webhook accepts retries again" : "webhook accepts deliveries again");
+	if (t->state == TARGET_PAUSED && now_ms >= t->resume_ms) {
+		t->state = TARGET_PROBING;
+		t->is_newest = !t->is_newest;
+	}
+	is_ahead =
+		t->state == TARGET_OPEN && !t->spell.times && !t->is_retry && t->depth && t->bytes < TARGET_AHEAD_BYTES;
 	used = t->state == TARGET_OPEN ? t->rows : t->probes;
 	t->wanted = less(is_ahead ? t->depth : most_rows(t), used + t->waiting);
 	return t->wanted;
@@ -185,21 +192,15 @@ static void start_pause(struct target *t, const struct target_answer *answer, in
 	if (t->resume_ms < answer->retry_after_ms)
 		t->resume_ms = answer->retry_after_ms;
 	t->resume_ms += now_ms;
-	if (t->state == TARGET_OPEN)
-		t->failing_ms = now_ms;
-	if (answer->status)
-		snprintf(t->why, sizeof(t->why), "it answered %d", answer->status);
-	else
-		snprintf(t->why, sizeof(t->why), "%s", answer->reason);
-	move(t, TARGET_PAUSED, answer);
+	t->state = TARGET_PAUSED;
 }
 
 static void succeed(struct target *t)
 {
 	t->failures = 0;
 	t->pause_ms = 0;
-	if (t->state != TARGET_OPEN)
-		move(t, TARGET_OPEN, NULL);
+	t->is_newest = false;
+	t->state = TARGET_OPEN;
 }
 
 static int64_t wait_before(const struct target *t, int attempt, const struct target_answer *answer, uint32_t random)
@@ -210,9 +211,18 @@ static int64_t wait_before(const struct target *t, int attempt, const struct tar
 	return wait > answer->retry_after_ms ? wait : answer->retry_after_ms;
 }
 
+/* True if the row may be the cause, and not a receiver that is down or busy. */
+static bool may_be_row(const struct target_answer *answer)
+{
+	int status = answer->status;
+
+	return status && status != 429 && (status < 502 || status > 504) && !answer->retry_after_ms;
+}
+
 /* Every failure counts, even a final refusal: a broken receiver may refuse everything, and each refused row is dead. A
  * success in either lane shows that the receiver is up, since some fail every first attempt and others never accept
- * certain rows. While paused, failures of requests in progress change nothing. */
+ * certain rows. So successes earn credit: a receiver that refuses half of the rows is not paused. While paused,
+ * failures of requests in progress change nothing. */
 void target_hear(struct target *t, const struct target_answer *answer, bool is_probe, int64_t now_ms, uint32_t random)
 {
 	bool is_useless = answer->is_local || answer->status == GONE; /* more requests are useless: pause at once */
@@ -222,10 +232,16 @@ void target_hear(struct target *t, const struct target_answer *answer, bool is_p
 	if (target_is_success(answer->status)) {
 		succeed(t);
 		succeed(t->other);
+		t->credit = t->credit < TARGET_CREDIT ? t->credit + TARGET_FAILURES : t->credit;
 		return;
 	}
 	t->failures += !is_useless;
-	if (t->state == TARGET_PROBING || (t->state == TARGET_OPEN && (is_useless || t->failures >= TARGET_FAILURES)))
+	if (t->state == TARGET_PAUSED || (t->state == TARGET_OPEN && !is_useless && t->failures < TARGET_FAILURES))
+		return;
+	tell_failure(t, answer, now_ms);
+	if (t->state == TARGET_OPEN && !is_useless && t->credit && may_be_row(answer))
+		t->credit--;
+	else
 		start_pause(t, answer, now_ms, random);
 }
 

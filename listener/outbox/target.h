@@ -8,9 +8,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/log_spell.h"
 #include "config/webhook.h"
 
 #define TARGET_FAILURES     5     /* failures in a row before a pause */
+#define TARGET_CREDIT       50    /* limit of credit */
 #define TARGET_PAUSE_MS     1000  /* the first pause; each further one is twice as long */
 #define TARGET_PAUSE_CAP_MS 60000 /* the longest pause, since a receiver that refuses a row makes it dead */
 #define TARGET_RETRY_CAP_MS 4000  /* the longest if the row is retried: those behind it may be better */
@@ -47,26 +49,28 @@ struct target {
 	struct target *other; /* the webhook's other lane */
 	bool is_retry;        /* the retry lane, with half of the concurrency */
 	enum target_state state;
-	unsigned int failures; /* consecutive failures */
-	int64_t failing_ms;    /* loop clock: since when it has not been open; valid only until it is */
-	char why[200];         /* the last failure that paused it, without the body of an answer */
-	int64_t pause_ms;      /* length of the last pause; 0: none since it was open */
-	int64_t resume_ms;     /* loop clock: when TARGET_PAUSED ends */
-	size_t at_work;        /* requests in progress */
-	size_t rows;           /* rows in these requests */
-	size_t probes;         /* requests in progress that began in TARGET_PROBING */
-	size_t waiting;        /* leased rows whose request has not begun */
-	size_t bytes;          /* bytes of the bodies of all leased rows */
-	size_t depth;          /* limit of rows + waiting; 0: as many as one request per slot can have */
-	size_t wanted;         /* rows that the current round asks for */
+	unsigned int failures;  /* consecutive failures */
+	unsigned int credit;    /* further ones before a pause: five for each success */
+	struct log_spell spell; /* of five failures in a row, and of pauses */
+	char why[200];          /* the last failure that paused it, without the body of an answer */
+	bool is_newest;         /* the probe takes the row that came due last */
+	int64_t pause_ms;       /* length of the last pause; 0: none since it was open */
+	int64_t resume_ms;      /* loop clock: when TARGET_PAUSED ends */
+	size_t at_work;         /* requests in progress */
+	size_t rows;            /* rows in these requests */
+	size_t probes;          /* requests in progress that began in TARGET_PROBING */
+	size_t waiting;         /* leased rows whose request has not begun */
+	size_t bytes;           /* bytes of the bodies of all leased rows */
+	size_t depth;           /* limit of rows + waiting; 0: as many as one request per slot can have */
+	size_t wanted;          /* rows that the current round asks for */
 	uint64_t ended[TARGET_OUTCOMES];
 };
 
 const char *target_state_name(enum target_state state);
 const char *target_outcome_name(enum target_outcome outcome);
 
-/* For operators. target_failing() returns the lane of t's webhook that fails, t first, or NULL if both are open; the
- * others return sums of both lanes. */
+/* For operators. target_failing() returns the lane of t's webhook that fails or did within the last ten seconds, t
+ * first, or NULL; the others return sums of both lanes. */
 const struct target *target_failing(const struct target *t);
 size_t target_at_work(const struct target *t);
 uint64_t target_ended(const struct target *t, enum target_outcome outcome);
@@ -74,7 +78,8 @@ uint64_t target_ended(const struct target *t, enum target_outcome outcome);
 /* Returns how many more requests may begin. Both lanes share the webhook's concurrency. */
 size_t target_free_slots(const struct target *t);
 
-/* Returns how many more rows to lease, and stores it in wanted. Starts probing when a pause is over. */
+/* Returns how many more rows to lease, and stores it in wanted. Starts probing when a pause is over, and
+ * logs the end of pauses. */
 size_t target_want(struct target *t, int64_t now_ms);
 
 /* Call when a round has leased this many rows, with these bytes. A target that was idle before the round gets more rows

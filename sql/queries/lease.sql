@@ -1,14 +1,16 @@
 -- Leases due rows and returns them. Arrays describe the lanes that want rows, the most important first: $1 names of
--- targets, $2 rows wanted, $3 lease in ms, $4 id of the only row wanted, or NULL, $5 due_at in us since 1970 below which
--- nothing is due, $6 the lane: 1 for rows that have failed, which have an answer, 0 for the others. $7 is the most bytes
--- of bodies for one lane, $8 for all; but one row is returned in any case, and one of each lane unless that exceeds $8.
+-- targets, $2 rows wanted, $3 lease in ms, $4 id of the only row wanted, or `newest` for the one that came due last, or
+-- NULL, $5 due_at in us since 1970 below which nothing is due, $6 the lane: 1 for rows that have failed, which have an
+-- answer, 0 for the others. $7 is the most bytes of bodies for one lane, $8 for all; but one row is returned in any case,
+-- and one of each lane unless that exceeds $8.
 -- $9 limits by how many characters the numbers of a payload may grow when written out: 1e131071 has 8 bytes in a message
 -- and 131,072 in the text of a jsonb, so some thousands of them exceed the memory of Postgres or of a listener. Such a
 -- row is returned without a body.
 --
 -- Rows are found in the order of outbox_lanes, or by id, whatever the statistics say about pending rows:
 -- * The planner assumes a LIMIT of 1, the value of the setting before the statement begins, so it never sorts.
--- * For a row wanted by id, the conditions are written so that no partial index can serve them.
+-- * For a row wanted by id, the conditions are written so that no partial index can serve them. Its due_at is returned
+--   as NULL.
 --
 -- Nothing is leased for a webhook that is paused.
 --
@@ -20,8 +22,14 @@
 --
 -- The commit does not wait for the disk: if a crash of the server undoes it, rows are delivered again with the same key.
 WITH targets AS MATERIALIZED (
-	SELECT turn, target, wanted::bigint, lease::bigint * interval '1 millisecond' AS lease, wanted_id::bigint,
-		lane::int, timestamptz 'epoch' + since::bigint * interval '1 microsecond' AS since
+	SELECT turn, target, wanted::bigint, lease::bigint * interval '1 millisecond' AS lease, lane::int,
+		CASE WHEN wanted_id <> 'newest' THEN wanted_id::bigint ELSE (
+			SELECT id FROM :schema.outbox AS o
+			WHERE wanted_id = 'newest' AND o.target = t.target AND CASE WHEN answer IS NULL THEN 0 ELSE 1 END = lane::int
+				AND state = 'pending' AND due_at <= pg_catalog.now()
+			ORDER BY due_at DESC LIMIT 1
+		) END AS wanted_id, wanted_id IS NOT NULL AS is_only,
+		timestamptz 'epoch' + since::bigint * interval '1 microsecond' AS since
 	FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[])
 		WITH ORDINALITY AS t (target, wanted, lease, wanted_id, since, lane, turn)
 	WHERE pg_catalog.set_config('synchronous_commit', 'off', true) = 'off' AND
@@ -37,10 +45,10 @@ WITH targets AS MATERIALIZED (
 				'1')::bigint
 			FOR UPDATE SKIP LOCKED
 		) AS first LIMIT t.wanted
-	) AS d WHERE t.wanted_id IS NULL
+	) AS d WHERE NOT t.is_only
 	UNION ALL
 	SELECT t.turn, t.target, t.lease, d.* FROM targets AS t, LATERAL (
-		SELECT id, due_at, payload FROM :schema.outbox AS o
+		SELECT id, NULL::timestamptz AS due_at, payload FROM :schema.outbox AS o
 		WHERE o.id = t.wanted_id AND state || '' = 'pending' AND due_at <= pg_catalog.now() FOR UPDATE SKIP LOCKED
 	) AS d
 ), stored AS (

@@ -1,5 +1,5 @@
 -- Records ended attempts. $1 ids of rows, $2 numbers of leases, $3 outcomes (delivered, retry, dead, unsent, gone), $4 HTTP
--- status, $5 answers, $6 ms until the next attempt.
+-- status, $5 answers, $6 ms until the next attempt, or -1: the row takes its old place among those that are due.
 --
 -- Each lease and each record takes the row's next number. So a failure is recorded once, and only if the row was not
 -- leased again. A delivery is always recorded, even if the row was leased again or has become dead.
@@ -27,7 +27,7 @@ UPDATE :schema.outbox AS o SET
 	payload = CASE WHEN e.outcome <> 'delivered' THEN o.payload END,
 	leases = o.leases + 1,
 	attempts = o.attempts - CASE WHEN e.outcome IN ('unsent', 'gone') THEN 1 ELSE 0 END,
-	due_at = pg_catalog.now() + e.wait,
+	due_at = CASE WHEN e.wait < interval '0' THEN o.created_at ELSE pg_catalog.now() + e.wait END,
 	status = CASE WHEN e.outcome IN ('unsent', 'gone') THEN o.status ELSE e.status END,
 	answer = CASE WHEN e.outcome IN ('unsent', 'gone') THEN o.answer ELSE e.answer END
 FROM ended AS e

@@ -77,6 +77,7 @@ struct due {
 	struct row *row;
 	size_t turn, place; /* from 0 */
 	int64_t lease_us, of_target;
+	bool is_only;
 	size_t len;
 };
 
@@ -102,7 +103,8 @@ static void tell_lease(struct backend *b, struct pg_result *r, const struct due 
 	put_text(r, 4, o->id.bytes);
 	put_text(r, 5, write_body(o));
 	put_text(r, 6, "f");
-	put_text(r, 7, sim_print("%lld", (long long)was_due_us));
+	if (!d->is_only)
+		put_text(r, 7, sim_print("%lld", (long long)was_due_us));
 	put_text(r, 8, sim_print("%lld", (long long)o->leases));
 	put_text(r, 9, o->has_failed ? "1" : "0");
 	put_text(r, 10, sim_print("%lld", (long long)(now_us - o->created_us) / 1000));
@@ -110,7 +112,7 @@ static void tell_lease(struct backend *b, struct pg_result *r, const struct due 
 }
 
 /* The rows that one target may lease. */
-static size_t find_for(struct due *due, struct row **rows, size_t n, size_t turn, int64_t lease_us)
+static size_t find_for(struct due *due, struct row **rows, size_t n, size_t turn, int64_t lease_us, bool is_only)
 {
 	int64_t of_target = 0;
 
@@ -118,7 +120,7 @@ static size_t find_for(struct due *due, struct row **rows, size_t n, size_t turn
 		const struct outbox_row *o = rows[i]->value;
 
 		of_target += (int64_t)o->payload.len;
-		due[i] = (struct due){rows[i], turn, i, lease_us, of_target, o->payload.len};
+		due[i] = (struct due){rows[i], turn, i, lease_us, of_target, is_only, o->payload.len};
 	}
 	return n;
 }
@@ -150,7 +152,11 @@ void outbox_lease(struct backend *b)
 		size_t wanted = (size_t)number_of(&columns[1][i]), found;
 		int64_t lease_us = number_of(&columns[2][i]) * 1000;
 
-		if (columns[3][i].bytes) {
+		if (columns[3][i].bytes && strcmp(columns[3][i].bytes, "newest") == 0) {
+			found = find_due(rows, &columns[0][i], &columns[5][i], 0, now_us);
+			rows[0] = found ? rows[found - 1] : NULL;
+			found = found > 0;
+		} else if (columns[3][i].bytes) {
 			struct row *row = find(&columns[3][i]);
 			const struct outbox_row *o = row ? row->value : NULL;
 
@@ -161,7 +167,7 @@ void outbox_lease(struct backend *b)
 			found = found < wanted ? found : wanted;
 		}
 		if (n + found <= ROWS_MAX)
-			n += find_for(due + n, rows, found, i, lease_us);
+			n += find_for(due + n, rows, found, i, lease_us, columns[3][i].bytes);
 	}
 	qsort(due, n, sizeof(*due), compare_due);
 	r = result_new(b, PGRES_TUPLES_OK, "id", 11, n);
@@ -250,7 +256,8 @@ int64_t outbox_record(struct backend *b)
 	o->attempts -= is_outcome(outcome, "unsent");
 	if (!is_outcome(outcome, "unsent"))
 		o->has_failed = b->columns[4][i].bytes;
-	o->due_us = b->txn->wall_us + number_of(&b->columns[5][i]) * 1000;
+	o->due_us = number_of(&b->columns[5][i]) * 1000;
+	o->due_us = o->due_us < 0 ? o->created_us : o->due_us + b->txn->wall_us;
 	o->holder = SIM_NOBODY;
 	b->posted++;
 	return 0;

@@ -309,6 +309,23 @@ Test(relay, a_record_that_cannot_be_made_now_is_kept)
 	wait_for(SQL_RECORD);
 }
 
+/* So a lane whose oldest rows fail finds others. The rows that were not sent keep their place. */
+Test(relay, probe_takes_the_newest_row)
+{
+	for (int i = 0; i < 5; i++) {
+		lease_row();
+		answer(503);
+		wait_for(SQL_RECORD);
+		say((struct postgres_answer){.result = POSTGRES_OK}, NULL);
+	}
+	wait_for(SQL_LEASE);
+	for (int leases = 0; strcmp(played_postgres_texts(3), "newest -") != 0; leases++) {
+		cr_assert_lt(leases, 10, "it takes %s", played_postgres_texts(3));
+		say((struct postgres_answer){.result = POSTGRES_OK}, NULL);
+		wait_for(SQL_LEASE);
+	}
+}
+
 /* --- rows that cannot be leased --- */
 
 /* A row of the retry lane. */

@@ -95,10 +95,16 @@ Test(target, wait_is_no_shorter_than_asked_for)
 
 /* --- pauses --- */
 
+static void refuse_often(int n)
+{
+	for (int i = 0; i < n; i++)
+		take(500);
+}
+
 static void fail_often(int n, int64_t now_ms)
 {
 	for (int i = 0; i < n; i++)
-		take_attempt(500, 1, 0, now_ms);
+		take_attempt(503, 1, 0, now_ms);
 }
 
 Test(target, five_failures_in_a_row_pause_it)
@@ -184,6 +190,71 @@ Test(target, pause_is_no_shorter_than_asked_for)
 	cr_assert_eq(target_want(&target, 30000), 1);
 }
 
+Test(target, probes_take_the_newest_row_and_the_oldest_in_turn)
+{
+	int64_t now = 0;
+
+	for (int round = 0; round < 2; round++) {
+		fail_often(5, now);
+		for (int i = 0; i < 4; i++) {
+			cr_assert_eq(target_want(&target, now = target.resume_ms), 1);
+			cr_assert_eq(target.is_newest, i % 2 == 0);
+			fail_often(1, now);
+		}
+		take(200);
+		cr_assert_not(target.is_newest);
+	}
+}
+
+/* Its answers show that the receiver is up. */
+Test(target, which_accepts_some_rows_is_not_paused_for_the_others)
+{
+	for (int i = 0; i < 20; i++)
+		take(200);
+	for (int i = 0; i < 20; i++) {
+		refuse_often(9);
+		cr_assert_eq(target.state, TARGET_OPEN);
+		cr_assert_eq(target_failing(&target), &target);
+		take(200);
+	}
+	refuse_often(54);
+	cr_assert_eq(target.state, TARGET_OPEN);
+	refuse_often(1);
+	cr_assert_eq(target.state, TARGET_PAUSED);
+}
+
+Test(target, which_is_down_or_busy_is_paused_whatever_it_accepted)
+{
+	static const int statuses[] = {0, 429, 502, 503, 504};
+
+	for (size_t s = 0; s < sizeof(statuses) / sizeof(*statuses); s++) {
+		for (int i = 0; i < 20; i++)
+			take(200);
+		for (int i = 0; i < 5; i++)
+			take(statuses[s]);
+		cr_assert_eq(target.state, TARGET_PAUSED, "%d", statuses[s]);
+	}
+	take(200);
+	for (int i = 0; i < 5; i++)
+		take_attempt(500, 1, 1000, 0);
+	cr_assert_eq(target.state, TARGET_PAUSED, "it asked for it");
+}
+
+Test(target, failing_and_working_in_turn_is_one_spell)
+{
+	for (int now = 0; now < 100000; now += 5000) {
+		fail_often(60, now);
+		cr_assert_eq(target.state, TARGET_PAUSED);
+		take(200);
+		target_want(&target, now);
+		cr_assert_eq(target_failing(&target)->spell.began_ms, 0);
+	}
+	target_want(&target, 104999);
+	cr_assert_not_null(target_failing(&target));
+	target_want(&target, 105000);
+	cr_assert_null(target_failing(&target));
+}
+
 /* --- lanes --- */
 
 Test(target, rows_that_fail_again_pause_retries_alone)
@@ -212,7 +283,7 @@ Test(target, success_in_either_lane_opens_both)
 		answer_to(first ? &target : &retries, 200);
 		cr_assert(target.state == TARGET_OPEN && retries.state == TARGET_OPEN);
 		cr_assert(!target.failures && !retries.failures);
-		cr_assert_null(target_failing(&target));
+		init();
 	}
 }
 
