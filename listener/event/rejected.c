@@ -20,6 +20,8 @@ static struct {
 	int64_t told_ms;           /* loop clock, the last log line; 0 if none */
 	uint64_t run;              /* messages refused since an event was last stored */
 	uint64_t run_stored;       /* stored_count() when run began */
+	uint64_t run_seen;         /* run at run_ms */
+	int64_t run_ms;            /* loop clock, when it last changed */
 	char reason[REASON_BYTES]; /* reason of the last one */
 	char example[EXAMPLE_BYTES + 4];
 } rejected;
@@ -82,6 +84,12 @@ void rejected_watch(int64_t now_ms)
 	uint64_t stored = counters.persisted - rejected.persisted;
 	uint64_t duplicates = counters.duplicates - rejected.duplicates;
 
+	if (rejected.run != rejected.run_seen) {
+		rejected.run_seen = rejected.run;
+		rejected.run_ms = now_ms;
+	} else if (now_ms - rejected.run_ms >= REJECTED_RUN_MS) {
+		rejected.run = rejected.run_seen = 0;
+	}
 	if (!rejected.count && now_ms - rejected.since_ms >= AGAIN_MS)
 		begin(now_ms);
 	if (!rejected.count || (rejected.told_ms && now_ms - rejected.told_ms < AGAIN_MS))

@@ -27,7 +27,8 @@ void rejected_checkin(const char *reason, const char *message, size_t len);
 
 /* How many messages were refused since an event was last stored, and the reason of the last one. */
 uint64_t rejected_run(const char **reason);
-#define REJECTED_RUN 10 /* this many in a row are a problem */
+#define REJECTED_RUN    10     /* this many in a row are a problem, */
+#define REJECTED_RUN_MS 600000 /* until none was refused for this long: the feed or the producers may be quiet */
 
 /* Logs how many messages became dead letters since the last such line, the last reason and the beginning of its
  * message, at most once a minute. It is a warning if nothing was stored in that time, else info. Call it every second;

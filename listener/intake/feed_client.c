@@ -25,6 +25,7 @@
 #include "feed/secrets.h"
 #include "intake/feed_connection.h"
 #include "event/line_minutes.h"
+#include "event/rejected.h"
 
 #define TICK_MS       100
 #define MIN_MS        250 /* first wait after a connection without an event or a `ready` frame */
@@ -881,7 +882,7 @@ struct source_view feed_client_view(const struct feed_client *c)
 		.last_message_ms = c->last_message_ms,
 		.data = c->data,
 		.data_ms = c->data_ms,
-		.barren = c->barren,
+		.barren = now_ms(c) - c->data_ms < REJECTED_RUN_MS ? c->barren : 0,
 		.rules = c->rules,
 		.connects = c->connects,
 		.replies = c->replies,

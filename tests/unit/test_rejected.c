@@ -104,3 +104,18 @@ Test(rejected, an_example_is_shortened_and_has_no_nul)
 	cr_assert(strstr(captured(), "mmmm...\"\n"), "%s", captured());
 	cr_assert_lt(strlen(captured()), 300);
 }
+
+Test(rejected, a_run_ends_ten_minutes_after_its_last_message)
+{
+	const char *reason;
+
+	for (int i = 0; i < 10; i++)
+		rejected_refused("odd");
+	rejected_watch(101000);
+	rejected_watch(700999);
+	cr_assert_eq(rejected_run(&reason), 10);
+	rejected_watch(701000);
+	cr_assert_eq(rejected_run(&reason), 0);
+	rejected_refused("odd");
+	cr_assert_eq(rejected_run(&reason), 1);
+}
