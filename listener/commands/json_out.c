@@ -77,10 +77,21 @@ void json_out_list(struct json_out *o, const char *name)
 	o->has_item = false;
 }
 
-void json_out_item(struct json_out *o, json_t *value)
+static void next_item(struct json_out *o)
 {
 	fputs(o->has_item ? ",\n" : "\n", dispatch_out());
 	o->has_item = true;
+}
+
+void json_out_item_open(struct json_out *o, struct json_out *item)
+{
+	next_item(o);
+	json_out_open(item);
+}
+
+void json_out_item(struct json_out *o, json_t *value)
+{
+	next_item(o);
 	json_out_value(value, JSON_COMPACT);
 }
 

@@ -26,6 +26,8 @@ void json_out_members(struct json_out *o, json_t *object);
 void json_out_member_text(struct json_out *o, const char *name, const char *json);
 void json_out_list(struct json_out *o, const char *name);
 void json_out_item(struct json_out *o, json_t *value);
+/* Begins an object as the next item. Ends with json_out_close(item). */
+void json_out_item_open(struct json_out *o, struct json_out *item);
 void json_out_list_end(struct json_out *o);
 void json_out_close(struct json_out *o);
 /* Prints the members of an object that are integers or texts, each on a line with its name, without empty texts. */

@@ -71,9 +71,10 @@ struct summary {
 	int64_t from, end, length;     /* minutes from `from` to before `end`; how many are judged together */
 	int64_t rows;                  /* about how many rows the table has */
 	uint64_t disagree;
-	json_t *list, *open; /* minutes (NULL if they are not printed), and spans */
-	json_t *differ;      /* disagreements; NULL: there are none */
-	char *strip;         /* a character per minute */
+	struct json_out *out; /* where its minutes are printed; NULL: nowhere */
+	json_t *open;         /* spans */
+	json_t *differ;       /* disagreements; NULL: there are none */
+	char *strip;          /* a character per minute */
 	struct line_total *lines;
 	size_t count;
 };
@@ -277,11 +278,11 @@ static void add_minute(struct summary *s, int64_t minute, const struct line_row 
 		s->holes = holes + (s->holes < 0 ? 0 : s->holes);
 	fill_holes(s, &v);
 	add_totals(s, &v);
-	if (s->list)
-		json_array_append_new(
-			s->list, json_pack("{s:o, s:i, s:s, s:I, s:o, s:o}", "minute", moment(minute * LINE_MINUTE_MS),
-					   "length_ms", length_ms, "state", line_state_name(v.state), "stored",
-					   (json_int_t)v.stored, "holes", maybe(holes), "lines", describe_lines(&v)));
+	if (s->out)
+		json_out_item(s->out,
+			      json_pack("{s:o, s:i, s:s, s:I, s:o, s:o}", "minute", moment(minute * LINE_MINUTE_MS),
+					"length_ms", length_ms, "state", line_state_name(v.state), "stored",
+					(json_int_t)v.stored, "holes", maybe(holes), "lines", describe_lines(&v)));
 }
 
 /* --- one source --- */
@@ -477,14 +478,13 @@ static int read_sources(struct session *db, struct summary *all, size_t n, int64
 
 static json_t *describe(const struct summary *s)
 {
-	json_t *object = json_pack("{s:o}", "name", json_out_string(s->name));
+	json_t *object = json_object();
 
 	for (int state = 0; state < LINE_OPEN; state++)
 		json_object_set_new(object, line_state_name((enum line_state)state),
 				    json_real(s->minutes ? (double)s->states[state] / (double)s->minutes : 0));
 	json_object_set_new(object, "open_ms", json_integer(s->open_ms));
 	json_object_set_new(object, "holes", maybe(s->holes));
-	json_object_set(object, "minutes", s->list);
 	json_object_set(object, "open", s->open);
 	json_object_set_new(object, "lines", describe_totals(s));
 	json_object_set_new(object, "disagree", json_integer((json_int_t)s->disagree));
@@ -633,7 +633,8 @@ static int judge(struct session *db, struct summary *all, size_t n, int64_t from
 		rows += all[i].rows;
 	most = (end - from) * ROWS_A_TIME / rows / LENGTH_MOST * LENGTH_MOST + LENGTH_MOST;
 	for (int64_t at = from; n && at < end; at += most) {
-		progress_show("reading: %3.0f %%", 100 * (double)(at - from) / (double)(end - from));
+		if (!all->out)
+			progress_show("reading: %3.0f %%", 100 * (double)(at - from) / (double)(end - from));
 		if (read_sources(db, all, n, at, end - at < most ? end : at + most))
 			return -1;
 	}
@@ -644,7 +645,6 @@ static int judge(struct session *db, struct summary *all, size_t n, int64_t from
 static void free_summaries(struct summary *all, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		json_decref(all[i].list);
 		json_decref(all[i].open);
 		json_decref(all[i].differ);
 		free(all[i].strip);
@@ -653,13 +653,14 @@ static void free_summaries(struct summary *all, size_t n)
 	free(all);
 }
 
-/* With --json one source at a time, so that a month of a large fleet fits in memory. */
+/* With --json one source at a time, and its minutes as they are read, so that a month of a large fleet fits in memory.
+ */
 static int report(struct session *db, const struct given *o, const struct pg_result *sources, int64_t from, int64_t end)
 {
 	struct summary *all = begin_sources(sources, from, end);
 	uint64_t states[LINE_STATES] = {0};
 	size_t n = session_count(sources);
-	struct json_out out;
+	struct json_out out, one;
 	bool has_faults = false, has_any = false;
 	int failed = 0;
 
@@ -673,19 +674,22 @@ static int report(struct session *db, const struct given *o, const struct pg_res
 		struct summary *s = &all[i];
 
 		if (o->is_json) {
-			s->list = json_array();
+			json_out_item_open(&out, &one);
+			json_out_member(&one, "name", json_out_string(s->name));
+			json_out_list(&one, "minutes");
+			s->out = &one;
 			failed = judge(db, s, 1, from, end);
+			json_out_list_end(&one);
+			if (!failed)
+				json_out_members(&one, describe(s));
+			json_out_close(&one);
 		}
 		for (int state = 0; state < LINE_STATES; state++)
 			states[state] += s->states[state];
 		has_faults |= s->holes > 0 || s->disagree;
 		has_any |= s->minutes > 0;
-		if (!failed && o->is_json)
-			json_out_item(&out, describe(s));
-		else if (!failed)
+		if (!failed && !o->is_json)
 			print_source(s);
-		json_decref(s->list);
-		s->list = NULL;
 	}
 	free_summaries(all, n);
 	if (o->is_json) {

@@ -473,16 +473,16 @@ Test(lines, numbers_that_no_line_got_are_holes, .init = bench_open)
 	database_exec(db, "UPDATE line_minutes SET gap = 3");
 	run = ask_until_4("--json");
 	cr_assert_eq(run.status, 1, "%s", run.output);
-	cr_assert_not_null(strstr(run.output, "\"holes\":3,\"minutes\""), "%s", run.output);
+	cr_assert_not_null(strstr(run.output, "\"holes\":3,\n\"open\""), "%s", run.output);
 	run = ask_until_4("");
 	cr_assert_eq(run.status, 1, "%s", run.output);
 	cr_assert_not_null(strstr(run.output, "3 numbers of the feed are missing on all lines"), "%s", run.output);
 	database_exec(db, "UPDATE line_minutes SET received = 4 WHERE listener LIKE 'a.%%'");
 	run = ask_until_4("--json");
-	cr_assert_not_null(strstr(run.output, "\"holes\":3,\"minutes\""), "b does not have them: %s", run.output);
+	cr_assert_not_null(strstr(run.output, "\"holes\":3,\n\"open\""), "b does not have them: %s", run.output);
 	database_exec(db, "UPDATE line_minutes SET gap = 0 WHERE listener LIKE 'b.%%'");
 	run = ask_until_4("--json");
-	cr_assert_not_null(strstr(run.output, "\"holes\":0,\"minutes\""), "b has them: %s", run.output);
+	cr_assert_not_null(strstr(run.output, "\"holes\":0,\n\"open\""), "b has them: %s", run.output);
 }
 
 /* What was filled before a hole was found is of a hole before it. */
@@ -495,7 +495,7 @@ Test(lines, a_hole_that_was_filled_hides_no_later_one, .init = bench_open)
 			  "max(minute) FROM line_minutes)");
 	struct run run = ask_until_4("--json");
 	cr_assert_eq(run.status, 1, "%s", run.output);
-	cr_assert_not_null(strstr(run.output, "\"holes\":3,\"minutes\""), "%s", run.output);
+	cr_assert_not_null(strstr(run.output, "\"holes\":3,\n\"open\""), "%s", run.output);
 	database_exec(db, "UPDATE line_minutes SET filled = 3 - coalesce(filled, 0)");
 	cr_assert_eq(ask_until_4("").status, 0);
 }
