@@ -385,7 +385,7 @@ static void begin_waiting(struct lane *l)
 		if (a->relay->drained || l->target.state == TARGET_PAUSED || is_late(a)) {
 			l->target.waiting--;
 			give_back(a, l->target.state == TARGET_PAUSED ? OLD_PLACE : 0);
-			l->all_ms = 0;
+			l->all_ms = l->target.state == TARGET_PAUSED ? 0 : l->all_ms;
 		} else if (target_free_slots(&l->target)) {
 			begin(a->relay, l);
 		} else {
