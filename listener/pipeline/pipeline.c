@@ -34,6 +34,7 @@
 #include "event/rejected.h"
 #include "spool/spooling.h"
 
+#define LONG_TURN_MS    1000 /* a wait for a turn after which an event is claimed at once */
 #define DEFER_WINDOW    6144 /* events left to others at which producers are not read */
 #define BACKLOG_BATCHES 4    /* the same for batches waiting for a Postgres that works */
 #define COMMAND_BYTES   128  /* a claim or mark that Redis has not answered, for the memory budget */
@@ -824,13 +825,15 @@ static int64_t tick_wait(struct pipeline *p)
 	return sooner(wait, spooling_wait(p->spooling));
 }
 
-/* Claims events whose turn has come because others with their keys have settled. */
+/* Claims events whose turn has come because others with their keys have settled. One that has waited for long is not
+ * left to the leader, which may have stored it meanwhile: after an outage each would wait once more. */
 static void take_turns(struct pipeline *p)
 {
 	list_each(node, after, &p->order.due) {
 		struct event *ev = list_entry(node, struct event, wait_link);
 
 		list_remove(node);
+		ev->is_ours |= now_ms(p) - ev->held_ms >= LONG_TURN_MS;
 		ev->held_ms = 0;
 		event_set_wait(&p->events, ev, WAIT_NONE);
 		event_move(&p->events, ev, EV_CLAIMING);

@@ -217,11 +217,14 @@ class Cluster(Several):
                 return
         raise RigError("the master has no replica")
 
+    async def run_tool(self, what, server, *words):
+        tool = Process(f"{self.trial.directory}/{what}")
+        await tool.launch(["redis-cli", "--cluster", what, f"127.0.0.1:{server.port}", "--cluster-yes", *words])
+        if not await tool.ends(READY_S) or tool.process.returncode:
+            tool.fail("did not move slots")
+
     async def reshard(self, giver, taker, slots):
-        """Moves slots while the fleet uses their keys."""
+        """Moves slots while the fleet uses their keys. A failover may have cut off an earlier move, which leaves its slots open."""
         words = [(await server.ask("CLUSTER", "MYID")).decode() for server in (giver, taker)]
-        moved = Process(f"{self.trial.directory}/reshard")
-        await moved.launch(["redis-cli", "--cluster", "reshard", f"127.0.0.1:{giver.port}", "--cluster-from", words[0],
-                            "--cluster-to", words[1], "--cluster-slots", str(slots), "--cluster-yes"])
-        if not await moved.ends(READY_S) or moved.process.returncode:
-            moved.fail("did not move slots")
+        await self.run_tool("fix", giver)
+        await self.run_tool("reshard", giver, "--cluster-from", words[0], "--cluster-to", words[1], "--cluster-slots", str(slots))
