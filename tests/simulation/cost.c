@@ -40,7 +40,7 @@ static const struct {
 	{"INFO", {.listener = 4}},
 	{"CLIENT", {.once = 60, .listener = 3, .listener_s = 10}},
 	{"SET", {.once = 20, .listener = 2, .delivery = 2, .copy = 0.6, .late = 0.4}},
-	{"seize.lua", {.once = 10, .letter = 1}},
+	{"seize.lua", {.once = 20, .letter = 1}},
 	{"inherit.lua", {.once = 0}},
 	{"PUBLISH", {.once = 10, .delivery = 1}},
 	{"SUBSCRIBE", {.listener = 1}},

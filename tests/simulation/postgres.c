@@ -156,7 +156,8 @@ static void tell(const struct txn *t, const struct change *c)
 	} else if (row->table == T_EVENTS) {
 		const struct event_row *e = row->value;
 
-		sim_committed_row(t->process, row->key, row->key_len, e->payload.bytes, e->payload.len);
+		sim_committed_row(t->process, t->backend ? t->backend->life : 0, row->key, row->key_len,
+				  e->payload.bytes, e->payload.len);
 	} else if (row->table == T_OUTBOX) {
 		const struct outbox_row *o = row->value, *old = c->is_insert ? NULL : c->old;
 
@@ -377,6 +378,7 @@ struct backend *server_connect(struct pg_conn *conn, const char **error)
 	b = sim_alloc(sizeof(*b));
 	b->conn = conn;
 	b->process = client_process(conn);
+	b->life = world_life(b->process);
 	b->is_alive = true;
 	b->due_us = b->wake_us = b->gone_us = FOREVER;
 	b->packets_end = &b->packets;

@@ -108,7 +108,7 @@ enum phase { PH_IDLE, PH_START, PH_BEGUN, PH_COPY_IN, PH_COPY, PH_ROWS, PH_DONE,
 struct backend {
 	struct backend *next;
 	struct pg_conn *conn;
-	int process;
+	int process, life; /* of the listener that connected */
 	bool is_alive;
 	bool is_mute;      /* its answers get lost */
 	bool is_hanging;   /* hangs because of a rule */

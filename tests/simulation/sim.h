@@ -166,11 +166,14 @@ extern const struct sim_fault sim_operator_faults[];
 size_t sim_id_count(void);
 const char *sim_id(size_t i);
 
+/* From world.c: the number of this listener's current life, which grows with each restart. */
+int world_life(int process);
+
 /* --- reports to the checker, at the moment that something becomes true --- */
 
 /* From postgres.c: the transaction that stored this row or letter was committed. process sent the statement. payload
  * is the text given to jsonb. */
-void sim_committed_row(int process, const char *id, size_t id_len, const char *payload, size_t len);
+void sim_committed_row(int process, int life, const char *id, size_t id_len, const char *payload, size_t len);
 void sim_committed_letter(int process, const unsigned char digest[32], const char *id, size_t id_len,
 			  const char *reason);
 /* The feed's cursor was stored; value is JSON. */

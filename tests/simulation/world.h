@@ -103,8 +103,6 @@ int64_t world_late_until(void);
 int64_t world_redis_until(void);
 int64_t world_postgres_until(void);
 const struct plan *world_plan(void);
-/* The number of this listener's current life: it grows with each restart. */
-int world_life(int process);
 /* The number of a webhook by its name, and the reverse. */
 int world_hook(const char *name);
 const char *world_hook_name(int hook);
