@@ -58,9 +58,15 @@ const char *sim_id(size_t i)
 	return "";
 }
 
-void sim_committed_row(int process, const char *id, size_t id_len, const char *payload, size_t len)
+int world_life(int process)
 {
-	(void)process, (void)id, (void)id_len, (void)payload, (void)len;
+	(void)process;
+	return 0;
+}
+
+void sim_committed_row(int process, int life, const char *id, size_t id_len, const char *payload, size_t len)
+{
+	(void)process, (void)life, (void)id, (void)id_len, (void)payload, (void)len;
 }
 
 void sim_committed_letter(int process, const unsigned char digest[32], const char *id, size_t id_len,
