@@ -233,10 +233,10 @@ static void judge_message(struct session *s, int cost)
 	check_leave(s);
 }
 
-/* Schedules sending at the end of this turn of the loop. */
+/* Schedules sending at the end of this turn of the loop, unless a close frame is sent: RFC 6455, section 5.5.1. */
 static void talk(struct session *s)
 {
-	if (s->is_gone) {
+	if (s->is_gone || lws_get_close_length(s->link.wsi)) {
 		clear_acks(s);
 		return;
 	}

@@ -129,8 +129,9 @@ Test(doors, a_dead_letter_has_the_name_of_who_sent_it)
 	ack_expect_rejected(shop, "nul", "");
 	expect_letter_of("shop", "nul", "");
 	peer_send(till, FRAME_TEXT, true, "\xff", 1);
-	cr_assert_eq(peer_recv_close(till, SETTLED_MS), 1007);
 	await(bench_count("dead_letters") == 3, SETTLED_MS);
+	cr_assert_null(peer_recv(till, SETTLED_MS), "RFC 6455, section 5.5.1: an ack behind a close frame");
+	cr_assert_eq(peer_recv_close(till, SETTLED_MS), 1007);
 	expect_letter_of("till", "", "UTF-8");
 	run_expect(db, 0, "sender       shop\n", "dead-letters show %ld",
 		   database_long(db, "SELECT id FROM dead_letters WHERE event_id = 'nul'"));
