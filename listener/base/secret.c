@@ -65,16 +65,28 @@ void secret_mask_url(char *text, const struct url *url)
 
 void secret_mask_logins(char *text)
 {
-	static const char blanks[] = " \t\"'";
+	static const char blanks[] = " \t\"'", secret[] = "whsec_", password[] = "password";
 
-	for (char *at = strstr(text, "://"); at; at = strstr(at + 3, "://")) {
-		char *end = memrchr(at + 3, '@', strcspn(at + 3, blanks));
+	for (char *at = text; (at = strstr(at, "://"));) {
+		size_t len = strcspn(at += 3, blanks);
+		char *end = memrchr(at, '@', len), *query = memchr(at, '?', len);
 
-		memset(at + 3, '*', end && at[3] != '[' ? (size_t)(end - at - 3) : 0); /* [ is of our own words */
+		if (query)
+			memset(query + 1, '*', (size_t)(at + len - query - 1));
+		if (end && *at != '[') /* [ is of our own words */
+			memset(at, '*', (size_t)(end - at));
 	}
-	for (char *at = text; (at = strstr(at, "password="));) {
-		at += strlen("password=");
+	for (char *at = text; (at = strstr(at, secret));) {
+		at += strlen(secret);
 		memset(at, '*', strcspn(at, blanks));
+	}
+	for (char *at = text; (at = strstr(at, password));) {
+		at += strlen(password);
+		at += strspn(at, " \t");
+		if (*at != '=')
+			continue;
+		at += strspn(at, "= \t\"'");
+		memset(at, '*', strcspn(at, at[-1] == '\'' ? "'" : blanks));
 	}
 }
 

@@ -15,7 +15,8 @@ void secret_mask(char *text, const char *secret);
 /* Does the same with a URL's path, its steps, query values and password, because a server may echo them. */
 void secret_mask_url(char *text, const struct url *url);
 
-/* Overwrites what looks like a login in an error that may quote an argument: from :// to @, and after password=. */
+/* Overwrites what looks like a secret in an error that may quote an argument: of a URL what is before @ and after ?, a
+ * password of libpq's, and what follows whsec_. */
 void secret_mask_logins(char *text);
 
 /* Overwrites a text with asterisks. */

@@ -105,11 +105,14 @@ Test(secret, the_path_and_the_query_of_a_url_are_masked_where_they_are_echoed)
 
 Test(secret, what_looks_like_a_login_is_masked_in_an_error)
 {
-	char text[] = "\"redis://:a@b@h\", postgresql://u:pw@h/x?password=pw host=h password=pw; sqlite:///a a@b";
+	char text[] = "\"redis://:a@b@h\", postgresql://u:pw@h/x?password=pw host=h password=pw; sqlite:///a a@b "
+		      "password='p w' password = pw password=\"pw\" wss://h/x?key=k: whsec_ab+/ whsec_ followed by, ?x";
 
 	secret_mask_logins(text);
-	cr_assert_str_eq(text,
-			 "\"redis://****@h\", postgresql://****@h/x?password=** host=h password=*** sqlite:///a a@b");
+	cr_assert_str_eq(
+		text,
+		"\"redis://****@h\", postgresql://****@h/x?*********** host=h password=*** sqlite:///a a@b "
+		"password='***' password = ** password=\"**\" wss://h/x?****** whsec_**** whsec_ followed by, ?x");
 }
 
 Test(secret, a_part_of_a_path_is_masked_and_so_is_what_was_decoded)
