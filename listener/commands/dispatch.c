@@ -422,13 +422,23 @@ int dispatch_call(const struct config *config, int argc, char **argv, FILE *out,
 	return status;
 }
 
+/* Returns the first argument that asks for help, or NULL. */
+static const char *find_wish(int argc, char **argv)
+{
+	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+		if (dispatch_is_help(argv[i]) || strcmp(argv[i], "--help=all") == 0)
+			return argv[i];
+	return NULL;
+}
+
 int dispatch_run(int argc, char **argv, int *status)
 {
+	const char *wish = find_wish(argc, argv);
 	int n;
 	const struct subcommand *c = find_command(argc, argv, &n);
 
-	if (c && argc > n && (dispatch_is_help(argv[n]) || strcmp(argv[n], "--help=all") == 0)) {
-		print_help(c, !dispatch_is_help(argv[n]));
+	if (c && wish) {
+		print_help(c, !dispatch_is_help(wish));
 		*status = STATUS_FINE;
 	} else if (c) {
 		signal(SIGPIPE, SIG_IGN); /* a server that goes away does not end the command */

@@ -27,7 +27,7 @@ Test(commands, each_has_a_help_with_its_options_and_the_settings_that_it_shares_
 	for (size_t i = 0; i < COMMANDS; i++) {
 		char usage[80];
 
-		char *words = suite_text("%s --help", commands[i]);
+		char *words = suite_text("%s --json --help", commands[i]);
 		snprintf(usage, sizeof usage, "usage: wsonce %s ", commands[i]);
 		struct run run = run_in(NULL, words);
 		cr_expect_eq(run.status, 0);
