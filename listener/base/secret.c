@@ -38,12 +38,12 @@ static void mask_part(char *text, char *part)
 /* Masks the steps of a path that may be secrets: long ones, and words with a digit. */
 static void mask_steps(char *text, const char *path)
 {
-	AUTO_FREE char *copy = memory_strndup(path, strcspn(path, "?#"));
-	char *rest = copy;
+	char *copy = memory_strndup(path, strcspn(path, "?#")), *rest = copy;
 
 	for (char *step; (step = strsep(&rest, "/"));)
 		if (strlen(step) >= STEP_LONG || (strlen(step) >= SECRET_WORD && strpbrk(step, "0123456789")))
 			mask_part(text, step);
+	free(copy);
 }
 
 void secret_mask_url(char *text, const struct url *url)
