@@ -32,6 +32,8 @@
 
 #define HEAD_BYTES        1024  /* bytes of an answer's body that are recorded */
 #define BODY_BYTES        65536 /* bytes of an answer's body that are read, so that the connection can be reused */
+#define READ_BYTES        1024  /* most bytes per read; libcurl reads up to a hundred times per turn of the loop */
+#define TURNS_MOST        64    /* turns for an answer's body */
 #define BODY_MS           2000  /* how long reading the body may take */
 #define LINES_BYTES       65536 /* limit of an answer's headers and trailers; the status counts even if they are longer */
 #define SWEEP_MS          500
@@ -63,6 +65,7 @@ struct delivery {
 	size_t head_len;
 	size_t body_len;
 	size_t lines_len; /* bytes of its headers and trailers so far */
+	unsigned int turns;
 	char id[HEADER_BYTES];
 	char key[HEADER_BYTES];
 	char timestamp[HEADER_BYTES];
@@ -360,6 +363,15 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *arg)
 	return d->body_len <= BODY_BYTES ? n : 0;
 }
 
+/* libcurl calls this in each turn. A chunk's extension may have no end, and reaches neither on_head nor on_body. */
+static int on_turn(void *arg, curl_off_t of_body, curl_off_t body, curl_off_t of_request, curl_off_t request)
+{
+	struct delivery *d = arg;
+
+	(void)of_body, (void)body, (void)of_request, (void)request;
+	return d->answered_ms && ++d->turns > TURNS_MOST;
+}
+
 /* libcurl uses the headers until the request has ended. */
 static void add_header(struct delivery *d, const char *line)
 {
@@ -421,6 +433,10 @@ static int set_options(struct delivery *d, const struct delivery_request *r)
 	failed |= (int)curl_easy_setopt(e, CURLOPT_POST, 1L);
 	failed |= (int)curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, (long)w->timeout_ms);
 	failed |= (int)curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L);
+	failed |= (int)curl_easy_setopt(e, CURLOPT_BUFFERSIZE, (long)READ_BYTES);
+	failed |= (int)curl_easy_setopt(e, CURLOPT_NOPROGRESS, 0L);
+	failed |= (int)curl_easy_setopt(e, CURLOPT_XFERINFOFUNCTION, on_turn);
+	failed |= (int)curl_easy_setopt(e, CURLOPT_XFERINFODATA, d);
 	failed |= (int)curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_body);
 	failed |= (int)curl_easy_setopt(e, CURLOPT_WRITEDATA, d);
 	failed |= (int)curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, on_head);

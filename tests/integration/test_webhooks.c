@@ -338,21 +338,22 @@ Test(webhooks, answer_of_any_length_is_read_to_an_end)
 	add_hook("endless-refusal", "/endless/400", "{s:f}", "timeout", 600.0);
 	add_hook("heads", "/heads/200", "{s:f}", "timeout", 600.0);
 	add_hook("trailers", "/trailers/200", "{s:f}", "timeout", 600.0);
+	add_hook("extension", "/extension/200", "{s:f}", "timeout", 600.0);
 	start("");
 
 	add_rows("heads", "e", 1);
 	add_rows("trailers", "e", 1);
+	add_rows("extension", "e", 1);
 	add_rows("huge", "e", 1);
 	add_rows("endless", "e", 1);
 	add_rows("endless-refusal", "e", 1);
-	wait_rows("state = 'delivered' and status = 200", 4, SOON_MS);
+	wait_rows("state = 'delivered' and status = 200", 5, SOON_MS);
 	wait_rows("state = 'dead' and status = 400 and answer like 'and so on%%' and length(answer) <= 1024", 1,
 		  SOON_MS);
 	cr_assert_eq(
-		database_long(db,
-			      "SELECT count(*) FROM outbox AS o, outbox AS e WHERE o.target IN ('heads', 'trailers') "
-			      "AND e.target = 'endless' AND o.settled_at < e.settled_at"),
-		2, "they are read for as long as a body");
+		database_long(db, "SELECT count(*) FROM outbox AS o, outbox AS e WHERE e.target = 'endless' "
+				  "AND o.target IN ('heads', 'trailers', 'extension') AND o.settled_at < e.settled_at"),
+		3, "they are read for as long as a body");
 }
 
 /* The listener stands still, so that it finds the answer and the reset at once. */

@@ -169,9 +169,13 @@ class Receiver:
         caller.write(f"HTTP/1.1 {status} so\r\ntransfer-encoding: chunked\r\n\r\n0\r\n".encode())
         await self.write_lines(caller)
 
-    async def write_lines(self, caller):
+    async def on_extension(self, caller, number, total, status):
+        caller.write(f"HTTP/1.1 {status} so\r\ntransfer-encoding: chunked\r\n\r\n1;".encode())
+        await self.write_lines(caller, b"and so on")
+
+    async def write_lines(self, caller, line=b"and-so: on\r\n"):
         while not caller.transport.is_closing():
-            caller.write(b"and-so: on\r\n" * 1000)
+            caller.write(line * 1000)
             await asyncio.sleep(0.01)
 
 
