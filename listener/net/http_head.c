@@ -172,7 +172,7 @@ static void add_browsed(struct MHD_Response *response)
 }
 
 /* Headers for a status: RFC 9110, sections 10.2.3, 11.6.1, 15.5.6 and 15.5.16. */
-static void add_of_status(struct MHD_Response *response, unsigned int status, bool has_trailers, bool is_browsed,
+static void add_of_status(struct MHD_Response *response, unsigned int status, bool is_chunked, bool is_browsed,
 			  const char *allowed)
 {
 	if (status == MHD_HTTP_UNAUTHORIZED)
@@ -180,9 +180,10 @@ static void add_of_status(struct MHD_Response *response, unsigned int status, bo
 	if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
 		MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, allowed);
 	/* The connection closes, because the end of the body may be unknown (400; 405: libmicrohttpd 0.9 takes
-	 * a header or trailer without a name for the end, and the next one for a request), because a connection may
-	 * try only one token (401), or to free its place (429, 503). */
-	if (has_trailers || status == MHD_HTTP_BAD_REQUEST || status == MHD_HTTP_METHOD_NOT_ALLOWED ||
+	 * a header without a name for the end, and the next one for a request; chunks, which it lets end in LF, and
+	 * their trailers, which it lets end in a name that is empty or begins with NUL), because a connection may try
+	 * only one token (401), or to free its place (429, 503). */
+	if (is_chunked || status == MHD_HTTP_BAD_REQUEST || status == MHD_HTTP_METHOD_NOT_ALLOWED ||
 	    status == MHD_HTTP_UNAUTHORIZED || status == MHD_HTTP_TOO_MANY_REQUESTS ||
 	    status == MHD_HTTP_SERVICE_UNAVAILABLE)
 		MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
@@ -204,7 +205,8 @@ enum MHD_Result http_respond(struct MHD_Connection *c, unsigned int status, cons
 	MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
 	if (is_browsed)
 		add_browsed(response);
-	add_of_status(response, status, MHD_get_connection_values(c, MHD_FOOTER_KIND, NULL, NULL) > 0, is_browsed,
+	add_of_status(response, status,
+		      MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_TRANSFER_ENCODING), is_browsed,
 		      allowed);
 	result = MHD_queue_response(c, status, response);
 	MHD_destroy_response(response);

@@ -118,14 +118,18 @@ Test(post, odd_bytes_in_names_and_chunks_in_http_1_0_are_malformed)
 	cr_assert_eq(bench_rows(), 0);
 }
 
-Test(post, nothing_runs_behind_a_trailer_without_a_name)
+Test(post, nothing_runs_behind_chunks)
 {
 	static const char second[] = "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+	static const char *const ends[] = {"\r\n0\r\nA: b\r\n: c\r\n", "\n0\n\n", "\r\n0\r\n\r\n"};
 
 	start("--log-level info");
-	const char *answer = ask("POST /events HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n",
-				 suite_text("10\r\n{\"event_id\":\"e\"}\r\n0\r\nA: b\r\n: c\r\n%s%s", second, second));
-	cr_assert(!strstr(answer + 1, "HTTP/1.1 "), "%s", answer);
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+		const char *answer = ask("POST /events HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n",
+					 suite_text("10\r\n{\"event_id\":\"e\"}%s%s%s", ends[i], second, second));
+		expect_status(answer, 200);
+		cr_assert(!strstr(answer + 1, "HTTP/1.1 "), "%s", answer);
+	}
 }
 
 Test(post, header_with_a_bare_carriage_return_is_malformed)
