@@ -44,7 +44,8 @@ struct replay {
 /* --- the database --- */
 
 static const char sql_place[] = "SELECT id, epoch FROM :schema.wsonce_database"
-				" LEFT JOIN :schema.wsonce_epoch AS e ON e.xmin = home";
+				" LEFT JOIN :schema.wsonce_epoch AS e ON e.xmin = home"
+				" AND run = pg_catalog.pg_postmaster_start_time()";
 static const char lite_place[] = "SELECT id, opened FROM wsonce_database";
 
 /* Reads the id of the database, and its epoch: in another epoch, lines that have settled may be lost. */

@@ -554,7 +554,7 @@ static void on_identified(struct postgres *p, const PGresult *result)
 		send_step(p, STEP_EPOCH, SQL_MAKE_EPOCH ";" IDENTIFY);
 		return;
 	}
-	if (i->epoch && p->step == STEP_EPOCH)
+	if (i->epoch && epoch != i->epoch && p->step == STEP_EPOCH)
 		log_warn("the database crashed, failed over or was restored: it may lack rows", "since=%s",
 			 PQgetvalue(result, 0, 2));
 	i->epoch = epoch;

@@ -27,6 +27,7 @@
 #include "018_line_disagree.sql.h"
 #include "019_webhook_pauses.sql.h"
 #include "020_line_zeros.sql.h"
+#include "021_epoch_run.sql.h"
 #include "base/memory.h"
 #include "indexes.sql.h"
 #include "inspect.sql.h"
@@ -40,7 +41,8 @@ static const char *const migrations[] = {SQL_001_EVENTS,         SQL_002_DEAD_LE
 					 SQL_013_EXCLUSIVE,      SQL_014_DUPLICATE_KEYS,
 					 SQL_015_LINE_MINUTES,   SQL_016_LINE_HOLES,
 					 SQL_017_LINE_LAGS,      SQL_018_LINE_DISAGREE,
-					 SQL_019_WEBHOOK_PAUSES, SQL_020_LINE_ZEROS};
+					 SQL_019_WEBHOOK_PAUSES, SQL_020_LINE_ZEROS,
+					 SQL_021_EPOCH_RUN};
 
 int schema_version(void)
 {

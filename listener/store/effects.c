@@ -23,10 +23,11 @@
 #include "effects_given.sql.h"
 #include "effects_outbox.sql.h"
 #include "effects_triggers.sql.h"
+#include "epoch.sql.h"
 #include "postgres/schema.h"
 
 /* The first row of the result; see sql/queries/epoch.sql. */
-#define EPOCH_SQL " SELECT (SELECT epoch FROM :schema.wsonce_epoch WHERE xmin = home) AS wsonce_epoch, 0"
+#define EPOCH_SQL " " SQL_EPOCH ", 0"
 
 /* See sql/queries/effects_before.sql. */
 #define CHOSEN_SQL   "pg_catalog.current_setting('wsonce.chosen')"

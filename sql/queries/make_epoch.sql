@@ -1,6 +1,8 @@
--- Begins an epoch, unless another listener was faster. Replaces a row that identify.sql does not count.
+-- Begins an epoch, unless another listener was faster. Replaces a row restored from a dump, and one of an earlier run of
+-- the server, whose epoch goes on if a listener checked in within the two minutes before the start: then its directory
+-- is no old copy.
 INSERT INTO :schema.wsonce_epoch AS e DEFAULT VALUES
-ON CONFLICT (is_only) DO UPDATE SET epoch = excluded.epoch, home = excluded.home WHERE e.xmin <> e.home OR (
-	SELECT checkpoint_time < pg_catalog.pg_postmaster_start_time() - interval '1 minute'
-		AND pg_catalog.age(e.home) > pg_catalog.age(pg_catalog.split_part(next_xid, ':', 2)::xid)
-	FROM pg_catalog.pg_control_checkpoint())
+ON CONFLICT (is_only) DO UPDATE SET home = excluded.home, run = excluded.run, epoch = CASE
+	WHEN e.xmin = e.home AND (SELECT pg_catalog.max(seen_at) FROM :schema.wsonce_listeners)
+		BETWEEN excluded.run - interval '2 minutes' AND excluded.run THEN e.epoch ELSE excluded.epoch END
+WHERE e.xmin <> e.home OR e.run IS DISTINCT FROM excluded.run
