@@ -16,7 +16,6 @@
 #include "base/fault_point.h"
 #include "redis/reply.h"
 #include "redis/resp.h"
-#include "claim/done_channel.h"
 #include "event/duplicates.h"
 #include "fleet/presence.h"
 #include "base/log.h"
@@ -53,8 +52,7 @@ struct claim {
 	char *owner;          /* "<instance>.<nonce>@" */
 	size_t owner_len;
 	char ttl[24];
-	char take_tail[64]; /* end of a claim command, as text. For marks: */
-	char mark_tail[64];
+	char take_tail[64], done_tail[64], dead_tail[64]; /* ends of SETs of claims and marks, as text */
 	char database[40];     /* id of the database; "": unknown or none */
 	uint32_t epoch;        /* the database's epoch; 0: unknown */
 	struct stamp stamp;    /* the last time written */
@@ -485,7 +483,7 @@ void claim_mark(struct claim *c, struct event *ev, enum claim_mark kind)
 	bytes_add_text(&c->command, SET_5);
 	put_key(c, ev);
 	resp_bytes(&c->command, c->mark_text, len);
-	bytes_add_text(&c->command, c->mark_tail);
+	bytes_add_text(&c->command, kind == CLAIM_MARK_DEAD ? c->dead_tail : c->done_tail);
 	if (kind == CLAIM_MARK_DONE) {
 		send_or_owe(c, c->command.at, c->command.len, on_marked, NULL);
 		done_channel_add(c->channel, &(const struct done){ev->id_hash, ev->won_ms});
@@ -584,6 +582,7 @@ struct claim *claim_open(uv_loop_t *loop, const struct config *config, const str
 					  .timeout_ms = config->redis_timeout_ms,
 					  .on_state = on_redis_state,
 					  .owner = c};
+	int64_t hold_s = HOLD_TTLS * config->claim_ttl_s;
 	uint64_t nonce = 0;
 
 	uv_random(NULL, NULL, &nonce, sizeof(nonce), 0, NULL);
@@ -601,7 +600,9 @@ struct claim *claim_open(uv_loop_t *loop, const struct config *config, const str
 	c->cluster_prefix = memory_printf("%s" REDIS_CLUSTER_TAG, c->prefix);
 	snprintf(c->ttl, sizeof(c->ttl), "%lld", (long long)config->claim_ttl_s);
 	write_tail(c->take_tail, sizeof(c->take_tail), "$2\r\nNX\r\n$3\r\nGET\r\n", config->claim_ttl_s);
-	write_tail(c->mark_tail, sizeof(c->mark_tail), "", config->dedup_window_s);
+	write_tail(c->done_tail, sizeof(c->done_tail), "", config->dedup_window_s);
+	write_tail(c->dead_tail, sizeof(c->dead_tail), "",
+		   hold_s < config->dedup_window_s ? hold_s : config->dedup_window_s);
 	c->channel = done_channel_open(loop, config, c->on.on_done, c->on.arg);
 	c->presence = presence_open(loop, config, c->owner, c->on.on_owner_gone, c->on.on_foreign, c->on.arg);
 	if (strcmp(config->redis, "none") != 0)

@@ -31,7 +31,6 @@
 #define PROBE_MS        1000  /* time between two tries of a stalled listener */
 #define PASSIVE_MS      10000 /* how long a stalled listener that has no event to try stays passive */
 #define TOLD_AGAIN_MS   120000
-#define HOLD_TTLS       2 /* claim TTLs after which a held copy goes to the store */
 
 struct claiming {
 	uv_loop_t *loop;

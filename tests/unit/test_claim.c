@@ -327,7 +327,7 @@ Test(claim, marks_say_the_epoch_and_a_dead_one_the_message)
 	claim_mark(claim, &events[0], CLAIM_MARK_DONE);
 	expect_sent("SET dedup:a done@T.000000ab EX 300");
 	claim_mark(claim, &events[1], CLAIM_MARK_DEAD);
-	expect_sent("SET dedup:b dead@T.000000ab/0123456789abcdef EX 300");
+	expect_sent("SET dedup:b dead@T.000000ab/0123456789abcdef EX 60");
 	expect_sent("");
 }
 
