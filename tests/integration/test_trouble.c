@@ -53,7 +53,7 @@ static void name_holder(const char *lock)
 	database_exec(holder, "COMMIT");
 	ack_expect(producer, "a", "persisted");
 	await(listener_status(listener, "/readyz") == 200, WAIT_MS);
-	cr_assert(listener_page_has(listener, "/api/status", "\"holder\": null"));
+	cr_assert(listener_page_has(listener, "/api/status", "\"holder\": \"\""));
 	run_await(db, 0, NULL, WAIT_MS, "status");
 	database_free(holder);
 }
