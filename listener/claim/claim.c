@@ -53,13 +53,13 @@ struct claim {
 	size_t owner_len;
 	char ttl[24];
 	char take_tail[64], done_tail[64], dead_tail[64]; /* ends of SETs of claims and marks, as text */
-	char database[40];     /* id of the database; "": unknown or none */
-	uint32_t epoch;        /* the database's epoch; 0: unknown */
-	struct stamp stamp;    /* the last time written */
-	struct mac_key *key;   /* NULL: marks have no MACs */
-	int64_t told_ms;       /* loop clock: last warning about bad MACs; 0: none */
-	unsigned int bad_macs; /* bad MACs since then */
-	struct mark mark;      /* the last mark written */
+	char database[40];                                /* id of the database; "": unknown or none */
+	uint32_t epoch;                                   /* the database's epoch; 0: unknown */
+	struct stamp stamp;                               /* the last time written */
+	struct mac_key *key;                              /* NULL: marks have no MACs */
+	int64_t told_ms;                                  /* loop clock: last warning about bad MACs; 0: none */
+	unsigned int bad_macs;                            /* bad MACs since then */
+	struct mark mark;                                 /* the last mark written */
 	char mark_text[MARK_TEXT_SIZE + MAC_LEN];
 	size_t mark_len;
 	struct bytes command;
