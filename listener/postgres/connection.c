@@ -555,8 +555,8 @@ static void on_identified(struct postgres *p, const PGresult *result)
 		return;
 	}
 	if (i->epoch && epoch != i->epoch && p->step == STEP_EPOCH)
-		log_warn("the database crashed, failed over or was restored: it may lack rows", "since=%s",
-			 PQgetvalue(result, 0, 2));
+		log_warn("the database crashed, failed over, was restored or stopped for minutes: it may lack rows",
+			 "since=%s", PQgetvalue(result, 0, 2));
 	i->epoch = epoch;
 	snprintf(i->database, sizeof(i->database), "%s", PQgetvalue(result, 0, 1));
 	snprintf(i->hazards, sizeof(i->hazards), "%s", PQgetvalue(result, 0, 3));
