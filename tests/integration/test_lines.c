@@ -752,10 +752,12 @@ Test(lines, a_report_of_many_rows_is_read_in_parts, .init = bench_open)
 			  "|| '.0123456789abcdef', (l < 35)::int, (l < 35)::int, (l = 1)::int, (l = 1)::int, CASE WHEN "
 			  "l = 35 AND n %% 2 = (s = 'a')::int THEN 1 ELSE 0 END, 0, '{0,60000}' FROM "
 			  "generate_series(3, 1003) AS n, generate_series(1, 35) AS l, unnest(ARRAY['a', 'b']) AS s");
-	since = database_text(db, "SELECT to_char(date_trunc('minute', now()) AT TIME ZONE 'UTC' - interval '1003 "
-				  "minutes', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')");
-	until = database_text(db, "SELECT to_char(date_trunc('minute', now()) AT TIME ZONE 'UTC' - interval '3 "
-				  "minutes', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')");
+	since = database_text(db,
+			      "SELECT to_char(min(minute) AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"') FROM "
+			      "line_minutes");
+	until = database_text(db,
+			      "SELECT to_char(max(minute) AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"') FROM "
+			      "line_minutes");
 	struct run run = run_on(db, "lines --since %s --until %s", since, until);
 	cr_assert_eq(run.status, 2, "%s", run.output);
 	cr_assert(strstr(run.output, "a\n  of 1000 minutes\n  1000 unverified\n"), "%s", run.output);
