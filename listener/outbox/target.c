@@ -128,11 +128,13 @@ static size_t most_rows(const struct target *t)
 size_t target_want(struct target *t, int64_t now_ms)
 {
 	size_t used;
-	bool is_ahead;
+	bool is_ahead, is_idle = t->state == TARGET_PROBING && !t->probes && now_ms - t->resume_ms >= TARGET_IDLE_MS;
 
-	if (t->state == TARGET_OPEN)
+	if (t->state == TARGET_OPEN || is_idle)
 		log_spell_off(&t->spell, now_ms,
-			      t->is_retry ? "webhook accepts retries again" : "webhook accepts deliveries again");
+			      is_idle       ? NULL
+			      : t->is_retry ? "webhook accepts retries again"
+					    : "webhook accepts deliveries again");
 	if (t->state == TARGET_PAUSED && now_ms >= t->resume_ms) {
 		t->state = TARGET_PROBING;
 		t->is_newest = !t->is_newest;

@@ -17,6 +17,8 @@
 #define TARGET_PAUSE_CAP_MS 60000 /* the longest pause, since a receiver that refuses a row makes it dead */
 #define TARGET_RETRY_CAP_MS 4000  /* the longest if the row is retried: those behind it may be better */
 
+#define TARGET_IDLE_MS 600000 /* a probe that finds no row for this long ends the spell */
+
 #define TARGET_AHEAD       32        /* limit of leased rows per slot */
 #define TARGET_AHEAD_BYTES (4 << 20) /* limit of the bytes in the bodies of leased rows, per target */
 

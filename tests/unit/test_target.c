@@ -255,6 +255,24 @@ Test(target, failing_and_working_in_turn_is_one_spell)
 	cr_assert_null(target_failing(&target));
 }
 
+/* Its rows may be dead, or other listeners may have delivered them. */
+Test(target, fails_no_longer_when_nothing_is_left_to_probe_it_with)
+{
+	fail_often(5, 0);
+	target_want(&target, 1000);
+	target_begin(&target, 1);
+	target_want(&target, 700000);
+	cr_assert_not_null(target_failing(&target), "the probe hangs");
+	target_end(&target, 1, true);
+	take_attempt(500, 1, 0, 700000);
+	target_want(&target, 1300000);
+	cr_assert_not_null(target_failing(&target));
+	target_want(&target, target.resume_ms + TARGET_IDLE_MS);
+	cr_assert_null(target_failing(&target));
+	take_attempt(500, 1, 0, 1400000);
+	cr_assert_eq(target_failing(&target)->spell.began_ms, 1400000);
+}
+
 /* --- lanes --- */
 
 Test(target, rows_that_fail_again_pause_retries_alone)
