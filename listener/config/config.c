@@ -295,6 +295,10 @@ static const char *ask_meant(const struct config_own *own, const char *name, siz
 	for (size_t i = 0; i < SETTINGS; i++)
 		if (setting_is_of(&settings[i], command))
 			nearest_offer(&n, settings[i].flag);
+	if (!*head) { /* in a file */
+		nearest_offer(&n, "webhooks");
+		nearest_offer(&n, "sources");
+	}
 	return nearest_ask(&n, head, text, sizeof(text));
 }
 

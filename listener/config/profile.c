@@ -56,6 +56,36 @@ static int check_text_template(struct profile_reader *r, const json_t *item)
 	return key_check_text(r, item) || profile_check_template(r, item, false);
 }
 
+static int check_subprotocol(struct profile_reader *r, const json_t *item)
+{
+	if (key_check_text(r, item))
+		return -1;
+	return profile_is_token(json_string_value(item)) ? 0 : profile_fail(r, "is not the name of a subprotocol");
+}
+
+static int check_header(struct profile_reader *r, const char *name, const json_t *item, void *arg)
+{
+	static const char *const own[] = {"Sec-WebSocket-", /* a prefix, the others whole names */
+					  "Host",           "Connection",       "Upgrade",
+					  "Content-Length", "Transfer-Encoding"};
+
+	(void)arg;
+	if (!profile_is_token(name))
+		return profile_fail(r, "is not the name of a header");
+	for (size_t i = 0; i < sizeof(own) / sizeof(*own); i++)
+		if (strncasecmp(name, own[i], strlen(own[i]) + (i > 0)) == 0)
+			return profile_fail(r, "is a header that wsonce sets itself");
+	return check_text_template(r, item);
+}
+
+static int read_headers(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
+{
+	(void)k;
+	if (!json_is_object(value))
+		return profile_fail(r, "must be an object of texts");
+	return profile_each(r, value, check_header, NULL) || key_keep(value, at);
+}
+
 static int check_part_item(struct profile_reader *r, const json_t *item)
 {
 	const char *part = NULL;
@@ -125,7 +155,7 @@ static int check_occasion(struct profile_reader *r, const json_t *item)
 		       : profile_fail(r, "must be hole or reconnect");
 }
 
-static const struct items texts = {true, false, "an array of texts", key_check_text},
+static const struct items subprotocols = {true, false, "an array of texts", check_subprotocol},
 			  hosts = {true, false, "an array of hosts", check_host},
 			  names = {true, false, "an array of variables", check_variable},
 			  occasions = {true, false, "an array of \"hole\" and \"reconnect\"", check_occasion},
@@ -133,7 +163,6 @@ static const struct items texts = {true, false, "an array of texts", key_check_t
 			  messages = {true, false, "an array of messages", check_plain_template},
 			  replies = {true, false, "an array of messages", check_frame_template},
 			  urls = {true, false, "an array of texts", check_text_template},
-			  headers = {false, true, "an object of texts", check_text_template},
 			  pointers = {true, false, "an array of JSON pointers", check_pointer_item},
 			  captures = {false, true, "an object of variables and parts", check_part_item},
 			  answers = {false, true, "an object of variables and JSON pointers", check_pointer_item},
@@ -225,7 +254,7 @@ static int read_any(struct profile_reader *r, const struct key *k, const json_t 
 /* clang-format off */
 #define HTTP_KEYS \
 	KEY("method", key_text, HTTP(method)), KEY("url", read_text_template, HTTP(url)), \
-	ITEMS("headers", HTTP(headers), headers), KEY("body", read_template, HTTP(body)), \
+	KEY("headers", read_headers, HTTP(headers)), KEY("body", read_template, HTTP(body)), \
 	ITEMS("capture", HTTP(capture), answers)
 /* clang-format on */
 
@@ -512,8 +541,8 @@ static const struct key profile_keys[] = {
 	ITEMS("mirrors", TOP(mirrors), urls),
 	RANGE("lines", key_number, TOP(lines), 1, PROFILE_LINES_MAX),
 	ITEMS("hosts", TOP(hosts), hosts),
-	ITEMS("headers", TOP(headers), headers),
-	ITEMS("subprotocols", TOP(subprotocols), texts),
+	KEY("headers", read_headers, TOP(headers)),
+	ITEMS("subprotocols", TOP(subprotocols), subprotocols),
 	ITEMS("vars", TOP(vars), vars),
 	MEMBERS("shard", TOP(shard), shard_keys, "var per_connection"),
 	KEY("var_http", read_var_http, TOP(shard.http)),
@@ -553,7 +582,7 @@ static const struct key profile_keys[] = {
 	MEMBERS("fill", TOP(fill.http), fill_keys, "http events"),
 	RANGE("max_message_bytes", key_number, TOP(max_message_bytes), 64, 1 << 28),
 	RANGE("max_elements", key_number, TOP(max_elements), 0, 1e9),
-	ITEMS("accept_subprotocols", TOP(accept_subprotocols), texts),
+	ITEMS("accept_subprotocols", TOP(accept_subprotocols), subprotocols),
 	ITEMS("tokens", TOP(tokens), tokens),
 	FRAME("ack", read_template, TOP(ack)),
 	FRAME("ack_duplicate", read_template, TOP(ack_duplicate)),

@@ -287,6 +287,12 @@ int profile_check_variable(struct profile_reader *r, const char *name, size_t le
 
 /* --- pointers and parts --- */
 
+bool profile_is_token(const char *text)
+{
+	return *text &&
+	       !text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$%&'*+-.^_`|~")];
+}
+
 bool profile_is_pointer(const char *text)
 {
 	struct json_step steps[JSON_STEPS_MAX];

@@ -63,6 +63,8 @@ const char *profile_meant_member(const json_t *object, const char *word);
 json_t *profile_collect_variables(const json_t *root);
 
 bool profile_is_pointer(const char *text);
+/* True if text is a token (RFC 9110, section 5.6.2), such as the name of a header. */
+bool profile_is_token(const char *text);
 /* Returns the first step * of a JSON pointer, beginning with its slash, or NULL. */
 const char *profile_find_star(const char *pointer);
 

@@ -12,9 +12,6 @@
 #include "config/keys.h"
 #include "config/profile_placeholder.h"
 
-/* RFC 9110, section 5.6.2 */
-#define TOKEN "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-
 /* True if wsonce or libcurl sets this header. */
 static bool is_taken(const char *name)
 {
@@ -44,7 +41,7 @@ static int check_header(struct profile_reader *r, const char *name, const json_t
 	const char *text;
 
 	(void)arg;
-	if (!*name || name[strspn(name, TOKEN)])
+	if (!profile_is_token(name))
 		return profile_fail(r, "is not the name of a header");
 	if (is_taken(name))
 		return profile_fail(r, "is a header that wsonce sets itself");

@@ -8,7 +8,6 @@
 #include "base/memory.h"
 #include "feed/reach.h"
 #include "feed/secrets.h"
-#include "net/upgrade.h"
 
 #define CALL_HEADERS  32
 #define EXAMPLE_BYTES 200
@@ -17,12 +16,6 @@ struct call_headers {
 	char *lines[CALL_HEADERS + 1];
 	size_t count;
 };
-
-static bool is_token(const char *text)
-{
-	return *text &&
-	       !text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$%&'*+-.^_`|~")];
-}
 
 /* Returns a copy of a header value without the final newline that a file may have; NULL if it is not valid. */
 static char *header_value(const char *text)
@@ -71,13 +64,11 @@ void feed_call_headers(struct session *s, const json_t *headers, bool is_own, vo
 		text = session_render_text(s, json_string_value(item), false, &fault);
 		value = text && !fault ? header_value(text) : NULL;
 
-		if (value && is_token(name) && upgrade_allows_header(name))
+		if (value)
 			add(to, memory_printf("%s: %s", name, value));
 		else
 			snprintf(why, FEED_CALL_REASON, "header %.60s cannot be sent: %s", name,
-				 fault    ? fault
-				 : !value ? "it has no value, or contains a control character"
-					  : "the name is invalid or reserved");
+				 fault ? fault : "it has no value, or contains a control character");
 		free(value);
 	}
 }

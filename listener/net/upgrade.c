@@ -40,16 +40,6 @@ struct upgrade {
 
 /* --- the request --- */
 
-bool upgrade_allows_header(const char *name)
-{
-	static const char *const ours[] = {"Host", "Connection", "Upgrade", "Content-Length", "Transfer-Encoding"};
-
-	for (size_t i = 0; i < sizeof(ours) / sizeof(*ours); i++)
-		if (strcasecmp(name, ours[i]) == 0)
-			return false;
-	return strncasecmp(name, "Sec-WebSocket-", 14) != 0;
-}
-
 /* True if the lines have a header with this name. lines may be NULL. */
 static bool has_header(const char *lines, const char *name)
 {

@@ -29,9 +29,6 @@ enum upgrade_result {
 	UPGRADE_REFUSED,
 };
 
-/* True if an offer may have a header with this name. The headers of the handshake itself are not allowed. */
-bool upgrade_allows_header(const char *name);
-
 /* Prepares the handshake for url. offer must outlive it. Returns NULL if the system has no random bytes. */
 struct upgrade *upgrade_new(const struct url *url, const struct upgrade_offer *offer);
 

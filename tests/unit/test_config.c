@@ -745,6 +745,7 @@ Test(config, what_is_wrong_is_refused_by_one_line_that_names_it)
 		{"--claim-ttl", {"--config", "{\"--claim-ttl\": 1}"}},
 		{"config", {"--config", "{\"config\": \"x\"}"}},
 		{"no such setting", {"--config", "{\"\": 1}"}},
+		{"did you mean webhooks?", {"--config", "{\"webhook\": []}"}},
 		/* values of another kind */
 		{"claim-ttl", {"--config", "{\"claim-ttl\": true}"}},
 		{"claim-ttl", {"--config", "{\"claim-ttl\": []}"}},

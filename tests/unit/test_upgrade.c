@@ -130,13 +130,6 @@ Test(upgrade, headers_are_sent_as_they_are)
 	cr_assert(!strstr(request, "Basic") && !strstr(request, "wsonce/"), "%s", request);
 }
 
-Test(upgrade, headers_of_the_handshake_are_not_for_others)
-{
-	cr_assert(upgrade_allows_header("Origin") && upgrade_allows_header("Cookie"));
-	cr_assert(!upgrade_allows_header("host") && !upgrade_allows_header("Sec-WebSocket-Key") &&
-		  !upgrade_allows_header("UPGRADE"));
-}
-
 Test(upgrade, one_of_the_subprotocols_has_to_be_chosen)
 {
 	char *names[] = {"b.v2", "b.v1"};
