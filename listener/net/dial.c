@@ -554,7 +554,9 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 	struct dial *d = ((struct conn *)stream->data)->d;
 
 	d->is_lost = d->frames && n < 0 && n != UV_EOF && n != UV_ECONNRESET;
-	if (n < 0)
+	if (n < 0 && n != UV_EOF)
+		finish(d, handshake_end(d, uv_strerror((int)n)));
+	else if (n < 0)
 		finish(d, d->frames ? "the connection ended without a close frame" : handshake_end(d, cut_off));
 	else if (n && d->state != DIAL_LINGERING)
 		on_received(d, buf->base, (size_t)n);

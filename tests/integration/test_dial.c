@@ -412,6 +412,14 @@ Test(dial, a_ping_without_an_answer_is_told)
 	bench_expect_status("a ping was not answered in time");
 }
 
+Test(dial, a_reset_is_told)
+{
+	start_feed("");
+	await(feed_clients(feed) == 1, SETTLED_MS);
+	feed_drop_all(feed);
+	await(listener_has_logged(listener, "reason=\"connection reset by peer\""), SETTLED_MS);
+}
+
 Test(dial, words_of_a_refusal_are_told_without_what_is_secret)
 {
 	feed_answer(feed, "/x", "HTTP/1.1 403 No\r\n\r\nthe\ttoken sesame17 has expired");
