@@ -27,7 +27,7 @@ WITH targets AS MATERIALIZED (
 			SELECT id FROM :schema.outbox AS o
 			WHERE wanted_id = 'newest' AND o.target = t.target AND CASE WHEN answer IS NULL THEN 0 ELSE 1 END = lane::int
 				AND state = 'pending' AND due_at <= pg_catalog.now()
-			ORDER BY due_at DESC LIMIT 1
+			ORDER BY due_at DESC LIMIT 1 FOR UPDATE SKIP LOCKED
 		) END AS wanted_id, wanted_id IS NOT NULL AS is_only,
 		timestamptz 'epoch' + since::bigint * interval '1 microsecond' AS since
 	FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[])

@@ -631,13 +631,17 @@ static void must_pass_poison(const struct poison *p)
 	json_array_clear(hooks);
 }
 
-/* The probes find the others. */
+/* The probes find the others, also if somebody has locked the newest one. */
 Test(webhooks, hundred_deliveries_that_fail_first_stop_no_other)
 {
+	struct database *other = database_open(database_conninfo(db));
+
 	add_hook("w", "/bad/500", "{s:i, s:i}", "concurrency", 8, "backoff", 60);
 	database_exec(db, "insert into outbox (target, event_id, event_type) select 'w', 'bad-' || i, 'bad' from "
 			  "generate_series(1, 100) i");
-	add_rows("w", "good", 500);
+	add_rows("w", "good", 501);
+	database_exec(other, "begin");
+	database_exec(other, "select from outbox order by id desc limit 1 for update");
 	start("");
 	wait_rows("state = 'delivered'", 500, LEASE_MS);
 	cr_assert_eq(count_rows("state = 'pending' and event_type = 'bad'"), 100);
