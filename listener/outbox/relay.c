@@ -82,7 +82,8 @@ struct lane {
 	struct list waiting;
 	size_t rows;      /* rows from the last lease */
 	size_t bytes;     /* bytes of their bodies */
-	int64_t since_us; /* due_at of the last leased row (the database's clock) */
+	int64_t since_us; /* due_at of the last leased row (the database's clock); 0: none yet */
+	int64_t empty_ms; /* real_ms() of the last lease that searched all rows and found none; 0: none yet */
 	int64_t all_ms;   /* loop clock: when a lease searches all rows next */
 	bool is_all;      /* the lease in progress searches all rows */
 	bool has_more;    /* the last lease returned rows for this lane */
@@ -690,6 +691,14 @@ static size_t wanted_now(struct relay *r, struct lane *l)
 	return wanted / (size_t)r->divisor + (wanted % (size_t)r->divisor != 0);
 }
 
+/* Returns where a lease begins: at a due_at, or if it is negative, so long ago. */
+static int64_t start_of(const struct lane *l)
+{
+	if (l->is_all || (!l->since_us && !l->empty_ms))
+		return 0;
+	return (l->since_us ? l->since_us : (l->empty_ms - real_ms()) * 1000) - SINCE_LESS_US;
+}
+
 /* Adds a lane to the arrays in parameters $1 to $6. */
 static void fill_lane(struct relay *r, const struct lane *l, size_t wanted, const char *row, int64_t since_us)
 {
@@ -717,8 +726,7 @@ static size_t fill_lanes(struct relay *r)
 		if (!wanted)
 			continue;
 		l->is_all = !l->target.is_newest && now_ms(r) >= l->all_ms;
-		fill_lane(r, l, wanted, l->target.is_newest ? "newest" : NULL,
-			  l->is_all ? 0 : l->since_us - SINCE_LESS_US);
+		fill_lane(r, l, wanted, l->target.is_newest ? "newest" : NULL, start_of(l));
 	}
 	r->turn++;
 	return n;
@@ -794,6 +802,7 @@ static void on_leased(struct relay *r, const struct postgres_answer *answer)
 	for (size_t i = 0; i < lanes; i++) {
 		struct lane *l = lane_at(r, i);
 
+		l->empty_ms = l->is_all ? r->asked_ms : l->empty_ms;
 		l->is_all = false;
 		if (l->target.wanted)
 			l->has_more = l->rows;

@@ -152,6 +152,7 @@ void target_supply(struct target *t, size_t rows, size_t bytes)
 	size_t left = t->waiting - rows;
 	bool is_starved = t->wanted && rows == t->wanted && !left && !t->at_work;
 
+	t->is_newest &= rows || !t->wanted; /* once: it may read many dead entries of the index */
 	if (t->depth < least)
 		t->depth = least;
 	if (is_starved)

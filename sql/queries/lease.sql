@@ -1,7 +1,7 @@
 -- Leases due rows and returns them. Arrays describe the lanes that want rows, the most important first: $1 names of
 -- targets, $2 rows wanted, $3 lease in ms, $4 id of the only row wanted, or `newest` for the one that came due last, or
--- NULL, $5 due_at in us since 1970 below which nothing is due, $6 the lane: 1 for rows that have failed, which have an
--- answer, 0 for the others. $7 is the most bytes of bodies for one lane, $8 for all; but one row is returned in any case,
+-- NULL, $5 due_at in us since 1970, or if negative, since now, below which nothing is due, $6 the lane: 1 for rows that
+-- have failed, which have an answer, 0 for the others. $7 is the most bytes of bodies for one lane, $8 for all; but one row is returned in any case,
 -- and one of each lane unless that exceeds $8.
 -- $9 limits by how many characters the numbers of a payload may grow when written out: 1e131071 has 8 bytes in a message
 -- and 131,072 in the text of a jsonb, so some thousands of them exceed the memory of Postgres or of a listener. Such a
@@ -29,7 +29,8 @@ WITH targets AS MATERIALIZED (
 				AND state = 'pending' AND due_at <= pg_catalog.now()
 			ORDER BY due_at DESC LIMIT 1 FOR UPDATE SKIP LOCKED
 		) END AS wanted_id, wanted_id IS NOT NULL AS is_only,
-		timestamptz 'epoch' + since::bigint * interval '1 microsecond' AS since
+		CASE WHEN since::bigint < 0 THEN pg_catalog.now() ELSE timestamptz 'epoch' END
+			+ since::bigint * interval '1 microsecond' AS since
 	FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[])
 		WITH ORDINALITY AS t (target, wanted, lease, wanted_id, since, lane, turn)
 	WHERE pg_catalog.set_config('synchronous_commit', 'off', true) = 'off' AND

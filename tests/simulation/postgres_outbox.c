@@ -150,8 +150,9 @@ void outbox_lease(struct backend *b)
 		columns[i] = read_array(&s->values[i], &targets);
 	for (size_t i = 0; i < targets; i++) {
 		size_t wanted = (size_t)number_of(&columns[1][i]), found;
-		int64_t lease_us = number_of(&columns[2][i]) * 1000;
+		int64_t lease_us = number_of(&columns[2][i]) * 1000, since_us = number_of(&columns[4][i]);
 
+		since_us += since_us < 0 ? now_us : 0;
 		if (columns[3][i].bytes && strcmp(columns[3][i].bytes, "newest") == 0) {
 			found = find_due(rows, &columns[0][i], &columns[5][i], 0, now_us);
 			rows[0] = found ? rows[found - 1] : NULL;
@@ -163,7 +164,7 @@ void outbox_lease(struct backend *b)
 			found = row && !row->writer && o->state == OUTBOX_PENDING && o->due_us <= now_us;
 			rows[0] = row;
 		} else {
-			found = find_due(rows, &columns[0][i], &columns[5][i], number_of(&columns[4][i]), now_us);
+			found = find_due(rows, &columns[0][i], &columns[5][i], since_us, now_us);
 			found = found < wanted ? found : wanted;
 		}
 		if (n + found <= ROWS_MAX)

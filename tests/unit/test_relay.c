@@ -178,6 +178,15 @@ Test(relay, all_rows_are_searched_after_ten_seconds_and_for_a_twentieth_of_the_t
 	cr_assert(ms >= 60000 && ms < 61000, "%lld", (long long)ms);
 }
 
+Test(relay, a_lane_without_rows_is_searched_from_its_last_search)
+{
+	wait_for(SQL_LEASE);
+	say((struct postgres_answer){.result = POSTGRES_OK}, NULL);
+	wait_for(SQL_LEASE);
+	long us = strtol(played_postgres_texts(4), NULL, 10);
+	cr_assert(us <= -2400000 && us >= -2600000, "%ld", us);
+}
+
 Test(relay, a_delivery_is_recorded)
 {
 	lease_row();
@@ -324,6 +333,9 @@ Test(relay, probe_takes_the_newest_row)
 		say((struct postgres_answer){.result = POSTGRES_OK}, NULL);
 		wait_for(SQL_LEASE);
 	}
+	say((struct postgres_answer){.result = POSTGRES_OK}, NULL);
+	wait_for(SQL_LEASE);
+	cr_assert_str_eq(played_postgres_texts(3), "- -", "it reads all dead entries of the index again");
 }
 
 /* --- rows that cannot be leased --- */
