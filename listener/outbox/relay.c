@@ -82,7 +82,7 @@ struct lane {
 	struct list waiting;
 	size_t rows;      /* rows from the last lease */
 	size_t bytes;     /* bytes of their bodies */
-	int64_t since_us; /* due_at of the last leased row (the database's clock); 0: none yet */
+	int64_t since_us; /* due_at of the last leased row (the database's clock); 0: none since empty_ms */
 	int64_t empty_ms; /* real_ms() of the last lease that searched all rows and found none; 0: none yet */
 	int64_t all_ms;   /* loop clock: when a lease searches all rows next */
 	bool is_all;      /* the lease in progress searches all rows */
@@ -802,7 +802,10 @@ static void on_leased(struct relay *r, const struct postgres_answer *answer)
 	for (size_t i = 0; i < lanes; i++) {
 		struct lane *l = lane_at(r, i);
 
-		l->empty_ms = l->is_all ? r->asked_ms : l->empty_ms;
+		if (l->is_all && !answer->rows) { /* large rows of others may have left no room */
+			l->since_us = 0;
+			l->empty_ms = r->asked_ms;
+		}
 		l->is_all = false;
 		if (l->target.wanted)
 			l->has_more = l->rows;
