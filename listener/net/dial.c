@@ -442,7 +442,7 @@ static int redirect(struct dial *d)
 				       : NULL;
 
 	if (!text) {
-		snprintf(reason, sizeof(reason), "%s, and %s", upgrade_answer(d->upgrade)->reason, why);
+		snprintf(reason, sizeof(reason), "%s: %s", why, upgrade_answer(d->upgrade)->reason);
 		return give_up(d, reason);
 	}
 	conn_close(&d->conn);

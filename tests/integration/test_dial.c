@@ -44,7 +44,7 @@ Test(dial, a_redirect_to_another_host_is_refused)
 	char *answer = suite_text("HTTP/1.1 301 There\r\nLocation: ws://localhost:%d/x\r\n\r\n", feed_port(other));
 	feed_answer(feed, "/feed", answer);
 	start_feed("");
-	bench_expect_status("answered 301 instead of 101, and its redirect to another host is not followed");
+	bench_expect_status("its redirect to another host is not followed: the server answered 301 instead of 101");
 	await(feed_refusals(feed) >= 2, SETTLED_MS);
 	cr_assert_null(feed_request(other));
 }
@@ -431,7 +431,7 @@ Test(dial, behind_a_redirect_the_first_url_is_a_secret_too)
 {
 	feed_answer(feed, "/x", "HTTP/1.1 302 There\r\nLocation: /x\r\n\r\nsesame17");
 	START("--source ws://127.0.0.1:%d/x?token=sesame17", feed_port(feed));
-	bench_expect_status("the server answered 302 instead of 101: ********, and it redirects too often");
+	bench_expect_status("it redirects too often: the server answered 302 instead of 101: ********");
 }
 
 /* ---- a certificate of its own ---- */
