@@ -142,6 +142,8 @@ static void on_second(uv_timer_t *timer)
 
 	overdue_watch(&l->unsettled, pipeline_events(l->pipeline), (int64_t)uv_now(&l->loop),
 		      l->config->unsettled_warning_s * 1000);
+	if (l->sources && rejected_example())
+		sources_mask(l->sources, rejected_example());
 	rejected_watch((int64_t)uv_now(&l->loop));
 	hour_tick(&l->hour, (int64_t)time(NULL), (int64_t)uv_now(&l->loop));
 	if (report_is_due(&l->report))

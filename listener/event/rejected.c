@@ -23,7 +23,7 @@ static struct {
 	uint64_t run_seen;         /* run at run_ms */
 	int64_t run_ms;            /* loop clock, when it last changed */
 	char reason[REASON_BYTES]; /* reason of the last one */
-	char example[EXAMPLE_BYTES + 4];
+	char example[EXAMPLE_BYTES + 1];
 } rejected;
 
 static uint64_t classes[REJECTED_CLASSES];
@@ -65,10 +65,15 @@ void rejected_checkin(const char *reason, const char *message, size_t len)
 	rejected.count++;
 	snprintf(rejected.reason, sizeof(rejected.reason), "%s", reason);
 	memcpy(rejected.example, message, n);
-	snprintf(rejected.example + n, sizeof(rejected.example) - n, "%s", n < len ? "..." : "");
+	rejected.example[n] = '\0';
 	for (size_t i = 0; i < n; i++)
 		if (!rejected.example[i])
 			rejected.example[i] = ' ';
+}
+
+char *rejected_example(void)
+{
+	return rejected.count ? rejected.example : NULL;
 }
 
 static void begin(int64_t now_ms)

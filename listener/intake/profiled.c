@@ -551,6 +551,11 @@ static void free_source(struct profiled *s)
 	free(s);
 }
 
+void profiled_mask(const struct profiled *s, char *text)
+{
+	feed_client_mask(s->client, text);
+}
+
 struct source_view profiled_view(const struct profiled *s)
 {
 	struct source_view view = feed_client_view(s->client);

@@ -46,5 +46,6 @@ void profiled_turn(struct profiled *s, const json_t *gone);
 void profiled_redial(struct profiled *s, const char *reason);
 
 struct source_view profiled_view(const struct profiled *s);
+void profiled_mask(const struct profiled *s, char *text);
 
 #endif

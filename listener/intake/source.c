@@ -9,7 +9,9 @@
 #include "base/counters.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/secret.h"
 #include "base/timestamp.h"
+#include "base/url.h"
 #include "intake/profiled.h"
 #include "intake/shards.h"
 #include "net/dial.h"
@@ -250,6 +252,19 @@ struct source_view sources_view(const struct sources *s, size_t i)
 	view.profile = is_plain ? NULL : s->items[at];
 	view.silence = s->readings ? readings_silence(s->readings, at) : NULL;
 	return view;
+}
+
+void sources_mask(const struct sources *s, char *text)
+{
+	struct url url;
+
+	for (size_t i = 0; i < s->config->sources.count; i++) {
+		url_parse(&url, config_source_url(s->config, i));
+		secret_mask_url(text, &url);
+		url_clear(&url);
+	}
+	for (size_t i = s->config->sources.count; i < s->count; i++)
+		profiled_mask(profiles_at(s->profiles, i), text);
 }
 
 void sources_close(struct sources *all)

@@ -29,6 +29,9 @@ bool sources_are_ready(const struct sources *s, size_t i);
 /* Reads the divided lists again; config has the new settings. */
 void sources_reload(struct sources *all);
 
+/* Overwrites the secrets of the sources with asterisks: those in the URLs of plain ones, and of profiles. */
+void sources_mask(const struct sources *s, char *text);
+
 /* Disconnects all sources for good. */
 void sources_close(struct sources *all);
 

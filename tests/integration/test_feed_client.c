@@ -856,6 +856,8 @@ Test(feed_client, no_secret_is_told_anywhere)
 	bench_expect_heard(feed, "id", "one");
 	feed_send_text(feed, "{\"unknown\":\"" SECRET "\"}");
 	await(listener_has_logged(listener, "match no rule"), SETTLED_MS);
+	feed_send_text(feed, "{\"bad\":1,\"why\":\"" SECRET "\"}");
+	await(listener_has_logged(listener, "became dead letters"), SETTLED_MS);
 	feed_send(feed, FRAME_CLOSE, true, "\x0f\xa0wrong " SECRET, 8 + strlen(SECRET));
 	await(listener_has_logged(listener, "closed the connection with 4000: wrong "), SETTLED_MS);
 	expect_no_secret("/api/status", listener_http(listener, "/api/status", NULL));

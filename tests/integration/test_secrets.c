@@ -90,6 +90,26 @@ Test(secrets, are_shown_nowhere_while_nothing_can_be_reached)
 	expect_clean_listener(l);
 }
 
+Test(secrets, that_a_feed_sends_back_are_not_shown)
+{
+	struct feed *feed = feed_new();
+	const char *token = "planted-1234567890123456789012345678901234567890";
+	char *url = suite_text("ws://127.0.0.1:%d/moved?token=%s%s", feed_port(feed), token, token);
+
+	feed_answer(feed, "/moved",
+		    suite_text("HTTP/1.1 301 M\r\nLocation: ws://other.example/\r\nContent-Length: 300\r\n\r\n"
+			       "%80s<a href=\"ws://other.example/moved?token=%s%s\">",
+			       "", token, token));
+	struct listener *l = listener_start(&(struct listener_options){.database = db, .without_waiting = true},
+					    "--source %s --source %s?t=%s", url, feed_url(feed), token);
+
+	await(listener_has_logged(l, "redirect"), SETTLED_MS);
+	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
+	feed_sendf(feed, "{\"you\": \"asked for\", \"url\": \"/feed?t=%s\"}", token);
+	await(listener_has_logged(l, "became dead letters"), SETTLED_MS);
+	expect_clean_listener(l);
+}
+
 Test(secrets, in_files_of_their_own_work)
 {
 	char *files = suite_text("--postgres-file %s --redis-file %s --marks-key-file %s",

@@ -101,7 +101,7 @@ Test(rejected, an_example_is_shortened_and_has_no_nul)
 	rejected_checkin("long", message, sizeof(message));
 	rejected_watch(101000);
 	cr_assert(strstr(captured(), "example=\"mmm mmmm"), "%s", captured());
-	cr_assert(strstr(captured(), "mmmm...\"\n"), "%s", captured());
+	cr_assert(strstr(captured(), "mmmm\"\n"), "%s", captured());
 	cr_assert_lt(strlen(captured()), 300);
 }
 
