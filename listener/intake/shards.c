@@ -10,6 +10,8 @@
 #include "base/log.h"
 #include "base/log_spell.h"
 #include "base/memory.h"
+#include "base/text.h"
+#include "feed/secrets.h"
 #include "feed/shard.h"
 #include "intake/feed_call.h"
 
@@ -154,11 +156,17 @@ static void look_at_change(struct shards *s)
 static void refuse(struct shards *s, const char *why)
 {
 	char reason[SHARD_REASON + 100];
+	int len = snprintf(reason, sizeof(reason), "%.90s: ", s->profile->name);
+	struct secrets *secrets = secrets_new();
 
-	snprintf(reason, sizeof(reason), "%s: %s", s->profile->name, why);
+	snprintf(reason + len, sizeof(reason) - (size_t)len, "%s", why);
+	secrets_read(secrets, s->profile->root);
+	secrets_mask(secrets, reason);
+	secrets_free(secrets);
+	make_line(reason);
 	log_spell_on(&s->failures, now_ms(s), "cannot use the list of a source, keeping the old one", reason);
 	if (*s->trouble)
-		snprintf(s->trouble, sizeof(s->trouble), "%s", why);
+		snprintf(s->trouble, sizeof(s->trouble), "%s", reason + len);
 }
 
 /* Takes ownership of parts. NULL: the list cannot be used, and why says so. */

@@ -844,6 +844,20 @@ static void expect_no_secret(const char *where, const char *text)
 	cr_assert(!at, "%s has the secret: %.200s", where, at && at - text > 100 ? at - 100 : text);
 }
 
+Test(feed_client, a_refusal_of_a_list_shows_no_secret)
+{
+	feed_answer(feed, "/list",
+		    "HTTP/1.1 401 No\r\nContent-Length: 26\r\n\r\n\x1b"
+		    "a key: " SECRET);
+	START(URL "\"vars\": {\"items\": []}, \"shard\": {\"var\": \"items\", \"per_connection\": 1, \"most\": 2}, "
+		  "\"var_http\": {\"items\": {\"url\": \"http://127.0.0.1:%d/list\", \"every_s\": 1, \"headers\": "
+		  "{\"X-Key\": \"${env:FEED_SECRET}\"}}}, \"on_open\": [{\"say\": \"$items\"}], " RULES,
+	      feed_port(feed), feed_port(feed));
+	await(listener_has_logged(listener, "cannot use the list of a source"), SETTLED_MS);
+	bench_expect_status("answered 401: ?a key: ******************\"");
+	expect_no_secret("the log", process_errors(listener_process(listener)));
+}
+
 Test(feed_client, no_secret_is_told_anywhere)
 {
 	START("\"url\": \"ws://127.0.0.1:%d/feed/${env:FEED_SECRET}?token=${env:FEED_SECRET}\", \"headers\": "
