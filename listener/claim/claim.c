@@ -65,6 +65,7 @@ struct claim {
 	struct bytes command;
 	struct bytes owed;       /* commands to send when Redis is back, each after its length; about OWED_MOST */
 	int64_t start_ms;        /* wall clock minus monotonic clock at the start */
+	int64_t met_ms;          /* Unix time of the last connection to Redis */
 	bool is_refused;         /* Redis answered the last claim or mark with an error */
 	int64_t refused_ms;      /* loop clock: the last such error; 0: none */
 	struct log_spell errors; /* logs such errors once: OOM or READONLY may answer every command */
@@ -204,6 +205,8 @@ static enum claim_result read_value(struct claim *c, struct event *ev, const str
 		return CLAIM_UNKNOWN;
 	if (mark_read(&mark, value->str, len)) {
 		result = is_believed(c, ev, value) ? read_mark(c, &mark, ev) : CLAIM_ABSENT;
+		if (result == CLAIM_DEAD && value_ms(value) < c->met_ms)
+			result = CLAIM_ABSENT; /* Redis may have come back with older keys */
 		ev->won_ms = result == CLAIM_DONE ? (int64_t)mark.minute * MINUTE_MS : 0;
 		return result;
 	}
@@ -438,8 +441,7 @@ void claim_release(struct claim *c, struct event *const *evs, size_t n)
 		evs[i]->is_claimed = false;
 }
 
-/* Writes the mark of ev into mark_text. Returns its length. Hundreds of marks share a millisecond, but each has its own
- * MAC. */
+/* Writes the mark of ev into mark_text. Returns its length. Many marks share a millisecond, but no MAC. */
 static size_t write_mark(struct claim *c, const struct event *ev, enum claim_mark kind)
 {
 	bool is_dead = kind == CLAIM_MARK_DEAD;
@@ -496,6 +498,7 @@ static void on_redis_state(void *owner, enum redis_state state)
 {
 	struct claim *c = owner;
 
+	c->met_ms = stamp_ms(c);
 	presence_set_redis(c->presence, state == REDIS_READY ? c->redis : NULL);
 	done_channel_set_redis(c->channel, state == REDIS_READY ? c->redis : NULL);
 	if (state == REDIS_READY)
@@ -582,7 +585,6 @@ struct claim *claim_open(uv_loop_t *loop, const struct config *config, const str
 					  .timeout_ms = config->redis_timeout_ms,
 					  .on_state = on_redis_state,
 					  .owner = c};
-	int64_t hold_s = HOLD_TTLS * config->claim_ttl_s;
 	uint64_t nonce = 0;
 
 	uv_random(NULL, NULL, &nonce, sizeof(nonce), 0, NULL);
@@ -601,8 +603,7 @@ struct claim *claim_open(uv_loop_t *loop, const struct config *config, const str
 	snprintf(c->ttl, sizeof(c->ttl), "%lld", (long long)config->claim_ttl_s);
 	write_tail(c->take_tail, sizeof(c->take_tail), "$2\r\nNX\r\n$3\r\nGET\r\n", config->claim_ttl_s);
 	write_tail(c->done_tail, sizeof(c->done_tail), "", config->dedup_window_s);
-	write_tail(c->dead_tail, sizeof(c->dead_tail), "",
-		   hold_s < config->dedup_window_s ? hold_s : config->dedup_window_s);
+	write_tail(c->dead_tail, sizeof(c->dead_tail), "", HOLD_TTLS * config->claim_ttl_s);
 	c->channel = done_channel_open(loop, config, c->on.on_done, c->on.arg);
 	c->presence = presence_open(loop, config, c->owner, c->on.on_owner_gone, c->on.on_foreign, c->on.arg);
 	if (strcmp(config->redis, "none") != 0)

@@ -11,8 +11,7 @@
 #include "claim/done_channel.h"
 #include "event/event.h"
 
-/* Claim TTLs after which a held copy goes to the store, and a dead mark ends: a Redis that comes back with older keys
- * may bring back the mark of a letter that was retried or deleted. */
+/* Claim TTLs after which a held copy goes to the store, and a dead mark ends. */
 #define HOLD_TTLS 2
 
 struct claim;

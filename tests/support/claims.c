@@ -36,7 +36,7 @@ void claims_put_mark(struct redisd *r, struct database *db, const char *id, cons
 {
 	char *epoch = database_text(db, "select epoch from wsonce_epoch where xmin = home"), value[80];
 
-	snprintf(value, sizeof value, "%s1700000000000.%s%s", head, epoch, tail);
+	snprintf(value, sizeof value, "%s9700000000000.%s%s", head, epoch, tail);
 	claims_put(r, id, value, 60000);
 }
 

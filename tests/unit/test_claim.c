@@ -173,9 +173,17 @@ Test(claim, done_and_dead_marks_of_this_epoch_are_believed)
 {
 	take_and_hear(REPLY_STRING, "done@17.000000ab");
 	expect_became("a done, ");
-	take_and_hear(REPLY_STRING, "dead@17.000000ab/0123456789abcdef");
+	take_and_hear(REPLY_STRING, "dead@99999999999999.000000ab/0123456789abcdef");
 	expect_became("a dead, ");
 	cr_assert_not(events[0].is_claimed);
+}
+
+/* Its letter may have been retried since the dump that Redis came back with. */
+Test(claim, a_dead_mark_from_before_redis_came_back_is_taken_away)
+{
+	take_and_hear(REPLY_STRING, "dead@17.000000ab/0123456789abcdef");
+	expect_became("");
+	expect_sent("EVAL seize 1 dedup:a dead@T.000000ab/0123456789abcdef me@ 30");
 }
 
 /* A mark of a version that did not write the minute leaves it unknown. */
