@@ -415,7 +415,7 @@ Test(dial, a_ping_without_an_answer_is_told)
 Test(dial, a_reset_is_told)
 {
 	start_feed("");
-	await(feed_clients(feed) == 1, SETTLED_MS);
+	await(listener_metric(listener, "wsonce_sources_open") == 1, SETTLED_MS);
 	feed_drop_all(feed);
 	await(listener_has_logged(listener, "reason=\"connection reset by peer\""), SETTLED_MS);
 }

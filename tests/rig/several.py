@@ -6,7 +6,7 @@ import signal
 from rig.process import Process
 from rig.servers import Redis
 from rig.sockets import free_port
-from rig.waiting import SLOW, RigError, wait_until
+from rig.waiting import SLOW, RigError, comes_true, wait_until
 
 READY_S = 90 * SLOW             # sentinels that were not elected wait before they try again
 ASK_S = 1 * SLOW                # a server that is frozen does not answer
@@ -127,6 +127,16 @@ class Sentinels(Several):
         if len(masters) != 1 or len(replicas) != len(self.servers) - 1 or not await self.has_named(masters[0], all):
             return False
         return all([(await self.ask_sentinel(n, "CKQUORUM", "wsonce")).startswith("OK 3 ") for n in range(3)])
+
+    async def become_whole(self):
+        """When a failover overtakes another, all servers may be replicas of each other. Sentinel finds no good one then, for
+        ever, so an operator frees the one that it names."""
+        if not await comes_true(self.is_whole, READY_S) and not await self.masters():
+            named = await self.names(self.ports[0])
+            for server in self.servers:
+                if server.port == named:
+                    await server.ask("REPLICAOF", "NO", "ONE")
+        await super().become_whole()
 
     async def has_named(self, master, of=any):
         """Returns whether any (or all) of the sentinels name this master to listeners."""
