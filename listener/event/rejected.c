@@ -66,9 +66,8 @@ void rejected_checkin(const char *reason, const char *message, size_t len)
 	snprintf(rejected.reason, sizeof(rejected.reason), "%s", reason);
 	memcpy(rejected.example, message, n);
 	rejected.example[n] = '\0';
-	for (size_t i = 0; i < n; i++)
-		if (!rejected.example[i])
-			rejected.example[i] = ' ';
+	for (char *nul; (nul = memchr(rejected.example, '\0', n));)
+		*nul = ' ';
 }
 
 char *rejected_example(void)
