@@ -73,7 +73,7 @@ struct summary {
 	uint64_t disagree;
 	struct json_out *out; /* where its minutes are printed; NULL: nowhere */
 	json_t *open;         /* spans */
-	json_t *differ;       /* disagreements; NULL: there are none */
+	json_t *differ;       /* disagreements, or NULL */
 	char *strip;          /* a character per minute */
 	struct line_total *lines;
 	size_t count;

@@ -30,7 +30,7 @@
 #define MEMORY_BYTES (32u << 10) /* bytes per connection, which limits the size of a request's head */
 #define ROUNDS_MOST  100         /* runs of libmicrohttpd per turn */
 #define ROUNDS_BUSY  2           /* the same after a turn that used all of them */
-#define BUSY_MS      10          /* time until the turn after that one if there is no traffic */
+#define BUSY_MS      10          /* until the next turn then, if nothing else wakes the loop */
 
 static const char is_crowded[] = "too many of your requests are waiting for answers: send this one again\n";
 

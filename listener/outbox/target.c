@@ -40,7 +40,7 @@ const char *target_outcome_name(enum target_outcome outcome)
 	return outcome_names[outcome];
 }
 
-/* A webhook that accepts some deliveries fails and works all the time, so this tells of spells. */
+/* A webhook that accepts some deliveries fails and works all the time, so whole spells are logged. */
 static void tell_failure(struct target *t, const struct target_answer *answer, int64_t now_ms)
 {
 	const char *body = answer->status && answer->reason ? answer->reason : "";

@@ -90,14 +90,20 @@ Test(secret, first_line_ends_at_its_end_and_not_at_a_nul)
 	unlink(path);
 }
 
+static void mask_url(char *text, const char *link)
+{
+	struct url url;
+
+	cr_assert_eq(url_parse(&url, link), 0);
+	secret_mask_url(text, &url);
+	url_clear(&url);
+}
+
 Test(secret, the_path_and_the_query_of_a_url_are_masked_where_they_are_echoed)
 {
 	char text[] = "Cannot GET /hook/token?key=value-1&x=1#frag: value-1, Authorization: Basic bWU6YSBwYXNz, a pass";
-	struct url url;
 
-	cr_assert_eq(url_parse(&url, "https://me:a%20pass@h/hook/token?key=value-1&x=1#frag"), 0);
-	secret_mask_url(text, &url);
-	url_clear(&url);
+	mask_url(text, "https://me:a%20pass@h/hook/token?key=value-1&x=1#frag");
 	cr_assert_str_eq(
 		text,
 		"Cannot GET ***********?key=*******&x=1#****: *******, Authorization: Basic ************, ******");
@@ -118,11 +124,8 @@ Test(secret, what_looks_like_a_login_is_masked_in_an_error)
 Test(secret, a_part_of_a_path_is_masked_and_so_is_what_was_decoded)
 {
 	char text[] = "redirects: no key abcd-1234 in v1, nor a/b+c%d: {\"at\": \"\\/v1\\/abcd-1234\\/x\"}, abcd-123";
-	struct url url;
 
-	cr_assert_eq(url_parse(&url, "https://h/redirect/abcd-1234/x?key=a%2Fb+c%25d"), 0);
-	secret_mask_url(text, &url);
-	url_clear(&url);
+	mask_url(text, "https://h/redirect/abcd-1234/x?key=a%2Fb+c%25d");
 	cr_assert_str_eq(
 		text, "redirects: no key ********* in v1, nor *******: {\"at\": \"\\/v1\\/*********\\/x\"}, ********");
 }
