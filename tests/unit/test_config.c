@@ -999,6 +999,7 @@ Test(config, credentials_of_systemd_are_stronger_than_the_file_and_weaker_than_t
 	give_credential("wsonce.redis", "secret");
 	assert_wrong(READ("--claim-ttl", "1"), "credential wsonce.redis: the value in ");
 	cr_assert_null(strstr(error, "secret"), "%s", error);
+	cr_assert_eq(system("rm -r $CREDENTIALS_DIRECTORY"), 0);
 }
 
 Test(config, a_wrong_secret_in_a_file_is_not_shown)

@@ -59,6 +59,7 @@ Test(secret, one_with_a_name_is_in_the_environment_or_its_file_or_a_credential)
 	cr_assert_str_eq(secret_named("A_KEY"), "of the variable");
 	cr_assert_null(secret_named("../etc/passwd"));
 	cr_assert_null(secret_named(""));
+	cr_assert_eq(system("rm -r $CREDENTIALS_DIRECTORY"), 0);
 }
 
 Test(secret, a_file_that_has_none_is_told_from_one_that_is_not_there)
