@@ -25,6 +25,11 @@ class ClaimWatches:
     def commands(self):
         return sum(watch.commands for watch in self.watches)
 
+    @property
+    def known_from(self):
+        """From then on, a key that no watch has seen is on no server."""
+        return max((watch.known_from for watch in self.watches if watch.known_from is not None), default=math.inf)
+
     def history_of(self, event_id):
         return [line for watch in self.watches for line in watch.history_of(event_id)]
 
@@ -43,7 +48,7 @@ class ClaimWatch:
         self.trace = {}                 # key -> [(time, words)]
         self.script = {}                # of the EVAL under way: key -> value that it may touch
         self.commands = 0
-        self.known_from = None           # before this time, a key that was never seen may be there all the same
+        self.known_from = None          # before this time, a key that was never seen may be there all the same
 
     async def run(self):
         while True:
@@ -91,6 +96,8 @@ class ClaimWatch:
         elif name in (b"DEL", b"EXPIRE") and words[1].startswith(self.prefix):
             self.on_touch(now, name, words, is_lua)
         elif name.startswith(b"RESTORE"):       # a key of a slot that moves here, with what it held elsewhere
+            self.note(words[1], now, words[:1])
+            self.all_watches.seen.add(words[1])
             self.keys[words[1]] = (None, math.inf)
         elif name in (b"FLUSHALL", b"FLUSHDB"):
             self.keys.clear()
@@ -104,7 +111,7 @@ class ClaimWatch:
         self.note(key, now, words)
         expires = now + float(words[-1])
         old = self.keys.get(key)
-        is_new = key not in self.all_watches.seen and now >= self.known_from
+        is_new = key not in self.all_watches.seen and now >= self.all_watches.known_from
         self.all_watches.seen.add(key)
         if b"NX" not in words or is_new:
             self.keys[key] = (value, expires)
