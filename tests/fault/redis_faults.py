@@ -10,15 +10,13 @@ def masters_act(strike, mend=None):
     """Returns an act: strike(redis, master), and mend(redis, master) when the fault's time is over. Masters take turns."""
     async def act(rig, fault):
         redis = rig.redis
-        await redis.become_whole()
-        masters = await redis.masters()
+        masters = await redis.become_whole()
         victim = masters[fault.number % len(masters)]
         await strike(redis, victim)
         await asyncio.sleep(fault.duration)
         if mend:
             await mend(redis, victim)
-        await redis.become_whole()
-        new = [server for server in await redis.masters() if server not in masters]
+        new = [server for server in await redis.become_whole() if server not in masters]
         rig.played.count("failovers", len(new))
         fault.outcome = "another master" if new else "the same masters"
     return act
@@ -27,8 +25,7 @@ def masters_act(strike, mend=None):
 async def fail_over_twice(redis, master):
     known = await redis.masters()
     await redis.fail_over([master])
-    await redis.become_whole()
-    await redis.fail_over([server for server in await redis.masters() if server not in known] or [master])
+    await redis.fail_over([server for server in await redis.become_whole() if server not in known] or [master])
 
 
 async def kill_replica(redis, master):

@@ -73,7 +73,12 @@ class Several:
         return masters[0] if masters else None
 
     async def become_whole(self):
-        await wait_until(self.is_whole, READY_S, "each server of Redis has its part")
+        """Returns the masters. Servers that this process, when it is late, takes for frozen are asked again."""
+        masters = []
+        while not masters:
+            await wait_until(self.is_whole, READY_S, "each server of Redis has its part")
+            masters = await self.masters()
+        return masters
 
     async def stop(self):
         for server in self.servers:
@@ -136,7 +141,7 @@ class Sentinels(Several):
             for server in self.servers:
                 if server.port == named:
                     await server.ask("REPLICAOF", "NO", "ONE")
-        await super().become_whole()
+        return await super().become_whole()
 
     async def has_named(self, master, of=any):
         """Returns whether any (or all) of the sentinels name this master to listeners."""
