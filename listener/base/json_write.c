@@ -8,6 +8,7 @@
 
 #include "base/arena.h"
 #include "base/json.h"
+#include "base/sort_key.h"
 
 struct writer {
 	struct bytes *out;
@@ -132,10 +133,6 @@ static void write_real(struct bytes *out, double number)
 
 	if (signbit(number))
 		bytes_add_byte(out, '-');
-	if (isinf(number)) {
-		bytes_add_text(out, "Infinity");
-		return;
-	}
 	number = fabs(number);
 	snprintf(text, sizeof(text), "%.14e", number);
 	precision = strtod(text, NULL) == number ? 0 : 15; /* 15 digits are not enough: skip the shorter tries */
@@ -148,21 +145,33 @@ static void write_real(struct bytes *out, double number)
 	place_point(out, digits, count, (int)strtol(strchr(text, 'e') + 1, NULL, 10));
 }
 
+/* True if both are the same number. */
+static bool is_equal(struct slice a, struct slice b)
+{
+	AUTO_BYTES keys = {NULL, 0, 0};
+	char *key = bytes_reserve(&keys, a.len + b.len + (size_t)2 * SORT_KEY_ROOM),
+	     *other = key + a.len + SORT_KEY_ROOM;
+	size_t len = sort_key(a, key);
+
+	return sort_key(b, other) == len && memcmp(key, other, len) == 0;
+}
+
+/* A real that a double cannot hold stays as it is: two such numbers may have the same double. */
 static void write_number(struct writer *w, struct slice v)
 {
+	size_t begin = w->out->len;
 	__int128 number;
 
-	if (json_kind(v) == KIND_REAL) {
-		w->written.has_odd_number = true;
+	w->written.has_odd_number |= !json_to_integer(v, &number) || number < INT64_MIN || number > INT64_MAX;
+	if (json_kind(v) == KIND_REAL && isfinite(json_to_real(v))) {
 		write_real(w->out, json_to_real(v));
-		return;
+		if (is_equal(v, (struct slice){w->out->at + begin, w->out->len - begin}))
+			return;
+		w->out->len = begin;
 	}
-	if (!json_to_integer(v, &number) || number < INT64_MIN || number > INT64_MAX)
-		w->written.has_odd_number = true;
-	if (v.len == 2 && v.at[0] == '-' && v.at[1] == '0')
-		bytes_add_byte(w->out, '0');
-	else
-		bytes_add(w->out, v.at, v.len);
+	if (v.len == 2 && memcmp(v.at, "-0", 2) == 0)
+		v = (struct slice){"0", 1};
+	bytes_add(w->out, v.at, v.len);
 }
 
 /* --- containers --- */

@@ -12,6 +12,7 @@ import json
 import re
 import textwrap
 import urllib.parse
+from decimal import Decimal
 
 NOW = 1790000000
 WIDTH = 120
@@ -36,8 +37,23 @@ def decode(text):
     return document
 
 
+class Writer(json.JSONEncoder):
+    """Writes a real as it came if its double is another number."""
+
+    def iterencode(self, value, _one_shot=False):
+        words = json.encoder.encode_basestring_ascii if self.ensure_ascii else json.encoder.encode_basestring
+        return json.encoder._make_iterencode({}, self.default, words, self.indent, write_real, self.key_separator,
+                                             self.item_separator, self.sort_keys, self.skipkeys, _one_shot)
+
+
+def write_real(value):
+    printed = float.__repr__(value)
+    text = getattr(value, "text", printed)
+    return printed if Decimal(printed) == Decimal(text) else text
+
+
 def canonical(value):
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, cls=Writer)
 
 
 def digest(value):
@@ -211,7 +227,7 @@ class View:
         value = self.named(name)
         if isinstance(value, str):
             return value
-        return json.dumps(value) if is_there(value) else ""
+        return json.dumps(value, cls=Writer) if is_there(value) else ""
 
     def encode(self, match):
         """In a URL, values from the feed are percent-encoded, except at its beginning."""

@@ -121,6 +121,30 @@ Test(session, id_over_the_limit_becomes_its_sha256, .fini = end)
 	EXPECT(message, "event 5130b33e6b87fbf5316ed9049e98924eb110800bcbaaad8050f642fba6df37c9\n");
 }
 
+/* A double would hold the first two, the next two and the last two as the same number. Equal numbers are one event. */
+Test(session, hash_of_a_number_is_of_all_its_digits, .fini = end)
+{
+	static const char *const others[] = {
+		"1.000000000000000001", "1.000000000000000002", "1e400", "1e500", "1e-400", "2e-400", "0.1"};
+	char *ids[7];
+
+	begin("\"rules\": [{\"action\": \"event\", \"id\": [[\"#/p\"]]}]");
+	for (int i = 0; i < 7; i++) {
+		char *message = memory_printf("{\"p\": [%s]}", others[i]);
+
+		heard.lines.len = 0;
+		session_read(heard.session, message, strlen(message), &handler, &heard);
+		ids[i] = strdup(bytes_text(&heard.lines));
+		for (int j = 0; j < i; j++)
+			cr_expect_str_neq(ids[i], ids[j], "%s and %s", others[i], others[j]);
+		free(message);
+	}
+	EXPECT("{\"p\": [0.10]}", ids[6]);
+	EXPECT("{\"p\": [1e-1]}", ids[6]);
+	for (int i = 0; i < 7; i++)
+		free(ids[i]);
+}
+
 Test(session, id_that_postgres_cannot_store_is_rejected, .fini = end)
 {
 	begin(EVENT);
@@ -490,6 +514,17 @@ Test(session, cursor_beyond_the_present_is_set_to_it, .fini = end)
 	advance("2000", 1000, "1000");
 	advance("2000", 1400, "1400");
 	advance("1300", 1500, "1400");
+}
+
+/* As a double, it would be beyond events that have not come. */
+Test(session, cursor_in_a_url_has_all_its_digits, .fini = end)
+{
+	struct session_dial dial;
+
+	begin("\"url_resume\": \"wss://h/p?c=${cursor}\", \"cursor\": {\"kind\": \"max\"}, " EVENT);
+	advance("9007199254740993.5", 1000, "9007199254740993.5");
+	session_connect(heard.session, 0, 0, 0, &dial);
+	cr_assert_str_eq(dial.url, "wss://h/p?c=9007199254740993.5");
 }
 
 /* The store may have the mark of a feed that has begun again with lower numbers. */
