@@ -44,7 +44,7 @@ struct profiled {
 	bool is_off_turn;    /* it is another listener's turn */
 	struct list ledgers; /* ledgers of all connections, including closed ones */
 	struct lateness lateness;
-	char host[256]; /* scope of its cursor: the host of its first URL */
+	char *scope;    /* of its cursor */
 	char *kinds[2]; /* kind of its cursor, [is_anew] */
 	bool is_anew;
 };
@@ -62,27 +62,22 @@ struct profiles {
 
 /* --- cursors --- */
 
-/* Writes the host of the source's first URL. Cursors of other hosts mean nothing to it. */
-static void write_host(const struct profiled *s, char *host, size_t size)
+/* Returns the scope under which the cursor is stored, on the heap. A cursor of another host means nothing to the
+ * source, and what another consumer has processed says nothing about this one. */
+static char *make_scope(const struct profiled *s)
 {
-	struct url url;
+	const char *consumer = s->parts->config->consumer, *of = "", *fault, *text;
+	struct url url = {0};
+	char *scope;
 
-	snprintf(host, size, "%s", url_parse(&url, s->profile->url) ? "" : url.host);
+	if (s->profile->cursor.scope == SCOPE_SESSION)
+		of = "session";
+	else if (s->profile->cursor.scope == SCOPE_HOST &&
+		 (text = session_render_text(s->session, s->profile->url, true, &fault)) && url_parse(&url, text) == 0)
+		of = url.host;
+	scope = memory_printf("%s%s%s%s", *consumer ? "consumer:" : "", consumer, *consumer ? ":" : "", of);
 	url_clear(&url);
-}
-
-/* The scope under which the cursor is stored. */
-static const char *scope_of(const struct profiled *s)
-{
-	switch (s->profile->cursor.scope) {
-	case SCOPE_SOURCE:
-		break;
-	case SCOPE_HOST:
-		return s->host;
-	case SCOPE_SESSION:
-		return "session";
-	}
-	return "";
+	return scope;
 }
 
 static void on_cursor_durable(void *arg, struct slice cursor)
@@ -91,7 +86,7 @@ static void on_cursor_durable(void *arg, struct slice cursor)
 	bool is_session = s->profile->cursor.scope == SCOPE_SESSION;
 	struct cursor put = {
 		.source = s->profile->name,
-		.scope = scope_of(s),
+		.scope = s->scope,
 		.kind = s->kinds[s->is_anew],
 	};
 
@@ -108,7 +103,7 @@ static void forget_cursor(struct profiled *s)
 {
 	s->is_anew = true;
 	storing_put_cursor(pipeline_storing(s->parts->pipeline), &(struct cursor){.source = s->profile->name,
-										  .scope = scope_of(s),
+										  .scope = s->scope,
 										  .kind = s->kinds[true],
 										  .value = {"null", 4}});
 }
@@ -116,7 +111,7 @@ static void forget_cursor(struct profiled *s)
 static void restore(struct profiled *s, const struct cursor *cursor)
 {
 	if (s->want != WANT_THESE || strcmp(cursor->source, s->profile->name) != 0 ||
-	    strcmp(cursor->scope, scope_of(s)) != 0)
+	    strcmp(cursor->scope, s->scope) != 0)
 		return;
 	session_restore(s->session, cursor->value, cursor->changed_s);
 	if (cursor->variables.at)
@@ -490,10 +485,10 @@ static struct profiled *new_source(struct profiles *all, const struct profile *p
 	s->profile = profile;
 	s->number = beside && !profile->shard.number ? beside->number + 1 : 0;
 	list_init(&s->ledgers);
-	write_host(s, s->host, sizeof(s->host));
 	for (int is_anew = 0; is_anew < 2; is_anew++)
 		s->kinds[is_anew] = session_cursor_kind(profile, is_anew);
 	s->session = session_new(profile, false);
+	s->scope = make_scope(s);
 	s->client = feed_client_new(&(struct feed_client_parts){
 		.loop = parts->loop,
 		.config = parts->config,
@@ -546,6 +541,7 @@ static void free_source(struct profiled *s)
 	feed_client_free(s->client);
 	fill_free(s->fill);
 	session_free(s->session);
+	free(s->scope);
 	free(s->kinds[false]);
 	free(s->kinds[true]);
 	free(s);

@@ -12,21 +12,29 @@ static struct listener *dialled;
 #define RESUME "feed?cursor="
 
 /* Events are {"n": 1}, {"n": 2} and so on; n is the id, and the cursor is at this pointer. more are further keys of the
- * cursor. */
+ * cursor. host is how the feed's host is written; flags are further ones. */
+static struct listener *start_at(const char *host, const char *pointer, const char *more, const char *flags,
+				 bool without_waiting)
+{
+	const char *url = suite_text("ws://${host}:%d/feed", feed_port(feed));
+	char *config = suite_file(
+		suite_text("cursors%d.json", suite_number()),
+		suite_text(
+			"{\"sources\": [{\"name\": \"numbers\", \"vars\": {\"host\": \"%s\"}, \"url\": \"%s\", "
+			"\"url_resume\": \"%s?cursor=${cursor}\", \"max_message_bytes\": 1000, \"cursor\": {\"kind\": "
+			"\"max\"%s}, \"rules\": [{\"when\": {\"/n\": {\"exists\": true}}, \"action\": \"event\", "
+			"\"id\": "
+			"[[\"/n\"]], \"cursor\": \"%s\"}, {\"when\": {\"/anew\": 1}, \"clear\": [\"cursor\"]}]}]}",
+			host, url, url, more, pointer));
+
+	return listener_start(
+		&(struct listener_options){.database = db, .without_ingest = true, .without_waiting = without_waiting},
+		"--config %s %s", config, flags);
+}
+
 static void start_with(const char *pointer, const char *more, bool without_waiting)
 {
-	char *config = suite_file("cursors.json",
-				  suite_text("{\"sources\": [{\"name\": \"numbers\", \"url\": \"%s\", \"url_resume\": "
-					     "\"%s?cursor=${cursor}\", \"max_message_bytes\": 1000, \"cursor\": "
-					     "{\"kind\": \"max\", \"scope\": \"source\"%s}, \"rules\": [{\"when\": "
-					     "{\"/n\": {\"exists\": true}}, \"action\": \"event\", \"id\": [[\"/n\"]], "
-					     "\"cursor\": \"%s\"}, {\"when\": {\"/anew\": 1}, \"clear\": "
-					     "[\"cursor\"]}]}]}",
-					     feed_url(feed), feed_url(feed), more, pointer));
-
-	dialled = listener_start(
-		&(struct listener_options){.database = db, .without_ingest = true, .without_waiting = without_waiting},
-		"--config %s", config);
+	dialled = start_at("127.0.0.1", pointer, more, "", without_waiting);
 }
 
 static void start(void)
@@ -286,6 +294,52 @@ Test(cursors, cursor_is_kept_while_a_feed_closes_every_connection)
 	cr_assert_eq(cursor(), 9);
 	send_numbers(10, 10);
 	cr_assert(wait_until(cursor() == 10, SETTLED_MS));
+}
+
+/* --- whose it is --- */
+
+static void stop(void)
+{
+	cr_assert_eq(listener_stop(dialled), 0);
+	listener_free(dialled);
+}
+
+/* Another fleet may have been stopped for a while. */
+Test(cursors, cursor_of_one_consumer_is_not_that_of_another)
+{
+	stop();
+	struct listener *first = start_at("127.0.0.1", "/n", "", "--consumer first", false);
+	dialled = start_at("127.0.0.1", "/n", "", "--consumer second", false);
+	await(feed_clients(feed) == 2, SETTLED_MS);
+	send_numbers(1, 4);
+	await(bench_count("processed_events") == 8, SETTLED_MS);
+	stop();
+	send_numbers(5, 9);
+	await(cursor() == 9, SETTLED_MS);
+	dialled = start_at("127.0.0.1", "/n", "", "--consumer second", false);
+	await(feed_clients(feed) == 2, SETTLED_MS);
+	cr_assert(strstr(feed_request(feed), RESUME "4"), "%s", feed_request(feed));
+	listener_free(first);
+}
+
+/* The numbers of another host mean something else, and may be less. */
+Test(cursors, cursor_of_one_host_is_not_that_of_another)
+{
+	const char *scope = ", \"scope\": \"host\"";
+
+	stop();
+	dialled = start_at("127.0.0.1", "/n", scope, "", false);
+	await(feed_clients(feed) == 1, SETTLED_MS);
+	send_numbers(1000, 1000);
+	await(cursor() == 1000, SETTLED_MS);
+	stop();
+	dialled = start_at("localhost", "/n", scope, "", false);
+	await(feed_clients(feed) == 1 && !strstr(feed_request(feed), RESUME), SETTLED_MS, "%s", feed_request(feed));
+	send_numbers(5, 5);
+	await(stored(5, 5) == 1, SETTLED_MS);
+	stop();
+	dialled = start_at("localhost", "/n", scope, "", false);
+	await(feed_clients(feed) == 1 && strstr(feed_request(feed), RESUME "5"), SETTLED_MS, "%s", feed_request(feed));
 }
 
 /* --- which is larger --- */
