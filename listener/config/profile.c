@@ -609,11 +609,14 @@ static bool is_server(const struct profile *p)
 	return p->accept_subprotocols || p->tokens || p->ack || p->ack_duplicate || p->ack_error;
 }
 
-/* Each of several lines must get all events, and may read on where another one stopped. */
+/* Each of several lines must get all events. A mirror, and another line, reads on where another connection stopped. */
 static int check_lines(struct profile_reader *r, const struct profile *p)
 {
 	size_t count = 1 + json_array_size(p->mirrors);
 
+	if (count > 1 && p->cursor.kind && p->cursor.scope != SCOPE_SOURCE)
+		return profile_fail(r,
+				    "mirrors need a cursor of scope source: they cannot use that of a host or session");
 	if (p->lines == 1)
 		return 0;
 	if ((size_t)p->lines > count)
@@ -621,9 +624,6 @@ static int check_lines(struct profile_reader *r, const struct profile *p)
 				    (long long)p->lines, count);
 	if (p->fleet == FLEET_SHARED || p->fleet == FLEET_EXCLUSIVE)
 		return profile_fail(r, "lines must be 1 if fleet is shared or exclusive: each event comes once");
-	if (p->cursor.kind && p->cursor.scope != SCOPE_SOURCE)
-		return profile_fail(r,
-				    "lines must be 1 if the cursor's scope is host or session: others cannot use it");
 	return 0;
 }
 
