@@ -28,6 +28,7 @@
 #include "019_webhook_pauses.sql.h"
 #include "020_line_zeros.sql.h"
 #include "021_epoch_run.sql.h"
+#include "022_epoch_place.sql.h"
 #include "base/memory.h"
 #include "indexes.sql.h"
 #include "inspect.sql.h"
@@ -42,7 +43,7 @@ static const char *const migrations[] = {SQL_001_EVENTS,         SQL_002_DEAD_LE
 					 SQL_015_LINE_MINUTES,   SQL_016_LINE_HOLES,
 					 SQL_017_LINE_LAGS,      SQL_018_LINE_DISAGREE,
 					 SQL_019_WEBHOOK_PAUSES, SQL_020_LINE_ZEROS,
-					 SQL_021_EPOCH_RUN};
+					 SQL_021_EPOCH_RUN,      SQL_022_EPOCH_PLACE};
 
 int schema_version(void)
 {

@@ -145,6 +145,28 @@ Test(marks, events_that_a_copied_directory_has_not_are_stored_again)
 	expect_all(other, "duplicate");
 }
 
+/* CREATE DATABASE copies the rows of all tables as they are, also of wsonce_epoch. */
+Test(marks, events_that_a_copied_database_has_not_are_stored_again)
+{
+	struct database *admin = database_open(suite_env("WSONCE_TEST_POSTGRES"));
+
+	db = database_new();
+	listener_stop(start(database_conninfo(db)));
+	char *name = database_text(db, "select current_database()"), *copy = suite_text("%s_copy", name);
+	database_free(db);
+	database_exec(admin, "create database \"%s\" template \"%s\"", copy, name);
+	listener = start(database_conninfo(db));
+	expect_all(listener, "persisted");
+	await(is_marked(LAST), ACK_MS);
+	listener_kill(listener);
+	database_exec(admin, "drop database \"%s\" with (force)", name);
+	database_exec(admin, "alter database \"%s\" rename to \"%s\"", copy, name);
+	database_free(admin);
+	listener = start(database_conninfo(db));
+	expect_all(listener, "persisted");
+	cr_assert_eq(rows(db), COUNT);
+}
+
 /* --- under a connection that stays, as behind a pooler --- */
 
 /* From now on another server answers, which has neither the rows nor the epoch. */
@@ -182,6 +204,22 @@ Test(marks, a_statement_that_stores_finds_out_that_the_server_is_an_old_copy)
 	listener_wait_ready(listener);
 	expect(producer, "old", "persisted");
 	cr_assert_eq(rows(db), 2);
+}
+
+/* It may reach a server that was restarted before anybody asks for the epoch. */
+Test(marks, a_check_in_after_the_start_does_not_end_the_epoch)
+{
+	begin();
+	expect(producer, "old", "persisted");
+	await(is_marked("old"), ACK_MS);
+	database_exec(db, "insert into wsonce_listeners (listener, dedup_window_s, seen_at) values ('before', 300, "
+			  "pg_postmaster_start_time() - interval '1 s'); delete from events;"
+			  "update wsonce_epoch set run = run - interval '1 s', home = pg_current_xact_id()::xid");
+	expect(producer, "new", "persisted");
+	await(listener_metric(listener, "wsonce_postgres_connects_total") == 2, ACK_MS);
+	listener_wait_ready(listener);
+	expect(producer, "old", "duplicate");
+	cr_assert_not(listener_has_logged(listener, "it may lack rows"));
 }
 
 /* If nothing was stored for a while, a mark makes the listener query the epoch. */
