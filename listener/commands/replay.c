@@ -15,6 +15,7 @@
 #include "commands/ndjson.h"
 #include "commands/progress.h"
 #include "commands/session.h"
+#include "epoch.sql.h"
 #include "make_epoch.sql.h"
 
 #define CHECKPOINT_MS 500
@@ -43,11 +44,7 @@ struct replay {
 
 /* --- the database --- */
 
-static const char sql_place[] =
-	"SELECT id, epoch FROM :schema.wsonce_database"
-	" LEFT JOIN :schema.wsonce_epoch AS e ON e.xmin = home"
-	" AND run = pg_catalog.pg_postmaster_start_time()"
-	" AND pg_catalog.starts_with(pg_catalog.pg_relation_filepath('pg_catalog.pg_class'), place)";
+static const char sql_place[] = "SELECT id, epoch FROM :schema.wsonce_database, (" SQL_EPOCH ") AS e (epoch)";
 static const char lite_place[] = "SELECT id, opened FROM wsonce_database";
 
 /* Reads the id of the database, and its epoch: in another epoch, lines that have settled may be lost. */
