@@ -43,7 +43,7 @@ class Writer(json.JSONEncoder):
     def iterencode(self, value, _one_shot=False):
         words = json.encoder.encode_basestring_ascii if self.ensure_ascii else json.encoder.encode_basestring
         return json.encoder._make_iterencode({}, self.default, words, self.indent, write_real, self.key_separator,
-                                             self.item_separator, self.sort_keys, self.skipkeys, _one_shot)
+                                             self.item_separator, self.sort_keys, self.skipkeys, _one_shot)(value, 0)
 
 
 def write_real(value):

@@ -145,7 +145,7 @@ Test(retry, of_a_feed_comes_within_ten_seconds)
 {
 	char url[60], error[200];
 	char *urls[] = {url};
-	struct config config = {.sources = {urls, 1}, .handshake_timeout_s = 10, .idle_timeout_s = 60};
+	struct config config = {.sources = {urls, 1}, .handshake_timeout_s = 10, .idle_timeout_s = 60, .consumer = ""};
 
 	snprintf(url, sizeof(url), "ws://127.0.0.1:%d/", refusing_port());
 	struct ws *ws = ws_open(&loop, &config, &(struct ws_budget){NULL, charge, is_never_full, is_never_full});
