@@ -329,11 +329,10 @@ size_t spooling_unsafe(const struct spooling *s)
 {
 	size_t n = 0;
 
-	list_each(node, after, &s->events->ordered) {
-		const struct event *ev = list_entry(node, struct event, order_link);
-
-		n += ev->segment ? 0 : ev->copies;
-	}
+	list_each(node, after, &s->events->ordered)
+		n += list_entry(node, struct event, order_link)->copies;
+	list_each(node, after, &s->written)
+		n -= list_entry(node, struct event, spool_link)->copies;
 	return n;
 }
 

@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "base/crc32c.h"
 #include "spool/segment.h"
+#include "spool/spooling.h"
 
 #include "loop.h"
 #include "unit.h"
@@ -557,6 +558,33 @@ Test(spooled, what_was_appended_before_a_sync_is_on_disk)
 	wait_for(seen.is_synced);
 	cr_assert_eq(seen.written, 1);
 	close_spool();
+}
+
+static void on_begin(void *arg, struct event *ev, bool is_ours)
+{
+}
+
+/* What a disk has taken that hangs may never be there. */
+Test(spooled, an_event_is_unsafe_until_it_is_written)
+{
+	const struct spooling_callbacks on = {.begin = on_begin};
+	const struct config config = {.inflight_bytes = 1 << 20, .batch_max = 10};
+	struct envelope_view view = {.id = slice("a"), .type = slice("")};
+	struct events events;
+	struct spooling *s;
+
+	open_spool(1 << 30);
+	events_init(&events);
+	s = spooling_new(&loop, &config, &events, &on);
+	spooling_use(s, spool);
+	spooling_take(s, event_new(&events, EV_CLAIMING, "{}", 2, &view, NULL, 0), false);
+	cr_assert_eq(spooling_unsafe(s), 1);
+	spooling_turn(s);
+	cr_assert_eq(spooling_unsafe(s), 1);
+	wait_for(!spooling_unsafe(s));
+	events_clear(&events);
+	close_spool();
+	spooling_free(s);
 }
 
 Test(spooled, a_spool_that_has_emptied_is_not_full)
