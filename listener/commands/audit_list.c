@@ -132,7 +132,7 @@ static const char *read_field(const char *at, const char *end, char *out, struct
 	bool is_quoted = at < end && *at == '"';
 	size_t len = 0;
 
-	for (at += is_quoted; at < end && len < ENVELOPE_ID_MAX; at++) {
+	for (at += is_quoted; at < end && len <= ENVELOPE_ID_MAX; at++) {
 		if (is_quoted && *at == '"' && (++at == end || *at != '"'))
 			break;
 		if (!is_quoted && *at == ',')
@@ -156,7 +156,7 @@ static void find_header(struct loader *l, struct slice time)
 /* KEY or KEY,TIME and further columns, as in an inventory of S3. */
 static int load_csv(struct loader *l, const struct ndjson_line *line)
 {
-	char key_text[ENVELOPE_ID_MAX], time_text[ENVELOPE_ID_MAX];
+	char key_text[ENVELOPE_ID_MAX + 1], time_text[ENVELOPE_ID_MAX + 1];
 	const char *end = line->bytes + line->len;
 	struct slice key, time = {NULL, 0};
 	const char *at = read_field(line->bytes, end, key_text, &key);

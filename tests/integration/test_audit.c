@@ -309,12 +309,15 @@ Test(audit, keys_with_times_are_read_as_an_inventory_has_them, .init = bench_ope
 {
 	char *path = suite_file("keys", "\"a,\"\"1\"\"\",\"2026-03-01T00:00:00.000Z\"\nb,2026-03-02T00:00:00Z,5\r\n"
 					"c,2999-01-01T00:00:00Z\nd\n"),
-	     *bad = suite_file("bad", "\"a\n");
+	     *bad = suite_file("bad", "\"a\n"), longest[1100];
 
+	snprintf(longest, sizeof(longest), "\"%0512d\",2026-03-01T00:00:00Z\n\"%0512d\"\n", 1, 1);
 	database_exec(db, "INSERT INTO events (event_id, event_type, payload) VALUES ('a,\"1\"', '', '1')");
 	run_expect(db, 1, "too young                 1  left out by --grace\n",
 		   "audit --expected %s --format csv --grace 1d", path);
 	run_expect(db, 1, "missing                   3\n\nb\nc\nd\n", "audit --expected %s --format csv", path);
+	run_expect(db, 1, "missing                   1\n", "audit --expected %s --format csv",
+		   suite_file("longest", longest));
 	run_expect_error(db, 2, "line 1 is not CSV", "audit --expected %s --format csv", bad);
 	run_expect_error(db, 2, "needs whole events", "audit --expected %s --format csv --resubmit", path);
 }
