@@ -255,10 +255,7 @@ static void shrink(struct spooling *s)
 
 void spooling_join(struct spooling *s, struct event *ev, struct spool_segment *segment, uint64_t ordinal)
 {
-	if (ev->segment) { /* one record is enough */
-		spool_settle(s->spool, segment);
-		return;
-	}
+	spooling_settle(s, ev); /* one record is enough, and this one is on disk */
 	ev->segment = segment;
 	ev->ordinal = ordinal;
 	list_remove(&ev->spool_link);

@@ -587,6 +587,34 @@ Test(spooled, an_event_is_unsafe_until_it_is_written)
 	spooling_free(s);
 }
 
+/* Otherwise no record would be left if the younger one cannot be written. */
+Test(spooled, of_two_records_the_one_on_disk_stays)
+{
+	const struct spooling_callbacks on = {.begin = on_begin};
+	const struct config config = {.inflight_bytes = 1 << 20, .batch_max = 10};
+	struct envelope_view view = {.id = slice("e-1"), .type = slice("")};
+	struct record r = example(0);
+	struct events events;
+	struct spooling *s;
+	struct event *ev;
+
+	open_spool(1 << 30);
+	events_init(&events);
+	s = spooling_new(&loop, &config, &events, &on);
+	spooling_use(s, spool);
+	struct spool_segment *older = spool_append(spool, &r);
+	ev = event_new(&events, EV_CLAIMING, "{}", 2, &view, NULL, 0);
+	spooling_take(s, ev, false);
+	spooling_turn(s);
+	spooling_join(s, ev, older, r.ordinal);
+	cr_assert_eq(spooling_unsafe(s), 0);
+	cr_assert_eq(ev->ordinal, r.ordinal);
+	cr_assert_eq(spool_view(spool).events, 1);
+	events_clear(&events);
+	close_spool();
+	spooling_free(s);
+}
+
 Test(spooled, a_spool_that_has_emptied_is_not_full)
 {
 	open_spool(1000);
