@@ -313,6 +313,22 @@ static void shorten(struct bytes *id)
 	id->len = (size_t)2 * SHA256_BYTES;
 }
 
+static size_t shared(const struct part *p, const struct place *at)
+{
+	return p->kind == PART_FRAME || p->kind == PART_VARIABLE ? part_value(p, at).len : 0;
+}
+
+size_t rule_shared(const struct rule *rule, const struct place *at)
+{
+	size_t sum = shared(&rule->type, at) + shared(&rule->time, at) + shared(&rule->payload, at) +
+		     shared(&rule->cursor, at) + shared(&rule->gap_key, at) + shared(&rule->gap_seq, at);
+
+	for (size_t i = 0; i < rule->id_count; i++)
+		for (size_t j = 0; j < rule->ids[i].count; j++)
+			sum += shared(&rule->ids[i].parts[j], at);
+	return sum;
+}
+
 bool rule_id(const struct rule *rule, const struct place *at, size_t most, struct bytes *id, struct bytes *why)
 {
 	size_t i = 0;

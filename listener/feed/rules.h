@@ -64,6 +64,10 @@ const struct rule *rules_match_text(const struct rules *r, struct slice message)
 void rule_explode(const struct rules *r, const struct rule *rule, struct slice frame,
 		  void (*on_element)(void *ctx, struct slice element, size_t index), void *ctx);
 
+/* Returns how many bytes the event of each element takes from the frame and from variables, so that all events repeat
+ * them. */
+size_t rule_shared(const struct rule *rule, const struct place *at);
+
 /* Sets id to the first alternative without a missing part, or to its SHA-256 in hex if it is longer than `most` bytes.
  * If every alternative lacks a part, returns false and sets why to the reason. */
 bool rule_id(const struct rule *rule, const struct place *at, size_t most, struct bytes *id, struct bytes *why);

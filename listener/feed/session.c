@@ -26,6 +26,11 @@
 #define ELEMENTS_ANY  10000
 #define ELEMENT_BYTES 64
 
+/* The events of a frame may repeat parts of it, and variables, which answers may hold, too. All together take at most
+ * ROOM_TIMES the bytes of the message and ROOM_BYTES. */
+#define ROOM_TIMES 16
+#define ROOM_BYTES (1 << 20)
+
 struct session {
 	const struct profile *profile;
 	bool is_recording;
@@ -285,7 +290,7 @@ static size_t render_on_open(struct session *s, enum session_how how, struct tem
 
 	if (how == HOW_REDIRECT && s->profile->redirect_keeps_subscriptions)
 		w.array = NULL;
-	while ((t = template_next(&w, scope))) {
+	while (template_has_room(&s->texts, scope) && (t = template_next(&w, scope))) {
 		if (!template_render_message(&s->texts, t, scope))
 			continue;
 		ends = memory_realloc(ends, (count + 1) * sizeof(*ends));
@@ -549,6 +554,8 @@ struct reading {
 	size_t given;    /* events and dead letters of the message */
 	size_t most;     /* limit of given */
 	size_t rejected; /* dead letters of the frame */
+	size_t room;     /* bytes that events and answers may still repeat */
+	size_t shared;   /* those that each event of the frame repeats */
 	size_t elements;
 };
 
@@ -639,14 +646,36 @@ static void capture(struct reading *r)
 		set_cursor_var(s);
 }
 
+/* Takes bytes from the message's room. Returns false if it has fewer. */
+static bool take_room(struct reading *r, size_t bytes)
+{
+	bool has_room = bytes <= r->room;
+
+	r->room -= has_room ? bytes : r->room;
+	return has_room;
+}
+
+/* Returns an answer, at NULL if there is none or no room for it. */
+static struct slice render_answer(struct reading *r, const json_t *t, struct template_scope *scope)
+{
+	struct slice answer = render_scope(r->session, t, true, scope);
+
+	if (answer.at && take_room(r, answer.len))
+		return answer;
+	if (answer.at)
+		snprintf(r->session->trouble, sizeof(r->session->trouble),
+			 "the answers to a message are too long for its length, and were not all sent");
+	return (struct slice){NULL, 0};
+}
+
 static void send_replies(struct reading *r)
 {
 	struct template_scope scope = scope_of(r->session, r->frame);
 	struct template_walk w = {.array = r->rule->profile->send};
 	const json_t *t;
 
-	while ((t = template_next(&w, &scope))) {
-		struct slice frame = render_scope(r->session, t, true, &scope);
+	while (r->room && (t = template_next(&w, &scope))) {
+		struct slice frame = render_answer(r, t, &scope);
 
 		if (frame.at && r->handler->on_send)
 			r->handler->on_send(r->ctx, frame);
@@ -753,6 +782,7 @@ static void on_element(void *ctx, struct slice element, size_t index)
 			r->handler->on_filtered(r->ctx);
 		return;
 	}
+	r->room -= r->shared;
 	why = read_event(r, &at, &event);
 	if (why) {
 		reject(r, element, why);
@@ -775,24 +805,32 @@ static bool has_too_many(struct reading *r)
 {
 	size_t own = (size_t)r->session->profile->max_elements, left = r->most > r->given ? r->most - r->given : 0;
 	size_t most = own && own < left ? own : left;
+	struct place place = frame_place(r);
 
+	r->shared = rule_shared(r->rule, &place);
+	if (r->shared && most > r->room / r->shared)
+		most = r->room / r->shared;
 	r->elements = 0;
-	if (r->frame.len / 2 > most)
+	if (r->frame.len / 2 >= most)
 		rule_explode(r->session->rules, r->rule, r->frame, count_element, r);
 	return r->elements > most;
 }
 
 static void read_events(struct reading *r)
 {
+	size_t own = (size_t)r->session->profile->max_elements;
+
 	if (has_too_many(r)) {
 		reject(r, r->frame,
-		       r->session->profile->max_elements ? "the frame has more elements than max_elements"
-							 : "the frame has too many elements for its length");
+		       own && r->elements > own ? "the frame has more elements than max_elements"
+						: "the frame has too many elements for its length, or for what each "
+						  "repeats");
 		return;
 	}
 	rule_explode(r->session->rules, r->rule, r->frame, on_element, r);
 	if (is_ack(r->rule->profile->ack) && !r->rejected) {
-		struct slice frame = session_render_frame(r->session, r->rule->profile->ack, true, r->frame);
+		struct template_scope scope = scope_of(r->session, r->frame);
+		struct slice frame = render_answer(r, r->rule->profile->ack, &scope);
 
 		if (frame.at && r->handler->on_ack)
 			r->handler->on_ack(r->ctx, frame);
@@ -965,7 +1003,11 @@ size_t session_read(struct session *s, const char *message, size_t len, const st
 		    void *ctx)
 {
 	size_t own = (size_t)s->profile->max_elements, usual = ELEMENTS_ANY + len / ELEMENT_BYTES;
-	struct reading r = {.session = s, .handler = handler, .ctx = ctx, .most = own > usual ? own : usual};
+	struct reading r = {.session = s,
+			    .handler = handler,
+			    .ctx = ctx,
+			    .most = own > usual ? own : usual,
+			    .room = ROOM_TIMES * (len + ROOM_BYTES)};
 	bool has_lines = s->profile->split == SPLIT_NDJSON;
 
 	if (s->profile->frame.until || has_lines)

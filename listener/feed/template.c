@@ -14,6 +14,8 @@
 #include "config/profile_placeholder.h"
 #include "feed/sign.h"
 
+#define TEMPLATE_MOST (16 << 20) /* bytes of a rendered list, without its last element */
+
 /* --- values --- */
 
 /* Appends the secret env:X or file:P. */
@@ -236,6 +238,13 @@ static bool enter_list(struct template_walk *w, const json_t *t, const struct te
 	return true;
 }
 
+bool template_has_room(const struct bytes *out, struct template_scope *scope)
+{
+	if (out->len > TEMPLATE_MOST)
+		snprintf(scope->fault, sizeof(scope->fault), "what is to be sent is longer than 16 MiB");
+	return out->len <= TEMPLATE_MOST;
+}
+
 const json_t *template_next(struct template_walk *w, struct template_scope *scope)
 {
 	for (;;) {
@@ -287,7 +296,7 @@ static bool render_array(struct bytes *out, const json_t *t, struct template_sco
 	const json_t *value;
 
 	bytes_add_byte(out, '[');
-	while ((value = template_next(&w, scope))) {
+	while (template_has_room(out, scope) && (value = template_next(&w, scope))) {
 		size_t before = out->len;
 
 		if (has_one)

@@ -22,7 +22,7 @@ struct template_scope {
 	bool keeps_secrets;      /* leave secrets and signatures as ${...} */
 	bool is_url;             /* percent-encode the feed's values, except one at the start, which is a URL */
 	struct secrets *secrets; /* signatures are added here; may be NULL */
-	char fault[200];         /* a secret cannot be read: one sentence, or "" */
+	char fault[200];         /* a secret cannot be read, or a text is too long: one sentence, or "" */
 };
 
 /* Appends t as JSON. Returns false and leaves out unchanged if t has no value (an "if" branch that is null). */
@@ -47,6 +47,9 @@ struct template_walk {
 	struct slice outer; /* ${each} of a list around the array */
 };
 
+/* False, with a fault, if out is too long to append more of a list to it: a feed's list may be long, and may be given a
+ * long value of the feed with each element. */
+bool template_has_room(const struct bytes *out, struct template_scope *scope);
 const json_t *template_next(struct template_walk *w, struct template_scope *scope);
 
 /* True if all variables in text are set. */

@@ -16,6 +16,8 @@
 #include "intake/feed_event.h"
 
 #define VARIABLES_MAX (16u << 10) /* bytes of a producer's variables */
+#define ACKS_TIMES    16          /* the acks of a message have at most this many times its bytes, */
+#define ACKS_BYTES    (16u << 20) /* and this many more */
 
 struct producer_profile {
 	const struct profile *profile;
@@ -39,17 +41,28 @@ struct producer_profile {
 	bool is_frame; /* a frame is being read */
 	bool is_owed;  /* the frame contained an event or a dead letter */
 	struct bytes words[3];
+	size_t room; /* bytes that its acks may still have */
 };
 
 /* --- texts of acks --- */
 
-/* Renders a template. at is NULL if it has no value. */
+static void leave(const struct producer_profile *s, const struct producer_visitor *v, bool is_fatal)
+{
+	if (s->owner.on_leave)
+		s->owner.on_leave(v->arg, is_fatal);
+}
+
+/* Renders a template. at is NULL if it has no value, or if variables make the acks of a message too long. */
 static struct slice render(struct producer_profile *s, const json_t *t, struct bytes *into)
 {
-	struct slice text = t ? session_render_frame(s->session, t, true, s->frame) : (struct slice){NULL, 0};
+	struct slice text =
+		t && s->room ? session_render_frame(s->session, t, true, s->frame) : (struct slice){NULL, 0};
 
 	if (!text.at || (text.len == 4 && memcmp(text.at, "null", 4) == 0))
 		return (struct slice){NULL, 0};
+	s->room -= text.len < s->room ? text.len : s->room;
+	if (!s->room)
+		leave(s, s->visitor, true);
 	into->len = 0;
 	bytes_add(into, text.at, text.len);
 	return bytes_slice(into);
@@ -153,12 +166,6 @@ static void on_send(void *ctx, struct slice frame)
 		s->owner.on_reply(s->visitor->arg, frame);
 }
 
-static void leave(const struct producer_profile *s, const struct producer_visitor *v, bool is_fatal)
-{
-	if (s->owner.on_leave)
-		s->owner.on_leave(v->arg, is_fatal);
-}
-
 static void on_action(void *ctx, const struct profile_rule *rule, struct slice frame)
 {
 	const struct producer_profile *s = ctx;
@@ -226,6 +233,7 @@ size_t producer_profile_read(struct producer_profile *s, struct producer_visitor
 {
 	s->visitor = v;
 	s->n = n;
+	s->room = ACKS_TIMES * len + ACKS_BYTES;
 	ledger_tick(v->ledger, n, now_ms);
 	s->handed = 0;
 	if (s->has_variables)

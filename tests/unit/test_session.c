@@ -236,6 +236,50 @@ Test(session, tiny_elements_count_for_all_frames_of_a_message, .fini = end)
 	cr_assert_eq(letters, 9002, "%zu", letters);
 }
 
+static size_t count(const char *what)
+{
+	size_t n = 0;
+
+	for (const char *at = bytes_text(&heard.lines); (at = strstr(at, what)); at++)
+		n++;
+	return n;
+}
+
+/* As Ably's profile: each of 9,000 ids would be made of 400 KB. */
+Test(session, tiny_elements_do_not_multiply_what_they_share, .fini = end)
+{
+	char *ones = make_ones(9000), *message = memory_printf("{\"big\":\"%0400000d\",\"l\":%s}", 7, ones);
+
+	begin("\"rules\": [{\"action\": \"event\", \"explode\": \"/l/*\", \"id\": [[\"^/big\", \"@\"]]}]");
+	expect_one_letter(message);
+}
+
+Test(session, frames_do_not_multiply_a_variable, .fini = end)
+{
+	char *ones = make_ones(9000), *message = memory_printf("{\"v\":\"%060000d\"}", 7);
+
+	begin("\"split\": \"array\", \"rules\": [{\"when\": {\"/v\": {\"exists\": true}}, \"capture\": {\"v\": "
+	      "\"/v\"}}, "
+	      "{\"action\": \"event\", \"id\": [[\"\"]], \"type\": \"$v\", \"send\": [\"${v}\"]}]");
+	session_read(heard.session, message, strlen(message), &handler, &heard);
+	session_read(heard.session, ones, strlen(ones), &handler, &heard);
+	cr_assert_eq(count("event ") + count("reject "), 9000);
+	cr_assert_lt(heard.lines.len, 20 << 20);
+	cr_assert(strstr(session_trouble(heard.session), "were not all sent"));
+}
+
+Test(session, list_of_a_feed_does_not_multiply_its_other_values, .fini = end)
+{
+	char *ones = make_ones(30000), *message = memory_printf("{\"v\":\"%060000d\",\"l\":%s}", 7, ones);
+	struct session_dial dial;
+
+	begin("\"on_open\": [[{\"each\": \"$l\", \"give\": [\"$each\", \"${v}\"]}]], "
+	      "\"rules\": [{\"capture\": {\"v\": \"/v\", \"l\": \"/l\"}}]");
+	session_read(heard.session, message, strlen(message), &handler, &heard);
+	session_connect(heard.session, 1, 0, 0, &dial);
+	cr_assert(dial.fault && strstr(dial.fault, "longer than 16 MiB"));
+}
+
 Test(session, value_of_the_profile_may_be_long, .fini = end)
 {
 	char *members = memory_printf("\"vars\": {\"v\": \"%070000d\"}, " EVENT, 7);
