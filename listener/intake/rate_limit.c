@@ -28,6 +28,7 @@ static void drop(struct rate_limit *c, struct message *m)
 {
 	list_remove(&m->link);
 	c->waiting--;
+	c->bytes -= m->len;
 	free(m);
 }
 
@@ -60,6 +61,7 @@ static void keep(struct rate_limit *c, const char *text, size_t len)
 	memcpy(m->text, text, len);
 	list_append(&c->queue, &m->link);
 	c->waiting++;
+	c->bytes += len;
 }
 
 int rate_limit_send(struct rate_limit *c, const char *text, size_t len, enum rate_limit_kind kind, int64_t now_ms,
@@ -71,7 +73,7 @@ int rate_limit_send(struct rate_limit *c, const char *text, size_t len, enum rat
 		send(arg, text, len);
 		return 0;
 	}
-	if (c->waiting >= RATE_LIMIT_WAITING)
+	if (c->waiting >= RATE_LIMIT_WAITING || c->bytes > RATE_LIMIT_BYTES)
 		return -1;
 	keep(c, text, len);
 	return 0;

@@ -8,8 +8,9 @@
 
 #include "base/list.h"
 
-#define RATE_LIMIT_REPLIES 50   /* per second, if the profile sets no rate */
-#define RATE_LIMIT_WAITING 1000 /* messages that may be queued */
+#define RATE_LIMIT_REPLIES 50         /* per second, if the profile sets no rate */
+#define RATE_LIMIT_WAITING 1000       /* messages that may be queued */
+#define RATE_LIMIT_BYTES   (16 << 20) /* and their bytes: a reply may repeat what the feed has sent */
 
 enum rate_limit_kind {
 	RATE_LIMIT_OWN,   /* our first messages and pings */
@@ -23,7 +24,7 @@ struct rate_limit {
 	double allowed; /* messages that may go now */
 	int64_t at_ms;  /* when allowed was computed */
 	struct list queue;
-	size_t waiting;
+	size_t waiting, bytes;
 };
 
 typedef void(rate_limit_cb)(void *arg, const char *text, size_t len);

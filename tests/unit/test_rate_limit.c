@@ -1,6 +1,8 @@
 /* How fast rate_limit.c sends messages, and which wait. */
 #include "intake/rate_limit.h"
 
+#include "base/memory.h"
+
 #include "unit.h"
 
 static struct rate_limit rate_limit;
@@ -83,5 +85,16 @@ Test(rate_limit, who_provokes_more_is_told_so)
 	rate_limit_init(&rate_limit, 0, 0);
 	for (int i = 0; i < RATE_LIMIT_REPLIES + RATE_LIMIT_WAITING; i++)
 		cr_assert_eq(say("r", RATE_LIMIT_REPLY, 0), 0);
+	cr_assert_eq(say("r", RATE_LIMIT_REPLY, 0), -1);
+}
+
+Test(rate_limit, long_replies_fill_the_queue_sooner)
+{
+	char *reply = memory_printf("%01000000d", 7);
+
+	rate_limit_init(&rate_limit, 1, 0);
+	cr_assert_eq(say("r", RATE_LIMIT_REPLY, 0), 0);
+	for (int i = 0; i <= RATE_LIMIT_BYTES / 1000000; i++)
+		cr_assert_eq(say(reply, RATE_LIMIT_REPLY, 0), 0);
 	cr_assert_eq(say("r", RATE_LIMIT_REPLY, 0), -1);
 }
