@@ -79,10 +79,17 @@ struct peer *roster_peer(struct roster *r, uint16_t number)
 
 /* --- what they say --- */
 
+/* A stranger may write a long report under a new name each second, so those of the dead are not kept. */
 void roster_begin(struct roster *r)
 {
-	for (size_t i = 0; i < r->count; i++)
-		r->peers[i].is_alive = false;
+	for (struct peer *p = r->peers; p < r->peers + r->count; p++) {
+		if (!p->is_alive) {
+			free(p->sources);
+			p->sources = NULL;
+			p->source_count = 0;
+		}
+		p->is_alive = false;
+	}
 }
 
 /* Numbers are written with 6 bits per digit. */

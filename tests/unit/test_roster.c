@@ -192,6 +192,17 @@ Test(roster, only_those_noted_since_the_answer_began_are_alive)
 	cr_assert_eq(roster_alive(&roster), 1);
 }
 
+/* A stranger may write a long report under a new name each second. */
+Test(roster, a_report_of_the_dead_takes_no_memory)
+{
+	note("a.1@", "2 - w - 0.1.0 00000000001700000000000\n");
+	cr_assert_eq(peer("a.1@")->source_count, 1);
+	roster_begin(&roster);
+	cr_assert_eq(peer("a.1@")->source_count, 1, "it may still be alive");
+	roster_begin(&roster);
+	cr_assert_eq(peer("a.1@")->source_count, 0);
+}
+
 /* --- who leads --- */
 
 static uint64_t source_id(int i)
