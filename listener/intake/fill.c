@@ -18,15 +18,16 @@
 #include "intake/feed_call.h"
 #include "intake/feed_event.h"
 
-#define TICK_MS    100
-#define SETTLE_MS  2000 /* wait before asking: events may come late, and the fleet must agree on a leader */
-#define HOLES_MAX  256
-#define LOOKS      5 /* how often, within a minute, it checks whether it leads */
-#define WHAT_BYTES 240
-#define TELL_MS    60000
-#define CALLS_MAX  1000 /* calls per hole: a feed whose numbers jump must not be asked for ever */
-#define PAGE_MAX   10000
-#define TRIES      6 /* most calls in a row without new events */
+#define TICK_MS     100
+#define SETTLE_MS   2000 /* wait before asking: events may come late, and the fleet must agree on a leader */
+#define HOLES_MAX   256
+#define LOOKS       5 /* how often, within a minute, it checks whether it leads */
+#define WHAT_BYTES  240
+#define TELL_MS     60000
+#define CALLS_MAX   1000  /* calls per hole: a feed whose numbers jump must not be asked for ever */
+#define PAGE_MAX    10000 /* elements of a page that are read */
+#define EVENT_BYTES 64    /* until they gave this many events, and one more for each of these bytes */
+#define TRIES       6     /* most calls in a row without new events */
 
 /* Missing numbers of a series, or if there is a cursor, all events after it. */
 struct hole {
@@ -59,6 +60,7 @@ struct fill {
 	struct told done, missing;
 	/* Of the current page: */
 	size_t elements;
+	size_t given;      /* events and dead letters */
 	__int128 *numbers; /* numbers of the hole that it has */
 	size_t number_count, size;
 };
@@ -180,6 +182,7 @@ static void on_event(void *ctx, const struct session_event *event)
 	__int128 number;
 
 	read.source = f->source;
+	f->given++;
 	h->events++;
 	counters.fill_events++;
 	if (event->cursor.at)
@@ -200,6 +203,7 @@ static void on_reject(void *ctx, struct slice bytes, const char *why)
 {
 	struct fill *f = ctx;
 
+	f->given++;
 	pipeline_refuse(f->parts.pipeline, f->source, bytes.at, bytes.len, why, NULL);
 }
 
@@ -303,10 +307,13 @@ static void read_page(struct fill *f, const struct request_answer *answer)
 		retry(f, "the answer has no array where the profile's `fill` expects it", 0);
 		return;
 	}
-	f->elements = f->number_count = 0;
+	f->elements = f->number_count = f->given = 0;
 	w = json_walk(array);
-	while (f->elements < PAGE_MAX && json_walk_next(&w))
+	while (f->elements < PAGE_MAX && json_walk_next(&w)) {
 		read_element(f, w.value);
+		if (f->given > PAGE_MAX + answer->len / EVENT_BYTES)
+			f->elements = PAGE_MAX;
+	}
 	end_page(f);
 }
 

@@ -29,6 +29,7 @@
 
 #define VISITORS    256
 #define LINES_MAX   10000       /* per body: each line that is not an event becomes a dead letter */
+#define EVENT_BYTES 64          /* a body may have LINES_MAX events, and one more for this many bytes */
 #define BODIES_PART 8           /* 1/8 of the budget for all bodies */
 #define RESULT_OVER 48          /* bytes of a result in addition to its text */
 #define TURN_BYTES  (256 << 10) /* bytes of bodies verified per turn of the loop, if not one body with one secret */
@@ -307,13 +308,17 @@ static const char webhook_profile[] =
 static void read_line(struct post *p, const char *line, size_t len, uint64_t n)
 {
 	struct pipeline *pipeline = p->posts->pipeline;
+	bool is_many = p->pending + p->count > LINES_MAX + p->text.len / EVENT_BYTES;
 	size_t handed = 1;
 
 	p->sender.n = n;
 	if (p->token)
 		p->token->messages++;
-	if (!is_utf8(line, len))
-		pipeline_refuse(pipeline, NULL, line, len, "the message is text but not valid UTF-8", &p->sender);
+	if (is_many || !is_utf8(line, len))
+		pipeline_refuse(pipeline, NULL, line, len,
+				is_many ? "the lines before it have too many events for the length of the body"
+					: "the message is text but not valid UTF-8",
+				&p->sender);
 	else if (p->profile)
 		handed = producer_profile_read(p->profile, &p->visitor, line, len, n, 0);
 	else

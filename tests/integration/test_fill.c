@@ -170,6 +170,27 @@ Test(fill, an_element_with_half_a_surrogate_pair_is_one_dead_letter)
 			     SETTLED_MS));
 }
 
+/* Each would take 500 bytes of memory for two of the answer. */
+Test(fill, an_answer_has_no_more_tiny_events_than_a_message)
+{
+	char *list = malloc(18100), *at = list;
+
+	for (int i = 0; i < 9000; i++)
+		at += sprintf(at, i ? ",0" : "0");
+	answer("/missing/a/2/4", 200,
+	       suite_text("{\"list\":[{\"l\":[%s],\"p\":1},{\"l\":[%s],\"p\":2},{\"l\":[%s],\"p\":3}]}", list, list,
+			  list));
+	START(URL GAP FILL("") "\"rules\": [{\"when\": {\"/p\": {\"exists\": true}}, \"action\": \"event\", "
+			       "\"explode\": \"/l/*\", \"id\": [[\"^/p\", \"@\"]]}, " EVENT "}]",
+	      feed_port(feed), feed_port(feed));
+	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
+	send_number(1);
+	send_number(5);
+	await(stored("source LIKE '%%#fill'") == 18000, SETTLED_MS);
+	await(is_counted("wsonce_fill_calls_total", 2), SETTLED_MS);
+	cr_assert_eq(stored("source LIKE '%%#fill'"), 18000);
+}
+
 Test(fill, a_refusal_that_quotes_the_token_is_logged_without_it)
 {
 	answer("/missing/a/2/2", 403, "no rights for planted-token");

@@ -229,6 +229,23 @@ Test(post, a_profile_reads_lines_too)
 
 /* ---- who may send, and what ---- */
 
+/* As of a message that is not posted: each would take 600 bytes of memory for two of the body. */
+Test(post, lines_of_a_profile_have_no_more_events_than_a_message)
+{
+	char *line = malloc(18100), *at = line, *profile;
+
+	at += sprintf(at, "{\"list\":[0");
+	for (int i = 1; i < 9000; i++)
+		at += sprintf(at, ",0");
+	sprintf(at, "]}");
+	profile = suite_file("sink.json", "{\"name\": \"sink\", \"ack\": 1, \"rules\": [{\"action\": \"event\", "
+					  "\"explode\": \"/list/*\", \"id\": [[\"@\"]]}]}");
+	start("--ingest-profile %s", profile);
+	expect_status(post("", suite_text("%s\n%s\n%s\n", line, line, line)), 200);
+	cr_assert_eq(bench_count("events"), 9000);
+	cr_assert_eq(bench_count("dead_letters WHERE reason LIKE '%%too many events for the length%%'"), 1);
+}
+
 Test(post, tokens_are_demanded_and_not_logged)
 {
 	start("--ingest-token a-token-of-16-bytes --log-level debug");
