@@ -136,14 +136,17 @@ static void close_parts(struct listener *l)
 	pipeline_close(l->pipeline, on_part_closed, NULL);
 }
 
+static void mask(void *sources, char *text)
+{
+	sources_mask(sources, text);
+}
+
 static void on_second(uv_timer_t *timer)
 {
 	struct listener *l = timer->data;
 
 	overdue_watch(&l->unsettled, pipeline_events(l->pipeline), (int64_t)uv_now(&l->loop),
 		      l->config->unsettled_warning_s * 1000);
-	if (l->sources && rejected_example())
-		sources_mask(l->sources, rejected_example());
 	rejected_watch((int64_t)uv_now(&l->loop));
 	hour_tick(&l->hour, (int64_t)time(NULL), (int64_t)uv_now(&l->loop));
 	if (report_is_due(&l->report))
@@ -461,6 +464,8 @@ static int open_parts(struct listener *l, char *error, size_t size)
 		return -1;
 	l->parts.ingest = l->ingest;
 	l->parts.sources = l->sources;
+	if (l->sources)
+		rejected_set_mask(mask, l->sources);
 	report_init(&l->report, &l->loop, &l->parts);
 	storing_on_checkin(pipeline_storing(l->pipeline), report_take, &l->report);
 	return 0;

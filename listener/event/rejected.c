@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/counters.h"
+#include "base/text.h"
 
 #define AGAIN_MS      60000
 #define REASON_BYTES  160
@@ -24,6 +25,8 @@ static struct {
 	int64_t run_ms;            /* loop clock, when it last changed */
 	char reason[REASON_BYTES]; /* reason of the last one */
 	char example[EXAMPLE_BYTES + 1];
+	void (*mask)(void *arg, char *text); /* NULL: there are no secrets */
+	void *arg;
 } rejected;
 
 static uint64_t classes[REJECTED_CLASSES];
@@ -43,17 +46,29 @@ static uint64_t stored_count(void)
 	return counters.persisted + counters.duplicates;
 }
 
+static uint64_t run_length(void)
+{
+	return rejected.run_stored == stored_count() ? rejected.run : 0;
+}
+
+/* Postgres may quote the event in its reason. */
+static void hide(char *text)
+{
+	if (rejected.mask)
+		rejected.mask(rejected.arg, text);
+}
+
 uint64_t rejected_run(const char **reason)
 {
+	hide(rejected.reason);
+	make_line(rejected.reason);
 	*reason = rejected.reason;
-	return rejected.run_stored == stored_count() ? rejected.run : 0;
+	return run_length();
 }
 
 void rejected_refused(const char *reason)
 {
-	const char *last;
-
-	rejected.run = rejected_run(&last) + 1;
+	rejected.run = run_length() + 1;
 	rejected.run_stored = stored_count();
 	snprintf(rejected.reason, sizeof(rejected.reason), "%s", reason);
 }
@@ -70,9 +85,10 @@ void rejected_checkin(const char *reason, const char *message, size_t len)
 		*nul = ' ';
 }
 
-char *rejected_example(void)
+void rejected_set_mask(void (*mask)(void *arg, char *text), void *arg)
 {
-	return rejected.count ? rejected.example : NULL;
+	rejected.mask = mask;
+	rejected.arg = arg;
 }
 
 static void begin(int64_t now_ms)
@@ -98,6 +114,8 @@ void rejected_watch(int64_t now_ms)
 		begin(now_ms);
 	if (!rejected.count || (rejected.told_ms && now_ms - rejected.told_ms < AGAIN_MS))
 		return;
+	hide(rejected.reason);
+	hide(rejected.example);
 	log_write(stored || duplicates ? LOG_INFO : LOG_WARN,
 		  stored || duplicates ? "some messages became dead letters" : "all messages became dead letters",
 		  "dead_letters=%llu stored=%llu duplicates=%llu reason=%s example=%s",

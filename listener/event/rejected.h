@@ -25,8 +25,8 @@ void rejected_refused(const char *reason);
 /* A message became a dead letter for this reason. Keeps the beginning of both. */
 void rejected_checkin(const char *reason, const char *message, size_t len);
 
-/* The text that rejected_watch() logs next, in which the caller may mask secrets; NULL: none. */
-char *rejected_example(void);
+/* Sets what masks secrets in the reasons and examples that are shown. */
+void rejected_set_mask(void (*mask)(void *arg, char *text), void *arg);
 
 /* How many messages were refused since an event was last stored, and the reason of the last one. */
 uint64_t rejected_run(const char **reason);

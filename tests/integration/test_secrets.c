@@ -110,6 +110,28 @@ Test(secrets, that_a_feed_sends_back_are_not_shown)
 	expect_clean_listener(l);
 }
 
+/* Postgres quotes the value that its column cannot have. */
+Test(secrets, that_a_feed_sends_back_to_postgres_are_not_shown)
+{
+	struct feed *feed = feed_new();
+	struct listener *l;
+
+	database_exec(db, "ALTER TABLE events ADD price numeric GENERATED ALWAYS AS ((payload->>'price')::numeric) "
+			  "STORED");
+	l = listener_start(&(struct listener_options){.database = db, .without_waiting = true},
+			   "--max-attempts 1 --source %s?t=planted-1234567890123456", feed_url(feed));
+	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
+	for (int i = 0; i < 10; i++)
+		feed_sendf(feed,
+			   "{\"event_id\": \"e-%d\", \"event_type\": \"t\", \"payload\": {\"price\": "
+			   "\"planted-1234567890123456\\u001b\"}}",
+			   i);
+	await(listener_has_logged(l, "became dead letters"), SETTLED_MS);
+	await(strstr(listener_http(l, "/readyz", NULL), "invalid input syntax"), SETTLED_MS);
+	cr_assert_not(strchr(listener_http(l, "/readyz", NULL), '\x1b'));
+	expect_clean_listener(l);
+}
+
 Test(secrets, in_files_of_their_own_work)
 {
 	char *files = suite_text("--postgres-file %s --redis-file %s --marks-key-file %s",
