@@ -303,6 +303,7 @@ static void drop_cursor(struct feed_client *c, struct slice cursor, int64_t move
 	char from[TIMESTAMP_SIZE], to[TIMESTAMP_SIZE], text[EXAMPLE_BYTES];
 
 	snprintf(text, sizeof(text), "%.*s", (int)cursor.len, cursor.at);
+	secrets_mask(c->secrets, text);
 	keep_error(c, words);
 	log_warn("source refused the cursor, reading on without it: events may be missing",
 		 "source=%s from=%s to=%s cursor=%s reason=%s", name_of(c), timestamp_print(moved_s * 1000000, from),
@@ -544,10 +545,13 @@ void feed_client_on_secret(struct feed_client *c, const char *text, size_t len)
 /* Logs at most once a minute. */
 void feed_client_on_trouble(struct feed_client *c, const char *trouble)
 {
+	AUTO_FREE char *text = memory_strdup(trouble);
+
 	if (c->trouble_ms && now_ms(c) - c->trouble_ms < TELL_MS)
 		return;
 	c->trouble_ms = now_ms(c);
-	log_warn("ignoring invalid data from a source", "source=%s reason=%s", name_of(c), trouble);
+	secrets_mask(c->secrets, text);
+	log_warn("ignoring invalid data from a source", "source=%s reason=%s", name_of(c), text);
 }
 
 /* Logs at most once a minute, as a warning if no event came in that time. */
@@ -628,7 +632,8 @@ static void connect_now(struct feed_client *c)
 	secrets_read(c->secrets, c->p.profile->root);
 	free(c->redacted_url);
 	c->redacted_url = memory_strdup(dial.redacted_url ? dial.redacted_url : "");
-	make_line(c->redacted_url); /* it may come from a feed */
+	secrets_mask(c->secrets, c->redacted_url); /* it may come from a feed */
+	make_line(c->redacted_url);
 	if (at == &c->now)
 		set_state(c, dial.how == HOW_HTTP ? STATE_CALLING : STATE_CONNECTING);
 	*at = feed_connection_new(&c->p, &dial, mirror, c);

@@ -35,6 +35,7 @@ struct shards {
 	void (*on_change)(void *arg);
 	void *arg;
 	struct session *session; /* for the call's templates */
+	struct secrets *secrets; /* not to be shown */
 	struct request *request; /* NULL: none is running */
 	int64_t ask_ms;          /* loop clock: next call */
 	struct log_spell failures;
@@ -157,12 +158,10 @@ static void refuse(struct shards *s, const char *why)
 {
 	char reason[SHARD_REASON + 100];
 	int len = snprintf(reason, sizeof(reason), "%.90s: ", s->profile->name);
-	struct secrets *secrets = secrets_new();
 
 	snprintf(reason + len, sizeof(reason) - (size_t)len, "%s", why);
-	secrets_read(secrets, s->profile->root);
-	secrets_mask(secrets, reason);
-	secrets_free(secrets);
+	secrets_read(s->secrets, s->profile->root);
+	secrets_mask(s->secrets, reason);
 	make_line(reason);
 	log_spell_on(&s->failures, now_ms(s), "cannot use the list of a source, keeping the old one", reason);
 	if (*s->trouble)
@@ -276,6 +275,8 @@ struct shards *shards_new(uv_loop_t *loop, struct requests *requests, const stru
 	if (!s->wanted)
 		snprintf(s->trouble, sizeof(s->trouble), "its list has not arrived yet");
 	s->session = session_new(p, false);
+	s->secrets = secrets_new();
+	session_hide_signatures(s->session, s->secrets);
 	uv_timer_init(loop, &s->timer);
 	s->timer.data = s;
 	return s;
@@ -310,5 +311,6 @@ void shards_free(struct shards *s)
 	}
 	if (s->session)
 		session_free(s->session);
+	secrets_free(s->secrets);
 	free(s);
 }

@@ -865,17 +865,25 @@ Test(feed_client, no_secret_is_told_anywhere)
 	      "\"${env:FEED_SECRET}\"}, \"on_open\": [\"${env:FEED_SECRET}\"], \"rules\": [{\"name\": \"bad\", "
 	      "\"when\": "
 	      "{\"/bad\": 1}, \"action\": \"reject\"}, {\"name\": \"end\", \"when\": {\"/end\": 1}, \"action\": "
-	      "\"fatal\"}, " EVENT "]",
+	      "\"fatal\"}, {\"when\": {\"/move\": 1}, \"action\": \"reconnect\", \"url\": \"${/url}\"}, "
+	      "{\"when\": {\"/at\": {\"exists\": true}}, \"action\": \"event\", \"id\": [[\"/id\"]], \"cursor\": "
+	      "\"/at\"}, " EVENT "], \"cursor\": {\"kind\": \"max\", \"scope\": \"source\"}",
 	      feed_port(feed));
 	bench_expect_heard(feed, "id", "one");
 	feed_send_text(feed, "{\"unknown\":\"" SECRET "\"}");
 	await(listener_has_logged(listener, "match no rule"), SETTLED_MS);
 	feed_send_text(feed, "{\"bad\":1,\"why\":\"" SECRET "\"}");
 	await(listener_has_logged(listener, "became dead letters"), SETTLED_MS);
+	feed_send_text(feed, "{\"id\":\"c\",\"at\":7}");
+	feed_send_text(feed, "{\"id\":\"d\",\"at\":\"" SECRET "\"}");
+	await(listener_has_logged(listener, "ignoring invalid data"), SETTLED_MS);
+	feed_send_text(feed, "{\"move\":1,\"url\":\"ws://" SECRET "/\"}");
+	await(listener_has_logged(listener, "does not name"), SETTLED_MS);
+	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
 	feed_send(feed, FRAME_CLOSE, true, "\x0f\xa0wrong " SECRET, 8 + strlen(SECRET));
 	await(listener_has_logged(listener, "closed the connection with 4000: wrong "), SETTLED_MS);
 	expect_no_secret("/api/status", listener_http(listener, "/api/status", NULL));
-	await(feed_connections(feed) == 2 && feed_clients(feed) == 1, SETTLED_MS);
+	await(feed_connections(feed) == 3 && feed_clients(feed) == 1, SETTLED_MS);
 	bench_expect_heard(feed, "id", "two");
 	feed_send_text(feed, "{\"end\":1,\"why\":\"" SECRET "\"}");
 	bench_expect_status("\"stopped\"");
