@@ -16,15 +16,28 @@
 #define LINE_MAX_BYTES 8192
 #define STEP_LONG      16
 
+/* Returns how many bytes at `at` are the secret, as it is or with the backslashes of JSON, or its beginning at the end
+ * of the text; 0 if none are. */
+static size_t length_of(const char *at, const char *secret)
+{
+	const char *begin = at, *rest = secret;
+
+	for (; *at && *rest; at++)
+		if (*at == *rest)
+			rest++;
+		else if (*at != '\\' || rest == secret)
+			return 0;
+	return !*rest || rest - secret >= SECRET_SHORT ? (size_t)(at - begin) : 0;
+}
+
 void secret_mask(char *text, const char *secret)
 {
-	size_t n = secret ? strlen(secret) : 0;
-
-	for (char *at = n < SECRET_SHORT ? NULL : strstr(text, secret); at; at = strstr(at + n, secret))
-		memset(at, '*', n);
-	for (char *end = text + strlen(text); n-- > SECRET_SHORT;)
-		if (n <= (size_t)(end - text) && memcmp(end - n, secret, n) == 0)
-			memset(end - n, '*', n);
+	if (!secret || strlen(secret) < SECRET_SHORT)
+		return;
+	for (size_t n; *text; text += n + !n) {
+		n = length_of(text, secret);
+		memset(text, '*', n);
+	}
 }
 
 /* Masks part as it is in a URL and decoded. */

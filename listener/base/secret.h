@@ -9,8 +9,8 @@ struct url;
 #define SECRET_SHORT 4 /* bytes; a shorter secret occurs in too many words */
 #define SECRET_WORD  8 /* bytes of the shortest word of a header or path that is taken for a secret */
 
-/* Overwrites each occurrence of secret in text with asterisks, also if text was cut off within the last one. Ignores
- * NULL and secrets, or parts, shorter than SECRET_SHORT. */
+/* Overwrites each occurrence of secret in text with asterisks, also if text was cut off within the last one, or has it
+ * within a JSON string. Ignores NULL and secrets, or parts, shorter than SECRET_SHORT. */
 void secret_mask(char *text, const char *secret);
 /* Does the same with a URL's path, its steps, query values and password, because a server may echo them. */
 void secret_mask_url(char *text, const struct url *url);

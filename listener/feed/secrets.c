@@ -9,6 +9,7 @@
 
 #include "base/memory.h"
 #include "base/secret.h"
+#include "base/url.h"
 
 #define SECRETS_MOST 256
 #define GIVEN_MOST   64 /* secrets from servers that are kept */
@@ -73,9 +74,13 @@ void secrets_each(const json_t *value, secrets_fn *fn, void *arg)
 static void read_one(void *arg, const char *name, size_t len)
 {
 	struct secrets *s = arg;
-	AUTO_FREE char *of = memory_strndup(name, len);
+	AUTO_FREE char *of = memory_strndup(name, len), *decoded = NULL;
+	char *text = secret_of(of);
 
-	keep(s, secret_of(of));
+	decoded = memory_strdup(text ? text : "");
+	(void)url_decode(decoded); /* a server decodes what was in a URL */
+	keep(s, *decoded ? memory_strdup(decoded) : NULL);
+	keep(s, text);
 }
 
 struct secrets *secrets_new(void)

@@ -25,6 +25,13 @@ Test(secret, each_place_is_masked)
 	expect_masked("nothing", NULL, "nothing");
 }
 
+Test(secret, one_within_a_json_string_is_masked)
+{
+	expect_masked("{\"bad\":\"ab\\/cd\\\"ef\"}", "ab/cd\"ef", "{\"bad\":\"**********\"}");
+	expect_masked("{\"bad\":\"a\\\\b/c", "a\\b/cdef", "{\"bad\":\"******");
+	expect_masked("\\hush", "hush", "\\****");
+}
+
 Test(secret, what_is_as_short_as_a_word_is_not_looked_for)
 {
 	expect_masked("a cat", "", "a cat");

@@ -51,6 +51,20 @@ Test(secrets, those_behind_a_nul_or_asked_for_as_a_text_are_hidden)
 	}
 }
 
+Test(secrets, those_written_for_a_url_are_hidden_as_a_server_decodes_them)
+{
+	char text[] = "bad key from+the/environment=, from%2Bthe%2Fenvironment%3D";
+	json_t *root = json_loads("{\"url\": \"wss://h/?k=${env:SECRET_OF_TEST}\"}", 0, NULL);
+	struct secrets *s = secrets_new();
+
+	setenv("SECRET_OF_TEST", "from%2Bthe%2Fenvironment%3D", 1);
+	secrets_read(s, root);
+	secrets_mask(s, text);
+	cr_assert_null(strstr(text, "from"), "%s", text);
+	secrets_free(s);
+	json_decref(root);
+}
+
 /* True if secret number i is masked. */
 static bool is_hidden(const struct secrets *s, int i)
 {
