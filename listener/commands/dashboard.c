@@ -541,7 +541,7 @@ int dashboard_command(const struct invocation *in)
 	d.site = (struct http_site){.flag = "--listen",
 				    .address = o->address,
 				    .visitors = VISITORS,
-				    .of_one_host = VISITORS,
+				    .of_one_host = VISITORS / 2,
 				    .poster = &poster,
 				    .methods = "GET, HEAD, POST",
 				    .arg = &d};
