@@ -138,7 +138,7 @@ static unsigned int judge(const struct http *h, struct MHD_Connection *c, const 
 	struct head head = {0};
 
 	*why = "malformed HTTP/1.1 request: check the header names, Host and Content-Length\n";
-	if (!http_read_head(c, version, &head))
+	if (!http_read_head(c, method, version, &head))
 		return MHD_HTTP_BAD_REQUEST;
 	*why = "only GET and HEAD are allowed\n";
 	if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
@@ -227,7 +227,7 @@ static struct http_refusal judge_post(const struct http *h, struct MHD_Connectio
 	struct head head = {0};
 
 	/* RFC 9112, section 6.3: Content-Length with Transfer-Encoding is request smuggling. */
-	if (!http_read_head(c, version, &head) || request.length == -2 || (head.lengths && head.codings))
+	if (!http_read_head(c, method, version, &head) || request.length == -2 || (head.lengths && head.codings))
 		return (struct http_refusal){MHD_HTTP_BAD_REQUEST,
 					     "malformed HTTP/1.1 request: check the header names, "
 					     "Host, Content-Length and Transfer-Encoding\n"};

@@ -55,6 +55,8 @@ static enum MHD_Result read_header(void *arg, enum MHD_ValueKind kind, const cha
 	struct head *head = arg;
 
 	(void)kind;
+	if (value && value + strlen(value) > head->end)
+		head->end = value + strlen(value);
 	if (!is_token(name) || is_folded(name) || (value && strchr(value, '\r'))) {
 		head->is_odd = true;
 	} else if (strcasecmp(name, MHD_HTTP_HEADER_HOST) == 0) {
@@ -78,13 +80,31 @@ static enum MHD_Result read_header(void *arg, enum MHD_ValueKind kind, const cha
 	return MHD_YES;
 }
 
-bool http_read_head(struct MHD_Connection *c, const char *version, struct head *head)
+/* libmicrohttpd 0.9 takes a line without a name, or with a NUL in its place, for the end of the head, and runs what
+ * follows the length of the body as a request. All strings are parts of the head, in which the ends of lines have
+ * become NULs: it ends in two of them. */
+static bool has_end(struct MHD_Connection *c, const char *method, const struct head *head)
+{
+	const union MHD_ConnectionInfo *info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+	const char *end = info ? method + info->header_size : head->end;
+	const char *at = head->end;
+
+	while (at < end && !*at)
+		at++;
+	return HTTP_STRICT || (at == end && end - head->end <= 4);
+}
+
+bool http_read_head(struct MHD_Connection *c, const char *method, const char *version, struct head *head)
 {
 	bool is_old = strcmp(version, MHD_HTTP_VERSION_1_0) == 0;
 
+	if (!*version)
+		return false;
+	head->end = version + strlen(version);
 	MHD_get_connection_values(c, MHD_HEADER_KIND, read_header, head);
 	/* RFC 9112, sections 3.2 and 6.1 */
-	return !head->is_odd && head->hosts <= 1 && head->lengths <= 1 && (is_old ? !head->codings : head->hosts);
+	return !head->is_odd && has_end(c, method, head) && head->hosts <= 1 && head->lengths <= 1 &&
+	       (is_old ? !head->codings : head->hosts);
 }
 
 static bool is_address(const char *host)

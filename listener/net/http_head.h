@@ -30,6 +30,7 @@ struct head {
 	bool has_body;
 	enum head_coding coding;
 	bool is_odd;
+	const char *end; /* of the last header's value */
 };
 
 /* Names allowed in Host besides literal addresses and localhost. A foreign name that resolves to this host (DNS
@@ -40,8 +41,9 @@ struct http_names {
 	size_t count;
 };
 
-/* Reads the headers. Returns false if the request is malformed. */
-bool http_read_head(struct MHD_Connection *c, const char *version, struct head *head);
+/* Reads the headers. method and version are those that libmicrohttpd gives. Returns false if the request is malformed.
+ */
+bool http_read_head(struct MHD_Connection *c, const char *method, const char *version, struct head *head);
 
 /* Checks Host, Origin and Fetch Metadata. A page of another site may link to "/" and to no other path. Returns 0, or
  * the status of the refusal, and sets why. */

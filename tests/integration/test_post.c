@@ -118,6 +118,22 @@ Test(post, odd_bytes_in_names_and_chunks_in_http_1_0_are_malformed)
 	cr_assert_eq(bench_rows(), 0);
 }
 
+Test(post, nothing_runs_behind_a_header_without_a_name)
+{
+	static const char *const lines[] = {": c\r\n", ":\r\n", "A: b\r\n: c\r\n", "A: b\n:c\n"};
+
+	start("--log-level info");
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		const char *head = "POST /events HTTP/1.1\r\nHost: x\r\nContent-Length: 17\r\n";
+		const char *answer = ask(suite_text("%s%sZ: 4567890123\r\n", head, lines[i]),
+					 "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+		expect_status(answer, 400);
+		cr_assert(!strstr(answer + 1, "HTTP/1.1 4"), "%s", answer);
+	}
+	expect_status(post("X-Blank: a  \r\n", "{\"event_id\":\"e\"}"), 200);
+	expect_status(post("X-Empty:\r\n", "{\"event_id\":\"e\"}"), 200);
+}
+
 Test(post, nothing_runs_behind_chunks)
 {
 	static const char second[] = "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
