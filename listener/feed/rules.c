@@ -89,6 +89,26 @@ static void compile_event(struct rule *rule, const struct profile *p, struct jso
 	part_compile(&rule->gap_seq, p->gap.seq, rule->element, frame);
 }
 
+static void share(struct rule *rule, const struct part *p)
+{
+	if (p->kind != PART_FRAME && p->kind != PART_VARIABLE)
+		return;
+	rule->shared = memory_realloc(rule->shared, (rule->shared_count + 1) * sizeof(*rule->shared));
+	rule->shared[rule->shared_count++] = p;
+}
+
+static void collect_shared(struct rule *rule)
+{
+	const struct part *parts[] = {&rule->type,   &rule->time,    &rule->payload,
+				      &rule->cursor, &rule->gap_key, &rule->gap_seq};
+
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+		share(rule, parts[i]);
+	for (size_t i = 0; i < rule->id_count; i++)
+		for (size_t j = 0; j < rule->ids[i].count; j++)
+			share(rule, &rule->ids[i].parts[j]);
+}
+
 static void compile(struct rule *rule, const struct profile_rule *of, const struct profile *p,
 		    struct json_pointers *frame)
 {
@@ -100,6 +120,7 @@ static void compile(struct rule *rule, const struct profile_rule *of, const stru
 	if (of->action == ACTION_EVENT)
 		compile_event(rule, p, frame);
 	part_compile(&rule->cursor, unless_empty(of->cursor), rule->element, frame);
+	collect_shared(rule);
 }
 
 struct rules *rules_new(const struct profile *p)
@@ -137,6 +158,7 @@ static void free_rule(struct rule *rule, const struct json_pointers *frame)
 	part_free(&rule->gap_seq);
 	json_steps_free(rule->steps, rule->step_count);
 	free(rule->steps);
+	free(rule->shared);
 	free(rule->ids);
 	free(rule->captures);
 	if (rule->element != frame)
@@ -313,19 +335,12 @@ static void shorten(struct bytes *id)
 	id->len = (size_t)2 * SHA256_BYTES;
 }
 
-static size_t shared(const struct part *p, const struct place *at)
-{
-	return p->kind == PART_FRAME || p->kind == PART_VARIABLE ? part_value(p, at).len : 0;
-}
-
 size_t rule_shared(const struct rule *rule, const struct place *at)
 {
-	size_t sum = shared(&rule->type, at) + shared(&rule->time, at) + shared(&rule->payload, at) +
-		     shared(&rule->cursor, at) + shared(&rule->gap_key, at) + shared(&rule->gap_seq, at);
+	size_t sum = 0;
 
-	for (size_t i = 0; i < rule->id_count; i++)
-		for (size_t j = 0; j < rule->ids[i].count; j++)
-			sum += shared(&rule->ids[i].parts[j], at);
+	for (size_t i = 0; i < rule->shared_count; i++)
+		sum += part_value(rule->shared[i], at).len;
 	return sum;
 }
 

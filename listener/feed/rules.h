@@ -36,6 +36,8 @@ struct rule {
 	struct part gap_seq;
 	struct capture *captures;
 	size_t capture_count;
+	const struct part **shared; /* parts of the frame and variables */
+	size_t shared_count;
 	struct json_pointers *element; /* into the element, or without explode into the frame */
 	int container;                 /* frame slot of the value above the first * of explode */
 	struct json_step *steps;       /* steps of explode, from its first * on */
