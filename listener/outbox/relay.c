@@ -443,11 +443,13 @@ static void give_up(struct attempt *a, const char *reason)
 	end(a, TARGET_DEAD);
 }
 
-/* Makes a row dead that has waited for too long. After an outage there may be many of them. */
+/* Makes a row dead that has waited for too long. After an outage there may be many of them, so a probe then takes the
+ * newest row, which may be good. */
 static void let_expire(struct attempt *a)
 {
 	struct hook *h = a->lane->hook;
 
+	a->lane->target.is_newest = a->lane->target.state == TARGET_PROBING;
 	a->answer = memory_strdup("it waited for longer than ttl_s");
 	log_spell_on(&h->expiry, now_ms(a->relay), "deliveries are dead without an attempt", a->answer);
 	end(a, TARGET_DEAD);

@@ -149,7 +149,7 @@ size_t target_want(struct target *t, int64_t now_ms)
 void target_supply(struct target *t, size_t rows, size_t bytes)
 {
 	size_t least = (size_t)t->webhook->concurrency * target_batch(t->webhook, 1), most = least * TARGET_AHEAD;
-	size_t left = t->waiting - rows;
+	size_t left = less(t->waiting, rows);
 	bool is_starved = t->wanted && rows == t->wanted && !left && !t->at_work;
 
 	t->is_newest &= rows || !t->wanted; /* once: it may read many dead entries of the index */

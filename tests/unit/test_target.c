@@ -448,6 +448,14 @@ Test(target, is_leased_more_rows_at_once_while_it_is_faster_than_rounds)
 	}
 }
 
+/* For example, because they have expired. */
+Test(target, is_leased_more_rows_at_once_if_none_of_them_is_sent)
+{
+	cr_assert_eq(target_want(&target, 0), 8);
+	target_supply(&target, 8, 800);
+	cr_assert_eq(target_want(&target, 0), 16);
+}
+
 Test(target, is_leased_fewer_rows_when_they_wait)
 {
 	size_t depth;
