@@ -42,6 +42,7 @@
 #define UNSENT_WAIT_MS  1000  /* wait before retrying a request that could not begin */
 #define HEADERS_MS      10000 /* time between readings of the headers' files */
 #define LOOK_MS         15000 /* time between queries of the backlog */
+#define LOCK_MS         2000  /* how long statements wait for a lock: outcomes are to be recorded before leases end */
 #define RECORD_MS       1000  /* time for the last records after the drain timeout */
 #define LASTING_MS      2000  /* relay_error() reports a statement that has failed for this long, */
 #define OVER_MS         10000 /* until it has worked for this long */
@@ -148,12 +149,14 @@ struct relay {
 	bool is_woken;
 	bool is_ascii;    /* answers are recorded as ASCII only */
 	bool is_alone;    /* attempts are recorded one by one */
+	bool is_skipping; /* rows that others have locked are left out of a record */
 	int64_t asked_ms; /* real_ms() when the current statement was sent */
 	int64_t round_ms; /* loop clock: ended attempts are recorded by then */
 	int64_t poll_ms;  /* loop clock: the next lease, if none is needed earlier */
 	int64_t look_ms;  /* loop clock: the next query of the backlog */
 	struct trouble recording_trouble;
 	struct trouble leasing_trouble;
+	struct log_spell refusals; /* outcomes that Postgres refuses */
 	size_t turn;         /* index of the first lane in the next lease */
 	int64_t divisor;     /* leases ask for 1/divisor of the rows and bytes, because they were slow */
 	size_t careful;      /* rows left to lease one by one; 0: lease many at once */
@@ -630,11 +633,12 @@ static void fill_ended(struct relay *r, size_t n)
 	}
 }
 
+/* With a loop that reads from->next each time, gcc 12.2 -O2 may move the first node only. */
 static void move_first(struct list *from, struct list *to, size_t n)
 {
-	for (; n; n--) {
-		struct list *node = from->next;
-
+	list_each(node, after, from) {
+		if (!n--)
+			return;
 		list_remove(node);
 		list_append(to, node);
 	}
@@ -643,20 +647,41 @@ static void move_first(struct list *from, struct list *to, size_t n)
 static void start_record(struct relay *r)
 {
 	size_t n = r->is_alone ? 1 : list_length(&r->ended);
-	struct postgres_value values[6];
+	struct postgres_value values[COLUMNS + 1];
 
 	fill_ended(r, n);
-	if (ask(r, JOB_RECORD, SQL_RECORD, 6, values, 6))
+	values[COLUMNS] = text_value(r->is_skipping ? "skip" : "");
+	if (ask(r, JOB_RECORD, SQL_RECORD, COLUMNS, values, COLUMNS + 1))
 		return;
 	r->last = JOB_RECORD;
 	counters.relay_rounds++;
 	move_first(&r->ended, &r->recording, n);
 }
 
-static void on_recorded(struct relay *r)
+/* Keeps the attempts of rows that others have locked. */
+static void keep_locked(struct relay *r, const struct postgres_answer *answer)
 {
-	be_well(r, &r->recording_trouble);
+	size_t len;
+
+	for (size_t row = 0; row < answer->rows; row++)
+		list_each(node, after, &r->recording)
+			if (strcmp(list_entry(node, struct attempt, node)->row, postgres_cell(answer, row, 0, &len)) ==
+			    0) {
+				list_remove(node);
+				list_append(&r->ended, node);
+			}
+}
+
+static void on_recorded(struct relay *r, const struct postgres_answer *answer)
+{
+	r->is_skipping = answer->rows;
+	if (r->is_skipping)
+		wait_out(r, &r->recording_trouble, "others have locked rows of the table outbox");
+	else
+		be_well(r, &r->recording_trouble);
+	log_spell_off(&r->refusals, now_ms(r), NULL);
 	r->round_ms = now_ms(r) + ROUND_MS;
+	keep_locked(r, answer);
 	free_all(&r->recording);
 	if (list_is_empty(&r->ended))
 		r->is_ascii = r->is_alone = false;
@@ -673,12 +698,14 @@ static bool is_refusal(enum postgres_result result)
 static void on_not_recorded(struct relay *r, const struct postgres_answer *answer)
 {
 	if (is_refusal(answer->result) && r->is_alone) {
-		log_warn("cannot record the outcome of a delivery, will deliver it again", "reason=%s", answer->error);
+		log_spell_on(&r->refusals, now_ms(r), "cannot record the outcome of a delivery, will deliver it again",
+			     answer->error);
 		be_well(r, &r->recording_trouble);
 		free_all(&r->recording);
 		return;
 	}
 	move_first(&r->recording, &r->ended, list_length(&r->recording));
+	r->is_skipping = answer->is_locked;
 	r->is_alone = r->is_ascii && is_refusal(answer->result);
 	r->is_ascii = is_refusal(answer->result);
 	wait_out(r, &r->recording_trouble, answer->error);
@@ -1062,7 +1089,7 @@ static void take_answer(struct relay *r, enum job job, const struct postgres_ans
 	bool is_fine = answer->result == POSTGRES_OK;
 
 	if (job == JOB_RECORD && is_fine)
-		on_recorded(r);
+		on_recorded(r, answer);
 	else if (job == JOB_RECORD)
 		on_not_recorded(r, answer);
 	else if (!is_fine && job == JOB_BACKLOG)
@@ -1302,6 +1329,7 @@ struct relay *relay_open(uv_loop_t *loop, const struct config *config)
 	fill_hooks(r);
 	r->deliveries = deliveries_open(loop, webhooks_concurrency(&config->webhooks));
 	r->postgres = postgres_open(loop, &settings);
+	postgres_set_lock_timeout(r->postgres, LOCK_MS);
 	uv_timer_init(loop, &r->timer);
 	uv_timer_init(loop, &r->deadline);
 	r->timer.data = r->deadline.data = r;

@@ -193,6 +193,43 @@ Test(webhooks, row_of_which_nothing_can_be_recorded_stops_no_other)
 	cr_assert(listener_has_logged(l, "cannot record the outcome"));
 }
 
+/* As by a transaction that somebody forgot in psql. */
+Test(webhooks, row_that_somebody_has_locked_stops_no_record)
+{
+	struct database *other = database_open(database_conninfo(db));
+
+	add_hook("shop", "/hold/1", "{s:i}", "concurrency", 20);
+	struct listener *l = start("");
+	add_rows("shop", "e", 20);
+	await(receiver_count(receiver, "/hold/1") == 20, SOON_MS);
+	database_exec(other, "begin");
+	database_exec(other, "select from outbox where event_id in ('e-3', 'e-4') for update");
+	receiver_release(receiver);
+	wait_rows("state = 'delivered'", 18, SOON_MS);
+	add_rows("shop", "f", 20);
+	wait_rows("state = 'delivered'", 38, SOON_MS);
+	await(strstr(listener_http(l, "/readyz", NULL), "degraded: deliveries to webhooks wait"), SOON_MS);
+	database_exec(other, "rollback");
+	wait_rows("state = 'delivered'", 40, SOON_MS);
+	cr_assert_eq(receiver_count(receiver, "/hold/1"), 40);
+}
+
+Test(webhooks, outcomes_that_cannot_be_recorded_do_not_fill_the_log)
+{
+	add_hook("shop", "/ok", "{}");
+	make_tables();
+	database_exec(db, "create function refuse() returns trigger language plpgsql as $$ begin "
+			  "if new.state = 'delivered' then raise 'none'; end if; return new; end $$");
+	database_exec(db, "create trigger refuse before update on outbox for each row execute function refuse()");
+	add_rows("shop", "e", 100);
+	struct listener *l = start("");
+
+	await(receiver_count(receiver, "/ok") == 100, SOON_MS);
+	await(listener_has_logged(l, "cannot record the outcome"), SOON_MS);
+	wait_pause_ms(2000);
+	cr_assert_leq(listener_count_logged(l, "cannot record"), 2);
+}
+
 /* --- what a name means --- */
 
 /* The user and password of a URL are ignored. */

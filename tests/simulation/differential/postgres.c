@@ -682,7 +682,7 @@ static void record(struct connection *c)
 {
 	static struct array columns[6];
 	static const char *const outcomes[] = {"delivered", "retry", "dead", "unsent"};
-	struct postgres_value values[6];
+	struct postgres_value values[7];
 	int n = lease_count < 4 ? lease_count : 4, first = below(lease_count - n + 1);
 
 	printf("%d %d record", ++steps, (int)(c - connections));
@@ -703,7 +703,8 @@ static void record(struct connection *c)
 	printf("\n");
 	for (int i = 0; i < 6; i++)
 		values[i] = value_of(&columns[i], ARRAY_TEXT);
-	send_statement(c, SQL_RECORD, values, 6, 0);
+	values[6] = text_value("");
+	send_statement(c, SQL_RECORD, values, 7, 0);
 }
 
 static void relay(struct connection *c)
